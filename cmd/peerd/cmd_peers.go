@@ -1,0 +1,28 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"peerd/node/admin"
+)
+
+func newPeersCommand() *cobra.Command {
+	return newViewCommand("peers", "List the other peers that the running peer knows", (*admin.Client).Peers, showPeers)
+}
+
+func showPeers(w io.Writer, peers []admin.Peer) error {
+	t := newTable(w, "PEER", "CONNECTED", "RTT", "DISTANCE", "WAIT", "CAPACITY", "VERSION", "SEEN", "ADDRESS")
+	for _, p := range peers {
+		rtt, addr := "", ""
+		if p.RTTMs > 0 {
+			rtt = ms(p.RTTMs)
+		}
+		if len(p.Addrs) > 0 {
+			addr = p.Addrs[0]
+		}
+		t.row(p.PeerID, yes(p.Connected), rtt, ms(p.DistanceMs), ms(p.WaitMs), p.Capacity, p.Version, seconds(p.LastSeenS), addr)
+	}
+	return t.flush()
+}

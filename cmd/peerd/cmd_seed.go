@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"peerd/node/admin"
+)
+
+type seedOptions struct {
+	home string
+	file string
+	json bool
+}
+
+func newSeedCommand() *cobra.Command {
+	var o seedOptions
+	cmd := &cobra.Command{
+		Use:   "seed --home DIR URL... | -f FILE | -",
+		Short: "Hand URLs to the running peer",
+		Long: `Hands URLs to the peer that runs with the home: those of the command line, or
+of a file or stdin, one a line; empty lines and lines that start with # are
+skipped. What was accepted is on disk when the command ends.
+
+Exit status 0 means that every URL was accepted or known before. Every other one
+is told on stderr with the reason, and the exit status is 1.`,
+		RunE: func(cmd *cobra.Command, urls []string) error { return runSeed(cmd, &o, urls) },
+	}
+	homeFlag(cmd, &o.home)
+	cmd.Flags().StringVarP(&o.file, "file", "f", "", "read URLs from a `file`; - is stdin")
+	jsonFlag(cmd, &o.json)
+	return cmd
+}
+
+func runSeed(cmd *cobra.Command, o *seedOptions, urls []string) error {
+	src, err := o.source(cmd, urls)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	home, client, err := dial(cmd, o.home)
+	if err != nil {
+		return err
+	}
+	total, err := seedAll(cmd.Context(), client, src, cmd.ErrOrStderr())
+	if err != nil {
+		return advise(home, err)
+	}
+	if err := o.print(cmd.OutOrStdout(), total); err != nil {
+		return err
+	}
+	if !total.OK() {
+		return errReported
+	}
+	return nil
+}
+
+// source returns the lines to read URLs from.
+func (o *seedOptions) source(cmd *cobra.Command, urls []string) (io.ReadCloser, error) {
+	if len(urls) == 1 && urls[0] == "-" && o.file == "" {
+		o.file, urls = "-", nil
+	}
+	switch {
+	case len(urls) > 0 && o.file != "":
+		return nil, usagef(cmd, "URLs and --file at once")
+	case len(urls) > 0:
+		return io.NopCloser(strings.NewReader(strings.Join(urls, "\n"))), nil
+	case o.file == "-":
+		return io.NopCloser(cmd.InOrStdin()), nil
+	case o.file != "":
+		return os.Open(o.file)
+	}
+	return nil, usagef(cmd, "no URL")
+}
+
+// seedAll sends the URLs of src part by part and tells on w what is not taken.
+func seedAll(ctx context.Context, client *admin.Client, src io.Reader, w io.Writer) (admin.SeedResult, error) {
+	total := admin.SeedResult{OutOfScope: []admin.Rejected{}, Invalid: []admin.Rejected{}}
+	var part []string
+	send := func() error {
+		res, err := client.Seed(ctx, part)
+		part = part[:0]
+		total.Add(res)
+		tell(w, "out of scope", res.OutOfScope)
+		tell(w, "invalid", res.Invalid)
+		return err
+	}
+	err := eachURL(src, func(u string) error {
+		part = append(part, u)
+		if len(part) < admin.MaxSeedURLs {
+			return nil
+		}
+		return send()
+	})
+	if err == nil && len(part) > 0 {
+		err = send()
+	}
+	return total, err
+}
+
+func tell(w io.Writer, what string, rejected []admin.Rejected) {
+	for _, r := range rejected {
+		fmt.Fprintf(w, "peerd: seed: %s: %s: %s\n", what, oneLine(r.URL), oneLine(r.Reason))
+	}
+}
+
+// eachURL calls yield for every URL of src. Of a line that is longer than any
+// URL may be, it yields just enough to be refused as such.
+func eachURL(src io.Reader, yield func(string) error) error {
+	in := bufio.NewReader(src)
+	var line []byte
+	for {
+		part, more, err := in.ReadLine()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read URLs: %w", err)
+		}
+		line = append(line, part[:min(len(part), admin.MaxURLBytes+1-len(line))]...)
+		if more {
+			continue
+		}
+		text := strings.TrimSpace(strings.TrimPrefix(string(line), "\uFEFF"))
+		line = line[:0]
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		if err := yield(text); err != nil {
+			return err
+		}
+	}
+}
+
+func (o *seedOptions) print(w io.Writer, r admin.SeedResult) error {
+	if o.json {
+		return printJSON(w, r)
+	}
+	_, err := fmt.Fprintf(w, "%d accepted, %d known, %d out of scope, %d invalid\n",
+		r.Accepted, r.Known, len(r.OutOfScope), len(r.Invalid))
+	return err
+}

@@ -1,0 +1,239 @@
+// Package assigntest is the conformance suite of assignment strategies. Each
+// implementation runs it in a few lines:
+//
+//	func TestConformance(t *testing.T) {
+//		assigntest.Run(t, func() assign.Strategy { return assign.NewRandom(assign.RandomConfig{}) })
+//	}
+//
+// It is imported by tests only.
+package assigntest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"peerd/coords"
+	"peerd/coords/assign"
+)
+
+// ProbesMax is what no strategy may exceed for one decision: every probe is a
+// stranger at somebody's web server.
+const ProbesMax = 12
+
+// Run checks what assign.Strategy promises, on strategies from the constructor.
+func Run(t *testing.T, newStrategy func() assign.Strategy) {
+	t.Run("name", func(t *testing.T) {
+		name := newStrategy().Name()
+		if name == "" || name != strings.ToLower(name) || strings.ContainsAny(name, " \t/") {
+			t.Errorf("name %q is no word for a command line", name)
+		}
+	})
+	t.Run("refuses bad evidence", func(t *testing.T) { refuses(t, newStrategy()) })
+	t.Run("alone", func(t *testing.T) { alone(t, newStrategy()) })
+	t.Run("comes to a choice", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { decides(t, newStrategy()) })
+	})
+	t.Run("deterministic", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { deterministic(t, newStrategy(), newStrategy()) })
+	})
+	t.Run("safe for concurrent use", func(t *testing.T) { concurrent(t, newStrategy()) })
+}
+
+// refuses hands in evidence that contradicts itself.
+func refuses(t *testing.T, s assign.Strategy) {
+	at := coords.Coordinate{Vec: []float64{0, 0}}
+	subnet := netip.MustParsePrefix("192.0.2.0/24")
+	me, other := assign.Candidate{ID: "me", At: at}, assign.Candidate{ID: "other", At: at}
+	for _, tc := range []struct {
+		name string
+		e    assign.Evidence
+		want error
+	}{
+		{"nothing", assign.Evidence{}, assign.ErrEvidence},
+		{"no subnet", assign.Evidence{Self: "me", Candidates: []assign.Candidate{me}}, assign.ErrEvidence},
+		{"no candidates", assign.Evidence{Subnet: subnet, Self: "me"}, assign.ErrEvidence},
+		{"self missing", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{other}}, assign.ErrEvidence},
+		{"twice", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{me, me}}, assign.ErrEvidence},
+		{"nameless", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{me, {At: at}}}, assign.ErrEvidence},
+		{"other space", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{me, {ID: "x"}}}, assign.ErrEvidence},
+		{"negative wait", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{{ID: "me", At: at, Wait: -1}}}, assign.ErrEvidence},
+		{"negative capacity", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{{ID: "me", At: at, Capacity: -1}}}, assign.ErrEvidence},
+		{"all excluded", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{me, other},
+			Exclude: map[string]bool{"me": true, "other": true}}, assign.ErrNoCandidate},
+	} {
+		if step, err := s.Next(tc.e); !errors.Is(err, tc.want) {
+			t.Errorf("%s: got %+v, %v, want %v", tc.name, step, err, tc.want)
+		}
+	}
+}
+
+// alone is a network of one: it may measure, and must choose itself.
+func alone(t *testing.T, s assign.Strategy) {
+	e := assign.Evidence{
+		Subnet: netip.MustParsePrefix("2001:db8::/48"), Self: "me", CanProbe: true,
+		Candidates: []assign.Candidate{{ID: "me", At: coords.Coordinate{Vec: []float64{0, 0}}}},
+	}
+	for range 3 {
+		step, err := s.Next(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step.Choice == "me" {
+			return
+		}
+		if step.Probe != "me" {
+			t.Fatalf("got %+v", step)
+		}
+		e.Samples = append(e.Samples, coords.Sample{Peer: "me", At: e.Candidates[0].At, Connect: 1, FirstByte: 1, Body: 1})
+	}
+	t.Error("no choice after three probes of the only candidate")
+}
+
+// decides runs one decision in a random world to its choice.
+func decides(t *rapid.T, s assign.Strategy) {
+	e := evidence(t)
+	probes := 0
+	for range 200 {
+		before := fmt.Sprintf("%+v", e)
+		step, err := s.Next(e)
+		if after := fmt.Sprintf("%+v", e); after != before {
+			t.Fatal("the evidence was changed")
+		}
+		if len(e.Exclude) == len(e.Candidates) {
+			if !errors.Is(err, assign.ErrNoCandidate) {
+				t.Fatalf("everybody is excluded: %+v, %v", step, err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := step.Probe + step.Choice
+		switch {
+		case (step.Probe == "") == (step.Choice == ""):
+			t.Fatalf("want exactly one of probe and choice: %+v", step)
+		case !slices.ContainsFunc(e.Candidates, func(c assign.Candidate) bool { return c.ID == id }):
+			t.Fatalf("%q is no candidate", id)
+		case e.Exclude[id]:
+			t.Fatalf("%q is excluded", id)
+		case step.Probe != "" && !e.CanProbe:
+			t.Fatal("probes where it must not")
+		case step.Choice != "":
+			return
+		}
+		happen(t, &e, step.Probe)
+		if !e.Exclude[step.Probe] {
+			probes++
+		}
+		if probes > ProbesMax {
+			t.Fatalf("more than %d probes", ProbesMax)
+		}
+	}
+	t.Fatal("no choice")
+}
+
+// happen plays the world: the probed peer downloads, fails, or does not answer.
+func happen(t *rapid.T, e *assign.Evidence, peer string) {
+	fate := rapid.IntRange(0, 9).Draw(t, "fate")
+	switch {
+	case fate == 0:
+		e.Exclude = maps.Clone(e.Exclude)
+		if e.Exclude == nil {
+			e.Exclude = make(map[string]bool)
+		}
+		e.Exclude[peer] = true
+	case fate == 1:
+		e.CanProbe = false
+		fallthrough
+	default:
+		e.Samples = append(e.Samples, download(t, *e, peer, fate == 2))
+	}
+}
+
+// download draws a sample of a peer.
+func download(t *rapid.T, e assign.Evidence, peer string, failed bool) coords.Sample {
+	i := slices.IndexFunc(e.Candidates, func(c assign.Candidate) bool { return c.ID == peer })
+	ms := rapid.IntRange(0, 500)
+	return coords.Sample{
+		Peer: peer, At: e.Candidates[i].At, Failed: failed,
+		Connect:   time.Duration(ms.Draw(t, "connect")) * time.Millisecond,
+		FirstByte: time.Duration(ms.Draw(t, "first")) * time.Millisecond,
+		Body:      time.Duration(ms.Draw(t, "body")) * time.Millisecond,
+		Bytes:     rapid.Int64Range(0, 1<<20).Draw(t, "bytes"),
+		Reused:    rapid.Bool().Draw(t, "reused"),
+	}
+}
+
+// evidence draws a fresh decision among up to 24 candidates.
+func evidence(t *rapid.T) assign.Evidence {
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "world"), 0))
+	e := assign.Evidence{
+		Subnet:   netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, byte(rng.IntN(256)), 0}), 24),
+		CanProbe: rapid.Bool().Draw(t, "can probe"),
+	}
+	for i := range rapid.IntRange(1, 24).Draw(t, "candidates") {
+		c := assign.Candidate{ID: fmt.Sprintf("peer%02d", i), Wait: time.Duration(rng.IntN(1000)) * time.Millisecond, Capacity: rng.Float64() * 4}
+		c.At = coords.Coordinate{Vec: []float64{rng.NormFloat64() * 80, rng.NormFloat64() * 80}, Height: rng.Float64() * 10, Error: rng.Float64()}
+		e.Candidates = append(e.Candidates, c)
+	}
+	e.Self = e.Candidates[rng.IntN(len(e.Candidates))].ID
+	return e
+}
+
+// deterministic compares two instances on the same and on reordered evidence.
+func deterministic(t *rapid.T, a, b assign.Strategy) {
+	e := evidence(t)
+	for range rapid.IntRange(0, 12).Draw(t, "samples") {
+		i := rapid.IntRange(0, len(e.Candidates)-1).Draw(t, "peer")
+		e.Samples = append(e.Samples, download(t, e, e.Candidates[i].ID, false))
+	}
+	first, err := a.Next(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(e.Candidates)
+	second, err := b.Next(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(first, second) {
+		t.Fatalf("equal evidence, %+v and %+v", first, second)
+	}
+}
+
+// concurrent is for the race detector.
+func concurrent(t *testing.T, s assign.Strategy) {
+	at := coords.Coordinate{Vec: []float64{0, 0}}
+	e := assign.Evidence{Subnet: netip.MustParsePrefix("192.0.2.0/24"), Self: "a", CanProbe: true,
+		Candidates: []assign.Candidate{{ID: "a", At: at}, {ID: "b", At: at}, {ID: "c", At: at}}}
+	for _, id := range []string{"a", "b", "c"} {
+		e.Samples = append(e.Samples, coords.Sample{Peer: id, At: at, Connect: time.Millisecond, FirstByte: time.Millisecond})
+	}
+	const callers = 4
+	done := make(chan error)
+	for range callers {
+		go func() {
+			var errs []error
+			for range 20 {
+				_, err := s.Next(e)
+				errs = append(errs, err)
+			}
+			done <- errors.Join(errs...)
+		}()
+	}
+	for range callers {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package assign_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+
+	"peerd/coords"
+	"peerd/coords/assign"
+	"peerd/coords/coordstest"
+)
+
+// trial is a world of which the first peers places are peers.
+type trial struct {
+	swarm *coordstest.Swarm
+	peers int
+	rng   *rand.Rand
+}
+
+func newTrial(t *testing.T, w *coordstest.World, peers, rounds, partners int, rng *rand.Rand) *trial {
+	t.Helper()
+	s, err := coordstest.NewSwarm(w, peers, coords.DefaultConfig(), rng)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range rounds {
+		s.Round(partners)
+	}
+	return &trial{swarm: s, peers: peers, rng: rng}
+}
+
+// result sums up many assignments.
+type result struct {
+	servers, near, within20, probes, optimal int
+	chosen, best, random                     float64
+}
+
+// assign runs a strategy for one server to its choice.
+func (tr *trial) assign(t *testing.T, strategy assign.Strategy, server coordstest.Server, subnet int, res *result) {
+	t.Helper()
+	w := tr.swarm.World
+	e := assign.Evidence{
+		Subnet:   netip.PrefixFrom(netip.AddrFrom4([4]byte{192, byte(subnet >> 8), byte(subnet), 0}), 24),
+		Self:     coordstest.Name(tr.rng.IntN(tr.peers)),
+		CanProbe: true,
+	}
+	at := make(map[string]int)
+	var times []float64
+	for i, p := range tr.swarm.Peers {
+		e.Candidates = append(e.Candidates, assign.Candidate{ID: coordstest.Name(i), At: p.Coordinate()})
+		at[coordstest.Name(i)] = i
+		times = append(times, w.Time(i, server))
+	}
+	for range 100 {
+		step, err := strategy.Next(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step.Choice != "" {
+			res.add(times, times[at[step.Choice]], len(e.Samples))
+			return
+		}
+		i := at[step.Probe]
+		e.Samples = append(e.Samples, w.Download(i, step.Probe, tr.swarm.Peers[i].Coordinate(), server, tr.rng))
+	}
+	t.Fatal("no choice after 100 probes")
+}
+
+func (r *result) add(times []float64, chosen float64, probes int) {
+	best := slices.Min(times)
+	r.servers++
+	r.probes += probes
+	r.chosen += chosen
+	r.best += best
+	for _, x := range times {
+		r.random += x / float64(len(times))
+	}
+	if chosen == best {
+		r.optimal++
+	}
+	if chosen <= 1.1*best {
+		r.near++
+	}
+	if chosen <= 1.2*best {
+		r.within20++
+	}
+}
+
+func (r *result) share(n int) float64 { return float64(n) / float64(r.servers) }
+
+func (r *result) log(t *testing.T, what string) {
+	t.Helper()
+	t.Logf("%s: %d servers, optimal %.2f, within 10 %% %.2f, within 20 %% %.2f, chosen/best %.3f, chosen/random %.3f, probes %.2f",
+		what, r.servers, r.share(r.optimal), r.share(r.near), r.share(r.within20), r.chosen/r.best, r.chosen/r.random,
+		float64(r.probes)/float64(r.servers))
+}
+
+func newProxy(t *testing.T) *assign.ProxyStrategy {
+	t.Helper()
+	s, err := assign.NewProxy(assign.DefaultProxyConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// The main promise: a few downloads find a peer as good as the best.
+func TestProxyFindsNearOptimalPeers(t *testing.T) {
+	for _, tc := range []struct {
+		name                    string
+		peers, servers, worlds  int
+		rounds, partners        int
+		near, probes, overOther float64
+	}{
+		{"8 peers", 8, 24, 10, 10, 7, 0.9, 8, 0.7},
+		{"20 peers", 20, 40, 3, 30, 4, 0.8, 8, 0.7},
+		{"64 peers", 64, 40, 2, 40, 2, 0.6, 8, 0.7},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			strategy := newProxy(t)
+			var res result
+			for seed := range uint64(tc.worlds) {
+				rng := rand.New(rand.NewPCG(seed, 2))
+				w := coordstest.Globe(tc.peers+tc.servers, rng)
+				tr := newTrial(t, w, tc.peers, tc.rounds, tc.partners, rng)
+				for i := range tc.servers {
+					tr.assign(t, strategy, coordstest.NewServer(tc.peers+i, rng), i, &res)
+				}
+			}
+			res.log(t, tc.name)
+			if res.share(res.near) < tc.near {
+				t.Errorf("within 10 %%: %.3f, want >= %.2f", res.share(res.near), tc.near)
+			}
+			if p := float64(res.probes) / float64(res.servers); p > tc.probes {
+				t.Errorf("%.2f probes a server, want <= %v", p, tc.probes)
+			}
+			if res.chosen/res.random > tc.overOther {
+				t.Errorf("chosen/random %.3f, want <= %v", res.chosen/res.random, tc.overOther)
+			}
+		})
+	}
+}
+
+// The same on measured round trips.
+func TestProxyOnRealMatrix(t *testing.T) {
+	path := os.Getenv("PEERD_RTT_MATRIX")
+	if path == "" {
+		t.Skip("SKIPPED: set PEERD_RTT_MATRIX to a matrix of round trips to evaluate on real data")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rtt, err := coordstest.ReadMatrix(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, peers := range []int{8, 16, 64} {
+		if peers*2 > len(rtt) {
+			continue
+		}
+		var res result
+		for seed := range uint64(4) {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			w := coordstest.FromMatrix(shuffled(rtt, rng), rng)
+			tr := newTrial(t, w, peers, 100, min(4, peers-1), rng)
+			re50, re90 := tr.swarm.Errors(peers)
+			t.Logf("%d peers among themselves: RE50 %.3f RE90 %.3f", peers, re50, re90)
+			for i := range min(150, len(rtt)-peers) {
+				tr.assign(t, newProxy(t), coordstest.NewServer(peers+i, rng), i, &res)
+			}
+		}
+		res.log(t, "proxy")
+		if res.chosen/res.random > 0.75 || math.IsNaN(res.chosen) {
+			t.Errorf("%d peers: chosen/random %.3f, want <= 0.75", peers, res.chosen/res.random)
+		}
+	}
+}
+
+// shuffled renumbers the nodes of a matrix.
+func shuffled(rtt [][]float64, rng *rand.Rand) [][]float64 {
+	order := rng.Perm(len(rtt))
+	out := make([][]float64, len(rtt))
+	for i, a := range order {
+		for _, b := range order {
+			out[i] = append(out[i], rtt[a][b])
+		}
+	}
+	return out
+}

@@ -1,0 +1,219 @@
+package assign_test
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"peerd/coords"
+	"peerd/coords/assign"
+)
+
+// scene is a decision among peers on a line, 40 ms apart: a at 0, b at 40, ...
+func scene(names string, self string) assign.Evidence {
+	e := assign.Evidence{Subnet: netip.MustParsePrefix("192.0.2.0/24"), Self: self, CanProbe: true}
+	for i, r := range names {
+		e.Candidates = append(e.Candidates, assign.Candidate{
+			ID: string(r), At: coords.Coordinate{Vec: []float64{float64(40 * i), 0}, Height: 1, Error: 0.05},
+		})
+	}
+	return e
+}
+
+// at returns the download of a peer from a server at x on the line.
+func at(e assign.Evidence, id string, x, delay float64) coords.Sample {
+	i := slices.IndexFunc(e.Candidates, func(c assign.Candidate) bool { return c.ID == id })
+	c := e.Candidates[i].At
+	rtt := math.Abs(c.Vec[0]-x) + 2
+	ms := func(f float64) time.Duration { return time.Duration(f * float64(time.Millisecond)) }
+	return coords.Sample{Peer: id, At: c, Connect: ms(rtt), FirstByte: ms(rtt + delay), Body: ms(5), Bytes: 10_000}
+}
+
+func failure(e assign.Evidence, id string) coords.Sample {
+	s := at(e, id, 0, 0)
+	s.Failed = true
+	return s
+}
+
+// play lets a ProxyStrategy decide and returns the probes in their order and
+// the choice.
+func play(t *testing.T, e assign.Evidence, probe func(e assign.Evidence, id string, n int) coords.Sample) (probes, choice string) {
+	t.Helper()
+	s := newProxy(t)
+	for n := range 50 {
+		step, err := s.Next(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step.Choice != "" {
+			return probes, step.Choice
+		}
+		probes += step.Probe
+		e.Samples = append(e.Samples, probe(e, step.Probe, n))
+	}
+	t.Fatalf("no choice after %s", probes)
+	return "", ""
+}
+
+func TestProxyMeasuresSelfThenTheFarthest(t *testing.T) {
+	probes, choice := play(t, scene("abcdefgh", "d"), func(e assign.Evidence, id string, _ int) coords.Sample {
+		return at(e, id, 40, 50)
+	})
+	if !strings.HasPrefix(probes, "dh") && !strings.HasPrefix(probes, "da") {
+		t.Errorf("probes %s, want self and then an end of the line", probes)
+	}
+	if choice != "b" {
+		t.Errorf("chose %s, want b, which stands there", choice)
+	}
+	if len(probes) > 7 {
+		t.Errorf("probes %s: those on the far side are clearly worse", probes)
+	}
+}
+
+// What only the server is to blame for must not count against a peer.
+func TestProxyComparesWithoutTheServersMood(t *testing.T) {
+	_, choice := play(t, scene("abcdefgh", "h"), func(e assign.Evidence, id string, n int) coords.Sample {
+		delay := 30 + 20*float64(n%3)
+		if id == "c" {
+			delay = 900
+		}
+		return at(e, id, 80, delay)
+	})
+	if choice != "c" {
+		t.Errorf("chose %s, want c", choice)
+	}
+}
+
+func TestProxyCountsTheWait(t *testing.T) {
+	e := scene("abcd", "a")
+	e.Candidates[0].Wait = 5 * time.Second
+	_, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample { return at(e, id, 0, 20) })
+	if choice != "b" {
+		t.Errorf("chose %s, want b: a is next to the server and busy", choice)
+	}
+}
+
+func TestProxyRetriesOneFailureAndLeavesTheUnreliable(t *testing.T) {
+	once := 0
+	probes, choice := play(t, scene("abcd", "d"), func(e assign.Evidence, id string, _ int) coords.Sample {
+		if id == "a" && once == 0 { // chance
+			once++
+			return failure(e, id)
+		}
+		return at(e, id, 0, 20)
+	})
+	if strings.Count(probes, "a") != 2 || choice != "b" {
+		t.Errorf("probes %s, choice %s, want a second chance for a, and b, which never failed", probes, choice)
+	}
+	probes, choice = play(t, scene("abcd", "d"), func(e assign.Evidence, id string, _ int) coords.Sample {
+		if id == "a" {
+			return failure(e, id)
+		}
+		return at(e, id, 0, 20)
+	})
+	if choice != "b" || strings.Count(probes, "a") > 2 {
+		t.Errorf("probes %s, choice %s, want b and no third try of a", probes, choice)
+	}
+}
+
+func TestProxyGivesUpOnADeadServer(t *testing.T) {
+	probes, choice := play(t, scene("abcdefgh", "c"), func(e assign.Evidence, id string, _ int) coords.Sample {
+		return failure(e, id)
+	})
+	if choice != "c" || len(probes) != 4 {
+		t.Errorf("probes %s, choice %s, want four probes and no move", probes, choice)
+	}
+}
+
+func TestProxyWithoutPages(t *testing.T) {
+	e := scene("abcd", "c")
+	e.CanProbe = false
+	never := func(assign.Evidence, string, int) coords.Sample { panic("probed") }
+	if _, choice := play(t, e, never); choice != "c" {
+		t.Errorf("nothing known: chose %s, want no move", choice)
+	}
+	e.Samples = []coords.Sample{at(e, "c", 0, 20), at(e, "b", 0, 20)}
+	if _, choice := play(t, e, never); choice != "b" {
+		t.Errorf("chose %s, want the better of two", choice)
+	}
+	e.Exclude = map[string]bool{"b": true, "c": true}
+	e.Samples = nil
+	if _, choice := play(t, e, never); choice != "a" && choice != "d" {
+		t.Errorf("chose %s, want one that is left", choice)
+	}
+}
+
+// Peers in one place share the subnets instead of crowding on the first.
+func TestProxySharesAmongEquals(t *testing.T) {
+	e := scene("abcd", "a")
+	for i := range e.Candidates {
+		e.Candidates[i].At.Vec[0] = 0
+	}
+	for _, id := range []string{"a", "b", "c", "d"} {
+		e.Samples = append(e.Samples, at(e, id, 0, 20))
+	}
+	got := count(shares(t, newProxy(t), e))
+	for _, id := range []string{"a", "b", "c", "d"} {
+		if got[id] < 300 {
+			t.Errorf("shares %v, want about 500 each", got)
+		}
+	}
+}
+
+func TestProxyPassesOverMalformedSamples(t *testing.T) {
+	e := scene("abcd", "a")
+	bad := coords.Sample{Peer: "stranger", At: coords.Coordinate{Vec: []float64{math.NaN()}}, Connect: 1}
+	e.Samples = []coords.Sample{bad, {}, {Peer: "b", Connect: -1}}
+	_, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample { return at(e, id, 120, 20) })
+	if choice != "d" {
+		t.Errorf("chose %s, want d", choice)
+	}
+}
+
+func TestProxyExplainsItself(t *testing.T) {
+	e := scene("abcd", "a")
+	for _, id := range []string{"a", "b", "d"} {
+		e.Samples = append(e.Samples, at(e, id, 40, 20))
+	}
+	step, err := newProxy(t).Next(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if step.Proxy == nil || step.Proxy.Validate(2) != nil || step.Proxy.Samples != 3 {
+		t.Errorf("proxy %+v", step.Proxy)
+	}
+	if len(step.Predicted) != 4 || step.Predicted["b"] >= step.Predicted["d"] {
+		t.Errorf("predicted %v", step.Predicted)
+	}
+}
+
+func TestProxyConfigNamesEveryWrongField(t *testing.T) {
+	err := assign.ProxyConfig{Spread: 0, Budget: -1, ProbesMax: -2, MarginMin: math.NaN(), FailureCost: -1, Tie: -1}.Validate()
+	for _, field := range []string{"MeasureAll", "Spread", "Budget", "ProbesMax", "MarginMin", "FailureCost", "Tie", "MinPeers"} {
+		if err == nil || !strings.Contains(err.Error(), field+" is") {
+			t.Errorf("%s not named in %v", field, err)
+		}
+	}
+	if _, err := assign.NewProxy(assign.ProxyConfig{}); err == nil {
+		t.Error("the zero value was accepted")
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	s, err := assign.NewProxy(assign.DefaultProxyConfig())
+	if err != nil {
+		b.Fatal(err)
+	}
+	e := scene("abcdefgh", "d")
+	for _, id := range []string{"a", "c", "d", "f", "h"} {
+		e.Samples = append(e.Samples, at(e, id, 40, 20))
+	}
+	for b.Loop() {
+		if _, err := s.Next(e); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

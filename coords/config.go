@@ -1,0 +1,114 @@
+package coords
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Config holds the parameters of an Estimator. Bracketed numbers are the
+// sources listed in the package comment.
+type Config struct {
+	// Dimensions of the point; the height comes on top. All peers of a network
+	// must agree on it. In [1, 16].
+	Dimensions int
+	// Gain (c_c in [1]) is the share of the remaining error by which one sample
+	// moves the point while the own error is high. In (0, 1].
+	Gain float64
+	// MinGain is the gain once the own error is low, so that a settled
+	// coordinate does not dance to the jitter. In (0, Gain].
+	MinGain float64
+	// ErrorGain (c_e in [1]) bounds how far one sample moves the error estimate.
+	// In (0, 1].
+	ErrorGain float64
+	// RemoteErrorFloor is the least error that a remote coordinate is taken to
+	// have, whatever it claims: nobody gains weight by boasting. In (0, 1].
+	RemoteErrorFloor float64
+	// HeightMin is the least height, and the initial one. Milliseconds, > 0.
+	HeightMin float64
+	// RTTMax is the longest round trip taken for one. > 0, at most MaxComponent.
+	RTTMax time.Duration
+	// RTTFloor is the least round trip that relative errors are computed with,
+	// so that peers in one room do not despair over microseconds. > 0.
+	RTTFloor time.Duration
+	// Window is the number of latest round trips per neighbour of which the
+	// median counts ([2] latency filter). In [1, 64].
+	Window int
+	// MaxNeighbours bounds the peers remembered; the one not observed for the
+	// longest time leaves. In [1, 65536].
+	MaxNeighbours int
+	// OutlierFactor rejects samples whose residual is above the median of the
+	// recent ones by more than this many median absolute deviations ([3]). > 0.
+	OutlierFactor float64
+	// WarmUp is the number of samples during which moves are not capped. >= 0.
+	WarmUp int
+	// MoveMax caps the move of one sample after the warm-up. Milliseconds, > 0.
+	MoveMax float64
+	// GravityRho is the distance from the origin, in milliseconds, at which the
+	// pull back to it is one millisecond a sample; the pull grows with the
+	// square of the distance ([2] gravity). It keeps the space from drifting.
+	// > 0.
+	GravityRho float64
+	// Replay is the number of remembered samples that are applied once more
+	// with each new one while the own error is above ReplayAbove. >= 0.
+	Replay int
+	// ReplayAbove ends the replay. In [0, 1].
+	ReplayAbove float64
+	// Rand breaks ties between coincident points and picks what to replay. Nil
+	// is rejected, so that every caller decides between a seeded and a real
+	// source. The Estimator uses it without a lock.
+	Rand *rand.Rand
+}
+
+// DefaultConfig returns the parameters of the network, all but Rand.
+// DESIGN.md has the reasons and the measurements.
+func DefaultConfig() Config {
+	return Config{
+		Dimensions:       4,
+		Gain:             0.25,
+		MinGain:          0.05,
+		ErrorGain:        0.25,
+		RemoteErrorFloor: 0.1,
+		HeightMin:        0.1,
+		RTTMax:           20 * time.Second,
+		RTTFloor:         time.Millisecond,
+		Window:           5,
+		MaxNeighbours:    128,
+		OutlierFactor:    8,
+		WarmUp:           64,
+		MoveMax:          5,
+		GravityRho:       500,
+		Replay:           16,
+		ReplayAbove:      0.3,
+	}
+}
+
+// Validate names every field that is out of its range.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, name string, value any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("coords: %s is %v, want %s", name, value, want))
+		}
+	}
+	const most = MaxComponent
+	check(c.Dimensions >= 1 && c.Dimensions <= 16, "Dimensions", c.Dimensions, "1 to 16")
+	check(c.Gain > 0 && c.Gain <= 1, "Gain", c.Gain, "in (0, 1]")
+	check(c.MinGain > 0 && c.MinGain <= c.Gain, "MinGain", c.MinGain, "in (0, Gain]")
+	check(c.ErrorGain > 0 && c.ErrorGain <= 1, "ErrorGain", c.ErrorGain, "in (0, 1]")
+	check(c.RemoteErrorFloor > 0 && c.RemoteErrorFloor <= 1, "RemoteErrorFloor", c.RemoteErrorFloor, "in (0, 1]")
+	check(c.HeightMin > 0 && c.HeightMin <= most, "HeightMin", c.HeightMin, "in (0, MaxComponent]")
+	check(c.RTTMax > 0 && millis(c.RTTMax) <= most, "RTTMax", c.RTTMax, "in (0, 1m]")
+	check(c.RTTFloor > 0 && c.RTTFloor <= c.RTTMax, "RTTFloor", c.RTTFloor, "in (0, RTTMax]")
+	check(c.Window >= 1 && c.Window <= 64, "Window", c.Window, "1 to 64")
+	check(c.MaxNeighbours >= 1 && c.MaxNeighbours <= 1<<16, "MaxNeighbours", c.MaxNeighbours, "1 to 65536")
+	check(c.OutlierFactor > 0, "OutlierFactor", c.OutlierFactor, "> 0")
+	check(c.WarmUp >= 0, "WarmUp", c.WarmUp, ">= 0")
+	check(c.MoveMax > 0, "MoveMax", c.MoveMax, "> 0")
+	check(c.GravityRho > 0, "GravityRho", c.GravityRho, "> 0")
+	check(c.Replay >= 0, "Replay", c.Replay, ">= 0")
+	check(c.ReplayAbove >= 0 && c.ReplayAbove <= 1, "ReplayAbove", c.ReplayAbove, "in [0, 1]")
+	check(c.Rand != nil, "Rand", "nil", "a source")
+	return errors.Join(errs...)
+}

@@ -1,0 +1,68 @@
+package coordstest
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+
+	"peerd/coords"
+)
+
+// Swarm is a number of estimators, number i at place i of a World.
+type Swarm struct {
+	World *World
+	Peers []*coords.Estimator
+	rng   *rand.Rand
+}
+
+// NewSwarm places n estimators into w.
+func NewSwarm(w *World, n int, cfg coords.Config, rng *rand.Rand) (*Swarm, error) {
+	s := &Swarm{World: w, rng: rng}
+	for range n {
+		cfg.Rand = rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))
+		e, err := coords.NewEstimator(cfg)
+		if err != nil {
+			return nil, err
+		}
+		s.Peers = append(s.Peers, e)
+	}
+	return s, nil
+}
+
+// Name is the name of peer i.
+func Name(i int) string { return "peer" + strconv.Itoa(1000 + i)[1:] }
+
+// Round lets every peer exchange with the given number of others, picked at
+// random; both ends learn.
+func (s *Swarm) Round(partners int) {
+	for a := range s.Peers {
+		done := 0
+		for _, b := range s.rng.Perm(len(s.Peers)) {
+			if b == a || done == partners {
+				continue
+			}
+			done++
+			rtt := Millis(s.World.Trip(a, b, s.rng))
+			at, bt := s.Peers[a].Coordinate(), s.Peers[b].Coordinate()
+			// A rejected sample is part of the algorithm.
+			_ = s.Peers[a].Observe(Name(b), bt, rtt)
+			_ = s.Peers[b].Observe(Name(a), at, rtt)
+		}
+	}
+}
+
+// Errors returns the median and the 90th percentile of |predicted-real|/real
+// over all pairs among the first n peers.
+func (s *Swarm) Errors(n int) (re50, re90 float64) {
+	var errs []float64
+	for a := range n {
+		for b := range a {
+			real := s.World.RTT[a][b]
+			d := s.Peers[a].Coordinate().Distance(s.Peers[b].Coordinate())
+			errs = append(errs, math.Abs(d-real)/real)
+		}
+	}
+	slices.Sort(errs)
+	return errs[len(errs)/2], errs[len(errs)*9/10]
+}

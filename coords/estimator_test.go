@@ -1,0 +1,261 @@
+package coords_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"peerd/coords"
+)
+
+func newEstimator(t testing.TB, change func(*coords.Config)) *coords.Estimator {
+	t.Helper()
+	cfg := coords.DefaultConfig()
+	cfg.Rand = rand.New(rand.NewPCG(1, 2))
+	if change != nil {
+		change(&cfg)
+	}
+	e, err := coords.NewEstimator(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func at(x ...float64) coords.Coordinate { return coords.Coordinate{Vec: x, Height: 1, Error: 0.1} }
+
+func TestConfigNamesEveryWrongField(t *testing.T) {
+	nan := math.NaN()
+	err := coords.Config{Gain: nan, MinGain: nan, ErrorGain: nan, RemoteErrorFloor: nan, HeightMin: nan,
+		OutlierFactor: nan, WarmUp: -1, MoveMax: nan, GravityRho: nan, Replay: -1, ReplayAbove: nan}.Validate()
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, field := range []string{"Dimensions", "Gain", "MinGain", "ErrorGain", "RemoteErrorFloor", "HeightMin", "RTTMax",
+		"RTTFloor", "Window", "MaxNeighbours", "OutlierFactor", "WarmUp", "MoveMax", "GravityRho", "Replay", "ReplayAbove", "Rand"} {
+		if !strings.Contains(err.Error(), " "+field+" is") {
+			t.Errorf("%s not named", field)
+		}
+	}
+	if _, err := coords.NewEstimator(coords.DefaultConfig()); err == nil {
+		t.Error("a nil Rand was accepted")
+	}
+}
+
+func TestObserveRefuses(t *testing.T) {
+	e := newEstimator(t, nil)
+	before := fmt.Sprint(e.Coordinate())
+	for _, tc := range []struct {
+		name, peer string
+		remote     coords.Coordinate
+		rtt        time.Duration
+		want       error
+	}{
+		{"no peer", "", at(0, 0, 0, 0), time.Second, coords.ErrPeer},
+		{"dimension", "p", at(0, 0), time.Second, coords.ErrDimension},
+		{"NaN", "p", at(0, 0, math.NaN(), 0), time.Second, coords.ErrBounds},
+		{"zero", "p", at(0, 0, 0, 0), 0, coords.ErrRTT},
+		{"negative", "p", at(0, 0, 0, 0), -time.Second, coords.ErrRTT},
+		{"a minute", "p", at(0, 0, 0, 0), time.Minute, coords.ErrRTT},
+	} {
+		if err := e.Observe(tc.peer, tc.remote, tc.rtt); !errors.Is(err, tc.want) {
+			t.Errorf("%s: got %v, want %v", tc.name, err, tc.want)
+		}
+	}
+	if after := fmt.Sprint(e.Coordinate()); after != before {
+		t.Errorf("moved from %s to %s", before, after)
+	}
+}
+
+// "When two nodes share a location, the spring pushes them in a random
+// direction" ([1] 3.2): from one point, a pair finds its distance.
+func TestTwoPeersFromOnePoint(t *testing.T) {
+	a := newEstimator(t, nil)
+	b := newEstimator(t, func(c *coords.Config) { c.Rand = rand.New(rand.NewPCG(3, 4)) })
+	for range 30 {
+		ac, bc := a.Coordinate(), b.Coordinate()
+		_ = a.Observe("b", bc, 80*time.Millisecond)
+		_ = b.Observe("a", ac, 80*time.Millisecond)
+	}
+	if d := a.Coordinate().Distance(b.Coordinate()); math.Abs(d-80) > 4 {
+		t.Errorf("distance %.1f, want 80", d)
+	}
+	if e := a.Coordinate().Error; e > 0.2 {
+		t.Errorf("error %.2f, want it low", e)
+	}
+}
+
+// "A node with a high error relative to its neighbour moves a lot, one with a
+// low error little" ([1] 3.4).
+func TestWeightLeansToTheCertain(t *testing.T) {
+	move := func(remoteError float64) float64 {
+		e := newEstimator(t, func(c *coords.Config) { c.Replay = 0 })
+		remote := at(50, 0, 0, 0)
+		remote.Error = remoteError
+		before := e.Coordinate()
+		if err := e.Observe("p", remote, 100*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		after := e.Coordinate()
+		return math.Abs(after.Vec[0] - before.Vec[0])
+	}
+	sure, unsure := move(0.1), move(1)
+	if !(sure > 1.5*unsure) {
+		t.Errorf("moved %.2f for a certain and %.2f for an uncertain peer", sure, unsure)
+	}
+	if boast := move(0); boast != sure {
+		t.Errorf("claiming no error gained weight: %.3f against %.3f", boast, sure)
+	}
+}
+
+func TestLoadNeverMovesThePoint(t *testing.T) {
+	e := newEstimator(t, nil)
+	_ = e.Observe("p", at(10, 0, 0, 0), 30*time.Millisecond)
+	own := e.Coordinate()
+	e.SetLoad(3 * time.Second)
+	told := e.Announced()
+	if told.Height != own.Height+3000 || fmt.Sprint(told.Vec) != fmt.Sprint(own.Vec) {
+		t.Errorf("own %v, announced %v", own, told)
+	}
+	if fmt.Sprint(e.Coordinate()) != fmt.Sprint(own) {
+		t.Error("load changed the own coordinate")
+	}
+	e.SetLoad(-time.Second)
+	if e.Announced().Height != own.Height {
+		t.Error("negative load lowered the height")
+	}
+}
+
+// settle teaches e its place among ten fixed peers around the origin.
+func settle(t testing.TB, e *coords.Estimator, rounds int) []coords.Coordinate {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(9, 9))
+	var peers []coords.Coordinate
+	for range 10 {
+		peers = append(peers, at(rng.NormFloat64()*50, rng.NormFloat64()*50, rng.NormFloat64()*50, rng.NormFloat64()*50))
+	}
+	truth := at(10, 10, 0, 0)
+	for range rounds {
+		for i, p := range peers {
+			ms := truth.Distance(p) * (1 + 0.02*math.Abs(rng.NormFloat64()))
+			_ = e.Observe(fmt.Sprint("p", i), p, time.Duration(ms*float64(time.Millisecond)))
+		}
+	}
+	return peers
+}
+
+func TestOutlierIsRejectedAndOneStrayRTTFiltered(t *testing.T) {
+	e := newEstimator(t, nil)
+	peers := settle(t, e, 20)
+	before := e.Coordinate()
+	// A single stray round trip does not get through the median.
+	if err := e.Observe("p0", peers[0], 5*time.Second); err != nil {
+		t.Errorf("stray round trip: %v", err)
+	}
+	// A liar is rejected: nothing moves.
+	now := e.Coordinate()
+	if err := e.Observe("liar", at(20000, 0, 0, 0), time.Millisecond); !errors.Is(err, coords.ErrOutlier) {
+		t.Errorf("liar: got %v, want ErrOutlier", err)
+	}
+	if after := e.Coordinate(); fmt.Sprint(after) != fmt.Sprint(now) {
+		t.Error("the liar moved us")
+	}
+	before.Height, now.Height = 0, 0
+	if d := before.Distance(now); d > 2 {
+		t.Errorf("the stray round trip moved us by %.1f ms", d)
+	}
+}
+
+// A peer that really moved gets out of its old place: when most samples
+// disagree, it is not they who are wrong.
+func TestMovedPeerRecovers(t *testing.T) {
+	e := newEstimator(t, nil)
+	peers := settle(t, e, 20)
+	truth := at(-80, 40, 0, 0)
+	for range 60 {
+		for i, p := range peers {
+			_ = e.Observe(fmt.Sprint("p", i), p, time.Duration(truth.Distance(p)*float64(time.Millisecond)))
+		}
+	}
+	worst := 0.0
+	for _, p := range peers {
+		worst = max(worst, math.Abs(e.Coordinate().Distance(p)-truth.Distance(p))/truth.Distance(p))
+	}
+	if worst > 0.15 {
+		t.Errorf("off by %.2f after the move", worst)
+	}
+}
+
+func TestMoveIsCappedAfterWarmUp(t *testing.T) {
+	e := newEstimator(t, func(c *coords.Config) { c.OutlierFactor = 1e9; c.GravityRho = 1e9; c.Replay = 0 })
+	settle(t, e, 20)
+	before := e.Coordinate()
+	_ = e.Observe("far", at(9000, 0, 0, 0), time.Millisecond)
+	after := e.Coordinate()
+	before.Height, after.Height = 0, 0
+	if d := before.Distance(after); d > 5.001 {
+		t.Errorf("moved %.2f ms at once", d)
+	}
+}
+
+// Memory is bounded, and the peers that are still talked to stay.
+func TestNeighboursAreBounded(t *testing.T) {
+	e := newEstimator(t, func(c *coords.Config) { c.MaxNeighbours = 8 })
+	for i := range 1000 {
+		_ = e.Observe(fmt.Sprint("p", i), at(float64(i%50), 1, 0, 0), 20*time.Millisecond)
+		_ = e.Observe("friend", at(5, 1, 0, 0), 20*time.Millisecond)
+		if n := e.Neighbours(); n > 8 {
+			t.Fatalf("%d neighbours", n)
+		}
+	}
+	e.Forget("friend")
+	e.Forget("nobody")
+	if n := e.Neighbours(); n != 7 {
+		t.Errorf("%d neighbours after one left, want 7", n)
+	}
+}
+
+// Whatever comes in, the own coordinate stays one that others accept.
+func TestCoordinateStaysValid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := coords.DefaultConfig()
+		cfg.Rand = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		e, err := coords.NewEstimator(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range rapid.IntRange(1, 60).Draw(t, "n") {
+			peer := rapid.SampledFrom([]string{"a", "b", "c", "d"}).Draw(t, "peer")
+			rtt := time.Duration(rapid.Int64Range(1, int64(20*time.Second)).Draw(t, "rtt"))
+			_ = e.Observe(peer, coordinate(4).Draw(t, "remote"), rtt)
+			if err := e.Coordinate().Validate(4); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestRunsRepeat(t *testing.T) {
+	run := func() string {
+		e := newEstimator(t, nil)
+		settle(t, e, 5)
+		return fmt.Sprint(e.Coordinate())
+	}
+	if a, b := run(), run(); a != b {
+		t.Errorf("%s\n%s", a, b)
+	}
+}
+
+func BenchmarkObserve(b *testing.B) {
+	e := newEstimator(b, nil)
+	peers := settle(b, e, 20)
+	for i := 0; b.Loop(); i++ {
+		_ = e.Observe("p0", peers[0], 50*time.Millisecond)
+	}
+}

@@ -1,0 +1,4 @@
+package coords
+
+// Neighbours returns how many peers e remembers.
+func (e *Estimator) Neighbours() int { return len(e.order) }

@@ -1,0 +1,280 @@
+package coords
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// bodyRow is one body: how far, how big, how long.
+type bodyRow struct{ rtt, kb, took float64 }
+
+// fitBodies fits took = turns·rtt + perKB·kb, both >= 0, by least squares with
+// Huber weights. One made-up row says turns = 0, so that few rows do not take
+// chance for slow start.
+func fitBodies(rows []bodyRow) (turns, perKB float64) {
+	if len(rows) == 0 {
+		return 0, 0
+	}
+	weights := make([]float64, len(rows))
+	for i := range weights {
+		weights[i] = 1
+	}
+	for range 8 {
+		turns, perKB = weightedBodies(rows, weights)
+		residuals := make([]float64, len(rows))
+		for i, r := range rows {
+			residuals[i] = math.Abs(r.took - turns*r.rtt - perKB*r.kb)
+		}
+		limit := max(2*lowerMedian(residuals), 0.1)
+		for i, r := range residuals {
+			weights[i] = min(1, limit/max(r, 1e-9))
+		}
+	}
+	return turns, perKB
+}
+
+// weightedBodies is one least squares solution for fitBodies.
+func weightedBodies(rows []bodyRow, weights []float64) (turns, perKB float64) {
+	var rr, rk, kk, rt, kt, far float64
+	for i, r := range rows {
+		w := weights[i]
+		rr += w * r.rtt * r.rtt
+		rk += w * r.rtt * r.kb
+		kk += w * r.kb * r.kb
+		rt += w * r.rtt * r.took
+		kt += w * r.kb * r.took
+		far = max(far, r.rtt)
+	}
+	rr += far * far
+	if det := rr*kk - rk*rk; det > 1e-9*rr*kk {
+		turns = (rt*kk - kt*rk) / det
+		perKB = (kt*rr - rt*rk) / det
+		if turns >= 0 && perKB >= 0 {
+			return turns, perKB
+		}
+	}
+	if kk > 0 && turns <= 0 {
+		return 0, kt / kk
+	}
+	if rr > 0 {
+		return rt / rr, 0
+	}
+	return 0, 0
+}
+
+// anchor is a peer with a known place and a known round trip to the server.
+type anchor struct {
+	at    Coordinate
+	rtt   float64 // ms
+	sigma float64 // relative uncertainty of both together
+}
+
+// byRTT orders anchors, the nearest first.
+func byRTT(a, b anchor) int { return cmp.Compare(a.rtt, b.rtt) }
+
+const (
+	// logFloor is added to times before their logarithm is taken, in ms: below
+	// it, relative differences do not matter.
+	logFloor = 1.0
+	// studentDegrees is nu of the Student-t loss: heavy tails, so that one wrong
+	// anchor cannot drag the server away.
+	studentDegrees = 4.0
+)
+
+// placement searches the point and height whose distances to the anchors agree
+// with their round trips, in the logarithm, under a weak prior: near the
+// nearest anchor, on the ground. Without the prior fewer anchors than unknowns
+// would leave the place open.
+type placement struct {
+	anchors []anchor
+	home    []float64 // centre of the prior
+	reach   float64   // its width, ms
+	heights float64   // width of the prior of the height, ms
+}
+
+// newPlacement expects at least one anchor, all of one dimension.
+func newPlacement(anchors []anchor, heights float64) placement {
+	sorted := slices.SortedStableFunc(slices.Values(anchors), byRTT)
+	// The width comes from the second, so that one liar that claims to be next
+	// door cannot pin the server down.
+	second := sorted[min(1, len(sorted)-1)]
+	return placement{anchors: anchors, home: sorted[0].at.Vec, reach: second.rtt + logFloor, heights: heights}
+}
+
+// starts are where the search begins: the loss has several valleys.
+func (p placement) starts() [][]float64 {
+	dims := len(p.home)
+	centre := make([]float64, dims+1)
+	total := 0.0
+	var out [][]float64
+	for i, a := range slices.SortedStableFunc(slices.Values(p.anchors), byRTT) {
+		w := 1 / ((a.rtt + logFloor) * (a.rtt + logFloor))
+		total += w
+		for j, x := range a.at.Vec {
+			centre[j] += w * x
+		}
+		if i < 4 {
+			out = append(out, append(slices.Clone(a.at.Vec), 1))
+		}
+	}
+	for j := range dims {
+		centre[j] /= total
+	}
+	centre[dims] = 1
+	return append(out, centre)
+}
+
+// solve returns the best end of the search from the given starts.
+func (p placement) solve(starts [][]float64) []float64 {
+	var best []float64
+	least := math.Inf(1)
+	for _, start := range starts {
+		end, loss := p.descend(slices.Clone(start))
+		if loss < least || best == nil {
+			best, least = end, loss
+		}
+	}
+	return best
+}
+
+// residual returns the scaled residual of an anchor and fills row with its
+// derivatives by the unknowns.
+func (p placement) residual(a anchor, x, row []float64) float64 {
+	dims := len(x) - 1
+	flat := 0.0
+	for i := range dims {
+		d := x[i] - a.at.Vec[i]
+		flat += d * d
+	}
+	flat = math.Sqrt(flat)
+	predicted := flat + a.at.Height + x[dims] + logFloor
+	scale := 1 / (predicted * a.sigma)
+	if row != nil {
+		for i := range dims {
+			row[i] = scale * (x[i] - a.at.Vec[i]) / max(flat, 1e-3)
+		}
+		row[dims] = scale
+	}
+	return math.Log(predicted/(a.rtt+logFloor)) / a.sigma
+}
+
+// loss is the negative log posterior, up to constants.
+func (p placement) loss(x []float64) float64 {
+	dims := len(x) - 1
+	sum := 0.0
+	for _, a := range p.anchors {
+		sum += student(p.residual(a, x, nil))
+	}
+	r := x[dims] / p.heights
+	return sum + student(p.away(x)) + r*r/2
+}
+
+// student is the loss of a residual scaled by its uncertainty.
+func student(r float64) float64 {
+	return (studentDegrees + 1) / 2 * math.Log1p(r*r/studentDegrees)
+}
+
+// studentWeight is what a least squares step weighs that residual with.
+func studentWeight(r float64) float64 { return (studentDegrees + 1) / (studentDegrees + r*r) }
+
+// away is how far the point of x is from the centre of the prior, in its widths.
+func (p placement) away(x []float64) float64 {
+	sum := 0.0
+	for i, h := range p.home {
+		sum += (x[i] - h) * (x[i] - h)
+	}
+	return math.Sqrt(sum) / p.reach
+}
+
+// descend is Levenberg-Marquardt with Student-t weights, from x to a minimum.
+func (p placement) descend(x []float64) (end []float64, loss float64) {
+	loss = p.loss(x)
+	damping := 1e-2
+	for range 40 {
+		matrix, gradient := p.normal(x)
+		step := solveLinear(matrix, gradient, damping)
+		if step == nil {
+			damping *= 10
+			continue
+		}
+		next := make([]float64, len(x))
+		for i := range x {
+			next[i] = clamp(x[i]-step[i], -MaxComponent, MaxComponent)
+		}
+		next[len(next)-1] = max(0, next[len(next)-1])
+		after := p.loss(next)
+		if !(after < loss) {
+			if damping *= 4; damping > 1e8 {
+				break
+			}
+			continue
+		}
+		gained := loss - after
+		x, loss = next, after
+		damping = max(damping/3, 1e-9)
+		if gained < 1e-7 {
+			break
+		}
+	}
+	return x, loss
+}
+
+// normal builds the weighted normal equations at x.
+func (p placement) normal(x []float64) (matrix [][]float64, gradient []float64) {
+	n := len(x)
+	matrix = make([][]float64, n)
+	for i := range matrix {
+		matrix[i] = make([]float64, n)
+	}
+	gradient = make([]float64, n)
+	row := make([]float64, n)
+	for _, a := range p.anchors {
+		r := p.residual(a, x, row)
+		w := studentWeight(r)
+		for i := range n {
+			gradient[i] += w * r * row[i]
+			for j := range n {
+				matrix[i][j] += w * row[i] * row[j]
+			}
+		}
+	}
+	prior := studentWeight(p.away(x)) / (p.reach * p.reach)
+	for i := range n - 1 {
+		matrix[i][i] += prior
+		gradient[i] += prior * (x[i] - p.home[i])
+	}
+	matrix[n-1][n-1] += 1 / (p.heights * p.heights)
+	gradient[n-1] += x[n-1] / (p.heights * p.heights)
+	return matrix, gradient
+}
+
+// solveLinear solves (m + damping·diag(m))·x = b by elimination; m is spoilt.
+// Nil when it is singular.
+func solveLinear(m [][]float64, b []float64, damping float64) []float64 {
+	n := len(b)
+	x := slices.Clone(b)
+	for i := range n {
+		m[i][i] *= 1 + damping
+	}
+	for i := range n {
+		pivot := m[i][i] // m is positive definite: no need to search one
+		if !(pivot > 1e-18) {
+			return nil
+		}
+		for j := i + 1; j < n; j++ {
+			f := m[j][i] / pivot
+			for k := i; k < n; k++ {
+				m[j][k] -= f * m[i][k]
+			}
+			x[j] -= f * x[i]
+		}
+	}
+	for i := n - 1; i >= 0; i-- {
+		for k := i + 1; k < n; k++ {
+			x[i] -= m[i][k] * x[k]
+		}
+		x[i] /= m[i][i]
+	}
+	return x
+}

@@ -1,0 +1,183 @@
+package coords
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// ErrTooFew says that too few different peers downloaded from a server to place
+// it. More samples help.
+var ErrTooFew = errors.New("coords: too few peers measured the server")
+
+// Proxy is the place of a web server and what else it takes to predict the time
+// of a page of it from anywhere, on a warm connection:
+//
+//	time = Delay + Scale·distance + PerKB·kB
+type Proxy struct {
+	// At is the server's coordinate ([4]); At.Error is the relative error of the
+	// distances it was fitted to.
+	At Coordinate `cbor:"1,keyasint" json:"at"`
+	// Delay is the server's own share, in ms.
+	Delay float64 `cbor:"2,keyasint" json:"delay"`
+	// Scale is how many round trips a page costs. >= 1.
+	Scale float64 `cbor:"3,keyasint" json:"scale"`
+	// PerKB is the time of a kB (1,000 bytes), in ms.
+	PerKB float64 `cbor:"4,keyasint" json:"per_kb"`
+	// Error is the relative error that predictions had for peers that were left
+	// out of the fit in turn (median), in [0, 1].
+	Error float64 `cbor:"5,keyasint" json:"error"`
+	// Samples is the number of successful downloads behind it.
+	Samples int `cbor:"6,keyasint" json:"samples"`
+}
+
+// Validate reports whether a Proxy of foreign origin may be used. The errors
+// wrap ErrDimension or ErrBounds.
+func (p Proxy) Validate(dims int) error {
+	if err := p.At.Validate(dims); err != nil {
+		return fmt.Errorf("proxy: %w", err)
+	}
+	for _, x := range []float64{p.Delay, p.Scale, p.PerKB} {
+		if !(x >= 0 && x <= millis(sampleTimeMax)) {
+			return fmt.Errorf("%w: proxy term is %v", ErrBounds, x)
+		}
+	}
+	if !(p.Error >= 0 && p.Error <= 1) || p.Samples < 0 {
+		return fmt.Errorf("%w: proxy error is %v of %d samples", ErrBounds, p.Error, p.Samples)
+	}
+	return nil
+}
+
+// Predict returns the expected time of a page of so many bytes for a peer at
+// the given coordinate (without load), on a warm connection. The peer's waiting
+// time is not in it.
+func (p Proxy) Predict(peer Coordinate, bytes int64) time.Duration {
+	kb := float64(max(0, bytes)) / 1000
+	return duration(p.Delay + p.Scale*p.At.Distance(peer) + p.PerKB*kb)
+}
+
+// FitConfig holds the parameters of Locate.
+type FitConfig struct {
+	// MinPeers is how many different peers must have downloaded. >= 2.
+	MinPeers int
+	// Noise is the relative uncertainty of a single round trip. In (0, 1].
+	Noise float64
+	// HeightScale is how high servers usually stand, in ms: the width of the
+	// prior. > 0.
+	HeightScale float64
+	// LeaveOutMax bounds the refits for the left-out error. >= 2.
+	LeaveOutMax int
+}
+
+// DefaultFitConfig returns the parameters of the network.
+func DefaultFitConfig() FitConfig {
+	return FitConfig{MinPeers: 3, Noise: 0.05, HeightScale: 10, LeaveOutMax: 16}
+}
+
+// Validate names every field that is out of its range.
+func (c FitConfig) Validate() error {
+	var errs []error
+	if c.MinPeers < 2 {
+		errs = append(errs, fmt.Errorf("coords: MinPeers is %d, want >= 2", c.MinPeers))
+	}
+	if !(c.Noise > 0 && c.Noise <= 1) {
+		errs = append(errs, fmt.Errorf("coords: Noise is %v, want in (0, 1]", c.Noise))
+	}
+	if !(c.HeightScale > 0 && c.HeightScale <= MaxComponent) {
+		errs = append(errs, fmt.Errorf("coords: HeightScale is %v, want in (0, MaxComponent]", c.HeightScale))
+	}
+	if c.LeaveOutMax < 2 {
+		errs = append(errs, fmt.Errorf("coords: LeaveOutMax is %d, want >= 2", c.LeaveOutMax))
+	}
+	return errors.Join(errs...)
+}
+
+// Locate places a server by all of its samples at once. The signal for the
+// distance are the handshakes, each a bare round trip; first bytes count only
+// for peers without one, so that the server's moods do not move it. The fit is
+// robust: single wrong samples do little.
+//
+// The errors wrap ErrTooFew, or those of Sample.Validate and
+// FitConfig.Validate.
+func Locate(samples []Sample, cfg FitConfig) (Proxy, error) {
+	if err := cfg.Validate(); err != nil {
+		return Proxy{}, err
+	}
+	for _, s := range samples {
+		if err := s.Validate(len(samples[0].At.Vec)); err != nil {
+			return Proxy{}, err
+		}
+	}
+	return DigestOf(samples).Locate(cfg)
+}
+
+// Locate is the second half of the function of that name, for callers that have
+// the Digest already. Its only errors are ErrTooFew and ErrDimension.
+func (d Digest) Locate(cfg FitConfig) (Proxy, error) {
+	var anchors []anchor
+	var times []float64
+	for _, m := range d.Peers {
+		if m.OK == 0 {
+			continue
+		}
+		sigma := math.Hypot(cfg.Noise, clamp(m.At.Error, 0.02, 1))
+		if !m.Direct {
+			sigma = math.Hypot(sigma, 0.5)
+		}
+		anchors = append(anchors, anchor{at: m.At, rtt: m.RTT, sigma: sigma})
+		times = append(times, d.Time(m))
+	}
+	if len(anchors) < cfg.MinPeers {
+		return Proxy{}, fmt.Errorf("%w: %d, want %d", ErrTooFew, len(anchors), cfg.MinPeers)
+	}
+	if len(anchors[0].at.Vec) == 0 {
+		return Proxy{}, fmt.Errorf("%w: no components", ErrDimension)
+	}
+	fit := newPlacement(anchors, cfg.HeightScale)
+	best := fit.solve(fit.starts())
+	p := d.proxyAt(best)
+	p.At.Error = p.misfit(anchors)
+	p.Error = d.leftOut(anchors, times, best, cfg)
+	return p, nil
+}
+
+// proxyAt dresses a place up with what the digest knows of the server.
+func (d Digest) proxyAt(x []float64) Proxy {
+	dims := len(x) - 1
+	most := millis(sampleTimeMax) // what Validate takes
+	return Proxy{
+		At:      Coordinate{Vec: x[:dims:dims], Height: min(x[dims], MaxComponent)},
+		Delay:   min(d.Delay, most),
+		Scale:   min(1+d.Turns, most),
+		PerKB:   min(d.PerKB, most),
+		Samples: d.OK,
+	}
+}
+
+// misfit is the median relative error of the distances to the anchors.
+func (p Proxy) misfit(anchors []anchor) float64 {
+	var errs []float64
+	for _, a := range anchors {
+		errs = append(errs, math.Abs(p.At.Distance(a.at)-a.rtt)/(a.rtt+logFloor))
+	}
+	return clamp(lowerMedian(errs), 0.01, 1)
+}
+
+// leftOut refits without each peer in turn and returns the median relative
+// error of the time that the fit predicts for it.
+func (d Digest) leftOut(anchors []anchor, times []float64, full []float64, cfg FitConfig) float64 {
+	stride := (len(anchors) + cfg.LeaveOutMax - 1) / cfg.LeaveOutMax
+	var errs []float64
+	for i := 0; i < len(anchors); i += stride {
+		rest := slices.Delete(slices.Clone(anchors), i, i+1)
+		fit := newPlacement(rest, cfg.HeightScale)
+		start := append(slices.Clone(fit.home), 1)
+		p := d.proxyAt(fit.solve([][]float64{full, start}))
+		predicted := p.Delay + p.Scale*p.At.Distance(anchors[i].at) + p.PerKB*d.MeanKB
+		errs = append(errs, math.Abs(predicted-times[i])/(times[i]+logFloor))
+	}
+	slices.Sort(errs)
+	return clamp(errs[len(errs)/2], 0.01, 1)
+}

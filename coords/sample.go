@@ -1,0 +1,55 @@
+package coords
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Sample is one download that a peer made from a server, or failed to make. It
+// travels with a subnet from owner to owner.
+type Sample struct {
+	// Peer made the download. Not empty.
+	Peer string `cbor:"1,keyasint" json:"peer"`
+	// At is where the peer was then, load not included.
+	At Coordinate `cbor:"2,keyasint" json:"at"`
+	// Connect is the time of the transport's handshake, one bare round trip.
+	// Zero when Reused.
+	Connect time.Duration `cbor:"3,keyasint" json:"connect"`
+	// FirstByte is the time from the request being written to the first byte of
+	// the answer: a round trip and the server's own delay.
+	FirstByte time.Duration `cbor:"4,keyasint" json:"first_byte"`
+	// Body is the time from there to the end of the answer.
+	Body time.Duration `cbor:"5,keyasint" json:"body"`
+	// Reused says that the connection was already there.
+	Reused bool `cbor:"6,keyasint" json:"reused"`
+	// Bytes is the size of the body.
+	Bytes int64 `cbor:"7,keyasint" json:"bytes"`
+	// Failed says that there was no usable answer; times and size then mean
+	// nothing. It counts as a failure of this peer, never as a long distance.
+	Failed bool `cbor:"8,keyasint" json:"failed"`
+}
+
+// sampleTimeMax bounds each phase of a download that is taken for one.
+const sampleTimeMax = time.Hour
+
+// Validate reports whether s may be used: a peer, a valid coordinate of dims
+// components, times in [0, 1 h], a size >= 0. The errors wrap ErrPeer,
+// ErrDimension or ErrBounds.
+func (s Sample) Validate(dims int) error {
+	if s.Peer == "" {
+		return ErrPeer
+	}
+	if err := s.At.Validate(dims); err != nil {
+		return fmt.Errorf("sample of %s: %w", s.Peer, err)
+	}
+	for _, d := range []time.Duration{s.Connect, s.FirstByte, s.Body} {
+		if d < 0 || d > sampleTimeMax {
+			return fmt.Errorf("%w: sample of %s took %v", ErrBounds, s.Peer, d)
+		}
+	}
+	if s.Bytes < 0 || s.Bytes > math.MaxInt64/2 {
+		return fmt.Errorf("%w: sample of %s has %d bytes", ErrBounds, s.Peer, s.Bytes)
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package coords
+
+import (
+	"math"
+	"slices"
+)
+
+// lowerMedian returns the median of v, the lower of the two in the middle when
+// their number is even: times err upwards. It returns NaN for none and leaves v
+// alone.
+func lowerMedian(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	s := slices.Clone(v)
+	slices.Sort(s)
+	return s[(len(s)-1)/2]
+}
+
+// spreadOf returns the median of v and the median absolute deviation from it.
+func spreadOf(v []float64) (median, mad float64) {
+	median = lowerMedian(v)
+	dev := make([]float64, len(v))
+	for i, x := range v {
+		dev[i] = math.Abs(x - median)
+	}
+	return median, lowerMedian(dev)
+}
+
+// clamp cuts x to [lo, hi].
+func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }

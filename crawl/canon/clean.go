@@ -1,0 +1,107 @@
+package canon
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// Classes of bytes that may stand as they are.
+const (
+	inPath = 1 << iota
+	inQuery
+)
+
+var classes = func() (t [256]byte) {
+	for c := range 256 {
+		if isUnreserved(byte(c)) {
+			t[c] = inPath | inQuery
+		}
+	}
+	for _, c := range "/:@!$&()*+,;=" {
+		t[c] = inPath | inQuery
+	}
+	t['\''] = inPath // escaped in queries by the WHATWG parser
+	t['?'] = inQuery
+	return t
+}()
+
+// isClean says whether s is canonical already, without the cost of parsing.
+// It may say false of a canonical text, never true of another one.
+func isClean(s string) bool {
+	if len(s) > MaxLength {
+		return false
+	}
+	rest, ok := strings.CutPrefix(s, "https://")
+	defaultPort := "443"
+	if !ok {
+		if rest, ok = strings.CutPrefix(s, "http://"); !ok {
+			return false
+		}
+		defaultPort = "80"
+	}
+	slash := strings.IndexByte(rest, '/')
+	if slash <= 0 {
+		return false
+	}
+	host, port, hasPort := strings.Cut(rest[:slash], ":")
+	if hasPort && (port == defaultPort || !isCleanPort(port)) {
+		return false
+	}
+	path, query, hasQuery := strings.Cut(rest[slash:], "?")
+	return isCleanHost(host) && areCleanBytes(path, inPath) && !hasDotSegment(path) &&
+		(!hasQuery || query != "" && areCleanBytes(query, inQuery))
+}
+
+// isCleanHost takes lower-case ASCII names and dotted-decimal IPv4. Names with
+// an IDN label go to the parser, which checks them.
+func isCleanHost(host string) bool {
+	if !isDNSName(host) || strings.Contains(host, "xn--") {
+		return false
+	}
+	if last := host[strings.LastIndexByte(host, '.')+1:]; isDigit(last[0]) {
+		a, err := netip.ParseAddr(host)
+		return err == nil && a.Is4()
+	}
+	return true
+}
+
+// isCleanPort takes decimal ports without leading zeros.
+func isCleanPort(port string) bool {
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0 && port[0] != '0'
+}
+
+func areCleanBytes(s string, class byte) bool {
+	for i := 0; i < len(s); i++ {
+		if classes[s[i]]&class != 0 {
+			continue
+		}
+		if s[i] != '%' {
+			return false
+		}
+		c, ok := escapeAt(s, i)
+		if !ok || isUnreserved(c) || isLower(s[i+1]) || isLower(s[i+2]) {
+			return false
+		}
+		i += 2
+	}
+	return true
+}
+
+func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
+
+// hasDotSegment says whether a segment of an absolute path is "." or "..".
+func hasDotSegment(path string) bool {
+	for {
+		i := strings.Index(path, "/.")
+		if i < 0 {
+			return false
+		}
+		path = path[i+2:]
+		rest := strings.TrimPrefix(path, ".")
+		if rest == "" || rest[0] == '/' {
+			return true
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"peerd/crawl/canon"
+	"peerd/crawl/extract"
+	"peerd/crawl/fetch"
+	"peerd/crawl/frontier"
+	"peerd/store"
+)
+
+// maxPushes bounds the URLs of one transaction.
+const maxPushes = 1000
+
+// fetched is one answer, with what was read out of it.
+type fetched struct {
+	report store.FetchReport
+	page   store.Page
+	links  []store.Entry // in scope, each once
+}
+
+// fetch does one request and reads the answer. It changes nothing.
+func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.FetchTimeout)
+	defer cancel()
+	res := c.cfg.Fetcher.Do(ctx, fetch.Request{URL: r.URL, Addr: r.Addr, Accept: acceptHTML})
+	got := fetched{
+		report: store.FetchReport{
+			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing, RetryAfter: res.RetryAfter,
+		},
+		page: store.Page{
+			URL: r.URL, Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, ContentType: res.ContentType,
+			FetchedAt: res.Started, Timing: res.Timing, Depth: r.Depth,
+		},
+	}
+	switch res.Outcome {
+	case store.OutcomeRedirect:
+		if to, err := canon.Join(r.URL, res.Location); err == nil {
+			got.links = c.inScope([]extract.Link{{URL: to}}, r.Depth)
+		}
+	case store.OutcomeOK, store.OutcomeTooLarge:
+		doc, err := extract.HTML(res.Body, res.ContentType, r.URL, extract.Options{})
+		if err != nil {
+			c.log.Debug("page could not be read", "url", r.URL, "err", err)
+			break
+		}
+		got.page.Title = doc.Title
+		got.links = c.inScope(doc.Links, r.Depth+1)
+	}
+	got.page.Links = make([]store.URL, len(got.links))
+	for i, l := range got.links {
+		got.page.Links[i] = l.URL
+	}
+	return got
+}
+
+// inScope keeps the links that the network's rules allow, each once, in order.
+func (c *Crawler) inScope(links []extract.Link, depth int) []store.Entry {
+	seen := make(map[store.URL]bool, len(links))
+	var out []store.Entry
+	for _, l := range links {
+		if seen[l.URL] {
+			continue
+		}
+		seen[l.URL] = true
+		if c.cfg.Scope.Allows(l.URL, depth) == nil {
+			out = append(out, store.Entry{URL: l.URL, Depth: depth})
+		}
+	}
+	return out
+}
+
+// commit writes a fetched page: its record, its links to where they belong,
+// and job's entry out of the queue, all in one transaction (more links than
+// one can hold go before, the page last: until then it counts as not fetched).
+// Links to the host `kept` are not routed: the caller hands them on.
+func (c *Crawler) commit(got fetched, job *frontier.Job, kept string) error {
+	links := got.links
+	if kept != "" {
+		links = nil
+		for _, l := range got.links {
+			if l.URL.Host() != kept {
+				links = append(links, l)
+			}
+		}
+	}
+	for len(links) > maxPushes {
+		if err := c.route(links[:maxPushes], nil); err != nil {
+			return err
+		}
+		links = links[maxPushes:]
+	}
+	return c.route(links, func(tx *store.Tx) error {
+		n := store.Counters{Fetches: 1, Bytes: got.report.Bytes}
+		if got.report.Outcome == store.OutcomeOK || got.report.Outcome == store.OutcomeTooLarge {
+			n.Pages = 1
+		}
+		if !got.report.Outcome.Answered() {
+			n = store.Counters{Failed: 1}
+		} else if err := tx.PutPage(got.page); err != nil {
+			return err
+		}
+		if got.page.Estimation {
+			n.EstimationsServed = 1
+		}
+		tx.Count(n)
+		if job == nil {
+			return nil
+		}
+		return tx.Remove(job.Host, job.Entry)
+	})
+}
+
+// commitRemote is commit for a page that an estimator fetched and keeps.
+func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) error {
+	links := make([]store.Entry, 0, len(rep.Links))
+	depth := job.Entry.Depth
+	if rep.Outcome != store.OutcomeRedirect {
+		depth++
+	}
+	for _, u := range rep.Links {
+		if u.Host() == job.Host && c.cfg.Scope.Allows(u, depth) == nil {
+			links = append(links, store.Entry{URL: u, Depth: depth})
+		}
+	}
+	for len(links) > maxPushes {
+		if err := c.route(links[:maxPushes], nil); err != nil {
+			return err
+		}
+		links = links[maxPushes:]
+	}
+	return c.route(links, func(tx *store.Tx) error {
+		n := store.Counters{EstimationsRequested: 1}
+		if !rep.Outcome.Answered() {
+			n.Failed = 1
+		}
+		tx.Count(n)
+		return tx.Remove(job.Host, job.Entry)
+	})
+}
+
+// Route takes in URLs that others found: those of our own hosts into their
+// queues, all others put aside for their owners. It returns when they are in
+// the store.
+func (c *Crawler) Route(found []store.Pending) error {
+	for len(found) > maxPushes {
+		if err := c.routeAll(found[:maxPushes], nil); err != nil {
+			return err
+		}
+		found = found[maxPushes:]
+	}
+	return c.routeAll(found, nil)
+}
+
+// route is for links that this peer found: what was sent to its owner lately
+// is not put aside again.
+func (c *Crawler) route(links []store.Entry, also func(*store.Tx) error) error {
+	now := time.Now()
+	found := make([]store.Pending, 0, len(links))
+	for _, l := range links {
+		if !c.cfg.Sent(l.URL) || c.cfg.Frontier.Owns(l.URL.Host()) {
+			found = append(found, store.Pending{URL: l.URL, Depth: l.Depth, Found: now})
+		}
+	}
+	return c.routeAll(found, also)
+}
+
+func (c *Crawler) routeAll(found []store.Pending, also func(*store.Tx) error) error {
+	byHost := map[string][]store.Pending{}
+	for _, p := range found {
+		h := p.URL.Host()
+		byHost[h] = append(byHost[h], p)
+	}
+	for {
+		deferred, err := c.tryRoute(byHost, also)
+		if errors.Is(err, frontier.ErrPaused) || errors.Is(err, frontier.ErrUnknownHost) {
+			continue // a subnet left between the look and the push: look again
+		}
+		if err == nil && len(deferred) > 0 {
+			c.cfg.Deferred(deferred)
+		}
+		return err
+	}
+}
+
+// tryRoute returns how many URLs it has newly put aside, by host.
+func (c *Crawler) tryRoute(byHost map[string][]store.Pending, also func(*store.Tx) error) (deferred map[string]int, err error) {
+	var own []string
+	for h := range byHost {
+		if c.cfg.Frontier.Owns(h) {
+			own = append(own, h)
+		}
+	}
+	owned := make(map[string]bool, len(own))
+	for _, h := range own {
+		owned[h] = true
+	}
+	deferred = map[string]int{}
+	err = c.cfg.Frontier.Update(own, func(tx *store.Tx, push frontier.Push) error {
+		for h, ps := range byHost {
+			for _, p := range ps {
+				var fresh bool
+				var err error
+				if owned[h] {
+					_, err = push(h, store.Entry{URL: p.URL, Depth: p.Depth})
+				} else {
+					fresh, err = tx.Defer(p)
+				}
+				if err != nil {
+					return err
+				}
+				if fresh {
+					deferred[h]++
+				}
+			}
+		}
+		if also != nil {
+			return also(tx)
+		}
+		return nil
+	})
+	return deferred, err
+}
+
+// Enqueue moves URLs that were put aside for a host of ours into its queue, at
+// most a thousand at a time.
+func (c *Crawler) Enqueue(host string) (moved int, more bool, err error) {
+	err = c.cfg.Frontier.Update([]string{host}, func(tx *store.Tx, push frontier.Push) error {
+		var found []store.Pending
+		more = false
+		err := tx.Deferred(host, func(p store.Pending) (bool, error) {
+			if len(found) == maxPushes {
+				more = true
+				return false, nil
+			}
+			found = append(found, p)
+			return true, nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, p := range found {
+			if _, err := push(host, store.Entry{URL: p.URL, Depth: p.Depth}); err != nil {
+				return err
+			}
+			if err := tx.Undefer(p.URL); err != nil {
+				return err
+			}
+		}
+		moved = len(found)
+		return nil
+	})
+	if err != nil {
+		moved = 0
+	}
+	return moved, more, err
+}

@@ -1,0 +1,89 @@
+package extract
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+	"pgregory.net/rapid"
+
+	"peerd/crawl/canon"
+	"peerd/store"
+)
+
+// oracle is the plain definition: parse, find the first base, walk again for
+// the links. ok is false for what the parser does not take.
+func oracle(body []byte, page store.URL) (links map[store.URL]bool, ok bool) {
+	root, err := html.ParseWithOptions(strings.NewReader(string(body)), html.ParseOptionEnableScripting(false))
+	if err != nil {
+		return nil, false
+	}
+	base := canon.BaseOf(page)
+	based := false
+	links = make(map[store.URL]bool)
+	elements(root, func(n *html.Node) {
+		if href, has := attribute(n, "href"); n.Data == "base" && has && !based {
+			base, based = base.Rebase(strings.Trim(href, whiteSpace)), true
+		}
+	})
+	elements(root, func(n *html.Node) {
+		var ref string
+		var has bool
+		switch n.Data {
+		case "a", "area", "link":
+			ref, has = attribute(n, "href")
+		case "iframe", "frame":
+			ref, has = attribute(n, "src")
+		}
+		if rel, _ := attribute(n, "rel"); !has || n.Data == "link" && strings.Contains(rel, "stylesheet") {
+			return
+		}
+		if u, err := base.Join(strings.Trim(ref, whiteSpace)); err == nil {
+			links[u] = true
+		}
+	})
+	return links, true
+}
+
+func elements(n *html.Node, f func(*html.Node)) {
+	if n.Type == html.ElementNode {
+		f(n)
+	}
+	for child := n.FirstChild; child != nil; child = child.NextSibling {
+		elements(child, f)
+	}
+}
+
+func linkSet(d Document) map[store.URL]bool {
+	set := make(map[store.URL]bool)
+	for _, l := range d.Links {
+		set[l.URL] = true
+	}
+	return set
+}
+
+// tags are what makes HTML parsing hard, each with a link of its own.
+var tags = []string{
+	"<a href=1>", "</a>", "<a href=2 />", "<area href=3>", "<link href=4>", "<link rel=stylesheet href=5>", "<iframe src=6>", "</iframe>",
+	"<frame src=7>", "<frameset>", "</frameset>", "<noframes>", "</noframes>", "<base href=/x/>", "<base href=/y/>", "<head>", "</head>",
+	"<body>", "</body>", "</html>", "<script>", "</script>", "<style>", "</style>", "<title>", "</title>", "<textarea>", "</textarea>",
+	"<noscript>", "</noscript>", "<template>", "</template>", "<select>", "</select>", "<option>", "<svg>", "</svg>", "<math>", "</math>",
+	"<mi>", "<foreignObject>", "<desc>", "<annotation-xml encoding=text/html>", "<table>", "</table>", "<tr>", "<td>", "<caption>", "<colgroup>", "<col>",
+	"<p>", "</p>", "<b>", "</b>", "<i>", "</i>", "<button>", "<form>", "<xmp>", "</xmp>", "<plaintext>", "<!--", "-->", "<![CDATA[", "]]>", "<!doctype html>",
+	"text", "<", "&amp;", "<a href='8", "'>", "<a href=\"9\">", "<font color=x>", "<br>", "</br>", "<img>", "<noembed>", "</noembed>", "\x00", "<a xlink:href=10>",
+}
+
+func TestSameLinksAsTree(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		body := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(tags), 0, 30).Draw(t, "tags"), ""))
+		d, err := HTML(body, "text/html; charset=utf-8", page, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, ok := oracle(body, page); ok && !maps.Equal(linkSet(d), want) {
+			t.Fatalf("%q: %q, want %q", body, slices.Sorted(maps.Keys(linkSet(d))), slices.Sorted(maps.Keys(want)))
+		}
+	})
+}

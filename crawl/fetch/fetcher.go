@@ -1,0 +1,197 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"time"
+
+	"peerd/store"
+)
+
+// Request says what to get, and from where.
+type Request struct {
+	URL     store.URL
+	Addr    netip.Addr // dialled, and nothing else; required
+	MaxBody int64      // longest body in bytes; 0 means Config.MaxBody
+	// Accept says whether the body of a 2xx answer with this Content-Type
+	// field (at most 256 bytes of it, "" if there is none) is wanted. If not,
+	// the outcome is OutcomeNotHTML. Nil takes every type.
+	Accept func(contentType string) bool
+}
+
+// Result says what came of a Request.
+type Result struct {
+	// Outcome is OutcomeNone if and only if the caller's context ended first;
+	// then nothing is known about the URL, though the server may have seen a
+	// request.
+	Outcome     store.Outcome
+	Status      int           // of the answer; 0 if there was none
+	ContentType string        // as sent, at most 256 bytes
+	Body        []byte        // decoded; only for OutcomeOK and OutcomeTooLarge
+	Bytes       int64         // body bytes that came over the wire, taken or not
+	Location    string        // as sent; only for OutcomeRedirect
+	RetryAfter  time.Duration // what the server asked for, at most 24 h; 0 = nothing
+	Header      http.Header   // of the answer; nil if there was none
+	Timing      store.Timing  // without DNS; phases of the last attempt
+	Started     time.Time
+	Err         error // nil if the server's answer is complete, or cut at the limit
+}
+
+// Fetcher gets URLs. Its methods may be called by any number of goroutines at
+// once. It starts none of its own; each open connection has the two of
+// net/http until it is closed.
+type Fetcher struct {
+	cfg       Config
+	transport *http.Transport
+	pool      *pool
+	header    http.Header // shared by all requests, never changed
+}
+
+// New returns a Fetcher, or all that is wrong with cfg.
+func New(cfg Config) (*Fetcher, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Guard == nil {
+		cfg.Guard = NewGuard(nil)
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = new(net.Dialer).DialContext
+	}
+	f := &Fetcher{
+		cfg:  cfg,
+		pool: newPool(cfg.MaxIdle, cfg.MaxIdlePerHost),
+		header: http.Header{
+			"User-Agent":      {cfg.UserAgent},
+			"Accept":          {"text/html,application/xhtml+xml,*/*;q=0.5"},
+			"Accept-Encoding": {"gzip"},
+		},
+	}
+	base := cfg.TLS.Clone()
+	if base != nil {
+		base.ServerName = "" // net/http puts the host's
+	}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
+	f.transport = &http.Transport{
+		Proxy:                  nil,
+		DialContext:            f.dialContext,
+		TLSClientConfig:        base,
+		TLSHandshakeTimeout:    cfg.TLSTimeout,
+		ResponseHeaderTimeout:  cfg.HeadTimeout,
+		MaxResponseHeaderBytes: cfg.MaxHead,
+		DisableCompression:     true,
+		Protocols:              protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerConnection: 1 << 20,
+			MaxReceiveBufferPerStream:     1 << 20,
+			WriteByteTimeout:              cfg.HeadTimeout,
+		},
+	}
+	return f, nil
+}
+
+// Close closes the idle connections. Those in use are closed when their
+// request is done; requests that begin later get a connection of their own.
+func (f *Fetcher) Close() { f.pool.close() }
+
+// Do gets req.URL from req.Addr with one GET request, which goes out at most
+// once (see the package comment). It follows no redirect. It takes at most
+// Config.TotalTimeout, and ends early with ctx.
+func (f *Fetcher) Do(ctx context.Context, req Request) Result {
+	res := Result{Started: time.Now()}
+	total, cancel := context.WithTimeout(ctx, f.cfg.TotalTimeout)
+	defer cancel()
+
+	t, err := parseTarget(req.URL)
+	if err == nil {
+		err = f.cfg.Guard.Check(req.Addr)
+	}
+	if err != nil {
+		res.Outcome, res.Err = classify(err, stageDial, false), err
+		return res
+	}
+
+	watch, reused, err := f.exchange(total, cancel, t, req, &res)
+	res.Timing = watch.timing(reused)
+	if err == nil {
+		return res
+	}
+	res.Err = err
+	if caller := ctx.Err(); caller != nil {
+		res.Outcome, res.Err = store.OutcomeNone, errors.Join(caller, err)
+		return res
+	}
+	st, h2, _ := watch.reached()
+	res.Outcome = classify(err, st, h2)
+	return res
+}
+
+// exchange sends the request over an idle or a new connection and reads the
+// answer into res. It returns the watch of the attempt that counts.
+func (f *Fetcher) exchange(ctx context.Context, cancel context.CancelFunc, t target, req Request, res *Result) (watch *stopwatch, reused bool, err error) {
+	c, resp, watch, reused, err := f.send(ctx, t, req.Addr.Unmap())
+	if err != nil {
+		return watch, reused, err
+	}
+	err = f.read(cancel, c, resp, req, res)
+	watch.stop()
+	resp.Body.Close()
+	if err != nil {
+		c.close()
+	} else {
+		f.pool.put(c)
+	}
+	return watch, reused, err
+}
+
+// send gets the head of the answer. An idle connection that breaks before any
+// of the request was written is replaced by a new one, once; that is the only
+// case in which there is a second attempt.
+func (f *Fetcher) send(ctx context.Context, t target, addr netip.Addr) (c *conn, resp *http.Response, watch *stopwatch, reused bool, err error) {
+	key := connKey{scheme: t.url.Scheme, host: t.addr, addr: addr}
+	watch = new(stopwatch)
+	if c := f.pool.take(key); c != nil {
+		resp, unsent, err := f.roundTrip(ctx, c, t, watch)
+		if err == nil || !unsent || ctx.Err() != nil {
+			return c, resp, watch, true, err
+		}
+		watch = new(stopwatch)
+	}
+	c, err = f.connect(ctx, t, key, watch)
+	if err != nil {
+		return nil, nil, watch, false, err
+	}
+	resp, _, err = f.roundTrip(ctx, c, t, watch)
+	return c, resp, watch, false, err
+}
+
+// roundTrip sends the request over c and waits for the head of the answer. If
+// it fails, c is closed; unsent says that then nothing of the request left.
+func (f *Fetcher) roundTrip(ctx context.Context, c *conn, t target, watch *stopwatch) (resp *http.Response, unsent bool, err error) {
+	hr := &http.Request{
+		Method: http.MethodGet, URL: t.url, Header: f.header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	before := c.wire.written.Load()
+	watch.sending(c.h2)
+	resp, err = c.cc.RoundTrip(hr.WithContext(httptrace.WithClientTrace(ctx, watch.requestTrace())))
+	if err == nil {
+		return resp, false, nil
+	}
+	_, _, headersUp := watch.reached()
+	unsent = c.wire.written.Load() == before || !headersUp && !c.h2
+	if c.wire.ended.Load() {
+		// net/http calls half a head malformed, not cut short.
+		err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
+	}
+	c.close()
+	return nil, unsent, err
+}

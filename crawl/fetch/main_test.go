@@ -1,0 +1,164 @@
+package fetch
+
+import (
+	"bufio"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"peerd/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// loopback is what the tests' guards allow besides public addresses.
+var loopback = netip.MustParsePrefix("127.0.0.0/8")
+
+// newFetcher returns a fetcher that may dial loopback, closed with the test.
+func newFetcher(t testing.TB, change func(*Config)) *Fetcher {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.UserAgent = "peerd/test (+http://example.org/bot)"
+	cfg.Guard = NewGuard([]netip.Prefix{loopback})
+	if change != nil {
+		change(&cfg)
+	}
+	f, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return f
+}
+
+// site is a web server on a loopback address of its own.
+type site struct {
+	*httptest.Server
+	addr  netip.Addr
+	port  uint16
+	conns atomic.Int64
+	hits  atomic.Int64
+}
+
+// newSite starts an HTTP server on ip.
+func newSite(t testing.TB, ip string, secure bool, h http.HandlerFunc) *site {
+	t.Helper()
+	l, err := net.Listen("tcp", ip+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := netip.MustParseAddrPort(l.Addr().String())
+	s := &site{addr: at.Addr(), port: at.Port()}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.hits.Add(1)
+		h(w, r)
+	}))
+	s.Listener.Close()
+	s.Listener = l
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			s.conns.Add(1)
+		}
+	}
+	if secure {
+		s.EnableHTTP2 = true
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// roots returns the certificates that s is known by.
+func (s *site) roots() *x509.CertPool {
+	p := x509.NewCertPool()
+	p.AddCert(s.Certificate())
+	return p
+}
+
+// url returns a URL of host on the site's port.
+func (s *site) url(scheme, host, path string) store.URL {
+	return store.URL(fmt.Sprintf("%s://%s:%d%s", scheme, host, s.port, path))
+}
+
+// get fetches path from the site as http://host.
+func (s *site) get(f *Fetcher, path string) Result {
+	return f.Do(context.Background(), Request{URL: s.url("http", "site.example", path), Addr: s.addr})
+}
+
+// rawSite is a server that speaks whatever its script says on each connection.
+type rawSite struct {
+	at       netip.AddrPort
+	requests atomic.Int64 // requests read in full
+	conns    atomic.Int64
+}
+
+// newRawSite runs script for each connection; the connection is closed after it.
+func newRawSite(t testing.TB, script func(s *rawSite, c net.Conn, r *bufio.Reader)) *rawSite {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.7.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &rawSite{at: netip.MustParseAddrPort(l.Addr().String())}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.conns.Add(1)
+			go func() {
+				defer c.Close()
+				script(s, c, bufio.NewReader(c))
+			}()
+		}
+	}()
+	return s
+}
+
+// readRequest reads the head of a request and counts it.
+func (s *rawSite) readRequest(r *bufio.Reader) bool {
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return false
+		}
+		if strings.TrimSpace(line) == "" {
+			s.requests.Add(1)
+			return true
+		}
+	}
+}
+
+// get fetches the front page of s.
+func (s *rawSite) get(f *Fetcher) Result {
+	return f.Do(context.Background(), Request{URL: store.URL("http://" + s.at.String() + "/"), Addr: s.at.Addr()})
+}
+
+const okAnswer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nok"
+
+// within fails the test if do takes longer than d of real time.
+func within(t *testing.T, d time.Duration, do func()) {
+	t.Helper()
+	start := time.Now()
+	do()
+	if took := time.Since(start); took > d {
+		t.Errorf("took %v, want at most %v", took, d)
+	}
+}

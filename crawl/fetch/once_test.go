@@ -1,0 +1,108 @@
+package fetch
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"testing"
+
+	"peerd/store"
+)
+
+// answerThen answers the first request of each connection, and does something
+// else with the second one.
+func answerThen(t *testing.T, second func(c net.Conn)) *rawSite {
+	return newRawSite(t, func(s *rawSite, c net.Conn, r *bufio.Reader) {
+		if !s.readRequest(r) {
+			return
+		}
+		io.WriteString(c, okAnswer)
+		if s.readRequest(r) {
+			second(c)
+		}
+	})
+}
+
+// TestNoSecondSendOnReusedConnection has a server that reads a request on a
+// kept connection and hangs up without a word. net/http's Transport would send
+// it again on a new connection; we must not.
+func TestNoSecondSendOnReusedConnection(t *testing.T) {
+	for name, hangUp := range map[string]func(net.Conn){
+		"close": func(net.Conn) {},
+		"reset": func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := answerThen(t, hangUp)
+			f := newFetcher(t, nil)
+			if res := s.get(f); res.Outcome != store.OutcomeOK {
+				t.Fatal(res.Outcome, res.Err)
+			}
+			res := s.get(f)
+			if res.Outcome != store.OutcomeReset || !res.Timing.Reused {
+				t.Errorf("%v reused=%v %v", res.Outcome, res.Timing.Reused, res.Err)
+			}
+			if n, conns := s.requests.Load(), s.conns.Load(); n != 2 || conns != 1 {
+				t.Errorf("%d requests on %d connections, want 2 on 1", n, conns)
+			}
+		})
+	}
+}
+
+// TestServerClosesIdleConnection has a server that closes each connection
+// right after an answer that promised more. No fetch may fail for it, however
+// soon it follows, and each is seen once.
+func TestServerClosesIdleConnection(t *testing.T) {
+	for name, ending := range map[string]func(net.Conn){
+		"close": func(net.Conn) {},
+		"reset": func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan struct{})
+			s := newRawSite(t, func(s *rawSite, c net.Conn, r *bufio.Reader) {
+				if s.readRequest(r) {
+					io.WriteString(c, okAnswer)
+					io.ReadFull(r, make([]byte, 0))
+					<-ended // the answer has been read
+					ending(c)
+					c.Close()
+					ended <- struct{}{}
+				}
+			})
+			f := newFetcher(t, nil)
+			const rounds = 200
+			for i := range rounds {
+				if res := s.get(f); res.Outcome != store.OutcomeOK {
+					t.Fatalf("fetch %d: %v %v (reused %v)", i, res.Outcome, res.Err, res.Timing.Reused)
+				}
+				ended <- struct{}{}
+				<-ended
+			}
+			if n := s.requests.Load(); n != rounds {
+				t.Errorf("%d requests seen, want %d", n, rounds)
+			}
+		})
+	}
+}
+
+// TestUnsolicitedAnswer has a server that says goodbye on an idle connection,
+// as some do with a 408. It must not pass for the answer to the next request.
+func TestUnsolicitedAnswer(t *testing.T) {
+	said := make(chan struct{})
+	s := newRawSite(t, func(s *rawSite, c net.Conn, r *bufio.Reader) {
+		if s.readRequest(r) {
+			io.WriteString(c, okAnswer)
+			<-said // the answer has been read
+			io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			said <- struct{}{}
+			io.Copy(io.Discard, c)
+		}
+	})
+	f := newFetcher(t, nil)
+	for range 50 {
+		if res := s.get(f); res.Outcome != store.OutcomeOK || res.Status != 200 {
+			t.Fatal(res.Outcome, res.Status, res.Err)
+		}
+		said <- struct{}{}
+		<-said
+	}
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package fetch
+
+// stale cannot tell on this system; see stale_linux.go.
+func (c *conn) stale() bool { return false }

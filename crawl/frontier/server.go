@@ -1,0 +1,216 @@
+package frontier
+
+import (
+	"container/heap"
+	"net/netip"
+	"time"
+
+	"peerd/store"
+)
+
+// A host is one queue. It belongs to exactly one server.
+type host struct {
+	name    string
+	srv     *server
+	pending int64
+	nextAt  time.Time
+}
+
+// A server is one address: the unit of scheduling, because two hosts at one
+// address are one machine that we must not ask twice at once. Its hosts take
+// turns.
+type server struct {
+	addr    netip.Addr
+	sub     *subnet
+	hosts   []*host
+	turn    int
+	asked   *host // whose job is under way; nil when none is
+	nextAt  time.Time
+	readyAt time.Time // its key in the heap
+	since   time.Time // when it was put into the heap
+	index   int       // its place in the heap; -1 when not in it
+}
+
+// readyHeap orders servers by the time at which they may be asked.
+type readyHeap []*server
+
+func (h readyHeap) Len() int           { return len(h) }
+func (h readyHeap) Less(i, j int) bool { return h[i].readyAt.Before(h[j].readyAt) }
+func (h readyHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *readyHeap) Push(x any) {
+	s := x.(*server)
+	s.index = len(*h)
+	*h = append(*h, s)
+}
+func (h *readyHeap) Pop() any {
+	old := *h
+	s := old[len(old)-1]
+	s.index = -1
+	*h = old[:len(old)-1]
+	return s
+}
+
+// addLocked takes in a host and returns its server, which the caller reheaps;
+// nil when a host of that name is there already, for a host has one home.
+func (f *Frontier) addLocked(rec store.Host) *server {
+	if f.hosts[rec.Name] != nil {
+		return nil
+	}
+	rec.Addr = rec.Addr.Unmap()
+	srv := f.servers[rec.Addr]
+	if srv == nil {
+		srv = &server{addr: rec.Addr, index: -1}
+		f.servers[rec.Addr] = srv
+	}
+	if srv.sub == nil {
+		srv.sub = f.subnetLocked(rec.Subnet)
+		srv.sub.servers = append(srv.sub.servers, srv)
+	}
+	h := &host{name: rec.Name, srv: srv, pending: rec.Pending, nextAt: rec.NextAt}
+	srv.hosts = append(srv.hosts, h)
+	f.hosts[rec.Name] = h
+	f.pending += rec.Pending
+	return srv
+}
+
+// reheapLocked puts s into the heap, moves it or takes it out, as its state
+// demands, and wakes the leader when it has become the first.
+func (f *Frontier) reheapLocked(s *server) {
+	at, ok := s.ready()
+	if !ok {
+		if s.index >= 0 {
+			heap.Remove(&f.ready, s.index)
+		}
+		return
+	}
+	s.readyAt = at
+	if s.index >= 0 {
+		heap.Fix(&f.ready, s.index)
+	} else {
+		s.since = time.Now()
+		heap.Push(&f.ready, s)
+	}
+	if s.index == 0 {
+		f.wakeLocked()
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+func (f *Frontier) wakeLocked() {
+	select {
+	case f.wake <- struct{}{}:
+	default: // told already
+	}
+}
+
+// ready says when s may be asked for the next page, if at all.
+func (s *server) ready() (time.Time, bool) {
+	if s.asked != nil || s.sub == nil || s.sub.closed() {
+		return time.Time{}, false
+	}
+	var first time.Time
+	found := false
+	for _, h := range s.hosts {
+		if h.pending > 0 && (!found || h.nextAt.Before(first)) {
+			first, found = h.nextAt, true
+		}
+	}
+	if first.Before(s.nextAt) {
+		first = s.nextAt
+	}
+	return first, found
+}
+
+// pick returns the next host in turn that may be asked now.
+func (s *server) pick(now time.Time) *host {
+	for i := range s.hosts {
+		h := s.hosts[(s.turn+i)%len(s.hosts)]
+		if h.pending > 0 && !h.nextAt.After(now) {
+			s.turn = (s.turn + i + 1) % len(s.hosts)
+			return h
+		}
+	}
+	return nil
+}
+
+// take marks the first ready host as being asked and returns the job, or says
+// how long to wait.
+func (f *Frontier) take(now time.Time) (Job, time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.ready) == 0 {
+		return Job{}, time.Hour
+	}
+	s := f.ready[0]
+	if s.readyAt.After(now) {
+		return Job{}, s.readyAt.Sub(now)
+	}
+	h := s.pick(now)
+	if h == nil { // cannot be, but must not spin
+		s.nextAt = now.Add(100 * time.Millisecond)
+		f.reheapLocked(s)
+		return Job{}, 100 * time.Millisecond
+	}
+	f.waitedLocked(now.Sub(later(s.readyAt, s.since)))
+	s.asked = h
+	s.sub.inFlight++
+	f.inFlight++
+	f.changedLocked(s)
+	return Job{Host: h.name, Addr: s.addr, Subnet: s.sub.prefix, host: h, sub: s.sub}, 0
+}
+
+// An outcome is how a job ended.
+type outcome struct {
+	done          bool // the entry has left the queue
+	asked         bool // a request was sent: the clocks move
+	gap, hostWait time.Duration
+}
+
+// release is the end of a job. Its subnet may have been dropped meanwhile, and
+// come back; the clock of the address goes on all the same.
+func (f *Frontier) release(j Job, o outcome) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	h, s := j.host, j.host.srv
+	f.inFlight--
+	j.sub.inFlight--
+	j.sub.notifyLocked()
+	s.asked = nil
+	if o.asked {
+		s.nextAt = now.Add(o.gap)
+		if o.hostWait > 0 {
+			h.nextAt = now.Add(o.hostWait)
+		}
+	}
+	if o.done {
+		h.pending--
+		if f.hosts[h.name] == h {
+			f.pending--
+		}
+	}
+	if s.sub == nil { // dropped, and no other host came to the address
+		delete(f.servers, s.addr)
+		return
+	}
+	f.changedLocked(s)
+}
+
+// changedLocked reheaps the servers whose readiness may change with that of s:
+// all of a subnet that goes in single file, else s alone.
+func (f *Frontier) changedLocked(s *server) {
+	if s.sub.single {
+		f.reheapAllLocked(s.sub)
+		return
+	}
+	f.reheapLocked(s)
+}

@@ -1,0 +1,60 @@
+package robots
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jimsmart/grobotstxt"
+
+	"peerd/store"
+)
+
+// tenKB is a file of some 10 kB: 300 rules, a tenth of them with a star.
+func tenKB() string {
+	var b strings.Builder
+	b.WriteString("User-agent: *\n")
+	for i := range 300 {
+		star := ""
+		if i%10 == 0 {
+			star = "*"
+		}
+		fmt.Fprintf(&b, "Disallow: /%sfolder/%d/private%d\n", star, i, i)
+	}
+	return b.String()
+}
+
+const benchURL = store.URL("https://example.org/folder/299/some/ordinary/page.html?x=1")
+
+func BenchmarkCompile10kB(b *testing.B) {
+	body := tenKB()
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		ok(body)
+	}
+}
+
+func BenchmarkAllowed10kB(b *testing.B) {
+	r := ok(tenKB())
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Allowed("peerd", benchURL)
+	}
+}
+
+// BenchmarkLibrary10kB is what Rules save: the library parses for each URL.
+func BenchmarkLibrary10kB(b *testing.B) {
+	body := tenKB()
+	for b.Loop() {
+		grobotstxt.AgentAllowed(body, "peerd", string(benchURL))
+	}
+}
+
+// BenchmarkHostile is the worst that a file can make of one question.
+func BenchmarkHostile(b *testing.B) {
+	r := ok("User-agent: *\n" + strings.Repeat("Allow:*ab*b\n", MaxBody/12-2))
+	u := store.URL("http://h/" + strings.Repeat("a", 2000))
+	for b.Loop() {
+		r.Allowed("peerd", u)
+	}
+}

@@ -1,0 +1,12 @@
+// Package scope decides which URLs a network crawls. It owns the rules of a
+// profile and their compiled form; it imports store and canon, and does no
+// I/O.
+//
+// All peers of a network compile the same rules with the same seeds, so they
+// agree on every URL.
+//
+// Files:
+//
+//	rules.go   Rules: modes, patterns, limits, and their faults
+//	scope.go   Compile and Scope, the decision
+package scope

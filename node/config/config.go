@@ -1,0 +1,205 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
+)
+
+// Strategies are the names that the key strategy may have.
+var Strategies = []string{"proxy", "random", "hash"}
+
+// Config is what config.toml says about one peer. What all peers of a network
+// must agree on is in the Profile.
+type Config struct {
+	// Listen holds the multiaddrs on which other peers reach this one.
+	Listen []string `toml:"listen"`
+	// Bootstrap holds multiaddrs, with /p2p/ID at their end, of peers to join
+	// in addition to those of the profile.
+	Bootstrap []string `toml:"bootstrap"`
+	// MDNS makes peers on one local network find each other without being told.
+	MDNS bool `toml:"mdns"`
+	// API is HOST:PORT of the admin API; port 0 takes any free one.
+	API string `toml:"api"`
+	// Profile is the path of the network's profile, relative to the home; empty
+	// means DefaultProfile.
+	Profile string `toml:"profile"`
+	// Strategy names how owners of subnets are chosen, one of Strategies.
+	Strategy string `toml:"strategy"`
+	// Contact is a URL where owners of web sites learn who crawls and how to
+	// reach them. It is sent in the User-Agent.
+	Contact string `toml:"contact"`
+	// LogLevel is the least level that is logged.
+	LogLevel slog.Level `toml:"log_level"`
+
+	Crawl   Crawl   `toml:"crawl"`
+	Overlay Overlay `toml:"overlay"`
+}
+
+// Default returns the configuration of a peer that has no config.toml. Batch
+// sizes are those of Malet, section 5.4.
+func Default() Config {
+	return Config{
+		Listen: []string{
+			"/ip4/0.0.0.0/tcp/4101", "/ip4/0.0.0.0/udp/4101/quic-v1",
+			"/ip6/::/tcp/4101", "/ip6/::/udp/4101/quic-v1",
+		},
+		API:      "127.0.0.1:0",
+		Strategy: "proxy",
+		LogLevel: slog.LevelInfo,
+		Crawl: Crawl{
+			MinDelay:     Duration{time.Second},
+			FetchWorkers: 64,
+		},
+		Overlay: Overlay{
+			BatchMaxURLs: 1000,
+			BatchMaxAge:  Duration{5 * time.Second},
+			NurseryURLs:  16,
+			NurseryAge:   Duration{5 * time.Second},
+			LeaseTTL:     Duration{10 * time.Minute},
+			Settle:       Duration{1500 * time.Millisecond},
+		},
+	}
+}
+
+// Load reads config.toml of h over the defaults. A missing file gives the
+// defaults; a wrong one an error that matches ErrInvalid and names the file,
+// and the line where it can.
+func (h Home) Load() (Config, error) {
+	text, err := readFile(h.ConfigFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return Default(), nil
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("read config: %w", err)
+	}
+	return parseConfig(h.ConfigFile(), text)
+}
+
+func parseConfig(name string, text []byte) (Config, error) {
+	c := Default()
+	if err := decode(name, text, &c); err != nil {
+		return Config{}, err
+	}
+	c.normalise()
+	if err := c.Validate(); err != nil {
+		return Config{}, inFile(name, err)
+	}
+	return c, nil
+}
+
+// normalise brings equal settings into one form. A name that two keys of
+// crawl.resolve spell differently gets the addresses of both.
+func (c *Config) normalise() {
+	for i, p := range c.Crawl.AllowNet {
+		c.Crawl.AllowNet[i] = p.Masked()
+	}
+	lower := make(map[string][]netip.Addr, len(c.Crawl.Resolve))
+	for _, host := range slices.Sorted(maps.Keys(c.Crawl.Resolve)) {
+		name := strings.ToLower(host)
+		lower[name] = append(lower[name], c.Crawl.Resolve[host]...)
+	}
+	if c.Crawl.Resolve != nil {
+		c.Crawl.Resolve = lower
+	}
+}
+
+// Validate returns all that is wrong with c, one line a fault; the error
+// matches ErrInvalid.
+func (c Config) Validate() error {
+	var f faults
+	if len(c.Listen) == 0 {
+		f.addf("listen is empty, want at least one multiaddr")
+	}
+	for _, s := range c.Listen {
+		if err := checkListen(s); err != nil {
+			f.addf("listen: %q: %w", clip(s), err)
+		}
+	}
+	checkPeers(&f, c.Bootstrap)
+	if err := checkHostPort(c.API); err != nil {
+		f.addf("api: %q: %w", clip(c.API), err)
+	}
+	if !slices.Contains(Strategies, c.Strategy) {
+		f.addf("strategy is %q, want one of %s", clip(c.Strategy), strings.Join(Strategies, ", "))
+	}
+	if err := checkContact(c.Contact); err != nil {
+		f.addf("contact: %q: %w", clip(c.Contact), err)
+	}
+	c.Crawl.check(&f)
+	c.Overlay.check(&f)
+	return f.err()
+}
+
+// BootstrapPeers returns the peers to join: those of c and those of p, each
+// once with all its addresses. Its errors match ErrInvalid.
+func BootstrapPeers(c Config, p Profile) ([]peer.AddrInfo, error) {
+	var addrs []ma.Multiaddr
+	for _, s := range slices.Concat(c.Bootstrap, p.Bootstrap) {
+		m, err := ma.NewMultiaddr(s)
+		if err != nil {
+			return nil, asInvalid(fmt.Errorf("bootstrap: %q: %w", clip(s), err))
+		}
+		if !slices.ContainsFunc(addrs, m.Equal) {
+			addrs = append(addrs, m)
+		}
+	}
+	infos, err := peer.AddrInfosFromP2pAddrs(addrs...)
+	if err != nil {
+		return nil, asInvalid(fmt.Errorf("bootstrap: %w", err))
+	}
+	slices.SortFunc(infos, func(a, b peer.AddrInfo) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return infos, nil
+}
+
+// checkListen returns why a peer cannot listen on s: it wants an IP address
+// with TCP or QUIC behind it.
+func checkListen(s string) error {
+	m, err := ma.NewMultiaddr(s)
+	if err != nil {
+		return errors.New("not a multiaddr, want one such as /ip4/0.0.0.0/tcp/4101")
+	}
+	var names []string
+	for _, p := range m.Protocols() {
+		names = append(names, p.Name)
+	}
+	switch strings.Join(names, "/") {
+	case "ip4/tcp", "ip6/tcp", "ip4/udp/quic-v1", "ip6/udp/quic-v1":
+		return nil
+	}
+	return errors.New("want /ip4 or /ip6, then /tcp/PORT or /udp/PORT/quic-v1")
+}
+
+// checkPeers records every multiaddr that does not say whom to join.
+func checkPeers(f *faults, addrs []string) {
+	for _, s := range addrs {
+		info, err := peer.AddrInfoFromString(s)
+		switch {
+		case err != nil:
+			f.addf("bootstrap: %q: not a multiaddr that ends in /p2p/PEER-ID", clip(s))
+		case len(info.Addrs) == 0:
+			f.addf("bootstrap: %q: it names no address", clip(s))
+		}
+	}
+}
+
+// checkContact wants a URL that can stand inside a comment of a User-Agent.
+func checkContact(s string) error {
+	if s == "" {
+		return nil
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '(' || r == ')' || r == '\\' }) {
+		return errors.New("only printable ASCII without blanks and parentheses can be sent")
+	}
+	_, err := webURL(s)
+	return err
+}

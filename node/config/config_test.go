@@ -1,0 +1,226 @@
+package config
+
+import (
+	"errors"
+	"math"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+const onePeer = "/ip4/192.0.2.7/tcp/4101/p2p/12D3KooWRwrR3EbR9fkqGdpPWDXTC3gPLcixzQkN4Y6HYRCgPzPX"
+
+func TestDefaultIsValid(t *testing.T) {
+	if err := Default().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The template says what the defaults are; both forms of it must agree with
+// the code: as written, and with every setting uncommented.
+func TestTemplateHoldsTheDefaults(t *testing.T) {
+	uncommented := make([]string, 0, 100)
+	for line := range strings.SplitSeq(template, "\n") {
+		if len(line) > 1 && line[0] == '#' && line[1] != ' ' {
+			line = line[1:]
+		}
+		uncommented = append(uncommented, line)
+	}
+	for name, text := range map[string]string{"as written": template, "uncommented": strings.Join(uncommented, "\n")} {
+		got, err := parseConfig("config.toml", []byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		want := Default()
+		for _, c := range []*Config{&got, &want} { // an empty list is as good as none
+			c.Bootstrap, c.Crawl.AllowNet, c.Crawl.Resolve = nil, nil, nil
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s:\n got %+v\nwant %+v", name, got, want)
+		}
+	}
+	for _, key := range []string{"listen", "bootstrap", "mdns", "api", "profile", "strategy", "contact", "log_level",
+		"min_delay", "allow_net", "fetch_workers", "resolve",
+		"batch_max_urls", "batch_max_age", "nursery_urls", "nursery_age", "lease_ttl", "settle"} {
+		if !strings.Contains(template, "\n#"+key+" = ") {
+			t.Errorf("the template does not show %s", key)
+		}
+	}
+}
+
+func TestParseConfig(t *testing.T) {
+	c, err := parseConfig("config.toml", []byte(`
+listen = ["/ip4/127.0.0.1/tcp/0"]
+bootstrap = ["`+onePeer+`"]
+contact = "https://example.org/bot"
+log_level = "debug"
+[crawl]
+min_delay = "250ms"
+allow_net = ["10.1.2.3/8"]
+resolve = { "Docs.Example" = ["192.0.2.1", "2001:db8::1"] }
+[overlay]
+settle = "0s"
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Crawl.MinDelay.Duration != 250*time.Millisecond || c.Overlay.Settle.Duration != 0 || c.Overlay.NurseryURLs != 16 {
+		t.Errorf("durations and defaults: %+v", c)
+	}
+	if want := netip.MustParsePrefix("10.0.0.0/8"); c.Crawl.AllowNet[0] != want {
+		t.Errorf("allow_net is %v, want %v", c.Crawl.AllowNet[0], want)
+	}
+	if got := c.Crawl.Resolve["docs.example"]; len(got) != 2 {
+		t.Errorf("resolve is %v", c.Crawl.Resolve)
+	}
+	infos, err := BootstrapPeers(c, Profile{Bootstrap: []string{onePeer, strings.Replace(onePeer, "tcp/4101", "udp/4101/quic-v1", 1)}})
+	if err != nil || len(infos) != 1 || len(infos[0].Addrs) != 2 {
+		t.Errorf("BootstrapPeers: %v, %v; want one peer with two addresses", infos, err)
+	}
+}
+
+func TestParseConfigRefuses(t *testing.T) {
+	tests := []struct{ name, text, want string }{
+		{"unknown key", "a = 1\n\n[crawl]\nmindelay = '1s'", `config.toml:1:1: unknown key "a"` + "\n" + `config.toml:4:1: unknown key "crawl.mindelay"`},
+		{"syntax", "api = ", `config.toml:1:6: expected value`},
+		{"integer for string", "api = 5", `config.toml:1:7: api: got integer, want a string`},
+		{"string for list", "listen = '/ip4/127.0.0.1/tcp/1'", `config.toml:1:10: listen: got string, want a list`},
+		{"string for number", "[overlay]\nnursery_urls = 'x'", `config.toml:2:16: overlay.nursery_urls: got string, want a whole number`},
+		{"string for table", "crawl = 'x'", `config.toml:1:9: crawl: got string, want a table`},
+		{"twice", "api = '127.0.0.1:1'\napi = '127.0.0.1:2'", `config.toml:2:1: api: key api is already defined`},
+		{"duration", "[crawl]\nmin_delay = 'soon'", `config.toml:2:13: crawl.min_delay: "soon" is no duration`},
+		{"bare duration", "[crawl]\nmin_delay = 5", `config.toml: "5" is no duration`},
+		{"negative", "[crawl]\nmin_delay = '-1s'", `config.toml: crawl.min_delay is -1s, want 0s to 1h0m0s`},
+		{"range", "[crawl]\nallow_net = ['10.0.0.0']", `config.toml:2:14: crawl.allow_net: netip.ParsePrefix("10.0.0.0"): no '/'`},
+		{"resolve", "[crawl.resolve]\n'a b' = ['192.0.2.1']", `config.toml: crawl.resolve: "a b" is no host name`},
+		{"resolve nothing", "[crawl.resolve]\na = []", `config.toml: crawl.resolve: a has no address`},
+		{"listen", "listen = ['/ip4/127.0.0.1/udp/1']", `config.toml: listen: "/ip4/127.0.0.1/udp/1": want /ip4 or /ip6`},
+		{"listen nowhere", "listen = []", `config.toml: listen is empty`},
+		{"bootstrap", "bootstrap = ['/ip4/192.0.2.7/tcp/1']", `config.toml: bootstrap: "/ip4/192.0.2.7/tcp/1": not a multiaddr that ends in /p2p/PEER-ID`},
+		{"bootstrap nowhere", "bootstrap = ['" + onePeer[len("/ip4/192.0.2.7/tcp/4101"):] + "']", `it names no address`},
+		{"api", "api = 'example.org:80'", `config.toml: api: "example.org:80": the host must be an IP address or localhost`},
+		{"api port", "api = '127.0.0.1:99999'", `the port must be 0 to 65535`},
+		{"strategy", "strategy = 'best'", `config.toml: strategy is "best", want one of proxy, random, hash`},
+		{"contact", "contact = 'me'", `config.toml: contact: "me": want http:// or https:// in front`},
+		{"contact breaks the header", "contact = \"https://a.example/)\\nX: y\"", `only printable ASCII`},
+		{"level", "log_level = 'loud'", `config.toml:1:13: log_level: slog: level string "loud": unknown name`},
+		{"workers", "[crawl]\nfetch_workers = 0", `config.toml: crawl.fetch_workers is 0, want 1 to 4096`},
+		{"all at once", "strategy = 'x'\n[overlay]\nnursery_urls = 0", "config.toml: strategy is \"x\", want one of proxy, random, hash\nconfig.toml: overlay.nursery_urls is 0"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := parseConfig("config.toml", []byte(tt.text))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("error is %q, want %q in it", err, tt.want)
+			}
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("%v does not match ErrInvalid", err)
+			}
+		})
+	}
+}
+
+func TestLoad(t *testing.T) {
+	h := Home{Dir: t.TempDir()}
+	if c, err := h.Load(); err != nil || !reflect.DeepEqual(c, Default()) {
+		t.Errorf("without a file: %+v, %v", c, err)
+	}
+	if err := os.WriteFile(h.ConfigFile(), make([]byte, maxFileBytes+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Load(); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a huge file: %v", err)
+	}
+	if err := os.Remove(h.ConfigFile()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(h.ConfigFile(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Load(); err == nil || !strings.Contains(err.Error(), filepath.Join(h.Dir, "config.toml")) {
+		t.Errorf("a directory in its place: %v", err)
+	}
+}
+
+func TestParseResolve(t *testing.T) {
+	host, addr, err := ParseResolve("Docs.Example=2001:db8::1")
+	if err != nil || host != "docs.example" || addr != netip.MustParseAddr("2001:db8::1") {
+		t.Errorf("got %q, %v, %v", host, addr, err)
+	}
+	for _, s := range []string{"", "a", "=192.0.2.1", "a=", "a=b", "a b=192.0.2.1", "a=192.0.2.1:80", "a=fe80::1%eth0", "a..b=192.0.2.1", "a:80=192.0.2.1"} {
+		if _, _, err := ParseResolve(s); !errors.Is(err, ErrInvalid) {
+			t.Errorf("ParseResolve(%q): %v", s, err)
+		}
+	}
+}
+
+func TestCheckURL(t *testing.T) {
+	for _, s := range []string{"http://a.example", "https://a.example:8443/x?y#z", "http://[::1]/"} {
+		if err := CheckURL(s); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, s := range []string{"", "a.example", "ftp://a.example/", "http://", "http:///x", "http://u:p@a.example/", "http://%zz/", "mailto:x@y",
+		"http://a.example/" + strings.Repeat("x", 2048)} {
+		if err := CheckURL(s); !errors.Is(err, ErrInvalid) {
+			t.Errorf("CheckURL(%q): %v", s, err)
+		}
+	}
+}
+
+func TestUserAgent(t *testing.T) {
+	if got, want := UserAgent("https://example.org/bot"), "peerd/"+Version+" (+https://example.org/bot)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := UserAgent(""); got != "peerd/"+Version {
+		t.Errorf("without contact: %q", got)
+	}
+}
+
+func TestValidateBounds(t *testing.T) {
+	c := Default()
+	c.Overlay = Overlay{}
+	c.Overlay.Settle.Duration = math.MaxInt64
+	err := c.Validate()
+	for _, key := range []string{"batch_max_urls", "batch_max_age", "nursery_urls", "lease_ttl", "settle"} {
+		if err == nil || !strings.Contains(err.Error(), "overlay."+key+" is ") {
+			t.Errorf("no word about %s in: %v", key, err)
+		}
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte(template))
+	f.Add([]byte("[crawl.resolve]\nA=['::1']\na=['::2']"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := parseConfig("f", text)
+		if err != nil {
+			checkFault(t, err)
+			return
+		}
+		if err := c.Validate(); err != nil {
+			t.Errorf("accepted, but: %v", err)
+		}
+		if _, err := BootstrapPeers(c, DefaultProfile()); err != nil {
+			t.Errorf("accepted, but: %v", err)
+		}
+	})
+}
+
+// checkFault wants every line of err to name the file.
+func checkFault(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, ErrInvalid) {
+		t.Errorf("%v does not match ErrInvalid", err)
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if !strings.HasPrefix(line, "f:") {
+			t.Errorf("a line without the file: %q", line)
+		}
+	}
+}

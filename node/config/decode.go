@@ -1,0 +1,98 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// maxFileBytes bounds config.toml and profiles.
+const maxFileBytes = 1 << 20
+
+// readFile returns the whole of a file of at most maxFileBytes.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxFileBytes {
+		return nil, asInvalid(fmt.Errorf("%s: larger than %d bytes", path, maxFileBytes))
+	}
+	return b, nil
+}
+
+// decode reads TOML into v, which holds the defaults. A key that v does not
+// have is an error. Every error names the file, is one line a fault, and
+// matches ErrInvalid.
+func decode(name string, text []byte, v any) error {
+	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
+	err := d.Decode(v)
+	var missing *toml.StrictMissingError
+	var wrong *toml.DecodeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &missing):
+		var f faults
+		for i := range missing.Errors {
+			row, col := missing.Errors[i].Position()
+			f.addf("%s:%d:%d: unknown key %q", name, row, col, keyName(missing.Errors[i].Key()))
+		}
+		return f.err()
+	case errors.As(err, &wrong):
+		row, col := wrong.Position()
+		key := keyName(wrong.Key())
+		if key != "" {
+			key += ": "
+		}
+		return asInvalid(fmt.Errorf("%s:%d:%d: %s%s", name, row, col, key, plain(wrong.Error())))
+	}
+	return asInvalid(fmt.Errorf("%s: %s", name, plain(err.Error())))
+}
+
+func keyName(k toml.Key) string { return clip(strings.Join(k, ".")) }
+
+// plain turns a decoder's message into words for somebody who sees the file
+// and not the Go types behind it.
+func plain(msg string) string {
+	msg = strings.TrimPrefix(msg, "toml: ")
+	rest, ok := strings.CutPrefix(msg, "cannot decode TOML ")
+	if !ok {
+		return strings.ReplaceAll(msg, "\n", " ")
+	}
+	got, _, _ := strings.Cut(rest, " into ")
+	want := "another kind of value"
+	switch _, typ, _ := strings.Cut(rest[max(0, strings.LastIndex(rest, " of type ")):], " of type "); {
+	case typ == "string":
+		want = "a string"
+	case strings.HasPrefix(typ, "int"):
+		want = "a whole number"
+	case strings.HasPrefix(typ, "[]"):
+		want = "a list"
+	case strings.HasPrefix(typ, "map["), strings.HasPrefix(typ, "config."):
+		want = "a table"
+	}
+	return fmt.Sprintf("got %s, want %s", got, want)
+}
+
+// inFile puts the name of a file in front of every fault of err.
+func inFile(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var f faults
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		f.addf("%s: %s", name, line)
+	}
+	return f.err()
+}

@@ -1,0 +1,85 @@
+package config
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// NetworkID returns the name of the network: the profile's name, a dash, and
+// the first 16 hex digits of the digest of its rules. It is part of every
+// protocol ID, topic and DHT prefix, so that peers with other rules never meet.
+// p must be valid.
+func (p Profile) NetworkID() string {
+	sum := sha256.Sum256([]byte(p.canonical()))
+	return fmt.Sprintf("%s-%x", p.Name, sum[:8])
+}
+
+// canonical writes the rules as text, the same for equal rules in whatever
+// order they were given, and different for different ones: one line a rule,
+// key, "=", value; strings quoted, lists as sorted sets. Bootstrap peers are no
+// rule. Of the seeds only the hosts count, and only where they widen the scope.
+//
+//	peerd profile 1
+//	scope.mode="hosts"
+//	scope.hosts="a.example" "b.example"
+//	…
+func (p Profile) canonical() string {
+	var b strings.Builder
+	b.WriteString("peerd profile 1\n")
+	list := func(key string, values []string) {
+		b.WriteString(key + "=")
+		values = slices.Compact(slices.Sorted(slices.Values(values)))
+		for i, v := range values {
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			b.WriteString(strconv.Quote(v))
+		}
+		b.WriteByte('\n')
+	}
+	number := func(key string, v int64) { fmt.Fprintf(&b, "%s=%d\n", key, v) }
+
+	list("scope.mode", []string{p.Scope.Mode})
+	hosts, seedHosts := lowered(p.Scope.Hosts), p.seedHosts()
+	switch p.Scope.Mode {
+	case "hosts":
+		hosts = append(hosts, seedHosts...)
+		seedHosts = nil
+	case "domains":
+	default:
+		seedHosts = nil
+	}
+	list("scope.hosts", hosts)
+	list("scope.domains", lowered(p.Scope.Domains))
+	list("scope.seed_hosts", seedHosts)
+	list("scope.include", p.Scope.Include)
+	list("scope.exclude", p.Scope.Exclude)
+	number("limits.max_depth", int64(p.Limits.MaxDepth))
+	number("limits.max_url_length", int64(p.Limits.MaxURLLength))
+	number("limits.max_pages_per_host", p.Limits.MaxPagesPerHost)
+	number("limits.max_body_bytes", p.Limits.MaxBodyBytes)
+	number("politeness.min_delay_ns", int64(p.Politeness.MinDelay.Duration))
+	return b.String()
+}
+
+// seedHosts returns the host names of the seeds, in lower case.
+func (p Profile) seedHosts() []string {
+	var hosts []string
+	for _, s := range p.Seeds {
+		if u, err := webURL(s); err == nil {
+			hosts = append(hosts, strings.ToLower(u.Hostname()))
+		}
+	}
+	return hosts
+}
+
+func lowered(names []string) []string {
+	out := make([]string, 0, len(names))
+	for _, n := range names {
+		out = append(out, strings.ToLower(n))
+	}
+	return out
+}

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const docs = `
+name = "docs"
+seeds = ["https://Docs.Example/start"]
+bootstrap = ["` + onePeer + `"]
+[scope]
+mode = "hosts"
+hosts = ["www.example", "a.example"]
+exclude = ['\?print=']
+[limits]
+max_depth = 5
+[politeness]
+min_delay = "2s"
+`
+
+func TestLoadProfile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "docs.toml")
+	if err := os.WriteFile(file, []byte(docs), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p, err := LoadProfile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Limits.MaxDepth != 5 || p.Limits.MaxURLLength != 2048 || p.Politeness.MinDelay.Duration != 2*time.Second {
+		t.Errorf("got %+v", p)
+	}
+	if !regexp.MustCompile(`^docs-[0-9a-f]{16}$`).MatchString(p.NetworkID()) {
+		t.Errorf("network is %s", p.NetworkID())
+	}
+	if _, err := LoadProfile(file + "x"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+}
+
+func TestParseProfileRefuses(t *testing.T) {
+	const scope = "\n[scope]\nmode = 'any'\n"
+	tests := []struct{ name, text, want string }{
+		{"unknown key", "name = 'x'\nseed = []" + scope, `p.toml:2:1: unknown key "seed"`},
+		{"no name", scope, `p.toml: name is ""`},
+		{"name", "name = 'A/b'" + scope, `p.toml: name is "A/b", want 1 to 32`},
+		{"no mode", "name = 'x'", `p.toml: scope.mode is missing, want one of hosts, domains, regex, any`},
+		{"mode", "name = 'x'\n[scope]\nmode = 'all'", `p.toml: scope.mode is "all"`},
+		{"no hosts", "name = 'x'\n[scope]\nmode = 'hosts'", `neither scope.hosts nor seeds names one`},
+		{"no include", "name = 'x'\n[scope]\nmode = 'regex'", `scope.include is empty`},
+		{"idle hosts", "name = 'x'" + scope + "hosts = ['a']", `p.toml: scope.hosts has no meaning with mode any`},
+		{"host", "name = 'x'\n[scope]\nmode = 'hosts'\nhosts = ['http://a/']", `scope.hosts: "http://a/" is no host name`},
+		{"regex", "name = 'x'\n[scope]\nmode = 'regex'\ninclude = ['(']", `"(" is no regular expression`},
+		{"seed", "name = 'x'\nseeds = ['a.example']" + scope, `p.toml: seeds: "a.example": want http://`},
+		{"bootstrap", "name = 'x'\nbootstrap = ['x']" + scope, `bootstrap: "x"`},
+		{"limits", "name = 'x'" + scope + "[limits]\nmax_url_length = 9999\nmax_body_bytes = 1", "p.toml: limits.max_url_length is 9999, want 16 to 2048\np.toml: limits.max_body_bytes is 1"},
+		{"delay", "name = 'x'" + scope + "[politeness]\nmin_delay = '2h'", `politeness.min_delay is 2h0m0s`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := parseProfile("p.toml", []byte(tt.text))
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, ErrInvalid) {
+				t.Errorf("error is %q, want %q in it", err, tt.want)
+			}
+		})
+	}
+}
+
+// The network of the default profile must not change by accident: peers of
+// different versions would part.
+func TestDefaultNetworkIsStable(t *testing.T) {
+	p := DefaultProfile()
+	if err := p.Validate(); err != nil {
+		t.Error(err)
+	}
+	if got, want := p.NetworkID(), "peerd-8bd8c8ae63b65de2"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// drawProfile draws from small sets, so that equal profiles are met often.
+func drawProfile(t *rapid.T, label string) Profile {
+	some := func(name string, of ...string) []string {
+		return rapid.SliceOfN(rapid.SampledFrom(of), 0, 3).Draw(t, label+name)
+	}
+	return Profile{
+		Name:      rapid.SampledFrom([]string{"a", "b"}).Draw(t, label+"name"),
+		Seeds:     some("seeds", "http://a/", "http://a/x", "http://b/"),
+		Bootstrap: some("bootstrap", onePeer),
+		Scope: Scope{
+			Mode:    rapid.SampledFrom(Modes).Draw(t, label+"mode"),
+			Hosts:   some("hosts", "a", "b", "c"),
+			Domains: some("domains", "a", "b"),
+			Include: some("include", "x", `x" "y`, "y"),
+			Exclude: some("exclude", "x", "y"),
+		},
+		Limits:     Limits{MaxDepth: rapid.IntRange(0, 1).Draw(t, label+"depth"), MaxURLLength: 2048, MaxBodyBytes: 1024},
+		Politeness: Politeness{MinDelay: Duration{time.Duration(rapid.IntRange(0, 1).Draw(t, label+"delay"))}},
+	}
+}
+
+// sameRules is the definition of one network, said another way than canonical
+// does.
+func sameRules(p, q Profile) bool {
+	sets := func(p Profile) [][]string {
+		hosts, seeds := slices.Clone(p.Scope.Hosts), p.seedHosts()
+		if p.Scope.Mode == "hosts" {
+			hosts = append(hosts, seeds...)
+		}
+		if p.Scope.Mode != "domains" {
+			seeds = nil
+		}
+		return [][]string{hosts, seeds, p.Scope.Domains, p.Scope.Include, p.Scope.Exclude}
+	}
+	a, b := sets(p), sets(q)
+	for i := range a {
+		for _, v := range a[i] {
+			if !slices.Contains(b[i], v) {
+				return false
+			}
+		}
+		for _, v := range b[i] {
+			if !slices.Contains(a[i], v) {
+				return false
+			}
+		}
+	}
+	return p.Name == q.Name && p.Scope.Mode == q.Scope.Mode && p.Limits == q.Limits && p.Politeness == q.Politeness
+}
+
+func TestNetworkIsItsRules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, q := drawProfile(t, "p."), drawProfile(t, "q.")
+		if rapid.Bool().Draw(t, "start equal") { // else most pairs differ in all
+			q.Name, q.Scope, q.Limits, q.Politeness = p.Name, p.Scope, p.Limits, p.Politeness
+		}
+		if got, want := p.NetworkID() == q.NetworkID(), sameRules(p, q); got != want {
+			t.Fatalf("one network: %v, want %v\n%s\n%s", got, want, p.canonical(), q.canonical())
+		}
+	})
+}
+
+func TestNetworkIgnoresOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProfile(t, "")
+		q := p
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "shuffle"), 0))
+		for _, list := range []*[]string{&q.Seeds, &q.Scope.Hosts, &q.Scope.Domains, &q.Scope.Include, &q.Scope.Exclude} {
+			*list = append(slices.Clone(*list), *list...) // twice
+			r.Shuffle(len(*list), func(i, j int) { (*list)[i], (*list)[j] = (*list)[j], (*list)[i] })
+		}
+		for i, h := range q.Scope.Hosts {
+			q.Scope.Hosts[i] = strings.ToUpper(h)
+		}
+		q.Bootstrap = nil
+		before := slices.Clone(p.Scope.Hosts)
+		if p.NetworkID() != q.NetworkID() {
+			t.Fatalf("two networks:\n%s\n%s", p.canonical(), q.canonical())
+		}
+		if !slices.Equal(before, p.Scope.Hosts) {
+			t.Fatal("NetworkID changed the profile")
+		}
+	})
+}
+
+func FuzzParseProfile(f *testing.F) {
+	f.Add([]byte(docs))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := parseProfile("f", text)
+		if err != nil {
+			checkFault(t, err)
+			return
+		}
+		if a, b := p.NetworkID(), p.NetworkID(); a != b {
+			t.Error("the network has two names")
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"time"
+
+	"peerd/node/admin"
+	"peerd/node/config"
+	"peerd/store"
+)
+
+// CrawlOptions say what a one-shot crawl does.
+type CrawlOptions struct {
+	Home      string // a home that exists; "" makes a temporary one
+	Seeds     []string
+	MaxPages  int64
+	Scope     string // host, domain or any
+	AllowNet  []netip.Prefix
+	MinDelay  time.Duration
+	Resolve   map[string][]netip.Addr
+	UserAgent string
+	Progress  io.Writer // a line every few seconds; nil: none
+	Logger    *slog.Logger
+}
+
+// Summary is what came of a crawl; the counts go over the whole life of its
+// home.
+type Summary struct {
+	Pages, Bytes, Failed, RobotsDenied int64
+	Hosts                              int
+	Took                               time.Duration
+	ByOutcome                          map[string]int64
+}
+
+// Crawl is a network of one: it crawls from the seeds until nothing is left.
+// When ctx ends first it returns the summary so far and ctx's error; with a
+// home, the next Crawl goes on there.
+func Crawl(ctx context.Context, o CrawlOptions) (Summary, error) {
+	dir := o.Home
+	if dir == "" {
+		tmp, err := os.MkdirTemp("", "peerd-crawl-")
+		if err != nil {
+			return Summary{}, err
+		}
+		defer os.RemoveAll(tmp)
+		dir = tmp
+		if _, err := config.Init(dir); err != nil {
+			return Summary{}, err
+		}
+	}
+	home, err := config.Open(dir)
+	if err != nil {
+		return Summary{}, err
+	}
+	cfg := config.Default()
+	cfg.Crawl.AllowNet, cfg.Crawl.Resolve = o.AllowNet, o.Resolve
+	cfg.Crawl.MinDelay = config.Duration{Duration: o.MinDelay}
+	cfg.Overlay.NurseryURLs, cfg.Overlay.NurseryAge = 1, config.Duration{}
+	n, err := New(Options{
+		Home: home, Config: cfg, Profile: oneShotProfile(o), UserAgent: o.UserAgent, Logger: o.Logger,
+		MaxPages: o.MaxPages, Alone: true,
+	})
+	if err != nil {
+		return Summary{}, err
+	}
+	return n.crawlAll(ctx, o.Progress)
+}
+
+// oneShotProfile is the network that a one-shot crawl is alone in.
+func oneShotProfile(o CrawlOptions) config.Profile {
+	p := config.DefaultProfile()
+	p.Name, p.Seeds = "one-shot", o.Seeds
+	p.Scope.Mode = map[string]string{"host": "hosts", "domain": "domains"}[o.Scope]
+	if p.Scope.Mode == "" {
+		p.Scope.Mode = "any"
+	}
+	return p
+}
+
+// crawlAll runs the node until nothing is left.
+func (n *Node) crawlAll(ctx context.Context, progress io.Writer) (Summary, error) {
+	begin := time.Now()
+	r, err := n.Seed(ctx, n.opts.Profile.Seeds)
+	if err == nil && len(r.Invalid)+len(r.OutOfScope) > 0 {
+		bad := append(r.Invalid, r.OutOfScope...)[0]
+		err = fmt.Errorf("crawl: seed %q: %s", bad.URL, bad.Reason)
+	}
+	if err != nil {
+		return Summary{}, errors.Join(err, n.close())
+	}
+	var sum Summary
+	done := make(chan struct{})
+	watch, stopWatch := context.WithCancel(ctx)
+	go func() {
+		defer close(done)
+		n.watch(watch, progress)
+		n.Stop()
+	}()
+	n.onClose = func() error { // the store is still open, and nothing works any more
+		var err error
+		sum, err = summarise(n.db)
+		return err
+	}
+	err = n.Run(ctx)
+	stopWatch()
+	<-done
+	sum.Took = time.Since(begin)
+	return sum, errors.Join(err, ctx.Err())
+}
+
+// watch returns when nothing is left, or ctx ends.
+func (n *Node) watch(ctx context.Context, progress io.Writer) {
+	t := time.NewTicker(50 * time.Millisecond)
+	defer t.Stop()
+	said := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if n.Idle() {
+			return
+		}
+		if progress != nil && time.Since(said) > 2*time.Second {
+			said = time.Now()
+			c, f := n.db.Counters(), n.frontier.Stats()
+			fmt.Fprintf(progress, "%d pages, %d queued, %d hosts\n", c.Pages, f.Pending, f.Hosts)
+		}
+	}
+}
+
+// Idle says whether this peer has no work left: nothing queued, under way, in
+// the nursery or in the outbox.
+func (n *Node) Idle() bool {
+	fwd, fr := n.forwarder.Stats(), n.frontier.Stats()
+	return fwd.Outbox == 0 && fwd.Nursery == 0 && fr.Pending == 0 && fr.InFlight == 0
+}
+
+// summarise reads what a store holds.
+func summarise(db *store.DB) (Summary, error) {
+	c := db.Counters()
+	s := Summary{
+		Pages: c.Pages, Bytes: c.Bytes, Failed: c.Failed, RobotsDenied: c.RobotsDenied, ByOutcome: map[string]int64{},
+	}
+	err := db.View(func(tx *store.Tx) error {
+		if err := tx.Hosts(func(store.Host) error { s.Hosts++; return nil }); err != nil {
+			return err
+		}
+		return tx.Pages(func(p store.Page) error {
+			s.ByOutcome[p.Outcome.String()]++
+			return nil
+		})
+	})
+	return s, err
+}
+
+// Links yields the pages in a home that no peer runs in.
+func Links(home config.Home, yield func(admin.Link) error) error {
+	if _, err := os.Stat(home.StoreDir()); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // nothing was ever fetched
+		}
+		return err
+	}
+	db, err := store.Open(home.StoreDir(), store.Options{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(eachLink(context.Background(), db, yield), db.Close())
+}

@@ -1,0 +1,18 @@
+// Package node is the one place where the rooms meet: it builds a peer out of
+// store, coords, overlay and crawl, runs it, and tells the admin API how it is.
+//
+// A Node is built bottom-up by New, which starts nothing but the libraries'
+// own goroutines:
+//
+//	store -> overlay.Net -> leases, homes -> peers.Service
+//	      -> fetcher, resolver, scope -> owner.Manager -> frontier -> crawler
+//	      -> forwarder -> protocol handlers -> admin API
+//
+// Run runs all of it in one group and takes it down in the opposite order.
+//
+// Files: node.go New and Run; options.go what it takes; bridge.go adapters
+// where one room's interface and another's method differ, and nothing else;
+// strategies.go names of strategies; status.go the view of the admin API;
+// seed.go URLs from outside; crawl.go a network of one, and reading a store
+// that no peer has open.
+package node

@@ -1,0 +1,239 @@
+package wan
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+const (
+	// pieceBytes is how finely a transfer is cut. The last byte of a piece
+	// decides when the piece arrives, so this bounds how much later than in a
+	// real network the bytes before it are seen.
+	pieceBytes = 2 << 10
+	// A line takes in at most this many bytes beyond what has arrived: twice
+	// what the link itself holds, within these bounds.
+	minWindow, maxWindow = 64 << 10, 4 << 20
+	// pieceCost is added to the size of a piece, so that many small writes
+	// cannot hold more memory than the window says.
+	pieceCost = 64
+)
+
+// line is one direction of a connection: bytes go in and come out, in order,
+// once they are due. One sender and one receiver at a time.
+//
+// A line ends in one of two ways: finish lets everything arrive first, fail
+// drops what is on the way.
+type line struct {
+	delay  time.Duration // one way
+	jitter time.Duration // at most, one way
+	bps    float64
+	window int
+	rng    *rand.Rand
+
+	ready, room chan struct{} // capacity 1: wake the receiver, the sender
+	dead        chan struct{} // closed by fail
+	timer       *time.Timer   // the receiver's
+
+	mu     sync.Mutex
+	pieces []piece
+	held   int       // bytes of pieces, and pieceCost each
+	free   time.Time // when the link has sent all it was given
+	last   time.Time // due time of the newest piece
+	shift  time.Duration
+	end    error // told after the last piece
+	endDue time.Time
+	cause  error // set by fail
+}
+
+// piece is a run of bytes that arrives as one.
+type piece struct {
+	data []byte
+	cost int
+	due  time.Time
+}
+
+func newLine(l Link, rng *rand.Rand) *line {
+	flight := 2 * l.Bps * l.RTT.Seconds()
+	return &line{
+		delay: l.RTT / 2, jitter: l.Jitter / 2, bps: l.Bps, rng: rng,
+		window: int(min(max(flight, minWindow), maxWindow)),
+		ready:  make(chan struct{}, 1), room: make(chan struct{}, 1), dead: make(chan struct{}),
+	}
+}
+
+// send takes in all of b, waiting for room. It stops early when stop is closed
+// (os.ErrDeadlineExceeded), after finish (net.ErrClosed), and after fail.
+func (l *line) send(b []byte, stop <-chan struct{}) (int, error) {
+	for sent := 0; ; {
+		select {
+		case <-stop:
+			return sent, os.ErrDeadlineExceeded
+		default:
+		}
+		n, err := l.put(b[sent:])
+		if sent += n; err != nil || sent == len(b) {
+			return sent, err
+		}
+		select {
+		case <-l.room:
+		case <-stop:
+		case <-l.dead:
+		}
+	}
+}
+
+// put takes in what there is room for.
+func (l *line) put(b []byte) (n int, err error) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause != nil {
+		return 0, l.cause
+	}
+	if l.end != nil {
+		return 0, net.ErrClosed
+	}
+	b = b[:min(len(b), max(0, l.window-l.held))]
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if len(l.pieces) == 0 {
+		wake(l.ready)
+	}
+	own := bytes.Clone(b)
+	for len(own) > 0 {
+		p := own[:min(len(own), pieceBytes)]
+		own = own[len(p):]
+		l.pieces = append(l.pieces, piece{data: p, cost: len(p) + pieceCost, due: l.stamp(now, len(p))})
+		l.held += len(p) + pieceCost
+	}
+	return len(b), nil
+}
+
+// stamp puts n bytes on the link and says when the last of them arrives. The
+// jitter is drawn when the link was idle, so that a burst keeps its shape.
+func (l *line) stamp(now time.Time, n int) time.Time {
+	if l.free.Before(now) {
+		l.free = now
+		l.shift = 0
+		if l.jitter > 0 {
+			l.shift = time.Duration(l.rng.Int64N(int64(l.jitter)))
+		}
+	}
+	l.free = l.free.Add(time.Duration(float64(n) / l.bps * float64(time.Second)))
+	if due := l.free.Add(l.delay + l.shift); due.After(l.last) {
+		l.last = due
+	}
+	return l.last
+}
+
+// finish lets everything arrive that was sent, and after it err, and says when
+// that will be.
+func (l *line) finish(err error) time.Time {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.end == nil {
+		l.end, l.endDue = err, l.stamp(now, 0)
+		wake(l.ready)
+		wake(l.room)
+	}
+	return l.endDue
+}
+
+// fail drops what is on the way; both ends are told err.
+func (l *line) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause == nil {
+		l.cause = err
+		l.pieces, l.held = nil, 0
+		close(l.dead)
+	}
+}
+
+// recv waits until something is due and fills p with as much of it as fits.
+func (l *line) recv(p []byte, stop <-chan struct{}) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		select {
+		case <-stop:
+			return 0, os.ErrDeadlineExceeded
+		default:
+		}
+		n, wait, err := l.take(p, time.Now())
+		if n > 0 || err != nil {
+			return n, err
+		}
+		select {
+		case <-l.alarm(wait):
+		case <-l.ready:
+		case <-stop:
+		case <-l.dead:
+		}
+	}
+}
+
+// alarm returns a channel that fires after wait, or never for 0.
+func (l *line) alarm(wait time.Duration) <-chan time.Time {
+	if wait == 0 {
+		return nil
+	}
+	if l.timer == nil {
+		l.timer = time.NewTimer(wait)
+	} else {
+		l.timer.Reset(wait)
+	}
+	return l.timer.C
+}
+
+// take copies what is due into p; with nothing due it says how long to wait,
+// or 0 if nothing is on the way.
+func (l *line) take(p []byte, now time.Time) (n int, wait time.Duration, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause != nil {
+		return 0, 0, l.cause
+	}
+	crowded := l.held > l.window/2
+	for n < len(p) && len(l.pieces) > 0 && !l.pieces[0].due.After(now) {
+		head := &l.pieces[0]
+		c := copy(p[n:], head.data)
+		n += c
+		if head.data = head.data[c:]; len(head.data) == 0 {
+			l.held -= head.cost
+			l.pieces = l.pieces[1:]
+		}
+	}
+	if len(l.pieces) == 0 {
+		l.pieces = nil
+	}
+	if crowded && l.held <= l.window/2 { // not sooner: or senders would trickle
+		wake(l.room)
+	}
+	switch {
+	case n > 0:
+		return n, 0, nil
+	case len(l.pieces) > 0:
+		return 0, l.pieces[0].due.Sub(now), nil
+	case l.end == nil:
+		return 0, 0, nil
+	case l.endDue.After(now):
+		return 0, l.endDue.Sub(now), nil
+	}
+	return 0, 0, l.end
+}
+
+// wake leaves a signal unless one is waiting already.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,159 @@
+package wan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// ErrNoPlace is returned by a dial to an address that stands nowhere: without
+// a place there is no delay, and a figure would be silently wrong.
+var ErrNoPlace = errors.New("wan: the address has no place")
+
+// Network is a World with addresses in it. All methods are safe for concurrent
+// use. It starts no goroutine of its own; every connection has two.
+type Network struct {
+	world *World
+
+	mu     sync.Mutex
+	places map[netip.Addr]int
+	conns  map[*Conn]struct{}
+	dials  uint64
+	closed bool
+	open   sync.WaitGroup // connections
+}
+
+// NewNetwork returns a network without addresses.
+func NewNetwork(w *World) *Network {
+	return &Network{world: w, places: make(map[netip.Addr]int), conns: make(map[*Conn]struct{})}
+}
+
+// World returns what the network was made of.
+func (n *Network) World() *World { return n.world }
+
+// Place says at which place of the world addr stands.
+func (n *Network) Place(addr netip.Addr, place int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.places[addr.Unmap()] = place
+}
+
+// PlaceOf returns the place of addr.
+func (n *Network) PlaceOf(addr netip.Addr) (place int, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	place, ok = n.places[addr.Unmap()]
+	return place, ok
+}
+
+// Dialer returns a dial function for whoever stands at place from. It takes
+// "tcp", "tcp4" and "tcp6" and literal addresses, binds source if that is
+// valid, and fails as a net.Dialer does, but one round trip later; with
+// ErrNoPlace for an address that Place was not told of.
+func (n *Network) Dialer(from int, source netip.Addr) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	if source.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ap, err := netip.ParseAddrPort(addr)
+		if err != nil {
+			return nil, fmt.Errorf("wan: dial %s: %w", addr, err)
+		}
+		to, ok := n.PlaceOf(ap.Addr())
+		if !ok {
+			return nil, fmt.Errorf("wan: dial %s: %w", addr, ErrNoPlace)
+		}
+		return n.dial(ctx, &d, n.world.Link(from, to), network, addr)
+	}
+}
+
+// dial connects half a round trip from now, and returns after the other half.
+func (n *Network) dial(ctx context.Context, d *net.Dialer, l Link, network, addr string) (net.Conn, error) {
+	start := time.Now()
+	rng, err := n.newRand()
+	if err != nil {
+		return nil, err
+	}
+	trip := l.RTT + time.Duration(rng.Float64()*float64(l.Jitter))
+	if err := sleepUntil(ctx, start.Add(trip/2)); err != nil {
+		return nil, err
+	}
+	raw, dialErr := d.DialContext(ctx, network, addr)
+	err = sleepUntil(ctx, start.Add(trip))
+	if dialErr != nil {
+		return nil, dialErr
+	}
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return n.adopt(raw, l, rng)
+}
+
+// newRand returns the source of jitter for one more connection.
+func (n *Network) newRand() (*rand.Rand, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil, net.ErrClosed
+	}
+	n.dials++
+	return rand.New(rand.NewPCG(n.world.seed, n.dials)), nil
+}
+
+// adopt makes raw a connection of the network.
+func (n *Network) adopt(raw net.Conn, l Link, rng *rand.Rand) (net.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		raw.Close()
+		return nil, net.ErrClosed
+	}
+	n.open.Add(1)
+	c := newConn(raw, l, rng, n.forget)
+	n.conns[c] = struct{}{}
+	return c, nil
+}
+
+// forget is called by a connection that has ended.
+func (n *Network) forget(c *Conn) {
+	n.mu.Lock()
+	delete(n.conns, c)
+	n.mu.Unlock()
+	n.open.Done()
+}
+
+// Close ends every connection at once, refuses further dials, and returns when
+// no goroutine of a connection is left.
+func (n *Network) Close() error {
+	n.mu.Lock()
+	n.closed = true
+	conns := make([]*Conn, 0, len(n.conns))
+	for c := range n.conns {
+		conns = append(conns, c)
+	}
+	n.mu.Unlock()
+	for _, c := range conns {
+		c.abort()
+	}
+	n.open.Wait()
+	return nil
+}
+
+// sleepUntil waits for t or the end of ctx.
+func sleepUntil(ctx context.Context, t time.Time) error {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

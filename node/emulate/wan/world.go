@@ -1,0 +1,179 @@
+package wan
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrMatrix is wrapped by every complaint about a latency matrix.
+var ErrMatrix = errors.New("wan: bad latency matrix")
+
+// The ranges that a world's figures are drawn from.
+const (
+	// A path is this much longer than the great circle: cables go around, and
+	// routes go where contracts send them.
+	minInflation, maxInflation = 1.2, 2.2
+	// The last mile of one place, in milliseconds of round trip.
+	minLastMile, maxLastMile = 1.0, 12.0
+	// Jitter as a share of the round trip.
+	minJitter, maxJitter = 0.03, 0.05
+	// Bandwidth of a place in bytes per second.
+	minBandwidth, maxBandwidth = 2e6, 20e6
+	// sameSite is the round trip within one row of a matrix whose diagonal is 0.
+	sameSite = 500 * time.Microsecond
+)
+
+// Link is what lies between two places.
+type Link struct {
+	// RTT is the least round-trip time.
+	RTT time.Duration
+	// Jitter is the most that a round trip takes beyond RTT; half of it in each
+	// direction, evenly distributed.
+	Jitter time.Duration
+	// Bps is the bandwidth of one connection in bytes per second, each way.
+	Bps float64
+}
+
+// MeanRTT is the round trip to expect: RTT and half of the jitter.
+func (l Link) MeanRTT() time.Duration { return l.RTT + l.Jitter/2 }
+
+// Transfer is the time that n bytes take to leave.
+func (l Link) Transfer(n int64) time.Duration {
+	return time.Duration(float64(n) / l.Bps * float64(time.Second))
+}
+
+// World is a set of places, numbered from 0, and what lies between each two.
+// It never changes and is safe for concurrent use.
+type World struct {
+	seed  uint64
+	base  base
+	nodes []node
+}
+
+// base is where round trips without last miles come from.
+type base struct {
+	names []string
+	rtt   func(a, b int) time.Duration // symmetric
+}
+
+// node is one numbered place: a row of the base and what is its own.
+type node struct {
+	row      int
+	lastMile time.Duration
+	bps      float64
+}
+
+// NewWorld makes a world of the given places. A round trip is the time of
+// light in glass along the great circle, times an inflation of 1.2–2.2 that
+// depends half on the two cities and half on the pair, plus the last miles of
+// both ends (1–12 ms each). Places with one name share their inflation. Equal
+// arguments give equal worlds.
+func NewWorld(places []Place, seed uint64) *World {
+	w := &World{seed: seed}
+	rows := distinct(places)
+	index := make(map[string]int, len(rows))
+	for i, p := range rows {
+		w.base.names = append(w.base.names, p.Name)
+		index[p.Name] = i
+	}
+	w.base.rtt = func(a, b int) time.Duration {
+		return time.Duration(float64(fibreRTT(rows[a].Distance(rows[b]))) * inflation(seed, a, b))
+	}
+	for i, p := range places {
+		w.nodes = append(w.nodes, w.newNode(index[p.Name], i, true))
+	}
+	return w
+}
+
+// distinct returns the first place of every name.
+func distinct(places []Place) []Place {
+	var rows []Place
+	seen := make(map[string]bool)
+	for _, p := range places {
+		if !seen[p.Name] {
+			seen[p.Name] = true
+			rows = append(rows, p)
+		}
+	}
+	return rows
+}
+
+// inflation is how much longer than the great circle the path of a pair is.
+func inflation(seed uint64, a, b int) float64 {
+	reach := (unit(seed, saltReach, uint64(a)) + unit(seed, saltReach, uint64(b))) / 2
+	return between((reach+pairUnit(seed, saltInflation, a, b))/2, minInflation, maxInflation)
+}
+
+// FromMatrix makes a world of measured round trips, one place a row. Both
+// halves of the matrix are averaged; a negative entry is missing and is taken
+// from the other half, or else from the best path over one third place. The
+// diagonal, if positive, is the round trip within a place. Errors wrap
+// ErrMatrix. names may be nil.
+func FromMatrix(names []string, rtt [][]time.Duration, seed uint64) (*World, error) {
+	if names == nil {
+		names = make([]string, len(rtt))
+		for i := range names {
+			names[i] = fmt.Sprintf("node-%03d", i)
+		}
+	}
+	if len(names) != len(rtt) {
+		return nil, fmt.Errorf("%w: %d names for %d rows", ErrMatrix, len(names), len(rtt))
+	}
+	full, err := complete(rtt)
+	if err != nil {
+		return nil, err
+	}
+	w := &World{seed: seed, base: base{
+		names: append([]string(nil), names...),
+		rtt:   func(a, b int) time.Duration { return full[a][b] },
+	}}
+	for i := range names {
+		w.nodes = append(w.nodes, w.newNode(i, i, false))
+	}
+	return w, nil
+}
+
+// Select returns the world of the named rows of w, in that order. A place that
+// is named again stands in the same row with a last mile of its own. It panics
+// on a number that w does not have, like an index.
+func (w *World) Select(places []int) *World {
+	s := &World{seed: w.seed, base: w.base}
+	measured := make(map[int]bool) // a matrix holds the last mile of one place a row
+	for i, p := range places {
+		row := w.nodes[p].row
+		again := measured[row]
+		measured[row] = true
+		s.nodes = append(s.nodes, w.newNode(row, i, w.nodes[p].lastMile > 0 || again))
+	}
+	return s
+}
+
+// newNode draws what belongs to place number i alone.
+func (w *World) newNode(row, i int, lastMile bool) node {
+	n := node{row: row, bps: betweenLog(unit(w.seed, saltBandwidth, uint64(i)), minBandwidth, maxBandwidth)}
+	if lastMile {
+		ms := between(unit(w.seed, saltLastMile, uint64(i)), minLastMile, maxLastMile)
+		n.lastMile = time.Duration(ms * float64(time.Millisecond))
+	}
+	return n
+}
+
+// Len returns the number of places.
+func (w *World) Len() int { return len(w.nodes) }
+
+// Name returns the name of a place; several places may have one name.
+func (w *World) Name(place int) string { return w.base.names[w.nodes[place].row] }
+
+// Link returns what lies between two places. It is symmetric. It panics on a
+// number that w does not have, like an index.
+func (w *World) Link(a, b int) Link {
+	na, nb := w.nodes[a], w.nodes[b]
+	rtt := w.base.rtt(na.row, nb.row) + na.lastMile + nb.lastMile
+	share := between(pairUnit(w.seed, saltJitter, a, b), minJitter, maxJitter)
+	return Link{
+		RTT:    rtt,
+		Jitter: time.Duration(share * float64(rtt)),
+		Bps:    min(na.bps, nb.bps),
+	}
+}

@@ -1,0 +1,160 @@
+package web
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Audit is what the sites have to say about the crawl.
+type Audit struct {
+	Sites         int `json:"sites"`          // served here
+	PagesExpected int `json:"pages_expected"` // of them
+	PagesFetched  int `json:"pages_fetched"`  // different ones
+	Fetches       int `json:"fetches"`        // of pages, repetitions included
+	Requests      int `json:"requests"`       // of any kind
+	// RobotsViolations are requests for what robots.txt forbids.
+	RobotsViolations int                      `json:"robots_violations"`
+	Politeness       Politeness               `json:"politeness"`
+	Peers            map[netip.Addr]PeerCount `json:"peers"` // by the address that dialled
+	// Lost is the number of requests that came after the log was full; the
+	// other figures know nothing of them.
+	Lost int `json:"lost"`
+}
+
+// Politeness counts requests that came too early: before the previous one at
+// the host or the address had been answered, or too soon after.
+type Politeness struct {
+	Violations int `json:"violations"` // requests too early in any sense
+	ByHost     int `json:"by_host"`
+	ByAddr     int `json:"by_addr"`
+	Overlaps   int `json:"overlaps"` // those that came before the previous answer
+}
+
+// PeerCount is what one peer did at the sites.
+type PeerCount struct {
+	Requests int   `json:"requests"`
+	Pages    int   `json:"pages"`
+	Bytes    int64 `json:"bytes"`
+}
+
+// Audit judges the log so far. A request still under way counts as a request;
+// whatever comes after it at its host or address overlaps it.
+func (w *Web) Audit() Audit {
+	w.recorder.mu.Lock()
+	lost := w.recorder.lost
+	w.recorder.mu.Unlock()
+	hits := w.Log()
+
+	a := Audit{Requests: len(hits), Lost: lost, Peers: make(map[netip.Addr]PeerCount)}
+	for _, s := range w.sites {
+		if s.served {
+			a.Sites++
+			a.PagesExpected += len(s.pages)
+		}
+	}
+	seen := make(map[string]bool, a.PagesExpected)
+	for _, h := range hits {
+		p := a.Peers[h.Peer]
+		p.Requests++
+		p.Bytes += h.Bytes
+		if h.Page {
+			p.Pages++
+			a.Fetches++
+			seen[h.Host+h.Path] = true
+		}
+		a.Peers[h.Peer] = p
+		if h.Site >= 0 && w.sites[h.Site].robots.forbids(h.Path) {
+			a.RobotsViolations++
+		}
+	}
+	a.PagesFetched = len(seen)
+	a.Politeness = judge(hits, w.hostGap, w.cfg.MinDelay)
+	return a
+}
+
+// hostGap is the time that must pass between two requests to a site.
+func (w *Web) hostGap(site int) time.Duration {
+	if site < 0 {
+		return w.cfg.MinDelay
+	}
+	return max(w.cfg.MinDelay, w.sites[site].robots.crawlDelay(w.cfg.MinDelay))
+}
+
+// Missing returns up to n pages of the sites served here that nobody fetched.
+func (w *Web) Missing(n int) []string {
+	seen := make(map[string]bool)
+	for _, h := range w.Log() {
+		if h.Page {
+			seen[w.sites[h.Site].origin+h.Path] = true
+		}
+	}
+	var out []string
+	for u := range w.Pages() {
+		if len(out) >= n {
+			break
+		}
+		if !seen[u] {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// pace follows the requests to one host or address.
+type pace struct {
+	any   bool
+	until time.Time // end of the latest answer; zero once one has no end
+}
+
+// early tells whether h comes too early, and whether it overlaps, and counts
+// it in. Requests must come in the order of their starts.
+func (p *pace) early(h Hit, gap time.Duration) (early, overlap bool) {
+	if p.any {
+		overlap = p.until.IsZero() || h.Start.Before(p.until)
+		early = overlap || h.Start.Sub(p.until) < gap
+	}
+	switch {
+	case h.End.IsZero():
+		p.until = time.Time{}
+	case !p.any || !p.until.IsZero() && h.End.After(p.until):
+		p.until = h.End
+	}
+	p.any = true
+	return early, overlap
+}
+
+// judge counts the requests of a log that came too early. hostGap is what each
+// site demands, addrGap what every address does.
+func judge(hits []Hit, hostGap func(site int) time.Duration, addrGap time.Duration) Politeness {
+	hits = slices.Clone(hits)
+	slices.SortStableFunc(hits, func(a, b Hit) int { return a.Start.Compare(b.Start) })
+	hosts, addrs := make(map[string]*pace), make(map[netip.Addr]*pace)
+	var out Politeness
+	for _, h := range hits {
+		byHost, over1 := entry(hosts, h.Host).early(h, hostGap(h.Site))
+		byAddr, over2 := entry(addrs, h.Addr).early(h, addrGap)
+		out.ByHost += count(byHost)
+		out.ByAddr += count(byAddr)
+		out.Violations += count(byHost || byAddr)
+		out.Overlaps += count(over1 || over2)
+	}
+	return out
+}
+
+// entry returns m[k], made if need be.
+func entry[K comparable](m map[K]*pace, k K) *pace {
+	p := m[k]
+	if p == nil {
+		p = new(pace)
+		m[k] = p
+	}
+	return p
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

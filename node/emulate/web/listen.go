@@ -1,0 +1,157 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// portTries is how often a free port is looked for that is free on every
+// address of the web.
+const portTries = 20
+
+// Listen opens every socket; from then on Port and all URLs are settled.
+func (w *Web) Listen() error {
+	if w.listeners != nil {
+		return nil
+	}
+	addrs := w.addresses()
+	for try := 1; ; try++ {
+		port, lns, err := listenAll(addrs, w.cfg.Port)
+		if err == nil {
+			w.listeners = lns
+			w.setPort(port)
+			break
+		}
+		if w.cfg.Port != 0 || try == portTries {
+			return err
+		}
+	}
+	if w.cfg.Bind == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", w.cfg.Bind)
+	if err != nil {
+		w.Close()
+		return fmt.Errorf("web: listen: %w", err)
+	}
+	w.bind = ln
+	return nil
+}
+
+// addresses returns each address of the sites served here, once.
+func (w *Web) addresses() []netip.Addr {
+	var addrs []netip.Addr
+	seen := make(map[netip.Addr]bool)
+	for _, s := range w.sites {
+		if !s.served {
+			continue
+		}
+		for _, a := range w.cfg.Addrs(s.id) {
+			if !seen[a] {
+				seen[a] = true
+				addrs = append(addrs, a)
+			}
+		}
+	}
+	return addrs
+}
+
+// listenAll opens one port on all addrs; for 0, the port that the first gets.
+func listenAll(addrs []netip.Addr, port int) (int, []net.Listener, error) {
+	var lns []net.Listener
+	for _, a := range addrs {
+		ln, err := net.Listen("tcp", net.JoinHostPort(a.String(), strconv.Itoa(port)))
+		if err != nil {
+			closeAll(lns)
+			return 0, nil, fmt.Errorf("web: listen: %w", err)
+		}
+		lns = append(lns, ln)
+		port = ln.Addr().(*net.TCPAddr).Port
+	}
+	return port, lns, nil
+}
+
+func closeAll(lns []net.Listener) {
+	for _, ln := range lns {
+		ln.Close()
+	}
+}
+
+// BindAddr returns where the extra address is served, or the zero value.
+func (w *Web) BindAddr() netip.AddrPort {
+	if w.bind == nil {
+		return netip.AddrPort{}
+	}
+	return w.bind.Addr().(*net.TCPAddr).AddrPort()
+}
+
+// Close closes the sockets that Listen opened. Only needed without Run.
+func (w *Web) Close() error {
+	closeAll(w.listeners)
+	if w.bind != nil {
+		w.bind.Close()
+	}
+	return nil
+}
+
+// Run serves until ctx ends, and returns nil then; an error means that a socket
+// broke. It calls Listen unless that was done, and leaves no goroutine.
+func (w *Web) Run(ctx context.Context) error {
+	if err := w.Listen(); err != nil {
+		return err
+	}
+	sites, extra := w.server(w.serveSite), w.server(w.serveExtra)
+	failed := make(chan error, len(w.listeners)+1)
+	serve := func(srv *http.Server, ln net.Listener) { failed <- srv.Serve(ln) }
+	running := len(w.listeners)
+	for _, ln := range w.listeners {
+		go serve(sites, ln)
+	}
+	if w.bind != nil {
+		running++
+		go serve(extra, w.bind)
+	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		running--
+	}
+	sites.Close()
+	extra.Close()
+	for range running {
+		<-failed
+	}
+	w.conns.Wait()
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}
+
+// server returns a server whose connections Run can wait for.
+func (w *Web) server(h http.HandlerFunc) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(w.logger.Handler(), slog.LevelDebug),
+		ConnContext:       countRequests,
+		ConnState: func(_ net.Conn, st http.ConnState) {
+			switch st {
+			case http.StateNew:
+				w.conns.Add(1)
+			case http.StateClosed, http.StateHijacked:
+				w.conns.Done()
+			}
+		},
+	}
+}

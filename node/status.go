@@ -1,0 +1,175 @@
+package node
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"peerd/coords"
+	"peerd/node/admin"
+	"peerd/store"
+)
+
+var _ admin.Node = (*Node)(nil)
+
+// Status returns the state of the peer. A peer with no work left anywhere
+// shows frontier and outbox all zero.
+func (n *Node) Status() admin.Status {
+	fwd := n.forwarder.Stats() // before the frontier: a URL that moves is counted twice, not missed
+	fr := n.frontier.Stats()
+	c := n.db.Counters()
+	self := n.peers.Self()
+	sent, received := n.net.ControlBytes()
+	return admin.Status{
+		PeerID: n.net.Self().String(), Addrs: n.Addrs(), Network: n.opts.Profile.NetworkID(),
+		Strategy: n.opts.Config.Strategy, UptimeS: time.Since(n.started).Seconds(),
+		Coordinate:     admin.Coordinate(self.At),
+		PeersConnected: len(n.net.Host.Network().Peers()), Directory: n.peers.Directory().Len(),
+		SubnetsOwned: len(n.manager.List()), Hosts: fr.Hosts,
+		Frontier:   admin.Frontier{Pending: fr.Pending, InFlight: int64(fr.InFlight), Nursery: fwd.Nursery},
+		OutboxURLs: fwd.Outbox, PagesFetched: c.Pages, BytesFetched: c.Bytes, Failed: c.Failed,
+		RobotsDenied: c.RobotsDenied, URLsSeen: c.Seen,
+		Batches: admin.Batches{
+			Sent: c.BatchesSent, Received: c.BatchesReceived, URLsSent: c.URLsSent, URLsReceived: c.URLsReceived,
+		},
+		Estimations:  admin.Estimations{Requested: c.EstimationsRequested, Served: c.EstimationsServed},
+		Handovers:    admin.Handovers{Out: c.HandoversOut, In: c.HandoversIn},
+		ControlBytes: admin.Traffic{Sent: sent, Received: received},
+	}
+}
+
+// Peers returns the peers of the directory, by name.
+func (n *Node) Peers() []admin.Peer {
+	self := n.peers.Self()
+	here := self.At.Unloaded(self.Wait)
+	all := []admin.Peer{}
+	for _, b := range n.peers.Directory().All() {
+		at := b.At.Unloaded(b.Wait)
+		c := admin.Coordinate(at)
+		p := admin.Peer{
+			PeerID: b.Peer.String(), Addrs: b.Addrs, Coordinate: &c, WaitMs: ms(b.Wait), Capacity: b.Capacity,
+			Version: b.Version, LastSeenS: time.Since(b.Time).Seconds(), DistanceMs: here.Distance(at),
+			Connected: len(n.net.Host.Network().ConnsToPeer(b.Peer)) > 0,
+		}
+		if rtt, ok := n.peers.RTT(b.Peer); ok {
+			p.RTTMs = ms(rtt)
+		}
+		all = append(all, p)
+	}
+	slices.SortFunc(all, func(a, b admin.Peer) int { return strings.Compare(a.PeerID, b.PeerID) })
+	return all
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Subnets returns the subnets that this peer holds, by address.
+func (n *Node) Subnets() []admin.Subnet {
+	all := []admin.Subnet{}
+	for _, s := range n.manager.List() {
+		hosts, pending, _, _ := n.frontier.Load(s.Prefix)
+		row := admin.Subnet{
+			Subnet: s.Prefix.String(), Epoch: s.Epoch, Hosts: hosts, Pending: pending,
+			State: admin.SubnetState(s.Phase.String()), Estimations: s.Estimations, Since: s.Since, Proxy: proxyOf(s.Proxy),
+		}
+		all = append(all, row)
+	}
+	slices.SortFunc(all, func(a, b admin.Subnet) int { return strings.Compare(a.Subnet, b.Subnet) })
+	return all
+}
+
+func proxyOf(p *coords.Proxy) *admin.Proxy {
+	if p == nil {
+		return nil
+	}
+	return &admin.Proxy{
+		At: admin.Coordinate(p.At), Delay: p.Delay, Scale: p.Scale, PerKB: p.PerKB, Error: p.Error, Samples: p.Samples,
+	}
+}
+
+// Queue returns the hosts for which URLs wait here, by name.
+func (n *Node) Queue() []admin.Host {
+	all := []admin.Host{}
+	now := time.Now()
+	for _, h := range n.frontier.HostList() {
+		row := admin.Host{Host: h.Name, Subnet: h.Subnet.String(), Role: admin.HostOwn, Pending: h.Pending, Owner: n.net.Self().String()}
+		if h.InFlight {
+			row.InFlight = 1
+		}
+		if h.NextAt.After(now) {
+			row.NextAt, row.DelayMs = &h.NextAt, ms(h.NextAt.Sub(now))
+		}
+		all = append(all, row)
+	}
+	for _, r := range n.forwarder.Rows() {
+		row := admin.Host{Host: r.Host, Role: admin.HostRole(r.State), Pending: int64(r.Count)}
+		if r.Subnet.IsValid() {
+			row.Subnet = r.Subnet.String()
+		}
+		if r.Owner != "" {
+			row.Owner = r.Owner.String()
+		}
+		all = append(all, row)
+	}
+	slices.SortFunc(all, func(a, b admin.Host) int { return strings.Compare(a.Host, b.Host) })
+	return all
+}
+
+// Links yields the pages that this peer fetched.
+func (n *Node) Links(ctx context.Context, yield func(admin.Link) error) error {
+	return eachLink(ctx, n.db, yield)
+}
+
+func eachLink(ctx context.Context, db *store.DB, yield func(admin.Link) error) error {
+	return db.View(func(tx *store.Tx) error {
+		return tx.Pages(func(p store.Page) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return yield(linkOf(p))
+		})
+	})
+}
+
+func linkOf(p store.Page) admin.Link {
+	l := admin.Link{
+		URL: string(p.URL), Status: p.Status, Outcome: p.Outcome.String(), Bytes: p.Bytes, FetchedAt: p.FetchedAt,
+		Estimation: p.Estimation, TookMs: ms(p.Timing.Total()), Outlinks: make([]string, len(p.Links)),
+	}
+	for i, u := range p.Links {
+		l.Outlinks[i] = string(u)
+	}
+	return l
+}
+
+// Pages yields the records of the pages that this peer fetched.
+func (n *Node) Pages(ctx context.Context, yield func(store.Page) error) error {
+	return n.db.View(func(tx *store.Tx) error {
+		return tx.Pages(func(p store.Page) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return yield(p)
+		})
+	})
+}
+
+// HostsBySubnet returns our hosts by their home.
+func (n *Node) HostsBySubnet() map[netip.Prefix][]string {
+	all := map[netip.Prefix][]string{}
+	for _, h := range n.frontier.HostList() {
+		all[h.Subnet] = append(all[h.Subnet], h.Name)
+	}
+	return all
+}
+
+// EstimationsBySubnet returns, for each subnet of ours, how many fetches other
+// peers did there before its owner was decided.
+func (n *Node) EstimationsBySubnet() map[netip.Prefix]int {
+	all := map[netip.Prefix]int{}
+	for _, s := range n.manager.List() {
+		all[s.Prefix] = s.Estimations
+	}
+	return all
+}

@@ -1,0 +1,27 @@
+// Package forward brings URLs to the owners of their hosts.
+//
+// # Guarantee
+//
+// At least once, and nothing is forgotten before somebody else has it on disk:
+// a URL of a foreign host is put aside in the store (store.Tx.Defer) in the
+// same transaction as the page it was found on; it leaves the store only when
+// its owner has acknowledged the batch it travelled in, or when it entered one
+// of our own queues. The receiver stores, syncs, then acknowledges. A batch
+// that arrives twice changes nothing, because queues and the put-aside table
+// know each URL once. What cannot be delivered waits.
+//
+// # How
+//
+// A host that is not in our frontier is in one of these states:
+//
+//	unresolved  whose is it? DNS, home record, lease: asked of a Resolver
+//	foreign     another peer owns its subnet: its URLs leave in batches
+//	nursery     nobody does: they wait until they are enough, or old enough, to
+//	            claim the subnet (Malet 2009, 4.2: mu URLs per domain)
+//
+// Outbox and nursery are thus one table, and nothing moves when an owner
+// changes. The package may import store and its siblings lease and wire.
+//
+// Files: forwarder.go the states and their one owner loop; send.go batches to
+// owners; receive.go batches from finders; messages.go the frames.
+package forward

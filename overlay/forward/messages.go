@@ -1,0 +1,52 @@
+package forward
+
+import (
+	"net/netip"
+	"time"
+
+	"peerd/overlay/wire"
+	"peerd/store"
+)
+
+// batch is a parcel of URLs for one owner, compressed on the wire.
+type batch struct {
+	Groups []group `cbor:"1,keyasint"`
+}
+
+// group is the URLs of one host. Subnet is the one that the finder takes for
+// its home, Addr the finder's address of it.
+type group struct {
+	Host   string       `cbor:"1,keyasint"`
+	Subnet netip.Prefix `cbor:"2,keyasint"`
+	Addr   netip.Addr   `cbor:"3,keyasint,omitempty"`
+	URLs   []item       `cbor:"4,keyasint"`
+}
+
+type item struct {
+	URL   store.URL `cbor:"1,keyasint"`
+	Depth int       `cbor:"2,keyasint,omitempty"`
+}
+
+// receipt answers a batch, a verdict a group, in order.
+type receipt struct {
+	Verdicts []verdict `cbor:"1,keyasint"`
+	Leases   [][]byte  `cbor:"2,keyasint,omitempty"` // of the subnets that are not ours, where known
+	Busy     string    `cbor:"3,keyasint,omitempty"` // why the whole batch must come again later
+}
+
+type verdict uint8
+
+const (
+	accepted verdict = iota + 1
+	notOwner         // ask for the owner again
+	later            // the subnet is moving: come again
+)
+
+// Limits of a batch.
+const (
+	maxBatchURLs     = 4096
+	maxReceiptLeases = 256
+)
+
+// limits are those of every frame; a batch's size is its decoded one.
+var limits = wire.Limits{MaxMsg: 16 << 20, Timeout: 30 * time.Second}

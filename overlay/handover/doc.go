@@ -1,0 +1,23 @@
+// Package handover moves a subnet with everything its owner knows about it -
+// hosts, queue, URL-seen, robots.txt, politeness clock, samples - to its next
+// owner. It owns the protocol and the order of the steps; it may import store
+// and its sibling packages lease and wire.
+//
+//	owner O (epoch n)                         heir N
+//	  Offer{subnet, n+1}       ------------>   ready? makes room
+//	  <------------  Reply{ok | refused | done+lease}
+//	  Chunk{host, robots, queue, seen} ... -> stores as it comes
+//	  End                      ------------>
+//	  <------------  Prepared
+//	  O: "committing to N" on disk, from here on never O's again
+//	  Commit{grant signed by O} ----------->   N: lease n+1 on disk, from here on N's
+//	  <------------  Done{lease}
+//	  O: forgets its copy
+//
+// Wherever it breaks before Commit, the subnet stays O's and N's copy is
+// rubbish that the next Offer sweeps away. Broken after it, O asks again until
+// N answers: "done", or takes the snapshot once more. At no moment do two
+// peers hold the subnet, and at every moment at least one has all of it.
+//
+// Files: messages.go the frames; send.go O's side; receive.go N's side.
+package handover

@@ -1,0 +1,265 @@
+package home
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"pgregory.net/rapid"
+
+	"peerd/overlay/lease/register"
+)
+
+// someone is a peer with its key.
+type someone struct {
+	id  peer.ID
+	key crypto.PrivKey
+}
+
+// folk are the same peers in every run.
+var folk = func() []someone {
+	var ps []someone
+	src := rand.New(rand.NewSource(2))
+	for range 8 {
+		key, _, err := crypto.GenerateEd25519Key(src)
+		if err != nil {
+			panic(err)
+		}
+		id, err := peer.IDFromPrivateKey(key)
+		if err != nil {
+			panic(err)
+		}
+		ps = append(ps, someone{id, key})
+	}
+	return ps
+}()
+
+var (
+	alice, bob = folk[0], folk[1]
+
+	here  = netip.MustParsePrefix("203.0.113.0/24")
+	there = netip.MustParsePrefix("2001:db8:7::/48")
+	noon  = time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
+)
+
+const host = "www.example.org"
+
+func seal(t testing.TB, r Record, by someone) []byte {
+	t.Helper()
+	b, err := Seal(r, by.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func at(t time.Time) func() time.Time { return func() time.Time { return t } }
+
+func TestRoundTrip(t *testing.T) {
+	for _, r := range []Record{
+		{host, here, alice.id, noon},
+		{"x", there, alice.id, noon},
+		{"203.0.113.9", here, alice.id, noon},
+		{"2001:db8:7::1", there, alice.id, noon},
+		{strings.Repeat("a23456789.", 25) + "org", here, alice.id, noon},
+	} {
+		if got, err := Open(seal(t, r, alice)); err != nil || got != r {
+			t.Errorf("%+v: got %+v, %v", r, got, err)
+		}
+	}
+}
+
+func TestHostNames(t *testing.T) {
+	for _, c := range []struct {
+		host string
+		ok   bool
+	}{
+		{"example.org", true}, {"localhost", true}, {"a_b.example.org", true}, {"xn--bcher-kva.example", true},
+		{"1.2.3.4", true}, {"2001:db8::1", true}, {"::ffff:102:304", true}, {"1a.org", true},
+		{strings.Repeat("a", 63) + ".org", true},
+		{"", false}, {".", false}, {"example.org.", false}, {".org", false}, {"a..org", false},
+		{"Example.org", false}, {"bücher.example", false}, {"a b.org", false}, {"a/b", false}, {"a:80", false},
+		{"[2001:db8::1]", false}, {"2001:DB8::1", false}, {"2001:db8:0::1", false}, {"::ffff:1.2.3.4", false},
+		{"fe80::1%eth0", false}, {"example.org\x00", false}, {"a%2eb", false}, {"user@host", false},
+		{strings.Repeat("a", 64) + ".org", false}, {strings.Repeat("a.", 126) + "ab", false},
+	} {
+		if err := checkHost(c.host); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrHost) {
+			t.Errorf("%q: %v", c.host, err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	forged := func(edit func(*recordBody)) []byte {
+		b := recordBody{host, here, alice.id, noon.UnixMilli()}
+		edit(&b)
+		sealed, err := kind.Seal(b, alice.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sealed
+	}
+	subnet := func(s string) []byte {
+		return forged(func(b *recordBody) { b.Subnet = netip.MustParsePrefix(s) })
+	}
+	otherKind, err := register.Kind{Domain: kind.Domain, Codec: "/peerd/home/9", Max: 999}.Seal(1, alice.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	otherBody, err := kind.Seal([]int{1}, alice.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := bytes.Clone(forged(func(*recordBody) {}))
+	broken[len(broken)-1] ^= 1
+	for name, c := range map[string]struct {
+		sealed []byte
+		want   error
+	}{
+		"nothing":            {nil, register.ErrEnvelope},
+		"too large":          {make([]byte, kind.Max+1), register.ErrTooLarge},
+		"broken signature":   {broken, register.ErrEnvelope},
+		"other codec":        {otherKind, register.ErrEnvelope},
+		"other body":         {otherBody, register.ErrBody},
+		"no host":            {forged(func(b *recordBody) { b.Host = "" }), ErrHost},
+		"host with a port":   {forged(func(b *recordBody) { b.Host = "a.org:80" }), ErrHost},
+		"no subnet":          {forged(func(b *recordBody) { b.Subnet = netip.Prefix{} }), ErrSubnet},
+		"/16":                {subnet("203.0.0.0/16"), ErrSubnet},
+		"host bits":          {subnet("203.0.113.1/24"), ErrSubnet},
+		"literal elsewhere":  {forged(func(b *recordBody) { b.Host = "192.0.2.1" }), ErrSubnet},
+		"signed for another": {forged(func(b *recordBody) { b.By = bob.id }), ErrSigner},
+		"before 1970":        {forged(func(b *recordBody) { b.Issued = math.MinInt64 }), ErrTime},
+		"far future":         {forged(func(b *recordBody) { b.Issued = math.MaxInt64 }), ErrTime},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Open(c.sealed); !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+	if _, err := Seal(Record{host, here, alice.id, noon}, bob.key); !errors.Is(err, ErrSigner) {
+		t.Errorf("sealed with another's key: %v", err)
+	}
+	if _, err := Seal(Record{}, bob.key); !errors.Is(err, ErrHost) {
+		t.Errorf("sealed nothing: %v", err)
+	}
+}
+
+// records draws records of one host from so small a world that ties happen.
+var records = rapid.Custom(func(t *rapid.T) Record {
+	return Record{
+		Host:   host,
+		Subnet: rapid.SampledFrom([]netip.Prefix{here, there, netip.MustParsePrefix("192.0.2.0/24")}).Draw(t, "subnet"),
+		By:     rapid.SampledFrom(folk[:3]).Draw(t, "by").id,
+		Issued: noon.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "issued")) * time.Second),
+	}
+})
+
+func join(a, b Record) Record {
+	if Better(b, a) > 0 {
+		return b
+	}
+	return a
+}
+
+func TestBetter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := records.Draw(t, "a"), records.Draw(t, "b"), records.Draw(t, "c")
+		if x, y := Better(a, b), Better(b, a); x != -y || (x == 0) != (a == b) {
+			t.Fatalf("no total order: %d and %d", x, y)
+		}
+		if Better(a, b) >= 0 && Better(b, c) >= 0 && Better(a, c) < 0 {
+			t.Fatal("not transitive")
+		}
+		if join(a, a) != a || join(a, b) != join(b, a) || join(a, join(b, c)) != join(join(a, b), c) {
+			t.Fatal("no join")
+		}
+	})
+}
+
+func TestValidator(t *testing.T) {
+	r := Record{host, here, alice.id, noon}
+	sealed := seal(t, r, alice)
+	for name, c := range map[string]struct {
+		key  string
+		now  time.Time
+		want error
+	}{
+		"now":          {"/peerd-home/www.example.org", noon, nil},
+		"years later":  {Key(host), noon.AddDate(9, 0, 0), nil},
+		"clock behind": {Key(host), noon.Add(-Skew), nil},
+		"future":       {Key(host), noon.Add(-Skew - time.Millisecond), ErrTime},
+		"other host":   {Key("example.org"), noon, ErrKey},
+		"other space":  {"/peerd-lease/" + host, noon, ErrKey},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := (Validator{Now: at(c.now)}).Validate(c.key, sealed); !errors.Is(err, c.want) {
+				t.Errorf("got %v, want %v", err, c.want)
+			}
+		})
+	}
+	v := Validator{}
+	if err := v.Validate(Key(host), []byte("noise")); err == nil {
+		t.Error("noise is valid")
+	}
+	other := r
+	other.Issued = noon.Add(time.Second)
+	worse := seal(t, other, alice)
+	for name, c := range map[string]struct {
+		values [][]byte
+		want   int
+	}{
+		"identical":     {[][]byte{sealed, sealed}, 0},
+		"earlier":       {[][]byte{worse, sealed}, 1},
+		"earlier first": {[][]byte{sealed, worse}, 0},
+		"noise loses":   {[][]byte{nil, worse}, 1},
+	} {
+		if i, err := v.Select("", c.values); err != nil || i != c.want {
+			t.Errorf("%s: got %d, %v", name, i, err)
+		}
+	}
+	if _, err := v.Select("", [][]byte{nil}); err == nil {
+		t.Error("selected from noise")
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(seal(f, Record{host, here, alice.id, noon}, alice))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if r, err := Open(b); err == nil && r.check() != nil {
+			t.Fatalf("opened %+v, but %v", r, r.check())
+		}
+	})
+}
+
+// The signature hides the body from a fuzzer: sign what it makes.
+func FuzzOpenBody(f *testing.F) {
+	for _, h := range []string{host, "203.0.113.9"} {
+		body, err := register.Encode(recordBody{h, here, alice.id, noon.UnixMilli()})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		sealed, err := kind.SealRaw(body, alice.key)
+		if err != nil {
+			return
+		}
+		r, err := Open(sealed)
+		if err != nil {
+			return
+		}
+		if again, err := Open(seal(t, r, alice)); err != nil || again != r {
+			t.Fatalf("%+v does not survive sealing: %+v, %v", r, again, err)
+		}
+	})
+}

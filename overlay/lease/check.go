@@ -1,0 +1,141 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/coords"
+	"peerd/store"
+)
+
+// Why a record is refused; besides these there are register.ErrTooLarge,
+// ErrEnvelope and ErrBody.
+var (
+	// ErrSubnet: not a canonical IPv4 /24 or IPv6 /48.
+	ErrSubnet = errors.New("lease: not an IPv4 /24 or IPv6 /48 in canonical form")
+	// ErrSigner: signed by another than the record names.
+	ErrSigner = errors.New("lease: signed by the wrong peer")
+	// ErrEpoch: zero, above MaxEpoch, or a grant of epoch 1.
+	ErrEpoch = errors.New("lease: impossible epoch")
+	// ErrTimes: before 1970, ends before it begins, or lasts longer than MaxTTL.
+	ErrTimes = errors.New("lease: impossible times")
+	// ErrProxy: the proxy coordinate is not finite or out of bounds.
+	ErrProxy = errors.New("lease: impossible proxy coordinate")
+	// ErrGrant: missing, superfluous, or not the one for this owner, epoch and
+	// subnet.
+	ErrGrant = errors.New("lease: grant does not fit")
+	// ErrKey: stored under a key that is not its own.
+	ErrKey = errors.New("lease: key does not fit")
+	// ErrFuture: issued more than Skew ahead of now.
+	ErrFuture = errors.New("lease: issued in the future")
+	// ErrStale: expired longer than Grace ago.
+	ErrStale = errors.New("lease: expired too long ago")
+)
+
+const (
+	maxMillis = 1 << 47 // the year 6429: sums of such times do not overflow
+	maxDims   = 16      // of a proxy's coordinate; bounds the arithmetic, not the choice
+)
+
+// CheckTime tells whether l is acceptable at now: nil, ErrFuture or ErrStale.
+func (l Lease) CheckTime(now time.Time) error {
+	if ahead := l.Issued.Sub(now); ahead > Skew {
+		return fmt.Errorf("%w: by %v", ErrFuture, ahead)
+	}
+	if late := now.Sub(l.Expires); late > Grace {
+		return fmt.Errorf("%w: %v", ErrStale, late)
+	}
+	return nil
+}
+
+// check tells whether l could be a lease at any time, grant included.
+func (l Lease) check() error {
+	if err := checkNames(l.Subnet, l.Owner, l.Epoch); err != nil {
+		return err
+	}
+	if err := checkMillis(l.Issued); err != nil {
+		return err
+	}
+	if d := l.Expires.Sub(l.Issued); d <= 0 || d > MaxTTL {
+		return fmt.Errorf("%w: lasts %v", ErrTimes, d)
+	}
+	if err := checkProxy(l.Proxy); err != nil {
+		return err
+	}
+	return l.checkGrant()
+}
+
+func (l Lease) checkGrant() error {
+	if l.Epoch == 1 {
+		if len(l.Grant) != 0 {
+			return fmt.Errorf("%w: there is none at epoch 1", ErrGrant)
+		}
+		return nil
+	}
+	g, err := OpenGrant(l.Grant)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrGrant, err)
+	}
+	switch {
+	case g.Subnet != l.Subnet:
+		return fmt.Errorf("%w: of subnet %v", ErrGrant, g.Subnet)
+	case g.Epoch != l.Epoch:
+		return fmt.Errorf("%w: for epoch %d", ErrGrant, g.Epoch)
+	case g.To != l.Owner:
+		return fmt.Errorf("%w: to %v", ErrGrant, g.To)
+	case g.Issued.Sub(l.Issued) > Skew:
+		return fmt.Errorf("%w: issued after the lease", ErrGrant)
+	}
+	return nil
+}
+
+// check tells whether g could be a grant.
+func (g Grant) check() error {
+	if err := checkNames(g.Subnet, g.From, g.Epoch); err != nil {
+		return err
+	}
+	if err := g.To.Validate(); err != nil {
+		return fmt.Errorf("%w: to nobody: %w", ErrGrant, err)
+	}
+	if g.Epoch < 2 {
+		return fmt.Errorf("%w: a grant of epoch %d", ErrEpoch, g.Epoch)
+	}
+	return checkMillis(g.Issued)
+}
+
+func checkNames(subnet netip.Prefix, signer peer.ID, epoch uint64) error {
+	if !subnet.IsValid() || store.SubnetOf(subnet.Addr()) != subnet {
+		return fmt.Errorf("%w: %v", ErrSubnet, subnet)
+	}
+	if err := signer.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrSigner, err)
+	}
+	if epoch == 0 || epoch > MaxEpoch {
+		return fmt.Errorf("%w: %d", ErrEpoch, epoch)
+	}
+	return nil
+}
+
+func checkMillis(t time.Time) error {
+	if ms := t.UnixMilli(); ms <= 0 || ms > maxMillis {
+		return fmt.Errorf("%w: issued at %d ms", ErrTimes, ms)
+	}
+	return nil
+}
+
+func checkProxy(p *coords.Proxy) error {
+	if p == nil {
+		return nil
+	}
+	if len(p.At.Vec) > maxDims {
+		return fmt.Errorf("%w: %d dimensions", ErrProxy, len(p.At.Vec))
+	}
+	if err := p.Validate(len(p.At.Vec)); err != nil {
+		return fmt.Errorf("%w: %w", ErrProxy, err)
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/coords"
+)
+
+const (
+	testTopic = "/peerd/test/beacons/1"
+	testDims  = 3
+)
+
+// identity makes the same key for the same seed.
+func identity(t testing.TB, seed int64) (crypto.PrivKey, peer.ID) {
+	t.Helper()
+	key, _, err := crypto.GenerateEd25519Key(rand.New(rand.NewSource(seed)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, id
+}
+
+func testBeacon(id peer.ID, seq uint64, now time.Time) Beacon {
+	return Beacon{
+		Peer:     id,
+		At:       coords.Coordinate{Vec: []float64{1, -2, 3.5}, Height: 4, Error: 0.5},
+		Wait:     3 * time.Second,
+		Capacity: 1,
+		Version:  "0.1",
+		Seq:      seq,
+		Time:     now,
+		Addrs:    []string{"/ip4/127.0.0.1/tcp/4101"},
+	}
+}
+
+func mustSeal(t testing.TB, key crypto.PrivKey, b Beacon) []byte {
+	t.Helper()
+	raw, err := Seal(key, testTopic, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestBeaconSealOpen(t *testing.T) {
+	key, id := identity(t, 1)
+	want := testBeacon(id, 7, time.Unix(1_800_000_000, 123).UTC())
+	raw := mustSeal(t, key, want)
+	got, err := Open(raw, testTopic, testDims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if info := got.Info(); info.ID != id || len(info.Addrs) != 1 {
+		t.Errorf("Info() = %v", info)
+	}
+	if len(raw) > 400 {
+		t.Errorf("a plain beacon has %d bytes", len(raw))
+	}
+}
+
+func TestBeaconOpenRejects(t *testing.T) {
+	key, id := identity(t, 1)
+	otherKey, _ := identity(t, 2)
+	now := time.Now()
+	good := testBeacon(id, 1, now)
+	raw := mustSeal(t, key, good)
+
+	if _, err := Open(raw, testTopic+"x", testDims); !errors.Is(err, ErrBeacon) {
+		t.Errorf("of another topic: %v", err)
+	}
+	if _, err := Open(raw, testTopic, testDims+1); !errors.Is(err, ErrBeacon) {
+		t.Errorf("of another dimension: %v", err)
+	}
+	if _, err := Open(mustSeal(t, otherKey, good), testTopic, testDims); !errors.Is(err, ErrBeacon) {
+		t.Errorf("signed by another: %v", err)
+	}
+	for i := range raw {
+		bent := append([]byte(nil), raw...)
+		bent[i] ^= 1
+		if b, err := Open(bent, testTopic, testDims); err == nil && !reflect.DeepEqual(b.At, good.At) {
+			t.Errorf("with byte %d changed it says %+v", i, b)
+		}
+	}
+	spoils := map[string]func(*Beacon){
+		"NaN":           func(b *Beacon) { b.At.Vec = []float64{math.NaN(), 0, 0} },
+		"infinite":      func(b *Beacon) { b.At.Height = math.Inf(1) },
+		"error of 2":    func(b *Beacon) { b.At.Error = 2 },
+		"negative wait": func(b *Beacon) { b.Wait = -1 },
+		"endless wait":  func(b *Beacon) { b.Wait = math.MaxInt64 },
+		"capacity":      func(b *Beacon) { b.Capacity = math.Inf(1) },
+		"negative":      func(b *Beacon) { b.Capacity = -1 },
+		"version":       func(b *Beacon) { b.Version = strings.Repeat("v", maxVersion+1) },
+		"long address":  func(b *Beacon) { b.Addrs = []string{strings.Repeat("a", maxAddr+1)} },
+		"addresses":     func(b *Beacon) { b.Addrs = make([]string, maxAddrs+1) },
+	}
+	for name, spoil := range spoils {
+		b := testBeacon(id, 1, now)
+		spoil(&b)
+		if _, err := Open(mustSeal(t, key, b), testTopic, testDims); !errors.Is(err, ErrBeacon) {
+			t.Errorf("%s: %v, want ErrBeacon", name, err)
+		}
+	}
+	long := good
+	for i := range 40 {
+		long.Addrs = append(long.Addrs, fmt.Sprintf("%0200d", i))
+	}
+	if _, err := Seal(key, testTopic, long); !errors.Is(err, ErrBeacon) {
+		t.Errorf("Seal of a long one: %v, want ErrBeacon", err)
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	key, id := identity(f, 1)
+	raw, err := Seal(key, testTopic, testBeacon(id, 1, time.Unix(1_800_000_000, 0)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		b, err := Open(raw, testTopic, testDims)
+		if err != nil {
+			if !errors.Is(err, ErrBeacon) {
+				t.Fatalf("%v is no ErrBeacon", err)
+			}
+			return
+		}
+		if err := b.validate(testDims); err != nil {
+			t.Fatalf("opened, but %v", err)
+		}
+	})
+}
+
+// What is inside the envelope is foreign too: anybody can sign anything.
+func FuzzUnmarshalBeacon(f *testing.F) {
+	_, id := identity(f, 1)
+	s := sealed{Beacon: testBeacon(id, 1, time.Unix(1_800_000_000, 0))}
+	raw, err := s.MarshalRecord()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var s sealed
+		if s.UnmarshalRecord(raw) != nil || s.validate(testDims) != nil {
+			return
+		}
+		s.Info()
+		if d := s.At.Distance(testBeacon(id, 1, s.Time).At); math.IsNaN(d) || math.IsInf(d, 0) {
+			t.Fatalf("a distance of %v", d)
+		}
+		if _, err := s.MarshalRecord(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package overlay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/routing"
+)
+
+// newest validates numbers; the greater is the better.
+type newest struct{}
+
+func (newest) Validate(_ string, val []byte) error {
+	_, err := strconv.ParseUint(string(val), 10, 32)
+	return err
+}
+
+func (newest) Select(_ string, vals [][]byte) (int, error) {
+	best, at := uint64(0), 0
+	for i, v := range vals {
+		n, err := strconv.ParseUint(string(v), 10, 32)
+		if err != nil {
+			return 0, err
+		}
+		if n > best {
+			best, at = n, i
+		}
+	}
+	return at, nil
+}
+
+// mesh starts n peers that all know each other.
+func mesh(t *testing.T, n int) []*Net {
+	t.Helper()
+	nets := []*Net{newNet(t, 1, "values")}
+	for i := 1; i < n; i++ {
+		nets = append(nets, newNet(t, int64(i+1), "values", nets[0]))
+	}
+	for _, a := range nets {
+		eventually(t, "full routing tables", func() bool {
+			if a.DHT.RoutingTable().Size() == n-1 {
+				return true
+			}
+			a.DHT.RefreshRoutingTable()
+			return false
+		})
+	}
+	return nets
+}
+
+func mustPut(t *testing.T, n *Net, key, val string, acks, rejects int) {
+	t.Helper()
+	a, r, err := n.Values().Put(t.Context(), key, []byte(val))
+	if err != nil || a != acks || r != rejects {
+		t.Errorf("Put(%s) = %d, %d, %v, want %d, %d", val, a, r, err, acks, rejects)
+	}
+}
+
+func mustGet(t *testing.T, n *Net, key, want string) {
+	t.Helper()
+	got, err := n.Values().Get(t.Context(), key)
+	if err != nil || string(got) != want {
+		t.Errorf("Get = %q, %v, want %q", got, err, want)
+	}
+}
+
+func TestValuesOfOne(t *testing.T) {
+	n := newNet(t, 1, "values")
+	const key = "/test/alone"
+	if _, err := n.Values().Get(t.Context(), key); !errors.Is(err, ErrNotFound) || !errors.Is(err, routing.ErrNotFound) {
+		t.Errorf("Get = %v, want ErrNotFound", err)
+	}
+	mustPut(t, n, key, "5", 0, 0)
+	mustPut(t, n, key, "5", 0, 0)
+	mustGet(t, n, key, "5")
+	mustPut(t, n, key, "4", 0, 1)
+	mustGet(t, n, key, "5")
+	if _, _, err := n.Values().Put(t.Context(), key, []byte("no number")); err == nil {
+		t.Error("Put takes a value that the validator refuses")
+	}
+}
+
+func TestValuesCountAnswers(t *testing.T) {
+	nets := mesh(t, 5)
+	const key = "/test/counted"
+	mustPut(t, nets[0], key, "5", 4, 0)
+	mustPut(t, nets[0], key, "5", 4, 0)
+	for _, n := range nets {
+		mustGet(t, n, key, "5")
+	}
+	mustPut(t, nets[1], key, "6", 4, 0)
+	mustPut(t, nets[2], key, "4", 0, 1) // its own copy is better: it asks nobody
+	// Without an own copy it has to hear it from the others.
+	if err := nets[3].cfg.Datastore.Delete(t.Context(), dsKey(key)); err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, nets[3], key, "4", 0, 4)
+	held, err := nets[3].values.local.get(t.Context(), key)
+	if err != nil || string(held) != "6" {
+		t.Errorf("after losing, the own copy is %q, %v, want that of the winner", held, err)
+	}
+}
+
+func TestValuesMendOwnCopy(t *testing.T) {
+	nets := mesh(t, 4)
+	const key = "/test/mended"
+	mustPut(t, nets[0], key, "5", 3, 0)
+	mustPut(t, nets[0], key, "7", 3, 0)
+	local := nets[3].values.local
+	if err := local.store.Delete(t.Context(), dsKey(key)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := local.put(t.Context(), key, []byte("5")); err != nil {
+		t.Fatal(err)
+	}
+	mustGet(t, nets[3], key, "7")
+	held, err := local.get(t.Context(), key)
+	if err != nil || string(held) != "7" {
+		t.Errorf("own copy is %q, %v, want 7", held, err)
+	}
+}
+
+func TestValuesConcurrentClaims(t *testing.T) {
+	nets := mesh(t, 4)
+	for round := range 5 {
+		key := fmt.Sprintf("/test/claim-%d", round)
+		lost := make([]bool, len(nets))
+		done := make(chan struct{})
+		for i, n := range nets {
+			go func() {
+				defer func() { done <- struct{}{} }()
+				_, rejects, err := n.Values().Put(context.Background(), key, []byte(strconv.Itoa(i+1)))
+				lost[i] = rejects > 0 || err != nil
+			}()
+		}
+		for range nets {
+			<-done
+		}
+		best := strconv.Itoa(len(nets))
+		for _, n := range nets {
+			mustGet(t, n, key, best)
+		}
+		if lost[len(nets)-1] {
+			t.Error("the best claim was told that it lost")
+		}
+	}
+}
+
+func TestValuesDeadReplicas(t *testing.T) {
+	nets := mesh(t, 4)
+	const key = "/test/dead"
+	mustPut(t, nets[0], key, "5", 3, 0)
+	for _, n := range nets[2:] {
+		if err := n.Host.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if acks, rejects, err := nets[0].Values().Put(ctx, key, []byte("6")); acks != 1 || rejects != 0 || err != nil {
+		t.Errorf("Put = %d, %d, %v, want the one that is left", acks, rejects, err)
+	}
+	mustGet(t, nets[1], key, "6")
+}
+
+func TestLocalSweep(t *testing.T) {
+	n := newNet(t, 1, "values")
+	ctx := t.Context()
+	local := n.values.local
+	for _, key := range []string{"/test/old", "/test/older"} {
+		if _, err := local.put(ctx, key, []byte("1")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := dsKey("/test/not-a-record")
+	if err := local.store.Put(ctx, other, []byte("something else")); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := local.sweep(ctx, time.Now()); removed != 0 || err != nil {
+		t.Errorf("sweep removed %d, %v, want nothing", removed, err)
+	}
+	if removed, err := local.sweep(ctx, time.Now().Add(2*local.age)); removed != 2 || err != nil {
+		t.Errorf("sweep removed %d, %v, want both", removed, err)
+	}
+	if raw, err := local.store.Get(ctx, other); err != nil || !bytes.Equal(raw, []byte("something else")) {
+		t.Errorf("sweep touched what is no record: %q, %v", raw, err)
+	}
+}
+
+func TestKnownPrefersConnected(t *testing.T) {
+	nets := mesh(t, 3)
+	known := nets[0].values.replicas.known("/test/any")
+	if len(known) != 2 || slices.Contains(known, nets[0].Self()) {
+		t.Errorf("known = %v, want the two others", known)
+	}
+}

@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ErrTooLarge is returned when a frame, or what it decompresses to, is larger
+// than the reader or the format allows. The stream is of no use afterwards.
+var ErrTooLarge = errors.New("wire: message too large")
+
+// MaxFrame is the largest body that is ever written or read, whatever the
+// caller allows. Bytes.
+const MaxFrame = 64 << 20
+
+// readStep is how much is set aside for a frame before its bytes arrive, so
+// that a length alone costs the reader next to nothing.
+const readStep = 64 << 10
+
+// WriteMsg writes v as one frame in a single Write. It returns ErrTooLarge,
+// with nothing written, when v encodes to more than MaxFrame bytes.
+func WriteMsg(w io.Writer, v any) error {
+	body, err := Marshal(v)
+	if err != nil {
+		return err
+	}
+	return writeFrame(w, body)
+}
+
+// ReadMsg reads one frame of at most max bytes into the pointer v. It reads no
+// byte past the frame. An end of the stream before the first byte is io.EOF,
+// within the frame io.ErrUnexpectedEOF.
+func ReadMsg(r io.Reader, max int, v any) error {
+	body, err := readFrame(r, max)
+	if err != nil {
+		return err
+	}
+	return Unmarshal(body, v)
+}
+
+// writeFrame puts length and body into one Write: one packet, where two would
+// cost the other side a wake-up more.
+func writeFrame(w io.Writer, body []byte) error {
+	if len(body) > MaxFrame {
+		return fmt.Errorf("%w: %d bytes to write, at most %d", ErrTooLarge, len(body), MaxFrame)
+	}
+	frame := make([]byte, 0, binary.MaxVarintLen32+len(body))
+	frame = binary.AppendUvarint(frame, uint64(len(body)))
+	frame = append(frame, body...)
+	if _, err := w.Write(frame); err != nil {
+		return fmt.Errorf("wire: write frame: %w", err)
+	}
+	return nil
+}
+
+// readFrame returns the body of the next frame.
+func readFrame(r io.Reader, max int) ([]byte, error) {
+	n, err := readLength(r)
+	if err != nil {
+		return nil, err
+	}
+	if n > uint64(min(max, MaxFrame)) {
+		return nil, fmt.Errorf("%w: a frame of %d bytes, at most %d", ErrTooLarge, n, max)
+	}
+	var body bytes.Buffer
+	body.Grow(min(int(n), readStep))
+	if _, err := io.CopyN(&body, r, int64(n)); err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("wire: read frame: %w", err)
+	}
+	return body.Bytes(), nil
+}
+
+// readLength reads the uvarint byte by byte, as the stream behind is not
+// buffered and the bytes after the frame belong to the next reader.
+func readLength(r io.Reader) (uint64, error) {
+	var length uint64
+	var b [1]byte
+	for i := range binary.MaxVarintLen32 {
+		if _, err := io.ReadFull(r, b[:]); err != nil {
+			if i == 0 {
+				return 0, err
+			}
+			return 0, fmt.Errorf("wire: read length: %w", io.ErrUnexpectedEOF)
+		}
+		length |= uint64(b[0]&0x7f) << (7 * i)
+		if b[0] < 0x80 {
+			return length, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: the length has more than %d bytes", ErrTooLarge, binary.MaxVarintLen32)
+}

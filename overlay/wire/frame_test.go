@@ -1,0 +1,244 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// message has something of everything that travels.
+type message struct {
+	Name  string            `cbor:"1,keyasint"`
+	List  []uint64          `cbor:"2,keyasint,omitempty"`
+	Raw   []byte            `cbor:"3,keyasint,omitempty"`
+	Took  time.Duration     `cbor:"4,keyasint"`
+	Share float64           `cbor:"5,keyasint"`
+	Pairs map[string]string `cbor:"6,keyasint,omitempty"`
+	Inner *message          `cbor:"7,keyasint,omitempty"`
+}
+
+func drawMessage(t *rapid.T) message {
+	m := message{
+		Name:  rapid.String().Draw(t, "name"),
+		Took:  time.Duration(rapid.Int64().Draw(t, "took")),
+		Share: rapid.Float64Range(-1e9, 1e9).Draw(t, "share"),
+	}
+	if l := rapid.SliceOf(rapid.Uint64()).Draw(t, "list"); len(l) > 0 {
+		m.List = l
+	}
+	if b := rapid.SliceOf(rapid.Byte()).Draw(t, "raw"); len(b) > 0 {
+		m.Raw = b
+	}
+	if p := rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "pairs"); len(p) > 0 {
+		m.Pairs = p
+	}
+	return m
+}
+
+// dialect is one of the two kinds of frame.
+type dialect struct {
+	name  string
+	write func(io.Writer, any) error
+	read  func(io.Reader, int, any) error
+}
+
+var dialects = []dialect{{"plain", WriteMsg, ReadMsg}, {"packed", WriteMsgZ, ReadMsgZ}}
+
+func TestRoundTrip(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.name, rapid.MakeCheck(func(t *rapid.T) {
+			sent := rapid.SliceOfN(rapid.Custom(drawMessage), 1, 4).Draw(t, "messages")
+			var stream bytes.Buffer
+			for _, m := range sent {
+				if err := d.write(&stream, m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := iotest.OneByteReader(&stream)
+			for _, want := range sent {
+				var got message
+				if err := d.read(r, 1<<20, &got); err != nil {
+					t.Fatal(err)
+				}
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("got %+v, want %+v", got, want)
+				}
+			}
+			if err := d.read(r, 1<<20, &message{}); err != io.EOF {
+				t.Fatalf("after the last frame: %v, want io.EOF", err)
+			}
+		}))
+	}
+}
+
+func TestValuesThatTravel(t *testing.T) {
+	type record struct {
+		Time   time.Time    `cbor:"1,keyasint"`
+		Subnet netip.Prefix `cbor:"2,keyasint"`
+		Addr   netip.Addr   `cbor:"3,keyasint"`
+		Zero   time.Time    `cbor:"4,keyasint"`
+	}
+	want := record{
+		Time:   time.Date(2026, 2, 3, 4, 5, 6, 789_012_345, time.UTC),
+		Subnet: netip.MustParsePrefix("2001:db8::/48"),
+		Addr:   netip.MustParseAddr("192.0.2.7"),
+	}
+	b, err := Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got record
+	if err := Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !got.Time.Equal(want.Time) || got.Subnet != want.Subnet || got.Addr != want.Addr || !got.Zero.IsZero() {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestMarshalIsDeterministic(t *testing.T) {
+	m := message{Name: "n", Pairs: map[string]string{"a": "1", "b": "2", "c": "3", "dd": "4"}}
+	first, err := Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		again, err := Marshal(m)
+		if err != nil || !bytes.Equal(first, again) {
+			t.Fatalf("%x, %v, before %x", again, err, first)
+		}
+	}
+}
+
+func TestReadLimits(t *testing.T) {
+	long := message{Name: strings.Repeat("long ", 1000)}
+	for _, d := range dialects {
+		t.Run(d.name, func(t *testing.T) {
+			var stream bytes.Buffer
+			if err := d.write(&stream, long); err != nil {
+				t.Fatal(err)
+			}
+			frame := stream.Bytes()
+			if err := d.read(bytes.NewReader(frame), 100, &message{}); !errors.Is(err, ErrTooLarge) {
+				t.Errorf("read past the limit: %v, want ErrTooLarge", err)
+			}
+			for cut := 1; cut < len(frame); cut += max(1, len(frame)/7) {
+				if err := d.read(bytes.NewReader(frame[:cut]), 1<<20, &message{}); !errors.Is(err, io.ErrUnexpectedEOF) {
+					t.Errorf("cut at %d: %v, want io.ErrUnexpectedEOF", cut, err)
+				}
+			}
+		})
+	}
+}
+
+// A small frame may decompress to very much; the reader stops at its limit.
+func TestReadBomb(t *testing.T) {
+	var stream bytes.Buffer
+	if err := WriteMsgZ(&stream, message{Raw: make([]byte, 32<<20)}); err != nil {
+		t.Fatal(err)
+	}
+	if stream.Len() > 64<<10 {
+		t.Fatalf("the frame has %d bytes: no bomb", stream.Len())
+	}
+	if err := ReadMsgZ(&stream, 1<<20, &message{}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("ReadMsgZ = %v, want ErrTooLarge", err)
+	}
+}
+
+func TestReadHostileLengths(t *testing.T) {
+	for _, b := range [][]byte{
+		{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+		{0xff, 0xff, 0xff, 0xff, 0x7f},
+		binary.AppendUvarint(nil, MaxFrame+1),
+	} {
+		if err := ReadMsg(bytes.NewReader(b), MaxFrame*2, &message{}); !errors.Is(err, ErrTooLarge) {
+			t.Errorf("length %x: %v, want ErrTooLarge", b, err)
+		}
+	}
+	// A length alone costs no memory.
+	claim := binary.AppendUvarint(nil, MaxFrame)
+	got := testing.Benchmark(func(b *testing.B) {
+		b.ReportAllocs()
+		for range b.N {
+			_ = ReadMsg(bytes.NewReader(claim), MaxFrame, &message{})
+		}
+	})
+	if per := got.AllocedBytesPerOp(); per > 4*readStep {
+		t.Errorf("a bare length makes the reader set aside %d bytes", per)
+	}
+}
+
+func TestWriteTooLarge(t *testing.T) {
+	var w bytes.Buffer
+	if err := WriteMsg(&w, make([]byte, MaxFrame)); !errors.Is(err, ErrTooLarge) || w.Len() > 0 {
+		t.Errorf("WriteMsg = %v with %d bytes written, want ErrTooLarge and none", err, w.Len())
+	}
+}
+
+func TestUnmarshalIsStrict(t *testing.T) {
+	tests := map[string][]byte{
+		"indefinite length": {0x9f, 0x01, 0xff},
+		"a tag":             {0xc1, 0x01},
+		"bytes left over":   {0x01, 0x01},
+		"a repeated key":    {0xa2, 0x01, 0x61, 'a', 0x01, 0x61, 'b'},
+		"deep nesting":      bytes.Repeat([]byte{0x81}, 100),
+		"a bare count":      {0x9b, 0, 0, 0, 1, 0, 0, 0, 0},
+		"nothing":           {},
+	}
+	for name, b := range tests {
+		var v any
+		if err := Unmarshal(b, &v); err == nil {
+			var m message
+			if Unmarshal(b, &m) == nil {
+				t.Errorf("%s: taken", name)
+			}
+		}
+	}
+	// What a later version adds is skipped.
+	later, err := Marshal(map[int]any{1: "name", 99: []string{"new"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m message
+	if err := Unmarshal(later, &m); err != nil || m.Name != "name" {
+		t.Errorf("with an unknown key: %+v, %v", m, err)
+	}
+}
+
+func FuzzReadMsg(f *testing.F) {
+	for _, d := range dialects {
+		var stream bytes.Buffer
+		if err := d.write(&stream, message{Name: "seed", List: []uint64{1, 2}, Inner: &message{Raw: []byte{0}}}); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(stream.Bytes())
+	}
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0x0f, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		const limit = 1 << 16
+		for _, d := range dialects {
+			r := bytes.NewReader(b)
+			var m message
+			if d.read(r, limit, &m) != nil {
+				continue
+			}
+			var again bytes.Buffer
+			if err := d.write(&again, m); err != nil {
+				t.Fatalf("%s: what was read cannot be written: %v", d.name, err)
+			}
+			var m2 message
+			if err := d.read(&again, 16*limit, &m2); err != nil {
+				t.Fatalf("%s: what was written cannot be read: %v", d.name, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	mocknet "github.com/libp2p/go-libp2p/p2p/net/mock"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const proto = "/test/echo/1"
+
+func pair(t *testing.T) (a, b host.Host) {
+	t.Helper()
+	net, err := mocknet.FullMeshConnected(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := net.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return net.Hosts()[0], net.Hosts()[1]
+}
+
+func TestServe(t *testing.T) {
+	a, b := pair(t)
+	limits := Limits{MaxMsg: 1 << 10, Timeout: 5 * time.Second}
+	s := Serve(a, proto, limits, nil, func(_ context.Context, c *Conn) error {
+		for {
+			var m string
+			if err := c.Recv(&m); errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			if m == "panic" {
+				panic(m)
+			}
+			if err := c.SendZ(m + " " + c.Peer().String()); err != nil {
+				return err
+			}
+		}
+	})
+	defer s.Close()
+
+	c, err := Dial(t.Context(), b, a.ID(), limits, proto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []string{"one", "two"} {
+		var got string
+		if err := errors.Join(c.Send(m), c.RecvZ(&got)); err != nil || got != m+" "+b.ID().String() {
+			t.Errorf("%s: %q, %v", m, got, err)
+		}
+	}
+	if err := errors.Join(c.CloseWrite(), c.Recv(new(string))); !errors.Is(err, io.EOF) {
+		t.Errorf("after the end: %v, want io.EOF", err)
+	}
+	c.End(nil)
+
+	c, err = Dial(t.Context(), b, a.ID(), limits, proto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Reset()
+	if err := errors.Join(c.Send("panic"), c.Recv(new(string))); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("after a panic: %v, want a reset", err)
+	}
+}
+
+// Close breaks off a handler that waits for a silent peer, and waits for it.
+func TestServeClose(t *testing.T) {
+	a, b := pair(t)
+	limits := Limits{MaxMsg: 1 << 10, Timeout: time.Hour}
+	entered, left := make(chan struct{}), make(chan error, 1)
+	s := Serve(a, proto, limits, nil, func(_ context.Context, c *Conn) error {
+		close(entered)
+		err := c.Recv(new(string))
+		left <- err
+		return err
+	})
+	c, err := Dial(t.Context(), b, a.ID(), limits, proto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Reset()
+	if _, err := c.Stream().Write([]byte{200}); err != nil { // the start of a frame
+		t.Fatal(err)
+	}
+	<-entered
+	s.Close()
+	s.Close()
+	select {
+	case err := <-left:
+		if err == nil {
+			t.Error("the handler got a message")
+		}
+	default:
+		t.Error("Close returned before the handler")
+	}
+}
+
+// The end of the context ends a conversation in which nothing happens.
+func TestDialContext(t *testing.T) {
+	a, b := pair(t)
+	limits := Limits{MaxMsg: 1 << 10, Timeout: time.Hour}
+	s := Serve(a, proto, limits, nil, func(ctx context.Context, _ *Conn) error {
+		<-ctx.Done()
+		return nil
+	})
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	c, err := Dial(ctx, b, a.ID(), limits, proto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Reset()
+	if err := c.Send("anybody?"); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := c.Recv(new(string)); err == nil {
+		t.Error("Recv returned a message")
+	}
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// Host returns the record of one of our hosts, or ErrNotFound. In an Update,
+// changes to what it points to are written when the transaction commits.
+func (tx *Tx) Host(name string) (*Host, error) {
+	if h, ok := tx.hosts[name]; ok {
+		return h, nil
+	}
+	h := &Host{}
+	if err := tx.get(spaceKey(spaceHost, name), h); err != nil {
+		return nil, err
+	}
+	tx.hosts[name] = h
+	return h, nil
+}
+
+// PutHost writes a host's record. It belongs into an Update.
+func (tx *Tx) PutHost(h Host) { tx.hosts[h.Name] = &h }
+
+// flushHosts writes the records that this transaction has touched.
+func (tx *Tx) flushHosts() error {
+	for _, h := range tx.hosts {
+		if err := tx.put(spaceKey(spaceHost, h.Name), h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Hosts calls fn for every host that has a record, by name.
+func (tx *Tx) Hosts(fn func(Host) error) error {
+	if tx.update {
+		if err := tx.flushHosts(); err != nil {
+			return err
+		}
+	}
+	return tx.each([]byte{spaceHost}, nil, true, func(key []byte, it *badger.Item) (bool, error) {
+		var h Host
+		if err := it.Value(func(b []byte) error { return decode(key, b, &h) }); err != nil {
+			return false, err
+		}
+		return true, fn(h)
+	})
+}
+
+// Push queues e at its host, behind all of the same depth, unless its URL was
+// seen there before; it says whether it was new. The host must have a record
+// (else ErrNotFound). limit bounds the URLs that
+// one host may ever have (0 = none): what is beyond is counted as dropped.
+func (tx *Tx) Push(host string, e Entry, limit int64) (bool, error) {
+	h, err := tx.Host(host)
+	if err != nil {
+		return false, fmt.Errorf("push to %s: %w", host, err)
+	}
+	seen := digestKey(spaceSeen, host, e.URL.Digest())
+	if ok, err := tx.has(seen); err != nil || ok {
+		return false, err
+	}
+	if limit > 0 && h.Known >= limit {
+		tx.Count(Counters{Dropped: 1})
+		return false, nil
+	}
+	if err := tx.set(seen, nil); err != nil {
+		return false, err
+	}
+	h.Known++
+	h.Pending++
+	tx.Count(Counters{Seen: 1})
+	return true, tx.put(tx.nextKey(host, e.Depth), e)
+}
+
+// nextKey is the last place among a host's entries of one depth.
+func (tx *Tx) nextKey(host string, depth int) []byte {
+	tx.seq++
+	return queueKey(host, depth, tx.seq)
+}
+
+// Seen says whether u was ever accepted at its host.
+func (tx *Tx) Seen(u URL) (bool, error) {
+	return tx.has(digestKey(spaceSeen, u.Host(), u.Digest()))
+}
+
+// Peek returns the first entry of a host's queue without removing it, or
+// ErrNotFound.
+func (tx *Tx) Peek(host string) (Entry, error) {
+	var e Entry
+	err := tx.Queue(host, nil, func(x Entry) (bool, error) { e = x; return false, nil })
+	if err == nil && e.Key == nil {
+		err = ErrNotFound
+	}
+	return e, err
+}
+
+// Queue calls fn for the entries of a host in order, from the one behind the
+// key after on. fn returns false to end.
+func (tx *Tx) Queue(host string, after []byte, fn func(Entry) (bool, error)) error {
+	return tx.each(hostPrefix(spaceQueue, host), after, true, func(key []byte, it *badger.Item) (bool, error) {
+		var e Entry
+		if err := it.Value(func(b []byte) error { return decode(key, b, &e) }); err != nil {
+			return false, err
+		}
+		e.Key = key
+		return fn(e)
+	})
+}
+
+// Remove takes e, read by Peek or Queue, out of its host's queue. Removing
+// what is gone already changes nothing.
+func (tx *Tx) Remove(host string, e Entry) error {
+	if ok, err := tx.has(e.Key); err != nil || !ok {
+		return err
+	}
+	h, err := tx.Host(host)
+	if err == nil {
+		h.Pending--
+	} else if !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	return tx.del(e.Key)
+}
+
+// Requeue moves e, read by Peek or Queue, behind its host's other entries of
+// the same depth, with one more try counted. Moving what is gone already
+// changes nothing.
+func (tx *Tx) Requeue(host string, e Entry) error {
+	if ok, err := tx.has(e.Key); err != nil || !ok {
+		return err
+	}
+	if err := tx.del(e.Key); err != nil {
+		return err
+	}
+	e.Tries++
+	return tx.put(tx.nextKey(host, e.Depth), e)
+}
+
+// Robots returns what was kept of an origin's robots.txt, or ErrNotFound.
+func (tx *Tx) Robots(origin string) ([]byte, error) {
+	it, err := tx.t.Get(spaceKey(spaceRobots, origin))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: read: %w", err)
+	}
+	return it.ValueCopy(nil)
+}
+
+// PutRobots keeps an origin's robots.txt.
+func (tx *Tx) PutRobots(origin string, verdict []byte) error {
+	return tx.set(spaceKey(spaceRobots, origin), verdict)
+}

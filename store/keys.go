@@ -1,0 +1,63 @@
+package store
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+)
+
+// The key spaces. A host name never holds a NUL, so NUL ends it.
+//
+//	h host                            -> Host
+//	f host 00 depth(2) seq(8)         -> Entry        queue, FIFO within a depth
+//	s host 00 digest(16)              -> (empty)      URL-seen
+//	x host 00 digest(16)              -> Pending      URLs of other hosts
+//	p host 00 digest(16)              -> Page         fetched by this peer
+//	o prefix                          -> Subnet
+//	r origin                          -> robots.txt, as room crawl encodes it
+//	d key                             -> a datastore value of room overlay
+//	m name                            -> meta: ledger (counters, last seq), small named values
+const (
+	spaceHost    = 'h'
+	spaceQueue   = 'f'
+	spaceSeen    = 's'
+	spacePending = 'x'
+	spacePage    = 'p'
+	spaceSubnet  = 'o'
+	spaceRobots  = 'r'
+	spaceData    = 'd'
+	spaceMeta    = 'm'
+)
+
+func spaceKey(space byte, name string) []byte {
+	return append([]byte{space}, name...)
+}
+
+func hostPrefix(space byte, host string) []byte {
+	k := make([]byte, 0, len(host)+26)
+	k = append(k, space)
+	k = append(k, host...)
+	return append(k, 0)
+}
+
+func digestKey(space byte, host string, d Digest) []byte {
+	return append(hostPrefix(space, host), d[:]...)
+}
+
+func queueKey(host string, depth int, seq uint64) []byte {
+	k := hostPrefix(spaceQueue, host)
+	k = binary.BigEndian.AppendUint16(k, uint16(min(max(depth, 0), 0xffff)))
+	return binary.BigEndian.AppendUint64(k, seq)
+}
+
+func subnetKey(p netip.Prefix) []byte { return spaceKey(spaceSubnet, p.String()) }
+
+// splitHost returns the host of a key made by hostPrefix, and what follows.
+func splitHost(key []byte) (host string, rest []byte, err error) {
+	for i := 1; i < len(key); i++ {
+		if key[i] == 0 {
+			return string(key[1:i]), key[i+1:], nil
+		}
+	}
+	return "", nil, fmt.Errorf("%w: key without a host: %q", ErrCorrupt, key)
+}

@@ -1,0 +1,74 @@
+package store
+
+import "time"
+
+// Timing tells where the time of one fetch went. Reused fetches went over an
+// open connection and have no DNS, Connect and TLS part.
+type Timing struct {
+	DNS       time.Duration `cbor:"1,keyasint,omitempty"`
+	Connect   time.Duration `cbor:"2,keyasint,omitempty"` // TCP handshake: one round trip
+	TLS       time.Duration `cbor:"3,keyasint,omitempty"`
+	FirstByte time.Duration `cbor:"4,keyasint,omitempty"` // request written to first byte of the answer
+	Body      time.Duration `cbor:"5,keyasint,omitempty"` // first byte to last
+	Reused    bool          `cbor:"6,keyasint,omitempty"`
+}
+
+// Total is the download time: the sum of all phases but DNS, which is answered
+// once a host and not by the server.
+func (t Timing) Total() time.Duration { return t.Connect + t.TLS + t.FirstByte + t.Body }
+
+// Outcome says how a fetch ended. Every fetch ends as exactly one of these.
+// The numbers are stored and travel: never renumber.
+type Outcome uint8
+
+// The outcomes.
+const (
+	OutcomeNone              Outcome = iota // not fetched yet
+	OutcomeOK                               // 2xx, body taken
+	OutcomeRedirect                         // 3xx with a Location; the target is a URL of its own
+	OutcomeHTTPError                        // any other final status
+	OutcomeRobotsDenied                     // robots.txt forbids it; no request was sent
+	OutcomeRobotsUnreachable                // robots.txt could not be had, so nothing may be fetched (RFC 9309, 2.3.1.4)
+	OutcomeDNS                              // the name does not resolve
+	OutcomeConnect                          // no TCP connection
+	OutcomeTLS                              // no TLS session
+	OutcomeTimeout                          // a phase took longer than its limit
+	OutcomeReset                            // the connection broke in mid-answer
+	OutcomeTooLarge                         // body cut at the limit; what came is kept
+	OutcomeNotHTML                          // a type whose body is not taken
+	OutcomeRefused                          // the address is neither public nor allowed
+	OutcomeThrottled                        // 429 or 503: come again later
+	OutcomeProtocol                         // an answer that is no HTTP, or beyond the limits of its head
+	outcomeCount
+)
+
+var outcomeNames = [outcomeCount]string{
+	"none", "ok", "redirect", "http_error", "robots_denied", "robots_unreachable", "dns", "connect", "tls",
+	"timeout", "reset", "too_large", "not_html", "refused", "throttled", "protocol",
+}
+
+// String returns the outcome's name, as JSON outputs and logs use it.
+func (o Outcome) String() string {
+	if o < outcomeCount {
+		return outcomeNames[o]
+	}
+	return "unknown"
+}
+
+// Answered says whether the server gave a complete HTTP answer.
+func (o Outcome) Answered() bool {
+	switch o {
+	case OutcomeOK, OutcomeRedirect, OutcomeHTTPError, OutcomeTooLarge, OutcomeNotHTML, OutcomeThrottled:
+		return true
+	}
+	return false
+}
+
+// Transient says whether another try later may end better.
+func (o Outcome) Transient() bool {
+	switch o {
+	case OutcomeConnect, OutcomeTimeout, OutcomeReset, OutcomeThrottled, OutcomeRobotsUnreachable:
+		return true
+	}
+	return false
+}

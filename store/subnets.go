@@ -1,0 +1,137 @@
+package store
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// PutSubnet writes the state of a subnet.
+func (tx *Tx) PutSubnet(s Subnet) error { return tx.put(subnetKey(s.Prefix), s) }
+
+// Subnet returns the state of a subnet, or ErrNotFound.
+func (tx *Tx) Subnet(p netip.Prefix) (Subnet, error) {
+	var s Subnet
+	err := tx.get(subnetKey(p), &s)
+	return s, err
+}
+
+// DeleteSubnet forgets the state of a subnet; its hosts are DropHost's matter.
+func (tx *Tx) DeleteSubnet(p netip.Prefix) error { return tx.del(subnetKey(p)) }
+
+// Subnets calls fn for every subnet that has a state.
+func (tx *Tx) Subnets(fn func(Subnet) error) error {
+	return tx.each([]byte{spaceSubnet}, nil, true, func(key []byte, it *badger.Item) (bool, error) {
+		var s Subnet
+		if err := it.Value(func(b []byte) error { return decode(key, b, &s) }); err != nil {
+			return false, err
+		}
+		return true, fn(s)
+	})
+}
+
+// HostsOf returns the hosts whose home is p. It reads every host's record.
+func (tx *Tx) HostsOf(p netip.Prefix) ([]Host, error) {
+	var hs []Host
+	err := tx.Hosts(func(h Host) error {
+		if h.Subnet == p {
+			hs = append(hs, h)
+		}
+		return nil
+	})
+	return hs, err
+}
+
+// SeenDigests calls fn for the digests of the URLs ever accepted at host, in
+// order, from the one behind after on. fn returns false to end.
+func (tx *Tx) SeenDigests(host string, after *Digest, fn func(Digest) (bool, error)) error {
+	var from []byte
+	if after != nil {
+		from = digestKey(spaceSeen, host, *after)
+	}
+	prefix := hostPrefix(spaceSeen, host)
+	return tx.each(prefix, from, false, func(key []byte, _ *badger.Item) (bool, error) {
+		if len(key) != len(prefix)+len(Digest{}) {
+			return false, ErrCorrupt
+		}
+		return fn(Digest(key[len(prefix):]))
+	})
+}
+
+// Import queues entries and marks digests as seen at a host that was handed
+// over. It takes them as they are: an entry is queued although its digest is
+// seen. The host's record is not touched.
+func (tx *Tx) Import(host string, entries []Entry, seen []Digest) error {
+	for _, e := range entries {
+		if err := tx.set(digestKey(spaceSeen, host, e.URL.Digest()), nil); err != nil {
+			return err
+		}
+		if err := tx.put(tx.nextKey(host, e.Depth), e); err != nil {
+			return err
+		}
+	}
+	for _, d := range seen {
+		if err := tx.set(digestKey(spaceSeen, host, d), nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DropHost deletes a host's record, queue and seen-set; what was fetched from
+// it stays. It works in several transactions, the record last: if it is cut
+// short, doing it again completes it.
+func (d *DB) DropHost(host string) error {
+	for _, space := range []byte{spaceQueue, spaceSeen} {
+		for {
+			n := 0
+			err := d.Update(func(tx *Tx) error {
+				var keys [][]byte
+				err := tx.each(hostPrefix(space, host), nil, false, func(key []byte, _ *badger.Item) (bool, error) {
+					keys = append(keys, key)
+					return len(keys) < 4096, nil
+				})
+				n = len(keys)
+				for _, k := range keys {
+					if err == nil {
+						err = tx.del(k)
+					}
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if n < 4096 {
+				break
+			}
+		}
+	}
+	return d.Update(func(tx *Tx) error { return tx.del(spaceKey(spaceHost, host)) })
+}
+
+// RobotsOf calls fn for what is kept of the robots.txt files of a host's
+// origins.
+func (tx *Tx) RobotsOf(host string, fn func(origin string, verdict []byte) error) error {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	for _, scheme := range []string{"http://", "https://"} {
+		err := tx.each(spaceKey(spaceRobots, scheme+host), nil, false, func(key []byte, it *badger.Item) (bool, error) {
+			origin := string(key[1:])
+			if rest := origin[len(scheme+host):]; rest != "" && rest[0] != ':' {
+				return true, nil // another host whose name begins alike
+			}
+			val, err := it.ValueCopy(nil)
+			if err != nil {
+				return false, err
+			}
+			return true, fn(origin, val)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Host is a web host that this peer crawls, because it owns the host's home
+// subnet.
+type Host struct {
+	Name    string       `cbor:"1,keyasint"`
+	Subnet  netip.Prefix `cbor:"2,keyasint"` // its home
+	Addr    netip.Addr   `cbor:"3,keyasint"` // the address that is dialled, within Subnet
+	Pending int64        `cbor:"4,keyasint,omitempty"`
+	Known   int64        `cbor:"5,keyasint,omitempty"` // URLs ever accepted: bounds the pages of one host
+	// NextAt is the politeness clock: no request to this host before it. It is
+	// written coarsely; a restart adds the floor anyway.
+	NextAt time.Time `cbor:"6,keyasint"`
+}
+
+// Entry is one URL waiting in the queue of its host.
+type Entry struct {
+	URL   URL    `cbor:"1,keyasint"`
+	Depth int    `cbor:"2,keyasint,omitempty"` // links from a seed
+	Tries int    `cbor:"3,keyasint,omitempty"` // failed fetches so far
+	Key   []byte `cbor:"-"`                    // its key, set when read
+}
+
+// Pending is one URL of a host that is not ours (or not yet known to be).
+type Pending struct {
+	URL   URL        `cbor:"1,keyasint"`
+	Depth int        `cbor:"2,keyasint,omitempty"`
+	Found time.Time  `cbor:"3,keyasint"`
+	Hint  netip.Addr `cbor:"4,keyasint,omitempty"` // the finder's idea of the address, if it had one
+}
+
+// Page is what this peer keeps of one fetch.
+type Page struct {
+	URL         URL       `cbor:"1,keyasint"`
+	Outcome     Outcome   `cbor:"2,keyasint"`
+	Status      int       `cbor:"3,keyasint,omitempty"`
+	Bytes       int64     `cbor:"4,keyasint,omitempty"`
+	ContentType string    `cbor:"5,keyasint,omitempty"`
+	FetchedAt   time.Time `cbor:"6,keyasint"`
+	Timing      Timing    `cbor:"7,keyasint"`
+	Depth       int       `cbor:"8,keyasint,omitempty"`
+	Estimation  bool      `cbor:"9,keyasint,omitempty"` // fetched at another owner's request
+	Title       string    `cbor:"10,keyasint,omitempty"`
+	Links       []URL     `cbor:"11,keyasint,omitempty"` // out-links in scope, in order, each once
+}
+
+// Phase says how far a subnet's ownership is.
+type Phase uint8
+
+// The phases of a subnet. Stored: never renumber.
+const (
+	PhaseNone       Phase = iota
+	PhaseDeciding         // claimed; the strategy is still looking for the nearest peer
+	PhaseOwned            // ours for good, until something changes
+	PhaseCommitting       // the grant to a new owner is signed; ours no more, not yet known to be theirs
+	PhaseStaged           // somebody's snapshot is here; not ours yet
+)
+
+// String returns the phase's name as the status outputs use it.
+func (p Phase) String() string {
+	switch p {
+	case PhaseDeciding:
+		return "estimating"
+	case PhaseOwned:
+		return "owned"
+	case PhaseCommitting:
+		return "leaving"
+	case PhaseStaged:
+		return "staged"
+	}
+	return "none"
+}
+
+// Subnet is the durable state of one subnet at a peer. Lease, Grant and
+// Evidence are opaque here: sealed records and samples of room overlay.
+type Subnet struct {
+	Prefix      netip.Prefix `cbor:"1,keyasint"`
+	Phase       Phase        `cbor:"2,keyasint"`
+	Lease       []byte       `cbor:"3,keyasint,omitempty"`
+	Epoch       uint64       `cbor:"4,keyasint"`
+	Since       time.Time    `cbor:"5,keyasint"`
+	Evidence    []byte       `cbor:"6,keyasint,omitempty"`
+	Grant       []byte       `cbor:"7,keyasint,omitempty"`
+	To          string       `cbor:"8,keyasint,omitempty"` // the heir while committing
+	Estimations int          `cbor:"9,keyasint,omitempty"` // fetches that others did here before the decision
+}
+
+// FetchRequest asks for one URL to be fetched now: by a worker of this peer, or
+// by another peer as an estimation. Its sender has checked scope and robots.txt
+// and holds the host's politeness clock meanwhile.
+type FetchRequest struct {
+	URL   URL        `cbor:"1,keyasint"`
+	Addr  netip.Addr `cbor:"2,keyasint"` // dial exactly this
+	Depth int        `cbor:"3,keyasint,omitempty"`
+}
+
+// FetchReport is the answer to a FetchRequest.
+type FetchReport struct {
+	Outcome    Outcome       `cbor:"1,keyasint"`
+	Status     int           `cbor:"2,keyasint,omitempty"`
+	Bytes      int64         `cbor:"3,keyasint,omitempty"`
+	Timing     Timing        `cbor:"4,keyasint"`
+	RetryAfter time.Duration `cbor:"5,keyasint,omitempty"`
+	// Links are the out-links in scope that stay on the page's own host: its
+	// owner queues them at once. All others the fetcher has routed itself.
+	Links []URL `cbor:"6,keyasint,omitempty"`
+}
+
+// Counters are the sums a peer reports; they survive restarts.
+type Counters struct {
+	Pages                int64 `cbor:"1,keyasint,omitempty"` // 2xx answers whose body was taken by this peer
+	Bytes                int64 `cbor:"2,keyasint,omitempty"`
+	Failed               int64 `cbor:"3,keyasint,omitempty"` // URLs given up without an answer
+	RobotsDenied         int64 `cbor:"4,keyasint,omitempty"`
+	Seen                 int64 `cbor:"5,keyasint,omitempty"` // URLs ever accepted into an own queue
+	Fetches              int64 `cbor:"6,keyasint,omitempty"` // answers of any status
+	Dropped              int64 `cbor:"7,keyasint,omitempty"` // URLs beyond a limit of the profile
+	HandoversOut         int64 `cbor:"8,keyasint,omitempty"`
+	HandoversIn          int64 `cbor:"9,keyasint,omitempty"`
+	EstimationsRequested int64 `cbor:"10,keyasint,omitempty"`
+	EstimationsServed    int64 `cbor:"11,keyasint,omitempty"`
+	BatchesSent          int64 `cbor:"12,keyasint,omitempty"`
+	BatchesReceived      int64 `cbor:"13,keyasint,omitempty"`
+	URLsSent             int64 `cbor:"14,keyasint,omitempty"`
+	URLsReceived         int64 `cbor:"15,keyasint,omitempty"`
+}

@@ -1,0 +1,82 @@
+package store
+
+import (
+	"crypto/sha256"
+	"net/netip"
+	"strings"
+)
+
+// URL is a canonical absolute http or https URL. Only package crawl/canon
+// makes one; everybody else may rely on its form:
+// scheme "://" host [":" port] path ["?" query], lower-case scheme and host,
+// no credentials, no fragment, no default port.
+type URL string
+
+// String returns the text of u.
+func (u URL) String() string { return string(u) }
+
+// authority returns host[:port] of u and the rest that follows it.
+func (u URL) authority() (auth, rest string) {
+	s := string(u)
+	i := strings.Index(s, "://")
+	if i < 0 {
+		return "", ""
+	}
+	s = s[i+3:]
+	if j := strings.IndexAny(s, "/?#"); j >= 0 {
+		return s[:j], s[j:]
+	}
+	return s, ""
+}
+
+// Host returns the host name of u without port; an IPv6 literal without its
+// brackets. It is the unit of home, queue and politeness.
+func (u URL) Host() string {
+	auth, _ := u.authority()
+	if strings.HasPrefix(auth, "[") {
+		if j := strings.IndexByte(auth, ']'); j > 0 {
+			return auth[1:j]
+		}
+		return ""
+	}
+	if j := strings.LastIndexByte(auth, ':'); j >= 0 {
+		return auth[:j]
+	}
+	return auth
+}
+
+// Origin returns scheme://host[:port] of u, the unit of robots.txt (RFC 9309,
+// section 2.3).
+func (u URL) Origin() string {
+	auth, _ := u.authority()
+	i := strings.Index(string(u), "://")
+	if i < 0 {
+		return ""
+	}
+	return string(u[:i+3]) + auth
+}
+
+// Digest names a URL in 16 bytes: the first half of its SHA-256.
+type Digest [16]byte
+
+// Digest returns the digest of u.
+func (u URL) Digest() Digest {
+	sum := sha256.Sum256([]byte(u))
+	return Digest(sum[:16])
+}
+
+// SubnetOf returns the unit of ownership that a belongs to: its IPv4 /24 or
+// IPv6 /48. IPv4-mapped addresses count as IPv4. The zero address gives the
+// zero prefix.
+func SubnetOf(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	bits := 48
+	if a.Is4() {
+		bits = 24
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return p
+}
