@@ -2,7 +2,6 @@ package coords
 
 import (
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -33,8 +32,11 @@ type Sample struct {
 // sampleTimeMax bounds each phase of a download that is taken for one.
 const sampleTimeMax = time.Hour
 
+// sampleBytesMax bounds the size that is taken for one: 1 TiB.
+const sampleBytesMax = 1 << 40
+
 // Validate reports whether s may be used: a peer, a valid coordinate of dims
-// components, times in [0, 1 h], a size >= 0. The errors wrap ErrPeer,
+// components, times in [0, 1 h], a size in [0, 1 TiB]. The errors wrap ErrPeer,
 // ErrDimension or ErrBounds.
 func (s Sample) Validate(dims int) error {
 	if s.Peer == "" {
@@ -48,7 +50,7 @@ func (s Sample) Validate(dims int) error {
 			return fmt.Errorf("%w: sample of %s took %v", ErrBounds, s.Peer, d)
 		}
 	}
-	if s.Bytes < 0 || s.Bytes > math.MaxInt64/2 {
+	if s.Bytes < 0 || s.Bytes > sampleBytesMax {
 		return fmt.Errorf("%w: sample of %s has %d bytes", ErrBounds, s.Peer, s.Bytes)
 	}
 	return nil

@@ -15,6 +15,10 @@ import (
 // maxPushes bounds the URLs of one transaction.
 const maxPushes = 1000
 
+// maxLinks bounds the links taken of one page: the largest indexes of real
+// documentation have some ten thousand.
+const maxLinks = 100_000
+
 // fetched is one answer, with what was read out of it.
 type fetched struct {
 	report store.FetchReport
@@ -26,7 +30,7 @@ type fetched struct {
 func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.FetchTimeout)
 	defer cancel()
-	res := c.cfg.Fetcher.Do(ctx, fetch.Request{URL: r.URL, Addr: r.Addr, Accept: acceptHTML})
+	res := c.cfg.Fetcher.Do(ctx, fetch.Request{URL: r.URL, Addr: r.Addr, Accept: extract.IsHTML})
 	got := fetched{
 		report: store.FetchReport{
 			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing, RetryAfter: res.RetryAfter,
@@ -42,7 +46,7 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
 			got.links = c.inScope([]extract.Link{{URL: to}}, r.Depth)
 		}
 	case store.OutcomeOK, store.OutcomeTooLarge:
-		doc, err := extract.HTML(res.Body, res.ContentType, r.URL, extract.Options{})
+		doc, err := extract.HTML(res.Body, res.ContentType, r.URL, extract.Options{MaxLinks: maxLinks})
 		if err != nil {
 			c.log.Debug("page could not be read", "url", r.URL, "err", err)
 			break

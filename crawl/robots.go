@@ -3,8 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
-	"mime"
-	"strings"
+	"net/http"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -115,14 +114,17 @@ func (c *Crawler) keepRobots(origin string, v robots.Verdict) error {
 }
 
 // robotsFetcher fetches robots.txt and its redirects at the one address that
-// the job has claimed; a redirect that leaves the host is not followed,
-// because that host is another owner's.
+// the job has claimed. A redirect that leaves the host counts as no robots.txt,
+// because that host may be another owner's.
 type robotsFetcher struct {
 	c   *Crawler
 	job frontier.Job
 }
 
 func (f robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (int, string, []byte, error) {
+	if u.Host() != f.job.Host {
+		return http.StatusNotFound, "", nil, nil
+	}
 	res := f.c.cfg.Fetcher.Do(ctx, fetch.Request{URL: u, Addr: f.job.Addr, MaxBody: maxBody})
 	f.c.cfg.Delegate.Observe(f.job.Subnet, "", store.FetchReport{
 		Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing,
@@ -134,14 +136,4 @@ func (f robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (i
 		return 0, "", nil, res.Err
 	}
 	return res.Status, res.Location, res.Body, nil
-}
-
-// acceptHTML says whether a body of this type is taken.
-func acceptHTML(contentType string) bool {
-	t, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		t, _, _ = strings.Cut(contentType, ";")
-		t = strings.ToLower(strings.TrimSpace(t))
-	}
-	return t == "text/html" || t == "application/xhtml+xml"
 }

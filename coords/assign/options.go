@@ -102,12 +102,15 @@ func (s *ProxyStrategy) penalty(m coords.Measured, d coords.Digest) float64 {
 	return float64(s.cfg.FailureCost) / float64(time.Millisecond) * excess / (1 - excess)
 }
 
+// predictedMax cuts absurd times before they overflow a time.Duration, ms.
+const predictedMax = 1e12
+
 // predicted turns the expected times into those of a Step.
 func (v view) predicted() map[string]time.Duration {
 	out := make(map[string]time.Duration, len(v.options))
 	for _, o := range v.options {
 		if !math.IsNaN(o.time) {
-			out[o.ID] = time.Duration(o.time * float64(time.Millisecond))
+			out[o.ID] = time.Duration(min(o.time, predictedMax) * float64(time.Millisecond))
 		}
 	}
 	return out

@@ -33,7 +33,7 @@ func perCPU(b *testing.B, do func()) {
 
 func BenchmarkDo(b *testing.B) {
 	page := html(20_000)
-	s := newSite(b, "127.7.9.1", false, func(w http.ResponseWriter, _ *http.Request) {
+	s := newSite(b, "127.7.9.1", "http", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Write(page)
 	})
@@ -48,7 +48,7 @@ func BenchmarkDo(b *testing.B) {
 // BenchmarkBareClient is what BenchmarkDo is to be compared with.
 func BenchmarkBareClient(b *testing.B) {
 	page := html(20_000)
-	s := newSite(b, "127.7.9.2", false, func(w http.ResponseWriter, _ *http.Request) {
+	s := newSite(b, "127.7.9.2", "http", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Write(page)
 	})

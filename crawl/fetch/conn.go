@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -34,18 +35,36 @@ type connKey struct {
 func (c *conn) close() { c.cc.Close() }
 
 // usable says whether the connection can take one more request.
-func (c *conn) usable() bool { return c.cc.Err() == nil && c.cc.Available() > 0 }
+func (c *conn) usable() bool {
+	return c.cc.Err() == nil && c.cc.Available() > 0 && !c.wire.ended.Load()
+}
 
 // wire watches a connection from below TLS.
 type wire struct {
 	net.Conn
 	written atomic.Int64
-	ended   atomic.Bool // reading met the end, or an error
+	ended   atomic.Bool  // reading met the end, or what counts as such
+	rested  atomic.Int64 // what written was when the connection became idle; -1 = never
 }
 
-// Read reads and notes the end.
+func newWire(c net.Conn) *wire {
+	w := &wire{Conn: c}
+	w.rested.Store(-1)
+	return w
+}
+
+// rest notes that the connection is idle: until more is written, whatever
+// comes is no answer to anything.
+func (w *wire) rest() { w.rested.Store(w.written.Load()) }
+
+// Read reads and notes the end. Bytes that come unasked on an idle connection
+// (a 408, a TLS alert, a trap) are an end, too: net/http might take them for
+// the answer to a request that is just being sent.
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
+	if n > 0 && w.rested.Load() == w.written.Load() {
+		n, err = 0, io.EOF
+	}
 	if err != nil {
 		w.ended.Store(true)
 	}
@@ -111,7 +130,7 @@ func (f *Fetcher) dialContext(ctx context.Context, network, _ string) (net.Conn,
 	}
 	// net/http's HTTP/2 writes its preface without looking at the context.
 	_ = raw.SetWriteDeadline(time.Now().Add(f.cfg.TLSTimeout))
-	d.wire = &wire{Conn: raw}
+	d.wire = newWire(raw)
 	return d.wire, nil
 }
 

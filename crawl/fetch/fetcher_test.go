@@ -36,7 +36,7 @@ func TestNewRefusesBadConfig(t *testing.T) {
 
 // TestOutcomesByStatus runs every kind of answer over one kept connection.
 func TestOutcomesByStatus(t *testing.T) {
-	s := newSite(t, "127.7.1.2", false, func(w http.ResponseWriter, r *http.Request) {
+	s := newSite(t, "127.7.1.2", "http", func(w http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
 		w.Header().Set("Location", r.URL.Query().Get("to"))
 		w.Header().Set("Retry-After", r.URL.Query().Get("wait"))
@@ -90,7 +90,7 @@ func TestRequestHead(t *testing.T) {
 	t.Setenv("http_proxy", "http://127.0.0.1:1")
 	var got http.Header
 	var host string
-	s := newSite(t, "127.7.1.3", false, func(w http.ResponseWriter, r *http.Request) {
+	s := newSite(t, "127.7.1.3", "http", func(w http.ResponseWriter, r *http.Request) {
 		got, host = r.Header.Clone(), r.Host
 		w.Header().Set("Set-Cookie", "a=b; Path=/")
 	})
@@ -114,7 +114,7 @@ func TestRequestHead(t *testing.T) {
 // TestConnectionKey holds that a connection serves one host at one address.
 func TestConnectionKey(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(r.Host)) }
-	s := newSite(t, "0.0.0.0", false, echo)
+	s := newSite(t, "0.0.0.0", "http", echo)
 	f := newFetcher(t, nil)
 	do := func(host, addr string) Result {
 		return f.Do(context.Background(), Request{URL: s.url("http", host, "/"), Addr: netip.MustParseAddr(addr)})
@@ -146,7 +146,7 @@ func TestConnectionKey(t *testing.T) {
 }
 
 func TestBodyNotTaken(t *testing.T) {
-	s := newSite(t, "127.7.1.4", false, func(w http.ResponseWriter, r *http.Request) {
+	s := newSite(t, "127.7.1.4", "http", func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Path[1:])
 		w.Header().Set("Content-Type", "image/png")
 		if r.URL.RawQuery != "chunked" {
@@ -176,7 +176,7 @@ func TestBodyNotTaken(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	var sni string
-	s := newSite(t, "127.7.1.5", true, func(w http.ResponseWriter, r *http.Request) {
+	s := newSite(t, "127.7.1.5", "h2", func(w http.ResponseWriter, r *http.Request) {
 		sni = r.TLS.ServerName
 		w.Header().Set("Content-Type", "image/png")
 		w.Write(make([]byte, 100_000))
@@ -210,7 +210,7 @@ func TestTLS(t *testing.T) {
 	if n := s.hits.Load(); n != hits {
 		t.Errorf("%d requests over refused sessions", n-hits)
 	}
-	plain := newSite(t, "127.7.1.6", false, func(http.ResponseWriter, *http.Request) {})
+	plain := newSite(t, "127.7.1.6", "http", func(http.ResponseWriter, *http.Request) {})
 	res = good.Do(t.Context(), Request{URL: plain.url("https", "example.com", "/"), Addr: plain.addr})
 	if res.Outcome != store.OutcomeTLS {
 		t.Errorf("no TLS there: %v %v", res.Outcome, res.Err)
@@ -232,7 +232,7 @@ func TestNobodyThere(t *testing.T) {
 
 func TestCallerGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	s := newSite(t, "127.7.1.8", false, func(_ http.ResponseWriter, r *http.Request) {
+	s := newSite(t, "127.7.1.8", "http", func(_ http.ResponseWriter, r *http.Request) {
 		cancel()
 		<-r.Context().Done()
 	})
@@ -248,7 +248,7 @@ func TestCallerGivesUp(t *testing.T) {
 }
 
 func TestCloseKeepsNothing(t *testing.T) {
-	s := newSite(t, "127.7.1.9", false, func(http.ResponseWriter, *http.Request) {})
+	s := newSite(t, "127.7.1.9", "http", func(http.ResponseWriter, *http.Request) {})
 	f := newFetcher(t, nil)
 	s.get(f, "/")
 	f.Close()

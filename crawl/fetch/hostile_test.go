@@ -15,11 +15,11 @@ import (
 
 // tight has limits that end a test soon.
 func tight(c *Config) {
-	c.HeadTimeout = 300 * time.Millisecond
-	c.TotalTimeout = 600 * time.Millisecond
+	c.HeadTimeout = time.Second
+	c.TotalTimeout = 2 * time.Second
 	c.DrainTimeout = 100 * time.Millisecond
 	c.MaxHead = 16 << 10
-	c.MaxBody = 1 << 20
+	c.MaxBody = 64 << 10
 }
 
 // pour writes chunk to c until it fails or the limit is reached, and returns
@@ -78,18 +78,18 @@ func TestHostileServers(t *testing.T) {
 			io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
 			io.Copy(io.Discard, c)
 		}, store.OutcomeProtocol, 101},
-		{"dripping head", func(c net.Conn) { drip(c, okAnswer, 50*time.Millisecond) }, store.OutcomeTimeout, 0},
+		{"dripping head", func(c net.Conn) { drip(c, okAnswer, 100*time.Millisecond) }, store.OutcomeTimeout, 0},
 		{"dripping body", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-			drip(c, strings.Repeat("x", 1000), 20*time.Millisecond)
+			drip(c, strings.Repeat("x", 1000), 50*time.Millisecond)
 		}, store.OutcomeTimeout, 200},
 		{"dripping body not taken", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 404 Not Found\r\nContent-Length: 1000\r\n\r\n")
-			drip(c, strings.Repeat("x", 1000), 20*time.Millisecond)
+			drip(c, strings.Repeat("x", 1000), 50*time.Millisecond)
 		}, store.OutcomeHTTPError, 404},
 		{"dripping gzip", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
-			drip(c, string(zip(html(9000))), 20*time.Millisecond)
+			drip(c, string(zip(html(9000))), 50*time.Millisecond)
 		}, store.OutcomeTimeout, 200},
 		{"body without end", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n")
@@ -127,13 +127,14 @@ func TestHostileServers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			s := newRawSite(t, func(s *rawSite, c net.Conn, r *bufio.Reader) {
 				if s.readRequest(r) {
 					tt.script(c)
 				}
 			})
 			f := newFetcher(t, tight)
-			within(t, 5*time.Second, func() {
+			within(t, 10*time.Second, func() {
 				res := s.get(f)
 				if res.Outcome != tt.want || tt.status != 0 && res.Status != tt.status {
 					t.Errorf("%v %d %v, want %v %d", res.Outcome, res.Status, res.Err, tt.want, tt.status)
@@ -148,7 +149,7 @@ func TestHostileServers(t *testing.T) {
 			if n := s.requests.Load(); n != 1 {
 				t.Errorf("%d requests sent", n)
 			}
-			if n := f.pool.age.Len(); n != 0 {
+			if n := idle(f); n != 0 {
 				t.Errorf("kept the connection")
 			}
 		})

@@ -52,8 +52,8 @@ type site struct {
 	hits  atomic.Int64
 }
 
-// newSite starts an HTTP server on ip.
-func newSite(t testing.TB, ip string, secure bool, h http.HandlerFunc) *site {
+// newSite starts an HTTP server on ip; kind is "http", "https" or "h2".
+func newSite(t testing.TB, ip, kind string, h http.HandlerFunc) *site {
 	t.Helper()
 	l, err := net.Listen("tcp", ip+":0")
 	if err != nil {
@@ -73,11 +73,10 @@ func newSite(t testing.TB, ip string, secure bool, h http.HandlerFunc) *site {
 			s.conns.Add(1)
 		}
 	}
-	if secure {
-		s.EnableHTTP2 = true
-		s.StartTLS()
-	} else {
+	if s.EnableHTTP2 = kind == "h2"; kind == "http" {
 		s.Start()
+	} else {
+		s.StartTLS()
 	}
 	t.Cleanup(s.Close)
 	return s
@@ -161,4 +160,11 @@ func within(t *testing.T, d time.Duration, do func()) {
 	if took := time.Since(start); took > d {
 		t.Errorf("took %v, want at most %v", took, d)
 	}
+}
+
+// idle returns how many connections f keeps.
+func idle(f *Fetcher) int {
+	f.pool.mu.Lock()
+	defer f.pool.mu.Unlock()
+	return len(f.pool.places)
 }

@@ -2,8 +2,12 @@ package fetch
 
 import (
 	"bufio"
+	"context"
 	"io"
 	"net"
+	"net/http"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"peerd/store"
@@ -61,7 +65,6 @@ func TestServerClosesIdleConnection(t *testing.T) {
 			s := newRawSite(t, func(s *rawSite, c net.Conn, r *bufio.Reader) {
 				if s.readRequest(r) {
 					io.WriteString(c, okAnswer)
-					io.ReadFull(r, make([]byte, 0))
 					<-ended // the answer has been read
 					ending(c)
 					c.Close()
@@ -104,5 +107,75 @@ func TestUnsolicitedAnswer(t *testing.T) {
 		}
 		said <- struct{}{}
 		<-said
+	}
+}
+
+// TestServerClosesIdleSession is the same over TLS, where the end is a record
+// of its own, and HTTP/2, where it is a frame.
+func TestServerClosesIdleSession(t *testing.T) {
+	for _, kind := range []string{"https", "h2"} {
+		t.Run(kind, func(t *testing.T) {
+			s := newSite(t, "127.7.1.10", kind, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
+			f := newFetcher(t, func(c *Config) { c.TLS = tlsRoots(s) })
+			want := map[string]string{"https": "HTTP/1.1", "h2": "HTTP/2.0"}[kind]
+			const rounds = 30
+			for i := range rounds {
+				res := f.Do(t.Context(), Request{URL: s.url("https", "example.com", "/"), Addr: s.addr})
+				if res.Outcome != store.OutcomeOK || string(res.Body) != want || res.Timing.Reused {
+					t.Fatalf("fetch %d: %v %q reused=%v %v", i, res.Outcome, res.Body, res.Timing.Reused, res.Err)
+				}
+				s.CloseClientConnections()
+			}
+			if n := s.hits.Load(); n != rounds {
+				t.Errorf("%d requests seen, want %d", n, rounds)
+			}
+		})
+	}
+}
+
+// brokenConn fails to write from some point on, after the first after bytes.
+type brokenConn struct {
+	net.Conn
+	broken *atomic.Bool
+	after  int
+}
+
+func (c brokenConn) Write(p []byte) (int, error) {
+	if !c.broken.Load() {
+		return c.Conn.Write(p)
+	}
+	n, _ := c.Conn.Write(p[:c.after])
+	c.Conn.Close()
+	return n, syscall.EPIPE
+}
+
+// TestSecondSendOnlyIfNothingLeft breaks an idle connection such that it is
+// found out only while writing.
+func TestSecondSendOnlyIfNothingLeft(t *testing.T) {
+	for _, tt := range []struct {
+		after int
+		want  store.Outcome
+		conns int64
+	}{{0, store.OutcomeOK, 2}, {1, store.OutcomeReset, 1}, {30, store.OutcomeReset, 1}} {
+		s := newSite(t, "127.7.1.11", "http", func(http.ResponseWriter, *http.Request) {})
+		var broken atomic.Bool
+		f := newFetcher(t, func(c *Config) {
+			c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				broken.Store(false)
+				c, err := new(net.Dialer).DialContext(ctx, network, addr)
+				return brokenConn{c, &broken, tt.after}, err
+			}
+		})
+		if res := s.get(f, "/"); res.Outcome != store.OutcomeOK {
+			t.Fatal(res.Outcome, res.Err)
+		}
+		broken.Store(true)
+		res := s.get(f, "/")
+		if res.Outcome != tt.want || res.Timing.Reused != (tt.conns == 1) {
+			t.Errorf("after %d bytes: %v reused=%v %v", tt.after, res.Outcome, res.Timing.Reused, res.Err)
+		}
+		if n := s.conns.Load(); n != tt.conns {
+			t.Errorf("after %d bytes: %d connections, want %d", tt.after, n, tt.conns)
+		}
 	}
 }

@@ -34,7 +34,7 @@ func (p *pool) take(key connKey) *conn {
 		if c == nil {
 			return nil
 		}
-		if c.usable() && !c.stale() && c.cc.Reserve() == nil {
+		if !c.stale() && c.usable() && c.cc.Reserve() == nil {
 			return c
 		}
 		c.close()
@@ -59,6 +59,9 @@ func (p *pool) put(c *conn) {
 	if !c.usable() || c.idleFor <= 0 {
 		c.close()
 		return
+	}
+	if !c.h2 { // HTTP/2 has frames of its own at any time
+		c.wire.rest()
 	}
 	if victim := p.add(c); victim != nil {
 		victim.close()

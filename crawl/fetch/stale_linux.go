@@ -9,8 +9,8 @@ import (
 // stale says whether the server has already ended this idle connection. Its
 // FIN or RST may have come without net/http's reader having run since; asking
 // the socket costs one system call and saves the request from being lost on a
-// dead connection. On plain HTTP/1.1 anything else that came unasked is
-// reason enough, too. Connections that are no sockets count as alive.
+// dead connection. On HTTP/1.1 anything else that came unasked is reason
+// enough, too. Connections that are no sockets count as alive.
 func (c *conn) stale() bool {
 	sc, ok := c.wire.Conn.(syscall.Conn)
 	if !ok {
@@ -21,7 +21,7 @@ func (c *conn) stale() bool {
 		return true
 	}
 	events := int16(unix.POLLRDHUP)
-	if c.key.scheme == "http" {
+	if !c.h2 {
 		events |= unix.POLLIN
 	}
 	ended := false

@@ -82,13 +82,13 @@ func TestVerbatim(t *testing.T) {
 
 // TestVerbatimOnTheWire asks a real server what it saw.
 func TestVerbatimOnTheWire(t *testing.T) {
-	for _, secure := range []bool{false, true} {
-		s := newSite(t, "127.7.1.1", secure, func(w http.ResponseWriter, r *http.Request) {
+	for _, kind := range []string{"http", "h2"} {
+		s := newSite(t, "127.7.1.1", kind, func(w http.ResponseWriter, r *http.Request) {
 			w.Write([]byte(r.Proto + " " + r.RequestURI))
 		})
 		scheme, proto := "http", "HTTP/1.1 "
 		f := newFetcher(t, nil)
-		if secure {
+		if kind == "h2" {
 			scheme, proto = "https", "HTTP/2.0 "
 			f = newFetcher(t, func(c *Config) { c.TLS = tlsRoots(s) })
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -122,7 +123,7 @@ func TestTimeoutsOfPhases(t *testing.T) {
 				if took := time.Since(start); res.Outcome != tt.want || took != tt.took {
 					t.Errorf("%v after %v, want %v after %v (%v)", res.Outcome, took, tt.want, tt.took, res.Err)
 				}
-				if n := f.pool.age.Len(); n != 0 {
+				if n := idle(f); n != 0 {
 					t.Error("kept the connection")
 				}
 				time.Sleep(2 * time.Hour) // the servers must end, too
@@ -162,7 +163,7 @@ func TestIdleTimeout(t *testing.T) {
 					}
 				}
 				time.Sleep(tt.idle + time.Millisecond)
-				if n := f.pool.age.Len(); n != 0 {
+				if n := idle(f); n != 0 {
 					t.Error("kept too long")
 				}
 				if reused() {
@@ -175,10 +176,10 @@ func TestIdleTimeout(t *testing.T) {
 
 func TestPoolIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		open := 0
+		var open atomic.Int64
 		f := pipeFetcher(t, 0, func(c net.Conn, r *bufio.Reader) {
-			open++
-			defer func() { open-- }()
+			open.Add(1)
+			defer open.Add(-1)
 			serveAll(func(c net.Conn) {
 				time.Sleep(time.Second)
 				io.WriteString(c, okAnswer)
@@ -192,18 +193,19 @@ func TestPoolIsBounded(t *testing.T) {
 			synctest.Wait()
 		}
 		for _, step := range []struct {
-			host    string
-			n, want int
+			host string
+			n    int
+			want int64
 		}{{"a", 1, 1}, {"a", 5, 2}, {"b", 5, 3}, {"c", 5, 3}, {"c", 2, 3}} {
 			burst(step.host, step.n)
-			if open != step.want || f.pool.age.Len() != step.want || len(f.pool.places) != step.want {
-				t.Errorf("after %d of %s: %d open, %d idle, want %d", step.n, step.host, open, f.pool.age.Len(), step.want)
+			if n := open.Load(); n != step.want || int64(idle(f)) != step.want {
+				t.Errorf("after %d of %s: %d open, %d idle, want %d", step.n, step.host, n, idle(f), step.want)
 			}
 		}
 		f.Close()
 		synctest.Wait()
-		if open != 0 || len(f.pool.idle) != 0 {
-			t.Errorf("%d connections open after Close", open)
+		if n := open.Load(); n != 0 || idle(f) != 0 {
+			t.Errorf("%d connections open after Close", n)
 		}
 	})
 }

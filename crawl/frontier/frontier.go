@@ -61,7 +61,7 @@ type Frontier struct {
 	ready    readyHeap
 	pending  int64
 	inFlight int
-	wait     float64       // nanoseconds; see Wait
+	wait     float64 // nanoseconds; see Wait
 
 	// Of all that wait in Next, one leads: it alone watches the heap. The
 	// others stand in line for its place, so that a change wakes one of them
@@ -212,8 +212,15 @@ func (f *Frontier) Next(ctx context.Context) (Job, error) {
 	}
 }
 
-// await returns the next job, its entry still to be read.
+// await returns the next job, its entry still to be read. Whoever finds one
+// ready takes it; only who must wait stands in line.
 func (f *Frontier) await(ctx context.Context) (Job, error) {
+	if ctx.Err() != nil {
+		return Job{}, ctx.Err()
+	}
+	if job, _ := f.take(time.Now()); job.host != nil {
+		return job, nil
+	}
 	select {
 	case <-ctx.Done():
 		return Job{}, ctx.Err()

@@ -137,13 +137,20 @@ func (f *Frontier) Pause(ctx context.Context, p netip.Prefix) error {
 	}
 }
 
-// quiet returns nil when nothing is under way in a subnet, else a channel that
-// is closed when that may have changed.
+// quiet returns nil when nothing is under way in a paused subnet, else a
+// channel that is closed when that may have changed.
 func (f *Frontier) quiet(p netip.Prefix) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.subnets[p]
-	if s == nil || s.quiet() {
+	if s == nil {
+		return nil
+	}
+	if !s.paused { // somebody else has resumed it
+		s.paused = true
+		f.reheapAllLocked(s)
+	}
+	if s.quiet() {
 		return nil
 	}
 	if s.changed == nil {

@@ -5,12 +5,12 @@
 // settle and reads it back; conflicting records merge by a fixed order (Better)
 // to the same one everywhere.
 //
-// What is decided is only which of the possible homes counts; that the subnet is really one of the
-// host's is not checked here, for DNS answers differ by place. A host that is an
-// IP literal needs no record. Records do not expire; they live as long as the
-// DHT's replicas and the peers that use them keep them, and travel with batches
-// and handovers (Sealed, Learn). As with leases this is no consensus: a better
-// record may still turn up after a partition.
+// What is decided is only which of the possible homes counts; that the subnet is
+// really one of the host's is not checked here, for DNS answers differ by place.
+// A host that is an IP literal needs no record. Records do not expire; they live
+// as long as the DHT's replicas and the peers that use them keep them, and travel
+// with batches and handovers (Sealed, Learn). As with leases this is no
+// consensus: a better record may still turn up after a partition.
 //
 // The package imports store and overlay/lease/register, and libp2p's core for
 // keys and envelopes. It opens no stream itself: the DHT is handed in as Values.

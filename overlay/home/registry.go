@@ -110,10 +110,10 @@ func NewRegistry(cfg Config) (*Registry, error) {
 }
 
 // Settle returns the home of host. If none is known here or in the DHT it writes
-// subnet, waits for Config.Settle, and reads back which record won; it also waits for one
-// that somebody else wrote just now. The result may differ from subnet. It fails
-// with ErrHost, ErrSubnet, ErrContested, or what the DHT said. Calls for one
-// host at once agree, but each costs the wait.
+// subnet, waits for Config.Settle, and reads back which record won; it also waits
+// for one that somebody else wrote just now. The result may differ from subnet. It
+// fails with ErrHost, ErrSubnet, ErrContested, or what the DHT said. Calls for
+// one host at once agree, but each costs the wait.
 func (r *Registry) Settle(ctx context.Context, host string, subnet netip.Prefix) (netip.Prefix, error) {
 	if err := checkHost(host); err != nil {
 		return netip.Prefix{}, err

@@ -59,8 +59,8 @@ func (r *Registry) Claim(ctx context.Context, subnet netip.Prefix) (Lease, []byt
 
 // Adopt makes this peer the owner after a handover: grant is the sealed Grant, by
 // the previous owner, of subnet to this peer at epoch. It may be repeated. It
-// fails with ErrGrant when the grant does not fit, with *BeatenError when a better lease
-// is known, with ErrContested, or what the DHT said.
+// fails with ErrGrant when the grant does not fit, with *BeatenError when a
+// better lease is known, with ErrContested, or what the DHT said.
 func (r *Registry) Adopt(ctx context.Context, subnet netip.Prefix, epoch uint64, grant []byte, proxy *coords.Proxy) (Lease, []byte, error) {
 	l := Lease{Subnet: subnet, Owner: r.cfg.Self, Epoch: epoch, Grant: grant, Proxy: proxy}
 	return r.publish(ctx, l)

@@ -21,10 +21,10 @@
 // again at epoch 1.
 //
 // A Grant proves that From wanted the transfer, not that From was the owner: the
-// chain of earlier leases is not kept. The order of same-epoch rivals is a
-// hash over the owner's name, which no one chooses by being early or by clock,
-// but which one who makes many names can. Both mean that peers
-// have to be kept out of the network, not out of a subnet, if they lie.
+// chain of earlier leases is not kept. Rivals of one epoch are ordered by a hash
+// over the owner's name: being early or setting one's clock does not help, but
+// making many names does. So a peer that lies can take a subnet; what it cannot
+// do is to make others disagree about who has it.
 //
 // The package imports coords, store and its own register; libp2p's core for keys
 // and envelopes. It opens no stream itself: the DHT is handed in as Values.

@@ -130,9 +130,9 @@ func NewRegistry(cfg Config) (*Registry, error) {
 }
 
 // Lookup returns the best lease known of subnet and its signed form, from memory
-// if it is not expired, else from the DHT. The lease may be expired, or another's claim
-// that is still settling; when the DHT fails or has less, it is the remembered one. It
-// fails with ErrSubnet, ErrUnowned, or what the DHT said.
+// if it is not expired, else from the DHT. The lease may be expired, or another's
+// claim that is still settling; when the DHT fails or has less, it is the
+// remembered one. It fails with ErrSubnet, ErrUnowned, or what the DHT said.
 //
 // A lease of this peer that this Registry did not claim, adopt or renew itself is
 // ErrUnowned: it may be a claim that is still settling. Claim makes it good.
@@ -156,8 +156,8 @@ func (r *Registry) Lookup(ctx context.Context, subnet netip.Prefix) (Lease, []by
 }
 
 // Learn takes a signed lease that came some other way than through the DHT, and
-// returns the best lease known of its subnet, which need not be this one. It fails with
-// the reason for which sealed is refused.
+// returns the best lease known of its subnet, which need not be this one. It fails
+// with the reason for which sealed is refused.
 func (r *Registry) Learn(sealed []byte) (Lease, error) {
 	e, err := r.open(sealed)
 	if err != nil {

@@ -72,11 +72,16 @@ func (s *Service) take(raw []byte, age time.Duration) error {
 	if s.cfg.Host.Network().Connectedness(b.Peer) == network.Connected {
 		return nil
 	}
+	s.hurry()
+	return nil
+}
+
+// hurry makes the loop look now, not at its next step.
+func (s *Service) hurry() {
 	select {
 	case s.news <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // announce looks at the load and publishes a beacon when one is due or enough

@@ -98,10 +98,14 @@ func Seal(key crypto.PrivKey, topic string, b Beacon) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peers: seal beacon: %w", err)
 	}
+	return raw, checkSize(raw)
+}
+
+func checkSize(raw []byte) error {
 	if len(raw) > maxSealed {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrBeacon, len(raw), maxSealed)
+		return fmt.Errorf("%w: %d bytes, at most %d", ErrBeacon, len(raw), maxSealed)
 	}
-	return raw, nil
+	return nil
 }
 
 // Open returns the beacon in raw if it was sealed for topic by the peer that it
@@ -109,8 +113,8 @@ func Seal(key crypto.PrivKey, topic string, b Beacon) ([]byte, error) {
 // dimensions. Time and Seq are for a Directory to judge. The error wraps
 // ErrBeacon.
 func Open(raw []byte, topic string, dims int) (Beacon, error) {
-	if len(raw) > maxSealed {
-		return Beacon{}, fmt.Errorf("%w: %d bytes, at most %d", ErrBeacon, len(raw), maxSealed)
+	if err := checkSize(raw); err != nil {
+		return Beacon{}, err
 	}
 	rec := &sealed{topic: topic}
 	envelope, err := record.ConsumeTypedEnvelope(raw, rec)
@@ -124,6 +128,22 @@ func Open(raw []byte, topic string, dims int) (Beacon, error) {
 		return Beacon{}, fmt.Errorf("%w: it speaks of %s, who did not sign it", ErrBeacon, rec.Peer)
 	}
 	return rec.Beacon, nil
+}
+
+// peek decodes what raw claims, without any check of whether it is true.
+func peek(raw []byte) (Beacon, error) {
+	if err := checkSize(raw); err != nil {
+		return Beacon{}, err
+	}
+	envelope, err := record.UnmarshalEnvelope(raw)
+	if err != nil {
+		return Beacon{}, fmt.Errorf("%w: %w", ErrBeacon, err)
+	}
+	var claim sealed
+	if err := claim.UnmarshalRecord(envelope.RawPayload); err != nil {
+		return Beacon{}, fmt.Errorf("%w: %w", ErrBeacon, err)
+	}
+	return claim.Beacon, nil
 }
 
 // sealed is a Beacon as the content of a libp2p envelope. The topic is in the

@@ -70,12 +70,12 @@ func (d *Directory) Put(raw []byte) (Beacon, error) { return d.PutAged(raw, 0) }
 // PutAged is Put for a beacon that was last heard age ago by whoever passed it
 // on. Without the age, peers would keep a dead one alive among themselves.
 func (d *Directory) PutAged(raw []byte, age time.Duration) (Beacon, error) {
+	if err := d.isNews(raw); err != nil {
+		return Beacon{}, err
+	}
 	b, err := Open(raw, d.cfg.Topic, d.cfg.Dimensions)
 	if err != nil {
 		return Beacon{}, err
-	}
-	if b.Peer == d.cfg.Self {
-		return Beacon{}, fmt.Errorf("%w: the own one", ErrKnown)
 	}
 	now := d.cfg.Now()
 	if b.Time.After(now.Add(d.cfg.Skew)) || d.outdated(b, now) {
@@ -95,6 +95,25 @@ func (d *Directory) PutAged(raw []byte, age time.Duration) (Beacon, error) {
 	}
 	d.entries[b.Peer] = &entry{beacon: b, sealed: slices.Clone(raw), heard: now.Add(-age)}
 	return b, nil
+}
+
+// isNews looks at who and which beacon raw claims to be, before its signature
+// is checked: most of what arrives is known, and a check costs more than all
+// the rest.
+func (d *Directory) isNews(raw []byte) error {
+	claim, err := peek(raw)
+	if err != nil {
+		return err
+	}
+	if claim.Peer == d.cfg.Self {
+		return fmt.Errorf("%w: the own one", ErrKnown)
+	}
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if old := d.entries[claim.Peer]; old != nil && claim.Seq <= old.beacon.Seq {
+		return fmt.Errorf("%w: %d after %d of %s", ErrKnown, claim.Seq, old.beacon.Seq, claim.Peer)
+	}
+	return nil
 }
 
 // Touch notes that p was just heard directly, over a connection that proves who

@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	// maxBusy is how many exchanges and dials are under way at a time.
-	maxBusy = 16
+	// maxExchanges and maxDials are how many are under way at a time. Dials are
+	// few, as handshakes are costly: when a whole network starts on one busy
+	// machine, more at a time would only make each of them time out.
+	maxExchanges = 8
+	maxDials     = 4
 	// fastPeers is how many peers are measured at a time while the own
 	// coordinate is not settled.
 	fastPeers = 2
@@ -66,29 +69,33 @@ func (s *Service) schedule(ctx context.Context, now time.Time) {
 	}
 	s.tidy(connected)
 	for _, p := range s.toMeasure(connected, now) {
-		s.start(func() { s.visit(ctx, p) })
+		s.start(s.exchanges, func() { s.visit(ctx, p) })
 	}
 	for _, info := range s.toDial(connected, now) {
-		s.start(func() { s.dial(ctx, info) })
+		s.start(s.dials, func() { s.dial(ctx, info) })
 	}
 }
 
-// start runs f in a goroutine of its own. The caller has taken a token of busy.
-func (s *Service) start(f func()) {
-	s.work.Go(func() {
-		defer func() { <-s.busy }()
-		f()
-	})
-}
+// slots bounds how many of something run at a time.
+type slots chan struct{}
 
-// token takes a token of busy if there is one.
-func (s *Service) token() bool {
+// take takes a slot if one is free.
+func (s slots) take() bool {
 	select {
-	case s.busy <- struct{}{}:
+	case s <- struct{}{}:
 		return true
 	default:
 		return false
 	}
+}
+
+// start runs f in a goroutine of its own, and then frees a slot, which the
+// caller has taken.
+func (s *Service) start(from slots, f func()) {
+	s.work.Go(func() {
+		defer func() { <-from }()
+		f()
+	})
 }
 
 // tidy ends what belonged to connections that are gone, and forgets peers that
@@ -147,7 +154,7 @@ func (s *Service) toMeasure(connected map[peer.ID]bool, now time.Time) []peer.ID
 		fresh = append(fresh, others[:min(len(others), n)]...)
 	}
 	for i, p := range fresh {
-		if !s.token() {
+		if !s.exchanges.take() {
 			return fresh[:i]
 		}
 		l := s.link(p)
@@ -193,7 +200,7 @@ func (s *Service) toDial(connected map[peer.ID]bool, now time.Time) []peer.AddrI
 		if l.dialing || now.Before(l.dialAt) {
 			continue
 		}
-		if len(out) == room || !s.token() {
+		if len(out) == room || !s.dials.take() {
 			break
 		}
 		l.dialing = true
@@ -218,6 +225,7 @@ func (s *Service) dial(ctx context.Context, info peer.AddrInfo) {
 		l.fails++
 	}
 	s.mu.Unlock()
+	s.hurry() // a slot is free, and there may be a new connection
 	if err != nil && ctx.Err() == nil {
 		s.log.Debug("dialing a known peer failed", "peer", info.ID, "err", err)
 	}

@@ -31,9 +31,10 @@ type Service struct {
 	dir  *Directory
 	dims int
 
-	work sync.WaitGroup // exchanges and dials under way
-	busy chan struct{}  // a token each
-	news chan struct{}  // holds a token when the directory has learned of a peer
+	work      sync.WaitGroup // exchanges and dials under way
+	exchanges slots
+	dials     slots
+	news      chan struct{} // holds a token when there is something to do before the next step
 
 	topic *pubsub.Topic // set by Run
 
@@ -73,7 +74,7 @@ func New(cfg Config) (*Service, error) {
 			Self: cfg.Host.ID(), Topic: cfg.Topic, Dimensions: dims,
 			TTL: cfg.TTL, Skew: cfg.Skew, Max: cfg.MaxPeers,
 		}),
-		busy: make(chan struct{}, maxBusy), news: make(chan struct{}, 1),
+		exchanges: make(slots, maxExchanges), dials: make(slots, maxDials), news: make(chan struct{}, 1),
 		est: cfg.Estimator, announcer: announcer, links: make(map[peer.ID]*link),
 	}
 	wait, capacity := s.load()
@@ -142,7 +143,7 @@ func (s *Service) loop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-		case <-s.news: // somebody to connect to
+		case <-s.news:
 		}
 	}
 }

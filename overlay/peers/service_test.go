@@ -62,7 +62,10 @@ func start(t *testing.T, seed int64, network string, boot *member) (m *member, s
 	pcfg.Topic, pcfg.Protocol = m.net.Names.Beacons(), m.net.Names.Coords()
 	pcfg.Estimator, pcfg.Saver, pcfg.Version = est, m, "test"
 	pcfg.Load = func() (time.Duration, float64) { return time.Duration(m.wait.Load()), 2 }
-	pcfg.Fast, pcfg.Gap = 50*time.Millisecond, 100*time.Millisecond
+	if dbg != nil {
+		pcfg.Logger = dbg
+	}
+	if dbg == nil {pcfg.Fast, pcfg.Gap = 50*time.Millisecond, 100*time.Millisecond}
 	if m.peers, err = peers.New(pcfg); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,3 @@
+package store
+const crashDir = "X"
+func crashChild(string) {}

@@ -1,0 +1,97 @@
+package store
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
+func addr(s string) netip.Addr     { return netip.MustParseAddr(s) }
+
+func TestURL(t *testing.T) {
+	for _, c := range []struct {
+		url          URL
+		host, origin string
+	}{
+		{"http://a.example/", "a.example", "http://a.example"},
+		{"https://a.example:8443/x?y=http://b.example/", "a.example", "https://a.example:8443"},
+		{"http://a.example?q", "a.example", "http://a.example"},
+		{"http://a.example", "a.example", "http://a.example"},
+		{"http://127.0.0.1:80/", "127.0.0.1", "http://127.0.0.1:80"},
+		{"http://[2001:db8::1]/", "2001:db8::1", "http://[2001:db8::1]"},
+		{"http://[2001:db8::1]:8080/p", "2001:db8::1", "http://[2001:db8::1]:8080"},
+		{"http://[2001:db8::1", "", "http://[2001:db8::1"},
+		{"mailto:x", "", ""},
+		{"", "", ""},
+	} {
+		if got := c.url.Host(); got != c.host {
+			t.Errorf("host of %q is %q, want %q", c.url, got, c.host)
+		}
+		if got := c.url.Origin(); got != c.origin {
+			t.Errorf("origin of %q is %q, want %q", c.url, got, c.origin)
+		}
+		if c.url.String() != string(c.url) {
+			t.Errorf("text of %q is %q", string(c.url), c.url.String())
+		}
+	}
+}
+
+func TestDigest(t *testing.T) {
+	if URL("http://a.example/").Digest() == URL("http://a.example/x").Digest() {
+		t.Error("two URLs, one digest")
+	}
+	// SHA-256 of the empty string, from FIPS 180-4's examples.
+	want := Digest{0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24}
+	if got := URL("").Digest(); got != want {
+		t.Errorf("digest is %x, want %x", got, want)
+	}
+}
+
+func TestSubnetOf(t *testing.T) {
+	for in, want := range map[string]string{
+		"192.0.2.77": "192.0.2.0/24", "::ffff:192.0.2.77": "192.0.2.0/24",
+		"2001:db8:1:2::3": "2001:db8:1::/48", "fe80::1%eth0": "fe80::/48",
+	} {
+		if got := SubnetOf(addr(in)); got != prefix(want) {
+			t.Errorf("subnet of %s is %s, want %s", in, got, want)
+		}
+	}
+	if got := SubnetOf(netip.Addr{}); got != (netip.Prefix{}) {
+		t.Errorf("subnet of nothing is %s", got)
+	}
+}
+
+func TestOutcome(t *testing.T) {
+	names := map[string]bool{}
+	for o := range outcomeCount {
+		if o.String() == "" || names[o.String()] {
+			t.Errorf("outcome %d is called %q", o, o)
+		}
+		names[o.String()] = true
+		if o.Answered() && o.Transient() && o != OutcomeThrottled {
+			t.Errorf("%s is answered and transient", o)
+		}
+	}
+	if outcomeCount.String() != "unknown" {
+		t.Errorf("outcome %d is called %q", outcomeCount, outcomeCount)
+	}
+}
+
+func TestTiming(t *testing.T) {
+	got := Timing{DNS: 100 * time.Second, Connect: 1, TLS: 2, FirstByte: 4, Body: 8}.Total()
+	if got != 15 {
+		t.Errorf("total is %d, want 15", got)
+	}
+}
+
+func TestPhase(t *testing.T) {
+	for p, want := range map[Phase]string{
+		PhaseNone: "none", PhaseDeciding: "estimating", PhaseOwned: "owned", PhaseCommitting: "leaving",
+		PhaseStaged: "staged", 99: "none",
+	} {
+		if p.String() != want {
+			t.Errorf("phase %d is %q, want %q", p, p, want)
+		}
+	}
+}
