@@ -25,6 +25,7 @@
 //	dht.go       the DHT and how it is tuned
 //	gossip.go    gossipsub and how it is tuned
 //	join.go      bootstrap and reconnection
+//	mdns.go      finding peers on the local network, if asked to
 //	values.go    Values: put with counted answers, quick get
 //	replicas.go  which peers hold a key, and talking to one of them
 //	local.go     this peer's own copies of records, and their sweeping

@@ -135,6 +135,9 @@ func (n *Net) connect(ctx context.Context, info peer.AddrInfo) error {
 			return fmt.Errorf("overlay: connect: %w", err)
 		}
 	}
+	if spoken, err := n.Host.Peerstore().GetProtocols(info.ID); err != nil || len(spoken) == 0 {
+		return errors.New("overlay: peer has not identified itself in time")
+	}
 	if !n.member(info.ID) {
 		_ = n.Host.Network().ClosePeer(info.ID)
 		return ErrOtherNetwork

@@ -42,27 +42,17 @@ func (c *conn) usable() bool {
 // wire watches a connection from below TLS.
 type wire struct {
 	net.Conn
-	written atomic.Int64
+	written atomic.Int64 // bytes
 	ended   atomic.Bool  // reading met the end, or what counts as such
-	rested  atomic.Int64 // what written was when the connection became idle; -1 = never
+	resting atomic.Bool  // idle since the last write: whatever comes answers nothing
 }
-
-func newWire(c net.Conn) *wire {
-	w := &wire{Conn: c}
-	w.rested.Store(-1)
-	return w
-}
-
-// rest notes that the connection is idle: until more is written, whatever
-// comes is no answer to anything.
-func (w *wire) rest() { w.rested.Store(w.written.Load()) }
 
 // Read reads and notes the end. Bytes that come unasked on an idle connection
 // (a 408, a TLS alert, a trap) are an end, too: net/http might take them for
 // the answer to a request that is just being sent.
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
-	if n > 0 && w.rested.Load() == w.written.Load() {
+	if n > 0 && w.resting.Load() {
 		n, err = 0, io.EOF
 	}
 	if err != nil {
@@ -73,6 +63,7 @@ func (w *wire) Read(p []byte) (int, error) {
 
 // Write writes and counts.
 func (w *wire) Write(p []byte) (int, error) {
+	w.resting.Store(false) // before the server can answer
 	n, err := w.Conn.Write(p)
 	w.written.Add(int64(n))
 	return n, err
@@ -130,7 +121,7 @@ func (f *Fetcher) dialContext(ctx context.Context, network, _ string) (net.Conn,
 	}
 	// net/http's HTTP/2 writes its preface without looking at the context.
 	_ = raw.SetWriteDeadline(time.Now().Add(f.cfg.TLSTimeout))
-	d.wire = newWire(raw)
+	d.wire = &wire{Conn: raw}
 	return d.wire, nil
 }
 

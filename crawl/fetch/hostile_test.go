@@ -13,13 +13,17 @@ import (
 	"peerd/store"
 )
 
-// tight has limits that end a test soon.
-func tight(c *Config) {
-	c.HeadTimeout = time.Second
-	c.TotalTimeout = 2 * time.Second
-	c.DrainTimeout = 100 * time.Millisecond
-	c.MaxHead = 16 << 10
-	c.MaxBody = 64 << 10
+// tight has small limits, and for servers that make us wait short ones.
+func tight(waits bool) func(*Config) {
+	return func(c *Config) {
+		c.MaxHead = 16 << 10
+		c.MaxBody = 64 << 10
+		if waits {
+			c.HeadTimeout = 300 * time.Millisecond
+			c.TotalTimeout = 600 * time.Millisecond
+			c.DrainTimeout = 100 * time.Millisecond
+		}
+	}
 }
 
 // pour writes chunk to c until it fails or the limit is reached, and returns
@@ -133,8 +137,9 @@ func TestHostileServers(t *testing.T) {
 					tt.script(c)
 				}
 			})
-			f := newFetcher(t, tight)
-			within(t, 10*time.Second, func() {
+			waits := tt.want == store.OutcomeTimeout || strings.HasPrefix(tt.name, "dripping")
+			f := newFetcher(t, tight(waits))
+			within(t, 20*time.Second, func() {
 				res := s.get(f)
 				if res.Outcome != tt.want || tt.status != 0 && res.Status != tt.status {
 					t.Errorf("%v %d %v, want %v %d", res.Outcome, res.Status, res.Err, tt.want, tt.status)

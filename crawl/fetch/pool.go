@@ -61,7 +61,7 @@ func (p *pool) put(c *conn) {
 		return
 	}
 	if !c.h2 { // HTTP/2 has frames of its own at any time
-		c.wire.rest()
+		c.wire.resting.Store(true)
 	}
 	if victim := p.add(c); victim != nil {
 		victim.close()

@@ -113,7 +113,8 @@ func NewRegistry(cfg Config) (*Registry, error) {
 // subnet, waits for Config.Settle, and reads back which record won; it also waits
 // for one that somebody else wrote just now. The result may differ from subnet. It
 // fails with ErrHost, ErrSubnet, ErrContested, or what the DHT said. Calls for
-// one host at once agree, but each costs the wait.
+// one host at once agree, but each costs the wait; so does a record of this
+// peer's own that it does not remember.
 func (r *Registry) Settle(ctx context.Context, host string, subnet netip.Prefix) (netip.Prefix, error) {
 	if err := checkHost(host); err != nil {
 		return netip.Prefix{}, err
@@ -122,6 +123,9 @@ func (r *Registry) Settle(ctx context.Context, host string, subnet netip.Prefix)
 		return p, nil
 	}
 	e, ok, err := r.read(ctx, host)
+	if ok && e.record.By == r.cfg.Self { // perhaps from a write that failed half-way
+		return r.write(ctx, e.record)
+	}
 	if ok && r.now().Sub(e.record.Issued) < fresh {
 		if err := register.Pause(ctx, r.cfg.Settle); err != nil {
 			return netip.Prefix{}, fmt.Errorf("home: settle %s: %w", host, err)

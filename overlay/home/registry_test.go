@@ -84,6 +84,34 @@ func TestSettle(t *testing.T) {
 	})
 }
 
+// A write that reached nobody stays in this peer's own copy: it must not count
+// as settled.
+func TestSettleAgainAfterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := registertest.New(Validator{}, 3)
+		values := dht.Peer()
+		r := open(t, alice, values)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := r.Settle(short, host, here); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("no time to settle: %v", err)
+		}
+		if _, ok := r.Cached(host); ok {
+			t.Error("remembered")
+		}
+		dht.Plant(Key(host), nil) // nobody else has it
+		<-time.After(time.Hour)
+		if p, err := r.Settle(t.Context(), host, there); err != nil || p != here {
+			t.Errorf("again: %v, %v", p, err)
+		}
+		for i, held := range dht.Held(Key(host)) {
+			if held == nil {
+				t.Errorf("replica %d has nothing", i)
+			}
+		}
+	})
+}
+
 func TestSettleLiteral(t *testing.T) {
 	r := open(t, alice, registertest.New(Validator{}, 0).Peer())
 	for h, want := range map[string]netip.Prefix{"203.0.113.77": here, "2001:db8:7::1": there} {

@@ -146,6 +146,9 @@ func FuzzOpen(f *testing.F) {
 		if err := b.validate(testDims); err != nil {
 			t.Fatalf("opened, but %v", err)
 		}
+		if claim, err := peek(raw); err != nil || claim.Peer != b.Peer || claim.Seq != b.Seq {
+			t.Fatalf("peek sees %v, %v", claim, err)
+		}
 	})
 }
 

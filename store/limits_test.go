@@ -1,0 +1,100 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// longHost has the greatest length that DNS admits.
+var longHost = strings.Repeat(strings.Repeat("h", 49)+".", 6)[:253]
+
+func longURL(host string, i, length int) URL {
+	u := fmt.Sprintf("http://%s/%d-", host, i)
+	return URL(u + strings.Repeat("p", max(0, length-len(u))))
+}
+
+// A thousand URLs go into one transaction, whatever their length, also with the
+// smallest memtable in use: queued, put aside, and moved from there to a queue.
+func TestThousandURLs(t *testing.T) {
+	for _, length := range []int{100, 380, 400, 700, 1000, 1023, 1030, 2048} {
+		for _, host := range []string{"a.example", longHost} {
+			t.Run(fmt.Sprintf("%d bytes, host of %d", length, len(host)), func(t *testing.T) {
+				d := open(t, t.TempDir(), small)
+				addHost(t, d, host, 0)
+				update(t, d, func(tx *Tx) error {
+					for i := range 1000 {
+						if _, err := tx.Defer(Pending{URL: longURL(host, i, length), Found: when, Hint: addr("2001:db8::1")}); err != nil {
+							return fmt.Errorf("defer %d: %w", i, err)
+						}
+					}
+					return nil
+				})
+				update(t, d, func(tx *Tx) error {
+					for i := range 1000 {
+						if _, err := tx.Push(host, Entry{URL: longURL(host, i, length), Depth: 65535, Tries: 9}, 0); err != nil {
+							return fmt.Errorf("push %d: %w", i, err)
+						}
+						if err := tx.Undefer(longURL(host, i, length)); err != nil {
+							return fmt.Errorf("undefer %d: %w", i, err)
+						}
+					}
+					return tx.PutPage(bigPage(1000))
+				})
+				if n := len(queue(t, d, host)); n != 1000 {
+					t.Errorf("%d entries, want 1000", n)
+				}
+				if err := d.DropHost(host); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// A handover's largest chunks fit too.
+func TestBigImport(t *testing.T) {
+	d := open(t, t.TempDir(), small)
+	entries := make([]Entry, 500)
+	for i := range entries {
+		entries[i] = Entry{URL: longURL(longHost, i, 1000)}
+	}
+	update(t, d, func(tx *Tx) error { return tx.Import(longHost, entries, nil) })
+	seen := make([]Digest, 4000)
+	for i := range seen {
+		seen[i] = page(longHost, i).Digest()
+	}
+	update(t, d, func(tx *Tx) error { return tx.Import(longHost, nil, seen) })
+}
+
+func bigPage(links int) Page {
+	p := Page{URL: "http://a.example/", Links: make([]URL, links)}
+	for i := range p.Links {
+		d := page("x", i).Digest()
+		p.Links[i] = URL(fmt.Sprintf("http://a.example/%x", d))
+	}
+	return p
+}
+
+func TestBigPage(t *testing.T) {
+	for _, links := range []int{50_000, 200_000} {
+		dir := t.TempDir()
+		d, err := Open(dir, small)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := bigPage(links)
+		update(t, d, func(tx *Tx) error { return tx.PutPage(p) })
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		d = open(t, dir, small)
+		view(t, d, func(tx *Tx) error {
+			got, err := tx.Page(p.URL)
+			if err == nil && (len(got.Links) != links || got.Links[links-1] != p.Links[links-1]) {
+				t.Errorf("%d links came back of %d", len(got.Links), links)
+			}
+			return err
+		})
+	}
+}

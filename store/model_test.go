@@ -1,0 +1,332 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// model is what a DB should do, in plain maps.
+type model struct {
+	hosts   map[string]*modelHost
+	waiting map[URL]bool
+	sum     Counters
+	place   int
+}
+
+type modelHost struct {
+	pending, known int64
+	record         bool
+	queue          []modelEntry
+	seen           map[URL]bool
+}
+
+type modelEntry struct {
+	url                 URL
+	depth, tries, place int
+}
+
+func (m *model) host(name string) *modelHost {
+	h := m.hosts[name]
+	if h == nil {
+		h = &modelHost{seen: map[URL]bool{}}
+		m.hosts[name] = h
+	}
+	return h
+}
+
+func (m *model) queue(h *modelHost, u URL, depth, tries int) {
+	m.place++
+	h.queue = append(h.queue, modelEntry{u, depth, tries, m.place})
+	slices.SortFunc(h.queue, func(a, b modelEntry) int {
+		return cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(a.place, b.place))
+	})
+}
+
+func (m *model) remove(h *modelHost, u URL) (e modelEntry, ok bool) {
+	i := slices.IndexFunc(h.queue, func(e modelEntry) bool { return e.url == u })
+	if i < 0 {
+		return e, false
+	}
+	e = h.queue[i]
+	h.queue = slices.Delete(h.queue, i, i+1)
+	return e, true
+}
+
+// machine does the same to a DB and to a model.
+type machine struct {
+	d *DB
+	m *model
+	// gone are entries that were read once; they may be out of the queue.
+	gone []Entry
+}
+
+var modelHosts = []string{"a", "a.b", "aa", "::1"}
+
+func drawHost(t *rapid.T) string { return rapid.SampledFrom(modelHosts).Draw(t, "host") }
+
+func drawURL(t *rapid.T, host string) URL {
+	if host == "::1" {
+		host = "[::1]"
+	}
+	return page(host, rapid.IntRange(0, 12).Draw(t, "url"))
+}
+
+func (x *machine) update(t *rapid.T, fn func(*Tx) error) {
+	if err := x.d.Update(fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (x *machine) PutHost(t *rapid.T) {
+	name := drawHost(t)
+	h := x.m.host(name)
+	h.record, h.pending, h.known = true, int64(len(h.queue)), int64(len(h.seen))
+	x.update(t, func(tx *Tx) error {
+		tx.PutHost(Host{Name: name, Pending: h.pending, Known: h.known})
+		return nil
+	})
+}
+
+// Push pushes a few URLs in one transaction, which may be given up in the end.
+func (x *machine) Push(t *rapid.T) {
+	name := drawHost(t)
+	h := x.m.host(name)
+	limit := rapid.SampledFrom([]int64{0, 0, 3, 8}).Draw(t, "limit")
+	n := rapid.IntRange(1, 4).Draw(t, "pushes")
+	var us []URL
+	var depths []int
+	for range n {
+		us = append(us, drawURL(t, name))
+		depths = append(depths, rapid.IntRange(0, 2).Draw(t, "depth"))
+	}
+	giveUp := errors.New("given up")
+	fail := rapid.IntRange(0, 4).Draw(t, "give up") == 0
+	var got []bool
+	err := x.d.Update(func(tx *Tx) error {
+		for i, u := range us {
+			fresh, err := tx.Push(name, Entry{URL: u, Depth: depths[i]}, limit)
+			if err != nil {
+				return err
+			}
+			got = append(got, fresh)
+		}
+		if fail {
+			return giveUp
+		}
+		return nil
+	})
+	switch {
+	case !h.record:
+		if !errors.Is(err, ErrNotFound) {
+			t.Fatalf("push without a record: %v", err)
+		}
+		return
+	case fail:
+		if !errors.Is(err, giveUp) {
+			t.Fatal(err)
+		}
+		return
+	case err != nil:
+		t.Fatal(err)
+	}
+	for i, u := range us {
+		fresh := false
+		switch {
+		case h.seen[u]:
+		case limit > 0 && h.known >= limit:
+			x.m.sum.Dropped++
+		default:
+			fresh, h.seen[u] = true, true
+			h.known++
+			h.pending++
+			x.m.sum.Seen++
+			x.m.queue(h, u, depths[i], 0)
+		}
+		if got[i] != fresh {
+			t.Fatalf("push of %s: new is %v, want %v", u, got[i], fresh)
+		}
+	}
+}
+
+func (x *machine) Peek(t *rapid.T) {
+	name := drawHost(t)
+	h := x.m.host(name)
+	var e Entry
+	err := x.d.View(func(tx *Tx) (err error) { e, err = tx.Peek(name); return err })
+	if len(h.queue) == 0 {
+		if !errors.Is(err, ErrNotFound) {
+			t.Fatalf("peek at an empty queue: %v", err)
+		}
+		return
+	}
+	first := h.queue[0]
+	if err != nil || e.URL != first.url || e.Depth != first.depth || e.Tries != first.tries {
+		t.Fatalf("peek is %+v, %v, want %+v", e, err, first)
+	}
+	x.gone = append(x.gone, e)
+}
+
+// draw returns an entry that was read at some time.
+func (x *machine) draw(t *rapid.T) (Entry, string, *modelHost, bool) {
+	if len(x.gone) == 0 {
+		t.Skip("nothing read")
+	}
+	e := rapid.SampledFrom(x.gone).Draw(t, "entry")
+	name := e.URL.Host()
+	h := x.m.host(name)
+	there := slices.ContainsFunc(h.queue, func(m modelEntry) bool {
+		// A requeued entry has another key: the old one is gone.
+		return m.url == e.URL && m.tries == e.Tries
+	})
+	return e, name, h, there
+}
+
+func (x *machine) Remove(t *rapid.T) {
+	e, name, h, there := x.draw(t)
+	x.update(t, func(tx *Tx) error { return tx.Remove(name, e) })
+	if there {
+		x.m.remove(h, e.URL)
+		if h.record {
+			h.pending--
+		}
+	}
+}
+
+func (x *machine) Requeue(t *rapid.T) {
+	e, name, h, there := x.draw(t)
+	x.update(t, func(tx *Tx) error { return tx.Requeue(name, e) })
+	if there {
+		old, _ := x.m.remove(h, e.URL)
+		x.m.queue(h, old.url, old.depth, old.tries+1)
+	}
+}
+
+// Import brings URLs that are not queued: a queue holds each once.
+func (x *machine) Import(t *rapid.T) {
+	name := drawHost(t)
+	h := x.m.host(name)
+	u, also := drawURL(t, name), drawURL(t, name)
+	if slices.ContainsFunc(h.queue, func(m modelEntry) bool { return m.url == u }) {
+		t.Skip("queued")
+	}
+	// Tries of its own, so that an entry read before is not taken for it.
+	x.m.place++
+	e := Entry{URL: u, Depth: rapid.IntRange(0, 2).Draw(t, "depth"), Tries: 1000 * x.m.place}
+	x.update(t, func(tx *Tx) error { return tx.Import(name, []Entry{e}, []Digest{also.Digest()}) })
+	h.seen[u], h.seen[also] = true, true
+	x.m.queue(h, u, e.Depth, e.Tries)
+}
+
+func (x *machine) Defer(t *rapid.T) {
+	u := drawURL(t, drawHost(t))
+	x.update(t, func(tx *Tx) error {
+		fresh, err := tx.Defer(Pending{URL: u})
+		if fresh == x.m.waiting[u] {
+			t.Fatalf("defer of %s: new is %v", u, fresh)
+		}
+		return err
+	})
+	x.m.waiting[u] = true
+}
+
+func (x *machine) Undefer(t *rapid.T) {
+	u := drawURL(t, drawHost(t))
+	x.update(t, func(tx *Tx) error { return tx.Undefer(u) })
+	delete(x.m.waiting, u)
+}
+
+func (x *machine) DropHost(t *rapid.T) {
+	name := drawHost(t)
+	if err := x.d.DropHost(name); err != nil {
+		t.Fatal(err)
+	}
+	delete(x.m.hosts, name)
+	x.gone = slices.DeleteFunc(x.gone, func(e Entry) bool { return e.URL.Host() == name })
+}
+
+// Check compares everything that can be read.
+func (x *machine) Check(t *rapid.T) {
+	if got := x.d.Counters(); got != x.m.sum {
+		t.Fatalf("counters are %+v, want %+v", got, x.m.sum)
+	}
+	err := x.d.View(func(tx *Tx) error {
+		for _, name := range modelHosts {
+			if err := x.checkHost(t, tx, name, x.m.host(name)); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		sum := 0
+		hs, err := tx.DeferredHosts()
+		for _, h := range hs {
+			sum += h.Count
+		}
+		if sum != len(x.m.waiting) {
+			t.Fatalf("%d wait, want %d", sum, len(x.m.waiting))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (x *machine) checkHost(t *rapid.T, tx *Tx, name string, m *modelHost) error {
+	h, err := tx.Host(name)
+	switch {
+	case !m.record:
+		if !errors.Is(err, ErrNotFound) {
+			t.Fatalf("%s has a record: %+v, %v", name, h, err)
+		}
+	case err != nil:
+		return err
+	case h.Pending != m.pending || h.Known != m.known:
+		t.Fatalf("%s is %+v, want %d, %d", name, h, m.pending, m.known)
+	}
+	var got []modelEntry
+	err = tx.Queue(name, nil, func(e Entry) (bool, error) {
+		got = append(got, modelEntry{url: e.URL, depth: e.Depth, tries: e.Tries})
+		return true, nil
+	})
+	same := slices.EqualFunc(got, m.queue, func(a, b modelEntry) bool { b.place = 0; return a == b })
+	if !same {
+		t.Fatalf("%s queues %v, want %v", name, got, m.queue)
+	}
+	seen := 0
+	err = errors.Join(err, tx.SeenDigests(name, nil, func(Digest) (bool, error) { seen++; return true, nil }))
+	for u := range m.seen {
+		if ok, e := tx.Seen(u); !ok || e != nil {
+			t.Fatalf("%s seen: %v, %v", u, ok, e)
+		}
+	}
+	if seen != len(m.seen) {
+		t.Fatalf("%s has seen %d, want %d", name, seen, len(m.seen))
+	}
+	for i := range 13 {
+		u := page(name, i)
+		if name == "::1" {
+			u = page("[::1]", i)
+		}
+		if ok, e := tx.Waiting(u); ok != x.m.waiting[u] || e != nil {
+			t.Fatalf("%s waits: %v, %v", u, ok, e)
+		}
+	}
+	return err
+}
+
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, err := Open("", Options{InMemory: true, MemTable: 1 << 20, BlockCache: 1 << 20, IndexCache: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		x := &machine{d: d, m: &model{hosts: map[string]*modelHost{}, waiting: map[URL]bool{}}}
+		actions := rapid.StateMachineActions(x)
+		t.Repeat(actions)
+	})
+}
