@@ -23,6 +23,7 @@ type CrawlOptions struct {
 	Scope     string // host, domain or any
 	AllowNet  []netip.Prefix
 	MinDelay  time.Duration
+	Workers   int // fetches under way at once; 0 is the default
 	Resolve   map[string][]netip.Addr
 	UserAgent string
 	Progress  io.Writer // a line every few seconds; nil: none
@@ -61,6 +62,9 @@ func Crawl(ctx context.Context, o CrawlOptions) (Summary, error) {
 	cfg := config.Default()
 	cfg.Crawl.AllowNet, cfg.Crawl.Resolve = o.AllowNet, o.Resolve
 	cfg.Crawl.MinDelay = config.Duration{Duration: o.MinDelay}
+	if o.Workers > 0 {
+		cfg.Crawl.FetchWorkers = o.Workers
+	}
 	cfg.Overlay.NurseryURLs, cfg.Overlay.NurseryAge = 1, config.Duration{}
 	n, err := New(Options{
 		Home: home, Config: cfg, Profile: oneShotProfile(o), UserAgent: o.UserAgent, Logger: o.Logger,

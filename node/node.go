@@ -297,6 +297,9 @@ func (n *Node) Run(ctx context.Context) error {
 			}
 		})
 	}
+	if n.opts.Config.Contact == "" && n.opts.Emulation == nil && !n.opts.Alone {
+		n.log.Warn("no contact URL is set: owners of web sites cannot tell who crawls them; set contact in config.toml")
+	}
 	n.log.Info("peer started", "peer", n.net.Self(), "network", n.opts.Profile.NetworkID(), "addrs", n.net.Host.Addrs())
 	err := g.Wait()
 	for _, s := range servers {

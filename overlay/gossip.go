@@ -36,7 +36,7 @@ func newGossip(ctx context.Context, h host.Host, n Names, log *slog.Logger) (*pu
 		pubsub.WithMaxMessageSize(maxGossip),
 		pubsub.WithValidateQueueSize(gossipQueue),
 		pubsub.WithPeerOutboundQueueSize(gossipQueue),
-		pubsub.WithLogger(log),
+		pubsub.WithLogger(slog.New(quiet{log.Handler()})),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("overlay: start gossip: %w", err)
@@ -56,4 +56,11 @@ func gossipFeatures(f pubsub.GossipSubFeature, _ protocol.ID) bool {
 func messageID(m *pb.Message) string {
 	sum := sha256.Sum256(append([]byte(m.GetTopic()+"\x00"), m.GetData()...))
 	return string(sum[:])
+}
+
+// quiet passes on what a library warns of and drops its chatter.
+type quiet struct{ slog.Handler }
+
+func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn && q.Handler.Enabled(ctx, l)
 }

@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"time"
 
@@ -10,12 +11,16 @@ import (
 )
 
 // runMDNS announces this peer on the local network and connects to whoever of
-// the same network it hears there (RFC 6762), until ctx ends.
+// the same network it hears there (RFC 6762), until ctx ends. The service is
+// named by a digest of the network, because a DNS label has 63 bytes.
 func (n *Net) runMDNS(ctx context.Context) error {
 	found := make(chan peer.AddrInfo, 16)
-	s := mdns.NewMdnsService(n.Host, "_peerd-"+n.Names.Network()+"._udp", notifee(found))
-	if err := s.Start(); err != nil {
-		return fmt.Errorf("overlay: mDNS: %w", err)
+	sum := sha256.Sum256([]byte(n.Names.Network()))
+	s := mdns.NewMdnsService(n.Host, fmt.Sprintf("_peerd-%x._udp", sum[:8]), notifee(found))
+	if err := s.Start(); err != nil { // no multicast here: the other ways in remain
+		n.log.Warn("peers on the local network cannot be found", "err", err)
+		<-ctx.Done()
+		return nil
 	}
 	defer s.Close()
 	for {

@@ -64,6 +64,7 @@ func runCrawl(cmd *cobra.Command, o *crawlOptions, urls []string) error {
 		AllowNet:  cfg.Crawl.AllowNet,
 		MinDelay:  cfg.Crawl.MinDelay.Duration,
 		Resolve:   cfg.Crawl.Resolve,
+		Workers:   cfg.Crawl.FetchWorkers,
 		UserAgent: config.UserAgent(cfg.Contact),
 		Progress:  cmd.ErrOrStderr(),
 		Logger:    log,

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 
+	golog "github.com/ipfs/go-log/v2"
+	"github.com/libp2p/go-libp2p/gologshim"
 	"github.com/spf13/cobra"
 
 	"peerd/node/admin"
@@ -64,7 +67,22 @@ func newLogger(cmd *cobra.Command, level slog.Level) (*slog.Logger, error) {
 			return nil, usagef(cmd, "--log-level %q: want debug, info, warn or error", text)
 		}
 	}
-	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})), nil
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+	slog.SetDefault(log) // what the standard library logs by itself goes there too
+	hushLibraries(log)
+	return log, nil
+}
+
+// hushLibraries sends what the libp2p libraries log of their own to log, at
+// debug level only: their warnings are about other peers' doings and read as
+// ours.
+func hushLibraries(log *slog.Logger) {
+	h := slog.Handler(slog.DiscardHandler)
+	if log.Enabled(context.Background(), slog.LevelDebug) {
+		h = log.Handler()
+	}
+	gologshim.SetDefaultHandler(h)
+	golog.SetupLogging(golog.Config{Level: golog.LevelFatal})
 }
 
 // homeFlag adds --home.

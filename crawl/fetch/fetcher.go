@@ -27,9 +27,9 @@ type Request struct {
 
 // Result says what came of a Request.
 type Result struct {
-	// Outcome is OutcomeNone if and only if the caller's context ended first;
-	// then nothing is known about the URL, though the server may have seen a
-	// request.
+	// Outcome is OutcomeNone if and only if the caller cancelled its context
+	// first; then nothing is known about the URL, though the server may have
+	// seen a request. A context's deadline that passes is OutcomeTimeout.
 	Outcome     store.Outcome
 	Status      int           // of the answer; 0 if there was none
 	ContentType string        // as sent, at most 256 bytes
@@ -104,7 +104,8 @@ func (f *Fetcher) Close() { f.pool.close() }
 
 // Do gets req.URL from req.Addr with one GET request, which goes out at most
 // once (see the package comment). It follows no redirect. It takes at most
-// Config.TotalTimeout, and ends early with ctx.
+// Config.TotalTimeout, and ends early with ctx: OutcomeNone if ctx was
+// cancelled, OutcomeTimeout if its deadline passed.
 func (f *Fetcher) Do(ctx context.Context, req Request) Result {
 	res := Result{Started: time.Now()}
 	total, cancel := context.WithTimeout(ctx, f.cfg.TotalTimeout)
@@ -125,8 +126,8 @@ func (f *Fetcher) Do(ctx context.Context, req Request) Result {
 		return res
 	}
 	res.Err = err
-	if caller := ctx.Err(); caller != nil {
-		res.Outcome, res.Err = store.OutcomeNone, errors.Join(caller, err)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		res.Outcome, res.Err = store.OutcomeNone, fmt.Errorf("%w: %w", context.Canceled, err)
 		return res
 	}
 	st, h2, _ := watch.reached()

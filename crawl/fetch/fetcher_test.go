@@ -247,6 +247,16 @@ func TestCallerGivesUp(t *testing.T) {
 	}
 }
 
+func TestCallersDeadline(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	s := newSite(t, "127.7.1.12", "http", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	res := newFetcher(t, nil).Do(ctx, Request{URL: s.url("http", "site.example", "/"), Addr: s.addr})
+	if res.Outcome != store.OutcomeTimeout || !errors.Is(res.Err, context.DeadlineExceeded) {
+		t.Errorf("%v %v", res.Outcome, res.Err)
+	}
+}
+
 func TestCloseKeepsNothing(t *testing.T) {
 	s := newSite(t, "127.7.1.9", "http", func(http.ResponseWriter, *http.Request) {})
 	f := newFetcher(t, nil)

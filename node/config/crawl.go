@@ -65,6 +65,6 @@ func (o Overlay) check(f *faults) {
 	f.lasting("overlay.batch_max_age", o.BatchMaxAge, time.Millisecond, 10*time.Minute)
 	between(f, "overlay.nursery_urls", o.NurseryURLs, 1, 10_000)
 	f.lasting("overlay.nursery_age", o.NurseryAge, 0, time.Hour)
-	f.lasting("overlay.lease_ttl", o.LeaseTTL, 10*time.Second, 24*time.Hour)
+	f.lasting("overlay.lease_ttl", o.LeaseTTL, 10*time.Second, time.Hour)
 	f.lasting("overlay.settle", o.Settle, 0, time.Minute)
 }

@@ -81,6 +81,9 @@ type Report struct {
 	PolitenessViolations int     `json:"politeness_violations"`
 	RobotsViolations     int     `json:"robots_violations"`
 	WallSeconds          float64 `json:"wall_s"`
+
+	// Subnets tells of each subnet where it ended.
+	Subnets []Outcome `json:"subnets"`
 }
 
 // Evaluate computes the report of a crawl. It is pure.
@@ -105,7 +108,8 @@ func Evaluate(in Input) Report {
 	r.EstimationsPerSubnet = ratio(estimations, len(in.Subnets))
 	r.Download, r.Assigned = measured(in.Downloads)
 	r.Oracle, r.Random = ideal(in)
-	r.OptimalShare, r.NearOptimalShare = ownership(in)
+	r.Subnets = assigned(in)
+	r.OptimalShare, r.NearOptimalShare = ownership(r.Subnets, len(in.Subnets))
 	return r
 }
 

@@ -3,6 +3,8 @@ package emulate
 import (
 	"encoding/json"
 	"math"
+	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +27,10 @@ func input() Input {
 			{Peer: 0, URL: "http://b.test/1", Took: 105 * ms, Reused: true},
 			{Peer: 0, URL: "http://b.test/2", Took: 105 * ms, Reused: true},
 		},
-		Subnets:   []Subnet{{Hosts: []string{"a.test"}, Owner: 0, Estimations: 1}, {Hosts: []string{"b.test"}, Owner: 0}},
+		Subnets: []Subnet{
+			{Prefix: netip.MustParsePrefix("10.0.1.0/24"), Hosts: []string{"a.test"}, Owner: 0, Estimations: 1},
+			{Prefix: netip.MustParsePrefix("10.0.2.0/24"), Hosts: []string{"b.test"}, Owner: 0},
+		},
 		Exchanged: 10, ControlBytes: 4000, Wall: 1500 * ms,
 		PageTime: func(peer int, url string, reused bool) time.Duration {
 			d := []time.Duration{20 * ms, 200 * ms}[peer]
@@ -52,8 +57,12 @@ func TestEvaluate(t *testing.T) {
 		OptimalShare: 0.5, NearOptimalShare: 1,
 		EstimationsPerSubnet: 0.5, URLsExchangedPerPage: 2.5, ControlBytesPerPage: 1000,
 		PolitenessViolations: 1, RobotsViolations: 2, WallSeconds: 1.5,
+		Subnets: []Outcome{
+			{Subnet: "10.0.1.0/24", Pages: 2, Estimations: 1, Owner: 0, OwnerMS: 20, Best: 0, BestMS: 20},
+			{Subnet: "10.0.2.0/24", Pages: 2, Owner: 0, OwnerMS: 105, Best: 1, BestMS: 100},
+		},
 	}
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }

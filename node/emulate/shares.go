@@ -2,6 +2,8 @@ package emulate
 
 import (
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -9,35 +11,71 @@ import (
 // nearly optimal.
 const near = 1.10
 
-// ownership returns the share of subnets that ended at the peer that is truly
-// the fastest for their pages, and nearly so. The truth is the sum of PageTime,
-// on open connections, over the pages fetched from the subnet's hosts. Subnets
-// without pages or without an owner count in neither share but in the whole.
-func ownership(in Input) (optimal, nearly float64) {
+// Outcome is how well a subnet was assigned: the mean time of its pages, on
+// open connections, at its owner and at the truly fastest peer. Peers are
+// numbers.
+type Outcome struct {
+	Subnet      string  `json:"subnet"`
+	Pages       int     `json:"pages"`
+	Estimations int     `json:"estimations"`
+	Owner       int     `json:"owner"`
+	OwnerMS     float64 `json:"owner_ms"`
+	Best        int     `json:"best"`
+	BestMS      float64 `json:"best_ms"`
+}
+
+// assigned returns the outcome of every subnet that has an owner and pages. The
+// truth is the sum of PageTime over the pages fetched from the subnet's hosts.
+func assigned(in Input) []Outcome {
 	pages := make(map[string][]string) // by host
 	for _, d := range in.Downloads {
 		if u, err := url.Parse(d.URL); err == nil {
 			pages[u.Hostname()] = append(pages[u.Hostname()], d.URL)
 		}
 	}
-	best, fair := 0, 0
+	all := []Outcome{}
 	for _, s := range in.Subnets {
-		times := subnetTimes(in, s, pages)
-		if s.Owner < 0 || s.Owner >= len(times) || times[s.Owner] == 0 {
+		n := 0
+		for _, h := range s.Hosts {
+			n += len(pages[h])
+		}
+		if n == 0 || s.Owner < 0 || s.Owner >= in.Peers {
 			continue
 		}
-		least := times[0]
-		for _, t := range times {
-			least = min(least, t)
+		times := subnetTimes(in, s, pages)
+		best := 0
+		for p, t := range times {
+			if t < times[best] {
+				best = p
+			}
 		}
-		if times[s.Owner] == least {
+		if times[s.Owner] == times[best] {
+			best = s.Owner // as good as any
+		}
+		mean := func(t time.Duration) float64 { return round(millis(t)/float64(n), 1e3) }
+		all = append(all, Outcome{
+			Subnet: s.Prefix.String(), Pages: n, Estimations: s.Estimations,
+			Owner: s.Owner, OwnerMS: mean(times[s.Owner]), Best: best, BestMS: mean(times[best]),
+		})
+	}
+	slices.SortFunc(all, func(a, b Outcome) int { return strings.Compare(a.Subnet, b.Subnet) })
+	return all
+}
+
+// ownership returns the share of subnets that ended at the peer that is truly
+// the fastest for their pages, and nearly so. Subnets without pages or without
+// an owner count in neither share but in the whole.
+func ownership(outcomes []Outcome, subnets int) (optimal, nearly float64) {
+	best, fair := 0, 0
+	for _, o := range outcomes {
+		if o.Owner == o.Best {
 			best++
 		}
-		if float64(times[s.Owner]) <= near*float64(least) {
+		if o.OwnerMS <= near*o.BestMS {
 			fair++
 		}
 	}
-	return ratio(best, len(in.Subnets)), ratio(fair, len(in.Subnets))
+	return ratio(best, subnets), ratio(fair, subnets)
 }
 
 // subnetTimes is what each peer would take for all pages of a subnet.
