@@ -77,48 +77,37 @@ func (c *Crawler) inScope(links []extract.Link, depth int) []store.Entry {
 	return out
 }
 
-// commit writes a fetched page: its record, its links to where they belong,
-// and job's entry out of the queue, all in one transaction (more links than
-// one can hold go before, the page last: until then it counts as not fetched).
-// Links to the host `kept` are not routed: the caller hands them on.
-func (c *Crawler) commit(got fetched, job *frontier.Job, kept string) error {
-	links := got.links
-	if kept != "" {
-		links = nil
-		for _, l := range got.links {
-			if l.URL.Host() != kept {
-				links = append(links, l)
-			}
-		}
-	}
-	for len(links) > maxPushes {
-		if err := c.route(links[:maxPushes], nil); err != nil {
+// commit writes a fetched page of ours: its record, its links to where they
+// belong, and job's entry out of the queue, all in one transaction (more links
+// than one can hold go before, the page last: until then it counts as not
+// fetched).
+func (c *Crawler) commit(got fetched, job frontier.Job) error {
+	return c.routeLinks(got.links, func(tx *store.Tx) error {
+		if err := keep(tx, got); err != nil {
 			return err
-		}
-		links = links[maxPushes:]
-	}
-	return c.route(links, func(tx *store.Tx) error {
-		n := store.Counters{Fetches: 1, Bytes: got.report.Bytes}
-		if got.report.Outcome == store.OutcomeOK || got.report.Outcome == store.OutcomeTooLarge {
-			n.Pages = 1
 		}
 		if !got.report.Outcome.Answered() {
-			n = store.Counters{Failed: 1}
-		} else if err := tx.PutPage(got.page); err != nil {
-			return err
-		}
-		if got.page.Estimation {
-			n.EstimationsServed = 1
-		}
-		tx.Count(n)
-		if job == nil {
-			return nil
+			tx.Count(store.Counters{Failed: 1})
 		}
 		return tx.Remove(job.Host, job.Entry)
 	})
 }
 
-// commitRemote is commit for a page that an estimator fetched and keeps.
+// keep writes an answer down and counts it; without an answer it does nothing.
+func keep(tx *store.Tx, got fetched) error {
+	if !got.report.Outcome.Answered() {
+		return nil
+	}
+	n := store.Counters{Fetches: 1, Bytes: got.report.Bytes}
+	if isPage(got.report.Outcome) {
+		n.Pages = 1
+	}
+	tx.Count(n)
+	return tx.PutPage(got.page)
+}
+
+// commitRemote is commit for a page that an estimator fetched and keeps: what
+// is left are the links to its own host.
 func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) error {
 	links := make([]store.Entry, 0, len(rep.Links))
 	depth := job.Entry.Depth
@@ -130,13 +119,7 @@ func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) error {
 			links = append(links, store.Entry{URL: u, Depth: depth})
 		}
 	}
-	for len(links) > maxPushes {
-		if err := c.route(links[:maxPushes], nil); err != nil {
-			return err
-		}
-		links = links[maxPushes:]
-	}
-	return c.route(links, func(tx *store.Tx) error {
+	return c.routeLinks(links, func(tx *store.Tx) error {
 		n := store.Counters{EstimationsRequested: 1}
 		if !rep.Outcome.Answered() {
 			n.Failed = 1
@@ -159,8 +142,20 @@ func (c *Crawler) Route(found []store.Pending) error {
 	return c.routeAll(found, nil)
 }
 
-// route is for links that this peer found: what was sent to its owner lately
-// is not put aside again.
+// routeLinks routes what this peer found itself, in as many transactions as it
+// takes; also belongs to the last one.
+func (c *Crawler) routeLinks(links []store.Entry, also func(*store.Tx) error) error {
+	for len(links) > maxPushes {
+		if err := c.route(links[:maxPushes], nil); err != nil {
+			return err
+		}
+		links = links[maxPushes:]
+	}
+	return c.route(links, also)
+}
+
+// route is routeLinks in one transaction. What was sent to its owner lately is
+// not put aside again.
 func (c *Crawler) route(links []store.Entry, also func(*store.Tx) error) error {
 	now := time.Now()
 	found := make([]store.Pending, 0, len(links))
@@ -172,6 +167,7 @@ func (c *Crawler) route(links []store.Entry, also func(*store.Tx) error) error {
 	return c.routeAll(found, also)
 }
 
+// routeAll stores URLs, and says how many of them were put aside.
 func (c *Crawler) routeAll(found []store.Pending, also func(*store.Tx) error) error {
 	byHost := map[string][]store.Pending{}
 	for _, p := range found {
@@ -190,7 +186,8 @@ func (c *Crawler) routeAll(found []store.Pending, also func(*store.Tx) error) er
 	}
 }
 
-// tryRoute returns how many URLs it has newly put aside, by host.
+// tryRoute writes URLs to where they belong now, and returns how many it has
+// newly put aside, by host. It fails with what Frontier.Update fails with.
 func (c *Crawler) tryRoute(byHost map[string][]store.Pending, also func(*store.Tx) error) (deferred map[string]int, err error) {
 	var own []string
 	for h := range byHost {

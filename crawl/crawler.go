@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"peerd/crawl/fetch"
@@ -20,6 +18,9 @@ import (
 // ErrNotSent wraps an error of Delegate.Remote when it is certain that the
 // other peer has not begun the fetch.
 var ErrNotSent = errors.New("crawl: the request did not reach the estimator")
+
+// errReport is the reason for which a foreign report is taken for none.
+var errReport = errors.New("crawl: the estimator's report says nothing")
 
 // A Place says who fetches next in a subnet.
 type Place struct {
@@ -33,9 +34,11 @@ type Delegate interface {
 	// Where says who fetches the next URL of a subnet.
 	Where(subnet netip.Prefix) Place
 	// Remote lets another peer fetch; it returns when the fetch is over or
-	// cannot be running any more.
+	// cannot be running any more. After an error that wraps ErrNotSent, Where
+	// must not name the same peer again at once.
 	Remote(ctx context.Context, subnet netip.Prefix, peer string, r store.FetchRequest) (store.FetchReport, error)
-	// Observe is told how a fetch in a subnet went; peer is "" for this one.
+	// Observe is told how a request to a subnet went, robots.txt included;
+	// peer is "" for this one.
 	Observe(subnet netip.Prefix, peer string, r store.FetchReport, err error)
 }
 
@@ -56,179 +59,221 @@ type Config struct {
 	// Workers is the number of fetches that may be under way at once.
 	Workers int
 	// MaxTries is the number of fetches after which a URL that failed each
-	// time is given up.
+	// time is given up, or all URLs of an origin whose robots.txt did. Ten
+	// answers of 429 or 503 count as much.
 	MaxTries int
 	// BackOff is the wait after a first failure of a host; it doubles with
 	// each further one.
 	BackOff time.Duration
-	// FetchTimeout bounds one fetch from the first packet to the last; as long
-	// a lost estimator's fetch is taken to be running.
+	// Gap is that of the Frontier: the wait between the requests of a
+	// robots.txt that is redirected.
+	Gap time.Duration
+	// FetchTimeout bounds one request from the first packet to the last; as
+	// long a lost estimator's fetch is taken to be running.
 	FetchTimeout time.Duration
-	// MaxPages ends the crawl after so many pages; 0 means never.
+	// MaxPages ends the crawl after so many pages of one Run; 0 means never.
 	MaxPages int64
-	Logger   *slog.Logger
+	// Logger is nil to discard.
+	Logger *slog.Logger
 }
 
-// Crawler fetches what its frontier holds. Run it once.
+// Validate names every fault of c.
+func (c Config) Validate() error {
+	var errs []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("crawl: "+format, args...))
+		}
+	}
+	fault(c.DB == nil, "DB is missing")
+	fault(c.Frontier == nil, "Frontier is missing")
+	fault(c.Fetcher == nil, "Fetcher is missing")
+	fault(c.Scope == nil, "Scope is missing")
+	fault(c.Delegate == nil, "Delegate is missing")
+	fault(c.Deferred == nil, "Deferred is missing")
+	fault(c.Sent == nil, "Sent is missing")
+	fault(c.Agent == "", "Agent is empty")
+	fault(c.Workers < 1, "Workers is %d, want at least 1", c.Workers)
+	fault(c.MaxTries < 1, "MaxTries is %d, want at least 1", c.MaxTries)
+	fault(c.BackOff < 0 || c.BackOff > time.Hour, "BackOff is %v, want 0 to 1h", c.BackOff)
+	fault(c.Gap < 0, "Gap is %v, want 0 or more", c.Gap)
+	fault(c.FetchTimeout <= 0, "FetchTimeout is %v, want more than 0", c.FetchTimeout)
+	fault(c.MaxPages < 0, "MaxPages is %d, want 0 or more", c.MaxPages)
+	return errors.Join(errs...)
+}
+
+// Crawler fetches what its frontier holds. Run it once; its other methods may
+// be called at once, and before and during Run.
 type Crawler struct {
 	cfg     Config
 	log     *slog.Logger
 	robots  robotsCache
-	pages   atomic.Int64 // taken or being taken, against MaxPages
-	full    chan struct{}
-	once    sync.Once
-	errands chan struct{} // places for fetches at other peers' request
-	running sync.Map      // URLs of errands under way
+	budget  *budget
+	errands errands
 }
 
-// New makes a Crawler. It starts nothing.
-func New(cfg Config) *Crawler {
+// New makes a Crawler, or returns all that is wrong with cfg. It starts
+// nothing.
+func New(cfg Config) (*Crawler, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	log := cfg.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Crawler{
 		cfg: cfg, log: log, robots: newRobotsCache(4096),
-		full: make(chan struct{}), errands: make(chan struct{}, max(cfg.Workers, 1)),
-	}
+		budget: newBudget(cfg.MaxPages), errands: newErrands(cfg.Workers),
+	}, nil
 }
 
-// Full is closed when MaxPages pages have been taken.
-func (c *Crawler) Full() <-chan struct{} { return c.full }
+// Full is closed when MaxPages pages have been fetched and stored. Nothing is
+// fetched after that; whoever set the limit ends the Run.
+func (c *Crawler) Full() <-chan struct{} { return c.budget.full }
 
 // Run fetches until ctx ends. Fetches under way are then cut off; their URLs
 // stay queued. An error is one of the store, and final.
 func (c *Crawler) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var wg sync.WaitGroup
-	for range max(c.cfg.Workers, 1) {
+	var once sync.Once
+	var failure error
+	for range c.cfg.Workers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if err := c.step(ctx); err != nil && ctx.Err() == nil {
-					cancel(fmt.Errorf("crawl: %w", err))
+				err := c.step(ctx)
+				if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+					continue
 				}
+				once.Do(func() { failure = fmt.Errorf("crawl: %w", err) })
+				cancel()
 			}
 		})
 	}
 	wg.Wait()
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	return failure
 }
 
-// step takes one job to its end. Its error is one of the store.
+// holdWait is how long a host rests whose subnet nobody may fetch from now.
+// Its owner shuts the subnet anyway; this only keeps a slip from spinning.
+const holdWait = 100 * time.Millisecond
+
+// step takes one job to its end. Its error is one of the store, or ctx's end.
 func (c *Crawler) step(ctx context.Context) error {
 	job, err := c.cfg.Frontier.Next(ctx)
 	if err != nil {
 		return err
 	}
-	rules, did, err := c.rules(ctx, job)
-	if err != nil {
-		c.cfg.Frontier.Return(job, false)
-		return err
-	}
-	gap := rules.delay
-	switch {
-	case ctx.Err() != nil:
-		c.cfg.Frontier.Release(job, false, gap, 0)
-		return nil
-	case rules.failures >= robotsTries:
-		err := c.giveUp(job, store.OutcomeRobotsUnreachable)
-		if did {
-			c.cfg.Frontier.Release(job, err == nil, gap, 0)
-		} else {
-			c.cfg.Frontier.Return(job, err == nil)
-		}
-		return err
-	case rules.failures > 0:
-		c.cfg.Frontier.Release(job, false, gap, c.backOff(rules.failures-1, false))
-		return nil
-	case did: // robots.txt was a request like any other: the gap comes first
-		c.cfg.Frontier.Release(job, false, gap, 0)
-		return nil
-	case !rules.allowed(c.cfg.Agent, job.Entry.URL):
-		err := c.giveUp(job, store.OutcomeRobotsDenied)
-		c.cfg.Frontier.Return(job, err == nil)
+	gap, ok, err := c.admit(ctx, job)
+	if !ok {
 		return err
 	}
 	place := c.cfg.Delegate.Where(job.Subnet)
-	if place.Hold || !c.reserve() {
+	if place.Hold {
+		c.cfg.Frontier.Release(job, false, gap, holdWait)
+		return nil
+	}
+	freed, ok := c.budget.take()
+	if !ok {
 		c.cfg.Frontier.Return(job, false)
-		if !place.Hold {
-			<-ctx.Done() // the page budget is spent: whoever set it ends the run
+		select {
+		case <-ctx.Done():
+		case <-freed:
 		}
 		return nil
 	}
 	req := store.FetchRequest{URL: job.Entry.URL, Addr: job.Addr, Depth: job.Entry.Depth}
-	if place.Peer != "" {
-		return c.remote(ctx, job, place.Peer, req, gap)
+	var page bool
+	if place.Peer == "" {
+		page, err = c.local(ctx, job, req, gap)
+	} else {
+		page, err = c.remote(ctx, job, place.Peer, req, gap)
 	}
-	got := c.fetch(ctx, req)
-	if ctx.Err() != nil {
-		c.unreserve()
-		c.cfg.Frontier.Release(job, false, gap, 0)
-		return nil
-	}
-	if got.report.Outcome != store.OutcomeOK && got.report.Outcome != store.OutcomeTooLarge {
-		c.unreserve()
-	}
-	c.cfg.Delegate.Observe(job.Subnet, "", got.report, nil)
-	if got.report.Outcome.Transient() {
-		return c.failed(job, got.report, gap)
-	}
-	err = c.commit(got, &job, "")
-	c.cfg.Frontier.Release(job, err == nil, gap, 0)
+	c.budget.settle(page)
 	return err
+}
+
+// local fetches the job's URL from here. It says whether a page came of it.
+func (c *Crawler) local(ctx context.Context, job frontier.Job, req store.FetchRequest, gap time.Duration) (page bool, err error) {
+	got := c.fetch(ctx, req)
+	rep := got.report
+	if ctx.Err() != nil && !rep.Outcome.Answered() { // cut off: it says nothing about the URL
+		c.cfg.Frontier.Release(job, false, gap, 0)
+		return false, nil
+	}
+	c.cfg.Delegate.Observe(job.Subnet, "", rep, nil)
+	if rep.Outcome.Transient() {
+		return false, c.failed(job, rep, gap)
+	}
+	err = c.commit(got, job)
+	c.cfg.Frontier.Release(job, err == nil, gap, 0)
+	return err == nil && isPage(rep.Outcome), err
 }
 
 // remote lets an estimator do the job.
-func (c *Crawler) remote(ctx context.Context, job frontier.Job, peer string, req store.FetchRequest, gap time.Duration) error {
+func (c *Crawler) remote(ctx context.Context, job frontier.Job, peer string, req store.FetchRequest, gap time.Duration) (page bool, err error) {
 	rep, err := c.cfg.Delegate.Remote(ctx, job.Subnet, peer, req)
-	c.cfg.Delegate.Observe(job.Subnet, peer, rep, err)
-	if err != nil || (rep.Outcome != store.OutcomeOK && rep.Outcome != store.OutcomeTooLarge) {
-		c.unreserve()
+	if err == nil {
+		rep, err = plausible(rep)
 	}
+	if err != nil && ctx.Err() != nil { // it was us who broke off
+		c.cfg.Frontier.Release(job, false, gap, 0)
+		return false, nil
+	}
+	c.cfg.Delegate.Observe(job.Subnet, peer, rep, err)
 	switch {
 	case errors.Is(err, ErrNotSent):
 		c.cfg.Frontier.Return(job, false)
-		return nil
+		return false, nil
 	case err != nil: // the estimator may be fetching still: wait it out
 		c.log.Info("an estimator was lost", "peer", peer, "url", job.Entry.URL, "err", err)
 		c.cfg.Frontier.Release(job, false, max(gap, c.cfg.FetchTimeout), 0)
-		return nil
+		return false, nil
 	case rep.Outcome.Transient():
-		return c.failed(job, rep, gap)
+		return false, c.failed(job, rep, gap)
 	}
 	err = c.commitRemote(job, rep)
 	c.cfg.Frontier.Release(job, err == nil, gap, 0)
-	return err
+	return err == nil && isPage(rep.Outcome), err
 }
+
+// maxRetryAfter bounds the wait that an estimator says the server asked for;
+// our own fetches are bounded alike.
+const maxRetryAfter = 24 * time.Hour
+
+// plausible checks what another peer reports: an outcome that is none must not
+// cost the URL, nor an endless wait its host.
+func plausible(rep store.FetchReport) (store.FetchReport, error) {
+	if rep.Outcome == store.OutcomeNone || rep.Outcome.String() == "unknown" {
+		return store.FetchReport{}, fmt.Errorf("%w: outcome %d", errReport, rep.Outcome)
+	}
+	rep.RetryAfter = min(max(rep.RetryAfter, 0), maxRetryAfter)
+	return rep, nil
+}
+
+// isPage says whether an outcome counts as a page.
+func isPage(o store.Outcome) bool { return o == store.OutcomeOK || o == store.OutcomeTooLarge }
 
 // failed puts a job back to be tried again later, or gives it up after the
-// last try.
+// last try. A URL that was given up does not hold its host back any longer,
+// unless the server itself asked for that.
 func (c *Crawler) failed(job frontier.Job, rep store.FetchReport, gap time.Duration) error {
+	e, late := job.Entry, throttled(rep.Outcome)
+	wait := c.backOff(e.Tries, late, rep.RetryAfter)
+	used := max(e.Tries, 0) + c.try(late)
 	var err error
-	done := job.Entry.Tries+1 >= c.cfg.MaxTries
+	done := c.spent(used)
 	if done {
+		wait = rep.RetryAfter
 		err = c.giveUp(job, rep.Outcome)
 	} else {
-		err = c.cfg.DB.Update(func(tx *store.Tx) error { return tx.Requeue(job.Host, job.Entry) })
+		e.Tries = used - 1 // Requeue counts one itself
+		err = c.cfg.DB.Update(func(tx *store.Tx) error { return tx.Requeue(job.Host, e) })
 	}
-	done = done && err == nil
-	c.cfg.Frontier.Release(job, done, gap, max(rep.RetryAfter, c.backOff(job.Entry.Tries, done)))
+	c.cfg.Frontier.Release(job, done && err == nil, gap, wait)
 	return err
-}
-
-// backOff doubles from the configured wait, with a third of jitter; a URL that
-// was given up does not hold its host back any longer.
-func (c *Crawler) backOff(tries int, done bool) time.Duration {
-	if done {
-		return 0
-	}
-	d := c.cfg.BackOff << min(tries, 6)
-	return d + time.Duration(rand.Int64N(int64(d)/3+1))
 }
 
 // giveUp takes a URL out of the queue for good, counted and logged.
@@ -242,22 +287,4 @@ func (c *Crawler) giveUp(job frontier.Job, o store.Outcome) error {
 		}
 		return tx.Remove(job.Host, job.Entry)
 	})
-}
-
-// reserve takes one page off the budget; unreserve gives it back.
-func (c *Crawler) reserve() bool {
-	if c.cfg.MaxPages <= 0 {
-		return true
-	}
-	if c.pages.Add(1) <= c.cfg.MaxPages {
-		return true
-	}
-	c.pages.Add(-1)
-	return false
-}
-
-func (c *Crawler) unreserve() {
-	if c.cfg.MaxPages > 0 {
-		c.pages.Add(-1)
-	}
 }

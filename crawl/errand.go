@@ -4,54 +4,126 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"peerd/store"
 )
 
-// ErrBusy is returned by Errand when this peer has no place for another fetch.
-var ErrBusy = errors.New("crawl: busy")
+var (
+	// ErrBusy is returned by Errand when this peer has no place for another
+	// fetch.
+	ErrBusy = errors.New("crawl: busy")
+	// ErrErrand is returned by Errand for a request that it never fetches.
+	ErrErrand = errors.New("crawl: not a request to be fetched")
+)
 
 // errandMemory is how long the answer of an errand is given again without a
 // second fetch.
 const errandMemory = 10 * time.Minute
 
+// maxReported bounds the links of one report, in bytes: a report is one
+// message. The rest is routed like links to any other host.
+const maxReported = 2 << 20
+
+// errands are the fetches under way at other peers' request.
+type errands struct {
+	places chan struct{}
+
+	mu   *sync.Mutex
+	byID map[store.URL]*errand
+}
+
+// An errand is one fetch under way. Its result may be read when done is closed.
+type errand struct {
+	done chan struct{}
+	rep  store.FetchReport
+	err  error
+}
+
+func newErrands(places int) errands {
+	return errands{places: make(chan struct{}, places), mu: new(sync.Mutex), byID: map[store.URL]*errand{}}
+}
+
+// join returns the errand for u, and whether the caller is the one to run it.
+func (s errands) join(u store.URL) (e *errand, mine bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.byID[u]; e != nil {
+		return e, false
+	}
+	e = &errand{done: make(chan struct{})}
+	s.byID[u] = e
+	return e, true
+}
+
+// end makes an errand's result known to all that joined it.
+func (s errands) end(u store.URL, e *errand) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byID, u)
+	close(e.done)
+}
+
 // Errand fetches one URL at another owner's request. The page counts as
 // fetched by this peer; its links to other hosts are routed from here, those
-// to its own host go back with the report. Asked again within ten minutes, it
-// answers from memory: a lost answer costs no second request.
+// to its own host go back with the report. Asked again during the fetch, or
+// within ten minutes after it, it gives the same answer: a lost answer costs
+// no second request. Nothing was sent if it fails with ErrBusy or ErrErrand;
+// any other error, of ctx or the store, leaves that open.
 func (c *Crawler) Errand(ctx context.Context, r store.FetchRequest) (store.FetchReport, error) {
+	if r.Depth < 0 {
+		return store.FetchReport{}, fmt.Errorf("%w: depth %d", ErrErrand, r.Depth)
+	}
 	if err := c.cfg.Scope.Allows(r.URL, r.Depth); err != nil {
-		return store.FetchReport{}, fmt.Errorf("crawl: errand: %w", err)
+		return store.FetchReport{}, fmt.Errorf("%w: %w", ErrErrand, err)
 	}
-	if _, running := c.running.LoadOrStore(r.URL, true); running {
-		return store.FetchReport{}, ErrBusy
+	e, mine := c.errands.join(r.URL)
+	if mine {
+		defer c.errands.end(r.URL, e)
+		e.rep, e.err = c.errand(ctx, r)
+		return e.rep, e.err
 	}
-	defer c.running.Delete(r.URL)
+	select {
+	case <-ctx.Done():
+		return store.FetchReport{}, ctx.Err()
+	case <-e.done:
+		return e.rep, e.err
+	}
+}
+
+// errand is Errand for the one that runs it.
+func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.FetchReport, error) {
 	if rep, ok, err := c.remembered(r.URL); err != nil || ok {
 		return rep, err
 	}
 	select {
-	case c.errands <- struct{}{}:
-		defer func() { <-c.errands }()
+	case c.errands.places <- struct{}{}:
+		defer func() { <-c.errands.places }()
 	default:
 		return store.FetchReport{}, ErrBusy
 	}
 	got := c.fetch(ctx, r)
-	if err := ctx.Err(); err != nil {
-		return store.FetchReport{}, err
+	if got.report.Outcome == store.OutcomeNone {
+		return store.FetchReport{}, fmt.Errorf("crawl: errand cut off: %w", context.Canceled)
 	}
-	got.page.Estimation = true
-	got.report.Links = ownLinks(got.page)
 	if got.report.Outcome.Transient() {
 		return got.report, nil // the owner tries again; there is nothing to keep
 	}
-	if err := c.commit(got, nil, r.URL.Host()); err != nil {
+	got.page.Estimation = true
+	own, rest := reported(got.page, got.links)
+	got.report.Links = own
+	err := c.routeLinks(rest, func(tx *store.Tx) error {
+		tx.Count(store.Counters{EstimationsServed: 1})
+		return keep(tx, got)
+	})
+	if err != nil {
 		return store.FetchReport{}, err
 	}
 	return got.report, nil
 }
 
+// remembered returns the report of an errand of the last minutes.
 func (c *Crawler) remembered(u store.URL) (store.FetchReport, bool, error) {
 	var p store.Page
 	err := c.cfg.DB.View(func(tx *store.Tx) (err error) {
@@ -64,16 +136,27 @@ func (c *Crawler) remembered(u store.URL) (store.FetchReport, bool, error) {
 	if err != nil {
 		return store.FetchReport{}, false, err
 	}
-	return store.FetchReport{Outcome: p.Outcome, Status: p.Status, Bytes: p.Bytes, Timing: p.Timing, Links: ownLinks(p)}, true, nil
+	own, _ := reported(p, nil)
+	return store.FetchReport{Outcome: p.Outcome, Status: p.Status, Bytes: p.Bytes, Timing: p.Timing, Links: own}, true, nil
 }
 
-// ownLinks returns the links of p that stay on its host.
-func ownLinks(p store.Page) []store.URL {
-	var own []store.URL
-	for _, l := range p.Links {
-		if l.Host() == p.URL.Host() {
-			own = append(own, l)
+// reported divides the links of p into those that its owner is told, being on
+// p's own host, and the entries that are left of links.
+func reported(p store.Page, links []store.Entry) (own []store.URL, rest []store.Entry) {
+	size := 0
+	told := map[store.URL]bool{}
+	for _, u := range p.Links {
+		if u.Host() != p.URL.Host() || size+len(u) > maxReported {
+			continue
+		}
+		size += len(u)
+		own = append(own, u)
+		told[u] = true
+	}
+	for _, l := range links {
+		if !told[l.URL] {
+			rest = append(rest, l)
 		}
 	}
-	return own
+	return own, rest
 }

@@ -15,77 +15,115 @@ import (
 	"peerd/store"
 )
 
-const (
-	// robotsTries is how often an unreachable robots.txt is asked for in a
-	// row, with the usual back-off, before its origin counts as down.
-	robotsTries = 3
-	// robotsRest is how long an origin counts as down: its URLs are given up
-	// at once meanwhile, and the host's other origins go on.
-	robotsRest = 10 * time.Minute
-)
+// robotsRest is how long an origin counts as down after its robots.txt could
+// not be had in MaxTries tries: its URLs are given up at once meanwhile, and
+// the host's other origins go on.
+const robotsRest = 10 * time.Minute
 
-// hostRules is what a robots.txt means to this crawler.
-type hostRules struct {
-	rules    *robots.Rules
-	delay    time.Duration
-	expires  time.Time
-	failures int // fetches in a row that found it unreachable
+// originRules is what a robots.txt means to this crawler.
+type originRules struct {
+	rules   *robots.Rules // nil while the file is unreachable
+	delay   time.Duration
+	expires time.Time
+	used    int           // patience used by tries in a row that found it unreachable
+	wait    time.Duration // before the next try
 }
 
-func (r hostRules) allowed(agent string, u store.URL) bool {
-	return r.rules.Allowed(agent, u)
+// robotsCache holds compiled rules by origin, bounded; the store holds the
+// texts.
+type robotsCache struct {
+	c *lru.Cache[string, originRules]
 }
-
-// robotsCache holds compiled rules, bounded; the store holds the texts.
-type robotsCache struct{ c *lru.Cache[string, hostRules] }
 
 func newRobotsCache(n int) robotsCache {
-	c, err := lru.New[string, hostRules](n)
+	c, err := lru.New[string, originRules](n)
 	if err != nil {
 		panic(err) // only for n <= 0
 	}
 	return robotsCache{c}
 }
 
+// admit says whether the job's URL may be fetched now, and which gap its host
+// wants after that. If not, the job was given back: it comes again later, or
+// its URL was given up. The error is one of the store.
+func (c *Crawler) admit(ctx context.Context, job frontier.Job) (gap time.Duration, ok bool, err error) {
+	r, did, err := c.rules(ctx, job)
+	back := func(done bool, hostWait time.Duration) {
+		if did { // robots.txt was a request like any other
+			c.cfg.Frontier.Release(job, done, r.delay, hostWait)
+		} else {
+			c.cfg.Frontier.Return(job, done)
+		}
+	}
+	switch {
+	case err != nil:
+		back(false, 0)
+	case r.rules == nil && c.spent(r.used):
+		err = c.giveUp(job, store.OutcomeRobotsUnreachable)
+		back(err == nil, 0)
+	case r.rules == nil || did: // unreachable, cut off, or the gap comes first
+		back(false, r.wait)
+	case !r.rules.Allowed(c.cfg.Agent, job.Entry.URL):
+		err = c.giveUp(job, store.OutcomeRobotsDenied)
+		back(err == nil, 0)
+	default:
+		return r.delay, true, nil
+	}
+	return 0, false, err
+}
+
 // rules returns what the robots.txt of a job's origin says; did tells that it
-// had to be fetched for that. The error is one of the store.
-func (c *Crawler) rules(ctx context.Context, job frontier.Job) (r hostRules, did bool, err error) {
+// was asked for now. The error is one of the store.
+func (c *Crawler) rules(ctx context.Context, job frontier.Job) (r originRules, did bool, err error) {
 	origin := job.Entry.URL.Origin()
-	old, ok := c.robots.c.Get(origin)
-	if ok && time.Now().Before(old.expires) {
+	old, _ := c.robots.c.Get(origin)
+	if time.Now().Before(old.expires) {
 		return old, false, nil
 	}
 	v, err := c.storedRobots(origin)
 	if err != nil {
 		return r, false, err
 	}
-	if v == nil || time.Now().After(v.Expires) {
-		ctx, cancel := context.WithTimeout(ctx, c.cfg.FetchTimeout)
-		defer cancel()
-		got := robots.Get(ctx, robotsFetcher{c, job}, origin)
-		if got.Unreachable {
-			r = hostRules{rules: got.Compile(), failures: old.failures%robotsTries + 1}
-			if r.failures == robotsTries {
-				r.expires = time.Now().Add(robotsRest)
-			}
-			if ctx.Err() == nil || context.Cause(ctx) == context.DeadlineExceeded {
-				c.robots.c.Add(origin, r)
-			}
+	if v == nil {
+		did = true
+		f := robotsFetcher{c: c, job: job}
+		got := robots.Get(ctx, &f, origin)
+		switch {
+		case got.Unreachable && ctx.Err() != nil:
+			return r, true, nil
+		case got.Unreachable:
+			r = c.unreachable(old, &f)
+			c.robots.c.Add(origin, r)
 			return r, true, nil
 		}
 		if err := c.keepRobots(origin, got); err != nil {
 			return r, true, err
 		}
-		v, did = &got, true
+		v = &got
 	}
-	r = hostRules{rules: v.Compile(), expires: v.Expires}
-	if d, ok := r.rules.CrawlDelay(c.cfg.Agent); ok {
-		r.delay = d
-	}
+	r = originRules{rules: v.Compile(), expires: v.Expires}
+	r.delay, _ = r.rules.CrawlDelay(c.cfg.Agent)
 	c.robots.c.Add(origin, r)
 	return r, did, nil
 }
 
+// unreachable is what follows from one more try in vain.
+func (c *Crawler) unreachable(old originRules, f *robotsFetcher) originRules {
+	before := old.used
+	if c.spent(before) {
+		before = 0 // it has rested
+	}
+	late := f.status == http.StatusTooManyRequests || f.retryAfter > 0
+	r := originRules{used: before + c.try(late), wait: c.backOff(before, late, f.retryAfter)}
+	if c.spent(r.used) {
+		r.expires = time.Now().Add(max(robotsRest, f.retryAfter))
+	}
+	return r
+}
+
+// storedRobots returns the verdict on an origin that is in the store and still
+// holds, or nil. It may come from the subnet's last owner: it is believed for
+// the usual time and no longer.
 func (c *Crawler) storedRobots(origin string) (*robots.Verdict, error) {
 	var raw []byte
 	err := c.cfg.DB.View(func(tx *store.Tx) (err error) {
@@ -99,8 +137,14 @@ func (c *Crawler) storedRobots(origin string) (*robots.Verdict, error) {
 		return nil, err
 	}
 	var v robots.Verdict
-	if err := cbor.Unmarshal(raw, &v); err != nil {
+	if err := cbor.Unmarshal(raw, &v); err != nil || v.Unreachable {
 		return nil, nil // what cannot be read is fetched again
+	}
+	if last := v.Fetched.Add(robots.Lifetime); v.Expires.After(last) {
+		v.Expires = last
+	}
+	if now := time.Now(); v.Fetched.After(now) || !now.Before(v.Expires) {
+		return nil, nil
 	}
 	return &v, nil
 }
@@ -113,22 +157,42 @@ func (c *Crawler) keepRobots(origin string, v robots.Verdict) error {
 	return c.cfg.DB.Update(func(tx *store.Tx) error { return tx.PutRobots(origin, raw) })
 }
 
-// robotsFetcher fetches robots.txt and its redirects at the one address that
-// the job has claimed. A redirect that leaves the host counts as no robots.txt,
-// because that host may be another owner's.
+// robotsFetcher fetches one robots.txt and its redirects at the one address
+// that the job has claimed, with the gap in between. A redirect that leaves
+// the host counts as no robots.txt, because that host may be another owner's.
 type robotsFetcher struct {
 	c   *Crawler
 	job frontier.Job
+
+	asked      bool // there was a request before
+	status     int  // of the last answer
+	retryAfter time.Duration
 }
 
-func (f robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (int, string, []byte, error) {
+// Fetch does one request.
+func (f *robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (int, string, []byte, error) {
 	if u.Host() != f.job.Host {
 		return http.StatusNotFound, "", nil, nil
 	}
-	res := f.c.cfg.Fetcher.Do(ctx, fetch.Request{URL: u, Addr: f.job.Addr, MaxBody: maxBody})
-	f.c.cfg.Delegate.Observe(f.job.Subnet, "", store.FetchReport{
-		Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing,
-	}, nil)
+	if f.asked {
+		t := time.NewTimer(f.c.cfg.Gap)
+		defer t.Stop()
+		select {
+		case <-ctx.Done():
+			return 0, "", nil, ctx.Err()
+		case <-t.C:
+		}
+	}
+	f.asked = true
+	timed, cancel := context.WithTimeout(ctx, f.c.cfg.FetchTimeout)
+	defer cancel()
+	res := f.c.cfg.Fetcher.Do(timed, fetch.Request{URL: u, Addr: f.job.Addr, MaxBody: maxBody})
+	f.status, f.retryAfter = res.Status, res.RetryAfter
+	if ctx.Err() == nil {
+		f.c.cfg.Delegate.Observe(f.job.Subnet, "", store.FetchReport{
+			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing,
+		}, nil)
+	}
 	if !res.Outcome.Answered() {
 		if res.Err == nil {
 			res.Err = errors.New(res.Outcome.String())

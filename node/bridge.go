@@ -16,6 +16,7 @@ import (
 	"peerd/crawl/scope"
 	"peerd/node/config"
 	"peerd/overlay/estimate"
+	"peerd/overlay/forward"
 	"peerd/overlay/owner"
 	"peerd/store"
 )
@@ -40,6 +41,17 @@ func (d delegate) Remote(ctx context.Context, p netip.Prefix, who string, r stor
 
 func (d delegate) Observe(p netip.Prefix, who string, r store.FetchReport, err error) {
 	d.m.Observe(p, who, r, err)
+}
+
+// errands lets other owners have URLs fetched here.
+type errands struct{ n *Node }
+
+func (e errands) Errand(ctx context.Context, r store.FetchRequest) (store.FetchReport, error) {
+	rep, err := e.n.crawler.Errand(ctx, r)
+	if errors.Is(err, crawl.ErrBusy) || errors.Is(err, crawl.ErrErrand) {
+		err = fmt.Errorf("%w: %w", estimate.ErrNotSent, err)
+	}
+	return rep, err
 }
 
 // directory shows the Manager the peers.
@@ -71,8 +83,11 @@ func (d directory) At(who string) (coords.Coordinate, bool) {
 func resolver(c *resolve.Cache) owner.Resolve {
 	return func(ctx context.Context, host string) ([]netip.Addr, error) {
 		addrs, err := c.Addrs(ctx, host)
-		if errors.Is(err, resolve.ErrNotFound) {
+		switch {
+		case errors.Is(err, resolve.ErrNotFound):
 			err = fmt.Errorf("%w: %w", owner.ErrNoHost, err)
+		case errors.Is(err, resolve.ErrTemporary):
+			err = fmt.Errorf("%w: %w", forward.ErrUnresolved, err)
 		}
 		return addrs, err
 	}
@@ -128,40 +143,4 @@ func (n *Node) mayClaim() bool {
 	}
 	known, err := savedPeers(n.db)
 	return err == nil && len(known) == 0
-}
-
-// savedPeers returns the peers that were met in earlier runs.
-func savedPeers(db *store.DB) ([]peer.AddrInfo, error) {
-	var saved []peer.AddrInfo
-	var texts []string
-	err := db.View(func(tx *store.Tx) error { return tx.Meta("peers", &texts) })
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range texts {
-		if i, err := peer.AddrInfoFromString(t); err == nil {
-			saved = append(saved, *i)
-		}
-	}
-	return saved, nil
-}
-
-// peerSaver keeps the peers for the next start.
-type peerSaver struct{ db *store.DB }
-
-func (p peerSaver) SavePeers(infos []peer.AddrInfo) error {
-	var texts []string
-	for _, i := range infos {
-		addrs, err := peer.AddrInfoToP2pAddrs(&i)
-		if err != nil {
-			return err
-		}
-		for _, a := range addrs {
-			texts = append(texts, a.String())
-		}
-	}
-	return p.db.Update(func(tx *store.Tx) error { return tx.PutMeta("peers", texts) })
 }

@@ -12,7 +12,8 @@
 //
 // Files: node.go New and Run; options.go what it takes; bridge.go adapters
 // where one room's interface and another's method differ, and nothing else;
-// strategies.go names of strategies; status.go the view of the admin API;
-// seed.go URLs from outside; crawl.go a network of one, and reading a store
-// that no peer has open.
+// memory.go what a home remembers: its network, the peers met; strategies.go
+// names of strategies; status.go the view of the admin API; seed.go URLs from
+// outside; crawl.go a network of one, and reading a store that no peer has
+// open.
 package node

@@ -86,8 +86,10 @@ func (n *Node) openStore() (err error) {
 	if n.opts.Emulation != nil { // many peers share one process
 		so.MemTable, so.BlockCache, so.IndexCache = 8<<20, 8<<20, 4<<20
 	}
-	n.db, err = store.Open(n.opts.Home.StoreDir(), so)
-	return err
+	if n.db, err = store.Open(n.opts.Home.StoreDir(), so); err != nil {
+		return err
+	}
+	return belong(n.db, n.opts.Profile.NetworkID())
 }
 
 func (n *Node) openNet() error {
@@ -197,7 +199,7 @@ func (n *Node) openOwnership() error {
 		return err
 	}
 	n.receiver = &handover.Receiver{DB: n.db, Heir: n.manager, Check: n.check}
-	return nil
+	return n.receiver.Sweep()
 }
 
 func (n *Node) openPeers() error {
@@ -215,7 +217,10 @@ func (n *Node) openPeers() error {
 	pc.Host, pc.PubSub, pc.Key = n.net.Host, n.net.PubSub, key
 	pc.Topic, pc.Protocol = n.net.Names.Beacons(), n.net.Names.Coords()
 	pc.Estimator, pc.Load, pc.Version = estimator, n.load, config.Version
-	pc.Saver, pc.Logger = peerSaver{n.db}, n.log
+	pc.Saver, pc.Logger = &peerSaver{db: n.db}, n.log
+	// A peer that is killed soon after it met the first others must find them
+	// again, or it would take itself for the network.
+	pc.SaveEvery = time.Second
 	n.peers, err = peers.New(pc)
 	return err
 }
@@ -232,14 +237,17 @@ func (n *Node) openCrawler() (err error) {
 		return err
 	}
 	n.manager.Attach(n.frontier)
-	n.crawler = crawl.New(crawl.Config{
+	n.crawler, err = crawl.New(crawl.Config{
 		DB: n.db, Frontier: n.frontier, Fetcher: n.fetcher, Scope: n.scope, Delegate: delegate{n.manager},
 		Deferred: func(byHost map[string]int) { n.forwarder.Deferred(byHost) },
 		Sent:     func(u store.URL) bool { return n.forwarder.Sent(u) },
 		Agent:    "peerd", Workers: n.opts.Config.Crawl.FetchWorkers, MaxTries: 3, BackOff: n.opts.pace(2 * time.Second),
-		FetchTimeout: fetchTimeout, MaxPages: n.opts.MaxPages, Logger: n.log,
+		Gap: gap, FetchTimeout: fetchTimeout, MaxPages: n.opts.MaxPages, Logger: n.log,
 	})
-	n.estimate.Fetcher = n.crawler
+	if err != nil {
+		return err
+	}
+	n.estimate.Fetcher = errands{n}
 	oc := n.opts.Config.Overlay
 	n.forwarder, err = forward.New(forward.Config{
 		DB: n.db, Host: n.net.Host, Protocol: n.net.Names.Batch(), Resolver: n.manager, Sink: sink{n}, Check: n.check,
@@ -312,7 +320,12 @@ func (n *Node) Run(ctx context.Context) error {
 }
 
 // Close closes a Node that never ran. Run closes what it ran.
-func (n *Node) Close() error { return n.close() }
+func (n *Node) Close() error {
+	if n.api != nil {
+		return errors.Join(n.api.Close(), n.close())
+	}
+	return n.close()
+}
 
 // load says how long a new URL would wait here for a worker, and how much this
 // peer can take on compared to others.

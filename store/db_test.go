@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -286,7 +287,7 @@ func TestRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 35*60e9)
+		ctx, cancel := context.WithTimeout(t.Context(), 11*time.Minute)
 		defer cancel()
 		if err := d.Run(ctx); err != nil {
 			t.Error(err)

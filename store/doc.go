@@ -15,7 +15,7 @@
 //	pending.go   URLs of hosts that are not ours: outbox and nursery at once
 //	pages.go     what this peer fetched
 //	subnets.go   the subnets this peer owns or is about to own; export, import
-//	meta.go      counters and small named values
+//	meta.go      counters, places in queues, small named values, data of overlay
 //
 // # Durability
 //

@@ -327,6 +327,6 @@ func TestModel(t *testing.T) {
 		defer d.Close()
 		x := &machine{d: d, m: &model{hosts: map[string]*modelHost{}, waiting: map[URL]bool{}}}
 		actions := rapid.StateMachineActions(x)
-		t.Repeat(actions)
+		t.Repeat(actions) // and Check after each
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"peerd/node"
 	"peerd/node/admin"
 	"peerd/node/config"
 )
@@ -56,8 +57,13 @@ func report(w io.Writer, err error) int {
 		fmt.Fprintf(w, "peerd: %s\n", oneLine(err.Error()))
 	}
 	var usage *usageError
-	if errors.As(err, &usage) || errors.Is(err, config.ErrInvalid) || errors.Is(err, config.ErrNoHome) || errors.Is(err, config.ErrKey) {
+	if errors.As(err, &usage) {
 		return exitUsage
+	}
+	for _, unfit := range []error{config.ErrInvalid, config.ErrNoHome, config.ErrKey, node.ErrOtherNetwork} {
+		if errors.Is(err, unfit) {
+			return exitUsage
+		}
 	}
 	return exitFailed
 }

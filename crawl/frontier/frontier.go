@@ -7,7 +7,8 @@
 // which they may be asked again.
 //
 // Files: frontier.go the public face; server.go hosts, addresses and the heap;
-// subnet.go pausing, single file, adopting and dropping of whole subnets.
+// subnet.go pausing, single file, adopting and dropping of whole subnets;
+// wait.go how long URLs wait for a worker.
 package frontier
 
 import (

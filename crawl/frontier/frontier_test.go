@@ -18,7 +18,7 @@ func TestGap(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 4)
 		j := w.want("a", 0)
-		w.none(time.Hour) // however long the request takes
+		w.none(time.Minute) // however long the request takes
 		w.finish(j)
 		j = w.want("a", gap)
 		w.remove(j)
@@ -27,7 +27,7 @@ func TestGap(t *testing.T) {
 		w.remove(j)
 		w.Release(j, true, gap/2, 0) // below the floor
 		w.finish(w.want("a", gap))
-		w.none(time.Hour)
+		w.none(time.Minute)
 		w.wantStats(1, 0, 0)
 	})
 }
@@ -110,9 +110,9 @@ func TestHostWait(t *testing.T) {
 		w.finish(w.want("b", gap))
 		w.finish(w.want("a", gap)) // over: its turn again
 		w.finish(w.want("b", gap))
-		w.Release(w.want("a", gap), false, 0, time.Hour)
+		w.Release(w.want("a", gap), false, 0, time.Minute)
 		w.finish(w.want("b", gap))
-		w.finish(w.want("a", time.Hour-gap)) // the only one left
+		w.finish(w.want("a", time.Minute-gap)) // the only one left
 		w.wantStats(2, 0, 0)
 	})
 }

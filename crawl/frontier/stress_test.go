@@ -18,7 +18,7 @@ const (
 	stressSubnets = 4
 	stressAddrs   = 3  // a subnet
 	stressHosts   = 3  // an address
-	stressPages   = 12 // a host
+	stressPages   = 40 // a host
 	singleSubnet  = 0  // goes in single file, and is never dropped
 )
 

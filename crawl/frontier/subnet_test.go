@@ -29,7 +29,7 @@ func TestSingle(t *testing.T) {
 		if (first.Host == "z") == (other.Host == "z") {
 			t.Errorf("jobs of %s and %s at once", first.Host, other.Host)
 		}
-		w.none(time.Hour)
+		w.none(time.Minute)
 		if first.Host == "z" {
 			first, other = other, first
 		}
@@ -38,7 +38,7 @@ func TestSingle(t *testing.T) {
 		if took != 0 {
 			t.Errorf("second job after %s", took)
 		}
-		w.none(time.Hour)
+		w.none(time.Minute)
 		w.Single(subnet(1), false)
 		third, took := w.next()
 		if took != 0 || third.Subnet != subnet(1) {
@@ -104,9 +104,9 @@ func TestPause(t *testing.T) {
 			t.Error("owns what is paused, or not what is not")
 		}
 		wantErr(t, w.tryPush("b", 30, 1), frontier.ErrPaused)
-		w.none(time.Hour)
-		w.finish(j)
-		w.none(time.Hour)
+		w.none(time.Minute)
+		w.Release(j, false, 0, 0) // not finish: the store is taken by the push
+		w.none(time.Minute)
 		if done {
 			t.Error("paused while a push is under way")
 		}
@@ -115,8 +115,8 @@ func TestPause(t *testing.T) {
 		if !done {
 			t.Error("not paused")
 		}
-		w.none(time.Hour)
-		if hosts, pending, inFlight, _ := w.Load(subnet(1)); hosts != 2 || pending != 10 || inFlight != 0 {
+		w.none(time.Minute)
+		if hosts, pending, inFlight, _ := w.Load(subnet(1)); hosts != 2 || pending != 11 || inFlight != 0 {
 			t.Errorf("load is %d, %d, %d", hosts, pending, inFlight)
 		}
 		if err := w.Pause(t.Context(), subnet(1)); err != nil { // paused already
@@ -124,7 +124,7 @@ func TestPause(t *testing.T) {
 		}
 		w.Resume(subnet(1))
 		w.push("b", 30, 1)
-		for range 11 {
+		for range 12 {
 			j, _ := w.next()
 			w.finish(j)
 		}
@@ -193,7 +193,7 @@ func TestShut(t *testing.T) {
 		w.Shut(subnet(1))
 		wantErr(t, w.tryPush("a", 10, 1), frontier.ErrPaused)
 		w.finish(j)
-		w.none(time.Hour)
+		w.none(time.Minute)
 		w.Resume(subnet(1))
 		w.finish(w.want("a", 0))
 	})
@@ -256,7 +256,7 @@ func TestAdoptKnownHost(t *testing.T) {
 		w.Adopt(subnet(2), []store.Host{{Name: "a", Subnet: subnet(2), Addr: addr(2, 1), Pending: 2}}, time.Now())
 		w.wantStats(1, 2, 0)
 		w.want("a", 0)
-		w.none(time.Hour)
+		w.none(time.Minute)
 	})
 }
 
@@ -269,7 +269,7 @@ func TestDropInFlight(t *testing.T) {
 		w.Drop(subnet(1))
 		w.wantStats(0, 0, 1)
 		w.Adopt(subnet(1), w.hostsOf(1), time.Now())
-		w.none(time.Hour)
+		w.none(time.Minute)
 		if err := w.Pause(t.Context(), subnet(1)); err != nil { // the old job is not this subnet's
 			t.Fatal(err)
 		}

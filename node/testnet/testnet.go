@@ -164,7 +164,7 @@ func (t *run) until(ctx context.Context, limit time.Duration, holds func() bool)
 func (t *run) joined() bool {
 	for _, n := range t.peers.nodes {
 		s := n.Status()
-		if s.Directory < t.o.Peers-1 || t.o.Peers > 1 && s.Coordinate.Error > 0.4 {
+		if s.Directory < t.o.Peers-1 || t.o.Peers > 1 && s.Coordinate.Error > 0.3 {
 			return false
 		}
 	}

@@ -1,12 +1,3 @@
-// Package estimate lets an owner have one URL of its subnet fetched by another
-// peer, whose download time is a sample for the server's proxy coordinate
-// (Malet 2009, 3.1.2). It owns the protocol; who asks whom is room owner's
-// matter, the fetch itself room crawl's. It may import store and its sibling
-// packages lease and wire.
-//
-//	owner                              estimator
-//	  Ask{lease, request}  ----------->  checks the lease, fetches, stores
-//	  <-----------  Answer{report}
 package estimate
 
 import (
@@ -14,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
@@ -33,31 +25,16 @@ var (
 	ErrLost = errors.New("estimate: no answer")
 )
 
-const (
-	maxMessage = 8 << 20
-	// slack is what an answer may take on top of the fetch.
-	slack = 5 * time.Second
-)
-
-type ask struct {
-	Lease   []byte             `cbor:"1,keyasint"`
-	Request store.FetchRequest `cbor:"2,keyasint"`
-}
-
-type answer struct {
-	Refused string            `cbor:"1,keyasint,omitempty"` // why nothing was fetched
-	Report  store.FetchReport `cbor:"2,keyasint"`
-}
-
 // Fetcher fetches one URL for another owner; given by room crawl.
 type Fetcher interface {
+	// Errand's error wraps ErrNotSent when no request was sent to the server.
 	Errand(ctx context.Context, r store.FetchRequest) (store.FetchReport, error)
 }
 
 // Leases checks a lease; given by lease.Registry.
 type Leases interface {
+	// Learn takes in a sealed lease and returns the best known of its subnet.
 	Learn(sealed []byte) (lease.Lease, error)
-	Cached(subnet netip.Prefix) (lease.Lease, bool)
 }
 
 // Service speaks the protocol in both directions. Its methods may be called at
@@ -69,46 +46,56 @@ type Service struct {
 	Leases   Leases
 	// Check rejects URLs that no peer of this network would send.
 	Check func(store.URL) error
-	// Timeout bounds one fetch; the answer may take a little longer.
+	// Timeout bounds one fetch, which Fetcher sees to; the answer may take a
+	// little longer.
 	Timeout time.Duration
 	Logger  *slog.Logger
 }
 
-// limits are those of one exchange.
-func (s *Service) limits() wire.Limits {
-	return wire.Limits{MaxMsg: maxMessage, Timeout: s.Timeout + slack}
-}
-
 // Serve answers other peers' requests until the Server is closed.
 func (s *Service) Serve() *wire.Server {
-	return wire.Serve(s.Host, s.Protocol, s.limits(), s.Logger, s.handle)
+	return wire.Serve(s.Host, s.Protocol, s.limits(maxAsk), s.Logger, s.handle)
 }
 
 // Fetch has a URL fetched by another peer. Errors wrap ErrNotSent or ErrLost.
+// Links of the report that are no URLs of this network, or of another host,
+// are left out.
 func (s *Service) Fetch(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (rep store.FetchReport, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout+2*slack)
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout+3*slack)
 	defer cancel()
-	c, err := wire.Dial(ctx, s.Host, to, s.limits(), s.Protocol)
+	c, err := wire.Dial(ctx, s.Host, to, s.limits(maxAnswer), s.Protocol)
 	if err != nil {
 		return rep, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	defer func() { c.End(err) }()
 	if err := c.Send(ask{Lease: sealed, Request: r}); err != nil {
-		return rep, fmt.Errorf("%w: %w", ErrNotSent, err)
+		return rep, lost(err) // what was written may arrive all the same
 	}
 	var a answer
 	if err := c.Recv(&a); err != nil {
-		return rep, fmt.Errorf("%w: %w", ErrLost, err)
+		return rep, lost(err)
 	}
 	if a.Refused != "" {
-		return rep, fmt.Errorf("%w: refused: %.200q", ErrNotSent, a.Refused)
+		return rep, fmt.Errorf("%w: refused: %.*q", ErrNotSent, maxReason, a.Refused)
 	}
-	for _, u := range a.Report.Links {
-		if err := s.Check(u); err != nil {
-			return rep, fmt.Errorf("%w: foreign link: %w", ErrLost, err)
-		}
+	if err := plausible(a.Report, s.Timeout); err != nil {
+		return rep, fmt.Errorf("%w: bad report: %w", ErrLost, err)
 	}
+	a.Report.RetryAfter = min(a.Report.RetryAfter, maxRetryAfter)
+	a.Report.Links = slices.DeleteFunc(a.Report.Links, func(u store.URL) bool {
+		return len(u) > maxURL || u.Host() != r.URL.Host() || s.Check(u) != nil
+	})
 	return a.Report, nil
+}
+
+// lost wraps the error of a conversation that was begun: ErrNotSent if the
+// other side had no place for it, else ErrLost.
+func lost(err error) error {
+	var reset *network.StreamError
+	if errors.As(err, &reset) && reset.Remote && reset.ErrorCode == network.StreamRateLimited {
+		return fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	return fmt.Errorf("%w: %w", ErrLost, err)
 }
 
 func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
@@ -116,32 +103,37 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if err := c.Recv(&q); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
-	defer cancel()
-	var a answer
 	if err := s.check(c.Peer(), q); err != nil {
-		a.Refused = err.Error()
-	} else if a.Report, err = s.Fetcher.Errand(ctx, q.Request); err != nil {
-		a.Refused = err.Error()
+		return c.Send(answer{Refused: err.Error()})
 	}
-	return c.Send(a)
+	// The fetch ends by itself, with a report, after Timeout; this is for one
+	// that does not, as the asker will not hear of it any more.
+	ctx, cancel := context.WithTimeout(ctx, s.Timeout+slack)
+	defer cancel()
+	rep, err := s.Fetcher.Errand(ctx, q.Request)
+	switch {
+	case errors.Is(err, ErrNotSent):
+		return c.Send(answer{Refused: err.Error()})
+	case err != nil: // something may have been sent: say nothing rather than "no"
+		return err
+	}
+	return c.Send(answer{Report: rep})
 }
 
 // check refuses whoever is not, to our knowledge, the owner of what it asks
 // for.
 func (s *Service) check(from peer.ID, q ask) error {
-	l, err := s.Leases.Learn(q.Lease)
+	best, err := s.Leases.Learn(q.Lease)
 	if err != nil {
 		return err
 	}
-	if l.Owner != from {
-		return errors.New("the lease is somebody else's")
-	}
-	if best, ok := s.Leases.Cached(l.Subnet); ok && best.Owner != from {
-		return fmt.Errorf("the subnet is owned by %s since epoch %d", best.Owner, best.Epoch)
-	}
-	if store.SubnetOf(q.Request.Addr) != l.Subnet {
-		return errors.New("the address is not in the subnet")
+	switch {
+	case best.Owner != from:
+		return fmt.Errorf("the subnet %v is owned by %s since epoch %d", best.Subnet, best.Owner, best.Epoch)
+	case store.SubnetOf(q.Request.Addr) != best.Subnet:
+		return fmt.Errorf("the address is not in the subnet %v", best.Subnet)
+	case len(q.Request.URL) > maxURL || q.Request.Depth < 0 || q.Request.Depth > maxDepth:
+		return errors.New("the request is out of range")
 	}
 	return s.Check(q.Request.URL)
 }

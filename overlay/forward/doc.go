@@ -22,6 +22,22 @@
 // Outbox and nursery are thus one table, and nothing moves when an owner
 // changes. The package may import store and its siblings lease and wire.
 //
-// Files: forwarder.go the states and their one owner loop; send.go batches to
-// owners; receive.go batches from finders; messages.go the frames.
+// # Fairness
+//
+// An owner gets one batch at a time, those that have waited longest first; a
+// host gets an equal part of its owner's batch, as far as it has so many URLs.
+// Look-ups, batches, batches to owners that failed, and claims have places of
+// their own.
+//
+// # What is given up
+//
+// URLs of a host that does not exist (ErrGone), or whose name could not be
+// looked up several times in a row (ErrUnresolved). They are counted as
+// failed. Everything else is tried again, with growing waits.
+//
+// Files: config.go; forwarder.go the public face and the loop; book.go what is
+// known of the hosts and what is due, entry.go one host and one lot of them,
+// parcel.go what a batch takes, timeline.go the order; resolve.go whose a host
+// is; send.go batches to owners; receive.go batches from finders, gate.go
+// how many at once; messages.go the frames.
 package forward

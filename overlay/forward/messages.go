@@ -31,7 +31,6 @@ type item struct {
 type receipt struct {
 	Verdicts []verdict `cbor:"1,keyasint"`
 	Leases   [][]byte  `cbor:"2,keyasint,omitempty"` // of the subnets that are not ours, where known
-	Busy     string    `cbor:"3,keyasint,omitempty"` // why the whole batch must come again later
 }
 
 type verdict uint8
@@ -46,7 +45,13 @@ const (
 const (
 	maxBatchURLs     = 4096
 	maxReceiptLeases = 256
+	maxURL           = 2048 // bytes; canonical URLs are no longer
+	maxDepth         = 1<<16 - 1
 )
 
-// limits are those of every frame; a batch's size is its decoded one.
-var limits = wire.Limits{MaxMsg: 16 << 20, Timeout: 30 * time.Second}
+// batchLimits are those of a batch, whose size is its decoded one, and
+// receiptLimits those of the answer.
+var (
+	batchLimits   = wire.Limits{MaxMsg: 12 << 20, Timeout: 30 * time.Second}
+	receiptLimits = wire.Limits{MaxMsg: 1 << 20, Timeout: 30 * time.Second}
+)

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,12 +10,21 @@ import (
 	"peerd/store"
 )
 
+// errBatch is wrapped by what receive says of a batch that no honest peer
+// sends.
+var errBatch = errors.New("forward: bad batch")
+
 // Serve takes batches until the Server is closed.
 func (f *Forwarder) Serve() *wire.Server {
-	return wire.Serve(f.cfg.Host, f.cfg.Protocol, limits, f.cfg.Logger, f.handle)
+	return wire.Serve(f.cfg.Host, f.cfg.Protocol, batchLimits, f.cfg.Logger, f.handle)
 }
 
-func (f *Forwarder) handle(_ context.Context, c *wire.Conn) error {
+func (f *Forwarder) handle(ctx context.Context, c *wire.Conn) error {
+	leave, err := f.gate.enter(ctx, c.Peer())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	var b batch
 	if err := c.RecvZ(&b); err != nil {
 		return err
@@ -29,9 +39,13 @@ func (f *Forwarder) handle(_ context.Context, c *wire.Conn) error {
 // receive stores what is ours of a batch and returns the receipt for it. It
 // acknowledges nothing that is not on the disk.
 func (f *Forwarder) receive(b batch) (receipt, error) {
+	if err := b.check(); err != nil {
+		return receipt{}, err
+	}
 	r := receipt{Verdicts: make([]verdict, len(b.Groups))}
 	var found []store.Pending
 	now := time.Now()
+	refused := 0
 	for i, g := range b.Groups {
 		ok, moving, lease := f.cfg.Resolver.Receive(g.Subnet)
 		switch {
@@ -47,31 +61,59 @@ func (f *Forwarder) receive(b batch) (receipt, error) {
 		}
 		r.Verdicts[i] = accepted
 		for _, it := range g.URLs {
-			if it.URL.Host() != g.Host {
-				return r, fmt.Errorf("url %q is not of host %q", it.URL, g.Host)
-			}
 			if err := f.cfg.Check(it.URL); err != nil {
-				return r, err
+				// Acknowledged all the same: it would come again for ever, and
+				// hold up what is behind it.
+				f.log.Debug("a foreign URL was refused", "host", g.Host, "err", err)
+				refused++
+				continue
 			}
-			p := store.Pending{URL: it.URL, Depth: it.Depth, Found: now}
-			if store.SubnetOf(g.Addr) == g.Subnet {
-				p.Hint = g.Addr
-			}
-			found = append(found, p)
+			found = append(found, g.pending(it, now))
 		}
 	}
-	if len(found) > maxBatchURLs {
-		return r, fmt.Errorf("%d URLs in one batch", len(found))
-	}
-	if err := f.cfg.Sink.Route(found); err != nil {
-		return r, err
+	if len(found) > 0 {
+		if err := f.cfg.Sink.Route(found); err != nil {
+			return receipt{}, err
+		}
 	}
 	err := f.cfg.DB.Update(func(tx *store.Tx) error {
-		tx.Count(store.Counters{BatchesReceived: 1, URLsReceived: int64(len(found))})
+		tx.Count(store.Counters{BatchesReceived: 1, URLsReceived: int64(len(found)), Dropped: int64(refused)})
 		return nil
 	})
-	if err != nil {
-		return r, err
+	if err == nil {
+		err = f.cfg.DB.Sync()
 	}
-	return r, f.cfg.DB.Sync()
+	return r, err
+}
+
+// check looks at the form of a batch.
+func (b batch) check() error {
+	if len(b.Groups) > maxBatchURLs {
+		return fmt.Errorf("%w: %d hosts", errBatch, len(b.Groups))
+	}
+	n := 0
+	for _, g := range b.Groups {
+		if n += len(g.URLs); n > maxBatchURLs {
+			return fmt.Errorf("%w: more than %d URLs", errBatch, maxBatchURLs)
+		}
+		if len(g.URLs) == 0 || !g.Subnet.IsValid() || store.SubnetOf(g.Subnet.Addr()) != g.Subnet {
+			return fmt.Errorf("%w: a host without URLs or subnet", errBatch)
+		}
+		for _, it := range g.URLs {
+			if len(it.URL) > maxURL || it.URL.Host() != g.Host {
+				return fmt.Errorf("%w: url %.100q is not of host %.100q", errBatch, it.URL, g.Host)
+			}
+		}
+	}
+	return nil
+}
+
+// pending is a received URL as it is stored. The finder's address is a hint
+// and no more: it is kept only if it lies where the finder looked.
+func (g group) pending(it item, now time.Time) store.Pending {
+	p := store.Pending{URL: it.URL, Depth: min(max(it.Depth, 0), maxDepth), Found: now}
+	if store.SubnetOf(g.Addr) == g.Subnet {
+		p.Hint = g.Addr.Unmap()
+	}
+	return p
 }

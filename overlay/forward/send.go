@@ -16,140 +16,134 @@ import (
 const deliverTimeout = 60 * time.Second
 
 // send takes one batch to an owner. Its error is one of the store.
-func (f *Forwarder) send(ctx context.Context, owner peer.ID, ts []target) error {
-	defer func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		delete(f.busy, owner)
-	}()
-	b, from, err := f.pack(ts)
-	if err != nil {
-		return err
+func (f *Forwarder) send(ctx context.Context, p parcel) error {
+	b, err := f.pack(p)
+	how := empty
+	if err == nil && len(b.Groups) > 0 {
+		how, err = f.exchange(ctx, p.owner, b)
 	}
-	if len(b.Groups) == 0 {
-		return nil
-	}
+	f.with(func(b *book) { b.sent(p, how, time.Now()) })
+	return err
+}
+
+// exchange delivers a packed batch and does what the receipt says.
+func (f *Forwarder) exchange(ctx context.Context, owner peer.ID, b batch) (fate, error) {
 	r, err := f.deliver(ctx, owner, b)
-	if err == nil && len(r.Verdicts) != len(b.Groups) && r.Busy == "" {
-		err = errors.New("the receipt does not fit the batch")
+	if err == nil {
+		err = r.check(b)
 	}
-	if err != nil || r.Busy != "" {
-		f.failed(owner, from, fmt.Sprint(err, r.Busy))
-		return nil
+	if err != nil {
+		f.log.Debug("batch not delivered", "owner", owner, "err", err)
+		return failed, nil
 	}
 	for _, l := range r.Leases {
 		f.cfg.Resolver.Learn(l)
 	}
-	return f.settle(owner, b, from, r)
+	return delivered, f.settle(owner, b, r)
 }
 
-// pack reads what waits for the hosts, up to the size of a batch.
-func (f *Forwarder) pack(ts []target) (b batch, from []*entry, err error) {
-	n := 0
-	limit := min(f.cfg.MaxURLs, maxBatchURLs)
+// pack reads what waits for the hosts of a parcel.
+func (f *Forwarder) pack(p parcel) (b batch, err error) {
+	got := make([]int, len(p.parts))
 	err = f.cfg.DB.View(func(tx *store.Tx) error {
-		for _, t := range ts {
-			e := t.entry
-			g := group{Host: e.name, Subnet: t.res.Subnet, Addr: t.res.Addr}
-			err := tx.Deferred(e.name, func(p store.Pending) (bool, error) {
-				if n == limit {
-					return false, nil
-				}
-				n++
+		for i, x := range p.parts {
+			g := group{Host: x.name, Subnet: x.res.Subnet, Addr: x.res.Addr}
+			err := tx.Deferred(x.name, func(p store.Pending) (bool, error) {
 				g.URLs = append(g.URLs, item{URL: p.URL, Depth: p.Depth})
-				return true, nil
+				return len(g.URLs) < x.most, nil
 			})
 			if err != nil {
 				return err
 			}
-			if len(g.URLs) > 0 {
+			if got[i] = len(g.URLs); got[i] > 0 {
 				b.Groups = append(b.Groups, g)
-				from = append(from, e)
-			} else if n < limit {
-				f.mu.Lock()
-				e.count = 0
-				f.mu.Unlock()
 			}
 		}
 		return nil
 	})
-	return b, from, err
+	if err != nil {
+		return b, err
+	}
+	f.with(func(b *book) {
+		for i, x := range p.parts {
+			if got[i] < x.most { // the store had less than we thought
+				b.counted(x.name, x.news, got[i], time.Now())
+			}
+		}
+	})
+	return b, nil
 }
 
+// deliver sends a batch and waits for its receipt.
 func (f *Forwarder) deliver(ctx context.Context, owner peer.ID, b batch) (r receipt, err error) {
 	ctx, cancel := context.WithTimeout(ctx, deliverTimeout)
 	defer cancel()
-	c, err := wire.Dial(ctx, f.cfg.Host, owner, limits, f.cfg.Protocol)
+	c, err := wire.Dial(ctx, f.cfg.Host, owner, receiptLimits, f.cfg.Protocol)
 	if err != nil {
 		return r, err
 	}
 	defer func() { c.End(err) }()
-	if err := c.SendZ(b); err != nil {
+	if err = c.SendZ(b); err != nil {
 		return r, err
 	}
-	return r, c.Recv(&r)
+	err = c.Recv(&r)
+	return r, err
 }
 
-// failed lets an owner rest, and after a few failures asks anew who it is.
-func (f *Forwarder) failed(owner peer.ID, es []*entry, why string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	p := f.pause[owner]
-	p.until = time.Now().Add(f.wait(p.fails))
-	p.fails++
-	f.pause[owner] = p
-	if p.fails%3 == 0 {
-		for _, e := range es {
-			if e.state == foreign {
-				e.state, e.at = unresolved, p.until
-			}
+// check says whether r can be the receipt for b.
+func (r receipt) check(b batch) error {
+	if len(r.Verdicts) != len(b.Groups) {
+		return fmt.Errorf("a receipt with %d verdicts for %d hosts", len(r.Verdicts), len(b.Groups))
+	}
+	for _, v := range r.Verdicts {
+		if v < accepted || v > later {
+			return fmt.Errorf("a receipt with the verdict %d", v)
 		}
 	}
-	f.log.Debug("batch not delivered", "owner", owner, "why", why, "fails", p.fails)
+	if len(r.Leases) > min(maxReceiptLeases, len(b.Groups)) {
+		return errors.New("a receipt with too many leases")
+	}
+	return nil
 }
 
-// settle does what the receipt says: forgets what was accepted.
-func (f *Forwarder) settle(owner peer.ID, b batch, from []*entry, r receipt) error {
-	var sent int64
-	err := f.cfg.DB.Update(func(tx *store.Tx) error {
-		sent = 0
-		for i, g := range b.Groups {
-			if r.Verdicts[i] != accepted {
-				continue
-			}
-			for _, it := range g.URLs {
-				if err := tx.Undefer(it.URL); err != nil {
-					return err
-				}
-			}
-			sent += int64(len(g.URLs))
+// settle does what the receipt says: what was accepted is forgotten, everything
+// else goes back to be resolved.
+func (f *Forwarder) settle(owner peer.ID, b batch, r receipt) error {
+	var urls []store.URL
+	for i, g := range b.Groups {
+		if r.Verdicts[i] != accepted {
+			continue
 		}
-		tx.Count(store.Counters{BatchesSent: 1, URLsSent: sent})
-		return nil
+		for _, it := range g.URLs {
+			urls = append(urls, it.URL)
+			// At once: a page that links to it and is stored from here on need
+			// not put it aside again.
+			f.sent.Add(it.URL.Digest(), struct{}{})
+		}
+	}
+	err := f.forget(urls, store.Counters{BatchesSent: 1}, func(n int) store.Counters {
+		return store.Counters{URLsSent: int64(n)}
 	})
 	if err != nil {
 		return err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.pause, owner)
-	for i, g := range b.Groups {
-		e := from[i]
-		switch r.Verdicts[i] {
-		case accepted:
-			e.count = max(0, e.count-len(g.URLs))
-			e.oldest = time.Now()
-			e.fails = 0
-			for _, it := range g.URLs {
-				f.sent.Add(it.URL.Digest(), struct{}{})
+	now := time.Now()
+	f.with(func(bk *book) {
+		for i, g := range b.Groups {
+			e := bk.ofOwner(g.Host, owner)
+			if e == nil {
+				continue // its owner has changed meanwhile
 			}
-		case notOwner:
-			e.state, e.at = unresolved, time.Now().Add(f.wait(e.fails))
-			e.fails++
-		default:
-			e.at = time.Now().Add(f.cfg.Retry)
-			f.pause[owner] = pauseInfo{until: e.at}
+			switch r.Verdicts[i] {
+			case accepted:
+				e.fails = 0
+			case later:
+				bk.again(e, f.cfg.Retry, now)
+			case notOwner:
+				bk.again(e, f.cfg.wait(e.fails), now)
+				e.fails++
+			}
 		}
-	}
+	})
 	return nil
 }

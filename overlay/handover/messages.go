@@ -58,9 +58,12 @@ type chunk struct {
 	End     bool              `cbor:"6,keyasint,omitempty"`
 }
 
+// prepared is what has been sent, and what has been stored of it: the owner
+// commits to nothing that is not all there.
 type prepared struct {
 	Hosts   int   `cbor:"1,keyasint"`
 	Entries int64 `cbor:"2,keyasint"`
+	Seen    int64 `cbor:"3,keyasint"`
 }
 
 type commit struct {
@@ -76,7 +79,25 @@ const (
 	maxChunkEntries = 500
 	maxChunkSeen    = 8192
 	maxRobots       = 16
-	maxHosts        = 1 << 20
+	maxRobotsBytes  = 2 << 20 // of one frame; what is left out is fetched again
+	maxEvidence     = 256 << 10
+	maxName         = 253
+	maxURL          = 2048 // bytes; canonical URLs are no longer
+	maxDepth        = 1<<16 - 1
+	maxTries        = 255
+	maxReason       = 300 // bytes of another peer's words
+)
+
+// Limits of one handover.
+const (
+	maxHosts   = 1 << 18
+	maxEntries = 1 << 26
+	maxSeen    = 1 << 28
+	// maxTime is the longest that one may take. A subnet of ten million URLs
+	// needs some minutes.
+	maxTime = 30 * time.Minute
+	// maxWait bounds Offer.Wait: no server asks for longer gaps in earnest.
+	maxWait = time.Hour
 )
 
 // limits are those of every frame.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -14,6 +16,10 @@ import (
 	"peerd/overlay/wire"
 	"peerd/store"
 )
+
+// errTaking refuses an offer while another stream brings the same subnet. The
+// sender comes again.
+var errTaking = errors.New("the subnet is being received already")
 
 // Heir is what the receiving side asks of the peer it serves; given by
 // owner.Manager.
@@ -31,6 +37,9 @@ type Receiver struct {
 	Heir Heir
 	// Check rejects URLs that no peer of this network would send.
 	Check func(store.URL) error
+
+	mu     sync.Mutex
+	taking map[netip.Prefix]bool // being received
 }
 
 // Serve takes handovers until the Server is closed.
@@ -39,11 +48,22 @@ func (r *Receiver) Serve(h host.Host, proto protocol.ID, log *slog.Logger) *wire
 }
 
 func (r *Receiver) handle(ctx context.Context, c *wire.Conn) error {
+	defer time.AfterFunc(maxTime, c.Reset).Stop()
 	from := c.Peer()
 	var o Offer
 	if err := c.Recv(&o); err != nil {
 		return err
 	}
+	if err := o.check(); err != nil {
+		return c.Send(reply{Verdict: verdictRefused, Why: err.Error()})
+	}
+	o.Wait = min(max(o.Wait, 0), maxWait)
+	// Two streams would write the same hosts. The mark is set before Consider:
+	// what that finds cannot be changed by another stream any more.
+	if !r.begin(o.Subnet) {
+		return c.Send(reply{Verdict: verdictRefused, Why: errTaking.Error()})
+	}
+	defer r.end(o.Subnet)
 	have, err := r.Heir.Consider(from, o)
 	switch {
 	case err != nil:
@@ -51,13 +71,22 @@ func (r *Receiver) handle(ctx context.Context, c *wire.Conn) error {
 	case have != nil:
 		return c.Send(reply{Verdict: verdictDone, Lease: have})
 	}
-	if err := r.clear(o); err != nil {
+	err = r.take(ctx, c, o)
+	if err != nil && ctx.Err() == nil { // else the next start sweeps
+		err = errors.Join(err, r.unstage(o.Subnet))
+	}
+	return err
+}
+
+// take receives a subnet and makes it ours.
+func (r *Receiver) take(ctx context.Context, c *wire.Conn, o Offer) error {
+	if err := r.stage(o); err != nil {
 		return err
 	}
 	if err := c.Send(reply{Verdict: verdictOK}); err != nil {
 		return err
 	}
-	in := intake{r: r, o: o, counts: map[string]int64{}}
+	in := newIntake(r, o)
 	for {
 		var part chunk
 		if err := c.Recv(&part); err != nil {
@@ -75,95 +104,44 @@ func (r *Receiver) handle(ctx context.Context, c *wire.Conn) error {
 		return err
 	}
 	var cm commit
-	if err := exchange(c, prepared{Hosts: len(hosts), Entries: in.entries}, &cm); err != nil {
+	if err := exchange(c, in.got, &cm); err != nil {
 		return err
 	}
-	l, err := r.Heir.Adopt(ctx, from, o, cm.Grant, hosts)
+	l, err := r.Heir.Adopt(ctx, c.Peer(), o, cm.Grant, hosts)
 	if err != nil {
 		return err
 	}
 	return c.Send(done{Lease: l})
 }
 
-// clear marks the subnet as staged and sweeps away what an earlier, broken
-// handover may have left.
-func (r *Receiver) clear(o Offer) error {
-	var hosts []store.Host
-	err := r.DB.Update(func(tx *store.Tx) (err error) {
-		if hosts, err = tx.HostsOf(o.Subnet); err != nil {
-			return err
-		}
-		return tx.PutSubnet(store.Subnet{Prefix: o.Subnet, Phase: store.PhaseStaged, Epoch: o.Epoch, Since: time.Now()})
-	})
-	for _, h := range hosts {
-		if err == nil {
-			err = r.DB.DropHost(h.Name)
-		}
+// check looks at the form of an offer.
+func (o Offer) check() error {
+	switch {
+	case !o.Subnet.IsValid() || store.SubnetOf(o.Subnet.Addr()) != o.Subnet:
+		return fmt.Errorf("%v is no subnet", o.Subnet)
+	case o.Epoch < 2:
+		return fmt.Errorf("epoch %d is nobody's heir's", o.Epoch)
+	case len(o.Evidence) > maxEvidence || o.Estimations < 0:
+		return errors.New("the evidence is out of range")
 	}
-	return err
+	return nil
 }
 
-// intake stores the chunks of one handover.
-type intake struct {
-	r       *Receiver
-	o       Offer
-	hosts   []store.Host
-	counts  map[string]int64 // queued so far
-	entries int64
+func (r *Receiver) begin(p netip.Prefix) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.taking[p] {
+		return false
+	}
+	if r.taking == nil {
+		r.taking = map[netip.Prefix]bool{}
+	}
+	r.taking[p] = true
+	return true
 }
 
-func (in *intake) take(c chunk) error {
-	if len(c.Entries) > maxChunkEntries || len(c.Seen) > maxChunkSeen || len(c.Robots) > maxRobots || len(in.hosts) > maxHosts {
-		return errors.New("a chunk is over its limits")
-	}
-	if c.Record != nil {
-		h := *c.Record
-		if _, twice := in.counts[h.Name]; twice || h.Name != c.Host || h.Subnet != in.o.Subnet || store.SubnetOf(h.Addr) != in.o.Subnet {
-			return fmt.Errorf("host %q does not belong here", c.Host)
-		}
-		h.NextAt = time.Time{} // a foreign clock: Offer.Wait stands for it
-		in.counts[h.Name] = 0
-		in.hosts = append(in.hosts, h)
-	}
-	if _, ok := in.counts[c.Host]; !ok {
-		return fmt.Errorf("host %q without a record", c.Host)
-	}
-	for _, e := range c.Entries {
-		if e.URL.Host() != c.Host {
-			return fmt.Errorf("url %q is not of host %q", e.URL, c.Host)
-		}
-		if err := in.r.Check(e.URL); err != nil {
-			return err
-		}
-	}
-	in.counts[c.Host] += int64(len(c.Entries))
-	in.entries += int64(len(c.Entries))
-	return in.r.DB.Update(func(tx *store.Tx) error {
-		for origin, v := range c.Robots {
-			if store.URL(origin).Host() != c.Host {
-				return fmt.Errorf("origin %q is not of host %q", origin, c.Host)
-			}
-			if err := tx.PutRobots(origin, v); err != nil {
-				return err
-			}
-		}
-		return tx.Import(c.Host, c.Entries, c.Seen)
-	})
-}
-
-// finish writes the hosts' records, counted anew.
-func (in *intake) finish() ([]store.Host, error) {
-	for i := range in.hosts {
-		in.hosts[i].Pending = in.counts[in.hosts[i].Name]
-	}
-	err := in.r.DB.Update(func(tx *store.Tx) error {
-		for _, h := range in.hosts {
-			tx.PutHost(h)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return in.hosts, in.r.DB.Sync()
+func (r *Receiver) end(p netip.Prefix) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.taking, p)
 }

@@ -24,6 +24,8 @@ type Sender struct {
 // the owner must have written down that the subnet is no longer its own.
 // Errors wrap ErrRefused, ErrBroken or ErrInDoubt.
 func (s *Sender) Send(ctx context.Context, to peer.ID, o Offer, grant func() ([]byte, error)) (lease []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
 	c, err := wire.Dial(ctx, s.Host, to, limits, s.Protocol)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
@@ -39,14 +41,18 @@ func (s *Sender) Send(ctx context.Context, to peer.ID, o Offer, grant func() ([]
 		return r.Lease, nil
 	case verdictOK:
 	default:
-		return nil, fmt.Errorf("%w: %s", ErrRefused, r.Why)
+		return nil, fmt.Errorf("%w: %q", ErrRefused, clip(r.Why))
 	}
-	if err := s.snapshot(c, o); err != nil {
+	sent, err := s.snapshot(c, o)
+	if err != nil {
 		return nil, fmt.Errorf("%w: snapshot: %w", ErrBroken, err)
 	}
 	var p prepared
 	if err := exchange(c, chunk{End: true}, &p); err != nil {
 		return nil, fmt.Errorf("%w: end: %w", ErrBroken, err)
+	}
+	if p != sent {
+		return nil, fmt.Errorf("%w: the heir has %+v of %+v", ErrBroken, p, sent)
 	}
 	g, err := grant()
 	if err != nil {
@@ -59,6 +65,9 @@ func (s *Sender) Send(ctx context.Context, to peer.ID, o Offer, grant func() ([]
 	return d.Lease, nil
 }
 
+// clip shortens another peer's words.
+func clip(why string) string { return why[:min(len(why), maxReason)] }
+
 // exchange sends one frame and reads the answer.
 func exchange(c *wire.Conn, msg, answer any) error {
 	if err := c.Send(msg); err != nil {
@@ -67,61 +76,85 @@ func exchange(c *wire.Conn, msg, answer any) error {
 	return c.Recv(answer)
 }
 
-// snapshot streams all hosts of the subnet.
-func (s *Sender) snapshot(conn *wire.Conn, o Offer) error {
-	return s.DB.View(func(tx *store.Tx) error {
+// snapshot streams all hosts of the subnet, as they are at one moment, and
+// returns what it sent. The view that it holds meanwhile keeps the store from
+// giving back the space of what is deleted, and no writer waiting.
+func (s *Sender) snapshot(conn *wire.Conn, o Offer) (sent prepared, err error) {
+	out := outgo{conn: conn}
+	err = s.DB.View(func(tx *store.Tx) error {
 		hosts, err := tx.HostsOf(o.Subnet)
 		if err != nil {
 			return err
 		}
 		for _, h := range hosts {
-			if err := sendHost(tx, conn, h); err != nil {
+			if err := out.host(tx, h); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	return out.sent, err
 }
 
-func sendHost(tx *store.Tx, conn *wire.Conn, h store.Host) error {
-	first := chunk{Host: h.Name, Record: &h, Robots: map[string][]byte{}}
-	err := tx.RobotsOf(h.Name, func(origin string, v []byte) error {
-		if len(first.Robots) < maxRobots {
-			first.Robots[origin] = v
-		}
-		return nil
-	})
+// outgo sends the chunks of one handover.
+type outgo struct {
+	conn *wire.Conn
+	c    chunk // being filled
+	sent prepared
+}
+
+// host sends one host: its record and robots.txt, its queue, its seen-set. The
+// queue comes first: what the heir has of a stream that broke holds no URL
+// that is seen and neither queued nor fetched.
+func (out *outgo) host(tx *store.Tx, h store.Host) error {
+	robots, err := robotsOf(tx, h.Name)
 	if err != nil {
 		return err
 	}
-	if err := conn.Send(first); err != nil {
+	out.sent.Hosts++
+	if err := out.conn.Send(chunk{Host: h.Name, Record: &h, Robots: robots}); err != nil {
 		return err
 	}
-	c := chunk{Host: h.Name}
-	flush := func(full bool) error {
-		if !full || len(c.Entries)+len(c.Seen) == 0 {
-			return nil
-		}
-		err := conn.Send(c)
-		c.Entries, c.Seen = nil, nil
-		return err
-	}
+	out.c = chunk{Host: h.Name}
 	err = tx.Queue(h.Name, nil, func(e store.Entry) (bool, error) {
-		c.Entries = append(c.Entries, e)
-		return true, flush(len(c.Entries) == maxChunkEntries)
+		out.sent.Entries++
+		out.c.Entries = append(out.c.Entries, e)
+		return true, out.flush(maxChunkEntries)
 	})
 	if err != nil {
-		return err
-	}
-	if err := flush(true); err != nil {
 		return err
 	}
 	err = tx.SeenDigests(h.Name, nil, func(d store.Digest) (bool, error) {
-		c.Seen = append(c.Seen, d)
-		return true, flush(len(c.Seen) == maxChunkSeen)
+		out.sent.Seen++
+		out.c.Seen = append(out.c.Seen, d)
+		return true, out.flush(maxChunkSeen)
 	})
 	if err != nil {
 		return err
 	}
-	return flush(true)
+	return out.flush(1)
+}
+
+// flush sends the chunk if it holds so many of one sort.
+func (out *outgo) flush(n int) error {
+	if len(out.c.Entries) < min(n, maxChunkEntries) && len(out.c.Seen) < n {
+		return nil
+	}
+	err := out.conn.Send(out.c)
+	out.c.Entries, out.c.Seen = nil, nil
+	return err
+}
+
+// robotsOf returns what is kept of the robots.txt files of a host, as far as
+// one frame holds it.
+func robotsOf(tx *store.Tx, host string) (map[string][]byte, error) {
+	robots, size := map[string][]byte{}, 0
+	err := tx.RobotsOf(host, func(origin string, v []byte) error {
+		if len(robots) < maxRobots && size+len(v) <= maxRobotsBytes {
+			robots[origin] = v
+			size += len(v)
+		}
+		return nil
+	})
+	return robots, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,30 +19,23 @@ import (
 )
 
 // Where says who fetches the next URL of a subnet: "" is this peer; hold says
-// nobody, because the subnet leaves.
+// nobody, because the subnet leaves or has left.
 func (m *Manager) Where(p netip.Prefix) (who string, hold bool) {
 	m.mu.Lock()
 	s := m.subnets[p]
-	phase := store.PhaseNone
-	if s != nil {
-		phase = s.phase
-		s.idleSince = time.Time{}
-		if s.moving {
-			phase = store.PhaseCommitting
-		}
-	}
-	m.mu.Unlock()
-	switch phase {
-	case store.PhaseOwned:
-		return "", false
-	case store.PhaseDeciding:
-	default:
+	if s == nil || s.leaving() || s.stale {
+		m.mu.Unlock()
 		return "", true
+	}
+	s.idleSince = time.Time{}
+	deciding := s.phase == store.PhaseDeciding
+	m.mu.Unlock()
+	if !deciding {
+		return "", false
 	}
 	step, err := m.next(s, true)
 	if err != nil {
-		m.log.Error("no decision", "subnet", p, "err", err)
-		return "", false
+		m.log.Error("decision not written", "subnet", p, "err", err)
 	}
 	self := m.cfg.Self.String()
 	switch {
@@ -53,7 +47,8 @@ func (m *Manager) Where(p netip.Prefix) (who string, hold bool) {
 	return step.Probe, false
 }
 
-// next asks the strategy for the next step and carries a choice out.
+// next asks the strategy for the next step and carries a choice out. A strategy
+// that fails leaves the subnet where it is: here. The error is one of the store.
 func (m *Manager) next(s *subnet, canProbe bool) (assign.Step, error) {
 	e := assign.Evidence{
 		Subnet: s.prefix, Self: m.cfg.Self.String(), Candidates: m.cfg.Directory.Candidates(), CanProbe: canProbe,
@@ -61,14 +56,12 @@ func (m *Manager) next(s *subnet, canProbe bool) (assign.Step, error) {
 	slices.SortFunc(e.Candidates, func(a, b assign.Candidate) int { return strings.Compare(a.ID, b.ID) })
 	m.mu.Lock()
 	e.Samples = slices.Clone(s.samples)
-	e.Exclude = make(map[string]bool, len(s.exclude))
-	for p := range s.exclude {
-		e.Exclude[p] = true
-	}
+	e.Exclude = maps.Clone(s.exclude)
 	m.mu.Unlock()
 	step, err := m.cfg.Strategy.Next(e)
 	if err != nil {
-		return step, fmt.Errorf("owner: strategy %s: %w", m.cfg.Strategy.Name(), err)
+		m.log.Error("no decision; the subnet stays", "subnet", s.prefix, "strategy", m.cfg.Strategy.Name(), "err", err)
+		step = assign.Step{Choice: e.Self}
 	}
 	if step.Choice != "" {
 		return step, m.choose(s, step)
@@ -76,11 +69,11 @@ func (m *Manager) next(s *subnet, canProbe bool) (assign.Step, error) {
 	return step, nil
 }
 
-// choose makes the strategy's choice the subnet's owner: it stays, or it
-// leaves.
+// choose makes the strategy's choice the subnet's owner: it stays, or it is to
+// leave. Of several calls at once the first one counts.
 func (m *Manager) choose(s *subnet, step assign.Step) error {
 	m.mu.Lock()
-	if s.phase != store.PhaseDeciding || s.moving {
+	if s.phase != store.PhaseDeciding || s.leaving() || m.subnets[s.prefix] != s {
 		m.mu.Unlock()
 		return nil
 	}
@@ -91,22 +84,24 @@ func (m *Manager) choose(s *subnet, step assign.Step) error {
 	if stays {
 		s.phase = store.PhaseOwned
 		s.renewAt = time.Now() // announces the proxy coordinate
+		m.cfg.Frontier.Single(s.prefix, false)
 	} else {
 		s.to = step.Choice
-		s.moving = false
+		m.cfg.Frontier.Shut(s.prefix)
 	}
+	estimations := s.estimations
 	m.mu.Unlock()
-	m.log.Info("subnet decided", "subnet", s.prefix, "owner", step.Choice, "estimations", s.estimations)
+	m.log.Debug("times predicted", "subnet", s.prefix, "ms", predicted(step.Predicted))
+	m.log.Info("subnet decided", "subnet", s.prefix, "owner", step.Choice, "estimations", estimations)
+	m.wake()
 	if stays {
-		m.cfg.Frontier.Single(s.prefix, false)
 		return m.save(s)
 	}
-	m.cfg.Frontier.Shut(s.prefix)
-	m.wake()
 	return nil
 }
 
-// Remote has another peer fetch one URL of a subnet.
+// Remote has another peer fetch one URL of a subnet. Errors wrap
+// estimate.ErrNotSent or estimate.ErrLost.
 func (m *Manager) Remote(ctx context.Context, p netip.Prefix, who string, r store.FetchRequest) (store.FetchReport, error) {
 	m.mu.Lock()
 	s := m.subnets[p]
@@ -115,9 +110,12 @@ func (m *Manager) Remote(ctx context.Context, p netip.Prefix, who string, r stor
 		sealed = s.sealed
 	}
 	m.mu.Unlock()
+	if sealed == nil {
+		return store.FetchReport{}, fmt.Errorf("%w: %v is not ours", estimate.ErrNotSent, p)
+	}
 	id, err := peer.Decode(who)
-	if err != nil || sealed == nil {
-		return store.FetchReport{}, fmt.Errorf("%w: %s: %w", estimate.ErrNotSent, who, err)
+	if err != nil {
+		return store.FetchReport{}, fmt.Errorf("%w: peer %q: %w", estimate.ErrNotSent, who, err)
 	}
 	return m.cfg.Estimate.Fetch(ctx, id, sealed, r)
 }
@@ -149,17 +147,24 @@ func (m *Manager) Observe(p netip.Prefix, who string, r store.FetchReport, err e
 		}
 	}
 	m.mu.Unlock()
-	if err := errorOr(deciding, m, s); err != nil {
+	if err != nil {
+		m.log.Info("estimation failed", "subnet", p, "peer", who, "err", err)
+	}
+	if !deciding {
+		return // written down only while it decides something
+	}
+	if err := m.save(s); err != nil {
 		m.log.Error("subnet state not written", "subnet", p, "err", err)
 	}
 }
 
-// errorOr saves what was learnt while it still decides something.
-func errorOr(deciding bool, m *Manager, s *subnet) error {
-	if !deciding {
-		return nil
+// predicted is a strategy's view for the log.
+func predicted(times map[string]time.Duration) map[string]int64 {
+	ms := make(map[string]int64, len(times))
+	for p, t := range times {
+		ms[p[max(0, len(p)-6):]] = t.Milliseconds()
 	}
-	return m.save(s)
+	return ms
 }
 
 // hostless is how long a subnet may be ours before its first host's home is
@@ -167,13 +172,13 @@ func errorOr(deciding bool, m *Manager, s *subnet) error {
 const hostless = time.Minute
 
 // decideIdle takes the decision for subnets that have had no URL to estimate
-// with for a while.
+// with for a while. The error is one of the store.
 func (m *Manager) decideIdle() error {
 	now := time.Now()
 	var idle []*subnet
 	m.mu.Lock()
 	for p, s := range m.subnets {
-		if s.phase != store.PhaseDeciding || s.moving || s.to != "" {
+		if s.phase != store.PhaseDeciding || s.leaving() || s.stale {
 			continue
 		}
 		hosts, pending, inFlight, _ := m.cfg.Frontier.Load(p)

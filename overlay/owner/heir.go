@@ -16,24 +16,10 @@ import (
 
 var _ handover.Heir = (*Manager)(nil)
 
-// Consider says whether this peer takes a subnet that another offers.
+// Consider says whether this peer takes a subnet that another offers. A lease
+// is returned instead when the subnet has come to this peer already, or gone
+// on from here.
 func (m *Manager) Consider(from peer.ID, o handover.Offer) ([]byte, error) {
-	if o.Subnet != store.SubnetOf(o.Subnet.Addr()) {
-		return nil, fmt.Errorf("%v is no subnet", o.Subnet)
-	}
-	m.mu.Lock()
-	s := m.subnets[o.Subnet]
-	var have []byte
-	if s != nil && s.lease.Epoch >= o.Epoch {
-		have = s.sealed
-	}
-	m.mu.Unlock()
-	if have != nil {
-		return have, nil
-	}
-	if s != nil {
-		return nil, errors.New("the subnet is mine")
-	}
 	l, err := lease.OpenLease(o.Lease)
 	if err != nil {
 		return nil, err
@@ -45,10 +31,27 @@ func (m *Manager) Consider(from peer.ID, o handover.Offer) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if best.Owner == m.cfg.Self && best.Epoch >= o.Epoch {
-		return nil, nil // adopted once, and the disk lost since: take it again
+	m.mu.Lock()
+	s := m.subnets[o.Subnet]
+	var have []byte
+	if s != nil && s.lease.Epoch >= o.Epoch {
+		have = s.sealed
 	}
-	if best.Owner != from {
+	m.mu.Unlock()
+	switch {
+	case have != nil:
+		return have, nil
+	case s != nil:
+		m.beaten(best)
+		return nil, errors.New("the subnet is mine, or was until now")
+	case best.Owner == m.cfg.Self && best.Epoch >= o.Epoch:
+		return nil, nil // adopted once, and the disk lost since: take it again
+	case best.Epoch >= o.Epoch:
+		if sealed, ok := m.cfg.Leases.Sealed(o.Subnet); ok {
+			return sealed, nil
+		}
+		fallthrough
+	case best.Owner != from:
 		return nil, fmt.Errorf("the subnet is owned by %s since epoch %d", best.Owner, best.Epoch)
 	}
 	return nil, m.cfg.Allowed(inside(o.Subnet))
@@ -57,7 +60,11 @@ func (m *Manager) Consider(from peer.ID, o handover.Offer) ([]byte, error) {
 // inside returns an address of p that is not its network address.
 func inside(p netip.Prefix) netip.Addr { return p.Addr().Next() }
 
-// Adopt makes this peer the owner of a subnet whose state has arrived.
+// maxEstimations bounds what an offer says of the estimations before it.
+const maxEstimations = 1 << 20
+
+// Adopt makes this peer the owner of a subnet whose state has arrived. It
+// returns this peer's lease, or an error that leaves the subnet with the owner.
 func (m *Manager) Adopt(ctx context.Context, from peer.ID, o handover.Offer, grant []byte, hosts []store.Host) ([]byte, error) {
 	old, err := lease.OpenLease(o.Lease)
 	if err != nil {
@@ -70,32 +77,30 @@ func (m *Manager) Adopt(ctx context.Context, from peer.ID, o handover.Offer, gra
 	if g.From != from || g.To != m.cfg.Self || g.Subnet != o.Subnet || g.Epoch != o.Epoch {
 		return nil, errors.New("owner: the grant does not fit the offer")
 	}
+	if m.Live(o.Subnet) { // since Consider; asked again, the owner is told
+		return nil, errors.New("owner: the subnet is ours meanwhile")
+	}
+	renewAt := time.Now().Add(m.cfg.LeaseTTL / 6)
 	l, sealed, err := m.cfg.Leases.Adopt(ctx, o.Subnet, o.Epoch, grant, old.Proxy)
 	var beaten *lease.BeatenError
 	switch {
 	case errors.As(err, &beaten):
 		return nil, err
-	case err != nil: // the DHT is slow; the lease is ours all the same, and is renewed soon
-		now := time.Now()
-		l = lease.Lease{
-			Subnet: o.Subnet, Owner: m.cfg.Self, Epoch: o.Epoch, Issued: now, Expires: now.Add(m.cfg.LeaseTTL),
-			Proxy: old.Proxy, Grant: grant,
-		}
-		if sealed, err = lease.SealLease(l, m.cfg.Key); err != nil {
-			return nil, err
-		}
-		if l, err = lease.OpenLease(sealed); err != nil {
+	case err != nil: // the DHT is slow; the lease is ours all the same
+		m.log.Warn("lease of an adopted subnet not published; trying again", "subnet", o.Subnet, "err", err)
+		renewAt = time.Now()
+		if l, sealed, err = m.selfMade(o, old, grant); err != nil {
 			return nil, err
 		}
 	}
 	s, err := fromRecord(store.Subnet{
 		Prefix: o.Subnet, Phase: store.PhaseOwned, Lease: sealed, Epoch: l.Epoch, Since: time.Now(),
-		Evidence: o.Evidence, Estimations: o.Estimations,
+		Evidence: o.Evidence, Estimations: min(max(o.Estimations, 0), maxEstimations),
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.renewAt = time.Now().Add(m.cfg.LeaseTTL / 6)
+	s.renewAt = renewAt
 	rec, err := s.record()
 	if err != nil {
 		return nil, err
@@ -113,9 +118,27 @@ func (m *Manager) Adopt(ctx context.Context, from peer.ID, o handover.Offer, gra
 	wait := min(max(o.Wait, 0), time.Hour)
 	m.mu.Lock()
 	m.subnets[o.Subnet] = s
-	m.mu.Unlock()
 	m.cfg.Frontier.Adopt(o.Subnet, hosts, time.Now().Add(wait))
+	m.mu.Unlock()
 	m.log.Info("subnet taken over", "subnet", o.Subnet, "from", from, "epoch", o.Epoch, "hosts", len(hosts))
 	m.cfg.Moved(o.Subnet)
 	return sealed, nil
+}
+
+// selfMade is an adopted subnet's lease that the DHT has not seen. The Registry
+// learns it, so that others are shown it.
+func (m *Manager) selfMade(o handover.Offer, old lease.Lease, grant []byte) (l lease.Lease, sealed []byte, err error) {
+	now := time.Now()
+	l = lease.Lease{
+		Subnet: o.Subnet, Owner: m.cfg.Self, Epoch: o.Epoch, Issued: now, Expires: now.Add(m.cfg.LeaseTTL),
+		Proxy: old.Proxy, Grant: grant,
+	}
+	if sealed, err = lease.SealLease(l, m.cfg.Key); err != nil {
+		return l, nil, err
+	}
+	if _, err = m.cfg.Leases.Learn(sealed); err != nil {
+		return l, nil, err
+	}
+	l, err = lease.OpenLease(sealed)
+	return l, sealed, err
 }

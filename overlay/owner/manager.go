@@ -23,7 +23,8 @@ import (
 )
 
 // Frontier is the part of the crawler that holds our hosts; given by
-// crawl/frontier.
+// crawl/frontier. All but AddHost and Pause only touch memory, and none calls
+// the Manager: it holds its lock meanwhile.
 type Frontier interface {
 	AddHost(name string, subnet netip.Prefix, addr netip.Addr) error
 	Owns(host string) bool
@@ -44,6 +45,23 @@ type Directory interface {
 	At(peer string) (coords.Coordinate, bool)
 }
 
+// Estimator has one URL fetched by another peer; given by estimate.Service,
+// whose errors it returns.
+type Estimator interface {
+	Fetch(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error)
+}
+
+// Sender hands a subnet over; given by handover.Sender, whose errors it
+// returns.
+type Sender interface {
+	Send(ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) (lease []byte, err error)
+}
+
+var (
+	_ Estimator = (*estimate.Service)(nil)
+	_ Sender    = (*handover.Sender)(nil)
+)
+
 // Resolve returns the addresses of a host; given by crawl/resolve. It returns
 // an error that wraps ErrNoHost when there is none for sure.
 type Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -56,13 +74,13 @@ type Config struct {
 	Self      peer.ID
 	Key       crypto.PrivKey
 	DB        *store.DB
-	Frontier  Frontier
+	Frontier  Frontier // set by Attach
 	Directory Directory
 	Strategy  assign.Strategy
 	Leases    *lease.Registry
 	Homes     *home.Registry
-	Estimate  *estimate.Service
-	Sender    *handover.Sender
+	Estimate  Estimator
+	Sender    Sender
 	Resolve   Resolve
 	// Allowed says whether an address may be dialled at all.
 	Allowed func(netip.Addr) error
@@ -80,8 +98,36 @@ type Config struct {
 	// any URL before the choice is made from what is known.
 	DecideIdle time.Duration
 	// Tick is the pace of the housekeeping.
-	Tick   time.Duration
+	Tick time.Duration
+	// Logger is nil to discard.
 	Logger *slog.Logger
+}
+
+// Validate names every fault of c.
+func (c Config) Validate() error {
+	var errs []error
+	fault := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("owner: "+format, args...))
+		}
+	}
+	fault(c.Key == nil || !c.Self.MatchesPrivateKey(c.Key), "Key is not that of Self %v", c.Self)
+	fault(c.DB == nil, "DB is missing")
+	fault(c.Directory == nil, "Directory is missing")
+	fault(c.Strategy == nil, "Strategy is missing")
+	fault(c.Leases == nil, "Leases is missing")
+	fault(c.Homes == nil, "Homes is missing")
+	fault(c.Estimate == nil, "Estimate is missing")
+	fault(c.Sender == nil, "Sender is missing")
+	fault(c.Resolve == nil, "Resolve is missing")
+	fault(c.Allowed == nil, "Allowed is missing")
+	fault(c.MayClaim == nil, "MayClaim is missing")
+	fault(c.Moved == nil, "Moved is missing")
+	fault(c.Route == nil, "Route is missing")
+	fault(c.LeaseTTL <= 0 || c.LeaseTTL > lease.MaxTTL, "LeaseTTL is %v, want up to %v", c.LeaseTTL, lease.MaxTTL)
+	fault(c.DecideIdle < 0, "DecideIdle is %v, want 0 or more", c.DecideIdle)
+	fault(c.Tick <= 0, "Tick is %v, want more than 0", c.Tick)
+	return errors.Join(errs...)
 }
 
 // Manager holds this peer's subnets. Its methods may be called at once.
@@ -89,17 +135,20 @@ type Manager struct {
 	cfg Config
 	log *slog.Logger
 
-	mu      sync.Mutex // never held during I/O
+	mu      sync.Mutex // never held during I/O; the Frontier's own lock comes after it
 	subnets map[netip.Prefix]*subnet
 
 	saves sync.Mutex // one write of subnet states at a time, in order
 	kick  chan struct{}
 }
 
-// New loads our subnets from the store. It starts nothing. Live must then be
-// asked which subnets' hosts belong into the frontier, and Config.Frontier be
-// set by Attach.
+// New loads our subnets from the store, or returns all that is wrong with cfg.
+// It starts nothing. Live must then be asked which subnets' hosts belong into
+// the frontier, and Config.Frontier be set by Attach.
 func New(cfg Config) (*Manager, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	m := &Manager{cfg: cfg, log: cfg.Logger, subnets: map[netip.Prefix]*subnet{}, kick: make(chan struct{}, 1)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
@@ -115,8 +164,9 @@ func New(cfg Config) (*Manager, error) {
 			}
 			m.subnets[r.Prefix] = s
 			_, err = cfg.Leases.Learn(s.sealed)
-			if err != nil { // too old: Renew signs it anew
+			if err != nil { // too old to count: Renew finds out whose the subnet is
 				m.log.Warn("an own lease is no longer valid", "subnet", r.Prefix, "err", err)
+				s.stale = true
 			}
 			return nil
 		})
@@ -138,11 +188,13 @@ func (m *Manager) Live(p netip.Prefix) bool {
 // puts every subnet there into the state that it had.
 func (m *Manager) Attach(f Frontier) {
 	m.cfg.Frontier = f
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for p, s := range m.subnets {
-		switch s.phase {
-		case store.PhaseDeciding:
+		if s.phase == store.PhaseDeciding {
 			f.Single(p, true)
-		case store.PhaseCommitting:
+		}
+		if s.phase == store.PhaseCommitting || s.stale {
 			f.Shut(p)
 		}
 	}
@@ -160,10 +212,13 @@ func (m *Manager) List() []Info {
 }
 
 // Run keeps leases renewed, decisions taken and handovers going until ctx
-// ends, and returns when all of these have stopped.
+// ends, and returns when all of these have stopped. An error is one of the
+// store, and final.
 func (m *Manager) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	t := time.NewTicker(m.cfg.Tick)
 	defer t.Stop()
 	renewals := make(chan struct{}, 16)
@@ -177,8 +232,8 @@ func (m *Manager) Run(ctx context.Context) error {
 		if err := m.decideIdle(); err != nil {
 			return err
 		}
-		for _, s := range m.toMove() {
-			wg.Go(func() { m.move(ctx, s) })
+		for _, task := range m.toMove() {
+			wg.Go(func() { task(ctx) })
 		}
 		for _, s := range m.toRenew(time.Now(), cap(renewals)-len(renewals)) {
 			renewals <- struct{}{}
@@ -217,7 +272,7 @@ func (m *Manager) toRenew(now time.Time, n int) []*subnet {
 	defer m.mu.Unlock()
 	var due []*subnet
 	for _, s := range m.subnets {
-		if len(due) < n && !s.renewing && !s.moving && s.phase != store.PhaseCommitting && !s.renewAt.After(now) {
+		if len(due) < n && !s.renewing && !s.leaving() && !s.renewAt.After(now) {
 			s.renewing = true
 			due = append(due, s)
 		}
@@ -233,25 +288,46 @@ func (m *Manager) renew(ctx context.Context, s *subnet) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	fresh, sealed, err := m.cfg.Leases.Renew(ctx, l)
-	third := m.cfg.LeaseTTL / 3
-	m.mu.Lock()
-	s.renewing = false
-	s.renewAt = time.Now().Add(third - rand.N(third/4+1))
-	if err != nil {
-		s.renewAt = time.Now().Add(min(third, 10*time.Second))
-	} else if fresh.Epoch == s.lease.Epoch {
-		s.lease, s.sealed = fresh, sealed
-	}
-	m.mu.Unlock()
-	var beaten *lease.BeatenError
-	switch {
-	case errors.As(err, &beaten):
-		m.beaten(beaten.By)
-	case err != nil && ctx.Err() == nil:
-		m.log.Warn("lease not renewed; trying again", "subnet", l.Subnet, "err", err)
-	case err == nil:
-		if err := m.save(s); err != nil {
+	if m.renewed(s, l, fresh, sealed, err) {
+		err = m.save(s)
+		if err != nil {
 			m.log.Error("subnet state not written", "subnet", l.Subnet, "err", err)
 		}
+		return
 	}
+	var beaten *lease.BeatenError
+	if errors.As(err, &beaten) {
+		m.beaten(beaten.By)
+	} else if ctx.Err() == nil {
+		m.log.Warn("lease not renewed; trying again", "subnet", l.Subnet, "err", err)
+	}
+}
+
+// renewed enters what came of renewing the lease old, and says whether it went
+// well.
+func (m *Manager) renewed(s *subnet, old, fresh lease.Lease, sealed []byte, err error) bool {
+	third := m.cfg.LeaseTTL / 3
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.renewing = false
+	now := time.Now()
+	if err != nil {
+		s.renewAt = now.Add(min(third, 10*time.Second))
+		return false
+	}
+	s.renewAt = now.Add(third - rand.N(third/4+1))
+	if s.lease.Proxy != old.Proxy { // decided meanwhile: the proxy is still to be told
+		fresh.Proxy = s.lease.Proxy
+		s.renewAt = now
+	}
+	if !s.moving { // what is being handed over stays as it was offered
+		s.lease, s.sealed = fresh, sealed
+	}
+	if s.stale {
+		s.stale = false
+		if !s.leaving() {
+			m.cfg.Frontier.Resume(s.prefix)
+		}
+	}
+	return true
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"peerd/overlay/forward"
@@ -16,6 +17,10 @@ var _ forward.Resolver = (*Manager)(nil)
 
 // ErrAlone is returned by Claim while this peer knows others and reaches none.
 var ErrAlone = errors.New("owner: no other peer in reach; not claiming")
+
+// errLeaving says that a subnet is on its way to another peer; who asks again
+// learns to which.
+var errLeaving = errors.New("owner: the subnet is leaving")
 
 // Resolve says whose a host is. A host of ours is in the frontier when it
 // returns. Errors wrap forward.ErrGone when its URLs are to be dropped.
@@ -41,27 +46,34 @@ func (m *Manager) Resolve(ctx context.Context, host string, hint netip.Addr) (fo
 	return forward.Resolution{}, fmt.Errorf("owner: the home of %s does not come to rest", host)
 }
 
-// addresses returns where a host may be dialled, the finder's hint first if it
-// is in a subnet of ours.
+// addresses returns where a host may be dialled. The finder's hint comes first
+// if it is in a subnet of ours: names that resolve differently here and there
+// would else be sent to and fro. It is never taken for a host that does not
+// exist.
 func (m *Manager) addresses(ctx context.Context, host string, hint netip.Addr) ([]netip.Addr, error) {
 	all, err := m.cfg.Resolve(ctx, host)
-	if err != nil && !hint.IsValid() {
-		if errors.Is(err, ErrNoHost) {
-			return nil, fmt.Errorf("%w: %w", forward.ErrGone, err)
-		}
+	switch {
+	case errors.Is(err, ErrNoHost):
+		return nil, fmt.Errorf("%w: %w", forward.ErrGone, err)
+	case err != nil:
 		return nil, err
+	case !hint.IsValid():
+	case m.Live(store.SubnetOf(hint)):
+		all = append([]netip.Addr{hint}, all...)
+	default:
+		all = append(slices.Clone(all), hint)
 	}
 	var ok []netip.Addr
-	if hint.IsValid() {
-		all = append([]netip.Addr{hint}, all...)
-	}
 	for _, a := range all {
 		if err = m.cfg.Allowed(a); err == nil {
 			ok = append(ok, a.Unmap())
 		}
 	}
-	if len(ok) == 0 {
+	if len(ok) == 0 && err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", forward.ErrGone, host, err)
+	}
+	if len(ok) == 0 {
+		return nil, fmt.Errorf("%w: %s has no address", forward.ErrGone, host)
 	}
 	return ok, nil
 }
@@ -78,16 +90,13 @@ func (m *Manager) resolveIn(ctx context.Context, host string, p netip.Prefix, ad
 	}
 	m.mu.Lock()
 	s := m.subnets[p]
-	phase := store.PhaseNone
-	if s != nil {
-		phase = s.phase
-	}
+	leaving := s != nil && s.leaving()
 	m.mu.Unlock()
-	switch phase {
-	case store.PhaseDeciding, store.PhaseOwned:
-		return m.settleHome(ctx, host, r)
-	case store.PhaseCommitting:
-		return r, false, fmt.Errorf("owner: %v is leaving", p)
+	switch {
+	case leaving:
+		return r, false, fmt.Errorf("%w: %v", errLeaving, p)
+	case s != nil:
+		return m.settleHome(ctx, host, s, r)
 	}
 	l, sealed, err := m.cfg.Leases.Lookup(ctx, p)
 	switch {
@@ -108,7 +117,7 @@ func (m *Manager) resolveIn(ctx context.Context, host string, p netip.Prefix, ad
 
 // settleHome makes a host of one of our subnets ours, unless its home turns
 // out to be elsewhere.
-func (m *Manager) settleHome(ctx context.Context, host string, r forward.Resolution) (forward.Resolution, bool, error) {
+func (m *Manager) settleHome(ctx context.Context, host string, s *subnet, r forward.Resolution) (forward.Resolution, bool, error) {
 	p, err := m.cfg.Homes.Settle(ctx, host, r.Subnet)
 	if err != nil {
 		return r, false, err
@@ -120,8 +129,24 @@ func (m *Manager) settleHome(ctx context.Context, host string, r forward.Resolut
 	if !r.Addr.IsValid() {
 		return r, false, fmt.Errorf("owner: %s has no address in its home %v", host, p)
 	}
+	if !m.enter(s) {
+		return r, false, fmt.Errorf("%w: %v", errLeaving, p)
+	}
+	defer s.adding.Done()
 	r.Kind = forward.Own
 	return r, false, m.cfg.Frontier.AddHost(host, p, r.Addr)
+}
+
+// enter lets a host be added to a subnet, unless it is leaving or has left: it
+// does not go before the caller is done with s.adding.
+func (m *Manager) enter(s *subnet) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.subnets[s.prefix] != s || s.leaving() {
+		return false
+	}
+	s.adding.Add(1)
+	return true
 }
 
 // Claim makes this peer the owner of an unowned subnet, or learns who is. When
@@ -153,8 +178,9 @@ func (m *Manager) begin(l lease.Lease, sealed []byte) error {
 		return nil
 	}
 	m.subnets[l.Subnet] = s
-	m.mu.Unlock()
 	m.cfg.Frontier.Single(l.Subnet, true)
+	m.cfg.Frontier.Resume(l.Subnet)
+	m.mu.Unlock()
 	if err := m.save(s); err != nil {
 		return err
 	}
@@ -163,14 +189,15 @@ func (m *Manager) begin(l lease.Lease, sealed []byte) error {
 	return err
 }
 
-// Receive says whether this peer takes URLs of a subnet now.
+// Receive says whether this peer takes URLs of a subnet now; moving, that they
+// should be offered again soon; sealed is the lease of who else takes them, if
+// that is known.
 func (m *Manager) Receive(p netip.Prefix) (ok, moving bool, sealed []byte) {
 	m.mu.Lock()
 	s := m.subnets[p]
 	if s != nil {
 		defer m.mu.Unlock()
-		leaving := s.phase == store.PhaseCommitting || s.moving
-		return !leaving, leaving, nil
+		return !s.leaving(), s.leaving(), nil
 	}
 	m.mu.Unlock()
 	sealed, _ = m.cfg.Leases.Sealed(p)

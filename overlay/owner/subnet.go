@@ -3,6 +3,7 @@ package owner
 import (
 	"fmt"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -29,21 +30,36 @@ type subnet struct {
 	idleSince   time.Time       // nothing queued and nothing under way; zero when busy
 	renewAt     time.Time
 	to          string // the heir while leaving
-	grant       []byte
-	moving      bool // a goroutine hands it over, or yields it
+	grant       []byte // what was signed for it; not nil while PhaseCommitting
+	lost        bool   // a better lease was met: to be yielded
+	stale       bool   // too old to count: nothing is fetched until it is renewed
+	moving      bool   // a goroutine hands it over, or yields it
 	renewing    bool
+
+	adding sync.WaitGroup // hosts being added; none begins while moving
 }
 
-// record is the durable form of s.
+// leaving says that the subnet is on its way to another peer: it takes no
+// hosts and no URLs.
+func (s *subnet) leaving() bool {
+	return s.phase == store.PhaseCommitting || s.moving || s.lost || s.to != ""
+}
+
+// record is the durable form of s. The heir belongs to it only from the commit
+// on: until then a restart decides anew.
 func (s *subnet) record() (store.Subnet, error) {
 	evidence, err := cbor.Marshal(s.samples)
 	if err != nil {
 		return store.Subnet{}, fmt.Errorf("owner: encode samples: %w", err)
 	}
-	return store.Subnet{
+	r := store.Subnet{
 		Prefix: s.prefix, Phase: s.phase, Lease: s.sealed, Epoch: s.lease.Epoch, Since: s.since,
-		Evidence: evidence, Grant: s.grant, To: s.to, Estimations: s.estimations,
-	}, nil
+		Evidence: evidence, Grant: s.grant, Estimations: s.estimations,
+	}
+	if s.phase == store.PhaseCommitting {
+		r.To = s.to
+	}
+	return r, nil
 }
 
 // fromRecord is the inverse of record.
@@ -59,12 +75,18 @@ func fromRecord(r store.Subnet) (*subnet, error) {
 	if err := cbor.Unmarshal(r.Evidence, &s.samples); err != nil {
 		s.samples = nil // only advice; it is gathered again
 	}
+	s.trim()
 	return s, nil
 }
 
-// observe keeps a sample; of an owned subnet only the newest.
+// observe keeps a sample.
 func (s *subnet) observe(x coords.Sample) {
 	s.samples = append(s.samples, x)
+	s.trim()
+}
+
+// trim keeps the newest samples only.
+func (s *subnet) trim() {
 	if n := len(s.samples) - maxSamples; n > 0 {
 		s.samples = append(s.samples[:0:0], s.samples[n:]...)
 	}

@@ -1,0 +1,370 @@
+package crawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"peerd/crawl"
+	"peerd/store"
+)
+
+// Every page once, whatever leads to it and how often.
+func TestEveryPageOnce(t *testing.T) {
+	const gap = 3 * time.Millisecond
+	r := newRig(t, "", gap, nil)
+	a, b := newSite(t, 21, 1), newSite(t, 21, 2)
+	r.own("a.test", a)
+	r.own("a2.test", a) // another name of the same machine
+	r.own("b.test", b)
+	const n = 20
+	for i := range n {
+		a.html(fmt.Sprintf("/%d", i),
+			fmt.Sprintf("/%d", i*2%n), fmt.Sprintf("./%d#top", (i*2+1)%n), b.url("B.test", "/"), "mailto:x@y", "/old", "/gone", "/doc.pdf",
+			"http://foreign.test/", fmt.Sprintf("http://foreign.test/%d", i/2), a.url("a2.test", "/2"))
+	}
+	b.html("/", a.url("a.test", "/0"), "http://other.test/x", "/")
+	a.mux.Handle("/old", http.RedirectHandler("/1", http.StatusFound))
+	a.mux.Handle("/away", http.RedirectHandler("http://foreign.test/away", http.StatusMovedPermanently))
+	a.mux.HandleFunc("/doc.pdf", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/pdf")
+		fmt.Fprint(w, "%PDF")
+	})
+	r.seed(a.url("a.test", "/0"), a.url("a.test", "/away"), a.url("a.test", "/0"))
+	r.crawl()
+
+	byHost := map[string]int{}
+	for _, h := range a.log() {
+		byHost[h.host+h.path]++
+	}
+	name := strings.TrimPrefix(string(a.url("a.test", "")), "http://")
+	want := []string{"/robots.txt", "/old", "/away", "/gone", "/doc.pdf"}
+	for i := range n {
+		want = append(want, fmt.Sprintf("/%d", i))
+	}
+	for _, p := range want {
+		if byHost[name+p] != 1 {
+			t.Errorf("%s was asked for %d times", p, byHost[name+p])
+		}
+	}
+	// a2.test links to itself relatively: all its pages again, under its name.
+	if got := len(byHost); got != len(want)+(len(want)-1) {
+		t.Errorf("%d different requests, want %d: %v", got, 2*len(want)-1, slices.Sorted(maps.Keys(byHost)))
+	}
+	for u, k := range byHost {
+		if k != 1 {
+			t.Errorf("%s was asked for %d times", u, k)
+		}
+	}
+	if got := b.count(); got["/"] != 1 || got["/robots.txt"] != 1 || len(got) != 2 {
+		t.Errorf("b was asked for %v", got)
+	}
+	wantAside := map[string]int{"foreign.test": 1 + n/2 + 1, "other.test": 1}
+	if got := r.waiting(); !maps.Equal(got, wantAside) || !maps.Equal(r.deferred, wantAside) {
+		t.Errorf("put aside %v, told %v, want %v", got, r.deferred, wantAside)
+	}
+	if got := min(a.apart(t), b.apart(t)); got < gap {
+		t.Errorf("requests %v apart, want %v", got, gap)
+	}
+	c := r.db.Counters()
+	if c.Pages != 2*n+1 || c.Failed != 0 || c.Fetches != c.Pages+3+3+1 { // old, gone, pdf twice; away once
+		t.Errorf("counters %+v", c)
+	}
+	p, ok := r.page(a.url("a.test", "/away"))
+	if !ok || p.Outcome != store.OutcomeRedirect || !slices.Equal(p.Links, []store.URL{"http://foreign.test/away"}) {
+		t.Errorf("redirect kept as %+v", p)
+	}
+}
+
+// A page with more links than a transaction takes.
+func TestManyLinks(t *testing.T) {
+	const n = 5000
+	r := newRig(t, t.TempDir(), 0, nil)
+	s := newSite(t, 22, 1)
+	r.own("a.test", s)
+	refs := []any{}
+	for i := range n {
+		refs = append(refs, fmt.Sprintf("/p?%d", i), fmt.Sprintf("http://far.test/%d", i%700))
+	}
+	s.html("/", refs...)
+	s.text("/p", "")
+	r.seed(s.url("a.test", "/"))
+	stop := r.start()
+	r.until("the links are stored", func() bool { _, ok := r.page(s.url("a.test", "/")); return ok })
+	stop()
+	if p, _ := r.page(s.url("a.test", "/")); len(p.Links) != n+700 {
+		t.Errorf("%d links kept, want %d", len(p.Links), n+700)
+	}
+	if c := r.db.Counters(); c.Seen != n+1 || r.deferred["far.test"] != 700 {
+		t.Errorf("%d URLs seen, %d put aside", c.Seen, r.deferred["far.test"])
+	}
+	if got, done := r.fr.Stats(), r.db.Counters().Fetches; got.Pending+done != n+1 {
+		t.Errorf("%d URLs queued, %d fetched, want %d in all", got.Pending, done, n+1)
+	}
+}
+
+// Enqueue takes URLs over in portions.
+func TestEnqueue(t *testing.T) {
+	r := newRig(t, "", 0, nil)
+	var ps []store.Pending
+	for i := range 2500 {
+		ps = append(ps, store.Pending{URL: store.URL(fmt.Sprintf("http://a.test/%d", i))})
+	}
+	r.fatal(r.c.Route(ps))
+	if r.deferred["a.test"] != 2500 {
+		t.Fatalf("%d put aside", r.deferred["a.test"])
+	}
+	if _, _, err := r.c.Enqueue("a.test"); err == nil {
+		t.Error("URLs of an unknown host were queued")
+	}
+	addr := netip.MustParseAddr("127.23.1.1")
+	r.fatal(r.fr.AddHost("a.test", store.SubnetOf(addr), addr))
+	for i, want := range []int{1000, 1000, 500, 0} {
+		moved, more, err := r.c.Enqueue("a.test")
+		if err != nil || moved != want || more != (i < 2) {
+			t.Errorf("call %d moved %d, more %v, %v; want %d", i, moved, more, err, want)
+		}
+	}
+	if s := r.fr.Stats(); s.Pending != 2500 || len(r.waiting()) != 0 {
+		t.Errorf("%+v, %v left", s, r.waiting())
+	}
+}
+
+func TestMaxPages(t *testing.T) {
+	const limit = 17
+	r := newRig(t, "", 0, func(c *crawl.Config) { c.MaxPages = limit })
+	var ok atomic.Int64
+	for i := range byte(4) {
+		s := newSite(t, 24, i+1)
+		host := fmt.Sprintf("h%d.test", i)
+		r.own(host, s)
+		s.mux.HandleFunc("/ok", func(http.ResponseWriter, *http.Request) { ok.Add(1) })
+		for k := range 20 { // every second one is no page
+			r.seed(s.url(host, fmt.Sprintf("/ok?%d", k)), s.url(host, fmt.Sprintf("/no?%d", k)))
+		}
+	}
+	stop := r.start()
+	select {
+	case <-r.c.Full():
+	case <-time.After(patience):
+		t.Fatal("never full")
+	}
+	c := r.db.Counters() // all of them stored by then
+	stop()
+	if c.Pages != limit || ok.Load() != limit || r.db.Counters().Pages != limit {
+		t.Errorf("%d pages stored, then %d, %d served; want %d", c.Pages, r.db.Counters().Pages, ok.Load(), limit)
+	}
+	if s := r.fr.Stats(); s.Pending == 0 || s.InFlight != 0 {
+		t.Errorf("frontier %+v", s)
+	}
+}
+
+// Cut off in mid-fetch, nothing is lost and nothing runs on; the next start
+// goes on.
+func TestCancelAndRestart(t *testing.T) {
+	dir := t.TempDir()
+	s := newSite(t, 25, 1)
+	var block atomic.Bool
+	block.Store(true)
+	entered := make(chan struct{}, 10)
+	s.text("/robots.txt", "")
+	s.html("/", "/slow", "/b")
+	s.html("/b")
+	s.mux.HandleFunc("/slow", func(w http.ResponseWriter, q *http.Request) {
+		if block.Load() {
+			entered <- struct{}{}
+			<-q.Context().Done()
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+	})
+	r := newRig(t, dir, 0, nil)
+	r.own("a.test", s)
+	r.seed(s.url("a.test", "/"))
+	stop := r.start()
+	<-entered
+	stop()
+	if st := r.fr.Stats(); st.InFlight != 0 || st.Pending != 2 {
+		t.Errorf("after the stop: %+v", st)
+	}
+	for _, o := range r.observed() {
+		if o.rep.Outcome != store.OutcomeOK {
+			t.Errorf("observed %+v", o)
+		}
+	}
+	r.fatal(r.db.Close())
+
+	block.Store(false)
+	r = newRig(t, dir, 0, nil)
+	r.crawl()
+	r.until("the server has noticed", func() bool { return len(s.log()) >= 5 })
+	want := map[string]int{"/robots.txt": 1, "/": 1, "/slow": 2, "/b": 1}
+	if got := s.count(); !maps.Equal(got, want) {
+		t.Errorf("requests %v, want %v", got, want)
+	}
+	if c := r.db.Counters(); c.Pages != 3 || c.Failed != 0 {
+		t.Errorf("counters %+v", c)
+	}
+}
+
+// The end of the parent's context, for whatever reason, is no failure.
+func TestRunEndsWithoutError(t *testing.T) {
+	r := newRig(t, "", 0, nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("somebody else failed"))
+	if err := r.c.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	timed, stop := context.WithTimeout(t.Context(), time.Millisecond)
+	defer stop()
+	if err := r.c.Run(timed); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRunFailsWithTheStore(t *testing.T) {
+	r := newRig(t, "", 0, nil)
+	s := newSite(t, 26, 1)
+	r.own("a.test", s)
+	r.seed(s.url("a.test", "/"))
+	r.fatal(r.db.Close())
+	if err := r.c.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "crawl: ") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// A held subnet is left alone without spinning, and goes on afterwards.
+func TestHold(t *testing.T) {
+	r := newRig(t, "", 0, nil)
+	s := newSite(t, 27, 1)
+	r.own("a.test", s)
+	s.html("/")
+	var asked atomic.Int64
+	r.where = func(netip.Prefix) crawl.Place { return crawl.Place{Hold: asked.Add(1) <= 2} }
+	r.seed(s.url("a.test", "/"))
+	begin := time.Now()
+	r.crawl()
+	if asked.Load() != 3 || time.Since(begin) < 200*time.Millisecond {
+		t.Errorf("asked %d times in %v", asked.Load(), time.Since(begin))
+	}
+}
+
+// What an estimator reports decides the URL's fate, but never costs it.
+func TestRemote(t *testing.T) {
+	lost := errors.New("lost")
+	ok := store.FetchReport{Outcome: store.OutcomeOK, Status: 200}
+	for name, tc := range map[string]struct {
+		answers []any // reports and errors, in order; then from here
+		wait    time.Duration
+		failed  int64
+		here    int // fetches from here besides robots.txt
+	}{
+		"fetched":        {answers: []any{ok}},
+		"not sent":       {answers: []any{fmt.Errorf("%w: no", crawl.ErrNotSent)}, here: 1},
+		"lost":           {answers: []any{lost, ok}, wait: 100 * time.Millisecond},
+		"no outcome":     {answers: []any{store.FetchReport{}, ok}, wait: 100 * time.Millisecond},
+		"odd outcome":    {answers: []any{store.FetchReport{Outcome: 200}, ok}, wait: 100 * time.Millisecond},
+		"reset":          {answers: []any{store.FetchReport{Outcome: store.OutcomeReset}, ok}},
+		"negative wait":  {answers: []any{store.FetchReport{Outcome: store.OutcomeThrottled, RetryAfter: -time.Hour}, ok}},
+		"final failure":  {answers: []any{store.FetchReport{Outcome: store.OutcomeProtocol}}, failed: 1},
+		"fails thrice":   {answers: []any{store.FetchReport{Outcome: store.OutcomeTimeout}, store.FetchReport{Outcome: store.OutcomeTimeout}, store.FetchReport{Outcome: store.OutcomeTimeout}}, failed: 1},
+		"foreign links":  {answers: []any{store.FetchReport{Outcome: store.OutcomeOK, Links: []store.URL{"http://else.test/", "http://else.test/2"}}}},
+		"slow down, say": {answers: []any{store.FetchReport{Outcome: store.OutcomeThrottled, RetryAfter: 60 * time.Millisecond}, ok}, wait: 60 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "", 0, func(c *crawl.Config) { c.FetchTimeout = 100 * time.Millisecond; c.MaxPages = 3 })
+			s := newSite(t, 28, 1)
+			r.own("a.test", s)
+			s.html("/")
+			var mu sync.Mutex
+			answers := tc.answers
+			r.where = func(netip.Prefix) crawl.Place {
+				mu.Lock()
+				defer mu.Unlock()
+				if len(answers) == 0 {
+					return crawl.Place{}
+				}
+				return crawl.Place{Peer: "other"}
+			}
+			var times []time.Time
+			r.remote = func(_ context.Context, peer string, q store.FetchRequest) (store.FetchReport, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				times = append(times, time.Now())
+				a := answers[0]
+				answers = answers[1:]
+				if q.URL != s.url("a.test", "/") || q.Addr != s.addr.Addr() || peer != "other" {
+					t.Errorf("%s was asked for %+v", peer, q)
+				}
+				if err, bad := a.(error); bad {
+					return store.FetchReport{}, err
+				}
+				return a.(store.FetchReport), nil
+			}
+			r.seed(s.url("a.test", "/"))
+			r.crawl()
+			if got := s.count()["/"]; got != tc.here || len(answers) != 0 {
+				t.Errorf("fetched %d times from here, %d answers left", got, len(answers))
+			}
+			if len(times) == 2 && times[1].Sub(times[0]) < tc.wait {
+				t.Errorf("asked again after %v, want %v", times[1].Sub(times[0]), tc.wait)
+			}
+			if c := r.db.Counters(); c.Failed != tc.failed || len(r.waiting()) != 0 {
+				t.Errorf("counters %+v, waiting %v", c, r.waiting())
+			}
+			if got := len(r.observed()); got != 1+len(tc.answers)+tc.here {
+				t.Errorf("%d observations", got)
+			}
+		})
+	}
+}
+
+// Links that come with a report are queued, in scope or not at all.
+func TestRemoteLinks(t *testing.T) {
+	r := newRig(t, "", 0, nil)
+	s := newSite(t, 29, 1)
+	r.own("a.test", s)
+	s.html("/new")
+	first := s.url("a.test", "/")
+	r.where = func(netip.Prefix) crawl.Place {
+		if _, ok := r.page(s.url("a.test", "/new")); !ok && r.db.Counters().EstimationsRequested == 0 {
+			return crawl.Place{Peer: "other"}
+		}
+		return crawl.Place{}
+	}
+	r.remote = func(context.Context, string, store.FetchRequest) (store.FetchReport, error) {
+		return store.FetchReport{Outcome: store.OutcomeOK, Links: []store.URL{s.url("a.test", "/new"), first}}, nil
+	}
+	r.seed(first)
+	r.crawl()
+	if got := s.count(); got["/new"] != 1 || got["/"] != 0 {
+		t.Errorf("requests %v", got)
+	}
+	if p, ok := r.page(s.url("a.test", "/new")); !ok || p.Depth != 1 {
+		t.Errorf("page %+v", p)
+	}
+	if _, ok := r.page(first); ok {
+		t.Error("the page is kept by both")
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	_, err := crawl.New(crawl.Config{BackOff: -1, Gap: -1, MaxPages: -1})
+	for _, field := range []string{
+		"DB", "Frontier", "Fetcher", "Scope", "Delegate", "Deferred", "Sent", "Agent", "Workers", "MaxTries", "BackOff",
+		"Gap", "FetchTimeout", "MaxPages",
+	} {
+		if err == nil || !strings.Contains(err.Error(), "crawl: "+field+" is ") {
+			t.Errorf("%s is not named: %v", field, err)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package crawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"peerd/crawl"
+	"peerd/store"
+)
+
+// However often and at once an errand is asked for, there is one request.
+func TestErrandOnce(t *testing.T) {
+	r := newRig(t, "", 0, nil)
+	s := newSite(t, 41, 1)
+	release := make(chan struct{})
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		<-release
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, `<a href="/own">x</a><a href="http://far.test/">x</a><a href="/own">x</a>`)
+	})
+	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr(), Depth: 2}
+	const n = 8
+	reps := make([]store.FetchReport, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			var err error
+			if reps[i], err = r.c.Errand(t.Context(), q); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(release)
+	wg.Wait()
+	want := []store.URL{s.url("a.test", "/own")}
+	for i, rep := range reps {
+		if rep.Outcome != store.OutcomeOK || rep.Status != 200 || rep.Bytes == 0 || !slices.Equal(rep.Links, want) {
+			t.Errorf("report %d is %+v", i, rep)
+		}
+	}
+	again, err := r.c.Errand(t.Context(), q)
+	if err != nil || again.Outcome != store.OutcomeOK || !slices.Equal(again.Links, want) || !reflect.DeepEqual(again.Bytes, reps[0].Bytes) {
+		t.Errorf("asked again: %+v, %v", again, err)
+	}
+	if got := s.count(); got["/"] != 1 || len(got) != 1 {
+		t.Errorf("requests %v", got)
+	}
+	if got := r.waiting(); got["far.test"] != 1 || len(got) != 1 || r.deferred["far.test"] != 1 {
+		t.Errorf("put aside %v, told %v", got, r.deferred)
+	}
+	if c := r.db.Counters(); c.Pages != 1 || c.EstimationsServed != 1 || c.Fetches != 1 {
+		t.Errorf("counters %+v", c)
+	}
+	if p, ok := r.page(q.URL); !ok || !p.Estimation || p.Depth != 2 || len(p.Links) != 2 {
+		t.Errorf("page %+v", p)
+	}
+}
+
+func TestErrandRefused(t *testing.T) {
+	r := newRig(t, "", 0, func(c *crawl.Config) { c.Workers = 1 })
+	s := newSite(t, 42, 1)
+	entered, release := make(chan struct{}), make(chan struct{})
+	s.mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {
+		close(entered)
+		<-release
+	})
+	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
+	if _, err := r.c.Errand(t.Context(), store.FetchRequest{URL: q.URL, Addr: q.Addr, Depth: -1}); !errors.Is(err, crawl.ErrErrand) {
+		t.Errorf("a negative depth: %v", err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if _, err := r.c.Errand(t.Context(), q); err != nil {
+			t.Error(err)
+		}
+	})
+	<-entered
+	other := q
+	other.URL = s.url("a.test", "/other")
+	if _, err := r.c.Errand(t.Context(), other); !errors.Is(err, crawl.ErrBusy) {
+		t.Errorf("beyond the places: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.c.Errand(gone, q); !errors.Is(err, context.Canceled) {
+		t.Errorf("waiting with a context that has ended: %v", err)
+	}
+	close(release)
+	wg.Wait()
+	if got := s.count(); got["/"] != 1 || len(got) != 1 {
+		t.Errorf("requests %v", got)
+	}
+}
+
+// Nothing is kept of an errand that failed: the owner tries again.
+func TestErrandFails(t *testing.T) {
+	r := newRig(t, "", 0, nil)
+	s := newSite(t, 43, 1)
+	s.mux.HandleFunc("/later", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	s.mux.HandleFunc("/reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	for path, want := range map[string]store.Outcome{"/later": store.OutcomeThrottled, "/reset": store.OutcomeReset} {
+		for range 2 {
+			rep, err := r.c.Errand(t.Context(), store.FetchRequest{URL: s.url("a.test", path), Addr: s.addr.Addr()})
+			if err != nil || rep.Outcome != want || path == "/later" && rep.RetryAfter.Seconds() != 7 {
+				t.Errorf("%s: %+v, %v", path, rep, err)
+			}
+		}
+		if got := s.count()[path]; got != 2 {
+			t.Errorf("%s was asked for %d times", path, got)
+		}
+	}
+	if c := r.db.Counters(); c != (store.Counters{}) {
+		t.Errorf("counters %+v", c)
+	}
+}
+
+// A report is one message: links that do not fit into it go the usual way.
+func TestErrandManyLinks(t *testing.T) {
+	const n = 2500
+	r := newRig(t, t.TempDir(), 0, nil)
+	s := newSite(t, 44, 1)
+	long := strings.Repeat("x", 1500)
+	refs := []any{}
+	for i := range n {
+		refs = append(refs, fmt.Sprintf("/%d/%s", i, long))
+	}
+	s.html("/", refs...)
+	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
+	first, err := r.c.Errand(t.Context(), q)
+	r.fatal(err)
+	size := 0
+	for _, u := range first.Links {
+		size += len(u)
+	}
+	if size > 2<<20 || size < 1<<20 {
+		t.Errorf("the report has %d bytes of links", size)
+	}
+	if got := r.waiting()["a.test"] + len(first.Links); got != n {
+		t.Errorf("%d links in all, want %d", got, n)
+	}
+	again, err := r.c.Errand(t.Context(), q)
+	if err != nil || !slices.Equal(again.Links, first.Links) {
+		t.Errorf("asked again: %d links, %v", len(again.Links), err)
+	}
+}

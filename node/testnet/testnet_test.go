@@ -1,0 +1,52 @@
+package testnet
+
+import (
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"peerd/node/config"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A small network crawls everything once and keeps the rules, whatever the
+// strategy. All of them run at once: most of the time is waiting.
+func TestSmallNetwork(t *testing.T) {
+	strategies := config.Strategies
+	if testing.Short() {
+		strategies = strategies[:1]
+	}
+	reports, errs := make([]Report, len(strategies)), make([]error, len(strategies))
+	var all sync.WaitGroup
+	for i, s := range strategies {
+		all.Go(func() {
+			reports[i], errs[i] = Run(t.Context(), Options{
+				Peers: 4, Sites: 6, Pages: 120, Seed: 7, Strategy: s, Matrix: "testdata/near.tsv",
+			})
+		})
+	}
+	all.Wait()
+	for i, s := range strategies {
+		t.Run(s, func(t *testing.T) {
+			if errs[i] != nil {
+				t.Fatal(errs[i])
+			}
+			r := reports[i]
+			t.Logf("\n%s", r.Table())
+			if r.PagesExpected != 120 || r.PagesFetched != 120 || r.Coverage != 1 || r.Overlap != 0 {
+				t.Errorf("%d of %d pages, coverage %v, overlap %v; want all of 120 once", r.PagesFetched, r.PagesExpected, r.Coverage, r.Overlap)
+			}
+			if r.PolitenessViolations+r.RobotsViolations > 0 {
+				t.Errorf("%d violations of politeness, %d of robots.txt", r.PolitenessViolations, r.RobotsViolations)
+			}
+			if r.EstimationsPerSubnet > 12 {
+				t.Errorf("%v estimations a subnet, want at most 12", r.EstimationsPerSubnet)
+			}
+			if r.Strategy != s || r.Peers != 4 || r.Sites != 6 || r.Seed != 7 {
+				t.Errorf("the report is of something else: %+v", r)
+			}
+		})
+	}
+}

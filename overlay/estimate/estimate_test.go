@@ -1,0 +1,340 @@
+package estimate
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"go.uber.org/goleak"
+
+	"peerd/overlay/lease"
+	"peerd/overlay/wire"
+	"peerd/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const proto = "/test/estimate/1"
+
+var (
+	subnet = netip.MustParsePrefix("192.0.2.0/24")
+	good   = store.FetchRequest{URL: "http://a.test/page", Addr: subnet.Addr().Next(), Depth: 2}
+)
+
+func listen(t testing.TB) host.Host {
+	t.Helper()
+	h, err := libp2p.New(
+		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableMetrics(), libp2p.DisableRelay(),
+		libp2p.ResourceManager(&network.NullResourceManager{}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+// fetcher answers errands as a test says.
+type fetcher func(context.Context, store.FetchRequest) (store.FetchReport, error)
+
+func (f fetcher) Errand(ctx context.Context, r store.FetchRequest) (store.FetchReport, error) {
+	return f(ctx, r)
+}
+
+// leases takes the name of the owner for a lease.
+type leases struct {
+	mu   sync.Mutex
+	best *lease.Lease // known to be better than any other
+}
+
+func (l *leases) Learn(sealed []byte) (lease.Lease, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.best != nil {
+		return *l.best, nil
+	}
+	if len(sealed) == 0 {
+		return lease.Lease{}, errors.New("a bad lease")
+	}
+	return lease.Lease{Subnet: subnet, Owner: peer.ID(sealed), Epoch: 3}, nil
+}
+
+func check(u store.URL) error {
+	if strings.HasSuffix(string(u), "/bad") {
+		return errors.New("a bad url")
+	}
+	return nil
+}
+
+// two returns an owner and an estimator that answers with fn.
+func two(t *testing.T, fn fetcher) (owner, estimator *Service) {
+	t.Helper()
+	a, b := listen(t), listen(t)
+	a.Peerstore().AddAddrs(b.ID(), b.Addrs(), time.Hour)
+	owner = &Service{Host: a, Protocol: proto, Check: check, Timeout: 5 * time.Second}
+	estimator = &Service{Host: b, Protocol: proto, Check: check, Timeout: 5 * time.Second, Leases: &leases{}, Fetcher: fn}
+	s := estimator.Serve()
+	t.Cleanup(s.Close)
+	return owner, estimator
+}
+
+func sealedBy(s *Service) []byte { return []byte(s.Host.ID()) }
+
+func TestFetch(t *testing.T) {
+	want := store.FetchReport{
+		Outcome: store.OutcomeOK, Status: 200, Bytes: 1234, RetryAfter: 1000 * time.Hour,
+		Timing: store.Timing{Connect: time.Millisecond, FirstByte: time.Second},
+		Links:  []store.URL{"http://a.test/1", "http://elsewhere.test/2", "http://a.test/bad", "http://a.test/3"},
+	}
+	got := make(chan store.FetchRequest, 1)
+	owner, est := two(t, func(_ context.Context, r store.FetchRequest) (store.FetchReport, error) {
+		got <- r
+		return want, nil
+	})
+	rep, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := <-got; r != good {
+		t.Errorf("asked for %+v", r)
+	}
+	if rep.Outcome != want.Outcome || rep.Status != 200 || rep.Bytes != 1234 || rep.Timing != want.Timing {
+		t.Errorf("report %+v", rep)
+	}
+	if len(rep.Links) != 2 || rep.Links[0] != "http://a.test/1" || rep.Links[1] != "http://a.test/3" {
+		t.Errorf("links %v", rep.Links)
+	}
+	if rep.RetryAfter != maxRetryAfter {
+		t.Errorf("Retry-After %v", rep.RetryAfter)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	owner, est := two(t, func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+		t.Error("fetched all the same")
+		return store.FetchReport{}, nil
+	})
+	mine := sealedBy(owner)
+	for _, test := range []struct {
+		name, why string
+		lease     []byte
+		change    func(*store.FetchRequest)
+	}{
+		{name: "no lease", why: "a bad lease"},
+		{name: "another's lease", why: "owned by", lease: []byte(est.Host.ID())},
+		{name: "address elsewhere", why: "address", lease: mine, change: func(r *store.FetchRequest) { r.Addr = netip.MustParseAddr("10.0.0.1") }},
+		{name: "no address", why: "address", lease: mine, change: func(r *store.FetchRequest) { r.Addr = netip.Addr{} }},
+		{name: "depth", why: "range", lease: mine, change: func(r *store.FetchRequest) { r.Depth = -1 }},
+		{name: "length", why: "range", lease: mine, change: func(r *store.FetchRequest) {
+			r.URL = store.URL("http://a.test/" + strings.Repeat("x", maxURL))
+		}},
+		{name: "url", why: "a bad url", lease: mine, change: func(r *store.FetchRequest) { r.URL = "http://a.test/bad" }},
+	} {
+		r := good
+		if test.change != nil {
+			test.change(&r)
+		}
+		_, err := owner.Fetch(t.Context(), est.Host.ID(), test.lease, r)
+		if !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), test.why) {
+			t.Errorf("%s: %v, want %q", test.name, err, test.why)
+		}
+	}
+	better := lease.Lease{Subnet: subnet, Owner: est.Host.ID(), Epoch: 4}
+	est.Leases.(*leases).best = &better
+	if _, err := owner.Fetch(t.Context(), est.Host.ID(), mine, good); !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), "epoch 4") {
+		t.Errorf("beaten: %v", err)
+	}
+}
+
+// Only what was certainly not sent is told to be so.
+func TestWhatMayHaveBeenSent(t *testing.T) {
+	fail := errors.New("the disk is full")
+	for _, test := range []struct {
+		name string
+		fn   fetcher
+		want error
+	}{
+		{"busy", func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+			return store.FetchReport{}, errors.Join(ErrNotSent, errors.New("busy"))
+		}, ErrNotSent},
+		{"failed after the fetch", func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+			return store.FetchReport{}, fail
+		}, ErrLost},
+		{"panic", func(context.Context, store.FetchRequest) (store.FetchReport, error) { panic("bug") }, ErrLost},
+		{"nonsense", func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+			return store.FetchReport{}, nil
+		}, ErrLost},
+	} {
+		owner, est := two(t, test.fn)
+		_, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good)
+		if !errors.Is(err, test.want) || errors.Is(err, ErrLost) == errors.Is(err, ErrNotSent) {
+			t.Errorf("%s: %v, want %v", test.name, err, test.want)
+		}
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	owner, est := two(t, nil)
+	if err := est.Host.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good); !errors.Is(err, ErrNotSent) {
+		t.Errorf("%v, want ErrNotSent", err)
+	}
+	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := peer.IDFromPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.Fetch(t.Context(), id, nil, good); !errors.Is(err, ErrNotSent) {
+		t.Errorf("nobody known: %v, want ErrNotSent", err)
+	}
+}
+
+// An owner that gives up, or an estimator that stops, ends both sides.
+func TestEnds(t *testing.T) {
+	began := make(chan struct{})
+	owner, est := two(t, func(ctx context.Context, _ store.FetchRequest) (store.FetchReport, error) {
+		began <- struct{}{}
+		<-ctx.Done()
+		return store.FetchReport{}, ctx.Err()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-began; cancel() }()
+	if _, err := owner.Fetch(ctx, est.Host.ID(), sealedBy(owner), good); !errors.Is(err, ErrLost) {
+		t.Errorf("given up: %v, want ErrLost", err)
+	}
+	s := est.Serve()
+	go func() { <-began; s.Close() }()
+	if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good); !errors.Is(err, ErrLost) {
+		t.Errorf("stopped: %v, want ErrLost", err)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	const n = 50
+	all := make(chan struct{})
+	var mu sync.Mutex
+	running := 0
+	owner, est := two(t, func(_ context.Context, r store.FetchRequest) (store.FetchReport, error) {
+		mu.Lock()
+		if running++; running == n {
+			close(all)
+		}
+		mu.Unlock()
+		<-all
+		return store.FetchReport{Outcome: store.OutcomeOK, Bytes: int64(r.Depth)}, nil
+	})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			r := good
+			r.Depth = i
+			rep, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), r)
+			if err != nil || rep.Bytes != int64(i) {
+				t.Errorf("%d: %+v, %v", i, rep, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// What the other side has no place for was certainly not sent.
+func TestOverload(t *testing.T) {
+	const places = 256 // of one wire.Server
+	began, end := make(chan struct{}, places), make(chan struct{})
+	owner, est := two(t, func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+		began <- struct{}{}
+		<-end
+		return store.FetchReport{Outcome: store.OutcomeOK}, nil
+	})
+	var wg sync.WaitGroup
+	for range places {
+		wg.Go(func() {
+			if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range places {
+		<-began
+	}
+	if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good); !errors.Is(err, ErrNotSent) {
+		t.Errorf("one too many: %v, want ErrNotSent", err)
+	}
+	close(end)
+	wg.Wait()
+}
+
+func TestPlausible(t *testing.T) {
+	ok := store.FetchReport{Outcome: store.OutcomeOK, Status: 200}
+	if err := plausible(ok, time.Minute); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*store.FetchReport){
+		"none":    func(r *store.FetchReport) { r.Outcome = store.OutcomeNone },
+		"unknown": func(r *store.FetchReport) { r.Outcome = 200 },
+		"status":  func(r *store.FetchReport) { r.Status = -1 },
+		"bytes":   func(r *store.FetchReport) { r.Bytes = -1 },
+		"retry":   func(r *store.FetchReport) { r.RetryAfter = -1 },
+		"early":   func(r *store.FetchReport) { r.Timing.Connect = -1 },
+		"late":    func(r *store.FetchReport) { r.Timing.Body = time.Hour },
+	} {
+		r := ok
+		change(&r)
+		if plausible(r, time.Minute) == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+}
+
+// FuzzAsk feeds the estimator requests. It must not panic, and must fetch
+// nothing outside of the subnet whose lease was shown.
+func FuzzAsk(f *testing.F) {
+	raw, err := wire.Marshal(ask{Lease: []byte("me"), Request: good})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	s := &Service{Leases: &leases{}, Check: check, Timeout: time.Second}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var q ask
+		if wire.Unmarshal(raw, &q) != nil || s.check("me", q) != nil {
+			return
+		}
+		if string(q.Lease) != "me" || !subnet.Contains(q.Request.Addr.Unmap()) || check(q.Request.URL) != nil {
+			t.Errorf("allowed %+v", q)
+		}
+	})
+}
+
+// FuzzReport feeds the owner reports: what is taken has sane numbers.
+func FuzzReport(f *testing.F) {
+	raw, err := wire.Marshal(answer{Report: store.FetchReport{Outcome: store.OutcomeOK, Status: 200}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var a answer
+		if wire.Unmarshal(raw, &a) != nil || plausible(a.Report, time.Minute) != nil {
+			return
+		}
+		if total := a.Report.Timing.Total(); total < 0 || total > 10*time.Minute {
+			t.Errorf("total %v", total)
+		}
+	})
+}

@@ -1,0 +1,315 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"go.uber.org/goleak"
+
+	"peerd/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const proto = "/test/batch/1"
+
+var small = store.Options{MemTable: 8 << 20, BlockCache: 8 << 20, IndexCache: 4 << 20}
+
+func open(t testing.TB, dir string) *store.DB {
+	t.Helper()
+	o := small
+	o.InMemory = dir == ""
+	db, err := store.Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func listen(t testing.TB) host.Host {
+	t.Helper()
+	h, err := libp2p.New(
+		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableMetrics(), libp2p.DisableRelay(),
+		libp2p.ResourceManager(&network.NullResourceManager{}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+func know(a, b host.Host) { a.Peerstore().AddAddrs(b.ID(), b.Addrs(), time.Hour) }
+
+// subnet and addr name the n-th subnet and an address in it.
+func subnet(n int) netip.Prefix { return store.SubnetOf(addr(n)) }
+func addr(n int) netip.Addr     { return netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 1}) }
+
+func url(host string, i int) store.URL { return store.URL(fmt.Sprintf("http://%s/%d", host, i)) }
+
+func pending(host string, n int) []store.Pending {
+	var ps []store.Pending
+	for i := range n {
+		ps = append(ps, store.Pending{URL: url(host, i), Depth: 1, Found: time.Now()})
+	}
+	return ps
+}
+
+// testPeer is a Forwarder with a scripted Resolver and a small crawler.
+type testPeer struct {
+	t    testing.TB
+	db   *store.DB
+	host host.Host
+	f    *Forwarder
+
+	mu      sync.Mutex
+	resolve func(host string, hint netip.Addr) (Resolution, error)
+	claim   func(netip.Prefix) error
+	receive func(netip.Prefix) (ok, moving bool, lease []byte)
+	learn   func([]byte)
+	own     map[string]bool
+	late    func() // called between a Route's commit and its Deferred
+	asked   map[string]int
+}
+
+func newPeer(t testing.TB, h host.Host, db *store.DB) *testPeer {
+	p := &testPeer{t: t, db: db, host: h, own: map[string]bool{}, asked: map[string]int{}}
+	p.resolve = func(string, netip.Addr) (Resolution, error) { return Resolution{}, errors.New("not yet") }
+	p.claim = func(netip.Prefix) error { return nil }
+	p.receive = func(netip.Prefix) (bool, bool, []byte) { return true, false, nil }
+	p.learn = func([]byte) {}
+	p.restart(db)
+	return p
+}
+
+func (p *testPeer) config() Config {
+	c := Config{
+		DB: p.db, Host: p.host, Protocol: proto, Resolver: p, Sink: p, Check: func(store.URL) error { return nil },
+		MaxURLs: 100, MaxAge: 5 * time.Millisecond, NurseryURLs: 4, NurseryAge: time.Hour,
+		Retry: time.Millisecond, MaxRetry: 20 * time.Millisecond,
+	}
+	if os.Getenv("FORWARD_LOG") != "" {
+		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return c
+}
+
+// restart makes a new Forwarder over a store.
+func (p *testPeer) restart(db *store.DB) {
+	p.t.Helper()
+	p.db = db
+	f, err := New(p.config())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.f = f
+}
+
+// run runs the Forwarder; stop waits for its end.
+func (p *testPeer) run() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	f := p.f
+	go func() { done <- f.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			p.t.Errorf("Run: %v", err)
+		}
+	})
+	p.t.Cleanup(stop)
+	return stop
+}
+
+func (p *testPeer) Resolve(_ context.Context, host string, hint netip.Addr) (Resolution, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked[host]++
+	return p.resolve(host, hint)
+}
+
+func (p *testPeer) Claim(_ context.Context, s netip.Prefix) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.claim(s)
+}
+
+func (p *testPeer) Receive(s netip.Prefix) (ok, moving bool, lease []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.receive(s)
+}
+
+func (p *testPeer) Learn(sealed []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.learn(sealed)
+}
+
+// set changes the script.
+func (p *testPeer) set(fn func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fn()
+}
+
+func (p *testPeer) owns(host string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.own[host]
+}
+
+// Route puts URLs into queues or aside, as the crawler does.
+func (p *testPeer) Route(found []store.Pending) error {
+	for len(found) > 500 {
+		if err := p.Route(found[:500]); err != nil {
+			return err
+		}
+		found = found[500:]
+	}
+	deferred := map[string]int{}
+	err := p.db.Update(func(tx *store.Tx) error {
+		for _, x := range found {
+			h := x.URL.Host()
+			if p.owns(h) {
+				if _, err := tx.Host(h); err != nil {
+					tx.PutHost(store.Host{Name: h})
+				}
+				if _, err := tx.Push(h, store.Entry{URL: x.URL}, 0); err != nil {
+					return err
+				}
+				continue
+			}
+			fresh, err := tx.Defer(x)
+			if err != nil {
+				return err
+			}
+			if fresh {
+				deferred[h]++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if p.late != nil {
+		p.late()
+	}
+	p.f.Deferred(deferred)
+	return nil
+}
+
+// Enqueue moves seven URLs at a time.
+func (p *testPeer) Enqueue(host string) (moved int, more bool, err error) {
+	if !p.owns(host) {
+		return 0, false, errors.New("not ours")
+	}
+	err = p.db.Update(func(tx *store.Tx) error {
+		var us []store.URL
+		err := tx.Deferred(host, func(x store.Pending) (bool, error) {
+			if more = len(us) == 7; !more {
+				us = append(us, x.URL)
+			}
+			return !more, nil
+		})
+		if _, missing := tx.Host(host); missing != nil {
+			tx.PutHost(store.Host{Name: host})
+		}
+		for _, u := range us {
+			if err == nil {
+				_, err = tx.Push(host, store.Entry{URL: u}, 0)
+			}
+			if err == nil {
+				err = tx.Undefer(u)
+			}
+		}
+		moved = len(us)
+		return err
+	})
+	return moved, more, err
+}
+
+// give puts n URLs of a host aside.
+func (p *testPeer) give(host string, n int) {
+	p.t.Helper()
+	if err := p.Route(pending(host, n)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// queued returns how many different URLs of a host are in its queue, and fails
+// the test if one is there twice.
+func (p *testPeer) queued(host string) int {
+	p.t.Helper()
+	seen := map[store.URL]bool{}
+	err := p.db.View(func(tx *store.Tx) error {
+		return tx.Queue(host, nil, func(e store.Entry) (bool, error) {
+			if seen[e.URL] {
+				p.t.Errorf("%s is queued twice", e.URL)
+			}
+			seen[e.URL] = true
+			return true, nil
+		})
+	})
+	if err != nil {
+		p.t.Error(err)
+	}
+	return len(seen)
+}
+
+// waiting returns how many URLs the store has put aside.
+func (p *testPeer) waiting() int {
+	n := 0
+	err := p.db.View(func(tx *store.Tx) error {
+		all, err := tx.DeferredHosts()
+		for _, d := range all {
+			n += d.Count
+		}
+		return err
+	})
+	if err != nil {
+		p.t.Error(err)
+	}
+	return n
+}
+
+func (p *testPeer) idle() bool {
+	if p.f.Stats() != (Stats{}) {
+		return false
+	}
+	return p.waiting() == 0
+}
+
+func foreignTo(owner peer.ID, n int) func(string, netip.Addr) (Resolution, error) {
+	return func(string, netip.Addr) (Resolution, error) {
+		return Resolution{Kind: Foreign, Subnet: subnet(n), Addr: addr(n), Owner: owner}, nil
+	}
+}
+
+// eventually waits until cond holds.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(20 * time.Second)
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}

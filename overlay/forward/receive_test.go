@@ -1,0 +1,176 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/wire"
+	"peerd/store"
+)
+
+func TestReceive(t *testing.T) {
+	p := newPeer(t, listen(t), open(t, ""))
+	p.own["x.test"] = true
+	p.receive = func(s netip.Prefix) (bool, bool, []byte) {
+		switch s {
+		case subnet(1):
+			return true, false, nil
+		case subnet(2):
+			return false, true, nil
+		case subnet(3):
+			return false, false, []byte("lease")
+		}
+		return false, false, nil
+	}
+	c := p.config()
+	c.Check = func(u store.URL) error {
+		if strings.HasSuffix(string(u), "/bad") {
+			return errors.New("bad")
+		}
+		return nil
+	}
+	f, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.f = f
+	groupOf := func(n int, urls ...store.URL) group {
+		g := group{Host: "x.test", Subnet: subnet(n), Addr: addr(n)}
+		for _, u := range urls {
+			g.URLs = append(g.URLs, item{URL: u, Depth: -3})
+		}
+		return g
+	}
+	r, err := f.receive(batch{Groups: []group{
+		groupOf(1, "http://x.test/a", "http://x.test/bad"), groupOf(2, "http://x.test/b"),
+		groupOf(3, "http://x.test/c"), groupOf(4, "http://x.test/d"),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []verdict{accepted, later, notOwner, notOwner}
+	for i, v := range want {
+		if r.Verdicts[i] != v {
+			t.Errorf("group %d: verdict %d, want %d", i, r.Verdicts[i], v)
+		}
+	}
+	if len(r.Leases) != 1 || string(r.Leases[0]) != "lease" {
+		t.Errorf("leases %q", r.Leases)
+	}
+	if got := p.queued("x.test"); got != 1 {
+		t.Errorf("%d queued, want 1", got)
+	}
+	if c := p.db.Counters(); c.URLsReceived != 1 || c.Dropped != 1 || c.BatchesReceived != 1 {
+		t.Errorf("counted %+v", c)
+	}
+}
+
+func TestReceiveRefuses(t *testing.T) {
+	p := newPeer(t, listen(t), open(t, ""))
+	one := []item{{URL: "http://x.test/"}}
+	many := make([]item, maxBatchURLs+1)
+	for i := range many {
+		many[i].URL = "http://x.test/"
+	}
+	for name, b := range map[string]batch{
+		"foreign URL": {[]group{{Host: "y.test", Subnet: subnet(1), URLs: one}}},
+		"no subnet":   {[]group{{Host: "x.test", URLs: one}}},
+		"odd subnet":  {[]group{{Host: "x.test", Subnet: netip.MustParsePrefix("10.0.0.0/8"), URLs: one}}},
+		"host bits":   {[]group{{Host: "x.test", Subnet: netip.MustParsePrefix("10.0.0.1/24"), URLs: one}}},
+		"no URL":      {[]group{{Host: "x.test", Subnet: subnet(1)}}},
+		"many URLs":   {[]group{{Host: "x.test", Subnet: subnet(1), URLs: many}}},
+		"many hosts":  {make([]group, maxBatchURLs+1)},
+		"long URL":    {[]group{{Host: "x.test", Subnet: subnet(1), URLs: []item{{URL: store.URL("http://x.test/" + strings.Repeat("a", maxURL))}}}}},
+	} {
+		if _, err := p.f.receive(b); !errors.Is(err, errBatch) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := p.waiting(); n != 0 {
+		t.Errorf("%d URLs taken in", n)
+	}
+}
+
+func TestReceiptCheck(t *testing.T) {
+	b := batch{Groups: make([]group, 2)}
+	for name, r := range map[string]receipt{
+		"short":   {Verdicts: []verdict{accepted}},
+		"unknown": {Verdicts: []verdict{accepted, 9}},
+		"none":    {Verdicts: []verdict{accepted, 0}},
+		"leases":  {Verdicts: []verdict{accepted, later}, Leases: make([][]byte, 3)},
+	} {
+		if r.check(b) == nil {
+			t.Errorf("%s: taken", name)
+		}
+	}
+	if err := (receipt{Verdicts: []verdict{accepted, notOwner}, Leases: make([][]byte, 2)}).check(b); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestGate(t *testing.T) {
+	g := newGate()
+	ctx, cancel := context.WithCancel(t.Context())
+	var leave []func()
+	for i := range gatePlaces {
+		l, err := g.enter(ctx, peer.ID(rune('a'+i/gateEach)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave = append(leave, l)
+	}
+	if _, err := g.enter(ctx, "a"); !errors.Is(err, errBusy) {
+		t.Errorf("a fifth batch of one peer: %v", err)
+	}
+	cancel()
+	if _, err := g.enter(ctx, "z"); !errors.Is(err, context.Canceled) {
+		t.Errorf("beyond all places: %v", err)
+	}
+	for _, l := range leave {
+		l()
+	}
+	if len(g.by) != 0 || len(g.places) != 0 {
+		t.Errorf("left over: %v, %d", g.by, len(g.places))
+	}
+}
+
+// FuzzReceive feeds the receiver what a peer may send. It must not panic, and
+// must take in nothing that its batch does not hold, at the right host.
+func FuzzReceive(f *testing.F) {
+	for _, b := range []batch{
+		{},
+		{Groups: []group{{Host: "x.test", Subnet: subnet(1), Addr: addr(1), URLs: []item{{URL: "http://x.test/a", Depth: 3}}}}},
+		{Groups: []group{{Host: "::1", Subnet: netip.MustParsePrefix("2001:db8::/48"), URLs: []item{{URL: "http://[::1]/", Depth: -1}}}}},
+	} {
+		raw, err := wire.Marshal(b)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	p := newPeer(f, listen(f), open(f, ""))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var b batch
+		if wire.Unmarshal(raw, &b) != nil {
+			return
+		}
+		r, err := p.f.receive(b)
+		if err == nil && len(r.Verdicts) != len(b.Groups) {
+			t.Errorf("%d verdicts for %d hosts", len(r.Verdicts), len(b.Groups))
+		}
+		for _, g := range b.Groups {
+			for _, it := range g.URLs {
+				x := g.pending(it, time.Now())
+				if x.Depth < 0 || x.Depth > maxDepth || x.Hint.IsValid() && store.SubnetOf(x.Hint) != g.Subnet {
+					t.Errorf("stored as %+v", x)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,485 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	record "github.com/libp2p/go-libp2p-record"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"go.uber.org/goleak"
+
+	"peerd/coords"
+	"peerd/coords/assign"
+	"peerd/overlay/estimate"
+	"peerd/overlay/handover"
+	"peerd/overlay/home"
+	"peerd/overlay/lease"
+	"peerd/overlay/lease/register/registertest"
+	"peerd/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience bounds every wait of a test.
+const patience = 20 * time.Second
+
+var (
+	subnetA = netip.MustParsePrefix("203.0.113.0/24")
+	addrA   = netip.MustParseAddr("203.0.113.5")
+	subnetB = netip.MustParsePrefix("198.51.100.0/24")
+	addrB   = netip.MustParseAddr("198.51.100.7")
+)
+
+// someone is a peer with its key.
+type someone struct {
+	id  peer.ID
+	key crypto.PrivKey
+}
+
+// folk are the same peers in every run.
+var folk = func() []someone {
+	var ps []someone
+	src := rand.New(rand.NewSource(5))
+	for range 4 {
+		key, _, err := crypto.GenerateEd25519Key(src)
+		if err != nil {
+			panic(err)
+		}
+		id, err := peer.IDFromPrivateKey(key)
+		if err != nil {
+			panic(err)
+		}
+		ps = append(ps, someone{id, key})
+	}
+	return ps
+}()
+
+var alice, bob, carol = folk[0], folk[1], folk[2]
+
+// newDHT is a DHT for leases and homes.
+func newDHT() *registertest.DHT {
+	return registertest.New(record.NamespacedValidator{
+		lease.Namespace: lease.Validator{}, home.Namespace: home.Validator{},
+	}, 3)
+}
+
+// fakeFrontier keeps what a Manager did to it. Hosts are in the store too, as
+// the real one has it.
+type fakeFrontier struct {
+	db *store.DB
+
+	mu     sync.Mutex
+	hosts  map[string]netip.Prefix
+	single map[netip.Prefix]bool
+	shut   map[netip.Prefix]bool
+	adopts map[netip.Prefix]time.Time
+	busy   chan struct{} // if not nil, Pause waits for it
+}
+
+func newFakeFrontier(db *store.DB) *fakeFrontier {
+	return &fakeFrontier{
+		db: db, hosts: map[string]netip.Prefix{}, single: map[netip.Prefix]bool{},
+		shut: map[netip.Prefix]bool{}, adopts: map[netip.Prefix]time.Time{},
+	}
+}
+
+func (f *fakeFrontier) AddHost(name string, p netip.Prefix, a netip.Addr) error {
+	err := f.db.Update(func(tx *store.Tx) error {
+		tx.PutHost(store.Host{Name: name, Subnet: p, Addr: a})
+		return nil
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hosts[name] = p
+	return err
+}
+
+func (f *fakeFrontier) Owns(name string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p, ok := f.hosts[name]
+	return ok && !f.shut[p]
+}
+
+func (f *fakeFrontier) Single(p netip.Prefix, on bool) { f.set(f.single, p, on) }
+func (f *fakeFrontier) Shut(p netip.Prefix)            { f.set(f.shut, p, true) }
+func (f *fakeFrontier) Resume(p netip.Prefix)          { f.set(f.shut, p, false) }
+
+func (f *fakeFrontier) set(m map[netip.Prefix]bool, p netip.Prefix, on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m[p] = on
+}
+
+func (f *fakeFrontier) Pause(ctx context.Context, p netip.Prefix) error {
+	f.Shut(p)
+	if f.busy == nil {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		f.Resume(p)
+		return ctx.Err()
+	case <-f.busy:
+		return nil
+	}
+}
+
+func (f *fakeFrontier) Adopt(p netip.Prefix, hosts []store.Host, at time.Time) {
+	f.Drop(p)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, h := range hosts {
+		f.hosts[h.Name] = p
+	}
+	f.adopts[p] = at
+}
+
+func (f *fakeFrontier) Drop(p netip.Prefix) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for h, q := range f.hosts {
+		if q == p {
+			delete(f.hosts, h)
+		}
+	}
+	delete(f.single, p)
+	delete(f.shut, p)
+}
+
+func (f *fakeFrontier) Load(p netip.Prefix) (hosts int, pending int64, inFlight int, nextAt time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, q := range f.hosts {
+		if q == p {
+			hosts++
+		}
+	}
+	return hosts, 0, 0, time.Time{}
+}
+
+func (f *fakeFrontier) is(m map[netip.Prefix]bool, p netip.Prefix) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return m[p]
+}
+
+// script is a Strategy that says what a function says.
+type script struct {
+	mu   sync.Mutex
+	next func(assign.Evidence) (assign.Step, error)
+	seen []assign.Evidence
+}
+
+func (*script) Name() string { return "script" }
+
+func (s *script) Next(e assign.Evidence) (assign.Step, error) {
+	s.mu.Lock()
+	s.seen = append(s.seen, e)
+	next := s.next
+	s.mu.Unlock()
+	return next(e)
+}
+
+// choose always decides for one peer, but not for one that is excluded.
+func choose(who someone) func(assign.Evidence) (assign.Step, error) {
+	return func(e assign.Evidence) (assign.Step, error) {
+		if e.Exclude[who.id.String()] {
+			return assign.Step{Choice: e.Self}, nil
+		}
+		return assign.Step{Choice: who.id.String()}, nil
+	}
+}
+
+// probeFirst has all candidates probed in order before it decides for one.
+func probeFirst(who someone) func(assign.Evidence) (assign.Step, error) {
+	return func(e assign.Evidence) (assign.Step, error) {
+		tried := map[string]bool{}
+		for _, s := range e.Samples {
+			tried[s.Peer] = true
+		}
+		for _, c := range e.Candidates {
+			if e.CanProbe && !tried[c.ID] && !e.Exclude[c.ID] {
+				return assign.Step{Probe: c.ID}, nil
+			}
+		}
+		step, err := choose(who)(e)
+		step.Proxy = &coords.Proxy{At: coords.Coordinate{Vec: []float64{1, 2, 3}}, Scale: 1, Samples: len(e.Samples)}
+		return step, err
+	}
+}
+
+// directory knows some peers.
+type directory []someone
+
+func (d directory) Candidates() []assign.Candidate {
+	var all []assign.Candidate
+	for _, p := range d {
+		at, _ := d.At(p.id.String())
+		all = append(all, assign.Candidate{ID: p.id.String(), At: at})
+	}
+	return all
+}
+
+func (d directory) At(who string) (coords.Coordinate, bool) {
+	for i, p := range d {
+		if p.id.String() == who {
+			return coords.Coordinate{Vec: []float64{float64(i), 0, 0}, Error: 0.1}, true
+		}
+	}
+	return coords.Coordinate{}, false
+}
+
+// sendFunc is a Sender.
+type sendFunc func(ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) ([]byte, error)
+
+func (f sendFunc) Send(ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) ([]byte, error) {
+	return f(ctx, to, o, grant)
+}
+
+// fetchFunc is an Estimator.
+type fetchFunc func(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error)
+
+func (f fetchFunc) Fetch(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error) {
+	return f(ctx, to, sealed, r)
+}
+
+// member is a Manager and what it stands on.
+type member struct {
+	t  *testing.T
+	me someone
+	*Manager
+	cfg      Config
+	dht      *registertest.DHT
+	values   *registertest.Peer
+	frontier *fakeFrontier
+	strategy *script
+
+	mu      sync.Mutex
+	routed  []store.Pending
+	moved   []netip.Prefix
+	names   map[string][]netip.Addr
+	nothing error // what Resolve returns for other names
+}
+
+// join makes a peer in dht on the store db, or on a new one. It changes the
+// Config by change before the Manager is made.
+func join(t *testing.T, me someone, dht *registertest.DHT, db *store.DB, change func(*Config)) *member {
+	t.Helper()
+	if db == nil {
+		db = openStore(t)
+	}
+	m := &member{
+		t: t, me: me, dht: dht, values: dht.Peer(), frontier: newFakeFrontier(db), strategy: &script{next: choose(me)},
+		names: map[string][]netip.Addr{}, nothing: ErrNoHost,
+	}
+	lc := lease.DefaultConfig()
+	lc.Self, lc.Key, lc.Values, lc.Settle = me.id, me.key, m.values, 0
+	leases, err := lease.NewRegistry(lc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hc := home.DefaultConfig()
+	hc.Self, hc.Key, hc.Values, hc.Settle = me.id, me.key, m.values, 0
+	homes, err := home.NewRegistry(hc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.cfg = Config{
+		Self: me.id, Key: me.key, DB: db, Directory: directory{me}, Strategy: m.strategy, Leases: leases, Homes: homes,
+		Estimate: fetchFunc(func(context.Context, peer.ID, []byte, store.FetchRequest) (store.FetchReport, error) {
+			return store.FetchReport{}, estimate.ErrNotSent
+		}),
+		Sender: sendFunc(func(context.Context, peer.ID, handover.Offer, func() ([]byte, error)) ([]byte, error) {
+			return nil, handover.ErrBroken
+		}),
+		Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if a, ok := m.names[host]; ok {
+				return a, nil
+			}
+			return nil, m.nothing
+		},
+		Allowed:  func(netip.Addr) error { return nil },
+		MayClaim: func() bool { return true },
+		Moved: func(p netip.Prefix) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.moved = append(m.moved, p)
+		},
+		Route: func(ps []store.Pending) error {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.routed = append(m.routed, ps...)
+			return nil
+		},
+		LeaseTTL: lc.TTL, DecideIdle: time.Hour, Tick: 5 * time.Millisecond,
+	}
+	if change != nil {
+		change(&m.cfg)
+	}
+	if m.Manager, err = New(m.cfg); err != nil {
+		t.Fatal(err)
+	}
+	err = db.View(func(tx *store.Tx) error {
+		return tx.Hosts(func(h store.Host) error {
+			if m.Live(h.Subnet) {
+				m.frontier.hosts[h.Name] = h.Subnet
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Attach(m.frontier)
+	return m
+}
+
+func openStore(t *testing.T) *store.DB {
+	t.Helper()
+	db, err := store.Open("", store.Options{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// run runs the Manager until the returned function or the test's end.
+func (m *member) run() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- m.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			m.t.Error(err)
+		}
+	})
+	m.t.Cleanup(stop)
+	return stop
+}
+
+func (m *member) claim(p netip.Prefix) {
+	m.t.Helper()
+	if err := m.Claim(m.t.Context(), p); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// plant gives a host of ours n URLs in the store.
+func (m *member) plant(host string, p netip.Prefix, a netip.Addr, n int) {
+	m.t.Helper()
+	if err := m.frontier.AddHost(host, p, a); err != nil {
+		m.t.Fatal(err)
+	}
+	err := m.cfg.DB.Update(func(tx *store.Tx) error {
+		for i := range n {
+			if _, err := tx.Push(host, store.Entry{URL: store.URL(fmt.Sprintf("http://%s/%d", host, i))}, 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// queued returns the URLs queued at a host.
+func (m *member) queued(host string) (n int) {
+	m.t.Helper()
+	err := m.cfg.DB.View(func(tx *store.Tx) error {
+		return tx.Queue(host, nil, func(store.Entry) (bool, error) { n++; return true, nil })
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return n
+}
+
+// stored returns the record of a subnet.
+func (m *member) stored(p netip.Prefix) (s store.Subnet, ok bool) {
+	m.t.Helper()
+	err := m.cfg.DB.View(func(tx *store.Tx) (err error) {
+		s, err = tx.Subnet(p)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return s, false
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return s, true
+}
+
+// phase returns that of a subnet in memory; PhaseNone if it is not ours.
+func (m *member) phase(p netip.Prefix) store.Phase {
+	for _, i := range m.List() {
+		if i.Prefix == p {
+			return i.Phase
+		}
+	}
+	return store.PhaseNone
+}
+
+// epoch returns that of a subnet in memory.
+func (m *member) epoch(p netip.Prefix) uint64 {
+	for _, i := range m.List() {
+		if i.Prefix == p {
+			return i.Epoch
+		}
+	}
+	return 0
+}
+
+func (m *member) routedURLs() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.routed)
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("not within %v: %s", patience, what)
+		}
+	}
+}
+
+// rival publishes a lease of somebody else for p at epoch 1 that beats ours.
+func rival(t *testing.T, p netip.Prefix, ours someone) (by someone, sealed []byte) {
+	t.Helper()
+	now := time.Now()
+	l := lease.Lease{Subnet: p, Epoch: 1, Issued: now, Expires: now.Add(time.Minute)}
+	mine := l
+	mine.Owner = ours.id
+	for _, s := range folk {
+		if l.Owner = s.id; s.id != ours.id && lease.Better(l, mine) > 0 {
+			sealed, err := lease.SealLease(l, s.key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, sealed
+		}
+	}
+	t.Skip("nobody beats this peer in this subnet")
+	return by, nil
+}
