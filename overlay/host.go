@@ -3,6 +3,8 @@ package overlay
 import (
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p"
@@ -78,9 +80,12 @@ func newHost(cfg Config, count *traffic) (host.Host, error) {
 
 // listen opens every address, or fails: libp2p's own option is content when
 // one of them could be opened, and a peer with half its addresses looks well
-// and is not.
+// and is not. Only "all of IPv6" is passed over on a machine that has none.
 func listen(h host.Host, addrs []string) error {
 	for _, text := range addrs {
+		if strings.HasPrefix(text, "/ip6/::/") && !hasIPv6() {
+			continue
+		}
 		addr, err := ma.NewMultiaddr(text)
 		if err != nil {
 			return fmt.Errorf("overlay: listen on %q: %w", text, err)
@@ -90,6 +95,16 @@ func listen(h host.Host, addrs []string) error {
 		}
 	}
 	return nil
+}
+
+// hasIPv6 says whether this machine lets anybody listen on IPv6.
+func hasIPv6() bool {
+	ln, err := net.Listen("tcp6", "[::]:0")
+	if err != nil {
+		return false
+	}
+	_ = ln.Close()
+	return true
 }
 
 // transports are TCP and QUIC, or TCP alone over a given dialer. Connections

@@ -119,7 +119,9 @@ func TestHomeOfAnotherCrawlIsRefused(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	crawlOf(t, w, home, flags)
 	first, second := w.Sites()[0].URL, w.Sites()[1].URL
-	with := func(args ...string) []string { return append(append([]string{"crawl", "--home", home}, args...), flags...) }
+	with := func(args ...string) []string {
+		return append(append([]string{"crawl", "--home", home}, args...), flags...)
+	}
 	const want = "the home belongs to another network: it was used for one-shot-"
 	refused(t, exitUsage, want, with(second)...)
 	refused(t, exitUsage, want, with(first, second)...)

@@ -127,7 +127,9 @@ func (m *Manager) settleHome(ctx context.Context, host string, s *subnet, r forw
 		return r, true, nil
 	}
 	if !r.Addr.IsValid() {
-		return r, false, fmt.Errorf("owner: %s has no address in its home %v", host, p)
+		// The home was settled when its names were others; moving it is not
+		// possible yet, so its URLs are given up after some tries.
+		return r, false, fmt.Errorf("%w: %s has no address in its home %v", forward.ErrUnresolved, host, p)
 	}
 	if !m.enter(s) {
 		return r, false, fmt.Errorf("%w: %v", errLeaving, p)
