@@ -57,8 +57,8 @@ func (n *Node) known(u store.URL) (known bool, err error) {
 
 // plantSeeds puts the profile's seeds into the crawl, once at the start.
 func (n *Node) plantSeeds(ctx context.Context) error {
-	if len(n.opts.Profile.Seeds) == 0 {
-		return nil
+	if len(n.opts.Profile.Seeds) == 0 || n.opts.Alone {
+		return nil // a one-shot crawl has planted them before
 	}
 	_, err := n.Seed(ctx, n.opts.Profile.Seeds)
 	return err

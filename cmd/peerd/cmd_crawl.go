@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -75,6 +76,9 @@ func runCrawl(cmd *cobra.Command, o *crawlOptions, urls []string) error {
 	}
 	if err := o.print(cmd.OutOrStdout(), sum); err != nil {
 		return err
+	}
+	if sum.Pages == 0 && !stopped {
+		fmt.Fprintln(cmd.ErrOrStderr(), "peerd: no page could be fetched; --log-level info tells why")
 	}
 	if stopped {
 		return errors.New("crawl: interrupted before the end")

@@ -170,6 +170,7 @@ func TestNothingIsLostWhenPeersAreKilled(t *testing.T) {
 	}
 	if a.Politeness.Violations+a.RobotsViolations+a.Lost > 0 {
 		t.Errorf("audit: %+v", a)
+		tellEarly(t, w.Log(), kills, gap)
 	}
 	checkRepeats(t, w.Log(), kills)
 	listed := map[string]bool{}
@@ -224,6 +225,24 @@ func killPeers(t *testing.T, ds []*daemon, rng *rand.Rand) []time.Time {
 		t.Logf("peer %d killed and back after %v", i, time.Since(kills[len(kills)-1]).Round(time.Millisecond))
 	}
 	return kills
+}
+
+// tellEarly logs the requests that came too early at a host, by the kills.
+func tellEarly(t *testing.T, log []web.Hit, kills []time.Time, gap time.Duration) {
+	t.Helper()
+	slices.SortStableFunc(log, func(a, b web.Hit) int { return a.Start.Compare(b.Start) })
+	last := map[string]web.Hit{}
+	for _, h := range log {
+		old, asked := last[h.Host]
+		last[h.Host] = h
+		if !asked || h.Start.Sub(old.End) >= gap {
+			continue
+		}
+		i, _ := nearest(kills, h.Start)
+		since := func(at time.Time) time.Duration { return at.Sub(kills[i]) }
+		t.Logf("%s: status %d for %s from %v to %v after kill %d, then %s from %v on", h.Host,
+			old.Status, old.Path, since(old.Start), since(old.End), i, h.Path, since(h.Start))
+	}
 }
 
 // checkRepeats fails the test for a request that came again although no kill
