@@ -71,6 +71,10 @@ type Config struct {
 	// FetchTimeout bounds one request from the first packet to the last; as
 	// long a lost estimator's fetch is taken to be running.
 	FetchTimeout time.Duration
+	// ErrandTimeout is the same for a fetch at another peer's request; zero
+	// means FetchTimeout. It is shorter, because the owner of a subnet lets
+	// nobody else fetch there while an estimator is silent.
+	ErrandTimeout time.Duration
 	// MaxPages ends the crawl after so many pages of one Run; 0 means never.
 	MaxPages int64
 	// Logger is nil to discard.
@@ -97,6 +101,7 @@ func (c Config) Validate() error {
 	fault(c.MaxTries < 1, "MaxTries is %d, want at least 1", c.MaxTries)
 	fault(c.BackOff < 0 || c.BackOff > time.Hour, "BackOff is %v, want 0 to 1h", c.BackOff)
 	fault(c.Gap < 0, "Gap is %v, want 0 or more", c.Gap)
+	fault(c.ErrandTimeout < 0, "ErrandTimeout is %v, want 0 or more", c.ErrandTimeout)
 	fault(c.FetchTimeout <= 0, "FetchTimeout is %v, want more than 0", c.FetchTimeout)
 	fault(c.MaxPages < 0, "MaxPages is %d, want 0 or more", c.MaxPages)
 	return errors.Join(errs...)
@@ -115,6 +120,9 @@ type Crawler struct {
 // New makes a Crawler, or returns all that is wrong with cfg. It starts
 // nothing.
 func New(cfg Config) (*Crawler, error) {
+	if cfg.ErrandTimeout == 0 {
+		cfg.ErrandTimeout = cfg.FetchTimeout
+	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -229,7 +237,7 @@ func (c *Crawler) remote(ctx context.Context, job frontier.Job, peer string, req
 		return false, nil
 	case err != nil: // the estimator may be fetching still: wait it out
 		c.log.Info("an estimator was lost", "peer", peer, "url", job.Entry.URL, "err", err)
-		c.cfg.Frontier.Release(job, false, max(gap, c.cfg.FetchTimeout), 0)
+		c.cfg.Frontier.Release(job, false, max(gap, c.cfg.ErrandTimeout), 0)
 		return false, nil
 	case rep.Outcome.Transient():
 		return false, c.failed(job, rep, gap)

@@ -103,7 +103,9 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 	default:
 		return store.FetchReport{}, ErrBusy
 	}
-	got := c.fetch(ctx, r)
+	timed, cancel := context.WithTimeout(ctx, c.cfg.ErrandTimeout)
+	defer cancel()
+	got := c.fetch(timed, r)
 	if got.report.Outcome == store.OutcomeNone {
 		return store.FetchReport{}, fmt.Errorf("crawl: errand cut off: %w", context.Canceled)
 	}

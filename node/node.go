@@ -64,7 +64,7 @@ func New(o Options) (n *Node, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	n = &Node{opts: o, log: o.Logger, stop: make(chan struct{})}
+	n = &Node{opts: o, log: o.Logger, started: time.Now(), stop: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.close())
@@ -179,7 +179,7 @@ func (n *Node) openOwnership() error {
 	}
 	n.estimate = &estimate.Service{
 		Host: n.net.Host, Protocol: n.net.Names.Estimate(), Leases: n.leases, Check: n.check,
-		Timeout: fetchTimeout, Logger: n.log,
+		Timeout: errandTimeout, Logger: n.log,
 	}
 	n.manager, err = owner.New(owner.Config{
 		Self: n.net.Self(), Key: key, DB: n.db, Directory: directory{n}, Strategy: strategy,
@@ -225,8 +225,12 @@ func (n *Node) openPeers() error {
 	return err
 }
 
-// fetchTimeout bounds one fetch of a page.
-const fetchTimeout = 60 * time.Second
+// fetchTimeout bounds one fetch of a page, errandTimeout one at another peer's
+// request.
+const (
+	fetchTimeout  = 60 * time.Second
+	errandTimeout = 20 * time.Second
+)
 
 func (n *Node) openCrawler() (err error) {
 	gap := max(n.opts.Config.Crawl.MinDelay.Duration, n.opts.Profile.Politeness.MinDelay.Duration)
@@ -242,7 +246,7 @@ func (n *Node) openCrawler() (err error) {
 		Deferred: func(byHost map[string]int) { n.forwarder.Deferred(byHost) },
 		Sent:     func(u store.URL) bool { return n.forwarder.Sent(u) },
 		Agent:    "peerd", Workers: n.opts.Config.Crawl.FetchWorkers, MaxTries: 3, BackOff: n.opts.pace(2 * time.Second),
-		Gap: gap, FetchTimeout: fetchTimeout, MaxPages: n.opts.MaxPages, Logger: n.log,
+		Gap: gap, FetchTimeout: fetchTimeout, ErrandTimeout: errandTimeout, MaxPages: n.opts.MaxPages, Logger: n.log,
 	})
 	if err != nil {
 		return err
@@ -271,7 +275,6 @@ func (n *Node) openAPI() (err error) {
 // Run runs the peer until ctx ends, Stop is called, or something fails that it
 // cannot go on without; then it closes everything. It leaves no goroutine.
 func (n *Node) Run(ctx context.Context) error {
-	n.started = time.Now()
 	servers := []interface{ Close() }{
 		n.estimate.Serve(), n.forwarder.Serve(),
 		n.receiver.Serve(n.net.Host, n.net.Names.Handover(), n.log),

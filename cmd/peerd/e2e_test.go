@@ -162,7 +162,7 @@ func TestNothingIsLostWhenPeersAreKilled(t *testing.T) {
 
 	kills := killPeers(t, ds, rng)
 	t.Logf("pages at the last kill: %d of 300", w.Audit().PagesFetched)
-	awaitQuiet(t, 60*time.Second, ds)
+	awaitQuiet(t, 90*time.Second, ds) // an estimator that was killed may be waited for, a minute
 
 	a := w.Audit()
 	if a.PagesFetched != 300 {

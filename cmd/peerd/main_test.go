@@ -22,6 +22,10 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // see environment
+			return nil
+		},
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"awaitapi": awaitAPI, "mode": mode},
 	})
 }

@@ -55,12 +55,19 @@ func tryPeerd(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "peerd", args...)
+	cmd.Env = environment()
 	var out, err bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &err
 	if e := cmd.Run(); cmd.ProcessState == nil {
 		t.Fatal(e)
 	}
 	return out.String(), err.String(), cmd.ProcessState.ExitCode()
+}
+
+// environment is that of this process, but that programs built with the race
+// detector do not idle for a second at their end.
+func environment() []string {
+	return append(os.Environ(), strings.TrimSpace("GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0"))
 }
 
 // A process is a running command of the program.
@@ -81,7 +88,7 @@ func start(t *testing.T, args ...string) *process {
 	}
 	defer log.Close()
 	p := &process{t: t, cmd: exec.Command("peerd", args...), stderr: log.Name(), ended: make(chan struct{})}
-	p.cmd.Stderr = log
+	p.cmd.Stderr, p.cmd.Env = log, environment()
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +98,9 @@ func start(t *testing.T, args ...string) *process {
 	}()
 	t.Cleanup(func() {
 		p.kill()
+		if strings.Contains(p.said(), "DATA RACE") { // also of one that was killed
+			t.Error("a data race was reported")
+		}
 		if t.Failed() {
 			t.Logf("peerd %s, pid %d:\n%s", args[0], p.cmd.Process.Pid, tail(p.said(), 60))
 		}
