@@ -68,11 +68,11 @@ type Config struct {
 	// Gap is that of the Frontier: the wait between the requests of a
 	// robots.txt that is redirected.
 	Gap time.Duration
-	// FetchTimeout bounds one request from the first packet to the last; as
-	// long a lost estimator's fetch is taken to be running.
+	// FetchTimeout bounds one request from the first packet to the last.
 	FetchTimeout time.Duration
-	// ErrandTimeout is the same for a fetch at another peer's request; zero
-	// means FetchTimeout. It is shorter, because the owner of a subnet lets
+	// ErrandTimeout is the same for a fetch at another peer's request, and how
+	// long that of a lost estimator is taken to be running; zero means
+	// FetchTimeout. It is shorter, because the owner of a subnet lets
 	// nobody else fetch there while an estimator is silent.
 	ErrandTimeout time.Duration
 	// MaxPages ends the crawl after so many pages of one Run; 0 means never.
