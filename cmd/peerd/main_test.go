@@ -26,7 +26,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // see environment
 			return nil
 		},
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"awaitapi": awaitAPI, "mode": mode},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"awaitapi": awaitAPI, "mode": mode},
 	})
 }
 

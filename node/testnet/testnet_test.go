@@ -1,15 +1,22 @@
 package testnet
 
 import (
+	"log/slog"
 	"sync"
 	"testing"
 
+	"github.com/libp2p/go-libp2p/gologshim"
 	"go.uber.org/goleak"
 
 	"peerd/node/config"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain hushes libp2p, which complains that emulated connections have no TCP
+// keep-alive.
+func TestMain(m *testing.M) {
+	gologshim.SetDefaultHandler(slog.DiscardHandler)
+	goleak.VerifyTestMain(m)
+}
 
 // A small network crawls everything once and keeps the rules, whatever the
 // strategy. All of them run at once: most of the time is waiting.
