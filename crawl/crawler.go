@@ -222,7 +222,8 @@ func (c *Crawler) local(ctx context.Context, job frontier.Job, req store.FetchRe
 
 // remote lets an estimator do the job.
 func (c *Crawler) remote(ctx context.Context, job frontier.Job, peer string, req store.FetchRequest, gap time.Duration) (page bool, err error) {
-	rep, err := c.cfg.Delegate.Remote(ctx, job.Subnet, peer, req)
+	rep, err := c.ask(ctx, job.Subnet, peer, req, gap)
+	waited := err != nil
 	if err == nil {
 		rep, err = plausible(rep)
 	}
@@ -235,9 +236,12 @@ func (c *Crawler) remote(ctx context.Context, job frontier.Job, peer string, req
 	case errors.Is(err, ErrNotSent):
 		c.cfg.Frontier.Return(job, false)
 		return false, nil
-	case err != nil: // the estimator may be fetching still: wait it out
+	case err != nil:
 		c.log.Info("an estimator was lost", "peer", peer, "url", job.Entry.URL, "err", err)
-		c.cfg.Frontier.Release(job, false, max(gap, c.cfg.ErrandTimeout), 0)
+		if !waited { // it answers nonsense and may be fetching still
+			gap = max(gap, c.cfg.ErrandTimeout)
+		}
+		c.cfg.Frontier.Release(job, false, gap, 0)
 		return false, nil
 	case rep.Outcome.Transient():
 		return false, c.failed(job, rep, gap)
@@ -245,6 +249,33 @@ func (c *Crawler) remote(ctx context.Context, job frontier.Job, peer string, req
 	err = c.commitRemote(job, rep)
 	c.cfg.Frontier.Release(job, err == nil, gap, 0)
 	return err == nil && isPage(rep.Outcome), err
+}
+
+// askAgain is the least pause before a lost answer is asked for again.
+const askAgain = time.Second
+
+// ask lets an estimator fetch. A lost answer is asked for again, for as long as
+// the fetch may be under way: the estimator has it, is still at it and will
+// answer both, or has been started anew, and its fetch has died with it; then
+// the pause keeps the gap.
+func (c *Crawler) ask(ctx context.Context, subnet netip.Prefix, peer string, req store.FetchRequest, gap time.Duration) (store.FetchReport, error) {
+	rep, err := c.cfg.Delegate.Remote(ctx, subnet, peer, req)
+	if err == nil || errors.Is(err, ErrNotSent) {
+		return rep, err
+	}
+	lost := err
+	for end := time.Now().Add(c.cfg.ErrandTimeout); time.Now().Before(end); {
+		c.log.Debug("an estimator is asked again", "peer", peer, "url", req.URL, "err", err)
+		select {
+		case <-ctx.Done():
+			return rep, lost
+		case <-time.After(min(max(gap, c.cfg.Gap, askAgain), time.Until(end))):
+		}
+		if rep, err = c.cfg.Delegate.Remote(ctx, subnet, peer, req); err == nil {
+			return rep, nil
+		}
+	}
+	return rep, lost
 }
 
 // maxRetryAfter bounds the wait that an estimator says the server asked for;

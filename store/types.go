@@ -86,8 +86,9 @@ type Subnet struct {
 	Since       time.Time    `cbor:"5,keyasint"`
 	Evidence    []byte       `cbor:"6,keyasint,omitempty"`
 	Grant       []byte       `cbor:"7,keyasint,omitempty"`
-	To          string       `cbor:"8,keyasint,omitempty"` // the heir while committing
-	Estimations int          `cbor:"9,keyasint,omitempty"` // fetches that others did here before the decision
+	To          string       `cbor:"8,keyasint,omitempty"`  // the heir while committing
+	Estimations int          `cbor:"9,keyasint,omitempty"`  // fetches that others did here before the decision
+	Asked       string       `cbor:"10,keyasint,omitempty"` // the peer that fetches here now at our request
 }
 
 // FetchRequest asks for one URL to be fetched now: by a worker of this peer, or

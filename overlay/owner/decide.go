@@ -28,10 +28,18 @@ func (m *Manager) Where(p netip.Prefix) (who string, hold bool) {
 		return "", true
 	}
 	s.idleSince = time.Time{}
-	deciding := s.phase == store.PhaseDeciding
+	deciding, asked := s.phase == store.PhaseDeciding, s.asked
 	m.mu.Unlock()
-	if !deciding {
+	switch {
+	case !deciding:
 		return "", false
+	case asked != "": // before a restart: it may be fetching still, and gives the same answer again
+		if _, known := m.cfg.Directory.At(asked); known {
+			return asked, false
+		}
+		if time.Since(m.started) < askedWait {
+			return "", true
+		}
 	}
 	step, err := m.next(s, true)
 	if err != nil {
@@ -46,6 +54,10 @@ func (m *Manager) Where(p netip.Prefix) (who string, hold bool) {
 	}
 	return step.Probe, false
 }
+
+// askedWait is how long after a restart an estimator that cannot be reached is
+// taken to be fetching: longer than a fetch may take.
+const askedWait = 30 * time.Second
 
 // next asks the strategy for the next step and carries a choice out. A strategy
 // that fails leaves the subnet where it is: here. The error is one of the store.
@@ -117,6 +129,12 @@ func (m *Manager) Remote(ctx context.Context, p netip.Prefix, who string, r stor
 	if err != nil {
 		return store.FetchReport{}, fmt.Errorf("%w: peer %q: %w", estimate.ErrNotSent, who, err)
 	}
+	m.mu.Lock()
+	s.asked = who
+	m.mu.Unlock()
+	if err := m.save(s); err != nil {
+		return store.FetchReport{}, fmt.Errorf("%w: %w", estimate.ErrNotSent, err)
+	}
 	return m.cfg.Estimate.Fetch(ctx, id, sealed, r)
 }
 
@@ -134,6 +152,9 @@ func (m *Manager) Observe(p netip.Prefix, who string, r store.FetchReport, err e
 	}
 	s.idleSince = time.Time{}
 	deciding := s.phase == store.PhaseDeciding
+	if s.asked == who {
+		s.asked = ""
+	}
 	switch {
 	case errors.Is(err, estimate.ErrNotSent):
 		s.exclude[who] = true

@@ -80,18 +80,11 @@ func (m *Manager) Adopt(ctx context.Context, from peer.ID, o handover.Offer, gra
 	if m.Live(o.Subnet) { // since Consider; asked again, the owner is told
 		return nil, errors.New("owner: the subnet is ours meanwhile")
 	}
-	renewAt := time.Now().Add(m.cfg.LeaseTTL / 6)
-	l, sealed, err := m.cfg.Leases.Adopt(ctx, o.Subnet, o.Epoch, grant, old.Proxy)
-	var beaten *lease.BeatenError
-	switch {
-	case errors.As(err, &beaten):
+	// On the disk first, then in the DHT: who finds the lease there, this peer
+	// after a crash included, must find the queue here.
+	l, sealed, err := m.selfMade(o, old, grant)
+	if err != nil {
 		return nil, err
-	case err != nil: // the DHT is slow; the lease is ours all the same
-		m.log.Warn("lease of an adopted subnet not published; trying again", "subnet", o.Subnet, "err", err)
-		renewAt = time.Now()
-		if l, sealed, err = m.selfMade(o, old, grant); err != nil {
-			return nil, err
-		}
 	}
 	s, err := fromRecord(store.Subnet{
 		Prefix: o.Subnet, Phase: store.PhaseOwned, Lease: sealed, Epoch: l.Epoch, Since: time.Now(),
@@ -100,7 +93,7 @@ func (m *Manager) Adopt(ctx context.Context, from peer.ID, o handover.Offer, gra
 	if err != nil {
 		return nil, err
 	}
-	s.renewAt = renewAt
+	s.renewAt = time.Now() // publishes the lease
 	rec, err := s.record()
 	if err != nil {
 		return nil, err
@@ -122,11 +115,12 @@ func (m *Manager) Adopt(ctx context.Context, from peer.ID, o handover.Offer, gra
 	m.mu.Unlock()
 	m.log.Info("subnet taken over", "subnet", o.Subnet, "from", from, "epoch", o.Epoch, "hosts", len(hosts))
 	m.cfg.Moved(o.Subnet)
+	m.wake()
 	return sealed, nil
 }
 
 // selfMade is an adopted subnet's lease that the DHT has not seen. The Registry
-// learns it, so that others are shown it.
+// learns it, so that others are shown it, and may know a better one.
 func (m *Manager) selfMade(o handover.Offer, old lease.Lease, grant []byte) (l lease.Lease, sealed []byte, err error) {
 	now := time.Now()
 	l = lease.Lease{
@@ -136,8 +130,12 @@ func (m *Manager) selfMade(o handover.Offer, old lease.Lease, grant []byte) (l l
 	if sealed, err = lease.SealLease(l, m.cfg.Key); err != nil {
 		return l, nil, err
 	}
-	if _, err = m.cfg.Leases.Learn(sealed); err != nil {
+	best, err := m.cfg.Leases.Learn(sealed)
+	switch {
+	case err != nil:
 		return l, nil, err
+	case best.Owner != m.cfg.Self:
+		return l, nil, fmt.Errorf("owner: the subnet is owned by %s since epoch %d", best.Owner, best.Epoch)
 	}
 	l, err = lease.OpenLease(sealed)
 	return l, sealed, err

@@ -132,8 +132,9 @@ func (c Config) Validate() error {
 
 // Manager holds this peer's subnets. Its methods may be called at once.
 type Manager struct {
-	cfg Config
-	log *slog.Logger
+	cfg     Config
+	log     *slog.Logger
+	started time.Time
 
 	mu      sync.Mutex // never held during I/O; the Frontier's own lock comes after it
 	subnets map[netip.Prefix]*subnet
@@ -149,7 +150,7 @@ func New(cfg Config) (*Manager, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	m := &Manager{cfg: cfg, log: cfg.Logger, subnets: map[netip.Prefix]*subnet{}, kick: make(chan struct{}, 1)}
+	m := &Manager{cfg: cfg, started: time.Now(), log: cfg.Logger, subnets: map[netip.Prefix]*subnet{}, kick: make(chan struct{}, 1)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}

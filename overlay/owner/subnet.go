@@ -30,6 +30,7 @@ type subnet struct {
 	idleSince   time.Time       // nothing queued and nothing under way; zero when busy
 	renewAt     time.Time
 	to          string // the heir while leaving
+	asked       string // who fetches for us; outlives a restart
 	grant       []byte // what was signed for it; not nil while PhaseCommitting
 	lost        bool   // a better lease was met: to be yielded
 	stale       bool   // too old to count: nothing is fetched until it is renewed
@@ -54,7 +55,7 @@ func (s *subnet) record() (store.Subnet, error) {
 	}
 	r := store.Subnet{
 		Prefix: s.prefix, Phase: s.phase, Lease: s.sealed, Epoch: s.lease.Epoch, Since: s.since,
-		Evidence: evidence, Grant: s.grant, Estimations: s.estimations,
+		Evidence: evidence, Grant: s.grant, Estimations: s.estimations, Asked: s.asked,
 	}
 	if s.phase == store.PhaseCommitting {
 		r.To = s.to
@@ -70,7 +71,7 @@ func fromRecord(r store.Subnet) (*subnet, error) {
 	}
 	s := &subnet{
 		prefix: r.Prefix, phase: r.Phase, lease: l, sealed: r.Lease, since: r.Since,
-		exclude: map[string]bool{}, estimations: r.Estimations, to: r.To, grant: r.Grant,
+		exclude: map[string]bool{}, estimations: r.Estimations, to: r.To, grant: r.Grant, asked: r.Asked,
 	}
 	if err := cbor.Unmarshal(r.Evidence, &s.samples); err != nil {
 		s.samples = nil // only advice; it is gathered again
