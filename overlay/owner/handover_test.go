@@ -259,6 +259,36 @@ func TestAdoptWithoutDHT(t *testing.T) {
 	})
 }
 
+// A heir that is killed right after it has adopted must find the queue where
+// the lease is: nothing is in the DHT before it is on the disk.
+func TestAdoptIsOnDiskFirst(t *testing.T) {
+	p := newPair(t, nil)
+	p.decide(t, 3)
+	p.owner.run()
+	p.arrived(t, 3) // the heir does not run, so it has not published
+	if s, ok := p.heir.stored(subnetA); !ok || s.Phase != store.PhaseOwned || s.Epoch != 2 {
+		t.Fatalf("on the heir's disk: %+v", s)
+	}
+	for _, raw := range p.dht.Held(lease.Key(subnetA)) {
+		if l, err := lease.OpenLease(raw); err != nil || l.Epoch != 1 {
+			t.Fatalf("in the DHT: epoch %d, %v", l.Epoch, err)
+		}
+	}
+	again := join(t, bob, p.dht, p.heir.cfg.DB, nil)
+	if again.phase(subnetA) != store.PhaseOwned || again.queued("a.test") != 3 {
+		t.Fatalf("after a restart: %v, %d URLs", again.phase(subnetA), again.queued("a.test"))
+	}
+	again.run()
+	until(t, "the lease is in the DHT", func() bool {
+		for _, raw := range p.dht.Held(lease.Key(subnetA)) {
+			if l, err := lease.OpenLease(raw); err != nil || l.Epoch != 2 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 func TestConsider(t *testing.T) {
 	now := time.Now()
 	seal := func(by someone, p netip.Prefix, epoch uint64, grant []byte) []byte {

@@ -134,6 +134,36 @@ func TestRemote(t *testing.T) {
 	}
 }
 
+// An owner that is killed while another peer fetches for it asks that peer
+// again, or nobody until it must be over: else the server would be asked twice
+// at once.
+func TestAskedOutlivesRestart(t *testing.T) {
+	db, dht := openStore(t), newDHT()
+	m := join(t, alice, dht, db, func(c *Config) {
+		c.Estimate = fetchFunc(func(context.Context, peer.ID, []byte, store.FetchRequest) (store.FetchReport, error) {
+			return store.FetchReport{Outcome: store.OutcomeOK}, nil
+		})
+	})
+	m.strategy.next = probeFirst(bob)
+	m.claim(subnetA)
+	if _, err := m.Remote(t.Context(), subnetA, bob.id.String(), store.FetchRequest{}); err != nil {
+		t.Fatal(err)
+	}
+
+	m = join(t, alice, dht, db, nil) // killed before it could observe, and bob not yet in the directory
+	if who, hold := m.Where(subnetA); !hold {
+		t.Errorf("%q fetches although another may be fetching", who)
+	}
+	m = join(t, alice, dht, db, func(c *Config) { c.Directory = directory{alice, bob} })
+	if who, hold := m.Where(subnetA); who != bob.id.String() || hold {
+		t.Errorf("asked %q, hold %v; want the peer that was asked before", who, hold)
+	}
+	m.Observe(subnetA, bob.id.String(), store.FetchReport{Outcome: store.OutcomeOK}, nil)
+	if who, hold := m.Where(subnetA); who != "" || hold {
+		t.Errorf("after the answer: %q, hold %v; want the strategy's choice", who, hold)
+	}
+}
+
 // A strategy that fails neither ends the peer nor blocks the subnet.
 func TestStrategyFails(t *testing.T) {
 	m := join(t, alice, newDHT(), nil, nil)
