@@ -46,7 +46,7 @@ func DefaultProxyConfig() ProxyConfig {
 		ProbesMax:   12,
 		MarginMin:   0.4,
 		FailureCost: time.Second,
-		Tie:         time.Millisecond,
+		Tie:         2 * time.Millisecond, // what scheduling on a busy machine costs
 		Fit:         coords.DefaultFitConfig(),
 	}
 }
