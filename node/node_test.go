@@ -123,8 +123,9 @@ func TestNothingRunsAfterTheStop(t *testing.T) {
 	if err != nil || r.Accepted != 1 {
 		t.Fatalf("seed: %+v, %v", r, err)
 	}
-	until(t, 15*time.Second, "both fetch", func() bool {
-		return first.Status().PagesFetched > 0 && second.Status().PagesFetched > 10
+	// Who of them owns what is left to chance, as their keys are.
+	until(t, 15*time.Second, "the crawl is under way", func() bool {
+		return first.Status().PagesFetched+second.Status().PagesFetched > 20
 	})
 	if a := w.Audit(); a.PagesFetched == a.PagesExpected {
 		t.Error("the crawl was over before the stop: nothing was tested")
