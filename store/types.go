@@ -13,8 +13,8 @@ type Host struct {
 	Addr    netip.Addr   `cbor:"3,keyasint"` // the address that is dialled, within Subnet
 	Pending int64        `cbor:"4,keyasint,omitempty"`
 	Known   int64        `cbor:"5,keyasint,omitempty"` // URLs ever accepted: bounds the pages of one host
-	// NextAt is the politeness clock: no request to this host before it. It is
-	// written coarsely; a restart adds the floor anyway.
+	// NextAt holds the host back: no request before it. Nobody sets it yet, so a
+	// longer wait than the floor, which every restart keeps, does not outlive one.
 	NextAt time.Time `cbor:"6,keyasint"`
 }
 
@@ -22,7 +22,7 @@ type Host struct {
 type Entry struct {
 	URL   URL    `cbor:"1,keyasint"`
 	Depth int    `cbor:"2,keyasint,omitempty"` // links from a seed
-	Tries int    `cbor:"3,keyasint,omitempty"` // failed fetches so far
+	Tries int    `cbor:"3,keyasint,omitempty"` // patience used up by failed fetches, as room crawl counts it
 	Key   []byte `cbor:"-"`                    // its key, set when read
 }
 
