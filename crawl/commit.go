@@ -82,8 +82,12 @@ func (c *Crawler) inScope(links []extract.Link, depth int) []store.Entry {
 // than one can hold go before, the page last: until then it counts as not
 // fetched).
 func (c *Crawler) commit(got fetched, job frontier.Job) error {
+	rec, err := got.page.Record()
+	if err != nil {
+		return err
+	}
 	return c.routeLinks(got.links, func(tx *store.Tx) error {
-		if err := keep(tx, got); err != nil {
+		if err := keep(tx, got, rec); err != nil {
 			return err
 		}
 		if !got.report.Outcome.Answered() {
@@ -94,7 +98,7 @@ func (c *Crawler) commit(got fetched, job frontier.Job) error {
 }
 
 // keep writes an answer down and counts it; without an answer it does nothing.
-func keep(tx *store.Tx, got fetched) error {
+func keep(tx *store.Tx, got fetched, rec store.PageRecord) error {
 	if !got.report.Outcome.Answered() {
 		return nil
 	}
@@ -103,7 +107,7 @@ func keep(tx *store.Tx, got fetched) error {
 		n.Pages = 1
 	}
 	tx.Count(n)
-	return tx.PutPage(got.page)
+	return tx.PutRecord(rec)
 }
 
 // commitRemote is commit for a page that an estimator fetched and keeps: what
@@ -160,6 +164,9 @@ func (c *Crawler) route(links []store.Entry, also func(*store.Tx) error) error {
 	now := time.Now()
 	found := make([]store.Pending, 0, len(links))
 	for _, l := range links {
+		if c.cfg.DB.KnownSeen(l.URL) {
+			continue
+		}
 		if !c.cfg.Sent(l.URL) || c.cfg.Frontier.Owns(l.URL.Host()) {
 			found = append(found, store.Pending{URL: l.URL, Depth: l.Depth, Found: now})
 		}
@@ -199,8 +206,8 @@ func (c *Crawler) tryRoute(byHost map[string][]store.Pending, also func(*store.T
 	for _, h := range own {
 		owned[h] = true
 	}
-	deferred = map[string]int{}
 	err = c.cfg.Frontier.Update(own, func(tx *store.Tx, push frontier.Push) error {
+		deferred = map[string]int{}
 		for h, ps := range byHost {
 			for _, p := range ps {
 				var fresh bool

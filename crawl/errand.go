@@ -115,9 +115,13 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 	got.page.Estimation = true
 	own, rest := reported(got.page, got.links)
 	got.report.Links = own
-	err := c.routeLinks(rest, func(tx *store.Tx) error {
+	rec, err := got.page.Record()
+	if err != nil {
+		return store.FetchReport{}, err
+	}
+	err = c.routeLinks(rest, func(tx *store.Tx) error {
 		tx.Count(store.Counters{EstimationsServed: 1})
-		return keep(tx, got)
+		return keep(tx, got, rec)
 	})
 	if err != nil {
 		return store.FetchReport{}, err

@@ -51,8 +51,13 @@ type Options struct {
 // DB is one open store. All methods may be called at once.
 type DB struct {
 	b   *badger.DB
-	mu  sync.Mutex // serialises Update: transactions never conflict
+	mu  sync.Mutex // serialises Update and Batch: transactions never conflict
 	seq uint64     // the last place given out in a queue; under mu
+
+	bmu   sync.Mutex
+	calls []*call // waiting for their Batch
+
+	seen seenCache
 
 	cmu      sync.Mutex
 	counters Counters
@@ -92,7 +97,7 @@ func Open(dir string, o Options) (*DB, error) {
 		}
 		return nil, fmt.Errorf("store: open %s: %w", dir, err)
 	}
-	d := &DB{b: b}
+	d := &DB{b: b, seen: newSeenCache()}
 	if err := d.loadLedger(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -180,36 +185,8 @@ type Tx struct {
 	seq      uint64           // the last place given out in a queue
 	counters Counters         // deltas
 	counted  bool
-}
-
-// Update runs fn in a transaction and commits it when fn returns nil; if it
-// does not, nothing has happened. Other Updates wait: fn must not call Update.
-func (d *DB) Update(fn func(*Tx) error) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.b.IsClosed() {
-		return fmt.Errorf("store: %w", badger.ErrDBClosed)
-	}
-	tx := &Tx{d: d, t: d.b.NewTransaction(true), update: true, hosts: map[string]*Host{}, seq: d.seq}
-	defer tx.t.Discard()
-	if err := fn(tx); err != nil {
-		return err
-	}
-	if err := tx.flushHosts(); err != nil {
-		return err
-	}
-	l := ledger{Counters: d.Counters(), Seq: tx.seq}
-	l.Counters.add(tx.counters)
-	if tx.counted || tx.seq != d.seq {
-		if err := tx.put(ledgerKey, l); err != nil {
-			return err
-		}
-	}
-	if err := tx.t.Commit(); err != nil {
-		return fmt.Errorf("store: commit: %w", err)
-	}
-	d.setLedger(l)
-	return nil
+	sighted  []sighting // of URLs found or made seen, for the cache
+	forgot   bool       // a seen URL was deleted
 }
 
 // View runs fn in a transaction that only reads, and sees one state.
@@ -260,6 +237,7 @@ func (tx *Tx) has(key []byte) (bool, error) {
 }
 
 func (tx *Tx) del(key []byte) error {
+	tx.forgot = tx.forgot || key[0] == spaceSeen
 	if err := tx.t.Delete(key); err != nil {
 		return fmt.Errorf("store: delete: %w", err)
 	}

@@ -10,7 +10,9 @@
 //	outcome.go   Outcome, Timing: how a fetch ended and where its time went
 //	types.go     Host, Entry, Pending, Page, Subnet: the records
 //	keys.go      every key space in one list
-//	db.go        Open, Close, Run, Update, View, Sync
+//	db.go        Open, Close, Run, View, Sync
+//	batch.go     Update and Batch: one writer, many callers in one commit
+//	seen.go      a cache in front of the seen-set
 //	frontier.go  the queues of our own hosts, and the set of URLs seen there
 //	pending.go   URLs of hosts that are not ours: outbox and nursery at once
 //	pages.go     what this peer fetched

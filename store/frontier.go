@@ -59,8 +59,15 @@ func (tx *Tx) Push(host string, e Entry, limit int64) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("push to %s: %w", host, err)
 	}
+	sight := tx.d.seen.name(e.URL)
+	if tx.d.seen.has(sight) {
+		return false, nil
+	}
 	seen := digestKey(spaceSeen, host, e.URL.Digest())
 	if ok, err := tx.has(seen); err != nil || ok {
+		if ok {
+			tx.sighted = append(tx.sighted, sight)
+		}
 		return false, err
 	}
 	if limit > 0 && h.Known >= limit {
@@ -70,6 +77,7 @@ func (tx *Tx) Push(host string, e Entry, limit int64) (bool, error) {
 	if err := tx.set(seen, nil); err != nil {
 		return false, err
 	}
+	tx.sighted = append(tx.sighted, sight)
 	h.Known++
 	h.Pending++
 	tx.Count(Counters{Seen: 1})
@@ -97,6 +105,9 @@ func (tx *Tx) Peek(host string) (Entry, error) {
 	}
 	return e, err
 }
+
+// Queued says whether e, read by Peek or Queue, is still where it was.
+func (tx *Tx) Queued(e Entry) (bool, error) { return tx.has(e.Key) }
 
 // Queue calls fn for the entries of a host in order, from the one behind the
 // key after on. fn returns false to end.

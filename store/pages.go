@@ -10,17 +10,33 @@ import (
 
 // A page's record is compressed: its out-links are most of it and alike.
 var (
-	pageEnc, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	pageEnc, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(128<<10), zstd.WithLowerEncoderMem(true))
 	pageDec, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 )
 
-// PutPage keeps a page, in the place of what was kept of its URL before.
-func (tx *Tx) PutPage(p Page) error {
+// A PageRecord is a Page ready to be kept. Making one is most of the work, and
+// can be done before the transaction, by many at once.
+type PageRecord struct{ key, val []byte }
+
+// Record encodes p.
+func (p Page) Record() (PageRecord, error) {
 	b, err := encMode.Marshal(p)
 	if err != nil {
-		return fmt.Errorf("store: encode: %w", err)
+		return PageRecord{}, fmt.Errorf("store: encode: %w", err)
 	}
-	return tx.set(digestKey(spacePage, p.URL.Host(), p.URL.Digest()), pageEnc.EncodeAll(b, nil))
+	return PageRecord{digestKey(spacePage, p.URL.Host(), p.URL.Digest()), pageEnc.EncodeAll(b, nil)}, nil
+}
+
+// PutRecord keeps a page, in the place of what was kept of its URL before.
+func (tx *Tx) PutRecord(r PageRecord) error { return tx.set(r.key, r.val) }
+
+// PutPage is Record and PutRecord in one.
+func (tx *Tx) PutPage(p Page) error {
+	r, err := p.Record()
+	if err != nil {
+		return err
+	}
+	return tx.PutRecord(r)
 }
 
 // Page returns what is kept of u, or ErrNotFound.

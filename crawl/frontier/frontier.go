@@ -8,7 +8,8 @@
 //
 // Files: frontier.go the public face; server.go hosts, addresses and the heap;
 // subnet.go pausing, single file, adopting and dropping of whole subnets;
-// wait.go how long URLs wait for a worker.
+// wait.go how long URLs wait for a worker; window.go
+// reading ahead in the queues.
 package frontier
 
 import (
@@ -162,13 +163,17 @@ func (f *Frontier) AddHost(name string, subnet netip.Prefix, addr netip.Addr) er
 // Update runs fn in a store transaction in which Push may be called for the
 // hosts named; it returns ErrPaused or ErrUnknownHost, having done nothing,
 // when one of them cannot take URLs now. What was pushed becomes ready when the
-// transaction has been committed.
+// transaction has been committed. Like that of store.DB.Batch, fn may be called
+// more than once.
 func (f *Frontier) Update(hosts []string, fn func(tx *store.Tx, push Push) error) error {
 	in, err := f.enter(hosts)
 	if err != nil {
 		return err
 	}
-	err = f.cfg.DB.Update(func(tx *store.Tx) error {
+	err = f.cfg.DB.Batch(func(tx *store.Tx) error {
+		for _, p := range in {
+			p.added, p.least = 0, 0
+		}
 		return fn(tx, func(name string, e store.Entry) (bool, error) {
 			p := in[name]
 			if p == nil {
@@ -176,7 +181,7 @@ func (f *Frontier) Update(hosts []string, fn func(tx *store.Tx, push Push) error
 			}
 			ok, err := tx.Push(name, e, f.cfg.HostLimit)
 			if ok {
-				p.added++
+				p.add(e.Depth)
 			}
 			return ok, err
 		})
@@ -197,10 +202,7 @@ func (f *Frontier) Next(ctx context.Context) (Job, error) {
 		if err != nil {
 			return Job{}, err
 		}
-		err = f.cfg.DB.View(func(tx *store.Tx) (err error) {
-			job.Entry, err = tx.Peek(job.Host)
-			return err
-		})
+		job.Entry, err = f.entry(job)
 		switch {
 		case err == nil:
 			return job, nil
@@ -208,7 +210,7 @@ func (f *Frontier) Next(ctx context.Context) (Job, error) {
 			f.release(job, outcome{done: true})
 		default:
 			f.release(job, outcome{asked: true, gap: time.Second})
-			return Job{}, fmt.Errorf("frontier: next of %s: %w", job.Host, err)
+			return Job{}, err
 		}
 	}
 }

@@ -14,6 +14,7 @@ type host struct {
 	srv     *server
 	pending int64
 	nextAt  time.Time
+	window  window
 }
 
 // A server is one address: the unit of scheduling, because two hosts at one
@@ -191,6 +192,9 @@ func (f *Frontier) release(j Job, o outcome) {
 		if o.hostWait > 0 {
 			h.nextAt = now.Add(o.hostWait)
 		}
+	}
+	if !o.done && j.Entry.Key != nil {
+		h.window.back(j.Entry, o.asked)
 	}
 	if o.done {
 		h.pending--

@@ -51,6 +51,15 @@ type pushed struct {
 	host  *host
 	sub   *subnet
 	added int64
+	least int // depth
+}
+
+// add counts an entry of that depth.
+func (p *pushed) add(depth int) {
+	if p.added == 0 || depth < p.least {
+		p.least = depth
+	}
+	p.added++
 }
 
 // enter opens an Update of the hosts; leave closes it.
@@ -82,6 +91,7 @@ func (f *Frontier) leave(in map[string]*pushed, committed bool) {
 		p.sub.pushing--
 		p.sub.notifyLocked()
 		if committed && p.added > 0 && f.hosts[n] == p.host {
+			p.host.window.pushed(p.least)
 			p.host.pending += p.added
 			f.pending += p.added
 			grown[p.host.srv] = true
