@@ -98,8 +98,14 @@ func (d *DB) updateLocked(fn func(*Tx) error) error {
 	if err := tx.flushHosts(); err != nil {
 		return err
 	}
-	l := ledger{Counters: d.Counters(), Seq: tx.seq}
+	l := ledger{Counters: d.Counters(), Seq: tx.seq, Named: d.Named()}
 	l.Counters.add(tx.counters)
+	for name, n := range tx.named {
+		if l.Named == nil {
+			l.Named = map[string]int64{}
+		}
+		l.Named[name] += n
+	}
 	if tx.counted || tx.seq != d.seq {
 		if err := tx.put(ledgerKey, l); err != nil {
 			return err

@@ -61,6 +61,7 @@ type DB struct {
 
 	cmu      sync.Mutex
 	counters Counters
+	named    map[string]int64
 }
 
 // Open opens the store in dir, and makes one there if there is none. It fails
@@ -184,6 +185,7 @@ type Tx struct {
 	hosts    map[string]*Host // read or put; written at the end
 	seq      uint64           // the last place given out in a queue
 	counters Counters         // deltas
+	named    map[string]int64 // deltas
 	counted  bool
 	sighted  []sighting // of URLs found or made seen, for the cache
 	forgot   bool       // a seen URL was deleted

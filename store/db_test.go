@@ -180,8 +180,8 @@ func TestViewCannotWrite(t *testing.T) {
 
 func TestLedgerSurvives(t *testing.T) {
 	dir := t.TempDir()
-	all := Counters{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
-	twice := Counters{2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30}
+	all := Counters{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18}
+	twice := Counters{2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36}
 	var seq uint64
 	for i, want := range []Counters{all, twice} {
 		d, err := Open(dir, small)

@@ -16,6 +16,7 @@
 //	frontier.go  the queues of our own hosts, and the set of URLs seen there
 //	pending.go   URLs of hosts that are not ours: outbox and nursery at once
 //	pages.go     what this peer fetched
+//	visits.go    when the owner of a host comes back to its pages
 //	subnets.go   the subnets this peer owns or is about to own; export, import
 //	meta.go      counters, places in queues, small named values, data of overlay
 //

@@ -84,6 +84,24 @@ func (tx *Tx) Push(host string, e Entry, limit int64) (bool, error) {
 	return true, tx.put(tx.nextKey(host, e.Depth), e)
 }
 
+// PushAgain queues e although its URL was seen before, behind all of the same
+// depth. The host must have a record (else ErrNotFound).
+func (tx *Tx) PushAgain(host string, e Entry) error {
+	h, err := tx.Host(host)
+	if err != nil {
+		return fmt.Errorf("push to %s: %w", host, err)
+	}
+	h.Pending++
+	return tx.put(tx.nextKey(host, e.Depth), e)
+}
+
+// MarkSeen puts u into its host's seen-set without queueing it: it will never
+// be pushed.
+func (tx *Tx) MarkSeen(u URL) error {
+	tx.sighted = append(tx.sighted, tx.d.seen.name(u))
+	return tx.set(digestKey(spaceSeen, u.Host(), u.Digest()), nil)
+}
+
 // nextKey is the last place among a host's entries of one depth.
 func (tx *Tx) nextKey(host string, depth int) []byte {
 	tx.seq++
@@ -92,6 +110,9 @@ func (tx *Tx) nextKey(host string, depth int) []byte {
 
 // Seen says whether u was ever accepted at its host.
 func (tx *Tx) Seen(u URL) (bool, error) {
+	if tx.d.KnownSeen(u) {
+		return true, nil
+	}
 	return tx.has(digestKey(spaceSeen, u.Host(), u.Digest()))
 }
 
@@ -149,6 +170,23 @@ func (tx *Tx) Requeue(host string, e Entry) error {
 	}
 	e.Tries++
 	return tx.put(tx.nextKey(host, e.Depth), e)
+}
+
+// State returns what room crawl keeps of a host, or ErrNotFound.
+func (tx *Tx) State(host string) ([]byte, error) {
+	it, err := tx.t.Get(spaceKey(spaceState, host))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: read: %w", err)
+	}
+	return it.ValueCopy(nil)
+}
+
+// PutState keeps it.
+func (tx *Tx) PutState(host string, state []byte) error {
+	return tx.set(spaceKey(spaceState, host), state)
 }
 
 // Robots returns what was kept of an origin's robots.txt, or ErrNotFound.

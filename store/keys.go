@@ -13,6 +13,9 @@ import (
 //	s host 00 digest(16)              -> (empty)      URL-seen
 //	x host 00 digest(16)              -> Pending      URLs of other hosts
 //	p host 00 digest(16)              -> Page         fetched by this peer
+//	v host 00 digest(16)              -> Visit        when to come back
+//	w host 00 due(8) digest(16)       -> (empty)      the same by time, unix ms
+//	t host                            -> what room crawl has learned of a host, as it encodes it
 //	o prefix                          -> Subnet
 //	r origin                          -> robots.txt, as room crawl encodes it
 //	d key                             -> a datastore value of room overlay
@@ -23,6 +26,9 @@ const (
 	spaceSeen    = 's'
 	spacePending = 'x'
 	spacePage    = 'p'
+	spaceVisit   = 'v'
+	spaceDue     = 'w'
+	spaceState   = 't'
 	spaceSubnet  = 'o'
 	spaceRobots  = 'r'
 	spaceData    = 'd'

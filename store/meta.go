@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -23,12 +24,33 @@ func (c *Counters) add(d Counters) {
 	c.BatchesReceived += d.BatchesReceived
 	c.URLsSent += d.URLsSent
 	c.URLsReceived += d.URLsReceived
+	c.Revisits += d.Revisits
+	c.NotModified += d.NotModified
+	c.Changed += d.Changed
 }
 
 // Count adds d to the counters when the transaction commits.
 func (tx *Tx) Count(d Counters) {
 	tx.counters.add(d)
 	tx.counted = true
+}
+
+// CountNamed adds n to the counter of that name when the transaction commits.
+// There are some dozen names, those of the heuristics that drop or mark
+// something; they are few because every commit writes them all.
+func (tx *Tx) CountNamed(name string, n int64) {
+	if tx.named == nil {
+		tx.named = map[string]int64{}
+	}
+	tx.named[name] += n
+	tx.counted = true
+}
+
+// Named returns the counters that have names.
+func (d *DB) Named() map[string]int64 {
+	d.cmu.Lock()
+	defer d.cmu.Unlock()
+	return maps.Clone(d.named)
 }
 
 // Counters returns the sums as of the last commit.
@@ -42,8 +64,9 @@ func (d *DB) Counters() Counters {
 // Seq is kept, not taken from a clock: a clock set back would give out the
 // places of entries that still wait.
 type ledger struct {
-	Counters Counters `cbor:"1,keyasint"`
-	Seq      uint64   `cbor:"2,keyasint"`
+	Counters Counters         `cbor:"1,keyasint"`
+	Seq      uint64           `cbor:"2,keyasint"`
+	Named    map[string]int64 `cbor:"3,keyasint,omitempty"`
 }
 
 var ledgerKey = spaceKey(spaceMeta, "ledger")
@@ -62,7 +85,7 @@ func (d *DB) setLedger(l ledger) {
 	d.seq = l.Seq
 	d.cmu.Lock()
 	defer d.cmu.Unlock()
-	d.counters = l.Counters
+	d.counters, d.named = l.Counters, l.Named
 }
 
 // PutMeta keeps a small named value.

@@ -79,11 +79,11 @@ func (tx *Tx) Import(host string, entries []Entry, seen []Digest) error {
 	return nil
 }
 
-// DropHost deletes a host's record, queue and seen-set; what was fetched from
+// DropHost deletes a host's record, queue, seen-set and visits; what was fetched from
 // it stays. It works in several transactions, the record last: if it is cut
 // short, doing it again completes it.
 func (d *DB) DropHost(host string) error {
-	for _, space := range []byte{spaceQueue, spaceSeen} {
+	for _, space := range []byte{spaceQueue, spaceSeen, spaceVisit, spaceDue} {
 		for {
 			n := 0
 			err := d.Update(func(tx *Tx) error {
@@ -108,7 +108,12 @@ func (d *DB) DropHost(host string) error {
 			}
 		}
 	}
-	return d.Update(func(tx *Tx) error { return tx.del(spaceKey(spaceHost, host)) })
+	return d.Update(func(tx *Tx) error {
+		if err := tx.del(spaceKey(spaceState, host)); err != nil {
+			return err
+		}
+		return tx.del(spaceKey(spaceHost, host))
+	})
 }
 
 // RobotsOf calls fn for what is kept of the robots.txt files of a host's

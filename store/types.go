@@ -13,10 +13,29 @@ type Host struct {
 	Addr    netip.Addr   `cbor:"3,keyasint"` // the address that is dialled, within Subnet
 	Pending int64        `cbor:"4,keyasint,omitempty"`
 	Known   int64        `cbor:"5,keyasint,omitempty"` // URLs ever accepted: bounds the pages of one host
-	// NextAt holds the host back: no request before it. Nobody sets it yet, so a
-	// longer wait than the floor, which every restart keeps, does not outlive one.
+	// NextAt holds the host back: no request before it. It is kept for waits that
+	// must outlive a restart; the shorter ones are the frontier's.
 	NextAt time.Time `cbor:"6,keyasint"`
+	// Day, in days since 1970, and DayCount say how many requests a day has seen.
+	Day      int64 `cbor:"7,keyasint,omitempty"`
+	DayCount int64 `cbor:"8,keyasint,omitempty"`
+	// DueAt is when the first of the host's pages is to be visited again; zero
+	// means never.
+	DueAt time.Time `cbor:"9,keyasint"`
+	// Assigned says that another peer found this one to be the nearest.
+	Assigned bool `cbor:"10,keyasint,omitempty"`
 }
+
+// Kind says what an Entry is fetched for. Stored, and handed over: never
+// renumber.
+type Kind uint8
+
+// The kinds.
+const (
+	KindPage    Kind = iota
+	KindSitemap      // named by robots.txt, or by another sitemap
+	KindRevisit      // a page that was fetched before
+)
 
 // Entry is one URL waiting in the queue of its host.
 type Entry struct {
@@ -24,6 +43,16 @@ type Entry struct {
 	Depth int    `cbor:"2,keyasint,omitempty"` // links from a seed
 	Tries int    `cbor:"3,keyasint,omitempty"` // patience used up by failed fetches, as room crawl counts it
 	Key   []byte `cbor:"-"`                    // its key, set when read
+	Kind  Kind   `cbor:"4,keyasint,omitempty"`
+}
+
+// Visit is what the owner of a host keeps of one of its pages in order to come
+// back: whoever fetched it, the page itself may be at another peer.
+type Visit struct {
+	URL     URL       `cbor:"1,keyasint"`
+	Depth   int       `cbor:"2,keyasint,omitempty"`
+	Due     time.Time `cbor:"3,keyasint"`
+	History []byte    `cbor:"4,keyasint,omitempty"` // as room crawl encodes it
 }
 
 // Pending is one URL of a host that is not ours (or not yet known to be).
@@ -47,7 +76,36 @@ type Page struct {
 	Estimation  bool      `cbor:"9,keyasint,omitempty"` // fetched at another owner's request
 	Title       string    `cbor:"10,keyasint,omitempty"`
 	Links       []URL     `cbor:"11,keyasint,omitempty"` // out-links in scope, in order, each once
+	// Digest and Fingerprint are of the content: equal digests are equal bodies,
+	// near fingerprints (see crawl/similar) alike texts. Zero: not computed.
+	Digest      Digest `cbor:"12,keyasint,omitempty"`
+	Fingerprint uint64 `cbor:"13,keyasint,omitempty"`
+	// Archive says where the answer is in this peer's archive; zero: nowhere.
+	Archive Location `cbor:"14,keyasint,omitempty"`
+	// Flags are what the page says about itself, and what was found of it.
+	Flags PageFlags `cbor:"15,keyasint,omitempty"`
 }
+
+// Location is a place in an archive of WARC files.
+type Location struct {
+	File   string `cbor:"1,keyasint,omitempty"`
+	Offset int64  `cbor:"2,keyasint,omitempty"`
+	Length int64  `cbor:"3,keyasint,omitempty"`
+}
+
+// PageFlags are a set of marks. Stored: never renumber.
+type PageFlags uint16
+
+// The marks.
+const (
+	PageNoIndex       PageFlags = 1 << iota // asks not to be indexed
+	PageNoFollow                            // asks that its links are not followed
+	PageNoArchive                           // asks that no copy is kept
+	PageDuplicate                           // its body equals that of another page of its host
+	PageNearDuplicate                       // its text is like that of another page of its host
+	PageSoftNotFound                        // says 200 and means 404
+	PageNotCanonical                        // names another URL as the canonical one
+)
 
 // Phase says how far a subnet's ownership is.
 type Phase uint8
@@ -110,6 +168,17 @@ type FetchReport struct {
 	// Links are the out-links in scope that stay on the page's own host: its
 	// owner queues them at once. All others the fetcher has routed itself.
 	Links []URL `cbor:"6,keyasint,omitempty"`
+	// Content is what the owner needs to know of the body, not being the fetcher.
+	Content Content `cbor:"7,keyasint,omitempty"`
+}
+
+// Content describes a body without being it.
+type Content struct {
+	Digest       Digest    `cbor:"1,keyasint,omitempty"`
+	Fingerprint  uint64    `cbor:"2,keyasint,omitempty"`
+	ETag         string    `cbor:"3,keyasint,omitempty"`
+	LastModified string    `cbor:"4,keyasint,omitempty"`
+	Flags        PageFlags `cbor:"5,keyasint,omitempty"`
 }
 
 // Counters are the sums a peer reports; they survive restarts.
@@ -129,4 +198,7 @@ type Counters struct {
 	BatchesReceived      int64 `cbor:"13,keyasint,omitempty"`
 	URLsSent             int64 `cbor:"14,keyasint,omitempty"`
 	URLsReceived         int64 `cbor:"15,keyasint,omitempty"`
+	Revisits             int64 `cbor:"16,keyasint,omitempty"` // answers to visits of pages fetched before
+	NotModified          int64 `cbor:"17,keyasint,omitempty"` // of these, those that said: unchanged
+	Changed              int64 `cbor:"18,keyasint,omitempty"` // and those whose content had changed
 }

@@ -38,6 +38,16 @@ type Config struct {
 	Gap time.Duration
 	// HostLimit bounds the URLs that one host may ever have; 0 means none.
 	HostLimit int64
+	// Shares is zero for DefaultShares.
+	Shares Shares
+	// Open returns 0 when pages may be fetched now, else how long they may not.
+	// Nil is always open.
+	Open func(now time.Time) time.Duration
+	// Admit looks at an entry whose URL was never seen at its host, in the
+	// transaction that would queue it. If it returns the name of a reason, the
+	// URL counts as seen, is counted under that name and is not queued. Nil
+	// admits all.
+	Admit func(tx *store.Tx, e store.Entry) (reason string, err error)
 }
 
 // Job is one URL that may be fetched now. Whoever got it must give it back
@@ -60,7 +70,9 @@ type Frontier struct {
 	hosts    map[string]*host
 	servers  map[netip.Addr]*server
 	subnets  map[netip.Prefix]*subnet
-	ready    readyHeap
+	ready    [classes]readyHeap
+	share    [classes]float64
+	credit   [classes]float64
 	pending  int64
 	inFlight int
 	wait     float64 // nanoseconds; see Wait
@@ -81,6 +93,11 @@ func New(cfg Config, live func(netip.Prefix) bool) (*Frontier, error) {
 		cfg: cfg, hosts: map[string]*host{}, servers: map[netip.Addr]*server{},
 		subnets: map[netip.Prefix]*subnet{}, lead: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 	}
+	shares := cfg.Shares
+	if shares == (Shares{}) {
+		shares = DefaultShares
+	}
+	f.share = [classes]float64{own: shares.Own, assigned: shares.Assigned}
 	err := cfg.DB.View(func(tx *store.Tx) error {
 		return tx.Hosts(func(h store.Host) error {
 			if live(h.Subnet) {
@@ -179,7 +196,7 @@ func (f *Frontier) Update(hosts []string, fn func(tx *store.Tx, push Push) error
 			if p == nil {
 				return false, fmt.Errorf("frontier: push to %s, which Update was not told of", name)
 			}
-			ok, err := tx.Push(name, e, f.cfg.HostLimit)
+			ok, err := f.push(tx, name, e)
 			if ok {
 				p.add(e.Depth)
 			}
@@ -190,8 +207,31 @@ func (f *Frontier) Update(hosts []string, fn func(tx *store.Tx, push Push) error
 	return err
 }
 
-// Push queues one entry at a host, inside Update. It says whether the URL was
-// new and within the host's limit.
+// push queues an entry that nothing speaks against.
+func (f *Frontier) push(tx *store.Tx, host string, e store.Entry) (bool, error) {
+	if e.Kind == store.KindRevisit {
+		return true, tx.PushAgain(host, e)
+	}
+	if f.cfg.Admit != nil {
+		if seen, err := tx.Seen(e.URL); err != nil || seen {
+			return false, err
+		}
+		reason, err := f.cfg.Admit(tx, e)
+		if err != nil {
+			return false, err
+		}
+		if reason != "" {
+			tx.Count(store.Counters{Dropped: 1})
+			tx.CountNamed(reason, 1)
+			return false, tx.MarkSeen(e.URL)
+		}
+	}
+	return tx.Push(host, e, f.cfg.HostLimit)
+}
+
+// Push queues one entry at a host, inside Update. It says whether it was queued:
+// its URL was new, admitted, and within the host's limit. Entries of
+// store.KindRevisit are always queued.
 type Push func(host string, e store.Entry) (bool, error)
 
 // Next waits for a job until ctx ends. An error that is not ctx's is one of the

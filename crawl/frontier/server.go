@@ -25,12 +25,31 @@ type server struct {
 	sub     *subnet
 	hosts   []*host
 	turn    int
+	class   class
 	asked   *host // whose job is under way; nil when none is
 	nextAt  time.Time
 	readyAt time.Time // its key in the heap
 	since   time.Time // when it was put into the heap
 	index   int       // its place in the heap; -1 when not in it
 }
+
+// A class is why a server is ours. When more servers are ready than there are
+// workers, the classes share the workers as Config.Shares says (Malet 2009,
+// section 4.2.3).
+type class int
+
+const (
+	own      class = iota // found and claimed by this peer
+	assigned              // handed over by another peer
+	classes
+)
+
+// Shares says how many of the fetches each class gets while there is work for
+// all. Only their ratio counts; a class alone gets everything.
+type Shares struct{ Own, Assigned float64 }
+
+// DefaultShares are those of Malet 2009, section 4.2.3.
+var DefaultShares = Shares{Own: 0.1, Assigned: 0.8}
 
 // readyHeap orders servers by the time at which they may be asked.
 type readyHeap []*server
@@ -68,6 +87,10 @@ func (f *Frontier) addLocked(rec store.Host) *server {
 	}
 	if srv.sub == nil {
 		srv.sub = f.subnetLocked(rec.Subnet)
+		srv.class = own
+		if rec.Assigned {
+			srv.class = assigned
+		}
 		srv.sub.servers = append(srv.sub.servers, srv)
 	}
 	h := &host{name: rec.Name, srv: srv, pending: rec.Pending, nextAt: rec.NextAt}
@@ -80,19 +103,20 @@ func (f *Frontier) addLocked(rec store.Host) *server {
 // reheapLocked puts s into the heap, moves it or takes it out, as its state
 // demands, and wakes the leader when it has become the first.
 func (f *Frontier) reheapLocked(s *server) {
+	ready := &f.ready[s.class]
 	at, ok := s.ready()
 	if !ok {
 		if s.index >= 0 {
-			heap.Remove(&f.ready, s.index)
+			heap.Remove(ready, s.index)
 		}
 		return
 	}
 	s.readyAt = at
 	if s.index >= 0 {
-		heap.Fix(&f.ready, s.index)
+		heap.Fix(ready, s.index)
 	} else {
 		s.since = time.Now()
-		heap.Push(&f.ready, s)
+		heap.Push(ready, s)
 	}
 	if s.index == 0 {
 		f.wakeLocked()
@@ -148,12 +172,14 @@ func (s *server) pick(now time.Time) *host {
 func (f *Frontier) take(now time.Time) (Job, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.ready) == 0 {
-		return Job{}, time.Hour
+	if open := f.cfg.Open; open != nil {
+		if wait := open(now); wait > 0 {
+			return Job{}, min(wait, time.Hour)
+		}
 	}
-	s := f.ready[0]
-	if s.readyAt.After(now) {
-		return Job{}, s.readyAt.Sub(now)
+	s, wait := f.firstLocked(now)
+	if s == nil {
+		return Job{}, wait
 	}
 	h := s.pick(now)
 	if h == nil { // cannot be, but must not spin
@@ -167,6 +193,34 @@ func (f *Frontier) take(now time.Time) (Job, time.Duration) {
 	f.inFlight++
 	f.changedLocked(s)
 	return Job{Host: h.name, Addr: s.addr, Subnet: s.sub.prefix, host: h, sub: s.sub}, 0
+}
+
+// firstLocked returns the server to be asked now, or how long to wait. Of the
+// classes that have one, the one whose turn it is goes first: smooth weighted
+// round robin, by credits that the shares earn.
+func (f *Frontier) firstLocked(now time.Time) (*server, time.Duration) {
+	wait, sum := time.Hour, 0.0
+	var best *server
+	for c := range classes {
+		if len(f.ready[c]) == 0 {
+			continue
+		}
+		s := f.ready[c][0]
+		if s.readyAt.After(now) {
+			wait = min(wait, s.readyAt.Sub(now))
+			continue
+		}
+		f.credit[c] += f.share[c]
+		sum += f.share[c]
+		if best == nil || f.credit[c] > f.credit[best.class] {
+			best = s
+		}
+	}
+	if best == nil {
+		return nil, wait
+	}
+	f.credit[best.class] -= sum
+	return best, 0
 }
 
 // An outcome is how a job ended.

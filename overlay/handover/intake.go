@@ -3,6 +3,7 @@ package handover
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"peerd/store"
 )
@@ -24,7 +25,17 @@ type intake struct {
 }
 
 // count is what has come of one host.
-type count struct{ queued, seen int64 }
+type count struct {
+	queued, seen int64
+	due          time.Time // the first visit; zero if there is none
+}
+
+// visit takes in a visit.
+func (n *count) visit(v store.Visit) {
+	if n.due.IsZero() || v.Due.Before(n.due) {
+		n.due = v.Due
+	}
+}
 
 func newIntake(r *Receiver, o Offer) *intake {
 	return &intake{r: r, o: o, counts: map[string]*count{}}
@@ -45,6 +56,10 @@ func (in *intake) take(c chunk) error {
 	n.seen += int64(len(c.Seen))
 	in.got.Entries += int64(len(c.Entries))
 	in.got.Seen += int64(len(c.Seen))
+	in.got.Visits += int64(len(c.Visits))
+	for _, v := range c.Visits {
+		n.visit(v)
+	}
 	for i := range c.Entries {
 		e := &c.Entries[i]
 		e.Depth, e.Tries = min(max(e.Depth, 0), maxDepth), min(max(e.Tries, 0), maxTries)
@@ -55,8 +70,24 @@ func (in *intake) take(c chunk) error {
 				return err
 			}
 		}
+		if c.State != nil {
+			if err := tx.PutState(c.Host, c.State); err != nil {
+				return err
+			}
+		}
 		return tx.Import(c.Host, c.Entries, nil)
 	})
+	if err == nil && len(c.Visits) > 0 {
+		err = in.r.DB.Update(func(tx *store.Tx) error {
+			for _, v := range c.Visits {
+				v.Depth = min(max(v.Depth, 0), maxDepth)
+				if err := tx.PutVisit(v); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
 	for seen := c.Seen; err == nil && len(seen) > 0; {
 		part := seen[:min(len(seen), maxWrites)]
 		seen = seen[len(part):]
@@ -67,10 +98,11 @@ func (in *intake) take(c chunk) error {
 
 // check looks at a chunk before anything of it is used.
 func (in *intake) check(c chunk) error {
-	if len(c.Entries) > maxChunkEntries || len(c.Seen) > maxChunkSeen || len(c.Robots) > maxRobots {
+	if len(c.Entries) > maxChunkEntries || len(c.Seen) > maxChunkSeen || len(c.Robots) > maxRobots ||
+		len(c.Visits) > maxChunkVisits || len(c.State) > maxState {
 		return fmt.Errorf("%w: too large", errChunk)
 	}
-	if in.got.Hosts >= maxHosts || in.got.Entries >= maxEntries || in.got.Seen >= maxSeen {
+	if in.got.Hosts >= maxHosts || in.got.Entries >= maxEntries || in.got.Seen >= maxSeen || in.got.Visits >= maxSeen {
 		return fmt.Errorf("%w: the subnet is larger than any", errChunk)
 	}
 	_, known := in.counts[c.Host]
@@ -88,12 +120,27 @@ func (in *intake) check(c chunk) error {
 		}
 	}
 	for _, e := range c.Entries {
-		if len(e.URL) > maxURL || e.URL.Host() != c.Host {
-			return fmt.Errorf("%w: url %.100q is not of host %.100q", errChunk, e.URL, c.Host)
+		if err := in.checkURL(c.Host, e.URL); err != nil {
+			return err
 		}
-		if err := in.r.Check(e.URL); err != nil {
-			return fmt.Errorf("%w: %w", errChunk, err)
+	}
+	for _, v := range c.Visits {
+		if len(v.History) > maxHistory {
+			return fmt.Errorf("%w: a history of %d bytes", errChunk, len(v.History))
 		}
+		if err := in.checkURL(c.Host, v.URL); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (in *intake) checkURL(host string, u store.URL) error {
+	if len(u) > maxURL || u.Host() != host {
+		return fmt.Errorf("%w: url %.100q is not of host %.100q", errChunk, u, host)
+	}
+	if err := in.r.Check(u); err != nil {
+		return fmt.Errorf("%w: %w", errChunk, err)
 	}
 	return nil
 }
@@ -101,7 +148,7 @@ func (in *intake) check(c chunk) error {
 // begin enters a host. Its record is written before anything else of it, so
 // that unstage finds whatever a broken handover leaves.
 func (in *intake) begin(h store.Host) error {
-	h = store.Host{Name: h.Name, Subnet: h.Subnet, Addr: h.Addr.Unmap()} // clocks and counts are not taken over
+	h = store.Host{Name: h.Name, Subnet: h.Subnet, Addr: h.Addr.Unmap(), Assigned: true} // clocks and counts are not taken over
 	err := in.r.DB.Update(func(tx *store.Tx) error {
 		switch old, err := tx.Host(h.Name); {
 		case err == nil:
@@ -127,7 +174,7 @@ func (in *intake) finish() ([]store.Host, error) {
 	for i := range in.hosts {
 		h := &in.hosts[i]
 		n := in.counts[h.Name]
-		h.Pending, h.Known = n.queued, max(n.queued, n.seen)
+		h.Pending, h.Known, h.DueAt = n.queued, max(n.queued, n.seen), n.due
 	}
 	for all := in.hosts; len(all) > 0; {
 		part := all[:min(len(all), maxWrites)]

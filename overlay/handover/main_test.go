@@ -144,10 +144,12 @@ func fill(t testing.TB, db *store.DB) {
 	update(t, db, func(tx *store.Tx) error { // fetched: seen and no longer queued
 		var all []store.Entry
 		err := tx.Queue("b.test", nil, func(e store.Entry) (bool, error) { all = append(all, e); return true, nil })
-		for _, e := range all {
-			err = errors.Join(err, tx.Remove("b.test", e))
+		for i, e := range all {
+			err = errors.Join(err, tx.Remove("b.test", e), tx.PutVisit(store.Visit{
+				URL: e.URL, Depth: e.Depth, Due: time.UnixMicro(1e15).Add(time.Duration(i) * time.Hour), History: []byte{byte(i)},
+			}))
 		}
-		return err
+		return errors.Join(err, tx.PutState("b.test", []byte("learned")))
 	})
 }
 
@@ -157,6 +159,8 @@ type state struct {
 	queue  []store.Entry
 	seen   []store.Digest
 	robots map[string]string
+	visits []store.Visit
+	learnt string
 }
 
 // contents returns what a store knows of the hosts that fill makes, records
@@ -170,7 +174,7 @@ func contents(t testing.TB, db *store.DB) map[string]state {
 			h, herr := tx.Host(name)
 			if herr == nil {
 				s.host = *h
-				s.host.NextAt = time.Time{}
+				s.host.NextAt, s.host.Assigned = time.Time{}, false
 			}
 			err := tx.Queue(name, nil, func(e store.Entry) (bool, error) {
 				e.Key = nil
@@ -182,6 +186,12 @@ func contents(t testing.TB, db *store.DB) map[string]state {
 				return true, nil
 			}))
 			err = errors.Join(err, tx.RobotsOf(name, func(o string, v []byte) error { s.robots[o] = string(v); return nil }))
+			err = errors.Join(err, tx.Visits(name, func(v store.Visit) (bool, error) { s.visits = append(s.visits, v); return true, nil }))
+			learnt, serr := tx.State(name)
+			if !errors.Is(serr, store.ErrNotFound) {
+				err = errors.Join(err, serr)
+			}
+			s.learnt = string(learnt)
 			if err != nil {
 				return err
 			}

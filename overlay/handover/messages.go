@@ -56,6 +56,8 @@ type chunk struct {
 	Entries []store.Entry     `cbor:"4,keyasint,omitempty"`
 	Seen    []store.Digest    `cbor:"5,keyasint,omitempty"`
 	End     bool              `cbor:"6,keyasint,omitempty"`
+	Visits  []store.Visit     `cbor:"7,keyasint,omitempty"`
+	State   []byte            `cbor:"8,keyasint,omitempty"` // of the host; with its record
 }
 
 // prepared is what has been sent, and what has been stored of it: the owner
@@ -64,6 +66,7 @@ type prepared struct {
 	Hosts   int   `cbor:"1,keyasint"`
 	Entries int64 `cbor:"2,keyasint"`
 	Seen    int64 `cbor:"3,keyasint"`
+	Visits  int64 `cbor:"4,keyasint,omitempty"`
 }
 
 type commit struct {
@@ -78,6 +81,9 @@ type done struct {
 const (
 	maxChunkEntries = 500
 	maxChunkSeen    = 8192
+	maxChunkVisits  = 300
+	maxHistory      = 4 << 10  // bytes of one visit
+	maxState        = 64 << 10 // bytes of one host
 	maxRobots       = 16
 	maxRobotsBytes  = 2 << 20 // of one frame; what is left out is fetched again
 	maxEvidence     = 256 << 10

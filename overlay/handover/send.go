@@ -2,6 +2,7 @@ package handover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -103,7 +104,8 @@ type outgo struct {
 	sent prepared
 }
 
-// host sends one host: its record and robots.txt, its queue, its seen-set. The
+// host sends one host: its record and robots.txt, its queue, its seen-set, its
+// visits. The
 // queue comes first: what the heir has of a stream that broke holds no URL
 // that is seen and neither queued nor fetched.
 func (out *outgo) host(tx *store.Tx, h store.Host) error {
@@ -111,8 +113,15 @@ func (out *outgo) host(tx *store.Tx, h store.Host) error {
 	if err != nil {
 		return err
 	}
+	state, err := tx.State(h.Name)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if len(state) > maxState {
+		state = nil // it is learned again
+	}
 	out.sent.Hosts++
-	if err := out.conn.Send(chunk{Host: h.Name, Record: &h, Robots: robots}); err != nil {
+	if err := out.conn.Send(chunk{Host: h.Name, Record: &h, Robots: robots, State: state}); err != nil {
 		return err
 	}
 	out.c = chunk{Host: h.Name}
@@ -132,16 +141,24 @@ func (out *outgo) host(tx *store.Tx, h store.Host) error {
 	if err != nil {
 		return err
 	}
+	err = tx.Visits(h.Name, func(v store.Visit) (bool, error) {
+		out.sent.Visits++
+		out.c.Visits = append(out.c.Visits, v)
+		return true, out.flush(maxChunkVisits)
+	})
+	if err != nil {
+		return err
+	}
 	return out.flush(1)
 }
 
 // flush sends the chunk if it holds so many of one sort.
 func (out *outgo) flush(n int) error {
-	if len(out.c.Entries) < min(n, maxChunkEntries) && len(out.c.Seen) < n {
+	if len(out.c.Entries) < min(n, maxChunkEntries) && len(out.c.Seen) < n && len(out.c.Visits) < min(n, maxChunkVisits) {
 		return nil
 	}
 	err := out.conn.Send(out.c)
-	out.c.Entries, out.c.Seen = nil, nil
+	out.c.Entries, out.c.Seen, out.c.Visits = nil, nil, nil
 	return err
 }
 

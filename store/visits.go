@@ -1,0 +1,120 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/dgraph-io/badger/v4"
+)
+
+// PutVisit keeps v in the place of what was kept of its URL; the host must have
+// a record (else ErrNotFound). The host's DueAt is brought forward if need be.
+func (tx *Tx) PutVisit(v Visit) error {
+	name, digest := v.URL.Host(), v.URL.Digest()
+	h, err := tx.Host(name)
+	if err != nil {
+		return err
+	}
+	old, err := tx.Visit(v.URL)
+	switch {
+	case err == nil:
+		if err := tx.del(dueKey(name, old.Due, digest)); err != nil {
+			return err
+		}
+	case !errors.Is(err, ErrNotFound):
+		return err
+	}
+	if h.DueAt.IsZero() || v.Due.Before(h.DueAt) {
+		h.DueAt = v.Due
+	}
+	if err := tx.set(dueKey(name, v.Due, digest), nil); err != nil {
+		return err
+	}
+	return tx.put(digestKey(spaceVisit, name, digest), v)
+}
+
+// Visit returns what is kept of u, or ErrNotFound.
+func (tx *Tx) Visit(u URL) (Visit, error) {
+	var v Visit
+	err := tx.get(digestKey(spaceVisit, u.Host(), u.Digest()), &v)
+	return v, err
+}
+
+// DeleteVisit forgets u: it will not be visited again.
+func (tx *Tx) DeleteVisit(u URL) error {
+	v, err := tx.Visit(u)
+	if err != nil {
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		return err
+	}
+	name, digest := u.Host(), u.Digest()
+	if err := tx.del(dueKey(name, v.Due, digest)); err != nil {
+		return err
+	}
+	return tx.del(digestKey(spaceVisit, name, digest))
+}
+
+// Visits calls fn for every visit of a host. fn returns false to end.
+func (tx *Tx) Visits(host string, fn func(Visit) (bool, error)) error {
+	return tx.each(hostPrefix(spaceVisit, host), nil, true, func(key []byte, it *badger.Item) (bool, error) {
+		var v Visit
+		if err := it.Value(func(b []byte) error { return decode(key, b, &v) }); err != nil {
+			return false, err
+		}
+		return fn(v)
+	})
+}
+
+// TakeDue removes up to n visits of a host that are due at now from the order
+// of time, and returns them, the longest due first: their caller queues them,
+// and PutVisit puts them back when they are over. It sets the host's DueAt to
+// the next one.
+func (tx *Tx) TakeDue(host string, now time.Time, n int) ([]Visit, error) {
+	h, err := tx.Host(host)
+	if err != nil {
+		return nil, err
+	}
+	prefix := hostPrefix(spaceDue, host)
+	var keys [][]byte
+	h.DueAt = time.Time{}
+	err = tx.each(prefix, nil, false, func(key []byte, _ *badger.Item) (bool, error) {
+		if len(key) != len(prefix)+8+len(Digest{}) {
+			return false, ErrCorrupt
+		}
+		due := time.UnixMilli(int64(binary.BigEndian.Uint64(key[len(prefix):])))
+		if due.After(now) || len(keys) == n {
+			h.DueAt = due
+			return false, nil
+		}
+		keys = append(keys, key)
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var due []Visit
+	for _, k := range keys {
+		var v Visit
+		switch err := tx.get(digestKey(spaceVisit, host, Digest(k[len(prefix)+8:])), &v); err {
+		case nil:
+			due = append(due, v)
+		case ErrNotFound: // forgotten meanwhile
+		default:
+			return nil, err
+		}
+		if err := tx.del(k); err != nil {
+			return nil, err
+		}
+	}
+	return due, nil
+}
+
+// dueKey orders the visits of a host by time.
+func dueKey(host string, due time.Time, d Digest) []byte {
+	k := hostPrefix(spaceDue, host)
+	k = binary.BigEndian.AppendUint64(k, uint64(max(due.UnixMilli(), 0)))
+	return append(k, d[:]...)
+}
