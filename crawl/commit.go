@@ -80,21 +80,71 @@ func (c *Crawler) inScope(links []extract.Link, depth int) []store.Entry {
 // commit writes a fetched page of ours: its record, its links to where they
 // belong, and job's entry out of the queue, all in one transaction (more links
 // than one can hold go before, the page last: until then it counts as not
-// fetched).
-func (c *Crawler) commit(got fetched, job frontier.Job) error {
+// fetched). It returns how long the host is to be left alone.
+func (c *Crawler) commit(got fetched, job frontier.Job) (wait time.Duration, err error) {
 	rec, err := got.page.Record()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return c.routeLinks(got.links, func(tx *store.Tx) error {
+	err = c.routeLinks(got.links, func(tx *store.Tx) error {
+		if wait, err = c.budgeted(tx, job.Host); err != nil {
+			return err
+		}
 		if err := keep(tx, got, rec); err != nil {
 			return err
 		}
 		if !got.report.Outcome.Answered() {
 			tx.Count(store.Counters{Failed: 1})
+			if err := c.missed(tx, job, got.report); err != nil {
+				return err
+			}
 		}
 		return tx.Remove(job.Host, job.Entry)
 	})
+	return wait, err
+}
+
+const day = 24 * time.Hour
+
+// budgeted counts a request to a host, and returns how long the host is to be
+// left alone when that was the last of the day.
+func (c *Crawler) budgeted(tx *store.Tx, host string) (wait time.Duration, err error) {
+	if c.cfg.HostDay == 0 {
+		return 0, nil
+	}
+	h, err := tx.Host(host)
+	if err != nil {
+		return 0, err
+	}
+	now := time.Now()
+	today := now.Unix() / int64(day.Seconds())
+	if h.Day != today {
+		h.Day, h.DayCount = today, 0
+	}
+	if h.DayCount++; h.DayCount < c.cfg.HostDay {
+		return 0, nil
+	}
+	h.NextAt = time.Unix((today+1)*int64(day.Seconds()), 0)
+	return h.NextAt.Sub(now), nil
+}
+
+// lasting is the least wait of a host that is written down, so that it
+// outlives a restart.
+const lasting = 10 * time.Second
+
+// asked counts a request that came to nothing, and writes a long wait down.
+func (c *Crawler) asked(tx *store.Tx, host string, wait time.Duration) error {
+	if _, err := c.budgeted(tx, host); err != nil || wait < lasting {
+		return err
+	}
+	h, err := tx.Host(host)
+	if err != nil {
+		return err
+	}
+	if at := time.Now().Add(wait); at.After(h.NextAt) {
+		h.NextAt = at
+	}
+	return nil
 }
 
 // keep writes an answer down and counts it; without an answer it does nothing.
@@ -112,7 +162,7 @@ func keep(tx *store.Tx, got fetched, rec store.PageRecord) error {
 
 // commitRemote is commit for a page that an estimator fetched and keeps: what
 // is left are the links to its own host.
-func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) error {
+func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) (wait time.Duration, err error) {
 	links := make([]store.Entry, 0, len(rep.Links))
 	depth := job.Entry.Depth
 	if rep.Outcome != store.OutcomeRedirect {
@@ -123,7 +173,10 @@ func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) error {
 			links = append(links, store.Entry{URL: u, Depth: depth})
 		}
 	}
-	return c.routeLinks(links, func(tx *store.Tx) error {
+	err = c.routeLinks(links, func(tx *store.Tx) error {
+		if wait, err = c.budgeted(tx, job.Host); err != nil {
+			return err
+		}
 		n := store.Counters{EstimationsRequested: 1}
 		if !rep.Outcome.Answered() {
 			n.Failed = 1
@@ -131,6 +184,7 @@ func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) error {
 		tx.Count(n)
 		return tx.Remove(job.Host, job.Entry)
 	})
+	return wait, err
 }
 
 // Route takes in URLs that others found: those of our own hosts into their

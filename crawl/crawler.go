@@ -11,6 +11,7 @@ import (
 
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
+	"peerd/crawl/pace"
 	"peerd/crawl/scope"
 	"peerd/store"
 )
@@ -65,6 +66,13 @@ type Config struct {
 	// BackOff is the wait after a first failure of a host; it doubles with
 	// each further one.
 	BackOff time.Duration
+	// MaxRests is how often a host that answers nothing is put to rest, each time
+	// twice as long and an hour at most, before all its URLs are given up.
+	MaxRests int
+	// Pace is nil for no other pause than the Frontier's and the site's.
+	Pace *pace.Book
+	// HostDay bounds the requests to a host on one day (UTC); 0 means none.
+	HostDay int64
 	// Gap is that of the Frontier: the wait between the requests of a
 	// robots.txt that is redirected.
 	Gap time.Duration
@@ -100,6 +108,8 @@ func (c Config) Validate() error {
 	fault(c.Workers < 1, "Workers is %d, want at least 1", c.Workers)
 	fault(c.MaxTries < 1, "MaxTries is %d, want at least 1", c.MaxTries)
 	fault(c.BackOff < 0 || c.BackOff > time.Hour, "BackOff is %v, want 0 to 1h", c.BackOff)
+	fault(c.MaxRests < 0, "MaxRests is %d, want 0 or more", c.MaxRests)
+	fault(c.HostDay < 0, "HostDay is %d, want 0 or more", c.HostDay)
 	fault(c.Gap < 0, "Gap is %v, want 0 or more", c.Gap)
 	fault(c.ErrandTimeout < 0, "ErrandTimeout is %v, want 0 or more", c.ErrandTimeout)
 	fault(c.FetchTimeout <= 0, "FetchTimeout is %v, want more than 0", c.FetchTimeout)
@@ -115,6 +125,7 @@ type Crawler struct {
 	robots  robotsCache
 	budget  *budget
 	errands errands
+	health  *health
 }
 
 // New makes a Crawler, or returns all that is wrong with cfg. It starts
@@ -133,6 +144,7 @@ func New(cfg Config) (*Crawler, error) {
 	return &Crawler{
 		cfg: cfg, log: log, robots: newRobotsCache(4096),
 		budget: newBudget(cfg.MaxPages), errands: newErrands(cfg.Workers),
+		health: newHealth(),
 	}, nil
 }
 
@@ -212,12 +224,25 @@ func (c *Crawler) local(ctx context.Context, job frontier.Job, req store.FetchRe
 		return false, nil
 	}
 	c.cfg.Delegate.Observe(job.Subnet, "", rep, nil)
-	if rep.Outcome.Transient() {
-		return false, c.failed(job, rep, gap)
+	gap = max(gap, c.pause(job, rep))
+	rest, dead := c.ail(job, rep.Outcome)
+	switch {
+	case dead:
+		return false, c.forsake(job)
+	case rep.Outcome.Transient():
+		return false, c.failed(job, rep, gap, rest)
 	}
-	err = c.commit(got, job)
-	c.cfg.Frontier.Release(job, err == nil, gap, 0)
+	wait, err := c.commit(got, job)
+	c.cfg.Frontier.Release(job, err == nil, gap, wait)
 	return err == nil && isPage(rep.Outcome), err
+}
+
+// pause is what the server is due for an answer.
+func (c *Crawler) pause(job frontier.Job, rep store.FetchReport) time.Duration {
+	if c.cfg.Pace == nil || !rep.Outcome.Answered() {
+		return 0
+	}
+	return c.cfg.Pace.Observe(job.Addr, rep.Timing.Total())
 }
 
 // remote lets an estimator do the job.
@@ -244,10 +269,10 @@ func (c *Crawler) remote(ctx context.Context, job frontier.Job, peer string, req
 		c.cfg.Frontier.Release(job, false, gap, 0)
 		return false, nil
 	case rep.Outcome.Transient():
-		return false, c.failed(job, rep, gap)
+		return false, c.failed(job, rep, gap, 0)
 	}
-	err = c.commitRemote(job, rep)
-	c.cfg.Frontier.Release(job, err == nil, gap, 0)
+	wait, err := c.commitRemote(job, rep)
+	c.cfg.Frontier.Release(job, err == nil, gap, wait)
 	return err == nil && isPage(rep.Outcome), err
 }
 
@@ -297,33 +322,56 @@ func isPage(o store.Outcome) bool { return o == store.OutcomeOK || o == store.Ou
 
 // failed puts a job back to be tried again later, or gives it up after the
 // last try. A URL that was given up does not hold its host back any longer,
-// unless the server itself asked for that.
-func (c *Crawler) failed(job frontier.Job, rep store.FetchReport, gap time.Duration) error {
+// unless the server itself asked for that, or rests.
+func (c *Crawler) failed(job frontier.Job, rep store.FetchReport, gap, rest time.Duration) error {
 	e, late := job.Entry, throttled(rep.Outcome)
 	wait := c.backOff(e.Tries, late, rep.RetryAfter)
 	used := max(e.Tries, 0) + c.try(late)
-	var err error
 	done := c.spent(used)
 	if done {
 		wait = rep.RetryAfter
-		err = c.giveUp(job, rep.Outcome)
-	} else {
-		e.Tries = used - 1 // Requeue counts one itself
-		err = c.cfg.DB.Update(func(tx *store.Tx) error { return tx.Requeue(job.Host, e) })
 	}
+	wait = max(wait, rest)
+	e.Tries = used - 1 // Requeue counts one itself
+	err := c.cfg.DB.Batch(func(tx *store.Tx) error {
+		if err := c.asked(tx, job.Host, wait); err != nil {
+			return err
+		}
+		if done {
+			return c.giveUp(tx, job, rep)
+		}
+		return tx.Requeue(job.Host, e)
+	})
 	c.cfg.Frontier.Release(job, done && err == nil, gap, wait)
 	return err
 }
 
-// giveUp takes a URL out of the queue for good, counted and logged.
-func (c *Crawler) giveUp(job frontier.Job, o store.Outcome) error {
-	c.log.Debug("url given up", "url", job.Entry.URL, "outcome", o.String())
-	return c.cfg.DB.Update(func(tx *store.Tx) error {
-		if o == store.OutcomeRobotsDenied {
-			tx.Count(store.Counters{RobotsDenied: 1})
-		} else {
-			tx.Count(store.Counters{Failed: 1})
-		}
-		return tx.Remove(job.Host, job.Entry)
+// drop gives a job's URL up without a request.
+func (c *Crawler) drop(job frontier.Job, o store.Outcome) error {
+	return c.cfg.DB.Batch(func(tx *store.Tx) error { return c.giveUp(tx, job, store.FetchReport{Outcome: o}) })
+}
+
+// giveUp takes a URL out of the queue for good: recorded, counted and logged.
+func (c *Crawler) giveUp(tx *store.Tx, job frontier.Job, rep store.FetchReport) error {
+	c.log.Debug("url given up", "url", job.Entry.URL, "outcome", rep.Outcome.String())
+	if rep.Outcome == store.OutcomeRobotsDenied {
+		tx.Count(store.Counters{RobotsDenied: 1})
+	} else {
+		tx.Count(store.Counters{Failed: 1})
+	}
+	if err := tx.Remove(job.Host, job.Entry); err != nil {
+		return err
+	}
+	return c.missed(tx, job, rep)
+}
+
+// missed records that a URL was not fetched; what is known of an earlier fetch
+// stays.
+func (c *Crawler) missed(tx *store.Tx, job frontier.Job, rep store.FetchReport) error {
+	if _, err := tx.Page(job.Entry.URL); !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return tx.PutPage(store.Page{
+		URL: job.Entry.URL, Outcome: rep.Outcome, Status: rep.Status, FetchedAt: time.Now(), Timing: rep.Timing, Depth: job.Entry.Depth,
 	})
 }

@@ -240,8 +240,9 @@ func TestTries(t *testing.T) {
 			if n.Load() != int64(tc.asked) || s.count()["/next"] != 1 {
 				t.Errorf("%d requests, want %d; log %v", n.Load(), tc.asked, s.count())
 			}
-			if _, ok := r.page(s.url("a.test", "/x")); ok != tc.ok || (r.db.Counters().Failed == 0) != tc.ok {
-				t.Errorf("kept %v, counters %+v", ok, r.db.Counters())
+			p, ok := r.page(s.url("a.test", "/x"))
+			if !ok || p.Outcome.Answered() && p.Outcome != store.OutcomeThrottled != tc.ok || (r.db.Counters().Failed == 0) != tc.ok {
+				t.Errorf("kept %v with outcome %v, counters %+v", ok, p.Outcome, r.db.Counters())
 			}
 			if tc.answers != nil { // else the server learns late that nobody listens
 				s.apart(t)

@@ -59,12 +59,12 @@ func (c *Crawler) admit(ctx context.Context, job frontier.Job) (gap time.Duratio
 	case err != nil:
 		back(false, 0)
 	case r.rules == nil && c.spent(r.used):
-		err = c.giveUp(job, store.OutcomeRobotsUnreachable)
+		err = c.drop(job, store.OutcomeRobotsUnreachable)
 		back(err == nil, 0)
 	case r.rules == nil || did: // unreachable, cut off, or the gap comes first
 		back(false, r.wait)
 	case !r.rules.Allowed(c.cfg.Agent, job.Entry.URL):
-		err = c.giveUp(job, store.OutcomeRobotsDenied)
+		err = c.drop(job, store.OutcomeRobotsDenied)
 		back(err == nil, 0)
 	default:
 		return r.delay, true, nil

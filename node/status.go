@@ -124,7 +124,7 @@ func (n *Node) Links(ctx context.Context, yield func(admin.Link) error) error {
 func eachLink(ctx context.Context, db *store.DB, yield func(admin.Link) error) error {
 	return db.View(func(tx *store.Tx) error {
 		return tx.Pages(func(p store.Page) error {
-			if err := ctx.Err(); err != nil {
+			if err := ctx.Err(); err != nil || !p.Outcome.Answered() {
 				return err
 			}
 			return yield(linkOf(p))
@@ -147,7 +147,7 @@ func linkOf(p store.Page) admin.Link {
 func (n *Node) Pages(ctx context.Context, yield func(store.Page) error) error {
 	return n.db.View(func(tx *store.Tx) error {
 		return tx.Pages(func(p store.Page) error {
-			if err := ctx.Err(); err != nil {
+			if err := ctx.Err(); err != nil || !p.Outcome.Answered() {
 				return err
 			}
 			return yield(p)

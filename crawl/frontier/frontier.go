@@ -303,3 +303,49 @@ func (f *Frontier) Release(j Job, done bool, gap, hostWait time.Duration) {
 // Return gives a job back for which no request was sent: no clock moves. done
 // is as in Release.
 func (f *Frontier) Return(j Job, done bool) { f.release(j, outcome{done: done}) }
+
+// Forsake gives a job back for which a request was sent, and takes all entries
+// of its host out of the queue, each counted as failed, at most n in one
+// transaction. It returns how many. What is pushed later is fetched again.
+func (f *Frontier) Forsake(j Job, n int) (dropped int64, err error) {
+	for {
+		var took int64
+		err = f.cfg.DB.Update(func(tx *store.Tx) error {
+			var gone []store.Entry
+			err := tx.Queue(j.Host, nil, func(e store.Entry) (bool, error) {
+				gone = append(gone, e)
+				return len(gone) < n, nil
+			})
+			for _, e := range gone {
+				if err == nil {
+					err = tx.Remove(j.Host, e)
+				}
+			}
+			took = int64(len(gone))
+			tx.Count(store.Counters{Failed: took})
+			return err
+		})
+		if err != nil {
+			break
+		}
+		dropped += took
+		if took < int64(n) {
+			break
+		}
+	}
+	f.mu.Lock()
+	f.forgetLocked(j, dropped)
+	f.mu.Unlock()
+	f.release(j, outcome{asked: true, gap: f.cfg.Gap})
+	return dropped, err
+}
+
+// forgetLocked takes entries that have left the queue out of the counts.
+func (f *Frontier) forgetLocked(j Job, n int64) {
+	h := j.host
+	h.window.reset()
+	h.pending -= n
+	if f.hosts[h.name] == h {
+		f.pending -= n
+	}
+}
