@@ -92,32 +92,49 @@ func (c *Crawler) rules(ctx context.Context, job frontier.Job) (r originRules, d
 		case got.Unreachable && ctx.Err() != nil:
 			return r, true, nil
 		case got.Unreachable:
-			r = c.unreachable(old, &f)
+			r, err = c.unreachable(origin, old, &f)
 			c.robots.c.Add(origin, r)
-			return r, true, nil
+			return r, true, err
 		}
 		if err := c.keepRobots(origin, got); err != nil {
 			return r, true, err
 		}
 		v = &got
 	}
-	r = originRules{rules: v.Compile(), expires: v.Expires}
-	r.delay, _ = r.rules.CrawlDelay(c.cfg.Agent)
+	r = c.obey(v.Compile(), v.Expires)
 	c.robots.c.Add(origin, r)
 	return r, did, nil
 }
 
-// unreachable is what follows from one more try in vain.
-func (c *Crawler) unreachable(old originRules, f *robotsFetcher) originRules {
+// staleRobots is how old a copy of robots.txt may be that stands in for a file
+// that cannot be had (RFC 9309, section 2.3.1.4: 30 days).
+const staleRobots = 30 * 24 * time.Hour
+
+// unreachable is what follows from one more try in vain: patience, and after
+// the last try an old copy of the file if there is one.
+func (c *Crawler) unreachable(origin string, old originRules, f *robotsFetcher) (originRules, error) {
 	before := old.used
 	if c.spent(before) {
 		before = 0 // it has rested
 	}
 	late := f.status == http.StatusTooManyRequests || f.retryAfter > 0
 	r := originRules{used: before + c.try(late), wait: c.backOff(before, late, f.retryAfter)}
-	if c.spent(r.used) {
-		r.expires = time.Now().Add(max(robotsRest, f.retryAfter))
+	if !c.spent(r.used) {
+		return r, nil
 	}
+	r.expires = time.Now().Add(max(robotsRest, f.retryAfter))
+	v, err := c.loadRobots(origin)
+	if v == nil || time.Since(v.Fetched) > staleRobots {
+		return r, err
+	}
+	c.log.Debug("robots.txt is out of reach; the old one holds", "origin", origin, "fetched", v.Fetched)
+	return c.obey(v.Compile(), r.expires), nil
+}
+
+// obey is what rules mean until they expire.
+func (c *Crawler) obey(rules *robots.Rules, expires time.Time) originRules {
+	r := originRules{rules: rules, expires: expires}
+	r.delay, _ = rules.CrawlDelay(c.cfg.Agent)
 	return r
 }
 
@@ -125,6 +142,21 @@ func (c *Crawler) unreachable(old originRules, f *robotsFetcher) originRules {
 // holds, or nil. It may come from the subnet's last owner: it is believed for
 // the usual time and no longer.
 func (c *Crawler) storedRobots(origin string) (*robots.Verdict, error) {
+	v, err := c.loadRobots(origin)
+	if v == nil || err != nil {
+		return nil, err
+	}
+	if last := v.Fetched.Add(robots.Lifetime); v.Expires.After(last) {
+		v.Expires = last
+	}
+	if !time.Now().Before(v.Expires) {
+		return nil, nil
+	}
+	return v, nil
+}
+
+// loadRobots returns what the store knows of an origin, however old, or nil.
+func (c *Crawler) loadRobots(origin string) (*robots.Verdict, error) {
 	var raw []byte
 	err := c.cfg.DB.View(func(tx *store.Tx) (err error) {
 		raw, err = tx.Robots(origin)
@@ -137,14 +169,8 @@ func (c *Crawler) storedRobots(origin string) (*robots.Verdict, error) {
 		return nil, err
 	}
 	var v robots.Verdict
-	if err := cbor.Unmarshal(raw, &v); err != nil || v.Unreachable {
+	if err := cbor.Unmarshal(raw, &v); err != nil || v.Unreachable || v.Fetched.After(time.Now()) {
 		return nil, nil // what cannot be read is fetched again
-	}
-	if last := v.Fetched.Add(robots.Lifetime); v.Expires.After(last) {
-		v.Expires = last
-	}
-	if now := time.Now(); v.Fetched.After(now) || !now.Before(v.Expires) {
-		return nil, nil
 	}
 	return &v, nil
 }
