@@ -42,6 +42,7 @@ type Config struct {
 	LogLevel slog.Level `toml:"log_level"`
 
 	Crawl   Crawl   `toml:"crawl"`
+	Archive Archive `toml:"archive"`
 	Overlay Overlay `toml:"overlay"`
 }
 
@@ -59,7 +60,11 @@ func Default() Config {
 		Crawl: Crawl{
 			MinDelay:     Duration{time.Second},
 			FetchWorkers: 64,
+			Timeout:      Duration{time.Minute},
+			MinFree:      1 << 30,
+			Shares:       Shares{Own: 0.1, Assigned: 0.8, Estimations: 0.1},
 		},
+		Archive: Archive{MaxFile: 1 << 30},
 		Overlay: Overlay{
 			BatchMaxURLs: 1000,
 			BatchMaxAge:  Duration{5 * time.Second},
@@ -136,6 +141,7 @@ func (c Config) Validate() error {
 		f.addf("contact: %q: %w", clip(c.Contact), err)
 	}
 	c.Crawl.check(&f)
+	c.Archive.check(&f)
 	c.Overlay.check(&f)
 	return f.err()
 }

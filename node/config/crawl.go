@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 )
@@ -20,6 +22,34 @@ type Crawl struct {
 	// Resolve fixes the addresses of hosts, in place of DNS. Host names are in
 	// lower case.
 	Resolve map[string][]netip.Addr `toml:"resolve"`
+	// Timeout bounds one request, from the first packet to the last.
+	Timeout Duration `toml:"timeout"`
+	// Hours are the times of day at which this peer fetches.
+	Hours Hours `toml:"hours"`
+	// Proxy is the URL of an HTTP or SOCKS5 proxy through which pages are
+	// fetched; "" is none.
+	Proxy string `toml:"proxy"`
+	// MinFree is the free space on the disk below which nothing is fetched.
+	MinFree Size `toml:"min_free"`
+	// Shares divide the workers while there is more work than they can do.
+	Shares Shares `toml:"shares"`
+}
+
+// Shares is the section [crawl.shares]: how many of the fetches the kinds of
+// work get when there is too much of each (Malet 2009, section 4.2.3). Only
+// their ratio counts.
+type Shares struct {
+	Own         float64 `toml:"own"`         // sites that this peer has found and keeps
+	Assigned    float64 `toml:"assigned"`    // sites that other peers have handed over
+	Estimations float64 `toml:"estimations"` // single pages at other peers' request
+}
+
+func (s Shares) check(f *faults) {
+	for name, v := range map[string]float64{"own": s.Own, "assigned": s.Assigned, "estimations": s.Estimations} {
+		if !(v > 0 && v <= 1000) {
+			f.addf("crawl.shares.%s is %v, want more than 0 and at most 1000", name, v)
+		}
+	}
 }
 
 // Overlay is the section [overlay]: how this peer deals with the others.
@@ -42,6 +72,19 @@ type Overlay struct {
 func (c Crawl) check(f *faults) {
 	f.lasting("crawl.min_delay", c.MinDelay, 0, time.Hour)
 	between(f, "crawl.fetch_workers", c.FetchWorkers, 1, 4096)
+	f.lasting("crawl.timeout", c.Timeout, 10*time.Millisecond, time.Hour)
+	between(f, "crawl.min_free", int64(c.MinFree), 0, 1<<60)
+	c.Shares.check(f)
+	if c.Hours != "" {
+		if _, _, err := c.Hours.span(); err != nil {
+			f.addf("crawl.hours: %w", err)
+		}
+	}
+	if c.Proxy != "" {
+		if err := checkProxy(c.Proxy); err != nil {
+			f.addf("crawl.proxy: %w", err)
+		}
+	}
 	for _, p := range c.AllowNet {
 		if !p.IsValid() {
 			f.addf("crawl.allow_net holds an empty range")
@@ -58,6 +101,15 @@ func (c Crawl) check(f *faults) {
 			f.addf("crawl.resolve: %s has an address that is none", clip(host))
 		}
 	}
+}
+
+// checkProxy does not repeat s: it may hold a password.
+func checkProxy(s string) error {
+	u, err := url.Parse(s)
+	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
+		return errors.New("want a URL such as \"http://127.0.0.1:3128\" or \"socks5://127.0.0.1:1080\"")
+	}
+	return nil
 }
 
 func (o Overlay) check(f *faults) {

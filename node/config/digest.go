@@ -62,6 +62,27 @@ func (p Profile) canonical() string {
 	number("limits.max_pages_per_host", p.Limits.MaxPagesPerHost)
 	number("limits.max_body_bytes", p.Limits.MaxBodyBytes)
 	number("politeness.min_delay_ns", int64(p.Politeness.MinDelay.Duration))
+	number("politeness.delay_factor_thousandths", int64(p.Politeness.DelayFactor*1000))
+	number("politeness.max_requests_per_host_day", p.Politeness.HostDay)
+	flag := func(key string, v bool) { fmt.Fprintf(&b, "%s=%t\n", key, v) }
+	flag("urls.drop_session_ids", p.URLs.DropSessionIDs)
+	flag("urls.drop_tracking", p.URLs.DropTracking)
+	flag("urls.sort_query", p.URLs.SortQuery)
+	flag("links.media", p.Links.Media)
+	flag("links.forms", p.Links.Forms)
+	flag("links.styles", p.Links.Styles)
+	flag("links.obey_nofollow", p.Links.ObeyNofollow)
+	flag("links.obey_rel_nofollow", p.Links.ObeyRelNofollow)
+	flag("links.obey_canonical", p.Links.Canonical)
+	flag("links.sitemaps", p.Links.Sitemaps)
+	list("traps.off", p.Traps.Off)
+	flag("revisit.enabled", p.Revisit.Enabled)
+	if p.Revisit.Enabled {
+		number("revisit.min_ns", int64(p.Revisit.Min.Duration))
+		number("revisit.max_ns", int64(p.Revisit.Max.Duration))
+		number("revisit.initial_ns", int64(p.Revisit.Initial.Duration))
+		number("revisit.price_ns", int64(p.Revisit.Price.Duration))
+	}
 	return b.String()
 }
 

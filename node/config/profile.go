@@ -26,6 +26,10 @@ type Profile struct {
 	Scope      Scope      `toml:"scope"`
 	Limits     Limits     `toml:"limits"`
 	Politeness Politeness `toml:"politeness"`
+	URLs       URLs       `toml:"urls"`
+	Links      Links      `toml:"links"`
+	Traps      Traps      `toml:"traps"`
+	Revisit    Revisit    `toml:"revisit"`
 }
 
 // Scope says which URLs are taken.
@@ -55,16 +59,33 @@ type Politeness struct {
 	// MinDelay is the least time between two requests to a host or an address.
 	// Each peer's own crawl.min_delay may be longer.
 	MinDelay Duration `toml:"min_delay"`
+	// DelayFactor times the last download time is the pause after it, if that
+	// is longer than the least delay; it is at most ten times as long. 0: none.
+	DelayFactor float64 `toml:"delay_factor"`
+	// HostDay bounds the requests to a host on one day (UTC); 0: no limit.
+	HostDay int64 `toml:"max_requests_per_host_day"`
 }
 
 // DefaultProfile returns the network "peerd", which takes every page and
-// leaves politeness to crawl.min_delay of each peer.
+// leaves the least delay to crawl.min_delay of each peer.
 func DefaultProfile() Profile {
-	return Profile{Name: "peerd", Scope: Scope{Mode: "any"}, Limits: defaultLimits()}
+	p := defaultRules()
+	p.Name, p.Scope.Mode = "peerd", "any"
+	return p
 }
 
-func defaultLimits() Limits {
-	return Limits{MaxURLLength: 2048, MaxBodyBytes: 8 << 20}
+// defaultRules are those of a profile that says nothing about them.
+func defaultRules() Profile {
+	return Profile{
+		Limits:     Limits{MaxURLLength: 2048, MaxBodyBytes: 8 << 20},
+		Politeness: Politeness{DelayFactor: 10},
+		URLs:       URLs{DropSessionIDs: true},
+		Links:      Links{ObeyNofollow: true, Sitemaps: true},
+		Revisit: Revisit{
+			Min: Duration{time.Hour}, Max: Duration{90 * 24 * time.Hour},
+			Initial: Duration{24 * time.Hour}, Price: Duration{time.Hour},
+		},
+	}
 }
 
 // LoadProfile reads a profile. Name and scope.mode must be in it, limits have
@@ -79,7 +100,7 @@ func LoadProfile(file string) (Profile, error) {
 }
 
 func parseProfile(name string, text []byte) (Profile, error) {
-	p := Profile{Limits: defaultLimits()}
+	p := defaultRules()
 	if err := decode(name, text, &p); err != nil {
 		return Profile{}, err
 	}
@@ -108,6 +129,12 @@ func (p Profile) Validate() error {
 	between(&f, "limits.max_pages_per_host", p.Limits.MaxPagesPerHost, 0, 1<<40)
 	between(&f, "limits.max_body_bytes", p.Limits.MaxBodyBytes, 1024, 256<<20)
 	f.lasting("politeness.min_delay", p.Politeness.MinDelay, 0, time.Hour)
+	if d := p.Politeness.DelayFactor; !(d >= 0 && d <= 1000) {
+		f.addf("politeness.delay_factor is %v, want 0 to 1000", d)
+	}
+	between(&f, "politeness.max_requests_per_host_day", p.Politeness.HostDay, 0, 1<<40)
+	p.Traps.check(&f)
+	p.Revisit.check(&f)
 	return f.err()
 }
 

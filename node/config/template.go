@@ -48,6 +48,34 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # resolve = { "docs.example" = ["192.0.2.10"] }
 #resolve = {}
 
+# The longest that one request may take.
+#timeout = "1m0s"
+
+# Times of day at which this peer fetches, such as "22:00-06:00"; "" is always.
+#hours = ""
+
+# Fetch through a proxy, such as "http://127.0.0.1:3128" or "socks5://127.0.0.1:1080".
+#proxy = ""
+
+# With less free space than this on the disk nothing is fetched.
+#min_free = "1GiB"
+
+# How the workers are divided while there is more work than they can do: sites
+# of this peer's own finding, sites that others handed over, single pages at
+# others' request.
+#shares = { own = 0.1, assigned = 0.8, estimations = 0.1 }
+
+[archive]
+# Keep every answer in WARC files, in the folder archive beside this file.
+#enabled = false
+
+# A file is closed at this size.
+#max_file = "1GiB"
+
+# All files together; when they are full nothing is fetched any more. "0" is no
+# limit.
+#quota = "0"
+
 [overlay]
 # A batch of URLs leaves for another peer when it has so many URLs, or when its
 # oldest is so old.

@@ -115,6 +115,7 @@ func peerConfig(o Options, addr netip.Addr, boot []string) config.Config {
 func profile(o Options) config.Profile {
 	p := config.DefaultProfile()
 	p.Name = fmt.Sprintf("testnet-%d", o.Seed)
+	p.Politeness.DelayFactor = 0 // the distances are emulated, and no server is in need
 	return p
 }
 
