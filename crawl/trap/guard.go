@@ -61,6 +61,7 @@ func (g *Guard) decide(s *State, u store.URL, now time.Time) Heuristic {
 	g.watch(&w, &f, now)
 	for _, c := range w.counts[:w.n] {
 		if c.over(&s.table, w.numbers) {
+			w.touch(&s.table)
 			return c.why
 		}
 	}
@@ -149,6 +150,16 @@ type watch struct {
 func (w *watch) add(c counted) {
 	w.counts[w.n] = c
 	w.n++
+}
+
+// touch marks what is counted as used: a trap must not be forgotten because its
+// URLs are dropped.
+func (w *watch) touch(t *table) {
+	for _, c := range w.counts[:w.n] {
+		if t.find(c.key) != nil {
+			t.take(c.key)
+		}
+	}
 }
 
 // What keys are made of besides shapes: one heuristic may count two things.
