@@ -1,0 +1,132 @@
+package trap
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// A sketch counts distinct 64-bit hashes: up to exactMax of them as they are
+// (32 bits each), more with HyperLogLog. The length tells which: 4 bytes a
+// value, or registers bytes.
+type sketch []byte
+
+const (
+	exactMax  = 8
+	registers = 128
+	indexBits = 7
+	maxRank   = 64 - indexBits + 1
+
+	// slack is three standard errors, 1.04/√registers each: a limit is reached
+	// for certain, not by a bad draw.
+	slack = 1 + 3*0.092
+)
+
+// exact says whether k holds values rather than registers.
+func (k sketch) exact() bool { return len(k) < registers }
+
+// has says whether h is certainly, or as far as a sketch can tell, counted.
+func (k sketch) has(h uint64) bool {
+	if !k.exact() {
+		i, r := place(h)
+		return k[i] >= r
+	}
+	for i := 0; i < len(k); i += 4 {
+		if binary.LittleEndian.Uint32(k[i:]) == uint32(h) {
+			return true
+		}
+	}
+	return false
+}
+
+// full says whether k is exact and takes no more values: the next one turns it
+// into registers.
+func (k sketch) full() bool { return len(k) == 4*exactMax }
+
+// add returns k with h counted.
+func (k sketch) add(h uint64) sketch {
+	switch {
+	case k.has(h):
+		return k
+	case !k.exact():
+		i, r := place(h)
+		k[i] = r
+		return k
+	case !k.full():
+		return binary.LittleEndian.AppendUint32(k, uint32(h))
+	}
+	reg := make(sketch, registers)
+	for i := 0; i < len(k); i += 4 {
+		reg.raise(binary.LittleEndian.Uint32(k[i:]))
+	}
+	reg.raise(uint32(h))
+	return reg
+}
+
+// raise counts a value of which only 32 bits are left. They are mixed so that
+// the whole h and its half land in the same place: see place.
+func (k sketch) raise(low uint32) {
+	i, r := place(uint64(low))
+	k[i] = max(k[i], r)
+}
+
+// place returns the register of h and its rank. It reads the low half of h
+// only, which is all that the exact form keeps.
+func place(h uint64) (index int, rank byte) {
+	x := mix(uint64(uint32(h)))
+	rest := x<<indexBits | 1<<(indexBits-1)
+	r := byte(1)
+	for rest>>63 == 0 {
+		rest <<= 1
+		r++
+	}
+	return int(x >> (64 - indexBits)), r
+}
+
+// count estimates the number of distinct values.
+func (k sketch) count() float64 {
+	if k.exact() {
+		return float64(len(k) / 4)
+	}
+	sum, zero := 0.0, 0
+	for _, r := range k {
+		sum += inverse[min(r, maxRank)]
+		if r == 0 {
+			zero++
+		}
+	}
+	const alpha = 0.7213 / (1 + 1.079/registers)
+	e := alpha * registers * registers / sum
+	if e <= 2.5*registers && zero > 0 { // small range: linear counting
+		e = registers * math.Log(float64(registers)/float64(zero))
+	}
+	return e
+}
+
+// over says whether h would make k's count exceed limit, with slack to spare.
+func (k sketch) over(h uint64, limit int) bool {
+	if k.exact() {
+		return len(k)/4 >= limit && !k.has(h)
+	}
+	return k.count() >= float64(limit)*slack
+}
+
+// ok says whether k, which came from outside, is a sketch.
+func (k sketch) ok() bool {
+	if k.exact() {
+		return len(k)%4 == 0 && len(k) <= 4*exactMax
+	}
+	for _, r := range k {
+		if r > maxRank {
+			return false
+		}
+	}
+	return len(k) == registers
+}
+
+// inverse holds 2^-r.
+var inverse = func() (t [maxRank + 1]float64) {
+	for r := range t {
+		t[r] = math.Ldexp(1, -r)
+	}
+	return t
+}()

@@ -1,0 +1,399 @@
+package trap
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"peerd/store"
+)
+
+var now = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+
+func guard(t testing.TB, change func(*Config)) *Guard {
+	t.Helper()
+	cfg := DefaultConfig()
+	if change != nil {
+		change(&cfg)
+	}
+	g, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestCheck(t *testing.T) {
+	g := guard(t, nil)
+	row := func(s string, n int) string { return "http://a.example/" + strings.Repeat(s, n) }
+	for _, c := range []struct {
+		url  string
+		want Heuristic
+	}{
+		{"http://a.example/", None},
+		{"http://a.example", None},
+		{"http://a.example?x", None},
+		{"http://a.example/" + strings.Repeat("x", 2000-len("http://a.example/")), None},
+		{"http://a.example/" + strings.Repeat("x", 2001-len("http://a.example/")), Length},
+		{"http://a.example/" + manySegments(32), None},
+		{"http://a.example/" + manySegments(32) + "/", None},
+		{"http://a.example/" + manySegments(33), Depth},
+		{"http://a.example/?" + manyParams(32, "&"), None},
+		{"http://a.example/?" + manyParams(33, "&"), Params},
+		{"http://a.example/?" + manyParams(33, ";"), Params},
+		{row("a/", 20), None}, // folders by one letter
+		{row("ab/", 3), None},
+		{row("ab/", 4), Repeat},
+		{row("/", 4), Repeat},
+		{row("x/y/", 3), None},
+		{row("x/y/", 4), Repeat},
+		{row("one/two/three/", 3), None},
+		{row("one/two/three/", 4), Repeat},
+		{row("pre/one/two/three/", 1) + strings.Repeat("one/two/three/", 3) + "end", Repeat},
+		{"http://a.example/en/a/en/b/en/c/en/d/en/e/en/f", None}, // six times
+		{"http://a.example/en/a/en/b/en/c/en/d/en/e/en/f/en/g", Repeat},
+		{"http://a.example/?a=1&a=1&a=1", None},
+		{"http://a.example/?a=1&a=1&b&a=1&a=1", Repeat},
+		{"http://a.example/?a=1&a=2&a=3&a=4&a=5", None},
+		{"http://a.example/org/foo/foo/foo/Foo.html", None},
+	} {
+		if got := g.Check(store.URL(c.url)); got != c.want {
+			t.Errorf("%.80s: %v, want %v", c.url, got, c.want)
+		}
+	}
+}
+
+func manySegments(n int) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = fmt.Sprintf("s%d", i)
+	}
+	return strings.Join(parts, "/")
+}
+
+func manyParams(n int, divider string) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = fmt.Sprintf("p%d=1", i)
+	}
+	return strings.Join(parts, divider)
+}
+
+func TestDates(t *testing.T) {
+	for _, c := range []struct {
+		rest string
+		want date // zero: none
+	}{
+		{"/2031/07/12/", date{2031, 7, 12}},
+		{"/2031/07/", date{2031, 7, 0}},
+		{"/2031/", date{}},
+		{"/2031/jul/12/x", date{2031, 7, 12}},
+		{"/2031/July/", date{2031, 7, 0}},
+		{"/2031/julia/", date{}},
+		{"/cal?month=2031-07", date{2031, 7, 0}},
+		{"/cal?day=2031-07-12T10:00", date{2031, 7, 12}},
+		{"/cal?year=2031&month=7&day=3", date{2031, 7, 3}},
+		{"/cal?m=7&y=2031", date{2031, 7, 0}},
+		{"/cal?y=31&m=7", date{}},
+		{"/cal?d=12.07.2031", date{2031, 12, 7}},
+		{"/cal?d=31.07.2031", date{2031, 7, 31}},
+		{"/cal?d=12%2F07%2F2031", date{2031, 12, 7}},
+		{"/cal?d=20310712", date{2031, 7, 12}},
+		{"/cal?d=203107", date{2031, 7, 0}},
+		{"/2031/13/12", date{}},
+		{"/2031-00-12", date{}},
+		{"/v1/2031/07/12", date{2031, 7, 12}},
+		{"/ch12.html", date{}},
+		{"/9.6/sql.html", date{}},
+		{"/0031/07/12", date{}},
+		{"/99999999", date{}},
+	} {
+		var f features
+		f.look(store.URL("http://a.example" + c.rest))
+		got, ok := f.date()
+		if ok != (c.want != date{}) || ok && got != c.want {
+			t.Errorf("%s: %v, %v, want %v", c.rest, got, ok, c.want)
+		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	for v, want := range map[string]bool{
+		"f47ac10b-58cc-4372-a567-0e02b2c3d479":       true, // UUID
+		"5d41402abc4b2a76b9719d911017c592":           true, // MD5
+		"bjklri6cqq8jl7iavdb1j63ov4":                 true, // PHP
+		"A1B2C3D4E5F60718293A4B5C6D7E8F90":           true,
+		"lit3py55t21z5v55vlm25s55":                   true, // ASP.NET
+		"eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9":       true,
+		"":                                           false,
+		"how-to-build-a-crawler-in-2024":             false,
+		"index.html":                                 false,
+		"1234567890123456789":                        false,
+		"a1a1a1a1a1a1a1a1a1a1":                       false, // regular
+		"PostgreSQL_9.6_Release_Notes":               false,
+		"java.util.concurrent.ConcurrentHashMap":     false,
+		"Windows-10-and-Windows-11-and-Windows-2022": false,
+	} {
+		if got := isToken(v, false); got != want {
+			t.Errorf("%q: %v, want %v", v, got, want)
+		}
+	}
+}
+
+// TestShapes has URLs of one shape in a row, and rows that differ.
+func TestShapes(t *testing.T) {
+	seen := map[uint64]int{}
+	for i, row := range [][]string{
+		{"/a/1", "/a/22", "/a/333333333333333333333333"},
+		{"/a/1/", "/a/2/"},
+		{"/a/b1c", "/a/b99c"},
+		{"/commit/5d41402abc4b2a76b9719d911017c592", "/commit/7d793037a0760186574b0282f2f435e7a1b2c3d4"},
+		{"/a?s=5d41402abc4b2a76b9719d911017c592", "/a?s=bjklri6cqq8jl7iavdb1j63ov4"},
+		{"/a;jsessionid=5d41402abc4b2a76b9719d911017c592", "/a;jsessionid=A1B2C3D4E5F60718293A4B5C6D7E8F90"},
+		{"/a%2Fb", "/a%2Fb"},
+		{"/a%3Fb"},
+		{"/a?x=1&y=2", "/a?x=3&y=4"},
+		{"/a?y=1&x=2"},
+		{"/a/x", "/a/x"},
+	} {
+		var f features
+		for j, rest := range row {
+			f = features{}
+			f.look(store.URL("http://a.example" + rest))
+			if at, ok := seen[f.shape]; ok != (j > 0) || ok && at != i {
+				t.Errorf("%s: seen %v in row %d, want row %d", rest, ok, at, i)
+			}
+			seen[f.shape] = i
+		}
+	}
+}
+
+// random returns n hex digits.
+func random(r *rand.Rand, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = "0123456789abcdef"[r.IntN(16)]
+	}
+	return string(b)
+}
+
+// trapOf is a trap: its i-th URL, what cuts it, and the most URLs of a million
+// that come through.
+type trapOf struct {
+	name string
+	url  func(r *rand.Rand, i int) string
+	want Heuristic
+	most int
+}
+
+func traps() []trapOf {
+	c := DefaultConfig()
+	day := func(i int) time.Time { return now.AddDate(0, 0, i) }
+	filters := []string{"color", "size", "brand", "price", "sort", "rating", "stock", "age", "sale", "style"}
+	sketched := func(limit int) int { return limit * 18 / 10 }
+	return []trapOf{
+		{"days to come", func(_ *rand.Rand, i int) string { return "/cal/" + day(i).Format("2006/01/02/") }, Calendar, 730 + sketched(c.MaxFarDates)},
+		{"days gone by", func(_ *rand.Rand, i int) string { return "/cal?day=" + day(-i%365_000).Format("2006-01-02") }, Calendar, sketched(c.MaxDates)},
+		{"months to come", func(_ *rand.Rand, i int) string {
+			return fmt.Sprintf("/cal?month=%d&year=%d", i%12+1, 2026+i/12)
+		}, Calendar, 24 + sketched(c.MaxFarDates)},
+		{"a session a link", func(r *rand.Rand, i int) string {
+			return fmt.Sprintf("/p%d?PHPSESSID=%s", i%50, random(r, 32))
+		}, Session, sketched(c.MaxSessions)},
+		{"a session in the path", func(r *rand.Rand, i int) string {
+			return fmt.Sprintf("/p%d;jsessionid=%s?x=y", i%50, strings.ToUpper(random(r, 32)))
+		}, Session, sketched(c.MaxSessions)},
+		{"a session of ASP.NET", func(r *rand.Rand, _ int) string { return "/(S(" + random(r, 24) + "))/a.aspx" }, Session, sketched(c.MaxSessions)},
+		{"a token of any name", func(r *rand.Rand, _ int) string { return "/a?ref=" + random(r, 20) }, Session, sketched(c.MaxTokens)},
+		{"filters in any order", func(r *rand.Rand, i int) string {
+			var q []string
+			for _, j := range r.Perm(len(filters)) {
+				q = append(q, filters[j]+"="+string(rune('a'+r.IntN(20))))
+			}
+			return "/shop?" + strings.Join(q, "&")
+		}, Facets, sketched(c.MaxOrders)},
+		{"filters in one order", func(r *rand.Rand, i int) string {
+			return fmt.Sprintf("/shop?color=%s&size=%s&brand=%s", letters(i), letters(i/7), letters(i/11))
+		}, Facets, sketched(c.MaxFacets)},
+		{"filters in a list", func(r *rand.Rand, i int) string { return "/shop?f=" + letters(i) + ",new,red" }, Facets, sketched(c.MaxFacets)},
+		{"a counter", func(_ *rand.Rand, i int) string { return fmt.Sprintf("/list?page=%d", i) }, Numbers, c.MaxNumbers},
+		{"a counter in the path", func(_ *rand.Rand, i int) string { return fmt.Sprintf("/next/p%d.html", i) }, Numbers, c.MaxNumbers},
+		{"folders within themselves", func(_ *rand.Rand, i int) string {
+			return "/" + strings.Repeat("img/", i%30) + letters(i/30)
+		}, Repeat, 4 * 33_334},
+		{"words without end", func(r *rand.Rand, i int) string { return "/" + letters(i*7919) + "/" + letters(r.IntN(1e6)) }, Quota, c.Quota},
+	}
+}
+
+// letters writes n with letters only.
+func letters(n int) string {
+	var b []byte
+	for ; ; n /= 26 {
+		b = append(b, byte('a'+n%26))
+		if n < 26 {
+			return string(b)
+		}
+	}
+}
+
+func TestTrapsAreCut(t *testing.T) {
+	n := 1_000_000
+	if testing.Short() {
+		n = 300_000
+	}
+	g := guard(t, nil)
+	for _, trap := range traps() {
+		t.Run(trap.name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(1, 2))
+			s := new(State)
+			last := None
+			for i := range n {
+				if h := g.Admit(s, store.URL("http://a.example"+trap.url(r, i)), now); h != None {
+					last = h
+				}
+			}
+			t.Logf("%d of %d came through, the last drop is %v", s.URLs(), n, last)
+			if s.URLs() > uint64(trap.most) || last != trap.want || s.URLs()+drops(s) != uint64(n) {
+				t.Errorf("%d came through, want at most %d; last drop %v, want %v; %d drops", s.URLs(), trap.most, last, trap.want, drops(s))
+			}
+			if limit := limitOf(g.cfg, trap.want); s.URLs() < uint64(limit) {
+				t.Errorf("cut at %d, below the limit of %d", s.URLs(), limit)
+			}
+			checkSize(t, s)
+		})
+	}
+}
+
+// limitOf is the least limit of h.
+func limitOf(c Config, h Heuristic) int {
+	return map[Heuristic]int{Calendar: c.MaxFarDates, Session: c.MaxSessions, Facets: c.MaxOrders, Numbers: c.MaxNumbers, Quota: c.Quota}[h]
+}
+
+func drops(s *State) (n uint64) {
+	for h := range numHeuristics {
+		n += s.Drops(h)
+	}
+	return n
+}
+
+// size is what s holds in memory, in bytes.
+func size(s *State) int {
+	n := 120 + len(s.linked) + 40*len(s.table.slots)
+	for _, at := range s.table.slots {
+		n += cap(at.dist)
+	}
+	return n
+}
+
+func checkSize(t testing.TB, s *State) {
+	t.Helper()
+	b, err := cbor.Marshal(s)
+	if err != nil || len(b) > MaxStateBytes || size(s) > MaxStateBytes {
+		t.Errorf("%d bytes in memory, %d encoded, want at most %d; %v", size(s), len(b), MaxStateBytes, err)
+	}
+}
+
+// TestSwitches: a heuristic that is off drops nothing, and no other takes its
+// place.
+func TestSwitches(t *testing.T) {
+	for _, trap := range traps() {
+		g := guard(t, func(c *Config) { c.On = All.Without(trap.want).Without(Numbers).Without(Quota) })
+		r := rand.New(rand.NewPCG(1, 2))
+		s := new(State)
+		for i := range 40_000 {
+			g.Admit(s, store.URL("http://a.example"+trap.url(r, i)), now)
+		}
+		if n := s.Drops(trap.want); n > 0 {
+			t.Errorf("%s: %d dropped by %v, which is off", trap.name, n, trap.want)
+		}
+	}
+}
+
+// TestQuotaGrows counts registered domains that link, each once.
+func TestQuotaGrows(t *testing.T) {
+	g := guard(t, func(c *Config) { c.Quota = 10; c.MaxDomains = 5 })
+	for _, c := range []struct {
+		from []string
+		want int
+	}{
+		{nil, 10},
+		{[]string{"www.a.example", "a.example"}, 10},
+		{[]string{"b.example"}, 20},
+		{[]string{"b.example", "x.b.example", "y.b.example"}, 20},
+		{[]string{"b.co.uk", "c.co.uk"}, 30},
+		{[]string{"b.github.io", "c.github.io", "192.0.2.1"}, 40},
+		{strings.Split("a1.com a2.com a3.com a4.com a5.com a6.com a7.com a8.com a9.com", " "), 60},
+	} {
+		s := new(State)
+		for _, from := range c.from {
+			g.Linked(s, "a.example", from)
+		}
+		for i := range 1000 {
+			g.Admit(s, store.URL("http://a.example/"+letters(i)), now)
+		}
+		if s.URLs() != uint64(c.want) || s.Drops(Quota) != uint64(1000-c.want) {
+			t.Errorf("%v: %d URLs, want %d", c.from, s.URLs(), c.want)
+		}
+	}
+}
+
+// TestIDsAreNoDates: numbers cut into folders are dates now and then, and may
+// go on.
+func TestIDsAreNoDates(t *testing.T) {
+	g := guard(t, nil)
+	s := new(State)
+	for i := range 90_000 {
+		id := fmt.Sprintf("%08d", i*1111%1e8)
+		u := store.URL("http://a.example/" + id[:4] + "/" + id[4:6] + "/" + id[6:])
+		if h := g.Admit(s, u, now); h != None {
+			t.Fatalf("%s, number %d: %v", u, i, h)
+		}
+	}
+}
+
+// TestNewsArchive: 25 years of dates with a hundred articles a day go in.
+func TestNewsArchive(t *testing.T) {
+	g := guard(t, func(c *Config) { c.Quota = 1e9 })
+	s := new(State)
+	for i := range 25 * 365 {
+		day := now.AddDate(0, 0, -i).Format("/2006/01/02/")
+		for j := range 20 {
+			if h := g.Admit(s, store.URL("http://news.example"+day+letters(i*31+j)+"-"+letters(j)+".html"), now); h != None {
+				t.Fatalf("day %d: %v", i, h)
+			}
+		}
+		if h := g.Admit(s, store.URL("http://news.example"+day), now); h != None {
+			t.Fatalf("day %d: %v", i, h)
+		}
+	}
+	checkSize(t, s)
+}
+
+// TestTrapInNoise: a trap is cut among many pages of shapes that come once.
+func TestTrapInNoise(t *testing.T) {
+	g := guard(t, func(c *Config) { c.MaxNumbers = 1000 })
+	s := new(State)
+	through := 0
+	for i := range 100_000 {
+		u := fmt.Sprintf("http://a.example/%s-2.html", letters(i))
+		if i%20 == 0 {
+			u = fmt.Sprintf("http://a.example/list?page=%d", i)
+		}
+		h := g.Admit(s, store.URL(u), now)
+		if i%20 == 0 && h == None {
+			through++
+		}
+		if i%20 != 0 && h != None {
+			t.Fatalf("%s: %v", u, h)
+		}
+	}
+	if through != 1000 {
+		t.Errorf("%d came through, want 1000", through)
+	}
+	checkSize(t, s)
+}
