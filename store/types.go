@@ -26,16 +26,20 @@ type Host struct {
 	Assigned bool `cbor:"10,keyasint,omitempty"`
 }
 
-// Kind says what an Entry is fetched for. Stored, and handed over: never
-// renumber.
+// Kind says what a URL is fetched for: a set of marks. Stored, and handed over:
+// never renumber.
 type Kind uint8
 
-// The kinds.
+// The marks; without any, a page is fetched for the first time.
 const (
-	KindPage    Kind = iota
-	KindSitemap      // named by robots.txt, or by another sitemap
-	KindRevisit      // a page that was fetched before
+	KindPage    Kind = 0
+	KindSitemap Kind = 1 // named by robots.txt, or by another sitemap
+	KindRevisit Kind = 2 // fetched before
 )
+
+// Sitemap and Revisit say whether k has that mark.
+func (k Kind) Sitemap() bool { return k&KindSitemap != 0 }
+func (k Kind) Revisit() bool { return k&KindRevisit != 0 }
 
 // Entry is one URL waiting in the queue of its host.
 type Entry struct {
@@ -44,6 +48,7 @@ type Entry struct {
 	Tries int    `cbor:"3,keyasint,omitempty"` // patience used up by failed fetches, as room crawl counts it
 	Key   []byte `cbor:"-"`                    // its key, set when read
 	Kind  Kind   `cbor:"4,keyasint,omitempty"`
+	From  string `cbor:"-"` // host of the page that links to it, if another; not kept
 }
 
 // Visit is what the owner of a host keeps of one of its pages in order to come
@@ -53,6 +58,7 @@ type Visit struct {
 	Depth   int       `cbor:"2,keyasint,omitempty"`
 	Due     time.Time `cbor:"3,keyasint"`
 	History []byte    `cbor:"4,keyasint,omitempty"` // as room crawl encodes it
+	Kind    Kind      `cbor:"5,keyasint,omitempty"` // of the entry that it becomes
 }
 
 // Pending is one URL of a host that is not ours (or not yet known to be).
@@ -61,6 +67,8 @@ type Pending struct {
 	Depth int        `cbor:"2,keyasint,omitempty"`
 	Found time.Time  `cbor:"3,keyasint"`
 	Hint  netip.Addr `cbor:"4,keyasint,omitempty"` // the finder's idea of the address, if it had one
+	From  string     `cbor:"5,keyasint,omitempty"` // host of the page that links to it, if another
+	Kind  Kind       `cbor:"6,keyasint,omitempty"`
 }
 
 // Page is what this peer keeps of one fetch.
@@ -156,6 +164,11 @@ type FetchRequest struct {
 	URL   URL        `cbor:"1,keyasint"`
 	Addr  netip.Addr `cbor:"2,keyasint"` // dial exactly this
 	Depth int        `cbor:"3,keyasint,omitempty"`
+	Kind  Kind       `cbor:"4,keyasint,omitempty"`
+	// IfNoneMatch and IfModifiedSince make a revisit conditional (RFC 9110,
+	// section 13.1).
+	IfNoneMatch     string `cbor:"5,keyasint,omitempty"`
+	IfModifiedSince string `cbor:"6,keyasint,omitempty"`
 }
 
 // FetchReport is the answer to a FetchRequest.

@@ -45,9 +45,9 @@ type Config struct {
 	Open func(now time.Time) time.Duration
 	// Admit looks at an entry whose URL was never seen at its host, in the
 	// transaction that would queue it. If it returns the name of a reason, the
-	// URL counts as seen, is counted under that name and is not queued. Nil
-	// admits all.
-	Admit func(tx *store.Tx, e store.Entry) (reason string, err error)
+	// URL counts as seen, is counted under that name and is not queued; epoch
+	// differs each time the host came into the frontier. Nil admits all.
+	Admit func(tx *store.Tx, e store.Entry, epoch uint64) (reason string, err error)
 }
 
 // Job is one URL that may be fetched now. Whoever got it must give it back
@@ -75,6 +75,7 @@ type Frontier struct {
 	credit   [classes]float64
 	pending  int64
 	inFlight int
+	epochs   uint64  // hosts ever added
 	wait     float64 // nanoseconds; see Wait
 
 	// Of all that wait in Next, one leads: it alone watches the heap. The
@@ -196,7 +197,7 @@ func (f *Frontier) Update(hosts []string, fn func(tx *store.Tx, push Push) error
 			if p == nil {
 				return false, fmt.Errorf("frontier: push to %s, which Update was not told of", name)
 			}
-			ok, err := f.push(tx, name, e)
+			ok, err := f.push(tx, p.host, e)
 			if ok {
 				p.add(e.Depth)
 			}
@@ -208,15 +209,15 @@ func (f *Frontier) Update(hosts []string, fn func(tx *store.Tx, push Push) error
 }
 
 // push queues an entry that nothing speaks against.
-func (f *Frontier) push(tx *store.Tx, host string, e store.Entry) (bool, error) {
-	if e.Kind == store.KindRevisit {
-		return true, tx.PushAgain(host, e)
+func (f *Frontier) push(tx *store.Tx, h *host, e store.Entry) (bool, error) {
+	if e.Kind.Revisit() {
+		return true, tx.PushAgain(h.name, e)
 	}
 	if f.cfg.Admit != nil {
 		if seen, err := tx.Seen(e.URL); err != nil || seen {
 			return false, err
 		}
-		reason, err := f.cfg.Admit(tx, e)
+		reason, err := f.cfg.Admit(tx, e, h.epoch)
 		if err != nil {
 			return false, err
 		}
@@ -226,12 +227,12 @@ func (f *Frontier) push(tx *store.Tx, host string, e store.Entry) (bool, error) 
 			return false, tx.MarkSeen(e.URL)
 		}
 	}
-	return tx.Push(host, e, f.cfg.HostLimit)
+	return tx.Push(h.name, e, f.cfg.HostLimit)
 }
 
 // Push queues one entry at a host, inside Update. It says whether it was queued:
-// its URL was new, admitted, and within the host's limit. Entries of
-// store.KindRevisit are always queued.
+// its URL was new, admitted, and within the host's limit. Revisits are
+// always queued.
 type Push func(host string, e store.Entry) (bool, error)
 
 // Next waits for a job until ctx ends. An error that is not ctx's is one of the
@@ -347,5 +348,30 @@ func (f *Frontier) forgetLocked(j Job, n int64) {
 	h.pending -= n
 	if f.hosts[h.name] == h {
 		f.pending -= n
+	}
+}
+
+// Due returns our hosts of which a page is to be visited again at now.
+func (f *Frontier) Due(now time.Time) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var due []string
+	for name, h := range f.hosts {
+		if !h.dueAt.IsZero() && !h.dueAt.After(now) && !h.srv.sub.paused {
+			due = append(due, name)
+		}
+	}
+	return due
+}
+
+// SetDue notes when the first page of a host is to be visited again; the zero
+// time means never. With early, a time that is known already stays if it is
+// sooner.
+func (f *Frontier) SetDue(host string, at time.Time, early bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.hosts[host]
+	if h != nil && !(early && !h.dueAt.IsZero() && h.dueAt.Before(at)) {
+		h.dueAt = at
 	}
 }

@@ -14,6 +14,8 @@ type host struct {
 	srv     *server
 	pending int64
 	nextAt  time.Time
+	dueAt   time.Time // of the first revisit; zero: none
+	epoch   uint64
 	window  window
 }
 
@@ -93,7 +95,8 @@ func (f *Frontier) addLocked(rec store.Host) *server {
 		}
 		srv.sub.servers = append(srv.sub.servers, srv)
 	}
-	h := &host{name: rec.Name, srv: srv, pending: rec.Pending, nextAt: rec.NextAt}
+	f.epochs++
+	h := &host{name: rec.Name, srv: srv, pending: rec.Pending, nextAt: rec.NextAt, dueAt: rec.DueAt, epoch: f.epochs}
 	srv.hosts = append(srv.hosts, h)
 	f.hosts[rec.Name] = h
 	f.pending += rec.Pending

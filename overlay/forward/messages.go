@@ -25,6 +25,9 @@ type group struct {
 type item struct {
 	URL   store.URL `cbor:"1,keyasint"`
 	Depth int       `cbor:"2,keyasint,omitempty"`
+	From  string    `cbor:"3,keyasint,omitempty"` // host of the page that links to it
+	// Kind may be that of a sitemap; a revisit is nobody's but the owner's.
+	Kind store.Kind `cbor:"4,keyasint,omitempty"`
 }
 
 // receipt answers a batch, a verdict a group, in order.
@@ -46,6 +49,7 @@ const (
 	maxBatchURLs     = 4096
 	maxReceiptLeases = 256
 	maxURL           = 2048 // bytes; canonical URLs are no longer
+	maxHost          = 255  // bytes of a host name
 	maxDepth         = 1<<16 - 1
 )
 

@@ -100,7 +100,7 @@ func (b batch) check() error {
 			return fmt.Errorf("%w: a host without URLs or subnet", errBatch)
 		}
 		for _, it := range g.URLs {
-			if len(it.URL) > maxURL || it.URL.Host() != g.Host {
+			if len(it.URL) > maxURL || len(it.From) > maxHost || it.URL.Host() != g.Host {
 				return fmt.Errorf("%w: url %.100q is not of host %.100q", errBatch, it.URL, g.Host)
 			}
 		}
@@ -111,7 +111,7 @@ func (b batch) check() error {
 // pending is a received URL as it is stored. The finder's address is a hint
 // and no more: it is kept only if it lies where the finder looked.
 func (g group) pending(it item, now time.Time) store.Pending {
-	p := store.Pending{URL: it.URL, Depth: min(max(it.Depth, 0), maxDepth), Found: now}
+	p := store.Pending{URL: it.URL, Depth: min(max(it.Depth, 0), maxDepth), Found: now, From: it.From, Kind: it.Kind & store.KindSitemap}
 	if store.SubnetOf(g.Addr) == g.Subnet {
 		p.Hint = g.Addr.Unmap()
 	}
