@@ -87,13 +87,16 @@ func TestPhases(t *testing.T) {
 
 func TestTimeoutsOfPhases(t *testing.T) {
 	silent := func(c net.Conn, _ *bufio.Reader) { io.Copy(io.Discard, c) }
-	dripping := func(c net.Conn) {
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-		for {
-			if _, err := io.WriteString(c, "x"); err != nil {
-				return
+	// dripping sends n bytes a second, after a first burst.
+	dripping := func(burst, n int) func(c net.Conn) {
+		return func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", burst))
+			for {
+				if _, err := io.WriteString(c, strings.Repeat("x", n)); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
 			}
-			time.Sleep(time.Second)
 		}
 	}
 	unwanted := func(c net.Conn) {
@@ -110,7 +113,9 @@ func TestTimeoutsOfPhases(t *testing.T) {
 	}{
 		{"connect", time.Hour, silent, store.OutcomeTimeout, def.ConnectTimeout},
 		{"head", 0, silent, store.OutcomeTimeout, def.HeadTimeout},
-		{"body", 0, serveAll(dripping), store.OutcomeTimeout, def.TotalTimeout},
+		{"body", 0, serveAll(dripping(0, 520)), store.OutcomeTimeout, def.TotalTimeout},
+		{"slow body", 0, serveAll(dripping(0, 500)), store.OutcomeTimeout, def.RateWindow},
+		{"body that gets slow", 0, serveAll(dripping(30_000, 1)), store.OutcomeTimeout, 2 * def.RateWindow},
 		{"body not taken", 0, serveAll(unwanted), store.OutcomeHTTPError, def.DrainTimeout},
 		{"request not read", 0, func(net.Conn, *bufio.Reader) { time.Sleep(time.Hour) }, store.OutcomeTimeout, def.TotalTimeout},
 	}
