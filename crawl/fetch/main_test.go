@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,13 @@ import (
 	"peerd/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(benchEnv) != "" {
+		serveBench() // this process is the server of a benchmark in another one
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // loopback is what the tests' guards allow besides public addresses.
 var loopback = netip.MustParsePrefix("127.0.0.0/8")

@@ -113,8 +113,8 @@ func TestTimeoutsOfPhases(t *testing.T) {
 	}{
 		{"connect", time.Hour, silent, store.OutcomeTimeout, def.ConnectTimeout},
 		{"head", 0, silent, store.OutcomeTimeout, def.HeadTimeout},
-		{"body", 0, serveAll(dripping(0, 520)), store.OutcomeTimeout, def.TotalTimeout},
-		{"slow body", 0, serveAll(dripping(0, 500)), store.OutcomeTimeout, def.RateWindow},
+		{"body", 0, serveAll(dripping(0, 600)), store.OutcomeTimeout, def.TotalTimeout},
+		{"slow body", 0, serveAll(dripping(0, 400)), store.OutcomeTimeout, def.RateWindow},
 		{"body that gets slow", 0, serveAll(dripping(30_000, 1)), store.OutcomeTimeout, 2 * def.RateWindow},
 		{"body not taken", 0, serveAll(unwanted), store.OutcomeHTTPError, def.DrainTimeout},
 		{"request not read", 0, func(net.Conn, *bufio.Reader) { time.Sleep(time.Hour) }, store.OutcomeTimeout, def.TotalTimeout},
