@@ -17,13 +17,15 @@ import (
 type conn struct {
 	key     connKey
 	cc      *http.ClientConn
+	watch   *stopwatch
 	wire    *wire
 	remote  netip.AddrPort // of the server, also behind a proxy
 	tls     *TLSInfo       // of the session; nil until the first answer, or without TLS
 	h2      bool
 	idleFor time.Duration // how long it may wait for its next request
 
-	timer *time.Timer // the pool's: ends the idle connection
+	socket socket      // for stale
+	timer  *time.Timer // the pool's: ends the idle connection
 }
 
 // connKey says whom a connection belongs to.
@@ -87,7 +89,7 @@ type dialingKey struct{}
 func (f *Fetcher) connect(ctx context.Context, t target, key connKey, watch *stopwatch) (*conn, error) {
 	d := &dialing{addr: netip.AddrPortFrom(key.addr, t.port), watch: watch}
 	ctx = context.WithValue(ctx, dialingKey{}, d)
-	ctx = httptrace.WithClientTrace(ctx, watch.dialTrace())
+	ctx = httptrace.WithClientTrace(ctx, &watch.trace)
 	cc, err := f.transport.NewClientConn(ctx, key.scheme, t.addr)
 	if err != nil {
 		if d.wire != nil {
@@ -97,7 +99,7 @@ func (f *Fetcher) connect(ctx context.Context, t target, key connKey, watch *sto
 	}
 	_ = d.wire.SetWriteDeadline(time.Time{})
 	_, h2, _ := watch.reached()
-	return &conn{key: key, cc: cc, wire: d.wire, remote: d.remote, h2: h2, idleFor: f.cfg.IdleTimeout}, nil
+	return &conn{key: key, cc: cc, watch: watch, wire: d.wire, remote: d.remote, h2: h2, idleFor: f.cfg.IdleTimeout}, nil
 }
 
 // dialContext is what net/http calls for a new connection. It pays no heed to

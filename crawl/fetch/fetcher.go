@@ -244,14 +244,15 @@ func (f *Fetcher) newRequest(t target, req Request) *http.Request {
 // case in which there is a second attempt.
 func (f *Fetcher) send(ctx context.Context, t target, hr *http.Request, addr netip.Addr) (c *conn, resp *http.Response, watch *stopwatch, reused bool, err error) {
 	key := connKey{scheme: t.url.Scheme, host: t.addr, addr: addr}
-	watch = new(stopwatch)
 	if c := f.pool.take(key); c != nil {
+		watch = c.watch
+		watch.restart()
 		resp, unsent, err := f.roundTrip(ctx, c, hr, watch)
 		if err == nil || !unsent || ctx.Err() != nil {
 			return c, resp, watch, true, err
 		}
-		watch = new(stopwatch)
 	}
+	watch = newStopwatch()
 	c, err = f.connect(ctx, t, key, watch)
 	if err != nil {
 		return nil, nil, watch, false, err
@@ -265,7 +266,7 @@ func (f *Fetcher) send(ctx context.Context, t target, hr *http.Request, addr net
 func (f *Fetcher) roundTrip(ctx context.Context, c *conn, hr *http.Request, watch *stopwatch) (resp *http.Response, unsent bool, err error) {
 	before := c.wire.written.Load()
 	watch.sending(c.h2)
-	resp, err = c.cc.RoundTrip(hr.WithContext(httptrace.WithClientTrace(ctx, watch.requestTrace())))
+	resp, err = c.cc.RoundTrip(hr.WithContext(httptrace.WithClientTrace(ctx, &watch.trace)))
 	if err == nil {
 		return resp, false, nil
 	}
