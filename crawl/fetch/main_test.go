@@ -62,6 +62,19 @@ type site struct {
 // newSite starts an HTTP server on ip; kind is "http", "https" or "h2".
 func newSite(t testing.TB, ip, kind string, h http.HandlerFunc) *site {
 	t.Helper()
+	s := newUnstarted(t, ip, h)
+	if s.EnableHTTP2 = kind == "h2"; kind == "http" {
+		s.Start()
+	} else {
+		s.StartTLS()
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// newUnstarted returns a server that listens on ip.
+func newUnstarted(t testing.TB, ip string, h http.HandlerFunc) *site {
+	t.Helper()
 	l, err := net.Listen("tcp", ip+":0")
 	if err != nil {
 		t.Fatal(err)
@@ -80,12 +93,6 @@ func newSite(t testing.TB, ip, kind string, h http.HandlerFunc) *site {
 			s.conns.Add(1)
 		}
 	}
-	if s.EnableHTTP2 = kind == "h2"; kind == "http" {
-		s.Start()
-	} else {
-		s.StartTLS()
-	}
-	t.Cleanup(s.Close)
 	return s
 }
 
