@@ -53,7 +53,8 @@ func (t Timing) Total() time.Duration { return t.Connect + t.TLS + t.FirstByte +
 //	                                                             asked again later
 //	protocol            no HTTP, broken framing (lengths,        given up
 //	                    chunks), an interim status as the last,
-//	                    a head beyond its limits
+//	                    a head beyond its limits; over HTTP/2
+//	                    these cannot be told from reset
 //	not_modified        304 to a conditional request: what was   answered
 //	                    fetched before still holds
 //	decoding            2xx, but the body's content coding is    given up

@@ -76,9 +76,9 @@ func (f *Fetcher) readBody(resp *http.Response, wire *meter, limit int64, raw bo
 	if raw = raw && len(codings) > 0; raw {
 		wire.copy = newBuffer(room(resp.ContentLength, limit))
 	}
-	size := int64(firstBuffer)
-	if len(codings) == 0 {
-		size = room(resp.ContentLength, limit)
+	size := room(resp.ContentLength, limit)
+	if len(codings) > 0 {
+		size = min(8*size, firstBuffer) // text gets that small
 	}
 	src, free := decode(wire, codings, limit, f.cfg.MaxRatio)
 	data, err := fill(newBuffer(size), src, limit)

@@ -75,10 +75,12 @@ func TestPhases(t *testing.T) {
 		}), nil)
 		defer f.Close()
 		want := store.Timing{Connect: 50 * time.Millisecond, FirstByte: 120 * time.Millisecond, Body: 300 * time.Millisecond}
-		if res := pipeGet(f); res.Timing != want || string(res.Body) != "abcd" {
+		want.DNS = 7 * time.Millisecond
+		res := f.Do(t.Context(), Request{URL: "http://site.example/", Addr: pipeAddr, DNS: want.DNS})
+		if res.Timing != want || string(res.Body) != "abcd" {
 			t.Errorf("%+v %q %v, want %+v", res.Timing, res.Body, res.Err, want)
 		}
-		want.Connect, want.Reused = 0, true
+		want.DNS, want.Connect, want.Reused = 0, 0, true
 		if res := pipeGet(f); res.Timing != want {
 			t.Errorf("reused: %+v, want %+v", res.Timing, want)
 		}
