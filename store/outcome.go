@@ -18,7 +18,48 @@ type Timing struct {
 func (t Timing) Total() time.Duration { return t.Connect + t.TLS + t.FirstByte + t.Body }
 
 // Outcome says how a fetch ended. Every fetch ends as exactly one of these.
-// The numbers are stored and travel: never renumber.
+// The numbers are stored and travel: never renumber, only append.
+//
+// Answered: the server gave a complete HTTP answer, which is kept. Transient:
+// a later try may end better, so the URL is tried again after a wait until its
+// patience is spent. What is neither is given up at once and counts as failed.
+//
+//	outcome             what it means                           ends as
+//	none                not fetched yet, or the fetch was        no end: asked again
+//	                    called off by this peer
+//	ok                  2xx, whole body taken                    answered
+//	redirect            3xx with a Location of at most 8 KiB;    answered; the target is
+//	                    300 too, 304 not                         a URL of its own
+//	http_error          any other status; a 304 nobody asked     answered
+//	                    for; 3xx without a usable Location
+//	robots_denied       robots.txt forbids it, nothing was sent  given up
+//	robots_unreachable  robots.txt could not be had (RFC 9309,   transient
+//	                    2.3.1.4), nothing was sent
+//	dns                 the name does not resolve                given up
+//	connect             no TCP connection; the proxy, if there   transient
+//	                    is one, did not connect
+//	tls                 no TLS session: handshake broken, or     given up
+//	                    certificate invalid
+//	timeout             connect, TLS handshake, head or the      transient
+//	                    whole took too long; a body dripped
+//	reset               the connection ended before the answer   transient
+//	                    did, shorter than Content-Length too
+//	too_large           2xx, body cut at the limit, on the wire  answered
+//	                    or decoded; what came is taken
+//	not_html            2xx of a type whose body is not taken    answered
+//	refused             the address is neither public nor        given up
+//	                    allowed; nothing was sent
+//	throttled           429 or 503                               answered and transient:
+//	                                                             asked again later
+//	protocol            no HTTP, broken framing (lengths,        given up
+//	                    chunks), an interim status as the last,
+//	                    a head beyond its limits; over HTTP/2
+//	                    these cannot be told from reset
+//	not_modified        304 to a conditional request: what was   answered
+//	                    fetched before still holds
+//	decoding            2xx, but the body's content coding is    given up
+//	                    unknown, broken, or blows up like a
+//	                    bomb; nothing of the body is kept
 type Outcome uint8
 
 // The outcomes.
@@ -32,19 +73,22 @@ const (
 	OutcomeDNS                              // the name does not resolve
 	OutcomeConnect                          // no TCP connection
 	OutcomeTLS                              // no TLS session
-	OutcomeTimeout                          // a phase took longer than its limit
+	OutcomeTimeout                          // a phase took longer than its limit, or the body dripped
 	OutcomeReset                            // the connection broke in mid-answer
 	OutcomeTooLarge                         // body cut at the limit; what came is kept
 	OutcomeNotHTML                          // a type whose body is not taken
 	OutcomeRefused                          // the address is neither public nor allowed
 	OutcomeThrottled                        // 429 or 503: come again later
 	OutcomeProtocol                         // an answer that is no HTTP, or beyond the limits of its head
+	OutcomeNotModified                      // 304 to a conditional request
+	OutcomeDecoding                         // the body's content coding is unknown, broken or a bomb
 	outcomeCount
 )
 
 var outcomeNames = [outcomeCount]string{
 	"none", "ok", "redirect", "http_error", "robots_denied", "robots_unreachable", "dns", "connect", "tls",
 	"timeout", "reset", "too_large", "not_html", "refused", "throttled", "protocol",
+	"not_modified", "decoding",
 }
 
 // String returns the outcome's name, as JSON outputs and logs use it.
@@ -58,7 +102,8 @@ func (o Outcome) String() string {
 // Answered says whether the server gave a complete HTTP answer.
 func (o Outcome) Answered() bool {
 	switch o {
-	case OutcomeOK, OutcomeRedirect, OutcomeHTTPError, OutcomeTooLarge, OutcomeNotHTML, OutcomeThrottled:
+	case OutcomeOK, OutcomeRedirect, OutcomeHTTPError, OutcomeTooLarge, OutcomeNotHTML, OutcomeThrottled,
+		OutcomeNotModified:
 		return true
 	}
 	return false

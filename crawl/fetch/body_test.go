@@ -8,7 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
 
 	"peerd/store"
 )
@@ -31,41 +35,123 @@ func html(n int) []byte {
 	return b.Bytes()[:n]
 }
 
-func TestBody(t *testing.T) {
+// packers code data as servers do.
+var packers = map[string]func([]byte) []byte{
+	"gzip": zip,
+	"deflate": func(data []byte) []byte {
+		var buf bytes.Buffer
+		w := zlib.NewWriter(&buf)
+		w.Write(data)
+		w.Close()
+		return buf.Bytes()
+	},
+	"bare": func(data []byte) []byte {
+		var buf bytes.Buffer
+		w, _ := flate.NewWriter(&buf, 6)
+		w.Write(data)
+		w.Close()
+		return buf.Bytes()
+	},
+	"br": func(data []byte) []byte {
+		var buf bytes.Buffer
+		w := brotli.NewWriterLevel(&buf, 5)
+		w.Write(data)
+		w.Close()
+		return buf.Bytes()
+	},
+	"zstd": func(data []byte) []byte { return zstdWindow(data, 1<<20) },
+}
+
+// zstdWindow returns the zstd of data, coded with a window of that size.
+func zstdWindow(data []byte, window int) []byte {
+	var buf bytes.Buffer
+	w, _ := zstd.NewWriter(&buf, zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
+	w.Write(data)
+	w.Close()
+	return buf.Bytes()
+}
+
+// bodyTest is one answer and what must come of it.
+type bodyTest struct {
+	name    string
+	coding  string
+	sent    []byte
+	limit   int64
+	outcome store.Outcome
+	want    []byte
+	err     error
+	kept    bool
+}
+
+func bodyTests() []bodyTest {
 	page := html(20_000)
 	bomb := zip(make([]byte, 4<<20))
-	tests := []struct {
-		name    string
-		coding  string
-		sent    []byte
-		limit   int64
-		outcome store.Outcome
-		want    []byte
-		err     error
-		kept    bool
-	}{
+	tests := []bodyTest{
 		{name: "empty", outcome: store.OutcomeOK, kept: true},
 		{name: "plain", sent: page, outcome: store.OutcomeOK, want: page, kept: true},
 		{name: "identity", coding: "identity", sent: page, outcome: store.OutcomeOK, want: page, kept: true},
+		{name: "none", coding: "none, UTF-8,", sent: page, outcome: store.OutcomeOK, want: page, kept: true},
 		{name: "just fits", sent: page, limit: 20_000, outcome: store.OutcomeOK, want: page, kept: true},
 		{name: "one too many", sent: page, limit: 19_999, outcome: store.OutcomeTooLarge, want: page[:19_999]},
 		{name: "cut early", sent: page, limit: 1, outcome: store.OutcomeTooLarge, want: page[:1]},
-		{name: "gzip", coding: "gzip", sent: zip(page), outcome: store.OutcomeOK, want: page, kept: true},
 		{name: "GZip", coding: "GZip", sent: zip(page), outcome: store.OutcomeOK, want: page, kept: true},
 		{name: "x-gzip", coding: "x-gzip", sent: zip(page), outcome: store.OutcomeOK, want: page, kept: true},
 		{name: "two members", coding: "gzip", sent: append(zip(page[:9]), zip(page[9:])...), outcome: store.OutcomeOK, want: page, kept: true},
-		{name: "gzip of nothing", coding: "gzip", outcome: store.OutcomeOK, kept: true},
-		{name: "gzip just fits", coding: "gzip", sent: zip(page), limit: 20_000, outcome: store.OutcomeOK, want: page, kept: true},
-		{name: "gzip cut", coding: "gzip", sent: zip(page), limit: 19_999, outcome: store.OutcomeTooLarge, want: page[:19_999]},
+		{name: "padded gzip", coding: "gzip", sent: append(zip(page), make([]byte, 9000)...), outcome: store.OutcomeOK, want: page, kept: true},
+		{name: "padding without end", coding: "gzip", sent: append(zip(page), make([]byte, 99_000)...), limit: 30_000, outcome: store.OutcomeTooLarge, want: page},
+		{name: "two frames", coding: "zstd", sent: append(zstdWindow(page[:9], 1<<20), zstdWindow(page[9:], 1<<20)...), outcome: store.OutcomeOK, want: page, kept: true},
 		{name: "empty members without end", coding: "gzip", sent: bytes.Repeat(zip(nil), 10_000), limit: 1000, outcome: store.OutcomeTooLarge},
-		{name: "bomb", coding: "gzip", sent: bomb, outcome: store.OutcomeProtocol, err: ErrBomb},
-		{name: "small bomb", coding: "gzip", sent: zip(make([]byte, 200<<10)), outcome: store.OutcomeOK, want: make([]byte, 200<<10), kept: true},
+		{name: "bomb", coding: "gzip", sent: bomb, outcome: store.OutcomeDecoding, err: ErrBomb},
+		{name: "small bomb", coding: "gzip", sent: zip(make([]byte, 1<<20)), outcome: store.OutcomeOK, want: make([]byte, 1<<20), kept: true},
 		{name: "bomb cut by size first", coding: "gzip", sent: bomb, limit: 100_000, outcome: store.OutcomeTooLarge, want: make([]byte, 100_000)},
-		{name: "half a gzip", coding: "gzip", sent: zip(page)[:1000], outcome: store.OutcomeProtocol, err: errGzip},
-		{name: "no gzip", coding: "gzip", sent: page, outcome: store.OutcomeProtocol, err: errGzip},
-		{name: "brotli", coding: "br", sent: page, outcome: store.OutcomeProtocol, err: ErrEncoding},
-		{name: "twice", coding: "gzip, gzip", sent: zip(zip(page)), outcome: store.OutcomeProtocol, err: ErrEncoding},
+		{name: "bomb in gzip", coding: "gzip, gzip", sent: zip(bomb), outcome: store.OutcomeDecoding, err: ErrBomb},
+		{name: "bomb within", coding: "gzip, br", sent: packers["br"](bytes.Repeat(zip(nil), 400_000)), outcome: store.OutcomeDecoding, err: ErrBomb},
+		{name: "large within", coding: "gzip, br", sent: packers["br"](bytes.Repeat(zip(nil), 10_000)), limit: 9999, outcome: store.OutcomeTooLarge},
+		{name: "wrong checksum", coding: "gzip", sent: flipped(zip(page), -5), outcome: store.OutcomeDecoding, err: errCoding},
+		{name: "no gzip", coding: "gzip", sent: page, outcome: store.OutcomeDecoding, err: errCoding},
+		{name: "window too wide", coding: "zstd", sent: zstdWindow(bytes.Repeat(page, 2000), 32<<20), outcome: store.OutcomeDecoding, err: errCoding},
+		{name: "unknown", coding: "compress", sent: page, outcome: store.OutcomeDecoding, err: ErrEncoding},
+		{name: "not last", coding: "sdch,gzip", sent: page, outcome: store.OutcomeDecoding, err: ErrEncoding},
+		{name: "gzip, br", coding: "gzip, br", sent: packers["br"](zip(page)), outcome: store.OutcomeOK, want: page, kept: true},
+		{name: "br, gzip", coding: "br,identity ,gzip", sent: zip(packers["br"](page)), outcome: store.OutcomeOK, want: page, kept: true},
+		{name: "thrice", coding: "gzip, gzip, gzip", sent: zip(zip(zip(page))), outcome: store.OutcomeDecoding, err: ErrEncoding},
 	}
+	for _, name := range []string{"gzip", "deflate", "bare", "br", "zstd"} {
+		coding, pack := name, packers[name]
+		if name == "bare" {
+			coding = "deflate"
+		}
+		tests = append(tests, []bodyTest{
+			{name: name, coding: coding, sent: pack(page), outcome: store.OutcomeOK, want: page, kept: true},
+			{name: name + " of nothing", coding: coding, sent: pack(nil), outcome: store.OutcomeOK, kept: true},
+			{name: "empty " + name, coding: coding, outcome: store.OutcomeOK, kept: true},
+			{name: name + " just fits", coding: coding, sent: pack(page), limit: 20_000, outcome: store.OutcomeOK, want: page, kept: true},
+			{name: name + " cut", coding: coding, sent: pack(page), limit: 19_999, outcome: store.OutcomeTooLarge, want: page[:19_999]},
+			{name: name + " twice", coding: coding + "," + coding, sent: pack(pack(page)), outcome: store.OutcomeOK, want: page, kept: true},
+			{name: name + " bomb", coding: coding, sent: pack(make([]byte, 7<<20)), outcome: store.OutcomeDecoding, err: ErrBomb},
+			{name: "half a " + name, coding: coding, sent: pack(page)[:1000], outcome: store.OutcomeDecoding, err: errCoding},
+			{name: "broken " + name, coding: coding, sent: flipped(pack(page), 100), outcome: store.OutcomeDecoding, err: errCoding},
+		}...)
+	}
+	return tests
+}
+
+// flipped returns data with one byte changed; at counts from the end if negative.
+func flipped(data []byte, at int) []byte {
+	data = bytes.Clone(data)
+	if at < 0 {
+		at += len(data)
+	}
+	for i := range 20 { // enough to break even what has no checksum
+		if at+i < len(data) {
+			data[at+i] ^= 0xff
+		}
+	}
+	return data
+}
+
+func TestBody(t *testing.T) {
+	tests := bodyTests()
 	current := &tests[0]
 	s := newSite(t, "127.7.3.1", "http", func(w http.ResponseWriter, _ *http.Request) {
 		if current.coding != "" {
@@ -76,66 +162,113 @@ func TestBody(t *testing.T) {
 	})
 	f := newFetcher(t, nil)
 	for i := range tests {
-		tt := &tests[i]
-		current = tt
-		t.Run(tt.name, func(t *testing.T) {
-			res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", "/"), Addr: s.addr, MaxBody: tt.limit})
-			if res.Outcome != tt.outcome || !bytes.Equal(res.Body, tt.want) {
-				t.Errorf("%v, %d bytes, %v; want %v, %d bytes", res.Outcome, len(res.Body), res.Err, tt.outcome, len(tt.want))
-			}
-			if (tt.err == nil) != (res.Err == nil) || !errors.Is(res.Err, tt.err) {
-				t.Errorf("error %v, want %v", res.Err, tt.err)
-			}
-			if res.Bytes > int64(len(tt.sent)) || res.Outcome == store.OutcomeOK && res.Bytes != int64(len(tt.sent)) {
-				t.Errorf("%d bytes over the wire of %d sent", res.Bytes, len(tt.sent))
-			}
-			if tt.limit > 0 && res.Bytes > tt.limit+1 {
-				t.Errorf("read %d bytes with a limit of %d", res.Bytes, tt.limit)
-			}
-			// Whether a cut body was read to its end by accident is open.
-			if kept := idle(f) == 1; kept != tt.kept && !(kept && res.Outcome == store.OutcomeTooLarge) {
-				t.Errorf("connection kept = %v", kept)
-			}
-		})
+		current = &tests[i]
+		t.Run(current.name, func(t *testing.T) { checkBody(t, f, s, current) })
 	}
 }
 
-// TestGzipReadersAreClean holds that a decoder that met rubbish is good again.
-func TestGzipReadersAreClean(t *testing.T) {
+func checkBody(t *testing.T, f *Fetcher, s *site, tt *bodyTest) {
+	res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", "/"), Addr: s.addr, MaxBody: tt.limit, Keep: true})
+	defer res.Release()
+	if res.Outcome != tt.outcome || !bytes.Equal(res.Body, tt.want) {
+		t.Errorf("%v, %d bytes, %v; want %v, %d bytes", res.Outcome, len(res.Body), res.Err, tt.outcome, len(tt.want))
+	}
+	if (tt.err == nil) != (res.Err == nil) || !errors.Is(res.Err, tt.err) {
+		t.Errorf("error %v, want %v", res.Err, tt.err)
+	}
+	if res.Bytes > int64(len(tt.sent)) || res.Outcome == store.OutcomeOK && res.Bytes != int64(len(tt.sent)) {
+		t.Errorf("%d bytes over the wire of %d sent", res.Bytes, len(tt.sent))
+	}
+	if tt.limit > 0 && res.Bytes > tt.limit+1 {
+		t.Errorf("read %d bytes with a limit of %d", res.Bytes, tt.limit)
+	}
+	if !bytes.HasPrefix(tt.sent, res.Raw) || res.Outcome == store.OutcomeOK && len(res.Raw) != len(tt.sent) || res.Err != nil && res.Raw != nil {
+		t.Errorf("raw body of %d bytes, sent %d", len(res.Raw), len(tt.sent))
+	}
+	if res.RawCut != (res.Outcome == store.OutcomeTooLarge) {
+		t.Errorf("%v with cut = %v", res.Outcome, res.RawCut)
+	}
+	if len(res.Body) > 0 && (tt.coding == "" || tt.coding == "identity") && &res.Raw[0] != &res.Body[0] {
+		t.Error("raw is a copy")
+	}
+	// Whether a cut body was read to its end by accident is open.
+	if kept := idle(f) == 1; kept != tt.kept && !(kept && res.Outcome == store.OutcomeTooLarge) {
+		t.Errorf("connection kept = %v", kept)
+	}
+}
+
+// TestDecodersAreClean holds that a decoder that met rubbish is good again.
+func TestDecodersAreClean(t *testing.T) {
 	f := newFetcher(t, nil)
-	for _, data := range [][]byte{[]byte("rubbish"), zip([]byte("good")), zip(html(5000))[:100], zip([]byte("good"))} {
-		resp := &http.Response{
-			Header: http.Header{"Content-Encoding": {"gzip"}}, ContentLength: -1,
-			Body: nopCloser{bytes.NewReader(data)},
-		}
-		b, err := f.readBody(resp, 1<<20)
-		if bytes.Equal(data, zip([]byte("good"))) && (err != nil || string(b.data) != "good") {
-			t.Errorf("%q, %v", b.data, err)
+	for name, pack := range packers {
+		coding := strings.Replace(name, "bare", "deflate", 1)
+		for _, data := range [][]byte{[]byte("rubbish"), nil, pack([]byte("good")), pack(html(5000))[:100], pack([]byte("good"))} {
+			b, err := f.readBody(answerOf(data, coding), &meter{r: bytes.NewReader(data)}, 1<<20, false)
+			if bytes.Equal(data, pack([]byte("good"))) && (err != nil || string(b.data) != "good") {
+				t.Errorf("%s: %q, %v", coding, b.data, err)
+			}
 		}
 	}
 }
 
-type nopCloser struct{ *bytes.Reader }
+// answerOf returns the head of an answer of data in a coding.
+func answerOf(data []byte, coding string) *http.Response {
+	return &http.Response{Header: http.Header{"Content-Encoding": {coding}}, ContentLength: int64(len(data))}
+}
 
-func (nopCloser) Close() error { return nil }
+// TestRelease holds that memory is lent to one fetch at a time.
+func TestRelease(t *testing.T) {
+	s := newSite(t, "127.7.3.2", "http", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", r.URL.RawQuery)
+		w.Write(packers["br"](bytes.Repeat([]byte(r.URL.Path), 3000)))
+	})
+	f := newFetcher(t, nil)
+	get := func(path string) Result {
+		return f.Do(t.Context(), Request{URL: s.url("http", "site.example", path+"?br"), Addr: s.addr, Keep: true})
+	}
+	first := get("/first")
+	twin := first
+	first.Release()
+	first.Release()
+	twin.Release()
+	if first.Body != nil || first.Raw != nil {
+		t.Error("there after Release")
+	}
+	var held []Result
+	for i := range 8 {
+		held = append(held, get(fmt.Sprintf("/%d", i)))
+	}
+	for i, res := range held {
+		path := fmt.Sprintf("/%d", i)
+		if string(res.Body) != strings.Repeat(path, 3000) || !bytes.Equal(res.Raw, packers["br"](res.Body)) {
+			t.Errorf("%s was overwritten: %.20q", path, res.Body)
+		}
+	}
+}
 
-// FuzzBody feeds the decoder anything: it must end, within its limits.
+// FuzzBody feeds the decoders anything: they must end, within their limits.
 func FuzzBody(f *testing.F) {
-	f.Add([]byte("plain"), false, uint16(3))
-	f.Add(zip([]byte(strings.Repeat("a", 5000))), true, uint16(1000))
-	f.Add(bytes.Repeat(zip(nil), 50), true, uint16(100))
-	f.Add([]byte{0x1f, 0x8b}, true, uint16(0))
+	f.Add([]byte("plain"), "", uint16(3))
+	for name, pack := range packers {
+		coding := strings.Replace(name, "bare", "deflate", 1)
+		f.Add(pack([]byte(strings.Repeat("a", 5000))), coding, uint16(1000))
+		f.Add(pack(pack(html(500))), coding+","+coding, uint16(60000))
+		f.Add(append(pack(html(50)), 0, 1, 2), coding, uint16(60000))
+	}
+	f.Add(bytes.Repeat(zip(nil), 50), "gzip", uint16(100))
+	f.Add([]byte{0x1f, 0x8b}, "gzip", uint16(0))
 	fetcher := newFetcher(f, nil)
-	f.Fuzz(func(t *testing.T, data []byte, gz bool, limit uint16) {
-		resp := &http.Response{Header: http.Header{}, ContentLength: -1, Body: nopCloser{bytes.NewReader(data)}}
-		if gz {
-			resp.Header.Set("Content-Encoding", "gzip")
+	f.Fuzz(func(t *testing.T, data []byte, coding string, limit uint16) {
+		resp, max := answerOf(data, coding), int64(limit)+1
+		wire := &meter{r: bytes.NewReader(data)}
+		b, err := fetcher.readBody(resp, wire, max, true)
+		if n := wire.n.Load(); int64(len(b.data)) > max || n > max+1 || int64(len(b.raw)) > max {
+			t.Errorf("%d bytes from %d with a limit of %d", len(b.data), n, max)
 		}
-		b, err := fetcher.readBody(resp, int64(limit)+1)
-		if int64(len(b.data)) > int64(limit)+1 || b.wire > int64(limit)+2 {
-			t.Errorf("%d bytes from %d with a limit of %d", len(b.data), b.wire, limit+1)
+		if !bytes.HasPrefix(data, b.raw) || err == nil && !b.cut && !bytes.Equal(b.raw, data) {
+			t.Errorf("raw %q of %q", b.raw, data)
 		}
-		if err == nil && !b.cut && !gz && !bytes.Equal(b.data, data) {
+		if cs, e := codingsOf(resp.Header); e != nil && err == nil || len(cs) == 0 && err == nil && !bytes.Equal(b.data, b.raw) {
 			t.Errorf("%q became %q", data, b.data)
 		}
 	})

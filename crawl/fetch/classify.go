@@ -12,10 +12,13 @@ import (
 
 // Errors of an answer that cannot be used; Result.Err matches them.
 var (
-	// ErrEncoding says that the body came in a coding that was not asked for.
+	// ErrEncoding says that the body came in a coding that was not asked for,
+	// or in too many.
 	ErrEncoding = errors.New("unknown content coding")
-	// ErrBomb says that the gzip in a body blew up beyond Config.MaxRatio.
+	// ErrBomb says that a compressed body blew up beyond Config.MaxRatio.
 	ErrBomb = errors.New("compressed body expands too far")
+	// ErrSlow says that less of a body came than Config.MinRate demands.
+	ErrSlow = errors.New("body comes too slowly")
 	// errStatus says that the server ended with a status that ends nothing.
 	errStatus = errors.New("answer with an interim status")
 )
@@ -25,10 +28,11 @@ func classify(err error, st stage, h2 bool) store.Outcome {
 	switch {
 	case errors.Is(err, ErrForbiddenAddr):
 		return store.OutcomeRefused
-	case errors.Is(err, errBadURL), errors.Is(err, ErrBomb), errors.Is(err, ErrEncoding),
-		errors.Is(err, errGzip), errors.Is(err, errStatus):
+	case errors.Is(err, ErrBomb), errors.Is(err, ErrEncoding), errors.Is(err, errCoding):
+		return store.OutcomeDecoding
+	case errors.Is(err, errBadURL), errors.Is(err, errStatus):
 		return store.OutcomeProtocol
-	case isTimeout(err):
+	case errors.Is(err, ErrSlow), isTimeout(err):
 		return store.OutcomeTimeout
 	case st == stageDial:
 		return store.OutcomeConnect

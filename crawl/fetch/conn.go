@@ -17,11 +17,15 @@ import (
 type conn struct {
 	key     connKey
 	cc      *http.ClientConn
+	watch   *stopwatch
 	wire    *wire
+	remote  netip.AddrPort // of the server, also behind a proxy
+	tls     *TLSInfo       // of the session; nil until the first answer, or without TLS
 	h2      bool
 	idleFor time.Duration // how long it may wait for its next request
 
-	timer *time.Timer // the pool's: ends the idle connection
+	socket socket      // for stale
+	timer  *time.Timer // the pool's: ends the idle connection
 }
 
 // connKey says whom a connection belongs to.
@@ -72,9 +76,10 @@ func (w *wire) Write(p []byte) (int, error) {
 // dialing carries the address to dial, and what came of it, through net/http
 // to dialContext and back.
 type dialing struct {
-	addr  netip.AddrPort
-	watch *stopwatch
-	wire  *wire
+	addr   netip.AddrPort
+	watch  *stopwatch
+	wire   *wire
+	remote netip.AddrPort
 }
 
 type dialingKey struct{}
@@ -84,7 +89,7 @@ type dialingKey struct{}
 func (f *Fetcher) connect(ctx context.Context, t target, key connKey, watch *stopwatch) (*conn, error) {
 	d := &dialing{addr: netip.AddrPortFrom(key.addr, t.port), watch: watch}
 	ctx = context.WithValue(ctx, dialingKey{}, d)
-	ctx = httptrace.WithClientTrace(ctx, watch.dialTrace())
+	ctx = httptrace.WithClientTrace(ctx, &watch.trace)
 	cc, err := f.transport.NewClientConn(ctx, key.scheme, t.addr)
 	if err != nil {
 		if d.wire != nil {
@@ -94,7 +99,7 @@ func (f *Fetcher) connect(ctx context.Context, t target, key connKey, watch *sto
 	}
 	_ = d.wire.SetWriteDeadline(time.Time{})
 	_, h2, _ := watch.reached()
-	return &conn{key: key, cc: cc, wire: d.wire, h2: h2, idleFor: f.cfg.IdleTimeout}, nil
+	return &conn{key: key, cc: cc, watch: watch, wire: d.wire, remote: d.remote, h2: h2, idleFor: f.cfg.IdleTimeout}, nil
 }
 
 // dialContext is what net/http calls for a new connection. It pays no heed to
@@ -107,7 +112,7 @@ func (f *Fetcher) dialContext(ctx context.Context, network, _ string) (net.Conn,
 	dctx, cancel := context.WithTimeout(ctx, f.cfg.ConnectTimeout)
 	defer cancel()
 	start := time.Now()
-	raw, err := f.cfg.Dial(dctx, network, d.addr.String())
+	raw, err := f.dial(dctx, network, d.addr.String())
 	d.watch.connected(time.Since(start), err)
 	if err != nil {
 		if dctx.Err() != nil {
@@ -115,9 +120,12 @@ func (f *Fetcher) dialContext(ctx context.Context, network, _ string) (net.Conn,
 		}
 		return nil, err
 	}
-	if err := f.checkRemote(raw); err != nil {
-		raw.Close()
-		return nil, err
+	d.remote = d.addr
+	if f.cfg.Proxy == "" {
+		if d.remote, err = f.checkRemote(raw); err != nil {
+			raw.Close()
+			return nil, err
+		}
 	}
 	// net/http's HTTP/2 writes its preface without looking at the context.
 	_ = raw.SetWriteDeadline(time.Now().Add(f.cfg.TLSTimeout))
@@ -125,11 +133,13 @@ func (f *Fetcher) dialContext(ctx context.Context, network, _ string) (net.Conn,
 	return d.wire, nil
 }
 
-// checkRemote asks the guard for the address that a connection really reached.
-func (f *Fetcher) checkRemote(c net.Conn) error {
+// checkRemote asks the guard for the address that a connection really reached,
+// and returns it.
+func (f *Fetcher) checkRemote(c net.Conn) (netip.AddrPort, error) {
 	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
-		return fmt.Errorf("%w: connected to %v", ErrForbiddenAddr, c.RemoteAddr())
+		return netip.AddrPort{}, fmt.Errorf("%w: connected to %v", ErrForbiddenAddr, c.RemoteAddr())
 	}
-	return f.cfg.Guard.Check(remote.Addr())
+	remote = netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port())
+	return remote, f.cfg.Guard.Check(remote.Addr())
 }

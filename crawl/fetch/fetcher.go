@@ -2,9 +2,11 @@ package fetch
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -19,6 +21,17 @@ type Request struct {
 	URL     store.URL
 	Addr    netip.Addr // dialled, and nothing else; required
 	MaxBody int64      // longest body in bytes; 0 means Config.MaxBody
+	// DNS is how long it took to resolve Addr, for Timing.DNS; 0 if the answer
+	// was remembered.
+	DNS time.Duration
+	// IfNoneMatch and IfModifiedSince are sent as they stand (an entity tag
+	// with its quotes, an HTTP date), if they are not empty: then a 304 is
+	// OutcomeNotModified. Longer than 1 KiB or with control characters, they
+	// are left out.
+	IfNoneMatch, IfModifiedSince string
+	// Keep asks for what an archive wants: Result.RequestHead, ResponseHead
+	// and Raw. Of answers whose body is not taken, at most 64 KiB are kept.
+	Keep bool
 	// Accept says whether the body of a 2xx answer with this Content-Type
 	// field (at most 256 bytes of it, "" if there is none) is wanted. If not,
 	// the outcome is OutcomeNotHTML. Nil takes every type.
@@ -33,14 +46,41 @@ type Result struct {
 	Outcome     store.Outcome
 	Status      int           // of the answer; 0 if there was none
 	ContentType string        // as sent, at most 256 bytes
-	Body        []byte        // decoded; only for OutcomeOK and OutcomeTooLarge
+	Body        []byte        // decoded; only for OutcomeOK and OutcomeTooLarge; see Release
 	Bytes       int64         // body bytes that came over the wire, taken or not
 	Location    string        // as sent; only for OutcomeRedirect
 	RetryAfter  time.Duration // what the server asked for, at most 24 h; 0 = nothing
 	Header      http.Header   // of the answer; nil if there was none
-	Timing      store.Timing  // without DNS; phases of the last attempt
+	Timing      store.Timing  // DNS is the Request's; the other phases are those of the last attempt
 	Started     time.Time
 	Err         error // nil if the server's answer is complete, or cut at the limit
+
+	Remote netip.AddrPort // of the server that answered; invalid if there was no answer
+	Proto  string         // "http/1.0", "http/1.1" or "h2"; "" if there was no answer
+	TLS    *TLSInfo       // nil without TLS or answer
+
+	// With Request.Keep, and if there was an answer: its head and that of the
+	// request, as HTTP/1 text with the empty line. They say the same as what
+	// was sent, but the answer's fields are in another order and spelling,
+	// and over HTTP/2 both are a translation.
+	RequestHead, ResponseHead []byte
+	// Raw is the body as it came, without chunking but in its content coding;
+	// if that is none, it is Body itself and not a copy. It is nil if Err is
+	// not. RawCut says that there was, or may have been, more of it.
+	Raw    []byte
+	RawCut bool
+
+	lent *lent
+}
+
+// Release gives the memory of Body and Raw back for the next fetch. Nobody may
+// look at them any more, in copies of the Result either. To call it is a favour
+// and no duty; a second call does nothing.
+func (r *Result) Release() {
+	if r.lent != nil {
+		r.lent.release()
+	}
+	r.Body, r.Raw, r.lent = nil, nil, nil
 }
 
 // Fetcher gets URLs. Its methods may be called by any number of goroutines at
@@ -50,6 +90,8 @@ type Fetcher struct {
 	cfg       Config
 	transport *http.Transport
 	pool      *pool
+	dial      dialFunc
+	tls       *tls.Config // the base; nil means the defaults
 	header    http.Header // shared by all requests, never changed
 }
 
@@ -67,23 +109,44 @@ func New(cfg Config) (*Fetcher, error) {
 	f := &Fetcher{
 		cfg:  cfg,
 		pool: newPool(cfg.MaxIdle, cfg.MaxIdlePerHost),
+		dial: cfg.Dial,
 		header: http.Header{
 			"User-Agent":      {cfg.UserAgent},
 			"Accept":          {"text/html,application/xhtml+xml,*/*;q=0.5"},
-			"Accept-Encoding": {"gzip"},
+			"Accept-Encoding": {acceptEncoding},
 		},
 	}
-	base := cfg.TLS.Clone()
-	if base != nil {
-		base.ServerName = "" // net/http puts the host's
+	if cfg.Proxy != "" {
+		u, err := parseProxy(cfg.Proxy)
+		if err != nil {
+			return nil, err
+		}
+		if f.dial, err = through(u, cfg.Dial); err != nil {
+			return nil, err
+		}
+	}
+	f.transport = f.newTransport()
+	return f, nil
+}
+
+// newTransport returns the maker of connections.
+func (f *Fetcher) newTransport() *http.Transport {
+	cfg := f.cfg
+	f.tls = cfg.TLS.Clone()
+	if f.tls == nil && cfg.AcceptInvalidTLS {
+		f.tls = new(tls.Config)
+	}
+	if f.tls != nil {
+		f.tls.ServerName = "" // net/http puts the host's
+		f.tls.InsecureSkipVerify = f.tls.InsecureSkipVerify || cfg.AcceptInvalidTLS
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
-	f.transport = &http.Transport{
-		Proxy:                  nil,
+	return &http.Transport{
+		Proxy:                  nil, // ours is below: this one would be told names
 		DialContext:            f.dialContext,
-		TLSClientConfig:        base,
+		TLSClientConfig:        f.tls,
 		TLSHandshakeTimeout:    cfg.TLSTimeout,
 		ResponseHeaderTimeout:  cfg.HeadTimeout,
 		MaxResponseHeaderBytes: cfg.MaxHead,
@@ -95,7 +158,6 @@ func New(cfg Config) (*Fetcher, error) {
 			WriteByteTimeout:              cfg.HeadTimeout,
 		},
 	}
-	return f, nil
 }
 
 // Close closes the idle connections. Those in use are closed when their
@@ -122,6 +184,7 @@ func (f *Fetcher) Do(ctx context.Context, req Request) Result {
 
 	watch, reused, err := f.exchange(total, cancel, t, req, &res)
 	res.Timing = watch.timing(reused)
+	res.Timing.DNS = max(req.DNS, 0)
 	if err == nil {
 		return res
 	}
@@ -138,9 +201,13 @@ func (f *Fetcher) Do(ctx context.Context, req Request) Result {
 // exchange sends the request over an idle or a new connection and reads the
 // answer into res. It returns the watch of the attempt that counts.
 func (f *Fetcher) exchange(ctx context.Context, cancel context.CancelFunc, t target, req Request, res *Result) (watch *stopwatch, reused bool, err error) {
-	c, resp, watch, reused, err := f.send(ctx, t, req.Addr.Unmap())
+	hr := f.newRequest(t, req)
+	c, resp, watch, reused, err := f.send(ctx, t, hr, req.Addr.Unmap())
 	if err != nil {
 		return watch, reused, err
+	}
+	if req.Keep {
+		res.RequestHead, res.ResponseHead = requestHead(hr), responseHead(resp)
 	}
 	err = f.read(cancel, c, resp, req, res)
 	watch.stop()
@@ -153,37 +220,53 @@ func (f *Fetcher) exchange(ctx context.Context, cancel context.CancelFunc, t tar
 	return watch, reused, err
 }
 
+// newRequest returns what net/http sends for req.
+func (f *Fetcher) newRequest(t target, req Request) *http.Request {
+	header := f.header
+	for _, c := range [...]struct{ name, value string }{
+		{"If-None-Match", condition(req.IfNoneMatch)}, {"If-Modified-Since", condition(req.IfModifiedSince)},
+	} {
+		if c.value != "" {
+			if len(header) == len(f.header) {
+				header = maps.Clone(header)
+			}
+			header[c.name] = []string{c.value}
+		}
+	}
+	return &http.Request{
+		Method: http.MethodGet, URL: t.url, Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+}
+
 // send gets the head of the answer. An idle connection that breaks before any
 // of the request was written is replaced by a new one, once; that is the only
 // case in which there is a second attempt.
-func (f *Fetcher) send(ctx context.Context, t target, addr netip.Addr) (c *conn, resp *http.Response, watch *stopwatch, reused bool, err error) {
+func (f *Fetcher) send(ctx context.Context, t target, hr *http.Request, addr netip.Addr) (c *conn, resp *http.Response, watch *stopwatch, reused bool, err error) {
 	key := connKey{scheme: t.url.Scheme, host: t.addr, addr: addr}
-	watch = new(stopwatch)
 	if c := f.pool.take(key); c != nil {
-		resp, unsent, err := f.roundTrip(ctx, c, t, watch)
+		watch = c.watch
+		watch.restart()
+		resp, unsent, err := f.roundTrip(ctx, c, hr, watch)
 		if err == nil || !unsent || ctx.Err() != nil {
 			return c, resp, watch, true, err
 		}
-		watch = new(stopwatch)
 	}
+	watch = newStopwatch()
 	c, err = f.connect(ctx, t, key, watch)
 	if err != nil {
 		return nil, nil, watch, false, err
 	}
-	resp, _, err = f.roundTrip(ctx, c, t, watch)
+	resp, _, err = f.roundTrip(ctx, c, hr, watch)
 	return c, resp, watch, false, err
 }
 
 // roundTrip sends the request over c and waits for the head of the answer. If
 // it fails, c is closed; unsent says that then nothing of the request left.
-func (f *Fetcher) roundTrip(ctx context.Context, c *conn, t target, watch *stopwatch) (resp *http.Response, unsent bool, err error) {
-	hr := &http.Request{
-		Method: http.MethodGet, URL: t.url, Header: f.header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
+func (f *Fetcher) roundTrip(ctx context.Context, c *conn, hr *http.Request, watch *stopwatch) (resp *http.Response, unsent bool, err error) {
 	before := c.wire.written.Load()
 	watch.sending(c.h2)
-	resp, err = c.cc.RoundTrip(hr.WithContext(httptrace.WithClientTrace(ctx, watch.requestTrace())))
+	resp, err = c.cc.RoundTrip(hr.WithContext(httptrace.WithClientTrace(ctx, &watch.trace)))
 	if err == nil {
 		return resp, false, nil
 	}

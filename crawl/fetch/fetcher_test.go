@@ -103,7 +103,7 @@ func TestRequestHead(t *testing.T) {
 	if ua := got.Get("User-Agent"); ua != "peerd/test (+http://example.org/bot)" {
 		t.Errorf("User-Agent %q", ua)
 	}
-	if got.Get("Accept-Encoding") != "gzip" || got.Get("Cookie") != "" || got.Get("Referer") != "" {
+	if got.Get("Accept-Encoding") != acceptEncoding || got.Get("Cookie") != "" || got.Get("Referer") != "" {
 		t.Errorf("head %v", got)
 	}
 	if want := "site.example:" + strconv.Itoa(int(s.port)); host != want {

@@ -127,6 +127,49 @@ func TestHostileServers(t *testing.T) {
 		{"huge length", func(c net.Conn) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\nok")
 		}, store.OutcomeReset, 200},
+		{"100 without end", func(c net.Conn) {
+			if n := pour(c, strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 1000), 10<<20); n > 8<<20 {
+				t.Errorf("the fetcher took %d bytes of interim answers", n)
+			}
+		}, store.OutcomeProtocol, 0},
+		{"dripping interim answers", func(c net.Conn) {
+			drip(c, strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 1000), 5*time.Millisecond)
+		}, store.OutcomeTimeout, 0},
+		{"lines instead of a status", func(c net.Conn) { pour(c, "\r\n", 1<<20) }, store.OutcomeProtocol, 0},
+		{"trailer without end", func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n")
+			if n := pour(c, "A: b\r\n", 10<<20); n > 8<<20 {
+				t.Errorf("the fetcher took %d bytes of trailer", n)
+			}
+		}, store.OutcomeProtocol, 200},
+		{"chunk extension without end", func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;")
+			pour(c, strings.Repeat("x", 1000), 10<<20)
+		}, store.OutcomeProtocol, 200},
+		{"chunks of one byte with long extensions", func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+			pour(c, "1;"+strings.Repeat("x", 1000)+"\r\na\r\n", 50<<20)
+		}, store.OutcomeProtocol, 200},
+		{"huge chunk", func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\nok")
+		}, store.OutcomeProtocol, 200},
+		{"chunk and no end of line", func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nokay\r\n0\r\n\r\n")
+		}, store.OutcomeProtocol, 200},
+		{"unknown transfer coding", func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n")
+		}, store.OutcomeProtocol, 0},
+		{"bomb", func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nConnection: close\r\n\r\n")
+			c.Write(packers["br"](make([]byte, 30<<20)))
+		}, store.OutcomeTooLarge, 200},
+		{"space before colon", func(c net.Conn) {
+			// No length then: the body ends with the connection.
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nokay")
+		}, store.OutcomeOK, 200},
+		{"long Location", func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 301 Moved\r\nConnection: close\r\nLocation: /"+strings.Repeat("x", maxLocation)+"\r\n\r\n")
+		}, store.OutcomeHTTPError, 301},
 		{"HTTP/1.0", func(c net.Conn) { io.WriteString(c, "HTTP/1.0 200 OK\r\n\r\nok") }, store.OutcomeOK, 200},
 	}
 	for _, tt := range tests {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,13 @@ import (
 	"peerd/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(benchEnv) != "" {
+		serveBench() // this process is the server of a benchmark in another one
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // loopback is what the tests' guards allow besides public addresses.
 var loopback = netip.MustParsePrefix("127.0.0.0/8")
@@ -55,6 +62,19 @@ type site struct {
 // newSite starts an HTTP server on ip; kind is "http", "https" or "h2".
 func newSite(t testing.TB, ip, kind string, h http.HandlerFunc) *site {
 	t.Helper()
+	s := newUnstarted(t, ip, h)
+	if s.EnableHTTP2 = kind == "h2"; kind == "http" {
+		s.Start()
+	} else {
+		s.StartTLS()
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// newUnstarted returns a server that listens on ip.
+func newUnstarted(t testing.TB, ip string, h http.HandlerFunc) *site {
+	t.Helper()
 	l, err := net.Listen("tcp", ip+":0")
 	if err != nil {
 		t.Fatal(err)
@@ -73,12 +93,6 @@ func newSite(t testing.TB, ip, kind string, h http.HandlerFunc) *site {
 			s.conns.Add(1)
 		}
 	}
-	if s.EnableHTTP2 = kind == "h2"; kind == "http" {
-		s.Start()
-	} else {
-		s.StartTLS()
-	}
-	t.Cleanup(s.Close)
 	return s
 }
 

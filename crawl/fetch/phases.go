@@ -19,10 +19,19 @@ const (
 	stageAnswer              // the answer has begun
 )
 
-// stopwatch notes when the phases of one attempt began and ended. Its hooks
-// are called by net/http's goroutines, some of them after the attempt is over.
+// stopwatch notes when the phases of one attempt began and ended. It belongs to
+// a connection and begins anew with each request: its hooks are made once. They
+// are called by net/http's goroutines. Of HTTP/2's, one may come when the
+// attempt is over; the next attempt's own call then puts it right.
 type stopwatch struct {
-	mu        sync.Mutex
+	trace httptrace.ClientTrace
+
+	mu sync.Mutex
+	laps
+}
+
+// laps is what the hooks of one attempt noted.
+type laps struct {
 	stage     stage
 	connect   time.Duration
 	tlsStart  time.Time
@@ -32,6 +41,29 @@ type stopwatch struct {
 	written   time.Time
 	first     time.Time
 	end       time.Time
+}
+
+func newStopwatch() *stopwatch {
+	w := new(stopwatch)
+	w.trace = httptrace.ClientTrace{
+		TLSHandshakeStart:    func() { w.note(func(l *laps) { l.tlsStart = time.Now() }) },
+		TLSHandshakeDone:     w.handshaken,
+		WroteHeaders:         func() { w.note(func(l *laps) { l.headersUp = true }) },
+		WroteRequest:         func(httptrace.WroteRequestInfo) { w.note(func(l *laps) { l.written = time.Now() }) },
+		GotFirstResponseByte: func() { w.note(func(l *laps) { l.stage, l.first = stageAnswer, time.Now() }) },
+	}
+	return w
+}
+
+func (w *stopwatch) note(what func(*laps)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	what(&w.laps)
+}
+
+// restart forgets the attempt before.
+func (w *stopwatch) restart() {
+	w.note(func(l *laps) { *l = laps{} })
 }
 
 // connected notes the end of the TCP handshake.
@@ -44,43 +76,12 @@ func (w *stopwatch) connected(took time.Duration, err error) {
 	}
 }
 
-// dialTrace returns the hooks for opening a connection.
-func (w *stopwatch) dialTrace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		TLSHandshakeStart: func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.tlsStart = time.Now()
-		},
-		TLSHandshakeDone: func(state tls.ConnectionState, _ error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.tls = time.Since(w.tlsStart)
-			w.h2 = state.NegotiatedProtocol == "h2"
-		},
-	}
-}
-
-// requestTrace returns the hooks for one request.
-func (w *stopwatch) requestTrace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		WroteHeaders: func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.headersUp = true
-		},
-		WroteRequest: func(httptrace.WroteRequestInfo) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.written = time.Now()
-		},
-		GotFirstResponseByte: func() {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.stage = stageAnswer
-			w.first = time.Now()
-		},
-	}
+// handshaken notes the end of the TLS handshake.
+func (w *stopwatch) handshaken(state tls.ConnectionState, _ error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.tls = time.Since(w.tlsStart)
+	w.h2 = state.NegotiatedProtocol == "h2"
 }
 
 // sending notes that the request is handed over to an open connection.

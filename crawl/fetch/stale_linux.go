@@ -12,24 +12,36 @@ import (
 // dead connection. On HTTP/1.1 anything else that came unasked is reason
 // enough, too. Connections that are no sockets count as alive.
 func (c *conn) stale() bool {
-	sc, ok := c.wire.Conn.(syscall.Conn)
-	if !ok {
-		return false
+	s := &c.socket
+	if s.raw == nil {
+		sc, ok := c.wire.Conn.(syscall.Conn)
+		if !ok {
+			return false
+		}
+		raw, err := sc.SyscallConn()
+		if err != nil {
+			return true
+		}
+		s.raw, s.poll = raw, s.ask
+		if s.events = unix.POLLRDHUP; !c.h2 {
+			s.events |= unix.POLLIN
+		}
 	}
-	rc, err := sc.SyscallConn()
-	if err != nil {
-		return true
-	}
-	events := int16(unix.POLLRDHUP)
-	if !c.h2 {
-		events |= unix.POLLIN
-	}
-	ended := false
 	// Control, not Read: the reader waits in a Read of its own.
-	err = rc.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
-		n, err := unix.Poll(fds, 0)
-		ended = err == nil && n > 0
-	})
-	return ended || err != nil
+	return s.raw.Control(s.poll) != nil || s.ended
+}
+
+// socket is what stale needs of a connection, made once.
+type socket struct {
+	raw    syscall.RawConn
+	poll   func(fd uintptr) // ask
+	events int16
+	ended  bool // what ask saw
+	fds    [1]unix.PollFd
+}
+
+func (s *socket) ask(fd uintptr) {
+	s.fds[0] = unix.PollFd{Fd: int32(fd), Events: s.events}
+	n, err := unix.Poll(s.fds[:], 0)
+	s.ended = err == nil && n > 0
 }

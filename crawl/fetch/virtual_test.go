@@ -75,10 +75,12 @@ func TestPhases(t *testing.T) {
 		}), nil)
 		defer f.Close()
 		want := store.Timing{Connect: 50 * time.Millisecond, FirstByte: 120 * time.Millisecond, Body: 300 * time.Millisecond}
-		if res := pipeGet(f); res.Timing != want || string(res.Body) != "abcd" {
+		want.DNS = 7 * time.Millisecond
+		res := f.Do(t.Context(), Request{URL: "http://site.example/", Addr: pipeAddr, DNS: want.DNS})
+		if res.Timing != want || string(res.Body) != "abcd" {
 			t.Errorf("%+v %q %v, want %+v", res.Timing, res.Body, res.Err, want)
 		}
-		want.Connect, want.Reused = 0, true
+		want.DNS, want.Connect, want.Reused = 0, 0, true
 		if res := pipeGet(f); res.Timing != want {
 			t.Errorf("reused: %+v, want %+v", res.Timing, want)
 		}
@@ -87,13 +89,16 @@ func TestPhases(t *testing.T) {
 
 func TestTimeoutsOfPhases(t *testing.T) {
 	silent := func(c net.Conn, _ *bufio.Reader) { io.Copy(io.Discard, c) }
-	dripping := func(c net.Conn) {
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-		for {
-			if _, err := io.WriteString(c, "x"); err != nil {
-				return
+	// dripping sends n bytes a second, after a first burst.
+	dripping := func(burst, n int) func(c net.Conn) {
+		return func(c net.Conn) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", burst))
+			for {
+				if _, err := io.WriteString(c, strings.Repeat("x", n)); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
 			}
-			time.Sleep(time.Second)
 		}
 	}
 	unwanted := func(c net.Conn) {
@@ -110,7 +115,9 @@ func TestTimeoutsOfPhases(t *testing.T) {
 	}{
 		{"connect", time.Hour, silent, store.OutcomeTimeout, def.ConnectTimeout},
 		{"head", 0, silent, store.OutcomeTimeout, def.HeadTimeout},
-		{"body", 0, serveAll(dripping), store.OutcomeTimeout, def.TotalTimeout},
+		{"body", 0, serveAll(dripping(0, 600)), store.OutcomeTimeout, def.TotalTimeout},
+		{"slow body", 0, serveAll(dripping(0, 400)), store.OutcomeTimeout, def.RateWindow},
+		{"body that gets slow", 0, serveAll(dripping(30_000, 1)), store.OutcomeTimeout, 2 * def.RateWindow},
 		{"body not taken", 0, serveAll(unwanted), store.OutcomeHTTPError, def.DrainTimeout},
 		{"request not read", 0, func(net.Conn, *bufio.Reader) { time.Sleep(time.Hour) }, store.OutcomeTimeout, def.TotalTimeout},
 	}

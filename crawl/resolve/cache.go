@@ -54,37 +54,51 @@ func New(cfg Config) *Cache {
 // nobody could tell just now, or the context's when ctx ended first. Failures
 // are remembered for Config.NegativeTTL and Config.Retry.
 func (c *Cache) Addrs(ctx context.Context, host string) ([]netip.Addr, error) {
+	addrs, _, err := c.Timed(ctx, host)
+	return addrs, err
+}
+
+// Timed is Addrs that also tells how long the lookup took that answered: 0 if
+// the answer was remembered or needed none.
+func (c *Cache) Timed(ctx context.Context, host string) (addrs []netip.Addr, took time.Duration, err error) {
 	host = normalHost(host)
-	if addrs, ok := c.overrides[host]; ok {
-		return slices.Clone(addrs), nil
-	}
-	if a, err := netip.ParseAddr(host); err == nil {
-		addrs := normalAddrs([]netip.Addr{a})
-		if len(addrs) == 0 {
-			return nil, &Error{Host: host, kind: ErrNotFound}
-		}
-		return addrs, nil
-	}
-	if !plausible(host) {
-		return nil, &Error{Host: host, kind: ErrNotFound}
+	if addrs, ok, err := c.known(host); ok {
+		return addrs, 0, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-
 	c.mu.Lock()
 	if a, ok := c.answers.Get(host); ok && time.Now().Before(a.expires) {
 		c.mu.Unlock()
-		return slices.Clone(a.addrs), a.err
+		return slices.Clone(a.addrs), 0, a.err
 	}
 	fl := c.joinLocked(ctx, host)
 	c.mu.Unlock()
 
 	a, err := c.wait(ctx, fl)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return slices.Clone(a.addrs), a.err
+	return slices.Clone(a.addrs), fl.took, a.err
+}
+
+// known answers without cache and lookup, if that is possible.
+func (c *Cache) known(host string) (addrs []netip.Addr, ok bool, err error) {
+	if addrs, ok := c.overrides[host]; ok {
+		return slices.Clone(addrs), true, nil
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		addrs := normalAddrs([]netip.Addr{a})
+		if len(addrs) == 0 {
+			return nil, true, &Error{Host: host, kind: ErrNotFound}
+		}
+		return addrs, true, nil
+	}
+	if !plausible(host) {
+		return nil, true, &Error{Host: host, kind: ErrNotFound}
+	}
+	return nil, false, nil
 }
 
 // normalAddrs returns the usable ones of addrs: unmapped, without zones (which

@@ -167,6 +167,33 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
+// TestTimed holds that everybody who waits is told how long the lookup took,
+// and nobody who need not.
+func TestTimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &server{delay: time.Second, answers: map[string]any{"a.example": addrs("203.0.113.1"), "down.example": errors.New("down")}}
+		c := New(Config{Lookup: srv.lookup})
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if _, took, err := c.Timed(t.Context(), "a.example"); took != time.Second || err != nil {
+					t.Errorf("%v, %v", took, err)
+				}
+			})
+			time.Sleep(time.Second / 3)
+		}
+		wg.Wait()
+		if _, took, err := c.Timed(t.Context(), "down.example"); took != time.Second || !errors.Is(err, ErrTemporary) {
+			t.Errorf("failed: %v, %v", took, err)
+		}
+		for _, host := range []string{"a.example", "down.example", "203.0.113.9", "a b"} {
+			if _, took, _ := c.Timed(t.Context(), host); took != 0 {
+				t.Errorf("%s: %v", host, took)
+			}
+		}
+	})
+}
+
 func TestSingleFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &server{delay: time.Second, answers: map[string]any{"a.example": addrs("203.0.113.1")}}

@@ -13,7 +13,8 @@ type flight struct {
 	host    string
 	waiters int // guarded by Cache.mu
 	cancel  context.CancelFunc
-	done    chan struct{} // closed when answer is set
+	done    chan struct{} // closed when answer and took are set
+	took    time.Duration
 	answer  answer
 }
 
@@ -34,7 +35,9 @@ func (c *Cache) joinLocked(ctx context.Context, host string) *flight {
 // fly does the lookup and keeps its answer, unless everybody has left.
 func (c *Cache) fly(ctx context.Context, fl *flight) {
 	defer fl.cancel()
+	start := time.Now()
 	addrs, err := c.cfg.Lookup(ctx, fl.host)
+	fl.took = time.Since(start)
 	fl.answer = c.judge(fl.host, addrs, err)
 
 	c.mu.Lock()

@@ -1,0 +1,104 @@
+package fetch
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// protocol names what an answer came over, as WARC-Protocol does
+// (IIPC, WARC 1.1 extension): "http/1.0", "http/1.1" or "h2".
+func protocol(resp *http.Response) string {
+	switch {
+	case resp.ProtoMajor == 2:
+		return "h2"
+	case resp.ProtoMajor == 1 && resp.ProtoMinor == 0:
+		return "http/1.0"
+	default:
+		return "http/1.1"
+	}
+}
+
+// requestHead returns the head of hr: over HTTP/1.1 the bytes that net/http
+// writes, over HTTP/2 what they would have been.
+func requestHead(hr *http.Request) []byte {
+	var b bytes.Buffer
+	b.WriteString("GET " + hr.URL.RequestURI() + " HTTP/1.1\r\n")
+	b.WriteString("Host: " + hr.URL.Host + "\r\n")
+	writeField(&b, "User-Agent", hr.Header.Get("User-Agent"))
+	writeFields(&b, hr.Header, "User-Agent")
+	b.WriteString("\r\n")
+	return b.Bytes()
+}
+
+// responseHead returns the head of resp as HTTP/1 text (HTTP/2 as HTTP/1.1,
+// which is what readers of WARC take): the status line as sent, the fields
+// sorted by name, with names in canonical case and folded lines unfolded. Left
+// out are interim answers, trailers, and Transfer-Encoding, since the body that
+// goes with it has none any more. Control characters become spaces, so that no
+// value can end the head.
+func responseHead(resp *http.Response) []byte {
+	var b bytes.Buffer
+	version := "HTTP/1.1 "
+	if resp.ProtoMajor == 1 && resp.ProtoMinor == 0 {
+		version = "HTTP/1.0 "
+	}
+	b.WriteString(version + clean(resp.Status) + "\r\n")
+	writeFields(&b, resp.Header, "")
+	b.WriteString("\r\n")
+	return b.Bytes()
+}
+
+// writeFields writes the fields of h but those named not.
+func writeFields(b *bytes.Buffer, h http.Header, not string) {
+	names := make([]string, 0, len(h))
+	for name := range h {
+		if name != not {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, value := range h[name] {
+			writeField(b, name, value)
+		}
+	}
+}
+
+func writeField(b *bytes.Buffer, name, value string) {
+	b.WriteString(clean(name))
+	b.WriteString(": ")
+	b.WriteString(clean(value))
+	b.WriteString("\r\n")
+}
+
+// clean replaces control characters, which end lines or fields, by spaces.
+func clean(s string) string {
+	control := func(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f }
+	for i := range len(s) {
+		if control(s[i]) {
+			b := []byte(s)
+			for j, c := range b {
+				if control(c) {
+					b[j] = ' '
+				}
+			}
+			return string(b)
+		}
+	}
+	return s
+}
+
+// maxCondition bounds a validator that is sent back to its server.
+const maxCondition = 1 << 10
+
+// condition returns a validator as a field value that cannot hold anything
+// else, or "" if it is none: it came from a server once.
+func condition(value string) string {
+	value = strings.Trim(value, " \t")
+	if len(value) > maxCondition || clean(value) != value {
+		return ""
+	}
+	return value
+}

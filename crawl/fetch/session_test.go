@@ -1,0 +1,120 @@
+package fetch
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"peerd/store"
+)
+
+// certificate returns one for host, self-signed by issuer.
+func certificate(t *testing.T, host, issuer string, notAfter time.Time) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: issuer}, DNSNames: []string{host},
+		IPAddresses: []net.IP{net.ParseIP("127.7.8.1")},
+		NotBefore:   time.Now().Add(-48 * time.Hour), NotAfter: notAfter, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// TestTLSInfo has servers with good and bad certificates, and fetchers that
+// mind and that do not.
+func TestTLSInfo(t *testing.T) {
+	good, past := time.Now().Add(time.Hour).Truncate(time.Second), time.Now().Add(-time.Hour).Truncate(time.Second)
+	tests := []struct {
+		name, certHost, urlHost string
+		notAfter                time.Time
+		known                   bool
+		max                     uint16
+		protos                  []string
+		verified                bool
+		version, alpn           string
+	}{
+		{"good", "site.example", "site.example", good, true, 0, []string{"h2"}, true, "TLS 1.3", "h2"},
+		{"old version", "site.example", "site.example", good, true, tls.VersionTLS12, []string{"http/1.1"}, true, "TLS 1.2", "http/1.1"},
+		{"no ALPN", "site.example", "site.example", good, true, 0, nil, true, "TLS 1.3", ""},
+		{"address", "site.example", "127.7.8.1", good, true, 0, nil, true, "TLS 1.3", ""},
+		{"self-signed", "site.example", "site.example", good, false, 0, nil, false, "TLS 1.3", ""},
+		{"expired", "site.example", "site.example", past, true, 0, nil, false, "TLS 1.3", ""},
+		{"another host's", "site.example", "other.example", good, true, 0, []string{"h2"}, false, "TLS 1.3", "h2"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cert := certificate(t, tt.certHost, strings.Repeat("ü", 200), tt.notAfter)
+			s := newTLSSite(t, "127.7.8.1", &tls.Config{Certificates: []tls.Certificate{cert}, MaxVersion: tt.max, NextProtos: tt.protos})
+			roots := x509.NewCertPool()
+			if leaf, err := x509.ParseCertificate(cert.Certificate[0]); err != nil {
+				t.Fatal(err)
+			} else if tt.known {
+				roots.AddCert(leaf)
+			}
+			for _, lax := range []bool{false, true} {
+				f := newFetcher(t, func(c *Config) {
+					c.TLS = &tls.Config{RootCAs: roots}
+					c.AcceptInvalidTLS = lax
+				})
+				for range 2 {
+					res := f.Do(t.Context(), Request{URL: s.url("https", tt.urlHost, "/"), Addr: s.addr})
+					if !lax && !tt.verified {
+						if res.Outcome != store.OutcomeTLS || res.TLS != nil {
+							t.Errorf("%v %+v %v", res.Outcome, res.TLS, res.Err)
+						}
+						continue
+					}
+					if res.Outcome != store.OutcomeOK {
+						t.Fatal(res.Outcome, res.Err)
+					}
+					got := *res.TLS
+					want := TLSInfo{
+						Version: tt.version, ALPN: tt.alpn, Verified: tt.verified, CipherSuite: got.CipherSuite,
+						NotAfter: tt.notAfter.UTC(), Issuer: strings.Repeat("ü", 128),
+					}
+					if got != want || len(got.CipherSuite) < 10 {
+						t.Errorf("lax %v: %+v, want %+v", lax, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// newTLSSite starts a server with cfg; like newSite's, it speaks HTTP/2 if that
+// is agreed.
+func newTLSSite(t *testing.T, ip string, cfg *tls.Config) *site {
+	s := newUnstarted(t, ip, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })
+	l := tls.NewListener(s.Listener, cfg)
+	srv := &http.Server{Handler: s.Config.Handler, ErrorLog: s.Config.ErrorLog, TLSConfig: cfg, ReadHeaderTimeout: time.Minute}
+	srv.Protocols = new(http.Protocols)
+	srv.Protocols.SetHTTP1(true)
+	srv.Protocols.SetHTTP2(true)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		srv.Serve(l)
+	}()
+	t.Cleanup(func() {
+		srv.Close()
+		<-done
+	})
+	return s
+}
