@@ -1,0 +1,180 @@
+package sitemap
+
+import (
+	"encoding/xml"
+	"strconv"
+	"strings"
+
+	"peerd/crawl/canon"
+)
+
+// field is a text of an entry.
+type field uint8
+
+const (
+	noField field = iota
+	locField
+	guidField
+	modField  // last modified
+	dateField // published, if nothing says more
+	freqField
+	priorityField
+)
+
+// dublinCore is the namespace of dc:date.
+const dublinCore = "http://purl.org/dc/elements/1.1/"
+
+// raw holds the texts of an entry as they stand.
+type raw struct {
+	space                     string // namespace
+	base                      canon.Base
+	loc, guid                 string
+	mod, date, freq, priority string
+}
+
+func newRaw(t xml.StartElement, base canon.Base) raw {
+	return raw{space: t.Name.Space, base: rebase(base, t), guid: attr(t, "rdf", "about")}
+}
+
+// rebase applies xml:base.
+func rebase(base canon.Base, t xml.StartElement) canon.Base {
+	if s := attr(t, "xml", "base"); s != "" {
+		return base.Rebase(s)
+	}
+	return base
+}
+
+// attr returns an attribute by its prefix as written and its name.
+func attr(t xml.StartElement, prefix, name string) string {
+	for _, a := range t.Attr {
+		if a.Name.Space == prefix && strings.EqualFold(a.Name.Local, name) {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// fieldOf says what a child of an entry is. Atom's links hold their URL in an
+// attribute, which is taken at once.
+func (e *raw) fieldOf(k Kind, t xml.StartElement, name string) field {
+	if k == RSS && name == "date" && (t.Name.Space == dublinCore || t.Name.Space == "dc") {
+		return dateField
+	}
+	if t.Name.Space != e.space && t.Name.Space != "" {
+		return noField
+	}
+	switch k {
+	case RSS:
+		return rssField(t, name)
+	case Atom:
+		if name == "link" && e.loc == "" {
+			e.loc = atomLink(t)
+		}
+		return atomFields[name]
+	default:
+		return mapFields[name]
+	}
+}
+
+var mapFields = map[string]field{"loc": locField, "lastmod": modField, "changefreq": freqField, "priority": priorityField}
+
+// atomFields are those of RFC 4287 and, for 0.3, modified and issued.
+var atomFields = map[string]field{"updated": modField, "modified": modField, "published": dateField, "issued": dateField}
+
+func rssField(t xml.StartElement, name string) field {
+	switch name {
+	case "link":
+		return locField
+	case "guid":
+		if !strings.EqualFold(attr(t, "", "isPermaLink"), "false") {
+			return guidField
+		}
+	case "pubdate":
+		return dateField
+	}
+	return noField
+}
+
+// atomLink returns the page that a link leads to, "" for other relations (RFC
+// 4287, section 4.2.7.2).
+func atomLink(t xml.StartElement) string {
+	if rel := attr(t, "", "rel"); rel != "" && !strings.EqualFold(rel, "alternate") {
+		return ""
+	}
+	return strings.TrimSpace(attr(t, "", "href"))
+}
+
+// set takes the text of a field. The first one counts.
+func (e *raw) set(f field, s string) {
+	var into *string
+	switch f {
+	case locField:
+		into = &e.loc
+	case guidField:
+		into = &e.guid
+	case modField:
+		into = &e.mod
+	case dateField:
+		into = &e.date
+	case freqField:
+		into = &e.freq
+	default:
+		into = &e.priority
+	}
+	if *into == "" {
+		*into = s
+	}
+}
+
+// url is the reference to the page: its link, or an identifier that is a URL.
+func (e *raw) url() string {
+	if e.loc == "" && isAbsolute(e.guid) {
+		return e.guid
+	}
+	return e.loc
+}
+
+// add makes an Entry of an entry, or counts why not.
+func (p *parser) add(e raw, toMap bool) {
+	ref := e.url()
+	if ref == "" {
+		p.doc.Invalid++
+		return
+	}
+	if len(p.doc.Pages)+len(p.doc.Sitemaps) >= p.o.MaxEntries {
+		p.doc.Dropped++
+		return
+	}
+	u, err := e.base.Join(ref)
+	if err != nil {
+		p.doc.Invalid++
+		return
+	}
+	entry := Entry{URL: u, ChangeFreq: parseFreq(e.freq), Priority: parsePriority(e.priority)}
+	entry.LastMod, _ = parseDate(e.mod)
+	if entry.LastMod.IsZero() {
+		entry.LastMod, _ = parseDate(e.date)
+	}
+	if toMap {
+		p.doc.Sitemaps = append(p.doc.Sitemaps, entry)
+	} else {
+		p.doc.Pages = append(p.doc.Pages, entry)
+	}
+}
+
+func parseFreq(s string) ChangeFreq {
+	for i, name := range []string{"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"} {
+		if strings.EqualFold(s, name) {
+			return Always + ChangeFreq(i)
+		}
+	}
+	return Unsaid
+}
+
+func parsePriority(s string) float64 {
+	f, err := strconv.ParseFloat(strings.Replace(s, ",", ".", 1), 64)
+	if err != nil || !(f >= 0 && f <= 1) {
+		return 0.5
+	}
+	return f
+}

@@ -1,0 +1,114 @@
+package sitemap
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// bomb compresses many times the same text.
+func bomb(head, text, tail string, times int) []byte {
+	var out bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	io.WriteString(w, head)
+	for range times {
+		io.WriteString(w, text)
+	}
+	io.WriteString(w, tail)
+	w.Close()
+	return out.Bytes()
+}
+
+func laughs(levels int) string {
+	var b strings.Builder
+	b.WriteString(`<?xml version="1.0"?><!DOCTYPE urlset [<!ENTITY l0 "ha">`)
+	for i := range levels {
+		fmt.Fprintf(&b, `<!ENTITY l%d "%s">`, i+1, strings.Repeat(fmt.Sprintf("&l%d;", i), 10))
+	}
+	fmt.Fprintf(&b, `<!ENTITY file SYSTEM "file:///etc/passwd">]><urlset><url><loc>/a?&l%d;&file;</loc></url></urlset>`, levels)
+	return b.String()
+}
+
+// memory returns the bytes that f allocates in all, garbage included.
+func memory(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// No document costs more than its bounds, whatever is in it.
+func TestHostile(t *testing.T) {
+	const url = "<url><loc>/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa</loc></url>"
+	layer := bomb("", strings.Repeat("\x00", 1<<10), "", 100<<10)
+	for _, c := range []struct {
+		name      string
+		body      []byte
+		pages     int
+		truncated bool
+		most      uint64 // allocated, in MiB
+	}{
+		{"billion laughs", []byte(laughs(9)), 1, false, 1},
+		{"gzip bomb of entries", bomb("<urlset>", strings.Repeat(url, 1000), "", 1000), -1, true, 400},
+		{"gzip bomb of text", bomb("<urlset><url><loc>/a</loc></url><url><loc>", strings.Repeat("a", 1<<20), "", 100), 1, true, 10},
+		{"gzip bomb in gzip", bomb("", string(layer), "", 1), -1, false, 10},
+		{"deep nesting", []byte("<urlset><url><loc>/a</loc></url>" + strings.Repeat("<a>", 1e6)), 1, true, 1},
+		{"deep in an entry", []byte("<urlset><url><loc>/a</loc>" + strings.Repeat("<a>", 1e6)), 1, true, 1},
+		{"nested entries", []byte("<urlset>" + strings.Repeat("<url>", 1e5) + "<loc>/a</loc></url></urlset>"), 1, false, 100},
+		{"end tags", []byte("<urlset>" + strings.Repeat("</a>", 1e5) + "<url><loc>/a</loc></url></urlset>"), 1, false, 50},
+		{"namespaces", []byte("<urlset><a" + strings.Repeat(` xmlns:b="c"`, 5e4) + ">" + strings.Repeat("<b:a/>", 5e4) + "</a><url><loc>/a</loc></url></urlset>"), 1, false, 100},
+		{"one attribute", []byte("<urlset><url><loc>/a</loc></url><a b='" + strings.Repeat("c", 40<<20)), 1, true, 10},
+		{"one comment", []byte("<urlset><url><loc>/a</loc></url><!--" + strings.Repeat("c", 40<<20)), 1, true, 10},
+		{"one doctype", []byte("<!DOCTYPE " + strings.Repeat("<", 40<<20)), -1, false, 10},
+		{"one line", []byte("http://example.org/\n" + strings.Repeat("c", 40<<20)), 1, false, 1},
+		{"beyond 50 MiB", []byte("<urlset><url><loc>/a</loc></url>" + strings.Repeat(strings.Repeat(" ", 1<<10)+"<a/>", 51<<10) + "<url><loc>/b</loc></url></urlset>"), 1, true, 300},
+	} {
+		var d Doc
+		var err error
+		began := time.Now()
+		used := memory(func() { d, err = Parse(c.body, "", at, Options{}) })
+		t.Logf("%-22s %9d bytes, %7d KiB allocated, %v", c.name, len(c.body), used>>10, time.Since(began).Round(time.Millisecond))
+		if err == nil && c.pages >= 0 && len(d.Pages) != c.pages || err == nil && d.Truncated != c.truncated || err != nil && c.pages >= 0 {
+			t.Errorf("%s: %d pages, %d invalid, truncated %v, %v", c.name, len(d.Pages), d.Invalid, d.Truncated, err)
+		}
+		if used > c.most<<20 {
+			t.Errorf("%s: %d KiB allocated", c.name, used>>10)
+		}
+	}
+}
+
+func TestEntitiesAreNotExpanded(t *testing.T) {
+	d, err := Parse([]byte(laughs(3)), "", at, Options{})
+	if err != nil || len(d.Pages) != 1 || d.Pages[0].URL != "http://example.org/a?&l3;&file;" {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	var list, set strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&list, "http://example.org/%d\n", i)
+		fmt.Fprintf(&set, "<url><loc>/%d</loc></url>", i)
+	}
+	for _, body := range []string{list.String(), "<urlset>" + set.String() + "</urlset>"} {
+		d, err := Parse([]byte(body), "", at, Options{MaxEntries: 5})
+		if err != nil || len(d.Pages) != 5 || d.Dropped != 15 || d.Truncated {
+			t.Errorf("%d pages, %d dropped, truncated %v, %v", len(d.Pages), d.Dropped, d.Truncated, err)
+		}
+		d, _ = Parse([]byte(body), "", at, Options{MaxBytes: int64(len(body))})
+		if len(d.Pages) != 20 || d.Truncated {
+			t.Errorf("just long enough: %d pages, truncated %v", len(d.Pages), d.Truncated)
+		}
+		d, _ = Parse([]byte(body), "", at, Options{MaxBytes: int64(len(body)) / 2})
+		if len(d.Pages) == 0 || len(d.Pages) > 10 || !d.Truncated {
+			t.Errorf("half: %d pages, truncated %v", len(d.Pages), d.Truncated)
+		}
+	}
+}
