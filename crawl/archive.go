@@ -1,0 +1,106 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"peerd/crawl/fetch"
+	"peerd/store"
+	"peerd/store/warc"
+)
+
+// ErrFull is wrapped by the error of Run when Config.StopWhenFull is set and
+// there is no room for what would be fetched.
+var ErrFull = errors.New("crawl: no room")
+
+// roomWait is how long nothing is fetched when there is no room.
+const roomWait = 10 * time.Second
+
+// archive keeps an answer, unless the page asks that no copy is kept.
+func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
+	if c.cfg.Archive == nil || len(res.ResponseHead) == 0 || got.page.Flags&store.PageNoArchive != 0 {
+		return nil
+	}
+	x := warc.Exchange{
+		URL: string(got.page.URL), Addr: res.Remote.Addr(), Time: res.Started,
+		Request: res.RequestHead, Response: res.ResponseHead, Body: res.Raw,
+		Metadata: metadata(got),
+	}
+	if res.RawCut {
+		x.Truncated = "length"
+	}
+	if res.Proto != "" {
+		x.Protocols = append(x.Protocols, res.Proto)
+	}
+	if res.TLS != nil {
+		x.Protocols, x.CipherSuite = append(x.Protocols, res.TLS.Protocol()), res.TLS.CipherName()
+	}
+	if res.Outcome == store.OutcomeNotModified {
+		x.Revisit = &warc.Revisit{Profile: warc.NotModified, URL: x.URL}
+		if old, err := c.kept(got.page.URL); err != nil {
+			return err
+		} else if old.Archive.File != "" {
+			x.Revisit.Time = old.FetchedAt
+		}
+	}
+	at, err := c.cfg.Archive.Append(x)
+	if errors.Is(err, warc.ErrInvalid) {
+		c.log.Warn("an answer could not be archived", "url", got.page.URL, "err", err)
+		return nil
+	}
+	got.page.Archive = store.Location{File: at.File, Offset: at.Offset, Length: at.Length}
+	return err
+}
+
+// kept returns what is kept of a page, or the zero Page.
+func (c *Crawler) kept(u store.URL) (p store.Page, err error) {
+	err = c.cfg.DB.View(func(tx *store.Tx) (err error) {
+		p, err = tx.Page(u)
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return p, err
+}
+
+// metadata says in WARC's words how a fetch went.
+func metadata(got *fetched) []warc.Field {
+	t := got.page.Timing
+	ms := func(name string, d time.Duration) warc.Field {
+		return warc.Field{Name: name, Value: strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 3, 64)}
+	}
+	all := []warc.Field{
+		ms("fetchTimeMs", t.Total()), {Name: "outcome", Value: got.page.Outcome.String()},
+		{Name: "hopsFromSeed", Value: strconv.Itoa(got.page.Depth)},
+	}
+	if !t.Reused {
+		all = append(all, ms("connectMs", t.Connect), ms("tlsMs", t.TLS))
+	}
+	return append(all, ms("firstByteMs", t.FirstByte), ms("bodyMs", t.Body))
+}
+
+// room waits until there is room for what would be fetched, or fails with
+// ErrFull if the crawl is to stop then.
+func (c *Crawler) room(ctx context.Context) error {
+	for c.cfg.Room != nil && ctx.Err() == nil {
+		err := c.cfg.Room()
+		if err == nil {
+			return nil
+		}
+		if c.cfg.StopWhenFull {
+			return fmt.Errorf("%w: %w", ErrFull, err)
+		}
+		c.log.Error("nothing is fetched: there is no room", "err", err, "again_in", roomWait)
+		t := time.NewTimer(roomWait)
+		select {
+		case <-ctx.Done():
+		case <-t.C:
+		}
+		t.Stop()
+	}
+	return ctx.Err()
+}

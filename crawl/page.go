@@ -1,0 +1,209 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"peerd/crawl/canon"
+	"peerd/crawl/extract"
+	"peerd/crawl/fetch"
+	"peerd/crawl/similar"
+	"peerd/crawl/sitemap"
+	"peerd/store"
+)
+
+const (
+	// maxLinks bounds the links taken of one page: the largest indexes of real
+	// documentation have some ten thousand.
+	maxLinks = 100_000
+	// maxSitemap bounds a sitemap, in bytes: the limit of the protocol.
+	maxSitemap = 50 << 20
+	// maxSitemapDepth is how deep sitemap indexes may name each other.
+	maxSitemapDepth = 3
+	// maxText is how much of a page's text is looked at, in bytes.
+	maxText = 64 << 10
+)
+
+// Rules say how pages are read; they are the same for all peers of a network.
+type Rules struct {
+	// URLs turns a canonical URL into the one that names the page.
+	URLs canon.Rules
+	// Kinds are the references followed.
+	Kinds extract.Kinds
+	// ObeyNofollow leaves out the links of pages that ask for it, ObeyRel those
+	// that say nofollow, ugc or sponsored themselves, ObeyCanonical all of a
+	// page that names another URL as the one to be kept.
+	ObeyNofollow, ObeyRel, ObeyCanonical bool
+	// Sitemaps reads those that robots.txt names.
+	Sitemaps bool
+	// Content looks for duplicates, near-duplicates and soft 404s.
+	Content ContentRules
+}
+
+// fetched is one answer, with what was read out of it.
+type fetched struct {
+	report store.FetchReport
+	page   store.Page
+	kind   store.Kind
+	links  []store.Pending // in scope, each once
+	hints  []sitemap.Entry // what a sitemap says of pages
+	text   string
+	err    error // the archive could not take it
+}
+
+// fetch does one request and reads the answer. It changes nothing but the
+// archive.
+func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.FetchTimeout)
+	defer cancel()
+	q := fetch.Request{
+		URL: r.URL, Addr: r.Addr, Accept: extract.IsHTML, Keep: c.cfg.Archive != nil,
+		IfNoneMatch: r.IfNoneMatch, IfModifiedSince: r.IfModifiedSince,
+	}
+	if r.Kind.Sitemap() {
+		q.Accept, q.MaxBody = nil, maxSitemap
+	}
+	res := c.cfg.Fetcher.Do(ctx, q)
+	defer res.Release()
+	got := fetched{
+		kind: r.Kind,
+		report: store.FetchReport{
+			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing, RetryAfter: res.RetryAfter,
+		},
+		page: store.Page{
+			URL: r.URL, Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, ContentType: res.ContentType,
+			FetchedAt: res.Started, Timing: res.Timing, Depth: r.Depth,
+		},
+	}
+	content := &got.report.Content
+	content.ETag, content.LastModified = clipped(res.Header.Get("ETag")), clipped(res.Header.Get("Last-Modified"))
+	switch res.Outcome {
+	case store.OutcomeRedirect:
+		content.Digest = similar.Digest([]byte(res.Location))
+		if to, err := canon.Join(r.URL, res.Location); err == nil {
+			got.links = c.inScope([]store.Pending{{URL: to, Depth: r.Depth, Kind: r.Kind & store.KindSitemap}}, r.URL)
+		}
+	case store.OutcomeOK, store.OutcomeTooLarge:
+		content.Digest = similar.Digest(res.Body)
+		if r.Kind.Sitemap() {
+			c.readSitemap(&got, res.Body)
+		} else {
+			c.readPage(&got, &res)
+		}
+	}
+	got.page.Digest, got.page.Fingerprint, got.page.Flags = content.Digest, content.Fingerprint, content.Flags
+	got.page.Links = make([]store.URL, len(got.links))
+	for i, l := range got.links {
+		got.page.Links[i] = l.URL
+	}
+	got.err = c.archive(&got, &res)
+	return got
+}
+
+// clipped drops a header field that is too long to be kept.
+func clipped(v string) string {
+	if len(v) > 256 {
+		return ""
+	}
+	return v
+}
+
+// readPage reads an HTML page.
+func (c *Crawler) readPage(got *fetched, res *fetch.Result) {
+	o := extract.Options{MaxLinks: maxLinks, Kinds: c.cfg.Rules.Kinds, Agent: c.cfg.Agent}
+	if c.cfg.Rules.Content.wantsText() {
+		o.Text = maxText
+	}
+	page := &got.page
+	doc, err := extract.Page(res.Body, res.Header, page.URL, o)
+	if err != nil {
+		c.log.Debug("page could not be read", "url", page.URL, "err", err)
+		return
+	}
+	page.Title, got.text = doc.Title, doc.Text
+	content := &got.report.Content
+	if p, ok := similar.Fingerprint([]byte(doc.Text)); ok && o.Text > 0 {
+		content.Fingerprint = uint64(p)
+	}
+	flag := func(on bool, f store.PageFlags) {
+		if on {
+			content.Flags |= f
+		}
+	}
+	other := doc.Canonical != "" && c.cfg.Rules.URLs.Apply(doc.Canonical) != page.URL
+	flag(doc.Robots.NoIndex, store.PageNoIndex)
+	flag(doc.Robots.NoFollow, store.PageNoFollow)
+	flag(doc.Robots.NoArchive, store.PageNoArchive)
+	flag(other, store.PageNotCanonical)
+	switch depth := page.Depth + 1; {
+	case c.cfg.Rules.ObeyNofollow && doc.Robots.NoFollow:
+	case c.cfg.Rules.ObeyCanonical && other:
+		got.links = c.inScope([]store.Pending{{URL: doc.Canonical, Depth: depth}}, page.URL)
+	default:
+		links := make([]store.Pending, 0, len(doc.Links))
+		for _, l := range doc.Links {
+			if !c.cfg.Rules.ObeyRel || !l.NoFollow() && !l.HasRel("ugc") && !l.HasRel("sponsored") {
+				links = append(links, store.Pending{URL: l.URL, Depth: depth})
+			}
+		}
+		got.links = c.inScope(links, page.URL)
+	}
+}
+
+// readSitemap reads a sitemap: of an index the further ones, else its pages.
+func (c *Crawler) readSitemap(got *fetched, body []byte) {
+	page := &got.page
+	doc, err := sitemap.Parse(body, page.ContentType, page.URL, sitemap.Options{})
+	if err != nil {
+		c.log.Debug("no sitemap", "url", page.URL, "err", err)
+		return
+	}
+	var links []store.Pending
+	if page.Depth < maxSitemapDepth {
+		for _, e := range doc.Sitemaps {
+			links = append(links, store.Pending{URL: e.URL, Depth: page.Depth + 1, Kind: store.KindSitemap})
+		}
+	}
+	for _, e := range doc.Pages {
+		links = append(links, store.Pending{URL: e.URL, Depth: 1})
+		if sitemap.Allowed(page.URL, e.URL) && (!e.LastMod.IsZero() || e.ChangeFreq != sitemap.Unsaid) {
+			got.hints = append(got.hints, e)
+		}
+	}
+	got.links = c.inScope(links, page.URL)
+}
+
+// inScope keeps the links that the network's rules allow, each once, in order,
+// under the URL that names its page.
+func (c *Crawler) inScope(links []store.Pending, page store.URL) []store.Pending {
+	seen := make(map[store.URL]bool, len(links))
+	out := links[:0]
+	now, host := time.Now(), page.Host()
+	for _, l := range links {
+		l.URL = c.cfg.Rules.URLs.Apply(l.URL)
+		if seen[l.URL] {
+			continue
+		}
+		seen[l.URL] = true
+		if c.cfg.Scope.Allows(l.URL, l.Depth) != nil {
+			continue
+		}
+		l.Found = now
+		if l.URL.Host() != host {
+			l.From = host
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// unchanged turns a page that was not modified into the one kept of it.
+func unchanged(tx *store.Tx, p store.Page) (store.Page, error) {
+	old, err := tx.Page(p.URL)
+	if errors.Is(err, store.ErrNotFound) {
+		return p, nil // another peer has it
+	}
+	old.FetchedAt, old.Timing = p.FetchedAt, p.Timing
+	return old, err
+}
