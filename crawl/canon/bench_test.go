@@ -1,6 +1,10 @@
 package canon
 
-import "testing"
+import (
+	"testing"
+
+	"peerd/store"
+)
 
 func BenchmarkJoin(b *testing.B) {
 	base := BaseOf("https://docs.example.org/guide/part/chapter.html?v=2")
@@ -13,5 +17,34 @@ func BenchmarkJoin(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+const benchURL = "https://docs.example.org/guide/part/chapter.html?lang=en&page=2&version=3"
+
+func BenchmarkApply(b *testing.B) {
+	for name, c := range map[string]struct {
+		r Rules
+		u store.URL
+	}{
+		"default, no query": {DefaultRules(), "https://docs.example.org/guide/part/chapter.html"},
+		"default":           {DefaultRules(), benchURL},
+		"all":               {Rules{DropSessions: true, DropTracking: true, SortQuery: true, FoldIndex: true}, benchURL},
+		"all, to be edited": {Rules{DropSessions: true, DropTracking: true, SortQuery: true, FoldIndex: true}, benchURL + "&gclid=1"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				c.r.Apply(c.u)
+			}
+		})
+	}
+}
+
+func BenchmarkRaw(b *testing.B) {
+	for b.Loop() {
+		if _, err := Raw("", benchURL); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

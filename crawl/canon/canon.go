@@ -37,9 +37,6 @@ var (
 	ErrTooLong = errors.New("canon: URL is too long")
 )
 
-// parser reports failures only; it holds no state between calls.
-var parser = url.NewParser()
-
 // Parse makes the canonical form of an absolute URL. The error is one of the
 // package's.
 func Parse(raw string) (store.URL, error) {
@@ -66,7 +63,7 @@ func resolve(base, ref string) (*url.Url, error) {
 	case strings.Count(ref, "@") > maxAts:
 		return nil, ErrCredentials
 	}
-	u, err := parser.ParseRef(base, ref)
+	u, err := standard(base, ref)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %v", ErrSyntax, err)
 	}

@@ -1,6 +1,6 @@
 // Package canon makes store.URL values: it owns the one rule for when two
-// texts name the same page. It imports store and the WHATWG URL parser, and
-// does no I/O. All functions are safe for concurrent use.
+// texts name the same page. It imports store and a parser for the WHATWG URL
+// Standard, and does no I/O. All functions are safe for concurrent use.
 //
 // The form is what a browser would request (WHATWG URL Standard: tabs and
 // newlines dropped, backslashes turned, dot segments removed, IDN to ASCII,
@@ -16,7 +16,10 @@
 //     upper-case hex, and a "%" that begins no escape is written "%25".
 //
 // Whatever could be another page stays: letter case and double slashes of the
-// path, the order of the query.
+// path, the order of the query. Rules go further where a network asks for it:
+// without session ids, tracking parameters and the like.
+//
+// Raw is the form of the standard itself, to compare with browsers.
 //
 // Files:
 //
@@ -25,4 +28,7 @@
 //	host.go    which hosts are taken
 //	escape.go  the normal form of percent escapes
 //	clean.go   the fast path: texts that are canonical already
+//	raw.go     Raw, Parts; the standard's parser
+//	rules.go   Rules: what a network chooses
+//	session.go names of parameters and files that Rules know
 package canon

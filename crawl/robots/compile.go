@@ -110,23 +110,23 @@ func (c *compiler) HandleUserAgent(_ int, value string) {
 
 // HandleAllow adds a rule. As Google has it, allowing a folder's index.html
 // allows the folder's own URL.
-func (c *compiler) HandleAllow(_ int, value string) {
-	c.addRule(value, true)
+func (c *compiler) HandleAllow(line int, value string) {
+	c.addRule(line, value, true)
 	if i := strings.LastIndexByte(value, '/'); i >= 0 && strings.HasPrefix(value[i:], "/index.htm") {
-		c.addRule(value[:i+1]+"$", true)
+		c.addRule(line, value[:i+1]+"$", true)
 	}
 }
 
 // HandleDisallow adds a rule.
-func (c *compiler) HandleDisallow(_ int, value string) { c.addRule(value, false) }
+func (c *compiler) HandleDisallow(line int, value string) { c.addRule(line, value, false) }
 
-func (c *compiler) addRule(value string, allow bool) {
+func (c *compiler) addRule(line int, value string, allow bool) {
 	c.delayed.closed = true
 	g := c.ruled.enter(c.rules)
 	if g == nil || value == "" { // an empty value matches nothing
 		return
 	}
-	g.rules = append(g.rules, rule{newPattern(normalPattern(value)), allow})
+	g.rules = append(g.rules, rule{newPattern(normalPattern(value)), line, allow})
 }
 
 // HandleUnknownAction picks out the Crawl-delay lines.

@@ -10,11 +10,14 @@
 // would read the whole file again for each URL, and refuses URLs that
 // net/url cannot parse.
 //
+// Where RFC 9309 and Google's published verdicts disagree, the RFC is followed;
+// google_test.go lists the seven of 400 verdicts that this costs.
+//
 // Files:
 //
-//	verdict.go   Verdict: outcome of a fetch, and what it allows on its own
+//	verdict.go   Verdict: outcome of a fetch, what it allows on its own and what after another
 //	get.go       Get: the fetch with its redirects
-//	rules.go     Rules: Allowed, CrawlDelay, Sitemaps
+//	rules.go     Rules: Match, Allowed, CrawlDelay, Sitemaps
 //	compile.go   from the text of the file to groups
 //	pattern.go   matching of paths
 //	normal.go    the normal form in which paths and patterns are compared

@@ -32,22 +32,35 @@ type group struct {
 // rule is an Allow or Disallow line.
 type rule struct {
 	pattern
+	line  int // in the file, from 1
 	allow bool
 }
 
-// Allowed says whether the crawler may fetch u. The agent is its product
-// token, like "peerd"; what follows a "/" is ignored. The rule with the
-// longest pattern decides, and Allow between equals (RFC 9309, section 2.2.2).
+// Allowed says whether the crawler may fetch u, as Match does.
 func (r *Rules) Allowed(agent string, u store.URL) bool {
+	allowed, _ := r.Match(agent, u)
+	return allowed
+}
+
+// Match says whether the crawler may fetch u, and which line of the file says
+// so: its number from 1, or 0 if no line does. The agent is a product token,
+// like "peerd", or a User-Agent header that begins with one; RFC 9309 wants
+// letters, "-" and "_" in a token, and one with anything else has no group of
+// its own. The rule with the longest pattern decides, Allow between equals, the
+// first between equals of one kind (RFC 9309, section 2.2.2).
+func (r *Rules) Match(agent string, u store.URL) (allowed bool, line int) {
 	path := string(u[len(u.Origin()):])
 	if path == "/robots.txt" {
-		return true
+		return true, 0
 	}
 	if r.closed {
-		return false
+		return false, 0
+	}
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path
 	}
 	path = normalPath(path)
-	longest, allowed := 0, true
+	longest, allowed, line := 0, true, 0
 	for _, g := range r.forAgent(agent) {
 		for i := range r.groups[g].rules {
 			rule := &r.groups[g].rules[i]
@@ -55,11 +68,11 @@ func (r *Rules) Allowed(agent string, u store.URL) bool {
 				continue
 			}
 			if rule.matches(path) {
-				longest, allowed = rule.length, rule.allow
+				longest, allowed, line = rule.length, rule.allow, rule.line
 			}
 		}
 	}
-	return allowed
+	return allowed, line
 }
 
 // CrawlDelay returns the least time between two requests that the file asks of
@@ -81,18 +94,28 @@ func (r *Rules) Sitemaps() []string { return slices.Clone(r.sitemaps) }
 
 // forAgent returns the groups of the agent's own token, or else those of "*".
 func (r *Rules) forAgent(agent string) []int {
-	if groups, ok := r.byAgent[strings.ToLower(productToken(agent))]; ok {
-		return groups
+	if token := agentToken(agent); token != "" {
+		if groups, ok := r.byAgent[token]; ok {
+			return groups
+		}
 	}
 	return r.byAgent["*"]
 }
 
-// productToken is the token that a User-agent value or header begins with
-// (RFC 9110, section 5.6.2: the bytes of a token).
+// agentToken returns the product token of a crawler in lower case: what stands
+// before a version or comment (RFC 9110, section 10.1.5). It is not cut at
+// other bytes: "Foo Bar" is not Foo.
+func agentToken(agent string) string {
+	agent, _, _ = strings.Cut(agent, "/")
+	agent, _, _ = strings.Cut(agent, " (")
+	return strings.ToLower(agent)
+}
+
+// productToken is the token that the value of a User-agent line begins with
+// (RFC 9309, section 2.2.1: letters, "-" and "_").
 func productToken(s string) string {
 	for i := range len(s) {
-		c := s[i]
-		if !isUnreserved(c) && strings.IndexByte("!#$%&'*+^`|", c) < 0 {
+		if c := s[i]; c != '-' && c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') {
 			return s[:i]
 		}
 	}

@@ -14,6 +14,9 @@ const (
 	// RetryUnreachable is how long an unreachable robots.txt holds: outages
 	// are short, and nothing may be fetched until it is known.
 	RetryUnreachable = 10 * time.Minute
+	// MaxUnreachable is how long an unreachable file forbids all. Then it
+	// counts as absent (RFC 9309, section 2.3.1.4).
+	MaxUnreachable = 30 * 24 * time.Hour
 )
 
 // Verdict is what one fetch of a robots.txt taught.
@@ -27,6 +30,35 @@ type Verdict struct {
 	// Unreachable: the server did not say, so nothing may be fetched (RFC
 	// 9309, section 2.3.1.4).
 	Unreachable bool `cbor:"5,keyasint,omitempty"`
+	// Since is when the file was first found unreachable, if After has it that
+	// this verdict holds although it is: the rest is what was known before.
+	Since time.Time `cbor:"6,keyasint,omitzero"`
+}
+
+// After returns the verdict that holds when v was fetched and old was what held
+// until then: v, unless it is unreachable. Then a file, or its absence, that
+// old knows goes on to hold (RFC 9309, sections 2.3.1.4 and 2.4), and without
+// one nothing may be fetched for MaxUnreachable, and everything from then on.
+// Either way it is asked for again when v expires. The zero Verdict is no
+// knowledge.
+func (v Verdict) After(old Verdict) Verdict {
+	if !v.Unreachable {
+		return v
+	}
+	v.Since = old.Since
+	if v.Since.IsZero() {
+		v.Since = v.Fetched
+		if old.Unreachable && !old.Fetched.IsZero() {
+			v.Since = old.Fetched
+		}
+	}
+	switch {
+	case old.Status != 0 && !old.Unreachable:
+		v.Status, v.Body, v.Unreachable = old.Status, old.Body, false
+	case v.Fetched.Sub(v.Since) >= MaxUnreachable:
+		v.Status, v.Unreachable = 0, false
+	}
+	return v
 }
 
 // Compile returns the rules of v. A file that does not exist allows all, one
