@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"peerd/crawl/fetch"
@@ -36,7 +37,8 @@ func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 		x.Protocols = append(x.Protocols, res.Proto)
 	}
 	if res.TLS != nil {
-		x.Protocols, x.CipherSuite = append(x.Protocols, res.TLS.Protocol()), res.TLS.CipherName()
+		version := strings.ToLower(strings.ReplaceAll(res.TLS.Version, " ", "/")) // "tls/1.3"
+		x.Protocols, x.CipherSuite = append(x.Protocols, version), res.TLS.CipherSuite
 	}
 	if res.Outcome == store.OutcomeNotModified {
 		x.Revisit = &warc.Revisit{Profile: warc.NotModified, URL: x.URL}

@@ -1,81 +1,15 @@
 package crawl
 
 import (
-	"context"
 	"errors"
 	"time"
 
-	"peerd/crawl/canon"
-	"peerd/crawl/extract"
-	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
 	"peerd/store"
 )
 
 // maxPushes bounds the URLs of one transaction.
 const maxPushes = 1000
-
-// maxLinks bounds the links taken of one page: the largest indexes of real
-// documentation have some ten thousand.
-const maxLinks = 100_000
-
-// fetched is one answer, with what was read out of it.
-type fetched struct {
-	report store.FetchReport
-	page   store.Page
-	links  []store.Entry // in scope, each once
-}
-
-// fetch does one request and reads the answer. It changes nothing.
-func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.FetchTimeout)
-	defer cancel()
-	res := c.cfg.Fetcher.Do(ctx, fetch.Request{URL: r.URL, Addr: r.Addr, Accept: extract.IsHTML})
-	got := fetched{
-		report: store.FetchReport{
-			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing, RetryAfter: res.RetryAfter,
-		},
-		page: store.Page{
-			URL: r.URL, Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, ContentType: res.ContentType,
-			FetchedAt: res.Started, Timing: res.Timing, Depth: r.Depth,
-		},
-	}
-	switch res.Outcome {
-	case store.OutcomeRedirect:
-		if to, err := canon.Join(r.URL, res.Location); err == nil {
-			got.links = c.inScope([]extract.Link{{URL: to}}, r.Depth)
-		}
-	case store.OutcomeOK, store.OutcomeTooLarge:
-		doc, err := extract.HTML(res.Body, res.ContentType, r.URL, extract.Options{MaxLinks: maxLinks})
-		if err != nil {
-			c.log.Debug("page could not be read", "url", r.URL, "err", err)
-			break
-		}
-		got.page.Title = doc.Title
-		got.links = c.inScope(doc.Links, r.Depth+1)
-	}
-	got.page.Links = make([]store.URL, len(got.links))
-	for i, l := range got.links {
-		got.page.Links[i] = l.URL
-	}
-	return got
-}
-
-// inScope keeps the links that the network's rules allow, each once, in order.
-func (c *Crawler) inScope(links []extract.Link, depth int) []store.Entry {
-	seen := make(map[store.URL]bool, len(links))
-	var out []store.Entry
-	for _, l := range links {
-		if seen[l.URL] {
-			continue
-		}
-		seen[l.URL] = true
-		if c.cfg.Scope.Allows(l.URL, depth) == nil {
-			out = append(out, store.Entry{URL: l.URL, Depth: depth})
-		}
-	}
-	return out
-}
 
 // commit writes a fetched page of ours: its record, its links to where they
 // belong, and job's entry out of the queue, all in one transaction (more links
@@ -86,6 +20,7 @@ func (c *Crawler) commit(got fetched, job frontier.Job) (wait time.Duration, err
 	if err != nil {
 		return 0, err
 	}
+	seen := sighting{outcome: got.report.Outcome, status: got.report.Status, content: got.report.Content}
 	err = c.routeLinks(got.links, func(tx *store.Tx) error {
 		if wait, err = c.budgeted(tx, job.Host); err != nil {
 			return err
@@ -99,9 +34,30 @@ func (c *Crawler) commit(got fetched, job frontier.Job) (wait time.Duration, err
 				return err
 			}
 		}
+		if err := c.hint(tx, got.hints); err != nil {
+			return err
+		}
+		if err := c.after(tx, job, seen); err != nil {
+			return err
+		}
 		return tx.Remove(job.Host, job.Entry)
 	})
 	return wait, err
+}
+
+// after takes a visit of ours down, whoever made it.
+func (c *Crawler) after(tx *store.Tx, job frontier.Job, s sighting) error {
+	due, changed, err := c.visited(tx, job.Entry, s)
+	if err != nil {
+		return err
+	}
+	if !due.IsZero() {
+		c.cfg.Frontier.SetDue(job.Host, due, true)
+	}
+	if changed && job.Entry.Kind.Revisit() {
+		tx.Count(store.Counters{Changed: 1})
+	}
+	return nil
 }
 
 const day = 24 * time.Hour
@@ -149,12 +105,25 @@ func (c *Crawler) asked(tx *store.Tx, host string, wait time.Duration) error {
 
 // keep writes an answer down and counts it; without an answer it does nothing.
 func keep(tx *store.Tx, got fetched, rec store.PageRecord) error {
-	if !got.report.Outcome.Answered() {
+	o := got.report.Outcome
+	if !o.Answered() {
 		return nil
 	}
 	n := store.Counters{Fetches: 1, Bytes: got.report.Bytes}
-	if isPage(got.report.Outcome) {
+	switch {
+	case got.kind.Revisit():
+		n.Revisits = 1
+	case isPage(o) && !got.kind.Sitemap():
 		n.Pages = 1
+	}
+	if o == store.OutcomeNotModified {
+		n.NotModified = 1
+		p, err := unchanged(tx, got.page)
+		if err != nil {
+			return err
+		}
+		tx.Count(n)
+		return tx.PutPage(p)
 	}
 	tx.Count(n)
 	return tx.PutRecord(rec)
@@ -163,14 +132,15 @@ func keep(tx *store.Tx, got fetched, rec store.PageRecord) error {
 // commitRemote is commit for a page that an estimator fetched and keeps: what
 // is left are the links to its own host.
 func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) (wait time.Duration, err error) {
-	links := make([]store.Entry, 0, len(rep.Links))
+	links := make([]store.Pending, 0, len(rep.Links))
 	depth := job.Entry.Depth
 	if rep.Outcome != store.OutcomeRedirect {
 		depth++
 	}
+	now := time.Now()
 	for _, u := range rep.Links {
 		if u.Host() == job.Host && c.cfg.Scope.Allows(u, depth) == nil {
-			links = append(links, store.Entry{URL: u, Depth: depth})
+			links = append(links, store.Pending{URL: u, Depth: depth, Found: now})
 		}
 	}
 	err = c.routeLinks(links, func(tx *store.Tx) error {
@@ -181,7 +151,13 @@ func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) (wait ti
 		if !rep.Outcome.Answered() {
 			n.Failed = 1
 		}
+		if job.Entry.Kind.Revisit() {
+			n.Revisits = 1
+		}
 		tx.Count(n)
+		if err := c.after(tx, job, sighting{outcome: rep.Outcome, status: rep.Status, content: rep.Content}); err != nil {
+			return err
+		}
 		return tx.Remove(job.Host, job.Entry)
 	})
 	return wait, err
@@ -201,29 +177,20 @@ func (c *Crawler) Route(found []store.Pending) error {
 }
 
 // routeLinks routes what this peer found itself, in as many transactions as it
-// takes; also belongs to the last one.
-func (c *Crawler) routeLinks(links []store.Entry, also func(*store.Tx) error) error {
-	for len(links) > maxPushes {
-		if err := c.route(links[:maxPushes], nil); err != nil {
-			return err
-		}
-		links = links[maxPushes:]
-	}
-	return c.route(links, also)
-}
-
-// route is routeLinks in one transaction. What was sent to its owner lately is
-// not put aside again.
-func (c *Crawler) route(links []store.Entry, also func(*store.Tx) error) error {
-	now := time.Now()
+// takes; also belongs to the last one. What is known to be seen already, or was
+// sent to its owner lately, is left out.
+func (c *Crawler) routeLinks(links []store.Pending, also func(*store.Tx) error) error {
 	found := make([]store.Pending, 0, len(links))
 	for _, l := range links {
-		if c.cfg.DB.KnownSeen(l.URL) {
-			continue
+		if !c.cfg.DB.KnownSeen(l.URL) && (!c.cfg.Sent(l.URL) || c.cfg.Frontier.Owns(l.URL.Host())) {
+			found = append(found, l)
 		}
-		if !c.cfg.Sent(l.URL) || c.cfg.Frontier.Owns(l.URL.Host()) {
-			found = append(found, store.Pending{URL: l.URL, Depth: l.Depth, Found: now})
+	}
+	for len(found) > maxPushes {
+		if err := c.routeAll(found[:maxPushes], nil); err != nil {
+			return err
 		}
+		found = found[maxPushes:]
 	}
 	return c.routeAll(found, also)
 }
@@ -267,9 +234,9 @@ func (c *Crawler) tryRoute(byHost map[string][]store.Pending, also func(*store.T
 				var fresh bool
 				var err error
 				if owned[h] {
-					_, err = push(h, store.Entry{URL: p.URL, Depth: p.Depth})
+					_, err = push(h, entryOf(p))
 				} else {
-					fresh, err = tx.Defer(p)
+					fresh, err = c.putAside(tx, h, p)
 				}
 				if err != nil {
 					return err
@@ -285,6 +252,25 @@ func (c *Crawler) tryRoute(byHost map[string][]store.Pending, also func(*store.T
 		return nil
 	})
 	return deferred, err
+}
+
+// entryOf is a found URL as it is queued.
+func entryOf(p store.Pending) store.Entry {
+	return store.Entry{URL: p.URL, Depth: p.Depth, Kind: p.Kind, From: p.From}
+}
+
+// putAside keeps a URL of a host that is not ours, unless its host is one of a
+// trap's.
+func (c *Crawler) putAside(tx *store.Tx, host string, p store.Pending) (fresh bool, err error) {
+	if c.cfg.Gate != nil {
+		if reason := c.cfg.Gate.AdmitHost(host); reason != "" {
+			c.log.Debug("url dropped", "url", p.URL, "reason", reason)
+			tx.Count(store.Counters{Dropped: 1})
+			tx.CountNamed(reason, 1)
+			return false, nil
+		}
+	}
+	return tx.Defer(p)
 }
 
 // Enqueue moves URLs that were put aside for a host of ours into its queue, at
@@ -305,7 +291,7 @@ func (c *Crawler) Enqueue(host string) (moved int, more bool, err error) {
 			return err
 		}
 		for _, p := range found {
-			if _, err := push(host, store.Entry{URL: p.URL, Depth: p.Depth}); err != nil {
+			if _, err := push(host, entryOf(p)); err != nil {
 				return err
 			}
 			if err := tx.Undefer(p.URL); err != nil {

@@ -12,8 +12,10 @@ import (
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
 	"peerd/crawl/pace"
+	"peerd/crawl/revisit"
 	"peerd/crawl/scope"
 	"peerd/store"
+	"peerd/store/warc"
 )
 
 // ErrNotSent wraps an error of Delegate.Remote when it is certain that the
@@ -71,6 +73,22 @@ type Config struct {
 	MaxRests int
 	// Pace is nil for no other pause than the Frontier's and the site's.
 	Pace *pace.Book
+	// Rules say how pages are read.
+	Rules Rules
+	// Gate decides on hosts of others; the Frontier asks it for ours. Nil lets
+	// all in.
+	Gate *Gate
+	// Revisit says when to come back to a page; nil never does.
+	Revisit *revisit.Policy
+	// Archive keeps every answer; nil keeps none.
+	Archive *warc.Archive
+	// Room says why nothing may be fetched for want of room, and nil when there
+	// is enough. With StopWhenFull that ends Run with ErrFull, else it waits.
+	Room         func() error
+	StopWhenFull bool
+	// ErrandWorkers bounds the fetches at other peers' request that may be under
+	// way at once; 0 means Workers.
+	ErrandWorkers int
 	// HostDay bounds the requests to a host on one day (UTC); 0 means none.
 	HostDay int64
 	// Gap is that of the Frontier: the wait between the requests of a
@@ -109,6 +127,7 @@ func (c Config) Validate() error {
 	fault(c.MaxTries < 1, "MaxTries is %d, want at least 1", c.MaxTries)
 	fault(c.BackOff < 0 || c.BackOff > time.Hour, "BackOff is %v, want 0 to 1h", c.BackOff)
 	fault(c.MaxRests < 0, "MaxRests is %d, want 0 or more", c.MaxRests)
+	fault(c.ErrandWorkers < 0, "ErrandWorkers is %d, want 0 or more", c.ErrandWorkers)
 	fault(c.HostDay < 0, "HostDay is %d, want 0 or more", c.HostDay)
 	fault(c.Gap < 0, "Gap is %v, want 0 or more", c.Gap)
 	fault(c.ErrandTimeout < 0, "ErrandTimeout is %v, want 0 or more", c.ErrandTimeout)
@@ -134,6 +153,9 @@ func New(cfg Config) (*Crawler, error) {
 	if cfg.ErrandTimeout == 0 {
 		cfg.ErrandTimeout = cfg.FetchTimeout
 	}
+	if cfg.ErrandWorkers == 0 {
+		cfg.ErrandWorkers = cfg.Workers
+	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -143,7 +165,7 @@ func New(cfg Config) (*Crawler, error) {
 	}
 	return &Crawler{
 		cfg: cfg, log: log, robots: newRobotsCache(4096),
-		budget: newBudget(cfg.MaxPages), errands: newErrands(cfg.Workers),
+		budget: newBudget(cfg.MaxPages), errands: newErrands(cfg.ErrandWorkers),
 		health: newHealth(),
 	}, nil
 }
@@ -160,17 +182,22 @@ func (c *Crawler) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var once sync.Once
 	var failure error
+	end := func(err error) {
+		if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return
+		}
+		once.Do(func() { failure = fmt.Errorf("crawl: %w", err) })
+		cancel()
+	}
 	for range c.cfg.Workers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				err := c.step(ctx)
-				if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-					continue
-				}
-				once.Do(func() { failure = fmt.Errorf("crawl: %w", err) })
-				cancel()
+				end(c.step(ctx))
 			}
 		})
+	}
+	if c.cfg.Revisit != nil {
+		wg.Go(func() { end(c.runRevisits(ctx)) })
 	}
 	wg.Wait()
 	return failure
@@ -182,6 +209,9 @@ const holdWait = 100 * time.Millisecond
 
 // step takes one job to its end. Its error is one of the store, or ctx's end.
 func (c *Crawler) step(ctx context.Context) error {
+	if err := c.room(ctx); err != nil {
+		return err
+	}
 	job, err := c.cfg.Frontier.Next(ctx)
 	if err != nil {
 		return err
@@ -204,11 +234,14 @@ func (c *Crawler) step(ctx context.Context) error {
 		}
 		return nil
 	}
-	req := store.FetchRequest{URL: job.Entry.URL, Addr: job.Addr, Depth: job.Entry.Depth}
+	req := store.FetchRequest{URL: job.Entry.URL, Addr: job.Addr, Depth: job.Entry.Depth, Kind: job.Entry.Kind}
 	var page bool
-	if place.Peer == "" {
+	switch err = c.conditional(&req); {
+	case err != nil:
+		c.cfg.Frontier.Return(job, false)
+	case place.Peer == "" || req.Kind.Sitemap():
 		page, err = c.local(ctx, job, req, gap)
-	} else {
+	default:
 		page, err = c.remote(ctx, job, place.Peer, req, gap)
 	}
 	c.budget.settle(page)
@@ -223,6 +256,13 @@ func (c *Crawler) local(ctx context.Context, job frontier.Job, req store.FetchRe
 		c.cfg.Frontier.Release(job, false, gap, 0)
 		return false, nil
 	}
+	if got.err != nil {
+		c.cfg.Frontier.Release(job, false, gap, 0)
+		if errors.Is(got.err, warc.ErrFull) {
+			return false, nil // the next step finds no room
+		}
+		return false, got.err
+	}
 	c.cfg.Delegate.Observe(job.Subnet, "", rep, nil)
 	gap = max(gap, c.pause(job, rep))
 	rest, dead := c.ail(job, rep.Outcome)
@@ -234,7 +274,7 @@ func (c *Crawler) local(ctx context.Context, job frontier.Job, req store.FetchRe
 	}
 	wait, err := c.commit(got, job)
 	c.cfg.Frontier.Release(job, err == nil, gap, wait)
-	return err == nil && isPage(rep.Outcome), err
+	return err == nil && isPage(rep.Outcome) && job.Entry.Kind == store.KindPage, err
 }
 
 // pause is what the server is due for an answer.
@@ -273,7 +313,7 @@ func (c *Crawler) remote(ctx context.Context, job frontier.Job, peer string, req
 	}
 	wait, err := c.commitRemote(job, rep)
 	c.cfg.Frontier.Release(job, err == nil, gap, wait)
-	return err == nil && isPage(rep.Outcome), err
+	return err == nil && isPage(rep.Outcome) && !job.Entry.Kind.Revisit(), err
 }
 
 // askAgain is the least pause before a lost answer is asked for again.
@@ -360,6 +400,9 @@ func (c *Crawler) giveUp(tx *store.Tx, job frontier.Job, rep store.FetchReport) 
 		tx.Count(store.Counters{Failed: 1})
 	}
 	if err := tx.Remove(job.Host, job.Entry); err != nil {
+		return err
+	}
+	if err := c.after(tx, job, sighting{outcome: rep.Outcome, status: rep.Status}); err != nil {
 		return err
 	}
 	return c.missed(tx, job, rep)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"peerd/store"
+	"peerd/store/warc"
 )
 
 var (
@@ -94,8 +95,10 @@ func (c *Crawler) Errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 
 // errand is Errand for the one that runs it.
 func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.FetchReport, error) {
-	if rep, ok, err := c.remembered(r.URL); err != nil || ok {
-		return rep, err
+	if !r.Kind.Revisit() {
+		if rep, ok, err := c.remembered(r.URL); err != nil || ok {
+			return rep, err
+		}
 	}
 	select {
 	case c.errands.places <- struct{}{}:
@@ -108,6 +111,12 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 	got := c.fetch(timed, r)
 	if got.report.Outcome == store.OutcomeNone {
 		return store.FetchReport{}, fmt.Errorf("crawl: errand cut off: %w", context.Canceled)
+	}
+	if got.err != nil {
+		if errors.Is(got.err, warc.ErrFull) {
+			return store.FetchReport{}, ErrBusy
+		}
+		return store.FetchReport{}, got.err
 	}
 	if got.report.Outcome.Transient() {
 		return got.report, nil // the owner tries again; there is nothing to keep
@@ -143,12 +152,13 @@ func (c *Crawler) remembered(u store.URL) (store.FetchReport, bool, error) {
 		return store.FetchReport{}, false, err
 	}
 	own, _ := reported(p, nil)
-	return store.FetchReport{Outcome: p.Outcome, Status: p.Status, Bytes: p.Bytes, Timing: p.Timing, Links: own}, true, nil
+	return store.FetchReport{Outcome: p.Outcome, Status: p.Status, Bytes: p.Bytes, Timing: p.Timing, Links: own,
+		Content: store.Content{Digest: p.Digest, Fingerprint: p.Fingerprint, Flags: p.Flags}}, true, nil
 }
 
 // reported divides the links of p into those that its owner is told, being on
 // p's own host, and the entries that are left of links.
-func reported(p store.Page, links []store.Entry) (own []store.URL, rest []store.Entry) {
+func reported(p store.Page, links []store.Pending) (own []store.URL, rest []store.Pending) {
 	size := 0
 	told := map[store.URL]bool{}
 	for _, u := range p.Links {
