@@ -118,17 +118,32 @@ func (s *scanner) finish() error {
 	if _, err := io.Copy(io.Discard, &s.block); err != nil {
 		return s.damage(err)
 	}
-	var end [5]byte
-	if n, err := io.ReadFull(s.member, end[:]); err != io.ErrUnexpectedEOF || n != 4 || string(end[:4]) != "\r\n\r\n" || s.block.N != 0 {
-		if err == nil || err == io.EOF || err == io.ErrUnexpectedEOF {
-			return corrupt("%s, record at %d: block and its length differ", s.file, s.off)
-		}
+	if err := s.tail(); err != nil {
 		return s.damage(err)
 	}
-	end0 := s.src.n - int64(s.br.Buffered())
-	rec.Location.Length = end0 - s.off
-	s.off = end0
+	after := s.src.n - int64(s.br.Buffered())
+	rec.Location.Length = after - s.off
+	s.off = after
 	return nil
+}
+
+// tail reads what stands between a block and the end of its member.
+func (s *scanner) tail() error {
+	var end [4]byte
+	if _, err := io.ReadFull(s.member, end[:]); err != nil && err != io.EOF {
+		return err
+	}
+	if s.block.N != 0 || string(end[:]) != "\r\n\r\n" {
+		return errors.New("block and its length differ")
+	}
+	switch _, err := s.member.ReadByte(); err { // EOF says that the member's checksum is right
+	case io.EOF:
+		return nil
+	case nil:
+		return errors.New("member goes on after the record")
+	default:
+		return err
+	}
 }
 
 // damage tells what is wrong with the bytes from what is wrong with the disk.
