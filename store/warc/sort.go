@@ -1,0 +1,246 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+const (
+	sortMemory = 8 << 20  // bytes of lines sorted in memory at once
+	sortFanIn  = 64       // runs merged at once
+	maxLine    = 64 << 10 // bytes of a line of an index
+)
+
+// source opens a sorted run of lines.
+type source func() (io.ReadCloser, error)
+
+// sorter takes lines in any order and gives sorted runs of them. Memory is
+// sortMemory; what is more goes to one temporary file.
+type sorter struct {
+	limit int // of size
+	size  int // of the lines and what points at them
+	buf   []byte
+	lines [][]byte
+	tmp   *os.File
+	end   int64
+	runs  []source
+}
+
+func newSorter() *sorter { return &sorter{limit: sortMemory} }
+
+// add takes a line without line feed; the line is copied.
+func (s *sorter) add(line []byte) error {
+	if s.size+len(line) > s.limit && len(s.lines) > 0 {
+		if err := s.spill(); err != nil {
+			return err
+		}
+	}
+	if cap(s.buf)-len(s.buf) < len(line) { // lines keep pointing into what they were put in
+		s.buf = make([]byte, 0, max(64<<10, min(2*cap(s.buf), s.limit), len(line)))
+	}
+	n := len(s.buf)
+	s.buf = append(s.buf, line...)
+	s.lines = append(s.lines, s.buf[n:len(s.buf):len(s.buf)])
+	s.size += len(line) + 24
+	return nil
+}
+
+func (s *sorter) spill() error {
+	if s.tmp == nil {
+		f, err := os.CreateTemp("", "warc-sort-")
+		if err != nil {
+			return err
+		}
+		os.Remove(f.Name()) // it lives as long as it is open; close tries again where that cannot be
+		s.tmp = f
+	}
+	slices.SortFunc(s.lines, bytes.Compare)
+	return s.run(func(w io.Writer) error { return writeLines(w, s.lines) })
+}
+
+// run writes one sorted run to the temporary file.
+func (s *sorter) run(fill func(io.Writer) error) error {
+	cw := &countWriter{w: io.NewOffsetWriter(s.tmp, s.end)}
+	bw := bufio.NewWriterSize(cw, 64<<10)
+	if err := fill(bw); err != nil {
+		return err
+	}
+	if err := bw.Flush(); err != nil {
+		return err
+	}
+	from, n, tmp := s.end, cw.n, s.tmp
+	s.end += n
+	s.runs = append(s.runs, func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(tmp, from, n)), nil })
+	s.buf, s.lines, s.size = s.buf[:0], s.lines[:0], 0
+	return nil
+}
+
+// sources are the sorted runs of all that was added; add must not be called any more.
+func (s *sorter) sources() []source {
+	slices.SortFunc(s.lines, bytes.Compare)
+	if len(s.lines) == 0 {
+		return s.runs
+	}
+	return append(s.runs, func() (io.ReadCloser, error) {
+		return io.NopCloser(&lineReader{lines: s.lines}), nil
+	})
+}
+
+func (s *sorter) close() {
+	if s.tmp != nil {
+		s.tmp.Close()
+		os.Remove(s.tmp.Name())
+	}
+}
+
+// merge writes the lines of all runs in order. Many runs are merged in steps,
+// so that files and buffers stay few.
+func merge(ctx context.Context, w io.Writer, all []source) error {
+	if len(all) <= sortFanIn {
+		return mergeOnce(ctx, w, all)
+	}
+	tmp, err := os.CreateTemp("", "warc-sort-")
+	if err != nil {
+		return err
+	}
+	os.Remove(tmp.Name())
+	s := &sorter{tmp: tmp}
+	defer s.close()
+	for group := range slices.Chunk(all, sortFanIn) {
+		if err := s.run(func(w io.Writer) error { return mergeOnce(ctx, w, group) }); err != nil {
+			return err
+		}
+	}
+	return merge(ctx, w, s.runs)
+}
+
+func mergeOnce(ctx context.Context, w io.Writer, all []source) (err error) {
+	var h runs
+	defer func() {
+		for _, r := range h {
+			r.c.Close()
+		}
+	}()
+	for _, open := range all {
+		c, err := open()
+		if err != nil {
+			return err
+		}
+		r := &run{c: c, br: bufio.NewReaderSize(c, maxLine)}
+		h = append(h, r)
+		if err := r.next(); err != nil {
+			return err
+		}
+	}
+	live := h[:0:0]
+	for _, r := range h {
+		if r.line != nil {
+			live = append(live, r)
+		}
+	}
+	heap.Init(&live)
+	for n := 0; len(live) > 0; n++ {
+		if n&1023 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		r := live[0]
+		if _, err := w.Write(r.line); err != nil {
+			return err
+		}
+		if err := r.next(); err != nil {
+			return err
+		}
+		if r.line == nil {
+			heap.Pop(&live)
+		} else {
+			heap.Fix(&live, 0)
+		}
+	}
+	return nil
+}
+
+// run is a sorted run that is being read; line has its line feed.
+type run struct {
+	c    io.Closer
+	br   *bufio.Reader
+	line []byte
+}
+
+func (r *run) next() (err error) {
+	r.line, err = r.br.ReadSlice('\n')
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.EOF) && len(r.line) == 0:
+		r.line = nil
+		return nil
+	case errors.Is(err, io.EOF) || errors.Is(err, bufio.ErrBufferFull):
+		return fmt.Errorf("%w: line of an index", ErrCorrupt)
+	}
+	return err
+}
+
+type runs []*run
+
+func (h runs) Len() int           { return len(h) }
+func (h runs) Less(i, j int) bool { return bytes.Compare(h[i].line, h[j].line) < 0 }
+func (h runs) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *runs) Push(x any)        { *h = append(*h, x.(*run)) }
+func (h *runs) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+func writeLines(w io.Writer, lines [][]byte) error {
+	for _, l := range lines {
+		if _, err := w.Write(l); err != nil {
+			return err
+		}
+		if _, err := w.Write([]byte{'\n'}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lineReader reads lines from memory, a line feed after each.
+type lineReader struct {
+	lines [][]byte
+	at    int // within lines[0]
+}
+
+func (r *lineReader) Read(p []byte) (n int, err error) {
+	for n < len(p) && len(r.lines) > 0 {
+		if l := r.lines[0]; r.at < len(l) {
+			m := copy(p[n:], l[r.at:])
+			n, r.at = n+m, r.at+m
+			continue
+		}
+		p[n] = '\n'
+		n, r.at, r.lines = n+1, 0, r.lines[1:]
+	}
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+type countWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
