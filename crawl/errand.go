@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"peerd/store"
-	"peerd/store/warc"
 )
 
 var (
@@ -100,6 +99,9 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 			return rep, err
 		}
 	}
+	if c.cfg.Room != nil && c.cfg.Room() != nil {
+		return store.FetchReport{}, ErrBusy
+	}
 	select {
 	case c.errands.places <- struct{}{}:
 		defer func() { <-c.errands.places }()
@@ -113,9 +115,6 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 		return store.FetchReport{}, fmt.Errorf("crawl: errand cut off: %w", context.Canceled)
 	}
 	if got.err != nil {
-		if errors.Is(got.err, warc.ErrFull) {
-			return store.FetchReport{}, ErrBusy
-		}
 		return store.FetchReport{}, got.err
 	}
 	if got.report.Outcome.Transient() {

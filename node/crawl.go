@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/netip"
 	"os"
 	"time"
 
@@ -17,26 +16,32 @@ import (
 
 // CrawlOptions say what a one-shot crawl does.
 type CrawlOptions struct {
-	Home      string // a home that exists; "" makes a temporary one
-	Seeds     []string
-	MaxPages  int64
-	Scope     string // host, domain or any
-	AllowNet  []netip.Prefix
-	MinDelay  time.Duration
-	Workers   int // fetches under way at once; 0 is the default
-	Resolve   map[string][]netip.Addr
+	Home     string // a home that exists; "" makes a temporary one
+	Seeds    []string
+	MaxPages int64
+	Scope    string // host, domain or any
+	// Config holds the settings about web servers and the archive; the others
+	// have no meaning for a crawl alone. Start from config.Default.
+	Config config.Config
+	// Rules are a network's; name, seeds and scope are not read. Start from
+	// config.DefaultProfile.
+	Rules     config.Profile
 	UserAgent string
 	Progress  io.Writer // a line every few seconds; nil: none
 	Logger    *slog.Logger
+	// Emulation replaces the ways out to the network. Nil is the real one.
+	Emulation *Emulation
 }
 
 // Summary is what came of a crawl; the counts go over the whole life of its
 // home.
 type Summary struct {
 	Pages, Bytes, Failed, RobotsDenied int64
+	Dropped                            int64 // URLs beyond a limit, or of a trap
 	Hosts                              int
 	Took                               time.Duration
 	ByOutcome                          map[string]int64
+	ByReason                           map[string]int64 // what the heuristics dropped or marked
 }
 
 // Crawl is a network of one: it crawls from the seeds until nothing is left.
@@ -59,16 +64,12 @@ func Crawl(ctx context.Context, o CrawlOptions) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	cfg := config.Default()
-	cfg.Crawl.AllowNet, cfg.Crawl.Resolve = o.AllowNet, o.Resolve
-	cfg.Crawl.MinDelay = config.Duration{Duration: o.MinDelay}
-	if o.Workers > 0 {
-		cfg.Crawl.FetchWorkers = o.Workers
-	}
+	cfg := o.Config
+	cfg.Overlay = config.Default().Overlay
 	cfg.Overlay.NurseryURLs, cfg.Overlay.NurseryAge = 1, config.Duration{}
 	n, err := New(Options{
 		Home: home, Config: cfg, Profile: oneShotProfile(o), UserAgent: o.UserAgent, Logger: o.Logger,
-		MaxPages: o.MaxPages, Alone: true,
+		MaxPages: o.MaxPages, Alone: true, Emulation: o.Emulation,
 	})
 	if err != nil {
 		return Summary{}, err
@@ -78,11 +79,10 @@ func Crawl(ctx context.Context, o CrawlOptions) (Summary, error) {
 
 // oneShotProfile is the network that a one-shot crawl is alone in.
 func oneShotProfile(o CrawlOptions) config.Profile {
-	p := config.DefaultProfile()
-	p.Name, p.Seeds = "one-shot", o.Seeds
-	p.Scope.Mode = map[string]string{"host": "hosts", "domain": "domains"}[o.Scope]
-	if p.Scope.Mode == "" {
-		p.Scope.Mode = "any"
+	p := o.Rules
+	p.Name, p.Seeds, p.Bootstrap, p.Scope = "one-shot", o.Seeds, nil, config.Scope{Mode: "any"}
+	if mode, ok := map[string]string{"host": "hosts", "domain": "domains"}[o.Scope]; ok {
+		p.Scope.Mode = mode
 	}
 	return p
 }
@@ -151,7 +151,8 @@ func (n *Node) Idle() bool {
 func summarise(db *store.DB) (Summary, error) {
 	c := db.Counters()
 	s := Summary{
-		Pages: c.Pages, Bytes: c.Bytes, Failed: c.Failed, RobotsDenied: c.RobotsDenied, ByOutcome: map[string]int64{},
+		Pages: c.Pages, Bytes: c.Bytes, Failed: c.Failed, RobotsDenied: c.RobotsDenied,
+		Dropped: c.Dropped, ByOutcome: map[string]int64{}, ByReason: db.Named(),
 	}
 	err := db.View(func(tx *store.Tx) error {
 		if err := tx.Hosts(func(store.Host) error { s.Hosts++; return nil }); err != nil {

@@ -17,8 +17,11 @@ import (
 	"peerd/crawl"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
+	"peerd/crawl/pace"
 	"peerd/crawl/resolve"
+	"peerd/crawl/revisit"
 	"peerd/crawl/scope"
+	"peerd/crawl/trap"
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/overlay"
@@ -30,6 +33,7 @@ import (
 	"peerd/overlay/owner"
 	"peerd/overlay/peers"
 	"peerd/store"
+	"peerd/store/warc"
 )
 
 // Node is one peer. New builds it, Run runs it once and closes it.
@@ -52,6 +56,8 @@ type Node struct {
 	forwarder *forward.Forwarder
 	estimate  *estimate.Service
 	receiver  *handover.Receiver
+	archive   *warc.Archive // nil: none
+	disk      diskWatch
 	api       *admin.Server
 
 	onClose  func() error // called before the store closes, when all work has ended
@@ -72,7 +78,7 @@ func New(o Options) (n *Node, err error) {
 		}
 	}()
 	for _, step := range []func() error{
-		n.openStore, n.openNet, n.openRegistries, n.openWeb, n.openOwnership, n.openCrawler, n.openPeers, n.openAPI,
+		n.openStore, n.openArchive, n.openNet, n.openRegistries, n.openWeb, n.openOwnership, n.openCrawler, n.openPeers, n.openAPI,
 	} {
 		if err := step(); err != nil {
 			return n, err
@@ -90,6 +96,24 @@ func (n *Node) openStore() (err error) {
 		return err
 	}
 	return belong(n.db, n.opts.Profile.NetworkID())
+}
+
+func (n *Node) openArchive() (err error) {
+	if !n.opts.Config.Archive.Enabled {
+		return nil
+	}
+	a := n.opts.Config.Archive
+	n.archive, err = warc.Open(n.opts.Home.ArchiveDir(), warc.Options{
+		MaxFile: int64(a.MaxFile), Quota: int64(a.Quota), MinFree: int64(n.opts.Config.Crawl.MinFree),
+		Info: []warc.Field{
+			{Name: "software", Value: "peerd/" + config.Version},
+			{Name: "format", Value: "WARC File Format 1.1"},
+			{Name: "robots", Value: "obey"},
+			{Name: "http-header-user-agent", Value: n.opts.UserAgent},
+		},
+		Logger: n.log,
+	})
+	return err
 }
 
 func (n *Node) openNet() error {
@@ -151,6 +175,7 @@ func (n *Node) openWeb() (err error) {
 	n.guard = fetch.NewGuard(n.opts.Config.Crawl.AllowNet)
 	fc := fetch.DefaultConfig()
 	fc.UserAgent, fc.Guard, fc.MaxBody = n.opts.UserAgent, n.guard, n.opts.Profile.Limits.MaxBodyBytes
+	fc.Proxy, fc.TotalTimeout = n.opts.Config.Crawl.Proxy, n.opts.Config.Crawl.Timeout.Duration
 	if n.opts.Emulation != nil {
 		fc.Dial = n.opts.Emulation.DialWeb
 	}
@@ -225,30 +250,68 @@ func (n *Node) openPeers() error {
 	return err
 }
 
-// fetchTimeout bounds one fetch of a page, errandTimeout one at another peer's
-// request.
+// errandTimeout bounds a fetch at another peer's request.
+const errandTimeout = 20 * time.Second
+
+// maxRests is how often a host that answers nothing is put to rest before its
+// URLs are given up: some hours, and minutes in a crawl that should end.
 const (
-	fetchTimeout  = 60 * time.Second
-	errandTimeout = 20 * time.Second
+	maxRests      = 12
+	maxRestsAlone = 3
 )
 
+// longestPause is how many times the least delay a pause may be.
+const longestPause = 10
+
 func (n *Node) openCrawler() (err error) {
-	gap := max(n.opts.Config.Crawl.MinDelay.Duration, n.opts.Profile.Politeness.MinDelay.Duration)
+	conf, rules := n.opts.Config.Crawl, n.opts.Profile
+	gap := max(conf.MinDelay.Duration, rules.Politeness.MinDelay.Duration)
+	traps, err := rules.Traps.Config()
+	if err != nil {
+		return err
+	}
+	guard, err := trap.New(traps)
+	if err != nil {
+		return err
+	}
+	gate := crawl.NewGate(guard)
+	shares := conf.Shares
 	n.frontier, err = frontier.New(frontier.Config{
-		DB: n.db, Gap: gap, HostLimit: n.opts.Profile.Limits.MaxPagesPerHost,
+		DB: n.db, Gap: gap, HostLimit: rules.Limits.MaxPagesPerHost, Admit: gate.Admit,
+		Shares: frontier.Shares{Own: shares.Own, Assigned: shares.Assigned},
+		Open:   conf.Hours.Wait,
 	}, n.manager.Live)
 	if err != nil {
 		return err
 	}
 	n.manager.Attach(n.frontier)
-	n.crawler, err = crawl.New(crawl.Config{
+	paces, err := pace.New(pace.Config{Factor: rules.Politeness.DelayFactor, Max: longestPause * gap})
+	if err != nil {
+		return err
+	}
+	cc := crawl.Config{
 		DB: n.db, Frontier: n.frontier, Fetcher: n.fetcher, Scope: n.scope, Delegate: delegate{n.manager},
 		Deferred: func(byHost map[string]int) { n.forwarder.Deferred(byHost) },
 		Sent:     func(u store.URL) bool { return n.forwarder.Sent(u) },
-		Agent:    "peerd", Workers: n.opts.Config.Crawl.FetchWorkers, MaxTries: 3, BackOff: n.opts.pace(2 * time.Second),
-		Gap: gap, FetchTimeout: fetchTimeout, ErrandTimeout: errandTimeout, MaxPages: n.opts.MaxPages, Logger: n.log,
-	})
-	if err != nil {
+		Agent:    "peerd", Workers: conf.FetchWorkers, MaxTries: 3, BackOff: n.opts.pace(2 * time.Second),
+		Gap: gap, Pace: paces, HostDay: rules.Politeness.HostDay, MaxRests: maxRests,
+		FetchTimeout: conf.Timeout.Duration, ErrandTimeout: min(errandTimeout, conf.Timeout.Duration),
+		MaxPages: n.opts.MaxPages, Rules: crawlRules(rules), Gate: gate, Archive: n.archive,
+		Room: n.room, StopWhenFull: n.opts.Alone, Logger: n.log,
+	}
+	cc.ErrandWorkers = max(leastErrands, int(float64(cc.Workers)*shares.Estimations/(shares.Own+shares.Assigned+shares.Estimations)))
+	if n.opts.Alone {
+		cc.MaxRests = maxRestsAlone
+	}
+	if r := rules.Revisit; r.Enabled && !n.opts.Alone {
+		p := revisit.DefaultPolicy()
+		p.Min, p.Max, p.Initial, p.Price = r.Min.Duration, r.Max.Duration, r.Initial.Duration, r.Price.Duration
+		if err := p.Validate(); err != nil {
+			return err
+		}
+		cc.Revisit = &p
+	}
+	if n.crawler, err = crawl.New(cc); err != nil {
 		return err
 	}
 	n.estimate.Fetcher = errands{n}
@@ -362,6 +425,9 @@ func (n *Node) close() error {
 	}
 	if n.onClose != nil {
 		errs = append(errs, n.onClose())
+	}
+	if n.archive != nil {
+		errs = append(errs, n.archive.Close())
 	}
 	if n.db != nil {
 		if err := n.db.Close(); err != nil {

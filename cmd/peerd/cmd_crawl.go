@@ -22,6 +22,7 @@ type crawlOptions struct {
 	home     string
 	maxPages int64
 	scope    string
+	profile  string
 	json     bool
 	crawl    crawlFlags
 }
@@ -40,6 +41,7 @@ hold. Without, everything is gone at the end.`,
 	homeFlag(cmd, &o.home)
 	cmd.Flags().Int64Var(&o.maxPages, "max-pages", 0, "stop after so many pages (default: no limit)")
 	cmd.Flags().StringVar(&o.scope, "scope", "host", "follow links within the host or the domain of the URLs, or any: host, domain, any")
+	cmd.Flags().StringVar(&o.profile, "profile", "", "`file` with the rules of a network; its name, seeds and scope are not used")
 	jsonFlag(cmd, &o.json)
 	o.crawl.add(cmd)
 	return cmd
@@ -53,6 +55,15 @@ func runCrawl(cmd *cobra.Command, o *crawlOptions, urls []string) error {
 	if err != nil {
 		return err
 	}
+	if cfg.Archive.Enabled && o.home == "" {
+		return usagef(cmd, "--warc needs --home: without one nothing is left at the end")
+	}
+	rules := config.DefaultProfile()
+	if o.profile != "" {
+		if rules, err = config.LoadProfile(o.profile); err != nil {
+			return err
+		}
+	}
 	log, err := newLogger(cmd, slog.LevelWarn)
 	if err != nil {
 		return err
@@ -62,10 +73,8 @@ func runCrawl(cmd *cobra.Command, o *crawlOptions, urls []string) error {
 		Seeds:     urls,
 		MaxPages:  o.maxPages,
 		Scope:     o.scope,
-		AllowNet:  cfg.Crawl.AllowNet,
-		MinDelay:  cfg.Crawl.MinDelay.Duration,
-		Resolve:   cfg.Crawl.Resolve,
-		Workers:   cfg.Crawl.FetchWorkers,
+		Config:    cfg,
+		Rules:     rules,
 		UserAgent: config.UserAgent(cfg.Contact),
 		Progress:  cmd.ErrOrStderr(),
 		Logger:    log,
@@ -117,7 +126,7 @@ func (o *crawlOptions) config(cmd *cobra.Command) (config.Config, error) {
 			return cfg, err
 		}
 	}
-	if err := o.crawl.apply(cmd, &cfg.Crawl); err != nil {
+	if err := o.crawl.apply(cmd, &cfg); err != nil {
 		return cfg, err
 	}
 	return cfg, cfg.Validate()
@@ -130,15 +139,17 @@ type crawlReport struct {
 	Hosts        int              `json:"hosts"`
 	Failed       int64            `json:"failed"`
 	RobotsDenied int64            `json:"robots_denied"`
+	Dropped      int64            `json:"dropped"`
 	TookS        float64          `json:"took_s"`
 	Outcomes     map[string]int64 `json:"outcomes"` // how fetches ended, by name
+	Reasons      map[string]int64 `json:"reasons"`  // what heuristics dropped or marked, by name
 }
 
 func (o *crawlOptions) print(w io.Writer, s node.Summary) error {
 	if o.json {
 		return printJSON(w, crawlReport{
 			Pages: s.Pages, Bytes: s.Bytes, Hosts: s.Hosts, Failed: s.Failed, RobotsDenied: s.RobotsDenied,
-			TookS: s.Took.Seconds(), Outcomes: s.ByOutcome,
+			Dropped: s.Dropped, Reasons: s.ByReason, TookS: s.Took.Seconds(), Outcomes: s.ByOutcome,
 		})
 	}
 	t := newTable(w)
@@ -147,6 +158,10 @@ func (o *crawlOptions) print(w io.Writer, s node.Summary) error {
 	t.row("hosts", s.Hosts)
 	t.row("failed", s.Failed)
 	t.row("denied by robots.txt", s.RobotsDenied)
+	t.row("dropped", s.Dropped)
+	for _, name := range slices.Sorted(maps.Keys(s.ByReason)) {
+		t.row("  "+name, s.ByReason[name])
+	}
 	t.row("took", s.Took.Round(100*time.Millisecond))
 	for _, name := range slices.Sorted(maps.Keys(s.ByOutcome)) {
 		t.row("  "+name, s.ByOutcome[name])

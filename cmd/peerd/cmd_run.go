@@ -123,7 +123,7 @@ func (o *runOptions) config(cmd *cobra.Command, home config.Home) (config.Config
 	if cmd.Flags().Changed("mdns") {
 		cfg.MDNS = o.mdns
 	}
-	if err := o.crawl.apply(cmd, &cfg.Crawl); err != nil {
+	if err := o.crawl.apply(cmd, &cfg); err != nil {
 		return cfg, err
 	}
 	return cfg, cfg.Validate()

@@ -14,17 +14,28 @@ type crawlFlags struct {
 	allowNet []string
 	resolve  []string
 	minDelay time.Duration
+	workers  int
+	warc     bool
 }
 
 func (f *crawlFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.allowNet, "allow-net", nil, "address `range` that may be fetched from although it is not public, such as 192.168.0.0/16; repeatable")
 	cmd.Flags().StringArrayVar(&f.resolve, "resolve", nil, "fixed address of a host, as `HOST=IP`, in place of DNS; repeatable, also for one host")
 	cmd.Flags().DurationVar(&f.minDelay, "min-delay", 0, "least `time` between two requests to a host or address (default 1s)")
+	cmd.Flags().IntVar(&f.workers, "workers", 0, "how many `fetches` may be in flight, over all hosts (default 64)")
+	cmd.Flags().BoolVar(&f.warc, "warc", false, "keep every answer in WARC files, in the folder archive of the home")
 }
 
 // apply puts the options that were given over c: a list replaces the list, an
 // address of a host those of that host.
-func (f *crawlFlags) apply(cmd *cobra.Command, c *config.Crawl) error {
+func (f *crawlFlags) apply(cmd *cobra.Command, cfg *config.Config) error {
+	c := &cfg.Crawl
+	if cmd.Flags().Changed("workers") {
+		c.FetchWorkers = f.workers
+	}
+	if cmd.Flags().Changed("warc") {
+		cfg.Archive.Enabled = f.warc
+	}
 	if cmd.Flags().Changed("allow-net") {
 		c.AllowNet = nil
 	}

@@ -3,6 +3,9 @@ package trap
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // Config holds the switches and limits. A limit is the largest that passes.
@@ -108,4 +111,26 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// limits are the limits by their names in configuration files.
+func (c *Config) limits() map[string]*int {
+	return map[string]*int{
+		"length": &c.MaxLength, "depth": &c.MaxDepth, "params": &c.MaxParams, "repeat": &c.MaxRepeat,
+		"dates": &c.MaxDates, "far_dates": &c.MaxFarDates, "years_ahead": &c.YearsAhead, "years_back": &c.YearsBack,
+		"sessions": &c.MaxSessions, "tokens": &c.MaxTokens, "facets": &c.MaxFacets, "orders": &c.MaxOrders,
+		"numbers": &c.MaxNumbers, "quota": &c.Quota, "domains": &c.MaxDomains,
+		"hosts": &c.MaxHosts, "generated_hosts": &c.MaxGenerated, "wildcard_hosts": &c.MaxWildcard,
+	}
+}
+
+// SetLimit changes the limit of that name. Validate says whether n will do.
+func (c *Config) SetLimit(name string, n int) error {
+	limits := c.limits()
+	at, ok := limits[name]
+	if !ok {
+		return fmt.Errorf("trap: no limit is called %q, there are %s", name, strings.Join(slices.Sorted(maps.Keys(limits)), ", "))
+	}
+	*at = n
+	return nil
 }

@@ -61,7 +61,7 @@ func Default() Config {
 			MinDelay:     Duration{time.Second},
 			FetchWorkers: 64,
 			Timeout:      Duration{time.Minute},
-			MinFree:      1 << 30,
+			MinFree:      128 << 20,
 			Shares:       Shares{Own: 0.1, Assigned: 0.8, Estimations: 0.1},
 		},
 		Archive: Archive{MaxFile: 1 << 30},

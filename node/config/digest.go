@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,7 +76,15 @@ func (p Profile) canonical() string {
 	flag("links.obey_rel_nofollow", p.Links.ObeyRelNofollow)
 	flag("links.obey_canonical", p.Links.Canonical)
 	flag("links.sitemaps", p.Links.Sitemaps)
-	list("traps.off", p.Traps.Off)
+	traps, _ := p.Traps.Config() // valid
+	list("traps.on", traps.On.Names())
+	for _, name := range slices.Sorted(maps.Keys(p.Traps.Limits)) {
+		number("traps.limits."+name, int64(p.Traps.Limits[name]))
+	}
+	flag("duplicates.exact", p.Duplicates.Exact)
+	flag("duplicates.near", p.Duplicates.Near)
+	number("duplicates.max_copies", int64(p.Duplicates.MaxCopies))
+	flag("duplicates.soft_404", p.Duplicates.SoftNotFound)
 	flag("revisit.enabled", p.Revisit.Enabled)
 	if p.Revisit.Enabled {
 		number("revisit.min_ns", int64(p.Revisit.Min.Duration))

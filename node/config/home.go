@@ -43,6 +43,9 @@ func (h Home) KeyFile() string { return filepath.Join(h.Dir, "key") }
 // ConfigFile is the path of the settings.
 func (h Home) ConfigFile() string { return filepath.Join(h.Dir, "config.toml") }
 
+// ArchiveDir is the folder of the WARC files.
+func (h Home) ArchiveDir() string { return filepath.Join(h.Dir, "archive") }
+
 // StoreDir is the path of the database.
 func (h Home) StoreDir() string { return filepath.Join(h.Dir, "store") }
 

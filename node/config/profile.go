@@ -29,6 +29,7 @@ type Profile struct {
 	URLs       URLs       `toml:"urls"`
 	Links      Links      `toml:"links"`
 	Traps      Traps      `toml:"traps"`
+	Duplicates Duplicates `toml:"duplicates"`
 	Revisit    Revisit    `toml:"revisit"`
 }
 
@@ -81,6 +82,7 @@ func defaultRules() Profile {
 		Politeness: Politeness{DelayFactor: 10},
 		URLs:       URLs{DropSessionIDs: true},
 		Links:      Links{ObeyNofollow: true, Sitemaps: true},
+		Duplicates: Duplicates{Exact: true, MaxCopies: 1000},
 		Revisit: Revisit{
 			Min: Duration{time.Hour}, Max: Duration{90 * 24 * time.Hour},
 			Initial: Duration{24 * time.Hour}, Price: Duration{time.Hour},
@@ -134,6 +136,7 @@ func (p Profile) Validate() error {
 	}
 	between(&f, "politeness.max_requests_per_host_day", p.Politeness.HostDay, 0, 1<<40)
 	p.Traps.check(&f)
+	p.Duplicates.check(&f)
 	p.Revisit.check(&f)
 	return f.err()
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"peerd/crawl/trap"
 )
 
 // URLs is the section [urls] of a profile: what of a URL does not name a page,
@@ -33,10 +35,27 @@ type Links struct {
 	Sitemaps bool `toml:"sitemaps"`
 }
 
-// Traps is the section [traps] of a profile. All heuristics are on by default.
+// Traps is the section [traps] of a profile: which URLs are no pages but traps
+// for crawlers. Names and limits are those of crawl/trap.
 type Traps struct {
-	// Off names the heuristics that are switched off.
-	Off []string `toml:"off"`
+	// Heuristics turns heuristics off, as in ["-calendar"], or only some on, as
+	// in ["length", "depth"]. Empty is all.
+	Heuristics []string `toml:"heuristics"`
+	// Limits changes limits, as in { dates = 1000 }.
+	Limits map[string]int `toml:"limits"`
+}
+
+// Duplicates is the section [duplicates] of a profile: what is done about
+// different URLs with the same content.
+type Duplicates struct {
+	Exact bool `toml:"exact"` // marks pages whose body a page of the host had before
+	Near  bool `toml:"near"`  // and those whose text is nearly the same
+	// MaxCopies is the number of pages of one host with one body from which on
+	// the links of further copies are not followed; 0: they always are.
+	MaxCopies int `toml:"max_copies"`
+	// SoftNotFound marks pages that say 200 and mean 404, and does not follow
+	// their links.
+	SoftNotFound bool `toml:"soft_404"`
 }
 
 // Revisit is the section [revisit] of a profile: a continuous crawl comes back
@@ -152,9 +171,26 @@ func (h Hours) Wait(now time.Time) time.Duration {
 }
 
 func (t Traps) check(f *faults) {
-	for _, name := range t.Off {
-		if !slices.Contains(heuristics, name) {
-			f.addf("traps.off: %q is no heuristic, want some of %s", clip(name), strings.Join(heuristics, ", "))
+	if _, err := t.Config(); err != nil {
+		f.addf("traps: %w", err)
+	}
+}
+
+// Config returns what the section says on top of the defaults.
+func (t Traps) Config() (trap.Config, error) {
+	c := trap.DefaultConfig()
+	var err error
+	if c.On, err = trap.Parse(t.Heuristics); err != nil {
+		return c, err
+	}
+	for name, n := range t.Limits {
+		if err := c.SetLimit(name, n); err != nil {
+			return c, err
 		}
 	}
+	return c, c.Validate()
+}
+
+func (d Duplicates) check(f *faults) {
+	between(f, "duplicates.max_copies", d.MaxCopies, 0, 1<<30)
 }

@@ -58,7 +58,7 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 #proxy = ""
 
 # With less free space than this on the disk nothing is fetched.
-#min_free = "1GiB"
+#min_free = "128MiB"
 
 # How the workers are divided while there is more work than they can do: sites
 # of this peer's own finding, sites that others handed over, single pages at
