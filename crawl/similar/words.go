@@ -1,0 +1,208 @@
+package similar
+
+import (
+	"bytes"
+	"unicode"
+	"unicode/utf8"
+)
+
+// FNV-1a.
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+// words calls fn with the hash of each word of text, in order.
+//
+// A word is a run of letters, marks and digits, letter case ignored; of scripts
+// that put no spaces between words, each character is one. Bytes that are no
+// UTF-8 count as letters. Tags, comments, character references and the
+// contents of script, style and template are left out, and part words.
+func words(text []byte, fn func(hash uint64)) {
+	h, open := uint64(fnvOffset), false
+	end := func() {
+		if open {
+			fn(mix(h))
+			h, open = fnvOffset, false
+		}
+	}
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c < utf8.RuneSelf {
+			if low := lower[c]; low != 0 {
+				h, open = (h^uint64(low))*fnvPrime, true
+				i++
+				continue
+			}
+			end()
+			switch c {
+			case '<':
+				i += markup(text[i:])
+			case '&':
+				i += reference(text[i:])
+			default:
+				i++
+			}
+			continue
+		}
+		r, size := utf8.DecodeRune(text[i:])
+		i += size
+		switch {
+		case r == utf8.RuneError && size == 1:
+			r = rune(text[i-1]) | 1<<30
+		case unspaced(r):
+			end()
+			fn(mix(uint64(r)))
+			continue
+		case !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r):
+			end()
+			continue
+		default:
+			r = unicode.ToLower(r)
+		}
+		h, open = (h^uint64(r))*fnvPrime, true
+	}
+	end()
+}
+
+// visible returns the first bytes of text that words would read, at most most of
+// them, with a space for each tag, comment and reference.
+func visible(text []byte, most int) []byte {
+	var out []byte
+	for i := 0; i < len(text) && len(out) < most; {
+		n := 0
+		switch text[i] {
+		case '<':
+			n = markup(text[i:])
+		case '&':
+			n = reference(text[i:])
+		}
+		if n > 1 {
+			out = append(out, ' ')
+			i += n
+			continue
+		}
+		out = append(out, text[i])
+		i++
+	}
+	return out
+}
+
+// unspaced says whether r is of a script that puts no spaces between words.
+func unspaced(r rune) bool {
+	switch {
+	case r < 0x0e00:
+		return false
+	case r <= 0x0eff, r >= 0x1000 && r <= 0x109f, r >= 0x1780 && r <= 0x17ff: // Thai, Lao; Burmese; Khmer
+		return unicode.IsLetter(r)
+	case r >= 0x3040 && r <= 0x30ff, r >= 0x3400 && r <= 0x4dbf, r >= 0x4e00 && r <= 0x9fff: // kana; Han
+		return true
+	}
+	return r >= 0xf900 && r <= 0xfaff || r >= 0x20000 && r <= 0x323af
+}
+
+// markup returns the length of the tag or comment that s begins with, with the
+// contents of elements that nobody reads; 1 if the < is only a character.
+func markup(s []byte) int {
+	if len(s) < 2 {
+		return 1
+	}
+	switch c := s[1]; {
+	case bytes.HasPrefix(s, []byte("<!--")):
+		return upTo(s, []byte("-->"))
+	case c == '!' || c == '?' || c == '/':
+		return upTo(s, []byte(">"))
+	case lower[c] < 'a':
+		return 1
+	}
+	n := tag(s)
+	for _, name := range hidden {
+		if len(s) > len(name)+1 && foldEqual(s[1:1+len(name)], name) && lower[s[1+len(name)]] == 0 {
+			return n + closing(s[n:], name)
+		}
+	}
+	return n
+}
+
+var hidden = []string{"script", "style", "template"}
+
+// tag returns the length of the start tag that s begins with. A > within
+// quotes does not end it; only a quote behind an equals sign opens.
+func tag(s []byte) int {
+	before := byte(0)
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '>':
+			return i + 1
+		case (c == '"' || c == '\'') && before == '=':
+			n := bytes.IndexByte(s[i+1:], c)
+			if n < 0 {
+				return len(s)
+			}
+			i += n + 1
+			before = c
+		case c > ' ':
+			before = c
+		}
+	}
+	return len(s)
+}
+
+// closing returns the offset of the end tag of name in s, or the length of s.
+func closing(s []byte, name string) int {
+	for i := 0; ; {
+		n := bytes.Index(s[i:], []byte("</"))
+		if n < 0 {
+			return len(s)
+		}
+		i += n
+		if rest := s[i+2:]; len(rest) >= len(name) && foldEqual(rest[:len(name)], name) {
+			return i
+		}
+		i += 2
+	}
+}
+
+// upTo returns the length of s up to the end of stop, or the length of s.
+func upTo(s, stop []byte) int {
+	if i := bytes.Index(s, stop); i >= 0 {
+		return i + len(stop)
+	}
+	return len(s)
+}
+
+// reference returns the length of the character reference that s begins with,
+// or 1.
+func reference(s []byte) int {
+	const longest = 34 // &CounterClockwiseContourIntegral;
+	for i := 1; i < min(len(s), longest); i++ {
+		if s[i] == ';' {
+			return i + 1
+		}
+		if lower[s[i]] == 0 && s[i] != '#' {
+			break
+		}
+	}
+	return 1
+}
+
+// foldEqual compares b with a lower-case ASCII name of the same length.
+func foldEqual(b []byte, name string) bool {
+	for i := range len(name) {
+		if lower[b[i]] != name[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// lower maps ASCII letters and digits to lower case, all else to 0.
+var lower = func() (t [256]byte) {
+	for c := byte('0'); c <= '9'; c++ {
+		t[c] = c
+	}
+	for c := byte('a'); c <= 'z'; c++ {
+		t[c], t[c-'a'+'A'] = c, c
+	}
+	return t
+}()
