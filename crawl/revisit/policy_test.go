@@ -109,6 +109,11 @@ func TestFastPage(t *testing.T) {
 			t.Errorf("interval %v", d)
 		}
 	}
+	for _, rate := range []float64{7, 20, 1e6} { // above the peak; the last ones are not worth a visit
+		if d := p.Interval(rate); d > p.Initial {
+			t.Errorf("%g changes a day: each %v", rate, d)
+		}
+	}
 }
 
 func TestDateTellsRateAtOnce(t *testing.T) {
@@ -254,6 +259,13 @@ func TestPeriodIsOnlyAPrior(t *testing.T) {
 	}
 	if a, b := gap(365*24*time.Hour, 1), gap(0, 1); a != b {
 		t.Errorf("said yearly: %v, said nothing: %v", a, b)
+	}
+	var h History
+	h.Observe(start, content(0))
+	plain, _ := p.Next(h, page)
+	h.Wrong, h.Period = 10, 3600
+	if at, _ := p.Next(h, page); !at.Equal(plain) {
+		t.Errorf("no hint %v, one of a doubted map %v", plain, at)
 	}
 	if a, b := gap(time.Second, 30), gap(0, 30); a < b/2 {
 		t.Errorf("30 visits later said always: %v, said nothing: %v", a, b)

@@ -97,6 +97,11 @@ func TestLimits(t *testing.T) {
 		fmt.Fprintf(&list, "http://example.org/%d\n", i)
 		fmt.Fprintf(&set, "<url><loc>/%d</loc></url>", i)
 	}
+	body := list.String()
+	d, _ := Parse([]byte(body), "", at, Options{MaxBytes: int64(len(body)) - 2}) // cut in the last line
+	if len(d.Pages) != 19 || !d.Truncated {
+		t.Errorf("cut list: %d pages, truncated %v", len(d.Pages), d.Truncated)
+	}
 	for _, body := range []string{list.String(), "<urlset>" + set.String() + "</urlset>"} {
 		d, err := Parse([]byte(body), "", at, Options{MaxEntries: 5})
 		if err != nil || len(d.Pages) != 5 || d.Dropped != 15 || d.Truncated {
@@ -109,6 +114,19 @@ func TestLimits(t *testing.T) {
 		d, _ = Parse([]byte(body), "", at, Options{MaxBytes: int64(len(body)) / 2})
 		if len(d.Pages) == 0 || len(d.Pages) > 10 || !d.Truncated {
 			t.Errorf("half: %d pages, truncated %v", len(d.Pages), d.Truncated)
+		}
+	}
+}
+
+func TestRatio(t *testing.T) {
+	body := bomb("<urlset>", "<url><loc>/a</loc></url>"+strings.Repeat(" ", 1<<10), "</urlset>", 10<<10)
+	for _, c := range []struct {
+		ratio     int64
+		truncated bool
+	}{{0, true}, {10, true}, {1100, false}} {
+		d, err := Parse(body, "", at, Options{MaxRatio: c.ratio})
+		if err != nil || d.Truncated != c.truncated || len(d.Pages) < 900 {
+			t.Errorf("ratio %d: %d pages, truncated %v, %v", c.ratio, len(d.Pages), d.Truncated, err)
 		}
 	}
 }

@@ -65,6 +65,7 @@ func TestParse(t *testing.T) {
 			<xhtml:link rel="alternate" hreflang="de" href="/de"/><loc>/a</loc><image xmlns="y"><loc>/no3</loc></image>
 			<loc xmlns="y">/no4</loc><news:news><news:lastmod>2020</news:lastmod></news:news></url>
 			<image:url><loc>/no5</loc></image:url></urlset>`, URLSet, []string{"http://example.org/a"}, 0, false},
+		{"namespaces end", `<urlset xmlns="s"><x xmlns="t"/><url><loc>/a</loc></url><url xmlns="t"><loc>/no</loc></url></urlset>`, URLSet, []string{"http://example.org/a"}, 0, false},
 		{"first loc counts", `<urlset><url><loc></loc><loc>/a</loc><loc>/b</loc></url></urlset>`, URLSet, []string{"http://example.org/a"}, 0, false},
 		{"invalid", `<urlset><url/><url><loc/></url><url><loc>mailto:a@b</loc></url><url><loc>http://u:p@h/</loc></url><url><loc>/a</loc></url></urlset>`,
 			URLSet, []string{"http://example.org/a"}, 4, false},
@@ -74,7 +75,7 @@ func TestParse(t *testing.T) {
 		{"stray end tags", `<urlset></b><url></i><loc>/a</b></loc></url></url><url><loc>/b</loc></url></urlset>`, URLSet, []string{"http://example.org/a", "http://example.org/b"}, 0, false},
 		{"unclosed loc", `<urlset><url><loc>/a</url><url><loc>/b</loc></url></urlset>`, URLSet, []string{"http://example.org/a", "http://example.org/b"}, 0, false},
 		{"warnings before", "Warning: x\n<br />\n<b>Notice</b>\n<?xml version=\"1.0\"?><urlset><url><loc>/a</loc></url></urlset>", URLSet, []string{"http://example.org/a"}, 0, false},
-		{"XML 1.1, controls", "\n<?xml version=\"1.1\" encoding='x-none'?><urlset><url><loc>/a\x00\x08</loc></url><url><loc>/\xff\uffff</loc></url></urlset>", URLSet,
+		{"XML 1.1, controls", "\n<?xml version=\"1.1\" encoding='x-none'?><urlset><url><loc>/a\x00\x08</loc></url><url><loc>/\xff\uffff\ufffe</loc></url></urlset>", URLSet,
 			[]string{"http://example.org/a", "http://example.org/%EF%BF%BD"}, 0, false},
 		{"cut in a tag", `<urlset><url><loc>/a</loc></url><url><loc>/b</lo`, URLSet, []string{"http://example.org/a"}, 0, true},
 		{"cut after loc", `<urlset><url><loc>/a</loc><lastmod>2024</lastmod>`, URLSet, []string{"http://example.org/a 2024-01-01T00:00:00Z"}, 0, true},
