@@ -4,15 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/iotest"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+	"pgregory.net/rapid"
 
 	"peerd/store"
 )
@@ -101,6 +105,7 @@ func bodyTests() []bodyTest {
 		{name: "padding without end", coding: "gzip", sent: append(zip(page), make([]byte, 99_000)...), limit: 30_000, outcome: store.OutcomeTooLarge, want: page},
 		{name: "two frames", coding: "zstd", sent: append(zstdWindow(page[:9], 1<<20), zstdWindow(page[9:], 1<<20)...), outcome: store.OutcomeOK, want: page, kept: true},
 		{name: "empty members without end", coding: "gzip", sent: bytes.Repeat(zip(nil), 10_000), limit: 1000, outcome: store.OutcomeTooLarge},
+		{name: "empty members within", coding: "gzip, gzip", sent: zip(append(bytes.Repeat(zip(nil), 500), zip(zip(page))...)), outcome: store.OutcomeOK, want: zip(page), kept: true},
 		{name: "bomb", coding: "gzip", sent: bomb, outcome: store.OutcomeDecoding, err: ErrBomb},
 		{name: "small bomb", coding: "gzip", sent: zip(make([]byte, 1<<20)), outcome: store.OutcomeOK, want: make([]byte, 1<<20), kept: true},
 		{name: "bomb cut by size first", coding: "gzip", sent: bomb, limit: 100_000, outcome: store.OutcomeTooLarge, want: make([]byte, 100_000)},
@@ -244,6 +249,56 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s was overwritten: %.20q", path, res.Body)
 		}
 	}
+}
+
+// TestCodingsUndone holds that whatever is coded comes out again, or its first
+// limit bytes.
+func TestCodingsUndone(t *testing.T) {
+	f := newFetcher(t, nil)
+	rapid.Check(t, func(t *rapid.T) {
+		page := rapid.SliceOfN(rapid.Byte(), 0, 5000).Draw(t, "page")
+		page = bytes.Repeat(page, rapid.IntRange(1, 20).Draw(t, "times"))
+		limit := rapid.Int64Range(1, 120_000).Draw(t, "limit")
+		sent, codings := page, []string{}
+		for _, name := range rapid.SliceOfN(rapid.SampledFrom([]string{"gzip", "deflate", "bare", "br", "zstd"}), 0, 2).Draw(t, "codings") {
+			sent = packers[name](sent)
+			codings = append(codings, strings.Replace(name, "bare", "deflate", 1))
+		}
+		src := io.Reader(bytes.NewReader(sent))
+		if rapid.Bool().Draw(t, "drips") {
+			src = iotest.OneByteReader(src)
+		}
+		b, err := f.readBody(answerOf(sent, strings.Join(codings, ", ")), &meter{r: src}, limit, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !b.cut && !bytes.Equal(b.data, page) || !bytes.HasPrefix(page, b.data) || b.cut && int64(max(len(sent), len(page))) <= limit {
+			t.Fatalf("%d bytes, cut %v, of %d bytes with limit %d", len(b.data), b.cut, len(page), limit)
+		}
+	})
+}
+
+// TestReleaseAtOnce has many fetches lend and give back at the same time.
+func TestReleaseAtOnce(t *testing.T) {
+	s := newSite(t, "127.7.3.3", "http", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Write(zip(bytes.Repeat([]byte(r.URL.Path), 2000)))
+	})
+	f := newFetcher(t, nil)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 25 {
+				path := fmt.Sprintf("/%d/%d", i, j)
+				res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", path), Addr: s.addr, Keep: true})
+				if string(res.Body) != strings.Repeat(path, 2000) || !bytes.Equal(res.Raw, zip(res.Body)) {
+					t.Errorf("%s: %v %.40q", path, res.Outcome, res.Body)
+				}
+				res.Release()
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // FuzzBody feeds the decoders anything: they must end, within their limits.

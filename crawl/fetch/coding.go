@@ -72,7 +72,7 @@ func codingsOf(h http.Header) ([]coding, error) {
 	return out, nil
 }
 
-// stage is one step from the wire to the body.
+// step is one from the wire to the body.
 type step interface {
 	io.Reader
 	failed() error // what ended it, unless that was its proper end
@@ -105,14 +105,14 @@ type layer struct {
 
 func (l *layer) failed() error { return l.err }
 
-// Read decodes. Errors from below come as they are, those of the data as
+// Read decodes; p is not empty. Errors from below come as they are, those of the data as
 // errCoding or ErrBomb.
 func (l *layer) Read(p []byte) (int, error) {
 	if l.err != nil {
 		return 0, l.err
 	}
-	if l.done || len(p) == 0 {
-		return 0, l.eof(len(p))
+	if l.done {
+		return 0, io.EOF
 	}
 	if !l.begun {
 		l.begun = true
@@ -124,21 +124,18 @@ func (l *layer) Read(p []byte) (int, error) {
 			return 0, l.blame(err)
 		}
 	}
-	n, err := l.dec.Read(p)
-	l.n += int64(n)
-	if err == io.EOF {
-		err = l.finish()
-	} else if err != nil {
-		err = l.blame(err)
+	for { // a part may be empty
+		n, err := l.dec.Read(p)
+		l.n += int64(n)
+		if err == io.EOF {
+			err = l.finish()
+		} else if err != nil {
+			err = l.blame(err)
+		}
+		if err = l.limit(err); n > 0 || err != nil {
+			return n, err
+		}
 	}
-	return n, l.limit(err)
-}
-
-func (l *layer) eof(asked int) error {
-	if asked == 0 {
-		return nil
-	}
-	return io.EOF
 }
 
 // limit returns err, or what forbids to go on.

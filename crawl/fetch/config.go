@@ -31,7 +31,8 @@ type Config struct {
 	// scheme http (CONNECT, for plain http too) or socks5, and perhaps user
 	// and password. It is asked for IP addresses that the guard allows, never
 	// for names, and is itself exempt from the guard. Dial gets its host and
-	// port as they stand here.
+	// port as they stand here. Timing.Connect is then until the proxy has
+	// connected us.
 	Proxy string
 
 	ConnectTimeout time.Duration // TCP handshake

@@ -174,6 +174,9 @@ func FuzzHeads(f *testing.F) {
 	f.Add("Fine", "X-A", "b\r\nc: d")
 	f.Add("\r\n\r\n", "X", "\x00\x7f")
 	f.Fuzz(func(t *testing.T, reason, name, value string) {
+		if name == "" {
+			return // net/http lets none through
+		}
 		head := string(responseHead(&http.Response{
 			ProtoMajor: 1, ProtoMinor: 1, Status: "200 " + reason, Header: http.Header{name: {value}},
 		}))
