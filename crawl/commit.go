@@ -126,6 +126,9 @@ func keep(tx *store.Tx, got fetched, rec store.PageRecord) error {
 		return tx.PutPage(p)
 	}
 	tx.Count(n)
+	for _, name := range got.counts {
+		tx.CountNamed(name, 1)
+	}
 	return tx.PutRecord(rec)
 }
 

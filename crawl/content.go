@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"errors"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -11,20 +12,26 @@ import (
 
 // ContentRules say what is done about different URLs with the same content.
 type ContentRules struct {
-	Exact, Near  bool
-	SoftNotFound bool
+	// Exact, Near and SoftNotFound mark pages; the links of soft 404s are not
+	// followed.
+	Exact, Near, SoftNotFound bool
+	// Mirrors marks the pages of a host that has shown to mirror another of
+	// ours, and does not follow their links.
+	Mirrors bool
 	// MaxCopies is the number of pages of one host with one body from which on
 	// the links of further copies are not followed; 0: they always are.
 	MaxCopies int
 }
 
-func (r ContentRules) wantsText() bool { return r.Near || r.SoftNotFound }
+// off says that nothing is looked for.
+func (r ContentRules) off() bool { return !r.Exact && !r.Near && !r.SoftNotFound && !r.Mirrors }
 
 // The names under which the content rules count.
 const (
 	countDuplicate = "duplicate"
 	countNear      = "near_duplicate"
 	countSoft      = "soft_404"
+	countMirror    = "mirror"
 	countCut       = "copies" // pages whose links were not followed for MaxCopies
 )
 
@@ -40,6 +47,9 @@ const (
 type contents struct {
 	mu    sync.Mutex
 	hosts *lru.Cache[string, *hostContents]
+	// paths says which host had a path first, and what was there.
+	paths   *lru.Cache[store.Digest, atPath]
+	mirrors *lru.Cache[[2]string, *similar.Mirror]
 }
 
 // hostContents is what is known of one host, used under contents.mu.
@@ -48,52 +58,28 @@ type hostContents struct {
 	prints   *similar.Index
 }
 
+// atPath is the page of one host at a path.
+type atPath struct {
+	host   string
+	digest store.Digest
+}
+
+const (
+	// pathsHeld and mirrorsHeld are what is remembered in search of mirrors:
+	// some 8 MiB.
+	pathsHeld, mirrorsHeld = 1 << 16, 4096
+	// sameOf the last comparedOf pages at equal paths are equal at a mirror.
+	sameOf, comparedOf = 15, 16
+)
+
 func newContents() *contents {
 	hosts, err := lru.New[string, *hostContents](contentHosts)
-	if err != nil {
-		panic(err) // only for a size <= 0
+	paths, err2 := lru.New[store.Digest, atPath](pathsHeld)
+	mirrors, err3 := lru.New[[2]string, *similar.Mirror](mirrorsHeld)
+	if err := errors.Join(err, err2, err3); err != nil {
+		panic(err) // only for sizes <= 0
 	}
-	return &contents{hosts: hosts}
-}
-
-// compare marks a page that is like another of its host, and drops its links
-// if there is no sense in following them. A page that is looked at again is
-// none.
-func (c *Crawler) compare(got *fetched) {
-	r := c.cfg.Rules.Content
-	if got.kind != store.KindPage || !isPage(got.page.Outcome) || !r.Exact && !r.wantsText() {
-		return
-	}
-	content := &got.report.Content
-	c.contents.mu.Lock()
-	defer c.contents.mu.Unlock()
-	h := c.contents.of(got.page.URL.Host())
-	copies := 0
-	if r.Exact {
-		copies = h.clusters.Add(content.Digest)
-	}
-	switch {
-	case copies > 1:
-		content.Flags |= store.PageDuplicate
-		got.counts = append(got.counts, countDuplicate)
-	case r.Near && content.Fingerprint != 0:
-		print := similar.Print(content.Fingerprint)
-		if _, _, ok := h.prints.Lookup(print); ok {
-			content.Flags |= store.PageNearDuplicate
-			got.counts = append(got.counts, countNear)
-		}
-		h.prints.Add(print, got.page.URL.Digest())
-	}
-	if r.MaxCopies > 0 && copies > r.MaxCopies {
-		c.cut(got, countCut)
-	}
-}
-
-// cut drops the links of a page, counted and logged.
-func (c *Crawler) cut(got *fetched, reason string) {
-	c.log.Debug("links not followed", "url", got.page.URL, "links", len(got.links), "reason", reason)
-	got.counts = append(got.counts, reason)
-	got.links = nil
+	return &contents{hosts: hosts, paths: paths, mirrors: mirrors}
 }
 
 func (s *contents) of(host string) *hostContents {
@@ -103,4 +89,71 @@ func (s *contents) of(host string) *hostContents {
 		s.hosts.Add(host, h)
 	}
 	return h
+}
+
+// mirrored compares a page with that of another host at the same path, if there
+// was one, and says whether its host is a mirror.
+func (s *contents) mirrored(u store.URL, d store.Digest) bool {
+	host, path := u.Host(), u[len(u.Origin()):].Digest()
+	first, ok := s.paths.Get(path)
+	if !ok {
+		s.paths.Add(path, atPath{host, d})
+		return false
+	}
+	if first.host == host {
+		return false
+	}
+	pair := [2]string{first.host, host}
+	m, ok := s.mirrors.Get(pair)
+	if !ok {
+		m = &similar.Mirror{}
+		s.mirrors.Add(pair, m)
+	}
+	m.Compare(first.digest, d)
+	return m.Is(sameOf, comparedOf)
+}
+
+// compare marks a page that is like another of its host, and drops its links
+// if there is no sense in following them. A page that is looked at again is
+// left as it is.
+func (c *Crawler) compare(got *fetched) {
+	r := c.cfg.Rules.Content
+	if got.kind != store.KindPage || !isPage(got.page.Outcome) || r.off() {
+		return
+	}
+	content := &got.report.Content
+	c.contents.mu.Lock()
+	defer c.contents.mu.Unlock()
+	h := c.contents.of(got.page.URL.Host())
+	copies := h.clusters.Add(content.Digest)
+	near := copies > 1
+	switch {
+	case copies > 1 && r.Exact:
+		content.Flags |= store.PageDuplicate
+		got.counts = append(got.counts, countDuplicate)
+	case copies == 1 && r.Near && content.Fingerprint != 0:
+		print := similar.Print(content.Fingerprint)
+		if _, _, near = h.prints.Lookup(print); near {
+			content.Flags |= store.PageNearDuplicate
+			got.counts = append(got.counts, countNear)
+		}
+		h.prints.Add(print, got.page.URL.Digest())
+	}
+	soft := similar.Signals{Status: got.page.Status, First: !near, Copies: copies, Phrase: got.sorry}
+	switch {
+	case r.SoftNotFound && similar.SoftNotFound(soft):
+		content.Flags |= store.PageSoftNotFound
+		c.cut(got, countSoft)
+	case r.Mirrors && c.contents.mirrored(got.page.URL, content.Digest):
+		c.cut(got, countMirror)
+	case r.MaxCopies > 0 && copies > r.MaxCopies:
+		c.cut(got, countCut)
+	}
+}
+
+// cut drops the links of a page, counted and logged.
+func (c *Crawler) cut(got *fetched, reason string) {
+	c.log.Debug("links not followed", "url", got.page.URL, "links", len(got.links), "reason", reason)
+	got.counts = append(got.counts, reason)
+	got.links = nil
 }

@@ -139,12 +139,13 @@ func (c Config) Validate() error {
 // Crawler fetches what its frontier holds. Run it once; its other methods may
 // be called at once, and before and during Run.
 type Crawler struct {
-	cfg     Config
-	log     *slog.Logger
-	robots  robotsCache
-	budget  *budget
-	errands errands
-	health  *health
+	cfg      Config
+	log      *slog.Logger
+	robots   robotsCache
+	budget   *budget
+	errands  errands
+	health   *health
+	contents *contents
 }
 
 // New makes a Crawler, or returns all that is wrong with cfg. It starts
@@ -166,7 +167,7 @@ func New(cfg Config) (*Crawler, error) {
 	return &Crawler{
 		cfg: cfg, log: log, robots: newRobotsCache(4096),
 		budget: newBudget(cfg.MaxPages), errands: newErrands(cfg.ErrandWorkers),
-		health: newHealth(),
+		health: newHealth(), contents: newContents(),
 	}, nil
 }
 

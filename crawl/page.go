@@ -21,8 +21,6 @@ const (
 	maxSitemap = 50 << 20
 	// maxSitemapDepth is how deep sitemap indexes may name each other.
 	maxSitemapDepth = 3
-	// maxText is how much of a page's text is looked at, in bytes.
-	maxText = 64 << 10
 )
 
 // Rules say how pages are read; they are the same for all peers of a network.
@@ -48,8 +46,9 @@ type fetched struct {
 	kind   store.Kind
 	links  []store.Pending // in scope, each once
 	hints  []sitemap.Entry // what a sitemap says of pages
-	text   string
-	err    error // the archive could not take it
+	sorry  bool            // the page says that there is none
+	counts []string        // names to be counted under
+	err    error           // the archive could not take it
 }
 
 // fetch does one request and reads the answer. It changes nothing but the
@@ -92,6 +91,7 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
 			c.readPage(&got, &res)
 		}
 	}
+	c.compare(&got)
 	got.page.Digest, got.page.Fingerprint, got.page.Flags = content.Digest, content.Fingerprint, content.Flags
 	got.page.Links = make([]store.URL, len(got.links))
 	for i, l := range got.links {
@@ -112,19 +112,21 @@ func clipped(v string) string {
 // readPage reads an HTML page.
 func (c *Crawler) readPage(got *fetched, res *fetch.Result) {
 	o := extract.Options{MaxLinks: maxLinks, Kinds: c.cfg.Rules.Kinds, Agent: c.cfg.Agent}
-	if c.cfg.Rules.Content.wantsText() {
-		o.Text = maxText
-	}
 	page := &got.page
 	doc, err := extract.Page(res.Body, res.Header, page.URL, o)
 	if err != nil {
 		c.log.Debug("page could not be read", "url", page.URL, "err", err)
 		return
 	}
-	page.Title, got.text = doc.Title, doc.Text
+	page.Title = doc.Title
 	content := &got.report.Content
-	if p, ok := similar.Fingerprint([]byte(doc.Text)); ok && o.Text > 0 {
-		content.Fingerprint = uint64(p)
+	if c.cfg.Rules.Content.Near {
+		if p, ok := similar.Fingerprint(res.Body); ok {
+			content.Fingerprint = uint64(p)
+		}
+	}
+	if c.cfg.Rules.Content.SoftNotFound {
+		got.sorry = similar.SaysNotFound(doc.Title, res.Body)
 	}
 	flag := func(on bool, f store.PageFlags) {
 		if on {

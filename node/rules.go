@@ -31,6 +31,8 @@ func crawlRules(p config.Profile) crawl.Rules {
 		URLs: canonRules(p.URLs), Kinds: kinds,
 		ObeyNofollow: p.Links.ObeyNofollow, ObeyRel: p.Links.ObeyRelNofollow, ObeyCanonical: p.Links.Canonical,
 		Sitemaps: p.Links.Sitemaps,
-		Content:  crawl.ContentRules{Exact: d.Exact, Near: d.Near, SoftNotFound: d.SoftNotFound, MaxCopies: d.MaxCopies},
+		Content: crawl.ContentRules{
+			Exact: d.Exact, Near: d.Near, SoftNotFound: d.SoftNotFound, Mirrors: d.Mirrors, MaxCopies: d.MaxCopies,
+		},
 	}
 }

@@ -85,6 +85,7 @@ func (p Profile) canonical() string {
 	flag("duplicates.near", p.Duplicates.Near)
 	number("duplicates.max_copies", int64(p.Duplicates.MaxCopies))
 	flag("duplicates.soft_404", p.Duplicates.SoftNotFound)
+	flag("duplicates.mirrors", p.Duplicates.Mirrors)
 	flag("revisit.enabled", p.Revisit.Enabled)
 	if p.Revisit.Enabled {
 		number("revisit.min_ns", int64(p.Revisit.Min.Duration))

@@ -56,6 +56,9 @@ type Duplicates struct {
 	// SoftNotFound marks pages that say 200 and mean 404, and does not follow
 	// their links.
 	SoftNotFound bool `toml:"soft_404"`
+	// Mirrors marks hosts whose pages equal those of another host, and does not
+	// follow the links of further ones.
+	Mirrors bool `toml:"mirrors"`
 }
 
 // Revisit is the section [revisit] of a profile: a continuous crawl comes back
