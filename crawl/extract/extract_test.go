@@ -109,8 +109,8 @@ func TestMetaRobots(t *testing.T) {
 		{`<meta name=googlebot content=none>`, false, false},
 		{`<meta name=robots>`, false, false},
 	} {
-		if d := parse(t, c.body, ""); d.NoFollow != c.nofollow || d.NoIndex != c.noindex {
-			t.Errorf("%s: nofollow %v, noindex %v", c.body, d.NoFollow, d.NoIndex)
+		if d := parse(t, c.body, ""); d.Robots.NoFollow != c.nofollow || d.Robots.NoIndex != c.noindex {
+			t.Errorf("%s: nofollow %v, noindex %v", c.body, d.Robots.NoFollow, d.Robots.NoIndex)
 		}
 	}
 }

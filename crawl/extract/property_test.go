@@ -24,20 +24,20 @@ func oracle(body []byte, page store.URL) (links map[store.URL]bool, ok bool) {
 	based := false
 	links = make(map[store.URL]bool)
 	elements(root, func(n *html.Node) {
-		if href, has := attribute(n, "href"); n.Data == "base" && has && !based {
+		if href, has := attributeOfNode(n, "href"); n.Data == "base" && has && !based {
 			base, based = base.Rebase(strings.Trim(href, whiteSpace)), true
 		}
 	})
 	elements(root, func(n *html.Node) {
 		var ref string
 		var has bool
-		switch n.Data {
-		case "a", "area", "link":
-			ref, has = attribute(n, "href")
-		case "iframe", "frame":
-			ref, has = attribute(n, "src")
+		switch n.Namespace + ":" + n.Data {
+		case ":a", ":area", ":link", "svg:a":
+			ref, has = attributeOfNode(n, "href")
+		case ":iframe", ":frame":
+			ref, has = attributeOfNode(n, "src")
 		}
-		if rel, _ := attribute(n, "rel"); !has || n.Data == "link" && strings.Contains(rel, "stylesheet") {
+		if rel, _ := attributeOfNode(n, "rel"); !has || n.Data == "link" && strings.Contains(rel, "stylesheet") {
 			return
 		}
 		if u, err := base.Join(strings.Trim(ref, whiteSpace)); err == nil {
@@ -45,6 +45,16 @@ func oracle(body []byte, page store.URL) (links map[store.URL]bool, ok bool) {
 		}
 	})
 	return links, true
+}
+
+// attributeOfNode returns the first attribute of that name, of any name space.
+func attributeOfNode(n *html.Node, key string) (string, bool) {
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val, true
+		}
+	}
+	return "", false
 }
 
 func elements(n *html.Node, f func(*html.Node)) {

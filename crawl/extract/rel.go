@@ -2,28 +2,32 @@ package extract
 
 import "strings"
 
-// notPages are the relations of <link> whose targets are resources of this
-// page, connections, or interfaces rather than pages.
-var notPages = map[string]bool{
-	"stylesheet": true, "icon": true, "mask-icon": true, "fluid-icon": true, "manifest": true,
-	"apple-touch-icon": true, "apple-touch-icon-precomposed": true, "apple-touch-startup-image": true,
-	"preload": true, "modulepreload": true, "prefetch": true, "dns-prefetch": true, "preconnect": true,
-	"pingback": true,
+// resources are the relations of link whose targets are no pages but resources
+// of this page, connections, or interfaces, with the kind that wants them.
+var resources = map[string]Kinds{
+	"stylesheet": Styles,
+	"icon":       Media, "mask-icon": Media, "fluid-icon": Media,
+	"apple-touch-icon": Media, "apple-touch-icon-precomposed": Media, "apple-touch-startup-image": Media,
+	"manifest": 0, "pingback": 0,
+	"preload": 0, "modulepreload": 0, "prefetch": 0, "dns-prefetch": 0, "preconnect": 0,
 }
 
-// followed says whether a <link> with that rel may lead to a page: one
-// excluded relation is enough ("alternate stylesheet", "shortcut icon").
-func followed(rel string) bool {
+// kindOf says what a link with that rel may lead to: a page, unless one
+// relation says otherwise ("alternate stylesheet", "shortcut icon").
+func kindOf(rel string) Kinds {
 	for token := range strings.FieldsFuncSeq(rel, isWhiteSpace) {
-		if notPages[strings.ToLower(token)] {
-			return false
+		if k, ok := resources[strings.ToLower(token)]; ok {
+			return k
 		}
 	}
-	return true
+	return Pages
 }
 
 // hasToken looks for a token in a list separated by white space, in any case.
 func hasToken(list, want string) bool {
+	if len(list) < len(want) {
+		return false
+	}
 	for token := range strings.FieldsFuncSeq(list, isWhiteSpace) {
 		if strings.EqualFold(token, want) {
 			return true
