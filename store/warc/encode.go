@@ -20,11 +20,10 @@ import (
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
 // record is what the library's marshaler asks a record for: version, header,
-// block. The embedded interface is nil. The library's own builder copies and
-// parses each block and computes digests of what it just wrote (measured at
-// 2.5 times the cost of compressing a 30 kB page at level 1), and its file
-// writer can neither cut off a write that failed nor repair, so only the form
-// of the header and the framing are the library's; compression is ours.
+// block. The embedded interface is nil. Form of the header and framing are the
+// library's; the rest is not: its record builder copies and parses each block
+// (BenchmarkEncode: half as much again as the digests), and its file writer
+// compresses into the file, so that a write that fails half way stays there.
 type record struct {
 	gowarc.WarcRecord
 	header gowarc.WarcFields

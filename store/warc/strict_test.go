@@ -195,7 +195,7 @@ func checkIndexes(t testing.TB, a *Archive) {
 			}
 		}
 	}
-	if a.live == nil || len(a.live) == 0 {
+	if len(a.live) == 0 {
 		var b bytes.Buffer
 		if err := a.Index(t.Context(), &b); err != nil {
 			t.Fatal(err)

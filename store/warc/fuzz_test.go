@@ -1,0 +1,98 @@
+package warc
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+func gz(t testing.TB, b []byte) []byte {
+	var out bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&out, 1)
+	w.Write(b)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// FuzzScan reads bytes as a file, and as what stands inside a gzip member: no
+// panic, no end behind the data, and what is left after the cut reads whole.
+func FuzzScan(f *testing.F) {
+	f.Add([]byte("WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: <x:y>\r\nWARC-Date: 2026-01-02T03:04:05Z\r\nWARC-Target-URI: http://a/\r\nContent-Length: 19\r\n\r\nHTTP/1.1 200 OK\r\n\r\n\r\n\r\n"))
+	f.Add([]byte("WARC/\n"))
+	f.Add([]byte("WARC/1.0\r\n folded\r\n\r\n"))
+	e, err := newEncoder(1)
+	if err != nil {
+		f.Fatal(err)
+	}
+	x := page(1, 200)
+	e.prepare(&x)
+	if err := e.encode(&x, ""); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(bytes.Clone(e.buf.Bytes()))
+	f.Add(e.buf.Bytes()[:e.buf.Len()-5])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, data := range [][]byte{b, gz(t, b), append(gz(t, b), b...)} {
+			n := 0
+			count := func(l []byte) error {
+				n++
+				if len(l) > maxLine || bytes.IndexByte(l, '\n') >= 0 {
+					t.Fatalf("line %q", l)
+				}
+				return nil
+			}
+			end, records, err := newScanner(bytes.NewReader(data), "x", 0).index(count)
+			if err != nil && !errors.Is(err, ErrCorrupt) || end > int64(len(data)) || n > records {
+				t.Fatalf("%d bytes, %d records, %d lines: %v", end, records, n, err)
+			}
+			again, r2, err := newScanner(bytes.NewReader(data[:end]), "x", 0).index(func([]byte) error { return nil })
+			if again != end || r2 != records || err != nil {
+				t.Fatalf("cut at %d: %d bytes, %d records, %v", end, again, r2, err)
+			}
+		}
+	})
+}
+
+// FuzzLog reads bytes as a log.
+func FuzzLog(f *testing.F) {
+	f.Add(appendCheckpoint([]byte("+10\n+20 x 2026 {}\n"), 20, 0))
+	f.Add([]byte("!\n+\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if _, at, err := checkpoint(bytes.NewReader(b)); err != nil || at > int64(len(b)) {
+			t.Fatal(at, err)
+		}
+		if end, err := addLog(nil, bytes.NewReader(b), 100); err != nil || end > 100 {
+			t.Fatal(end, err)
+		}
+	})
+}
+
+// FuzzRepair opens an archive whose file and log are arbitrary.
+func FuzzRepair(f *testing.F) {
+	f.Add([]byte("x"), []byte("+1\n"))
+	f.Fuzz(func(t *testing.T, warc, log []byte) {
+		dir := t.TempDir()
+		const name = "p-20260102030405-00001.warc.gz"
+		write(t, dir, openName(name), warc)
+		write(t, dir, logName(name), log)
+		a, err := Open(dir, Options{Logger: silent, MinFree: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Copy(t.Context(), io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Index(t.Context(), io.Discard); err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if err := errors.Join(a.Close(), os.RemoveAll(dir)); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
