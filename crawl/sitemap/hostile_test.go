@@ -47,7 +47,7 @@ func memory(f func()) uint64 {
 // No document costs more than its bounds, whatever is in it.
 func TestHostile(t *testing.T) {
 	const url = "<url><loc>/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa</loc></url>"
-	layer := bomb("", strings.Repeat("\x00", 1<<10), "", 100<<10)
+	layer := bomb("", strings.Repeat("\x00", 1<<10), "", 10<<10)
 	for _, c := range []struct {
 		name      string
 		body      []byte
@@ -56,24 +56,24 @@ func TestHostile(t *testing.T) {
 		most      uint64 // allocated, in MiB
 	}{
 		{"billion laughs", []byte(laughs(9)), 1, false, 1},
-		{"gzip bomb of entries", bomb("<urlset>", strings.Repeat(url, 1000), "", 1000), -1, true, 400},
-		{"gzip bomb of text", bomb("<urlset><url><loc>/a</loc></url><url><loc>", strings.Repeat("a", 1<<20), "", 100), 1, true, 10},
+		{"gzip bomb of entries", bomb("<urlset>", strings.Repeat(url, 1000), "", 100), -1, true, 60},
+		{"gzip bomb of text", bomb("<urlset><url><loc>/a</loc></url><url><loc>", strings.Repeat("a", 1<<20), "", 8), 1, true, 10},
 		{"gzip bomb in gzip", bomb("", string(layer), "", 1), -1, false, 10},
-		{"deep nesting", []byte("<urlset><url><loc>/a</loc></url>" + strings.Repeat("<a>", 1e6)), 1, true, 1},
+		{"deep nesting", []byte("<urlset><url><loc>/a</loc></url>" + strings.Repeat("<a>", 1e5)), 1, true, 1},
 		{"deep in an entry", []byte("<urlset><url><loc>/a</loc>" + strings.Repeat("<a>", 1e6)), 1, true, 1},
-		{"nested entries", []byte("<urlset>" + strings.Repeat("<url>", 1e5) + "<loc>/a</loc></url></urlset>"), 1, false, 100},
-		{"end tags", []byte("<urlset>" + strings.Repeat("</a>", 1e5) + "<url><loc>/a</loc></url></urlset>"), 1, false, 50},
-		{"namespaces", []byte("<urlset><a" + strings.Repeat(` xmlns:b="c"`, 5e4) + ">" + strings.Repeat("<b:a/>", 5e4) + "</a><url><loc>/a</loc></url></urlset>"), 1, false, 100},
-		{"one attribute", []byte("<urlset><url><loc>/a</loc></url><a b='" + strings.Repeat("c", 40<<20)), 1, true, 10},
-		{"one comment", []byte("<urlset><url><loc>/a</loc></url><!--" + strings.Repeat("c", 40<<20)), 1, true, 10},
-		{"one doctype", []byte("<!DOCTYPE " + strings.Repeat("<", 40<<20)), -1, false, 10},
-		{"one line", []byte("http://example.org/\n" + strings.Repeat("c", 40<<20)), 1, false, 1},
-		{"beyond 50 MiB", []byte("<urlset><url><loc>/a</loc></url>" + strings.Repeat(strings.Repeat(" ", 1<<10)+"<a/>", 51<<10) + "<url><loc>/b</loc></url></urlset>"), 1, true, 300},
+		{"nested entries", []byte("<urlset>" + strings.Repeat("<url>", 3e4) + "<loc>/a</loc></url></urlset>"), 1, false, 100},
+		{"end tags", []byte("<urlset>" + strings.Repeat("</a>", 3e4) + "<url><loc>/a</loc></url></urlset>"), 1, false, 50},
+		{"namespaces", []byte("<urlset><a" + strings.Repeat(` xmlns:b="c"`, 1e4) + ">" + strings.Repeat("<b:a/>", 1e4) + "</a><url><loc>/a</loc></url></urlset>"), 1, false, 100},
+		{"one attribute", []byte("<urlset><url><loc>/a</loc></url><a b='" + strings.Repeat("c", 3<<20)), 1, true, 7},
+		{"one comment", []byte("<urlset><url><loc>/a</loc></url><!--" + strings.Repeat("c", 3<<20)), 1, true, 7},
+		{"one doctype", []byte("<!DOCTYPE " + strings.Repeat("<", 3<<20)), -1, false, 7},
+		{"one line", []byte("http://example.org/\n" + strings.Repeat("c", 3<<20)), 1, false, 1},
+		{"beyond the limit", []byte("<urlset><url><loc>/a</loc></url>" + strings.Repeat(strings.Repeat(" ", 1<<10)+"<a/>", 4<<10) + "<url><loc>/b</loc></url></urlset>"), 1, true, 300},
 	} {
 		var d Doc
 		var err error
 		began := time.Now()
-		used := memory(func() { d, err = Parse(c.body, "", at, Options{}) })
+		used := memory(func() { d, err = Parse(c.body, "", at, Options{MaxBytes: 4 << 20}) })
 		t.Logf("%-22s %9d bytes, %7d KiB allocated, %v", c.name, len(c.body), used>>10, time.Since(began).Round(time.Millisecond))
 		if err == nil && c.pages >= 0 && len(d.Pages) != c.pages || err == nil && d.Truncated != c.truncated || err != nil && c.pages >= 0 {
 			t.Errorf("%s: %d pages, %d invalid, truncated %v, %v", c.name, len(d.Pages), d.Invalid, d.Truncated, err)
@@ -92,6 +92,9 @@ func TestEntitiesAreNotExpanded(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	if o := (Options{}).orDefaults(); o.MaxEntries != 50_000 || o.MaxBytes != 50<<20 || o.MaxRatio != 200 {
+		t.Errorf("defaults %+v", o)
+	}
 	var list, set strings.Builder
 	for i := range 20 {
 		fmt.Fprintf(&list, "http://example.org/%d\n", i)
@@ -119,7 +122,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestRatio(t *testing.T) {
-	body := bomb("<urlset>", "<url><loc>/a</loc></url>"+strings.Repeat(" ", 1<<10), "</urlset>", 10<<10)
+	body := bomb("<urlset>", "<url><loc>/a</loc></url>"+strings.Repeat(" ", 1<<10), "</urlset>", 3<<10)
 	for _, c := range []struct {
 		ratio     int64
 		truncated bool
