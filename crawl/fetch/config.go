@@ -27,6 +27,8 @@ type Config struct {
 	// AcceptInvalidTLS takes servers whose certificate is expired, self-signed
 	// or another host's; Result.TLS tells. Otherwise they are OutcomeTLS.
 	AcceptInvalidTLS bool
+	// HTTP1Only never speaks HTTP/2, for archives that want no translation.
+	HTTP1Only bool
 	// Proxy, if not empty, is what every connection goes through: a URL with
 	// scheme http (CONNECT, for plain http too) or socks5, and perhaps user
 	// and password. It is asked for IP addresses that the guard allows, never

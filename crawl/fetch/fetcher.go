@@ -142,7 +142,7 @@ func (f *Fetcher) newTransport() *http.Transport {
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
+	protocols.SetHTTP2(!cfg.HTTP1Only)
 	return &http.Transport{
 		Proxy:                  nil, // ours is below: this one would be told names
 		DialContext:            f.dialContext,

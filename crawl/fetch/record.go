@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// protocol names what an answer came over, as WARC-Protocol does
-// (IIPC, WARC 1.1 extension): "http/1.0", "http/1.1" or "h2".
+// protocol names what an answer came over, as the field WARC-Protocol does that
+// is proposed to the IIPC: "http/1.0", "http/1.1" or "h2".
 func protocol(resp *http.Response) string {
 	switch {
 	case resp.ProtoMajor == 2:

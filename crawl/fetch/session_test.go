@@ -98,6 +98,17 @@ func TestTLSInfo(t *testing.T) {
 	}
 }
 
+func TestHTTP1Only(t *testing.T) {
+	s := newSite(t, "127.7.8.2", "h2", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
+	for only, want := range map[bool]string{false: "HTTP/2.0", true: "HTTP/1.1"} {
+		f := newFetcher(t, func(c *Config) { c.TLS, c.HTTP1Only = tlsRoots(s), only })
+		res := f.Do(t.Context(), Request{URL: s.url("https", "example.com", "/"), Addr: s.addr})
+		if string(res.Body) != want || (res.Proto == "h2") == only {
+			t.Errorf("only %v: %q over %s, %v", only, res.Body, res.Proto, res.Err)
+		}
+	}
+}
+
 // newTLSSite starts a server with cfg; like newSite's, it speaks HTTP/2 if that
 // is agreed.
 func newTLSSite(t *testing.T, ip string, cfg *tls.Config) *site {
