@@ -54,7 +54,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(
 		newInitCommand(), newRunCommand(), newSeedCommand(), newStopCommand(),
 		newStatusCommand(), newPeersCommand(), newSubnetsCommand(), newQueueCommand(), newLinksCommand(),
-		newCrawlCommand(), newTestnetCommand(), newSiteCommand(), newVersionCommand(),
+		newCrawlCommand(), newTestnetCommand(), newSiteCommand(), newToolCommand(), newVersionCommand(),
 	)
 	return root
 }

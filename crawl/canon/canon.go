@@ -2,7 +2,6 @@ package canon
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/nlnwa/whatwg-url/url"
@@ -65,7 +64,7 @@ func resolve(base, ref string) (*url.Url, error) {
 	}
 	u, err := standard(base, ref)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %v", ErrSyntax, err)
+		return nil, syntaxError(err)
 	}
 	return u, nil
 }

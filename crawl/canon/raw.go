@@ -44,13 +44,26 @@ func Raw(base, ref string) (Parts, error) {
 	}
 	u, err := standard(base, ref)
 	if err != nil {
-		return Parts{}, fmt.Errorf("%w: %v", ErrSyntax, err)
+		return Parts{}, syntaxError(err)
 	}
 	return Parts{
 		Href: u.Href(false), Protocol: u.Protocol(), Username: u.Username(), Password: u.Password(),
 		Host: u.Host(), Hostname: u.Hostname(), Port: u.Port(),
 		Pathname: u.Pathname(), Search: u.Search(), Hash: u.Hash(),
 	}, nil
+}
+
+// syntaxError is ErrSyntax with the library's reason, without the URL, which
+// may be long.
+func syntaxError(err error) error {
+	var v *liberrors.ValidationError
+	if !errors.As(err, &v) {
+		return fmt.Errorf("%w: %v", ErrSyntax, err)
+	}
+	if cause := v.Unwrap(); cause != nil {
+		return fmt.Errorf("%w: %s: %v", ErrSyntax, v.Type(), cause)
+	}
+	return fmt.Errorf("%w: %s", ErrSyntax, v.Type())
 }
 
 // parser reports failures only; it holds no state between calls.

@@ -1,0 +1,111 @@
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"peerd/crawl/canon"
+)
+
+// URLOptions say what URL does.
+type URLOptions struct {
+	// Raw asks for the serialization of the WHATWG URL Standard in place of the
+	// crawler's canonical form.
+	Raw bool
+	// Parts asks for the parts of the URL too.
+	Parts bool
+}
+
+// URL is one answer. Of Href and Error one is empty.
+type URL struct {
+	Input string `json:"input"`
+	Href  string `json:"href"`
+	Error string `json:"error"`
+	*Parts
+}
+
+// Parts are those of the WHATWG URL Standard, section 6.1, all empty after an
+// error.
+type Parts struct {
+	Protocol string `json:"protocol"`
+	Username string `json:"username"`
+	Password string `json:"password"`
+	Host     string `json:"host"`
+	Hostname string `json:"hostname"`
+	Port     string `json:"port"`
+	Pathname string `json:"pathname"`
+	Search   string `json:"search"`
+	Hash     string `json:"hash"`
+}
+
+// CheckBase says what is wrong with a base URL: nothing if it can be parsed.
+func CheckBase(base string) error {
+	if _, err := canon.Raw("", base); err != nil {
+		return errors.New(reason(err, true))
+	}
+	return nil
+}
+
+// URL resolves a reference against a base ("" for none).
+func (o URLOptions) URL(base, ref string) URL {
+	res := URL{Input: ref}
+	if o.Parts {
+		res.Parts = &Parts{}
+	}
+	p, err := o.resolve(base, ref)
+	if err != nil {
+		res.Error = err.Error()
+		return res
+	}
+	res.Href = p.Href
+	if o.Parts {
+		res.Parts = &Parts{
+			Protocol: p.Protocol, Username: p.Username, Password: p.Password, Host: p.Host, Hostname: p.Hostname,
+			Port: p.Port, Pathname: p.Pathname, Search: p.Search, Hash: p.Hash,
+		}
+	}
+	return res
+}
+
+func (o URLOptions) resolve(base, ref string) (p canon.Parts, err error) {
+	var from canon.Base
+	if base != "" {
+		if err := CheckBase(base); err != nil {
+			return p, fmt.Errorf("base %.200q: %w", base, err)
+		}
+		from = from.Rebase(base)
+	}
+	if o.Raw {
+		p, err = canon.Raw(base, ref)
+	} else if u, joinErr := from.Join(ref); joinErr != nil {
+		err = joinErr
+	} else {
+		p, err = canon.Raw("", string(canon.DefaultRules().Apply(u)))
+	}
+	if err != nil {
+		return p, errors.New(reason(err, o.Raw))
+	}
+	return p, nil
+}
+
+// reason tells an error of canon to somebody who does not know the package.
+func reason(err error, raw bool) string {
+	switch {
+	case errors.Is(err, canon.ErrTooLong) && raw:
+		return "too long, at most 64 KiB with 1024 @ are parsed"
+	case errors.Is(err, canon.ErrScheme):
+		return "only http and https are crawled"
+	case errors.Is(err, canon.ErrCredentials):
+		return "URLs with a user name or password are not crawled"
+	case errors.Is(err, canon.ErrHost):
+		return "the host is not one that the DNS can hold"
+	case errors.Is(err, canon.ErrTooLong):
+		return fmt.Sprintf("too long, URLs have at most %d bytes", canon.MaxLength)
+	}
+	text := strings.TrimPrefix(err.Error(), "canon: ")
+	if strings.Contains(text, "missing a scheme") {
+		return "not a URL: it has no scheme such as https:, and no base to resolve it against"
+	}
+	return text
+}
