@@ -83,7 +83,7 @@ func TestDefaultNetworkIsStable(t *testing.T) {
 	if err := p.Validate(); err != nil {
 		t.Error(err)
 	}
-	if got, want := p.NetworkID(), "peerd-b372007fa4362346"; got != want {
+	if got, want := p.NetworkID(), "peerd-d693f3435552b694"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -86,7 +86,7 @@ func (o Options) withDefaults() (Options, error) {
 		}
 	}
 	if o.disk.free == nil {
-		o.disk.free = freeDisk
+		o.disk.free = FreeDisk
 	}
 	if !prefixForm.MatchString(o.Prefix) || o.MaxFile < 0 || o.Quota < 0 || o.Level < 1 || o.Level > 9 {
 		return o, fmt.Errorf("warc: options out of range: prefix %q, file %d, quota %d, level %d", o.Prefix, o.MaxFile, o.Quota, o.Level)

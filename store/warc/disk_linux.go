@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// freeDisk says how many bytes an ordinary user may still write in a folder.
-func freeDisk(dir string) (int64, error) {
+// FreeDisk says how many bytes an ordinary user may still write in a folder.
+func FreeDisk(dir string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
