@@ -10,6 +10,7 @@
 //	flags.go    options that several subcommands have
 //	output.go   tables and JSON
 //	cmd_*.go    one subcommand a file
+//	tool*.go    peerd tool and its subcommands
 //	testdata/   scripts of what the command line promises
 package main
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"io"
 	"strings"
 
@@ -24,8 +25,8 @@ func newToolURLCommand() *cobra.Command {
 one page to the crawler if their canonical forms are equal. With --raw it prints
 what a browser has in its place, the serialization of the WHATWG URL Standard.
 
-The URLs are those of the command line or, with -, the lines of stdin; behind a
-URL and a tab, a line may have a base of its own. A base is what a relative URL is
+The URLs are those of the command line or, with -, the lines of stdin; behind its
+last tab, a line may have a base of its own. A base is what a relative URL is
 resolved against.
 
 A URL that has no such form is told on stderr, and the exit status is 1. With
@@ -54,8 +55,8 @@ func runToolURL(cmd *cobra.Command, o *toolURLOptions, list []string) error {
 	err := eachInput(cmd, list, func(ref string) error {
 		base := o.base
 		if lines {
-			if url, own, ok := strings.Cut(ref, "\t"); ok {
-				ref, base = url, own
+			if i := strings.LastIndexByte(ref, '\t'); i >= 0 {
+				ref, base = ref[:i], cmp.Or(ref[i+1:], o.base)
 			}
 		}
 		res := o.URL(base, ref)

@@ -52,6 +52,7 @@ func TestRules(t *testing.T) {
 		{"click ids", allRules, "/?gclid=a&FBCLID=b&_ga=1&__hstc=2", "/"},
 		{"own names", allRules, "/?REF=a&a[]=1&refs=1", "/?refs=1"},
 		{"sorted", allRules, "/?b=2&a=1&b=1&B", "/?B&a=1&b=2&b=1"},
+		{"sorted, many of one name", allRules, "/?b" + strings.Repeat("&a=2&a=1", 20), "/?" + strings.Repeat("a=2&a=1&", 20) + "b"},
 		{"empty fields stay", Rules{DropSessions: true}, "/?a&&b&", "/?a&&b&"},
 		{"between empty ones", Rules{DropSessions: true}, "/?&phpsessid=1", "/"},
 

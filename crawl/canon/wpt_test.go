@@ -71,6 +71,7 @@ func TestDigitLabels(t *testing.T) {
 		{"a.1.\u064a.", "a.1.xn--mhb."},
 		{"1.%D9%8A", "1.xn--mhb"},
 		{"\u064a.1", ""},
+		{"\u064a.1.", ""},
 		{"1.\u064aa", ""},
 		{"1.xn--a", ""},
 		{"1a.\u064a", ""},

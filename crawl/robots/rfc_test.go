@@ -35,6 +35,8 @@ func TestRFC9309(t *testing.T) {
 
 		{"2.2.1", "tokens in any letter case", "user-agent: ExampleBot\ndisallow: /x", "EXAMPLEBOT", "/x", false, 2},
 		{"2.2.1", "the token of a header", "user-agent: ExampleBot\ndisallow: /x", "ExampleBot/0.1 (+http://a/)", "/x", false, 2},
+		{"2.2.1", "of one with a comment but no version", "user-agent: ExampleBot\ndisallow: /x", "ExampleBot (+http://a/)", "/x", false, 2},
+		{"2.2.1", "an empty token names nobody", "user-agent: 007\ndisallow: /", "", "/x", true, 0},
 		{"2.2.1", "letters, - and _", "user-agent: a_B-c\ndisallow: /x", "A_b-C", "/x", false, 2},
 		{"2.2.1", "the token ends at other bytes", "user-agent: foo/1\ndisallow: /x", "foo", "/x", false, 2},
 		{"2.2.1", "no match of a part", "user-agent: foo\ndisallow: /", "foobar", "/x", true, 0},
