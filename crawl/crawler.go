@@ -78,6 +78,9 @@ type Config struct {
 	// Gate decides on hosts of others; the Frontier asks it for ours. Nil lets
 	// all in.
 	Gate *Gate
+	// Resolve returns an address of a host that is not ours, for a robots.txt
+	// that redirects there; nil follows no such redirect.
+	Resolve func(ctx context.Context, host string) (netip.Addr, error)
 	// Revisit says when to come back to a page; nil never does.
 	Revisit *revisit.Policy
 	// Archive keeps every answer; nil keeps none.

@@ -9,6 +9,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"peerd/crawl/canon"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
 	"peerd/crawl/robots"
@@ -96,10 +97,13 @@ func (c *Crawler) rules(ctx context.Context, job frontier.Job) (r originRules, d
 			c.robots.c.Add(origin, r)
 			return r, true, err
 		}
-		if err := c.keepRobots(origin, got); err != nil {
+		rules := got.Compile()
+		if err := errors.Join(c.plant(origin, rules), c.keepRobots(origin, got)); err != nil {
 			return r, true, err
 		}
-		v = &got
+		r = c.obey(rules, got.Expires)
+		c.robots.c.Add(origin, r)
+		return r, true, nil
 	}
 	r = c.obey(v.Compile(), v.Expires)
 	c.robots.c.Add(origin, r)
@@ -183,9 +187,33 @@ func (c *Crawler) keepRobots(origin string, v robots.Verdict) error {
 	return c.cfg.DB.Update(func(tx *store.Tx) error { return tx.PutRobots(origin, raw) })
 }
 
-// robotsFetcher fetches one robots.txt and its redirects at the one address
-// that the job has claimed, with the gap in between. A redirect that leaves
-// the host counts as no robots.txt, because that host may be another owner's.
+// maxSitemaps bounds the sitemaps that one robots.txt may name.
+const maxSitemaps = 100
+
+// plant queues the sitemaps that an origin's robots.txt names. It comes before
+// the file is kept, so that a crash in between loses none of them.
+func (c *Crawler) plant(origin string, rules *robots.Rules) error {
+	if !c.cfg.Rules.Sitemaps {
+		return nil
+	}
+	var found []store.Pending
+	root := store.URL(origin + "/")
+	for _, ref := range rules.Sitemaps() {
+		if len(found) == maxSitemaps {
+			break
+		}
+		if u, err := canon.Join(root, ref); err == nil {
+			found = append(found, store.Pending{URL: u, Kind: store.KindSitemap})
+		}
+	}
+	return c.routeLinks(c.inScope(found, root), nil)
+}
+
+// robotsFetcher fetches one robots.txt and its redirects, with the gap in
+// between: at the address that the job has claimed, or at that of the host that
+// it is sent to (RFC 9309, section 2.3.1.2, wants redirects to be followed
+// across authorities). That host may be another owner's; one request a day is
+// what that costs it.
 type robotsFetcher struct {
 	c   *Crawler
 	job frontier.Job
@@ -197,8 +225,15 @@ type robotsFetcher struct {
 
 // Fetch does one request.
 func (f *robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (int, string, []byte, error) {
-	if u.Host() != f.job.Host {
-		return http.StatusNotFound, "", nil, nil
+	addr := f.job.Addr
+	if host := u.Host(); host != f.job.Host {
+		if f.c.cfg.Resolve == nil {
+			return http.StatusNotFound, "", nil, nil
+		}
+		var err error
+		if addr, err = f.c.cfg.Resolve(ctx, host); err != nil {
+			return http.StatusNotFound, "", nil, nil // nobody there has rules for us
+		}
 	}
 	if f.asked {
 		t := time.NewTimer(f.c.cfg.Gap)
@@ -212,9 +247,12 @@ func (f *robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (
 	f.asked = true
 	timed, cancel := context.WithTimeout(ctx, f.c.cfg.FetchTimeout)
 	defer cancel()
-	res := f.c.cfg.Fetcher.Do(timed, fetch.Request{URL: u, Addr: f.job.Addr, MaxBody: maxBody})
+	res := f.c.cfg.Fetcher.Do(timed, fetch.Request{URL: u, Addr: addr, MaxBody: maxBody, Keep: f.c.cfg.Archive != nil})
 	f.status, f.retryAfter = res.Status, res.RetryAfter
-	if ctx.Err() == nil {
+	if err := f.c.archive(&fetched{page: store.Page{URL: u, Outcome: res.Outcome, Timing: res.Timing}}, &res); err != nil {
+		f.c.log.Warn("robots.txt could not be archived", "url", u, "err", err)
+	}
+	if ctx.Err() == nil && addr == f.job.Addr {
 		f.c.cfg.Delegate.Observe(f.job.Subnet, "", store.FetchReport{
 			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing,
 		}, nil)

@@ -93,6 +93,20 @@ func resolver(c *resolve.Cache) owner.Resolve {
 	}
 }
 
+// resolveOne returns an address of a host that may be dialled.
+func (n *Node) resolveOne(ctx context.Context, host string) (netip.Addr, error) {
+	addrs, err := n.names.Addrs(ctx, host)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	for _, a := range addrs {
+		if n.guard.Check(a) == nil {
+			return a, nil
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("%s has no address that may be dialled", host)
+}
+
 // sink is where the Forwarder leaves URLs that are ours to crawl.
 type sink struct{ n *Node }
 

@@ -48,6 +48,7 @@ type Node struct {
 	homes     *home.Registry
 	peers     *peers.Service
 	guard     *fetch.Guard
+	names     *resolve.Cache
 	fetcher   *fetch.Fetcher
 	scope     *scope.Scope
 	manager   *owner.Manager
@@ -107,7 +108,6 @@ func (n *Node) openArchive() (err error) {
 		MaxFile: int64(a.MaxFile), Quota: int64(a.Quota), MinFree: int64(n.opts.Config.Crawl.MinFree),
 		Info: []warc.Field{
 			{Name: "software", Value: "peerd/" + config.Version},
-			{Name: "format", Value: "WARC File Format 1.1"},
 			{Name: "robots", Value: "obey"},
 			{Name: "http-header-user-agent", Value: n.opts.UserAgent},
 		},
@@ -202,6 +202,7 @@ func (n *Node) openOwnership() error {
 	if err := rc.Validate(); err != nil {
 		return err
 	}
+	n.names = resolve.New(rc)
 	n.estimate = &estimate.Service{
 		Host: n.net.Host, Protocol: n.net.Names.Estimate(), Leases: n.leases, Check: n.check,
 		Timeout: errandTimeout, Logger: n.log,
@@ -210,7 +211,7 @@ func (n *Node) openOwnership() error {
 		Self: n.net.Self(), Key: key, DB: n.db, Directory: directory{n}, Strategy: strategy,
 		Leases: n.leases, Homes: n.homes, Estimate: n.estimate,
 		Sender:     &handover.Sender{Host: n.net.Host, Protocol: n.net.Names.Handover(), DB: n.db},
-		Resolve:    resolver(resolve.New(rc)),
+		Resolve:    resolver(n.names),
 		Allowed:    n.guard.Check,
 		MayClaim:   n.mayClaim,
 		Moved:      func(p prefix) { n.forwarder.Reconsider(p) },
@@ -293,11 +294,11 @@ func (n *Node) openCrawler() (err error) {
 		DB: n.db, Frontier: n.frontier, Fetcher: n.fetcher, Scope: n.scope, Delegate: delegate{n.manager},
 		Deferred: func(byHost map[string]int) { n.forwarder.Deferred(byHost) },
 		Sent:     func(u store.URL) bool { return n.forwarder.Sent(u) },
-		Agent:    "peerd", Workers: conf.FetchWorkers, MaxTries: 3, BackOff: n.opts.pace(2 * time.Second),
+		Agent:    agent, Workers: conf.FetchWorkers, MaxTries: 3, BackOff: n.opts.pace(2 * time.Second),
 		Gap: gap, Pace: paces, HostDay: rules.Politeness.HostDay, MaxRests: maxRests,
 		FetchTimeout: conf.Timeout.Duration, ErrandTimeout: min(errandTimeout, conf.Timeout.Duration),
 		MaxPages: n.opts.MaxPages, Rules: crawlRules(rules), Gate: gate, Archive: n.archive,
-		Room: n.room, StopWhenFull: n.opts.Alone, Logger: n.log,
+		Room: n.room, StopWhenFull: n.opts.Alone, Resolve: n.resolveOne, Logger: n.log,
 	}
 	cc.ErrandWorkers = max(leastErrands, int(float64(cc.Workers)*shares.Estimations/(shares.Own+shares.Assigned+shares.Estimations)))
 	if n.opts.Alone {

@@ -7,6 +7,10 @@ import (
 	"peerd/node/config"
 )
 
+// agent is the product token that robots.txt and robots directives are matched
+// with.
+const agent = "peerd"
+
 // leastErrands is how many fetches at other peers' request there is room for
 // at least, whatever their share: nobody's decision should wait for long.
 const leastErrands = 4

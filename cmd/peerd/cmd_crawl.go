@@ -146,10 +146,14 @@ type crawlReport struct {
 }
 
 func (o *crawlOptions) print(w io.Writer, s node.Summary) error {
+	reasons := s.ByReason
+	if reasons == nil {
+		reasons = map[string]int64{}
+	}
 	if o.json {
 		return printJSON(w, crawlReport{
 			Pages: s.Pages, Bytes: s.Bytes, Hosts: s.Hosts, Failed: s.Failed, RobotsDenied: s.RobotsDenied,
-			Dropped: s.Dropped, Reasons: s.ByReason, TookS: s.Took.Seconds(), Outcomes: s.ByOutcome,
+			Dropped: s.Dropped, Reasons: reasons, TookS: s.Took.Seconds(), Outcomes: s.ByOutcome,
 		})
 	}
 	t := newTable(w)

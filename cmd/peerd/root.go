@@ -53,7 +53,7 @@ func newRootCommand() *cobra.Command {
 	root.PersistentFlags().String("log-level", "", "least level that is logged: debug, info, warn, error")
 	root.AddCommand(
 		newInitCommand(), newRunCommand(), newSeedCommand(), newStopCommand(),
-		newStatusCommand(), newPeersCommand(), newSubnetsCommand(), newQueueCommand(), newLinksCommand(),
+		newStatusCommand(), newPeersCommand(), newSubnetsCommand(), newQueueCommand(), newLinksCommand(), newExportCommand(),
 		newCrawlCommand(), newTestnetCommand(), newSiteCommand(), newToolCommand(), newVersionCommand(),
 	)
 	return root
