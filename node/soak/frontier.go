@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type queueOptions struct {
 	dir         string
 	urls, hosts int
 	work        time.Duration // for how long entries are taken out
+	profile     profiles
 }
 
 func (o *queueOptions) flags(fs *flag.FlagSet) {
@@ -30,6 +32,7 @@ func (o *queueOptions) flags(fs *flag.FlagSet) {
 	fs.IntVar(&o.urls, "urls", 0, "")
 	fs.IntVar(&o.hosts, "hosts", 0, "")
 	fs.DurationVar(&o.work, "work", 10*time.Second, "")
+	o.profile.flags(fs)
 }
 
 // queueFigures is what one of the two children reports.
@@ -54,19 +57,10 @@ func fillAndReopen(ctx context.Context, o queueOptions, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	args := []string{"--store", dir, "--urls", fmt.Sprint(o.urls), "--hosts", fmt.Sprint(o.hosts), "--work", o.work.String()}
 	for _, step := range []string{"fill", "reopen"} {
-		cmd, _, err := again(ctx, append([]string{step}, args...)...)
+		f, err := queueChild(ctx, step, o, dir)
 		if err != nil {
 			return err
-		}
-		said, err := cmd.Output()
-		if err != nil {
-			return fmt.Errorf("%s: %w", step, err)
-		}
-		var f queueFigures
-		if err := json.Unmarshal(said, &f); err != nil {
-			return fmt.Errorf("%s: %w", step, err)
 		}
 		fmt.Fprintf(out, "%s: open %.3f s, load %.3f s (%.0f URLs/s), first job after %.3f s; %s in memory (%s idle, heap %s), at most %s; "+
 			"then %.0f jobs/s, at most %s; disk %s; %d queued\n",
@@ -74,6 +68,24 @@ func fillAndReopen(ctx context.Context, o queueOptions, out io.Writer) error {
 			f.PerWork, size(f.Worked), size(diskUse(dir)), f.Pending)
 	}
 	return nil
+}
+
+// queueChild runs one step on the store in dir, in a process of its own.
+func queueChild(ctx context.Context, step string, o queueOptions, dir string) (f queueFigures, err error) {
+	p := o.profile.of(step)
+	cmd, _, err := again(ctx, step, "--store", dir, "--urls", fmt.Sprint(o.urls), "--hosts", fmt.Sprint(o.hosts),
+		"--work", o.work.String(), "--cpuprofile", p.cpu, "--memprofile", p.memory)
+	if err != nil {
+		return f, err
+	}
+	said, err := cmd.Output()
+	if err != nil {
+		return f, fmt.Errorf("%s: %w", step, err)
+	}
+	if err := json.Unmarshal(said, &f); err != nil {
+		return f, fmt.Errorf("%s: %w", step, err)
+	}
+	return f, nil
 }
 
 // runQueue is a child: it fills a new store, or opens the one that is there,
@@ -85,17 +97,18 @@ func runQueue(ctx context.Context, fill bool, args []string, stdout io.Writer) (
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
+	stop, err := o.profile.start()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	var figures queueFigures
 	begin := time.Now()
 	db, err := store.Open(o.dir, store.Options{})
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if e := db.Close(); err == nil {
-			err = e
-		}
-	}()
+	defer func() { err = errors.Join(err, db.Close()) }()
 	figures.Open = time.Since(begin).Seconds()
 	loading := time.Now()
 	f, err := frontier.New(frontier.Config{DB: db}, func(netip.Prefix) bool { return true })

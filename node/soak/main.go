@@ -69,6 +69,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		if o.queue.hosts < 1 || o.queue.hosts > 1<<24 {
 			return fmt.Errorf("--hosts %d: want 1 to %d", o.queue.hosts, 1<<24)
 		}
+		o.queue.profile = o.watch.profile
 		return fillAndReopen(ctx, o.queue, stdout)
 	}
 	o.watch.length = time.Duration(o.minutes * float64(time.Minute))

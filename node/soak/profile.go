@@ -23,6 +23,16 @@ func (p *profiles) flags(fs *flag.FlagSet) {
 	fs.StringVar(&p.memory, "memprofile", "", "`file` for a profile of all allocations; it slows the run down")
 }
 
+// of names the files of one step of several.
+func (p profiles) of(step string) profiles {
+	for _, f := range []*string{&p.cpu, &p.memory} {
+		if *f != "" {
+			*f += "." + step
+		}
+	}
+	return p
+}
+
 // start begins to profile; the function that it returns ends it and writes.
 func (p profiles) start() (stop func() error, err error) {
 	if p.memory != "" {

@@ -18,7 +18,7 @@ import (
 
 // A reading is all that is known of the peer at one time.
 type reading struct {
-	at    time.Duration // since the first
+	at    time.Duration // since the peer was started
 	rss   int64
 	files int
 	disk  int64
@@ -90,6 +90,7 @@ func (o watchOptions) watch(ctx context.Context, home string, port int, out io.W
 	end := time.AfterFunc(o.length, func() { _ = stop() })
 	defer end.Stop()
 	var readings []reading
+	begin := time.Now()
 	for sc := bufio.NewScanner(said); sc.Scan(); {
 		r := reading{files: openFiles(cmd.Process.Pid), disk: diskUse(home)}
 		r.rss, _ = memory(cmd.Process.Pid)
@@ -97,7 +98,8 @@ func (o watchOptions) watch(ctx context.Context, home string, port int, out io.W
 			_ = stop()
 			return nil, errors.Join(fmt.Errorf("the peer's figures: %w", err), cmd.Wait())
 		}
-		readings = follow(readings, r, time.Now())
+		r.at = time.Since(begin)
+		readings = follow(readings, r)
 		if n := len(readings); n%12 == 0 {
 			fmt.Fprintln(out, readings[n-1])
 		}
@@ -108,16 +110,10 @@ func (o watchOptions) watch(ctx context.Context, home string, port int, out io.W
 	return readings, ctx.Err()
 }
 
-// begun is when the first reading was taken.
-var begun time.Time
-
-// follow appends r, taken at now.
-func follow(readings []reading, r reading, now time.Time) []reading {
-	if len(readings) == 0 {
-		begun = now
-	} else {
+// follow appends r, with the rate since the reading before.
+func follow(readings []reading, r reading) []reading {
+	if len(readings) > 0 {
 		last := readings[len(readings)-1]
-		r.at = now.Sub(begun)
 		if d := (r.at - last.at).Seconds(); d > 0 {
 			r.rate = float64(r.Pages-last.Pages) / d
 		}
