@@ -116,7 +116,7 @@ func runQueue(ctx context.Context, fill bool, args []string, stdout io.Writer) (
 		return err
 	}
 	if fill {
-		if err := o.fill(f); err != nil {
+		if err := o.fill(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -157,8 +157,8 @@ const (
 	otherLinks = 8
 )
 
-// fill adds the hosts and queues the URLs.
-func (o queueOptions) fill(f *frontier.Frontier) error {
+// fill adds the hosts and queues the URLs, or ends early with ctx's error.
+func (o queueOptions) fill(ctx context.Context, f *frontier.Frontier) error {
 	for i := range o.hosts {
 		name, addr := queueHost(i)
 		if err := f.AddHost(name, store.SubnetOf(addr), addr); err != nil {
@@ -183,7 +183,7 @@ func (o queueOptions) fill(f *frontier.Frontier) error {
 			next[h]++
 			left--
 		}
-		if err := pushAll(f, hosts, links); err != nil {
+		if err := errors.Join(ctx.Err(), pushAll(f, hosts, links)); err != nil {
 			return err
 		}
 	}
