@@ -56,6 +56,7 @@ func (s *scanner) run() bool {
 	for {
 		switch s.z.Next() {
 		case html.ErrorToken:
+			s.endCSS() // of a style element that is cut off
 			return true
 		case html.StartTagToken:
 			if !s.start(false) {
