@@ -3,9 +3,13 @@ package extract
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 )
@@ -115,5 +119,38 @@ func BenchmarkHostile(b *testing.B) {
 				mustRead(body, everything)
 			}
 		})
+	}
+}
+
+// BenchmarkRatio reads pages in turn in each way and reports the times as
+// multiples of the bare tokenizer's: the fastest of several runs per page,
+// because other work on the machine only adds.
+func BenchmarkRatio(b *testing.B) {
+	var pages [][]byte
+	if os.Getenv(pagesEnv) != "" {
+		realPages(b, 907, func(body []byte) { pages = append(pages, body) })
+	} else {
+		pages = slices.Collect(maps.Values(generated()))
+	}
+	for b.Loop() {
+		sums := make([]time.Duration, len(ways))
+		for _, body := range pages {
+			best := make([]time.Duration, len(ways))
+			for range 7 {
+				for i, w := range ways {
+					start := time.Now()
+					w.read(body)
+					if took := time.Since(start); best[i] == 0 || took < best[i] {
+						best[i] = took
+					}
+				}
+			}
+			for i := range best {
+				sums[i] += best[i]
+			}
+		}
+		for i, w := range ways {
+			b.ReportMetric(float64(sums[i])/float64(sums[0]), strings.ReplaceAll(w.name, " ", "-")+"/bare")
+		}
 	}
 }
