@@ -23,7 +23,7 @@ var byteOrderMark = []byte("\ufeff")
 // kilobyte. UTF-8 is not copied, and may have invalid bytes; they become
 // U+FFFD where they matter, in URLs and text.
 func decode(body []byte, contentType string) (text []byte, name string) {
-	return decodeAs(body, contentType, mentionsCharset(body))
+	return decodeAs(body, contentType, declaresCharset(body))
 }
 
 // decodePlain is decode for what is no HTML: it declares nothing itself.
@@ -81,18 +81,29 @@ func guess(body []byte) (encoding.Encoding, string) {
 	return charset.Lookup("windows-1252")
 }
 
-// mentionsCharset says whether the start of the body may declare its encoding.
-func mentionsCharset(body []byte) bool {
-	const word = "charset"
+// declaresCharset says whether the start of the body has a <meta> that may
+// declare its encoding.
+func declaresCharset(body []byte) bool {
 	head := body[:min(len(body), prescan)]
 	for {
-		i := bytes.IndexAny(head, "cC")
-		if i < 0 || len(head)-i < len(word) {
+		i := indexFold(head, "charset")
+		if i < 0 {
 			return false
 		}
-		if equalFold(head[i:i+len(word)], word) {
+		tag := head[bytes.LastIndexByte(head[:i], '>')+1 : i]
+		if indexFold(tag, "<meta") >= 0 {
 			return true
 		}
 		head = head[i+1:]
 	}
+}
+
+// indexFold is bytes.Index for a word of ASCII in any case.
+func indexFold(s []byte, word string) int {
+	for i := 0; i+len(word) <= len(s); i++ {
+		if s[i]|0x20 == word[0]|0x20 && equalFold(s[i:i+len(word)], word) {
+			return i
+		}
+	}
+	return -1
 }

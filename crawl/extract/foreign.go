@@ -70,15 +70,22 @@ func (s *scanner) endForeign(name []byte) bool {
 	if !bytes.Equal(name, s.foreign.top()) {
 		return false
 	}
-	if string(name) == "style" && len(s.css) > 0 {
-		s.c.seeCSS(s.css, names[style], "")
-		s.css = s.css[:0]
+	if string(name) == "style" {
+		s.endCSS()
 	}
 	s.foreign.pop()
 	if s.foreign.depth() == 0 {
 		s.z.AllowCDATA(false)
 	}
 	return true
+}
+
+// endCSS takes the content of a style element of SVG, if there is any.
+func (s *scanner) endCSS() {
+	if len(s.css) > 0 {
+		s.c.seeCSS(s.css, names[style], "")
+		s.css = s.css[:0]
+	}
 }
 
 // isIntegrationPoint says whether elements in this one may be HTML.

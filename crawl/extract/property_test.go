@@ -24,7 +24,7 @@ func oracle(body []byte, page store.URL) (links map[store.URL]bool, ok bool) {
 	based := false
 	links = make(map[store.URL]bool)
 	elements(root, func(n *html.Node) {
-		if href, has := attributeOfNode(n, "href"); n.Data == "base" && has && !based {
+		if href, has := attributeOfNode(n, "href"); n.Namespace+n.Data == "base" && has && !based {
 			base, based = base.Rebase(strings.Trim(href, whiteSpace)), true
 		}
 	})

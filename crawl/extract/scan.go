@@ -56,6 +56,7 @@ func (s *scanner) run() bool {
 	for {
 		switch s.z.Next() {
 		case html.ErrorToken:
+			s.endCSS() // of a style element that is cut off
 			return true
 		case html.StartTagToken:
 			if !s.start(false) {
@@ -79,7 +80,8 @@ func (s *scanner) run() bool {
 
 // start takes a start tag.
 func (s *scanner) start(selfClosing bool) bool {
-	size := len(s.z.Raw())
+	tag := s.z.Raw()
+	size := len(tag)
 	name, more := s.z.TagName()
 	if s.foreign.depth() > 0 {
 		return s.startForeign(name, more, selfClosing, size)
@@ -100,6 +102,9 @@ func (s *scanner) start(selfClosing bool) bool {
 		return false
 	}
 	if want := (*s.wants)[e]; want != 0 {
+		if e == anchor && !mentionsRel(tag) { // spares reading what follows href
+			want &^= 1 << rel
+		}
 		if s.attributes(more, want); !s.see(e, name) {
 			return false
 		}
@@ -236,6 +241,16 @@ func (s *scanner) renew(name string, raw bool) {
 		s.z = html.NewTokenizer(s.input)
 	}
 	s.z.AllowCDATA(s.foreign.depth() > 0 || s.caution == asXML)
+}
+
+// mentionsRel says whether a tag may have an attribute rel.
+func mentionsRel(tag []byte) bool {
+	for i := 0; i+2 < len(tag); i++ {
+		if tag[i]|0x20 == 'r' && tag[i+1]|0x20 == 'e' && tag[i+2]|0x20 == 'l' {
+			return true
+		}
+	}
+	return false
 }
 
 // isRaw says whether the tokenizer takes what follows as text.

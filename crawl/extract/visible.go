@@ -97,7 +97,7 @@ func breakOf(element []byte) byte {
 		"legend", "li", "listing", "main", "menu", "nav", "ol", "optgroup", "option", "p", "plaintext", "pre", "search", "section",
 		"select", "summary", "table", "tbody", "textarea", "tfoot", "thead", "title", "tr", "ul", "xmp":
 		return '\n'
-	case "button", "img", "image", "input", "svg", "td", "th":
+	case "button", "img", "image", "input", "td", "th":
 		return ' '
 	}
 	return 0
