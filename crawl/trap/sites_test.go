@@ -2,6 +2,7 @@ package trap
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -90,4 +91,24 @@ func TestTrapInNoise(t *testing.T) {
 		t.Errorf("%d came through, want 1000", through)
 	}
 	checkSize(t, s)
+}
+
+// TestSketchedLimits: the cut comes after the limit, and before 1.8 times it.
+func TestSketchedLimits(t *testing.T) {
+	for _, limit := range []int{5, 8, 50, 400, 3000} {
+		g := guard(t, func(c *Config) { c.MaxTokens = limit })
+		for seed := range uint64(20) {
+			r := rand.New(rand.NewPCG(seed, 0))
+			s := new(State)
+			for i := range 2 * limit {
+				g.Admit(s, store.URL("http://a.example/a?ref=f47ac10b-58cc-4372-a567-"+random(r, 12)), now)
+				if s.Drops(Session) > 0 && i < limit {
+					t.Fatalf("limit %d, seed %d: cut at %d", limit, seed, i)
+				}
+			}
+			if got := s.URLs(); got > uint64(limit)*18/10 {
+				t.Errorf("limit %d, seed %d: %d came through", limit, seed, got)
+			}
+		}
+	}
 }
