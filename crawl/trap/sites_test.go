@@ -96,9 +96,13 @@ func TestTrapInNoise(t *testing.T) {
 // TestSketchedLimits: the cut comes after the limit, and before 1.8 times it;
 // values that come again on other pages are no new ones.
 func TestSketchedLimits(t *testing.T) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 3
+	}
 	for _, limit := range []int{5, 8, 50, 400, 3000} {
 		g := guard(t, func(c *Config) { c.MaxTokens = limit })
-		for seed := range uint64(20) {
+		for seed := range seeds {
 			r := rand.New(rand.NewPCG(seed, 0))
 			s := new(State)
 			for i := range 2 * limit {
