@@ -23,7 +23,7 @@ func TestSubdomains(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
 			d := Domain{Wildcard: c.wildcard}
-			const n = 60_000
+			const n = 25_000
 			for i := range n {
 				g.AdmitHost(&d, c.label(r, i)+".trap.example")
 			}

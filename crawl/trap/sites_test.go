@@ -2,6 +2,7 @@ package trap
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -90,4 +91,32 @@ func TestTrapInNoise(t *testing.T) {
 		t.Errorf("%d came through, want 1000", through)
 	}
 	checkSize(t, s)
+}
+
+// TestSketchedLimits: the cut comes after the limit, and before 1.8 times it;
+// values that come again on other pages are no new ones.
+func TestSketchedLimits(t *testing.T) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 3
+	}
+	for _, limit := range []int{5, 8, 50, 400, 3000} {
+		g := guard(t, func(c *Config) { c.MaxTokens = limit })
+		for seed := range seeds {
+			r := rand.New(rand.NewPCG(seed, 0))
+			s := new(State)
+			for i := range 2 * limit {
+				token, first := random(r, 12), s.URLs()
+				for page := range 3 {
+					g.Admit(s, store.URL(fmt.Sprintf("http://a.example/a%d?ref=f47ac10b-58cc-4372-a567-%s", page, token)), now)
+				}
+				if i < limit && s.URLs() != first+3 {
+					t.Fatalf("limit %d, seed %d: cut at %d values", limit, seed, i)
+				}
+			}
+			if got := s.URLs(); got > 3*uint64(limit)*18/10 {
+				t.Errorf("limit %d, seed %d: %d values came through", limit, seed, got/3)
+			}
+		}
+	}
 }
