@@ -37,10 +37,10 @@ type Options struct {
 	// MemTable is the size of badger's memtable in bytes; what one transaction
 	// writes is limited to 15 % of it, values in the value log not counted.
 	// From 8 MiB on, a thousand Pushes (with an Undefer each) fit whatever the
-	// length of their URLs. Zero means 32 MiB.
+	// length of their URLs. Zero means 16 MiB. Badger may hold three of them.
 	MemTable int64
 	// BlockCache and IndexCache bound badger's caches in bytes. Zero means
-	// 32 MiB and 16 MiB.
+	// 16 MiB each.
 	BlockCache, IndexCache int64
 	// InMemory keeps nothing on disk: for tests.
 	InMemory bool
@@ -64,14 +64,18 @@ type DB struct {
 	named    map[string]int64
 }
 
+// tableSize is the size of badger's tables, on all levels: while it compacts it
+// holds a dozen of them in memory, and its own default grows to 64 MiB each.
+const tableSize = 4 << 20
+
 // Open opens the store in dir, and makes one there if there is none. It fails
 // with ErrLocked, ErrVersion or what the file system says.
 func Open(dir string, o Options) (*DB, error) {
 	if o.MemTable == 0 {
-		o.MemTable = 32 << 20
+		o.MemTable = 16 << 20
 	}
 	if o.BlockCache == 0 {
-		o.BlockCache = 32 << 20
+		o.BlockCache = 16 << 20
 	}
 	if o.IndexCache == 0 {
 		o.IndexCache = 16 << 20
@@ -85,9 +89,10 @@ func Open(dir string, o Options) (*DB, error) {
 		WithMemTableSize(o.MemTable).WithNumMemtables(2).WithNumLevelZeroTables(2).
 		WithValueThreshold(valueThreshold(o)).WithValueLogFileSize(128 << 20).
 		WithBlockCacheSize(o.BlockCache).WithIndexCacheSize(o.IndexCache).
-		WithCompression(options.Snappy).WithNumCompactors(2).
+		WithBaseTableSize(tableSize).WithCompression(options.Snappy).WithNumCompactors(2).
 		WithDetectConflicts(false).WithMetricsEnabled(false).
 		WithLogger(badgerLog{o.Logger})
+	opts.TableSizeMultiplier = 1
 	if o.InMemory {
 		opts = opts.WithDir("").WithValueDir("").WithInMemory(true)
 	}

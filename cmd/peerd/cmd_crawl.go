@@ -68,6 +68,7 @@ func runCrawl(cmd *cobra.Command, o *crawlOptions, urls []string) error {
 	if err != nil {
 		return err
 	}
+	cfg.LimitMemory()
 	sum, err := node.Crawl(cmd.Context(), node.CrawlOptions{
 		Home:      o.home,
 		Seeds:     urls,

@@ -84,6 +84,7 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
+	cfg.LimitMemory()
 	err = node.Run(cmd.Context(), node.Options{
 		Home:      home,
 		Config:    cfg,

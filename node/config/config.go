@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -38,6 +39,9 @@ type Config struct {
 	// Contact is a URL where owners of web sites learn who crawls and how to
 	// reach them. It is sent in the User-Agent.
 	Contact string `toml:"contact"`
+	// Memory is what the peer should keep to, in bytes: from there on it collects
+	// garbage ever more often. Files that are mapped come on top; 0 is no bound.
+	Memory Size `toml:"memory"`
 	// LogLevel is the least level that is logged.
 	LogLevel slog.Level `toml:"log_level"`
 
@@ -56,6 +60,7 @@ func Default() Config {
 		},
 		API:      "127.0.0.1:0",
 		Strategy: "proxy",
+		Memory:   192 << 20,
 		LogLevel: slog.LevelInfo,
 		Crawl: Crawl{
 			MinDelay:     Duration{time.Second},
@@ -140,6 +145,9 @@ func (c Config) Validate() error {
 	if err := checkContact(c.Contact); err != nil {
 		f.addf("contact: %q: %w", clip(c.Contact), err)
 	}
+	if c.Memory != 0 {
+		between(&f, "memory", int64(c.Memory), 64<<20, 1<<50)
+	}
 	c.Crawl.check(&f)
 	c.Archive.check(&f)
 	c.Overlay.check(&f)
@@ -208,4 +216,12 @@ func checkContact(s string) error {
 	}
 	_, err := webURL(s)
 	return err
+}
+
+// LimitMemory makes this process keep to c.Memory. It is for programs that run
+// one peer: the bound is the process's.
+func (c Config) LimitMemory() {
+	if c.Memory > 0 {
+		debug.SetMemoryLimit(int64(c.Memory))
+	}
 }

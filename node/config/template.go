@@ -29,6 +29,10 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # It is sent in the User-Agent. Set it before you crawl sites of others.
 #contact = ""
 
+# What the peer should keep to in memory; mapped files come on top. "0" is no
+# bound.
+#memory = "192MiB"
+
 # debug, info, warn or error.
 #log_level = "info"
 

@@ -12,6 +12,8 @@ import (
 	"runtime/debug"
 	"syscall"
 	"time"
+
+	"peerd/node/config"
 )
 
 func main() {
@@ -86,6 +88,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 func runChild(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := whileOpen(ctx, stdin)
 	defer cancel()
+	config.Default().LimitMemory()
 	switch args[0] {
 	case "peer":
 		return runPeer(ctx, args[1:], stdout)

@@ -70,7 +70,11 @@ func crawlOnce(ctx context.Context, seeds []string, allow []netip.Prefix, p prof
 	if err != nil {
 		return err
 	}
-	sum, err := node.Crawl(ctx, node.CrawlOptions{Seeds: seeds, Scope: "host", AllowNet: allow, UserAgent: config.UserAgent("")})
+	o := node.CrawlOptions{
+		Seeds: seeds, Scope: "host", Config: config.Default(), Rules: config.DefaultProfile(), UserAgent: config.UserAgent(""),
+	}
+	o.Config.Crawl.AllowNet, o.Config.Crawl.MinDelay = allow, config.Duration{}
+	sum, err := node.Crawl(ctx, o)
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
