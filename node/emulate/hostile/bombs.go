@@ -1,0 +1,141 @@
+package hostile
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"hash/crc32"
+	"strings"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+)
+
+// A bomb is this many bytes of zeros when decoded: 10 GB.
+const (
+	bombChunk  = 16 << 20
+	bombChunks = 640
+)
+
+func bombCases() []Case {
+	small := func(name, about string, b Bound, bad func(*exchange)) Case {
+		b.Sent = 4 * kept
+		return heads(name, about, b, bad)
+	}
+	return []Case{
+		small("bomb-gzip", "10 GB of zeros as 10 MB of gzip", Bound{}, func(x *exchange) { x.gzipBomb(bombChunks) }),
+		small("bomb-brotli", "10 GB of zeros as brotli", Bound{}, func(x *exchange) { x.brotliBomb(bombChunks) }),
+		small("bomb-zstd", "10 GB of zeros as zstd", Bound{}, func(x *exchange) { x.zstdBomb(bombChunks) }),
+		small("bomb-nested", "gzip in gzip in gzip, declared so", Bound{}, func(x *exchange) {
+			x.answer(200, htmlType+"Content-Encoding: gzip, gzip, gzip\r\n", nested(3))
+		}),
+		small("coding-lies", "a Content-Encoding that is not what the body is", Bound{}, func(x *exchange) {
+			text := map[string]string{"/bad/1": "<p>plain text", "/bad/2": "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"}[x.path]
+			x.answer(200, htmlType+"Content-Encoding: gzip\r\n", text)
+		}),
+		small("coding-unknown", "a Content-Encoding that nobody knows, and fifty at once", Bound{}, func(x *exchange) {
+			coding := map[string]string{"/bad/1": "rot13", "/bad/2": strings.Repeat("gzip, ", 49) + "gzip"}[x.path]
+			x.answer(200, htmlType+"Content-Encoding: "+coding+"\r\n", "<a href=/poison>x</a>")
+		}),
+	}
+}
+
+// deflated is a chunk of zeros as whole DEFLATE blocks, which may follow each
+// other.
+var deflated = sync.OnceValue(func() string {
+	var b bytes.Buffer
+	w, err := flate.NewWriter(&b, flate.BestCompression)
+	if err != nil {
+		panic(err) // only for a level that does not exist
+	}
+	_, _ = w.Write(make([]byte, bombChunk))
+	_ = w.Flush() // to a buffer: neither fails
+	return b.String()
+})
+
+// gzipBomb sends n chunks in one gzip member (RFC 1952).
+func (x *exchange) gzipBomb(n int) {
+	if !x.begin("Content-Encoding: gzip\r\n") || !x.raw("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff") {
+		return
+	}
+	zeros := make([]byte, 1<<20)
+	var sum uint32
+	for range n {
+		if !x.raw(deflated()) {
+			return
+		}
+		for range bombChunk / len(zeros) {
+			sum = crc32.Update(sum, crc32.IEEETable, zeros)
+		}
+	}
+	tail := []byte{1, 0, 0, 0xff, 0xff} // an empty stored block, the last
+	tail = binary.LittleEndian.AppendUint32(tail, sum)
+	tail = binary.LittleEndian.AppendUint32(tail, uint32(uint64(n)*bombChunk))
+	x.raw(string(tail))
+}
+
+// brotlied are the first chunk of a brotli stream, one that can be repeated
+// after it, and the end.
+var brotlied = sync.OnceValue(func() [3]string {
+	var b bytes.Buffer
+	var parts [3]string
+	w := brotli.NewWriterLevel(&b, 5)
+	for i := range 2 {
+		_, _ = w.Write(make([]byte, bombChunk))
+		_ = w.Flush() // to a buffer: neither fails
+		parts[i] = b.String()
+		b.Reset()
+	}
+	_ = w.Close()
+	parts[2] = b.String()
+	return parts
+})
+
+func (x *exchange) brotliBomb(n int) {
+	parts := brotlied()
+	if !x.begin("Content-Encoding: br\r\n") || !x.raw(parts[0]) {
+		return
+	}
+	for range n - 1 {
+		if !x.raw(parts[1]) {
+			return
+		}
+	}
+	x.raw(parts[2])
+}
+
+// zstdBomb sends n chunks as one zstd frame of RLE blocks (RFC 8878, section
+// 3.1.1): four bytes for each 128 KiB.
+func (x *exchange) zstdBomb(n int) {
+	const block = 128 << 10
+	if !x.begin("Content-Encoding: zstd\r\n") || !x.raw("\x28\xb5\x2f\xfd\x00\x68") { // no size, no checksum, window 8 MiB
+		return
+	}
+	rle := uint32(block<<3 | 1<<1)
+	unit := []byte{byte(rle), byte(rle >> 8), byte(rle >> 16), 0}
+	chunk := strings.Repeat(string(unit), bombChunk/block)
+	for range n {
+		if !x.raw(chunk) {
+			return
+		}
+	}
+	x.raw("\x01\x00\x00") // an empty raw block, the last
+}
+
+// nested is a page that was compressed n times.
+func nested(n int) string {
+	text := strings.Repeat("<a href=/poison>x</a>", 1000)
+	for range n {
+		text = gzipped(text)
+	}
+	return text
+}
+
+func gzipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(text))
+	_ = w.Close() // to a buffer: neither fails
+	return b.String()
+}
