@@ -128,7 +128,7 @@ func robotsRedirects() []Case {
 // robotsTexts are files that were given, in odd forms.
 func robotsTexts() []Case {
 	filler := strings.Repeat("# nothing to see here, move along\n", 1<<20/34)
-	early, late := filler[:100<<10]+"\n", filler[:600<<10]+"\n"
+	early, late := filler[:100<<10]+"\n", filler[:900<<10]+"\n"
 	utf16le := func(s string) string {
 		out := []byte{0xff, 0xfe}
 		for _, u := range utf16.Encode([]rune(s)) {
@@ -163,7 +163,7 @@ func robotsTexts() []Case {
 		robotsCase("gzip", "is compressed, declared so", obeyed, func(x *exchange) {
 			x.answer(200, "Content-Type: text/plain\r\nContent-Encoding: gzip\r\n", gzipped(forbids))
 		}),
-		robotsCase("bomb", "is 10 GB of zeros as gzip", Bound{Repeat: 4, Requests: 12}, func(x *exchange) { x.gzipBomb(bombChunks) }),
+		robotsCase("bomb", "is 10 GB of zeros as gzip", Bound{Repeat: 4, Requests: 12}, func(x *exchange) { x.gzipBomb(bombWire / len(deflated())) }),
 		robotsCase("delay-garbage", "a Crawl-delay that is none", obeyed,
 			text("User-agent: *\nDisallow: /private/\nCrawl-delay: soon\nCrawl-delay: -5\nCrawl-delay: NaN\nCrawl-delay:\n")),
 		robotsPatterns(),
