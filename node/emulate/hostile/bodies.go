@@ -122,7 +122,7 @@ func manyHosts() Case {
 			var s strings.Builder
 			s.WriteString("<a href=/good>x</a>")
 			for i := range 20_000 {
-				fmt.Fprintf(&s, "<a href=%s>x</a>", x.url(fmt.Sprintf("h%d.nowhere.%s/", i, Domain)))
+				fmt.Fprintf(&s, "<a href=%s>x</a>", x.url(fmt.Sprintf("h%d-nowhere.%s/", i, Domain)))
 			}
 			x.page(s.String())
 		case "/good":

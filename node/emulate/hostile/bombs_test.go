@@ -62,13 +62,13 @@ func countZeros(r io.Reader) (n int64, zeros bool, err error) {
 	}
 }
 
-// The bombs of the cases weigh some 10 MB, so that a client that takes them
+// The bombs of the cases weigh some 32 MB, so that a client that takes them
 // whole exceeds the bound.
 func TestBombsWeight(t *testing.T) {
 	for _, name := range []string{"bomb-gzip", "bomb-brotli", "bomb-zstd"} {
 		w := serve(t, name)
 		for _, path := range []string{"/bad/1", "/bad/2"} {
-			if n := len(raw(t, w, name+"."+Domain+path, 1<<30)); n < 9<<20 || n > 12<<20 {
+			if n := len(raw(t, w, name+"."+Domain+path, 1<<30)); n < 30<<20 || n > 34<<20 {
 				t.Errorf("%s: %d bytes", name, n)
 			}
 		}

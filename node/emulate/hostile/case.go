@@ -48,9 +48,12 @@ type Bound struct {
 	Pause time.Duration
 }
 
-// Domain is the one that all hosts are in. It can be no real one (RFC 6761,
-// section 6.2).
-const Domain = "hostile.test"
+// Domain is the top-level domain of all hosts, each case having a domain of its
+// own below it. It can be no real one (RFC 6761, section 6.2).
+const Domain = "test"
+
+// Portal is the host of the index.
+const Portal = "hostile." + Domain
 
 // Cases returns all cases, in a fixed order.
 func Cases() []Case {

@@ -81,7 +81,7 @@ func (w *Web) exchange(nc net.Conn, br *bufio.Reader, req *http.Request) *exchan
 // serve lets the case answer. seen is how many requests it has had.
 func (x *exchange) serve(seen int) {
 	switch {
-	case addrPort(x.conn.LocalAddr()).Addr() == portalAddr && x.host == Domain:
+	case addrPort(x.conn.LocalAddr()).Addr() == portalAddr && x.host == Portal:
 		x.portal()
 	case x.c == nil || addrPort(x.conn.LocalAddr()).Addr() != x.c.addr:
 		x.answer(http.StatusMisdirectedRequest, "", "no such host here")

@@ -7,7 +7,7 @@ import (
 
 // kept is what a fetch may take of an answer that it gives up, in bytes: its
 // own limit and what the buffers of the system hold.
-const kept = 8 << 20
+const kept = 12 << 20
 
 func headCases() []Case {
 	return []Case{

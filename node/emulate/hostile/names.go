@@ -25,7 +25,7 @@ func (w *Web) caseOf(host string) *Case {
 func (w *Web) Lookup(_ context.Context, host string) ([]netip.Addr, error) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	l := Lookup{At: time.Now(), Host: host}
-	if host == Domain {
+	if host == Portal {
 		l.Got = []netip.Addr{portalAddr}
 	}
 	if c := w.caseOf(host); c != nil {
@@ -48,7 +48,7 @@ func (w *Web) Lookup(_ context.Context, host string) ([]netip.Addr, error) {
 // Names returns the address of every name without a wildcard: what a hosts
 // file can hold.
 func (w *Web) Names() map[string]netip.Addr {
-	m := map[string]netip.Addr{Domain: portalAddr}
+	m := map[string]netip.Addr{Portal: portalAddr}
 	for i := range w.cases {
 		c := &w.cases[i]
 		for _, h := range c.Hosts {

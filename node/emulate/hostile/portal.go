@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// portal answers at http://hostile.test: for people who try a crawler by hand.
+// portal answers at http://hostile.test, for people who try a crawler by hand.
 // Its paths:
 //
 //	/          all cases, with links to their seeds

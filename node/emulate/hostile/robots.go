@@ -163,7 +163,7 @@ func robotsTexts() []Case {
 		robotsCase("gzip", "is compressed, declared so", obeyed, func(x *exchange) {
 			x.answer(200, "Content-Type: text/plain\r\nContent-Encoding: gzip\r\n", gzipped(forbids))
 		}),
-		robotsCase("bomb", "is 10 GB of zeros as gzip", Bound{Repeat: 4, Requests: 12}, func(x *exchange) { x.gzipBomb(bombWire / len(deflated())) }),
+		robotsCase("bomb", "is 32 GB of zeros as gzip", Bound{Repeat: 4, Requests: 12}, func(x *exchange) { x.gzipBomb(bombWire / len(deflated())) }),
 		robotsCase("delay-garbage", "a Crawl-delay that is none", obeyed,
 			text("User-agent: *\nDisallow: /private/\nCrawl-delay: soon\nCrawl-delay: -5\nCrawl-delay: NaN\nCrawl-delay:\n")),
 		robotsPatterns(),

@@ -15,7 +15,7 @@ import (
 func TestCases(t *testing.T) {
 	names, hosts, addrs := map[string]bool{}, map[string]string{}, map[netip.Prefix]bool{}
 	for _, c := range Cases() {
-		if c.Name == "" || names[c.Name] || c.About == "" || strings.Contains(c.About, "\n") || c.serve == nil {
+		if c.Name == "" || c.Name+"."+Domain == Portal || names[c.Name] || c.About == "" || strings.Contains(c.About, "\n") || c.serve == nil {
 			t.Errorf("case %q, about %q", c.Name, c.About)
 		}
 		names[c.Name] = true
@@ -176,17 +176,17 @@ func asDNS(err error, to **net.DNSError) bool {
 
 func TestPortal(t *testing.T) {
 	w := serve(t, "calendar", "private-names")
-	if _, body := get(t, w, Domain+"/"); !strings.Contains(body, "href=\""+w.Seeds("calendar")[0]+"\"") || !strings.Contains(body, w.Seeds("private-names")[0]) {
+	if _, body := get(t, w, Portal+"/"); !strings.Contains(body, "href=\""+w.Seeds("calendar")[0]+"\"") || !strings.Contains(body, w.Seeds("private-names")[0]) {
 		t.Errorf("index %s", body)
 	}
-	if _, body := get(t, w, Domain+"/hosts"); !strings.Contains(body, w.cases[0].addr.String()+" calendar."+Domain+"\n") {
+	if _, body := get(t, w, Portal+"/hosts"); !strings.Contains(body, w.cases[0].addr.String()+" calendar."+Domain+"\n") {
 		t.Errorf("hosts %s", body)
 	}
 	get(t, w, "calendar."+Domain+"/real/1")
-	if _, body := get(t, w, Domain+"/log"); !strings.Contains(body, `"path":"/real/1"`) {
+	if _, body := get(t, w, Portal+"/log"); !strings.Contains(body, `"path":"/real/1"`) {
 		t.Errorf("log %s", body)
 	}
-	if _, body := get(t, w, Domain+"/verdicts"); !strings.Contains(body, "/real/2 was not requested") {
+	if _, body := get(t, w, Portal+"/verdicts"); !strings.Contains(body, "/real/2 was not requested") {
 		t.Errorf("verdicts %s", body)
 	}
 }
