@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Bounds of what a crawler may spend on a site that never ends: enough for any
-// heuristic to see a pattern, far less than there is.
+// What a crawler may spend on a site that never ends, if its limits are set as
+// low as fits a web where honest sites have a hundred pages at most.
 const (
-	patience  = 400 // where honest sites can look the same for long
-	impatient = 150 // where they cannot
+	patience  = 300 // where nothing but the number of pages tells
+	impatient = 150 // where there is a pattern to see
 )
 
 // realPages are in every trap: what a crawler must not lose by leaving it.
@@ -47,7 +47,10 @@ func trapCases() []Case {
 			real(x)
 			return
 		}
-		hrefs := numbered("/real/", realPages)
+		var hrefs []string
+		if x.host == subdomains.Hosts[0] {
+			hrefs = numbered("/real/", realPages)
+		}
 		for range 3 {
 			hrefs = append(hrefs, x.url(token()+".subdomains."+Domain+"/"))
 		}
@@ -70,13 +73,13 @@ func trapCases() []Case {
 			x.page(linked("item"+path, each(8, func(i int) string { return fmt.Sprintf("/item/%d;jsessionid=%s", i, token()) })...))
 		}),
 		trap("facets", "a shop whose filters combine in every order", patience, []string{"/shop"}, facets),
-		trap("repeating", "relative links that go deeper and deeper", impatient, []string{"/docs/"}, func(x *exchange) {
+		trap("repeating", "relative links that go deeper and deeper", patience, []string{"/docs/"}, func(x *exchange) {
 			x.page(empty("folder", "docs/", "news/", "docs/index.html"))
 		}),
 		trap("counter", "numbered pages without end and without content", patience, []string{"/n/1"}, func(x *exchange) {
 			x.page(empty("page", fmt.Sprintf("/n/%d", x.number()+1), fmt.Sprintf("/n/%d", x.number()+10)))
 		}),
-		trap("soft-404", "every page exists, says so with 200, and links to more", impatient, []string{"/missing/page"}, func(x *exchange) {
+		trap("soft-404", "every page exists, says so with 200, and links to more", patience, []string{"/missing/page"}, func(x *exchange) {
 			x.page(empty("Oops", each(5, func(int) string { return "/" + token() + "/" + token() })...))
 		}),
 		trap("long-query", "each page adds a parameter to its own URL", impatient, []string{"/list?p=1"}, func(x *exchange) {
@@ -89,7 +92,7 @@ func trapCases() []Case {
 			}
 			x.page(`<meta http-equiv="refresh" content="0; url=` + to + `"><p>One moment`)
 		}),
-		trap("random", "a maze of random words: new links, new text", 2*patience, []string{"/maze/"}, func(x *exchange) {
+		trap("random", "a maze of random words: new links, new text", patience, []string{"/maze/"}, func(x *exchange) {
 			x.page(linked(x.path, each(10, func(int) string { return "/maze/" + token() })...))
 		}),
 		subdomains,
@@ -180,9 +183,9 @@ func mirrors() Case {
 
 // honestPagination looks like counter, and every page is worth it.
 func honestPagination() Case {
-	const pages = 120
+	const pages = 60
 	return Case{
-		Name: "honest-pagination", About: "120 numbered pages, each with a text of its own: all are wanted",
+		Name: "honest-pagination", About: "60 numbered pages, each with a text of its own: all are wanted",
 		Bound: Bound{Requests: pages + 2, Want: numbered("/archive?page=", pages)},
 		serve: func(x *exchange) {
 			n, _ := strconv.Atoi(field(x.query, "page"))
@@ -222,7 +225,7 @@ func honestDepth() Case {
 // honestParameters looks like session-query and facets: long tokens in the
 // query that name different pages.
 func honestParameters() Case {
-	ids := each(60, func(i int) string {
+	ids := each(40, func(i int) string {
 		return fmt.Sprintf("/doc?lang=%s&id=%032x", []string{"en", "fr"}[i%2], i*0x9e3779b97f4a7)
 	})
 	return Case{
