@@ -96,22 +96,49 @@ func (c *hostileCrawl) run(t *testing.T) {
 	for _, name := range c.cases {
 		seeds = append(seeds, c.web.Seeds(name)...)
 	}
-	c.sum, c.err = crawlHostile(ctx, filepath.Join(t.TempDir(), "home"), c.web, seeds)
+	home, err := config.Init(filepath.Join(t.TempDir(), "home"))
+	if err != nil {
+		c.err = err
+		return
+	}
+	c.sum, c.err = crawlHostile(ctx, home, c.web, seeds, 0)
 }
 
-// crawlHostile is Crawl with the DNS of the web.
-func crawlHostile(ctx context.Context, dir string, w *hostile.Web, seeds []string) (Summary, error) {
-	home, err := config.Init(dir)
+// A name that was good when it was first asked for, and is private each time
+// after that, is not followed there by a crawl that is interrupted and goes on.
+func TestHostileRebinding(t *testing.T) {
+	const name = "rebinding"
+	w, err := hostile.Serve(t.Context(), hostile.Options{Cases: []string{name}})
 	if err != nil {
-		return Summary{}, err
+		t.Fatal(err)
 	}
+	defer w.Close()
+	home, err := config.Init(filepath.Join(t.TempDir(), "home"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, pages := range []int64{5, 10, 0} {
+		if _, err := crawlHostile(ctx, home, w, w.Seeds(name), pages); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, fault := range w.Judge(name, hostileHold) {
+		t.Error(fault)
+	}
+	t.Logf("%d requests, %d lookups", len(w.Log()), len(w.Lookups()))
+}
+
+// crawlHostile is Crawl with the DNS of the web; pages of 0 means all.
+func crawlHostile(ctx context.Context, home config.Home, w *hostile.Web, seeds []string, pages int64) (Summary, error) {
 	o := CrawlOptions{Seeds: seeds, Scope: "any"}
 	cfg := config.Default()
 	cfg.Crawl.AllowNet = w.Allow()
 	cfg.Crawl.MinDelay = config.Duration{Duration: 2 * time.Millisecond}
 	cfg.Overlay.NurseryURLs, cfg.Overlay.NurseryAge = 1, config.Duration{}
 	n, err := New(Options{
-		Home: home, Config: cfg, Profile: oneShotProfile(o), UserAgent: "peerd-test", Alone: true,
+		Home: home, Config: cfg, Profile: oneShotProfile(o), UserAgent: "peerd-test", Alone: true, MaxPages: pages,
 		Emulation: &Emulation{Lookup: w.Lookup, Pace: 0.02},
 	})
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"time"
 )
 
+// throttleCases ask for some more time than Bound.Pause demands: the log tells
+// when an answer had left, which is a little later than the client has it.
 func throttleCases() []Case {
 	first := func(name, about string, b Bound, code int, after func() string) Case {
 		b.Requests, b.Repeat, b.Want = 8, 2, []string{"/", "/next", "/done"}
@@ -26,9 +28,9 @@ func throttleCases() []Case {
 	}
 	fixed := func(s string) func() string { return func() string { return s } }
 	cases := []Case{
-		first("throttle-seconds", "429 with Retry-After: 1", Bound{Pause: time.Second}, 429, fixed("1")),
-		first("throttle-date", "503 with Retry-After as a date, 3 s ahead", Bound{Pause: 1900 * time.Millisecond}, 503, func() string {
-			return time.Now().Add(3 * time.Second).UTC().Format(http.TimeFormat)
+		first("throttle-seconds", "429 with Retry-After: 2", Bound{Pause: 1500 * time.Millisecond}, 429, fixed("2")),
+		first("throttle-date", "503 with Retry-After as a date, 4 s ahead", Bound{Pause: 2 * time.Second}, 503, func() string {
+			return time.Now().Add(4 * time.Second).UTC().Format(http.TimeFormat)
 		}),
 		first("throttle-past", "429 with a date gone by", Bound{}, 429, fixed("Sun, 06 Nov 1994 08:49:37 GMT")),
 		first("throttle-minus", "429 with Retry-After: -5", Bound{}, 429, fixed("-5")),
