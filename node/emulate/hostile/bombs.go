@@ -12,11 +12,11 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// Bombs are made of chunks, each of 16 MiB of zeros, and have 32 MB on the
+// Bombs are made of chunks, each of 4 MiB of zeros, and have 32 MB on the
 // wire, more than the buffers of any system take: 32 GB in gzip, more in the
 // others.
 const (
-	bombChunk = 16 << 20
+	bombChunk = 4 << 20
 	bombWire  = 32 << 20
 )
 
@@ -56,20 +56,36 @@ var deflated = sync.OnceValue(func() string {
 	return b.String()
 })
 
+// chunkSum is what a chunk does to each bit of a CRC: without its inversions
+// at both ends a CRC is linear.
+var chunkSum = sync.OnceValue(func() (m [32]uint32) {
+	zeros := make([]byte, bombChunk)
+	for i := range m {
+		m[i] = ^crc32.Update(^(uint32(1) << i), crc32.IEEETable, zeros)
+	}
+	return m
+})
+
+// addChunk is the CRC of a text and one chunk more.
+func addChunk(sum uint32) uint32 {
+	var s uint32
+	for i, m := range chunkSum() {
+		s ^= m & -(^sum >> i & 1)
+	}
+	return ^s
+}
+
 // gzipBomb sends n chunks in one gzip member (RFC 1952).
 func (x *exchange) gzipBomb(n int) {
 	if !x.begin("Content-Encoding: gzip\r\n") || !x.raw("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff") {
 		return
 	}
-	zeros := make([]byte, 1<<20)
 	var sum uint32
 	for range n {
-		if !x.raw(deflated()) {
-			return
-		}
-		for range bombChunk / len(zeros) {
-			sum = crc32.Update(sum, crc32.IEEETable, zeros)
-		}
+		sum = addChunk(sum)
+	}
+	if !x.repeat(deflated(), n) {
+		return
 	}
 	tail := []byte{1, 0, 0, 0xff, 0xff} // an empty stored block, the last
 	tail = binary.LittleEndian.AppendUint32(tail, sum)
@@ -99,13 +115,9 @@ func (x *exchange) brotliBomb(n int) {
 	if !x.begin("Content-Encoding: br\r\n") || !x.raw(parts[0]) {
 		return
 	}
-	const some = 1000 // a chunk is too small to be written alone
-	for n--; n > 0; n -= some {
-		if !x.raw(strings.Repeat(parts[1], min(n, some))) {
-			return
-		}
+	if x.repeat(parts[1], n-1) {
+		x.raw(parts[2])
 	}
-	x.raw(parts[2])
 }
 
 // zstdBlock is the size of the blocks of zstdChunk.
@@ -123,12 +135,9 @@ func (x *exchange) zstdBomb(n int) {
 	if !x.begin("Content-Encoding: zstd\r\n") || !x.raw("\x28\xb5\x2f\xfd\x00\x68") { // no size, no checksum, window 8 MiB
 		return
 	}
-	for range n {
-		if !x.raw(zstdChunk) {
-			return
-		}
+	if x.repeat(zstdChunk, n) {
+		x.raw("\x01\x00\x00") // an empty raw block, the last
 	}
-	x.raw("\x01\x00\x00") // an empty raw block, the last
 }
 
 // nested is a page that was compressed n times.

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"io"
 	"net/http"
@@ -52,7 +53,7 @@ func countZeros(r io.Reader) (n int64, zeros bool, err error) {
 	for {
 		k, err := r.Read(buf)
 		n += int64(k)
-		zeros = zeros && strings.Trim(string(buf[:k]), "\x00") == ""
+		zeros = zeros && bytes.Count(buf[:k], []byte{0}) == k
 		if err == io.EOF {
 			return n, zeros, nil
 		}

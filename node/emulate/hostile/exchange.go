@@ -61,6 +61,17 @@ func (x *exchange) raw(parts ...string) bool {
 	return !x.failed
 }
 
+// repeat sends s n times, many at once.
+func (x *exchange) repeat(s string, n int) bool {
+	some := max(1, 64<<10/len(s))
+	for ; n > 0; n -= some {
+		if !x.raw(strings.Repeat(s, min(n, some))) {
+			return false
+		}
+	}
+	return true
+}
+
 // answer sends a whole answer with the given header lines, each ended by CRLF.
 func (x *exchange) answer(status int, header, body string) {
 	x.status = status
