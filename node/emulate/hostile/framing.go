@@ -1,0 +1,90 @@
+package hostile
+
+import "strings"
+
+func framingCases() []Case {
+	return []Case{
+		framing("chunks", "chunked bodies that are none", map[string]string{
+			"size-text":  "zz\r\n<p>x\r\n0\r\n\r\n",
+			"size-minus": "-5\r\n<p>x\r\n0\r\n\r\n",
+			"size-huge":  "ffffffffffffffff1\r\n<p>x\r\n0\r\n\r\n",
+			"size-max":   "7fffffffffffffff\r\n<p>x\r\n",
+			"no-crlf":    "5\r\n<p>xyz0\r\n\r\n",
+			"no-end":     "5\r\n<p>xy\r\n",
+			"extension":  "5;" + strings.Repeat("x", 1<<20) + "\r\n<p>xy\r\n0\r\n\r\n",
+			"one-byte":   strings.Repeat("1\r\nx\r\n", 200_000) + "0\r\n\r\n",
+			"trailer":    "5\r\n<p>xy\r\n0\r\n" + strings.Repeat("X-Trailer: 1\r\n", 100_000) + "\r\n",
+		}, func(body string) string { return "Transfer-Encoding: chunked\r\n\r\n" + body }),
+		framing("lengths", "Content-Length that is wrong", map[string]string{
+			"too-long":  "Content-Length: 1000\r\n\r\n<p>x",
+			"two":       "Content-Length: 4\r\nContent-Length: 40\r\n\r\n<p>x" + strings.Repeat("y", 36),
+			"list":      "Content-Length: 4, 40\r\n\r\n<p>x" + strings.Repeat("y", 36),
+			"minus":     "Content-Length: -1\r\n\r\n<p>x",
+			"text":      "Content-Length: four\r\n\r\n<p>x",
+			"plus":      "Content-Length: +4\r\n\r\n<p>x",
+			"overflow":  "Content-Length: 99999999999999999999\r\n\r\n<p>x",
+			"with-te":   "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n<p>xy\r\n0\r\n\r\n",
+			"other-te":  "Transfer-Encoding: gzip, identity\r\n\r\n<p>x",
+			"two-te":    "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n<p>xy\r\n0\r\n\r\n",
+			"petabytes": "Content-Length: 1125899906842624\r\n\r\n<p>x",
+		}, func(s string) string { return s }),
+		smuggle(),
+		heads("body-reset", "the connection is reset in mid-body", Bound{Repeat: 4}, func(x *exchange) {
+			x.status = 200
+			x.raw("HTTP/1.1 200 OK\r\n" + htmlType + "Content-Length: 1000\r\n\r\n<p>half")
+			x.reset()
+		}),
+	}
+}
+
+// framing returns a case with a page for each of the bodies. After each the
+// connection ends.
+func framing(name, about string, bodies map[string]string, form func(string) string) Case {
+	var hrefs []string
+	for k := range bodies {
+		hrefs = append(hrefs, "/framing/"+k)
+	}
+	return Case{
+		Name: name, About: about,
+		Bound: Bound{Requests: 4*len(bodies) + 3, Repeat: 4, Want: append(hrefs, "/good")},
+		serve: func(x *exchange) {
+			kind, ok := strings.CutPrefix(x.path, "/framing/")
+			switch {
+			case ok:
+				x.status = 200
+				x.raw("HTTP/1.1 200 OK\r\n" + htmlType + form(bodies[kind]))
+				x.cut()
+			case x.path == "/":
+				x.page(linked(name, append(hrefs, "/good")...))
+			case x.path == "/good":
+				x.page(linked("good"))
+			default:
+				x.missing()
+			}
+		},
+	}
+}
+
+// smuggle sends more than it announced: a whole answer, which must not be
+// taken for that to the next request of the connection.
+func smuggle() Case {
+	const poison = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 24\r\n\r\n<a href=/poison>poison..."
+	pages := numbered("/page/", 8)
+	return Case{
+		Name: "smuggle", About: "an answer that is followed by one that nobody asked for",
+		Bound: Bound{Requests: 4 * 12, Repeat: 4, Want: append(pages, "/good"), Never: []string{"/poison"}},
+		serve: func(x *exchange) {
+			switch {
+			case x.path == "/":
+				x.page(linked("smuggle", append(pages, "/good")...))
+			case strings.HasPrefix(x.path, "/page/"):
+				x.page(linked(x.path))
+				x.raw(poison)
+			case x.path == "/good":
+				x.page(linked(x.path))
+			default:
+				x.missing()
+			}
+		},
+	}
+}

@@ -1,0 +1,148 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"peerd/node/config"
+	"peerd/node/emulate/hostile"
+)
+
+// The limits of the hostile crawls.
+const (
+	hostileTime = 45 * time.Second // for everything that must end
+	hostileWait = 4 * time.Second  // for what is right to be still waiting then
+	hostileHold = 10 * time.Second // with one answer that only a time-out ends
+)
+
+// hostileCrawl is one crawl through several cases, and what came of it.
+type hostileCrawl struct {
+	cases []string
+	limit time.Duration
+	web   *hostile.Web
+	sum   Summary
+	err   error
+}
+
+// TestHostile crawls a web that is out to harm crawlers, and judges from the
+// log of that web. All cases that the -run flag picks share two crawls, those
+// that end and those that do not; each case has an address of its own.
+func TestHostile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a crawl of half a minute")
+	}
+	before := goleak.IgnoreCurrent()
+	ending, waiting := &hostileCrawl{limit: hostileTime}, &hostileCrawl{limit: hostileWait}
+	t.Cleanup(func() {
+		for _, c := range []*hostileCrawl{ending, waiting} {
+			t.Logf("%d cases in %v: %d pages, outcomes %v", len(c.cases), c.sum.Took.Round(time.Millisecond), c.sum.Pages, c.sum.ByOutcome)
+		}
+		goleak.VerifyNone(t, before)
+	})
+	crawl := sync.OnceFunc(func() {
+		var wg sync.WaitGroup
+		for _, c := range []*hostileCrawl{ending, waiting} {
+			wg.Go(func() { c.run(t) })
+		}
+		wg.Wait()
+	})
+	for _, c := range hostile.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			mine := ending
+			if c.Waits {
+				mine = waiting
+			}
+			mine.cases = append(mine.cases, c.Name)
+			t.Parallel() // goes on when all cases have entered themselves
+			crawl()
+			if mine.web == nil {
+				t.Fatal(mine.err)
+			}
+			for _, fault := range mine.web.Judge(c.Name, hostileHold) {
+				t.Error(fault)
+			}
+		})
+	}
+	t.Run("end", func(t *testing.T) { // of the crawl as a whole
+		t.Parallel()
+		crawl()
+		if ending.err != nil {
+			t.Errorf("the crawl of what must end: %v", ending.err)
+		}
+		if len(waiting.cases) > 0 && !errors.Is(waiting.err, context.DeadlineExceeded) {
+			t.Errorf("the crawl of what must wait: %v, want it to be waiting after %v", waiting.err, waiting.limit)
+		}
+	})
+}
+
+// run serves the cases and crawls them. It closes the web, which keeps its log.
+func (c *hostileCrawl) run(t *testing.T) {
+	if len(c.cases) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.limit)
+	defer cancel()
+	if c.web, c.err = hostile.Serve(context.Background(), hostile.Options{Cases: c.cases}); c.err != nil {
+		return
+	}
+	defer c.web.Close()
+	var seeds []string
+	for _, name := range c.cases {
+		seeds = append(seeds, c.web.Seeds(name)...)
+	}
+	home, err := config.Init(filepath.Join(t.TempDir(), "home"))
+	if err != nil {
+		c.err = err
+		return
+	}
+	c.sum, c.err = crawlHostile(ctx, home, c.web, seeds, 0)
+}
+
+// A name that was good when it was first asked for, and is private each time
+// after that, is not followed there by a crawl that is interrupted and goes on.
+func TestHostileRebinding(t *testing.T) {
+	const name = "rebinding"
+	w, err := hostile.Serve(t.Context(), hostile.Options{Cases: []string{name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	home, err := config.Init(filepath.Join(t.TempDir(), "home"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for _, pages := range []int64{5, 10, 0} {
+		if _, err := crawlHostile(ctx, home, w, w.Seeds(name), pages); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, fault := range w.Judge(name, hostileHold) {
+		t.Error(fault)
+	}
+	t.Logf("%d requests, %d lookups", len(w.Log()), len(w.Lookups()))
+}
+
+// crawlHostile is Crawl with the DNS of the web; pages of 0 means all.
+func crawlHostile(ctx context.Context, home config.Home, w *hostile.Web, seeds []string, pages int64) (Summary, error) {
+	o := CrawlOptions{Seeds: seeds, Scope: "any"}
+	cfg := config.Default()
+	cfg.Crawl.AllowNet = w.Allow()
+	cfg.Crawl.MinDelay = config.Duration{Duration: 2 * time.Millisecond}
+	cfg.Overlay.NurseryURLs, cfg.Overlay.NurseryAge = 1, config.Duration{}
+	n, err := New(Options{
+		Home: home, Config: cfg, Profile: oneShotProfile(o), UserAgent: "peerd-test", Alone: true, MaxPages: pages,
+		Emulation: &Emulation{Lookup: w.Lookup, Pace: 0.02},
+	})
+	if err != nil {
+		return Summary{}, err
+	}
+	return n.crawlAll(ctx, nil)
+}
