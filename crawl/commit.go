@@ -136,14 +136,14 @@ func keep(tx *store.Tx, got fetched, rec store.PageRecord) error {
 // is left are the links to its own host.
 func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) (wait time.Duration, err error) {
 	links := make([]store.Pending, 0, len(rep.Links))
-	depth := job.Entry.Depth
-	if rep.Outcome != store.OutcomeRedirect {
-		depth++
+	depth, hops := job.Entry.Depth+1, 0
+	if rep.Outcome == store.OutcomeRedirect {
+		depth, hops = job.Entry.Depth, job.Entry.Hops+1
 	}
 	now := time.Now()
 	for _, u := range rep.Links {
 		if u.Host() == job.Host && c.cfg.Scope.Allows(u, depth) == nil {
-			links = append(links, store.Pending{URL: u, Depth: depth, Found: now})
+			links = append(links, store.Pending{URL: u, Depth: depth, Found: now, Hops: hops})
 		}
 	}
 	err = c.routeLinks(links, func(tx *store.Tx) error {
@@ -259,7 +259,7 @@ func (c *Crawler) tryRoute(byHost map[string][]store.Pending, also func(*store.T
 
 // entryOf is a found URL as it is queued.
 func entryOf(p store.Pending) store.Entry {
-	return store.Entry{URL: p.URL, Depth: p.Depth, Kind: p.Kind, From: p.From}
+	return store.Entry{URL: p.URL, Depth: p.Depth, Kind: p.Kind, From: p.From, Hops: p.Hops}
 }
 
 // putAside keeps a URL of a host that is not ours, unless its host is one of a

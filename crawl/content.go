@@ -31,6 +31,7 @@ const (
 	countDuplicate = "duplicate"
 	countNear      = "near_duplicate"
 	countSoft      = "soft_404"
+	countHops      = "redirects" // chains longer than maxHops
 	countMirror    = "mirror"
 	countCut       = "copies" // pages whose links were not followed for MaxCopies
 )

@@ -238,7 +238,7 @@ func (c *Crawler) step(ctx context.Context) error {
 		}
 		return nil
 	}
-	req := store.FetchRequest{URL: job.Entry.URL, Addr: job.Addr, Depth: job.Entry.Depth, Kind: job.Entry.Kind}
+	req := store.FetchRequest{URL: job.Entry.URL, Addr: job.Addr, Depth: job.Entry.Depth, Kind: job.Entry.Kind, Hops: job.Entry.Hops}
 	var page bool
 	switch err = c.conditional(&req); {
 	case err != nil:

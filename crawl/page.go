@@ -19,6 +19,9 @@ const (
 	maxLinks = 100_000
 	// maxSitemap bounds a sitemap, in bytes: the limit of the protocol.
 	maxSitemap = 50 << 20
+	// maxHops is how many redirects in a row are followed: what browsers take
+	// (Fetch Standard, HTTP-redirect fetch).
+	maxHops = 20
 	// maxSitemapDepth is how deep sitemap indexes may name each other.
 	maxSitemapDepth = 3
 )
@@ -80,8 +83,15 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
 	switch res.Outcome {
 	case store.OutcomeRedirect:
 		content.Digest = similar.Digest([]byte(res.Location))
-		if to, err := canon.Join(r.URL, res.Location); err == nil {
-			got.links = c.inScope([]store.Pending{{URL: to, Depth: r.Depth, Kind: r.Kind & store.KindSitemap}}, r.URL)
+		to, err := canon.Join(r.URL, res.Location)
+		switch {
+		case err != nil:
+			c.log.Debug("redirected nowhere", "url", r.URL, "err", err)
+		case r.Hops >= maxHops:
+			c.cut(&got, countHops)
+		default:
+			next := store.Pending{URL: to, Depth: r.Depth, Kind: r.Kind & store.KindSitemap, Hops: r.Hops + 1}
+			got.links = c.inScope([]store.Pending{next}, r.URL)
 		}
 	case store.OutcomeOK, store.OutcomeTooLarge:
 		content.Digest = similar.Digest(res.Body)

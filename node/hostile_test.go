@@ -16,9 +16,10 @@ import (
 
 // The limits of the hostile crawls.
 const (
-	hostileTime = 45 * time.Second // for everything that must end
-	hostileWait = 4 * time.Second  // for what is right to be still waiting then
-	hostileHold = 10 * time.Second // with one answer that only a time-out ends
+	hostileTime    = 45 * time.Second // for everything that must end
+	hostileWait    = 4 * time.Second  // for what is right to be still waiting then
+	hostileTimeout = 3 * time.Second  // of one request
+	hostileHold    = 10 * time.Second // with one answer that only a time-out ends
 )
 
 // hostileCrawl is one crawl through several cases, and what came of it.
@@ -132,17 +133,21 @@ func TestHostileRebinding(t *testing.T) {
 
 // crawlHostile is Crawl with the DNS of the web; pages of 0 means all.
 func crawlHostile(ctx context.Context, home config.Home, w *hostile.Web, seeds []string, pages int64) (Summary, error) {
-	o := CrawlOptions{Seeds: seeds, Scope: "any"}
-	cfg := config.Default()
-	cfg.Crawl.AllowNet = w.Allow()
-	cfg.Crawl.MinDelay = config.Duration{Duration: 2 * time.Millisecond}
-	cfg.Overlay.NurseryURLs, cfg.Overlay.NurseryAge = 1, config.Duration{}
-	n, err := New(Options{
-		Home: home, Config: cfg, Profile: oneShotProfile(o), UserAgent: "peerd-test", Alone: true, MaxPages: pages,
-		Emulation: &Emulation{Lookup: w.Lookup, Pace: 0.02},
-	})
-	if err != nil {
-		return Summary{}, err
+	o := CrawlOptions{
+		Home: home.Dir, Seeds: seeds, MaxPages: pages, Scope: "any", Config: config.Default(), Rules: config.DefaultProfile(),
+		UserAgent: "peerd-test", Emulation: &Emulation{Lookup: w.Lookup, Pace: 0.02},
 	}
-	return n.crawlAll(ctx, nil)
+	o.Config.Crawl.AllowNet = w.Allow()
+	o.Config.Crawl.MinDelay = config.Duration{Duration: 2 * time.Millisecond}
+	o.Config.Crawl.Timeout = config.Duration{Duration: hostileTimeout}
+	o.Rules.Politeness.DelayFactor = 0
+	o.Rules.Traps.Limits = hostileLimits
+	return Crawl(ctx, o)
+}
+
+// hostileLimits cut traps within the bounds of the cases. The defaults would
+// let each of them have thousands of pages first.
+var hostileLimits = map[string]int{
+	"dates": 60, "far_dates": 30, "sessions": 20, "tokens": 50, "facets": 60, "orders": 15, "numbers": 80,
+	"quota": 220, "domains": 0, "hosts": 60, "generated_hosts": 15, "wildcard_hosts": 5,
 }

@@ -66,7 +66,7 @@ type DB struct {
 
 // tableSize is the size of badger's tables, on all levels: while it compacts it
 // holds a dozen of them in memory, and its own default grows to 64 MiB each.
-const tableSize = 4 << 20
+const tableSize = 2 << 20
 
 // Open opens the store in dir, and makes one there if there is none. It fails
 // with ErrLocked, ErrVersion or what the file system says.

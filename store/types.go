@@ -48,7 +48,8 @@ type Entry struct {
 	Tries int    `cbor:"3,keyasint,omitempty"` // patience used up by failed fetches, as room crawl counts it
 	Key   []byte `cbor:"-"`                    // its key, set when read
 	Kind  Kind   `cbor:"4,keyasint,omitempty"`
-	From  string `cbor:"-"` // host of the page that links to it, if another; not kept
+	Hops  int    `cbor:"5,keyasint,omitempty"` // redirects in a row that led here
+	From  string `cbor:"-"`                    // host of the page that links to it, if another; not kept
 }
 
 // Visit is what the owner of a host keeps of one of its pages in order to come
@@ -69,6 +70,7 @@ type Pending struct {
 	Hint  netip.Addr `cbor:"4,keyasint,omitempty"` // the finder's idea of the address, if it had one
 	From  string     `cbor:"5,keyasint,omitempty"` // host of the page that links to it, if another
 	Kind  Kind       `cbor:"6,keyasint,omitempty"`
+	Hops  int        `cbor:"7,keyasint,omitempty"` // redirects in a row that led here
 }
 
 // Page is what this peer keeps of one fetch.
@@ -169,6 +171,7 @@ type FetchRequest struct {
 	// section 13.1).
 	IfNoneMatch     string `cbor:"5,keyasint,omitempty"`
 	IfModifiedSince string `cbor:"6,keyasint,omitempty"`
+	Hops            int    `cbor:"7,keyasint,omitempty"` // redirects in a row that led here
 }
 
 // FetchReport is the answer to a FetchRequest.

@@ -28,6 +28,7 @@ type item struct {
 	From  string    `cbor:"3,keyasint,omitempty"` // host of the page that links to it
 	// Kind may be that of a sitemap; a revisit is nobody's but the owner's.
 	Kind store.Kind `cbor:"4,keyasint,omitempty"`
+	Hops int        `cbor:"5,keyasint,omitempty"` // redirects in a row that led here
 }
 
 // receipt answers a batch, a verdict a group, in order.
@@ -50,6 +51,7 @@ const (
 	maxReceiptLeases = 256
 	maxURL           = 2048 // bytes; canonical URLs are no longer
 	maxHost          = 255  // bytes of a host name
+	maxHops          = 255
 	maxDepth         = 1<<16 - 1
 )
 

@@ -111,7 +111,7 @@ func (b batch) check() error {
 // pending is a received URL as it is stored. The finder's address is a hint
 // and no more: it is kept only if it lies where the finder looked.
 func (g group) pending(it item, now time.Time) store.Pending {
-	p := store.Pending{URL: it.URL, Depth: min(max(it.Depth, 0), maxDepth), Found: now, From: it.From, Kind: it.Kind & store.KindSitemap}
+	p := store.Pending{URL: it.URL, Depth: min(max(it.Depth, 0), maxDepth), Found: now, From: it.From, Kind: it.Kind & store.KindSitemap, Hops: min(max(it.Hops, 0), maxHops)}
 	if store.SubnetOf(g.Addr) == g.Subnet {
 		p.Hint = g.Addr.Unmap()
 	}

@@ -49,7 +49,7 @@ func (f *Forwarder) pack(p parcel) (b batch, err error) {
 		for i, x := range p.parts {
 			g := group{Host: x.name, Subnet: x.res.Subnet, Addr: x.res.Addr}
 			err := tx.Deferred(x.name, func(p store.Pending) (bool, error) {
-				g.URLs = append(g.URLs, item{URL: p.URL, Depth: p.Depth, From: p.From, Kind: p.Kind})
+				g.URLs = append(g.URLs, item{URL: p.URL, Depth: p.Depth, From: p.From, Kind: p.Kind, Hops: p.Hops})
 				return len(g.URLs) < x.most, nil
 			})
 			if err != nil {
