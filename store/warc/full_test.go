@@ -83,7 +83,7 @@ func TestQuota(t *testing.T) {
 	for range 2 { // what is there at Open counts
 		a := open(t, dir, Options{Quota: quota, MaxFile: 30 << 10})
 		var err error
-		for i := 0; err == nil; i++ {
+		for i := 0; err == nil && i < 1000; i++ {
 			_, err = a.Append(page(i, 3000))
 		}
 		wantErr(t, err, ErrFull)
@@ -104,7 +104,7 @@ func TestQuota(t *testing.T) {
 	appendOne(t, a, page(1, 3000))
 	free = 4 << 20
 	var err error
-	for i := 0; err == nil; i++ {
+	for i := 0; err == nil && i < 1000; i++ {
 		_, err = a.Append(page(i, 20000))
 	}
 	wantErr(t, err, ErrFull)
