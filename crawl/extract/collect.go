@@ -65,7 +65,7 @@ func (c *collector) free() {
 	if cap(c.refs) > maxScratch || cap(c.text) > maxScratch*16 {
 		return
 	}
-	clear(c.refs[:cap(c.refs)]) // lets go of the strings
+	clear(c.refs) // lets go of the strings
 	*c = collector{refs: c.refs[:0], text: c.text[:0]}
 	collectors.Put(c)
 }

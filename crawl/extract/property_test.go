@@ -97,3 +97,12 @@ func TestSameLinksAsTree(t *testing.T) {
 		}
 	})
 }
+
+func TestMentionsRel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		tag := rapid.StringMatching(`[relRELx ]{0,12}`).Draw(t, "tag")
+		if got, want := mentionsRel([]byte(tag)), strings.Contains(strings.ToLower(tag), "rel"); got != want {
+			t.Fatalf("%q: %v", tag, got)
+		}
+	})
+}

@@ -200,9 +200,6 @@ func (s *scanner) end() bool {
 	case foreign:
 		return s.endForeign(name)
 	case string(name) == "form":
-		if s.template && s.formOpen && s.caution == wary {
-			return false
-		}
 		s.formOpen = false
 	case string(name) == "template" && s.inert > 0:
 		s.inert--
@@ -243,11 +240,22 @@ func (s *scanner) renew(name string, raw bool) {
 	s.z.AllowCDATA(s.foreign.depth() > 0 || s.caution == asXML)
 }
 
-// mentionsRel says whether a tag may have an attribute rel.
+// mentionsRel says whether a tag may have an attribute rel. It looks for the
+// last letter first, and moves on by as much as the letter found allows.
 func mentionsRel(tag []byte) bool {
-	for i := 0; i+2 < len(tag); i++ {
-		if tag[i]|0x20 == 'r' && tag[i+1]|0x20 == 'e' && tag[i+2]|0x20 == 'l' {
-			return true
+	for i := 2; i < len(tag); {
+		switch tag[i] | 0x20 {
+		case 'l':
+			if tag[i-1]|0x20 == 'e' && tag[i-2]|0x20 == 'r' {
+				return true
+			}
+			i += 3
+		case 'e':
+			i++
+		case 'r':
+			i += 2
+		default:
+			i += 3
 		}
 	}
 	return false

@@ -97,6 +97,43 @@ func checkSame(t interface {
 	return true
 }
 
+// Pages where tokens and tree differ, were it not for a rule of the scanner.
+func TestTokensEqualTree(t *testing.T) {
+	for _, c := range []struct {
+		body   string
+		tokens bool // are enough
+	}{
+		{"<table><td><base href=/x/></td></tr><base href=/y/><a href=1></table>", false},
+		{"<table><td><title>a</title></td></tr><title>b</title></table>", false},
+		{"<table><td><link rel=canonical href=1></td></tr><link rel=canonical href=2></table>", false},
+		{"<base href=/x/><title>a</title><link rel=canonical href=1><table><td><a href=1></table>", true},
+		{"<form action=1><template></form></template><form action=2>", false},
+		{"<form action=1></form><template><form action=2><form action=3></template>", false},
+		{"<form action=1><form action=2></form><form action=3>", true},
+		{"<svg></svg><![CDATA[x><a href=1>]]>", true},
+		{"<svg><style>a{b:url(1)", true},
+		{"<svg><style>@import '1';<g></g></style></svg>", false},
+		{"<svg><title><a href=1></title><style><a href=2></style></svg>", false},
+		{"<template><col><a href=1></template>", false},
+		{"<table><col><a href=1></table>", true},
+		{"<svg><p><style><a href=1></style>", false},
+		{"<math><mi>x</mi><mo/></math><a href=1>", true},
+		{"<math><annotation-xml encoding=text/html><style><a href=1></style>", false},
+		{"<p><a href=1><frameset><frame src=2>", false},
+		{"<frame src=1><noscript><a href=2></noscript>", true},
+		{"<svg><foreignObject><template></template><a href=1>", false},
+	} {
+		if got := checkSame(t, []byte(c.body), everything); got != c.tokens {
+			t.Errorf("%s: tokens were enough: %v", c.body, got)
+		}
+		d, _ := HTML([]byte(c.body), "", page, everything)
+		tree, _ := byTree([]byte(c.body), everything)
+		if diff := difference([]byte(c.body), d, tree); diff != "" {
+			t.Errorf("%s of %s: %+v, want %+v", diff, c.body, d, tree)
+		}
+	}
+}
+
 // soup is what the kinds beyond pages and the rules of the scanner are about.
 var soup = append(slices.Clip(tags),
 	"<img src=11 srcset='12 1x, 13 2x'>", "<image src=14>", "<image href=15 />", "<use xlink:href=16 />", "<feImage href=17>", "</feimage>",
