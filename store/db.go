@@ -37,7 +37,7 @@ type Options struct {
 	// MemTable is the size of badger's memtable in bytes; what one transaction
 	// writes is limited to 15 % of it, values in the value log not counted.
 	// From 8 MiB on, a thousand Pushes (with an Undefer each) fit whatever the
-	// length of their URLs. Zero means 16 MiB. Badger may hold three of them.
+	// length of their URLs. Zero means 8 MiB. Badger may hold three of them.
 	MemTable int64
 	// BlockCache and IndexCache bound badger's caches in bytes. Zero means
 	// 16 MiB each.
@@ -66,13 +66,13 @@ type DB struct {
 
 // tableSize is the size of badger's tables, on all levels: while it compacts it
 // holds a dozen of them in memory, and its own default grows to 64 MiB each.
-const tableSize = 2 << 20
+const tableSize = 1 << 20
 
 // Open opens the store in dir, and makes one there if there is none. It fails
 // with ErrLocked, ErrVersion or what the file system says.
 func Open(dir string, o Options) (*DB, error) {
 	if o.MemTable == 0 {
-		o.MemTable = 16 << 20
+		o.MemTable = 8 << 20
 	}
 	if o.BlockCache == 0 {
 		o.BlockCache = 16 << 20
@@ -155,16 +155,26 @@ func ensureVersion(dir string) error {
 // a second Close does nothing.
 func (d *DB) Close() error { return d.b.Close() }
 
+// mappedMost is how much memory mapped tables may take before it is given back,
+// at intervals of trimEvery; the program itself is part of it.
+const (
+	mappedMost = 64 << 20
+	trimEvery  = 10 * time.Second
+)
+
 // Run does the store's housekeeping until ctx ends: it gives back the space of
-// values that were overwritten or deleted.
+// values that were overwritten or deleted, and memory.
 func (d *DB) Run(ctx context.Context) error {
-	t := time.NewTicker(10 * time.Minute)
-	defer t.Stop()
+	values, memory := time.NewTicker(10*time.Minute), time.NewTicker(trimEvery)
+	defer values.Stop()
+	defer memory.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-t.C:
+		case <-memory.C:
+			d.trim(mappedMost)
+		case <-values.C:
 			for ctx.Err() == nil && d.b.RunValueLogGC(0.5) == nil {
 			}
 		}

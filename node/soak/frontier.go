@@ -108,7 +108,14 @@ func runQueue(ctx context.Context, fill bool, args []string, stdout io.Writer) (
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
+	keep, stopKeeping := context.WithCancel(ctx)
+	var house sync.WaitGroup
+	house.Go(func() { _ = db.Run(keep) })
+	defer func() {
+		stopKeeping()
+		house.Wait()
+		err = errors.Join(err, db.Close())
+	}()
 	figures.Open = time.Since(begin).Seconds()
 	loading := time.Now()
 	f, err := frontier.New(frontier.Config{DB: db}, func(netip.Prefix) bool { return true })
