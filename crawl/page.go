@@ -68,6 +68,11 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
 	}
 	res := c.cfg.Fetcher.Do(ctx, q)
 	defer res.Release()
+	return c.read(r, &res)
+}
+
+// read is what comes of an answer. It keeps nothing of res.
+func (c *Crawler) read(r store.FetchRequest, res *fetch.Result) fetched {
 	got := fetched{
 		kind: r.Kind,
 		report: store.FetchReport{
@@ -98,7 +103,7 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
 		if r.Kind.Sitemap() {
 			c.readSitemap(&got, res.Body)
 		} else {
-			c.readPage(&got, &res)
+			c.readPage(&got, res)
 		}
 	}
 	c.compare(&got)
@@ -107,7 +112,7 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
 	for i, l := range got.links {
 		got.page.Links[i] = l.URL
 	}
-	got.err = c.archive(&got, &res)
+	got.err = c.archive(&got, res)
 	return got
 }
 

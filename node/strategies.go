@@ -15,6 +15,8 @@ func newStrategy(name string, self peer.ID) (assign.Strategy, error) {
 	switch name {
 	case "proxy":
 		return assign.NewProxy(assign.DefaultProxyConfig())
+	case "keep":
+		return assign.KeepStrategy{}, nil
 	case "hash":
 		return assign.NewHash(assign.DefaultHashConfig())
 	case "random":

@@ -159,7 +159,7 @@ func (d *DB) Close() error { return d.b.Close() }
 // at intervals of trimEvery; the program itself is part of it.
 const (
 	mappedMost = 64 << 20
-	trimEvery  = 10 * time.Second
+	trimEvery  = 3 * time.Second
 )
 
 // Run does the store's housekeeping until ctx ends: it gives back the space of

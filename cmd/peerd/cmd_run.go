@@ -57,7 +57,7 @@ func newRunCommand() *cobra.Command {
 	f.StringArrayVar(&o.bootstrap, "bootstrap", nil, "`multiaddr` with /p2p/ID of a peer to join; repeatable")
 	f.BoolVar(&o.mdns, "mdns", false, "find peers of the network on the local network")
 	f.StringVar(&o.api, "api", "", "`host:port` of the admin API (default 127.0.0.1:0, any free port)")
-	f.StringVar(&o.strategy, "strategy", "", "how owners are chosen: proxy, random or hash (default proxy)")
+	f.StringVar(&o.strategy, "strategy", "", "how owners are chosen: proxy, random, hash or keep (default proxy)")
 	o.crawl.add(cmd)
 	return cmd
 }

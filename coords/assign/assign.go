@@ -17,6 +17,7 @@
 //	options.go  what the samples say of each candidate of a ProxyStrategy
 //	random.go   RandomStrategy: any peer
 //	hash.go     HashStrategy: consistent hashing
+//	keep.go     KeepStrategy: whoever found it
 //	score.go    the hash behind every tie and ring
 package assign
 

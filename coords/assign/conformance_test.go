@@ -12,6 +12,7 @@ func TestConformance(t *testing.T) {
 		func() assign.Strategy { return newProxy(t) },
 		func() assign.Strategy { return assign.NewRandom(assign.RandomConfig{Seed: 1}) },
 		func() assign.Strategy { return newHash(t, 64) },
+		func() assign.Strategy { return assign.KeepStrategy{} },
 	} {
 		t.Run(newStrategy().Name(), func(t *testing.T) { assigntest.Run(t, newStrategy) })
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // Strategies are the names that the key strategy may have.
-var Strategies = []string{"proxy", "random", "hash"}
+var Strategies = []string{"proxy", "random", "hash", "keep"}
 
 // Config is what config.toml says about one peer. What all peers of a network
 // must agree on is in the Profile.

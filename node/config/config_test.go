@@ -110,7 +110,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"contact breaks the header", "contact = \"https://a.example/)\\nX: y\"", `only printable ASCII`},
 		{"level", "log_level = 'loud'", `config.toml:1:13: log_level: slog: level string "loud": unknown name`},
 		{"workers", "[crawl]\nfetch_workers = 0", `config.toml: crawl.fetch_workers is 0, want 1 to 4096`},
-		{"all at once", "strategy = 'x'\n[overlay]\nnursery_urls = 0", "config.toml: strategy is \"x\", want one of proxy, random, hash\nconfig.toml: overlay.nursery_urls is 0"},
+		{"all at once", "strategy = 'x'\n[overlay]\nnursery_urls = 0", "config.toml: strategy is \"x\", want one of proxy, random, hash, keep\nconfig.toml: overlay.nursery_urls is 0"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

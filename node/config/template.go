@@ -22,7 +22,8 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # built-in network "peerd", which takes every web page.
 #profile = ""
 
-# How the owner of a part of the web is chosen: proxy, random or hash.
+# How the owner of a part of the web is chosen: proxy, random,
+# hash, or keep (whoever found it).
 #strategy = "proxy"
 
 # A URL where owners of web sites learn who crawls them and how to reach you.

@@ -1,0 +1,23 @@
+package assign
+
+var _ Strategy = KeepStrategy{}
+
+// KeepStrategy leaves every subnet with the peer that found it, without a probe:
+// crawling with no assignments (Malet 2009, section 3.3.2). What it costs is
+// what all others have to save.
+type KeepStrategy struct{}
+
+// Name returns "keep".
+func (KeepStrategy) Name() string { return "keep" }
+
+// Next chooses at once.
+func (KeepStrategy) Next(e Evidence) (Step, error) {
+	open, err := e.open()
+	if err != nil {
+		return Step{}, err
+	}
+	if e.Exclude[e.Self] { // this peer cannot, so anybody
+		return Step{Choice: open[0].ID}, nil
+	}
+	return Step{Choice: e.Self}, nil
+}

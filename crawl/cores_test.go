@@ -1,0 +1,162 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"peerd/crawl/canon"
+	"peerd/crawl/extract"
+	"peerd/crawl/fetch"
+	"peerd/crawl/frontier"
+	"peerd/crawl/scope"
+	"peerd/store"
+	"peerd/store/warc"
+)
+
+// BenchmarkCores measures how parsing and storing use the cores: everything that
+// is done with an answer, from its bytes to its place in the store and the
+// archive, on one core and on two, in turns. It prints pages per second on one
+// core and the ratio of two to one. PEERD_HTML_DIR names a folder of real
+// pages; without it they are made.
+func BenchmarkCores(b *testing.B) {
+	for _, archive := range []bool{false, true} {
+		b.Run(fmt.Sprintf("warc=%v", archive), func(b *testing.B) {
+			pages := benchPages(b)
+			var one, two time.Duration
+			for b.Loop() {
+				for _, cores := range []int{1, 2} {
+					took := digest(b, pages, cores, archive)
+					if cores == 1 {
+						one += took
+					} else {
+						two += took
+					}
+				}
+			}
+			b.ReportMetric(float64(len(pages)*b.N)/one.Seconds(), "pages/s-on-one")
+			b.ReportMetric(one.Seconds()/two.Seconds(), "two/one")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// benchPages returns some thousand pages.
+func benchPages(b *testing.B) (pages [][]byte) {
+	const most = 3000
+	dir := os.Getenv("PEERD_HTML_DIR")
+	if dir == "" {
+		b.Log("PEERD_HTML_DIR names no folder of real pages: they are made")
+		for i := range most {
+			var s strings.Builder
+			fmt.Fprintf(&s, "<!DOCTYPE html><title>page %d</title><body>", i)
+			for j := range 100 {
+				fmt.Fprintf(&s, "<p>Paragraph %d of page %d has some words, <b>bold ones</b>, and <a class=x href=\"/page/%d.html\">a link</a>.\n", j, i, (i*7+j*j)%most)
+				s.WriteString(strings.Repeat("And more text that says nothing at all. ", 5))
+			}
+			pages = append(pages, []byte(s.String()))
+		}
+		return pages
+	}
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || len(pages) == most {
+			return fs.SkipAll
+		}
+		if strings.HasSuffix(path, ".html") {
+			if body, err := os.ReadFile(path); err == nil && len(body) < 1<<20 {
+				pages = append(pages, body)
+			}
+		}
+		return nil
+	})
+	return pages
+}
+
+// digest runs all pages through a crawler's second half on so many cores.
+func digest(b *testing.B, pages [][]byte, cores int, archive bool) time.Duration {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+	db, err := store.Open(b.TempDir(), store.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer db.Close()
+	f, err := frontier.New(frontier.Config{DB: db}, func(netip.Prefix) bool { return true })
+	if err != nil {
+		b.Fatal(err)
+	}
+	sc, err := scope.Compile(scope.Rules{Mode: scope.ModeAny}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := &Crawler{
+		cfg: Config{
+			DB: db, Frontier: f, Scope: sc, Agent: "peerd", Sent: func(store.URL) bool { return false },
+			Deferred: func(map[string]int) {},
+			Rules:    Rules{URLs: canon.DefaultRules(), Kinds: extract.Pages, Content: ContentRules{Exact: true}},
+		},
+		contents: newContents(), health: newHealth(),
+	}
+	if archive {
+		if c.cfg.Archive, err = warc.Open(b.TempDir(), warc.Options{MinFree: -1}); err != nil {
+			b.Fatal(err)
+		}
+		defer c.cfg.Archive.Close()
+	}
+	const hosts = 64
+	byHost := make([][]store.Pending, hosts)
+	for i := range pages {
+		h := i % hosts
+		u := store.URL(fmt.Sprintf("http://host%d.test/own/%d.html", h, i))
+		byHost[h] = append(byHost[h], store.Pending{URL: u})
+	}
+	for h, found := range byHost {
+		addr := netip.AddrFrom4([4]byte{10, 0, byte(h), 1})
+		if err := f.AddHost(fmt.Sprintf("host%d.test", h), store.SubnetOf(addr), addr); err != nil {
+			b.Fatal(err)
+		}
+		if err := c.Route(found); err != nil {
+			b.Fatal(err)
+		}
+	}
+	head := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	begin := time.Now()
+	for range 16 {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(pages) {
+					return
+				}
+				job, err := f.Next(context.Background())
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				res := fetch.Result{
+					Outcome: store.OutcomeOK, Status: 200, ContentType: "text/html", Header: http.Header{"Content-Type": {"text/html"}},
+					Body: pages[i], Raw: pages[i], Bytes: int64(len(pages[i])), Started: begin,
+					RequestHead: []byte("GET / HTTP/1.1\r\n\r\n"), ResponseHead: head,
+				}
+				got := c.read(store.FetchRequest{URL: job.Entry.URL, Depth: job.Entry.Depth}, &res)
+				if _, err = c.commit(got, job); err != nil || got.err != nil {
+					b.Error(err, got.err)
+				}
+				f.Release(job, true, 0, 0)
+			}
+		})
+	}
+	wg.Wait()
+	return time.Since(begin)
+}
