@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"os"
@@ -51,39 +52,59 @@ func BenchmarkCores(b *testing.B) {
 	}
 }
 
-// benchPages returns some thousand pages.
-func benchPages(b *testing.B) (pages [][]byte) {
-	const most = 3000
+const benchMost, benchHosts = 3000, 16
+
+// benchPages returns some thousand pages by their URLs, on some hosts.
+func benchPages(b *testing.B) map[store.URL][]byte {
+	pages := map[store.URL][]byte{}
 	dir := os.Getenv("PEERD_HTML_DIR")
 	if dir == "" {
 		b.Log("PEERD_HTML_DIR names no folder of real pages: they are made")
-		for i := range most {
+		for i := range benchMost {
 			var s strings.Builder
 			fmt.Fprintf(&s, "<!DOCTYPE html><title>page %d</title><body>", i)
 			for j := range 100 {
-				fmt.Fprintf(&s, "<p>Paragraph %d of page %d has some words, <b>bold ones</b>, and <a class=x href=\"/page/%d.html\">a link</a>.\n", j, i, (i*7+j*j)%most)
+				fmt.Fprintf(&s, "<p>Paragraph %d of page %d has some words, <b>bold ones</b>, and <a class=x href=\"/%d.html\">a link</a>.\n", j, i, (i+j*j)%benchMost)
 				s.WriteString(strings.Repeat("And more text that says nothing at all. ", 5))
 			}
-			pages = append(pages, []byte(s.String()))
+			pages[store.URL(fmt.Sprintf("http://host%d.test/%d.html", i%benchHosts, i))] = []byte(s.String())
 		}
 		return pages
 	}
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || len(pages) == most {
-			return fs.SkipAll
+	n := map[string]int{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".html") {
+			return nil
 		}
-		if strings.HasSuffix(path, ".html") {
-			if body, err := os.ReadFile(path); err == nil && len(body) < 1<<20 {
-				pages = append(pages, body)
-			}
+		folder := filepath.Dir(path)
+		if n[folder]++; n[folder] > 100 {
+			return fs.SkipDir // of all kinds, and not all of one
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		host := fmt.Sprintf("http://host%d.test", len(n)%benchHosts)
+		u, err := canon.Join(store.URL(host+"/"), filepath.ToSlash(rel))
+		if err != nil {
+			return nil
+		}
+		if body, err := os.ReadFile(path); err == nil && len(body) < 1<<20 {
+			pages[u] = body
+		}
+		if len(pages) == benchMost {
+			return fs.SkipAll
 		}
 		return nil
 	})
+	if err != nil {
+		b.Fatal(err)
+	}
 	return pages
 }
 
 // digest runs all pages through a crawler's second half on so many cores.
-func digest(b *testing.B, pages [][]byte, cores int, archive bool) time.Duration {
+func digest(b *testing.B, pages map[store.URL][]byte, cores int, archive bool) time.Duration {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	db, err := store.Open(b.TempDir(), store.Options{})
 	if err != nil {
@@ -104,7 +125,7 @@ func digest(b *testing.B, pages [][]byte, cores int, archive bool) time.Duration
 			Deferred: func(map[string]int) {},
 			Rules:    Rules{URLs: canon.DefaultRules(), Kinds: extract.Pages, Content: ContentRules{Exact: true}},
 		},
-		contents: newContents(), health: newHealth(),
+		contents: newContents(), health: newHealth(), log: slog.New(slog.DiscardHandler),
 	}
 	if archive {
 		if c.cfg.Archive, err = warc.Open(b.TempDir(), warc.Options{MinFree: -1}); err != nil {
@@ -112,16 +133,13 @@ func digest(b *testing.B, pages [][]byte, cores int, archive bool) time.Duration
 		}
 		defer c.cfg.Archive.Close()
 	}
-	const hosts = 64
-	byHost := make([][]store.Pending, hosts)
-	for i := range pages {
-		h := i % hosts
-		u := store.URL(fmt.Sprintf("http://host%d.test/own/%d.html", h, i))
-		byHost[h] = append(byHost[h], store.Pending{URL: u})
+	byHost := map[string][]store.Pending{}
+	for u := range pages {
+		byHost[u.Host()] = append(byHost[u.Host()], store.Pending{URL: u})
 	}
 	for h, found := range byHost {
-		addr := netip.AddrFrom4([4]byte{10, 0, byte(h), 1})
-		if err := f.AddHost(fmt.Sprintf("host%d.test", h), store.SubnetOf(addr), addr); err != nil {
+		addr := netip.AddrFrom4([4]byte{10, 0, byte(len(f.HostList())), 1})
+		if err := f.AddHost(h, store.SubnetOf(addr), addr); err != nil {
 			b.Fatal(err)
 		}
 		if err := c.Route(found); err != nil {
@@ -140,13 +158,20 @@ func digest(b *testing.B, pages [][]byte, cores int, archive bool) time.Duration
 					return
 				}
 				job, err := f.Next(context.Background())
+				for err == nil && pages[job.Entry.URL] == nil { // a page that is not there
+					if err = c.drop(job, store.OutcomeHTTPError); err == nil {
+						f.Return(job, true)
+						job, err = f.Next(context.Background())
+					}
+				}
 				if err != nil {
 					b.Error(err)
 					return
 				}
+				body := pages[job.Entry.URL]
 				res := fetch.Result{
 					Outcome: store.OutcomeOK, Status: 200, ContentType: "text/html", Header: http.Header{"Content-Type": {"text/html"}},
-					Body: pages[i], Raw: pages[i], Bytes: int64(len(pages[i])), Started: begin,
+					Body: body, Raw: body, Bytes: int64(len(body)), Started: begin,
 					RequestHead: []byte("GET / HTTP/1.1\r\n\r\n"), ResponseHead: head,
 				}
 				got := c.read(store.FetchRequest{URL: job.Entry.URL, Depth: job.Entry.Depth}, &res)

@@ -80,8 +80,11 @@ func (c *Crawler) read(r store.FetchRequest, res *fetch.Result) fetched {
 		},
 		page: store.Page{
 			URL: r.URL, Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, ContentType: res.ContentType,
-			FetchedAt: res.Started, Timing: res.Timing, Depth: r.Depth,
+			FetchedAt: res.Started, Timing: res.Timing, Depth: r.Depth, Proto: res.Proto,
 		},
+	}
+	if res.TLS != nil {
+		got.page.TLS = res.TLS.Version
 	}
 	content := &got.report.Content
 	content.ETag, content.LastModified = clipped(res.Header.Get("ETag")), clipped(res.Header.Get("Last-Modified"))

@@ -94,6 +94,10 @@ type Page struct {
 	Archive Location `cbor:"14,keyasint,omitempty"`
 	// Flags are what the page says about itself, and what was found of it.
 	Flags PageFlags `cbor:"15,keyasint,omitempty"`
+	// Proto is the protocol of the answer, such as "http/1.1" or "h2", and TLS
+	// that of the session below it, such as "TLS 1.3"; "" without one.
+	Proto string `cbor:"16,keyasint,omitempty"`
+	TLS   string `cbor:"17,keyasint,omitempty"`
 }
 
 // Location is a place in an archive of WARC files.
