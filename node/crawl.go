@@ -133,6 +133,9 @@ func (n *Node) crawlAll(ctx context.Context, progress io.Writer) (Summary, error
 	stopWatch()
 	<-done
 	sum.End = n.end(ctx, err)
+	if why := n.room(); sum.End == EndNoRoom && why != nil {
+		err = fmt.Errorf("crawl: %w", why)
+	}
 	sum.Took = time.Since(begin)
 	return sum, errors.Join(err, ctx.Err())
 }
@@ -173,6 +176,9 @@ func (n *Node) watch(ctx context.Context, progress io.Writer) {
 			said = time.Now()
 			c, f := n.db.Counters(), n.frontier.Stats()
 			fmt.Fprintf(progress, "%d pages, %d queued, %d hosts\n", c.Pages, f.Pending, f.Hosts)
+			for _, why := range n.blocked(said, false) {
+				fmt.Fprintf(progress, "nothing is fetched: %s\n", why)
+			}
 		}
 	}
 }

@@ -40,7 +40,7 @@ hold. Without, everything is gone at the end.`,
 	homeFlag(cmd, &o.home)
 	cmd.Flags().Int64Var(&o.maxPages, "max-pages", 0, "stop after so many pages (default: no limit)")
 	cmd.Flags().StringVar(&o.scope, "scope", "host", "follow links within the host or the domain of the URLs, or any: host, domain, any")
-	cmd.Flags().StringVar(&o.profile, "profile", "", "`file` with the rules of a network; its name, seeds and scope are not used")
+	cmd.Flags().StringVar(&o.profile, "profile", "", "`file` with the rules of a network; its name, seeds and scope are not used, and nothing is revisited")
 	jsonFlag(cmd, &o.json)
 	o.crawl.add(cmd)
 	return cmd
