@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"peerd/crawl"
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/store"
@@ -38,11 +39,26 @@ type CrawlOptions struct {
 type Summary struct {
 	Pages, Bytes, Failed, RobotsDenied int64
 	Dropped                            int64 // URLs beyond a limit, or of a trap
+	Left                               int64 // URLs found and not fetched yet
 	Hosts                              int
 	Took                               time.Duration
-	ByOutcome                          map[string]int64
-	ByReason                           map[string]int64 // what the heuristics dropped or marked
+	End                                End              // why it ended; "" if it never began
+	ByOutcome                          map[string]int64 // URLs, by how their fetch ended
+	DroppedBy                          map[string]int64 // Dropped by reason, as admin.Status has it
+	MarkedBy                           map[string]int64 // pages, likewise
 }
+
+// An End says why a crawl ended.
+type End string
+
+// The ends of a crawl.
+const (
+	EndDone        End = "done"        // nothing is left
+	EndMaxPages    End = "max_pages"   // CrawlOptions.MaxPages were fetched
+	EndNoRoom      End = "no_room"     // the disk or the archive is full
+	EndInterrupted End = "interrupted" // the context ended
+	EndFailed      End = "failed"      // an error
+)
 
 // Crawl is a network of one: it crawls from the seeds until nothing is left.
 // When ctx ends first it returns the summary so far and ctx's error; with a
@@ -109,13 +125,37 @@ func (n *Node) crawlAll(ctx context.Context, progress io.Writer) (Summary, error
 	n.onClose = func() error { // the store is still open, and nothing works any more
 		var err error
 		sum, err = summarise(n.db)
+		fwd, fr := n.forwarder.Stats(), n.frontier.Stats()
+		sum.Left = fr.Pending + int64(fr.InFlight) + fwd.Outbox + fwd.Nursery
 		return err
 	}
 	err = n.Run(ctx)
 	stopWatch()
 	<-done
+	sum.End = n.end(ctx, err)
+	if why := n.room(); sum.End == EndNoRoom && why != nil {
+		err = fmt.Errorf("crawl: %w", why)
+	}
 	sum.Took = time.Since(begin)
 	return sum, errors.Join(err, ctx.Err())
+}
+
+// end says why the crawl ended: Run returned err.
+func (n *Node) end(ctx context.Context, err error) End {
+	switch {
+	case errors.Is(err, crawl.ErrFull):
+		return EndNoRoom
+	case ctx.Err() != nil:
+		return EndInterrupted
+	case err != nil:
+		return EndFailed
+	}
+	select {
+	case <-n.crawler.Full():
+		return EndMaxPages
+	default:
+		return EndDone
+	}
 }
 
 // watch returns when nothing is left, or ctx ends.
@@ -136,6 +176,9 @@ func (n *Node) watch(ctx context.Context, progress io.Writer) {
 			said = time.Now()
 			c, f := n.db.Counters(), n.frontier.Stats()
 			fmt.Fprintf(progress, "%d pages, %d queued, %d hosts\n", c.Pages, f.Pending, f.Hosts)
+			for _, why := range n.blocked(said, false) {
+				fmt.Fprintf(progress, "nothing is fetched: %s\n", why)
+			}
 		}
 	}
 }
@@ -152,8 +195,9 @@ func summarise(db *store.DB) (Summary, error) {
 	c := db.Counters()
 	s := Summary{
 		Pages: c.Pages, Bytes: c.Bytes, Failed: c.Failed, RobotsDenied: c.RobotsDenied,
-		Dropped: c.Dropped, ByOutcome: map[string]int64{}, ByReason: db.Named(),
+		Dropped: c.Dropped, ByOutcome: map[string]int64{},
 	}
+	s.DroppedBy, s.MarkedBy = splitReasons(c.Dropped, db.Named())
 	err := db.View(func(tx *store.Tx) error {
 		if err := tx.Hosts(func(store.Host) error { s.Hosts++; return nil }); err != nil {
 			return err

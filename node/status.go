@@ -2,12 +2,14 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"peerd/coords"
+	"peerd/crawl/trap"
 	"peerd/node/admin"
 	"peerd/store"
 )
@@ -22,6 +24,7 @@ func (n *Node) Status() admin.Status {
 	c := n.db.Counters()
 	self := n.peers.Self()
 	sent, received := n.net.ControlBytes()
+	dropped, marked := splitReasons(c.Dropped, n.db.Named())
 	return admin.Status{
 		PeerID: n.net.Self().String(), Addrs: n.Addrs(), Network: n.opts.Profile.NetworkID(),
 		Strategy: n.opts.Config.Strategy, UptimeS: time.Since(n.started).Seconds(),
@@ -30,7 +33,9 @@ func (n *Node) Status() admin.Status {
 		SubnetsOwned: len(n.manager.List()), Hosts: fr.Hosts,
 		Frontier:   admin.Frontier{Pending: fr.Pending, InFlight: int64(fr.InFlight), Nursery: fwd.Nursery},
 		OutboxURLs: fwd.Outbox, PagesFetched: c.Pages, BytesFetched: c.Bytes, Failed: c.Failed,
-		RobotsDenied: c.RobotsDenied, URLsSeen: c.Seen,
+		RobotsDenied: c.RobotsDenied, URLsSeen: c.Seen, Fetches: c.Fetches, Dropped: dropped, Marked: marked,
+		Revisits: admin.Revisits{Done: c.Revisits, NotModified: c.NotModified, Changed: c.Changed},
+		Archive:  n.archiveStatus(), Blocked: n.blocked(time.Now(), fwd.Nursery > 0),
 		Batches: admin.Batches{
 			Sent: c.BatchesSent, Received: c.BatchesReceived, URLsSent: c.URLsSent, URLsReceived: c.URLsReceived,
 		},
@@ -38,6 +43,53 @@ func (n *Node) Status() admin.Status {
 		Handovers:    admin.Handovers{Out: c.HandoversOut, In: c.HandoversIn},
 		ControlBytes: admin.Traffic{Sent: sent, Received: received},
 	}
+}
+
+// splitReasons tells the names under which URLs were dropped from those under
+// which pages were marked. What was dropped without a name comes under "limit".
+func splitReasons(total int64, named map[string]int64) (dropped, marked map[string]int64) {
+	dropped, marked = map[string]int64{}, map[string]int64{}
+	traps := trap.All.Names()
+	for name, n := range named {
+		if !slices.Contains(traps, name) {
+			marked[name] = n
+			continue
+		}
+		dropped[name] = n
+		total -= n
+	}
+	if total > 0 {
+		dropped["limit"] = total
+	}
+	return dropped, marked
+}
+
+func (n *Node) archiveStatus() *admin.Archive {
+	if n.archive == nil {
+		return nil
+	}
+	s := n.archive.Stats()
+	return &admin.Archive{
+		Files: s.Files, Bytes: s.Bytes, Quota: int64(n.opts.Config.Archive.Quota),
+		Exchanges: s.Exchanges, Refused: s.Refused, RefusedBytes: s.RefusedBytes,
+	}
+}
+
+// blocked says why nothing is fetched now, or nothing of subnets that are not
+// ours yet: new says that URLs of such wait.
+func (n *Node) blocked(now time.Time, new bool) []string {
+	why := []string{}
+	if err := n.room(); err != nil {
+		why = append(why, err.Error())
+	}
+	if wait := n.opts.Config.Crawl.Hours.Wait(now); wait > 0 {
+		why = append(why, fmt.Sprintf("outside the hours %s (crawl.hours), until %s",
+			n.opts.Config.Crawl.Hours, now.Add(wait).Format("2006-01-02 15:04")))
+	}
+	if new && !n.mayClaim() {
+		why = append(why, "none of the peers that are known can be reached; nothing new is claimed before")
+	}
+	return why
 }
 
 // Peers returns the peers of the directory, by name.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -41,7 +40,7 @@ hold. Without, everything is gone at the end.`,
 	homeFlag(cmd, &o.home)
 	cmd.Flags().Int64Var(&o.maxPages, "max-pages", 0, "stop after so many pages (default: no limit)")
 	cmd.Flags().StringVar(&o.scope, "scope", "host", "follow links within the host or the domain of the URLs, or any: host, domain, any")
-	cmd.Flags().StringVar(&o.profile, "profile", "", "`file` with the rules of a network; its name, seeds and scope are not used")
+	cmd.Flags().StringVar(&o.profile, "profile", "", "`file` with the rules of a network; its name, seeds and scope are not used, and nothing is revisited")
 	jsonFlag(cmd, &o.json)
 	o.crawl.add(cmd)
 	return cmd
@@ -81,19 +80,19 @@ func runCrawl(cmd *cobra.Command, o *crawlOptions, urls []string) error {
 		Logger:    log,
 	})
 	stopped := interrupted(cmd.Context(), err)
-	if err != nil && !stopped {
+	if sum.End == "" {
 		return err
 	}
 	if err := o.print(cmd.OutOrStdout(), sum); err != nil {
 		return err
 	}
-	if sum.Pages == 0 && !stopped {
+	switch {
+	case stopped:
+		return errors.New("crawl: interrupted before the end")
+	case err == nil && sum.Pages == 0:
 		fmt.Fprintln(cmd.ErrOrStderr(), "peerd: no page could be fetched; --log-level info tells why")
 	}
-	if stopped {
-		return errors.New("crawl: interrupted before the end")
-	}
-	return nil
+	return err
 }
 
 func (o *crawlOptions) check(cmd *cobra.Command, urls []string) error {
@@ -135,26 +134,26 @@ func (o *crawlOptions) config(cmd *cobra.Command) (config.Config, error) {
 
 // crawlReport is what --json prints.
 type crawlReport struct {
-	Pages        int64            `json:"pages"`
-	Bytes        int64            `json:"bytes"`
-	Hosts        int              `json:"hosts"`
-	Failed       int64            `json:"failed"`
-	RobotsDenied int64            `json:"robots_denied"`
-	Dropped      int64            `json:"dropped"`
-	TookS        float64          `json:"took_s"`
-	Outcomes     map[string]int64 `json:"outcomes"` // how fetches ended, by name
-	Reasons      map[string]int64 `json:"reasons"`  // what heuristics dropped or marked, by name
+	Pages           int64            `json:"pages"`
+	Bytes           int64            `json:"bytes"`
+	Hosts           int              `json:"hosts"`
+	Failed          int64            `json:"failed"`
+	RobotsDenied    int64            `json:"robots_denied"`
+	Dropped         int64            `json:"dropped"` // URLs
+	DroppedByReason map[string]int64 `json:"dropped_by_reason"`
+	Marked          map[string]int64 `json:"marked"` // pages that are something special, by what
+	Left            int64            `json:"left"`   // URLs that wait
+	End             node.End         `json:"end"`
+	TookS           float64          `json:"took_s"`
+	Outcomes        map[string]int64 `json:"outcomes"` // URLs by how their fetch ended
 }
 
 func (o *crawlOptions) print(w io.Writer, s node.Summary) error {
-	reasons := s.ByReason
-	if reasons == nil {
-		reasons = map[string]int64{}
-	}
 	if o.json {
 		return printJSON(w, crawlReport{
 			Pages: s.Pages, Bytes: s.Bytes, Hosts: s.Hosts, Failed: s.Failed, RobotsDenied: s.RobotsDenied,
-			Dropped: s.Dropped, Reasons: reasons, TookS: s.Took.Seconds(), Outcomes: s.ByOutcome,
+			Dropped: s.Dropped, DroppedByReason: s.DroppedBy, Marked: s.MarkedBy, Left: s.Left, End: s.End,
+			TookS: s.Took.Seconds(), Outcomes: s.ByOutcome,
 		})
 	}
 	t := newTable(w)
@@ -163,13 +162,22 @@ func (o *crawlOptions) print(w io.Writer, s node.Summary) error {
 	t.row("hosts", s.Hosts)
 	t.row("failed", s.Failed)
 	t.row("denied by robots.txt", s.RobotsDenied)
-	t.row("dropped", s.Dropped)
-	for _, name := range slices.Sorted(maps.Keys(s.ByReason)) {
-		t.row("  "+name, s.ByReason[name])
+	t.counts("outcomes", "URLs", s.ByOutcome)
+	t.counts("dropped", "URLs", s.DroppedBy)
+	t.counts("marked", "pages", s.MarkedBy)
+	t.row("end", ends[s.End])
+	if s.Left > 0 {
+		t.row("left", fmt.Sprintf("%d URLs", s.Left))
 	}
 	t.row("took", s.Took.Round(100*time.Millisecond))
-	for _, name := range slices.Sorted(maps.Keys(s.ByOutcome)) {
-		t.row("  "+name, s.ByOutcome[name])
-	}
 	return t.flush()
+}
+
+// ends says in words why a crawl ended.
+var ends = map[node.End]string{
+	node.EndDone:        "nothing is left",
+	node.EndMaxPages:    "as many pages as --max-pages says",
+	node.EndNoRoom:      "no room on the disk or in the archive",
+	node.EndInterrupted: "interrupted",
+	node.EndFailed:      "an error",
 }

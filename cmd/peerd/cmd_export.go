@@ -32,8 +32,13 @@ func newExportCommand() *cobra.Command {
 		Short: "Write out what the peer fetched",
 		Long: `Streams what the peer fetched to standard output, or into a file that appears
 when it is whole. It works whether the peer runs or not.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return usagef(cmd, "what? warc, cdx, links or text") },
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, list []string) error {
+			if len(list) > 0 {
+				return usagef(cmd, "cannot export %q, want warc, cdx, links or text", list[0])
+			}
+			return usagef(cmd, "what? warc, cdx, links or text")
+		},
 	}
 	for _, e := range exports {
 		var dir, out string

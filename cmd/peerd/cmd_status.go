@@ -54,11 +54,20 @@ func showStatus(w io.Writer, s admin.Status) error {
 	t.row("up", time.Duration(s.UptimeS*float64(time.Second)).Round(time.Second))
 	t.row("coordinate", place(s.Coordinate))
 	t.row("peers", fmt.Sprintf("%d connected, %d in the directory", s.PeersConnected, s.Directory))
+	for _, why := range s.Blocked {
+		t.row("blocked", why)
+	}
 	t.row("owned", fmt.Sprintf("%d subnets, %d hosts", s.SubnetsOwned, s.Hosts))
 	t.row("waiting", fmt.Sprintf("%d pending, %d in flight, %d in the nursery, %d in the outbox",
 		s.Frontier.Pending, s.Frontier.InFlight, s.Frontier.Nursery, s.OutboxURLs))
 	t.row("fetched", fmt.Sprintf("%d pages, %s", s.PagesFetched, size(s.BytesFetched)))
 	t.row("not fetched", fmt.Sprintf("%d failed, %d denied by robots.txt", s.Failed, s.RobotsDenied))
+	if s.Archive != nil {
+		t.row("archive", archived(*s.Archive))
+	}
+	t.row("revisited", fmt.Sprintf("%d pages, %d not modified, %d changed", s.Revisits.Done, s.Revisits.NotModified, s.Revisits.Changed))
+	t.counts("dropped", "URLs", s.Dropped)
+	t.counts("marked", "pages", s.Marked)
 	t.row("URLs seen", s.URLsSeen)
 	t.row("batches", fmt.Sprintf("%d sent (%d URLs), %d received (%d URLs)",
 		s.Batches.Sent, s.Batches.URLsSent, s.Batches.Received, s.Batches.URLsReceived))
@@ -66,6 +75,17 @@ func showStatus(w io.Writer, s admin.Status) error {
 	t.row("handovers", fmt.Sprintf("%d out, %d in", s.Handovers.Out, s.Handovers.In))
 	t.row("control traffic", fmt.Sprintf("%s sent, %s received", size(s.ControlBytes.Sent), size(s.ControlBytes.Received)))
 	return t.flush()
+}
+
+func archived(a admin.Archive) string {
+	text := fmt.Sprintf("%d files, %s", a.Files, size(a.Bytes))
+	if a.Quota > 0 {
+		text += " of " + size(a.Quota)
+	}
+	if a.Refused > 0 {
+		text += fmt.Sprintf("; no room for %d answers, %s", a.Refused, size(a.RefusedBytes))
+	}
+	return text
 }
 
 // place writes a coordinate: (x y) + height ± error.

@@ -31,6 +31,9 @@ func (f *crawlFlags) add(cmd *cobra.Command) {
 func (f *crawlFlags) apply(cmd *cobra.Command, cfg *config.Config) error {
 	c := &cfg.Crawl
 	if cmd.Flags().Changed("workers") {
+		if f.workers < 1 || f.workers > config.MaxFetchWorkers {
+			return usagef(cmd, "--workers %d: want 1 to %d", f.workers, config.MaxFetchWorkers)
+		}
 		c.FetchWorkers = f.workers
 	}
 	if cmd.Flags().Changed("warc") {

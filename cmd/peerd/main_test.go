@@ -85,6 +85,7 @@ func TestFailures(t *testing.T) {
 	}
 	profile := file("floor.toml", "name = 'x'\n[scope]\nmode = 'any'\n[politeness]\nmin_delay = '2s'\n")
 	misspelt := file("misspelt.toml", "name = 'x'\n[scope]\nmodus = 'any'\n")
+	traps := file("traps.toml", "name = 'x'\n[scope]\nmode = 'any'\n[traps]\nlimits = { pages = 5 }\n")
 	in := func(args ...string) []string { return append(args, "--home", home) }
 
 	tests := []struct {
@@ -125,6 +126,21 @@ func TestFailures(t *testing.T) {
 		{"no URL", []string{"crawl", "a.example"}, 2, `"a.example": want http:// or https:// in front`},
 		{"scope", []string{"crawl", "http://a.example/", "--scope", "world"}, 2, `--scope "world": want host, domain or any`},
 		{"pages", []string{"crawl", "http://a.example/", "--max-pages", "-1"}, 2, `--max-pages -1`},
+		{"page count", []string{"crawl", "http://a.example/", "--max-pages", "many"}, 2, `invalid argument "many" for "--max-pages" flag`},
+		{"workers", []string{"crawl", "http://a.example/", "--workers", "0"}, 2, `--workers 0: want 1 to 4096; see peerd crawl --help`},
+		{"workers of a peer", in("run", "--workers", "-1"), 2, `--workers -1: want 1 to 4096`},
+		{"archive nowhere", []string{"crawl", "http://a.example/", "--warc"}, 2, `--warc needs --home`},
+		{"profile of a crawl", []string{"crawl", "http://a.example/", "--profile", misspelt}, 2, misspelt + `:3:1: unknown key "scope.modus"`},
+		{"trap", []string{"crawl", "http://a.example/", "--profile", traps}, 2, traps + `:5:1: traps.limits: no limit is called "pages", there are dates, `},
+		{"no profile", []string{"crawl", "http://a.example/", "--profile", filepath.Join(dir, "none")}, 1, `no such file`},
+		{"export", []string{"export"}, 2, `what? warc, cdx, links or text; see peerd export --help`},
+		{"export of what is none", []string{"export", "pdf"}, 2, `cannot export "pdf", want warc, cdx, links or text; see peerd export --help`},
+		{"export from nowhere", []string{"export", "warc"}, 2, `--home is missing; see peerd export warc --help`},
+		{"export of no archive", in("export", "warc"), 1, home + `: the home has no archive; crawl with --warc, or set archive.enabled in config.toml`},
+		{"text of no archive", in("export", "text"), 1, `the home has no archive`},
+		{"index of no archive", in("export", "cdx"), 1, `the home has no archive`},
+		{"export to nowhere", in("export", "links", "-o", filepath.Join(dir, "none", "x")), 1, `no such file`},
+		{"tool", []string{"tool", "x"}, 2, `unknown tool "x"`},
 		{"peers", []string{"testnet", "--peers", "0"}, 2, `--peers 0: want 1 or more`},
 		{"few pages", []string{"testnet", "--sites", "5", "--pages", "4"}, 2, `--pages 4: want at least one a site, 5`},
 		{"site", []string{"site", "--number", "3", "--of", "3", "--listen", "127.0.0.1:0"}, 2, `--number 3: want 0 to 2`},
@@ -151,12 +167,15 @@ func TestFailures(t *testing.T) {
 
 func TestSettingsInTheHome(t *testing.T) {
 	for name, text := range map[string]string{
-		`config.toml:2:1: unknown key "crawl.mindelay"`:                 "[crawl]\nmindelay = '1s'",
-		`config.toml:2:13: crawl.min_delay: "soon" is no duration`:      "[crawl]\nmin_delay = 'soon'",
-		`strategy is "x", want one of`:                                  "strategy = 'x'\n[overlay]\nnursery_urls = 0",
-		`overlay.nursery_urls is 0, want 1 to 10000`:                    "strategy = 'x'\n[overlay]\nnursery_urls = 0",
-		`config.toml:1:6: expected value`:                               "api = ",
-		`config.toml: contact: "me": want http:// or https:// in front`: "contact = 'me'",
+		`config.toml:2:1: unknown key "crawl.mindelay"`:                              "[crawl]\nmindelay = '1s'",
+		`config.toml:2:13: crawl.min_delay: "soon" is no duration`:                   "[crawl]\nmin_delay = 'soon'",
+		`strategy is "x", want one of`:                                               "strategy = 'x'\n[overlay]\nnursery_urls = 0",
+		`overlay.nursery_urls is 0, want 1 to 10000`:                                 "strategy = 'x'\n[overlay]\nnursery_urls = 0",
+		`config.toml:1:6: expected value`:                                            "api = ",
+		`config.toml:1:1: contact: "me": want http:// or https:// in front`:          "contact = 'me'",
+		`config.toml:2:1: archive.max_file is 5, want 1048576 to`:                    "[archive]\nmax_file = 5",
+		`config.toml:2:1: crawl.timeout: "60" is no duration, want one such as "1s"`: "[crawl]\ntimeout = 60",
+		`config.toml:3:7: crawl.shares.own: got string, want a number`:               "[crawl]\n[crawl.shares]\nown = 'x'",
 	} {
 		home := filepath.Join(t.TempDir(), "h")
 		if code := run(t.Context(), []string{"init", "--home", home}, nil, io.Discard, os.Stderr); code != 0 {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -39,6 +41,22 @@ func (t *table) row(cells ...any) {
 		}
 	}
 	fmt.Fprintln(t.w, strings.Join(texts, "\t"))
+}
+
+// counts adds a row with the sum of the counters and one for each of them, by
+// name; none if there is none.
+func (t *table) counts(name, what string, by map[string]int64) {
+	var sum int64
+	for _, n := range by {
+		sum += n
+	}
+	if sum == 0 {
+		return
+	}
+	t.row(name, fmt.Sprintf("%d %s", sum, what))
+	for _, reason := range slices.Sorted(maps.Keys(by)) {
+		t.row("  "+reason, by[reason])
+	}
 }
 
 func (t *table) flush() error { return t.w.Flush() }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	stdlog "log"
 	"log/slog"
+	"strings"
 
 	golog "github.com/ipfs/go-log/v2"
 	"github.com/libp2p/go-libp2p/gologshim"
@@ -68,14 +70,14 @@ func newLogger(cmd *cobra.Command, level slog.Level) (*slog.Logger, error) {
 		}
 	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
-	slog.SetDefault(log) // what the standard library logs by itself goes there too
+	slog.SetDefault(log)
 	hushLibraries(log)
 	return log, nil
 }
 
-// hushLibraries sends what the libp2p libraries log of their own to log, at
-// debug level only: their warnings are about other peers' doings and read as
-// ours.
+// hushLibraries sends what the libp2p libraries and the standard library log of
+// their own to log, at debug level only: their warnings are about other peers'
+// and servers' doings, hold what these sent, and read as ours.
 func hushLibraries(log *slog.Logger) {
 	h := slog.Handler(slog.DiscardHandler)
 	if log.Enabled(context.Background(), slog.LevelDebug) {
@@ -83,6 +85,17 @@ func hushLibraries(log *slog.Logger) {
 	}
 	gologshim.SetDefaultHandler(h)
 	golog.SetupLogging(golog.Config{Level: golog.LevelFatal})
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(hushed{log})
+}
+
+// hushed is where the standard library's own logger writes.
+type hushed struct{ log *slog.Logger }
+
+// Write logs a message, or what it begins with.
+func (h hushed) Write(text []byte) (int, error) {
+	h.log.Debug("library", "text", clipped(strings.TrimSpace(string(text))))
+	return len(text), nil
 }
 
 // homeFlag adds --home.

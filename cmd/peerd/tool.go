@@ -30,10 +30,13 @@ nothing and fetch nothing.`,
 	return cmd
 }
 
+// fromStdin says whether the inputs are the lines of stdin.
+func fromStdin(list []string) bool { return len(list) == 1 && list[0] == "-" }
+
 // eachInput calls yield for each argument or, if the only one is "-", for each
 // line of stdin.
 func eachInput(cmd *cobra.Command, list []string, yield func(string) error) error {
-	if len(list) == 1 && list[0] == "-" {
+	if fromStdin(list) {
 		failed := error(nil)
 		err := tool.Lines(cmd.InOrStdin(), func(line string) error {
 			failed = yield(line)

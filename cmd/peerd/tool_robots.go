@@ -18,7 +18,7 @@ type toolRobotsOptions struct {
 func newToolRobotsCommand() *cobra.Command {
 	var o toolRobotsOptions
 	cmd := &cobra.Command{
-		Use:   "robots --file FILE [--agent NAME] [--json] URL... | -",
+		Use:   "robots --file FILE [--agent NAME] [--json] [--] URL... | -",
 		Short: "Say whether a robots.txt allows a URL, and by which line",
 		Long: `Says of each URL whether a crawler may fetch it by a robots.txt (RFC 9309), and
 which line of the file decides. The URLs are those of the command line or, with -,
@@ -42,7 +42,7 @@ func runToolRobots(cmd *cobra.Command, o *toolRobotsOptions, list []string) erro
 		return usagef(cmd, "--file is missing: the robots.txt to ask, or - for stdin")
 	case len(list) == 0:
 		return usagef(cmd, "no URL; give some, or - to read them from stdin")
-	case o.file == "-" && len(list) == 1 && list[0] == "-":
+	case o.file == "-" && fromStdin(list):
 		return usagef(cmd, "both --file and the URLs from stdin; give one of them otherwise")
 	}
 	if err := tool.CheckAgent(o.agent); err != nil {

@@ -20,7 +20,9 @@ import (
 func TestViews(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	f := newFake()
-	f.status = Status{PeerID: "p", Addrs: []string{"/ip4/127.0.0.1/tcp/1"}, Coordinate: Coordinate{Vec: []float64{1, 2}, Height: 3, Error: .5},
+	f.status = Status{
+		Dropped: map[string]int64{"limit": 1}, Marked: map[string]int64{}, Archive: &Archive{Files: 1}, Blocked: []string{"full"},
+		PeerID: "p", Addrs: []string{"/ip4/127.0.0.1/tcp/1"}, Coordinate: Coordinate{Vec: []float64{1, 2}, Height: 3, Error: .5},
 		Frontier: Frontier{1, 2, 3}, Batches: Batches{1, 2, 3, 4}}
 	f.peers = []Peer{{PeerID: "q", Addrs: []string{}, Coordinate: &Coordinate{Vec: []float64{}}}}
 	f.subnets = []Subnet{{Subnet: "192.0.2.0/24", Epoch: 2, State: SubnetOwned, Since: at, Proxy: &Proxy{At: Coordinate{Vec: []float64{1}}, Delay: 4}}}
@@ -55,7 +57,8 @@ func TestNames(t *testing.T) {
 		{Status{}.filled(), `{"peer_id":"","addrs":[],"network":"","strategy":"","uptime_s":0,` +
 			`"coordinate":{"vec":[],"height":0,"error":0},"peers_connected":0,"directory":0,"subnets_owned":0,"hosts":0,` +
 			`"frontier":{"pending":0,"in_flight":0,"nursery":0},"outbox_urls":0,"pages_fetched":0,"bytes_fetched":0,` +
-			`"failed":0,"robots_denied":0,"urls_seen":0,"batches":{"sent":0,"received":0,"urls_sent":0,"urls_received":0},` +
+			`"failed":0,"robots_denied":0,"urls_seen":0,"fetches":0,"dropped":{},"marked":{},` +
+			`"revisits":{"done":0,"not_modified":0,"changed":0},"archive":null,"blocked":[],"batches":{"sent":0,"received":0,"urls_sent":0,"urls_received":0},` +
 			`"estimations":{"requested":0,"served":0},"handovers":{"out":0,"in":0},"control_bytes":{"sent":0,"received":0}}`},
 		{Peer{}.filled(), `{"peer_id":"","addrs":[],"connected":false,"coordinate":null,"rtt_ms":0,"wait_ms":0,"capacity":0,"version":"","last_seen_s":0,"distance_ms":0}`},
 		{Subnet{}.filled(), `{"subnet":"","epoch":0,"hosts":0,"pending":0,"state":"","proxy":null,"estimations":0,"since":"0001-01-01T00:00:00Z"}`},

@@ -10,6 +10,13 @@ func list[T any](s []T) []T {
 	return s
 }
 
+func table(m map[string]int64) map[string]int64 {
+	if m == nil {
+		return map[string]int64{}
+	}
+	return m
+}
+
 func filledAll[T any](in []T, fill func(T) T) []T {
 	out := make([]T, 0, len(in))
 	for _, v := range in {
@@ -24,7 +31,8 @@ func (c Coordinate) filled() Coordinate {
 }
 
 func (s Status) filled() Status {
-	s.Addrs = list(s.Addrs)
+	s.Addrs, s.Blocked = list(s.Addrs), list(s.Blocked)
+	s.Dropped, s.Marked = table(s.Dropped), table(s.Marked)
 	s.Coordinate = s.Coordinate.filled()
 	return s
 }

@@ -6,27 +6,57 @@ import "time"
 // anywhere shows Frontier and OutboxURLs all 0. Counters go over the life of
 // the home, but for UptimeS and ControlBytes, which begin with the process.
 type Status struct {
-	PeerID         string      `json:"peer_id"`
-	Addrs          []string    `json:"addrs"`
-	Network        string      `json:"network"`
-	Strategy       string      `json:"strategy"`
-	UptimeS        float64     `json:"uptime_s"`
-	Coordinate     Coordinate  `json:"coordinate"`
-	PeersConnected int         `json:"peers_connected"`
-	Directory      int         `json:"directory"` // peers known, this one not counted
-	SubnetsOwned   int         `json:"subnets_owned"`
-	Hosts          int         `json:"hosts"`
-	Frontier       Frontier    `json:"frontier"`
-	OutboxURLs     int64       `json:"outbox_urls"`
-	PagesFetched   int64       `json:"pages_fetched"`
-	BytesFetched   int64       `json:"bytes_fetched"`
-	Failed         int64       `json:"failed"`
-	RobotsDenied   int64       `json:"robots_denied"`
-	URLsSeen       int64       `json:"urls_seen"`
-	Batches        Batches     `json:"batches"`
-	Estimations    Estimations `json:"estimations"`
-	Handovers      Handovers   `json:"handovers"`
-	ControlBytes   Traffic     `json:"control_bytes"`
+	PeerID         string     `json:"peer_id"`
+	Addrs          []string   `json:"addrs"`
+	Network        string     `json:"network"`
+	Strategy       string     `json:"strategy"`
+	UptimeS        float64    `json:"uptime_s"`
+	Coordinate     Coordinate `json:"coordinate"`
+	PeersConnected int        `json:"peers_connected"`
+	Directory      int        `json:"directory"` // peers known, this one not counted
+	SubnetsOwned   int        `json:"subnets_owned"`
+	Hosts          int        `json:"hosts"`
+	Frontier       Frontier   `json:"frontier"`
+	OutboxURLs     int64      `json:"outbox_urls"`
+	PagesFetched   int64      `json:"pages_fetched"`
+	BytesFetched   int64      `json:"bytes_fetched"`
+	Failed         int64      `json:"failed"`
+	RobotsDenied   int64      `json:"robots_denied"`
+	URLsSeen       int64      `json:"urls_seen"`
+	// Fetches counts answers of any status, revisits included.
+	Fetches int64 `json:"fetches"`
+	// Dropped counts URLs that were found and not taken, by the name of the
+	// heuristic, or "limit" for the network's limits and what other peers sent
+	// wrongly. Marked counts pages that were fetched and found to be something
+	// special, such as "duplicate", by name; they are no part of Dropped.
+	Dropped  map[string]int64 `json:"dropped"`
+	Marked   map[string]int64 `json:"marked"`
+	Revisits Revisits         `json:"revisits"`
+	Archive  *Archive         `json:"archive"` // null: there is none
+	// Blocked says why nothing, or nothing new, is fetched now, in words.
+	Blocked      []string    `json:"blocked"`
+	Batches      Batches     `json:"batches"`
+	Estimations  Estimations `json:"estimations"`
+	Handovers    Handovers   `json:"handovers"`
+	ControlBytes Traffic     `json:"control_bytes"`
+}
+
+// Revisits counts answers to visits of pages that were fetched before.
+type Revisits struct {
+	Done        int64 `json:"done"`
+	NotModified int64 `json:"not_modified"` // of these, the server said: unchanged
+	Changed     int64 `json:"changed"`      // and those with other content than before
+}
+
+// Archive says how full the archive is. The last three counters begin with the
+// process.
+type Archive struct {
+	Files        int   `json:"files"`
+	Bytes        int64 `json:"bytes"`     // of all files, indexes included
+	Quota        int64 `json:"quota"`     // bytes; 0: no limit
+	Exchanges    int64 `json:"exchanges"` // requests with their answers, kept
+	Refused      int64 `json:"refused"`   // and those that there was no room for
+	RefusedBytes int64 `json:"refused_bytes"`
 }
 
 // Coordinate is a place in the coordinate space, in milliseconds. It has the

@@ -102,7 +102,7 @@ func parseConfig(name string, text []byte) (Config, error) {
 	}
 	c.normalise()
 	if err := c.Validate(); err != nil {
-		return Config{}, inFile(name, err)
+		return Config{}, inFile(name, text, err)
 	}
 	return c, nil
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"net/netip"
 	"os"
@@ -44,13 +45,25 @@ func TestTemplateHoldsTheDefaults(t *testing.T) {
 			t.Errorf("%s:\n got %+v\nwant %+v", name, got, want)
 		}
 	}
-	for _, key := range []string{"listen", "bootstrap", "mdns", "api", "profile", "strategy", "contact", "log_level",
-		"min_delay", "allow_net", "fetch_workers", "resolve",
-		"batch_max_urls", "batch_max_age", "nursery_urls", "nursery_age", "lease_ttl", "settle"} {
-		if !strings.Contains(template, "\n#"+key+" = ") {
+	for _, key := range keys(reflect.TypeFor[Config](), "") {
+		name := key[strings.LastIndexByte(key, '.')+1:]
+		if !strings.Contains(template, "\n#"+name+" = ") && !strings.Contains(template, " "+name+" = ") && !strings.Contains(template, "\n["+name+"]") {
 			t.Errorf("the template does not show %s", key)
 		}
 	}
+}
+
+// keys are the names of all settings of a type, with dots.
+func keys(t reflect.Type, in string) (all []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := strings.TrimPrefix(in+"."+f.Tag.Get("toml"), ".")
+		all = append(all, name)
+		if f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[Duration]() {
+			all = append(all, keys(f.Type, name)...)
+		}
+	}
+	return all
 }
 
 func TestParseConfig(t *testing.T) {
@@ -94,23 +107,38 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"string for table", "crawl = 'x'", `config.toml:1:9: crawl: got string, want a table`},
 		{"twice", "api = '127.0.0.1:1'\napi = '127.0.0.1:2'", `config.toml:2:1: api: key api is already defined`},
 		{"duration", "[crawl]\nmin_delay = 'soon'", `config.toml:2:13: crawl.min_delay: "soon" is no duration`},
-		{"bare duration", "[crawl]\nmin_delay = 5", `config.toml: "5" is no duration`},
-		{"negative", "[crawl]\nmin_delay = '-1s'", `config.toml: crawl.min_delay is -1s, want 0s to 1h0m0s`},
+		{"bare duration", "[crawl]\nmin_delay = 5", `config.toml:2:1: crawl.min_delay: "5" is no duration`},
+		{"negative", "[crawl]\nmin_delay = '-1s'", `config.toml:2:1: crawl.min_delay is -1s, want 0s to 1h0m0s`},
 		{"range", "[crawl]\nallow_net = ['10.0.0.0']", `config.toml:2:14: crawl.allow_net: netip.ParsePrefix("10.0.0.0"): no '/'`},
-		{"resolve", "[crawl.resolve]\n'a b' = ['192.0.2.1']", `config.toml: crawl.resolve: "a b" is no host name`},
-		{"resolve nothing", "[crawl.resolve]\na = []", `config.toml: crawl.resolve: a has no address`},
-		{"listen", "listen = ['/ip4/127.0.0.1/udp/1']", `config.toml: listen: "/ip4/127.0.0.1/udp/1": want /ip4 or /ip6`},
-		{"listen nowhere", "listen = []", `config.toml: listen is empty`},
-		{"bootstrap", "bootstrap = ['/ip4/192.0.2.7/tcp/1']", `config.toml: bootstrap: "/ip4/192.0.2.7/tcp/1": not a multiaddr that ends in /p2p/PEER-ID`},
+		{"resolve", "[crawl.resolve]\n'a b' = ['192.0.2.1']", `config.toml:1:2: crawl.resolve: "a b" is no host name`},
+		{"resolve nothing", "[crawl.resolve]\na = []", `config.toml:1:2: crawl.resolve: a has no address`},
+		{"listen", "listen = ['/ip4/127.0.0.1/udp/1']", `config.toml:1:1: listen: "/ip4/127.0.0.1/udp/1": want /ip4 or /ip6`},
+		{"listen nowhere", "listen = []", `config.toml:1:1: listen is empty`},
+		{"bootstrap", "bootstrap = ['/ip4/192.0.2.7/tcp/1']", `config.toml:1:1: bootstrap: "/ip4/192.0.2.7/tcp/1": not a multiaddr that ends in /p2p/PEER-ID`},
 		{"bootstrap nowhere", "bootstrap = ['" + onePeer[len("/ip4/192.0.2.7/tcp/4101"):] + "']", `it names no address`},
-		{"api", "api = 'example.org:80'", `config.toml: api: "example.org:80": the host must be an IP address or localhost`},
+		{"api", "api = 'example.org:80'", `config.toml:1:1: api: "example.org:80": the host must be an IP address or localhost`},
 		{"api port", "api = '127.0.0.1:99999'", `the port must be 0 to 65535`},
-		{"strategy", "strategy = 'best'", `config.toml: strategy is "best", want one of proxy, random, hash`},
-		{"contact", "contact = 'me'", `config.toml: contact: "me": want http:// or https:// in front`},
+		{"strategy", "strategy = 'best'", `config.toml:1:1: strategy is "best", want one of proxy, random, hash`},
+		{"contact", "contact = 'me'", `config.toml:1:1: contact: "me": want http:// or https:// in front`},
 		{"contact breaks the header", "contact = \"https://a.example/)\\nX: y\"", `only printable ASCII`},
 		{"level", "log_level = 'loud'", `config.toml:1:13: log_level: slog: level string "loud": unknown name`},
-		{"workers", "[crawl]\nfetch_workers = 0", `config.toml: crawl.fetch_workers is 0, want 1 to 4096`},
-		{"all at once", "strategy = 'x'\n[overlay]\nnursery_urls = 0", "config.toml: strategy is \"x\", want one of proxy, random, hash, keep\nconfig.toml: overlay.nursery_urls is 0"},
+		{"workers", "[crawl]\nfetch_workers = 0", `config.toml:2:1: crawl.fetch_workers is 0, want 1 to 4096`},
+		{"memory", "memory = '1MiB'", `config.toml:1:1: memory is 1048576, want 67108864 to 1125899906842624`},
+		{"size", "[archive]\nmax_file = 'big'", `config.toml:2:12: archive.max_file: "big" is no size, want one such as "10GiB" or "500MB"`},
+		{"small files", "\n[archive]\n\nmax_file = 5", `config.toml:4:1: archive.max_file is 5, want 1048576 to`},
+		{"negative size", "[archive]\nquota = -1", `config.toml:2:1: archive.quota is -1, want 0 to`},
+		{"no switch", "[archive]\nenabled = 'yes'", `config.toml:2:11: archive.enabled: got string, want true or false`},
+		{"timeout", "[crawl]\ntimeout = '0s'", `config.toml:2:1: crawl.timeout is 0s, want 10ms to 1h0m0s`},
+		{"bare timeout", "[crawl]\nfetch_workers = 5\ntimeout = 60", `config.toml:3:1: crawl.timeout: "60" is no duration`},
+		{"hours", "[crawl]\nhours = '22-6'", `config.toml:2:1: crawl.hours: "22-6" is no span of hours, want one such as "22:00-06:00"`},
+		{"no number of hours", "[crawl]\nhours = 22", `config.toml:2:9: crawl.hours: got integer, want a string`},
+		{"proxy", "[crawl]\nproxy = 'ftp://u:secret@h/'", `config.toml:2:1: crawl.proxy: want a URL such as`},
+		{"disk", "[crawl]\nmin_free = '1ZB'", `config.toml:2:12: crawl.min_free: "1ZB" is no size`},
+		{"bare duration inside", "[crawl]\ntimeout = 5.5", `config.toml:2:1: crawl.timeout: "5.5" is no duration`},
+		{"shares", "[crawl]\nshares = { own = 0.0, assigned = 2 }", `config.toml:2:12: crawl.shares.own is 0, want more than 0 and at most 1000`},
+		{"table of shares", "[crawl.shares]\nother = 1", `config.toml:2:1: unknown key "crawl.shares.other"`},
+		{"no share", "[crawl.shares]\nown = 'x'", `config.toml:2:7: crawl.shares.own: got string, want a number`},
+		{"all at once", "strategy = 'x'\n[overlay]\nnursery_urls = 0", "config.toml:1:1: strategy is \"x\", want one of proxy, random, hash, keep\nconfig.toml:3:1: overlay.nursery_urls is 0"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -121,7 +149,32 @@ func TestParseConfigRefuses(t *testing.T) {
 			if !errors.Is(err, ErrInvalid) {
 				t.Errorf("%v does not match ErrInvalid", err)
 			}
+			if strings.Contains(err.Error(), "secret") {
+				t.Errorf("a password is told: %v", err)
+			}
 		})
+	}
+}
+
+// A file of the largest size with a fault at its end is told about at once.
+func TestFaultsOfLargeFiles(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("[crawl.resolve]\n")
+	for i := range 5_000 {
+		fmt.Fprintf(&text, "'!%d' = ['192.0.2.1']\n", i)
+	}
+	text.WriteString("[crawl]\nmin_delay = 5\n")
+	begin := time.Now()
+	_, err := parseConfig("f", []byte(text.String()))
+	if err == nil || !strings.Contains(err.Error(), `f:5003:1: crawl.min_delay: "5" is no duration`) {
+		t.Errorf("%.200v", err)
+	}
+	_, err = parseConfig("f", []byte(strings.Replace(text.String(), "= 5", "= '5h'", 1)))
+	if n := strings.Count(err.Error(), "\n"); n != 5_000 || !strings.HasPrefix(err.Error(), "f:5003:1: crawl.min_delay is 5h0m0s") {
+		t.Errorf("%d lines, %.200v", n, err)
+	}
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// MaxFetchWorkers bounds Crawl.FetchWorkers.
+const MaxFetchWorkers = 4096
+
 // Crawl is the section [crawl]: how this peer treats web servers.
 type Crawl struct {
 	// MinDelay is the least time between the end of a request to a host, or to
@@ -71,7 +74,7 @@ type Overlay struct {
 
 func (c Crawl) check(f *faults) {
 	f.lasting("crawl.min_delay", c.MinDelay, 0, time.Hour)
-	between(f, "crawl.fetch_workers", c.FetchWorkers, 1, 4096)
+	between(f, "crawl.fetch_workers", c.FetchWorkers, 1, MaxFetchWorkers)
 	f.lasting("crawl.timeout", c.Timeout, 10*time.Millisecond, time.Hour)
 	between(f, "crawl.min_free", int64(c.MinFree), 0, 1<<60)
 	c.Shares.check(f)

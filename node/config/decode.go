@@ -57,6 +57,9 @@ func decode(name string, text []byte, v any) error {
 		}
 		return asInvalid(fmt.Errorf("%s:%d:%d: %s%s", name, row, col, key, plain(wrong.Error())))
 	}
+	if s, bad := bareFault(text, v); s.key != "" {
+		return asInvalid(fmt.Errorf("%s%s: %s: %w", name, s.place(text), clip(s.key), bad))
+	}
 	return asInvalid(fmt.Errorf("%s: %s", name, plain(err.Error())))
 }
 
@@ -70,29 +73,26 @@ func plain(msg string) string {
 	if !ok {
 		return strings.ReplaceAll(msg, "\n", " ")
 	}
-	got, _, _ := strings.Cut(rest, " into ")
+	got, typ, _ := strings.Cut(rest, " into ")
+	if i := strings.LastIndex(typ, " of type "); i >= 0 { // else it is of a map
+		typ = typ[i+len(" of type "):]
+	}
 	want := "another kind of value"
-	switch _, typ, _ := strings.Cut(rest[max(0, strings.LastIndex(rest, " of type ")):], " of type "); {
+	switch {
 	case typ == "string":
 		want = "a string"
 	case strings.HasPrefix(typ, "int"):
 		want = "a whole number"
+	case strings.HasPrefix(typ, "float"):
+		want = "a number"
+	case typ == "bool":
+		want = "true or false"
+	case typ == "config.Hours":
+		want = "a string"
 	case strings.HasPrefix(typ, "[]"):
 		want = "a list"
 	case strings.HasPrefix(typ, "map["), strings.HasPrefix(typ, "config."):
 		want = "a table"
 	}
 	return fmt.Sprintf("got %s, want %s", got, want)
-}
-
-// inFile puts the name of a file in front of every fault of err.
-func inFile(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var f faults
-	for line := range strings.SplitSeq(err.Error(), "\n") {
-		f.addf("%s: %s", name, line)
-	}
-	return f.err()
 }

@@ -2,8 +2,9 @@
 // the home directory with the peer's identity, config.toml, and the profile
 // that all peers of a network share. It starts nothing and opens no socket.
 //
-// It may import the standard library, the TOML decoder and libp2p's names for
-// keys, peers and addresses; no other room.
+// It may import the standard library, the TOML decoder, libp2p's names for
+// keys, peers and addresses, and of the other rooms crawl/trap, which knows the
+// names of its limits.
 //
 // Files:
 //
@@ -14,6 +15,8 @@
 //	profile.go    Profile: the rules that all peers of a network share
 //	digest.go     NetworkID: the rules as one short name
 //	decode.go     strict TOML, with file, line and key in every error
+//	where.go      where in a file a key stands
+//	rules.go      the sections of a profile and of config.toml that newer rules have
 //	values.go     Duration and the checks that several values share
 //	version.go    Version, UserAgent
 package config

@@ -107,7 +107,7 @@ func parseProfile(name string, text []byte) (Profile, error) {
 		return Profile{}, err
 	}
 	if err := p.Validate(); err != nil {
-		return Profile{}, inFile(name, err)
+		return Profile{}, inFile(name, text, err)
 	}
 	return p, nil
 }
@@ -160,13 +160,8 @@ func (s Scope) check(f *faults, seeds bool) {
 	}
 	s.checkNames(f, "hosts", s.Hosts)
 	s.checkNames(f, "domains", s.Domains)
-	for _, list := range [][]string{s.Include, s.Exclude} {
-		for _, expr := range list {
-			if _, err := regexp.Compile(expr); err != nil {
-				f.addf("scope: %q is no regular expression: %w", clip(expr), err)
-			}
-		}
-	}
+	checkExpressions(f, "include", s.Include)
+	checkExpressions(f, "exclude", s.Exclude)
 }
 
 func (s Scope) checkNames(f *faults, mode string, names []string) {
@@ -176,6 +171,14 @@ func (s Scope) checkNames(f *faults, mode string, names []string) {
 	for _, n := range names {
 		if !isHost(strings.ToLower(n)) {
 			f.addf("scope.%s: %q is no host name", mode, clip(n))
+		}
+	}
+}
+
+func checkExpressions(f *faults, key string, list []string) {
+	for _, expr := range list {
+		if _, err := regexp.Compile(expr); err != nil {
+			f.addf("scope.%s: %q is no regular expression: %w", key, clip(expr), err)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -174,8 +176,22 @@ func (h Hours) Wait(now time.Time) time.Duration {
 }
 
 func (t Traps) check(f *faults) {
-	if _, err := t.Config(); err != nil {
-		f.addf("traps: %w", err)
+	c := trap.DefaultConfig()
+	said := func(key string, err error) {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			f.addf("%s: %s", key, strings.TrimPrefix(line, "trap: "))
+		}
+	}
+	if _, err := trap.Parse(t.Heuristics); err != nil {
+		said("traps.heuristics", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Limits)) {
+		if err := c.SetLimit(name, t.Limits[name]); err != nil {
+			said("traps.limits", err)
+		}
+	}
+	if err := c.Validate(); err != nil {
+		said("traps.limits", err)
 	}
 }
 
@@ -186,8 +202,8 @@ func (t Traps) Config() (trap.Config, error) {
 	if c.On, err = trap.Parse(t.Heuristics); err != nil {
 		return c, err
 	}
-	for name, n := range t.Limits {
-		if err := c.SetLimit(name, n); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(t.Limits)) {
+		if err := c.SetLimit(name, t.Limits[name]); err != nil {
 			return c, err
 		}
 	}

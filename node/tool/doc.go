@@ -7,6 +7,6 @@
 //
 //	url.go      URLs: canonical form, or the WHATWG URL Standard's
 //	robots.go   Robots: whether a URL may be fetched, and which line says so
-//	extract.go  Links: the links of a page
-//	input.go    reading within bounds
+//	extract.go  Page: the links of a page
+//	input.go    Question: lines to be answered; reading within bounds
 package tool

@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -81,17 +82,106 @@ func TestRobots(t *testing.T) {
 }
 
 func TestLinks(t *testing.T) {
-	got, err := Links([]byte(`<a href=b rel=x><area href="//c.example">`), "text/html", "http://a.example/")
-	want := []Link{{"http://a.example/b", "a", "href", "x"}, {"http://c.example/", "area", "href", ""}}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%+v, %v", got, err)
+	const html = "<style>p { background: url(s.png) }</style><a href='b;jsessionid=0123456789abcdef0123456789abcdef' rel=x><img src=i>" +
+		"<form action=f></form><a href=b><link rel=stylesheet href=c.css>"
+	header := func(more ...string) http.Header {
+		h := http.Header{"Content-Type": {"text/html"}, "Link": {"</n>; rel=next"}, "Refresh": {"0;url=r"}}
+		for i := 0; i < len(more); i += 2 {
+			h.Set(more[i], more[i+1])
+		}
+		return h
 	}
-	if _, err := Links(nil, "image/png", "http://a.example/"); !errors.Is(err, ErrContentType) {
+	for name, c := range map[string]struct {
+		page Page
+		want []string
+	}{
+		"all":      {Page{}, []string{"/n http link next", "/r http refresh ", "/b;jsessionid=0123456789abcdef0123456789abcdef a href x", "/i img src ", "/f form action ", "/b a href "}},
+		"styles":   {Page{Styles: true}, []string{"/n http link next", "/r http refresh ", "/s.png style  ", "/b;jsessionid=0123456789abcdef0123456789abcdef a href x", "/i img src ", "/f form action ", "/b a href ", "/c.css link href stylesheet"}},
+		"follow":   {Page{Follow: true}, []string{"/n http link next", "/r http refresh ", "/b a href x"}},
+		"nofollow": {Page{Follow: true, Header: header("X-Robots-Tag", "nofollow")}, nil},
+		"told so":  {Page{Header: header("X-Robots-Tag", "peerd: nofollow", "Link", "", "Refresh", ""), Body: []byte("<a href=b>")}, []string{"/b a href "}},
+	} {
+		p := c.page
+		p.URL = "http://a.example/"
+		if p.Header == nil {
+			p.Header = header()
+		}
+		if p.Body == nil {
+			p.Body = []byte(html)
+		}
+		found, err := p.Links()
+		var got []string
+		for _, l := range found.List {
+			got = append(got, strings.Join([]string{strings.TrimPrefix(l.URL, "http://a.example"), l.Element, l.Attribute, l.Rel}, " "))
+		}
+		if err != nil || !slices.Equal(got, c.want) || found.NoFollow != (p.Header.Get("X-Robots-Tag") != "") {
+			t.Errorf("%s: %q, %v, %v", name, got, found.NoFollow, err)
+		}
+	}
+	if _, err := (Page{URL: "http://a.example/", Header: header("Content-Type", "image/png")}).Links(); !errors.Is(err, ErrContentType) {
 		t.Errorf("picture: %v", err)
 	}
-	if _, err := Links(nil, "", "a"); err == nil || CheckPage("a") == nil || CheckPage("http://a.example/") != nil {
+	if _, err := (Page{URL: "a"}).Links(); err == nil || CheckPage("a") == nil || CheckPage("http://a.example/") != nil {
 		t.Errorf("base: %v", err)
 	}
+	many := Page{URL: "http://a.example/", Body: []byte(strings.Repeat("<a href=b>", maxLinks+3))}
+	if found, err := many.Links(); err != nil || len(found.List) != maxLinks || found.Dropped != 3 {
+		t.Errorf("many: %d, %d dropped, %v", len(found.List), found.Dropped, err)
+	}
+}
+
+func TestQuestions(t *testing.T) {
+	for line, want := range map[string]Question{
+		"": {}, "a": {"a", ""}, "a\tb": {"a", "b"}, "a\tb\t": {"a\tb", ""}, "\tb": {"", "b"}, " a \tb ": {" a ", "b "},
+	} {
+		if got := ReadQuestion(line); got != want {
+			t.Errorf("%q: %q", line, got)
+		}
+	}
+	for line, want := range map[string]Question{
+		`{"input":"a\n\tb","base":null,"failure":true}`: {"a\n\tb", ""},
+		`{"input":"","base":"about:blank"}`:             {"", "about:blank"},
+		`{"input":"\ud800x"}`:                           {"\ufffdx", ""},
+	} {
+		if got, err := ReadQuestionJSON(line); got != want || err != nil {
+			t.Errorf("%s: %q, %v", line, got, err)
+		}
+	}
+	for _, line := range []string{"", "null", "[]", `"a"`, `{"base":"a"}`, `{"input":1}`, `{"input":"a"} x`, `{"input":"` + strings.Repeat("x", maxLine)[:maxLine-12] + `"}`} {
+		if got, err := ReadQuestionJSON(line); err != ErrQuestion {
+			t.Errorf("%.40s: %.40q, %v", line, got, err)
+		}
+	}
+}
+
+// Half a surrogate pair is one character that cannot be written, for scripts in
+// browsers as for us.
+func TestScalars(t *testing.T) {
+	for in, want := range map[string]string{
+		"a": "a", "\xed\xa0\x80x": "\ufffdx", "\xed\xb0\x80\xed\xbf\xbf": "\ufffd\ufffd", "\xed\xa0": "\xed\xa0", "\xed\x9f\xbf": "\xed\x9f\xbf",
+		"\xff\xed\xa0\x80": "\xff\ufffd",
+	} {
+		if got := scalars(in); got != want {
+			t.Errorf("%q: %q", in, got)
+		}
+	}
+	got := URLOptions{Raw: true}.URL("http://a.example/\xed\xa0\x80/", "\xed\xb0\x80")
+	if got.Href != "http://a.example/%EF%BF%BD/%EF%BF%BD" || got.Input != "\ufffd" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Whatever is asked, an answer has either a URL or the reason why not.
+func FuzzURL(f *testing.F) {
+	f.Add("http://a.example/", "\xed\xa0\x80\t\n x", false)
+	f.Add("", "", true)
+	f.Add("about:blank", "#", true)
+	f.Fuzz(func(t *testing.T, base, ref string, raw bool) {
+		got := URLOptions{Raw: raw, Parts: true}.URL(base, ref)
+		if (got.Href == "") == (got.Error == "") || got.Parts == nil || got.Error != "" && *got.Parts != (Parts{}) {
+			t.Errorf("%q + %q: %+v", base, ref, got)
+		}
+	})
 }
 
 func TestLines(t *testing.T) {

@@ -41,7 +41,7 @@ type Parts struct {
 
 // CheckBase says what is wrong with a base URL: nothing if it can be parsed.
 func CheckBase(base string) error {
-	if _, err := canon.Raw("", base); err != nil {
+	if _, err := canon.Raw("", scalars(base)); err != nil {
 		return errors.New(reason(err, true))
 	}
 	return nil
@@ -49,6 +49,7 @@ func CheckBase(base string) error {
 
 // URL resolves a reference against a base ("" for none).
 func (o URLOptions) URL(base, ref string) URL {
+	base, ref = scalars(base), scalars(ref)
 	res := URL{Input: ref}
 	if o.Parts {
 		res.Parts = &Parts{}

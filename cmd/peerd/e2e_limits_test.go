@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// serveCounter serves a site without end: each page links to the next two.
+func serveCounter(t *testing.T) *httptest.Server {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.110.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := 0
+		if r.URL.Path != "/" {
+			if _, err := fmt.Sscanf(r.URL.Path, "/page/%d", &n); err != nil {
+				http.NotFound(w, r)
+				return
+			}
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<title>page %d</title><a href="/page/%d">next</a><a href="/page/%d">after</a>`, n, n+1, n+2)
+	}))
+	s.Listener.Close()
+	s.Listener = ln
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestEndlessSitesEnd(t *testing.T) {
+	site := serveCounter(t)
+	profile := filepath.Join(t.TempDir(), "traps.toml")
+	rules := "name = 'x'\n[scope]\nmode = 'any'\n[traps]\nlimits = { numbers = 40 }\n"
+	if err := os.WriteFile(profile, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	crawl := func(args ...string) (r crawlReport, text string) {
+		t.Helper()
+		args = append([]string{"crawl", site.URL + "/", "--allow-net", "127.110.0.0/16", "--min-delay", "1ms"}, args...)
+		if err := json.Unmarshal([]byte(peerd(t, append(args, "--json")...)), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r, peerd(t, args...)
+	}
+	says := func(text string, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if !regexp.MustCompile(`(?m)^` + w + `$`).MatchString(text) {
+				t.Errorf("no line %q in\n%s", w, text)
+			}
+		}
+	}
+
+	r, text := crawl("--profile", profile)
+	if r.Pages < 40 || r.Pages > 42 || r.End != "done" || r.Left != 0 || r.Dropped == 0 || r.DroppedByReason["numbers"] != r.Dropped {
+		t.Errorf("limits of a profile: %+v", r)
+	}
+	says(text, `pages +4\d`, `dropped +\d+ URLs`, `  numbers +\d+`, `outcomes +4\d URLs`, `  ok +4\d`, `end +nothing is left`)
+
+	r, text = crawl("--max-pages", "15")
+	if r.Pages != 15 || r.End != "max_pages" || r.Left == 0 || r.Dropped != 0 || len(r.DroppedByReason) != 0 {
+		t.Errorf("--max-pages: %+v", r)
+	}
+	says(text, `pages +15`, `end +as many pages as --max-pages says`, `left +\d+ URLs`)
+	if strings.Contains(text, "dropped") {
+		t.Errorf("nothing was dropped:\n%s", text)
+	}
+}
+
+// A crawl that cannot go on says why, and what it has.
+func TestCrawlWithoutRoom(t *testing.T) {
+	site := serveCounter(t)
+	home := filepath.Join(t.TempDir(), "home")
+	peerd(t, "init", "--home", home)
+	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte("[crawl]\nmin_free = '1000000TiB'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := tryPeerd(t, "crawl", site.URL+"/", "--home", home, "--allow-net", "127.110.0.0/16")
+	if code != exitFailed || !strings.Contains(stdout, "no room") || !strings.Contains(stderr, "(crawl.min_free)") {
+		t.Errorf("status %d, %s\n%s", code, stdout, stderr)
+	}
+	if lines := strings.Split(strings.TrimSpace(stderr), "\n"); !strings.HasPrefix(lines[len(lines)-1], "peerd: crawl: no room: ") {
+		t.Errorf("stderr: %q", lines)
+	}
+}

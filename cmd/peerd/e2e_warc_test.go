@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"peerd/node/emulate/web"
+)
+
+// bodies asks the web itself, where it is not audited, what its pages are.
+func bodies(t *testing.T, w *web.Web) map[string][]byte {
+	t.Helper()
+	all := map[string][]byte{}
+	for page := range w.Pages() {
+		u, err := url.Parse(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.BindAddr().String()+u.RequestURI(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = u.Host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s, %v", page, resp.Status, err)
+		}
+		all[page] = body
+	}
+	return all
+}
+
+// checkArchive reads the archive of a home and all exports of it, and returns
+// the pages that are in it.
+func checkArchive(t *testing.T, home string, want map[string][]byte) (pages map[string]bool) {
+	t.Helper()
+	out := peerd(t, "export", "warc", "--home", home)
+	all := readWARC(t, []byte(out))
+	checkWARC(t, all)
+	pages = map[string]bool{}
+	answers := 0
+	for _, r := range all {
+		if r.header["warc-type"] != "response" {
+			continue
+		}
+		answers++
+		status, body := r.http()
+		if page, ok := want[r.url()]; ok && status == "200" {
+			pages[r.url()] = true
+			if !bytes.Equal(page, body) {
+				t.Errorf("%s: %d bytes are archived, it has %d", r.url(), len(body), len(page))
+			}
+		}
+	}
+	index := readCDX(t, peerd(t, "export", "cdx", "--home", home))
+	checkCDX(t, index, archiveFiles(t, home))
+	if len(index) < answers { // a peer that runs may have added some since
+		t.Errorf("%d lines in the index for %d answers", len(index), answers)
+	}
+	texts := readTexts(t, peerd(t, "export", "text", "--home", home))
+	for u := range pages {
+		if texts[u].Title == "" || texts[u].Text == "" || texts[u].Charset != "utf-8" {
+			t.Errorf("%s: text %.60q, title %q, charset %q", u, texts[u].Text, texts[u].Title, texts[u].Charset)
+		}
+	}
+	return pages
+}
+
+// Whenever a crawl is killed: what it has told of is in the archive, and the
+// archive is whole.
+func TestArchiveOutlivesKills(t *testing.T) {
+	const gap = 3 * time.Millisecond
+	w, flags := serveWeb(t, web.Config{Sites: 2, Pages: 240, Seed: 31, MinDelay: gap, Delay: 5 * time.Millisecond, Bind: "127.0.0.1:0"}, 107)
+	want := bodies(t, w)
+	home := filepath.Join(t.TempDir(), "home")
+	args := append([]string{"crawl", w.Seed(), "--home", home, "--warc", "--scope", "any"}, flags...)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("kills follow from seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for pages := 0; pages < 200; {
+		pages += 1 + rng.IntN(60)
+		p := start(t, args...)
+		eventually(t, 20*time.Second, "more pages", func() (bool, any) {
+			got := w.Audit().PagesFetched
+			return got >= pages || !p.alive(), got
+		})
+		p.kill()
+		// Before anybody repairs it, too.
+		checkArchive(t, home, want)
+	}
+	var r crawlReport
+	if err := json.Unmarshal([]byte(peerd(t, append(args, "--json")...)), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Pages != 240 || r.End != "done" || r.Left != 0 {
+		t.Errorf("summary %+v", r)
+	}
+	got := checkArchive(t, home, want)
+	if len(got) != 240 {
+		t.Errorf("%d of 240 pages are archived", len(got))
+	}
+	checkFinished(t, home)
+	listed := map[string]bool{}
+	for line := range strings.Lines(peerd(t, "export", "links", "--home", home)) {
+		var l struct{ URL, Outcome string }
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatal(err)
+		}
+		listed[l.URL] = l.Outcome == "ok"
+	}
+	for u := range want {
+		if !listed[u] {
+			t.Errorf("export links does not list %s", u)
+		}
+	}
+	if n := w.Audit().RobotsViolations; n > 0 {
+		t.Errorf("%d requests against robots.txt", n)
+	}
+}
+
+// checkFinished compares the exports with the files of an archive that nobody
+// writes.
+func checkFinished(t *testing.T, home string) {
+	t.Helper()
+	files := archiveFiles(t, home)
+	var names []string
+	for name := range files {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	var whole []byte
+	for _, name := range names {
+		checkWARC(t, readWARC(t, files[name]))
+		whole = append(whole, files[name]...)
+	}
+	if open, _ := filepath.Glob(filepath.Join(home, "archive", "*.open")); len(open) > 0 {
+		t.Errorf("not finished: %q", open)
+	}
+	out := filepath.Join(t.TempDir(), "all.warc.gz")
+	peerd(t, "export", "warc", "--home", home, "-o", out)
+	if got, err := os.ReadFile(out); err != nil || !bytes.Equal(got, whole) {
+		t.Errorf("export warc gives %d bytes, the files have %d, %v", len(got), len(whole), err)
+	}
+}
+
+// What a peer that runs has fetched can be taken out of it at any time.
+func TestExportsFromARunningPeer(t *testing.T) {
+	w, flags := serveWeb(t, web.Config{Sites: 1, Pages: 150, Seed: 32, MinDelay: 10 * time.Millisecond, Bind: "127.0.0.1:0"}, 108)
+	want := bodies(t, w)
+	ds := network(t, w, append(flags, "--warc"), "/ip4/127.0.0.1/tcp/0")
+	peerd(t, "seed", "--home", ds[0].home, w.Seed())
+	for pages := 20; pages <= 120; pages += 50 {
+		eventually(t, 20*time.Second, "more pages", func() (bool, any) {
+			s, err := ds[0].ask()
+			return err == nil && s.PagesFetched >= int64(pages), s.PagesFetched
+		})
+		listed := pagesOf(ds[0].links())
+		got := checkArchive(t, ds[0].home, want)
+		for _, u := range listed {
+			if !got[u] {
+				t.Errorf("%s is listed and not archived", u)
+			}
+		}
+		if len(listed) < pages {
+			t.Errorf("%d pages are listed, %d were fetched", len(listed), pages)
+		}
+	}
+	awaitQuiet(t, 30*time.Second, ds)
+	s := ds[0].status()
+	if s.Archive == nil || s.Archive.Files != 1 || s.Archive.Bytes == 0 || s.Archive.Exchanges < 150 || s.Archive.Refused != 0 || len(s.Blocked) > 0 {
+		t.Errorf("archive %+v, blocked %q", s.Archive, s.Blocked)
+	}
+	before := checkArchive(t, ds[0].home, want)
+	if code := ds[0].terminate(10 * time.Second); code != 0 {
+		t.Errorf("status %d after SIGTERM", code)
+	}
+	if after := checkArchive(t, ds[0].home, want); len(before) != 150 || len(after) != 150 {
+		t.Errorf("%d pages before the stop, %d after, want 150", len(before), len(after))
+	}
+	checkFinished(t, ds[0].home)
+}
