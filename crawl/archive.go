@@ -23,9 +23,9 @@ var ErrFull = errors.New("crawl: no room")
 // roomWait is how long nothing is fetched when there is no room.
 const roomWait = 10 * time.Second
 
-// fullWait is how long a host is left alone whose answer did not fit into the
-// archive, although there was room.
-const fullWait = 10 * time.Minute
+// fullWaits is how many times roomWait a host is left alone whose answer did not
+// fit into the archive, although there was room.
+const fullWaits = 60
 
 // archive keeps an answer, unless it asks that no copy is kept. Answers that
 // broke off are none: a record of them would say what the server did not. At
@@ -94,7 +94,7 @@ func (c *Crawler) notKept(ctx context.Context, job frontier.Job, gap time.Durati
 		return cause
 	}
 	wait, err := c.chargeAlone(job.Host, 1, gap)
-	c.cfg.Frontier.Release(job, false, gap, max(wait, fullWait))
+	c.cfg.Frontier.Release(job, false, gap, max(wait, fullWaits*c.roomWait))
 	if err == nil && c.cfg.StopWhenFull {
 		err = fmt.Errorf("%w: %w", ErrFull, cause)
 	}
