@@ -151,7 +151,7 @@ func (c *Crawler) do(ctx context.Context, job frontier.Job, place Place, gap tim
 
 // local fetches the job's URL from here. It says whether a page came of it.
 func (c *Crawler) local(ctx context.Context, job frontier.Job, req store.FetchRequest, gap time.Duration) (page bool, err error) {
-	got := c.fetch(ctx, req)
+	got := c.fetch(ctx, req, false)
 	rep := got.report
 	if ctx.Err() != nil && !rep.Outcome.Answered() { // cut off: it says nothing about the URL
 		c.cfg.Frontier.Release(job, false, gap, 0)

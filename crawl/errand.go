@@ -128,7 +128,7 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 	}
 	timed, cancel := context.WithTimeout(ctx, c.cfg.ErrandTimeout)
 	defer cancel()
-	got := c.fetch(timed, r)
+	got := c.fetch(timed, r, true)
 	if got.report.Outcome == store.OutcomeNone {
 		return store.FetchReport{}, fmt.Errorf("crawl: errand cut off: %w", context.Canceled)
 	}

@@ -14,3 +14,6 @@ func (c *Crawler) SetArchive(a *warc.Archive) { c.cfg.Archive = a }
 
 // SaveEvery is how much a Gate may forget.
 const SaveEvery = saveEvery
+
+// ForgetErrands ends the memory of answers to revisits.
+func (c *Crawler) ForgetErrands() { c.errands.again.Purge() }

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"peerd/crawl/similar"
 	"peerd/crawl/sitemap"
 	"peerd/store"
+	"peerd/store/warc"
 )
 
 const (
@@ -76,8 +78,9 @@ func (f *fetched) news() bool {
 func gone(status int) bool { return status == http.StatusNotFound || status == http.StatusGone }
 
 // fetch does one request and reads the answer. It changes nothing but the
-// archive.
-func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
+// archive, and what is remembered of contents. An errand is done even if the
+// archive is full: its owner would have it done again, at the site's cost.
+func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest, errand bool) fetched {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.FetchTimeout)
 	defer cancel()
 	q := fetch.Request{
@@ -118,7 +121,12 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
 			c.readPage(&got, r, &res)
 		}
 	}
-	if got.err = c.archive(&got, &res); got.err != nil {
+	got.err = c.archive(&got, &res)
+	if errand && errors.Is(got.err, warc.ErrFull) {
+		c.log.Warn("an answer for another peer does not fit into the archive", "url", r.URL, "err", got.err)
+		got.err = nil
+	}
+	if got.err != nil {
 		return got
 	}
 	if got.err = c.compare(&got); got.err != nil {

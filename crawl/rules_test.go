@@ -27,16 +27,16 @@ func TestPageRules(t *testing.T) {
 		want  string
 		flags store.PageFlags
 	}{
-		"nothing obeyed":        {set{}, nofollow + canonical, "", "/ad /kept /no /plain /ugc", store.PageNoFollow | store.PageNotCanonical},
-		"nofollow":              {set{ObeyNofollow: true}, nofollow, "", "", store.PageNoFollow},
-		"nofollow by header":    {set{ObeyNofollow: true}, "", "peerd: nofollow", "", store.PageNoFollow},
-		"nofollow for another":  {set{ObeyNofollow: true}, "", "other: nofollow", "/ad /no /plain /ugc", 0},
-		"nofollow has a link":   {set{ObeyNofollow: true}, nofollow + canonical, "", "", store.PageNoFollow | store.PageNotCanonical},
-		"rel":                   {set{ObeyRel: true}, "", "", "/plain", 0},
-		"canonical":             {set{ObeyCanonical: true}, canonical, "", "/kept", store.PageNotCanonical},
-		"canonical of itself":   {set{ObeyCanonical: true}, `<link rel="canonical" href="/start">`, "", "/ad /no /plain /ugc", 0},
-		"canonical, nofollow":   {set{ObeyCanonical: true, ObeyNofollow: true}, nofollow + canonical, "", "/kept", store.PageNoFollow | store.PageNotCanonical},
-		"noindex, noarchive":    {set{}, `<meta name="robots" content="noindex,noarchive">`, "", "/ad /no /plain /ugc", store.PageNoIndex | store.PageNoArchive},
+		"nothing obeyed":       {set{}, nofollow + canonical, "", "/ad /kept /no /plain /ugc", store.PageNoFollow | store.PageNotCanonical},
+		"nofollow":             {set{ObeyNofollow: true}, nofollow, "", "", store.PageNoFollow},
+		"nofollow by header":   {set{ObeyNofollow: true}, "", "peerd: nofollow", "", store.PageNoFollow},
+		"nofollow for another": {set{ObeyNofollow: true}, "", "other: nofollow", "/ad /no /plain /ugc", 0},
+		"nofollow has a link":  {set{ObeyNofollow: true}, nofollow + canonical, "", "", store.PageNoFollow | store.PageNotCanonical},
+		"rel":                  {set{ObeyRel: true}, "", "", "/plain", 0},
+		"canonical":            {set{ObeyCanonical: true}, canonical, "", "/kept", store.PageNotCanonical},
+		"canonical of itself":  {set{ObeyCanonical: true}, `<link rel="canonical" href="/start">`, "", "/ad /no /plain /ugc", 0},
+		"canonical, nofollow":  {set{ObeyCanonical: true, ObeyNofollow: true}, nofollow + canonical, "", "/kept", store.PageNoFollow | store.PageNotCanonical},
+		"noindex, noarchive":   {set{}, `<meta name="robots" content="noindex,noarchive">`, "", "/ad /no /plain /ugc", store.PageNoIndex | store.PageNoArchive},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "", 0, func(c *crawl.Config) { c.Rules = tc.rules })
