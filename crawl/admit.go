@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -25,11 +26,14 @@ const (
 )
 
 // A Gate keeps crawler traps out of the queues: it decides on every URL that
-// was never seen before. Its methods may be called at once, but Admit only
-// within a store's one transaction at a time.
+// was never seen before. Its methods are called within transactions of one
+// store, of which there is one at a time.
+//
+// What it counts is kept with the host, but not each time (see saveEvery), nor
+// taken back when a transaction fails: its limits are approximate, and
+// the same URL gets through once at most because it counts as seen.
 type Gate struct {
-	guard *trap.Guard
-	// states are used in transactions only, of which there is one at a time.
+	guard   *trap.Guard
 	states  *lru.Cache[string, *hostState]
 	domains *lru.Cache[string, *trap.Domain]
 	met     *lru.Cache[string, bool] // hosts of others: whether they are let in
@@ -96,7 +100,7 @@ func (g *Gate) state(tx *store.Tx, host string, epoch uint64) (*hostState, error
 			return nil, err
 		}
 	}
-	g.states.Add(host, s)
+	g.states.Add(strings.Clone(host), s) // else it holds its whole URL
 	return s, nil
 }
 
@@ -138,10 +142,10 @@ func (g *Gate) AdmitHost(host string) (reason string) {
 		d, known := g.domains.Get(name)
 		if !known {
 			d = &trap.Domain{}
-			g.domains.Add(name, d)
+			g.domains.Add(strings.Clone(name), d)
 		}
 		ok = g.guard.AdmitHost(d, host) == trap.None
-		g.met.Add(host, ok)
+		g.met.Add(strings.Clone(host), ok)
 	}
 	if ok {
 		return ""

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"peerd/crawl/extract"
 	"peerd/crawl/fetch"
+	"peerd/crawl/frontier"
 	"peerd/store"
 	"peerd/store/warc"
 )
@@ -20,9 +23,16 @@ var ErrFull = errors.New("crawl: no room")
 // roomWait is how long nothing is fetched when there is no room.
 const roomWait = 10 * time.Second
 
-// archive keeps an answer, unless the page asks that no copy is kept.
+// fullWaits is how many times roomWait a host is left alone whose answer did not
+// fit into the archive, although there was room.
+const fullWaits = 60
+
+// archive keeps an answer, unless it asks that no copy is kept. Answers that
+// broke off are none: a record of them would say what the server did not. At
+// most one record is written for a page that is committed; a crash in between
+// has the page fetched, and archived, once more.
 func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
-	if c.cfg.Archive == nil || len(res.ResponseHead) == 0 || got.page.Flags&store.PageNoArchive != 0 {
+	if c.cfg.Archive == nil || len(res.ResponseHead) == 0 || !res.Outcome.Answered() || c.noArchive(got, res) {
 		return nil
 	}
 	x := warc.Exchange{
@@ -42,10 +52,15 @@ func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 	}
 	if res.Outcome == store.OutcomeNotModified {
 		x.Revisit = &warc.Revisit{Profile: warc.NotModified, URL: x.URL}
-		if old, err := c.kept(got.page.URL); err != nil {
+		old, err := c.kept(got.page.URL)
+		if err != nil {
 			return err
-		} else if old.Archive.File != "" {
-			x.Revisit.Time = old.FetchedAt
+		}
+		if old.Flags&store.PageNoArchive != 0 {
+			return nil
+		}
+		if old.Archive.File != "" {
+			x.Revisit.Time = old.FetchedAt // which a 304 leaves as it is
 		}
 	}
 	at, err := c.cfg.Archive.Append(x)
@@ -54,6 +69,39 @@ func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 		return nil
 	}
 	got.page.Archive = store.Location{File: at.File, Offset: at.Offset, Length: at.Length}
+	return err
+}
+
+// noArchive says whether an answer asks that no copy is kept: by its headers,
+// whatever it is, or as a page.
+func (c *Crawler) noArchive(got *fetched, res *fetch.Result) bool {
+	if got.report.Content.Flags&store.PageNoArchive != 0 {
+		return true
+	}
+	tags := res.Header["X-Robots-Tag"]
+	if len(tags) == 0 {
+		return false
+	}
+	doc, err := extract.Page(nil, http.Header{"X-Robots-Tag": tags}, got.page.URL, extract.Options{Agent: c.cfg.Agent})
+	return err == nil && doc.Robots.NoArchive
+}
+
+// notKept ends a job whose answer the archive could not take. If that is for
+// want of room, the crawl ends, or the host waits; the URL stays queued.
+func (c *Crawler) notKept(ctx context.Context, job frontier.Job, gap time.Duration, cause error) error {
+	if !errors.Is(cause, warc.ErrFull) {
+		c.cfg.Frontier.Release(job, false, gap, 0)
+		return cause
+	}
+	wait, err := c.chargeAlone(job.Host, 1, gap)
+	c.cfg.Frontier.Release(job, false, gap, max(wait, fullWaits*c.roomWait))
+	if err == nil && c.cfg.StopWhenFull {
+		err = fmt.Errorf("%w: %w", ErrFull, cause)
+	}
+	if err == nil {
+		c.log.Error("an answer does not fit into the archive", "url", job.Entry.URL, "err", cause)
+		c.rest(ctx)
+	}
 	return err
 }
 
@@ -96,13 +144,18 @@ func (c *Crawler) room(ctx context.Context) error {
 		if c.cfg.StopWhenFull {
 			return fmt.Errorf("%w: %w", ErrFull, err)
 		}
-		c.log.Error("nothing is fetched: there is no room", "err", err, "again_in", roomWait)
-		t := time.NewTimer(roomWait)
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-		}
-		t.Stop()
+		c.log.Error("nothing is fetched: there is no room", "err", err, "again_in", c.roomWait)
+		c.rest(ctx)
 	}
 	return ctx.Err()
+}
+
+// rest waits for room that may come.
+func (c *Crawler) rest(ctx context.Context) {
+	t := time.NewTimer(c.roomWait)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
 }

@@ -14,15 +14,18 @@ const maxPushes = 1000
 // commit writes a fetched page of ours: its record, its links to where they
 // belong, and job's entry out of the queue, all in one transaction (more links
 // than one can hold go before, the page last: until then it counts as not
-// fetched). It returns how long the host is to be left alone.
-func (c *Crawler) commit(got fetched, job frontier.Job) (wait time.Duration, err error) {
+// fetched). It returns how long the host is to be left alone: gap, or longer.
+func (c *Crawler) commit(got fetched, job frontier.Job, gap time.Duration) (wait time.Duration, err error) {
 	rec, err := got.page.Record()
 	if err != nil {
 		return 0, err
 	}
+	if err := c.hint(got.hints); err != nil {
+		return 0, err
+	}
 	seen := sighting{outcome: got.report.Outcome, status: got.report.Status, content: got.report.Content}
-	err = c.routeLinks(got.links, func(tx *store.Tx) error {
-		if wait, err = c.budgeted(tx, job.Host); err != nil {
+	err = c.routeLinks(got.links, func(tx *store.Tx) (err error) {
+		if wait, err = c.charge(tx, job.Host, 1, gap); err != nil {
 			return err
 		}
 		if err := keep(tx, got, rec); err != nil {
@@ -30,14 +33,11 @@ func (c *Crawler) commit(got fetched, job frontier.Job) (wait time.Duration, err
 		}
 		if !got.report.Outcome.Answered() {
 			tx.Count(store.Counters{Failed: 1})
-			if err := c.missed(tx, job, got.report); err != nil {
+			if err := c.missed(tx, job.Entry, got.report); err != nil {
 				return err
 			}
 		}
-		if err := c.hint(tx, got.hints); err != nil {
-			return err
-		}
-		if err := c.after(tx, job, seen); err != nil {
+		if err := c.after(tx, job.Entry, seen); err != nil {
 			return err
 		}
 		return tx.Remove(job.Host, job.Entry)
@@ -46,61 +46,12 @@ func (c *Crawler) commit(got fetched, job frontier.Job) (wait time.Duration, err
 }
 
 // after takes a visit of ours down, whoever made it.
-func (c *Crawler) after(tx *store.Tx, job frontier.Job, s sighting) error {
-	due, changed, err := c.visited(tx, job.Entry, s)
-	if err != nil {
-		return err
-	}
-	if !due.IsZero() {
-		c.cfg.Frontier.SetDue(job.Host, due, true)
-	}
-	if changed && job.Entry.Kind.Revisit() {
+func (c *Crawler) after(tx *store.Tx, e store.Entry, s sighting) error {
+	changed, err := c.visited(tx, e, s)
+	if err == nil && changed && e.Kind.Revisit() {
 		tx.Count(store.Counters{Changed: 1})
 	}
-	return nil
-}
-
-const day = 24 * time.Hour
-
-// budgeted counts a request to a host, and returns how long the host is to be
-// left alone when that was the last of the day.
-func (c *Crawler) budgeted(tx *store.Tx, host string) (wait time.Duration, err error) {
-	if c.cfg.HostDay == 0 {
-		return 0, nil
-	}
-	h, err := tx.Host(host)
-	if err != nil {
-		return 0, err
-	}
-	now := time.Now()
-	today := now.Unix() / int64(day.Seconds())
-	if h.Day != today {
-		h.Day, h.DayCount = today, 0
-	}
-	if h.DayCount++; h.DayCount < c.cfg.HostDay {
-		return 0, nil
-	}
-	h.NextAt = time.Unix((today+1)*int64(day.Seconds()), 0)
-	return h.NextAt.Sub(now), nil
-}
-
-// lasting is the least wait of a host that is written down, so that it
-// outlives a restart.
-const lasting = 10 * time.Second
-
-// asked counts a request that came to nothing, and writes a long wait down.
-func (c *Crawler) asked(tx *store.Tx, host string, wait time.Duration) error {
-	if _, err := c.budgeted(tx, host); err != nil || wait < lasting {
-		return err
-	}
-	h, err := tx.Host(host)
-	if err != nil {
-		return err
-	}
-	if at := time.Now().Add(wait); at.After(h.NextAt) {
-		h.NextAt = at
-	}
-	return nil
+	return err
 }
 
 // keep writes an answer down and counts it; without an answer it does nothing.
@@ -118,23 +69,23 @@ func keep(tx *store.Tx, got fetched, rec store.PageRecord) error {
 	}
 	if o == store.OutcomeNotModified {
 		n.NotModified = 1
-		p, err := unchanged(tx, got.page)
-		if err != nil {
-			return err
-		}
-		tx.Count(n)
-		return tx.PutPage(p)
 	}
 	tx.Count(n)
 	for _, name := range got.counts {
 		tx.CountNamed(name, 1)
+	}
+	if got.kind.Revisit() && !got.news() {
+		_, err := tx.Page(got.page.URL)
+		if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
 	}
 	return tx.PutRecord(rec)
 }
 
 // commitRemote is commit for a page that an estimator fetched and keeps: what
 // is left are the links to its own host.
-func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) (wait time.Duration, err error) {
+func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport, gap time.Duration) (wait time.Duration, err error) {
 	links := make([]store.Pending, 0, len(rep.Links))
 	depth, hops := job.Entry.Depth+1, 0
 	if rep.Outcome == store.OutcomeRedirect {
@@ -146,19 +97,22 @@ func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport) (wait ti
 			links = append(links, store.Pending{URL: u, Depth: depth, Found: now, Hops: hops})
 		}
 	}
-	err = c.routeLinks(links, func(tx *store.Tx) error {
-		if wait, err = c.budgeted(tx, job.Host); err != nil {
+	err = c.routeLinks(links, func(tx *store.Tx) (err error) {
+		if wait, err = c.charge(tx, job.Host, 1, gap); err != nil {
 			return err
 		}
 		n := store.Counters{EstimationsRequested: 1}
 		if !rep.Outcome.Answered() {
 			n.Failed = 1
+			if err := c.missed(tx, job.Entry, rep); err != nil {
+				return err
+			}
 		}
 		if job.Entry.Kind.Revisit() {
 			n.Revisits = 1
 		}
 		tx.Count(n)
-		if err := c.after(tx, job, sighting{outcome: rep.Outcome, status: rep.Status, content: rep.Content}); err != nil {
+		if err := c.after(tx, job.Entry, sighting{outcome: rep.Outcome, status: rep.Status, content: rep.Content}); err != nil {
 			return err
 		}
 		return tx.Remove(job.Host, job.Entry)
@@ -257,9 +211,10 @@ func (c *Crawler) tryRoute(byHost map[string][]store.Pending, also func(*store.T
 	return deferred, err
 }
 
-// entryOf is a found URL as it is queued.
+// entryOf is a found URL as it is queued. Others may have found it, and must
+// not make us visit pages again.
 func entryOf(p store.Pending) store.Entry {
-	return store.Entry{URL: p.URL, Depth: p.Depth, Kind: p.Kind, From: p.From, Hops: p.Hops}
+	return store.Entry{URL: p.URL, Depth: p.Depth, Kind: p.Kind & store.KindSitemap, From: p.From, Hops: max(p.Hops, 0)}
 }
 
 // putAside keeps a URL of a host that is not ours, unless its host is one of a

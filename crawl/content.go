@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"errors"
+	"strings"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -24,7 +25,9 @@ type ContentRules struct {
 }
 
 // off says that nothing is looked for.
-func (r ContentRules) off() bool { return !r.Exact && !r.Near && !r.SoftNotFound && !r.Mirrors }
+func (r ContentRules) off() bool {
+	return !r.Exact && !r.Near && !r.SoftNotFound && !r.Mirrors && r.MaxCopies == 0
+}
 
 // The names under which the content rules count.
 const (
@@ -87,7 +90,7 @@ func (s *contents) of(host string) *hostContents {
 	h, ok := s.hosts.Get(host)
 	if !ok {
 		h = &hostContents{prints: similar.NewIndex(printsHeld)}
-		s.hosts.Add(host, h)
+		s.hosts.Add(strings.Clone(host), h) // else it holds its whole URL
 	}
 	return h
 }
@@ -98,13 +101,13 @@ func (s *contents) mirrored(u store.URL, d store.Digest) bool {
 	host, path := u.Host(), u[len(u.Origin()):].Digest()
 	first, ok := s.paths.Get(path)
 	if !ok {
-		s.paths.Add(path, atPath{host, d})
+		s.paths.Add(path, atPath{strings.Clone(host), d})
 		return false
 	}
 	if first.host == host {
 		return false
 	}
-	pair := [2]string{first.host, host}
+	pair := [2]string{first.host, strings.Clone(host)}
 	m, ok := s.mirrors.Get(pair)
 	if !ok {
 		m = &similar.Mirror{}
@@ -116,13 +119,29 @@ func (s *contents) mirrored(u store.URL, d store.Digest) bool {
 
 // compare marks a page that is like another of its host, and drops its links
 // if there is no sense in following them. A page that is looked at again is
-// left as it is.
-func (c *Crawler) compare(got *fetched) {
-	r := c.cfg.Rules.Content
-	if got.kind != store.KindPage || !isPage(got.page.Outcome) || r.off() {
-		return
+// compared with itself alone: if it is the same, its links were followed, or
+// not, when it was first seen. It is called once an answer that is to be
+// committed, because it remembers it.
+func (c *Crawler) compare(got *fetched) error {
+	if !isPage(got.page.Outcome) {
+		return nil
 	}
 	content := &got.report.Content
+	if got.kind.Revisit() {
+		old, err := c.kept(got.page.URL)
+		if err == nil && isPage(old.Outcome) && old.Digest == content.Digest {
+			got.same, got.links = true, nil
+		}
+		return err
+	}
+	if r := c.cfg.Rules.Content; got.kind == store.KindPage && !r.off() {
+		c.mark(got, content, r)
+	}
+	return nil
+}
+
+// mark is compare for a page that is new.
+func (c *Crawler) mark(got *fetched, content *store.Content, r ContentRules) {
 	c.contents.mu.Lock()
 	defer c.contents.mu.Unlock()
 	h := c.contents.of(got.page.URL.Host())

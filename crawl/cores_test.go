@@ -174,8 +174,8 @@ func digest(b *testing.B, pages map[store.URL][]byte, cores int, archive bool) t
 					Body: body, Raw: body, Bytes: int64(len(body)), Started: begin,
 					RequestHead: []byte("GET / HTTP/1.1\r\n\r\n"), ResponseHead: head,
 				}
-				got := c.read(store.FetchRequest{URL: job.Entry.URL, Depth: job.Entry.Depth}, &res)
-				if _, err = c.commit(got, job); err != nil || got.err != nil {
+				got := c.read(store.FetchRequest{URL: job.Entry.URL, Depth: job.Entry.Depth}, &res, false)
+				if _, err = c.commit(got, job, 0); err != nil || got.err != nil {
 					b.Error(err, got.err)
 				}
 				f.Release(job, true, 0, 0)

@@ -9,135 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
-	"peerd/crawl/pace"
-	"peerd/crawl/revisit"
-	"peerd/crawl/scope"
 	"peerd/store"
-	"peerd/store/warc"
 )
-
-// ErrNotSent wraps an error of Delegate.Remote when it is certain that the
-// other peer has not begun the fetch.
-var ErrNotSent = errors.New("crawl: the request did not reach the estimator")
 
 // errReport is the reason for which a foreign report is taken for none.
 var errReport = errors.New("crawl: the estimator's report says nothing")
-
-// A Place says who fetches next in a subnet.
-type Place struct {
-	Peer string // another peer; "" is this one
-	Hold bool   // nobody: the subnet is about to leave
-}
-
-// Delegate is what the crawler asks about a subnet's ownership. All its
-// methods may be called at once.
-type Delegate interface {
-	// Where says who fetches the next URL of a subnet.
-	Where(subnet netip.Prefix) Place
-	// Remote lets another peer fetch; it returns when the fetch is over or
-	// cannot be running any more. After an error that wraps ErrNotSent, Where
-	// must not name the same peer again at once.
-	Remote(ctx context.Context, subnet netip.Prefix, peer string, r store.FetchRequest) (store.FetchReport, error)
-	// Observe is told how a request to a subnet went, robots.txt included;
-	// peer is "" for this one.
-	Observe(subnet netip.Prefix, peer string, r store.FetchReport, err error)
-}
-
-// Config says what a Crawler works with.
-type Config struct {
-	DB       *store.DB
-	Frontier *frontier.Frontier
-	Fetcher  *fetch.Fetcher
-	Scope    *scope.Scope
-	Delegate Delegate
-	// Deferred is told how many URLs have been put aside for hosts that are
-	// not ours, while what they came from still counts as under way.
-	Deferred func(byHost map[string]int)
-	// Sent says whether a foreign URL was handed to its owner lately.
-	Sent func(store.URL) bool
-	// Agent is the product token that robots.txt is matched with.
-	Agent string
-	// Workers is the number of fetches that may be under way at once.
-	Workers int
-	// MaxTries is the number of fetches after which a URL that failed each
-	// time is given up, or all URLs of an origin whose robots.txt did. Ten
-	// answers of 429 or 503 count as much.
-	MaxTries int
-	// BackOff is the wait after a first failure of a host; it doubles with
-	// each further one.
-	BackOff time.Duration
-	// MaxRests is how often a host that answers nothing is put to rest, each time
-	// twice as long and an hour at most, before all its URLs are given up.
-	MaxRests int
-	// Pace is nil for no other pause than the Frontier's and the site's.
-	Pace *pace.Book
-	// Rules say how pages are read.
-	Rules Rules
-	// Gate decides on hosts of others; the Frontier asks it for ours. Nil lets
-	// all in.
-	Gate *Gate
-	// Resolve returns an address of a host that is not ours, for a robots.txt
-	// that redirects there; nil follows no such redirect.
-	Resolve func(ctx context.Context, host string) (netip.Addr, error)
-	// Revisit says when to come back to a page; nil never does.
-	Revisit *revisit.Policy
-	// Archive keeps every answer; nil keeps none.
-	Archive *warc.Archive
-	// Room says why nothing may be fetched for want of room, and nil when there
-	// is enough. With StopWhenFull that ends Run with ErrFull, else it waits.
-	Room         func() error
-	StopWhenFull bool
-	// ErrandWorkers bounds the fetches at other peers' request that may be under
-	// way at once; 0 means Workers.
-	ErrandWorkers int
-	// HostDay bounds the requests to a host on one day (UTC); 0 means none.
-	HostDay int64
-	// Gap is that of the Frontier: the wait between the requests of a
-	// robots.txt that is redirected.
-	Gap time.Duration
-	// FetchTimeout bounds one request from the first packet to the last.
-	FetchTimeout time.Duration
-	// ErrandTimeout is the same for a fetch at another peer's request, and how
-	// long that of a lost estimator is taken to be running; zero means
-	// FetchTimeout. It is shorter, because the owner of a subnet lets
-	// nobody else fetch there while an estimator is silent.
-	ErrandTimeout time.Duration
-	// MaxPages ends the crawl after so many pages of one Run; 0 means never.
-	MaxPages int64
-	// Logger is nil to discard.
-	Logger *slog.Logger
-}
-
-// Validate names every fault of c.
-func (c Config) Validate() error {
-	var errs []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf("crawl: "+format, args...))
-		}
-	}
-	fault(c.DB == nil, "DB is missing")
-	fault(c.Frontier == nil, "Frontier is missing")
-	fault(c.Fetcher == nil, "Fetcher is missing")
-	fault(c.Scope == nil, "Scope is missing")
-	fault(c.Delegate == nil, "Delegate is missing")
-	fault(c.Deferred == nil, "Deferred is missing")
-	fault(c.Sent == nil, "Sent is missing")
-	fault(c.Agent == "", "Agent is empty")
-	fault(c.Workers < 1, "Workers is %d, want at least 1", c.Workers)
-	fault(c.MaxTries < 1, "MaxTries is %d, want at least 1", c.MaxTries)
-	fault(c.BackOff < 0 || c.BackOff > time.Hour, "BackOff is %v, want 0 to 1h", c.BackOff)
-	fault(c.MaxRests < 0, "MaxRests is %d, want 0 or more", c.MaxRests)
-	fault(c.ErrandWorkers < 0, "ErrandWorkers is %d, want 0 or more", c.ErrandWorkers)
-	fault(c.HostDay < 0, "HostDay is %d, want 0 or more", c.HostDay)
-	fault(c.Gap < 0, "Gap is %v, want 0 or more", c.Gap)
-	fault(c.ErrandTimeout < 0, "ErrandTimeout is %v, want 0 or more", c.ErrandTimeout)
-	fault(c.FetchTimeout <= 0, "FetchTimeout is %v, want more than 0", c.FetchTimeout)
-	fault(c.MaxPages < 0, "MaxPages is %d, want 0 or more", c.MaxPages)
-	return errors.Join(errs...)
-}
 
 // Crawler fetches what its frontier holds. Run it once; its other methods may
 // be called at once, and before and during Run.
@@ -149,6 +26,8 @@ type Crawler struct {
 	errands  errands
 	health   *health
 	contents *contents
+	sitemaps chan struct{} // places for sitemaps under way: they may be large
+	roomWait time.Duration
 }
 
 // New makes a Crawler, or returns all that is wrong with cfg. It starts
@@ -170,7 +49,7 @@ func New(cfg Config) (*Crawler, error) {
 	return &Crawler{
 		cfg: cfg, log: log, robots: newRobotsCache(4096),
 		budget: newBudget(cfg.MaxPages), errands: newErrands(cfg.ErrandWorkers),
-		health: newHealth(), contents: newContents(),
+		health: newHealth(), contents: newContents(), sitemaps: make(chan struct{}, sitemapsAtOnce), roomWait: roomWait,
 	}, nil
 }
 
@@ -238,45 +117,59 @@ func (c *Crawler) step(ctx context.Context) error {
 		}
 		return nil
 	}
-	req := store.FetchRequest{URL: job.Entry.URL, Addr: job.Addr, Depth: job.Entry.Depth, Kind: job.Entry.Kind, Hops: job.Entry.Hops}
-	var page bool
-	switch err = c.conditional(&req); {
-	case err != nil:
-		c.cfg.Frontier.Return(job, false)
-	case place.Peer == "" || req.Kind.Sitemap():
-		page, err = c.local(ctx, job, req, gap)
-	default:
-		page, err = c.remote(ctx, job, place.Peer, req, gap)
-	}
+	page, err := c.do(ctx, job, place, gap)
 	c.budget.settle(page)
 	return err
 }
 
+// do has a job's URL fetched. It says whether a page came of it.
+func (c *Crawler) do(ctx context.Context, job frontier.Job, place Place, gap time.Duration) (page bool, err error) {
+	req := store.FetchRequest{URL: job.Entry.URL, Addr: job.Addr, Depth: job.Entry.Depth, Kind: job.Entry.Kind, Hops: job.Entry.Hops}
+	due, err := c.conditional(&req)
+	switch {
+	case err != nil:
+		c.cfg.Frontier.Return(job, false)
+		return false, err
+	case !due:
+		err = c.cfg.DB.Batch(func(tx *store.Tx) error { return tx.Remove(job.Host, job.Entry) })
+		c.cfg.Frontier.Return(job, err == nil)
+		return false, err
+	case req.Kind.Sitemap():
+		select {
+		case c.sitemaps <- struct{}{}:
+			defer func() { <-c.sitemaps }()
+			return c.local(ctx, job, req, gap)
+		default:
+			c.cfg.Frontier.Release(job, false, gap, holdWait)
+			return false, nil
+		}
+	case place.Peer == "":
+		return c.local(ctx, job, req, gap)
+	}
+	return c.remote(ctx, job, place.Peer, req, gap)
+}
+
 // local fetches the job's URL from here. It says whether a page came of it.
 func (c *Crawler) local(ctx context.Context, job frontier.Job, req store.FetchRequest, gap time.Duration) (page bool, err error) {
-	got := c.fetch(ctx, req)
+	got := c.fetch(ctx, req, false)
 	rep := got.report
 	if ctx.Err() != nil && !rep.Outcome.Answered() { // cut off: it says nothing about the URL
 		c.cfg.Frontier.Release(job, false, gap, 0)
 		return false, nil
 	}
 	if got.err != nil {
-		c.cfg.Frontier.Release(job, false, gap, 0)
-		if errors.Is(got.err, warc.ErrFull) {
-			return false, nil // the next step finds no room
-		}
-		return false, got.err
+		return false, c.notKept(ctx, job, gap, got.err)
 	}
 	c.cfg.Delegate.Observe(job.Subnet, "", rep, nil)
 	gap = max(gap, c.pause(job, rep))
 	rest, dead := c.ail(job, rep.Outcome)
 	switch {
 	case dead:
-		return false, c.forsake(job)
+		return false, c.forsake(job, rep)
 	case rep.Outcome.Transient():
 		return false, c.failed(job, rep, gap, rest)
 	}
-	wait, err := c.commit(got, job)
+	wait, err := c.commit(got, job, gap)
 	c.cfg.Frontier.Release(job, err == nil, gap, wait)
 	return err == nil && isPage(rep.Outcome) && job.Entry.Kind == store.KindPage, err
 }
@@ -310,12 +203,13 @@ func (c *Crawler) remote(ctx context.Context, job frontier.Job, peer string, req
 		if !waited { // it answers nonsense and may be fetching still
 			gap = max(gap, c.cfg.ErrandTimeout)
 		}
-		c.cfg.Frontier.Release(job, false, gap, 0)
-		return false, nil
+		wait, err := c.chargeAlone(job.Host, 1, gap)
+		c.cfg.Frontier.Release(job, false, gap, wait)
+		return false, err
 	case rep.Outcome.Transient():
 		return false, c.failed(job, rep, gap, 0)
 	}
-	wait, err := c.commitRemote(job, rep)
+	wait, err := c.commitRemote(job, rep, gap)
 	c.cfg.Frontier.Release(job, err == nil, gap, wait)
 	return err == nil && isPage(rep.Outcome) && !job.Entry.Kind.Revisit(), err
 }
@@ -366,19 +260,24 @@ func isPage(o store.Outcome) bool { return o == store.OutcomeOK || o == store.Ou
 
 // failed puts a job back to be tried again later, or gives it up after the
 // last try. A URL that was given up does not hold its host back any longer,
-// unless the server itself asked for that, or rests.
+// unless the server itself asked for that. While the host rests, a try is a
+// look whether it is back, and no fault of the URL.
 func (c *Crawler) failed(job frontier.Job, rep store.FetchReport, gap, rest time.Duration) error {
 	e, late := job.Entry, throttled(rep.Outcome)
 	wait := c.backOff(e.Tries, late, rep.RetryAfter)
 	used := max(e.Tries, 0) + c.try(late)
 	done := c.spent(used)
-	if done {
+	switch {
+	case rest > 0:
+		wait, used, done = max(rest, rep.RetryAfter), max(e.Tries, 0), false
+	case done:
 		wait = rep.RetryAfter
 	}
-	wait = max(wait, rest)
+	wait = max(wait, gap)
 	e.Tries = used - 1 // Requeue counts one itself
-	err := c.cfg.DB.Batch(func(tx *store.Tx) error {
-		if err := c.asked(tx, job.Host, wait); err != nil {
+	hold := wait
+	err := c.cfg.DB.Batch(func(tx *store.Tx) (err error) {
+		if hold, err = c.charge(tx, job.Host, 1, wait); err != nil {
 			return err
 		}
 		if done {
@@ -386,7 +285,7 @@ func (c *Crawler) failed(job frontier.Job, rep store.FetchReport, gap, rest time
 		}
 		return tx.Requeue(job.Host, e)
 	})
-	c.cfg.Frontier.Release(job, done && err == nil, gap, wait)
+	c.cfg.Frontier.Release(job, done && err == nil, gap, hold)
 	return err
 }
 
@@ -406,19 +305,19 @@ func (c *Crawler) giveUp(tx *store.Tx, job frontier.Job, rep store.FetchReport) 
 	if err := tx.Remove(job.Host, job.Entry); err != nil {
 		return err
 	}
-	if err := c.after(tx, job, sighting{outcome: rep.Outcome, status: rep.Status}); err != nil {
+	if err := c.after(tx, job.Entry, sighting{outcome: rep.Outcome, status: rep.Status}); err != nil {
 		return err
 	}
-	return c.missed(tx, job, rep)
+	return c.missed(tx, job.Entry, rep)
 }
 
 // missed records that a URL was not fetched; what is known of an earlier fetch
 // stays.
-func (c *Crawler) missed(tx *store.Tx, job frontier.Job, rep store.FetchReport) error {
-	if _, err := tx.Page(job.Entry.URL); !errors.Is(err, store.ErrNotFound) {
+func (c *Crawler) missed(tx *store.Tx, e store.Entry, rep store.FetchReport) error {
+	if _, err := tx.Page(e.URL); !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return tx.PutPage(store.Page{
-		URL: job.Entry.URL, Outcome: rep.Outcome, Status: rep.Status, FetchedAt: time.Now(), Timing: rep.Timing, Depth: job.Entry.Depth,
+		URL: e.URL, Outcome: rep.Outcome, Status: rep.Status, FetchedAt: time.Now(), Timing: rep.Timing, Depth: e.Depth,
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"peerd/store"
 )
 
@@ -32,6 +34,20 @@ type errands struct {
 
 	mu   *sync.Mutex
 	byID map[store.URL]*errand
+	// again holds the last answers to revisits: the record of the page cannot
+	// tell them from that of an earlier fetch.
+	again *lru.Cache[store.URL, answer]
+}
+
+// errandsHeld is how many answers to revisits are remembered.
+const errandsHeld = 1024
+
+// answer is a report without its links, which the page's record has if it has
+// changed.
+type answer struct {
+	at      time.Time
+	rep     store.FetchReport
+	changed bool
 }
 
 // An errand is one fetch under way. Its result may be read when done is closed.
@@ -42,7 +58,11 @@ type errand struct {
 }
 
 func newErrands(places int) errands {
-	return errands{places: make(chan struct{}, places), mu: new(sync.Mutex), byID: map[store.URL]*errand{}}
+	again, err := lru.New[store.URL, answer](errandsHeld)
+	if err != nil {
+		panic(err) // only for a size <= 0
+	}
+	return errands{places: make(chan struct{}, places), mu: new(sync.Mutex), byID: map[store.URL]*errand{}, again: again}
 }
 
 // join returns the errand for u, and whether the caller is the one to run it.
@@ -72,8 +92,8 @@ func (s errands) end(u store.URL, e *errand) {
 // no second request. Nothing was sent if it fails with ErrBusy or ErrErrand;
 // any other error, of ctx or the store, leaves that open.
 func (c *Crawler) Errand(ctx context.Context, r store.FetchRequest) (store.FetchReport, error) {
-	if r.Depth < 0 {
-		return store.FetchReport{}, fmt.Errorf("%w: depth %d", ErrErrand, r.Depth)
+	if r.Depth < 0 || r.Hops < 0 || r.Kind&^store.KindRevisit != 0 {
+		return store.FetchReport{}, fmt.Errorf("%w: depth %d, hops %d, kind %d", ErrErrand, r.Depth, r.Hops, r.Kind)
 	}
 	if err := c.cfg.Scope.Allows(r.URL, r.Depth); err != nil {
 		return store.FetchReport{}, fmt.Errorf("%w: %w", ErrErrand, err)
@@ -94,10 +114,8 @@ func (c *Crawler) Errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 
 // errand is Errand for the one that runs it.
 func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.FetchReport, error) {
-	if !r.Kind.Revisit() {
-		if rep, ok, err := c.remembered(r.URL); err != nil || ok {
-			return rep, err
-		}
+	if rep, ok, err := c.remembered(r); err != nil || ok {
+		return rep, err
 	}
 	if c.cfg.Room != nil && c.cfg.Room() != nil {
 		return store.FetchReport{}, ErrBusy
@@ -110,7 +128,7 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 	}
 	timed, cancel := context.WithTimeout(ctx, c.cfg.ErrandTimeout)
 	defer cancel()
-	got := c.fetch(timed, r)
+	got := c.fetch(timed, r, true)
 	if got.report.Outcome == store.OutcomeNone {
 		return store.FetchReport{}, fmt.Errorf("crawl: errand cut off: %w", context.Canceled)
 	}
@@ -121,6 +139,9 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 		return got.report, nil // the owner tries again; there is nothing to keep
 	}
 	got.page.Estimation = true
+	if r.Kind.Revisit() {
+		c.errands.again.Add(r.URL, answer{time.Now(), got.report, got.news()})
+	}
 	own, rest := reported(got.page, got.links)
 	got.report.Links = own
 	rec, err := got.page.Record()
@@ -137,20 +158,27 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 	return got.report, nil
 }
 
-// remembered returns the report of an errand of the last minutes.
-func (c *Crawler) remembered(u store.URL) (store.FetchReport, bool, error) {
-	var p store.Page
-	err := c.cfg.DB.View(func(tx *store.Tx) (err error) {
-		p, err = tx.Page(u)
-		return err
-	})
-	if errors.Is(err, store.ErrNotFound) || err == nil && (!p.Estimation || time.Since(p.FetchedAt) > errandMemory) {
-		return store.FetchReport{}, false, nil
-	}
+// remembered returns the report of an errand of the last minutes; of a revisit,
+// of as long as its owner may ask again, for then a next one may be due.
+func (c *Crawler) remembered(r store.FetchRequest) (rep store.FetchReport, ok bool, err error) {
+	p, err := c.kept(r.URL)
 	if err != nil {
-		return store.FetchReport{}, false, err
+		return rep, false, err
 	}
 	own, _ := reported(p, nil)
+	if r.Kind.Revisit() {
+		a, ok := c.errands.again.Get(r.URL)
+		if !ok || time.Since(a.at) > min(errandMemory, 2*c.cfg.ErrandTimeout) {
+			return rep, false, nil
+		}
+		if a.changed {
+			a.rep.Links = own
+		}
+		return a.rep, true, nil
+	}
+	if !p.Estimation || time.Since(p.FetchedAt) > errandMemory {
+		return rep, false, nil
+	}
 	return store.FetchReport{Outcome: p.Outcome, Status: p.Status, Bytes: p.Bytes, Timing: p.Timing, Links: own,
 		Content: store.Content{Digest: p.Digest, Fingerprint: p.Fingerprint, Flags: p.Flags}}, true, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"peerd/crawl"
@@ -151,5 +152,85 @@ func TestErrandManyLinks(t *testing.T) {
 	again, err := r.c.Errand(t.Context(), q)
 	if err != nil || !slices.Equal(again.Links, first.Links) {
 		t.Errorf("asked again: %d links, %v", len(again.Links), err)
+	}
+}
+
+// The answer to a revisit is given again too, as it was: also when the record
+// of the page says something else.
+func TestErrandRevisit(t *testing.T) {
+	r := newRig(t, "", 0, nil)
+	s := newSite(t, 45, 1)
+	var asked atomic.Int64
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
+		n := asked.Add(1)
+		if q.Header.Get("If-None-Match") == `"2"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		w.Header().Set("ETag", fmt.Sprintf(`"%d"`, n))
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<title>%d</title><a href="/%d">x</a>`, n, n)
+	})
+	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
+	for i, tc := range []struct {
+		kind    store.Kind
+		tag     string
+		outcome store.Outcome
+		links   []store.URL
+		title   string
+	}{
+		{store.KindPage, "", store.OutcomeOK, []store.URL{s.url("a.test", "/1")}, "1"},
+		{store.KindRevisit, `"1"`, store.OutcomeOK, []store.URL{s.url("a.test", "/2")}, "2"},
+		{store.KindRevisit, `"2"`, store.OutcomeNotModified, nil, "2"},
+	} {
+		r.c.ForgetErrands()
+		q.Kind, q.IfNoneMatch = tc.kind, tc.tag
+		for k := range 3 {
+			rep, err := r.c.Errand(t.Context(), q)
+			if err != nil || rep.Outcome != tc.outcome || !slices.Equal(rep.Links, tc.links) {
+				t.Errorf("visit %d, asked %d times: %+v, %v", i, k, rep, err)
+			}
+			if p, ok := r.page(q.URL); !ok || p.Title != tc.title || p.Outcome != store.OutcomeOK {
+				t.Errorf("visit %d: kept %+v", i, p)
+			}
+		}
+	}
+	if got := len(s.log()); got != 3 {
+		t.Errorf("%d requests", got)
+	}
+}
+
+// What an owner never asks for is not fetched.
+func TestErrandForeign(t *testing.T) {
+	r := newRig(t, "", 0, nil)
+	s := newSite(t, 46, 1)
+	for name, q := range map[string]store.FetchRequest{
+		"hops": {Hops: -1}, "sitemap": {Kind: store.KindSitemap}, "unknown kind": {Kind: 64},
+	} {
+		q.URL, q.Addr = s.url("a.test", "/"), s.addr.Addr()
+		if _, err := r.c.Errand(t.Context(), q); !errors.Is(err, crawl.ErrErrand) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(s.log()) != 0 {
+		t.Errorf("requests %v", s.count())
+	}
+}
+
+// An answer that does not fit into the archive is given all the same: asked
+// again, it would cost the site one more request each time.
+func TestErrandArchiveFull(t *testing.T) {
+	full := newArchive(t, 1)
+	r := newRig(t, "", 0, func(c *crawl.Config) { c.Archive = full })
+	s := newSite(t, 47, 1)
+	s.html("/", "/next")
+	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
+	for range 2 {
+		if rep, err := r.c.Errand(t.Context(), q); err != nil || rep.Outcome != store.OutcomeOK || len(rep.Links) != 1 {
+			t.Errorf("%+v, %v", rep, err)
+		}
+	}
+	if n := s.count()["/"]; n != 1 || full.Stats().Refused == 0 {
+		t.Errorf("%d requests, archive %+v", n, full.Stats())
 	}
 }

@@ -26,6 +26,7 @@ const (
 type health struct {
 	mu    sync.Mutex
 	hosts *lru.Cache[string, ailing]
+	dead  map[string]bool // being given up
 }
 
 // ailing is a host that has failed.
@@ -39,7 +40,7 @@ func newHealth() *health {
 	if err != nil {
 		panic(err) // only for a size <= 0
 	}
-	return &health{hosts: hosts}
+	return &health{hosts: hosts, dead: map[string]bool{}}
 }
 
 // answered forgets all failures of a host.
@@ -61,6 +62,25 @@ func (h *health) failed(host string) (rests int) {
 	}
 	h.hosts.Add(host, a)
 	return a.rests
+}
+
+// forsake begins, and its end ends, the time in which a host is being given up.
+func (h *health) forsake(host string) (end func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.dead[host] = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.dead, host)
+	}
+}
+
+// forsaken says whether a host is being given up.
+func (h *health) forsaken(host string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dead[host]
 }
 
 // silent says whether an outcome means that the server did not answer at all.
@@ -86,10 +106,51 @@ func (c *Crawler) ail(job frontier.Job, o store.Outcome) (rest time.Duration, de
 	return rest, rests > c.cfg.MaxRests
 }
 
-// forsake gives up all that is queued at a host that does not answer.
-func (c *Crawler) forsake(job frontier.Job) error {
+// forsake gives up all that is queued at a host that does not answer. Each page
+// is recorded and, if it was to be visited again, planned anew, before the
+// queue is emptied: a crash in between repeats that. No visit is queued
+// meanwhile, which would be lost.
+func (c *Crawler) forsake(job frontier.Job, rep store.FetchReport) error {
+	defer c.health.forsake(job.Host)()
+	if _, err := c.chargeAlone(job.Host, 1, 0); err != nil {
+		return err
+	}
+	for after := []byte(nil); ; {
+		var last []byte
+		err := c.cfg.DB.Batch(func(tx *store.Tx) (err error) {
+			last, err = c.bury(tx, job.Host, after, rep)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if last == nil {
+			break
+		}
+		after = last
+	}
 	n, err := c.cfg.Frontier.Forsake(job, maxPushes)
 	c.log.Warn("host given up: it does not answer", "host", job.Host, "addr", job.Addr, "urls", n)
 	c.health.answered(job.Host)
 	return err
+}
+
+// bury does that for some of a host's entries, from the one behind after on.
+// It returns the key of the last, nil if there were none.
+func (c *Crawler) bury(tx *store.Tx, host string, after []byte, rep store.FetchReport) (last []byte, err error) {
+	var some []store.Entry
+	err = tx.Queue(host, after, func(e store.Entry) (bool, error) {
+		some = append(some, e)
+		return len(some) < maxPushes, nil
+	})
+	for _, e := range some {
+		if err == nil {
+			err = c.missed(tx, e, rep)
+		}
+		if err == nil {
+			err = c.after(tx, e, sighting{outcome: rep.Outcome})
+		}
+		last = e.Key
+	}
+	return last, err
 }

@@ -153,17 +153,27 @@ type rig struct {
 // newRig makes a rig in memory, or in dir if that is not empty.
 func newRig(t *testing.T, dir string, gap time.Duration, change func(*crawl.Config)) *rig {
 	t.Helper()
+	return newGatedRig(t, dir, gap, nil, change)
+}
+
+// newGatedRig is newRig with a Gate.
+func newGatedRig(t *testing.T, dir string, gap time.Duration, gate *crawl.Gate, change func(*crawl.Config)) *rig {
+	t.Helper()
 	r := &rig{t: t, dir: dir, deferred: map[string]int{}}
 	var err error
 	r.db, err = store.Open(dir, store.Options{InMemory: dir == ""})
 	r.fatal(err)
 	t.Cleanup(func() { r.db.Close() })
-	r.fr, err = frontier.New(frontier.Config{DB: r.db, Gap: gap}, func(netip.Prefix) bool { return true })
+	fc := frontier.Config{DB: r.db, Gap: gap}
+	if gate != nil {
+		fc.Admit = gate.Admit
+	}
+	r.fr, err = frontier.New(fc, func(netip.Prefix) bool { return true })
 	r.fatal(err)
-	fc := fetch.DefaultConfig()
-	fc.UserAgent = "peerd-test"
-	fc.Guard = fetch.NewGuard([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
-	r.fe, err = fetch.New(fc)
+	get := fetch.DefaultConfig()
+	get.UserAgent = "peerd-test"
+	get.Guard = fetch.NewGuard([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	r.fe, err = fetch.New(get)
 	r.fatal(err)
 	t.Cleanup(r.fe.Close)
 	all, err := scope.Compile(scope.Rules{Mode: scope.ModeAny}, nil)
@@ -178,7 +188,7 @@ func newRig(t *testing.T, dir string, gap time.Duration, change func(*crawl.Conf
 			}
 		},
 		Sent:  func(store.URL) bool { return false },
-		Agent: "peerd", Workers: 8, MaxTries: 3, BackOff: time.Millisecond, Gap: gap, FetchTimeout: patience,
+		Agent: "peerd", Workers: 8, MaxTries: 3, BackOff: time.Millisecond, Gap: gap, FetchTimeout: patience, Gate: gate,
 	}
 	if change != nil {
 		change(&cfg)

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"peerd/crawl/canon"
@@ -11,6 +12,7 @@ import (
 	"peerd/crawl/similar"
 	"peerd/crawl/sitemap"
 	"peerd/store"
+	"peerd/store/warc"
 )
 
 const (
@@ -24,6 +26,9 @@ const (
 	maxHops = 20
 	// maxSitemapDepth is how deep sitemap indexes may name each other.
 	maxSitemapDepth = 3
+	// sitemapsAtOnce is how many sitemaps may be under way at once: each may
+	// take maxSitemap of memory.
+	sitemapsAtOnce = 4
 )
 
 // Rules say how pages are read; they are the same for all peers of a network.
@@ -32,9 +37,11 @@ type Rules struct {
 	URLs canon.Rules
 	// Kinds are the references followed.
 	Kinds extract.Kinds
-	// ObeyNofollow leaves out the links of pages that ask for it, ObeyRel those
-	// that say nofollow, ugc or sponsored themselves, ObeyCanonical all of a
-	// page that names another URL as the one to be kept.
+	// ObeyNofollow leaves out the links of pages that ask for it, of whatever
+	// kind, ObeyRel those that say nofollow, ugc or sponsored themselves,
+	// ObeyCanonical all of a page that names another URL as the one to be kept:
+	// that URL is fetched instead, as if it were redirected to, even if
+	// the page says nofollow, for it is no link but the page's name.
 	ObeyNofollow, ObeyRel, ObeyCanonical bool
 	// Sitemaps reads those that robots.txt names.
 	Sitemaps bool
@@ -51,12 +58,29 @@ type fetched struct {
 	hints  []sitemap.Entry // what a sitemap says of pages
 	sorry  bool            // the page says that there is none
 	counts []string        // names to be counted under
+	same   bool            // its body is that of the record that is kept
 	err    error           // the archive could not take it
 }
 
+// news says whether an answer is to take the place of what is kept of its URL:
+// not if it says that nothing has changed, or nothing of the page.
+func (f *fetched) news() bool {
+	switch f.page.Outcome {
+	case store.OutcomeNotModified, store.OutcomeThrottled:
+		return false
+	case store.OutcomeHTTPError:
+		return gone(f.page.Status)
+	}
+	return !f.same
+}
+
+// gone says whether a status means that there is no such page.
+func gone(status int) bool { return status == http.StatusNotFound || status == http.StatusGone }
+
 // fetch does one request and reads the answer. It changes nothing but the
-// archive.
-func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
+// archive, and what is remembered of contents. An errand is done even if the
+// archive is full: its owner would have it done again, at the site's cost.
+func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest, errand bool) fetched {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.FetchTimeout)
 	defer cancel()
 	q := fetch.Request{
@@ -68,11 +92,11 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest) fetched {
 	}
 	res := c.cfg.Fetcher.Do(ctx, q)
 	defer res.Release()
-	return c.read(r, &res)
+	return c.read(r, &res, errand)
 }
 
 // read is what comes of an answer. It keeps nothing of res.
-func (c *Crawler) read(r store.FetchRequest, res *fetch.Result) fetched {
+func (c *Crawler) read(r store.FetchRequest, res *fetch.Result, errand bool) fetched {
 	got := fetched{
 		kind: r.Kind,
 		report: store.FetchReport{
@@ -92,31 +116,46 @@ func (c *Crawler) read(r store.FetchRequest, res *fetch.Result) fetched {
 	case store.OutcomeRedirect:
 		content.Digest = similar.Digest([]byte(res.Location))
 		to, err := canon.Join(r.URL, res.Location)
-		switch {
-		case err != nil:
+		if err != nil {
 			c.log.Debug("redirected nowhere", "url", r.URL, "err", err)
-		case r.Hops >= maxHops:
-			c.cut(&got, countHops)
-		default:
-			next := store.Pending{URL: to, Depth: r.Depth, Kind: r.Kind & store.KindSitemap, Hops: r.Hops + 1}
-			got.links = c.inScope([]store.Pending{next}, r.URL)
+		} else {
+			c.redirect(&got, r, to)
 		}
 	case store.OutcomeOK, store.OutcomeTooLarge:
 		content.Digest = similar.Digest(res.Body)
 		if r.Kind.Sitemap() {
 			c.readSitemap(&got, res.Body)
 		} else {
-			c.readPage(&got, res)
+			c.readPage(&got, r, res)
 		}
 	}
-	c.compare(&got)
+	got.err = c.archive(&got, res)
+	if errand && errors.Is(got.err, warc.ErrFull) {
+		c.log.Warn("an answer for another peer does not fit into the archive", "url", r.URL, "err", got.err)
+		got.err = nil
+	}
+	if got.err != nil {
+		return got
+	}
+	if got.err = c.compare(&got); got.err != nil {
+		return got
+	}
 	got.page.Digest, got.page.Fingerprint, got.page.Flags = content.Digest, content.Fingerprint, content.Flags
 	got.page.Links = make([]store.URL, len(got.links))
 	for i, l := range got.links {
 		got.page.Links[i] = l.URL
 	}
-	got.err = c.archive(&got, res)
 	return got
+}
+
+// redirect follows from r to another URL for the same page.
+func (c *Crawler) redirect(got *fetched, r store.FetchRequest, to store.URL) {
+	if r.Hops >= maxHops {
+		c.cut(got, countHops)
+		return
+	}
+	next := store.Pending{URL: to, Depth: r.Depth, Kind: r.Kind & store.KindSitemap, Hops: r.Hops + 1}
+	got.links = c.inScope([]store.Pending{next}, r.URL)
 }
 
 // clipped drops a header field that is too long to be kept.
@@ -128,7 +167,7 @@ func clipped(v string) string {
 }
 
 // readPage reads an HTML page.
-func (c *Crawler) readPage(got *fetched, res *fetch.Result) {
+func (c *Crawler) readPage(got *fetched, r store.FetchRequest, res *fetch.Result) {
 	o := extract.Options{MaxLinks: maxLinks, Kinds: c.cfg.Rules.Kinds, Agent: c.cfg.Agent}
 	page := &got.page
 	doc, err := extract.Page(res.Body, res.Header, page.URL, o)
@@ -157,9 +196,9 @@ func (c *Crawler) readPage(got *fetched, res *fetch.Result) {
 	flag(doc.Robots.NoArchive, store.PageNoArchive)
 	flag(other, store.PageNotCanonical)
 	switch depth := page.Depth + 1; {
-	case c.cfg.Rules.ObeyNofollow && doc.Robots.NoFollow:
 	case c.cfg.Rules.ObeyCanonical && other:
-		got.links = c.inScope([]store.Pending{{URL: doc.Canonical, Depth: depth}}, page.URL)
+		c.redirect(got, r, doc.Canonical)
+	case c.cfg.Rules.ObeyNofollow && doc.Robots.NoFollow:
 	default:
 		links := make([]store.Pending, 0, len(doc.Links))
 		for _, l := range doc.Links {
@@ -171,7 +210,9 @@ func (c *Crawler) readPage(got *fetched, res *fetch.Result) {
 	}
 }
 
-// readSitemap reads a sitemap: of an index the further ones, else its pages.
+// readSitemap reads a sitemap: of an index the further ones, else its pages,
+// which are as deep as if the site's first page linked to them. A sitemap's own
+// depth counts the indexes above it.
 func (c *Crawler) readSitemap(got *fetched, body []byte) {
 	page := &got.page
 	doc, err := sitemap.Parse(body, page.ContentType, page.URL, sitemap.Options{})
@@ -206,7 +247,11 @@ func (c *Crawler) inScope(links []store.Pending, page store.URL) []store.Pending
 			continue
 		}
 		seen[l.URL] = true
-		if c.cfg.Scope.Allows(l.URL, l.Depth) != nil {
+		depth := l.Depth
+		if l.Kind.Sitemap() {
+			depth = 0 // of indexes, not of links
+		}
+		if c.cfg.Scope.Allows(l.URL, depth) != nil {
 			continue
 		}
 		l.Found = now
@@ -216,14 +261,4 @@ func (c *Crawler) inScope(links []store.Pending, page store.URL) []store.Pending
 		out = append(out, l)
 	}
 	return out
-}
-
-// unchanged turns a page that was not modified into the one kept of it.
-func unchanged(tx *store.Tx, p store.Page) (store.Page, error) {
-	old, err := tx.Page(p.URL)
-	if errors.Is(err, store.ErrNotFound) {
-		return p, nil // another peer has it
-	}
-	old.FetchedAt, old.Timing = p.FetchedAt, p.Timing
-	return old, err
 }

@@ -12,16 +12,15 @@ import (
 	"peerd/crawl/canon"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
+	"peerd/crawl/resolve"
 	"peerd/crawl/robots"
 	"peerd/store"
 )
 
-// robotsRest is how long an origin counts as down after its robots.txt could
-// not be had in MaxTries tries: its URLs are given up at once meanwhile, and
-// the host's other origins go on.
-const robotsRest = 10 * time.Minute
-
-// originRules is what a robots.txt means to this crawler.
+// originRules is what a robots.txt means to this crawler. An origin whose file
+// could not be had in MaxTries tries, and never was, counts as down for
+// robots.RetryUnreachable: its URLs are given up at once meanwhile, and the
+// host's other origins go on.
 type originRules struct {
 	rules   *robots.Rules // nil while the file is unreachable
 	delay   time.Duration
@@ -48,91 +47,97 @@ func newRobotsCache(n int) robotsCache {
 // wants after that. If not, the job was given back: it comes again later, or
 // its URL was given up. The error is one of the store.
 func (c *Crawler) admit(ctx context.Context, job frontier.Job) (gap time.Duration, ok bool, err error) {
-	r, did, err := c.rules(ctx, job)
-	back := func(done bool, hostWait time.Duration) {
-		if did { // robots.txt was a request like any other
-			c.cfg.Frontier.Release(job, done, r.delay, hostWait)
-		} else {
+	r, asked, err := c.rules(ctx, job)
+	back := func(done bool) error {
+		if asked == 0 {
 			c.cfg.Frontier.Return(job, done)
+			return err
 		}
+		// robots.txt was a request like any other
+		wait, failure := c.chargeAlone(job.Host, asked, max(r.wait, r.delay))
+		c.cfg.Frontier.Release(job, done, r.delay, wait)
+		return errors.Join(err, failure)
 	}
 	switch {
 	case err != nil:
-		back(false, 0)
+		return 0, false, back(false)
 	case r.rules == nil && c.spent(r.used):
 		err = c.drop(job, store.OutcomeRobotsUnreachable)
-		back(err == nil, 0)
-	case r.rules == nil || did: // unreachable, cut off, or the gap comes first
-		back(false, r.wait)
+		return 0, false, back(err == nil)
+	case r.rules == nil || asked > 0: // unreachable, cut off, or the gap comes first
+		return 0, false, back(false)
 	case !r.rules.Allowed(c.cfg.Agent, job.Entry.URL):
 		err = c.drop(job, store.OutcomeRobotsDenied)
-		back(err == nil, 0)
-	default:
-		return r.delay, true, nil
+		return 0, false, back(err == nil)
 	}
-	return 0, false, err
+	return r.delay, true, nil
 }
 
-// rules returns what the robots.txt of a job's origin says; did tells that it
-// was asked for now. The error is one of the store.
-func (c *Crawler) rules(ctx context.Context, job frontier.Job) (r originRules, did bool, err error) {
+// rules returns what the robots.txt of a job's origin says, and how many
+// requests that took now. The error is one of the store.
+func (c *Crawler) rules(ctx context.Context, job frontier.Job) (r originRules, asked int64, err error) {
 	origin := job.Entry.URL.Origin()
 	old, _ := c.robots.c.Get(origin)
 	if time.Now().Before(old.expires) {
-		return old, false, nil
+		return old, 0, nil
 	}
-	v, err := c.storedRobots(origin)
+	known, err := c.loadRobots(origin)
 	if err != nil {
-		return r, false, err
+		return r, 0, err
 	}
-	if v == nil {
-		did = true
-		f := robotsFetcher{c: c, job: job}
-		got := robots.Get(ctx, &f, origin)
-		switch {
-		case got.Unreachable && ctx.Err() != nil:
-			return r, true, nil
-		case got.Unreachable:
-			r, err = c.unreachable(origin, old, &f)
-			c.robots.c.Add(origin, r)
-			return r, true, err
-		}
-		rules := got.Compile()
-		if err := errors.Join(c.plant(origin, rules), c.keepRobots(origin, got)); err != nil {
-			return r, true, err
-		}
-		r = c.obey(rules, got.Expires)
+	if until := holds(known); time.Now().Before(until) {
+		r = c.obey(known.Compile(), until)
 		c.robots.c.Add(origin, r)
-		return r, true, nil
+		return r, 0, nil
 	}
-	r = c.obey(v.Compile(), v.Expires)
-	c.robots.c.Add(origin, r)
-	return r, did, nil
+	f := robotsFetcher{c: c, job: job}
+	got := robots.Get(ctx, &f, origin)
+	if got.Unreachable && ctx.Err() != nil {
+		return r, f.asked, nil
+	}
+	r, err = c.learn(origin, got, known, old, &f)
+	if err == nil {
+		c.robots.c.Add(origin, r)
+	}
+	return r, f.asked, err
 }
 
-// staleRobots is how old a copy of robots.txt may be that stands in for a file
-// that cannot be had (RFC 9309, section 2.3.1.4: 30 days).
-const staleRobots = 30 * 24 * time.Hour
+// learn takes in what a request for robots.txt taught, and keeps it. A file
+// that is out of reach has an older one go on to hold, if that is known
+// (robots.Verdict.After); else it takes patience, and the origin is down after
+// the last try.
+func (c *Crawler) learn(origin string, got, known robots.Verdict, old originRules, f *robotsFetcher) (r originRules, err error) {
+	v := got.After(known)
+	if !got.Unreachable {
+		rules := v.Compile()
+		return c.obey(rules, v.Expires), errors.Join(c.plant(origin, rules), c.keepRobots(origin, v))
+	}
+	if rest := v.Fetched.Add(f.retryAfter); rest.After(v.Expires) {
+		v.Expires = rest
+	}
+	if v.Unreachable {
+		r = c.unreachable(old, v.Expires, f)
+	} else {
+		c.log.Debug("robots.txt is out of reach; what was known holds", "origin", origin, "since", v.Since)
+		r = c.obey(v.Compile(), v.Expires)
+		r.wait = f.retryAfter
+	}
+	return r, c.keepRobots(origin, v)
+}
 
 // unreachable is what follows from one more try in vain: patience, and after
-// the last try an old copy of the file if there is one.
-func (c *Crawler) unreachable(origin string, old originRules, f *robotsFetcher) (originRules, error) {
+// the last try none until then.
+func (c *Crawler) unreachable(old originRules, then time.Time, f *robotsFetcher) originRules {
 	before := old.used
 	if c.spent(before) {
 		before = 0 // it has rested
 	}
 	late := f.status == http.StatusTooManyRequests || f.retryAfter > 0
 	r := originRules{used: before + c.try(late), wait: c.backOff(before, late, f.retryAfter)}
-	if !c.spent(r.used) {
-		return r, nil
+	if c.spent(r.used) {
+		r.expires, r.wait = then, f.retryAfter
 	}
-	r.expires = time.Now().Add(max(robotsRest, f.retryAfter))
-	v, err := c.loadRobots(origin)
-	if v == nil || time.Since(v.Fetched) > staleRobots {
-		return r, err
-	}
-	c.log.Debug("robots.txt is out of reach; the old one holds", "origin", origin, "fetched", v.Fetched)
-	return c.obey(v.Compile(), r.expires), nil
+	return r
 }
 
 // obey is what rules mean until they expire.
@@ -142,41 +147,38 @@ func (c *Crawler) obey(rules *robots.Rules, expires time.Time) originRules {
 	return r
 }
 
-// storedRobots returns the verdict on an origin that is in the store and still
-// holds, or nil. It may come from the subnet's last owner: it is believed for
-// the usual time and no longer.
-func (c *Crawler) storedRobots(origin string) (*robots.Verdict, error) {
-	v, err := c.loadRobots(origin)
-	if v == nil || err != nil {
-		return nil, err
+// holds returns how long a verdict of the store is believed without a request:
+// the usual time and no longer, for it may come from the subnet's last owner,
+// and not at all if it only says that the file was out of reach.
+func holds(v robots.Verdict) (until time.Time) {
+	if v.Unreachable {
+		return until
 	}
-	if last := v.Fetched.Add(robots.Lifetime); v.Expires.After(last) {
-		v.Expires = last
+	until = v.Expires
+	if last := v.Fetched.Add(robots.Lifetime); until.After(last) {
+		until = last
 	}
-	if !time.Now().Before(v.Expires) {
-		return nil, nil
-	}
-	return v, nil
+	return until
 }
 
-// loadRobots returns what the store knows of an origin, however old, or nil.
-func (c *Crawler) loadRobots(origin string) (*robots.Verdict, error) {
+// loadRobots returns what the store knows of an origin, however old; the zero
+// Verdict is nothing.
+func (c *Crawler) loadRobots(origin string) (v robots.Verdict, err error) {
 	var raw []byte
-	err := c.cfg.DB.View(func(tx *store.Tx) (err error) {
+	err = c.cfg.DB.View(func(tx *store.Tx) (err error) {
 		raw, err = tx.Robots(origin)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
+		return v, nil
 	}
 	if err != nil {
-		return nil, err
+		return v, err
 	}
-	var v robots.Verdict
-	if err := cbor.Unmarshal(raw, &v); err != nil || v.Unreachable || v.Fetched.After(time.Now()) {
-		return nil, nil // what cannot be read is fetched again
+	if err := cbor.Unmarshal(raw, &v); err != nil || v.Fetched.After(time.Now()) {
+		return robots.Verdict{}, nil // what cannot be read is fetched again
 	}
-	return &v, nil
+	return v, nil
 }
 
 func (c *Crawler) keepRobots(origin string, v robots.Verdict) error {
@@ -218,8 +220,8 @@ type robotsFetcher struct {
 	c   *Crawler
 	job frontier.Job
 
-	asked      bool // there was a request before
-	status     int  // of the last answer
+	asked      int64 // requests so far
+	status     int   // of the last answer
 	retryAfter time.Duration
 }
 
@@ -231,11 +233,14 @@ func (f *robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (
 			return http.StatusNotFound, "", nil, nil
 		}
 		var err error
-		if addr, err = f.c.cfg.Resolve(ctx, host); err != nil {
+		switch addr, err = f.c.cfg.Resolve(ctx, host); {
+		case errors.Is(err, resolve.ErrTemporary):
+			return 0, "", nil, err
+		case err != nil:
 			return http.StatusNotFound, "", nil, nil // nobody there has rules for us
 		}
 	}
-	if f.asked {
+	if f.asked > 0 {
 		t := time.NewTimer(f.c.cfg.Gap)
 		defer t.Stop()
 		select {
@@ -244,7 +249,7 @@ func (f *robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (
 		case <-t.C:
 		}
 	}
-	f.asked = true
+	f.asked++
 	timed, cancel := context.WithTimeout(ctx, f.c.cfg.FetchTimeout)
 	defer cancel()
 	res := f.c.cfg.Fetcher.Do(timed, fetch.Request{URL: u, Addr: addr, MaxBody: maxBody, Keep: f.c.cfg.Archive != nil})
@@ -256,6 +261,9 @@ func (f *robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (
 		f.c.cfg.Delegate.Observe(f.job.Subnet, "", store.FetchReport{
 			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing,
 		}, nil)
+	}
+	if res.Outcome == store.OutcomeRefused && addr != f.job.Addr {
+		return http.StatusNotFound, "", nil, nil // nor there
 	}
 	if !res.Outcome.Answered() {
 		if res.Err == nil {

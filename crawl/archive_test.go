@@ -1,0 +1,242 @@
+package crawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"peerd/crawl"
+	"peerd/store"
+	"peerd/store/warc"
+)
+
+// newArchive opens an archive; 0 is no quota.
+func newArchive(t *testing.T, quota int64) *warc.Archive {
+	t.Helper()
+	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1, Quota: quota})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	return a
+}
+
+// record is one record of an archive.
+type record struct {
+	kind, url string
+	date      time.Time
+	refers    string
+	block     string
+}
+
+func records(t *testing.T, a *warc.Archive) (all []record) {
+	t.Helper()
+	err := a.Records(t.Context(), func(r warc.Record) error {
+		b, err := io.ReadAll(r.Block)
+		all = append(all, record{r.Type, r.URL, r.Time, r.Get("WARC-Refers-To-Date"), string(b)})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Each answer is in the archive once, unless it broke off or asks not to be.
+func TestArchive(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t, 0)
+	r := newRig(t, "", 0, func(c *crawl.Config) { c.Archive, c.Revisit = a, &eager })
+	s := newSite(t, 64, 1)
+	r.own("a.test", s)
+	serve := func(path, tag, kind, body string) {
+		s.mux.HandleFunc(path, func(w http.ResponseWriter, q *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("ETag", `"`+path+`"`)
+			if tag != "" {
+				w.Header().Set("X-Robots-Tag", tag)
+			}
+			if q.Header.Get("If-None-Match") != "" {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			fmt.Fprint(w, body)
+		})
+	}
+	serve("/{$}", "", "text/html", `<a href="/secret">x</a><a href="/film">x</a><a href="/shy">x</a><a href="/absent">x</a><a href="/moved">x</a><a href="/cut">x</a>`)
+	serve("/secret", "", "text/html", `<meta name="robots" content="noarchive">nothing to keep`)
+	serve("/film", "", "video/mp4", "a film")
+	serve("/shy", "noarchive", "video/mp4", "a shy film")
+	s.mux.Handle("/moved", http.RedirectHandler("/film", http.StatusFound))
+	s.mux.HandleFunc("/cut", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, "half")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	s.text("/robots.txt", "User-agent: *")
+	r.seed(s.url("a.test", "/"))
+	stop := r.start()
+	r.until("pages are visited again", func() bool { return r.db.Counters().NotModified >= 6 })
+	stop()
+	n := map[string]int{}
+	var first time.Time
+	for _, rec := range records(t, a) {
+		n[rec.kind+" "+strings.TrimPrefix(rec.url, string(s.url("a.test", "")))]++
+		switch {
+		case rec.kind == "response" && strings.HasSuffix(rec.url, "/"):
+			if first = rec.date; !strings.HasPrefix(rec.block, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(rec.block, "</a>") {
+				t.Errorf("the page is kept as %q", rec.block)
+			}
+		case rec.kind == "revisit" && rec.refers != first.UTC().Format("2006-01-02T15:04:05.000000Z"):
+			at, err := time.Parse(time.RFC3339Nano, rec.refers)
+			if err != nil || at.Sub(first).Abs() > time.Millisecond {
+				t.Errorf("a revisit refers to %s, the page is of %v", rec.refers, first)
+			}
+		}
+	}
+	for _, want := range []string{"/", "/film", "/absent", "/moved", "/robots.txt"} {
+		if n["response "+want] != 1 || n["request "+want] < 1 || n["metadata "+want] < 1 {
+			t.Errorf("%s is in the archive %d times", want, n["response "+want])
+		}
+	}
+	for _, not := range []string{"/secret", "/shy", "/cut"} {
+		if n["response "+not]+n["revisit "+not] != 0 {
+			t.Errorf("%s is in the archive", not)
+		}
+	}
+	if n["revisit /"] < 2 {
+		t.Errorf("records %v", n)
+	}
+	p, _ := r.page(s.url("a.test", "/"))
+	at := warc.Location{File: p.Archive.File, Offset: p.Archive.Offset, Length: p.Archive.Length}
+	if c, err := a.ReadAt(at); err != nil || c.Type != "response" || c.URL != string(p.URL) {
+		t.Errorf("at the page's location: %+v, %v", c, err)
+	}
+}
+
+// When the archive is full in the middle of a crawl, the crawl ends and loses
+// nothing: with a larger one it goes on, and a page whose answer did not fit is
+// no copy of itself.
+func TestArchiveFull(t *testing.T) {
+	const n = 12
+	small := newArchive(t, 40<<10)
+	r := newRig(t, t.TempDir(), 0, func(c *crawl.Config) {
+		c.Archive, c.StopWhenFull, c.Workers = small, true, 1
+		c.Rules.Content = crawl.ContentRules{Exact: true, MaxCopies: 1}
+	})
+	s := newSite(t, 65, 1)
+	r.own("a.test", s)
+	noise := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		body := make([]byte, 16<<10) // that cannot be compressed
+		for k := range body {
+			body[k] = byte('0' + noise.IntN(64))
+		}
+		s.mux.HandleFunc(fmt.Sprintf("/%d", i), func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprintf(w, `<a href="/%d">x</a><p title="%d">`, i+1, i)
+			w.Write([]byte(strings.NewReplacer("<", "", "&", "").Replace(string(body))))
+		})
+	}
+	r.seed(s.url("a.test", "/0"))
+	if err := r.c.Run(t.Context()); !errors.Is(err, crawl.ErrFull) || !errors.Is(err, warc.ErrFull) {
+		t.Fatalf("the crawl ended with %v", err)
+	}
+	if got := r.db.Counters().Pages; got < 1 || got >= n {
+		t.Fatalf("%d pages fitted", got)
+	}
+	large := newArchive(t, 0)
+	r.c.SetArchive(large)
+	r.fatal(r.restart())
+	r.crawl()
+	requests := s.count()
+	for i := range n {
+		p, ok := r.page(s.url("a.test", fmt.Sprintf("/%d", i)))
+		if !ok || p.Outcome != store.OutcomeOK || p.Flags != 0 {
+			t.Errorf("page %d: %+v", i, p)
+		}
+		if k := requests[fmt.Sprintf("/%d", i)]; k < 1 || k > 2 {
+			t.Errorf("page %d was asked for %d times", i, k)
+		}
+	}
+	kept := map[string]int{}
+	for _, a := range []*warc.Archive{small, large} {
+		for _, rec := range records(t, a) {
+			if rec.kind == "response" {
+				kept[rec.url]++
+			}
+		}
+	}
+	for u, k := range kept {
+		if k != 1 && !strings.HasSuffix(u, "robots.txt") {
+			t.Errorf("%s is archived %d times", u, k)
+		}
+	}
+}
+
+// restart takes in the hosts anew, as a start does, and keeps the Crawler.
+func (r *rig) restart() error {
+	var hosts []store.Host
+	err := r.db.View(func(tx *store.Tx) error {
+		return tx.Hosts(func(h store.Host) error { hosts = append(hosts, h); return nil })
+	})
+	for _, h := range hosts {
+		r.fr.Adopt(h.Subnet, []store.Host{h}, time.Time{})
+	}
+	return err
+}
+
+// Without room a crawl that is to end then ends, and another waits until there
+// is some. Nothing is fetched meanwhile.
+func TestRoom(t *testing.T) {
+	var full atomic.Bool
+	why := errors.New("the disk is full")
+	for _, alone := range []bool{true, false} {
+		r := newRig(t, "", 0, func(c *crawl.Config) {
+			c.StopWhenFull = alone
+			c.Room = func() error {
+				if full.Load() {
+					return why
+				}
+				return nil
+			}
+		})
+		r.c.SetRoomWait(time.Millisecond)
+		s := newSite(t, 66, 1)
+		r.own("a.test", s)
+		s.html("/")
+		r.seed(s.url("a.test", "/"))
+		full.Store(true)
+		if _, err := r.c.Errand(t.Context(), store.FetchRequest{URL: s.url("b.test", "/"), Addr: s.addr.Addr()}); !errors.Is(err, crawl.ErrBusy) {
+			t.Errorf("an errand without room: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err := r.c.Run(ctx)
+		if alone != errors.Is(err, crawl.ErrFull) || alone != errors.Is(err, why) || !alone && err != nil {
+			t.Errorf("alone %v: %v", alone, err)
+		}
+		if len(s.log()) != 0 || r.fr.Stats().Pending != 1 {
+			t.Errorf("requests %v, frontier %+v", s.count(), r.fr.Stats())
+		}
+		stop := r.start
+		if !alone {
+			end := stop()
+			full.Store(false)
+			r.until("there is room", r.idle)
+			end()
+			if s.count()["/"] != 1 {
+				t.Errorf("requests %v", s.count())
+			}
+		}
+	}
+}
