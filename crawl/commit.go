@@ -154,13 +154,8 @@ func (c *Crawler) routeLinks(links []store.Pending, also func(*store.Tx) error) 
 
 // routeAll stores URLs, and says how many of them were put aside.
 func (c *Crawler) routeAll(found []store.Pending, also func(*store.Tx) error) error {
-	byHost := map[string][]store.Pending{}
-	for _, p := range found {
-		h := p.URL.Host()
-		byHost[h] = append(byHost[h], p)
-	}
 	for {
-		deferred, err := c.tryRoute(byHost, also)
+		deferred, err := c.tryRoute(found, also)
 		if errors.Is(err, frontier.ErrPaused) || errors.Is(err, frontier.ErrUnknownHost) {
 			continue // a subnet left between the look and the push: look again
 		}
@@ -171,36 +166,37 @@ func (c *Crawler) routeAll(found []store.Pending, also func(*store.Tx) error) er
 	}
 }
 
-// tryRoute writes URLs to where they belong now, and returns how many it has
-// newly put aside, by host. It fails with what Frontier.Update fails with.
-func (c *Crawler) tryRoute(byHost map[string][]store.Pending, also func(*store.Tx) error) (deferred map[string]int, err error) {
+// tryRoute writes URLs to where they belong now, in order, and returns how many
+// it has newly put aside, by host. It fails with what Frontier.Update fails
+// with.
+func (c *Crawler) tryRoute(found []store.Pending, also func(*store.Tx) error) (deferred map[string]int, err error) {
 	var own []string
-	for h := range byHost {
-		if c.cfg.Frontier.Owns(h) {
+	owned := map[string]bool{}
+	for _, p := range found {
+		h := p.URL.Host()
+		if _, asked := owned[h]; asked {
+			continue
+		}
+		if owned[h] = c.cfg.Frontier.Owns(h); owned[h] {
 			own = append(own, h)
 		}
 	}
-	owned := make(map[string]bool, len(own))
-	for _, h := range own {
-		owned[h] = true
-	}
 	err = c.cfg.Frontier.Update(own, func(tx *store.Tx, push frontier.Push) error {
 		deferred = map[string]int{}
-		for h, ps := range byHost {
-			for _, p := range ps {
-				var fresh bool
-				var err error
-				if owned[h] {
-					_, err = push(h, entryOf(p))
-				} else {
-					fresh, err = c.putAside(tx, h, p)
-				}
-				if err != nil {
+		for _, p := range found {
+			h := p.URL.Host()
+			if owned[h] {
+				if _, err := push(h, entryOf(p)); err != nil {
 					return err
 				}
-				if fresh {
-					deferred[h]++
-				}
+				continue
+			}
+			fresh, err := c.putAside(tx, h, p)
+			if err != nil {
+				return err
+			}
+			if fresh {
+				deferred[h]++
 			}
 		}
 		if also != nil {
