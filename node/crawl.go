@@ -211,7 +211,7 @@ func summarise(db *store.DB) (Summary, error) {
 }
 
 // Links yields the pages in a home that no peer runs in.
-func Links(home config.Home, yield func(admin.Link) error) error {
+func Links(ctx context.Context, home config.Home, yield func(admin.Link) error) error {
 	if _, err := os.Stat(home.StoreDir()); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
 			return nil // nothing was ever fetched
@@ -219,8 +219,11 @@ func Links(home config.Home, yield func(admin.Link) error) error {
 		return err
 	}
 	db, err := store.Open(home.StoreDir(), store.Options{})
+	if errors.Is(err, store.ErrLocked) {
+		return fmt.Errorf("%w; wait for the end of the crawl there", err)
+	}
 	if err != nil {
 		return err
 	}
-	return errors.Join(eachLink(context.Background(), db, yield), db.Close())
+	return errors.Join(eachLink(ctx, db, yield), db.Close())
 }

@@ -32,7 +32,7 @@ func Archive(home config.Home) (*warc.Reader, error) {
 	return r, err
 }
 
-// A Text is one page as an index wants it.
+// A Text is one page as an index wants it. The text begins with the title.
 type Text struct {
 	URL       string    `json:"url"`
 	FetchedAt time.Time `json:"fetched_at"`

@@ -31,7 +31,12 @@ func newExportCommand() *cobra.Command {
 		Use:   "export",
 		Short: "Write out what the peer fetched",
 		Long: `Streams what the peer fetched to standard output, or into a file that appears
-when it is whole. It works whether the peer runs or not.`,
+when it is whole. It works whether the peer runs or not; the links of a home that
+"peerd crawl" runs in have to wait for its end.
+
+A page is in the archive, and its text in that of the archive, as often as it was
+fetched. Pages that ask not to be archived are not there, and those that ask not to
+be indexed have no text.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, list []string) error {
 			if len(list) > 0 {

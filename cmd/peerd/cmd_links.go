@@ -23,7 +23,7 @@ func newLinksCommand() *cobra.Command {
 		Short: "List the pages that the peer fetched, with their links",
 		Long: `Lists the pages that the peer fetched. With --json, one JSON object a line:
 url, status, outcome, bytes, fetched_at, outlinks, estimation, took_ms. It works
-whether the peer runs or not.`,
+whether the peer runs or not, but not while "peerd crawl" does with that home.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLinks(cmd, dir, asJSON) },
 	}
@@ -52,7 +52,7 @@ func eachLink(ctx context.Context, home config.Home, show func(admin.Link) error
 		err = client.Links(ctx, show)
 	}
 	if errors.Is(err, admin.ErrNotRunning) {
-		return node.Links(home, show)
+		return node.Links(ctx, home, show)
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -9,29 +10,18 @@ import (
 	"peerd/node/config"
 )
 
-const runHelp = `Runs one peer until SIGINT or SIGTERM, or "peerd stop". A second signal kills
+var runHelp = `Runs one peer until SIGINT or SIGTERM, or "peerd stop". A second signal kills
 it; nothing is lost then but the fetches in flight.
 
-Options override config.toml in the home. --listen, --bootstrap and --allow-net
-replace the list there; --resolve replaces the addresses of the hosts it names.
+Options override config.toml in the home, where every setting is explained.
+--listen, --bootstrap and --allow-net replace the list there; --resolve replaces
+the addresses of the hosts it names.
 
 A profile is a TOML file with the rules that all peers of a network share. Peers
-with other rules are in another network, whatever its name:
+with other rules are in another network, whatever its name. Name and scope.mode
+must be there; below [scope], all is shown with its default:
 
-  name  = "docs"
-  seeds = ["https://docs.example.org/"]      # every peer starts there
-  bootstrap = ["/ip4/192.0.2.7/tcp/4101/p2p/12D3Koo..."]
-  [scope]
-  mode = "hosts"                             # hosts, domains, regex or any
-  hosts = ["www.example.org"]                # and those of the seeds
-  exclude = ['\?print=']
-  [limits]
-  max_depth = 0                              # 0: no limit
-  max_url_length = 2048
-  max_pages_per_host = 0                     # 0: no limit
-  max_body_bytes = 8388608
-  [politeness]
-  min_delay = "1s"                           # no peer goes below it`
+  ` + strings.TrimSpace(strings.ReplaceAll(config.ProfileTemplate, "\n", "\n  "))
 
 type runOptions struct {
 	home, profile, api, strategy string

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,6 +46,29 @@ func TestLoadProfile(t *testing.T) {
 	}
 	if _, err := LoadProfile(file + "x"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// The template shows all keys, and the defaults as they are.
+func TestProfileTemplateHoldsTheDefaults(t *testing.T) {
+	got, err := parseProfile("p.toml", []byte(ProfileTemplate))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := defaultRules()
+	want.Name, want.Seeds, want.Bootstrap, want.Scope = got.Name, got.Seeds, got.Bootstrap, got.Scope
+	got.Traps.Heuristics, got.Traps.Limits = nil, nil // empty is as good as none
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	shown := map[string]bool{}
+	for _, s := range spots([]byte(ProfileTemplate)) {
+		shown[s.key] = true
+	}
+	for _, key := range keys(reflect.TypeFor[Profile](), "") {
+		if !shown[key] {
+			t.Errorf("%s is not shown", key)
+		}
 	}
 }
 

@@ -98,3 +98,52 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # The wait between claiming and reading the claim back.
 #settle = "1500ms"
 `
+
+// ProfileTemplate is a profile with all keys; below [scope] they have their
+// defaults.
+const ProfileTemplate = `name  = "docs"
+seeds = ["https://docs.example.org/"]      # every peer starts there
+bootstrap = []                             # such as "/ip4/192.0.2.7/tcp/4101/p2p/12D3Koo..."
+[scope]
+mode = "hosts"                             # hosts, domains, regex or any
+hosts = ["www.example.org"]                # and those of the seeds
+domains = []                               # mode domains: with all hosts below them
+include = []                               # mode regex: what is taken
+exclude = ['\?print=']                     # any mode: what is not
+[limits]
+max_depth = 0                              # links from a seed; 0: no limit
+max_url_length = 2048                      # bytes
+max_pages_per_host = 0                     # 0: no limit
+max_body_bytes = 8388608                   # a longer body is cut
+[politeness]
+min_delay = "0s"                           # no peer goes below it
+delay_factor = 10.0                        # times the last download is the pause, 10 min_delay at most; 0: none
+max_requests_per_host_day = 0              # 0: no limit
+[urls]                                     # what does not name a page
+drop_session_ids = true                    # jsessionid, PHPSESSID and the like
+drop_tracking = false                      # utm_source, gclid and the like
+sort_query = false                         # ?a=1&b=2 and ?b=2&a=1 are one page
+[links]                                    # what is followed besides links to pages
+media = false                              # images, sound, embedded objects
+forms = false                              # forms that send GET
+styles = false                             # style sheets, and what CSS within pages names
+obey_nofollow = true                       # not pages' links if they ask so: meta robots, X-Robots-Tag
+obey_rel_nofollow = false                  # nor links with rel nofollow, ugc or sponsored
+obey_canonical = false                     # of a page with another canonical URL only that one
+sitemaps = true                            # those that robots.txt names
+[traps]                                    # URLs that are no pages but never end
+heuristics = []                            # ["-calendar"]: all but this; ["length", "depth"]: only these
+limits = {}                                # such as { numbers = 1000, dates = 500 }
+[duplicates]                               # pages with the same content
+exact = true                               # marks those whose body another page of the host had
+near = false                               # and those whose text is nearly the same
+max_copies = 1000                          # of one body; links of further ones are not followed; 0: they are
+soft_404 = false                           # marks pages that say 200 and mean 404; links are not followed
+mirrors = false                            # marks hosts that are copies of others; links are not followed
+[revisit]
+enabled = false                            # comes back to pages when they may have changed
+min_interval = "1h"
+max_interval = "2160h"
+initial_interval = "24h"                   # of a page of which nothing is known
+price = "1h"                               # freshness that one request has to buy; less is more requests
+`
