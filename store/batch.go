@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -17,11 +19,16 @@ type call struct {
 	err  error
 }
 
+// errAborted ends the calls that shared a transaction with one that panicked.
+var errAborted = errors.New("store: another function of the same transaction did not return")
+
 // Batch is Update for callers who are many: functions that wait at the same
 // time share one transaction, and so one commit. fn may be called more than
-// once, each time as if for the first: what an earlier call did to the
-// transaction is gone, what it did to variables outside is fn's to undo. When
-// one of them fails, the others are not affected.
+// once, and by another goroutine while this one waits, each time as if for the
+// first: what an earlier call did to the transaction is gone, what it did to
+// variables outside is fn's to undo; the last call is the one that counts. When
+// one function fails, or needs a transaction for itself, the others are not
+// affected; when the commit fails, it fails for all that share it.
 func (d *DB) Batch(fn func(*Tx) error) error {
 	c := &call{fn: fn}
 	d.bmu.Lock()
@@ -48,35 +55,58 @@ func (d *DB) nextCalls() []*call {
 	return calls
 }
 
-// runLocked ends all calls: in one transaction if none of them fails, else
-// each in its own.
+// runLocked ends all calls, in as few transactions as it takes.
 func (d *DB) runLocked(calls []*call) {
-	if len(calls) > 1 && d.together(calls) == nil {
-		return
-	}
-	for _, c := range calls {
-		c.err, c.done = d.updateLocked(c.fn), true
+	defer func() {
+		for _, c := range calls {
+			if !c.done { // fn has panicked: its goroutine ends, the others go on
+				c.err, c.done = errAborted, true
+			}
+		}
+	}()
+	for len(calls) > 0 {
+		n, err := d.together(calls)
+		for _, c := range calls[:n] {
+			c.err, c.done = err, true
+		}
+		calls = calls[n:]
 	}
 }
 
-// together runs all calls in one transaction. If it fails, nothing has
-// happened and no call is done.
-func (d *DB) together(calls []*call) error {
-	err := d.updateLocked(func(tx *Tx) error {
-		for _, c := range calls {
-			if err := c.fn(tx); err != nil {
+// together runs the first of calls in one transaction and returns how many of
+// them have ended, at least one, and how. One that fails is first tried again
+// without those before it, which go ahead.
+func (d *DB) together(calls []*call) (n int, err error) {
+	failed := false
+	err = d.updateLocked(func(tx *Tx) error {
+		for n = 0; n < len(calls) && !(n > 0 && tx.full()); n++ {
+			if err := calls[n].fn(tx); err != nil {
+				failed = true
 				return err
 			}
 		}
 		return nil
 	})
-	if err == nil {
-		for _, c := range calls {
-			c.done = true
-		}
+	switch {
+	case failed && n == 0:
+		return 1, err
+	case failed:
+		return d.together(calls[:n])
+	case n > 1 && errors.Is(err, badger.ErrTxnTooBig): // with what is written at the end
+		return d.together(calls[:n/2])
 	}
-	return err
+	return max(n, 1), err // none has run if the store is closed
 }
+
+// full says that no other function should be added to a transaction: what it
+// writes is half of what badger takes.
+func (tx *Tx) full() bool {
+	size := tx.size + int64(len(tx.hosts))*hostSize
+	return size > tx.d.b.MaxBatchSize()/2 || tx.writes+int64(2*len(tx.hosts)) > tx.d.b.MaxBatchCount()/2
+}
+
+// hostSize is what a host's record and its place in the index take at most.
+const hostSize = 900
 
 // Update runs fn in a transaction and commits it when fn returns nil; if it
 // does not, nothing has happened. Other Updates wait: fn must not call Update.
@@ -90,7 +120,7 @@ func (d *DB) updateLocked(fn func(*Tx) error) error {
 	if d.b.IsClosed() {
 		return fmt.Errorf("store: %w", badger.ErrDBClosed)
 	}
-	tx := &Tx{d: d, t: d.b.NewTransaction(true), update: true, hosts: map[string]*Host{}, seq: d.seq}
+	tx := &Tx{d: d, t: d.b.NewTransaction(true), update: true, hosts: map[string]*hostSlot{}, seq: d.seq}
 	defer tx.t.Discard()
 	if err := fn(tx); err != nil {
 		return err
@@ -98,14 +128,7 @@ func (d *DB) updateLocked(fn func(*Tx) error) error {
 	if err := tx.flushHosts(); err != nil {
 		return err
 	}
-	l := ledger{Counters: d.Counters(), Seq: tx.seq, Named: d.Named()}
-	l.Counters.add(tx.counters)
-	for name, n := range tx.named {
-		if l.Named == nil {
-			l.Named = map[string]int64{}
-		}
-		l.Named[name] += n
-	}
+	l := d.ledgerWith(tx)
 	if tx.counted || tx.seq != d.seq {
 		if err := tx.put(ledgerKey, l); err != nil {
 			return err
@@ -117,4 +140,20 @@ func (d *DB) updateLocked(fn func(*Tx) error) error {
 	d.setLedger(l)
 	d.seen.committed(tx.sighted, tx.forgot)
 	return nil
+}
+
+// ledgerWith returns the ledger as it is after tx.
+func (d *DB) ledgerWith(tx *Tx) ledger {
+	d.cmu.Lock()
+	defer d.cmu.Unlock()
+	l := ledger{Counters: d.counters, Seq: tx.seq, Named: d.named}
+	l.Counters.add(tx.counters)
+	if len(tx.named) > 0 {
+		l.Named = make(map[string]int64, len(d.named)+1)
+		maps.Copy(l.Named, d.named)
+		for name, n := range tx.named {
+			l.Named[name] += n
+		}
+	}
+	return l
 }

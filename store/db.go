@@ -19,7 +19,7 @@ import (
 
 // Version is the version of the layout on disk. A store of another version is
 // refused, never converted in silence.
-const Version = "peerd-store-1"
+const Version = "peerd-store-2"
 
 var (
 	// ErrNotFound is returned when there is no such record.
@@ -50,7 +50,9 @@ type Options struct {
 
 // DB is one open store. All methods may be called at once.
 type DB struct {
-	b   *badger.DB
+	b         *badger.DB
+	threshold int64 // of values that go to the value log
+
 	mu  sync.Mutex // serialises Update and Batch: transactions never conflict
 	seq uint64     // the last place given out in a queue; under mu
 
@@ -103,7 +105,7 @@ func Open(dir string, o Options) (*DB, error) {
 		}
 		return nil, fmt.Errorf("store: open %s: %w", dir, err)
 	}
-	d := &DB{b: b, seen: newSeenCache()}
+	d := &DB{b: b, threshold: valueThreshold(o), seen: newSeenCache()}
 	if err := d.loadLedger(); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -197,7 +199,9 @@ type Tx struct {
 	d        *DB
 	t        *badger.Txn
 	update   bool
-	hosts    map[string]*Host // read or put; written at the end
+	hosts    map[string]*hostSlot // read or put; what has changed is written at the end
+	size     int64                // of what was written, as badger counts it
+	writes   int64
 	seq      uint64           // the last place given out in a queue
 	counters Counters         // deltas
 	named    map[string]int64 // deltas
@@ -211,7 +215,7 @@ func (d *DB) View(fn func(*Tx) error) error {
 	if d.b.IsClosed() {
 		return fmt.Errorf("store: %w", badger.ErrDBClosed)
 	}
-	tx := &Tx{d: d, t: d.b.NewTransaction(false), hosts: map[string]*Host{}}
+	tx := &Tx{d: d, t: d.b.NewTransaction(false), hosts: map[string]*hostSlot{}}
 	defer tx.t.Discard()
 	return fn(tx)
 }
@@ -225,10 +229,20 @@ func (tx *Tx) put(key []byte, v any) error {
 }
 
 func (tx *Tx) set(key, val []byte) error {
+	tx.wrote(len(key), len(val))
 	if err := tx.t.Set(key, val); err != nil {
 		return fmt.Errorf("store: write: %w", err)
 	}
 	return nil
+}
+
+// wrote counts a write, as badger does: its key, and its value or a pointer.
+func (tx *Tx) wrote(key, val int) {
+	if int64(val) >= tx.d.threshold {
+		val = 12
+	}
+	tx.size += int64(key+val) + 12
+	tx.writes++
 }
 
 func (tx *Tx) get(key []byte, v any) error {
@@ -255,6 +269,7 @@ func (tx *Tx) has(key []byte) (bool, error) {
 
 func (tx *Tx) del(key []byte) error {
 	tx.forgot = tx.forgot || key[0] == spaceSeen
+	tx.wrote(len(key), 0)
 	if err := tx.t.Delete(key); err != nil {
 		return fmt.Errorf("store: delete: %w", err)
 	}

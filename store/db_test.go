@@ -247,6 +247,7 @@ func TestCorrupt(t *testing.T) {
 			return tx.SeenDigests("a.example", nil, func(Digest) (bool, error) { return true, nil })
 		}},
 	}
+	update(t, d, func(tx *Tx) error { return tx.set(homeKey(prefix("10.0.0.0/24"), "a.example"), nil) })
 	for name, key := range keys {
 		update(t, d, func(tx *Tx) error { return tx.set(key, bad) })
 		for i, read := range reads[name] {

@@ -7,29 +7,68 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
+// A hostSlot is a host's record in a transaction.
+type hostSlot struct {
+	rec *Host
+	old *Host // as it is stored; nil: not looked up
+}
+
 // Host returns the record of one of our hosts, or ErrNotFound. In an Update,
 // changes to what it points to are written when the transaction commits.
 func (tx *Tx) Host(name string) (*Host, error) {
-	if h, ok := tx.hosts[name]; ok {
-		return h, nil
+	if s, ok := tx.hosts[name]; ok {
+		return s.rec, nil
 	}
 	h := &Host{}
 	if err := tx.get(spaceKey(spaceHost, name), h); err != nil {
 		return nil, err
 	}
-	tx.hosts[name] = h
+	old := *h
+	tx.hosts[name] = &hostSlot{rec: h, old: &old}
 	return h, nil
 }
 
 // PutHost writes a host's record. It belongs into an Update.
-func (tx *Tx) PutHost(h Host) { tx.hosts[h.Name] = &h }
+func (tx *Tx) PutHost(h Host) {
+	if s, ok := tx.hosts[h.Name]; ok {
+		s.rec = &h
+		return
+	}
+	tx.hosts[h.Name] = &hostSlot{rec: &h}
+}
 
-// flushHosts writes the records that this transaction has touched.
+// flushHosts writes the records that this transaction has changed, and their
+// places in the index by subnet.
 func (tx *Tx) flushHosts() error {
-	for _, h := range tx.hosts {
-		if err := tx.put(spaceKey(spaceHost, h.Name), h); err != nil {
+	for name, s := range tx.hosts {
+		if s.old != nil && *s.old == *s.rec {
+			continue
+		}
+		if s.old == nil {
+			s.old = &Host{}
+			switch err := tx.get(spaceKey(spaceHost, name), s.old); err {
+			case nil:
+			case ErrNotFound:
+				s.old = nil
+			default:
+				return err
+			}
+		}
+		if s.old != nil && s.old.Subnet != s.rec.Subnet {
+			if err := tx.del(homeKey(s.old.Subnet, name)); err != nil {
+				return err
+			}
+		}
+		if s.old == nil || s.old.Subnet != s.rec.Subnet {
+			if err := tx.set(homeKey(s.rec.Subnet, name), nil); err != nil {
+				return err
+			}
+		}
+		if err := tx.put(spaceKey(spaceHost, name), s.rec); err != nil {
 			return err
 		}
+		old := *s.rec
+		s.old = &old
 	}
 	return nil
 }
@@ -60,7 +99,7 @@ func (tx *Tx) Push(host string, e Entry, limit int64) (bool, error) {
 		return false, fmt.Errorf("push to %s: %w", host, err)
 	}
 	sight := tx.d.seen.name(e.URL)
-	if tx.d.seen.has(sight) {
+	if !tx.forgot && tx.d.seen.has(sight) {
 		return false, nil
 	}
 	seen := digestKey(spaceSeen, host, e.URL.Digest())
@@ -84,19 +123,28 @@ func (tx *Tx) Push(host string, e Entry, limit int64) (bool, error) {
 	return true, tx.put(tx.nextKey(host, e.Depth), e)
 }
 
-// PushAgain queues e although its URL was seen before, behind all of the same
-// depth. The host must have a record (else ErrNotFound).
-func (tx *Tx) PushAgain(host string, e Entry) error {
+// PushAgain queues a revisit, behind all of the same depth, although its URL
+// was seen before; unless one of the same URL waits there already. It says
+// whether it was queued. The host must have a record (else ErrNotFound).
+func (tx *Tx) PushAgain(host string, e Entry) (bool, error) {
 	h, err := tx.Host(host)
 	if err != nil {
-		return fmt.Errorf("push to %s: %w", host, err)
+		return false, fmt.Errorf("push to %s: %w", host, err)
 	}
+	again := digestKey(spaceAgain, host, e.URL.Digest())
+	if ok, err := tx.has(again); err != nil || ok {
+		return false, err
+	}
+	if err := tx.set(again, nil); err != nil {
+		return false, err
+	}
+	e.Kind |= KindRevisit
 	h.Pending++
-	return tx.put(tx.nextKey(host, e.Depth), e)
+	return true, tx.put(tx.nextKey(host, e.Depth), e)
 }
 
 // MarkSeen puts u into its host's seen-set without queueing it: it will never
-// be pushed.
+// be pushed. It does not count towards the host's limit.
 func (tx *Tx) MarkSeen(u URL) error {
 	tx.sighted = append(tx.sighted, tx.d.seen.name(u))
 	return tx.set(digestKey(spaceSeen, u.Host(), u.Digest()), nil)
@@ -108,9 +156,9 @@ func (tx *Tx) nextKey(host string, depth int) []byte {
 	return queueKey(host, depth, tx.seq)
 }
 
-// Seen says whether u was ever accepted at its host.
+// Seen says whether u was ever accepted at its host, or marked as seen.
 func (tx *Tx) Seen(u URL) (bool, error) {
-	if tx.d.KnownSeen(u) {
+	if !tx.forgot && tx.d.KnownSeen(u) {
 		return true, nil
 	}
 	return tx.has(digestKey(spaceSeen, u.Host(), u.Digest()))
@@ -130,10 +178,21 @@ func (tx *Tx) Peek(host string) (Entry, error) {
 // Queued says whether e, read by Peek or Queue, is still where it was.
 func (tx *Tx) Queued(e Entry) (bool, error) { return tx.has(e.Key) }
 
+// QueueOf is Queue for the entries of one depth, as Entry.Place has it, behind
+// a place in the queue.
+func (tx *Tx) QueueOf(host string, depth int, after uint64, fn func(Entry) (bool, error)) error {
+	from := queueKey(host, depth, after)
+	return tx.entries(from[:len(from)-8], from, fn)
+}
+
 // Queue calls fn for the entries of a host in order, from the one behind the
 // key after on. fn returns false to end.
 func (tx *Tx) Queue(host string, after []byte, fn func(Entry) (bool, error)) error {
-	return tx.each(hostPrefix(spaceQueue, host), after, true, func(key []byte, it *badger.Item) (bool, error) {
+	return tx.entries(hostPrefix(spaceQueue, host), after, fn)
+}
+
+func (tx *Tx) entries(prefix, after []byte, fn func(Entry) (bool, error)) error {
+	return tx.each(prefix, after, true, func(key []byte, it *badger.Item) (bool, error) {
 		var e Entry
 		if err := it.Value(func(b []byte) error { return decode(key, b, &e) }); err != nil {
 			return false, err
@@ -154,6 +213,11 @@ func (tx *Tx) Remove(host string, e Entry) error {
 		h.Pending--
 	} else if !errors.Is(err, ErrNotFound) {
 		return err
+	}
+	if e.Kind.Revisit() {
+		if err := tx.del(digestKey(spaceAgain, host, e.URL.Digest())); err != nil {
+			return err
+		}
 	}
 	return tx.del(e.Key)
 }

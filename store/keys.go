@@ -10,6 +10,7 @@ import (
 //
 //	h host                            -> Host
 //	f host 00 depth(2) seq(8)         -> Entry        queue, FIFO within a depth
+//	q host 00 digest(16)              -> (empty)      a revisit is in the queue
 //	s host 00 digest(16)              -> (empty)      URL-seen
 //	x host 00 digest(16)              -> Pending      URLs of other hosts
 //	p host 00 digest(16)              -> Page         fetched by this peer
@@ -17,12 +18,14 @@ import (
 //	w host 00 due(8) digest(16)       -> (empty)      the same by time, unix ms
 //	t host                            -> what room crawl has learned of a host, as it encodes it
 //	o prefix                          -> Subnet
+//	i prefix 00 host                  -> (empty)      hosts by the subnet that is their home
 //	r origin                          -> robots.txt, as room crawl encodes it
 //	d key                             -> a datastore value of room overlay
 //	m name                            -> meta: ledger (counters, last seq), small named values
 const (
 	spaceHost    = 'h'
 	spaceQueue   = 'f'
+	spaceAgain   = 'q'
 	spaceSeen    = 's'
 	spacePending = 'x'
 	spacePage    = 'p'
@@ -30,6 +33,7 @@ const (
 	spaceDue     = 'w'
 	spaceState   = 't'
 	spaceSubnet  = 'o'
+	spaceHome    = 'i'
 	spaceRobots  = 'r'
 	spaceData    = 'd'
 	spaceMeta    = 'm'
@@ -55,6 +59,20 @@ func queueKey(host string, depth int, seq uint64) []byte {
 	k = binary.BigEndian.AppendUint16(k, uint16(min(max(depth, 0), 0xffff)))
 	return binary.BigEndian.AppendUint64(k, seq)
 }
+
+// Place returns e's place in the queue of its host, as it was when e was read:
+// a depth of at most 65535, and a number that grows.
+func (e Entry) Place() (depth int, seq uint64) {
+	if len(e.Key) < 10 {
+		return 0, 0
+	}
+	k := e.Key[len(e.Key)-10:]
+	return int(binary.BigEndian.Uint16(k)), binary.BigEndian.Uint64(k[2:])
+}
+
+func homePrefix(p netip.Prefix) []byte { return hostPrefix(spaceHome, p.String()) }
+
+func homeKey(p netip.Prefix, host string) []byte { return append(homePrefix(p), host...) }
 
 func subnetKey(p netip.Prefix) []byte { return spaceKey(spaceSubnet, p.String()) }
 

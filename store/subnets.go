@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 
@@ -31,14 +32,22 @@ func (tx *Tx) Subnets(fn func(Subnet) error) error {
 	})
 }
 
-// HostsOf returns the hosts whose home is p. It reads every host's record.
+// HostsOf returns the hosts whose home is p, by name.
 func (tx *Tx) HostsOf(p netip.Prefix) ([]Host, error) {
-	var hs []Host
-	err := tx.Hosts(func(h Host) error {
-		if h.Subnet == p {
-			hs = append(hs, h)
+	if tx.update {
+		if err := tx.flushHosts(); err != nil {
+			return nil, err
 		}
-		return nil
+	}
+	var hs []Host
+	prefix := homePrefix(p)
+	err := tx.each(prefix, nil, false, func(key []byte, _ *badger.Item) (bool, error) {
+		var h Host
+		if err := tx.get(spaceKey(spaceHost, string(key[len(prefix):])), &h); err != nil {
+			return false, fmt.Errorf("host of %v: %w", p, err)
+		}
+		hs = append(hs, h)
+		return true, nil
 	})
 	return hs, err
 }
@@ -67,6 +76,11 @@ func (tx *Tx) Import(host string, entries []Entry, seen []Digest) error {
 		if err := tx.set(digestKey(spaceSeen, host, e.URL.Digest()), nil); err != nil {
 			return err
 		}
+		if e.Kind.Revisit() {
+			if err := tx.set(digestKey(spaceAgain, host, e.URL.Digest()), nil); err != nil {
+				return err
+			}
+		}
 		if err := tx.put(tx.nextKey(host, e.Depth), e); err != nil {
 			return err
 		}
@@ -79,41 +93,64 @@ func (tx *Tx) Import(host string, entries []Entry, seen []Digest) error {
 	return nil
 }
 
-// DropHost deletes a host's record, queue, seen-set and visits; what was fetched from
-// it stays. It works in several transactions, the record last: if it is cut
-// short, doing it again completes it.
+// DropHost deletes a host's record, queue, seen-set, visits and state; what was
+// fetched from it stays. It works in several transactions, the record last: if
+// it is cut short, doing it again completes it.
 func (d *DB) DropHost(host string) error {
-	for _, space := range []byte{spaceQueue, spaceSeen, spaceVisit, spaceDue} {
-		for {
-			n := 0
-			err := d.Update(func(tx *Tx) error {
-				var keys [][]byte
-				err := tx.each(hostPrefix(space, host), nil, false, func(key []byte, _ *badger.Item) (bool, error) {
-					keys = append(keys, key)
-					return len(keys) < 4096, nil
-				})
-				n = len(keys)
-				for _, k := range keys {
-					if err == nil {
-						err = tx.del(k)
-					}
-				}
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if n < 4096 {
-				break
-			}
+	for _, space := range []byte{spaceQueue, spaceAgain, spaceSeen, spaceVisit, spaceDue} {
+		if err := d.dropAll(hostPrefix(space, host)); err != nil {
+			return err
 		}
 	}
 	return d.Update(func(tx *Tx) error {
+		var h Host
+		switch err := tx.get(spaceKey(spaceHost, host), &h); err {
+		case nil:
+			if err := tx.del(homeKey(h.Subnet, host)); err != nil {
+				return err
+			}
+		case ErrNotFound:
+		default:
+			return err
+		}
 		if err := tx.del(spaceKey(spaceState, host)); err != nil {
 			return err
 		}
 		return tx.del(spaceKey(spaceHost, host))
 	})
+}
+
+// dropAtOnce is how many keys, of at most 300 bytes, are deleted in one
+// transaction.
+const dropAtOnce = 2048
+
+// dropAll deletes all keys with a prefix. Each transaction goes on where the one
+// before has ended: what is deleted is still in the way of who looks for more.
+func (d *DB) dropAll(prefix []byte) error {
+	var last []byte
+	for n := dropAtOnce; n == dropAtOnce; {
+		err := d.Update(func(tx *Tx) error {
+			var keys [][]byte
+			err := tx.each(prefix, last, false, func(key []byte, _ *badger.Item) (bool, error) {
+				keys = append(keys, key)
+				return len(keys) < dropAtOnce, nil
+			})
+			if n = len(keys); err != nil || n == 0 {
+				return err
+			}
+			last = keys[n-1]
+			for _, k := range keys {
+				if err := tx.del(k); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // RobotsOf calls fn for what is kept of the robots.txt files of a host's

@@ -8,9 +8,22 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
+// maxDue is the end of the year 9999 in Unix milliseconds. Up to there a time
+// comes back from the disk to well below a millisecond.
+const maxDue = 253402300799999
+
+// dueMillis returns the time at which a visit is due, as its place in the order
+// has it. It is rounded and not cut off: a time that was stored may be a little
+// less than what was written.
+func dueMillis(due time.Time) int64 {
+	return min(max(due.Add(time.Millisecond/2).UnixMilli(), 0), maxDue)
+}
+
 // PutVisit keeps v in the place of what was kept of its URL; the host must have
 // a record (else ErrNotFound). The host's DueAt is brought forward if need be.
+// Due keeps its milliseconds.
 func (tx *Tx) PutVisit(v Visit) error {
+	v.Due = time.UnixMilli(dueMillis(v.Due))
 	name, digest := v.URL.Host(), v.URL.Digest()
 	h, err := tx.Host(name)
 	if err != nil {
@@ -115,6 +128,6 @@ func (tx *Tx) TakeDue(host string, now time.Time, n int) ([]Visit, error) {
 // dueKey orders the visits of a host by time.
 func dueKey(host string, due time.Time, d Digest) []byte {
 	k := hostPrefix(spaceDue, host)
-	k = binary.BigEndian.AppendUint64(k, uint64(max(due.UnixMilli(), 0)))
+	k = binary.BigEndian.AppendUint64(k, uint64(dueMillis(due)))
 	return append(k, d[:]...)
 }

@@ -2,14 +2,16 @@
 // when. It owns the politeness clocks: at most one request at a time per host
 // and per address, and a gap after each. It may import store only.
 //
-// The queues themselves are in the store; in memory there is one small record
-// a host, an address and a subnet, and a heap of the addresses by the time at
-// which they may be asked again.
+// The queues themselves are in the store, a host's ordered by depth and within
+// a depth first in, first out. In memory there is one small record a host, an
+// address and a subnet, the next few entries of each host (some 16 MiB in all),
+// and for each class of addresses (found by this peer, assigned by another) a
+// heap by the time at which they may be asked again.
 //
-// Files: frontier.go the public face; server.go hosts, addresses and the heap;
+// Files: frontier.go the public face; server.go hosts, addresses and the heaps;
 // subnet.go pausing, single file, adopting and dropping of whole subnets;
-// wait.go how long URLs wait for a worker; window.go
-// reading ahead in the queues.
+// visits.go giving up hosts, and when pages are due again; window.go reading
+// ahead in the queues; wait.go how long URLs wait for a worker.
 package frontier
 
 import (
@@ -41,7 +43,8 @@ type Config struct {
 	// Shares is zero for DefaultShares.
 	Shares Shares
 	// Open returns 0 when pages may be fetched now, else how long they may not.
-	// Nil is always open.
+	// Nil is always open. It is called under the Frontier's lock, each time a
+	// job is looked for: it must be quick and call nothing of the Frontier.
 	Open func(now time.Time) time.Duration
 	// Admit looks at an entry whose URL was never seen at its host, in the
 	// transaction that would queue it. If it returns the name of a reason, the
@@ -75,8 +78,9 @@ type Frontier struct {
 	credit   [classes]float64
 	pending  int64
 	inFlight int
-	epochs   uint64  // hosts ever added
-	wait     float64 // nanoseconds; see Wait
+	epochs   uint64    // hosts ever added
+	wait     float64   // nanoseconds; see Wait
+	shut     time.Time // until when Config.Open last said no
 
 	// Of all that wait in Next, one leads: it alone watches the heap. The
 	// others stand in line for its place, so that a change wakes one of them
@@ -188,16 +192,17 @@ func (f *Frontier) Update(hosts []string, fn func(tx *store.Tx, push Push) error
 	if err != nil {
 		return err
 	}
+	verdicts := map[store.URL]string{}
 	err = f.cfg.DB.Batch(func(tx *store.Tx) error {
 		for _, p := range in {
-			p.added, p.least = 0, 0
+			p.added, p.depths = 0, p.depths[:0]
 		}
 		return fn(tx, func(name string, e store.Entry) (bool, error) {
 			p := in[name]
 			if p == nil {
 				return false, fmt.Errorf("frontier: push to %s, which Update was not told of", name)
 			}
-			ok, err := f.push(tx, p.host, e)
+			ok, err := f.push(tx, p.host, e, verdicts)
 			if ok {
 				p.add(e.Depth)
 			}
@@ -208,31 +213,44 @@ func (f *Frontier) Update(hosts []string, fn func(tx *store.Tx, push Push) error
 	return err
 }
 
-// push queues an entry that nothing speaks against.
-func (f *Frontier) push(tx *store.Tx, h *host, e store.Entry) (bool, error) {
+// push queues an entry that nothing speaks against. verdicts are those of
+// Admit when the same Update was tried before: it is asked once, for it learns
+// from every question.
+func (f *Frontier) push(tx *store.Tx, h *host, e store.Entry, verdicts map[store.URL]string) (bool, error) {
 	if e.Kind.Revisit() {
-		return true, tx.PushAgain(h.name, e)
+		return tx.PushAgain(h.name, e)
 	}
-	if f.cfg.Admit != nil {
-		if seen, err := tx.Seen(e.URL); err != nil || seen {
+	if f.cfg.Admit == nil {
+		return tx.Push(h.name, e, f.cfg.HostLimit)
+	}
+	if seen, err := tx.Seen(e.URL); err != nil || seen {
+		return false, err
+	}
+	rec, err := tx.Host(h.name)
+	if err != nil {
+		return false, fmt.Errorf("push to %s: %w", h.name, err)
+	}
+	if limit := f.cfg.HostLimit; limit > 0 && rec.Known >= limit {
+		return tx.Push(h.name, e, limit) // which drops it
+	}
+	reason, known := verdicts[e.URL]
+	if !known {
+		if reason, err = f.cfg.Admit(tx, e, h.epoch); err != nil {
 			return false, err
 		}
-		reason, err := f.cfg.Admit(tx, e, h.epoch)
-		if err != nil {
-			return false, err
-		}
-		if reason != "" {
-			tx.Count(store.Counters{Dropped: 1})
-			tx.CountNamed(reason, 1)
-			return false, tx.MarkSeen(e.URL)
-		}
+		verdicts[e.URL] = reason
+	}
+	if reason != "" {
+		tx.Count(store.Counters{Dropped: 1})
+		tx.CountNamed(reason, 1)
+		return false, tx.MarkSeen(e.URL)
 	}
 	return tx.Push(h.name, e, f.cfg.HostLimit)
 }
 
 // Push queues one entry at a host, inside Update. It says whether it was queued:
-// its URL was new, admitted, and within the host's limit. Revisits are
-// always queued.
+// its URL was new, admitted, and within the host's limit. A revisit is queued
+// unless it is in the queue already.
 type Push func(host string, e store.Entry) (bool, error)
 
 // Next waits for a job until ctx ends. An error that is not ctx's is one of the
@@ -304,74 +322,3 @@ func (f *Frontier) Release(j Job, done bool, gap, hostWait time.Duration) {
 // Return gives a job back for which no request was sent: no clock moves. done
 // is as in Release.
 func (f *Frontier) Return(j Job, done bool) { f.release(j, outcome{done: done}) }
-
-// Forsake gives a job back for which a request was sent, and takes all entries
-// of its host out of the queue, each counted as failed, at most n in one
-// transaction. It returns how many. What is pushed later is fetched again.
-func (f *Frontier) Forsake(j Job, n int) (dropped int64, err error) {
-	for {
-		var took int64
-		err = f.cfg.DB.Update(func(tx *store.Tx) error {
-			var gone []store.Entry
-			err := tx.Queue(j.Host, nil, func(e store.Entry) (bool, error) {
-				gone = append(gone, e)
-				return len(gone) < n, nil
-			})
-			for _, e := range gone {
-				if err == nil {
-					err = tx.Remove(j.Host, e)
-				}
-			}
-			took = int64(len(gone))
-			tx.Count(store.Counters{Failed: took})
-			return err
-		})
-		if err != nil {
-			break
-		}
-		dropped += took
-		if took < int64(n) {
-			break
-		}
-	}
-	f.mu.Lock()
-	f.forgetLocked(j, dropped)
-	f.mu.Unlock()
-	f.release(j, outcome{asked: true, gap: f.cfg.Gap})
-	return dropped, err
-}
-
-// forgetLocked takes entries that have left the queue out of the counts.
-func (f *Frontier) forgetLocked(j Job, n int64) {
-	h := j.host
-	h.window.reset()
-	h.pending -= n
-	if f.hosts[h.name] == h {
-		f.pending -= n
-	}
-}
-
-// Due returns our hosts of which a page is to be visited again at now.
-func (f *Frontier) Due(now time.Time) []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var due []string
-	for name, h := range f.hosts {
-		if !h.dueAt.IsZero() && !h.dueAt.After(now) && !h.srv.sub.paused {
-			due = append(due, name)
-		}
-	}
-	return due
-}
-
-// SetDue notes when the first page of a host is to be visited again; the zero
-// time means never. With early, a time that is known already stays if it is
-// sooner.
-func (f *Frontier) SetDue(host string, at time.Time, early bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	h := f.hosts[host]
-	if h != nil && !(early && !h.dueAt.IsZero() && h.dueAt.Before(at)) {
-		h.dueAt = at
-	}
-}

@@ -15,6 +15,7 @@ type host struct {
 	pending int64
 	nextAt  time.Time
 	dueAt   time.Time // of the first revisit; zero: none
+	dueNew  time.Time // of the first that came since Due named the host
 	epoch   uint64
 	window  window
 }
@@ -177,6 +178,7 @@ func (f *Frontier) take(now time.Time) (Job, time.Duration) {
 	defer f.mu.Unlock()
 	if open := f.cfg.Open; open != nil {
 		if wait := open(now); wait > 0 {
+			f.shut = now.Add(wait)
 			return Job{}, min(wait, time.Hour)
 		}
 	}
@@ -190,7 +192,7 @@ func (f *Frontier) take(now time.Time) (Job, time.Duration) {
 		f.reheapLocked(s)
 		return Job{}, 100 * time.Millisecond
 	}
-	f.waitedLocked(now.Sub(later(s.readyAt, s.since)))
+	f.waitedLocked(now.Sub(later(f.shut, later(s.readyAt, s.since))))
 	s.asked = h
 	s.sub.inFlight++
 	f.inFlight++

@@ -3,6 +3,7 @@ package frontier
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"peerd/store"
@@ -48,18 +49,18 @@ func (f *Frontier) reheapAllLocked(s *subnet) {
 
 // A pushed is one host that an Update may push to, and what it has pushed.
 type pushed struct {
-	host  *host
-	sub   *subnet
-	added int64
-	least int // depth
+	host   *host
+	sub    *subnet
+	added  int64
+	depths []int // of these, each once
 }
 
 // add counts an entry of that depth.
 func (p *pushed) add(depth int) {
-	if p.added == 0 || depth < p.least {
-		p.least = depth
-	}
 	p.added++
+	if !slices.Contains(p.depths, depth) {
+		p.depths = append(p.depths, depth)
+	}
 }
 
 // enter opens an Update of the hosts; leave closes it.
@@ -91,7 +92,9 @@ func (f *Frontier) leave(in map[string]*pushed, committed bool) {
 		p.sub.pushing--
 		p.sub.notifyLocked()
 		if committed && p.added > 0 && f.hosts[n] == p.host {
-			p.host.window.pushed(p.least)
+			for _, d := range p.depths {
+				p.host.window.pushed(d)
+			}
 			p.host.pending += p.added
 			f.pending += p.added
 			grown[p.host.srv] = true

@@ -1,12 +1,12 @@
 // Package handover moves a subnet with everything its owner knows about it -
-// hosts, queue, URL-seen, robots.txt, politeness clock, samples - to its next
+// hosts, queue, URL-seen, visits, robots.txt, politeness clock, samples - to its next
 // owner. It owns the protocol and the order of the steps; it may import store
 // and its sibling packages lease and wire.
 //
 //	owner O (epoch n)                         heir N
 //	  Offer{subnet, n+1}       ------------>   ready? makes room
 //	  <------------  Reply{ok | refused | done+lease}
-//	  Chunk{host, robots, queue, seen} ... -> stores as it comes
+//	  Chunk{host, robots, state, queue, seen, visits} ... -> stores as it comes
 //	  End                      ------------>
 //	  <------------  Prepared{what is there: O compares}
 //	  O: "committing to N" on disk, from here on never O's again

@@ -63,6 +63,8 @@ func (in *intake) take(c chunk) error {
 	for i := range c.Entries {
 		e := &c.Entries[i]
 		e.Depth, e.Tries = min(max(e.Depth, 0), maxDepth), min(max(e.Tries, 0), maxTries)
+		e.Hops = min(max(e.Hops, 0), maxHops)
+		e.Kind &= store.KindSitemap | store.KindRevisit
 	}
 	err := in.r.DB.Update(func(tx *store.Tx) error {
 		for origin, v := range c.Robots {
@@ -81,6 +83,7 @@ func (in *intake) take(c chunk) error {
 		err = in.r.DB.Update(func(tx *store.Tx) error {
 			for _, v := range c.Visits {
 				v.Depth = min(max(v.Depth, 0), maxDepth)
+				v.Kind &= store.KindSitemap
 				if err := tx.PutVisit(v); err != nil {
 					return err
 				}

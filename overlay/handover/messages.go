@@ -91,6 +91,7 @@ const (
 	maxURL          = 2048 // bytes; canonical URLs are no longer
 	maxDepth        = 1<<16 - 1
 	maxTries        = 255
+	maxHops         = 255
 	maxReason       = 300 // bytes of another peer's words
 )
 

@@ -105,9 +105,8 @@ type outgo struct {
 }
 
 // host sends one host: its record and robots.txt, its queue, its seen-set, its
-// visits. The
-// queue comes first: what the heir has of a stream that broke holds no URL
-// that is seen and neither queued nor fetched.
+// visits. The queue comes first: what the heir has of a stream that broke holds
+// no URL that is seen and neither queued nor fetched.
 func (out *outgo) host(tx *store.Tx, h store.Host) error {
 	robots, err := robotsOf(tx, h.Name)
 	if err != nil {
