@@ -53,6 +53,7 @@ func TestDeadHost(t *testing.T) {
 // A host that comes back loses no URL, even if it has so few that each look at
 // it would be the last try of one.
 func TestHostComesBack(t *testing.T) {
+	t.Parallel()
 	const n = 4
 	r := newRig(t, "", 0, func(c *crawl.Config) { c.MaxRests = 20 })
 	s := newSite(t, 68, 1)
@@ -119,6 +120,7 @@ func TestHostDay(t *testing.T) {
 
 // What a server asked for in seconds is not forgotten in a restart.
 func TestWaitOutlivesRestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := newSite(t, 70, 1)
 	s.text("/robots.txt", "")

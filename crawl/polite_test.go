@@ -71,6 +71,7 @@ func TestRobotsUnreachable(t *testing.T) {
 
 // A robots.txt that comes back counts, and what it throttles is waited for.
 func TestRobotsRecovers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "", 0, nil)
 	s := newSite(t, 33, 1)
 	r.own("a.test", s)
@@ -164,6 +165,7 @@ func TestStoredRobots(t *testing.T) {
 
 // Retry-After is honoured in both forms, and "later" does not cost the URL.
 func TestRetryAfter(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "", 0, nil)
 	forms := map[string]func() string{
 		"seconds": func() string { return "1" },

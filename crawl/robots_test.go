@@ -135,6 +135,7 @@ func TestRobotsOnAnotherHost(t *testing.T) {
 
 // What robots.txt asks to be waited for is waited for, its old copy or not.
 func TestRobotsThrottledWithCopy(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "", 0, nil)
 	s := newSite(t, 81, 1)
 	r.own("a.test", s)

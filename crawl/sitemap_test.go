@@ -150,6 +150,7 @@ func TestSitemapHint(t *testing.T) {
 
 // A sitemap that speaks of ten thousands of pages is no transaction too large.
 func TestSitemapManyHints(t *testing.T) {
+	t.Parallel()
 	const n = 20_000
 	r := newRig(t, t.TempDir(), 0, visiting(hourly))
 	s := newSite(t, 59, 1)

@@ -137,6 +137,7 @@ func TestRevisits(t *testing.T) {
 // However often an entry for one visit is queued, as after a handover, the page
 // is asked for once.
 func TestVisitOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "", 0, visiting(hourly))
 	s := newSite(t, 52, 1)
 	r.own("a.test", s)
