@@ -139,7 +139,7 @@ func (c *Crawler) bury(tx *store.Tx, host string, after []byte, rep store.FetchR
 	var some []store.Entry
 	err = tx.Queue(host, after, func(e store.Entry) (bool, error) {
 		some = append(some, e)
-		return len(some) < maxPushes, nil
+		return len(some) < maxPlans, nil
 	})
 	for _, e := range some {
 		if err == nil {
