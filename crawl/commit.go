@@ -11,6 +11,10 @@ import (
 // maxPushes bounds the URLs of one transaction.
 const maxPushes = 1000
 
+// maxPlans bounds the visits and page records of one transaction, which are
+// larger.
+const maxPlans = maxPushes / 4
+
 // commit writes a fetched page of ours: its record, its links to where they
 // belong, and job's entry out of the queue, all in one transaction (more links
 // than one can hold go before, the page last: until then it counts as not

@@ -112,22 +112,20 @@ func (c *Crawler) ail(job frontier.Job, o store.Outcome) (rest time.Duration, de
 // meanwhile, which would be lost.
 func (c *Crawler) forsake(job frontier.Job, rep store.FetchReport) error {
 	defer c.health.forsake(job.Host)()
-	if _, err := c.chargeAlone(job.Host, 1, 0); err != nil {
-		return err
-	}
-	for after := []byte(nil); ; {
-		var last []byte
-		err := c.cfg.DB.Batch(func(tx *store.Tx) (err error) {
+	wait, err := c.chargeAlone(job.Host, 1, 0)
+	for last := []byte(nil); err == nil; {
+		after := last
+		err = c.cfg.DB.Batch(func(tx *store.Tx) (err error) {
 			last, err = c.bury(tx, job.Host, after, rep)
 			return err
 		})
-		if err != nil {
-			return err
-		}
 		if last == nil {
 			break
 		}
-		after = last
+	}
+	if err != nil {
+		c.cfg.Frontier.Release(job, false, 0, wait)
+		return err
 	}
 	n, err := c.cfg.Frontier.Forsake(job, maxPushes)
 	c.log.Warn("host given up: it does not answer", "host", job.Host, "addr", job.Addr, "urls", n)
@@ -141,7 +139,7 @@ func (c *Crawler) bury(tx *store.Tx, host string, after []byte, rep store.FetchR
 	var some []store.Entry
 	err = tx.Queue(host, after, func(e store.Entry) (bool, error) {
 		some = append(some, e)
-		return len(some) < maxPushes, nil
+		return len(some) < maxPlans, nil
 	})
 	for _, e := range some {
 		if err == nil {

@@ -183,7 +183,7 @@ func (c *Crawler) hint(entries []sitemap.Entry) error {
 	if c.cfg.Revisit == nil {
 		return nil
 	}
-	for part := range slices.Chunk(entries, maxPushes) {
+	for part := range slices.Chunk(entries, maxPlans) {
 		err := c.cfg.DB.Batch(func(tx *store.Tx) error {
 			for _, e := range part {
 				if err := c.suggest(tx, e); err != nil {

@@ -266,3 +266,24 @@ func TestRevisitsAfterRestart(t *testing.T) {
 	r.until("it is visited", func() bool { return s.count()["/"] >= n+2 })
 	stop()
 }
+
+// A visit that is due may be in the queue: what a sitemap says of its page now
+// changes nothing.
+func TestHintOfDuePage(t *testing.T) {
+	r := newRig(t, "", 0, visiting(hourly))
+	s := newSite(t, 60, 1)
+	r.own("a.test", s)
+	s.html("/page")
+	u := s.url("a.test", "/page")
+	r.seed(u)
+	r.crawl()
+	v, _ := r.visit(u)
+	v.Due = time.Now().Add(-time.Minute)
+	r.fatal(r.db.Update(func(tx *store.Tx) error { return tx.PutVisit(v) })) // of which the frontier is not told
+	s.text("/map.xml", fmt.Sprintf("<urlset><url><loc>%s</loc><changefreq>daily</changefreq></url></urlset>", u))
+	r.fatal(r.c.Route([]store.Pending{{URL: s.url("a.test", "/map.xml"), Kind: store.KindSitemap}}))
+	r.crawl()
+	if after, _ := r.visit(u); !after.Due.Before(time.Now()) || s.count()["/map.xml"] != 1 {
+		t.Errorf("due %v, then %v", v.Due, after.Due)
+	}
+}
