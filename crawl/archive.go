@@ -96,7 +96,7 @@ func (c *Crawler) room(ctx context.Context) error {
 		if c.cfg.StopWhenFull {
 			return fmt.Errorf("%w: %w", ErrFull, err)
 		}
-		c.log.Error("nothing is fetched: there is no room", "err", err, "again_in", roomWait)
+		c.complain(err)
 		t := time.NewTimer(roomWait)
 		select {
 		case <-ctx.Done():
@@ -105,4 +105,13 @@ func (c *Crawler) room(ctx context.Context) error {
 		t.Stop()
 	}
 	return ctx.Err()
+}
+
+// complain logs that there is no room, once for all workers that wait for it.
+func (c *Crawler) complain(err error) {
+	now, last := time.Now(), c.complained.Load()
+	if last != nil && now.Sub(*last) < roomWait/2 || !c.complained.CompareAndSwap(last, &now) {
+		return
+	}
+	c.log.Error("nothing is fetched: there is no room", "err", err, "again_in", roomWait)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"peerd/crawl/fetch"
@@ -149,6 +150,8 @@ type Crawler struct {
 	errands  errands
 	health   *health
 	contents *contents
+
+	complained atomic.Pointer[time.Time] // when it was last said that there is no room
 }
 
 // New makes a Crawler, or returns all that is wrong with cfg. It starts

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // serveCounter serves a site without end: each page links to the next two.
@@ -95,6 +96,30 @@ func TestCrawlWithoutRoom(t *testing.T) {
 	}
 	if lines := strings.Split(strings.TrimSpace(stderr), "\n"); !strings.HasPrefix(lines[len(lines)-1], "peerd: crawl: no room: ") {
 		t.Errorf("stderr: %q", lines)
+	}
+}
+
+// A peer without room waits, says so once, and stops when it is told to.
+func TestPeerWithoutRoomWaits(t *testing.T) {
+	d := newDaemon(t, "--listen", "/ip4/127.0.0.1/tcp/0", "--log-level", "info")
+	if err := os.WriteFile(filepath.Join(d.home, "config.toml"), []byte("[crawl]\nmin_free = '1000000TiB'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.run()
+	eventually(t, 10*time.Second, "it says that there is no room", func() (bool, any) {
+		return strings.Contains(d.said(), "nothing is fetched"), d.said()
+	})
+	if s := d.status(); len(s.Blocked) != 1 || !strings.Contains(s.Blocked[0], "(crawl.min_free)") {
+		t.Errorf("blocked: %q", s.Blocked)
+	}
+	if text := peerd(t, "status", "--home", d.home); !strings.Contains(text, "\nblocked ") {
+		t.Errorf("not in\n%s", text)
+	}
+	if code := d.terminate(10 * time.Second); code != exitOK {
+		t.Errorf("status %d after SIGTERM", code)
+	}
+	if n := strings.Count(d.said(), "nothing is fetched"); n != 1 {
+		t.Errorf("said %d times", n)
 	}
 }
 
