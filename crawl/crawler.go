@@ -223,6 +223,10 @@ func (c *Crawler) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.cfg.Room != nil && c.cfg.Room() != nil { // it is gone since this worker began to wait
+		c.cfg.Frontier.Return(job, false)
+		return nil
+	}
 	gap, ok, err := c.admit(ctx, job)
 	if !ok {
 		return err
