@@ -144,7 +144,7 @@ func (c *Crawler) room(ctx context.Context) error {
 		if c.cfg.StopWhenFull {
 			return fmt.Errorf("%w: %w", ErrFull, err)
 		}
-		c.log.Error("nothing is fetched: there is no room", "err", err, "again_in", c.roomWait)
+		c.complain(err)
 		c.rest(ctx)
 	}
 	return ctx.Err()
@@ -158,4 +158,13 @@ func (c *Crawler) rest(ctx context.Context) {
 	case <-ctx.Done():
 	case <-t.C:
 	}
+}
+
+// complain logs that there is no room, once for all workers that wait for it.
+func (c *Crawler) complain(err error) {
+	now, last := time.Now(), c.complained.Load()
+	if last != nil && now.Sub(*last) < c.roomWait/2 || !c.complained.CompareAndSwap(last, &now) {
+		return
+	}
+	c.log.Error("nothing is fetched: there is no room", "err", err, "again_in", c.roomWait)
 }

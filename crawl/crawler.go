@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"peerd/crawl/frontier"
@@ -28,6 +29,8 @@ type Crawler struct {
 	contents *contents
 	sitemaps chan struct{} // places for sitemaps under way: they may be large
 	roomWait time.Duration
+
+	complained atomic.Pointer[time.Time] // when it was last said that there is no room
 }
 
 // New makes a Crawler, or returns all that is wrong with cfg. It starts
@@ -98,6 +101,10 @@ func (c *Crawler) step(ctx context.Context) error {
 	job, err := c.cfg.Frontier.Next(ctx)
 	if err != nil {
 		return err
+	}
+	if c.cfg.Room != nil && c.cfg.Room() != nil { // it is gone since this worker began to wait
+		c.cfg.Frontier.Return(job, false)
+		return nil
 	}
 	gap, ok, err := c.admit(ctx, job)
 	if !ok {

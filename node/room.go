@@ -14,21 +14,36 @@ var errRoom = errors.New("no room")
 
 // diskWatch remembers for a second how much room there is.
 type diskWatch struct {
-	mu   sync.Mutex
-	at   time.Time
-	full error
+	mu      sync.Mutex
+	at      time.Time
+	refused int64 // answers that the archive had no room for
+	full    error
 }
 
-// archiveMargin is how much of its quota the archive must have left for a page
-// to be fetched: more than the answers that are under way may need.
-const archiveMargin = 64 << 20
+// refused counts the answers that the archive had no room for.
+func (n *Node) refused() int64 {
+	if n.archive == nil {
+		return 0
+	}
+	return n.archive.Stats().Refused
+}
+
+const (
+	// archiveMargin is how much of its quota the archive must have left for a
+	// page to be fetched: more than the answers that are under way may need, and
+	// the largest sitemap.
+	archiveMargin = 64 << 20
+	// archiveSlack is more than an answer has besides its body.
+	archiveSlack = 2 << 20
+)
 
 // room says why nothing may be fetched for want of room.
 func (n *Node) room() error {
 	n.disk.mu.Lock()
 	defer n.disk.mu.Unlock()
-	if now := time.Now(); now.Sub(n.disk.at) >= time.Second {
-		n.disk.at, n.disk.full = now, n.measureRoom()
+	refused := n.refused()
+	if now := time.Now(); now.Sub(n.disk.at) >= time.Second || refused != n.disk.refused {
+		n.disk.at, n.disk.refused, n.disk.full = now, refused, n.measureRoom()
 	}
 	return n.disk.full
 }
@@ -46,8 +61,13 @@ func (n *Node) measureRoom() error {
 	if n.archive == nil || quota == 0 {
 		return nil
 	}
-	if used := n.archive.Stats().Bytes; used+min(archiveMargin, quota/4) > quota {
-		return fmt.Errorf("%w: the archive has %d bytes of %d (archive.quota)", errRoom, used, quota)
+	s := n.archive.Stats()
+	margin := min(archiveMargin, quota/4)
+	if s.Refused > 0 { // the margin was too small, and the answer would be fetched again and again
+		margin = max(archiveMargin, n.opts.Profile.Limits.MaxBodyBytes+archiveSlack)
+	}
+	if s.Bytes+margin > quota {
+		return fmt.Errorf("%w: the archive has %d bytes of %d, and the next answer may not fit (archive.quota)", errRoom, s.Bytes, quota)
 	}
 	return nil
 }

@@ -60,18 +60,18 @@ be indexed have no text.`,
 			},
 		}
 		homeFlag(sub, &dir)
-		sub.Flags().StringVarP(&out, "output", "o", "", "`file` to write; without, standard output")
+		sub.Flags().StringVarP(&out, "output", "o", "", "`file` to write; - or without, standard output")
 		cmd.AddCommand(sub)
 	}
 	return cmd
 }
 
 // toFile lets write fill a file, which is there when it is whole or not at all;
-// name "" is standard output.
+// names "" and "-" are standard output.
 func toFile(cmd *cobra.Command, name string, write func(io.Writer) error) error {
 	var f io.Writer = cmd.OutOrStdout()
 	commit := func() error { return nil }
-	if name != "" {
+	if name != "" && name != "-" {
 		p, err := renameio.NewPendingFile(name, renameio.WithPermissions(0o644))
 		if err != nil {
 			return err

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -10,7 +12,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // serveCounter serves a site without end: each page links to the next two.
@@ -92,5 +96,83 @@ func TestCrawlWithoutRoom(t *testing.T) {
 	}
 	if lines := strings.Split(strings.TrimSpace(stderr), "\n"); !strings.HasPrefix(lines[len(lines)-1], "peerd: crawl: no room: ") {
 		t.Errorf("stderr: %q", lines)
+	}
+}
+
+// A peer without room waits, says so once, and stops when it is told to.
+func TestPeerWithoutRoomWaits(t *testing.T) {
+	d := newDaemon(t, "--listen", "/ip4/127.0.0.1/tcp/0", "--log-level", "info")
+	if err := os.WriteFile(filepath.Join(d.home, "config.toml"), []byte("[crawl]\nmin_free = '1000000TiB'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.run()
+	eventually(t, 10*time.Second, "it says that there is no room", func() (bool, any) {
+		return strings.Contains(d.said(), "nothing is fetched"), d.said()
+	})
+	if s := d.status(); len(s.Blocked) != 1 || !strings.Contains(s.Blocked[0], "(crawl.min_free)") {
+		t.Errorf("blocked: %q", s.Blocked)
+	}
+	if text := peerd(t, "status", "--home", d.home); !strings.Contains(text, "\nblocked ") {
+		t.Errorf("not in\n%s", text)
+	}
+	if code := d.terminate(10 * time.Second); code != exitOK {
+		t.Errorf("status %d after SIGTERM", code)
+	}
+	if n := strings.Count(d.said(), "nothing is fetched"); n != 1 {
+		t.Errorf("said %d times", n)
+	}
+}
+
+// An answer that the archive has no room for is fetched once, not for ever.
+func TestCrawlEndsWhenTheArchiveIsFull(t *testing.T) {
+	noise := make([]byte, 700_000)
+	rand.NewChaCha8([32]byte{1}).Read(noise)
+	noise = bytes.ReplaceAll(noise, []byte("<"), []byte(" "))
+	var asked atomic.Int64
+	ln, err := net.Listen("tcp", "127.112.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	site := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		switch r.URL.Path {
+		case "/":
+			fmt.Fprint(w, `<a href="1">1</a><a href="2">2</a><a href="3">3</a>`)
+		case "/1", "/2", "/3":
+			if asked.Add(1) > 20 {
+				panic(http.ErrAbortHandler)
+			}
+			w.Write(noise)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	site.Listener.Close()
+	site.Listener = ln
+	site.Start()
+	defer site.Close()
+	home := filepath.Join(t.TempDir(), "home")
+	peerd(t, "init", "--home", home)
+	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte("[archive]\nenabled = true\nquota = '1MB'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"crawl", site.URL + "/", "--home", home, "--allow-net", "127.112.0.0/16", "--min-delay", "1ms"}
+	stdout, stderr, code := tryPeerd(t, args...)
+	if code != exitFailed || !strings.Contains(stdout, "no room") || !strings.Contains(stderr, "(archive.quota)") {
+		t.Errorf("status %d, %s\n%s", code, stdout, stderr)
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("%d requests for pages of which one fits", n)
+	}
+	if n := len(readWARC(t, []byte(peerd(t, "export", "warc", "--home", home)))); n < 7 { // warcinfo, and two pages of three records
+		t.Errorf("%d records", n)
+	}
+	// With more room it goes on.
+	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte("[archive]\nenabled = true\nquota = '100MB'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	peerd(t, args...)
+	if n := asked.Load(); n != 4 {
+		t.Errorf("%d requests in the end", n)
 	}
 }

@@ -122,7 +122,7 @@ func TestArchiveOutlivesKills(t *testing.T) {
 	}
 	checkFinished(t, home)
 	listed := map[string]bool{}
-	for line := range strings.Lines(peerd(t, "export", "links", "--home", home)) {
+	for line := range strings.Lines(peerd(t, "export", "links", "--home", home, "-o", "-")) {
 		var l struct{ URL, Outcome string }
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatal(err)
