@@ -89,7 +89,7 @@ func (p *plain) end(t *rapid.T, host string) {
 		return
 	}
 	delete(p.jobs, host)
-	it := p.queue[host][0]
+
 	i := slices.IndexFunc(p.queue[host], func(x item) bool { return x.url == j.Entry.URL })
 	switch rapid.IntRange(0, 9).Draw(t, "end") {
 	case 0: // nothing was sent
@@ -101,7 +101,7 @@ func (p *plain) end(t *rapid.T, host string) {
 			t.Fatal(err)
 		}
 		p.w.Release(j, false, 0, 0)
-		it = p.queue[host][i]
+		it := p.queue[host][i]
 		p.queue[host] = slices.Delete(p.queue[host], i, i+1)
 		p.put(host, it)
 	case 4:
