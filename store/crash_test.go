@@ -29,13 +29,67 @@ func crashChild(dir string) {
 		fmt.Println("open:", err)
 		os.Exit(1)
 	}
+	for i := range crashSides {
+		go crashSide(d, i)
+	}
 	begin := int(d.Counters().Pages)
 	for n := begin; ; n++ {
-		if err := d.Update(func(tx *Tx) error { return crashStep(tx, n) }); err != nil {
+		if err := d.Batch(func(tx *Tx) error { return crashStep(tx, n) }); err != nil {
 			fmt.Println("update:", err)
 			os.Exit(1)
 		}
 		fmt.Println(n) // not buffered: the parent has it although we die
+	}
+}
+
+// crashSides is the number of callers whose functions share the transactions;
+// each queues three URLs at a time at its own host. The first one always gives
+// up in the end.
+const crashSides = 4
+
+func crashSide(d *DB, i int) {
+	name := fmt.Sprintf("side%d", i)
+	for n := d.Named()[name]; ; {
+		err := d.Batch(func(tx *Tx) error {
+			if _, err := tx.Host(name); err != nil {
+				tx.PutHost(Host{Name: name})
+			}
+			for j := range 3 {
+				if _, err := tx.Push(name, Entry{URL: page(name, 3*int(n)+j)}, 0); err != nil {
+					return err
+				}
+			}
+			tx.CountNamed(name, 1)
+			if i == 0 {
+				return errOwn
+			}
+			return nil
+		})
+		if err == nil {
+			n++
+		} else if i > 0 {
+			fmt.Println("side:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// checkSides asserts that of each side's transactions all is there or nothing.
+func checkSides(t *testing.T, d *DB) {
+	t.Helper()
+	for i := range crashSides {
+		name := fmt.Sprintf("side%d", i)
+		n := 3 * d.Named()[name]
+		if i > 0 == (n == 0) || int64(len(queue(t, d, name))) != n {
+			t.Errorf("%s: %d entries, want %d", name, len(queue(t, d, name)), n)
+		}
+		view(t, d, func(tx *Tx) error {
+			h, err := tx.Host(name)
+			if i > 0 && (err != nil || h.Pending != n || h.Known != n) || i == 0 && err == nil {
+				t.Errorf("%s is %+v, %v; want %d", name, h, err, n)
+			}
+			return nil
+		})
 	}
 }
 
@@ -130,6 +184,7 @@ func checkCrashed(t *testing.T, dir string, round, acked int) {
 	}
 	defer d.Close()
 	n := int(d.Counters().Pages)
+	checkSides(t, d)
 	t.Logf("round %d: %d transactions acknowledged, %d found", round, acked, n)
 	if n < acked || n > acked+1 { // the one under way may have made it
 		t.Errorf("%d transactions, acknowledged were %d", n, acked)

@@ -17,13 +17,14 @@
 //	pending.go   URLs of hosts that are not ours: outbox and nursery at once
 //	pages.go     what this peer fetched
 //	visits.go    when the owner of a host comes back to its pages
-//	subnets.go   the subnets this peer owns or is about to own; export, import
+//	subnets.go   the subnets this peer owns or is about to own, the hosts of one;
+//	             export, import
 //	meta.go      counters, places in queues, small named values, data of overlay
 //
 // # Durability
 //
-// Update is atomic: after a crash of the process either all of a transaction
-// is there or nothing. A crash of the machine may lose what was written since
+// Update and each function of a Batch are atomic: after a crash of the process
+// either all of it is there or nothing. What DropHost deletes goes in pieces. A crash of the machine may lose what was written since
 // the last Sync; whoever acknowledges something to another peer calls Sync
 // first.
 package store

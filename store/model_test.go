@@ -16,6 +16,7 @@ type model struct {
 	waiting map[URL]bool
 	sum     Counters
 	place   int
+	named   int64
 }
 
 type modelHost struct {
@@ -23,32 +24,38 @@ type modelHost struct {
 	record         bool
 	queue          []modelEntry
 	seen           map[URL]bool
+	again          map[URL]bool  // a revisit is queued
+	visits         map[URL]int64 // due, in ms
+	order          map[URL]bool  // of these, which are in the order of time
+	due            int64         // Host.DueAt; 0: never
 }
 
 type modelEntry struct {
 	url                 URL
 	depth, tries, place int
+	revisit             bool
 }
 
 func (m *model) host(name string) *modelHost {
 	h := m.hosts[name]
 	if h == nil {
-		h = &modelHost{seen: map[URL]bool{}}
+		h = &modelHost{seen: map[URL]bool{}, again: map[URL]bool{}, visits: map[URL]int64{}, order: map[URL]bool{}}
 		m.hosts[name] = h
 	}
 	return h
 }
 
-func (m *model) queue(h *modelHost, u URL, depth, tries int) {
+func (m *model) queue(h *modelHost, e modelEntry) {
 	m.place++
-	h.queue = append(h.queue, modelEntry{u, depth, tries, m.place})
+	e.place = m.place
+	h.queue = append(h.queue, e)
 	slices.SortFunc(h.queue, func(a, b modelEntry) int {
 		return cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(a.place, b.place))
 	})
 }
 
-func (m *model) remove(h *modelHost, u URL) (e modelEntry, ok bool) {
-	i := slices.IndexFunc(h.queue, func(e modelEntry) bool { return e.url == u })
+func (m *model) remove(h *modelHost, u URL, tries int) (e modelEntry, ok bool) {
+	i := slices.IndexFunc(h.queue, func(e modelEntry) bool { return e.url == u && e.tries == tries })
 	if i < 0 {
 		return e, false
 	}
@@ -85,7 +92,7 @@ func (x *machine) update(t *rapid.T, fn func(*Tx) error) {
 func (x *machine) PutHost(t *rapid.T) {
 	name := drawHost(t)
 	h := x.m.host(name)
-	h.record, h.pending, h.known = true, int64(len(h.queue)), int64(len(h.seen))
+	h.record, h.pending, h.known, h.due = true, int64(len(h.queue)), int64(len(h.seen)), 0
 	x.update(t, func(tx *Tx) error {
 		tx.PutHost(Host{Name: name, Pending: h.pending, Known: h.known})
 		return nil
@@ -135,22 +142,25 @@ func (x *machine) Push(t *rapid.T) {
 		t.Fatal(err)
 	}
 	for i, u := range us {
-		fresh := false
-		switch {
-		case h.seen[u]:
-		case limit > 0 && h.known >= limit:
-			x.m.sum.Dropped++
-		default:
-			fresh, h.seen[u] = true, true
-			h.known++
-			h.pending++
-			x.m.sum.Seen++
-			x.m.queue(h, u, depths[i], 0)
-		}
-		if got[i] != fresh {
+		if fresh := x.m.push(h, u, depths[i], limit); got[i] != fresh {
 			t.Fatalf("push of %s: new is %v, want %v", u, got[i], fresh)
 		}
 	}
+}
+
+func (m *model) push(h *modelHost, u URL, depth int, limit int64) (fresh bool) {
+	switch {
+	case h.seen[u]:
+	case limit > 0 && h.known >= limit:
+		m.sum.Dropped++
+	default:
+		fresh, h.seen[u] = true, true
+		h.known++
+		h.pending++
+		m.sum.Seen++
+		m.queue(h, modelEntry{url: u, depth: depth})
+	}
+	return fresh
 }
 
 func (x *machine) Peek(t *rapid.T) {
@@ -190,7 +200,9 @@ func (x *machine) Remove(t *rapid.T) {
 	e, name, h, there := x.draw(t)
 	x.update(t, func(tx *Tx) error { return tx.Remove(name, e) })
 	if there {
-		x.m.remove(h, e.URL)
+		if old, _ := x.m.remove(h, e.URL, e.Tries); old.revisit {
+			delete(h.again, e.URL)
+		}
 		if h.record {
 			h.pending--
 		}
@@ -201,8 +213,9 @@ func (x *machine) Requeue(t *rapid.T) {
 	e, name, h, there := x.draw(t)
 	x.update(t, func(tx *Tx) error { return tx.Requeue(name, e) })
 	if there {
-		old, _ := x.m.remove(h, e.URL)
-		x.m.queue(h, old.url, old.depth, old.tries+1)
+		old, _ := x.m.remove(h, e.URL, e.Tries)
+		old.tries++
+		x.m.queue(h, old)
 	}
 }
 
@@ -219,7 +232,7 @@ func (x *machine) Import(t *rapid.T) {
 	e := Entry{URL: u, Depth: rapid.IntRange(0, 2).Draw(t, "depth"), Tries: 1000 * x.m.place}
 	x.update(t, func(tx *Tx) error { return tx.Import(name, []Entry{e}, []Digest{also.Digest()}) })
 	h.seen[u], h.seen[also] = true, true
-	x.m.queue(h, u, e.Depth, e.Tries)
+	x.m.queue(h, modelEntry{url: u, depth: e.Depth, tries: e.Tries})
 }
 
 func (x *machine) Defer(t *rapid.T) {
@@ -284,12 +297,12 @@ func (x *machine) checkHost(t *rapid.T, tx *Tx, name string, m *modelHost) error
 		}
 	case err != nil:
 		return err
-	case h.Pending != m.pending || h.Known != m.known:
+	case h.Pending != m.pending || h.Known != m.known || dueOf(*h) != m.due:
 		t.Fatalf("%s is %+v, want %d, %d", name, h, m.pending, m.known)
 	}
 	var got []modelEntry
 	err = tx.Queue(name, nil, func(e Entry) (bool, error) {
-		got = append(got, modelEntry{url: e.URL, depth: e.Depth, tries: e.Tries})
+		got = append(got, modelEntry{url: e.URL, depth: e.Depth, tries: e.Tries, revisit: e.Kind.Revisit()})
 		return true, nil
 	})
 	same := slices.EqualFunc(got, m.queue, func(a, b modelEntry) bool { b.place = 0; return a == b })
@@ -302,6 +315,17 @@ func (x *machine) checkHost(t *rapid.T, tx *Tx, name string, m *modelHost) error
 		if ok, e := tx.Seen(u); !ok || e != nil {
 			t.Fatalf("%s seen: %v, %v", u, ok, e)
 		}
+	}
+	visits := 0
+	err = errors.Join(err, tx.Visits(name, func(v Visit) (bool, error) {
+		visits++
+		if want, ok := m.visits[v.URL]; !ok || dueMillis(v.Due) != want {
+			t.Fatalf("%s is due at %d, want %d", v.URL, dueMillis(v.Due), want)
+		}
+		return true, nil
+	}))
+	if visits != len(m.visits) {
+		t.Fatalf("%s has %d visits, want %d", name, visits, len(m.visits))
 	}
 	if seen != len(m.seen) {
 		t.Fatalf("%s has seen %d, want %d", name, seen, len(m.seen))

@@ -22,9 +22,9 @@ type window struct {
 	end     []byte        // key of the last entry read in order; nil: none was
 	depth   int           // of that entry
 	seq     uint64
-	passed  []level // depths less than that, ascending
-	doubt   []byte  // key of an entry that may have been moved
-	changes int     // tells a read under way that it may be too old
+	passed  []level  // depths less than that, ascending
+	doubts  [][]byte // keys of those entries that may have been moved
+	changes int      // tells a read under way that it may be too old
 }
 
 // A level is a depth whose entries were read up to a place.
@@ -103,23 +103,27 @@ func (w *window) next() (e store.Entry, doubt bool, from place, ok bool) {
 func (w *window) pop() (e store.Entry, doubt bool) {
 	e, w.entries[0] = w.entries[0], e // the array keeps no URL
 	w.entries = w.entries[1:]
-	doubt = bytes.Equal(e.Key, w.doubt)
-	if doubt {
-		w.doubt = nil
+	i := slices.IndexFunc(w.doubts, func(key []byte) bool { return bytes.Equal(key, e.Key) })
+	if i < 0 {
+		return e, false
 	}
-	return e, doubt
+	w.doubts = slices.Delete(w.doubts, i, i+1)
+	return e, true
 }
 
 // back puts the entry taken out last in again. Whoever had it may have moved it
 // behind those of its depth, if doubt.
 func (w *window) back(e store.Entry, doubt bool) {
-	depth, _ := e.Place()
 	if doubt {
+		depth, _ := e.Place()
 		w.pushed(depth)
-		w.doubt = e.Key
 	}
-	if w.end != nil && bytes.Compare(e.Key, w.end) <= 0 { // else it is read again
-		w.entries = slices.Insert(w.entries, 0, e)
+	if w.end == nil || bytes.Compare(e.Key, w.end) > 0 {
+		return // it is read again
+	}
+	w.entries = slices.Insert(w.entries, 0, e)
+	if doubt {
+		w.doubts = append(w.doubts, e.Key)
 	}
 }
 

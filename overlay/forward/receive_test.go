@@ -97,6 +97,30 @@ func TestReceiveRefuses(t *testing.T) {
 	}
 }
 
+// What a finder says of a URL is kept within limits, and that it is a revisit is
+// not believed: that is for its owner to say.
+func TestReceiveFields(t *testing.T) {
+	g := group{Host: "x.test", Subnet: subnet(1), Addr: addr(1)}
+	for _, c := range []struct {
+		kind, want store.Kind
+		hops, most int
+	}{
+		{0, 0, 0, 0},
+		{store.KindSitemap, store.KindSitemap, 7, 7},
+		{store.KindRevisit, 0, -1, 0},
+		{0xff, store.KindSitemap, 1 << 40, maxHops},
+	} {
+		p := g.pending(item{URL: "http://x.test/", From: "y.test", Kind: c.kind, Hops: c.hops}, time.Now())
+		if p.Kind != c.want || p.Hops != c.most || p.From != "y.test" {
+			t.Errorf("%+v is stored as %+v", c, p)
+		}
+	}
+	long := batch{[]group{{Host: "x.test", Subnet: subnet(1), URLs: []item{{URL: "http://x.test/", From: strings.Repeat("y", maxHost+1)}}}}}
+	if err := long.check(); !errors.Is(err, errBatch) {
+		t.Errorf("a long name: %v", err)
+	}
+}
+
 func TestReceiptCheck(t *testing.T) {
 	b := batch{Groups: make([]group, 2)}
 	for name, r := range map[string]receipt{
@@ -167,7 +191,7 @@ func FuzzReceive(f *testing.F) {
 		for _, g := range b.Groups {
 			for _, it := range g.URLs {
 				x := g.pending(it, time.Now())
-				if x.Depth < 0 || x.Depth > maxDepth || x.Hint.IsValid() && store.SubnetOf(x.Hint) != g.Subnet {
+				if x.Depth < 0 || x.Depth > maxDepth || x.Hops < 0 || x.Hops > maxHops || x.Kind.Revisit() || x.Hint.IsValid() && store.SubnetOf(x.Hint) != g.Subnet {
 					t.Errorf("stored as %+v", x)
 				}
 			}

@@ -28,6 +28,23 @@ func TestHandover(t *testing.T) {
 	if p := phase(t, he.db); p != store.PhaseOwned {
 		t.Errorf("phase %v", p)
 	}
+	if b := want["b.test"]; len(b.visits) != 10 || b.learnt != "learned" || len(b.queue) != 2 {
+		t.Errorf("handed over were %d visits, %q, %+v", len(b.visits), b.learnt, b.queue)
+	}
+	// What is queued again here is not queued twice there.
+	update(t, he.db, func(tx *store.Tx) error {
+		if h, err := tx.Host("b.test"); err != nil || h.DueAt.After(time.UnixMicro(1e15).Add(time.Hour)) || h.DueAt.IsZero() {
+			return fmt.Errorf("the host is %+v: %w", h, err)
+		}
+		due, err := tx.TakeDue("b.test", time.UnixMicro(1e15), 100)
+		if err != nil || len(due) != 1 {
+			return fmt.Errorf("%d are due: %w", len(due), err)
+		}
+		if fresh, err := tx.PushAgain("b.test", store.Entry{URL: due[0].URL}); fresh || err != nil {
+			return fmt.Errorf("queued twice: %v, %w", fresh, err)
+		}
+		return nil
+	})
 }
 
 // Wherever the line breaks, once or again, the subnet is at one peer, whole.
@@ -258,7 +275,8 @@ func TestNothingIsCommittedUnseen(t *testing.T) {
 	a, b := pair(t)
 	owner := open(t, "")
 	fill(t, owner)
-	for _, lie := range []prepared{{}, {Hosts: 3, Entries: 600, Seen: 609}, {Hosts: 3, Entries: 599, Seen: 610}} {
+	for _, lie := range []prepared{{}, {Hosts: 3, Entries: 602, Seen: 610, Visits: 10}, {Hosts: 3, Entries: 601, Seen: 611, Visits: 10},
+		{Hosts: 3, Entries: 602, Seen: 611, Visits: 9}} {
 		server := wire.Serve(b, proto, limits, nil, func(_ context.Context, c *wire.Conn) error {
 			var o Offer
 			if err := errors.Join(c.Recv(&o), c.Send(reply{Verdict: verdictOK})); err != nil {

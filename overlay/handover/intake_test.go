@@ -56,6 +56,11 @@ func TestIntakeRefuses(t *testing.T) {
 		"foreign robots":    {Host: "a.test", Robots: map[string][]byte{"http://x.test": nil}},
 		"odd robots":        {Host: "a.test", Robots: map[string][]byte{"http://a.test/x": nil}},
 		"many entries":      {Host: "a.test", Entries: make([]store.Entry, maxChunkEntries+1)},
+		"foreign visit":     {Host: "a.test", Visits: []store.Visit{{URL: "http://x.test/"}}},
+		"bad visit":         {Host: "a.test", Visits: []store.Visit{{URL: "http://a.test/bad"}}},
+		"long history":      {Host: "a.test", Visits: []store.Visit{{URL: "http://a.test/", History: make([]byte, maxHistory+1)}}},
+		"many visits":       {Host: "a.test", Visits: make([]store.Visit, maxChunkVisits+1)},
+		"large state":       {Host: "a.test", State: make([]byte, maxState+1)},
 		"many digests":      {Host: "a.test", Seen: make([]store.Digest, maxChunkSeen+1)},
 	} {
 		if err := in.take(c); !errors.Is(err, errChunk) {
@@ -84,7 +89,7 @@ func TestIntakeRefuses(t *testing.T) {
 // Numbers of another peer's are not taken over as they are.
 func TestIntakeCounts(t *testing.T) {
 	in := testIntake(t)
-	e := store.Entry{URL: "http://a.test/1", Depth: -5, Tries: -1000}
+	e := store.Entry{URL: "http://a.test/1", Depth: -5, Tries: -1000, Hops: -9, Kind: 0xff}
 	err := errors.Join(
 		in.take(chunk{Host: "a.test", Record: record("a.test", subnet)}),
 		in.take(chunk{Host: "a.test", Entries: []store.Entry{e}, Seen: []store.Digest{e.URL.Digest(), {1}, {2}}}),
@@ -96,7 +101,8 @@ func TestIntakeCounts(t *testing.T) {
 	if err != nil || len(hosts) != 1 || hosts[0].Pending != 1 || hosts[0].Known != 3 || !hosts[0].NextAt.IsZero() {
 		t.Errorf("%+v, %v", hosts, err)
 	}
-	if q := contents(t, in.r.DB)["a.test"].queue; len(q) != 1 || q[0].Depth != 0 || q[0].Tries != 0 {
+	if q := contents(t, in.r.DB)["a.test"].queue; len(q) != 1 || q[0].Depth != 0 || q[0].Tries != 0 || q[0].Hops != 0 ||
+		q[0].Kind != store.KindSitemap|store.KindRevisit {
 		t.Errorf("queue %+v", q)
 	}
 }

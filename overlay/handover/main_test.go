@@ -149,6 +149,15 @@ func fill(t testing.TB, db *store.DB) {
 				URL: e.URL, Depth: e.Depth, Due: time.UnixMicro(1e15).Add(time.Duration(i) * time.Hour), History: []byte{byte(i)},
 			}))
 		}
+		// One of them is queued again, one is of a sitemap and was redirected to.
+		due, derr := tx.TakeDue("b.test", time.UnixMicro(1e15), 1)
+		if err = errors.Join(err, derr); err != nil || len(due) != 1 {
+			return fmt.Errorf("%d are due: %w", len(due), err)
+		}
+		if _, err := tx.PushAgain("b.test", store.Entry{URL: due[0].URL, Depth: 1}); err != nil {
+			return err
+		}
+		_, err = tx.Push("b.test", store.Entry{URL: "http://b.test/sitemap", Kind: store.KindSitemap, Hops: 3}, 0)
 		return errors.Join(err, tx.PutState("b.test", []byte("learned")))
 	})
 }
@@ -174,7 +183,7 @@ func contents(t testing.TB, db *store.DB) map[string]state {
 			h, herr := tx.Host(name)
 			if herr == nil {
 				s.host = *h
-				s.host.NextAt, s.host.Assigned = time.Time{}, false
+				s.host.NextAt, s.host.Assigned, s.host.DueAt = time.Time{}, false, time.Time{}
 			}
 			err := tx.Queue(name, nil, func(e store.Entry) (bool, error) {
 				e.Key = nil
