@@ -13,8 +13,8 @@ const forsaken = 7 * 24 * time.Hour
 // Forsake gives a job back for which a request was sent, and takes all entries
 // of its host out of the queue, each counted as failed, at most n in one
 // transaction. It returns how many. Their URLs stay seen, and are not asked
-// again; pages that were to be visited again are, after a week. What is found
-// at the host later is fetched.
+// again; pages that were to be visited again are, after a week if nobody has
+// planned that. What is found at the host later is fetched.
 func (f *Frontier) Forsake(j Job, n int) (dropped int64, err error) {
 	var last []byte
 	var due time.Time
@@ -63,14 +63,15 @@ func some(tx *store.Tx, host string, after []byte, n int) (es []store.Entry, mor
 	return es, len(es) > 0 && !more, err
 }
 
-// postpone puts a page back that was to be visited now.
+// postpone puts a page back that was to be visited now, unless a later visit is
+// planned already.
 func postpone(tx *store.Tx, u store.URL) (due time.Time, err error) {
 	v, err := tx.Visit(u)
 	if errors.Is(err, store.ErrNotFound) {
 		return due, nil
 	}
-	if err != nil {
-		return due, err
+	if err != nil || v.Due.After(time.Now()) {
+		return v.Due, err
 	}
 	v.Due = time.Now().Add(forsaken)
 	return v.Due, tx.PutVisit(v)
