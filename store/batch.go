@@ -11,12 +11,22 @@ import (
 // maxBatch bounds the functions of one shared transaction.
 const maxBatch = 64
 
-// A call is one Batch that waits for its transaction. done and err are guarded
-// by DB.mu.
+// A call is one Batch that waits for its transaction. Whoever leads sets done
+// and err before it gives the turn; each call is given one.
 type call struct {
 	fn   func(*Tx) error
+	turn chan struct{} // it has ended, or is to lead; of capacity 1
 	done bool
 	err  error
+}
+
+// end ends c and lets its caller go on.
+func (c *call) end(err error) {
+	c.err, c.done = err, true
+	select {
+	case c.turn <- struct{}{}:
+	default: // it leads, and has had its turn
+	}
 }
 
 // errAborted ends the calls that shared a transaction with one that panicked.
@@ -30,17 +40,41 @@ var errAborted = errors.New("store: another function of the same transaction did
 // one function fails, or needs a transaction for itself, the others are not
 // affected; when the commit fails, it fails for all that share it.
 func (d *DB) Batch(fn func(*Tx) error) error {
-	c := &call{fn: fn}
+	c := &call{fn: fn, turn: make(chan struct{}, 1)}
 	d.bmu.Lock()
 	d.calls = append(d.calls, c)
+	lead := !d.leading
+	d.leading = true
 	d.bmu.Unlock()
-
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for !c.done { // whoever was before us may have done it for us
-		d.runLocked(d.nextCalls())
+	if !lead {
+		<-c.turn
+	}
+	if !c.done {
+		d.lead(c)
 	}
 	return c.err
+}
+
+// lead runs what waits until c has ended; c is the longest waiting. Then the
+// longest waiting of the others leads. That nobody but the one who leads waits
+// for DB.mu keeps the time between two transactions short.
+func (d *DB) lead(c *call) {
+	defer d.passOn()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for !c.done {
+		d.runLocked(d.nextCalls())
+	}
+}
+
+func (d *DB) passOn() {
+	d.bmu.Lock()
+	defer d.bmu.Unlock()
+	if len(d.calls) == 0 {
+		d.leading = false
+		return
+	}
+	d.calls[0].turn <- struct{}{}
 }
 
 // nextCalls takes the longest waiting calls.
@@ -60,14 +94,14 @@ func (d *DB) runLocked(calls []*call) {
 	defer func() {
 		for _, c := range calls {
 			if !c.done { // fn has panicked: its goroutine ends, the others go on
-				c.err, c.done = errAborted, true
+				c.end(errAborted)
 			}
 		}
 	}()
 	for len(calls) > 0 {
 		n, err := d.together(calls)
 		for _, c := range calls[:n] {
-			c.err, c.done = err, true
+			c.end(err)
 		}
 		calls = calls[n:]
 	}

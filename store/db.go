@@ -56,8 +56,9 @@ type DB struct {
 	mu  sync.Mutex // serialises Update and Batch: transactions never conflict
 	seq uint64     // the last place given out in a queue; under mu
 
-	bmu   sync.Mutex
-	calls []*call // waiting for their Batch
+	bmu     sync.Mutex
+	calls   []*call // waiting for their Batch
+	leading bool    // somebody runs calls, or is about to
 
 	seen seenCache
 
