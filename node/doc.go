@@ -13,7 +13,8 @@
 // Files: node.go New and Run; options.go what it takes; bridge.go adapters
 // where one room's interface and another's method differ, and nothing else;
 // memory.go what a home remembers: its network, the peers met; strategies.go
-// names of strategies; status.go the view of the admin API; seed.go URLs from
-// outside; crawl.go a network of one, and reading a store that no peer has
-// open.
+// names of strategies; rules.go a profile in room crawl's words; room.go whether
+// there is room on the disk; status.go the view of the admin API; seed.go URLs
+// from outside; crawl.go a network of one, and reading a store that no peer has
+// open; export.go reading the archive.
 package node

@@ -176,6 +176,7 @@ func (n *Node) openWeb() (err error) {
 	fc := fetch.DefaultConfig()
 	fc.UserAgent, fc.Guard, fc.MaxBody = n.opts.UserAgent, n.guard, n.opts.Profile.Limits.MaxBodyBytes
 	fc.Proxy, fc.TotalTimeout = n.opts.Config.Crawl.Proxy, n.opts.Config.Crawl.Timeout.Duration
+	fc.HTTP1Only, fc.AcceptInvalidTLS = n.opts.Config.Crawl.HTTP1Only, n.opts.Config.Crawl.AcceptInvalidTLS
 	fc.HeadTimeout, fc.ConnectTimeout = min(fc.HeadTimeout, fc.TotalTimeout), min(fc.ConnectTimeout, fc.TotalTimeout)
 	if n.opts.Emulation != nil {
 		fc.Dial = n.opts.Emulation.DialWeb

@@ -32,6 +32,10 @@ type Crawl struct {
 	// Proxy is the URL of an HTTP or SOCKS5 proxy through which pages are
 	// fetched; "" is none.
 	Proxy string `toml:"proxy"`
+	// HTTP1Only does not speak HTTP/2, so that an archive has the heads as they
+	// were; AcceptInvalidTLS takes servers whose certificate is not valid.
+	HTTP1Only        bool `toml:"http1_only"`
+	AcceptInvalidTLS bool `toml:"accept_invalid_tls"`
 	// MinFree is the free space on the disk below which nothing is fetched.
 	MinFree Size `toml:"min_free"`
 	// Shares divide the workers while there is more work than they can do.

@@ -62,6 +62,13 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # Fetch through a proxy, such as "http://127.0.0.1:3128" or "socks5://127.0.0.1:1080".
 #proxy = ""
 
+# Speak HTTP/1.1 only, so that an archive has the heads nearly as they were.
+#http1_only = false
+
+# Fetch also from servers whose TLS certificate is expired, self-signed or
+# another host's.
+#accept_invalid_tls = false
+
 # With less free space than this on the disk nothing is fetched.
 #min_free = "128MiB"
 

@@ -308,7 +308,7 @@ func (m *Manager) putAside(h store.Host) error {
 		var found []store.Pending
 		err := m.cfg.DB.View(func(tx *store.Tx) error {
 			return tx.Queue(h.Name, last, func(e store.Entry) (bool, error) {
-				found = append(found, store.Pending{URL: e.URL, Depth: e.Depth, Found: now, Hint: h.Addr})
+				found = append(found, store.Pending{URL: e.URL, Depth: e.Depth, Found: now, Hint: h.Addr, Kind: e.Kind & store.KindSitemap, Hops: e.Hops})
 				last = e.Key
 				return len(found) < asideAtOnce, nil
 			})
