@@ -161,7 +161,7 @@ func (d *DB) Close() error { return d.b.Close() }
 // mappedMost is how much memory mapped tables may take before it is given back,
 // at intervals of trimEvery; the program itself is part of it.
 const (
-	mappedMost = 64 << 20
+	mappedMost = 48 << 20
 	trimEvery  = 3 * time.Second
 )
 
