@@ -47,7 +47,7 @@ func (in *intake) take(c chunk) error {
 		return err
 	}
 	if c.Record != nil {
-		if err := in.begin(*c.Record); err != nil {
+		if err := in.begin(*c.Record, c.Rest); err != nil {
 			return err
 		}
 	}
@@ -150,8 +150,17 @@ func (in *intake) checkURL(host string, u store.URL) error {
 
 // begin enters a host. Its record is written before anything else of it, so
 // that unstage finds whatever a broken handover leaves.
-func (in *intake) begin(h store.Host) error {
-	h = store.Host{Name: h.Name, Subnet: h.Subnet, Addr: h.Addr.Unmap(), Assigned: true} // clocks and counts are not taken over
+func (in *intake) begin(h store.Host, rest time.Duration) error {
+	// The counts are made anew, and no clock but ours counts.
+	now := time.Now()
+	fresh := store.Host{Name: h.Name, Subnet: h.Subnet, Addr: h.Addr.Unmap(), Assigned: true}
+	if rest = min(max(rest, 0), maxRest); rest > 0 {
+		fresh.NextAt = now.Add(rest)
+	}
+	if today := now.Unix() / (24 * 60 * 60); h.Day == today {
+		fresh.Day, fresh.DayCount = today, max(h.DayCount, 0)
+	}
+	h = fresh
 	err := in.r.DB.Update(func(tx *store.Tx) error {
 		switch old, err := tx.Host(h.Name); {
 		case err == nil:

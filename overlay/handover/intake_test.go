@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"peerd/overlay/wire"
 	"peerd/store"
@@ -104,6 +105,40 @@ func TestIntakeCounts(t *testing.T) {
 	if q := contents(t, in.r.DB)["a.test"].queue; len(q) != 1 || q[0].Depth != 0 || q[0].Tries != 0 || q[0].Hops != 0 ||
 		q[0].Kind != store.KindSitemap|store.KindRevisit {
 		t.Errorf("queue %+v", q)
+	}
+}
+
+// How long a host is to be left alone, and what of its day is used up, comes
+// along: by our clock, and within bounds.
+func TestIntakeRests(t *testing.T) {
+	today := time.Now().Unix() / (24 * 60 * 60)
+	for _, tc := range []struct {
+		rest, want time.Duration
+		day, count int64
+		wantCount  int64
+	}{
+		{rest: 0, want: 0, day: today, count: 7, wantCount: 7},
+		{rest: 3 * time.Hour, want: 3 * time.Hour, day: today - 1, count: 7, wantCount: 0},
+		{rest: 1000 * time.Hour, want: maxRest, day: today, count: -7, wantCount: 0},
+		{rest: -time.Hour, want: 0},
+	} {
+		in := testIntake(t)
+		h := record("a.test", subnet)
+		h.NextAt, h.Day, h.DayCount = time.Now().Add(5000*time.Hour), tc.day, tc.count // by a clock that is wrong
+		if err := in.take(chunk{Host: "a.test", Record: h, Rest: tc.rest}); err != nil {
+			t.Fatal(err)
+		}
+		hosts, err := in.finish()
+		if err != nil || len(hosts) != 1 {
+			t.Fatal(hosts, err)
+		}
+		got := time.Duration(0)
+		if at := hosts[0].NextAt; !at.IsZero() {
+			got = time.Until(at)
+		}
+		if got > tc.want || got < tc.want-time.Minute || hosts[0].DayCount != tc.wantCount {
+			t.Errorf("%+v: rests %v, %d requests today", tc, got, hosts[0].DayCount)
+		}
 	}
 }
 

@@ -58,6 +58,9 @@ type chunk struct {
 	End     bool              `cbor:"6,keyasint,omitempty"`
 	Visits  []store.Visit     `cbor:"7,keyasint,omitempty"`
 	State   []byte            `cbor:"8,keyasint,omitempty"` // of the host; with its record
+	// Rest is how long the host is to be left alone, with its record. A duration,
+	// because clocks differ.
+	Rest time.Duration `cbor:"9,keyasint,omitempty"`
 }
 
 // prepared is what has been sent, and what has been stored of it: the owner
@@ -105,6 +108,8 @@ const (
 	maxTime = 30 * time.Minute
 	// maxWait bounds Offer.Wait: no server asks for longer gaps in earnest.
 	maxWait = time.Hour
+	// maxRest bounds the rest of one host: Retry-After, a day's budget.
+	maxRest = 24 * time.Hour
 )
 
 // limits are those of every frame.

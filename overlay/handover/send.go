@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -120,7 +121,7 @@ func (out *outgo) host(tx *store.Tx, h store.Host) error {
 		state = nil // it is learned again
 	}
 	out.sent.Hosts++
-	if err := out.conn.Send(chunk{Host: h.Name, Record: &h, Robots: robots, State: state}); err != nil {
+	if err := out.conn.Send(chunk{Host: h.Name, Record: &h, Robots: robots, State: state, Rest: max(time.Until(h.NextAt), 0)}); err != nil {
 		return err
 	}
 	out.c = chunk{Host: h.Name}
