@@ -7,6 +7,7 @@ import (
 	"peerd/store"
 )
 
+// day is one of UTC's, as store.DayOf counts.
 const day = 24 * time.Hour
 
 // lasting is the least wait of a host that is written down, so that it
@@ -30,12 +31,12 @@ func (c *Crawler) charge(tx *store.Tx, host string, n int64, wait time.Duration)
 	}
 	now := time.Now()
 	if c.cfg.HostDay > 0 {
-		today := now.Unix() / int64(day.Seconds())
+		today := store.DayOf(now)
 		if h.Day != today {
 			h.Day, h.DayCount = today, 0
 		}
 		if h.DayCount += n; h.DayCount >= c.cfg.HostDay {
-			wait = max(wait, time.Unix((today+1)*int64(day.Seconds()), 0).Sub(now))
+			wait = max(wait, now.Truncate(day).Add(day).Sub(now))
 		}
 	}
 	if at := now.Add(wait); wait >= lasting && at.After(h.NextAt) {

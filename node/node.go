@@ -103,9 +103,12 @@ func (n *Node) openArchive() (err error) {
 	if !n.opts.Config.Archive.Enabled {
 		return nil
 	}
-	a := n.opts.Config.Archive
+	a, free := n.opts.Config.Archive, int64(n.opts.Config.Crawl.MinFree)
+	if free == 0 {
+		free = -1 // no bound, in the archive's words
+	}
 	n.archive, err = warc.Open(n.opts.Home.ArchiveDir(), warc.Options{
-		MaxFile: int64(a.MaxFile), Quota: int64(a.Quota), MinFree: int64(n.opts.Config.Crawl.MinFree),
+		MaxFile: int64(a.MaxFile), Quota: int64(a.Quota), MinFree: free,
 		Info: []warc.Field{
 			{Name: "software", Value: "peerd/" + config.Version},
 			{Name: "robots", Value: "obey"},

@@ -16,7 +16,7 @@ type Host struct {
 	// NextAt holds the host back: no request before it. It is kept for waits that
 	// must outlive a restart; the shorter ones are the frontier's.
 	NextAt time.Time `cbor:"6,keyasint"`
-	// Day, in days since 1970, and DayCount say how many requests a day has seen.
+	// Day, as DayOf counts, and DayCount say how many requests a day has seen.
 	Day      int64 `cbor:"7,keyasint,omitempty"`
 	DayCount int64 `cbor:"8,keyasint,omitempty"`
 	// DueAt is when the first of the host's pages is to be visited again; zero
@@ -25,6 +25,9 @@ type Host struct {
 	// Assigned says that another peer found this one to be the nearest.
 	Assigned bool `cbor:"10,keyasint,omitempty"`
 }
+
+// DayOf returns the day (UTC) that t is in, in days since 1970.
+func DayOf(t time.Time) int64 { return t.Unix() / (24 * 60 * 60) }
 
 // Kind says what a URL is fetched for: a set of marks. Stored, and handed over:
 // never renumber.

@@ -157,7 +157,7 @@ func (in *intake) begin(h store.Host, rest time.Duration) error {
 	if rest = min(max(rest, 0), maxRest); rest > 0 {
 		fresh.NextAt = now.Add(rest)
 	}
-	if today := now.Unix() / (24 * 60 * 60); h.Day == today {
+	if today := store.DayOf(now); h.Day == today {
 		fresh.Day, fresh.DayCount = today, max(h.DayCount, 0)
 	}
 	h = fresh

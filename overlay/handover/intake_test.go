@@ -111,7 +111,7 @@ func TestIntakeCounts(t *testing.T) {
 // How long a host is to be left alone, and what of its day is used up, comes
 // along: by our clock, and within bounds.
 func TestIntakeRests(t *testing.T) {
-	today := time.Now().Unix() / (24 * 60 * 60)
+	today := store.DayOf(time.Now())
 	for _, tc := range []struct {
 		rest, want time.Duration
 		day, count int64
