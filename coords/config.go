@@ -13,12 +13,13 @@ type Config struct {
 	// Dimensions of the point; the height comes on top. All peers of a network
 	// must agree on it. In [1, 16].
 	Dimensions int
-	// Gain (c_c in [1]) is the share of the remaining error by which one sample
-	// moves the point while the own error is high. In (0, 1].
+	// Gain (c_c in [1]) is the share of the mean force of all neighbours by which
+	// one pass moves the point, before the adaptive timestep e_i/(e_i+e_j). In
+	// (0, 1].
 	Gain float64
-	// MinGain is the gain once the own error is low, so that a settled
-	// coordinate does not dance to the jitter. In (0, Gain].
-	MinGain float64
+	// Passes is how often, at most, the springs of all remembered neighbours are
+	// applied with each new sample. In [1, 64].
+	Passes int
 	// ErrorGain (c_e in [1]) bounds how far one sample moves the error estimate.
 	// In (0, 1].
 	ErrorGain float64
@@ -32,14 +33,21 @@ type Config struct {
 	// RTTFloor is the least round trip that relative errors are computed with,
 	// so that peers in one room do not despair over microseconds. > 0.
 	RTTFloor time.Duration
-	// Window is the number of latest round trips per neighbour of which the
-	// median counts ([2] latency filter). In [1, 64].
+	// Window is the number of latest round trips per neighbour that are filtered
+	// into one ([2] moving-percentile filter). In [1, 64].
 	Window int
+	// Percentile is which of them counts, .5 for the median. In [0, 1].
+	Percentile float64
 	// MaxNeighbours bounds the peers remembered; the one not observed for the
 	// longest time leaves. In [1, 65536].
 	MaxNeighbours int
-	// OutlierFactor rejects samples whose residual is above the median of the
-	// recent ones by more than this many median absolute deviations ([3]). > 0.
+	// Inertia is the number of content neighbours that the own place counts as,
+	// so that the first few do not throw it about, and two peers that know only
+	// each other do not both go the whole way. >= 0.
+	Inertia float64
+	// OutlierFactor cuts the springs of neighbours whose relative residual is
+	// above the median of all of them by more than this many median absolute
+	// deviations ([3]). > 0.
 	OutlierFactor float64
 	// WarmUp is the number of samples during which moves are not capped. >= 0.
 	WarmUp int
@@ -50,14 +58,8 @@ type Config struct {
 	// square of the distance ([2] gravity). It keeps the space from drifting.
 	// > 0.
 	GravityRho float64
-	// Replay is the number of remembered samples that are applied once more
-	// with each new one while the own error is above ReplayAbove. >= 0.
-	Replay int
-	// ReplayAbove ends the replay. In [0, 1].
-	ReplayAbove float64
-	// Rand breaks ties between coincident points and picks what to replay. Nil
-	// is rejected, so that every caller decides between a seeded and a real
-	// source. The Estimator uses it without a lock.
+	// Rand breaks ties between coincident points. Nil is rejected, so that every
+	// caller decides between a seeded and a real source. The Estimator uses it without a lock.
 	Rand *rand.Rand
 }
 
@@ -66,21 +68,21 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Dimensions:       4,
-		Gain:             0.25,
-		MinGain:          0.05,
+		Gain:             1,
+		Passes:           8,
 		ErrorGain:        0.25,
 		RemoteErrorFloor: 0.1,
 		HeightMin:        0.1,
 		RTTMax:           20 * time.Second,
 		RTTFloor:         time.Millisecond,
 		Window:           5,
+		Percentile:       0.5,
 		MaxNeighbours:    128,
+		Inertia:          2,
 		OutlierFactor:    8,
 		WarmUp:           64,
 		MoveMax:          5,
 		GravityRho:       500,
-		Replay:           16,
-		ReplayAbove:      0.3,
 	}
 }
 
@@ -95,20 +97,20 @@ func (c Config) Validate() error {
 	const most = MaxComponent
 	check(c.Dimensions >= 1 && c.Dimensions <= 16, "Dimensions", c.Dimensions, "1 to 16")
 	check(c.Gain > 0 && c.Gain <= 1, "Gain", c.Gain, "in (0, 1]")
-	check(c.MinGain > 0 && c.MinGain <= c.Gain, "MinGain", c.MinGain, "in (0, Gain]")
+	check(c.Passes >= 1 && c.Passes <= 64, "Passes", c.Passes, "1 to 64")
 	check(c.ErrorGain > 0 && c.ErrorGain <= 1, "ErrorGain", c.ErrorGain, "in (0, 1]")
 	check(c.RemoteErrorFloor > 0 && c.RemoteErrorFloor <= 1, "RemoteErrorFloor", c.RemoteErrorFloor, "in (0, 1]")
 	check(c.HeightMin > 0 && c.HeightMin <= most, "HeightMin", c.HeightMin, "in (0, MaxComponent]")
 	check(c.RTTMax > 0 && millis(c.RTTMax) <= most, "RTTMax", c.RTTMax, "in (0, 1m]")
 	check(c.RTTFloor > 0 && c.RTTFloor <= c.RTTMax, "RTTFloor", c.RTTFloor, "in (0, RTTMax]")
 	check(c.Window >= 1 && c.Window <= 64, "Window", c.Window, "1 to 64")
+	check(c.Percentile >= 0 && c.Percentile <= 1, "Percentile", c.Percentile, "in [0, 1]")
 	check(c.MaxNeighbours >= 1 && c.MaxNeighbours <= 1<<16, "MaxNeighbours", c.MaxNeighbours, "1 to 65536")
+	check(c.Inertia >= 0, "Inertia", c.Inertia, ">= 0")
 	check(c.OutlierFactor > 0, "OutlierFactor", c.OutlierFactor, "> 0")
 	check(c.WarmUp >= 0, "WarmUp", c.WarmUp, ">= 0")
 	check(c.MoveMax > 0, "MoveMax", c.MoveMax, "> 0")
 	check(c.GravityRho > 0, "GravityRho", c.GravityRho, "> 0")
-	check(c.Replay >= 0, "Replay", c.Replay, ">= 0")
-	check(c.ReplayAbove >= 0 && c.ReplayAbove <= 1, "ReplayAbove", c.ReplayAbove, "in [0, 1]")
 	check(c.Rand != nil, "Rand", "nil", "a source")
 	return errors.Join(errs...)
 }

@@ -61,8 +61,13 @@ type Digest struct {
 func DigestOf(samples []Sample) Digest {
 	d := Digest{MeanKB: defaultKB}
 	groups := make(map[string][]Sample)
-	bytes := 0.0
+	bytes, pages := 0.0, 0
 	for _, s := range samples {
+		if s.bare() { // a round trip, of a server that needs no time
+			s.FirstByte = s.Connect
+		} else if !s.Failed {
+			pages++
+		}
 		groups[s.Peer] = append(groups[s.Peer], s)
 		if s.Failed {
 			d.Failed++
@@ -72,13 +77,13 @@ func DigestOf(samples []Sample) Digest {
 		bytes += float64(s.Bytes)
 	}
 	if bytes > 0 {
-		d.MeanKB = bytes / 1000 / float64(d.OK)
+		d.MeanKB = bytes / 1000 / float64(pages)
 	}
 	for _, group := range groups {
 		d.Peers = append(d.Peers, measure(group))
 	}
 	slices.SortFunc(d.Peers, func(a, b Measured) int { return cmp.Compare(a.Peer, b.Peer) })
-	d.settleDelay(groups)
+	d.settleDelay(groups, pages)
 	d.settleBodies(groups)
 	return d
 }
@@ -109,12 +114,13 @@ func measure(group []Sample) Measured {
 
 // settleDelay estimates the server's delay from the peers whose round trip is
 // known, then the round trip of the others from the delay.
-func (d *Digest) settleDelay(groups map[string][]Sample) {
+func (d *Digest) settleDelay(groups map[string][]Sample, pages int) {
 	var rests, firsts []float64
 	for _, m := range d.Peers {
 		for _, s := range groups[m.Peer] {
 			switch {
-			case s.Failed:
+			case s.Failed, pages > 0 && s.bare():
+				// Nothing, or a handshake alone: it does not tell the delay.
 			case m.Direct:
 				rests = append(rests, millis(s.FirstByte)-m.RTT)
 			default:
@@ -149,7 +155,7 @@ func (d *Digest) settleBodies(groups map[string][]Sample) {
 	var rows []bodyRow
 	for _, m := range d.Peers {
 		for _, s := range groups[m.Peer] {
-			if !s.Failed {
+			if !s.Failed && !s.bare() {
 				rows = append(rows, bodyRow{rtt: m.RTT, kb: float64(s.Bytes) / 1000, took: millis(s.Body)})
 			}
 		}
@@ -162,7 +168,7 @@ func (d *Digest) settleBodies(groups map[string][]Sample) {
 		prior := bodyPrior * d.body(m.RTT, d.MeanKB)
 		took, usual := prior, prior
 		for _, s := range groups[m.Peer] {
-			if !s.Failed {
+			if !s.Failed && !s.bare() {
 				took += millis(s.Body)
 				usual += d.body(m.RTT, float64(s.Bytes)/1000)
 			}

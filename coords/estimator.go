@@ -29,9 +29,10 @@ type Estimator struct {
 	at         Coordinate
 	load       time.Duration
 	neighbours map[string]*neighbour
-	order      []string // keys of neighbours, in an order that runs repeat
-	outliers   outliers
-	samples    uint64 // accepted or not
+	order      []*neighbour // the neighbours, in an order that runs repeat
+	samples    uint64       // accepted or not
+
+	push, random, start, shares, millis, sorted []float64 // room to compute in
 }
 
 // NewEstimator returns an Estimator at the origin, with an error of 1. The
@@ -44,12 +45,15 @@ func NewEstimator(cfg Config) (*Estimator, error) {
 		cfg:        cfg,
 		at:         Coordinate{Vec: make([]float64, cfg.Dimensions), Height: cfg.HeightMin, Error: 1},
 		neighbours: make(map[string]*neighbour),
+		push:       make([]float64, cfg.Dimensions),
+		random:     make([]float64, cfg.Dimensions),
+		start:      make([]float64, cfg.Dimensions),
 	}, nil
 }
 
 // Observe takes in one exchange with a peer: the coordinate that it told,
 // without load, and the raw round trip of the transport; the filters are in
-// here. While the own error is high it also replays remembered exchanges.
+// here. The point then moves as all remembered exchanges together push it.
 //
 // The errors wrap ErrPeer, ErrRTT, ErrDimension, ErrBounds (input that is
 // refused as a whole) or ErrOutlier (input that was remembered but did not move
@@ -68,82 +72,109 @@ func (e *Estimator) Observe(peer string, remote Coordinate, rtt time.Duration) e
 	n := e.neighbour(peer)
 	n.seen = e.samples
 	n.at = remote.Clone()
-	filtered := n.add(millis(rtt), e.cfg.Window)
-	if residual := math.Abs(filtered - e.at.Distance(remote)); e.outliers.reject(residual, e.cfg.OutlierFactor) {
-		return fmt.Errorf("%w: %.1f ms off with %s", ErrOutlier, residual, peer)
+	n.add(millis(rtt), e.cfg.Window, e.cfg.Percentile)
+	e.weigh()
+	if n.weight == 0 {
+		return fmt.Errorf("%w: %.1f ms off with %s", ErrOutlier, math.Abs(n.rtt-e.at.Distance(n.at)), peer)
 	}
-	e.update(n)
-	e.replay()
+	e.learn(n)
+	e.move()
 	return nil
 }
 
-// replay applies remembered exchanges again while the own error is high: a
-// newcomer gets out of the few samples that it has what there is in them.
-func (e *Estimator) replay() {
-	if len(e.order) < 2 {
-		return
-	}
-	for range e.cfg.Replay {
-		if e.at.Error <= e.cfg.ReplayAbove {
-			return
-		}
-		e.update(e.neighbours[e.order[e.cfg.Rand.IntN(len(e.order))]])
-	}
+// learn takes the deviation from one neighbour into the own error ([1] 3.4).
+func (e *Estimator) learn(n *neighbour) {
+	relative := min(1, math.Abs(e.at.Distance(n.at)-n.rtt)/max(n.rtt, millis(e.cfg.RTTFloor)))
+	alpha := e.cfg.ErrorGain * e.certainty(n)
+	e.at.Error = clamp(relative*alpha+e.at.Error*(1-alpha), 0.001, 1)
 }
 
-// update is one step of the algorithm: towards or away from a neighbour.
-func (e *Estimator) update(n *neighbour) {
-	remoteError := clamp(n.at.Error, e.cfg.RemoteErrorFloor, 1)
-	distance := e.at.Distance(n.at)
-	// The published weight; it leans to whoever is more certain.
-	weight := e.at.Error / (e.at.Error + remoteError)
-	gain := e.gain() // before the error is touched
-	relative := min(1, math.Abs(distance-n.rtt)/max(n.rtt, millis(e.cfg.RTTFloor)))
-	alpha := e.cfg.ErrorGain * weight
-	e.at.Error = clamp(relative*alpha+e.at.Error*(1-alpha), 0.001, 1)
+// certainty is the published weight of a sample: it leans to whoever of the two
+// is more certain, by their errors.
+func (e *Estimator) certainty(n *neighbour) float64 {
+	return e.at.Error / (e.at.Error + clamp(n.at.Error, e.cfg.RemoteErrorFloor, 1))
+}
 
-	e.push(n.at, distance, gain*weight*(n.rtt-distance))
+// stepMin is the move, in ms, below which another pass is not worth its time.
+const stepMin = 0.1
+
+// move applies the springs of all neighbours, up to Passes times. Of the way
+// that they want, Inertia takes its share.
+func (e *Estimator) move() {
+	copy(e.start, e.at.Vec)
+	height := e.at.Height
+	for range e.cfg.Passes {
+		if e.step() < stepMin {
+			break
+		}
+	}
+	used := 0.0
+	for _, n := range e.order {
+		if n.weight > 0 {
+			used++
+		}
+	}
+	share := used / (used + e.cfg.Inertia)
+	for i, x := range e.start {
+		e.at.Vec[i] = x + (e.at.Vec[i]-x)*share
+	}
+	e.at.Height = height + (e.at.Height-height)*share
+	if e.samples > uint64(e.cfg.WarmUp) {
+		e.limit(height)
+	}
 	e.gravitate()
 }
 
-// gain falls from Gain to MinGain as the own error falls to nothing.
-func (e *Estimator) gain() float64 {
-	return e.cfg.MinGain + (e.cfg.Gain-e.cfg.MinGain)*min(1, e.at.Error/0.3)
+// step moves point and height by the weighted mean of what the springs of the
+// neighbours would each move them: Gain · e_i/(e_i+e_j) · (rtt - distance), away
+// from the neighbour and upwards ([1] figure 3, summed over a set of neighbours
+// as [2] does). It returns how far that was, in ms.
+func (e *Estimator) step() float64 {
+	clear(e.push)
+	up, mass := 0.0, 0.0
+	for _, n := range e.order {
+		if n.weight == 0 {
+			continue
+		}
+		mass += n.mass
+		flat := e.at.spread(n.at)
+		// A place told to be far off pulls no harder than the round trip could push.
+		force := n.weight * max(n.rtt-flat-e.at.Height-n.at.Height, -n.rtt-shortTrip)
+		up += force
+		if flat < 1e-6 {
+			// Coincident points know no direction: any will do.
+			length := e.randomDirection(e.random)
+			for i, x := range e.random {
+				e.push[i] += force * x / length
+			}
+			continue
+		}
+		for i := range e.push {
+			e.push[i] += force * (e.at.Vec[i] - n.at.Vec[i]) / flat
+		}
+	}
+	if mass == 0 {
+		return 0
+	}
+	gain, length := e.cfg.Gain/mass, math.Abs(up)
+	for i, x := range e.push {
+		length = math.Hypot(length, x)
+		e.at.Vec[i] = clamp(e.at.Vec[i]+gain*x, -MaxComponent, MaxComponent)
+	}
+	e.at.Height = clamp(e.at.Height+gain*up, e.cfg.HeightMin, MaxComponent)
+	return gain * length
 }
 
-// push moves the own coordinate by force milliseconds away from other
-// (towards it when negative), along the height vector between them.
-func (e *Estimator) push(other Coordinate, distance, force float64) {
-	if e.samples > uint64(e.cfg.WarmUp) {
-		force = clamp(force, -e.cfg.MoveMax, e.cfg.MoveMax)
+// limit cuts the way from where the point was at MoveMax, and the change of
+// height likewise.
+func (e *Estimator) limit(height float64) {
+	moved := e.at.spread(Coordinate{Vec: e.start})
+	if moved > e.cfg.MoveMax {
+		for i, x := range e.start {
+			e.at.Vec[i] = x + (e.at.Vec[i]-x)*e.cfg.MoveMax/moved
+		}
 	}
-	direction := make([]float64, len(e.at.Vec))
-	flat := 0.0
-	for i := range direction {
-		direction[i] = e.at.Vec[i] - other.Vec[i]
-		flat += direction[i] * direction[i]
-	}
-	flat = math.Sqrt(flat)
-	if flat < 1e-6 {
-		// Coincident points know no direction: any will do, with all the force.
-		e.kick(force)
-		return
-	}
-	norm := max(distance, flat)
-	for i := range direction {
-		e.at.Vec[i] = clamp(e.at.Vec[i]+force*direction[i]/norm, -MaxComponent, MaxComponent)
-	}
-	height := e.at.Height + force*(e.at.Height+other.Height)/norm
-	e.at.Height = clamp(height, e.cfg.HeightMin, MaxComponent)
-}
-
-// kick moves the point by force milliseconds in a random direction.
-func (e *Estimator) kick(force float64) {
-	direction := make([]float64, len(e.at.Vec))
-	length := e.randomDirection(direction)
-	for i, x := range direction {
-		e.at.Vec[i] = clamp(e.at.Vec[i]+force*x/length, -MaxComponent, MaxComponent)
-	}
+	e.at.Height = clamp(e.at.Height, height-e.cfg.MoveMax, height+e.cfg.MoveMax)
 }
 
 // randomDirection fills v with a random direction and returns its length.
@@ -187,5 +218,5 @@ func (e *Estimator) Announced() Coordinate { return e.at.Loaded(e.load) }
 // Forget drops what is remembered of a peer; the own coordinate stays.
 func (e *Estimator) Forget(peer string) {
 	delete(e.neighbours, peer)
-	e.order = slices.DeleteFunc(e.order, func(id string) bool { return id == peer })
+	e.order = slices.DeleteFunc(e.order, func(n *neighbour) bool { return n.id == peer })
 }

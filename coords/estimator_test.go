@@ -32,13 +32,13 @@ func at(x ...float64) coords.Coordinate { return coords.Coordinate{Vec: x, Heigh
 
 func TestConfigNamesEveryWrongField(t *testing.T) {
 	nan := math.NaN()
-	err := coords.Config{Gain: nan, MinGain: nan, ErrorGain: nan, RemoteErrorFloor: nan, HeightMin: nan,
-		OutlierFactor: nan, WarmUp: -1, MoveMax: nan, GravityRho: nan, Replay: -1, ReplayAbove: nan}.Validate()
+	err := coords.Config{Gain: nan, ErrorGain: nan, RemoteErrorFloor: nan, HeightMin: nan,
+		OutlierFactor: nan, WarmUp: -1, MoveMax: nan, GravityRho: nan, Inertia: nan, Percentile: nan}.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, field := range []string{"Dimensions", "Gain", "MinGain", "ErrorGain", "RemoteErrorFloor", "HeightMin", "RTTMax",
-		"RTTFloor", "Window", "MaxNeighbours", "OutlierFactor", "WarmUp", "MoveMax", "GravityRho", "Replay", "ReplayAbove", "Rand"} {
+	for _, field := range []string{"Dimensions", "Gain", "Passes", "ErrorGain", "RemoteErrorFloor", "HeightMin", "RTTMax",
+		"RTTFloor", "Window", "MaxNeighbours", "OutlierFactor", "WarmUp", "MoveMax", "GravityRho", "Inertia", "Percentile", "Rand"} {
 		if !strings.Contains(err.Error(), " "+field+" is") {
 			t.Errorf("%s not named", field)
 		}
@@ -95,7 +95,7 @@ func TestTwoPeersFromOnePoint(t *testing.T) {
 // low error little" ([1] 3.4).
 func TestWeightLeansToTheCertain(t *testing.T) {
 	move := func(remoteError float64) float64 {
-		e := newEstimator(t, func(c *coords.Config) { c.Replay = 0 })
+		e := newEstimator(t, func(c *coords.Config) { c.Passes = 1 })
 		remote := at(50, 0, 0, 0)
 		remote.Error = remoteError
 		before := e.Coordinate()
@@ -193,7 +193,7 @@ func TestMovedPeerRecovers(t *testing.T) {
 }
 
 func TestMoveIsCappedAfterWarmUp(t *testing.T) {
-	e := newEstimator(t, func(c *coords.Config) { c.OutlierFactor = 1e9; c.GravityRho = 1e9; c.Replay = 0 })
+	e := newEstimator(t, func(c *coords.Config) { c.OutlierFactor = 1e9; c.GravityRho = 1e9 })
 	settle(t, e, 20)
 	before := e.Coordinate()
 	_ = e.Observe("far", at(9000, 0, 0, 0), time.Millisecond)
@@ -252,10 +252,53 @@ func TestRunsRepeat(t *testing.T) {
 	}
 }
 
+// A full set of neighbours in a settled network.
 func BenchmarkObserve(b *testing.B) {
 	e := newEstimator(b, nil)
-	peers := settle(b, e, 20)
+	rng := rand.New(rand.NewPCG(9, 9))
+	truth := at(10, 10, 0, 0)
+	var names []string
+	var peers []coords.Coordinate
+	for i := range coords.DefaultConfig().MaxNeighbours {
+		names = append(names, fmt.Sprint("p", i))
+		peers = append(peers, at(rng.NormFloat64()*50, rng.NormFloat64()*50, rng.NormFloat64()*50, rng.NormFloat64()*50))
+	}
+	observe := func(i int) {
+		i %= len(peers)
+		ms := truth.Distance(peers[i]) * (1 + 0.05*math.Abs(rng.NormFloat64()))
+		_ = e.Observe(names[i], peers[i], time.Duration(ms*float64(time.Millisecond)))
+	}
+	for i := range 10 * len(peers) {
+		observe(i)
+	}
 	for i := 0; b.Loop(); i++ {
-		_ = e.Observe("p0", peers[0], 50*time.Millisecond)
+		observe(i)
+	}
+}
+
+// One that claims to be far away must not carry a newcomer off who knows
+// nobody else yet, nor, when it is alone, be the truth.
+func TestFirstLiarDoesNotCarryOff(t *testing.T) {
+	e := newEstimator(t, nil)
+	for range 20 {
+		_ = e.Observe("liar", at(5000, 0, 0, 0), 50*time.Millisecond)
+	}
+	if far := e.Coordinate().Distance(at(0, 0, 0, 0)); far > 30 {
+		t.Errorf("carried off by %.0f ms", far)
+	}
+}
+
+// Two who know only each other and move at the same time find their distance
+// without overshooting in turns.
+func TestTwoDoNotOvershoot(t *testing.T) {
+	a := newEstimator(t, nil)
+	b := newEstimator(t, func(c *coords.Config) { c.Rand = rand.New(rand.NewPCG(3, 4)) })
+	for i := range 40 {
+		ac, bc := a.Coordinate(), b.Coordinate()
+		_ = a.Observe("b", bc, 80*time.Millisecond)
+		_ = b.Observe("a", ac, 80*time.Millisecond)
+		if d := a.Coordinate().Distance(b.Coordinate()); i > 3 && d > 84 {
+			t.Fatalf("distance %.1f after %d exchanges", d, i+1)
+		}
 	}
 }

@@ -1,27 +1,36 @@
 package coords
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // neighbour is what an Estimator remembers of one peer: enough to filter its
-// round trips and to replay the last exchange.
+// round trips and to apply the last exchange again.
 type neighbour struct {
-	at   Coordinate // the peer's last coordinate
-	rtts []float64  // ring of the last round trips, ms
-	next int        // where in the ring the next one goes
-	rtt  float64    // the median of the ring, ms
-	seen uint64     // the Estimator's sample count at the last observation
+	id     string
+	at     Coordinate // the peer's last coordinate
+	rtts   []float64  // ring of the last round trips, ms
+	next   int        // where in the ring the next one goes
+	rtt    float64    // the percentile of the ring, ms
+	seen   uint64     // the Estimator's sample count at the last observation
+	weight float64    // of its spring; 0 for an outlier
+	mass   float64    // what weight is a share of, for the mean
 }
 
-// add records a round trip and returns the median of the last window ones.
-func (n *neighbour) add(rtt float64, window int) float64 {
+// add records a round trip and sets rtt to the percentile, in [0, 1], of the
+// last window ones: the lower of two when it falls between them.
+func (n *neighbour) add(rtt float64, window int, percentile float64) {
 	if len(n.rtts) < window {
 		n.rtts = append(n.rtts, rtt)
 	} else {
 		n.rtts[n.next] = rtt
 		n.next = (n.next + 1) % window
 	}
-	n.rtt = lowerMedian(n.rtts)
-	return n.rtt
+	var room [64]float64
+	s := room[:copy(room[:], n.rtts)]
+	slices.Sort(s)
+	n.rtt = s[int(percentile*float64(len(s)-1))]
 }
 
 // neighbour returns the record of a peer, a fresh one if there is none, and
@@ -32,15 +41,15 @@ func (e *Estimator) neighbour(peer string) *neighbour {
 	}
 	if len(e.order) >= e.cfg.MaxNeighbours {
 		oldest, least := "", uint64(math.MaxUint64)
-		for _, id := range e.order {
-			if seen := e.neighbours[id].seen; seen < least {
-				oldest, least = id, seen
+		for _, n := range e.order {
+			if n.seen < least {
+				oldest, least = n.id, n.seen
 			}
 		}
 		e.Forget(oldest)
 	}
-	n := &neighbour{}
+	n := &neighbour{id: peer}
 	e.neighbours[peer] = n
-	e.order = append(e.order, peer)
+	e.order = append(e.order, n)
 	return n
 }

@@ -31,6 +31,9 @@ type Proxy struct {
 	Error float64 `cbor:"5,keyasint" json:"error"`
 	// Samples is the number of successful downloads behind it.
 	Samples int `cbor:"6,keyasint" json:"samples"`
+	// Traits is what distance does not explain of who is quick there. Nil: not
+	// known.
+	Traits Traits `cbor:"7,keyasint,omitempty" json:"traits,omitempty"`
 }
 
 // Validate reports whether a Proxy of foreign origin may be used. The errors
@@ -46,6 +49,9 @@ func (p Proxy) Validate(dims int) error {
 	}
 	if !(p.Error >= 0 && p.Error <= 1) || p.Samples < 0 {
 		return fmt.Errorf("%w: proxy error is %v of %d samples", ErrBounds, p.Error, p.Samples)
+	}
+	if err := p.Traits.Validate(); err != nil {
+		return fmt.Errorf("proxy: %w", err)
 	}
 	return nil
 }

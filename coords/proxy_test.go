@@ -250,3 +250,21 @@ func BenchmarkLocate(b *testing.B) {
 		}
 	}
 }
+
+// A handshake alone is a round trip: it neither places its peer at no distance
+// nor tells anything of pages.
+func TestDigestTakesHandshakesForRoundTrips(t *testing.T) {
+	ms := time.Millisecond
+	page := coords.Sample{Peer: "a", Connect: 40 * ms, FirstByte: 140 * ms, Body: 80 * ms, Bytes: 16_000}
+	d := coords.DigestOf([]coords.Sample{page, {Peer: "b", Connect: 90 * ms}})
+	b := d.Peers[1]
+	if !b.Direct || b.RTT != 90 || b.Rate != 1 {
+		t.Errorf("of a handshake of 90 ms: %+v", b)
+	}
+	if d.Delay != 100 || d.MeanKB != 16 {
+		t.Errorf("delay %v ms, pages of %v kB, want those of the only page: 100, 16", d.Delay, d.MeanKB)
+	}
+	if a := d.Time(d.Peers[0]); !(d.Time(b) > a) {
+		t.Errorf("b takes %v ms, a, which is nearer, %v", d.Time(b), a)
+	}
+}

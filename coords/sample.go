@@ -27,6 +27,13 @@ type Sample struct {
 	// Failed says that there was no usable answer; times and size then mean
 	// nothing. It counts as a failure of this peer, never as a long distance.
 	Failed bool `cbor:"8,keyasint" json:"failed"`
+	// Taken is when, by the clock of the subnet's owner. Zero: unknown.
+	Taken time.Time `cbor:"9,keyasint,omitzero" json:"taken,omitzero"`
+}
+
+// bare reports whether s is of a handshake alone: nothing was asked for.
+func (s Sample) bare() bool {
+	return !s.Failed && !s.Reused && s.Connect > 0 && (s.FirstByte == 0 || s.FirstByte == s.Connect) && s.Body == 0 && s.Bytes == 0
 }
 
 // sampleTimeMax bounds each phase of a download that is taken for one.

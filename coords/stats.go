@@ -17,15 +17,5 @@ func lowerMedian(v []float64) float64 {
 	return s[(len(s)-1)/2]
 }
 
-// spreadOf returns the median of v and the median absolute deviation from it.
-func spreadOf(v []float64) (median, mad float64) {
-	median = lowerMedian(v)
-	dev := make([]float64, len(v))
-	for i, x := range v {
-		dev[i] = math.Abs(x - median)
-	}
-	return median, lowerMedian(dev)
-}
-
 // clamp cuts x to [lo, hi].
 func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }

@@ -6,15 +6,28 @@
 // in a test, and probes are counted alike. All strategies hold to the
 // conformance suite in assigntest.
 //
-// The package imports coords and the standard library, with the same
-// restrictions as coords.
+// The package imports coords, coords/registry and the standard library, with the
+// same restrictions as coords.
 //
 // # Files
 //
 //	assign.go   Strategy and what goes in and out
 //	evidence.go checks of the evidence
+//	review.go   Reviewer: whether a decided subnet should move
+//	review_track.go     what the last downloads of each peer say
+//	review_duel.go      whether one peer is better than another: pages of the same time
+//	review_patience.go  Patience: for how long, and confirmed how
+//	review_watch.go     Watch: a decided subnet's reviews and scouts
 //	proxy.go    ProxyStrategy: measure actively, choose the fastest
 //	options.go  what the samples say of each candidate of a ProxyStrategy
+//	geo.go      GeoStrategy: the nearest on the globe
+//	threshold.go what the strategies of Papapetrou have in common
+//	sequential.go ProbeStrategy: everybody probes; SequentialStrategy: until one is near
+//	himicra.go  HiMicraStrategy: a hierarchy of peers (hierarchy.go), best first
+//	ipmicra.go  IPMicraStrategy: a hierarchy of prefixes (subnets.go), bottom up
+//	neighbours.go, ipmicra_proxy.go IPMicraProxyStrategy: the same with predicted times
+//	calibrate.go when a subnet became slow; release.go what an overloaded peer gives away
+//	factors.go  the same by traits, and whom to ask next by them
 //	random.go   RandomStrategy: any peer
 //	hash.go     HashStrategy: consistent hashing
 //	keep.go     KeepStrategy: whoever found it
@@ -22,6 +35,7 @@
 package assign
 
 import (
+	"iter"
 	"net/netip"
 	"time"
 
@@ -51,6 +65,31 @@ type Candidate struct {
 	Wait time.Duration
 	// Capacity is how much it can take compared to others. >= 0, 0 counts as 1.
 	Capacity float64
+	// Traits is what it has learned of itself as a downloader, beyond its place
+	// (coords.Traits). Nil: nothing yet.
+	Traits coords.Traits
+	// Addr is an address that it is reached at, for strategies that go by the
+	// registries' prefixes or by geography. Invalid: unknown.
+	Addr netip.Addr
+}
+
+// Delegation is what a peer knows of another subnet that has been decided.
+type Delegation struct {
+	Subnet netip.Prefix
+	Owner  string
+	// Proxy predicts times from there; nil if it is not known.
+	Proxy *coords.Proxy
+	// Probes is what peers needed for a typical page of it, where that is known.
+	// Nil: not known of anybody.
+	Probes map[string]time.Duration
+}
+
+// Known is what a peer knows of decided subnets, its own and others'. It does
+// not change while a Next that was given it runs.
+type Known interface {
+	// Within yields the delegations inside p (p itself among them), in the order
+	// of their prefixes.
+	Within(p netip.Prefix) iter.Seq[Delegation]
 }
 
 // Evidence is what a decision rests on.
@@ -70,12 +109,30 @@ type Evidence struct {
 	// CanProbe is false when there is no page left to probe with: a choice must
 	// be made now.
 	CanProbe bool
+	// Now is the time by the clock of Sample.Taken. Zero: ages do not count.
+	Now time.Time
+	// Known is what is known of other subnets. Nil: nothing.
+	Known Known
 }
+
+// Via is how a probe is made.
+type Via int
+
+const (
+	// ViaPage downloads one page that has to be crawled anyway: it costs the
+	// server nothing extra.
+	ViaPage Via = iota
+	// ViaConnect opens a connection and closes it again, which is an extra
+	// request to the server and is counted as one. The sample has no first byte,
+	// no body and no bytes.
+	ViaConnect
+)
 
 // Step is a decision. Exactly one of Probe and Choice is set.
 type Step struct {
-	// Probe is the peer that should download one page from the subnet next.
+	// Probe is the peer that should measure the subnet next, and Via how.
 	Probe string
+	Via   Via
 	// Choice is the peer that should own the subnet.
 	Choice string
 	// Proxy is where the subnet's servers stand, when the strategy knows.

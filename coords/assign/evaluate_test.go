@@ -119,6 +119,9 @@ func TestProxyFindsNearOptimalPeers(t *testing.T) {
 		{"20 peers", 20, 40, 3, 30, 4, 0.8, 8, 0.7},
 		{"64 peers", 64, 40, 2, 40, 2, 0.6, 8, 0.7},
 	} {
+		if testing.Short() && tc.peers > 8 {
+			continue
+		}
 		t.Run(tc.name, func(t *testing.T) {
 			strategy := newProxy(t)
 			var res result

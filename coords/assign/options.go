@@ -18,6 +18,11 @@ type option struct {
 	// low and high bound time; they are equal to it for measured candidates, and
 	// 0 and +Inf when nothing is known.
 	low, high float64
+	// mean and spread are the logarithm of the time (ms) and its standard
+	// deviation, for candidates not measured. Only while traits are in play.
+	mean, spread float64
+	// fails is the share of its downloads here that fail, as far as is known.
+	fails float64
 }
 
 // tried reports whether it downloaded, or failed to.
@@ -35,21 +40,26 @@ func (o option) wait() float64 { return float64(o.Wait) / float64(time.Milliseco
 
 // view is the evidence, worked out.
 type view struct {
+	e       Evidence
 	self    string
 	options []option      // sorted by name
 	proxy   *coords.Proxy // nil while unknown
 	ok      int           // successful downloads by anybody
 	spent   int           // probes of candidates that went into finding out
+	traits  bool          // candidates have published traits: the factor model is in play
+	places  bool          // candidates have coordinates
 }
 
 // look works the evidence out for the open candidates.
 func (s *ProxyStrategy) look(e Evidence, open []Candidate) view {
 	samples := e.samples()
 	digest := coords.DigestOf(samples)
-	v := view{self: e.Self, ok: digest.OK}
+	v := view{self: e.Self, ok: digest.OK, e: e}
 	if p, err := digest.Locate(s.cfg.Fit); err == nil {
 		v.proxy = &p
 	}
+	v.places = len(e.Candidates[0].At.Vec) > 0
+	factors := s.factors(e, digest, &v)
 	known := make(map[string]coords.Measured, len(digest.Peers))
 	for _, m := range digest.Peers {
 		known[m.Peer] = m
@@ -79,6 +89,9 @@ func (s *ProxyStrategy) look(e Evidence, open []Candidate) view {
 			}
 			o.time = model + hope
 			o.low, o.high = model*(1-margin)+hope, model*(1+margin)+penalty
+		}
+		if v.traits {
+			factors.apply(&o, m, digest, v.proxy)
 		}
 		v.options = append(v.options, o)
 	}

@@ -27,6 +27,10 @@ type ProxyConfig struct {
 	// MarginMin is the least relative error that predictions are trusted with,
 	// however well they fitted so far. In (0, 0.9].
 	MarginMin float64
+	// GainMin is the least gain for which another candidate is measured while
+	// traits are in play: the expected share by which it will be quicker than the
+	// best one measured. 0 never stops before the budget is spent. In [0, 1).
+	GainMin float64
 	// FailureCost is the time that a failed download wastes. >= 0.
 	FailureCost time.Duration
 	// Tie is the difference that counts as none: the subnets of equally near
@@ -45,6 +49,7 @@ func DefaultProxyConfig() ProxyConfig {
 		Budget:      8,
 		ProbesMax:   12,
 		MarginMin:   0.4,
+		GainMin:     0.03,
 		FailureCost: time.Second,
 		Tie:         2 * time.Millisecond, // what scheduling on a busy machine costs
 		Fit:         coords.DefaultFitConfig(),
@@ -64,6 +69,7 @@ func (c ProxyConfig) Validate() error {
 	check(c.Budget >= c.Spread, "Budget", c.Budget, ">= Spread")
 	check(c.ProbesMax >= c.Budget && c.ProbesMax >= c.MeasureAll, "ProbesMax", c.ProbesMax, ">= Budget and MeasureAll")
 	check(c.MarginMin > 0 && c.MarginMin <= 0.9, "MarginMin", c.MarginMin, "in (0, 0.9]")
+	check(c.GainMin >= 0 && c.GainMin < 1, "GainMin", c.GainMin, "in [0, 1)")
 	check(c.FailureCost >= 0, "FailureCost", c.FailureCost, ">= 0")
 	check(c.Tie >= 0, "Tie", c.Tie, ">= 0")
 	return errors.Join(append(errs, c.Fit.Validate())...)
@@ -126,12 +132,43 @@ func (s *ProxyStrategy) probe(v view) string {
 	case len(v.options) == 1, v.spent >= s.cfg.ProbesMax, many && measured >= s.cfg.Budget:
 		return ""
 	}
-	if measured < s.cfg.Spread {
+	spread := s.cfg.Spread
+	if v.traits { // they tell more than distance from each other
+		spread = 0
+		if v.places {
+			spread = min(s.cfg.Spread, s.cfg.Fit.MinPeers)
+		}
+	}
+	if measured < spread {
 		if id := farthest(v); id != "" {
 			return id
 		}
 	}
+	if v.traits {
+		if len(v.options) > s.cfg.MeasureAll && measured < blindProbes && !v.places && s.cfg.GainMin == 0 {
+			if id := v.anybody(); id != "" {
+				return id
+			}
+		}
+		return s.gainful(v)
+	}
 	return promising(v)
+}
+
+// blindProbes is how many candidates without places are measured, whatever is
+// expected of them, where every probe is to be made: peers learn from servers
+// that they were not chosen for, too.
+const blindProbes = 2
+
+// anybody returns an untried candidate, each for its share of the subnets, or "".
+func (v view) anybody() string {
+	var names []string
+	for _, o := range v.options {
+		if !o.tried() {
+			names = append(names, o.ID)
+		}
+	}
+	return v.e.byScore(names)
 }
 
 // farthest returns the untried candidate whose point is farthest from the

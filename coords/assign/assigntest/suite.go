@@ -11,6 +11,7 @@ package assigntest
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"net/netip"
@@ -26,12 +27,21 @@ import (
 	"peerd/coords/assign"
 )
 
-// ProbesMax is what no strategy may exceed for one decision: every probe is a
-// stranger at somebody's web server.
+// ProbesMax is what a strategy may not exceed for one decision, unless it says
+// so: every probe is a stranger at somebody's web server.
 const ProbesMax = 12
 
-// Run checks what assign.Strategy promises, on strategies from the constructor.
+// Everybody is the limit of strategies that let each candidate probe once.
+const Everybody = 0
+
+// Run checks what assign.Strategy promises, on strategies from the constructor,
+// with at most ProbesMax probes a decision.
 func Run(t *testing.T, newStrategy func() assign.Strategy) {
+	RunLimit(t, ProbesMax, newStrategy)
+}
+
+// RunLimit is Run with another limit of probes, or Everybody.
+func RunLimit(t *testing.T, probesMax int, newStrategy func() assign.Strategy) {
 	t.Run("name", func(t *testing.T) {
 		name := newStrategy().Name()
 		if name == "" || name != strings.ToLower(name) || strings.ContainsAny(name, " \t/") {
@@ -41,7 +51,7 @@ func Run(t *testing.T, newStrategy func() assign.Strategy) {
 	t.Run("refuses bad evidence", func(t *testing.T) { refuses(t, newStrategy()) })
 	t.Run("alone", func(t *testing.T) { alone(t, newStrategy()) })
 	t.Run("comes to a choice", func(t *testing.T) {
-		rapid.Check(t, func(t *rapid.T) { decides(t, newStrategy()) })
+		rapid.Check(t, func(t *rapid.T) { decides(t, newStrategy(), probesMax) })
 	})
 	t.Run("deterministic", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { deterministic(t, newStrategy(), newStrategy()) })
@@ -100,8 +110,11 @@ func alone(t *testing.T, s assign.Strategy) {
 }
 
 // decides runs one decision in a random world to its choice.
-func decides(t *rapid.T, s assign.Strategy) {
+func decides(t *rapid.T, s assign.Strategy, probesMax int) {
 	e := evidence(t)
+	if probesMax == Everybody {
+		probesMax = len(e.Candidates)
+	}
 	probes := 0
 	for range 200 {
 		before := fmt.Sprintf("%+v", e)
@@ -135,8 +148,8 @@ func decides(t *rapid.T, s assign.Strategy) {
 		if !e.Exclude[step.Probe] {
 			probes++
 		}
-		if probes > ProbesMax {
-			t.Fatalf("more than %d probes", ProbesMax)
+		if probes > probesMax {
+			t.Fatalf("more than %d probes", probesMax)
 		}
 	}
 	t.Fatal("no choice")
@@ -181,13 +194,52 @@ func evidence(t *rapid.T) assign.Evidence {
 		Subnet:   netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, byte(rng.IntN(256)), 0}), 24),
 		CanProbe: rapid.Bool().Draw(t, "can probe"),
 	}
+	address := func() netip.Addr {
+		return netip.AddrFrom4([4]byte{198, byte(50 + rng.IntN(3)), byte(rng.IntN(256)), 1})
+	}
 	for i := range rapid.IntRange(1, 24).Draw(t, "candidates") {
 		c := assign.Candidate{ID: fmt.Sprintf("peer%02d", i), Wait: time.Duration(rng.IntN(1000)) * time.Millisecond, Capacity: rng.Float64() * 4}
 		c.At = coords.Coordinate{Vec: []float64{rng.NormFloat64() * 80, rng.NormFloat64() * 80}, Height: rng.Float64() * 10, Error: rng.Float64()}
+		if rng.IntN(3) > 0 {
+			c.Addr = address()
+		}
 		e.Candidates = append(e.Candidates, c)
 	}
+	known := make(Known, 0)
+	for range rapid.IntRange(0, 40).Draw(t, "delegations") {
+		d := assign.Delegation{Subnet: netip.PrefixFrom(address(), 24).Masked(), Owner: fmt.Sprintf("peer%02d", rng.IntN(30))}
+		if rng.IntN(2) > 0 {
+			at := coords.Coordinate{Vec: []float64{rng.NormFloat64() * 80, rng.NormFloat64() * 80}, Height: rng.Float64() * 10}
+			d.Proxy = &coords.Proxy{At: at, Delay: rng.Float64() * 50, Scale: 1 + rng.Float64(), Samples: 3}
+		}
+		known = append(known, d)
+	}
+	known.Sort()
+	e.Known = known
 	e.Self = e.Candidates[rng.IntN(len(e.Candidates))].ID
 	return e
+}
+
+// Known is a list of delegations: an assign.Known once it is sorted.
+type Known []assign.Delegation
+
+var _ assign.Known = Known(nil)
+
+// Sort puts the delegations into the order of their prefixes; of equal prefixes
+// the first in the list stays first.
+func (k Known) Sort() {
+	slices.SortStableFunc(k, func(a, b assign.Delegation) int { return a.Subnet.Compare(b.Subnet) })
+}
+
+// Within implements assign.Known.
+func (k Known) Within(p netip.Prefix) iter.Seq[assign.Delegation] {
+	return func(yield func(assign.Delegation) bool) {
+		for _, d := range k {
+			if d.Subnet.Bits() >= p.Bits() && p.Contains(d.Subnet.Addr()) && !yield(d) {
+				return
+			}
+		}
+	}
 }
 
 // deterministic compares two instances on the same and on reordered evidence.

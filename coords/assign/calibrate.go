@@ -1,0 +1,165 @@
+package assign
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+
+	"peerd/coords"
+)
+
+// CalibrationConfig says when a subnet has become slow for its owner.
+type CalibrationConfig struct {
+	// Factor is how many times the earlier time "sufficiently larger" is. > 1.
+	Factor float64
+	// Least is what it must be more by, at least: small times vary. >= 0.
+	Least time.Duration
+	// Times is how many downloads in a row must be so slow: "if this repeats for
+	// more than one time continuously". >= 2.
+	Times int
+}
+
+// DefaultCalibrationConfig returns twice the time and 20 ms more, three times
+// in a row.
+func DefaultCalibrationConfig() CalibrationConfig {
+	return CalibrationConfig{Factor: 2, Least: 20 * time.Millisecond, Times: 3}
+}
+
+// Validate names every field that is out of its range.
+func (c CalibrationConfig) Validate() error {
+	var errs []error
+	if !(c.Factor > 1) {
+		errs = append(errs, fmt.Errorf("assign: Factor is %v, want > 1", c.Factor))
+	}
+	if c.Least < 0 {
+		errs = append(errs, fmt.Errorf("assign: Least is %v, want >= 0", c.Least))
+	}
+	if c.Times < 2 {
+		errs = append(errs, fmt.Errorf("assign: Times is %d, want >= 2", c.Times))
+	}
+	return errors.Join(errs...)
+}
+
+// Slow reports whether the owner's last downloads all took sufficiently longer
+// than the median of those before (Papapetrou 2003, 7.6.2), and the place in
+// samples where that begins. Failures are slow downloads. Samples of others do
+// not count.
+func (c CalibrationConfig) Slow(samples []coords.Sample, owner string) (since int, slow bool) {
+	var at []int
+	for i, s := range samples {
+		if s.Peer == owner {
+			at = append(at, i)
+		}
+	}
+	if len(at) <= c.Times {
+		return 0, false
+	}
+	var before []float64
+	for _, i := range at[:len(at)-c.Times] {
+		if t := ProbeTime(samples[i]); !math.IsInf(t, 1) {
+			before = append(before, t)
+		}
+	}
+	if len(before) == 0 {
+		return 0, false
+	}
+	slices.Sort(before)
+	usual := before[len(before)/2]
+	bound := max(usual*c.Factor, usual+float64(c.Least)/float64(time.Millisecond))
+	for _, i := range at[len(at)-c.Times:] {
+		if ProbeTime(samples[i]) <= bound {
+			return 0, false
+		}
+	}
+	return at[len(at)-c.Times], true
+}
+
+var (
+	_ Reviewer = (*IPMicraStrategy)(nil)
+	_ Reviewer = (*IPMicraProxyStrategy)(nil)
+)
+
+// Review is IPMicra's dynamic calibration: while the owner is as quick as it
+// used to be nothing is done, and nothing is asked of anybody. Once it is slow
+// (CalibrationConfig.Slow) "the subnet is re-delegated": the search of Next runs
+// again, with what was probed since then.
+func (s *IPMicraStrategy) Review(e Evidence) (Review, error) {
+	return s.cfg.Calibration.review(s, e)
+}
+
+// Review is that of IPMicraStrategy, by the search with the coordinates' help.
+func (s *IPMicraProxyStrategy) Review(e Evidence) (Review, error) {
+	return s.cfg.Calibration.review(s, e)
+}
+
+// review lets a strategy decide anew on a subnet that became slow.
+func (c CalibrationConfig) review(s Strategy, e Evidence) (Review, error) {
+	if _, err := e.open(); err != nil {
+		return Review{}, err
+	}
+	since, slow := c.Slow(e.Samples, e.Self)
+	if !slow {
+		return Review{}, nil
+	}
+	e.Samples = e.Samples[since:]
+	if e.Known != nil {
+		e.Known = except{e.Known, e.Subnet.Masked()}
+	}
+	step, err := s.Next(e)
+	switch {
+	case err != nil:
+		return Review{}, err
+	case step.Probe != "":
+		return Review{Scout: step.Probe}, nil
+	case step.Choice == e.Self:
+		return Review{}, nil
+	}
+	owner, other := e.cost(e.Self), e.cost(step.Choice)
+	if !(other < owner) {
+		return Review{}, nil
+	}
+	gain := 1.0 // of an owner that fails
+	if !math.IsInf(owner, 1) {
+		gain = 1 - other/owner
+	}
+	return Review{Better: step.Choice, Gain: gain}, nil
+}
+
+// cost is the least probe time of a candidate and its waiting time, ms; +Inf
+// without a probe that succeeded.
+func (e Evidence) cost(id string) float64 {
+	least := math.Inf(1)
+	for _, s := range e.Samples {
+		if s.Peer == id {
+			least = min(least, ProbeTime(s))
+		}
+	}
+	for _, c := range e.Candidates {
+		if c.ID == id {
+			least += float64(c.Wait) / float64(time.Millisecond)
+		}
+	}
+	return least
+}
+
+// except is what is known without one subnet: the delegation under review says
+// nothing for itself.
+type except struct {
+	Known
+	subnet netip.Prefix
+}
+
+// Within implements Known.
+func (x except) Within(p netip.Prefix) iter.Seq[Delegation] {
+	return func(yield func(Delegation) bool) {
+		for d := range x.Known.Within(p) {
+			if d.Subnet != x.subnet && !yield(d) {
+				return
+			}
+		}
+	}
+}

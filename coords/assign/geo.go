@@ -1,0 +1,97 @@
+package assign
+
+import (
+	"errors"
+	"math"
+	"net/netip"
+)
+
+var _ Strategy = (*GeoStrategy)(nil)
+
+// Locator tells where on Earth an address is, in degrees; ok is false if it is
+// not known. It answers at once and may be called by several at a time.
+type Locator func(netip.Addr) (lat, lon float64, ok bool)
+
+// GeoConfig holds the parameters of a GeoStrategy.
+type GeoConfig struct {
+	// TieKM is the difference of distances, in km, that counts as none: such
+	// candidates share the subnets by hashing. >= 0.
+	TieKM float64
+}
+
+// DefaultGeoConfig returns 1 km: data bases of places know cities, not streets.
+func DefaultGeoConfig() GeoConfig { return GeoConfig{TieKM: 1} }
+
+// GeoStrategy gives a subnet to the candidate nearest on the globe (Malet 2009,
+// 3.3.1; Exposto and others 2005). It never probes. What it does not know does
+// not count: candidates without a place are chosen only if none has one, and a
+// subnet without a place stays where it is.
+type GeoStrategy struct {
+	cfg    GeoConfig
+	locate Locator
+}
+
+// NewGeo returns a GeoStrategy. The error names what is missing or wrong.
+func NewGeo(cfg GeoConfig, locate Locator) (*GeoStrategy, error) {
+	if locate == nil {
+		return nil, errors.New("assign: geo needs a Locator")
+	}
+	if !(cfg.TieKM >= 0) {
+		return nil, errors.New("assign: TieKM is no distance")
+	}
+	return &GeoStrategy{cfg: cfg, locate: locate}, nil
+}
+
+// Name returns "geo".
+func (s *GeoStrategy) Name() string { return "geo" }
+
+// Next chooses at once.
+func (s *GeoStrategy) Next(e Evidence) (Step, error) {
+	open, err := e.open()
+	if err != nil {
+		return Step{}, err
+	}
+	far := make(map[string]float64, len(open))
+	least := math.Inf(1)
+	if lat, lon, ok := s.place(e.Subnet.Addr()); ok {
+		for _, c := range open {
+			if clat, clon, ok := s.place(c.Addr); ok {
+				far[c.ID] = greatCircle(lat, lon, clat, clon)
+				least = min(least, far[c.ID])
+			}
+		}
+	}
+	var near []string
+	for _, c := range open {
+		if km, ok := far[c.ID]; ok && km <= least+s.cfg.TieKM {
+			near = append(near, c.ID)
+		}
+	}
+	switch {
+	case len(near) > 0:
+		return Step{Choice: e.byScore(near)}, nil
+	case !e.Exclude[e.Self]:
+		return Step{Choice: e.Self}, nil
+	}
+	return Step{Choice: e.byScore(names(open))}, nil
+}
+
+// place locates an address and refuses what is no place on a globe.
+func (s *GeoStrategy) place(a netip.Addr) (lat, lon float64, ok bool) {
+	if !a.IsValid() {
+		return 0, 0, false
+	}
+	lat, lon, ok = s.locate(a.Unmap())
+	return lat, lon, ok && math.Abs(lat) <= 90 && math.Abs(lon) <= 360
+}
+
+// earthKM is the mean radius of the Earth.
+const earthKM = 6371.0088
+
+// greatCircle is the distance on the ground, in km (haversine).
+func greatCircle(lat1, lon1, lat2, lon2 float64) float64 {
+	const rad = math.Pi / 180
+	sinLat, sinLon := math.Sin((lat1-lat2)*rad/2), math.Sin((lon1-lon2)*rad/2)
+	h := sinLat*sinLat + math.Cos(lat1*rad)*math.Cos(lat2*rad)*sinLon*sinLon
+	return 2 * earthKM * math.Asin(min(1, math.Sqrt(h)))
+}

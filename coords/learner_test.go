@@ -1,0 +1,241 @@
+package coords
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// planted is a world that has the model's form: peers and servers on a plane of
+// factors.
+type planted struct {
+	times [][]float64 // log ms, by peer and server
+}
+
+func plant(peers, servers int, noise float64, rng *rand.Rand) planted {
+	var w planted
+	type vec [3]float64
+	var at []vec
+	for range servers {
+		at = append(at, vec{5.5 + 0.5*rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()})
+	}
+	for range peers {
+		me := vec{0.4 * rng.NormFloat64(), 0.6 * rng.NormFloat64(), 0.6 * rng.NormFloat64()}
+		var row []float64
+		for _, v := range at {
+			row = append(row, v[0]+me[0]+me[1]*v[1]+me[2]*v[2]+noise*rng.NormFloat64())
+		}
+		w.times = append(w.times, row)
+	}
+	return w
+}
+
+// protocol lets peers and owners learn from each other: owners know the rows of
+// the peers that asked, peers what owners publish. told may lie to an owner.
+func protocol(t *testing.T, w planted, asked [][]int, rounds int, told func(peer int, x float64) float64) (peers, hosts []Traits) {
+	t.Helper()
+	var learners []*Learner
+	for u := range w.times {
+		l, err := NewLearner(DefaultLearnerConfig(), fmt.Sprint("peer", u))
+		if err != nil {
+			t.Fatal(err)
+		}
+		learners = append(learners, l)
+		peers = append(peers, l.Traits())
+	}
+	for s, us := range asked {
+		for _, u := range us {
+			learners[u].Observe(fmt.Sprint(s), Sample{Peer: "p", FirstByte: time.Duration(math.Expm1(w.times[u][s]) * float64(time.Millisecond))})
+		}
+	}
+	hosts = make([]Traits, len(asked))
+	for range rounds {
+		for s, us := range asked {
+			var rows []TraitRow
+			for _, u := range us {
+				rows = append(rows, TraitRow{Peer: peers[u], Time: told(u, w.times[u][s])})
+			}
+			hosts[s] = LocateTraits(rows)
+			for _, u := range us {
+				learners[u].Told(fmt.Sprint(s), Proxy{Traits: hosts[s]})
+			}
+		}
+		for u, l := range learners {
+			peers[u] = l.Traits()
+		}
+	}
+	return peers, hosts
+}
+
+// errors returns the median absolute error of the pairs that were not asked,
+// and the share of them within the forecast's 80 % interval.
+func (w planted) errors(t *testing.T, asked [][]int, peers, hosts []Traits) (median, inside float64) {
+	t.Helper()
+	var errs []float64
+	hits := 0.0
+	for s, us := range asked {
+		for u := range w.times {
+			if slices.Contains(us, u) {
+				continue
+			}
+			f, ok := peers[u].Predict(hosts[s])
+			if !ok {
+				t.Fatal("published traits are malformed")
+			}
+			e := math.Abs(f.Mean - w.times[u][s])
+			errs = append(errs, e)
+			if e <= 1.28*math.Sqrt(f.Model+f.Noise) {
+				hits++
+			}
+		}
+	}
+	return lowerMedian(errs), hits / float64(len(errs))
+}
+
+// pick lets k random peers ask each server.
+func pick(peers, servers, k int, rng *rand.Rand) [][]int {
+	var out [][]int
+	for range servers {
+		out = append(out, rng.Perm(peers)[:k])
+	}
+	return out
+}
+
+func honest(_ int, x float64) float64 { return x }
+
+func TestTraitsPredictPairsThatNobodyMeasured(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	w := plant(30, 200, 0.1, rng)
+	asked := pick(30, 200, 8, rng)
+	peers, hosts := protocol(t, w, asked, 15, honest)
+	median, inside := w.errors(t, asked, peers, hosts)
+	t.Logf("median error %.3f, %.2f inside the 80 %% interval: wide where noise is less than the prior has it", median, inside)
+	if median > 0.25 {
+		t.Errorf("median error %.3f of log times, want <= 0.25 (spread of the pairs: 0.6)", median)
+	}
+	// What is published of the uncertainty has to mean something, too: with noise
+	// of the usual size four fifths should be there; with twelve loadings from fifty
+	// downloads two thirds are, for the peers do not publish how sure they are.
+	w = plant(30, 200, 0.45, rng)
+	peers, hosts = protocol(t, w, asked, 15, honest)
+	_, inside = w.errors(t, asked, peers, hosts)
+	t.Logf("%.2f inside the 80 %% interval", inside)
+	if inside < 0.6 || inside > 0.9 {
+		t.Errorf("%.2f of the pairs inside the 80 %% interval, want 0.6 to 0.9", inside)
+	}
+}
+
+// Peers that tell owners random times must not spoil what others learn.
+func TestTraitsSurviveLiars(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 1))
+	w := plant(30, 200, 0.1, rng)
+	asked := pick(30, 200, 10, rng)
+	peers, hosts := protocol(t, w, asked, 15, honest)
+	clean, _ := w.errors(t, asked, peers, hosts)
+	peers, hosts = protocol(t, w, asked, 15, func(u int, x float64) float64 {
+		if u < 3 { // every tenth
+			return rng.Float64() * 10
+		}
+		return x
+	})
+	lied, _ := w.errors(t, asked, peers, hosts)
+	t.Logf("median error %.3f, with liars %.3f", clean, lied)
+	if lied > clean+0.12 {
+		t.Errorf("median error %.3f, with a tenth of liars %.3f", clean, lied)
+	}
+}
+
+func TestLearnerMemoryIsBounded(t *testing.T) {
+	cfg := LearnerConfig{Subnets: 3, PerSubnet: 2, Sweeps: 1}
+	l, err := NewLearner(cfg, "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		for range 5 {
+			l.Observe(fmt.Sprint(i), Sample{Peer: "p", FirstByte: time.Second})
+			l.Observe(fmt.Sprint(i), Sample{Peer: "p", Failed: true})
+		}
+	}
+	if got := l.Subnets(); !slices.Equal(got, []string{"7", "8", "9"}) {
+		t.Errorf("remembers %v, want the last three", got)
+	}
+	if r := l.memory["9"]; len(r.times) != 2 || r.failed != 2 {
+		t.Errorf("remembers %d times and %d failures, want 2 and 2", len(r.times), r.failed)
+	}
+	l.Forget("9")
+	if len(l.Subnets()) != 2 {
+		t.Error("did not forget")
+	}
+	if _, err := NewLearner(LearnerConfig{}, "p"); err == nil {
+		t.Error("the zero configuration was accepted")
+	}
+	if _, err := NewLearner(cfg, ""); err == nil {
+		t.Error("a nameless peer was accepted")
+	}
+}
+
+func TestLearnerRestores(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	a, _ := NewLearner(DefaultLearnerConfig(), "p")
+	for i := range 20 {
+		a.Observe(fmt.Sprint(i), Sample{Peer: "p", FirstByte: time.Duration(rng.IntN(1e9) + 1)})
+		a.Told(fmt.Sprint(i), Proxy{Traits: LocateTraits([]TraitRow{{FreshTraits("q"), 5 + rng.Float64()}})})
+	}
+	a.Traits()
+	b, _ := NewLearner(DefaultLearnerConfig(), "p")
+	b.Restore(a.Snapshot())
+	if got, want := b.Traits(), a.Traits(); !slices.EqualFunc(got, want, func(x, y float64) bool { return math.Abs(x-y) < 1e-3 }) {
+		t.Errorf("restored %v, want %v", got, want)
+	}
+	b.Restore(LearnerState{Now: Traits{math.NaN()}, Subnets: []SubnetState{{Subnet: "x", Times: []float64{math.Inf(1)}, Failed: -3, Told: Traits{1}}}})
+	if got, want := b.Traits(), FreshTraits("p"); !slices.Equal(got[:unknowns], want[:unknowns]) {
+		t.Errorf("of a damaged state: %v, want a fresh start", got)
+	}
+}
+
+// Peers whose names are alike must not start alike: a factor that all share
+// tells nothing.
+func TestFreshTraitsDiffer(t *testing.T) {
+	sum := 0.0
+	for i := range 200 {
+		a, b := FreshTraits(fmt.Sprint("peer-", i)), FreshTraits(fmt.Sprint("peer-", i+1))
+		for f := 2; f <= Factors; f++ {
+			sum += a[f] * b[f] / 0.09 / 200 / (Factors - 1)
+		}
+	}
+	if math.Abs(sum) > 0.15 {
+		t.Errorf("correlation of neighbours' loadings %.2f, want none", sum)
+	}
+}
+
+// Whatever peers claim, what an owner publishes can be read, and so can what a
+// peer makes of whatever an owner claims.
+func TestTraitsStayInBounds(t *testing.T) {
+	number := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-20, 20))
+	rapid.Check(t, func(rt *rapid.T) {
+		var rows []TraitRow
+		for range rapid.IntRange(0, 12).Draw(rt, "rows") {
+			rows = append(rows, TraitRow{
+				Peer: rapid.SliceOfN(number, 0, peerTraits+1).Draw(rt, "peer"),
+				Time: number.Draw(rt, "time"),
+			})
+		}
+		host := LocateTraits(rows)
+		if _, ok := FreshTraits("p").Predict(host); !ok {
+			rt.Fatalf("published %v", host)
+		}
+		l, _ := NewLearner(DefaultLearnerConfig(), "p")
+		l.Observe("s", Sample{Peer: "p", FirstByte: time.Duration(rapid.Int64().Draw(rt, "took"))})
+		l.Told("s", Proxy{Traits: rapid.SliceOfN(number, hostTraits, hostTraits).Draw(rt, "told")})
+		f, ok := l.Traits().Predict(host)
+		if !ok || math.IsNaN(f.Mean) || !(f.Model >= 0) || !(f.Noise > 0) {
+			rt.Fatalf("forecast %+v, %v", f, ok)
+		}
+	})
+}
