@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/dgraph-io/badger/v4"
+	"peerd/store/kv"
 )
 
 // maxBatch bounds the functions of one shared transaction.
@@ -126,17 +126,17 @@ func (d *DB) together(calls []*call) (n int, err error) {
 		return 1, err
 	case failed:
 		return d.together(calls[:n])
-	case n > 1 && errors.Is(err, badger.ErrTxnTooBig): // with what is written at the end
+	case n > 1 && errors.Is(err, kv.ErrTooBig): // with what is written at the end
 		return d.together(calls[:n/2])
 	}
 	return max(n, 1), err // none has run if the store is closed
 }
 
 // full says that no other function should be added to a transaction: what it
-// writes is half of what badger takes.
+// writes is half of what the engine takes.
 func (tx *Tx) full() bool {
-	size := tx.size + int64(len(tx.hosts))*hostSize
-	return size > tx.d.b.MaxBatchSize()/2 || tx.writes+int64(2*len(tx.hosts)) > tx.d.b.MaxBatchCount()/2
+	size := tx.size + int64(len(tx.hosts))*hostSize + tx.logSize()
+	return size > tx.d.limits.Bytes/2 || tx.writes+int64(2*len(tx.hosts)) > tx.d.limits.Count/2
 }
 
 // hostSize is what a host's record and its place in the index take at most.
@@ -151,15 +151,20 @@ func (d *DB) Update(fn func(*Tx) error) error {
 }
 
 func (d *DB) updateLocked(fn func(*Tx) error) error {
-	if d.b.IsClosed() {
-		return fmt.Errorf("store: %w", badger.ErrDBClosed)
+	t, err := d.kv.Begin(true)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
 	}
-	tx := &Tx{d: d, t: d.b.NewTransaction(true), update: true, hosts: map[string]*hostSlot{}, seq: d.seq}
+	tx := &Tx{d: d, t: t, update: true, hosts: map[string]*hostSlot{}, seq: d.seq}
 	defer tx.t.Discard()
+	tx.log = d.newTxLog()
 	if err := fn(tx); err != nil {
 		return err
 	}
 	if err := tx.flushHosts(); err != nil {
+		return err
+	}
+	if err := tx.flushTail(); err != nil {
 		return err
 	}
 	l := d.ledgerWith(tx)
@@ -172,6 +177,7 @@ func (d *DB) updateLocked(fn func(*Tx) error) error {
 		return fmt.Errorf("store: commit: %w", err)
 	}
 	d.setLedger(l)
+	d.committedTails(tx)
 	d.seen.committed(tx.sighted, tx.forgot)
 	return nil
 }

@@ -151,7 +151,7 @@ func TestBatchPanics(t *testing.T) {
 }
 
 func TestBatchClosed(t *testing.T) {
-	d, err := Open("", Options{InMemory: true, MemTable: 8 << 20})
+	d, err := openOn(t, "", Options{InMemory: true, MemTable: 8 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

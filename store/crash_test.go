@@ -189,6 +189,15 @@ func checkCrashed(t *testing.T, dir string, round, acked int) {
 	if n < acked || n > acked+1 { // the one under way may have made it
 		t.Errorf("%d transactions, acknowledged were %d", n, acked)
 	}
+	checkSteps(t, d, n)
+}
+
+// checkSteps asserts that n crashSteps are there, each of them whole.
+func checkSteps(t *testing.T, d *DB, n int) {
+	t.Helper()
+	if n == 0 {
+		return
+	}
 	view(t, d, func(tx *Tx) error {
 		h, err := tx.Host(host)
 		if err != nil {

@@ -5,21 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"strings"
+	"net/netip"
 	"sync"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-	"github.com/dgraph-io/badger/v4/options"
 	"github.com/fxamacker/cbor/v2"
-	"github.com/google/renameio/v2"
+
+	"peerd/store/kv"
 )
 
 // Version is the version of the layout on disk. A store of another version is
 // refused, never converted in silence.
-const Version = "peerd-store-2"
+const Version = "peerd-store-3"
 
 var (
 	// ErrNotFound is returned when there is no such record.
@@ -28,6 +25,9 @@ var (
 	ErrLocked = errors.New("store: in use by another process")
 	// ErrVersion is returned by Open for a store of another version.
 	ErrVersion = errors.New("store: written by another version of peerd")
+	// ErrFull is returned by Open and by what writes when there is no room on
+	// the disk; then nothing was written. It comes with syscall.ENOSPC.
+	ErrFull = kv.ErrFull
 	// ErrCorrupt is returned when a record cannot be read.
 	ErrCorrupt = errors.New("store: corrupt record")
 )
@@ -42,7 +42,13 @@ type Options struct {
 	// BlockCache and IndexCache bound badger's caches in bytes. Zero means
 	// 16 MiB each.
 	BlockCache, IndexCache int64
-	// InMemory keeps nothing on disk: for tests.
+	// TailMax bounds the log of one subnet's changes (StartTail), in bytes on
+	// disk. Zero means 64 MiB.
+	TailMax int64
+	// Disk holds everything instead of a folder: for simulations. It may be
+	// opened again when the store was closed, or ended on it.
+	Disk *kv.Disk
+	// InMemory keeps nothing on disk: for tests. It is a Disk of its own.
 	InMemory bool
 	// Logger receives badger's warnings. Nil discards them.
 	Logger *slog.Logger
@@ -50,26 +56,24 @@ type Options struct {
 
 // DB is one open store. All methods may be called at once.
 type DB struct {
-	b         *badger.DB
-	threshold int64 // of values that go to the value log
+	kv        kv.Engine
+	limits    kv.Limits // of a transaction
+	threshold int64     // of values that go to the value log
 
-	mu  sync.Mutex // serialises Update and Batch: transactions never conflict
-	seq uint64     // the last place given out in a queue; under mu
+	mu  lock   // serialises Update and Batch: transactions never conflict
+	seq uint64 // the last place given out in a queue; under mu
 
 	bmu     sync.Mutex
 	calls   []*call // waiting for their Batch
 	leading bool    // somebody runs calls, or is about to
 
 	seen seenCache
+	tail tailBook
 
 	cmu      sync.Mutex
 	counters Counters
 	named    map[string]int64
 }
-
-// tableSize is the size of badger's tables, on all levels: while it compacts it
-// holds a dozen of them in memory, and its own default grows to 64 MiB each.
-const tableSize = 1 << 20
 
 // Open opens the store in dir, and makes one there if there is none. It fails
 // with ErrLocked, ErrVersion or what the file system says.
@@ -83,80 +87,30 @@ func Open(dir string, o Options) (*DB, error) {
 	if o.IndexCache == 0 {
 		o.IndexCache = 16 << 20
 	}
-	if !o.InMemory {
-		if err := ensureVersion(dir); err != nil {
-			return nil, err
-		}
+	if o.TailMax == 0 {
+		o.TailMax = defaultTailMax
 	}
-	opts := badger.DefaultOptions(dir).
-		WithMemTableSize(o.MemTable).WithNumMemtables(2).WithNumLevelZeroTables(2).
-		WithValueThreshold(valueThreshold(o)).WithValueLogFileSize(128 << 20).
-		WithBlockCacheSize(o.BlockCache).WithIndexCacheSize(o.IndexCache).
-		WithBaseTableSize(tableSize).WithCompression(options.Snappy).WithNumCompactors(2).
-		WithDetectConflicts(false).WithMetricsEnabled(false).
-		WithLogger(badgerLog{o.Logger})
-	opts.TableSizeMultiplier = 1
-	if o.InMemory {
-		opts = opts.WithDir("").WithValueDir("").WithInMemory(true)
+	slots := seenSlots
+	if o.Disk != nil {
+		slots = simulatedSlots
+	} else if o.InMemory {
+		o.Disk = kv.NewDisk()
 	}
-	b, err := badger.Open(opts)
+	e, threshold, err := openEngine(dir, o)
 	if err != nil {
-		if strings.Contains(err.Error(), "Cannot acquire directory lock") {
-			return nil, fmt.Errorf("%w: %s", ErrLocked, dir)
-		}
-		return nil, fmt.Errorf("store: open %s: %w", dir, err)
+		return nil, err
 	}
-	d := &DB{b: b, threshold: valueThreshold(o), seen: newSeenCache()}
-	if err := d.loadLedger(); err != nil {
-		return nil, errors.Join(err, b.Close())
+	d := &DB{kv: e, limits: e.Limits(), threshold: threshold, mu: make(lock, 1), seen: newSeenCache(slots)}
+	d.tail = tailBook{all: map[netip.Prefix]tailMeta{}, grown: make(chan struct{}, 1), max: o.TailMax}
+	if err := errors.Join(d.loadLedger(), d.loadTails()); err != nil {
+		return nil, errors.Join(err, e.Close())
 	}
 	return d, nil
 }
 
-// valueThreshold is the size in bytes from which on a value goes to the value
-// log and no longer counts in its transaction: 1 KiB, less with a memtable so
-// small that a thousand URLs just below that would not fit. 850 bytes are what
-// the keys of one URL take at most: queued, marked as seen, no more deferred.
-func valueThreshold(o Options) int64 {
-	limit := o.MemTable * 15 / 100
-	if o.InMemory { // there is no value log: a larger value would be refused
-		return min(1<<20, limit)
-	}
-	return min(max(limit/1000-850, 128), 1<<10)
-}
-
-// ensureVersion checks the version of the store in dir, or writes it for a new
-// one. That comes before badger makes its first file, so that a crash in
-// between leaves no store without a version. The version stands in a plain
-// file: a store that this badger could not even open is still refused with the
-// right words.
-func ensureVersion(dir string) error {
-	file := filepath.Join(dir, "VERSION")
-	got, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		if _, err := os.Stat(filepath.Join(dir, badger.ManifestFilename)); err == nil {
-			return fmt.Errorf("%w: %s has no VERSION; move it away to start anew", ErrVersion, dir)
-		}
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return fmt.Errorf("store: %w", err)
-		}
-		if err := renameio.WriteFile(file, []byte(Version+"\n"), 0o600); err != nil {
-			return fmt.Errorf("store: %w", err)
-		}
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	if v := strings.TrimSpace(string(got)); v != Version {
-		return fmt.Errorf("%w: %s holds %q, this is %q; move it away or use the peerd that wrote it", ErrVersion, dir, v, Version)
-	}
-	return nil
-}
-
 // Close writes everything out and closes the store. Nothing may be under way;
 // a second Close does nothing.
-func (d *DB) Close() error { return d.b.Close() }
+func (d *DB) Close() error { return d.kv.Close() }
 
 // mappedMost is how much memory mapped tables may take before it is given back,
 // at intervals of trimEvery; the program itself is part of it.
@@ -176,21 +130,16 @@ func (d *DB) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-memory.C:
-			d.trim(mappedMost)
+			d.kv.Trim(mappedMost)
 		case <-values.C:
-			for ctx.Err() == nil && d.b.RunValueLogGC(0.5) == nil {
+			for ctx.Err() == nil && d.kv.Reclaim() {
 			}
 		}
 	}
 }
 
 // Sync returns when everything written before is on the disk itself.
-func (d *DB) Sync() error {
-	if d.b.Opts().InMemory {
-		return nil
-	}
-	return d.b.Sync()
-}
+func (d *DB) Sync() error { return d.kv.Sync() }
 
 // Tx is one transaction. It is used by one goroutine and dies with the
 // function it was given to. Reads see the transaction's own writes. In an
@@ -198,25 +147,29 @@ func (d *DB) Sync() error {
 // none may be begun within the function given to another.
 type Tx struct {
 	d        *DB
-	t        *badger.Txn
+	t        kv.Txn
 	update   bool
 	hosts    map[string]*hostSlot // read or put; what has changed is written at the end
-	size     int64                // of what was written, as badger counts it
+	size     int64                // of what was written, as the engine counts it
 	writes   int64
 	seq      uint64           // the last place given out in a queue
 	counters Counters         // deltas
 	named    map[string]int64 // deltas
 	counted  bool
-	sighted  []sighting // of URLs found or made seen, for the cache
-	forgot   bool       // a seen URL was deleted
+	sighted  []sighting                 // of URLs found or made seen, for the cache
+	forgot   bool                       // a seen URL was deleted
+	log      *txLog                     // nil while no subnet is logged
+	tails    map[netip.Prefix]*tailMeta // logs whose state is written; nil: forgotten
+	grew     bool                       // something was logged
 }
 
 // View runs fn in a transaction that only reads, and sees one state.
 func (d *DB) View(fn func(*Tx) error) error {
-	if d.b.IsClosed() {
-		return fmt.Errorf("store: %w", badger.ErrDBClosed)
+	t, err := d.kv.Begin(false)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
 	}
-	tx := &Tx{d: d, t: d.b.NewTransaction(false), hosts: map[string]*hostSlot{}}
+	tx := &Tx{d: d, t: t, hosts: map[string]*hostSlot{}}
 	defer tx.t.Discard()
 	return fn(tx)
 }
@@ -230,6 +183,16 @@ func (tx *Tx) put(key []byte, v any) error {
 }
 
 func (tx *Tx) set(key, val []byte) error {
+	if tx.log != nil {
+		if err := tx.note(key, val, true); err != nil {
+			return err
+		}
+	}
+	return tx.write(key, val)
+}
+
+// write is set for what the log of a subnet has in another form.
+func (tx *Tx) write(key, val []byte) error {
 	tx.wrote(len(key), len(val))
 	if err := tx.t.Set(key, val); err != nil {
 		return fmt.Errorf("store: write: %w", err)
@@ -237,7 +200,7 @@ func (tx *Tx) set(key, val []byte) error {
 	return nil
 }
 
-// wrote counts a write, as badger does: its key, and its value or a pointer.
+// wrote counts a write, as the engine does: its key, and its value or a pointer.
 func (tx *Tx) wrote(key, val int) {
 	if int64(val) >= tx.d.threshold {
 		val = 12
@@ -248,7 +211,7 @@ func (tx *Tx) wrote(key, val int) {
 
 func (tx *Tx) get(key []byte, v any) error {
 	it, err := tx.t.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
+	if errors.Is(err, kv.ErrNotFound) {
 		return ErrNotFound
 	}
 	if err != nil {
@@ -257,9 +220,21 @@ func (tx *Tx) get(key []byte, v any) error {
 	return it.Value(func(b []byte) error { return decode(key, b, v) })
 }
 
+// bytes returns the value of key, which is the caller's, or ErrNotFound.
+func (tx *Tx) bytes(key []byte) ([]byte, error) {
+	it, err := tx.t.Get(key)
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: read: %w", err)
+	}
+	return it.ValueCopy(nil)
+}
+
 func (tx *Tx) has(key []byte) (bool, error) {
 	_, err := tx.t.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
+	if errors.Is(err, kv.ErrNotFound) {
 		return false, nil
 	}
 	if err != nil {
@@ -269,6 +244,11 @@ func (tx *Tx) has(key []byte) (bool, error) {
 }
 
 func (tx *Tx) del(key []byte) error {
+	if tx.log != nil {
+		if err := tx.note(key, nil, false); err != nil {
+			return err
+		}
+	}
 	tx.forgot = tx.forgot || key[0] == spaceSeen
 	tx.wrote(len(key), 0)
 	if err := tx.t.Delete(key); err != nil {
@@ -279,24 +259,17 @@ func (tx *Tx) del(key []byte) error {
 
 // each calls fn for every key with the prefix, from the key after `after` on
 // when that is set. fn returns false to end.
-func (tx *Tx) each(prefix, after []byte, values bool, fn func(key []byte, item *badger.Item) (bool, error)) error {
-	o := badger.DefaultIteratorOptions
-	o.Prefix = prefix
-	o.PrefetchValues = values
-	o.PrefetchSize = 16
-	it := tx.t.NewIterator(o)
-	defer it.Close()
+func (tx *Tx) each(prefix, after []byte, values bool, fn func(key []byte, item kv.Item) (bool, error)) error {
 	start := prefix
 	if len(after) > 0 {
 		start = append(append([]byte{}, after...), 0)
 	}
-	for it.Seek(start); it.Valid(); it.Next() {
-		more, err := fn(it.Item().KeyCopy(nil), it.Item())
-		if err != nil || !more {
-			return err
-		}
-	}
-	return nil
+	return tx.eachFrom(prefix, start, values, fn)
+}
+
+// eachFrom is each from the key start on.
+func (tx *Tx) eachFrom(prefix, start []byte, values bool, fn func(key []byte, item kv.Item) (bool, error)) error {
+	return tx.t.Each(prefix, start, values, fn)
 }
 
 // Times keep their microseconds. What this peer wrote itself may be large: a
@@ -312,16 +285,3 @@ func decode(key, b []byte, v any) error {
 	}
 	return nil
 }
-
-// badgerLog passes badger's warnings and errors on; its chatter is dropped.
-type badgerLog struct{ l *slog.Logger }
-
-func (b badgerLog) log(level slog.Level, f string, a ...any) {
-	if b.l != nil {
-		b.l.Log(context.Background(), level, "badger", "text", strings.TrimSpace(fmt.Sprintf(f, a...)))
-	}
-}
-func (b badgerLog) Errorf(f string, a ...any)   { b.log(slog.LevelError, f, a...) }
-func (b badgerLog) Warningf(f string, a ...any) { b.log(slog.LevelWarn, f, a...) }
-func (b badgerLog) Infof(string, ...any)        {}
-func (b badgerLog) Debugf(string, ...any)       {}

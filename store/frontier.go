@@ -3,14 +3,18 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
-	"github.com/dgraph-io/badger/v4"
+	"peerd/store/kv"
 )
 
 // A hostSlot is a host's record in a transaction.
 type hostSlot struct {
 	rec *Host
 	old *Host // as it is stored; nil: not looked up
+	// asIs says that rec is another peer's, and Since not to be set.
+	asIs bool
 }
 
 // Host returns the record of one of our hosts, or ErrNotFound. In an Update,
@@ -31,7 +35,7 @@ func (tx *Tx) Host(name string) (*Host, error) {
 // PutHost writes a host's record. It belongs into an Update.
 func (tx *Tx) PutHost(h Host) {
 	if s, ok := tx.hosts[h.Name]; ok {
-		s.rec = &h
+		s.rec, s.asIs = &h, false
 		return
 	}
 	tx.hosts[h.Name] = &hostSlot{rec: &h}
@@ -40,36 +44,57 @@ func (tx *Tx) PutHost(h Host) {
 // flushHosts writes the records that this transaction has changed, and their
 // places in the index by subnet.
 func (tx *Tx) flushHosts() error {
-	for name, s := range tx.hosts {
+	for _, name := range slices.Sorted(maps.Keys(tx.hosts)) { // a simulation is to replay
+		s := tx.hosts[name]
 		if s.old != nil && *s.old == *s.rec {
 			continue
 		}
-		if s.old == nil {
-			s.old = &Host{}
-			switch err := tx.get(spaceKey(spaceHost, name), s.old); err {
-			case nil:
-			case ErrNotFound:
-				s.old = nil
-			default:
-				return err
-			}
-		}
-		if s.old != nil && s.old.Subnet != s.rec.Subnet {
-			if err := tx.del(homeKey(s.old.Subnet, name)); err != nil {
-				return err
-			}
-		}
-		if s.old == nil || s.old.Subnet != s.rec.Subnet {
-			if err := tx.set(homeKey(s.rec.Subnet, name), nil); err != nil {
-				return err
-			}
-		}
-		if err := tx.put(spaceKey(spaceHost, name), s.rec); err != nil {
+		if err := tx.flushHost(name, s); err != nil {
 			return err
 		}
-		old := *s.rec
-		s.old = &old
 	}
+	return nil
+}
+
+func (tx *Tx) flushHost(name string, s *hostSlot) error {
+	if s.old == nil {
+		s.old = &Host{}
+		switch err := tx.get(spaceKey(spaceHost, name), s.old); err {
+		case nil:
+		case ErrNotFound:
+			s.old = nil
+		default:
+			return err
+		}
+	}
+	switch {
+	case s.asIs || tx.d.tail.indexed == indexNone:
+	case s.old == nil || s.old.Subnet != s.rec.Subnet:
+		tx.seq++
+		s.rec.Since = tx.seq
+	default:
+		s.rec.Since = s.old.Since
+	}
+	if tx.log != nil {
+		if err := tx.logHost(s.old, s.rec); err != nil {
+			return err
+		}
+	}
+	if s.old != nil && s.old.Subnet != s.rec.Subnet {
+		if err := tx.del(homeKey(s.old.Subnet, name)); err != nil {
+			return err
+		}
+	}
+	if s.old == nil || s.old.Subnet != s.rec.Subnet {
+		if err := tx.set(homeKey(s.rec.Subnet, name), nil); err != nil {
+			return err
+		}
+	}
+	if err := tx.put(spaceKey(spaceHost, name), s.rec); err != nil {
+		return err
+	}
+	old := *s.rec
+	s.old = &old
 	return nil
 }
 
@@ -80,7 +105,7 @@ func (tx *Tx) Hosts(fn func(Host) error) error {
 			return err
 		}
 	}
-	return tx.each([]byte{spaceHost}, nil, true, func(key []byte, it *badger.Item) (bool, error) {
+	return tx.each([]byte{spaceHost}, nil, true, func(key []byte, it kv.Item) (bool, error) {
 		var h Host
 		if err := it.Value(func(b []byte) error { return decode(key, b, &h) }); err != nil {
 			return false, err
@@ -113,14 +138,31 @@ func (tx *Tx) Push(host string, e Entry, limit int64) (bool, error) {
 		tx.Count(Counters{Dropped: 1})
 		return false, nil
 	}
-	if err := tx.set(seen, nil); err != nil {
+	if err := tx.write(seen, nil); err != nil {
 		return false, err
 	}
 	tx.sighted = append(tx.sighted, sight)
 	h.Known++
 	h.Pending++
 	tx.Count(Counters{Seen: 1})
-	return true, tx.put(tx.nextKey(host, e.Depth), e)
+	if err := tx.logCross(h, e); err != nil {
+		return false, err
+	}
+	return true, tx.putEntry(host, tx.nextKey(host, e.Depth), e, markSeen)
+}
+
+// putEntry queues e under key. marks say what else is set for it by write.
+func (tx *Tx) putEntry(host string, key []byte, e Entry, marks byte) error {
+	val, err := encMode.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("store: encode: %w", err)
+	}
+	if tx.log != nil {
+		if err := tx.logEntry(host, key, val, marks); err != nil {
+			return err
+		}
+	}
+	return tx.write(key, val)
 }
 
 // PushAgain queues a revisit, behind all of the same depth, although its URL
@@ -135,12 +177,12 @@ func (tx *Tx) PushAgain(host string, e Entry) (bool, error) {
 	if ok, err := tx.has(again); err != nil || ok {
 		return false, err
 	}
-	if err := tx.set(again, nil); err != nil {
+	if err := tx.write(again, nil); err != nil {
 		return false, err
 	}
 	e.Kind |= KindRevisit
 	h.Pending++
-	return true, tx.put(tx.nextKey(host, e.Depth), e)
+	return true, tx.putEntry(host, tx.nextKey(host, e.Depth), e, markAgain)
 }
 
 // MarkSeen puts u into its host's seen-set without queueing it: it will never
@@ -192,7 +234,7 @@ func (tx *Tx) Queue(host string, after []byte, fn func(Entry) (bool, error)) err
 }
 
 func (tx *Tx) entries(prefix, after []byte, fn func(Entry) (bool, error)) error {
-	return tx.each(prefix, after, true, func(key []byte, it *badger.Item) (bool, error) {
+	return tx.each(prefix, after, true, func(key []byte, it kv.Item) (bool, error) {
 		var e Entry
 		if err := it.Value(func(b []byte) error { return decode(key, b, &e) }); err != nil {
 			return false, err
@@ -233,19 +275,12 @@ func (tx *Tx) Requeue(host string, e Entry) error {
 		return err
 	}
 	e.Tries++
-	return tx.put(tx.nextKey(host, e.Depth), e)
+	return tx.putEntry(host, tx.nextKey(host, e.Depth), e, 0)
 }
 
 // State returns what room crawl keeps of a host, or ErrNotFound.
 func (tx *Tx) State(host string) ([]byte, error) {
-	it, err := tx.t.Get(spaceKey(spaceState, host))
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("store: read: %w", err)
-	}
-	return it.ValueCopy(nil)
+	return tx.bytes(spaceKey(spaceState, host))
 }
 
 // PutState keeps it.
@@ -255,14 +290,7 @@ func (tx *Tx) PutState(host string, state []byte) error {
 
 // Robots returns what was kept of an origin's robots.txt, or ErrNotFound.
 func (tx *Tx) Robots(origin string) ([]byte, error) {
-	it, err := tx.t.Get(spaceKey(spaceRobots, origin))
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("store: read: %w", err)
-	}
-	return it.ValueCopy(nil)
+	return tx.bytes(spaceKey(spaceRobots, origin))
 }
 
 // PutRobots keeps an origin's robots.txt.

@@ -20,6 +20,11 @@ import (
 //	o prefix                          -> Subnet
 //	i prefix 00 host                  -> (empty)      hosts by the subnet that is their home
 //	r origin                          -> robots.txt, as room crawl encodes it
+//	l prefix 00 log(8) seq(8) size(4) -> []Op         the log of a subnet's changes
+//	k prefix                          -> tailMeta     where that log begins and ends
+//	b prefix 00 digest(16)            -> host         at an owner: the URLs in x that a subnet's pages link to
+//	c prefix 00 log(8) seq(8)         -> []crossLink  of these, those in an own queue that is not yet safe
+//	y prefix 00 digest(16)            -> Pending      at a replica: the same
 //	d key                             -> a datastore value of room overlay
 //	m name                            -> meta: ledger (counters, last seq), small named values
 const (
@@ -35,6 +40,11 @@ const (
 	spaceSubnet  = 'o'
 	spaceHome    = 'i'
 	spaceRobots  = 'r'
+	spaceLog     = 'l'
+	spaceTail    = 'k'
+	spaceFrom    = 'b'
+	spaceCross   = 'c'
+	spaceOutlink = 'y'
 	spaceData    = 'd'
 	spaceMeta    = 'm'
 )

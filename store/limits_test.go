@@ -79,7 +79,7 @@ func bigPage(links int) Page {
 func TestBigPage(t *testing.T) {
 	for _, links := range []int{50_000, 140_000} {
 		dir := t.TempDir()
-		d, err := Open(dir, small)
+		d, err := openOn(t, dir, small)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"peerd/store/kv"
 )
 
 func TestMain(m *testing.M) {
@@ -19,9 +23,16 @@ func TestMain(m *testing.M) {
 // small is what a peer of a testnet opens its store with.
 var small = Options{MemTable: 8 << 20, BlockCache: 8 << 20, IndexCache: 4 << 20}
 
+// engineEnv is the environment variable that puts all tests that can on one
+// engine, "badger" or "memory". Without it they are where they say.
+const engineEnv = "STORE_ENGINE"
+
+// disks holds what is in the folders of tests that have none.
+var disks sync.Map // of *kv.Disk, by folder
+
 func open(t testing.TB, dir string, o Options) *DB {
 	t.Helper()
-	d, err := Open(dir, o)
+	d, err := openOn(t, dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,6 +42,33 @@ func open(t testing.TB, dir string, o Options) *DB {
 		}
 	})
 	return d
+}
+
+// openOn is Open on the engine that was asked for.
+func openOn(t interface{ TempDir() string }, dir string, o Options) (*DB, error) {
+	switch engine := os.Getenv(engineEnv); {
+	case engine == "badger" && o.InMemory:
+		dir, o.InMemory = t.TempDir(), false
+	case engine == "memory" && !o.InMemory:
+		disk, _ := disks.LoadOrStore(dir, kv.NewDisk())
+		o.Disk = disk.(*kv.Disk)
+	}
+	return Open(dir, o)
+}
+
+// TestEachEngine runs all other tests again, once with all of them on badger and
+// once with all of them in memory.
+func TestEachEngine(t *testing.T) {
+	if testing.Short() || os.Getenv(engineEnv) != "" {
+		t.Skip("starts processes")
+	}
+	for _, engine := range []string{"badger", "memory"} {
+		cmd := exec.Command(os.Args[0], "-test.short", "-rapid.checks=20")
+		cmd.Env = append(os.Environ(), engineEnv+"="+engine)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("on %s: %v\n%s", engine, err, out)
+		}
+	}
 }
 
 func memory(t testing.TB) *DB { return open(t, "", Options{InMemory: true, MemTable: 8 << 20}) }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/dgraph-io/badger/v4"
+	"peerd/store/kv"
 )
 
 func (c *Counters) add(d Counters) {
@@ -27,6 +27,8 @@ func (c *Counters) add(d Counters) {
 	c.Revisits += d.Revisits
 	c.NotModified += d.NotModified
 	c.Changed += d.Changed
+	c.Probes += d.Probes
+	c.Connects += d.Connects
 }
 
 // Count adds d to the counters when the transaction commits.
@@ -100,14 +102,7 @@ func (tx *Tx) PutData(key string, val []byte) error { return tx.set(spaceKey(spa
 
 // Data returns the value of key, or ErrNotFound.
 func (tx *Tx) Data(key string) ([]byte, error) {
-	it, err := tx.t.Get(spaceKey(spaceData, key))
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return nil, ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("store: read: %w", err)
-	}
-	return it.ValueCopy(nil)
+	return tx.bytes(spaceKey(spaceData, key))
 }
 
 // DeleteData removes key.
@@ -116,7 +111,7 @@ func (tx *Tx) DeleteData(key string) error { return tx.del(spaceKey(spaceData, k
 // EachData calls fn for every key that begins with prefix. fn returns false to
 // end.
 func (tx *Tx) EachData(prefix string, fn func(key string, val []byte) (bool, error)) error {
-	return tx.each(spaceKey(spaceData, prefix), nil, true, func(key []byte, it *badger.Item) (bool, error) {
+	return tx.each(spaceKey(spaceData, prefix), nil, true, func(key []byte, it kv.Item) (bool, error) {
 		val, err := it.ValueCopy(nil)
 		if err != nil {
 			return false, fmt.Errorf("store: read: %w", err)

@@ -343,8 +343,9 @@ func (x *machine) checkHost(t *rapid.T, tx *Tx, name string, m *modelHost) error
 }
 
 func TestModel(t *testing.T) {
+	dirs := t
 	rapid.Check(t, func(t *rapid.T) {
-		d, err := Open("", Options{InMemory: true, MemTable: 1 << 20, BlockCache: 1 << 20, IndexCache: 1 << 20})
+		d, err := openOn(dirs, "", Options{InMemory: true, MemTable: 1 << 20, BlockCache: 1 << 20, IndexCache: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,7 +77,7 @@ const (
 	OutcomeReset                            // the connection broke in mid-answer
 	OutcomeTooLarge                         // body cut at the limit; what came is kept
 	OutcomeNotHTML                          // a type whose body is not taken
-	OutcomeRefused                          // the address is neither public nor allowed
+	OutcomeRefused                          // the address is neither public nor allowed, or the port not one for HTTP
 	OutcomeThrottled                        // 429 or 503: come again later
 	OutcomeProtocol                         // an answer that is no HTTP, or beyond the limits of its head
 	OutcomeNotModified                      // 304 to a conditional request

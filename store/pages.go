@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
 	"github.com/klauspost/compress/zstd"
+
+	"peerd/store/kv"
 )
 
 // A page's record is compressed: its out-links are most of it and alike.
@@ -43,7 +44,7 @@ func (tx *Tx) PutPage(p Page) error {
 func (tx *Tx) Page(u URL) (Page, error) {
 	key := digestKey(spacePage, u.Host(), u.Digest())
 	it, err := tx.t.Get(key)
-	if errors.Is(err, badger.ErrKeyNotFound) {
+	if errors.Is(err, kv.ErrNotFound) {
 		return Page{}, ErrNotFound
 	}
 	if err != nil {
@@ -52,7 +53,7 @@ func (tx *Tx) Page(u URL) (Page, error) {
 	return pageOf(key, it)
 }
 
-func pageOf(key []byte, it *badger.Item) (p Page, err error) {
+func pageOf(key []byte, it kv.Item) (p Page, err error) {
 	err = it.Value(func(b []byte) error {
 		raw, err := pageDec.DecodeAll(b, nil)
 		if err != nil {
@@ -65,7 +66,7 @@ func pageOf(key []byte, it *badger.Item) (p Page, err error) {
 
 // Pages calls fn for every page this peer fetched, host by host.
 func (tx *Tx) Pages(fn func(Page) error) error {
-	return tx.each([]byte{spacePage}, nil, true, func(key []byte, it *badger.Item) (bool, error) {
+	return tx.each([]byte{spacePage}, nil, true, func(key []byte, it kv.Item) (bool, error) {
 		p, err := pageOf(key, it)
 		if err != nil {
 			return false, err

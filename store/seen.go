@@ -23,11 +23,15 @@ type seenCache struct {
 // A sighting names one URL; the zero value names none.
 type sighting [2]uint64
 
-// seenSlots is the number of URLs remembered: 16 bytes each, 4 MiB.
+// seenSlots is the number of URLs remembered, a power of two: 16 bytes each,
+// 4 MiB.
 const seenSlots = 1 << 18
 
-func newSeenCache() seenCache {
-	return seenCache{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, slots: make([]sighting, seenSlots)}
+// simulatedSlots is their number on a disk of a simulation, which opens thousands.
+const simulatedSlots = 1 << 12
+
+func newSeenCache(slots int) seenCache {
+	return seenCache{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, slots: make([]sighting, slots)}
 }
 
 func (c *seenCache) name(u URL) sighting {
@@ -38,7 +42,7 @@ func (c *seenCache) name(u URL) sighting {
 func (c *seenCache) has(s sighting) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.slots[s[0]%seenSlots] == s
+	return c.slots[s[0]&uint64(len(c.slots)-1)] == s
 }
 
 // committed takes in what a committed transaction found seen or made so, after
@@ -54,7 +58,7 @@ func (c *seenCache) committed(seen []sighting, forget bool) {
 		return
 	}
 	for _, s := range seen {
-		c.slots[s[0]%seenSlots] = s
+		c.slots[s[0]&uint64(len(c.slots)-1)] = s
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/dgraph-io/badger/v4"
+	"peerd/store/kv"
 )
 
 // PutSubnet writes the state of a subnet.
@@ -23,7 +23,7 @@ func (tx *Tx) DeleteSubnet(p netip.Prefix) error { return tx.del(subnetKey(p)) }
 
 // Subnets calls fn for every subnet that has a state.
 func (tx *Tx) Subnets(fn func(Subnet) error) error {
-	return tx.each([]byte{spaceSubnet}, nil, true, func(key []byte, it *badger.Item) (bool, error) {
+	return tx.each([]byte{spaceSubnet}, nil, true, func(key []byte, it kv.Item) (bool, error) {
 		var s Subnet
 		if err := it.Value(func(b []byte) error { return decode(key, b, &s) }); err != nil {
 			return false, err
@@ -41,7 +41,7 @@ func (tx *Tx) HostsOf(p netip.Prefix) ([]Host, error) {
 	}
 	var hs []Host
 	prefix := homePrefix(p)
-	err := tx.each(prefix, nil, false, func(key []byte, _ *badger.Item) (bool, error) {
+	err := tx.each(prefix, nil, false, func(key []byte, _ kv.Item) (bool, error) {
 		var h Host
 		if err := tx.get(spaceKey(spaceHost, string(key[len(prefix):])), &h); err != nil {
 			return false, fmt.Errorf("host of %v: %w", p, err)
@@ -60,7 +60,7 @@ func (tx *Tx) SeenDigests(host string, after *Digest, fn func(Digest) (bool, err
 		from = digestKey(spaceSeen, host, *after)
 	}
 	prefix := hostPrefix(spaceSeen, host)
-	return tx.each(prefix, from, false, func(key []byte, _ *badger.Item) (bool, error) {
+	return tx.each(prefix, from, false, func(key []byte, _ kv.Item) (bool, error) {
 		if len(key) != len(prefix)+len(Digest{}) {
 			return false, ErrCorrupt
 		}
@@ -70,7 +70,8 @@ func (tx *Tx) SeenDigests(host string, after *Digest, fn func(Digest) (bool, err
 
 // Import queues entries and marks digests as seen at a host that was handed
 // over. It takes them as they are: an entry is queued although its digest is
-// seen. The host's record is not touched.
+// seen, in the place that its Key has, if it has one, else behind all of its
+// depth. The host's record is not touched.
 func (tx *Tx) Import(host string, entries []Entry, seen []Digest) error {
 	for _, e := range entries {
 		if err := tx.set(digestKey(spaceSeen, host, e.URL.Digest()), nil); err != nil {
@@ -81,7 +82,8 @@ func (tx *Tx) Import(host string, entries []Entry, seen []Digest) error {
 				return err
 			}
 		}
-		if err := tx.put(tx.nextKey(host, e.Depth), e); err != nil {
+		key := tx.importKey(host, e)
+		if err := tx.putEntry(host, key, e, 0); err != nil {
 			return err
 		}
 	}
@@ -93,6 +95,16 @@ func (tx *Tx) Import(host string, entries []Entry, seen []Digest) error {
 	return nil
 }
 
+// importKey is the key of an entry that comes from elsewhere.
+func (tx *Tx) importKey(host string, e Entry) []byte {
+	depth, seq := e.Place()
+	if seq == 0 || seq > MaxPlace {
+		return tx.nextKey(host, e.Depth)
+	}
+	tx.raisePlace(seq)
+	return queueKey(host, depth, seq)
+}
+
 // DropHost deletes a host's record, queue, seen-set, visits and state; what was
 // fetched from it stays. It works in several transactions, the record last: if
 // it is cut short, doing it again completes it.
@@ -102,22 +114,29 @@ func (d *DB) DropHost(host string) error {
 			return err
 		}
 	}
-	return d.Update(func(tx *Tx) error {
-		var h Host
-		switch err := tx.get(spaceKey(spaceHost, host), &h); err {
-		case nil:
-			if err := tx.del(homeKey(h.Subnet, host)); err != nil {
-				return err
-			}
-		case ErrNotFound:
-		default:
+	return d.Update(func(tx *Tx) error { return tx.dropRecord(host) })
+}
+
+// dropRecord deletes a host's record and state.
+func (tx *Tx) dropRecord(host string) error {
+	var h Host
+	switch err := tx.get(spaceKey(spaceHost, host), &h); err {
+	case nil:
+		if err := tx.del(homeKey(h.Subnet, host)); err != nil {
 			return err
 		}
-		if err := tx.del(spaceKey(spaceState, host)); err != nil {
-			return err
-		}
-		return tx.del(spaceKey(spaceHost, host))
-	})
+	case ErrNotFound:
+	default:
+		return err
+	}
+	if err := tx.del(spaceKey(spaceState, host)); err != nil {
+		return err
+	}
+	if err := tx.del(spaceKey(spaceHost, host)); err != nil {
+		return err
+	}
+	delete(tx.hosts, host)
+	return nil
 }
 
 // dropAtOnce is how many keys, of at most 300 bytes, are deleted in one
@@ -131,7 +150,7 @@ func (d *DB) dropAll(prefix []byte) error {
 	for n := dropAtOnce; n == dropAtOnce; {
 		err := d.Update(func(tx *Tx) error {
 			var keys [][]byte
-			err := tx.each(prefix, last, false, func(key []byte, _ *badger.Item) (bool, error) {
+			err := tx.each(prefix, last, false, func(key []byte, _ kv.Item) (bool, error) {
 				keys = append(keys, key)
 				return len(keys) < dropAtOnce, nil
 			})
@@ -160,7 +179,7 @@ func (tx *Tx) RobotsOf(host string, fn func(origin string, verdict []byte) error
 		host = "[" + host + "]"
 	}
 	for _, scheme := range []string{"http://", "https://"} {
-		err := tx.each(spaceKey(spaceRobots, scheme+host), nil, false, func(key []byte, it *badger.Item) (bool, error) {
+		err := tx.each(spaceKey(spaceRobots, scheme+host), nil, false, func(key []byte, it kv.Item) (bool, error) {
 			origin := string(key[1:])
 			if rest := origin[len(scheme+host):]; rest != "" && rest[0] != ':' {
 				return true, nil // another host whose name begins alike

@@ -24,6 +24,10 @@ type Host struct {
 	DueAt time.Time `cbor:"9,keyasint"`
 	// Assigned says that another peer found this one to be the nearest.
 	Assigned bool `cbor:"10,keyasint,omitempty"`
+	// Since numbers the host's coming into its subnet, as places in queues are
+	// numbered: of two records, in different subnets, that with the greater one
+	// is later. The store sets it, from the first StartTail on.
+	Since uint64 `cbor:"11,keyasint,omitempty"`
 }
 
 // DayOf returns the day (UTC) that t is in, in days since 1970.
@@ -74,6 +78,9 @@ type Pending struct {
 	From  string     `cbor:"5,keyasint,omitempty"` // host of the page that links to it, if another
 	Kind  Kind       `cbor:"6,keyasint,omitempty"`
 	Hops  int        `cbor:"7,keyasint,omitempty"` // redirects in a row that led here
+	// Home is the subnet whose out-link this is, by its From: set by Defer once
+	// subnets are logged here (see StartTail).
+	Home netip.Prefix `cbor:"8,keyasint,omitzero"`
 }
 
 // Page is what this peer keeps of one fetch.
@@ -134,6 +141,7 @@ const (
 	PhaseOwned            // ours for good, until something changes
 	PhaseCommitting       // the grant to a new owner is signed; ours no more, not yet known to be theirs
 	PhaseStaged           // somebody's snapshot is here; not ours yet
+	PhaseShadow           // a replica of another's subnet
 )
 
 // String returns the phase's name as the status outputs use it.
@@ -147,6 +155,8 @@ func (p Phase) String() string {
 		return "leaving"
 	case PhaseStaged:
 		return "staged"
+	case PhaseShadow:
+		return "shadow"
 	}
 	return "none"
 }
@@ -164,6 +174,15 @@ type Subnet struct {
 	To          string       `cbor:"8,keyasint,omitempty"`  // the heir while committing
 	Estimations int          `cbor:"9,keyasint,omitempty"`  // fetches that others did here before the decision
 	Asked       string       `cbor:"10,keyasint,omitempty"` // the peer that fetches here now at our request
+	// Log and Seq are a place in the log of the subnet's changes: at a replica
+	// where it is, at an owner the log that it began (Seq is not kept up).
+	Log uint64 `cbor:"11,keyasint,omitempty"`
+	Seq uint64 `cbor:"12,keyasint,omitempty"`
+	// Cursor says how much of the snapshot a replica has (Tx.Snapshot); nil when
+	// it has all of it, empty when nothing yet.
+	Cursor []byte `cbor:"13,keyasint"`
+	// From is the peer whose subnet a replica holds.
+	From string `cbor:"14,keyasint,omitempty"`
 }
 
 // FetchRequest asks for one URL to be fetched now: by a worker of this peer, or
@@ -188,8 +207,10 @@ type FetchReport struct {
 	Bytes      int64         `cbor:"3,keyasint,omitempty"`
 	Timing     Timing        `cbor:"4,keyasint"`
 	RetryAfter time.Duration `cbor:"5,keyasint,omitempty"`
-	// Links are the out-links in scope that stay on the page's own host: its
-	// owner queues them at once. All others the fetcher has routed itself.
+	// Links are the out-links in scope, in order, each once, of whatever host: the
+	// fetcher has them in its record of the page and routes none, so that they are
+	// nowhere but where the page is known to be done. After a redirect it is one,
+	// where that leads.
 	Links []URL `cbor:"6,keyasint,omitempty"`
 	// Content is what the owner needs to know of the body, not being the fetcher.
 	Content Content `cbor:"7,keyasint,omitempty"`
@@ -224,4 +245,9 @@ type Counters struct {
 	Revisits             int64 `cbor:"16,keyasint,omitempty"` // answers to visits of pages fetched before
 	NotModified          int64 `cbor:"17,keyasint,omitempty"` // of these, those that said: unchanged
 	Changed              int64 `cbor:"18,keyasint,omitempty"` // and those whose content had changed
+	// Probes are measurements, of whatever kind and by whomever, that strategies
+	// had to decide on subnets of this peer; Connects are bare connections that
+	// this peer opened to web servers, for itself or for others.
+	Probes   int64 `cbor:"19,keyasint,omitempty"`
+	Connects int64 `cbor:"20,keyasint,omitempty"`
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
+	"peerd/store/kv"
 )
 
 // maxDue is the end of the year 9999 in Unix milliseconds. Up to there a time
@@ -72,7 +72,7 @@ func (tx *Tx) DeleteVisit(u URL) error {
 
 // Visits calls fn for every visit of a host. fn returns false to end.
 func (tx *Tx) Visits(host string, fn func(Visit) (bool, error)) error {
-	return tx.each(hostPrefix(spaceVisit, host), nil, true, func(key []byte, it *badger.Item) (bool, error) {
+	return tx.each(hostPrefix(spaceVisit, host), nil, true, func(key []byte, it kv.Item) (bool, error) {
 		var v Visit
 		if err := it.Value(func(b []byte) error { return decode(key, b, &v) }); err != nil {
 			return false, err
@@ -93,7 +93,7 @@ func (tx *Tx) TakeDue(host string, now time.Time, n int) ([]Visit, error) {
 	prefix := hostPrefix(spaceDue, host)
 	var keys [][]byte
 	h.DueAt = time.Time{}
-	err = tx.each(prefix, nil, false, func(key []byte, _ *badger.Item) (bool, error) {
+	err = tx.each(prefix, nil, false, func(key []byte, _ kv.Item) (bool, error) {
 		if len(key) != len(prefix)+8+len(Digest{}) {
 			return false, ErrCorrupt
 		}

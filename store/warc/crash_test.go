@@ -139,7 +139,6 @@ func TestCutEverywhere(t *testing.T) {
 	}
 	warc, log := readFile(t, src, openName(last.File)), readFile(t, src, logName(last.File))
 	ends := memberEnds(t, warc)
-	dir := t.TempDir()
 	for cut := 0; cut <= len(warc); cut++ {
 		end, _, err := newScanner(bytes.NewReader(warc[:cut]), "x", 0).index(func([]byte) error { return nil })
 		if at, whole := slices.BinarySearch(ends, cut); int(end) != append([]int{0}, ends...)[at+btoi(whole)] || whole != (err == nil) && cut > 0 {
@@ -147,24 +146,26 @@ func TestCutEverywhere(t *testing.T) {
 		}
 	}
 	for cut := int(synced) - 40; cut <= len(warc); cut += 37 {
-		write(t, dir, openName(last.File), warc[:cut])
-		write(t, dir, logName(last.File), log)
-		a := open(t, dir, Options{})
-		want := 0
-		for _, e := range ends {
-			if e <= cut {
-				want = e
+		t.Run(fmt.Sprint(cut), func(t *testing.T) {
+			t.Parallel() // each waits for the disk most of the time
+			dir := t.TempDir()
+			write(t, dir, openName(last.File), warc[:cut])
+			write(t, dir, logName(last.File), log)
+			a := open(t, dir, Options{})
+			want := 0
+			for _, e := range ends {
+				if e <= cut {
+					want = e
+				}
 			}
-		}
-		got := readFile(t, dir, last.File)
-		if !bytes.Equal(got, warc[:want]) {
-			t.Fatalf("cut at %d: %d bytes, want %d; ends %v, synced %d\n%s", cut, len(got), want, ends, synced, log)
-		}
-		checkIndexes(t, a)
-		checkStrict(t, got)
-		closeNow(t, a)
-		os.Remove(dir + "/" + last.File)
-		os.Remove(dir + "/" + indexName(last.File))
+			got := readFile(t, dir, last.File)
+			if !bytes.Equal(got, warc[:want]) {
+				t.Fatalf("cut at %d: %d bytes, want %d; ends %v, synced %d\n%s", cut, len(got), want, ends, synced, log)
+			}
+			checkIndexes(t, a)
+			checkStrict(t, got)
+			closeNow(t, a)
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"fmt"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -36,43 +37,46 @@ func (f faulty) Truncate(n int64) error {
 func TestDiskFull(t *testing.T) {
 	for _, cutErr := range []error{nil, syscall.EIO} {
 		for room := int64(0); room < 9000; room += 211 {
-			dir := t.TempDir()
-			var left atomic.Int64
-			left.Store(room)
-			a := open(t, dir, Options{disk: disk{create: func(path string) (file, error) {
-				f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
-				return faulty{f, &left, cutErr}, err
-			}}})
-			var stored []Location
-			full := 0
-			for i := range 12 {
-				loc, err := a.Append(page(i, 300))
-				if err != nil {
-					wantErr(t, err, ErrFull)
-					full++
-					if i > 8 && room%2 == 0 {
-						left.Store(1 << 20) // somebody tidies up
+			t.Run(fmt.Sprint(room, cutErr), func(t *testing.T) {
+				t.Parallel() // each waits for the disk most of the time
+				dir := t.TempDir()
+				var left atomic.Int64
+				left.Store(room)
+				a := open(t, dir, Options{disk: disk{create: func(path string) (file, error) {
+					f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+					return faulty{f, &left, cutErr}, err
+				}}})
+				var stored []Location
+				full := 0
+				for i := range 12 {
+					loc, err := a.Append(page(i, 300))
+					if err != nil {
+						wantErr(t, err, ErrFull)
+						full++
+						if i > 8 && room%2 == 0 {
+							left.Store(1 << 20) // somebody tidies up
+						}
+						continue
 					}
-					continue
+					stored = append(stored, loc)
 				}
-				stored = append(stored, loc)
-			}
-			if full == 0 && room < 8000 || len(stored) == 0 && room%2 == 0 {
-				t.Fatalf("room %d: %d stored, %d refused", room, len(stored), full)
-			}
-			closeNow(t, a)
-			if r, err := OpenReader(dir); err != nil || cutErr == nil {
-				checkStrict(t, whole(t, r)) // nothing is there to be repaired
-			}
-			a = open(t, dir, Options{})
-			checkStrict(t, whole(t, &a.Reader))
-			checkIndexes(t, a)
-			for _, loc := range stored {
-				if _, err := a.ReadAt(loc); err != nil {
-					t.Fatalf("room %d: %v", room, err)
+				if full == 0 && room < 8000 || len(stored) == 0 && room%2 == 0 {
+					t.Fatalf("room %d: %d stored, %d refused", room, len(stored), full)
 				}
-			}
-			closeNow(t, a)
+				closeNow(t, a)
+				if r, err := OpenReader(dir); err != nil || cutErr == nil {
+					checkStrict(t, whole(t, r)) // nothing is there to be repaired
+				}
+				a = open(t, dir, Options{})
+				checkStrict(t, whole(t, &a.Reader))
+				checkIndexes(t, a)
+				for _, loc := range stored {
+					if _, err := a.ReadAt(loc); err != nil {
+						t.Fatalf("room %d: %v", room, err)
+					}
+				}
+				closeNow(t, a)
+			})
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/nlnwa/gowarc"
@@ -94,6 +95,8 @@ func memberEnds(t testing.TB, data []byte) (ends []int) {
 	return ends
 }
 
+var library sync.Mutex // guards what makes an unmarshaler
+
 // checkStrict reads a WARC by the reader above and by the library's with every
 // check it has, and looks at what links the records.
 func checkStrict(t testing.TB, data []byte) []plain {
@@ -116,8 +119,10 @@ func checkStrict(t testing.TB, data []byte) []plain {
 		}
 	}
 	br := bufio.NewReader(bytes.NewReader(data))
+	library.Lock() // it sets a global each time
 	u := gowarc.NewUnmarshaler(gowarc.WithSyntaxErrorPolicy(gowarc.ErrFail), gowarc.WithSpecViolationPolicy(gowarc.ErrFail),
 		gowarc.WithUnknownRecordTypePolicy(gowarc.ErrFail), gowarc.WithBlockErrorPolicy(gowarc.ErrFail))
+	library.Unlock()
 	n := 0
 	for ; ; n++ {
 		rec, skipped, v, err := u.Unmarshal(br)

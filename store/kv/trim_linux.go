@@ -1,4 +1,4 @@
-package store
+package kv
 
 import (
 	"bufio"
@@ -17,11 +17,11 @@ import (
 // should not leave that to others. MADV_PAGEOUT (Linux 5.4) only ever drops
 // what is in a file, so it does no harm if a mapping has gone meanwhile.
 // Failing costs nothing but memory.
-func (d *DB) trim(most int64) {
-	if d.b.Opts().InMemory || residentFiles() <= most {
+func trim(dir string, most int64) {
+	if residentFiles() <= most {
 		return
 	}
-	dir, err := filepath.Abs(d.b.Opts().Dir)
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return
 	}
