@@ -16,13 +16,6 @@ import (
 	"peerd/store/warc"
 )
 
-// ErrFull is wrapped by the error of Run when Config.StopWhenFull is set and
-// there is no room for what would be fetched.
-var ErrFull = errors.New("crawl: no room")
-
-// roomWait is how long nothing is fetched when there is no room.
-const roomWait = 10 * time.Second
-
 // fullWaits is how many times roomWait a host is left alone whose answer did not
 // fit into the archive, although there was room.
 const fullWaits = 60
@@ -131,40 +124,4 @@ func metadata(got *fetched) []warc.Field {
 		all = append(all, ms("connectMs", t.Connect), ms("tlsMs", t.TLS))
 	}
 	return append(all, ms("firstByteMs", t.FirstByte), ms("bodyMs", t.Body))
-}
-
-// room waits until there is room for what would be fetched, or fails with
-// ErrFull if the crawl is to stop then.
-func (c *Crawler) room(ctx context.Context) error {
-	for c.cfg.Room != nil && ctx.Err() == nil {
-		err := c.cfg.Room()
-		if err == nil {
-			return nil
-		}
-		if c.cfg.StopWhenFull {
-			return fmt.Errorf("%w: %w", ErrFull, err)
-		}
-		c.complain(err)
-		c.rest(ctx)
-	}
-	return ctx.Err()
-}
-
-// rest waits for room that may come.
-func (c *Crawler) rest(ctx context.Context) {
-	t := time.NewTimer(c.roomWait)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
-// complain logs that there is no room, once for all workers that wait for it.
-func (c *Crawler) complain(err error) {
-	now, last := time.Now(), c.complained.Load()
-	if last != nil && now.Sub(*last) < c.roomWait/2 || !c.complained.CompareAndSwap(last, &now) {
-		return
-	}
-	c.log.Error("nothing is fetched: there is no room", "err", err, "again_in", c.roomWait)
 }

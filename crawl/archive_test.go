@@ -219,7 +219,11 @@ func TestRoom(t *testing.T) {
 		if _, err := r.c.Errand(t.Context(), store.FetchRequest{URL: s.url("b.test", "/"), Addr: s.addr.Addr()}); !errors.Is(err, crawl.ErrBusy) {
 			t.Errorf("an errand without room: %v", err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		long := patience
+		if !alone { // it waits until it is stopped
+			long = 50 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), long)
 		defer cancel()
 		err := r.c.Run(ctx)
 		if alone != errors.Is(err, crawl.ErrFull) || alone != errors.Is(err, why) || !alone && err != nil {

@@ -87,21 +87,10 @@ func keep(tx *store.Tx, got fetched, rec store.PageRecord) error {
 	return tx.PutRecord(rec)
 }
 
-// commitRemote is commit for a page that an estimator fetched and keeps: what
-// is left are the links to its own host.
+// commitRemote is commit for a page that an estimator fetched and keeps: its
+// links are routed as if they had been found here.
 func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport, gap time.Duration) (wait time.Duration, err error) {
-	links := make([]store.Pending, 0, len(rep.Links))
-	depth, hops := job.Entry.Depth+1, 0
-	if rep.Outcome == store.OutcomeRedirect {
-		depth, hops = job.Entry.Depth, job.Entry.Hops+1
-	}
-	now := time.Now()
-	for _, u := range rep.Links {
-		if u.Host() == job.Host && c.cfg.Scope.Allows(u, depth) == nil {
-			links = append(links, store.Pending{URL: u, Depth: depth, Found: now, Hops: hops})
-		}
-	}
-	err = c.routeLinks(links, func(tx *store.Tx) (err error) {
+	err = c.routeLinks(c.reported(job.Entry, rep), func(tx *store.Tx) (err error) {
 		if wait, err = c.charge(tx, job.Host, 1, gap); err != nil {
 			return err
 		}
@@ -122,6 +111,34 @@ func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport, gap time
 		return tx.Remove(job.Host, job.Entry)
 	})
 	return wait, err
+}
+
+// reported returns the links that an estimator found on a page of ours, as
+// reading the page here would have found them; what that could not have given is
+// left out.
+func (c *Crawler) reported(e store.Entry, rep store.FetchReport) []store.Pending {
+	moved := rep.Outcome == store.OutcomeRedirect
+	if !moved && !isPage(rep.Outcome) {
+		return nil
+	}
+	if c.cfg.Rules.ObeyCanonical && rep.Content.Flags&store.PageNotCanonical != 0 {
+		moved = true
+	}
+	next, most := store.Pending{Depth: e.Depth + 1}, maxLinks
+	if moved {
+		next, most = store.Pending{Depth: e.Depth, Hops: e.Hops + 1}, 1
+		if e.Hops >= maxHops {
+			return nil
+		}
+	}
+	urls := rep.Links[:min(len(rep.Links), most)]
+	links := make([]store.Pending, len(urls))
+	for i, u := range urls {
+		links[i] = next
+		links[i].URL = u
+	}
+	links, _ = fitting(c.inScope(links, e.URL))
+	return links
 }
 
 // Route takes in URLs that others found: those of our own hosts into their
@@ -218,7 +235,8 @@ func entryOf(p store.Pending) store.Entry {
 }
 
 // putAside keeps a URL of a host that is not ours, unless its host is one of a
-// trap's.
+// trap's. One that no other host links to counts as found at its own: if that is
+// ours and about to leave, the URL is in the log of its subnet.
 func (c *Crawler) putAside(tx *store.Tx, host string, p store.Pending) (fresh bool, err error) {
 	if c.cfg.Gate != nil {
 		if reason := c.cfg.Gate.AdmitHost(host); reason != "" {
@@ -227,6 +245,9 @@ func (c *Crawler) putAside(tx *store.Tx, host string, p store.Pending) (fresh bo
 			tx.CountNamed(reason, 1)
 			return false, nil
 		}
+	}
+	if p.From == "" {
+		p.From = host
 	}
 	return tx.Defer(p)
 }

@@ -11,6 +11,7 @@ import (
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
 	"peerd/crawl/pace"
+	"peerd/crawl/quota"
 	"peerd/crawl/revisit"
 	"peerd/crawl/scope"
 	"peerd/store"
@@ -25,6 +26,9 @@ var ErrNotSent = errors.New("crawl: the request did not reach the estimator")
 type Place struct {
 	Peer string // another peer; "" is this one
 	Hold bool   // nobody: the subnet is about to leave
+	// Connect says that nothing is fetched: the peer opens a connection to the
+	// server and closes it, and the URL stays queued.
+	Connect bool
 }
 
 // Delegate is what the crawler asks about a subnet's ownership. All its
@@ -33,11 +37,16 @@ type Delegate interface {
 	// Where says who fetches the next URL of a subnet.
 	Where(subnet netip.Prefix) Place
 	// Remote lets another peer fetch; it returns when the fetch is over or
-	// cannot be running any more. After an error that wraps ErrNotSent, Where
+	// cannot be running any more. The report's links are canonical URLs, each of
+	// which a peer of this network might send; more is not known of them. After an error that wraps ErrNotSent, Where
 	// must not name the same peer again at once.
 	Remote(ctx context.Context, subnet netip.Prefix, peer string, r store.FetchRequest) (store.FetchReport, error)
+	// Connect lets another peer open a connection to the URL's server. Errors as
+	// Remote's.
+	Connect(ctx context.Context, subnet netip.Prefix, peer string, r store.FetchRequest) (store.FetchReport, error)
 	// Observe is told how a request to a subnet went, robots.txt included;
-	// peer is "" for this one.
+	// peer is "" for this one. After a connection the report has an outcome and
+	// the time of it, nothing else.
 	Observe(subnet netip.Prefix, peer string, r store.FetchReport, err error)
 }
 
@@ -53,6 +62,9 @@ type Config struct {
 	Deferred func(byHost map[string]int)
 	// Sent says whether a foreign URL was handed to its owner lately.
 	Sent func(store.URL) bool
+	// Doubt is told when a host of ours did not answer: it may be elsewhere now. It
+	// is called by the workers, and returns at once. Nil: nobody is told.
+	Doubt func(host string)
 	// Agent is the product token that robots.txt is matched with.
 	Agent string
 	// Workers is the number of fetches that may be under way at once.
@@ -82,7 +94,8 @@ type Config struct {
 	// Archive keeps every answer; nil keeps none.
 	Archive *warc.Archive
 	// Room says why nothing may be fetched for want of room, and nil when there
-	// is enough. With StopWhenFull that ends Run with ErrFull, else it waits.
+	// is enough. With StopWhenFull that, as a store without any, ends Run with
+	// ErrFull, else it waits.
 	Room         func() error
 	StopWhenFull bool
 	// ErrandWorkers bounds the fetches at other peers' request that may be under
@@ -100,6 +113,10 @@ type Config struct {
 	// FetchTimeout. It is shorter, because the owner of a subnet lets
 	// nobody else fetch there while an estimator is silent.
 	ErrandTimeout time.Duration
+	// Quota bounds the requests of this peer, those at others' request included; nil
+	// does not. Config.Open of the Frontier should ask it too, or workers
+	// come again and again for nothing.
+	Quota *quota.Quota
 	// MaxPages ends the crawl after so many pages of one Run; 0 means never.
 	MaxPages int64
 	// Logger is nil to discard.

@@ -35,6 +35,7 @@ const (
 	countNear      = "near_duplicate"
 	countSoft      = "soft_404"
 	countHops      = "redirects" // chains longer than maxHops
+	countLinks     = "links"     // pages with more than maxLinkBytes of them
 	countMirror    = "mirror"
 	countCut       = "copies" // pages whose links were not followed for MaxCopies
 )
@@ -93,6 +94,14 @@ func (s *contents) of(host string) *hostContents {
 		s.hosts.Add(strings.Clone(host), h) // else it holds its whole URL
 	}
 	return h
+}
+
+// forget forgets a host's pages, as a restart does: what was remembered of an
+// answer that could not be kept would make it a copy of itself.
+func (s *contents) forget(host string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hosts.Remove(host)
 }
 
 // mirrored compares a page with that of another host at the same path, if there

@@ -25,10 +25,12 @@ type Crawler struct {
 	robots   robotsCache
 	budget   *budget
 	errands  errands
+	lately   *lately
 	health   *health
 	contents *contents
 	sitemaps chan struct{} // places for sitemaps under way: they may be large
 	roomWait time.Duration
+	stalled  atomic.Bool // the store had no room the last time that was seen
 
 	complained atomic.Pointer[time.Time] // when it was last said that there is no room
 }
@@ -51,7 +53,7 @@ func New(cfg Config) (*Crawler, error) {
 	}
 	return &Crawler{
 		cfg: cfg, log: log, robots: newRobotsCache(4096),
-		budget: newBudget(cfg.MaxPages), errands: newErrands(cfg.ErrandWorkers),
+		budget: newBudget(cfg.MaxPages), errands: newErrands(cfg.ErrandWorkers), lately: newLately(),
 		health: newHealth(), contents: newContents(), sitemaps: make(chan struct{}, sitemapsAtOnce), roomWait: roomWait,
 	}, nil
 }
@@ -61,7 +63,9 @@ func New(cfg Config) (*Crawler, error) {
 func (c *Crawler) Full() <-chan struct{} { return c.budget.full }
 
 // Run fetches until ctx ends. Fetches under way are then cut off; their URLs
-// stay queued. An error is one of the store, and final.
+// stay queued. An error is one of the store, and final; that it is full is none,
+// without Config.StopWhenFull: then nothing is fetched until it takes something
+// again.
 func (c *Crawler) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -78,7 +82,7 @@ func (c *Crawler) Run(ctx context.Context) error {
 	for range c.cfg.Workers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				end(c.step(ctx))
+				end(c.stall(c.step(ctx)))
 			}
 		})
 	}
@@ -102,7 +106,7 @@ func (c *Crawler) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.cfg.Room != nil && c.cfg.Room() != nil { // it is gone since this worker began to wait
+	if c.noRoom() != nil { // it is gone since this worker began to wait
 		c.cfg.Frontier.Return(job, false)
 		return nil
 	}
@@ -114,6 +118,9 @@ func (c *Crawler) step(ctx context.Context) error {
 	if place.Hold {
 		c.cfg.Frontier.Release(job, false, gap, holdWait)
 		return nil
+	}
+	if place.Connect {
+		return c.measure(ctx, job, place.Peer, gap)
 	}
 	freed, ok := c.budget.take()
 	if !ok {
@@ -158,7 +165,13 @@ func (c *Crawler) do(ctx context.Context, job frontier.Job, place Place, gap tim
 
 // local fetches the job's URL from here. It says whether a page came of it.
 func (c *Crawler) local(ctx context.Context, job frontier.Job, req store.FetchRequest, gap time.Duration) (page bool, err error) {
+	ticket, ok, err := c.afford(ctx)
+	if !ok {
+		c.cfg.Frontier.Return(job, false)
+		return false, err
+	}
 	got := c.fetch(ctx, req, false)
+	ticket.Done(got.report.Bytes)
 	rep := got.report
 	if ctx.Err() != nil && !rep.Outcome.Answered() { // cut off: it says nothing about the URL
 		c.cfg.Frontier.Release(job, false, gap, 0)
@@ -177,7 +190,8 @@ func (c *Crawler) local(ctx context.Context, job frontier.Job, req store.FetchRe
 		return false, c.failed(job, rep, gap, rest)
 	}
 	wait, err := c.commit(got, job, gap)
-	c.cfg.Frontier.Release(job, err == nil, gap, wait)
+	c.unstored(job.Entry.URL, err)
+	c.cfg.Frontier.Release(job, err == nil, gap, c.held(wait, err))
 	return err == nil && isPage(rep.Outcome) && job.Entry.Kind == store.KindPage, err
 }
 
@@ -217,7 +231,7 @@ func (c *Crawler) remote(ctx context.Context, job frontier.Job, peer string, req
 		return false, c.failed(job, rep, gap, 0)
 	}
 	wait, err := c.commitRemote(job, rep, gap)
-	c.cfg.Frontier.Release(job, err == nil, gap, wait)
+	c.cfg.Frontier.Release(job, err == nil, gap, c.held(wait, err))
 	return err == nil && isPage(rep.Outcome) && !job.Entry.Kind.Revisit(), err
 }
 
@@ -229,12 +243,15 @@ const askAgain = time.Second
 // answer both, or has been started anew, and its fetch has died with it; then
 // the pause keeps the gap.
 func (c *Crawler) ask(ctx context.Context, subnet netip.Prefix, peer string, req store.FetchRequest, gap time.Duration) (store.FetchReport, error) {
+	// Counted from the first request: one that was met by silence took all the time
+	// that the subnet may stand still for it.
+	end := time.Now().Add(c.cfg.ErrandTimeout)
 	rep, err := c.cfg.Delegate.Remote(ctx, subnet, peer, req)
 	if err == nil || errors.Is(err, ErrNotSent) {
 		return rep, err
 	}
 	lost := err
-	for end := time.Now().Add(c.cfg.ErrandTimeout); time.Now().Before(end); {
+	for time.Now().Before(end) {
 		c.log.Debug("an estimator is asked again", "peer", peer, "url", req.URL, "err", err)
 		select {
 		case <-ctx.Done():
@@ -292,7 +309,7 @@ func (c *Crawler) failed(job frontier.Job, rep store.FetchReport, gap, rest time
 		}
 		return tx.Requeue(job.Host, e)
 	})
-	c.cfg.Frontier.Release(job, done && err == nil, gap, hold)
+	c.cfg.Frontier.Release(job, done && err == nil, gap, c.held(max(hold, wait), err))
 	return err
 }
 

@@ -268,6 +268,7 @@ func TestRemote(t *testing.T) {
 		failed  int64
 		here    int // fetches from here besides robots.txt
 		silent  int // answers that nobody is told of
+		aside   int // links put aside
 	}{
 		"fetched":        {answers: []any{ok}},
 		"not sent":       {answers: []any{fmt.Errorf("%w: no", crawl.ErrNotSent)}, here: 1},
@@ -278,7 +279,7 @@ func TestRemote(t *testing.T) {
 		"negative wait":  {answers: []any{store.FetchReport{Outcome: store.OutcomeThrottled, RetryAfter: -time.Hour}, ok}},
 		"final failure":  {answers: []any{store.FetchReport{Outcome: store.OutcomeProtocol}}, failed: 1},
 		"fails thrice":   {answers: []any{store.FetchReport{Outcome: store.OutcomeTimeout}, store.FetchReport{Outcome: store.OutcomeTimeout}, store.FetchReport{Outcome: store.OutcomeTimeout}}, failed: 1},
-		"foreign links":  {answers: []any{store.FetchReport{Outcome: store.OutcomeOK, Links: []store.URL{"http://else.test/", "http://else.test/2"}}}},
+		"foreign links":  {answers: []any{store.FetchReport{Outcome: store.OutcomeOK, Links: []store.URL{"http://else.test/", "http://else.test/2"}}}, aside: 2},
 		"slow down, say": {answers: []any{store.FetchReport{Outcome: store.OutcomeThrottled, RetryAfter: 60 * time.Millisecond}, ok}, wait: 60 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -319,7 +320,7 @@ func TestRemote(t *testing.T) {
 			if len(times) == 2 && times[1].Sub(times[0]) < tc.wait {
 				t.Errorf("asked again after %v, want %v", times[1].Sub(times[0]), tc.wait)
 			}
-			if c := r.db.Counters(); c.Failed != tc.failed || len(r.waiting()) != 0 {
+			if c := r.db.Counters(); c.Failed != tc.failed || r.waiting()["else.test"] != tc.aside {
 				t.Errorf("counters %+v, waiting %v", c, r.waiting())
 			}
 			if got := len(r.observed()); got != 1+len(tc.answers)+tc.here-tc.silent {

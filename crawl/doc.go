@@ -12,6 +12,8 @@
 //	frontier  when may it be fetched? holds the politeness clocks
 //	robots    does the site allow it? robots.txt is fetched first, and the
 //	          sitemaps that it names enter the queues
+//	quota     may this peer send one more request now? its volunteer's limits,
+//	          asked before each, for whomever it is
 //	fetch     the request, to exactly the address that was checked; resolve
 //	          turns names into addresses, elsewhere but for robots.txt files
 //	          that are redirected to another host
@@ -65,15 +67,28 @@
 //
 // Retries are made by the owner of the host alone: an errand (errand.go) is
 // one request, whatever comes of it, and its answer is remembered, so that the
-// owner may ask again.
+// owner may ask again. It finds nothing but links, all of which go back to the
+// owner: sitemaps and robots.txt are fetched by the owner alone.
 //
 // # What holds
 //
 // No URL is lost: an entry leaves its queue in the transaction that stores what
 // came of it, and whatever breaks before that finds it queued. So a URL
 // is fetched twice only after a crash, or when its answer did not fit into the
-// archive, and is then archived twice only after a crash. Of two queued entries
-// for one visit the second is dropped.
+// archive or the store, and is then archived twice only after a crash or if it
+// was the store. Of two queued entries for one visit the second is dropped.
+//
+// No link is known to this peer alone once the page that has it is known to be
+// done: the links are stored with the page's entry leaving the queue, or before,
+// each as found at the page's host (store, Replicas), whoever fetched the page and
+// whether or not its subnet is shut meanwhile. A page gives maxLinks links and
+// maxLinkBytes of them at most; of more the first are taken, and the page is counted
+// under "links".
+//
+// A store without room changes nothing: the job is put back, its host is left
+// alone for a while, its request is not charged to the day, and nothing is fetched
+// or taken as an errand until the store has taken a write again. An errand that
+// found none is lost, and done anew.
 //
 // Every request to a host of ours moves its clocks and counts for its day,
 // those for robots.txt, failures and errands included. Waits of ten seconds
@@ -92,14 +107,17 @@
 //	crawler.go     the workers: from a job to what becomes of it
 //	page.go        one request, and what is read in its answer; Rules
 //	content.go     copies, mirrors, soft 404s
-//	archive.go     the answer in the archive; room
+//	archive.go     the answer in the archive
+//	room.go        what happens when archive, disk or store have none
 //	commit.go      what an answer changes in the store; Route and Enqueue
 //	politeness.go  requests counted by day, waits that outlive a restart
 //	patience.go    how often and when a URL is tried again
 //	health.go      hosts that answer nothing
-//	budget.go      the limit on pages
+//	budget.go      the limit on pages of one Run
+//	afford.go      what the quota lets in
 //	robots.go      what robots.txt allows: asked for, cached, kept
 //	visits.go      coming back to pages; hints of sitemaps
 //	admit.go       Gate: crawler traps
 //	errand.go      fetching at another peer's request
+//	connect.go     connections without a request, for a strategy that measures so
 package crawl

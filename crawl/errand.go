@@ -24,10 +24,6 @@ var (
 // second fetch.
 const errandMemory = 10 * time.Minute
 
-// maxReported bounds the links of one report, in bytes: a report is one
-// message. The rest is routed like links to any other host.
-const maxReported = 2 << 20
-
 // errands are the fetches under way at other peers' request.
 type errands struct {
 	places chan struct{}
@@ -86,8 +82,8 @@ func (s errands) end(u store.URL, e *errand) {
 }
 
 // Errand fetches one URL at another owner's request. The page counts as
-// fetched by this peer; its links to other hosts are routed from here, those
-// to its own host go back with the report. Asked again during the fetch, or
+// fetched by this peer, which keeps it; its links go back with the report, and it
+// is the owner who routes them. Asked again during the fetch, or
 // within ten minutes after it, it gives the same answer: a lost answer costs
 // no second request. Nothing was sent if it fails with ErrBusy or ErrErrand;
 // any other error, of ctx or the store, leaves that open.
@@ -117,7 +113,7 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 	if rep, ok, err := c.remembered(r); err != nil || ok {
 		return rep, err
 	}
-	if c.cfg.Room != nil && c.cfg.Room() != nil {
+	if c.noRoom() != nil {
 		return store.FetchReport{}, ErrBusy
 	}
 	select {
@@ -126,9 +122,17 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 	default:
 		return store.FetchReport{}, ErrBusy
 	}
+	ticket, ok, err := c.cfg.Quota.Take(time.Now())
+	if err != nil {
+		return store.FetchReport{}, fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	if !ok {
+		return store.FetchReport{}, fmt.Errorf("%w: no more requests for now", ErrBusy)
+	}
 	timed, cancel := context.WithTimeout(ctx, c.cfg.ErrandTimeout)
 	defer cancel()
 	got := c.fetch(timed, r, true)
+	ticket.Done(got.report.Bytes)
 	if got.report.Outcome == store.OutcomeNone {
 		return store.FetchReport{}, fmt.Errorf("crawl: errand cut off: %w", context.Canceled)
 	}
@@ -139,22 +143,27 @@ func (c *Crawler) errand(ctx context.Context, r store.FetchRequest) (store.Fetch
 		return got.report, nil // the owner tries again; there is nothing to keep
 	}
 	got.page.Estimation = true
-	if r.Kind.Revisit() {
-		c.errands.again.Add(r.URL, answer{time.Now(), got.report, got.news()})
-	}
-	own, rest := reported(got.page, got.links)
-	got.report.Links = own
 	rec, err := got.page.Record()
 	if err != nil {
 		return store.FetchReport{}, err
 	}
-	err = c.routeLinks(rest, func(tx *store.Tx) error {
+	err = c.cfg.DB.Batch(func(tx *store.Tx) error {
 		tx.Count(store.Counters{EstimationsServed: 1})
 		return keep(tx, got, rec)
 	})
+	if err == nil {
+		// The owner takes the page off its queue then, and nobody else knows the
+		// links to other hosts.
+		err = c.cfg.DB.Sync()
+	}
 	if err != nil {
+		c.unstored(r.URL, err)
 		return store.FetchReport{}, err
 	}
+	if r.Kind.Revisit() {
+		c.errands.again.Add(r.URL, answer{time.Now(), got.report, got.news()})
+	}
+	got.report.Links = got.page.Links
 	return got.report, nil
 }
 
@@ -165,41 +174,19 @@ func (c *Crawler) remembered(r store.FetchRequest) (rep store.FetchReport, ok bo
 	if err != nil {
 		return rep, false, err
 	}
-	own, _ := reported(p, nil)
 	if r.Kind.Revisit() {
 		a, ok := c.errands.again.Get(r.URL)
 		if !ok || time.Since(a.at) > min(errandMemory, 2*c.cfg.ErrandTimeout) {
 			return rep, false, nil
 		}
 		if a.changed {
-			a.rep.Links = own
+			a.rep.Links = p.Links
 		}
 		return a.rep, true, nil
 	}
 	if !p.Estimation || time.Since(p.FetchedAt) > errandMemory {
 		return rep, false, nil
 	}
-	return store.FetchReport{Outcome: p.Outcome, Status: p.Status, Bytes: p.Bytes, Timing: p.Timing, Links: own,
+	return store.FetchReport{Outcome: p.Outcome, Status: p.Status, Bytes: p.Bytes, Timing: p.Timing, Links: p.Links,
 		Content: store.Content{Digest: p.Digest, Fingerprint: p.Fingerprint, Flags: p.Flags}}, true, nil
-}
-
-// reported divides the links of p into those that its owner is told, being on
-// p's own host, and the entries that are left of links.
-func reported(p store.Page, links []store.Pending) (own []store.URL, rest []store.Pending) {
-	size := 0
-	told := map[store.URL]bool{}
-	for _, u := range p.Links {
-		if u.Host() != p.URL.Host() || size+len(u) > maxReported {
-			continue
-		}
-		size += len(u)
-		own = append(own, u)
-		told[u] = true
-	}
-	for _, l := range links {
-		if !told[l.URL] {
-			rest = append(rest, l)
-		}
-	}
-	return own, rest
 }

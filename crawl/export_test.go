@@ -3,6 +3,7 @@ package crawl
 import (
 	"time"
 
+	"peerd/store"
 	"peerd/store/warc"
 )
 
@@ -17,3 +18,15 @@ const SaveEvery = saveEvery
 
 // ForgetErrands ends the memory of answers to revisits.
 func (c *Crawler) ForgetErrands() { c.errands.again.Purge() }
+
+// Reported is what is taken of an estimator's report.
+func (c *Crawler) Reported(e store.Entry, rep store.FetchReport) []store.Pending {
+	return c.reported(e, rep)
+}
+
+// MaxHops, MaxLinks and MaxLinkBytes bound what is taken of a page.
+const (
+	MaxHops      = maxHops
+	MaxLinks     = maxLinks
+	MaxLinkBytes = maxLinkBytes
+)

@@ -95,6 +95,9 @@ func (c *Crawler) ail(job frontier.Job, o store.Outcome) (rest time.Duration, de
 		c.health.answered(job.Host)
 		return 0, false
 	}
+	if c.cfg.Doubt != nil {
+		c.cfg.Doubt(job.Host)
+	}
 	rests := c.health.failed(job.Host)
 	if rests == 0 {
 		return 0, false

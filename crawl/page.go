@@ -19,6 +19,10 @@ const (
 	// maxLinks bounds the links taken of one page: the largest indexes of real
 	// documentation have some ten thousand.
 	maxLinks = 100_000
+	// maxLinkBytes bounds the sum of their lengths, whoever fetches the page: the
+	// report of an errand, one message, has all of them. As no page is longer than
+	// some megabytes, only one whose links are mostly what its base adds is cut.
+	maxLinkBytes = 12 << 20
 	// maxSitemap bounds a sitemap, in bytes: the limit of the protocol.
 	maxSitemap = 50 << 20
 	// maxHops is how many redirects in a row are followed: what browsers take
@@ -206,8 +210,24 @@ func (c *Crawler) readPage(got *fetched, r store.FetchRequest, res *fetch.Result
 				links = append(links, store.Pending{URL: l.URL, Depth: depth})
 			}
 		}
-		got.links = c.inScope(links, page.URL)
+		var cut bool
+		if got.links, cut = fitting(c.inScope(links, page.URL)); cut {
+			c.log.Debug("links left out", "url", page.URL, "taken", len(got.links))
+			got.counts = append(got.counts, countLinks)
+		}
 	}
+}
+
+// fitting returns as many of links, from the first on, as may be taken of one
+// page, and whether these are not all.
+func fitting(links []store.Pending) (some []store.Pending, cut bool) {
+	size := 0
+	for i, l := range links {
+		if size += len(l.URL); size > maxLinkBytes {
+			return links[:i], true
+		}
+	}
+	return links, false
 }
 
 // readSitemap reads a sitemap: of an index the further ones, else its pages,

@@ -17,7 +17,7 @@ const lasting = 10 * time.Second
 // charge counts n requests to a host of ours, whatever came of them. It returns
 // how long the host is to be left alone: wait, or longer if that was the last
 // request of the day. Long waits are written down. A host that has left
-// meanwhile is charged nothing.
+// meanwhile is charged nothing; nor is one whose charge finds no room.
 func (c *Crawler) charge(tx *store.Tx, host string, n int64, wait time.Duration) (time.Duration, error) {
 	if c.cfg.HostDay == 0 && wait < lasting {
 		return wait, nil
@@ -54,5 +54,5 @@ func (c *Crawler) chargeAlone(host string, n int64, wait time.Duration) (hold ti
 		hold, err = c.charge(tx, host, n, wait)
 		return err
 	})
-	return max(hold, wait), err
+	return c.held(max(hold, wait), err), err
 }

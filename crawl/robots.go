@@ -12,6 +12,7 @@ import (
 	"peerd/crawl/canon"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
+	"peerd/crawl/quota"
 	"peerd/crawl/resolve"
 	"peerd/crawl/robots"
 	"peerd/store"
@@ -90,7 +91,11 @@ func (c *Crawler) rules(ctx context.Context, job frontier.Job) (r originRules, a
 		c.robots.c.Add(origin, r)
 		return r, 0, nil
 	}
-	f := robotsFetcher{c: c, job: job}
+	ticket, ok, err := c.afford(ctx)
+	if !ok {
+		return r, 0, err
+	}
+	f := robotsFetcher{c: c, job: job, ticket: ticket}
 	got := robots.Get(ctx, &f, origin)
 	if got.Unreachable && ctx.Err() != nil {
 		return r, f.asked, nil
@@ -220,8 +225,9 @@ type robotsFetcher struct {
 	c   *Crawler
 	job frontier.Job
 
-	asked      int64 // requests so far
-	status     int   // of the last answer
+	ticket     quota.Ticket // of the next request
+	asked      int64        // requests so far
+	status     int          // of the last answer
 	retryAfter time.Duration
 }
 
@@ -248,11 +254,16 @@ func (f *robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (
 			return 0, "", nil, ctx.Err()
 		case <-t.C:
 		}
+		var err error
+		if f.ticket, err = f.c.cfg.Quota.Borrow(time.Now()); err != nil {
+			return 0, "", nil, err
+		}
 	}
 	f.asked++
 	timed, cancel := context.WithTimeout(ctx, f.c.cfg.FetchTimeout)
 	defer cancel()
 	res := f.c.cfg.Fetcher.Do(timed, fetch.Request{URL: u, Addr: addr, MaxBody: maxBody, Keep: f.c.cfg.Archive != nil})
+	f.ticket.Done(res.Bytes)
 	f.status, f.retryAfter = res.Status, res.RetryAfter
 	if err := f.c.archive(&fetched{page: store.Page{URL: u, Outcome: res.Outcome, Timing: res.Timing}}, &res); err != nil {
 		f.c.log.Warn("robots.txt could not be archived", "url", u, "err", err)

@@ -33,7 +33,7 @@ func (c *Crawler) runRevisits(ctx context.Context) error {
 		case <-t.C:
 		}
 		for _, host := range c.cfg.Frontier.Due(time.Now()) {
-			if err := c.queueDue(host); err != nil {
+			if err := c.stall(c.queueDue(host)); err != nil {
 				return err
 			}
 		}
@@ -72,7 +72,10 @@ func (c *Crawler) queueDue(host string) error {
 	if errors.Is(err, frontier.ErrPaused) || errors.Is(err, frontier.ErrUnknownHost) {
 		next, err = time.Now().Add(look), nil
 	}
-	if err == nil && !next.IsZero() {
+	if errors.Is(err, store.ErrFull) {
+		next = time.Now().Add(c.roomWait)
+	}
+	if !next.IsZero() {
 		c.cfg.Frontier.SetDue(host, next, true)
 	}
 	return err

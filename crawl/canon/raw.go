@@ -120,9 +120,12 @@ func (d *digits) hide(_ *url.Url, host string) string {
 	return strings.Join(labels, ".")
 }
 
-// show undoes hide.
+// show undoes hide. A marked label that has become the last one, because an empty
+// "xn--" behind it is gone, would be read as an IPv4 address the next time.
 func (d *digits) show(_ *url.Url, host string) string {
-	if strings.Count(host, digitMark) != d.hidden {
+	last := strings.TrimSuffix(host, ".")
+	last = last[strings.LastIndexByte(last, '.')+1:]
+	if strings.Count(host, digitMark) != d.hidden || strings.HasPrefix(last, digitMark) {
 		d.mixedUp = true
 	}
 	return strings.ReplaceAll(host, digitMark, "")

@@ -259,9 +259,10 @@ func TestCodingsUndone(t *testing.T) {
 		page := rapid.SliceOfN(rapid.Byte(), 0, 5000).Draw(t, "page")
 		page = bytes.Repeat(page, rapid.IntRange(1, 20).Draw(t, "times"))
 		limit := rapid.Int64Range(1, 120_000).Draw(t, "limit")
-		sent, codings := page, []string{}
+		sent, codings, longest := page, []string{}, len(page)
 		for _, name := range rapid.SliceOfN(rapid.SampledFrom([]string{"gzip", "deflate", "bare", "br", "zstd"}), 0, 2).Draw(t, "codings") {
 			sent = packers[name](sent)
+			longest = max(longest, len(sent)) // what is between two codings is limited, too
 			codings = append(codings, strings.Replace(name, "bare", "deflate", 1))
 		}
 		src := io.Reader(bytes.NewReader(sent))
@@ -272,7 +273,7 @@ func TestCodingsUndone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !b.cut && !bytes.Equal(b.data, page) || !bytes.HasPrefix(page, b.data) || b.cut && int64(max(len(sent), len(page))) <= limit {
+		if !b.cut && !bytes.Equal(b.data, page) || !bytes.HasPrefix(page, b.data) || b.cut && int64(longest) <= limit {
 			t.Fatalf("%d bytes, cut %v, of %d bytes with limit %d", len(b.data), b.cut, len(page), limit)
 		}
 	})

@@ -26,7 +26,7 @@ var (
 // classify tells which outcome err is, when the attempt came as far as st.
 func classify(err error, st stage, h2 bool) store.Outcome {
 	switch {
-	case errors.Is(err, ErrForbiddenAddr):
+	case errors.Is(err, ErrForbiddenAddr), errors.Is(err, ErrForbiddenPort):
 		return store.OutcomeRefused
 	case errors.Is(err, ErrBomb), errors.Is(err, ErrEncoding), errors.Is(err, errCoding):
 		return store.OutcomeDecoding

@@ -12,7 +12,9 @@
 //
 //	config.go       Config, its defaults and its faults
 //	fetcher.go      Fetcher, Request, Result; Do in its four steps
+//	connect.go      Connect: a connection without a request
 //	guard.go        Guard: which addresses may be dialled
+//	ports.go        ports that no HTTP is spoken to
 //	special.go      the special-purpose address ranges behind it
 //	target.go       store.URL → what net/http sends, byte for byte
 //	conn.go         one connection: dialled, guarded, used by one Do at a time

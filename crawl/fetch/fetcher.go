@@ -175,7 +175,7 @@ func (f *Fetcher) Do(ctx context.Context, req Request) Result {
 
 	t, err := parseTarget(req.URL)
 	if err == nil {
-		err = f.cfg.Guard.Check(req.Addr)
+		err = errors.Join(checkPort(t.port), f.cfg.Guard.Check(req.Addr))
 	}
 	if err != nil {
 		res.Outcome, res.Err = classify(err, stageDial, false), err

@@ -182,7 +182,7 @@ func TestHostileServers(t *testing.T) {
 			})
 			waits := tt.want == store.OutcomeTimeout || strings.HasPrefix(tt.name, "dripping")
 			f := newFetcher(t, tight(waits))
-			within(t, 20*time.Second, func() {
+			within(t, time.Minute, func() {
 				res := s.get(f)
 				if res.Outcome != tt.want || tt.status != 0 && res.Status != tt.status {
 					t.Errorf("%v %d %v, want %v %d", res.Outcome, res.Status, res.Err, tt.want, tt.status)

@@ -9,7 +9,8 @@
 // heap by the time at which they may be asked again.
 //
 // Files: frontier.go the public face; server.go hosts, addresses and the heaps;
-// subnet.go pausing, single file, adopting and dropping of whole subnets;
+// subnet.go pausing, single file, adopting and dropping of whole subnets; place.go hosts
+// that change their address or leave alone;
 // visits.go giving up hosts, and when pages are due again; window.go reading
 // ahead in the queues; wait.go how long URLs wait for a worker.
 package frontier
@@ -141,7 +142,7 @@ func (f *Frontier) Owns(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.hosts[name]
-	return h != nil && !h.srv.sub.paused
+	return h != nil && !h.closed && !h.srv.sub.paused
 }
 
 // AddHost makes a host known. A host that is there already is left as it is.

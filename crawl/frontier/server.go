@@ -18,6 +18,9 @@ type host struct {
 	dueNew  time.Time // of the first that came since Due named the host
 	epoch   uint64
 	window  window
+	pushing int
+	closed  bool  // it leaves: no new job, no new URL
+	checked int64 // when Stale named it last, in Unix seconds
 }
 
 // A server is one address: the unit of scheduling, because two hosts at one
@@ -149,7 +152,7 @@ func (s *server) ready() (time.Time, bool) {
 	var first time.Time
 	found := false
 	for _, h := range s.hosts {
-		if h.pending > 0 && (!found || h.nextAt.Before(first)) {
+		if h.pending > 0 && !h.closed && (!found || h.nextAt.Before(first)) {
 			first, found = h.nextAt, true
 		}
 	}
@@ -163,7 +166,7 @@ func (s *server) ready() (time.Time, bool) {
 func (s *server) pick(now time.Time) *host {
 	for i := range s.hosts {
 		h := s.hosts[(s.turn+i)%len(s.hosts)]
-		if h.pending > 0 && !h.nextAt.After(now) {
+		if h.pending > 0 && !h.closed && !h.nextAt.After(now) {
 			s.turn = (s.turn + i + 1) % len(s.hosts)
 			return h
 		}

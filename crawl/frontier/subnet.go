@@ -73,13 +73,14 @@ func (f *Frontier) enter(hosts []string) (map[string]*pushed, error) {
 		if h == nil {
 			return nil, ErrUnknownHost
 		}
-		if h.srv.sub.paused {
+		if h.srv.sub.paused || h.closed {
 			return nil, ErrPaused
 		}
 		in[n] = &pushed{host: h, sub: h.srv.sub}
 	}
 	for _, p := range in {
 		p.sub.pushing++
+		p.host.pushing++
 	}
 	return in, nil
 }
@@ -90,6 +91,7 @@ func (f *Frontier) leave(in map[string]*pushed, committed bool) {
 	grown := map[*server]bool{}
 	for n, p := range in {
 		p.sub.pushing--
+		p.host.pushing--
 		p.sub.notifyLocked()
 		if committed && p.added > 0 && f.hosts[n] == p.host {
 			for _, d := range p.depths {

@@ -61,6 +61,17 @@ func (c *Cache) Addrs(ctx context.Context, host string) ([]netip.Addr, error) {
 // Timed is Addrs that also tells how long the lookup took that answered: 0 if
 // the answer was remembered or needed none.
 func (c *Cache) Timed(ctx context.Context, host string) (addrs []netip.Addr, took time.Duration, err error) {
+	return c.lookup(ctx, host, false)
+}
+
+// Fresh is Addrs that asks, whatever is remembered, and remembers the answer. It
+// is for whoever doubts that: it costs a look-up each time.
+func (c *Cache) Fresh(ctx context.Context, host string) ([]netip.Addr, error) {
+	addrs, _, err := c.lookup(ctx, host, true)
+	return addrs, err
+}
+
+func (c *Cache) lookup(ctx context.Context, host string, fresh bool) (addrs []netip.Addr, took time.Duration, err error) {
 	host = normalHost(host)
 	if addrs, ok, err := c.known(host); ok {
 		return addrs, 0, err
@@ -69,7 +80,7 @@ func (c *Cache) Timed(ctx context.Context, host string) (addrs []netip.Addr, too
 		return nil, 0, err
 	}
 	c.mu.Lock()
-	if a, ok := c.answers.Get(host); ok && time.Now().Before(a.expires) {
+	if a, ok := c.answers.Get(host); ok && !fresh && time.Now().Before(a.expires) {
 		c.mu.Unlock()
 		return slices.Clone(a.addrs), 0, a.err
 	}

@@ -329,3 +329,26 @@ func TestSystemLookup(t *testing.T) {
 		}
 	}
 }
+
+// Fresh asks whatever is remembered, and what it learns is remembered; overrides
+// and literals hold.
+func TestFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &server{answers: map[string]any{"a.example": addrs("203.0.113.1")}}
+		c := New(Config{Lookup: srv.lookup, Overrides: map[string][]netip.Addr{"b.example": addrs("203.0.113.9")}})
+		ask := func(get func(context.Context, string) ([]netip.Addr, error), host, want string, asked int64) {
+			t.Helper()
+			got, err := get(t.Context(), host)
+			if err != nil || len(got) != 1 || got[0].String() != want || srv.asked.Load() != asked {
+				t.Errorf("%s: %v, %v after %d look-ups", host, got, err, srv.asked.Load())
+			}
+		}
+		ask(c.Addrs, "a.example", "203.0.113.1", 1)
+		srv.answers["a.example"] = addrs("198.51.100.1")
+		ask(c.Addrs, "a.example", "203.0.113.1", 1)
+		ask(c.Fresh, "a.example", "198.51.100.1", 2)
+		ask(c.Addrs, "a.example", "198.51.100.1", 2)
+		ask(c.Fresh, "b.example", "203.0.113.9", 2)
+		ask(c.Fresh, "203.0.113.7", "203.0.113.7", 2)
+	})
+}
