@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/overlay/lease/register"
@@ -29,17 +28,30 @@ var (
 	ErrTime = errors.New("home: impossible time")
 	// ErrKey: stored under a key that is not its own.
 	ErrKey = errors.New("home: key does not fit")
+	// ErrEpoch: zero or above MaxEpoch.
+	ErrEpoch = errors.New("home: impossible epoch")
+	// ErrProof: a move without the record before it and a lease that allows it,
+	// or a first record with them.
+	ErrProof = errors.New("home: the proof does not fit")
 )
 
 // Skew is how far in the future a record may be issued: the difference of clocks
 // that is forgiven. All peers of a network must agree on it.
 const Skew = 5 * time.Minute
 
+// Silence is how long after the end of the last lease of a home's subnet the owner
+// of another subnet may move the host there. All peers of a network must agree on
+// it.
+const Silence = time.Hour
+
+// MaxEpoch bounds the epoch, so that counting up never overflows.
+const MaxEpoch = 1 << 32
+
 const maxMillis = 1 << 47 // the year 6429: sums of such times do not overflow
 
-// An Ed25519 record takes about 250 bytes plus the host's name; the limit leaves
+// An Ed25519 statement takes about 350 bytes plus the host's name; the limit leaves
 // room for RSA identities.
-var kind = register.Kind{Domain: "peerd-home", Codec: "/peerd/home/1", Max: 2 << 10}
+var kind = register.Kind{Domain: "peerd-home", Codec: "/peerd/home/2", Max: 2 << 10}
 
 // A Record says that Host belongs to Subnet. Issued has millisecond precision and
 // is UTC once the record went through Open.
@@ -48,10 +60,23 @@ type Record struct {
 	Host string
 	// Subnet is an IPv4 /24 or IPv6 /48, as store.SubnetOf makes it.
 	Subnet netip.Prefix
-	// By settled it and signs.
+	// By settled it, or moved it, and signs.
 	By     peer.ID
 	Issued time.Time
+	// Epoch counts the homes of Host from 1.
+	Epoch uint64
+	// From is the home before; zero at epoch 1.
+	From netip.Prefix
+	// Rescue says that it was not the owner of From who moved the host, because
+	// that one had been silent for Silence.
+	Rescue bool
+	// Proof is what the signature says of the proof that comes with it; zero at
+	// epoch 1.
+	Proof Digest
 }
+
+// Digest is a SHA-256.
+type Digest [sha256.Size]byte
 
 // recordBody is the CBOR form of a Record: a map from small integers.
 type recordBody struct {
@@ -59,33 +84,29 @@ type recordBody struct {
 	Subnet netip.Prefix `cbor:"2,keyasint"`
 	By     peer.ID      `cbor:"3,keyasint"`
 	Issued int64        `cbor:"4,keyasint"` // Unix milliseconds
+	Epoch  uint64       `cbor:"5,keyasint"`
+	From   netip.Prefix `cbor:"6,keyasint,omitempty"`
+	Rescue bool         `cbor:"7,keyasint,omitempty"`
+	Proof  []byte       `cbor:"8,keyasint,omitempty"`
 }
 
-// Seal checks r and signs it with the key of r.By.
-func Seal(r Record, key crypto.PrivKey) ([]byte, error) {
-	if err := r.check(); err != nil {
-		return nil, err
+// body is the inverse of Record.
+func (r Record) body() recordBody {
+	b := recordBody{
+		Host: r.Host, Subnet: r.Subnet, By: r.By, Issued: r.Issued.UnixMilli(), Epoch: r.Epoch, From: r.From, Rescue: r.Rescue,
 	}
-	if !r.By.MatchesPrivateKey(key) {
-		return nil, fmt.Errorf("%w: not the key of %v", ErrSigner, r.By)
+	if r.Proof != (Digest{}) {
+		b.Proof = r.Proof[:]
 	}
-	return kind.Seal(recordBody{r.Host, r.Subnet, r.By, r.Issued.UnixMilli()}, key)
+	return b
 }
 
-// Open returns the record in sealed if it is signed by its By and well formed. It
-// looks at no clock: see Record.CheckTime.
-func Open(sealed []byte) (Record, error) {
-	var b recordBody
-	signer, err := kind.Open(sealed, &b)
-	if err != nil {
-		return Record{}, fmt.Errorf("home: %w", err)
+func (b recordBody) record() (Record, error) {
+	r := Record{
+		Host: b.Host, Subnet: b.Subnet, By: b.By, Issued: millis(b.Issued), Epoch: b.Epoch, From: b.From, Rescue: b.Rescue,
 	}
-	if signer != b.By {
-		return Record{}, fmt.Errorf("%w: %v instead of %v", ErrSigner, signer, b.By)
-	}
-	r := Record{b.Host, b.Subnet, b.By, millis(b.Issued)}
-	if err := r.check(); err != nil {
-		return Record{}, err
+	if n := copy(r.Proof[:], b.Proof); len(b.Proof) != 0 && (n != len(b.Proof) || n != len(r.Proof)) {
+		return Record{}, fmt.Errorf("%w: a digest of %d bytes", ErrProof, len(b.Proof))
 	}
 	return r, nil
 }
@@ -112,7 +133,24 @@ func (r Record) check() error {
 	if ms := r.Issued.UnixMilli(); ms <= 0 || ms > maxMillis {
 		return fmt.Errorf("%w: issued at %d ms", ErrTime, ms)
 	}
-	return nil
+	return r.checkEpoch()
+}
+
+// checkEpoch tells whether what a record says of the one before it could be.
+func (r Record) checkEpoch() error {
+	switch {
+	case r.Epoch == 0 || r.Epoch > MaxEpoch:
+		return fmt.Errorf("%w: %d", ErrEpoch, r.Epoch)
+	case r.Epoch == 1 && (r.From != netip.Prefix{} || r.Rescue || r.Proof != Digest{}):
+		return fmt.Errorf("%w: nothing comes before epoch 1", ErrProof)
+	case r.Epoch == 1:
+		return nil
+	case r.Proof == Digest{}:
+		return fmt.Errorf("%w: none", ErrProof)
+	case r.From == r.Subnet:
+		return fmt.Errorf("%w: moved to where it was", ErrSubnet)
+	}
+	return checkSubnet(r.Host, r.From)
 }
 
 // millis returns the time ms milliseconds after 1970. What is out of bounds
@@ -123,9 +161,19 @@ func millis(ms int64) time.Time {
 
 // Better orders records of one host: positive when a is better than b, negative
 // when b is, zero only when both say the same. It is a total order that depends on
-// nothing but the two records: the subnet with the higher hash; of equal subnets
-// the signer with the higher hash, then the earlier issue.
+// nothing but the two records: the higher epoch; at the same epoch the move by the
+// owner rather than the rescue; the subnet with the higher hash; of equal subnets
+// the signer with the higher hash, then the earlier issue, then what is left.
 func Better(a, b Record) int {
+	if c := cmp.Compare(a.Epoch, b.Epoch); c != 0 {
+		return c
+	}
+	if a.Rescue != b.Rescue {
+		if b.Rescue {
+			return 1
+		}
+		return -1
+	}
 	if a.Subnet != b.Subnet {
 		x, y := a.Subnet.String(), b.Subnet.String()
 		return cmp.Or(bytes.Compare(tieBreak(a.Host, x), tieBreak(b.Host, y)), cmp.Compare(x, y))
@@ -134,7 +182,10 @@ func Better(a, b Record) int {
 		x, y := string(a.By), string(b.By)
 		return cmp.Or(bytes.Compare(tieBreak(a.Host, x), tieBreak(b.Host, y)), cmp.Compare(x, y))
 	}
-	return cmp.Or(cmp.Compare(b.Issued.UnixMilli(), a.Issued.UnixMilli()), cmp.Compare(a.Host, b.Host))
+	return cmp.Or(
+		cmp.Compare(b.Issued.UnixMilli(), a.Issued.UnixMilli()), cmp.Compare(a.Host, b.Host),
+		cmp.Compare(a.From.String(), b.From.String()), bytes.Compare(a.Proof[:], b.Proof[:]),
+	)
 }
 
 // tieBreak is SHA-256 over the host and what is compared. The host is in it so that no

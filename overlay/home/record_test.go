@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"math"
-	"math/rand"
 	"net/netip"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/overlay/lease/register"
+	"peerd/overlay/overlaytest"
 )
 
 // someone is a peer with its key.
@@ -24,22 +24,7 @@ type someone struct {
 }
 
 // folk are the same peers in every run.
-var folk = func() []someone {
-	var ps []someone
-	src := rand.New(rand.NewSource(2))
-	for range 8 {
-		key, _, err := crypto.GenerateEd25519Key(src)
-		if err != nil {
-			panic(err)
-		}
-		id, err := peer.IDFromPrivateKey(key)
-		if err != nil {
-			panic(err)
-		}
-		ps = append(ps, someone{id, key})
-	}
-	return ps
-}()
+var folk = overlaytest.Folk(2, 8, func(id peer.ID, key crypto.PrivKey) someone { return someone{id, key} })
 
 var (
 	alice, bob = folk[0], folk[1]
@@ -60,15 +45,25 @@ func seal(t testing.TB, r Record, by someone) []byte {
 	return b
 }
 
+// wrap makes a value of what was signed.
+func wrap(t testing.TB, p parcel) []byte {
+	t.Helper()
+	b, err := register.Encode(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 func at(t time.Time) func() time.Time { return func() time.Time { return t } }
 
 func TestRoundTrip(t *testing.T) {
 	for _, r := range []Record{
-		{host, here, alice.id, noon},
-		{"x", there, alice.id, noon},
-		{"203.0.113.9", here, alice.id, noon},
-		{"2001:db8:7::1", there, alice.id, noon},
-		{strings.Repeat("a23456789.", 25) + "org", here, alice.id, noon},
+		{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1},
+		{Host: "x", Subnet: there, By: alice.id, Issued: noon, Epoch: 1},
+		{Host: "203.0.113.9", Subnet: here, By: alice.id, Issued: noon, Epoch: 1},
+		{Host: "2001:db8:7::1", Subnet: there, By: alice.id, Issued: noon, Epoch: 1},
+		{Host: strings.Repeat("a23456789.", 25) + "org", Subnet: here, By: alice.id, Issued: noon, Epoch: 1},
 	} {
 		if got, err := Open(seal(t, r, alice)); err != nil || got != r {
 			t.Errorf("%+v: got %+v, %v", r, got, err)
@@ -98,13 +93,13 @@ func TestHostNames(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	forged := func(edit func(*recordBody)) []byte {
-		b := recordBody{host, here, alice.id, noon.UnixMilli()}
+		b := recordBody{Host: host, Subnet: here, By: alice.id, Issued: noon.UnixMilli(), Epoch: 1}
 		edit(&b)
 		sealed, err := kind.Seal(b, alice.key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return sealed
+		return wrap(t, parcel{Sealed: sealed})
 	}
 	subnet := func(s string) []byte {
 		return forged(func(b *recordBody) { b.Subnet = netip.MustParsePrefix(s) })
@@ -117,26 +112,35 @@ func TestOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	otherKind, otherBody = wrap(t, parcel{Sealed: otherKind}), wrap(t, parcel{Sealed: otherBody})
 	broken := bytes.Clone(forged(func(*recordBody) {}))
 	broken[len(broken)-1] ^= 1
 	for name, c := range map[string]struct {
 		sealed []byte
 		want   error
 	}{
-		"nothing":            {nil, register.ErrEnvelope},
-		"too large":          {make([]byte, kind.Max+1), register.ErrTooLarge},
-		"broken signature":   {broken, register.ErrEnvelope},
-		"other codec":        {otherKind, register.ErrEnvelope},
-		"other body":         {otherBody, register.ErrBody},
-		"no host":            {forged(func(b *recordBody) { b.Host = "" }), ErrHost},
-		"host with a port":   {forged(func(b *recordBody) { b.Host = "a.org:80" }), ErrHost},
-		"no subnet":          {forged(func(b *recordBody) { b.Subnet = netip.Prefix{} }), ErrSubnet},
-		"/16":                {subnet("203.0.0.0/16"), ErrSubnet},
-		"host bits":          {subnet("203.0.113.1/24"), ErrSubnet},
-		"literal elsewhere":  {forged(func(b *recordBody) { b.Host = "192.0.2.1" }), ErrSubnet},
-		"signed for another": {forged(func(b *recordBody) { b.By = bob.id }), ErrSigner},
-		"before 1970":        {forged(func(b *recordBody) { b.Issued = math.MinInt64 }), ErrTime},
-		"far future":         {forged(func(b *recordBody) { b.Issued = math.MaxInt64 }), ErrTime},
+		"nothing":             {nil, register.ErrEnvelope},
+		"too large":           {make([]byte, maxValue+1), register.ErrTooLarge},
+		"statement too large": {wrap(t, parcel{Sealed: make([]byte, kind.Max+1)}), register.ErrTooLarge},
+		"bytes left over":     {append(forged(func(*recordBody) {}), 0), register.ErrEnvelope},
+		"epoch 0":             {forged(func(b *recordBody) { b.Epoch = 0 }), ErrEpoch},
+		"epoch beyond":        {forged(func(b *recordBody) { b.Epoch = MaxEpoch + 1 }), ErrEpoch},
+		"epoch 1 from":        {forged(func(b *recordBody) { b.From = there }), ErrProof},
+		"epoch 1 rescue":      {forged(func(b *recordBody) { b.Rescue = true }), ErrProof},
+		"epoch 2 bare":        {forged(func(b *recordBody) { b.Epoch, b.From = 2, there }), ErrProof},
+		"odd digest":          {forged(func(b *recordBody) { b.Epoch, b.From, b.Proof = 2, there, []byte{1} }), ErrProof},
+		"broken signature":    {broken, register.ErrEnvelope},
+		"other codec":         {otherKind, register.ErrEnvelope},
+		"other body":          {otherBody, register.ErrBody},
+		"no host":             {forged(func(b *recordBody) { b.Host = "" }), ErrHost},
+		"host with a port":    {forged(func(b *recordBody) { b.Host = "a.org:80" }), ErrHost},
+		"no subnet":           {forged(func(b *recordBody) { b.Subnet = netip.Prefix{} }), ErrSubnet},
+		"/16":                 {subnet("203.0.0.0/16"), ErrSubnet},
+		"host bits":           {subnet("203.0.113.1/24"), ErrSubnet},
+		"literal elsewhere":   {forged(func(b *recordBody) { b.Host = "192.0.2.1" }), ErrSubnet},
+		"signed for another":  {forged(func(b *recordBody) { b.By = bob.id }), ErrSigner},
+		"before 1970":         {forged(func(b *recordBody) { b.Issued = math.MinInt64 }), ErrTime},
+		"far future":          {forged(func(b *recordBody) { b.Issued = math.MaxInt64 }), ErrTime},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Open(c.sealed); !errors.Is(err, c.want) {
@@ -144,7 +148,7 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Seal(Record{host, here, alice.id, noon}, bob.key); !errors.Is(err, ErrSigner) {
+	if _, err := Seal(Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, bob.key); !errors.Is(err, ErrSigner) {
 		t.Errorf("sealed with another's key: %v", err)
 	}
 	if _, err := Seal(Record{}, bob.key); !errors.Is(err, ErrHost) {
@@ -154,12 +158,20 @@ func TestOpenRefuses(t *testing.T) {
 
 // records draws records of one host from so small a world that ties happen.
 var records = rapid.Custom(func(t *rapid.T) Record {
-	return Record{
+	subnets := []netip.Prefix{here, there, netip.MustParsePrefix("192.0.2.0/24")}
+	r := Record{
 		Host:   host,
-		Subnet: rapid.SampledFrom([]netip.Prefix{here, there, netip.MustParsePrefix("192.0.2.0/24")}).Draw(t, "subnet"),
+		Subnet: rapid.SampledFrom(subnets).Draw(t, "subnet"),
 		By:     rapid.SampledFrom(folk[:3]).Draw(t, "by").id,
 		Issued: noon.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "issued")) * time.Second),
+		Epoch:  rapid.Uint64Range(1, 3).Draw(t, "epoch"),
 	}
+	if r.Epoch > 1 {
+		r.From = rapid.SampledFrom(subnets).Draw(t, "from")
+		r.Rescue = rapid.Bool().Draw(t, "rescue")
+		r.Proof[0] = byte(rapid.IntRange(1, 2).Draw(t, "proof"))
+	}
+	return r
 })
 
 func join(a, b Record) Record {
@@ -185,7 +197,7 @@ func TestBetter(t *testing.T) {
 }
 
 func TestValidator(t *testing.T) {
-	r := Record{host, here, alice.id, noon}
+	r := Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}
 	sealed := seal(t, r, alice)
 	for name, c := range map[string]struct {
 		key  string
@@ -232,7 +244,7 @@ func TestValidator(t *testing.T) {
 
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(seal(f, Record{host, here, alice.id, noon}, alice))
+	f.Add(seal(f, Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, alice))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := Open(b); err == nil && r.check() != nil {
 			t.Fatalf("opened %+v, but %v", r, r.check())
@@ -243,7 +255,7 @@ func FuzzOpen(f *testing.F) {
 // The signature hides the body from a fuzzer: sign what it makes.
 func FuzzOpenBody(f *testing.F) {
 	for _, h := range []string{host, "203.0.113.9"} {
-		body, err := register.Encode(recordBody{h, here, alice.id, noon.UnixMilli()})
+		body, err := register.Encode(recordBody{Host: h, Subnet: here, By: alice.id, Issued: noon.UnixMilli(), Epoch: 1})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -254,7 +266,10 @@ func FuzzOpenBody(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := Open(sealed)
+		if s, err := openStatement(sealed); err == nil && s.check() != nil {
+			t.Fatalf("opened %+v, but %v", s, s.check())
+		}
+		r, err := Open(wrap(t, parcel{Sealed: sealed}))
 		if err != nil {
 			return
 		}

@@ -72,10 +72,19 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// keepValue is the largest sealed record that is kept in memory; those of moves,
+// which carry leases, are read again when they are needed.
+const keepValue = 1 << 10
+
+// recent is how long what the DHT said of a host is relied on by who is about to
+// crawl it.
+const recent = time.Minute
+
 // entry is a record and its signed form.
 type entry struct {
 	record Record
-	sealed []byte
+	sealed []byte    // nil if it is too large to be kept
+	asked  time.Time // when the DHT was last asked about the host; zero: never
 }
 
 // Registry is one peer's view of which host belongs where. It holds the best
@@ -109,7 +118,8 @@ func NewRegistry(cfg Config) (*Registry, error) {
 	return r, nil
 }
 
-// Settle returns the home of host. If none is known here or in the DHT it writes
+// Settle returns the home of host, as the DHT had it a minute ago at most: homes
+// move, and whoever asks is about to crawl the host. If there is none it writes
 // subnet, waits for Config.Settle, and reads back which record won; it also waits
 // for one that somebody else wrote just now. The result may differ from subnet. It
 // fails with ErrHost, ErrSubnet, ErrContested, or what the DHT said. Calls for
@@ -119,12 +129,19 @@ func (r *Registry) Settle(ctx context.Context, host string, subnet netip.Prefix)
 	if err := checkHost(host); err != nil {
 		return netip.Prefix{}, err
 	}
-	if p, ok := r.Cached(host); ok {
+	if p, ok := literalHome(host); ok {
 		return p, nil
 	}
+	if e, ok := r.get(host); ok && r.now().Sub(e.asked) < recent {
+		return e.record.Subnet, nil
+	}
 	e, ok, err := r.read(ctx, host)
+	if ok && e.record.Epoch > 1 { // a move waits for nobody: its signer is the only one who may
+		e.asked = r.now()
+		return r.keep(e).record.Subnet, nil
+	}
 	if ok && e.record.By == r.cfg.Self { // perhaps from a write that failed half-way
-		return r.write(ctx, e.record)
+		return r.write(ctx, e.record, e.sealed)
 	}
 	if ok && r.now().Sub(e.record.Issued) < fresh {
 		if err := register.Pause(ctx, r.cfg.Settle); err != nil {
@@ -136,29 +153,46 @@ func (r *Registry) Settle(ctx context.Context, host string, subnet netip.Prefix)
 	case err != nil:
 		return netip.Prefix{}, err
 	case ok:
+		e.asked = r.now()
 		return r.keep(e).record.Subnet, nil
 	}
-	return r.write(ctx, Record{Host: host, Subnet: subnet, By: r.cfg.Self, Issued: r.now()})
-}
-
-// read asks the DHT; ok says that there is a record.
-func (r *Registry) read(ctx context.Context, host string) (e entry, ok bool, err error) {
-	value, err := register.Get(ctx, r.cfg.Values, Key(host))
-	if err != nil || value == nil {
-		return entry{}, false, err
-	}
-	e, ok = r.found(host, value)
-	return e, ok, nil
-}
-
-// write puts own, and returns the home that stands afterwards.
-func (r *Registry) write(ctx context.Context, own Record) (netip.Prefix, error) {
+	own := Record{Host: host, Subnet: subnet, By: r.cfg.Self, Issued: r.now(), Epoch: 1}
 	sealed, err := Seal(own, r.cfg.Key)
 	if err != nil {
 		return netip.Prefix{}, err
 	}
+	return r.write(ctx, own, sealed)
+}
+
+// read asks the DHT and returns the best that is known now; ok says that there is a
+// record.
+func (r *Registry) read(ctx context.Context, host string) (e entry, ok bool, err error) {
+	value, err := register.Get(ctx, r.cfg.Values, Key(host))
+	if err != nil {
+		return entry{}, false, err
+	}
+	old, known := r.get(host)
+	if value == nil {
+		return old, known, nil // the DHT has lost it
+	}
+	if e, ok = r.found(host, value); !ok {
+		return entry{}, false, nil
+	}
+	if known && Better(old.record, e.record) > 0 {
+		return old, true, nil
+	}
+	return e, true, nil
+}
+
+// write puts a record, and returns the home that stands afterwards.
+func (r *Registry) write(ctx context.Context, own Record, sealed []byte) (netip.Prefix, error) {
+	stands, err := r.publish(ctx, own, sealed)
+	return stands.Subnet, err
+}
+
+func (r *Registry) publish(ctx context.Context, own Record, sealed []byte) (Record, error) {
 	stands := entry{record: own, sealed: sealed}
-	_, err = register.Settle(ctx, r.cfg.Values, Key(own.Host), sealed, r.cfg.Settle, func(found []byte) bool {
+	_, err := register.Settle(ctx, r.cfg.Values, Key(own.Host), sealed, r.cfg.Settle, func(found []byte) bool {
 		e, ok := r.found(own.Host, found)
 		if !ok || Better(e.record, stands.record) <= 0 {
 			return false
@@ -167,9 +201,10 @@ func (r *Registry) write(ctx context.Context, own Record) (netip.Prefix, error) 
 		return true
 	})
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("home: settle %s: %w", own.Host, err)
+		return Record{}, fmt.Errorf("home: settle %s: %w", own.Host, err)
 	}
-	return r.keep(stands).record.Subnet, nil
+	stands.asked = r.now()
+	return r.keep(stands).record, nil
 }
 
 // Learn takes a signed record that came some other way than through the DHT, and
@@ -193,10 +228,11 @@ func (r *Registry) Cached(host string) (netip.Prefix, bool) {
 }
 
 // Sealed returns the signed record of host if it is in memory, to be shown to
-// others; an IP literal needs and has none. The bytes are shared: read only.
+// others; an IP literal needs and has none, and that of a host that has moved is
+// not kept. The bytes are shared: read only.
 func (r *Registry) Sealed(host string) ([]byte, bool) {
 	e, ok := r.get(host)
-	return e.sealed, ok
+	return e.sealed, ok && e.sealed != nil
 }
 
 func (r *Registry) get(host string) (entry, bool) {
@@ -210,8 +246,16 @@ func (r *Registry) get(host string) (entry, bool) {
 func (r *Registry) keep(e entry) entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if old, ok := r.cache.Get(e.record.Host); ok && Better(old.record, e.record) >= 0 {
-		return old
+	if len(e.sealed) > keepValue {
+		e.sealed = nil
+	}
+	if old, ok := r.cache.Get(e.record.Host); ok {
+		if old.asked.After(e.asked) {
+			e.asked = old.asked
+		}
+		if Better(old.record, e.record) >= 0 {
+			e.record, e.sealed = old.record, old.sealed
+		}
 	}
 	r.cache.Add(e.record.Host, e)
 	return e

@@ -217,7 +217,7 @@ func TestLearn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	better, worse := Record{host, here, alice.id, noon}, Record{host, there, alice.id, noon}
+	better, worse := Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, Record{Host: host, Subnet: there, By: alice.id, Issued: noon, Epoch: 1}
 	if Better(worse, better) > 0 {
 		better, worse = worse, better
 	}
@@ -235,14 +235,14 @@ func TestLearn(t *testing.T) {
 		want   error
 	}{
 		"noise":  {[]byte("x"), register.ErrEnvelope},
-		"future": {seal(t, Record{host, here, alice.id, noon.Add(time.Hour)}, alice), ErrTime},
+		"future": {seal(t, Record{Host: host, Subnet: here, By: alice.id, Issued: noon.Add(time.Hour), Epoch: 1}, alice), ErrTime},
 	} {
 		if _, err := r.Learn(c.sealed); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, h := range []string{"a.org", "b.org"} {
-		if _, err := r.Learn(seal(t, Record{h, here, alice.id, noon}, alice)); err != nil {
+		if _, err := r.Learn(seal(t, Record{Host: h, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, alice)); err != nil {
 			t.Fatal(err)
 		}
 	}

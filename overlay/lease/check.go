@@ -25,9 +25,21 @@ var (
 	ErrTimes = errors.New("lease: impossible times")
 	// ErrProxy: the proxy coordinate is not finite or out of bounds.
 	ErrProxy = errors.New("lease: impossible proxy coordinate")
-	// ErrGrant: missing, superfluous, or not the one for this owner, epoch and
-	// subnet.
+	// ErrEvidence: missing above epoch 1, superfluous at it, of two kinds at once,
+	// or not what the owner signed.
+	ErrEvidence = errors.New("lease: evidence does not fit the epoch")
+	// ErrGrant: not the one for this owner, epoch and subnet.
 	ErrGrant = errors.New("lease: grant does not fit")
+	// ErrPanel: a panel with too many members, with its owner among them, or with
+	// members out of order.
+	ErrPanel = errors.New("lease: impossible panel")
+	// ErrVote: a vote that could not have been asked for.
+	ErrVote = errors.New("lease: impossible vote")
+	// ErrTakeover: votes missing or not for this step, or the last lease not of
+	// the epoch before, or the silence too short.
+	ErrTakeover = errors.New("lease: takeover does not fit")
+	// ErrHeard: taken over for long silence, while this peer heard the old owner.
+	ErrHeard = errors.New("lease: the old owner was heard meanwhile")
 	// ErrKey: stored under a key that is not its own.
 	ErrKey = errors.New("lease: key does not fit")
 	// ErrFuture: issued more than Skew ahead of now.
@@ -52,8 +64,16 @@ func (l Lease) CheckTime(now time.Time) error {
 	return nil
 }
 
-// check tells whether l could be a lease at any time, grant included.
+// check tells whether l could be a lease at any time, evidence included.
 func (l Lease) check() error {
+	if err := l.checkBody(); err != nil {
+		return err
+	}
+	return l.checkEvidence()
+}
+
+// checkBody tells the same of all but the evidence.
+func (l Lease) checkBody() error {
 	if err := checkNames(l.Subnet, l.Owner, l.Epoch); err != nil {
 		return err
 	}
@@ -63,19 +83,29 @@ func (l Lease) check() error {
 	if d := l.Expires.Sub(l.Issued); d <= 0 || d > MaxTTL {
 		return fmt.Errorf("%w: lasts %v", ErrTimes, d)
 	}
-	if err := checkProxy(l.Proxy); err != nil {
-		return err
+	return checkProxy(l.Proxy)
+}
+
+// checkEvidence tells whether what is shown for this epoch is enough; see the
+// package comment for what it proves.
+func (l Lease) checkEvidence() error {
+	granted, taken := len(l.Grant) > 0, l.Takeover != nil
+	switch {
+	case l.Epoch == 1 && (granted || taken):
+		return fmt.Errorf("%w: there is none at epoch 1", ErrEvidence)
+	case l.Epoch == 1:
+		return nil
+	case granted && taken:
+		return fmt.Errorf("%w: both a grant and a takeover", ErrEvidence)
+	case granted:
+		return l.checkGrant()
+	case taken:
+		return l.checkTakeover()
 	}
-	return l.checkGrant()
+	return fmt.Errorf("%w: none at epoch %d", ErrEvidence, l.Epoch)
 }
 
 func (l Lease) checkGrant() error {
-	if l.Epoch == 1 {
-		if len(l.Grant) != 0 {
-			return fmt.Errorf("%w: there is none at epoch 1", ErrGrant)
-		}
-		return nil
-	}
 	g, err := OpenGrant(l.Grant)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrGrant, err)

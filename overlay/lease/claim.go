@@ -52,14 +52,12 @@ func (r *Registry) Claim(ctx context.Context, subnet netip.Prefix) (Lease, []byt
 	if ok {
 		l = e.lease
 	}
-	return r.write(l, func(sealed []byte, beats func([]byte) bool) ([]byte, error) {
-		return register.Settle(ctx, r.cfg.Values, Key(subnet), sealed, r.cfg.Settle, beats)
-	})
+	return r.settle(ctx, l)
 }
 
 // Adopt makes this peer the owner after a handover: grant is the sealed Grant, by
 // the previous owner, of subnet to this peer at epoch. It may be repeated. It
-// fails with ErrGrant when the grant does not fit, with *BeatenError when a
+// fails with ErrGrant or ErrEvidence when the grant does not fit or is missing, with *BeatenError when a
 // better lease is known, with ErrContested, or what the DHT said.
 func (r *Registry) Adopt(ctx context.Context, subnet netip.Prefix, epoch uint64, grant []byte, proxy *coords.Proxy) (Lease, []byte, error) {
 	l := Lease{Subnet: subnet, Owner: r.cfg.Self, Epoch: epoch, Grant: grant, Proxy: proxy}
@@ -86,6 +84,13 @@ func (r *Registry) Renew(ctx context.Context, l Lease) (Lease, []byte, error) {
 		}
 	}
 	return r.publish(ctx, l)
+}
+
+// settle writes a lease where a rival of the same epoch may be written too.
+func (r *Registry) settle(ctx context.Context, l Lease) (Lease, []byte, error) {
+	return r.write(l, func(sealed []byte, beats func([]byte) bool) ([]byte, error) {
+		return register.Settle(ctx, r.cfg.Values, Key(l.Subnet), sealed, r.cfg.Settle, beats)
+	})
 }
 
 // publish writes a lease that outranks what may be there already.

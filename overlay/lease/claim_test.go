@@ -382,8 +382,8 @@ func TestAdoptRefuses(t *testing.T) {
 		grant []byte
 		want  error
 	}{
-		"no grant":                {2, nil, ErrGrant},
-		"epoch 1":                 {1, grant(t, alice, bob, 2), ErrGrant},
+		"no grant":                {2, nil, ErrEvidence},
+		"epoch 1":                 {1, grant(t, alice, bob, 2), ErrEvidence},
 		"epoch 0":                 {0, nil, ErrEpoch},
 		"grant to another":        {2, grant(t, alice, carol, 2), ErrGrant},
 		"grant for another epoch": {3, grant(t, alice, bob, 2), ErrGrant},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand"
 	"net/netip"
 	"sync"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"peerd/overlay"
 	"peerd/overlay/home"
 	"peerd/overlay/lease"
+	"peerd/overlay/overlaytest"
 )
 
 // member is a peer on loopback with its registries over the real DHT.
@@ -29,10 +29,7 @@ type member struct {
 
 func join(t *testing.T, seed int64, boot ...peer.AddrInfo) member {
 	t.Helper()
-	key, _, err := crypto.GenerateEd25519Key(rand.New(rand.NewSource(seed)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	key, _ := overlaytest.Identity(seed)
 	cfg := overlay.DefaultConfig()
 	cfg.Key, cfg.Network, cfg.Bootstrap = key, "lease-test", boot
 	cfg.Listen = []string{"/ip4/127.0.0.1/tcp/0"}
@@ -65,26 +62,22 @@ func join(t *testing.T, seed int64, boot ...peer.AddrInfo) member {
 	return member{n, key, leases, homes}
 }
 
-// meet starts n members and returns when their routing tables are full.
+// meet starts n members and returns when their routing tables are full, or nearly.
 func meet(t *testing.T, n int) []member {
 	t.Helper()
 	ms := []member{join(t, 1)}
 	for i := 1; i < n; i++ {
 		ms = append(ms, join(t, int64(i+1), peer.AddrInfo{ID: ms[0].net.Self(), Addrs: ms[0].net.Host.Addrs()}))
 	}
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(20 * time.Second)
-	for _, m := range ms {
-		for m.net.DHT.RoutingTable().Size() < n-1 {
-			m.net.DHT.RefreshRoutingTable()
-			select {
-			case <-tick.C:
-			case <-late:
-				t.Fatal("members do not find each other")
+	overlaytest.Until(t, "members find each other", func() bool {
+		for _, m := range ms {
+			if m.net.DHT.RoutingTable().Size() < min(n-1, 16) {
+				m.net.DHT.RefreshRoutingTable()
+				return false
 			}
 		}
-	}
+		return true
+	})
 	return ms
 }
 

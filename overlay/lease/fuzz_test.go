@@ -2,7 +2,11 @@ package lease
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"reflect"
 	"testing"
+
+	"peerd/overlay/lease/register"
 )
 
 func FuzzOpenLease(f *testing.F) {
@@ -26,15 +30,38 @@ func FuzzOpenLease(f *testing.F) {
 	})
 }
 
-// The signature hides the body from a fuzzer: sign what it makes.
+// The signature hides body and evidence from a fuzzer: sign what it makes.
 func FuzzOpenLeaseBody(f *testing.F) {
-	f.Add(fingerprint(first(alice)))
-	f.Add(fingerprint(granted(f, bob, alice, 2)))
-	placed := first(alice)
+	add := func(l Lease) {
+		b, evidence, err := bodiesOf(l)
+		if err != nil {
+			f.Fatal(err)
+		}
+		b.Evidence = nil
+		raw, err := register.Encode(b)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw, evidence)
+	}
+	add(first(alice))
+	add(granted(f, alice, bob, 2))
+	add(taken(f))
+	add(inherited(f))
+	placed := first(bob)
 	placed.Proxy = somewhere()
-	f.Add(fingerprint(placed))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		sealed, err := leaseKind.SealRaw(body, alice.key)
+	add(placed)
+	f.Fuzz(func(t *testing.T, body, evidence []byte) {
+		var b leaseBody
+		if register.Decode(body, &b) != nil {
+			return
+		}
+		b.Evidence = nil
+		if len(evidence) > 0 {
+			sum := sha256.Sum256(evidence)
+			b.Evidence = sum[:]
+		}
+		sealed, err := sealBodies(b, evidence, bob.key)
 		if err != nil {
 			return
 		}
@@ -42,9 +69,65 @@ func FuzzOpenLeaseBody(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := OpenLease(seal(t, l, alice))
+		again, err := OpenLease(seal(t, l, bob))
 		if err != nil || Better(l, again) != 0 || !bytes.Equal(fingerprint(l), fingerprint(again)) {
 			t.Fatalf("%+v does not survive sealing: %+v, %v", l, again, err)
+		}
+	})
+}
+
+func FuzzOpenPanelBody(f *testing.F) {
+	for _, p := range []Panel{{Seq: 1}, {Seq: 9, Members: ids(folk[1:5])}} {
+		raw, err := register.Encode(panelBody{p.Seq, p.Members, noon.UnixMilli()})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		sealed, err := panelKind.SealRaw(body, alice.key)
+		if err != nil {
+			return
+		}
+		p, err := OpenPanel(sealed)
+		if err != nil {
+			return
+		}
+		if len(p.Members) > MaxMembers || p.Has(alice.id) || p.Needed()+p.Keep() != len(p.Members)+1 {
+			t.Fatalf("opened %+v", p)
+		}
+		again, err := SealPanel(p, alice.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q, err := OpenPanel(again); err != nil || !reflect.DeepEqual(p, q) {
+			t.Fatalf("%+v does not survive sealing: %+v, %v", p, q, err)
+		}
+	})
+}
+
+func FuzzOpenVoteBody(f *testing.F) {
+	v := ballot()
+	raw, err := register.Encode(voteBody{v.Subnet, v.Epoch, v.From, v.To, v.PanelSeq, noon.UnixMilli()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		sealed, err := voteKind.SealRaw(body, carol.key)
+		if err != nil {
+			return
+		}
+		v, err := OpenVote(sealed)
+		if err != nil {
+			return
+		}
+		again, err := SealVote(v, carol.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w, err := OpenVote(again); err != nil || v != w || v.Voter != carol.id {
+			t.Fatalf("%+v does not survive sealing: %+v, %v", v, w, err)
 		}
 	})
 }

@@ -1,8 +1,9 @@
 package lease
 
 import (
-	"math/rand"
+	"cmp"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/overlay/overlaytest"
 )
 
 // someone is a peer with its key.
@@ -19,22 +21,7 @@ type someone struct {
 }
 
 // folk are the same peers in every run.
-var folk = func() []someone {
-	var ps []someone
-	src := rand.New(rand.NewSource(1))
-	for range 8 {
-		key, _, err := crypto.GenerateEd25519Key(src)
-		if err != nil {
-			panic(err)
-		}
-		id, err := peer.IDFromPrivateKey(key)
-		if err != nil {
-			panic(err)
-		}
-		ps = append(ps, someone{id, key})
-	}
-	return ps
-}()
+var folk = overlaytest.Folk(1, 8, func(id peer.ID, key crypto.PrivKey) someone { return someone{id, key} })
 
 var (
 	alice, bob, carol = folk[0], folk[1], folk[2]
@@ -76,14 +63,102 @@ func seal(t testing.TB, l Lease, by someone) []byte {
 	return b
 }
 
+// draft is a lease that may be wrong in every part.
+type draft struct {
+	leaseBody
+	Grant    []byte
+	Takeover *Takeover
+}
+
+func bodyOf(l Lease) draft {
+	b, _, err := bodiesOf(Lease{Subnet: l.Subnet, Owner: l.Owner, Epoch: l.Epoch, Issued: l.Issued, Expires: l.Expires, Proxy: l.Proxy})
+	if err != nil {
+		panic(err)
+	}
+	return draft{b, l.Grant, l.Takeover}
+}
+
 // forge signs any body, checked or not.
-func forge(t testing.TB, b leaseBody, by someone) []byte {
+func forge(t testing.TB, d draft, by someone) []byte {
 	t.Helper()
-	sealed, err := leaseKind.Seal(b, by.key)
+	b, evidence, err := bodiesOf(Lease{Grant: d.Grant, Takeover: d.Takeover})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Evidence == nil {
+		d.Evidence = b.Evidence
+	}
+	sealed, err := sealBodies(d.leaseBody, evidence, by.key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return sealed
+}
+
+// panel returns the sealed panel of owner with these members.
+func panel(t testing.TB, owner someone, seq uint64, members ...someone) []byte {
+	t.Helper()
+	p := Panel{Owner: owner.id, Seq: seq, Members: ids(members), Issued: noon}
+	b, err := SealPanel(p, owner.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func ids(ps []someone) []peer.ID {
+	var all []peer.ID
+	for _, p := range ps {
+		all = append(all, p.id)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// votes returns each voter's vote for what ballot says, in order.
+func votes(t testing.TB, ballot Vote, voters ...someone) [][]byte {
+	t.Helper()
+	slices.SortFunc(voters, func(a, b someone) int { return cmp.Compare(a.id, b.id) })
+	var all [][]byte
+	for _, p := range voters {
+		ballot.Voter = p.id
+		b, err := SealVote(ballot, p.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// ballot is what a takeover of alice's subnet by bob at epoch 2 asks of witnesses.
+func ballot() Vote {
+	return Vote{Subnet: subnet4, Epoch: 2, From: alice.id, To: bob.id, PanelSeq: 7, Issued: noon}
+}
+
+// taken returns bob's lease of epoch 2 by the votes of three of alice's witnesses.
+func taken(t testing.TB) Lease {
+	t.Helper()
+	l := first(bob)
+	l.Epoch = 2
+	l.Takeover = &Takeover{
+		Panel: panel(t, alice, 7, folk[2], folk[3], folk[4], folk[5]),
+		Votes: votes(t, ballot(), folk[2], folk[3], folk[4]),
+	}
+	return l
+}
+
+// inherited returns bob's lease of epoch 2 after a long silence of alice.
+func inherited(t testing.TB) Lease {
+	t.Helper()
+	l, old := first(bob), first(alice)
+	old.Issued = noon.Add(-LongSilence)
+	s, err := split(seal(t, old, alice))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Epoch, l.Takeover = 2, &Takeover{Last: s.Envelope, At: noon}
+	return l
 }
 
 func somewhere() *coords.Proxy {

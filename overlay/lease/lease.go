@@ -17,8 +17,15 @@ import (
 // The times and bounds that all peers of a network must agree on, since a replica
 // refuses what is outside.
 const (
+	// DefaultTTL is how long a lease lasts unless configured otherwise. That its
+	// owner lives is known from its witnesses, not from renewals: these only keep
+	// the record in the DHT.
+	DefaultTTL = 12 * time.Hour
 	// MaxTTL is the longest a lease may last from its issue.
-	MaxTTL = time.Hour
+	MaxTTL = 24 * time.Hour
+	// LongSilence is how long nobody must have heard an owner, before its subnets
+	// may be taken over without votes.
+	LongSilence = time.Hour
 	// Skew is how far in the future a record may be issued: the difference of
 	// clocks that is forgiven.
 	Skew = 5 * time.Minute
@@ -30,8 +37,8 @@ const (
 )
 
 // A Lease says that Owner owns Subnet. Times have millisecond precision and are
-// UTC once the lease went through SealLease or OpenLease. Proxy and Grant are
-// shared between copies: read only.
+// UTC once the lease went through SealLease or OpenLease. Proxy, Grant and
+// Takeover are shared between copies: read only.
 type Lease struct {
 	// Subnet is an IPv4 /24 or IPv6 /48, as store.SubnetOf makes it.
 	Subnet netip.Prefix
@@ -45,8 +52,11 @@ type Lease struct {
 	Expires time.Time
 	// Proxy predicts download times from the subnet's servers. Nil: not known yet.
 	Proxy *coords.Proxy
-	// Grant is the sealed Grant of the previous owner; nil at epoch 1.
+	// Grant is the sealed Grant of the previous owner, if it consented. At epoch 1
+	// both Grant and Takeover are nil, above it exactly one of them is.
 	Grant []byte
+	// Takeover is what stands for the consent of a silent owner.
+	Takeover *Takeover
 }
 
 // A Grant is the previous owner's consent to a transfer.
@@ -104,11 +114,16 @@ func tieBreak(l Lease) []byte {
 	return h.Sum(nil)
 }
 
-// fingerprint is the encoded body; a lease that cannot be encoded has none.
+// fingerprint is the encoded body and evidence; a lease that cannot be encoded
+// has none.
 func fingerprint(l Lease) []byte {
-	b, err := register.Encode(bodyOf(l))
+	b, evidence, err := bodiesOf(l)
 	if err != nil {
 		return nil
 	}
-	return b
+	raw, err := register.Encode(b)
+	if err != nil {
+		return nil
+	}
+	return append(raw, evidence...)
 }

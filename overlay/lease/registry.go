@@ -57,7 +57,7 @@ type Config struct {
 
 // DefaultConfig returns a Config that lacks Self, Key and Values.
 func DefaultConfig() Config {
-	return Config{TTL: 10 * time.Minute, Settle: 1500 * time.Millisecond, CacheSize: 1 << 16}
+	return Config{TTL: DefaultTTL, Settle: 1500 * time.Millisecond, CacheSize: 1 << 16}
 }
 
 // Validate names every fault of c.
@@ -142,10 +142,26 @@ func (r *Registry) Lookup(ctx context.Context, subnet netip.Prefix) (Lease, []by
 	}
 	now := r.now()
 	e, ok := r.get(subnet, now)
-	var err error
-	if !ok || e.lease.Expired(now) && now.Sub(e.asked) >= recheck {
-		e, ok, err = r.read(ctx, subnet)
+	if ok && (!e.lease.Expired(now) || now.Sub(e.asked) < recheck) {
+		return r.answer(subnet, e, ok, nil)
 	}
+	e, ok, err := r.read(ctx, subnet)
+	return r.answer(subnet, e, ok, err)
+}
+
+// Refresh is Lookup that asks the DHT in any case: for callers whom the
+// remembered owner does not answer, and for an owner that was told that it is one
+// no more. Calling it often is the caller's to avoid.
+func (r *Registry) Refresh(ctx context.Context, subnet netip.Prefix) (Lease, []byte, error) {
+	if err := checkNames(subnet, r.cfg.Self, 1); err != nil {
+		return Lease{}, nil, err
+	}
+	e, ok, err := r.read(ctx, subnet)
+	return r.answer(subnet, e, ok, err)
+}
+
+// answer is what Lookup says when e is known and err is what the DHT said.
+func (r *Registry) answer(subnet netip.Prefix, e entry, ok bool, err error) (Lease, []byte, error) {
 	switch {
 	case ok && !e.unsettled(r.cfg.Self):
 		return e.lease, e.sealed, nil
@@ -157,7 +173,8 @@ func (r *Registry) Lookup(ctx context.Context, subnet netip.Prefix) (Lease, []by
 
 // Learn takes a signed lease that came some other way than through the DHT, and
 // returns the best lease known of its subnet, which need not be this one. It fails
-// with the reason for which sealed is refused.
+// with the reason for which sealed is refused: above epoch 1 also for want of a
+// grant or a takeover that is for just this step.
 func (r *Registry) Learn(sealed []byte) (Lease, error) {
 	e, err := r.open(sealed)
 	if err != nil {

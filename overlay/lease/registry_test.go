@@ -19,6 +19,7 @@ func open(t testing.TB, p someone, values Values) *Registry {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Self, cfg.Key, cfg.Values = p.id, p.key, values
+	cfg.TTL = 10 * time.Minute
 	r, err := NewRegistry(cfg)
 	if err != nil {
 		t.Fatal(err)

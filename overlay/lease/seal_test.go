@@ -17,7 +17,14 @@ func TestLeaseRoundTrip(t *testing.T) {
 	six.Subnet = subnet6
 	placed := granted(t, alice, bob, 2)
 	placed.Proxy = somewhere()
-	for name, l := range map[string]Lease{"claim": first(alice), "IPv6": six, "transfer": placed} {
+	learned := granted(t, alice, bob, 2)
+	learned.Proxy = somewhere()
+	learned.Proxy.Traits = make(coords.Traits, coords.TraitsMax) // as long as they may be
+	for i := range learned.Proxy.Traits {
+		learned.Proxy.Traits[i] = 1000.0 / float64(i+3)
+	}
+	for name, l := range map[string]Lease{"claim": first(alice), "IPv6": six, "transfer": placed, "with traits": learned,
+		"takeover": taken(t), "slow takeover": inherited(t)} {
 		by := alice
 		if l.Owner == bob.id {
 			by = bob
@@ -49,38 +56,48 @@ func TestTimesAreMilliseconds(t *testing.T) {
 }
 
 func TestOpenLeaseRefuses(t *testing.T) {
-	claim := func(edit func(*leaseBody)) []byte {
+	claim := func(edit func(*draft)) []byte {
 		b := bodyOf(first(alice))
 		edit(&b)
 		return forge(t, b, alice)
 	}
-	transfer := func(edit func(*leaseBody)) []byte {
+	transfer := func(edit func(*draft)) []byte {
 		b := bodyOf(granted(t, alice, bob, 2))
 		edit(&b)
 		return forge(t, b, bob)
 	}
 	prefix := func(s string) []byte {
-		return claim(func(b *leaseBody) { b.Subnet = netip.MustParsePrefix(s) })
+		return claim(func(b *draft) { b.Subnet = netip.MustParsePrefix(s) })
 	}
 	proxy := func(edit func(*coords.Proxy)) []byte {
-		return claim(func(b *leaseBody) { b.Proxy = somewhere(); edit(b.Proxy) })
+		return claim(func(b *draft) { b.Proxy = somewhere(); edit(b.Proxy) })
 	}
 	otherKind := func(k register.Kind) []byte {
-		sealed, err := k.Seal(bodyOf(first(alice)), alice.key)
+		envelope, err := k.Seal(bodyOf(first(alice)).leaseBody, alice.key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return sealed
+		return outer(t, sealedLease{Envelope: envelope})
 	}
-	otherBody, err := leaseKind.Seal("what?", alice.key)
+	what, err := leaseKind.Seal("what?", alice.key)
 	if err != nil {
 		t.Fatal(err)
 	}
+	otherBody := outer(t, sealedLease{Envelope: what})
 	good := seal(t, first(alice), alice)
 	broken := append([]byte(nil), good...)
 	broken[len(broken)-1] ^= 1
 	later := granted(t, alice, bob, 2)
 	later.Issued, later.Expires = noon.Add(-time.Hour), noon.Add(-time.Minute)
+
+	parts := func(sealed []byte) sealedLease {
+		s, err := split(sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	proven, unproven := parts(transfer(func(*draft) {})), parts(transfer(func(b *draft) { b.Grant = nil }))
 
 	for name, c := range map[string]struct {
 		sealed []byte
@@ -88,7 +105,8 @@ func TestOpenLeaseRefuses(t *testing.T) {
 	}{
 		"nothing":                 {nil, register.ErrEnvelope},
 		"noise":                   {[]byte("\x0a\x02hello"), register.ErrEnvelope},
-		"too large":               {make([]byte, leaseKind.Max+1), register.ErrTooLarge},
+		"too large":               {make([]byte, MaxSealed+1), register.ErrTooLarge},
+		"envelope too large":      {outer(t, sealedLease{Envelope: make([]byte, leaseKind.Max+1)}), register.ErrTooLarge},
 		"broken signature":        {broken, register.ErrEnvelope},
 		"cut short":               {good[:len(good)-9], register.ErrEnvelope},
 		"other domain":            {otherKind(register.Kind{Domain: "x", Codec: leaseKind.Codec, Max: 4096}), register.ErrEnvelope},
@@ -96,36 +114,40 @@ func TestOpenLeaseRefuses(t *testing.T) {
 		"a grant":                 {grant(t, alice, bob, 2), register.ErrEnvelope},
 		"other body":              {otherBody, register.ErrBody},
 		"signed by another":       {forge(t, bodyOf(first(alice)), bob), ErrSigner},
-		"no subnet":               {claim(func(b *leaseBody) { b.Subnet = netip.Prefix{} }), ErrSubnet},
+		"no subnet":               {claim(func(b *draft) { b.Subnet = netip.Prefix{} }), ErrSubnet},
 		"/23":                     {prefix("203.0.112.0/23"), ErrSubnet},
 		"/32":                     {prefix("203.0.113.0/32"), ErrSubnet},
 		"host bits":               {prefix("203.0.113.7/24"), ErrSubnet},
 		"IPv6 /24":                {prefix("2001::/24"), ErrSubnet},
 		"IPv6 host bits":          {prefix("2001:db8::1/48"), ErrSubnet},
 		"IPv4 in IPv6":            {prefix("::ffff:203.0.113.0/120"), ErrSubnet},
-		"epoch 0":                 {claim(func(b *leaseBody) { b.Epoch = 0 }), ErrEpoch},
-		"epoch too high":          {claim(func(b *leaseBody) { b.Epoch = MaxEpoch + 1 }), ErrEpoch},
-		"issued before 1970":      {claim(func(b *leaseBody) { b.Issued = -1 }), ErrTimes},
-		"issued in the far":       {claim(func(b *leaseBody) { b.Issued = math.MaxInt64 }), ErrTimes},
-		"ends before it begins":   {claim(func(b *leaseBody) { b.Expires = b.Issued - 1 }), ErrTimes},
-		"ends as it begins":       {claim(func(b *leaseBody) { b.Expires = b.Issued }), ErrTimes},
-		"lasts too long":          {claim(func(b *leaseBody) { b.Expires = b.Issued + MaxTTL.Milliseconds() + 1 }), ErrTimes},
-		"ends in the far":         {claim(func(b *leaseBody) { b.Expires = math.MaxInt64 }), ErrTimes},
-		"ends before all":         {claim(func(b *leaseBody) { b.Expires = math.MinInt64 }), ErrTimes},
+		"epoch 0":                 {claim(func(b *draft) { b.Epoch = 0 }), ErrEpoch},
+		"epoch too high":          {claim(func(b *draft) { b.Epoch = MaxEpoch + 1 }), ErrEpoch},
+		"issued before 1970":      {claim(func(b *draft) { b.Issued = -1 }), ErrTimes},
+		"issued in the far":       {claim(func(b *draft) { b.Issued = math.MaxInt64 }), ErrTimes},
+		"ends before it begins":   {claim(func(b *draft) { b.Expires = b.Issued - 1 }), ErrTimes},
+		"ends as it begins":       {claim(func(b *draft) { b.Expires = b.Issued }), ErrTimes},
+		"lasts too long":          {claim(func(b *draft) { b.Expires = b.Issued + MaxTTL.Milliseconds() + 1 }), ErrTimes},
+		"ends in the far":         {claim(func(b *draft) { b.Expires = math.MaxInt64 }), ErrTimes},
+		"ends before all":         {claim(func(b *draft) { b.Expires = math.MinInt64 }), ErrTimes},
 		"proxy at NaN":            {proxy(func(p *coords.Proxy) { p.At.Vec[1] = math.NaN() }), ErrProxy},
 		"proxy at infinity":       {proxy(func(p *coords.Proxy) { p.At.Height = math.Inf(1) }), ErrProxy},
 		"proxy delay":             {proxy(func(p *coords.Proxy) { p.Delay = -1 }), ErrProxy},
 		"proxy scale":             {proxy(func(p *coords.Proxy) { p.Scale = math.NaN() }), ErrProxy},
 		"proxy samples":           {proxy(func(p *coords.Proxy) { p.Samples = -1 }), ErrProxy},
 		"proxy of 17 dimensions":  {proxy(func(p *coords.Proxy) { p.At.Vec = make([]float64, maxDims+1) }), ErrProxy},
-		"proxy of 100 dimensions": {proxy(func(p *coords.Proxy) { p.At.Vec = make([]float64, 100) }), register.ErrBody},
-		"grant at epoch 1":        {claim(func(b *leaseBody) { b.Grant = grant(t, bob, alice, 2) }), ErrGrant},
-		"no grant at epoch 2":     {transfer(func(b *leaseBody) { b.Grant = nil }), ErrGrant},
-		"noise for a grant":       {transfer(func(b *leaseBody) { b.Grant = []byte{1, 2, 3} }), ErrGrant},
-		"a lease for a grant":     {transfer(func(b *leaseBody) { b.Grant = good }), ErrGrant},
-		"grant to another":        {transfer(func(b *leaseBody) { b.Grant = grant(t, alice, carol, 2) }), ErrGrant},
-		"grant for another epoch": {transfer(func(b *leaseBody) { b.Epoch = 3 }), ErrGrant},
-		"grant of another subnet": {transfer(func(b *leaseBody) { b.Subnet = subnet6 }), ErrGrant},
+		"proxy of 200 dimensions": {proxy(func(p *coords.Proxy) { p.At.Vec = make([]float64, 200) }), register.ErrBody},
+		"grant at epoch 1":        {claim(func(b *draft) { b.Grant = grant(t, bob, alice, 2) }), ErrEvidence},
+		"no grant at epoch 2":     {transfer(func(b *draft) { b.Grant = nil }), ErrEvidence},
+		"noise for a grant":       {transfer(func(b *draft) { b.Grant = []byte{1, 2, 3} }), ErrGrant},
+		"a lease for a grant":     {transfer(func(b *draft) { b.Grant = good }), ErrGrant},
+		"grant to another":        {transfer(func(b *draft) { b.Grant = grant(t, alice, carol, 2) }), ErrGrant},
+		"grant for another epoch": {transfer(func(b *draft) { b.Epoch = 3 }), ErrGrant},
+		"grant of another subnet": {transfer(func(b *draft) { b.Subnet = subnet6 }), ErrGrant},
+		"both kinds":              {transfer(func(b *draft) { b.Takeover = taken(t).Takeover }), ErrEvidence},
+		"another's digest":        {transfer(func(b *draft) { b.Evidence = make([]byte, 32) }), ErrEvidence},
+		"evidence not signed":     {outer(t, sealedLease{Envelope: unproven.Envelope, Evidence: proven.Evidence}), ErrEvidence},
+		"evidence cut off":        {outer(t, sealedLease{Envelope: proven.Envelope}), ErrEvidence},
 		"grant after the lease":   {forge(t, bodyOf(later), bob), ErrGrant},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,6 +156,16 @@ func TestOpenLeaseRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// outer encodes the outer form of a lease.
+func outer(t testing.TB, s sealedLease) []byte {
+	t.Helper()
+	b, err := register.Encode(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 func TestOpenGrantRefuses(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	record "github.com/libp2p/go-libp2p-record"
+	"github.com/libp2p/go-libp2p/core/peer"
 )
 
 // Namespace is the part of the DHT's key space that leases live in.
@@ -15,17 +16,21 @@ const Namespace = "peerd-lease"
 // Key returns the DHT key of the lease of subnet: /peerd-lease/<prefix>.
 func Key(subnet netip.Prefix) string { return "/" + Namespace + "/" + subnet.String() }
 
-// Validator judges leases for the DHT. It has no state and may be used by many at
-// once.
+// Validator judges leases for the DHT. It has no state, asks nothing but its two
+// hooks, and may be used by many at once.
 type Validator struct {
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
+	// Heard returns when this peer last heard of another, in whatever way; the
+	// zero time for never. It must answer from memory. Nil: never of anybody.
+	Heard func(peer.ID) time.Time
 }
 
 var _ record.Validator = Validator{}
 
 // Validate accepts a sealed lease under its own key from Skew before its issue
-// until Grace after its end.
+// until Grace after its end, and a takeover without votes only if this peer did
+// not hear the old owner during the silence.
 func (v Validator) Validate(key string, value []byte) error {
 	l, err := OpenLease(value)
 	if err != nil {
@@ -38,7 +43,10 @@ func (v Validator) Validate(key string, value []byte) error {
 	if v.Now != nil {
 		now = v.Now
 	}
-	return l.CheckTime(now())
+	if err := l.CheckTime(now()); err != nil {
+		return err
+	}
+	return l.checkHeard(v.Heard, now())
 }
 
 // Select returns the index of the best value: by Better, then by bytes; the first

@@ -45,7 +45,7 @@ var (
 		IndefLength:       cbor.IndefLengthForbidden,
 		TagsMd:            cbor.TagsForbidden,
 		MaxNestedLevels:   6,
-		MaxArrayElements:  32,
+		MaxArrayElements:  128, // the traits of a server are the longest
 		MaxMapPairs:       32,
 	}.DecMode())
 )
@@ -66,6 +66,14 @@ func Encode(v any) ([]byte, error) {
 		return nil, fmt.Errorf("register: encode: %w", err)
 	}
 	return b, nil
+}
+
+// Decode reads exactly one value, as strictly as Open does. It fails with ErrBody.
+func Decode(b []byte, v any) error {
+	if err := decode.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%w: %w", ErrBody, err)
+	}
+	return nil
 }
 
 // Seal encodes v and signs it. It fails with ErrTooLarge.
@@ -112,8 +120,8 @@ func (k Kind) Open(sealed []byte, v any) (peer.ID, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrEnvelope, err)
 	}
-	if err := decode.Unmarshal(b.payload, v); err != nil {
-		return "", fmt.Errorf("%w: %w", ErrBody, err)
+	if err := Decode(b.payload, v); err != nil {
+		return "", err
 	}
 	return signer, nil
 }

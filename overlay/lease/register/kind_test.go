@@ -3,11 +3,12 @@ package register
 import (
 	"bytes"
 	"errors"
-	"math/rand"
 	"strings"
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
+
+	"peerd/overlay/overlaytest"
 )
 
 type note struct {
@@ -17,12 +18,8 @@ type note struct {
 
 var notes = Kind{Domain: "test-note", Codec: "/test/note/1", Max: 512}
 
-func newKey(t testing.TB) crypto.PrivKey {
-	t.Helper()
-	key, _, err := crypto.GenerateEd25519Key(rand.New(rand.NewSource(7)))
-	if err != nil {
-		t.Fatal(err)
-	}
+func newKey(testing.TB) crypto.PrivKey {
+	key, _ := overlaytest.Identity(7)
 	return key
 }
 

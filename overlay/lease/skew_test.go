@@ -1,0 +1,99 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"peerd/overlay/lease/register/registertest"
+)
+
+// skewed is a Registry whose clock is off.
+func skewed(t *testing.T, p someone, values Values, off time.Duration) (r *Registry, now func() time.Time) {
+	t.Helper()
+	now = func() time.Time { return time.Now().Add(off) }
+	cfg := DefaultConfig()
+	cfg.Self, cfg.Key, cfg.Values, cfg.Now = p.id, p.key, values, now
+	r, err := NewRegistry(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, now
+}
+
+// Peers whose clocks differ by up to Skew agree on who owns a subnet, through claim,
+// renewal, handover and takeover, whoever of them is ahead.
+func TestSkewedClocks(t *testing.T) {
+	for _, off := range [][3]time.Duration{
+		{Skew, 0, 0}, {0, Skew, 0}, {0, 0, Skew}, {-Skew, 0, 0}, {0, -Skew, 0}, {0, 0, -Skew},
+		{Skew / 2, -Skew / 2, Skew / 2}, {-Skew / 2, Skew / 2, -Skew / 2},
+	} {
+		t.Run(fmt.Sprint(off), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { agree(t, off) })
+		})
+	}
+}
+
+func agree(t *testing.T, off [3]time.Duration) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	dht := registertest.New(Validator{}, 5)
+	a, nowA := skewed(t, alice, dht.Peer(), off[0])
+	b, nowB := skewed(t, bob, dht.Peer(), off[1])
+	c, nowC := skewed(t, carol, dht.Peer(), off[2])
+	all := func(what string, owner someone, epoch uint64) {
+		t.Helper()
+		for name, r := range map[string]*Registry{"alice": a, "bob": b, "carol": c} {
+			if l, _, err := r.Refresh(ctx, subnet4); err != nil || l.Owner != owner.id || l.Epoch != epoch {
+				t.Errorf("%s: %s finds %v, epoch %d, %v", what, name, l.Owner, l.Epoch, err)
+			}
+		}
+	}
+	beaten := func(what string, r *Registry, l Lease, by someone) {
+		t.Helper()
+		var beat *BeatenError
+		if _, _, err := r.Renew(ctx, l); !errors.As(err, &beat) || beat.By.Owner != by.id {
+			t.Errorf("%s: the old owner renews: %v", what, err)
+		}
+	}
+
+	first, _, err := a.Claim(ctx, subnet4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var beat *BeatenError
+	if _, _, err := b.Claim(ctx, subnet4); !errors.As(err, &beat) {
+		t.Errorf("claimed twice: %v", err)
+	}
+	all("claimed", alice, 1)
+	time.Sleep(time.Second)
+	if first, _, err = a.Renew(ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	all("renewed", alice, 1)
+
+	g, err := SealGrant(Grant{subnet4, alice.id, bob.id, 2, nowA()}, alice.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, _, err := b.Adopt(ctx, subnet4, 2, g, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all("handed over", bob, 2)
+	beaten("handed over", a, first, bob)
+
+	pl, err := SealPanel(Panel{Owner: bob.id, Seq: 1, Members: ids(folk[2:6]), Issued: nowB()}, bob.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := Vote{Subnet: subnet4, Epoch: 3, From: bob.id, To: carol.id, PanelSeq: 1, Issued: nowC()}
+	if _, _, err := c.TakeOver(ctx, subnet4, 3, Takeover{Panel: pl, Votes: votes(t, v, folk[2:6]...)}, nil); err != nil {
+		t.Fatal(err)
+	}
+	all("taken over", carol, 3)
+	beaten("taken over", b, second, carol)
+}
