@@ -8,6 +8,7 @@ import (
 	"time"
 
 	ds "github.com/ipfs/go-datastore"
+	"github.com/libp2p/go-libp2p"
 	record "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -36,6 +37,10 @@ type Config struct {
 	// TCPDialer replaces the dialing of TCP connections, by the address to dial;
 	// TCP is then the only transport. Nil dials normally, over TCP and QUIC.
 	TCPDialer func(raddr ma.Multiaddr) (tcp.ContextDialer, error)
+	// Carrier replaces TCP, QUIC and their encryption by other options of libp2p:
+	// how simulated peers get their network. The host is the same in all else.
+	// Nil is the real network.
+	Carrier []libp2p.Option
 	// UserAgent is told to other peers on connecting.
 	UserAgent string
 	// Validators check the records of DHT namespaces; a record of a namespace

@@ -35,7 +35,7 @@ func TestNamesCarryTheNetwork(t *testing.T) {
 	list := func(n Names) []string {
 		return []string{
 			string(n.DHT()), string(n.Gossip()), string(n.Coords()), string(n.Batch()),
-			string(n.Estimate()), string(n.Handover()), n.Beacons(),
+			string(n.Estimate()), string(n.Handover()), string(n.Copies()), n.Beacons(),
 		}
 	}
 	seen := make(map[string]bool)

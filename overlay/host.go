@@ -60,11 +60,7 @@ func newHost(cfg Config, count *traffic) (host.Host, error) {
 		libp2p.WithDialTimeout(cfg.DialTimeout),
 		libp2p.DisableMetrics(), // a process may hold many hosts
 		libp2p.NoListenAddrs,    // listen opens them
-		// Noise first: its handshake costs a fraction of TLS's, which shows
-		// when a network starts and everybody connects to everybody.
-		libp2p.Security(noise.ID, noise.New),
-		libp2p.Security(tls.ID, tls.New),
-		libp2p.DisableRelay(), // a relayed peer can be neither replica nor owner
+		libp2p.DisableRelay(),   // a relayed peer can be neither replica nor owner
 	}
 	h, err := libp2p.New(append(opts, transports(cfg)...)...)
 	if err != nil {
@@ -107,22 +103,29 @@ func hasIPv6() bool {
 	return true
 }
 
-// transports are TCP and QUIC, or TCP alone over a given dialer. Connections
-// are not dialed from the listening port: it saves nothing where nobody punches
-// holes, and a port that is in use twice makes a dead peer look alive.
+// transports are TCP and QUIC, or TCP alone over a given dialer, encrypted, or
+// whatever carrier is given. Connections are not dialed from the listening port:
+// it saves nothing where nobody punches holes, and a port that is in use twice
+// makes a dead peer look alive.
 func transports(cfg Config) []libp2p.Option {
+	if cfg.Carrier != nil {
+		return cfg.Carrier
+	}
+	tcpOpts := []any{tcp.DisableReuseport(), tcp.WithConnectionTimeout(cfg.DialTimeout)}
 	if cfg.TCPDialer != nil {
-		return []libp2p.Option{libp2p.Transport(tcp.NewTCPTransport,
-			tcp.DisableReuseport(),
-			tcp.WithConnectionTimeout(cfg.DialTimeout),
-			tcp.WithDialerForAddr(cfg.TCPDialer))}
+		tcpOpts = append(tcpOpts, tcp.WithDialerForAddr(cfg.TCPDialer))
 	}
-	return []libp2p.Option{
-		libp2p.Transport(tcp.NewTCPTransport,
-			tcp.DisableReuseport(),
-			tcp.WithConnectionTimeout(cfg.DialTimeout)),
-		libp2p.Transport(quic.NewTransport),
+	opts := []libp2p.Option{
+		// Noise first: its handshake costs a fraction of TLS's, which shows
+		// when a network starts and everybody connects to everybody.
+		libp2p.Security(noise.ID, noise.New),
+		libp2p.Security(tls.ID, tls.New),
+		libp2p.Transport(tcp.NewTCPTransport, tcpOpts...),
 	}
+	if cfg.TCPDialer == nil {
+		opts = append(opts, libp2p.Transport(quic.NewTransport))
+	}
+	return opts
 }
 
 // newResourceManager keeps the library's bounds on memory and file descriptors

@@ -11,6 +11,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	ma "github.com/multiformats/go-multiaddr"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -24,8 +26,11 @@ const (
 	aloneFirst = 500 * time.Millisecond
 	aloneLast  = 30 * time.Second
 	// mendEvery is how often a peer in company tries the bootstrap peers it has
-	// lost, which is what joins the halves of a parted network again.
-	mendEvery = time.Minute
+	// lost, and mendStep how often some of the members that it has lost: this is
+	// what joins the halves of a parted network again.
+	mendEvery  = time.Minute
+	mendStep   = 5 * time.Second
+	mendAtMost = 4
 	// dialAtOnce is how many peers are tried at the same time, and dialAtMost
 	// how many of the known ones in one round.
 	dialAtOnce = 8
@@ -36,6 +41,12 @@ const (
 type joiner struct {
 	net    *Net
 	lonely chan struct{} // holds a token when the last connection may be gone
+	lost   lost
+
+	// Of the goroutine of run alone:
+	known  []peer.AddrInfo // who is still to be tried before anybody is again
+	mended time.Time       // when the bootstrap peers were last tried
+	asked  time.Time       // when the routing table was last rebuilt
 }
 
 func newJoiner(n *Net) *joiner {
@@ -44,29 +55,22 @@ func newJoiner(n *Net) *joiner {
 
 // run tries, waits, and tries again until ctx ends.
 func (j *joiner) run(ctx context.Context) error {
-	watch := &network.NotifyBundle{DisconnectedF: func(nw network.Network, _ network.Conn) {
-		if len(nw.Peers()) == 0 {
-			select {
-			case j.lonely <- struct{}{}:
-			default:
-			}
-		}
-	}}
+	watch := &network.NotifyBundle{DisconnectedF: j.disconnected}
 	j.net.Host.Network().Notify(watch)
 	defer j.net.Host.Network().StopNotify(watch)
 
 	pause := aloneFirst
 	for {
-		next := jitter(mendEvery)
-		if j.alone() {
+		next := jitter(mendStep)
+		if j.net.alone() {
 			if j.try(ctx, j.everybody()) {
 				pause = aloneFirst
-				_ = j.net.DHT.Bootstrap(ctx) // only asks for a refresh; never fails
+				j.refresh()
 			} else {
 				next, pause = jitter(pause), min(2*pause, aloneLast)
 			}
 		} else {
-			j.try(ctx, j.net.bootstrap())
+			j.mend(ctx, time.Now())
 		}
 		t := time.NewTimer(next)
 		select {
@@ -80,21 +84,87 @@ func (j *joiner) run(ctx context.Context) error {
 	}
 }
 
-// alone reports whether no member of the network is connected.
-func (j *joiner) alone() bool {
-	return !slices.ContainsFunc(j.net.Host.Network().Peers(), j.net.member)
+// disconnected remembers whom this peer has lost, unless it has so many that
+// some were let go on purpose, and wakes run if it was the last one.
+func (j *joiner) disconnected(nw network.Network, c network.Conn) {
+	p := c.RemotePeer()
+	left := len(nw.Peers())
+	if left < j.net.cfg.ConnsLow && len(nw.ConnsToPeer(p)) == 0 && j.net.member(p) {
+		j.lost.note(j.net.Host.Peerstore().PeerInfo(p), time.Now())
+	}
+	if left == 0 {
+		select {
+		case j.lonely <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// mend tries some of the members that were lost, and now and then the bootstrap
+// peers. If one is back that was away for longer, so may be half of the network:
+// then the routing table is rebuilt.
+func (j *joiner) mend(ctx context.Context, now time.Time) {
+	connected := func(p peer.ID) bool { return j.net.Host.Network().Connectedness(p) == network.Connected }
+	infos, tried := j.lost.due(now, mendAtMost, connected)
+	if now.Sub(j.mended) >= mendEvery {
+		j.mended = now
+		boot := slices.DeleteFunc(j.net.bootstrap(), func(i peer.AddrInfo) bool { return connected(i.ID) })
+		if infos = append(infos, boot...); len(boot) > 0 {
+			tried = mendTries
+		}
+	}
+	if len(infos) > 0 && j.try(ctx, infos) && tried >= mendTries {
+		j.refresh()
+	}
+}
+
+// mendTries is how often a member was tried that was away for longer.
+const mendTries = 3
+
+// refresh rebuilds the routing table by lookups, not more often than it pays.
+func (j *joiner) refresh() {
+	if now := time.Now(); now.Sub(j.asked) >= mendEvery {
+		j.asked = now
+		_ = j.net.DHT.ForceRefresh() // what fails is tried again by the DHT
+	}
 }
 
 // everybody lists whom a lonely peer may turn to: the bootstrap peers, and some
-// of those known from earlier.
+// of those known from earlier, others each time until all have had their turn.
 func (j *joiner) everybody() []peer.AddrInfo {
-	known := slices.Clone(j.net.cfg.Known)
+	if len(j.known) == 0 {
+		j.known = j.earlier()
+	}
+	n := min(len(j.known), dialAtMost)
+	some := j.known[:n]
+	j.known = j.known[n:]
+	return append(j.net.bootstrap(), some...)
+}
+
+// earlier lists all that are known from earlier, each with all addresses that
+// anybody remembers: some have moved.
+func (j *joiner) earlier() []peer.AddrInfo {
 	store := j.net.Host.Peerstore()
+	known := slices.Concat(j.net.cfg.Known, j.lost.list())
 	for _, p := range store.PeersWithAddrs() {
 		known = append(known, store.PeerInfo(p))
 	}
-	rand.Shuffle(len(known), func(a, b int) { known[a], known[b] = known[b], known[a] })
-	return append(j.net.bootstrap(), known[:min(len(known), dialAtMost)]...)
+	at := make(map[peer.ID]int, len(known))
+	var all []peer.AddrInfo
+	for _, i := range known {
+		if i.ID == j.net.Self() {
+			continue
+		}
+		k, ok := at[i.ID]
+		if !ok {
+			at[i.ID] = len(all)
+			all = append(all, peer.AddrInfo{ID: i.ID, Addrs: slices.Clone(i.Addrs)})
+			continue
+		}
+		all[k].Addrs = ma.Unique(append(all[k].Addrs, i.Addrs...))
+	}
+	rand.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
+	return all
 }
 
 // try connects to those of infos that are not connected and reports whether
@@ -127,9 +197,13 @@ func (n *Net) connect(ctx context.Context, info peer.AddrInfo) error {
 		return errors.New("overlay: this is the peer itself")
 	}
 	if n.Host.Network().Connectedness(info.ID) != network.Connected {
-		// Forced, the dial ignores the pause after a failed one: the pauses
-		// here are longer, but for the first few.
-		ctx, cancel := context.WithTimeout(network.WithForceDirectDial(ctx, "join"), 2*n.cfg.DialTimeout)
+		// The pauses after failed dials are longer here than the library's, but
+		// for the first few. (Not by a forced direct dial: one that is under way
+		// while the host closes brings the process down in go-libp2p 0.51.)
+		if s, ok := n.Host.Network().(*swarm.Swarm); ok {
+			s.Backoff().Clear(info.ID)
+		}
+		ctx, cancel := context.WithTimeout(ctx, 2*n.cfg.DialTimeout)
 		defer cancel()
 		if err := n.Host.Connect(ctx, info); err != nil {
 			return fmt.Errorf("overlay: connect: %w", err)
@@ -150,6 +224,9 @@ func (n *Net) member(p peer.ID) bool {
 	spoken, err := n.Host.Peerstore().SupportsProtocols(p, n.Names.DHT())
 	return err == nil && len(spoken) > 0
 }
+
+// alone reports whether no member of the network is connected.
+func (n *Net) alone() bool { return !slices.ContainsFunc(n.Host.Network().Peers(), n.member) }
 
 // bootstrap returns a fresh list of the bootstrap peers.
 func (n *Net) bootstrap() []peer.AddrInfo {

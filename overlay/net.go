@@ -88,6 +88,7 @@ func (n *Net) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return newJoiner(n).run(ctx) })
 	g.Go(func() error { return n.values.local.run(ctx, n.log) })
+	g.Go(func() error { return n.runPrune(ctx) })
 	if n.cfg.MDNS {
 		g.Go(func() error { return n.runMDNS(ctx) })
 	}
@@ -149,3 +150,7 @@ func (n *Net) Self() peer.ID { return n.Host.ID() }
 func (n *Net) ControlBytes() (sent, received int64) {
 	return n.count.sent.Load(), n.count.received.Load()
 }
+
+// Traffic is ControlBytes by protocol. What two sides send before they have
+// agreed on one counts under "".
+func (n *Net) Traffic() map[protocol.ID]Bytes { return n.count.byProtocol() }

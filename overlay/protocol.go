@@ -54,16 +54,38 @@ func (n Names) Gossip() protocol.ID { return n.Prefix() + "/meshsub/1.2.0" }
 
 // Coords is the protocol that measures round trips and exchanges coordinates
 // and beacons (package peers).
-func (n Names) Coords() protocol.ID { return n.Prefix() + "/coords/1.0.0" }
+func (n Names) Coords() protocol.ID { return n.Prefix() + "/coords/2.0.0" }
+
+// Carry is the protocol that moves one host to another owner (package carry).
+func (n Names) Carry() protocol.ID { return n.Prefix() + "/carry/1.0.0" }
+
+// Nearest is the protocol that asks whom a peer knows near a web server
+// (package nearest).
+func (n Names) Nearest() protocol.ID { return n.Prefix() + "/nearest/1.0.0" }
 
 // Batch is the protocol that hands URLs to the owner of their subnet.
 func (n Names) Batch() protocol.ID { return n.Prefix() + "/batch/1.0.0" }
 
 // Estimate is the protocol that asks a peer to fetch one URL now.
-func (n Names) Estimate() protocol.ID { return n.Prefix() + "/estimate/1.0.0" }
+func (n Names) Estimate() protocol.ID { return n.Prefix() + "/estimate/2.0.0" }
 
 // Handover is the protocol that moves a subnet to its new owner.
 func (n Names) Handover() protocol.ID { return n.Prefix() + "/handover/1.0.0" }
 
-// Beacons is the topic on which peers tell where and how loaded they are.
+// Witness is the protocol by which an owner is heard by its witnesses, and
+// candidates for a takeover ask for their votes (package witness).
+func (n Names) Witness() protocol.ID { return n.Prefix() + "/witness/1.0.0" }
+
+// Shadow is the protocol that keeps copies of subnets at other peers.
+func (n Names) Shadow() protocol.ID { return n.Prefix() + "/shadow/1.0.0" }
+
+// Copies is the protocol that asks a peer which copies of subnets it keeps (package
+// shadow).
+func (n Names) Copies() protocol.ID { return n.Prefix() + "/copies/1.0.0" }
+
+// Atlas is the topic on which owners tell which subnets they have been given
+// for good (package atlas).
+func (n Names) Atlas() string { return "/peerd/" + n.network + "/atlas/1" }
+
+// Beacons is what the beacons of this network are sealed for (package peers).
 func (n Names) Beacons() string { return "/peerd/" + n.network + "/beacons/1" }

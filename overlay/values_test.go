@@ -161,7 +161,7 @@ func TestValuesDeadReplicas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if acks, rejects, err := nets[0].Values().Put(ctx, key, []byte("6")); acks != 1 || rejects != 0 || err != nil {
 		t.Errorf("Put = %d, %d, %v, want the one that is left", acks, rejects, err)

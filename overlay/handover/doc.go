@@ -1,27 +1,28 @@
 // Package handover moves a subnet with everything its owner knows about it -
-// hosts, queue, URL-seen, visits, robots.txt, politeness clock, samples - to its next
-// owner. It owns the protocol and the order of the steps; it may import store
-// and its sibling packages lease and wire.
+// hosts, queue, URL-seen, visits, robots.txt, politeness clock, out-links,
+// samples - to its next owner. It owns the protocol and the order of the steps;
+// it may import store and its sibling packages shadow and wire. That the heir has
+// the state is the business of package shadow: it follows like any shadow.
 //
 //	owner O (epoch n)                         heir N
-//	  Offer{subnet, n+1}       ------------>   ready? makes room
-//	  <------------  Reply{ok | refused | done+lease}
-//	  Chunk{host, robots, state, queue, seen, visits} ... -> stores as it comes
-//	  End                      ------------>
-//	  <------------  Prepared{what is there: O compares}
+//	  (N follows, until it is in sync; O goes on crawling)
+//	  (O pauses the subnet, and flushes N)
+//	  Offer{subnet, n+1, pos}  ------------>   willing? is my copy at pos?
+//	  <------------  Reply{prepared | behind | refused | done+lease}
 //	  O: "committing to N" on disk, from here on never O's again
-//	  Commit{grant signed by O} ----------->   N: lease n+1 on disk, from here on N's
+//	  Commit{grant signed by O} ----------->   N: copy still at pos? lease n+1
+//	                                           on disk, from here on N's
 //	  <------------  Done{lease}
-//	  O: forgets its copy
+//	  O: keeps its copy as a shadow at pos, or forgets it
 //
-// Wherever it breaks before Commit, the subnet stays O's and N's copy is
-// rubbish that is swept away. Broken after it, O asks again until
-// N answers: "done", or takes the snapshot once more. At no moment do two
+// Wherever it breaks before Commit, the subnet stays O's and N's copy is a
+// shadow's, which O ends. Broken after it, O asks again until N answers: "done",
+// or, if it has nothing, is behind and becomes a follower again. At no moment do two
 // peers hold the subnet, and at every moment at least one has all of it.
 //
-// A subnet is received over one stream at a time. What a broken one has left is
-// swept away at once, by the next Offer, or at the next start (Sweep).
+// N's log continues O's: its base is pos. So O, whose own state is that of pos,
+// can be N's shadow from then on without a snapshot (shadow.Service.Demote), and so
+// can the other shadows of O that are there.
 //
-// Files: messages.go the frames; send.go O's side; receive.go N's side,
-// intake.go its chunks, stage.go what is kept of a subnet before it is N's.
+// Files: messages.go the frames; send.go O's side; receive.go N's side.
 package handover

@@ -5,58 +5,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"reflect"
-	"strings"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"go.uber.org/goleak"
 
-	"peerd/overlay/wire"
+	"peerd/overlay/overlaytest"
+	"peerd/overlay/shadow"
 	"peerd/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const proto = "/test/handover/1"
+const (
+	proto       = "/test/handover/1"
+	shadowProto = "/test/shadow/1"
+)
 
 var (
 	subnet = netip.MustParsePrefix("192.0.2.0/24")
 	other  = netip.MustParsePrefix("198.51.100.0/24")
 )
 
-func open(t testing.TB, dir string) *store.DB {
-	t.Helper()
-	db, err := store.Open(dir, store.Options{MemTable: 8 << 20, BlockCache: 8 << 20, IndexCache: 4 << 20, InMemory: dir == ""})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-func listen(t testing.TB) host.Host {
-	t.Helper()
-	h, err := libp2p.New(
-		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableMetrics(), libp2p.DisableRelay(),
-		libp2p.ResourceManager(&network.NullResourceManager{}),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = h.Close() })
-	return h
-}
+var (
+	open       = overlaytest.Store
+	listen     = overlaytest.Host
+	eventually = overlaytest.Until
+)
 
 func pair(t testing.TB) (a, b host.Host) {
 	a, b = listen(t), listen(t)
-	a.Peerstore().AddAddrs(b.ID(), b.Addrs(), time.Hour)
+	overlaytest.Introduce(a, b)
 	return a, b
 }
 
@@ -73,6 +62,13 @@ type heir struct {
 	db     *store.DB
 	refuse error
 	adopt  func() error // called before it adopts, if set
+	links  atomic.Int64 // put aside
+}
+
+func (h *heir) count(byHost map[string]int) {
+	for _, n := range byHost {
+		h.links.Add(int64(n))
+	}
 }
 
 func (h *heir) Consider(_ peer.ID, o Offer) ([]byte, error) {
@@ -97,25 +93,57 @@ func (h *heir) Adopt(_ context.Context, from peer.ID, o Offer, grant []byte, hos
 		}
 	}
 	lease := []byte("lease from " + from.String())
+	if err := h.db.StartTail(o.Subnet, rand.Uint64()|1, o.Pos); err != nil {
+		return nil, err
+	}
 	return lease, h.db.Update(func(tx *store.Tx) error {
 		return tx.PutSubnet(store.Subnet{Prefix: o.Subnet, Phase: store.PhaseOwned, Epoch: o.Epoch, Lease: lease})
 	})
 }
 
-func serve(t testing.TB, h host.Host, he *heir) (*Receiver, *wire.Server) {
+// copies starts a peer's half of package shadow.
+func copies(t testing.TB, h host.Host, db *store.DB) (*shadow.Service, func()) {
 	t.Helper()
-	r := &Receiver{DB: he.db, Heir: he, Check: func(u store.URL) error {
-		if strings.HasSuffix(string(u), "/bad") {
-			return errors.New("bad")
-		}
-		return nil
-	}}
-	if err := r.Sweep(); err != nil {
+	s, err := shadow.New(shadow.Config{
+		Host: h, Protocol: shadowProto, DB: db, Keeper: anything{},
+		Check: func(store.URL) error { return nil },
+		Beat:  20 * time.Millisecond, Gather: 2 * time.Millisecond, SyncEvery: 10 * time.Millisecond,
+		Redial: 5 * time.Millisecond, Retry: 20 * time.Millisecond,
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	eventually(t, "it serves", func() bool { return slices.Contains(h.Mux().Protocols(), protocol.ID(shadowProto)) })
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return s, stop
+}
+
+// anything is a shadow.Keeper that takes anything.
+type anything struct{}
+
+func (anything) Willing(peer.ID, shadow.Open) error           { return nil }
+func (anything) Wanted(netip.Prefix)                          {}
+func (anything) Reminded(netip.Prefix)                        {}
+func (anything) Current(netip.Prefix) (peer.ID, uint64, bool) { return "", 0, false }
+
+// serve starts an heir.
+func serve(t testing.TB, h host.Host, he *heir) (*shadow.Service, func()) {
+	t.Helper()
+	c, end := copies(t, h, he.db)
+	r := &Receiver{DB: he.db, Heir: he, Copies: c, Deferred: he.count}
 	s := r.Serve(h, proto, nil)
-	t.Cleanup(s.Close)
-	return r, s
+	stop := func() { s.Close(); end() }
+	t.Cleanup(stop)
+	return c, stop
 }
 
 // fill gives an owner three hosts: with a queue of several chunks, with a
@@ -158,9 +186,17 @@ func fill(t testing.TB, db *store.DB) {
 			return err
 		}
 		_, err = tx.Push("b.test", store.Entry{URL: "http://b.test/sitemap", Kind: store.KindSitemap, Hops: 3}, 0)
+		for i := range outlinks {
+			u := store.URL(fmt.Sprintf("http://else.test/%d", i))
+			_, derr := tx.Defer(store.Pending{URL: u, From: "b.test", Found: time.UnixMicro(1e15)})
+			err = errors.Join(err, derr)
+		}
 		return errors.Join(err, tx.PutState("b.test", []byte("learned")))
 	})
 }
+
+// outlinks is how many URLs fill puts aside that pages of the subnet link to.
+const outlinks = 7
 
 // state is everything that a store knows of one host.
 type state struct {
@@ -183,7 +219,7 @@ func contents(t testing.TB, db *store.DB) map[string]state {
 			h, herr := tx.Host(name)
 			if herr == nil {
 				s.host = *h
-				s.host.NextAt, s.host.Assigned, s.host.DueAt = time.Time{}, false, time.Time{}
+				s.host.Assigned = false
 			}
 			err := tx.Queue(name, nil, func(e store.Entry) (bool, error) {
 				e.Key = nil
@@ -233,36 +269,57 @@ func phase(t testing.TB, db *store.DB) store.Phase {
 	return p
 }
 
-// leave is one try of an owner to hand its subnet over, and what it does after.
-func leave(t testing.TB, db *store.DB, h host.Host, to peer.ID) error {
+// owner is a peer that hands its subnet over.
+type owner struct {
+	db   *store.DB
+	s    *Sender
+	svc  *shadow.Service
+	stop func()
+}
+
+// owns starts a peer that owns what fill makes, or what is on its disk.
+func owns(t testing.TB, db *store.DB, h host.Host) *owner {
 	t.Helper()
-	s := &Sender{Host: h, Protocol: proto, DB: db}
-	lease, err := s.Send(t.Context(), to, Offer{Subnet: subnet, Epoch: 2}, func() ([]byte, error) {
-		return []byte("grant"), db.Update(func(tx *store.Tx) error {
+	svc, stop := copies(t, h, db)
+	return &owner{db: db, svc: svc, stop: stop, s: &Sender{Host: h, Protocol: proto, DB: db, Shadows: svc}}
+}
+
+// leave is one try of an owner to hand its subnet over, and what it does after.
+func (o *owner) leave(t testing.TB, to peer.ID) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	lease, err := o.s.Send(ctx, to, Offer{Subnet: subnet, Epoch: 2}, func() ([]byte, error) {
+		return []byte("grant"), o.db.Update(func(tx *store.Tx) error {
 			return tx.PutSubnet(store.Subnet{Prefix: subnet, Phase: store.PhaseCommitting, Epoch: 1})
 		})
 	})
 	if err != nil {
 		return err
 	}
-	if want := []byte("lease from " + h.ID().String()); !bytes.Equal(lease, want) {
+	if want := []byte("lease from " + o.s.Host.ID().String()); !bytes.Equal(lease, want) {
 		t.Errorf("lease %q", lease)
 	}
-	for name := range contents(t, db) {
-		if err := db.DropHost(name); err != nil {
+	if err := o.svc.Leave(subnet); err != nil {
+		t.Fatal(err)
+	}
+	for name := range contents(t, o.db) {
+		if err := o.db.DropHost(name); err != nil {
 			t.Fatal(err)
 		}
 	}
-	update(t, db, func(tx *store.Tx) error { return tx.DeleteSubnet(subnet) })
+	update(t, o.db, func(tx *store.Tx) error { return tx.DeleteSubnet(subnet) })
 	return nil
 }
 
 // cutter is a host whose streams break at their n-th read or write.
 type cutter struct {
 	host.Host
-	left   int  // operations until the cut
 	gentle bool // what was written arrives; else it may not
-	cut    bool // it has happened
+
+	mu   sync.Mutex
+	left int  // operations until the cut
+	cut  bool // it has happened
 }
 
 func (c *cutter) NewStream(ctx context.Context, p peer.ID, protos ...protocol.ID) (network.Stream, error) {
@@ -271,6 +328,19 @@ func (c *cutter) NewStream(ctx context.Context, p peer.ID, protos ...protocol.ID
 		return nil, err
 	}
 	return &cutStream{s, c}, nil
+}
+
+// mend makes the line hold for another n operations.
+func (c *cutter) mend(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut, c.left = false, n
+}
+
+func (c *cutter) wasCut() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cut
 }
 
 var errCut = errors.New("the line is cut")
@@ -282,14 +352,16 @@ type cutStream struct {
 
 // do does one operation, or cuts the line at it.
 func (s *cutStream) do(op func([]byte) (int, error), b []byte) (int, error) {
-	if s.c.cut {
-		return 0, errCut
-	}
-	if s.c.left--; s.c.left > 0 {
+	s.c.mu.Lock()
+	was := s.c.cut
+	s.c.left--
+	s.c.cut = was || s.c.left <= 0
+	now := s.c.cut
+	s.c.mu.Unlock()
+	switch {
+	case !now:
 		return op(b)
-	}
-	s.c.cut = true
-	if !s.c.gentle {
+	case was || !s.c.gentle:
 		_ = s.Stream.Reset()
 		return 0, errCut
 	}
@@ -303,25 +375,10 @@ func (s *cutStream) Read(b []byte) (int, error)  { return s.do(s.Stream.Read, b)
 
 // Reset of a line that was cut gently takes back nothing that was written.
 func (s *cutStream) Reset() error {
-	if s.c.cut && s.c.gentle {
+	if s.c.gentle && s.c.wasCut() {
 		return s.Close()
 	}
 	return s.Stream.Reset()
-}
-
-// eventually waits until cond holds.
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	timeout := time.After(20 * time.Second)
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatalf("not within 20 s: %s", what)
-		}
-	}
 }
 
 func same(t testing.TB, got, want map[string]state) {

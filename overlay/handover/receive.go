@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"peerd/overlay/shadow"
 	"peerd/overlay/wire"
 	"peerd/store"
 )
@@ -31,12 +31,23 @@ type Heir interface {
 	Adopt(ctx context.Context, from peer.ID, o Offer, grant []byte, hosts []store.Host) ([]byte, error)
 }
 
+// Copies are what this peer has of other peers' subnets; given by
+// shadow.Service, whose comments say more.
+type Copies interface {
+	Copy(p netip.Prefix) (shadow.Held, bool)
+	PromoteBy(p netip.Prefix, fn func(pos store.TailPos) error) error
+}
+
+var _ Copies = (*shadow.Service)(nil)
+
 // Receiver is the heir's side.
 type Receiver struct {
-	DB   *store.DB
-	Heir Heir
-	// Check rejects URLs that no peer of this network would send.
-	Check func(store.URL) error
+	DB     *store.DB
+	Heir   Heir
+	Copies Copies
+	// Deferred is told how many URLs, by host, have been put aside here: out-links
+	// that the old owner had not delivered. Nil: nobody is.
+	Deferred func(byHost map[string]int)
 
 	mu     sync.Mutex
 	taking map[netip.Prefix]bool // being received
@@ -48,7 +59,6 @@ func (r *Receiver) Serve(h host.Host, proto protocol.ID, log *slog.Logger) *wire
 }
 
 func (r *Receiver) handle(ctx context.Context, c *wire.Conn) error {
-	defer time.AfterFunc(maxTime, c.Reset).Stop()
 	from := c.Peer()
 	var o Offer
 	if err := c.Recv(&o); err != nil {
@@ -58,7 +68,7 @@ func (r *Receiver) handle(ctx context.Context, c *wire.Conn) error {
 		return c.Send(reply{Verdict: verdictRefused, Why: err.Error()})
 	}
 	o.Wait = min(max(o.Wait, 0), maxWait)
-	// Two streams would write the same hosts. The mark is set before Consider:
+	// Two streams would adopt the same subnet. The mark is set before Consider:
 	// what that finds cannot be changed by another stream any more.
 	if !r.begin(o.Subnet) {
 		return c.Send(reply{Verdict: verdictRefused, Why: errTaking.Error()})
@@ -71,47 +81,60 @@ func (r *Receiver) handle(ctx context.Context, c *wire.Conn) error {
 	case have != nil:
 		return c.Send(reply{Verdict: verdictDone, Lease: have})
 	}
-	err = r.take(ctx, c, o)
-	if err != nil && ctx.Err() == nil { // else the next start sweeps
-		err = errors.Join(err, r.unstage(o.Subnet))
+	h, ok := r.Copies.Copy(o.Subnet)
+	if !ok || h.Owner != from || !h.Complete || h.Pos != o.Pos || o.Pos.Log == 0 {
+		return c.Send(reply{Verdict: verdictBehind, Pos: h.Pos})
 	}
-	return err
-}
-
-// take receives a subnet and makes it ours.
-func (r *Receiver) take(ctx context.Context, c *wire.Conn, o Offer) error {
-	if err := r.stage(o); err != nil {
-		return err
-	}
-	if err := c.Send(reply{Verdict: verdictOK}); err != nil {
-		return err
-	}
-	in := newIntake(r, o)
-	for {
-		var part chunk
-		if err := c.Recv(&part); err != nil {
-			return err
-		}
-		if part.End {
-			break
-		}
-		if err := in.take(part); err != nil {
-			return err
-		}
-	}
-	hosts, err := in.finish()
-	if err != nil {
+	if err := r.DB.Sync(); err != nil {
 		return err
 	}
 	var cm commit
-	if err := exchange(c, in.got, &cm); err != nil {
+	if err := exchange(c, reply{Verdict: verdictPrepared, Pos: h.Pos}, &cm); err != nil {
 		return err
 	}
-	l, err := r.Heir.Adopt(ctx, c.Peer(), o, cm.Grant, hosts)
+	l, err := r.adopt(ctx, from, o, cm.Grant)
 	if err != nil {
 		return err
 	}
 	return c.Send(done{Lease: l})
+}
+
+// adopt makes the subnet ours, if the copy is what was said before.
+func (r *Receiver) adopt(ctx context.Context, from peer.ID, o Offer, grant []byte) (lease []byte, err error) {
+	err = r.Copies.PromoteBy(o.Subnet, func(pos store.TailPos) error {
+		if pos != o.Pos {
+			return fmt.Errorf("handover: the copy is at %v, not %v", pos, o.Pos)
+		}
+		if err := r.takeLinks(o.Subnet); err != nil {
+			return err
+		}
+		var hosts []store.Host
+		err := r.DB.View(func(tx *store.Tx) (err error) {
+			hosts, err = tx.HostsOf(o.Subnet)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		lease, err = r.Heir.Adopt(ctx, from, o, grant, hosts)
+		return err
+	})
+	return lease, err
+}
+
+// takeLinks puts the out-links aside that the old owner had not delivered. That
+// comes first: broken off, it is done again, and nobody minds what is
+// delivered twice.
+func (r *Receiver) takeLinks(p netip.Prefix) error {
+	fresh, err := r.DB.PromoteOutlinks(p)
+	if len(fresh) > 0 && r.Deferred != nil {
+		byHost := make(map[string]int, len(fresh))
+		for _, h := range fresh {
+			byHost[h.Host] = h.Count
+		}
+		r.Deferred(byHost)
+	}
+	return err
 }
 
 // check looks at the form of an offer.

@@ -28,7 +28,12 @@ const (
 	maxVersion  = 64                  // bytes
 	maxWait     = 30 * 24 * time.Hour // nobody waits longer, and sums do not overflow
 	maxCapacity = 1e6
+	maxEvery    = 10 * time.Minute
 )
+
+// lives is how many of its intervals a peer may be silent and still count as
+// present.
+const lives = 6
 
 // A Beacon is what a peer says of itself. A Beacon got from a Directory is
 // shared: do not change what it points to.
@@ -40,8 +45,9 @@ type Beacon struct {
 	At coords.Coordinate `cbor:"2,keyasint"`
 	// Wait is how long a new URL would wait there before it is fetched.
 	Wait time.Duration `cbor:"3,keyasint"`
-	// Capacity is how much the peer can take on, relative to a plain one, which
-	// has 1.
+	// Capacity is how much more the peer can take on, relative to what a plain one
+	// does in a day: 1 without any limit, 0 when it takes nothing, being
+	// full or outside its hours.
 	Capacity float64 `cbor:"4,keyasint"`
 	// Version is that of its program.
 	Version string `cbor:"5,keyasint"`
@@ -51,6 +57,13 @@ type Beacon struct {
 	Time time.Time `cbor:"7,keyasint"`
 	// Addrs are the multiaddrs that the peer listens on.
 	Addrs []string `cbor:"8,keyasint"`
+	// Traits is what this peer has learnt of itself beyond its place: why some
+	// servers are quicker or slower from there than the distance says. Nil:
+	// nothing yet.
+	Traits coords.Traits `cbor:"9,keyasint,omitempty"`
+	// Every is about how often it makes a beacon: the larger the network, the
+	// seldomer. 0 says nothing.
+	Every time.Duration `cbor:"10,keyasint,omitempty"`
 }
 
 // Info is how to connect to the peer. Addresses that do not parse are left out.
@@ -73,6 +86,9 @@ func (b Beacon) validate(dims int) error {
 	if err := b.At.Validate(dims); err != nil {
 		errs = append(errs, err)
 	}
+	if err := b.Traits.Validate(); err != nil {
+		errs = append(errs, err)
+	}
 	bad := func(wrong bool, format string, args ...any) {
 		if wrong {
 			errs = append(errs, fmt.Errorf(format, args...))
@@ -80,6 +96,7 @@ func (b Beacon) validate(dims int) error {
 	}
 	bad(b.Wait < 0 || b.Wait > maxWait, "wait is %v", b.Wait)
 	bad(math.IsNaN(b.Capacity) || b.Capacity < 0 || b.Capacity > maxCapacity, "capacity is %v", b.Capacity)
+	bad(b.Every < 0 || b.Every > maxEvery, "every is %v", b.Every)
 	bad(len(b.Version) > maxVersion || !utf8.ValidString(b.Version), "version has %d bytes", len(b.Version))
 	bad(len(b.Addrs) > maxAddrs, "%d addresses", len(b.Addrs))
 	for _, a := range b.Addrs[:min(len(b.Addrs), maxAddrs)] {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand"
 	"reflect"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/overlay/overlaytest"
 )
 
 const (
@@ -21,19 +21,7 @@ const (
 	testDims  = 3
 )
 
-// identity makes the same key for the same seed.
-func identity(t testing.TB, seed int64) (crypto.PrivKey, peer.ID) {
-	t.Helper()
-	key, _, err := crypto.GenerateEd25519Key(rand.New(rand.NewSource(seed)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := peer.IDFromPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, id
-}
+func identity(_ testing.TB, seed int64) (crypto.PrivKey, peer.ID) { return overlaytest.Identity(seed) }
 
 func testBeacon(id peer.ID, seq uint64, now time.Time) Beacon {
 	return Beacon{
@@ -45,6 +33,8 @@ func testBeacon(id peer.ID, seq uint64, now time.Time) Beacon {
 		Seq:      seq,
 		Time:     now,
 		Addrs:    []string{"/ip4/127.0.0.1/tcp/4101"},
+		Traits:   coords.Traits{0.25, -1.5},
+		Every:    15 * time.Second,
 	}
 }
 
@@ -109,6 +99,10 @@ func TestBeaconOpenRejects(t *testing.T) {
 		"negative":      func(b *Beacon) { b.Capacity = -1 },
 		"version":       func(b *Beacon) { b.Version = strings.Repeat("v", maxVersion+1) },
 		"long address":  func(b *Beacon) { b.Addrs = []string{strings.Repeat("a", maxAddr+1)} },
+		"seldom":        func(b *Beacon) { b.Every = maxEvery + 1 },
+		"never":         func(b *Beacon) { b.Every = -1 },
+		"traits":        func(b *Beacon) { b.Traits = coords.Traits{math.NaN()} },
+		"many traits":   func(b *Beacon) { b.Traits = make(coords.Traits, coords.TraitsMax+1) },
 		"addresses":     func(b *Beacon) { b.Addrs = make([]string, maxAddrs+1) },
 	}
 	for name, spoil := range spoils {

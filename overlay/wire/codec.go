@@ -17,9 +17,12 @@ const (
 var encMode = must(cbor.EncOptions{
 	Sort:        cbor.SortCoreDeterministic,
 	IndefLength: cbor.IndefLengthForbidden,
-	Time:        cbor.TimeRFC3339Nano,
-	TimeTag:     cbor.EncTagNone,
-	TagsMd:      cbor.TagsForbidden,
+	// RFC 8949 4.2.1: the shortest form that keeps the value. Whoever rounds to
+	// float32 saves half.
+	ShortestFloat: cbor.ShortestFloat16,
+	Time:          cbor.TimeRFC3339Nano,
+	TimeTag:       cbor.EncTagNone,
+	TagsMd:        cbor.TagsForbidden,
 }.EncMode())
 
 var decMode = must(cbor.DecOptions{

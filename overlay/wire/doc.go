@@ -26,6 +26,7 @@
 //	zframe.go WriteMsgZ, ReadMsgZ: one compressed frame
 //	conn.go   Conn: a stream on which each frame has a deadline; Dial
 //	serve.go  Server: answers a protocol on a host, bounded, stoppable
+//	limiter.go Limiter: how often each peer may ask for something
 //
 // It imports libp2p's interfaces and no other package of this module.
 package wire

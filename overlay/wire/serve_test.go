@@ -32,7 +32,7 @@ func pair(t *testing.T) (a, b host.Host) {
 
 func TestServe(t *testing.T) {
 	a, b := pair(t)
-	limits := Limits{MaxMsg: 1 << 10, Timeout: 5 * time.Second}
+	limits := Limits{MaxMsg: 1 << 10, Timeout: time.Minute}
 	s := Serve(a, proto, limits, nil, func(_ context.Context, c *Conn) error {
 		for {
 			var m string

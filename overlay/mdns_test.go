@@ -1,0 +1,81 @@
+package overlay
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	record "github.com/libp2p/go-libp2p-record"
+)
+
+// lan returns the address of an interface whose multicast this process hears itself,
+// on a group of its own; it skips the test if there is none.
+func lan(t *testing.T) net.IP {
+	t.Helper()
+	ifs, err := net.Interfaces()
+	if err != nil {
+		t.Skipf("no interfaces: %v", err)
+	}
+	for _, i := range ifs {
+		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagMulticast == 0 || i.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		addrs, err := i.Addrs()
+		if err != nil {
+			continue
+		}
+		for _, a := range addrs {
+			ip, ok := a.(*net.IPNet)
+			if ok && ip.IP.To4() != nil && hears(&i, ip.IP) {
+				return ip.IP
+			}
+		}
+	}
+	t.Skip("no interface hears its own multicast, which finding peers on a local network rests on")
+	return nil
+}
+
+// hears sends a word to a group and waits for it.
+func hears(i *net.Interface, from net.IP) bool {
+	group := &net.UDPAddr{IP: net.IPv4(239, 255, 77, 77), Port: 47077}
+	in, err := net.ListenMulticastUDP("udp4", i, group)
+	if err != nil {
+		return false
+	}
+	defer in.Close()
+	out, err := net.DialUDP("udp4", &net.UDPAddr{IP: from}, group)
+	if err != nil {
+		return false
+	}
+	defer out.Close()
+	if _, err := out.Write([]byte("hello")); err != nil || in.SetReadDeadline(time.Now().Add(5*time.Second)) != nil {
+		return false
+	}
+	_, _, err = in.ReadFromUDP(make([]byte, 16))
+	return err == nil
+}
+
+// Peers of one network find each other on a local network without being told of
+// anybody, and leave those of another network alone.
+func TestPeersOnALocalNetworkFindEachOther(t *testing.T) {
+	at := lan(t)
+	var nets []*Net
+	for i, name := range []string{"lan-net", "lan-net", "other-net"} {
+		cfg := DefaultConfig()
+		cfg.Key, cfg.Network, cfg.MDNS = testKey(t, int64(70+i)), name, true
+		cfg.Listen = []string{"/ip4/" + at.String() + "/tcp/0"}
+		cfg.Validators = map[string]record.Validator{"test": newest{}}
+		n, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runNet(t, n)
+		nets = append(nets, n)
+	}
+	eventually(t, "they know each other", func() bool {
+		return connected(nets[0], nets[1]) && connected(nets[1], nets[0]) && nets[0].DHT.RoutingTable().Size() == 1
+	})
+	if connected(nets[2], nets[0]) || connected(nets[2], nets[1]) {
+		t.Error("a peer of another network is connected")
+	}
+}

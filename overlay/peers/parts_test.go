@@ -1,0 +1,43 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// Each peer belongs to exactly one part, and the parts are of about one size.
+func TestPartsCoverEverybody(t *testing.T) {
+	const n, parts = 600, 6
+	sizes := make([]int, parts)
+	for i := range n {
+		in := 0
+		for part := range parts {
+			if (wish{Part: part, Parts: parts}).has(peer.ID(fmt.Sprint("peer ", i))) {
+				sizes[part]++
+				in++
+			}
+		}
+		if in != 1 {
+			t.Fatalf("peer %d is in %d parts", i, in)
+		}
+	}
+	for part, size := range sizes {
+		if size < n/parts/2 || size > n/parts*2 {
+			t.Errorf("part %d has %d of %d peers", part, size, n)
+		}
+	}
+}
+
+func TestWishBounds(t *testing.T) {
+	for _, w := range []wish{{Parts: -1}, {Parts: maxParts + 1}, {Part: 1}, {Part: 2, Parts: 2}, {Part: -1, Parts: 2}} {
+		if err := w.validate(); !errors.Is(err, ErrBeacon) {
+			t.Errorf("%+v: %v", w, err)
+		}
+	}
+	if err := (wish{Part: 1, Parts: 2}).validate(); err != nil {
+		t.Error(err)
+	}
+}

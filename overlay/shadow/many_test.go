@@ -1,0 +1,62 @@
+package shadow
+
+import (
+	"flag"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"peerd/store"
+)
+
+var many = flag.Int("many", 0, "follow so many subnets on one link, and print what that costs")
+
+// TestMany measures: go test ./overlay/shadow -run Many$ -v -args -many 10000
+func TestMany(t *testing.T) {
+	n := *many
+	if n == 0 {
+		t.Skip("no -many")
+	}
+	ha, hb := hostPair(t)
+	slow := func(c *Config) {
+		c.Gather, c.SyncEvery, c.Beat = 200*time.Millisecond, 500*time.Millisecond, 5*time.Second
+	}
+	a, b := join(t, ha, open(t, t.TempDir()), slow), join(t, hb, open(t, t.TempDir()), slow)
+	var all []netip.Prefix
+	for i := range n {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{198, byte(i >> 8), byte(i), 0}), 24)
+		all = append(all, p)
+		plant(t, a.db, p, fmt.Sprintf("h%d.test", i), 1)
+	}
+	before, begun := heap(), time.Now()
+	for _, p := range all {
+		follow(t, a, p, b)
+	}
+	for _, p := range all {
+		if err := a.Await(t.Context(), p, hb.ID()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took := time.Since(begun)
+	t.Logf("%d subnets in sync in %v: %.0f/s", n, took.Round(time.Millisecond), float64(n)/took.Seconds())
+	t.Logf("heap: %d bytes a subnet, both sides and their stores", (heap()-before)/int64(n))
+	begun = time.Now()
+	a.grown()
+	grown := time.Since(begun)
+	begun = time.Now()
+	a.trim()
+	t.Logf("a look for what has grown: %v, for what can be trimmed: %v", grown, time.Since(begun))
+	update(t, a.db, func(tx *store.Tx) error { _, err := tx.Push("h0.test", entry("h0.test", 7), 0); return err })
+	begun = time.Now()
+	flush(t, a, all[0])
+	t.Logf("a flush of one: %v", time.Since(begun))
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,337 @@
+package witness
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"go.uber.org/goleak"
+
+	"peerd/overlay/overlaytest"
+	"peerd/overlay/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// someone is a peer with its key; folk are the same in every run.
+type someone struct {
+	id  peer.ID
+	key crypto.PrivKey
+}
+
+var folk = overlaytest.Folk(1, 9, func(id peer.ID, key crypto.PrivKey) someone { return someone{id, key} })
+
+// disk is a Store in memory that outlives its Service.
+type disk struct {
+	mu   sync.Mutex
+	vals map[string][]byte
+	slow time.Duration
+	full bool
+}
+
+func newDisk() *disk { return &disk{vals: map[string][]byte{keyBorn: {1}}} }
+
+var errFull = errors.New("disk full")
+
+func (d *disk) Each(fn func(string, []byte) error) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, v := range d.vals {
+		if err := fn(k, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill makes writes fail, or lets them go on.
+func (d *disk) fill(on bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.full = on
+}
+
+func (d *disk) Write(vals map[string][]byte) error {
+	d.mu.Lock()
+	slow := d.slow
+	d.mu.Unlock()
+	if slow > 0 {
+		time.Sleep(slow)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.full {
+		return errFull
+	}
+	for k, v := range vals {
+		if v == nil {
+			delete(d.vals, k)
+		} else {
+			d.vals[k] = v
+		}
+	}
+	return nil
+}
+
+// fakeNet carries messages between the nodes of one test, on virtual time.
+type fakeNet struct {
+	mu    sync.Mutex
+	rnd   *rand.Rand
+	nodes map[peer.ID]*node
+	// delay bounds the way of one message, rare a one that comes late; loss and
+	// twice are probabilities.
+	delay, rare time.Duration
+	loss, twice float64
+	cut         map[[2]peer.ID]bool       // from, to
+	far         map[peer.ID]time.Duration // bound of the delay to and from some
+	bytes       int
+	flying      sync.WaitGroup
+}
+
+func newNet(seed uint64) *fakeNet {
+	return &fakeNet{
+		rnd: rand.New(rand.NewPCG(seed, 1)), nodes: map[peer.ID]*node{},
+		delay: 20 * time.Millisecond, cut: map[[2]peer.ID]bool{}, far: map[peer.ID]time.Duration{},
+	}
+}
+
+// node is one peer: what survives a crash, and the Service that does not.
+type node struct {
+	someone
+	net    *fakeNet
+	disk   Store
+	cfg    Config
+	offset time.Duration
+	rate   float64 // of the clock
+	born   time.Time
+	before func(*node)                 // called when something is to be sent
+	after  func(*node, peer.ID, reply) // called when an answer came, before it counts
+
+	mu     sync.Mutex
+	s      *Service
+	answer func(context.Context, peer.ID, request) (reply, error)
+	ctx    context.Context
+	stop   func()
+	paused chan struct{} // nil, or closed at its end
+}
+
+func (f *fakeNet) add(who someone) *node {
+	n := &node{someone: who, net: f, disk: newDisk(), cfg: DefaultConfig(), rate: 1, born: time.Now()}
+	n.cfg.Key = who.key
+	n.cfg.Peers = func() []peer.ID {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		var all []peer.ID
+		for id := range f.nodes {
+			all = append(all, id)
+		}
+		return all
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nodes[who.id] = n
+	return n
+}
+
+// clock is what the node's clock shows.
+func (n *node) clock() time.Time {
+	real := time.Since(n.born)
+	return n.born.Add(n.offset + time.Duration(float64(real)*n.rate)).Round(0)
+}
+
+// now is the clock as its Service sees it: not while the node is paused.
+func (n *node) now() time.Time {
+	n.hang()
+	return n.clock()
+}
+
+func (n *node) hang() {
+	n.mu.Lock()
+	p := n.paused
+	n.mu.Unlock()
+	if p != nil {
+		<-p
+	}
+}
+
+func (n *node) pause(on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if on && n.paused == nil {
+		n.paused = make(chan struct{})
+	}
+	if !on && n.paused != nil {
+		close(n.paused)
+		n.paused = nil
+	}
+}
+
+// start gives the node a new life.
+func (n *node) start(t testing.TB) *Service {
+	n.cfg.Store = n.disk
+	s, err := build(n.cfg, n.id, n, n.clock)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	s.now = n.now
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	n.mu.Lock()
+	n.s, n.ctx = s, ctx
+	n.stop = func() { cancel(); <-ended }
+	n.mu.Unlock()
+	go func() {
+		defer close(ended)
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	return s
+}
+
+// kill ends the node's life.
+func (n *node) kill() {
+	n.pause(false)
+	n.mu.Lock()
+	stop := n.stop
+	n.s, n.answer, n.stop = nil, nil, nil
+	n.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// end ends everything.
+func (f *fakeNet) end() {
+	for _, n := range f.nodes {
+		n.kill()
+	}
+	synctest.Wait() // an Ask that has ended leaves goroutines, which may be about to send
+	f.flying.Wait()
+}
+
+// service is nil while the node is dead.
+func (n *node) service() *Service {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.s
+}
+
+func (n *node) serve(ctx context.Context, answer func(context.Context, peer.ID, request) (reply, error)) {
+	n.mu.Lock()
+	if n.ctx == ctx || n.s != nil {
+		n.answer = answer
+	}
+	n.mu.Unlock()
+	<-ctx.Done()
+}
+
+var errLost = errors.New("no answer")
+
+// fate draws how long a message takes, and whether it comes.
+func (f *fakeNet) fate(from, to peer.ID) (d time.Duration, comes, twice bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d = time.Duration(f.rnd.Int64N(int64(max(f.delay, f.far[from], f.far[to])) + 1))
+	if f.rare > 0 && f.rnd.Float64() < 0.05 {
+		d = time.Duration(f.rnd.Int64N(int64(f.rare)))
+	}
+	return d, !f.cut[[2]peer.ID{from, to}] && f.rnd.Float64() >= f.loss, f.rnd.Float64() < f.twice
+}
+
+func (f *fakeNet) count(v any) []byte {
+	b, err := wire.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	f.mu.Lock()
+	f.bytes += len(b) + 1
+	f.mu.Unlock()
+	return b
+}
+
+// call is link over the fakeNet.
+func (n *node) call(ctx context.Context, p peer.ID, r request) (reply, error) {
+	to := n.net.nodes[p]
+	raw := n.net.count(r)
+	got := make(chan reply, 2)
+	n.hang()
+	if n.before != nil {
+		n.before(n)
+	}
+	d, comes, twice := n.net.fate(n.id, p)
+	if to != nil && comes {
+		n.net.flying.Go(func() { to.receive(n.id, raw, d, got) })
+		if twice {
+			n.net.flying.Go(func() { to.receive(n.id, raw, 3*d, got) })
+		}
+	}
+	t := time.NewTimer(n.cfg.Interval)
+	defer t.Stop()
+	var back reply
+	select {
+	case back = <-got:
+	case <-t.C:
+		n.hang()
+		select { // came while the peer was paused
+		case back = <-got:
+		default:
+			return reply{}, errLost
+		}
+	case <-ctx.Done():
+		return reply{}, context.Cause(ctx)
+	}
+	n.hang()
+	if n.after != nil {
+		n.after(n, p, back)
+	}
+	return back, nil
+}
+
+// receive answers a request after d, if the node lives, and has the reply come.
+func (n *node) receive(from peer.ID, raw []byte, d time.Duration, got chan reply) {
+	time.Sleep(d)
+	n.hang()
+	n.mu.Lock()
+	answer, ctx := n.answer, n.ctx
+	n.mu.Unlock()
+	if answer == nil {
+		return
+	}
+	var r request
+	if err := wire.Unmarshal(raw, &r); err != nil {
+		panic(err)
+	}
+	a, err := answer(ctx, from, r)
+	if err != nil || ctx.Err() != nil {
+		return
+	}
+	n.hang()
+	d, comes, _ := n.net.fate(n.id, from)
+	if !comes {
+		return
+	}
+	raw = n.net.count(a)
+	time.Sleep(d)
+	var back reply
+	if err := wire.Unmarshal(raw, &back); err != nil {
+		panic(err)
+	}
+	got <- back
+}
+
+// sorted returns peers in the order that panels have.
+func sorted(ps []someone) []someone {
+	ps = slices.Clone(ps)
+	slices.SortFunc(ps, func(a, b someone) int { return cmp.Compare(a.id, b.id) })
+	return ps
+}

@@ -1,0 +1,50 @@
+package witness
+
+import (
+	"strings"
+
+	"peerd/store"
+)
+
+// dataPrefix is where the Store of OnDB lies among the data of room overlay.
+const dataPrefix = "witness/"
+
+// OnDB keeps a Store in the peer's database.
+func OnDB(db *store.DB) Store { return onDB{db} }
+
+type onDB struct{ db *store.DB }
+
+func (d onDB) Each(fn func(key string, val []byte) error) error {
+	return d.db.View(func(tx *store.Tx) error {
+		var failed error
+		err := tx.EachData(dataPrefix, func(key string, val []byte) (bool, error) {
+			failed = fn(strings.TrimPrefix(key, dataPrefix), val)
+			return failed == nil, failed
+		})
+		if failed != nil {
+			return failed
+		}
+		return err
+	})
+}
+
+func (d onDB) Write(vals map[string][]byte) error {
+	err := d.db.Batch(func(tx *store.Tx) error {
+		for key, val := range vals {
+			var err error
+			if val == nil {
+				err = tx.DeleteData(dataPrefix + key)
+			} else {
+				err = tx.PutData(dataPrefix+key, val)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return d.db.Sync()
+}
