@@ -29,6 +29,9 @@ var (
 type Fetcher interface {
 	// Errand's error wraps ErrNotSent when no request was sent to the server.
 	Errand(ctx context.Context, r store.FetchRequest) (store.FetchReport, error)
+	// Connect opens a connection to the URL's server at the address and closes
+	// it. Errors as Errand's. The report has an outcome and Timing.Connect.
+	Connect(ctx context.Context, r store.FetchRequest) (store.FetchReport, error)
 }
 
 // Leases checks a lease; given by lease.Registry.
@@ -50,6 +53,8 @@ type Service struct {
 	// little longer.
 	Timeout time.Duration
 	Logger  *slog.Logger
+
+	connects wire.Limiter
 }
 
 // Serve answers other peers' requests until the Server is closed.
@@ -58,9 +63,22 @@ func (s *Service) Serve() *wire.Server {
 }
 
 // Fetch has a URL fetched by another peer. Errors wrap ErrNotSent or ErrLost.
-// Links of the report that are no URLs of this network, or of another host,
-// are left out.
-func (s *Service) Fetch(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (rep store.FetchReport, err error) {
+// Links of the report that are no URLs of this network are left out; nobody but
+// the caller knows of the others.
+func (s *Service) Fetch(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error) {
+	return s.ask(ctx, to, ask{Lease: sealed, Request: r})
+}
+
+// Connect has another peer open a connection to the server of a URL, and close
+// it. Errors wrap ErrNotSent or ErrLost. Of the report only the outcome and the
+// time of the connection are taken.
+func (s *Service) Connect(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error) {
+	rep, err := s.ask(ctx, to, ask{Lease: sealed, Request: r, Connect: true})
+	return store.FetchReport{Outcome: rep.Outcome, Timing: store.Timing{Connect: rep.Timing.Connect}}, err
+}
+
+// ask has one conversation.
+func (s *Service) ask(ctx context.Context, to peer.ID, q ask) (rep store.FetchReport, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout+3*slack)
 	defer cancel()
 	c, err := wire.Dial(ctx, s.Host, to, s.limits(maxAnswer), s.Protocol)
@@ -68,24 +86,28 @@ func (s *Service) Fetch(ctx context.Context, to peer.ID, sealed []byte, r store.
 		return rep, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	defer func() { c.End(err) }()
-	if err := c.Send(ask{Lease: sealed, Request: r}); err != nil {
+	if err := c.Send(q); err != nil {
 		return rep, lost(err) // what was written may arrive all the same
 	}
 	var a answer
-	if err := c.Recv(&a); err != nil {
+	if err := c.RecvZ(&a); err != nil {
 		return rep, lost(err)
 	}
 	if a.Refused != "" {
 		return rep, fmt.Errorf("%w: refused: %.*q", ErrNotSent, maxReason, a.Refused)
 	}
-	if err := plausible(a.Report, s.Timeout); err != nil {
-		return rep, fmt.Errorf("%w: bad report: %w", ErrLost, err)
+	return s.accept(a.Report)
+}
+
+// accept returns what is believed of a report, or why it is none of an honest
+// peer.
+func (s *Service) accept(rep store.FetchReport) (store.FetchReport, error) {
+	if err := plausible(rep, s.Timeout); err != nil {
+		return store.FetchReport{}, fmt.Errorf("%w: bad report: %w", ErrLost, err)
 	}
-	a.Report.RetryAfter = min(a.Report.RetryAfter, maxRetryAfter)
-	a.Report.Links = slices.DeleteFunc(a.Report.Links, func(u store.URL) bool {
-		return len(u) > maxURL || u.Host() != r.URL.Host() || s.Check(u) != nil
-	})
-	return a.Report, nil
+	rep.RetryAfter = min(rep.RetryAfter, maxRetryAfter)
+	rep.Links = slices.DeleteFunc(rep.Links, func(u store.URL) bool { return len(u) > maxURL || s.Check(u) != nil })
+	return rep, nil
 }
 
 // lost wraps the error of a conversation that was begun: ErrNotSent if the
@@ -104,20 +126,24 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 		return err
 	}
 	if err := s.check(c.Peer(), q); err != nil {
-		return c.Send(answer{Refused: err.Error()})
+		return c.SendZ(answer{Refused: err.Error()})
 	}
 	// The fetch ends by itself, with a report, after Timeout; this is for one
 	// that does not, as the asker will not hear of it any more.
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout+slack)
 	defer cancel()
-	rep, err := s.Fetcher.Errand(ctx, q.Request)
+	do := s.Fetcher.Errand
+	if q.Connect {
+		do = s.Fetcher.Connect
+	}
+	rep, err := do(ctx, q.Request)
 	switch {
 	case errors.Is(err, ErrNotSent):
-		return c.Send(answer{Refused: err.Error()})
+		return c.SendZ(answer{Refused: err.Error()})
 	case err != nil: // something may have been sent: say nothing rather than "no"
 		return err
 	}
-	return c.Send(answer{Report: rep})
+	return c.SendZ(answer{Report: rep})
 }
 
 // check refuses whoever is not, to our knowledge, the owner of what it asks
@@ -135,5 +161,11 @@ func (s *Service) check(from peer.ID, q ask) error {
 	case len(q.Request.URL) > maxURL || q.Request.Depth < 0 || q.Request.Depth > maxDepth:
 		return errors.New("the request is out of range")
 	}
-	return s.Check(q.Request.URL)
+	if err := s.Check(q.Request.URL); err != nil || !q.Connect {
+		return err
+	}
+	if !s.connects.Allow(connectRate, from, time.Now()) {
+		return errors.New("too many connections asked for")
+	}
+	return nil
 }

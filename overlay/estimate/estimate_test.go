@@ -2,22 +2,21 @@ package estimate
 
 import (
 	"context"
-	"crypto/rand"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
-	"github.com/libp2p/go-libp2p/core/crypto"
-	"github.com/libp2p/go-libp2p/core/host"
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"go.uber.org/goleak"
 
 	"peerd/overlay/lease"
+	"peerd/overlay/overlaytest"
 	"peerd/overlay/wire"
 	"peerd/store"
 )
@@ -30,19 +29,6 @@ var (
 	subnet = netip.MustParsePrefix("192.0.2.0/24")
 	good   = store.FetchRequest{URL: "http://a.test/page", Addr: subnet.Addr().Next(), Depth: 2}
 )
-
-func listen(t testing.TB) host.Host {
-	t.Helper()
-	h, err := libp2p.New(
-		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableMetrics(), libp2p.DisableRelay(),
-		libp2p.ResourceManager(&network.NullResourceManager{}),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = h.Close() })
-	return h
-}
 
 // fetcher answers errands as a test says.
 type fetcher func(context.Context, store.FetchRequest) (store.FetchReport, error)
@@ -79,8 +65,8 @@ func check(u store.URL) error {
 // two returns an owner and an estimator that answers with fn.
 func two(t *testing.T, fn fetcher) (owner, estimator *Service) {
 	t.Helper()
-	a, b := listen(t), listen(t)
-	a.Peerstore().AddAddrs(b.ID(), b.Addrs(), time.Hour)
+	a, b := overlaytest.Host(t), overlaytest.Host(t)
+	overlaytest.Introduce(a, b)
 	owner = &Service{Host: a, Protocol: proto, Check: check, Timeout: 5 * time.Second}
 	estimator = &Service{Host: b, Protocol: proto, Check: check, Timeout: 5 * time.Second, Leases: &leases{}, Fetcher: fn}
 	s := estimator.Serve()
@@ -91,10 +77,11 @@ func two(t *testing.T, fn fetcher) (owner, estimator *Service) {
 func sealedBy(s *Service) []byte { return []byte(s.Host.ID()) }
 
 func TestFetch(t *testing.T) {
+	long := store.URL("http://a.test/" + strings.Repeat("x", maxURL))
 	want := store.FetchReport{
 		Outcome: store.OutcomeOK, Status: 200, Bytes: 1234, RetryAfter: 1000 * time.Hour,
 		Timing: store.Timing{Connect: time.Millisecond, FirstByte: time.Second},
-		Links:  []store.URL{"http://a.test/1", "http://elsewhere.test/2", "http://a.test/bad", "http://a.test/3"},
+		Links:  []store.URL{"http://a.test/1", "http://elsewhere.test/2", "http://a.test/bad", long, "http://a.test/3"},
 	}
 	got := make(chan store.FetchRequest, 1)
 	owner, est := two(t, func(_ context.Context, r store.FetchRequest) (store.FetchReport, error) {
@@ -111,8 +98,8 @@ func TestFetch(t *testing.T) {
 	if rep.Outcome != want.Outcome || rep.Status != 200 || rep.Bytes != 1234 || rep.Timing != want.Timing {
 		t.Errorf("report %+v", rep)
 	}
-	if len(rep.Links) != 2 || rep.Links[0] != "http://a.test/1" || rep.Links[1] != "http://a.test/3" {
-		t.Errorf("links %v", rep.Links)
+	if l := rep.Links; !slices.Equal(l, []store.URL{"http://a.test/1", "http://elsewhere.test/2", "http://a.test/3"}) {
+		t.Errorf("links %v", l)
 	}
 	if rep.RetryAfter != maxRetryAfter {
 		t.Errorf("Retry-After %v", rep.RetryAfter)
@@ -191,14 +178,7 @@ func TestNobodyThere(t *testing.T) {
 	if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good); !errors.Is(err, ErrNotSent) {
 		t.Errorf("%v, want ErrNotSent", err)
 	}
-	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := peer.IDFromPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, id := overlaytest.Identity(1)
 	if _, err := owner.Fetch(t.Context(), id, nil, good); !errors.Is(err, ErrNotSent) {
 		t.Errorf("nobody known: %v, want ErrNotSent", err)
 	}
@@ -321,20 +301,64 @@ func FuzzAsk(f *testing.F) {
 	})
 }
 
-// FuzzReport feeds the owner reports: what is taken has sane numbers.
+// The longest report that room crawl makes is one message.
+func TestLongestReport(t *testing.T) {
+	links := make([]store.URL, maxLinks)
+	for i := range links { // 12 MiB
+		noise := sha256.Sum256([]byte{byte(i), byte(i >> 8), byte(i >> 16)})
+		links[i] = store.URL(fmt.Sprintf("http://a.test/%x%048d", noise, i))[:125]
+	}
+	owner, est := two(t, func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+		return store.FetchReport{Outcome: store.OutcomeOK, Links: links}, nil
+	})
+	rep, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good)
+	if err != nil || !slices.Equal(rep.Links, links) {
+		t.Errorf("%d links of %d, %v", len(rep.Links), len(links), err)
+	}
+	more := append(slices.Clone(links), "http://a.test/")
+	if plausible(store.FetchReport{Outcome: store.OutcomeOK, Links: more}, time.Minute) == nil {
+		t.Error("more than that are taken")
+	}
+}
+
+// FuzzReport feeds the owner reports: what is taken has sane numbers, and links
+// that a peer of this network may have found.
 func FuzzReport(f *testing.F) {
 	raw, err := wire.Marshal(answer{Report: store.FetchReport{Outcome: store.OutcomeOK, Status: 200}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(raw)
+	raw, err = wire.Marshal(answer{Report: store.FetchReport{
+		Outcome: store.OutcomeRedirect, Links: []store.URL{"http://b.test/", "http://b.test/bad", "", "x"},
+	}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	s := &Service{Check: check, Timeout: time.Minute}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var a answer
-		if wire.Unmarshal(raw, &a) != nil || plausible(a.Report, time.Minute) != nil {
+		if wire.Unmarshal(raw, &a) != nil {
 			return
 		}
-		if total := a.Report.Timing.Total(); total < 0 || total > 10*time.Minute {
+		rep, err := s.accept(a.Report)
+		if err != nil {
+			if !errors.Is(err, ErrLost) || rep.Outcome != store.OutcomeNone || rep.Links != nil {
+				t.Errorf("taken with %v: %+v", err, rep)
+			}
+			return
+		}
+		if total := rep.Timing.Total(); total < 0 || total > 10*time.Minute {
 			t.Errorf("total %v", total)
+		}
+		if len(rep.Links) > maxLinks {
+			t.Errorf("%d links", len(rep.Links))
+		}
+		for _, u := range rep.Links {
+			if len(u) > maxURL || check(u) != nil {
+				t.Errorf("link %q", u)
+			}
 		}
 	})
 }

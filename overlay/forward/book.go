@@ -17,9 +17,9 @@ const (
 	maxIdle  = 1 << 16
 	// maxRests bounds the owners whose failures are remembered.
 	maxRests = 4096
-	// doubtAfter is the number of failures in a row after which it is asked
-	// anew who the owner is.
-	doubtAfter = 3
+	// doubtAfter is the number of failures in a row after which hosts are
+	// resolved anew: their home may have moved. Who owns it is asked at once.
+	doubtAfter = 12
 )
 
 // book is what the Forwarder knows of foreign hosts, ordered by what is due.
@@ -43,6 +43,12 @@ type book struct {
 	claims  timeline[*lot]
 
 	total, nursed int64 // URLs
+	crowded       bool  // they are too many
+
+	suspects map[peer.ID]*suspect // owners that do not answer
+	denials  []denial             // subnets that their supposed owners do not own
+	doubts   timeline[*suspect]
+	paced    time.Time // no lease is read anew before
 }
 
 func newBook(cfg Config) *book {
@@ -54,6 +60,7 @@ func newBook(cfg Config) *book {
 		cfg: cfg, hosts: map[string]*entry{}, subnets: map[netip.Prefix]map[*entry]struct{}{},
 		working: map[*entry]struct{}{}, outboxes: map[peer.ID]*lot{}, nurseries: map[netip.Prefix]*lot{},
 		sending: map[peer.ID]bool{}, claiming: map[netip.Prefix]rest{}, rests: rests, idle: list.New(),
+		suspects: map[peer.ID]*suspect{},
 	}
 }
 
@@ -85,6 +92,20 @@ func (b *book) change(e *entry, n int, now time.Time) {
 		b.put(e, e.state, now, now)
 	case e.lot != nil:
 		b.plan(e.lot, now)
+	}
+	b.crowd(now)
+}
+
+// crowd looks whether too many URLs wait, and when that has begun or ended plans
+// all nurseries anew.
+func (b *book) crowd(now time.Time) {
+	most := b.cfg.MaxWaiting
+	if most == 0 || b.crowded && b.total > most-most/10 || !b.crowded && b.total <= most {
+		return
+	}
+	b.crowded = !b.crowded
+	for _, l := range b.nurseries {
+		b.plan(l, now)
 	}
 }
 
@@ -200,6 +221,9 @@ func (b *book) plan(l *lot, now time.Time) {
 	}
 	if busy {
 		return
+	}
+	if b.crowded && l.owner == "" {
+		size, age = 1, 0 // the oldest first
 	}
 	at := l.since.Add(age)
 	switch {

@@ -1,9 +1,11 @@
 package forward
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -16,6 +18,9 @@ import (
 // second a name is given up after a minute and a quarter.
 const DefaultNameTries = 5
 
+// DefaultRefreshRate is Config.RefreshRate when that is zero.
+const DefaultRefreshRate = 20
+
 // Config says what a Forwarder works with.
 type Config struct {
 	DB       *store.DB
@@ -25,6 +30,12 @@ type Config struct {
 	Sink     Sink
 	// Check rejects URLs that no peer of this network would send.
 	Check func(store.URL) error
+	// Safe is called before a batch is acknowledged, with the subnets whose URLs
+	// were taken in and are on this disk. It returns those of them that must not
+	// be acknowledged yet, because nobody else has a copy; they are to come again.
+	// Then no URL is acknowledged either that is still put aside here. Nil: a URL
+	// on this disk is safe.
+	Safe func(ctx context.Context, subnets []netip.Prefix) (unsafe []netip.Prefix)
 	// MaxURLs and MaxAge: a batch leaves when it has so many URLs (4,096 at
 	// most), or its oldest one is so old (Malet 2009: 1,000 URLs, 5 s).
 	MaxURLs int
@@ -39,7 +50,13 @@ type Config struct {
 	// (ErrUnresolved), after which its URLs are dropped; the waits between
 	// them double from five times Retry on. Zero means DefaultNameTries.
 	NameTries int
-	Logger    *slog.Logger
+	// RefreshRate bounds how often a second it is read anew, over all owners that
+	// do not answer, who owns a subnet of theirs. Zero means DefaultRefreshRate.
+	RefreshRate int
+	// MaxWaiting is the number of URLs from which on the Forwarder is Crowded:
+	// then all nurseries are claimed, the oldest first. Zero means no bound.
+	MaxWaiting int64
+	Logger     *slog.Logger
 }
 
 // Validate reports everything that is wrong with c, in one error.
@@ -60,10 +77,13 @@ func (c Config) Validate() error {
 		name  string
 		value int
 		least int
-	}{{"MaxURLs", c.MaxURLs, 1}, {"NurseryURLs", c.NurseryURLs, 1}, {"NameTries", c.NameTries, 0}} {
+	}{{"MaxURLs", c.MaxURLs, 1}, {"NurseryURLs", c.NurseryURLs, 1}, {"NameTries", c.NameTries, 0}, {"RefreshRate", c.RefreshRate, 0}} {
 		if n.value < n.least {
 			errs = append(errs, fmt.Errorf("forward: %s is %d, want at least %d", n.name, n.value, n.least))
 		}
+	}
+	if c.MaxWaiting < 0 {
+		errs = append(errs, fmt.Errorf("forward: MaxWaiting is %d, want 0 or more", c.MaxWaiting))
 	}
 	for _, d := range []struct {
 		name  string

@@ -22,6 +22,30 @@
 // Outbox and nursery are thus one table, and nothing moves when an owner
 // changes. The package may import store and its siblings lease and wire.
 //
+// # What is safe
+//
+// A receiver that keeps replicas (Config.Safe) acknowledges only what is in the queue
+// of a host in its frontier, and in the replicas: what it merely put aside, or what
+// they lack, gets the verdict "later" and comes again. A host whose home is known to
+// be elsewhere gets "astray": the finder reads the home again.
+//
+// # Owners that do not answer
+//
+// There is one batch at a time to an owner, after growing waits. From the first
+// failure on it is read anew who owns its subnets, one after another, over all
+// such owners at the pace of Config.RefreshRate (doubt.go). URLs whose subnet has
+// another owner go there; the others wait.
+//
+// # Bounds
+//
+// Beyond Config.MaxWaiting URLs the Forwarder is Crowded: all nurseries are claimed
+// whatever their size, the oldest first, and the node fetches no pages until a tenth
+// of the room is free again. Nothing is dropped for want of room.
+//
+// While the disk is full nothing is moved, claimed or sent, and batches of others are
+// answered with "later"; every few seconds a small write finds out whether there is
+// room again (full.go). Whose subnets are is read on meanwhile.
+//
 // # Fairness
 //
 // An owner gets one batch at a time, those that have waited longest first; a
@@ -32,12 +56,14 @@
 // # What is given up
 //
 // URLs of a host that does not exist (ErrGone), or whose name could not be
-// looked up several times in a row (ErrUnresolved). They are counted as
-// failed. Everything else is tried again, with growing waits.
+// looked up several times in a row (ErrUnresolved), while other names can be
+// (Resolver.Alive). They are counted as failed. Everything else is tried again,
+// with growing waits.
 //
-// Files: config.go; forwarder.go the public face and the loop; book.go what is
+// Files: config.go; forwarder.go the public face and the loop, due.go what it begins, full.go a disk
+// without room; book.go what is
 // known of the hosts and what is due, entry.go one host and one lot of them,
-// parcel.go what a batch takes, timeline.go the order; resolve.go whose a host
-// is; send.go batches to owners; receive.go batches from finders, gate.go
+// parcel.go what a batch takes, doubt.go owners that do not answer, timeline.go
+// the order; resolve.go whose a host is; send.go batches to owners; receive.go batches from finders, gate.go
 // how many at once; messages.go the frames.
 package forward

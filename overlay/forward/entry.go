@@ -29,6 +29,7 @@ type entry struct {
 	res    Resolution
 	fails  int    // what went wrong in a row
 	misses int    // look-ups of the name that failed in a row
+	astray bool   // its home is not where it was looked for
 	news   uint64 // calls of add
 	moved  []netip.Prefix
 	lot    *lot          // that holds it, while foreign or nursery with URLs

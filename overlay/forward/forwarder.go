@@ -57,6 +57,19 @@ type Resolver interface {
 	Receive(subnet netip.Prefix) (ok, moving bool, lease []byte)
 	// Learn takes in a lease that another peer sent.
 	Learn(sealed []byte)
+	// Refresh reads anew who owns a subnet, whatever is remembered, because its
+	// owner does not answer. It says whether that is another one than owner; then
+	// Resolve knows.
+	Refresh(ctx context.Context, subnet netip.Prefix, owner peer.ID) (changed bool, err error)
+	// Elsewhere says that the home of a host is known, by a record that was read
+	// just now, to be neither that subnet of ours nor another one of ours.
+	Elsewhere(host string, subnet netip.Prefix) bool
+	// Astray reads the home of a host anew, because the owner of what was taken for
+	// it says that it is another.
+	Astray(ctx context.Context, host string) error
+	// Alive says whether names can be looked up at all just now: false when names
+	// that are known to exist cannot.
+	Alive(ctx context.Context) bool
 }
 
 // Sink is where URLs go that this peer is to crawl; given by room crawl.
@@ -75,11 +88,13 @@ type Forwarder struct {
 	cfg  Config
 	log  *slog.Logger
 	sent *lru.Cache[store.Digest, struct{}]
+	gone *lru.Cache[store.Digest, time.Time] // dropped lately
 	gate gate
 
 	mu      sync.Mutex // never held during I/O
 	book    *book
 	running [kinds]int
+	full    fullness
 	changed chan struct{}
 }
 
@@ -89,6 +104,9 @@ func New(cfg Config) (*Forwarder, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.RefreshRate == 0 {
+		cfg.RefreshRate = DefaultRefreshRate
+	}
 	if cfg.NameTries == 0 {
 		cfg.NameTries = DefaultNameTries
 	}
@@ -96,8 +114,12 @@ func New(cfg Config) (*Forwarder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forward: %w", err)
 	}
+	gone, err := lru.New[store.Digest, time.Time](1 << 14)
+	if err != nil {
+		return nil, fmt.Errorf("forward: %w", err)
+	}
 	f := &Forwarder{
-		cfg: cfg, log: cfg.Logger, sent: sent, gate: newGate(), book: newBook(cfg), changed: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Logger, sent: sent, gone: gone, gate: newGate(), book: newBook(cfg), changed: make(chan struct{}, 1),
 	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
@@ -136,6 +158,13 @@ func (f *Forwarder) Sent(u store.URL) bool { return f.sent.Contains(u.Digest()) 
 func (f *Forwarder) Reconsider(subnet netip.Prefix) {
 	f.with(func(b *book) { b.reconsider(subnet, time.Now()) })
 	f.wake()
+}
+
+// Crowded says that more URLs wait than Config.MaxWaiting: who finds more should
+// rest until some have gone. It is true until there is a tenth of room again.
+func (f *Forwarder) Crowded() (crowded bool) {
+	f.with(func(b *book) { crowded = b.crowded })
+	return crowded
 }
 
 // Stats are the sums of a Forwarder, in URLs.
@@ -200,27 +229,9 @@ func (f *Forwarder) wake() {
 	}
 }
 
-// The kinds of work, each with places of its own: names that nobody answers
-// for hold up no batch, and owners that do not answer no others.
-const (
-	names = iota
-	batches
-	retries
-	claims
-	kinds
-)
-
-// places is how much of each kind may be under way.
-var places = [kinds]int{names: 32, batches: 24, retries: 8, claims: 16}
-
-// task is one piece of work that is due. Its error is one of the store.
-type task struct {
-	kind int
-	run  func(context.Context) error
-}
-
 // Run moves URLs until ctx ends, and returns when all that it started has
-// ended. An error is one of the store, and final.
+// ended. An error is one of the store, and final. A store without room is none:
+// then nothing is moved until there is some (full.go).
 func (f *Forwarder) Run(ctx context.Context) error {
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -233,7 +244,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 				f.mu.Lock()
 				f.running[t.kind]--
 				f.mu.Unlock()
-				if err != nil && work.Err() == nil {
+				if err = f.stall(err); err != nil && work.Err() == nil {
 					cancel(fmt.Errorf("forward: %w", err))
 				}
 				f.wake()
@@ -257,47 +268,4 @@ func (f *Forwarder) sleep(ctx context.Context, d time.Duration) {
 	case <-f.changed:
 	case <-t.C:
 	}
-}
-
-// due returns what is to be done now, as far as there are places, having
-// marked it as begun, and how long nothing else will be due.
-func (f *Forwarder) due(now time.Time) (tasks []task, next time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	begin := func(kind int, take func() func(context.Context) error) {
-		for f.running[kind] < places[kind] {
-			run := take()
-			if run == nil {
-				return
-			}
-			f.running[kind]++
-			tasks = append(tasks, task{kind, run})
-		}
-	}
-	begin(names, func() func(context.Context) error {
-		e := f.book.lookup(now)
-		if e == nil {
-			return nil
-		}
-		return func(ctx context.Context) error { return f.resolve(ctx, e) }
-	})
-	for kind, line := range map[int]*timeline[*lot]{batches: &f.book.batches, retries: &f.book.retries} {
-		begin(kind, func() func(context.Context) error {
-			p, ok := f.book.parcel(line, now)
-			if !ok {
-				return nil
-			}
-			return func(ctx context.Context) error { return f.send(ctx, p) }
-		})
-	}
-	begin(claims, func() func(context.Context) error {
-		p, ok := f.book.claim(now)
-		if !ok {
-			return nil
-		}
-		return func(ctx context.Context) error { f.claim(ctx, p); return nil }
-	})
-	f.book.tidy(now)
-	free := func(kind int) bool { return f.running[kind] < places[kind] }
-	return tasks, f.book.until(now, free(names), free(batches), free(retries), free(claims))
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/overlay/wire"
 	"peerd/store"
 )
@@ -73,7 +75,7 @@ func TestBrokenConversations(t *testing.T) {
 		if how == 2 {
 			return errors.New("before storing")
 		}
-		r, err := b.f.receive(m)
+		r, err := b.f.receive(context.Background(), m)
 		if err != nil {
 			t.Errorf("receive: %v", err)
 			return err
@@ -116,7 +118,7 @@ func TestOwnerRestarts(t *testing.T) {
 		select {
 		case <-died:
 		default:
-			if _, err := owner.f.receive(m); err != nil {
+			if _, err := owner.f.receive(context.Background(), m); err != nil {
 				t.Error(err)
 			}
 			close(died)
@@ -191,11 +193,14 @@ func TestDeadOwnerIsAskedForAnew(t *testing.T) {
 	if err := dead.Close(); err != nil {
 		t.Fatal(err)
 	}
-	a.resolve = func(h string, _ netip.Addr) (Resolution, error) {
-		if a.asked[h] < 3 {
-			return foreignTo(id, 1)(h, netip.Addr{})
+	a.resolve = foreignTo(id, 1)
+	reads := 0
+	a.refresh = func(p netip.Prefix, owner peer.ID) (bool, error) {
+		if reads++; reads < 3 || p != subnet(1) || owner != id {
+			return false, nil
 		}
-		return foreignTo(b.host.ID(), 1)(h, netip.Addr{})
+		a.resolve = foreignTo(b.host.ID(), 1)
+		return true, nil
 	}
 	s := b.f.Serve()
 	defer s.Close()
@@ -443,7 +448,7 @@ func TestOwnerChangesUnderWay(t *testing.T) {
 		if err := c.RecvZ(&m); err != nil {
 			return err
 		}
-		r, err := b.f.receive(m)
+		r, err := b.f.receive(context.Background(), m)
 		if err != nil {
 			return err
 		}

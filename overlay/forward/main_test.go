@@ -6,17 +6,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"os"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"go.uber.org/goleak"
 
+	"peerd/overlay/overlaytest"
 	"peerd/store"
 )
 
@@ -24,34 +22,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const proto = "/test/batch/1"
 
-var small = store.Options{MemTable: 8 << 20, BlockCache: 8 << 20, IndexCache: 4 << 20}
-
-func open(t testing.TB, dir string) *store.DB {
-	t.Helper()
-	o := small
-	o.InMemory = dir == ""
-	db, err := store.Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close() })
-	return db
-}
-
-func listen(t testing.TB) host.Host {
-	t.Helper()
-	h, err := libp2p.New(
-		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableMetrics(), libp2p.DisableRelay(),
-		libp2p.ResourceManager(&network.NullResourceManager{}),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = h.Close() })
-	return h
-}
-
-func know(a, b host.Host) { a.Peerstore().AddAddrs(b.ID(), b.Addrs(), time.Hour) }
+var (
+	open       = overlaytest.Store
+	listen     = overlaytest.Host
+	eventually = overlaytest.Until
+	know       = overlaytest.Introduce
+)
 
 // subnet and addr name the n-th subnet and an address in it.
 func subnet(n int) netip.Prefix { return store.SubnetOf(addr(n)) }
@@ -72,6 +48,7 @@ type testPeer struct {
 	t    testing.TB
 	db   *store.DB
 	host host.Host
+	log  *slog.Logger
 	f    *Forwarder
 
 	mu      sync.Mutex
@@ -79,31 +56,35 @@ type testPeer struct {
 	claim   func(netip.Prefix) error
 	receive func(netip.Prefix) (ok, moving bool, lease []byte)
 	learn   func([]byte)
+	refresh func(netip.Prefix, peer.ID) (bool, error)
+	alive   bool
+	astray  func(host string) error
+	away    func(host string, s netip.Prefix) bool
 	own     map[string]bool
 	late    func() // called between a Route's commit and its Deferred
 	asked   map[string]int
 }
 
 func newPeer(t testing.TB, h host.Host, db *store.DB) *testPeer {
-	p := &testPeer{t: t, db: db, host: h, own: map[string]bool{}, asked: map[string]int{}}
+	p := &testPeer{t: t, db: db, host: h, log: overlaytest.Log(t), own: map[string]bool{}, asked: map[string]int{}}
 	p.resolve = func(string, netip.Addr) (Resolution, error) { return Resolution{}, errors.New("not yet") }
 	p.claim = func(netip.Prefix) error { return nil }
 	p.receive = func(netip.Prefix) (bool, bool, []byte) { return true, false, nil }
 	p.learn = func([]byte) {}
+	p.refresh = func(netip.Prefix, peer.ID) (bool, error) { return false, nil }
+	p.alive = true
+	p.astray = func(string) error { return nil }
+	p.away = func(string, netip.Prefix) bool { return false }
 	p.restart(db)
 	return p
 }
 
 func (p *testPeer) config() Config {
-	c := Config{
+	return Config{
 		DB: p.db, Host: p.host, Protocol: proto, Resolver: p, Sink: p, Check: func(store.URL) error { return nil },
 		MaxURLs: 100, MaxAge: 5 * time.Millisecond, NurseryURLs: 4, NurseryAge: time.Hour,
-		Retry: time.Millisecond, MaxRetry: 20 * time.Millisecond,
+		Retry: time.Millisecond, MaxRetry: 20 * time.Millisecond, Logger: p.log,
 	}
-	if os.Getenv("FORWARD_LOG") != "" {
-		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
-	return c
 }
 
 // restart makes a new Forwarder over a store.
@@ -156,6 +137,30 @@ func (p *testPeer) Learn(sealed []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.learn(sealed)
+}
+
+func (p *testPeer) Refresh(_ context.Context, s netip.Prefix, owner peer.ID) (bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refresh(s, owner)
+}
+
+func (p *testPeer) Elsewhere(host string, s netip.Prefix) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.away(host, s)
+}
+
+func (p *testPeer) Astray(_ context.Context, host string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.astray(host)
+}
+
+func (p *testPeer) Alive(context.Context) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.alive
 }
 
 // set changes the script.
@@ -296,20 +301,5 @@ func (p *testPeer) idle() bool {
 func foreignTo(owner peer.ID, n int) func(string, netip.Addr) (Resolution, error) {
 	return func(string, netip.Addr) (Resolution, error) {
 		return Resolution{Kind: Foreign, Subnet: subnet(n), Addr: addr(n), Owner: owner}, nil
-	}
-}
-
-// eventually waits until cond holds.
-func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	timeout := time.After(20 * time.Second)
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-timeout:
-			t.Fatalf("not within 20 s: %s", what)
-		}
 	}
 }

@@ -42,7 +42,8 @@ type verdict uint8
 const (
 	accepted verdict = iota + 1
 	notOwner         // ask for the owner again
-	later            // the subnet is moving: come again
+	later            // the subnet is moving, or the URLs are not safe yet: come again
+	astray           // the subnet is the receiver's, but not the host's home: read that again
 )
 
 // Limits of a batch.

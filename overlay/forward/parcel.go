@@ -64,11 +64,13 @@ func (b *book) sent(p parcel, how fate, now time.Time) {
 	switch how {
 	case delivered:
 		b.rests.Remove(p.owner)
+		b.trust(p.owner)
 	case failed:
 		r, _ := b.rests.Get(p.owner)
 		r.until = now.Add(b.cfg.wait(r.fails))
 		r.fails++
 		b.rests.Add(p.owner, r)
+		b.doubt(p.owner, now)
 		if r.fails%doubtAfter == 0 {
 			for _, x := range p.parts {
 				if e := b.ofOwner(x.name, p.owner); e != nil {

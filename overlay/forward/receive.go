@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
 	"time"
 
 	"peerd/overlay/wire"
@@ -29,7 +31,7 @@ func (f *Forwarder) handle(ctx context.Context, c *wire.Conn) error {
 	if err := c.RecvZ(&b); err != nil {
 		return err
 	}
-	r, err := f.receive(b)
+	r, err := f.receive(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -37,8 +39,9 @@ func (f *Forwarder) handle(ctx context.Context, c *wire.Conn) error {
 }
 
 // receive stores what is ours of a batch and returns the receipt for it. It
-// acknowledges nothing that is not on the disk.
-func (f *Forwarder) receive(b batch) (receipt, error) {
+// acknowledges nothing that is not on the disk, and safe: see Config.Safe. A store
+// without room postpones all.
+func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 	if err := b.check(); err != nil {
 		return receipt{}, err
 	}
@@ -58,6 +61,9 @@ func (f *Forwarder) receive(b batch) (receipt, error) {
 				r.Leases = append(r.Leases, lease)
 			}
 			continue
+		case f.cfg.Resolver.Elsewhere(g.Host, g.Subnet):
+			r.Verdicts[i] = astray
+			continue
 		}
 		r.Verdicts[i] = accepted
 		for _, it := range g.URLs {
@@ -68,22 +74,102 @@ func (f *Forwarder) receive(b batch) (receipt, error) {
 				refused++
 				continue
 			}
+			if f.cfg.Safe != nil && f.dropped(it.URL, now) {
+				continue
+			}
 			found = append(found, g.pending(it, now))
 		}
 	}
+	if f.stalled() {
+		r.postpone()
+		return r, nil
+	}
+	err := f.keep(found, refused)
+	if store.IsFull(err) {
+		r.postpone()
+		return r, f.stall(err)
+	}
+	if err == nil && f.cfg.Safe != nil {
+		err = f.guard(ctx, b, r)
+	}
+	return r, err
+}
+
+// keep brings the URLs of a batch onto the disk.
+func (f *Forwarder) keep(found []store.Pending, refused int) error {
 	if len(found) > 0 {
 		if err := f.cfg.Sink.Route(found); err != nil {
-			return receipt{}, err
+			return err
 		}
 	}
 	err := f.cfg.DB.Update(func(tx *store.Tx) error {
 		tx.Count(store.Counters{BatchesReceived: 1, URLsReceived: int64(len(found)), Dropped: int64(refused)})
 		return nil
 	})
-	if err == nil {
-		err = f.cfg.DB.Sync()
+	if err != nil {
+		return err
 	}
-	return r, err
+	return f.cfg.DB.Sync()
+}
+
+// postpone takes all acknowledgements back: for want of room the URLs are to come
+// again.
+func (r receipt) postpone() {
+	for i, v := range r.Verdicts {
+		if v == accepted {
+			r.Verdicts[i] = later
+		}
+	}
+}
+
+// keepGone is how long a URL that was dropped may come again, because it could not
+// be acknowledged before, without being looked at once more.
+const keepGone = 2 * time.Minute
+
+// dropped says that a URL was dropped here lately, its host being gone.
+func (f *Forwarder) dropped(u store.URL, now time.Time) bool {
+	at, ok := f.gone.Get(u.Digest())
+	return ok && now.Sub(at) < keepGone
+}
+
+// guard takes the acknowledgement back from what nobody but this peer has: the
+// URLs of subnets that are not safe, and those that wait here for their host to be
+// looked up. They come again.
+func (f *Forwarder) guard(ctx context.Context, b batch, r receipt) error {
+	seen := map[netip.Prefix]bool{}
+	var taken []netip.Prefix
+	for i, g := range b.Groups {
+		if r.Verdicts[i] == accepted && !seen[g.Subnet] {
+			seen[g.Subnet] = true
+			taken = append(taken, g.Subnet)
+		}
+	}
+	if len(taken) == 0 {
+		return nil
+	}
+	unsafe := f.cfg.Safe(ctx, taken)
+	return f.cfg.DB.View(func(tx *store.Tx) error {
+		for i, g := range b.Groups {
+			if r.Verdicts[i] != accepted {
+				continue
+			}
+			if slices.Contains(unsafe, g.Subnet) {
+				r.Verdicts[i] = later
+				continue
+			}
+			for _, it := range g.URLs {
+				waits, err := tx.Waiting(it.URL)
+				if err != nil {
+					return err
+				}
+				if waits {
+					r.Verdicts[i] = later
+					break
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // check looks at the form of a batch.

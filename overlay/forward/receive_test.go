@@ -47,7 +47,7 @@ func TestReceive(t *testing.T) {
 		}
 		return g
 	}
-	r, err := f.receive(batch{Groups: []group{
+	r, err := f.receive(context.Background(), batch{Groups: []group{
 		groupOf(1, "http://x.test/a", "http://x.test/bad"), groupOf(2, "http://x.test/b"),
 		groupOf(3, "http://x.test/c"), groupOf(4, "http://x.test/d"),
 	}})
@@ -88,7 +88,7 @@ func TestReceiveRefuses(t *testing.T) {
 		"many hosts":  {make([]group, maxBatchURLs+1)},
 		"long URL":    {[]group{{Host: "x.test", Subnet: subnet(1), URLs: []item{{URL: store.URL("http://x.test/" + strings.Repeat("a", maxURL))}}}}},
 	} {
-		if _, err := p.f.receive(b); !errors.Is(err, errBatch) {
+		if _, err := p.f.receive(context.Background(), b); !errors.Is(err, errBatch) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -184,7 +184,7 @@ func FuzzReceive(f *testing.F) {
 		if wire.Unmarshal(raw, &b) != nil {
 			return
 		}
-		r, err := p.f.receive(b)
+		r, err := p.f.receive(context.Background(), b)
 		if err == nil && len(r.Verdicts) != len(b.Groups) {
 			t.Errorf("%d verdicts for %d hosts", len(r.Verdicts), len(b.Groups))
 		}

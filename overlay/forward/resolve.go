@@ -13,11 +13,25 @@ import (
 // in one piece, whatever the length of the URLs.
 const maxWrites = 1000
 
-// resolve asks whose a host is, and moves its URLs when it is ours.
+// resolve asks whose a host is, and moves its URLs when it is ours. If the store has
+// no room for that it comes again.
 func (f *Forwarder) resolve(ctx context.Context, e *entry) error {
+	err := f.resolveOnce(ctx, e)
+	if store.IsFull(err) {
+		f.again(e)
+	}
+	return err
+}
+
+func (f *Forwarder) resolveOnce(ctx context.Context, e *entry) error {
 	hint, err := f.hint(e.name)
 	if err != nil {
 		return err
+	}
+	if astray := f.wentAstray(e); astray {
+		if err := f.cfg.Resolver.Astray(ctx, e.name); err != nil {
+			f.log.Debug("home not read anew", "host", e.name, "err", err)
+		}
 	}
 	res, err := f.cfg.Resolver.Resolve(ctx, e.name, hint)
 	if err == nil && (res.Kind < Own || res.Kind > Unowned || res.Kind == Foreign && res.Owner == "") {
@@ -26,11 +40,17 @@ func (f *Forwarder) resolve(ctx context.Context, e *entry) error {
 	switch {
 	case ctx.Err() != nil:
 		return nil // nothing is lost: it is all in the store
+	case errors.Is(err, ErrGone) && !f.cfg.Resolver.Alive(ctx):
+		f.log.Warn("no name can be looked up; the URLs wait", "host", e.name, "err", err)
+		f.again(e)
+		return nil
 	case errors.Is(err, ErrGone):
 		f.log.Info("the URLs of a host were dropped", "host", e.name, "err", err)
 		return f.drop(e)
 	case errors.Is(err, ErrUnresolved):
-		return f.missed(e, err)
+		return f.missed(ctx, e, err)
+	case store.IsFull(err):
+		return err
 	case err != nil:
 		f.log.Debug("host not resolved", "host", e.name, "err", err)
 		f.again(e)
@@ -43,8 +63,15 @@ func (f *Forwarder) resolve(ctx context.Context, e *entry) error {
 	return nil
 }
 
-// missed counts a failed look-up, and after the last one gives the host up.
-func (f *Forwarder) missed(e *entry, err error) error {
+// wentAstray says once whether the host's home was found to be another.
+func (f *Forwarder) wentAstray(e *entry) (astray bool) {
+	f.with(func(*book) { astray, e.astray = e.astray, false })
+	return astray
+}
+
+// missed counts a failed look-up, and after the last one gives the host up; unless
+// it is not the host but our own resolver that fails.
+func (f *Forwarder) missed(ctx context.Context, e *entry, err error) error {
 	tries := 0
 	f.with(func(b *book) {
 		e.misses++
@@ -55,6 +82,17 @@ func (f *Forwarder) missed(e *entry, err error) error {
 	})
 	if tries < f.cfg.NameTries {
 		f.log.Debug("name not looked up", "host", e.name, "tries", tries, "err", err)
+		return nil
+	}
+	if !f.cfg.Resolver.Alive(ctx) {
+		f.log.Warn("no name can be looked up; the URLs wait", "host", e.name, "err", err)
+		f.with(func(b *book) {
+			e.misses = f.cfg.NameTries - 1
+			b.again(e, min(f.cfg.nameWait(tries-1), f.cfg.MaxRetry), time.Now())
+		})
+		return nil
+	}
+	if ctx.Err() != nil {
 		return nil
 	}
 	f.log.Warn("the URLs of a host were given up: its name cannot be looked up", "host", e.name, "tries", tries, "err", err)
@@ -96,6 +134,9 @@ func (f *Forwarder) enqueue(e *entry) error {
 				b.counted(e.name, news, 0, time.Now())
 			}
 		})
+		if store.IsFull(err) {
+			return err
+		}
 		if err != nil { // the subnet has left again, or is about to
 			f.log.Debug("host not ready for its URLs", "host", e.name, "err", err)
 			f.again(e)
@@ -135,6 +176,9 @@ func (f *Forwarder) drop(e *entry) error {
 				b.again(e, 0, time.Now())
 			})
 			return nil
+		}
+		for _, u := range urls {
+			f.gone.Add(u.Digest(), time.Now())
 		}
 		if err := f.forget(urls, store.Counters{}, func(n int) store.Counters {
 			return store.Counters{Failed: int64(n)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -39,7 +40,24 @@ func (f *Forwarder) exchange(ctx context.Context, owner peer.ID, b batch) (fate,
 	for _, l := range r.Leases {
 		f.cfg.Resolver.Learn(l)
 	}
-	return delivered, f.settle(owner, b, r)
+	if err := f.settle(owner, b, r); err != nil {
+		return delivered, err
+	}
+	f.disowned(ctx, owner, b, r)
+	return delivered, nil
+}
+
+// disowned reads anew who owns what a peer says is not its own: one that has
+// forgotten whom it gave a subnet cannot tell, and our lease of it may be good for
+// hours.
+func (f *Forwarder) disowned(ctx context.Context, owner peer.ID, b batch, r receipt) {
+	seen := map[netip.Prefix]bool{}
+	for i, g := range b.Groups {
+		if r.Verdicts[i] == notOwner && !seen[g.Subnet] && len(seen) < maxReceiptLeases {
+			seen[g.Subnet] = true
+			f.refresh(ctx, owner, g.Subnet)
+		}
+	}
 }
 
 // pack reads what waits for the hosts of a parcel.
@@ -96,7 +114,7 @@ func (r receipt) check(b batch) error {
 		return fmt.Errorf("a receipt with %d verdicts for %d hosts", len(r.Verdicts), len(b.Groups))
 	}
 	for _, v := range r.Verdicts {
-		if v < accepted || v > later {
+		if v < accepted || v > astray {
 			return fmt.Errorf("a receipt with the verdict %d", v)
 		}
 	}
@@ -138,8 +156,16 @@ func (f *Forwarder) settle(owner peer.ID, b batch, r receipt) error {
 			case accepted:
 				e.fails = 0
 			case later:
-				bk.again(e, f.cfg.Retry, now)
+				bk.again(e, min(f.cfg.wait(e.fails), 8*f.cfg.Retry), now)
+				e.fails++
+			case astray:
+				e.astray = true
+				bk.again(e, f.cfg.wait(e.fails), now)
+				e.fails++
 			case notOwner:
+				if e.fails > 0 { // what we believe of the subnet did not change by its answer
+					bk.denied(owner, g.Subnet)
+				}
 				bk.again(e, f.cfg.wait(e.fails), now)
 				e.fails++
 			}
