@@ -19,21 +19,29 @@ import (
 )
 
 // Where says who fetches the next URL of a subnet: "" is this peer; hold says
-// nobody, because the subnet leaves or has left.
+// nobody, because the subnet leaves or has left, or its shadows do not follow and may
+// soon act for us.
 func (m *Manager) Where(p netip.Prefix) (who string, hold bool) {
+	if m.ahead(p, time.Now()) {
+		return "", true
+	}
 	m.mu.Lock()
 	s := m.subnets[p]
-	if s == nil || s.leaving() || s.stale {
+	if s == nil || s.leaving() || s.doubted() {
 		m.mu.Unlock()
 		return "", true
 	}
 	s.idleSince = time.Time{}
 	deciding, asked := s.phase == store.PhaseDeciding, s.asked
+	if !deciding && !s.again {
+		if asked == "" { // one scout at a time
+			who = s.watch.Scout(time.Now())
+		}
+		m.mu.Unlock()
+		return who, false
+	}
 	m.mu.Unlock()
-	switch {
-	case !deciding:
-		return "", false
-	case asked != "": // before a restart: it may be fetching still, and gives the same answer again
+	if asked != "" { // before a restart: it may be fetching still, and gives the same answer again
 		if _, known := m.cfg.Directory.At(asked); known {
 			return asked, false
 		}
@@ -41,10 +49,17 @@ func (m *Manager) Where(p netip.Prefix) (who string, hold bool) {
 			return "", true
 		}
 	}
+	if !deciding {
+		m.mu.Lock()
+		m.answered(s)
+		m.mu.Unlock()
+		return "", false
+	}
 	step, err := m.next(s, true)
 	if err != nil {
 		m.log.Error("decision not written", "subnet", p, "err", err)
 	}
+	m.probing(s, step)
 	self := m.cfg.Self.String()
 	switch {
 	case step.Probe == self, step.Choice == self:
@@ -62,30 +77,53 @@ const askedWait = 30 * time.Second
 // next asks the strategy for the next step and carries a choice out. A strategy
 // that fails leaves the subnet where it is: here. The error is one of the store.
 func (m *Manager) next(s *subnet, canProbe bool) (assign.Step, error) {
-	e := assign.Evidence{
-		Subnet: s.prefix, Self: m.cfg.Self.String(), Candidates: m.cfg.Directory.Candidates(), CanProbe: canProbe,
-	}
-	slices.SortFunc(e.Candidates, func(a, b assign.Candidate) int { return strings.Compare(a.ID, b.ID) })
+	e := m.evidence(s, m.candidates(), time.Now())
+	e.CanProbe, e.Known = canProbe, m.known()
 	m.mu.Lock()
-	e.Samples = slices.Clone(s.samples)
 	e.Exclude = maps.Clone(s.exclude)
 	m.mu.Unlock()
-	step, err := m.cfg.Strategy.Next(e)
+	e.Exclude = m.closedTo(e.Exclude, e.Candidates, true)
+	step, err := m.cfg.Strategy.Next(unseen(e))
 	if err != nil {
 		m.log.Error("no decision; the subnet stays", "subnet", s.prefix, "strategy", m.cfg.Strategy.Name(), "err", err)
 		step = assign.Step{Choice: e.Self}
 	}
+	m.seek(s.prefix, step)
 	if step.Choice != "" {
 		return step, m.choose(s, step)
 	}
 	return step, nil
 }
 
+// evidence is what is known of a subnet by its downloads.
+func (m *Manager) evidence(s *subnet, candidates []assign.Candidate, now time.Time) assign.Evidence {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return assign.Evidence{
+		Subnet: s.prefix, Self: m.cfg.Self.String(), Candidates: candidates, Samples: slices.Clone(s.samples), Now: now,
+	}
+}
+
+// candidates are the peers of the directory, by name.
+func (m *Manager) candidates() []assign.Candidate {
+	all := m.cfg.Directory.Candidates()
+	slices.SortFunc(all, func(a, b assign.Candidate) int { return strings.Compare(a.ID, b.ID) })
+	return all
+}
+
+// known is what is known of other subnets; nil without anybody who knows.
+func (m *Manager) known() assign.Known {
+	if m.cfg.Known == nil {
+		return nil
+	}
+	return m.cfg.Known()
+}
+
 // choose makes the strategy's choice the subnet's owner: it stays, or it is to
 // leave. Of several calls at once the first one counts.
 func (m *Manager) choose(s *subnet, step assign.Step) error {
 	m.mu.Lock()
-	if s.phase != store.PhaseDeciding || s.leaving() || m.subnets[s.prefix] != s {
+	if s.phase != store.PhaseDeciding || s.leaving() || s.to != "" || m.subnets[s.prefix] != s {
 		m.mu.Unlock()
 		return nil
 	}
@@ -98,7 +136,7 @@ func (m *Manager) choose(s *subnet, step assign.Step) error {
 		s.renewAt = time.Now() // announces the proxy coordinate
 		m.cfg.Frontier.Single(s.prefix, false)
 	} else {
-		s.to = step.Choice
+		s.to, s.decided = step.Choice, true
 		m.cfg.Frontier.Shut(s.prefix)
 	}
 	estimations := s.estimations
@@ -112,22 +150,30 @@ func (m *Manager) choose(s *subnet, step assign.Step) error {
 	return nil
 }
 
-// Remote has another peer fetch one URL of a subnet. Errors wrap
-// estimate.ErrNotSent or estimate.ErrLost.
-func (m *Manager) Remote(ctx context.Context, p netip.Prefix, who string, r store.FetchRequest) (store.FetchReport, error) {
+// commission returns what it takes to ask a peer for something in a subnet of
+// ours: its state, the lease to show and the peer's name. The errors wrap
+// estimate.ErrNotSent.
+func (m *Manager) commission(p netip.Prefix, who string) (s *subnet, sealed []byte, id peer.ID, err error) {
 	m.mu.Lock()
-	s := m.subnets[p]
-	var sealed []byte
-	if s != nil {
+	if s = m.subnets[p]; s != nil {
 		sealed = s.sealed
 	}
 	m.mu.Unlock()
 	if sealed == nil {
-		return store.FetchReport{}, fmt.Errorf("%w: %v is not ours", estimate.ErrNotSent, p)
+		return nil, nil, "", fmt.Errorf("%w: %v is not ours", estimate.ErrNotSent, p)
 	}
-	id, err := peer.Decode(who)
+	if id, err = peer.Decode(who); err != nil {
+		return nil, nil, "", fmt.Errorf("%w: peer %q: %w", estimate.ErrNotSent, who, err)
+	}
+	return s, sealed, id, nil
+}
+
+// Remote has another peer fetch one URL of a subnet. Errors wrap
+// estimate.ErrNotSent or estimate.ErrLost.
+func (m *Manager) Remote(ctx context.Context, p netip.Prefix, who string, r store.FetchRequest) (store.FetchReport, error) {
+	s, sealed, id, err := m.commission(p, who)
 	if err != nil {
-		return store.FetchReport{}, fmt.Errorf("%w: peer %q: %w", estimate.ErrNotSent, who, err)
+		return store.FetchReport{}, err
 	}
 	m.mu.Lock()
 	s.asked = who
@@ -152,29 +198,38 @@ func (m *Manager) Observe(p netip.Prefix, who string, r store.FetchReport, err e
 	}
 	s.idleSince = time.Time{}
 	deciding := s.phase == store.PhaseDeciding
+	connected, probes := s.connecting() && s.probe.Probe == who, int64(0)
+	scout := !deciding && who != m.cfg.Self.String()
 	if s.asked == who {
-		s.asked = ""
+		m.answered(s)
 	}
+	s.watch.Page()
 	switch {
-	case errors.Is(err, estimate.ErrNotSent):
+	case errors.Is(err, estimate.ErrNotSent) && deciding:
 		s.exclude[who] = true
+	case errors.Is(err, estimate.ErrNotSent):
+		s.shun(who, time.Now())
 	default:
+		probes = s.probed(who)
 		s.observe(coords.Sample{
 			Peer: who, At: at, Connect: r.Timing.Connect, FirstByte: r.Timing.FirstByte, Body: r.Timing.Body,
-			Reused: r.Timing.Reused, Bytes: r.Bytes, Failed: err != nil || !r.Outcome.Answered(),
+			Reused: r.Timing.Reused, Bytes: r.Bytes, Failed: err != nil || !r.Outcome.Answered(), Taken: time.Now(),
 		})
-		if deciding && who != m.cfg.Self.String() {
+		if deciding && who != m.cfg.Self.String() && !connected {
 			s.estimations++
+		}
+		if scout {
+			m.scouts.Add(1)
 		}
 	}
 	m.mu.Unlock()
 	if err != nil {
 		m.log.Info("estimation failed", "subnet", p, "peer", who, "err", err)
 	}
-	if !deciding {
-		return // written down only while it decides something
+	if !deciding && !scout {
+		return // written down only while it decides something, or others were asked
 	}
-	if err := m.save(s); err != nil {
+	if err := m.saveCounting(s, store.Counters{Probes: probes}); err != nil {
 		m.log.Error("subnet state not written", "subnet", p, "err", err)
 	}
 }
@@ -199,7 +254,7 @@ func (m *Manager) decideIdle() error {
 	var idle []*subnet
 	m.mu.Lock()
 	for p, s := range m.subnets {
-		if s.phase != store.PhaseDeciding || s.leaving() || s.stale {
+		if s.phase != store.PhaseDeciding || s.leaving() || s.to != "" || s.doubted() {
 			continue
 		}
 		hosts, pending, inFlight, _ := m.cfg.Frontier.Load(p)
@@ -214,7 +269,7 @@ func (m *Manager) decideIdle() error {
 	}
 	m.mu.Unlock()
 	for _, s := range idle {
-		if _, err := m.next(s, false); err != nil {
+		if _, err := m.next(s, false); m.stall(err) != nil {
 			return err
 		}
 	}

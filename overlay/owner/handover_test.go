@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,34 +12,23 @@ import (
 	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/peerstore"
 
 	"peerd/coords"
 	"peerd/overlay/handover"
 	"peerd/overlay/lease"
 	"peerd/overlay/lease/register/registertest"
+	"peerd/overlay/overlaytest"
+	"peerd/overlay/shadow"
 	"peerd/store"
 )
 
 const proto = "/owner-test/handover/1"
 
-// listen starts a host on loopback that knows the others.
+// listen starts a host on loopback that knows the others, and they it.
 func listen(t *testing.T, me someone, others ...host.Host) host.Host {
 	t.Helper()
-	h, err := libp2p.New(libp2p.Identity(me.key), libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"),
-		libp2p.DisableRelay(), libp2p.DisableMetrics())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, o := range others {
-		h.Peerstore().AddAddrs(o.ID(), o.Addrs(), peerstore.PermanentAddrTTL)
-		o.Peerstore().AddAddrs(h.ID(), h.Addrs(), peerstore.PermanentAddrTTL)
-	}
+	h := overlaytest.Host(t, libp2p.Identity(me.key))
+	overlaytest.Introduce(append(others, h)...)
 	return h
 }
 
@@ -70,22 +60,64 @@ type pair struct {
 	restart func() // the owner, on the same store
 }
 
+// copiesOf makes a peer's half of package shadow.
+func copiesOf(t *testing.T, h host.Host, db *store.DB) *shadow.Service {
+	t.Helper()
+	s, err := shadow.New(shadow.Config{
+		Host: h, Protocol: proto + "/shadow", Asking: proto + "/copies", DB: db, Check: func(store.URL) error { return nil },
+		Beat: 20 * time.Millisecond, Gather: time.Millisecond, Redial: 5 * time.Millisecond, Retry: 20 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// runCopies runs it until the returned function or the test's end.
+func runCopies(t *testing.T, s *shadow.Service, k shadow.Keeper) (stop func()) {
+	t.Helper()
+	s.Attach(k)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
 func newPair(t *testing.T, heirChange func(*Config)) *pair {
 	t.Helper()
 	p := &pair{dht: newDHT()}
 	a := listen(t, alice)
 	b := listen(t, bob, a)
-	p.heir = join(t, bob, p.dht, nil, heirChange)
+	heirDB := openStore(t)
+	copies := copiesOf(t, b, heirDB)
+	p.heir = join(t, bob, p.dht, heirDB, func(c *Config) {
+		c.Replicas = copies
+		if heirChange != nil {
+			heirChange(c)
+		}
+	})
+	runCopies(t, copies, p.heir.Manager)
 	p.frail = &frailHeir{Manager: p.heir.Manager}
-	r := &handover.Receiver{DB: p.heir.cfg.DB, Heir: p.frail, Check: func(store.URL) error { return nil }}
+	r := &handover.Receiver{DB: heirDB, Heir: p.frail, Copies: copies}
 	server := r.Serve(b, proto, nil)
 	t.Cleanup(server.Close)
 	db := openStore(t)
+	end := func() {}
 	p.restart = func() {
+		end()
+		followers := copiesOf(t, a, db)
 		p.owner = join(t, alice, p.dht, db, func(c *Config) {
-			c.Directory = directory{alice, bob}
-			c.Sender = &handover.Sender{Host: a, Protocol: proto, DB: db}
+			c.Directory, c.Replicas = directory{alice, bob}, followers
+			c.Sender = &handover.Sender{Host: a, Protocol: proto, DB: db, Shadows: followers}
 		})
+		end = runCopies(t, followers, p.owner.Manager)
 		p.owner.strategy.next = probeFirst(bob)
 	}
 	p.restart()
@@ -126,16 +158,18 @@ func (p *pair) arrived(t *testing.T, n int) {
 	if got := p.heir.queued("a.test"); got != n || p.heir.queued("b.test") != 1 || !p.heir.frontier.Owns("b.test") {
 		t.Errorf("the heir has %d URLs queued, want %d", got, n)
 	}
-	if got := p.owner.queued("a.test"); got != 0 || p.owner.frontier.Owns("a.test") || p.owner.routedURLs() != 0 {
-		t.Errorf("the owner has %d URLs queued, %d routed", got, p.owner.routedURLs())
+	if p.owner.frontier.Owns("a.test") || p.owner.routedURLs() != 0 {
+		t.Errorf("the owner has the host, or %d URLs routed", p.owner.routedURLs())
 	}
-	if _, ok := p.owner.stored(subnetA); ok {
-		t.Error("the owner has a record still")
+	if rec, ok := p.owner.stored(subnetA); !ok || rec.Phase != store.PhaseShadow || rec.Epoch != 2 || p.owner.queued("a.test") != n {
+		t.Errorf("the old owner is no shadow: %v, %v, epoch %d, %d URLs", ok, rec.Phase, rec.Epoch, p.owner.queued("a.test"))
 	}
-	l, _, err := p.owner.cfg.Leases.Lookup(t.Context(), subnetA)
-	if err != nil || l.Owner != bob.id || l.Epoch != 2 {
-		t.Errorf("lease at the owner: %+v, %v", l, err)
-	}
+	// The heir publishes its lease after it has answered: an owner that was
+	// restarted meanwhile, and remembers none, has to wait for it.
+	until(t, "the owner finds the heir's lease", func() bool {
+		l, _, err := p.owner.cfg.Leases.Refresh(t.Context(), subnetA)
+		return err == nil && l.Owner == bob.id && l.Epoch == 2
+	})
 	if out, in := p.owner.cfg.DB.Counters().HandoversOut, p.heir.cfg.DB.Counters().HandoversIn; out != 1 || in != 1 {
 		t.Errorf("%d handovers out, %d in", out, in)
 	}
@@ -172,11 +206,12 @@ func TestHandover(t *testing.T) {
 		t.Error(err)
 	}
 	for _, m := range []*member{p.owner, p.heir} {
-		if len(m.moved) != 1 || m.moved[0] != subnetA {
-			t.Errorf("%v was told of %v", m.me.id, m.moved)
+		until(t, "it is told", func() bool { return len(m.told()) > 0 })
+		if told := m.told(); len(told) != 1 || told[0] != subnetA {
+			t.Errorf("%v was told of %v", m.me.id, told)
 		}
 	}
-	p.owner.names["a.test"] = []netip.Addr{addrA}
+	p.owner.say("a.test", addrA)
 	if r, err := p.owner.Resolve(t.Context(), "a.test", netip.Addr{}); err != nil || r.Owner != bob.id {
 		t.Errorf("resolved to %+v, %v", r, err)
 	}
@@ -203,7 +238,7 @@ func TestHandoverInDoubt(t *testing.T) {
 			stop := p.owner.run()
 			until(t, "it is committed", func() bool {
 				s, ok := p.owner.stored(subnetA)
-				return !ok || s.Phase == store.PhaseCommitting
+				return !ok || s.Phase == store.PhaseCommitting || s.Phase == store.PhaseShadow // handed over already
 			})
 			stop()
 			gone := !p.owner.Live(subnetA) // it was quick

@@ -41,6 +41,10 @@ func (m *Manager) Consider(from peer.ID, o handover.Offer) ([]byte, error) {
 	switch {
 	case have != nil:
 		return have, nil
+	case m.draining.Load():
+		return nil, errDraining
+	case m.full.Load():
+		return nil, errDiskFull
 	case s != nil:
 		m.beaten(best)
 		return nil, errors.New("the subnet is mine, or was until now")
@@ -54,7 +58,10 @@ func (m *Manager) Consider(from peer.ID, o handover.Offer) ([]byte, error) {
 	case best.Owner != from:
 		return nil, fmt.Errorf("the subnet is owned by %s since epoch %d", best.Owner, best.Epoch)
 	}
-	return nil, m.cfg.Allowed(inside(o.Subnet))
+	if err := m.cfg.Allowed(inside(o.Subnet)); err != nil {
+		return nil, err
+	}
+	return nil, m.takes(o.Subnet)
 }
 
 // inside returns an address of p that is not its network address.
@@ -86,36 +93,23 @@ func (m *Manager) Adopt(ctx context.Context, from peer.ID, o handover.Offer, gra
 	if err != nil {
 		return nil, err
 	}
-	s, err := fromRecord(store.Subnet{
-		Prefix: o.Subnet, Phase: store.PhaseOwned, Lease: sealed, Epoch: l.Epoch, Since: time.Now(),
-		Evidence: o.Evidence, Estimations: min(max(o.Estimations, 0), maxEstimations),
-	})
+	what := store.Subnet{Prefix: o.Subnet, Evidence: o.Evidence, Estimations: o.Estimations}
+	if len(o.Evidence) == 0 { // from an owner that has lost it: what it showed us before
+		if was, _, err := m.copyOf(o.Subnet); err == nil {
+			what.Evidence, what.Estimations = was.Evidence, was.Estimations
+		}
+	}
+	s, err := m.taken(what, l, sealed)
 	if err != nil {
 		return nil, err
 	}
-	s.renewAt = time.Now() // publishes the lease
-	rec, err := s.record()
-	if err != nil {
+	s.prefer = append([]string{from.String()}, s.prefer...) // it lacks nothing
+	s.renewAt = time.Now()                                  // publishes the lease
+	if err := m.enrol(s, o.Pos, store.Counters{HandoversIn: 1}); err != nil {
 		return nil, err
 	}
-	err = m.cfg.DB.Update(func(tx *store.Tx) error {
-		tx.Count(store.Counters{HandoversIn: 1})
-		return tx.PutSubnet(rec)
-	})
-	if err == nil {
-		err = m.cfg.DB.Sync()
-	}
-	if err != nil {
-		return nil, err
-	}
-	wait := min(max(o.Wait, 0), time.Hour)
-	m.mu.Lock()
-	m.subnets[o.Subnet] = s
-	m.cfg.Frontier.Adopt(o.Subnet, hosts, time.Now().Add(wait))
-	m.mu.Unlock()
-	m.log.Info("subnet taken over", "subnet", o.Subnet, "from", from, "epoch", o.Epoch, "hosts", len(hosts))
-	m.cfg.Moved(o.Subnet)
-	m.wake()
+	m.admit(s, hosts, time.Now().Add(min(max(o.Wait, 0), time.Hour)))
+	m.log.Info("subnet received", "subnet", o.Subnet, "from", from, "epoch", o.Epoch, "hosts", len(hosts))
 	return sealed, nil
 }
 

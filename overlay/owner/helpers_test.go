@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,13 +22,16 @@ import (
 	"peerd/overlay/home"
 	"peerd/overlay/lease"
 	"peerd/overlay/lease/register/registertest"
+	"peerd/overlay/overlaytest"
 	"peerd/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds every wait of a test.
-const patience = 20 * time.Second
+const patience = time.Minute
+
+var until = overlaytest.Until
 
 var (
 	subnetA = netip.MustParsePrefix("203.0.113.0/24")
@@ -44,22 +47,7 @@ type someone struct {
 }
 
 // folk are the same peers in every run.
-var folk = func() []someone {
-	var ps []someone
-	src := rand.New(rand.NewSource(5))
-	for range 4 {
-		key, _, err := crypto.GenerateEd25519Key(src)
-		if err != nil {
-			panic(err)
-		}
-		id, err := peer.IDFromPrivateKey(key)
-		if err != nil {
-			panic(err)
-		}
-		ps = append(ps, someone{id, key})
-	}
-	return ps
-}()
+var folk = overlaytest.Folk(5, 4, func(id peer.ID, key crypto.PrivKey) someone { return someone{id, key} })
 
 var alice, bob, carol = folk[0], folk[1], folk[2]
 
@@ -80,13 +68,14 @@ type fakeFrontier struct {
 	single map[netip.Prefix]bool
 	shut   map[netip.Prefix]bool
 	adopts map[netip.Prefix]time.Time
+	queues map[netip.Prefix]int64
 	busy   chan struct{} // if not nil, Pause waits for it
 }
 
 func newFakeFrontier(db *store.DB) *fakeFrontier {
 	return &fakeFrontier{
 		db: db, hosts: map[string]netip.Prefix{}, single: map[netip.Prefix]bool{},
-		shut: map[netip.Prefix]bool{}, adopts: map[netip.Prefix]time.Time{},
+		shut: map[netip.Prefix]bool{}, adopts: map[netip.Prefix]time.Time{}, queues: map[netip.Prefix]int64{},
 	}
 }
 
@@ -162,7 +151,14 @@ func (f *fakeFrontier) Load(p netip.Prefix) (hosts int, pending int64, inFlight 
 			hosts++
 		}
 	}
-	return hosts, 0, 0, time.Time{}
+	return hosts, f.queues[p], 0, time.Time{}
+}
+
+// load makes a subnet have so many URLs by Load.
+func (f *fakeFrontier) load(p netip.Prefix, n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queues[p] = n
 }
 
 func (f *fakeFrontier) is(m map[netip.Prefix]bool, p netip.Prefix) bool {
@@ -244,6 +240,10 @@ func (f sendFunc) Send(ctx context.Context, to peer.ID, o handover.Offer, grant 
 	return f(ctx, to, o, grant)
 }
 
+func (f sendFunc) Give(ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) ([]byte, error) {
+	return f(ctx, to, o, grant)
+}
+
 // fetchFunc is an Estimator.
 type fetchFunc func(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error)
 
@@ -309,7 +309,7 @@ func join(t *testing.T, me someone, dht *registertest.DHT, db *store.DB, change 
 			return nil, m.nothing
 		},
 		Allowed:  func(netip.Addr) error { return nil },
-		MayClaim: func() bool { return true },
+		MayClaim: func() error { return nil },
 		Moved: func(p netip.Prefix) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -344,15 +344,7 @@ func join(t *testing.T, me someone, dht *registertest.DHT, db *store.DB, change 
 	return m
 }
 
-func openStore(t *testing.T) *store.DB {
-	t.Helper()
-	db, err := store.Open("", store.Options{InMemory: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
-	return db
-}
+func openStore(t *testing.T) *store.DB { return overlaytest.Store(t, "") }
 
 // run runs the Manager until the returned function or the test's end.
 func (m *member) run() (stop func()) {
@@ -443,25 +435,17 @@ func (m *member) epoch(p netip.Prefix) uint64 {
 	return 0
 }
 
+// told returns the subnets that Moved was called for.
+func (m *member) told() []netip.Prefix {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.moved)
+}
+
 func (m *member) routedURLs() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.routed)
-}
-
-// until waits for a condition.
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	end := time.After(patience)
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
 }
 
 // rival publishes a lease of somebody else for p at epoch 1 that beats ours.

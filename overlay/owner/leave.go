@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -19,6 +20,9 @@ const (
 	doubtTicks    = 4
 	doubtTicksMax = 128
 )
+
+// errNoRight keeps a subnet from being given away that may be another's already.
+var errNoRight = errors.New("owner: too few witnesses have heard this peer lately")
 
 // toMove returns what is to be done for the subnets that are on their way to
 // another peer and have nobody at work on it.
@@ -57,7 +61,7 @@ func (m *Manager) move(ctx context.Context, s *subnet, to string) {
 			m.log.Info("handover failed; the subnet stays for now", "subnet", s.prefix, "to", to, "err", err)
 			m.stay(s, to)
 			return
-		case m.elsewhere(ctx, s, to):
+		case m.elsewhere(ctx, s, to), m.reclaim(ctx, s, to):
 			return
 		}
 		m.log.Warn("handover in doubt; asking the heir again", "subnet", s.prefix, "to", to, "err", err)
@@ -92,16 +96,21 @@ func (m *Manager) elsewhere(ctx context.Context, s *subnet, to string) bool {
 }
 
 // stay undoes the intention to leave: the strategy decides anew, without the
-// heir that did not work out.
+// heir that did not work out. A subnet that was decided rests.
 func (m *Manager) stay(s *subnet, to string) {
 	m.mu.Lock()
-	s.exclude[to] = true
-	s.to, s.moving = "", false
+	if s.phase == store.PhaseDeciding {
+		s.exclude[to] = true
+	} else {
+		s.shun(to, time.Now())
+	}
+	s.to, s.moving, s.adapting, s.syncing, s.decided, s.lends = "", false, false, false, false, false
 	s.idleSince = time.Time{}
-	if !s.lost {
+	if !s.lost && !s.doubted() {
 		m.cfg.Frontier.Resume(s.prefix)
 	}
 	m.mu.Unlock()
+	m.dismiss(s, to)
 	m.wake()
 	m.cfg.Moved(s.prefix)
 }
@@ -109,13 +118,20 @@ func (m *Manager) stay(s *subnet, to string) {
 // handOver is one try to hand a subnet over. When it returns nil the subnet has
 // left this peer.
 func (m *Manager) handOver(ctx context.Context, s *subnet, to string) error {
-	s.adding.Wait()
-	if err := m.cfg.Frontier.Pause(ctx, s.prefix); err != nil {
-		return err
-	}
 	id, err := peer.Decode(to)
 	if err != nil {
 		return fmt.Errorf("%w: heir %q: %w", handover.ErrBroken, to, err)
+	}
+	if err := m.bringIn(ctx, s, id); err != nil && !m.committed(s) { // who has adopted it already refuses
+		return fmt.Errorf("%w: %w", handover.ErrBroken, err)
+	}
+	if err := m.stillOurs(ctx, s); err != nil {
+		return fmt.Errorf("%w: %w", handover.ErrBroken, err)
+	}
+	m.close(s)
+	s.adding.Wait()
+	if err := m.cfg.Frontier.Pause(ctx, s.prefix); err != nil {
+		return err
 	}
 	o, err := m.offer(s)
 	if err != nil {
@@ -126,6 +142,67 @@ func (m *Manager) handOver(ctx context.Context, s *subnet, to string) error {
 		return err
 	}
 	return m.gone(ctx, s, to, sealed)
+}
+
+// bringInFor bounds how long an heir may need to have nearly all of a subnet.
+const bringInFor = 30 * time.Minute
+
+// bringIn makes the heir hold nearly all of a subnet, while its pages go on being
+// fetched.
+func (m *Manager) bringIn(ctx context.Context, s *subnet, to peer.ID) error {
+	if m.cfg.Replicas == nil {
+		return nil
+	}
+	if err := m.follow(s, to); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, bringInFor)
+	defer cancel()
+	return m.cfg.Replicas.Await(ctx, s.prefix, to)
+}
+
+// errBeaten keeps a subnet from being given away that is another's.
+var errBeaten = errors.New("owner: the subnet is another peer's")
+
+// stillOurs reads the lease of a subnet again before it is given away: two owners
+// of one epoch would make two of the next. If the DHT does not answer it counts as
+// ours; the heir reads it again.
+func (m *Manager) stillOurs(ctx context.Context, s *subnet) error {
+	if m.committed(s) {
+		return nil
+	}
+	m.reread(ctx, s.prefix)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.lost {
+		return errBeaten
+	}
+	return nil
+}
+
+// close ends that a subnet is worked on while its heir is brought in.
+func (m *Manager) close(s *subnet) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.syncing {
+		s.syncing = false
+		m.cfg.Frontier.Shut(s.prefix)
+	}
+}
+
+// dismiss ends that a peer which is no heir any more has a copy, unless it is a
+// shadow.
+func (m *Manager) dismiss(s *subnet, to string) {
+	id, err := peer.Decode(to)
+	if m.cfg.Replicas == nil || err != nil {
+		return
+	}
+	m.mu.Lock()
+	shadows := slices.ContainsFunc(s.keepers, func(k keeper) bool { return k.id == id })
+	m.mu.Unlock()
+	if !shadows {
+		m.cfg.Replicas.Unfollow(s.prefix, id, true)
+	}
 }
 
 // offer says what is handed over. The lease in it is signed anew, because the
@@ -156,10 +233,14 @@ func (m *Manager) offer(s *subnet) (handover.Offer, error) {
 // commit signs the grant and writes it down, before the heir may see it.
 func (m *Manager) commit(s *subnet, to peer.ID) ([]byte, error) {
 	m.mu.Lock()
-	grant, epoch, lost := s.grant, s.lease.Epoch, s.lost
+	grant, epoch, lost, doubted := s.grant, s.lease.Epoch, s.lost, s.doubted()
 	m.mu.Unlock()
-	if lost && grant == nil {
-		return nil, errors.New("owner: a better lease was met")
+	switch {
+	case grant != nil:
+	case lost || doubted:
+		return nil, errors.New("owner: the subnet may be another's")
+	case !m.Right():
+		return nil, errNoRight
 	}
 	if grant == nil {
 		var err error
@@ -171,9 +252,16 @@ func (m *Manager) commit(s *subnet, to peer.ID) ([]byte, error) {
 		}
 	}
 	m.mu.Lock()
+	had, was := s.grant, s.phase
 	s.grant, s.phase = grant, store.PhaseCommitting
 	m.mu.Unlock()
-	if err := m.save(s); err != nil {
+	err := m.save(s)
+	if errors.Is(err, store.ErrFull) { // nothing was written, and nobody has seen the grant
+		m.mu.Lock()
+		s.grant, s.phase = had, was
+		m.mu.Unlock()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return grant, m.cfg.DB.Sync()
@@ -194,130 +282,50 @@ func (m *Manager) gone(ctx context.Context, s *subnet, to string, sealed []byte)
 	m.mu.Lock()
 	mine, epoch := s.lease, s.lease.Epoch+1
 	byGrant := s.phase == store.PhaseCommitting && l.Epoch == epoch && l.Owner.String() == to
+	adapts := s.adapting
 	m.mu.Unlock()
 	switch {
 	case l.Subnet != s.prefix || best.Owner == m.cfg.Self || !m.beats(best, mine):
 		return errors.New("owner: the heir's lease is not for what it was given")
 	case byGrant:
 		m.log.Info("subnet handed over", "subnet", s.prefix, "to", to, "epoch", epoch)
-		return m.forget(s, store.Counters{HandoversOut: 1})
+		err := m.retire(s, l, sealed)
+		if err == nil && adapts {
+			m.moves.Add(1)
+		}
+		return err
 	}
+	m.mu.Lock()
+	s.by = best
+	m.mu.Unlock()
 	return m.yield(ctx, s)
 }
 
-// forget removes a subnet's state and hosts.
-func (m *Manager) forget(s *subnet, n store.Counters) error {
-	var hosts []store.Host
-	err := m.cfg.DB.View(func(tx *store.Tx) (err error) {
-		hosts, err = tx.HostsOf(s.prefix)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	m.cfg.Frontier.Drop(s.prefix)
-	for _, h := range hosts {
-		if err := m.cfg.DB.DropHost(h.Name); err != nil {
-			return err
-		}
+// retire makes what was handed over a copy of the heir's subnet, from which the
+// heir's log goes on.
+func (m *Manager) retire(s *subnet, l lease.Lease, sealed []byte) error {
+	if m.cfg.Replicas == nil {
+		return m.forget(s, store.Counters{HandoversOut: 1})
 	}
 	m.saves.Lock()
-	err = m.cfg.DB.Update(func(tx *store.Tx) error {
-		tx.Count(n)
-		return tx.DeleteSubnet(s.prefix)
-	})
+	err := m.cfg.Replicas.Demote(s.prefix, l.Owner, l.Epoch, sealed)
 	if err == nil {
-		m.mu.Lock()
-		delete(m.subnets, s.prefix)
-		m.mu.Unlock()
+		err = m.cfg.DB.Update(func(tx *store.Tx) error { tx.Count(store.Counters{HandoversOut: 1}); return nil })
+	}
+	if err == nil {
+		m.drop(s)
 	}
 	m.saves.Unlock()
 	m.cfg.Moved(s.prefix)
 	return err
 }
 
-// beats says whether the lease `by` of another peer ends what ours allows. One
-// of ours that is past its grace has lost its rank.
-func (m *Manager) beats(by, ours lease.Lease) bool {
-	return lease.Better(by, ours) > 0 || time.Since(ours.Expires) > lease.Grace
-}
-
-// beaten stops a subnet of ours because the owner of a better lease was met;
-// Run yields it then. One that is already committed to an heir goes its way.
-func (m *Manager) beaten(by lease.Lease) {
+// drop takes a subnet out of memory whose record is no longer that of one of
+// ours.
+func (m *Manager) drop(s *subnet) {
 	m.mu.Lock()
-	s := m.subnets[by.Subnet]
-	if s == nil || by.Owner == m.cfg.Self || s.lost || s.phase == store.PhaseCommitting || !m.beats(by, s.lease) {
-		m.mu.Unlock()
-		return
-	}
-	s.lost = true
-	m.cfg.Frontier.Shut(s.prefix)
-	m.mu.Unlock()
-	m.log.Warn("subnet yields to a better lease", "subnet", by.Subnet, "owner", by.Owner, "epoch", by.Epoch)
-	m.wake()
-}
-
-// leave yields a subnet that is lost; what goes wrong is tried again at the
-// next tick.
-func (m *Manager) leave(ctx context.Context, s *subnet) {
-	err := m.yield(ctx, s)
-	if err == nil {
-		return
-	}
-	if ctx.Err() == nil {
-		m.log.Error("subnet not yielded", "subnet", s.prefix, "err", err)
-	}
-	m.mu.Lock()
-	s.moving = false
-	m.mu.Unlock()
-}
-
-// yield gives a subnet up: nothing is fetched there any more, and what is
-// queued is put aside for the winner as URLs that we found. When it returns nil
-// the subnet has left this peer.
-func (m *Manager) yield(ctx context.Context, s *subnet) error {
-	s.adding.Wait()
-	if err := m.cfg.Frontier.Pause(ctx, s.prefix); err != nil {
-		return err
-	}
-	var hosts []store.Host
-	err := m.cfg.DB.View(func(tx *store.Tx) (err error) {
-		hosts, err = tx.HostsOf(s.prefix)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, h := range hosts {
-		if err := m.putAside(h); err != nil {
-			return err
-		}
-	}
-	return m.forget(s, store.Counters{})
-}
-
-// asideAtOnce bounds the URLs in memory while a subnet is yielded.
-const asideAtOnce = 1000
-
-// putAside routes what is queued at a host of a paused subnet.
-func (m *Manager) putAside(h store.Host) error {
-	now := time.Now()
-	var last []byte
-	for {
-		var found []store.Pending
-		err := m.cfg.DB.View(func(tx *store.Tx) error {
-			return tx.Queue(h.Name, last, func(e store.Entry) (bool, error) {
-				found = append(found, store.Pending{URL: e.URL, Depth: e.Depth, Found: now, Hint: h.Addr, Kind: e.Kind & store.KindSitemap, Hops: e.Hops})
-				last = e.Key
-				return len(found) < asideAtOnce, nil
-			})
-		})
-		if err != nil || len(found) == 0 {
-			return err
-		}
-		if err := m.cfg.Route(found); err != nil { // paused, so all are put aside
-			return err
-		}
-	}
+	defer m.mu.Unlock()
+	delete(m.subnets, s.prefix)
+	m.cfg.Frontier.Drop(s.prefix)
+	m.seeker.forget(s.prefix)
 }

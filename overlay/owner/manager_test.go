@@ -104,7 +104,7 @@ func TestObserveFailures(t *testing.T) {
 	for range 3 * maxSamples {
 		m.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK}, nil)
 	}
-	if len(s.samples) != maxSamples {
+	if n := len(s.samples); n < 6 || n > maxSamples+maxSamples/4 {
 		t.Errorf("%d samples kept", len(s.samples))
 	}
 }
@@ -449,7 +449,7 @@ func TestRenewalIsBeaten(t *testing.T) {
 	m.Manager.mu.Unlock()
 	m.run()
 	until(t, "it is gone", func() bool { return !m.Live(subnetA) })
-	m.names["a.test"] = []netip.Addr{addrA}
+	m.say("a.test", addrA)
 	r, err := m.Resolve(t.Context(), "a.test", netip.Addr{})
 	if err != nil || r.Kind != forward.Foreign || r.Owner != by.id {
 		t.Errorf("resolved to %+v, %v", r, err)
@@ -511,7 +511,7 @@ func TestResolve(t *testing.T) {
 }
 
 func TestClaimAlone(t *testing.T) {
-	m := join(t, alice, newDHT(), nil, func(c *Config) { c.MayClaim = func() bool { return false } })
+	m := join(t, alice, newDHT(), nil, func(c *Config) { c.MayClaim = func() error { return ErrAlone } })
 	if err := m.Claim(t.Context(), subnetA); !errors.Is(err, ErrAlone) || m.Live(subnetA) {
 		t.Error(err)
 	}

@@ -8,15 +8,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/overlay/forward"
+	"peerd/overlay/home"
 	"peerd/overlay/lease"
 	"peerd/store"
 )
 
 var _ forward.Resolver = (*Manager)(nil)
-
-// ErrAlone is returned by Claim while this peer knows others and reaches none.
-var ErrAlone = errors.New("owner: no other peer in reach; not claiming")
 
 // errLeaving says that a subnet is on its way to another peer; who asks again
 // learns to which.
@@ -25,6 +25,9 @@ var errLeaving = errors.New("owner: the subnet is leaving")
 // Resolve says whose a host is. A host of ours is in the frontier when it
 // returns. Errors wrap forward.ErrGone when its URLs are to be dropped.
 func (m *Manager) Resolve(ctx context.Context, host string, hint netip.Addr) (forward.Resolution, error) {
+	if m.homes.Transit(host) {
+		return forward.Resolution{}, fmt.Errorf("%w: %s", errLeaving, host)
+	}
 	if m.cfg.Frontier.Owns(host) {
 		return forward.Resolution{Kind: forward.Own}, nil
 	}
@@ -32,9 +35,9 @@ func (m *Manager) Resolve(ctx context.Context, host string, hint netip.Addr) (fo
 	if err != nil {
 		return forward.Resolution{}, err
 	}
-	p, settled := m.cfg.Homes.Cached(host)
-	if !settled {
-		p = store.SubnetOf(addrs[0])
+	p, err := m.guess(ctx, host, addrs)
+	if err != nil {
+		return forward.Resolution{}, err
 	}
 	for range 3 { // guessed home, settled home, and once more if it changed hands
 		r, again, err := m.resolveIn(ctx, host, p, addrs)
@@ -45,6 +48,59 @@ func (m *Manager) Resolve(ctx context.Context, host string, hint netip.Addr) (fo
 	}
 	return forward.Resolution{}, fmt.Errorf("owner: the home of %s does not come to rest", host)
 }
+
+// guess returns what is taken for the home of a host: what was heard of it, else
+// where it is. Homes move: when it is in a subnet of ours, and was heard to be
+// elsewhere, that is asked again.
+func (m *Manager) guess(ctx context.Context, host string, addrs []netip.Addr) (netip.Prefix, error) {
+	p, settled := m.cfg.Homes.Cached(host)
+	if !settled {
+		return store.SubnetOf(addrs[0]), nil
+	}
+	if _, recent := m.cfg.Homes.Recent(host); recent || m.Live(p) {
+		return p, nil
+	}
+	if !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return m.Live(store.SubnetOf(a)) }) {
+		return p, nil
+	}
+	r, err := m.cfg.Homes.Read(ctx, host)
+	if errors.Is(err, home.ErrUnsettled) {
+		return p, nil
+	}
+	return r.Subnet, err
+}
+
+// Elsewhere says that a host's home is known to be another subnet than that one of
+// ours, and none of ours.
+func (m *Manager) Elsewhere(host string, p netip.Prefix) bool {
+	q, recent := m.cfg.Homes.Recent(host)
+	return recent && q != p && !m.Live(q) && !m.cfg.Frontier.Owns(host)
+}
+
+// Astray reads a host's home anew.
+func (m *Manager) Astray(ctx context.Context, host string) error {
+	_, err := m.cfg.Homes.Read(ctx, host)
+	return err
+}
+
+// Refresh reads anew who owns a subnet, and says whether it is another than owner.
+func (m *Manager) Refresh(ctx context.Context, p netip.Prefix, owner peer.ID) (changed bool, err error) {
+	l, sealed, err := m.cfg.Leases.Refresh(ctx, p)
+	switch {
+	case errors.Is(err, lease.ErrUnowned):
+		return true, nil // to be claimed
+	case err != nil:
+		return false, err
+	}
+	m.beaten(l)
+	if l.Owner == owner {
+		m.orphaned(l, sealed)
+	}
+	return l.Owner != owner, nil
+}
+
+// Alive says whether names can be looked up at all.
+func (m *Manager) Alive(ctx context.Context) bool { return m.homes.Alive(ctx) }
 
 // addresses returns where a host may be dialled. The finder's hint comes first
 // if it is in a subnet of ours: names that resolve differently here and there
@@ -106,10 +162,16 @@ func (m *Manager) resolveIn(ctx context.Context, host string, p netip.Prefix, ad
 	case err != nil:
 		return r, false, err
 	case l.Owner == m.cfg.Self: // ours by the DHT, and our disk does not know: we lost it
+		if err := m.restore(l, sealed); err != nil {
+			return r, false, err
+		}
 		if err := m.begin(l, sealed); err != nil {
 			return r, false, err
 		}
 		return r, true, nil
+	}
+	if _, ok := m.cfg.Homes.Known(host); ok && !r.Addr.IsValid() && time.Since(l.Expires) > home.Silence && m.Live(store.SubnetOf(addrs[0])) {
+		m.homes.Lost(host, p, sealed)
 	}
 	r.Kind, r.Owner = forward.Foreign, l.Owner
 	return r, false, nil
@@ -127,15 +189,17 @@ func (m *Manager) settleHome(ctx context.Context, host string, s *subnet, r forw
 		return r, true, nil
 	}
 	if !r.Addr.IsValid() {
-		// The home was settled when its names were others; moving it is not
-		// possible yet, so its URLs are given up after some tries.
-		return r, false, fmt.Errorf("%w: %s has no address in its home %v", forward.ErrUnresolved, host, p)
+		// The home was settled when its names were others: it moves when that stays
+		// so.
+		m.homes.Lost(host, p, nil)
+		return r, false, fmt.Errorf("owner: %s has no address in its home %v", host, p)
 	}
 	if !m.enter(s) {
 		return r, false, fmt.Errorf("%w: %v", errLeaving, p)
 	}
 	defer s.adding.Done()
 	r.Kind = forward.Own
+	m.homes.Settled(host)
 	return r, false, m.cfg.Frontier.AddHost(host, p, r.Addr)
 }
 
@@ -149,69 +213,4 @@ func (m *Manager) enter(s *subnet) bool {
 	}
 	s.adding.Add(1)
 	return true
-}
-
-// Claim makes this peer the owner of an unowned subnet, or learns who is. When
-// it returns nil the subnet has an owner.
-func (m *Manager) Claim(ctx context.Context, p netip.Prefix) error {
-	if !m.cfg.MayClaim() {
-		return ErrAlone
-	}
-	l, sealed, err := m.cfg.Leases.Claim(ctx, p)
-	var beaten *lease.BeatenError
-	switch {
-	case errors.As(err, &beaten):
-		return nil // somebody owns it
-	case err != nil:
-		return err
-	}
-	return m.begin(l, sealed)
-}
-
-// begin enters a subnet that a lease of ours gives us.
-func (m *Manager) begin(l lease.Lease, sealed []byte) error {
-	s := &subnet{
-		prefix: l.Subnet, phase: store.PhaseDeciding, lease: l, sealed: sealed, since: time.Now(),
-		exclude: map[string]bool{}, renewAt: time.Now().Add(m.cfg.LeaseTTL / 3), idleSince: time.Now(),
-	}
-	m.mu.Lock()
-	if m.subnets[l.Subnet] != nil {
-		m.mu.Unlock()
-		return nil
-	}
-	m.subnets[l.Subnet] = s
-	m.cfg.Frontier.Single(l.Subnet, true)
-	m.cfg.Frontier.Resume(l.Subnet)
-	m.mu.Unlock()
-	if err := m.save(s); err != nil {
-		return err
-	}
-	m.log.Info("subnet claimed", "subnet", l.Subnet, "epoch", l.Epoch)
-	_, err := m.next(s, true) // a strategy that needs no estimation decides now
-	return err
-}
-
-// Receive says whether this peer takes URLs of a subnet now; moving, that they
-// should be offered again soon; sealed is the lease of who else takes them, if
-// that is known.
-func (m *Manager) Receive(p netip.Prefix) (ok, moving bool, sealed []byte) {
-	m.mu.Lock()
-	s := m.subnets[p]
-	if s != nil {
-		defer m.mu.Unlock()
-		return !s.leaving(), s.leaving(), nil
-	}
-	m.mu.Unlock()
-	sealed, _ = m.cfg.Leases.Sealed(p)
-	return false, false, sealed
-}
-
-// Learn takes in a lease that another peer sent.
-func (m *Manager) Learn(sealed []byte) {
-	l, err := m.cfg.Leases.Learn(sealed)
-	if err != nil {
-		m.log.Debug("a foreign lease was refused", "err", err)
-		return
-	}
-	m.beaten(l)
 }

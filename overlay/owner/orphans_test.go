@@ -1,0 +1,175 @@
+package owner
+
+import (
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/lease"
+	"peerd/overlay/shadow"
+	"peerd/store"
+)
+
+// orphanage is bob, who has URLs for a subnet of alice's, who is dead, and of which he
+// has no copy.
+type orphanage struct {
+	*member
+	witness  *fakeWitness
+	replicas *fakeReplicas
+	heard    time.Time
+}
+
+func newOrphanage(t *testing.T) *orphanage { return orphanageAt(t, 0, 0) }
+
+// orphanageAt is newOrphanage where the clocks of alice's and bob's leases are off.
+func orphanageAt(t *testing.T, alices, bobs time.Duration) *orphanage {
+	t.Helper()
+	dht := newDHT()
+	off := func(c *Config, by time.Duration) {
+		lc := lease.DefaultConfig()
+		lc.Self, lc.Key, lc.Values, lc.Settle = c.Self, c.Key, dht.Peer(), 0
+		lc.Now = func() time.Time { return time.Now().Add(by) }
+		leases, err := lease.NewRegistry(lc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Leases = leases
+	}
+	a := join(t, alice, dht, nil, func(c *Config) {
+		c.Strategy = &script{next: choose(alice)}
+		off(c, alices)
+	})
+	a.claim(subnetA)
+	o := &orphanage{heard: time.Now()}
+	o.member, o.replicas, o.witness = guardedOn(t, bob, dht, openStore(t), func(c *Config) {
+		c.Heard = func(peer.ID) time.Time { return o.heard }
+		off(c, bobs)
+	})
+	o.strategy.next = probeFirst(bob)
+	o.witness.voters = []someone{bob, carol}
+	o.witness.others = map[peer.ID][]byte{alice.id: panelOf(t, alice, bob, carol)}
+	if changed, err := o.Refresh(t.Context(), subnetA, alice.id); err != nil || changed {
+		t.Fatal(changed, err)
+	}
+	return o
+}
+
+// try has what is due for orphans done once.
+func (o *orphanage) try(t *testing.T, now time.Time) (tasks int) {
+	o.turn = slowly
+	o.started = time.Time{}
+	for _, task := range o.toRescue(now) {
+		task(t.Context())
+		tasks++
+	}
+	return tasks
+}
+
+func TestOrphanIsBegunAnew(t *testing.T) {
+	o := newOrphanage(t)
+	if o.try(t, o.heard.Add(o.Manager.cfg.Times.Orphan*5/4)) != 0 || o.witness.asked() != 0 {
+		t.Fatal("asked for votes while a shadow may still take over")
+	}
+	o.witness.voters = o.witness.voters[:1]
+	late := time.Now().Add(time.Hour / 2)
+	if o.try(t, late) != 1 || o.Live(subnetA) {
+		t.Fatal("one vote of two was enough")
+	}
+	o.witness.voters = []someone{bob, carol}
+	if o.try(t, late.Add(2*takeWaitMax)) != 1 || !o.Live(subnetA) {
+		t.Fatal("not taken over")
+	}
+	if o.phase(subnetA) != store.PhaseDeciding || o.epoch(subnetA) != 2 {
+		t.Errorf("phase %v at epoch %d", o.phase(subnetA), o.epoch(subnetA))
+	}
+	l, _, err := join(t, carol, o.dht, nil, nil).cfg.Leases.Lookup(t.Context(), subnetA)
+	if err != nil || l.Owner != bob.id || l.Takeover == nil || l.Takeover.Slow() {
+		t.Errorf("in the DHT: %+v, %v", l, err)
+	}
+	if o.Stats().Takeovers != 1 || len(o.orphans) != 0 {
+		t.Errorf("%d takeovers, %d orphans", o.Stats().Takeovers, len(o.orphans))
+	}
+}
+
+// Who is there and has a copy is left the time to take over with it.
+func TestOrphanWithACopyElsewhere(t *testing.T) {
+	o := newOrphanage(t)
+	o.Manager.cfg.Directory = directory{alice, bob, carol}
+	c := shadow.Copy{Subnet: subnetA, Owner: alice.id, Epoch: 1, Complete: true, Pos: store.TailPos{Log: 9, Seq: 4}}
+	late := time.Now().Add(time.Hour / 2)
+	set := func(c ...shadow.Copy) {
+		o.replicas.mu.Lock()
+		defer o.replicas.mu.Unlock()
+		o.replicas.others = map[peer.ID][]shadow.Copy{carol.id: c}
+	}
+	set(c)
+	if o.try(t, late) != 1 || o.Live(subnetA) || o.witness.asked() != 0 {
+		t.Fatal("begun anew while carol has a copy")
+	}
+	was := o.orphans[subnetA]
+	if was == nil || was.busy || was.held.IsZero() {
+		t.Fatalf("it is not tried again: %+v", was)
+	}
+	late = late.Add(2 * takeWaitMax)
+	was.held = was.held.Add(-heldFor*o.Manager.cfg.Times.Orphan - time.Second)
+	if o.try(t, late) != 1 || !o.Live(subnetA) {
+		t.Error("a copy that nobody goes on with keeps it for ever")
+	}
+	for name, change := range map[string]func(*shadow.Copy){
+		"not complete":       func(c *shadow.Copy) { c.Complete = false },
+		"of another epoch":   func(c *shadow.Copy) { c.Epoch = 2 },
+		"of another owner's": func(c *shadow.Copy) { c.Owner = bob.id },
+	} {
+		o := newOrphanage(t)
+		o.Manager.cfg.Directory = directory{alice, bob, carol}
+		odd := c
+		change(&odd)
+		o.replicas.others = map[peer.ID][]shadow.Copy{carol.id: {odd}}
+		if o.try(t, late) != 1 || !o.Live(subnetA) {
+			t.Errorf("a copy that is %s keeps it", name)
+		}
+	}
+}
+
+func TestOrphanOfAnotherOwner(t *testing.T) {
+	o := newOrphanage(t)
+	takenBy(t, carol, o.dht)
+	o.try(t, time.Now().Add(time.Hour))
+	if o.Live(subnetA) || o.witness.asked() != 0 || len(o.orphans) != 0 {
+		t.Error("a subnet that has an owner is taken for an orphan")
+	}
+}
+
+// Without witnesses that anybody knows of, it takes long silence.
+func TestOrphanWithoutWitnesses(t *testing.T) {
+	o := newOrphanage(t)
+	o.witness.others = nil
+	o.heard = time.Now().Add(-lease.LongSilence / 2)
+	if o.try(t, time.Now()) != 1 || o.Live(subnetA) {
+		t.Fatal("taken over without votes")
+	}
+	if why := o.orphans[subnetA]; why == nil || why.busy || why.fails != 1 {
+		t.Errorf("it is not tried again: %+v", why)
+	}
+}
+
+// Long silence is enough, whatever clocks show.
+func TestOrphanAfterLongSilence(t *testing.T) {
+	for _, off := range []time.Duration{0, 2 * time.Minute, -2 * time.Minute} {
+		ago := lease.LongSilence + 5*time.Minute // alice's last lease, by a clock that is as wrong the other way
+		o := orphanageAt(t, -ago-off, off)
+		o.witness.others = nil
+		o.heard = time.Now().Add(-lease.LongSilence + time.Minute)
+		if o.try(t, time.Now()) != 1 || o.Live(subnetA) {
+			t.Fatal("taken over too early")
+		}
+		o.heard = time.Now().Add(-ago)
+		if o.try(t, time.Now().Add(takeWaitMax)) != 1 || !o.Live(subnetA) {
+			t.Fatalf("clock off by %v: not taken over", off)
+		}
+		if l, _ := o.cfg.Leases.Cached(subnetA); l.Owner != bob.id || l.Epoch != 2 || !l.Takeover.Slow() {
+			t.Errorf("the lease: %+v", l)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package owner
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/shadow"
+)
+
+// An owner that is there and does not follow up a copy here may have lost its disk, and
+// if nobody has URLs for the subnet nothing tells it so: its work is in the copies
+// alone, and nobody takes over from a peer that is heard. So who keeps a copy reminds
+// it, and the owner looks whether the subnet is its own (unsettled.go, restore.go).
+
+// remindEvery is the wait between two reminders of one subnet.
+const remindEvery = 30 * time.Second
+
+// toRemind returns what is to be said to owners of copies here. Run alone calls it.
+func (m *Manager) toRemind(now time.Time) (tasks []func(context.Context)) {
+	if m.cfg.Replicas == nil || m.turn%slowly != 0 || m.draining.Load() {
+		return nil
+	}
+	missed := map[peer.ID][]netip.Prefix{}
+	kept := map[netip.Prefix]time.Time{}
+	for _, h := range m.cfg.Replicas.Held() {
+		since := h.Heard
+		if since.Before(m.started) {
+			since = m.started
+		}
+		if now.Sub(since) <= m.cfg.Times.Lost || now.Sub(m.lastHeard(h.Owner)) > m.cfg.Times.Silence {
+			continue
+		}
+		kept[h.Subnet] = m.reminded[h.Subnet]
+		if !now.Before(kept[h.Subnet]) {
+			kept[h.Subnet] = now.Add(remindEvery)
+			missed[h.Owner] = append(missed[h.Owner], h.Subnet)
+		}
+	}
+	m.reminded = kept
+	for owner, all := range missed {
+		tasks = append(tasks, func(ctx context.Context) {
+			for some := range slices.Chunk(all, shadow.MaxAsked) {
+				if err := m.cfg.Replicas.Remind(ctx, owner, some); err != nil {
+					m.log.Debug("an owner is not reminded of its subnets", "owner", owner, "err", err)
+					return
+				}
+			}
+		})
+	}
+	return tasks
+}
+
+// Reminded has it looked at whether a subnet is ours of which nothing is here.
+func (m *Manager) Reminded(p netip.Prefix) { m.loose(p, time.Now()) }

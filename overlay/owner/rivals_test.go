@@ -1,0 +1,237 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/carry"
+	"peerd/overlay/forward"
+	"peerd/overlay/handover"
+	"peerd/overlay/home"
+	"peerd/overlay/lease"
+)
+
+// plantRival has the DHT say that a subnet which m has claimed is another's.
+func plantRival(t *testing.T, m *member) {
+	t.Helper()
+	_, sealed := rival(t, subnetA, m.me)
+	m.dht.Plant(lease.Key(subnetA), sealed)
+}
+
+// readAt carries out what is to be read at a time, and says how much that was.
+func (m *member) readAt(now time.Time) (n int) {
+	_, before := m.values.Calls()
+	for _, task := range m.toRead(now) {
+		task(m.t.Context())
+	}
+	_, after := m.values.Calls()
+	return after - before
+}
+
+// What was claimed is read again some times, and given up when it has a rival.
+func TestReadAgain(t *testing.T) {
+	m := join(t, bob, newDHT(), nil, nil)
+	m.claim(subnetA)
+	m.claim(subnetB)
+	m.plant("a.test", subnetA, addrA, 3)
+	now := time.Now()
+	for i, after := range readAfter {
+		if n := m.readAt(now.Add(after - time.Second)); n != 0 {
+			t.Errorf("read %d: %d leases too early", i, n)
+		}
+		if n := m.readAt(now.Add(after + after/2)); n != 2 {
+			t.Errorf("read %d: %d leases, want 2", i, n)
+		}
+	}
+	if n := m.readAt(now.Add(24 * time.Hour)); n != 0 {
+		t.Errorf("read once more: %d leases", n)
+	}
+	plantRival(t, m)
+	m.armSince(time.Time{}, now.Add(time.Minute), "the test")
+	m.readAt(now.Add(2 * time.Minute))
+	if s := m.subnets[subnetA]; !s.lost || m.subnets[subnetB].lost {
+		t.Error("the wrong one is given up, or none")
+	}
+	m.subnets[subnetB].renewAt = now.Add(time.Hour)
+	m.readAt(now.Add(3 * time.Minute))
+	if s := m.subnets[subnetB]; s.renewAt.After(now.Add(3 * time.Minute)) {
+		t.Error("somebody was back, and it is not renewed")
+	}
+	m.run()
+	until(t, "it yields", func() bool { return !m.Live(subnetA) })
+	if m.routedURLs() != 3 {
+		t.Errorf("%d URLs go to the winner", m.routedURLs())
+	}
+}
+
+// Who may not act as an owner claims nothing.
+func TestClaimWithoutRight(t *testing.T) {
+	m, _, w := guardedBy(t, bob, nil, nil)
+	w.right = false
+	if err := m.Claim(t.Context(), subnetA); !errors.Is(err, errNoRight) || m.Live(subnetA) {
+		t.Error("claimed:", err)
+	}
+	if puts, _ := m.values.Calls(); puts != 0 {
+		t.Errorf("%d writes", puts)
+	}
+}
+
+// A rival that others talk of is believed when the DHT has it.
+func TestRumour(t *testing.T) {
+	m := join(t, bob, newDHT(), nil, nil)
+	m.claim(subnetA)
+	s := m.subnets[subnetA]
+	_, sealed := rival(t, subnetA, bob)
+	l, err := lease.OpenLease(sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worse := l
+	worse.Owner, worse.Epoch = carol.id, 0
+	if m.Rumour(worse); !s.suspected.IsZero() {
+		t.Error("a worse one counts")
+	}
+	m.run()
+	m.Rumour(l)
+	until(t, "it is renewed", func() bool { puts, _ := m.values.Calls(); return puts == 2 })
+	if m.mu.Lock(); s.lost {
+		t.Error("believed unseen")
+	}
+	s.suspected = time.Time{}
+	m.mu.Unlock()
+	m.dht.Plant(lease.Key(subnetA), sealed)
+	m.Rumour(l)
+	until(t, "it yields", func() bool { return !m.Live(subnetA) })
+}
+
+// Who is back has read what came while it was away, and shortly before.
+func TestMeet(t *testing.T) {
+	const young, old = 10 * time.Minute, 2 * time.Hour // ages of B and A
+	for name, c := range map[string]struct {
+		silent          time.Duration // of carol, before she is heard again
+		never           bool          // heard before
+		noRight         time.Duration
+		running         time.Duration
+		wantOld, wantNo bool
+	}{
+		"nothing":               {running: old, silent: 20 * time.Second, wantNo: true},
+		"a short absence":       {running: old, silent: 5 * time.Minute, wantNo: true},
+		"an absence":            {running: old, silent: 10 * time.Minute},
+		"a very long one":       {running: old, silent: lease.LongSilence + time.Minute, wantOld: true},
+		"a new peer":            {running: old, never: true},
+		"a new peer at a start": {running: 5 * time.Second, never: true, wantNo: true},
+		"the right":             {running: old, silent: time.Second, noRight: 10 * time.Minute},
+	} {
+		now := time.Now()
+		heard := now
+		m, _, w := guardedBy(t, bob, nil, func(c *Config) {
+			c.Directory = directory{bob, carol}
+			c.Heard = func(p peer.ID) time.Time {
+				if p == carol.id {
+					return heard
+				}
+				return time.Time{}
+			}
+		})
+		m.started = now.Add(-c.running)
+		m.claim(subnetA)
+		m.claim(subnetB)
+		for p, age := range map[netip.Prefix]time.Duration{subnetA: old, subnetB: young} {
+			s := m.subnets[p]
+			s.since, s.armed, s.readAt = now.Add(-age), time.Time{}, time.Time{}
+		}
+		if !c.never {
+			m.present.heard[carol.id.String()] = now.Add(-c.silent)
+		}
+		if c.noRight > 0 {
+			heard, w.right = now.Add(-c.silent), false
+			m.meet(now.Add(-c.noRight))
+			w.right = true
+		}
+		heard = now
+		m.meet(now)
+		armed := func(p netip.Prefix) bool { return !m.subnets[p].readAt.IsZero() }
+		if armed(subnetA) != c.wantOld || armed(subnetB) == c.wantNo {
+			t.Errorf("%s: old %v, young %v", name, armed(subnetA), armed(subnetB))
+		}
+	}
+}
+
+// What is another's by now is not given away.
+func TestHandoverReadsFirst(t *testing.T) {
+	var sent atomic.Int32
+	m := join(t, bob, newDHT(), nil, func(c *Config) {
+		c.Sender = sendFunc(func(context.Context, peer.ID, handover.Offer, func() ([]byte, error)) ([]byte, error) {
+			sent.Add(1)
+			return nil, handover.ErrBroken
+		})
+	})
+	m.claim(subnetA)
+	plantRival(t, m)
+	m.mu.Lock()
+	s := m.subnets[subnetA]
+	s.to, s.moving = carol.id.String(), true
+	m.mu.Unlock()
+	m.move(t.Context(), s, carol.id.String())
+	if sent.Load() != 0 || !s.lost {
+		t.Errorf("offered %d times, lost %v", sent.Load(), s.lost)
+	}
+}
+
+// A host that was settled at two homes is given up by the owner of the worse one.
+func TestHomeHasRival(t *testing.T) { synctest.Test(t, homeHasRival) }
+
+func homeHasRival(t *testing.T) {
+	dht := newDHT()
+	other := join(t, folk[1], dht, nil, nil)
+	other.claim(newNet)
+	m, f := joinHosts(t, folk[0], dht, nil, func(c *Config) {
+		c.Carrier = carryFunc(func(context.Context, peer.ID, carry.Offer) error {
+			t.Error("carried")
+			return nil
+		})
+	})
+	m.claim(oldNet)
+	now := time.Now()
+	var host string
+	var sealed []byte
+	for i := 0; sealed == nil; i++ { // a name for which the other subnet wins
+		host = fmt.Sprintf("host%d.test", i)
+		theirs := home.Record{Host: host, Subnet: newNet, By: folk[1].id, Issued: now, Epoch: 1}
+		ours := home.Record{Host: host, Subnet: oldNet, By: folk[0].id, Issued: now, Epoch: 1}
+		if home.Better(theirs, ours) > 0 {
+			var err error
+			if sealed, err = home.Seal(theirs, folk[1].key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m.say(host, oldAddr, newAddr)
+	if r, err := m.Resolve(t.Context(), host, netip.Addr{}); err != nil || r.Kind != forward.Own {
+		t.Fatal(r, err)
+	}
+	m.plant(host, oldNet, oldAddr, 5)
+	m.run()
+	m.armSince(now.Add(-time.Minute), now, "the test")
+	time.Sleep(10 * time.Second)
+	if f.in(host) != oldNet || m.homes.Transit(host) {
+		t.Error("given up without a rival")
+	}
+	dht.Plant(home.Key(host), sealed)
+	until(t, "the host is given up", func() bool { _, ok := m.storedHost(host); return !ok && !m.homes.Transit(host) })
+	if m.routedURLs() != 5 || m.queued(host) != 0 {
+		t.Errorf("%d URLs of 5 go there, %d are queued", m.routedURLs(), m.queued(host))
+	}
+	until(t, "it is the other's", func() bool {
+		r, err := m.Resolve(t.Context(), host, netip.Addr{})
+		return err == nil && r.Kind == forward.Foreign && r.Owner == folk[1].id
+	})
+}

@@ -1,0 +1,107 @@
+package owner
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"peerd/overlay/lease"
+)
+
+// looked is how long it may take until a lease of ours is settled that does not count.
+const looked = 3 * time.Minute
+
+// A claim that was written, and whose maker died before it was its own, is settled by
+// the first who sends URLs there.
+func TestBrokenClaimIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		before := join(t, alice, dht, nil, nil)
+		if _, _, err := before.cfg.Leases.Claim(t.Context(), subnetA); err != nil { // and no more
+			t.Fatal(err)
+		}
+		m := join(t, alice, dht, nil, nil)
+		stop := m.run()
+		if ok, _, _ := m.Receive(subnetA); ok {
+			t.Fatal("URLs of a subnet are taken that is not ours yet")
+		}
+		for begin := time.Now(); !m.Live(subnetA); time.Sleep(time.Second) {
+			if time.Since(begin) > looked {
+				t.Fatal("a lease of ours in the DHT keeps a subnet from everybody")
+			}
+		}
+		if _, there := m.stored(subnetA); !there {
+			t.Error("it is not on the disk")
+		}
+		if ok, moving, _ := m.Receive(subnetA); !ok || moving {
+			t.Error("its URLs are not taken")
+		}
+		stop()
+	})
+}
+
+// A claim that nobody acknowledged is settled when the DHT answers again, though
+// nobody asks for it any more.
+func TestFailedClaimIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		m := join(t, alice, dht, nil, nil)
+		var cut atomic.Bool
+		var after atomic.Int64
+		after.Store(6) // three replicas are read and written, and not read again
+		dht.Cut = func(int, int) bool { return after.Add(-1) < 0 && cut.Load() }
+		cut.Store(true)
+		if err := m.Claim(t.Context(), subnetA); err == nil {
+			t.Fatal("claimed without the DHT")
+		}
+		if dht.Held(lease.Key(subnetA))[0] == nil {
+			t.Fatal("nothing was written: this test is not about that")
+		}
+		stop := m.run()
+		time.Sleep(time.Minute)
+		if m.Live(subnetA) {
+			t.Fatal("ours without the DHT")
+		}
+		cut.Store(false)
+		time.Sleep(looked)
+		if !m.Live(subnetA) {
+			t.Error("what was written before is not settled")
+		}
+		stop()
+	})
+}
+
+// What somebody sends for a subnet that nobody owns, or another does, makes us claim
+// nothing.
+func TestStrangersMakeUsClaimNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		other := join(t, bob, dht, nil, nil)
+		other.claim(subnetB)
+		m := join(t, alice, dht, nil, nil)
+		stop := m.run()
+		m.Receive(subnetA)
+		m.Receive(subnetB)
+		time.Sleep(looked)
+		if m.Live(subnetA) || m.Live(subnetB) {
+			t.Error("claimed for a stranger")
+		}
+		if _, _, sealed := m.Receive(subnetB); sealed == nil {
+			t.Error("the owner's lease is not known")
+		} else if l, err := lease.OpenLease(sealed); err != nil || l.Owner != bob.id {
+			t.Errorf("shown: %v, %v", l.Owner, err)
+		}
+		for _, held := range dht.Held(lease.Key(subnetA)) {
+			if held != nil {
+				t.Error("a lease was written")
+			}
+		}
+		m.Manager.mu.Lock()
+		if n := len(m.unsettled); n > 0 {
+			t.Errorf("%d subnets are looked at for ever", n)
+		}
+		m.Manager.mu.Unlock()
+		stop()
+	})
+}
