@@ -26,7 +26,8 @@ var rooms = map[string][]string{
 // clock, no network and no goroutine.
 var pure = []string{"context", "log/slog", "net", "net/http", "os", "os/exec", "sync", "sync/atomic"}
 
-// TestArrows holds the arrows between the rooms. It parses the files instead
+// TestArrows holds the arrows between the rooms, and has packages whose names end
+// in "test" imported by tests and by each other alone. It parses the files instead
 // of asking the go command, so that the test cache sees what it read.
 func TestArrows(t *testing.T) {
 	seen := map[string]bool{}
@@ -77,6 +78,12 @@ func TestArrows(t *testing.T) {
 			to, _, _ = strings.Cut(to, "/")
 			if to != room && !slices.Contains(allowed, to) {
 				t.Errorf("%s imports %s: room %s may not import room %s", rel, p, room, to)
+			}
+			if support := strings.HasSuffix(filepath.Dir(path), "test"); strings.HasSuffix(p, "test") && !support && !strings.HasSuffix(path, "_test.go") {
+				t.Errorf("%s imports %s: it is for tests alone", rel, p)
+			}
+			if filepath.ToSlash(filepath.Dir(rel)) == "overlay/overlaytest" && to != "store" {
+				t.Errorf("%s imports %s: overlaytest may import room store alone", rel, p)
 			}
 		}
 		return nil

@@ -16,39 +16,47 @@ import (
 
 // The limits of the hostile crawls.
 const (
-	hostileTime    = 45 * time.Second // for everything that must end
-	hostileWait    = 4 * time.Second  // for what is right to be still waiting then
-	hostileTimeout = 3 * time.Second  // of one request
-	hostileHold    = 10 * time.Second // with one answer that only a time-out ends
+	hostileTime  = 60 * time.Second // for everything that must end
+	hostileWait  = 4 * time.Second  // for what is right to be still waiting then
+	hostileSoon  = 3 * time.Second  // time-out of a request that only a time-out ends
+	hostileLater = 20 * time.Second // of all others: on a busy machine a page of megabytes takes its time, and asking again is a fault
+	hostileHold  = 10 * time.Second // with one answer that only a time-out ends
 )
 
 // hostileCrawl is one crawl through several cases, and what came of it.
 type hostileCrawl struct {
 	cases []string
 	limit time.Duration
-	web   *hostile.Web
-	sum   Summary
-	err   error
+	// timeout is that of one request.
+	timeout time.Duration
+
+	web *hostile.Web
+	sum Summary
+	err error
 }
 
 // TestHostile crawls a web that is out to harm crawlers, and judges from the
-// log of that web. All cases that the -run flag picks share two crawls, those
-// that end and those that do not; each case has an address of its own.
+// log of that web. All cases that the -run flag picks share three crawls, those
+// that end, those that a time-out ends and those that do not end; each case has
+// an address of its own.
 func TestHostile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a crawl of half a minute")
 	}
 	before := goleak.IgnoreCurrent()
-	ending, waiting := &hostileCrawl{limit: hostileTime}, &hostileCrawl{limit: hostileWait}
+	ending := &hostileCrawl{limit: hostileTime, timeout: hostileLater}
+	slow := &hostileCrawl{limit: hostileTime, timeout: hostileSoon}
+	waiting := &hostileCrawl{limit: hostileWait, timeout: hostileSoon}
+	all := []*hostileCrawl{ending, slow, waiting}
 	t.Cleanup(func() {
-		for _, c := range []*hostileCrawl{ending, waiting} {
+		for _, c := range all {
 			t.Logf("%d cases in %v: %d pages, outcomes %v", len(c.cases), c.sum.Took.Round(time.Millisecond), c.sum.Pages, c.sum.ByOutcome)
 		}
 		goleak.VerifyNone(t, before)
 	})
 	crawl := sync.OnceFunc(func() {
 		var wg sync.WaitGroup
-		for _, c := range []*hostileCrawl{ending, waiting} {
+		for _, c := range all {
 			wg.Go(func() { c.run(t) })
 		}
 		wg.Wait()
@@ -56,8 +64,11 @@ func TestHostile(t *testing.T) {
 	for _, c := range hostile.Cases() {
 		t.Run(c.Name, func(t *testing.T) {
 			mine := ending
-			if c.Waits {
+			switch {
+			case c.Waits:
 				mine = waiting
+			case c.Slow:
+				mine = slow
 			}
 			mine.cases = append(mine.cases, c.Name)
 			t.Parallel() // goes on when all cases have entered themselves
@@ -73,8 +84,10 @@ func TestHostile(t *testing.T) {
 	t.Run("end", func(t *testing.T) { // of the crawl as a whole
 		t.Parallel()
 		crawl()
-		if ending.err != nil {
-			t.Errorf("the crawl of what must end: %v", ending.err)
+		for _, c := range []*hostileCrawl{ending, slow} {
+			if c.err != nil {
+				t.Errorf("the crawl of what must end: %v", c.err)
+			}
 		}
 		if len(waiting.cases) > 0 && !errors.Is(waiting.err, context.DeadlineExceeded) {
 			t.Errorf("the crawl of what must wait: %v, want it to be waiting after %v", waiting.err, waiting.limit)
@@ -102,7 +115,7 @@ func (c *hostileCrawl) run(t *testing.T) {
 		c.err = err
 		return
 	}
-	c.sum, c.err = crawlHostile(ctx, home, c.web, seeds, 0)
+	c.sum, c.err = crawlHostile(ctx, home, c.web, seeds, 0, c.timeout)
 }
 
 // A name that was good when it was first asked for, and is private each time
@@ -121,7 +134,7 @@ func TestHostileRebinding(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for _, pages := range []int64{5, 10, 0} {
-		if _, err := crawlHostile(ctx, home, w, w.Seeds(name), pages); err != nil {
+		if _, err := crawlHostile(ctx, home, w, w.Seeds(name), pages, hostileSoon); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,14 +145,14 @@ func TestHostileRebinding(t *testing.T) {
 }
 
 // crawlHostile is Crawl with the DNS of the web; pages of 0 means all.
-func crawlHostile(ctx context.Context, home config.Home, w *hostile.Web, seeds []string, pages int64) (Summary, error) {
+func crawlHostile(ctx context.Context, home config.Home, w *hostile.Web, seeds []string, pages int64, timeout time.Duration) (Summary, error) {
 	o := CrawlOptions{
 		Home: home.Dir, Seeds: seeds, MaxPages: pages, Scope: "any", Config: config.Default(), Rules: config.DefaultProfile(),
 		UserAgent: "peerd-test", Emulation: &Emulation{Lookup: w.Lookup, Pace: 0.02},
 	}
 	o.Config.Crawl.AllowNet = w.Allow()
 	o.Config.Crawl.MinDelay = config.Duration{Duration: 2 * time.Millisecond}
-	o.Config.Crawl.Timeout = config.Duration{Duration: hostileTimeout}
+	o.Config.Crawl.Timeout = config.Duration{Duration: timeout}
 	o.Rules.Politeness.DelayFactor = 0
 	o.Rules.Traps.Limits = hostileLimits
 	return Crawl(ctx, o)

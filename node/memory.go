@@ -19,6 +19,7 @@ var ErrOtherNetwork = errors.New("the home belongs to another network")
 const (
 	metaNetwork = "network"
 	metaPeers   = "peers"
+	metaQuota   = "quota"
 )
 
 // belong holds a store to the network that it was first used in.

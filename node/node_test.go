@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
 	"go.uber.org/goleak"
 
 	"peerd/node/config"
 	"peerd/node/emulate/web"
+	"peerd/overlay/overlaytest"
 )
 
 // options are those of a peer on loopback with a fresh home.
@@ -42,19 +42,11 @@ func newNode(t *testing.T, o Options) *Node {
 	return n
 }
 
-// until waits until cond holds.
+// until waits until cond holds, for a minute at the least: the machine may stand
+// still for a while.
 func until(t *testing.T, limit time.Duration, what string, cond func() bool) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	late := time.After(limit)
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("after %v still not: %s", limit, what)
-		}
-	}
+	overlaytest.Within(t, max(limit, time.Minute), what, cond)
 }
 
 // running runs a peer until the function that it returns is called, which
@@ -158,21 +150,6 @@ func TestNothingRunsWithoutRun(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 	goleak.VerifyNone(t, before)
-}
-
-// Every strategy that the settings take is known here under its own name.
-func TestStrategies(t *testing.T) {
-	for _, name := range config.Strategies {
-		s, err := newStrategy(name, peer.ID("somebody"))
-		if err != nil {
-			t.Error(err)
-		} else if s.Name() != name {
-			t.Errorf("strategy %q calls itself %q", name, s.Name())
-		}
-	}
-	if _, err := newStrategy("best", peer.ID("somebody")); err == nil {
-		t.Error("there is a strategy that the settings do not take")
-	}
 }
 
 // A home keeps to the rules of its first start.

@@ -37,8 +37,12 @@ const (
 	archiveSlack = 2 << 20
 )
 
-// room says why nothing may be fetched for want of room.
+// room says why nothing may be fetched for want of room: on the disk, or because
+// too many URLs wait for other peers. A peer alone has nobody to wait for.
 func (n *Node) room() error {
+	if !n.opts.Alone && n.forwarder.Crowded() {
+		return fmt.Errorf("%w: more than %d URLs wait for other peers", errRoom, maxWaiting)
+	}
 	n.disk.mu.Lock()
 	defer n.disk.mu.Unlock()
 	refused := n.refused()

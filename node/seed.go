@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"peerd/crawl/canon"
@@ -12,6 +13,9 @@ import (
 // Seed puts URLs into the crawl. What it counts as accepted is on disk.
 func (n *Node) Seed(_ context.Context, urls []string) (admin.SeedResult, error) {
 	var r admin.SeedResult
+	if n.leave.on() {
+		return r, admin.ErrStopping
+	}
 	var fresh []store.Pending
 	seen := map[store.URL]bool{}
 	now := time.Now()
@@ -55,11 +59,28 @@ func (n *Node) known(u store.URL) (known bool, err error) {
 	return known || n.forwarder.Sent(u), err
 }
 
-// plantSeeds puts the profile's seeds into the crawl, once at the start.
+// plantWait is the wait before seeds are planted again for which there was no room.
+const plantWait = 10 * time.Second
+
+// plantSeeds puts the profile's seeds into the crawl, once at the start, or when there
+// is room for them.
 func (n *Node) plantSeeds(ctx context.Context) error {
 	if len(n.opts.Profile.Seeds) == 0 || n.opts.Alone {
 		return nil // a one-shot crawl has planted them before
 	}
-	_, err := n.Seed(ctx, n.opts.Profile.Seeds)
-	return err
+	for {
+		_, err := n.Seed(ctx, n.opts.Profile.Seeds)
+		if errors.Is(err, admin.ErrStopping) {
+			return nil
+		}
+		if !store.IsFull(err) {
+			return err
+		}
+		n.log.Error("the seeds are not planted: the disk is full", "err", err, "again_in", plantWait)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(plantWait):
+		}
+	}
 }

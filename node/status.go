@@ -2,15 +2,19 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/coords"
 	"peerd/crawl/trap"
 	"peerd/node/admin"
+	"peerd/overlay/owner"
 	"peerd/store"
 )
 
@@ -22,6 +26,7 @@ func (n *Node) Status() admin.Status {
 	fwd := n.forwarder.Stats() // before the frontier: a URL that moves is counted twice, not missed
 	fr := n.frontier.Stats()
 	c := n.db.Counters()
+	adapted := n.manager.Stats()
 	self := n.peers.Self()
 	sent, received := n.net.ControlBytes()
 	dropped, marked := splitReasons(c.Dropped, n.db.Named())
@@ -34,13 +39,17 @@ func (n *Node) Status() admin.Status {
 		Frontier:   admin.Frontier{Pending: fr.Pending, InFlight: int64(fr.InFlight), Nursery: fwd.Nursery},
 		OutboxURLs: fwd.Outbox, PagesFetched: c.Pages, BytesFetched: c.Bytes, Failed: c.Failed,
 		RobotsDenied: c.RobotsDenied, URLsSeen: c.Seen, Fetches: c.Fetches, Dropped: dropped, Marked: marked,
-		Revisits: admin.Revisits{Done: c.Revisits, NotModified: c.NotModified, Changed: c.Changed},
-		Archive:  n.archiveStatus(), Blocked: n.blocked(time.Now(), fwd.Nursery > 0),
+		Revisits:   admin.Revisits{Done: c.Revisits, NotModified: c.NotModified, Changed: c.Changed},
+		Registries: n.registryStatus(), GeoDB: n.geoStatus(),
+		Archive: n.archiveStatus(), Blocked: n.blocked(time.Now(), fwd.Nursery > 0),
+		VotesFrom: n.votesFrom(),
 		Batches: admin.Batches{
 			Sent: c.BatchesSent, Received: c.BatchesReceived, URLsSent: c.URLsSent, URLsReceived: c.URLsReceived,
 		},
-		Estimations:  admin.Estimations{Requested: c.EstimationsRequested, Served: c.EstimationsServed},
-		Handovers:    admin.Handovers{Out: c.HandoversOut, In: c.HandoversIn},
+		Estimations:  admin.Estimations{Requested: c.EstimationsRequested, Served: c.EstimationsServed, Scouts: adapted.Scouts},
+		Probes:       admin.Probes{Made: c.Probes, Connects: c.Connects},
+		Atlas:        n.atlasStatus(),
+		Handovers:    admin.Handovers{Out: c.HandoversOut, In: c.HandoversIn, Moves: adapted.Moves, Takeovers: adapted.Takeovers},
 		ControlBytes: admin.Traffic{Sent: sent, Received: received},
 	}
 }
@@ -62,6 +71,29 @@ func splitReasons(total int64, named map[string]int64) (dropped, marked map[stri
 		dropped["limit"] = total
 	}
 	return dropped, marked
+}
+
+func (n *Node) votesFrom() *time.Time {
+	if n.witness == nil {
+		return nil
+	}
+	at := n.witness.VotesFrom().UTC()
+	return &at
+}
+
+func (n *Node) registryStatus() []admin.RegistryFile {
+	all := []admin.RegistryFile{}
+	for _, i := range n.registries {
+		all = append(all, admin.RegistryFile{Registry: i.Registry, Day: i.Day, Loaded: i.Loaded, Blocks: i.Entries, Faults: i.Faulty})
+	}
+	return all
+}
+
+func (n *Node) geoStatus() string {
+	if n.places == nil {
+		return ""
+	}
+	return n.places.Kind()
 }
 
 func (n *Node) archiveStatus() *admin.Archive {
@@ -86,7 +118,14 @@ func (n *Node) blocked(now time.Time, new bool) []string {
 		why = append(why, fmt.Sprintf("outside the hours %s (crawl.hours), until %s",
 			n.opts.Config.Crawl.Hours, now.Add(wait).Format("2006-01-02 15:04")))
 	}
-	if new && !n.mayClaim() {
+	if wait := n.quota.Spent(now); wait >= time.Second {
+		why = append(why, fmt.Sprintf("%d pages a day (crawl.pages_per_day) let the next request be at %s",
+			n.opts.Config.Crawl.PagesPerDay, now.Add(wait).Format("15:04:05")))
+	}
+	if !n.manager.Right() {
+		why = append(why, "too few of this peer's witnesses have heard it lately; others may take its subnets over")
+	}
+	if new && errors.Is(n.mayClaim(now), owner.ErrAlone) {
 		why = append(why, "none of the peers that are known can be reached; nothing new is claimed before")
 	}
 	return why
@@ -138,6 +177,16 @@ func proxyOf(p *coords.Proxy) *admin.Proxy {
 	return &admin.Proxy{
 		At: admin.Coordinate(p.At), Delay: p.Delay, Scale: p.Scale, PerKB: p.PerKB, Error: p.Error, Samples: p.Samples,
 	}
+}
+
+// Shadows returns, for each subnet that this peer holds, the peers that keep a
+// copy of all of it.
+func (n *Node) Shadows() map[netip.Prefix][]peer.ID {
+	all := map[netip.Prefix][]peer.ID{}
+	for _, s := range n.manager.List() {
+		all[s.Prefix] = s.Shadows
+	}
+	return all
 }
 
 // Queue returns the hosts for which URLs wait here, by name.

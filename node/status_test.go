@@ -1,10 +1,13 @@
 package node
 
 import (
+	"errors"
 	"maps"
 	"strings"
 	"testing"
 	"time"
+
+	"peerd/overlay/owner"
 )
 
 // What was dropped without a name was beyond a limit; marks are no drops.
@@ -40,8 +43,9 @@ func TestStatusSaysWhatIsInTheWay(t *testing.T) {
 		want []string
 	}{
 		{at, false, []string{"(crawl.hours), until 2026-02-01 03:00"}},
-		{at, true, []string{"(crawl.hours)", "can be reached"}},
+		{at, true, []string{"(crawl.hours)"}}, // that nothing is claimed has this reason then
 		{at.Add(-90 * time.Minute), false, nil},
+		{at.Add(-90 * time.Minute), true, []string{"can be reached"}},
 	} {
 		got := n.blocked(c.at, c.new)
 		if len(got) != len(c.want) {
@@ -53,6 +57,12 @@ func TestStatusSaysWhatIsInTheWay(t *testing.T) {
 				t.Errorf("%v, %v: %q, want %q", c.at, c.new, got, c.want)
 			}
 		}
+	}
+	if err := n.mayClaim(at); !errors.Is(err, errHours) || errors.Is(err, owner.ErrAlone) {
+		t.Errorf("outside the hours: %v", err)
+	}
+	if err := n.mayClaim(at.Add(-90 * time.Minute)); !errors.Is(err, owner.ErrAlone) {
+		t.Errorf("without anybody: %v", err)
 	}
 	if a := n.Status().Archive; a == nil || a.Quota != 1<<30 {
 		t.Errorf("archive: %+v", a)

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func TestViews(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	f := newFake()
 	f.status = Status{
-		Dropped: map[string]int64{"limit": 1}, Marked: map[string]int64{}, Archive: &Archive{Files: 1}, Blocked: []string{"full"},
+		Dropped: map[string]int64{"limit": 1}, Marked: map[string]int64{}, Archive: &Archive{Files: 1}, Blocked: []string{"full"}, Registries: []RegistryFile{{Registry: "arin", Day: "20260928", Blocks: 7}},
 		PeerID: "p", Addrs: []string{"/ip4/127.0.0.1/tcp/1"}, Coordinate: Coordinate{Vec: []float64{1, 2}, Height: 3, Error: .5},
 		Frontier: Frontier{1, 2, 3}, Batches: Batches{1, 2, 3, 4}}
 	f.peers = []Peer{{PeerID: "q", Addrs: []string{}, Coordinate: &Coordinate{Vec: []float64{}}}}
@@ -58,8 +59,8 @@ func TestNames(t *testing.T) {
 			`"coordinate":{"vec":[],"height":0,"error":0},"peers_connected":0,"directory":0,"subnets_owned":0,"hosts":0,` +
 			`"frontier":{"pending":0,"in_flight":0,"nursery":0},"outbox_urls":0,"pages_fetched":0,"bytes_fetched":0,` +
 			`"failed":0,"robots_denied":0,"urls_seen":0,"fetches":0,"dropped":{},"marked":{},` +
-			`"revisits":{"done":0,"not_modified":0,"changed":0},"archive":null,"blocked":[],"batches":{"sent":0,"received":0,"urls_sent":0,"urls_received":0},` +
-			`"estimations":{"requested":0,"served":0},"handovers":{"out":0,"in":0},"control_bytes":{"sent":0,"received":0}}`},
+			`"revisits":{"done":0,"not_modified":0,"changed":0},"archive":null,"registries":[],"geo_db":"","blocked":[],"votes_from":null,"batches":{"sent":0,"received":0,"urls_sent":0,"urls_received":0},` +
+			`"estimations":{"requested":0,"served":0,"scouts":0},"probes":{"made":0,"connects":0},"atlas":{"subnets":0,"sent":0,"received":0},"handovers":{"out":0,"in":0,"moves":0,"takeovers":0},"control_bytes":{"sent":0,"received":0}}`},
 		{Peer{}.filled(), `{"peer_id":"","addrs":[],"connected":false,"coordinate":null,"rtt_ms":0,"wait_ms":0,"capacity":0,"version":"","last_seen_s":0,"distance_ms":0}`},
 		{Subnet{}.filled(), `{"subnet":"","epoch":0,"hosts":0,"pending":0,"state":"","proxy":null,"estimations":0,"since":"0001-01-01T00:00:00Z"}`},
 		{Host{}, `{"host":"","subnet":"","role":"","pending":0,"in_flight":0,"next_at":null,"delay_ms":0,"owner":""}`},
@@ -403,6 +404,55 @@ func FuzzReadSeedRequest(f *testing.F) {
 			t.Errorf("%d URLs", len(req.URLs))
 		}
 	})
+}
+
+func FuzzReadLeaveRequest(f *testing.F) {
+	f.Add(`{"limit_s":1.5}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		limit, err := readLeaveRequest(strings.NewReader(body))
+		if err != nil && !errors.Is(err, ErrBadRequest) && !errors.Is(err, ErrTooLarge) {
+			t.Errorf("unexpected error %v", err)
+		}
+		if err == nil && (limit <= 0 || limit > MaxLeave) {
+			t.Errorf("limit %v", limit)
+		}
+	})
+}
+
+func TestLeave(t *testing.T) {
+	f := newFake()
+	file, _ := serve(t, f)
+	var said []Drain
+	if err := dialed(t, file).Leave(t.Context(), 1500*time.Millisecond, func(d Drain) { said = append(said, d) }); err != nil {
+		t.Fatal(err)
+	}
+	want := []Drain{{Subnets: 2, Left: 2}, {Subnets: 2, Left: 1}, {Subnets: 2, Over: true}}
+	if !slices.Equal(said, want) || f.limit != 1500*time.Millisecond {
+		t.Errorf("said %+v for %v, want %+v for 1.5s", said, f.limit, want)
+	}
+	for _, limit := range []time.Duration{0, -1, MaxLeave + time.Second} {
+		if err := dialed(t, file).Leave(t.Context(), limit, func(Drain) {}); !errors.Is(err, ErrBadRequest) {
+			t.Errorf("limit %v: %v", limit, err)
+		}
+	}
+}
+
+// A peer that ends before it has said how it went is told from one that has.
+func TestLeaveIsCut(t *testing.T) {
+	f, begun := newFake(), make(chan struct{})
+	f.leave = func(ctx context.Context) error { // after what the fake says, which is not over then
+		close(begun)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	file, stop := serve(t, f)
+	c, failed := dialed(t, file), make(chan error, 1)
+	go func() { failed <- c.Leave(context.Background(), time.Second, func(Drain) {}) }()
+	<-begun
+	stop()
+	if err := <-failed; !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v", err)
+	}
 }
 
 func FuzzParseAPIFile(f *testing.F) {

@@ -100,6 +100,33 @@ func (c *Client) Stop(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, pathStop, nil, &struct{}{})
 }
 
+// Leave asks for a clean stop that hands everything over first, for at most
+// limit, and calls tell with how far that is until it is over. It does not wait
+// for the end of the peer; Wait does. A peer that is gone before it said so is
+// io.ErrUnexpectedEOF.
+func (c *Client) Leave(ctx context.Context, limit time.Duration, tell func(Drain)) error {
+	resp, err := c.send(ctx, http.MethodPost, pathLeave, LeaveRequest{LimitS: limit.Seconds()})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	for lines.Scan() {
+		var d Drain
+		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
+			return fmt.Errorf("read progress: %w", err)
+		}
+		tell(d)
+		if d.Over {
+			return nil
+		}
+	}
+	if err := lines.Err(); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("read progress: %w", io.ErrUnexpectedEOF)
+	}
+	return errors.Join(ctx.Err(), fmt.Errorf("read progress: %w", io.ErrUnexpectedEOF))
+}
+
 // Wait returns when the peer is gone or was replaced by another one, or with
 // the error of ctx.
 func (c *Client) Wait(ctx context.Context) error {

@@ -23,8 +23,11 @@ type fake struct {
 	links   func(ctx context.Context, yield func(Link) error) error
 	seed    func(ctx context.Context, urls []string) (SeedResult, error)
 
+	leave func(ctx context.Context) error // in the place of the end of Leave
+
 	mu      sync.Mutex
 	seeded  [][]string
+	limit   time.Duration // of Leave
 	stopped chan struct{} // closed by Stop
 	once    sync.Once
 }
@@ -38,6 +41,22 @@ func (f *fake) Peers() []Peer     { return f.peers }
 func (f *fake) Subnets() []Subnet { return f.subnets }
 func (f *fake) Queue() []Host     { return f.queue }
 func (f *fake) Stop()             { f.once.Do(func() { close(f.stopped) }) }
+
+// Leave tells of two subnets that leave, one after the other.
+func (f *fake) Leave(ctx context.Context, limit time.Duration, tell func(Drain) error) error {
+	f.mu.Lock()
+	f.limit = limit
+	f.mu.Unlock()
+	for left := int64(2); left >= 0; left-- {
+		if left == 0 && f.leave != nil {
+			return f.leave(ctx)
+		}
+		if err := tell(Drain{Subnets: 2, Left: left, Over: left == 0}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (f *fake) Seed(ctx context.Context, urls []string) (SeedResult, error) {
 	f.mu.Lock()
@@ -94,12 +113,12 @@ func serve(t *testing.T, node Node) (file string, stop func()) {
 	return file, stop
 }
 
-// await polls until ok, for at most ten seconds.
+// await polls until ok, for at most a minute.
 func await(t *testing.T, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(10 * time.Second)
+	late := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:

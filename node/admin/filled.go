@@ -31,7 +31,7 @@ func (c Coordinate) filled() Coordinate {
 }
 
 func (s Status) filled() Status {
-	s.Addrs, s.Blocked = list(s.Addrs), list(s.Blocked)
+	s.Addrs, s.Blocked, s.Registries = list(s.Addrs), list(s.Blocked), list(s.Registries)
 	s.Dropped, s.Marked = table(s.Dropped), table(s.Marked)
 	s.Coordinate = s.Coordinate.filled()
 	return s

@@ -1,6 +1,9 @@
 package admin
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Node is the peer that a server looks into. All methods are called from many
 // goroutines at once and must not wait for the network, Seed's context apart.
@@ -22,4 +25,9 @@ type Node interface {
 	// Stop asks for a clean stop and returns at once. The admin server is to be
 	// stopped last: who waits for the end watches its file vanish.
 	Stop()
+	// Leave asks for a clean stop that hands everything over first, for at most
+	// limit, and calls tell until that is over, ctx ends or tell returns an
+	// error: it goes on all the same then. Later calls only watch; Stop cuts it
+	// short.
+	Leave(ctx context.Context, limit time.Duration, tell func(Drain) error) error
 }

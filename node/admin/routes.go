@@ -19,6 +19,9 @@ const (
 	// URL may have, because canonicalising may shorten.
 	MaxURLBytes = 8 << 10
 
+	// MaxLeave bounds how long a peer may hand over before it stops.
+	MaxLeave = 24 * time.Hour
+
 	maxBodyBytes = 4 << 20
 	// writeStall is how long one write of a stream may wait for its reader.
 	writeStall = 30 * time.Second
@@ -33,6 +36,7 @@ const (
 	pathLinks   = "/v1/links"
 	pathSeed    = "/v1/seed"
 	pathStop    = "/v1/stop"
+	pathLeave   = "/v1/leave"
 	pathAlive   = "/v1/alive"
 )
 
@@ -52,6 +56,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET "+pathLinks, s.links)
 	mux.HandleFunc("POST "+pathSeed, s.seed)
 	mux.HandleFunc("POST "+pathStop, s.stop)
+	mux.HandleFunc("POST "+pathLeave, s.leave)
 	guarded := s.guarded(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		guarded.ServeHTTP(&answer{ResponseWriter: w}, r)
@@ -74,22 +79,30 @@ func (s *Server) seed(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, r, res.filled())
 }
 
-// readSeedRequest decodes exactly one SeedRequest within its limits.
-func readSeedRequest(body io.Reader) (SeedRequest, error) {
-	var req SeedRequest
+// readRequest decodes exactly one JSON value.
+func readRequest(body io.Reader, to any) error {
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
-	err := d.Decode(&req)
+	err := d.Decode(to)
 	if err == nil && d.More() {
 		err = errors.New("more than one JSON value")
 	}
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return SeedRequest{}, fmt.Errorf("%w: want at most %d bytes", ErrTooLarge, large.Limit)
+		return fmt.Errorf("%w: want at most %d bytes", ErrTooLarge, large.Limit)
 	case err != nil:
-		return SeedRequest{}, fmt.Errorf("%w: %w", ErrBadRequest, err)
-	case len(req.URLs) > MaxSeedURLs:
+		return fmt.Errorf("%w: %w", ErrBadRequest, err)
+	}
+	return nil
+}
+
+// readSeedRequest reads a SeedRequest within its limits.
+func readSeedRequest(body io.Reader) (req SeedRequest, err error) {
+	if err := readRequest(body, &req); err != nil {
+		return SeedRequest{}, err
+	}
+	if len(req.URLs) > MaxSeedURLs {
 		return SeedRequest{}, fmt.Errorf("%w: %d URLs, want at most %d", ErrTooLarge, len(req.URLs), MaxSeedURLs)
 	}
 	for _, u := range req.URLs {
@@ -100,12 +113,46 @@ func readSeedRequest(body io.Reader) (SeedRequest, error) {
 	return req, nil
 }
 
+// readLeaveRequest reads the limit of a LeaveRequest: above 0, and MaxLeave at
+// most.
+func readLeaveRequest(body io.Reader) (time.Duration, error) {
+	var req LeaveRequest
+	if err := readRequest(body, &req); err != nil {
+		return 0, err
+	}
+	if limit := time.Duration(req.LimitS * float64(time.Second)); req.LimitS > 0 && req.LimitS <= MaxLeave.Seconds() && limit > 0 {
+		return limit, nil
+	}
+	return 0, fmt.Errorf("%w: limit_s is %v, want more than 0 and at most %v", ErrBadRequest, req.LimitS, MaxLeave.Seconds())
+}
+
 // stop asks the node to stop and answers before it does.
 func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 	s.node.Stop()
 	s.reply(w, r, struct {
 		Stopping bool `json:"stopping"`
 	}{true})
+}
+
+// leave asks the node to hand everything over and stop, and streams how far it
+// is, one Drain a line. The last one says that it is over: a stream that was cut
+// has none that does.
+func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
+	limit, err := readLeaveRequest(r.Body)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	untimed(w)
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	ctl := http.NewResponseController(w)
+	enc := json.NewEncoder(&patient{w: w, ctl: ctl})
+	err = s.node.Leave(r.Context(), limit, func(d Drain) error {
+		return errors.Join(enc.Encode(d), ctl.Flush())
+	})
+	if err != nil { // the client went away, or sees that the stream is cut
+		s.log.Debug("leave stream cut", "err", err)
+	}
 }
 
 // links streams the pages, one JSON object a line, and ends with an empty

@@ -33,12 +33,31 @@ type Status struct {
 	Marked   map[string]int64 `json:"marked"`
 	Revisits Revisits         `json:"revisits"`
 	Archive  *Archive         `json:"archive"` // null: there is none
+	// Registries are the Internet registries' files in the home when the peer
+	// started, by name.
+	Registries []RegistryFile `json:"registries"`
+	// GeoDB is what the data base of places calls itself; "": there is none.
+	GeoDB string `json:"geo_db"`
 	// Blocked says why nothing, or nothing new, is fetched now, in words.
-	Blocked      []string    `json:"blocked"`
+	Blocked []string `json:"blocked"`
+	// VotesFrom is when this peer begins to vote, as a witness, on owners that have
+	// fallen silent: some time after its start. Null in a network of one.
+	VotesFrom    *time.Time  `json:"votes_from"`
 	Batches      Batches     `json:"batches"`
 	Estimations  Estimations `json:"estimations"`
+	Probes       Probes      `json:"probes"`
+	Atlas        Atlas       `json:"atlas"`
 	Handovers    Handovers   `json:"handovers"`
 	ControlBytes Traffic     `json:"control_bytes"`
+}
+
+// RegistryFile is what is known of a delegated file.
+type RegistryFile struct {
+	Registry string    `json:"registry"`
+	Day      string    `json:"day"` // the last that it tells of, YYYYMMDD
+	Loaded   time.Time `json:"loaded"`
+	Blocks   int       `json:"blocks"`
+	Faults   int       `json:"faults"`
 }
 
 // Revisits counts answers to visits of pages that were fetched before.
@@ -86,12 +105,35 @@ type Batches struct {
 type Estimations struct {
 	Requested int64 `json:"requested"`
 	Served    int64 `json:"served"`
+	// Scouts are those of Requested, since the start of the process, that were
+	// made in subnets long decided.
+	Scouts int64 `json:"scouts"`
+}
+
+// Probes counts measurements of web servers.
+type Probes struct {
+	Made     int64 `json:"made"`     // before subnets of ours were decided: pages and connections, by any peer
+	Connects int64 `json:"connects"` // connections without a request that this peer opened to servers
+}
+
+// Atlas is what the peer knows of decided subnets, its own among them. The
+// counters begin with the process.
+type Atlas struct {
+	Subnets  int   `json:"subnets"`
+	Sent     int64 `json:"sent"`     // announcements of subnets of ours
+	Received int64 `json:"received"` // announcements by others that were news
 }
 
 // Handovers counts subnets given away and taken over.
 type Handovers struct {
 	Out int64 `json:"out"`
 	In  int64 `json:"in"`
+	// Moves are those of Out, since the start of the process, that were made
+	// because another peer had become nearer.
+	Moves int64 `json:"moves"`
+	// Takeovers are subnets that came to this peer, since the start of the
+	// process, because their owner was silent.
+	Takeovers int64 `json:"takeovers"`
 }
 
 // Traffic counts bytes to and from other peers.
@@ -182,6 +224,21 @@ type Link struct {
 	Outlinks   []string  `json:"outlinks"`
 	Estimation bool      `json:"estimation"` // fetched at the request of another peer
 	TookMs     float64   `json:"took_ms"`
+}
+
+// Drain says how far a peer is that hands everything over before it stops.
+type Drain struct {
+	Subnets int64 `json:"subnets"` // that it owned when it began, or got since
+	Left    int64 `json:"left"`    // of these, it still owns
+	URLs    int64 `json:"urls"`    // that wait at it for other peers
+	Over    bool  `json:"over"`    // it stops now
+	// Fault says why something is left when it is over; "": nothing is.
+	Fault string `json:"fault"`
+}
+
+// LeaveRequest is the body of a leave request.
+type LeaveRequest struct {
+	LimitS float64 `json:"limit_s"` // in seconds, at most MaxLeave
 }
 
 // SeedRequest is the body of a seed request: at most MaxSeedURLs URLs.

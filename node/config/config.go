@@ -17,7 +17,12 @@ import (
 )
 
 // Strategies are the names that the key strategy may have.
-var Strategies = []string{"proxy", "random", "hash", "keep"}
+var Strategies = []string{
+	"proxy", "random", "hash", "keep", "geo", "probe", "sequential", "himicra", "ipmicra", "ipmicra-proxy",
+}
+
+// NeedsRegistry says whether a strategy rests on the Internet registries' data.
+func NeedsRegistry(strategy string) bool { return strings.HasPrefix(strategy, "ipmicra") }
 
 // Config is what config.toml says about one peer. What all peers of a network
 // must agree on is in the Profile.
@@ -36,12 +41,26 @@ type Config struct {
 	Profile string `toml:"profile"`
 	// Strategy names how owners of subnets are chosen, one of Strategies.
 	Strategy string `toml:"strategy"`
+	// Adapt lets a subnet move on from this peer when another has become clearly
+	// nearer, or this one slow, under strategies that measure.
+	Adapt bool `toml:"adapt"`
+	// Threshold is the probe time at which the strategies sequential, himicra,
+	// ipmicra and ipmicra-proxy are content with a peer (Papapetrou 2003, 7.2); 0: never.
+	Threshold Duration `toml:"threshold"`
+	// GeoDB is the path of a data base of places in MaxMind's format, relative to
+	// the home. The strategy geo needs it.
+	GeoDB string `toml:"geo_db"`
 	// Contact is a URL where owners of web sites learn who crawls and how to
 	// reach them. It is sent in the User-Agent.
 	Contact string `toml:"contact"`
 	// Memory is what the peer should keep to, in bytes: from there on it collects
 	// garbage ever more often. Files that are mapped come on top; 0 is no bound.
 	Memory Size `toml:"memory"`
+	// Drain makes a signal hand everything over before the peer stops, as "peerd
+	// stop" does.
+	Drain bool `toml:"drain"`
+	// DrainTimeout bounds that.
+	DrainTimeout Duration `toml:"drain_timeout"`
 	// LogLevel is the least level that is logged.
 	LogLevel slog.Level `toml:"log_level"`
 
@@ -58,10 +77,13 @@ func Default() Config {
 			"/ip4/0.0.0.0/tcp/4101", "/ip4/0.0.0.0/udp/4101/quic-v1",
 			"/ip6/::/tcp/4101", "/ip6/::/udp/4101/quic-v1",
 		},
-		API:      "127.0.0.1:0",
-		Strategy: "proxy",
-		Memory:   192 << 20,
-		LogLevel: slog.LevelInfo,
+		API:          "127.0.0.1:0",
+		Strategy:     "proxy",
+		Adapt:        true,
+		Threshold:    Duration{50 * time.Millisecond},
+		Memory:       192 << 20,
+		DrainTimeout: Duration{2 * time.Minute},
+		LogLevel:     slog.LevelInfo,
 		Crawl: Crawl{
 			MinDelay:     Duration{time.Second},
 			FetchWorkers: 64,
@@ -75,8 +97,9 @@ func Default() Config {
 			BatchMaxAge:  Duration{5 * time.Second},
 			NurseryURLs:  16,
 			NurseryAge:   Duration{5 * time.Second},
-			LeaseTTL:     Duration{10 * time.Minute},
+			LeaseTTL:     Duration{12 * time.Hour},
 			Settle:       Duration{1500 * time.Millisecond},
+			Shadows:      1,
 		},
 	}
 }
@@ -142,12 +165,17 @@ func (c Config) Validate() error {
 	if !slices.Contains(Strategies, c.Strategy) {
 		f.addf("strategy is %q, want one of %s", clip(c.Strategy), strings.Join(Strategies, ", "))
 	}
+	f.lasting("threshold", c.Threshold, 0, time.Minute)
+	if c.Strategy == "geo" && c.GeoDB == "" {
+		f.addf(`strategy is "geo", which needs geo_db: set it to a data base of cities in MaxMind's format, such as GeoLite2-City.mmdb`)
+	}
 	if err := checkContact(c.Contact); err != nil {
 		f.addf("contact: %q: %w", clip(c.Contact), err)
 	}
 	if c.Memory != 0 {
 		between(&f, "memory", int64(c.Memory), 64<<20, 1<<50)
 	}
+	f.lasting("drain_timeout", c.DrainTimeout, time.Second, 24*time.Hour)
 	c.Crawl.check(&f)
 	c.Archive.check(&f)
 	c.Overlay.check(&f)

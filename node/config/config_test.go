@@ -133,6 +133,8 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"no switch", "[archive]\nenabled = 'yes'", `config.toml:2:11: archive.enabled: got string, want true or false`},
 		{"timeout", "[crawl]\ntimeout = '0s'", `config.toml:2:1: crawl.timeout is 0s, want 10ms to 1h0m0s`},
 		{"bare timeout", "[crawl]\nfetch_workers = 5\ntimeout = 60", `config.toml:3:1: crawl.timeout: "60" is no duration`},
+		{"pages a day", "[crawl]\npages_per_day = -1", `config.toml:2:1: crawl.pages_per_day is -1, want 0 to 1000000000000`},
+		{"bandwidth", "[crawl]\nbandwidth = '2TB'", `config.toml:2:1: crawl.bandwidth is 2000000000000, want 0 to 1000000000000`},
 		{"hours", "[crawl]\nhours = '22-6'", `config.toml:2:1: crawl.hours: "22-6" is no span of hours, want one such as "22:00-06:00"`},
 		{"no number of hours", "[crawl]\nhours = 22", `config.toml:2:9: crawl.hours: got integer, want a string`},
 		{"proxy", "[crawl]\nproxy = 'ftp://u:secret@h/'", `config.toml:2:1: crawl.proxy: want a URL such as`},
@@ -141,7 +143,9 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"shares", "[crawl]\nshares = { own = 0.0, assigned = 2 }", `config.toml:2:12: crawl.shares.own is 0, want more than 0 and at most 1000`},
 		{"table of shares", "[crawl.shares]\nother = 1", `config.toml:2:1: unknown key "crawl.shares.other"`},
 		{"no share", "[crawl.shares]\nown = 'x'", `config.toml:2:7: crawl.shares.own: got string, want a number`},
-		{"all at once", "strategy = 'x'\n[overlay]\nnursery_urls = 0", "config.toml:1:1: strategy is \"x\", want one of proxy, random, hash, keep\nconfig.toml:3:1: overlay.nursery_urls is 0"},
+		{"geo without its data base", "memory = '1GiB'\nstrategy = 'geo'", `config.toml:2:1: strategy is "geo", which needs geo_db: set it to a data base of cities`},
+		{"threshold", "threshold = '2m'", `config.toml:1:1: threshold is 2m0s, want 0s to 1m0s`},
+		{"all at once", "strategy = 'x'\n[overlay]\nnursery_urls = 0", "config.toml:1:1: strategy is \"x\", want one of " + strings.Join(Strategies, ", ") + "\nconfig.toml:3:1: overlay.nursery_urls is 0"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -176,7 +180,7 @@ func TestFaultsOfLargeFiles(t *testing.T) {
 	if n := strings.Count(err.Error(), "\n"); n != 5_000 || !strings.HasPrefix(err.Error(), "f:5003:1: crawl.min_delay is 5h0m0s") {
 		t.Errorf("%d lines, %.200v", n, err)
 	}
-	if took := time.Since(begin); took > 10*time.Second {
+	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 }

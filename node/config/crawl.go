@@ -29,6 +29,11 @@ type Crawl struct {
 	Timeout Duration `toml:"timeout"`
 	// Hours are the times of day at which this peer fetches.
 	Hours Hours `toml:"hours"`
+	// PagesPerDay bounds the requests of this peer to web servers in any 24 hours, and
+	// Bandwidth the bytes a second of their answers, on average; 0 is no bound
+	// (crawl/quota). With more to do than that it gives work to others that have room.
+	PagesPerDay int64 `toml:"pages_per_day"`
+	Bandwidth   Size  `toml:"bandwidth"`
 	// Proxy is the URL of an HTTP or SOCKS5 proxy through which pages are
 	// fetched; "" is none.
 	Proxy string `toml:"proxy"`
@@ -74,6 +79,9 @@ type Overlay struct {
 	// Settle is the wait between publishing a claim and reading it back, so
 	// that claims made at once meet at the peers that keep the record.
 	Settle Duration `toml:"settle"`
+	// Shadows is how many other peers hold a copy of each subnet of this one, and
+	// take it over when this peer vanishes.
+	Shadows int `toml:"shadows"`
 }
 
 func (c Crawl) check(f *faults) {
@@ -81,6 +89,8 @@ func (c Crawl) check(f *faults) {
 	between(f, "crawl.fetch_workers", c.FetchWorkers, 1, MaxFetchWorkers)
 	f.lasting("crawl.timeout", c.Timeout, 10*time.Millisecond, time.Hour)
 	between(f, "crawl.min_free", int64(c.MinFree), 0, 1<<60)
+	between(f, "crawl.pages_per_day", c.PagesPerDay, 0, 1e12)
+	between(f, "crawl.bandwidth", int64(c.Bandwidth), 0, 1e12)
 	c.Shares.check(f)
 	if c.Hours != "" {
 		if _, _, err := c.Hours.span(); err != nil {
@@ -124,6 +134,7 @@ func (o Overlay) check(f *faults) {
 	f.lasting("overlay.batch_max_age", o.BatchMaxAge, time.Millisecond, 10*time.Minute)
 	between(f, "overlay.nursery_urls", o.NurseryURLs, 1, 10_000)
 	f.lasting("overlay.nursery_age", o.NurseryAge, 0, time.Hour)
-	f.lasting("overlay.lease_ttl", o.LeaseTTL, 10*time.Second, time.Hour)
+	f.lasting("overlay.lease_ttl", o.LeaseTTL, 10*time.Second, 24*time.Hour)
 	f.lasting("overlay.settle", o.Settle, 0, time.Minute)
+	between(f, "overlay.shadows", o.Shadows, 0, 4)
 }

@@ -31,6 +31,7 @@ const maxKeyBytes = 1024
 //	key          identity: libp2p's marshalled Ed25519 private key, mode 0600
 //	config.toml  settings, see Config
 //	store/       the database, which locks itself against a second process
+//	registry/    what the Internet registries say of addresses
 //	api.json     address and token of the admin API while the peer runs, mode 0600
 type Home struct {
 	// Dir is the directory's path.
@@ -48,6 +49,9 @@ func (h Home) ArchiveDir() string { return filepath.Join(h.Dir, "archive") }
 
 // StoreDir is the path of the database.
 func (h Home) StoreDir() string { return filepath.Join(h.Dir, "store") }
+
+// RegistryDir is the folder of the Internet registries' data.
+func (h Home) RegistryDir() string { return filepath.Join(h.Dir, "registry") }
 
 // APIFile is the path of the admin API's address and token.
 func (h Home) APIFile() string { return filepath.Join(h.Dir, "api.json") }

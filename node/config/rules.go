@@ -213,3 +213,15 @@ func (t Traps) Config() (trap.Config, error) {
 func (d Duplicates) check(f *faults) {
 	between(f, "duplicates.max_copies", d.MaxCopies, 0, 1<<30)
 }
+
+// Length is how long the spans of a day are together. h must be valid.
+func (h Hours) Length() time.Duration {
+	from, to, err := h.span()
+	if h == "" || err != nil {
+		return 24 * time.Hour
+	}
+	if to <= from {
+		to += 24 * 60
+	}
+	return time.Duration(to-from) * time.Minute
+}

@@ -22,9 +22,23 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # built-in network "peerd", which takes every web page.
 #profile = ""
 
-# How the owner of a part of the web is chosen: proxy, random,
-# hash, or keep (whoever found it).
+# How the owner of a part of the web is chosen: proxy (by network coordinates),
+# random, hash, keep (whoever found it), geo (nearest on the globe), probe (everybody
+# measures), sequential, himicra, ipmicra, or ipmicra-proxy (measure until one is
+# near enough). geo needs geo_db; the last two need "peerd registry load".
 #strategy = "proxy"
+
+# Let a part of the web move on to a peer that has become clearly nearer, or
+# when this one has become slow.
+#adapt = true
+
+# The connection time at which the last four of them are content with a peer; "0s"
+# is never.
+#threshold = "50ms"
+
+# A data base of places in MaxMind's format, such as GeoLite2-City.mmdb, relative
+# to this file; replace it by renaming another one.
+#geo_db = ""
 
 # A URL where owners of web sites learn who crawls them and how to reach you.
 # It is sent in the User-Agent. Set it before you crawl sites of others.
@@ -33,6 +47,11 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # What the peer should keep to in memory; mapped files come on top. "0" is no
 # bound.
 #memory = "192MiB"
+
+# Hand everything over to other peers before the peer stops at SIGTERM or SIGINT,
+# as "peerd stop" does, and for how long at most. A second signal kills.
+#drain = false
+#drain_timeout = "2m0s"
 
 # debug, info, warn or error.
 #log_level = "info"
@@ -56,8 +75,15 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # The longest that one request may take.
 #timeout = "1m0s"
 
-# Times of day at which this peer fetches, such as "22:00-06:00"; "" is always.
+# Times of day at which this peer fetches, such as "22:00-06:00"; "" is always. What
+# has work goes to other peers before the end, and comes back.
 #hours = ""
+
+# How many requests this peer sends to web servers in any 24 hours at most, and how
+# many bytes a second it fetches on average, such as "1MB"; 0 is no bound. What is more
+# goes to peers that have room, or waits.
+#pages_per_day = 0
+#bandwidth = "0"
 
 # Fetch through a proxy, such as "http://127.0.0.1:3128" or "socks5://127.0.0.1:1080".
 #proxy = ""
@@ -99,11 +125,16 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 #nursery_urls = 16
 #nursery_age = "5s"
 
-# How long a lease holds without renewal.
-#lease_ttl = "10m"
+# How long a lease is kept by other peers without renewal. That this peer is
+# gone is noticed within seconds all the same.
+#lease_ttl = "12h"
 
 # The wait between claiming and reading the claim back.
 #settle = "1500ms"
+
+# How many other peers hold a copy of each part of the web that this one has, to
+# take it over if this one vanishes.
+#shadows = 1
 `
 
 // ProfileTemplate is a profile with all keys; below [scope] they have their

@@ -5,6 +5,8 @@
 // Files:
 //
 //	layout.go   Layout: addresses and places of peers and sites
+//	geo.go      a data base of places for it, right or misled
+//	registry.go what an Internet registry would say of its addresses
 //	report.go   Report, Evaluate: coverage, overlap, balance, overhead
 //	times.go    download times beside the oracle's and random choice's
 //	shares.go   how many subnets ended where they should

@@ -10,7 +10,9 @@ import (
 // address: loopback addresses in 127.64–143, a /24 for each peer. Most sites
 // have a /24 of their own; of every twelve, one shares the /24 and one the very
 // address of its neighbour, at its neighbour's place, and of every eight one
-// has a second address in a second /24 (but not one that shares).
+// has a second address in a second /24 (but not one that shares). The numbers of
+// the sites' /24s follow a tour around the earth, as registries give neighbouring
+// numbers to one region; every seventh is out of its place.
 type Layout struct {
 	World      *wan.World
 	PeerPlaces []int
@@ -44,9 +46,10 @@ func NewLayout(w *wan.World, peers, sites int, seed uint64) Layout {
 	for i := range peers {
 		l.PeerAddrs = append(l.PeerAddrs, address(64, i, 1))
 	}
+	number := plan.Tour(seed)
 	for i, subnet := range home {
 		l.SitePlaces[i] = plan.Sites[subnet]
-		l.SiteAddrs[i] = siteAddrs(i, subnet)
+		l.SiteAddrs[i] = siteAddrs(i, number[subnet])
 	}
 	return l
 }

@@ -36,6 +36,7 @@ type Input struct {
 	Subnets      []Subnet
 	Exchanged    int64 // URLs sent from peer to peer
 	ControlBytes int64 // sent from peer to peer, everything but pages
+	Probes       int64 // measurements that the strategy had before it decided, of any kind, by any peer
 	Wall         time.Duration
 	// PageTime is the oracle: how long peer would take for url. Required if
 	// there are Downloads. See web.Web.PageTime, which takes places.
@@ -73,7 +74,15 @@ type Report struct {
 	OptimalShare     float64 `json:"optimal_share"`
 	NearOptimalShare float64 `json:"near_optimal_share"`
 
+	// EstimationsPerSubnet counts pages that other peers fetched so that the
+	// owner could decide; ProbesPerSubnet all measurements that the strategy
+	// had by then: pages and bare connections, by others and by the owner itself,
+	// and the owner's first robots.txt there, which came for nothing.
 	EstimationsPerSubnet float64 `json:"estimations_per_subnet"`
+	ProbesPerSubnet      float64 `json:"probes_per_subnet"`
+	// ExtraRequests are the connections without a request that the sites saw:
+	// what measuring cost them beyond the pages that had to be fetched.
+	ExtraRequests int `json:"extra_requests"`
 	// URLsExchangedPerPage is l/c, the communication overhead of [M] 2.2.
 	URLsExchangedPerPage float64 `json:"urls_exchanged_per_page"`
 	ControlBytesPerPage  float64 `json:"control_bytes_per_page"`
@@ -99,6 +108,8 @@ func Evaluate(in Input) Report {
 		ControlBytesPerPage:  ratio(in.ControlBytes, int64(a.PagesFetched)),
 		PolitenessViolations: a.Politeness.Violations,
 		RobotsViolations:     a.RobotsViolations,
+		ProbesPerSubnet:      ratio(in.Probes, int64(len(in.Subnets))),
+		ExtraRequests:        a.BareConnections,
 		WallSeconds:          round(in.Wall.Seconds(), 1e3),
 	}
 	estimations := 0

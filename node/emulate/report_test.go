@@ -20,7 +20,7 @@ const ms = time.Millisecond
 func input() Input {
 	return Input{
 		Strategy: "proxy", Seed: 7, Peers: 2,
-		Audit: web.Audit{Sites: 2, PagesExpected: 5, PagesFetched: 4, Fetches: 5, RobotsViolations: 2, Politeness: web.Politeness{Violations: 1, ByHost: 1}},
+		Audit: web.Audit{Sites: 2, PagesExpected: 5, PagesFetched: 4, Fetches: 5, BareConnections: 4, RobotsViolations: 2, Politeness: web.Politeness{Violations: 1, ByHost: 1}},
 		Downloads: []Download{
 			{Peer: 0, URL: "http://a.test:80/1", Took: 30 * ms},
 			{Peer: 1, URL: "http://a.test:80/2", Took: 300 * ms, Estimation: true},
@@ -31,7 +31,7 @@ func input() Input {
 			{Prefix: netip.MustParsePrefix("10.0.1.0/24"), Hosts: []string{"a.test"}, Owner: 0, Estimations: 1},
 			{Prefix: netip.MustParsePrefix("10.0.2.0/24"), Hosts: []string{"b.test"}, Owner: 0},
 		},
-		Exchanged: 10, ControlBytes: 4000, Wall: 1500 * ms,
+		Exchanged: 10, ControlBytes: 4000, Probes: 3, Wall: 1500 * ms,
 		PageTime: func(peer int, url string, reused bool) time.Duration {
 			d := []time.Duration{20 * ms, 200 * ms}[peer]
 			if strings.Contains(url, "b.test") {
@@ -55,7 +55,7 @@ func TestEvaluate(t *testing.T) {
 		Oracle:       Times{P50: 30, P90: 100, Mean: 65},
 		Random:       Times{P50: 100, P90: 210, Mean: 111.25},
 		OptimalShare: 0.5, NearOptimalShare: 1,
-		EstimationsPerSubnet: 0.5, URLsExchangedPerPage: 2.5, ControlBytesPerPage: 1000,
+		EstimationsPerSubnet: 0.5, ProbesPerSubnet: 1.5, ExtraRequests: 4, URLsExchangedPerPage: 2.5, ControlBytesPerPage: 1000,
 		PolitenessViolations: 1, RobotsViolations: 2, WallSeconds: 1.5,
 		Subnets: []Outcome{
 			{Subnet: "10.0.1.0/24", Pages: 2, Estimations: 1, Owner: 0, OwnerMS: 20, Best: 0, BestMS: 20},
@@ -103,6 +103,7 @@ func TestJSONNames(t *testing.T) {
 	}
 	for _, name := range strings.Fields(`peers sites pages_expected pages_fetched coverage overlap balance download_ms
 		assigned_ms oracle_ms random_ms optimal_share near_optimal_share estimations_per_subnet
+		probes_per_subnet extra_requests
 		urls_exchanged_per_page control_bytes_per_page politeness_violations wall_s`) {
 		if fields[name] == nil {
 			t.Errorf("%s is missing in %s", name, b)

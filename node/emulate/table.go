@@ -30,6 +30,7 @@ func (r Report) Table() string {
 	line("hosts per peer", "balance %.2f (standard deviation over mean; 0 is even)", r.Balance)
 	line("subnets", "%.0f %% at the fastest peer, %.0f %% within a tenth of it, %.1f estimations each",
 		100*r.OptimalShare, 100*r.NearOptimalShare, r.EstimationsPerSubnet)
+	line("measuring", "%.1f probes a subnet, %d connections in all without a request", r.ProbesPerSubnet, r.ExtraRequests)
 	line("overhead", "%.2f URLs and %.0f control bytes between peers for each page", r.URLsExchangedPerPage, r.ControlBytesPerPage)
 	line("violations", "%d of politeness, %d of robots.txt", r.PolitenessViolations, r.RobotsViolations)
 	t.Flush()

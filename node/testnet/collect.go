@@ -21,6 +21,7 @@ func (t *run) judge() (Report, error) {
 		s := n.Status()
 		in.Exchanged += s.Batches.URLsSent
 		in.ControlBytes += s.ControlBytes.Sent
+		in.Probes += s.Probes.Made
 		in.Subnets = append(in.Subnets, subnetsOf(i, n)...)
 		err := n.Pages(context.Background(), func(p store.Page) error {
 			if p.Outcome == store.OutcomeOK {
@@ -35,7 +36,7 @@ func (t *run) judge() (Report, error) {
 			return Report{}, err
 		}
 	}
-	return emulate.Evaluate(in), nil
+	return Report{Report: emulate.Evaluate(in)}, nil
 }
 
 // owned is what the figures need of a node.

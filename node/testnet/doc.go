@@ -9,6 +9,7 @@
 // shortened, so that a run takes a minute and not an hour: the ages at which
 // batches leave and nurseries claim, and the politeness gap.
 //
-// Files: testnet.go Run; peers.go starting and stopping peers; collect.go the
-// figures.
+// Files: testnet.go Run; peers.go starting and stopping peers; data.go what they
+// are told about addresses; collect.go the figures; scenario.go what may happen
+// during a crawl, and what comes of it.
 package testnet

@@ -29,19 +29,29 @@ type peers struct{ nodes []*node.Node }
 func newPeers(o Options, l emulate.Layout, w *wan.Network, hosts map[string][]netip.Addr, dir string) (*peers, error) {
 	ps := &peers{}
 	var boot []string
+	data, err := newData(o, l, dir)
+	if err != nil {
+		return nil, err
+	}
 	for i := range o.Peers {
 		home, err := newHome(filepath.Join(dir, fmt.Sprintf("peer-%02d", i)), o.Seed, i)
 		if err != nil {
 			return nil, errors.Join(err, ps.close())
 		}
+		if err := data.into(home); err != nil {
+			return nil, errors.Join(err, ps.close())
+		}
+		conf := peerConfig(o, l.PeerAddrs[i], boot)
+		conf.GeoDB = data.geoDB
 		dial := w.Dialer(l.PeerPlaces[i], l.PeerAddrs[i])
 		n, err := node.New(node.Options{
-			Home: home, Config: peerConfig(o, l.PeerAddrs[i], boot), Profile: profile(o),
+			Home: home, Config: conf, Profile: profile(o),
 			UserAgent: config.UserAgent("https://example.org/testnet"), Logger: o.Logger,
 			Emulation: &node.Emulation{
 				DialWeb:  dial,
 				DialPeer: func(ma.Multiaddr) (tcp.ContextDialer, error) { return dialer(dial), nil },
 				Lookup:   lookup(hosts),
+				Strategy: o.strategy,
 				Pace:     0.2,
 			},
 		})
@@ -104,7 +114,7 @@ func peerConfig(o Options, addr netip.Addr, boot []string) config.Config {
 	c.Bootstrap = boot
 	c.Strategy = o.Strategy
 	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	c.Crawl.MinDelay = config.Duration{Duration: gap}
+	c.Crawl.MinDelay = config.Duration{Duration: o.gap()}
 	c.Overlay.BatchMaxAge = config.Duration{Duration: 500 * time.Millisecond}
 	c.Overlay.NurseryAge = config.Duration{Duration: 500 * time.Millisecond}
 	c.Overlay.NurseryURLs = 8

@@ -8,17 +8,33 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"peerd/coords/assign"
+	"peerd/node"
 	"peerd/node/emulate"
 	"peerd/node/emulate/wan"
 	"peerd/node/emulate/web"
 )
 
 // Report is what a testnet came to.
-type Report = emulate.Report
+type Report struct {
+	emulate.Report
+	// Adaptation is nil without a scenario.
+	Adaptation *Adaptation `json:"adaptation,omitempty"`
+}
+
+// Table is the figures for people.
+func (r Report) Table() string {
+	text := r.Report.Table()
+	if r.Adaptation != nil {
+		text = strings.TrimRight(text, "\n") + "\n\n" + r.Adaptation.Table()
+	}
+	return text
+}
 
 // Options say what a testnet is made of.
 type Options struct {
@@ -26,6 +42,9 @@ type Options struct {
 	// Seed decides the places, the web and the peers' keys.
 	Seed     uint64
 	Strategy string
+	// GeoError is the share of the sites' subnets, 0 to 1, for which the data base
+	// of places is misled (emulate.Layout.GeoDB). Only the strategy geo has one.
+	GeoError float64
 	// Matrix is a file of round-trip times between places (see wan.LoadMatrix);
 	// "" means real cities.
 	Matrix string
@@ -35,13 +54,24 @@ type Options struct {
 	// SiteBind is HOST:PORT where all sites can be looked at by Host header,
 	// with /-/sites and /-/log; "" means nowhere.
 	SiteBind string
+	// Scenario is one of Scenarios: the crawl then ends when it is over, not when
+	// all is crawled, and Pages 0 is as many as that takes. "" means none.
+	Scenario string
 	// Progress gets a line every few seconds; nil: none.
 	Progress io.Writer
 	Logger   *slog.Logger
+
+	strategy assign.Strategy                           // in the place of Strategy, if not nil
+	after    func(context.Context, []*node.Node) error // called when all is crawled, if not nil
 }
 
 // gap is the politeness that the sites demand and the peers keep.
-const gap = 20 * time.Millisecond
+func (o Options) gap() time.Duration {
+	if o.Scenario != "" {
+		return scenarioGap
+	}
+	return 20 * time.Millisecond
+}
 
 // Run runs a testnet until everything is crawled, and judges it.
 func Run(ctx context.Context, o Options) (Report, error) {
@@ -49,6 +79,13 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	world, err := o.world()
 	if err != nil {
 		return Report{}, err
+	}
+	gap := o.gap()
+	if o.Scenario != "" {
+		world = world.WithBandwidth(narrow, wide)
+		if o.Pages == 0 {
+			o.Pages = o.scenarioPages()
+		}
 	}
 	layout := emulate.NewLayout(world, o.Peers, o.Sites, o.Seed)
 	w, err := web.New(web.Config{
@@ -78,7 +115,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	defer stop()
 	var served errgroup.Group
 	served.Go(func() error { return w.Run(all) })
-	t := &run{o: o, layout: layout, web: w, peers: ps, begin: begin}
+	t := &run{o: o, layout: layout, web: w, wide: wide, peers: ps, begin: begin}
 	var report Report
 	err = ps.run(all, func(ctx context.Context) error {
 		var err error
@@ -120,6 +157,7 @@ type run struct {
 	o      Options
 	layout emulate.Layout
 	web    *web.Web
+	wide   *wan.Network
 	peers  *peers
 	begin  time.Time
 	said   time.Time
@@ -137,8 +175,22 @@ func (t *run) crawl(ctx context.Context) (Report, error) {
 	if r.Accepted != 1 {
 		return Report{}, fmt.Errorf("testnet: the seed was not accepted: %+v", r)
 	}
+	if t.o.Scenario != "" {
+		a, err := t.play(ctx)
+		if err != nil {
+			return Report{}, err
+		}
+		report, err := t.judge()
+		report.Adaptation = a
+		return report, err
+	}
 	if err := t.until(ctx, 24*time.Hour, t.quiet()); err != nil {
 		return Report{}, err
+	}
+	if t.o.after != nil {
+		if err := t.o.after(ctx, t.peers.nodes); err != nil {
+			return Report{}, err
+		}
 	}
 	return t.judge()
 }

@@ -39,7 +39,7 @@ func dial(t testing.TB, w *Web, host string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	_ = nc.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = nc.SetDeadline(time.Now().Add(time.Minute))
 	return nc
 }
 
@@ -84,7 +84,7 @@ func get(t testing.TB, w *Web, url string) (*http.Response, string) {
 // ended waits until the n-th request of the log is over.
 func ended(t testing.TB, w *Web, n int) Hit {
 	t.Helper()
-	late := time.After(10 * time.Second)
+	late := time.After(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {

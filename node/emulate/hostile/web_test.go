@@ -78,7 +78,7 @@ func TestEndsWithContext(t *testing.T) {
 	begin := time.Now()
 	cancel()
 	w.Close()
-	if took := time.Since(begin); took > 5*time.Second {
+	if took := time.Since(begin); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 	for _, h := range w.Log() {

@@ -16,10 +16,11 @@ func BenchmarkThroughput(b *testing.B) {
 		b.Fatal(err)
 	}
 	rng, _ := n.newRand()
-	c, err := n.adopt(raw, Link{RTT: ms, Bps: 1e12}, rng)
+	c, err := n.adopt(raw, ends{}, rng)
 	if err != nil {
 		b.Fatal(err)
 	}
+	c.(*Conn).change(Link{RTT: ms, Bps: 1e12})
 	defer c.Close()
 	buf := make([]byte, 32<<10)
 	b.SetBytes(int64(len(buf)))

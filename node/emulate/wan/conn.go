@@ -49,6 +49,12 @@ func newConn(raw net.Conn, l Link, rng *rand.Rand, done func(*Conn)) *Conn {
 	return c
 }
 
+// change gives the connection another link, for what is sent from now on.
+func (c *Conn) change(l Link) {
+	c.in.change(l)
+	c.out.change(l)
+}
+
 // pumpIn takes bytes from the remote as they come and puts them on the line.
 func (c *Conn) pumpIn() {
 	defer c.pumpEnded()

@@ -17,6 +17,7 @@
 //	place.go     Place, Cities: the built-in table of cities
 //	world.go     World, Link: round trips, jitter and bandwidth of every pair
 //	hash.go      the deterministic numbers that a World is made of
+//	globe.go     Globe: where the places are on the earth, also those of a matrix
 //	matrix.go    LoadMatrix: measured round trips from a text file
 //	plan.go      NewPlan: which place each peer and each site gets
 //	network.go   Network: which address stands where; dialling

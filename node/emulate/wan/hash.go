@@ -14,6 +14,7 @@ const (
 	saltBandwidth
 	saltPeers
 	saltSites
+	saltGlobe
 )
 
 // mix hashes its arguments to 64 evenly spread bits (the finaliser of

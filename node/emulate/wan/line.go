@@ -28,9 +28,6 @@ const (
 // A line ends in one of two ways: finish lets everything arrive first, fail
 // drops what is on the way.
 type line struct {
-	delay  time.Duration // one way
-	jitter time.Duration // at most, one way
-	bps    float64
 	window int
 	rng    *rand.Rand
 
@@ -39,6 +36,9 @@ type line struct {
 	timer       *time.Timer   // the receiver's
 
 	mu     sync.Mutex
+	delay  time.Duration // one way
+	jitter time.Duration // at most, one way
+	bps    float64
 	pieces []piece
 	held   int       // bytes of pieces, and pieceCost each
 	free   time.Time // when the link has sent all it was given
@@ -63,6 +63,14 @@ func newLine(l Link, rng *rand.Rand) *line {
 		window: int(min(max(flight, minWindow), maxWindow)),
 		ready:  make(chan struct{}, 1), room: make(chan struct{}, 1), dead: make(chan struct{}),
 	}
+}
+
+// change gives the line another link. Nothing overtakes what is on its way, and
+// the window stays what it was.
+func (l *line) change(k Link) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.delay, l.jitter, l.bps = k.RTT/2, k.Jitter/2, k.Bps
 }
 
 // send takes in all of b, waiting for room. It stops early when stop is closed

@@ -1,95 +1,35 @@
 package wan
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
-	"strings"
 	"time"
+
+	"peerd/node/lab/data"
 )
 
-// The limits of a matrix file.
-const (
-	maxMatrixRows  = 4096
-	maxMatrixBytes = 256 << 20 // decompressed
-	maxMatrixMS    = 600_000   // ten minutes: nothing on earth is further
-)
-
-// LoadMatrix reads a square matrix of round-trip times in milliseconds, plain
-// or gzip (told by its first bytes). One row a line; fields are separated by
-// tabs, else by commas, else by spaces. Empty lines and lines that start with
-// "#" are skipped, but "# labels" followed by names gives the names. A first
-// row or a first column that is not numbers gives the names too. Negative and
-// empty fields, "nan" and "-" mean missing and come out as -1. Errors wrap
-// ErrMatrix or are those of r.
+// LoadMatrix reads a matrix of round-trip times in one of the forms of
+// data.ReadMatrix; of time slices it takes the median of each pair. Missing
+// entries come out as -1. Errors wrap ErrMatrix or are those of r.
 func LoadMatrix(r io.Reader) (names []string, rtt [][]time.Duration, err error) {
-	br := bufio.NewReader(r)
-	var src io.Reader = br
-	if magic, _ := br.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		zr, err := gzip.NewReader(br)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%w: %w", ErrMatrix, err)
-		}
-		src = zr
-	}
-	return parseMatrix(io.LimitReader(src, maxMatrixBytes))
-}
-
-func parseMatrix(r io.Reader) (names []string, rtt [][]time.Duration, err error) {
-	sc := bufio.NewScanner(r)
-	sc.Buffer(make([]byte, 64<<10), 16<<20)
-	var rowNames []string
-	for line := 1; sc.Scan(); line++ {
-		text := strings.Trim(sc.Text(), "\r\n")
-		if labels, ok := strings.CutPrefix(text, "# labels"); ok {
-			names = fields(strings.TrimPrefix(labels, "\t"))
-			continue
-		}
-		if strings.TrimSpace(text) == "" || strings.HasPrefix(text, "#") {
-			continue
-		}
-		f := fields(text)
-		if rtt == nil && rowNames == nil && isHeader(f) {
-			names, rtt = f, [][]time.Duration{}
-			continue
-		}
-		if _, err := number(f[0]); err != nil {
-			rowNames = append(rowNames, strings.TrimSpace(f[0]))
-			f = f[1:]
-		}
-		row, err := parseRow(f)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%w: line %d: %w", ErrMatrix, line, err)
-		}
-		if rtt = append(rtt, row); len(rtt) > maxMatrixRows {
-			return nil, nil, fmt.Errorf("%w: more than %d rows", ErrMatrix, maxMatrixRows)
-		}
-	}
-	if err := sc.Err(); err != nil {
+	m, err := data.ReadMatrix(r)
+	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrMatrix, err)
 	}
-	if names, err = matrixNames(names, rowNames, len(rtt)); err != nil {
-		return nil, nil, err
+	rows := m.Slices[0]
+	if len(m.Slices) > 1 {
+		rows = m.Median()
 	}
-	return names, rtt, checkSquare(rtt)
-}
-
-// matrixNames settles the names of n rows from a header and a first column.
-func matrixNames(header, column []string, n int) ([]string, error) {
-	if len(column) > 0 {
-		if len(column) != n {
-			return nil, fmt.Errorf("%w: %d of %d rows have a name", ErrMatrix, len(column), n)
+	for _, row := range rows {
+		out := make([]time.Duration, len(row))
+		for i, ms := range row {
+			if out[i] = time.Duration(ms * float64(time.Millisecond)); ms < 0 {
+				out[i] = -1
+			}
 		}
-		return column, nil
+		rtt = append(rtt, out)
 	}
-	if header != nil && len(header) != n {
-		return nil, fmt.Errorf("%w: %d names for %d rows", ErrMatrix, len(header), n)
-	}
-	return header, nil
+	return m.Names, rtt, nil
 }
 
 func checkSquare(rtt [][]time.Duration) error {
@@ -102,66 +42,6 @@ func checkSquare(rtt [][]time.Duration) error {
 		}
 	}
 	return nil
-}
-
-// fields splits a line at its strongest separator.
-func fields(line string) []string {
-	var f []string
-	switch {
-	case strings.Contains(line, "\t"):
-		f = strings.Split(line, "\t")
-	case strings.Contains(line, ","):
-		f = strings.Split(line, ",")
-	default:
-		f = strings.Fields(line)
-	}
-	for i := range f {
-		f[i] = strings.TrimSpace(f[i])
-	}
-	if len(f) == 0 {
-		f = []string{""}
-	}
-	return f
-}
-
-// isHeader tells whether a row holds names: most of what follows its first
-// field is no number.
-func isHeader(f []string) bool {
-	bad := 0
-	for _, s := range f[1:] {
-		if _, err := number(s); err != nil {
-			bad++
-		}
-	}
-	return bad > 0 && 2*bad >= len(f)-1
-}
-
-func parseRow(f []string) ([]time.Duration, error) {
-	row := make([]time.Duration, len(f))
-	for i, s := range f {
-		ms, err := number(s)
-		if err != nil {
-			return nil, err
-		}
-		row[i] = time.Duration(ms * float64(time.Millisecond))
-		if ms < 0 {
-			row[i] = -1
-		}
-	}
-	return row, nil
-}
-
-// number reads milliseconds; -1 is a missing entry.
-func number(s string) (float64, error) {
-	switch strings.ToLower(s) {
-	case "", "-", "nan", "na":
-		return -1, nil
-	}
-	ms, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsInf(ms, 0) || ms > maxMatrixMS {
-		return 0, fmt.Errorf("%q is no round-trip time in milliseconds", s)
-	}
-	return ms, nil
 }
 
 // complete returns a symmetric copy of rtt without holes.

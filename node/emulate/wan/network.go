@@ -18,11 +18,10 @@ var ErrNoPlace = errors.New("wan: the address has no place")
 // Network is a World with addresses in it. All methods are safe for concurrent
 // use. It starts no goroutine of its own; every connection has two.
 type Network struct {
-	world *World
-
 	mu     sync.Mutex
+	world  *World
 	places map[netip.Addr]int
-	conns  map[*Conn]struct{}
+	conns  map[*Conn]ends
 	dials  uint64
 	closed bool
 	open   sync.WaitGroup // connections
@@ -30,11 +29,33 @@ type Network struct {
 
 // NewNetwork returns a network without addresses.
 func NewNetwork(w *World) *Network {
-	return &Network{world: w, places: make(map[netip.Addr]int), conns: make(map[*Conn]struct{})}
+	return &Network{world: w, places: make(map[netip.Addr]int), conns: make(map[*Conn]ends)}
 }
 
-// World returns what the network was made of.
-func (n *Network) World() *World { return n.world }
+// World returns what the network is made of now.
+func (n *Network) World() *World {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.world
+}
+
+// Change makes the network one of another world with the same places, for the
+// connections that are open, too: what they are sent from now on goes at the new pace.
+// It panics if w has fewer places.
+func (n *Network) Change(w *World) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if w.Len() < n.world.Len() {
+		panic("wan: the new world has fewer places")
+	}
+	n.world = w
+	for c, ends := range n.conns {
+		c.change(w.Link(ends.from, ends.to))
+	}
+}
+
+// ends are the places of a connection.
+type ends struct{ from, to int }
 
 // Place says at which place of the world addr stands.
 func (n *Network) Place(addr netip.Addr, place int) {
@@ -69,13 +90,14 @@ func (n *Network) Dialer(from int, source netip.Addr) func(ctx context.Context, 
 		if !ok {
 			return nil, fmt.Errorf("wan: dial %s: %w", addr, ErrNoPlace)
 		}
-		return n.dial(ctx, &d, n.world.Link(from, to), network, addr)
+		return n.dial(ctx, &d, ends{from, to}, network, addr)
 	}
 }
 
 // dial connects half a round trip from now, and returns after the other half.
-func (n *Network) dial(ctx context.Context, d *net.Dialer, l Link, network, addr string) (net.Conn, error) {
+func (n *Network) dial(ctx context.Context, d *net.Dialer, e ends, network, addr string) (net.Conn, error) {
 	start := time.Now()
+	l := n.World().Link(e.from, e.to)
 	rng, err := n.newRand()
 	if err != nil {
 		return nil, err
@@ -93,7 +115,7 @@ func (n *Network) dial(ctx context.Context, d *net.Dialer, l Link, network, addr
 		raw.Close()
 		return nil, err
 	}
-	return n.adopt(raw, l, rng)
+	return n.adopt(raw, e, rng)
 }
 
 // newRand returns the source of jitter for one more connection.
@@ -108,7 +130,7 @@ func (n *Network) newRand() (*rand.Rand, error) {
 }
 
 // adopt makes raw a connection of the network.
-func (n *Network) adopt(raw net.Conn, l Link, rng *rand.Rand) (net.Conn, error) {
+func (n *Network) adopt(raw net.Conn, e ends, rng *rand.Rand) (net.Conn, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
@@ -116,8 +138,8 @@ func (n *Network) adopt(raw net.Conn, l Link, rng *rand.Rand) (net.Conn, error) 
 		return nil, net.ErrClosed
 	}
 	n.open.Add(1)
-	c := newConn(raw, l, rng, n.forget)
-	n.conns[c] = struct{}{}
+	c := newConn(raw, n.world.Link(e.from, e.to), rng, n.forget)
+	n.conns[c] = e
 	return c, nil
 }
 

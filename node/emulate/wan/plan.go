@@ -1,6 +1,10 @@
 package wan
 
-import "math/rand/v2"
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+)
 
 // Plan says where everybody stands: places of its World by number.
 type Plan struct {
@@ -43,4 +47,51 @@ func spread(n, k int, seed, salt uint64) []int {
 	}
 	rng.Shuffle(len(tail), func(i, j int) { tail[i], tail[j] = tail[j], tail[i] })
 	return append(picks, tail...)
+}
+
+// stray is one in how many of the sites is out of its place: the share of
+// addresses that stand elsewhere than their neighbours.
+const stray = 7
+
+// Tour numbers the sites in the order in which somebody comes by their places
+// who always goes on to the nearest, and then exchanges some: as registries give
+// neighbouring numbers to one region. Equal arguments give equal numbers.
+func (p Plan) Tour(seed uint64) []int {
+	globe := p.World.Globe()
+	var rest []Place // each once, in an order of no chance
+	for _, place := range p.Sites {
+		if q := globe[place]; !slices.Contains(rest, q) {
+			rest = append(rest, q)
+		}
+	}
+	rank := make(map[Place]int, len(rest))
+	var here Place // it begins where longitude and latitude are 0
+	for len(rest) > 0 {
+		next := 0
+		for i, q := range rest {
+			if here.Distance(q) < here.Distance(rest[next]) {
+				next = i
+			}
+		}
+		here = rest[next]
+		rank[here] = len(rank)
+		rest = slices.Delete(rest, next, next+1)
+	}
+	order := make([]int, len(p.Sites))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(rank[globe[p.Sites[a]]], rank[globe[p.Sites[b]]])
+	})
+	rng := rand.New(rand.NewPCG(seed, 0x746f7572))
+	for i := stray - 1; i < len(order); i += stray {
+		j := rng.IntN(len(order))
+		order[i], order[j] = order[j], order[i]
+	}
+	number := make([]int, len(order))
+	for n, subnet := range order {
+		number[subnet] = n
+	}
+	return number
 }

@@ -3,6 +3,8 @@ package wan
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 )
 
@@ -49,12 +51,15 @@ type World struct {
 	seed  uint64
 	base  base
 	nodes []node
+	// lo and hi bound bandwidths; zero: minBandwidth, maxBandwidth.
+	lo, hi float64
 }
 
 // base is where round trips without last miles come from.
 type base struct {
 	names []string
 	rtt   func(a, b int) time.Duration // symmetric
+	globe func() []Place               // where the rows are on the earth
 }
 
 // node is one numbered place: a row of the base and what is its own.
@@ -62,6 +67,7 @@ type node struct {
 	row      int
 	lastMile time.Duration
 	bps      float64
+	load     time.Duration // on top of every round trip
 }
 
 // NewWorld makes a world of the given places. A round trip is the time of
@@ -80,6 +86,7 @@ func NewWorld(places []Place, seed uint64) *World {
 	w.base.rtt = func(a, b int) time.Duration {
 		return time.Duration(float64(fibreRTT(rows[a].Distance(rows[b]))) * inflation(seed, a, b))
 	}
+	w.base.globe = func() []Place { return rows }
 	for i, p := range places {
 		w.nodes = append(w.nodes, w.newNode(index[p.Name], i, true))
 	}
@@ -128,6 +135,8 @@ func FromMatrix(names []string, rtt [][]time.Duration, seed uint64) (*World, err
 		names: append([]string(nil), names...),
 		rtt:   func(a, b int) time.Duration { return full[a][b] },
 	}}
+	b := w.base
+	w.base.globe = sync.OnceValue(func() []Place { return spreadOut(b, seed) })
 	for i := range names {
 		w.nodes = append(w.nodes, w.newNode(i, i, false))
 	}
@@ -138,7 +147,7 @@ func FromMatrix(names []string, rtt [][]time.Duration, seed uint64) (*World, err
 // is named again stands in the same row with a last mile of its own. It panics
 // on a number that w does not have, like an index.
 func (w *World) Select(places []int) *World {
-	s := &World{seed: w.seed, base: w.base}
+	s := &World{seed: w.seed, base: w.base, lo: w.lo, hi: w.hi}
 	measured := make(map[int]bool) // a matrix holds the last mile of one place a row
 	for i, p := range places {
 		row := w.nodes[p].row
@@ -151,12 +160,46 @@ func (w *World) Select(places []int) *World {
 
 // newNode draws what belongs to place number i alone.
 func (w *World) newNode(row, i int, lastMile bool) node {
-	n := node{row: row, bps: betweenLog(unit(w.seed, saltBandwidth, uint64(i)), minBandwidth, maxBandwidth)}
+	lo, hi := w.lo, w.hi
+	if hi == 0 {
+		lo, hi = minBandwidth, maxBandwidth
+	}
+	n := node{row: row, bps: betweenLog(unit(w.seed, saltBandwidth, uint64(i)), lo, hi)}
 	if lastMile {
 		ms := between(unit(w.seed, saltLastMile, uint64(i)), minLastMile, maxLastMile)
 		n.lastMile = time.Duration(ms * float64(time.Millisecond))
 	}
 	return n
+}
+
+// WithBandwidth returns w with the bandwidth of each place between lo and hi
+// bytes per second, evenly in the logarithm; Select of it, too.
+func (w *World) WithBandwidth(lo, hi float64) *World {
+	c := w.clone()
+	c.lo, c.hi = lo, hi
+	for i := range c.nodes {
+		c.nodes[i].bps = betweenLog(unit(w.seed, saltBandwidth, uint64(i)), lo, hi)
+	}
+	return c
+}
+
+// Slowed returns w with the bandwidth of one place divided by by.
+func (w *World) Slowed(place int, by float64) *World {
+	c := w.clone()
+	c.nodes[place].bps /= by
+	return c
+}
+
+// Loaded returns w with a place that takes so long to do its part: every round
+// trip to it and from it lasts longer by that.
+func (w *World) Loaded(place int, by time.Duration) *World {
+	c := w.clone()
+	c.nodes[place].load += by
+	return c
+}
+
+func (w *World) clone() *World {
+	return &World{seed: w.seed, base: w.base, nodes: slices.Clone(w.nodes), lo: w.lo, hi: w.hi}
 }
 
 // Len returns the number of places.
@@ -172,7 +215,7 @@ func (w *World) Link(a, b int) Link {
 	rtt := w.base.rtt(na.row, nb.row) + na.lastMile + nb.lastMile
 	share := between(pairUnit(w.seed, saltJitter, a, b), minJitter, maxJitter)
 	return Link{
-		RTT:    rtt,
+		RTT:    rtt + na.load + nb.load,
 		Jitter: time.Duration(share * float64(rtt)),
 		Bps:    min(na.bps, nb.bps),
 	}

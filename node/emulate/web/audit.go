@@ -13,6 +13,10 @@ type Audit struct {
 	PagesFetched  int `json:"pages_fetched"`  // different ones
 	Fetches       int `json:"fetches"`        // of pages, repetitions included
 	Requests      int `json:"requests"`       // of any kind
+	// BareConnections were closed without a request: what measuring cost the
+	// sites beyond what they were asked for. They are no requests, and are held
+	// to the pauses all the same.
+	BareConnections int `json:"bare_connections"`
 	// RobotsViolations are requests for what robots.txt forbids.
 	RobotsViolations int                      `json:"robots_violations"`
 	Politeness       Politeness               `json:"politeness"`
@@ -46,7 +50,7 @@ func (w *Web) Audit() Audit {
 	w.recorder.mu.Unlock()
 	hits := w.Log()
 
-	a := Audit{Requests: len(hits), Lost: lost, Peers: make(map[netip.Addr]PeerCount)}
+	a := Audit{Lost: lost, Peers: make(map[netip.Addr]PeerCount)}
 	for _, s := range w.sites {
 		if s.served {
 			a.Sites++
@@ -55,6 +59,11 @@ func (w *Web) Audit() Audit {
 	}
 	seen := make(map[string]bool, a.PagesExpected)
 	for _, h := range hits {
+		if h.Bare {
+			a.BareConnections++
+			continue
+		}
+		a.Requests++
 		p := a.Peers[h.Peer]
 		p.Requests++
 		p.Bytes += h.Bytes
@@ -71,6 +80,17 @@ func (w *Web) Audit() Audit {
 	a.PagesFetched = len(seen)
 	a.Politeness = judge(hits, w.hostGap, w.cfg.MinDelay)
 	return a
+}
+
+// Early is a request that came too early, and the one before it at the host or
+// the address: that of the latest end.
+type Early struct{ Before, Hit Hit }
+
+// Early returns what Audit counts as violations of politeness, in the order of
+// their starts.
+func (w *Web) Early() (all []Early) {
+	follow(w.Log(), w.hostGap, w.cfg.MinDelay, func(e Early) { all = append(all, e) })
+	return all
 }
 
 // hostGap is the time that must pass between two requests to a site.
@@ -105,6 +125,7 @@ func (w *Web) Missing(n int) []string {
 type pace struct {
 	any   bool
 	until time.Time // end of the latest answer; zero once one has no end
+	last  Hit       // which that was
 }
 
 // early tells whether h comes too early, and whether it overlaps, and counts
@@ -116,9 +137,9 @@ func (p *pace) early(h Hit, gap time.Duration) (early, overlap bool) {
 	}
 	switch {
 	case h.End.IsZero():
-		p.until = time.Time{}
+		p.until, p.last = time.Time{}, h
 	case !p.any || !p.until.IsZero() && h.End.After(p.until):
-		p.until = h.End
+		p.until, p.last = h.End, h
 	}
 	p.any = true
 	return early, overlap
@@ -127,13 +148,30 @@ func (p *pace) early(h Hit, gap time.Duration) (early, overlap bool) {
 // judge counts the requests of a log that came too early. hostGap is what each
 // site demands, addrGap what every address does.
 func judge(hits []Hit, hostGap func(site int) time.Duration, addrGap time.Duration) Politeness {
+	return follow(hits, hostGap, addrGap, func(Early) {})
+}
+
+// follow is judge, and tells of each.
+func follow(hits []Hit, hostGap func(site int) time.Duration, addrGap time.Duration, tell func(Early)) Politeness {
 	hits = slices.Clone(hits)
 	slices.SortStableFunc(hits, func(a, b Hit) int { return a.Start.Compare(b.Start) })
 	hosts, addrs := make(map[string]*pace), make(map[netip.Addr]*pace)
 	var out Politeness
 	for _, h := range hits {
-		byHost, over1 := entry(hosts, h.Host).early(h, hostGap(h.Site))
-		byAddr, over2 := entry(addrs, h.Addr).early(h, addrGap)
+		addr := entry(addrs, h.Addr)
+		before := addr.last
+		var byHost, over1 bool
+		if !h.Bare { // nobody knows which host it was meant for
+			host := entry(hosts, h.Host)
+			last := host.last
+			if byHost, over1 = host.early(h, hostGap(h.Site)); byHost {
+				before = last
+			}
+		}
+		byAddr, over2 := addr.early(h, addrGap)
+		if byHost || byAddr {
+			tell(Early{before, h})
+		}
 		out.ByHost += count(byHost)
 		out.ByAddr += count(byAddr)
 		out.Violations += count(byHost || byAddr)

@@ -23,6 +23,11 @@ func TestJudge(t *testing.T) {
 		}
 		return h
 	}
+	bare := func(addr byte, start int) Hit {
+		h := hit("", addr, start, start)
+		h.Site, h.Bare = -1, true
+		return h
+	}
 	for _, c := range []struct {
 		name string
 		hits []Hit
@@ -37,6 +42,9 @@ func TestJudge(t *testing.T) {
 		{"two hosts at one address", []Hit{hit("a", 1, 0, 10), hit("b", 1, 20, 30)}, Politeness{Violations: 1, ByAddr: 1}},
 		{"one host at two addresses", []Hit{hit("a", 1, 0, 10), hit("a", 2, 20, 30)}, Politeness{Violations: 1, ByHost: 1}},
 		{"under way", []Hit{hit("a", 1, 0, -1), hit("a", 1, 900, 910), hit("a", 1, 2000, 2010)}, Politeness{Violations: 2, ByHost: 2, ByAddr: 2, Overlaps: 2}},
+		{"bare, and the gap after it", []Hit{bare(1, 0), hit("a", 1, 40, 50), bare(1, 90)}, Politeness{}},
+		{"bare, too soon", []Hit{hit("a", 1, 0, 10), bare(1, 49), bare(2, 49)}, Politeness{Violations: 1, ByAddr: 1}},
+		{"bare, before the answer", []Hit{hit("a", 1, 0, 60), bare(1, 50)}, Politeness{Violations: 1, ByAddr: 1, Overlaps: 1}},
 		{"entered late", []Hit{hit("a", 1, 50, 60), hit("a", 1, 0, 10)}, Politeness{}},
 	} {
 		if got := judge(c.hits, func(int) time.Duration { return 40 * ms }, 40*ms); got != c.want {
@@ -137,11 +145,17 @@ func TestAuditCatchesOverlaps(t *testing.T) {
 // A client that leaves before the answer has fetched no page.
 func TestClientThatLeavesFetchesNothing(t *testing.T) {
 	cfg := testConfig(1, 10, 1)
-	cfg.Delay = 10 * time.Second
+	cfg.Delay = time.Minute
 	w := serve(t, cfg)
 	c := client(t, w)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*ms)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	go func() {
+		for len(w.Log()) == 0 && ctx.Err() == nil { // until it was asked
+			pause(ms)
+		}
+		cancel()
+	}()
 	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, w.Seed(), nil)
 	if _, err := c.Do(req); err == nil {
 		t.Fatal("an answer came")

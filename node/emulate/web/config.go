@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"time"
 
@@ -34,6 +35,11 @@ type Config struct {
 	// means that nothing is far away.
 	World *wan.World
 	Place func(site int) int
+	// Open opens a port of an address of the sites. Nil means a TCP socket.
+	Open func(netip.AddrPort) (net.Listener, error)
+	// Asked is told of each request to the sites when it has been read, before it
+	// is answered; nil: nobody is. It is called concurrently.
+	Asked func(Hit)
 	// Bind is one more address, HOST:PORT, that serves all sites by Host, not
 	// counted by the audit, and /-/log and /-/sites. Empty means none.
 	Bind string

@@ -27,6 +27,7 @@
 //	serve.go     one request
 //	control.go   the extra address: all sites by Host, /-/log, /-/sites
 //	log.go       Hit: every request, as the sites saw it
+//	visits.go    connections that came and went without a request
 //	audit.go     Audit: coverage, robots and politeness from the log
 //	oracle.go    PageTime: how long a download should take
 package web

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"time"
 )
 
@@ -23,7 +22,7 @@ func (w *Web) Listen() error {
 	}
 	addrs := w.addresses()
 	for try := 1; ; try++ {
-		port, lns, err := listenAll(addrs, w.cfg.Port)
+		port, lns, err := w.listenAll(addrs, w.cfg.Port)
 		if err == nil {
 			w.listeners = lns
 			w.setPort(port)
@@ -64,10 +63,14 @@ func (w *Web) addresses() []netip.Addr {
 }
 
 // listenAll opens one port on all addrs; for 0, the port that the first gets.
-func listenAll(addrs []netip.Addr, port int) (int, []net.Listener, error) {
+func (w *Web) listenAll(addrs []netip.Addr, port int) (int, []net.Listener, error) {
+	open := w.cfg.Open
+	if open == nil {
+		open = func(at netip.AddrPort) (net.Listener, error) { return net.Listen("tcp", at.String()) }
+	}
 	var lns []net.Listener
 	for _, a := range addrs {
-		ln, err := net.Listen("tcp", net.JoinHostPort(a.String(), strconv.Itoa(port)))
+		ln, err := open(netip.AddrPortFrom(a, uint16(port)))
 		if err != nil {
 			closeAll(lns)
 			return 0, nil, fmt.Errorf("web: listen: %w", err)
@@ -107,7 +110,7 @@ func (w *Web) Run(ctx context.Context) error {
 	if err := w.Listen(); err != nil {
 		return err
 	}
-	sites, extra := w.server(w.serveSite), w.server(w.serveExtra)
+	sites, extra := w.server(w.serveSite, newVisits(&w.recorder)), w.server(w.serveExtra, nil)
 	failed := make(chan error, len(w.listeners)+1)
 	serve := func(srv *http.Server, ln net.Listener) { failed <- srv.Serve(ln) }
 	running := len(w.listeners)
@@ -136,8 +139,9 @@ func (w *Web) Run(ctx context.Context) error {
 	return err
 }
 
-// server returns a server whose connections Run can wait for.
-func (w *Web) server(h http.HandlerFunc) *http.Server {
+// server returns a server whose connections Run can wait for. Those that come
+// and go without a request are told to seen, if that is not nil.
+func (w *Web) server(h http.HandlerFunc, seen *visits) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 30 * time.Second,
@@ -145,7 +149,8 @@ func (w *Web) server(h http.HandlerFunc) *http.Server {
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(w.logger.Handler(), slog.LevelDebug),
 		ConnContext:       countRequests,
-		ConnState: func(_ net.Conn, st http.ConnState) {
+		ConnState: func(c net.Conn, st http.ConnState) {
+			seen.changed(c, st)
 			switch st {
 			case http.StateNew:
 				w.conns.Add(1)

@@ -10,6 +10,9 @@ import (
 // counted only.
 const maxHits = 1 << 20
 
+// maxAgent bounds what is kept of a User-Agent.
+const maxAgent = 200
+
 // Hit is one request as the site saw it. Times carry the monotonic clock.
 type Hit struct {
 	Start  time.Time  `json:"start"`         // the request had been read
@@ -20,10 +23,14 @@ type Hit struct {
 	Method string     `json:"method"`        //
 	Addr   netip.Addr `json:"addr"`          // that was dialled
 	Peer   netip.Addr `json:"peer"`          // that dialled
+	Agent  string     `json:"agent"`         // User-Agent, at most maxAgent bytes
 	Status int        `json:"status"`        // 0: under way, or the client went away
 	Bytes  int64      `json:"bytes"`         // of the body
 	Reused bool       `json:"reused"`        // not the first request of its connection
 	Page   bool       `json:"page,omitzero"` // a page was sent, whole
+	// Bare is a connection that was closed without a request: Site is -1, Host
+	// and Path are empty, and End is Start, when it came.
+	Bare bool `json:"bare,omitzero"`
 }
 
 // recorder is the log. It is safe for concurrent use.
@@ -45,6 +52,11 @@ func (r *recorder) begin(h Hit) int {
 	return len(r.hits) - 1
 }
 
+// bare enters a connection that nothing was asked over.
+func (r *recorder) bare(came time.Time, addr, peer netip.Addr) {
+	r.begin(Hit{Start: came, End: came, Site: -1, Addr: addr, Peer: peer, Bare: true})
+}
+
 // end completes request i. The time is taken first, so that waiting for others
 // here makes no request look longer.
 func (r *recorder) end(i, status int, bytes int64, page bool) {
@@ -58,8 +70,8 @@ func (r *recorder) end(i, status int, bytes int64, page bool) {
 	h.End, h.Status, h.Bytes, h.Page = now, status, bytes, page
 }
 
-// Log returns every request so far to the addresses of the sites, in the order
-// in which they were entered.
+// Log returns every request so far to the addresses of the sites, and every
+// connection that closed without one, in the order in which they were entered.
 func (w *Web) Log() []Hit {
 	w.recorder.mu.Lock()
 	defer w.recorder.mu.Unlock()

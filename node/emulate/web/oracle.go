@@ -3,6 +3,8 @@ package web
 import (
 	"net/url"
 	"time"
+
+	"peerd/node/emulate/wan"
 )
 
 // headerBytes is about what net/http puts before a body of ours.
@@ -14,6 +16,12 @@ const headerBytes = 160
 // at the bandwidth of the pair. It is 0 for a URL of another web. The costs of
 // the client itself and of a busy machine come on top.
 func (w *Web) PageTime(place int, rawURL string, reused bool) time.Duration {
+	return w.PageTimeIn(w.cfg.World, place, rawURL, reused)
+}
+
+// PageTimeIn is PageTime in another world with the same places: after a Change
+// of the network.
+func (w *Web) PageTimeIn(world *wan.World, place int, rawURL string, reused bool) time.Duration {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return 0
@@ -26,10 +34,10 @@ func (w *Web) PageTime(place int, rawURL string, reused bool) time.Duration {
 		u.Path = "/"
 	}
 	a := w.answer(s, keyOf(u))
-	if w.cfg.World == nil {
+	if world == nil {
 		return a.delay
 	}
-	link := w.cfg.World.Link(place, w.cfg.Place(s.id))
+	link := world.Link(place, w.cfg.Place(s.id))
 	trips := time.Duration(2)
 	if reused {
 		trips = 1

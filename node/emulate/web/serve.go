@@ -33,6 +33,9 @@ func (w *Web) serveSite(rw http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	s, ok := w.lookup(r.Host)
 	hit := Hit{Start: start, Site: -1, Host: r.Host, Path: keyOf(r.URL), Method: r.Method, Addr: localAddr(r), Peer: remoteAddr(r)}
+	if hit.Agent = r.UserAgent(); len(hit.Agent) > maxAgent {
+		hit.Agent = hit.Agent[:maxAgent]
+	}
 	if n, _ := r.Context().Value(requestCount{}).(*atomic.Int64); n != nil {
 		hit.Reused = n.Add(1) > 1
 	}
@@ -40,6 +43,9 @@ func (w *Web) serveSite(rw http.ResponseWriter, r *http.Request) {
 		hit.Site, hit.Host = s.id, s.host
 	}
 	i := w.recorder.begin(hit)
+	if w.cfg.Asked != nil {
+		w.cfg.Asked(hit)
+	}
 	if !ok {
 		http.Error(rw, "no such site here", http.StatusMisdirectedRequest)
 		w.recorder.end(i, http.StatusMisdirectedRequest, 0, false)
@@ -64,7 +70,7 @@ func (w *Web) respond(rw http.ResponseWriter, r *http.Request, s *site, start ti
 		*buf = w.render((*buf)[:0], s, a.page)
 		body = *buf
 	}
-	if !wait(r.Context(), start.Add(a.delay)) {
+	if !wait(r.Context(), start.Add(a.delay+time.Duration(w.slow.Load()))) {
 		return 0, 0, false
 	}
 	h := rw.Header()

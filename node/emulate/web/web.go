@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,6 +25,7 @@ type Web struct {
 	bind      net.Listener
 
 	recorder recorder
+	slow     atomic.Int64 // nanoseconds that every answer takes longer
 	conns    sync.WaitGroup
 }
 
@@ -70,6 +72,9 @@ func (w *Web) setPort(port int) {
 		s.shout = strings.ToUpper(s.origin)
 	}
 }
+
+// Slow makes every answer take longer by that, from now on.
+func (w *Web) Slow(by time.Duration) { w.slow.Store(int64(by)) }
 
 // Port returns the port of all sites.
 func (w *Web) Port() int { return w.port }

@@ -1,0 +1,149 @@
+package registry
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+)
+
+// errSame says that the server has nothing newer than what is stored.
+var errSame = errors.New("not modified")
+
+// source is an open file or answer.
+type source struct {
+	io.Reader
+	close          func() error
+	etag, modified string
+}
+
+// isURL tells URLs from paths.
+func isURL(name string) bool {
+	scheme, _, ok := strings.Cut(name, "://")
+	return ok && strings.Trim(strings.ToLower(scheme), "abcdefghijklmnopqrstuvwxyz0123456789+-.") == ""
+}
+
+// open opens a path or URL and unpacks it if it is gzip. With what is known
+// from before, a URL that has nothing newer gives errSame.
+func (o Options) open(ctx context.Context, name string, before Info) (*source, error) {
+	var s *source
+	var err error
+	if isURL(name) {
+		s, err = o.get(ctx, name, before)
+	} else {
+		s, err = o.file(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReader(s.Reader)
+	s.Reader = in
+	if head, _ := in.Peek(2); string(head) == "\x1f\x8b" {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("not gzip, though it begins so: %w", err), s.close())
+		}
+		s.Reader = z
+	}
+	return s, nil
+}
+
+func (o Options) file(name string) (*source, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s: is a directory", name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &source{Reader: o.watch(f, name, info.Size()), close: f.Close}, nil
+}
+
+func (o Options) get(ctx context.Context, name string, before Info) (*source, error) {
+	u, err := url.Parse(name)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%s: want a file, or a URL with http:// or https://", name)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("User-Agent", o.UserAgent)
+	if before.ETag != "" {
+		req.Header.Set("If-None-Match", before.ETag)
+	}
+	if before.Modified != "" {
+		req.Header.Set("If-Modified-Since", before.Modified)
+	}
+	resp, err := o.client().Do(req)
+	if err != nil {
+		return nil, err // it names the URL
+	}
+	switch {
+	case resp.StatusCode == http.StatusNotModified && (before.ETag != "" || before.Modified != ""):
+		return nil, errors.Join(errSame, resp.Body.Close())
+	case resp.StatusCode != http.StatusOK:
+		return nil, errors.Join(fmt.Errorf("%s: the server answered %s", name, resp.Status), resp.Body.Close())
+	case resp.ContentLength > o.MaxBytes:
+		return nil, errors.Join(fmt.Errorf("%s: %d bytes, at most %d are taken", name, resp.ContentLength, o.MaxBytes), resp.Body.Close())
+	}
+	return &source{
+		Reader: o.watch(resp.Body, name, resp.ContentLength), close: resp.Body.Close,
+		etag: short(resp.Header.Get("ETag")), modified: short(resp.Header.Get("Last-Modified")),
+	}, nil
+}
+
+// short drops validators that nobody needs to remember.
+func short(s string) string {
+	if len(s) > 256 {
+		return ""
+	}
+	return s
+}
+
+func (o Options) client() *http.Client {
+	if o.Client != nil {
+		return o.Client
+	}
+	return http.DefaultClient
+}
+
+// watch bounds a reader and reports how far it is.
+func (o Options) watch(r io.Reader, name string, size int64) io.Reader {
+	return &watched{r: r, name: name, size: size, most: o.MaxBytes, tell: o.Progress, next: time.Now().Add(tellEvery)}
+}
+
+// tellEvery is the time between two reports of progress.
+const tellEvery = time.Second
+
+type watched struct {
+	r          io.Reader
+	name       string
+	size, most int64
+	done       int64
+	tell       func(name string, done, size int64)
+	next       time.Time
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.r.Read(b)
+	if w.done += int64(n); w.done > w.most {
+		return n, fmt.Errorf("more than %d bytes", w.most)
+	}
+	if now := time.Now(); w.tell != nil && now.After(w.next) {
+		w.tell(w.name, w.done, w.size)
+		w.next = now.Add(tellEvery)
+	}
+	return n, err
+}
