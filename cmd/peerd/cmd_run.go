@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,7 +13,8 @@ import (
 )
 
 var runHelp = `Runs one peer until SIGINT or SIGTERM, or "peerd stop". A second signal kills
-it; nothing is lost then but the fetches in flight.
+it; nothing is lost then but the fetches in flight. With --drain a signal hands
+all that the peer owns over to others first, as "peerd stop" does.
 
 Options override config.toml in the home, where every setting is explained.
 --listen, --bootstrap and --allow-net replace the list there; --resolve replaces
@@ -26,7 +29,8 @@ must be there; below [scope], all is shown with its default:
 type runOptions struct {
 	home, profile, api, strategy string
 	listen, bootstrap            []string
-	init, mdns                   bool
+	init, mdns, drain            bool
+	drainTimeout                 time.Duration
 	crawl                        crawlFlags
 }
 
@@ -47,7 +51,9 @@ func newRunCommand() *cobra.Command {
 	f.StringArrayVar(&o.bootstrap, "bootstrap", nil, "`multiaddr` with /p2p/ID of a peer to join; repeatable")
 	f.BoolVar(&o.mdns, "mdns", false, "find peers of the network on the local network")
 	f.StringVar(&o.api, "api", "", "`host:port` of the admin API (default 127.0.0.1:0, any free port)")
-	f.StringVar(&o.strategy, "strategy", "", "how owners are chosen: proxy, random, hash or keep (default proxy)")
+	f.StringVar(&o.strategy, "strategy", "", "how owners are chosen: "+strings.Join(config.Strategies, ", ")+" (default proxy)")
+	f.BoolVar(&o.drain, "drain", false, "hand everything over to other peers before a stop by a signal")
+	f.DurationVar(&o.drainTimeout, "drain-timeout", 0, "at most so long (default 2m)")
 	o.crawl.add(cmd)
 	return cmd
 }
@@ -75,13 +81,22 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 		return err
 	}
 	cfg.LimitMemory()
-	err = node.Run(cmd.Context(), node.Options{
+	n, err := node.New(node.Options{
 		Home:      home,
 		Config:    cfg,
 		Profile:   profile,
 		UserAgent: config.UserAgent(cfg.Contact),
 		Logger:    log,
 	})
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	if cfg.Drain {
+		ctx = context.WithoutCancel(ctx)
+		defer context.AfterFunc(cmd.Context(), func() { n.StopDrained(cfg.DrainTimeout.Duration) })()
+	}
+	err = n.Run(ctx)
 	if interrupted(cmd.Context(), err) {
 		return nil
 	}
@@ -110,6 +125,12 @@ func (o *runOptions) config(cmd *cobra.Command, home config.Home) (config.Config
 	}
 	if cmd.Flags().Changed("bootstrap") {
 		cfg.Bootstrap = o.bootstrap
+	}
+	if cmd.Flags().Changed("drain") {
+		cfg.Drain = o.drain
+	}
+	if cmd.Flags().Changed("drain-timeout") {
+		cfg.DrainTimeout = config.Duration{Duration: o.drainTimeout}
 	}
 	if cmd.Flags().Changed("mdns") {
 		cfg.MDNS = o.mdns

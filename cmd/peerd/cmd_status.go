@@ -51,6 +51,12 @@ func showStatus(w io.Writer, s admin.Status) error {
 	t.row("addresses", strings.Join(s.Addrs, " "))
 	t.row("network", s.Network)
 	t.row("strategy", s.Strategy)
+	if s.GeoDB != "" {
+		t.row("places", s.GeoDB)
+	}
+	if len(s.Registries) > 0 {
+		t.row("registries", registriesOf(s.Registries))
+	}
 	t.row("up", time.Duration(s.UptimeS*float64(time.Second)).Round(time.Second))
 	t.row("coordinate", place(s.Coordinate))
 	t.row("peers", fmt.Sprintf("%d connected, %d in the directory", s.PeersConnected, s.Directory))
@@ -71,10 +77,21 @@ func showStatus(w io.Writer, s admin.Status) error {
 	t.row("URLs seen", s.URLsSeen)
 	t.row("batches", fmt.Sprintf("%d sent (%d URLs), %d received (%d URLs)",
 		s.Batches.Sent, s.Batches.URLsSent, s.Batches.Received, s.Batches.URLsReceived))
-	t.row("estimations", fmt.Sprintf("%d requested, %d served", s.Estimations.Requested, s.Estimations.Served))
-	t.row("handovers", fmt.Sprintf("%d out, %d in", s.Handovers.Out, s.Handovers.In))
+	t.row("estimations", fmt.Sprintf("%d requested (%d scouts), %d served", s.Estimations.Requested, s.Estimations.Scouts, s.Estimations.Served))
+	t.row("probes", fmt.Sprintf("%d before decisions, %d connections made", s.Probes.Made, s.Probes.Connects))
+	t.row("atlas", fmt.Sprintf("%d subnets known, %d announcements sent, %d received", s.Atlas.Subnets, s.Atlas.Sent, s.Atlas.Received))
+	t.row("handovers", fmt.Sprintf("%d out (%d moves), %d in", s.Handovers.Out, s.Handovers.Moves, s.Handovers.In))
 	t.row("control traffic", fmt.Sprintf("%s sent, %s received", size(s.ControlBytes.Sent), size(s.ControlBytes.Received)))
 	return t.flush()
+}
+
+// registriesOf writes which registry's data of which day there is.
+func registriesOf(all []admin.RegistryFile) string {
+	texts := make([]string, len(all))
+	for i, r := range all {
+		texts[i] = fmt.Sprintf("%s of %s (%d blocks)", r.Registry, day(r.Day), r.Blocks)
+	}
+	return strings.Join(texts, ", ")
 }
 
 func archived(a admin.Archive) string {

@@ -32,9 +32,11 @@ network.`,
 	f := cmd.Flags()
 	f.IntVar(&o.Peers, "peers", 8, "number of peers")
 	f.IntVar(&o.Sites, "sites", 24, "number of web sites")
-	f.IntVar(&o.Pages, "pages", 1000, "number of pages, over all sites")
+	f.IntVar(&o.Pages, "pages", 1000, "number of pages, over all sites (with --scenario: as many as it takes)")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of everything that is random")
 	f.StringVar(&o.Strategy, "strategy", "proxy", "how owners are chosen: "+strings.Join(config.Strategies, ", "))
+	f.Float64Var(&o.GeoError, "geo-error", 0.3, "`share` of the subnets that the strategy geo takes to be elsewhere, 0 to 1")
+	f.StringVar(&o.Scenario, "scenario", "", "what happens during the crawl: "+strings.Join(testnet.Scenarios, ", ")+" (default: nothing)")
 	f.StringVar(&o.Matrix, "matrix", "", "`file` with a matrix of round-trip times in ms (default: some cities of the world)")
 	f.StringVar(&o.Keep, "keep", "", "keep the homes of the peers in this `directory`")
 	f.StringVar(&o.SiteBind, "site-bind", "", "`host:port` on which all sites are served too")
@@ -49,6 +51,9 @@ func runTestnet(cmd *cobra.Command, o *testnetOptions) error {
 	log, err := newLogger(cmd, slog.LevelError)
 	if err != nil {
 		return err
+	}
+	if o.Scenario != "" && !cmd.Flags().Changed("pages") {
+		o.Pages = 0 // as many as it takes
 	}
 	o.Progress, o.Logger = cmd.ErrOrStderr(), log
 	report, err := testnet.Run(cmd.Context(), o.Options)
@@ -70,10 +75,14 @@ func (o *testnetOptions) check(cmd *cobra.Command) error {
 		return usagef(cmd, "--peers %d: want 1 or more", o.Peers)
 	case o.Sites < 1:
 		return usagef(cmd, "--sites %d: want 1 or more", o.Sites)
+	case o.Scenario != "" && !slices.Contains(testnet.Scenarios, o.Scenario):
+		return usagef(cmd, "--scenario %q: want one of %s", o.Scenario, strings.Join(testnet.Scenarios, ", "))
 	case o.Pages < o.Sites:
 		return usagef(cmd, "--pages %d: want at least one a site, %d", o.Pages, o.Sites)
 	case !slices.Contains(config.Strategies, o.Strategy):
 		return usagef(cmd, "--strategy %q: want one of %s", o.Strategy, strings.Join(config.Strategies, ", "))
+	case !(o.GeoError >= 0 && o.GeoError <= 1):
+		return usagef(cmd, "--geo-error %v: want 0 to 1", o.GeoError)
 	}
 	if o.SiteBind != "" {
 		if err := config.CheckHostPort(o.SiteBind); err != nil {

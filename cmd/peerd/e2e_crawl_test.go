@@ -23,6 +23,7 @@ func crawlOf(t *testing.T, w *web.Web, home string, flags []string) crawlReport 
 }
 
 func TestCrawlFindsTheWholeSite(t *testing.T) {
+	t.Parallel()
 	w, flags := serveWeb(t, web.Config{Sites: 1, Pages: 80, Seed: 21, MinDelay: 2 * time.Millisecond}, 103)
 	home := filepath.Join(t.TempDir(), "home")
 	r := crawlOf(t, w, home, flags)
@@ -49,7 +50,9 @@ func TestCrawlFindsTheWholeSite(t *testing.T) {
 
 // A crawl that was stopped, and then killed, goes on where it was.
 func TestCrawlGoesOnWhereItWas(t *testing.T) {
+	t.Parallel()
 	const gap = 15 * time.Millisecond
+	still := stalls(t)
 	w, flags := serveWeb(t, web.Config{Sites: 1, Pages: 120, Seed: 22, MinDelay: gap, Delay: 15 * time.Millisecond}, 104)
 	home := filepath.Join(t.TempDir(), "home")
 	args := append([]string{"crawl", w.Seed(), "--home", home}, flags...)
@@ -80,7 +83,7 @@ func TestCrawlGoesOnWhereItWas(t *testing.T) {
 	if a.PagesFetched != 120 || a.Politeness.Violations+a.RobotsViolations > 0 {
 		t.Errorf("audit: %+v, missing %q", a, w.Missing(5))
 	}
-	checkRepeats(t, w.Log(), []time.Time{stopped, killed})
+	checkRepeats(t, w.Log(), []time.Time{stopped, killed}, still)
 	if got := pagesOf((&daemon{t: t, home: home}).links()); r.Pages != 120 || !slices.Equal(got, slices.Sorted(w.Pages())) {
 		t.Errorf("summary %+v and %d links, want 120", r, len(got))
 	}

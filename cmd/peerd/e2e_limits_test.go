@@ -43,6 +43,7 @@ func serveCounter(t *testing.T) *httptest.Server {
 }
 
 func TestEndlessSitesEnd(t *testing.T) {
+	t.Parallel()
 	site := serveCounter(t)
 	profile := filepath.Join(t.TempDir(), "traps.toml")
 	rules := "name = 'x'\n[scope]\nmode = 'any'\n[traps]\nlimits = { numbers = 40 }\n"
@@ -84,6 +85,7 @@ func TestEndlessSitesEnd(t *testing.T) {
 
 // A crawl that cannot go on says why, and what it has.
 func TestCrawlWithoutRoom(t *testing.T) {
+	t.Parallel()
 	site := serveCounter(t)
 	home := filepath.Join(t.TempDir(), "home")
 	peerd(t, "init", "--home", home)
@@ -101,6 +103,7 @@ func TestCrawlWithoutRoom(t *testing.T) {
 
 // A peer without room waits, says so once, and stops when it is told to.
 func TestPeerWithoutRoomWaits(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "--listen", "/ip4/127.0.0.1/tcp/0", "--log-level", "info")
 	if err := os.WriteFile(filepath.Join(d.home, "config.toml"), []byte("[crawl]\nmin_free = '1000000TiB'\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -125,6 +128,7 @@ func TestPeerWithoutRoomWaits(t *testing.T) {
 
 // An answer that the archive has no room for is fetched once, not for ever.
 func TestCrawlEndsWhenTheArchiveIsFull(t *testing.T) {
+	t.Parallel()
 	noise := make([]byte, 700_000)
 	rand.NewChaCha8([32]byte{1}).Read(noise)
 	noise = bytes.ReplaceAll(noise, []byte("<"), []byte(" "))

@@ -12,6 +12,7 @@ import (
 // them, meet the rest again through those they knew, although none of the
 // addresses on the command lines is right any more.
 func TestPeersThatMoveAreMetAgain(t *testing.T) {
+	t.Parallel()
 	const anywhere = "/ip4/127.0.0.1/tcp/0"
 	w, flags := serveWeb(t, web.Config{Sites: 3, Pages: 30, Seed: 13, MinDelay: time.Millisecond}, 106)
 	ds := network(t, w, flags, anywhere, anywhere, anywhere)

@@ -26,6 +26,7 @@ func refused(t *testing.T, code int, want string, args ...string) {
 
 // What is in use already is refused, and whoever uses it goes on.
 func TestWhatIsInUseIsRefused(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "--listen", "/ip4/127.0.0.1/tcp/0", "--listen", "/ip4/127.0.0.1/udp/0/quic-v1")
 	d.run()
 	addrs := d.status().Addrs
@@ -61,6 +62,7 @@ func TestWhatIsInUseIsRefused(t *testing.T) {
 }
 
 func TestStoreOfAnotherVersionIsRefused(t *testing.T) {
+	t.Parallel()
 	d := newDaemon(t, "--listen", "/ip4/127.0.0.1/tcp/0")
 	d.run()
 	d.terminate(10 * time.Second)
@@ -88,6 +90,7 @@ func TestStoreOfAnotherVersionIsRefused(t *testing.T) {
 
 // A home belongs to the network that it was first used in.
 func TestHomeOfAnotherNetworkIsRefused(t *testing.T) {
+	t.Parallel()
 	profile := func(name string, more string) string {
 		file := filepath.Join(t.TempDir(), name+".toml")
 		text := fmt.Sprintf("name = %q\n[scope]\nmode = 'hosts'\nhosts = ['a.example'%s]\n", name, more)
@@ -115,6 +118,7 @@ func TestHomeOfAnotherNetworkIsRefused(t *testing.T) {
 }
 
 func TestHomeOfAnotherCrawlIsRefused(t *testing.T) {
+	t.Parallel()
 	w, flags := serveWeb(t, web.Config{Sites: 2, Pages: 4, Seed: 23, MinDelay: time.Millisecond}, 105)
 	home := filepath.Join(t.TempDir(), "home")
 	crawlOf(t, w, home, flags)

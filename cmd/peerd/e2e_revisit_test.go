@@ -111,6 +111,7 @@ func (d *diary) least() int {
 // A peer that keeps its pages fresh asks whether they have changed, takes what
 // has, and goes on with it after a restart.
 func TestPagesAreRevisited(t *testing.T) {
+	t.Parallel()
 	site := serveDiary(t)
 	profile := filepath.Join(t.TempDir(), "fresh.toml")
 	rules := "name = 'fresh'\nseeds = ['" + site.URL + "/']\n[scope]\nmode = 'hosts'\n" +

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,34 +22,47 @@ import (
 // the first is the bootstrap of the others.
 func network(t *testing.T, w *web.Web, flags []string, listen ...string) []*daemon {
 	t.Helper()
+	flags = append(slices.Clone(flags), "--profile", profileOf(t, w), "--log-level", "info")
+	var ds []*daemon
+	for _, at := range listen {
+		ds = append(ds, newDaemon(t, append(slices.Clone(flags), "--listen", at)...))
+	}
+	meet(t, ds)
+	return ds
+}
+
+// profileOf writes the profile of a network whose scope is w.
+func profileOf(t *testing.T, w *web.Web) (file string) {
+	t.Helper()
 	var hosts []string
 	for _, s := range w.Sites() {
 		hosts = append(hosts, fmt.Sprintf("%q", s.Host))
 	}
-	profile := filepath.Join(t.TempDir(), "net.toml")
+	file = filepath.Join(t.TempDir(), "net.toml")
 	rules := "name = 'e2e'\n[scope]\nmode = 'hosts'\nhosts = [" + strings.Join(hosts, ", ") + "]\n[politeness]\nmin_delay = '1ms'\n"
-	if err := os.WriteFile(profile, []byte(rules), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags = append(slices.Clone(flags), "--profile", profile, "--log-level", "info")
-	var ds []*daemon
-	for _, at := range listen {
-		d := newDaemon(t, append(slices.Clone(flags), "--listen", at)...)
-		if len(ds) > 0 {
+	return file
+}
+
+// meet runs peers, the first as the bootstrap of the others, until all know all.
+func meet(t *testing.T, ds []*daemon) {
+	t.Helper()
+	for i, d := range ds {
+		if i > 0 {
 			d.flags = append(d.flags, "--bootstrap", ds[0].status().Addrs[0])
 		}
 		d.run()
-		ds = append(ds, d)
 	}
 	eventually(t, 20*time.Second, "all peers know each other", func() (bool, any) {
 		for _, d := range ds {
-			if s, err := d.ask(); err != nil || s.Directory < len(listen)-1 {
+			if s, err := d.ask(); err != nil || s.Directory < len(ds)-1 {
 				return false, fmt.Sprint(s.Directory, err)
 			}
 		}
 		return true, nil
 	})
-	return ds
 }
 
 // merged puts together what all peers list, and fails the test for a URL that
@@ -80,6 +94,7 @@ func pagesOf(links map[string]admin.Link) []string {
 }
 
 func TestThreePeersCrawlEverythingOnce(t *testing.T) {
+	t.Parallel()
 	w, flags := serveWeb(t, web.Config{Sites: 8, Pages: 300, Seed: 11, MinDelay: 5 * time.Millisecond}, 101)
 	const anywhere = "/ip4/127.0.0.1/tcp/0"
 	ds := network(t, w, flags, anywhere, anywhere, anywhere)
@@ -146,13 +161,15 @@ func sameLink(a, b admin.Link) bool {
 const (
 	killings   = 10
 	killPause  = time.Second
-	killWindow = 300 * time.Millisecond // from a fetch to its commit, on a busy machine
+	killWindow = 500 * time.Millisecond // from a fetch to its commit, on a busy machine that does not stand still
 )
 
 // Whatever process dies whenever: a peer that is started again with its home
 // goes on, and only the fetches that were under way at the dead one come again.
 func TestNothingIsLostWhenPeersAreKilled(t *testing.T) {
+	t.Parallel()
 	const gap = 50 * time.Millisecond
+	still := stalls(t)
 	w, flags := serveWeb(t, web.Config{Sites: 8, Pages: 300, Seed: 12, MinDelay: gap, Delay: 40 * time.Millisecond}, 102)
 	ds := network(t, w, flags, freeAddr(t, 1), freeAddr(t, 2), freeAddr(t, 3))
 	seed := uint64(time.Now().UnixNano())
@@ -172,7 +189,7 @@ func TestNothingIsLostWhenPeersAreKilled(t *testing.T) {
 		t.Errorf("audit: %+v", a)
 		tellEarly(t, w.Log(), kills, gap)
 	}
-	checkRepeats(t, w.Log(), kills)
+	checkRepeats(t, w.Log(), kills, still)
 	listed := map[string]bool{}
 	for i, d := range ds {
 		s := d.status()
@@ -211,7 +228,11 @@ func freeAddr(t *testing.T, last byte) string {
 func killPeers(t *testing.T, ds []*daemon, rng *rand.Rand) []time.Time {
 	t.Helper()
 	var kills []time.Time
-	for range killings {
+	n := killings
+	if testing.Short() {
+		n = 4
+	}
+	for range n {
 		pause := time.After(killPause/2 + time.Duration(rng.Int64N(int64(killPause))))
 		select {
 		case <-pause:
@@ -249,8 +270,9 @@ func tellEarly(t *testing.T, log []web.Hit, kills []time.Time, gap time.Duration
 // can have hit it: its first answer must have been on its way, or not yet on
 // the disk. And as a host is asked for one URL at a time, one kill excuses one
 // repetition a host.
-func checkRepeats(t *testing.T, log []web.Hit, kills []time.Time) {
+func checkRepeats(t *testing.T, log []web.Hit, kills []time.Time, still *atomic.Int64) {
 	t.Helper()
+	window := killWindow + 2*time.Duration(still.Load())
 	slices.SortStableFunc(log, func(a, b web.Hit) int { return a.Start.Compare(b.Start) })
 	last := map[string]web.Hit{}
 	excused := map[string]int{} // by kill and host
@@ -264,7 +286,7 @@ func checkRepeats(t *testing.T, log []web.Hit, kills []time.Time) {
 		}
 		repeats++
 		kill, far := nearest(kills, old.End)
-		if far > killWindow {
+		if far > window {
 			t.Errorf("%s%s was fetched again for no reason, %v after its answer", h.Host, h.Path, h.Start.Sub(old.End))
 			continue
 		}

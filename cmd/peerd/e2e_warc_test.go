@@ -84,6 +84,7 @@ func checkArchive(t *testing.T, home string, want map[string][]byte) (pages map[
 // Whenever a crawl is killed: what it has told of is in the archive, and the
 // archive is whole.
 func TestArchiveOutlivesKills(t *testing.T) {
+	t.Parallel()
 	const gap = 3 * time.Millisecond
 	w, flags := serveWeb(t, web.Config{Sites: 2, Pages: 240, Seed: 31, MinDelay: gap, Delay: 5 * time.Millisecond, Bind: "127.0.0.1:0"}, 107)
 	want := bodies(t, w)
@@ -92,8 +93,12 @@ func TestArchiveOutlivesKills(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("kills follow from seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
+	least := 1
+	if testing.Short() { // fewer kills: each is followed by a dozen commands
+		least = 60
+	}
 	for pages := 0; pages < 180; {
-		pages += 1 + rng.IntN(60)
+		pages += least + rng.IntN(60)
 		p := start(t, args...)
 		eventually(t, 20*time.Second, "more pages", func() (bool, any) {
 			got := w.Audit().PagesFetched
@@ -166,6 +171,7 @@ func checkFinished(t *testing.T, home string) {
 
 // What a peer that runs has fetched can be taken out of it at any time.
 func TestExportsFromARunningPeer(t *testing.T) {
+	t.Parallel()
 	w, flags := serveWeb(t, web.Config{Sites: 1, Pages: 150, Seed: 32, MinDelay: 10 * time.Millisecond, Bind: "127.0.0.1:0"}, 108)
 	want := bodies(t, w)
 	ds := network(t, w, append(flags, "--warc"), "/ip4/127.0.0.1/tcp/0")

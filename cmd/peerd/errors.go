@@ -13,6 +13,7 @@ import (
 	"peerd/node"
 	"peerd/node/admin"
 	"peerd/node/config"
+	"peerd/node/lab"
 )
 
 // The exit statuses, as the help of the root command promises them.
@@ -60,7 +61,7 @@ func report(w io.Writer, err error) int {
 	if errors.As(err, &usage) {
 		return exitUsage
 	}
-	for _, unfit := range []error{config.ErrInvalid, config.ErrNoHome, config.ErrKey, node.ErrOtherNetwork} {
+	for _, unfit := range []error{config.ErrInvalid, config.ErrNoHome, config.ErrKey, node.ErrOtherNetwork, node.ErrStrategy, lab.ErrParams} {
 		if errors.Is(err, unfit) {
 			return exitUsage
 		}

@@ -71,6 +71,7 @@ func babble(t *testing.T) (addr string) {
 }
 
 func TestServersThatBabbleAreNotHeard(t *testing.T) {
+	t.Parallel()
 	stdout, stderr, code := tryPeerd(t, "crawl", "http://"+babble(t)+"/", "--home", filepath.Join(t.TempDir(), "h"),
 		"--allow-net", "127.106.0.0/16", "--min-delay", "10ms", "--log-level", "info")
 	if code != 0 || !strings.Contains(stdout, "pages") || strings.Contains(stderr, "Unsolicited") || strings.Contains(stderr, "foreign") {

@@ -39,7 +39,7 @@ func awaitAPI(ts *testscript.TestScript, neg bool, args []string) {
 	file := ts.MkAbs(filepath.Join(args[0], "api.json"))
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	late := time.After(30 * time.Second)
+	late := time.After(patience)
 	for {
 		var api struct{ Addr string }
 		data, err := os.ReadFile(file)
@@ -143,6 +143,7 @@ func TestFailures(t *testing.T) {
 		{"tool", []string{"tool", "x"}, 2, `unknown tool "x"`},
 		{"peers", []string{"testnet", "--peers", "0"}, 2, `--peers 0: want 1 or more`},
 		{"few pages", []string{"testnet", "--sites", "5", "--pages", "4"}, 2, `--pages 4: want at least one a site, 5`},
+		{"misled share", []string{"testnet", "--strategy", "geo", "--geo-error", "1.1"}, 2, `--geo-error 1.1: want 0 to 1`},
 		{"site", []string{"site", "--number", "3", "--of", "3", "--listen", "127.0.0.1:0"}, 2, `--number 3: want 0 to 2`},
 		{"site nowhere", []string{"site"}, 2, `--listen is missing`},
 		{"bind", []string{"testnet", "--site-bind", "x"}, 2, `--site-bind: "x": want HOST:PORT`},
@@ -166,6 +167,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestSettingsInTheHome(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		`config.toml:2:1: unknown key "crawl.mindelay"`:                              "[crawl]\nmindelay = '1s'",
 		`config.toml:2:13: crawl.min_delay: "soon" is no duration`:                   "[crawl]\nmin_delay = 'soon'",

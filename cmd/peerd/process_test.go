@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,10 +19,15 @@ import (
 	"peerd/node/emulate/web"
 )
 
+// patience is the least that is waited for anything: a machine that others share
+// may stand still for a while.
+const patience = time.Minute
+
 // eventually waits until cond holds, and fails the test when it does not in
-// time. What cond says last is in the message.
+// time, or patience. What cond says last is in the message.
 func eventually(t *testing.T, limit time.Duration, what string, cond func() (bool, any)) {
 	t.Helper()
+	limit = max(limit, patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	late := time.After(limit)
@@ -52,7 +58,7 @@ func peerd(t *testing.T, args ...string) string {
 // tryPeerd is peerd for commands that may fail.
 func tryPeerd(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "peerd", args...)
 	cmd.Env = environment()
@@ -142,15 +148,35 @@ func (p *process) terminate(limit time.Duration) int {
 	return p.wait(limit)
 }
 
-// wait returns the exit status.
+// wait returns the exit status. It is waited for patience at the least.
 func (p *process) wait(limit time.Duration) int {
 	p.t.Helper()
+	limit = max(limit, patience)
 	select {
 	case <-p.ended:
 	case <-time.After(limit):
 		p.t.Fatalf("still running after %v", limit)
 	}
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// stalls notes how long this process stood still at most, until the test ends:
+// those that it has started did, too.
+func stalls(t *testing.T) *atomic.Int64 {
+	var most atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for last := time.Now(); t.Context().Err() == nil; last = time.Now() {
+			select {
+			case <-t.Context().Done():
+			case <-time.After(10 * time.Millisecond):
+			}
+			most.Store(max(most.Load(), int64(time.Since(last))))
+		}
+	}()
+	t.Cleanup(func() { <-done })
+	return &most
 }
 
 func tail(text string, lines int) string {

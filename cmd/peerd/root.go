@@ -56,7 +56,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(
 		newInitCommand(), newRunCommand(), newSeedCommand(), newStopCommand(),
 		newStatusCommand(), newPeersCommand(), newSubnetsCommand(), newQueueCommand(), newLinksCommand(), newExportCommand(),
-		newCrawlCommand(), newTestnetCommand(), newSiteCommand(), newToolCommand(), newVersionCommand(),
+		newCrawlCommand(), newTestnetCommand(), newLabCommand(), newSiteCommand(), newRegistryCommand(), newToolCommand(), newVersionCommand(),
 	)
 	return root
 }
