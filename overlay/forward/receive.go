@@ -132,9 +132,21 @@ func (f *Forwarder) dropped(u store.URL, now time.Time) bool {
 	return ok && now.Sub(at) < keepGone
 }
 
+// keepAway is how long a host that was found to be another's is taken for such.
+const keepAway = 2 * time.Minute
+
+// waiting is the verdict for a URL that was put aside here. When its host was found to
+// be another's the finder is to look there itself: it would be passed on from here, and
+// come again, for ever.
+func (f *Forwarder) waiting(host string, now time.Time) verdict {
+	if at, ok := f.away.Get(host); ok && now.Sub(at) < keepAway {
+		return astray
+	}
+	return later
+}
+
 // guard takes the acknowledgement back from what nobody but this peer has: the
-// URLs of subnets that are not safe, and those that wait here for their host to be
-// looked up. They come again.
+// URLs of subnets that are not safe, and those that wait here. They come again.
 func (f *Forwarder) guard(ctx context.Context, b batch, r receipt) error {
 	seen := map[netip.Prefix]bool{}
 	var taken []netip.Prefix
@@ -163,7 +175,7 @@ func (f *Forwarder) guard(ctx context.Context, b batch, r receipt) error {
 					return err
 				}
 				if waits {
-					r.Verdicts[i] = later
+					r.Verdicts[i] = f.waiting(g.Host, time.Now())
 					break
 				}
 			}

@@ -57,7 +57,11 @@ func (f *Forwarder) resolveOnce(ctx context.Context, e *entry) error {
 		return nil
 	}
 	f.with(func(b *book) { b.resolved(e, res, time.Now()) })
+	if res.Kind == Foreign {
+		f.away.Add(e.name, time.Now())
+	}
 	if res.Kind == Own {
+		f.away.Remove(e.name)
 		return f.enqueue(e)
 	}
 	return nil

@@ -111,6 +111,37 @@ func TestAstray(t *testing.T) {
 	}
 }
 
+// Who passes a host's URLs on to another has the finder look there itself, or it would
+// bring them for ever: they are acknowledged only where they are queued.
+func TestPassedOn(t *testing.T) {
+	a, b := two(t)
+	c := newPeer(t, listen(t), open(t, ""))
+	know(a.host, c.host)
+	know(b.host, c.host)
+	c.own["x.test"] = true
+	cfg := b.config()
+	cfg.Safe = func(context.Context, []netip.Prefix) []netip.Prefix { return nil }
+	f, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.f = f
+	a.resolve = foreignTo(b.host.ID(), 1)
+	b.resolve = foreignTo(c.host.ID(), 2)
+	a.astray = func(string) error { a.resolve = foreignTo(c.host.ID(), 2); return nil }
+	for _, p := range []*testPeer{b, c} {
+		s := p.f.Serve()
+		defer s.Close()
+	}
+	b.run()
+	a.give("x.test", 20)
+	a.run()
+	eventually(t, "all delivered", func() bool { return a.idle() && b.idle() })
+	if got := c.queued("x.test"); got != 20 {
+		t.Errorf("%d queued, want 20", got)
+	}
+}
+
 // A dead owner of many subnets makes no storm: one batch at a time, and the reads
 // keep to their pace.
 func TestDoubtsArePaced(t *testing.T) {

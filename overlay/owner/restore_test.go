@@ -33,9 +33,11 @@ func wiped(t *testing.T, change func(*Config)) (*member, *fakeReplicas, *fakeWit
 
 // seekLost has what is due for lost subnets done once, and says how a claim goes.
 func (m *member) seekLost() error {
+	m.mu.Lock()
 	for _, r := range m.restores {
 		r.next = time.Time{}
 	}
+	m.mu.Unlock()
 	for _, task := range m.toRestore(time.Now()) {
 		task(m.t.Context())
 	}
