@@ -45,7 +45,7 @@
 // shadows with it, then nobody acknowledged what others have for it: it waits in their
 // outboxes. They begin the subnet anew (orphans.go):
 //
-//	                 owner does not answer us      silent for Times.Orphan, for all
+//	                 owner does not answer us      silent for Times.Anew, for all
 //	URLs wait here ------------------------> orphan ----------------> ask its panel
 //	                                          ^  | lease is another's   |      | no
 //	                                          |  v                      |yes   v majority
@@ -55,9 +55,11 @@
 //	                                                         v
 //	                                               estimating, with empty state
 //
-// Those who are there, and would have been chosen as shadows first, are asked before whether
+// Times.Anew is longer than most cuts: an owner and its shadows that are on the other side
+// are back with what they have. If the lease was new when its owner was last heard it had
+// no shadow yet, and Times.Orphan will do. Those who are there, and would have been chosen as shadows first, are asked before whether
 // they have a complete copy of that lease (holders.go); one that has is left the time to
-// take over with it, which may be its own Times.Orphan after a restart.
+// take over with it, which may be its own Times.Anew after a restart.
 //
 // The panel is had from those who may be in it (witness.PanelOf), once a try. A copy
 // that turns up too late, or was never complete, is salvaged before it goes
@@ -83,7 +85,7 @@
 //   - An old copy must not win. Witnesses do not know who is a shadow; so a shadow does
 //     not ask if others heard the owner more than Times.Lost after it was counted on
 //     by the owner, for all it knows (shadow.Held): it may have been replaced, and what was
-//     acknowledged since is not here. Only when the owner is dead for Times.Orphan, and
+//     acknowledged since is not here. Only when the owner is dead for Times.Anew, and
 //     nobody has taken over, is an old copy better than none. An owner acknowledges nothing while a shadow does not
 //     answer and is not yet replaced.
 //   - Two shadows: each waits its own part of Times.Spread longer; the votes

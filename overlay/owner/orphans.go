@@ -68,7 +68,7 @@ func (m *Manager) toRescue(now time.Time) []func(context.Context) {
 		case now.Sub(o.asked) > orphanFor || m.subnets[p] != nil:
 			delete(m.orphans, p)
 		case now.Before(o.next) || len(g) == askSteps || !begun && len(groups) >= free:
-		case now.Sub(m.lastHeard(owner)) <= m.cfg.Times.Orphan*5/4+8*m.share(p):
+		case now.Sub(m.lastHeard(owner)) <= m.patience(o.lease)*5/4+8*m.share(p):
 			o.fails = 0
 		default:
 			o.busy = true
@@ -131,8 +131,18 @@ func (m *Manager) stillOrphan(ctx context.Context, old lease.Lease) error {
 	return nil
 }
 
+// patience is how long a subnet waits for its silent owner or a shadow. One that was
+// issued when its owner was last heard was its owner's for too short a time to have
+// one: it waits less.
+func (m *Manager) patience(l lease.Lease) time.Duration {
+	if l.Issued.Add(m.cfg.Times.First + m.cfg.Times.Lost).After(m.lastHeard(l.Owner)) {
+		return m.cfg.Times.Orphan
+	}
+	return m.cfg.Times.Anew
+}
+
 // heldFor is how long a peer that has a copy may need to take over with it, in
-// Times.Orphan: one that was started just now waits for one of them itself.
+// what is waited anyway: one that was started just now waits as long itself.
 const heldFor = 2
 
 // unheld returns those of which nobody who is there has a good copy, and those whose
@@ -155,7 +165,7 @@ func (m *Manager) unheld(ctx context.Context, os []orphan) (left []orphan) {
 		if was != nil && was.held.IsZero() {
 			was.held = now
 		}
-		over := was != nil && now.Sub(was.held) > heldFor*m.cfg.Times.Orphan
+		over := was != nil && now.Sub(was.held) > heldFor*m.patience(o.lease)
 		m.mu.Unlock()
 		if over {
 			left = append(left, o)

@@ -92,6 +92,33 @@ func TestOrphanIsBegunAnew(t *testing.T) {
 	}
 }
 
+// A cut that an owner and its shadows are behind is waited for, unless it had none yet.
+func TestOrphanThatHadShadows(t *testing.T) {
+	o := newOrphanage(t)
+	times := o.Manager.cfg.Times
+	for _, c := range []struct {
+		held time.Duration // between its lease and when it was last heard
+		wait time.Duration
+	}{
+		{times.First, times.Orphan},
+		{times.First + times.Lost - time.Second, times.Orphan},
+		{times.First + times.Lost + time.Second, times.Anew},
+	} {
+		was := o.orphans[subnetA]
+		was.asked = was.lease.Issued.Add(time.Hour)
+		o.heard = was.lease.Issued.Add(c.held)
+		begins := o.heard.Add(c.wait*5/4 + 8*o.share(subnetA))
+		if o.try(t, begins) != 0 {
+			t.Errorf("%v after its lease: begun anew at once", c.held)
+		}
+		o.witness.voters = nil
+		if o.try(t, begins.Add(time.Second)) != 1 {
+			t.Errorf("%v after its lease: not begun anew after %v", c.held, c.wait)
+		}
+		was.next = time.Time{}
+	}
+}
+
 // Who is there and has a copy is left the time to take over with it.
 func TestOrphanWithACopyElsewhere(t *testing.T) {
 	o := newOrphanage(t)

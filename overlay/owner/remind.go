@@ -14,7 +14,9 @@ import (
 // An owner that is there and does not follow up a copy here may have lost its disk, and
 // if nobody has URLs for the subnet nothing tells it so: its work is in the copies
 // alone, and nobody takes over from a peer that is heard. So who keeps a copy reminds
-// it, and the owner looks whether the subnet is its own (unsettled.go, restore.go).
+// it, and the owner looks whether the subnet is its own (unsettled.go, restore.go). If
+// that does not help it may have yielded to a lease of ours that we do not know to
+// stand, as the takeover was broken off: we look, too.
 
 // remindEvery is the wait between two reminders of one subnet.
 const remindEvery = 30 * time.Second
@@ -36,6 +38,9 @@ func (m *Manager) toRemind(now time.Time) (tasks []func(context.Context)) {
 		}
 		kept[h.Subnet] = m.reminded[h.Subnet]
 		if !now.Before(kept[h.Subnet]) {
+			if !kept[h.Subnet].IsZero() && h.Complete {
+				m.resume(h.Subnet)
+			}
 			kept[h.Subnet] = now.Add(remindEvery)
 			missed[h.Owner] = append(missed[h.Owner], h.Subnet)
 		}

@@ -36,6 +36,9 @@ func TestRemind(t *testing.T) {
 			if got := e.replicas.reminded[subnetA]; len(got) != c.want || c.want > 0 && got[0] != alice.id {
 				t.Errorf("reminded %v, want %d times alice", got, c.want)
 			}
+			if a := e.attempts[subnetA]; (a != nil && a.resume) != (c.want > 1) {
+				t.Errorf("looked at ourselves: %+v", a)
+			}
 			if len(e.Manager.reminded) > 1 {
 				t.Error("more is remembered than there is")
 			}

@@ -30,8 +30,12 @@ func (m *Manager) wreck(p netip.Prefix) {
 // dead says whether the owner of a copy is silent for so long that no shadow of it
 // with something better can still be on its way to take over.
 func (m *Manager) dead(h shadow.Held, now time.Time) bool {
-	quiet := min(now.Sub(m.lastHeard(h.Owner)), now.Sub(h.Heard))
-	return !h.Live && quiet > m.cfg.Times.Orphan+8*m.share(h.Subnet)
+	return !h.Live && m.quiet(h, now) > m.cfg.Times.Orphan+8*m.share(h.Subnet)
+}
+
+// quiet is for how long the owner of a copy has been silent, for us and on the link.
+func (m *Manager) quiet(h shadow.Held, now time.Time) time.Duration {
+	return min(now.Sub(m.lastHeard(h.Owner)), now.Sub(h.Heard))
 }
 
 // toSalvage returns what is to be done for wrecks.

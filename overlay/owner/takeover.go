@@ -305,8 +305,9 @@ func (m *Manager) consent(h shadow.Held, tally witness.Tally, why error) (lease.
 // this copy that it has given it up: then it has acknowledged what is not in it, and
 // there is another. Witnesses cannot know that.
 func (m *Manager) replaced(h shadow.Held) error {
-	if m.cfg.Heard == nil || m.dead(h, time.Now()) { // and nobody has taken over with a newer one
-		return nil
+	now := time.Now()
+	if m.cfg.Heard == nil || !h.Live && m.quiet(h, now) > m.cfg.Times.Anew+8*m.share(h.Subnet) {
+		return nil // nobody has taken over with a newer one in all that time
 	}
 	link, heard := h.Counted, m.cfg.Heard(h.Owner)
 	switch {

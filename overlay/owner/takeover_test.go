@@ -198,6 +198,27 @@ func TestNoTakeover(t *testing.T) {
 	}
 }
 
+// An old copy is better than none, once a cut is unlikely to be the cause.
+func TestOldCopyAtLast(t *testing.T) {
+	e := newEstate(t, false, nil)
+	times := e.Manager.cfg.Times
+	for _, c := range []struct {
+		silent time.Duration
+		taken  bool
+	}{
+		{times.Orphan + 8*times.Spread + time.Second, false},
+		{times.Anew - time.Second, false},
+		{times.Anew + 8*times.Spread + time.Second, true},
+	} {
+		e.heard = time.Now().Add(-c.silent)
+		e.started = e.heard.Add(-time.Hour)
+		e.held.Heard, e.held.Counted = e.heard, e.heard.Add(-times.Lost-time.Second)
+		if err := e.replaced(e.held); (err == nil) != c.taken {
+			t.Errorf("after %v: %v", c.silent, err)
+		}
+	}
+}
+
 // A short absence of the shadow does not keep it from taking over.
 func TestTakeoverAfterRestart(t *testing.T) {
 	e := newEstate(t, false, nil)

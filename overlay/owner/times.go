@@ -17,9 +17,15 @@ type Times struct {
 	// do not ask at once. 4 s.
 	Spread time.Duration
 	// Orphan is how long an owner must not have been heard before it is concluded that
-	// no shadow of it takes over: then those with an old copy may, and a quarter of it
-	// later those who have URLs for it and no copy. 2 min.
+	// no shadow of it takes over: then copies that never were complete are salvaged, and
+	// a quarter of it later who has URLs for a subnet begins it anew that was its
+	// owner's for too short a time to have a shadow. 2 min.
 	Orphan time.Duration
+	// Anew is the same for a subnet that had shadows: then those with an old copy may
+	// take over, and a quarter of it later those begin anew who have no copy. All are away
+	// at once when they are on the other side of a cut, and come back with what they
+	// have fetched; so this is longer than most cuts. 15 min.
+	Anew time.Duration
 	// Lost is how long a shadow may be out of reach, or owe an answer, before another
 	// takes its place. 25 s: so that the other has a copy within 30 s.
 	Lost time.Duration
@@ -42,7 +48,7 @@ type Times struct {
 // DefaultTimes returns what fits the Internet.
 func DefaultTimes() Times {
 	return Times{
-		Silence: 20 * time.Second, Spread: 4 * time.Second, Orphan: 2 * time.Minute, Lost: 25 * time.Second, First: 10 * time.Second,
+		Silence: 20 * time.Second, Spread: 4 * time.Second, Orphan: 2 * time.Minute, Anew: 15 * time.Minute, Lost: 25 * time.Second, First: 10 * time.Second,
 		Flush: 2 * time.Second, Brink: 8500 * time.Millisecond, Revive: witness.ReviveAfter,
 	}
 }
@@ -51,7 +57,7 @@ func DefaultTimes() Times {
 func (t Times) withDefaults() Times {
 	d := DefaultTimes()
 	for _, f := range []struct{ to, from *time.Duration }{
-		{&t.Silence, &d.Silence}, {&t.Spread, &d.Spread}, {&t.Orphan, &d.Orphan}, {&t.Lost, &d.Lost}, {&t.First, &d.First},
+		{&t.Silence, &d.Silence}, {&t.Spread, &d.Spread}, {&t.Orphan, &d.Orphan}, {&t.Anew, &d.Anew}, {&t.Lost, &d.Lost}, {&t.First, &d.First},
 		{&t.Flush, &d.Flush}, {&t.Brink, &d.Brink}, {&t.Revive, &d.Revive},
 	} {
 		if *f.to == 0 {
@@ -65,7 +71,7 @@ func (t Times) withDefaults() Times {
 func (t Times) validate() error {
 	var errs []error
 	for name, d := range map[string]time.Duration{
-		"Silence": t.Silence, "Spread": t.Spread, "Orphan": t.Orphan, "Lost": t.Lost, "First": t.First, "Flush": t.Flush,
+		"Silence": t.Silence, "Spread": t.Spread, "Orphan": t.Orphan, "Anew": t.Anew, "Lost": t.Lost, "First": t.First, "Flush": t.Flush,
 		"Brink": t.Brink, "Revive": t.Revive,
 	} {
 		if d < 0 {
