@@ -169,7 +169,7 @@ func TestRetryAfter(t *testing.T) {
 	r := newRig(t, "", 0, nil)
 	forms := map[string]func() string{
 		"seconds": func() string { return "1" },
-		"date":    func() string { return time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat) },
+		"date":    func() string { return time.Now().Add(4 * time.Second).UTC().Format(http.TimeFormat) },
 	}
 	sites := map[string]*site{}
 	for name, form := range forms {

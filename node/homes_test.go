@@ -287,16 +287,16 @@ func TestHostOfManyAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, 3*time.Minute, "the crawl is under way", func() bool { return w.fetched("geo.test") >= 20 && w.fetched("round.test") >= 20 })
-	w.mu.Lock()
-	dead = true
-	w.mu.Unlock()
-	stopFirst()
 	defer func() {
 		for i, n := range ns {
 			t.Log(i, n.frontier.HostList(), n.forwarder.Rows(), w.fetched("geo.test"), w.fetched("round.test"))
 		}
 	}()
+	until(t, 3*time.Minute, "the crawl is under way", func() bool { return w.fetched("geo.test") >= 20 && w.fetched("round.test") >= 20 })
+	w.mu.Lock()
+	dead = true
+	w.mu.Unlock()
+	stopFirst()
 	until(t, 3*time.Minute, "all is done", func() bool {
 		return idle(ns...) && w.fetched("geo.test") == 150 && w.fetched("round.test") == 150
 	})
