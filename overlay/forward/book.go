@@ -284,6 +284,20 @@ func (b *book) again(e *entry, wait time.Duration, now time.Time) {
 	b.put(e, unresolved, now.Add(wait), now)
 }
 
+// disputed lets a host be resolved anew, its home read before, that is taken for
+// another's here and for ours by a finder, who found it at that address. It says whether
+// that is so. Where no home is settled yet each peer may else send it to the next, in
+// a circle: now one of them settles it.
+func (b *book) disputed(name string, found netip.Addr, now time.Time) bool {
+	e := b.hosts[name]
+	if e == nil || e.state != foreign {
+		return false
+	}
+	e.astray, e.found = true, found
+	b.again(e, 0, now)
+	return true
+}
+
 // reconsider lets every host of a subnet be resolved anew, those included that
 // are being resolved right now.
 func (b *book) reconsider(p netip.Prefix, now time.Time) {

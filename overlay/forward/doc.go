@@ -27,8 +27,8 @@
 // A receiver that keeps replicas (Config.Safe) acknowledges only what is in the queue
 // of a host in its frontier, and in the replicas: what it merely put aside, or what
 // they lack, gets the verdict "later" and comes again. A host whose home is known to
-// be elsewhere, or whose URLs were passed on from here lately, gets "astray": the
-// finder reads the home again.
+// be elsewhere, or whose URLs would be passed on from here, gets "astray": the
+// finder reads the home again; in the second case the receiver does, too.
 //
 // # Owners that do not answer
 //

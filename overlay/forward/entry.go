@@ -27,10 +27,11 @@ type entry struct {
 	oldest time.Time
 	state  state
 	res    Resolution
-	fails  int    // what went wrong in a row
-	misses int    // look-ups of the name that failed in a row
-	astray bool   // its home is not where it was looked for
-	news   uint64 // calls of add
+	fails  int        // what went wrong in a row
+	misses int        // look-ups of the name that failed in a row
+	astray bool       // its home is not where it was looked for
+	found  netip.Addr // where a finder takes it to be ours
+	news   uint64     // calls of add
 	moved  []netip.Prefix
 	lot    *lot          // that holds it, while foreign or nursery with URLs
 	elem   *list.Element // in the lot, or in book.idle

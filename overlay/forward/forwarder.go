@@ -89,7 +89,6 @@ type Forwarder struct {
 	log  *slog.Logger
 	sent *lru.Cache[store.Digest, struct{}]
 	gone *lru.Cache[store.Digest, time.Time] // dropped lately
-	away *lru.Cache[string, time.Time]       // hosts found lately to be another's
 	gate gate
 
 	mu      sync.Mutex // never held during I/O
@@ -119,12 +118,8 @@ func New(cfg Config) (*Forwarder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("forward: %w", err)
 	}
-	away, err := lru.New[string, time.Time](1 << 14)
-	if err != nil {
-		return nil, fmt.Errorf("forward: %w", err)
-	}
 	f := &Forwarder{
-		cfg: cfg, log: cfg.Logger, sent: sent, gone: gone, away: away, gate: newGate(), book: newBook(cfg), changed: make(chan struct{}, 1),
+		cfg: cfg, log: cfg.Logger, sent: sent, gone: gone, gate: newGate(), book: newBook(cfg), changed: make(chan struct{}, 1),
 	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)

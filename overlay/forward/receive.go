@@ -132,17 +132,17 @@ func (f *Forwarder) dropped(u store.URL, now time.Time) bool {
 	return ok && now.Sub(at) < keepGone
 }
 
-// keepAway is how long a host that was found to be another's is taken for such.
-const keepAway = 2 * time.Minute
-
-// waiting is the verdict for a URL that was put aside here. When its host was found to
-// be another's the finder is to look there itself: it would be passed on from here, and
-// come again, for ever.
-func (f *Forwarder) waiting(host string, now time.Time) verdict {
-	if at, ok := f.away.Get(host); ok && now.Sub(at) < keepAway {
-		return astray
-	}
-	return later
+// waiting is the verdict for URLs that were put aside here. If their host is taken for
+// another's they would be passed on from here, and come again, for ever. So both read
+// its home anew, the finder and this peer.
+func (f *Forwarder) waiting(g group) verdict {
+	v := later
+	f.with(func(b *book) {
+		if b.disputed(g.Host, g.pending(g.URLs[0], time.Now()).Hint, time.Now()) {
+			v = astray
+		}
+	})
+	return v
 }
 
 // guard takes the acknowledgement back from what nobody but this peer has: the
@@ -175,7 +175,7 @@ func (f *Forwarder) guard(ctx context.Context, b batch, r receipt) error {
 					return err
 				}
 				if waits {
-					r.Verdicts[i] = f.waiting(g.Host, time.Now())
+					r.Verdicts[i] = f.waiting(g)
 					break
 				}
 			}

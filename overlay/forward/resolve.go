@@ -24,11 +24,14 @@ func (f *Forwarder) resolve(ctx context.Context, e *entry) error {
 }
 
 func (f *Forwarder) resolveOnce(ctx context.Context, e *entry) error {
-	hint, err := f.hint(e.name)
-	if err != nil {
-		return err
+	astray, hint := f.wentAstray(e)
+	if !hint.IsValid() {
+		var err error
+		if hint, err = f.hint(e.name); err != nil {
+			return err
+		}
 	}
-	if astray := f.wentAstray(e); astray {
+	if astray {
 		if err := f.cfg.Resolver.Astray(ctx, e.name); err != nil {
 			f.log.Debug("home not read anew", "host", e.name, "err", err)
 		}
@@ -57,20 +60,20 @@ func (f *Forwarder) resolveOnce(ctx context.Context, e *entry) error {
 		return nil
 	}
 	f.with(func(b *book) { b.resolved(e, res, time.Now()) })
-	if res.Kind == Foreign {
-		f.away.Add(e.name, time.Now())
-	}
 	if res.Kind == Own {
-		f.away.Remove(e.name)
 		return f.enqueue(e)
 	}
 	return nil
 }
 
-// wentAstray says once whether the host's home was found to be another.
-func (f *Forwarder) wentAstray(e *entry) (astray bool) {
-	f.with(func(*book) { astray, e.astray = e.astray, false })
-	return astray
+// wentAstray says once whether the host's home was found to be another, and at which
+// address of ours a finder takes it to be, if one does.
+func (f *Forwarder) wentAstray(e *entry) (astray bool, found netip.Addr) {
+	f.with(func(*book) {
+		astray, found = e.astray, e.found
+		e.astray, e.found = false, netip.Addr{}
+	})
+	return astray, found
 }
 
 // missed counts a failed look-up, and after the last one gives the host up; unless

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +140,54 @@ func TestPassedOn(t *testing.T) {
 	eventually(t, "all delivered", func() bool { return a.idle() && b.idle() })
 	if got := c.queued("x.test"); got != 20 {
 		t.Errorf("%d queued, want 20", got)
+	}
+}
+
+// A host that is nobody's yet, and that each peer finds at the next one's address, is not
+// sent round in a circle: one of them makes it its own.
+func TestCircle(t *testing.T) {
+	var ring []*testPeer
+	for range 3 {
+		p := newPeer(t, listen(t), open(t, ""))
+		for _, q := range ring {
+			know(p.host, q.host)
+		}
+		ring = append(ring, p)
+	}
+	var settled atomic.Int64 // 1 + the index of who has made it its own
+	for i, p := range ring {
+		next := (i + 1) % len(ring)
+		p.resolve = func(_ string, hint netip.Addr) (Resolution, error) {
+			if hint == addr(i) {
+				settled.CompareAndSwap(0, int64(i+1))
+			}
+			at := next
+			if s := settled.Load(); s != 0 {
+				at = int(s - 1)
+			}
+			if at == i {
+				p.own["x.test"] = true
+				return Resolution{Kind: Own}, nil
+			}
+			return Resolution{Kind: Foreign, Owner: ring[at].host.ID(), Subnet: subnet(at), Addr: addr(at)}, nil
+		}
+		c := p.config()
+		c.Safe = func(context.Context, []netip.Prefix) []netip.Prefix { return nil }
+		f, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.f = f
+		s := f.Serve()
+		defer s.Close()
+	}
+	for _, p := range ring {
+		p.give("x.test", 3)
+		p.run()
+	}
+	eventually(t, "all delivered", func() bool { return ring[0].idle() && ring[1].idle() && ring[2].idle() })
+	if s := settled.Load(); s == 0 || ring[s-1].queued("x.test") != 3 {
+		t.Errorf("settled at %d", s)
 	}
 }
 
