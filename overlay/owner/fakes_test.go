@@ -30,6 +30,7 @@ type fakeReplicas struct {
 	flush    func(p netip.Prefix, to []peer.ID) error
 	await    error
 	demoted  []netip.Prefix
+	pins     map[netip.Prefix]bool
 	reminded map[netip.Prefix][]peer.ID // owners
 	others   map[peer.ID][]shadow.Copy  // copies that other peers keep; who is not there does not answer
 }
@@ -37,7 +38,7 @@ type fakeReplicas struct {
 func newFakeReplicas(db *store.DB) *fakeReplicas {
 	return &fakeReplicas{
 		db: db, held: map[netip.Prefix]shadow.Held{}, states: map[peer.ID]shadow.Follower{},
-		follows: map[netip.Prefix][]peer.ID{}, reminded: map[netip.Prefix][]peer.ID{},
+		pins: map[netip.Prefix]bool{}, follows: map[netip.Prefix][]peer.ID{}, reminded: map[netip.Prefix][]peer.ID{},
 	}
 }
 
@@ -133,6 +134,20 @@ func (f *fakeReplicas) Copy(p netip.Prefix) (shadow.Held, bool) {
 	defer f.mu.Unlock()
 	h, ok := f.held[p]
 	return h, ok
+}
+
+func (f *fakeReplicas) Pin(p netip.Prefix, epoch uint64) (unpin func(), ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if h, ok := f.held[p]; !ok || h.Epoch != epoch || !h.Complete || f.pins[p] {
+		return nil, false
+	}
+	f.pins[p] = true
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.pins, p)
+	}, true
 }
 
 func (f *fakeReplicas) PromoteBy(p netip.Prefix, fn func(store.TailPos) error) error {

@@ -96,6 +96,8 @@ type Replicas interface {
 	Ask(ctx context.Context, to peer.ID, ps []netip.Prefix) ([]shadow.Copy, error)
 	// Remind tells the owner of copies kept here that it does not follow them up.
 	Remind(ctx context.Context, owner peer.ID, ps []netip.Prefix) error
+	// Pin keeps a complete copy of that epoch what it is until unpin.
+	Pin(p netip.Prefix, epoch uint64) (unpin func(), ok bool)
 	// PromoteBy has fn make a copy ours, and ends it if that went well; Forget
 	// sweeps one away, Demote makes one of what was ours.
 	PromoteBy(p netip.Prefix, fn func(pos store.TailPos) error) error

@@ -156,10 +156,14 @@ func (m *Manager) takeAll(ctx context.Context, hs []shadow.Held) {
 	each(hs, func(i int, h shadow.Held) { errs[i] = m.whose(ctx, h) })
 	for i, h := range hs {
 		if errs[i] == nil {
-			left = append(left, h)
-		} else {
-			m.tried(ctx, h, errs[i])
+			if unpin, ok := m.cfg.Replicas.Pin(h.Subnet, h.Epoch); ok {
+				defer unpin() // from the votes on it has to be what it is
+				left = append(left, h)
+				continue
+			}
+			errs[i] = errOutdated
 		}
+		m.tried(ctx, h, errs[i])
 	}
 	if len(left) == 0 {
 		return

@@ -179,8 +179,9 @@ func TestNoTakeover(t *testing.T) {
 			e.held.Counted, e.heard = e.heard, e.heard.Add(60*time.Millisecond)
 			e.held.Heard = e.heard
 		}, false},
-		"we leave":         {func(e *estate) { e.draining.Store(true) }, false},
-		"of a lower epoch": {func(e *estate) { e.held.Epoch = 0 }, false},
+		"the copy may change meanwhile": {func(e *estate) { e.replicas.pins[subnetA] = true }, false},
+		"we leave":                      {func(e *estate) { e.draining.Store(true) }, false},
+		"of a lower epoch":              {func(e *estate) { e.held.Epoch = 0 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEstate(t, false, nil)

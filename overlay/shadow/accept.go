@@ -64,10 +64,16 @@ func (s *Service) part(in *inlink, c closing) error {
 		s.outOfStep(r)
 	}
 	leave()
-	if theirs && c.Drop {
+	if !theirs || !c.Drop {
+		return nil
+	}
+	end := func() error {
 		return s.forgetIf(c.Subnet, func(r *replica) bool { return r.owner == in.owner && r.in == nil })
 	}
-	return nil
+	if s.endLater(c.Subnet, end) {
+		return nil
+	}
+	return end()
 }
 
 // open answers an Open.
@@ -134,6 +140,9 @@ func (s *Service) accept(in *inlink, o Open) (*replica, error) {
 		return nil, fmt.Errorf("%w: %d, of %s", ErrStale, r.epoch, r.owner)
 	case r == nil && (n >= s.cfg.MaxReplicas || float64(used.URLs) > s.cfg.OwnerShare*float64(s.cfg.MaxURLs)):
 		return nil, errFull
+	}
+	if s.isPinned(o.Subnet) {
+		return nil, errPinned
 	}
 	// An heir may follow its predecessor before that knows that it is one.
 	if phase, err := s.phase(o.Subnet); err != nil {

@@ -97,6 +97,7 @@
 //	serve.go    the replica's end of a stream
 //	accept.go   the answer to an Open, and whose matter each frame is
 //	take.go     pieces and records, checked and stored
+//	pin.go      copies that are about to be taken over
 //	replica.go  Held, Promote, Forget, Demote; copies on disk
 //	sweep.go    wiping what was forgotten
 package shadow

@@ -7,6 +7,44 @@ import (
 	"peerd/store"
 )
 
+// An owner that is back while its subnet is taken over cannot end the copy, or send it
+// anew, before that is over.
+func TestPin(t *testing.T) {
+	ha, hb := hostPair(t)
+	a, b := join(t, ha, open(t, ""), nil), join(t, hb, open(t, ""), nil)
+	own(t, a.db, subnet)
+	follow(t, a, subnet, b)
+	flush(t, a, subnet)
+	was, _ := b.Copy(subnet)
+	if _, ok := b.Pin(subnet, was.Epoch+1); ok {
+		t.Error("pinned under another epoch")
+	}
+	unpin, ok := b.Pin(subnet, was.Epoch)
+	if !ok {
+		t.Fatal("not pinned")
+	}
+	if _, ok := b.Pin(subnet, was.Epoch); ok {
+		t.Error("pinned twice")
+	}
+	a.Unfollow(subnet, b.host.ID(), true)
+	eventually(t, "the owner ends it", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.pinned[subnet] != nil
+	})
+	follow(t, a, subnet, b)
+	eventually(t, "the owner is to wait", func() bool { return errors.Is(a.State(subnet, b.host.ID()).Err, ErrLater) })
+	if c, held := b.Copy(subnet); !held || !c.Complete || c.Pos != was.Pos {
+		t.Fatalf("held: %v, %+v", held, c)
+	}
+	a.Unfollow(subnet, b.host.ID(), false)
+	unpin()
+	eventually(t, "it has ended", func() bool { _, held := b.Copy(subnet); return !held })
+	if _, ok := b.Pin(subnet, was.Epoch); ok {
+		t.Error("pinned without a copy")
+	}
+}
+
 // A promotion that fails after it has made the subnet ours on the disk leaves nothing
 // that could be swept away; done again, it ends the copy.
 func TestForgetSparesWhatBecameOurs(t *testing.T) {

@@ -34,6 +34,7 @@ type Service struct {
 	usage   map[peer.ID]size   // of the replicas, by owner
 	total   size               // sum of usage
 	busy    map[netip.Prefix]chan struct{}
+	pinned  map[netip.Prefix]func() error // what ends the copy afterwards, if anything does
 	inlinks map[peer.ID]*inlink
 	wipes   []netip.Prefix
 
@@ -50,8 +51,9 @@ func New(cfg Config) (*Service, error) {
 	s := &Service{
 		cfg: cfg, log: cfg.Logger, sync: groupSync{fn: cfg.DB.Sync},
 		sources: map[netip.Prefix]*source{}, links: map[peer.ID]*link{},
-		held: map[netip.Prefix]*replica{}, panels: map[peer.ID][]byte{}, usage: map[peer.ID]size{}, busy: map[netip.Prefix]chan struct{}{}, inlinks: map[peer.ID]*inlink{},
-		kick: make(chan struct{}, 1), rubbish: make(chan struct{}, 1),
+		held: map[netip.Prefix]*replica{}, panels: map[peer.ID][]byte{}, usage: map[peer.ID]size{}, busy: map[netip.Prefix]chan struct{}{}, pinned: map[netip.Prefix]func() error{},
+		inlinks: map[peer.ID]*inlink{},
+		kick:    make(chan struct{}, 1), rubbish: make(chan struct{}, 1),
 	}
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("shadow: %w", err)

@@ -103,7 +103,7 @@ func (s *Service) sweep(now time.Time) {
 		s.mu.Unlock()
 		by, best, known := s.cfg.Keeper.Current(p)
 		beaten := known && best > epoch && by != owner
-		if !(beaten && idle > s.cfg.Sweep/24) && !(!whole && idle > s.cfg.Sweep) {
+		if s.isPinned(p) || !(beaten && idle > s.cfg.Sweep/24) && !(!whole && idle > s.cfg.Sweep) {
 			continue
 		}
 		s.log.Info("copy given up", "subnet", p, "owner", owner, "complete", whole)
