@@ -105,7 +105,7 @@ func TestComersGetTheirShareAndGoersGiveItBack(t *testing.T) {
 		if n := w.count() - settled - 2; n != 2 {
 			t.Errorf("%d moves as it left", n)
 		}
-		w.fetching(rng, x, 20*time.Minute) // heirs are spread over all that are nearly as near
+		w.fetching(rng, x, 40*time.Minute) // heirs are spread over all that are nearly as near
 		nearest("it has left", folk[:2])
 		after := w.count()
 		w.fetching(rng, x, 30*time.Minute)
