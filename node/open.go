@@ -280,8 +280,13 @@ const (
 // before this peer fetches no more pages that would find others.
 const maxWaiting = 10_000_000
 
-// longestPause is how many times the least delay a pause may be.
-const longestPause = 10
+const (
+	// longestPause is how many times the least delay a pause may be.
+	longestPause = 10
+	// minBackOff is the least wait for a URL that failed, at whatever pace: its host
+	// is looked up meanwhile, and held if it has left.
+	minBackOff = 100 * time.Millisecond
+)
 
 func (n *Node) openCrawler() (err error) {
 	conf, rules, gap := n.opts.Config.Crawl, n.opts.Profile, n.gap()
@@ -315,7 +320,7 @@ func (n *Node) openCrawler() (err error) {
 		DB: n.db, Frontier: n.frontier, Fetcher: n.fetcher, Scope: n.scope, Delegate: delegate{n, n.manager},
 		Deferred: func(byHost map[string]int) { n.forwarder.Deferred(byHost) },
 		Sent:     func(u store.URL) bool { return n.forwarder.Sent(u) },
-		Agent:    agent, Workers: conf.FetchWorkers, MaxTries: 3, BackOff: n.opts.pace(2 * time.Second),
+		Agent:    agent, Workers: conf.FetchWorkers, MaxTries: 3, BackOff: max(n.opts.pace(2*time.Second), minBackOff),
 		Gap: gap, Pace: paces, HostDay: rules.Politeness.HostDay, MaxRests: maxRests,
 		FetchTimeout: conf.Timeout.Duration, ErrandTimeout: min(errandTimeout, conf.Timeout.Duration),
 		MaxPages: n.opts.MaxPages, Rules: crawlRules(rules), Gate: gate, Archive: n.archive,

@@ -105,7 +105,8 @@
 //	                   | slowly what its replicas have not heard of   | on; the higher epoch
 //	                   |                                              | wins when healed
 //
-// A takeover also needs somebody who has the subnet's state: else it waits. A claim of
+// A takeover also needs somebody who has the subnet's state: else it waits, a quarter of
+// an hour at the least (package owner), so that a shorter cut makes nobody begin anew. A claim of
 // a subnet that nobody owned is decided on each side of a partition by itself;
 // the tie-break chooses when it heals. Who claimed or was given something while others were
 // out of reach reads it again when they are back (package owner), so that one owner is

@@ -88,6 +88,8 @@
 //     acknowledged since is not here. Only when the owner is dead for Times.Anew, and
 //     nobody has taken over, is an old copy better than none. An owner acknowledges nothing while a shadow does not
 //     answer and is not yet replaced.
+//   - An owner that is back while its shadow takes over may end that copy, or send it
+//     anew: it is pinned from before the votes until the takeover has ended.
 //   - Two shadows: each waits its own part of Times.Spread longer; the votes
 //     decide, and the other's copy follows the winner, from its log's base if they
 //     were at the same place.
