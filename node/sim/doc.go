@@ -15,7 +15,8 @@
 //	faults begin and end ... the last has ended
 //	   |
 //	wait until nobody has any work, no page is left and each subnet has one owner that
-//	runs, for as long as may be; then two minutes at the least
+//	runs, for as long as may be; then two minutes at the least, and if a subnet has lost its
+//	owner meanwhile, once more as long
 //	   |
 //	judge: what follows
 //
@@ -56,7 +57,7 @@
 //     minutes after, may that be (leases say who yields then).
 //   - No page is fetched twice, no pause of a server is cut short, but by an excuse: it was
 //     under way, or not yet synced, when the peer was hit that fetched it or for
-//     whom; or those two could not hear each other; or the subnet went to
+//     whom, or could not be stored there for want of room; or those two could not hear each other; or the subnet went to
 //     somebody who could not know. For that the judge follows who must know of the page: its
 //     owner, whoever it was given to, and each shadow with a complete copy that for
 //     30 s after was neither hit itself nor cut off from the owner. If one of these was in

@@ -65,6 +65,9 @@ func (w *world) excuse(s Schedule, x Twice) string {
 				why = "apart"
 			}
 		}
+		if f.Kind == Full && slices.Contains(one, f.Peers[0]) && f.At <= end+inFlight && begin <= f.At+f.For {
+			why = "not stored" // it is queued again, whenever its turn comes
+		}
 		switch {
 		case why == "":
 		case why != "apart", begin <= f.At+f.For: // it was fetched meanwhile, or just before

@@ -92,6 +92,9 @@ func (w *world) play(s Schedule) (Result, error) {
 		time.Sleep(look)
 		w.tend()
 	}
+	if !w.settled() { // one has found out just now
+		quiet = w.until(limit, w.quiet())
+	}
 	return w.judge(s, quiet, last, over), nil
 }
 

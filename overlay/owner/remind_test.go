@@ -36,7 +36,7 @@ func TestRemind(t *testing.T) {
 			if got := e.replicas.reminded[subnetA]; len(got) != c.want || c.want > 0 && got[0] != alice.id {
 				t.Errorf("reminded %v, want %d times alice", got, c.want)
 			}
-			if a := e.attempts[subnetA]; (a != nil && a.resume) != (c.want > 1) {
+			if a := e.attempts[subnetA]; (a != nil && a.resume > 0) != (c.want > 1) {
 				t.Errorf("looked at ourselves: %+v", a)
 			}
 			if len(e.Manager.reminded) > 1 {

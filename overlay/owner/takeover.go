@@ -28,6 +28,10 @@ const (
 	// to takeWaitMax.
 	takeWait    = 2 * time.Second
 	takeWaitMax = time.Minute
+	// looks is how often it is looked whether a takeover that broke off has come to
+	// stand: a write that was given up may still be on its way, or have reached a part of
+	// the DHT that comes back later. With takeWait that is over half a minute.
+	looks = 5
 )
 
 var (
@@ -46,7 +50,7 @@ var (
 // ours already.
 type attempt struct {
 	busy   bool
-	resume bool // only look whether it is ours
+	resume int // so often only look whether it is ours
 	fails  int
 	next   time.Time // not before
 }
@@ -112,7 +116,7 @@ func (m *Manager) attempt(p netip.Prefix, quiet time.Duration, now time.Time) bo
 	switch {
 	case a != nil && (a.busy || now.Before(a.next)):
 		return false
-	case a != nil && a.resume:
+	case a != nil && a.resume > 0:
 	case quiet <= m.cfg.Times.Silence+m.share(p):
 		delete(m.attempts, p)
 		return false
@@ -130,9 +134,9 @@ func (m *Manager) resume(p netip.Prefix) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if a := m.attempts[p]; a != nil {
-		a.resume = true
+		a.resume = max(a.resume, looks)
 	} else if m.subnets[p] == nil {
-		m.attempts[p] = &attempt{resume: true}
+		m.attempts[p] = &attempt{resume: looks}
 	}
 }
 
@@ -231,11 +235,14 @@ func (m *Manager) whose(ctx context.Context, h shadow.Held) error {
 		}
 		return fmt.Errorf("%w: %v has epoch %d", errOutdated, best.Owner, best.Epoch)
 	}
+	silent := m.quiet(h, time.Now()) > m.cfg.Times.Silence+m.share(h.Subnet)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if a := m.attempts[h.Subnet]; a != nil && a.resume {
-		a.resume = false
-		return errNotOurs
+	if a := m.attempts[h.Subnet]; a != nil && a.resume > 0 {
+		a.resume--
+		if !silent {
+			return errNotOurs
+		}
 	}
 	return nil
 }

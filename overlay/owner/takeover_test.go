@@ -271,6 +271,30 @@ func TestTakeoverResumed(t *testing.T) {
 	again.taken(t, store.PhaseOwned)
 }
 
+// The same when the write that was given up shows only later, and the owner is back:
+// it has yielded to that lease, so nobody else would see to the subnet.
+func TestTakeoverResumedLate(t *testing.T) {
+	e := newEstate(t, false, nil)
+	tally, err := e.vote(t.Context(), []shadow.Held{e.held})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proof, _ := tally.Takeover(subnetA)
+	e.started, e.heard = time.Now().Add(-time.Hour), time.Now()
+	e.resume(subnetA)
+	for range 2 {
+		if err := e.whose(t.Context(), e.held); !errors.Is(err, errNotOurs) {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := e.cfg.Leases.TakeOver(t.Context(), subnetA, 2, proof, nil); err != nil {
+		t.Fatal(err)
+	}
+	e.witness.voters = nil
+	e.run()
+	e.taken(t, store.PhaseOwned)
+}
+
 // Broken off in the middle of a promotion, it is done again from the disk.
 func TestPromoteAgain(t *testing.T) {
 	e := newEstate(t, false, nil)
