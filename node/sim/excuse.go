@@ -33,14 +33,9 @@ func (w *world) excuse(s Schedule, x Twice) string {
 	begin, end := x.First.Start.Sub(w.seeded), x.First.End.Sub(w.seeded)
 	next := x.Second.Start.Sub(w.seeded)
 	there := store.SubnetOf(x.First.Addr).String()
-	one := []int{x.A} // who fetched first, and for whom
-	if t := w.termAt(there, end+inFlight); t != nil {
-		one = append(one, t.peer)
-	}
-	two := []int{x.B}
-	if t := w.termAt(store.SubnetOf(x.Second.Addr).String(), next+look); t != nil {
-		two = append(two, t.peer)
-	}
+	// Who fetched, and for whom: of two owners either may have asked a third peer.
+	one := append([]int{x.A}, w.holders(there, end+inFlight)...)
+	two := append([]int{x.B}, w.holders(store.SubnetOf(x.Second.Addr).String(), next+look)...)
 	after := "" // of a fault that was over by then, and two still took themselves for the owner
 	for _, f := range s.Faults {
 		if f.At > next {
@@ -51,7 +46,7 @@ func (w *world) excuse(s Schedule, x Twice) string {
 		case Kill, Power, Loss, Wiped, Drop:
 			// Whoever it hit, the fetcher or the owner that had asked for it; the fetcher
 			// for itself alone does not need its connections.
-			hit := slices.Contains(one, f.Peers[0]) && (f.Kind != Drop || x.A != x.B || len(one) > 1 && one[1] != x.A)
+			hit := slices.Contains(one, f.Peers[0]) && (f.Kind != Drop || x.A != x.B || slices.ContainsFunc(one, func(n int) bool { return n != x.A }))
 			sent := begin - underWay
 			if x.A != f.Peers[0] { // it was asked for by the owner that was hit
 				sent = begin - errand

@@ -66,6 +66,20 @@ func (w *world) termAt(subnet string, at time.Duration) (best *term) {
 	return best
 }
 
+// holders are the peers that took themselves for the owner of a subnet at a time, who
+// died meanwhile included, as in termAt.
+func (w *world) holders(subnet string, at time.Duration) (all []int) {
+	if t := w.termAt(subnet, at); t != nil {
+		all = append(all, t.peer)
+	}
+	for _, t := range w.terms[subnet] {
+		if t.from <= at+look && t.to >= at-2*look && !slices.Contains(all, t.peer) {
+			all = append(all, t.peer)
+		}
+	}
+	return all
+}
+
 // ask is a request to a site, by a peer that held the site's subnet when the
 // request was read there.
 type ask struct {

@@ -21,28 +21,15 @@ var errClearing = errors.New("owner: the subnet's old copy is being cleared away
 // it returns nil the subnet has an owner. A peer that may not act as an owner claims
 // nothing.
 func (m *Manager) Claim(ctx context.Context, p netip.Prefix) error {
-	if err := m.cfg.MayClaim(); err != nil {
-		return err
+	if m.broke(p) {
+		return m.claimLate(ctx, p)
 	}
-	switch {
-	case m.draining.Load():
-		return errDraining
-	case m.full.Load():
-		return errDiskFull
-	case !m.Right(): // nothing could be fetched there, and what others own may not be seen from here
-		return errNoRight
-	}
-	if err := m.ownedBefore(p); err != nil {
-		return err
-	}
-	l, sealed, err := m.cfg.Leases.Claim(ctx, p)
-	var beaten *lease.BeatenError
-	switch {
-	case errors.As(err, &beaten):
-		m.claimed(p)
-		return nil // somebody owns it
-	case err != nil:
-		m.loose(p, time.Now().Add(unsettledWait)) // it may have been written, and who wanted it may not come again
+	return m.claim(ctx, p)
+}
+
+func (m *Manager) claim(ctx context.Context, p netip.Prefix) error {
+	l, sealed, err := m.settle(ctx, p)
+	if err != nil || l.Owner != m.cfg.Self {
 		return err
 	}
 	if err := m.begin(l, sealed); err != nil {
@@ -51,6 +38,35 @@ func (m *Manager) Claim(ctx context.Context, p netip.Prefix) error {
 	}
 	m.claimed(p)
 	return nil
+}
+
+// settle writes a claim and returns our lease; none, without an error, if somebody owns
+// the subnet.
+func (m *Manager) settle(ctx context.Context, p netip.Prefix) (l lease.Lease, sealed []byte, err error) {
+	if err := m.cfg.MayClaim(); err != nil {
+		return l, nil, err
+	}
+	switch {
+	case m.draining.Load():
+		return l, nil, errDraining
+	case m.full.Load():
+		return l, nil, errDiskFull
+	case !m.Right(): // nothing could be fetched there, and what others own may not be seen from here
+		return l, nil, errNoRight
+	}
+	if err := m.ownedBefore(p); err != nil {
+		return l, nil, err
+	}
+	l, sealed, err = m.cfg.Leases.Claim(ctx, p)
+	var beaten *lease.BeatenError
+	switch {
+	case errors.As(err, &beaten):
+		m.claimed(p)
+		return lease.Lease{}, nil, nil // somebody owns it
+	case err != nil:
+		m.brokeOff(p) // it may have been written, and who wanted it may not come again
+	}
+	return l, sealed, err
 }
 
 // claimed takes in that a claim is over.

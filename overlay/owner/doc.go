@@ -133,7 +133,8 @@
 //     is given away its lease is read, too. The tie-break says who yields.
 //   - A claim that was written and broke off, or an owner that lost its disk, leaves a
 //     lease of a peer that does not act upon it, while all others send it the subnet's
-//     URLs. They are told to come again, and the claim is settled once more (unsettled.go).
+//     URLs. They are told to come again, and the claim is settled once more, after which the
+//     subnet rests: another claim may have come in between (unsettled.go).
 //   - Clocks: all waits are of one peer's own clock; leases forgive minutes.
 //
 // Drain hands everything over when this peer leaves: to a shadow that is in sync if

@@ -36,6 +36,7 @@ type unsettled struct {
 	fails int
 	busy  bool
 	done  bool // found out; forgotten at next
+	broke bool // a claim of this process did
 }
 
 // loose has it looked at whether a subnet is ours by a lease in the DHT.
@@ -45,6 +46,24 @@ func (m *Manager) loose(p netip.Prefix, now time.Time) {
 	if m.subnets[p] == nil && m.unsettled[p] == nil && len(m.unsettled) < unsettledMost {
 		m.unsettled[p] = &unsettled{next: now}
 	}
+}
+
+// brokeOff notes that a claim did: it may stand all the same.
+func (m *Manager) brokeOff(p netip.Prefix) {
+	m.loose(p, time.Now().Add(unsettledWait))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u := m.unsettled[p]; u != nil {
+		u.broke = true
+	}
+}
+
+// broke says whether a claim broke off, and it is not known yet what became of it.
+func (m *Manager) broke(p netip.Prefix) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := m.unsettled[p]
+	return u != nil && u.broke && !u.done
 }
 
 // ours says whether the best lease that is known of a subnet is one of this peer; unknown,
@@ -84,14 +103,14 @@ func (m *Manager) toSettle(now time.Time) []func(context.Context) {
 
 // settleAgain looks whether a subnet is ours by the DHT, and if so settles that.
 func (m *Manager) settleAgain(ctx context.Context, p netip.Prefix, u *unsettled) {
-	ctx, cancel := context.WithTimeout(ctx, unsettledLook)
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Rest+unsettledLook)
 	defer cancel()
 	_, _, err := m.cfg.Leases.Refresh(ctx, p)
 	if errors.Is(err, lease.ErrUnowned) {
 		err = nil
 	}
 	if ours, _ := m.ours(p); ours && !m.Live(p) {
-		if err = m.Claim(ctx, p); err == nil {
+		if err = m.claimLate(ctx, p); err == nil {
 			m.log.Info("a claim of ours that had not settled is settled", "subnet", p, "ours", m.Live(p))
 			m.cfg.Moved(p)
 		}
@@ -107,4 +126,21 @@ func (m *Manager) settleAgain(ctx context.Context, p netip.Prefix, u *unsettled)
 		u.next = time.Now().Add(min(unsettledWait<<min(u.fails, 10), unsettledWaitMax))
 		u.fails++
 	}
+}
+
+// claimLate settles a claim that broke off. Somebody whose claim came later may have
+// settled that meanwhile, and fetch already: so the subnet rests before it is begun, as
+// one that was taken over does, and the other reads who has won.
+func (m *Manager) claimLate(ctx context.Context, p netip.Prefix) error {
+	if l, _, err := m.settle(ctx, p); err != nil || l.Owner != m.cfg.Self {
+		return err
+	}
+	rest := time.NewTimer(m.cfg.Rest)
+	defer rest.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-rest.C:
+	}
+	return m.claim(ctx, p)
 }

@@ -72,6 +72,33 @@ func TestFailedClaimIsSettled(t *testing.T) {
 	})
 }
 
+// A claim that broke off does not begin at once when it is made again: somebody whose
+// claim came in between may fetch already.
+func TestFailedClaimRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		m := join(t, alice, dht, nil, func(c *Config) { c.Rest = 7 * time.Second })
+		var cut atomic.Bool
+		cut.Store(true)
+		dht.Cut = func(int, int) bool { return cut.Load() }
+		if err := m.Claim(t.Context(), subnetA); err == nil {
+			t.Fatal("claimed without the DHT")
+		}
+		cut.Store(false)
+		begin := time.Now()
+		if err := m.Claim(t.Context(), subnetA); err != nil || !m.Live(subnetA) {
+			t.Fatalf("not claimed again: %v", err)
+		}
+		if d := time.Since(begin); d < 7*time.Second {
+			t.Errorf("begun after %v", d)
+		}
+		begin = time.Now()
+		if err := m.Claim(t.Context(), subnetB); err != nil || !m.Live(subnetB) || time.Since(begin) > 5*time.Second {
+			t.Errorf("one that did not break off, after %v: %v", time.Since(begin), err)
+		}
+	})
+}
+
 // What somebody sends for a subnet that nobody owns, or another does, makes us claim
 // nothing.
 func TestStrangersMakeUsClaimNothing(t *testing.T) {
