@@ -15,6 +15,8 @@ const (
 	// yet is taken over when nobody has heard of its owner for an hour.
 	endWithin = 20 * time.Minute
 	endLosing = 90 * time.Minute
+	// endsWithin is how long a process may take to end before its connections do.
+	endsWithin = time.Minute
 	// leaveWithin is how long a peer may take to hand everything over.
 	leaveWithin = time.Minute
 	// still is how long nobody may have had any work for the crawl to be over.
@@ -201,6 +203,14 @@ func (w *world) end() {
 		}
 	}
 	for _, m := range w.machines {
+		select {
+		case <-m.done:
+			continue
+		case <-time.After(endsWithin):
+		}
+		// The handshake without encryption has no limit: with a machine that was lost in
+		// the middle of one it lasts for ever.
+		w.drop(m)
 		<-m.done
 	}
 }

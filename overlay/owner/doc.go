@@ -106,7 +106,7 @@
 //     Killed in between, it finds the grant on its disk and offers it to the same holder.
 //     It learns of such a subnet from who has URLs for it, or from a shadow that it
 //     does not follow up (remind.go): else nobody would work there, as it is heard.
-//     If that one is silent for Times.Orphan the subnet is begun anew under the old epoch,
+//     If that one is silent for Times.Anew the subnet is begun anew under the old epoch,
 //     which yields to the holder's should it be back. What a holder says is its word: one
 //     that lies gets a subnet, as any candidate may that lies about its times.
 //   - An owner that is cut off with some of its witnesses has its right for up to 15 s

@@ -23,8 +23,10 @@ import (
 //
 //	lease of ours, nothing here --> who there is has a copy? --> the best: a handover, at
 //	                                  |                          the place where its copy is
-//	                                  | for Times.Silence all asked say no, or not all
-//	                                  | answer for Times.Orphan
+//	                                  | for Times.Anew: its shadows may be behind a cut. If it
+//	                                  | was ours for too short a time to have any: for
+//	                                  | Times.Silence all asked say no, or not all answer
+//	                                  | for Times.Orphan
 //	                                  v
 //	                                begun anew
 //
@@ -175,9 +177,19 @@ func (m *Manager) stillMine(ctx context.Context, r *restoring) error {
 	return nil
 }
 
+// search is how long a copy of a subnet of ours is looked for: if all who are asked
+// answer, and at most.
+func (m *Manager) search(l lease.Lease) (short, long time.Duration) {
+	if l.Issued.Add(m.cfg.Times.Orphan).After(m.started) { // a claim that a crash broke off
+		return m.cfg.Times.Silence, m.cfg.Times.Orphan
+	}
+	return m.cfg.Times.Anew, m.cfg.Times.Anew
+}
+
 // entrust gives a subnet to who has the best copy of it.
 func (m *Manager) entrust(ctx context.Context, r *restoring, h holding) error {
 	p, quiet := r.lease.Subnet, time.Since(r.since)
+	short, long := m.search(r.lease)
 	g, err := m.given(p)
 	if err != nil {
 		return err
@@ -191,7 +203,7 @@ func (m *Manager) entrust(ctx context.Context, r *restoring, h holding) error {
 	c, ok := best(offered)
 	switch {
 	case g.Epoch == r.lease.Epoch+1: // to the same peer, whatever others say
-		if quiet > m.cfg.Times.Orphan && time.Since(m.lastHeard(g.To)) > m.cfg.Times.Orphan {
+		if quiet > long && time.Since(m.lastHeard(g.To)) > long {
 			return errNothing // it may be back with a lease that beats ours
 		}
 		c = held{by: g.To}
@@ -202,7 +214,7 @@ func (m *Manager) entrust(ctx context.Context, r *restoring, h holding) error {
 		}
 	case ok:
 		g = bequest{}
-	case quiet > m.cfg.Times.Orphan, quiet > m.cfg.Times.Silence && h.asked[p] > 0 && h.silent[p] == 0:
+	case quiet > long, quiet > short && h.asked[p] > 0 && h.silent[p] == 0:
 		return errNothing
 	default:
 		return errUnanswered

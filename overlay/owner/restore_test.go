@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/overlay/handover"
+	"peerd/overlay/lease"
 	"peerd/overlay/shadow"
 	"peerd/store"
 )
@@ -72,6 +73,20 @@ func TestRestoreNobodyHasIt(t *testing.T) {
 	m.restores[subnetA].since = time.Now().Add(-m.Manager.cfg.Times.Orphan - time.Second)
 	if err := m.seekLost(); err != nil || !m.Live(subnetA) {
 		t.Errorf("half a copy, and carol never answers: %v", err)
+	}
+}
+
+// A subnet that was ours for long had shadows: they are waited for.
+func TestRestoreWaitsForShadows(t *testing.T) {
+	m, _, _ := wiped(t, nil)
+	times := m.Manager.cfg.Times
+	l := lease.Lease{Issued: m.started.Add(-times.Orphan + time.Second)}
+	if short, long := m.search(l); short != times.Silence || long != times.Orphan {
+		t.Errorf("a young lease: %v, %v", short, long)
+	}
+	l.Issued = l.Issued.Add(-2 * time.Second)
+	if short, long := m.search(l); short != times.Anew || long != times.Anew {
+		t.Errorf("an old one: %v, %v", short, long)
 	}
 }
 
