@@ -35,7 +35,7 @@ type Manager struct {
 	claims    map[netip.Prefix]bool       // that this process has begun
 	wrecks    map[netip.Prefix]bool       // copies to be salvaged; true while that goes on
 	unsettled map[netip.Prefix]*unsettled
-	reminded  map[netip.Prefix]time.Time // when the owner of a copy may be reminded again; of Run alone
+	reminded  map[netip.Prefix]reminder // of owners that are there and do not follow up a copy; of Run alone
 	takeovers atomic.Int64
 	draining  atomic.Bool
 	balance   *balancer // guarded by mu

@@ -42,6 +42,21 @@ func TestRemind(t *testing.T) {
 			if len(e.Manager.reminded) > 1 {
 				t.Error("more is remembered than there is")
 			}
+			if len(e.wrecks) > 0 {
+				t.Error("the copy is salvaged")
+			}
+			if c.want == 0 {
+				return
+			}
+			for range int(2 * e.Manager.cfg.Times.Anew / remindEvery) {
+				h.Heard, e.heard = now.Add(-c.link), now.Add(-c.heard)
+				e.replicas.held[subnetA] = h
+				e.toRemind(now)
+				now = now.Add(remindEvery)
+			}
+			if _, is := e.wrecks[subnetA]; !is {
+				t.Error("a copy that is not wanted is kept for ever")
+			}
 		})
 	}
 }

@@ -80,7 +80,7 @@ func TestRestoreNobodyHasIt(t *testing.T) {
 func TestRestoreWaitsForShadows(t *testing.T) {
 	m, _, _ := wiped(t, nil)
 	times := m.Manager.cfg.Times
-	l := lease.Lease{Issued: m.started.Add(-times.Orphan + time.Second)}
+	l := lease.Lease{Issued: m.started.Add(-times.First - times.Lost + time.Second)}
 	if short, long := m.search(l); short != times.Silence || long != times.Orphan {
 		t.Errorf("a young lease: %v, %v", short, long)
 	}
