@@ -280,7 +280,7 @@ func TestTakeoverResumedLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	proof, _ := tally.Takeover(subnetA)
-	e.started, e.heard = time.Now().Add(-time.Hour), time.Now()
+	e.started, e.heard = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	e.resume(subnetA)
 	for range 2 {
 		if err := e.whose(t.Context(), e.held); !errors.Is(err, errNotOurs) {
