@@ -88,6 +88,13 @@ func silent(o store.Outcome) bool {
 	return o == store.OutcomeConnect || o == store.OutcomeTimeout || o == store.OutcomeReset
 }
 
+// doubt tells that a host of ours did not answer.
+func (c *Crawler) doubt(host string) {
+	if c.cfg.Doubt != nil {
+		c.cfg.Doubt(host)
+	}
+}
+
 // ail takes in how a job of ours ended. It returns how long its host rests for
 // it, and whether the host is given up.
 func (c *Crawler) ail(job frontier.Job, o store.Outcome) (rest time.Duration, dead bool) {
@@ -95,9 +102,7 @@ func (c *Crawler) ail(job frontier.Job, o store.Outcome) (rest time.Duration, de
 		c.health.answered(job.Host)
 		return 0, false
 	}
-	if c.cfg.Doubt != nil {
-		c.cfg.Doubt(job.Host)
-	}
+	c.doubt(job.Host)
 	rests := c.health.failed(job.Host)
 	if rests == 0 {
 		return 0, false

@@ -3,6 +3,7 @@ package crawl_test
 import (
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,6 +48,36 @@ func TestDeadHost(t *testing.T) {
 		if p, ok := r.page(dead.url("dead.test", fmt.Sprintf("/%d", i))); !ok || p.Outcome != store.OutcomeReset {
 			t.Errorf("page %d of the dead host: %v %v", i, ok, p.Outcome)
 		}
+	}
+}
+
+// Whoever watches for hosts that move is told of one that does not answer, its
+// robots.txt included: it may have left before it was first asked.
+func TestDoubtedHosts(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	doubted := map[string]int{}
+	r := newRig(t, "", 0, func(c *crawl.Config) {
+		c.MaxRests = 2
+		c.Doubt = func(host string) {
+			mu.Lock()
+			defer mu.Unlock()
+			doubted[host]++
+		}
+	})
+	well, dead, mute := newSite(t, 77, 1), newSite(t, 77, 2), newSite(t, 77, 3)
+	well.faulty(func(string) bool { return false })
+	dead.faulty(func(string) bool { return true })
+	mute.mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	for host, s := range map[string]*site{"well.test": well, "dead.test": dead, "mute.test": mute} {
+		r.own(host, s)
+		r.seed(s.url(host, "/"))
+	}
+	r.crawl()
+	mu.Lock()
+	defer mu.Unlock()
+	if doubted["well.test"] != 0 || doubted["dead.test"] == 0 || doubted["mute.test"] == 0 {
+		t.Errorf("doubted: %v", doubted)
 	}
 }
 

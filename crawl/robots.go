@@ -269,6 +269,9 @@ func (f *robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (
 		f.c.log.Warn("robots.txt could not be archived", "url", u, "err", err)
 	}
 	if ctx.Err() == nil && addr == f.job.Addr {
+		if silent(res.Outcome) { // a host may have left before anything was fetched there
+			f.c.doubt(f.job.Host)
+		}
 		f.c.cfg.Delegate.Observe(f.job.Subnet, "", store.FetchReport{
 			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing,
 		}, nil)
