@@ -72,6 +72,30 @@ func TestHostMovesWithin(t *testing.T) {
 	})
 }
 
+// A host that was seen to have left while it still answered is not asked any more once
+// it does not, without waiting for the next look-up.
+func TestSilentAfterItWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := join(t, folk[0], newDHT(), nil, nil)
+		m.settle(5)
+		m.claim(newNet)
+		m.run()
+		m.say(mover, newAddr)
+		m.f.mu.Lock()
+		m.f.stale = []string{mover}
+		m.f.mu.Unlock()
+		wait(10 * time.Second)
+		if _, held := m.f.held[mover]; held {
+			t.Error("not asked, although it answers")
+		}
+		m.Doubt(mover)
+		wait(2 * time.Second)
+		if until := m.f.held[mover]; !until.After(time.Now()) {
+			t.Errorf("its URLs are spent: held until %v", until)
+		}
+	})
+}
+
 // A host that answers, or is shown in its home now and then, stays.
 func TestHostStays(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -19,11 +19,14 @@ const (
 func (w *Watch) toLook(now time.Time) (tasks []func(context.Context)) {
 	w.mu.Lock()
 	var names []string
+	held := map[string]time.Time{}
 	for name, silent := range w.doubted {
 		if len(names) < tasksAtOnce && !w.looking[name] {
 			delete(w.doubted, name)
 			if a := w.absent[name]; a != nil {
-				a.silent = a.silent || silent
+				if a.silent = a.silent || silent; a.silent {
+					held[name] = w.spared(a)
+				}
 				continue // looked up when it is due
 			}
 			names = append(names, name)
@@ -37,6 +40,9 @@ func (w *Watch) toLook(now time.Time) (tasks []func(context.Context)) {
 	}
 	free := tasksAtOnce - len(w.looking)
 	w.mu.Unlock()
+	for name, until := range held {
+		w.frontier.Hold(name, until)
+	}
 	if len(names) < free {
 		names = append(names, w.frontier.Stale(now.Add(-w.cfg.Pace.Every), free-len(names))...)
 	}
@@ -89,6 +95,9 @@ func (w *Watch) look(ctx context.Context, host string, silent bool) {
 		w.atHome(host, addr, in, ours)
 		return
 	case ours && a == nil:
+		if silent { // its URLs would be spent while the record is read
+			w.frontier.Hold(host, time.Now().Add(readTimeout))
+		}
 		// The record may say already where it is: it was moved while this peer was
 		// away, or when it was handed over.
 		if r, err := w.cfg.Homes.Read(ctx, host); err == nil && r.Subnet != p {
@@ -181,7 +190,7 @@ func (w *Watch) away(host string, p netip.Prefix, found []netip.Addr, silent boo
 	_, sighted := w.sighted.Get(host)
 	span := w.span(epoch, a.silent || a.lease != nil, sighted)
 	leaves := span > 0 && a.looks >= w.cfg.Pace.Looks && now.Sub(a.since) >= span
-	silent, next := a.silent, a.next
+	silent, spared := a.silent, w.spared(a)
 	if leaves {
 		delete(w.absent, host)
 	}
@@ -191,10 +200,14 @@ func (w *Watch) away(host string, p netip.Prefix, found []netip.Addr, silent boo
 		w.relocate(host, &move{From: p, To: to, Addr: a.found[to], Lease: a.lease})
 		return
 	}
-	if silent { // its URLs would be spent on an address that is dead
-		w.frontier.Hold(host, next.Add(w.cfg.Pace.pause()/4))
+	if silent {
+		w.frontier.Hold(host, spared)
 	}
 }
+
+// spared is until when a silent host is not asked, as its URLs would be spent on an
+// address that is dead: a little longer than until its next look-up.
+func (w *Watch) spared(a *absence) time.Time { return a.next.Add(w.cfg.Pace.pause() / 4) }
 
 // span is how long a host must have been away for it to move; 0 is never. A host
 // that answers moves only if our resolver has shown its home before: else it is

@@ -271,10 +271,16 @@ type frontier struct {
 	mu    sync.Mutex
 	hosts map[string]store.Host
 	held  map[string]time.Time
+	stale []string // what Stale returns once
 	asked bool // Readdress is refused: the host is being asked
 }
 
-func (f *frontier) Stale(time.Time, int) []string { return nil }
+func (f *frontier) Stale(time.Time, int) (names []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names, f.stale = f.stale, nil
+	return names
+}
 
 func (f *frontier) Some(n int) (all []string) {
 	f.mu.Lock()
