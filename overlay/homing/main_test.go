@@ -272,7 +272,7 @@ type frontier struct {
 	hosts map[string]store.Host
 	held  map[string]time.Time
 	stale []string // what Stale returns once
-	asked bool // Readdress is refused: the host is being asked
+	asked bool     // Readdress is refused: the host is being asked
 }
 
 func (f *frontier) Stale(time.Time, int) (names []string) {
