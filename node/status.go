@@ -162,7 +162,7 @@ func (n *Node) Subnets() []admin.Subnet {
 		hosts, pending, _, _ := n.frontier.Load(s.Prefix)
 		row := admin.Subnet{
 			Subnet: s.Prefix.String(), Epoch: s.Epoch, Hosts: hosts, Pending: pending,
-			State: admin.SubnetState(s.Phase.String()), Estimations: s.Estimations, Since: s.Since, Proxy: proxyOf(s.Proxy),
+			State: admin.SubnetState(s.Phase.String()), Doubted: s.Doubted, Estimations: s.Estimations, Since: s.Since, Proxy: proxyOf(s.Proxy),
 		}
 		all = append(all, row)
 	}

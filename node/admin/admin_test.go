@@ -62,7 +62,7 @@ func TestNames(t *testing.T) {
 			`"revisits":{"done":0,"not_modified":0,"changed":0},"archive":null,"registries":[],"geo_db":"","blocked":[],"votes_from":null,"batches":{"sent":0,"received":0,"urls_sent":0,"urls_received":0},` +
 			`"estimations":{"requested":0,"served":0,"scouts":0},"probes":{"made":0,"connects":0},"atlas":{"subnets":0,"sent":0,"received":0},"handovers":{"out":0,"in":0,"moves":0,"takeovers":0},"control_bytes":{"sent":0,"received":0}}`},
 		{Peer{}.filled(), `{"peer_id":"","addrs":[],"connected":false,"coordinate":null,"rtt_ms":0,"wait_ms":0,"capacity":0,"version":"","last_seen_s":0,"distance_ms":0}`},
-		{Subnet{}.filled(), `{"subnet":"","epoch":0,"hosts":0,"pending":0,"state":"","proxy":null,"estimations":0,"since":"0001-01-01T00:00:00Z"}`},
+		{Subnet{}.filled(), `{"subnet":"","epoch":0,"hosts":0,"pending":0,"state":"","doubted":false,"proxy":null,"estimations":0,"since":"0001-01-01T00:00:00Z"}`},
 		{Host{}, `{"host":"","subnet":"","role":"","pending":0,"in_flight":0,"next_at":null,"delay_ms":0,"owner":""}`},
 		{Link{}.filled(), `{"url":"","status":0,"outcome":"","bytes":0,"fetched_at":"0001-01-01T00:00:00Z","outlinks":[],"estimation":false,"took_ms":0}`},
 		{SeedResult{}.filled(), `{"accepted":0,"known":0,"out_of_scope":[],"invalid":[]}`},

@@ -174,7 +174,8 @@ type Subnet struct {
 	Hosts       int         `json:"hosts"`
 	Pending     int64       `json:"pending"`
 	State       SubnetState `json:"state"`
-	Proxy       *Proxy      `json:"proxy"` // null before it is located
+	Doubted     bool        `json:"doubted"` // perhaps another's by now: nothing is fetched until that is known
+	Proxy       *Proxy      `json:"proxy"`   // null before it is located
 	Estimations int         `json:"estimations"`
 	Since       time.Time   `json:"since"`
 }

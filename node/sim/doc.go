@@ -75,7 +75,7 @@
 //	1      1-L1N      L1N     0
 //
 // A first play of 1000-1149 had 2 failures. 1096: a peer that came back under its key with
-// an empty disk held nothing and was heard, so that four subnets stood still for good;
+// an empty disk held nothing and was heard, so that two subnets stood still for good;
 // its shadows remind it since (owner/remind.go). 1132: 10 pages twice without an
 // excuse; it has held in each of six plays since, and why it did not is not known. In
 // that play 311 of 27,000 pages were fetched again with an excuse, most of them in

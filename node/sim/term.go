@@ -81,7 +81,8 @@ func (w *world) holders(subnet string, at time.Duration) (all []int) {
 }
 
 // ask is a request to a site, by a peer that held the site's subnet when the
-// request was read there.
+// request was read there. A peer that doubts whether it does fetches there for others
+// alone, as an estimator or scout.
 type ask struct {
 	at     time.Duration // since the world began
 	subnet string
@@ -102,7 +103,7 @@ func (w *world) asked(h web.Hit) {
 	}
 	p := store.SubnetOf(h.Addr)
 	for _, s := range node.Subnets() {
-		if netip.MustParsePrefix(s.Subnet) == p {
+		if netip.MustParsePrefix(s.Subnet) == p && !s.Doubted {
 			w.mu.Lock()
 			w.asks = append(w.asks, ask{w.clock(), s.Subnet, n, s.Epoch, h.Host + h.Path})
 			w.mu.Unlock()

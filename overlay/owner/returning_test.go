@@ -44,6 +44,11 @@ func (m *member) still(what string) {
 	if ok, moving, _ := m.Receive(subnetA); ok || !moving {
 		m.t.Errorf("%s: URLs are taken", what)
 	}
+	for _, s := range m.List() {
+		if s.Prefix == subnetA && m.Right() && !s.Doubted {
+			m.t.Errorf("%s: nobody sees why", what)
+		}
+	}
 }
 
 // A vote that leads to nothing stops the owner for as long as it might.

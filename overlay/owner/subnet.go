@@ -195,6 +195,9 @@ type Info struct {
 	Estimations int
 	Since       time.Time
 	Moves       int // made as the nearest peer changed, of late
+	// Doubted says that it may be another's by now, as a witness has voted or the lease
+	// could not be renewed: until that is known nothing is fetched there.
+	Doubted bool
 	// Shadows are the peers that keep a copy of all of it, but for what was
 	// committed just now.
 	Shadows []peer.ID
@@ -203,7 +206,7 @@ type Info struct {
 func (s *subnet) info() Info {
 	i := Info{
 		Prefix: s.prefix, Epoch: s.lease.Epoch, Phase: s.phase, Proxy: s.lease.Proxy,
-		Estimations: s.estimations, Since: s.since, Moves: len(s.watch.Moves),
+		Estimations: s.estimations, Since: s.since, Moves: len(s.watch.Moves), Doubted: s.doubted() || s.lost,
 	}
 	for _, k := range s.keepers {
 		if k.synced {
