@@ -56,7 +56,7 @@
 //	                                               estimating, with empty state
 //
 // Times.Anew is longer than most cuts: an owner and its shadows that are on the other side
-// are back with what they have. If the lease was new when its owner was last heard it had
+// are back with what they have. If it had just been claimed when its owner was last heard it had
 // no shadow yet, and Times.Orphan will do. Those who are there, and would have been chosen as shadows first, are asked before whether
 // they have a complete copy of that lease (holders.go); one that has is left the time to
 // take over with it, which may be its own Times.Anew after a restart.

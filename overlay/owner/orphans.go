@@ -132,14 +132,17 @@ func (m *Manager) stillOrphan(ctx context.Context, old lease.Lease) error {
 }
 
 // patience is how long a subnet waits for its silent owner or a shadow. One that was
-// issued when its owner was last heard was its owner's for too short a time to have
-// one: it waits less.
+// claimed when its owner was last heard was its owner's for too short a time to have
+// one: it waits less. An heir has its predecessor for a shadow at once.
 func (m *Manager) patience(l lease.Lease) time.Duration {
-	if l.Issued.Add(m.cfg.Times.First + m.cfg.Times.Lost).After(m.lastHeard(l.Owner)) {
+	if undecided(l) && l.Issued.Add(m.cfg.Times.First+m.cfg.Times.Lost).After(m.lastHeard(l.Owner)) {
 		return m.cfg.Times.Orphan
 	}
 	return m.cfg.Times.Anew
 }
+
+// undecided says that a lease is a claim after which nothing has been decided yet.
+func undecided(l lease.Lease) bool { return l.Epoch == 1 && l.Proxy == nil }
 
 // heldFor is how long a peer that has a copy may need to take over with it, in
 // what is waited anyway: one that was started just now waits as long itself.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/coords"
 	"peerd/overlay/lease"
 	"peerd/overlay/shadow"
 	"peerd/store"
@@ -116,6 +117,18 @@ func TestOrphanThatHadShadows(t *testing.T) {
 			t.Errorf("%v after its lease: not begun anew after %v", c.held, c.wait)
 		}
 		was.next = time.Time{}
+	}
+	l := o.orphans[subnetA].lease
+	o.heard = l.Issued
+	if d := o.patience(l); d != times.Orphan {
+		t.Errorf("a claim waits %v", d)
+	}
+	if l.Epoch = 2; o.patience(l) != times.Anew {
+		t.Errorf("an heir's subnet waits %v", o.patience(l))
+	}
+	l.Epoch, l.Proxy = 1, new(coords.Proxy)
+	if o.patience(l) != times.Anew {
+		t.Errorf("a subnet that is placed waits %v", o.patience(l))
 	}
 }
 

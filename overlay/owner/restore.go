@@ -180,7 +180,7 @@ func (m *Manager) stillMine(ctx context.Context, r *restoring) error {
 // search is how long a copy of a subnet of ours is looked for: if all who are asked
 // answer, and at most.
 func (m *Manager) search(l lease.Lease) (short, long time.Duration) {
-	if l.Issued.Add(m.cfg.Times.First + m.cfg.Times.Lost).After(m.started) { // a claim that a crash broke off
+	if undecided(l) && l.Issued.Add(m.cfg.Times.First+m.cfg.Times.Lost).After(m.started) { // a claim that a crash broke off
 		return m.cfg.Times.Silence, m.cfg.Times.Orphan
 	}
 	return m.cfg.Times.Anew, m.cfg.Times.Anew

@@ -80,9 +80,14 @@ func TestRestoreNobodyHasIt(t *testing.T) {
 func TestRestoreWaitsForShadows(t *testing.T) {
 	m, _, _ := wiped(t, nil)
 	times := m.Manager.cfg.Times
-	l := lease.Lease{Issued: m.started.Add(-times.First - times.Lost + time.Second)}
+	l := lease.Lease{Epoch: 1, Issued: m.started.Add(-times.First - times.Lost + time.Second)}
 	if short, long := m.search(l); short != times.Silence || long != times.Orphan {
 		t.Errorf("a young lease: %v, %v", short, long)
+	}
+	heir := l
+	heir.Epoch = 2
+	if short, long := m.search(heir); short != times.Anew || long != times.Anew {
+		t.Errorf("an heir's: %v, %v", short, long)
 	}
 	l.Issued = l.Issued.Add(-2 * time.Second)
 	if short, long := m.search(l); short != times.Anew || long != times.Anew {
