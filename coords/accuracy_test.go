@@ -1,6 +1,7 @@
 package coords_test
 
 import (
+	"flag"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -9,8 +10,11 @@ import (
 	"peerd/coords/coordstest"
 )
 
-// A small network must place its peers in the first seconds: one exchange a
-// second with everybody.
+var rttMatrix = flag.String("rtt-matrix", "",
+	"file with a square matrix of measured round trips; tests on real data are skipped without it")
+
+// A small network must place its peers within seconds, with one exchange per second and
+// pair of peers.
 func TestEightPeersConvergeInTenRounds(t *testing.T) {
 	var sum50, sum90, worst, ranked, total float64
 	const worlds = 20
@@ -31,14 +35,16 @@ func TestEightPeersConvergeInTenRounds(t *testing.T) {
 		ranked += good
 		total += all
 	}
-	t.Logf("8 peers, 10 rounds: RE50 mean %.3f worst %.3f, RE90 mean %.3f, pairs in order %.3f", sum50, worst, sum90, ranked/total)
+	t.Logf("8 peers, 10 rounds: RE50 mean %.3f worst %.3f, RE90 mean %.3f, pairs in order %.3f",
+		sum50, worst, sum90, ranked/total)
 	if sum50 > 0.12 || sum90 > 0.5 || ranked/total < 0.9 {
-		t.Errorf("want RE50 <= 0.12, RE90 <= 0.5, 90 %% of the pairs in order")
+		t.Errorf("RE50 %.3f, RE90 %.3f, pairs in order %.3f; want <= 0.12, <= 0.5, >= 0.9",
+			sum50, sum90, ranked/total)
 	}
 }
 
-// ordered counts the triples in which a peer ranks two others rightly, among
-// those whose round trips differ by 20 %.
+// ordered counts the triples in which a peer ranks two others correctly, among those
+// with round trips that differ by at least 20 %.
 func ordered(s *coordstest.Swarm, n int) (good, all float64) {
 	for a := range n {
 		for b := range n {
@@ -57,13 +63,12 @@ func ordered(s *coordstest.Swarm, n int) (good, all float64) {
 	return good, all
 }
 
-// The bar for a large network on measured round trips.
+// TestRealMatrix sets a bar for a large network on measured round trips.
 func TestRealMatrix(t *testing.T) {
-	path := os.Getenv("PEERD_RTT_MATRIX")
-	if path == "" {
-		t.Skip("SKIPPED: set PEERD_RTT_MATRIX to a matrix of round trips to evaluate on real data")
+	if *rttMatrix == "" {
+		t.Skip("skipped: no matrix of measured round trips, set -rtt-matrix")
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(*rttMatrix)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,12 +96,13 @@ func TestRealMatrix(t *testing.T) {
 	}
 }
 
-// Peers that lie about everything, at random and with confidence, must not tear
-// the others apart ([3], disorder attack).
+// Peers that lie about everything, at random and claiming certainty, must not pull the
+// others apart ([3], disorder attack).
 func TestThirdOfThePeersLies(t *testing.T) {
 	const honest, liars = 28, 12
 	rng := rand.New(rand.NewPCG(4, 4))
-	s, err := coordstest.NewSwarm(coordstest.Globe(honest, rng), honest, coords.DefaultConfig(), rng)
+	s, err := coordstest.NewSwarm(coordstest.Globe(honest, rng), honest, coords.DefaultConfig(),
+		rng)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +116,8 @@ func TestThirdOfThePeersLies(t *testing.T) {
 			if rng.Float64() > float64(liars)/honest {
 				continue
 			}
-			lie := coords.Coordinate{Vec: make([]float64, 4), Height: rng.Float64() * 100, Error: 0.01}
+			lie := coords.Coordinate{Vec: make([]float64, 4), Height: rng.Float64() * 100,
+				Error: 0.01}
 			for i := range lie.Vec {
 				lie.Vec[i] = rng.NormFloat64() * 1000
 			}
@@ -125,7 +132,7 @@ func TestThirdOfThePeersLies(t *testing.T) {
 	}
 }
 
-// A network at rest stays at rest: no drift, no dance.
+// A network at rest stays at rest, without drift or oscillation.
 func TestSettledNetworkStaysPut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	s, err := coordstest.NewSwarm(coordstest.Globe(12, rng), 12, coords.DefaultConfig(), rng)
@@ -152,6 +159,6 @@ func TestSettledNetworkStaysPut(t *testing.T) {
 	re50, re90 := s.Errors(12)
 	t.Logf("RE50 %.3f RE90 %.3f; %d announcements of 12 peers in 10 rounds each", re50, re90, told)
 	if told > 36 {
-		t.Errorf("%d announcements, want at most three a peer", told)
+		t.Errorf("%d announcements, want at most three per peer", told)
 	}
 }

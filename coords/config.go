@@ -10,61 +10,57 @@ import (
 // Config holds the parameters of an Estimator. Bracketed numbers are the
 // sources listed in the package comment.
 type Config struct {
-	// Dimensions of the point; the height comes on top. All peers of a network
-	// must agree on it. In [1, 16].
+	// Dimensions is the number of components of the point; the height is added to them. All
+	// peers of a network must use the same number. In [1, 16].
 	Dimensions int
-	// Gain (c_c in [1]) is the share of the mean force of all neighbours by which
-	// one pass moves the point, before the adaptive timestep e_i/(e_i+e_j). In
-	// (0, 1].
+	// Gain (c_c in [1]) is the share of the mean force of all neighbours by which one pass
+	// moves the point, before the adaptive timestep e_i/(e_i+e_j). In (0, 1].
 	Gain float64
-	// Passes is how often, at most, the springs of all remembered neighbours are
-	// applied with each new sample. In [1, 64].
+	// Passes is the maximum number of times that the springs of all remembered neighbours
+	// are applied with each new sample. In [1, 64].
 	Passes int
-	// ErrorGain (c_e in [1]) bounds how far one sample moves the error estimate.
-	// In (0, 1].
+	// ErrorGain (c_e in [1]) bounds how far one sample moves the error estimate. In (0, 1].
 	ErrorGain float64
-	// RemoteErrorFloor is the least error that a remote coordinate is taken to
-	// have, whatever it claims: nobody gains weight by boasting. In (0, 1].
+	// RemoteErrorFloor is the least error that a remote coordinate is assumed to have,
+	// whatever it claims, so that no peer gains weight by claiming a small error. In (0, 1].
 	RemoteErrorFloor float64
 	// HeightMin is the least height, and the initial one. Milliseconds, > 0.
 	HeightMin float64
-	// RTTMax is the longest round trip taken for one. > 0, at most MaxComponent.
+	// RTTMax is the longest round trip that is accepted. > 0, at most MaxComponent.
 	RTTMax time.Duration
-	// RTTFloor is the least round trip that relative errors are computed with,
-	// so that peers in one room do not despair over microseconds. > 0.
+	// RTTFloor is the least round trip with which relative errors are computed, so that
+	// peers on one local network do not have large errors because of microseconds. > 0.
 	RTTFloor time.Duration
-	// Window is the number of latest round trips per neighbour that are filtered
-	// into one ([2] moving-percentile filter). In [1, 64].
+	// Window is the number of latest round trips per neighbour that are filtered into one
+	// ([2] moving-percentile filter). In [1, 64].
 	Window int
-	// Percentile is which of them counts, .5 for the median. In [0, 1].
+	// Percentile selects the round trip that is used, .5 for the median. In [0, 1].
 	Percentile float64
-	// MaxNeighbours bounds the peers remembered; the one not observed for the
-	// longest time leaves. In [1, 65536].
+	// MaxNeighbours bounds the peers remembered; the least recently observed one is dropped.
+	// In [1, 65536].
 	MaxNeighbours int
-	// Inertia is the number of content neighbours that the own place counts as,
-	// so that the first few do not throw it about, and two peers that know only
-	// each other do not both go the whole way. >= 0.
+	// Inertia is the number of neighbours at rest that the current position counts as. It
+	// keeps the first few samples from moving the point far, and two peers that know only
+	// each other from both moving the whole way. >= 0.
 	Inertia float64
-	// OutlierFactor cuts the springs of neighbours whose relative residual is
-	// above the median of all of them by more than this many median absolute
-	// deviations ([3]). > 0.
+	// OutlierFactor cuts the springs of neighbours with a relative residual above the
+	// median of all of them by more than this many median absolute deviations ([3]). > 0.
 	OutlierFactor float64
-	// WarmUp is the number of samples during which moves are not capped. >= 0.
+	// WarmUp is the number of samples during which moves are not limited. >= 0.
 	WarmUp int
-	// MoveMax caps the move of one sample after the warm-up. Milliseconds, > 0.
+	// MoveMax limits the move of one sample after the warm-up. Milliseconds, > 0.
 	MoveMax float64
-	// GravityRho is the distance from the origin, in milliseconds, at which the
-	// pull back to it is one millisecond a sample; the pull grows with the
-	// square of the distance ([2] gravity). It keeps the space from drifting.
-	// > 0.
+	// GravityRho is the distance from the origin, in milliseconds, at which the pull towards
+	// it is one millisecond per sample; the pull grows with the square of the distance ([2]
+	// gravity). It keeps the space from drifting. > 0.
 	GravityRho float64
-	// Rand breaks ties between coincident points. Nil is rejected, so that every
-	// caller decides between a seeded and a real source. The Estimator uses it without a lock.
+	// Rand breaks ties between coincident points. Nil is rejected, so that every caller
+	// chooses between a seeded and a real source. The Estimator uses it without a lock.
 	Rand *rand.Rand
 }
 
-// DefaultConfig returns the parameters of the network, all but Rand.
-// DESIGN.md has the reasons and the measurements.
+// DefaultConfig returns the parameters of the network without Rand.
+// docs/protocol/coordinates.md gives the reasons.
 func DefaultConfig() Config {
 	return Config{
 		Dimensions:       4,
@@ -86,7 +82,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate names every field that is out of its range.
+// Validate returns an error that names every field that is out of range.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(ok bool, name string, value any, want string) {
@@ -99,13 +95,15 @@ func (c Config) Validate() error {
 	check(c.Gain > 0 && c.Gain <= 1, "Gain", c.Gain, "in (0, 1]")
 	check(c.Passes >= 1 && c.Passes <= 64, "Passes", c.Passes, "1 to 64")
 	check(c.ErrorGain > 0 && c.ErrorGain <= 1, "ErrorGain", c.ErrorGain, "in (0, 1]")
-	check(c.RemoteErrorFloor > 0 && c.RemoteErrorFloor <= 1, "RemoteErrorFloor", c.RemoteErrorFloor, "in (0, 1]")
+	check(c.RemoteErrorFloor > 0 && c.RemoteErrorFloor <= 1, "RemoteErrorFloor", c.RemoteErrorFloor,
+		"in (0, 1]")
 	check(c.HeightMin > 0 && c.HeightMin <= most, "HeightMin", c.HeightMin, "in (0, MaxComponent]")
 	check(c.RTTMax > 0 && millis(c.RTTMax) <= most, "RTTMax", c.RTTMax, "in (0, 1m]")
 	check(c.RTTFloor > 0 && c.RTTFloor <= c.RTTMax, "RTTFloor", c.RTTFloor, "in (0, RTTMax]")
 	check(c.Window >= 1 && c.Window <= 64, "Window", c.Window, "1 to 64")
 	check(c.Percentile >= 0 && c.Percentile <= 1, "Percentile", c.Percentile, "in [0, 1]")
-	check(c.MaxNeighbours >= 1 && c.MaxNeighbours <= 1<<16, "MaxNeighbours", c.MaxNeighbours, "1 to 65536")
+	check(c.MaxNeighbours >= 1 && c.MaxNeighbours <= 1<<16, "MaxNeighbours", c.MaxNeighbours,
+		"1 to 65536")
 	check(c.Inertia >= 0, "Inertia", c.Inertia, ">= 0")
 	check(c.OutlierFactor > 0, "OutlierFactor", c.OutlierFactor, "> 0")
 	check(c.WarmUp >= 0, "WarmUp", c.WarmUp, ">= 0")

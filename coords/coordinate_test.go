@@ -20,7 +20,8 @@ func TestCoordinateValidate(t *testing.T) {
 		want error
 	}{
 		{"good", coords.Coordinate{Vec: []float64{1, -2}, Height: 3, Error: 0.5}, nil},
-		{"extremes", coords.Coordinate{Vec: []float64{coords.MaxComponent, -coords.MaxComponent}, Height: coords.MaxComponent, Error: 1}, nil},
+		{"extremes", coords.Coordinate{Vec: []float64{coords.MaxComponent, -coords.MaxComponent},
+			Height: coords.MaxComponent, Error: 1}, nil},
 		{"zero value", coords.Coordinate{}, coords.ErrDimension},
 		{"too long", coords.Coordinate{Vec: make([]float64, 3)}, coords.ErrDimension},
 		{"NaN", coords.Coordinate{Vec: []float64{nan, 0}}, coords.ErrBounds},
@@ -43,7 +44,8 @@ func TestCoordinateValidate(t *testing.T) {
 func coordinate(dims int) *rapid.Generator[coords.Coordinate] {
 	return rapid.Custom(func(t *rapid.T) coords.Coordinate {
 		return coords.Coordinate{
-			Vec:    rapid.SliceOfN(rapid.Float64Range(-coords.MaxComponent, coords.MaxComponent), dims, dims).Draw(t, "vec"),
+			Vec: rapid.SliceOfN(rapid.Float64Range(-coords.MaxComponent, coords.MaxComponent),
+				dims, dims).Draw(t, "vec"),
 			Height: rapid.Float64Range(0, coords.MaxComponent).Draw(t, "height"),
 			Error:  rapid.Float64Range(0, 1).Draw(t, "error"),
 		}
@@ -53,7 +55,8 @@ func coordinate(dims int) *rapid.Generator[coords.Coordinate] {
 // Distances are those of a metric space with heights ([1] 5.4).
 func TestDistanceProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b, c := coordinate(4).Draw(t, "a"), coordinate(4).Draw(t, "b"), coordinate(4).Draw(t, "c")
+		a, b, c := coordinate(4).Draw(t, "a"), coordinate(4).Draw(t, "b"),
+			coordinate(4).Draw(t, "c")
 		const slack = 1 + 1e-9
 		if a.Distance(b) != b.Distance(a) {
 			t.Error("not symmetric")

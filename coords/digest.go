@@ -7,63 +7,64 @@ import (
 )
 
 const (
-	// defaultKB is the page size assumed while no page was seen.
+	// defaultKB is the page size assumed before a page was seen.
 	defaultKB = 16.0
-	// bodyPrior is how many typical pages the common transfer rate counts for
-	// when a peer's own rate is estimated.
+	// bodyPrior is the weight of the common transfer rate, in typical pages, when the rate
+	// of one peer is estimated.
 	bodyPrior = 0.25
 )
 
-// Measured is what is known of one peer that downloaded from a server.
-type Measured struct {
-	// Peer and At are those of its last sample.
+// Measurement summarises the samples of one peer that downloaded from a server.
+type Measurement struct {
+	// Peer is the peer's name, At its coordinate in its last sample.
 	Peer string
 	At   Coordinate
-	// RTT is its round trip to the server, in ms: from the handshakes, where
-	// there was one. Meaningless unless OK > 0.
+	// RTT is the round trip from the peer to the server in ms, from handshakes if there were
+	// any. Valid only if OK > 0.
 	RTT float64
-	// Direct says that RTT comes from a handshake; otherwise it is what the
-	// server's delay leaves of the first byte.
+	// Direct reports whether RTT comes from a handshake. Otherwise it is the time to the
+	// first byte without the server's delay.
 	Direct bool
-	// Rate is how its bodies compare to the common model: 2 takes twice as long.
+	// Rate is the ratio of the peer's body times to the common model: 2 takes twice as long.
 	Rate float64
-	// OK and Failed count its samples.
+	// OK and Failed are the numbers of its samples.
 	OK, Failed int
 }
 
-// Digest is what the samples of one server say together, noise reduced: the
-// server's own delay is estimated once for all peers, so that a page that took
-// the server long does not speak against the peer that happened to fetch it.
+// Digest summarises all samples of one server with reduced noise. The server's own delay
+// is estimated once for all peers, so that a page for which the server needed long does
+// not count against the peer that fetched it.
 //
 // The time of a page of kB on a warm connection is modelled as
 //
-//	Delay + rtt + rate·(Turns·rtt + PerKB·kB)
+//	Delay + rtt + rate·(BodyTrips·rtt + PerKB·kB)
 //
 // where rtt and rate belong to the peer.
 type Digest struct {
 	// Delay is what the server adds to a round trip, in ms (median).
 	Delay float64
-	// Turns is the number of round trips that a body costs on top: slow start.
-	Turns float64
-	// PerKB is the time of a kB at the common rate, in ms.
+	// BodyTrips is the number of additional round trips that a body costs because of slow
+	// start.
+	BodyTrips float64
+	// PerKB is the time per kB at the common rate, in ms.
 	PerKB float64
 	// MeanKB is the mean size of the server's pages.
 	MeanKB float64
-	// Peers holds those with samples, sorted by name.
-	Peers []Measured
-	// OK and Failed count all samples.
+	// Peers holds the peers with samples, sorted by name.
+	Peers []Measurement
+	// OK and Failed are the numbers of all samples.
 	OK, Failed int
 }
 
-// DigestOf digests samples, which must be valid (Sample.Validate); their order
-// matters only for which coordinate of a peer is its last. None give a Digest
-// without peers.
+// DigestOf returns the Digest of samples, which must be valid (Sample.Validate). Their
+// order only determines which coordinate of a peer is its last. Without samples the
+// Digest has no peers.
 func DigestOf(samples []Sample) Digest {
 	d := Digest{MeanKB: defaultKB}
 	groups := make(map[string][]Sample)
 	bytes, pages := 0.0, 0
 	for _, s := range samples {
-		if s.bare() { // a round trip, of a server that needs no time
+		if s.handshakeOnly() { // a round trip to a server without delay
 			s.FirstByte = s.Connect
 		} else if !s.Failed {
 			pages++
@@ -82,15 +83,16 @@ func DigestOf(samples []Sample) Digest {
 	for _, group := range groups {
 		d.Peers = append(d.Peers, measure(group))
 	}
-	slices.SortFunc(d.Peers, func(a, b Measured) int { return cmp.Compare(a.Peer, b.Peer) })
-	d.settleDelay(groups, pages)
-	d.settleBodies(groups)
+	slices.SortFunc(d.Peers, func(a, b Measurement) int { return cmp.Compare(a.Peer, b.Peer) })
+	d.fitDelay(groups, pages)
+	d.fitTransfer(groups)
 	return d
 }
 
-// measure digests the samples of one peer as far as they stand alone.
-func measure(group []Sample) Measured {
-	m := Measured{Peer: group[0].Peer, At: group[len(group)-1].At, Rate: 1}
+// measure summarises the samples of one peer, as far as that is possible without the
+// others.
+func measure(group []Sample) Measurement {
+	m := Measurement{Peer: group[0].Peer, At: group[len(group)-1].At, Rate: 1}
 	var connects []float64
 	quickest := math.Inf(1)
 	for _, s := range group {
@@ -105,22 +107,22 @@ func measure(group []Sample) Measured {
 		}
 	}
 	if len(connects) > 0 {
-		// No answer comes in less than a round trip: this undoes handshakes that
-		// were sent twice.
+		// No answer arrives in less than a round trip: this corrects handshakes with a
+		// retransmission.
 		m.RTT, m.Direct = min(lowerMedian(connects), quickest), true
 	}
 	return m
 }
 
-// settleDelay estimates the server's delay from the peers whose round trip is
-// known, then the round trip of the others from the delay.
-func (d *Digest) settleDelay(groups map[string][]Sample, pages int) {
+// fitDelay estimates the server's delay from the peers with a known round trip, then the
+// round trip of the other peers from the delay.
+func (d *Digest) fitDelay(groups map[string][]Sample, pages int) {
 	var rests, firsts []float64
 	for _, m := range d.Peers {
 		for _, s := range groups[m.Peer] {
 			switch {
-			case s.Failed, pages > 0 && s.bare():
-				// Nothing, or a handshake alone: it does not tell the delay.
+			case s.Failed, pages > 0 && s.handshakeOnly():
+				// Failures and bare handshakes do not show the delay.
 			case m.Direct:
 				rests = append(rests, millis(s.FirstByte)-m.RTT)
 			default:
@@ -132,7 +134,8 @@ func (d *Digest) settleDelay(groups map[string][]Sample, pages int) {
 	case len(rests) > 0:
 		d.Delay = max(0, lowerMedian(rests))
 	case len(firsts) > 0:
-		// Nothing tells the two apart; the shares do not change the order.
+		// Delay and round trip cannot be separated; how they share the time does not change the
+		// order of peers.
 		d.Delay = slices.Min(firsts) / 2
 	}
 	for i, m := range d.Peers {
@@ -150,27 +153,28 @@ func (d *Digest) settleDelay(groups map[string][]Sample, pages int) {
 	}
 }
 
-// settleBodies fits the common transfer model, then each peer's rate within it.
-func (d *Digest) settleBodies(groups map[string][]Sample) {
+// fitTransfer fits the common transfer model, then each peer's rate within it.
+func (d *Digest) fitTransfer(groups map[string][]Sample) {
 	var rows []bodyRow
 	for _, m := range d.Peers {
 		for _, s := range groups[m.Peer] {
-			if !s.Failed && !s.bare() {
-				rows = append(rows, bodyRow{rtt: m.RTT, kb: float64(s.Bytes) / 1000, took: millis(s.Body)})
+			if !s.Failed && !s.handshakeOnly() {
+				rows = append(rows, bodyRow{rtt: m.RTT, kb: float64(s.Bytes) / 1000,
+					took: millis(s.Body)})
 			}
 		}
 	}
-	d.Turns, d.PerKB = fitBodies(rows)
+	d.BodyTrips, d.PerKB = fitBodies(rows)
 	for i, m := range d.Peers {
 		if m.OK == 0 {
 			continue
 		}
-		prior := bodyPrior * d.body(m.RTT, d.MeanKB)
+		prior := bodyPrior * d.bodyTime(m.RTT, d.MeanKB)
 		took, usual := prior, prior
 		for _, s := range groups[m.Peer] {
-			if !s.Failed && !s.bare() {
+			if !s.Failed && !s.handshakeOnly() {
 				took += millis(s.Body)
-				usual += d.body(m.RTT, float64(s.Bytes)/1000)
+				usual += d.bodyTime(m.RTT, float64(s.Bytes)/1000)
 			}
 		}
 		if usual > 0 {
@@ -179,14 +183,14 @@ func (d *Digest) settleBodies(groups map[string][]Sample) {
 	}
 }
 
-// body is the time of a body at the common rate.
-func (d Digest) body(rtt, kb float64) float64 { return d.Turns*rtt + d.PerKB*kb }
+// bodyTime returns the time of a body at the common rate.
+func (d Digest) bodyTime(rtt, kb float64) float64 { return d.BodyTrips*rtt + d.PerKB*kb }
 
-// Time returns the expected time, in ms, of a page of mean size for a measured
-// peer on a warm connection. NaN for a peer without a successful download.
-func (d Digest) Time(m Measured) float64 {
+// Time returns the expected time, in ms, of a page of mean size for a measured peer on a
+// warm connection. It is NaN for a peer without a successful download.
+func (d Digest) Time(m Measurement) float64 {
 	if m.OK == 0 {
 		return math.NaN()
 	}
-	return d.Delay + m.RTT + m.Rate*d.body(m.RTT, d.MeanKB)
+	return d.Delay + m.RTT + m.Rate*d.bodyTime(m.RTT, d.MeanKB)
 }

@@ -10,54 +10,53 @@ import (
 
 // Errors of Observe.
 var (
-	// ErrRTT says that a round trip is not in (0, RTTMax].
+	// ErrRTT is returned for a round trip that is not in (0, RTTMax].
 	ErrRTT = errors.New("coords: implausible round trip")
-	// ErrPeer says that the name of a peer is empty.
+	// ErrPeer is returned for an empty peer name.
 	ErrPeer = errors.New("coords: no peer")
-	// ErrOutlier says that a sample was well-formed and yet not used: it pulled
-	// far harder than the recent ones. Nobody needs to be at fault; callers
-	// count it and go on.
+	// ErrOutlier is returned for a sample that was valid but not used because its force was
+	// far above that of recent samples. This is normal; callers count it and continue.
 	ErrOutlier = errors.New("coords: outlier rejected")
 )
 
-// Estimator finds the coordinate of one peer by the Vivaldi algorithm ([1]
-// figure 3, with the height vectors of 5.4), fed with round trips to others.
-// It has no clock and starts nothing. It is not safe for concurrent use: the
-// owner serialises the calls.
+// Estimator computes the coordinate of one peer by the Vivaldi algorithm ([1] figure 3,
+// with the height vectors of 5.4) from round trips to other peers. It has no clock and
+// starts no goroutine. It is not safe for concurrent use.
 type Estimator struct {
 	cfg        Config
 	at         Coordinate
 	load       time.Duration
 	neighbours map[string]*neighbour
-	order      []*neighbour // the neighbours, in an order that runs repeat
+	order      []*neighbour // the neighbours in a reproducible order
 	samples    uint64       // accepted or not
+	moved      float64      // length of the path of the coordinate, in ms
 
-	push, random, start, shares, millis, sorted []float64 // room to compute in
+	force, direction, start, relative, absolute, sorted []float64 // scratch space
 }
 
-// NewEstimator returns an Estimator at the origin, with an error of 1. The
-// error is that of cfg.Validate.
+// NewEstimator returns an Estimator at the origin, with an error of 1. The error is that
+// of cfg.Validate.
 func NewEstimator(cfg Config) (*Estimator, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	return &Estimator{
-		cfg:        cfg,
-		at:         Coordinate{Vec: make([]float64, cfg.Dimensions), Height: cfg.HeightMin, Error: 1},
+		cfg: cfg,
+		at: Coordinate{Vec: make([]float64, cfg.Dimensions), Height: cfg.HeightMin,
+			Error: 1},
 		neighbours: make(map[string]*neighbour),
-		push:       make([]float64, cfg.Dimensions),
-		random:     make([]float64, cfg.Dimensions),
+		force:      make([]float64, cfg.Dimensions),
+		direction:  make([]float64, cfg.Dimensions),
 		start:      make([]float64, cfg.Dimensions),
 	}, nil
 }
 
-// Observe takes in one exchange with a peer: the coordinate that it told,
-// without load, and the raw round trip of the transport; the filters are in
-// here. The point then moves as all remembered exchanges together push it.
+// Observe processes one exchange with a peer: the coordinate that the peer announced,
+// without load, and the unfiltered round trip of the transport. The point then moves
+// under the combined force of all remembered exchanges.
 //
-// The errors wrap ErrPeer, ErrRTT, ErrDimension, ErrBounds (input that is
-// refused as a whole) or ErrOutlier (input that was remembered but did not move
-// anything).
+// The errors wrap ErrPeer, ErrRTT, ErrDimension or ErrBounds if the input is rejected,
+// and ErrOutlier if it was remembered but did not move the point.
 func (e *Estimator) Observe(peer string, remote Coordinate, rtt time.Duration) error {
 	if peer == "" {
 		return ErrPeer
@@ -75,31 +74,32 @@ func (e *Estimator) Observe(peer string, remote Coordinate, rtt time.Duration) e
 	n.add(millis(rtt), e.cfg.Window, e.cfg.Percentile)
 	e.weigh()
 	if n.weight == 0 {
-		return fmt.Errorf("%w: %.1f ms off with %s", ErrOutlier, math.Abs(n.rtt-e.at.Distance(n.at)), peer)
+		return fmt.Errorf("%w: %.1f ms off with %s", ErrOutlier,
+			math.Abs(n.rtt-e.at.Distance(n.at)), peer)
 	}
-	e.learn(n)
+	e.updateError(n)
 	e.move()
 	return nil
 }
 
-// learn takes the deviation from one neighbour into the own error ([1] 3.4).
-func (e *Estimator) learn(n *neighbour) {
+// updateError updates the local error by the deviation from one neighbour ([1] 3.4).
+func (e *Estimator) updateError(n *neighbour) {
 	relative := min(1, math.Abs(e.at.Distance(n.at)-n.rtt)/max(n.rtt, millis(e.cfg.RTTFloor)))
-	alpha := e.cfg.ErrorGain * e.certainty(n)
+	alpha := e.cfg.ErrorGain * e.sampleWeight(n)
 	e.at.Error = clamp(relative*alpha+e.at.Error*(1-alpha), 0.001, 1)
 }
 
-// certainty is the published weight of a sample: it leans to whoever of the two
-// is more certain, by their errors.
-func (e *Estimator) certainty(n *neighbour) float64 {
+// sampleWeight returns the published weight of a sample, which favours the more certain
+// of the two peers by their errors.
+func (e *Estimator) sampleWeight(n *neighbour) float64 {
 	return e.at.Error / (e.at.Error + clamp(n.at.Error, e.cfg.RemoteErrorFloor, 1))
 }
 
 // stepMin is the move, in ms, below which another pass is not worth its time.
 const stepMin = 0.1
 
-// move applies the springs of all neighbours, up to Passes times. Of the way
-// that they want, Inertia takes its share.
+// move applies the springs of all neighbours, up to Passes times, and reduces the result
+// by Inertia.
 func (e *Estimator) move() {
 	copy(e.start, e.at.Vec)
 	height := e.at.Height
@@ -123,41 +123,42 @@ func (e *Estimator) move() {
 		e.limit(height)
 	}
 	e.gravitate()
+	e.moved += math.Hypot(e.at.spread(Coordinate{Vec: e.start}), e.at.Height-height)
 }
 
-// step moves point and height by the weighted mean of what the springs of the
-// neighbours would each move them: Gain · e_i/(e_i+e_j) · (rtt - distance), away
-// from the neighbour and upwards ([1] figure 3, summed over a set of neighbours
-// as [2] does). It returns how far that was, in ms.
+// step moves point and height by the weighted mean of the moves that the springs of the
+// neighbours ask for: Gain · e_i/(e_i+e_j) · (rtt - distance), away from the neighbour
+// and upwards ([1] figure 3, summed over a set of neighbours as in [2]). It returns the
+// length of the move in ms.
 func (e *Estimator) step() float64 {
-	clear(e.push)
+	clear(e.force)
 	up, mass := 0.0, 0.0
 	for _, n := range e.order {
 		if n.weight == 0 {
 			continue
 		}
-		mass += n.mass
+		mass += n.baseWeight
 		flat := e.at.spread(n.at)
-		// A place told to be far off pulls no harder than the round trip could push.
+		// A neighbour that claims to be far off pulls no harder than the round trip could push.
 		force := n.weight * max(n.rtt-flat-e.at.Height-n.at.Height, -n.rtt-shortTrip)
 		up += force
 		if flat < 1e-6 {
-			// Coincident points know no direction: any will do.
-			length := e.randomDirection(e.random)
-			for i, x := range e.random {
-				e.push[i] += force * x / length
+			// Coincident points have no direction between them: use a random one.
+			length := e.randomDirection(e.direction)
+			for i, x := range e.direction {
+				e.force[i] += force * x / length
 			}
 			continue
 		}
-		for i := range e.push {
-			e.push[i] += force * (e.at.Vec[i] - n.at.Vec[i]) / flat
+		for i := range e.force {
+			e.force[i] += force * (e.at.Vec[i] - n.at.Vec[i]) / flat
 		}
 	}
 	if mass == 0 {
 		return 0
 	}
 	gain, length := e.cfg.Gain/mass, math.Abs(up)
-	for i, x := range e.push {
+	for i, x := range e.force {
 		length = math.Hypot(length, x)
 		e.at.Vec[i] = clamp(e.at.Vec[i]+gain*x, -MaxComponent, MaxComponent)
 	}
@@ -165,8 +166,8 @@ func (e *Estimator) step() float64 {
 	return gain * length
 }
 
-// limit cuts the way from where the point was at MoveMax, and the change of
-// height likewise.
+// limit limits the distance from the start of the move, and the change of height, to
+// MoveMax.
 func (e *Estimator) limit(height float64) {
 	moved := e.at.spread(Coordinate{Vec: e.start})
 	if moved > e.cfg.MoveMax {
@@ -191,7 +192,7 @@ func (e *Estimator) randomDirection(v []float64) float64 {
 	}
 }
 
-// gravitate pulls the point to the origin by (|x|/rho)^2 milliseconds ([2]).
+// gravitate pulls the point towards the origin by (|x|/rho)^2 milliseconds ([2]).
 func (e *Estimator) gravitate() {
 	length := e.at.spread(Coordinate{})
 	if length == 0 {
@@ -203,19 +204,23 @@ func (e *Estimator) gravitate() {
 	}
 }
 
-// SetLoad sets the backlog: what a new task would wait here. It is added to the
-// announced height and never touches the point. Negative means none.
+// SetLoad sets the backlog, the time that a new task would wait here. It is added to the
+// announced height and never changes the point. Negative values are treated as zero.
 func (e *Estimator) SetLoad(wait time.Duration) { e.load = max(0, wait) }
 
-// Coordinate returns a copy of the own coordinate without load: the one to
-// exchange for Observe and to rank by together with a separate wait.
+// Coordinate returns a copy of the coordinate without load. Use it in exchanges for
+// Observe, and to rank peers together with a separate wait.
 func (e *Estimator) Coordinate() Coordinate { return e.at.Clone() }
 
-// Announced returns a copy of the own coordinate with the load in its height:
-// the one whose plain distances count the load in.
+// Announced returns a copy of the coordinate with the load added to its height.
+// Distances to it include the load.
 func (e *Estimator) Announced() Coordinate { return e.at.Loaded(e.load) }
 
-// Forget drops what is remembered of a peer; the own coordinate stays.
+// Moved returns the length of the path that the coordinate, without load, has taken since New, in
+// milliseconds. That of a converged coordinate grows slowly: it drifts with the network.
+func (e *Estimator) Moved() float64 { return e.moved }
+
+// Forget removes a peer from the neighbours; the coordinate does not change.
 func (e *Estimator) Forget(peer string) {
 	delete(e.neighbours, peer)
 	e.order = slices.DeleteFunc(e.order, func(n *neighbour) bool { return n.id == peer })

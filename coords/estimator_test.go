@@ -33,12 +33,15 @@ func at(x ...float64) coords.Coordinate { return coords.Coordinate{Vec: x, Heigh
 func TestConfigNamesEveryWrongField(t *testing.T) {
 	nan := math.NaN()
 	err := coords.Config{Gain: nan, ErrorGain: nan, RemoteErrorFloor: nan, HeightMin: nan,
-		OutlierFactor: nan, WarmUp: -1, MoveMax: nan, GravityRho: nan, Inertia: nan, Percentile: nan}.Validate()
+		OutlierFactor: nan, WarmUp: -1, MoveMax: nan, GravityRho: nan, Inertia: nan,
+		Percentile: nan}.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, field := range []string{"Dimensions", "Gain", "Passes", "ErrorGain", "RemoteErrorFloor", "HeightMin", "RTTMax",
-		"RTTFloor", "Window", "MaxNeighbours", "OutlierFactor", "WarmUp", "MoveMax", "GravityRho", "Inertia", "Percentile", "Rand"} {
+	for _, field := range []string{"Dimensions", "Gain", "Passes", "ErrorGain", "RemoteErrorFloor",
+		"HeightMin", "RTTMax",
+		"RTTFloor", "Window", "MaxNeighbours", "OutlierFactor", "WarmUp", "MoveMax", "GravityRho",
+		"Inertia", "Percentile", "Rand"} {
 		if !strings.Contains(err.Error(), " "+field+" is") {
 			t.Errorf("%s not named", field)
 		}
@@ -132,13 +135,14 @@ func TestLoadNeverMovesThePoint(t *testing.T) {
 	}
 }
 
-// settle teaches e its place among ten fixed peers around the origin.
+// settle teaches e its position among ten fixed peers around the origin.
 func settle(t testing.TB, e *coords.Estimator, rounds int) []coords.Coordinate {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(9, 9))
 	var peers []coords.Coordinate
 	for range 10 {
-		peers = append(peers, at(rng.NormFloat64()*50, rng.NormFloat64()*50, rng.NormFloat64()*50, rng.NormFloat64()*50))
+		peers = append(peers, at(rng.NormFloat64()*50, rng.NormFloat64()*50, rng.NormFloat64()*50,
+			rng.NormFloat64()*50))
 	}
 	truth := at(10, 10, 0, 0)
 	for range rounds {
@@ -154,13 +158,14 @@ func TestOutlierIsRejectedAndOneStrayRTTFiltered(t *testing.T) {
 	e := newEstimator(t, nil)
 	peers := settle(t, e, 20)
 	before := e.Coordinate()
-	// A single stray round trip does not get through the median.
+	// A single stray round trip has no effect on the median.
 	if err := e.Observe("p0", peers[0], 5*time.Second); err != nil {
 		t.Errorf("stray round trip: %v", err)
 	}
 	// A liar is rejected: nothing moves.
 	now := e.Coordinate()
-	if err := e.Observe("liar", at(20000, 0, 0, 0), time.Millisecond); !errors.Is(err, coords.ErrOutlier) {
+	if err := e.Observe("liar", at(20000, 0, 0, 0), time.Millisecond); !errors.Is(err,
+		coords.ErrOutlier) {
 		t.Errorf("liar: got %v, want ErrOutlier", err)
 	}
 	if after := e.Coordinate(); fmt.Sprint(after) != fmt.Sprint(now) {
@@ -172,15 +177,16 @@ func TestOutlierIsRejectedAndOneStrayRTTFiltered(t *testing.T) {
 	}
 }
 
-// A peer that really moved gets out of its old place: when most samples
-// disagree, it is not they who are wrong.
+// A peer that really moved leaves its old position: when most samples disagree, the
+// samples are right.
 func TestMovedPeerRecovers(t *testing.T) {
 	e := newEstimator(t, nil)
 	peers := settle(t, e, 20)
 	truth := at(-80, 40, 0, 0)
 	for range 60 {
 		for i, p := range peers {
-			_ = e.Observe(fmt.Sprint("p", i), p, time.Duration(truth.Distance(p)*float64(time.Millisecond)))
+			_ = e.Observe(fmt.Sprint("p", i), p,
+				time.Duration(truth.Distance(p)*float64(time.Millisecond)))
 		}
 	}
 	worst := 0.0
@@ -204,7 +210,7 @@ func TestMoveIsCappedAfterWarmUp(t *testing.T) {
 	}
 }
 
-// Memory is bounded, and the peers that are still talked to stay.
+// Memory is bounded, and the peers that are still observed stay.
 func TestNeighboursAreBounded(t *testing.T) {
 	e := newEstimator(t, func(c *coords.Config) { c.MaxNeighbours = 8 })
 	for i := range 1000 {
@@ -215,13 +221,13 @@ func TestNeighboursAreBounded(t *testing.T) {
 		}
 	}
 	e.Forget("friend")
-	e.Forget("nobody")
+	e.Forget("unknown")
 	if n := e.Neighbours(); n != 7 {
 		t.Errorf("%d neighbours after one left, want 7", n)
 	}
 }
 
-// Whatever comes in, the own coordinate stays one that others accept.
+// Whatever the input, the coordinate remains one that others accept.
 func TestCoordinateStaysValid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := coords.DefaultConfig()
@@ -261,7 +267,8 @@ func BenchmarkObserve(b *testing.B) {
 	var peers []coords.Coordinate
 	for i := range coords.DefaultConfig().MaxNeighbours {
 		names = append(names, fmt.Sprint("p", i))
-		peers = append(peers, at(rng.NormFloat64()*50, rng.NormFloat64()*50, rng.NormFloat64()*50, rng.NormFloat64()*50))
+		peers = append(peers, at(rng.NormFloat64()*50, rng.NormFloat64()*50, rng.NormFloat64()*50,
+			rng.NormFloat64()*50))
 	}
 	observe := func(i int) {
 		i %= len(peers)
@@ -276,9 +283,9 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-// One that claims to be far away must not carry a newcomer off who knows
-// nobody else yet, nor, when it is alone, be the truth.
-func TestFirstLiarDoesNotCarryOff(t *testing.T) {
+// A peer that claims to be far away must not displace a new peer that knows no other,
+// even if its claim is the only one.
+func TestFirstLiarDoesNotDisplace(t *testing.T) {
 	e := newEstimator(t, nil)
 	for range 20 {
 		_ = e.Observe("liar", at(5000, 0, 0, 0), 50*time.Millisecond)
@@ -288,8 +295,8 @@ func TestFirstLiarDoesNotCarryOff(t *testing.T) {
 	}
 }
 
-// Two who know only each other and move at the same time find their distance
-// without overshooting in turns.
+// Two peers that know only each other and move at the same time find their distance
+// without alternately overshooting.
 func TestTwoDoNotOvershoot(t *testing.T) {
 	a := newEstimator(t, nil)
 	b := newEstimator(t, func(c *coords.Config) { c.Rand = rand.New(rand.NewPCG(3, 4)) })
@@ -300,5 +307,30 @@ func TestTwoDoNotOvershoot(t *testing.T) {
 		if d := a.Coordinate().Distance(b.Coordinate()); i > 3 && d > 84 {
 			t.Fatalf("distance %.1f after %d exchanges", d, i+1)
 		}
+	}
+}
+
+// Moved grows while the coordinate moves, and not while samples are rejected.
+func TestMoved(t *testing.T) {
+	e := newEstimator(t, nil)
+	path, last := 0.0, e.Coordinate()
+	for i := range 40 {
+		if err := e.Observe(fmt.Sprint("p", i%4), at(float64(40*(i%4)), 30, 0, 0),
+			50*time.Millisecond); err != nil && !errors.Is(err, coords.ErrOutlier) {
+			t.Fatal(err)
+		}
+		now := e.Coordinate()
+		sum := (now.Height - last.Height) * (now.Height - last.Height)
+		for k := range now.Vec {
+			sum += (now.Vec[k] - last.Vec[k]) * (now.Vec[k] - last.Vec[k])
+		}
+		path, last = path+math.Sqrt(sum), now
+	}
+	if got := e.Moved(); math.Abs(got-path) > 1e-6*path || path == 0 {
+		t.Errorf("Moved() = %v, want %v", got, path)
+	}
+	before := e.Moved()
+	if err := e.Observe("p", at(0, 0), time.Second); err == nil || e.Moved() != before {
+		t.Errorf("Moved() after a rejected sample = %v, %v, want %v", e.Moved(), err, before)
 	}
 }

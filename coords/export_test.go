@@ -1,4 +1,4 @@
 package coords
 
-// Neighbours returns how many peers e remembers.
+// Neighbours returns the number of peers that e remembers.
 func (e *Estimator) Neighbours() int { return len(e.order) }

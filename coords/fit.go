@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// bodyRow is one body: how far, how big, how long.
+// bodyRow is the transfer of one body: round trip, size and time.
 type bodyRow struct{ rtt, kb, took float64 }
 
-// fitBodies fits took = turns·rtt + perKB·kb, both >= 0, by least squares with
-// Huber weights. One made-up row says turns = 0, so that few rows do not take
-// chance for slow start.
-func fitBodies(rows []bodyRow) (turns, perKB float64) {
+// fitBodies fits took = trips·rtt + perKB·kb, both >= 0, by least squares with Huber
+// weights. One artificial row with trips = 0 keeps a few rows from mistaking chance for
+// slow start.
+func fitBodies(rows []bodyRow) (trips, perKB float64) {
 	if len(rows) == 0 {
 		return 0, 0
 	}
@@ -21,21 +21,21 @@ func fitBodies(rows []bodyRow) (turns, perKB float64) {
 		weights[i] = 1
 	}
 	for range 8 {
-		turns, perKB = weightedBodies(rows, weights)
+		trips, perKB = weightedBodies(rows, weights)
 		residuals := make([]float64, len(rows))
 		for i, r := range rows {
-			residuals[i] = math.Abs(r.took - turns*r.rtt - perKB*r.kb)
+			residuals[i] = math.Abs(r.took - trips*r.rtt - perKB*r.kb)
 		}
 		limit := max(2*lowerMedian(residuals), 0.1)
 		for i, r := range residuals {
 			weights[i] = min(1, limit/max(r, 1e-9))
 		}
 	}
-	return turns, perKB
+	return trips, perKB
 }
 
-// weightedBodies is one least squares solution for fitBodies.
-func weightedBodies(rows []bodyRow, weights []float64) (turns, perKB float64) {
+// weightedBodies returns one least squares solution for fitBodies.
+func weightedBodies(rows []bodyRow, weights []float64) (trips, perKB float64) {
 	var rr, rk, kk, rt, kt, far float64
 	for i, r := range rows {
 		w := weights[i]
@@ -48,13 +48,13 @@ func weightedBodies(rows []bodyRow, weights []float64) (turns, perKB float64) {
 	}
 	rr += far * far
 	if det := rr*kk - rk*rk; det > 1e-9*rr*kk {
-		turns = (rt*kk - kt*rk) / det
+		trips = (rt*kk - kt*rk) / det
 		perKB = (kt*rr - rt*rk) / det
-		if turns >= 0 && perKB >= 0 {
-			return turns, perKB
+		if trips >= 0 && perKB >= 0 {
+			return trips, perKB
 		}
 	}
-	if kk > 0 && turns <= 0 {
+	if kk > 0 && trips <= 0 {
 		return 0, kt / kk
 	}
 	if rr > 0 {
@@ -63,48 +63,50 @@ func weightedBodies(rows []bodyRow, weights []float64) (turns, perKB float64) {
 	return 0, 0
 }
 
-// anchor is a peer with a known place and a known round trip to the server.
+// anchor is a peer with a known coordinate and a known round trip to the server.
 type anchor struct {
 	at    Coordinate
 	rtt   float64 // ms
-	sigma float64 // relative uncertainty of both together
+	sigma float64 // relative uncertainty of at and rtt together
 }
 
-// byRTT orders anchors, the nearest first.
+// byRTT orders anchors by round trip, nearest first.
 func byRTT(a, b anchor) int { return cmp.Compare(a.rtt, b.rtt) }
 
 const (
-	// logFloor is added to times before their logarithm is taken, in ms: below
-	// it, relative differences do not matter.
+	// logFloor, in ms, is added to times before their logarithm is taken. Below it relative
+	// differences do not matter.
 	logFloor = 1.0
-	// studentDegrees is nu of the Student-t loss: heavy tails, so that one wrong
-	// anchor cannot drag the server away.
+	// studentDegrees is nu of the Student-t loss. Its heavy tails keep a single wrong anchor
+	// from moving the server far.
 	studentDegrees = 4.0
 )
 
-// placement searches the point and height whose distances to the anchors agree
-// with their round trips, in the logarithm, under a weak prior: near the
-// nearest anchor, on the ground. Without the prior fewer anchors than unknowns
-// would leave the place open.
+// placement finds the point and height at which the distances to the anchors agree with their
+// round trips on a logarithmic scale. A weak prior favours the point of the nearest
+// anchor and height zero; without it fewer anchors than unknowns would leave the
+// position undetermined.
 type placement struct {
-	anchors []anchor
-	home    []float64 // centre of the prior
-	reach   float64   // its width, ms
-	heights float64   // width of the prior of the height, ms
+	anchors     []anchor
+	centre      []float64 // centre of the prior
+	width       float64   // its width, ms
+	heightWidth float64   // width of the prior of the height, ms
 }
 
-// newPlacement expects at least one anchor, all of one dimension.
+// newPlacement requires at least one anchor, and all of the same dimension.
 func newPlacement(anchors []anchor, heights float64) placement {
 	sorted := slices.SortedStableFunc(slices.Values(anchors), byRTT)
-	// The width comes from the second, so that one liar that claims to be next
-	// door cannot pin the server down.
+	// The width is the second least round trip, so that a single liar that claims to be next
+	// to the server cannot fix its position.
 	second := sorted[min(1, len(sorted)-1)]
-	return placement{anchors: anchors, home: sorted[0].at.Vec, reach: second.rtt + logFloor, heights: heights}
+	return placement{anchors: anchors, centre: sorted[0].at.Vec, width: second.rtt + logFloor,
+		heightWidth: heights}
 }
 
-// starts are where the search begins: the loss has several valleys.
-func (p placement) starts() [][]float64 {
-	dims := len(p.home)
+// startPoints returns the points at which the search begins. There are several because
+// the loss has several local minima.
+func (p placement) startPoints() [][]float64 {
+	dims := len(p.centre)
 	centre := make([]float64, dims+1)
 	total := 0.0
 	var out [][]float64
@@ -125,12 +127,12 @@ func (p placement) starts() [][]float64 {
 	return append(out, centre)
 }
 
-// solve returns the best end of the search from the given starts.
+// solve returns the best local minimum found from the given starts.
 func (p placement) solve(starts [][]float64) []float64 {
 	var best []float64
 	least := math.Inf(1)
 	for _, start := range starts {
-		end, loss := p.descend(slices.Clone(start))
+		end, loss := p.minimize(slices.Clone(start))
 		if loss < least || best == nil {
 			best, least = end, loss
 		}
@@ -138,8 +140,8 @@ func (p placement) solve(starts [][]float64) []float64 {
 	return best
 }
 
-// residual returns the scaled residual of an anchor and fills row with its
-// derivatives by the unknowns.
+// residual returns the scaled residual of an anchor and fills row with its derivatives
+// with respect to the unknowns.
 func (p placement) residual(a anchor, x, row []float64) float64 {
 	dims := len(x) - 1
 	flat := 0.0
@@ -159,36 +161,37 @@ func (p placement) residual(a anchor, x, row []float64) float64 {
 	return math.Log(predicted/(a.rtt+logFloor)) / a.sigma
 }
 
-// loss is the negative log posterior, up to constants.
+// loss is the negative log posterior up to constants.
 func (p placement) loss(x []float64) float64 {
 	dims := len(x) - 1
 	sum := 0.0
 	for _, a := range p.anchors {
-		sum += student(p.residual(a, x, nil))
+		sum += studentLoss(p.residual(a, x, nil))
 	}
-	r := x[dims] / p.heights
-	return sum + student(p.away(x)) + r*r/2
+	r := x[dims] / p.heightWidth
+	return sum + studentLoss(p.priorDistance(x)) + r*r/2
 }
 
-// student is the loss of a residual scaled by its uncertainty.
-func student(r float64) float64 {
+// studentLoss is the loss of a residual scaled by its uncertainty.
+func studentLoss(r float64) float64 {
 	return (studentDegrees + 1) / 2 * math.Log1p(r*r/studentDegrees)
 }
 
-// studentWeight is what a least squares step weighs that residual with.
+// studentWeight is the weight of that residual in a least squares step.
 func studentWeight(r float64) float64 { return (studentDegrees + 1) / (studentDegrees + r*r) }
 
-// away is how far the point of x is from the centre of the prior, in its widths.
-func (p placement) away(x []float64) float64 {
+// priorDistance returns the distance of the point of x from the centre of the prior, in
+// units of the prior's width.
+func (p placement) priorDistance(x []float64) float64 {
 	sum := 0.0
-	for i, h := range p.home {
+	for i, h := range p.centre {
 		sum += (x[i] - h) * (x[i] - h)
 	}
-	return math.Sqrt(sum) / p.reach
+	return math.Sqrt(sum) / p.width
 }
 
-// descend is Levenberg-Marquardt with Student-t weights, from x to a minimum.
-func (p placement) descend(x []float64) (end []float64, loss float64) {
+// minimize runs Levenberg-Marquardt with Student-t weights from x to a local minimum.
+func (p placement) minimize(x []float64) (end []float64, loss float64) {
 	loss = p.loss(x)
 	damping := 1e-2
 	for range 40 {
@@ -239,18 +242,18 @@ func (p placement) normal(x []float64) (matrix [][]float64, gradient []float64) 
 			}
 		}
 	}
-	prior := studentWeight(p.away(x)) / (p.reach * p.reach)
+	prior := studentWeight(p.priorDistance(x)) / (p.width * p.width)
 	for i := range n - 1 {
 		matrix[i][i] += prior
-		gradient[i] += prior * (x[i] - p.home[i])
+		gradient[i] += prior * (x[i] - p.centre[i])
 	}
-	matrix[n-1][n-1] += 1 / (p.heights * p.heights)
-	gradient[n-1] += x[n-1] / (p.heights * p.heights)
+	matrix[n-1][n-1] += 1 / (p.heightWidth * p.heightWidth)
+	gradient[n-1] += x[n-1] / (p.heightWidth * p.heightWidth)
 	return matrix, gradient
 }
 
-// solveLinear solves (m + damping·diag(m))·x = b by elimination; m is spoilt.
-// Nil when it is singular.
+// solveLinear solves (m + damping·diag(m))·x = b by elimination and overwrites m. It
+// returns nil if the matrix is singular.
 func solveLinear(m [][]float64, b []float64, damping float64) []float64 {
 	n := len(b)
 	x := slices.Clone(b)
@@ -258,7 +261,7 @@ func solveLinear(m [][]float64, b []float64, damping float64) []float64 {
 		m[i][i] *= 1 + damping
 	}
 	for i := range n {
-		pivot := m[i][i] // m is positive definite: no need to search one
+		pivot := m[i][i] // m is positive definite: no pivot search is needed
 		if !(pivot > 1e-18) {
 			return nil
 		}

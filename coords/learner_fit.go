@@ -2,10 +2,9 @@ package coords
 
 import "math"
 
-// learn refits the peer from its memory: bias and loadings given what the
-// owners believe of the servers, then its noise and failures. It is the step of
-// maximisation of the factor analysis whose other half is locateHost, with the
-// other peers as its prior.
+// learn refits the peer to its memory: bias and loadings, given what owners publish of
+// the servers, then noise and failure rate. It is the maximisation step of the factor
+// analysis; locateHost is the expectation step. The other peers form the prior.
 func (l *Learner) learn() {
 	type row struct {
 		host hostView
@@ -17,27 +16,27 @@ func (l *Learner) learn() {
 		r := l.memory[name]
 		failed += float64(r.failed)
 		tried += float64(max(r.failed, len(r.times)))
-		if h, ok := unpackHost(r.told); ok && len(r.times) > 0 {
+		if h, ok := unpackHost(r.server); ok && len(r.times) > 0 {
 			rows = append(rows, row{host: h, time: lowerMedian(r.times)})
 		}
 	}
-	p := l.now
-	p.fails = failed / tried
+	p := l.own
+	p.failRate = failed / tried
 	if len(rows) == 0 {
-		fresh := freshPeer(l.id)
+		fresh := initialPeer(l.id)
 		p.mean, p.noise = fresh.mean, fresh.noise
 		for i := range unknowns {
-			p.mean[i] += l.others.mean[i] - priorPeer[i]
+			p.mean[i] += l.prior.mean[i] - priorPeer[i]
 		}
-		l.now = p
+		l.own = p
 		return
 	}
 	for range l.cfg.Sweeps {
 		var a matrix
 		var g [unknowns]float64
 		for i := range unknowns {
-			a[i][i] = p.noise * p.noise / l.others.spread[i]
-			g[i] = a[i][i] * l.others.mean[i]
+			a[i][i] = p.noise * p.noise / l.prior.spread[i]
+			g[i] = a[i][i] * l.prior.mean[i]
 		}
 		weights := make([]float64, len(rows))
 		for k := range rows {
@@ -76,17 +75,17 @@ func (l *Learner) learn() {
 		}
 		p.noise = clamp(math.Sqrt(sum/count), noiseMin, noiseMax)
 	}
-	l.now = p
+	l.own = p
 }
 
-// population is what the peers that are known have in common: the prior of a
-// peer's own bias and loadings.
+// population is the distribution of the known peers: the prior of a peer's own bias and
+// loadings.
 type population struct {
-	mean, spread [unknowns]float64 // spread: variances
+	mean, spread [unknowns]float64 // spread holds variances
 }
 
-// everybody is what is assumed while no other peer is known.
-func everybody() population {
+// defaultPopulation returns the prior while no other peer is known.
+func defaultPopulation() population {
 	o := population{mean: priorPeer}
 	for i := range o.spread {
 		o.spread[i] = loadingPrior
@@ -94,10 +93,10 @@ func everybody() population {
 	return o
 }
 
-// Meet takes what other peers publish of themselves: where little was
-// downloaded, a peer is assumed to be like the others. Traits that are malformed
-// are passed over. A third of liars does not move it far: it looks at medians.
-func (l *Learner) Meet(others []Traits) {
+// ObservePeers processes the traits that other peers publish: a peer with few downloads
+// is assumed to resemble them. Malformed traits are ignored. Medians keep the influence
+// of lying peers small as long as they are a minority.
+func (l *Learner) ObservePeers(others []Traits) {
 	var columns [unknowns][]float64
 	for _, t := range others {
 		if p, ok := unpackPeer(t); ok {
@@ -106,12 +105,12 @@ func (l *Learner) Meet(others []Traits) {
 			}
 		}
 	}
-	l.others = everybody()
+	l.prior = defaultPopulation()
 	if len(columns[0]) == 0 {
 		return
 	}
-	for i, c := range columns[:2] { // of the other loadings the signs mean nothing: 0
+	for i, c := range columns[:2] { // the mean of the others stays 0: their signs have no meaning
 		m := lowerMedian(c)
-		l.others.mean[i] = m
+		l.prior.mean[i] = m
 	}
 }

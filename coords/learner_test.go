@@ -11,8 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// planted is a world that has the model's form: peers and servers on a plane of
-// factors.
+// planted is a world of the model's form: peers and servers on a plane of factors.
 type planted struct {
 	times [][]float64 // log ms, by peer and server
 }
@@ -35,9 +34,12 @@ func plant(peers, servers int, noise float64, rng *rand.Rand) planted {
 	return w
 }
 
-// protocol lets peers and owners learn from each other: owners know the rows of
-// the peers that asked, peers what owners publish. told may lie to an owner.
-func protocol(t *testing.T, w planted, asked [][]int, rounds int, told func(peer int, x float64) float64) (peers, hosts []Traits) {
+// protocol lets peers and owners learn from each other: owners know the times of the
+// peers that asked, peers what owners publish. told may replace the time that an owner
+// is told.
+func protocol(
+	t *testing.T, w planted, asked [][]int, rounds int, told func(peer int, x float64) float64,
+) (peers, hosts []Traits) {
 	t.Helper()
 	var learners []*Learner
 	for u := range w.times {
@@ -50,7 +52,10 @@ func protocol(t *testing.T, w planted, asked [][]int, rounds int, told func(peer
 	}
 	for s, us := range asked {
 		for _, u := range us {
-			learners[u].Observe(fmt.Sprint(s), Sample{Peer: "p", FirstByte: time.Duration(math.Expm1(w.times[u][s]) * float64(time.Millisecond))})
+			learners[u].Observe(fmt.Sprint(s),
+				Sample{Peer: "p",
+					FirstByte: time.Duration(math.Expm1(w.times[u][s]) * float64(
+						time.Millisecond))})
 		}
 	}
 	hosts = make([]Traits, len(asked))
@@ -62,7 +67,7 @@ func protocol(t *testing.T, w planted, asked [][]int, rounds int, told func(peer
 			}
 			hosts[s] = LocateTraits(rows)
 			for _, u := range us {
-				learners[u].Told(fmt.Sprint(s), Proxy{Traits: hosts[s]})
+				learners[u].ObserveServer(fmt.Sprint(s), Proxy{Traits: hosts[s]})
 			}
 		}
 		for u, l := range learners {
@@ -72,9 +77,11 @@ func protocol(t *testing.T, w planted, asked [][]int, rounds int, told func(peer
 	return peers, hosts
 }
 
-// errors returns the median absolute error of the pairs that were not asked,
-// and the share of them within the forecast's 80 % interval.
-func (w planted) errors(t *testing.T, asked [][]int, peers, hosts []Traits) (median, inside float64) {
+// errors returns the median absolute error of the pairs that were not measured, and the
+// share of them within the forecast's 80 % interval.
+func (w planted) errors(
+	t *testing.T, asked [][]int, peers, hosts []Traits,
+) (median, inside float64) {
 	t.Helper()
 	var errs []float64
 	hits := 0.0
@@ -108,19 +115,20 @@ func pick(peers, servers, k int, rng *rand.Rand) [][]int {
 
 func honest(_ int, x float64) float64 { return x }
 
-func TestTraitsPredictPairsThatNobodyMeasured(t *testing.T) {
+func TestTraitsPredictUnmeasuredPairs(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	w := plant(30, 200, 0.1, rng)
 	asked := pick(30, 200, 8, rng)
 	peers, hosts := protocol(t, w, asked, 15, honest)
 	median, inside := w.errors(t, asked, peers, hosts)
-	t.Logf("median error %.3f, %.2f inside the 80 %% interval: wide where noise is less than the prior has it", median, inside)
+	t.Logf("median error %.3f, %.2f inside the 80 %% interval, wide with noise below the prior",
+		median, inside)
 	if median > 0.25 {
 		t.Errorf("median error %.3f of log times, want <= 0.25 (spread of the pairs: 0.6)", median)
 	}
-	// What is published of the uncertainty has to mean something, too: with noise
-	// of the usual size four fifths should be there; with twelve loadings from fifty
-	// downloads two thirds are, for the peers do not publish how sure they are.
+	// The published uncertainty must be meaningful, too: with noise of the usual size four
+	// fifths should be within the interval; with twelve loadings from fifty downloads two
+	// thirds are, because peers do not publish their own uncertainty.
 	w = plant(30, 200, 0.45, rng)
 	peers, hosts = protocol(t, w, asked, 15, honest)
 	_, inside = w.errors(t, asked, peers, hosts)
@@ -130,7 +138,7 @@ func TestTraitsPredictPairsThatNobodyMeasured(t *testing.T) {
 	}
 }
 
-// Peers that tell owners random times must not spoil what others learn.
+// Peers that report random times to owners must not spoil what others learn.
 func TestTraitsSurviveLiars(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	w := plant(30, 200, 0.1, rng)
@@ -168,10 +176,6 @@ func TestLearnerMemoryIsBounded(t *testing.T) {
 	if r := l.memory["9"]; len(r.times) != 2 || r.failed != 2 {
 		t.Errorf("remembers %d times and %d failures, want 2 and 2", len(r.times), r.failed)
 	}
-	l.Forget("9")
-	if len(l.Subnets()) != 2 {
-		t.Error("did not forget")
-	}
 	if _, err := NewLearner(LearnerConfig{}, "p"); err == nil {
 		t.Error("the zero configuration was accepted")
 	}
@@ -180,31 +184,12 @@ func TestLearnerMemoryIsBounded(t *testing.T) {
 	}
 }
 
-func TestLearnerRestores(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 1))
-	a, _ := NewLearner(DefaultLearnerConfig(), "p")
-	for i := range 20 {
-		a.Observe(fmt.Sprint(i), Sample{Peer: "p", FirstByte: time.Duration(rng.IntN(1e9) + 1)})
-		a.Told(fmt.Sprint(i), Proxy{Traits: LocateTraits([]TraitRow{{FreshTraits("q"), 5 + rng.Float64()}})})
-	}
-	a.Traits()
-	b, _ := NewLearner(DefaultLearnerConfig(), "p")
-	b.Restore(a.Snapshot())
-	if got, want := b.Traits(), a.Traits(); !slices.EqualFunc(got, want, func(x, y float64) bool { return math.Abs(x-y) < 1e-3 }) {
-		t.Errorf("restored %v, want %v", got, want)
-	}
-	b.Restore(LearnerState{Now: Traits{math.NaN()}, Subnets: []SubnetState{{Subnet: "x", Times: []float64{math.Inf(1)}, Failed: -3, Told: Traits{1}}}})
-	if got, want := b.Traits(), FreshTraits("p"); !slices.Equal(got[:unknowns], want[:unknowns]) {
-		t.Errorf("of a damaged state: %v, want a fresh start", got)
-	}
-}
-
-// Peers whose names are alike must not start alike: a factor that all share
-// tells nothing.
+// Peers with similar names must not start alike: a factor common to all has no
+// information.
 func TestFreshTraitsDiffer(t *testing.T) {
 	sum := 0.0
 	for i := range 200 {
-		a, b := FreshTraits(fmt.Sprint("peer-", i)), FreshTraits(fmt.Sprint("peer-", i+1))
+		a, b := InitialTraits(fmt.Sprint("peer-", i)), InitialTraits(fmt.Sprint("peer-", i+1))
 		for f := 2; f <= Factors; f++ {
 			sum += a[f] * b[f] / 0.09 / 200 / (Factors - 1)
 		}
@@ -214,8 +199,8 @@ func TestFreshTraitsDiffer(t *testing.T) {
 	}
 }
 
-// Whatever peers claim, what an owner publishes can be read, and so can what a
-// peer makes of whatever an owner claims.
+// Whatever peers claim, what an owner publishes is valid, and so is what a peer makes of
+// whatever an owner claims.
 func TestTraitsStayInBounds(t *testing.T) {
 	number := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-20, 20))
 	rapid.Check(t, func(rt *rapid.T) {
@@ -227,12 +212,13 @@ func TestTraitsStayInBounds(t *testing.T) {
 			})
 		}
 		host := LocateTraits(rows)
-		if _, ok := FreshTraits("p").Predict(host); !ok {
+		if _, ok := InitialTraits("p").Predict(host); !ok {
 			rt.Fatalf("published %v", host)
 		}
 		l, _ := NewLearner(DefaultLearnerConfig(), "p")
 		l.Observe("s", Sample{Peer: "p", FirstByte: time.Duration(rapid.Int64().Draw(rt, "took"))})
-		l.Told("s", Proxy{Traits: rapid.SliceOfN(number, hostTraits, hostTraits).Draw(rt, "told")})
+		l.ObserveServer("s", Proxy{Traits: rapid.SliceOfN(number, hostTraits, hostTraits).Draw(rt,
+			"told")})
 		f, ok := l.Traits().Predict(host)
 		if !ok || math.IsNaN(f.Mean) || !(f.Model >= 0) || !(f.Noise > 0) {
 			rt.Fatalf("forecast %+v, %v", f, ok)

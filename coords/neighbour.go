@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// neighbour is what an Estimator remembers of one peer: enough to filter its
-// round trips and to apply the last exchange again.
+// neighbour is what an Estimator remembers of one peer: enough to filter its round trips
+// and to apply the last exchange again.
 type neighbour struct {
-	id     string
-	at     Coordinate // the peer's last coordinate
-	rtts   []float64  // ring of the last round trips, ms
-	next   int        // where in the ring the next one goes
-	rtt    float64    // the percentile of the ring, ms
-	seen   uint64     // the Estimator's sample count at the last observation
-	weight float64    // of its spring; 0 for an outlier
-	mass   float64    // what weight is a share of, for the mean
+	id         string
+	at         Coordinate // the peer's last coordinate
+	rtts       []float64  // ring of the latest round trips, ms
+	next       int        // index in rtts of the next one
+	rtt        float64    // the percentile of rtts, ms
+	seen       uint64     // the Estimator's sample count at the last observation
+	weight     float64    // of its spring; 0 for an outlier
+	baseWeight float64    // weight without slack and errors, for the mean
 }
 
-// add records a round trip and sets rtt to the percentile, in [0, 1], of the
-// last window ones: the lower of two when it falls between them.
+// add records a round trip and sets rtt to the given percentile, in [0, 1], of the last
+// window ones: the lower of two when it falls between them.
 func (n *neighbour) add(rtt float64, window int, percentile float64) {
 	if len(n.rtts) < window {
 		n.rtts = append(n.rtts, rtt)
@@ -27,14 +27,14 @@ func (n *neighbour) add(rtt float64, window int, percentile float64) {
 		n.rtts[n.next] = rtt
 		n.next = (n.next + 1) % window
 	}
-	var room [64]float64
-	s := room[:copy(room[:], n.rtts)]
+	var buf [64]float64
+	s := buf[:copy(buf[:], n.rtts)]
 	slices.Sort(s)
 	n.rtt = s[int(percentile*float64(len(s)-1))]
 }
 
-// neighbour returns the record of a peer, a fresh one if there is none, and
-// makes room by dropping the one that was not observed for the longest time.
+// neighbour returns the record of a peer. If there is none it adds one and, when there
+// are too many, drops the least recently observed.
 func (e *Estimator) neighbour(peer string) *neighbour {
 	if n := e.neighbours[peer]; n != nil {
 		return n

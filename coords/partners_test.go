@@ -12,10 +12,10 @@ import (
 	"peerd/coords"
 )
 
-func knownPeers(n int) []coords.Known {
-	known := make([]coords.Known, n)
+func knownPeers(n int) []coords.KnownPeer {
+	known := make([]coords.KnownPeer, n)
 	for i := range known {
-		known[i] = coords.Known{ID: fmt.Sprint("p", i), Distance: float64((i*37)%n + 1)}
+		known[i] = coords.KnownPeer{ID: fmt.Sprint("p", i), Distance: float64((i*37)%n + 1)}
 	}
 	return known
 }
@@ -24,7 +24,8 @@ func TestPartnersAreHalfNearHalfRandom(t *testing.T) {
 	known := knownPeers(100)
 	p := coords.ChoosePartners(known, 16, 1)
 	if len(p.Near) != 8 || len(p.Random) != 8 {
-		t.Fatalf("%d near and %d random", len(p.Near), len(p.Random))
+		t.Fatalf("ChoosePartners() = %d near and %d random, want 8 and 8", len(p.Near),
+			len(p.Random))
 	}
 	far := map[string]float64{}
 	for _, k := range known {
@@ -32,15 +33,15 @@ func TestPartnersAreHalfNearHalfRandom(t *testing.T) {
 	}
 	for i, id := range p.Near {
 		if far[id] != float64(i+1) {
-			t.Errorf("near %d is %s at %v", i, id, far[id])
+			t.Errorf("Near[%d] = %s at %v, want the one at %d", i, id, far[id], i+1)
 		}
 	}
 	// The order in which peers are known does not matter.
 	slices.Reverse(known)
 	if q := coords.ChoosePartners(known, 16, 1); fmt.Sprint(q) != fmt.Sprint(p) {
-		t.Errorf("%v\n%v", p, q)
+		t.Errorf("ChoosePartners(reversed) = %v, want %v", q, p)
 	}
-	// Another salt picks others, and all of them get their turn.
+	// Another salt selects others, and all of them at some time.
 	picked := map[string]bool{}
 	for salt := range uint64(200) {
 		for _, id := range coords.ChoosePartners(known, 16, salt).Random {
@@ -48,9 +49,9 @@ func TestPartnersAreHalfNearHalfRandom(t *testing.T) {
 		}
 	}
 	if len(picked) != 92 {
-		t.Errorf("200 salts picked %d of 92", len(picked))
+		t.Errorf("200 salts selected %d peers, want all 92", len(picked))
 	}
-	// Both halves are asked alike.
+	// Both halves are asked equally often.
 	rng, near := rand.New(rand.NewPCG(1, 1)), 0
 	for range 1000 {
 		if slices.Contains(p.Near, p.Partner(rng)) {
@@ -58,19 +59,21 @@ func TestPartnersAreHalfNearHalfRandom(t *testing.T) {
 		}
 	}
 	if near < 450 || near > 550 {
-		t.Errorf("%d of 1000 near", near)
+		t.Errorf("Partner() returned a near one %d times in 1000, want about 500", near)
 	}
 }
 
-// One that leaves takes nobody along from the random half.
+// A peer that leaves does not change the rest of the random half.
 func TestRandomPartnersStay(t *testing.T) {
 	known := knownPeers(100)
 	p := coords.ChoosePartners(known, 16, 7)
 	gone := p.Random[3]
-	q := coords.ChoosePartners(slices.DeleteFunc(known, func(k coords.Known) bool { return k.ID == gone }), 16, 7)
+	q := coords.ChoosePartners(slices.DeleteFunc(known, func(k coords.KnownPeer) bool {
+		return k.ID == gone
+	}), 16, 7)
 	for _, id := range p.Random {
 		if id != gone && !slices.Contains(q.Random, id) {
-			t.Errorf("%s went too", id)
+			t.Errorf("%s was dropped, want only %s dropped", id, gone)
 		}
 	}
 }
@@ -78,18 +81,20 @@ func TestRandomPartnersStay(t *testing.T) {
 func TestPartnersOfFew(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	if got := coords.ChoosePartners(nil, 8, 1).Partner(rng); got != "" {
-		t.Errorf("of none: %q", got)
+		t.Errorf("Partner() of no partners = %q, want none", got)
 	}
-	p := coords.ChoosePartners([]coords.Known{{"a", 1}, {"b", math.NaN()}, {"a", 2}, {"", 1}, {"c", -1}}, 8, 1)
+	p := coords.ChoosePartners([]coords.KnownPeer{{"a", 1}, {"b", math.NaN()}, {"a", 2}, {"", 1},
+		{"c", -1}}, 8, 1)
 	if all := p.All(); len(all) != 3 || p.Len() != 3 || len(p.Near) != 1 || p.Near[0] != "a" {
-		t.Errorf("%+v", p)
+		t.Errorf("ChoosePartners() = %+v, want three with a near", p)
 	}
 }
 
 func TestPartnersProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		known := rapid.SliceOf(rapid.Custom(func(t *rapid.T) coords.Known {
-			return coords.Known{ID: rapid.StringMatching(`[a-e]{0,2}`).Draw(t, "id"), Distance: rapid.Float64().Draw(t, "far")}
+		known := rapid.SliceOf(rapid.Custom(func(t *rapid.T) coords.KnownPeer {
+			return coords.KnownPeer{ID: rapid.StringMatching(`[a-e]{0,2}`).Draw(t, "id"),
+				Distance: rapid.Float64().Draw(t, "far")}
 		})).Draw(t, "known")
 		size := rapid.IntRange(-1, 20).Draw(t, "size")
 		p := coords.ChoosePartners(known, size, rapid.Uint64().Draw(t, "salt"))
@@ -101,11 +106,11 @@ func TestPartnersProperties(t *testing.T) {
 		}
 		all := p.All()
 		if len(all) != min(max(size, 0), len(names)) {
-			t.Fatalf("%d of %d, asked for %d", len(all), len(names), size)
+			t.Fatalf("ChoosePartners(%d) returned %d of %d peers", size, len(all), len(names))
 		}
 		for _, id := range all {
 			if !names[id] {
-				t.Fatalf("%q twice or unknown", id)
+				t.Fatalf("ChoosePartners() returned %q twice, or it is not known", id)
 			}
 			delete(names, id)
 		}

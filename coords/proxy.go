@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// ErrTooFew says that too few different peers downloaded from a server to place
-// it. More samples help.
+// ErrTooFew is returned when too few peers downloaded from a server to place it. More
+// samples help.
 var ErrTooFew = errors.New("coords: too few peers measured the server")
 
-// Proxy is the place of a web server and what else it takes to predict the time
-// of a page of it from anywhere, on a warm connection:
+// Proxy is the coordinate of a web server, with the parameters that predict the time of
+// one of its pages for any peer on a warm connection:
 //
 //	time = Delay + Scale·distance + PerKB·kB
 type Proxy struct {
-	// At is the server's coordinate ([4]); At.Error is the relative error of the
-	// distances it was fitted to.
+	// At is the server's coordinate ([4]); At.Error is the relative error of the distances
+	// to which it was fitted.
 	At Coordinate `cbor:"1,keyasint" json:"at"`
-	// Delay is the server's own share, in ms.
+	// Delay is the server's own delay, in ms.
 	Delay float64 `cbor:"2,keyasint" json:"delay"`
-	// Scale is how many round trips a page costs. >= 1.
+	// Scale is the number of round trips per page. >= 1.
 	Scale float64 `cbor:"3,keyasint" json:"scale"`
-	// PerKB is the time of a kB (1,000 bytes), in ms.
+	// PerKB is the time per kB (1,000 bytes), in ms.
 	PerKB float64 `cbor:"4,keyasint" json:"per_kb"`
-	// Error is the relative error that predictions had for peers that were left
-	// out of the fit in turn (median), in [0, 1].
+	// Error is the median relative error of predictions for peers that were left out of the
+	// fit in turn. In [0, 1].
 	Error float64 `cbor:"5,keyasint" json:"error"`
-	// Samples is the number of successful downloads behind it.
+	// Samples is the number of successful downloads that were used.
 	Samples int `cbor:"6,keyasint" json:"samples"`
-	// Traits is what distance does not explain of who is quick there. Nil: not
+	// Traits are the latent factors of the server, which distance does not explain. Nil: not
 	// known.
 	Traits Traits `cbor:"7,keyasint,omitempty" json:"traits,omitempty"`
 }
 
-// Validate reports whether a Proxy of foreign origin may be used. The errors
-// wrap ErrDimension or ErrBounds.
+// Validate reports whether a Proxy that was received from another peer may be used. The
+// errors wrap ErrDimension or ErrBounds.
 func (p Proxy) Validate(dims int) error {
 	if err := p.At.Validate(dims); err != nil {
 		return fmt.Errorf("proxy: %w", err)
@@ -56,9 +56,9 @@ func (p Proxy) Validate(dims int) error {
 	return nil
 }
 
-// Predict returns the expected time of a page of so many bytes for a peer at
-// the given coordinate (without load), on a warm connection. The peer's waiting
-// time is not in it.
+// Predict returns the expected time of a page of the given size for a peer at the given
+// coordinate (without load) on a warm connection. It does not include the peer's waiting
+// time.
 func (p Proxy) Predict(peer Coordinate, bytes int64) time.Duration {
 	kb := float64(max(0, bytes)) / 1000
 	return duration(p.Delay + p.Scale*p.At.Distance(peer) + p.PerKB*kb)
@@ -66,14 +66,13 @@ func (p Proxy) Predict(peer Coordinate, bytes int64) time.Duration {
 
 // FitConfig holds the parameters of Locate.
 type FitConfig struct {
-	// MinPeers is how many different peers must have downloaded. >= 2.
+	// MinPeers is the number of different peers that must have downloaded. >= 2.
 	MinPeers int
 	// Noise is the relative uncertainty of a single round trip. In (0, 1].
 	Noise float64
-	// HeightScale is how high servers usually stand, in ms: the width of the
-	// prior. > 0.
+	// HeightScale is the typical height of servers in ms, the width of the prior. > 0.
 	HeightScale float64
-	// LeaveOutMax bounds the refits for the left-out error. >= 2.
+	// LeaveOutMax bounds the number of refits for Proxy.Error. >= 2.
 	LeaveOutMax int
 }
 
@@ -82,7 +81,7 @@ func DefaultFitConfig() FitConfig {
 	return FitConfig{MinPeers: 3, Noise: 0.05, HeightScale: 10, LeaveOutMax: 16}
 }
 
-// Validate names every field that is out of its range.
+// Validate returns an error that names every field that is out of range.
 func (c FitConfig) Validate() error {
 	var errs []error
 	if c.MinPeers < 2 {
@@ -92,7 +91,8 @@ func (c FitConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("coords: Noise is %v, want in (0, 1]", c.Noise))
 	}
 	if !(c.HeightScale > 0 && c.HeightScale <= MaxComponent) {
-		errs = append(errs, fmt.Errorf("coords: HeightScale is %v, want in (0, MaxComponent]", c.HeightScale))
+		errs = append(errs, fmt.Errorf("coords: HeightScale is %v, want in (0, MaxComponent]",
+			c.HeightScale))
 	}
 	if c.LeaveOutMax < 2 {
 		errs = append(errs, fmt.Errorf("coords: LeaveOutMax is %d, want >= 2", c.LeaveOutMax))
@@ -100,13 +100,12 @@ func (c FitConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Locate places a server by all of its samples at once. The signal for the
-// distance are the handshakes, each a bare round trip; first bytes count only
-// for peers without one, so that the server's moods do not move it. The fit is
-// robust: single wrong samples do little.
+// Locate places a server by all of its samples. The distance comes from handshakes, each
+// of which is a bare round trip. First bytes are used only for peers without a
+// handshake, so that variations of the server's delay do not move it. The fit is robust
+// against single wrong samples.
 //
-// The errors wrap ErrTooFew, or those of Sample.Validate and
-// FitConfig.Validate.
+// The errors wrap ErrTooFew, or those of Sample.Validate and FitConfig.Validate.
 func Locate(samples []Sample, cfg FitConfig) (Proxy, error) {
 	if err := cfg.Validate(); err != nil {
 		return Proxy{}, err
@@ -119,8 +118,8 @@ func Locate(samples []Sample, cfg FitConfig) (Proxy, error) {
 	return DigestOf(samples).Locate(cfg)
 }
 
-// Locate is the second half of the function of that name, for callers that have
-// the Digest already. Its only errors are ErrTooFew and ErrDimension.
+// Locate is like the function Locate for callers that already have the Digest. Its only
+// errors are ErrTooFew and ErrDimension.
 func (d Digest) Locate(cfg FitConfig) (Proxy, error) {
 	var anchors []anchor
 	var times []float64
@@ -142,27 +141,28 @@ func (d Digest) Locate(cfg FitConfig) (Proxy, error) {
 		return Proxy{}, fmt.Errorf("%w: no components", ErrDimension)
 	}
 	fit := newPlacement(anchors, cfg.HeightScale)
-	best := fit.solve(fit.starts())
+	best := fit.solve(fit.startPoints())
 	p := d.proxyAt(best)
 	p.At.Error = p.misfit(anchors)
 	p.Error = d.leftOut(anchors, times, best, cfg)
 	return p, nil
 }
 
-// proxyAt dresses a place up with what the digest knows of the server.
+// proxyAt returns the Proxy for a solution of the fit, with the server's parameters from
+// d.
 func (d Digest) proxyAt(x []float64) Proxy {
 	dims := len(x) - 1
-	most := millis(sampleTimeMax) // what Validate takes
+	most := millis(sampleTimeMax) // the bound in Proxy.Validate
 	return Proxy{
 		At:      Coordinate{Vec: x[:dims:dims], Height: min(x[dims], MaxComponent)},
 		Delay:   min(d.Delay, most),
-		Scale:   min(1+d.Turns, most),
+		Scale:   min(1+d.BodyTrips, most),
 		PerKB:   min(d.PerKB, most),
 		Samples: d.OK,
 	}
 }
 
-// misfit is the median relative error of the distances to the anchors.
+// misfit returns the median relative error of the distances to the anchors.
 func (p Proxy) misfit(anchors []anchor) float64 {
 	var errs []float64
 	for _, a := range anchors {
@@ -171,15 +171,15 @@ func (p Proxy) misfit(anchors []anchor) float64 {
 	return clamp(lowerMedian(errs), 0.01, 1)
 }
 
-// leftOut refits without each peer in turn and returns the median relative
-// error of the time that the fit predicts for it.
+// leftOut refits without each peer in turn and returns the median relative error of the
+// predicted times of the peers left out.
 func (d Digest) leftOut(anchors []anchor, times []float64, full []float64, cfg FitConfig) float64 {
 	stride := (len(anchors) + cfg.LeaveOutMax - 1) / cfg.LeaveOutMax
 	var errs []float64
 	for i := 0; i < len(anchors); i += stride {
 		rest := slices.Delete(slices.Clone(anchors), i, i+1)
 		fit := newPlacement(rest, cfg.HeightScale)
-		start := append(slices.Clone(fit.home), 1)
+		start := append(slices.Clone(fit.centre), 1)
 		p := d.proxyAt(fit.solve([][]float64{full, start}))
 		predicted := p.Delay + p.Scale*p.At.Distance(anchors[i].at) + p.PerKB*d.MeanKB
 		errs = append(errs, math.Abs(predicted-times[i])/(times[i]+logFloor))

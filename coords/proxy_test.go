@@ -20,12 +20,13 @@ func ring(n int, radius float64) []coords.Coordinate {
 	var out []coords.Coordinate
 	for i := range n {
 		phi := 2 * math.Pi * float64(i) / float64(n)
-		out = append(out, at(radius*math.Cos(phi), radius*math.Sin(phi), radius/3*math.Cos(3*phi), radius/3*math.Sin(2*phi)))
+		out = append(out, at(radius*math.Cos(phi), radius*math.Sin(phi), radius/3*math.Cos(3*phi),
+			radius/3*math.Sin(2*phi)))
 	}
 	return out
 }
 
-// visit is a download by the peer at c from a server at s.
+// visit returns a download by the peer at c from a server at s.
 func visit(i int, c, s coords.Coordinate, delay, perKB, kb float64) coords.Sample {
 	rtt := c.Distance(s)
 	return coords.Sample{
@@ -45,7 +46,8 @@ func TestLocateRecoversAServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if math.Abs(p.Delay-40) > 1 || math.Abs(p.PerKB-0.5) > 0.1 || math.Abs(p.Scale-1) > 0.1 || p.Samples != 10 {
+	if math.Abs(p.Delay-40) > 1 || math.Abs(p.PerKB-0.5) > 0.1 || math.Abs(p.Scale-1) > 0.1 ||
+		p.Samples != 10 {
 		t.Errorf("got %+v", p)
 	}
 	if p.Error > 0.05 || p.Validate(4) != nil {
@@ -58,9 +60,9 @@ func TestLocateRecoversAServer(t *testing.T) {
 	}
 }
 
-// The server's moods must not move it: delays ten times as scattered as the
+// Variations of the server's delay must not move it: delays vary ten times as much as
 // distances, and the nearest peer got the slowest page.
-func TestServerMoodsDoNotSwampTheDistance(t *testing.T) {
+func TestServerDelayDoesNotHideDistance(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	var samples []coords.Sample
 	peers := ring(8, 80)
@@ -107,7 +109,8 @@ func TestOneLiarDoesNotMoveTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range peers {
-		if got, want := p.At.Distance(c), c.Distance(server); i != 4 && math.Abs(got-want) > 0.2*want {
+		if got, want := p.At.Distance(c), c.Distance(server); i != 4 &&
+			math.Abs(got-want) > 0.2*want {
 			t.Errorf("peer %d: distance %.1f, want %.1f", i, got, want)
 		}
 	}
@@ -125,7 +128,7 @@ func TestDigest(t *testing.T) {
 		twice,
 		reused(visit(0, near, server, 400, 1, 10)), // a slow page
 		reused(visit(0, near, server, 40, 1, 10)),
-		reused(visit(1, far, server, 40, 3, 10)), // never a handshake; a narrow link
+		reused(visit(1, far, server, 40, 3, 10)), // never a handshake; a slow link
 		{Peer: "p02", At: far, Failed: true, FirstByte: time.Hour},
 	}
 	d := coords.DigestOf(samples)
@@ -148,7 +151,8 @@ func TestDigest(t *testing.T) {
 
 func TestLocateRefuses(t *testing.T) {
 	peers := ring(3, 50)
-	good := []coords.Sample{visit(0, peers[0], server, 1, 1, 1), visit(1, peers[1], server, 1, 1, 1), visit(2, peers[2], server, 1, 1, 1)}
+	good := []coords.Sample{visit(0, peers[0], server, 1, 1, 1), visit(1, peers[1], server, 1, 1,
+		1), visit(2, peers[2], server, 1, 1, 1)}
 	with := func(change func(*coords.Sample)) []coords.Sample {
 		out := append([]coords.Sample(nil), good...)
 		change(&out[2])
@@ -161,7 +165,9 @@ func TestLocateRefuses(t *testing.T) {
 	}{
 		{"none", nil, coords.ErrTooFew},
 		{"two peers", append(good[:2:2], good[0]), coords.ErrTooFew},
-		{"a failure is no measurement", with(func(s *coords.Sample) { s.Failed = true }), coords.ErrTooFew},
+		{"a failure is no measurement", with(func(s *coords.Sample) {
+			s.Failed = true
+		}), coords.ErrTooFew},
 		{"no peer", with(func(s *coords.Sample) { s.Peer = "" }), coords.ErrPeer},
 		{"dimension", with(func(s *coords.Sample) { s.At = at(1, 2) }), coords.ErrDimension},
 		{"NaN", with(func(s *coords.Sample) { s.At = at(1, 2, math.NaN(), 3) }), coords.ErrBounds},
@@ -170,7 +176,8 @@ func TestLocateRefuses(t *testing.T) {
 		{"negative size", with(func(s *coords.Sample) { s.Bytes = -1 }), coords.ErrBounds},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := coords.Locate(tc.samples, coords.DefaultFitConfig()); !errors.Is(err, tc.want) {
+			if _, err := coords.Locate(tc.samples, coords.DefaultFitConfig()); !errors.Is(err,
+				tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
 		})
@@ -201,7 +208,7 @@ func TestProxyValidate(t *testing.T) {
 	}
 }
 
-// sample draws valid samples, however odd.
+// sample draws valid samples, including unusual ones.
 func sample(t *rapid.T) coords.Sample {
 	long := rapid.Int64Range(0, int64(time.Hour))
 	return coords.Sample{
@@ -216,7 +223,7 @@ func sample(t *rapid.T) coords.Sample {
 	}
 }
 
-// locateIsSane is the property behind the fuzz target and the test of it.
+// locateIsSane is the property of the fuzz target and of the test.
 func locateIsSane(t *rapid.T) {
 	samples := rapid.SliceOfN(rapid.Custom(sample), 0, 20).Draw(t, "samples")
 	p, err := coords.Locate(samples, coords.DefaultFitConfig())
@@ -251,18 +258,20 @@ func BenchmarkLocate(b *testing.B) {
 	}
 }
 
-// A handshake alone is a round trip: it neither places its peer at no distance
-// nor tells anything of pages.
+// A handshake alone is a round trip: it neither gives its peer the distance 0 nor says
+// anything about pages.
 func TestDigestTakesHandshakesForRoundTrips(t *testing.T) {
 	ms := time.Millisecond
-	page := coords.Sample{Peer: "a", Connect: 40 * ms, FirstByte: 140 * ms, Body: 80 * ms, Bytes: 16_000}
+	page := coords.Sample{Peer: "a", Connect: 40 * ms, FirstByte: 140 * ms, Body: 80 * ms,
+		Bytes: 16_000}
 	d := coords.DigestOf([]coords.Sample{page, {Peer: "b", Connect: 90 * ms}})
 	b := d.Peers[1]
 	if !b.Direct || b.RTT != 90 || b.Rate != 1 {
 		t.Errorf("of a handshake of 90 ms: %+v", b)
 	}
 	if d.Delay != 100 || d.MeanKB != 16 {
-		t.Errorf("delay %v ms, pages of %v kB, want those of the only page: 100, 16", d.Delay, d.MeanKB)
+		t.Errorf("delay %v ms, pages of %v kB, want those of the only page: 100, 16", d.Delay,
+			d.MeanKB)
 	}
 	if a := d.Time(d.Peers[0]); !(d.Time(b) > a) {
 		t.Errorf("b takes %v ms, a, which is nearer, %v", d.Time(b), a)

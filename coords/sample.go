@@ -5,45 +5,46 @@ import (
 	"time"
 )
 
-// Sample is one download that a peer made from a server, or failed to make. It
-// travels with a subnet from owner to owner.
+// Sample is one download, or failed download, that a peer made from a server. Samples
+// move with a subnet from owner to owner.
 type Sample struct {
-	// Peer made the download. Not empty.
+	// Peer is the peer that made the download. Not empty.
 	Peer string `cbor:"1,keyasint" json:"peer"`
-	// At is where the peer was then, load not included.
+	// At is the coordinate of the peer at that time, without load.
 	At Coordinate `cbor:"2,keyasint" json:"at"`
-	// Connect is the time of the transport's handshake, one bare round trip.
-	// Zero when Reused.
+	// Connect is the time of the transport's handshake, one bare round trip. Zero when
+	// Reused.
 	Connect time.Duration `cbor:"3,keyasint" json:"connect"`
-	// FirstByte is the time from the request being written to the first byte of
-	// the answer: a round trip and the server's own delay.
+	// FirstByte is the time from writing the request to the first byte of the answer: a
+	// round trip and the server's delay.
 	FirstByte time.Duration `cbor:"4,keyasint" json:"first_byte"`
-	// Body is the time from there to the end of the answer.
+	// Body is the time from the first to the last byte of the answer.
 	Body time.Duration `cbor:"5,keyasint" json:"body"`
-	// Reused says that the connection was already there.
+	// Reused reports whether the connection already existed.
 	Reused bool `cbor:"6,keyasint" json:"reused"`
 	// Bytes is the size of the body.
 	Bytes int64 `cbor:"7,keyasint" json:"bytes"`
-	// Failed says that there was no usable answer; times and size then mean
-	// nothing. It counts as a failure of this peer, never as a long distance.
+	// Failed reports that there was no usable answer; times and size are then meaningless.
+	// It is counted as a failure of this peer, never as a long distance.
 	Failed bool `cbor:"8,keyasint" json:"failed"`
-	// Taken is when, by the clock of the subnet's owner. Zero: unknown.
+	// Taken is the time of the download by the clock of the subnet's owner. Zero: unknown.
 	Taken time.Time `cbor:"9,keyasint,omitzero" json:"taken,omitzero"`
 }
 
-// bare reports whether s is of a handshake alone: nothing was asked for.
-func (s Sample) bare() bool {
-	return !s.Failed && !s.Reused && s.Connect > 0 && (s.FirstByte == 0 || s.FirstByte == s.Connect) && s.Body == 0 && s.Bytes == 0
+// handshakeOnly reports whether s is a handshake without a request.
+func (s Sample) handshakeOnly() bool {
+	return !s.Failed && !s.Reused && s.Connect > 0 &&
+		(s.FirstByte == 0 || s.FirstByte == s.Connect) && s.Body == 0 && s.Bytes == 0
 }
 
-// sampleTimeMax bounds each phase of a download that is taken for one.
+// sampleTimeMax bounds each phase of a download.
 const sampleTimeMax = time.Hour
 
-// sampleBytesMax bounds the size that is taken for one: 1 TiB.
+// sampleBytesMax bounds the size of a body: 1 TiB.
 const sampleBytesMax = 1 << 40
 
-// Validate reports whether s may be used: a peer, a valid coordinate of dims
-// components, times in [0, 1 h], a size in [0, 1 TiB]. The errors wrap ErrPeer,
+// Validate reports whether s may be used: it has a peer, a valid coordinate of dims
+// components, times in [0, 1 h] and a size in [0, 1 TiB]. The errors wrap ErrPeer,
 // ErrDimension or ErrBounds.
 func (s Sample) Validate(dims int) error {
 	if s.Peer == "" {

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// lowerMedian returns the median of v, the lower of the two in the middle when
-// their number is even: times err upwards. It returns NaN for none and leaves v
-// alone.
+// lowerMedian returns the median of v, the lower one of two, because times err upwards.
+// It returns NaN for an empty slice and does not change v.
 func lowerMedian(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -17,5 +16,5 @@ func lowerMedian(v []float64) float64 {
 	return s[(len(s)-1)/2]
 }
 
-// clamp cuts x to [lo, hi].
+// clamp limits x to [lo, hi].
 func clamp(x, lo, hi float64) float64 { return min(max(x, lo), hi) }

@@ -5,25 +5,25 @@ import (
 	"math"
 )
 
-// TraitsMax bounds the number of components of Traits, and TraitMax each of
-// them.
+// MaxTraits bounds the number of components of Traits, and MaxTrait the absolute value
+// of each.
 const (
-	TraitsMax = 96
-	TraitMax  = 1e4
+	MaxTraits = 96
+	MaxTrait  = 1e4
 )
 
-// Traits is a vector that a peer learns of itself, or an owner of a web server:
-// the factors of download times that distance does not explain.
+// Traits is the vector of latent factors of a peer or of a web server. They explain the
+// part of download times that distance does not.
 type Traits []float64
 
-// Validate reports whether traits of foreign origin may be used. The errors
-// wrap ErrDimension or ErrBounds.
+// Validate reports whether traits that were received from another peer may be used. The
+// errors wrap ErrDimension or ErrBounds.
 func (t Traits) Validate() error {
-	if len(t) > TraitsMax {
-		return fmt.Errorf("%w: %d traits, at most %d", ErrDimension, len(t), TraitsMax)
+	if len(t) > MaxTraits {
+		return fmt.Errorf("%w: %d traits, at most %d", ErrDimension, len(t), MaxTraits)
 	}
 	for i, x := range t {
-		if !(math.Abs(x) <= TraitMax) {
+		if !(math.Abs(x) <= MaxTrait) {
 			return fmt.Errorf("%w: trait %d is %v", ErrBounds, i, x)
 		}
 	}

@@ -2,36 +2,36 @@ package coords
 
 import "math"
 
-// Priors of the factor model. They are broad, of the order of what logarithms
-// of download times do anywhere; DESIGN.md has what varying them does.
+// Priors of the factor model. They are broad, of the order of variations in logarithms
+// of download times; docs/protocol/coordinates.md says how they were chosen.
 const (
-	biasMean     = 6.0  // log ms: 0.4 s
-	freshLoading = 0.3  // standard deviation of what a fresh peer starts from
-	loadingPrior = 0.15 // variance of bias and loadings between peers
-	loadingCount = 6.0  // peers that loadingPrior counts for
-	noisePrior   = 0.15 // variance
-	noiseCount   = 4.0  // downloads that noisePrior counts for
-	failPrior    = 0.04
-	failCount    = 3.0 // downloads that failPrior counts for
-	traitSweeps  = 5   // of reweighting
-	traitDegrees = 3.0 // of freedom of the noise: a long time is often chance
+	biasMean       = 6.0  // log ms: 0.4 s
+	initialLoading = 0.3  // standard deviation of a new peer's loadings
+	loadingPrior   = 0.15 // variance of bias and loadings between peers
+	noisePrior     = 0.15 // variance
+	noiseCount     = 4.0  // weight of noisePrior, in downloads
+	failPrior      = 0.04
+	failCount      = 3.0 // weight of failPrior, in downloads
+	traitSweeps    = 5   // passes of reweighting
+	traitDegrees   = 3.0 // degrees of freedom of the noise: a long time is often chance
 )
 
-// priorPeer is the middle of the peers while nothing is known of them.
+// priorPeer is the mean of the peers before any is known.
 var priorPeer = [unknowns]float64{0: biasMean, 1: 1}
 
-// TraitRow is what one peer says of a server.
+// TraitRow is the measurement of a server by one peer.
 type TraitRow struct {
-	// Peer is what the peer publishes of itself (FreshTraits if nothing).
+	// Peer holds the traits that the peer publishes (InitialTraits if it has published
+	// none).
 	Peer Traits
-	// Time is the logarithm of its time, as LogTime has it.
+	// Time is the logarithm of its time, as returned by LogTime.
 	Time float64
 }
 
-// LocateTraits works out the Traits of a server from the times of some peers: the
-// posterior of its level and position under a robust factor model, whose other
-// half the peers learn (Learner). Rows that are malformed are passed over; none
-// give the prior.
+// LocateTraits returns the Traits of a server, fitted to the times of some peers: the
+// posterior of its level and position under a robust factor model, of which the peers
+// learn the other half (Learner). Malformed rows are ignored; without rows it returns
+// the prior.
 func LocateTraits(rows []TraitRow) Traits {
 	peers := make([]peerView, 0, len(rows))
 	times := make([]float64, 0, len(rows))
@@ -43,8 +43,8 @@ func LocateTraits(rows []TraitRow) Traits {
 	return locateHost(peers, times).pack()
 }
 
-// locateHost is a ridge regression with Student-t weights: the step of
-// expectation of a factor analysis.
+// locateHost is a ridge regression with Student-t weights: the expectation step of the
+// factor analysis.
 func locateHost(peers []peerView, times []float64) hostView {
 	weights := make([]float64, len(peers))
 	for i := range weights {
@@ -86,14 +86,14 @@ func locateHost(peers []peerView, times []float64) hostView {
 	return h
 }
 
-// weight is what a time counts that is off by e from what the model says, itself
-// uncertain by variance.
+// weight returns the weight of a time that differs by e from the prediction, which
+// itself has the given variance.
 func (p *peerView) weight(e, variance float64) float64 {
 	return (traitDegrees + 1) / (traitDegrees + (e*e+variance)/(p.noise*p.noise))
 }
 
-// at predicts the log time of p at h and how far the model may be off, noise
-// left out (variance).
+// at returns the predicted log time of p at h and the variance of the prediction without
+// noise.
 func (p *peerView) at(h *hostView) (mean, variance float64) {
 	x := p.mean[1:]
 	mean = p.mean[0]
@@ -108,19 +108,19 @@ func (p *peerView) at(h *hostView) (mean, variance float64) {
 	return mean, max(variance, 0)
 }
 
-// Forecast is what traits say of a pair of peer and server.
+// Forecast is a prediction for a pair of peer and server.
 type Forecast struct {
-	// Mean is the expected logarithm of the time (ms), and Model the variance of
-	// what the model says.
+	// Mean is the expected logarithm of the time (ms), and Model the variance of the
+	// prediction.
 	Mean, Model float64
 	// Noise is the variance of a single download around the model.
 	Noise float64
-	// Fails is the share of downloads of that peer that fail anywhere.
-	Fails float64
+	// FailRate is the share of the peer's downloads that fail at any server.
+	FailRate float64
 }
 
-// Predict says what is expected of a peer of traits t at a server of traits
-// host; false if one of the two is malformed.
+// Predict returns the forecast for a peer with traits t at a server with traits host. It
+// returns false if either is malformed.
 func (t Traits) Predict(host Traits) (Forecast, bool) {
 	p, ok := unpackPeer(t)
 	if !ok {
@@ -131,16 +131,17 @@ func (t Traits) Predict(host Traits) (Forecast, bool) {
 		return Forecast{}, false
 	}
 	mean, variance := p.at(&h)
-	return Forecast{Mean: mean, Model: variance, Noise: p.noise * p.noise, Fails: p.fails}, true
+	return Forecast{Mean: mean, Model: variance, Noise: p.noise * p.noise, FailRate: p.failRate},
+		true
 }
 
-// matrix has room for what is solved here; what is beyond the first rows and
-// columns is not looked at.
+// matrix has the size of the largest problem; smaller ones use its first rows and
+// columns.
 type matrix [unknowns][unknowns]float64
 
-// inverse inverts the first n rows and columns of a symmetric positive definite
-// matrix of which the lower triangle is given; with the priors on its diagonal
-// it never is singular. a is used up.
+// inverse inverts the first n rows and columns of a symmetric positive definite matrix,
+// of which it reads the lower triangle; the priors on the diagonal keep it regular. It
+// overwrites a.
 func inverse(a *matrix, n int) (b matrix) {
 	// Cholesky: a = l·lᵀ, l in place of a.
 	for i := range n {

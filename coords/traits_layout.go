@@ -6,19 +6,19 @@ import (
 	"math/rand/v2"
 )
 
-// Factors is the number of latent factors of Traits, the server's level among
-// them. All peers of a network agree on it; vectors of another length count as
+// Factors is the number of latent factors of Traits, including the server's level. All
+// peers of a network must use the same number; vectors of another length are treated as
 // unknown.
 const Factors = 12
 
 const (
-	unknowns   = Factors + 1                 // of a peer: bias and loadings
+	unknowns   = Factors + 1                 // per peer: bias and loadings
 	triangle   = Factors * (Factors + 1) / 2 // entries of a symmetric matrix of factors
 	peerTraits = unknowns + 2                // bias, loadings, noise, failure rate
 	hostTraits = Factors + triangle          // mean and covariance
 )
 
-// Bounds of what is taken from others, and of what is published.
+// Bounds of received and published values.
 const (
 	loadingMax = 8.0  // of a loading: e^8 is a factor of 3,000
 	levelMax   = 30.0 // of a bias, a logarithm of ms, and a server's position
@@ -27,46 +27,45 @@ const (
 	noiseMax   = 3.0
 )
 
-// peerView is the Traits of a peer, unpacked: the logarithm of its time (ms) at
-// a server of position v, which is normal with variance 1, is
+// peerView is the unpacked Traits of a peer. The logarithm of its time (ms) at a server
+// of position v, which is normal with variance 1, is
 //
 //	mean[0] + mean[1:]·v + noise·(a heavy-tailed variate)
 //
-// The first loading starts at 1 for everybody: the first factor is the server's
-// level.
+// The first loading of every peer starts at 1: the first factor is the server's level.
 type peerView struct {
-	mean  [unknowns]float64 // bias, loadings
-	noise float64           // standard deviation
-	fails float64           // share of its downloads that fail
+	mean     [unknowns]float64 // bias, loadings
+	noise    float64           // standard deviation
+	failRate float64           // share of its downloads that fail
 }
 
-// hostView is the Traits of a server, unpacked: what the owner believes of its
-// position, as a normal distribution.
+// hostView is the unpacked Traits of a server: the owner's estimate of its position as a
+// normal distribution.
 type hostView struct {
 	mean [Factors]float64
 	cov  [Factors][Factors]float64
 }
 
-// freshPeer is what is assumed of a peer that has learned nothing. The loadings
-// differ by name: were all alike, no factor could ever be told from another.
-func freshPeer(id string) peerView {
-	// A cryptographic hash: names that differ by a letter must not start alike.
+// initialPeer returns the model of a peer that has learned nothing. The loadings differ
+// by name, because the factors of identical peers would be indistinguishable.
+func initialPeer(id string) peerView {
+	// A cryptographic hash gives similar names unrelated loadings.
 	rng := rand.New(rand.NewChaCha8(sha256.Sum256([]byte(id))))
-	p := peerView{mean: priorPeer, noise: math.Sqrt(noisePrior), fails: failPrior}
+	p := peerView{mean: priorPeer, noise: math.Sqrt(noisePrior), failRate: failPrior}
 	for i := 2; i < unknowns; i++ {
-		p.mean[i] = freshLoading * rng.NormFloat64()
+		p.mean[i] = initialLoading * rng.NormFloat64()
 	}
 	return p
 }
 
-// FreshTraits returns the Traits that a peer without any starts from. They are
-// the same wherever they are worked out.
-func FreshTraits(id string) Traits { return freshPeer(id).pack() }
+// InitialTraits returns the Traits of a peer that has published none. They depend on the
+// name only.
+func InitialTraits(id string) Traits { return initialPeer(id).pack() }
 
 func (p peerView) pack() Traits {
 	t := make(Traits, 0, peerTraits)
 	t = append(t, p.mean[:]...)
-	return append(t, p.noise, p.fails).rounded()
+	return append(t, p.noise, p.failRate).rounded()
 }
 
 func unpackPeer(t Traits) (p peerView, ok bool) {
@@ -78,7 +77,7 @@ func unpackPeer(t Traits) (p peerView, ok bool) {
 		p.mean[i] = clamp(t[i], -loadingMax, loadingMax)
 	}
 	p.noise = clamp(t[unknowns], noiseMin, noiseMax)
-	p.fails = clamp(t[unknowns+1], 0, 1)
+	p.failRate = clamp(t[unknowns+1], 0, 1)
 	return p, true
 }
 
@@ -91,8 +90,8 @@ func (h hostView) pack() Traits {
 	return t.rounded()
 }
 
-// unpackHost refuses what no owner can have worked out: means and variances out
-// of bounds, a covariance above what its variances allow.
+// unpackHost rejects values that no owner can have computed: means and variances out of
+// bounds, and covariances above what the variances allow.
 func unpackHost(t Traits) (h hostView, ok bool) {
 	if len(t) != hostTraits || t.Validate() != nil {
 		return h, false
@@ -118,8 +117,8 @@ func unpackHost(t Traits) (h hostView, ok bool) {
 	return h, true
 }
 
-// rounded leaves as many bits as matter: eleven, what a float of 16 bits has,
-// which is three bytes on the wire.
+// rounded keeps the eleven significant bits of a 16 bit float, which takes three bytes
+// on the wire.
 func (t Traits) rounded() Traits {
 	const least, drop = 1.0 / (1 << 14), 52 - 10
 	for i, x := range t {

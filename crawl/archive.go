@@ -16,25 +16,23 @@ import (
 	"peerd/store/warc"
 )
 
-// fullWaits is how many times roomWait a host is left alone whose answer did not
-// fit into the archive, although there was room.
-const fullWaits = 60
+// archiveFullWaits times spaceWait is how long a host is left alone after an answer did not
+// fit into the archive although the disk had free space.
+const archiveFullWaits = 60
 
-// archive keeps an answer, unless it asks that no copy is kept. Answers that
-// broke off are none: a record of them would say what the server did not. At
-// most one record is written for a page that is committed; a crash in between
-// has the page fetched, and archived, once more.
+// archive appends an answer to the archive unless the answer forbids it. Truncated
+// exchanges are not archived, because such a record would misrepresent the server. A
+// committed page has at most one record; after a crash between archive and commit the page
+// is fetched and archived again.
 func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
-	if c.cfg.Archive == nil || len(res.ResponseHead) == 0 || !res.Outcome.Answered() || c.noArchive(got, res) {
+	if c.cfg.Archive == nil || len(res.ResponseHead) == 0 || !res.Outcome.Answered() ||
+		c.archiveForbidden(got, res) {
 		return nil
 	}
 	x := warc.Exchange{
 		URL: string(got.page.URL), Addr: res.Remote.Addr(), Time: res.Started,
 		Request: res.RequestHead, Response: res.ResponseHead, Body: res.Raw,
-		Metadata: metadata(got),
-	}
-	if res.RawCut {
-		x.Truncated = "length"
+		Metadata: metadata(got, res.TLS), Truncated: res.RawCut,
 	}
 	if res.Proto != "" {
 		x.Protocols = append(x.Protocols, res.Proto)
@@ -45,7 +43,7 @@ func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 	}
 	if res.Outcome == store.OutcomeNotModified {
 		x.Revisit = &warc.Revisit{Profile: warc.NotModified, URL: x.URL}
-		old, err := c.kept(got.page.URL)
+		old, err := c.storedPage(got.page.URL)
 		if err != nil {
 			return err
 		}
@@ -53,21 +51,21 @@ func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 			return nil
 		}
 		if old.Archive.File != "" {
-			x.Revisit.Time = old.FetchedAt // which a 304 leaves as it is
+			x.Revisit.Time = old.FetchedAt // a 304 leaves it unchanged
 		}
 	}
 	at, err := c.cfg.Archive.Append(x)
 	if errors.Is(err, warc.ErrInvalid) {
-		c.log.Warn("an answer could not be archived", "url", got.page.URL, "err", err)
+		c.log.Warn("skipped answer that cannot be archived", "url", got.page.URL, "err", err)
 		return nil
 	}
 	got.page.Archive = store.Location{File: at.File, Offset: at.Offset, Length: at.Length}
 	return err
 }
 
-// noArchive says whether an answer asks that no copy is kept: by its headers,
-// whatever it is, or as a page.
-func (c *Crawler) noArchive(got *fetched, res *fetch.Result) bool {
+// archiveForbidden reports whether an answer asks not to be archived, by its headers or as
+// a page.
+func (c *Crawler) archiveForbidden(got *fetched, res *fetch.Result) bool {
 	if got.report.Content.Flags&store.PageNoArchive != 0 {
 		return true
 	}
@@ -75,31 +73,34 @@ func (c *Crawler) noArchive(got *fetched, res *fetch.Result) bool {
 	if len(tags) == 0 {
 		return false
 	}
-	doc, err := extract.Page(nil, http.Header{"X-Robots-Tag": tags}, got.page.URL, extract.Options{Agent: c.cfg.Agent})
+	doc, err := extract.Page(nil, http.Header{"X-Robots-Tag": tags}, got.page.URL,
+		extract.Options{Agent: c.cfg.Agent})
 	return err == nil && doc.Robots.NoArchive
 }
 
-// notKept ends a job whose answer the archive could not take. If that is for
-// want of room, the crawl ends, or the host waits; the URL stays queued.
-func (c *Crawler) notKept(ctx context.Context, job frontier.Job, gap time.Duration, cause error) error {
-	if !errors.Is(cause, warc.ErrFull) {
+// archiveFailed ends a job after its answer could not be archived. If the archive is full,
+// the crawl ends (StopWhenFull) or the host waits. The URL stays queued.
+func (c *Crawler) archiveFailed(
+	ctx context.Context, job frontier.Job, gap time.Duration, cause error,
+) error {
+	if !errors.Is(cause, warc.ErrNoSpace) {
 		c.cfg.Frontier.Release(job, false, gap, 0)
 		return cause
 	}
-	wait, err := c.chargeAlone(job.Host, 1, gap)
-	c.cfg.Frontier.Release(job, false, gap, max(wait, fullWaits*c.roomWait))
+	wait, err := c.chargeSeparately(job.Host, 1, gap)
+	c.cfg.Frontier.Release(job, false, gap, max(wait, archiveFullWaits*c.spaceWait))
 	if err == nil && c.cfg.StopWhenFull {
-		err = fmt.Errorf("%w: %w", ErrFull, cause)
+		err = fmt.Errorf("%w: %w", ErrNoSpace, cause)
 	}
 	if err == nil {
-		c.log.Error("an answer does not fit into the archive", "url", job.Entry.URL, "err", cause)
-		c.rest(ctx)
+		c.log.Error("failed to archive answer: archive is full", "url", job.Entry.URL, "err", cause)
+		c.sleepForSpace(ctx)
 	}
 	return err
 }
 
-// kept returns what is kept of a page, or the zero Page.
-func (c *Crawler) kept(u store.URL) (p store.Page, err error) {
+// storedPage returns the record of a page, or the zero Page if there is none.
+func (c *Crawler) storedPage(u store.URL) (p store.Page, err error) {
 	err = c.cfg.DB.View(func(tx *store.Tx) (err error) {
 		p, err = tx.Page(u)
 		return err
@@ -110,11 +111,12 @@ func (c *Crawler) kept(u store.URL) (p store.Page, err error) {
 	return p, err
 }
 
-// metadata says in WARC's words how a fetch went.
-func metadata(got *fetched) []warc.Field {
+// metadata returns the WARC metadata fields that describe a fetch and its TLS session.
+func metadata(got *fetched, session *fetch.TLSInfo) []warc.Field {
 	t := got.page.Timing
 	ms := func(name string, d time.Duration) warc.Field {
-		return warc.Field{Name: name, Value: strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 3, 64)}
+		value := strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', 3, 64)
+		return warc.Field{Name: name, Value: value}
 	}
 	all := []warc.Field{
 		ms("fetchTimeMs", t.Total()), {Name: "outcome", Value: got.page.Outcome.String()},
@@ -123,5 +125,20 @@ func metadata(got *fetched) []warc.Field {
 	if !t.Reused {
 		all = append(all, ms("connectMs", t.Connect), ms("tlsMs", t.TLS))
 	}
-	return append(all, ms("firstByteMs", t.FirstByte), ms("bodyMs", t.Body))
+	if t.DNS > 0 {
+		all = append(all, ms("dnsMs", t.DNS))
+	}
+	all = append(all, ms("firstByteMs", t.FirstByte), ms("bodyMs", t.Body))
+	if session == nil {
+		return all
+	}
+	return append(all,
+		warc.Field{Name: "tlsVersion", Value: session.Version},
+		warc.Field{Name: "tlsCipherSuite", Value: session.CipherSuite},
+		warc.Field{Name: "tlsVerified", Value: strconv.FormatBool(session.Verified)},
+		warc.Field{Name: "tlsSubjectNames", Value: session.Names},
+		warc.Field{Name: "tlsIssuer", Value: session.Issuer},
+		warc.Field{Name: "tlsNotBefore", Value: session.NotBefore.UTC().Format(time.RFC3339)},
+		warc.Field{Name: "tlsNotAfter", Value: session.NotAfter.UTC().Format(time.RFC3339)},
+	)
 }

@@ -17,7 +17,7 @@ import (
 	"peerd/store/warc"
 )
 
-// newArchive opens an archive; 0 is no quota.
+// newArchive opens an archive; a quota of 0 means no quota.
 func newArchive(t *testing.T, quota int64) *warc.Archive {
 	t.Helper()
 	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1, Quota: quota})
@@ -49,7 +49,7 @@ func records(t *testing.T, a *warc.Archive) (all []record) {
 	return all
 }
 
-// Each answer is in the archive once, unless it broke off or asks not to be.
+// Each answer is in the archive once, unless it was truncated or forbids archiving.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, 0)
@@ -70,7 +70,9 @@ func TestArchive(t *testing.T) {
 			fmt.Fprint(w, body)
 		})
 	}
-	serve("/{$}", "", "text/html", `<a href="/secret">x</a><a href="/film">x</a><a href="/shy">x</a><a href="/absent">x</a><a href="/moved">x</a><a href="/cut">x</a>`)
+	serve("/{$}", "", "text/html",
+		`<a href="/secret">x</a><a href="/film">x</a><a href="/shy">x</a><a href="/absent">x</a>`+
+			`<a href="/moved">x</a><a href="/cut">x</a>`)
 	serve("/secret", "", "text/html", `<meta name="robots" content="noarchive">nothing to keep`)
 	serve("/film", "", "video/mp4", "a film")
 	serve("/shy", "noarchive", "video/mp4", "a shy film")
@@ -85,7 +87,7 @@ func TestArchive(t *testing.T) {
 	s.text("/robots.txt", "User-agent: *")
 	r.seed(s.url("a.test", "/"))
 	stop := r.start()
-	r.until("pages are visited again", func() bool { return r.db.Counters().NotModified >= 6 })
+	r.until("pages are revisited", func() bool { return r.db.Counters().NotModified >= 6 })
 	stop()
 	n := map[string]int{}
 	var first time.Time
@@ -93,39 +95,41 @@ func TestArchive(t *testing.T) {
 		n[rec.kind+" "+strings.TrimPrefix(rec.url, string(s.url("a.test", "")))]++
 		switch {
 		case rec.kind == "response" && strings.HasSuffix(rec.url, "/"):
-			if first = rec.date; !strings.HasPrefix(rec.block, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(rec.block, "</a>") {
-				t.Errorf("the page is kept as %q", rec.block)
+			if first = rec.date; !strings.HasPrefix(rec.block, "HTTP/1.1 200 OK\r\n") ||
+				!strings.HasSuffix(rec.block, "</a>") {
+				t.Errorf("page record has block %q", rec.block)
 			}
-		case rec.kind == "revisit" && rec.refers != first.UTC().Format("2006-01-02T15:04:05.000000Z"):
+		case rec.kind == "revisit" &&
+			rec.refers != first.UTC().Format("2006-01-02T15:04:05.000000Z"):
 			at, err := time.Parse(time.RFC3339Nano, rec.refers)
 			if err != nil || at.Sub(first).Abs() > time.Millisecond {
-				t.Errorf("a revisit refers to %s, the page is of %v", rec.refers, first)
+				t.Errorf("revisit record refers to %s, want %v", rec.refers, first)
 			}
 		}
 	}
 	for _, want := range []string{"/", "/film", "/absent", "/moved", "/robots.txt"} {
 		if n["response "+want] != 1 || n["request "+want] < 1 || n["metadata "+want] < 1 {
-			t.Errorf("%s is in the archive %d times", want, n["response "+want])
+			t.Errorf("%s is in the archive %d times, want 1", want, n["response "+want])
 		}
 	}
 	for _, not := range []string{"/secret", "/shy", "/cut"} {
 		if n["response "+not]+n["revisit "+not] != 0 {
-			t.Errorf("%s is in the archive", not)
+			t.Errorf("%s is in the archive, want it left out", not)
 		}
 	}
 	if n["revisit /"] < 2 {
-		t.Errorf("records %v", n)
+		t.Errorf("got records %v", n)
 	}
 	p, _ := r.page(s.url("a.test", "/"))
 	at := warc.Location{File: p.Archive.File, Offset: p.Archive.Offset, Length: p.Archive.Length}
 	if c, err := a.ReadAt(at); err != nil || c.Type != "response" || c.URL != string(p.URL) {
-		t.Errorf("at the page's location: %+v, %v", c, err)
+		t.Errorf("record at the page's location: %+v, %v", c, err)
 	}
 }
 
-// When the archive is full in the middle of a crawl, the crawl ends and loses
-// nothing: with a larger one it goes on, and a page whose answer did not fit is
-// no copy of itself.
+// If the archive fills up during a crawl, the crawl ends and loses nothing. With a larger
+// archive it continues, and a page with an answer that did not fit does not count
+// as a copy of itself.
 func TestArchiveFull(t *testing.T) {
 	const n = 12
 	small := newArchive(t, 40<<10)
@@ -137,7 +141,7 @@ func TestArchiveFull(t *testing.T) {
 	r.own("a.test", s)
 	noise := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
-		body := make([]byte, 16<<10) // that cannot be compressed
+		body := make([]byte, 16<<10) // incompressible
 		for k := range body {
 			body[k] = byte('0' + noise.IntN(64))
 		}
@@ -148,11 +152,12 @@ func TestArchiveFull(t *testing.T) {
 		})
 	}
 	r.seed(s.url("a.test", "/0"))
-	if err := r.c.Run(t.Context()); !errors.Is(err, crawl.ErrFull) || !errors.Is(err, warc.ErrFull) {
-		t.Fatalf("the crawl ended with %v", err)
+	if err := r.c.Run(t.Context()); !errors.Is(err, crawl.ErrNoSpace) ||
+		!errors.Is(err, warc.ErrNoSpace) {
+		t.Fatalf("Run() = %v, want ErrNoSpace", err)
 	}
 	if got := r.db.Counters().Pages; got < 1 || got >= n {
-		t.Fatalf("%d pages fitted", got)
+		t.Fatalf("%d pages fit into the archive", got)
 	}
 	large := newArchive(t, 0)
 	r.c.SetArchive(large)
@@ -165,7 +170,7 @@ func TestArchiveFull(t *testing.T) {
 			t.Errorf("page %d: %+v", i, p)
 		}
 		if k := requests[fmt.Sprintf("/%d", i)]; k < 1 || k > 2 {
-			t.Errorf("page %d was asked for %d times", i, k)
+			t.Errorf("page %d got %d requests", i, k)
 		}
 	}
 	kept := map[string]int{}
@@ -178,12 +183,12 @@ func TestArchiveFull(t *testing.T) {
 	}
 	for u, k := range kept {
 		if k != 1 && !strings.HasSuffix(u, "robots.txt") {
-			t.Errorf("%s is archived %d times", u, k)
+			t.Errorf("%s is archived %d times, want 1", u, k)
 		}
 	}
 }
 
-// restart takes in the hosts anew, as a start does, and keeps the Crawler.
+// restart loads the hosts again, as a restart does, but keeps the Crawler.
 func (r *rig) restart() error {
 	var hosts []store.Host
 	err := r.db.View(func(tx *store.Tx) error {
@@ -195,39 +200,41 @@ func (r *rig) restart() error {
 	return err
 }
 
-// Without room a crawl that is to end then ends, and another waits until there
-// is some. Nothing is fetched meanwhile.
-func TestRoom(t *testing.T) {
+// Without free space a crawl with StopWhenFull ends, and another waits. Neither fetches
+// anything in the meantime.
+func TestNoSpace(t *testing.T) {
 	var full atomic.Bool
 	why := errors.New("the disk is full")
 	for _, alone := range []bool{true, false} {
 		r := newRig(t, "", 0, func(c *crawl.Config) {
 			c.StopWhenFull = alone
-			c.Room = func() error {
+			c.CheckSpace = func() error {
 				if full.Load() {
 					return why
 				}
 				return nil
 			}
 		})
-		r.c.SetRoomWait(time.Millisecond)
+		r.c.SetSpaceWait(time.Millisecond)
 		s := newSite(t, 66, 1)
 		r.own("a.test", s)
 		s.html("/")
 		r.seed(s.url("a.test", "/"))
 		full.Store(true)
-		if _, err := r.c.Errand(t.Context(), store.FetchRequest{URL: s.url("b.test", "/"), Addr: s.addr.Addr()}); !errors.Is(err, crawl.ErrBusy) {
-			t.Errorf("an errand without room: %v", err)
+		if _, err := r.c.RemoteFetch(t.Context(), store.FetchRequest{URL: s.url("b.test", "/"),
+			Addr: s.addr.Addr()}); !errors.Is(err, crawl.ErrBusy) {
+			t.Errorf("RemoteFetch() without space: %v, want ErrBusy", err)
 		}
-		long := patience
-		if !alone { // it waits until it is stopped
+		long := testTimeout
+		if !alone { // waits until it is stopped
 			long = 50 * time.Millisecond
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), long)
 		defer cancel()
 		err := r.c.Run(ctx)
-		if alone != errors.Is(err, crawl.ErrFull) || alone != errors.Is(err, why) || !alone && err != nil {
-			t.Errorf("alone %v: %v", alone, err)
+		if alone != errors.Is(err, crawl.ErrNoSpace) || alone != errors.Is(err, why) || !alone &&
+			err != nil {
+			t.Errorf("StopWhenFull %v: Run() = %v", alone, err)
 		}
 		if len(s.log()) != 0 || r.fr.Stats().Pending != 1 {
 			t.Errorf("requests %v, frontier %+v", s.count(), r.fr.Stats())
@@ -236,7 +243,7 @@ func TestRoom(t *testing.T) {
 		if !alone {
 			end := stop()
 			full.Store(false)
-			r.until("there is room", r.idle)
+			r.until("everything is fetched", r.idle)
 			end()
 			if s.count()["/"] != 1 {
 				t.Errorf("requests %v", s.count())

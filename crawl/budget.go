@@ -2,29 +2,28 @@ package crawl
 
 import "sync"
 
-// budget counts pages against Config.MaxPages: a place is taken before a fetch
-// and given back when no page came of it, so that the end is exact however
-// many fetches are under way.
-type budget struct {
-	mu    sync.Mutex
-	left  int64         // places free
-	open  int64         // places taken whose fetches are under way
-	freed chan struct{} // closed, and replaced, when a place is given back
-	full  chan struct{} // closed when all places were turned into pages
+// pageBudget enforces Config.MaxPages. A worker takes a slot before a fetch and returns it
+// if the fetch yielded no page, so the limit is exact with any number of concurrent
+// fetches.
+type pageBudget struct {
+	mu        sync.Mutex
+	left      int64         // free slots
+	open      int64         // slots of fetches in progress
+	freed     chan struct{} // closed and replaced when a slot is returned
+	exhausted chan struct{} // closed when every slot has become a page
 }
 
-// newBudget returns a budget of n pages; none at all is never spent.
-func newBudget(n int64) *budget {
-	b := &budget{left: n, freed: make(chan struct{}), full: make(chan struct{})}
+// newPageBudget returns a budget of n pages; it is unlimited unless n is positive.
+func newPageBudget(n int64) *pageBudget {
+	b := &pageBudget{left: n, freed: make(chan struct{}), exhausted: make(chan struct{})}
 	if n <= 0 {
 		b.left = 1 << 62
 	}
 	return b
 }
 
-// take takes a place. When none is free it returns a channel that is closed
-// when one may be.
-func (b *budget) take() (freed <-chan struct{}, ok bool) {
+// take takes a slot. If none is free, it returns a channel that is closed when one may be.
+func (b *pageBudget) take() (freed <-chan struct{}, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.left == 0 {
@@ -35,8 +34,8 @@ func (b *budget) take() (freed <-chan struct{}, ok bool) {
 	return nil, true
 }
 
-// settle ends the fetch of a place that was taken.
-func (b *budget) settle(page bool) {
+// settle ends the fetch for which a slot was taken.
+func (b *pageBudget) settle(page bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open--
@@ -46,6 +45,6 @@ func (b *budget) settle(page bool) {
 		b.freed = make(chan struct{})
 	}
 	if b.left == 0 && b.open == 0 {
-		close(b.full)
+		close(b.exhausted)
 	}
 }

@@ -2,64 +2,96 @@ package crawl
 
 import (
 	"errors"
+	"net/http"
 	"time"
 
 	"peerd/crawl/frontier"
 	"peerd/store"
 )
 
-// maxPushes bounds the URLs of one transaction.
+// maxPushes is the maximum number of URLs per transaction.
 const maxPushes = 1000
 
-// maxPlans bounds the visits and page records of one transaction, which are
-// larger.
+// maxPlans is the maximum number of visits or page records per transaction. They are larger
+// than queue entries.
 const maxPlans = maxPushes / 4
 
-// commit writes a fetched page of ours: its record, its links to where they
-// belong, and job's entry out of the queue, all in one transaction (more links
-// than one can hold go before, the page last: until then it counts as not
-// fetched). It returns how long the host is to be left alone: gap, or longer.
-func (c *Crawler) commit(got fetched, job frontier.Job, gap time.Duration) (wait time.Duration, err error) {
+// commit stores a page that this peer fetched. One transaction writes its record, routes
+// its links and removes the job's entry from the queue. Links beyond one transaction are
+// stored in earlier ones; until the last, the page counts as not fetched. commit returns
+// how long to leave the host alone: gap or longer.
+func (c *Crawler) commit(
+	got fetched, job frontier.Job, gap time.Duration,
+) (wait time.Duration, err error) {
 	rec, err := got.page.Record()
 	if err != nil {
 		return 0, err
 	}
-	if err := c.hint(got.hints); err != nil {
+	if err := c.applyHints(got.hints); err != nil {
 		return 0, err
 	}
-	seen := sighting{outcome: got.report.Outcome, status: got.report.Status, content: got.report.Content}
-	err = c.routeLinks(got.links, func(tx *store.Tx) (err error) {
+	seen := outcomeOf(got.report)
+	v := visit{job: job, outcome: seen}
+	err = c.routeLinks(got.links, &v, func(tx *store.Tx) (err error) {
+		if err := c.observe(tx, &v); err != nil {
+			return err
+		}
 		if wait, err = c.charge(tx, job.Host, 1, gap); err != nil {
 			return err
 		}
-		if err := keep(tx, got, rec); err != nil {
+		if err := recordFetch(tx, got, rec); err != nil {
 			return err
 		}
-		if !got.report.Outcome.Answered() {
-			tx.Count(store.Counters{Failed: 1})
-			if err := c.missed(tx, job.Entry, got.report); err != nil {
-				return err
-			}
-		}
-		if err := c.after(tx, job.Entry, seen); err != nil {
-			return err
-		}
-		return tx.Remove(job.Host, job.Entry)
+		return c.endJob(tx, job, got.report, seen)
 	})
+	c.reportFetched(got, err)
+	c.cfg.Frontier.Answered(job, missing(got.report))
 	return wait, err
 }
 
-// after takes a visit of ours down, whoever made it.
-func (c *Crawler) after(tx *store.Tx, e store.Entry, s sighting) error {
-	changed, err := c.visited(tx, e, s)
+// missing reports whether a site says that it has no such page.
+func missing(rep store.FetchReport) bool {
+	return rep.Status == http.StatusNotFound || rep.Status == http.StatusGone
+}
+
+// reportFetched passes a page on that was stored, unless err tells that it was not.
+func (c *Crawler) reportFetched(got fetched, err error) {
+	if err == nil && c.cfg.Fetched != nil && got.page.Outcome.Answered() {
+		c.cfg.Fetched(got.page)
+	}
+}
+
+// endJob ends a job with a result that is final for now: its host has answered, and its entry
+// leaves the queue, with a record if it was given up.
+func (c *Crawler) endJob(
+	tx *store.Tx, job frontier.Job, rep store.FetchReport, seen fetchOutcome,
+) error {
+	if _, _, err := c.updateHealth(tx, job.Host, rep, time.Now()); err != nil {
+		return err
+	}
+	if !rep.Outcome.Answered() {
+		return c.giveUp(tx, job.Entry, rep)
+	}
+	if _, err := tx.DeleteGivenUp(job.Entry.URL); err != nil {
+		return err
+	}
+	if err := c.recordVisit(tx, job.Entry, seen); err != nil {
+		return err
+	}
+	return tx.Remove(job.Host, job.Entry)
+}
+
+// recordVisit records a visit to one of our pages, made by this peer or an estimator.
+func (c *Crawler) recordVisit(tx *store.Tx, e store.Entry, s fetchOutcome) error {
+	changed, err := c.updateVisit(tx, e, s)
 	if err == nil && changed && e.Kind.Revisit() {
 		tx.Count(store.Counters{Changed: 1})
 	}
 	return err
 }
 
-// keep writes an answer down and counts it; without an answer it does nothing.
-func keep(tx *store.Tx, got fetched, rec store.PageRecord) error {
+// recordFetch stores and counts an answer. Without an answer it does nothing.
+func recordFetch(tx *store.Tx, got fetched, rec store.PageRecord) error {
 	o := got.report.Outcome
 	if !o.Answered() {
 		return nil
@@ -78,7 +110,7 @@ func keep(tx *store.Tx, got fetched, rec store.PageRecord) error {
 	for _, name := range got.counts {
 		tx.CountNamed(name, 1)
 	}
-	if got.kind.Revisit() && !got.news() {
+	if got.kind.Revisit() && !got.replacesRecord() {
 		_, err := tx.Page(got.page.URL)
 		if !errors.Is(err, store.ErrNotFound) {
 			return err
@@ -87,36 +119,33 @@ func keep(tx *store.Tx, got fetched, rec store.PageRecord) error {
 	return tx.PutRecord(rec)
 }
 
-// commitRemote is commit for a page that an estimator fetched and keeps: its
-// links are routed as if they had been found here.
-func (c *Crawler) commitRemote(job frontier.Job, rep store.FetchReport, gap time.Duration) (wait time.Duration, err error) {
-	err = c.routeLinks(c.reported(job.Entry, rep), func(tx *store.Tx) (err error) {
+// commitRemote is commit for a page that an estimator fetched and stores. Its links are
+// routed as if this peer had found them.
+func (c *Crawler) commitRemote(
+	job frontier.Job, rep store.FetchReport, gap time.Duration,
+) (wait time.Duration, err error) {
+	v := visit{job: job, outcome: outcomeOf(rep)}
+	err = c.routeLinks(c.reportedLinks(job.Entry, rep), &v, func(tx *store.Tx) (err error) {
+		if err := c.observe(tx, &v); err != nil {
+			return err
+		}
 		if wait, err = c.charge(tx, job.Host, 1, gap); err != nil {
 			return err
 		}
 		n := store.Counters{EstimationsRequested: 1}
-		if !rep.Outcome.Answered() {
-			n.Failed = 1
-			if err := c.missed(tx, job.Entry, rep); err != nil {
-				return err
-			}
-		}
 		if job.Entry.Kind.Revisit() {
 			n.Revisits = 1
 		}
 		tx.Count(n)
-		if err := c.after(tx, job.Entry, sighting{outcome: rep.Outcome, status: rep.Status, content: rep.Content}); err != nil {
-			return err
-		}
-		return tx.Remove(job.Host, job.Entry)
+		return c.endJob(tx, job, rep, outcomeOf(rep))
 	})
+	c.cfg.Frontier.Answered(job, missing(rep))
 	return wait, err
 }
 
-// reported returns the links that an estimator found on a page of ours, as
-// reading the page here would have found them; what that could not have given is
-// left out.
-func (c *Crawler) reported(e store.Entry, rep store.FetchReport) []store.Pending {
+// reportedLinks returns the links that an estimator found on one of our pages, limited to
+// what this peer could have found there itself.
+func (c *Crawler) reportedLinks(e store.Entry, rep store.FetchReport) []store.Pending {
 	moved := rep.Outcome == store.OutcomeRedirect
 	if !moved && !isPage(rep.Outcome) {
 		return nil
@@ -124,78 +153,88 @@ func (c *Crawler) reported(e store.Entry, rep store.FetchReport) []store.Pending
 	if c.cfg.Rules.ObeyCanonical && rep.Content.Flags&store.PageNotCanonical != 0 {
 		moved = true
 	}
-	next, most := store.Pending{Depth: e.Depth + 1}, maxLinks
+	next, limit := store.Pending{Depth: e.Depth + 1}, maxLinks
 	if moved {
-		next, most = store.Pending{Depth: e.Depth, Hops: e.Hops + 1}, 1
-		if e.Hops >= maxHops {
+		next, limit = store.Pending{Depth: e.Depth, Hops: e.Hops + 1}, 1
+		if e.Hops >= maxRedirects {
 			return nil
 		}
 	}
-	urls := rep.Links[:min(len(rep.Links), most)]
+	urls := rep.Links[:min(len(rep.Links), limit)]
 	links := make([]store.Pending, len(urls))
 	for i, u := range urls {
 		links[i] = next
 		links[i].URL = u
 	}
-	links, _ = fitting(c.inScope(links, e.URL))
+	links, _ = truncateLinks(c.inScope(links, e.URL))
 	return links
 }
 
-// Route takes in URLs that others found: those of our own hosts into their
-// queues, all others put aside for their owners. It returns when they are in
-// the store.
+// Route stores URLs that other peers found: those of our hosts in their queues, all others
+// in the pending table. It returns when they are stored.
 func (c *Crawler) Route(found []store.Pending) error {
 	for len(found) > maxPushes {
-		if err := c.routeAll(found[:maxPushes], nil); err != nil {
+		if err := c.routeAll(found[:maxPushes], nil, nil); err != nil {
 			return err
 		}
 		found = found[maxPushes:]
 	}
-	return c.routeAll(found, nil)
+	return c.routeAll(found, nil, nil)
 }
 
-// routeLinks routes what this peer found itself, in as many transactions as it
-// takes; also belongs to the last one. What is known to be seen already, or was
-// sent to its owner lately, is left out.
-func (c *Crawler) routeLinks(links []store.Pending, also func(*store.Tx) error) error {
+// routeLinks routes URLs that this peer found, in as many transactions as needed; also runs
+// in the last one. URLs that are known to be seen, or were recently sent to their owner,
+// are left out. The visit and also may be nil.
+func (c *Crawler) routeLinks(links []store.Pending, v *visit, also func(*store.Tx) error) error {
 	found := make([]store.Pending, 0, len(links))
 	for _, l := range links {
-		if !c.cfg.DB.KnownSeen(l.URL) && (!c.cfg.Sent(l.URL) || c.cfg.Frontier.Owns(l.URL.Host())) {
+		if v != nil && l.From == "" {
+			v.links = append(v.links, l.URL)
+		}
+		if !c.cfg.DB.KnownSeen(l.URL) &&
+			(!c.cfg.RecentlySent(l.URL) || c.cfg.Frontier.Owns(l.URL.Host())) {
 			found = append(found, l)
 		}
 	}
+	if v != nil {
+		v.found = found
+	}
 	for len(found) > maxPushes {
-		if err := c.routeAll(found[:maxPushes], nil); err != nil {
+		if err := c.routeAll(found[:maxPushes], v, nil); err != nil {
 			return err
 		}
 		found = found[maxPushes:]
 	}
-	return c.routeAll(found, also)
+	return c.routeAll(found, v, also)
 }
 
-// routeAll stores URLs, and says how many of them were put aside.
-func (c *Crawler) routeAll(found []store.Pending, also func(*store.Tx) error) error {
+// routeAll stores URLs and reports how many of them are newly pending.
+func (c *Crawler) routeAll(found []store.Pending, v *visit, also func(*store.Tx) error) error {
 	for {
-		deferred, err := c.tryRoute(found, also)
+		pending, err := c.tryRoute(found, v, also)
 		if errors.Is(err, frontier.ErrPaused) || errors.Is(err, frontier.ErrUnknownHost) {
-			continue // a subnet left between the look and the push: look again
+			continue // a subnet was handed over meanwhile: try again
 		}
-		if err == nil && len(deferred) > 0 {
-			c.cfg.Deferred(deferred)
+		if err == nil {
+			v.committed()
+		}
+		if err == nil && len(pending) > 0 {
+			c.cfg.PendingAdded(pending)
 		}
 		return err
 	}
 }
 
-// tryRoute writes URLs to where they belong now, in order, and returns how many
-// it has newly put aside, by host. It fails with what Frontier.Update fails
-// with.
-func (c *Crawler) tryRoute(found []store.Pending, also func(*store.Tx) error) (deferred map[string]int, err error) {
+// tryRoute stores each URL in its queue or in the pending table, in order. It returns the
+// number of newly pending URLs by host. Errors are those of Frontier.Update.
+func (c *Crawler) tryRoute(
+	found []store.Pending, v *visit, also func(*store.Tx) error,
+) (pending map[string]int, err error) {
 	var own []string
 	owned := map[string]bool{}
 	for _, p := range found {
 		h := p.URL.Host()
-		if _, asked := owned[h]; asked {
+		if _, known := owned[h]; known {
 			continue
 		}
 		if owned[h] = c.cfg.Frontier.Owns(h); owned[h] {
@@ -203,21 +242,28 @@ func (c *Crawler) tryRoute(found []store.Pending, also func(*store.Tx) error) (d
 		}
 	}
 	err = c.cfg.Frontier.Update(own, func(tx *store.Tx, push frontier.Push) error {
-		deferred = map[string]int{}
+		pending = map[string]int{}
+		if err := c.beginVisit(tx, v); err != nil {
+			return err
+		}
 		for _, p := range found {
 			h := p.URL.Host()
 			if owned[h] {
-				if _, err := push(h, entryOf(p)); err != nil {
+				fresh, err := push(h, c.queueEntry(p))
+				if err != nil {
 					return err
+				}
+				if fresh {
+					v.added(p)
 				}
 				continue
 			}
-			fresh, err := c.putAside(tx, h, p)
+			fresh, err := c.addPending(tx, h, p)
 			if err != nil {
 				return err
 			}
 			if fresh {
-				deferred[h]++
+				pending[h]++
 			}
 		}
 		if also != nil {
@@ -225,22 +271,25 @@ func (c *Crawler) tryRoute(found []store.Pending, also func(*store.Tx) error) (d
 		}
 		return nil
 	})
-	return deferred, err
+	return pending, err
 }
 
-// entryOf is a found URL as it is queued. Others may have found it, and must
-// not make us visit pages again.
-func entryOf(p store.Pending) store.Entry {
-	return store.Entry{URL: p.URL, Depth: p.Depth, Kind: p.Kind & store.KindSitemap, From: p.From, Hops: max(p.Hops, 0)}
+// queueEntry returns the queue entry of a found URL. The URL may come from another peer,
+// which must not be able to queue revisits.
+func (c *Crawler) queueEntry(p store.Pending) store.Entry {
+	return store.Entry{
+		URL: c.secure(p.URL, time.Now()), Depth: p.Depth, Kind: p.Kind & store.KindSitemap,
+		From: p.From, Hops: max(p.Hops, 0), Source: p.Source, Finder: p.Finder,
+	}
 }
 
-// putAside keeps a URL of a host that is not ours, unless its host is one of a
-// trap's. One that no other host links to counts as found at its own: if that is
-// ours and about to leave, the URL is in the log of its subnet.
-func (c *Crawler) putAside(tx *store.Tx, host string, p store.Pending) (fresh bool, err error) {
+// addPending adds a URL of a host that is not ours to the pending table, unless the host is
+// rejected as a trap. A URL without a linking host counts as found at its own host: if that
+// host is ours and about to leave, the URL enters the change log of its subnet.
+func (c *Crawler) addPending(tx *store.Tx, host string, p store.Pending) (fresh bool, err error) {
 	if c.cfg.Gate != nil {
 		if reason := c.cfg.Gate.AdmitHost(host); reason != "" {
-			c.log.Debug("url dropped", "url", p.URL, "reason", reason)
+			c.log.Debug("dropped url", "url", p.URL, "reason", reason)
 			tx.Count(store.Counters{Dropped: 1})
 			tx.CountNamed(reason, 1)
 			return false, nil
@@ -249,16 +298,16 @@ func (c *Crawler) putAside(tx *store.Tx, host string, p store.Pending) (fresh bo
 	if p.From == "" {
 		p.From = host
 	}
-	return tx.Defer(p)
+	return tx.AddPending(p)
 }
 
-// Enqueue moves URLs that were put aside for a host of ours into its queue, at
-// most a thousand at a time.
+// Enqueue moves up to 1000 pending URLs of one of our hosts into its queue. more reports
+// whether others are left.
 func (c *Crawler) Enqueue(host string) (moved int, more bool, err error) {
 	err = c.cfg.Frontier.Update([]string{host}, func(tx *store.Tx, push frontier.Push) error {
 		var found []store.Pending
 		more = false
-		err := tx.Deferred(host, func(p store.Pending) (bool, error) {
+		err := tx.PendingOf(host, func(p store.Pending) (bool, error) {
 			if len(found) == maxPushes {
 				more = true
 				return false, nil
@@ -270,10 +319,10 @@ func (c *Crawler) Enqueue(host string) (moved int, more bool, err error) {
 			return err
 		}
 		for _, p := range found {
-			if _, err := push(host, entryOf(p)); err != nil {
+			if _, err := push(host, c.queueEntry(p)); err != nil {
 				return err
 			}
-			if err := tx.Undefer(p.URL); err != nil {
+			if err := tx.RemovePending(p.URL); err != nil {
 				return err
 			}
 		}

@@ -18,112 +18,121 @@ import (
 	"peerd/store/warc"
 )
 
-// ErrNotSent wraps an error of Delegate.Remote when it is certain that the
-// other peer has not begun the fetch.
-var ErrNotSent = errors.New("crawl: the request did not reach the estimator")
+// ErrNotSent wraps an error of Delegate.RequestFetch if the other peer certainly did not
+// start the fetch.
+var ErrNotSent = errors.New("crawl: request did not reach the other peer")
 
-// A Place says who fetches next in a subnet.
-type Place struct {
-	Peer string // another peer; "" is this one
-	Hold bool   // nobody: the subnet is about to leave
-	// Connect says that nothing is fetched: the peer opens a connection to the
+// A Dispatch says which peer makes the next fetch in a subnet.
+type Dispatch struct {
+	Peer string // another peer; "" is this peer
+	Hold bool   // no fetch for now: the subnet is being handed over
+	// Connect replaces the fetch by a measurement: the peer opens a connection to the
 	// server and closes it, and the URL stays queued.
 	Connect bool
 }
 
-// Delegate is what the crawler asks about a subnet's ownership. All its
-// methods may be called at once.
+// Delegate answers the crawler's questions about the ownership of subnets. Its methods must
+// be safe for concurrent use.
 type Delegate interface {
-	// Where says who fetches the next URL of a subnet.
-	Where(subnet netip.Prefix) Place
-	// Remote lets another peer fetch; it returns when the fetch is over or
-	// cannot be running any more. The report's links are canonical URLs, each of
-	// which a peer of this network might send; more is not known of them. After an error that wraps ErrNotSent, Where
-	// must not name the same peer again at once.
-	Remote(ctx context.Context, subnet netip.Prefix, peer string, r store.FetchRequest) (store.FetchReport, error)
-	// Connect lets another peer open a connection to the URL's server. Errors as
-	// Remote's.
-	Connect(ctx context.Context, subnet netip.Prefix, peer string, r store.FetchRequest) (store.FetchReport, error)
-	// Observe is told how a request to a subnet went, robots.txt included;
-	// peer is "" for this one. After a connection the report has an outcome and
-	// the time of it, nothing else.
+	// Dispatch says which peer makes the next fetch in a subnet.
+	Dispatch(subnet netip.Prefix) Dispatch
+	// RequestFetch asks another peer to fetch a URL. It returns when the fetch has ended or
+	// can no longer be running. The links of the report are syntactically valid canonical
+	// URLs; nothing else about them is checked. After an error that wraps ErrNotSent,
+	// Dispatch must not immediately return the same peer again.
+	RequestFetch(ctx context.Context, subnet netip.Prefix, peer string, r store.FetchRequest) (
+		store.FetchReport, error)
+	// RequestConnect asks another peer to open a connection to the URL's server. Its errors
+	// are those of RequestFetch.
+	RequestConnect(ctx context.Context, subnet netip.Prefix, peer string, r store.FetchRequest) (
+		store.FetchReport, error)
+	// Observe receives the result of every request in a subnet, including those for
+	// robots.txt. The peer is "" for this peer. The report of a connection contains only an
+	// outcome and the connect time.
 	Observe(subnet netip.Prefix, peer string, r store.FetchReport, err error)
 }
 
-// Config says what a Crawler works with.
+// Config configures a Crawler. Fields are required unless stated otherwise.
 type Config struct {
 	DB       *store.DB
 	Frontier *frontier.Frontier
 	Fetcher  *fetch.Fetcher
 	Scope    *scope.Scope
 	Delegate Delegate
-	// Deferred is told how many URLs have been put aside for hosts that are
-	// not ours, while what they came from still counts as under way.
-	Deferred func(byHost map[string]int)
-	// Sent says whether a foreign URL was handed to its owner lately.
-	Sent func(store.URL) bool
-	// Doubt is told when a host of ours did not answer: it may be elsewhere now. It
-	// is called by the workers, and returns at once. Nil: nobody is told.
-	Doubt func(host string)
-	// Agent is the product token that robots.txt is matched with.
+	// PendingAdded receives the number of URLs that became pending, by host. It is called
+	// before the job that found them ends.
+	PendingAdded func(byHost map[string]int)
+	// RecentlySent reports whether a URL of another owner was recently sent to it.
+	RecentlySent func(store.URL) bool
+	// Fetched is called with each page that was stored. It must not block. Optional.
+	Fetched func(store.Page)
+	// Unresponsive is called by the workers when one of our hosts did not answer; its
+	// address may have changed. Or it was not asked, which is store.OutcomeDenied. It must not
+	// block. Optional.
+	Unresponsive func(host string, why store.Outcome)
+	// Agent is the product token that is matched against robots.txt.
 	Agent string
-	// Workers is the number of fetches that may be under way at once.
+	// Workers is the maximum number of concurrent fetches.
 	Workers int
-	// MaxTries is the number of fetches after which a URL that failed each
-	// time is given up, or all URLs of an origin whose robots.txt did. Ten
-	// answers of 429 or 503 count as much.
+	// MaxTries is the number of failed tries after which a URL of a host that answers is
+	// given up. TryDelay, if it is not 0, spreads the tries from the third on: it is the time
+	// to the next try, and doubles with each, up to a day.
 	MaxTries int
-	// BackOff is the wait after a first failure of a host; it doubles with
-	// each further one.
-	BackOff time.Duration
-	// MaxRests is how often a host that answers nothing is put to rest, each time
-	// twice as long and an hour at most, before all its URLs are given up.
-	MaxRests int
-	// Pace is nil for no other pause than the Frontier's and the site's.
-	Pace *pace.Book
-	// Rules say how pages are read.
+	TryDelay time.Duration
+	// BackOff is the wait after the first failure of a host. It doubles with each further
+	// failure, up to MaxBackOff, or to MaxThrottle for a host that answers 429 or 503.
+	BackOff, MaxBackOff, MaxThrottle time.Duration
+	// Patience is how long a host may fail before all its URLs are given up.
+	Patience time.Duration
+	// Network says when this peer's network is down: what fails then does not count.
+	// Optional.
+	Network Network
+	// Pace adds pauses that depend on the server's response times. Optional.
+	Pace *pace.Pacer
+	// Rules define how pages are read.
 	Rules Rules
-	// Gate decides on hosts of others; the Frontier asks it for ours. Nil lets
-	// all in.
+	// Gate decides about hosts that are not ours; the Frontier calls it for ours. If nil,
+	// all hosts are admitted.
 	Gate *Gate
-	// Resolve returns an address of a host that is not ours, for a robots.txt
-	// that redirects there; nil follows no such redirect.
-	Resolve func(ctx context.Context, host string) (netip.Addr, error)
-	// Revisit says when to come back to a page; nil never does.
+	// Resolve returns the addresses of a host that may be dialled, in order of preference: at
+	// least one, or an error. It serves to find the other addresses of a host of ours, and
+	// those of another host to which a robots.txt redirects. If nil, there are none.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Revisit plans revisits. If nil, no page is revisited.
 	Revisit *revisit.Policy
-	// Archive keeps every answer; nil keeps none.
+	// Archive receives every answer. Optional.
 	Archive *warc.Archive
-	// Room says why nothing may be fetched for want of room, and nil when there
-	// is enough. With StopWhenFull that, as a store without any, ends Run with
-	// ErrFull, else it waits.
-	Room         func() error
+	// CheckSpace returns an error while the disk has too little free space to fetch. With
+	// StopWhenFull, such an error or a full store ends Run with ErrNoSpace; otherwise the
+	// crawler waits. CheckSpace is optional.
+	CheckSpace   func() error
 	StopWhenFull bool
-	// ErrandWorkers bounds the fetches at other peers' request that may be under
-	// way at once; 0 means Workers.
-	ErrandWorkers int
-	// HostDay bounds the requests to a host on one day (UTC); 0 means none.
-	HostDay int64
-	// Gap is that of the Frontier: the wait between the requests of a
-	// robots.txt that is redirected.
+	// RemoteWorkers is the maximum number of concurrent fetches for other peers; 0 means
+	// Workers.
+	RemoteWorkers int
+	// MaxRequestsPerHostDay limits the requests to a host per day (UTC); 0 means no limit.
+	MaxRequestsPerHostDay int64
+	// Gap must equal Frontier's Gap. It is also the wait between the redirects of a
+	// robots.txt.
 	Gap time.Duration
-	// FetchTimeout bounds one request from the first packet to the last.
+	// FetchTimeout bounds one request up to the end of the head of the response; a body may take
+	// longer if it comes fast enough (fetch.Config).
 	FetchTimeout time.Duration
-	// ErrandTimeout is the same for a fetch at another peer's request, and how
-	// long that of a lost estimator is taken to be running; zero means
-	// FetchTimeout. It is shorter, because the owner of a subnet lets
-	// nobody else fetch there while an estimator is silent.
-	ErrandTimeout time.Duration
-	// Quota bounds the requests of this peer, those at others' request included; nil
-	// does not. Config.Open of the Frontier should ask it too, or workers
-	// come again and again for nothing.
+	// RemoteTimeout bounds a fetch for another peer. It is also how long the fetch of an
+	// estimator that does not answer is assumed to be running. It should be shorter than
+	// FetchTimeout, because no other peer may fetch in the subnet during that time. 0 means
+	// FetchTimeout.
+	RemoteTimeout time.Duration
+	// Quota limits the requests of this peer, including those for other peers. Optional.
+	// The FetchWait of the Frontier should respect it too; otherwise workers poll it.
 	Quota *quota.Quota
-	// MaxPages ends the crawl after so many pages of one Run; 0 means never.
+	// MaxPages is the number of pages after which one Run stops fetching; 0 means no limit.
 	MaxPages int64
-	// Logger is nil to discard.
+	// Logger is optional.
 	Logger *slog.Logger
 }
 
-// Validate names every fault of c.
+// Validate returns an error that lists every fault of c.
 func (c Config) Validate() error {
 	var errs []error
 	fault := func(bad bool, format string, args ...any) {
@@ -136,17 +145,21 @@ func (c Config) Validate() error {
 	fault(c.Fetcher == nil, "Fetcher is missing")
 	fault(c.Scope == nil, "Scope is missing")
 	fault(c.Delegate == nil, "Delegate is missing")
-	fault(c.Deferred == nil, "Deferred is missing")
-	fault(c.Sent == nil, "Sent is missing")
+	fault(c.PendingAdded == nil, "PendingAdded is missing")
+	fault(c.RecentlySent == nil, "RecentlySent is missing")
 	fault(c.Agent == "", "Agent is empty")
 	fault(c.Workers < 1, "Workers is %d, want at least 1", c.Workers)
 	fault(c.MaxTries < 1, "MaxTries is %d, want at least 1", c.MaxTries)
 	fault(c.BackOff < 0 || c.BackOff > time.Hour, "BackOff is %v, want 0 to 1h", c.BackOff)
-	fault(c.MaxRests < 0, "MaxRests is %d, want 0 or more", c.MaxRests)
-	fault(c.ErrandWorkers < 0, "ErrandWorkers is %d, want 0 or more", c.ErrandWorkers)
-	fault(c.HostDay < 0, "HostDay is %d, want 0 or more", c.HostDay)
+	fault(c.MaxBackOff < c.BackOff, "MaxBackOff is %v, want at least BackOff", c.MaxBackOff)
+	fault(c.MaxThrottle < c.BackOff, "MaxThrottle is %v, want at least BackOff", c.MaxThrottle)
+	fault(c.TryDelay < 0, "TryDelay is %v, want 0 or more", c.TryDelay)
+	fault(c.Patience <= 0, "Patience is %v, want more than 0", c.Patience)
+	fault(c.RemoteWorkers < 0, "RemoteWorkers is %d, want 0 or more", c.RemoteWorkers)
+	fault(c.MaxRequestsPerHostDay < 0, "MaxRequestsPerHostDay is %d, want 0 or more",
+		c.MaxRequestsPerHostDay)
 	fault(c.Gap < 0, "Gap is %v, want 0 or more", c.Gap)
-	fault(c.ErrandTimeout < 0, "ErrandTimeout is %v, want 0 or more", c.ErrandTimeout)
+	fault(c.RemoteTimeout < 0, "RemoteTimeout is %v, want 0 or more", c.RemoteTimeout)
 	fault(c.FetchTimeout <= 0, "FetchTimeout is %v, want more than 0", c.FetchTimeout)
 	fault(c.MaxPages < 0, "MaxPages is %d, want 0 or more", c.MaxPages)
 	return errors.Join(errs...)

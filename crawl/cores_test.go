@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -25,11 +26,10 @@ import (
 	"peerd/store/warc"
 )
 
-// BenchmarkCores measures how parsing and storing use the cores: everything that
-// is done with an answer, from its bytes to its place in the store and the
-// archive, on one core and on two, in turns. It prints pages per second on one
-// core and the ratio of two to one. PEERD_HTML_DIR names a folder of real
-// pages; without it they are made.
+// BenchmarkCores measures how well parsing and storing use two cores: everything that
+// happens to an answer, from its bytes to its place in the store and the archive,
+// alternately on one core and on two. It reports pages per second on one core and the ratio
+// of two cores to one. It uses generated pages, or those of -html-dir.
 func BenchmarkCores(b *testing.B) {
 	for _, archive := range []bool{false, true} {
 		b.Run(fmt.Sprintf("warc=%v", archive), func(b *testing.B) {
@@ -52,47 +52,58 @@ func BenchmarkCores(b *testing.B) {
 	}
 }
 
+var htmlDir = flag.String("html-dir", "",
+	"directory of HTML files for BenchmarkCores; without it, pages are generated")
+
 const benchMost, benchHosts = 6400, 64
 
-// benchPages returns some thousand pages by their URLs, on some hosts.
+// benchPages returns a few thousand pages on several hosts, by URL.
 func benchPages(b *testing.B) map[store.URL][]byte {
 	pages := map[store.URL][]byte{}
-	dir := os.Getenv("PEERD_HTML_DIR")
+	dir := *htmlDir
 	if dir == "" {
-		b.Log("PEERD_HTML_DIR names no folder of real pages: they are made")
+		b.Log("using generated pages; set -html-dir for real ones")
 		for i := range benchMost {
 			var s strings.Builder
 			fmt.Fprintf(&s, "<!DOCTYPE html><title>page %d</title><body>", i)
 			for j := range 100 {
-				fmt.Fprintf(&s, "<p>Paragraph %d of page %d has some words, <b>bold ones</b>, and <a class=x href=\"/%d.html\">a link</a>.\n", j, i, (i+j*j)%benchMost)
+				fmt.Fprintf(&s,
+					"<p>Paragraph %d of page %d has some words, <b>bold ones</b>, "+
+						"and <a class=x href=\"/%d.html\">a link</a>.\n",
+					j, i, (i+j*j)%benchMost)
 				s.WriteString(strings.Repeat("And more text that says nothing at all. ", 5))
 			}
-			pages[store.URL(fmt.Sprintf("http://host%d.test/%d.html", i%benchHosts, i))] = []byte(s.String())
+			pages[store.URL(fmt.Sprintf("http://host%d.test/%d.html", i%benchHosts, i))] = []byte(
+				s.String())
 		}
 		return pages
 	}
-	// Whole folders, so that most links lead to pages that are there, each on
-	// every host: a host has one job at a time, so they have to be equal.
+	// Use whole directories, so that most links lead to existing pages, and put each on
+	// every host: a host has one job at a time, so the hosts have to be equal.
 	tops, err := os.ReadDir(dir)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, top := range tops {
 		files := map[string][]byte{}
-		err := filepath.WalkDir(filepath.Join(dir, top.Name()), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".html") || (len(pages)/benchHosts+len(files)) > benchMost/benchHosts {
+		walk := func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if !strings.HasSuffix(path, ".html") ||
+				len(pages)/benchHosts+len(files) > benchMost/benchHosts {
 				return nil
 			}
 			rel, err := filepath.Rel(dir, path)
 			if err != nil {
 				return err
 			}
-			if body, err := os.ReadFile(path); err == nil { // else a link to nowhere
+			if body, err := os.ReadFile(path); err == nil { // skip a broken symbolic link
 				files[filepath.ToSlash(rel)] = body
 			}
 			return nil
-		})
-		if err != nil {
+		}
+		if err := filepath.WalkDir(filepath.Join(dir, top.Name()), walk); err != nil {
 			b.Fatal(err)
 		}
 		if len(pages)/benchHosts+len(files) > benchMost/benchHosts {
@@ -111,7 +122,8 @@ func benchPages(b *testing.B) map[store.URL][]byte {
 	return pages
 }
 
-// digest runs all pages through a crawler's second half on so many cores.
+// digest passes all pages through the second half of a crawler on the given number of
+// cores.
 func digest(b *testing.B, pages map[store.URL][]byte, cores int, archive bool) time.Duration {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	db, err := store.Open(b.TempDir(), store.Options{})
@@ -129,11 +141,14 @@ func digest(b *testing.B, pages map[store.URL][]byte, cores int, archive bool) t
 	}
 	c := &Crawler{
 		cfg: Config{
-			DB: db, Frontier: f, Scope: sc, Agent: "peerd", Sent: func(store.URL) bool { return false },
-			Deferred: func(map[string]int) {},
-			Rules:    Rules{URLs: canon.DefaultRules(), Kinds: extract.Pages, Content: ContentRules{Exact: true}},
+			DB: db, Frontier: f, Scope: sc, Agent: "peerd", RecentlySent: func(store.URL) bool {
+				return false
+			},
+			PendingAdded: func(map[string]int) {},
+			Rules: Rules{URLs: canon.DefaultRules(), Kinds: extract.Pages,
+				Content: ContentRules{Exact: true}},
 		},
-		contents: newContents(), health: newHealth(), log: slog.New(slog.DiscardHandler),
+		contents: newContentIndex(), log: slog.New(slog.DiscardHandler),
 	}
 	if archive {
 		if c.cfg.Archive, err = warc.Open(b.TempDir(), warc.Options{MinFree: -1}); err != nil {
@@ -147,7 +162,7 @@ func digest(b *testing.B, pages map[store.URL][]byte, cores int, archive bool) t
 	}
 	for h, found := range byHost {
 		addr := netip.AddrFrom4([4]byte{10, 0, byte(len(f.HostList())), 1})
-		if err := f.AddHost(h, store.SubnetOf(addr), addr); err != nil {
+		if err := f.AddHost(h, store.SubnetOf(addr), addr, time.Time{}); err != nil {
 			b.Fatal(err)
 		}
 		if err := c.Route(found); err != nil {
@@ -166,8 +181,9 @@ func digest(b *testing.B, pages map[store.URL][]byte, cores int, archive bool) t
 					return
 				}
 				job, err := f.Next(context.Background())
-				for err == nil && pages[job.Entry.URL] == nil { // a page that is not there
-					if err = c.drop(job, store.OutcomeHTTPError); err == nil {
+				for err == nil && pages[job.Entry.URL] == nil { // a page that does not exist
+					err = c.drop(job, store.FetchReport{Outcome: store.OutcomeHTTPError})
+					if err == nil {
 						f.Return(job, true)
 						job, err = f.Next(context.Background())
 					}
@@ -178,11 +194,13 @@ func digest(b *testing.B, pages map[store.URL][]byte, cores int, archive bool) t
 				}
 				body := pages[job.Entry.URL]
 				res := fetch.Result{
-					Outcome: store.OutcomeOK, Status: 200, ContentType: "text/html", Header: http.Header{"Content-Type": {"text/html"}},
-					Body: body, Raw: body, Bytes: int64(len(body)), Started: begin,
+					Outcome: store.OutcomeOK, Status: 200, ContentType: "text/html",
+					Header: http.Header{"Content-Type": {"text/html"}},
+					Body:   body, Raw: body, Bytes: int64(len(body)), Started: begin,
 					RequestHead: []byte("GET / HTTP/1.1\r\n\r\n"), ResponseHead: head,
 				}
-				got := c.read(store.FetchRequest{URL: job.Entry.URL, Depth: job.Entry.Depth}, &res, false)
+				got := c.read(store.FetchRequest{URL: job.Entry.URL, Depth: job.Entry.Depth}, &res,
+					false)
 				if _, err = c.commit(got, job, 0); err != nil || got.err != nil {
 					b.Error(err, got.err)
 				}

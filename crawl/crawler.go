@@ -11,38 +11,40 @@ import (
 	"time"
 
 	"peerd/crawl/frontier"
+	"peerd/crawl/hsts"
 	"peerd/store"
 )
 
-// errReport is the reason for which a foreign report is taken for none.
-var errReport = errors.New("crawl: the estimator's report says nothing")
+// errInvalidReport is wrapped when the report of another peer cannot be used.
+var errInvalidReport = errors.New("crawl: invalid report of an estimator")
 
-// Crawler fetches what its frontier holds. Run it once; its other methods may
-// be called at once, and before and during Run.
+// Crawler fetches the URLs in its frontier. Run may be called once. The other methods are
+// safe for concurrent use, before and during Run.
 type Crawler struct {
-	cfg      Config
-	log      *slog.Logger
-	robots   robotsCache
-	budget   *budget
-	errands  errands
-	lately   *lately
-	health   *health
-	contents *contents
-	sitemaps chan struct{} // places for sitemaps under way: they may be large
-	roomWait time.Duration
-	stalled  atomic.Bool // the store had no room the last time that was seen
+	cfg           Config
+	log           *slog.Logger
+	robots        robotsCache
+	elsewhere     robotsElsewhere
+	hsts          *hsts.Set // hosts that want TLS
+	budget        *pageBudget
+	remoteFetches remoteFetches
+	connects      chan struct{}             // slots for connections for other peers
+	forgiven      atomic.Pointer[time.Time] // end of the last outage of the network
+	contents      *contentIndex
+	sitemaps      chan struct{} // slots for sitemaps in progress, which may be large
+	spaceWait     time.Duration
+	storeFull     atomic.Bool // the last write failed for lack of space
 
-	complained atomic.Pointer[time.Time] // when it was last said that there is no room
+	loggedNoSpace atomic.Pointer[time.Time] // when lack of space was last logged
 }
 
-// New makes a Crawler, or returns all that is wrong with cfg. It starts
-// nothing.
+// New returns a Crawler, or an error that lists every fault of cfg. It starts no goroutine.
 func New(cfg Config) (*Crawler, error) {
-	if cfg.ErrandTimeout == 0 {
-		cfg.ErrandTimeout = cfg.FetchTimeout
+	if cfg.RemoteTimeout == 0 {
+		cfg.RemoteTimeout = cfg.FetchTimeout
 	}
-	if cfg.ErrandWorkers == 0 {
-		cfg.ErrandWorkers = cfg.Workers
+	if cfg.RemoteWorkers == 0 {
+		cfg.RemoteWorkers = cfg.Workers
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -51,21 +53,26 @@ func New(cfg Config) (*Crawler, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	secure, err := loadHSTS(cfg.DB)
+	if err != nil {
+		return nil, fmt.Errorf("crawl: %w", err)
+	}
 	return &Crawler{
-		cfg: cfg, log: log, robots: newRobotsCache(4096),
-		budget: newBudget(cfg.MaxPages), errands: newErrands(cfg.ErrandWorkers), lately: newLately(),
-		health: newHealth(), contents: newContents(), sitemaps: make(chan struct{}, sitemapsAtOnce), roomWait: roomWait,
+		cfg: cfg, log: log, robots: newRobotsCache(), elsewhere: newRobotsElsewhere(),
+		hsts:   secure,
+		budget: newPageBudget(cfg.MaxPages), remoteFetches: newRemoteFetches(cfg.RemoteWorkers),
+		connects: make(chan struct{}, maxConcurrentConnects), contents: newContentIndex(),
+		sitemaps: make(chan struct{}, maxConcurrentSitemaps), spaceWait: spaceWait,
 	}, nil
 }
 
-// Full is closed when MaxPages pages have been fetched and stored. Nothing is
-// fetched after that; whoever set the limit ends the Run.
-func (c *Crawler) Full() <-chan struct{} { return c.budget.full }
+// LimitReached returns a channel that is closed when MaxPages pages have been fetched and
+// stored. Nothing is fetched after that; the caller must end Run.
+func (c *Crawler) LimitReached() <-chan struct{} { return c.budget.exhausted }
 
-// Run fetches until ctx ends. Fetches under way are then cut off; their URLs
-// stay queued. An error is one of the store, and final; that it is full is none,
-// without Config.StopWhenFull: then nothing is fetched until it takes something
-// again.
+// Run fetches until ctx ends. Fetches in progress are then canceled and their URLs stay
+// queued. An error comes from the store and is final. A full store is an error only with
+// Config.StopWhenFull; otherwise fetching pauses until the store accepts writes again.
 func (c *Crawler) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,7 +80,8 @@ func (c *Crawler) Run(ctx context.Context) error {
 	var once sync.Once
 	var failure error
 	end := func(err error) {
-		if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		if err == nil || errors.Is(err, context.Canceled) ||
+			errors.Is(err, context.DeadlineExceeded) {
 			return
 		}
 		once.Do(func() { failure = fmt.Errorf("crawl: %w", err) })
@@ -82,45 +90,56 @@ func (c *Crawler) Run(ctx context.Context) error {
 	for range c.cfg.Workers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				end(c.stall(c.step(ctx)))
+				end(c.handleStoreFull(c.step(ctx)))
 			}
 		})
 	}
-	if c.cfg.Revisit != nil {
+	if c.cfg.Revisit != nil || c.cfg.TryDelay > 0 {
 		wg.Go(func() { end(c.runRevisits(ctx)) })
 	}
 	wg.Wait()
 	return failure
 }
 
-// holdWait is how long a host rests whose subnet nobody may fetch from now.
-// Its owner shuts the subnet anyway; this only keeps a slip from spinning.
-const holdWait = 100 * time.Millisecond
+// retryWait is the wait of a host in a subnet in which no peer may fetch now. The owner
+// pauses the subnet as well; the wait only prevents a busy loop in between.
+const retryWait = 100 * time.Millisecond
 
-// step takes one job to its end. Its error is one of the store, or ctx's end.
+// step takes one job and finishes it. Its error comes from the store or ctx.
 func (c *Crawler) step(ctx context.Context) error {
-	if err := c.room(ctx); err != nil {
+	if err := c.waitForSpace(ctx); err != nil {
 		return err
 	}
 	job, err := c.cfg.Frontier.Next(ctx)
 	if err != nil {
 		return err
 	}
-	if c.noRoom() != nil { // it is gone since this worker began to wait
+	if !c.hasSpace() { // out of space since this worker began to wait
 		c.cfg.Frontier.Return(job, false)
 		return nil
 	}
-	gap, ok, err := c.admit(ctx, job)
+	if done, err := c.upgrade(job); done {
+		return err
+	}
+	reason, err := c.exhausted(job)
+	switch {
+	case err != nil:
+		c.cfg.Frontier.Return(job, false)
+		return err
+	case reason != "":
+		return c.deferOrDrop(job, reason)
+	}
+	gap, ok, err := c.checkRobots(ctx, job)
 	if !ok {
 		return err
 	}
-	place := c.cfg.Delegate.Where(job.Subnet)
-	if place.Hold {
-		c.cfg.Frontier.Release(job, false, gap, holdWait)
+	d := c.cfg.Delegate.Dispatch(job.Subnet)
+	if d.Hold {
+		c.cfg.Frontier.Release(job, false, gap, retryWait)
 		return nil
 	}
-	if place.Connect {
-		return c.measure(ctx, job, place.Peer, gap)
+	if d.Connect {
+		return c.measure(ctx, job, d.Peer, gap)
 	}
 	freed, ok := c.budget.take()
 	if !ok {
@@ -131,15 +150,22 @@ func (c *Crawler) step(ctx context.Context) error {
 		}
 		return nil
 	}
-	page, err := c.do(ctx, job, place, gap)
+	page, err := c.runJob(ctx, job, d, gap)
 	c.budget.settle(page)
 	return err
 }
 
-// do has a job's URL fetched. It says whether a page came of it.
-func (c *Crawler) do(ctx context.Context, job frontier.Job, place Place, gap time.Duration) (page bool, err error) {
-	req := store.FetchRequest{URL: job.Entry.URL, Addr: job.Addr, Depth: job.Entry.Depth, Kind: job.Entry.Kind, Hops: job.Entry.Hops}
-	due, err := c.conditional(&req)
+// runJob fetches a job's URL, here or through another peer. It reports whether the fetch
+// yielded a page.
+func (c *Crawler) runJob(
+	ctx context.Context, job frontier.Job, d Dispatch, gap time.Duration,
+) (page bool, err error) {
+	req := store.FetchRequest{
+		URL: job.Entry.URL, Addr: job.Addr, Depth: job.Entry.Depth,
+		Kind: job.Entry.Kind, Hops: job.Entry.Hops,
+		CompareText: c.cfg.Gate != nil && c.cfg.Gate.CompareText(job.Entry, job.Epoch),
+	}
+	due, err := c.prepareRevisit(&req)
 	switch {
 	case err != nil:
 		c.cfg.Frontier.Return(job, false)
@@ -152,196 +178,189 @@ func (c *Crawler) do(ctx context.Context, job frontier.Job, place Place, gap tim
 		select {
 		case c.sitemaps <- struct{}{}:
 			defer func() { <-c.sitemaps }()
-			return c.local(ctx, job, req, gap)
+			return c.fetchLocally(ctx, job, req, gap)
 		default:
-			c.cfg.Frontier.Release(job, false, gap, holdWait)
+			c.cfg.Frontier.Release(job, false, gap, retryWait)
 			return false, nil
 		}
-	case place.Peer == "":
-		return c.local(ctx, job, req, gap)
+	case d.Peer == "":
+		return c.fetchLocally(ctx, job, req, gap)
 	}
-	return c.remote(ctx, job, place.Peer, req, gap)
+	return c.fetchRemotely(ctx, job, d.Peer, req, gap)
 }
 
-// local fetches the job's URL from here. It says whether a page came of it.
-func (c *Crawler) local(ctx context.Context, job frontier.Job, req store.FetchRequest, gap time.Duration) (page bool, err error) {
-	ticket, ok, err := c.afford(ctx)
+// fetchLocally fetches a job's URL from this peer. It reports whether the fetch yielded a
+// page.
+func (c *Crawler) fetchLocally(
+	ctx context.Context, job frontier.Job, req store.FetchRequest, gap time.Duration,
+) (page bool, err error) {
+	ticket, ok, err := c.acquire(ctx)
 	if !ok {
 		c.cfg.Frontier.Return(job, false)
 		return false, err
 	}
+	began := time.Now()
 	got := c.fetch(ctx, req, false)
 	ticket.Done(got.report.Bytes)
+	if got.redirected.IsValid() {
+		return false, c.redirectJob(job, got.redirected)
+	}
 	rep := got.report
-	if ctx.Err() != nil && !rep.Outcome.Answered() { // cut off: it says nothing about the URL
+	if ctx.Err() != nil && !rep.Outcome.Answered() { // canceled: says nothing about the URL
 		c.cfg.Frontier.Release(job, false, gap, 0)
 		return false, nil
 	}
 	if got.err != nil {
-		return false, c.notKept(ctx, job, gap, got.err)
+		return false, c.archiveFailed(ctx, job, gap, got.err)
 	}
+	c.reportNetwork(job.Addr, rep, got.cause)
 	c.cfg.Delegate.Observe(job.Subnet, "", rep, nil)
-	gap = max(gap, c.pause(job, rep))
-	rest, dead := c.ail(job, rep.Outcome)
-	switch {
-	case dead:
-		return false, c.forsake(job, rep)
-	case rep.Outcome.Transient():
-		return false, c.failed(job, rep, gap, rest)
+	gap = max(gap, c.serverPause(job, rep))
+	if findingOf(rep).failed() {
+		return false, c.requeueFailed(job, rep, began, gap, true)
 	}
 	wait, err := c.commit(got, job, gap)
-	c.unstored(job.Entry.URL, err)
-	c.cfg.Frontier.Release(job, err == nil, gap, c.held(wait, err))
+	c.forgetUnstored(job.Entry.URL, err)
+	c.cfg.Frontier.Release(job, err == nil, gap, c.hostWait(wait, err))
 	return err == nil && isPage(rep.Outcome) && job.Entry.Kind == store.KindPage, err
 }
 
-// pause is what the server is due for an answer.
-func (c *Crawler) pause(job frontier.Job, rep store.FetchReport) time.Duration {
+// serverPause returns how long the server must be left alone after an answer.
+func (c *Crawler) serverPause(job frontier.Job, rep store.FetchReport) time.Duration {
 	if c.cfg.Pace == nil || !rep.Outcome.Answered() {
 		return 0
 	}
 	return c.cfg.Pace.Observe(job.Addr, rep.Timing.Total())
 }
 
-// remote lets an estimator do the job.
-func (c *Crawler) remote(ctx context.Context, job frontier.Job, peer string, req store.FetchRequest, gap time.Duration) (page bool, err error) {
-	rep, err := c.ask(ctx, job.Subnet, peer, req, gap)
-	waited := err != nil
+// fetchRemotely has an estimator fetch a job's URL. It reports whether the fetch yielded a
+// page.
+func (c *Crawler) fetchRemotely(
+	ctx context.Context, job frontier.Job, peer string, req store.FetchRequest, gap time.Duration,
+) (page bool, err error) {
+	began := time.Now()
+	rep, err := c.requestFetch(ctx, job.Subnet, peer, req, gap)
+	unanswered := err != nil
 	if err == nil {
-		rep, err = plausible(rep)
+		rep, err = checkReport(rep)
 	}
-	if err != nil && ctx.Err() != nil { // it was us who broke off
+	if err != nil && ctx.Err() != nil {
 		c.cfg.Frontier.Release(job, false, gap, 0)
-		return false, nil
+		return false, nil //nolint:nilerr // canceled by this peer: says nothing about the other
 	}
 	c.cfg.Delegate.Observe(job.Subnet, peer, rep, err)
 	switch {
+	case errors.Is(err, errRobotsElsewhere): // it has perhaps just requested the file
+		c.cfg.Frontier.Release(job, false, gap, 0)
+		return false, nil
 	case errors.Is(err, ErrNotSent):
 		c.cfg.Frontier.Return(job, false)
 		return false, nil
 	case err != nil:
-		c.log.Info("an estimator was lost", "peer", peer, "url", job.Entry.URL, "err", err)
-		if !waited { // it answers nonsense and may be fetching still
-			gap = max(gap, c.cfg.ErrandTimeout)
+		c.log.Info("lost estimator", "peer", peer, "url", job.Entry.URL, "err", err)
+		if !unanswered { // an invalid answer: the estimator may still be fetching
+			gap = max(gap, c.cfg.RemoteTimeout)
 		}
-		wait, err := c.chargeAlone(job.Host, 1, gap)
+		wait, err := c.chargeSeparately(job.Host, 1, gap)
 		c.cfg.Frontier.Release(job, false, gap, wait)
 		return false, err
-	case rep.Outcome.Transient():
-		return false, c.failed(job, rep, gap, 0)
+	case findingOf(rep).failed():
+		return false, c.requeueFailed(job, rep, began, gap, false)
 	}
 	wait, err := c.commitRemote(job, rep, gap)
-	c.cfg.Frontier.Release(job, err == nil, gap, c.held(wait, err))
+	c.cfg.Frontier.Release(job, err == nil, gap, c.hostWait(wait, err))
 	return err == nil && isPage(rep.Outcome) && !job.Entry.Kind.Revisit(), err
 }
 
-// askAgain is the least pause before a lost answer is asked for again.
-const askAgain = time.Second
+// minRepeatPause is the minimum pause before a request to an estimator is repeated.
+const minRepeatPause = time.Second
 
-// ask lets an estimator fetch. A lost answer is asked for again, for as long as
-// the fetch may be under way: the estimator has it, is still at it and will
-// answer both, or has been started anew, and its fetch has died with it; then
-// the pause keeps the gap.
-func (c *Crawler) ask(ctx context.Context, subnet netip.Prefix, peer string, req store.FetchRequest, gap time.Duration) (store.FetchReport, error) {
-	// Counted from the first request: one that was met by silence took all the time
-	// that the subnet may stand still for it.
-	end := time.Now().Add(c.cfg.ErrandTimeout)
-	rep, err := c.cfg.Delegate.Remote(ctx, subnet, peer, req)
+// requestFetch asks an estimator to fetch. It repeats a request without an answer for as
+// long as the fetch may be running. An estimator that is still fetching answers both
+// requests. One that was restarted has lost the fetch and starts another, for which the
+// pause keeps the gap.
+func (c *Crawler) requestFetch(
+	ctx context.Context, subnet netip.Prefix, peer string, req store.FetchRequest,
+	gap time.Duration,
+) (store.FetchReport, error) {
+	// The time counts from the first request: a request that timed out has used all the
+	// time for which the subnet may be blocked.
+	end := time.Now().Add(c.cfg.RemoteTimeout)
+	rep, err := c.cfg.Delegate.RequestFetch(ctx, subnet, peer, req)
 	if err == nil || errors.Is(err, ErrNotSent) {
 		return rep, err
 	}
-	lost := err
+	firstErr := err
 	for time.Now().Before(end) {
-		c.log.Debug("an estimator is asked again", "peer", peer, "url", req.URL, "err", err)
+		c.log.Debug("repeated request to estimator", "peer", peer, "url", req.URL, "err", err)
 		select {
 		case <-ctx.Done():
-			return rep, lost
-		case <-time.After(min(max(gap, c.cfg.Gap, askAgain), time.Until(end))):
+			return rep, firstErr
+		case <-time.After(min(max(gap, c.cfg.Gap, minRepeatPause), time.Until(end))):
 		}
-		if rep, err = c.cfg.Delegate.Remote(ctx, subnet, peer, req); err == nil {
+		if rep, err = c.cfg.Delegate.RequestFetch(ctx, subnet, peer, req); err == nil {
 			return rep, nil
 		}
 	}
-	return rep, lost
+	return rep, firstErr
 }
 
-// maxRetryAfter bounds the wait that an estimator says the server asked for;
-// our own fetches are bounded alike.
+// maxRetryAfter bounds the Retry-After that an estimator reports, as it is bounded for our
+// own fetches.
 const maxRetryAfter = 24 * time.Hour
 
-// plausible checks what another peer reports: an outcome that is none must not
-// cost the URL, nor an endless wait its host.
-func plausible(rep store.FetchReport) (store.FetchReport, error) {
+// errRobotsElsewhere is returned for a report that the robots.txt forbids the URL: this peer has
+// read it before it asked, and found that it does not.
+var errRobotsElsewhere = fmt.Errorf("%w: the estimator was forbidden what is allowed here",
+	ErrNotSent)
+
+// checkReport validates the report of another peer. An unknown outcome must not cost the
+// URL, nor must what that peer denies, and an endless wait must not block its host.
+func checkReport(rep store.FetchReport) (store.FetchReport, error) {
+	if rep.Outcome == store.OutcomeDenied {
+		return store.FetchReport{}, fmt.Errorf("%w: the estimator denies the host", ErrNotSent)
+	}
+	if rep.Outcome == store.OutcomeRobotsDenied {
+		return store.FetchReport{}, errRobotsElsewhere
+	}
 	if rep.Outcome == store.OutcomeNone || rep.Outcome.String() == "unknown" {
-		return store.FetchReport{}, fmt.Errorf("%w: outcome %d", errReport, rep.Outcome)
+		return store.FetchReport{}, fmt.Errorf("%w: outcome %d", errInvalidReport, rep.Outcome)
 	}
 	rep.RetryAfter = min(max(rep.RetryAfter, 0), maxRetryAfter)
+	rep.Error = store.CutErrorText(rep.Error)
 	return rep, nil
 }
 
-// isPage says whether an outcome counts as a page.
+// isPage reports whether an outcome counts as a page.
 func isPage(o store.Outcome) bool { return o == store.OutcomeOK || o == store.OutcomeTooLarge }
 
-// failed puts a job back to be tried again later, or gives it up after the
-// last try. A URL that was given up does not hold its host back any longer,
-// unless the server itself asked for that. While the host rests, a try is a
-// look whether it is back, and no fault of the URL.
-func (c *Crawler) failed(job frontier.Job, rep store.FetchReport, gap, rest time.Duration) error {
-	e, late := job.Entry, throttled(rep.Outcome)
-	wait := c.backOff(e.Tries, late, rep.RetryAfter)
-	used := max(e.Tries, 0) + c.try(late)
-	done := c.spent(used)
-	switch {
-	case rest > 0:
-		wait, used, done = max(rest, rep.RetryAfter), max(e.Tries, 0), false
-	case done:
-		wait = rep.RetryAfter
+// exhausted returns the reason not to fetch a URL that was queued before other pages showed
+// that it belongs to a trap, or "".
+func (c *Crawler) exhausted(job frontier.Job) (reason string, err error) {
+	if c.cfg.Gate == nil {
+		return "", nil
 	}
-	wait = max(wait, gap)
-	e.Tries = used - 1 // Requeue counts one itself
-	hold := wait
-	err := c.cfg.DB.Batch(func(tx *store.Tx) (err error) {
-		if hold, err = c.charge(tx, job.Host, 1, wait); err != nil {
+	return c.cfg.Gate.Exhausted(c.cfg.DB, job.Entry, job.Epoch)
+}
+
+// deferOrDrop moves a URL that seems to belong to a trap behind all others of its host, and
+// drops it if it still does when its turn comes. It stays seen.
+func (c *Crawler) deferOrDrop(job frontier.Job, reason string) error {
+	if !job.Entry.Deferred() {
+		err := c.cfg.DB.Batch(func(tx *store.Tx) error { return tx.Defer(job.Host, job.Entry) })
+		if err != nil {
+			c.cfg.Frontier.Return(job, false)
 			return err
 		}
-		if done {
-			return c.giveUp(tx, job, rep)
-		}
-		return tx.Requeue(job.Host, e)
+		c.cfg.Frontier.Defer(job)
+		return nil
+	}
+	c.log.Debug("dropped url", "url", job.Entry.URL, "reason", reason)
+	err := c.cfg.DB.Batch(func(tx *store.Tx) error {
+		tx.Count(store.Counters{Dropped: 1})
+		tx.CountNamed(reason, 1)
+		return tx.Remove(job.Host, job.Entry)
 	})
-	c.cfg.Frontier.Release(job, done && err == nil, gap, c.held(max(hold, wait), err))
+	c.cfg.Frontier.Return(job, err == nil)
 	return err
-}
-
-// drop gives a job's URL up without a request.
-func (c *Crawler) drop(job frontier.Job, o store.Outcome) error {
-	return c.cfg.DB.Batch(func(tx *store.Tx) error { return c.giveUp(tx, job, store.FetchReport{Outcome: o}) })
-}
-
-// giveUp takes a URL out of the queue for good: recorded, counted and logged.
-func (c *Crawler) giveUp(tx *store.Tx, job frontier.Job, rep store.FetchReport) error {
-	c.log.Debug("url given up", "url", job.Entry.URL, "outcome", rep.Outcome.String())
-	if rep.Outcome == store.OutcomeRobotsDenied {
-		tx.Count(store.Counters{RobotsDenied: 1})
-	} else {
-		tx.Count(store.Counters{Failed: 1})
-	}
-	if err := tx.Remove(job.Host, job.Entry); err != nil {
-		return err
-	}
-	if err := c.after(tx, job.Entry, sighting{outcome: rep.Outcome, status: rep.Status}); err != nil {
-		return err
-	}
-	return c.missed(tx, job.Entry, rep)
-}
-
-// missed records that a URL was not fetched; what is known of an earlier fetch
-// stays.
-func (c *Crawler) missed(tx *store.Tx, e store.Entry, rep store.FetchReport) error {
-	if _, err := tx.Page(e.URL); !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	return tx.PutPage(store.Page{
-		URL: e.URL, Outcome: rep.Outcome, Status: rep.Status, FetchedAt: time.Now(), Timing: rep.Timing, Depth: e.Depth,
-	})
 }

@@ -7,26 +7,29 @@ import (
 	"peerd/store/warc"
 )
 
-// SetRoomWait makes waits for room short.
-func (c *Crawler) SetRoomWait(d time.Duration) { c.roomWait = d }
+// SetSpaceWait changes the wait for free space.
+func (c *Crawler) SetSpaceWait(d time.Duration) { c.spaceWait = d }
 
-// SetArchive exchanges the archive while nothing runs.
+// SetArchive replaces the archive. The crawler must not be running.
 func (c *Crawler) SetArchive(a *warc.Archive) { c.cfg.Archive = a }
 
-// SaveEvery is how much a Gate may forget.
+// SaveEvery is the number of URLs that a Gate may forget in a crash.
 const SaveEvery = saveEvery
 
-// ForgetErrands ends the memory of answers to revisits.
-func (c *Crawler) ForgetErrands() { c.errands.again.Purge() }
+// ForgetRevisitReports discards the remembered answers to revisits.
+func (c *Crawler) ForgetRevisitReports() { c.remoteFetches.revisitReports.Purge() }
 
-// Reported is what is taken of an estimator's report.
-func (c *Crawler) Reported(e store.Entry, rep store.FetchReport) []store.Pending {
-	return c.reported(e, rep)
+// ReportedLinks returns the links that are accepted from an estimator's report.
+func (c *Crawler) ReportedLinks(e store.Entry, rep store.FetchReport) []store.Pending {
+	return c.reportedLinks(e, rep)
 }
 
-// MaxHops, MaxLinks and MaxLinkBytes bound what is taken of a page.
+// Bounds of the links that are taken from a page.
 const (
-	MaxHops      = maxHops
+	MaxRedirects = maxRedirects
 	MaxLinks     = maxLinks
 	MaxLinkBytes = maxLinkBytes
 )
+
+// CheckReport is checkReport.
+var CheckReport = checkReport

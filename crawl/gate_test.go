@@ -23,8 +23,8 @@ func newGate(t *testing.T, change func(*trap.Config)) *crawl.Gate {
 	return crawl.NewGate(guard)
 }
 
-// Traps end, each counted under the name of what ended it, and the rest of the
-// site is fetched.
+// Traps are cut, each counted under the name of its heuristic, and the rest of the site is
+// fetched.
 func TestGate(t *testing.T) {
 	next := func(format string) http.HandlerFunc {
 		var n atomic.Int64
@@ -39,9 +39,8 @@ func TestGate(t *testing.T) {
 		href   string
 		most   int
 	}{
-		"numbers": {func(c *trap.Config) { c.MaxNumbers = 20 }, trap.Numbers, "/trap/%d", 21},
-		"length":  {func(c *trap.Config) { c.MaxLength = 100 }, trap.Length, "/trap/%0100d", 1},
-		"quota":   {func(c *trap.Config) { c.Quota = 30 }, trap.Quota, "/trap/%d", 31},
+		"length": {func(c *trap.Config) { c.MaxLength = 100 }, trap.Length, "/trap/%0100d", 1},
+		"quota":  {func(c *trap.Config) { c.Quota = 30 }, trap.Quota, "/trap/%d", 31},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newGatedRig(t, "", 0, newGate(t, tc.limit), nil)
@@ -56,20 +55,22 @@ func TestGate(t *testing.T) {
 			if n["/good"] != 1 || traps > tc.most || traps < 1 {
 				t.Errorf("requests %v", n)
 			}
-			if got := r.db.Named()[tc.reason.String()]; got != 1 || r.db.Counters().Dropped != 1 {
-				t.Errorf("counted %v, dropped %d", r.db.Named(), r.db.Counters().Dropped)
+			if got := r.db.NamedCounters()[tc.reason.String()]; got != 1 ||
+				r.db.Counters().Dropped != 1 {
+				t.Errorf("named counters %v, dropped %d",
+					r.db.NamedCounters(), r.db.Counters().Dropped)
 			}
 			before := len(s.log())
 			r.seed(s.url("a.test", fmt.Sprintf(tc.href, traps))) // the one that was dropped
 			r.crawl()
 			if len(s.log()) != before || r.db.Counters().Dropped != 1 {
-				t.Errorf("a dropped URL came again: %v", s.count())
+				t.Errorf("a dropped URL was requested: %v", s.count())
 			}
 		})
 	}
 }
 
-// What a Gate knows of a host outlives restarts, but for the last URLs.
+// The state of a host survives restarts, except for the last URLs.
 func TestGateRestart(t *testing.T) {
 	const limit = 300
 	dir := t.TempDir()
@@ -77,7 +78,7 @@ func TestGateRestart(t *testing.T) {
 	s.text("/robots.txt", "User-agent: *\nDisallow: /trap/")
 	var admitted int64
 	for round := range 4 {
-		r := newGatedRig(t, dir, 0, newGate(t, func(c *trap.Config) { c.MaxNumbers = limit }), nil)
+		r := newGatedRig(t, dir, 0, newGate(t, func(c *trap.Config) { c.Quota = limit }), nil)
 		r.own("a.test", s)
 		for i := range 280 {
 			r.seed(s.url("a.test", fmt.Sprintf("/trap/%d", 1000*round+i)))
@@ -86,13 +87,13 @@ func TestGateRestart(t *testing.T) {
 		r.fatal(r.db.Close())
 	}
 	if admitted < limit || admitted > limit+crawl.SaveEvery {
-		t.Errorf("%d URLs of one shape admitted, the limit is %d", admitted, limit)
+		t.Errorf("admitted %d URLs of one shape, want about %d", admitted, limit)
 	}
 }
 
-// A host that became ours again is known as the store has it, not as it was.
+// A host that is owned again has the state that is in the store, not the cached one.
 func TestGateForgets(t *testing.T) {
-	r := newGatedRig(t, "", 0, newGate(t, func(c *trap.Config) { c.MaxNumbers = 10 }), nil)
+	r := newGatedRig(t, "", 0, newGate(t, func(c *trap.Config) { c.Quota = 10 }), nil)
 	s := newSite(t, 77, 1)
 	r.own("a.test", s)
 	seed := func(from int) int64 {
@@ -102,19 +103,19 @@ func TestGateForgets(t *testing.T) {
 		return r.db.Counters().Seen
 	}
 	if n := seed(0); n != 10 {
-		t.Errorf("%d admitted", n)
+		t.Errorf("admitted %d URLs", n)
 	}
 	home := store.SubnetOf(s.addr.Addr())
-	r.fr.Shut(home)
+	r.fr.BeginPause(home)
 	r.fr.Drop(home)
 	r.fatal(r.db.DropHost("a.test"))
 	r.own("a.test", s)
 	if n := seed(100); n != 20 {
-		t.Errorf("%d admitted in all", n)
+		t.Errorf("admitted %d URLs in all", n)
 	}
 }
 
-// Hosts that are made up without end are not passed on.
+// URLs of generated hosts are not passed on.
 func TestGateHosts(t *testing.T) {
 	const most, n = 5, 12
 	gate := newGate(t, func(c *trap.Config) { c.MaxHosts = most })
@@ -123,16 +124,18 @@ func TestGateHosts(t *testing.T) {
 	r.own("a.test", s)
 	var refs []any
 	for i := range n {
-		refs = append(refs, fmt.Sprintf("http://h%c.evil.example/1", 'a'+i), fmt.Sprintf("http://h%c.evil.example/2", 'a'+i))
+		refs = append(refs, fmt.Sprintf("http://h%c.evil.example/1", 'a'+i),
+			fmt.Sprintf("http://h%c.evil.example/2", 'a'+i))
 	}
 	s.html("/", append(refs, "http://good.example/")...)
 	r.seed(s.url("a.test", "/"))
 	r.crawl()
-	w := r.waiting()
+	w := r.pending()
 	if len(w) != most+1 || w["good.example"] != 1 {
-		t.Errorf("put aside %v", w)
+		t.Errorf("pending %v", w)
 	}
-	if got := r.db.Named()[trap.Subdomains.String()]; got != 2*(n-most) || r.db.Counters().Dropped != got {
-		t.Errorf("counted %v", r.db.Named())
+	if got := r.db.NamedCounters()[trap.Subdomains.String()]; got != 2*(n-most) ||
+		r.db.Counters().Dropped != got {
+		t.Errorf("named counters are %v", r.db.NamedCounters())
 	}
 }

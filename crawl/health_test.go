@@ -12,7 +12,8 @@ import (
 	"peerd/store"
 )
 
-// faulty answers nothing while broken says so, robots.txt left out.
+// faulty closes connections without an answer while broken returns true, except for
+// robots.txt.
 func (s *site) faulty(broken func(path string) bool) {
 	s.text("/robots.txt", "")
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
@@ -23,11 +24,11 @@ func (s *site) faulty(broken func(path string) bool) {
 	})
 }
 
-// A dead host costs few requests, however many URLs it has; all of them are on
-// record, and others are not held up.
+// A dead host costs few requests, however many URLs it has. All URLs are recorded, and
+// other hosts are not delayed.
 func TestDeadHost(t *testing.T) {
-	const n, rests = 60, 3
-	r := newRig(t, "", 0, func(c *crawl.Config) { c.MaxRests, c.Workers = rests, 2 })
+	const n = 60
+	r := newRig(t, "", 0, func(c *crawl.Config) { c.Patience, c.Workers = 100*time.Millisecond, 2 })
 	dead, well := newSite(t, 67, 1), newSite(t, 67, 2)
 	r.own("dead.test", dead)
 	r.own("well.test", well)
@@ -38,37 +39,40 @@ func TestDeadHost(t *testing.T) {
 		r.seed(dead.url("dead.test", p), well.url("well.test", p))
 	}
 	r.crawl()
-	if got := len(dead.log()); got != 1+8+rests { // robots.txt, until it rests, looks
-		t.Errorf("%d requests to the dead host: %v", got, dead.count())
+	if got := len(dead.log()); got < 3 || got > 20 {
+		t.Errorf("%d requests to the dead host, want 3 to 20: %v", got, dead.count())
 	}
 	if c := r.db.Counters(); c.Failed != n || c.Pages != n {
 		t.Errorf("counters %+v", c)
 	}
 	for i := range n {
-		if p, ok := r.page(dead.url("dead.test", fmt.Sprintf("/%d", i))); !ok || p.Outcome != store.OutcomeReset {
+		if p, ok := r.page(dead.url("dead.test", fmt.Sprintf("/%d", i))); !ok ||
+			p.Outcome != store.OutcomeReset {
 			t.Errorf("page %d of the dead host: %v %v", i, ok, p.Outcome)
 		}
 	}
 }
 
-// Whoever watches for hosts that move is told of one that does not answer, its
-// robots.txt included: it may have left before it was first asked.
-func TestDoubtedHosts(t *testing.T) {
+// Config.Unresponsive is called for a host that does not answer, even for its robots.txt:
+// it may have moved before it was first asked.
+func TestUnresponsiveHosts(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
-	doubted := map[string]int{}
+	called := map[string]int{}
 	r := newRig(t, "", 0, func(c *crawl.Config) {
-		c.MaxRests = 2
-		c.Doubt = func(host string) {
+		c.Patience = 50 * time.Millisecond
+		c.Unresponsive = func(host string, _ store.Outcome) {
 			mu.Lock()
 			defer mu.Unlock()
-			doubted[host]++
+			called[host]++
 		}
 	})
 	well, dead, mute := newSite(t, 77, 1), newSite(t, 77, 2), newSite(t, 77, 3)
 	well.faulty(func(string) bool { return false })
 	dead.faulty(func(string) bool { return true })
-	mute.mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	mute.mux.HandleFunc("/", func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	})
 	for host, s := range map[string]*site{"well.test": well, "dead.test": dead, "mute.test": mute} {
 		r.own(host, s)
 		r.seed(s.url(host, "/"))
@@ -76,17 +80,17 @@ func TestDoubtedHosts(t *testing.T) {
 	r.crawl()
 	mu.Lock()
 	defer mu.Unlock()
-	if doubted["well.test"] != 0 || doubted["dead.test"] == 0 || doubted["mute.test"] == 0 {
-		t.Errorf("doubted: %v", doubted)
+	if called["well.test"] != 0 || called["dead.test"] == 0 || called["mute.test"] == 0 {
+		t.Errorf("Unresponsive called for %v", called)
 	}
 }
 
-// A host that comes back loses no URL, even if it has so few that each look at
-// it would be the last try of one.
+// A host that comes back loses no URL, even if it has so few that every probe would be the
+// last try of one.
 func TestHostComesBack(t *testing.T) {
 	t.Parallel()
 	const n = 4
-	r := newRig(t, "", 0, func(c *crawl.Config) { c.MaxRests = 20 })
+	r := newRig(t, "", 0, func(c *crawl.Config) { c.Patience = time.Hour })
 	s := newSite(t, 68, 1)
 	r.own("a.test", s)
 	var tries atomic.Int64
@@ -98,21 +102,15 @@ func TestHostComesBack(t *testing.T) {
 	if c := r.db.Counters(); c.Pages != n || c.Failed != 0 {
 		t.Errorf("counters %+v; requests %v", c, s.count())
 	}
-	r.until("the server has noticed", func() bool { return len(s.log()) >= 14 })
-	for i, h := range s.log()[9:14] {
-		if d := h.start.Sub(s.log()[8+i].end); d < 8*time.Millisecond<<i {
-			t.Errorf("look %d came after %v", i, d)
-		}
-	}
 }
 
-// The requests of a day are bounded, whatever comes of them, also over a
-// restart; other hosts go on.
+// The requests per day are limited, whatever their result and across restarts. Other hosts
+// continue.
 func TestHostDay(t *testing.T) {
 	const most = 6
 	today := time.Now().UTC().YearDay()
 	dir := t.TempDir()
-	limits := func(c *crawl.Config) { c.HostDay = most }
+	limits := func(c *crawl.Config) { c.MaxRequestsPerHostDay = most }
 	a, b := newSite(t, 69, 1), newSite(t, 69, 2)
 	var n atomic.Int64
 	a.faulty(func(string) bool { return n.Add(1)%2 == 0 })
@@ -127,7 +125,10 @@ func TestHostDay(t *testing.T) {
 		r.seed(b.url("b.test", fmt.Sprintf("/%d", i)))
 	}
 	stop := r.start()
-	r.until("the day's requests are made", func() bool { return len(a.log()) >= most && len(b.log()) >= most })
+	r.until("the day's requests are made", func() bool {
+		return len(a.log()) >= most && len(b.log()) >= most &&
+			r.host("a.test").DayCount >= most && r.host("b.test").DayCount >= most
+	})
 	stop()
 	r.fatal(r.db.Close())
 	r = newRig(t, dir, 0, limits)
@@ -142,14 +143,14 @@ func TestHostDay(t *testing.T) {
 		t.Skip("a new day has begun")
 	}
 	if len(a.log()) != most || len(b.log()) != most {
-		t.Errorf("%d and %d requests, want %d", len(a.log()), len(b.log()), most)
+		t.Errorf("%d and %d requests, want %d each", len(a.log()), len(b.log()), most)
 	}
-	if h := r.host("a.test"); time.Until(h.NextAt) <= 0 || h.Pending < 20-most {
+	if h := r.host("a.test"); time.Until(h.NextAt) <= 0 || h.Queued < 20-most {
 		t.Errorf("host %+v", h)
 	}
 }
 
-// What a server asked for in seconds is not forgotten in a restart.
+// A wait that a server asked for survives a restart.
 func TestWaitOutlivesRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -163,12 +164,14 @@ func TestWaitOutlivesRestart(t *testing.T) {
 	r.own("a.test", s)
 	r.seed(s.url("a.test", "/"))
 	stop := r.start()
-	r.until("it was asked", func() bool { return s.count()["/"] == 1 })
-	r.until("that is written down", func() bool { return time.Until(r.host("a.test").NextAt) > 5*time.Minute })
+	r.until("the first request is made", func() bool { return s.count()["/"] == 1 })
+	r.until("the wait is stored", func() bool {
+		return time.Until(r.host("a.test").Health.NextTry) > 5*time.Minute
+	})
 	stop()
 	r.fatal(r.db.Close())
 	r = newRig(t, dir, 0, nil)
-	if _, _, _, at := r.fr.Load(store.SubnetOf(s.addr.Addr())); time.Until(at) < 5*time.Minute {
-		t.Errorf("asked again in %v", time.Until(at))
+	if at := r.fr.HostList()[0].NextAt; time.Until(at) < 5*time.Minute {
+		t.Errorf("next request in %v", time.Until(at))
 	}
 }

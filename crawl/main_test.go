@@ -3,10 +3,12 @@ package crawl_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,10 +22,17 @@ import (
 	"peerd/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	// Parallel tests wait for timers rather than for the CPU. -parallel overrides this.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
-// patience bounds every wait of a test.
-const patience = time.Minute
+// testTimeout bounds every wait of a test. It only ends one that hangs: a busy machine may stand
+// still for a minute.
+const testTimeout = 5 * time.Minute
 
 // hit is one request as the server saw it.
 type hit struct {
@@ -31,7 +40,7 @@ type hit struct {
 	start, end time.Time
 }
 
-// site is a web server at an address of its own, which keeps a log.
+// site is a web server with its own address and a log of requests.
 type site struct {
 	addr netip.AddrPort
 	mux  *http.ServeMux
@@ -40,10 +49,14 @@ type site struct {
 	hits []hit
 }
 
-// newSite serves at 127.x.y.1. Without a handler for it, /robots.txt is absent.
+// newSite serves at 127.x.y.1. Without a handler, /robots.txt does not exist.
 func newSite(t *testing.T, x, y byte) *site {
 	t.Helper()
-	ip := netip.AddrFrom4([4]byte{127, x, y, 1})
+	return newSiteAt(t, netip.AddrFrom4([4]byte{127, x, y, 1}))
+}
+
+func newSiteAt(t *testing.T, ip netip.Addr) *site {
+	t.Helper()
 	l, err := net.Listen("tcp", netip.AddrPortFrom(ip, 0).String())
 	if err != nil {
 		t.Fatal(err)
@@ -73,14 +86,14 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// log returns the requests that have ended, in order of their ends.
+// log returns the completed requests, in order of completion.
 func (s *site) log() []hit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]hit(nil), s.hits...)
 }
 
-// count returns how often each path was asked for.
+// count returns the number of requests by path.
 func (s *site) count() map[string]int {
 	n := map[string]int{}
 	for _, h := range s.log() {
@@ -89,7 +102,7 @@ func (s *site) count() map[string]int {
 	return n
 }
 
-// url names a page by one of the site's hosts.
+// url returns the URL of a page at one of the site's hosts.
 func (s *site) url(host, path string) store.URL {
 	return store.URL(fmt.Sprintf("http://%s:%d%s", host, s.addr.Port(), path))
 }
@@ -110,8 +123,8 @@ func (s *site) text(path, body string) {
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
 }
 
-// apart returns the least time between the end of a request and the start of
-// the next, and fails when two were under way at once.
+// apart returns the shortest time between the end of a request and the start of the next.
+// It fails if two requests overlapped.
 func (s *site) apart(t *testing.T) time.Duration {
 	t.Helper()
 	least := time.Hour
@@ -132,8 +145,8 @@ type observation struct {
 	err  error
 }
 
-// rig is a crawler and what it stands on. It is its own Delegate: everything
-// is fetched from here unless where and remote say otherwise.
+// rig is a crawler and its dependencies. It is its own Delegate: everything is fetched
+// locally unless where and remote say otherwise.
 type rig struct {
 	t   testing.TB
 	dir string
@@ -142,31 +155,37 @@ type rig struct {
 	fe  *fetch.Fetcher
 	c   *crawl.Crawler
 
-	where   func(netip.Prefix) crawl.Place
+	where   func(netip.Prefix) crawl.Dispatch
 	remote  func(context.Context, string, store.FetchRequest) (store.FetchReport, error)
 	connect func(context.Context, string, store.FetchRequest) (store.FetchReport, error)
 
-	mu       sync.Mutex
-	seen     []observation
-	deferred map[string]int
+	mu           sync.Mutex
+	seen         []observation
+	pendingAdded map[string]int
+	addrs        map[string][]netip.Addr // of hosts, for Config.Resolve
 }
 
-// newRig makes a rig in memory, or in dir if that is not empty.
+// newRig returns a rig in memory, or in dir if that is not empty.
 func newRig(t testing.TB, dir string, gap time.Duration, change func(*crawl.Config)) *rig {
 	t.Helper()
 	return newGatedRig(t, dir, gap, nil, change)
 }
 
 // newGatedRig is newRig with a Gate.
-func newGatedRig(t testing.TB, dir string, gap time.Duration, gate *crawl.Gate, change func(*crawl.Config)) *rig {
+func newGatedRig(
+	t testing.TB, dir string, gap time.Duration, gate *crawl.Gate, change func(*crawl.Config),
+) *rig {
 	t.Helper()
 	return newRigOn(t, dir, store.Options{InMemory: dir == ""}, gap, gate, change)
 }
 
-// newRigOn is newGatedRig with a store of one's own choice.
-func newRigOn(t testing.TB, dir string, o store.Options, gap time.Duration, gate *crawl.Gate, change func(*crawl.Config)) *rig {
+// newRigOn is newGatedRig with store options.
+func newRigOn(
+	t testing.TB, dir string, o store.Options, gap time.Duration, gate *crawl.Gate,
+	change func(*crawl.Config),
+) *rig {
 	t.Helper()
-	r := &rig{t: t, dir: dir, deferred: map[string]int{}}
+	r := &rig{t: t, dir: dir, pendingAdded: map[string]int{}, addrs: map[string][]netip.Addr{}}
 	var err error
 	r.db, err = store.Open(dir, o)
 	r.fatal(err)
@@ -187,15 +206,17 @@ func newRigOn(t testing.TB, dir string, o store.Options, gap time.Duration, gate
 	r.fatal(err)
 	cfg := crawl.Config{
 		DB: r.db, Frontier: r.fr, Fetcher: r.fe, Scope: all, Delegate: r,
-		Deferred: func(n map[string]int) {
+		PendingAdded: func(n map[string]int) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			for h, k := range n {
-				r.deferred[h] += k
+				r.pendingAdded[h] += k
 			}
 		},
-		Sent:  func(store.URL) bool { return false },
-		Agent: "peerd", Workers: 8, MaxTries: 3, BackOff: time.Millisecond, Gap: gap, FetchTimeout: patience, Gate: gate,
+		RecentlySent: func(store.URL) bool { return false },
+		Agent:        "peerd", Workers: 8, MaxTries: 3, BackOff: time.Millisecond, Gap: gap,
+		MaxBackOff: 30 * time.Millisecond, MaxThrottle: 30 * time.Millisecond, Patience: time.Hour,
+		FetchTimeout: testTimeout, Gate: gate, Resolve: r.resolve,
 	}
 	if change != nil {
 		change(&cfg)
@@ -205,6 +226,25 @@ func newRigOn(t testing.TB, dir string, o store.Options, gap time.Duration, gate
 	return r
 }
 
+// resolves has the crawler find addresses for a host. Others do not exist.
+func (r *rig) resolves(host string, addrs ...netip.Addr) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.addrs[host] = addrs
+}
+
+func (r *rig) resolve(_ context.Context, host string) ([]netip.Addr, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	if len(r.addrs[host]) == 0 {
+		return nil, fmt.Errorf("%s does not exist", host)
+	}
+	return slices.Clone(r.addrs[host]), nil
+}
+
 func (r *rig) fatal(err error) {
 	r.t.Helper()
 	if err != nil {
@@ -212,18 +252,22 @@ func (r *rig) fatal(err error) {
 	}
 }
 
-func (r *rig) Where(p netip.Prefix) crawl.Place {
+func (r *rig) Dispatch(p netip.Prefix) crawl.Dispatch {
 	if r.where == nil {
-		return crawl.Place{}
+		return crawl.Dispatch{}
 	}
 	return r.where(p)
 }
 
-func (r *rig) Remote(ctx context.Context, _ netip.Prefix, peer string, q store.FetchRequest) (store.FetchReport, error) {
+func (r *rig) RequestFetch(
+	ctx context.Context, _ netip.Prefix, peer string, q store.FetchRequest,
+) (store.FetchReport, error) {
 	return r.remote(ctx, peer, q)
 }
 
-func (r *rig) Connect(ctx context.Context, _ netip.Prefix, peer string, q store.FetchRequest) (store.FetchReport, error) {
+func (r *rig) RequestConnect(
+	ctx context.Context, _ netip.Prefix, peer string, q store.FetchRequest,
+) (store.FetchReport, error) {
 	return r.connect(ctx, peer, q)
 }
 
@@ -239,10 +283,10 @@ func (r *rig) observed() []observation {
 	return append([]observation(nil), r.seen...)
 }
 
-// own makes a host at a site ours.
+// own adds a host at a site to the frontier.
 func (r *rig) own(host string, s *site) {
 	r.t.Helper()
-	r.fatal(r.fr.AddHost(host, store.SubnetOf(s.addr.Addr()), s.addr.Addr()))
+	r.fatal(r.fr.AddHost(host, store.SubnetOf(s.addr.Addr()), s.addr.Addr(), time.Time{}))
 }
 
 // seed routes URLs of depth 0.
@@ -267,11 +311,11 @@ func (r *rig) start() (stop func()) {
 	}
 }
 
-// crawl runs until nothing is left.
+// crawl runs the crawler until the queues are empty.
 func (r *rig) crawl() {
 	r.t.Helper()
 	stop := r.start()
-	r.until("nothing is left", r.idle)
+	r.until("queues are empty", r.idle)
 	stop()
 }
 
@@ -285,17 +329,18 @@ func (r *rig) until(what string, cond func() bool) {
 	r.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	end := time.After(3 * patience) // of a busy machine
+	end := time.After(testTimeout)
 	for !cond() {
 		select {
 		case <-tick.C:
 		case <-end:
-			r.t.Fatalf("not within %v: %s; frontier %+v", 3*patience, what, r.fr.Stats())
+			r.t.Fatalf("condition not met within %v: %s; frontier %+v",
+				testTimeout, what, r.fr.Stats())
 		}
 	}
 }
 
-// page returns what is kept of u.
+// page returns the record of u.
 func (r *rig) page(u store.URL) (p store.Page, ok bool) {
 	r.t.Helper()
 	err := r.db.View(func(tx *store.Tx) (err error) {
@@ -309,12 +354,25 @@ func (r *rig) page(u store.URL) (p store.Page, ok bool) {
 	return p, true
 }
 
-// waiting returns how many URLs are put aside, by host.
-func (r *rig) waiting() map[string]int {
+// givenUp returns the records of all URLs that were given up.
+func (r *rig) givenUp() map[store.URL]store.GivenUp {
+	r.t.Helper()
+	all := map[store.URL]store.GivenUp{}
+	r.fatal(r.db.View(func(tx *store.Tx) error {
+		return tx.EachGivenUp("", nil, func(g store.GivenUp) (bool, error) {
+			all[g.URL] = g
+			return true, nil
+		})
+	}))
+	return all
+}
+
+// pending returns the number of pending URLs, by host.
+func (r *rig) pending() map[string]int {
 	r.t.Helper()
 	n := map[string]int{}
 	r.fatal(r.db.View(func(tx *store.Tx) error {
-		all, err := tx.DeferredHosts()
+		all, err := tx.PendingHosts()
 		for _, d := range all {
 			n[d.Host] = d.Count
 		}

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
+	"slices"
 	"time"
 
 	"peerd/crawl/canon"
 	"peerd/crawl/extract"
 	"peerd/crawl/fetch"
+	"peerd/crawl/frontier"
 	"peerd/crawl/similar"
 	"peerd/crawl/sitemap"
 	"peerd/store"
@@ -16,112 +19,149 @@ import (
 )
 
 const (
-	// maxLinks bounds the links taken of one page: the largest indexes of real
-	// documentation have some ten thousand.
+	// maxLinks is the maximum number of links taken from a page. The largest index pages of
+	// real documentation have about ten thousand.
 	maxLinks = 100_000
-	// maxLinkBytes bounds the sum of their lengths, whoever fetches the page: the
-	// report of an errand, one message, has all of them. As no page is longer than
-	// some megabytes, only one whose links are mostly what its base adds is cut.
+	// maxLinkBytes is the maximum total length of the links taken from a page, because the
+	// report of a remote fetch carries all of them in one message. Pages have at most a few
+	// megabytes, so only a page with a very long base URL can exceed it.
 	maxLinkBytes = 12 << 20
-	// maxSitemap bounds a sitemap, in bytes: the limit of the protocol.
+	// maxSitemap is the maximum size of a sitemap in bytes, as defined by the protocol.
 	maxSitemap = 50 << 20
-	// maxHops is how many redirects in a row are followed: what browsers take
-	// (Fetch Standard, HTTP-redirect fetch).
-	maxHops = 20
-	// maxSitemapDepth is how deep sitemap indexes may name each other.
+	// maxLiterals is the maximum number of links of a page to hosts that are addresses instead of
+	// names. Addresses cost their author nothing, and few sites have no name.
+	maxLiterals = 64
+	// maxRedirects is the length of the longest chain of redirects that is followed.
+	// Browsers use the same limit (Fetch Standard, HTTP-redirect fetch).
+	maxRedirects = 20
+	// maxSitemapDepth is the maximum nesting of sitemap indexes.
 	maxSitemapDepth = 3
-	// sitemapsAtOnce is how many sitemaps may be under way at once: each may
-	// take maxSitemap of memory.
-	sitemapsAtOnce = 4
+	// maxConcurrentSitemaps is the maximum number of sitemaps in progress. Each may take
+	// maxSitemap bytes of memory.
+	maxConcurrentSitemaps = 4
 )
 
-// Rules say how pages are read; they are the same for all peers of a network.
+// Rules define how pages are read. They are the same for all peers of a network.
 type Rules struct {
-	// URLs turns a canonical URL into the one that names the page.
+	// URLs maps a canonical URL to the one that names the page.
 	URLs canon.Rules
-	// Kinds are the references followed.
+	// Kinds are the kinds of references to follow.
 	Kinds extract.Kinds
-	// ObeyNofollow leaves out the links of pages that ask for it, of whatever
-	// kind, ObeyRel those that say nofollow, ugc or sponsored themselves,
-	// ObeyCanonical all of a page that names another URL as the one to be kept:
-	// that URL is fetched instead, as if it were redirected to, even if
-	// the page says nofollow, for it is no link but the page's name.
+	// ObeyNofollow drops all links of pages that say nofollow. ObeyRel drops single links
+	// marked nofollow, ugc or sponsored. ObeyCanonical drops the links of a page that names
+	// another canonical URL and follows that URL like a redirect, even if the page says
+	// nofollow.
 	ObeyNofollow, ObeyRel, ObeyCanonical bool
-	// Sitemaps reads those that robots.txt names.
+	// Sitemaps reads the sitemaps that robots.txt names.
 	Sitemaps bool
-	// Content looks for duplicates, near-duplicates and soft 404s.
+	// Content handles pages with the same content.
 	Content ContentRules
 }
 
-// fetched is one answer, with what was read out of it.
+// fetched is an answer and what was read from it.
 type fetched struct {
-	report store.FetchReport
-	page   store.Page
-	kind   store.Kind
-	links  []store.Pending // in scope, each once
-	hints  []sitemap.Entry // what a sitemap says of pages
-	sorry  bool            // the page says that there is none
-	counts []string        // names to be counted under
-	same   bool            // its body is that of the record that is kept
-	err    error           // the archive could not take it
+	report    store.FetchReport
+	page      store.Page
+	kind      store.Kind
+	links     []store.Pending // in scope, without duplicates
+	hints     []sitemap.Entry // from a sitemap
+	counts    []string        // named counters to increment
+	unchanged bool            // the body equals that of the stored record
+	cause     error           // why there is no complete answer
+	// redirected is the address of the host that answered instead; nothing was requested.
+	redirected netip.Addr
+	err        error // the answer could not be archived
 }
 
-// news says whether an answer is to take the place of what is kept of its URL:
-// not if it says that nothing has changed, or nothing of the page.
-func (f *fetched) news() bool {
+// replacesRecord reports whether an answer replaces the stored record of its URL. It does
+// not if it says that the page is unchanged, or nothing about the page.
+func (f *fetched) replacesRecord() bool {
 	switch f.page.Outcome {
 	case store.OutcomeNotModified, store.OutcomeThrottled:
 		return false
 	case store.OutcomeHTTPError:
-		return gone(f.page.Status)
+		return isGone(f.page.Status)
 	}
-	return !f.same
+	return !f.unchanged
 }
 
-// gone says whether a status means that there is no such page.
-func gone(status int) bool { return status == http.StatusNotFound || status == http.StatusGone }
+// isGone reports whether a status means that the page does not exist.
+func isGone(status int) bool { return status == http.StatusNotFound || status == http.StatusGone }
 
-// fetch does one request and reads the answer. It changes nothing but the
-// archive, and what is remembered of contents. An errand is done even if the
-// archive is full: its owner would have it done again, at the site's cost.
-func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest, errand bool) fetched {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.FetchTimeout)
-	defer cancel()
+// fetch makes one request and reads the answer. It changes only the archive and the index
+// of contents. With remote set, only r.Addr is dialled, because the owner keeps the clocks of
+// the addresses, and a full archive is not an error, because the owner would repeat the fetch
+// and burden the site again.
+func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest, remote bool) fetched {
 	q := fetch.Request{
-		URL: r.URL, Addr: r.Addr, Accept: extract.IsHTML, Keep: c.cfg.Archive != nil,
+		URL: r.URL, Addr: r.Addr, Accept: extract.IsHTML, KeepRaw: c.cfg.Archive != nil,
 		IfNoneMatch: r.IfNoneMatch, IfModifiedSince: r.IfModifiedSince,
+		Timeout: c.cfg.FetchTimeout,
 	}
 	if r.Kind.Sitemap() {
 		q.Accept, q.MaxBody = nil, maxSitemap
 	}
+	if !remote {
+		q.More = c.otherAddrs(r.URL.Host(), store.SubnetOf(r.Addr))
+	}
 	res := c.cfg.Fetcher.Do(ctx, q)
 	defer res.Release()
-	return c.read(r, &res, errand)
+	if errors.Is(res.Err, fetch.ErrOtherAddr) {
+		return fetched{redirected: res.Addr}
+	}
+	return c.read(r, &res, remote)
 }
 
-// read is what comes of an answer. It keeps nothing of res.
-func (c *Crawler) read(r store.FetchRequest, res *fetch.Result, errand bool) fetched {
+// otherAddrs returns a function that looks up the addresses of a host in its home subnet.
+func (c *Crawler) otherAddrs(
+	host string, home netip.Prefix,
+) func(context.Context) []netip.Addr {
+	if c.cfg.Resolve == nil {
+		return nil
+	}
+	return func(ctx context.Context) []netip.Addr {
+		all, err := c.cfg.Resolve(ctx, host)
+		if err != nil {
+			c.log.Debug("failed to look up other addresses", "host", host, "err", err)
+		}
+		return slices.DeleteFunc(all, func(a netip.Addr) bool { return store.SubnetOf(a) != home })
+	}
+}
+
+// redirectJob returns a job to the frontier because another address of its host has answered.
+func (c *Crawler) redirectJob(job frontier.Job, addr netip.Addr) error {
+	c.log.Info("changed host address", "host", job.Host, "from", job.Addr, "to", addr)
+	return c.cfg.Frontier.Redirect(job, addr)
+}
+
+// read evaluates an answer. It does not retain res.
+func (c *Crawler) read(r store.FetchRequest, res *fetch.Result, remote bool) fetched {
 	got := fetched{
 		kind: r.Kind,
 		report: store.FetchReport{
-			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing, RetryAfter: res.RetryAfter,
+			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing,
+			RetryAfter: res.RetryAfter, Error: store.ErrorText(res.Err),
 		},
+		cause: res.Err,
 		page: store.Page{
-			URL: r.URL, Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, ContentType: res.ContentType,
-			FetchedAt: res.Started, Timing: res.Timing, Depth: r.Depth, Proto: res.Proto,
+			URL: r.URL, Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes,
+			ContentType: res.ContentType, FetchedAt: res.Started, Timing: res.Timing,
+			Depth: r.Depth, Proto: res.Proto, Error: store.ErrorText(res.Err),
 		},
 	}
 	if res.TLS != nil {
 		got.page.TLS = res.TLS.Version
 	}
+	c.noteHSTS(r.URL, res)
 	content := &got.report.Content
-	content.ETag, content.LastModified = clipped(res.Header.Get("ETag")), clipped(res.Header.Get("Last-Modified"))
+	content.ETag = headerValue(res.Header.Get("ETag"))
+	content.LastModified = headerValue(res.Header.Get("Last-Modified"))
 	switch res.Outcome {
 	case store.OutcomeRedirect:
 		content.Digest = similar.Digest([]byte(res.Location))
 		to, err := canon.Join(r.URL, res.Location)
 		if err != nil {
-			c.log.Debug("redirected nowhere", "url", r.URL, "err", err)
+			c.log.Debug("ignored invalid redirect", "url", r.URL, "err", err)
 		} else {
 			c.redirect(&got, r, to)
 		}
@@ -130,21 +170,23 @@ func (c *Crawler) read(r store.FetchRequest, res *fetch.Result, errand bool) fet
 		if r.Kind.Sitemap() {
 			c.readSitemap(&got, res.Body)
 		} else {
-			c.readPage(&got, r, res)
+			c.readPage(&got, r, res, remote)
 		}
 	}
 	got.err = c.archive(&got, res)
-	if errand && errors.Is(got.err, warc.ErrFull) {
-		c.log.Warn("an answer for another peer does not fit into the archive", "url", r.URL, "err", got.err)
+	if remote && errors.Is(got.err, warc.ErrNoSpace) {
+		c.log.Warn("failed to archive answer for another peer: archive is full",
+			"url", r.URL, "err", got.err)
 		got.err = nil
 	}
 	if got.err != nil {
 		return got
 	}
-	if got.err = c.compare(&got); got.err != nil {
+	if got.err = c.compareContent(&got); got.err != nil {
 		return got
 	}
-	got.page.Digest, got.page.Fingerprint, got.page.Flags = content.Digest, content.Fingerprint, content.Flags
+	got.page.Digest, got.page.Flags = content.Digest, content.Flags
+	got.page.Fingerprint = content.Fingerprint
 	got.page.Links = make([]store.URL, len(got.links))
 	for i, l := range got.links {
 		got.page.Links[i] = l.URL
@@ -152,18 +194,20 @@ func (c *Crawler) read(r store.FetchRequest, res *fetch.Result, errand bool) fet
 	return got
 }
 
-// redirect follows from r to another URL for the same page.
+// redirect follows from r to another URL of the same page.
 func (c *Crawler) redirect(got *fetched, r store.FetchRequest, to store.URL) {
-	if r.Hops >= maxHops {
-		c.cut(got, countHops)
+	if r.Hops >= maxRedirects {
+		c.dropLinks(got, countRedirects)
 		return
 	}
-	next := store.Pending{URL: to, Depth: r.Depth, Kind: r.Kind & store.KindSitemap, Hops: r.Hops + 1}
+	next := store.Pending{
+		URL: to, Depth: r.Depth, Kind: r.Kind & store.KindSitemap, Hops: r.Hops + 1,
+	}
 	got.links = c.inScope([]store.Pending{next}, r.URL)
 }
 
-// clipped drops a header field that is too long to be kept.
-func clipped(v string) string {
+// headerValue returns v, or "" if it is too long to store.
+func headerValue(v string) string {
 	if len(v) > 256 {
 		return ""
 	}
@@ -171,23 +215,20 @@ func clipped(v string) string {
 }
 
 // readPage reads an HTML page.
-func (c *Crawler) readPage(got *fetched, r store.FetchRequest, res *fetch.Result) {
+func (c *Crawler) readPage(
+	got *fetched, r store.FetchRequest, res *fetch.Result, remote bool,
+) {
 	o := extract.Options{MaxLinks: maxLinks, Kinds: c.cfg.Rules.Kinds, Agent: c.cfg.Agent}
 	page := &got.page
 	doc, err := extract.Page(res.Body, res.Header, page.URL, o)
 	if err != nil {
-		c.log.Debug("page could not be read", "url", page.URL, "err", err)
+		c.log.Debug("failed to read page", "url", page.URL, "err", err)
 		return
 	}
 	page.Title = doc.Title
 	content := &got.report.Content
-	if c.cfg.Rules.Content.Near {
-		if p, ok := similar.Fingerprint(res.Body); ok {
-			content.Fingerprint = uint64(p)
-		}
-	}
-	if c.cfg.Rules.Content.SoftNotFound {
-		got.sorry = similar.SaysNotFound(doc.Title, res.Body)
+	if r.CompareText || remote && c.cfg.Gate != nil {
+		content.Fingerprint = uint64(similar.TextHash(res.Body, page.URL))
 	}
 	flag := func(on bool, f store.PageFlags) {
 		if on {
@@ -211,16 +252,16 @@ func (c *Crawler) readPage(got *fetched, r store.FetchRequest, res *fetch.Result
 			}
 		}
 		var cut bool
-		if got.links, cut = fitting(c.inScope(links, page.URL)); cut {
-			c.log.Debug("links left out", "url", page.URL, "taken", len(got.links))
+		if got.links, cut = truncateLinks(c.inScope(links, page.URL)); cut {
+			c.log.Debug("dropped links beyond the limit", "url", page.URL, "taken", len(got.links))
 			got.counts = append(got.counts, countLinks)
 		}
 	}
 }
 
-// fitting returns as many of links, from the first on, as may be taken of one
-// page, and whether these are not all.
-func fitting(links []store.Pending) (some []store.Pending, cut bool) {
+// truncateLinks returns the first links, as many as may be taken from one page, and whether
+// any were left out.
+func truncateLinks(links []store.Pending) (first []store.Pending, cut bool) {
 	size := 0
 	for i, l := range links {
 		if size += len(l.URL); size > maxLinkBytes {
@@ -230,53 +271,69 @@ func fitting(links []store.Pending) (some []store.Pending, cut bool) {
 	return links, false
 }
 
-// readSitemap reads a sitemap: of an index the further ones, else its pages,
-// which are as deep as if the site's first page linked to them. A sitemap's own
-// depth counts the indexes above it.
+// readSitemap reads a sitemap or sitemap index. The pages of a sitemap get depth 1, as if
+// the first page of the site linked to them. The depth of a sitemap itself is the number of
+// indexes above it.
 func (c *Crawler) readSitemap(got *fetched, body []byte) {
 	page := &got.page
 	doc, err := sitemap.Parse(body, page.ContentType, page.URL, sitemap.Options{})
 	if err != nil {
-		c.log.Debug("no sitemap", "url", page.URL, "err", err)
+		c.log.Debug("failed to read sitemap", "url", page.URL, "err", err)
 		return
 	}
 	var links []store.Pending
 	if page.Depth < maxSitemapDepth {
 		for _, e := range doc.Sitemaps {
-			links = append(links, store.Pending{URL: e.URL, Depth: page.Depth + 1, Kind: store.KindSitemap})
+			links = append(links, store.Pending{
+				URL: e.URL, Depth: page.Depth + 1, Kind: store.KindSitemap,
+			})
 		}
 	}
 	for _, e := range doc.Pages {
 		links = append(links, store.Pending{URL: e.URL, Depth: 1})
-		if sitemap.Allowed(page.URL, e.URL) && (!e.LastMod.IsZero() || e.ChangeFreq != sitemap.Unsaid) {
+		if sitemap.Allowed(page.URL, e.URL) &&
+			(!e.LastMod.IsZero() || e.ChangeFreq != sitemap.Unspecified) {
 			got.hints = append(got.hints, e)
 		}
 	}
 	got.links = c.inScope(links, page.URL)
 }
 
-// inScope keeps the links that the network's rules allow, each once, in order,
-// under the URL that names its page.
+// isLiteral reports whether a host is an address.
+func isLiteral(host string) bool {
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+// inScope returns the links that are in scope, in order and without duplicates, each as the
+// URL that names its page. Links to more than maxLiterals addresses are left out.
 func (c *Crawler) inScope(links []store.Pending, page store.URL) []store.Pending {
-	seen := make(map[store.URL]bool, len(links))
+	seen := make(map[store.URL]struct{}, len(links))
 	out := links[:0]
 	now, host := time.Now(), page.Host()
+	literals := map[string]bool{}
 	for _, l := range links {
-		l.URL = c.cfg.Rules.URLs.Apply(l.URL)
-		if seen[l.URL] {
+		l.URL = c.secure(c.cfg.Rules.URLs.Apply(l.URL), now)
+		known := len(seen)
+		if seen[l.URL] = struct{}{}; len(seen) == known {
 			continue
 		}
-		seen[l.URL] = true
 		depth := l.Depth
 		if l.Kind.Sitemap() {
-			depth = 0 // of indexes, not of links
+			depth = 0 // counts indexes, not links
 		}
 		if c.cfg.Scope.Allows(l.URL, depth) != nil {
 			continue
 		}
 		l.Found = now
-		if l.URL.Host() != host {
+		if to := l.URL.Host(); to != host {
 			l.From = host
+			if isLiteral(to) {
+				if literals[to] = true; len(literals) > maxLiterals {
+					delete(literals, to)
+					continue
+				}
+			}
 		}
 		out = append(out, l)
 	}

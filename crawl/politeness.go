@@ -7,19 +7,19 @@ import (
 	"peerd/store"
 )
 
-// day is one of UTC's, as store.DayOf counts.
+// day is a day in UTC, as in store.DayOf.
 const day = 24 * time.Hour
 
-// lasting is the least wait of a host that is written down, so that it
-// outlives a restart.
-const lasting = 10 * time.Second
+// minStoredWait is the shortest wait of a host that is stored to survive a restart.
+const minStoredWait = 10 * time.Second
 
-// charge counts n requests to a host of ours, whatever came of them. It returns
-// how long the host is to be left alone: wait, or longer if that was the last
-// request of the day. Long waits are written down. A host that has left
-// meanwhile is charged nothing; nor is one whose charge finds no room.
-func (c *Crawler) charge(tx *store.Tx, host string, n int64, wait time.Duration) (time.Duration, error) {
-	if c.cfg.HostDay == 0 && wait < lasting {
+// charge counts n requests to one of our hosts, whatever their result, and stores long
+// waits. It returns how long to leave the host alone: wait, or longer if its daily limit is
+// reached. A host that is no longer ours is not charged.
+func (c *Crawler) charge(
+	tx *store.Tx, host string, n int64, wait time.Duration,
+) (time.Duration, error) {
+	if c.cfg.MaxRequestsPerHostDay == 0 && wait < minStoredWait {
 		return wait, nil
 	}
 	h, err := tx.Host(host)
@@ -30,29 +30,31 @@ func (c *Crawler) charge(tx *store.Tx, host string, n int64, wait time.Duration)
 		return wait, err
 	}
 	now := time.Now()
-	if c.cfg.HostDay > 0 {
+	if c.cfg.MaxRequestsPerHostDay > 0 {
 		today := store.DayOf(now)
 		if h.Day != today {
 			h.Day, h.DayCount = today, 0
 		}
-		if h.DayCount += n; h.DayCount >= c.cfg.HostDay {
+		if h.DayCount += n; h.DayCount >= c.cfg.MaxRequestsPerHostDay {
 			wait = max(wait, now.Truncate(day).Add(day).Sub(now))
 		}
 	}
-	if at := now.Add(wait); wait >= lasting && at.After(h.NextAt) {
+	if at := now.Add(wait); wait >= minStoredWait && at.After(h.NextAt) {
 		h.NextAt = at
 	}
 	return wait, nil
 }
 
-// chargeAlone is charge in a transaction of its own, if it takes one.
-func (c *Crawler) chargeAlone(host string, n int64, wait time.Duration) (hold time.Duration, err error) {
-	if c.cfg.HostDay == 0 && wait < lasting {
+// chargeSeparately is charge in its own transaction, if one is needed.
+func (c *Crawler) chargeSeparately(
+	host string, n int64, wait time.Duration,
+) (longer time.Duration, err error) {
+	if c.cfg.MaxRequestsPerHostDay == 0 && wait < minStoredWait {
 		return wait, nil
 	}
 	err = c.cfg.DB.Batch(func(tx *store.Tx) (err error) {
-		hold, err = c.charge(tx, host, n, wait)
+		longer, err = c.charge(tx, host, n, wait)
 		return err
 	})
-	return c.held(max(hold, wait), err), err
+	return c.hostWait(max(longer, wait), err), err
 }

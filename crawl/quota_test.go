@@ -33,13 +33,13 @@ type pipeEnd struct {
 
 func (c pipeEnd) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.addr) }
 
-// endless is a web on virtual time: each page of each host links to three more, each
-// robots.txt is two redirects away. It keeps when it was asked, and by what host.
+// endless is a web in virtual time. Each page of each host links to three more; each
+// robots.txt is two redirects away. It records the time and host of each request.
 type endless struct {
 	mu   sync.Mutex
 	hits []time.Time
 	last map[string]time.Time
-	near time.Duration // least time between two requests to a host
+	near time.Duration // shortest time between two requests to a host
 }
 
 func (w *endless) dial(_ context.Context, _, addr string) (net.Conn, error) {
@@ -87,12 +87,14 @@ func (w *endless) answer(path string) string {
 	}
 	var body strings.Builder
 	for i := range 3 {
-		fmt.Fprintf(&body, "<a href=%q>x</a>", strings.TrimSuffix(path, "/")+"/"+string(rune('a'+i)))
+		fmt.Fprintf(&body, "<a href=%q>x</a>", strings.TrimSuffix(path, "/")+"/"+
+			string(rune('a'+i)))
 	}
-	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", body.Len(), body.String())
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s",
+		body.Len(), body.String())
 }
 
-// nightly is the quota's Wait for 22:00 to 06:00 o'clock.
+// nightly is a quota.Config.UntilOpen for 22:00 to 06:00.
 func nightly(now time.Time) time.Duration {
 	if h := now.Hour(); h >= 22 || h < 6 {
 		return 0
@@ -100,17 +102,18 @@ func nightly(now time.Time) time.Duration {
 	return time.Date(now.Year(), now.Month(), now.Day(), 22, 0, 0, 0, now.Location()).Sub(now)
 }
 
-// A whole crawler works at night for some days, is stopped now and then, and is asked for
-// pages by others: by the sites' log, no 24 hours have more requests than the limit,
-// but for redirects of robots.txt files, and the gap holds.
-func TestCrawlerKeepsItsVolunteersLimits(t *testing.T) {
-	// The store's coder makes its channels at its first use and keeps them: they must
-	// not be a bubble's.
+// A crawler that runs at night for some days, is restarted now and then and also fetches
+// for other peers keeps its limits: according to the sites, no 24 hours have more requests
+// than allowed, except for redirects of robots.txt files and the page of another peer after
+// them, and the gap is kept.
+func TestCrawlerKeepsOperatorLimits(t *testing.T) {
+	// The store's coder creates its channels at its first use and keeps them; they must not
+	// belong to a bubble.
 	if _, err := (store.Page{URL: "http://a.test/"}).Record(); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		const limit, days, hosts, errandEvery, gap = 240, 5, 4, 2 * time.Hour, time.Second
+		const limit, days, hosts, remoteEvery, gap = 240, 5, 4, 2 * time.Hour, time.Second
 		w := &endless{last: map[string]time.Time{}, near: time.Hour}
 		disk := kv.NewDisk()
 		addrs := map[string]netip.Addr{}
@@ -122,22 +125,24 @@ func TestCrawlerKeepsItsVolunteersLimits(t *testing.T) {
 		begin, served, refused := time.Now(), 0, 0
 		for round := 0; time.Since(begin) < days*24*time.Hour; round++ {
 			c, fr, stop := virtualCrawler(t, w, disk, quota.Config{
-				Requests: limit, Open: 8 * time.Hour, Wait: nightly,
+				Requests: limit, OpenPerDay: 8 * time.Hour, UntilOpen: nightly,
 				Load: func() (time.Time, bool, error) { return kept, !kept.IsZero(), nil },
 				Save: func(at time.Time) error { kept = at; return nil },
 			}, gap)
 			for name, a := range addrs {
-				if err := fr.AddHost(name, store.SubnetOf(a), a); err != nil {
+				if err := fr.AddHost(name, store.SubnetOf(a), a, time.Time{}); err != nil {
 					t.Fatal(err)
 				}
-				if err := c.Route([]store.Pending{{URL: store.URL("http://" + name + "/")}}); err != nil {
+				if err := c.Route(
+					[]store.Pending{{URL: store.URL("http://" + name + "/")}}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			life := time.Duration(rng.Float64() * float64(40*time.Hour))
 			for n, end := 0, time.Now().Add(life); time.Now().Before(end); n++ {
-				_, err := c.Errand(t.Context(), store.FetchRequest{
-					URL: store.URL(fmt.Sprintf("http://others.test/%d-%d", round, n)), Addr: netip.MustParseAddr("203.0.200.1"),
+				_, err := c.RemoteFetch(t.Context(), store.FetchRequest{
+					URL:  store.URL(fmt.Sprintf("http://others.test/%d-%d", round, n)),
+					Addr: netip.MustParseAddr("203.0.200.1"),
 				})
 				switch {
 				case errors.Is(err, crawl.ErrBusy):
@@ -147,7 +152,7 @@ func TestCrawlerKeepsItsVolunteersLimits(t *testing.T) {
 				default:
 					served++
 				}
-				time.Sleep(min(errandEvery, time.Until(end)+1))
+				time.Sleep(min(remoteEvery, time.Until(end)+1))
 			}
 			stop()
 		}
@@ -158,40 +163,55 @@ func TestCrawlerKeepsItsVolunteersLimits(t *testing.T) {
 			}
 			most = max(most, i-from+1)
 			if nightly(at) > time.Minute { // a redirect of a robots.txt may be a gap late
-				t.Errorf("a request at %v", at)
+				t.Errorf("request at %v, outside the hours", at)
 			}
 		}
-		if most > limit+2*hosts || len(w.hits) < limit*days*6/10 {
-			t.Errorf("%d requests in 24 hours and %d in all, want at most %d, and %d days of them", most, len(w.hits), limit, days)
+		if most > limit+2*hosts+3 || len(w.hits) < limit*days*6/10 {
+			t.Errorf("%d requests in 24 hours and %d in all, want at most %d, and %d days of them",
+				most, len(w.hits), limit, days)
 		}
 		if w.near < gap {
-			t.Errorf("two requests to a host within %v", w.near)
+			t.Errorf("two requests to a host within %v, want the gap", w.near)
 		}
 		if served == 0 || refused == 0 {
-			t.Errorf("%d pages for others, %d refused", served, refused)
+			t.Errorf("%d remote fetches, %d refused", served, refused)
 		}
-		t.Logf("%d requests in %d days, %d in 24 hours at most, %d for others", len(w.hits), days, most, served)
+		t.Logf("%d requests in %d days, %d in 24 hours at most, %d for others", len(w.hits), days,
+			most, served)
 	})
 }
 
 // virtualCrawler runs a crawler in a bubble until stop is called.
-func virtualCrawler(t *testing.T, w *endless, disk *kv.Disk, limits quota.Config, gap time.Duration) (c *crawl.Crawler, fr *frontier.Frontier, stop func()) {
+func virtualCrawler(
+	t *testing.T, w *endless, disk *kv.Disk, limits quota.Config, gap time.Duration,
+) (c *crawl.Crawler, fr *frontier.Frontier, stop func()) {
 	db, err := store.Open("", store.Options{Disk: disk})
 	fatal(t, err)
 	q, err := quota.New(limits, time.Now())
 	fatal(t, err)
-	fr, err = frontier.New(frontier.Config{DB: db, Gap: gap, Open: q.Wait}, func(netip.Prefix) bool { return true })
+	fr, err = frontier.New(frontier.Config{DB: db, Gap: gap, FetchWait: q.Wait},
+		func(netip.Prefix) bool {
+			return true
+		})
 	fatal(t, err)
 	get := fetch.DefaultConfig()
-	get.UserAgent, get.Dial, get.Guard = "peerd-test", w.dial, fetch.NewGuard([]netip.Prefix{netip.MustParsePrefix("203.0.0.0/16")})
+	get.UserAgent, get.Dial, get.Guard = "peerd-test", w.dial,
+		fetch.NewGuard([]netip.Prefix{netip.MustParsePrefix("203.0.0.0/16")})
 	fe, err := fetch.New(get)
 	fatal(t, err)
 	all, err := scope.Compile(scope.Rules{Mode: scope.ModeAny}, nil)
 	fatal(t, err)
 	c, err = crawl.New(crawl.Config{
-		DB: db, Frontier: fr, Fetcher: fe, Scope: all, Delegate: &rig{t: t}, Quota: q, Deferred: func(map[string]int) {},
-		Sent: func(store.URL) bool { return false }, Agent: "peerd", Workers: 8, MaxTries: 3, BackOff: time.Second, Gap: gap,
+		DB: db, Frontier: fr, Fetcher: fe, Scope: all, Delegate: &rig{t: t}, Quota: q,
+		PendingAdded: func(map[string]int) {},
+		RecentlySent: func(store.URL) bool {
+			return false
+		}, Agent: "peerd", Workers: 8, MaxTries: 3, BackOff: time.Second, Gap: gap,
+		MaxBackOff: time.Second, MaxThrottle: time.Second, Patience: time.Hour,
 		FetchTimeout: time.Minute,
+		Resolve: func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{netip.MustParseAddr("203.0.200.1")}, nil
+		},
 	})
 	fatal(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -212,10 +232,11 @@ func fatal(t *testing.T, err error) {
 	}
 }
 
-// Requests for robots.txt, its redirects, pages and errands are all of one quota; when
-// that is spent nothing is lost and nothing is sent.
+// Requests for robots.txt, its redirects, pages and remote fetches share one quota. When it
+// is used up, nothing is lost and nothing is sent.
 func TestEveryRequestCounts(t *testing.T) {
-	q, err := quota.New(quota.Config{Requests: 240}, time.Now()) // ten at once, the next in six minutes
+	// ten at once, the next in six minutes
+	q, err := quota.New(quota.Config{Requests: 240}, time.Now())
 	fatal(t, err)
 	r := newRig(t, "", time.Millisecond, func(c *crawl.Config) { c.Quota = q })
 	s := newSite(t, 79, 1)
@@ -226,31 +247,36 @@ func TestEveryRequestCounts(t *testing.T) {
 	s.text("/r2", "User-agent: *\nDisallow: /private")
 	other := newSite(t, 79, 2)
 	other.text("/one", "1")
-	errand := func(path string) error {
-		_, err := r.c.Errand(t.Context(), store.FetchRequest{URL: other.url("b.test", path), Addr: other.addr.Addr()})
+	r.resolves("b.test", other.addr.Addr())
+	remoteFetch := func(path string) error {
+		_, err := r.c.RemoteFetch(t.Context(), store.FetchRequest{URL: other.url("b.test", path),
+			Addr: other.addr.Addr()})
 		return err
 	}
-	fatal(t, errand("/one"))
+	fatal(t, remoteFetch("/one"))
 	const pages = 30
 	for i := range pages {
 		r.seed(s.url("a.test", fmt.Sprintf("/%d", i)))
 	}
 	stop := r.start()
-	r.until("all is spent", func() bool { return q.Spent(time.Now()) > 0 && r.fr.Stats().InFlight == 0 })
+	r.until("the quota is used up", func() bool {
+		return q.RequestWait(time.Now()) > 0 && r.fr.Stats().InFlight == 0
+	})
 	stop()
 	if n := len(s.log()) + len(other.log()); n != 10 {
 		t.Errorf("%d requests, want 10", n)
 	}
-	if left := r.fr.Stats().Pending; left != pages-6 { // 3 for robots.txt, 1 for others
-		t.Errorf("%d of %d pages are left", left, pages)
+	if left := r.fr.Stats().Pending; left != pages-5 { // 3 for robots.txt, 2 for the remote fetch
+		t.Errorf("%d of %d pages are queued", left, pages)
 	}
-	if err := errand("/two"); !errors.Is(err, crawl.ErrBusy) {
-		t.Errorf("an errand: %v", err)
+	if err := remoteFetch("/two"); !errors.Is(err, crawl.ErrBusy) {
+		t.Errorf("RemoteFetch() with a spent quota: %v, want ErrBusy", err)
 	}
-	if err := errand("/one"); err != nil {
-		t.Errorf("an answer that is known costs nothing: %v", err)
+	if err := remoteFetch("/one"); err != nil {
+		t.Errorf("RemoteFetch() of a known answer: %v, want no error", err)
 	}
-	if _, err := r.c.Connect(t.Context(), store.FetchRequest{URL: other.url("b.test", "/x"), Addr: other.addr.Addr()}); !errors.Is(err, crawl.ErrBusy) {
-		t.Errorf("a connection: %v", err)
+	if _, err := r.c.Connect(t.Context(), store.FetchRequest{URL: other.url("b.test", "/x"),
+		Addr: other.addr.Addr()}); !errors.Is(err, crawl.ErrBusy) {
+		t.Errorf("Connect() with a spent quota: %v, want ErrBusy", err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"peerd/store"
 )
 
-// An estimator may be lost with its disk as soon as it has answered: all that it
-// found is in the log of the page's subnet, from which replicas are fed.
+// An estimator may be lost with its disk as soon as it has answered. All links that it
+// found are in the change log of the page's subnet, from which replicas are updated.
 func TestEstimatorLost(t *testing.T) {
 	s := newSite(t, 33, 1)
 	s.html("/", "/own", "http://far.test/", "/moved", "http://far.test/2")
@@ -24,12 +24,14 @@ func TestEstimatorLost(t *testing.T) {
 	s.mux.Handle("/moved", http.RedirectHandler("http://else.test/", http.StatusFound))
 	e, o := newRig(t, "", 0, nil), newRig(t, "", 0, nil)
 	o.own("a.test", s)
+	e.resolves("a.test", s.addr.Addr())
 	subnet := store.SubnetOf(s.addr.Addr())
-	o.fatal(o.db.StartTail(subnet, 1, store.TailPos{}))
-	o.where = func(netip.Prefix) crawl.Place { return crawl.Place{Peer: "other"} }
+	o.fatal(o.db.StartLog(subnet, 1, store.LogPos{}))
+	o.where = func(netip.Prefix) crawl.Dispatch { return crawl.Dispatch{Peer: "other"} }
 	var asked atomic.Int64
-	o.remote = func(ctx context.Context, _ string, q store.FetchRequest) (store.FetchReport, error) {
-		rep, err := e.c.Errand(ctx, q)
+	o.remote = func(ctx context.Context, _ string, q store.FetchRequest) (store.FetchReport,
+		error) {
+		rep, err := e.c.RemoteFetch(ctx, q)
 		if asked.Add(1) == 1 {
 			return store.FetchReport{}, errors.New("the answer was lost")
 		}
@@ -37,17 +39,20 @@ func TestEstimatorLost(t *testing.T) {
 	}
 	o.seed(s.url("a.test", "/"))
 	o.crawl()
-	if got := s.count(); got["/"] != 1 || got["/own"] != 1 || got["/moved"] != 1 || asked.Load() != 4 {
-		t.Errorf("asked %d times for %v", asked.Load(), got)
+	if got := s.count(); got["/"] != 1 || got["/own"] != 1 || got["/moved"] != 1 ||
+		asked.Load() != 4 {
+		t.Errorf("%d requests to the estimator for %v", asked.Load(), got)
 	}
-	if got := e.waiting(); len(got) != 0 || e.db.Counters().Pages != 2 || o.db.Counters().Pages != 0 {
-		t.Errorf("the estimator keeps %v back, %+v", got, e.db.Counters())
+	if got := e.pending(); len(got) != 0 || e.db.Counters().Pages != 2 ||
+		o.db.Counters().Pages != 0 {
+		t.Errorf("the estimator has pending %v, counters %+v", got, e.db.Counters())
 	}
 	type link struct{ depth, hops int }
-	want := map[store.URL]link{"http://far.test/": {depth: 1}, "http://far.test/2": {depth: 1}, "http://else.test/": {depth: 1, hops: 1}}
+	want := map[store.URL]link{"http://far.test/": {depth: 1}, "http://far.test/2": {depth: 1},
+		"http://else.test/": {depth: 1, hops: 1}}
 	logged := map[store.URL]link{}
 	o.fatal(o.db.View(func(tx *store.Tx) error {
-		return tx.Tail(subnet, 0, func(_ uint64, raw []byte) (bool, error) {
+		return tx.LogRecords(subnet, 0, func(_ uint64, raw []byte) (bool, error) {
 			ops, err := store.DecodeOps(raw)
 			for _, op := range ops {
 				if p := op.Pending; p != nil {
@@ -62,25 +67,25 @@ func TestEstimatorLost(t *testing.T) {
 	}
 	for u := range want {
 		o.fatal(o.db.View(func(tx *store.Tx) error {
-			waits, err := tx.Waiting(u)
+			waits, err := tx.HasPending(u)
 			if !waits {
-				t.Errorf("%s does not wait for its owner", u)
+				t.Errorf("%s is not pending", u)
 			}
 			return err
 		}))
 	}
 }
 
-// A subnet that is shut while a page of it is under way, because it is about to
-// leave, has the page's links in its log, those to the page's own host too.
-func TestLinksOfShutSubnet(t *testing.T) {
+// If a subnet is paused during a fetch because it will be handed over, the page's links are
+// in its change log, including those to the page's own host.
+func TestLinksOfPausedSubnet(t *testing.T) {
 	s := newSite(t, 33, 2)
 	r := newRig(t, "", 0, nil)
 	r.own("a.test", s)
 	subnet := store.SubnetOf(s.addr.Addr())
-	r.fatal(r.db.StartTail(subnet, 1, store.TailPos{}))
+	r.fatal(r.db.StartLog(subnet, 1, store.LogPos{}))
 	s.mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		r.fr.Shut(subnet)
+		r.fr.BeginPause(subnet)
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, `<a href="/own">x</a>`)
 	})
@@ -88,7 +93,7 @@ func TestLinksOfShutSubnet(t *testing.T) {
 	r.crawl()
 	found := false
 	r.fatal(r.db.View(func(tx *store.Tx) error {
-		return tx.Tail(subnet, 0, func(_ uint64, raw []byte) (bool, error) {
+		return tx.LogRecords(subnet, 0, func(_ uint64, raw []byte) (bool, error) {
 			ops, err := store.DecodeOps(raw)
 			for _, op := range ops {
 				found = found || op.Pending != nil && op.Pending.URL == s.url("a.test", "/own")
@@ -96,12 +101,12 @@ func TestLinksOfShutSubnet(t *testing.T) {
 			return true, err
 		})
 	}))
-	if !found || r.waiting()["a.test"] != 1 {
-		t.Errorf("in the log: %v; waiting %v", found, r.waiting())
+	if !found || r.pending()["a.test"] != 1 {
+		t.Errorf("change log has %v; pending %v", found, r.pending())
 	}
 }
 
-// What a report says is taken as far as reading the page here could have given it.
+// The links of a report are limited to what this peer could have found on the page.
 func TestReported(t *testing.T) {
 	r := newRig(t, "", 0, func(c *crawl.Config) { c.Rules.ObeyCanonical = true })
 	many := make([]store.URL, crawl.MaxLinks+5)
@@ -119,18 +124,27 @@ func TestReported(t *testing.T) {
 		n           int
 		depth, hops int
 	}{
-		"page":           {entry: store.Entry{Depth: 3, Hops: 4}, rep: store.FetchReport{Outcome: store.OutcomeOK, Links: some}, n: 3, depth: 4},
-		"cut page":       {rep: store.FetchReport{Outcome: store.OutcomeTooLarge, Links: some}, n: 3, depth: 1},
-		"redirect":       {entry: store.Entry{Depth: 3, Hops: 4}, rep: store.FetchReport{Outcome: store.OutcomeRedirect, Links: some}, n: 1, depth: 3, hops: 5},
-		"endless":        {entry: store.Entry{Hops: crawl.MaxHops}, rep: store.FetchReport{Outcome: store.OutcomeRedirect, Links: some}},
-		"canonical":      {entry: store.Entry{Depth: 3}, rep: store.FetchReport{Outcome: store.OutcomeOK, Links: some, Content: store.Content{Flags: store.PageNotCanonical}}, n: 1, depth: 3, hops: 1},
+		"page": {entry: store.Entry{Depth: 3, Hops: 4},
+			rep: store.FetchReport{Outcome: store.OutcomeOK, Links: some}, n: 3, depth: 4},
+		"cut page": {rep: store.FetchReport{Outcome: store.OutcomeTooLarge, Links: some},
+			n: 3, depth: 1},
+		"redirect": {entry: store.Entry{Depth: 3, Hops: 4},
+			rep: store.FetchReport{Outcome: store.OutcomeRedirect, Links: some}, n: 1, depth: 3,
+			hops: 5},
+		"endless": {entry: store.Entry{Hops: crawl.MaxRedirects},
+			rep: store.FetchReport{Outcome: store.OutcomeRedirect, Links: some}},
+		"canonical": {entry: store.Entry{Depth: 3},
+			rep: store.FetchReport{Outcome: store.OutcomeOK, Links: some,
+				Content: store.Content{Flags: store.PageNotCanonical}}, n: 1, depth: 3, hops: 1},
 		"no page":        {rep: store.FetchReport{Outcome: store.OutcomeHTTPError, Links: some}},
 		"unchanged page": {rep: store.FetchReport{Outcome: store.OutcomeNotModified, Links: some}},
-		"too many":       {rep: store.FetchReport{Outcome: store.OutcomeOK, Links: many}, n: crawl.MaxLinks, depth: 1},
-		"too long":       {rep: store.FetchReport{Outcome: store.OutcomeOK, Links: long}, n: crawl.MaxLinkBytes / len(long[5000]), depth: 1},
+		"too many": {rep: store.FetchReport{Outcome: store.OutcomeOK, Links: many},
+			n: crawl.MaxLinks, depth: 1},
+		"too long": {rep: store.FetchReport{Outcome: store.OutcomeOK, Links: long},
+			n: crawl.MaxLinkBytes / len(long[5000]), depth: 1},
 	} {
 		tc.entry.URL = "http://a.test/"
-		got := r.c.Reported(tc.entry, tc.rep)
+		got := r.c.ReportedLinks(tc.entry, tc.rep)
 		if d := len(got) - tc.n; d < 0 || d > 8 || d > 0 && name != "too long" {
 			t.Errorf("%s: %d links, want %d", name, len(got), tc.n)
 		}
@@ -139,36 +153,40 @@ func TestReported(t *testing.T) {
 			if l.URL.Host() != "a.test" {
 				from = "a.test"
 			}
-			if l.Depth != tc.depth || l.Hops != tc.hops || l.From != from || l.Found.IsZero() || l.Kind != store.KindPage {
+			if l.Depth != tc.depth || l.Hops != tc.hops || l.From != from || l.Found.IsZero() ||
+				l.Kind != store.KindPage {
 				t.Errorf("%s: %+v", name, l)
 			}
 		}
 	}
 }
 
-// FuzzReported feeds the owner links. What it takes is in the scope, each once,
-// and found at the page.
+// FuzzReported passes links to the owner. What it accepts is in scope, distinct, and found
+// at the page.
 func FuzzReported(f *testing.F) {
-	f.Add("http://a.test/1\nhttp://b.test/\n\nx\n://\nhttp://a.test/1", uint8(store.OutcomeOK), uint16(0), 1, 0)
+	f.Add("http://a.test/1\nhttp://b.test/\n\nx\n://\nhttp://a.test/1", uint8(store.OutcomeOK),
+		uint16(0), 1, 0)
 	f.Add("http://b.test/", uint8(store.OutcomeRedirect), uint16(store.PageNotCanonical), 0, 19)
 	r := newRig(f, "", 0, func(c *crawl.Config) { c.Rules.ObeyCanonical = true })
 	f.Fuzz(func(t *testing.T, text string, outcome uint8, flags uint16, depth, hops int) {
 		e := store.Entry{URL: "http://a.test/", Depth: depth % 1000, Hops: hops}
-		rep := store.FetchReport{Outcome: store.Outcome(outcome), Content: store.Content{Flags: store.PageFlags(flags)}}
+		rep := store.FetchReport{Outcome: store.Outcome(outcome),
+			Content: store.Content{Flags: store.PageFlags(flags)}}
 		offered := map[store.URL]bool{}
 		for line := range strings.SplitSeq(text, "\n") {
-			if u, err := canon.Parse(line); err == nil { // as the Delegate sees to
+			if u, err := canon.Parse(line); err == nil { // as the Delegate ensures
 				rep.Links = append(rep.Links, u)
 				offered[u] = true
 			}
 		}
 		seen := map[store.URL]bool{}
-		for _, l := range r.c.Reported(e, rep) {
-			if !offered[l.URL] || seen[l.URL] || l.URL.Host() == "" || l.Hops > crawl.MaxHops || l.Depth < e.Depth || l.Depth > e.Depth+1 {
-				t.Errorf("took %+v", l)
+		for _, l := range r.c.ReportedLinks(e, rep) {
+			if !offered[l.URL] || seen[l.URL] || l.URL.Host() == "" ||
+				l.Hops > crawl.MaxRedirects || l.Depth < e.Depth || l.Depth > e.Depth+1 {
+				t.Errorf("accepted %+v", l)
 			}
 			if seen[l.URL] = true; (l.From == "a.test") == (l.URL.Host() == "a.test") {
-				t.Errorf("found at %q: %s", l.From, l.URL)
+				t.Errorf("From = %q for %s", l.From, l.URL)
 			}
 		}
 	})

@@ -3,82 +3,145 @@ package crawl
 import (
 	"context"
 	"errors"
-	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"peerd/crawl/canon"
-	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
-	"peerd/crawl/quota"
-	"peerd/crawl/resolve"
 	"peerd/crawl/robots"
 	"peerd/store"
 )
 
-// originRules is what a robots.txt means to this crawler. An origin whose file
-// could not be had in MaxTries tries, and never was, counts as down for
-// robots.RetryUnreachable: its URLs are given up at once meanwhile, and the
-// host's other origins go on.
+// originRules is what the robots.txt of an origin means to this crawler.
 type originRules struct {
 	rules   *robots.Rules // nil while the file is unreachable
 	delay   time.Duration
 	expires time.Time
-	used    int           // patience used by tries in a row that found it unreachable
-	wait    time.Duration // before the next try
+	failure originFailure
+	wait    time.Duration // of the host, before the next request; not cached
+	// redirected is the address of the host that answered instead of the job's; not cached.
+	redirected netip.Addr
 }
 
-// robotsCache holds compiled rules by origin, bounded; the store holds the
-// texts.
+// originFailure says why the robots.txt of an origin is unreachable. After Config.Patience the
+// URLs of the origin are given up, and those of the other origins of its host are crawled.
+type originFailure struct {
+	since   time.Time // zero: the file is reachable
+	report  store.FetchReport
+	givenUp bool
+}
+
+// robotsCache is a bounded cache by origin. The store keeps the text of the files.
 type robotsCache struct {
-	c *lru.Cache[string, originRules]
+	*lru.Cache[string, originRules]
 }
 
-func newRobotsCache(n int) robotsCache {
-	c, err := lru.New[string, originRules](n)
+// robotsCached is the number of origins in the cache.
+const robotsCached = 4096
+
+func newRobotsCache() robotsCache {
+	rules, err := lru.New[string, originRules](robotsCached)
 	if err != nil {
-		panic(err) // only for n <= 0
+		panic(err) // only if a size is not positive
 	}
-	return robotsCache{c}
+	return robotsCache{rules}
 }
 
-// admit says whether the job's URL may be fetched now, and which gap its host
-// wants after that. If not, the job was given back: it comes again later, or
-// its URL was given up. The error is one of the store.
-func (c *Crawler) admit(ctx context.Context, job frontier.Job) (gap time.Duration, ok bool, err error) {
-	r, asked, err := c.rules(ctx, job)
+// add caches the rules of an origin.
+func (c robotsCache) add(origin string, r originRules) {
+	r.wait = 0
+	c.Add(origin, r)
+}
+
+// forget removes the rules of all origins of a host.
+func (c robotsCache) forget(host string) {
+	for _, origin := range c.Keys() {
+		if store.URL(origin).Host() == host {
+			c.Remove(origin)
+		}
+	}
+}
+
+// inForce reports whether the rules of an origin of a host are in force.
+func (c robotsCache) inForce(host string) bool {
+	now := time.Now()
+	for _, origin := range c.Keys() {
+		r, ok := c.Peek(origin)
+		if ok && r.rules != nil && now.Before(r.expires) && store.URL(origin).Host() == host {
+			return true
+		}
+	}
+	return false
+}
+
+// forgive forgets which files were unreachable.
+func (c robotsCache) forgive() {
+	for _, origin := range c.Keys() {
+		if r, ok := c.Peek(origin); ok && r.rules == nil {
+			c.Remove(origin)
+		}
+	}
+}
+
+// checkRobots reports whether the URL of the job may be fetched now, and the minimum gap to the
+// next request to its host. If it may not, the job has been returned to the frontier: the URL
+// stays queued, or was dropped. Errors are those of the store.
+func (c *Crawler) checkRobots(
+	ctx context.Context, job frontier.Job,
+) (gap time.Duration, ok bool, err error) {
+	began := time.Now()
+	r, asked, err := c.robotsFor(ctx, job)
+	if r.redirected.IsValid() && asked == 0 {
+		return 0, false, c.redirectJob(job, r.redirected)
+	}
 	back := func(done bool) error {
-		if asked == 0 {
+		if asked == 0 && r.wait == 0 {
 			c.cfg.Frontier.Return(job, done)
 			return err
 		}
-		// robots.txt was a request like any other
-		wait, failure := c.chargeAlone(job.Host, asked, max(r.wait, r.delay))
+		// The requests for robots.txt are charged like all others.
+		wait, failure := c.chargeSeparately(job.Host, asked, max(r.wait, r.delay))
 		c.cfg.Frontier.Release(job, done, r.delay, wait)
 		return errors.Join(err, failure)
 	}
 	switch {
 	case err != nil:
 		return 0, false, back(false)
-	case r.rules == nil && c.spent(r.used):
-		err = c.drop(job, store.OutcomeRobotsUnreachable)
+	case r.redirected.IsValid(): // for a redirect of the file
+		err = back(false)
+		if err == nil {
+			_, err = c.cfg.Frontier.SetHostAddr(job.Host, r.redirected)
+		}
+		if errors.Is(err, frontier.ErrUnknownHost) { // it has left
+			err = nil
+		}
+		return 0, false, err
+	case !r.failure.since.IsZero() && asked > 0:
+		return 0, false, c.requeueUnreachable(job, r, asked, began)
+	case r.failure.givenUp:
+		err = c.drop(job, r.failure.report)
 		return 0, false, back(err == nil)
-	case r.rules == nil || asked > 0: // unreachable, cut off, or the gap comes first
+	case !r.failure.since.IsZero():
+		return 0, false, c.awaitRobots(job, r.expires)
+	case r.rules == nil || asked > 0: // cancelled, or the gap must pass first
 		return 0, false, back(false)
 	case !r.rules.Allowed(c.cfg.Agent, job.Entry.URL):
-		err = c.drop(job, store.OutcomeRobotsDenied)
+		err = c.drop(job, store.FetchReport{Outcome: store.OutcomeRobotsDenied})
 		return 0, false, back(err == nil)
 	}
 	return r.delay, true, nil
 }
 
-// rules returns what the robots.txt of a job's origin says, and how many
-// requests that took now. The error is one of the store.
-func (c *Crawler) rules(ctx context.Context, job frontier.Job) (r originRules, asked int64, err error) {
+// robotsFor returns the rules of the origin of a job, and how many requests were sent for them
+// now. Errors are those of the store.
+func (c *Crawler) robotsFor(
+	ctx context.Context, job frontier.Job,
+) (r originRules, asked int64, err error) {
 	origin := job.Entry.URL.Origin()
-	old, _ := c.robots.c.Get(origin)
+	old, _ := c.robots.Get(origin)
 	if time.Now().Before(old.expires) {
 		return old, 0, nil
 	}
@@ -86,120 +149,208 @@ func (c *Crawler) rules(ctx context.Context, job frontier.Job) (r originRules, a
 	if err != nil {
 		return r, 0, err
 	}
-	if until := holds(known); time.Now().Before(until) {
-		r = c.obey(known.Compile(), until)
-		c.robots.c.Add(origin, r)
+	if until := validUntil(known); time.Now().Before(until) {
+		r = c.effectiveRules(known.Compile(), until)
+		c.robots.add(origin, r)
 		return r, 0, nil
 	}
-	ticket, ok, err := c.afford(ctx)
+	ticket, ok, err := c.acquire(ctx)
 	if !ok {
 		return r, 0, err
 	}
-	f := robotsFetcher{c: c, job: job, ticket: ticket}
-	got := robots.Get(ctx, &f, origin)
-	if got.Unreachable && ctx.Err() != nil {
-		return r, f.asked, nil
+	f := robotsFetcher{c: c, job: job, ticket: ticket, hasTicket: true}
+	got, from := robots.Get(ctx, &f, origin)
+	if f.redirected.IsValid() || got.Unreachable && ctx.Err() != nil {
+		r.redirected = f.redirected
+		return r, f.requests, nil //nolint:nilerr // canceled: nothing is known about the origin
 	}
-	r, err = c.learn(origin, got, known, old, &f)
+	c.elsewhere.add(f.elsewhere, got)
+	r, err = c.updateRobots(origin, got, known, old, &f)
 	if err == nil {
-		c.robots.c.Add(origin, r)
+		c.robots.add(origin, r)
+		err = c.shareRobots(job.Host, from, got)
 	}
-	return r, f.asked, err
+	return r, f.requests, err
 }
 
-// learn takes in what a request for robots.txt taught, and keeps it. A file
-// that is out of reach has an older one go on to hold, if that is known
-// (robots.Verdict.After); else it takes patience, and the origin is down after
-// the last try.
-func (c *Crawler) learn(origin string, got, known robots.Verdict, old originRules, f *robotsFetcher) (r originRules, err error) {
-	v := got.After(known)
-	if !got.Unreachable {
-		rules := v.Compile()
-		return c.obey(rules, v.Expires), errors.Join(c.plant(origin, rules), c.keepRobots(origin, v))
+// shareRobots stores a result for the other origin of the host from which it came by a redirect,
+// typically from HTTP to HTTPS: a request for the robots.txt of that origin would be the same.
+func (c *Crawler) shareRobots(host, from string, got robots.Result) error {
+	if got.Unreachable || store.URL(from).Host() != host {
+		return nil
 	}
-	if rest := v.Fetched.Add(f.retryAfter); rest.After(v.Expires) {
-		v.Expires = rest
+	if err := c.saveRobots(from, got); err != nil {
+		return err
 	}
-	if v.Unreachable {
-		r = c.unreachable(old, v.Expires, f)
+	c.robots.add(from, c.effectiveRules(got.Compile(), got.Expires))
+	return nil
+}
+
+// updateRobots evaluates and stores the result of fetching a robots.txt. If the file is
+// unreachable, an earlier copy stays in force (robots.Result.WithFallback); without one, the URLs
+// of the origin wait.
+func (c *Crawler) updateRobots(
+	origin string, got, known robots.Result, old originRules, f *robotsFetcher,
+) (r originRules, err error) {
+	result := got.WithFallback(known)
+	switch {
+	case !got.Unreachable:
+		rules := result.Compile()
+		return c.effectiveRules(rules, result.Expires),
+			errors.Join(c.queueSitemaps(origin, rules), c.saveRobots(origin, result))
+	case result.Unreachable:
+		return c.unreachableRules(old, f), c.saveRobots(origin, result)
+	}
+	// The host waits for Retry-After. The rules must not expire at the same moment, or no page
+	// would ever be fetched.
+	wait := f.retryAfter + robots.RetryUnreachable
+	if f.throttled() { // doubles with each request
+		wait = max(wait, min(result.Fetched.Sub(result.UnreachableSince), c.cfg.MaxThrottle))
+	}
+	result.Expires = result.Fetched.Add(wait)
+	c.log.Debug("kept earlier rules of unreachable robots.txt",
+		"origin", origin, "since", result.UnreachableSince)
+	r = c.effectiveRules(result.Compile(), result.Expires)
+	r.wait = f.retryAfter
+	return r, c.saveRobots(origin, result)
+}
+
+// unreachableRules returns what follows from a try that found the file unreachable: the origin
+// waits for twice as long as before, and is given up for a while after Config.Patience.
+func (c *Crawler) unreachableRules(old originRules, f *robotsFetcher) originRules {
+	now, before := time.Now(), old.failure.report.Outcome
+	r := originRules{failure: originFailure{since: old.failure.since, report: f.unreachable()}}
+	if r.failure.since.IsZero() {
+		r.failure.since = now
+	}
+	failing := now.Sub(c.since(r.failure.since))
+	longest := c.cfg.MaxBackOff
+	if f.throttled() {
+		longest = c.cfg.MaxThrottle
+	}
+	wait := min(max(failing, c.cfg.BackOff), longest)
+	if rest := c.cfg.patience(before, f.report.Outcome) - failing; rest > 0 {
+		wait = max(c.cfg.within(rest, wait), f.retryAfter)
 	} else {
-		c.log.Debug("robots.txt is out of reach; what was known holds", "origin", origin, "since", v.Since)
-		r = c.obey(v.Compile(), v.Expires)
-		r.wait = f.retryAfter
+		r.failure.givenUp = true
+		wait = max(wait, f.retryAfter, robots.RetryUnreachable)
 	}
-	return r, c.keepRobots(origin, v)
-}
-
-// unreachable is what follows from one more try in vain: patience, and after
-// the last try none until then.
-func (c *Crawler) unreachable(old originRules, then time.Time, f *robotsFetcher) originRules {
-	before := old.used
-	if c.spent(before) {
-		before = 0 // it has rested
-	}
-	late := f.status == http.StatusTooManyRequests || f.retryAfter > 0
-	r := originRules{used: before + c.try(late), wait: c.backOff(before, late, f.retryAfter)}
-	if c.spent(r.used) {
-		r.expires, r.wait = then, f.retryAfter
-	}
+	r.expires = now.Add(wait)
 	return r
 }
 
-// obey is what rules mean until they expire.
-func (c *Crawler) obey(rules *robots.Rules, expires time.Time) originRules {
+// awaitRobots ends a job of an origin of which the robots.txt is unreachable and not requested
+// before a time. The host waits until then; but if the rules of another of its origins are in
+// force, as when only port 80 is closed, the URL leaves the queue for that long instead.
+func (c *Crawler) awaitRobots(job frontier.Job, until time.Time) error {
+	if c.cfg.TryDelay == 0 || !c.robots.inForce(job.Host) {
+		c.cfg.Frontier.SetRetryAt(job.Host, until)
+		c.cfg.Frontier.Return(job, false)
+		return nil
+	}
+	e := job.Entry
+	if e.First.IsZero() {
+		e.First = time.Now()
+	}
+	err := c.cfg.DB.Batch(func(tx *store.Tx) error {
+		if e.Kind.Revisit() {
+			seen := fetchOutcome{outcome: store.OutcomeRobotsUnreachable}
+			return errors.Join(c.recordVisit(tx, e, seen), tx.Remove(job.Host, e))
+		}
+		return planTry(tx, job.Host, e, until)
+	})
+	if err == nil && !e.Kind.Revisit() {
+		c.cfg.Frontier.SetDue(job.Host, until, true)
+	}
+	c.cfg.Frontier.Return(job, err == nil)
+	return err
+}
+
+// requeueUnreachable ends a job after its robots.txt was requested in vain. Its URL moves to the
+// end of the queue, and its host waits as for a page that failed.
+func (c *Crawler) requeueUnreachable(
+	job frontier.Job, r originRules, asked int64, began time.Time,
+) error {
+	if c.excused(began) {
+		c.robots.Remove(job.Entry.URL.Origin())
+		wait, err := c.chargeSeparately(job.Host, asked, r.delay)
+		c.cfg.Frontier.Release(job, false, r.delay, wait)
+		return err
+	}
+	var health store.Health
+	var wait time.Duration
+	err := c.cfg.DB.Batch(func(tx *store.Tx) (err error) {
+		if wait, err = c.charge(tx, job.Host, asked, r.delay); err != nil {
+			return err
+		}
+		if health, _, err = c.updateHealth(tx, job.Host, r.failure.report, began); err != nil {
+			return err
+		}
+		return tx.Defer(job.Host, job.Entry)
+	})
+	if err == nil && health.State == store.HostGivenUp {
+		err = c.giveUpHost(job, health)
+	}
+	c.cfg.Frontier.SetRetryAt(job.Host, health.NextTry)
+	c.cfg.Frontier.Release(job, false, r.delay, c.hostWait(wait, err))
+	return err
+}
+
+// effectiveRules returns the rules that are in force until they expire.
+func (c *Crawler) effectiveRules(rules *robots.Rules, expires time.Time) originRules {
 	r := originRules{rules: rules, expires: expires}
 	r.delay, _ = rules.CrawlDelay(c.cfg.Agent)
 	return r
 }
 
-// holds returns how long a verdict of the store is believed without a request:
-// the usual time and no longer, for it may come from the subnet's last owner,
-// and not at all if it only says that the file was out of reach.
-func holds(v robots.Verdict) (until time.Time) {
-	if v.Unreachable {
+// validUntil returns how long a stored result is used without a request: at most the longest
+// lifetime, because the previous owner of the subnet may have stored it, and not at all if the
+// file was unreachable.
+func validUntil(result robots.Result) (until time.Time) {
+	if result.Unreachable {
 		return until
 	}
-	until = v.Expires
-	if last := v.Fetched.Add(robots.Lifetime); until.After(last) {
+	until = result.Expires
+	if last := result.Fetched.Add(robots.MaxLifetime); until.After(last) {
 		until = last
 	}
 	return until
 }
 
-// loadRobots returns what the store knows of an origin, however old; the zero
-// Verdict is nothing.
-func (c *Crawler) loadRobots(origin string) (v robots.Verdict, err error) {
+// loadRobots returns the stored result of an origin, expired or not; the zero value if there is
+// none.
+func (c *Crawler) loadRobots(origin string) (result robots.Result, err error) {
 	var raw []byte
 	err = c.cfg.DB.View(func(tx *store.Tx) (err error) {
 		raw, err = tx.Robots(origin)
 		return err
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return v, nil
+		return result, nil
 	}
 	if err != nil {
-		return v, err
+		return result, err
 	}
-	if err := cbor.Unmarshal(raw, &v); err != nil || v.Fetched.After(time.Now()) {
-		return robots.Verdict{}, nil // what cannot be read is fetched again
+	if cbor.Unmarshal(raw, &result) != nil || result.Fetched.After(time.Now()) {
+		return robots.Result{}, nil //nolint:nilerr // an unreadable result is fetched again
 	}
-	return v, nil
+	return result, nil
 }
 
-func (c *Crawler) keepRobots(origin string, v robots.Verdict) error {
-	raw, err := cbor.Marshal(v)
+func (c *Crawler) saveRobots(origin string, result robots.Result) error {
+	raw, err := cbor.Marshal(result)
 	if err != nil {
 		return err
 	}
-	return c.cfg.DB.Update(func(tx *store.Tx) error { return tx.PutRobots(origin, raw) })
+	return c.cfg.DB.Batch(func(tx *store.Tx) error { return tx.PutRobots(origin, raw) })
 }
 
-// maxSitemaps bounds the sitemaps that one robots.txt may name.
+// maxSitemaps is the maximum number of sitemaps that are queued for one robots.txt.
 const maxSitemaps = 100
 
-// plant queues the sitemaps that an origin's robots.txt names. It comes before
-// the file is kept, so that a crash in between loses none of them.
-func (c *Crawler) plant(origin string, rules *robots.Rules) error {
+// queueSitemaps queues the sitemaps that the robots.txt of an origin names. It is called before the
+// file is stored, so that a crash in between loses none of them.
+func (c *Crawler) queueSitemaps(origin string, rules *robots.Rules) error {
 	if !c.cfg.Rules.Sitemaps {
 		return nil
 	}
@@ -213,77 +364,8 @@ func (c *Crawler) plant(origin string, rules *robots.Rules) error {
 			found = append(found, store.Pending{URL: u, Kind: store.KindSitemap})
 		}
 	}
-	return c.routeLinks(c.inScope(found, root), nil)
-}
-
-// robotsFetcher fetches one robots.txt and its redirects, with the gap in
-// between: at the address that the job has claimed, or at that of the host that
-// it is sent to (RFC 9309, section 2.3.1.2, wants redirects to be followed
-// across authorities). That host may be another owner's; one request a day is
-// what that costs it.
-type robotsFetcher struct {
-	c   *Crawler
-	job frontier.Job
-
-	ticket     quota.Ticket // of the next request
-	asked      int64        // requests so far
-	status     int          // of the last answer
-	retryAfter time.Duration
-}
-
-// Fetch does one request.
-func (f *robotsFetcher) Fetch(ctx context.Context, u store.URL, maxBody int64) (int, string, []byte, error) {
-	addr := f.job.Addr
-	if host := u.Host(); host != f.job.Host {
-		if f.c.cfg.Resolve == nil {
-			return http.StatusNotFound, "", nil, nil
-		}
-		var err error
-		switch addr, err = f.c.cfg.Resolve(ctx, host); {
-		case errors.Is(err, resolve.ErrTemporary):
-			return 0, "", nil, err
-		case err != nil:
-			return http.StatusNotFound, "", nil, nil // nobody there has rules for us
-		}
+	if len(found) == 0 {
+		return nil
 	}
-	if f.asked > 0 {
-		t := time.NewTimer(f.c.cfg.Gap)
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-			return 0, "", nil, ctx.Err()
-		case <-t.C:
-		}
-		var err error
-		if f.ticket, err = f.c.cfg.Quota.Borrow(time.Now()); err != nil {
-			return 0, "", nil, err
-		}
-	}
-	f.asked++
-	timed, cancel := context.WithTimeout(ctx, f.c.cfg.FetchTimeout)
-	defer cancel()
-	res := f.c.cfg.Fetcher.Do(timed, fetch.Request{URL: u, Addr: addr, MaxBody: maxBody, Keep: f.c.cfg.Archive != nil})
-	f.ticket.Done(res.Bytes)
-	f.status, f.retryAfter = res.Status, res.RetryAfter
-	if err := f.c.archive(&fetched{page: store.Page{URL: u, Outcome: res.Outcome, Timing: res.Timing}}, &res); err != nil {
-		f.c.log.Warn("robots.txt could not be archived", "url", u, "err", err)
-	}
-	if ctx.Err() == nil && addr == f.job.Addr {
-		if silent(res.Outcome) { // a host may have left before anything was fetched there
-			f.c.doubt(f.job.Host)
-		}
-		f.c.cfg.Delegate.Observe(f.job.Subnet, "", store.FetchReport{
-			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing,
-		}, nil)
-	}
-	if res.Outcome == store.OutcomeRefused && addr != f.job.Addr {
-		return http.StatusNotFound, "", nil, nil // nor there
-	}
-	if !res.Outcome.Answered() {
-		if res.Err == nil {
-			res.Err = errors.New(res.Outcome.String())
-		}
-		return 0, "", nil, res.Err
-	}
-	return res.Status, res.Location, res.Body, nil
+	return c.routeLinks(c.inScope(found, root), nil, nil)
 }

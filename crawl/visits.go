@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// look is how often hosts are looked through for pages that are due.
-	look = time.Second
-	// dueAtOnce bounds the pages of one host that are queued at one look.
-	dueAtOnce = 64
+	// dueInterval is the time between two checks for due pages.
+	dueInterval = time.Second
+	// maxDuePerHost is the maximum number of pages of one host that are queued per check.
+	maxDuePerHost = 64
 )
 
-// runRevisits queues pages when they are due, until ctx ends. Its error is one
-// of the store.
+// runRevisits queues pages when they are due, until ctx ends. Its error comes from the
+// store.
 func (c *Crawler) runRevisits(ctx context.Context) error {
-	t := time.NewTicker(look)
+	t := time.NewTicker(dueInterval)
 	defer t.Stop()
 	for {
 		select {
@@ -33,33 +33,36 @@ func (c *Crawler) runRevisits(ctx context.Context) error {
 		case <-t.C:
 		}
 		for _, host := range c.cfg.Frontier.Due(time.Now()) {
-			if err := c.stall(c.queueDue(host)); err != nil {
+			if err := c.handleStoreFull(c.queueDue(host)); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// countGone counts pages that are not visited again.
+// countGone counts pages that are no longer visited.
 const countGone = "revisit.gone"
 
-// queueDue queues the pages of a host that are due.
+// queueDue queues the due pages of a host.
 func (c *Crawler) queueDue(host string) error {
 	var next time.Time
-	// Whoever plans a visit from now on is heard, and whoever did before has
-	// it in the store.
+	// Visits planned before this call are in the store, and later ones update the due time.
 	c.cfg.Frontier.SetDue(host, time.Time{}, false)
 	err := c.cfg.Frontier.Update([]string{host}, func(tx *store.Tx, push frontier.Push) error {
-		next = time.Now().Add(look)
-		if c.health.forsaken(host) {
-			return nil
-		}
-		due, err := tx.TakeDue(host, time.Now(), dueAtOnce)
+		next = time.Now().Add(dueInterval)
+		due, err := tx.TakeDue(host, time.Now(), maxDuePerHost)
 		if err != nil {
 			return err
 		}
 		for _, v := range due {
-			if _, err := push(host, store.Entry{URL: v.URL, Depth: v.Depth, Kind: v.Kind | store.KindRevisit}); err != nil {
+			e := store.Entry{URL: v.URL, Depth: v.Depth, Kind: v.Kind | store.KindRevisit}
+			if !v.First.IsZero() { // another try of a page that was never fetched
+				e.Kind, e.Tries, e.First, e.Hops = v.Kind, v.Tries, v.First, v.Hops
+				if err := tx.DeleteVisit(v.URL); err != nil {
+					return err
+				}
+			}
+			if _, err := push(host, e); err != nil {
 				return err
 			}
 		}
@@ -70,10 +73,10 @@ func (c *Crawler) queueDue(host string) error {
 		return err
 	})
 	if errors.Is(err, frontier.ErrPaused) || errors.Is(err, frontier.ErrUnknownHost) {
-		next, err = time.Now().Add(look), nil
+		next, err = time.Now().Add(dueInterval), nil
 	}
-	if errors.Is(err, store.ErrFull) {
-		next = time.Now().Add(c.roomWait)
+	if errors.Is(err, store.ErrNoSpace) {
+		next = time.Now().Add(c.spaceWait)
 	}
 	if !next.IsZero() {
 		c.cfg.Frontier.SetDue(host, next, true)
@@ -81,16 +84,21 @@ func (c *Crawler) queueDue(host string) error {
 	return err
 }
 
-// A sighting is what a fetch showed of a page, wherever it was done.
-type sighting struct {
+// A fetchOutcome is what a fetch, by any peer, showed of a page.
+type fetchOutcome struct {
 	outcome store.Outcome
 	status  int
 	content store.Content
 }
 
-// observation turns a fetch into what the policy wants to know. ok is false for
-// what is no page that could be visited again.
-func (s sighting) observation(again bool) (o revisit.Observation, ok bool) {
+// outcomeOf returns what a report says about its page.
+func outcomeOf(rep store.FetchReport) fetchOutcome {
+	return fetchOutcome{outcome: rep.Outcome, status: rep.Status, content: rep.Content}
+}
+
+// observation converts a fetch for the revisit policy; revisited says that it was a revisit. ok
+// is false if the fetch does not concern a page that could be revisited.
+func (s fetchOutcome) observation(revisited bool) (o revisit.Observation, ok bool) {
 	o = revisit.Observation{
 		ETag: s.content.ETag, LastModified: s.content.LastModified,
 		Digest: s.content.Digest, Fingerprint: s.content.Fingerprint,
@@ -101,19 +109,20 @@ func (s sighting) observation(again bool) (o revisit.Observation, ok bool) {
 		return o, true
 	case s.outcome == store.OutcomeNotModified:
 		o.Outcome = revisit.NotModified
-	case gone(s.status):
+	case isGone(s.status):
 		o.Outcome = revisit.Gone
 	case s.outcome == store.OutcomeRedirect:
 		o.Outcome = revisit.Fetched
 	default:
 		o.Outcome = revisit.Failed
 	}
-	return o, again
+	return o, revisited
 }
 
-// visited takes a visit down and decides on the next. It says whether the page
-// has changed.
-func (c *Crawler) visited(tx *store.Tx, e store.Entry, s sighting) (changed bool, err error) {
+// updateVisit records a visit and plans the next. It reports whether the page has changed.
+func (c *Crawler) updateVisit(
+	tx *store.Tx, e store.Entry, s fetchOutcome,
+) (changed bool, err error) {
 	o, ok := s.observation(e.Kind.Revisit())
 	if c.cfg.Revisit == nil || !ok {
 		return false, nil
@@ -124,19 +133,19 @@ func (c *Crawler) visited(tx *store.Tx, e store.Entry, s sighting) (changed bool
 	}
 	v.URL, v.Depth, v.Kind = e.URL, e.Depth, e.Kind&^store.KindRevisit
 	changed = h.Observe(time.Now(), o)
-	return changed, c.plan(tx, v, h)
+	return changed, c.planVisit(tx, v, h)
 }
 
-// plan writes down when a page is to be visited next. A host that has left
-// meanwhile plans for itself.
-func (c *Crawler) plan(tx *store.Tx, v store.Visit, h revisit.History) (err error) {
+// planVisit stores when to visit a page next. If its host is no longer ours, it does
+// nothing.
+func (c *Crawler) planVisit(tx *store.Tx, v store.Visit, h revisit.History) (err error) {
 	at, ok := c.cfg.Revisit.Next(h, v.URL.Digest())
 	if !ok {
 		tx.CountNamed(countGone, 1)
 		return tx.DeleteVisit(v.URL)
 	}
-	// The store files visits by the millisecond, and keeps times as floats: in
-	// its middle none slips into another.
+	// The store orders visits by the millisecond and stores times as floats. The middle of
+	// a millisecond survives rounding.
 	v.Due = at.Truncate(time.Millisecond).Add(time.Millisecond / 2)
 	if v.History, err = cbor.Marshal(h); err != nil {
 		return err
@@ -144,15 +153,15 @@ func (c *Crawler) plan(tx *store.Tx, v store.Visit, h revisit.History) (err erro
 	if err = tx.PutVisit(v); errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
-	// Early even if the transaction should fail: then nothing is found due.
+	// Set it even though the transaction may fail: the next check then finds nothing due.
 	c.cfg.Frontier.SetDue(v.URL.Host(), v.Due, true)
 	return err
 }
 
-// due says whether a visit is due, and so in the queue or about to be.
-func due(v store.Visit) bool { return v.Due.UnixMilli() <= time.Now().UnixMilli() }
+// isDue reports whether a visit is due, and thus queued or about to be.
+func isDue(v store.Visit) bool { return v.Due.UnixMilli() <= time.Now().UnixMilli() }
 
-// history returns what is kept of a page; the zero values if it was never
+// history returns the stored visit and history of a page, or zero values if it was never
 // visited.
 func history(tx *store.Tx, u store.URL) (v store.Visit, h revisit.History, err error) {
 	v, err = tx.Visit(u)
@@ -160,36 +169,35 @@ func history(tx *store.Tx, u store.URL) (v store.Visit, h revisit.History, err e
 		return v, h, nil
 	}
 	if err == nil && cbor.Unmarshal(v.History, &h) != nil {
-		h = revisit.History{} // another peer's, and no use
+		h = revisit.History{} // unreadable, from another peer
 	}
 	return v, h, err
 }
 
-// conditional adds what makes a revisit conditional, and says whether the
-// request is to be made at all: of two entries for one visit, as a handover
-// may leave them, the second is not.
-func (c *Crawler) conditional(r *store.FetchRequest) (ok bool, err error) {
+// prepareRevisit makes a revisit conditional. It reports whether to make the request: a
+// handover may leave two entries for one visit, of which the second is dropped.
+func (c *Crawler) prepareRevisit(r *store.FetchRequest) (ok bool, err error) {
 	if !r.Kind.Revisit() {
 		return true, nil
 	}
 	err = c.cfg.DB.View(func(tx *store.Tx) error {
 		v, h, err := history(tx, r.URL)
-		ok = v.URL != "" && due(v)
+		ok = v.URL != "" && isDue(v)
 		r.IfNoneMatch, r.IfModifiedSince = revisit.Validators(h)
 		return err
 	})
 	return ok, err
 }
 
-// hint passes on what a sitemap says of pages that are known here.
-func (c *Crawler) hint(entries []sitemap.Entry) error {
+// applyHints applies what a sitemap says about pages that are known to this peer.
+func (c *Crawler) applyHints(entries []sitemap.Entry) error {
 	if c.cfg.Revisit == nil {
 		return nil
 	}
 	for part := range slices.Chunk(entries, maxPlans) {
 		err := c.cfg.DB.Batch(func(tx *store.Tx) error {
 			for _, e := range part {
-				if err := c.suggest(tx, e); err != nil {
+				if err := c.applyHint(tx, e); err != nil {
 					return err
 				}
 			}
@@ -202,17 +210,17 @@ func (c *Crawler) hint(entries []sitemap.Entry) error {
 	return nil
 }
 
-// suggest plans a page anew for what a sitemap says of it. One that is due
-// stays as it is: planned again, it would be visited twice.
-func (c *Crawler) suggest(tx *store.Tx, e sitemap.Entry) error {
+// applyHint plans the next visit to a page from what a sitemap says. A page that is due
+// keeps its plan; otherwise it would be visited twice.
+func (c *Crawler) applyHint(tx *store.Tx, e sitemap.Entry) error {
 	v, h, err := history(tx, e.URL)
-	if err != nil || v.URL == "" || due(v) {
+	if err != nil || v.URL == "" || isDue(v) || !v.First.IsZero() {
 		return err
 	}
 	hinted, period := h.Hinted, h.Period
-	h.Suggest(time.Now(), revisit.Hint{LastMod: e.LastMod, Period: e.ChangeFreq.Period()})
+	h.AddHint(time.Now(), revisit.Hint{LastMod: e.LastMod, Period: e.ChangeFreq.Period()})
 	if h.Hinted == hinted && h.Period == period {
 		return nil
 	}
-	return c.plan(tx, v, h)
+	return c.planVisit(tx, v, h)
 }

@@ -15,16 +15,18 @@ import (
 )
 
 // eager visits each page every second: a History counts in seconds.
-var eager = revisit.Policy{Min: time.Second, Max: time.Second, Initial: time.Second, Price: time.Second, Confirm: 2}
+var eager = revisit.Policy{Min: time.Second, Max: time.Second, Initial: time.Second,
+	Price: time.Second, Confirm: 2}
 
-// hourly never comes back within a test.
-var hourly = revisit.Policy{Min: time.Second, Max: time.Hour, Initial: time.Hour, Price: 30 * time.Minute, Confirm: 2}
+// hourly never revisits within a test.
+var hourly = revisit.Policy{Min: time.Second, Max: time.Hour, Initial: time.Hour,
+	Price: 30 * time.Minute, Confirm: 2}
 
 func visiting(p revisit.Policy) func(*crawl.Config) {
 	return func(c *crawl.Config) { c.Revisit = &p }
 }
 
-// visit returns what is kept of a page in order to come back.
+// visit returns the planned visit of a page.
 func (r *rig) visit(u store.URL) (v store.Visit, ok bool) {
 	r.t.Helper()
 	err := r.db.View(func(tx *store.Tx) (err error) {
@@ -34,7 +36,7 @@ func (r *rig) visit(u store.URL) (v store.Visit, ok bool) {
 	return v, err == nil
 }
 
-// conditions are the If-None-Match fields that a path was asked with.
+// conditions are the If-None-Match fields with which a path was requested.
 type conditions struct {
 	mu   sync.Mutex
 	tags []string
@@ -92,41 +94,46 @@ func TestRevisits(t *testing.T) {
 	}
 	stop := r.start()
 	var first store.Page
-	r.until("all pages are there", func() (ok bool) {
+	r.until("all pages are fetched", func() (ok bool) {
 		first, ok = r.page(s.url("a.test", "/tagged"))
 		return ok && r.db.Counters().Pages >= 5
 	})
-	r.until("the page that left was dropped", func() bool { return r.db.Named()["revisit.gone"] == 1 })
+	r.until("the deleted page is dropped", func() bool {
+		return r.db.NamedCounters()["revisit.gone"] == 1
+	})
 	before := s.count()["/plain"]
-	r.until("the others are visited on", func() bool {
+	r.until("the other pages are revisited", func() bool {
 		n := s.count()
-		return n["/plain"] >= before+2 && n["/tagged"] >= 3 && n["/changing"] >= 3 && n["/flaky"] >= 3
+		return n["/plain"] >= before+2 && n["/tagged"] >= 3 && n["/changing"] >= 3 &&
+			n["/flaky"] >= 3
 	})
 	stop()
 	if n := s.count(); n["/leaving"] != 3 || n["/new1"] != 1 || n["/new2"] != 1 {
 		t.Errorf("requests %v", n)
 	}
 	if _, ok := r.visit(s.url("a.test", "/leaving")); ok {
-		t.Error("a page that is gone is to be visited again")
+		t.Error("a deleted page has a planned visit")
 	}
 	for i, tag := range tagged.tags {
 		if want := i > 0; (tag == `"v1"`) != want {
-			t.Errorf("request %d has the condition %q", i, tag)
+			t.Errorf("request %d has If-None-Match %q", i, tag)
 		}
 	}
 	for _, tag := range plain.tags {
 		if tag != "" {
-			t.Errorf("a condition %q without an entity tag", tag)
+			t.Errorf("If-None-Match %q without an entity tag", tag)
 		}
 	}
-	if p, _ := r.page(s.url("a.test", "/tagged")); p.Title != "tagged" || len(p.Links) != 1 || p.Outcome != store.OutcomeOK || !p.FetchedAt.Equal(first.FetchedAt) {
-		t.Errorf("not modified, and kept is %+v", p)
+	if p, _ := r.page(s.url("a.test", "/tagged")); p.Title != "tagged" || len(p.Links) != 1 ||
+		p.Outcome != store.OutcomeOK || !p.FetchedAt.Equal(first.FetchedAt) {
+		t.Errorf("stored %+v after a 304", p)
 	}
 	if p, _ := r.page(s.url("a.test", "/flaky")); p.Title != "flaky" || p.Status != 200 {
-		t.Errorf("a server error took the place of %+v", p)
+		t.Errorf("a server error replaced the record: %+v", p)
 	}
 	c := r.db.Counters()
-	if c.NotModified < 2 || c.Changed < 2 || c.Changed > int64(len(changing.tags)) || c.Revisits < 10 || c.Pages != 5 {
+	if c.NotModified < 2 || c.Changed < 2 || c.Changed > int64(len(changing.tags)) ||
+		c.Revisits < 10 || c.Pages != 5 {
 		t.Errorf("counters %+v", c)
 	}
 	if d := s.apart(t); d < time.Millisecond {
@@ -134,8 +141,8 @@ func TestRevisits(t *testing.T) {
 	}
 }
 
-// However often an entry for one visit is queued, as after a handover, the page
-// is asked for once.
+// However often an entry for one visit is queued, as after a handover, the page is
+// requested once.
 func TestVisitOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", 0, visiting(hourly))
@@ -154,7 +161,7 @@ func TestVisitOnce(t *testing.T) {
 	again() // not due
 	r.crawl()
 	if n := s.count()["/"]; n != 1 {
-		t.Fatalf("asked %d times, and it was not due", n)
+		t.Fatalf("%d requests for a page that was not due", n)
 	}
 	v, ok := r.visit(u)
 	if !ok || time.Until(v.Due) < 10*time.Minute {
@@ -166,17 +173,17 @@ func TestVisitOnce(t *testing.T) {
 	again()
 	r.fr.SetDue("a.test", v.Due, true)
 	stop := r.start()
-	r.until("the visit was queued by its time too", func() bool {
+	r.until("the visit is queued when due too", func() bool {
 		h := r.host("a.test")
 		return h.DueAt.After(time.Now()) && r.idle()
 	})
 	stop()
 	if n := s.count()["/"]; n != 2 {
-		t.Errorf("asked %d times in all", n)
+		t.Errorf("%d requests in all", n)
 	}
 }
 
-// host returns the record of a host of ours.
+// host returns the record of one of our hosts.
 func (r *rig) host(name string) (h store.Host) {
 	r.t.Helper()
 	r.fatal(r.db.View(func(tx *store.Tx) error {
@@ -189,26 +196,30 @@ func (r *rig) host(name string) (h store.Host) {
 	return h
 }
 
-// Others may hand over URLs, but not make us visit pages again and again.
+// Other peers may hand over URLs but cannot cause repeated revisits.
 func TestForeignRevisit(t *testing.T) {
 	r := newRig(t, "", 0, visiting(hourly))
 	s := newSite(t, 53, 1)
 	r.own("a.test", s)
 	s.html("/")
 	for range 3 {
-		r.fatal(r.c.Route([]store.Pending{{URL: s.url("a.test", "/"), Kind: store.KindRevisit, Hops: -1}}))
+		r.fatal(r.c.Route([]store.Pending{{URL: s.url("a.test", "/"), Kind: store.KindRevisit,
+			Hops: -1}}))
 		r.crawl()
 	}
 	if n := s.count()["/"]; n != 1 {
-		t.Errorf("asked %d times", n)
+		t.Errorf("%d requests, want 1", n)
 	}
 }
 
-// A host that is down loses none of its visits, and is visited when it is back.
+// A host that is down loses no visits; they are made when it is back.
 func TestRevisitsSurviveOutage(t *testing.T) {
 	t.Parallel()
 	const pages = 12
-	r := newRig(t, "", 0, visiting(eager))
+	r := newRig(t, "", 0, func(c *crawl.Config) {
+		visiting(eager)(c)
+		c.Patience = 100 * time.Millisecond
+	})
 	s := newSite(t, 54, 1)
 	r.own("a.test", s)
 	var down atomic.Bool
@@ -224,12 +235,12 @@ func TestRevisitsSurviveOutage(t *testing.T) {
 		r.seed(s.url("a.test", fmt.Sprintf("/%d", i)))
 	}
 	stop := r.start()
-	r.until("all are there", func() bool { return r.db.Counters().Pages == pages })
+	r.until("all pages are fetched", func() bool { return r.db.Counters().Pages == pages })
 	down.Store(true)
-	r.until("the host was given up", func() bool { return r.db.Counters().Failed >= 8 })
+	r.until("the host is abandoned", func() bool { return r.db.Counters().Failed >= 8 })
 	down.Store(false)
 	before := s.count()
-	r.until("all are visited again", func() bool {
+	r.until("all pages are revisited", func() bool {
 		n := s.count()
 		for i := range pages {
 			if p := fmt.Sprintf("/%d", i); n[p] <= before[p] {
@@ -240,13 +251,14 @@ func TestRevisitsSurviveOutage(t *testing.T) {
 	})
 	stop()
 	for i := range pages {
-		if p, _ := r.page(s.url("a.test", fmt.Sprintf("/%d", i))); p.Outcome != store.OutcomeOK || p.Title == "" {
+		if p, _ := r.page(s.url("a.test", fmt.Sprintf("/%d", i))); p.Outcome != store.OutcomeOK ||
+			p.Title == "" {
 			t.Errorf("page %d: %+v", i, p)
 		}
 	}
 }
 
-// Due times are in the record of the host, so that a restart finds them.
+// Due times are in the record of the host, so a restart finds them.
 func TestRevisitsAfterRestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -263,12 +275,11 @@ func TestRevisitsAfterRestart(t *testing.T) {
 	n := s.count()["/"]
 	r = newRig(t, dir, 0, visiting(eager))
 	stop := r.start()
-	r.until("it is visited", func() bool { return s.count()["/"] >= n+2 })
+	r.until("the page is revisited", func() bool { return s.count()["/"] >= n+2 })
 	stop()
 }
 
-// A visit that is due may be in the queue: what a sitemap says of its page now
-// changes nothing.
+// A visit that is due may be in the queue: a hint of a sitemap then changes nothing.
 func TestHintOfDuePage(t *testing.T) {
 	r := newRig(t, "", 0, visiting(hourly))
 	s := newSite(t, 60, 1)
@@ -279,11 +290,13 @@ func TestHintOfDuePage(t *testing.T) {
 	r.crawl()
 	v, _ := r.visit(u)
 	v.Due = time.Now().Add(-time.Minute)
-	r.fatal(r.db.Update(func(tx *store.Tx) error { return tx.PutVisit(v) })) // of which the frontier is not told
-	s.text("/map.xml", fmt.Sprintf("<urlset><url><loc>%s</loc><changefreq>daily</changefreq></url></urlset>", u))
+	// without telling the frontier
+	r.fatal(r.db.Update(func(tx *store.Tx) error { return tx.PutVisit(v) }))
+	s.text("/map.xml", fmt.Sprintf(
+		"<urlset><url><loc>%s</loc><changefreq>daily</changefreq></url></urlset>", u))
 	r.fatal(r.c.Route([]store.Pending{{URL: s.url("a.test", "/map.xml"), Kind: store.KindSitemap}}))
 	r.crawl()
 	if after, _ := r.visit(u); !after.Due.Before(time.Now()) || s.count()["/map.xml"] != 1 {
-		t.Errorf("due %v, then %v", v.Due, after.Due)
+		t.Errorf("due %v before the hint, %v after it", v.Due, after.Due)
 	}
 }

@@ -11,25 +11,34 @@ import (
 	"testing"
 )
 
-// rooms is the architecture: what each top-level folder may import besides
-// itself.
-var rooms = map[string][]string{
-	"coords":  {},
-	"store":   {},
-	"overlay": {"coords", "store"},
-	"crawl":   {"store"},
-	"node":    {"coords", "store", "overlay", "crawl"},
-	"cmd":     {"node"},
+// layers maps each top-level folder to the folders that it may import besides itself.
+var layers = map[string][]string{
+	"internal": {},
+	"coords":   {},
+	"store":    {},
+	"overlay":  {"internal", "coords", "store"},
+	"crawl":    {"internal", "store"},
+	"node":     {"internal", "coords", "store", "overlay", "crawl"},
+	"lab":      {"internal", "coords", "store", "overlay", "crawl", "node"},
+	"cmd":      {"node", "lab"},
 }
 
-// pure lists what room coords must not import outside its tests: it has no
-// clock, no network and no goroutine.
-var pure = []string{"context", "log/slog", "net", "net/http", "os", "os/exec", "sync", "sync/atomic"}
+// forbiddenInCoords lists what coords must not import outside its tests: it uses no clock, no
+// network and no goroutine.
+var forbiddenInCoords = []string{"context", "log/slog", "net", "net/http", "os", "os/exec", "sync",
+	"sync/atomic"}
 
-// TestArrows holds the arrows between the rooms, and has packages whose names end
-// in "test" imported by tests and by each other alone. It parses the files instead
-// of asking the go command, so that the test cache sees what it read.
-func TestArrows(t *testing.T) {
+// onlyIn lists packages, by the beginning of their path, and the only folder that may import them.
+var onlyIn = map[string]string{
+	"github.com/prometheus/": "node/metrics",
+	"peerd/node/metrics":     "node",
+	"net/http/pprof":         "node/admin",
+}
+
+// TestImportRules checks the imports between the layers. It also checks that only tests, and
+// packages with a name ending in "test", import packages with such a name. It parses the files
+// instead of calling the go command, so that the test cache depends on them.
+func TestImportRules(t *testing.T) {
 	seen := map[string]bool{}
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -48,17 +57,17 @@ func TestArrows(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		room, _, nested := strings.Cut(filepath.ToSlash(rel), "/")
+		layer, _, nested := strings.Cut(filepath.ToSlash(rel), "/")
 		if !nested {
-			t.Errorf("%s: Go files stand in rooms, not at the top", rel)
+			t.Errorf("%s: Go file outside the layers", rel)
 			return nil
 		}
-		allowed, known := rooms[room]
+		allowed, known := layers[layer]
 		if !known {
-			t.Errorf("%s: %q is no room", rel, room)
+			t.Errorf("%s: %q is not a layer", rel, layer)
 			return nil
 		}
-		seen[room] = true
+		seen[layer] = true
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
 		if err != nil {
 			return err
@@ -68,22 +77,30 @@ func TestArrows(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if room == "coords" && !strings.HasSuffix(path, "_test.go") && slices.Contains(pure, p) {
-				t.Errorf("%s imports %s: room coords is pure", rel, p)
+			if layer == "coords" && !strings.HasSuffix(path, "_test.go") &&
+				slices.Contains(forbiddenInCoords, p) {
+				t.Errorf("%s imports %s, which coords must not import", rel, p)
+			}
+			for beginning, only := range onlyIn {
+				if dir := filepath.ToSlash(filepath.Dir(rel)); strings.HasPrefix(p, beginning) &&
+					dir != only && !strings.HasSuffix(path, "_test.go") {
+					t.Errorf("%s imports %s, which only %s may import", rel, p, only)
+				}
 			}
 			to, ok := strings.CutPrefix(p, "peerd/")
 			if !ok {
 				continue
 			}
 			to, _, _ = strings.Cut(to, "/")
-			if to != room && !slices.Contains(allowed, to) {
-				t.Errorf("%s imports %s: room %s may not import room %s", rel, p, room, to)
+			if to != layer && !slices.Contains(allowed, to) {
+				t.Errorf("%s imports %s: %s must not import %s", rel, p, layer, to)
 			}
-			if support := strings.HasSuffix(filepath.Dir(path), "test"); strings.HasSuffix(p, "test") && !support && !strings.HasSuffix(path, "_test.go") {
-				t.Errorf("%s imports %s: it is for tests alone", rel, p)
+			if support := strings.HasSuffix(filepath.Dir(path), "test"); strings.HasSuffix(p,
+				"test") && !support && !strings.HasSuffix(path, "_test.go") {
+				t.Errorf("%s imports %s, which is for tests only", rel, p)
 			}
 			if filepath.ToSlash(filepath.Dir(rel)) == "overlay/overlaytest" && to != "store" {
-				t.Errorf("%s imports %s: overlaytest may import room store alone", rel, p)
+				t.Errorf("%s imports %s: overlaytest may import only store", rel, p)
 			}
 		}
 		return nil
@@ -91,9 +108,9 @@ func TestArrows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for room := range rooms {
-		if !seen[room] {
-			t.Errorf("room %q has no Go file", room)
+	for layer := range layers {
+		if !seen[layer] {
+			t.Errorf("layer %q has no Go file", layer)
 		}
 	}
 }

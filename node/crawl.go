@@ -15,54 +15,86 @@ import (
 	"peerd/store"
 )
 
-// CrawlOptions say what a one-shot crawl does.
+// CrawlOptions are the options of a one-shot crawl.
 type CrawlOptions struct {
-	Home     string // a home that exists; "" makes a temporary one
+	Home     string // an existing home; "": a temporary one
 	Seeds    []string
 	MaxPages int64
 	Scope    string // host, domain or any
-	// Config holds the settings about web servers and the archive; the others
-	// have no meaning for a crawl alone. Start from config.Default.
+	// Patience is how long a host may answer nothing, while the network is up, before its URLs
+	// are given up; it replaces the setting. 0 means DefaultPatience.
+	Patience time.Duration
+	// Config holds the settings about web servers and the archive. The other settings have
+	// no effect on a one-shot crawl. Start from config.Default.
 	Config config.Config
-	// Rules are a network's; name, seeds and scope are not read. Start from
+	// Rules are the rules of a network; name, seeds and scope are ignored. Start from
 	// config.DefaultProfile.
 	Rules     config.Profile
 	UserAgent string
-	Progress  io.Writer // a line every few seconds; nil: none
+	Progress  io.Writer // gets a line every few seconds; nil: none
 	Logger    *slog.Logger
-	// Emulation replaces the ways out to the network. Nil is the real one.
+	// Emulation replaces the network. Nil is the real network.
 	Emulation *Emulation
 }
 
-// Summary is what came of a crawl; the counts go over the whole life of its
-// home.
+// Summary is the result of a crawl. Its counters cover all crawls with the same home.
 type Summary struct {
-	Pages, Bytes, Failed, RobotsDenied int64
-	Dropped                            int64 // URLs beyond a limit, or of a trap
-	Left                               int64 // URLs found and not fetched yet
-	Hosts                              int
-	Took                               time.Duration
-	End                                End              // why it ended; "" if it never began
-	ByOutcome                          map[string]int64 // URLs, by how their fetch ended
-	DroppedBy                          map[string]int64 // Dropped by reason, as admin.Status has it
-	MarkedBy                           map[string]int64 // pages, likewise
+	Pages, Bytes int64
+	// GivenUp are the URLs that were given up and not fetched since, by outcome.
+	GivenUp   []GivenUpGroup
+	Dropped   int64 // URLs beyond a limit, or of a crawler trap
+	Left      int64 // URLs found and not fetched yet
+	Hosts     int
+	Took      time.Duration
+	End       End              // why it ended; "" if it did not start
+	ByOutcome map[string]int64 // URLs, by the outcome of their last fetch
+	DroppedBy map[string]int64 // Dropped by reason, as in admin.Status
+	MarkedBy  map[string]int64 // pages, as in admin.Status
+	Seeds     []SeedOutcome    // in the order of CrawlOptions.Seeds
 }
 
-// An End says why a crawl ended.
+// Failed returns the number of URLs in GivenUp: those that robots.txt forbids, and the others.
+func (s Summary) Failed() (failed, denied int64) {
+	for _, g := range s.GivenUp {
+		if g.Outcome == store.OutcomeRobotsDenied.String() {
+			denied += g.URLs
+		} else {
+			failed += g.URLs
+		}
+	}
+	return failed, denied
+}
+
+// Answered returns the part of ByOutcome that servers have answered.
+func (s Summary) Answered() map[string]int64 {
+	all := map[string]int64{}
+	for o := store.OutcomeNone; o.String() != "unknown"; o++ {
+		if n := s.ByOutcome[o.String()]; n > 0 && o.Answered() {
+			all[o.String()] = n
+		}
+	}
+	return all
+}
+
+// An End is the reason why a crawl ended.
 type End string
 
-// The ends of a crawl.
+// The reasons why a crawl ends.
 const (
 	EndDone        End = "done"        // nothing is left
 	EndMaxPages    End = "max_pages"   // CrawlOptions.MaxPages were fetched
-	EndNoRoom      End = "no_room"     // the disk or the archive is full
+	EndNoSpace     End = "no_space"    // the disk or the archive is full
 	EndInterrupted End = "interrupted" // the context ended
 	EndFailed      End = "failed"      // an error
 )
 
-// Crawl is a network of one: it crawls from the seeds until nothing is left.
-// When ctx ends first it returns the summary so far and ctx's error; with a
-// home, the next Crawl goes on there.
+// DefaultPatience is the patience of a one-shot crawl.
+const DefaultPatience = 10 * time.Minute
+
+// Crawl runs a network of one peer, which crawls from the seeds until nothing is left. When
+// ctx ends first, it returns the summary so far and the error of ctx; the next Crawl with
+// the same home continues. URLs that an earlier Crawl with the home has given up because their
+// server could not be reached are tried again.
 func Crawl(ctx context.Context, o CrawlOptions) (Summary, error) {
 	dir := o.Home
 	if dir == "" {
@@ -81,11 +113,15 @@ func Crawl(ctx context.Context, o CrawlOptions) (Summary, error) {
 		return Summary{}, err
 	}
 	cfg := o.Config
+	if o.Patience == 0 {
+		o.Patience = DefaultPatience
+	}
+	cfg.Crawl.Patience = config.Duration{Duration: o.Patience}
 	cfg.Overlay = config.Default().Overlay
-	cfg.Overlay.NurseryURLs, cfg.Overlay.NurseryAge = 1, config.Duration{}
+	cfg.Overlay.UnclaimedURLs, cfg.Overlay.UnclaimedAge = 1, config.Duration{}
 	n, err := New(Options{
-		Home: home, Config: cfg, Profile: oneShotProfile(o), UserAgent: o.UserAgent, Logger: o.Logger,
-		MaxPages: o.MaxPages, Alone: true, Emulation: o.Emulation,
+		Home: home, Config: cfg, Profile: oneShotProfile(o), UserAgent: o.UserAgent,
+		Logger: o.Logger, MaxPages: o.MaxPages, Alone: true, Emulation: o.Emulation,
 	})
 	if err != nil {
 		return Summary{}, err
@@ -93,7 +129,7 @@ func Crawl(ctx context.Context, o CrawlOptions) (Summary, error) {
 	return n.crawlAll(ctx, o.Progress)
 }
 
-// oneShotProfile is the network that a one-shot crawl is alone in.
+// oneShotProfile returns the profile of a one-shot crawl.
 func oneShotProfile(o CrawlOptions) config.Profile {
 	p := o.Rules
 	p.Name, p.Seeds, p.Bootstrap, p.Scope = "one-shot", o.Seeds, nil, config.Scope{Mode: "any"}
@@ -111,6 +147,9 @@ func (n *Node) crawlAll(ctx context.Context, progress io.Writer) (Summary, error
 		bad := append(r.Invalid, r.OutOfScope...)[0]
 		err = fmt.Errorf("crawl: seed %q: %s", bad.URL, bad.Reason)
 	}
+	if err == nil {
+		_, err = n.crawler.Retry(ctx, crawl.Retried{Outcomes: connectivity})
+	}
 	if err != nil {
 		return Summary{}, errors.Join(err, n.close())
 	}
@@ -122,36 +161,37 @@ func (n *Node) crawlAll(ctx context.Context, progress io.Writer) (Summary, error
 		n.watch(watch, progress)
 		n.Stop()
 	}()
-	n.onClose = func() error { // the store is still open, and nothing works any more
+	n.onClose = func() error { // the store is still open, and nothing else runs
 		var err error
-		sum, err = summarise(n.db)
-		fwd, fr := n.forwarder.Stats(), n.frontier.Stats()
-		sum.Left = fr.Pending + int64(fr.InFlight) + fwd.Outbox + fwd.Nursery
+		sum, err = summarise(context.WithoutCancel(ctx), n.db)
+		fwd, fr := n.outbox.Stats(), n.frontier.Stats()
+		sum.Left = fr.Pending + int64(fr.InFlight) + fwd.Outbox + fwd.Unclaimed
+		sum.Seeds = n.seedOutcomes(n.opts.Profile.Seeds)
 		return err
 	}
 	err = n.Run(ctx)
 	stopWatch()
 	<-done
 	sum.End = n.end(ctx, err)
-	if why := n.room(); sum.End == EndNoRoom && why != nil {
+	if why := n.checkSpace(); sum.End == EndNoSpace && why != nil {
 		err = fmt.Errorf("crawl: %w", why)
 	}
 	sum.Took = time.Since(begin)
 	return sum, errors.Join(err, ctx.Err())
 }
 
-// end says why the crawl ended: Run returned err.
+// end returns why the crawl ended after Run returned err.
 func (n *Node) end(ctx context.Context, err error) End {
 	switch {
-	case errors.Is(err, crawl.ErrFull):
-		return EndNoRoom
+	case errors.Is(err, crawl.ErrNoSpace):
+		return EndNoSpace
 	case ctx.Err() != nil:
 		return EndInterrupted
 	case err != nil:
 		return EndFailed
 	}
 	select {
-	case <-n.crawler.Full():
+	case <-n.crawler.LimitReached():
 		return EndMaxPages
 	default:
 		return EndDone
@@ -162,7 +202,7 @@ func (n *Node) end(ctx context.Context, err error) End {
 func (n *Node) watch(ctx context.Context, progress io.Writer) {
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()
-	said := time.Now()
+	reported := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -172,33 +212,39 @@ func (n *Node) watch(ctx context.Context, progress io.Writer) {
 		if n.Idle() {
 			return
 		}
-		if progress != nil && time.Since(said) > 2*time.Second {
-			said = time.Now()
-			c, f := n.db.Counters(), n.frontier.Stats()
-			fmt.Fprintf(progress, "%d pages, %d queued, %d hosts\n", c.Pages, f.Pending, f.Hosts)
-			for _, why := range n.blocked(said, false) {
-				fmt.Fprintf(progress, "nothing is fetched: %s\n", why)
+		if progress != nil && time.Since(reported) > 2*time.Second {
+			reported = time.Now()
+			c, f, out := n.db.Counters(), n.frontier.Stats(), n.outbox.Stats()
+			fmt.Fprintf(progress, "%s, %d queued, %s\n", count(c.Pages, "page"),
+				f.Pending+out.Outbox+out.Unclaimed, count(int64(f.Hosts), "host"))
+			for _, why := range n.blocked(reported, false) {
+				fmt.Fprintf(progress, "blocked: %s\n", why)
 			}
 		}
 	}
 }
 
-// Idle says whether this peer has no work left: nothing queued, under way, in
-// the nursery or in the outbox.
+// Idle reports whether this peer has no work left: no URL is queued, in flight, in the
+// unclaimed queue or in the outbox, and no host moves.
 func (n *Node) Idle() bool {
-	fwd, fr := n.forwarder.Stats(), n.frontier.Stats()
-	return fwd.Outbox == 0 && fwd.Nursery == 0 && fr.Pending == 0 && fr.InFlight == 0
+	moving := n.manager.MovingHosts() // also afterwards: a move may begin or end in between
+	fwd, fr := n.outbox.Stats(), n.frontier.Stats()
+	return fwd.Outbox == 0 && fwd.Unclaimed == 0 && fr.Pending == 0 && fr.InFlight == 0 &&
+		moving == 0 && n.manager.MovingHosts() == 0
 }
 
-// summarise reads what a store holds.
-func summarise(db *store.DB) (Summary, error) {
+// summarise reads the totals of a store.
+func summarise(ctx context.Context, db *store.DB) (Summary, error) {
 	c := db.Counters()
 	s := Summary{
-		Pages: c.Pages, Bytes: c.Bytes, Failed: c.Failed, RobotsDenied: c.RobotsDenied,
-		Dropped: c.Dropped, ByOutcome: map[string]int64{},
+		Pages: c.Pages, Bytes: c.Bytes, Dropped: c.Dropped, ByOutcome: map[string]int64{},
 	}
-	s.DroppedBy, s.MarkedBy = splitReasons(c.Dropped, db.Named())
-	err := db.View(func(tx *store.Tx) error {
+	s.DroppedBy, s.MarkedBy = splitReasons(c.Dropped, db.NamedCounters())
+	var err error
+	if s.GivenUp, err = groupGivenUp(ctx, db); err != nil {
+		return s, err
+	}
+	err = db.View(func(tx *store.Tx) error {
 		if err := tx.Hosts(func(store.Host) error { s.Hosts++; return nil }); err != nil {
 			return err
 		}
@@ -210,20 +256,15 @@ func summarise(db *store.DB) (Summary, error) {
 	return s, err
 }
 
-// Links yields the pages in a home that no peer runs in.
+// Links yields the pages in a home while no peer runs with it.
 func Links(ctx context.Context, home config.Home, yield func(admin.Link) error) error {
-	if _, err := os.Stat(home.StoreDir()); err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil // nothing was ever fetched
-		}
-		return err
+	return withStore(home, func(db *store.DB) error { return eachLink(ctx, db, yield) })
+}
+
+// count formats a number of things.
+func count(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
 	}
-	db, err := store.Open(home.StoreDir(), store.Options{})
-	if errors.Is(err, store.ErrLocked) {
-		return fmt.Errorf("%w; wait for the end of the crawl there", err)
-	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(eachLink(ctx, db, yield), db.Close())
+	return fmt.Sprintf("%d %s", n, thing)
 }

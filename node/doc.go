@@ -1,23 +1,35 @@
-// Package node is the one place where the rooms meet: it builds a peer out of
-// store, coords, overlay and crawl, runs it, and tells the admin API how it is.
+// Package node builds and runs a peer. It is the only package that connects the layers:
+// store, coords, overlay and crawl. It also implements the admin API.
 //
-// A Node is built bottom-up by New, which starts nothing but the libraries'
-// own goroutines:
+// New builds a Node bottom-up. It starts only the goroutines of libraries:
 //
-//	store -> overlay.Net -> leases, homes -> peers.Service
+//	store -> overlay.Net -> leases, home records -> peers.Service
 //	      -> fetcher, resolver, scope -> owner.Manager -> frontier -> crawler
-//	      -> forwarder -> protocol handlers -> admin API
+//	      -> outbox -> protocol handlers -> admin API
 //
-// Run runs all of it in one group and takes it down in the opposite order.
+// Run runs all parts in one group, stops them when the first fails or the peer is stopped,
+// and closes them in the opposite order. No goroutine remains.
 //
-// Files: node.go New and Run; open.go how each part is made; options.go what it takes; bridge.go adapters
-// where one room's interface and another's method differ, and nothing else;
-// memory.go what a home remembers: its network, the peers met; strategies.go
-// names of strategies and the data that they need (from geo and registry);
-// rules.go a profile in room crawl's words; room.go whether there is room on the
-// disk; status.go the view of the admin API; seed.go URLs from outside; guards.go shadows and witnesses; balance.go limits, and
-// uptime.go what the machine says of itself; drain.go a
-// stop that hands everything over first; crawl.go
-// a network of one, and reading a store that no peer has open; export.go reading
-// the archive.
+// Files:
+//
+//	node.go         New and Run
+//	options.go      Options
+//	open.go         how each part is built
+//	adapters.go     adapters between the interfaces of the layers
+//	failover.go     replicas and witnesses
+//	ownermap.go     the owner map and its storage
+//	traits.go       what this peer learns about itself as a downloader
+//	homestate.go    what a home remembers: its network and the peers met
+//	network.go      what the network monitor asks, and what happens after an outage
+//	webconns.go     the open connections to web servers
+//	givenup.go      URLs that were given up
+//	records.go      storage of DHT records
+//	strategies.go   strategies and the data that they need
+//	rules.go        the rules of a profile as settings of the crawler
+//	limits.go       limits of a peer; space.go free space on the disk
+//	seed.go         URLs from outside
+//	status.go       the views of the admin API; measure.go what package metrics exports
+//	drain.go        a stop that hands everything over first
+//	crawl.go        one-shot crawls; seedoutcome.go the result of their seeds
+//	export.go       reading the archive
 package node

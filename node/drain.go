@@ -9,102 +9,126 @@ import (
 	"time"
 
 	"peerd/node/admin"
+	"peerd/overlay/owner"
+	"peerd/store"
 )
 
-// drainer is what a clean stop asks of owner.Manager: Drain hands every subnet
-// that this peer owns to another peer, takes none any more from then on, and
-// returns nil when it owns none. An error says why some are still ours: nobody
-// takes them, or ctx has ended. What is left is as after any other stop.
+// drainer is the part of owner.Manager that a clean stop needs: Drain hands every subnet
+// that this peer owns to another peer, accepts no subnet from then on, and returns nil
+// when this peer owns none. An error says why it still owns some: no peer accepts them,
+// or ctx has ended.
 type drainer interface {
 	Drain(ctx context.Context) error
 }
 
-// The paces of a drain.
 const (
-	drainLook = 100 * time.Millisecond
-	// drainStill is how long the URLs that wait for other peers may not become
-	// fewer before a peer that owns nothing any more stops waiting for them.
-	drainStill = 10 * time.Second
+	drainPoll = 100 * time.Millisecond
+	// drainReport is the longest time between two progress reports.
+	drainReport = time.Second
+	// drainStall is how long the number of pending URLs may stay the same before a peer
+	// that owns no subnet any more stops waiting for them.
+	drainStall = 10 * time.Second
+	// peerCheckInterval is the time between two checks of whether the other peers are
+	// alive, and maxPeerChecks the largest directory that is checked: of more peers at
+	// least one is alive.
+	peerCheckInterval = 5 * time.Second
+	maxPeerChecks     = 16
+	// noPeersTimeout is how long the directory must be empty before the drain gives up.
+	noPeersTimeout = time.Second
 )
 
-// leaving is a clean stop that hands everything over first. It is begun once, by
-// StopDrained, and carried through by Run.
-type leaving struct {
-	once    sync.Once
-	begun   chan struct{} // closed by the first StopDrained
-	over    chan struct{} // closed when nothing more is handed over
-	end     sync.Once     // of over
-	limit   time.Duration // set before begun is closed
-	by      drainer       // nil: the Manager
-	owned   atomic.Int64  // subnets at the begin, and later ones
-	errands atomic.Int64  // under way for other peers
+// errNoPeers ends a drain that no other peer can take part in.
+var errNoPeers = errors.New("no other peer can be reached")
 
-	mu    sync.Mutex
-	fault string
+// leaveState is the state of a clean stop that hands everything over first.
+// StopDrained starts it and Run carries it out.
+type leaveState struct {
+	once          sync.Once
+	start         chan struct{} // closed by the first StopDrained
+	done          chan struct{} // closed when nothing more is handed over
+	doneOnce      sync.Once     // closes done
+	limit         time.Duration // set before start is closed
+	drainer       drainer       // nil: the Manager
+	total         atomic.Int64  // subnets owned at the start
+	remoteFetches atomic.Int64  // under way for other peers
+
+	mu     sync.Mutex
+	reason string // why something is left; "": nothing is
 }
 
-func newLeaving() *leaving { return &leaving{begun: make(chan struct{}), over: make(chan struct{})} }
+func newLeaveState() *leaveState {
+	return &leaveState{start: make(chan struct{}), done: make(chan struct{})}
+}
 
-// on says whether the stop was begun: no more work is taken then.
-func (l *leaving) on() bool {
+// started reports whether the stop has started: this peer takes no more work then.
+func (l *leaveState) started() bool {
 	select {
-	case <-l.begun:
+	case <-l.start:
 		return true
 	default:
 		return false
 	}
 }
 
-// finish says that nothing more is handed over.
-func (l *leaving) finish() { l.end.Do(func() { close(l.over) }) }
+// finish records that nothing more is handed over.
+func (l *leaveState) finish() { l.doneOnce.Do(func() { close(l.done) }) }
 
-// errand counts one that another peer asked for, until done is called; false if
-// none is taken any more. One that was counted is waited for.
-func (l *leaving) errand() (done func(), ok bool) {
-	l.errands.Add(1)
-	done = func() { l.errands.Add(-1) }
-	if l.on() {
+// startRemoteFetch counts a remote fetch until done is called, so that the stop waits
+// for it. It returns false after the start of the stop: the fetch must be refused.
+func (l *leaveState) startRemoteFetch() (done func(), ok bool) {
+	l.remoteFetches.Add(1)
+	done = func() { l.remoteFetches.Add(-1) }
+	if l.started() {
 		done()
 		return nil, false
 	}
 	return done, true
 }
 
-// StopDrained asks for a clean stop that hands everything over first, for at most
-// limit, and returns at once. Only the first call counts; Stop cuts it short.
+func (l *leaveState) setReason(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reason = err.Error()
+}
+
+// StopDrained requests a clean stop that first hands everything over, for at most limit,
+// and returns at once. Only the first call counts. Stop ends the handover early.
 func (n *Node) StopDrained(limit time.Duration) {
-	n.leave.once.Do(func() {
-		n.leave.limit = limit
-		close(n.leave.begun)
+	n.leaving.once.Do(func() {
+		n.leaving.limit = limit
+		close(n.leaving.start)
 	})
 }
 
-// Leave is StopDrained, and tells how far it is, now and then, until nothing more
-// is handed over or ctx ends: the stop goes on then.
-func (n *Node) Leave(ctx context.Context, limit time.Duration, tell func(admin.Drain) error) error {
+// Leave calls StopDrained and reports the progress, at least once a second, until
+// nothing more is handed over. The stop continues when ctx ends or report fails.
+func (n *Node) Leave(
+	ctx context.Context, limit time.Duration, report func(admin.Drain) error,
+) error {
 	n.StopDrained(limit)
-	t := time.NewTicker(drainLook)
+	t := time.NewTicker(drainPoll)
 	defer t.Stop()
-	var said admin.Drain
-	for first := true; ; first = false {
-		over := false
+	var last admin.Drain
+	var lastAt time.Time
+	for {
+		done := false
 		select {
-		case <-n.leave.over:
-			over = true
+		case <-n.leaving.done:
+			done = true
 		default:
 		}
-		d := n.drained(over)
-		if d != said || first {
-			if err := tell(d); err != nil {
+		d := n.drainProgress(done)
+		if d != last || time.Since(lastAt) >= drainReport {
+			if err := report(d); err != nil {
 				return err
 			}
-			said = d
+			last, lastAt = d, time.Now()
 		}
-		if over {
+		if done {
 			return nil
 		}
 		select {
-		case <-n.leave.over:
+		case <-n.leaving.done:
 		case <-t.C:
 		case <-ctx.Done():
 			return ctx.Err()
@@ -112,70 +136,129 @@ func (n *Node) Leave(ctx context.Context, limit time.Duration, tell func(admin.D
 	}
 }
 
-// drained says how far it is.
-func (n *Node) drained(over bool) admin.Drain {
-	fwd := n.forwarder.Stats()
-	owned := int64(len(n.manager.List()))
-	d := admin.Drain{Left: owned, URLs: fwd.Outbox + fwd.Nursery, Over: over}
-	d.Subnets = max(n.leave.owned.Load(), owned)
-	n.leave.mu.Lock()
-	defer n.leave.mu.Unlock()
-	d.Fault = n.leave.fault
+// drainProgress returns the progress of the drain.
+func (n *Node) drainProgress(done bool) admin.Drain {
+	pending := n.outbox.Stats()
+	subnets := n.manager.List()
+	owned := int64(len(subnets))
+	d := admin.Drain{
+		Subnets: max(n.leaving.total.Load(), owned), Remaining: owned,
+		URLs: pending.Outbox + pending.Unclaimed, Done: done,
+	}
+	if !done {
+		d.HandingOver = firstLeaving(subnets)
+	}
+	n.leaving.mu.Lock()
+	defer n.leaving.mu.Unlock()
+	d.Reason = n.leaving.reason
 	return d
 }
 
-// drain hands everything over, as long as it may take. It returns early after
-// Stop, and when ctx ends.
-func (n *Node) drain(ctx context.Context, d drainer) {
-	ctx, cancel := context.WithTimeout(ctx, n.leave.limit)
-	defer cancel()
-	watched := make(chan struct{})
-	defer func() { cancel(); <-watched }()
-	go func() {
-		defer close(watched)
-		select {
-		case <-n.stop:
-			cancel()
-		case <-ctx.Done():
+// firstLeaving returns the lowest of the subnets that are being handed over; "" if none is.
+func firstLeaving(subnets []owner.Info) string {
+	first := prefix{}
+	for _, s := range subnets {
+		if s.Phase == store.PhaseCommitting && (!first.IsValid() || s.Prefix.Compare(first) < 0) {
+			first = s.Prefix
 		}
-	}()
-	n.leave.owned.Store(int64(len(n.manager.List())))
-	n.log.Info("everything is handed over before the stop", "subnets", n.leave.owned.Load(), "limit", n.leave.limit)
-	err := n.emptied(ctx, d)
-	at := n.drained(true)
-	if err != nil {
-		n.leave.mu.Lock()
-		n.leave.fault = err.Error()
-		n.leave.mu.Unlock()
-		n.log.Warn("stopping although not everything is handed over", "subnets", at.Left, "urls", at.URLs, "err", err)
-		return
 	}
-	n.log.Info("everything is handed over", "subnets", at.Subnets)
+	if !first.IsValid() {
+		return ""
+	}
+	return first.String()
 }
 
-// emptied returns nil when this peer owns nothing, no URL waits here for another
-// peer, and nothing is being fetched at another's request.
-func (n *Node) emptied(ctx context.Context, d drainer) error {
-	if n.peers.Directory().Len() == 0 {
-		return errors.New("no other peer is known")
+// runDrain hands everything over within the limit of StopDrained. It returns early after
+// Stop, when ctx ends, and when no other peer can be reached.
+func (n *Node) runDrain(ctx context.Context) {
+	var d drainer = n.manager
+	if n.leaving.drainer != nil {
+		d = n.leaving.drainer
 	}
-	t := time.NewTicker(drainLook)
+	ctx, cancelTimeout := context.WithTimeout(ctx, n.leaving.limit)
+	defer cancelTimeout()
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { cancel(n.watchDrain(ctx)) })
+	defer func() {
+		cancel(nil)
+		watcher.Wait()
+	}()
+
+	n.leaving.total.Store(int64(len(n.manager.List())))
+	n.log.Info("started handing everything over before the stop",
+		"subnets", n.leaving.total.Load(), "limit", n.leaving.limit)
+	err := n.drainUntilEmpty(ctx, d)
+	if errors.Is(context.Cause(ctx), errNoPeers) {
+		err = errNoPeers
+	}
+	p := n.drainProgress(true)
+	if err != nil {
+		n.leaving.setReason(err)
+		n.log.Warn("stopped before everything was handed over",
+			"subnets", p.Remaining, "urls", p.URLs, "err", err)
+		return
+	}
+	n.log.Info("handed everything over", "subnets", p.Subnets)
+}
+
+// watchDrain returns when the drain must end early: after Stop, when ctx ends, or, with
+// errNoPeers, when no other peer is alive. It checks the peers itself, because a peer that
+// vanished stays in the directory for up to half a minute otherwise.
+func (n *Node) watchDrain(ctx context.Context) error {
+	t := time.NewTicker(drainPoll)
+	defer t.Stop()
+	var checked, empty time.Time
+	for {
+		directory := n.peers.Directory()
+		now := time.Now()
+		switch known := directory.All(); {
+		case len(known) > 0:
+			empty = time.Time{}
+			if len(known) <= maxPeerChecks && now.Sub(checked) >= peerCheckInterval {
+				checked = now
+				for _, b := range known {
+					n.peers.ReportUnreachable(b.Peer)
+				}
+			}
+		case empty.IsZero():
+			empty = now
+		case now.Sub(empty) >= noPeersTimeout:
+			return errNoPeers
+		}
+		select {
+		case <-n.stop:
+			return context.Canceled
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+		}
+	}
+}
+
+// drainUntilEmpty returns nil when this peer owns no subnet, no URL is pending here, and
+// no remote fetch is under way.
+func (n *Node) drainUntilEmpty(ctx context.Context, d drainer) error {
+	if n.peers.Directory().Len() == 0 {
+		return errNoPeers
+	}
+	t := time.NewTicker(drainPoll)
 	defer t.Stop()
 	least, since := int64(-1), time.Now()
 	for {
 		if err := d.Drain(ctx); err != nil {
 			return err
 		}
-		at := n.drained(false)
-		waiting := at.URLs + n.leave.errands.Load()
-		if at.Left == 0 && waiting == 0 {
+		p := n.drainProgress(false)
+		pending := p.URLs + n.leaving.remoteFetches.Load()
+		if p.Remaining == 0 && pending == 0 {
 			return nil
 		}
-		if least < 0 || waiting < least {
-			least, since = waiting, time.Now()
+		if least < 0 || pending < least {
+			least, since = pending, time.Now()
 		}
-		if at.Left == 0 && time.Since(since) > drainStill {
-			return fmt.Errorf("%d URLs of subnets that nobody takes wait here", at.URLs)
+		if p.Remaining == 0 && time.Since(since) > drainStall {
+			return fmt.Errorf("no peer accepts the subnets of %d pending URLs", p.URLs)
 		}
 		select {
 		case <-ctx.Done():
@@ -183,13 +266,4 @@ func (n *Node) emptied(ctx context.Context, d drainer) error {
 		case <-t.C:
 		}
 	}
-}
-
-// drainAll is what Run does after StopDrained.
-func (n *Node) drainAll(ctx context.Context) {
-	var d drainer = n.manager
-	if n.leave.by != nil {
-		d = n.leave.by
-	}
-	n.drain(ctx, d)
 }

@@ -15,95 +15,137 @@ type drainFunc func(ctx context.Context) error
 
 func (f drainFunc) Drain(ctx context.Context) error { return f(ctx) }
 
-// pair runs a peer for the length of the test, and returns another one that does
-// not run yet and will know it, drained by d.
-func pair(t *testing.T, d drainer) *Node {
+// drainForever drains until ctx ends.
+var drainForever = drainFunc(func(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+})
+
+// pair returns a peer that does not run yet and that d drains. It will know a second peer,
+// which runs until stopOther is called or the test ends.
+func pair(t *testing.T, d drainer) (n *Node, stopOther func()) {
 	t.Helper()
 	other := newNode(t, options(t))
-	t.Cleanup(running(t, other))
+	stopOther = running(t, other)
+	t.Cleanup(stopOther)
 	o := options(t)
 	o.Config.Bootstrap = other.Addrs()
-	n := newNode(t, o)
-	n.leave.by = d
-	return n
+	n = newNode(t, o)
+	n.leaving.drainer = d
+	return n, stopOther
 }
 
-// left runs n, has it leave once it knows the other peer, and returns what it
-// said last.
-func left(t *testing.T, n *Node, limit time.Duration) (last admin.Drain) {
+// leave runs n, stops it with Leave once it knows the other peer, and returns all reports.
+func leave(t *testing.T, n *Node, limit time.Duration) (reports []admin.Drain) {
 	t.Helper()
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(context.Background()) }()
-	until(t, 10*time.Second, "it knows the other", func() bool { return n.peers.Directory().Len() > 0 })
-	if err := n.Leave(t.Context(), limit, func(d admin.Drain) error { last = d; return nil }); err != nil {
-		t.Errorf("Leave: %v", err)
+	until(t, time.Minute, "it knows the other peer", func() bool {
+		return n.peers.Directory().Len() > 0
+	})
+	if err := n.Leave(t.Context(), limit, func(d admin.Drain) error {
+		reports = append(reports, d)
+		return nil
+	}); err != nil {
+		t.Errorf("Leave() = %v", err)
 	}
 	select {
 	case err := <-ended:
 		if err != nil {
-			t.Errorf("Run: %v", err)
+			t.Errorf("Run() = %v", err)
 		}
-	case <-time.After(time.Minute):
-		t.Fatal("it runs on after it has left")
+	case <-time.After(5 * time.Minute):
+		t.Fatal("Run() has not returned five minutes after Leave()")
 	}
-	return last
+	if last := reports[len(reports)-1]; !last.Done {
+		t.Errorf("last report = %+v, want Done", last)
+	}
+	return reports
 }
+
+func last(reports []admin.Drain) admin.Drain { return reports[len(reports)-1] }
 
 func TestLeaveHandsOverFirst(t *testing.T) {
 	drained := false
 	var n *Node
-	n = pair(t, drainFunc(func(context.Context) error {
+	n, _ = pair(t, drainFunc(func(context.Context) error {
 		drained = true
-		if _, err := n.Seed(t.Context(), []string{"http://a.example/"}); !errors.Is(err, admin.ErrStopping) {
-			t.Errorf("Seed while it leaves: %v", err)
+		if _, err := n.Seed(t.Context(), []string{"http://a.example/"}); !errors.Is(err,
+			admin.ErrStopping) {
+			t.Errorf("Seed() during the stop = %v, want ErrStopping", err)
 		}
-		if _, ok := n.leave.errand(); ok {
-			t.Error("an errand is taken while it leaves")
+		if _, ok := n.leaving.startRemoteFetch(); ok {
+			t.Error("startRemoteFetch() during the stop = true, want false")
 		}
 		return nil
 	}))
-	if last := left(t, n, time.Minute); !drained || last != (admin.Drain{Over: true}) {
-		t.Errorf("drained %v, said %+v", drained, last)
+	if got := last(leave(t, n, time.Minute)); !drained || got != (admin.Drain{Done: true}) {
+		t.Errorf("drained = %v, last report = %+v", drained, got)
 	}
 }
 
-func TestLeaveWaitsForErrands(t *testing.T) {
-	n := pair(t, drainFunc(func(context.Context) error { return nil }))
-	done, ok := n.leave.errand()
+// While nothing changes, Leave reports at least once a second.
+func TestLeaveWaitsForRemoteFetches(t *testing.T) {
+	n, _ := pair(t, drainFunc(func(context.Context) error { return nil }))
+	done, ok := n.leaving.startRemoteFetch()
 	if !ok {
-		t.Fatal("no errand is taken")
+		t.Fatal("startRemoteFetch() before the stop = false, want true")
 	}
 	begin := time.Now()
-	time.AfterFunc(time.Second, done)
-	if last := left(t, n, time.Minute); last.Fault != "" || time.Since(begin) < time.Second {
-		t.Errorf("%+v after %v", last, time.Since(begin))
+	time.AfterFunc(drainReport+time.Second, done)
+	reports := leave(t, n, time.Hour)
+	if got := last(reports); got.Reason != "" || time.Since(begin) < drainReport+time.Second {
+		t.Errorf("last report = %+v after %v, want no reason after the fetch", got,
+			time.Since(begin))
+	}
+	if len(reports) < 3 {
+		t.Errorf("%d reports, want at least 3", len(reports))
 	}
 }
 
-func TestLeaveIsBounded(t *testing.T) {
-	forever := drainFunc(func(ctx context.Context) error {
-		<-ctx.Done()
-		return ctx.Err()
+func TestLeaveHasLimit(t *testing.T) {
+	n, _ := pair(t, drainForever)
+	got := last(leave(t, n, 200*time.Millisecond))
+	if !strings.Contains(got.Reason, "deadline") {
+		t.Errorf("last report = %+v, want the deadline as the reason", got)
+	}
+}
+
+func TestStopEndsLeave(t *testing.T) {
+	n, _ := pair(t, nil)
+	n.leaving.drainer = drainFunc(func(ctx context.Context) error {
+		n.Stop()
+		return drainForever(ctx)
 	})
-	if last := left(t, pair(t, forever), 200*time.Millisecond); !last.Over || !strings.Contains(last.Fault, "deadline") {
-		t.Errorf("said %+v", last)
-	}
-	n := pair(t, forever)
-	n.leave.by = drainFunc(func(ctx context.Context) error { n.Stop(); return forever(ctx) })
-	if last := left(t, n, time.Hour); !last.Over || last.Fault == "" {
-		t.Errorf("cut short, it said %+v", last)
+	if got := last(leave(t, n, time.Hour)); got.Reason == "" {
+		t.Errorf("last report = %+v, want a reason", got)
 	}
 }
 
-// Alone there is nobody to hand anything to, and nothing to wait for.
-func TestLeaveOfALonePeer(t *testing.T) {
+// When the last other peer ends during the handover, Leave does not wait for the limit.
+func TestLeaveWithoutPeers(t *testing.T) {
+	n, stopOther := pair(t, nil)
+	n.leaving.drainer = drainFunc(func(ctx context.Context) error {
+		stopOther()
+		return drainForever(ctx)
+	})
+	if got := last(leave(t, n, time.Hour)); got.Reason != errNoPeers.Error() {
+		t.Errorf("last report = %+v, want the reason %q", got, errNoPeers)
+	}
+}
+
+// A peer that knows no other peer does not try to hand anything over.
+func TestLeaveAlone(t *testing.T) {
 	n := newNode(t, options(t))
-	n.leave.by = drainFunc(func(context.Context) error { t.Error("drained"); return nil })
+	n.leaving.drainer = drainFunc(func(context.Context) error {
+		t.Error("Drain() was called")
+		return nil
+	})
 	n.StopDrained(time.Hour)
 	if err := n.Run(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if d := n.drained(true); d.Fault == "" {
-		t.Errorf("said %+v", d)
+	if d := n.drainProgress(true); d.Reason != errNoPeers.Error() {
+		t.Errorf("drainProgress() = %+v, want the reason %q", d, errNoPeers)
 	}
 }

@@ -1,166 +1,329 @@
 package node
 
 import (
+	"bytes"
 	"context"
-	"errors"
-	"path/filepath"
+	"encoding/binary"
+	"flag"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 
-	"peerd/node/config"
-	"peerd/node/emulate/hostile"
+	"peerd/overlay"
+	"peerd/overlay/overlaytest"
+	"peerd/overlay/wire"
 )
 
-// The limits of the hostile crawls.
+var mutations = flag.Int("mutations", 100, "mutated messages that TestMutatedMessages sends to "+
+	"each protocol")
+
+// Memory that a message may cost, at both peers and with what they do meanwhile. Bytes. Mutated
+// messages are counted on average, and bombs each: without limits they take 8 MB and more.
 const (
-	hostileTime  = 60 * time.Second // for everything that must end
-	hostileWait  = 4 * time.Second  // for what is right to be still waiting then
-	hostileSoon  = 3 * time.Second  // time-out of a request that only a time-out ends
-	hostileLater = 20 * time.Second // of all others: on a busy machine a page of megabytes takes its time, and asking again is a fault
-	hostileHold  = 10 * time.Second // with one answer that only a time-out ends
+	allowedPerMessage = 256 << 10
+	allowedPerBomb    = 5 << 20
 )
 
-// hostileCrawl is one crawl through several cases, and what came of it.
-type hostileCrawl struct {
-	cases []string
-	limit time.Duration
-	// timeout is that of one request.
-	timeout time.Duration
+type fields = map[int]any
 
-	web *hostile.Web
-	sum Summary
-	err error
+// seedMessages returns messages of a form that a protocol's handler reads, to be mutated. Their
+// fields need not be valid. A protocol without seeds fails the test.
+func seedMessages(t *testing.T, n overlay.Names, id protocol.ID) (bodies [][]byte) {
+	t.Helper()
+	subnet, sealed := []byte{192, 0, 2, 0, 24}, make([]byte, 300)
+	position := fields{1: 7, 2: 9}
+	at := fields{1: []float64{1, 2}, 2: 1.5, 3: 0.5}
+	seeds := map[protocol.ID][]any{
+		n.Coords(): {
+			fields{1: sealed, 2: fields{1: make([]byte, 20), 2: 1.5, 3: 8, 4: 1, 5: 2}},
+			fields{1: sealed, 3: true}, fields{4: fields{1: "peer"}}, fields{1: 1},
+			fields{1: at, 2: []any{fields{1: sealed, 2: 100}}, 3: []any{fields{1: "p", 2: 5}}},
+		},
+		n.Heartbeat(): {fields{1: sealed, 2: sealed, 3: []any{fields{1: "p", 2: 5}}}},
+		n.Nearest():   {fields{1: fields{1: at, 2: 1, 3: 1.0}, 2: 8}},
+		n.Batch(): {fields{1: []any{fields{1: "a.example", 2: subnet, 3: subnet[:4],
+			4: []any{fields{1: "http://a.example/x", 2: 3, 3: "b.example"}}}}}},
+		n.Estimate(): {fields{1: sealed,
+			2: fields{1: "http://a.example/", 2: fields{1: subnet[:4]}}}},
+		n.Handover(): {
+			fields{1: subnet, 2: 2, 3: sealed, 4: sealed, 5: 3, 6: 1000, 7: position},
+			fields{1: sealed},
+		},
+		n.HostTransfer(): {
+			fields{1: "a.example", 2: subnet[:4], 3: sealed, 4: 1000},
+			fields{1: map[string][]byte{"http://a.example": sealed}, 2: sealed,
+				3: []any{fields{1: "http://a.example/x"}}, 4: []any{sealed[:16]}, 6: true},
+		},
+		n.Witness(): {
+			fields{1: fields{1: sealed, 2: 7, 3: 1}},
+			fields{2: fields{1: sealed, 2: []any{fields{1: subnet, 2: 3}}, 3: 1}},
+			fields{3: fields{}},
+		},
+		n.Replica(): {
+			fields{1: sealed},
+			fields{2: fields{1: subnet, 2: 1, 3: sealed, 5: sealed, 7: 1, 8: 5, 9: position}},
+			fields{3: fields{1: subnet, 2: position, 5: sealed}},
+			fields{4: fields{1: subnet, 2: 5, 3: 1, 4: [][]byte{sealed}}},
+			fields{5: fields{1: subnet}},
+		},
+		n.Copies():     {fields{1: [][]byte{subnet}}},
+		n.Join():       {fields{1: sealed}, fields{}},
+		n.Membership(): {fields{1: [][]byte{sealed, sealed}}, fields{2: "no"}},
+		n.Search(): {
+			fields{1: "apple -pear site:a.example"}, fields{2: fields{1: 100, 2: []int{5}, 3: 10}},
+			fields{3: []int{0, 1}},
+		},
+		// protobuf: a type, a key and a record; subscriptions and messages
+		n.DHT(): {
+			[]byte("\x08\x00\x12\x05/a/bc\x1a\x10\x0a\x05/a/bc\x12\x07valuexx"),
+			[]byte("\x08\x01\x12\x05/a/bc"), []byte("\x08\x04\x12\x20" + strings.Repeat("k", 32)),
+		},
+		n.Gossip(): {
+			[]byte("\x0a\x07\x08\x01\x12\x03abc"), []byte("\x12\x0a\x12\x03abc\x22\x03abc"),
+		},
+	}[id]
+	if len(seeds) == 0 {
+		t.Fatalf("no messages to mutate for %s: add some", id)
+	}
+	for _, s := range seeds {
+		raw, ok := s.([]byte)
+		if !ok {
+			var err error
+			if raw, err = wire.Marshal(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bodies = append(bodies, raw)
+	}
+	return bodies
 }
 
-// TestHostile crawls a web that is out to harm crawlers, and judges from the
-// log of that web. All cases that the -run flag picks share three crawls, those
-// that end, those that a time-out ends and those that do not end; each case has
-// an address of its own.
-func TestHostile(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a crawl of half a minute")
+// bombs returns messages with long lists of tiny elements, in every place of the first two levels.
+func bombs() (all [][]byte) {
+	const n = 100_000
+	for _, tiny := range []byte{0x80, 0xa0} {
+		list := slices.Concat(binary.BigEndian.AppendUint32([]byte{0x9a}, n),
+			bytes.Repeat([]byte{tiny}, n))
+		for i := range byte(9) {
+			all = append(all, slices.Concat([]byte{0xa1, 1 + i}, list))
+			for j := range byte(9) {
+				all = append(all, slices.Concat([]byte{0xa1, 1 + i, 0xa1, 1 + j}, list),
+					slices.Concat([]byte{0xa1, 1 + i, 0x81, 0xa1, 1 + j}, list))
+			}
+		}
 	}
-	before := goleak.IgnoreCurrent()
-	ending := &hostileCrawl{limit: hostileTime, timeout: hostileLater}
-	slow := &hostileCrawl{limit: hostileTime, timeout: hostileSoon}
-	waiting := &hostileCrawl{limit: hostileWait, timeout: hostileSoon}
-	all := []*hostileCrawl{ending, slow, waiting}
-	t.Cleanup(func() {
-		for _, c := range all {
-			t.Logf("%d cases in %v: %d pages, outcomes %v", len(c.cases), c.sum.Took.Round(time.Millisecond), c.sum.Pages, c.sum.ByOutcome)
-		}
-		goleak.VerifyNone(t, before)
-	})
-	crawl := sync.OnceFunc(func() {
-		var wg sync.WaitGroup
-		for _, c := range all {
-			wg.Go(func() { c.run(t) })
-		}
-		wg.Wait()
-	})
-	for _, c := range hostile.Cases() {
-		t.Run(c.Name, func(t *testing.T) {
-			mine := ending
-			switch {
-			case c.Waits:
-				mine = waiting
-			case c.Slow:
-				mine = slow
+	return all
+}
+
+// mutated returns one of the seeds with some changes.
+func mutated(rng *rand.Rand, seeds [][]byte) []byte {
+	b := slices.Clone(seeds[rng.IntN(len(seeds))])
+	for range 1 + rng.IntN(6) {
+		i := rng.IntN(len(b) + 1)
+		switch rng.IntN(5) {
+		case 0:
+			b = b[:max(i, 1)]
+		case 1:
+			b = slices.Insert(b, i, byte(rng.Uint32()))
+		case 2:
+			b = slices.Insert(b, i, b[:min(i, 40)]...)
+		case 3:
+			b = slices.Insert(b, i, 0x9a, 0, byte(rng.IntN(3)), byte(rng.Uint32()), 0)
+		default:
+			if i < len(b) {
+				b[i] ^= 1 << rng.IntN(8)
 			}
-			mine.cases = append(mine.cases, c.Name)
-			t.Parallel() // goes on when all cases have entered themselves
-			crawl()
-			if mine.web == nil {
-				t.Fatal(mine.err)
-			}
-			for _, fault := range mine.web.Judge(c.Name, hostileHold) {
-				t.Error(fault)
+		}
+	}
+	return b
+}
+
+// framed returns a body as a frame: plain, compressed, or with a wrong length.
+func framed(t *testing.T, rng *rand.Rand, body []byte) []byte {
+	t.Helper()
+	switch rng.IntN(8) {
+	case 0:
+		return append(binary.AppendUvarint(nil, uint64(rng.Uint32()>>rng.IntN(32))), body...)
+	case 1, 2, 3:
+		return append(binary.AppendUvarint(nil, uint64(len(body))), body...)
+	}
+	return packed(t, body)
+}
+
+// packed returns a body as a compressed frame.
+func packed(t *testing.T, body []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := wire.WriteBodyZ(&out, body); err != nil {
+		t.Error(err)
+	}
+	return out.Bytes()
+}
+
+// send sends frames on one stream and waits until the peer has ended it.
+func send(t *testing.T, from host.Host, to peer.ID, id protocol.ID, frames ...[]byte) {
+	t.Helper()
+	s, err := from.NewStream(context.Background(), to, id)
+	for begin := time.Now(); err != nil; s, err = from.NewStream(context.Background(), to, id) {
+		if time.Since(begin) > 5*time.Minute {
+			t.Error(err)
+			return
+		}
+		// The peer closes the connection when it learns that the other has none of its protocols.
+		time.Sleep(10 * time.Millisecond)
+	}
+	_ = s.SetDeadline(time.Now().Add(5 * time.Minute))
+	for _, f := range frames {
+		if _, err := s.Write(f); err != nil {
+			break // it was reset
+		}
+	}
+	_ = s.CloseWrite()
+	_, _ = io.Copy(io.Discard, s)
+	_ = s.Reset()
+}
+
+// allocated returns how many bytes f allocates, with all that happens meanwhile.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// attack sends mutated messages, several at a time.
+func attack(t *testing.T, from host.Host, to peer.ID, id protocol.ID, seeds [][]byte, n int) {
+	t.Helper()
+	var g sync.WaitGroup
+	const at = 8 // at the same time
+	for worker := range at {
+		g.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(worker), uint64(len(id))))
+			for range n / at {
+				frames := make([][]byte, 1+rng.IntN(2))
+				for i := range frames {
+					frames[i] = framed(t, rng, mutated(rng, seeds))
+				}
+				send(t, from, to, id, frames...)
 			}
 		})
 	}
-	t.Run("end", func(t *testing.T) { // of the crawl as a whole
-		t.Parallel()
-		crawl()
-		for _, c := range []*hostileCrawl{ending, slow} {
-			if c.err != nil {
-				t.Errorf("the crawl of what must end: %v", c.err)
-			}
+	g.Wait()
+}
+
+// panics collects what is logged about panics.
+type panics struct {
+	mu   sync.Mutex
+	text []string
+}
+
+func (p *panics) Enabled(context.Context, slog.Level) bool { return true }
+func (p *panics) WithAttrs([]slog.Attr) slog.Handler       { return p }
+func (p *panics) WithGroup(string) slog.Handler            { return p }
+func (p *panics) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if strings.Contains(a.Value.String(), "panic") {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.text = append(p.text, r.Message+": "+a.Value.String())
 		}
-		if len(waiting.cases) > 0 && !errors.Is(waiting.err, context.DeadlineExceeded) {
-			t.Errorf("the crawl of what must wait: %v, want it to be waiting after %v", waiting.err, waiting.limit)
-		}
+		return true
+	})
+	return nil
+}
+
+// Whatever a peer sends to any of the protocols, nothing panics, and it costs little memory.
+func TestMutatedMessages(t *testing.T) {
+	testMutations(t, options(t), func(n overlay.Names) []protocol.ID {
+		return slices.DeleteFunc(n.Protocols(), func(id protocol.ID) bool {
+			return id == n.Membership() // the network is open
+		})
 	})
 }
 
-// run serves the cases and crawls them. It closes the web, which keeps its log.
-func (c *hostileCrawl) run(t *testing.T) {
-	if len(c.cases) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.limit)
-	defer cancel()
-	if c.web, c.err = hostile.Serve(context.Background(), hostile.Options{Cases: c.cases}); c.err != nil {
-		return
-	}
-	defer c.web.Close()
-	var seeds []string
-	for _, name := range c.cases {
-		seeds = append(seeds, c.web.Seeds(name)...)
-	}
-	home, err := config.Init(filepath.Join(t.TempDir(), "home"))
+// So it is in a network for members, with what strangers are served.
+func TestMutatedMemberships(t *testing.T) {
+	o := options(t)
+	founder, err := o.Home.PeerID()
 	if err != nil {
-		c.err = err
-		return
+		t.Fatal(err)
 	}
-	c.sum, c.err = crawlHostile(ctx, home, c.web, seeds, 0, c.timeout)
+	o.Profile.Admission, o.Profile.Founders = "invite", []string{founder.String()}
+	testMutations(t, o, func(n overlay.Names) []protocol.ID {
+		return []protocol.ID{n.Join(), n.Membership()}
+	})
 }
 
-// A name that was good when it was first asked for, and is private each time
-// after that, is not followed there by a crawl that is interrupted and goes on.
-func TestHostileRebinding(t *testing.T) {
-	const name = "rebinding"
-	w, err := hostile.Serve(t.Context(), hostile.Options{Cases: []string{name}})
-	if err != nil {
+// testMutations attacks some of the protocols of a new peer.
+func testMutations(t *testing.T, o Options, which func(overlay.Names) []protocol.ID) {
+	found := &panics{}
+	o.Logger = slog.New(found)
+	n := newNode(t, o)
+	defer running(t, n)()
+	attacker := overlaytest.Host(t)
+	if err := attacker.Connect(t.Context(), peer.AddrInfo{ID: n.net.Self(),
+		Addrs: n.net.Host.Addrs()}); err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
-	home, err := config.Init(filepath.Join(t.TempDir(), "home"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for _, pages := range []int64{5, 10, 0} {
-		if _, err := crawlHostile(ctx, home, w, w.Seeds(name), pages, hostileSoon); err != nil {
-			t.Fatal(err)
+	until(t, time.Minute, "all protocols are served", func() bool {
+		served := n.net.Host.Mux().Protocols()
+		return !slices.ContainsFunc(which(n.net.Names), func(id protocol.ID) bool {
+			return !slices.Contains(served, id)
+		})
+	})
+	for _, id := range n.net.Host.Mux().Protocols() {
+		if strings.HasPrefix(string(id), "/peerd/") &&
+			!slices.Contains(n.net.Names.Protocols(), id) {
+			t.Errorf("%s is served, but not in Names.Protocols", id)
 		}
 	}
-	for _, fault := range w.Judge(name, hostileHold) {
-		t.Error(fault)
+	for _, id := range which(n.net.Names) {
+		seeds := seedMessages(t, n.net.Names, id)
+		begin := time.Now()
+		each := allocated(func() { attack(t, attacker, n.net.Self(), id, seeds, *mutations) }) /
+			uint64(*mutations)
+		if each > allowedPerMessage {
+			t.Errorf("%s: a message took %d bytes on average, want %d at most", id, each,
+				allowedPerMessage)
+		}
+		var worst uint64
+		list := bombs()
+		if id == n.net.Names.DHT() || id == n.net.Names.Gossip() {
+			list = list[:8] // theirs is another encoding, and the DHT reads slowly
+		}
+		for _, body := range list {
+			plain := append(binary.AppendUvarint(nil, uint64(len(body))), body...)
+			small := packed(t, body)
+			for _, frame := range [][]byte{plain, small} {
+				bomb := func() { send(t, attacker, n.net.Self(), id, frame) }
+				took := allocated(bomb)
+				if took > allowedPerBomb { // perhaps something else happened at the same time
+					took = min(took, allocated(bomb))
+				}
+				worst = max(worst, took)
+			}
+		}
+		if worst > allowedPerBomb {
+			t.Errorf("%s: the worst message took %d bytes, want %d at most", id, worst,
+				allowedPerBomb)
+		}
+		t.Logf("%s: %d bytes a message, %d the worst bomb, %v", id, each, worst,
+			time.Since(begin).Round(time.Millisecond))
 	}
-	t.Logf("%d requests, %d lookups", len(w.Log()), len(w.Lookups()))
-}
-
-// crawlHostile is Crawl with the DNS of the web; pages of 0 means all.
-func crawlHostile(ctx context.Context, home config.Home, w *hostile.Web, seeds []string, pages int64, timeout time.Duration) (Summary, error) {
-	o := CrawlOptions{
-		Home: home.Dir, Seeds: seeds, MaxPages: pages, Scope: "any", Config: config.Default(), Rules: config.DefaultProfile(),
-		UserAgent: "peerd-test", Emulation: &Emulation{Lookup: w.Lookup, Pace: 0.02},
+	found.mu.Lock()
+	defer found.mu.Unlock()
+	for _, text := range found.text[:min(len(found.text), 3)] {
+		t.Error(text)
 	}
-	o.Config.Crawl.AllowNet = w.Allow()
-	o.Config.Crawl.MinDelay = config.Duration{Duration: 2 * time.Millisecond}
-	o.Config.Crawl.Timeout = config.Duration{Duration: timeout}
-	o.Rules.Politeness.DelayFactor = 0
-	o.Rules.Traps.Limits = hostileLimits
-	return Crawl(ctx, o)
-}
-
-// hostileLimits cut traps within the bounds of the cases. The defaults would
-// let each of them have thousands of pages first.
-var hostileLimits = map[string]int{
-	"dates": 60, "far_dates": 30, "sessions": 20, "tokens": 50, "facets": 60, "orders": 15, "numbers": 80,
-	"quota": 220, "domains": 0, "hosts": 60, "generated_hosts": 15, "wildcard_hosts": 5,
 }

@@ -16,78 +16,105 @@ import (
 	"peerd/crawl"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
+	"peerd/crawl/network"
 	"peerd/crawl/quota"
 	"peerd/crawl/resolve"
 	"peerd/crawl/scope"
 	"peerd/node/admin"
+	"peerd/node/config"
 	"peerd/node/geo"
+	"peerd/node/metrics"
 	"peerd/node/registry"
 	"peerd/overlay"
-	"peerd/overlay/atlas"
-	"peerd/overlay/carry"
+	"peerd/overlay/admission"
 	"peerd/overlay/estimate"
-	"peerd/overlay/forward"
 	"peerd/overlay/handover"
 	"peerd/overlay/home"
+	"peerd/overlay/hosttransfer"
 	"peerd/overlay/lease"
 	"peerd/overlay/nearest"
+	"peerd/overlay/outbox"
 	"peerd/overlay/owner"
+	"peerd/overlay/ownermap"
 	"peerd/overlay/peers"
-	"peerd/overlay/shadow"
+	"peerd/overlay/replica"
+	"peerd/overlay/search"
 	"peerd/overlay/witness"
 	"peerd/store"
+	"peerd/store/index"
 	"peerd/store/warc"
 )
 
-// Node is one peer. New builds it, Run runs it once and closes it.
+// Node is one peer. New builds it. Run runs it once and closes it.
 type Node struct {
 	opts    Options
 	log     *slog.Logger
 	started time.Time
 
-	db        *store.DB
-	net       *overlay.Net
-	leases    *lease.Registry
-	homes     *home.Registry
-	peers     *peers.Service
-	guard     *fetch.Guard
-	names     *resolve.Cache
-	fetcher   *fetch.Fetcher
-	scope     *scope.Scope
-	manager   *owner.Manager
-	shadows   *shadow.Service  // nil: alone
-	witness   *witness.Service // nil: alone
-	met       atomic.Bool      // peers and witness are there
-	frontier  *frontier.Frontier
-	crawler   *crawl.Crawler
-	forwarder *forward.Forwarder
-	estimate  *estimate.Service
-	nearest   *nearest.Service
-	receiver  *handover.Receiver
-	carrier   *carry.Service
-	atlas     *atlas.Atlas
-	traits    *traits
-	archive   *warc.Archive // nil: none
-	quota     *quota.Quota
-	places    *geo.DB    // nil: none
-	table     *rir.Table // nil: no strategy needs it
+	db            *store.DB
+	net           *overlay.Net
+	door          *admission.Door
+	judge         *lease.Judge
+	acquainted    map[peer.ID]bool // met in earlier runs
+	leases        *lease.Registry
+	homes         *home.Registry
+	peers         *peers.Service
+	guard         *fetch.Guard
+	names         *resolve.Cache
+	nameClient    *resolve.Client // nil in an emulation
+	fetcher       *fetch.Fetcher
+	webConns      *webConns
+	scope         *scope.Scope
+	manager       *owner.Manager
+	replicas      *replica.Service // nil with Options.Alone
+	witness       *witness.Service // nil with Options.Alone
+	peersReady    atomic.Bool      // peers is set
+	frontier      *frontier.Frontier
+	crawler       *crawl.Crawler
+	network       *network.Monitor
+	outbox        *outbox.Forwarder
+	estimate      *estimate.Service
+	nearest       *nearest.Service
+	receiver      *handover.Receiver
+	hostTransfer  *hosttransfer.Service
+	ownerMap      *ownermap.Map
+	traits        *traits
+	archive       *warc.Archive // nil: none
+	search        *search.Service
+	index         *index.Index // nil: none
+	quota         *quota.Quota
+	geoDB         *geo.DB    // nil: none
+	registryTable *rir.Table // nil: the strategy does not need it
 
-	registries []registry.Info // what of them is in the home
-	disk       diskWatch
+	registries []registry.Info // the files in the home
+	disk       spaceCache
 	api        *admin.Server
+	metrics    *metrics.Set // nil without an admin API
+	journal    *journal     // nil without an admin API
 
-	onClose  func() error // called before the store closes, when all work has ended
+	pause     *pause
+	inbound   atomic.Bool                  // another machine has connected to this peer
+	crawlConf atomic.Pointer[config.Crawl] // with the limits that Reload changes
+	reloading sync.Mutex                   // held by Reload
+	fileConf  config.Config                // config.toml at the start, with what was reloaded
+
+	onClose  func() error // called when all work has ended, before the store closes
 	stopOnce sync.Once
 	stop     chan struct{}
-	leave    *leaving // see drain.go
+	leaving  *leaveState // see drain.go
 }
 
-// New builds a peer on its home. What it opened is closed again when it fails.
+// New builds a peer on its home. If it fails, it closes what it opened.
 func New(o Options) (n *Node, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	n = &Node{opts: o, log: o.Logger, started: time.Now(), stop: make(chan struct{}), leave: newLeaving()}
+	n = &Node{opts: o, log: o.Logger, started: time.Now(), stop: make(chan struct{}),
+		leaving: newLeaveState()}
+	if o.hasAPI() {
+		n.journal = newJournal()
+		n.log = slog.New(n.journal.handler(o.Logger.Handler()))
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, n.close())
@@ -95,7 +122,10 @@ func New(o Options) (n *Node, err error) {
 		}
 	}()
 	for _, step := range []func() error{
-		n.openData, n.openStore, n.openArchive, n.openNet, n.openRegistries, n.openWeb, n.openGuards, n.openOwnership, n.openCrawler, n.openPeers, n.openAtlas, n.openAPI,
+		n.openSettings, n.openData, n.openStore, n.openPause, n.openArchive, n.openNet,
+		n.openRegistries, n.openWeb,
+		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
+		n.openSearch, n.openAPI, n.retryPlanned,
 	} {
 		if err := step(); err != nil {
 			return n, err
@@ -104,16 +134,18 @@ func New(o Options) (n *Node, err error) {
 	return n, nil
 }
 
-// Run runs the peer until ctx ends, Stop is called, StopDrained has handed everything over, or something fails that it
-// cannot go on without; then it closes everything. It leaves no goroutine.
+// Run runs the peer until ctx ends, Stop is called, StopDrained has handed everything over, or
+// an essential part fails. Then it closes everything. No goroutine remains.
 func (n *Node) Run(ctx context.Context) error {
 	servers := []interface{ Close() }{
-		n.estimate.Serve(), n.forwarder.Serve(), n.nearest.Serve(), n.carrier.Serve(),
-		n.receiver.Serve(n.net.Host, n.net.Names.Handover(), n.log),
+		n.estimate.Serve(), n.outbox.Serve(), n.nearest.Serve(), n.hostTransfer.Serve(),
+		n.search.Serve(), n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
+		n.door.Serve(),
 	}
 	work, stopWork := context.WithCancel(ctx)
 	defer stopWork()
-	api, stopAPI := context.WithCancel(context.WithoutCancel(ctx)) // last to go: it tells that we are gone
+	// stopped last, because clients see the end of the peer by it
+	api, stopAPI := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopAPI()
 
 	g, gctx := errgroup.WithContext(work)
@@ -121,19 +153,21 @@ func (n *Node) Run(ctx context.Context) error {
 		select {
 		case <-gctx.Done():
 		case <-n.stop:
-		case <-n.crawler.Full():
-		case <-n.leave.begun:
-			n.drainAll(gctx)
+		case <-n.crawler.LimitReached():
+		case <-n.leaving.start:
+			n.runDrain(gctx)
 		}
-		n.leave.finish()
+		n.leaving.finish()
 		stopWork()
 		return nil
 	})
 	runs := []func(context.Context) error{
-		n.db.Run, n.net.Run, n.peers.Run, n.atlas.Run, n.traits.Run, n.manager.Run, n.forwarder.Run, n.crawler.Run, n.plantSeeds,
+		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
+		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
+		n.runJournal, n.runIndexer,
 	}
 	if !n.opts.Alone {
-		runs = append(runs, n.witness.Run, n.shadows.Run)
+		runs = append(runs, n.witness.Run, n.replicas.Run)
 	}
 	for _, run := range runs {
 		g.Go(func() error { return run(gctx) })
@@ -148,9 +182,12 @@ func (n *Node) Run(ctx context.Context) error {
 		})
 	}
 	if n.opts.Config.Contact == "" && n.opts.Emulation == nil && !n.opts.Alone {
-		n.log.Warn("no contact URL is set: owners of web sites cannot tell who crawls them; set contact in config.toml")
+		n.log.Warn(
+			"no contact URL is set, so owners of web sites cannot contact you; " +
+				"set contact in config.toml")
 	}
-	n.log.Info("peer started", "peer", n.net.Self(), "network", n.opts.Profile.NetworkID(), "addrs", n.net.Host.Addrs())
+	n.log.Info("peer started", "peer", n.net.Self(),
+		"network", n.opts.Profile.NetworkID(), "addrs", n.Addrs())
 	err := g.Wait()
 	for _, s := range servers {
 		s.Close()
@@ -161,7 +198,7 @@ func (n *Node) Run(ctx context.Context) error {
 	return errors.Join(err, apiErr)
 }
 
-// Close closes a Node that never ran. Run closes what it ran.
+// Close closes a Node that was not run. Run closes the Node itself.
 func (n *Node) Close() error {
 	if n.api != nil {
 		return errors.Join(n.api.Close(), n.close())
@@ -169,24 +206,24 @@ func (n *Node) Close() error {
 	return n.close()
 }
 
-// gap is the least time between two requests to a server.
+// gap is the minimum time between two requests to a server.
 func (n *Node) gap() time.Duration {
 	return max(n.opts.Config.Crawl.MinDelay.Duration, n.opts.Profile.Politeness.MinDelay.Duration)
 }
 
-// load says how long a new URL would wait here for a worker, and how much this
-// peer can take on compared to others.
+// load returns how long a new URL would wait here for a worker, and the capacity of this peer
+// relative to others.
 func (n *Node) load() (wait time.Duration, capacity float64) {
-	return n.frontier.Wait(), n.manager.Room()
+	return n.frontier.WorkerWait(), n.manager.Capacity()
 }
 
-// Stop asks for a clean stop and returns at once.
+// Stop requests a clean stop and returns at once.
 func (n *Node) Stop() { n.stopOnce.Do(func() { close(n.stop) }) }
 
-// ID is this peer's name.
+// ID returns the peer ID.
 func (n *Node) ID() peer.ID { return n.net.Self() }
 
-// Addrs returns the multiaddrs by which others may join this peer.
+// Addrs returns the multiaddrs by which other peers can join this one.
 func (n *Node) Addrs() []string {
 	var all []string
 	for _, a := range n.net.Host.Addrs() {
@@ -201,17 +238,23 @@ func (n *Node) close() error {
 	if n.fetcher != nil {
 		n.fetcher.Close()
 	}
+	if n.nameClient != nil {
+		n.nameClient.Close()
+	}
 	if n.net != nil {
 		errs = append(errs, n.net.Close())
 	}
 	if n.onClose != nil {
 		errs = append(errs, n.onClose())
 	}
+	if n.index != nil {
+		errs = append(errs, n.index.Close())
+	}
 	if n.archive != nil {
 		errs = append(errs, n.archive.Close())
 	}
-	if n.places != nil {
-		errs = append(errs, n.places.Close())
+	if n.geoDB != nil {
+		errs = append(errs, n.geoDB.Close())
 	}
 	if n.db != nil {
 		if err := n.db.Close(); err != nil {
@@ -219,13 +262,4 @@ func (n *Node) close() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Run is New and Run in one.
-func Run(ctx context.Context, o Options) error {
-	n, err := New(o)
-	if err != nil {
-		return err
-	}
-	return n.Run(ctx)
 }

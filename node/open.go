@@ -2,9 +2,11 @@ package node
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	record "github.com/libp2p/go-libp2p-record"
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
 	"peerd/coords/assign"
@@ -19,33 +21,35 @@ import (
 	"peerd/crawl/trap"
 	"peerd/node/admin"
 	"peerd/node/config"
+	"peerd/node/dashboard"
 	"peerd/overlay"
-	"peerd/overlay/carry"
 	"peerd/overlay/estimate"
-	"peerd/overlay/forward"
 	"peerd/overlay/handover"
 	"peerd/overlay/home"
-	"peerd/overlay/homing"
+	"peerd/overlay/hostmove"
+	"peerd/overlay/hosttransfer"
 	"peerd/overlay/lease"
 	"peerd/overlay/nearest"
+	"peerd/overlay/outbox"
 	"peerd/overlay/owner"
 	"peerd/overlay/peers"
+	"peerd/overlay/wire"
 	"peerd/store"
 	"peerd/store/warc"
 )
 
-// What New calls, bottom-up.
+// The steps of New, bottom-up.
 
 func (n *Node) openStore() (err error) {
 	so := store.Options{Logger: n.log}
 	if n.opts.Emulation != nil { // many peers share one process
-		so.MemTable, so.BlockCache, so.IndexCache = 8<<20, 8<<20, 4<<20
+		so.MemTable, so.IndexCache = 8<<20, 4<<20
 		so.Disk = n.opts.Emulation.Disk
 	}
 	if n.db, err = store.Open(n.opts.Home.StoreDir(), so); err != nil {
 		return err
 	}
-	return belong(n.db, n.opts.Profile.NetworkID())
+	return bindNetwork(n.db, n.opts.Profile.NetworkID())
 }
 
 func (n *Node) openArchive() (err error) {
@@ -54,7 +58,7 @@ func (n *Node) openArchive() (err error) {
 	}
 	a, free := n.opts.Config.Archive, int64(n.opts.Config.Crawl.MinFree)
 	if free == 0 {
-		free = -1 // no bound, in the archive's words
+		free = -1 // warc: no bound
 	}
 	n.archive, err = warc.Open(n.opts.Home.ArchiveDir(), warc.Options{
 		MaxFile: int64(a.MaxFile), Quota: int64(a.Quota), MinFree: free,
@@ -81,23 +85,42 @@ func (n *Node) openNet() error {
 	if err != nil {
 		return err
 	}
+	n.acquainted = map[peer.ID]bool{}
+	for _, p := range known {
+		n.acquainted[p.ID] = true
+	}
+	n.judge = n.newJudge()
 	c := overlay.DefaultConfig()
 	c.Key, c.Network, c.Listen = key, n.opts.Profile.NetworkID(), n.opts.Config.Listen
+	c.Announce = n.opts.Config.Announce
 	c.Bootstrap, c.Known, c.MDNS = boot, known, n.opts.Config.MDNS
+	c.NAT = n.opts.Config.NAT && n.usesInternet()
+	c.Relay = n.opts.Config.Relay
 	c.Datastore = recordStore{n.db}
 	c.UserAgent = "peerd/" + config.Version
 	c.Validators = map[string]record.Validator{
-		overlay.LeaseNamespace: lease.Validator{Now: n.opts.clock(), Heard: n.heardShown},
-		overlay.HomeNamespace:  home.Validator{Now: n.opts.clock()},
+		overlay.LeaseNamespace: lease.Validator{Network: c.Network, Now: n.opts.clock(),
+			Judge: n.judge},
+		overlay.HomeNamespace: home.Validator{Network: c.Network, Now: n.opts.clock()},
 	}
 	c.Logger = n.log
 	if n.opts.Alone {
 		c.Listen, c.Bootstrap, c.Known = nil, nil, nil
 	}
 	if n.opts.Emulation != nil {
-		c.TCPDialer, c.Carrier = n.opts.Emulation.DialPeer, n.opts.Emulation.Carrier
+		c.TCPDialer, c.TransportOptions = n.opts.Emulation.DialPeer, n.opts.Emulation.Transport
 	}
-	n.net, err = overlay.New(c)
+	if memory := int(n.opts.Config.Memory); memory > 0 && n.opts.Emulation == nil {
+		wire.LimitMemory(memory / messagePart)
+	}
+	if err := n.setAdmission(&c); err != nil {
+		return err
+	}
+	if n.net, err = overlay.New(c); err != nil {
+		return err
+	}
+	n.watchInbound()
+	n.door, err = n.newDoor(c)
 	return err
 }
 
@@ -108,15 +131,17 @@ func (n *Node) openRegistries() error {
 	}
 	oc := n.opts.Config.Overlay
 	lc := lease.DefaultConfig()
+	lc.Network, lc.Judge = n.net.Names.Network(), n.judge
 	lc.Self, lc.Key, lc.Values, lc.Logger = n.net.Self(), key, n.net.Values(), n.log
 	lc.Now = n.opts.clock()
 	lc.TTL, lc.Settle = oc.LeaseTTL.Duration, oc.Settle.Duration
 	hc := home.DefaultConfig()
+	hc.Network = n.net.Names.Network()
 	hc.Self, hc.Key, hc.Values, hc.Logger = n.net.Self(), key, n.net.Values(), n.log
 	hc.Now = n.opts.clock()
 	hc.Settle = oc.Settle.Duration
 	if n.opts.Alone {
-		lc.Settle, hc.Settle = 0, 0 // there is nobody whose claim could cross ours
+		lc.Settle, hc.Settle = 0, 0 // no other peer can claim at the same time
 	}
 	if n.leases, err = lease.NewRegistry(lc); err != nil {
 		return err
@@ -126,15 +151,13 @@ func (n *Node) openRegistries() error {
 }
 
 func (n *Node) openWeb() (err error) {
-	n.guard = fetch.NewGuard(n.opts.Config.Crawl.AllowNet)
-	fc := fetch.DefaultConfig()
-	fc.UserAgent, fc.Guard, fc.MaxBody = n.opts.UserAgent, n.guard, n.opts.Profile.Limits.MaxBodyBytes
-	fc.Proxy, fc.TotalTimeout = n.opts.Config.Crawl.Proxy, n.opts.Config.Crawl.Timeout.Duration
-	fc.HTTP1Only, fc.AcceptInvalidTLS = n.opts.Config.Crawl.HTTP1Only, n.opts.Config.Crawl.AcceptInvalidTLS
-	fc.HeadTimeout, fc.ConnectTimeout = min(fc.HeadTimeout, fc.TotalTimeout), min(fc.ConnectTimeout, fc.TotalTimeout)
-	if n.opts.Emulation != nil {
-		fc.Dial = n.opts.Emulation.DialWeb
+	n.openGuard()
+	fc, err := n.fetchConfig()
+	if err != nil {
+		return err
 	}
+	n.webConns = newWebConns(fc.Dial, func(a netip.AddrPort) { n.network.Connected(a) })
+	fc.Dial = n.webConns.DialContext
 	if n.fetcher, err = fetch.New(fc); err != nil {
 		return err
 	}
@@ -142,96 +165,147 @@ func (n *Node) openWeb() (err error) {
 	return err
 }
 
-func (n *Node) openOwnership() error {
-	key, err := n.opts.Home.Key()
-	if err != nil {
-		return err
-	}
-	strategy, err := n.newStrategy()
-	if err != nil {
-		return err
-	}
-	if e := n.opts.Emulation; e != nil && e.Strategy != nil {
-		strategy = e.Strategy
-	}
-	rc := resolve.Config{Overrides: n.opts.Config.Crawl.Resolve}
-	if n.opts.Emulation != nil {
-		rc.Lookup = n.opts.Emulation.Lookup
+// openNames builds the resolver.
+func (n *Node) openNames() error {
+	conf := n.opts.Config.Crawl
+	rc := resolve.Config{Overrides: conf.Resolve}
+	if n.opts.Alone {
+		rc.NegativeTTL = n.opts.scaled(negativeTTLAlone)
 	}
 	if err := rc.Validate(); err != nil {
 		return err
 	}
+	if n.opts.Emulation != nil && n.opts.Emulation.Lookup != nil {
+		rc.Lookup = resolve.WithoutTTL(n.opts.Emulation.Lookup)
+	} else {
+		servers, err := resolve.ParseServers(conf.Resolver)
+		if err != nil {
+			return err
+		}
+		n.nameClient = resolve.NewClient(resolve.ClientConfig{Servers: servers, Rate: conf.DNSRate})
+		rc.Lookup = n.nameClient.Lookup
+	}
 	n.names = resolve.New(rc)
+	return nil
+}
+
+// negativeTTLAlone is how long a one-shot crawl, which has little patience, believes that a host
+// does not exist.
+const negativeTTLAlone = 10 * time.Second
+
+func (n *Node) openOwnership() error {
+	if err := n.openNames(); err != nil {
+		return err
+	}
 	n.estimate = &estimate.Service{
-		Host: n.reaching(), Protocol: n.net.Names.Estimate(), Leases: n.leases, Check: n.check,
-		Timeout: errandTimeout, Logger: n.log,
+		Host: n.monitoredHost(), Protocol: n.net.Names.Estimate(), Leases: confirmed{n.leases},
+		Check: n.checkURL, Timeout: remoteFetchTimeout, Logger: n.log,
 	}
-	n.carrier = &carry.Service{Host: n.reaching(), Protocol: n.net.Names.Carry(), DB: n.db, Check: n.check, Logger: n.log}
-	oc := owner.Config{
-		Self: n.net.Self(), Key: key, DB: n.db, Directory: directory{n}, Strategy: strategy,
-		Known:  func() assign.Known { return n.atlas.Known() },
-		Leases: n.leases, Homes: n.homes, Estimate: n.estimate,
-		Sender:     &handover.Sender{Host: n.reaching(), Protocol: n.net.Names.Handover(), DB: n.db, Shadows: n.shadows},
-		Resolve:    resolver(n.names.Addrs),
-		Look:       resolver(n.names.Fresh),
-		Homing:     n.homing(),
-		Carrier:    n.carrier,
-		Seek:       n.seek,
-		Allowed:    n.guard.Check,
-		MayClaim:   func() error { return n.mayClaim(time.Now()) },
-		Moved:      func(p prefix) { n.forwarder.Reconsider(p) },
-		Deferred:   func(byHost map[string]int) { n.forwarder.Deferred(byHost) },
-		Route:      func(ps []store.Pending) error { return n.crawler.Route(ps) },
-		Adapt:      n.adapt(),
-		LeaseTTL:   n.opts.Config.Overlay.LeaseTTL.Duration,
-		DecideIdle: max(2*n.opts.Config.Overlay.BatchMaxAge.Duration, n.opts.pace(5*time.Second)),
-		Tick:       n.opts.pace(500 * time.Millisecond),
-		Heard:      n.heard, Room: n.room, Rest: n.gap() + takenRest,
-		Gap: n.gap(), Limits: n.limits, Full: n.takesNothing,
-		Logger: n.log,
+	n.hostTransfer = &hosttransfer.Service{
+		Host: n.monitoredHost(), Protocol: n.net.Names.HostTransfer(),
+		DB: n.db, Check: n.checkURL, Logger: n.log,
 	}
-	if n.table != nil {
-		oc.Holders = holders{n.table}
-	}
-	if !n.opts.Alone {
-		oc.Witness, oc.Replicas, oc.Shadows = n.witness, n.shadows, n.opts.Config.Overlay.Shadows
+	oc, err := n.ownerConfig()
+	if err != nil {
+		return err
 	}
 	if n.manager, err = owner.New(oc); err != nil {
 		return err
 	}
-	if n.shadows != nil {
-		n.shadows.Attach(n.manager)
+	if n.replicas != nil {
+		n.replicas.SetPolicy(n.manager.CopyPolicy())
 	}
 	n.receiver = &handover.Receiver{
-		DB: n.db, Heir: n.manager, Copies: n.shadows,
-		Deferred: func(byHost map[string]int) { n.forwarder.Deferred(byHost) },
+		DB: n.db, Successor: n.manager.Successor(), Copies: n.replicas,
+		PendingAdded: func(byHost map[string]int) { n.outbox.PendingAdded(byHost) },
 	}
-	n.carrier.Heir = n.manager.Hosts()
-	if err := n.carrier.Sweep(); store.IsFull(err) {
-		n.log.Warn("what is left of hosts that did not arrive stays: the disk is full", "err", err)
+	n.hostTransfer.Receiver = n.manager.HostReceiver()
+	if err := n.hostTransfer.Sweep(); store.IsNoSpace(err) {
+		n.log.Warn("kept the remains of unfinished host transfers: the disk is full", "err", err)
 	} else if err != nil {
 		return err
 	}
 	return nil
 }
 
-// homing says when a host whose addresses have left its home moves: sooner in an
-// emulation, whose times are.
-func (n *Node) homing() homing.Pace {
-	return homing.Pace{Every: n.opts.pace(time.Hour), Span: n.opts.pace(10 * time.Minute)}
+func (n *Node) ownerConfig() (owner.Config, error) {
+	key, err := n.opts.Home.Key()
+	if err != nil {
+		return owner.Config{}, err
+	}
+	strategy, err := n.newStrategy()
+	if err != nil {
+		return owner.Config{}, err
+	}
+	if e := n.opts.Emulation; e != nil && e.Strategy != nil {
+		strategy = e.Strategy
+	}
+	overlayConf := n.opts.Config.Overlay
+	oc := owner.Config{
+		Self: n.net.Self(), Key: key, DB: n.db, Leases: n.leases, Homes: n.homes,
+		Sender: &handover.Sender{
+			Host: n.monitoredHost(), Protocol: n.net.Names.Handover(),
+			DB: n.db, Followers: n.replicas,
+		},
+		Outbox: pendingURLs{n},
+		PlacementConfig: owner.PlacementConfig{
+			Directory: directory{n}, Strategy: strategy,
+			Delegations: func() assign.Delegations { return n.ownerMap.Known() },
+			Estimate:    n.estimate, Seek: n.findNearest, Adapt: n.reviewConfig(),
+			DecideIdle: max(2*overlayConf.BatchMaxAge.Duration, n.opts.scaled(5*time.Second)),
+		},
+		HostConfig: owner.HostConfig{
+			Resolve:      resolver(n.lookup(n.names.Addrs)),
+			ResolveFresh: resolver(n.lookup(n.names.Refresh)),
+			Allowed:      n.guard.Check, Reach: n.reach,
+			HostMoves: n.hostMovePace(), Transferrer: n.hostTransfer,
+		},
+		FailoverConfig: owner.FailoverConfig{Heard: n.lastHeard, Absences: n.absences},
+		LimitConfig: owner.LimitConfig{
+			MayClaim: func() error { return n.mayClaim(time.Now()) },
+			Online:   n.network.Online, CheckSpace: n.checkSpace, Limits: n.limits,
+			AtCapacity: n.acceptsNoSubnets,
+		},
+		LeaseTTL: overlayConf.LeaseTTL.Duration,
+		Tick:     n.opts.scaled(500 * time.Millisecond),
+		Cooldown: n.gap() + takeoverCooldown,
+		Gap:      n.gap(),
+		Logger:   n.log,
+	}
+	if n.registryTable != nil {
+		oc.Holders = registryHolders{n.registryTable}
+	}
+	if !n.opts.Alone {
+		oc.Witness, oc.Replicas = n.witness, n.replicas
+		oc.ReplicaCount = overlayConf.Replicas
+	}
+	return oc, nil
 }
 
-// takenRest is how long, besides the politeness gap, the servers of a subnet are
-// left alone that was taken over: a request that the old owner had sent before
-// it lost its right has mostly ended by then.
-const takenRest = 5 * time.Second
+// hostMovePace returns when a host moves that has left its home subnet. An emulation
+// shortens these times.
+func (n *Node) hostMovePace() hostmove.Pace {
+	p := hostmove.Pace{
+		Every: n.opts.scaled(time.Hour), Span: n.opts.scaled(10 * time.Minute),
+		Unreachable: n.opts.scaled(30 * time.Second),
+	}
+	if n.opts.Alone { // the operator waits
+		p.Unreachable = 3 * time.Second
+	}
+	return p
+}
 
-// adapt says how decided subnets are watched; nil if they are not.
-func (n *Node) adapt() *assign.WatchConfig {
+// takeoverCooldown is the time, in addition to the politeness gap, in which no request is
+// sent to the servers of a subnet after its takeover. Most requests that the old owner sent
+// before it lost its quorum lease have ended by then.
+const takeoverCooldown = 5 * time.Second
+
+// reviewConfig returns how the assignments of subnets are reviewed; nil: they are not.
+func (n *Node) reviewConfig() *assign.ReviewConfig {
 	if !n.opts.Config.Adapt || n.opts.Alone {
 		return nil
 	}
-	c := assign.DefaultWatch()
+	c := assign.DefaultReviewConfig()
 	return &c
 }
 
@@ -249,42 +323,62 @@ func (n *Node) openPeers() error {
 	pc := peers.DefaultConfig()
 	pc.Host, pc.Key = n.net.Host, key
 	pc.Topic, pc.Protocol = n.net.Names.Beacons(), n.net.Names.Coords()
+	pc.HeartbeatProtocol = n.net.Names.Heartbeat()
+	if n.witness != nil {
+		pc.Answer = n.witness.AnswerHeartbeat
+	}
 	pc.Estimator, pc.Load, pc.Version = estimator, n.load, config.Version
 	pc.Now = n.opts.clock()
 	pc.Saver, pc.Logger = &peerSaver{db: n.db}, n.log
-	// A peer that is killed soon after it met the first others must find them
-	// again, or it would take itself for the network.
+	// A peer that is killed soon after it met the first others must find them again.
+	// Otherwise it would start a network of its own.
 	pc.SaveEvery = time.Second
 	if n.peers, err = peers.New(pc); err != nil {
 		return err
 	}
-	n.met.Store(true)
+	n.peersReady.Store(true)
 	n.nearest = &nearest.Service{
-		Host: n.net.Host, Protocol: n.net.Names.Nearest(), Peers: n.peers,
-		Search: zone.DefaultSearchConfig(), Timeout: n.opts.pace(nearestTimeout), Logger: n.log,
+		Host: n.monitoredHost(), Protocol: n.net.Names.Nearest(), Peers: n.peers,
+		Search: zone.DefaultSearchConfig(), Timeout: n.opts.scaled(nearestTimeout), Logger: n.log,
 	}
 	return nil
 }
 
-// errandTimeout bounds a fetch at another peer's request.
-const errandTimeout = 20 * time.Second
+// remoteFetchTimeout bounds a remote fetch.
+const remoteFetchTimeout = 20 * time.Second
 
-// maxRests is how often a host that answers nothing is put to rest before its
-// URLs are given up: some hours, and minutes in a crawl that should end.
+// How long a host is left alone after a failure at most. A one-shot crawl ends soon after the last
+// URL.
 const (
-	maxRests      = 12
-	maxRestsAlone = 3
+	maxBackOff       = time.Hour
+	maxBackOffAlone  = 30 * time.Second
+	maxThrottle      = 24 * time.Hour
+	maxThrottleAlone = time.Minute
 )
 
-// maxWaiting is how many URLs may wait for other owners, at some 200 bytes each,
-// before this peer fetches no more pages that would find others.
-const maxWaiting = 10_000_000
+// The time over which three answers that there is no such host must be spread before its URLs are
+// given up.
+const (
+	notFoundSpan      = 6 * time.Hour
+	notFoundSpanAlone = 2 * time.Minute
+)
+
+// A URL of a host that answers is tried maxTries times, in about five days unless the crawl is a
+// one-shot crawl.
+const (
+	maxTries = 10
+	tryDelay = time.Hour
+)
+
+// maxPendingURLs is the number of pending URLs, at about 200 bytes each, at which this
+// peer stops fetching pages, which would add more.
+const maxPendingURLs = 10_000_000
 
 const (
-	// longestPause is how many times the least delay a pause may be.
-	longestPause = 10
-	// minBackOff is the least wait for a URL that failed, at whatever pace: its host
-	// is looked up meanwhile, and held if it has left.
+	// maxPauseFactor bounds a pause between requests, in multiples of the minimum delay.
+	maxPauseFactor = 10
+	// minBackOff is the shortest back-off of a URL, also in an emulation. In that time the
+	// host is looked up, and held back if it has left its home subnet.
 	minBackOff = 100 * time.Millisecond
 )
 
@@ -299,69 +393,119 @@ func (n *Node) openCrawler() (err error) {
 		return err
 	}
 	gate := crawl.NewGate(guard)
-	if n.quota, err = quota.New(quotaOf(conf, n.db), time.Now()); err != nil {
+	if n.quota, err = quota.New(n.quotaConfig(conf), time.Now()); err != nil {
 		return err
 	}
 	shares := conf.Shares
 	n.frontier, err = frontier.New(frontier.Config{
 		DB: n.db, Gap: gap, HostLimit: rules.Limits.MaxPagesPerHost, Admit: gate.Admit,
-		Shares: frontier.Shares{Own: shares.Own, Assigned: shares.Assigned},
-		Open:   n.openIn,
+		NetworkRequests: conf.NetworkRequests, NetworkRate: conf.NetworkRate,
+		Shares:    frontier.Shares{Own: shares.Own, Assigned: shares.Assigned},
+		FetchWait: n.fetchWait, VisitLength: visitLength, MaxVisits: maxVisits(n.fetcher.MaxIdle()),
+		Left: n.fetcher.Leave,
 	}, n.manager.Live)
 	if err != nil {
 		return err
 	}
 	n.manager.Attach(n.frontier)
-	paces, err := pace.New(pace.Config{Factor: rules.Politeness.DelayFactor, Max: longestPause * gap})
+	paces, err := pace.New(pace.Config{
+		Factor: rules.Politeness.DelayFactor, Max: maxPauseFactor * gap,
+	})
 	if err != nil {
 		return err
 	}
-	cc := crawl.Config{
-		DB: n.db, Frontier: n.frontier, Fetcher: n.fetcher, Scope: n.scope, Delegate: delegate{n, n.manager},
-		Deferred: func(byHost map[string]int) { n.forwarder.Deferred(byHost) },
-		Sent:     func(u store.URL) bool { return n.forwarder.Sent(u) },
-		Agent:    agent, Workers: conf.FetchWorkers, MaxTries: 3, BackOff: max(n.opts.pace(2*time.Second), minBackOff),
-		Gap: gap, Pace: paces, HostDay: rules.Politeness.HostDay, MaxRests: maxRests,
-		FetchTimeout: conf.Timeout.Duration, ErrandTimeout: min(errandTimeout, conf.Timeout.Duration),
-		MaxPages: n.opts.MaxPages, Rules: crawlRules(rules), Gate: gate, Archive: n.archive,
-		Doubt: n.manager.Doubt, Quota: n.quota,
-		Room: n.room, StopWhenFull: n.opts.Alone, Resolve: n.resolveOne, Logger: n.log,
-	}
-	cc.ErrandWorkers = max(leastErrands, int(float64(cc.Workers)*shares.Estimations/(shares.Own+shares.Assigned+shares.Estimations)))
-	if n.opts.Alone {
-		cc.MaxRests = maxRestsAlone
-	}
-	if r := rules.Revisit; r.Enabled && !n.opts.Alone {
-		p := revisit.DefaultPolicy()
-		p.Min, p.Max, p.Initial, p.Price = r.Min.Duration, r.Max.Duration, r.Initial.Duration, r.Price.Duration
-		if err := p.Validate(); err != nil {
-			return err
-		}
-		cc.Revisit = &p
+	cc, err := n.crawlConfig(gate, paces)
+	if err != nil {
+		return err
 	}
 	if n.crawler, err = crawl.New(cc); err != nil {
 		return err
 	}
-	n.estimate.Fetcher = errands{n}
+	n.estimate.Fetcher = remoteFetches{n}
+	return n.openOutbox()
+}
+
+func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, error) {
+	conf, rules := n.opts.Config.Crawl, n.opts.Profile
+	cc := crawl.Config{
+		DB: n.db, Frontier: n.frontier, Fetcher: n.fetcher, Scope: n.scope,
+		Delegate:     delegate{n, n.manager.Placement()},
+		PendingAdded: func(byHost map[string]int) { n.outbox.PendingAdded(byHost) },
+		RecentlySent: func(u store.URL) bool { return n.outbox.Sent(u) },
+		Agent:        robotsAgent,
+		Workers:      conf.FetchWorkers,
+		MaxTries:     maxTries,
+		TryDelay:     tryDelay,
+		BackOff:      max(n.opts.scaled(2*time.Second), minBackOff),
+		Gap:          n.gap(),
+		Pace:         paces,
+		MaxBackOff:   max(n.opts.scaled(maxBackOff), minBackOff),
+		MaxThrottle:  max(n.opts.scaled(maxThrottle), minBackOff),
+		Patience:     conf.Patience.Duration,
+		Network:      n.network,
+		FetchTimeout: conf.Timeout.Duration,
+
+		MaxRequestsPerHostDay: rules.Politeness.HostDay,
+		RemoteTimeout:         min(remoteFetchTimeout, conf.Timeout.Duration),
+
+		MaxPages: n.opts.MaxPages, Rules: crawlRules(rules), Gate: gate, Archive: n.archive,
+		Unresponsive: n.manager.SuspectHost, Quota: n.quota, CheckSpace: n.checkSpace,
+		StopWhenFull: n.opts.Alone, Resolve: n.resolveDialable, Logger: n.log,
+	}
+	if n.journal != nil {
+		cc.Fetched = n.journal.addPage
+	}
+	s := conf.Shares
+	remote := s.Estimations / (s.Own + s.Assigned + s.Estimations)
+	cc.RemoteWorkers = max(minRemoteFetches, int(float64(cc.Workers)*remote))
+	if n.opts.Alone {
+		cc.MaxBackOff = max(n.opts.scaled(maxBackOffAlone), cc.BackOff)
+		cc.MaxThrottle = max(n.opts.scaled(maxThrottleAlone), cc.BackOff)
+		cc.TryDelay = 0
+	}
+	if r := rules.Revisit; r.Enabled && !n.opts.Alone {
+		p := revisit.DefaultPolicy()
+		p.Min, p.Max = r.Min.Duration, r.Max.Duration
+		p.Initial, p.Price = r.Initial.Duration, r.Price.Duration
+		if err := p.Validate(); err != nil {
+			return cc, err
+		}
+		cc.Revisit = &p
+	}
+	return cc, nil
+}
+
+func (n *Node) openOutbox() (err error) {
 	oc, safe := n.opts.Config.Overlay, n.manager.Safe
+	patience := n.opts.Config.Crawl.Patience.Duration
+	maxRetry, span := maxBackOff, n.opts.scaled(notFoundSpan)
 	if n.opts.Alone {
 		safe = nil
+		maxRetry, span = maxBackOffAlone, n.opts.scaled(notFoundSpanAlone)
 	}
-	n.forwarder, err = forward.New(forward.Config{
-		DB: n.db, Host: n.reaching(), Protocol: n.net.Names.Batch(), Resolver: n.manager, Sink: sink{n}, Check: n.check, Safe: safe,
+	span = min(span, patience)
+	n.outbox, err = outbox.New(outbox.Config{
+		DB: n.db, Host: n.monitoredHost(), Protocol: n.net.Names.Batch(),
+		Resolver: n.manager.Resolver(), Sink: sink{n}, Check: n.checkURL, Safe: safe,
 		MaxURLs: oc.BatchMaxURLs, MaxAge: oc.BatchMaxAge.Duration,
-		NurseryURLs: oc.NurseryURLs, NurseryAge: oc.NurseryAge.Duration, MaxWaiting: maxWaiting,
-		Retry: n.opts.pace(time.Second), MaxRetry: n.opts.pace(30 * time.Second), Logger: n.log,
+		UnclaimedURLs: oc.UnclaimedURLs, UnclaimedAge: oc.UnclaimedAge.Duration,
+		MaxPending: maxPendingURLs, Retry: n.opts.scaled(time.Second),
+		MaxRetry:     n.opts.scaled(30 * time.Second),
+		NamePatience: patience, MaxNameRetry: maxRetry, NotFoundSpan: span,
+		Online: n.network.Online, Logger: n.log,
 	})
 	return err
 }
 
 func (n *Node) openAPI() (err error) {
-	if n.opts.Alone || n.opts.Emulation != nil && n.opts.Emulation.Carrier != nil {
+	if !n.opts.hasAPI() {
 		return nil
 	}
+	n.metrics = n.newMetrics()
 	n.api, err = admin.Listen(admin.Config{
-		Addr: n.opts.Config.API, File: n.opts.Home.APIFile(), Node: n, Logger: n.log,
+		Addr: n.opts.Config.API, File: n.opts.Home.APIFile(),
+		ReadTokenFile: n.opts.Home.ReadTokenFile(), Node: n, Metrics: n.metrics.Handler(),
+		Dashboard: dashboard.Handler(), Pprof: n.opts.Config.Pprof, Logger: n.log,
 	})
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	"peerd/store/kv"
 )
 
-// Options say what a peer is made of.
+// Options configures a Node.
 type Options struct {
 	Home    config.Home
 	Config  config.Config
@@ -25,40 +25,44 @@ type Options struct {
 	UserAgent string
 	Logger    *slog.Logger
 
-	// MaxPages ends the crawl after so many pages of this peer; 0 means never.
+	// MaxPages ends the crawl when this peer has fetched this number of pages; 0: never.
 	MaxPages int64
-	// Alone makes a network of one: nothing listens, nobody is dialled, and
-	// there is no admin API.
+	// Alone makes a network of one peer: it listens on no address, dials no peer, and has no
+	// admin API.
 	Alone bool
-	// Emulation replaces the ways out to the network. Nil is the real one.
+	// Emulation replaces the network. Nil is the real network.
 	Emulation *Emulation
 }
 
-// Emulation is how a testnet puts a peer onto its emulated wide area, and a
-// simulation onto a network that is not there.
+// Emulation connects a peer to the emulated wide area of a testnet, or to the network of a
+// simulation.
 type Emulation struct {
 	// DialWeb connects to web servers, DialPeer to other peers.
 	DialWeb  func(ctx context.Context, network, addr string) (net.Conn, error)
 	DialPeer func(raddr ma.Multiaddr) (tcp.ContextDialer, error)
-	// Lookup answers for DNS.
+	// Lookup replaces DNS.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
-	// Carrier is the network to other peers in the place of sockets; see
-	// overlay.Config. There is no admin API then, which would need one. DialPeer
-	// is not used.
-	Carrier []libp2p.Option
-	// Disk holds the store instead of the home; nil: the home does.
+	// Transport replaces sockets to other peers; see overlay.Config. There is then no admin API,
+	// which needs a socket, and DialPeer is not used.
+	Transport []libp2p.Option
+	// Disk replaces the home as the place of the store; nil: the home.
 	Disk *kv.Disk
-	// Now is the clock that this peer shows to others, in leases, records and
-	// beacons, and holds theirs against; nil: the true one.
+	// Now is the clock that this peer uses in leases, records and beacons, its own and those
+	// that it receives; nil: the system clock.
 	Now func() time.Time
-	// Strategy decides in the place of the one that Config names; nil: that one.
+	// Strategy replaces the strategy that Config names; nil: that one.
 	Strategy assign.Strategy
-	// Pace shortens the waits that fit the Internet and not a run of a minute;
-	// 1 leaves them.
-	Pace float64
+	// TimeScale multiplies the waiting times that are meant for the Internet and are too long
+	// for a run of a minute; 0 and 1 keep them.
+	TimeScale float64
 }
 
-// clock is what this peer shows to others; nil: the true time.
+// hasAPI reports whether the peer has an admin API.
+func (o Options) hasAPI() bool {
+	return !o.Alone && (o.Emulation == nil || o.Emulation.Transport == nil)
+}
+
+// clock returns the clock that this peer uses with others; nil: the system clock.
 func (o Options) clock() func() time.Time {
 	if o.Emulation == nil {
 		return nil
@@ -66,10 +70,10 @@ func (o Options) clock() func() time.Time {
 	return o.Emulation.Now
 }
 
-// pace returns d as the emulation wants it.
-func (o Options) pace(d time.Duration) time.Duration {
-	if o.Emulation == nil || o.Emulation.Pace <= 0 {
+// scaled returns d multiplied by the time scale of the emulation.
+func (o Options) scaled(d time.Duration) time.Duration {
+	if o.Emulation == nil || o.Emulation.TimeScale <= 0 {
 		return d
 	}
-	return time.Duration(float64(d) * o.Emulation.Pace)
+	return time.Duration(float64(d) * o.Emulation.TimeScale)
 }

@@ -10,8 +10,8 @@ import (
 	"peerd/store"
 )
 
-// recordStore keeps the DHT's records in the peer's own store, so that a
-// replica still has them after a restart.
+// recordStore keeps the DHT records in the store of the peer, so that it still holds them after
+// a restart.
 type recordStore struct{ db *store.DB }
 
 var _ ds.Batching = recordStore{}
@@ -36,29 +36,41 @@ func (r recordStore) GetSize(ctx context.Context, k ds.Key) (int, error) {
 }
 
 func (r recordStore) Put(_ context.Context, k ds.Key, val []byte) error {
-	return r.db.Update(func(tx *store.Tx) error { return tx.PutData(k.String(), val) })
+	return r.db.Batch(func(tx *store.Tx) error { return tx.PutData(k.String(), val) })
 }
 
 func (r recordStore) Delete(_ context.Context, k ds.Key) error {
-	return r.db.Update(func(tx *store.Tx) error { return tx.DeleteData(k.String()) })
+	return r.db.Batch(func(tx *store.Tx) error { return tx.DeleteData(k.String()) })
 }
 
-// Query reads all that matches into memory: the DHT asks for it in its rare
-// housekeeping only.
+// Query returns the matching records one by one, so that a large DHT does not fill the memory. The
+// store is read until the results are closed.
 func (r recordStore) Query(_ context.Context, q query.Query) (query.Results, error) {
-	var all []query.Entry
-	err := r.db.View(func(tx *store.Tx) error {
-		return tx.EachData(ds.NewKey(q.Prefix).String(), func(key string, val []byte) (bool, error) {
-			all = append(all, query.Entry{Key: key, Value: val, Size: len(val)})
-			return true, nil
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return query.NaiveQueryApply(q, query.ResultsWithEntries(q, all)), nil
+	return query.NaiveQueryApply(q, query.ResultsWithContext(q,
+		func(ctx context.Context, out chan<- query.Result) {
+			err := r.db.View(func(tx *store.Tx) error {
+				return tx.EachData(ds.NewKey(q.Prefix).String(), func(key string, val []byte) (bool,
+					error) {
+					e := query.Entry{Key: key, Value: val, Size: len(val)}
+					select {
+					case out <- query.Result{Entry: e}:
+						return true, nil
+					case <-ctx.Done():
+						return false, ctx.Err()
+					}
+				})
+			})
+			if err != nil && ctx.Err() == nil {
+				select {
+				case out <- query.Result{Error: err}:
+				case <-ctx.Done():
+				}
+			}
+		})), nil
 }
 
 func (r recordStore) Batch(context.Context) (ds.Batch, error) { return ds.NewBasicBatch(r), nil }
 func (r recordStore) Sync(context.Context, ds.Key) error      { return nil }
-func (r recordStore) Close() error                            { return nil } // the node closes the store
+
+// the node closes the store
+func (r recordStore) Close() error { return nil }

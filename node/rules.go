@@ -7,20 +7,20 @@ import (
 	"peerd/node/config"
 )
 
-// agent is the product token that robots.txt and robots directives are matched
-// with.
-const agent = "peerd"
+// robotsAgent is the product token in robots.txt and robots directives.
+const robotsAgent = "peerd"
 
-// leastErrands is how many fetches at other peers' request there is room for
-// at least, whatever their share: nobody's decision should wait for long.
-const leastErrands = 4
+// minRemoteFetches is the minimum number of workers for remote fetches, whatever their share, so
+// that no estimation waits for long.
+const minRemoteFetches = 4
 
-// canonRules turns the section [urls] into the crawler's words.
+// canonRules converts the section [urls].
 func canonRules(u config.URLs) canon.Rules {
-	return canon.Rules{DropSessions: u.DropSessionIDs, DropTracking: u.DropTracking, SortQuery: u.SortQuery}
+	return canon.Rules{DropSessions: u.DropSessionIDs, DropTracking: u.DropTracking,
+		SortQuery: u.SortQuery}
 }
 
-// crawlRules says how pages are read in a network.
+// crawlRules converts the rules about the content of pages.
 func crawlRules(p config.Profile) crawl.Rules {
 	kinds := extract.Pages
 	for kind, on := range map[extract.Kinds]bool{
@@ -33,10 +33,9 @@ func crawlRules(p config.Profile) crawl.Rules {
 	d := p.Duplicates
 	return crawl.Rules{
 		URLs: canonRules(p.URLs), Kinds: kinds,
-		ObeyNofollow: p.Links.ObeyNofollow, ObeyRel: p.Links.ObeyRelNofollow, ObeyCanonical: p.Links.Canonical,
-		Sitemaps: p.Links.Sitemaps,
-		Content: crawl.ContentRules{
-			Exact: d.Exact, Near: d.Near, SoftNotFound: d.SoftNotFound, Mirrors: d.Mirrors, MaxCopies: d.MaxCopies,
-		},
+		ObeyNofollow: p.Links.ObeyNofollow, ObeyRel: p.Links.ObeyRelNofollow,
+		ObeyCanonical: p.Links.Canonical,
+		Sitemaps:      p.Links.Sitemaps,
+		Content:       crawl.ContentRules{Exact: d.Exact, MaxCopies: d.MaxCopies},
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"peerd/store"
 )
 
-// Seed puts URLs into the crawl. What it counts as accepted is on disk.
+// Seed adds URLs to the crawl. Accepted URLs are on disk when it returns.
 func (n *Node) Seed(_ context.Context, urls []string) (admin.SeedResult, error) {
 	var r admin.SeedResult
-	if n.leave.on() {
+	if n.leaving.started() {
 		return r, admin.ErrStopping
 	}
 	var fresh []store.Pending
@@ -29,7 +29,7 @@ func (n *Node) Seed(_ context.Context, urls []string) (admin.SeedResult, error) 
 			r.OutOfScope = append(r.OutOfScope, admin.Rejected{URL: raw, Reason: err.Error()})
 			continue
 		}
-		known, err := n.known(u)
+		known, err := n.urlKnown(u)
 		if err != nil {
 			return r, err
 		}
@@ -47,40 +47,41 @@ func (n *Node) Seed(_ context.Context, urls []string) (admin.SeedResult, error) 
 	return r, n.db.Sync()
 }
 
-// known says whether this peer has met a URL before.
-func (n *Node) known(u store.URL) (known bool, err error) {
+// urlKnown reports whether this peer has seen a URL before.
+func (n *Node) urlKnown(u store.URL) (known bool, err error) {
 	err = n.db.View(func(tx *store.Tx) error {
 		if known, err = tx.Seen(u); err != nil || known {
 			return err
 		}
-		known, err = tx.Waiting(u)
+		known, err = tx.HasPending(u)
 		return err
 	})
-	return known || n.forwarder.Sent(u), err
+	return known || n.outbox.Sent(u), err
 }
 
-// plantWait is the wait before seeds are planted again for which there was no room.
-const plantWait = 10 * time.Second
+// seedRetry is the time after which the seeds are added again if the disk was full.
+const seedRetry = 10 * time.Second
 
-// plantSeeds puts the profile's seeds into the crawl, once at the start, or when there
-// is room for them.
-func (n *Node) plantSeeds(ctx context.Context) error {
+// enqueueSeeds adds the seeds of the profile to the crawl, once at the start, or as soon as
+// there is free space.
+func (n *Node) enqueueSeeds(ctx context.Context) error {
 	if len(n.opts.Profile.Seeds) == 0 || n.opts.Alone {
-		return nil // a one-shot crawl has planted them before
+		return nil // a one-shot crawl adds them itself
 	}
 	for {
 		_, err := n.Seed(ctx, n.opts.Profile.Seeds)
 		if errors.Is(err, admin.ErrStopping) {
 			return nil
 		}
-		if !store.IsFull(err) {
+		if !store.IsNoSpace(err) {
 			return err
 		}
-		n.log.Error("the seeds are not planted: the disk is full", "err", err, "again_in", plantWait)
+		n.log.Error("failed to add the seeds of the profile: the disk is full",
+			"err", err, "retry_in", seedRetry)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(plantWait):
+		case <-time.After(seedRetry):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/crawl/network"
 	"peerd/crawl/trap"
 	"peerd/node/admin"
 	"peerd/overlay/owner"
@@ -20,42 +21,72 @@ import (
 
 var _ admin.Node = (*Node)(nil)
 
-// Status returns the state of the peer. A peer with no work left anywhere
-// shows frontier and outbox all zero.
+// Status returns the state of the peer. Frontier and outbox of a peer without work are all
+// zero.
 func (n *Node) Status() admin.Status {
-	fwd := n.forwarder.Stats() // before the frontier: a URL that moves is counted twice, not missed
+	pending := n.outbox.Stats() // first: a URL that moves is counted twice rather than missed
 	fr := n.frontier.Stats()
 	c := n.db.Counters()
-	adapted := n.manager.Stats()
+	moves := n.manager.Stats()
 	self := n.peers.Self()
 	sent, received := n.net.ControlBytes()
-	dropped, marked := splitReasons(c.Dropped, n.db.Named())
-	return admin.Status{
-		PeerID: n.net.Self().String(), Addrs: n.Addrs(), Network: n.opts.Profile.NetworkID(),
-		Strategy: n.opts.Config.Strategy, UptimeS: time.Since(n.started).Seconds(),
+	dropped, marked := splitReasons(c.Dropped, n.db.NamedCounters())
+	s := admin.Status{
+		PeerID:         n.net.Self().String(),
+		Addrs:          n.Addrs(),
+		Network:        n.opts.Profile.NetworkID(),
+		Strategy:       n.opts.Config.Strategy,
+		UptimeS:        time.Since(n.started).Seconds(),
 		Coordinate:     admin.Coordinate(self.At),
-		PeersConnected: len(n.net.Host.Network().Peers()), Directory: n.peers.Directory().Len(),
-		SubnetsOwned: len(n.manager.List()), Hosts: fr.Hosts,
-		Frontier:   admin.Frontier{Pending: fr.Pending, InFlight: int64(fr.InFlight), Nursery: fwd.Nursery},
-		OutboxURLs: fwd.Outbox, PagesFetched: c.Pages, BytesFetched: c.Bytes, Failed: c.Failed,
-		RobotsDenied: c.RobotsDenied, URLsSeen: c.Seen, Fetches: c.Fetches, Dropped: dropped, Marked: marked,
-		Revisits:   admin.Revisits{Done: c.Revisits, NotModified: c.NotModified, Changed: c.Changed},
-		Registries: n.registryStatus(), GeoDB: n.geoStatus(),
-		Archive: n.archiveStatus(), Blocked: n.blocked(time.Now(), fwd.Nursery > 0),
-		VotesFrom: n.votesFrom(),
-		Batches: admin.Batches{
-			Sent: c.BatchesSent, Received: c.BatchesReceived, URLsSent: c.URLsSent, URLsReceived: c.URLsReceived,
+		PeersConnected: len(n.net.Host.Network().Peers()),
+		Directory:      n.peers.Directory().Len(),
+		Bootstrap:      n.bootstrapStatus(),
+		SubnetsOwned:   len(n.manager.List()),
+		Hosts:          fr.Hosts,
+		Frontier: admin.Frontier{
+			Pending: fr.Pending, InFlight: int64(fr.InFlight), Unclaimed: pending.Unclaimed,
 		},
-		Estimations:  admin.Estimations{Requested: c.EstimationsRequested, Served: c.EstimationsServed, Scouts: adapted.Scouts},
-		Probes:       admin.Probes{Made: c.Probes, Connects: c.Connects},
-		Atlas:        n.atlasStatus(),
-		Handovers:    admin.Handovers{Out: c.HandoversOut, In: c.HandoversIn, Moves: adapted.Moves, Takeovers: adapted.Takeovers},
+		OutboxURLs:   pending.Outbox,
+		PagesFetched: c.Pages,
+		BytesFetched: c.Bytes,
+		Failed:       max(c.Failed, 0),
+		RobotsDenied: max(c.RobotsDenied, 0),
+		URLsSeen:     c.Seen,
+		Fetches:      c.Fetches,
+		Dropped:      dropped,
+		Marked:       marked,
+		Revisits: admin.Revisits{
+			Done: c.Revisits, NotModified: c.NotModified, Changed: c.Changed,
+		},
+		Registries: n.registryStatus(),
+		GeoDB:      n.geoStatus(),
+		Archive:    n.archiveStatus(),
+		Offline:    n.offlineStatus(),
+
+		Reachability: n.net.Reachability().String(),
+		Blocked:      n.blocked(time.Now(), pending.Unclaimed > 0),
+		VotesFrom:    n.votesFrom(),
+		Batches: admin.Batches{
+			Sent: c.BatchesSent, Received: c.BatchesReceived,
+			URLsSent: c.URLsSent, URLsReceived: c.URLsReceived,
+		},
+		Estimations: admin.Estimations{
+			Requested: c.EstimationsRequested, Served: c.EstimationsServed, Scouts: moves.Scouts,
+		},
+		Probes:   admin.Probes{Made: c.Probes, Connects: c.Connects},
+		OwnerMap: n.ownerMapStatus(),
+		Handovers: admin.Handovers{
+			Out: c.HandoversOut, In: c.HandoversIn,
+			Moves: moves.Moves, Takeovers: moves.Takeovers,
+		},
 		ControlBytes: admin.Traffic{Sent: sent, Received: received},
 	}
+	s.Health = n.health(s)
+	return s
 }
 
-// splitReasons tells the names under which URLs were dropped from those under
-// which pages were marked. What was dropped without a name comes under "limit".
+// splitReasons separates the names under which URLs were dropped from those under which
+// pages were marked. URLs dropped without a name are counted as "limit".
 func splitReasons(total int64, named map[string]int64) (dropped, marked map[string]int64) {
 	dropped, marked = map[string]int64{}, map[string]int64{}
 	traps := trap.All.Names()
@@ -73,6 +104,27 @@ func splitReasons(total int64, named map[string]int64) (dropped, marked map[stri
 	return dropped, marked
 }
 
+func (n *Node) bootstrapStatus() []admin.BootstrapAddr {
+	all := []admin.BootstrapAddr{}
+	for _, b := range n.net.Bootstrap() {
+		a := admin.BootstrapAddr{Addr: b.Addr, Connected: b.Connected, LastError: b.LastError}
+		if !b.NextAttempt.IsZero() {
+			at := b.NextAttempt.UTC()
+			a.NextAttempt = &at
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+func (n *Node) offlineStatus() *admin.Offline {
+	s := n.network.State()
+	if s.Status != network.Offline {
+		return nil
+	}
+	return &admin.Offline{Since: s.Since.UTC(), Reason: s.Reason}
+}
+
 func (n *Node) votesFrom() *time.Time {
 	if n.witness == nil {
 		return nil
@@ -84,16 +136,19 @@ func (n *Node) votesFrom() *time.Time {
 func (n *Node) registryStatus() []admin.RegistryFile {
 	all := []admin.RegistryFile{}
 	for _, i := range n.registries {
-		all = append(all, admin.RegistryFile{Registry: i.Registry, Day: i.Day, Loaded: i.Loaded, Blocks: i.Entries, Faults: i.Faulty})
+		all = append(all, admin.RegistryFile{
+			Registry: i.Registry, Day: i.Day, Loaded: i.Loaded,
+			Blocks: i.Entries, Faults: i.Faulty,
+		})
 	}
 	return all
 }
 
 func (n *Node) geoStatus() string {
-	if n.places == nil {
+	if n.geoDB == nil {
 		return ""
 	}
-	return n.places.Kind()
+	return n.geoDB.Kind()
 }
 
 func (n *Node) archiveStatus() *admin.Archive {
@@ -107,28 +162,54 @@ func (n *Node) archiveStatus() *admin.Archive {
 	}
 }
 
-// blocked says why nothing is fetched now, or nothing of subnets that are not
-// ours yet: new says that URLs of such wait.
-func (n *Node) blocked(now time.Time, new bool) []string {
+// blocked lists the reasons why this peer fetches nothing now. With unclaimed, URLs of
+// subnets without owner are waiting, and it also lists why no subnet is claimed.
+func (n *Node) blocked(now time.Time, unclaimed bool) []string {
 	why := []string{}
-	if err := n.room(); err != nil {
+	if s := n.network.State(); s.Status == network.Offline {
+		why = append(why, fmt.Sprintf("offline since %s (%s): %s",
+			s.Since.Local().Format(time.TimeOnly), now.Sub(s.Since).Round(time.Second), s.Reason))
+	}
+	if err := n.checkSpace(); err != nil {
 		why = append(why, err.Error())
 	}
-	if wait := n.opts.Config.Crawl.Hours.Wait(now); wait > 0 {
+	if wait := n.crawlSettings().Hours.Wait(now); wait > 0 {
 		why = append(why, fmt.Sprintf("outside the hours %s (crawl.hours), until %s",
-			n.opts.Config.Crawl.Hours, now.Add(wait).Format("2006-01-02 15:04")))
+			n.crawlSettings().Hours, now.Add(wait).Format("2006-01-02 15:04")))
 	}
-	if wait := n.quota.Spent(now); wait >= time.Second {
-		why = append(why, fmt.Sprintf("%d pages a day (crawl.pages_per_day) let the next request be at %s",
-			n.opts.Config.Crawl.PagesPerDay, now.Add(wait).Format("15:04:05")))
+	if wait := n.quota.RequestWait(now); wait >= time.Second {
+		why = append(why, fmt.Sprintf(
+			"reached %d pages a day (crawl.pages_per_day), next request at %s",
+			n.crawlSettings().PagesPerDay, now.Add(wait).Format("15:04:05")))
 	}
-	if !n.manager.Right() {
-		why = append(why, "too few of this peer's witnesses have heard it lately; others may take its subnets over")
+	if !n.manager.HasQuorumLease() {
+		why = append(why,
+			"too few of this peer's witnesses have heard it recently; "+
+				"other peers may take over its subnets")
 	}
-	if new && errors.Is(n.mayClaim(now), owner.ErrAlone) {
-		why = append(why, "none of the peers that are known can be reached; nothing new is claimed before")
+	if votes := n.revoked(); votes != "" {
+		why = append(why, votes)
+	}
+	if unclaimed && errors.Is(n.mayClaim(now), owner.ErrAlone) {
+		why = append(why,
+			"no known peer can be reached; no subnet is claimed until one can")
 	}
 	return why
+}
+
+// revoked says that subnets wait because witnesses have voted for another owner.
+func (n *Node) revoked() string {
+	waiting := 0
+	for _, s := range n.manager.List() {
+		if s.Revoked {
+			waiting++
+		}
+	}
+	if waiting == 0 {
+		return ""
+	}
+	return fmt.Sprintf("witnesses have voted for another owner of %d subnets; "+
+		"they wait until it is known whether there is one", waiting)
 }
 
 // Peers returns the peers of the directory, by name.
@@ -140,9 +221,10 @@ func (n *Node) Peers() []admin.Peer {
 		at := b.At.Unloaded(b.Wait)
 		c := admin.Coordinate(at)
 		p := admin.Peer{
-			PeerID: b.Peer.String(), Addrs: b.Addrs, Coordinate: &c, WaitMs: ms(b.Wait), Capacity: b.Capacity,
-			Version: b.Version, LastSeenS: time.Since(b.Time).Seconds(), DistanceMs: here.Distance(at),
-			Connected: len(n.net.Host.Network().ConnsToPeer(b.Peer)) > 0,
+			PeerID: b.Peer.String(), Addrs: b.Addrs, Coordinate: &c, WaitMs: ms(b.Wait),
+			Capacity: b.Capacity, Version: b.Version, LastSeenS: time.Since(b.Time).Seconds(),
+			DistanceMs: here.Distance(at),
+			Connected:  len(n.net.Host.Network().ConnsToPeer(b.Peer)) > 0,
 		}
 		if rtt, ok := n.peers.RTT(b.Peer); ok {
 			p.RTTMs = ms(rtt)
@@ -155,19 +237,36 @@ func (n *Node) Peers() []admin.Peer {
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Subnets returns the subnets that this peer holds, by address.
+// Subnets returns the subnets that this peer owns, by address.
 func (n *Node) Subnets() []admin.Subnet {
-	all := []admin.Subnet{}
+	all, why := []admin.Subnet{}, n.reasons()
 	for _, s := range n.manager.List() {
-		hosts, pending, _, _ := n.frontier.Load(s.Prefix)
+		hosts, pending, _, _ := n.frontier.SubnetLoad(s.Prefix)
 		row := admin.Subnet{
 			Subnet: s.Prefix.String(), Epoch: s.Epoch, Hosts: hosts, Pending: pending,
-			State: admin.SubnetState(s.Phase.String()), Doubted: s.Doubted, Estimations: s.Estimations, Since: s.Since, Proxy: proxyOf(s.Proxy),
+			State: subnetState(s.Phase), Unverified: s.Unverified,
+			Estimations: s.Estimations, Since: s.Since, Proxy: proxyOf(s.Proxy),
 		}
+		if n.journal != nil {
+			f := n.journal.fit(s.Prefix)
+			row.PredictedMs, row.MeasuredMs, row.Measured = f.predicted, f.measured, f.n
+		}
+		row.Why = why[row.Subnet]
 		all = append(all, row)
 	}
 	slices.SortFunc(all, func(a, b admin.Subnet) int { return strings.Compare(a.Subnet, b.Subnet) })
 	return all
+}
+
+func subnetState(p store.Phase) admin.SubnetState {
+	switch p {
+	case store.PhaseDeciding:
+		return admin.SubnetEstimating
+	case store.PhaseCommitting:
+		return admin.SubnetLeaving
+	default:
+		return admin.SubnetOwned
+	}
 }
 
 func proxyOf(p *coords.Proxy) *admin.Proxy {
@@ -175,26 +274,30 @@ func proxyOf(p *coords.Proxy) *admin.Proxy {
 		return nil
 	}
 	return &admin.Proxy{
-		At: admin.Coordinate(p.At), Delay: p.Delay, Scale: p.Scale, PerKB: p.PerKB, Error: p.Error, Samples: p.Samples,
+		At: admin.Coordinate(p.At), Delay: p.Delay, Scale: p.Scale, PerKB: p.PerKB, Error: p.Error,
+		Samples: p.Samples,
 	}
 }
 
-// Shadows returns, for each subnet that this peer holds, the peers that keep a
-// copy of all of it.
-func (n *Node) Shadows() map[netip.Prefix][]peer.ID {
+// Replicas returns, for each subnet that this peer owns, the peers that keep a complete
+// copy of it.
+func (n *Node) Replicas() map[netip.Prefix][]peer.ID {
 	all := map[netip.Prefix][]peer.ID{}
 	for _, s := range n.manager.List() {
-		all[s.Prefix] = s.Shadows
+		all[s.Prefix] = s.Replicas
 	}
 	return all
 }
 
-// Queue returns the hosts for which URLs wait here, by name.
+// Queue returns the hosts that have URLs waiting at this peer, by name.
 func (n *Node) Queue() []admin.Host {
 	all := []admin.Host{}
 	now := time.Now()
 	for _, h := range n.frontier.HostList() {
-		row := admin.Host{Host: h.Name, Subnet: h.Subnet.String(), Role: admin.HostOwn, Pending: h.Pending, Owner: n.net.Self().String()}
+		row := admin.Host{
+			Host: h.Name, Subnet: h.Subnet.String(), Role: admin.HostOwn,
+			Pending: h.Pending, Owner: n.net.Self().String(),
+		}
 		if h.InFlight {
 			row.InFlight = 1
 		}
@@ -203,8 +306,8 @@ func (n *Node) Queue() []admin.Host {
 		}
 		all = append(all, row)
 	}
-	for _, r := range n.forwarder.Rows() {
-		row := admin.Host{Host: r.Host, Role: admin.HostRole(r.State), Pending: int64(r.Count)}
+	for _, r := range n.outbox.Rows() {
+		row := admin.Host{Host: r.Host, Role: hostRole(r.State), Pending: int64(r.Count)}
 		if r.Subnet.IsValid() {
 			row.Subnet = r.Subnet.String()
 		}
@@ -215,6 +318,16 @@ func (n *Node) Queue() []admin.Host {
 	}
 	slices.SortFunc(all, func(a, b admin.Host) int { return strings.Compare(a.Host, b.Host) })
 	return all
+}
+
+// hostRole returns the role of a host by its state in the outbox.
+func hostRole(state string) admin.HostRole {
+	switch role := admin.HostRole(state); role {
+	case admin.HostUnresolved, admin.HostOutbox:
+		return role
+	default:
+		return admin.HostUnclaimed
+	}
 }
 
 // Links yields the pages that this peer fetched.
@@ -235,8 +348,9 @@ func eachLink(ctx context.Context, db *store.DB, yield func(admin.Link) error) e
 
 func linkOf(p store.Page) admin.Link {
 	l := admin.Link{
-		URL: string(p.URL), Status: p.Status, Outcome: p.Outcome.String(), Bytes: p.Bytes, FetchedAt: p.FetchedAt,
-		Estimation: p.Estimation, TookMs: ms(p.Timing.Total()), Outlinks: make([]string, len(p.Links)),
+		URL: string(p.URL), Status: p.Status, Outcome: p.Outcome.String(), Bytes: p.Bytes,
+		FetchedAt: p.FetchedAt, Estimation: p.Estimation, TookMs: ms(p.Timing.Total()),
+		Outlinks: make([]string, len(p.Links)),
 	}
 	for i, u := range p.Links {
 		l.Outlinks[i] = string(u)
@@ -256,7 +370,7 @@ func (n *Node) Pages(ctx context.Context, yield func(store.Page) error) error {
 	})
 }
 
-// HostsBySubnet returns our hosts by their home.
+// HostsBySubnet returns the hosts of this peer by their home subnet.
 func (n *Node) HostsBySubnet() map[netip.Prefix][]string {
 	all := map[netip.Prefix][]string{}
 	for _, h := range n.frontier.HostList() {
@@ -265,8 +379,8 @@ func (n *Node) HostsBySubnet() map[netip.Prefix][]string {
 	return all
 }
 
-// EstimationsBySubnet returns, for each subnet of ours, how many fetches other
-// peers did there before its owner was decided.
+// EstimationsBySubnet returns, for each subnet that this peer owns, the number of remote
+// fetches before its owner was decided.
 func (n *Node) EstimationsBySubnet() map[netip.Prefix]int {
 	all := map[netip.Prefix]int{}
 	for _, s := range n.manager.List() {

@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"peerd/node/admin"
 	"peerd/overlay/owner"
 )
 
-// What was dropped without a name was beyond a limit; marks are no drops.
+// URLs that were dropped without a name count as "limit"; marks are not drops.
 func TestSplitReasons(t *testing.T) {
 	for _, c := range []struct {
 		total           int64
@@ -18,54 +19,63 @@ func TestSplitReasons(t *testing.T) {
 		dropped, marked map[string]int64
 	}{
 		{0, nil, map[string]int64{}, map[string]int64{}},
-		{7, map[string]int64{"numbers": 4, "subdomains": 1, "duplicate": 9}, map[string]int64{"numbers": 4, "subdomains": 1, "limit": 2}, map[string]int64{"duplicate": 9}},
+		{7, map[string]int64{"yield": 4, "subdomains": 1, "duplicate": 9},
+			map[string]int64{"yield": 4, "subdomains": 1, "limit": 2},
+			map[string]int64{"duplicate": 9}},
 		{4, map[string]int64{"length": 4}, map[string]int64{"length": 4}, map[string]int64{}},
 	} {
 		dropped, marked := splitReasons(c.total, c.named)
-		if !maps.Equal(dropped, c.dropped) || !maps.Equal(marked, c.marked) || dropped == nil || marked == nil {
-			t.Errorf("%d, %v: %v, %v", c.total, c.named, dropped, marked)
+		if !maps.Equal(dropped, c.dropped) || !maps.Equal(marked, c.marked) || dropped == nil ||
+			marked == nil {
+			t.Errorf("splitReasons(%d, %v) = %v, %v, want %v, %v",
+				c.total, c.named, dropped, marked, c.dropped, c.marked)
 		}
 	}
 }
 
-// Whoever wonders why nothing happens is told.
-func TestStatusSaysWhatIsInTheWay(t *testing.T) {
+// The status gives the reasons why nothing is fetched or claimed.
+func TestBlocked(t *testing.T) {
 	o := options(t)
 	o.Config.Crawl.Hours = "03:00-04:00"
 	o.Config.Archive.Enabled, o.Config.Archive.Quota = true, 1<<30
-	o.Config.Bootstrap = []string{"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWRwrR3EbR9fkqGdpPWDXTC3gPLcixzQkN4Y6HYRCgPzPX"}
+	o.Config.Bootstrap = []string{
+		"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWRwrR3EbR9fkqGdpPWDXTC3gPLcixzQkN4Y6HYRCgPzPX"}
 	n := newNode(t, o)
 	defer n.Close()
 	at := time.Date(2026, 1, 31, 5, 0, 0, 0, time.Local)
 	for _, c := range []struct {
-		at   time.Time
-		new  bool
-		want []string
+		at        time.Time
+		unclaimed bool
+		want      []string
 	}{
 		{at, false, []string{"(crawl.hours), until 2026-02-01 03:00"}},
-		{at, true, []string{"(crawl.hours)"}}, // that nothing is claimed has this reason then
+		{at, true, []string{"(crawl.hours)"}}, // which is also why nothing is claimed
 		{at.Add(-90 * time.Minute), false, nil},
 		{at.Add(-90 * time.Minute), true, []string{"can be reached"}},
 	} {
-		got := n.blocked(c.at, c.new)
+		got := n.blocked(c.at, c.unclaimed)
 		if len(got) != len(c.want) {
-			t.Errorf("%v, %v: %q", c.at, c.new, got)
+			t.Errorf("blocked(%v, %v) = %q, want %q", c.at, c.unclaimed, got, c.want)
 			continue
 		}
 		for i, want := range c.want {
 			if !strings.Contains(got[i], want) {
-				t.Errorf("%v, %v: %q, want %q", c.at, c.new, got, c.want)
+				t.Errorf("blocked(%v, %v) = %q, want %q", c.at, c.unclaimed, got, c.want)
 			}
 		}
 	}
 	if err := n.mayClaim(at); !errors.Is(err, errHours) || errors.Is(err, owner.ErrAlone) {
-		t.Errorf("outside the hours: %v", err)
+		t.Errorf("mayClaim() outside the hours = %v, want errHours", err)
 	}
 	if err := n.mayClaim(at.Add(-90 * time.Minute)); !errors.Is(err, owner.ErrAlone) {
-		t.Errorf("without anybody: %v", err)
+		t.Errorf("mayClaim() without peers = %v, want ErrAlone", err)
+	}
+	if b := n.Status().Bootstrap; len(b) != 1 || b[0].Addr != o.Config.Bootstrap[0] ||
+		b[0].Connected {
+		t.Errorf("Status().Bootstrap = %+v, want one address that is not connected", b)
 	}
 	if a := n.Status().Archive; a == nil || a.Quota != 1<<30 {
-		t.Errorf("archive: %+v", a)
+		t.Errorf("Status().Archive = %+v", a)
 	}
 
 	o = options(t)
@@ -73,9 +83,38 @@ func TestStatusSaysWhatIsInTheWay(t *testing.T) {
 	n = newNode(t, o)
 	defer n.Close()
 	if got := n.blocked(at, true); len(got) != 1 || !strings.Contains(got[0], "(crawl.min_free)") {
-		t.Errorf("full disk: %q", got)
+		t.Errorf("blocked() with a full disk = %q", got)
 	}
 	if n.Status().Archive != nil {
-		t.Error("an archive where there is none")
+		t.Error("Status().Archive of a peer without archive is not nil")
 	}
+}
+
+// The status shows why a bootstrap address cannot be reached.
+func TestBootstrapStatus(t *testing.T) {
+	other := newNode(t, options(t))
+	defer running(t, other)()
+	o := options(t)
+	o.Config.Bootstrap = []string{
+		"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWRwrR3EbR9fkqGdpPWDXTC3gPLcixzQkN4Y6HYRCgPzPX",
+		other.Addrs()[0],
+	}
+	n := newNode(t, o)
+	defer running(t, n)()
+	state := func(addr string) admin.BootstrapAddr {
+		for _, b := range n.Status().Bootstrap {
+			if b.Addr == addr {
+				return b
+			}
+		}
+		return admin.BootstrapAddr{}
+	}
+	until(t, time.Minute, "the first address has failed", func() bool {
+		b := state(o.Config.Bootstrap[0])
+		return !b.Connected && b.LastError != "" && b.NextAttempt != nil
+	})
+	until(t, time.Minute, "the second address is connected", func() bool {
+		b := state(o.Config.Bootstrap[1])
+		return b.Connected && b.LastError == "" && b.NextAttempt == nil
+	})
 }

@@ -15,48 +15,51 @@ import (
 	"peerd/node/strategy"
 )
 
-// ErrStrategy says that the strategy lacks the data that it needs.
-var ErrStrategy = errors.New("node: the strategy lacks its data")
+// ErrStrategy means that the data that the strategy needs is missing.
+var ErrStrategy = errors.New("node: the data of the strategy is missing")
 
-// openData opens what the strategy needs, and looks at what else is there.
+// openData opens the data that the strategy needs and lists the other data in the home.
 func (n *Node) openData() (err error) {
 	dir, name := n.opts.Home.RegistryDir(), n.opts.Config.Strategy
 	if file := n.opts.Config.GeoDB; file != "" {
-		if n.places, err = geo.Open(n.opts.Home.Path(file)); err != nil {
+		if n.geoDB, err = geo.Open(n.opts.Home.Path(file)); err != nil {
 			return fmt.Errorf("geo_db: %w", err)
 		}
-		n.log.Info("places of addresses", "geo_db", n.opts.Home.Path(file), "kind", n.places.Kind())
+		n.log.Info("opened the geolocation database",
+			"file", n.opts.Home.Path(file), "kind", n.geoDB.Kind())
 	}
 	if config.NeedsRegistry(name) {
-		n.table, n.registries, err = registry.Open(dir)
-		if n.table == nil {
+		n.registryTable, n.registries, err = registry.Open(dir)
+		if n.registryTable == nil {
 			return fmt.Errorf("%w: strategy is %q, and there is %w", ErrStrategy, name, err)
 		}
 	} else {
-		n.registries, err = registry.List(dir) // not read: nobody asks
+		n.registries, err = registry.List(dir) // the strategy does not need the content
 	}
 	if err != nil {
-		n.log.Warn("some of the Internet registries' data cannot be used", "err", err)
+		n.log.Warn("failed to read data of Internet registries", "err", err)
 	}
 	for _, i := range n.registries {
-		n.log.Info("holders of addresses", "registry", i.Registry, "day", i.Day, "blocks", i.Entries, "faults", i.Faulty, "read", n.table != nil)
+		n.log.Info("found data of an Internet registry", "registry", i.Registry, "day", i.Day,
+			"blocks", i.Entries, "faults", i.Faulty, "read", n.registryTable != nil)
 	}
 	return nil
 }
 
-// newStrategy returns the strategy that the configuration names.
+// newStrategy returns the configured strategy.
 func (n *Node) newStrategy() (assign.Strategy, error) {
 	c := n.opts.Config
-	m := strategy.Material{Self: string(n.net.Self()), Threshold: c.Threshold.Duration, Table: n.table}
-	if n.places != nil {
-		m.Locate = n.places.Locate
+	m := strategy.Config{
+		Self: string(n.net.Self()), Threshold: c.Threshold.Duration, Table: n.registryTable,
+	}
+	if n.geoDB != nil {
+		m.Locate = n.geoDB.Locate
 	}
 	return strategy.New(c.Strategy, m)
 }
 
-// addrOf returns the address by which a peer is known to strategies: the first
-// public one that it listens on, else the first private one, else the first at
-// all; invalid if there is none.
+// addrOf returns the address of a peer for strategies: the first public one that it listens on,
+// else the first private one, else the first one; invalid if there is none.
 func addrOf(multiaddrs []string) netip.Addr {
 	var best netip.Addr
 	least := 3
@@ -67,7 +70,7 @@ func addrOf(multiaddrs []string) netip.Addr {
 		}
 		ip, err := manet.ToIP(m)
 		if err != nil {
-			continue // a name, or a relay
+			continue // a host name or a relay
 		}
 		a, ok := netip.AddrFromSlice(ip)
 		if a = a.Unmap(); !ok || a.IsUnspecified() || a.IsMulticast() {

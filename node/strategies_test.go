@@ -8,27 +8,31 @@ import (
 	"strings"
 	"testing"
 
+	rir "peerd/coords/registry"
 	"peerd/node/config"
-	"peerd/node/emulate"
-	"peerd/node/emulate/wan"
-	"peerd/node/geo"
 	"peerd/node/registry"
 )
 
-// A peer whose strategy lacks its data says in one line what to do, and starts
-// once it is there.
+// A peer without the data of its strategy does not start, and the error, one line, says what to
+// do.
 func TestDataOfStrategies(t *testing.T) {
-	layout := emulate.NewLayout(wan.NewWorld(wan.Cities(), 1), 2, 12, 1)
-
+	entries := []rir.Entry{
+		{Prefix: netip.MustParsePrefix("127.0.0.0/8"), Registry: "testnet", Country: "ZZ"},
+		{Prefix: netip.MustParsePrefix("127.80.0.0/24"), Holder: "testnet:a", Registry: "testnet",
+			Country: "ZZ"},
+	}
 	o := options(t)
 	o.Config.Strategy = "ipmicra"
 	_, err := New(o)
-	if !errors.Is(err, ErrStrategy) || !strings.Contains(err.Error(), `strategy is "ipmicra", and there is`) ||
-		!strings.Contains(err.Error(), "peerd registry load") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("without a registry: %v", err)
+	if !errors.Is(err, ErrStrategy) || !strings.Contains(err.Error(),
+		`strategy is "ipmicra", and there is`) ||
+		!strings.Contains(err.Error(), "peerd registry load") ||
+		strings.Contains(err.Error(), "\n") {
+		t.Errorf("New() without registry data = %v, want ErrStrategy and advice", err)
 	}
 	dir := o.Home.RegistryDir()
-	if err := registry.Save(dir, registry.Info{Registry: "testnet", Day: "20260928", Faulty: 3}, layout.Registry(1)); err != nil {
+	if err := registry.Save(dir, registry.Info{Registry: "testnet", Day: "20260928", Faulty: 3},
+		entries); err != nil {
 		t.Fatal(err)
 	}
 	damaged := filepath.Join(dir, "arin.rir")
@@ -40,58 +44,32 @@ func TestDataOfStrategies(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := n.Status()
-	if len(s.Registries) != 1 || s.Registries[0].Registry != "testnet" || s.Registries[0].Day != "20260928" || s.Registries[0].Blocks != n.table.Len() || s.Registries[0].Faults != 3 || s.Strategy != "ipmicra" {
-		t.Errorf("%+v", s.Registries)
+	if len(s.Registries) != 1 || s.Registries[0].Registry != "testnet" ||
+		s.Registries[0].Day != "20260928" || s.Registries[0].Blocks != n.registryTable.Len() ||
+		s.Registries[0].Faults != 3 || s.Strategy != "ipmicra" {
+		t.Errorf("Status().Registries = %+v", s.Registries)
 	}
 	if err := n.Close(); err != nil {
 		t.Error(err)
 	}
-	o.Config.Strategy = "hash" // needs none and does not read it, but tells
+	o.Config.Strategy = "hash" // does not need the data, but shows it
 	if n, err = New(o); err != nil {
 		t.Fatal(err)
 	}
-	if s := n.Status(); len(s.Registries) != 1 || n.table != nil {
-		t.Errorf("%+v", s.Registries)
-	}
-	if err := n.Close(); err != nil {
-		t.Error(err)
-	}
-
-	o = options(t)
-	o.Config.Strategy, o.Config.GeoDB = "geo", "cities.mmdb"
-	file := filepath.Join(o.Home.Dir, "cities.mmdb")
-	if _, err := New(o); !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "geo_db: ") {
-		t.Errorf("without a data base: %v", err)
-	}
-	if err := os.WriteFile(file, []byte("none"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := New(o); !errors.Is(err, geo.ErrDB) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("with a bad data base: %v", err)
-	}
-	db, err := layout.GeoDB(0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, db, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if n, err = New(o); err != nil {
-		t.Fatal(err)
-	}
-	if s := n.Status(); s.GeoDB != "Testnet-City of 2026-01-01" || s.Registries == nil {
-		t.Errorf("%q %v", s.GeoDB, s.Registries)
+	if s := n.Status(); len(s.Registries) != 1 || n.registryTable != nil {
+		t.Errorf("Status().Registries = %+v, want one that is not read", s.Registries)
 	}
 	if err := n.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestGeoNeedsItsDataBase(t *testing.T) {
+func TestGeoNeedsDatabase(t *testing.T) {
 	c := config.Default()
 	c.Strategy = "geo"
-	if err := c.Validate(); !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), "which needs geo_db: set it to") {
-		t.Errorf("%v", err)
+	if err := c.Validate(); !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(),
+		"which needs geo_db: set it to") {
+		t.Errorf("Validate() without geo_db = %v, want ErrInvalid", err)
 	}
 	c.GeoDB = "x.mmdb"
 	if err := c.Validate(); err != nil {
@@ -107,13 +85,15 @@ func TestAddrOf(t *testing.T) {
 		{nil, ""},
 		{[]string{"nonsense", "/dns4/a.example/tcp/1", "/ip4/0.0.0.0/tcp/1"}, ""},
 		{[]string{"/ip4/127.64.0.1/tcp/1"}, "127.64.0.1"},
-		{[]string{"/ip4/127.0.0.1/tcp/1", "/ip4/192.168.1.2/tcp/1", "/ip6/2001:db8::1/tcp/1", "/ip4/203.0.113.1/tcp/1"}, "2001:db8::1"},
-		{[]string{"/ip6/fe80::1/tcp/1", "/ip4/10.0.0.1/udp/1/quic-v1", "/ip4/192.168.1.2/tcp/1"}, "10.0.0.1"},
+		{[]string{"/ip4/127.0.0.1/tcp/1", "/ip4/192.168.1.2/tcp/1", "/ip6/2001:db8::1/tcp/1",
+			"/ip4/203.0.113.1/tcp/1"}, "2001:db8::1"},
+		{[]string{"/ip6/fe80::1/tcp/1", "/ip4/10.0.0.1/udp/1/quic-v1", "/ip4/192.168.1.2/tcp/1"},
+			"10.0.0.1"},
 		{[]string{"/ip6/::ffff:203.0.113.9/tcp/1"}, "203.0.113.9"},
 	} {
 		want, _ := netip.ParseAddr(c.want)
 		if got := addrOf(c.addrs); got != want {
-			t.Errorf("%v: %v, want %v", c.addrs, got, want)
+			t.Errorf("addrOf(%v) = %v, want %v", c.addrs, got, want)
 		}
 	}
 }

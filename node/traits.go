@@ -16,44 +16,47 @@ import (
 	"peerd/store"
 )
 
-// traits is what this peer learns of itself as a downloader: every page that it
-// fetches, for itself or for others, against what the owners of the servers
-// publish of them. Its methods may be called at once.
+// traits learns what kind of downloader this peer is: it compares the time of every page that it
+// fetches, for itself or for others, with what the owners publish of the servers. Its methods
+// are safe for concurrent use.
 type traits struct {
-	cfg   coords.LearnerConfig
-	self  string
-	db    *store.DB
-	known func() assign.Known
-	set   func(coords.Traits) error
-	peers func() []coords.Traits // what other peers publish; nil: nothing
-	every time.Duration
-	log   *slog.Logger
+	cfg      coords.LearnerConfig
+	self     string
+	db       *store.DB
+	known    func() assign.Delegations
+	announce func(coords.Traits) error
+	peers    func() []coords.Traits // what other peers publish; nil: nothing
+	interval time.Duration
+	log      *slog.Logger
 
-	mu      sync.Mutex // for computations only
+	mu      sync.Mutex // not held during I/O
 	learner *coords.Learner
-	heard   map[string]*heard // by subnet: what the learner was given
+	history map[string]*subnetHistory // by subnet
 	count   uint64
-	news    bool // since the traits were worked out last
+	changed bool // since the traits were last computed
 	unsaved bool
 }
 
-// newTraits goes on from what was learned before the restart. known is what
-// owners publish, set is told the traits, each time that they were worked out
-// anew: at most every so often.
-func newTraits(self string, db *store.DB, known func() assign.Known, set func(coords.Traits) error, every time.Duration, log *slog.Logger) (*traits, error) {
+// newTraits continues with the state in the store. known returns what owners publish. announce
+// is called with new traits, at most once in interval.
+func newTraits(
+	self string, db *store.DB, known func() assign.Delegations, set func(coords.Traits) error,
+	every time.Duration, log *slog.Logger,
+) (*traits, error) {
 	cfg := coords.DefaultLearnerConfig()
 	l, err := coords.NewLearner(cfg, self)
 	if err != nil {
 		return nil, err
 	}
-	t := &traits{cfg: cfg, heard: map[string]*heard{}, self: self, db: db, known: known, set: set, every: every, log: log, learner: l}
+	t := &traits{cfg: cfg, history: map[string]*subnetHistory{}, self: self, db: db, known: known,
+		announce: set, interval: every, log: log, learner: l}
 	if err := t.load(); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-// observe takes a download that this peer made, or failed to make, in a subnet.
+// observe adds a download in a subnet that this peer made or failed to make.
 func (t *traits) observe(p prefix, r store.FetchReport, err error) {
 	s := coords.Sample{
 		Peer: t.self, Connect: r.Timing.Connect, FirstByte: r.Timing.FirstByte, Body: r.Timing.Body,
@@ -65,60 +68,60 @@ func (t *traits) observe(p prefix, r store.FetchReport, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.learner.Observe(p.String(), s)
-	t.keep(p.String(), s)
-	t.news, t.unsaved = true, true
+	t.record(p.String(), s)
+	t.changed, t.unsaved = true, true
 }
 
-// saveEvery is how often what was learned is written down.
-const saveEvery = 5 * time.Minute
+// saveInterval is the time between two saves of the state.
+const saveInterval = 5 * time.Minute
 
-// Run publishes what is learned until ctx ends.
+// Run publishes the traits until ctx ends.
 func (t *traits) Run(ctx context.Context) error {
-	publish, save := time.NewTicker(t.every), time.NewTicker(saveEvery)
+	publish, save := time.NewTicker(t.interval), time.NewTicker(saveInterval)
 	defer publish.Stop()
 	defer save.Stop()
 	t.publish(true)
 	for {
 		select {
 		case <-ctx.Done():
-			return t.writeDown()
+			return t.saveOrRetry()
 		case <-publish.C:
 			t.publish(false)
 		case <-save.C:
-			if err := t.writeDown(); err != nil {
+			if err := t.saveOrRetry(); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// writeDown is save; what there is no room for is kept the next time.
-func (t *traits) writeDown() error {
+// saveOrRetry saves the state. If the disk is full, it logs this and the next save tries again.
+func (t *traits) saveOrRetry() error {
 	err := t.save()
-	if !store.IsFull(err) {
+	if !store.IsNoSpace(err) {
 		return err
 	}
-	t.log.Warn("what was learned of downloads was not written", "err", err)
+	t.log.Warn("failed to save the traits", "err", err)
 	t.mu.Lock()
 	t.unsaved = true
 	t.mu.Unlock()
 	return nil
 }
 
-// publish works the traits out anew if there is reason to, and tells them.
-func (t *traits) publish(anyway bool) {
-	now, ok := t.work(anyway)
+// publish computes the traits and announces them, if there is new data or if always is set.
+func (t *traits) publish(always bool) {
+	now, ok := t.compute(always)
 	if !ok {
 		return
 	}
-	if err := t.set(now); err != nil {
-		t.log.Error("the own traits are out of bounds", "err", err)
+	if err := t.announce(now); err != nil {
+		t.log.Error("failed to announce the traits", "err", err)
 	}
 }
 
-// work lets the learner hear what owners say of the servers that it knows, and
-// returns the traits.
-func (t *traits) work(anyway bool) (now coords.Traits, ok bool) {
+// compute gives the learner what owners publish of the servers that it knows, and returns the
+// traits; ok is false if nothing has changed.
+func (t *traits) compute(always bool) (now coords.Traits, ok bool) {
 	known := t.known()
 	var others []coords.Traits
 	if t.peers != nil {
@@ -126,71 +129,70 @@ func (t *traits) work(anyway bool) (now coords.Traits, ok bool) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.news && !anyway {
+	if !t.changed && !always {
 		return nil, false
 	}
-	t.news = false
+	t.changed = false
 	for _, s := range t.learner.Subnets() {
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
-			continue // written by us, and no reason to stop
+			continue // an invalid entry must not stop the peer
 		}
 		for d := range known.Within(p) {
 			if d.Subnet == p && d.Proxy != nil {
-				t.tell(s, *d.Proxy)
+				t.setPublished(s, *d.Proxy)
 			}
 		}
 	}
-	t.learner.Meet(others)
+	t.learner.ObservePeers(others)
 	return t.learner.Traits(), true
 }
 
-// metaTraits is the name under which the state is kept.
+// metaTraits is the key of the state in the store.
 const metaTraits = "traits"
 
-// heard is what the learner was given of one subnet, as it is kept over a
-// restart: it is given the same again.
-type heard struct {
-	Subnet string          `cbor:"1,keyasint"`
-	Took   []time.Duration `cbor:"2,keyasint,omitempty"` // oldest first; 0 is a failure
-	Told   coords.Traits   `cbor:"3,keyasint,omitempty"`
-	last   uint64
+// subnetHistory is the input of the learner for one subnet, as it is stored.
+type subnetHistory struct {
+	Subnet    string          `cbor:"1,keyasint"`
+	Durations []time.Duration `cbor:"2,keyasint,omitempty"` // oldest first; 0 is a failure
+	Published coords.Traits   `cbor:"3,keyasint,omitempty"`
+	lastUse   uint64
 }
 
-// keep notes a download for the next start.
-func (t *traits) keep(subnet string, s coords.Sample) {
-	h := t.heard[subnet]
+// record stores a download in the history.
+func (t *traits) record(subnet string, s coords.Sample) {
+	h := t.history[subnet]
 	if h == nil {
-		if len(t.heard) >= 2*t.cfg.Subnets {
+		if len(t.history) >= 2*t.cfg.Subnets {
 			t.prune()
 		}
-		h = &heard{Subnet: subnet}
-		t.heard[subnet] = h
+		h = &subnetHistory{Subnet: subnet}
+		t.history[subnet] = h
 	}
 	t.count++
-	h.last = t.count
+	h.lastUse = t.count
 	took := s.FirstByte + s.Body
 	if s.Failed {
 		took = 0
 	}
-	h.Took = append(h.Took, took)
-	if n := len(h.Took) - 2*t.cfg.PerSubnet; n > 0 {
-		h.Took = slices.Delete(h.Took, 0, n)
+	h.Durations = append(h.Durations, took)
+	if n := len(h.Durations) - 2*t.cfg.PerSubnet; n > 0 {
+		h.Durations = slices.Delete(h.Durations, 0, n)
 	}
 }
 
-// prune forgets what the learner has forgotten.
+// prune deletes the history of subnets that the learner has evicted.
 func (t *traits) prune() {
 	subnets := t.learner.Subnets()
-	maps.DeleteFunc(t.heard, func(s string, _ *heard) bool {
+	maps.DeleteFunc(t.history, func(s string, _ *subnetHistory) bool {
 		_, known := slices.BinarySearch(subnets, s)
 		return !known
 	})
 }
 
-// load goes on from the state on the disk, if there is one.
+// load restores the state from the store, if there is one.
 func (t *traits) load() error {
-	var all []heard
+	var all []subnetHistory
 	err := t.db.View(func(tx *store.Tx) error { return tx.Meta(metaTraits, &all) })
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -199,34 +201,34 @@ func (t *traits) load() error {
 		return err
 	}
 	for _, h := range all[:min(len(all), t.cfg.Subnets)] {
-		for _, took := range h.Took[:min(len(h.Took), 2*t.cfg.PerSubnet)] {
+		for _, took := range h.Durations[:min(len(h.Durations), 2*t.cfg.PerSubnet)] {
 			s := coords.Sample{Peer: t.self, FirstByte: took, Failed: took == 0}
 			t.learner.Observe(h.Subnet, s)
-			t.keep(h.Subnet, s)
+			t.record(h.Subnet, s)
 		}
-		if h.Told.Validate() == nil {
-			t.tell(h.Subnet, coords.Proxy{Traits: h.Told})
+		if h.Published.Validate() == nil {
+			t.setPublished(h.Subnet, coords.Proxy{Traits: h.Published})
 		}
 	}
-	for range settleRounds {
+	for range convergeRounds {
 		t.learner.Traits()
 	}
 	return nil
 }
 
-// settleRounds is how often what is on the disk is gone over: each round starts
-// where the last one ended.
-const settleRounds = 10
+// convergeRounds is the number of computations after loading; each starts from the result of the
+// one before.
+const convergeRounds = 10
 
-// tell gives the learner what an owner says.
-func (t *traits) tell(subnet string, p coords.Proxy) {
-	t.learner.Told(subnet, p)
-	if h := t.heard[subnet]; h != nil {
-		h.Told = p.Traits
+// setPublished gives the learner what an owner publishes.
+func (t *traits) setPublished(subnet string, p coords.Proxy) {
+	t.learner.ObserveServer(subnet, p)
+	if h := t.history[subnet]; h != nil {
+		h.Published = p.Traits
 	}
 }
 
-// save writes the state down if it has changed.
+// save stores the state if it has changed.
 func (t *traits) save() error {
 	t.mu.Lock()
 	if !t.unsaved {
@@ -235,13 +237,13 @@ func (t *traits) save() error {
 	}
 	t.unsaved = false
 	t.prune()
-	all := make([]heard, 0, len(t.heard))
-	for _, h := range t.heard {
+	all := make([]subnetHistory, 0, len(t.history))
+	for _, h := range t.history {
 		c := *h
-		c.Took = slices.Clone(h.Took)
+		c.Durations = slices.Clone(h.Durations)
 		all = append(all, c)
 	}
 	t.mu.Unlock()
-	slices.SortFunc(all, func(a, b heard) int { return cmp.Compare(a.last, b.last) })
+	slices.SortFunc(all, func(a, b subnetHistory) int { return cmp.Compare(a.lastUse, b.lastUse) })
 	return t.db.Update(func(tx *store.Tx) error { return tx.PutMeta(metaTraits, all) })
 }

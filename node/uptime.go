@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Where Linux says which start of the machine this is, and for how long it has been
-// running, sleep included.
+// Files in which Linux gives the identity of the current boot and the time since then, including
+// sleep.
 const (
 	bootFile   = "/proc/sys/kernel/random/boot_id"
 	uptimeFile = "/proc/uptime"
 )
 
-// uptime is how long the machine has been running since the start that boot names. It
-// is false where the system does not say so.
+// uptime returns the identity of the current boot and the time since then. ok is false where the
+// system does not provide them.
 func uptime() (boot string, up time.Duration, ok bool) {
 	id, err := os.ReadFile(bootFile)
 	if err != nil {

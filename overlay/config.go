@@ -14,6 +14,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	ma "github.com/multiformats/go-multiaddr"
+
+	"peerd/overlay/admission"
 )
 
 // Config says what a Net is built from. Start from DefaultConfig.
@@ -22,14 +24,28 @@ type Config struct {
 	Key crypto.PrivKey
 	// Network is the network's identifier; see NewNames. Required.
 	Network string
-	// Listen are the multiaddrs to listen on. Port 0 takes a free one. None
-	// makes a peer that only dials.
+	// Listen are the multiaddrs to listen on. Port 0 stands for any free port. With none
+	// the peer only dials.
 	Listen []string
-	// Bootstrap are the peers to join by.
+	// Announce are the multiaddrs that other peers are told instead of those of Listen: of a
+	// router that forwards a port, or a DNS name. Empty: those of Listen.
+	Announce []string
+	// Bootstrap are the peers through which this peer joins the network.
 	Bootstrap []peer.AddrInfo
 	// Known are peers met in earlier runs, tried while no bootstrap peer answers.
 	Known []peer.AddrInfo
-	// MDNS makes peers on one local network find each other without being told.
+	// Admission says which peers belong to the network. The zero value is an open network.
+	Admission admission.Rules
+	// Membership is that of this peer; not used in an open network and for founders.
+	Membership admission.Membership
+	// NAT lets this peer find out whether others can connect to it, ask a router to forward its
+	// ports, and be reached through other members otherwise. Without it, this peer does not
+	// reach those either that can be reached so only.
+	NAT bool
+	// Relay lets other members that cannot be reached be reached through this one, if NAT has
+	// found that it can be reached itself.
+	Relay bool
+	// MDNS makes peers on one local network find each other without configuration.
 	MDNS bool
 	// Datastore holds the DHT's records. Nil keeps them in memory. The Net does
 	// not close it; it must stay open until Close has returned.
@@ -37,32 +53,34 @@ type Config struct {
 	// TCPDialer replaces the dialing of TCP connections, by the address to dial;
 	// TCP is then the only transport. Nil dials normally, over TCP and QUIC.
 	TCPDialer func(raddr ma.Multiaddr) (tcp.ContextDialer, error)
-	// Carrier replaces TCP, QUIC and their encryption by other options of libp2p:
-	// how simulated peers get their network. The host is the same in all else.
-	// Nil is the real network.
-	Carrier []libp2p.Option
-	// UserAgent is told to other peers on connecting.
+	// TransportOptions replace TCP, QUIC and their encryption by other options of libp2p;
+	// simulations use them. The rest of the host is the same. Nil is the real network.
+	TransportOptions []libp2p.Option
+	// UserAgent is sent to other peers on connecting.
 	UserAgent string
 	// Validators check the records of DHT namespaces; a record of a namespace
 	// without one is refused.
 	Validators map[string]record.Validator
-	// Logger gets what Run and the handlers have to say. Nil discards.
+	// Logger receives log records. Nil discards them.
 	Logger *slog.Logger
+	// LibraryLevel is the least level at which records of the libraries are passed on to
+	// Logger. Nil is slog.LevelWarn.
+	LibraryLevel slog.Leveler
 
-	// Replicas is how many peers hold a record (k of Kademlia, section 2.3).
-	// All peers of a network must agree roughly. 1 to 64.
-	Replicas int
-	// RecordAge is how long a replica keeps a record that nobody renews. It is
-	// housekeeping only: what a record is still worth, its validator says.
+	// Holders is how many peers hold a record (k of Kademlia, section 2.3).
+	// All peers of a network should use about the same value. 1 to 64.
+	Holders int
+	// RecordAge is how long a peer holds a record that is not renewed. It only limits
+	// storage: whether a record is still valid is for its validator to say.
 	RecordAge time.Duration
-	// DialTimeout bounds a connection attempt, handshakes included. Dead peers
-	// cost every DHT lookup about this much, so it is no larger than the
-	// slowest honest path needs.
+	// DialTimeout bounds a connection attempt, handshakes included. A dead peer
+	// delays a DHT lookup by about this much, so it is no longer than the slowest
+	// working path needs.
 	DialTimeout time.Duration
-	// AnswerTimeout bounds the answer of one replica in Values.
+	// AnswerTimeout bounds the answer of one record holder in Values.
 	AnswerTimeout time.Duration
 	// LookupTimeout bounds a whole lookup in Values. It should exceed
-	// DialTimeout, or one dead peer on the way fails it.
+	// DialTimeout, or one dead peer on the way makes the lookup fail.
 	LookupTimeout time.Duration
 	// ConnsLow and ConnsHigh are the connection manager's water marks: above
 	// ConnsHigh connections the least useful are closed down to ConnsLow.
@@ -74,7 +92,7 @@ func DefaultConfig() Config {
 	return Config{
 		Listen:        []string{"/ip4/0.0.0.0/tcp/0", "/ip4/0.0.0.0/udp/0/quic-v1"},
 		UserAgent:     "peerd",
-		Replicas:      12, // a network of a dozen peers holds every record everywhere
+		Holders:       12, // a network of a dozen peers holds every record everywhere
 		RecordAge:     30 * 24 * time.Hour,
 		DialTimeout:   3 * time.Second,
 		AnswerTimeout: 3 * time.Second,
@@ -84,7 +102,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports everything that is wrong, joined.
+// Validate returns all faults of c, joined.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(wrong bool, format string, args ...any) {
@@ -100,19 +118,34 @@ func (c Config) Validate() error {
 		_, err := ma.NewMultiaddr(addr)
 		bad(err != nil, "Listen address %q: %v", addr, err)
 	}
+	for _, addr := range c.Announce {
+		_, err := ma.NewMultiaddr(addr)
+		bad(err != nil, "Announce address %q: %v", addr, err)
+	}
 	for _, info := range c.Bootstrap {
 		bad(info.ID.Validate() != nil, "Bootstrap has a peer without an ID")
 		bad(len(info.Addrs) == 0, "Bootstrap peer %s has no address", info.ID)
 	}
+	if c.Key != nil {
+		self, err := peer.IDFromPrivateKey(c.Key)
+		if err == nil {
+			err = c.Admission.Check(self, c.Membership)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("overlay: this peer: %w", err))
+		}
+	}
 	for ns, v := range c.Validators {
-		bad(ns == "" || strings.Contains(ns, "/"), "Validators has the namespace %q, want a name without '/'", ns)
+		bad(ns == "" || strings.Contains(ns, "/"),
+			"Validators has the namespace %q, want a name without '/'", ns)
 		bad(v == nil, "Validators has nothing for %q", ns)
 	}
-	bad(c.Replicas < 1 || c.Replicas > 64, "Replicas is %d, want 1 to 64", c.Replicas)
+	bad(c.Holders < 1 || c.Holders > 64, "Holders is %d, want 1 to 64", c.Holders)
 	bad(c.RecordAge <= 0, "RecordAge is %v, want more than 0", c.RecordAge)
 	bad(c.DialTimeout <= 0, "DialTimeout is %v, want more than 0", c.DialTimeout)
 	bad(c.AnswerTimeout <= 0, "AnswerTimeout is %v, want more than 0", c.AnswerTimeout)
 	bad(c.LookupTimeout <= 0, "LookupTimeout is %v, want more than 0", c.LookupTimeout)
-	bad(c.ConnsLow < 1 || c.ConnsHigh < c.ConnsLow, "ConnsLow and ConnsHigh are %d and %d, want 1 <= low <= high", c.ConnsLow, c.ConnsHigh)
+	bad(c.ConnsLow < 1 || c.ConnsHigh < c.ConnsLow,
+		"ConnsLow and ConnsHigh are %d and %d, want 1 <= low <= high", c.ConnsLow, c.ConnsHigh)
 	return errors.Join(errs...)
 }

@@ -5,29 +5,34 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"slices"
+	"time"
 
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	manet "github.com/multiformats/go-multiaddr/net"
 )
 
 const (
-	// gossipQueue is how many messages may wait to be checked, and to be sent
-	// to each peer. The library's 32 lose half of what a few hundred peers say
-	// at once, without a word to anybody.
+	// gossipQueue is how many messages may wait to be validated, and to be sent
+	// to each peer. With the library's 32, half of what a few hundred peers publish
+	// at once is dropped without notice.
 	gossipQueue = 512
-	// maxGossip bounds a message. Beacons have some hundred bytes. Bytes.
+	// maxGossip bounds a message; beacons have some hundred bytes. Bytes.
 	maxGossip = 16 << 10
 )
 
 // newGossip starts gossipsub under the network's own protocol identifier. It
 // ends with ctx.
 //
-// Messages carry no author and no signature of gossipsub's: whatever is
-// gossiped here is sealed by its author anyway, because it also travels over
-// streams. A message is known by the digest of its bytes.
-func newGossip(ctx context.Context, h host.Host, n Names, log *slog.Logger) (*pubsub.PubSub, error) {
+// Messages carry neither an author nor a signature of gossipsub: their authors seal
+// them, because they also travel over streams. The identifier of a message is the
+// digest of its bytes.
+func newGossip(
+	ctx context.Context, h host.Host, n Names, libLog *slog.Logger,
+) (*pubsub.PubSub, error) {
 	ps, err := pubsub.NewGossipSub(ctx, h,
 		pubsub.WithGossipSubProtocols([]protocol.ID{n.Gossip()}, gossipFeatures),
 		pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign),
@@ -36,7 +41,11 @@ func newGossip(ctx context.Context, h host.Host, n Names, log *slog.Logger) (*pu
 		pubsub.WithMaxMessageSize(maxGossip),
 		pubsub.WithValidateQueueSize(gossipQueue),
 		pubsub.WithPeerOutboundQueueSize(gossipQueue),
-		pubsub.WithLogger(slog.New(quiet{log.Handler()})),
+		pubsub.WithLogger(libLog),
+		pubsub.WithPeerScore(scores(n)),
+		pubsub.WithPeerExchange(false), // peers are known by their beacons
+		pubsub.WithSubscriptionFilter(pubsub.WrapLimitSubscriptionFilter(
+			pubsub.NewAllowlistSubscriptionFilter(n.OwnerMap()), maxSubscriptions)),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("overlay: start gossip: %w", err)
@@ -44,7 +53,59 @@ func newGossip(ctx context.Context, h host.Host, n Names, log *slog.Logger) (*pu
 	return ps, nil
 }
 
-// gossipFeatures says what our one protocol can do: all of meshsub 1.2.
+// Scores of peers (gossipsub v1.1, sections "Peer Scoring" and "Score Thresholds"). Scores only
+// fall: no behaviour makes up for a bad one, but time does.
+const (
+	// invalidWeight is for the square of the number of invalid messages (P4). The third one
+	// ends gossip with their sender, and the fifth its messages.
+	invalidWeight = -10
+	// colocationWeight is for the square of the number of peers with one public address above
+	// colocationMost (P6): more peers behind one address may be one that pretends to be many.
+	colocationWeight, colocationMost = -5, 16
+	// behaviourWeight is for the square of broken promises above behaviourMost (P7).
+	behaviourWeight, behaviourMost = -5, 6
+	// scoreDecay is what is left of a counter after scoreInterval: half after 7 minutes.
+	scoreDecay    = 0.9
+	scoreInterval = time.Minute
+	// retainScore is how long a score outlives the connection.
+	retainScore = time.Hour
+	// No gossip below gossipAbove, no messages to peers below publishAbove, and none from
+	// peers below acceptAbove.
+	gossipAbove, publishAbove, acceptAbove = -50, -100, -200
+	// neverPX is a score that no peer reaches: lists of peers in PRUNE are ignored.
+	neverPX = 1e9
+	// maxSubscriptions bounds the subscriptions in one message; there is one topic.
+	maxSubscriptions = 8
+)
+
+// scores returns how gossip scores peers, and which scores are too low.
+func scores(n Names) (*pubsub.PeerScoreParams, *pubsub.PeerScoreThresholds) {
+	local := slices.Concat(manet.Private4, manet.Private6) // testnets, and whole sites
+	return &pubsub.PeerScoreParams{
+			SkipAtomicValidation: true, // the other parameters are not used
+			Topics: map[string]*pubsub.TopicScoreParams{n.OwnerMap(): {
+				SkipAtomicValidation:           true,
+				TopicWeight:                    1,
+				TimeInMeshQuantum:              time.Second, // unused, but a divisor
+				InvalidMessageDeliveriesWeight: invalidWeight,
+				InvalidMessageDeliveriesDecay:  scoreDecay,
+			}},
+			IPColocationFactorWeight:    colocationWeight,
+			IPColocationFactorThreshold: colocationMost,
+			IPColocationFactorWhitelist: local,
+			BehaviourPenaltyWeight:      behaviourWeight,
+			BehaviourPenaltyThreshold:   behaviourMost,
+			BehaviourPenaltyDecay:       scoreDecay,
+			DecayInterval:               scoreInterval,
+			DecayToZero:                 0.01,
+			RetainScore:                 retainScore,
+		}, &pubsub.PeerScoreThresholds{
+			GossipThreshold: gossipAbove, PublishThreshold: publishAbove,
+			GraylistThreshold: acceptAbove, AcceptPXThreshold: neverPX,
+		}
+}
+
+// gossipFeatures reports the features of our one protocol: all of meshsub 1.2.
 func gossipFeatures(f pubsub.GossipSubFeature, _ protocol.ID) bool {
 	switch f {
 	case pubsub.GossipSubFeatureMesh, pubsub.GossipSubFeaturePX, pubsub.GossipSubFeatureIdontwant:
@@ -56,11 +117,4 @@ func gossipFeatures(f pubsub.GossipSubFeature, _ protocol.ID) bool {
 func messageID(m *pb.Message) string {
 	sum := sha256.Sum256(append([]byte(m.GetTopic()+"\x00"), m.GetData()...))
 	return string(sum[:])
-}
-
-// quiet passes on what a library warns of and drops its chatter.
-type quiet struct{ slog.Handler }
-
-func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= slog.LevelWarn && q.Handler.Enabled(ctx, l)
 }

@@ -18,35 +18,36 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	"github.com/libp2p/go-libp2p/x/rate"
 	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 )
 
 const (
-	// connGrace is how long a new connection is safe from the connection
-	// manager: long enough to have shown what it is good for.
+	// connGrace is how long the connection manager does not close a new connection.
 	connGrace = 20 * time.Second
-	// streamsPerPeer is how many streams one peer may hold here at once. The
-	// library's 75 a protocol silently break a busy pair: a sender may have
-	// hundreds of batches under way.
+	// streamsPerPeer is how many streams one peer may have open here. The library's 75
+	// per protocol break a busy pair without notice: a sender may have hundreds of
+	// batches in flight.
 	streamsPerPeer = 1024
-	// memoryPerPeer is what the streams of one peer may reserve. yamux asks for
-	// 256 KiB a stream. Bytes.
+	// memoryPerPeer is how much memory the streams of one peer may reserve; yamux
+	// reserves 256 KiB per stream. Bytes.
 	memoryPerPeer = 512 << 20
 	// connsPerAddress is how many connections one IP address may hold, and how
-	// many it may open in a burst. The library's 8 are right for strangers; our
+	// many it may open in a burst. The library's 8 suit unknown hosts; our
 	// peers share addresses behind a NAT or a container bridge.
 	connsPerAddress = 512
-	// dialsPerAddress is how many connections a second one IP address may open
-	// on after a burst.
+	// dialsPerAddress is how many connections per second one IP address may open
+	// after a burst.
 	dialsPerAddress = 16
 )
 
 // newHost opens the sockets and starts the host.
-func newHost(cfg Config, count *traffic) (host.Host, error) {
+func newHost(cfg Config, count *traffic, gate *gater) (host.Host, error) {
 	limits, err := newResourceManager(cfg)
 	if err != nil {
 		return nil, err
 	}
-	conns, err := connmgr.NewConnManager(cfg.ConnsLow, cfg.ConnsHigh, connmgr.WithGracePeriod(connGrace))
+	conns, err := connmgr.NewConnManager(cfg.ConnsLow, cfg.ConnsHigh,
+		connmgr.WithGracePeriod(connGrace))
 	if err != nil {
 		_ = limits.Close()
 		return nil, fmt.Errorf("overlay: connection manager: %w", err)
@@ -56,12 +57,18 @@ func newHost(cfg Config, count *traffic) (host.Host, error) {
 		libp2p.UserAgent(cfg.UserAgent),
 		libp2p.ResourceManager(limits),
 		libp2p.ConnectionManager(conns),
+		libp2p.ConnectionGater(gate),
 		libp2p.BandwidthReporter(count),
 		libp2p.WithDialTimeout(cfg.DialTimeout),
 		libp2p.DisableMetrics(), // a process may hold many hosts
 		libp2p.NoListenAddrs,    // listen opens them
-		libp2p.DisableRelay(),   // a relayed peer can be neither replica nor owner
 	}
+	if announced := announce(cfg.Announce); len(announced) > 0 {
+		opts = append(opts, libp2p.AddrsFactory(func([]ma.Multiaddr) []ma.Multiaddr {
+			return announced
+		}))
+	}
+	opts = append(opts, natOptions(cfg)...)
 	h, err := libp2p.New(append(opts, transports(cfg)...)...)
 	if err != nil {
 		_ = conns.Close()
@@ -74,9 +81,19 @@ func newHost(cfg Config, count *traffic) (host.Host, error) {
 	return h, nil
 }
 
-// listen opens every address, or fails: libp2p's own option is content when
-// one of them could be opened, and a peer with half its addresses looks well
-// and is not. Only "all of IPv6" is passed over on a machine that has none.
+// announce parses the addresses of Config.Announce, which are valid.
+func announce(texts []string) (all []ma.Multiaddr) {
+	for _, text := range texts {
+		if a, err := ma.NewMultiaddr(text); err == nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// listen opens all addresses or returns an error. libp2p's own option succeeds if one of
+// them could be opened; but then a peer that lacks some of its addresses looks healthy.
+// Only "all of IPv6" is skipped on a machine without IPv6.
 func listen(h host.Host, addrs []string) error {
 	for _, text := range addrs {
 		if strings.HasPrefix(text, "/ip6/::/") && !hasIPv6() {
@@ -93,7 +110,7 @@ func listen(h host.Host, addrs []string) error {
 	return nil
 }
 
-// hasIPv6 says whether this machine lets anybody listen on IPv6.
+// hasIPv6 reports whether this machine can listen on IPv6.
 func hasIPv6() bool {
 	ln, err := net.Listen("tcp6", "[::]:0")
 	if err != nil {
@@ -103,21 +120,20 @@ func hasIPv6() bool {
 	return true
 }
 
-// transports are TCP and QUIC, or TCP alone over a given dialer, encrypted, or
-// whatever carrier is given. Connections are not dialed from the listening port:
-// it saves nothing where nobody punches holes, and a port that is in use twice
-// makes a dead peer look alive.
+// transports returns TCP and QUIC, or only TCP over Config.TCPDialer, with encryption; or
+// Config.TransportOptions. TCP connections are not dialed from the listening port, which makes
+// a dead peer look alive when its port is in use twice: holes are punched for QUIC only.
 func transports(cfg Config) []libp2p.Option {
-	if cfg.Carrier != nil {
-		return cfg.Carrier
+	if cfg.TransportOptions != nil {
+		return cfg.TransportOptions
 	}
 	tcpOpts := []any{tcp.DisableReuseport(), tcp.WithConnectionTimeout(cfg.DialTimeout)}
 	if cfg.TCPDialer != nil {
 		tcpOpts = append(tcpOpts, tcp.WithDialerForAddr(cfg.TCPDialer))
 	}
 	opts := []libp2p.Option{
-		// Noise first: its handshake costs a fraction of TLS's, which shows
-		// when a network starts and everybody connects to everybody.
+		// Noise first: its handshake costs a fraction of that of TLS, which matters when
+		// a network starts and all peers connect to each other.
 		libp2p.Security(noise.ID, noise.New),
 		libp2p.Security(tls.ID, tls.New),
 		libp2p.Transport(tcp.NewTCPTransport, tcpOpts...),
@@ -128,8 +144,8 @@ func transports(cfg Config) []libp2p.Option {
 	return opts
 }
 
-// newResourceManager keeps the library's bounds on memory and file descriptors
-// and widens those that are meant for strangers on the open Internet.
+// newResourceManager keeps the library's bounds on memory and file descriptors and
+// raises those that are meant for unknown hosts.
 func newResourceManager(cfg Config) (network.ResourceManager, error) {
 	defaults := rcmgr.DefaultLimits
 	libp2p.SetDefaultServiceLimits(&defaults)
@@ -151,11 +167,13 @@ func newResourceManager(cfg Config) (network.ResourceManager, error) {
 	limits := rcmgr.PartialLimitConfig{
 		System: rcmgr.ResourceLimits{
 			Conns: 2 * conns, ConnsInbound: conns, ConnsOutbound: conns,
-			Streams: rcmgr.Unlimited, StreamsInbound: rcmgr.Unlimited, StreamsOutbound: rcmgr.Unlimited,
+			Streams: rcmgr.Unlimited, StreamsInbound: rcmgr.Unlimited,
+			StreamsOutbound: rcmgr.Unlimited,
 		},
 		Transient: rcmgr.ResourceLimits{
 			Conns: conns, ConnsInbound: conns, ConnsOutbound: conns,
-			Streams: rcmgr.LimitVal(streamsPerPeer), StreamsInbound: rcmgr.LimitVal(streamsPerPeer), StreamsOutbound: rcmgr.LimitVal(streamsPerPeer),
+			Streams: rcmgr.LimitVal(streamsPerPeer), StreamsInbound: rcmgr.LimitVal(streamsPerPeer),
+			StreamsOutbound: rcmgr.LimitVal(streamsPerPeer),
 		},
 		PeerDefault:         perPeer,
 		ProtocolDefault:     wide,
@@ -165,8 +183,8 @@ func newResourceManager(cfg Config) (network.ResourceManager, error) {
 	rm, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(limits),
 		rcmgr.WithMetricsDisabled(),
 		rcmgr.WithLimitPerSubnet(
-			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 32, ConnCount: connsPerAddress}},
-			[]rcmgr.ConnLimitPerSubnet{{PrefixLength: 56, ConnCount: connsPerAddress}}),
+			connLimits(cfg, 32, 24, 16), connLimits(cfg, 64, 48, 32)),
+		rcmgr.WithNetworkPrefixLimit(connLimitsLocal(conns)),
 		rcmgr.WithConnRateLimiters(newDialLimiter()))
 	if err != nil {
 		return nil, fmt.Errorf("overlay: resource manager: %w", err)
@@ -174,7 +192,31 @@ func newResourceManager(cfg Config) (network.ResourceManager, error) {
 	return rm, nil
 }
 
-// newDialLimiter bounds how fast one address may open connections; loopback is
+// connLimits returns how many connections one address, one /24 or /48, and one /16 or /32 may
+// hold of the 4*ConnsHigh that there may be: a quarter and a half for networks.
+func connLimits(cfg Config, address, near, wide int) []rcmgr.ConnLimitPerSubnet {
+	return []rcmgr.ConnLimitPerSubnet{
+		{PrefixLength: address, ConnCount: min(connsPerAddress, cfg.ConnsHigh)},
+		{PrefixLength: near, ConnCount: cfg.ConnsHigh},
+		{PrefixLength: wide, ConnCount: 2 * cfg.ConnsHigh},
+	}
+}
+
+// connLimitsLocal returns limits for the addresses of local networks, of which all peers of a
+// testnet or a site may have the same prefix.
+func connLimitsLocal(conns rcmgr.LimitVal) (v4, v6 []rcmgr.NetworkPrefixLimit) {
+	for _, n := range manet.Private4 {
+		p, _ := toPrefix(n) // constants of the library
+		v4 = append(v4, rcmgr.NetworkPrefixLimit{Network: p, ConnCount: int(conns)})
+	}
+	for _, n := range manet.Private6 {
+		p, _ := toPrefix(n)
+		v6 = append(v6, rcmgr.NetworkPrefixLimit{Network: p, ConnCount: int(conns)})
+	}
+	return v4, v6
+}
+
+// newDialLimiter bounds how fast one address may open connections. Loopback is
 // not bounded.
 func newDialLimiter() *rate.Limiter {
 	perAddress := rate.Limit{RPS: dialsPerAddress, Burst: connsPerAddress}
@@ -183,7 +225,8 @@ func newDialLimiter() *rate.Limiter {
 		IPv6SubnetLimits: []rate.SubnetLimit{{PrefixLength: 56, Limit: perAddress}},
 		GracePeriod:      time.Minute,
 	}}
-	for _, np := range append(rcmgr.DefaultNetworkPrefixLimitV4, rcmgr.DefaultNetworkPrefixLimitV6...) {
+	for _, np := range append(rcmgr.DefaultNetworkPrefixLimitV4,
+		rcmgr.DefaultNetworkPrefixLimitV6...) {
 		l.NetworkPrefixLimits = append(l.NetworkPrefixLimits, rate.PrefixLimit{Prefix: np.Network})
 	}
 	return l

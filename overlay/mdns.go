@@ -8,44 +8,41 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/discovery/mdns"
+
+	"peerd/internal/backoff"
 )
 
 const (
-	// mdnsFirst and mdnsLast bound the pause after multicast was not to be had:
-	// the cable may be plugged in later.
-	mdnsFirst = 5 * time.Second
-	mdnsLast  = 5 * time.Minute
-	// mdnsAlone is after how long it begins anew if nobody is connected: it knows
-	// the network interfaces that there were at the beginning only.
-	mdnsAlone = 2 * time.Minute
+	// mdnsRetryMin and mdnsRetryMax bound the pause after multicast failed; it may work
+	// later, for example when a cable is plugged in.
+	mdnsRetryMin = 5 * time.Second
+	mdnsRetryMax = 5 * time.Minute
+	// mdnsRestartAfter is how often the service is restarted while no member is
+	// connected: it only uses the network interfaces that existed when it started.
+	mdnsRestartAfter = 2 * time.Minute
 )
 
-// runMDNS announces this peer on the local network and connects to whoever of
-// the same network it hears there (RFC 6762), until ctx ends.
+// runMDNS announces this peer on the local network and connects to the peers of the same
+// network that it finds there (RFC 6762), until ctx ends.
 func (n *Net) runMDNS(ctx context.Context) error {
-	for pause := mdnsFirst; ctx.Err() == nil; {
+	for pause := mdnsRetryMin; ctx.Err() == nil; {
 		err := n.mdnsSession(ctx)
 		if err == nil {
-			pause = mdnsFirst
+			pause = mdnsRetryMin
 			continue
 		}
-		if pause == mdnsFirst {
-			n.log.Warn("peers on the local network cannot be found; trying again", "err", err)
+		if pause == mdnsRetryMin {
+			n.log.Warn("failed to start mDNS; will retry", "err", err)
 		}
-		t := time.NewTimer(jitter(pause))
-		select {
-		case <-ctx.Done():
-		case <-t.C:
-		}
-		t.Stop()
-		pause = min(2*pause, mdnsLast)
+		sleep(ctx, backoff.Jitter(pause))
+		pause = min(2*pause, mdnsRetryMax)
 	}
 	return nil
 }
 
-// mdnsSession is runMDNS until ctx ends, or this peer has been alone for some
-// time. The error says that there is no multicast. The service is named by a
-// digest of the network, because a DNS label has 63 bytes.
+// mdnsSession announces and listens until ctx ends, or no member is connected at a
+// restart. The error says that multicast is not available. The name of the service is
+// a digest of the network's, because a DNS label has at most 63 bytes.
 func (n *Net) mdnsSession(ctx context.Context) error {
 	found := make(chan peer.AddrInfo, 16)
 	sum := sha256.Sum256([]byte(n.Names.Network()))
@@ -54,7 +51,7 @@ func (n *Net) mdnsSession(ctx context.Context) error {
 	if err := s.Start(); err != nil {
 		return err
 	}
-	look := time.NewTicker(mdnsAlone)
+	look := time.NewTicker(mdnsRestartAfter)
 	defer look.Stop()
 	for {
 		select {
@@ -68,17 +65,19 @@ func (n *Net) mdnsSession(ctx context.Context) error {
 			if info.ID == n.Self() {
 				continue
 			}
+			n.gate.allowFound(info.Addrs)
 			dial, cancel := context.WithTimeout(ctx, 10*time.Second)
 			if err := n.connect(dial, info); err != nil {
-				n.log.Debug("a peer on the local network was not reached", "peer", info.ID, "err", err)
+				n.log.Debug("failed to reach peer on the local network",
+					"peer", info.ID, "err", err)
 			}
 			cancel()
 		}
 	}
 }
 
-// notifee passes on what mDNS hears; what comes faster than it is dialled is
-// dropped, and heard again.
+// notifee passes on the peers that mDNS finds. A peer that is found while the channel is
+// full is dropped; it will be found again.
 type notifee chan peer.AddrInfo
 
 func (c notifee) HandlePeerFound(info peer.AddrInfo) {

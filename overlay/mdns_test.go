@@ -8,16 +8,17 @@ import (
 	record "github.com/libp2p/go-libp2p-record"
 )
 
-// lan returns the address of an interface whose multicast this process hears itself,
-// on a group of its own; it skips the test if there is none.
-func lan(t *testing.T) net.IP {
+// multicastAddr returns the address of an interface that delivers its own multicast to
+// this process; it skips the test if there is none.
+func multicastAddr(t *testing.T) net.IP {
 	t.Helper()
 	ifs, err := net.Interfaces()
 	if err != nil {
 		t.Skipf("no interfaces: %v", err)
 	}
 	for _, i := range ifs {
-		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagMulticast == 0 || i.Flags&net.FlagLoopback != 0 {
+		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagMulticast == 0 ||
+			i.Flags&net.FlagLoopback != 0 {
 			continue
 		}
 		addrs, err := i.Addrs()
@@ -31,11 +32,11 @@ func lan(t *testing.T) net.IP {
 			}
 		}
 	}
-	t.Skip("no interface hears its own multicast, which finding peers on a local network rests on")
+	t.Skip("no interface receives its own multicast, which mDNS needs")
 	return nil
 }
 
-// hears sends a word to a group and waits for it.
+// hears reports whether an interface receives what it sends to a multicast group.
 func hears(i *net.Interface, from net.IP) bool {
 	group := &net.UDPAddr{IP: net.IPv4(239, 255, 77, 77), Port: 47077}
 	in, err := net.ListenMulticastUDP("udp4", i, group)
@@ -48,17 +49,18 @@ func hears(i *net.Interface, from net.IP) bool {
 		return false
 	}
 	defer out.Close()
-	if _, err := out.Write([]byte("hello")); err != nil || in.SetReadDeadline(time.Now().Add(5*time.Second)) != nil {
+	if _, err := out.Write([]byte("hello")); err != nil ||
+		in.SetReadDeadline(time.Now().Add(5*time.Second)) != nil {
 		return false
 	}
 	_, _, err = in.ReadFromUDP(make([]byte, 16))
 	return err == nil
 }
 
-// Peers of one network find each other on a local network without being told of
-// anybody, and leave those of another network alone.
-func TestPeersOnALocalNetworkFindEachOther(t *testing.T) {
-	at := lan(t)
+// Peers of one network find each other on a local network without bootstrap addresses,
+// and do not connect to those of another network.
+func TestMDNS(t *testing.T) {
+	at := multicastAddr(t)
 	var nets []*Net
 	for i, name := range []string{"lan-net", "lan-net", "other-net"} {
 		cfg := DefaultConfig()
@@ -73,9 +75,10 @@ func TestPeersOnALocalNetworkFindEachOther(t *testing.T) {
 		nets = append(nets, n)
 	}
 	eventually(t, "they know each other", func() bool {
-		return connected(nets[0], nets[1]) && connected(nets[1], nets[0]) && nets[0].DHT.RoutingTable().Size() == 1
+		return connected(nets[0], nets[1]) && connected(nets[1], nets[0]) &&
+			nets[0].DHT.RoutingTable().Size() == 1
 	})
 	if connected(nets[2], nets[0]) || connected(nets[2], nets[1]) {
-		t.Error("a peer of another network is connected")
+		t.Error("a peer of another network is connected, want it left alone")
 	}
 }

@@ -16,35 +16,46 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"golang.org/x/sync/errgroup"
 
+	"peerd/overlay/admission"
 	"peerd/overlay/wire"
 )
 
-// A Net is this peer's part in one network. Its methods may be called
-// concurrently. Only the Net closes what it holds.
+// A Net is this peer's part of one network. Its methods are safe for concurrent use.
+// Only the Net closes what its fields hold.
 type Net struct {
-	// Host connects to peers and answers their streams.
+	// Host connects to peers and answers their streams: only members, unless the network is
+	// open.
 	Host host.Host
+	// Strangers is the same host without that restriction.
+	Strangers host.Host
 	// DHT finds peers and holds records. Use Values to read and write them.
 	DHT *dht.IpfsDHT
-	// PubSub gossips. It neither signs nor names authors: publish only what is
-	// sealed.
+	// PubSub gossips. It neither signs messages nor names authors: publish only sealed
+	// messages.
 	PubSub *pubsub.PubSub
 	// Names are the network's protocols and topics.
 	Names Names
 
-	cfg    Config
-	log    *slog.Logger
-	count  *traffic
-	values *Values
-	stop   context.CancelFunc // ends DHT and gossip
+	cfg     Config
+	log     *slog.Logger
+	traffic *traffic
+	gate    *gater
+	members *admission.Gate // nil: the network is open
+	nat     *nat            // nil: Config.NAT is not set
+	values  *Values
+	stop    context.CancelFunc // ends DHT and gossip
+
+	attempts attempts // at bootstrap addresses
+	refused  refusals
+	outages  outages
 
 	mu      sync.Mutex
 	servers []*wire.Server
 	closed  bool
 }
 
-// New builds a Net and opens its listening sockets; it connects to nobody
-// until Run. The libraries start goroutines of their own, which Close ends.
+// New builds a Net and opens its listening sockets; it does not connect to peers
+// before Run. The libraries start goroutines of their own, which Close ends.
 func New(cfg Config) (*Net, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -60,35 +71,55 @@ func New(cfg Config) (*Net, error) {
 		cfg.Datastore = dssync.MutexWrap(ds.NewMapDatastore())
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	n := &Net{Names: names, cfg: cfg, log: cfg.Logger, count: &traffic{}, stop: stop}
+	n := &Net{Names: names, cfg: cfg, log: cfg.Logger, traffic: &traffic{},
+		gate: newGater(cfg), stop: stop,
+		outages: outages{over: make(chan struct{}, 1)}}
 	if err := n.build(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
 	return n, nil
 }
 
-// build starts the parts bottom-up. What it leaves unset, Close skips.
+// build starts the parts bottom-up. Close skips those that were not started.
 func (n *Net) build(ctx context.Context) (err error) {
-	if n.Host, err = newHost(n.cfg, n.count); err != nil {
+	n.gate.relays = n.member
+	if n.Strangers, err = newHost(n.cfg, n.traffic, n.gate); err != nil {
 		return err
 	}
-	if n.DHT, err = newDHT(ctx, n.Host, n.cfg, n.Names, n.cfg.Datastore, n.bootstrap); err != nil {
+	if n.cfg.NAT {
+		n.Strangers = relayHost{n.Strangers}
+	}
+	n.Host = n.Strangers
+	if !n.cfg.Admission.Open() {
+		n.members = admission.NewGate(n.Host, n.cfg.Admission, n.cfg.Membership,
+			n.Names.Membership())
+		n.servers = append(n.servers, n.members.Serve(n.log))
+		n.Host = n.members
+	}
+	by := newSigners(n.cfg.Validators, n.Host.Peerstore())
+	n.DHT, err = newDHT(ctx, n.Host, n.cfg, n.Names, n.cfg.Datastore, by, n.bootstrap)
+	if err != nil {
 		return err
 	}
-	if n.PubSub, err = newGossip(ctx, n.Host, n.Names, n.log); err != nil {
+	libLog := slog.New(LibraryHandler(n.log.Handler(), n.cfg.LibraryLevel))
+	if n.PubSub, err = newGossip(ctx, n.Host, n.Names, libLog); err != nil {
 		return err
 	}
-	n.values = newValues(n.Host, n.DHT, n.Names, n.cfg)
-	return nil
+	n.values = newValues(n.Host, n.DHT, n.Names, n.cfg, by)
+	return n.startNAT()
 }
 
-// Run keeps this peer connected and its records swept until ctx ends, then
+// Run keeps this peer connected and removes old records until ctx ends, then
 // returns nil. Call it once.
 func (n *Net) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return newJoiner(n).run(ctx) })
 	g.Go(func() error { return n.values.local.run(ctx, n.log) })
 	g.Go(func() error { return n.runPrune(ctx) })
+	g.Go(func() error { return n.runRefuse(ctx) })
+	if n.nat != nil {
+		g.Go(func() error { return n.nat.run(ctx) })
+	}
 	if n.cfg.MDNS {
 		g.Go(func() error { return n.runMDNS(ctx) })
 	}
@@ -96,7 +127,7 @@ func (n *Net) Run(ctx context.Context) error {
 }
 
 // Close ends the handlers, the gossip, the DHT and the host, in this order, and
-// waits for them. Cancel Run first. Closing again does nothing.
+// waits for them. End Run first. Calling Close again has no effect.
 func (n *Net) Close() error {
 	n.mu.Lock()
 	servers, closed := n.servers, n.closed
@@ -109,6 +140,12 @@ func (n *Net) Close() error {
 		s.Close()
 	}
 	n.stop()
+	if n.nat != nil {
+		n.nat.close()
+	}
+	if n.members != nil {
+		n.members.End()
+	}
 	var errs []error
 	if n.DHT != nil {
 		if err := n.DHT.Close(); err != nil {
@@ -123,8 +160,8 @@ func (n *Net) Close() error {
 	return errors.Join(errs...)
 }
 
-// Handle lets fn answer a protocol until Close: within limits, with a deadline
-// a message, and safe from panics in fn. See wire.Serve.
+// Handle serves a protocol with fn until Close: within limits, with a deadline for each
+// message, and safe from panics in fn. See wire.Serve.
 func (n *Net) Handle(proto protocol.ID, l wire.Limits, fn wire.Handler) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -135,22 +172,24 @@ func (n *Net) Handle(proto protocol.ID, l wire.Limits, fn wire.Handler) {
 }
 
 // Dial opens a conversation with p over a protocol; see wire.Dial.
-func (n *Net) Dial(ctx context.Context, p peer.ID, proto protocol.ID, l wire.Limits) (*wire.Conn, error) {
+func (n *Net) Dial(
+	ctx context.Context, p peer.ID, proto protocol.ID, l wire.Limits,
+) (*wire.Conn, error) {
 	return wire.Dial(ctx, n.Host, p, l, proto)
 }
 
-// Values reads and writes the records of this network's DHT.
+// Values returns the records of this network's DHT.
 func (n *Net) Values() *Values { return n.values }
 
-// Self is this peer's identifier.
+// Self returns this peer's identifier.
 func (n *Net) Self() peer.ID { return n.Host.ID() }
 
-// ControlBytes is what the overlay cost since New: the bytes sent and received
-// on all streams, without the framing and encryption beneath them.
+// ControlBytes returns the bytes sent and received on all streams since New, without
+// framing and encryption beneath the streams.
 func (n *Net) ControlBytes() (sent, received int64) {
-	return n.count.sent.Load(), n.count.received.Load()
+	return n.traffic.sent.Load(), n.traffic.received.Load()
 }
 
-// Traffic is ControlBytes by protocol. What two sides send before they have
-// agreed on one counts under "".
-func (n *Net) Traffic() map[protocol.ID]Bytes { return n.count.byProtocol() }
+// Traffic returns ControlBytes by protocol. Bytes sent before two sides have agreed on a
+// protocol count under "".
+func (n *Net) Traffic() map[protocol.ID]Bytes { return n.traffic.byProtocol() }

@@ -17,45 +17,45 @@ import (
 )
 
 var (
-	// ErrNotFound says that nobody in reach holds a record. It wraps
+	// ErrNotFound is returned if no reachable peer holds a record. It wraps
 	// routing.ErrNotFound.
 	ErrNotFound = fmt.Errorf("overlay: no such record: %w", routing.ErrNotFound)
-	// ErrUnreachable says that there are other peers, and none of them
-	// answered in time. The record is stored here all the same.
-	ErrUnreachable = errors.New("overlay: no replica answered")
+	// ErrUnreachable is returned if there are other peers, and none of them
+	// answered in time. The record is nevertheless stored at this peer.
+	ErrUnreachable = errors.New("overlay: no record holder answered")
 )
 
-// enough is how many further answers, after the first, end a read early
-// (libp2p's quorum counts so). With one the read would hang on a single,
-// perhaps lagging, replica.
-const enough = 2
+// extraAnswers is how many answers after the first end a read early (libp2p counts its
+// quorum so). With one, the read would rely on a single record holder, which may lag.
+const extraAnswers = 2
 
 // Values reads and writes records of the DHT. It is safe for concurrent use.
 type Values struct {
-	dht      *dht.IpfsDHT
-	replicas *replicas
-	local    *local
-	lookup   time.Duration
+	dht     *dht.IpfsDHT
+	holders *holders
+	local   *localRecords
+	lookup  time.Duration
 }
 
-func newValues(h host.Host, d *dht.IpfsDHT, n Names, cfg Config) *Values {
+func newValues(h host.Host, d *dht.IpfsDHT, n Names, cfg Config, by *signers) *Values {
 	return &Values{
-		dht:      d,
-		replicas: newReplicas(h, d, n, cfg),
-		local:    &local{store: cfg.Datastore, validator: d.Validator, age: cfg.RecordAge},
-		lookup:   cfg.LookupTimeout,
+		dht:     d,
+		holders: newHolders(h, d, n, cfg),
+		local: &localRecords{store: cfg.Datastore, validator: d.Validator, age: cfg.RecordAge,
+			signers: by},
+		lookup: cfg.LookupTimeout,
 	}
 }
 
-// Put stores val under key, here and at the peers nearest to the key. acks is
+// Put stores val under key, at this peer and at the peers nearest to the key. acks is
 // how many of those hold val now; rejects is how many refused because they hold
-// something better, this peer's own copy counted in. Peers that gave no
-// usable answer count for neither. A single reject means that val has lost.
+// a better value, this peer included. Peers without a usable answer count for
+// neither. A single reject means that val has lost.
 //
-// A network of one gives 0, 0, nil. The error is the validator's if it refuses
-// val, the datastore's, ErrUnreachable, or the end of ctx; the counts hold also
-// then. Without a deadline in ctx a Put takes at most the lookup's and two
-// answers' time.
+// A network of one gives 0, 0, nil. The error is that of the validator if it refuses
+// val, of the datastore, ErrUnreachable, or the end of ctx; the counts are valid even
+// then. Without a deadline in ctx a Put takes at most the time of a lookup and two
+// answers.
 func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects int, err error) {
 	if err := v.dht.Validator.Validate(key, val); err != nil {
 		return 0, 0, fmt.Errorf("overlay: record for %s: %w", key, err)
@@ -67,14 +67,15 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 	if !held {
 		return 0, 1, nil
 	}
-	known := v.replicas.known(key)
+	known := v.holders.known(key)
 	if len(known) == 0 {
 		return 0, 0, nil
 	}
-	c := &counted{v: v, key: key, val: val, rec: record.MakePutRecord(key, val), asked: make(map[peer.ID]bool)}
-	c.send(ctx, known) // those at hand need not wait for the lookup
+	c := &putOperation{v: v, key: key, val: val, rec: record.MakePutRecord(key, val),
+		asked: make(map[peer.ID]bool)}
+	c.send(ctx, known) // these need not wait for the lookup
 	look, cancel := context.WithTimeout(ctx, v.lookup)
-	c.send(ctx, v.replicas.lookup(look, key))
+	c.send(ctx, v.holders.lookup(look, key))
 	cancel()
 	c.wait.Wait()
 
@@ -87,10 +88,10 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 	return c.acks, c.rejects, nil
 }
 
-// Get returns the best value under key among this peer's own copy and the first
-// few that answer, or ErrNotFound. A network of one has its own copy. When the
-// time is up and nothing was found, the error is that of the time, as
-// "nobody has it" is then not known.
+// Get returns the best value under key among this peer's own record and the first
+// few answers, or ErrNotFound. A peer that is alone has its own records. On a timeout
+// without a value the error is the timeout, because it is not known then that no peer
+// holds one.
 func (v *Values) Get(ctx context.Context, key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, v.lookup)
 	defer cancel()
@@ -113,24 +114,24 @@ func (v *Values) Get(ctx context.Context, key string) ([]byte, error) {
 	case held == nil:
 		return best, nil
 	}
-	// kad-dht never mends the reader's own copy, and answers others with it.
-	if mended, err := v.local.put(ctx, key, best); err != nil || mended {
+	// kad-dht does not update the reader's own record, which it serves to others.
+	if stored, err := v.local.put(ctx, key, best); err != nil || stored {
 		return best, err
 	}
 	return held, nil
 }
 
-// search asks others. Nothing found is nil without an error.
+// search asks other peers. If nothing is found it returns nil without an error.
 func (v *Values) search(ctx context.Context, key string) ([]byte, error) {
 	if v.dht.RoutingTable().Size() == 0 {
 		return v.askKnown(ctx, key), nil
 	}
-	found, err := v.dht.SearchValue(ctx, key, dht.Quorum(enough))
+	found, err := v.dht.SearchValue(ctx, key, dht.Quorum(extraAnswers))
 	if err != nil {
 		return nil, fmt.Errorf("overlay: get %s: %w", key, err)
 	}
 	var best []byte
-	for val := range found { // each is better than the one before
+	for val := range found { // each is better than the last
 		best = val
 	}
 	if best == nil && ctx.Err() != nil {
@@ -139,15 +140,15 @@ func (v *Values) search(ctx context.Context, key string) ([]byte, error) {
 	return best, nil
 }
 
-// askKnown asks connected peers directly: for the first moment after joining,
+// askKnown asks connected peers directly. It is for the time just after joining,
 // when the routing table is empty.
 func (v *Values) askKnown(ctx context.Context, key string) []byte {
 	var mu sync.Mutex
 	var best []byte
 	var wait sync.WaitGroup
-	for _, p := range v.replicas.known(key) {
+	for _, p := range v.holders.known(key) {
 		wait.Go(func() {
-			val, err := v.replicas.get(ctx, p, key)
+			val, err := v.holders.get(ctx, p, key)
 			if err != nil || len(val) == 0 || v.dht.Validator.Validate(key, val) != nil {
 				return
 			}
@@ -165,13 +166,13 @@ func (v *Values) askKnown(ctx context.Context, key string) []byte {
 	return best
 }
 
-// counted is one Put under way.
-type counted struct {
+// putOperation is one running Put.
+type putOperation struct {
 	v     *Values
 	key   string
 	val   []byte
 	rec   *recpb.Record
-	asked map[peer.ID]bool // used by the caller's goroutine only
+	asked map[peer.ID]bool // used only by the caller's goroutine
 	wait  sync.WaitGroup
 
 	mu            sync.Mutex
@@ -179,7 +180,7 @@ type counted struct {
 }
 
 // send puts the record to those of peers that were not asked before.
-func (c *counted) send(ctx context.Context, peers []peer.ID) {
+func (c *putOperation) send(ctx context.Context, peers []peer.ID) {
 	for _, p := range peers {
 		if c.asked[p] {
 			continue
@@ -189,18 +190,18 @@ func (c *counted) send(ctx context.Context, peers []peer.ID) {
 	}
 }
 
-// put hands the record to p, and when that fails looks at what p has, which
-// tells a refusal from a dead peer.
-func (c *counted) put(ctx context.Context, p peer.ID) {
-	if c.v.replicas.put(ctx, p, c.rec) == nil {
+// put sends the record to p. If that fails it reads the record of p, to tell a refusal
+// from a dead peer.
+func (c *putOperation) put(ctx context.Context, p peer.ID) {
+	if c.v.holders.put(ctx, p, c.rec) == nil {
 		c.count(1, 0)
 		return
 	}
-	val, err := c.v.replicas.get(ctx, p, c.key)
+	val, err := c.v.holders.get(ctx, p, c.key)
 	switch {
 	case err != nil || len(val) == 0 || c.v.dht.Validator.Validate(c.key, val) != nil:
 		return
-	case bytes.Equal(val, c.val): // stored, and the answer was lost
+	case bytes.Equal(val, c.val): // stored, but the answer was lost
 		c.count(1, 0)
 		return
 	}
@@ -208,11 +209,11 @@ func (c *counted) put(ctx context.Context, p peer.ID) {
 		return
 	}
 	c.count(0, 1)
-	// What beat us is to be found here too. If storing fails, others have it.
+	// Store the better value here too. If that fails, other peers have it.
 	_, _ = c.v.local.put(ctx, c.key, val)
 }
 
-func (c *counted) count(acks, rejects int) {
+func (c *putOperation) count(acks, rejects int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.acks += acks

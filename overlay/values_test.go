@@ -13,7 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/routing"
 )
 
-// newest validates numbers; the greater is the better.
+// newest is a Validator of numbers; the greatest is the best.
 type newest struct{}
 
 func (newest) Validate(_ string, val []byte) error {
@@ -66,14 +66,15 @@ func mustGet(t *testing.T, n *Net, key, want string) {
 	t.Helper()
 	got, err := n.Values().Get(t.Context(), key)
 	if err != nil || string(got) != want {
-		t.Errorf("Get = %q, %v, want %q", got, err, want)
+		t.Errorf("Get(%s) = %q, %v, want %q", key, got, err, want)
 	}
 }
 
 func TestValuesOfOne(t *testing.T) {
 	n := newNet(t, 1, "values")
 	const key = "/test/alone"
-	if _, err := n.Values().Get(t.Context(), key); !errors.Is(err, ErrNotFound) || !errors.Is(err, routing.ErrNotFound) {
+	if _, err := n.Values().Get(t.Context(), key); !errors.Is(err, ErrNotFound) ||
+		!errors.Is(err, routing.ErrNotFound) {
 		t.Errorf("Get = %v, want ErrNotFound", err)
 	}
 	mustPut(t, n, key, "5", 0, 0)
@@ -82,7 +83,7 @@ func TestValuesOfOne(t *testing.T) {
 	mustPut(t, n, key, "4", 0, 1)
 	mustGet(t, n, key, "5")
 	if _, _, err := n.Values().Put(t.Context(), key, []byte("no number")); err == nil {
-		t.Error("Put takes a value that the validator refuses")
+		t.Error("Put() = nil for a value that the validator refuses, want an error")
 	}
 }
 
@@ -95,15 +96,15 @@ func TestValuesCountAnswers(t *testing.T) {
 		mustGet(t, n, key, "5")
 	}
 	mustPut(t, nets[1], key, "6", 4, 0)
-	mustPut(t, nets[2], key, "4", 0, 1) // its own copy is better: it asks nobody
-	// Without an own copy it has to hear it from the others.
+	mustPut(t, nets[2], key, "4", 0, 1) // its own record is better: no peer is asked
+	// Without its own record it has to learn it from the others.
 	if err := nets[3].cfg.Datastore.Delete(t.Context(), dsKey(key)); err != nil {
 		t.Fatal(err)
 	}
 	mustPut(t, nets[3], key, "4", 0, 4)
 	held, err := nets[3].values.local.get(t.Context(), key)
 	if err != nil || string(held) != "6" {
-		t.Errorf("after losing, the own copy is %q, %v, want that of the winner", held, err)
+		t.Errorf("the own record is %q, %v after losing, want the winner, 6", held, err)
 	}
 }
 
@@ -122,7 +123,7 @@ func TestValuesMendOwnCopy(t *testing.T) {
 	mustGet(t, nets[3], key, "7")
 	held, err := local.get(t.Context(), key)
 	if err != nil || string(held) != "7" {
-		t.Errorf("own copy is %q, %v, want 7", held, err)
+		t.Errorf("the own record is %q, %v, want 7", held, err)
 	}
 }
 
@@ -135,7 +136,8 @@ func TestValuesConcurrentClaims(t *testing.T) {
 		for i, n := range nets {
 			go func() {
 				defer func() { done <- struct{}{} }()
-				_, rejects, err := n.Values().Put(context.Background(), key, []byte(strconv.Itoa(i+1)))
+				_, rejects, err := n.Values().Put(context.Background(), key,
+					[]byte(strconv.Itoa(i+1)))
 				lost[i] = rejects > 0 || err != nil
 			}()
 		}
@@ -147,7 +149,7 @@ func TestValuesConcurrentClaims(t *testing.T) {
 			mustGet(t, n, key, best)
 		}
 		if lost[len(nets)-1] {
-			t.Error("the best claim was told that it lost")
+			t.Error("Put reported a reject or an error for the best claim, want success")
 		}
 	}
 }
@@ -161,10 +163,11 @@ func TestValuesDeadReplicas(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	if acks, rejects, err := nets[0].Values().Put(ctx, key, []byte("6")); acks != 1 || rejects != 0 || err != nil {
-		t.Errorf("Put = %d, %d, %v, want the one that is left", acks, rejects, err)
+	if acks, rejects, err := nets[0].Values().Put(ctx, key, []byte("6")); acks != 1 ||
+		rejects != 0 || err != nil {
+		t.Errorf("Put(6) = %d, %d, %v, want 1, 0, nil: one holder is left", acks, rejects, err)
 	}
 	mustGet(t, nets[1], key, "6")
 }
@@ -183,20 +186,21 @@ func TestLocalSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	if removed, err := local.sweep(ctx, time.Now()); removed != 0 || err != nil {
-		t.Errorf("sweep removed %d, %v, want nothing", removed, err)
+		t.Errorf("sweep() = %d, %v, want 0", removed, err)
 	}
 	if removed, err := local.sweep(ctx, time.Now().Add(2*local.age)); removed != 2 || err != nil {
-		t.Errorf("sweep removed %d, %v, want both", removed, err)
+		t.Errorf("sweep() = %d, %v, want 2", removed, err)
 	}
-	if raw, err := local.store.Get(ctx, other); err != nil || !bytes.Equal(raw, []byte("something else")) {
-		t.Errorf("sweep touched what is no record: %q, %v", raw, err)
+	if raw, err := local.store.Get(ctx, other); err != nil ||
+		!bytes.Equal(raw, []byte("something else")) {
+		t.Errorf("the entry that is no record is %q, %v after sweep, want it unchanged", raw, err)
 	}
 }
 
 func TestKnownPrefersConnected(t *testing.T) {
 	nets := mesh(t, 3)
-	known := nets[0].values.replicas.known("/test/any")
+	known := nets[0].values.holders.known("/test/any")
 	if len(known) != 2 || slices.Contains(known, nets[0].Self()) {
-		t.Errorf("known = %v, want the two others", known)
+		t.Errorf("known() = %v, want the two others", known)
 	}
 }

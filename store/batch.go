@@ -8,37 +8,36 @@ import (
 	"peerd/store/kv"
 )
 
-// maxBatch bounds the functions of one shared transaction.
+// maxBatch is the maximum number of functions in one shared transaction.
 const maxBatch = 64
 
-// A call is one Batch that waits for its transaction. Whoever leads sets done
-// and err before it gives the turn; each call is given one.
+// call is one Batch call that waits for its transaction. The leading goroutine sets done
+// and err before it sends to turn; each call receives once.
 type call struct {
 	fn   func(*Tx) error
-	turn chan struct{} // it has ended, or is to lead; of capacity 1
+	turn chan struct{} // capacity 1: the call has ended, or its goroutine is to lead
 	done bool
 	err  error
 }
 
-// end ends c and lets its caller go on.
+// end ends c and wakes its goroutine.
 func (c *call) end(err error) {
 	c.err, c.done = err, true
 	select {
 	case c.turn <- struct{}{}:
-	default: // it leads, and has had its turn
+	default: // the leading goroutine, which has received already
 	}
 }
 
-// errAborted ends the calls that shared a transaction with one that panicked.
+// errAborted ends the calls that shared a transaction with a function that panicked.
 var errAborted = errors.New("store: another function of the same transaction did not return")
 
-// Batch is Update for callers who are many: functions that wait at the same
-// time share one transaction, and so one commit. fn may be called more than
-// once, and by another goroutine while this one waits, each time as if for the
-// first: what an earlier call did to the transaction is gone, what it did to
-// variables outside is fn's to undo; the last call is the one that counts. When
-// one function fails, or needs a transaction for itself, the others are not
-// affected; when the commit fails, it fails for all that share it.
+// Batch is like Update but combines concurrent calls into one transaction and so into
+// one commit. fn may be called more than once, also by another goroutine. Changes that
+// an earlier call of fn made to the transaction are undone; fn must reset the variables
+// that it sets outside. Only the last call counts. If one function fails, or needs a
+// transaction for itself, the others are not affected. If the commit fails, it fails
+// for all functions that share it.
 func (d *DB) Batch(fn func(*Tx) error) error {
 	c := &call{fn: fn, turn: make(chan struct{}, 1)}
 	d.bmu.Lock()
@@ -55,11 +54,11 @@ func (d *DB) Batch(fn func(*Tx) error) error {
 	return c.err
 }
 
-// lead runs what waits until c has ended; c is the longest waiting. Then the
-// longest waiting of the others leads. That nobody but the one who leads waits
-// for DB.mu keeps the time between two transactions short.
+// lead runs waiting calls until c, the one that has waited longest, has ended. Then the
+// next of the waiting calls leads. Only the leading goroutine waits for DB.mu, which
+// keeps the time between two transactions short.
 func (d *DB) lead(c *call) {
-	defer d.passOn()
+	defer d.passLead()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for !c.done {
@@ -67,7 +66,7 @@ func (d *DB) lead(c *call) {
 	}
 }
 
-func (d *DB) passOn() {
+func (d *DB) passLead() {
 	d.bmu.Lock()
 	defer d.bmu.Unlock()
 	if len(d.calls) == 0 {
@@ -77,7 +76,7 @@ func (d *DB) passOn() {
 	d.calls[0].turn <- struct{}{}
 }
 
-// nextCalls takes the longest waiting calls.
+// nextCalls removes and returns the calls that have waited longest.
 func (d *DB) nextCalls() []*call {
 	d.bmu.Lock()
 	defer d.bmu.Unlock()
@@ -89,17 +88,17 @@ func (d *DB) nextCalls() []*call {
 	return calls
 }
 
-// runLocked ends all calls, in as few transactions as it takes.
+// runLocked runs calls until all have ended, in as few transactions as possible.
 func (d *DB) runLocked(calls []*call) {
 	defer func() {
 		for _, c := range calls {
-			if !c.done { // fn has panicked: its goroutine ends, the others go on
+			if !c.done { // fn has panicked: its goroutine exits, the others continue
 				c.end(errAborted)
 			}
 		}
 	}()
 	for len(calls) > 0 {
-		n, err := d.together(calls)
+		n, err := d.runShared(calls)
 		for _, c := range calls[:n] {
 			c.end(err)
 		}
@@ -107,13 +106,13 @@ func (d *DB) runLocked(calls []*call) {
 	}
 }
 
-// together runs the first of calls in one transaction and returns how many of
-// them have ended, at least one, and how. One that fails is first tried again
-// without those before it, which go ahead.
-func (d *DB) together(calls []*call) (n int, err error) {
+// runShared runs the first of calls in one transaction. It returns how many of them have
+// ended, at least one, and their error. If one fails, the calls before it are run without
+// it; the failed one is then the first and is run again.
+func (d *DB) runShared(calls []*call) (n int, err error) {
 	failed := false
 	err = d.updateLocked(func(tx *Tx) error {
-		for n = 0; n < len(calls) && !(n > 0 && tx.full()); n++ {
+		for n = 0; n < len(calls) && (n == 0 || !tx.nearLimit()); n++ {
 			if err := calls[n].fn(tx); err != nil {
 				failed = true
 				return err
@@ -125,25 +124,25 @@ func (d *DB) together(calls []*call) (n int, err error) {
 	case failed && n == 0:
 		return 1, err
 	case failed:
-		return d.together(calls[:n])
-	case n > 1 && errors.Is(err, kv.ErrTooBig): // with what is written at the end
-		return d.together(calls[:n/2])
+		return d.runShared(calls[:n])
+	case n > 1 && errors.Is(err, kv.ErrTooBig): // including the writes before the commit
+		return d.runShared(calls[:n/2])
 	}
-	return max(n, 1), err // none has run if the store is closed
+	return max(n, 1), err // n is 0 if the store is closed
 }
 
-// full says that no other function should be added to a transaction: what it
-// writes is half of what the engine takes.
-func (tx *Tx) full() bool {
-	size := tx.size + int64(len(tx.hosts))*hostSize + tx.logSize()
+// nearLimit reports whether no further function should run in the transaction: its writes
+// have reached half of the limit of the engine.
+func (tx *Tx) nearLimit() bool {
+	size := tx.size + int64(len(tx.hosts))*maxHostSize + tx.logSize()
 	return size > tx.d.limits.Bytes/2 || tx.writes+int64(2*len(tx.hosts)) > tx.d.limits.Count/2
 }
 
-// hostSize is what a host's record and its place in the index take at most.
-const hostSize = 900
+// maxHostSize is the maximum size of a host's record and its entry in the subnet index.
+const maxHostSize = 1200
 
-// Update runs fn in a transaction and commits it when fn returns nil; if it
-// does not, nothing has happened. Other Updates wait: fn must not call Update.
+// Update runs fn in a transaction and commits it if fn returns nil; otherwise nothing is
+// changed. Only one Update runs at a time: fn must not call Update.
 func (d *DB) Update(fn func(*Tx) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,29 +163,29 @@ func (d *DB) updateLocked(fn func(*Tx) error) error {
 	if err := tx.flushHosts(); err != nil {
 		return err
 	}
-	if err := tx.flushTail(); err != nil {
+	if err := tx.flushLog(); err != nil {
 		return err
 	}
-	l := d.ledgerWith(tx)
+	l := d.counterStateAfter(tx)
 	if tx.counted || tx.seq != d.seq {
-		if err := tx.put(ledgerKey, l); err != nil {
+		if err := tx.put(counterStateKey, l); err != nil {
 			return err
 		}
 	}
 	if err := tx.t.Commit(); err != nil {
 		return fmt.Errorf("store: commit: %w", err)
 	}
-	d.setLedger(l)
-	d.committedTails(tx)
-	d.seen.committed(tx.sighted, tx.forgot)
+	d.setCounterState(l)
+	d.committedLogs(tx)
+	d.seen.update(tx.seenURLs, tx.seenDeleted)
 	return nil
 }
 
-// ledgerWith returns the ledger as it is after tx.
-func (d *DB) ledgerWith(tx *Tx) ledger {
+// counterStateAfter returns the counter state after tx is committed.
+func (d *DB) counterStateAfter(tx *Tx) counterState {
 	d.cmu.Lock()
 	defer d.cmu.Unlock()
-	l := ledger{Counters: d.counters, Seq: tx.seq, Named: d.named}
+	l := counterState{Counters: d.counters, Seq: tx.seq, Named: d.named}
 	l.Counters.add(tx.counters)
 	if len(tx.named) > 0 {
 		l.Named = make(map[string]int64, len(d.named)+1)

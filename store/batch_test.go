@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// waiting lets n Batches wait until all of them do, and then lets them run.
-func waiting(t *testing.T, d *DB, n int, fn func(i int) func(*Tx) error) []error {
+// together calls Batch n times concurrently, so that all calls wait for one transaction.
+func together(t *testing.T, d *DB, n int, fn func(i int) func(*Tx) error) []error {
 	t.Helper()
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -30,13 +30,13 @@ func waiting(t *testing.T, d *DB, n int, fn func(i int) func(*Tx) error) []error
 
 var errOwn = errors.New("own")
 
-// One that fails takes nothing with it, and each counts once.
+// A function that fails does not affect the others, and each of them counts once.
 func TestBatchFails(t *testing.T) {
 	d := memory(t)
 	addHost(t, d, host, 0)
 	const n = 3*maxBatch + 5
 	ran := make([]int, n)
-	errs := waiting(t, d, n, func(i int) func(*Tx) error {
+	errs := together(t, d, n, func(i int) func(*Tx) error {
 		return func(tx *Tx) error {
 			ran[i]++
 			tx.Count(Counters{Pages: 1})
@@ -56,19 +56,21 @@ func TestBatchFails(t *testing.T) {
 			want++
 		}
 		if (i%10 == 3) != errors.Is(err, errOwn) || err != nil && i%10 != 3 {
-			t.Errorf("caller %d: %v", i, err)
+			t.Errorf("caller %d: Batch() = %v, want an error: %v", i, err, i%10 == 3)
 		}
 		if ran[i] < 1 || ran[i] > 3 {
-			t.Errorf("caller %d ran %d times", i, ran[i])
+			t.Errorf("function of caller %d ran %d times, want 1 to 3", i, ran[i])
 		}
 	}
 	got := queue(t, d, host)
-	if c := d.Counters(); int64(len(got)) != want || c.Pages != want || c.Seen != want || d.Named()["x"] != want {
-		t.Errorf("%d entries, %+v, %v; want %d", len(got), c, d.Named(), want)
+	if c := d.Counters(); int64(len(got)) != want || c.Pages != want || c.Seen != want ||
+		d.NamedCounters()["x"] != want {
+		t.Errorf("queue has %d entries, Counters() = %+v, NamedCounters() = %v, want %d of each",
+			len(got), c, d.NamedCounters(), want)
 	}
 	for _, e := range got {
 		if errs[indexOf(e.URL)] != nil {
-			t.Errorf("%s is there, its caller failed", e.URL)
+			t.Errorf("queue contains %s, but its caller failed", e.URL)
 		}
 	}
 }
@@ -78,18 +80,19 @@ func indexOf(u URL) (i int) {
 	return i
 }
 
-// What does not fit into one transaction goes into several; what fits into none
+// Functions that do not fit into one transaction run in several. One that fits into none
 // fails alone.
 func TestBatchSizes(t *testing.T) {
 	d := open(t, t.TempDir(), small)
 	addHost(t, d, longHost, 0)
 	sizes := []int{10, 800, 700, 10, 20_000, 10, 900, 900, 10, 600}
 	ran := make([]int, len(sizes))
-	errs := waiting(t, d, len(sizes), func(i int) func(*Tx) error {
+	errs := together(t, d, len(sizes), func(i int) func(*Tx) error {
 		return func(tx *Tx) error {
 			ran[i]++
 			for j := range sizes[i] {
-				if _, err := tx.Push(longHost, Entry{URL: longURL(longHost, 100_000*i+j, 380)}, 0); err != nil {
+				if _, err := tx.Push(longHost, Entry{URL: longURL(longHost, 100_000*i+j, 380)},
+					0); err != nil {
 					return err
 				}
 			}
@@ -100,27 +103,28 @@ func TestBatchSizes(t *testing.T) {
 	for i, n := range sizes {
 		if n > 1000 {
 			if errs[i] == nil {
-				t.Error("a transaction beyond all limits succeeded")
+				t.Error("Batch() beyond the limits succeeded, want an error")
 			}
 			continue
 		}
 		want += n
 		if errs[i] != nil || ran[i] > 2 {
-			t.Errorf("caller %d: ran %d times, %v", i, ran[i], errs[i])
+			t.Errorf("caller %d: Batch() = %v after %d runs, want nil after at most 2", i,
+				errs[i], ran[i])
 		}
 	}
 	if n := len(queue(t, d, longHost)); n != want {
-		t.Errorf("%d entries, want %d", n, want)
+		t.Errorf("queue has %d entries, want %d", n, want)
 	}
 }
 
-// A function that does not return ends the goroutine that ran it; the others do
-// not wait for ever.
+// A function that does not return ends the goroutine that runs it. The other callers do
+// not wait forever.
 func TestBatchPanics(t *testing.T) {
 	d := memory(t)
 	panicked := 0
 	var mu sync.Mutex
-	errs := waiting(t, d, 9, func(i int) func(*Tx) error {
+	errs := together(t, d, 9, func(i int) func(*Tx) error {
 		return func(tx *Tx) error {
 			if i == 4 {
 				defer func() { mu.Lock(); panicked++; mu.Unlock() }()
@@ -142,7 +146,7 @@ func TestBatchPanics(t *testing.T) {
 		}
 	}
 	if panicked == 0 {
-		t.Error("nothing happened")
+		t.Error("the function did not run")
 	}
 	update(t, d, func(tx *Tx) error { return tx.PutMeta("after", 1) })
 	if err := d.Batch(func(tx *Tx) error { return tx.PutMeta("after", 2) }); err != nil {
@@ -159,15 +163,16 @@ func TestBatchClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.Batch(func(*Tx) error { return nil }); err == nil {
-		t.Error("a closed store took something")
+		t.Error("Batch() on a closed store succeeded, want an error")
 	}
 }
 
-// BenchmarkBatch is one small page (20 links) a caller, on disk; compare pages/s
-// over the callers and with Update.
+// BenchmarkBatch stores a small page (20 links) per operation, on disk. Compare pages/s
+// between numbers of callers, and with Update.
 func BenchmarkBatch(b *testing.B) {
 	for _, callers := range []int{1, 8, 64} {
-		for name, commit := range map[string]func(*DB, func(*Tx) error) error{"update": (*DB).Update, "batch": (*DB).Batch} {
+		for name, commit := range map[string]func(*DB,
+			func(*Tx) error) error{"update": (*DB).Update, "batch": (*DB).Batch} {
 			b.Run(fmt.Sprintf("%s/callers=%d", name, callers), func(b *testing.B) {
 				d := open(b, b.TempDir(), Options{})
 				addHost(b, d, host, 0)
@@ -181,7 +186,9 @@ func BenchmarkBatch(b *testing.B) {
 				for range callers {
 					wg.Go(func() {
 						for i := range next {
-							if err := commit(d, func(tx *Tx) error { return pushMany(tx, i, 20) }); err != nil {
+							if err := commit(d, func(tx *Tx) error {
+								return pushMany(tx, i, 20)
+							}); err != nil {
 								b.Error(err)
 							}
 						}
@@ -204,7 +211,7 @@ func pushMany(tx *Tx, i, n int) error {
 	return nil
 }
 
-// Dropping a host is linear: each transaction goes on where the last one ended.
+// BenchmarkDropHost shows that the time per URL does not depend on their number.
 func BenchmarkDropHost(b *testing.B) {
 	for _, n := range []int{20_000, 80_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The steps of a crawl as the store sees them: a page committed, by one caller
-// and by many, and what is read for it.
+// BenchmarkStore measures the transactions of a crawl: committing a page, by one and by
+// many callers, and reading.
 func BenchmarkStore(b *testing.B) {
 	for name, mk := range map[string]func() *DB{
 		"badger": func() *DB { return open(b, b.TempDir(), small) },
@@ -32,7 +32,9 @@ func BenchmarkStore(b *testing.B) {
 			b.SetParallelism(8)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if err := d.Batch(func(tx *Tx) error { return tx.PutData("key", []byte("value")) }); err != nil {
+					if err := d.Batch(func(tx *Tx) error {
+						return tx.PutData("key", []byte("value"))
+					}); err != nil {
 						b.Error(err)
 					}
 				}
@@ -61,8 +63,7 @@ func BenchmarkStore(b *testing.B) {
 	}
 }
 
-// crawlStep removes an entry and queues ten, puts five URLs aside and keeps a
-// page.
+// crawlStep removes an entry, queues ten, adds five pending URLs and stores a page.
 func crawlStep(tx *Tx, n int) error {
 	e, err := tx.Peek("a.example")
 	if err != nil {
@@ -72,12 +73,14 @@ func crawlStep(tx *Tx, n int) error {
 		return err
 	}
 	for i := range 10 {
-		if _, err := tx.Push("a.example", Entry{URL: URL(fmt.Sprintf("http://a.example/%d/%d", n, i))}, 0); err != nil {
+		if _, err := tx.Push("a.example",
+			Entry{URL: URL(fmt.Sprintf("http://a.example/%d/%d", n, i))}, 0); err != nil {
 			return err
 		}
 	}
 	for i := range 5 {
-		if _, err := tx.Defer(Pending{URL: URL(fmt.Sprintf("http://b%d.example/%d", i, n))}); err != nil {
+		if _, err := tx.AddPending(
+			Pending{URL: URL(fmt.Sprintf("http://b%d.example/%d", i, n))}); err != nil {
 			return err
 		}
 	}

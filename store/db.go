@@ -14,85 +14,81 @@ import (
 	"peerd/store/kv"
 )
 
-// Version is the version of the layout on disk. A store of another version is
-// refused, never converted in silence.
-const Version = "peerd-store-3"
+// Version is the version of the layout on disk. Open refuses a store of any other
+// version; it never converts one.
+const Version = "peerd-store-5"
 
 var (
-	// ErrNotFound is returned when there is no such record.
+	// ErrNotFound is returned if there is no such record.
 	ErrNotFound = errors.New("store: not found")
-	// ErrLocked is returned by Open when another process has the store open.
+	// ErrLocked is returned by Open if another process has the store open.
 	ErrLocked = errors.New("store: in use by another process")
 	// ErrVersion is returned by Open for a store of another version.
 	ErrVersion = errors.New("store: written by another version of peerd")
-	// ErrFull is returned by Open and by what writes when there is no room on
-	// the disk; then nothing was written. It comes with syscall.ENOSPC.
-	ErrFull = kv.ErrFull
-	// ErrCorrupt is returned when a record cannot be read.
+	// ErrNoSpace is returned by Open and by writing methods if the disk has no space
+	// left. Nothing was written then. The error also wraps syscall.ENOSPC.
+	ErrNoSpace = kv.ErrNoSpace
+	// ErrCorrupt is returned if a record cannot be decoded.
 	ErrCorrupt = errors.New("store: corrupt record")
 )
 
-// Options tunes a DB.
+// Options configures a DB. The zero value is usable.
 type Options struct {
-	// MemTable is the size of badger's memtable in bytes; what one transaction
-	// writes is limited to 15 % of it, values in the value log not counted.
-	// From 8 MiB on, a thousand Pushes (with an Undefer each) fit whatever the
-	// length of their URLs. Zero means 8 MiB. Badger may hold three of them.
+	// MemTable is the size of badger's memtable in bytes; zero means 8 MiB. Badger may
+	// hold three of them. The writes of one transaction are limited to 15 % of it, not
+	// counting values in the value log. With at least 8 MiB, a transaction has space for
+	// a thousand calls of Push and RemovePending, whatever the length of the URLs.
 	MemTable int64
-	// BlockCache and IndexCache bound badger's caches in bytes. Zero means
-	// 16 MiB each.
-	BlockCache, IndexCache int64
-	// TailMax bounds the log of one subnet's changes (StartTail), in bytes on
-	// disk. Zero means 64 MiB.
-	TailMax int64
-	// Disk holds everything instead of a folder: for simulations. It may be
-	// opened again when the store was closed, or ended on it.
+	// IndexCache is the size of badger's cache of indices in bytes. Zero means 16 MiB.
+	IndexCache int64
+	// MaxChangeLog is the maximum size of the change log of one subnet, in bytes on disk.
+	// Zero means 64 MiB.
+	MaxChangeLog int64
+	// Disk, if set, holds the store in memory instead of a directory: for simulations.
+	// It can be opened again after Close, or after one of its methods ended the process.
 	Disk *kv.Disk
-	// InMemory keeps nothing on disk: for tests. It is a Disk of its own.
+	// InMemory keeps the store in memory until Close: for tests.
 	InMemory bool
 	// Logger receives badger's warnings. Nil discards them.
 	Logger *slog.Logger
 }
 
-// DB is one open store. All methods may be called at once.
+// DB is an open store. Its methods are safe for concurrent use.
 type DB struct {
 	kv        kv.Engine
 	limits    kv.Limits // of a transaction
-	threshold int64     // of values that go to the value log
+	threshold int64     // size from which values are stored in the value log
 
-	mu  lock   // serialises Update and Batch: transactions never conflict
-	seq uint64 // the last place given out in a queue; under mu
+	mu  chanMutex // serialises Update and Batch: transactions never conflict
+	seq uint64    // last sequence number of a queue entry; guarded by mu
 
 	bmu     sync.Mutex
-	calls   []*call // waiting for their Batch
-	leading bool    // somebody runs calls, or is about to
+	calls   []*call // of Batch, waiting
+	leading bool    // a goroutine runs calls, or is about to
 
 	seen seenCache
-	tail tailBook
+	logs changeLogs
 
 	cmu      sync.Mutex
 	counters Counters
 	named    map[string]int64
 }
 
-// Open opens the store in dir, and makes one there if there is none. It fails
-// with ErrLocked, ErrVersion or what the file system says.
+// Open opens the store in dir and creates it if it does not exist. The error wraps
+// ErrLocked, ErrVersion, ErrNoSpace or an error of the file system.
 func Open(dir string, o Options) (*DB, error) {
 	if o.MemTable == 0 {
 		o.MemTable = 8 << 20
 	}
-	if o.BlockCache == 0 {
-		o.BlockCache = 16 << 20
-	}
 	if o.IndexCache == 0 {
 		o.IndexCache = 16 << 20
 	}
-	if o.TailMax == 0 {
-		o.TailMax = defaultTailMax
+	if o.MaxChangeLog == 0 {
+		o.MaxChangeLog = defaultMaxChangeLog
 	}
 	slots := seenSlots
 	if o.Disk != nil {
-		slots = simulatedSlots
+		slots = simulatedSeenSlots
 	} else if o.InMemory {
 		o.Disk = kv.NewDisk()
 	}
@@ -100,29 +96,31 @@ func Open(dir string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &DB{kv: e, limits: e.Limits(), threshold: threshold, mu: make(lock, 1), seen: newSeenCache(slots)}
-	d.tail = tailBook{all: map[netip.Prefix]tailMeta{}, grown: make(chan struct{}, 1), max: o.TailMax}
-	if err := errors.Join(d.loadLedger(), d.loadTails()); err != nil {
+	d := &DB{kv: e, limits: e.Limits(), threshold: threshold, mu: make(chanMutex, 1),
+		seen: newSeenCache(slots)}
+	d.logs = changeLogs{all: map[netip.Prefix]logState{}, changed: make(chan struct{}, 1),
+		max: o.MaxChangeLog}
+	if err := errors.Join(d.loadCounterState(), d.loadLogs()); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
 	return d, nil
 }
 
-// Close writes everything out and closes the store. Nothing may be under way;
-// a second Close does nothing.
+// Close writes all data to disk and closes the store. No other method may be running.
+// A second call does nothing.
 func (d *DB) Close() error { return d.kv.Close() }
 
-// mappedMost is how much memory mapped tables may take before it is given back,
-// at intervals of trimEvery; the program itself is part of it.
+// maxMapped is the size of mapped files in memory, including the program itself, above
+// which Run returns memory to the kernel, every trimInterval.
 const (
-	mappedMost = 48 << 20
-	trimEvery  = 3 * time.Second
+	maxMapped    = 40 << 20
+	trimInterval = time.Second
 )
 
-// Run does the store's housekeeping until ctx ends: it gives back the space of
-// values that were overwritten or deleted, and memory.
+// Run maintains the store until ctx is canceled: it reclaims memory, and the disk space
+// of values that were overwritten or deleted.
 func (d *DB) Run(ctx context.Context) error {
-	values, memory := time.NewTicker(10*time.Minute), time.NewTicker(trimEvery)
+	values, memory := time.NewTicker(10*time.Minute), time.NewTicker(trimInterval)
 	defer values.Stop()
 	defer memory.Stop()
 	for {
@@ -130,7 +128,7 @@ func (d *DB) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-memory.C:
-			d.kv.Trim(mappedMost)
+			d.kv.Trim(maxMapped)
 		case <-values.C:
 			for ctx.Err() == nil && d.kv.Reclaim() {
 			}
@@ -138,32 +136,32 @@ func (d *DB) Run(ctx context.Context) error {
 	}
 }
 
-// Sync returns when everything written before is on the disk itself.
+// Sync returns when all committed data is on the disk and survives a power failure.
 func (d *DB) Sync() error { return d.kv.Sync() }
 
-// Tx is one transaction. It is used by one goroutine and dies with the
-// function it was given to. Reads see the transaction's own writes. In an
-// Update only one iteration (Hosts, Queue, Peek, ...) may be open at a time:
-// none may be begun within the function given to another.
+// Tx is a transaction. It is for one goroutine and must not be used after the function
+// that received it has returned. Reads see the writes of the transaction itself. In an
+// Update, only one iteration (Hosts, Queue, Peek, ...) may be active at a time: the
+// function passed to one must not start another.
 type Tx struct {
-	d        *DB
-	t        kv.Txn
-	update   bool
-	hosts    map[string]*hostSlot // read or put; what has changed is written at the end
-	size     int64                // of what was written, as the engine counts it
-	writes   int64
-	seq      uint64           // the last place given out in a queue
-	counters Counters         // deltas
-	named    map[string]int64 // deltas
-	counted  bool
-	sighted  []sighting                 // of URLs found or made seen, for the cache
-	forgot   bool                       // a seen URL was deleted
-	log      *txLog                     // nil while no subnet is logged
-	tails    map[netip.Prefix]*tailMeta // logs whose state is written; nil: forgotten
-	grew     bool                       // something was logged
+	d           *DB
+	t           kv.Txn
+	update      bool
+	hosts       map[string]*hostSlot // read or put; changes are written at the end
+	size        int64                // of the writes, as the engine counts them
+	writes      int64
+	seq         uint64           // last sequence number of a queue entry
+	counters    Counters         // deltas
+	named       map[string]int64 // deltas
+	counted     bool
+	seenURLs    []urlHash                  // URLs found or marked as seen, for the cache
+	seenDeleted bool                       // the transaction deleted a URL of a seen set
+	log         *txLog                     // nil if no subnet is logged
+	logStates   map[netip.Prefix]*logState // written log states; nil: the log is deleted
+	logChanged  bool                       // the transaction appended to a change log
 }
 
-// View runs fn in a transaction that only reads, and sees one state.
+// View runs fn in a read-only transaction, which sees one consistent state.
 func (d *DB) View(fn func(*Tx) error) error {
 	t, err := d.kv.Begin(false)
 	if err != nil {
@@ -184,14 +182,14 @@ func (tx *Tx) put(key []byte, v any) error {
 
 func (tx *Tx) set(key, val []byte) error {
 	if tx.log != nil {
-		if err := tx.note(key, val, true); err != nil {
+		if err := tx.logChange(key, val, true); err != nil {
 			return err
 		}
 	}
 	return tx.write(key, val)
 }
 
-// write is set for what the log of a subnet has in another form.
+// write sets a key without logging the change; the caller logs it in another form.
 func (tx *Tx) write(key, val []byte) error {
 	tx.wrote(len(key), len(val))
 	if err := tx.t.Set(key, val); err != nil {
@@ -200,7 +198,7 @@ func (tx *Tx) write(key, val []byte) error {
 	return nil
 }
 
-// wrote counts a write, as the engine does: its key, and its value or a pointer.
+// wrote counts a write as the engine does: the key, and the value or a pointer to it.
 func (tx *Tx) wrote(key, val int) {
 	if int64(val) >= tx.d.threshold {
 		val = 12
@@ -220,7 +218,7 @@ func (tx *Tx) get(key []byte, v any) error {
 	return it.Value(func(b []byte) error { return decode(key, b, v) })
 }
 
-// bytes returns the value of key, which is the caller's, or ErrNotFound.
+// bytes returns a copy of the value of key, or ErrNotFound.
 func (tx *Tx) bytes(key []byte) ([]byte, error) {
 	it, err := tx.t.Get(key)
 	if errors.Is(err, kv.ErrNotFound) {
@@ -245,11 +243,11 @@ func (tx *Tx) has(key []byte) (bool, error) {
 
 func (tx *Tx) del(key []byte) error {
 	if tx.log != nil {
-		if err := tx.note(key, nil, false); err != nil {
+		if err := tx.logChange(key, nil, false); err != nil {
 			return err
 		}
 	}
-	tx.forgot = tx.forgot || key[0] == spaceSeen
+	tx.seenDeleted = tx.seenDeleted || key[0] == spaceSeen
 	tx.wrote(len(key), 0)
 	if err := tx.t.Delete(key); err != nil {
 		return fmt.Errorf("store: delete: %w", err)
@@ -257,9 +255,11 @@ func (tx *Tx) del(key []byte) error {
 	return nil
 }
 
-// each calls fn for every key with the prefix, from the key after `after` on
-// when that is set. fn returns false to end.
-func (tx *Tx) each(prefix, after []byte, values bool, fn func(key []byte, item kv.Item) (bool, error)) error {
+// each calls fn for every key with the prefix, in order, starting behind the key after
+// if it is set. fn returns false to stop.
+func (tx *Tx) each(
+	prefix, after []byte, values bool, fn func(key []byte, item kv.Item) (bool, error),
+) error {
 	start := prefix
 	if len(after) > 0 {
 		start = append(append([]byte{}, after...), 0)
@@ -267,13 +267,15 @@ func (tx *Tx) each(prefix, after []byte, values bool, fn func(key []byte, item k
 	return tx.eachFrom(prefix, start, values, fn)
 }
 
-// eachFrom is each from the key start on.
-func (tx *Tx) eachFrom(prefix, start []byte, values bool, fn func(key []byte, item kv.Item) (bool, error)) error {
+// eachFrom is like each but starts at the key start.
+func (tx *Tx) eachFrom(
+	prefix, start []byte, values bool, fn func(key []byte, item kv.Item) (bool, error),
+) error {
 	return tx.t.Each(prefix, start, values, fn)
 }
 
-// Times keep their microseconds. What this peer wrote itself may be large: a
-// page of many megabytes has more links than the library's default admits.
+// Times are stored with microseconds. Records written by this peer may be large: a page
+// of many megabytes has more links than the default limit of the library.
 var (
 	encMode, _ = cbor.EncOptions{Time: cbor.TimeUnixMicro}.EncMode()
 	decMode, _ = cbor.DecOptions{MaxArrayElements: 1 << 30}.DecMode()
@@ -281,7 +283,7 @@ var (
 
 func decode(key, b []byte, v any) error {
 	if err := decMode.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%w: key %q: %v", ErrCorrupt, key, err)
+		return fmt.Errorf("%w: key %q: %w", ErrCorrupt, key, err)
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,13 +21,13 @@ func TestOpenTwice(t *testing.T) {
 	open(t, dir, small)
 	_, err := openOn(t, dir, small)
 	wantErr(t, err, ErrLocked)
-	if os.Getenv(engineEnv) == "" && !strings.Contains(err.Error(), dir) {
-		t.Errorf("error %q does not name the folder", err)
+	if *engine == "" && !strings.Contains(err.Error(), dir) {
+		t.Errorf("Open() = %q, want an error that names %s", err, dir)
 	}
 }
 
 func TestOpenAgain(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "deep", "store") // is made
+	dir := filepath.Join(t.TempDir(), "deep", "store") // does not exist yet
 	for range 3 {
 		d, err := Open(dir, small)
 		if err != nil {
@@ -38,23 +39,34 @@ func TestOpenAgain(t *testing.T) {
 	}
 }
 
+// A store of another version is refused with one message that says what was found and
+// where, and what to do.
 func TestVersion(t *testing.T) {
-	t.Run("another", func(t *testing.T) {
-		dir := t.TempDir()
-		write(t, dir, "VERSION", "peerd-store-0\n")
+	check := func(t *testing.T, dir, found string) {
+		t.Helper()
 		_, err := Open(dir, small)
 		wantErr(t, err, ErrVersion)
-		if !strings.Contains(err.Error(), "peerd-store-0") {
-			t.Errorf("error %q does not name the version found", err)
+		for _, want := range []string{dir, found, Version, "use the peerd that wrote it",
+			"move the directory away"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("Open() = %q, want an error that contains %q", err, want)
+			}
 		}
-	})
-	t.Run("empty", func(t *testing.T) {
-		dir := t.TempDir()
-		write(t, dir, "VERSION", "")
-		_, err := Open(dir, small)
-		wantErr(t, err, ErrVersion)
-	})
-	t.Run("somebody else's badger", func(t *testing.T) {
+		if strings.Contains(err.Error(), "\n") {
+			t.Errorf("Open() = %q, want one line", err)
+		}
+		if _, again := Open(dir, small); again == nil || again.Error() != err.Error() {
+			t.Errorf("second Open() = %q, want %q", again, err)
+		}
+	}
+	for _, version := range []string{"peerd-store-0", "peerd-store-3", "peerd-store-6", ""} {
+		t.Run("version "+version, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, "VERSION", version+"\n")
+			check(t, dir, fmt.Sprintf("version %q", version))
+		})
+	}
+	t.Run("another program's badger database", func(t *testing.T) {
 		dir := t.TempDir()
 		b, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil))
 		if err != nil {
@@ -63,28 +75,27 @@ func TestVersion(t *testing.T) {
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
-		_, err = Open(dir, small)
-		wantErr(t, err, ErrVersion)
+		check(t, dir, "no version")
 	})
-	t.Run("cut short before badger's first file", func(t *testing.T) {
+	t.Run("crash before badger's first file", func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, "VERSION", Version+"\n")
 		open(t, dir, small)
 	})
-	t.Run("cannot be read", func(t *testing.T) {
+	t.Run("not readable", func(t *testing.T) {
 		dir := t.TempDir()
 		if err := os.Mkdir(filepath.Join(dir, "VERSION"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Open(dir, small); err == nil || errors.Is(err, ErrVersion) {
-			t.Fatalf("error is %v", err)
+			t.Fatalf("Open() = %v, want an error other than ErrVersion", err)
 		}
 	})
-	t.Run("not a folder", func(t *testing.T) {
+	t.Run("not a directory", func(t *testing.T) {
 		dir := t.TempDir()
 		write(t, dir, "file", "")
 		if _, err := Open(filepath.Join(dir, "file"), small); err == nil {
-			t.Fatal("opened")
+			t.Fatal("Open() succeeded, want an error")
 		}
 	})
 }
@@ -96,7 +107,7 @@ func write(t *testing.T, dir, name, text string) {
 	}
 }
 
-func TestUpdateIsAllOrNothing(t *testing.T) {
+func TestUpdateIsAtomic(t *testing.T) {
 	d := memory(t)
 	addHost(t, d, "a.example", 1)
 	before := d.Counters()
@@ -107,7 +118,7 @@ func TestUpdateIsAllOrNothing(t *testing.T) {
 		}
 		tx.PutHost(Host{Name: "b.example"})
 		tx.Count(Counters{Pages: 5})
-		if _, err := tx.Defer(Pending{URL: "http://c.example/"}); err != nil {
+		if _, err := tx.AddPending(Pending{URL: "http://c.example/"}); err != nil {
 			return err
 		}
 		return stop
@@ -117,23 +128,23 @@ func TestUpdateIsAllOrNothing(t *testing.T) {
 		_, err := tx.Host("b.example")
 		wantErr(t, err, ErrNotFound)
 		h, err := tx.Host("a.example")
-		if err != nil || h.Pending != 1 || h.Known != 1 {
-			t.Errorf("host is %+v, %v", h, err)
+		if err != nil || h.Queued != 1 || h.Known != 1 {
+			t.Errorf("Host() = %+v, %v, want 1 queued and known", h, err)
 		}
-		if ok, err := tx.Waiting("http://c.example/"); ok || err != nil {
-			t.Errorf("waiting: %v, %v", ok, err)
+		if ok, err := tx.HasPending("http://c.example/"); ok || err != nil {
+			t.Errorf("HasPending() = %v, %v, want false", ok, err)
 		}
 		return nil
 	})
 	if d.Counters() != before {
-		t.Errorf("counters are %+v, were %+v", d.Counters(), before)
+		t.Errorf("Counters() = %+v, want %+v", d.Counters(), before)
 	}
 	if n := len(queue(t, d, "a.example")); n != 1 {
-		t.Errorf("%d entries, want 1", n)
+		t.Errorf("queue has %d entries, want 1", n)
 	}
 }
 
-// A transaction sees what it has done itself, through every way of reading.
+// A transaction sees its own writes with every method of reading.
 func TestOwnWrites(t *testing.T) {
 	d := memory(t)
 	update(t, d, func(tx *Tx) error {
@@ -142,18 +153,21 @@ func TestOwnWrites(t *testing.T) {
 			return err
 		}
 		var hosts []Host
-		if err := tx.Hosts(func(h Host) error { hosts = append(hosts, h); return nil }); err != nil {
+		if err := tx.Hosts(func(h Host) error {
+			hosts = append(hosts, h)
+			return nil
+		}); err != nil {
 			return err
 		}
-		if len(hosts) != 1 || hosts[0].Pending != 1 {
-			t.Errorf("hosts are %+v", hosts)
+		if len(hosts) != 1 || hosts[0].Queued != 1 {
+			t.Errorf("hosts are %+v, want one with one entry", hosts)
 		}
 		e, err := tx.Peek("a.example")
 		if err != nil || e.URL != "http://a.example/" {
-			t.Errorf("peek: %+v, %v", e, err)
+			t.Errorf("Peek() = %+v, %v, want the pushed entry", e, err)
 		}
 		if ok, err := tx.Seen("http://a.example/"); !ok || err != nil {
-			t.Errorf("seen: %v, %v", ok, err)
+			t.Errorf("Seen() = %v, %v, want true", ok, err)
 		}
 		return nil
 	})
@@ -167,7 +181,7 @@ func TestClosed(t *testing.T) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	nothing := func(*Tx) error { t.Error("called"); return nil }
+	nothing := func(*Tx) error { t.Error("function was called"); return nil }
 	wantErr(t, d.Update(nothing), kv.ErrClosed)
 	wantErr(t, d.View(nothing), kv.ErrClosed)
 }
@@ -178,7 +192,7 @@ func TestViewCannotWrite(t *testing.T) {
 	wantErr(t, err, kv.ErrReadOnly)
 }
 
-func TestLedgerSurvives(t *testing.T) {
+func TestCountersSurvive(t *testing.T) {
 	dir := t.TempDir()
 	all := Counters{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}
 	twice := Counters{2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40}
@@ -189,14 +203,14 @@ func TestLedgerSurvives(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.seq != seq {
-			t.Errorf("open %d: seq is %d, want %d", i, d.seq, seq)
+			t.Errorf("open %d: seq = %d, want %d", i, d.seq, seq)
 		}
 		update(t, d, func(tx *Tx) error {
 			tx.Count(all)
 			return tx.Import("a.example", []Entry{{URL: page("a.example", i)}}, nil)
 		})
 		if got := d.Counters(); got != want {
-			t.Errorf("open %d: counters are %+v, want %+v", i, got, want)
+			t.Errorf("open %d: Counters() = %+v, want %+v", i, got, want)
 		}
 		seq = d.seq
 		if err := errors.Join(d.Sync(), d.Close()); err != nil {
@@ -205,10 +219,10 @@ func TestLedgerSurvives(t *testing.T) {
 	}
 	d := open(t, dir, small)
 	if d.Counters() != twice || d.seq != 2 {
-		t.Errorf("counters are %+v, seq %d", d.Counters(), d.seq)
+		t.Errorf("Counters() = %+v, seq = %d, want %+v, 2", d.Counters(), d.seq, twice)
 	}
 	if n := len(queue(t, d, "a.example")); n != 2 {
-		t.Errorf("%d entries, want 2", n)
+		t.Errorf("queue has %d entries, want 2", n)
 	}
 }
 
@@ -218,8 +232,9 @@ func TestCorrupt(t *testing.T) {
 	bad := []byte{0xff, 0x00, 0x13}
 	keys := map[string][]byte{
 		"host": spaceKey(spaceHost, "a.example"), "queue": queueKey("a.example", 0, 1),
-		"pending": digestKey(spacePending, "a.example", u.Digest()), "page": digestKey(spacePage, "a.example", u.Digest()),
-		"subnet": subnetKey(prefix("10.0.0.0/24")), "meta": spaceKey(spaceMeta, "v/x"),
+		"pending": digestKey(spacePending, "a.example", u.Digest()),
+		"page":    digestKey(spacePage, "a.example", u.Digest()),
+		"subnet":  subnetKey(prefix("10.0.0.0/24")), "meta": spaceKey(spaceMeta, "v/x"),
 		"seen": append(hostPrefix(spaceSeen, "a.example"), 1, 2, 3),
 	}
 	reads := map[string][]func(*Tx) error{
@@ -231,8 +246,11 @@ func TestCorrupt(t *testing.T) {
 		},
 		"queue": {func(tx *Tx) error { _, err := tx.Peek("a.example"); return err }},
 		"pending": {
-			func(tx *Tx) error { return tx.Deferred("a.example", func(Pending) (bool, error) { return true, nil }) },
-			func(tx *Tx) error { _, err := tx.DeferredHosts(); return err },
+			func(tx *Tx) error {
+				return tx.PendingOf("a.example",
+					func(Pending) (bool, error) { return true, nil })
+			},
+			func(tx *Tx) error { _, err := tx.PendingHosts(); return err },
 		},
 		"page": {
 			func(tx *Tx) error { _, err := tx.Page(u); return err },
@@ -247,41 +265,43 @@ func TestCorrupt(t *testing.T) {
 			return tx.SeenDigests("a.example", nil, func(Digest) (bool, error) { return true, nil })
 		}},
 	}
-	update(t, d, func(tx *Tx) error { return tx.set(homeKey(prefix("10.0.0.0/24"), "a.example"), nil) })
+	update(t, d, func(tx *Tx) error {
+		return tx.set(subnetHostKey(prefix("10.0.0.0/24"), "a.example"), nil)
+	})
 	for name, key := range keys {
 		update(t, d, func(tx *Tx) error { return tx.set(key, bad) })
 		for i, read := range reads[name] {
 			if err := d.View(read); !errors.Is(err, ErrCorrupt) {
-				t.Errorf("%s, read %d: error is %v", name, i, err)
+				t.Errorf("%s, read %d: error is %v, want ErrCorrupt", name, i, err)
 			}
 		}
 		update(t, d, func(tx *Tx) error { return tx.del(key) })
 	}
 }
 
-func TestCorruptLedger(t *testing.T) {
+func TestCorruptCounters(t *testing.T) {
 	dir := t.TempDir()
 	d, err := openOn(t, dir, small)
 	if err != nil {
 		t.Fatal(err)
 	}
-	update(t, d, func(tx *Tx) error { return tx.set(ledgerKey, []byte{0xff}) })
+	update(t, d, func(tx *Tx) error { return tx.set(counterStateKey, []byte{0xff}) })
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	_, err = openOn(t, dir, small)
 	wantErr(t, err, ErrCorrupt)
-	_, err = openOn(t, dir, small) // and not ErrLocked: the failed Open let go
+	_, err = openOn(t, dir, small) // not ErrLocked: the failed Open released the lock
 	wantErr(t, err, ErrCorrupt)
 }
 
 func TestBadOptions(t *testing.T) {
 	if _, err := Open(t.TempDir(), Options{MemTable: 1}); err == nil {
-		t.Error("opened with a memtable of a byte")
+		t.Error("Open() with a memtable of one byte succeeded, want an error")
 	}
 }
 
-// Run has nothing to do here but to end, and to survive its rounds.
+// Run returns nil when its context is canceled, after all of its timers have fired.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, err := Open("", Options{InMemory: true})

@@ -13,8 +13,8 @@ import (
 	"peerd/store/kv"
 )
 
-// onDisk opens a store on a disk in memory.
-func onDisk(t testing.TB, disk *kv.Disk) *DB {
+// openDisk opens a store on a simulated disk.
+func openDisk(t testing.TB, disk *kv.Disk) *DB {
 	t.Helper()
 	d, err := Open("", Options{Disk: disk})
 	if err != nil {
@@ -23,19 +23,19 @@ func onDisk(t testing.TB, disk *kv.Disk) *DB {
 	return d
 }
 
-// A store lives in a bubble: many callers, housekeeping, a disk that stops and
-// is slow, a process that is killed in the middle of it and comes back.
+// A store can be used in a bubble: with many callers, maintenance, a disk that is paused
+// or slow, and a process that is killed and started again.
 func TestBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := kv.NewDisk()
 		acked := 0
-		for life := range 4 {
-			d := onDisk(t, disk)
-			if n := int(d.Counters().Pages); n < acked || n > acked+8 { // 8 may have been under way
-				t.Fatalf("life %d: %d were acknowledged, %d are there", life, acked, n)
-			} else {
-				acked = n
+		for run := range 4 {
+			d := openDisk(t, disk)
+			n := int(d.Counters().Pages)
+			if n < acked || n > acked+8 { // 8 may be committed but not acknowledged
+				t.Fatalf("run %d: found %d transactions, want %d to %d", run, n, acked, acked+8)
 			}
+			acked = n
 			ctx, cancel := context.WithCancel(t.Context())
 			var mu sync.Mutex
 			var wg sync.WaitGroup
@@ -44,14 +44,17 @@ func TestBubble(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			for who := range 8 {
+			for caller := range 8 {
 				wg.Go(func() {
 					for {
-						run := d.Batch
-						if who == 0 {
-							run = d.Update
+						commit := d.Batch
+						if caller == 0 {
+							commit = d.Update
 						}
-						err := run(func(tx *Tx) error { tx.Count(Counters{Pages: 1}); return nil })
+						err := commit(func(tx *Tx) error {
+							tx.Count(Counters{Pages: 1})
+							return nil
+						})
 						if err != nil {
 							wantErr(t, err, kv.ErrClosed)
 							return
@@ -72,12 +75,13 @@ func TestBubble(t *testing.T) {
 			time.Sleep(11 * time.Minute)
 			mu.Lock()
 			if acked != before || before < 400 {
-				t.Errorf("life %d: %d before the pause, %d after", life, before, acked)
+				t.Errorf("run %d: %d transactions before the pause, %d after it, want the same "+
+					"and at least 400", run, before, acked)
 			}
 			mu.Unlock()
 			disk.Resume()
 			disk.SetDelays(kv.Delays{Begin: time.Millisecond, Commit: 10 * time.Millisecond})
-			time.Sleep(time.Duration(60_000+7*life) * time.Millisecond)
+			time.Sleep(time.Duration(60_000+7*run) * time.Millisecond)
 			disk.SetDelays(kv.Delays{})
 			disk.Kill()
 			cancel()
@@ -86,17 +90,18 @@ func TestBubble(t *testing.T) {
 	})
 }
 
-// Transactions are there wholly and in their order after the power was cut, and
-// all that were synced.
+// After a power failure, all synced transactions are stored, and a prefix of the later
+// ones, each completely.
 func TestPowerCut(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		disk, n, synced := kv.NewDisk(), 0, 0
 		for range 8 {
-			d := onDisk(t, disk)
+			d := openDisk(t, disk)
 			found := int(d.Counters().Pages)
 			if found < synced || found > n {
-				t.Fatalf("seed %d: %d of %d, synced were %d", seed, found, n, synced)
+				t.Fatalf("seed %d: found %d transactions of %d, want at least %d", seed, found, n,
+					synced)
 			}
 			n, synced = found, found
 			checkSteps(t, d, n)
@@ -117,11 +122,11 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// A commit that finds no room has changed nothing, in memory neither, and the
-// store goes on when there is room again.
-func TestNoRoom(t *testing.T) {
+// A commit without space changes nothing, on disk or in memory. The store works again
+// when there is space.
+func TestNoSpace(t *testing.T) {
 	disk := kv.NewDisk()
-	d := onDisk(t, disk)
+	d := openDisk(t, disk)
 	addHost(t, d, "a.example", 3)
 	before := d.Counters()
 	push := func(tx *Tx) error {
@@ -131,25 +136,27 @@ func TestNoRoom(t *testing.T) {
 		return err
 	}
 	disk.SetFull(true)
-	errs := waiting(t, d, 3, func(int) func(*Tx) error { return push })
+	errs := together(t, d, 3, func(int) func(*Tx) error { return push })
 	for _, err := range append(errs, d.Update(push), d.DropHost("a.example")) {
-		wantErr(t, err, ErrFull)
+		wantErr(t, err, ErrNoSpace)
 		wantErr(t, err, syscall.ENOSPC)
 	}
-	if d.Counters() != before || d.Named()["x"] != 0 || d.KnownSeen(page("a.example", 9)) {
-		t.Errorf("counters are %+v, named %v", d.Counters(), d.Named())
+	if d.Counters() != before || d.NamedCounters()["x"] != 0 || d.KnownSeen(page("a.example", 9)) {
+		t.Errorf("Counters() = %+v, NamedCounters() = %v, want no change", d.Counters(),
+			d.NamedCounters())
 	}
 	if n := len(queue(t, d, "a.example")); n != 3 {
-		t.Errorf("%d entries", n)
+		t.Errorf("queue has %d entries, want 3", n)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	d = onDisk(t, disk) // still full
+	d = openDisk(t, disk) // the disk is still full
 	disk.SetFull(false)
 	update(t, d, push)
-	if n := len(queue(t, d, "a.example")); n != 4 || d.Named()["x"] != 1 {
-		t.Errorf("%d entries, named %v", n, d.Named())
+	if n := len(queue(t, d, "a.example")); n != 4 || d.NamedCounters()["x"] != 1 {
+		t.Errorf("queue has %d entries, NamedCounters() = %v, want 4 and 1", n,
+			d.NamedCounters())
 	}
 	if err := errors.Join(d.Close(), d.Close()); err != nil {
 		t.Error(err)

@@ -12,19 +12,19 @@ import (
 	"peerd/store/kv"
 )
 
-// A lock is a mutex that is a channel: who waits for it within a bubble of
-// testing/synctest lets virtual time go on, as its holder may be waiting for a
-// disk that is slow or stopped.
-type lock chan struct{}
+// chanMutex is a mutex made of a channel. A goroutine that waits for it is durably
+// blocked in the sense of testing/synctest, so virtual time passes while the holder waits
+// for a slow or paused disk.
+type chanMutex chan struct{}
 
-func (l lock) Lock()   { l <- struct{}{} }
-func (l lock) Unlock() { <-l }
+func (l chanMutex) Lock()   { l <- struct{}{} }
+func (l chanMutex) Unlock() { <-l }
 
-// openEngine also returns the size from which on values are kept apart.
+// openEngine also returns the size from which values are stored in the value log.
 func openEngine(dir string, o Options) (e kv.Engine, threshold int64, err error) {
 	ko := kv.Options{
 		MemTable: o.MemTable, Threshold: valueThreshold(o.MemTable),
-		BlockCache: o.BlockCache, IndexCache: o.IndexCache, Logger: o.Logger,
+		IndexCache: o.IndexCache, Logger: o.Logger,
 	}
 	if o.Disk != nil {
 		dir = "(in memory)"
@@ -43,26 +43,25 @@ func openEngine(dir string, o Options) (e kv.Engine, threshold int64, err error)
 	return e, ko.Threshold, nil
 }
 
-// valueThreshold is the size in bytes from which on a value goes to the value
-// log and no longer counts in its transaction: 1 KiB, less with a memtable so
-// small that a thousand URLs just below that would not fit. 850 bytes are what
-// the keys of one URL take at most: queued, marked as seen, no more deferred.
+// valueThreshold returns the size in bytes from which values are stored in the value log
+// and no longer count towards the size of their transaction. It is 1 KiB, or less if the
+// memtable is too small for a thousand URLs of that size. The keys that are written for
+// one URL take at most 850 bytes: queued, seen, no longer pending.
 func valueThreshold(memTable int64) int64 {
 	limit := memTable * 15 / 100
 	return min(max(limit/1000-850, 128), 1<<10)
 }
 
-// ensureVersion checks the version of the store in dir, or writes it for a new
-// one. That comes before badger makes its first file, so that a crash in
-// between leaves no store without a version. The version stands in a plain
-// file: a store that this badger could not even open is still refused with the
-// right words.
+// ensureVersion checks the version of the store in dir and writes it for a new store. It
+// does so before badger creates its first file, so that a crash in between leaves no
+// store without a version. The version is in a plain file, so that a store that this
+// version of badger cannot open is refused with a clear message, too.
 func ensureVersion(dir string) error {
 	file := filepath.Join(dir, "VERSION")
 	got, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		if kv.Exists(dir) {
-			return fmt.Errorf("%w: %s has no VERSION; move it away to start anew", ErrVersion, dir)
+			return versionError(dir, "no version")
 		}
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("store: %w", err)
@@ -76,7 +75,14 @@ func ensureVersion(dir string) error {
 		return fmt.Errorf("store: %w", err)
 	}
 	if v := strings.TrimSpace(string(got)); v != Version {
-		return fmt.Errorf("%w: %s holds %q, this is %q; move it away or use the peerd that wrote it", ErrVersion, dir, v, Version)
+		return versionError(dir, fmt.Sprintf("version %q", v))
 	}
 	return nil
+}
+
+// versionError says what was found in dir and what the operator can do about it.
+func versionError(dir, found string) error {
+	return fmt.Errorf("%w: %s has %s, this peerd needs version %q: "+
+		"use the peerd that wrote it, or move the directory away to start with an empty store",
+		ErrVersion, dir, found, Version)
 }

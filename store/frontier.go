@@ -9,16 +9,16 @@ import (
 	"peerd/store/kv"
 )
 
-// A hostSlot is a host's record in a transaction.
+// hostSlot is the record of a host in a transaction.
 type hostSlot struct {
 	rec *Host
-	old *Host // as it is stored; nil: not looked up
-	// asIs says that rec is another peer's, and Since not to be set.
-	asIs bool
+	old *Host // stored record; nil: not read
+	// verbatim means that rec comes from another peer and keeps its SubnetSeq.
+	verbatim bool
 }
 
-// Host returns the record of one of our hosts, or ErrNotFound. In an Update,
-// changes to what it points to are written when the transaction commits.
+// Host returns the record of a host of this peer, or ErrNotFound. In an Update, changes
+// to the returned record are written when the transaction commits.
 func (tx *Tx) Host(name string) (*Host, error) {
 	if s, ok := tx.hosts[name]; ok {
 		return s.rec, nil
@@ -32,19 +32,19 @@ func (tx *Tx) Host(name string) (*Host, error) {
 	return h, nil
 }
 
-// PutHost writes a host's record. It belongs into an Update.
+// PutHost writes the record of a host. It is for an Update.
 func (tx *Tx) PutHost(h Host) {
 	if s, ok := tx.hosts[h.Name]; ok {
-		s.rec, s.asIs = &h, false
+		s.rec, s.verbatim = &h, false
 		return
 	}
 	tx.hosts[h.Name] = &hostSlot{rec: &h}
 }
 
-// flushHosts writes the records that this transaction has changed, and their
-// places in the index by subnet.
+// flushHosts writes the records that the transaction has changed and updates the index
+// of hosts by subnet.
 func (tx *Tx) flushHosts() error {
-	for _, name := range slices.Sorted(maps.Keys(tx.hosts)) { // a simulation is to replay
+	for _, name := range slices.Sorted(maps.Keys(tx.hosts)) { // simulations need one order
 		s := tx.hosts[name]
 		if s.old != nil && *s.old == *s.rec {
 			continue
@@ -59,21 +59,20 @@ func (tx *Tx) flushHosts() error {
 func (tx *Tx) flushHost(name string, s *hostSlot) error {
 	if s.old == nil {
 		s.old = &Host{}
-		switch err := tx.get(spaceKey(spaceHost, name), s.old); err {
-		case nil:
-		case ErrNotFound:
+		err := tx.get(spaceKey(spaceHost, name), s.old)
+		if errors.Is(err, ErrNotFound) {
 			s.old = nil
-		default:
+		} else if err != nil {
 			return err
 		}
 	}
 	switch {
-	case s.asIs || tx.d.tail.indexed == indexNone:
+	case s.verbatim || tx.d.logs.indexed == indexNone:
 	case s.old == nil || s.old.Subnet != s.rec.Subnet:
 		tx.seq++
-		s.rec.Since = tx.seq
+		s.rec.SubnetSeq = tx.seq
 	default:
-		s.rec.Since = s.old.Since
+		s.rec.SubnetSeq = s.old.SubnetSeq
 	}
 	if tx.log != nil {
 		if err := tx.logHost(s.old, s.rec); err != nil {
@@ -81,12 +80,12 @@ func (tx *Tx) flushHost(name string, s *hostSlot) error {
 		}
 	}
 	if s.old != nil && s.old.Subnet != s.rec.Subnet {
-		if err := tx.del(homeKey(s.old.Subnet, name)); err != nil {
+		if err := tx.del(subnetHostKey(s.old.Subnet, name)); err != nil {
 			return err
 		}
 	}
 	if s.old == nil || s.old.Subnet != s.rec.Subnet {
-		if err := tx.set(homeKey(s.rec.Subnet, name), nil); err != nil {
+		if err := tx.set(subnetHostKey(s.rec.Subnet, name), nil); err != nil {
 			return err
 		}
 	}
@@ -114,23 +113,23 @@ func (tx *Tx) Hosts(fn func(Host) error) error {
 	})
 }
 
-// Push queues e at its host, behind all of the same depth, unless its URL was
-// seen there before; it says whether it was new. The host must have a record
-// (else ErrNotFound). limit bounds the URLs that
-// one host may ever have (0 = none): what is beyond is counted as dropped.
+// Push queues e at its host, behind all entries of its finder and depth, unless its URL was
+// seen before. It reports whether the URL is new. The host must have a record, else the
+// error is ErrNotFound. limit is the maximum number of URLs that the host may ever have,
+// 0 for no limit; a URL beyond it is counted as dropped.
 func (tx *Tx) Push(host string, e Entry, limit int64) (bool, error) {
 	h, err := tx.Host(host)
 	if err != nil {
 		return false, fmt.Errorf("push to %s: %w", host, err)
 	}
-	sight := tx.d.seen.name(e.URL)
-	if !tx.forgot && tx.d.seen.has(sight) {
+	hash := tx.d.seen.hash(e.URL)
+	if !tx.seenDeleted && tx.d.seen.has(hash) {
 		return false, nil
 	}
 	seen := digestKey(spaceSeen, host, e.URL.Digest())
 	if ok, err := tx.has(seen); err != nil || ok {
 		if ok {
-			tx.sighted = append(tx.sighted, sight)
+			tx.seenURLs = append(tx.seenURLs, hash)
 		}
 		return false, err
 	}
@@ -141,66 +140,69 @@ func (tx *Tx) Push(host string, e Entry, limit int64) (bool, error) {
 	if err := tx.write(seen, nil); err != nil {
 		return false, err
 	}
-	tx.sighted = append(tx.sighted, sight)
-	h.Known++
-	h.Pending++
-	tx.Count(Counters{Seen: 1})
-	if err := tx.logCross(h, e); err != nil {
+	if _, err := tx.DeleteGivenUp(e.URL); err != nil { // given up while it was pending
 		return false, err
 	}
-	return true, tx.putEntry(host, tx.nextKey(host, e.Depth), e, markSeen)
+	tx.seenURLs = append(tx.seenURLs, hash)
+	h.Known++
+	h.Queued++
+	tx.Count(Counters{Seen: 1})
+	if err := tx.logCrossLink(h, e); err != nil {
+		return false, err
+	}
+	return true, tx.putEntry(host, tx.nextQueueKey(host, e.Place()), e, flagSeen)
 }
 
-// putEntry queues e under key. marks say what else is set for it by write.
-func (tx *Tx) putEntry(host string, key []byte, e Entry, marks byte) error {
+// putEntry queues e under key. flags are the flags of its OpEntry in the change log.
+func (tx *Tx) putEntry(host string, key []byte, e Entry, flags byte) error {
 	val, err := encMode.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("store: encode: %w", err)
 	}
 	if tx.log != nil {
-		if err := tx.logEntry(host, key, val, marks); err != nil {
+		if err := tx.logEntry(host, key, val, flags); err != nil {
 			return err
 		}
 	}
 	return tx.write(key, val)
 }
 
-// PushAgain queues a revisit, behind all of the same depth, although its URL
-// was seen before; unless one of the same URL waits there already. It says
-// whether it was queued. The host must have a record (else ErrNotFound).
-func (tx *Tx) PushAgain(host string, e Entry) (bool, error) {
+// PushRevisit queues a revisit of a URL, behind all entries of the same depth, unless a
+// revisit of it is queued already. It reports whether the revisit was queued. The host
+// must have a record, else the error is ErrNotFound.
+func (tx *Tx) PushRevisit(host string, e Entry) (bool, error) {
 	h, err := tx.Host(host)
 	if err != nil {
 		return false, fmt.Errorf("push to %s: %w", host, err)
 	}
-	again := digestKey(spaceAgain, host, e.URL.Digest())
-	if ok, err := tx.has(again); err != nil || ok {
+	queued := digestKey(spaceRevisit, host, e.URL.Digest())
+	if ok, err := tx.has(queued); err != nil || ok {
 		return false, err
 	}
-	if err := tx.write(again, nil); err != nil {
+	if err := tx.write(queued, nil); err != nil {
 		return false, err
 	}
 	e.Kind |= KindRevisit
-	h.Pending++
-	return true, tx.putEntry(host, tx.nextKey(host, e.Depth), e, markAgain)
+	h.Queued++
+	return true, tx.putEntry(host, tx.nextQueueKey(host, e.Place()), e, flagRevisit)
 }
 
-// MarkSeen puts u into its host's seen-set without queueing it: it will never
-// be pushed. It does not count towards the host's limit.
+// MarkSeen adds u to the seen set of its host without queueing it, so Push will never
+// queue it. It does not count towards the host's limit.
 func (tx *Tx) MarkSeen(u URL) error {
-	tx.sighted = append(tx.sighted, tx.d.seen.name(u))
+	tx.seenURLs = append(tx.seenURLs, tx.d.seen.hash(u))
 	return tx.set(digestKey(spaceSeen, u.Host(), u.Digest()), nil)
 }
 
-// nextKey is the last place among a host's entries of one depth.
-func (tx *Tx) nextKey(host string, depth int) []byte {
+// nextQueueKey returns the key of a new last entry at one place.
+func (tx *Tx) nextQueueKey(host string, place int) []byte {
 	tx.seq++
-	return queueKey(host, depth, tx.seq)
+	return queueKey(host, place, tx.seq)
 }
 
-// Seen says whether u was ever accepted at its host, or marked as seen.
+// Seen reports whether u was ever accepted at its host, or marked as seen.
 func (tx *Tx) Seen(u URL) (bool, error) {
-	if !tx.forgot && tx.d.KnownSeen(u) {
+	if !tx.seenDeleted && tx.d.KnownSeen(u) {
 		return true, nil
 	}
 	return tx.has(digestKey(spaceSeen, u.Host(), u.Digest()))
@@ -217,20 +219,27 @@ func (tx *Tx) Peek(host string) (Entry, error) {
 	return e, err
 }
 
-// Queued says whether e, read by Peek or Queue, is still where it was.
+// Queued reports whether e, read by Peek or Queue, is still in its position.
 func (tx *Tx) Queued(e Entry) (bool, error) { return tx.has(e.Key) }
 
-// QueueOf is Queue for the entries of one depth, as Entry.Place has it, behind
-// a place in the queue.
-func (tx *Tx) QueueOf(host string, depth int, after uint64, fn func(Entry) (bool, error)) error {
-	from := queueKey(host, depth, after)
+// QueueAt calls fn for the entries of a host at one place, as Entry.Position returns it,
+// behind the sequence number after. fn returns false to stop.
+func (tx *Tx) QueueAt(
+	host string, place int, after uint64, fn func(Entry) (bool, error),
+) error {
+	from := queueKey(host, place, after)
 	return tx.entries(from[:len(from)-8], from, fn)
 }
 
-// Queue calls fn for the entries of a host in order, from the one behind the
-// key after on. fn returns false to end.
+// Queue calls fn for the entries of a host in order, starting behind the key after if it
+// is not nil. fn returns false to stop.
 func (tx *Tx) Queue(host string, after []byte, fn func(Entry) (bool, error)) error {
 	return tx.entries(hostPrefix(spaceQueue, host), after, fn)
+}
+
+// QueueFrom is Queue from a place on.
+func (tx *Tx) QueueFrom(host string, place int, fn func(Entry) (bool, error)) error {
+	return tx.Queue(host, queueKey(host, place, 0), fn)
 }
 
 func (tx *Tx) entries(prefix, after []byte, fn func(Entry) (bool, error)) error {
@@ -244,56 +253,54 @@ func (tx *Tx) entries(prefix, after []byte, fn func(Entry) (bool, error)) error 
 	})
 }
 
-// Remove takes e, read by Peek or Queue, out of its host's queue. Removing
-// what is gone already changes nothing.
+// Remove removes e, read by Peek or Queue, from the queue of its host. If e is no longer
+// there, Remove does nothing.
 func (tx *Tx) Remove(host string, e Entry) error {
 	if ok, err := tx.has(e.Key); err != nil || !ok {
 		return err
 	}
 	h, err := tx.Host(host)
 	if err == nil {
-		h.Pending--
+		h.Queued--
 	} else if !errors.Is(err, ErrNotFound) {
 		return err
 	}
 	if e.Kind.Revisit() {
-		if err := tx.del(digestKey(spaceAgain, host, e.URL.Digest())); err != nil {
+		if err := tx.del(digestKey(spaceRevisit, host, e.URL.Digest())); err != nil {
 			return err
 		}
 	}
 	return tx.del(e.Key)
 }
 
-// Requeue moves e, read by Peek or Queue, behind its host's other entries of
-// the same depth, with one more try counted. Moving what is gone already
-// changes nothing.
-func (tx *Tx) Requeue(host string, e Entry) error {
+// Defer moves e, read by Peek or Queue, behind all other entries of its host. If e is no
+// longer there, Defer does nothing.
+func (tx *Tx) Defer(host string, e Entry) error {
 	if ok, err := tx.has(e.Key); err != nil || !ok {
 		return err
 	}
 	if err := tx.del(e.Key); err != nil {
 		return err
 	}
-	e.Tries++
-	return tx.putEntry(host, tx.nextKey(host, e.Depth), e, 0)
+	return tx.putEntry(host, tx.nextQueueKey(host, DeferredPlace), e, 0)
 }
 
-// State returns what room crawl keeps of a host, or ErrNotFound.
+// State returns the state of a host as package crawl encoded it, or ErrNotFound.
 func (tx *Tx) State(host string) ([]byte, error) {
 	return tx.bytes(spaceKey(spaceState, host))
 }
 
-// PutState keeps it.
+// PutState stores the state of a host.
 func (tx *Tx) PutState(host string, state []byte) error {
 	return tx.set(spaceKey(spaceState, host), state)
 }
 
-// Robots returns what was kept of an origin's robots.txt, or ErrNotFound.
+// Robots returns the stored robots.txt of an origin, or ErrNotFound.
 func (tx *Tx) Robots(origin string) ([]byte, error) {
 	return tx.bytes(spaceKey(spaceRobots, origin))
 }
 
-// PutRobots keeps an origin's robots.txt.
+// PutRobots stores the robots.txt of an origin, as package crawl encodes it.
 func (tx *Tx) PutRobots(origin string, verdict []byte) error {
 	return tx.set(spaceKey(spaceRobots, origin), verdict)
 }

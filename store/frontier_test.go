@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const host = "a.example"
@@ -24,32 +25,32 @@ func TestPush(t *testing.T) {
 		{page(host, 0), 2, true},
 		{page(host, 0), 2, false},
 		{page(host, 1), 2, true},
-		{page(host, 2), 2, false}, // over the limit
+		{page(host, 2), 2, false}, // beyond the limit
 		{page(host, 2), 2, false}, // and not marked as seen
 		{page(host, 2), 0, true},
 	} {
 		update(t, d, func(tx *Tx) error {
 			fresh, err := tx.Push(host, Entry{URL: c.url}, c.limit)
 			if fresh != c.fresh {
-				t.Errorf("push %d: new is %v", i, fresh)
+				t.Errorf("push %d: Push() = %v, want %v", i, fresh, c.fresh)
 			}
 			return err
 		})
 	}
 	if c := d.Counters(); c.Seen != 3 || c.Dropped != 2 {
-		t.Errorf("counters are %+v", c)
+		t.Errorf("Counters() = %+v, want 3 seen, 2 dropped", c)
 	}
 	view(t, d, func(tx *Tx) error {
 		h, err := tx.Host(host)
-		if err == nil && (h.Pending != 3 || h.Known != 3) {
-			t.Errorf("host is %+v", h)
+		if err == nil && (h.Queued != 3 || h.Known != 3) {
+			t.Errorf("host is %+v, want 3 queued and known", h)
 		}
 		return err
 	})
 }
 
-// A limit reached in a transaction holds in the same transaction.
-func TestPushLimitWithin(t *testing.T) {
+// A limit holds within one transaction.
+func TestPushLimitInTransaction(t *testing.T) {
 	d := memory(t)
 	addHost(t, d, host, 0)
 	fresh := 0
@@ -66,7 +67,7 @@ func TestPushLimitWithin(t *testing.T) {
 		return nil
 	})
 	if fresh != 4 || len(queue(t, d, host)) != 4 {
-		t.Errorf("%d were new, %d wait", fresh, len(queue(t, d, host)))
+		t.Errorf("%d URLs were new, %d are queued, want 4", fresh, len(queue(t, d, host)))
 	}
 }
 
@@ -83,7 +84,7 @@ func TestQueueOrder(t *testing.T) {
 		return nil
 	})
 	want := []URL{}
-	for _, i := range []int{1, 4, 6, 3, 0, 5, 9, 8, 2, 7} { // ends are clamped, ties first come
+	for _, i := range []int{1, 4, 6, 3, 0, 5, 9, 8, 2, 7} { // limited to 0..65535, then FIFO
 		want = append(want, page(host, i))
 	}
 	got := queue(t, d, host)
@@ -92,7 +93,7 @@ func TestQueueOrder(t *testing.T) {
 	}
 	for _, e := range got {
 		if i := slices.Index(want, e.URL); i < 0 || len(e.Key) == 0 {
-			t.Errorf("entry %+v", e)
+			t.Errorf("entry is %+v, want one of %v with a key", e, want)
 		}
 	}
 	t.Run("after", func(t *testing.T) {
@@ -106,8 +107,10 @@ func TestQueueOrder(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if n := min(2, len(got)-i-1); len(rest) != n || !reflect.DeepEqual(rest, append([]Entry(nil), got[i+1:i+1+n]...)) {
-					t.Errorf("after %d: %v", i, urls(rest))
+				if n := min(2, len(got)-i-1); len(rest) != n ||
+					!reflect.DeepEqual(rest, append([]Entry(nil), got[i+1:i+1+n]...)) {
+					t.Errorf("entries after %d are %v, want %v", i, urls(rest),
+						urls(got[i+1:i+1+n]))
 				}
 			}
 			return nil
@@ -115,7 +118,7 @@ func TestQueueOrder(t *testing.T) {
 	})
 }
 
-func TestQueuesApart(t *testing.T) {
+func TestQueuesAreSeparate(t *testing.T) {
 	d := memory(t)
 	hosts := []string{"a", "a.b", "a.b.c", "aa", "a:1", "2001:db8::1", "2001:db8::11"}
 	for i, h := range hosts {
@@ -123,7 +126,7 @@ func TestQueuesApart(t *testing.T) {
 	}
 	for i, h := range hosts {
 		if n := len(queue(t, d, h)); n != i+1 {
-			t.Errorf("%s has %d entries, want %d", h, n, i+1)
+			t.Errorf("queue of %s has %d entries, want %d", h, n, i+1)
 		}
 	}
 	var names []string
@@ -139,19 +142,19 @@ func TestRemove(t *testing.T) {
 	d := memory(t)
 	addHost(t, d, host, 2)
 	first := queue(t, d, host)[0]
-	for range 2 { // the second changes nothing
+	for range 2 { // the second call changes nothing
 		update(t, d, func(tx *Tx) error { return tx.Remove(host, first) })
 		view(t, d, func(tx *Tx) error {
 			h, err := tx.Host(host)
-			if err == nil && (h.Pending != 1 || h.Known != 2) {
-				t.Errorf("host is %+v", h)
+			if err == nil && (h.Queued != 1 || h.Known != 2) {
+				t.Errorf("host is %+v, want 1 queued, 2 known", h)
 			}
 			return err
 		})
 	}
-	update(t, d, func(tx *Tx) error { // what was fetched does not come again
+	update(t, d, func(tx *Tx) error { // a removed URL stays seen
 		if fresh, err := tx.Push(host, Entry{URL: first.URL}, 0); fresh || err != nil {
-			t.Errorf("pushed again: %v, %v", fresh, err)
+			t.Errorf("second Push() = %v, %v, want false", fresh, err)
 		}
 		return nil
 	})
@@ -159,7 +162,7 @@ func TestRemove(t *testing.T) {
 	wantErr(t, d.View(func(tx *Tx) error { _, err := tx.Peek(host); return err }), ErrNotFound)
 }
 
-func TestRequeue(t *testing.T) {
+func TestDefer(t *testing.T) {
 	d := memory(t)
 	addHost(t, d, host, 2)
 	update(t, d, func(tx *Tx) error {
@@ -167,20 +170,26 @@ func TestRequeue(t *testing.T) {
 		return err
 	})
 	first := queue(t, d, host)[0]
-	for range 2 { // the second finds nothing to move
-		update(t, d, func(tx *Tx) error { return tx.Requeue(host, first) })
+	first.Source, first.Tries, first.First = SourceCopy|SourcePath, 1, when
+	for range 2 { // the second call changes nothing
+		update(t, d, func(tx *Tx) error { return tx.Defer(host, first) })
 		got := queue(t, d, host)
-		if want := []URL{page(host, 1), page(host, 0), page(host, 2)}; !slices.Equal(urls(got), want) {
+		want := []URL{page(host, 1), page(host, 2), page(host, 0)}
+		if !slices.Equal(urls(got), want) {
 			t.Fatalf("queue is %v, want %v", urls(got), want)
 		}
-		if got[1].Tries != 1 {
-			t.Errorf("%d tries, want 1", got[1].Tries)
+		last := got[2]
+		if last.Tries != 1 || last.First.Sub(when).Abs() > time.Millisecond {
+			t.Errorf("deferred entry is %+v, want 1 try", last)
+		}
+		if !last.Deferred() || got[1].Deferred() || last.Depth != 0 || last.Source != first.Source {
+			t.Errorf("deferred entry is %+v", last)
 		}
 	}
-	update(t, d, func(tx *Tx) error { return tx.Remove(host, queue(t, d, host)[1]) })
-	update(t, d, func(tx *Tx) error { return tx.Requeue(host, first) })
+	update(t, d, func(tx *Tx) error { return tx.Remove(host, queue(t, d, host)[2]) })
+	update(t, d, func(tx *Tx) error { return tx.Defer(host, first) })
 	if n := len(queue(t, d, host)); n != 2 {
-		t.Errorf("%d entries, want 2: what was gone came back", n)
+		t.Errorf("queue has %d entries, want 2: a removed entry was queued again", n)
 	}
 }
 
@@ -212,7 +221,7 @@ func TestRobots(t *testing.T) {
 			var got []string
 			err := tx.RobotsOf(host, func(origin string, v []byte) error {
 				if string(v) != origin || URL(origin).Host() != host {
-					t.Errorf("%s: %s holds %q", host, origin, v)
+					t.Errorf("%s: robots.txt of %s is %q", host, origin, v)
 				}
 				got = append(got, origin)
 				return nil
@@ -221,11 +230,11 @@ func TestRobots(t *testing.T) {
 				return err
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("%s: %v, want %v", host, got, want)
+				t.Errorf("RobotsOf(%q) calls fn for %v, want %v", host, got, want)
 			}
 		}
 		if v, err := tx.Robots("http://ex"); err != nil || string(v) != "http://ex" {
-			t.Errorf("robots: %q, %v", v, err)
+			t.Errorf("Robots() = %q, %v, want %q", v, err, "http://ex")
 		}
 		_, err := tx.Robots("https://ex")
 		wantErr(t, err, ErrNotFound)
@@ -241,7 +250,7 @@ func TestRobotsReplaced(t *testing.T) {
 		view(t, d, func(tx *Tx) error {
 			got, err := tx.Robots("http://a.example")
 			if string(got) != string(v) {
-				t.Errorf("got %d bytes, want %d", len(got), len(v))
+				t.Errorf("Robots() returns %d bytes, want %d", len(got), len(v))
 			}
 			return err
 		})

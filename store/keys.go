@@ -6,47 +6,50 @@ import (
 	"net/netip"
 )
 
-// The key spaces. A host name never holds a NUL, so NUL ends it.
+// The key spaces. A host name contains no NUL, so a NUL ends it. Package crawl encodes
+// the values of t and r, packages overlay and crawl those of d.
 //
 //	h host                            -> Host
-//	f host 00 depth(2) seq(8)         -> Entry        queue, FIFO within a depth
-//	q host 00 digest(16)              -> (empty)      a revisit is in the queue
-//	s host 00 digest(16)              -> (empty)      URL-seen
-//	x host 00 digest(16)              -> Pending      URLs of other hosts
+//	f host 00 place(2) seq(8)         -> Entry        queue, FIFO at a place
+//	q host 00 digest(16)              -> (empty)      URLs with a revisit in the queue
+//	s host 00 digest(16)              -> (empty)      URLs ever accepted (seen)
+//	x host 00 digest(16)              -> Pending      pending URLs
 //	p host 00 digest(16)              -> Page         fetched by this peer
-//	v host 00 digest(16)              -> Visit        when to come back
-//	w host 00 due(8) digest(16)       -> (empty)      the same by time, unix ms
-//	t host                            -> what room crawl has learned of a host, as it encodes it
+//	v host 00 digest(16)              -> Visit        planned visits
+//	g host 00 digest(16)       -> GivenUp      URLs that are no longer tried
+//	w host 00 due(8) digest(16)       -> (empty)      visits by due time, Unix ms
+//	t host                            -> state of a host
 //	o prefix                          -> Subnet
-//	i prefix 00 host                  -> (empty)      hosts by the subnet that is their home
-//	r origin                          -> robots.txt, as room crawl encodes it
-//	l prefix 00 log(8) seq(8) size(4) -> []Op         the log of a subnet's changes
-//	k prefix                          -> tailMeta     where that log begins and ends
-//	b prefix 00 digest(16)            -> host         at an owner: the URLs in x that a subnet's pages link to
-//	c prefix 00 log(8) seq(8)         -> []crossLink  of these, those in an own queue that is not yet safe
-//	y prefix 00 digest(16)            -> Pending      at a replica: the same
-//	d key                             -> a datastore value of room overlay
-//	m name                            -> meta: ledger (counters, last seq), small named values
+//	i prefix 00 host                  -> (empty)      hosts by home subnet
+//	r origin                          -> robots.txt
+//	l prefix 00 log(8) seq(8) size(4) -> []Op         records of change logs
+//	k prefix                          -> logState     state of a change log
+//	b prefix 00 digest(16)            -> host         out-links of a subnet, at its owner
+//	c prefix 00 log(8) seq(8)         -> []crossLink  cross-links into a subnet
+//	y prefix 00 digest(16)            -> Pending      out-links of a subnet, at a replica
+//	d key                             -> data of other packages
+//	m name                            -> counters, last seq, small named values
 const (
-	spaceHost    = 'h'
-	spaceQueue   = 'f'
-	spaceAgain   = 'q'
-	spaceSeen    = 's'
-	spacePending = 'x'
-	spacePage    = 'p'
-	spaceVisit   = 'v'
-	spaceDue     = 'w'
-	spaceState   = 't'
-	spaceSubnet  = 'o'
-	spaceHome    = 'i'
-	spaceRobots  = 'r'
-	spaceLog     = 'l'
-	spaceTail    = 'k'
-	spaceFrom    = 'b'
-	spaceCross   = 'c'
-	spaceOutlink = 'y'
-	spaceData    = 'd'
-	spaceMeta    = 'm'
+	spaceHost           = 'h'
+	spaceQueue          = 'f'
+	spaceRevisit        = 'q'
+	spaceSeen           = 's'
+	spacePending        = 'x'
+	spacePage           = 'p'
+	spaceVisit          = 'v'
+	spaceDue            = 'w'
+	spaceGivenUp        = 'g'
+	spaceState          = 't'
+	spaceSubnet         = 'o'
+	spaceSubnetHost     = 'i'
+	spaceRobots         = 'r'
+	spaceLog            = 'l'
+	spaceLogState       = 'k'
+	spaceOutlinkIndex   = 'b'
+	spaceCrossLink      = 'c'
+	spaceReplicaOutlink = 'y'
+	spaceData           = 'd'
+	spaceMeta           = 'm'
 )
 
 func spaceKey(space byte, name string) []byte {
@@ -64,15 +67,34 @@ func digestKey(space byte, host string, d Digest) []byte {
 	return append(hostPrefix(space, host), d[:]...)
 }
 
-func queueKey(host string, depth int, seq uint64) []byte {
+// The place of an entry in the queue of its host tells its finder and its depth, so that the
+// entries of a finder are in order of depth. Greater depths than there are places for are one.
+// Places were depths once: of entries that were queued then, the deep ones count as another
+// finder's.
+const (
+	// Finders is how many finders of a host's URLs are told apart. The first, 0, is this peer
+	// itself; others share numbers.
+	Finders = 31
+	// FinderPlaces is how many places a finder has.
+	FinderPlaces = 1 << 11
+	// DeferredPlace is the place of deferred entries, behind those of all finders.
+	DeferredPlace = 0xffff
+)
+
+// Place returns where e is queued.
+func (e Entry) Place() int {
+	return min(max(e.Finder, 0), Finders-1)*FinderPlaces + min(max(e.Depth, 0), FinderPlaces-1)
+}
+
+func queueKey(host string, place int, seq uint64) []byte {
 	k := hostPrefix(spaceQueue, host)
-	k = binary.BigEndian.AppendUint16(k, uint16(min(max(depth, 0), 0xffff)))
+	k = binary.BigEndian.AppendUint16(k, uint16(min(max(place, 0), 0xffff)))
 	return binary.BigEndian.AppendUint64(k, seq)
 }
 
-// Place returns e's place in the queue of its host, as it was when e was read:
-// a depth of at most 65535, and a number that grows.
-func (e Entry) Place() (depth int, seq uint64) {
+// Position returns the position of e in the queue of its host when e was read: a place
+// of at most 65535, and a sequence number.
+func (e Entry) Position() (place int, seq uint64) {
 	if len(e.Key) < 10 {
 		return 0, 0
 	}
@@ -80,13 +102,21 @@ func (e Entry) Place() (depth int, seq uint64) {
 	return int(binary.BigEndian.Uint16(k)), binary.BigEndian.Uint64(k[2:])
 }
 
-func homePrefix(p netip.Prefix) []byte { return hostPrefix(spaceHome, p.String()) }
+// Deferred reports whether e was deferred when it was read.
+func (e Entry) Deferred() bool {
+	place, _ := e.Position()
+	return place == DeferredPlace && e.Depth < place
+}
 
-func homeKey(p netip.Prefix, host string) []byte { return append(homePrefix(p), host...) }
+func subnetHostPrefix(p netip.Prefix) []byte { return hostPrefix(spaceSubnetHost, p.String()) }
+
+func subnetHostKey(p netip.Prefix, host string) []byte {
+	return append(subnetHostPrefix(p), host...)
+}
 
 func subnetKey(p netip.Prefix) []byte { return spaceKey(spaceSubnet, p.String()) }
 
-// splitHost returns the host of a key made by hostPrefix, and what follows.
+// splitHost returns the host of a key made by hostPrefix, and the rest of the key.
 func splitHost(key []byte) (host string, rest []byte, err error) {
 	for i := 1; i < len(key); i++ {
 		if key[i] == 0 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// longHost has the greatest length that DNS admits.
+// longHost is a host name of the maximum length in DNS.
 var longHost = strings.Repeat(strings.Repeat("h", 49)+".", 6)[:253]
 
 func longURL(host string, i, length int) URL {
@@ -14,8 +14,8 @@ func longURL(host string, i, length int) URL {
 	return URL(u + strings.Repeat("p", max(0, length-len(u))))
 }
 
-// A thousand URLs go into one transaction, whatever their length, also with the
-// smallest memtable in use: queued, put aside, and moved from there to a queue.
+// One transaction can queue a thousand URLs of any length, make them pending, or move
+// them from there to a queue, even with the smallest memtable in use.
 func TestThousandURLs(t *testing.T) {
 	for _, length := range []int{100, 380, 1000, 2048} {
 		for _, host := range []string{"a.example", longHost} {
@@ -24,25 +24,27 @@ func TestThousandURLs(t *testing.T) {
 				addHost(t, d, host, 0)
 				update(t, d, func(tx *Tx) error {
 					for i := range 1000 {
-						if _, err := tx.Defer(Pending{URL: longURL(host, i, length), Found: when, Hint: addr("2001:db8::1")}); err != nil {
-							return fmt.Errorf("defer %d: %w", i, err)
+						if _, err := tx.AddPending(Pending{URL: longURL(host, i, length),
+							Found: when, Hint: addr("2001:db8::1")}); err != nil {
+							return fmt.Errorf("add pending %d: %w", i, err)
 						}
 					}
 					return nil
 				})
 				update(t, d, func(tx *Tx) error {
 					for i := range 1000 {
-						if _, err := tx.Push(host, Entry{URL: longURL(host, i, length), Depth: 65535, Tries: 9}, 0); err != nil {
+						if _, err := tx.Push(host, Entry{URL: longURL(host, i, length),
+							Depth: 65535, Tries: 9}, 0); err != nil {
 							return fmt.Errorf("push %d: %w", i, err)
 						}
-						if err := tx.Undefer(longURL(host, i, length)); err != nil {
-							return fmt.Errorf("undefer %d: %w", i, err)
+						if err := tx.RemovePending(longURL(host, i, length)); err != nil {
+							return fmt.Errorf("remove pending %d: %w", i, err)
 						}
 					}
 					return tx.PutPage(bigPage(1000))
 				})
 				if n := len(queue(t, d, host)); n != 1000 {
-					t.Errorf("%d entries, want 1000", n)
+					t.Errorf("queue has %d entries, want 1000", n)
 				}
 				if err := d.DropHost(host); err != nil {
 					t.Error(err)
@@ -52,7 +54,7 @@ func TestThousandURLs(t *testing.T) {
 	}
 }
 
-// A handover's largest chunks fit too.
+// One transaction can import the largest chunks of a handover.
 func TestBigImport(t *testing.T) {
 	d := open(t, t.TempDir(), small)
 	entries := make([]Entry, 500)
@@ -92,7 +94,8 @@ func TestBigPage(t *testing.T) {
 		view(t, d, func(tx *Tx) error {
 			got, err := tx.Page(p.URL)
 			if err == nil && (len(got.Links) != links || got.Links[links-1] != p.Links[links-1]) {
-				t.Errorf("%d links came back of %d", len(got.Links), links)
+				t.Errorf("page has %d links, want %d, the last %v", len(got.Links), links,
+					p.Links[links-1])
 			}
 			return err
 		})

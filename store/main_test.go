@@ -2,9 +2,8 @@ package store
 
 import (
 	"errors"
+	"flag"
 	"fmt"
-	"os"
-	"os/exec"
 	"sync"
 	"testing"
 
@@ -13,22 +12,26 @@ import (
 	"peerd/store/kv"
 )
 
+// childMain, if not nil, runs before the tests. It does not return in a child process.
+var childMain func()
+
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(crashDir); dir != "" {
-		crashChild(dir) // never returns
+	flag.Parse()
+	if childMain != nil {
+		childMain()
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// small is what a peer of a testnet opens its store with.
-var small = Options{MemTable: 8 << 20, BlockCache: 8 << 20, IndexCache: 4 << 20}
+// small are the options of a peer in a testnet.
+var small = Options{MemTable: 8 << 20, IndexCache: 4 << 20}
 
-// engineEnv is the environment variable that puts all tests that can on one
-// engine, "badger" or "memory". Without it they are where they say.
-const engineEnv = "STORE_ENGINE"
+// engine selects one engine for all tests that can use both.
+var engine = flag.String("engine", "",
+	`engine of all tests: "badger" or "memory"; by default, each test chooses its own`)
 
-// disks holds what is in the folders of tests that have none.
-var disks sync.Map // of *kv.Disk, by folder
+// disks replaces the directories of tests that run in memory.
+var disks sync.Map // of *kv.Disk, by directory
 
 func open(t testing.TB, dir string, o Options) *DB {
 	t.Helper()
@@ -44,31 +47,16 @@ func open(t testing.TB, dir string, o Options) *DB {
 	return d
 }
 
-// openOn is Open on the engine that was asked for.
+// openOn opens a store on the selected engine.
 func openOn(t interface{ TempDir() string }, dir string, o Options) (*DB, error) {
-	switch engine := os.Getenv(engineEnv); {
-	case engine == "badger" && o.InMemory:
+	switch {
+	case *engine == "badger" && o.InMemory:
 		dir, o.InMemory = t.TempDir(), false
-	case engine == "memory" && !o.InMemory:
+	case *engine == "memory" && !o.InMemory:
 		disk, _ := disks.LoadOrStore(dir, kv.NewDisk())
 		o.Disk = disk.(*kv.Disk)
 	}
 	return Open(dir, o)
-}
-
-// TestEachEngine runs all other tests again, once with all of them on badger and
-// once with all of them in memory.
-func TestEachEngine(t *testing.T) {
-	if testing.Short() || os.Getenv(engineEnv) != "" {
-		t.Skip("starts processes")
-	}
-	for _, engine := range []string{"badger", "memory"} {
-		cmd := exec.Command(os.Args[0], "-test.short", "-rapid.checks=20")
-		cmd.Env = append(os.Environ(), engineEnv+"="+engine)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("on %s: %v\n%s", engine, err, out)
-		}
-	}
 }
 
 func memory(t testing.TB) *DB { return open(t, "", Options{InMemory: true, MemTable: 8 << 20}) }
@@ -94,7 +82,7 @@ func wantErr(t testing.TB, got, want error) {
 	}
 }
 
-// addHost makes a host with n entries of depth 0.
+// addHost adds a host with n entries of depth 0.
 func addHost(t testing.TB, d *DB, name string, n int) {
 	t.Helper()
 	update(t, d, func(tx *Tx) error {
@@ -110,7 +98,7 @@ func addHost(t testing.TB, d *DB, name string, n int) {
 
 func page(host string, i int) URL { return URL(fmt.Sprintf("http://%s/%d", host, i)) }
 
-// queue lists what waits at a host, in order.
+// queue returns the queue of a host.
 func queue(t testing.TB, d *DB, host string) []Entry {
 	t.Helper()
 	var all []Entry

@@ -31,15 +31,33 @@ func (c *Counters) add(d Counters) {
 	c.Connects += d.Connects
 }
 
+// Sub returns what was added to d to get c.
+func (c Counters) Sub(d Counters) Counters {
+	return Counters{
+		Pages: c.Pages - d.Pages, Bytes: c.Bytes - d.Bytes, Failed: c.Failed - d.Failed,
+		RobotsDenied: c.RobotsDenied - d.RobotsDenied, Seen: c.Seen - d.Seen,
+		Fetches: c.Fetches - d.Fetches, Dropped: c.Dropped - d.Dropped,
+		HandoversOut: c.HandoversOut - d.HandoversOut, HandoversIn: c.HandoversIn - d.HandoversIn,
+		EstimationsRequested: c.EstimationsRequested - d.EstimationsRequested,
+		EstimationsServed:    c.EstimationsServed - d.EstimationsServed,
+		BatchesSent:          c.BatchesSent - d.BatchesSent,
+		BatchesReceived:      c.BatchesReceived - d.BatchesReceived,
+		URLsSent:             c.URLsSent - d.URLsSent,
+		URLsReceived:         c.URLsReceived - d.URLsReceived,
+		Revisits:             c.Revisits - d.Revisits, NotModified: c.NotModified - d.NotModified,
+		Changed: c.Changed - d.Changed, Probes: c.Probes - d.Probes,
+		Connects: c.Connects - d.Connects,
+	}
+}
+
 // Count adds d to the counters when the transaction commits.
 func (tx *Tx) Count(d Counters) {
 	tx.counters.add(d)
 	tx.counted = true
 }
 
-// CountNamed adds n to the counter of that name when the transaction commits.
-// There are some dozen names, those of the heuristics that drop or mark
-// something; they are few because every commit writes them all.
+// CountNamed adds n to the named counter when the transaction commits. Every commit
+// writes all named counters, so there should be only some dozens of names.
 func (tx *Tx) CountNamed(name string, n int64) {
 	if tx.named == nil {
 		tx.named = map[string]int64{}
@@ -48,56 +66,56 @@ func (tx *Tx) CountNamed(name string, n int64) {
 	tx.counted = true
 }
 
-// Named returns the counters that have names.
-func (d *DB) Named() map[string]int64 {
+// NamedCounters returns the named counters as of the last commit.
+func (d *DB) NamedCounters() map[string]int64 {
 	d.cmu.Lock()
 	defer d.cmu.Unlock()
 	return maps.Clone(d.named)
 }
 
-// Counters returns the sums as of the last commit.
+// Counters returns the counters as of the last commit.
 func (d *DB) Counters() Counters {
 	d.cmu.Lock()
 	defer d.cmu.Unlock()
 	return d.counters
 }
 
-// A ledger is what every transaction that queues or counts carries forward.
-// Seq is kept, not taken from a clock: a clock set back would give out the
-// places of entries that still wait.
-type ledger struct {
+// counterState is the record that every transaction that queues or counts updates. Seq
+// is stored rather than derived from a clock: if the clock was set back, it would assign
+// the positions of entries that are still queued.
+type counterState struct {
 	Counters Counters         `cbor:"1,keyasint"`
 	Seq      uint64           `cbor:"2,keyasint"`
 	Named    map[string]int64 `cbor:"3,keyasint,omitempty"`
 }
 
-var ledgerKey = spaceKey(spaceMeta, "ledger")
+var counterStateKey = spaceKey(spaceMeta, "counters")
 
-func (d *DB) loadLedger() error {
-	var l ledger
-	err := d.View(func(tx *Tx) error { return tx.get(ledgerKey, &l) })
+func (d *DB) loadCounterState() error {
+	var l counterState
+	err := d.View(func(tx *Tx) error { return tx.get(counterStateKey, &l) })
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return err
 	}
-	d.setLedger(l)
+	d.setCounterState(l)
 	return nil
 }
 
-func (d *DB) setLedger(l ledger) {
+func (d *DB) setCounterState(l counterState) {
 	d.seq = l.Seq
 	d.cmu.Lock()
 	defer d.cmu.Unlock()
 	d.counters, d.named = l.Counters, l.Named
 }
 
-// PutMeta keeps a small named value.
+// PutMeta stores a small named value.
 func (tx *Tx) PutMeta(name string, v any) error { return tx.put(spaceKey(spaceMeta, "v/"+name), v) }
 
 // Meta reads a small named value into v, or returns ErrNotFound.
 func (tx *Tx) Meta(name string, v any) error { return tx.get(spaceKey(spaceMeta, "v/"+name), v) }
 
-// PutData, Data, DeleteData and EachData are a plain key-value space for the
-// records that room overlay holds for others.
+// PutData stores a value of package overlay or crawl. Keys of PutData, Data, DeleteData and
+// EachData form a key space of their own.
 func (tx *Tx) PutData(key string, val []byte) error { return tx.set(spaceKey(spaceData, key), val) }
 
 // Data returns the value of key, or ErrNotFound.
@@ -108,14 +126,15 @@ func (tx *Tx) Data(key string) ([]byte, error) {
 // DeleteData removes key.
 func (tx *Tx) DeleteData(key string) error { return tx.del(spaceKey(spaceData, key)) }
 
-// EachData calls fn for every key that begins with prefix. fn returns false to
-// end.
+// EachData calls fn for every key that begins with prefix, in order. fn returns false to
+// stop.
 func (tx *Tx) EachData(prefix string, fn func(key string, val []byte) (bool, error)) error {
-	return tx.each(spaceKey(spaceData, prefix), nil, true, func(key []byte, it kv.Item) (bool, error) {
-		val, err := it.ValueCopy(nil)
-		if err != nil {
-			return false, fmt.Errorf("store: read: %w", err)
-		}
-		return fn(string(key[1:]), val)
-	})
+	return tx.each(spaceKey(spaceData, prefix), nil, true,
+		func(key []byte, it kv.Item) (bool, error) {
+			val, err := it.ValueCopy(nil)
+			if err != nil {
+				return false, fmt.Errorf("store: read: %w", err)
+			}
+			return fn(string(key[1:]), val)
+		})
 }

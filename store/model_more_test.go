@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// inOne runs functions as Batch does when all of them wait at once, in order.
+// inOne runs functions as Batch does if all of them wait at the same time, in order.
 func (d *DB) inOne(fns []func(*Tx) error) []error {
 	calls := make([]*call, len(fns))
 	for i, fn := range fns {
@@ -28,7 +28,7 @@ func (d *DB) inOne(fns []func(*Tx) error) []error {
 	return errs
 }
 
-// Batch pushes from several callers at once, of whom some give up in the end.
+// Batch pushes URLs from several callers, some of which fail in the end.
 func (x *machine) Batch(t *rapid.T) {
 	giveUp := errors.New("given up")
 	type one struct {
@@ -41,12 +41,14 @@ func (x *machine) Batch(t *rapid.T) {
 	var all []*one
 	var fns []func(*Tx) error
 	for range rapid.IntRange(1, 6).Draw(t, "callers") {
-		o := &one{host: drawHost(t), depth: rapid.IntRange(0, 2).Draw(t, "depth"), fails: rapid.IntRange(0, 3).Draw(t, "fails") == 0}
+		o := &one{host: drawHost(t), depth: rapid.IntRange(0, 2).Draw(t, "depth"),
+			fails: rapid.IntRange(0, 3).Draw(t, "fails") == 0}
 		o.url = drawURL(t, o.host)
 		all = append(all, o)
 		fns = append(fns, func(tx *Tx) (err error) {
 			tx.CountNamed("batch", 1)
-			if o.got, err = tx.Push(o.host, Entry{URL: o.url, Depth: o.depth}, 0); err == nil && o.fails {
+			if o.got, err = tx.Push(o.host, Entry{URL: o.url, Depth: o.depth}, 0); err == nil &&
+				o.fails {
 				err = giveUp
 			}
 			return err
@@ -58,21 +60,21 @@ func (x *machine) Batch(t *rapid.T) {
 		switch {
 		case !h.record:
 			if !errors.Is(errs[i], ErrNotFound) {
-				t.Fatalf("caller %d, no record: %v", i, errs[i])
+				t.Fatalf("caller %d without a record: error %v, want ErrNotFound", i, errs[i])
 			}
 		case o.fails:
 			if !errors.Is(errs[i], giveUp) {
-				t.Fatalf("caller %d gives up: %v", i, errs[i])
+				t.Fatalf("caller %d: error %v, want its own", i, errs[i])
 			}
 		default:
 			x.m.named++
 			if fresh := x.m.push(h, o.url, o.depth, 0); errs[i] != nil || fresh != o.got {
-				t.Fatalf("caller %d: new is %v, want %v; %v", i, o.got, fresh, errs[i])
+				t.Fatalf("caller %d: new %v, %v, want %v", i, o.got, errs[i], fresh)
 			}
 		}
 	}
-	if n := x.d.Named()["batch"]; n != x.m.named {
-		t.Fatalf("%d counted by name, want %d", n, x.m.named)
+	if n := x.d.NamedCounters()["batch"]; n != x.m.named {
+		t.Fatalf("named counter is %d, want %d", n, x.m.named)
 	}
 }
 
@@ -83,21 +85,21 @@ func (x *machine) MarkSeen(t *rapid.T) {
 	x.m.host(name).seen[u] = true
 }
 
-func (x *machine) PushAgain(t *rapid.T) {
+func (x *machine) PushRevisit(t *rapid.T) {
 	name := drawHost(t)
 	h, u := x.m.host(name), drawURL(t, name)
 	x.m.place++
 	e := Entry{URL: u, Depth: rapid.IntRange(0, 2).Draw(t, "depth"), Tries: 1000 * x.m.place}
 	var fresh bool
-	err := x.d.Update(func(tx *Tx) (err error) { fresh, err = tx.PushAgain(name, e); return err })
+	err := x.d.Update(func(tx *Tx) (err error) { fresh, err = tx.PushRevisit(name, e); return err })
 	if !h.record {
 		if !errors.Is(err, ErrNotFound) {
-			t.Fatalf("push again without a record: %v", err)
+			t.Fatalf("PushRevisit() without a record = %v, want ErrNotFound", err)
 		}
 		return
 	}
 	if err != nil || fresh == h.again[u] {
-		t.Fatalf("push again of %s: %v, %v", u, fresh, err)
+		t.Fatalf("PushRevisit(%s) = %v, %v, want %v", u, fresh, err, !fresh)
 	}
 	if fresh {
 		h.again[u] = true
@@ -106,10 +108,11 @@ func (x *machine) PushAgain(t *rapid.T) {
 	}
 }
 
-// drawDue draws a time that a float of seconds does not hold exactly.
+// drawDue draws a time that a floating-point number of seconds cannot represent exactly.
 func drawDue(t *rapid.T) time.Time {
 	s := rapid.IntRange(1, 8).Draw(t, "seconds")
-	ns := rapid.SampledFrom([]int{0, 123_000_000, 123_499_999, 123_500_000, 122_999_999, 999_999_999}).Draw(t, "nanoseconds")
+	ns := rapid.SampledFrom([]int{0, 123_000_000, 123_499_999, 123_500_000, 122_999_999,
+		999_999_999}).Draw(t, "nanoseconds")
 	return when.Truncate(time.Second).Add(time.Duration(s)*time.Second + time.Duration(ns))
 }
 
@@ -119,7 +122,7 @@ func (x *machine) PutVisit(t *rapid.T) {
 	err := x.d.Update(func(tx *Tx) error { return tx.PutVisit(Visit{URL: u, Due: due}) })
 	if !h.record {
 		if !errors.Is(err, ErrNotFound) {
-			t.Fatalf("visit without a record: %v", err)
+			t.Fatalf("PutVisit() without a record = %v, want ErrNotFound", err)
 		}
 		return
 	}
@@ -174,11 +177,11 @@ func (x *machine) TakeDue(t *rapid.T) {
 		delete(h.order, u)
 	}
 	if !slices.Equal(got, want[:i]) {
-		t.Fatalf("due at %v: %v, want %v", now, got, want[:i])
+		t.Fatalf("TakeDue(%v) = %v, want %v", now, got, want[:i])
 	}
 }
 
-// dueOf is when the first page of h is due, in ms; 0 means never.
+// dueOf returns the due time of the first visit of h in Unix milliseconds, 0 for none.
 func dueOf(h Host) int64 {
 	if h.DueAt.IsZero() {
 		return 0

@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is what a DB should do, in plain maps.
+// model does what a DB should do, in plain maps.
 type model struct {
 	hosts   map[string]*modelHost
-	waiting map[URL]bool
+	pending map[URL]bool
 	sum     Counters
 	place   int
 	named   int64
@@ -26,20 +26,21 @@ type modelHost struct {
 	seen           map[URL]bool
 	again          map[URL]bool  // a revisit is queued
 	visits         map[URL]int64 // due, in ms
-	order          map[URL]bool  // of these, which are in the order of time
+	order          map[URL]bool  // visits in the due order
 	due            int64         // Host.DueAt; 0: never
 }
 
 type modelEntry struct {
 	url                 URL
 	depth, tries, place int
-	revisit             bool
+	revisit, deferred   bool
 }
 
 func (m *model) host(name string) *modelHost {
 	h := m.hosts[name]
 	if h == nil {
-		h = &modelHost{seen: map[URL]bool{}, again: map[URL]bool{}, visits: map[URL]int64{}, order: map[URL]bool{}}
+		h = &modelHost{seen: map[URL]bool{}, again: map[URL]bool{}, visits: map[URL]int64{},
+			order: map[URL]bool{}}
 		m.hosts[name] = h
 	}
 	return h
@@ -50,12 +51,22 @@ func (m *model) queue(h *modelHost, e modelEntry) {
 	e.place = m.place
 	h.queue = append(h.queue, e)
 	slices.SortFunc(h.queue, func(a, b modelEntry) int {
+		switch {
+		case a.deferred != b.deferred && a.deferred:
+			return 1
+		case a.deferred != b.deferred:
+			return -1
+		case a.deferred:
+			return cmp.Compare(a.place, b.place)
+		}
 		return cmp.Or(cmp.Compare(a.depth, b.depth), cmp.Compare(a.place, b.place))
 	})
 }
 
 func (m *model) remove(h *modelHost, u URL, tries int) (e modelEntry, ok bool) {
-	i := slices.IndexFunc(h.queue, func(e modelEntry) bool { return e.url == u && e.tries == tries })
+	i := slices.IndexFunc(h.queue, func(e modelEntry) bool {
+		return e.url == u && e.tries == tries
+	})
 	if i < 0 {
 		return e, false
 	}
@@ -64,11 +75,11 @@ func (m *model) remove(h *modelHost, u URL, tries int) (e modelEntry, ok bool) {
 	return e, true
 }
 
-// machine does the same to a DB and to a model.
+// machine applies the same operations to a DB and a model.
 type machine struct {
 	d *DB
 	m *model
-	// gone are entries that were read once; they may be out of the queue.
+	// deleted are entries that were read before; they may no longer be queued.
 	gone []Entry
 }
 
@@ -94,12 +105,12 @@ func (x *machine) PutHost(t *rapid.T) {
 	h := x.m.host(name)
 	h.record, h.pending, h.known, h.due = true, int64(len(h.queue)), int64(len(h.seen)), 0
 	x.update(t, func(tx *Tx) error {
-		tx.PutHost(Host{Name: name, Pending: h.pending, Known: h.known})
+		tx.PutHost(Host{Name: name, Queued: h.pending, Known: h.known})
 		return nil
 	})
 }
 
-// Push pushes a few URLs in one transaction, which may be given up in the end.
+// Push pushes a few URLs in one transaction, which may fail in the end.
 func (x *machine) Push(t *rapid.T) {
 	name := drawHost(t)
 	h := x.m.host(name)
@@ -130,7 +141,7 @@ func (x *machine) Push(t *rapid.T) {
 	switch {
 	case !h.record:
 		if !errors.Is(err, ErrNotFound) {
-			t.Fatalf("push without a record: %v", err)
+			t.Fatalf("Push() without a record = %v, want ErrNotFound", err)
 		}
 		return
 	case fail:
@@ -143,7 +154,7 @@ func (x *machine) Push(t *rapid.T) {
 	}
 	for i, u := range us {
 		if fresh := x.m.push(h, u, depths[i], limit); got[i] != fresh {
-			t.Fatalf("push of %s: new is %v, want %v", u, got[i], fresh)
+			t.Fatalf("Push(%s) = %v, want %v", u, got[i], fresh)
 		}
 	}
 }
@@ -170,18 +181,18 @@ func (x *machine) Peek(t *rapid.T) {
 	err := x.d.View(func(tx *Tx) (err error) { e, err = tx.Peek(name); return err })
 	if len(h.queue) == 0 {
 		if !errors.Is(err, ErrNotFound) {
-			t.Fatalf("peek at an empty queue: %v", err)
+			t.Fatalf("Peek() of an empty queue = %v, want ErrNotFound", err)
 		}
 		return
 	}
 	first := h.queue[0]
 	if err != nil || e.URL != first.url || e.Depth != first.depth || e.Tries != first.tries {
-		t.Fatalf("peek is %+v, %v, want %+v", e, err, first)
+		t.Fatalf("Peek() = %+v, %v, want %+v", e, err, first)
 	}
 	x.gone = append(x.gone, e)
 }
 
-// draw returns an entry that was read at some time.
+// draw returns an entry that was read before.
 func (x *machine) draw(t *rapid.T) (Entry, string, *modelHost, bool) {
 	if len(x.gone) == 0 {
 		t.Skip("nothing read")
@@ -190,7 +201,7 @@ func (x *machine) draw(t *rapid.T) (Entry, string, *modelHost, bool) {
 	name := e.URL.Host()
 	h := x.m.host(name)
 	there := slices.ContainsFunc(h.queue, func(m modelEntry) bool {
-		// A requeued entry has another key: the old one is gone.
+		// A deferred entry has another key.
 		return m.url == e.URL && m.tries == e.Tries
 	})
 	return e, name, h, there
@@ -209,17 +220,20 @@ func (x *machine) Remove(t *rapid.T) {
 	}
 }
 
-func (x *machine) Requeue(t *rapid.T) {
+func (x *machine) Defer(t *rapid.T) {
 	e, name, h, there := x.draw(t)
-	x.update(t, func(tx *Tx) error { return tx.Requeue(name, e) })
+	again := e
+	again.Tries++
+	x.update(t, func(tx *Tx) error { return tx.Defer(name, again) })
 	if there {
 		old, _ := x.m.remove(h, e.URL, e.Tries)
 		old.tries++
+		old.deferred = true
 		x.m.queue(h, old)
 	}
 }
 
-// Import brings URLs that are not queued: a queue holds each once.
+// Import imports URLs that are not queued, because a queue contains each URL once.
 func (x *machine) Import(t *rapid.T) {
 	name := drawHost(t)
 	h := x.m.host(name)
@@ -227,7 +241,7 @@ func (x *machine) Import(t *rapid.T) {
 	if slices.ContainsFunc(h.queue, func(m modelEntry) bool { return m.url == u }) {
 		t.Skip("queued")
 	}
-	// Tries of its own, so that an entry read before is not taken for it.
+	// Different Tries distinguish it from an entry that was read before.
 	x.m.place++
 	e := Entry{URL: u, Depth: rapid.IntRange(0, 2).Draw(t, "depth"), Tries: 1000 * x.m.place}
 	x.update(t, func(tx *Tx) error { return tx.Import(name, []Entry{e}, []Digest{also.Digest()}) })
@@ -235,22 +249,22 @@ func (x *machine) Import(t *rapid.T) {
 	x.m.queue(h, modelEntry{url: u, depth: e.Depth, tries: e.Tries})
 }
 
-func (x *machine) Defer(t *rapid.T) {
+func (x *machine) AddPending(t *rapid.T) {
 	u := drawURL(t, drawHost(t))
 	x.update(t, func(tx *Tx) error {
-		fresh, err := tx.Defer(Pending{URL: u})
-		if fresh == x.m.waiting[u] {
-			t.Fatalf("defer of %s: new is %v", u, fresh)
+		fresh, err := tx.AddPending(Pending{URL: u})
+		if fresh == x.m.pending[u] {
+			t.Fatalf("AddPending(%s) = %v, want %v", u, fresh, !fresh)
 		}
 		return err
 	})
-	x.m.waiting[u] = true
+	x.m.pending[u] = true
 }
 
-func (x *machine) Undefer(t *rapid.T) {
+func (x *machine) RemovePending(t *rapid.T) {
 	u := drawURL(t, drawHost(t))
-	x.update(t, func(tx *Tx) error { return tx.Undefer(u) })
-	delete(x.m.waiting, u)
+	x.update(t, func(tx *Tx) error { return tx.RemovePending(u) })
+	delete(x.m.pending, u)
 }
 
 func (x *machine) DropHost(t *rapid.T) {
@@ -262,10 +276,10 @@ func (x *machine) DropHost(t *rapid.T) {
 	x.gone = slices.DeleteFunc(x.gone, func(e Entry) bool { return e.URL.Host() == name })
 }
 
-// Check compares everything that can be read.
+// Check compares all readable data.
 func (x *machine) Check(t *rapid.T) {
 	if got := x.d.Counters(); got != x.m.sum {
-		t.Fatalf("counters are %+v, want %+v", got, x.m.sum)
+		t.Fatalf("Counters() = %+v, want %+v", got, x.m.sum)
 	}
 	err := x.d.View(func(tx *Tx) error {
 		for _, name := range modelHosts {
@@ -274,12 +288,12 @@ func (x *machine) Check(t *rapid.T) {
 			}
 		}
 		sum := 0
-		hs, err := tx.DeferredHosts()
+		hs, err := tx.PendingHosts()
 		for _, h := range hs {
 			sum += h.Count
 		}
-		if sum != len(x.m.waiting) {
-			t.Fatalf("%d wait, want %d", sum, len(x.m.waiting))
+		if sum != len(x.m.pending) {
+			t.Fatalf("PendingHosts() counts %d URLs, want %d", sum, len(x.m.pending))
 		}
 		return err
 	})
@@ -293,34 +307,41 @@ func (x *machine) checkHost(t *rapid.T, tx *Tx, name string, m *modelHost) error
 	switch {
 	case !m.record:
 		if !errors.Is(err, ErrNotFound) {
-			t.Fatalf("%s has a record: %+v, %v", name, h, err)
+			t.Fatalf("Host(%q) = %+v, %v, want ErrNotFound", name, h, err)
 		}
 	case err != nil:
 		return err
-	case h.Pending != m.pending || h.Known != m.known || dueOf(*h) != m.due:
-		t.Fatalf("%s is %+v, want %d, %d", name, h, m.pending, m.known)
+	case h.Queued != m.pending || h.Known != m.known || dueOf(*h) != m.due:
+		t.Fatalf("Host(%q) = %+v, want %d queued, %d known", name, h, m.pending, m.known)
 	}
 	var got []modelEntry
 	err = tx.Queue(name, nil, func(e Entry) (bool, error) {
-		got = append(got, modelEntry{url: e.URL, depth: e.Depth, tries: e.Tries, revisit: e.Kind.Revisit()})
+		got = append(got, modelEntry{url: e.URL, depth: e.Depth, tries: e.Tries,
+			revisit: e.Kind.Revisit(), deferred: e.Deferred()})
 		return true, nil
 	})
-	same := slices.EqualFunc(got, m.queue, func(a, b modelEntry) bool { b.place = 0; return a == b })
+	same := slices.EqualFunc(got, m.queue, func(a, b modelEntry) bool {
+		b.place = 0
+		return a == b
+	})
 	if !same {
-		t.Fatalf("%s queues %v, want %v", name, got, m.queue)
+		t.Fatalf("queue of %s is %v, want %v", name, got, m.queue)
 	}
 	seen := 0
-	err = errors.Join(err, tx.SeenDigests(name, nil, func(Digest) (bool, error) { seen++; return true, nil }))
+	err = errors.Join(err, tx.SeenDigests(name, nil, func(Digest) (bool, error) {
+		seen++
+		return true, nil
+	}))
 	for u := range m.seen {
 		if ok, e := tx.Seen(u); !ok || e != nil {
-			t.Fatalf("%s seen: %v, %v", u, ok, e)
+			t.Fatalf("Seen(%s) = %v, %v, want %v", u, ok, e, !ok)
 		}
 	}
 	visits := 0
 	err = errors.Join(err, tx.Visits(name, func(v Visit) (bool, error) {
 		visits++
 		if want, ok := m.visits[v.URL]; !ok || dueMillis(v.Due) != want {
-			t.Fatalf("%s is due at %d, want %d", v.URL, dueMillis(v.Due), want)
+			t.Fatalf("visit of %s is due at %d, want %d", v.URL, dueMillis(v.Due), want)
 		}
 		return true, nil
 	}))
@@ -328,15 +349,15 @@ func (x *machine) checkHost(t *rapid.T, tx *Tx, name string, m *modelHost) error
 		t.Fatalf("%s has %d visits, want %d", name, visits, len(m.visits))
 	}
 	if seen != len(m.seen) {
-		t.Fatalf("%s has seen %d, want %d", name, seen, len(m.seen))
+		t.Fatalf("%s has %d seen URLs, want %d", name, seen, len(m.seen))
 	}
 	for i := range 13 {
 		u := page(name, i)
 		if name == "::1" {
 			u = page("[::1]", i)
 		}
-		if ok, e := tx.Waiting(u); ok != x.m.waiting[u] || e != nil {
-			t.Fatalf("%s waits: %v, %v", u, ok, e)
+		if ok, e := tx.HasPending(u); ok != x.m.pending[u] || e != nil {
+			t.Fatalf("HasPending(%s) = %v, %v, want %v", u, ok, e, !ok)
 		}
 	}
 	return err
@@ -345,12 +366,13 @@ func (x *machine) checkHost(t *rapid.T, tx *Tx, name string, m *modelHost) error
 func TestModel(t *testing.T) {
 	dirs := t
 	rapid.Check(t, func(t *rapid.T) {
-		d, err := openOn(dirs, "", Options{InMemory: true, MemTable: 1 << 20, BlockCache: 1 << 20, IndexCache: 1 << 20})
+		d, err := openOn(dirs, "", Options{InMemory: true, MemTable: 1 << 20,
+			IndexCache: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		x := &machine{d: d, m: &model{hosts: map[string]*modelHost{}, waiting: map[URL]bool{}}}
+		x := &machine{d: d, m: &model{hosts: map[string]*modelHost{}, pending: map[URL]bool{}}}
 		actions := rapid.StateMachineActions(x)
 		t.Repeat(actions) // and Check after each
 	})

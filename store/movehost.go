@@ -2,9 +2,9 @@ package store
 
 import "net/netip"
 
-// MoveHost gives a host another home and the address to dial there; its queue,
-// seen-set, visits and state stay where they are, for they are kept by its name. It
-// belongs into an Update, and fails with ErrNotFound for a host without a record.
+// MoveHost changes the home subnet of a host and the address to dial. Its queue, seen
+// set, visits and state are stored by its name and need no change. MoveHost is for an
+// Update; it fails with ErrNotFound if the host has no record.
 func (tx *Tx) MoveHost(name string, to netip.Prefix, addr netip.Addr) error {
 	h, err := tx.Host(name)
 	if err != nil {

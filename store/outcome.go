@@ -2,96 +2,100 @@ package store
 
 import "time"
 
-// Timing tells where the time of one fetch went. Reused fetches went over an
-// open connection and have no DNS, Connect and TLS part.
+// Timing is the time that the phases of one fetch took. A fetch over a reused connection
+// has no DNS, Connect and TLS time.
 type Timing struct {
 	DNS       time.Duration `cbor:"1,keyasint,omitempty"`
 	Connect   time.Duration `cbor:"2,keyasint,omitempty"` // TCP handshake: one round trip
 	TLS       time.Duration `cbor:"3,keyasint,omitempty"`
-	FirstByte time.Duration `cbor:"4,keyasint,omitempty"` // request written to first byte of the answer
-	Body      time.Duration `cbor:"5,keyasint,omitempty"` // first byte to last
+	FirstByte time.Duration `cbor:"4,keyasint,omitempty"` // end of request to first byte
+	Body      time.Duration `cbor:"5,keyasint,omitempty"` // first byte to last byte
 	Reused    bool          `cbor:"6,keyasint,omitempty"`
 }
 
-// Total is the download time: the sum of all phases but DNS, which is answered
-// once a host and not by the server.
+// Total returns the download time: the sum of all phases except DNS, which is needed
+// once per host and does not depend on the server.
 func (t Timing) Total() time.Duration { return t.Connect + t.TLS + t.FirstByte + t.Body }
 
-// Outcome says how a fetch ended. Every fetch ends as exactly one of these.
-// The numbers are stored and travel: never renumber, only append.
+// Outcome is the result of a fetch. Every fetch has exactly one. The values are stored
+// and sent to other peers: never renumber them, only append.
 //
-// Answered: the server gave a complete HTTP answer, which is kept. Transient:
-// a later try may end better, so the URL is tried again after a wait until its
-// patience is spent. What is neither is given up at once and counts as failed.
+// Answered means that the server sent a complete HTTP response, which is kept. Transient
+// means that a later attempt may succeed: the URL is fetched again after a delay, until it
+// or its host is given up; see crawl. Any other URL is given up at once.
 //
-//	outcome             what it means                           ends as
-//	none                not fetched yet, or the fetch was        no end: asked again
-//	                    called off by this peer
-//	ok                  2xx, whole body taken                    answered
-//	redirect            3xx with a Location of at most 8 KiB;    answered; the target is
-//	                    300 too, 304 not                         a URL of its own
-//	http_error          any other status; a 304 nobody asked     answered
-//	                    for; 3xx without a usable Location
-//	robots_denied       robots.txt forbids it, nothing was sent  given up
-//	robots_unreachable  robots.txt could not be had (RFC 9309,   transient
-//	                    2.3.1.4), nothing was sent
-//	dns                 the name does not resolve                given up
-//	connect             no TCP connection; the proxy, if there   transient
-//	                    is one, did not connect
-//	tls                 no TLS session: handshake broken, or     given up
-//	                    certificate invalid
-//	timeout             connect, TLS handshake, head or the      transient
-//	                    whole took too long; a body dripped
-//	reset               the connection ended before the answer   transient
-//	                    did, shorter than Content-Length too
-//	too_large           2xx, body cut at the limit, on the wire  answered
-//	                    or decoded; what came is taken
-//	not_html            2xx of a type whose body is not taken    answered
-//	refused             the address is neither public nor        given up
-//	                    allowed; nothing was sent
+//	outcome             meaning                                  result
+//	none                not fetched yet, or canceled by this     none: fetched again
+//	                    peer
+//	ok                  2xx, complete body                       answered
+//	redirect            3xx (also 300, not 304) with a           answered; the target is
+//	                    Location of at most 8 KiB                a URL of its own
+//	http_error          any other status; an unexpected 304;     answered; 502 and 504
+//	                    3xx without a usable Location            also transient
+//	robots_denied       robots.txt forbids it; nothing was sent  given up
+//	robots_unreachable  no robots.txt (RFC 9309, section         transient
+//	                    2.3.1.4); nothing was sent
+//	dns                 the name does not resolve                transient
+//	connect             no TCP connection, directly or by the    transient
+//	                    proxy
+//	tls                 TLS handshake failed or certificate      transient
+//	                    invalid
+//	timeout             connect, TLS handshake, header or the    transient
+//	                    whole took too long, or the body came
+//	                    too slowly
+//	reset               connection closed before the end of the  transient
+//	                    response, also before Content-Length
+//	too_large           2xx, body truncated at the limit on the  answered
+//	                    wire or decoded; the start is kept
+//	not_html            2xx of a type without use for its body   answered
+//	refused             address neither public nor allowed;      given up
+//	                    nothing was sent
 //	throttled           429 or 503                               answered and transient:
-//	                                                             asked again later
-//	protocol            no HTTP, broken framing (lengths,        given up
-//	                    chunks), an interim status as the last,
-//	                    a head beyond its limits; over HTTP/2
-//	                    these cannot be told from reset
+//	                                                             fetched again later
+//	protocol            not HTTP, invalid framing (lengths,      given up
+//	                    chunks), an interim status at the end,
+//	                    or a header beyond its limits; over
+//	                    HTTP/2 the same as reset
 //	not_modified        304 to a conditional request: what was   answered
-//	                    fetched before still holds
-//	decoding            2xx, but the body's content coding is    given up
-//	                    unknown, broken, or blows up like a
-//	                    bomb; nothing of the body is kept
+//	                    fetched before is still valid
+//	decoding            2xx with a content coding that is        given up
+//	                    unknown, invalid or a decompression
+//	                    bomb; the body is dropped
+//	denied              on the deny list of the peer that was    transient
+//	                    to fetch it; nothing was sent
 type Outcome uint8
 
 // The outcomes.
 const (
 	OutcomeNone              Outcome = iota // not fetched yet
-	OutcomeOK                               // 2xx, body taken
-	OutcomeRedirect                         // 3xx with a Location; the target is a URL of its own
+	OutcomeOK                               // 2xx, complete body
+	OutcomeRedirect                         // 3xx with a Location
 	OutcomeHTTPError                        // any other final status
-	OutcomeRobotsDenied                     // robots.txt forbids it; no request was sent
-	OutcomeRobotsUnreachable                // robots.txt could not be had, so nothing may be fetched (RFC 9309, 2.3.1.4)
+	OutcomeRobotsDenied                     // forbidden by robots.txt; nothing was sent
+	OutcomeRobotsUnreachable                // no robots.txt (RFC 9309, section 2.3.1.4)
 	OutcomeDNS                              // the name does not resolve
 	OutcomeConnect                          // no TCP connection
 	OutcomeTLS                              // no TLS session
-	OutcomeTimeout                          // a phase took longer than its limit, or the body dripped
-	OutcomeReset                            // the connection broke in mid-answer
-	OutcomeTooLarge                         // body cut at the limit; what came is kept
-	OutcomeNotHTML                          // a type whose body is not taken
-	OutcomeRefused                          // the address is neither public nor allowed, or the port not one for HTTP
-	OutcomeThrottled                        // 429 or 503: come again later
-	OutcomeProtocol                         // an answer that is no HTTP, or beyond the limits of its head
+	OutcomeTimeout                          // a phase exceeded its limit, or a slow body
+	OutcomeReset                            // connection closed before the end
+	OutcomeTooLarge                         // body truncated at the limit
+	OutcomeNotHTML                          // a type without use for its body
+	OutcomeRefused                          // address or port not allowed
+	OutcomeThrottled                        // 429 or 503: fetched again later
+	OutcomeProtocol                         // not HTTP, or a header beyond its limits
 	OutcomeNotModified                      // 304 to a conditional request
-	OutcomeDecoding                         // the body's content coding is unknown, broken or a bomb
+	OutcomeDecoding                         // content coding unknown, invalid or a bomb
+	OutcomeDenied                           // on the deny list of the peer; nothing was sent
 	outcomeCount
 )
 
 var outcomeNames = [outcomeCount]string{
-	"none", "ok", "redirect", "http_error", "robots_denied", "robots_unreachable", "dns", "connect", "tls",
-	"timeout", "reset", "too_large", "not_html", "refused", "throttled", "protocol",
-	"not_modified", "decoding",
+	"none", "ok", "redirect", "http_error", "robots_denied", "robots_unreachable", "dns",
+	"connect", "tls", "timeout", "reset", "too_large", "not_html", "refused", "throttled",
+	"protocol", "not_modified", "decoding", "denied",
 }
 
-// String returns the outcome's name, as JSON outputs and logs use it.
+// String returns the name of the outcome for JSON output and logs.
 func (o Outcome) String() string {
 	if o < outcomeCount {
 		return outcomeNames[o]
@@ -99,20 +103,11 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Answered says whether the server gave a complete HTTP answer.
+// Answered reports whether the server sent a complete HTTP response.
 func (o Outcome) Answered() bool {
 	switch o {
-	case OutcomeOK, OutcomeRedirect, OutcomeHTTPError, OutcomeTooLarge, OutcomeNotHTML, OutcomeThrottled,
-		OutcomeNotModified:
-		return true
-	}
-	return false
-}
-
-// Transient says whether another try later may end better.
-func (o Outcome) Transient() bool {
-	switch o {
-	case OutcomeConnect, OutcomeTimeout, OutcomeReset, OutcomeThrottled, OutcomeRobotsUnreachable:
+	case OutcomeOK, OutcomeRedirect, OutcomeHTTPError, OutcomeTooLarge, OutcomeNotHTML,
+		OutcomeThrottled, OutcomeNotModified:
 		return true
 	}
 	return false

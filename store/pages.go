@@ -4,34 +4,38 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 
 	"peerd/store/kv"
 )
 
-// A page's record is compressed: its out-links are most of it and alike.
-var (
-	pageEnc, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(128<<10), zstd.WithLowerEncoderMem(true))
-	pageDec, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
-)
+// maxPage is the maximum size of the record of a page before compression, in bytes.
+const maxPage = maxLinkBytes + 1<<20
 
-// A PageRecord is a Page ready to be kept. Making one is most of the work, and
-// can be done before the transaction, by many at once.
+// storedPage is the form in which a Page is stored: its links are packed, and all of it is
+// compressed (S2), because most of it are similar links.
+type storedPage struct {
+	Page
+	Packed []byte `cbor:"11,keyasint,omitempty"` // in place of Page.Links
+}
+
+// PageRecord is an encoded Page. It is encoded concurrently, before the transaction.
 type PageRecord struct{ key, val []byte }
 
-// Record encodes p.
+// Record encodes p for PutRecord.
 func (p Page) Record() (PageRecord, error) {
-	b, err := encMode.Marshal(p)
+	b, err := encMode.Marshal(storedPage{p, packLinks(p.URL, p.Links)})
 	if err != nil {
 		return PageRecord{}, fmt.Errorf("store: encode: %w", err)
 	}
-	return PageRecord{digestKey(spacePage, p.URL.Host(), p.URL.Digest()), pageEnc.EncodeAll(b, nil)}, nil
+	return PageRecord{digestKey(spacePage, p.URL.Host(), p.URL.Digest()),
+		s2.Encode(nil, b)}, nil
 }
 
-// PutRecord keeps a page, in the place of what was kept of its URL before.
+// PutRecord stores a page and replaces the record of an earlier fetch of its URL.
 func (tx *Tx) PutRecord(r PageRecord) error { return tx.set(r.key, r.val) }
 
-// PutPage is Record and PutRecord in one.
+// PutPage encodes and stores a page.
 func (tx *Tx) PutPage(p Page) error {
 	r, err := p.Record()
 	if err != nil {
@@ -40,7 +44,7 @@ func (tx *Tx) PutPage(p Page) error {
 	return tx.PutRecord(r)
 }
 
-// Page returns what is kept of u, or ErrNotFound.
+// Page returns the record of the last fetch of u, or ErrNotFound.
 func (tx *Tx) Page(u URL) (Page, error) {
 	key := digestKey(spacePage, u.Host(), u.Digest())
 	it, err := tx.t.Get(key)
@@ -53,18 +57,32 @@ func (tx *Tx) Page(u URL) (Page, error) {
 	return pageOf(key, it)
 }
 
-func pageOf(key []byte, it kv.Item) (p Page, err error) {
-	err = it.Value(func(b []byte) error {
-		raw, err := pageDec.DecodeAll(b, nil)
+func pageOf(key []byte, it kv.Item) (Page, error) {
+	var p storedPage
+	err := it.Value(func(b []byte) error {
+		n, err := s2.DecodedLen(b)
+		if err == nil && n > maxPage {
+			err = s2.ErrTooLarge
+		}
+		var raw []byte
+		if err == nil {
+			raw, err = s2.Decode(nil, b)
+		}
 		if err != nil {
-			return fmt.Errorf("%w: key %q: %v", ErrCorrupt, key, err)
+			return fmt.Errorf("%w: key %q: %w", ErrCorrupt, key, err)
 		}
 		return decode(key, raw, &p)
 	})
-	return p, err
+	if err != nil {
+		return Page{}, err
+	}
+	if p.Links, err = unpackLinks(p.URL, p.Packed); err != nil {
+		return Page{}, fmt.Errorf("%w: key %q: %w", ErrCorrupt, key, err)
+	}
+	return p.Page, nil
 }
 
-// Pages calls fn for every page this peer fetched, host by host.
+// Pages calls fn for every page that this peer fetched, host by host.
 func (tx *Tx) Pages(fn func(Page) error) error {
 	return tx.each([]byte{spacePage}, nil, true, func(key []byte, it kv.Item) (bool, error) {
 		p, err := pageOf(key, it)

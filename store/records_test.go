@@ -12,18 +12,20 @@ import (
 
 var when = time.Date(2026, 3, 1, 12, 0, 0, 123_456_000, time.UTC)
 
-// sameTime compares what was read with what was written: microseconds stay.
+// sameTime compares a time that was read with the one that was written, in microseconds.
 func sameTime(a, b time.Time) bool { return a.Sub(b).Abs() <= time.Microsecond }
 
 func TestHostRecord(t *testing.T) {
 	d := memory(t)
 	want := Host{
-		Name: "a.example", Subnet: prefix("192.0.2.0/24"), Addr: addr("192.0.2.7"), Pending: 3, Known: 9, NextAt: when,
+		Name: "a.example", Subnet: prefix("192.0.2.0/24"), Addr: addr("192.0.2.7"), Queued: 3,
+		Known: 9, NextAt: when,
 	}
 	update(t, d, func(tx *Tx) error {
 		tx.PutHost(want)
 		tx.PutHost(Host{Name: "b.example"})
-		tx.PutHost(Host{Name: "c.example", Subnet: prefix("2001:db8::/48"), Addr: addr("2001:db8::7")})
+		tx.PutHost(Host{Name: "c.example", Subnet: prefix("2001:db8::/48"),
+			Addr: addr("2001:db8::7")})
 		return nil
 	})
 	view(t, d, func(tx *Tx) error {
@@ -32,31 +34,33 @@ func TestHostRecord(t *testing.T) {
 			return err
 		}
 		if !sameTime(got.NextAt, want.NextAt) {
-			t.Errorf("time is %s, want %s", got.NextAt, want.NextAt)
+			t.Errorf("NextAt is %s, want %s", got.NextAt, want.NextAt)
 		}
-		got.NextAt, got.Since = want.NextAt, 0
+		got.NextAt, got.SubnetSeq = want.NextAt, 0
 		if *got != want {
-			t.Errorf("got %+v, want %+v", got, want)
+			t.Errorf("Host() = %+v, want %+v", got, want)
 		}
-		if b, err := tx.Host("b.example"); err != nil || *b != (Host{Name: "b.example", Since: b.Since}) || !b.NextAt.IsZero() {
-			t.Errorf("empty host is %+v, %v", b, err)
+		if b, err := tx.Host("b.example"); err != nil ||
+			*b != (Host{Name: "b.example", SubnetSeq: b.SubnetSeq}) || !b.NextAt.IsZero() {
+			t.Errorf("Host() = %+v, %v, want an empty record", b, err)
 		}
 		for subnet, name := range map[netip.Prefix]string{
-			want.Subnet: "a.example", prefix("2001:db8::/48"): "c.example", prefix("192.0.3.0/24"): "",
+			want.Subnet: "a.example", prefix("2001:db8::/48"): "c.example",
+			prefix("192.0.3.0/24"): "",
 		} {
 			hs, err := tx.HostsOf(subnet)
 			if err != nil {
 				return err
 			}
 			if name == "" && len(hs) != 0 || name != "" && (len(hs) != 1 || hs[0].Name != name) {
-				t.Errorf("hosts of %s: %+v", subnet, hs)
+				t.Errorf("HostsOf(%s) = %+v, want %q", subnet, hs, name)
 			}
 		}
 		return nil
 	})
 }
 
-func TestDefer(t *testing.T) {
+func TestPending(t *testing.T) {
 	d := memory(t)
 	ps := []Pending{
 		{URL: "http://a.example/1", Depth: 2, Found: when, Hint: addr("192.0.2.7")},
@@ -66,8 +70,8 @@ func TestDefer(t *testing.T) {
 	for i := range 2 {
 		update(t, d, func(tx *Tx) error {
 			for _, p := range ps {
-				if fresh, err := tx.Defer(p); fresh != (i == 0) || err != nil {
-					t.Errorf("round %d: %v, %v", i, fresh, err)
+				if fresh, err := tx.AddPending(p); fresh != (i == 0) || err != nil {
+					t.Errorf("round %d: AddPending() = %v, %v, want %v", i, fresh, err, i == 0)
 				}
 			}
 			return nil
@@ -75,50 +79,51 @@ func TestDefer(t *testing.T) {
 	}
 	view(t, d, func(tx *Tx) error {
 		n := 0
-		err := tx.Deferred("a.example", func(p Pending) (bool, error) {
+		err := tx.PendingOf("a.example", func(p Pending) (bool, error) {
 			want := ps[slices.IndexFunc(ps, func(q Pending) bool { return q.URL == p.URL })]
 			if !sameTime(p.Found, want.Found) {
-				t.Errorf("found at %s, want %s", p.Found, want.Found)
+				t.Errorf("Found is %s, want %s", p.Found, want.Found)
 			}
 			if p.Found = want.Found; p != want {
-				t.Errorf("got %+v, want %+v", p, want)
+				t.Errorf("PendingOf() gives %+v, want %+v", p, want)
 			}
 			n++
 			return n < 1, nil
 		})
 		if n != 1 {
-			t.Errorf("%d calls, want 1", n)
+			t.Errorf("PendingOf() calls fn %d times, want 1", n)
 		}
 		return err
 	})
-	wantWaiting(t, d, map[string]int{"a.example": 2, "aa.example": 1})
+	wantPending(t, d, map[string]int{"a.example": 2, "aa.example": 1})
 	update(t, d, func(tx *Tx) error {
-		return errors.Join(tx.Undefer(ps[0].URL), tx.Undefer(ps[0].URL), tx.Undefer("http://z.example/"))
+		return errors.Join(tx.RemovePending(ps[0].URL), tx.RemovePending(ps[0].URL),
+			tx.RemovePending("http://z.example/"))
 	})
-	wantWaiting(t, d, map[string]int{"a.example": 1, "aa.example": 1})
+	wantPending(t, d, map[string]int{"a.example": 1, "aa.example": 1})
 	view(t, d, func(tx *Tx) error {
 		for i, p := range ps {
-			if ok, err := tx.Waiting(p.URL); ok != (i > 0) || err != nil {
-				t.Errorf("%s waits: %v, %v", p.URL, ok, err)
+			if ok, err := tx.HasPending(p.URL); ok != (i > 0) || err != nil {
+				t.Errorf("HasPending(%s) = %v, %v, want %v", p.URL, ok, err, i > 0)
 			}
 		}
 		return nil
 	})
 }
 
-func wantWaiting(t *testing.T, d *DB, want map[string]int) {
+func wantPending(t *testing.T, d *DB, want map[string]int) {
 	t.Helper()
 	view(t, d, func(tx *Tx) error {
-		hs, err := tx.DeferredHosts()
+		hs, err := tx.PendingHosts()
 		got := map[string]int{}
 		for _, h := range hs {
 			got[h.Host] += h.Count
 			if h.Host == "a.example" && !sameTime(h.Oldest, when.Add(-time.Hour)) {
-				t.Errorf("oldest is %s", h.Oldest)
+				t.Errorf("Oldest is %s, want %s", h.Oldest, when.Add(-time.Hour))
 			}
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("waiting: %v, want %v", got, want)
+			t.Errorf("PendingHosts() = %v, want %v", got, want)
 		}
 		return err
 	})
@@ -127,34 +132,38 @@ func wantWaiting(t *testing.T, d *DB, want map[string]int) {
 func TestPage(t *testing.T) {
 	for name, d := range map[string]*DB{"memory": memory(t), "disk": open(t, t.TempDir(), small)} {
 		p := Page{
-			URL: "http://a.example/", Outcome: OutcomeOK, Status: 200, Bytes: 12345, ContentType: "text/html",
-			FetchedAt: when, Timing: Timing{DNS: 1, Connect: 2, TLS: 3, FirstByte: 4, Body: 5, Reused: true}, Depth: 3,
-			Estimation: true, Title: "A title", Links: []URL{"http://a.example/x", "http://b.example/"},
+			URL: "http://a.example/", Outcome: OutcomeOK, Status: 200, Bytes: 12345,
+			ContentType: "text/html", FetchedAt: when, Depth: 3, Estimation: true,
+			Timing: Timing{DNS: 1, Connect: 2, TLS: 3, FirstByte: 4, Body: 5, Reused: true},
+			Title:  "A title", Links: []URL{"http://a.example/x", "http://b.example/"},
 		}
 		update(t, d, func(tx *Tx) error { return tx.PutPage(Page{URL: p.URL}) })
-		update(t, d, func(tx *Tx) error { return errors.Join(tx.PutPage(p), tx.PutPage(Page{URL: "http://b.example/"})) })
+		update(t, d, func(tx *Tx) error {
+			return errors.Join(tx.PutPage(p), tx.PutPage(Page{URL: "http://b.example/"}))
+		})
 		view(t, d, func(tx *Tx) error {
 			got, err := tx.Page(p.URL)
 			if err != nil {
 				return err
 			}
 			if !sameTime(got.FetchedAt, p.FetchedAt) {
-				t.Errorf("%s: fetched at %s, want %s", name, got.FetchedAt, p.FetchedAt)
+				t.Errorf("%s: FetchedAt is %s, want %s", name, got.FetchedAt, p.FetchedAt)
 			}
 			if got.FetchedAt = p.FetchedAt; !reflect.DeepEqual(got, p) {
-				t.Errorf("%s: got %+v, want %+v", name, got, p)
+				t.Errorf("%s: Page() = %+v, want %+v", name, got, p)
 			}
 			_, err = tx.Page("http://a.example/y")
 			wantErr(t, err, ErrNotFound)
 			var all []URL
 			err = tx.Pages(func(p Page) error { all = append(all, p.URL); return nil })
-			if !slices.Equal(all, []URL{"http://a.example/", "http://b.example/"}) {
-				t.Errorf("%s: pages are %v", name, all)
+			if want := []URL{"http://a.example/", "http://b.example/"}; !slices.Equal(all, want) {
+				t.Errorf("%s: pages are %v, want %v", name, all, want)
 			}
 			return err
 		})
 		stop := errors.New("stop")
-		wantErr(t, d.View(func(tx *Tx) error { return tx.Pages(func(Page) error { return stop }) }), stop)
+		wantErr(t, d.View(func(tx *Tx) error { return tx.Pages(func(Page) error { return stop }) }),
+			stop)
 	}
 }
 
@@ -162,24 +171,27 @@ func TestSubnets(t *testing.T) {
 	d := memory(t)
 	ss := []Subnet{
 		{
-			Prefix: prefix("10.0.0.0/24"), Phase: PhaseCommitting, Lease: []byte{1}, Epoch: 1 << 40, Since: when,
-			Evidence: []byte{2}, Grant: []byte{3}, To: "heir", Estimations: 4,
+			Prefix: prefix("10.0.0.0/24"), Phase: PhaseCommitting, Lease: []byte{1}, Epoch: 1 << 40,
+			Since: when, Evidence: []byte{2}, Grant: []byte{3}, Successor: "successor",
+			Estimations: 4,
 		},
 		{Prefix: prefix("2001:db8::/48"), Phase: PhaseOwned, Epoch: 1},
 	}
-	update(t, d, func(tx *Tx) error { return errors.Join(tx.PutSubnet(ss[0]), tx.PutSubnet(ss[1])) })
+	update(t, d, func(tx *Tx) error {
+		return errors.Join(tx.PutSubnet(ss[0]), tx.PutSubnet(ss[1]))
+	})
 	view(t, d, func(tx *Tx) error {
 		var all []Subnet
 		err := tx.Subnets(func(s Subnet) error { all = append(all, s); return nil })
 		if len(all) != 2 {
-			t.Fatalf("%d subnets, want 2", len(all))
+			t.Fatalf("found %d subnets, want 2", len(all))
 		}
 		if !sameTime(all[0].Since, when) || !all[1].Since.IsZero() {
-			t.Errorf("times are %s, %s", all[0].Since, all[1].Since)
+			t.Errorf("times are %s and %s, want %s and zero", all[0].Since, all[1].Since, when)
 		}
 		all[0].Since, all[1].Since = ss[0].Since, ss[1].Since
 		if !reflect.DeepEqual(all, ss) {
-			t.Errorf("got %+v, want %+v", all, ss)
+			t.Errorf("subnets are %+v, want %+v", all, ss)
 		}
 		return err
 	})
@@ -192,7 +204,7 @@ func TestSubnets(t *testing.T) {
 	})
 }
 
-// A host travels: what one store gives out makes the same host in another.
+// What one store exports makes the same host in another store.
 func TestImport(t *testing.T) {
 	from, to := memory(t), memory(t)
 	addHost(t, from, host, 20)
@@ -201,11 +213,11 @@ func TestImport(t *testing.T) {
 		return errors.Join(err, tx.Remove(host, e))
 	})
 	first := queue(t, from, host)[0]
-	update(t, from, func(tx *Tx) error { return tx.Requeue(host, first) })
+	update(t, from, func(tx *Tx) error { return tx.Defer(host, first) })
 
 	var seen []Digest
 	view(t, from, func(tx *Tx) error {
-		for { // in pages, as a stream would
+		for { // in several parts
 			var after *Digest
 			if n := len(seen); n > 0 {
 				after = &seen[n-1]
@@ -221,61 +233,65 @@ func TestImport(t *testing.T) {
 			}
 		}
 	})
-	if len(seen) != 20 || !slices.IsSortedFunc(seen, func(a, b Digest) int { return slices.Compare(a[:], b[:]) }) {
-		t.Fatalf("%d digests", len(seen))
+	if len(seen) != 20 || !slices.IsSortedFunc(seen, func(a, b Digest) int {
+		return slices.Compare(a[:], b[:])
+	}) {
+		t.Fatalf("got %d digests, want 20 in order", len(seen))
 	}
 	update(t, to, func(tx *Tx) error {
-		tx.PutHost(Host{Name: host, Pending: 19, Known: 20})
+		tx.PutHost(Host{Name: host, Queued: 19, Known: 20})
 		return tx.Import(host, queue(t, from, host), seen)
 	})
-	if got, want := queue(t, to, host), queue(t, from, host); !slices.EqualFunc(got, want, func(a, b Entry) bool {
-		return a.URL == b.URL && a.Tries == b.Tries && a.Depth == b.Depth
-	}) {
+	if got, want := queue(t, to, host), queue(t, from, host); !slices.EqualFunc(got, want,
+		func(a, b Entry) bool {
+			return a.URL == b.URL && a.Tries == b.Tries && a.Depth == b.Depth
+		}) {
 		t.Errorf("queue is %v, want %v", urls(got), urls(want))
 	}
 	update(t, to, func(tx *Tx) error {
 		for i := range 20 {
 			if fresh, err := tx.Push(host, Entry{URL: page(host, i)}, 0); fresh || err != nil {
-				t.Errorf("push %d: %v, %v", i, fresh, err)
+				t.Errorf("push %d: Push() = %v, %v, want false", i, fresh, err)
 			}
 		}
 		return nil
 	})
 	view(t, to, func(tx *Tx) error {
 		h, err := tx.Host(host)
-		if err == nil && (h.Pending != 19 || h.Known != 20) {
-			t.Errorf("host is %+v", h)
+		if err == nil && (h.Queued != 19 || h.Known != 20) {
+			t.Errorf("host is %+v, want 19 queued, 20 known", h)
 		}
 		return err
 	})
 }
 
-// An imported entry needs no digest along with it.
+// Import marks the URLs of entries as seen.
 func TestImportMarksSeen(t *testing.T) {
 	d := memory(t)
 	update(t, d, func(tx *Tx) error { return tx.Import(host, []Entry{{URL: page(host, 1)}}, nil) })
 	view(t, d, func(tx *Tx) error {
 		ok, err := tx.Seen(page(host, 1))
 		if !ok {
-			t.Error("not seen")
+			t.Error("Seen() = false, want true")
 		}
 		return err
 	})
-	// Nor a host record, to be taken out again.
+	// An entry can be removed without a record of its host.
 	update(t, d, func(tx *Tx) error { return tx.Remove(host, queue(t, d, host)[0]) })
 	if n := len(queue(t, d, host)); n != 0 {
-		t.Errorf("%d entries left", n)
+		t.Errorf("queue has %d entries, want 0", n)
 	}
 }
 
 func TestDropHost(t *testing.T) {
 	d := memory(t)
-	const n = 5000 // more than one transaction deletes
+	const n = 5000 // more keys than one transaction deletes
 	for _, h := range []string{host, "a.example.org"} {
 		addHost(t, d, h, n)
 	}
 	update(t, d, func(tx *Tx) error {
-		return errors.Join(tx.PutPage(Page{URL: page(host, 0)}), tx.PutRobots("http://"+host, []byte("x")))
+		return errors.Join(tx.PutPage(Page{URL: page(host, 0)}),
+			tx.PutRobots("http://"+host, []byte("x")))
 	})
 	for range 2 {
 		if err := d.DropHost(host); err != nil {
@@ -286,13 +302,14 @@ func TestDropHost(t *testing.T) {
 		_, err := tx.Host(host)
 		wantErr(t, err, ErrNotFound)
 		if ok, err := tx.Seen(page(host, n-1)); ok || err != nil {
-			t.Errorf("seen: %v, %v", ok, err)
+			t.Errorf("Seen() = %v, %v, want false", ok, err)
 		}
 		_, err = tx.Page(page(host, 0))
 		return err
 	})
-	if got, other := len(queue(t, d, host)), len(queue(t, d, "a.example.org")); got != 0 || other != n {
-		t.Errorf("%d and %d entries, want 0 and %d", got, other, n)
+	got, other := len(queue(t, d, host)), len(queue(t, d, "a.example.org"))
+	if got != 0 || other != n {
+		t.Errorf("queues have %d and %d entries, want 0 and %d", got, other, n)
 	}
 }
 
@@ -312,18 +329,20 @@ func TestData(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s=%s", k, v))
 			return true, nil
 		})
-		if !slices.Equal(got, []string{"/a=v/a", "/a/b=v/a/b"}) {
-			t.Errorf("got %v", got)
+		if want := []string{"/a=v/a", "/a/b=v/a/b"}; !slices.Equal(got, want) {
+			t.Errorf("EachData() gives %v, want %v", got, want)
 		}
 		v, err2 := tx.Data("")
 		if string(v) != "v" {
-			t.Errorf("got %q", v)
+			t.Errorf("Data() = %q, want %q", v, "v")
 		}
 		_, err3 := tx.Data("/c")
 		wantErr(t, err3, ErrNotFound)
 		return errors.Join(err, err2)
 	})
-	update(t, d, func(tx *Tx) error { return errors.Join(tx.DeleteData("/a"), tx.DeleteData("/zzz")) })
+	update(t, d, func(tx *Tx) error {
+		return errors.Join(tx.DeleteData("/a"), tx.DeleteData("/zzz"))
+	})
 	wantErr(t, d.View(func(tx *Tx) error { _, err := tx.Data("/a"); return err }), ErrNotFound)
 }
 
@@ -332,15 +351,28 @@ func TestMeta(t *testing.T) {
 	want := []string{"x", "y"}
 	update(t, d, func(tx *Tx) error {
 		tx.Count(Counters{Pages: 1})
-		return errors.Join(tx.PutMeta("peers", want), tx.PutMeta("ledger", "no clash"))
+		return errors.Join(tx.PutMeta("peers", want), tx.PutMeta("counters", "no conflict"))
 	})
 	view(t, d, func(tx *Tx) error {
 		var got, none []string
 		err := tx.Meta("peers", &got)
 		if !slices.Equal(got, want) {
-			t.Errorf("got %v", got)
+			t.Errorf("Meta() gives %v, want %v", got, want)
 		}
 		wantErr(t, tx.Meta("nothing", &none), ErrNotFound)
 		return err
 	})
+}
+
+// Sub is the inverse of adding, for each counter.
+func TestCountersSub(t *testing.T) {
+	var sum, part, want Counters
+	for i := range reflect.TypeFor[Counters]().NumField() {
+		reflect.ValueOf(&sum).Elem().Field(i).SetInt(int64(1000 + i))
+		reflect.ValueOf(&part).Elem().Field(i).SetInt(int64(3 * i))
+		reflect.ValueOf(&want).Elem().Field(i).SetInt(int64(1000 - 2*i))
+	}
+	if got := sum.Sub(part); got != want {
+		t.Errorf("Sub() = %+v, want %+v", got, want)
+	}
 }

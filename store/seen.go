@@ -5,49 +5,49 @@ import (
 	"sync"
 )
 
-// seenCache remembers URLs that are known to be in the seen-set of their host,
-// so that the same navigation links on every page of a site cost no look-up.
-// It is a cache in front of the set on disk, which alone is exact and
-// complete: what it does not know is looked up there. Its size is fixed.
+// seenCache remembers URLs that are in the seen set of their host, so that navigation
+// links that appear on every page of a site need no disk access. It is a cache of fixed
+// size in front of the set on disk; only the latter is complete.
 //
-// A URL is named by two keyed hashes of 64 bits. Their keys are of this
-// process and secret, so nobody can make two URLs that share a name, and by
-// chance it happens once in 2^128.
+// A URL is represented by two keyed 64-bit hashes. The keys are random for each process
+// and secret, so other peers cannot construct URLs with equal hashes; the probability
+// of a collision by chance is 2^-128.
 type seenCache struct {
 	seeds [2]maphash.Seed
 
 	mu    sync.RWMutex
-	slots []sighting // empty, or of a URL that is seen
+	slots []urlHash // zero, or the hash of a seen URL
 }
 
-// A sighting names one URL; the zero value names none.
-type sighting [2]uint64
+// urlHash represents one URL. The zero value represents none.
+type urlHash [2]uint64
 
-// seenSlots is the number of URLs remembered, a power of two: 16 bytes each,
-// 4 MiB.
+// seenSlots is the number of URLs that are remembered, a power of two. At 16 bytes each
+// they take 4 MiB.
 const seenSlots = 1 << 18
 
-// simulatedSlots is their number on a disk of a simulation, which opens thousands.
-const simulatedSlots = 1 << 12
+// simulatedSeenSlots replaces seenSlots in simulations, which open thousands of stores.
+const simulatedSeenSlots = 1 << 12
 
 func newSeenCache(slots int) seenCache {
-	return seenCache{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, slots: make([]sighting, slots)}
+	return seenCache{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		slots: make([]urlHash, slots)}
 }
 
-func (c *seenCache) name(u URL) sighting {
-	return sighting{maphash.String(c.seeds[0], string(u)), maphash.String(c.seeds[1], string(u)) | 1}
+func (c *seenCache) hash(u URL) urlHash {
+	return urlHash{maphash.String(c.seeds[0], string(u)), maphash.String(c.seeds[1], string(u)) | 1}
 }
 
-// has says that s is seen; false says nothing.
-func (c *seenCache) has(s sighting) bool {
+// has reports whether s is known to be seen; if not, only the disk knows.
+func (c *seenCache) has(s urlHash) bool {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.slots[s[0]&uint64(len(c.slots)-1)] == s
 }
 
-// committed takes in what a committed transaction found seen or made so, after
-// it has forgotten everything if the transaction unmade any.
-func (c *seenCache) committed(seen []sighting, forget bool) {
+// update adds the hashes of the URLs that a committed transaction found or marked as
+// seen. If the transaction deleted any (forget), it clears the cache instead.
+func (c *seenCache) update(seen []urlHash, forget bool) {
 	if len(seen) == 0 && !forget {
 		return
 	}
@@ -62,6 +62,6 @@ func (c *seenCache) committed(seen []sighting, forget bool) {
 	}
 }
 
-// KnownSeen says, without a look at the disk, that u was accepted at its host
-// before. False says nothing: ask Tx.Seen.
-func (d *DB) KnownSeen(u URL) bool { return d.seen.has(d.seen.name(u)) }
+// KnownSeen reports, without disk access, whether u is known to have been accepted at
+// its host. If it returns false, Tx.Seen tells.
+func (d *DB) KnownSeen(u URL) bool { return d.seen.has(d.seen.hash(u)) }

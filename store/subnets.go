@@ -18,7 +18,7 @@ func (tx *Tx) Subnet(p netip.Prefix) (Subnet, error) {
 	return s, err
 }
 
-// DeleteSubnet forgets the state of a subnet; its hosts are DropHost's matter.
+// DeleteSubnet deletes the state of a subnet. It does not delete its hosts; see DropHost.
 func (tx *Tx) DeleteSubnet(p netip.Prefix) error { return tx.del(subnetKey(p)) }
 
 // Subnets calls fn for every subnet that has a state.
@@ -32,7 +32,7 @@ func (tx *Tx) Subnets(fn func(Subnet) error) error {
 	})
 }
 
-// HostsOf returns the hosts whose home is p, by name.
+// HostsOf returns the hosts with home subnet p, by name.
 func (tx *Tx) HostsOf(p netip.Prefix) ([]Host, error) {
 	if tx.update {
 		if err := tx.flushHosts(); err != nil {
@@ -40,7 +40,7 @@ func (tx *Tx) HostsOf(p netip.Prefix) ([]Host, error) {
 		}
 	}
 	var hs []Host
-	prefix := homePrefix(p)
+	prefix := subnetHostPrefix(p)
 	err := tx.each(prefix, nil, false, func(key []byte, _ kv.Item) (bool, error) {
 		var h Host
 		if err := tx.get(spaceKey(spaceHost, string(key[len(prefix):])), &h); err != nil {
@@ -52,8 +52,8 @@ func (tx *Tx) HostsOf(p netip.Prefix) ([]Host, error) {
 	return hs, err
 }
 
-// SeenDigests calls fn for the digests of the URLs ever accepted at host, in
-// order, from the one behind after on. fn returns false to end.
+// SeenDigests calls fn for the digests of the URLs ever accepted at host, in order,
+// starting behind after if it is not nil. fn returns false to stop.
 func (tx *Tx) SeenDigests(host string, after *Digest, fn func(Digest) (bool, error)) error {
 	var from []byte
 	if after != nil {
@@ -68,17 +68,17 @@ func (tx *Tx) SeenDigests(host string, after *Digest, fn func(Digest) (bool, err
 	})
 }
 
-// Import queues entries and marks digests as seen at a host that was handed
-// over. It takes them as they are: an entry is queued although its digest is
-// seen, in the place that its Key has, if it has one, else behind all of its
-// depth. The host's record is not touched.
+// Import queues entries and marks digests as seen at a host that was handed over. It
+// does not check whether an entry was seen before. An entry with a Key keeps its
+// position; others are queued behind all entries of their depth. The record of the host
+// is not changed.
 func (tx *Tx) Import(host string, entries []Entry, seen []Digest) error {
 	for _, e := range entries {
 		if err := tx.set(digestKey(spaceSeen, host, e.URL.Digest()), nil); err != nil {
 			return err
 		}
 		if e.Kind.Revisit() {
-			if err := tx.set(digestKey(spaceAgain, host, e.URL.Digest()), nil); err != nil {
+			if err := tx.set(digestKey(spaceRevisit, host, e.URL.Digest()), nil); err != nil {
 				return err
 			}
 		}
@@ -95,22 +95,22 @@ func (tx *Tx) Import(host string, entries []Entry, seen []Digest) error {
 	return nil
 }
 
-// importKey is the key of an entry that comes from elsewhere.
+// importKey returns the key of an entry received from another peer.
 func (tx *Tx) importKey(host string, e Entry) []byte {
-	depth, seq := e.Place()
-	if seq == 0 || seq > MaxPlace {
-		return tx.nextKey(host, e.Depth)
+	place, seq := e.Position()
+	if seq == 0 || seq > MaxSeq {
+		return tx.nextQueueKey(host, e.Place())
 	}
-	tx.raisePlace(seq)
-	return queueKey(host, depth, seq)
+	tx.raiseSeq(seq)
+	return queueKey(host, place, seq)
 }
 
-// DropHost deletes a host's record, queue, seen-set, visits and state; what was
-// fetched from it stays. It works in several transactions, the record last: if
-// it is cut short, doing it again completes it.
+// DropHost deletes the record, queue, seen set, visits, given-up URLs and state of a host,
+// but not the pages fetched from it. It uses several transactions and deletes the record
+// last. If it is interrupted, calling it again completes it.
 func (d *DB) DropHost(host string) error {
-	for _, space := range []byte{spaceQueue, spaceAgain, spaceSeen, spaceVisit, spaceDue} {
-		if err := d.dropAll(hostPrefix(space, host)); err != nil {
+	for _, s := range snapshotSpaces {
+		if err := d.deleteAll(hostPrefix(s.space, host)); err != nil {
 			return err
 		}
 	}
@@ -120,13 +120,11 @@ func (d *DB) DropHost(host string) error {
 // dropRecord deletes a host's record and state.
 func (tx *Tx) dropRecord(host string) error {
 	var h Host
-	switch err := tx.get(spaceKey(spaceHost, host), &h); err {
-	case nil:
-		if err := tx.del(homeKey(h.Subnet, host)); err != nil {
-			return err
-		}
-	case ErrNotFound:
-	default:
+	err := tx.get(spaceKey(spaceHost, host), &h)
+	if err == nil {
+		err = tx.del(subnetHostKey(h.Subnet, host))
+	}
+	if ignoreNotFound(err) != nil {
 		return err
 	}
 	if err := tx.del(spaceKey(spaceState, host)); err != nil {
@@ -139,20 +137,20 @@ func (tx *Tx) dropRecord(host string) error {
 	return nil
 }
 
-// dropAtOnce is how many keys, of at most 300 bytes, are deleted in one
-// transaction.
-const dropAtOnce = 2048
+// deleteBatchSize is the number of keys, of at most 300 bytes each, that one transaction
+// deletes.
+const deleteBatchSize = 2048
 
-// dropAll deletes all keys with a prefix. Each transaction goes on where the one
-// before has ended: what is deleted is still in the way of who looks for more.
-func (d *DB) dropAll(prefix []byte) error {
+// deleteAll deletes all keys with a prefix. Each transaction starts behind the last key
+// of the previous one, because iterating over deleted keys takes time.
+func (d *DB) deleteAll(prefix []byte) error {
 	var last []byte
-	for n := dropAtOnce; n == dropAtOnce; {
+	for n := deleteBatchSize; n == deleteBatchSize; {
 		err := d.Update(func(tx *Tx) error {
 			var keys [][]byte
 			err := tx.each(prefix, last, false, func(key []byte, _ kv.Item) (bool, error) {
 				keys = append(keys, key)
-				return len(keys) < dropAtOnce, nil
+				return len(keys) < deleteBatchSize, nil
 			})
 			if n = len(keys); err != nil || n == 0 {
 				return err
@@ -172,24 +170,24 @@ func (d *DB) dropAll(prefix []byte) error {
 	return nil
 }
 
-// RobotsOf calls fn for what is kept of the robots.txt files of a host's
-// origins.
+// RobotsOf calls fn for the stored robots.txt of each origin of a host.
 func (tx *Tx) RobotsOf(host string, fn func(origin string, verdict []byte) error) error {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
 	for _, scheme := range []string{"http://", "https://"} {
-		err := tx.each(spaceKey(spaceRobots, scheme+host), nil, false, func(key []byte, it kv.Item) (bool, error) {
-			origin := string(key[1:])
-			if rest := origin[len(scheme+host):]; rest != "" && rest[0] != ':' {
-				return true, nil // another host whose name begins alike
-			}
-			val, err := it.ValueCopy(nil)
-			if err != nil {
-				return false, err
-			}
-			return true, fn(origin, val)
-		})
+		err := tx.each(spaceKey(spaceRobots, scheme+host), nil, false,
+			func(key []byte, it kv.Item) (bool, error) {
+				origin := string(key[1:])
+				if rest := origin[len(scheme+host):]; rest != "" && rest[0] != ':' {
+					return true, nil // of another host: the name only begins the same
+				}
+				val, err := it.ValueCopy(nil)
+				if err != nil {
+					return false, err
+				}
+				return true, fn(origin, val)
+			})
 		if err != nil {
 			return err
 		}

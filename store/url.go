@@ -6,16 +6,19 @@ import (
 	"strings"
 )
 
-// URL is a canonical absolute http or https URL. Only package crawl/canon
-// makes one; everybody else may rely on its form:
-// scheme "://" host [":" port] path ["?" query], lower-case scheme and host,
-// no credentials, no fragment, no default port.
+// URL is a canonical absolute http or https URL. Only package crawl/canon makes one.
+// Other packages may rely on its form:
+//
+//	scheme "://" host [":" port] path ["?" query]
+//
+// Scheme and host are in lower case. There are no credentials, no fragment and no
+// default port.
 type URL string
 
 // String returns the text of u.
 func (u URL) String() string { return string(u) }
 
-// authority returns host[:port] of u and the rest that follows it.
+// authority returns host[:port] of u and the rest after it.
 func (u URL) authority() (auth, rest string) {
 	s := string(u)
 	i := strings.Index(s, "://")
@@ -29,8 +32,8 @@ func (u URL) authority() (auth, rest string) {
 	return s, ""
 }
 
-// Host returns the host name of u without port; an IPv6 literal without its
-// brackets. It is the unit of home, queue and politeness.
+// Host returns the host name of u without port, or an IPv6 literal without brackets.
+// Home subnets, queues and politeness are per host.
 func (u URL) Host() string {
 	auth, _ := u.authority()
 	if strings.HasPrefix(auth, "[") {
@@ -65,9 +68,8 @@ func (u URL) Digest() Digest {
 	return Digest(sum[:16])
 }
 
-// SubnetOf returns the unit of ownership that a belongs to: its IPv4 /24 or
-// IPv6 /48. IPv4-mapped addresses count as IPv4. The zero address gives the
-// zero prefix.
+// SubnetOf returns the subnet of a, the unit of ownership: its IPv4 /24 or IPv6 /48.
+// IPv4-mapped addresses are treated as IPv4. The zero address gives the zero prefix.
 func SubnetOf(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := 48

@@ -8,20 +8,20 @@ import (
 	"peerd/store/kv"
 )
 
-// maxDue is the end of the year 9999 in Unix milliseconds. Up to there a time
-// comes back from the disk to well below a millisecond.
+// maxDue is the end of the year 9999 in Unix milliseconds. Times up to it are stored with
+// an error far below a millisecond.
 const maxDue = 253402300799999
 
-// dueMillis returns the time at which a visit is due, as its place in the order
-// has it. It is rounded and not cut off: a time that was stored may be a little
-// less than what was written.
+// dueMillis returns the due time of a visit as the due order stores it, in Unix
+// milliseconds. It rounds: a time read from disk may be slightly less than the one that
+// was written.
 func dueMillis(due time.Time) int64 {
 	return min(max(due.Add(time.Millisecond/2).UnixMilli(), 0), maxDue)
 }
 
-// PutVisit keeps v in the place of what was kept of its URL; the host must have
-// a record (else ErrNotFound). The host's DueAt is brought forward if need be.
-// Due keeps its milliseconds.
+// PutVisit stores v and replaces the earlier visit of its URL. The host must have a
+// record, else the error is ErrNotFound. If v is due before the host's DueAt, DueAt is
+// set to it. Due is stored in milliseconds.
 func (tx *Tx) PutVisit(v Visit) error {
 	v.Due = time.UnixMilli(dueMillis(v.Due))
 	name, digest := v.URL.Host(), v.URL.Digest()
@@ -47,14 +47,14 @@ func (tx *Tx) PutVisit(v Visit) error {
 	return tx.put(digestKey(spaceVisit, name, digest), v)
 }
 
-// Visit returns what is kept of u, or ErrNotFound.
+// Visit returns the planned visit of u, or ErrNotFound.
 func (tx *Tx) Visit(u URL) (Visit, error) {
 	var v Visit
 	err := tx.get(digestKey(spaceVisit, u.Host(), u.Digest()), &v)
 	return v, err
 }
 
-// DeleteVisit forgets u: it will not be visited again.
+// DeleteVisit deletes the planned visit of u, if there is one.
 func (tx *Tx) DeleteVisit(u URL) error {
 	v, err := tx.Visit(u)
 	if err != nil {
@@ -70,21 +70,21 @@ func (tx *Tx) DeleteVisit(u URL) error {
 	return tx.del(digestKey(spaceVisit, name, digest))
 }
 
-// Visits calls fn for every visit of a host. fn returns false to end.
+// Visits calls fn for every planned visit of a host. fn returns false to stop.
 func (tx *Tx) Visits(host string, fn func(Visit) (bool, error)) error {
-	return tx.each(hostPrefix(spaceVisit, host), nil, true, func(key []byte, it kv.Item) (bool, error) {
-		var v Visit
-		if err := it.Value(func(b []byte) error { return decode(key, b, &v) }); err != nil {
-			return false, err
-		}
-		return fn(v)
-	})
+	return tx.each(hostPrefix(spaceVisit, host), nil, true,
+		func(key []byte, it kv.Item) (bool, error) {
+			var v Visit
+			if err := it.Value(func(b []byte) error { return decode(key, b, &v) }); err != nil {
+				return false, err
+			}
+			return fn(v)
+		})
 }
 
-// TakeDue removes up to n visits of a host that are due at now from the order
-// of time, and returns them, the longest due first: their caller queues them,
-// and PutVisit puts them back when they are over. It sets the host's DueAt to
-// the next one.
+// TakeDue removes up to n visits of a host that are due at now from the due order and
+// returns them, the longest due first. The caller queues them; PutVisit adds them to the
+// due order again after the fetch. TakeDue sets the host's DueAt to the next due time.
 func (tx *Tx) TakeDue(host string, now time.Time, n int) ([]Visit, error) {
 	h, err := tx.Host(host)
 	if err != nil {
@@ -111,11 +111,11 @@ func (tx *Tx) TakeDue(host string, now time.Time, n int) ([]Visit, error) {
 	var due []Visit
 	for _, k := range keys {
 		var v Visit
-		switch err := tx.get(digestKey(spaceVisit, host, Digest(k[len(prefix)+8:])), &v); err {
-		case nil:
+		err := tx.get(digestKey(spaceVisit, host, Digest(k[len(prefix)+8:])), &v)
+		switch {
+		case err == nil:
 			due = append(due, v)
-		case ErrNotFound: // forgotten meanwhile
-		default:
+		case !errors.Is(err, ErrNotFound): // not found: deleted meanwhile
 			return nil, err
 		}
 		if err := tx.del(k); err != nil {
@@ -125,7 +125,7 @@ func (tx *Tx) TakeDue(host string, now time.Time, n int) ([]Visit, error) {
 	return due, nil
 }
 
-// dueKey orders the visits of a host by time.
+// dueKey returns the key of a visit in the due order of its host.
 func dueKey(host string, due time.Time, d Digest) []byte {
 	k := hostPrefix(spaceDue, host)
 	k = binary.BigEndian.AppendUint64(k, uint64(dueMillis(due)))

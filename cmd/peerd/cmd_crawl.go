@@ -6,15 +6,18 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node"
+	"peerd/node/admin"
 	"peerd/node/config"
 )
 
-// scopes are what --scope takes.
+// scopes are the values of --scope.
 var scopes = []string{"host", "domain", "any"}
 
 type crawlOptions struct {
@@ -22,6 +25,7 @@ type crawlOptions struct {
 	maxPages int64
 	scope    string
 	profile  string
+	patience time.Duration
 	json     bool
 	crawl    crawlFlags
 }
@@ -31,17 +35,27 @@ func newCrawlCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "crawl URL...",
 		Short: "Crawl once, alone, until nothing is left",
-		Long: `Starts a network of one peer, crawls from the URLs until nothing is left, and
-prints a summary. With --home the pages are kept there ("peerd links --home DIR")
-and an interrupted crawl goes on where it was; settings of config.toml in it
-hold. Without, everything is gone at the end.`,
+		Long: `Starts a network of one peer, crawls from the URLs until nothing is left, and prints
+a summary. If no page was fetched, it prints the reason for each URL, and the exit
+status is 1. It is also 1 if URLs were given up because their servers could not be
+reached; the same command with the same --home tries these again. While the network of
+this machine is down, the crawl waits.
+
+With --home, the pages are kept there (see "peerd links --home DIR"), an interrupted
+crawl continues where it stopped, and the settings in its config.toml apply. Without
+--home, everything is deleted at the end.`,
 		RunE: func(cmd *cobra.Command, urls []string) error { return runCrawl(cmd, &o, urls) },
 	}
 	homeFlag(cmd, &o.home)
-	cmd.Flags().Int64Var(&o.maxPages, "max-pages", 0, "stop after so many pages (default: no limit)")
-	cmd.Flags().StringVar(&o.scope, "scope", "host", "follow links within the host or the domain of the URLs, or any: host, domain, any")
-	cmd.Flags().StringVar(&o.profile, "profile", "", "`file` with the rules of a network; its name, seeds and scope are not used, and nothing is revisited")
-	jsonFlag(cmd, &o.json)
+	cmd.Flags().Int64Var(&o.maxPages, "max-pages", 0,
+		"stop after this number of pages (default: no limit)")
+	cmd.Flags().StringVar(&o.scope, "scope", "host",
+		"follow links within the hosts or the domains of the URLs, or all: host, domain, any")
+	cmd.Flags().StringVar(&o.profile, "profile", "",
+		"`file` with the rules of a network; its name, seeds, scope and revisits are ignored")
+	cmd.Flags().DurationVar(&o.patience, "patience", node.DefaultPatience,
+		"`time` for which a host may answer nothing before its URLs are given up")
+	cli.JSONFlag(cmd, &o.json)
 	o.crawl.add(cmd)
 	return cmd
 }
@@ -55,7 +69,8 @@ func runCrawl(cmd *cobra.Command, o *crawlOptions, urls []string) error {
 		return err
 	}
 	if cfg.Archive.Enabled && o.home == "" {
-		return usagef(cmd, "--warc needs --home: without one nothing is left at the end")
+		return cli.Usagef(cmd,
+			"--warc needs --home: without it the archive would be deleted at the end")
 	}
 	rules := config.DefaultProfile()
 	if o.profile != "" {
@@ -63,7 +78,7 @@ func runCrawl(cmd *cobra.Command, o *crawlOptions, urls []string) error {
 			return err
 		}
 	}
-	log, err := newLogger(cmd, slog.LevelWarn)
+	log, err := cli.NewLogger(cmd, slog.LevelWarn)
 	if err != nil {
 		return err
 	}
@@ -73,13 +88,14 @@ func runCrawl(cmd *cobra.Command, o *crawlOptions, urls []string) error {
 		Seeds:     urls,
 		MaxPages:  o.maxPages,
 		Scope:     o.scope,
+		Patience:  o.patience,
 		Config:    cfg,
 		Rules:     rules,
 		UserAgent: config.UserAgent(cfg.Contact),
 		Progress:  cmd.ErrOrStderr(),
 		Logger:    log,
 	})
-	stopped := interrupted(cmd.Context(), err)
+	stopped := cli.Interrupted(cmd.Context(), err)
 	if sum.End == "" {
 		return err
 	}
@@ -90,31 +106,75 @@ func runCrawl(cmd *cobra.Command, o *crawlOptions, urls []string) error {
 	case stopped:
 		return errors.New("crawl: interrupted before the end")
 	case err == nil && sum.Pages == 0:
-		fmt.Fprintln(cmd.ErrOrStderr(), "peerd: no page could be fetched; --log-level info tells why")
+		printSeedFailures(cmd.ErrOrStderr(), sum.Seeds)
+		return errors.New("crawl: no page was fetched")
+	case err == nil:
+		return unreachable(sum.GivenUp)
 	}
 	return err
 }
 
+// unreachable returns an error if URLs were given up because of connectivity.
+func unreachable(groups []node.GivenUpGroup) error {
+	var urls int64
+	var by []string
+	for _, g := range groups {
+		if g.Connectivity {
+			urls += g.URLs
+			by = append(by, fmt.Sprintf("%s %d", g.Outcome, g.URLs))
+		}
+	}
+	if urls == 0 {
+		return nil
+	}
+	return fmt.Errorf("crawl: gave up %s that could not be reached (%s); "+
+		"the same command with the same --home tries again",
+		cli.Count(urls, "URL"), strings.Join(by, ", "))
+}
+
+// maxSeedFailures bounds the seeds for which a reason is printed.
+const maxSeedFailures = 20
+
+// printSeedFailures prints why seeds were not fetched, one a line.
+func printSeedFailures(w io.Writer, seeds []node.SeedOutcome) {
+	more := 0
+	for i, s := range seeds {
+		switch {
+		case s.Fetched:
+		case i >= maxSeedFailures:
+			more++
+		default:
+			fmt.Fprintf(w, "peerd: %s: %s\n", cli.Clip(s.URL), cli.OneLine(s.Reason))
+		}
+	}
+	if more > 0 {
+		fmt.Fprintf(w, "peerd: %s not fetched\n", cli.Count(more, "more URL"))
+	}
+}
+
 func (o *crawlOptions) check(cmd *cobra.Command, urls []string) error {
 	if len(urls) == 0 {
-		return usagef(cmd, "no URL")
+		return cli.Usagef(cmd, "no URL")
 	}
 	for _, u := range urls {
 		if err := config.CheckURL(u); err != nil {
-			return usagef(cmd, "%w", err)
+			return cli.Usagef(cmd, "%w", err)
 		}
 	}
 	if o.maxPages < 0 {
-		return usagef(cmd, "--max-pages %d: want 0 or more", o.maxPages)
+		return cli.Usagef(cmd, "--max-pages %d: want 0 or more", o.maxPages)
+	}
+	if o.patience < time.Second {
+		return cli.Usagef(cmd, "--patience %s: want at least 1s", o.patience)
 	}
 	if !slices.Contains(scopes, o.scope) {
-		return usagef(cmd, "--scope %q: want host, domain or any", o.scope)
+		return cli.Usagef(cmd, "--scope %q: want host, domain or any", o.scope)
 	}
 	return nil
 }
 
-// config returns the settings of the home, which is made when it is none, with
-// the options over them.
+// config returns the settings of the home, which is created if needed, overridden by the
+// options.
 func (o *crawlOptions) config(cmd *cobra.Command) (config.Config, error) {
 	cfg := config.Default()
 	if o.home != "" {
@@ -132,52 +192,95 @@ func (o *crawlOptions) config(cmd *cobra.Command) (config.Config, error) {
 	return cfg, cfg.Validate()
 }
 
-// crawlReport is what --json prints.
+// crawlReport is the output of --json.
 type crawlReport struct {
 	Pages           int64            `json:"pages"`
 	Bytes           int64            `json:"bytes"`
 	Hosts           int              `json:"hosts"`
-	Failed          int64            `json:"failed"`
-	RobotsDenied    int64            `json:"robots_denied"`
+	Failed          int64            `json:"failed"`        // URLs in given_up, without denied ones
+	RobotsDenied    int64            `json:"robots_denied"` // URLs in given_up
+	GivenUp         []crawlGivenUp   `json:"given_up"`
 	Dropped         int64            `json:"dropped"` // URLs
 	DroppedByReason map[string]int64 `json:"dropped_by_reason"`
-	Marked          map[string]int64 `json:"marked"` // pages that are something special, by what
-	Left            int64            `json:"left"`   // URLs that wait
+	Marked          map[string]int64 `json:"marked"` // pages, by mark
+	Left            int64            `json:"left"`   // URLs not fetched yet
 	End             node.End         `json:"end"`
 	TookS           float64          `json:"took_s"`
-	Outcomes        map[string]int64 `json:"outcomes"` // URLs by how their fetch ended
+	Outcomes        map[string]int64 `json:"outcomes"` // URLs, by the outcome of their fetch
+	Seeds           []crawlSeed      `json:"seeds"`
+}
+
+// crawlGivenUp is the URLs that were given up with one outcome.
+type crawlGivenUp struct {
+	Outcome      string          `json:"outcome"`
+	Connectivity bool            `json:"connectivity"` // their servers could not be reached
+	URLs         int64           `json:"urls"`
+	Examples     []admin.GivenUp `json:"examples"`
+}
+
+// crawlSeed is the result of one URL of the command line.
+type crawlSeed struct {
+	URL     string `json:"url"`
+	Fetched bool   `json:"fetched"`
+	Reason  string `json:"reason"` // why it was not fetched
 }
 
 func (o *crawlOptions) print(w io.Writer, s node.Summary) error {
 	if o.json {
-		return printJSON(w, crawlReport{
-			Pages: s.Pages, Bytes: s.Bytes, Hosts: s.Hosts, Failed: s.Failed, RobotsDenied: s.RobotsDenied,
-			Dropped: s.Dropped, DroppedByReason: s.DroppedBy, Marked: s.MarkedBy, Left: s.Left, End: s.End,
-			TookS: s.Took.Seconds(), Outcomes: s.ByOutcome,
+		seeds := make([]crawlSeed, len(s.Seeds))
+		for i, seed := range s.Seeds {
+			seeds[i] = crawlSeed(seed)
+		}
+		groups := make([]crawlGivenUp, len(s.GivenUp))
+		for i, g := range s.GivenUp {
+			groups[i] = crawlGivenUp(g)
+		}
+		failed, denied := s.Failed()
+		return cli.PrintJSON(w, crawlReport{
+			Pages: s.Pages, Bytes: s.Bytes, Hosts: s.Hosts, GivenUp: groups,
+			Failed: failed, RobotsDenied: denied,
+			Dropped: s.Dropped, DroppedByReason: s.DroppedBy, Marked: s.MarkedBy, Left: s.Left,
+			End:   s.End,
+			TookS: s.Took.Seconds(), Outcomes: s.ByOutcome, Seeds: seeds,
 		})
 	}
-	t := newTable(w)
-	t.row("pages", s.Pages)
-	t.row("bytes", size(s.Bytes))
-	t.row("hosts", s.Hosts)
-	t.row("failed", s.Failed)
-	t.row("denied by robots.txt", s.RobotsDenied)
-	t.counts("outcomes", "URLs", s.ByOutcome)
-	t.counts("dropped", "URLs", s.DroppedBy)
-	t.counts("marked", "pages", s.MarkedBy)
-	t.row("end", ends[s.End])
+	t := cli.NewTable(w)
+	t.Row("pages", s.Pages)
+	t.Row("bytes", size(s.Bytes))
+	t.Row("hosts", s.Hosts)
+	t.Counts("answered", "URL", s.Answered())
+	t.Counts("dropped", "URL", s.DroppedBy)
+	t.Counts("marked", "page", s.MarkedBy)
+	t.Row("end", endTexts[s.End])
 	if s.Left > 0 {
-		t.row("left", fmt.Sprintf("%d URLs", s.Left))
+		t.Row("left", cli.Count(s.Left, "URL"))
 	}
-	t.row("took", s.Took.Round(100*time.Millisecond))
-	return t.flush()
+	t.Row("took", s.Took.Round(100*time.Millisecond))
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	return printGivenUp(w, s.GivenUp)
 }
 
-// ends says in words why a crawl ended.
-var ends = map[node.End]string{
+// printGivenUp prints the numbers of URLs that were given up, each with examples.
+func printGivenUp(w io.Writer, groups []node.GivenUpGroup) error {
+	for _, g := range groups {
+		fmt.Fprintf(w, "given up: %s, %s\n", cli.Count(g.URLs, "URL"), g.Outcome)
+		for _, e := range g.Examples {
+			fmt.Fprintf(w, "  %s\n", formatGivenUp(e))
+		}
+		if more := g.URLs - int64(len(g.Examples)); more > 0 {
+			fmt.Fprintf(w, "  and %d more\n", more)
+		}
+	}
+	return nil
+}
+
+// endTexts describes why a crawl ended.
+var endTexts = map[node.End]string{
 	node.EndDone:        "nothing is left",
-	node.EndMaxPages:    "as many pages as --max-pages says",
-	node.EndNoRoom:      "no room on the disk or in the archive",
+	node.EndMaxPages:    "reached --max-pages",
+	node.EndNoSpace:     "no free space on the disk or in the archive",
 	node.EndInterrupted: "interrupted",
 	node.EndFailed:      "an error",
 }

@@ -10,66 +10,71 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node"
 	"peerd/node/admin"
 	"peerd/node/config"
 )
 
-// exports are what can be exported.
+// exports are the kinds of export.
 var exports = []struct {
 	name, short string
 	write       func(ctx context.Context, home config.Home, w io.Writer) error
 }{
-	{"warc", "All answers, as one WARC file (gzip, a member a record)", exportWARC},
+	{"warc", "All responses, as one WARC file (gzip, one member for each record)", exportWARC},
 	{"cdx", "The index of the archive, in CDXJ, sorted", exportCDX},
-	{"links", "The pages fetched, with their links, as JSON lines", exportLinks},
-	{"text", "The texts of the archived pages, as JSON lines: url, fetched_at, title, charset, text", exportText},
+	{"links", "The fetched pages with their links, as JSON lines", exportLinks},
+	{"given-up", "The URLs that were given up, with the reasons, as JSON lines", exportGivenUp},
+	{"text",
+		"The texts of the archived pages, as JSON lines: url, fetched_at, title, charset, text",
+		exportText},
 }
 
 func newExportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
-		Short: "Write out what the peer fetched",
-		Long: `Streams what the peer fetched to standard output, or into a file that appears
-when it is whole. It works whether the peer runs or not; the links of a home that
-"peerd crawl" runs in have to wait for its end.
+		Short: "Export the fetched pages",
+		Long: `Writes the fetched pages to standard output, or to a file that appears when it is
+complete. It works whether or not the peer runs. While "peerd crawl" runs with the
+home, links and given-up cannot be exported.
 
-A page is in the archive, and its text in that of the archive, as often as it was
-fetched. Pages that ask not to be archived are not there, and those that ask not to
-be indexed have no text.`,
+The archive holds one copy, and one text, for each time a page was fetched. It does not
+hold pages that ask not to be archived. Pages that ask not to be indexed have no text.`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, list []string) error {
-			if len(list) > 0 {
-				return usagef(cmd, "cannot export %q, want warc, cdx, links or text", list[0])
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usagef(cmd, "nothing to export, want warc, cdx, links, given-up or text")
 			}
-			return usagef(cmd, "what? warc, cdx, links or text")
+			return cli.Group(cmd, args)
 		},
 	}
 	for _, e := range exports {
 		var dir, out string
 		sub := &cobra.Command{
-			Use:   e.name + " --home DIR",
+			Use:   e.name + " [--home DIR]",
 			Short: e.short,
-			Args:  noArgs,
+			Args:  cli.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
 				home, err := openHome(cmd, dir)
 				if err != nil {
 					return err
 				}
-				return toFile(cmd, out, func(w io.Writer) error { return e.write(cmd.Context(), home, w) })
+				return toFile(cmd, out, func(w io.Writer) error {
+					return e.write(cmd.Context(), home, w)
+				})
 			},
 		}
 		homeFlag(sub, &dir)
-		sub.Flags().StringVarP(&out, "output", "o", "", "`file` to write; - or without, standard output")
+		sub.Flags().StringVarP(&out, "output", "o", "",
+			"`file` to write; - is standard output (default -)")
 		cmd.AddCommand(sub)
 	}
 	return cmd
 }
 
-// toFile lets write fill a file, which is there when it is whole or not at all;
-// names "" and "-" are standard output.
+// toFile has write fill a file, which it creates atomically; "" and "-" are standard output.
 func toFile(cmd *cobra.Command, name string, write func(io.Writer) error) error {
-	var f io.Writer = cmd.OutOrStdout()
+	f := cmd.OutOrStdout()
 	commit := func() error { return nil }
 	if name != "" && name != "-" {
 		p, err := renameio.NewPendingFile(name, renameio.WithPermissions(0o644))
@@ -106,7 +111,11 @@ func exportCDX(ctx context.Context, home config.Home, w io.Writer) error {
 }
 
 func exportLinks(ctx context.Context, home config.Home, w io.Writer) error {
-	return eachLink(ctx, home, func(l admin.Link) error { return printJSON(w, l) })
+	return eachLink(ctx, home, func(l admin.Link) error { return cli.PrintJSON(w, l) })
+}
+
+func exportGivenUp(ctx context.Context, home config.Home, w io.Writer) error {
+	return eachGivenUp(ctx, home, "", func(g admin.GivenUp) error { return cli.PrintJSON(w, g) })
 }
 
 func exportText(ctx context.Context, home config.Home, w io.Writer) error {

@@ -5,17 +5,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node/config"
 )
 
 func newInitCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
-		Use:   "init --home DIR",
-		Short: "Make a directory the home of a new peer",
-		Long: `Makes DIR, created when missing, the home of a new peer: a fresh identity
-(key) and a commented config.toml. It never overwrites anything.`,
-		Args: noArgs,
+		Use:   "init [--home DIR]",
+		Short: "Create the home of a new peer",
+		Long: `Makes DIR, which it creates if necessary, the home of a new peer with a new identity
+(key) and a commented config.toml. It never overwrites a file.`,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runInit(cmd, dir) },
 	}
 	homeFlag(cmd, &dir)
@@ -23,8 +24,8 @@ func newInitCommand() *cobra.Command {
 }
 
 func runInit(cmd *cobra.Command, dir string) error {
-	if dir == "" {
-		return usagef(cmd, "--home is missing")
+	if dir = homeDir(dir); dir == "" {
+		return cli.Usagef(cmd, "--home is missing")
 	}
 	home, err := config.Init(dir)
 	if err != nil {
@@ -34,7 +35,8 @@ func runInit(cmd *cobra.Command, dir string) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "peer %s lives in %s\nset contact in %s before you crawl web sites of others\n",
+	_, err = fmt.Fprintf(cmd.OutOrStdout(),
+		"created peer %s in %s\nset contact in %s before you crawl web sites of others\n",
 		id, home.Dir, home.ConfigFile())
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node"
 	"peerd/node/admin"
 	"peerd/node/config"
@@ -19,16 +20,16 @@ func newLinksCommand() *cobra.Command {
 	var dir string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "links --home DIR",
-		Short: "List the pages that the peer fetched, with their links",
-		Long: `Lists the pages that the peer fetched. With --json, one JSON object a line:
-url, status, outcome, bytes, fetched_at, outlinks, estimation, took_ms. It works
-whether the peer runs or not, but not while "peerd crawl" does with that home.`,
-		Args: noArgs,
+		Use:   "links [--home DIR]",
+		Short: "List the fetched pages with their links",
+		Long: `Lists the pages that the peer fetched. With --json, it prints one JSON object a line:
+url, status, outcome, bytes, fetched_at, outlinks, estimation, took_ms. It works whether
+or not the peer runs, but not while "peerd crawl" runs with the home.`,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runLinks(cmd, dir, asJSON) },
 	}
 	homeFlag(cmd, &dir)
-	jsonFlag(cmd, &asJSON)
+	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -40,12 +41,12 @@ func runLinks(cmd *cobra.Command, dir string, asJSON bool) error {
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	show := linkLine(out)
 	if asJSON {
-		show = func(l admin.Link) error { return printJSON(out, l) }
+		show = func(l admin.Link) error { return cli.PrintJSON(out, l) }
 	}
 	return errors.Join(eachLink(cmd.Context(), home, show), out.Flush())
 }
 
-// eachLink asks the running peer, or reads the store when none runs.
+// eachLink reads the pages from the running peer, or from the store if none runs.
 func eachLink(ctx context.Context, home config.Home, show func(admin.Link) error) error {
 	client, err := admin.Dial(home.APIFile())
 	if err == nil {
@@ -57,7 +58,7 @@ func eachLink(ctx context.Context, home config.Home, show func(admin.Link) error
 	return err
 }
 
-// linkLine prints pages line by line; a table would have to hold all of them.
+// linkLine prints pages line by line; a table would have to hold all of them in memory.
 func linkLine(w io.Writer) func(admin.Link) error {
 	const columns = "%-6v  %-18s  %9v  %6v  %-19s  %s\n"
 	first := true
@@ -66,7 +67,8 @@ func linkLine(w io.Writer) func(admin.Link) error {
 			first = false
 			fmt.Fprintf(w, columns, "STATUS", "OUTCOME", "BYTES", "LINKS", "FETCHED", "URL")
 		}
-		_, err := fmt.Fprintf(w, columns, l.Status, l.Outcome, l.Bytes, len(l.Outlinks), l.FetchedAt.Local().Format(time.DateTime), printable(l.URL))
+		_, err := fmt.Fprintf(w, columns, l.Status, l.Outcome, l.Bytes, len(l.Outlinks),
+			l.FetchedAt.Local().Format(time.DateTime), cli.Printable(l.URL))
 		return err
 	}
 }

@@ -5,15 +5,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node/admin"
 )
 
 func newPeersCommand() *cobra.Command {
-	return newViewCommand("peers", "List the other peers that the running peer knows", (*admin.Client).Peers, showPeers)
+	return newViewCommand("peers", "List the other peers that the running peer knows",
+		(*admin.Client).Peers, showPeers)
 }
 
 func showPeers(w io.Writer, peers []admin.Peer) error {
-	t := newTable(w, "PEER", "CONNECTED", "RTT", "DISTANCE", "WAIT", "CAPACITY", "VERSION", "SEEN", "ADDRESS")
+	t := cli.NewTable(w, "PEER", "CONNECTED", "RTT", "DISTANCE", "WAIT", "CAPACITY", "VERSION",
+		"SEEN", "ADDRESS")
 	for _, p := range peers {
 		rtt, addr := "", ""
 		if p.RTTMs > 0 {
@@ -22,7 +25,8 @@ func showPeers(w io.Writer, peers []admin.Peer) error {
 		if len(p.Addrs) > 0 {
 			addr = p.Addrs[0]
 		}
-		t.row(p.PeerID, yes(p.Connected), rtt, ms(p.DistanceMs), ms(p.WaitMs), p.Capacity, p.Version, seconds(p.LastSeenS), addr)
+		t.Row(p.PeerID, yesNo(p.Connected), rtt, ms(p.DistanceMs), ms(p.WaitMs), p.Capacity,
+			p.Version, seconds(p.LastSeenS), addr)
 	}
-	return t.flush()
+	return t.Flush()
 }

@@ -1,20 +1,51 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
+	"peerd/node"
 	"peerd/node/admin"
+	"peerd/node/config"
 )
 
 func newQueueCommand() *cobra.Command {
-	return newViewCommand("queue", "List the hosts whose URLs wait at the running peer", (*admin.Client).Queue, showQueue)
+	cmd := newViewCommand("queue", "List the hosts that have URLs waiting at the running peer",
+		(*admin.Client).Queue, showQueue)
+	cmd.Long = `Lists the hosts that have URLs waiting at the running peer.
+
+With --given-up, it lists the URLs that the peer no longer tries to fetch, with the reason,
+whether or not the peer runs, but not while "peerd crawl" runs with the home. "peerd retry"
+queues them again.`
+	var givenUp bool
+	var host string
+	cmd.Flags().BoolVar(&givenUp, "given-up", false, "list the URLs that were given up")
+	cmd.Flags().StringVar(&host, "host", "", "only those of this `host`, with --given-up")
+	waiting := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !givenUp && host != "" {
+			return cli.Usagef(cmd, "--host needs --given-up")
+		}
+		if !givenUp {
+			return waiting(cmd, args)
+		}
+		dir, _ := cmd.Flags().GetString("home")
+		asJSON, _ := cmd.Flags().GetBool("json")
+		return runGivenUp(cmd, dir, host, asJSON)
+	}
+	return cmd
 }
 
 func showQueue(w io.Writer, hosts []admin.Host) error {
-	t := newTable(w, "HOST", "SUBNET", "ROLE", "PENDING", "IN FLIGHT", "NEXT", "DELAY", "OWNER")
+	t := cli.NewTable(w, "HOST", "SUBNET", "ROLE", "PENDING", "IN FLIGHT", "NEXT", "DELAY", "OWNER")
 	for _, h := range hosts {
 		next, delay := "", ""
 		if h.NextAt != nil {
@@ -23,7 +54,62 @@ func showQueue(w io.Writer, hosts []admin.Host) error {
 		if h.DelayMs > 0 {
 			delay = ms(h.DelayMs)
 		}
-		t.row(h.Host, h.Subnet, h.Role, h.Pending, h.InFlight, next, delay, h.Owner)
+		t.Row(h.Host, h.Subnet, h.Role, h.Pending, h.InFlight, next, delay, h.Owner)
 	}
-	return t.flush()
+	return t.Flush()
+}
+
+func runGivenUp(cmd *cobra.Command, dir, host string, asJSON bool) error {
+	home, err := openHome(cmd, dir)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+	show := givenUpLine(out)
+	if asJSON {
+		show = func(g admin.GivenUp) error { return cli.PrintJSON(out, g) }
+	}
+	return errors.Join(eachGivenUp(cmd.Context(), home, strings.ToLower(host), show), out.Flush())
+}
+
+// eachGivenUp reads the URLs that were given up from the running peer, or from the store if none
+// runs.
+func eachGivenUp(
+	ctx context.Context, home config.Home, host string, show func(admin.GivenUp) error,
+) error {
+	client, err := admin.Dial(home.APIFile())
+	if err == nil {
+		err = client.GivenUp(ctx, host, show)
+	}
+	if errors.Is(err, admin.ErrNotRunning) {
+		return node.GivenUp(ctx, home, host, show)
+	}
+	return err
+}
+
+// givenUpLine prints URLs line by line; a table would have to hold all of them in memory.
+func givenUpLine(w io.Writer) func(admin.GivenUp) error {
+	const columns = "%-18s  %-19s  %s\n"
+	first := true
+	return func(g admin.GivenUp) error {
+		if first {
+			first = false
+			fmt.Fprintf(w, columns, "OUTCOME", "GIVEN UP", "URL: ERROR")
+		}
+		_, err := fmt.Fprintf(w, columns, g.Outcome, g.At.Local().Format(time.DateTime),
+			formatGivenUp(g))
+		return err
+	}
+}
+
+// formatGivenUp formats a URL with the reason why it was given up.
+func formatGivenUp(g admin.GivenUp) string {
+	text := g.URL
+	switch {
+	case g.Error != "":
+		text += ": " + g.Error
+	case g.Status != 0:
+		text += fmt.Sprintf(": status %d", g.Status)
+	}
+	return cli.Printable(text)
 }

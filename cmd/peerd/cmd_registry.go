@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node/config"
 	"peerd/node/registry"
 )
@@ -13,11 +14,11 @@ import (
 func newRegistryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "registry",
-		Short: "Keep what the Internet registries say of addresses",
-		Long: `Loads and shows the files in which the five regional Internet registries say
-every day which organisation holds which addresses (delegated-extended files, or
-NRO's combined one). The strategies ipmicra and ipmicra-proxy need them. A running
-peer reads what is loaded when it starts.
+		Short: "Load and show the address data of the Internet registries",
+		Long: `Loads and shows the delegated-extended files, in which the five regional Internet
+registries publish every day which organisation holds which addresses. NRO's combined
+file works as well. The strategies ipmicra and ipmicra-proxy need this data. A peer
+reads it when it starts.
 
   https://ftp.ripe.net/pub/stats/ripencc/delegated-ripencc-extended-latest
   https://ftp.arin.net/pub/stats/arin/delegated-arin-extended-latest
@@ -25,12 +26,7 @@ peer reads what is loaded when it starts.
   https://ftp.lacnic.net/pub/stats/lacnic/delegated-lacnic-extended-latest
   https://ftp.afrinic.net/pub/stats/afrinic/delegated-afrinic-extended-latest`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, list []string) error {
-			if len(list) > 0 {
-				return usagef(cmd, "unknown command %q, want load, show or lookup", list[0])
-			}
-			return cmd.Help()
-		},
+		RunE: cli.Group,
 	}
 	cmd.AddCommand(newRegistryLoadCommand(), newRegistryShowCommand(), newRegistryLookupCommand())
 	return cmd
@@ -40,25 +36,27 @@ func newRegistryLoadCommand() *cobra.Command {
 	var dir string
 	var force bool
 	cmd := &cobra.Command{
-		Use:   "load --home DIR FILE|URL...",
+		Use:   "load [--home DIR] FILE|URL...",
 		Short: "Load delegated files into the home",
-		Long: `Loads delegated-extended files, plain or gzip, from disk or over http and https,
-each in place of the one of the same registry. Broken lines are counted and the
-first of them named; a file that lacks more than a twentieth of the records that
-it announces is refused, and without --force one that has lost more than a
-twentieth since the last time. A file that fails leaves everything else alone,
-and the exit status is 1. A URL is fetched only if the server has something newer
-than the last time.`,
-		RunE: func(cmd *cobra.Command, list []string) error { return runRegistryLoad(cmd, dir, force, list) },
+		Long: `Loads delegated-extended files, plain or gzip, from disk or over http and https. Each
+replaces the stored file of the same registry. Invalid lines are counted, and the first
+of them are printed. A file is refused if it lacks more than 5% of the records that it
+announces or, without --force, if it has over 5% fewer records than the stored file.
+A file that fails changes nothing, and the exit status is 1. A URL is fetched only if
+the server has a newer file than the stored one.`,
+		RunE: func(cmd *cobra.Command, list []string) error {
+			return runRegistryLoad(cmd, dir, force, list)
+		},
 	}
 	homeFlag(cmd, &dir)
-	cmd.Flags().BoolVar(&force, "force", false, "take files that shrank, and fetch what is not newer")
+	cmd.Flags().BoolVar(&force, "force", false,
+		"accept files with fewer records, and fetch files that are not newer")
 	return cmd
 }
 
 func runRegistryLoad(cmd *cobra.Command, dir string, force bool, list []string) error {
 	if len(list) == 0 {
-		return usagef(cmd, "no file or URL")
+		return cli.Usagef(cmd, "no file or URL")
 	}
 	home, err := openHome(cmd, dir)
 	if err != nil {
@@ -75,10 +73,10 @@ func runRegistryLoad(cmd *cobra.Command, dir string, force bool, list []string) 
 		if total >= 0 {
 			of = " of " + size(total)
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s%s\n", clipped(name), size(done), of)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s%s\n", cli.Clip(name), size(done), of)
 	}
 	failed := false
-	for _, s := range list { // one by one, so that each is told when it is done
+	for _, s := range list { // one by one, so that each result is printed at once
 		results, err := registry.Load(cmd.Context(), home.RegistryDir(), o, s)
 		if err != nil {
 			return err
@@ -86,7 +84,7 @@ func runRegistryLoad(cmd *cobra.Command, dir string, force bool, list []string) 
 		for _, r := range results {
 			if r.Err != nil {
 				failed = true
-				fmt.Fprintf(cmd.ErrOrStderr(), "peerd: %s\n", oneLine(r.Err.Error()))
+				fmt.Fprintf(cmd.ErrOrStderr(), "peerd: %s\n", cli.OneLine(r.Err.Error()))
 				continue
 			}
 			if err := showLoaded(cmd, r); err != nil {
@@ -95,22 +93,22 @@ func runRegistryLoad(cmd *cobra.Command, dir string, force bool, list []string) 
 		}
 	}
 	if failed {
-		return errReported
+		return cli.ErrReported
 	}
 	return nil
 }
 
-// showLoaded says what came of a file, and its faults below.
+// showLoaded prints the result of loading a file, and its faults.
 func showLoaded(cmd *cobra.Command, r registry.Result) error {
 	i := r.Info
 	what := fmt.Sprintf("%d records, %d blocks of addresses", i.Records, i.Entries)
-	if r.Same {
+	if r.NotModified {
 		what = "not modified since " + i.Loaded.Format("2006-01-02 15:04")
 	}
-	if i.Faulty > 0 && !r.Same {
+	if i.Faulty > 0 && !r.NotModified {
 		what += fmt.Sprintf(", %d faults", i.Faulty)
 	}
-	if err := writeLine(cmd.OutOrStdout(), i.Registry+": "+what); err != nil || r.Same {
+	if err := writeLine(cmd.OutOrStdout(), i.Registry+": "+what); err != nil || r.NotModified {
 		return err
 	}
 	return showFaults(cmd, i)
@@ -118,7 +116,7 @@ func showLoaded(cmd *cobra.Command, r registry.Result) error {
 
 func showFaults(cmd *cobra.Command, i registry.Info) error {
 	for _, f := range i.Faults {
-		if err := writeLine(cmd.OutOrStdout(), "  "+printable(f)); err != nil {
+		if err := writeLine(cmd.OutOrStdout(), "  "+cli.Printable(f)); err != nil {
 			return err
 		}
 	}
@@ -132,13 +130,15 @@ func newRegistryShowCommand() *cobra.Command {
 	var dir string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "show --home DIR",
+		Use:   "show [--home DIR]",
 		Short: "Show which delegated files are loaded",
-		Args:  noArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return runRegistryShow(cmd, dir, asJSON) },
+		Args:  cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runRegistryShow(cmd, dir, asJSON)
+		},
 	}
 	homeFlag(cmd, &dir)
-	jsonFlag(cmd, &asJSON)
+	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
@@ -155,18 +155,20 @@ func runRegistryShow(cmd *cobra.Command, dir string, asJSON bool) error {
 		if infos == nil {
 			infos = []registry.Info{}
 		}
-		if bad := printJSON(cmd.OutOrStdout(), infos); bad != nil {
+		if bad := cli.PrintJSON(cmd.OutOrStdout(), infos); bad != nil {
 			return bad
 		}
 		return err
 	case len(infos) == 0:
 		return fmt.Errorf("%s: %w", home.RegistryDir(), registry.ErrNone)
 	}
-	t := newTable(cmd.OutOrStdout(), "REGISTRY", "DAY", "LOADED", "RECORDS", "IPV4", "IPV6", "ASN", "FREE", "BLOCKS", "FAULTS", "SOURCE")
+	t := cli.NewTable(cmd.OutOrStdout(), "REGISTRY", "DAY", "LOADED", "RECORDS", "IPV4", "IPV6",
+		"ASN", "FREE", "BLOCKS", "FAULTS", "SOURCE")
 	for _, i := range infos {
-		t.row(i.Registry, day(i.Day), i.Loaded.Format("2006-01-02 15:04"), i.Records, i.IPv4, i.IPv6, i.ASN, i.Free, i.Entries, i.Faulty, i.Source)
+		t.Row(i.Registry, day(i.Day), i.Loaded.Format("2006-01-02 15:04"), i.Records, i.IPv4,
+			i.IPv6, i.ASN, i.Free, i.Entries, i.Faulty, i.Source)
 	}
-	if err := t.flush(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	for _, i := range infos {
@@ -183,7 +185,7 @@ func runRegistryShow(cmd *cobra.Command, dir string, asJSON bool) error {
 	return err
 }
 
-// day writes YYYYMMDD as YYYY-MM-DD, and what is none as it is.
+// day formats YYYYMMDD as YYYY-MM-DD and returns other strings unchanged.
 func day(s string) string {
 	if len(s) != 8 {
 		return s
@@ -195,19 +197,22 @@ func newRegistryLookupCommand() *cobra.Command {
 	var dir string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "lookup --home DIR ADDR...",
-		Short: "Show who holds an address",
-		Long: `Shows the smallest block around each address, who holds it, and the blocks
-above. An address that lies in no block is told on stderr, and the exit status is 1.`,
-		RunE: func(cmd *cobra.Command, list []string) error { return runRegistryLookup(cmd, dir, asJSON, list) },
+		Use:   "lookup [--home DIR] ADDR...",
+		Short: "Show the holder of an address",
+		Long: `Shows the smallest block that contains each address, its holder, and the blocks that
+contain that block. For an address in no block, it prints a message, and the exit
+status is 1.`,
+		RunE: func(cmd *cobra.Command, list []string) error {
+			return runRegistryLookup(cmd, dir, asJSON, list)
+		},
 	}
 	homeFlag(cmd, &dir)
-	jsonFlag(cmd, &asJSON)
+	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
-// found is what lookup says of an address.
-type found struct {
+// lookupResult is the JSON output for one address.
+type lookupResult struct {
 	Addr   string           `json:"addr"`
 	Blocks []registry.Block `json:"blocks"` // the smallest first
 }
@@ -217,12 +222,12 @@ func runRegistryLookup(cmd *cobra.Command, dir string, asJSON bool, list []strin
 	for _, s := range list {
 		a, err := netip.ParseAddr(s)
 		if err != nil || a.Zone() != "" {
-			return usagef(cmd, "%q is no IP address", clipped(s))
+			return cli.Usagef(cmd, "%q is not an IP address", cli.Clip(s))
 		}
 		addrs = append(addrs, a.Unmap())
 	}
 	if len(addrs) == 0 {
-		return usagef(cmd, "no address")
+		return cli.Usagef(cmd, "no address")
 	}
 	home, err := openHome(cmd, dir)
 	if err != nil {
@@ -232,36 +237,36 @@ func runRegistryLookup(cmd *cobra.Command, dir string, asJSON bool, list []strin
 	if err != nil {
 		return err
 	}
-	t := newTable(cmd.OutOrStdout(), "ADDRESS", "BLOCK", "REGISTRY", "COUNTRY", "HOLDER")
+	t := cli.NewTable(cmd.OutOrStdout(), "ADDRESS", "BLOCK", "REGISTRY", "COUNTRY", "HOLDER")
 	missing := false
 	for _, a := range addrs {
-		f := found{a.String(), registry.Around(table, a)}
+		f := lookupResult{a.String(), registry.BlocksContaining(table, a)}
 		switch {
 		case asJSON:
-			if err := printJSON(cmd.OutOrStdout(), f); err != nil {
+			if err := cli.PrintJSON(cmd.OutOrStdout(), f); err != nil {
 				return err
 			}
 			continue
 		case len(f.Blocks) == 0:
 			missing = true
-			fmt.Fprintf(cmd.ErrOrStderr(), "peerd: %s lies in no block that was loaded\n", a)
+			fmt.Fprintf(cmd.ErrOrStderr(), "peerd: %s is in no loaded block\n", a)
 		}
 		for i, b := range f.Blocks {
 			name := f.Addr
 			if i > 0 {
 				name = " "
 			}
-			t.row(name, b.Prefix, b.Registry, b.Country, b.Holder)
+			t.Row(name, b.Prefix, b.Registry, b.Country, b.Holder)
 		}
 	}
 	if asJSON {
 		return nil
 	}
-	if err := t.flush(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	if missing {
-		return errReported
+		return cli.ErrReported
 	}
 	return nil
 }

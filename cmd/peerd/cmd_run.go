@@ -3,26 +3,34 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
+	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node"
+	"peerd/node/admin"
 	"peerd/node/config"
 )
 
-var runHelp = `Runs one peer until SIGINT or SIGTERM, or "peerd stop". A second signal kills
-it; nothing is lost then but the fetches in flight. With --drain a signal hands
-all that the peer owns over to others first, as "peerd stop" does.
+var runHelp = `Runs one peer until SIGINT, SIGTERM or "peerd stop". A second signal kills it; only
+the fetches in flight are lost then. With --drain, a signal first hands everything that
+the peer owns over to other peers, as "peerd stop" does. SIGHUP reads config.toml again,
+as "peerd reload" does.
 
-Options override config.toml in the home, where every setting is explained.
---listen, --bootstrap and --allow-net replace the list there; --resolve replaces
-the addresses of the hosts it names.
+Options override config.toml in the home, which explains every setting. --listen,
+--bootstrap and --allow-net replace the lists there; --resolve replaces the addresses of
+the hosts that it names.
 
-A profile is a TOML file with the rules that all peers of a network share. Peers
-with other rules are in another network, whatever its name. Name and scope.mode
-must be there; below [scope], all is shown with its default:
+A profile is a TOML file with the rules that all peers of a network share. Peers with
+different rules are in different networks, even if the names are the same. name and
+scope.mode are required. Below [scope], every key is shown with its default:
 
   ` + strings.TrimSpace(strings.ReplaceAll(config.ProfileTemplate, "\n", "\n  "))
 
@@ -37,30 +45,42 @@ type runOptions struct {
 func newRunCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:   "run --home DIR",
+		Use:   "run [--home DIR]",
 		Short: "Run a peer",
 		Long:  runHelp,
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return runRun(cmd, &o) },
 	}
 	homeFlag(cmd, &o.home)
 	f := cmd.Flags()
-	f.BoolVar(&o.init, "init", false, "make --home a home first when it is none")
-	f.StringVar(&o.profile, "profile", "", "`file` with the rules of the network (default: the network \"peerd\", which takes every page)")
-	f.StringArrayVar(&o.listen, "listen", nil, "`multiaddr` where other peers reach this one; repeatable")
-	f.StringArrayVar(&o.bootstrap, "bootstrap", nil, "`multiaddr` with /p2p/ID of a peer to join; repeatable")
-	f.BoolVar(&o.mdns, "mdns", false, "find peers of the network on the local network")
-	f.StringVar(&o.api, "api", "", "`host:port` of the admin API (default 127.0.0.1:0, any free port)")
-	f.StringVar(&o.strategy, "strategy", "", "how owners are chosen: "+strings.Join(config.Strategies, ", ")+" (default proxy)")
-	f.BoolVar(&o.drain, "drain", false, "hand everything over to other peers before a stop by a signal")
-	f.DurationVar(&o.drainTimeout, "drain-timeout", 0, "at most so long (default 2m)")
+	f.BoolVar(&o.init, "init", false, "create the home if it does not exist")
+	f.StringVar(&o.profile, "profile", "",
+		"`file` with the rules of the network (default: profile.toml in the home, or else "+
+			"the network \"peerd\", all pages)")
+	f.StringArrayVar(&o.listen, "listen", nil,
+		"`multiaddr` on which other peers reach this one; repeatable")
+	f.StringArrayVar(&o.bootstrap, "bootstrap", nil,
+		"`multiaddr` with /p2p/ID of a peer to join; repeatable")
+	f.BoolVar(&o.mdns, "mdns", false, "find peers on the local network by multicast DNS")
+	f.StringVar(&o.api, "api", "",
+		"`host:port` of the admin API (default 127.0.0.1:0, any free port)")
+	f.StringVar(&o.strategy, "strategy", "", "how owners are chosen: "+
+		strings.Join(config.Strategies, ", ")+" (default proxy)")
+	f.BoolVar(&o.drain, "drain", false,
+		"hand everything over to other peers when a signal stops this one")
+	f.DurationVar(&o.drainTimeout, "drain-timeout", 0,
+		"maximum `time` for handing over (default 2m)")
 	o.crawl.add(cmd)
+	cli.Complete(cmd, "strategy", config.Strategies...)
 	return cmd
 }
 
 func runRun(cmd *cobra.Command, o *runOptions) error {
-	if o.init && o.home != "" {
-		if _, err := config.Init(o.home); err != nil && !errors.Is(err, config.ErrExists) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP) // the end of a terminal session must not end the peer
+	defer signal.Stop(hup)
+	if dir := homeDir(o.home); o.init && dir != "" {
+		if _, err := config.Init(dir); err != nil && !errors.Is(err, config.ErrExists) {
 			return err
 		}
 	}
@@ -76,7 +96,7 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
-	log, err := newLogger(cmd, cfg.LogLevel)
+	log, err := newRunLogger(cmd, home, cfg)
 	if err != nil {
 		return err
 	}
@@ -91,19 +111,66 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 	if err != nil {
 		return err
 	}
+	go reloadAtHangups(cmd.Context(), log, hup, n.Reload)
+	defer notifySystemd(cmd.Context(), log)()
 	ctx := cmd.Context()
 	if cfg.Drain {
 		ctx = context.WithoutCancel(ctx)
-		defer context.AfterFunc(cmd.Context(), func() { n.StopDrained(cfg.DrainTimeout.Duration) })()
+		defer context.AfterFunc(cmd.Context(), func() {
+			n.StopDrained(cfg.DrainTimeout.Duration)
+		})()
 	}
 	err = n.Run(ctx)
-	if interrupted(cmd.Context(), err) {
+	if cli.Interrupted(cmd.Context(), err) {
 		return nil
 	}
 	return err
 }
 
-// config returns config.toml of home with the options over it.
+// notifySystemd tells systemd, if that has started the process, that the peer listens and, when ctx
+// ends, that it stops. The returned function ends the wait for ctx.
+func notifySystemd(ctx context.Context, log *slog.Logger) (stop func() bool) {
+	tell := func(state string) {
+		if _, err := systemd.SdNotify(false, state); err != nil {
+			log.Warn("failed to notify systemd", "err", err)
+		}
+	}
+	tell(systemd.SdNotifyReady)
+	return context.AfterFunc(ctx, func() { tell(systemd.SdNotifyStopping) })
+}
+
+// newRunLogger returns the logger that the settings and the options describe.
+func newRunLogger(cmd *cobra.Command, home config.Home, cfg config.Config) (*slog.Logger, error) {
+	l := cli.Log{Level: cfg.LogLevel, JSON: cfg.LogFormat == "json", MaxSize: logFileSize,
+		Backups: logFiles}
+	if cfg.LogFile != "" {
+		l.File = home.Path(cfg.LogFile)
+	}
+	return l.New(cmd)
+}
+
+// logFileSize is the size in megabytes at which a log file is renamed, and logFiles how many
+// renamed ones are kept.
+const logFileSize, logFiles = 16, 4
+
+// reloadAtHangups calls reload at each SIGHUP until ctx ends.
+func reloadAtHangups(
+	ctx context.Context, log *slog.Logger, hup <-chan os.Signal,
+	reload func() (admin.Reloaded, error),
+) {
+	for {
+		select {
+		case <-hup:
+			if _, err := reload(); err != nil {
+				log.Error("failed to reload config.toml; the settings are as before", "err", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// config returns config.toml of home, overridden by the options.
 func (o *runOptions) config(cmd *cobra.Command, home config.Home) (config.Config, error) {
 	cfg, err := home.Load()
 	if err != nil {
@@ -141,22 +208,19 @@ func (o *runOptions) config(cmd *cobra.Command, home config.Home) (config.Config
 	return cfg, cfg.Validate()
 }
 
-// network returns the profile that the options or the settings name. An
-// explicit --min-delay below its floor is refused rather than ignored.
-func (o *runOptions) network(cmd *cobra.Command, home config.Home, cfg config.Config) (config.Profile, error) {
-	file := o.profile
-	if file == "" && cfg.Profile != "" {
-		file = home.Path(cfg.Profile)
-	}
-	if file == "" {
-		return config.DefaultProfile(), nil
-	}
-	p, err := config.LoadProfile(file)
+// network returns the profile that the options or the settings name. It refuses an
+// explicit --min-delay below the minimum of the profile, which would have no effect.
+func (o *runOptions) network(
+	cmd *cobra.Command, home config.Home, cfg config.Config,
+) (config.Profile, error) {
+	p, err := home.NetworkProfile(cfg, o.profile)
 	if err != nil {
 		return p, err
 	}
-	if floor := p.Politeness.MinDelay.Duration; cmd.Flags().Changed("min-delay") && o.crawl.minDelay < floor {
-		return p, usagef(cmd, "--min-delay %s is below the floor of the network, %s in %s", o.crawl.minDelay, floor, file)
+	if floor := p.Politeness.MinDelay.Duration; cmd.Flags().Changed("min-delay") &&
+		o.crawl.minDelay < floor {
+		return p, cli.Usagef(cmd, "--min-delay %s is below the floor of the network, %s",
+			o.crawl.minDelay, floor)
 	}
 	return p, nil
 }

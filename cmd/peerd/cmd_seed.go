@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node/admin"
 )
 
@@ -23,19 +24,19 @@ type seedOptions struct {
 func newSeedCommand() *cobra.Command {
 	var o seedOptions
 	cmd := &cobra.Command{
-		Use:   "seed --home DIR URL... | -f FILE | -",
-		Short: "Hand URLs to the running peer",
-		Long: `Hands URLs to the peer that runs with the home: those of the command line, or
-of a file or stdin, one a line; empty lines and lines that start with # are
-skipped. What was accepted is on disk when the command ends.
+		Use:   "seed [--home DIR] URL... | -f FILE | -",
+		Short: "Add URLs to the crawl of the running peer",
+		Long: `Adds URLs to the crawl of the peer that runs with the home: those of the command
+line, or of a file or stdin, one a line. Empty lines and lines that start with # are
+skipped. Accepted URLs are on disk when the command ends.
 
-Exit status 0 means that every URL was accepted or known before. Every other one
-is told on stderr with the reason, and the exit status is 1.`,
+The exit status is 0 if every URL was accepted or known. For every other URL, the
+command prints the reason to stderr, and the exit status is 1.`,
 		RunE: func(cmd *cobra.Command, urls []string) error { return runSeed(cmd, &o, urls) },
 	}
 	homeFlag(cmd, &o.home)
 	cmd.Flags().StringVarP(&o.file, "file", "f", "", "read URLs from a `file`; - is stdin")
-	jsonFlag(cmd, &o.json)
+	cli.JSONFlag(cmd, &o.json)
 	return cmd
 }
 
@@ -51,25 +52,25 @@ func runSeed(cmd *cobra.Command, o *seedOptions, urls []string) error {
 	}
 	total, err := seedAll(cmd.Context(), client, src, cmd.ErrOrStderr())
 	if err != nil {
-		return advise(home, err)
+		return adviseRun(home, err)
 	}
 	if err := o.print(cmd.OutOrStdout(), total); err != nil {
 		return err
 	}
 	if !total.OK() {
-		return errReported
+		return cli.ErrReported
 	}
 	return nil
 }
 
-// source returns the lines to read URLs from.
+// source returns the lines with the URLs.
 func (o *seedOptions) source(cmd *cobra.Command, urls []string) (io.ReadCloser, error) {
 	if len(urls) == 1 && urls[0] == "-" && o.file == "" {
 		o.file, urls = "-", nil
 	}
 	switch {
 	case len(urls) > 0 && o.file != "":
-		return nil, usagef(cmd, "URLs and --file at once")
+		return nil, cli.Usagef(cmd, "got both URLs and --file")
 	case len(urls) > 0:
 		return io.NopCloser(strings.NewReader(strings.Join(urls, "\n"))), nil
 	case o.file == "-":
@@ -77,19 +78,21 @@ func (o *seedOptions) source(cmd *cobra.Command, urls []string) (io.ReadCloser, 
 	case o.file != "":
 		return os.Open(o.file)
 	}
-	return nil, usagef(cmd, "no URL")
+	return nil, cli.Usagef(cmd, "no URL")
 }
 
-// seedAll sends the URLs of src part by part and tells on w what is not taken.
-func seedAll(ctx context.Context, client *admin.Client, src io.Reader, w io.Writer) (admin.SeedResult, error) {
+// seedAll sends the URLs of src in parts and prints the rejected ones to w.
+func seedAll(
+	ctx context.Context, client *admin.Client, src io.Reader, w io.Writer,
+) (admin.SeedResult, error) {
 	total := admin.SeedResult{OutOfScope: []admin.Rejected{}, Invalid: []admin.Rejected{}}
 	var part []string
 	send := func() error {
 		res, err := client.Seed(ctx, part)
 		part = part[:0]
 		total.Add(res)
-		tell(w, "out of scope", res.OutOfScope)
-		tell(w, "invalid", res.Invalid)
+		printRejected(w, "out of scope", res.OutOfScope)
+		printRejected(w, "invalid", res.Invalid)
 		return err
 	}
 	err := eachURL(src, func(u string) error {
@@ -105,14 +108,14 @@ func seedAll(ctx context.Context, client *admin.Client, src io.Reader, w io.Writ
 	return total, err
 }
 
-func tell(w io.Writer, what string, rejected []admin.Rejected) {
+func printRejected(w io.Writer, what string, rejected []admin.Rejected) {
 	for _, r := range rejected {
-		fmt.Fprintf(w, "peerd: seed: %s: %s: %s\n", what, oneLine(r.URL), oneLine(r.Reason))
+		fmt.Fprintf(w, "peerd: seed: %s: %s: %s\n", what, cli.OneLine(r.URL), cli.OneLine(r.Reason))
 	}
 }
 
-// eachURL calls yield for every URL of src. Of a line that is longer than any
-// URL may be, it yields just enough to be refused as such.
+// eachURL calls yield for every URL of src. It truncates a line that is longer than a URL may be
+// to a length that is still rejected.
 func eachURL(src io.Reader, yield func(string) error) error {
 	in := bufio.NewReader(src)
 	var line []byte
@@ -141,7 +144,7 @@ func eachURL(src io.Reader, yield func(string) error) error {
 
 func (o *seedOptions) print(w io.Writer, r admin.SeedResult) error {
 	if o.json {
-		return printJSON(w, r)
+		return cli.PrintJSON(w, r)
 	}
 	_, err := fmt.Fprintf(w, "%d accepted, %d known, %d out of scope, %d invalid\n",
 		r.Accepted, r.Known, len(r.OutOfScope), len(r.Invalid))

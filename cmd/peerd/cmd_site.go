@@ -6,8 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
+	"peerd/lab/testnet"
 	"peerd/node/config"
-	"peerd/node/testnet"
 )
 
 func newSiteCommand() *cobra.Command {
@@ -18,16 +19,17 @@ func newSiteCommand() *cobra.Command {
 		Long: `Serves site I of the N sites that the seed makes, until a signal. Processes
 with the same --seed, --of, --pages and port serve sites that link to each
 other by name: site-00.peerd.test, site-01.peerd.test and so on.`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSite(cmd, o) },
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.Number, "number", 0, "which site, from 0")
-	f.IntVar(&o.Of, "of", 1, "how many sites there are")
+	f.IntVar(&o.Number, "number", 0, "number of the site, from 0")
+	f.IntVar(&o.Of, "of", 1, "number of sites")
 	f.IntVar(&o.Pages, "pages", 100, "number of pages, over all sites")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of everything that is random")
 	f.StringVar(&o.Listen, "listen", "", "`ip:port` to serve on; the port is that of all sites")
-	f.DurationVar(&o.MinDelay, "min-delay", 20*time.Millisecond, "gap between two requests of a crawler that the log's audit demands")
+	f.DurationVar(&o.MinDelay, "min-delay", 20*time.Millisecond,
+		"gap between two requests of a crawler that the audit of the log demands")
 	f.DurationVar(&o.Delay, "delay", 40*time.Millisecond, "median time to answer")
 	f.StringVar(&o.Bind, "site-bind", "", "`host:port` that shows the log of requests")
 	return cmd
@@ -38,11 +40,11 @@ func runSite(cmd *cobra.Command, o testnet.SiteOptions) error {
 		return err
 	}
 	var err error
-	if o.Logger, err = newLogger(cmd, slog.LevelInfo); err != nil {
+	if o.Logger, err = cli.NewLogger(cmd, slog.LevelInfo); err != nil {
 		return err
 	}
 	err = testnet.ServeSite(cmd.Context(), o)
-	if interrupted(cmd.Context(), err) {
+	if cli.Interrupted(cmd.Context(), err) {
 		return nil
 	}
 	return err
@@ -51,22 +53,22 @@ func runSite(cmd *cobra.Command, o testnet.SiteOptions) error {
 func checkSite(cmd *cobra.Command, o testnet.SiteOptions) error {
 	switch {
 	case o.Of < 1:
-		return usagef(cmd, "--of %d: want 1 or more", o.Of)
+		return cli.Usagef(cmd, "--of %d: want 1 or more", o.Of)
 	case o.Number < 0 || o.Number >= o.Of:
-		return usagef(cmd, "--number %d: want 0 to %d", o.Number, o.Of-1)
+		return cli.Usagef(cmd, "--number %d: want 0 to %d", o.Number, o.Of-1)
 	case o.Pages < o.Of:
-		return usagef(cmd, "--pages %d: want at least one a site, %d", o.Pages, o.Of)
+		return cli.Usagef(cmd, "--pages %d: want at least one a site, %d", o.Pages, o.Of)
 	case o.Listen == "":
-		return usagef(cmd, "--listen is missing")
+		return cli.Usagef(cmd, "--listen is missing")
 	case o.MinDelay < 0 || o.Delay < 0:
-		return usagef(cmd, "--min-delay %s, --delay %s: want 0 or more", o.MinDelay, o.Delay)
+		return cli.Usagef(cmd, "--min-delay %s, --delay %s: want 0 or more", o.MinDelay, o.Delay)
 	}
 	if err := config.CheckHostPort(o.Listen); err != nil {
-		return usagef(cmd, "--listen: %w", err)
+		return cli.Usagef(cmd, "--listen: %w", err)
 	}
 	if o.Bind != "" {
 		if err := config.CheckHostPort(o.Bind); err != nil {
-			return usagef(cmd, "--site-bind: %w", err)
+			return cli.Usagef(cmd, "--site-bind: %w", err)
 		}
 	}
 	return nil

@@ -9,18 +9,22 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node/admin"
 )
 
-// newViewCommand returns a command that asks the running peer for one thing
-// and prints it as a table or as JSON.
-func newViewCommand[T any](name, short string, ask func(*admin.Client, context.Context) (T, error), show func(io.Writer, T) error) *cobra.Command {
+// newViewCommand returns a command that asks the running peer for one thing and prints it
+// as a table or as JSON.
+func newViewCommand[T any](
+	name, short string, ask func(*admin.Client, context.Context) (T, error),
+	show func(io.Writer, T) error,
+) *cobra.Command {
 	var dir string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   name + " --home DIR",
+		Use:   name + " [--home DIR]",
 		Short: short,
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			home, client, err := dial(cmd, dir)
 			if err != nil {
@@ -28,65 +32,121 @@ func newViewCommand[T any](name, short string, ask func(*admin.Client, context.C
 			}
 			v, err := ask(client, cmd.Context())
 			if err != nil {
-				return advise(home, err)
+				return adviseRun(home, err)
 			}
 			if asJSON {
-				return printJSON(cmd.OutOrStdout(), v)
+				return cli.PrintJSON(cmd.OutOrStdout(), v)
 			}
 			return show(cmd.OutOrStdout(), v)
 		},
 	}
 	homeFlag(cmd, &dir)
-	jsonFlag(cmd, &asJSON)
+	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
 func newStatusCommand() *cobra.Command {
-	return newViewCommand("status", "Show the state of the running peer", (*admin.Client).Status, showStatus)
+	return newViewCommand("status", "Show the state of the running peer", (*admin.Client).Status,
+		showStatus)
 }
 
 func showStatus(w io.Writer, s admin.Status) error {
-	t := newTable(w)
-	t.row("peer", s.PeerID)
-	t.row("addresses", strings.Join(s.Addrs, " "))
-	t.row("network", s.Network)
-	t.row("strategy", s.Strategy)
+	t := cli.NewTable(w)
+	t.Row("addresses", strings.Join(s.Addrs, " "))
+	t.Row("health", formatHealth(s.Health))
+	if s.Health.Do != "" {
+		t.Row("to do", s.Health.Do)
+	}
+	if text := formatReachability(s.Reachability); text != "" {
+		t.Row("reachable", text)
+	}
+	t.Row("peer", s.PeerID)
+	t.Row("network", s.Network)
+	t.Row("strategy", s.Strategy)
 	if s.GeoDB != "" {
-		t.row("places", s.GeoDB)
+		t.Row("places", s.GeoDB)
 	}
 	if len(s.Registries) > 0 {
-		t.row("registries", registriesOf(s.Registries))
+		t.Row("registries", formatRegistries(s.Registries))
 	}
-	t.row("up", time.Duration(s.UptimeS*float64(time.Second)).Round(time.Second))
-	t.row("coordinate", place(s.Coordinate))
-	t.row("peers", fmt.Sprintf("%d connected, %d in the directory", s.PeersConnected, s.Directory))
+	t.Row("up", time.Duration(s.UptimeS*float64(time.Second)).Round(time.Second))
+	t.Row("coordinate", formatCoordinate(s.Coordinate))
+	t.Row("peers", fmt.Sprintf("%d connected, %d in the directory", s.PeersConnected, s.Directory))
+	for _, b := range s.Bootstrap {
+		t.Row("bootstrap", formatBootstrap(b, time.Now()))
+	}
 	for _, why := range s.Blocked {
-		t.row("blocked", why)
+		t.Row("blocked", why)
 	}
-	t.row("owned", fmt.Sprintf("%d subnets, %d hosts", s.SubnetsOwned, s.Hosts))
-	t.row("waiting", fmt.Sprintf("%d pending, %d in flight, %d in the nursery, %d in the outbox",
-		s.Frontier.Pending, s.Frontier.InFlight, s.Frontier.Nursery, s.OutboxURLs))
-	t.row("fetched", fmt.Sprintf("%d pages, %s", s.PagesFetched, size(s.BytesFetched)))
-	t.row("not fetched", fmt.Sprintf("%d failed, %d denied by robots.txt", s.Failed, s.RobotsDenied))
+	t.Row("owned", cli.Count(s.SubnetsOwned, "subnet")+", "+cli.Count(s.Hosts, "host"))
+	t.Row("waiting", fmt.Sprintf("%d queued, %d in flight, %d unclaimed, %d in the outbox",
+		s.Frontier.Pending, s.Frontier.InFlight, s.Frontier.Unclaimed, s.OutboxURLs))
+	t.Row("fetched", cli.Count(s.PagesFetched, "page")+", "+size(s.BytesFetched))
+	t.Row("given up", fmt.Sprintf("%s, %d more denied by robots.txt",
+		cli.Count(s.Failed, "URL"), s.RobotsDenied))
 	if s.Archive != nil {
-		t.row("archive", archived(*s.Archive))
+		t.Row("archive", formatArchive(*s.Archive))
 	}
-	t.row("revisited", fmt.Sprintf("%d pages, %d not modified, %d changed", s.Revisits.Done, s.Revisits.NotModified, s.Revisits.Changed))
-	t.counts("dropped", "URLs", s.Dropped)
-	t.counts("marked", "pages", s.Marked)
-	t.row("URLs seen", s.URLsSeen)
-	t.row("batches", fmt.Sprintf("%d sent (%d URLs), %d received (%d URLs)",
-		s.Batches.Sent, s.Batches.URLsSent, s.Batches.Received, s.Batches.URLsReceived))
-	t.row("estimations", fmt.Sprintf("%d requested (%d scouts), %d served", s.Estimations.Requested, s.Estimations.Scouts, s.Estimations.Served))
-	t.row("probes", fmt.Sprintf("%d before decisions, %d connections made", s.Probes.Made, s.Probes.Connects))
-	t.row("atlas", fmt.Sprintf("%d subnets known, %d announcements sent, %d received", s.Atlas.Subnets, s.Atlas.Sent, s.Atlas.Received))
-	t.row("handovers", fmt.Sprintf("%d out (%d moves), %d in", s.Handovers.Out, s.Handovers.Moves, s.Handovers.In))
-	t.row("control traffic", fmt.Sprintf("%s sent, %s received", size(s.ControlBytes.Sent), size(s.ControlBytes.Received)))
-	return t.flush()
+	t.Row("revisited", fmt.Sprintf("%s, %d not modified, %d changed",
+		cli.Count(s.Revisits.Done, "page"), s.Revisits.NotModified, s.Revisits.Changed))
+	t.Counts("dropped", "URL", s.Dropped)
+	t.Counts("marked", "page", s.Marked)
+	t.Row("URLs seen", s.URLsSeen)
+	t.Row("batches", fmt.Sprintf("%d sent (%s), %d received (%s)",
+		s.Batches.Sent, cli.Count(s.Batches.URLsSent, "URL"),
+		s.Batches.Received, cli.Count(s.Batches.URLsReceived, "URL")))
+	t.Row("estimations", fmt.Sprintf("%d requested (%d scouts), %d served",
+		s.Estimations.Requested, s.Estimations.Scouts, s.Estimations.Served))
+	t.Row("probes", fmt.Sprintf("%d before decisions, %d connections opened",
+		s.Probes.Made, s.Probes.Connects))
+	t.Row("owner map", fmt.Sprintf("%s known, %s sent, %d received",
+		cli.Count(s.OwnerMap.Subnets, "subnet"), cli.Count(s.OwnerMap.Sent, "announcement"),
+		s.OwnerMap.Received))
+	t.Row("handovers", fmt.Sprintf("%d out (%d moves), %d in",
+		s.Handovers.Out, s.Handovers.Moves, s.Handovers.In))
+	t.Row("control traffic", fmt.Sprintf("%s sent, %s received",
+		size(s.ControlBytes.Sent), size(s.ControlBytes.Received)))
+	return t.Flush()
 }
 
-// registriesOf writes which registry's data of which day there is.
-func registriesOf(all []admin.RegistryFile) string {
+func formatHealth(h admin.Health) string {
+	if h.Why == "" {
+		return string(h.State)
+	}
+	return string(h.State) + ": " + h.Why
+}
+
+// formatReachability says how other peers connect to this one; "" if that is not known.
+func formatReachability(r string) string {
+	switch r {
+	case "direct":
+		return "yes"
+	case "relayed":
+		return "through other members, which relay"
+	case "none":
+		return "no"
+	}
+	return ""
+}
+
+// formatBootstrap formats the state of a bootstrap address.
+func formatBootstrap(b admin.BootstrapAddr, now time.Time) string {
+	if b.Connected {
+		return b.Addr + " connected"
+	}
+	text := b.Addr + " not connected"
+	if b.LastError != "" {
+		text += ": " + b.LastError
+	}
+	if b.NextAttempt != nil {
+		wait := max(0, b.NextAttempt.Sub(now)).Round(time.Second)
+		text += fmt.Sprintf("; next attempt in %s", wait)
+	}
+	return text
+}
+
+// formatRegistries formats which registries' data of which day the peer has.
+func formatRegistries(all []admin.RegistryFile) string {
 	texts := make([]string, len(all))
 	for i, r := range all {
 		texts[i] = fmt.Sprintf("%s of %s (%d blocks)", r.Registry, day(r.Day), r.Blocks)
@@ -94,19 +154,20 @@ func registriesOf(all []admin.RegistryFile) string {
 	return strings.Join(texts, ", ")
 }
 
-func archived(a admin.Archive) string {
-	text := fmt.Sprintf("%d files, %s", a.Files, size(a.Bytes))
+func formatArchive(a admin.Archive) string {
+	text := cli.Count(a.Files, "file") + ", " + size(a.Bytes)
 	if a.Quota > 0 {
 		text += " of " + size(a.Quota)
 	}
 	if a.Refused > 0 {
-		text += fmt.Sprintf("; no room for %d answers, %s", a.Refused, size(a.RefusedBytes))
+		text += fmt.Sprintf("; no space for %s, %s", cli.Count(a.Refused, "response"),
+			size(a.RefusedBytes))
 	}
 	return text
 }
 
-// place writes a coordinate: (x y) + height ± error.
-func place(c admin.Coordinate) string {
+// formatCoordinate formats a coordinate: (x y) + height, error.
+func formatCoordinate(c admin.Coordinate) string {
 	vec := make([]string, len(c.Vec))
 	for i, v := range c.Vec {
 		vec[i] = fmt.Sprintf("%.1f", v)

@@ -10,38 +10,43 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node/admin"
 )
 
-// stopOptions say how a peer is stopped.
+// stopOptions are the options of peerd stop.
 type stopOptions struct {
-	home            string
-	now             bool
-	drain, patience time.Duration
+	home           string
+	now            bool
+	drain, timeout time.Duration
 }
 
 func newStopCommand() *cobra.Command {
 	var o stopOptions
 	cmd := &cobra.Command{
-		Use:   "stop --home DIR",
+		Use:   "stop [--home DIR]",
 		Short: "Stop the running peer",
-		Long: `Asks the peer that runs with the home to hand all that it owns over to other
-peers and then to stop, and waits until it has. What was not handed over in time
-stays in its home, and it goes on with it when it is run again.`,
-		Args: noArgs,
+		Long: `Asks the peer that runs with the home to hand everything that it owns over to other
+peers and then to stop, shows the progress, and waits until the peer has ended. What
+was not handed over in time stays in the home, and the peer continues with it when it
+is started again. If no other peer can be reached, the peer stops at once.`,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runStop(cmd, o) },
 	}
 	homeFlag(cmd, &o.home)
 	f := cmd.Flags()
-	f.BoolVar(&o.now, "now", false, "stop at once and hand nothing over; also while it hands over")
-	f.DurationVar(&o.drain, "drain-timeout", 2*time.Minute, "how long it may hand over")
-	f.DurationVar(&o.patience, "timeout", 30*time.Second, "how long to wait for the end after that")
+	f.BoolVar(&o.now, "now", false, "stop at once and hand nothing over; also ends a handover")
+	f.DurationVar(&o.drain, "drain-timeout", 2*time.Minute, "maximum `time` for handing over")
+	f.DurationVar(&o.timeout, "timeout", 30*time.Second,
+		"maximum `time` to wait for the end after that")
 	return cmd
 }
 
 func runStop(cmd *cobra.Command, o stopOptions) error {
 	if o.drain <= 0 || o.drain > admin.MaxLeave {
-		return usagef(cmd, "--drain-timeout %s: want more than 0 and at most %s; --now hands nothing over", o.drain, admin.MaxLeave)
+		return cli.Usagef(cmd,
+			"--drain-timeout %s: want more than 0 and at most %s; --now hands nothing over",
+			o.drain, admin.MaxLeave)
 	}
 	home, client, err := dial(cmd, o.home)
 	if err != nil {
@@ -53,46 +58,69 @@ func runStop(cmd *cobra.Command, o stopOptions) error {
 		err = handOver(cmd.Context(), client, o.drain, cmd.ErrOrStderr())
 	}
 	if err != nil {
-		return advise(home, err)
+		return adviseRun(home, err)
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), o.patience)
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
 	if err := client.Wait(ctx); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("the peer was asked to stop, but still runs after %s", o.patience)
+			return fmt.Errorf("the peer accepted the request to stop, but still runs after %s",
+				o.timeout)
 		}
 		return err
 	}
 	return nil
 }
 
-// tellEvery is how often handOver says how far it is.
-const tellEvery = 2 * time.Second
+// progressInterval is the time between two lines of progress.
+const progressInterval = 2 * time.Second
 
-// handOver asks the peer to leave and tells how that goes. That something was
-// left is no error: the peer stops all the same.
+// handOver asks the peer to leave and prints the progress. It is no error if something is
+// left: the peer stops anyway.
 func handOver(ctx context.Context, client *admin.Client, limit time.Duration, out io.Writer) error {
-	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute) // it keeps to the limit itself
+	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute) // the peer applies the limit
 	defer cancel()
 	var last admin.Drain
-	said := time.Now()
+	var printed time.Time
 	err := client.Leave(ctx, limit, func(d admin.Drain) {
-		if last = d; !d.Over && time.Since(said) > tellEvery {
-			said = time.Now()
-			fmt.Fprintf(out, "%d of %d subnets handed over, %d URLs wait\n", d.Subnets-d.Left, d.Subnets, d.URLs)
+		last = d
+		if !d.Done && time.Since(printed) >= progressInterval {
+			printed = time.Now()
+			fmt.Fprintln(out, progressText(d))
 		}
 	})
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) && ctx.Err() == nil:
-		fmt.Fprintf(out, "the peer ended before it had said what is left\n")
+		fmt.Fprintln(out, "the peer ended before it reported what is left")
 		return nil
 	case err != nil:
 		return err
-	case last.Left+last.URLs > 0:
-		fmt.Fprintf(out, "%d of %d subnets handed over, %d URLs wait; the rest stays in the home: %s\n",
-			last.Subnets-last.Left, last.Subnets, last.URLs, printable(cmp.Or(last.Fault, "there is nobody to hand it to")))
-	case last.Subnets > 0:
-		fmt.Fprintf(out, "%d subnets handed over\n", last.Subnets)
+	}
+	if text := resultText(last); text != "" {
+		fmt.Fprintln(out, text)
 	}
 	return nil
+}
+
+// progressText describes a handover under way.
+func progressText(d admin.Drain) string {
+	text := fmt.Sprintf("handing over: %d of %d subnets left, %d URLs pending for other peers",
+		d.Remaining, d.Subnets, d.URLs)
+	if d.HandingOver != "" {
+		text += ", now " + cli.Printable(d.HandingOver)
+	}
+	return text
+}
+
+// resultText describes the end of a handover; "" if there was nothing to hand over.
+func resultText(d admin.Drain) string {
+	switch {
+	case d.Remaining+d.URLs > 0:
+		return fmt.Sprintf("handed over %d of %d subnets, %d URLs are pending; "+
+			"the rest stays in the home: %s", d.Subnets-d.Remaining, d.Subnets, d.URLs,
+			cli.OneLine(cmp.Or(d.Reason, "no other peer accepts it")))
+	case d.Subnets > 0:
+		return fmt.Sprintf("handed over %d subnets", d.Subnets)
+	}
+	return ""
 }

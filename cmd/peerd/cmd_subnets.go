@@ -6,21 +6,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node/admin"
 )
 
 func newSubnetsCommand() *cobra.Command {
-	return newViewCommand("subnets", "List the parts of the web that the running peer owns", (*admin.Client).Subnets, showSubnets)
+	return newViewCommand("subnets", "List the subnets that the running peer owns",
+		(*admin.Client).Subnets, showSubnets)
 }
 
 func showSubnets(w io.Writer, subnets []admin.Subnet) error {
-	t := newTable(w, "SUBNET", "EPOCH", "STATE", "HOSTS", "PENDING", "ESTIMATIONS", "SINCE", "PROXY COORDINATE")
+	t := cli.NewTable(w, "SUBNET", "EPOCH", "STATE", "HOSTS", "PENDING", "ESTIMATIONS", "SINCE",
+		"PROXY COORDINATE")
 	for _, s := range subnets {
 		proxy := ""
 		if s.Proxy != nil {
-			proxy = place(s.Proxy.At)
+			proxy = formatCoordinate(s.Proxy.At)
 		}
-		t.row(s.Subnet, s.Epoch, s.State, s.Hosts, s.Pending, s.Estimations, s.Since.Local().Format(time.DateTime), proxy)
+		t.Row(s.Subnet, s.Epoch, s.State, s.Hosts, s.Pending, s.Estimations,
+			s.Since.Local().Format(time.DateTime), proxy)
 	}
-	return t.flush()
+	return t.Flush()
 }

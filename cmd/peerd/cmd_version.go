@@ -2,41 +2,46 @@ package main
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node/config"
 )
 
 func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  noArgs,
+		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "peerd %s (%s, %s/%s%s)\n",
-				config.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH, revision())
+			b := config.ReadBuild()
+			if asJSON {
+				return cli.PrintJSON(cmd.OutOrStdout(), b)
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText(b))
 			return err
 		},
 	}
+	cli.JSONFlag(cmd, &asJSON)
+	return cmd
 }
 
-// revision returns what the build knows of the source it is from.
-func revision() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return ""
+// versionText formats a build:
+// "peerd 0.1.0 (revision 0123456789ab, modified, go1.26.1, linux/amd64)".
+func versionText(b config.Build) string {
+	var details []string
+	switch {
+	case b.Revision != "":
+		details = append(details, "revision "+b.Revision[:min(12, len(b.Revision))])
+	case b.Module != "":
+		details = append(details, "module "+b.Module)
 	}
-	text := ""
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			text = ", " + s.Value[:min(12, len(s.Value))] + text
-		case s.Key == "vcs.modified" && s.Value == "true":
-			text += "+"
-		}
+	if b.Modified {
+		details = append(details, "modified")
 	}
-	return text
+	details = append(details, b.Go, b.Platform)
+	return fmt.Sprintf("peerd %s (%s)", b.Version, strings.Join(details, ", "))
 }

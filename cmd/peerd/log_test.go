@@ -1,80 +1,127 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"context"
+	"encoding/json"
 	"io"
 	stdlog "log"
 	"log/slog"
 	"net"
-	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"peerd/cmd/internal/cli"
 )
 
-// What libraries log by themselves is theirs, may be long, and may come from
-// anybody.
-func TestLibrariesAreHushed(t *testing.T) {
+// Messages of libraries, which may be long and contain foreign bytes, appear only with
+// --library-log-level, shortened, and at no --log-level.
+func TestLibraryLogs(t *testing.T) {
 	old := slog.Default()
 	t.Cleanup(func() {
 		slog.SetDefault(old)
 		stdlog.SetOutput(io.Discard)
 	})
-	for level, heard := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
+	for level, logged := range map[string]bool{"": false, "info": true, "error": false} {
 		var stderr bytes.Buffer
 		cmd := &cobra.Command{}
 		cmd.SetErr(&stderr)
-		if _, err := newLogger(cmd, level); err != nil {
+		cmd.Flags().String("library-log-level", level, "")
+		if _, err := cli.NewLogger(cmd, slog.LevelDebug); err != nil {
 			t.Fatal(err)
 		}
 		stdlog.Printf("foreign %q\n\x1b[31m", strings.Repeat("x", 10_000))
 		line := stderr.String()
-		if strings.Contains(line, "foreign") != heard || len(line) > 400 || strings.Contains(line, "\x1b") {
-			t.Errorf("%v: %q", level, line)
+		if strings.Contains(line, "foreign") != logged || len(line) > 400 ||
+			strings.Contains(line, "\x1b") {
+			t.Errorf("--library-log-level %q: log = %q, want the message: %v", level, line, logged)
 		}
 	}
 }
 
-// babble serves one page over one connection, and says more than it was asked.
-func babble(t *testing.T) (addr string) {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.106.0.1:0")
+// Messages are written as JSON, and to a file that is renamed when it is full.
+func TestLogFile(t *testing.T) {
+	old := slog.Default()
+	t.Cleanup(func() {
+		slog.SetDefault(old)
+		stdlog.SetOutput(io.Discard)
+	})
+	dir := t.TempDir()
+	var stderr bytes.Buffer
+	cmd := &cobra.Command{}
+	cmd.SetErr(&stderr)
+	to := cli.Log{JSON: true, File: filepath.Join(dir, "log"), MaxSize: 1, Backups: 2}
+	log, err := to.New(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			in := bufio.NewReader(c)
-			for {
-				if _, err := http.ReadRequest(in); err != nil {
-					break
-				}
-				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 3\r\n\r\nhi!HTTP/1.1 200 foreign bytes\r\n\r\n")
-			}
-			c.Close()
-		}
-	}()
-	t.Cleanup(func() {
-		ln.Close()
-		<-done
-	})
-	return ln.Addr().String()
+	for range 3000 {
+		log.Info("filled", "text", strings.Repeat("x", 1000))
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) < 3 || stderr.Len() > 0 {
+		t.Errorf("%d files, %v, stderr %q", len(files), err, stderr.String())
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := bytes.Cut(text, []byte("\n"))
+	var got struct{ Msg string }
+	if err := json.Unmarshal(line, &got); err != nil || got.Msg != "filled" {
+		t.Errorf("%.100s: %v", line, err)
+	}
 }
 
-func TestServersThatBabbleAreNotHeard(t *testing.T) {
-	t.Parallel()
-	stdout, stderr, code := tryPeerd(t, "crawl", "http://"+babble(t)+"/", "--home", filepath.Join(t.TempDir(), "h"),
-		"--allow-net", "127.106.0.0/16", "--min-delay", "10ms", "--log-level", "info")
-	if code != 0 || !strings.Contains(stdout, "pages") || strings.Contains(stderr, "Unsolicited") || strings.Contains(stderr, "foreign") {
-		t.Errorf("status %d, %s\n%s", code, stdout, stderr)
+// systemd is told that the peer is ready and that it stops.
+func TestNotifySystemd(t *testing.T) {
+	dir, err := os.MkdirTemp("", "peerd") // short: a socket's path is
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	at := &net.UnixAddr{Name: filepath.Join(dir, "s"), Net: "unixgram"}
+	socket, err := net.ListenUnixgram("unixgram", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	t.Setenv("NOTIFY_SOCKET", at.Name)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	defer notifySystemd(ctx, slog.New(slog.DiscardHandler))()
+	for _, want := range []string{"READY=1", "STOPPING=1"} {
+		got := make([]byte, 64)
+		_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
+		n, err := socket.Read(got)
+		if err != nil || string(got[:n]) != want {
+			t.Errorf("systemd got %q, %v, want %q", got[:n], err, want)
+		}
+		cancel()
+	}
+}
+
+// The shell is told the values of options.
+func TestCompletion(t *testing.T) {
+	for line, want := range map[string]string{
+		"run --strategy ":            "proxy",
+		"network new --admission ":   "invite",
+		"status --log-format ":       "json",
+		"config show crawl.pages":    "crawl.pages_per_day",
+		"completion ":                "bash",
+		"network new x --scope dom":  "domains",
+		"crawl --library-log-level ": "debug",
+	} {
+		var out, stderr bytes.Buffer
+		args := append([]string{"__complete"}, strings.Split(line, " ")...)
+		if code := run(t.Context(), args, nil, &out, &stderr); code != 0 ||
+			!strings.Contains(out.String(), want) {
+			t.Errorf("completions of %q: %q, want %q", line, out.String(), want)
+		}
 	}
 }

@@ -1,33 +1,31 @@
-// Command peerd is one peer of a distributed web crawler, and the tools to
-// look into it. This package holds flags and printing only; what they start is
-// in package node, what they ask a running peer in package node/admin.
+// Command peerd runs a peer of a distributed web crawler and has the tools to inspect and
+// control it. This package contains command lines and output only. Package node runs the peer;
+// package node/admin is the interface to a running one.
 //
 // Files:
 //
-//	main.go     signals, exit status
-//	root.go     the root command and what all subcommands share
-//	errors.go   error to one line and exit status
-//	flags.go    options that several subcommands have
-//	output.go   tables and JSON
-//	cmd_*.go    one subcommand a file
+//	main.go     the process and its exit status
+//	root.go     the root command, and what the subcommands share
+//	errors.go   errors about settings, advice
+//	flags.go    options of several subcommands
+//	output.go   formats of numbers
+//	cmd_*.go    one subcommand each
 //	tool*.go    peerd tool and its subcommands
-//	testdata/   scripts of what the command line promises
+//	testdata/   scripts that test the command line
 package main
 
 import (
 	"context"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"peerd/cmd/internal/cli"
+	"peerd/node/crawllet"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	// The first signal asks for a clean stop; with the default handling back, a
-	// second one kills.
-	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	crawllet.Main()
+	os.Exit(run(cli.Context(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // run is main without the process around it. It returns the exit status.
@@ -37,5 +35,5 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return report(stderr, root.ExecuteContext(ctx))
+	return cli.Report(stderr, "peerd", root.ExecuteContext(ctx), unfit...)
 }

@@ -10,24 +10,28 @@ import (
 )
 
 func TestSize(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 999_949: "999.9 kB", 999_950: "1.0 MB", 1 << 62: "4.6 EB"} {
+	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB",
+		999_949: "999.9 kB", 999_950: "1.0 MB", 1 << 62: "4.6 EB"} {
 		if got := size(n); got != want {
 			t.Errorf("size(%d) = %q, want %q", n, got, want)
 		}
 	}
 }
 
-// What other peers say of themselves must not steer the terminal.
+// Texts from other peers must not control the terminal.
 func TestTablesArePrintable(t *testing.T) {
 	evil := "\x1b[2J\r\n\tx"
 	at := time.Unix(0, 0)
 	for name, show := range map[string]func(*bytes.Buffer) error{
 		"status": func(b *bytes.Buffer) error { return showStatus(b, admin.Status{Network: evil}) },
 		"peers": func(b *bytes.Buffer) error {
-			return showPeers(b, []admin.Peer{{PeerID: "p", Version: evil, Addrs: []string{evil}, RTTMs: 1}})
+			return showPeers(b, []admin.Peer{{PeerID: "p", Version: evil, Addrs: []string{evil},
+				RTTMs: 1}})
 		},
 		"subnets": func(b *bytes.Buffer) error {
-			return showSubnets(b, []admin.Subnet{{Subnet: evil, Proxy: &admin.Proxy{At: admin.Coordinate{Vec: []float64{1, 2}}}}})
+			return showSubnets(b,
+				[]admin.Subnet{{Subnet: evil,
+					Proxy: &admin.Proxy{At: admin.Coordinate{Vec: []float64{1, 2}}}}})
 		},
 		"queue": func(b *bytes.Buffer) error {
 			return showQueue(b, []admin.Host{{Host: evil, NextAt: &at, DelayMs: 1}})
@@ -36,26 +40,31 @@ func TestTablesArePrintable(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		if err := show(&b); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error %v", name, err)
 		}
 		if strings.ContainsAny(b.String(), "\x1b\r\t") {
-			t.Errorf("%s: %q", name, b.String())
+			t.Errorf("%s: %q contains control characters", name, b.String())
 		}
 		if name != "status" && strings.Count(b.String(), "\n") != 2 {
-			t.Errorf("%s: want a head and one line:\n%s", name, b.String())
+			t.Errorf("%s = %q, want a head and one line", name, b.String())
 		}
 	}
 }
 
 func TestEachURL(t *testing.T) {
 	long := "http://a.example/" + strings.Repeat("x", 3*admin.MaxURLBytes)
-	in := "\uFEFFhttp://a.example/1\r\n\n  # comment\n# another\n\t http://a.example/2 \n" + long + "\nhttp://a.example/3"
+	in := "\uFEFFhttp://a.example/1\r\n\n  # comment\n# another\n\t http://a.example/2 \n" + long +
+		"\nhttp://a.example/3"
 	var got []string
-	if err := eachURL(strings.NewReader(in), func(u string) error { got = append(got, u); return nil }); err != nil {
+	if err := eachURL(strings.NewReader(in), func(u string) error {
+		got = append(got, u)
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"http://a.example/1", "http://a.example/2", long[:admin.MaxURLBytes+1], "http://a.example/3"}
+	want := []string{"http://a.example/1", "http://a.example/2", long[:admin.MaxURLBytes+1],
+		"http://a.example/3"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got %.60q", got)
+		t.Errorf("eachURL() yielded %.60q", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/net/http/httpguts"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node/tool"
 )
 
@@ -23,45 +24,53 @@ type toolExtractOptions struct {
 func newToolExtractCommand() *cobra.Command {
 	var o toolExtractOptions
 	cmd := &cobra.Command{
-		Use:   "extract --base URL [--header 'NAME: VALUE']... [--css | --follow] [--json] FILE | -",
+		Use: "extract --base URL [--header 'NAME: VALUE']... [--css | --follow] [--json] " +
+			"FILE | -",
 		Short: "Print the links that the crawler finds in a page",
 		Long: `Prints the links of a page in document order, one a line: the canonical URL, the
-element and the attribute that it stands in, and the element's rel, with tabs in
-between. With --json, each gives an object with the keys url, element, attribute
-and rel. A refresh by meta is element meta, attribute content. Links of the
-header come first; their element is http, their attribute link or refresh.
+element and the attribute of the link, and the rel of the element, separated by tabs.
+With --json, it prints an object with the keys url, element, attribute and rel for each.
+A refresh by meta has the element meta and the attribute content. Links of the header
+come first; their element is http, and their attribute is link or refresh.
 
-All kinds of references are shown, as often as they occur: pages, images and other
-media, forms that send GET; with --css, those in style sheets within the page too.
-With --follow only what a network follows that does not say otherwise: pages, each
-once, without session ids in their URLs, and nothing of a page that asks crawlers
-not to follow, which is told on stderr.
+It prints all kinds of references, as often as they occur: pages, images and other
+media, and forms that send GET; with --css, also those in style sheets within the page.
+With --follow, it prints only what a network follows by default: links to pages, each
+once and without session IDs, and none of a page that forbids it, which is reported on
+stderr.
 
---header gives a header of the answer and may be repeated. Content-Type, Link,
-Refresh and X-Robots-Tag count, others do no harm.`,
-		RunE: func(cmd *cobra.Command, list []string) error { return runToolExtract(cmd, &o, list) },
+--header adds a header of the response and may be repeated. Content-Type, Link, Refresh
+and X-Robots-Tag are used, others are ignored.`,
+		RunE: func(cmd *cobra.Command, list []string) error {
+			return runToolExtract(cmd, &o, list)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.base, "base", "", "`URL` of the page")
-	f.StringVar(&o.contentType, "content-type", "text/html", "`TYPE` that the server says the page has, with its charset if it says one")
-	f.StringArrayVar(&o.headers, "header", nil, "header of the answer, as `'NAME: VALUE'`; repeatable")
-	f.BoolVar(&o.css, "css", false, "also what style sheets within the page refer to")
-	f.BoolVar(&o.follow, "follow", false, "only what the crawler follows by default")
-	jsonFlag(cmd, &o.json)
+	f.StringVar(&o.contentType, "content-type", "text/html",
+		"content `TYPE` from the server, with its charset if there is one")
+	f.StringArrayVar(&o.headers, "header", nil,
+		"header of the response, as `'NAME: VALUE'`; repeatable")
+	f.BoolVar(&o.css, "css", false, "include references in style sheets within the page")
+	f.BoolVar(&o.follow, "follow", false, "include only what the crawler follows by default")
+	cli.JSONFlag(cmd, &o.json)
 	return cmd
 }
 
 func runToolExtract(cmd *cobra.Command, o *toolExtractOptions, list []string) error {
 	switch {
 	case o.base == "":
-		return usagef(cmd, "--base is missing: the URL of the page, which its links are relative to")
+		return cli.Usagef(cmd,
+			"--base is missing: the URL of the page")
 	case len(list) != 1:
-		return usagef(cmd, "%d files; give the one file that holds the page, or - for stdin", len(list))
+		return cli.Usagef(cmd, "got %d files, want the file with the page, or - for stdin",
+			len(list))
 	case o.css && o.follow:
-		return usagef(cmd, "--css and --follow at once: style sheets are not followed by default")
+		return cli.Usagef(cmd,
+			"got both --css and --follow: style sheets are not followed by default")
 	}
 	if err := tool.CheckPage(o.base); err != nil {
-		return usagef(cmd, "--base %s: %w", clipped(o.base), err)
+		return cli.Usagef(cmd, "--base %s: %w", cli.Clip(o.base), err)
 	}
 	header, err := o.header(cmd)
 	if err != nil {
@@ -71,30 +80,35 @@ func runToolExtract(cmd *cobra.Command, o *toolExtractOptions, list []string) er
 	if err != nil {
 		return err
 	}
-	found, err := tool.Page{URL: o.base, Header: header, Body: body, Styles: o.css, Follow: o.follow}.Links()
+	found, err := tool.Page{
+		URL: o.base, Header: header, Body: body, Styles: o.css, Follow: o.follow,
+	}.Links()
 	if errors.Is(err, tool.ErrContentType) {
-		return usagef(cmd, "content type %s: %w", clipped(header.Get("Content-Type")), tool.ErrContentType)
+		return cli.Usagef(cmd, "content type %s: %w", cli.Clip(header.Get("Content-Type")),
+			tool.ErrContentType)
 	}
 	if err != nil {
 		return err
 	}
 	if o.follow && found.NoFollow {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: the page asks crawlers not to follow its links (robots nofollow)\n", toolName(cmd))
+		fmt.Fprintf(cmd.ErrOrStderr(),
+			"%s: the page forbids crawlers to follow its links (robots nofollow)\n", toolName(cmd))
 	}
 	if found.Dropped > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d links more were left out, as the crawler does\n", toolName(cmd), found.Dropped)
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: omitted %d more links, like the crawler\n",
+			toolName(cmd), found.Dropped)
 	}
 	return o.print(cmd, found.List)
 }
 
-// header returns the headers of the answer.
+// header returns the headers of the response.
 func (o *toolExtractOptions) header(cmd *cobra.Command) (http.Header, error) {
 	h := http.Header{}
 	for _, s := range o.headers {
 		name, value, ok := strings.Cut(s, ":")
 		value = strings.Trim(value, " \t")
 		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, usagef(cmd, "--header %s: want 'NAME: VALUE'", clipped(s))
+			return nil, cli.Usagef(cmd, "--header %s: want 'NAME: VALUE'", cli.Clip(s))
 		}
 		h.Add(name, value)
 	}
@@ -102,7 +116,7 @@ func (o *toolExtractOptions) header(cmd *cobra.Command) (http.Header, error) {
 	case h.Get("Content-Type") == "":
 		h.Set("Content-Type", o.contentType)
 	case cmd.Flags().Changed("content-type"):
-		return nil, usagef(cmd, "--content-type and --header 'Content-Type: ...' at once")
+		return nil, cli.Usagef(cmd, "got both --content-type and --header 'Content-Type: ...'")
 	}
 	return h, nil
 }
@@ -111,7 +125,7 @@ func (o *toolExtractOptions) print(cmd *cobra.Command, links []tool.Link) error 
 	for _, l := range links {
 		var err error
 		if o.json {
-			err = printJSON(cmd.OutOrStdout(), l)
+			err = cli.PrintJSON(cmd.OutOrStdout(), l)
 		} else {
 			err = writeLine(cmd.OutOrStdout(), l.URL, l.Element, l.Attribute, l.Rel)
 		}

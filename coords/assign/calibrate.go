@@ -12,24 +12,24 @@ import (
 	"peerd/coords"
 )
 
-// CalibrationConfig says when a subnet has become slow for its owner.
+// CalibrationConfig defines when a subnet has become slow for its owner.
 type CalibrationConfig struct {
-	// Factor is how many times the earlier time "sufficiently larger" is. > 1.
+	// Factor is the ratio to the earlier time that is "sufficiently larger". > 1.
 	Factor float64
-	// Least is what it must be more by, at least: small times vary. >= 0.
+	// Least is the minimum difference to the earlier time, because small times vary. >= 0.
 	Least time.Duration
-	// Times is how many downloads in a row must be so slow: "if this repeats for
-	// more than one time continuously". >= 2.
+	// Times is the number of consecutive downloads that must be this slow: "if this repeats
+	// for more than one time continuously". >= 2.
 	Times int
 }
 
-// DefaultCalibrationConfig returns twice the time and 20 ms more, three times
+// DefaultCalibrationConfig returns twice the time and at least 20 ms more, three times
 // in a row.
 func DefaultCalibrationConfig() CalibrationConfig {
 	return CalibrationConfig{Factor: 2, Least: 20 * time.Millisecond, Times: 3}
 }
 
-// Validate names every field that is out of its range.
+// Validate returns an error that names every field that is out of range.
 func (c CalibrationConfig) Validate() error {
 	var errs []error
 	if !(c.Factor > 1) {
@@ -44,10 +44,9 @@ func (c CalibrationConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Slow reports whether the owner's last downloads all took sufficiently longer
-// than the median of those before (Papapetrou 2003, 7.6.2), and the place in
-// samples where that begins. Failures are slow downloads. Samples of others do
-// not count.
+// Slow reports whether the owner's latest downloads all took sufficiently longer than
+// the median of those before (Papapetrou 2003, 7.6.2), and the index in samples at which
+// they begin. Failures are slow downloads. Samples of other peers are ignored.
 func (c CalibrationConfig) Slow(samples []coords.Sample, owner string) (since int, slow bool) {
 	var at []int
 	for i, s := range samples {
@@ -83,22 +82,21 @@ var (
 	_ Reviewer = (*IPMicraProxyStrategy)(nil)
 )
 
-// Review is IPMicra's dynamic calibration: while the owner is as quick as it
-// used to be nothing is done, and nothing is asked of anybody. Once it is slow
-// (CalibrationConfig.Slow) "the subnet is re-delegated": the search of Next runs
-// again, with what was probed since then.
+// Review is IPMicra's dynamic calibration. While the owner is as fast as before nothing
+// happens and no peer is asked. Once it is slow (CalibrationConfig.Slow) "the subnet is
+// re-delegated": the search of Next runs again on the samples since then.
 func (s *IPMicraStrategy) Review(e Evidence) (Review, error) {
 	return s.cfg.Calibration.review(s, e)
 }
 
-// Review is that of IPMicraStrategy, by the search with the coordinates' help.
+// Review is like IPMicraStrategy.Review with the search of IPMicraProxyStrategy.
 func (s *IPMicraProxyStrategy) Review(e Evidence) (Review, error) {
 	return s.cfg.Calibration.review(s, e)
 }
 
-// review lets a strategy decide anew on a subnet that became slow.
+// review lets a strategy decide again on a subnet that became slow.
 func (c CalibrationConfig) review(s Strategy, e Evidence) (Review, error) {
-	if _, err := e.open(); err != nil {
+	if _, err := e.openCandidates(); err != nil {
 		return Review{}, err
 	}
 	since, slow := c.Slow(e.Samples, e.Self)
@@ -106,8 +104,8 @@ func (c CalibrationConfig) review(s Strategy, e Evidence) (Review, error) {
 		return Review{}, nil
 	}
 	e.Samples = e.Samples[since:]
-	if e.Known != nil {
-		e.Known = except{e.Known, e.Subnet.Masked()}
+	if e.Delegations != nil {
+		e.Delegations = excluding{e.Delegations, e.Subnet.Masked()}
 	}
 	step, err := s.Next(e)
 	switch {
@@ -122,15 +120,15 @@ func (c CalibrationConfig) review(s Strategy, e Evidence) (Review, error) {
 	if !(other < owner) {
 		return Review{}, nil
 	}
-	gain := 1.0 // of an owner that fails
+	gain := 1.0 // if the owner fails
 	if !math.IsInf(owner, 1) {
 		gain = 1 - other/owner
 	}
 	return Review{Better: step.Choice, Gain: gain}, nil
 }
 
-// cost is the least probe time of a candidate and its waiting time, ms; +Inf
-// without a probe that succeeded.
+// cost returns the least probe time of a candidate plus its waiting time, in ms; +Inf
+// without a successful probe.
 func (e Evidence) cost(id string) float64 {
 	least := math.Inf(1)
 	for _, s := range e.Samples {
@@ -146,17 +144,17 @@ func (e Evidence) cost(id string) float64 {
 	return least
 }
 
-// except is what is known without one subnet: the delegation under review says
-// nothing for itself.
-type except struct {
-	Known
+// excluding hides one subnet from Delegations: the delegation under review must not
+// argue for itself.
+type excluding struct {
+	Delegations
 	subnet netip.Prefix
 }
 
-// Within implements Known.
-func (x except) Within(p netip.Prefix) iter.Seq[Delegation] {
+// Within implements Delegations.
+func (x excluding) Within(p netip.Prefix) iter.Seq[Delegation] {
 	return func(yield func(Delegation) bool) {
-		for d := range x.Known.Within(p) {
+		for d := range x.Delegations.Within(p) {
 			if d.Subnet != x.subnet && !yield(d) {
 				return
 			}

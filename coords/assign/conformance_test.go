@@ -45,23 +45,43 @@ func TestConformance(t *testing.T) {
 		limit       int
 		newStrategy func() assign.Strategy
 	}{
-		{assigntest.ProbesMax, func() assign.Strategy { return newProxy(t) }},
-		{assigntest.ProbesMax, func() assign.Strategy { return assign.NewRandom(assign.RandomConfig{Seed: 1}) }},
-		{assigntest.ProbesMax, func() assign.Strategy { return newHash(t, 64) }},
-		{assigntest.ProbesMax, func() assign.Strategy { return assign.KeepStrategy{} }},
-		{assigntest.ProbesMax, func() assign.Strategy { return must(assign.NewGeo(assign.DefaultGeoConfig(), halves)) }},
-		{assigntest.Everybody, func() assign.Strategy { return must(assign.NewProbe(assign.DefaultProbeConfig())) }},
-		{assigntest.ProbesMax, func() assign.Strategy { return must(assign.NewSequential(assign.DefaultThresholdConfig())) }},
-		{assigntest.ProbesMax, func() assign.Strategy { return must(assign.NewHiMicra(assign.DefaultHiMicraConfig())) }},
-		{assigntest.ProbesMax, func() assign.Strategy { return must(assign.NewIPMicra(assign.DefaultIPMicraConfig(), table)) }},
-		{assigntest.ProbesMax, func() assign.Strategy { return must(assign.NewIPMicra(assign.DefaultIPMicraConfig(), nil)) }},
-		{assigntest.ProbesMax, func() assign.Strategy { return must(assign.NewIPMicra(trusting(), table)) }},
-		{assigntest.ProbesMax, func() assign.Strategy { return must(assign.NewIPMicra(verifying(), table)) }},
-		{assigntest.ProbesMax, func() assign.Strategy {
+		{assigntest.MaxProbes, func() assign.Strategy { return newProxy(t) }},
+		{assigntest.MaxProbes, func() assign.Strategy {
+			return assign.NewRandom(assign.RandomConfig{Seed: 1})
+		}},
+		{assigntest.MaxProbes, func() assign.Strategy { return newHash(t, 64) }},
+		{assigntest.MaxProbes, func() assign.Strategy { return assign.KeepStrategy{} }},
+		{assigntest.MaxProbes, func() assign.Strategy {
+			return must(assign.NewGeo(assign.DefaultGeoConfig(), halves))
+		}},
+		{assigntest.AllCandidates, func() assign.Strategy {
+			return must(assign.NewProbe(assign.DefaultProbeConfig()))
+		}},
+		{assigntest.MaxProbes, func() assign.Strategy {
+			return must(assign.NewSequential(assign.DefaultThresholdConfig()))
+		}},
+		{assigntest.MaxProbes, func() assign.Strategy {
+			return must(assign.NewHiMicra(assign.DefaultHiMicraConfig()))
+		}},
+		{assigntest.MaxProbes, func() assign.Strategy {
+			return must(assign.NewIPMicra(assign.DefaultIPMicraConfig(), table))
+		}},
+		{assigntest.MaxProbes, func() assign.Strategy {
+			return must(assign.NewIPMicra(assign.DefaultIPMicraConfig(), nil))
+		}},
+		{assigntest.MaxProbes, func() assign.Strategy {
+			return must(assign.NewIPMicra(trusting(), table))
+		}},
+		{assigntest.MaxProbes, func() assign.Strategy {
+			return must(assign.NewIPMicra(verifying(), table))
+		}},
+		{assigntest.MaxProbes, func() assign.Strategy {
 			return must(assign.NewIPMicraProxy(assign.DefaultIPMicraProxyConfig(), table))
 		}},
 	} {
-		t.Run(c.newStrategy().Name(), func(t *testing.T) { assigntest.RunLimit(t, c.limit, c.newStrategy) })
+		t.Run(c.newStrategy().Name(), func(t *testing.T) {
+			assigntest.RunLimit(t, c.limit, c.newStrategy)
+		})
 	}
 }
 

@@ -12,14 +12,13 @@ import (
 
 // Errors of Next.
 var (
-	// ErrEvidence says that the evidence contradicts itself.
+	// ErrEvidence is returned for evidence that contradicts itself.
 	ErrEvidence = errors.New("assign: bad evidence")
-	// ErrNoCandidate says that every candidate is excluded.
+	// ErrNoCandidate is returned when every candidate is excluded.
 	ErrNoCandidate = errors.New("assign: no candidate left")
 )
 
-// Validate reports whether a decision can rest on e. The errors wrap
-// ErrEvidence.
+// Validate reports whether e is consistent. The errors wrap ErrEvidence.
 func (e Evidence) Validate() error {
 	if !e.Subnet.IsValid() {
 		return fmt.Errorf("%w: no subnet", ErrEvidence)
@@ -45,12 +44,14 @@ func (e Evidence) Validate() error {
 	return nil
 }
 
-// open returns the candidates that may be chosen, sorted by name.
-func (e Evidence) open() ([]Candidate, error) {
+// openCandidates returns the candidates that may be chosen, sorted by name.
+func (e Evidence) openCandidates() ([]Candidate, error) {
 	if err := e.Validate(); err != nil {
 		return nil, err
 	}
-	open := slices.DeleteFunc(slices.Clone(e.Candidates), func(c Candidate) bool { return e.Exclude[c.ID] })
+	open := slices.DeleteFunc(slices.Clone(e.Candidates), func(c Candidate) bool {
+		return e.Exclude[c.ID]
+	})
 	if len(open) == 0 {
 		return nil, ErrNoCandidate
 	}
@@ -58,9 +59,9 @@ func (e Evidence) open() ([]Candidate, error) {
 	return open, nil
 }
 
-// samples returns the well-formed samples. Peers that are still there count
-// with their present coordinates: the space turns and shifts as a whole, and
-// old places in it do not fit new ones.
+// samples returns the well-formed samples. For peers that are still candidates it uses
+// their current coordinates: the space rotates and shifts as a whole, so that old
+// coordinates do not fit new ones.
 func (e Evidence) samples() []coords.Sample {
 	now := make(map[string]coords.Coordinate, len(e.Candidates))
 	for _, c := range e.Candidates {

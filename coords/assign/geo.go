@@ -8,30 +8,29 @@ import (
 
 var _ Strategy = (*GeoStrategy)(nil)
 
-// Locator tells where on Earth an address is, in degrees; ok is false if it is
-// not known. It answers at once and may be called by several at a time.
+// Locator returns the position of an address on Earth in degrees; ok is false if it is
+// not known. It must not block and must be safe for concurrent use.
 type Locator func(netip.Addr) (lat, lon float64, ok bool)
 
 // GeoConfig holds the parameters of a GeoStrategy.
 type GeoConfig struct {
-	// TieKM is the difference of distances, in km, that counts as none: such
-	// candidates share the subnets by hashing. >= 0.
+	// TieKM is the difference of distances, in km, up to which candidates are treated as
+	// equally near and share the subnets by hashing. >= 0.
 	TieKM float64
 }
 
-// DefaultGeoConfig returns 1 km: data bases of places know cities, not streets.
+// DefaultGeoConfig returns 1 km, because location databases resolve cities, not streets.
 func DefaultGeoConfig() GeoConfig { return GeoConfig{TieKM: 1} }
 
-// GeoStrategy gives a subnet to the candidate nearest on the globe (Malet 2009,
-// 3.3.1; Exposto and others 2005). It never probes. What it does not know does
-// not count: candidates without a place are chosen only if none has one, and a
-// subnet without a place stays where it is.
+// GeoStrategy gives a subnet to the geographically nearest candidate (Malet 2009, 3.3.1;
+// Exposto and others 2005). It never probes. Candidates without a position are chosen
+// only if none has one, and a subnet without a position stays where it is.
 type GeoStrategy struct {
 	cfg    GeoConfig
 	locate Locator
 }
 
-// NewGeo returns a GeoStrategy. The error names what is missing or wrong.
+// NewGeo returns a GeoStrategy. The error says what is missing or wrong.
 func NewGeo(cfg GeoConfig, locate Locator) (*GeoStrategy, error) {
 	if locate == nil {
 		return nil, errors.New("assign: geo needs a Locator")
@@ -47,7 +46,7 @@ func (s *GeoStrategy) Name() string { return "geo" }
 
 // Next chooses at once.
 func (s *GeoStrategy) Next(e Evidence) (Step, error) {
-	open, err := e.open()
+	open, err := e.openCandidates()
 	if err != nil {
 		return Step{}, err
 	}
@@ -76,7 +75,7 @@ func (s *GeoStrategy) Next(e Evidence) (Step, error) {
 	return Step{Choice: e.byScore(names(open))}, nil
 }
 
-// place locates an address and refuses what is no place on a globe.
+// place locates an address and rejects positions that are not on the globe.
 func (s *GeoStrategy) place(a netip.Addr) (lat, lon float64, ok bool) {
 	if !a.IsValid() {
 		return 0, 0, false
@@ -88,7 +87,7 @@ func (s *GeoStrategy) place(a netip.Addr) (lat, lon float64, ok bool) {
 // earthKM is the mean radius of the Earth.
 const earthKM = 6371.0088
 
-// greatCircle is the distance on the ground, in km (haversine).
+// greatCircle returns the distance on the ground in km (haversine).
 func greatCircle(lat1, lon1, lat2, lon2 float64) float64 {
 	const rad = math.Pi / 180
 	sinLat, sinLon := math.Sin((lat1-lat2)*rad/2), math.Sin((lon1-lon2)*rad/2)

@@ -9,29 +9,29 @@ var _ Strategy = (*HashStrategy)(nil)
 
 // HashConfig holds the parameters of a HashStrategy.
 type HashConfig struct {
-	// Replicas is how many points on the ring a candidate of capacity 1 has: the
-	// more, the evener the shares. In [1, 1024].
-	Replicas int
+	// VirtualNodes is the number of points on the ring of a candidate of capacity 1. More
+	// points make the shares more even. In [1, 1024].
+	VirtualNodes int
 }
 
-// DefaultHashConfig returns 64 replicas: shares even to some 12 %.
-func DefaultHashConfig() HashConfig { return HashConfig{Replicas: 64} }
+// DefaultHashConfig returns 64 virtual nodes, with which shares differ by about 12 %.
+func DefaultHashConfig() HashConfig { return HashConfig{VirtualNodes: 64} }
 
-// Validate names every field that is out of its range.
+// Validate returns an error that names every field that is out of range.
 func (c HashConfig) Validate() error {
-	if c.Replicas < 1 || c.Replicas > 1024 {
-		return fmt.Errorf("assign: Replicas is %d, want 1 to 1024", c.Replicas)
+	if c.VirtualNodes < 1 || c.VirtualNodes > 1024 {
+		return fmt.Errorf("assign: VirtualNodes is %d, want 1 to 1024", c.VirtualNodes)
 	}
 	return nil
 }
 
-// capacityMax bounds the points of one boasting candidate.
+// capacityMax limits the virtual nodes of a candidate that claims a large capacity.
 const capacityMax = 16
 
-// HashStrategy is consistent hashing (Boldi, Codenotti, Santini, Vigna:
-// UbiCrawler, 2004): candidates have points on a ring in proportion to their
-// capacity, and a subnet belongs to the first point that follows it. When a
-// candidate comes or goes, only subnets from or to it move. It never probes.
+// HashStrategy is consistent hashing (Boldi, Codenotti, Santini, Vigna: UbiCrawler,
+// 2004). Candidates have virtual nodes on a ring in proportion to their capacity, and a
+// subnet belongs to the first one that follows it. When a candidate joins or leaves,
+// only its own subnets move. It never probes.
 type HashStrategy struct {
 	cfg HashConfig
 }
@@ -47,9 +47,9 @@ func NewHash(cfg HashConfig) (*HashStrategy, error) {
 // Name returns "hash".
 func (s *HashStrategy) Name() string { return "hash" }
 
-// Next chooses at once. Excluded candidates are as if they were not there.
+// Next chooses at once. Excluded candidates are treated as absent.
 func (s *HashStrategy) Next(e Evidence) (Step, error) {
-	open, err := e.open()
+	open, err := e.openCandidates()
 	if err != nil {
 		return Step{}, err
 	}
@@ -57,7 +57,7 @@ func (s *HashStrategy) Next(e Evidence) (Step, error) {
 	choice, least := "", uint64(math.MaxUint64)
 	for _, c := range open {
 		for i := range s.points(c) {
-			// The difference wraps around the ring as the ring does.
+			// Unsigned subtraction wraps around like the ring.
 			if d := score(nil, c.ID, uint32(i)) - at; choice == "" || d < least {
 				choice, least = c.ID, d
 			}
@@ -66,11 +66,11 @@ func (s *HashStrategy) Next(e Evidence) (Step, error) {
 	return Step{Choice: choice}, nil
 }
 
-// points is the number of points of a candidate, at least one.
+// points returns the number of virtual nodes of a candidate, at least one.
 func (s *HashStrategy) points(c Candidate) int {
 	capacity := c.Capacity
 	if capacity == 0 {
 		capacity = 1
 	}
-	return max(1, int(math.Round(float64(s.cfg.Replicas)*min(capacity, capacityMax))))
+	return max(1, int(math.Round(float64(s.cfg.VirtualNodes)*min(capacity, capacityMax))))
 }

@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// TrainedDistance is the distance of crawlers that HiMicra builds its hierarchy
-// from: ddiff, the sum over the training sites of the difference of the two
-// crawlers' probing times (Papapetrou 2003, 6.5). probes holds each crawler's
-// times in ms, one a site, NaN where there is none; pairs that share no site are
-// as far as can be.
+// TrainedDistance returns the distance of crawlers from which HiMicra builds its
+// hierarchy: ddiff, the sum over the training sites of the difference of two crawlers'
+// probing times (Papapetrou 2003, 6.5). probes holds each crawler's times in ms, one per
+// site, NaN where there is none. Pairs without a common site have the maximum distance.
 func TrainedDistance(probes map[string][]float64) func(a, b Candidate) float64 {
 	place := make(map[string]int, len(probes))
 	rows := make([][]float64, 0, len(probes))
@@ -35,7 +34,7 @@ func TrainedDistance(probes map[string][]float64) func(a, b Candidate) float64 {
 	}
 }
 
-// meanDifference orders pairs as the sum does that the thesis takes.
+// meanDifference orders pairs in the same way as the sum in the thesis.
 func meanDifference(x, y []float64) float64 {
 	sum, shared := 0.0, 0
 	for i := range min(len(x), len(y)) {
@@ -50,33 +49,31 @@ func meanDifference(x, y []float64) float64 {
 	return sum / float64(shared)
 }
 
-// coordinateDistance is the distance that a live network has: the round trip
-// between two peers, by their coordinates, bounds how much their times to any
-// site differ.
+// coordinateDistance is the distance used in a live network: the round trip between two
+// peers, by their coordinates, bounds the difference of their times to any site.
 func coordinateDistance(a, b Candidate) float64 { return a.At.Distance(b.At) }
 
-// subsetsMax is how many subsets of crawlers are tried before the search for
-// the best children becomes greedy: 64 crawlers in threes are 41,664.
+// subsetsMax is the number of subsets of crawlers up to which the search for the best
+// children is exhaustive; beyond it is greedy. 64 crawlers have 41,664 subsets of three.
 const subsetsMax = 50_000
 
-// cluster is a crawler and those that will be its descendants.
+// cluster is a crawler and its future descendants.
 type cluster struct {
 	Candidate
 	below []Candidate
 }
 
-// hierarchy builds HiMicra's tree, a level at a time.
+// hierarchy builds HiMicra's tree level by level.
 type hierarchy struct {
 	branching int
 	distance  func(a, b Candidate) float64
 }
 
-// children finds the next level among the crawlers around a root: "the subset
-// which maximizes the DiffFunction is chosen over all the possible subsets",
-// and "each of the undelegated crawlers" is clustered around the child that it
-// is nearest to (6.5, steps 3 to 5). root is nil for the coordinator, whose
-// distance to anybody is 0. The crawlers must be sorted by name: the first of
-// equal ones wins.
+// children finds the next level among the crawlers around a root: "the subset which
+// maximizes the DiffFunction is chosen over all the possible subsets", and "each of the
+// undelegated crawlers" is clustered around its nearest child (6.5, steps 3 to 5). root
+// is nil for the coordinator, which has distance 0 to all crawlers. The crawlers must be
+// sorted by name: of equal ones the first is selected.
 func (h hierarchy) children(root *Candidate, crawlers []Candidate) []cluster {
 	if len(crawlers) == 0 {
 		return nil
@@ -111,7 +108,7 @@ func (h hierarchy) children(root *Candidate, crawlers []Candidate) []cluster {
 	return out
 }
 
-// toRoot is what a crawler adds to the DiffFunction by the root.
+// toRoot returns the contribution of the root to the DiffFunction of a crawler.
 func (h hierarchy) toRoot(root *Candidate, c Candidate) float64 {
 	if root == nil {
 		return 0
@@ -119,7 +116,7 @@ func (h hierarchy) toRoot(root *Candidate, c Candidate) float64 {
 	return h.distance(*root, c)
 }
 
-// exhaustive tries all subsets, in the order of the crawlers.
+// exhaustive tries all subsets in the order of the crawlers.
 func (h hierarchy) exhaustive(root *Candidate, crawlers []Candidate) []int {
 	n := len(crawlers)
 	far := make([]float64, n*n)
@@ -156,9 +153,9 @@ func (h hierarchy) exhaustive(root *Candidate, crawlers []Candidate) []int {
 	return best
 }
 
-// greedy starts from the crawler that is farthest from the first one and adds
-// the one that adds most, each time; with two children this finds the farthest
-// pair up to a factor of two.
+// greedy starts with the crawler farthest from the first one and repeatedly adds the one
+// with the largest sum. With two children it finds the farthest pair up to a factor of
+// two.
 func (h hierarchy) greedy(root *Candidate, crawlers []Candidate) []int {
 	sums := make([]float64, len(crawlers))
 	for i, c := range crawlers {
@@ -179,7 +176,7 @@ func (h hierarchy) greedy(root *Candidate, crawlers []Candidate) []int {
 	return picked
 }
 
-// farthestOf is the place of the largest sum that is not taken yet.
+// farthestOf returns the index of the largest sum that is not taken yet.
 func farthestOf(sums []float64, taken []int) int {
 	at := -1
 	for i, x := range sums {
@@ -190,7 +187,7 @@ func farthestOf(sums []float64, taken []int) int {
 	return at
 }
 
-// subsets is the number of k-subsets of n, or more than subsetsMax.
+// subsets returns the number of k-subsets of n, or subsetsMax + 1 if there are more.
 func subsets(n, k int) int {
 	out := 1
 	for i := range min(k, n-k) {

@@ -11,10 +11,10 @@ var _ Strategy = (*HiMicraStrategy)(nil)
 // HiMicraConfig holds the parameters of a HiMicraStrategy.
 type HiMicraConfig struct {
 	ThresholdConfig
-	// Branching is how many children a crawler has at most. In [2, 16].
+	// Branching is the maximum number of children of a crawler. In [2, 16].
 	Branching int
-	// Distance tells crawlers apart. Nil: by their coordinates. It is symmetric,
-	// >= 0, and safe for concurrent use.
+	// Distance is the dissimilarity of two crawlers. Nil: by their coordinates. It must be
+	// symmetric, >= 0, and safe for concurrent use.
 	Distance func(a, b Candidate) float64
 }
 
@@ -24,7 +24,7 @@ func DefaultHiMicraConfig() HiMicraConfig {
 	return HiMicraConfig{ThresholdConfig: DefaultThresholdConfig(), Branching: 2}
 }
 
-// Validate names every field that is out of its range.
+// Validate returns an error that names every field that is out of range.
 func (c HiMicraConfig) Validate() error {
 	var err error
 	if c.Branching < 2 || c.Branching > 16 {
@@ -33,10 +33,10 @@ func (c HiMicraConfig) Validate() error {
 	return errors.Join(c.ThresholdConfig.Validate(), err)
 }
 
-// HiMicraStrategy is HiMicra (Papapetrou 2003, chapter 6): the candidates form
-// a hierarchy in which neighbours see sites alike, and a best-first search in it
-// probes until somebody is near enough. The deciding peer is the coordinator
-// and a candidate like the others.
+// HiMicraStrategy is HiMicra (Papapetrou 2003, chapter 6). The candidates form a
+// hierarchy in which neighbours have similar times to sites, and a best-first search in
+// it probes until a candidate is near enough. The deciding peer is the coordinator and a
+// candidate like the others.
 type HiMicraStrategy struct {
 	cfg HiMicraConfig
 }
@@ -55,10 +55,10 @@ func NewHiMicra(cfg HiMicraConfig) (*HiMicraStrategy, error) {
 // Name returns "himicra".
 func (s *HiMicraStrategy) Name() string { return "himicra" }
 
-// Next does the best-first search of 6.6 from its start: crawlers that probed
-// already are not asked again. The hierarchy is built as far down as the search
-// gets. (The thesis' pseudo-code starts with sufficientnotfound = false and
-// would never loop; the text is followed.)
+// Next replays the best-first search of 6.6 from its start; crawlers that have probed
+// are not asked again. It builds the hierarchy only as deep as the search goes. (The
+// thesis' pseudo-code starts with sufficientnotfound = false and would never loop; this
+// follows the text.)
 func (s *HiMicraStrategy) Next(e Evidence) (Step, error) {
 	run, err := s.cfg.begin(e)
 	if err != nil {
@@ -66,14 +66,14 @@ func (s *HiMicraStrategy) Next(e Evidence) (Step, error) {
 	}
 	tree := hierarchy{branching: s.cfg.Branching, distance: s.cfg.Distance}
 	list := tree.children(nil, run.open)
-	next := list[0].ID // whom to choose if nobody could be asked
+	next := list[0].ID // the choice if no candidate could be asked
 	for fresh := list; ; {
 		for _, c := range fresh {
 			if !run.probed(c.ID) && run.allowed {
 				return run.probe(c.ID), nil
 			}
 		}
-		// Those that could not be asked any more are no way on.
+		// The search does not continue below crawlers that can no longer be asked.
 		list = slices.DeleteFunc(list, func(c cluster) bool { return !run.probed(c.ID) })
 		if len(list) == 0 {
 			return run.best(next), nil

@@ -22,7 +22,9 @@ func paper(t *testing.T, where, statement string) {
 }
 
 // outcomes runs a strategy to its choice with fixed times, ms, by name.
-func outcomes(t testing.TB, s assign.Strategy, e assign.Evidence, times map[string]float64) (choice string, probed []string) {
+func outcomes(
+	t testing.TB, s assign.Strategy, e assign.Evidence, times map[string]float64,
+) (choice string, probed []string) {
 	t.Helper()
 	for range 200 {
 		step, err := s.Next(e)
@@ -35,18 +37,20 @@ func outcomes(t testing.TB, s assign.Strategy, e assign.Evidence, times map[stri
 		probed = append(probed, step.Probe)
 		e.Samples = append(e.Samples, took(step.Probe, times[step.Probe]))
 	}
-	t.Fatal("no choice")
+	t.Fatal("Next made no choice")
 	return "", nil
 }
 
 // took is a probe of a peer in a space of one dimension.
 func took(peer string, ms float64) coords.Sample {
 	d := time.Duration(ms * float64(time.Millisecond))
-	return coords.Sample{Peer: peer, At: coords.Coordinate{Vec: []float64{0}}, Connect: d, FirstByte: d}
+	return coords.Sample{Peer: peer, At: coords.Coordinate{Vec: []float64{0}}, Connect: d,
+		FirstByte: d}
 }
 
 func TestPaperBruteForceFindsTheNearest(t *testing.T) {
-	paper(t, "Papapetrou 2003, 5.3", "each URL would be crawled from the migrating crawler logically nearer to it")
+	paper(t, "Papapetrou 2003, 5.3",
+		"each URL would be crawled from the migrating crawler logically nearer to it")
 	s := must(assign.NewProbe(assign.DefaultProbeConfig()))
 	rapid.Check(t, func(t *rapid.T) {
 		e := among(rapid.IntRange(1, 20).Draw(t, "n"))
@@ -60,22 +64,24 @@ func TestPaperBruteForceFindsTheNearest(t *testing.T) {
 		for range len(e.Candidates) {
 			step, err := s.Next(e)
 			if err != nil || step.Via != assign.ViaConnect {
-				t.Fatalf("%+v, %v: want a connect probe", step, err)
+				t.Fatalf("Next() = %+v, %v, want a probe by a connection", step, err)
 			}
 			e.Samples = append(e.Samples, took(step.Probe, times[step.Probe]))
 		}
 		step, err := s.Next(e)
 		if err != nil || math.Trunc(times[step.Choice]*1e6) != best {
-			t.Fatalf("chose %+v of %v: %v", step, times, err)
+			t.Fatalf("Next() = %+v, %v, want the nearest of %v", step, err, times)
 		}
 	})
 }
 
 func TestPaperHigherThresholdsNeedFewerProbes(t *testing.T) {
-	paper(t, "Papapetrou 2003, 7.2", "the higher the threshold, the less optimal delegations we get")
+	paper(t, "Papapetrou 2003, 7.2",
+		"the higher the threshold, the less optimal delegations we get")
 	rapid.Check(t, func(t *rapid.T) {
 		e := among(12)
-		e.Subnet = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, rapid.Byte().Draw(t, "subnet"), 0}), 24)
+		e.Subnet = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, rapid.Byte().Draw(t, "subnet"),
+			0}), 24)
 		e.CanProbe = true
 		times := map[string]float64{}
 		for _, c := range e.Candidates {
@@ -101,7 +107,8 @@ func TestPaperHigherThresholdsNeedFewerProbes(t *testing.T) {
 				}
 			}
 			if n > last || times[choice] < lastTime {
-				t.Fatalf("%d ms: %d probes after %d, %v ms after %v", ms, n, last, times[choice], lastTime)
+				t.Fatalf("%d ms: %d probes after %d, %v ms after %v", ms, n, last, times[choice],
+					lastTime)
 			}
 			last, lastTime = n, times[choice]
 		}
@@ -109,16 +116,20 @@ func TestPaperHigherThresholdsNeedFewerProbes(t *testing.T) {
 }
 
 func TestPaperHiMicraConstruction(t *testing.T) {
-	paper(t, "Papapetrou 2003, 6.5", "if we have only one possible root crawler (crawler 1) and four possible children ... Suppose that this is "+
-		"the set (1,4,5). ... both crawlers are clustered around crawler 4 because ddiff(2, 4) < ddiff(2, 5) and ddiff(3, 4) < ddiff(3, 5). "+
-		"This means that crawlers 2 and 3 will be descendants of crawler 4")
+	paper(t, "Papapetrou 2003, 6.5",
+		"if we have only one possible root crawler (crawler 1) and four possible children ... "+
+			"Suppose that this is the set (1,4,5). ... both crawlers are clustered around "+
+			"crawler 4 because ddiff(2, 4) < ddiff(2, 5) and ddiff(3, 4) < ddiff(3, 5). "+
+			"This means that crawlers 2 and 3 will be descendants of crawler 4")
 	// Probing times of two training sites; 9 stands with 1 at the top, far from all.
 	training := map[string][]float64{
-		"1": {100, 100}, "4": {100, 160}, "5": {160, 100}, "2": {100, 140}, "3": {105, 140}, "9": {900, 900},
+		"1": {100, 100}, "4": {100, 160}, "5": {160, 100}, "2": {100, 140}, "3": {105, 140},
+		"9": {900, 900},
 	}
 	e := assign.Evidence{Subnet: netip.MustParsePrefix("192.0.2.0/24"), Self: "1", CanProbe: true}
 	for _, id := range []string{"1", "2", "3", "4", "5", "9"} {
-		e.Candidates = append(e.Candidates, assign.Candidate{ID: id, At: coords.Coordinate{Vec: []float64{0}}})
+		e.Candidates = append(e.Candidates,
+			assign.Candidate{ID: id, At: coords.Coordinate{Vec: []float64{0}}})
 	}
 	cfg := assign.DefaultHiMicraConfig()
 	cfg.Distance = assign.TrainedDistance(training)
@@ -128,7 +139,7 @@ func TestPaperHiMicraConstruction(t *testing.T) {
 	// The farthest crawler from all is 9; with it the pair of the largest sum is 5 or
 	// 1's group by name; its members are then asked around 1.
 	if choice != "3" || len(probed) != 6 {
-		t.Errorf("chose %s after %v", choice, probed)
+		t.Errorf("chose %s after %v, want 3 after six probes", choice, probed)
 	}
 	want := "[1 9 4 5 2 3]"
 	if got := fmt.Sprint(probed); got != want {
@@ -141,7 +152,8 @@ func registryOf(t testing.TB, pairs ...string) *registry.Table {
 	t.Helper()
 	var entries []registry.Entry
 	for i := 0; i < len(pairs); i += 2 {
-		entries = append(entries, registry.Entry{Prefix: netip.MustParsePrefix(pairs[i]), Holder: pairs[i+1]})
+		entries = append(entries, registry.Entry{Prefix: netip.MustParsePrefix(pairs[i]),
+			Holder: pairs[i+1]})
 	}
 	table, err := registry.Build(entries)
 	if err != nil {
@@ -151,9 +163,12 @@ func registryOf(t testing.TB, pairs ...string) *registry.Table {
 }
 
 func TestPaperRebuildKeepsDelegations(t *testing.T) {
-	paper(t, "Papapetrou 2003, 7.5.3", "we had to propagate all the subnet delegations that existed in the old hierarchy tree to the new one")
+	paper(t, "Papapetrou 2003, 7.5.3",
+		"we had to propagate all the subnet delegations that existed in the old hierarchy tree "+
+			"to the new one")
 	cfg := assign.DefaultIPMicraConfig()
-	known := assigntest.Known{{Subnet: netip.MustParsePrefix("10.1.4.0/24"), Owner: "p1"}, {Subnet: netip.MustParsePrefix("10.1.5.0/24"), Owner: "p2"}}
+	known := assigntest.Delegations{{Subnet: netip.MustParsePrefix("10.1.4.0/24"), Owner: "p1"},
+		{Subnet: netip.MustParsePrefix("10.1.5.0/24"), Owner: "p2"}}
 	for name, table := range map[string]*registry.Table{
 		"1, unchanged": registryOf(t, "10.0.0.0/8", "", "10.1.4.0/23", "a"),
 		"2, split":     registryOf(t, "10.0.0.0/8", "", "10.1.4.0/24", "a", "10.1.5.0/24", "b"),
@@ -162,17 +177,20 @@ func TestPaperRebuildKeepsDelegations(t *testing.T) {
 		s := must(assign.NewIPMicra(cfg, table))
 		for _, d := range known {
 			e := among(3)
-			e.Subnet, e.Known, e.CanProbe = d.Subnet, known, true
+			e.Subnet, e.Delegations, e.CanProbe = d.Subnet, known, true
 			if choice, probed := outcomes(t, s, e, nil); choice != d.Owner || len(probed) > 0 {
-				t.Errorf("case %s: %s goes to %s after %v, want %s without a probe", name, d.Subnet, choice, probed, d.Owner)
+				t.Errorf("case %s: %s goes to %s after %v, want %s without a probe", name, d.Subnet,
+					choice, probed, d.Owner)
 			}
 		}
 	}
 }
 
 func TestPaperCalibration(t *testing.T) {
-	paper(t, "Papapetrou 2003, 7.6.2", "if the new time is sufficiently larger than the time demanded for the previous downloads of the same page, "+
-		"and if this repeats for more than one time continuously, then the subnet is re-delegated")
+	paper(t, "Papapetrou 2003, 7.6.2",
+		"if the new time is sufficiently larger than the time demanded for the previous "+
+			"downloads of the same page, and if this repeats for more than one time "+
+			"continuously, then the subnet is re-delegated")
 	cfg := assign.CalibrationConfig{Factor: 2, Least: 20 * time.Millisecond, Times: 2}
 	series := func(ms ...float64) (out []coords.Sample) {
 		for _, x := range ms {
@@ -194,20 +212,26 @@ func TestPaperCalibration(t *testing.T) {
 		{"too little is known", []float64{200, 210}, 0, false},
 	} {
 		if since, slow := cfg.Slow(series(c.times...), "p0"); since != c.since || slow != c.slow {
-			t.Errorf("%s: %d, %v", c.name, since, slow)
+			t.Errorf("Slow(%s) = %d, %v", c.name, since, slow)
 		}
 	}
-	failing := append(series(30, 31), coords.Sample{Peer: "p0", Failed: true}, coords.Sample{Peer: "p0", Failed: true})
+	failing := append(series(30, 31), coords.Sample{Peer: "p0", Failed: true},
+		coords.Sample{Peer: "p0", Failed: true})
 	if _, slow := cfg.Slow(failing, "p0"); !slow {
-		t.Error("failures are no slow downloads")
+		t.Error("Slow(failures) = false, want true")
 	}
 }
 
 func TestPaperReleaseBySmallestVariance(t *testing.T) {
-	paper(t, "Papapetrou 2003, 7.6.3", "This is the subnet with the smallest variance in its probing results. The crawler takes this subnet and "+
-		"checks if the next-best crawler for it (if any), according to the probing results, is available and can accept the subnet (i.e. will not "+
-		"get overloaded). If so, the subnet is re-delegated to this crawler. If not, we retry the approach with the next best subnet")
-	subnet := func(i int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i), 0}), 24) }
+	paper(t, "Papapetrou 2003, 7.6.3",
+		"This is the subnet with the smallest variance in its probing results. The crawler "+
+			"takes this subnet and checks if the next-best crawler for it (if any), according "+
+			"to the probing results, is available and can accept the subnet (i.e. will not get "+
+			"overloaded). If so, the subnet is re-delegated to this crawler. If not, we retry "+
+			"the approach with the next best subnet")
+	subnet := func(i int) netip.Prefix {
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i), 0}), 24)
+	}
 	loads := []assign.Load{
 		{Subnet: subnet(1), Size: 4, Probes: map[string]float64{"me": 10, "a": 200, "b": 300}},
 		{Subnet: subnet(2), Size: 4, Probes: map[string]float64{"me": 10, "a": 14, "b": 12}},
@@ -215,18 +239,22 @@ func TestPaperReleaseBySmallestVariance(t *testing.T) {
 		{Subnet: subnet(4), Size: 4, Probes: map[string]float64{"me": 10}},
 	}
 	for _, c := range []struct {
-		name   string
-		excess float64
-		room   map[string]float64
-		want   []assign.Release
+		name     string
+		excess   float64
+		capacity map[string]float64
+		want     []assign.Release
 	}{
 		{"not overloaded", 0, map[string]float64{"a": 9, "b": 9}, nil},
-		{"the smallest variance, to the next best", 3, map[string]float64{"a": 9, "b": 9}, []assign.Release{{Subnet: subnet(2), To: "b"}}},
-		{"b is full", 3, map[string]float64{"a": 9, "b": 3}, []assign.Release{{Subnet: subnet(3), To: "a"}}},
-		{"more is needed, and a has no room for two", 9, map[string]float64{"a": 7, "b": 9}, []assign.Release{{Subnet: subnet(2), To: "b"}, {Subnet: subnet(3), To: "a"}}},
-		{"nobody has room", 9, nil, nil},
+		{"the smallest variance, to the next best", 3, map[string]float64{"a": 9, "b": 9},
+			[]assign.Release{{Subnet: subnet(2), To: "b"}}},
+		{"b is full", 3, map[string]float64{"a": 9, "b": 3},
+			[]assign.Release{{Subnet: subnet(3), To: "a"}}},
+		{"more is needed, and a has no capacity for two", 9, map[string]float64{"a": 7, "b": 9},
+			[]assign.Release{{Subnet: subnet(2), To: "b"}, {Subnet: subnet(3), To: "a"}}},
+		{"no capacity", 9, nil, nil},
 	} {
-		if got := assign.Relieve("me", loads, c.excess, c.room); fmt.Sprint(got) != fmt.Sprint(c.want) {
+		if got := assign.Relieve("me", loads, c.excess, c.capacity); fmt.Sprint(got) != fmt.Sprint(
+			c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -235,26 +263,26 @@ func TestPaperReleaseBySmallestVariance(t *testing.T) {
 func TestThresholdConfigs(t *testing.T) {
 	for _, c := range []assign.ThresholdConfig{{Threshold: -1}, {ProbesMax: -1}, {Via: 7}} {
 		if _, err := assign.NewSequential(c); err == nil {
-			t.Errorf("%+v was accepted", c)
+			t.Errorf("Validate(%+v) = nil, want an error", c)
 		}
 	}
 	himicra := assign.DefaultHiMicraConfig()
 	himicra.Branching = 1
 	if _, err := assign.NewHiMicra(himicra); err == nil {
-		t.Error("a branching of 1 was accepted")
+		t.Error("NewHiMicra accepted a branching of 1")
 	}
 	if _, err := assign.NewGeo(assign.DefaultGeoConfig(), nil); err == nil {
-		t.Error("geo without a Locator was accepted")
+		t.Error("NewGeo accepted a nil Locator")
 	}
 	proxy := assign.DefaultIPMicraProxyConfig()
-	proxy.Neighbours, proxy.Blur = 0, 0
+	proxy.Neighbours, proxy.PredictSigma = 0, 0
 	if _, err := assign.NewIPMicraProxy(proxy, nil); err == nil {
-		t.Error("no neighbours and no blur were accepted")
+		t.Error("NewIPMicraProxy accepted Neighbours and PredictSigma of 0")
 	}
 	ip := assign.DefaultIPMicraConfig()
 	ip.Company, ip.Calibration.Times = 9, 1
 	if _, err := assign.NewIPMicra(ip, nil); err == nil {
-		t.Error("an unknown rule was accepted")
+		t.Error("NewIPMicra accepted an unknown CompanyRule")
 	}
 }
 
@@ -277,34 +305,37 @@ func TestHiMicraGreedy(t *testing.T) {
 	}
 }
 
-func TestPaperSlowSubnetsAreDelegatedAnew(t *testing.T) {
-	paper(t, "Papapetrou 2003, 7.6.2", "the subnet is re-delegated, so that a more suitable crawler is found")
-	s, err := assign.NewIPMicra(assign.DefaultIPMicraConfig(), registryOf(t, "10.0.0.0/8", "", "10.1.0.0/16", "a"))
+func TestPaperSlowSubnetsAreDelegatedAgain(t *testing.T) {
+	paper(t, "Papapetrou 2003, 7.6.2",
+		"the subnet is re-delegated, so that a more suitable crawler is found")
+	s, err := assign.NewIPMicra(assign.DefaultIPMicraConfig(), registryOf(t, "10.0.0.0/8", "",
+		"10.1.0.0/16", "a"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := among(3) // p0 is the owner
 	e.Subnet, e.CanProbe = netip.MustParsePrefix("10.1.8.0/24"), true
-	e.Known = assigntest.Known{{Subnet: e.Subnet, Owner: "p0"}, {Subnet: netip.MustParsePrefix("10.1.9.0/24"), Owner: "p2"}}
+	e.Delegations = assigntest.Delegations{{Subnet: e.Subnet, Owner: "p0"},
+		{Subnet: netip.MustParsePrefix("10.1.9.0/24"), Owner: "p2"}}
 	e.Samples = []coords.Sample{took("p2", 25), took("p0", 20), took("p0", 22), took("p0", 21)}
 	if r, err := s.Review(e); err != nil || r != (assign.Review{}) {
-		t.Fatalf("nothing happened: %+v, %v", r, err)
+		t.Fatalf("Review(unchanged) = %+v, %v, want nothing", r, err)
 	}
 	e.Samples = append(e.Samples, took("p0", 90), took("p0", 95), took("p0", 92))
 	if r, err := s.Review(e); err != nil || r.Scout != "p2" {
-		t.Fatalf("slow: %+v, %v, want p2 to probe, for its old time does not count", r, err)
+		t.Fatalf("Review(slow) = %+v, %v, want a probe by p2, without its old time", r, err)
 	}
 	e.Samples = append(e.Samples, took("p2", 30))
 	if r, err := s.Review(e); err != nil || r.Better != "p2" || math.Abs(r.Gain-2.0/3) > 0.01 {
-		t.Fatalf("p2 is near: %+v, %v", r, err)
+		t.Fatalf("Review(p2 near) = %+v, %v, want p2", r, err)
 	}
 	e.Samples[len(e.Samples)-1] = took("p2", 300)
 	if r, err := s.Review(e); err != nil || r.Scout != "p1" {
-		t.Fatalf("p2 is far: %+v, %v, want the search to go on", r, err)
+		t.Fatalf("Review(p2 far) = %+v, %v, want the search to continue", r, err)
 	}
 	e.Samples = append(e.Samples, took("p1", 200))
 	if r, err := s.Review(e); err != nil || r != (assign.Review{}) {
-		t.Fatalf("all are far: %+v, %v", r, err)
+		t.Fatalf("Review(all far) = %+v, %v, want no move", r, err)
 	}
 }
 
@@ -319,17 +350,19 @@ func TestIPMicraProxyPlacesByConnections(t *testing.T) {
 		at := coords.Coordinate{Vec: []float64{x}}
 		id := fmt.Sprint("p", i)
 		e.Candidates = append(e.Candidates, assign.Candidate{ID: id, At: at})
-		e.Samples = append(e.Samples, coords.Sample{Peer: id, At: at, Connect: time.Duration(10+math.Abs(x-60)) * time.Millisecond})
+		e.Samples = append(e.Samples, coords.Sample{Peer: id, At: at,
+			Connect: time.Duration(10+math.Abs(x-60)) * time.Millisecond})
 	}
-	e.Known = assigntest.Known{{Subnet: netip.MustParsePrefix("10.1.9.0/24"), Owner: "p0"}}
+	e.Delegations = assigntest.Delegations{{Subnet: netip.MustParsePrefix("10.1.9.0/24"),
+		Owner: "p0"}}
 	step, err := s.Next(e)
 	if err != nil || step.Choice != "p1" || step.Proxy == nil {
-		t.Fatalf("%+v, %v", step, err)
+		t.Fatalf("Next() = %+v, %v", step, err)
 	}
 	if x := step.Proxy.At.Vec[0]; math.Abs(x-60) > 25 {
-		t.Errorf("the server stands at %v, want about 60", x)
+		t.Errorf("proxy at %v, want about 60", x)
 	}
 	if ms := step.Predicted["p3"].Milliseconds(); ms != 150 {
-		t.Errorf("p3 needs %d ms, want 150", ms)
+		t.Errorf("predicted %d ms for p3, want 150", ms)
 	}
 }

@@ -13,35 +13,35 @@ var _ Strategy = (*ProxyStrategy)(nil)
 
 // ProxyConfig holds the parameters of a ProxyStrategy.
 type ProxyConfig struct {
-	// MeasureAll is the number of candidates up to which each is measured,
-	// unless it is clearly worse. >= 1.
+	// MeasureAll is the number of candidates up to which each of them is measured, unless it
+	// is clearly worse. >= 1.
 	MeasureAll int
-	// Spread is how many candidates, far from each other, are measured before
-	// the model is asked. >= 1.
+	// Spread is the number of candidates, far from each other, that are measured before the
+	// model selects the next. >= 1.
 	Spread int
-	// Budget is how many candidates are measured successfully at most, when
-	// there are more than MeasureAll. >= Spread.
+	// Budget is the maximum number of candidates that are measured successfully when there
+	// are more than MeasureAll. >= Spread.
 	Budget int
-	// ProbesMax bounds all probes, failed ones too. >= Budget, >= MeasureAll.
+	// ProbesMax bounds all probes, including failed ones. >= Budget, >= MeasureAll.
 	ProbesMax int
-	// MarginMin is the least relative error that predictions are trusted with,
-	// however well they fitted so far. In (0, 0.9].
+	// MarginMin is a lower bound of the relative error of predictions, however well they
+	// have fitted so far. In (0, 0.9].
 	MarginMin float64
-	// GainMin is the least gain for which another candidate is measured while
-	// traits are in play: the expected share by which it will be quicker than the
-	// best one measured. 0 never stops before the budget is spent. In [0, 1).
+	// GainMin is the least expected improvement for which another candidate is measured when
+	// traits are used: the expected share by which it is faster than the best measured one.
+	// 0 never stops before the budget is used up. In [0, 1).
 	GainMin float64
 	// FailureCost is the time that a failed download wastes. >= 0.
 	FailureCost time.Duration
-	// Tie is the difference that counts as none: the subnets of equally near
-	// candidates are shared out by hashing. >= 0.
+	// Tie is the difference of times up to which candidates are treated as equally near and
+	// share the subnets by hashing. >= 0.
 	Tie time.Duration
-	// Fit places the servers.
+	// Fit configures the placement of servers.
 	Fit coords.FitConfig
 }
 
-// DefaultProxyConfig returns the parameters of the network. coords/DESIGN.md
-// has the reasons and the measurements.
+// DefaultProxyConfig returns the parameters of the network. docs/protocol/coordinates.md
+// gives the reasons.
 func DefaultProxyConfig() ProxyConfig {
 	return ProxyConfig{
 		MeasureAll:  8,
@@ -51,12 +51,12 @@ func DefaultProxyConfig() ProxyConfig {
 		MarginMin:   0.4,
 		GainMin:     0.03,
 		FailureCost: time.Second,
-		Tie:         2 * time.Millisecond, // what scheduling on a busy machine costs
+		Tie:         2 * time.Millisecond, // scheduling noise of a busy machine
 		Fit:         coords.DefaultFitConfig(),
 	}
 }
 
-// Validate names every field that is out of its range.
+// Validate returns an error that names every field that is out of range.
 func (c ProxyConfig) Validate() error {
 	var errs []error
 	check := func(ok bool, name string, value any, want string) {
@@ -67,7 +67,8 @@ func (c ProxyConfig) Validate() error {
 	check(c.MeasureAll >= 1, "MeasureAll", c.MeasureAll, ">= 1")
 	check(c.Spread >= 1, "Spread", c.Spread, ">= 1")
 	check(c.Budget >= c.Spread, "Budget", c.Budget, ">= Spread")
-	check(c.ProbesMax >= c.Budget && c.ProbesMax >= c.MeasureAll, "ProbesMax", c.ProbesMax, ">= Budget and MeasureAll")
+	check(c.ProbesMax >= c.Budget && c.ProbesMax >= c.MeasureAll, "ProbesMax", c.ProbesMax,
+		">= Budget and MeasureAll")
 	check(c.MarginMin > 0 && c.MarginMin <= 0.9, "MarginMin", c.MarginMin, "in (0, 0.9]")
 	check(c.GainMin >= 0 && c.GainMin < 1, "GainMin", c.GainMin, "in [0, 1)")
 	check(c.FailureCost >= 0, "FailureCost", c.FailureCost, ">= 0")
@@ -75,13 +76,13 @@ func (c ProxyConfig) Validate() error {
 	return errors.Join(append(errs, c.Fit.Validate())...)
 }
 
-// ProxyStrategy lets some candidates download one page each, places the server
-// among them, and chooses the candidate with the least expected time of a
-// typical page, its waiting time counted in.
+// ProxyStrategy lets some candidates download one page each, places the server among
+// them, and chooses the candidate with the least expected time of a typical page,
+// waiting time included.
 //
-// It measures actively: first the deciding peer itself, which has asked for
-// robots.txt already, then peers far from each other, then those that the model
-// finds most promising, until none of the rest is promising enough.
+// It selects measurements actively: first the deciding peer itself, which has already
+// requested robots.txt, then peers far from each other, then those with the least
+// predicted time, until none of the rest is likely to be better.
 type ProxyStrategy struct {
 	cfg ProxyConfig
 }
@@ -97,13 +98,13 @@ func NewProxy(cfg ProxyConfig) (*ProxyStrategy, error) {
 // Name returns "proxy".
 func (s *ProxyStrategy) Name() string { return "proxy" }
 
-// Next decides on a probe while one pays, and then on an owner.
+// Next probes while that is worthwhile, and then chooses an owner.
 func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
-	open, err := e.open()
+	open, err := e.openCandidates()
 	if err != nil {
 		return Step{}, err
 	}
-	v := s.look(e, open)
+	v := s.assess(e, open)
 	step := Step{Proxy: v.proxy, Predicted: v.predicted()}
 	if e.CanProbe {
 		step.Probe = s.probe(v)
@@ -115,7 +116,7 @@ func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
 }
 
 // probe returns the candidate to measure next, or "" when it is time to choose.
-func (s *ProxyStrategy) probe(v view) string {
+func (s *ProxyStrategy) probe(v assessment) string {
 	measured := 0
 	for _, o := range v.options {
 		if o.measured() {
@@ -128,40 +129,37 @@ func (s *ProxyStrategy) probe(v view) string {
 	many := len(v.options) > s.cfg.MeasureAll
 	switch {
 	case v.ok == 0 && v.spent >= s.cfg.Spread:
-		return "" // a dead server: further probes tell nothing
+		return "" // a dead server: further probes are useless
 	case len(v.options) == 1, v.spent >= s.cfg.ProbesMax, many && measured >= s.cfg.Budget:
 		return ""
 	}
 	spread := s.cfg.Spread
-	if v.traits { // they tell more than distance from each other
-		spread = 0
-		if v.places {
-			spread = min(s.cfg.Spread, s.cfg.Fit.MinPeers)
-		}
+	if v.traits {
+		spread = 0 // there are no distances between the candidates
 	}
 	if measured < spread {
-		if id := farthest(v); id != "" {
+		if id := byDistance(v); id != "" {
 			return id
 		}
 	}
 	if v.traits {
-		if len(v.options) > s.cfg.MeasureAll && measured < blindProbes && !v.places && s.cfg.GainMin == 0 {
-			if id := v.anybody(); id != "" {
+		if len(v.options) > s.cfg.MeasureAll && measured < hashedProbes && s.cfg.GainMin == 0 {
+			if id := v.untriedByHash(); id != "" {
 				return id
 			}
 		}
-		return s.gainful(v)
+		return s.byConfidenceBound(v)
 	}
-	return promising(v)
+	return byExpectedTime(v)
 }
 
-// blindProbes is how many candidates without places are measured, whatever is
-// expected of them, where every probe is to be made: peers learn from servers
-// that they were not chosen for, too.
-const blindProbes = 2
+// hashedProbes is the number of candidates that are measured whatever their predicted
+// time, if there are no coordinates and every probe is to be made: peers also learn from
+// servers for which they were not chosen.
+const hashedProbes = 2
 
-// anybody returns an untried candidate, each for its share of the subnets, or "".
-func (v view) anybody() string {
+// untriedByHash returns an untried candidate, selected by a hash of the subnet, or "".
+func (v assessment) untriedByHash() string {
 	var names []string
 	for _, o := range v.options {
 		if !o.tried() {
@@ -171,10 +169,10 @@ func (v view) anybody() string {
 	return v.e.byScore(names)
 }
 
-// farthest returns the untried candidate whose point is farthest from the
-// points of all tried ones, or "" if all were tried. Vague coordinates count
-// less: their distance is mostly error.
-func farthest(v view) string {
+// byDistance returns the untried candidate with the point farthest from those of all
+// tried ones, or "" if all were tried. Inaccurate coordinates weigh less, because their
+// distance is mostly error.
+func byDistance(v assessment) string {
 	id, most := "", -1.0
 	for _, o := range v.options {
 		if o.tried() {
@@ -194,15 +192,15 @@ func farthest(v view) string {
 	return id
 }
 
-// promising returns the unsettled candidate with the least expected time, or ""
-// if all of them are clearly worse than the best measured one: slower even when
-// the model errs by its whole margin.
-func promising(v view) string {
+// byExpectedTime returns the candidate with the least expected time of those that are
+// not done. It returns "" if all of them are clearly worse than the best measured one:
+// slower even if the model errs by its whole margin.
+func byExpectedTime(v assessment) string {
 	id, least, unknown := "", math.Inf(1), ""
 	best := v.bestMeasured()
 	for _, o := range v.options {
 		switch {
-		case o.settled():
+		case o.done():
 		case math.IsNaN(o.time):
 			if unknown == "" {
 				unknown = o.ID
@@ -217,15 +215,15 @@ func promising(v view) string {
 	return id
 }
 
-// choose returns the candidate with the least expected time and waiting time.
-// One that was only predicted must win with its whole margin against it.
-func (s *ProxyStrategy) choose(e Evidence, v view) string {
+// choose returns the candidate with the least expected time, waiting time included. A
+// candidate that was only predicted must win even if the model errs by its whole margin.
+func (s *ProxyStrategy) choose(e Evidence, v assessment) string {
 	best := math.Inf(1)
 	for _, o := range v.options {
 		best = min(best, o.high+o.wait())
 	}
 	if math.IsInf(best, 1) {
-		return s.blind(e, v)
+		return s.chooseBlind(e, v)
 	}
 	tie := float64(s.cfg.Tie) / float64(time.Millisecond)
 	var names []string
@@ -237,8 +235,8 @@ func (s *ProxyStrategy) choose(e Evidence, v view) string {
 	return e.byScore(names)
 }
 
-// blind chooses when nothing is known: everything stays as it is, if it can.
-func (s *ProxyStrategy) blind(e Evidence, v view) string {
+// chooseBlind chooses when nothing is known: the subnet stays where it is if it can.
+func (s *ProxyStrategy) chooseBlind(e Evidence, v assessment) string {
 	var names []string
 	for _, o := range v.options {
 		if o.ID == v.self {

@@ -17,7 +17,8 @@ func scene(names string, self string) assign.Evidence {
 	e := assign.Evidence{Subnet: netip.MustParsePrefix("192.0.2.0/24"), Self: self, CanProbe: true}
 	for i, r := range names {
 		e.Candidates = append(e.Candidates, assign.Candidate{
-			ID: string(r), At: coords.Coordinate{Vec: []float64{float64(40 * i), 0}, Height: 1, Error: 0.05},
+			ID: string(r), At: coords.Coordinate{Vec: []float64{float64(40 * i), 0}, Height: 1,
+				Error: 0.05},
 		})
 	}
 	return e
@@ -29,7 +30,8 @@ func at(e assign.Evidence, id string, x, delay float64) coords.Sample {
 	c := e.Candidates[i].At
 	rtt := math.Abs(c.Vec[0]-x) + 2
 	ms := func(f float64) time.Duration { return time.Duration(f * float64(time.Millisecond)) }
-	return coords.Sample{Peer: id, At: c, Connect: ms(rtt), FirstByte: ms(rtt + delay), Body: ms(5), Bytes: 10_000}
+	return coords.Sample{Peer: id, At: c, Connect: ms(rtt), FirstByte: ms(rtt + delay), Body: ms(5),
+		Bytes: 10_000}
 }
 
 func failure(e assign.Evidence, id string) coords.Sample {
@@ -40,7 +42,9 @@ func failure(e assign.Evidence, id string) coords.Sample {
 
 // play lets a ProxyStrategy decide and returns the probes in their order and
 // the choice.
-func play(t *testing.T, e assign.Evidence, probe func(e assign.Evidence, id string, n int) coords.Sample) (probes, choice string) {
+func play(
+	t *testing.T, e assign.Evidence, probe func(e assign.Evidence, id string, n int) coords.Sample,
+) (probes, choice string) {
 	t.Helper()
 	s := newProxy(t)
 	for n := range 50 {
@@ -54,12 +58,13 @@ func play(t *testing.T, e assign.Evidence, probe func(e assign.Evidence, id stri
 		probes += step.Probe
 		e.Samples = append(e.Samples, probe(e, step.Probe, n))
 	}
-	t.Fatalf("no choice after %s", probes)
+	t.Fatalf("Next made no choice after %s", probes)
 	return "", ""
 }
 
 func TestProxyMeasuresSelfThenTheFarthest(t *testing.T) {
-	probes, choice := play(t, scene("abcdefgh", "d"), func(e assign.Evidence, id string, _ int) coords.Sample {
+	probes, choice := play(t, scene("abcdefgh", "d"), func(e assign.Evidence, id string,
+		_ int) coords.Sample {
 		return at(e, id, 40, 50)
 	})
 	if !strings.HasPrefix(probes, "dh") && !strings.HasPrefix(probes, "da") {
@@ -73,9 +78,10 @@ func TestProxyMeasuresSelfThenTheFarthest(t *testing.T) {
 	}
 }
 
-// What only the server is to blame for must not count against a peer.
-func TestProxyComparesWithoutTheServersMood(t *testing.T) {
-	_, choice := play(t, scene("abcdefgh", "h"), func(e assign.Evidence, id string, n int) coords.Sample {
+// Delays caused by the server must not count against a peer.
+func TestProxyComparesWithoutServerDelay(t *testing.T) {
+	_, choice := play(t, scene("abcdefgh", "h"), func(e assign.Evidence, id string,
+		n int) coords.Sample {
 		delay := 30 + 20*float64(n%3)
 		if id == "c" {
 			delay = 900
@@ -90,7 +96,9 @@ func TestProxyComparesWithoutTheServersMood(t *testing.T) {
 func TestProxyCountsTheWait(t *testing.T) {
 	e := scene("abcd", "a")
 	e.Candidates[0].Wait = 5 * time.Second
-	_, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample { return at(e, id, 0, 20) })
+	_, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample {
+		return at(e, id, 0, 20)
+	})
 	if choice != "b" {
 		t.Errorf("chose %s, want b: a is next to the server and busy", choice)
 	}
@@ -98,7 +106,8 @@ func TestProxyCountsTheWait(t *testing.T) {
 
 func TestProxyRetriesOneFailureAndLeavesTheUnreliable(t *testing.T) {
 	once := 0
-	probes, choice := play(t, scene("abcd", "d"), func(e assign.Evidence, id string, _ int) coords.Sample {
+	probes, choice := play(t, scene("abcd", "d"), func(e assign.Evidence, id string,
+		_ int) coords.Sample {
 		if id == "a" && once == 0 { // chance
 			once++
 			return failure(e, id)
@@ -106,9 +115,11 @@ func TestProxyRetriesOneFailureAndLeavesTheUnreliable(t *testing.T) {
 		return at(e, id, 0, 20)
 	})
 	if strings.Count(probes, "a") != 2 || choice != "b" {
-		t.Errorf("probes %s, choice %s, want a second chance for a, and b, which never failed", probes, choice)
+		t.Errorf("probes %s, choice %s, want a second chance for a, and b, which never failed",
+			probes, choice)
 	}
-	probes, choice = play(t, scene("abcd", "d"), func(e assign.Evidence, id string, _ int) coords.Sample {
+	probes, choice = play(t, scene("abcd", "d"), func(e assign.Evidence, id string,
+		_ int) coords.Sample {
 		if id == "a" {
 			return failure(e, id)
 		}
@@ -120,7 +131,8 @@ func TestProxyRetriesOneFailureAndLeavesTheUnreliable(t *testing.T) {
 }
 
 func TestProxyGivesUpOnADeadServer(t *testing.T) {
-	probes, choice := play(t, scene("abcdefgh", "c"), func(e assign.Evidence, id string, _ int) coords.Sample {
+	probes, choice := play(t, scene("abcdefgh", "c"), func(e assign.Evidence, id string,
+		_ int) coords.Sample {
 		return failure(e, id)
 	})
 	if choice != "c" || len(probes) != 4 {
@@ -165,9 +177,12 @@ func TestProxySharesAmongEquals(t *testing.T) {
 
 func TestProxyPassesOverMalformedSamples(t *testing.T) {
 	e := scene("abcd", "a")
-	bad := coords.Sample{Peer: "stranger", At: coords.Coordinate{Vec: []float64{math.NaN()}}, Connect: 1}
+	bad := coords.Sample{Peer: "stranger", At: coords.Coordinate{Vec: []float64{math.NaN()}},
+		Connect: 1}
 	e.Samples = []coords.Sample{bad, {}, {Peer: "b", Connect: -1}}
-	_, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample { return at(e, id, 120, 20) })
+	_, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample {
+		return at(e, id, 120, 20)
+	})
 	if choice != "d" {
 		t.Errorf("chose %s, want d", choice)
 	}
@@ -191,14 +206,16 @@ func TestProxyExplainsItself(t *testing.T) {
 }
 
 func TestProxyConfigNamesEveryWrongField(t *testing.T) {
-	err := assign.ProxyConfig{Spread: 0, Budget: -1, ProbesMax: -2, MarginMin: math.NaN(), FailureCost: -1, Tie: -1}.Validate()
-	for _, field := range []string{"MeasureAll", "Spread", "Budget", "ProbesMax", "MarginMin", "FailureCost", "Tie", "MinPeers"} {
+	err := assign.ProxyConfig{Spread: 0, Budget: -1, ProbesMax: -2, MarginMin: math.NaN(),
+		FailureCost: -1, Tie: -1}.Validate()
+	for _, field := range []string{"MeasureAll", "Spread", "Budget", "ProbesMax", "MarginMin",
+		"FailureCost", "Tie", "MinPeers"} {
 		if err == nil || !strings.Contains(err.Error(), field+" is") {
 			t.Errorf("%s not named in %v", field, err)
 		}
 	}
 	if _, err := assign.NewProxy(assign.ProxyConfig{}); err == nil {
-		t.Error("the zero value was accepted")
+		t.Error("NewProxy accepted the zero ProxyConfig")
 	}
 }
 

@@ -9,12 +9,12 @@ var _ Strategy = (*RandomStrategy)(nil)
 
 // RandomConfig holds the parameters of a RandomStrategy.
 type RandomConfig struct {
-	// Seed makes runs differ; equal seeds choose alike.
+	// Seed selects the sequence of choices; equal seeds choose alike.
 	Seed uint64
 }
 
-// RandomStrategy gives every subnet to any candidate, without a probe: the
-// baseline that others are measured against.
+// RandomStrategy gives every subnet to a random candidate, without a probe. It is the
+// baseline for measurements.
 type RandomStrategy struct {
 	seed uint64
 }
@@ -27,7 +27,7 @@ func (s *RandomStrategy) Name() string { return "random" }
 
 // Next chooses at once.
 func (s *RandomStrategy) Next(e Evidence) (Step, error) {
-	open, err := e.open()
+	open, err := e.openCandidates()
 	if err != nil {
 		return Step{}, err
 	}

@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// Load is a subnet of a crawler that has too much.
+// Load is a subnet of an overloaded crawler.
 type Load struct {
 	Subnet netip.Prefix
-	// Size is how much of a capacity it takes. >= 0.
+	// Size is the capacity that the subnet uses. >= 0.
 	Size float64
-	// Probes are the probing times of all that probed it, ms; those of the owner
-	// may be among them.
+	// Probes holds the probing times of all crawlers that probed it, in ms, with or without
+	// the owner's.
 	Probes map[string]float64
 }
 
@@ -23,15 +23,15 @@ type Release struct {
 	To     string
 }
 
-// Relieve selects subnets that an overloaded crawler gives away, and to whom,
-// until it has got rid of excess: "the subnet with the smallest variance in its
-// probing results", to "the next-best crawler for it (if any), according to the
-// probing results", if that "can accept the subnet (i.e. will not get
-// overloaded)"; "if not, we retry the approach with the next best subnet"
-// (Papapetrou 2003, 7.6.3). room is what the others can still take; nothing is
-// changed. Subnets that fewer than two others probed have a variance too: of
-// what there is. Those that only the owner probed stay.
-func Relieve(owner string, loads []Load, excess float64, room map[string]float64) []Release {
+// Relieve selects subnets that an overloaded crawler gives away, and their new owners,
+// until excess is removed: "the subnet with the smallest variance in its probing
+// results", to "the next-best crawler for it (if any), according to the probing
+// results", if that "can accept the subnet (i.e. will not get overloaded)"; "if not, we
+// retry the approach with the next best subnet" (Papapetrou 2003, 7.6.3). capacity is
+// what the other crawlers can still take; it is not changed. Subnets that fewer than two
+// other crawlers probed have the variance of the probes that exist. Those that only the
+// owner probed stay.
+func Relieve(owner string, loads []Load, excess float64, capacity map[string]float64) []Release {
 	type option struct {
 		Load
 		variance float64
@@ -63,7 +63,7 @@ func Relieve(owner string, loads []Load, excess float64, room map[string]float64
 			break
 		}
 		to := o.others[0]
-		if o.Size > room[to]-taken[to] {
+		if o.Size > capacity[to]-taken[to] {
 			continue
 		}
 		taken[to] += o.Size
@@ -73,7 +73,7 @@ func Relieve(owner string, loads []Load, excess float64, room map[string]float64
 	return out
 }
 
-// variance is that of the probing times; failures do not count.
+// variance returns the variance of the probing times without failures.
 func variance(probes map[string]float64) float64 {
 	var times []float64
 	for _, t := range probes {
@@ -96,5 +96,5 @@ func variance(probes map[string]float64) float64 {
 	return sum / float64(len(times))
 }
 
-// isTime reports whether t is one.
+// isTime reports whether t is a finite time.
 func isTime(t float64) bool { return t >= 0 && !math.IsInf(t, 1) }

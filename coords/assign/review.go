@@ -9,68 +9,65 @@ import (
 
 var _ Reviewer = (*ProxyStrategy)(nil)
 
-// Review is what a Reviewer thinks of a subnet that is owned.
+// Review is the result of reviewing an owned subnet.
 type Review struct {
-	// Scout is the peer that should fetch one of the next pages, to keep what is
-	// known fresh; "" if nobody needs to, or no page can be spared
-	// (Evidence.CanProbe).
+	// Scout is the peer that should fetch one of the next pages to keep the samples recent;
+	// "" if none is needed or no page can be spared (Evidence.CanProbe).
 	Scout string
-	// Better is the candidate that is nearer than the owner for all that is known,
-	// its waiting time counted in; "" if none is. It has downloaded from the subnet
-	// before, if not lately: Patience asks for that.
+	// Better is the candidate that is nearer than the owner, waiting time included, by all
+	// that is known; "" if none is. It has downloaded from the subnet before, but not
+	// necessarily recently: MoveState requires that.
 	Better string
-	// Gain is the share of the owner's expected time that Better would save for
-	// all that is known: as much as the estimates may be off is left out. In [0, 1].
+	// Gain is the share of the owner's expected time that Better would save, reduced by the
+	// uncertainty of the estimates. In [0, 1].
 	Gain float64
-	// Maybe is the candidate that seems nearest, and nearer than the owner; "" if
-	// none does. It may be Better, or too little known for that.
+	// Maybe is the candidate that appears nearest, and nearer than the owner; "" if there is
+	// none. It may be Better, or a peer with too few samples for that.
 	Maybe string
-	// Worse says that the owner became slower, or failed, lately, so that asking
-	// others is urgent.
+	// Worse reports that the owner recently became slower or failed, so that asking other
+	// peers is urgent.
 	Worse bool
-	// WaitSelf and WaitBetter are what a page waits at the owner and at Better.
+	// WaitSelf and WaitBetter are the waiting times of a page at the owner and at Better.
 	WaitSelf, WaitBetter time.Duration
 }
 
-// Reviewer is a Strategy that can also tell of a decided subnet whether it
-// should move. Evidence.Self is the owner. The rules of Next hold.
+// Reviewer is a Strategy that can also decide whether a subnet with an owner should
+// move. Evidence.Self is the owner. The rules of Next apply.
 type Reviewer interface {
 	Strategy
 	Review(Evidence) (Review, error)
 }
 
 const (
-	// reviewLeast is the least saving that a review speaks of: this share of
-	// the owner's time, and so many ms.
+	// reviewLeast and reviewLeastMs are the least saving that is reported, as a share of the
+	// owner's time and in ms.
 	reviewLeast   = 0.15
 	reviewLeastMs = 5
-	// reviewDoubt is by how many standard errors the two times may be off.
-	reviewDoubt = 1.5
-	// reviewEqual is the difference between candidates that counts as none.
+	// reviewSigmas is the number of standard errors by which the two times may be wrong.
+	reviewSigmas = 1.5
+	// reviewEqual is the relative difference up to which candidates are equal.
 	reviewEqual = 0.10
-	// freshMax is how many new downloads of a candidate make a difference in that.
+	// freshMax is the number of new downloads beyond which more make no difference.
 	freshMax = 4
-	// failedWorse is the share of failures, lately, that makes matters urgent.
+	// failedWorse is the recent failure rate that makes a review urgent.
 	failedWorse = 0.5
-	// ownerFresh is how old the owner's own last download may be for a review to
-	// say anything.
+	// ownerFresh is the maximum age of the owner's own last download for a review.
 	ownerFresh = 90 * time.Second
-	// scoutAgeMax is the age beyond which a candidate's last download grows no
-	// more urgent to be repeated.
+	// scoutAgeMax is the age beyond which repeating a candidate's last download becomes no
+	// more urgent.
 	scoutAgeMax = 10 * time.Minute
 )
 
-// Review compares the owner with the others by what the last downloads of each
-// took (see track), the waiting time counted in as in Next. A peer that has
-// never downloaded from the subnet is only named as a scout: nothing moves on a
-// prediction alone.
+// Review compares the owner with the others by their latest downloads (see track),
+// waiting time included as in Next. A peer that has never downloaded from the subnet is
+// only named as a scout: nothing moves because of a prediction alone.
 //
-// The scout is the peer whose answer may matter most: promising by the best
-// that is known or predicted of it, and not asked for long. A peer that was
-// quick once and slow lately counts as slow at first and as quick again as its
-// slowness grows old, so the former owner is asked again soon.
+// The scout is the peer with the most informative answer: one that is promising by the
+// best known or predicted time and was not asked for long. A peer that was fast before
+// and slow recently is first treated as slow, and increasingly as fast as that slowness
+// ages, so that the former owner is asked again soon.
 func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
-	open, err := e.open()
+	open, err := e.openCandidates()
 	if err != nil {
 		return Review{}, err
 	}
@@ -99,7 +96,8 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 		}
 		cost := s.cost(c, t, tracks)
 		if !math.IsNaN(t.last) {
-			if news := cost - t.time + min(t.last, t.time); mine-news >= max(reviewLeast*mine, reviewLeastMs) {
+			if news := cost - t.time + min(t.last, t.time); mine-news >= max(reviewLeast*mine,
+				reviewLeastMs) {
 				maybe[c.ID] = news
 			}
 		}
@@ -107,8 +105,8 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 			continue
 		}
 		maybe[c.ID] = min(cost, cmp.Or(maybe[c.ID], cost))
-		// What the two times may be off is no gain.
-		if cost *= math.Exp(reviewDoubt * math.Hypot(self.err, t.err)); cost < mine {
+		// The uncertainty of the two times is no gain.
+		if cost *= math.Exp(reviewSigmas * math.Hypot(self.err, t.err)); cost < mine {
 			sure[c.ID] = cost
 		}
 	}
@@ -125,10 +123,9 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 	return r, nil
 }
 
-// cheapest chooses among the peers that cost about as little as the best one,
-// so that the subnets of one slow peer are shared out among its heirs. Of those
-// the one of which most is known by now goes on to be asked: to learn a little
-// of each would prove nothing of any.
+// cheapest chooses among the peers with about the least cost, so that the subnets of one
+// slow peer are shared by its successors. Of those it prefers the one with the most
+// recent samples: few samples of each would prove nothing about any.
 func (e Evidence) cheapest(costs map[string]float64, tracks tracks) string {
 	least := math.Inf(1)
 	for _, c := range costs {
@@ -151,14 +148,14 @@ func (e Evidence) cheapest(costs map[string]float64, tracks tracks) string {
 	return e.byScore(names)
 }
 
-// cost is what a page is expected to take at a candidate, ms, its failures and
-// its waiting time counted in.
+// cost returns the expected time of a page at a candidate in ms, failures and waiting
+// time included.
 func (s *ProxyStrategy) cost(c Candidate, t *track, all tracks) float64 {
 	return t.time + s.toll(t, all) + float64(c.Wait)/float64(time.Millisecond)
 }
 
-// toll is what a peer's failures add to a page, ms: those beyond the rate of the
-// others, as in penalty.
+// toll returns the time in ms that a peer's failures beyond the rate of the others add
+// to a page, as in penalty.
 func (s *ProxyStrategy) toll(t *track, all tracks) float64 {
 	rest := all.failedBut(t)
 	excess := t.failed - rest
@@ -168,7 +165,7 @@ func (s *ProxyStrategy) toll(t *track, all tracks) float64 {
 	return float64(s.cfg.FailureCost) / float64(time.Millisecond) * excess / (1 - min(excess, 0.99))
 }
 
-// scout returns the candidate that is worth asking most, or "".
+// scout returns the most informative candidate to ask, or "".
 func (s *ProxyStrategy) scout(e Evidence, open []Candidate, mine float64, tracks tracks) string {
 	best, most := "", 0.0
 	var predicted map[string]float64
@@ -177,25 +174,25 @@ func (s *ProxyStrategy) scout(e Evidence, open []Candidate, mine float64, tracks
 			continue
 		}
 		t := tracks.peers[c.ID]
-		age, hope := scoutAgeMax, math.NaN()
+		age, expected := scoutAgeMax, math.NaN()
 		switch {
 		case t != nil:
 			age = min(t.age, scoutAgeMax)
-			hope = t.hope() + s.toll(t, tracks)*math.Exp2(-float64(age)/float64(hopeHalf))
+			expected = t.expected() + s.toll(t, tracks)*math.Exp2(-float64(age)/float64(slowHalf))
 		default:
 			if predicted == nil {
 				predicted = s.forecast(e, open)
 			}
 			if x, ok := predicted[c.ID]; ok {
-				hope = x
+				expected = x
 			}
 		}
-		if math.IsNaN(hope) {
-			hope = mine // nothing is known: as good as any
+		if math.IsNaN(expected) {
+			expected = mine // nothing is known: treated as equal
 		}
-		hope += float64(c.Wait) / float64(time.Millisecond)
-		worth := mine / max(hope, 0.1)
-		// What promises less than the owner has is asked ever less often.
+		expected += float64(c.Wait) / float64(time.Millisecond)
+		worth := mine / max(expected, 0.1)
+		// Candidates that promise less than the owner are asked rarely.
 		if score := worth * worth * worth * age.Seconds(); score > most {
 			best, most = c.ID, score
 		}
@@ -203,10 +200,10 @@ func (s *ProxyStrategy) scout(e Evidence, open []Candidate, mine float64, tracks
 	return best
 }
 
-// forecast predicts times, ms, from the model of Next, for those of which it
-// knows anything.
+// forecast predicts times in ms from the model of Next for candidates about which it has
+// information.
 func (s *ProxyStrategy) forecast(e Evidence, open []Candidate) map[string]float64 {
-	v := s.look(e, open)
+	v := s.assess(e, open)
 	out := make(map[string]float64, len(v.options))
 	for _, o := range v.options {
 		if !math.IsNaN(o.time) {

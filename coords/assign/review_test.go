@@ -38,7 +38,8 @@ func owned(names string) assign.Evidence {
 func pages(e assign.Evidence, id string, n int, took, last time.Duration) assign.Evidence {
 	for i := range n {
 		jitter := time.Duration(i%3) * took / 20
-		e.Samples = append(e.Samples, ago(e, id, took+jitter, last+time.Duration(n-1-i)*time.Second))
+		e.Samples = append(e.Samples,
+			ago(e, id, took+jitter, last+time.Duration(n-1-i)*time.Second))
 	}
 	return e
 }
@@ -62,7 +63,7 @@ func TestReviewNamesWhoIsNearer(t *testing.T) {
 	}
 	e.Exclude = map[string]bool{"b": true}
 	if r := review(t, e); r.Better != "" || r.Maybe != "" {
-		t.Errorf("b is excluded: %+v", r)
+		t.Errorf("Review(b excluded) = %+v, want no better peer", r)
 	}
 	e.Exclude = nil
 	for i := range e.Candidates {
@@ -71,11 +72,11 @@ func TestReviewNamesWhoIsNearer(t *testing.T) {
 		}
 	}
 	if r := review(t, e); r.Better == "b" {
-		t.Errorf("b is busy: %+v", r)
+		t.Errorf("Review(b busy) = %+v, want not b", r)
 	}
 }
 
-// One page may be late by chance: several are no chance.
+// A single late page is chance, several are not.
 func TestReviewSeesAChange(t *testing.T) {
 	for slow, want := range map[int]string{0: "", 1: "", 4: "b"} {
 		e := pages(owned("ab"), "b", 6, 100*msec, 2*time.Minute)
@@ -90,13 +91,13 @@ func TestReviewSeesAChange(t *testing.T) {
 	}
 }
 
-// A former owner that was slow is found quick again by one page, and asked on.
+// One fast page of a former owner that was slow is noticed, and it is asked again.
 func TestReviewSeesARecovery(t *testing.T) {
 	e := pages(owned("ab"), "b", 8, 50*msec, 4*time.Minute)
 	e = pages(e, "b", 8, 500*msec, time.Minute)
 	e = pages(e, "a", 12, 100*msec, 0)
 	if r := review(t, e); r.Better != "" {
-		t.Errorf("b is slow: %+v", r)
+		t.Errorf("Review(b slow) = %+v, want no better peer", r)
 	}
 	e.CanProbe = true
 	if r := review(t, e); r.Scout != "b" {
@@ -108,7 +109,7 @@ func TestReviewSeesARecovery(t *testing.T) {
 	}
 	e = pages(e, "b", 3, 50*msec, 0)
 	if r := review(t, e); r.Better != "b" {
-		t.Errorf("four quick pages of b: %+v", r)
+		t.Errorf("Review(four fast pages of b) = %+v, want b", r)
 	}
 }
 
@@ -116,12 +117,11 @@ func TestReviewSaysNothingOfOldNews(t *testing.T) {
 	e := pages(pages(owned("ab"), "b", 6, 80*msec, time.Minute), "a", 12, 300*msec, 5*time.Minute)
 	e.CanProbe = true
 	if r := review(t, e); r != (assign.Review{}) {
-		t.Errorf("the owner has fetched nothing for minutes: %+v", r)
+		t.Errorf("Review(no recent page of the owner) = %+v, want nothing", r)
 	}
 }
 
-// An owner that fails where others do not is left; when all fail, nobody is to
-// blame.
+// An owner that fails where others do not loses the subnet; if all fail, no peer is at fault.
 func TestReviewCountsFailures(t *testing.T) {
 	fail := func(e assign.Evidence, id string, n int, last time.Duration) assign.Evidence {
 		for i := range n {
@@ -131,18 +131,19 @@ func TestReviewCountsFailures(t *testing.T) {
 		}
 		return e
 	}
-	e := pages(pages(owned("ab"), "b", 8, 100*msec, 40*time.Second), "a", 8, 90*msec, 40*time.Second)
+	e := pages(pages(owned("ab"), "b", 8, 100*msec, 40*time.Second), "a", 8, 90*msec,
+		40*time.Second)
 	e = fail(e, "a", 6, 0)
 	if r := review(t, e); r.Better != "b" {
-		t.Errorf("a fails: %+v", r)
+		t.Errorf("Review(a fails) = %+v, want b", r)
 	}
 	e = fail(e, "b", 6, 0)
 	if r := review(t, e); r.Better != "" {
-		t.Errorf("all fail: %+v", r)
+		t.Errorf("Review(all fail) = %+v, want no better peer", r)
 	}
 }
 
-// What holds of every review, whatever the evidence.
+// Properties of every review, whatever the evidence.
 func TestReviewKeepsTheRules(t *testing.T) {
 	s := newProxy(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -152,14 +153,16 @@ func TestReviewKeepsTheRules(t *testing.T) {
 		e.CanProbe = rng.IntN(2) == 0
 		e.Exclude = map[string]bool{}
 		for range rapid.IntRange(0, 80).Draw(t, "samples") {
-			x := ago(e, string(names[rng.IntN(len(names))]), time.Duration(rng.IntN(2000))*msec, time.Duration(rng.IntN(900))*time.Second)
+			x := ago(e, string(names[rng.IntN(len(names))]), time.Duration(rng.IntN(2000))*msec,
+				time.Duration(rng.IntN(900))*time.Second)
 			x.Bytes, x.Failed, x.Reused = rng.Int64N(1<<18), rng.IntN(6) == 0, rng.IntN(2) == 0
 			if rng.IntN(20) == 0 {
 				x.Taken = time.Time{}
 			}
 			e.Samples = append(e.Samples, x)
 		}
-		if id := string(names[rng.IntN(len(names))]); rng.IntN(3) == 0 && (id != "a" || len(names) > 1) {
+		if id := string(names[rng.IntN(len(names))]); rng.IntN(3) == 0 &&
+			(id != "a" || len(names) > 1) {
 			e.Exclude[id] = true
 		}
 		before := fmt.Sprintf("%+v", e)
@@ -168,15 +171,16 @@ func TestReviewKeepsTheRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		if fmt.Sprintf("%+v", e) != before {
-			t.Fatal("the evidence was changed")
+			t.Fatal("Review changed the evidence")
 		}
 		for _, id := range []string{r.Better, r.Maybe, r.Scout} {
 			if id != "" && (id == "a" || e.Exclude[id] || !strings.Contains(names, id)) {
-				t.Fatalf("%+v names %q", r, id)
+				t.Fatalf("Review() = %+v names %q, which may not be chosen", r, id)
 			}
 		}
-		if !(r.Gain >= 0 && r.Gain <= 1) || (r.Better == "") != (r.Gain == 0) || !e.CanProbe && r.Scout != "" {
-			t.Fatalf("%+v", r)
+		if !(r.Gain >= 0 && r.Gain <= 1) || (r.Better == "") != (r.Gain == 0) || !e.CanProbe &&
+			r.Scout != "" {
+			t.Fatalf("Review() = %+v", r)
 		}
 		slices.Reverse(e.Candidates)
 		if again, err := s.Review(e); err != nil || again != r {
@@ -184,7 +188,7 @@ func TestReviewKeepsTheRules(t *testing.T) {
 		}
 	})
 	if _, err := s.Review(assign.Evidence{}); !errors.Is(err, assign.ErrEvidence) {
-		t.Errorf("no evidence: %v", err)
+		t.Errorf("Review(no evidence): %v, want ErrEvidence", err)
 	}
 }
 
@@ -201,32 +205,37 @@ func fetched(until int, a, b time.Duration) (all []coords.Sample) {
 		}{{"a", a, 1}, {"b", b, 3}} {
 			if x.took >= 0 && i%x.each == 0 {
 				jitter := x.took / 20 * time.Duration((i+60)*7%5)
-				all = append(all, coords.Sample{Peer: x.who, Taken: at, FirstByte: x.took + jitter, Failed: x.took == 0})
+				all = append(all, coords.Sample{Peer: x.who, Taken: at, FirstByte: x.took + jitter,
+					Failed: x.took == 0})
 			}
 		}
 	}
 	return all
 }
 
-// consider plays a patience through reviews that are a second apart.
-func consider(c assign.PatienceConfig, gains []float64, moves []time.Time, samples func(second int) []coords.Sample) (after int, to string) {
-	var p assign.Patience
+// consider passes reviews that are a second apart to a MoveState.
+func consider(
+	c assign.MoveConfig, gains []float64, moves []time.Time,
+	samples func(second int) []coords.Sample,
+) (after int, to string) {
+	var p assign.MoveState
 	for i, g := range gains {
 		r := assign.Review{Better: "b", Gain: g}
 		if g == 0 {
 			r.Better = ""
 		}
-		if p, to = p.Consider(c, "a", r, samples(i), moves, noon.Add(time.Duration(i)*time.Second)); to != "" {
+		if p, to = p.Consider(c, "a", r, samples(i), moves,
+			noon.Add(time.Duration(i)*time.Second)); to != "" {
 			return i, to
 		}
 	}
 	return len(gains), ""
 }
 
-func lasting(gain float64, n int) []float64 { return slices.Repeat([]float64{gain}, n) }
+func persistentShare(gain float64, n int) []float64 { return slices.Repeat([]float64{gain}, n) }
 
-func TestPatience(t *testing.T) {
-	c := assign.DefaultPatience()
+func TestMoveState(t *testing.T) {
+	c := assign.DefaultMoveConfig()
 	c.Least, c.Clear = 0.15, 0.30
 	both := func(a, b time.Duration) func(int) []coords.Sample {
 		return func(i int) []coords.Sample { return fetched(i, a, b) }
@@ -239,22 +248,27 @@ func TestPatience(t *testing.T) {
 		moves   []time.Time
 		after   int // seconds; -1: stays
 	}{
-		{"clear", lasting(0.30, 100), fresh, nil, 30},
-		{"very clear", lasting(0.9, 100), fresh, nil, 30},
-		{"little", lasting(0.15, 200), fresh, nil, 120},
-		{"too little", lasting(0.14, 200), fresh, nil, -1},
+		{"clear", persistentShare(0.30, 100), fresh, nil, 30},
+		{"very clear", persistentShare(0.9, 100), fresh, nil, 30},
+		{"little", persistentShare(0.15, 200), fresh, nil, 120},
+		{"too little", persistentShare(0.14, 200), fresh, nil, -1},
 		{"every other time", slices.Repeat([]float64{0.3, 0}, 100), fresh, nil, -1},
-		{"a gap in it", append(append(lasting(0.3, 10), 0, 0), lasting(0.3, 30)...), fresh, nil, 36},
-		{"never asked", lasting(0.5, 200), both(100*msec, -1), nil, -1},
-		{"asked long ago", lasting(0.5, 200), func(i int) []coords.Sample { return fetched(-55, 100*msec, 50*msec) }, nil, -1},
-		{"fails itself", lasting(0.5, 200), both(100*msec, 0), nil, -1},
-		{"within the margin", lasting(0.5, 200), both(100*msec, 93*msec), nil, -1},
-		{"saves next to nothing", lasting(0.5, 200), both(2*msec, msec), nil, -1},
-		{"the owner fails", lasting(0.3, 200), both(0, 50*msec), nil, 30},
-		{"both fail", lasting(0.3, 200), both(0, 0), nil, -1},
-		{"just moved", lasting(0.3, 200), fresh, []time.Time{noon}, 30},
-		{"moved to and fro", lasting(0.3, 200), fresh, []time.Time{noon.Add(-2), noon.Add(-1), noon}, 120},
-		{"moved long ago", lasting(0.3, 200), fresh, []time.Time{noon.Add(-2 * time.Hour), noon.Add(-2 * time.Hour)}, 30},
+		{"a gap in it", append(append(persistentShare(0.3, 10), 0, 0), persistentShare(0.3, 30)...),
+			fresh, nil, 36},
+		{"never asked", persistentShare(0.5, 200), both(100*msec, -1), nil, -1},
+		{"asked long ago", persistentShare(0.5, 200), func(i int) []coords.Sample {
+			return fetched(-55, 100*msec, 50*msec)
+		}, nil, -1},
+		{"fails itself", persistentShare(0.5, 200), both(100*msec, 0), nil, -1},
+		{"within the margin", persistentShare(0.5, 200), both(100*msec, 93*msec), nil, -1},
+		{"saves next to nothing", persistentShare(0.5, 200), both(2*msec, msec), nil, -1},
+		{"the owner fails", persistentShare(0.3, 200), both(0, 50*msec), nil, 30},
+		{"both fail", persistentShare(0.3, 200), both(0, 0), nil, -1},
+		{"just moved", persistentShare(0.3, 200), fresh, []time.Time{noon}, 30},
+		{"moved to and fro", persistentShare(0.3, 200), fresh,
+			[]time.Time{noon.Add(-2), noon.Add(-1), noon}, 120},
+		{"moved long ago", persistentShare(0.3, 200), fresh, []time.Time{noon.Add(-2 * time.Hour),
+			noon.Add(-2 * time.Hour)}, 30},
 	} {
 		after, to := consider(c, tc.gains, tc.moves, tc.samples)
 		if tc.after < 0 && to != "" || tc.after >= 0 && (to != "b" || after != tc.after) {
@@ -262,19 +276,20 @@ func TestPatience(t *testing.T) {
 		}
 	}
 	waits := assign.Review{Better: "b", Gain: 0.5, WaitBetter: time.Second}
-	p, _ := assign.Patience{}.Consider(c, "a", waits, fresh(0), nil, noon)
+	p, _ := assign.MoveState{}.Consider(c, "a", waits, fresh(0), nil, noon)
 	for i := range 100 {
 		var to string
-		if p, to = p.Consider(c, "a", waits, fresh(i), nil, noon.Add(time.Duration(i)*time.Second)); to != "" {
-			t.Fatal("moved to one that is busy for a second")
+		if p, to = p.Consider(c, "a", waits, fresh(i), nil,
+			noon.Add(time.Duration(i)*time.Second)); to != "" {
+			t.Fatal("moved to a peer with a wait of a second")
 		}
 	}
 }
 
-// The former owner is taken back by less evidence than anybody else, and an
-// owner that has become slow is left by less than one that has not.
-func TestPatienceKnowsWhatIsLikely(t *testing.T) {
-	c := assign.DefaultPatience()
+// The former owner needs less evidence than any other peer, and an owner that
+// became slow loses the subnet with less evidence than one that did not.
+func TestMoveStatePriors(t *testing.T) {
+	c := assign.DefaultMoveConfig()
 	rng := rand.New(rand.NewPCG(3, 9))
 	moved := []time.Time{noon.Add(-2 * time.Minute)}
 	var with, urgent, without int
@@ -283,7 +298,8 @@ func TestPatienceKnowsWhatIsLikely(t *testing.T) {
 		var all []coords.Sample
 		page := func(who string, second int, took float64) {
 			d := time.Duration(took * math.Exp(0.35*rng.NormFloat64()) * float64(time.Millisecond))
-			all = append(all, coords.Sample{Peer: who, Taken: noon.Add(time.Duration(second) * time.Second), FirstByte: d})
+			all = append(all, coords.Sample{Peer: who,
+				Taken: noon.Add(time.Duration(second) * time.Second), FirstByte: d})
 		}
 		for i := -180; i < -120; i += 3 {
 			page("b", i, 1000)
@@ -296,7 +312,8 @@ func TestPatienceKnowsWhatIsLikely(t *testing.T) {
 			}
 		}
 		decide := func(r assign.Review, moves []time.Time) int {
-			p := assign.Patience{Credit: time.Minute, Since: noon.Add(-time.Minute), Last: noon.Add(-time.Second)}
+			p := assign.MoveState{Credit: time.Minute, Since: noon.Add(-time.Minute),
+				Last: noon.Add(-time.Second)}
 			if _, to := p.Consider(c, "a", r, all, moves, noon); to != "" {
 				return 1
 			}
@@ -308,26 +325,29 @@ func TestPatienceKnowsWhatIsLikely(t *testing.T) {
 		r.Worse = true
 		urgent += decide(r, nil)
 	}
-	t.Logf("of %d: %d taken back, %d left for another when slow, %d else", worlds, with, urgent, without)
-	if !(with > urgent && urgent > without) || without > worlds/10 {
-		t.Error("want most taken back, few moved for nothing known")
+	t.Logf("of %d: %d returned to the former owner, %d moved when slow, %d otherwise", worlds,
+		with, urgent, without)
+	if with <= urgent || urgent <= without || without > worlds/10 {
+		t.Errorf("%d returned, %d moved when slow, %d otherwise; want fewer each, the last <= %d",
+			with, urgent, without, worlds/10)
 	}
 }
 
-// Reviews that are rare do not count for the time between them.
-func TestPatienceOfRareReviews(t *testing.T) {
-	c := assign.DefaultPatience()
-	p, _ := assign.Patience{}.Consider(c, "a", assign.Review{Better: "b", Gain: 0.3}, nil, nil, noon)
+// The time between rare reviews is not credited.
+func TestMoveStateWithRareReviews(t *testing.T) {
+	c := assign.DefaultMoveConfig()
+	p, _ := assign.MoveState{}.Consider(c, "a", assign.Review{Better: "b", Gain: 0.3}, nil, nil,
+		noon)
 	p, _ = p.Consider(c, "a", assign.Review{Better: "b", Gain: 0.3}, nil, nil, noon.Add(time.Hour))
 	if p.Credit > 15*time.Second {
 		t.Errorf("credit %v for two reviews an hour apart", p.Credit)
 	}
 }
 
-// Scouts are few: one page in fifty, three for a hundred where somebody always
-// seems better, and one in three at most while a move is being confirmed.
-func TestWatchScouts(t *testing.T) {
-	c := assign.DefaultWatch()
+// Scouts are few: one page in fifty, three in a hundred while a peer always
+// appears better, and one in three at most while a move is being confirmed.
+func TestReviewStateScouts(t *testing.T) {
+	c := assign.DefaultReviewConfig()
 	for _, tc := range []struct {
 		name        string
 		r           assign.Review
@@ -335,12 +355,13 @@ func TestWatchScouts(t *testing.T) {
 		least, most int
 	}{
 		{"calm", assign.Review{}, 4000, 70, 81},
-		{"somebody seems better", assign.Review{Maybe: "c"}, 4000, 82, 121},
-		{"somebody is, for hours", assign.Review{Better: "c", Maybe: "c", Gain: 0.4}, 4000, 82, 121},
-		{"somebody is", assign.Review{Better: "c", Maybe: "c", Gain: 0.4}, 60, 12, 20},
+		{"a peer may be better", assign.Review{Maybe: "c"}, 4000, 82, 121},
+		{"a peer is better for hours", assign.Review{Better: "c", Maybe: "c", Gain: 0.4}, 4000, 82,
+			121},
+		{"a peer is better", assign.Review{Better: "c", Maybe: "c", Gain: 0.4}, 60, 12, 20},
 		{"the owner is slow", assign.Review{Maybe: "c", Worse: true}, 60, 12, 20},
 	} {
-		var w assign.Watch
+		var w assign.ReviewState
 		now := noon
 		scouts := 0
 		for range tc.pages { // a page a second
@@ -358,7 +379,8 @@ func TestWatchScouts(t *testing.T) {
 			}
 		}
 		if scouts < tc.least || scouts > tc.most {
-			t.Errorf("%s: %d scouts of %d pages, want %d to %d", tc.name, scouts, tc.pages, tc.least, tc.most)
+			t.Errorf("%s: %d scouts of %d pages, want %d to %d", tc.name, scouts, tc.pages,
+				tc.least, tc.most)
 		}
 	}
 }
@@ -372,12 +394,13 @@ func TestHistory(t *testing.T) {
 		now := noon
 		for i := range rapid.IntRange(0, 400).Draw(t, "samples") {
 			now = now.Add(time.Duration(rng.IntN(5000)) * msec)
-			all = append(all, coords.Sample{Peer: fmt.Sprint(rng.IntN(peers) * rng.IntN(2)), Taken: now, Bytes: int64(i)})
+			all = append(all, coords.Sample{Peer: fmt.Sprint(rng.IntN(peers) * rng.IntN(2)),
+				Taken: now, Bytes: int64(i)})
 		}
 		before := slices.Clone(all)
 		kept := assign.History(all, "0", n)
 		if !reflect.DeepEqual(all, before) {
-			t.Fatal("the argument was changed")
+			t.Fatal("History changed its argument")
 		}
 		if len(kept) > n || len(all) <= n && len(kept) != len(all) {
 			t.Fatalf("%d of %d kept, want at most %d", len(kept), len(all), n)
@@ -385,12 +408,12 @@ func TestHistory(t *testing.T) {
 		last := int64(-1)
 		for _, x := range kept {
 			if x.Bytes <= last {
-				t.Fatal("out of order, or twice")
+				t.Fatal("History returned samples out of order or twice")
 			}
 			last = x.Bytes
 		}
 		if again := assign.History(all, "0", n); !reflect.DeepEqual(again, kept) {
-			t.Fatal("not the same twice")
+			t.Fatal("History of equal samples differs")
 		}
 		seen := map[string]bool{}
 		for _, x := range all {
@@ -401,7 +424,8 @@ func TestHistory(t *testing.T) {
 			got[x.Peer]++
 		}
 		if n >= 2*len(seen) && len(got) != len(seen) {
-			t.Fatalf("peers %v of %v", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(seen)))
+			t.Fatalf("peers %v of %v", slices.Sorted(maps.Keys(got)),
+				slices.Sorted(maps.Keys(seen)))
 		}
 	})
 }
@@ -421,15 +445,18 @@ func TestHistoryRemembers(t *testing.T) {
 	}
 }
 
-func TestWatchConfigNamesEveryWrongField(t *testing.T) {
-	err := assign.WatchConfig{Patience: assign.PatienceConfig{Clear: -1, Margin: -1, Cost: -1, Horizon: -1, Rest: -1, Memory: -1}}.Validate()
-	for _, f := range []string{"Every", "ScoutEvery", "ScoutPages", "UrgentEvery", "UrgentPages", "UrgentShare", "UrgentMost", "Least", "Clear", "Hold",
-		"Confirm", "Margin", "Spend", "Back", "Alarm", "AlarmLasts", "AlarmEvery", "Cost", "Horizon", "Rest", "Memory"} {
+func TestReviewConfigValidate(t *testing.T) {
+	err := assign.ReviewConfig{Move: assign.MoveConfig{Clear: -1, Margin: -1, Cost: -1, Horizon: -1,
+		Cooldown: -1, Memory: -1}}.Validate()
+	for _, f := range []string{"Every", "ScoutEvery", "ScoutPages", "UrgentEvery", "UrgentPages",
+		"UrgentShare", "UrgentMost", "Least", "Clear", "Hold",
+		"Confirm", "Margin", "Spend", "Back", "Alarm", "AlarmLasts", "AlarmEvery", "Cost",
+		"Horizon", "Cooldown", "Memory"} {
 		if err == nil || !strings.Contains(err.Error(), " "+f+" is") {
 			t.Errorf("%s not named in %v", f, err)
 		}
 	}
-	if err := assign.DefaultWatch().Validate(); err != nil {
+	if err := assign.DefaultReviewConfig().Validate(); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,62 +11,62 @@ import (
 )
 
 const (
-	// trackHalf is the age at which a download counts half as much as a new one,
-	// while nothing says that the peer has changed in between.
+	// trackHalf is the age at which a download has half the weight of a new one, while there
+	// is no evidence that the peer has changed.
 	trackHalf = 2 * time.Minute
 	// failHalf is the same for failures.
 	failHalf = 15 * time.Second
-	// changed is by how many standard errors the pages before and after must
-	// differ for a change, changePages how many before are compared, and
-	// changeSlow how many after it takes to believe that a peer is slow: one page
-	// may be late for many reasons, and none is early.
+	// changed is the number of standard errors by which the pages before and after must
+	// differ for a change, changePages the number of earlier pages compared, and changeSlow
+	// the number of later pages needed to conclude that a peer is slow: a page may be late
+	// for many reasons, but none is early.
 	changed     = 3.5
 	changePages = 6
 	changeSlow  = 3
-	// lastFresh is the age up to which a page is news.
+	// lastFresh is the age up to which a page is new.
 	lastFresh = 45 * time.Second
-	// worseLeast is by how much the logarithm must have risen for a peer to count
-	// as having become slower, and worseAge for how long it does.
+	// worseLeast is the least increase of the logarithm for a peer to have become slower,
+	// and worseAge how long that is reported.
 	worseLeast = 0.25
 	worseAge   = 3 * time.Minute
-	// hopeHalf is the age at which the news that a peer is slow is half forgotten.
-	hopeHalf = 30 * time.Second
-	// unknownAge is that of a download that says nothing of when it was.
+	// slowHalf is the age at which evidence that a peer is slow has half its weight.
+	slowHalf = 30 * time.Second
+	// unknownAge is the age assumed for a download without a time.
 	unknownAge = 10 * time.Minute
-	// bodyLeast is the least size, in bytes, of a download whose transfer time
-	// says anything of the rate.
+	// bodyLeast is the least size in bytes of a download from which the transfer rate is
+	// estimated.
 	bodyLeast = 512
-	// sigmaPrior is the spread of the logarithm of times that is assumed before
-	// samples tell, and sigmaWeight for how many samples it counts.
+	// sigmaPrior is the standard deviation of the logarithm of times assumed before there
+	// are samples, and sigmaWeight its weight in samples.
 	sigmaPrior, sigmaWeight = 0.2, 4
 )
 
-// bodyFixed is what a body's time may be worth whatever its size, in kB: little
-// where the line is narrow, much where slow start takes most of the time. The
-// one counts by which the times of a peer differ least.
+// bodyFixed are the candidates for the fixed part of a body's time, in kB: little where
+// the link is slow, much where slow start dominates. The one with the least scatter of
+// the times of a peer is used.
 var bodyFixed = []float64{0, 1, 4, 16, 64}
 
-// track is what the downloads of one peer from a subnet say, the newest most.
-// Times are ms.
+// track summarises the downloads of one peer from a subnet, weighted towards the newest.
+// Times are in ms.
 type track struct {
-	// time is that of a page of typical size, waiting left out: the weighted
-	// median of first byte and body, the body scaled to the size. NaN without a
-	// successful download.
+	// time is the time of a page of typical size without waiting: the weighted median of
+	// first byte and body, with the body scaled to the size. NaN without a successful
+	// download.
 	time float64
-	// err is the standard error of time, relatively.
+	// err is the relative standard error of time.
 	err float64
-	// last is that of the newest page, or of the newest two, if they are new: what
-	// time may become if they were no chance. NaN otherwise.
+	// last is the time of the newest page, or of the newest two, if they are new: what time
+	// may become if they were not chance. NaN otherwise.
 	last float64
-	// best is about the best that it ever showed: the lower fifth.
+	// best is close to the best time observed: the lower fifth.
 	best float64
 	// age of the last download, successful or not.
 	age time.Duration
-	// failed is the share of failures, the newest most.
+	// failed is the failure rate, weighted towards the newest.
 	failed float64
-	// fresh counts the downloads that are news.
+	// fresh is the number of new downloads.
 	fresh int
-	// worse says that the peer became slower lately.
+	// worse reports that the peer recently became slower.
 	worse bool
 	// weight is the sum of all weights, and lost that of the failures.
 	weight, lost float64
@@ -79,8 +79,8 @@ type tracks struct {
 	weight, lost float64
 }
 
-// pagesOf sorts samples by peer, their sizes counted out by what of bodyFixed fits best,
-// and returns the spread of the logarithms of a peer's pages.
+// pagesOf groups samples by peer, with the size removed by the best of bodyFixed, and
+// returns the spread of the logarithms of a peer's pages.
 func pagesOf(samples []coords.Sample, now time.Time) (best map[string][]page, sigma float64) {
 	kb := typicalKB(samples)
 	groups := make(map[string][]coords.Sample)
@@ -106,7 +106,7 @@ func pagesOf(samples []coords.Sample, now time.Time) (best map[string][]page, si
 func tracksOf(e Evidence) tracks {
 	best, sigma := pagesOf(e.samples(), e.Now)
 	all := tracks{peers: make(map[string]*track, len(best))}
-	for _, id := range slices.Sorted(maps.Keys(best)) { // sums must not differ by the order
+	for _, id := range slices.Sorted(maps.Keys(best)) { // the sums must not depend on the order
 		ps := best[id]
 		t := trackOf(ps, sigma)
 		all.peers[id] = t
@@ -116,7 +116,7 @@ func tracksOf(e Evidence) tracks {
 	return all
 }
 
-// failedBut is the share of failures of all peers but t.
+// failedBut returns the failure rate of all peers except t.
 func (a tracks) failedBut(t *track) float64 {
 	w, l := a.weight-t.weight, a.lost-t.lost
 	if w <= 1e-9 {
@@ -125,8 +125,7 @@ func (a tracks) failedBut(t *track) float64 {
 	return max(0, l) / w
 }
 
-// typicalKB is the mean size of what was downloaded, of pages that are not all
-// but empty.
+// typicalKB returns the mean size of the downloads that are not nearly empty.
 func typicalKB(samples []coords.Sample) float64 {
 	sum, n := 0.0, 0
 	for _, x := range samples {
@@ -141,17 +140,17 @@ func typicalKB(samples []coords.Sample) float64 {
 	return sum / float64(n)
 }
 
-// sizes counts out the size of pages: typical is the one to which they are
-// scaled, in kB, fixed one of bodyFixed.
+// sizes removes the influence of the size of pages: typical is the size to which they
+// are scaled, in kB, fixed one of bodyFixed.
 type sizes struct{ typical, fixed float64 }
 
-// body is the time that a body would have taken at the typical size, ms.
+// body returns the time that a body of the typical size would have taken, in ms.
 func (s sizes) body(x coords.Sample) float64 {
 	return ms(x.Body) * (s.typical + s.fixed) / (float64(x.Bytes)/1000 + s.fixed)
 }
 
-// usual is the body's time that is assumed of a peer that has only
-// downloaded what is all but empty: the median of all others.
+// usual returns the body time assumed for a peer that has only downloaded nearly empty
+// pages: the median of all others.
 func (s sizes) usual(samples []coords.Sample) float64 {
 	var bodies []weighted
 	for _, x := range samples {
@@ -162,14 +161,14 @@ func (s sizes) usual(samples []coords.Sample) float64 {
 	return quantile(bodies, 0.5)
 }
 
-// page is one download, its size counted out.
+// page is one download with its size removed.
 type page struct {
-	log    float64 // of its time, ms
+	log    float64 // logarithm of its time, ms
 	age    time.Duration
 	failed bool
 }
 
-// pages are those of one peer, in order.
+// pages returns the pages of one peer in order.
 func (s sizes) pages(now time.Time, group []coords.Sample, usual float64) []page {
 	out := make([]page, 0, len(group))
 	for _, x := range group {
@@ -186,8 +185,8 @@ func (s sizes) pages(now time.Time, group []coords.Sample, usual float64) []page
 	return out
 }
 
-// page is the logarithm of a page's time, its size counted out, or that of a
-// usual body taken if it is all but empty.
+// page returns the logarithm of a page's time with its size removed, or with the usual
+// body time if it is nearly empty.
 func (s sizes) page(x coords.Sample, usual float64) float64 {
 	took := ms(x.FirstByte)
 	switch {
@@ -208,8 +207,8 @@ func spreadOf(peers map[string][]page) float64 {
 	return spread(diffs, sigmaPrior)
 }
 
-// differences are those between successive pages: they know nothing of a change
-// but the one between two of them.
+// differences returns those between successive pages, so that a change affects only one
+// of them.
 func differences(ps []page) (diffs []weighted) {
 	last, any := 0.0, false
 	for _, p := range ps {
@@ -224,8 +223,7 @@ func differences(ps []page) (diffs []weighted) {
 	return diffs
 }
 
-// spread is the standard deviation that differences tell of, and what is
-// assumed before they do.
+// spread returns the standard deviation estimated from differences and a prior.
 func spread(diffs []weighted, prior float64) float64 {
 	return quantile(append(diffs, weighted{prior * medianDiff, sigmaWeight}), 0.5) / medianDiff
 }
@@ -234,10 +232,11 @@ func spread(diffs []weighted, prior float64) float64 {
 // 1: 0.6745 times the root of 2.
 const medianDiff = 0.954
 
-// trackOf digests the downloads of one peer, at least one.
+// trackOf summarises the downloads of one peer, of which there must be at least one.
 func trackOf(ps []page, usual float64) *track {
-	sigma := spread(differences(ps), usual) // some lines are shakier than others
-	t := &track{time: math.NaN(), best: math.NaN(), last: math.NaN(), err: math.Inf(1), age: unknownAge}
+	sigma := spread(differences(ps), usual) // some links vary more than others
+	t := &track{time: math.NaN(), best: math.NaN(), last: math.NaN(), err: math.Inf(1),
+		age: unknownAge}
 	plain := make([]weighted, 0, len(ps))
 	var fresh []float64
 	for _, p := range ps {
@@ -265,7 +264,8 @@ func trackOf(ps []page, usual float64) *track {
 	x, err := centre(ps, at, sigma)
 	t.time, t.err = math.Exp(x), err
 	if cut := len(logs) - at; cut >= changePages {
-		t.worse = median(logs[cut:])-median(logs[max(0, cut-changePages):cut]) > worseLeast && agesOf(ps)[cut] <= worseAge
+		t.worse = median(logs[cut:])-median(logs[max(0, cut-changePages):cut]) > worseLeast &&
+			agesOf(ps)[cut] <= worseAge
 	}
 	if n := len(fresh); n > 0 {
 		t.fresh = n
@@ -275,7 +275,7 @@ func trackOf(ps []page, usual float64) *track {
 	return t
 }
 
-// agesOf are the ages of the successful downloads.
+// agesOf returns the ages of the successful downloads.
 func agesOf(ps []page) (ages []time.Duration) {
 	for _, p := range ps {
 		if !p.failed {
@@ -285,14 +285,13 @@ func agesOf(ps []page) (ages []time.Duration) {
 	return ages
 }
 
-// fading is the weight of a download.
+// fading returns the weight of a download.
 func fading(age, half time.Duration) float64 {
 	return max(math.Exp2(-float64(age)/float64(half)), 1e-6)
 }
 
-// centre returns the weighted median of the logarithms of the newest n pages,
-// and its standard error: 1.25 times that of a mean of as many as the weights
-// amount to.
+// centre returns the weighted median of the logarithms of the newest n pages and its
+// standard error: 1.25 times that of a mean of as many pages as the weights sum up to.
 func centre(ps []page, n int, sigma float64) (x, err float64) {
 	var xs []weighted
 	sum, squares := 0.0, 0.0
@@ -307,9 +306,8 @@ func centre(ps []page, n int, sigma float64) (x, err float64) {
 	return quantile(xs, 0.5), 1.25 * sigma * math.Sqrt(squares) / sum
 }
 
-// sinceChange returns how many of the newest logarithms came after the last
-// change of the peer: all of them if there was none. Medians are compared, with the
-// few before.
+// sinceChange returns the number of newest logarithms after the peer's last change, or
+// all of them without a change. It compares medians with the few pages before.
 func sinceChange(logs []float64, sigma float64) int {
 	most, at := 0.0, len(logs)
 	for k := 1; k < len(logs); k++ {
@@ -341,28 +339,28 @@ func median(xs []float64) float64 {
 	return (xs[(n-1)/2] + xs[n/2]) / 2
 }
 
-// hope is the time that may be expected of a peer when it is asked again: what
-// it showed last while that is new, and more and more its best as it ages.
-func (t *track) hope() float64 {
+// expected returns the time expected when a peer is asked again: its last time while that is
+// new, and increasingly its best time as it ages.
+func (t *track) expected() float64 {
 	if math.IsNaN(t.time) {
 		return math.NaN()
 	}
 	good := min(t.best, t.time)
-	keep := math.Exp2(-float64(t.age) / float64(hopeHalf))
+	keep := math.Exp2(-float64(t.age) / float64(slowHalf))
 	return math.Exp(keep*math.Log(max(t.time, 0.1)) + (1-keep)*math.Log(max(good, 0.1)))
 }
 
-// weighted is a value that counts for so much.
+// weighted is a value with a weight.
 type weighted struct{ value, weight float64 }
 
-// quantile returns the weighted q-quantile, interpolated between the values
-// whose middles it falls between; NaN of nothing. It sorts its argument.
+// quantile returns the weighted q-quantile, interpolated between values; NaN without
+// values. It sorts its argument.
 func quantile(xs []weighted, q float64) float64 {
 	if len(xs) == 0 {
 		return math.NaN()
 	}
 	slices.SortFunc(xs, func(a, b weighted) int {
-		switch { // none is NaN
+		switch { // no value is NaN
 		case a.value < b.value || a.value == b.value && a.weight < b.weight:
 			return -1
 		case a.value > b.value || a.weight > b.weight:
@@ -394,11 +392,10 @@ func quantile(xs []weighted, q float64) float64 {
 // ms is a duration in milliseconds.
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// History bounds what is kept of a subnet's downloads: at most n samples, in
-// their order. Of every peer its newest ones are kept, as a review needs them,
-// twice as many of the owner self, and of the older ones some far apart, for
-// what it was like before. Peers with many give way first. The argument is not
-// changed.
+// History limits the downloads kept of a subnet to n samples and keeps their order. Of
+// every peer it keeps the newest ones, as a review needs them, twice as many of the
+// owner self, and some older ones far apart. Peers with many samples lose some first.
+// The argument is not changed.
 func History(samples []coords.Sample, self string, n int) []coords.Sample {
 	if len(samples) <= n {
 		return samples
@@ -419,8 +416,8 @@ func History(samples []coords.Sample, self string, n int) []coords.Sample {
 		total += len(at)
 	}
 	for total > n {
-		// The peer with the most gives one in the middle; of equals the one whose
-		// first is oldest, so that the order of a map does not count.
+		// The peer with the most samples loses one in the middle; of equal ones the peer with
+		// the oldest first sample, so that the order of a map does not matter.
 		most := slices.MaxFunc(kept, func(a, b []int) int {
 			return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(b[0], a[0]))
 		})

@@ -24,7 +24,8 @@ import (
 // holds those of one strategy. Its lines:
 //
 //	case WORDS                 begins one
-//	config KEY=VALUE…          threshold=50ms max=12 branching=2 company=probed|trusted|ignored|verified leaf=true
+//	config KEY=VALUE…          threshold=50ms max=12 branching=2 leaf=true
+//	                           company=probed|trusted|ignored|verified
 //	range FIRST-LAST|PREFIX [HOLDER]   an entry of the registry's table
 //	subnet PREFIX              what is to be assigned
 //	self NAME                  who decides; the first candidate otherwise
@@ -41,7 +42,7 @@ type script struct {
 	entries        []registry.Entry
 	e              assign.Evidence
 	takes          map[string]string
-	known          assigntest.Known
+	known          assigntest.Delegations
 	places         map[netip.Addr][2]float64
 	want           []string
 	target         string
@@ -78,8 +79,10 @@ func readScripts(t *testing.T, path, strategy string) []*script {
 		}
 		if words[0] == "case" {
 			out = append(out, &script{
-				name: strings.Join(words[1:], " "), strategy: strategy, line: n, config: map[string]string{},
-				takes: map[string]string{}, places: map[netip.Addr][2]float64{}, e: assign.Evidence{CanProbe: true},
+				name: strings.Join(words[1:], " "), strategy: strategy, line: n,
+				config: map[string]string{},
+				takes:  map[string]string{}, places: map[netip.Addr][2]float64{},
+				e: assign.Evidence{CanProbe: true},
 			})
 			continue
 		}
@@ -109,7 +112,8 @@ func (s *script) take(words []string) (err error) {
 			holder = words[2]
 		}
 		if !strings.Contains(words[1], "-") {
-			s.entries = append(s.entries, registry.Entry{Prefix: netip.MustParsePrefix(words[1]), Holder: holder})
+			s.entries = append(s.entries, registry.Entry{Prefix: netip.MustParsePrefix(words[1]),
+				Holder: holder})
 			break
 		}
 		r, err := netipx.ParseIPRange(words[1])
@@ -208,7 +212,8 @@ func (s *script) build(t *testing.T) assign.Strategy {
 		case "leaf":
 			ipmicra.Leaf = v == "true"
 		case "company":
-			ipmicra.Company = assign.CompanyRule(slices.Index([]string{"probed", "trusted", "ignored", "verified"}, v))
+			ipmicra.Company = assign.CompanyRule(slices.Index([]string{"probed",
+				"trusted", "ignored", "verified"}, v))
 		default:
 			t.Fatalf("config %s is unknown", k)
 		}
@@ -255,7 +260,7 @@ func (s *script) build(t *testing.T) assign.Strategy {
 func (s *script) run(t *testing.T) {
 	strategy := s.build(t)
 	s.known.Sort()
-	s.e.Known = s.known
+	s.e.Delegations = s.known
 	var got []string
 	for len(got) < 30 {
 		step, err := strategy.Next(s.e)
@@ -267,7 +272,9 @@ func (s *script) run(t *testing.T) {
 			break
 		}
 		got = append(got, "probe "+step.Probe)
-		i := slices.IndexFunc(s.e.Candidates, func(c assign.Candidate) bool { return c.ID == step.Probe })
+		i := slices.IndexFunc(s.e.Candidates, func(c assign.Candidate) bool {
+			return c.ID == step.Probe
+		})
 		sample := coords.Sample{Peer: step.Probe, At: s.e.Candidates[i].At}
 		switch takes := s.takes[step.Probe]; takes {
 		case "silent":
@@ -284,7 +291,8 @@ func (s *script) run(t *testing.T) {
 		s.e.Samples = append(s.e.Samples, sample)
 	}
 	if !slices.Equal(got, s.want) {
-		t.Errorf("line %d: got\n\t%s\nwant\n\t%s", s.line, strings.Join(got, "\n\t"), strings.Join(s.want, "\n\t"))
+		t.Errorf("line %d: got\n\t%s\nwant\n\t%s", s.line, strings.Join(got, "\n\t"),
+			strings.Join(s.want, "\n\t"))
 	}
 	if s.target != "" {
 		if got := strategy.(interface {

@@ -9,22 +9,22 @@ var (
 
 // ProbeConfig holds the parameters of a ProbeStrategy.
 type ProbeConfig struct {
-	// Via is how candidates probe.
+	// Via is the way in which candidates probe.
 	Via Via
 }
 
-// DefaultProbeConfig returns ViaConnect: there are not enough pages for every
+// DefaultProbeConfig returns ViaConnect, because there are not enough pages for every
 // peer to fetch one.
 func DefaultProbeConfig() ProbeConfig { return ProbeConfig{Via: ViaConnect} }
 
-// ProbeStrategy is the brute force: "probing of each URL from every existing
-// crawler prior the URL's assignment to one of the crawlers" (Papapetrou 2003,
-// 5.3). The nearest gets the subnet.
+// ProbeStrategy is the brute force: "probing of each URL from every existing crawler
+// prior the URL's assignment to one of the crawlers" (Papapetrou 2003, 5.3). It chooses
+// the nearest.
 type ProbeStrategy struct {
 	cfg ThresholdConfig
 }
 
-// NewProbe returns a ProbeStrategy. The error names a wrong field.
+// NewProbe returns a ProbeStrategy. The error names the wrong field.
 func NewProbe(cfg ProbeConfig) (*ProbeStrategy, error) {
 	t := ThresholdConfig{Via: cfg.Via}
 	if err := t.Validate(); err != nil {
@@ -36,7 +36,7 @@ func NewProbe(cfg ProbeConfig) (*ProbeStrategy, error) {
 // Name returns "probe".
 func (s *ProbeStrategy) Name() string { return "probe" }
 
-// Next lets everybody probe, in the order of a hash, and then chooses.
+// Next lets all candidates probe, in the order of a hash, and then chooses.
 func (s *ProbeStrategy) Next(e Evidence) (Step, error) {
 	run, err := s.cfg.begin(e)
 	if err != nil {
@@ -65,7 +65,7 @@ func NewSequential(cfg ThresholdConfig) (*SequentialStrategy, error) {
 // Name returns "sequential".
 func (s *SequentialStrategy) Name() string { return "sequential" }
 
-// Next lets one candidate after the other probe until one is near enough.
+// Next lets the candidates probe one after another until one is near enough.
 func (s *SequentialStrategy) Next(e Evidence) (Step, error) {
 	run, err := s.cfg.begin(e)
 	if err != nil {

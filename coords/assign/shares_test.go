@@ -12,7 +12,7 @@ import (
 
 func newHash(t *testing.T, replicas int) *assign.HashStrategy {
 	t.Helper()
-	s, err := assign.NewHash(assign.HashConfig{Replicas: replicas})
+	s, err := assign.NewHash(assign.HashConfig{VirtualNodes: replicas})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,8 @@ func shares(t *testing.T, s assign.Strategy, e assign.Evidence) []string {
 func among(n int) assign.Evidence {
 	e := assign.Evidence{Self: "p0"}
 	for i := range n {
-		e.Candidates = append(e.Candidates, assign.Candidate{ID: fmt.Sprint("p", i), At: coords.Coordinate{Vec: []float64{0}}})
+		e.Candidates = append(e.Candidates, assign.Candidate{ID: fmt.Sprint("p", i),
+			At: coords.Coordinate{Vec: []float64{0}}})
 	}
 	return e
 }
@@ -51,7 +52,8 @@ func count(owners []string) map[string]int {
 }
 
 func TestSharesAreEven(t *testing.T) {
-	for _, s := range []assign.Strategy{assign.NewRandom(assign.RandomConfig{Seed: 3}), newHash(t, 64)} {
+	for _, s := range []assign.Strategy{assign.NewRandom(assign.RandomConfig{Seed: 3}),
+		newHash(t, 64)} {
 		for id, n := range count(shares(t, s, among(8))) {
 			if n < 150 || n > 400 {
 				t.Errorf("%s: %s has %d of 2000, want about 250", s.Name(), id, n)
@@ -74,7 +76,7 @@ func TestRandomSeedsDiffer(t *testing.T) {
 	}
 }
 
-// UbiCrawler's contravariance: a newcomer takes from everybody and shifts
+// UbiCrawler's contravariance: a new peer takes from all others and moves
 // nothing among the others.
 func TestHashMovesOnlyToTheNewcomer(t *testing.T) {
 	s := newHash(t, 64)
@@ -105,8 +107,8 @@ func TestHashSharesByCapacity(t *testing.T) {
 
 func TestHashConfig(t *testing.T) {
 	for _, n := range []int{-1, 0, 1025} {
-		if _, err := assign.NewHash(assign.HashConfig{Replicas: n}); err == nil {
-			t.Errorf("%d replicas were accepted", n)
+		if _, err := assign.NewHash(assign.HashConfig{VirtualNodes: n}); err == nil {
+			t.Errorf("NewHash accepted %d virtual nodes", n)
 		}
 	}
 	if err := assign.DefaultHashConfig().Validate(); err != nil {

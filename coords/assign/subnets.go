@@ -8,45 +8,52 @@ import (
 	"peerd/coords/registry"
 )
 
-// Leaf prefixes: what is delegated below the registries' data.
+// Lengths of leaf prefixes, which are delegated below the registries' data.
 const (
 	leaf4 = 24
 	leaf6 = 48
 )
 
-// subnets is the hierarchy of IP addresses (Papapetrou 2003, 7.5): the
-// registries' table, what is known of delegations, and the candidates in their
-// own subnets.
+// subnets is the hierarchy of IP addresses (Papapetrou 2003, 7.5): the registries'
+// table, the known delegations, and the candidates' own subnets.
 type subnets struct {
-	table *registry.Table // may be nil: then there are leaves and the root only
-	leaf  bool
-	known Known
-	// homes are the candidates' own subnets, in the order of prefixes, one a
-	// subnet, without those that are known to be delegated.
-	homes []Delegation
+	table       *registry.Table // nil: there are only leaves and the root
+	leaf        bool
+	delegations Delegations
+	// ownSubnets are the candidates' own subnets in the order of their prefixes, without
+	// duplicates and without those that are known to be delegated.
+	ownSubnets []Delegation
 }
 
-// newSubnets places the candidates: "we can immediately assign the subnet where
-// the machine belongs to the new crawler" (7.5.2). A delegation supersedes it.
-func newSubnets(table *registry.Table, leaf bool, known Known, open []Candidate) subnets {
-	h := subnets{table: table, leaf: leaf, known: known}
+// newSubnets places the candidates: "we can immediately assign the subnet where the
+// machine belongs to the new crawler" (7.5.2). A delegation takes precedence.
+func newSubnets(table *registry.Table, leaf bool, known Delegations, open []Candidate) subnets {
+	h := subnets{table: table, leaf: leaf, delegations: known}
 	for _, c := range open {
 		if !c.Addr.IsValid() {
 			continue
 		}
 		a := c.Addr.Unmap().WithZone("")
-		h.homes = append(h.homes, Delegation{Subnet: h.smallest(netip.PrefixFrom(a, a.BitLen())), Owner: c.ID})
+		h.ownSubnets = append(h.ownSubnets,
+			Delegation{Subnet: h.smallest(netip.PrefixFrom(a, a.BitLen())), Owner: c.ID})
 	}
-	slices.SortStableFunc(h.homes, func(a, b Delegation) int { return a.Subnet.Compare(b.Subnet) })
-	h.homes = slices.CompactFunc(h.homes, func(a, b Delegation) bool { return a.Subnet == b.Subnet })
-	h.homes = slices.DeleteFunc(h.homes, func(d Delegation) bool {
+	slices.SortStableFunc(h.ownSubnets, func(a, b Delegation) int {
+		return compareSubnet(a, b.Subnet)
+	})
+	h.ownSubnets = slices.CompactFunc(h.ownSubnets, func(a, b Delegation) bool {
+		return a.Subnet == b.Subnet
+	})
+	h.ownSubnets = slices.DeleteFunc(h.ownSubnets, func(d Delegation) bool {
 		_, ok := h.knownOwner(d.Subnet)
 		return ok
 	})
 	return h
 }
 
-// above yields the table's subnets around p, the smallest first.
+// compareSubnet orders delegations by their subnets.
+func compareSubnet(d Delegation, p netip.Prefix) int { return d.Subnet.Compare(p) }
+
+// above yields the table's blocks around p, the smallest first.
 func (h subnets) above(p netip.Prefix) iter.Seq[registry.Entry] {
 	if h.table == nil {
 		return func(func(registry.Entry) bool) {}
@@ -54,10 +61,10 @@ func (h subnets) above(p netip.Prefix) iter.Seq[registry.Entry] {
 	return h.table.Supernets(p)
 }
 
-// smallest is the subnet that is delegated when p is to be: p itself, unless it
-// is a single address. Then it is "the smallest subnet from the IP hierarchy
-// that includes" it, where "we exclude the unary subnets" (7.6.1), or the leaf
-// if that is smaller or there is none.
+// smallest returns the subnet that is delegated for p: p itself, unless it is a single
+// address. Then it is "the smallest subnet from the IP hierarchy that includes" it,
+// where "we exclude the unary subnets" (7.6.1), or the leaf if that is smaller or there
+// is no such subnet.
 func (h subnets) smallest(p netip.Prefix) netip.Prefix {
 	p = p.Masked()
 	if p.Bits() < p.Addr().BitLen() {
@@ -83,7 +90,7 @@ func leafBits(a netip.Addr) int {
 	return leaf6
 }
 
-// levels yields target and what contains it, up to the whole of its addresses.
+// levels yields target and the blocks that contain it, up to all addresses.
 func (h subnets) levels(target netip.Prefix) iter.Seq[netip.Prefix] {
 	return func(yield func(netip.Prefix) bool) {
 		if !yield(target) {
@@ -100,7 +107,7 @@ func (h subnets) levels(target netip.Prefix) iter.Seq[netip.Prefix] {
 	}
 }
 
-// holder is the company that target belongs to, "" if it is nobody's.
+// holder returns the company that holds target, "" if there is none.
 func (h subnets) holder(target netip.Prefix) string {
 	for e := range h.above(target) {
 		return e.Holder
@@ -108,45 +115,45 @@ func (h subnets) holder(target netip.Prefix) string {
 	return ""
 }
 
-// within yields the delegations inside p, p itself first, in the order of
-// prefixes, the candidates' own subnets among them.
+// within yields the delegations inside p, including the candidates' own subnets, in the
+// order of their prefixes, p itself first.
 func (h subnets) within(p netip.Prefix) iter.Seq[Delegation] {
 	return func(yield func(Delegation) bool) {
-		at, _ := slices.BinarySearchFunc(h.homes, p, func(d Delegation, p netip.Prefix) int { return d.Subnet.Compare(p) })
-		homes := h.homes[at:]
+		at, _ := slices.BinarySearchFunc(h.ownSubnets, p, compareSubnet)
+		own := h.ownSubnets[at:]
 		inside := func() bool {
-			return len(homes) > 0 && homes[0].Subnet.Bits() >= p.Bits() && p.Contains(homes[0].Subnet.Addr())
+			return len(own) > 0 && own[0].Subnet.Bits() >= p.Bits() &&
+				p.Contains(own[0].Subnet.Addr())
 		}
-		if h.known != nil {
-			for d := range h.known.Within(p) {
-				for inside() && homes[0].Subnet.Compare(d.Subnet) < 0 {
-					if !yield(homes[0]) {
+		if h.delegations != nil {
+			for d := range h.delegations.Within(p) {
+				for inside() && own[0].Subnet.Compare(d.Subnet) < 0 {
+					if !yield(own[0]) {
 						return
 					}
-					homes = homes[1:]
+					own = own[1:]
 				}
 				if !yield(d) {
 					return
 				}
 			}
 		}
-		for ; inside(); homes = homes[1:] {
-			if !yield(homes[0]) {
+		for ; inside(); own = own[1:] {
+			if !yield(own[0]) {
 				return
 			}
 		}
 	}
 }
 
-// company yields the delegations of subnets that the same company holds, one
-// after the other.
+// company yields the delegations of all subnets that the holder of target holds.
 func (h subnets) company(target netip.Prefix) iter.Seq[Delegation] {
 	return func(yield func(Delegation) bool) {
 		holder := h.holder(target)
 		if holder == "" {
 			return
 		}
-		end := netip.Addr{} // of what was gone through: a holder's blocks may nest
+		end := netip.Addr{} // last address visited: a holder's blocks may nest
 		for _, p := range h.table.Held(holder) {
 			if end.IsValid() && p.Addr().BitLen() == end.BitLen() && p.Addr().Compare(end) <= 0 {
 				continue
@@ -161,7 +168,7 @@ func (h subnets) company(target netip.Prefix) iter.Seq[Delegation] {
 	}
 }
 
-// lastAddr is the last address of a prefix.
+// lastAddr returns the last address of a prefix.
 func lastAddr(p netip.Prefix) netip.Addr {
 	b := p.Masked().Addr().AsSlice()
 	for i := p.Bits(); i < len(b)*8; i++ {
@@ -171,41 +178,41 @@ func lastAddr(p netip.Prefix) netip.Addr {
 	return a
 }
 
-// knownOwner is who is known to have been given exactly p.
+// knownOwner returns the peer to which exactly p was delegated, if that is known.
 func (h subnets) knownOwner(p netip.Prefix) (string, bool) {
-	if h.known == nil {
+	if h.delegations == nil {
 		return "", false
 	}
-	for d := range h.known.Within(p) {
+	for d := range h.delegations.Within(p) {
 		return d.Owner, d.Subnet == p // p itself would be the first
 	}
 	return "", false
 }
 
-// delegated is whose target is: given to somebody, a candidate's own, or
-// propagated from an older hierarchy.
+// delegated returns the owner of target: by a delegation, as a candidate's own subnet,
+// or propagated from an older hierarchy.
 func (h subnets) delegated(target netip.Prefix) (string, bool) {
 	if owner, ok := h.knownOwner(target); ok {
 		return owner, true
 	}
-	i, ok := slices.BinarySearchFunc(h.homes, target, func(d Delegation, p netip.Prefix) int { return d.Subnet.Compare(p) })
+	i, ok := slices.BinarySearchFunc(h.ownSubnets, target, compareSubnet)
 	if ok {
-		return h.homes[i].Owner, true
+		return h.ownSubnets[i].Owner, true
 	}
 	return h.propagated(target)
 }
 
-// propagated is whose target was in a hierarchy before this one (7.5.3).
-// Delegations of prefixes that the table has not are taken for older ones:
+// propagated returns the owner of target in an earlier hierarchy (7.5.3). Delegations of
+// prefixes that are not in the table are assumed to be older:
 //
 //   - "is split to two or more subnets in the new hierarchy": the smallest such
-//     prefix around target says whose it is;
+//     prefix around target determines the owner;
 //   - "two subnets were joined to form a bigger subnet": of those inside target
-//     the owner of the most addresses has it, the first of equal ones.
+//     the owner of the most addresses gets it, the first one if several are equal.
 //
 // Leaves are in no table and are never older.
 func (h subnets) propagated(target netip.Prefix) (string, bool) {
-	if h.known == nil || h.table == nil {
+	if h.delegations == nil || h.table == nil {
 		return "", false
 	}
 	if _, ok := h.table.Get(target); !ok {
@@ -219,12 +226,13 @@ func (h subnets) propagated(target netip.Prefix) (string, bool) {
 		}
 	}
 	for range h.table.Children(target) {
-		return "", false // it was joined of nothing
+		return "", false // it was not joined
 	}
 	shares := map[string]float64{}
 	best, end := "", netip.Addr{}
-	for d := range h.known.Within(target) {
-		if h.leaf && d.Subnet.Bits() >= leafBits(target.Addr()) || end.IsValid() && d.Subnet.Addr().Compare(end) <= 0 {
+	for d := range h.delegations.Within(target) {
+		isLeaf := h.leaf && d.Subnet.Bits() >= leafBits(target.Addr())
+		if isLeaf || end.IsValid() && d.Subnet.Addr().Compare(end) <= 0 {
 			continue
 		}
 		end = lastAddr(d.Subnet)

@@ -11,28 +11,27 @@ import (
 	"peerd/coords"
 )
 
-// ThresholdConfig holds what the strategies of Papapetrou 2003 have in common:
-// they probe candidates until one is near enough.
+// ThresholdConfig holds the common parameters of Papapetrou's strategies (2003), which
+// probe candidates until one is near enough.
 type ThresholdConfig struct {
-	// Threshold is the probing threshold: "the maximum acceptable probing time
-	// from a crawler to a page" (7.2). 0: nobody is near enough, so all that may
-	// be probed are. >= 0.
+	// Threshold is the probing threshold: "the maximum acceptable probing time from a
+	// crawler to a page" (7.2). With 0 no candidate is near enough, and all that may be
+	// probed are. >= 0.
 	Threshold time.Duration
-	// ProbesMax bounds how many candidates are probed for a decision. 0: every
-	// candidate may be, once. >= 0.
+	// ProbesMax bounds the candidates probed per decision. 0: every candidate once. >= 0.
 	ProbesMax int
-	// Via is how they are probed.
+	// Via is the way in which they are probed.
 	Via Via
 }
 
-// DefaultThresholdConfig returns 50 ms, which the thesis found "to give a good
-// ratio of quality for number of probes" (7.2), at most 12 probes, and pages
-// that have to be fetched anyway.
+// DefaultThresholdConfig returns 50 ms, which the thesis found "to give a good ratio of
+// quality for number of probes" (7.2), at most 12 probes, and probes with pages that
+// have to be fetched anyway.
 func DefaultThresholdConfig() ThresholdConfig {
 	return ThresholdConfig{Threshold: 50 * time.Millisecond, ProbesMax: 12, Via: ViaPage}
 }
 
-// Validate names every field that is out of its range.
+// Validate returns an error that names every field that is out of range.
 func (c ThresholdConfig) Validate() error {
 	var errs []error
 	if c.Threshold < 0 {
@@ -47,9 +46,9 @@ func (c ThresholdConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ProbeTime is what a sample counts for as a probe, in ms: the handshake where
-// there was one, else the first byte; +Inf for a failure, for "failures are
-// probes too" and take longer than any success.
+// ProbeTime returns the time of a sample as a probe, in ms: the handshake if there was
+// one, otherwise the first byte; +Inf for a failure, because "failures are probes too"
+// and take longer than any success.
 func ProbeTime(s coords.Sample) float64 {
 	switch {
 	case s.Failed:
@@ -60,21 +59,21 @@ func ProbeTime(s coords.Sample) float64 {
 	return float64(s.FirstByte) / float64(time.Millisecond)
 }
 
-// search is a decision of a strategy that probes until somebody is near enough.
+// search is a decision of a strategy that probes until a candidate is near enough.
 type search struct {
 	cfg  ThresholdConfig
 	e    Evidence
 	open []Candidate // sorted by name
-	// times holds the least probe time of everybody who probed, ms.
+	// times holds the least probe time of every peer that probed, in ms.
 	times map[string]float64
 	spent int // candidates that probed
-	// allowed is false when there may be no further probe.
+	// allowed is false if no further probe may be made.
 	allowed bool
 }
 
-// begin checks the evidence and works out the probes so far.
+// begin checks the evidence and evaluates the probes so far.
 func (c ThresholdConfig) begin(e Evidence) (*search, error) {
-	open, err := e.open()
+	open, err := e.openCandidates()
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +95,9 @@ func (c ThresholdConfig) begin(e Evidence) (*search, error) {
 
 // isOpen reports whether a peer may be probed and chosen.
 func (s *search) isOpen(id string) bool {
-	_, ok := slices.BinarySearchFunc(s.open, id, func(c Candidate, id string) int { return cmp.Compare(c.ID, id) })
+	_, ok := slices.BinarySearchFunc(s.open, id, func(c Candidate, id string) int {
+		return cmp.Compare(c.ID, id)
+	})
 	return ok
 }
 
@@ -112,12 +113,12 @@ func (s *search) near(id string) bool {
 	return ok && t <= float64(s.cfg.Threshold)/float64(time.Millisecond) && s.cfg.Threshold > 0
 }
 
-// probe is the step that lets a peer probe.
+// probe returns the step that lets a peer probe.
 func (s *search) probe(id string) Step { return Step{Probe: id, Via: s.cfg.Via} }
 
-// walk takes the candidates in an order: it stops at the first that is near
-// enough, lets those probe that did not, and in the end chooses the best.
-// Names that are no open candidates are passed over.
+// walk goes through the candidates in the given order. It stops at the first that is
+// near enough, lets those probe that have not, and finally chooses the best. Names that
+// are no open candidates are skipped.
 func (s *search) walk(order func(yield func(string) bool)) Step {
 	first := ""
 	for id := range order {
@@ -137,9 +138,8 @@ func (s *search) walk(order func(yield func(string) bool)) Step {
 	return s.best(first)
 }
 
-// best chooses the candidate whose probe took the least. If none succeeded it
-// is the given one, unless that failed, or "" was given: then the deciding peer
-// if it can.
+// best chooses the candidate with the least probe time. If no probe succeeded it chooses
+// the given one, unless that failed or "" was given; then the deciding peer if possible.
 func (s *search) best(otherwise string) Step {
 	choice, least := "", math.Inf(1)
 	for _, c := range s.open {
@@ -158,7 +158,8 @@ func (s *search) best(otherwise string) Step {
 	return Step{Choice: s.e.byScore(names(s.open))}
 }
 
-// shuffled yields the open candidates in an order that is random by subnet.
+// shuffled returns the open candidates in a pseudo-random order that depends on the
+// subnet.
 func (s *search) shuffled() []string {
 	key, ids := s.e.key(), names(s.open)
 	scores := make(map[string]uint64, len(ids))
@@ -171,7 +172,7 @@ func (s *search) shuffled() []string {
 	return ids
 }
 
-// names lists the candidates' names.
+// names returns the candidates' names.
 func names(cs []Candidate) []string {
 	out := make([]string, len(cs))
 	for i, c := range cs {

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// matrixMax bounds the bytes read of a matrix, unpacked.
+// matrixMax bounds the size of an uncompressed matrix in bytes.
 const matrixMax = 256 << 20
 
-// ReadMatrix reads a square matrix of round trips: one row a line, milliseconds
-// separated by tabs, lines starting with # left out, gzip known by its first
-// bytes. The two directions are averaged, the diagonal is cleared, and nodes
-// that miss more than a tenth of their pairs (negative values) are left out, then
-// pairs still missing get the mean of the whole.
+// ReadMatrix reads a square matrix of round trips: one row per line, milliseconds
+// separated by tabs; lines starting with # are comments; gzip is detected. It averages
+// the two directions, clears the diagonal, drops nodes without measurements (negative
+// values) for more than a tenth of their pairs, and fills the remaining gaps with the
+// mean.
 func ReadMatrix(r io.Reader) ([][]float64, error) {
 	in := bufio.NewReader(r)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -50,13 +50,14 @@ func ReadMatrix(r io.Reader) ([][]float64, error) {
 	}
 	for i, row := range rows {
 		if len(row) != len(rows) {
-			return nil, fmt.Errorf("read matrix: row %d has %d of %d columns", i, len(row), len(rows))
+			return nil, fmt.Errorf("read matrix: row %d has %d of %d columns", i, len(row),
+				len(rows))
 		}
 	}
 	return complete(rows), nil
 }
 
-// complete makes a matrix symmetric and fills its holes.
+// complete makes a matrix symmetric and fills its gaps.
 func complete(rows [][]float64) [][]float64 {
 	var keep []int
 	for i := range rows {
@@ -90,7 +91,7 @@ func complete(rows [][]float64) [][]float64 {
 	return out
 }
 
-// both averages the two directions; one alone will do.
+// both returns the mean of the two directions, or the one that is known.
 func both(rows [][]float64, i, j int) float64 {
 	a, b := rows[i][j], rows[j][i]
 	switch {

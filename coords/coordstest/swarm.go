@@ -9,7 +9,7 @@ import (
 	"peerd/coords"
 )
 
-// Swarm is a number of estimators, number i at place i of a World.
+// Swarm is a set of estimators; number i is at place i of a World.
 type Swarm struct {
 	World *World
 	Peers []*coords.Estimator
@@ -30,11 +30,11 @@ func NewSwarm(w *World, n int, cfg coords.Config, rng *rand.Rand) (*Swarm, error
 	return s, nil
 }
 
-// Name is the name of peer i.
+// Name returns the name of peer i.
 func Name(i int) string { return "peer" + strconv.Itoa(1000 + i)[1:] }
 
-// Round lets every peer exchange with the given number of others, picked at
-// random; both ends learn.
+// Round lets every peer make an exchange with the given number of random others. Both
+// ends observe it.
 func (s *Swarm) Round(partners int) {
 	for a := range s.Peers {
 		done := 0
@@ -45,7 +45,7 @@ func (s *Swarm) Round(partners int) {
 			done++
 			rtt := Millis(s.World.Trip(a, b, s.rng))
 			at, bt := s.Peers[a].Coordinate(), s.Peers[b].Coordinate()
-			// A rejected sample is part of the algorithm.
+			// Rejected samples are part of the algorithm.
 			_ = s.Peers[a].Observe(Name(b), bt, rtt)
 			_ = s.Peers[b].Observe(Name(a), at, rtt)
 		}

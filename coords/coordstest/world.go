@@ -1,12 +1,6 @@
-// Package coordstest makes small worlds with known round trips and download
-// times, for tests of what estimates them. Worlds come from real places on the
-// globe or from a measured matrix. It is imported by tests only.
-//
-// # Files
-//
-//	world.go   World: who is how far from whom, how fast, and its samples
-//	matrix.go  reading a measured matrix
-//	swarm.go   Swarm: estimators that learn their places in a World
+// Package coordstest provides small worlds with known round trips and download times for
+// tests of estimators. Worlds are made from places on the globe or from a measured
+// matrix. Only tests import it.
 package coordstest
 
 import (
@@ -17,7 +11,7 @@ import (
 	"peerd/coords"
 )
 
-// World knows the truth that estimators must find out.
+// World holds the true values that estimators have to find.
 type World struct {
 	// RTT is symmetric, in ms.
 	RTT [][]float64
@@ -30,16 +24,20 @@ type World struct {
 // city is a place on the globe, in degrees.
 type city struct{ lat, lon float64 }
 
-// cities are well spread over the inhabited world.
+// cities are spread over the inhabited world.
 var cities = []city{
-	{52.4, 4.9}, {51.5, -0.1}, {50.1, 8.7}, {48.9, 2.4}, {40.4, -3.7}, // Amsterdam, London, Frankfurt, Paris, Madrid
-	{59.3, 18.1}, {52.2, 21.0}, {41.0, 29.0}, {25.3, 55.3}, {19.1, 72.9}, // Stockholm, Warsaw, Istanbul, Dubai, Mumbai
-	{1.4, 103.8}, {22.3, 114.2}, {35.7, 139.7}, {-33.9, 151.2}, {40.7, -74.0}, // Singapore, Hong Kong, Tokyo, Sydney, New York
-	{41.9, -87.6}, {32.8, -96.8}, {37.8, -122.4}, {-23.5, -46.6}, {-26.2, 28.0}, // Chicago, Dallas, San Francisco, São Paulo, Johannesburg
+	// Amsterdam, London, Frankfurt, Paris, Madrid
+	{52.4, 4.9}, {51.5, -0.1}, {50.1, 8.7}, {48.9, 2.4}, {40.4, -3.7},
+	// Stockholm, Warsaw, Istanbul, Dubai, Mumbai
+	{59.3, 18.1}, {52.2, 21.0}, {41.0, 29.0}, {25.3, 55.3}, {19.1, 72.9},
+	// Singapore, Hong Kong, Tokyo, Sydney, New York
+	{1.4, 103.8}, {22.3, 114.2}, {35.7, 139.7}, {-33.9, 151.2}, {40.7, -74.0},
+	// Chicago, Dallas, San Francisco, São Paulo, Johannesburg
+	{41.9, -87.6}, {32.8, -96.8}, {37.8, -122.4}, {-23.5, -46.6}, {-26.2, 28.0},
 }
 
-// Globe returns n places: each in one of 20 cities with an access link of its
-// own, paths longer than the great circle by a factor of the pair's own.
+// Globe returns n places in 20 cities. Each has its own access link, and each path is
+// longer than the great circle by its own factor.
 func Globe(n int, rng *rand.Rand) *World {
 	at := make([]city, n)
 	access := make([]float64, n)
@@ -77,7 +75,7 @@ func greatCircle(a, b city) float64 {
 	return 2 * 6371 * math.Asin(math.Sqrt(h))
 }
 
-// Trip returns one round trip between two places, in ms: jitter only adds.
+// Trip returns one round trip between two places in ms; jitter only adds to it.
 func (w *World) Trip(a, b int, rng *rand.Rand) float64 {
 	return w.RTT[a][b] * (1 + w.Jitter*math.Abs(rng.NormFloat64()))
 }
@@ -85,30 +83,31 @@ func (w *World) Trip(a, b int, rng *rand.Rand) float64 {
 // Server is a web server somewhere in a World.
 type Server struct {
 	Place int
-	Delay float64 // median of what it needs for a page, ms
-	Sigma float64 // of the logarithm of that
+	Delay float64 // median time for a page, ms
+	Sigma float64 // standard deviation of the logarithm of the delay
 	KB    float64 // median size of a page
 }
 
-// NewServer returns a server with a delay and page sizes as they are seen.
+// NewServer returns a server with a typical delay and typical page sizes.
 func NewServer(place int, rng *rand.Rand) Server {
 	return Server{Place: place, Delay: 40 * math.Exp(0.6*rng.NormFloat64()), Sigma: 0.5, KB: 12}
 }
 
-// Time returns the truth: the mean time of a page at a peer on a warm
-// connection, in ms.
+// Time returns the true mean time of a page at a peer on a warm connection, in ms.
 func (w *World) Time(peer int, s Server) float64 {
 	kb := s.KB * math.Exp(0.7*0.7/2)
 	return w.RTT[peer][s.Place] + s.Delay*math.Exp(s.Sigma*s.Sigma/2) + kb*1000/w.speed(peer, s)
 }
 
-// speed is the bandwidth between the two: the narrower one counts.
+// speed returns the bandwidth between the two: the lower one.
 func (w *World) speed(peer int, s Server) float64 {
 	return min(w.BytesPerMS[peer], w.BytesPerMS[s.Place])
 }
 
 // Download returns one sample of a server by a peer.
-func (w *World) Download(peer int, name string, at coords.Coordinate, s Server, rng *rand.Rand) coords.Sample {
+func (w *World) Download(
+	peer int, name string, at coords.Coordinate, s Server, rng *rand.Rand,
+) coords.Sample {
 	kb := min(max(s.KB*math.Exp(0.7*rng.NormFloat64()), 2), 60)
 	first := w.Trip(peer, s.Place, rng) + s.Delay*math.Exp(s.Sigma*rng.NormFloat64())
 	body := kb * 1000 / w.speed(peer, s) * (1 + w.Jitter*math.Abs(rng.NormFloat64()))
@@ -121,7 +120,7 @@ func (w *World) Download(peer int, name string, at coords.Coordinate, s Server, 
 	}
 }
 
-// Millis is a duration of so many milliseconds.
+// Millis returns a duration of ms milliseconds.
 func Millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 func square(n int) [][]float64 {

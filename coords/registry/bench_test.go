@@ -25,7 +25,8 @@ func delegated(n int) []byte {
 		case i%5 == 0:
 			fmt.Fprintf(&b, "%s|US|asn|%d|1|20100101|allocated|%s\n", r, i+1, id)
 		case i%3 == 0:
-			fmt.Fprintf(&b, "%s|US|ipv6|%x:%x::|32|20100101|allocated|%s\n", r, v6>>16, v6&0xffff, id)
+			fmt.Fprintf(&b, "%s|US|ipv6|%x:%x::|32|20100101|allocated|%s\n", r, v6>>16, v6&0xffff,
+				id)
 			v6++
 		default:
 			count := uint32(256) << rng.IntN(6)
@@ -87,14 +88,17 @@ func BenchmarkRegistries(b *testing.B) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for b.Loop() {
 			v := rng.Uint32()
-			table.Lookup(netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8), byte(v)}))
+			table.Lookup(netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8),
+				byte(v)}))
 		}
 	})
 	b.Run("supernets", func(b *testing.B) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for b.Loop() {
 			v := rng.Uint32()
-			for range table.Supernets(netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16), byte(v >> 8)}), 24)) {
+			for range table.Supernets(
+				netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(v >> 24), byte(v >> 16),
+					byte(v >> 8)}), 24)) {
 			}
 		}
 	})

@@ -10,28 +10,29 @@ import (
 	"slices"
 )
 
-// ErrBinary says that bytes are no entries that Encode wrote.
+// ErrBinary is returned for bytes that were not written by Encode.
 var ErrBinary = errors.New("registry: bad stored entries")
 
-// magic begins what Encode writes; its last byte is the version.
+// magic is the beginning of encoded entries; its last byte is the version.
 const magic = "peerdRIR\x01"
 
-// Encode writes entries as bytes: some twenty for each, the holders' names
-// included. Equal entries in any order give equal bytes. The error wraps
-// ErrEntry.
+// Encode writes entries as bytes, about twenty per entry including the holders' names.
+// Equal entries in any order give equal bytes. The error wraps ErrEntry.
 //
 //	magic; names of registries; names of holders; number of entries; entries
 //	name:  length, bytes
-//	entry: family and length in one byte, difference of the address to that of the
-//	       one before (IPv4: 32 bits; IPv6: upper, lower 64 bits), registry, holder,
-//	       country (2 bytes)
+//	entry: family and length in one byte, difference of the address to that
+//	       of the previous one (IPv4: 32 bits; IPv6: upper, lower 64 bits),
+//	       registry, holder, country (2 bytes)
 //
 // All numbers are unsigned varints.
 func Encode(entries []Entry) ([]byte, error) {
 	sorted := slices.Clone(entries)
 	slices.SortFunc(sorted, func(a, b Entry) int {
-		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()),
-			cmp.Compare(a.Registry, b.Registry), cmp.Compare(a.Holder, b.Holder), cmp.Compare(a.Country, b.Country))
+		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()),
+			cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()),
+			cmp.Compare(a.Registry, b.Registry), cmp.Compare(a.Holder, b.Holder),
+			cmp.Compare(a.Country, b.Country))
 	})
 	var holders, registries names
 	for _, e := range sorted {
@@ -42,7 +43,8 @@ func Encode(entries []Entry) ([]byte, error) {
 		holders.add(e.Holder)
 	}
 	if len(registries.list) > maxRegistries || len(sorted) > MaxEntries {
-		return nil, fmt.Errorf("%w: %d entries of %d registries are too many", ErrEntry, len(sorted), len(registries.list))
+		return nil, fmt.Errorf("%w: %d entries of %d registries are too many", ErrEntry,
+			len(sorted), len(registries.list))
 	}
 	out := append(make([]byte, 0, 16*len(sorted)), magic...)
 	out = holders.append(registries.append(out))
@@ -68,7 +70,7 @@ func Encode(entries []Entry) ([]byte, error) {
 	return out, nil
 }
 
-// names numbers names in the order of their first mention.
+// names numbers names in the order of their first occurrence.
 type names struct {
 	at   map[string]int
 	list []string
@@ -93,9 +95,9 @@ func (n *names) append(out []byte) []byte {
 	return out
 }
 
-// Decode is the inverse of Encode: the entries, sorted. It takes bytes of
-// strangers: nothing is believed, and memory stays in proportion to their
-// length. The error wraps ErrBinary.
+// Decode is the inverse of Encode and returns the entries sorted. It checks its input
+// completely, and allocates memory in proportion to its length. The error wraps
+// ErrBinary.
 func Decode(data []byte) ([]Entry, error) {
 	if !bytes.HasPrefix(data, []byte(magic)) {
 		return nil, fmt.Errorf("%w: they begin otherwise", ErrBinary)
@@ -103,7 +105,7 @@ func Decode(data []byte) ([]Entry, error) {
 	d := decoder{data: data, at: len(magic)}
 	registries := d.names(maxRegistries, maxRegistry)
 	holders := d.names(MaxEntries, maxHolder)
-	const least = 6 // bytes of an entry
+	const least = 6 // least bytes per entry
 	n := d.number(uint64(min(MaxEntries, len(data)/least)))
 	if d.bad {
 		return nil, fmt.Errorf("%w: broken at byte %d", ErrBinary, d.at)
@@ -135,7 +137,8 @@ func Decode(data []byte) ([]Entry, error) {
 		if d.bad {
 			return nil, fmt.Errorf("%w: broken at byte %d", ErrBinary, at)
 		}
-		e := Entry{Prefix: netip.PrefixFrom(addr, bits), Registry: registries[registry], Holder: holders[holder], Country: countryOf(country)}
+		e := Entry{Prefix: netip.PrefixFrom(addr, bits), Registry: registries[registry],
+			Holder: holders[holder], Country: countryOf(country)}
 		if err := e.validate(); err != nil {
 			return nil, fmt.Errorf("%w: at byte %d: %w", ErrBinary, at, err)
 		}
@@ -147,7 +150,7 @@ func Decode(data []byte) ([]Entry, error) {
 	return out, nil
 }
 
-// decoder reads on from data[at] until something is bad.
+// decoder reads from data[at] until it finds an error.
 type decoder struct {
 	data []byte
 	at   int
@@ -193,7 +196,7 @@ func (d *decoder) names(most, length int) []string {
 	return out
 }
 
-// countries has every pair of capital letters once, so that entries share them.
+// countries contains every pair of capital letters once, so that entries share them.
 var countries = func() (out [26 * 26]string) {
 	for i := range out {
 		out[i] = string([]byte{'A' + byte(i/26), 'A' + byte(i%26)})
@@ -201,7 +204,7 @@ var countries = func() (out [26 * 26]string) {
 	return out
 }()
 
-// countryOf is the text of a country; what is none is left for validate.
+// countryOf returns a country as text; validate rejects invalid ones.
 func countryOf(c [2]byte) string {
 	switch {
 	case c == [2]byte{}:

@@ -15,34 +15,34 @@ import (
 
 // Errors of Parse.
 var (
-	// ErrFile says that the bytes are no delegated file that may be used.
+	// ErrFile is returned for input that is not a usable delegated file.
 	ErrFile = errors.New("registry: not a usable delegated file")
-	// ErrCut says that records are missing that the file itself announces. It
-	// wraps ErrFile.
-	ErrCut = fmt.Errorf("%w: it is cut off", ErrFile)
+	// ErrTruncated is returned when records are missing that the file announces. It wraps
+	// ErrFile.
+	ErrTruncated = fmt.Errorf("%w: it is truncated", ErrFile)
 )
 
-// Limits bound what Parse reads of foreign bytes.
+// Limits bound what Parse reads.
 type Limits struct {
-	// Bytes is how long a file may be. > 0.
+	// Bytes is the maximum size of a file. > 0.
 	Bytes int64
-	// Line is how long a line may be, in bytes. A longer one is a fault. >= 80.
+	// Line is the maximum length of a line in bytes. A longer one is a fault. >= 80.
 	Line int
-	// Records is how many records a file may have. > 0.
+	// Records is the maximum number of records. > 0.
 	Records int
-	// Faults is how many of the faults are kept with their reasons. >= 0.
+	// Faults is the maximum number of faults that are stored with their reasons. >= 0.
 	Faults int
-	// Missing is which share of the announced records may be missing. In [0, 1].
+	// Missing is the share of the announced records that may be missing. In [0, 1].
 	Missing float64
 }
 
-// DefaultLimits leave a file of all registries (55 MB, 770,000 records) some
-// room to grow.
+// DefaultLimits returns limits well above the file of all registries (55 MB, 770,000
+// records).
 func DefaultLimits() Limits {
 	return Limits{Bytes: 512 << 20, Line: 4096, Records: 4 << 20, Faults: 20, Missing: 0.05}
 }
 
-// Validate names the field that is out of its range.
+// Validate returns an error that names the field that is out of range.
 func (l Limits) Validate() error {
 	switch {
 	case l.Bytes <= 0:
@@ -59,28 +59,27 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// Header is the version line of a file, with what the summary lines add.
+// Header holds the version line of a file and the sum of its summary lines.
 type Header struct {
-	// Version is "2" or "2.3", Registry who made the file ("nro" for the
-	// combined one), Serial its number: a date or a time, each registry to its
-	// own taste.
+	// Version is "2" or "2.3". Registry is the author ("nro" for the combined file). Serial
+	// is a date or a time in the registry's own format.
 	Version, Registry, Serial string
-	// End is the last day that the file tells of, as YYYYMMDD. May be empty.
+	// End is the last day that the file covers, as YYYYMMDD. May be empty.
 	End string
-	// Records is how many records the version line announces.
+	// Records is the number of records announced by the version line.
 	Records int
-	// Summary is how many the summary lines announce together.
+	// Summary is the total number of records announced by the summary lines.
 	Summary int
 }
 
 // Fault is a line that could not be used.
 type Fault struct {
-	// Line is its number, from 1. 0: it is about the whole file.
+	// Line is its number, from 1. 0: the fault concerns the whole file.
 	Line   int
 	Reason string
 }
 
-// String writes "line 7: …".
+// String returns "line 7: …".
 func (f Fault) String() string {
 	if f.Line == 0 {
 		return f.Reason
@@ -88,28 +87,27 @@ func (f Fault) String() string {
 	return fmt.Sprintf("line %d: %s", f.Line, f.Reason)
 }
 
-// File is what a delegated file says.
+// File is the contents of a delegated file.
 type File struct {
 	Header Header
-	// Entries are the blocks of addresses, in the order of the file. A record
-	// whose count is no CIDR block gives several.
+	// Entries are the blocks of addresses in the order of the file. A record with a count
+	// that is no CIDR block gives several.
 	Entries []Entry
-	// Records are the lines with a record, broken ones among them; IPv4, IPv6
-	// and ASN the good ones by type. AS numbers give no entry.
+	// Records is the number of lines with a record, including malformed ones; IPv4, IPv6 and
+	// ASN are the numbers of valid records by type. AS numbers give no entry.
 	Records, IPv4, IPv6, ASN int
-	// Free are the IP records that nobody holds: available or reserved.
+	// Free is the number of IP records without a holder: available or reserved.
 	Free int
-	// Faulty is how many faults there are, Faults the first of them.
+	// Faulty is the number of faults, Faults the first of them.
 	Faulty int
 	Faults []Fault
 }
 
-// Parse reads a delegated or delegated-extended file, of one registry or NRO's
-// combined one. A line that is broken is counted, and the first ones are named
-// in File.Faults; the others count nevertheless. The errors wrap ErrFile when
-// there is no record in it, when it is beyond the limits, or (ErrCut) when too
-// many records are missing of those it announces; others are the reader's. With
-// an error the File has what was read until then.
+// Parse reads a delegated or delegated-extended file of one registry, or NRO's combined
+// one. Malformed lines are counted, and the first of them are stored in File.Faults. The
+// errors wrap ErrFile when there is no record or a limit is exceeded, and ErrTruncated
+// when too many announced records are missing; other errors are the reader's. With an
+// error the File holds what was read before.
 func Parse(r io.Reader, lim Limits) (*File, error) {
 	if err := lim.Validate(); err != nil {
 		return &File{}, err
@@ -122,19 +120,19 @@ func Parse(r io.Reader, lim Limits) (*File, error) {
 	return p.file, err
 }
 
-// parser is a Parse under way.
+// parser is the state of Parse.
 type parser struct {
-	lim    Limits
-	file   *File
-	line   int
-	headed bool
-	// holders and names keep one string for each name: "registry|id" to
-	// "registry:id", and registries and countries.
+	lim       Limits
+	file      *File
+	line      int
+	hasHeader bool
+	// holders and names store one string per name: "registry|id" to "registry:id", and
+	// registries and countries.
 	holders, names map[string]string
 	blocks         []netip.Prefix
 }
 
-// lines reads line by line and skips over what is too long.
+// lines reads line by line and skips lines that are too long.
 func (p *parser) lines(r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: p.lim.Bytes + 1}
 	in := bufio.NewReaderSize(limited, p.lim.Line+2)
@@ -171,7 +169,7 @@ func (p *parser) lines(r io.Reader) error {
 	}
 }
 
-// fault counts a fault of the present line.
+// fault records a fault of the current line.
 func (p *parser) fault(format string, args ...any) {
 	p.faultAt(p.line, format, args...)
 }
@@ -183,22 +181,23 @@ func (p *parser) faultAt(line int, format string, args ...any) {
 	}
 }
 
-// most is the number of fields that count; what follows is for extensions.
-const most = 8
+// maxFields is the number of fields used; further ones are extensions.
+const maxFields = 8
 
-// read takes one line.
+// read processes one line.
 func (p *parser) read(line string) error {
 	if line == "" || line[0] == '#' {
 		return nil
 	}
-	var fields [most]string
+	var fields [maxFields]string
 	n := 0
-	for rest, more := line, true; more && n < most; n++ {
+	for rest, more := line, true; more && n < maxFields; n++ {
 		fields[n], rest, more = strings.Cut(rest, "|")
 		fields[n] = strings.TrimSpace(fields[n])
 	}
 	switch {
-	case !p.headed && p.file.Records == 0 && n >= 4 && (fields[0] == "2" || strings.HasPrefix(fields[0], "2.")):
+	case !p.hasHeader && p.file.Records == 0 && n >= 4 &&
+		(fields[0] == "2" || strings.HasPrefix(fields[0], "2.")):
 		p.header(fields)
 		return nil
 	case n >= 6 && fields[5] == "summary":
@@ -218,12 +217,13 @@ func (p *parser) read(line string) error {
 	return nil
 }
 
-// header takes the version line: version, registry, serial, records,
-// startdate, enddate, offset from UTC.
-func (p *parser) header(f [most]string) {
-	p.headed = true
+// header processes the version line: version, registry, serial, records, startdate,
+// enddate, offset from UTC.
+func (p *parser) header(f [maxFields]string) {
+	p.hasHeader = true
 	h := &p.file.Header
-	h.Version, h.Registry, h.Serial, h.End = clip(f[0]), strings.ToLower(clip(f[1])), clip(f[2]), clip(f[5])
+	h.Version, h.Registry, h.Serial, h.End = clip(f[0]), strings.ToLower(clip(f[1])), clip(f[2]),
+		clip(f[5])
 	if !isRegistry(h.Registry) {
 		p.fault("version line: %q is no registry", h.Registry)
 		h.Registry = ""
@@ -235,8 +235,8 @@ func (p *parser) header(f [most]string) {
 	h.Records = int(n)
 }
 
-// summary takes a summary line: registry, *, type, *, count.
-func (p *parser) summary(f [most]string) {
+// summary processes a summary line: registry, *, type, *, count.
+func (p *parser) summary(f [maxFields]string) {
 	n, ok := count(f[4], 1<<40)
 	if !ok || f[2] != "asn" && f[2] != "ipv4" && f[2] != "ipv6" {
 		p.fault("summary line: %q of %q is no number of asn, ipv4 or ipv6", clip(f[4]), clip(f[2]))
@@ -245,9 +245,9 @@ func (p *parser) summary(f [most]string) {
 	p.file.Header.Summary += int(n)
 }
 
-// record takes a record: registry, cc, type, start, value, date, status and
-// perhaps an opaque-id. It returns what is wrong with it.
-func (p *parser) record(f [most]string, n int) string {
+// record processes a record: registry, cc, type, start, value, date, status and
+// optionally an opaque-id. It returns the reason if the record is invalid.
+func (p *parser) record(f [maxFields]string, n int) string {
 	if n < 7 {
 		return fmt.Sprintf("%d fields, want at least 7", n)
 	}
@@ -274,10 +274,26 @@ func (p *parser) record(f [most]string, n int) string {
 		p.file.ASN++
 		return ""
 	}
-	if len(f[7]) > maxHolder-maxRegistry-1 || strings.ContainsFunc(f[7], func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if !isOpaqueID(f[7]) {
 		return fmt.Sprintf("%q is no opaque-id", clip(f[7]))
 	}
-	var reason string
+	if reason := p.addressBlocks(f); reason != "" {
+		return reason
+	}
+	p.addEntries(f, registry, country, free)
+	return ""
+}
+
+// isOpaqueID reports whether s can be an opaque-id.
+func isOpaqueID(s string) bool {
+	return len(s) <= maxHolder-maxRegistry-1 && !strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r > '~'
+	})
+}
+
+// addressBlocks sets p.blocks to the prefixes of an IP record and counts it. It returns the
+// reason if the addresses are invalid.
+func (p *parser) addressBlocks(f [maxFields]string) (reason string) {
 	switch f[2] {
 	case "ipv4":
 		if p.blocks, reason = ipv4Blocks(p.blocks[:0], f[3], f[4]); reason == "" {
@@ -290,13 +306,15 @@ func (p *parser) record(f [most]string, n int) string {
 	default:
 		return fmt.Sprintf("%q is no type", clip(f[2]))
 	}
-	if reason != "" {
-		return reason
-	}
+	return reason
+}
+
+// addEntries appends an entry for each of p.blocks.
+func (p *parser) addEntries(f [maxFields]string, registry, country string, free bool) {
 	e := Entry{Registry: p.name(registry), Country: p.name(country)}
 	switch {
 	case registry == "iana":
-		// IANA's file says by opaque-id to which registry a block went.
+		// In IANA's file the opaque-id is the registry that received a block.
 		if id := strings.ToLower(f[7]); isRegistry(id) {
 			e.Registry = p.name(id)
 		}
@@ -311,7 +329,6 @@ func (p *parser) record(f [most]string, n int) string {
 		e.Prefix = b
 		p.file.Entries = append(p.file.Entries, e)
 	}
-	return ""
 }
 
 // holder returns "registry:id", the same string for the same holder.
@@ -324,8 +341,8 @@ func (p *parser) holder(registry, id string) string {
 	return name
 }
 
-// name returns the same string for the same name; what is cut out of a line
-// would keep the whole line.
+// name returns the same string for the same name; a part of a line would keep the whole
+// line in memory.
 func (p *parser) name(s string) string {
 	if n, ok := p.names[s]; ok {
 		return n
@@ -335,7 +352,7 @@ func (p *parser) name(s string) string {
 	return s
 }
 
-// end judges the file as a whole.
+// end checks the file as a whole.
 func (p *parser) end() error {
 	f := p.file
 	if f.IPv4+f.IPv6+f.ASN == 0 {
@@ -344,13 +361,13 @@ func (p *parser) end() error {
 		}
 		return fmt.Errorf("%w: it has no record", ErrFile)
 	}
-	if !p.headed {
-		p.faultAt(0, "no version line, so nobody can tell whether the file is whole")
+	if !p.hasHeader {
+		p.faultAt(0, "no version line, so it is not known whether the file is complete")
 	}
 	h := f.Header
 	want := max(h.Records, h.Summary)
 	if float64(f.Records) < float64(want)*(1-p.lim.Missing) {
-		return fmt.Errorf("%w: %d records of %d that it announces", ErrCut, f.Records, want)
+		return fmt.Errorf("%w: %d records of %d that it announces", ErrTruncated, f.Records, want)
 	}
 	if h.Records != 0 && h.Records != f.Records {
 		p.faultAt(0, "%d records, and the version line says %d", f.Records, h.Records)
@@ -361,8 +378,8 @@ func (p *parser) end() error {
 	return nil
 }
 
-// ipv4Blocks appends the prefixes of an address and a count, which need be
-// neither aligned nor a power of two.
+// ipv4Blocks appends the prefixes for an address and a count, which may be unaligned and
+// not a power of two.
 func ipv4Blocks(to []netip.Prefix, start, value string) ([]netip.Prefix, string) {
 	a, err := netip.ParseAddr(start)
 	if err != nil || !a.Is4() {
@@ -381,7 +398,7 @@ func ipv4Blocks(to []netip.Prefix, start, value string) ([]netip.Prefix, string)
 	return netipx.IPRangeFrom(a, end).AppendPrefixes(to), ""
 }
 
-// ipv6Block appends the prefix of an address and a length.
+// ipv6Block appends the prefix for an address and a length.
 func ipv6Block(to []netip.Prefix, start, value string) ([]netip.Prefix, string) {
 	a, err := netip.ParseAddr(start)
 	if err != nil || !a.Is6() || a.Is4In6() || a.Zone() != "" {
@@ -398,18 +415,20 @@ func ipv6Block(to []netip.Prefix, start, value string) ([]netip.Prefix, string) 
 	return append(to, p), ""
 }
 
-// count reads a number from 1 to high.
+// count parses a number from 1 to high.
 func count(s string, high uint64) (uint64, bool) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	return n, err == nil && n >= 1 && n <= high
 }
 
-// isRegistry reports whether s can be the name of a registry.
+// isRegistry reports whether s is a valid name of a registry.
 func isRegistry(s string) bool {
-	return s != "" && len(s) <= maxRegistry && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	return s != "" && len(s) <= maxRegistry &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// clip shortens foreign text for an error, and keeps none of its line.
+// clip shortens text from the file for an error and copies it, so that its line is not
+// kept in memory.
 func clip(s string) string {
 	const most = 40
 	if len(s) > most {

@@ -4,11 +4,11 @@ import (
 	"net/netip"
 )
 
-// WithRoots appends to the entries their roots: the blocks in which IANA hands
-// out addresses, IPv4 /8; IPv6 /12, and /23 inside 2001::/16. A root has no holder;
-// its registry is the one to which most of its addresses went. A block that is
-// an entry already is no root, and one larger than that has none. Like append,
-// it writes behind the entries if there is room.
+// WithRoots appends the roots of the entries: the blocks in which IANA assigns
+// addresses, IPv4 /8, IPv6 /12, and /23 inside 2001::/16. A root has no holder; its
+// registry is the one that received most of its addresses. A block that is an entry
+// already is no root, and one larger than that has none. Like append, it writes behind
+// the entries if there is capacity.
 func WithRoots(entries []Entry) []Entry {
 	type part struct {
 		root     netip.Prefix

@@ -12,50 +12,49 @@ import (
 	"github.com/gaissmai/bart"
 )
 
-// Errors of Build and of what makes tables from foreign bytes.
+// Errors of Build and of functions that read tables.
 var (
-	// ErrEntry says that an entry cannot stand in a table.
+	// ErrEntry is returned for an entry that cannot be in a table.
 	ErrEntry = errors.New("registry: bad entry")
 )
 
-// Entry is a block of addresses and whose it is.
+// Entry is a block of addresses and its holder.
 type Entry struct {
-	// Prefix is the block, its host bits zero.
+	// Prefix is the block; its host bits are zero.
 	Prefix netip.Prefix
 	// Holder is "registry:opaque-id", comparable within one Table only. Empty: the
-	// registry's own block, or one that nobody holds.
+	// registry's own block, or one without a holder.
 	Holder string
 	// Registry is the registry's name, such as "ripencc". May be empty.
 	Registry string
-	// Country is the holder's country, two capital letters as ISO 3166 has them;
-	// "EU", "AP" and "ZZ" occur. May be empty.
+	// Country is the holder's country, two capital letters as in ISO 3166; "EU", "AP" and
+	// "ZZ" occur. May be empty.
 	Country string
 }
 
 // Limits of a Table.
 const (
-	// MaxEntries bounds a table: twelve times what all registries list.
+	// MaxEntries bounds a table: twelve times the number of entries of all registries.
 	MaxEntries = 8 << 20
-	// maxHolder bounds the name of a holder, in bytes.
+	// maxHolder bounds the length of a holder's name in bytes.
 	maxHolder = 128
-	// maxRegistry bounds the name of a registry, in bytes.
+	// maxRegistry bounds the length of a registry's name in bytes.
 	maxRegistry = 16
-	// maxRegistries bounds how many of them a table tells apart.
+	// maxRegistries bounds the number of registries in a table.
 	maxRegistries = 255
 )
 
-// Table holds entries as a tree: an entry lies below the smallest other one
-// that contains it. It does not change, so that any number may read it at once.
-// The zero Table is empty.
+// Table holds entries as a tree: an entry is below the smallest other one that contains
+// it. It is immutable and safe for concurrent use. The zero Table is empty.
 type Table struct {
-	// blocks stand in the order of their addresses, IPv4 first, a block before
-	// those inside it: a subtree is a run of them.
+	// blocks are sorted by address, IPv4 first, a block before those inside it: a subtree is
+	// a contiguous range.
 	blocks []block
-	// v4 is how many of the blocks are IPv4.
+	// v4 is the number of IPv4 blocks.
 	v4 int
-	// index finds the place in blocks.
+	// index maps prefixes to indices of blocks.
 	index *bart.Table[uint32]
-	// holders are sorted; holder 0 is nobody.
+	// holders are sorted; holder 0 stands for none.
 	holders    []string
 	registries []string
 	// held lists the blocks of each holder: those of holder h are
@@ -64,30 +63,31 @@ type Table struct {
 	heldFrom []uint32
 }
 
-// block is an Entry in 32 bytes without pointers, and its place in the tree.
+// block is an Entry and its position in the tree in 32 bytes without pointers.
 type block struct {
 	hi, lo uint64
-	// holder is a place in Table.holders.
+	// holder is an index of Table.holders.
 	holder uint32
-	// end is the place of the first block behind the subtree.
+	// end is the index of the first block behind the subtree.
 	end uint32
-	// parent is the place of the block above, or none.
+	// parent is the index of the enclosing block, or noBlock.
 	parent uint32
 	bits   uint8
-	// registry is a place in Table.registries.
+	// registry is an index of Table.registries.
 	registry uint8
 	country  [2]byte
 }
 
-// none is no place.
-const none = ^uint32(0)
+// noBlock is an invalid index.
+const noBlock = ^uint32(0)
 
-// Build makes a table. Of entries with the same prefix one counts: the first
-// that has a holder, else the first. The entries are neither changed nor kept.
+// Build returns a table of the entries. Of entries with the same prefix it uses the
+// first with a holder, otherwise the first. The entries are neither changed nor kept.
 // The error wraps ErrEntry and names the first bad entry.
 func Build(entries []Entry) (*Table, error) {
 	if len(entries) > MaxEntries {
-		return nil, fmt.Errorf("%w: %d entries, at most %d are taken", ErrEntry, len(entries), MaxEntries)
+		return nil, fmt.Errorf("%w: %d entries, at most %d are taken", ErrEntry, len(entries),
+			MaxEntries)
 	}
 	t := &Table{}
 	if err := t.intern(entries); err != nil {
@@ -120,7 +120,8 @@ func (t *Table) intern(entries []Entry) error {
 		r, ok := registries[e.Registry]
 		if !ok {
 			if len(registries) == maxRegistries {
-				return fmt.Errorf("%w: %s names registry %q, and %d others are there already", ErrEntry, e.Prefix, e.Registry, maxRegistries)
+				return fmt.Errorf("%w: %s names registry %q, and %d others are there already",
+					ErrEntry, e.Prefix, e.Registry, maxRegistries)
 			}
 			r = uint8(len(registries))
 			registries[e.Registry] = r
@@ -134,7 +135,7 @@ func (t *Table) intern(entries []Entry) error {
 		}
 		t.blocks = append(t.blocks, b)
 	}
-	// IPv4 sorts before IPv6 by being sorted apart.
+	// IPv4 and IPv6 are sorted separately.
 	t.partition(entries)
 	for _, half := range [][]block{t.blocks[:t.v4], t.blocks[t.v4:]} {
 		slices.SortStableFunc(half, func(a, b block) int {
@@ -148,7 +149,7 @@ func (t *Table) intern(entries []Entry) error {
 	return nil
 }
 
-// partition moves the IPv4 blocks to the front, in their order.
+// partition moves the IPv4 blocks to the front and keeps their order.
 func (t *Table) partition(entries []Entry) {
 	if t.v4 == 0 || t.v4 == len(entries) {
 		return
@@ -164,7 +165,7 @@ func (t *Table) partition(entries []Entry) {
 	t.blocks = out
 }
 
-// link sets the blocks' places in the tree, the index and the lists of holders.
+// link sets the blocks' positions in the tree, the index and the lists of holders.
 func (t *Table) link() {
 	t.index = new(bart.Table[uint32])
 	var open []uint32
@@ -174,7 +175,7 @@ func (t *Table) link() {
 			t.blocks[open[len(open)-1]].end = uint32(i)
 			open = open[:len(open)-1]
 		}
-		b.parent = none
+		b.parent = noBlock
 		if len(open) > 0 {
 			b.parent = open[len(open)-1]
 		}
@@ -190,7 +191,7 @@ func (t *Table) link() {
 		t.heldFrom[b.holder+1]++
 	}
 	if len(t.holders) > 0 {
-		t.heldFrom[1] = 0 // nobody's blocks are not listed
+		t.heldFrom[1] = 0 // blocks without a holder are not listed
 	}
 	for h := range t.holders {
 		t.heldFrom[h+1] += t.heldFrom[h]
@@ -205,14 +206,11 @@ func (t *Table) link() {
 	}
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (t *Table) Len() int { return len(t.blocks) }
 
-// Holders is the number of holders.
-func (t *Table) Holders() int { return max(0, len(t.holders)-1) }
-
-// All yields all entries, IPv4 first, in the order of their addresses, an
-// entry before those inside it.
+// All yields all entries, IPv4 first, in the order of their addresses, an entry before
+// those inside it.
 func (t *Table) All() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for i := range t.blocks {
@@ -235,7 +233,7 @@ func (t *Table) Lookup(addr netip.Addr) (Entry, bool) {
 	return t.entry(i), true
 }
 
-// Get returns the entry of exactly this prefix.
+// Get returns the entry with exactly this prefix.
 func (t *Table) Get(p netip.Prefix) (Entry, bool) {
 	if t.index == nil || !p.IsValid() {
 		return Entry{}, false
@@ -247,8 +245,8 @@ func (t *Table) Get(p netip.Prefix) (Entry, bool) {
 	return t.entry(i), true
 }
 
-// Supernets yields the entries that contain p, the smallest first, the root
-// last. If p is an entry itself it is the first.
+// Supernets yields the entries that contain p, the smallest first, the root last. If p
+// itself is an entry it is the first.
 func (t *Table) Supernets(p netip.Prefix) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		if t.index == nil || !p.IsValid() {
@@ -258,7 +256,7 @@ func (t *Table) Supernets(p netip.Prefix) iter.Seq[Entry] {
 		if !ok {
 			return
 		}
-		for ; i != none; i = t.blocks[i].parent {
+		for ; i != noBlock; i = t.blocks[i].parent {
 			if !yield(t.entry(i)) {
 				return
 			}
@@ -266,7 +264,7 @@ func (t *Table) Supernets(p netip.Prefix) iter.Seq[Entry] {
 	}
 }
 
-// Parent returns the smallest entry that contains p and is not p itself.
+// Parent returns the smallest entry that contains p, other than p itself.
 func (t *Table) Parent(p netip.Prefix) (Entry, bool) {
 	p = p.Masked()
 	for e := range t.Supernets(p) {
@@ -277,9 +275,9 @@ func (t *Table) Parent(p netip.Prefix) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Children yields the entries directly below p in the order of their addresses:
-// those inside p, p itself left out, that are inside no other such entry. p
-// need not be an entry: the children of 0.0.0.0/0 are IPv4's roots.
+// Children yields the entries directly below p in the order of their addresses: those
+// inside p, without p itself, that are inside no other such entry. p need not be an
+// entry: the children of 0.0.0.0/0 are IPv4's roots.
 func (t *Table) Children(p netip.Prefix) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		if !p.IsValid() {
@@ -293,7 +291,7 @@ func (t *Table) Children(p netip.Prefix) iter.Seq[Entry] {
 	}
 }
 
-// Within yields all entries inside p, p itself left out, in the order of All.
+// Within yields all entries inside p, without p itself, in the order of All.
 func (t *Table) Within(p netip.Prefix) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		if !p.IsValid() {
@@ -307,8 +305,8 @@ func (t *Table) Within(p netip.Prefix) iter.Seq[Entry] {
 	}
 }
 
-// Held returns the prefixes of a holder in the order of their addresses. Nobody
-// ("") has none.
+// Held returns the prefixes of a holder in the order of their addresses. The empty
+// holder has none.
 func (t *Table) Held(holder string) []netip.Prefix {
 	if len(t.holders) == 0 {
 		return nil
@@ -325,7 +323,7 @@ func (t *Table) Held(holder string) []netip.Prefix {
 	return out
 }
 
-// span returns the places of the blocks inside p, p itself left out.
+// span returns the range of indices of the blocks inside p, without p itself.
 func (t *Table) span(p netip.Prefix) (from, to uint32) {
 	lo, hi := 0, t.v4
 	if !p.Addr().Is4() {
@@ -350,7 +348,7 @@ func (t *Table) contains(a, b uint32) bool {
 	return (int(a) < t.v4) == (int(b) < t.v4) && t.blocks[a].covers(t.blocks[b])
 }
 
-// prefix is the prefix of block i.
+// prefix returns the prefix of block i.
 func (t *Table) prefix(i uint32) netip.Prefix {
 	b := t.blocks[i]
 	if int(i) < t.v4 {
@@ -364,7 +362,7 @@ func (t *Table) prefix(i uint32) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom16(a), int(b.bits))
 }
 
-// entry is block i as an Entry.
+// entry returns block i as an Entry.
 func (t *Table) entry(i uint32) Entry {
 	b := t.blocks[i]
 	e := Entry{Prefix: t.prefix(i), Holder: t.holders[b.holder], Registry: t.registries[b.registry]}
@@ -372,8 +370,7 @@ func (t *Table) entry(i uint32) Entry {
 	return e
 }
 
-// blockOf is a masked prefix as a block; an IPv4 address stands in the uppermost
-// bits.
+// blockOf returns a masked prefix as a block; IPv4 addresses occupy the upper bits.
 func blockOf(p netip.Prefix) block {
 	b := block{bits: uint8(p.Bits())}
 	if p.Addr().Is4() {
@@ -386,12 +383,12 @@ func blockOf(p netip.Prefix) block {
 	return b
 }
 
-// compare orders blocks of one family: by address, then the larger first.
+// compare orders blocks of one family by address, then the larger block first.
 func (b block) compare(o block) int {
 	return cmp.Or(cmp.Compare(b.hi, o.hi), cmp.Compare(b.lo, o.lo), cmp.Compare(b.bits, o.bits))
 }
 
-// covers reports whether b contains o, of the same family.
+// covers reports whether b contains o. Both must be of the same family.
 func (b block) covers(o block) bool {
 	if b.bits > o.bits {
 		return false
@@ -402,17 +399,20 @@ func (b block) covers(o block) bool {
 	return b.hi == o.hi && (b.lo^o.lo)>>(128-b.bits) == 0
 }
 
-// validate reports whether e can stand in a table.
+// validate reports whether e can be in a table.
 func (e Entry) validate() error {
 	switch {
 	case !e.Prefix.IsValid() || e.Prefix != e.Prefix.Masked() || e.Prefix.Addr().Is4In6():
 		return fmt.Errorf("%w: %v is no prefix with zero host bits", ErrEntry, e.Prefix)
 	case len(e.Holder) > maxHolder:
-		return fmt.Errorf("%w: the holder of %s has a name of %d bytes, at most %d are taken", ErrEntry, e.Prefix, len(e.Holder), maxHolder)
+		return fmt.Errorf("%w: the holder of %s has a name of %d bytes, at most %d are taken",
+			ErrEntry, e.Prefix, len(e.Holder), maxHolder)
 	case len(e.Registry) > maxRegistry:
-		return fmt.Errorf("%w: the registry of %s has a name of %d bytes, at most %d are taken", ErrEntry, e.Prefix, len(e.Registry), maxRegistry)
+		return fmt.Errorf("%w: the registry of %s has a name of %d bytes, at most %d are taken",
+			ErrEntry, e.Prefix, len(e.Registry), maxRegistry)
 	case e.Country != "" && !isCountry(e.Country):
-		return fmt.Errorf("%w: %s has country %q, want two capital letters", ErrEntry, e.Prefix, e.Country)
+		return fmt.Errorf("%w: %s has country %q, want two capital letters", ErrEntry, e.Prefix,
+			e.Country)
 	}
 	return nil
 }
@@ -422,7 +422,7 @@ func isCountry(s string) bool {
 	return len(s) == 2 && s[0] >= 'A' && s[0] <= 'Z' && s[1] >= 'A' && s[1] <= 'Z'
 }
 
-// b2i is 1 for true.
+// b2i returns 1 for true.
 func b2i(b bool) int {
 	if b {
 		return 1

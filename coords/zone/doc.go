@@ -1,30 +1,22 @@
-// Package zone chooses what to know when one cannot know everybody: which peers
-// a bounded table keeps, which ones to tell another peer of, and how to find
-// the peer nearest to a target by asking peers that know more.
+// Package zone limits what a peer needs to know of the others in a large network: it
+// selects the peers in a bounded table, the peers to tell another peer about, and the
+// peers to ask when searching for the one nearest to a target.
 //
-// A table keeps three kinds of peers (Keep):
+// A table contains three kinds of peers (Keep):
 //
-//   - the nearest ones, so that whoever is near a target knows the best of its
-//     neighbourhood;
-//   - the nearest one of each zone, a zone being the part of space that one of
-//     several exponential rings and one of several sectors share (scaled
-//     θ-routing: Hassin and Peleg, PODC 2000; Ledlie et al., IPTPS 2007): from
-//     anywhere there is somebody about half way, in every direction;
-//   - random ones, which nobody can choose by the coordinates that he claims.
+//   - the nearest ones, so that a peer near a target knows the others near it;
+//   - the nearest one of each zone. A zone is the part of the space that one of
+//     several exponential rings and one of several sectors have in common (scaled
+//     θ-routing: Hassin and Peleg, PODC 2000; Ledlie et al., IPTPS 2007). From
+//     anywhere there is a peer about half way in every direction;
+//   - random ones, which no peer can influence by the coordinates that it claims.
 //
-// What is told to another peer is half what is nearest to it and half random
-// (Tell), which makes tables of near peers from nothing in about log n rounds
+// Of the peers that another peer is told about, half are nearest to it and half random
+// (SelectOffers). This builds tables of near peers from nothing in about log n rounds
 // (T-Man: Jelasity and Babaoglu, 2005).
 //
-// A Search is the greedy lookup over such tables, without the messages: who has
-// been found, whom to ask next, when to end. It ends always: nobody is asked
-// twice and the hops are bounded.
+// A Search is the greedy lookup over such tables without the messages. It always ends:
+// no peer is asked twice, and the number of hops is bounded.
 //
-// Everything here is a pure function of its arguments.
-//
-// # Files
-//
-//	zone.go   Of: the zone of a point as seen from another
-//	table.go  Config, Keep, Tell
-//	search.go Search
+// All functions are pure.
 package zone

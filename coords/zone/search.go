@@ -9,17 +9,16 @@ import (
 	"peerd/coords"
 )
 
-// Found is a peer that a Search has heard of.
+// Found is a peer that a Search has learned of.
 type Found struct {
 	Peer
-	// Cost is what choosing it would cost: the predicted time and its wait.
-	// Milliseconds, not NaN.
+	// Cost is the cost of choosing it: predicted time and wait. Milliseconds, not NaN.
 	Cost float64
 }
 
-// Answer returns the indices of at most k peers of known that help somebody who
-// searches near a target: in turn the one of the least cost and the one nearest
-// to it, as the former may be what is sought and the latter knows more.
+// Answer returns the indices of at most k of the known peers that help a search near a
+// target. It alternates between the one of least cost, which may be the result, and the
+// one nearest to the target, which knows more.
 func Answer(target coords.Coordinate, known []Found, k int) []int {
 	all := make([]candidate, len(known))
 	costs, places := make([]int, len(known)), make([]int, len(known))
@@ -31,14 +30,14 @@ func Answer(target coords.Coordinate, known []Found, k int) []int {
 	slices.SortFunc(places, func(a, b int) int { return closer(&all[a], &all[b]) })
 	k = min(max(k, 0), len(known))
 	out := make([]int, 0, k)
-	told := make(map[int]bool, k)
+	sent := make(map[int]bool, k)
 	for len(out) < k {
 		for _, order := range []*[]int{&costs, &places} {
-			for len(*order) > 0 && told[(*order)[0]] {
+			for len(*order) > 0 && sent[(*order)[0]] {
 				*order = (*order)[1:]
 			}
 			if len(*order) > 0 && len(out) < k {
-				told[(*order)[0]] = true
+				sent[(*order)[0]] = true
 				out = append(out, (*order)[0])
 			}
 		}
@@ -48,22 +47,22 @@ func Answer(target coords.Coordinate, known []Found, k int) []int {
 
 // SearchConfig bounds a Search.
 type SearchConfig struct {
-	// Hops is how many times somebody is asked, one after the other. >= 1.
+	// Hops is the maximum number of hops, one after another. >= 1.
 	Hops int
-	// Width is how many peers are asked at once in a hop. >= 1. One follows the
-	// single best way; more find their way around bad tables.
+	// Width is the number of peers asked at once in a hop. >= 1. One follows the single best
+	// way; more avoid bad tables.
 	Width int
-	// Known is how many peers are remembered: the best ones. >= Width.
+	// Known is the number of peers remembered, the best ones. >= Width.
 	Known int
 }
 
-// DefaultSearchConfig returns the parameters of the network. Eight hops are
-// log2 of the least network in which anybody has to search.
+// DefaultSearchConfig returns the parameters of the network. Eight hops are log2 of the
+// smallest network in which a search is needed.
 func DefaultSearchConfig() SearchConfig {
 	return SearchConfig{Hops: 8, Width: 2, Known: 256}
 }
 
-// Validate names every field that is out of its range.
+// Validate returns an error that names every field that is out of range.
 func (c SearchConfig) Validate() error {
 	var errs []error
 	if c.Hops < 1 {
@@ -78,9 +77,8 @@ func (c SearchConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// A Search looks for the peers of the least cost near a target. Whoever drives
-// it asks those that Next names and adds what they answer. It is not safe for
-// concurrent use.
+// A Search looks for the peers of least cost near a target. The caller asks the peers
+// that Next returns and adds their answers. It is not safe for concurrent use.
 type Search struct {
 	target coords.Coordinate
 	cfg    SearchConfig
@@ -90,13 +88,12 @@ type Search struct {
 
 type candidate struct {
 	Found
-	far   float64 // from the target, heights left out
-	asked bool
-	gone  bool // asked in vain: no result, but remembered as asked
+	far    float64 // from the target, without heights
+	asked  bool
+	failed bool // asked without an answer: no result, but not asked again
 }
 
-// NewSearch returns a Search that knows nobody yet. The error is that of
-// cfg.Validate.
+// NewSearch returns a Search that knows no peer yet. The error is that of cfg.Validate.
 func NewSearch(target coords.Coordinate, cfg SearchConfig) (*Search, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -104,8 +101,7 @@ func NewSearch(target coords.Coordinate, cfg SearchConfig) (*Search, error) {
 	return &Search{target: target, cfg: cfg, found: make(map[string]*candidate)}, nil
 }
 
-// Add takes in a peer. One that is known already keeps its state and gets the
-// new place and cost.
+// Add adds a peer. A known one keeps its state and gets the new coordinate and cost.
 func (s *Search) Add(f Found) {
 	c := s.found[f.ID]
 	if c == nil {
@@ -118,33 +114,32 @@ func (s *Search) Add(f Found) {
 	}
 }
 
-// Asked marks a peer as one that need not be asked: the searcher itself.
-func (s *Search) Asked(id string) {
+// MarkAsked marks a peer that need not be asked, such as the searching one.
+func (s *Search) MarkAsked(id string) {
 	if c := s.found[id]; c != nil {
 		c.asked = true
 	}
 }
 
-// Gone removes a peer that did not answer from what the search finds.
-func (s *Search) Gone(id string) {
+// MarkFailed removes a peer that did not answer from the results.
+func (s *Search) MarkFailed(id string) {
 	if c := s.found[id]; c != nil {
-		c.asked, c.gone = true, true
+		c.asked, c.failed = true, true
 	}
 }
 
-// Next begins a hop: it returns whom to ask now, all at once, and counts them
-// as asked. None are returned when the search is over: the Width peers nearest
-// to the target, and the Width best ones, have all been asked, or there were
-// Hops hops.
+// Next begins a hop: it returns the peers to ask now, all at once, and marks them as
+// asked. It returns none when the search is over: the Width peers nearest to the target
+// and the Width best ones have all been asked, or Hops is reached.
 func (s *Search) Next() []Peer {
 	if s.hops >= s.cfg.Hops {
 		return nil
 	}
-	// Who is near knows the near ones. Who is best may be some way off, when
-	// the near ones are busy.
+	// Near peers know each other. The best ones may be farther off when the near ones are
+	// busy.
 	var next []*candidate
 	for _, order := range []func(a, b *candidate) int{closer, better} {
-		all := s.living()
+		all := s.alive()
 		slices.SortFunc(all, order)
 		for _, c := range all[:min(len(all), s.cfg.Width)] {
 			if !c.asked && len(next) < s.cfg.Width {
@@ -164,9 +159,9 @@ func (s *Search) Next() []Peer {
 	return out
 }
 
-// Best returns the k peers of the least cost, best first.
+// Best returns the k peers of least cost, best first.
 func (s *Search) Best(k int) []Found {
-	all := s.living()
+	all := s.alive()
 	slices.SortFunc(all, better)
 	out := make([]Found, 0, min(max(k, 0), len(all)))
 	for _, c := range all[:cap(out)] {
@@ -175,21 +170,21 @@ func (s *Search) Best(k int) []Found {
 	return out
 }
 
-// Hops is how many there were.
+// Hops returns the number of hops so far.
 func (s *Search) Hops() int { return s.hops }
 
-func (s *Search) living() []*candidate {
+func (s *Search) alive() []*candidate {
 	all := make([]*candidate, 0, len(s.found))
 	for _, c := range s.found {
-		if !c.gone {
+		if !c.failed {
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// trim forgets the worst peers, but nobody that was asked: he might be asked
-// again.
+// trim drops the worst peers except those that were asked, which could be asked again
+// otherwise.
 func (s *Search) trim() {
 	keep := make(map[string]*candidate, s.cfg.Known)
 	for id, c := range s.found {
@@ -198,7 +193,7 @@ func (s *Search) trim() {
 		}
 	}
 	for _, order := range []func(a, b *candidate) int{closer, better} {
-		all := s.living()
+		all := s.alive()
 		slices.SortFunc(all, order)
 		for _, c := range all[:min(len(all), (s.cfg.Known+1)/2)] {
 			keep[c.ID] = c

@@ -11,50 +11,51 @@ import (
 	"peerd/coords"
 )
 
-// A Peer is one that may be known.
+// A Peer is a peer that a table may contain.
 type Peer struct {
 	ID string
 	At coords.Coordinate // without load
 }
 
-// Config says what a bounded table is made of.
+// Config defines the composition of a bounded table.
 type Config struct {
-	// Near and Zones are the shares of the nearest peers and of the nearest
-	// ones of zones; the rest of the table is random. In [0, 1], together too.
+	// Near and Zones are the shares of the nearest peers and of the nearest ones of zones;
+	// the rest of the table is random. In [0, 1], and so is their sum.
 	Near, Zones float64
-	// Rings is the number of rings, Inner the radius of the first.
-	// Milliseconds. In [1, 32]; > 0.
-	Rings int
-	Inner float64
+	// Rings is the number of rings, in [1, 32], and InnerRadius the radius of the first in
+	// milliseconds, > 0.
+	Rings       int
+	InnerRadius float64
 }
 
 // DefaultConfig returns the parameters of the network.
 func DefaultConfig() Config {
-	return Config{Near: 0.5, Zones: 0.25, Rings: 8, Inner: 2}
+	return Config{Near: 0.5, Zones: 0.25, Rings: 8, InnerRadius: 2}
 }
 
-// Validate names every field that is out of its range.
+// Validate returns an error that names every field that is out of range.
 func (c Config) Validate() error {
 	var errs []error
 	if !(c.Near >= 0 && c.Zones >= 0 && c.Near+c.Zones <= 1) {
-		errs = append(errs, fmt.Errorf("zone: Near and Zones are %v and %v, want shares of up to 1 together", c.Near, c.Zones))
+		errs = append(errs, fmt.Errorf(
+			"zone: Near and Zones are %v and %v, want shares of up to 1 together", c.Near, c.Zones))
 	}
 	if c.Rings < 1 || c.Rings > 32 {
 		errs = append(errs, fmt.Errorf("zone: Rings is %d, want 1 to 32", c.Rings))
 	}
-	if !(c.Inner > 0) {
-		errs = append(errs, fmt.Errorf("zone: Inner is %v, want > 0", c.Inner))
+	if !(c.InnerRadius > 0) {
+		errs = append(errs, fmt.Errorf("zone: InnerRadius is %v, want > 0", c.InnerRadius))
 	}
 	return errors.Join(errs...)
 }
 
-// Keep returns the indices of the size peers of known to keep in a table at
-// self, or of all if there are no more, in ascending order. Of each kind those
-// that do not find enough of their own leave their room to the random ones.
+// Keep returns the indices of the known peers to keep in a table of the given size at
+// self, in ascending order; all of them if there are no more. Places that one kind of
+// peers does not fill go to random ones.
 //
-// The random ones are those that salt picks: with the same salt the same peers
-// stay, whatever else is known, and nobody who cannot guess it can make an ID
-// that is picked. IDs in known must differ.
+// The random ones are selected by salt: with the same salt the same peers stay, whatever
+// else is known, and a peer that cannot guess it cannot create an ID that is selected.
+// IDs in known must differ.
 func Keep(self coords.Coordinate, known []Peer, size int, cfg Config, salt uint64) []int {
 	size = max(size, 0)
 	order := make([]ranked, len(known))
@@ -67,11 +68,11 @@ func Keep(self coords.Coordinate, known []Peer, size int, cfg Config, salt uint6
 		kept, rest := order[:near:near], order[near:]
 		zones := int(cfg.Zones * float64(size))
 		heads, rest := split(self, known, rest, cfg)
-		// More zones than room for them: the salt picks, too.
-		slices.SortFunc(heads, luckier)
+		// If there are more zones than places, the salt selects.
+		slices.SortFunc(heads, byRandom)
 		zones = min(zones, len(heads))
 		kept, rest = append(kept, heads[:zones]...), append(rest, heads[zones:]...)
-		slices.SortFunc(rest, luckier)
+		slices.SortFunc(rest, byRandom)
 		order = append(kept, rest[:size-len(kept)]...)
 	}
 	out := make([]int, len(order))
@@ -82,11 +83,13 @@ func Keep(self coords.Coordinate, known []Peer, size int, cfg Config, salt uint6
 	return out
 }
 
-// split takes the nearest of each zone out of peers sorted by distance.
-func split(self coords.Coordinate, known []Peer, sorted []ranked, cfg Config) (heads, rest []ranked) {
+// split takes the nearest peer of each zone out of peers sorted by distance.
+func split(
+	self coords.Coordinate, known []Peer, sorted []ranked, cfg Config,
+) (heads, rest []ranked) {
 	seen := make(map[Zone]bool)
 	for _, r := range sorted {
-		z := Of(self, known[r.index].At, cfg.Inner, cfg.Rings)
+		z := Of(self, known[r.index].At, cfg.InnerRadius, cfg.Rings)
 		if seen[z] {
 			rest = append(rest, r)
 			continue
@@ -97,8 +100,9 @@ func split(self coords.Coordinate, known []Peer, sorted []ranked, cfg Config) (h
 	return heads, rest
 }
 
-// Reach returns how far the nearest peers of a table of size go that Keep made:
-// 0 if the table is not full, and there is room for anybody. Milliseconds.
+// Reach returns the distance of the farthest of the nearest peers in a table of the
+// given size made by Keep, in milliseconds; 0 if the table is not full and accepts any
+// peer.
 func Reach(self coords.Coordinate, known []Peer, size int, cfg Config) float64 {
 	near := int(cfg.Near * float64(size))
 	if near < 1 || len(known) < size {
@@ -112,30 +116,29 @@ func Reach(self coords.Coordinate, known []Peer, size int, cfg Config) float64 {
 	return far[near-1]
 }
 
-// An Offer is a peer that another one could be told of.
+// An Offer is a peer that another one could be told about.
 type Offer struct {
 	Peer
-	// Older says that the other one knows it, as it was earlier.
+	// Older reports that the other peer knows an older state of it.
 	Older bool
 }
 
-// An Asker is who is told.
-type Asker struct {
+// A Recipient is the peer that is told.
+type Recipient struct {
 	At coords.Coordinate
-	// Reach is that of its table: it has no use for peers farther off, but for a
-	// few, at random. Milliseconds; 0 asks for everybody.
+	// Reach is that of its table: beyond it the peer needs only a few random ones.
+	// Milliseconds; 0: it accepts any peer.
 	Reach float64
 }
 
-// Tell returns the indices of at most n offers that are worth telling: first
-// what is news of peers that the other one knows, then peers that it does not
-// know, half of them the nearest to it and half random. Full tables are told of
-// few: a twelfth of n within their reach, a
-// twenty-fourth anywhere.
-func Tell(to Asker, offers []Offer, n int, rng *rand.Rand) []int {
+// SelectOffers returns the indices of at most n offers to send: first updates of peers
+// that the recipient knows, then peers that it does not know, half of them nearest to it
+// and half random. A full table gets few of the latter: a twelfth of n within its reach,
+// and a twenty-fourth anywhere.
+func SelectOffers(to Recipient, offers []Offer, n int, rng *rand.Rand) []int {
 	var news, unknown []ranked
 	for i, o := range offers {
-		if r := (ranked{index: i, luck: rng.Uint64()}); o.Older {
+		if r := (ranked{index: i, random: rng.Uint64()}); o.Older {
 			news = append(news, r)
 		} else {
 			r.far = to.At.Distance(o.At)
@@ -144,7 +147,7 @@ func Tell(to Asker, offers []Offer, n int, rng *rand.Rand) []int {
 	}
 	n = max(n, 0)
 	if len(news) > n {
-		slices.SortFunc(news, luckier)
+		slices.SortFunc(news, byRandom)
 	}
 	out := indices(nil, news, n)
 	near, random := n-len(out), n-len(out)
@@ -153,17 +156,19 @@ func Tell(to Asker, offers []Offer, n int, rng *rand.Rand) []int {
 		near, random = (near+1)/2, random/2
 	}
 	if to.Reach > 0 {
-		within, _ := slices.BinarySearchFunc(unknown, to.Reach, func(r ranked, reach float64) int { return cmp.Compare(r.far, reach) })
+		within, _ := slices.BinarySearchFunc(unknown, to.Reach, func(r ranked, reach float64) int {
+			return cmp.Compare(r.far, reach)
+		})
 		near, random = min(near, n/12, within), min(random, n/24)
 	}
 	near = min(near, len(unknown))
 	out = indices(out, unknown, near)
 	rest := unknown[near:]
-	slices.SortFunc(rest, luckier)
+	slices.SortFunc(rest, byRandom)
 	return indices(out, rest, min(random, n-len(out)))
 }
 
-// indices appends those of the first n.
+// indices appends the indices of the first n.
 func indices(out []int, from []ranked, n int) []int {
 	for _, r := range from[:min(n, len(from))] {
 		out = append(out, r.index)
@@ -171,39 +176,39 @@ func indices(out []int, from []ranked, n int) []int {
 	return out
 }
 
-// ranked is a peer under comparison.
+// ranked is a peer with its sort keys.
 type ranked struct {
-	index int
-	far   float64
-	luck  uint64
+	index  int
+	far    float64
+	random uint64
 }
 
 func nearer(a, b ranked) int {
-	switch { // spelled out, as this is most of what choosing costs
+	switch { // not cmp.Or, because sorting dominates the run time
 	case a.far < b.far:
 		return -1
 	case a.far > b.far:
 		return 1
 	}
-	return luckier(a, b)
+	return byRandom(a, b)
 }
 
-func luckier(a, b ranked) int {
+func byRandom(a, b ranked) int {
 	switch {
-	case a.luck < b.luck:
+	case a.random < b.random:
 		return -1
-	case a.luck > b.luck:
+	case a.random > b.random:
 		return 1
 	}
 	return a.index - b.index
 }
 
-// rank is a number that looks random, the same for a name and a salt.
+// rank returns a pseudo-random number that depends only on id and salt.
 func rank(id string, salt uint64) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // never fails
 	x := h.Sum64() ^ salt
-	// The finaliser of splitmix64: FNV alone keeps neighbouring names together.
+	// The finaliser of splitmix64: FNV alone gives similar names similar hashes.
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31

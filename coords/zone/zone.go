@@ -6,18 +6,18 @@ import (
 	"peerd/coords"
 )
 
-// A Zone is a part of space as seen from one point: a ring and a sector.
+// A Zone is a part of the space as seen from one point: a ring and a sector.
 type Zone struct {
-	// Ring 0 is up to Inner away, ring i up to Inner·2^i.
+	// Ring 0 extends to InnerRadius, ring i to InnerRadius·2^i.
 	Ring int
-	// Sector is the axis along which the way there is longest, twice, and one
-	// more for its negative direction. In [0, 2·dimensions).
+	// Sector is twice the index of the axis with the largest difference, plus one for its
+	// negative direction. In [0, 2·dimensions).
 	Sector int
 }
 
-// Of returns the zone of a point as seen from another one. Heights play no
-// part: they have no direction. inner is the radius of ring 0 in milliseconds,
-// > 0; all beyond the last of the rings belongs to it. rings >= 1.
+// Of returns the zone of a point as seen from another one. It ignores heights, which
+// have no direction. inner is the radius of ring 0 in milliseconds, > 0; the last ring
+// extends to infinity. rings >= 1.
 func Of(from, to coords.Coordinate, inner float64, rings int) Zone {
 	var z Zone
 	longest := 0.0
@@ -38,7 +38,7 @@ func Of(from, to coords.Coordinate, inner float64, rings int) Zone {
 	return z
 }
 
-// flat is the distance of two points, heights left out. Milliseconds.
+// flat returns the distance of two points without heights, in milliseconds.
 func flat(a, b coords.Coordinate) float64 {
 	return coords.Coordinate{Vec: a.Vec}.Distance(coords.Coordinate{Vec: b.Vec})
 }

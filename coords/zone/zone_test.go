@@ -38,7 +38,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// swarm makes n peers in clumps, as the world has.
+// swarm returns n peers in clusters, as in the real world.
 func swarm(n, dims int, rng *rand.Rand) []Peer {
 	var all []Peer
 	for i := range n {
@@ -62,30 +62,32 @@ func TestKeepProperties(t *testing.T) {
 		self := at(1, 0, 0, 0)
 		kept := Keep(self, all, size, cfg, salt)
 		if len(kept) != min(size, len(all)) {
-			rt.Fatalf("kept %d of %d, room for %d", len(kept), len(all), size)
+			rt.Fatalf("Keep kept %d of %d peers, want %d", len(kept), len(all), min(size, len(all)))
 		}
 		if !slices.IsSorted(kept) || len(slices.Compact(slices.Clone(kept))) != len(kept) {
-			rt.Fatalf("kept %v", kept)
+			rt.Fatalf("Keep() = %v, want ascending indices", kept)
 		}
-		// The nearest half of the size is in.
+		// The nearest peers are in the table.
 		byDistance := slices.Clone(all)
-		slices.SortFunc(byDistance, func(a, b Peer) int { return cmp.Compare(self.Distance(a.At), self.Distance(b.At)) })
+		slices.SortFunc(byDistance, func(a, b Peer) int {
+			return cmp.Compare(self.Distance(a.At), self.Distance(b.At))
+		})
 		in := map[string]bool{}
 		for _, i := range kept {
 			in[all[i].ID] = true
 		}
 		for _, p := range byDistance[:min(len(all), size/2)] {
 			if !in[p.ID] {
-				rt.Fatalf("%s is near and was dropped", p.ID)
+				rt.Fatalf("Keep dropped %s, want the nearest kept", p.ID)
 			}
 		}
-		// Keeping again changes nothing.
+		// Keep is idempotent.
 		var again []Peer
 		for _, i := range kept {
 			again = append(again, all[i])
 		}
 		if len(Keep(self, again, size, cfg, salt)) != len(again) {
-			rt.Fatal("a table that fits was cut")
+			rt.Fatalf("Keep dropped peers of a table of %d that fits", len(again))
 		}
 	})
 }
@@ -97,23 +99,23 @@ func TestKeepFillsZones(t *testing.T) {
 	self := at(1, 0, 0, 0)
 	have := map[Zone]bool{}
 	for _, p := range all {
-		have[Of(self, p.At, cfg.Inner, cfg.Rings)] = true
+		have[Of(self, p.At, cfg.InnerRadius, cfg.Rings)] = true
 	}
 	kept := map[Zone]bool{}
 	for _, i := range Keep(self, all, 128, cfg, 3) {
-		kept[Of(self, all[i].At, cfg.Inner, cfg.Rings)] = true
+		kept[Of(self, all[i].At, cfg.InnerRadius, cfg.Rings)] = true
 	}
 	if len(have) > 32 || len(kept) != len(have) {
-		t.Errorf("%d of %d zones are represented", len(kept), len(have))
+		t.Errorf("Keep kept peers of %d zones, want %d", len(kept), len(have))
 	}
 }
 
-// The random part does not depend on what else is offered, so nobody gets in by
-// talking more.
+// The random part does not depend on what else is offered, so that no peer gets in by
+// sending more.
 func TestKeepRandomIsStable(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	all := swarm(600, 3, rng)
-	cfg := Config{Rings: 1, Inner: 1}
+	cfg := Config{Rings: 1, InnerRadius: 1}
 	first := Keep(at(1, 0, 0, 0), all, 32, cfg, 9)
 	var few []Peer
 	for i, p := range all {
@@ -124,28 +126,28 @@ func TestKeepRandomIsStable(t *testing.T) {
 	second := Keep(at(1, 0, 0, 0), few, 32, cfg, 9)
 	for i, j := range second {
 		if few[j].ID != all[first[i]].ID {
-			t.Fatalf("%s instead of %s", few[j].ID, all[first[i]].ID)
+			t.Fatalf("Keep selected %s, want %s", few[j].ID, all[first[i]].ID)
 		}
 	}
 	if slices.Equal(first, Keep(at(1, 0, 0, 0), all, 32, cfg, 10)) {
-		t.Error("the salt does not matter")
+		t.Error("Keep selected the same peers with another salt")
 	}
 }
 
-func TestTell(t *testing.T) {
+func TestSelectOffers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var all []Offer
 	for i, p := range swarm(300, 3, rng) {
 		all = append(all, Offer{Peer: p, Older: i >= 290})
 	}
-	to := Asker{At: all[17].At}
-	told := Tell(to, all, 26, rng)
+	to := Recipient{At: all[17].At}
+	told := SelectOffers(to, all, 26, rng)
 	if len(told) != 26 || len(slices.Compact(slices.Sorted(slices.Values(told)))) != 26 {
-		t.Fatalf("told %v", told)
+		t.Fatalf("SelectOffers() = %v", told)
 	}
 	for i := range 10 {
 		if !slices.Contains(told[:10], 290+i) {
-			t.Errorf("no news of %d", 290+i)
+			t.Errorf("SelectOffers() lacks the update of %d", 290+i)
 		}
 	}
 	far := 0.0
@@ -154,18 +156,18 @@ func TestTell(t *testing.T) {
 	}
 	for i, o := range all[:290] {
 		if !slices.Contains(told[10:18], i) && to.At.Distance(o.At) < far {
-			t.Fatalf("%d is nearer than one that was told", i)
+			t.Fatalf("SelectOffers() lacks %d, which is nearer than a selected one", i)
 		}
 	}
-	if n := len(Tell(to, all[:5], 16, rng)); n != 5 {
-		t.Errorf("told %d of 5", n)
+	if n := len(SelectOffers(to, all[:5], 16, rng)); n != 5 {
+		t.Errorf("SelectOffers returned %d of 5 offers, want all", n)
 	}
-	if n := len(Tell(to, all[290:], 4, rng)); n != 4 {
-		t.Errorf("told %d of the news, want 4", n)
+	if n := len(SelectOffers(to, all[290:], 4, rng)); n != 4 {
+		t.Errorf("SelectOffers returned %d updates, want 4", n)
 	}
-	to.Reach = to.At.Distance(all[17].At) + 1e-9 // no room but for the one
-	if told := Tell(to, all[:290], 24, rng); len(told) != 2 || told[0] != 17 {
-		t.Errorf("a full table was told %v, want what is near and one", told)
+	to.Reach = to.At.Distance(all[17].At) + 1e-9 // no place for others
+	if told := SelectOffers(to, all[:290], 24, rng); len(told) != 2 || told[0] != 17 {
+		t.Errorf("SelectOffers(full table) = %v, want the near one and one random", told)
 	}
 }
 
@@ -176,12 +178,15 @@ func TestReach(t *testing.T) {
 		t.Errorf("Reach = %v, want 3", r)
 	}
 	if r := Reach(at(1, 0), known, 5, cfg); r != 0 {
-		t.Errorf("Reach with room left = %v", r)
+		t.Errorf("Reach(table not full) = %v, want 0", r)
 	}
 }
 
-// lookup runs a search over tables and returns it, with how many were asked.
-func lookup(t interface{ Fatal(...any) }, all []Peer, tables [][]int, cost func(Peer) float64, target coords.Coordinate, start int, k int, cfg SearchConfig) (*Search, int) {
+// lookup runs a search over tables and returns it and the number of peers asked.
+func lookup(
+	t interface{ Fatal(...any) }, all []Peer, tables [][]int, cost func(Peer) float64,
+	target coords.Coordinate, start int, k int, cfg SearchConfig,
+) (*Search, int) {
 	s, err := NewSearch(target, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -192,13 +197,15 @@ func lookup(t interface{ Fatal(...any) }, all []Peer, tables [][]int, cost func(
 	}
 	add := func(of int) {
 		answer := slices.Clone(tables[of])
-		slices.SortFunc(answer, func(a, b int) int { return cmp.Compare(cost(all[a]), cost(all[b])) })
+		slices.SortFunc(answer, func(a, b int) int {
+			return cmp.Compare(cost(all[a]), cost(all[b]))
+		})
 		for _, i := range answer[:min(len(answer), k)] {
 			s.Add(Found{all[i], cost(all[i])})
 		}
 	}
 	s.Add(Found{all[start], cost(all[start])})
-	s.Asked(all[start].ID)
+	s.MarkAsked(all[start].ID)
 	add(start)
 	asked := 0
 	for next := s.Next(); len(next) > 0; next = s.Next() {
@@ -210,8 +217,8 @@ func lookup(t interface{ Fatal(...any) }, all []Peer, tables [][]int, cost func(
 	return s, asked
 }
 
-// Whatever the tables say: the search ends in time, asks nobody twice, and is
-// never worse than its start.
+// Whatever the tables contain, the search ends in time, asks no peer twice, and is never
+// worse than its start.
 func TestSearchProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
@@ -223,20 +230,22 @@ func TestSearchProperties(t *testing.T) {
 				tables[i] = append(tables[i], rng.IntN(n))
 			}
 		}
-		cfg := SearchConfig{Hops: rapid.IntRange(1, 10).Draw(rt, "hops"), Width: rapid.IntRange(1, 3).Draw(rt, "width"), Known: 16}
+		cfg := SearchConfig{Hops: rapid.IntRange(1, 10).Draw(rt, "hops"),
+			Width: rapid.IntRange(1, 3).Draw(rt, "width"), Known: 16}
 		target := all[rng.IntN(n)].At
 		cost := func(p Peer) float64 { return target.Distance(p.At) }
 		start := rng.IntN(n)
 		s, asked := lookup(rt, all, tables, cost, target, start, 5, cfg)
 		if s.Hops() > cfg.Hops || asked > cfg.Hops*cfg.Width {
-			rt.Fatalf("%d hops, %d asked", s.Hops(), asked)
+			rt.Fatalf("search took %d hops and asked %d peers, want at most %d and %d", s.Hops(),
+				asked, cfg.Hops, cfg.Hops*cfg.Width)
 		}
 		best := s.Best(3)
 		if len(best) == 0 || best[0].Cost > cost(all[start]) {
-			rt.Fatalf("from a cost of %v to %v", cost(all[start]), best)
+			rt.Fatalf("Best() = %v, want at most the cost of the start, %v", best, cost(all[start]))
 		}
 		if !slices.IsSortedFunc(best, func(a, b Found) int { return cmp.Compare(a.Cost, b.Cost) }) {
-			rt.Fatalf("not sorted: %v", best)
+			rt.Fatalf("Best() = %v, want it sorted by cost", best)
 		}
 	})
 }
@@ -259,13 +268,13 @@ func TestSearchFullTables(t *testing.T) {
 			least = min(least, cost(p))
 		}
 		if got := s.Best(1)[0].Cost; got != least {
-			rt.Fatalf("found %v, the best is %v", got, least)
+			rt.Fatalf("search found cost %v, want %v", got, least)
 		}
 	})
 }
 
-// With tables as Keep makes them, a small part of the network known to each,
-// nearly every search finds the best.
+// With tables made by Keep, each with a small part of the network, nearly every search
+// finds the best.
 func TestSearchBoundedTables(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 2))
 	const n, size = 1000, 64
@@ -290,19 +299,22 @@ func TestSearchBoundedTables(t *testing.T) {
 		}
 		hops = max(hops, s.Hops())
 	}
-	t.Logf("%d of %d searches found the best of %d peers, tables of %d, at most %d hops", found, queries, n, size, hops)
+	t.Logf("%d of %d searches found the best of %d peers, tables of %d, at most %d hops", found,
+		queries, n, size, hops)
 	if found < queries*9/10 {
-		t.Errorf("%d of %d searches found the best", found, queries)
+		t.Errorf("%d of %d searches found the best, want nearly all", found, queries)
 	}
 }
 
 func TestAnswer(t *testing.T) {
 	known := []Found{
-		{Peer{"far", at(0, 50)}, 10}, {Peer{"busy", at(0, 1)}, 900}, {Peer{"good", at(0, 2)}, 5}, {Peer{"both", at(0, 3)}, 20},
+		{Peer{"far", at(0, 50)}, 10}, {Peer{"busy", at(0, 1)}, 900}, {Peer{"good", at(0, 2)}, 5},
+		{Peer{"both", at(0, 3)}, 20},
 	}
-	for k, want := range map[int][]int{0: {}, 1: {2}, 2: {2, 1}, 3: {2, 1, 0}, 4: {2, 1, 0, 3}, 9: {2, 1, 0, 3}} {
+	for k, want := range map[int][]int{0: {}, 1: {2}, 2: {2, 1}, 3: {2, 1, 0}, 4: {2, 1, 0, 3},
+		9: {2, 1, 0, 3}} {
 		if got := Answer(at(0, 0), known, k); !slices.Equal(got, want) {
-			t.Errorf("%d: %v, want %v", k, got, want)
+			t.Errorf("Answer(%d) = %v, want %v", k, got, want)
 		}
 	}
 }
@@ -315,18 +327,18 @@ func TestSearchGone(t *testing.T) {
 	s.Add(Found{Peer{"near", at(0, 1)}, 1})
 	s.Add(Found{Peer{"far", at(0, 9)}, 9})
 	if next := s.Next(); len(next) != 1 || next[0].ID != "near" {
-		t.Fatalf("asks %v first", next)
+		t.Fatalf("first Next() = %v, want near", next)
 	}
-	s.Gone("near")
-	s.Add(Found{Peer{"near", at(0, 1)}, 1}) // somebody still believes in it
+	s.MarkFailed("near")
+	s.Add(Found{Peer{"near", at(0, 1)}, 1}) // another peer still reports it
 	if next := s.Next(); len(next) != 1 || next[0].ID != "far" {
-		t.Fatalf("asks %v then", next)
+		t.Fatalf("second Next() = %v, want far", next)
 	}
 	if s.Next() != nil || s.Hops() != 2 {
-		t.Error("goes on although all were asked")
+		t.Errorf("Next() continues after all were asked; %d hops, want 2", s.Hops())
 	}
 	if best := s.Best(5); len(best) != 1 || best[0].ID != "far" {
-		t.Errorf("found %v", best)
+		t.Errorf("Best() = %v, want far", best)
 	}
 }
 
@@ -337,14 +349,15 @@ func TestValidate(t *testing.T) {
 	if err := DefaultSearchConfig().Validate(); err != nil {
 		t.Error(err)
 	}
-	for _, c := range []Config{{}, {Near: 0.6, Zones: 0.6, Rings: 1, Inner: 1}, {Rings: 33, Inner: 1}, {Rings: 1, Inner: math.NaN()}} {
+	for _, c := range []Config{{}, {Near: 0.6, Zones: 0.6, Rings: 1, InnerRadius: 1},
+		{Rings: 33, InnerRadius: 1}, {Rings: 1, InnerRadius: math.NaN()}} {
 		if c.Validate() == nil {
-			t.Errorf("%+v is valid", c)
+			t.Errorf("Validate(%+v) = nil, want an error", c)
 		}
 	}
 	for _, c := range []SearchConfig{{}, {Hops: 1}, {Hops: 1, Width: 2, Known: 1}} {
 		if _, err := NewSearch(at(0, 0), c); err == nil {
-			t.Errorf("%+v is valid", c)
+			t.Errorf("Validate(%+v) = nil, want an error", c)
 		}
 	}
 }

@@ -6,28 +6,27 @@ import (
 	"peerd/store"
 )
 
-// Base is what the references of one document resolve against: its own URL,
-// or what its <base href> says. It is immutable and safe for concurrent use.
+// Base is the URL that references of a document are resolved against: the URL of the document,
+// or that of its <base href>. It is immutable and safe for concurrent use.
 type Base struct {
 	text  string
-	clean bool // text is in the form of isClean
+	clean bool // isClean(text)
 }
 
-// BaseOf returns the base of a document without <base href>.
+// BaseOf returns the base of a document that has no <base href>.
 func BaseOf(page store.URL) Base {
 	return Base{text: string(page), clean: isClean(string(page))}
 }
 
-// Rebase returns the base after <base href="href">. It is b itself when the
-// reference is unusable: no URL, too long, or of scheme data or javascript
-// (HTML Standard, section 4.2.3). A base may be one that canon refuses to
-// make a store.URL of, say ftp: references that are absolute still work.
+// Rebase returns the base after <base href="href">. It returns b if the reference is invalid,
+// too long, or has the scheme data or javascript (HTML Standard, section 4.2.3). The base may be
+// a URL that Parse rejects, for example of the scheme ftp; absolute references still resolve.
 func (b Base) Rebase(href string) Base {
 	u, err := resolve(b.text, href)
 	if err != nil || u.Scheme() == "data" || u.Scheme() == "javascript" {
 		return b
 	}
-	if page, err := finish(u); err == nil {
+	if page, err := canonicalize(u); err == nil {
 		return BaseOf(page)
 	}
 	text := u.Href(true)
@@ -37,8 +36,8 @@ func (b Base) Rebase(href string) Base {
 	return Base{text: text}
 }
 
-// Join resolves a reference and makes the result canonical. The error is one
-// of the package's.
+// Join resolves a reference and returns the result in canonical form. Errors are those of the
+// package.
 func (b Base) Join(ref string) (store.URL, error) {
 	if s, ok := b.joinClean(ref); ok {
 		return store.URL(s), nil
@@ -52,11 +51,11 @@ func (b Base) join(ref string) (store.URL, error) {
 	if err != nil {
 		return "", err
 	}
-	return finish(u)
+	return canonicalize(u)
 }
 
-// joinClean resolves the references that nearly all links are, by cutting and
-// pasting. Whatever it is not sure of it leaves to join.
+// joinClean resolves the forms of references that nearly all links have by concatenating
+// strings. It returns false for all others.
 func (b Base) joinClean(ref string) (string, bool) {
 	if !b.clean {
 		return "", false
@@ -75,17 +74,17 @@ func (b Base) joinClean(ref string) (string, bool) {
 	case ref[0] == '?':
 		path, _, _ := strings.Cut(b.text, "?")
 		s = path + ref
-	case strings.IndexByte(ref, ':') >= 0: // perhaps a scheme
+	case strings.IndexByte(ref, ':') >= 0: // possibly a scheme
 		return "", false
 	default:
-		s = b.climb(ref)
+		s = b.joinRelative(ref)
 	}
 	return s, isClean(s)
 }
 
-// climb resolves a reference that is relative to the base's folder, leading
-// "./" and "../" included.
-func (b Base) climb(ref string) string {
+// joinRelative resolves a reference relative to the directory of the base, with any leading "./"
+// and "../".
+func (b Base) joinRelative(ref string) string {
 	dir, _, _ := strings.Cut(b.text, "?")
 	root := b.pathStart()
 	dir = dir[:strings.LastIndexByte(dir, '/')+1]
@@ -103,7 +102,7 @@ func (b Base) climb(ref string) string {
 	}
 }
 
-// pathStart is the index of the "/" that begins the path of a clean base.
+// pathStart returns the index of the "/" at which the path of a clean base begins.
 func (b Base) pathStart() int {
 	i := strings.Index(b.text, "://") + len("://")
 	return i + strings.IndexByte(b.text[i:], '/')

@@ -8,7 +8,10 @@ import (
 
 func BenchmarkJoin(b *testing.B) {
 	base := BaseOf("https://docs.example.org/guide/part/chapter.html?v=2")
-	for _, ref := range []string{"next.html", "../../images/a-1.png", "/index.html?page=2", "https://example.com/x/y", "a b.html"} {
+	for _, ref := range []string{
+		"next.html", "../../images/a-1.png", "/index.html?page=2", "https://example.com/x/y",
+		"a b.html",
+	} {
 		b.Run(ref, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -23,14 +26,15 @@ func BenchmarkJoin(b *testing.B) {
 const benchURL = "https://docs.example.org/guide/part/chapter.html?lang=en&page=2&version=3"
 
 func BenchmarkApply(b *testing.B) {
+	all := Rules{DropSessions: true, DropTracking: true, SortQuery: true, FoldIndex: true}
 	for name, c := range map[string]struct {
 		r Rules
 		u store.URL
 	}{
 		"default, no query": {DefaultRules(), "https://docs.example.org/guide/part/chapter.html"},
 		"default":           {DefaultRules(), benchURL},
-		"all":               {Rules{DropSessions: true, DropTracking: true, SortQuery: true, FoldIndex: true}, benchURL},
-		"all, to be edited": {Rules{DropSessions: true, DropTracking: true, SortQuery: true, FoldIndex: true}, benchURL + "&gclid=1"},
+		"all":               {all, benchURL},
+		"all, changed":      {all, benchURL + "&gclid=1"},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -41,9 +45,9 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-func BenchmarkRaw(b *testing.B) {
+func BenchmarkParseWHATWG(b *testing.B) {
 	for b.Loop() {
-		if _, err := Raw("", benchURL); err != nil {
+		if _, err := ParseWHATWG("", benchURL); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -10,34 +10,33 @@ import (
 )
 
 const (
-	// MaxLength bounds a canonical URL, in bytes. Longer ones are traps more
-	// often than pages.
+	// MaxLength is the maximum length of a canonical URL in bytes. Longer URLs are crawler traps
+	// more often than pages.
 	MaxLength = 2048
-	// maxInput bounds what is parsed at all, in bytes: escapes may shrink to a
-	// third.
+	// maxInput is the maximum length of a reference in bytes: escapes may shrink to a third.
 	maxInput = 3 * MaxLength
-	// maxAts bounds the "@" of what is parsed: the parser's work for them
-	// grows with their square.
+	// maxAts is the maximum number of "@" in a reference. The time of the parser grows with its
+	// square.
 	maxAts = 64
 )
 
-// Errors of Parse and Join; test with errors.Is.
+// Errors of Parse and Join, to be tested with errors.Is.
 var (
-	// ErrSyntax: the text is no URL.
+	// ErrSyntax means that the text is not a URL.
 	ErrSyntax = errors.New("canon: not a URL")
-	// ErrScheme: the URL is neither http nor https.
+	// ErrScheme means that the scheme is neither http nor https.
 	ErrScheme = errors.New("canon: scheme is not http or https")
-	// ErrCredentials: the URL carries a user name or a password, or so many
-	// "@" that nothing else is likely.
+	// ErrCredentials means that the URL contains a user name or a password, or very many "@".
 	ErrCredentials = errors.New("canon: URL has credentials")
-	// ErrHost: the host is not one that the DNS can hold.
-	ErrHost = errors.New("canon: host is no DNS name")
-	// ErrTooLong: the URL is longer than MaxLength.
+	// ErrHost means that the host cannot be a name in the DNS.
+	ErrHost = errors.New("canon: host is not a DNS name")
+	// ErrPort means that the port is 0, to which nothing can connect.
+	ErrPort = errors.New("canon: port is 0")
+	// ErrTooLong means that the URL is longer than MaxLength.
 	ErrTooLong = errors.New("canon: URL is too long")
 )
 
-// Parse makes the canonical form of an absolute URL. The error is one of the
-// package's.
+// Parse returns the canonical form of an absolute URL. Errors are those of the package.
 func Parse(raw string) (store.URL, error) {
 	if isClean(raw) {
 		return store.URL(raw), nil
@@ -48,13 +47,13 @@ func Parse(raw string) (store.URL, error) {
 // parse is Parse without the fast path.
 func parse(raw string) (store.URL, error) { return Base{}.join(raw) }
 
-// Join resolves a reference found at page and makes the result canonical. The
-// error is one of the package's.
+// Join resolves a reference that occurs on page and returns the result in canonical form. Errors
+// are those of the package.
 func Join(page store.URL, ref string) (store.URL, error) {
 	return BaseOf(page).Join(ref)
 }
 
-// resolve parses a reference against a base, "" for none.
+// resolve parses a reference relative to a base, "" for none.
 func resolve(base, ref string) (*url.Url, error) {
 	switch {
 	case len(ref) > maxInput:
@@ -62,15 +61,15 @@ func resolve(base, ref string) (*url.Url, error) {
 	case strings.Count(ref, "@") > maxAts:
 		return nil, ErrCredentials
 	}
-	u, err := standard(base, ref)
+	u, err := parseWHATWG(base, ref)
 	if err != nil {
 		return nil, syntaxError(err)
 	}
 	return u, nil
 }
 
-// finish turns a parsed URL into its canonical form.
-func finish(u *url.Url) (store.URL, error) {
+// canonicalize returns the canonical form of a parsed URL.
+func canonicalize(u *url.Url) (store.URL, error) {
 	scheme := u.Scheme()
 	if scheme != "http" && scheme != "https" {
 		return "", ErrScheme
@@ -83,7 +82,11 @@ func finish(u *url.Url) (store.URL, error) {
 		return "", err
 	}
 	s := scheme + "://" + host
-	if port := u.Port(); port != "" {
+	switch port := u.Port(); port {
+	case "":
+	case "0":
+		return "", ErrPort
+	default:
 		s += ":" + port
 	}
 	s += normalizeEscapes(u.Pathname() + u.Search())

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Classes of bytes that may stand as they are.
+// Classes of bytes that are not escaped.
 const (
 	inPath = 1 << iota
 	inQuery
@@ -26,8 +26,8 @@ var classes = func() (t [256]byte) {
 	return t
 }()
 
-// isClean says whether s is canonical already, without the cost of parsing.
-// It may say false of a canonical text, never true of another one.
+// isClean reports whether s is canonical, without the cost of parsing. It may return false for a
+// canonical URL, but never true for any other text.
 func isClean(s string) bool {
 	if len(s) > MaxLength {
 		return false
@@ -53,10 +53,9 @@ func isClean(s string) bool {
 		(!hasQuery || query != "" && areCleanBytes(query, inQuery))
 }
 
-// isCleanHost takes lower-case ASCII names and dotted-decimal IPv4. Names with
-// an IDN label go to the parser, which checks them.
+// isCleanHost accepts lower-case ASCII names and dotted-decimal IPv4 addresses.
 func isCleanHost(host string) bool {
-	if !isDNSName(host) || strings.Contains(host, "xn--") {
+	if !isDNSName(host) {
 		return false
 	}
 	if last := host[strings.LastIndexByte(host, '.')+1:]; isDigit(last[0]) {
@@ -66,7 +65,7 @@ func isCleanHost(host string) bool {
 	return true
 }
 
-// isCleanPort takes decimal ports without leading zeros.
+// isCleanPort accepts decimal ports without leading zeros.
 func isCleanPort(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	return err == nil && n > 0 && port[0] != '0'
@@ -91,7 +90,7 @@ func areCleanBytes(s string, class byte) bool {
 
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 
-// hasDotSegment says whether a segment of an absolute path is "." or "..".
+// hasDotSegment reports whether a segment of an absolute path is "." or "..".
 func hasDotSegment(path string) bool {
 	for {
 		i := strings.Index(path, "/.")

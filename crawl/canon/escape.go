@@ -2,9 +2,8 @@ package canon
 
 import "strings"
 
-// normalizeEscapes brings the percent escapes of a path and query into normal
-// form (RFC 3986, sections 6.2.2.1 and 6.2.2.2). It is idempotent: afterwards
-// every "%" begins an escape of a byte that is not unreserved.
+// normalizeEscapes normalizes the percent escapes of a path and query (RFC 3986, sections 6.2.2.1
+// and 6.2.2.2). In the result, every "%" begins an escape of a byte that is not unreserved.
 func normalizeEscapes(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
@@ -33,9 +32,28 @@ func normalizeEscapes(s string) string {
 	return b.String()
 }
 
+// decodeEscapes decodes all valid percent escapes, once.
+func decodeEscapes(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	for i := 0; i < len(s); i++ {
+		c, ok := byte(0), false
+		if s[i] == '%' {
+			c, ok = escapeAt(s, i)
+		}
+		if !ok {
+			b.WriteByte(s[i])
+			continue
+		}
+		b.WriteByte(c)
+		i += 2
+	}
+	return b.String()
+}
+
 const upperHex = "0123456789ABCDEF"
 
-// escapeAt returns the byte that the escape at s[i] stands for.
+// escapeAt returns the byte that the escape at s[i] encodes.
 func escapeAt(s string, i int) (c byte, ok bool) {
 	if i+2 >= len(s) {
 		return 0, false
@@ -57,7 +75,7 @@ func unhex(c byte) (byte, bool) {
 	return 0, false
 }
 
-// isUnreserved is RFC 3986, section 2.3.
+// isUnreserved reports whether c is unreserved (RFC 3986, section 2.3).
 func isUnreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c) ||
 		c == '-' || c == '.' || c == '_' || c == '~'

@@ -4,8 +4,9 @@ import "testing"
 
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"http://example.org/", "HTTPS://Ex.org:443/%7e/../a?b#c", "http://[::1]:80/", "http://1.2.3.4/%", "http://bücher.example/",
-		"http://[::1.2.3.4]/", "http://a%2e/", "http:\\\\x\\y",
+		"http://example.org/", "HTTPS://Ex.org:443/%7e/../a?b#c", "http://[::1]:80/",
+		"http://1.2.3.4/%", "http://bücher.example/", "http://[::1.2.3.4]/", "http://a%2e/",
+		"http:\\\\x\\y", "http://XN--a.%78n--/", "http://xn--.\u064a",
 	} {
 		f.Add(s)
 	}
@@ -39,37 +40,41 @@ func FuzzJoin(f *testing.F) {
 	})
 }
 
-// FuzzRaw: what the standard's form is parsed to again is itself.
-func FuzzRaw(f *testing.F) {
+// FuzzParseWHATWG verifies that the result of ParseWHATWG is parsed to itself.
+func FuzzParseWHATWG(f *testing.F) {
 	f.Add("", "http://u:p@EXAMPLE.org:80/%7e/../a?b#c")
 	f.Add("http://1.\u064a/", "//2.xn--mhb./\\x")
 	f.Add("mailto:a@b", "#x")
 	f.Fuzz(func(t *testing.T, base, ref string) {
-		p, err := Raw(base, ref)
+		p, err := ParseWHATWG(base, ref)
 		if err != nil {
 			if p != (Parts{}) {
 				t.Fatalf("%q + %q: %v, but %+v", base, ref, err, p)
 			}
 			return
 		}
-		if p.Protocol != "http:" && p.Protocol != "https:" || len(p.Href) > maxRaw/2 {
+		if p.Protocol != "http:" && p.Protocol != "https:" || len(p.Href) > maxWHATWGInput/2 {
 			return
 		}
-		if again, err := Raw("", p.Href); err != nil || again != p {
+		if again, err := ParseWHATWG("", p.Href); err != nil || again != p {
 			t.Fatalf("%q + %q: %+v, then %+v, %v", base, ref, p, again, err)
 		}
 	})
 }
 
 func FuzzRules(f *testing.F) {
-	f.Add("http://example.org/a;jsessionid=1/(S(lit3py55t21z5v55vlm25s55))/index.html?b&sid=0123456789abcdef&utm_x=1&a&ref", byte(15), "ref")
+	f.Add("http://example.org/a;jsessionid=1/(S(lit3py55t21z5v55vlm25s55))/index.html?b&"+
+		"sid=0123456789abcdef&utm_x=1&a&ref", byte(15), "ref")
 	f.Add("http://example.org/..;jsessionid=1/;?&=&phpsessid", byte(1), "a[]")
 	f.Fuzz(func(t *testing.T, raw string, bits byte, drop string) {
 		u, err := Parse(raw)
 		if err != nil {
 			return
 		}
-		r := Rules{DropSessions: bits&1 != 0, DropTracking: bits&2 != 0, SortQuery: bits&4 != 0, FoldIndex: bits&8 != 0, DropParameters: []string{drop}}
+		r := Rules{
+			DropSessions: bits&1 != 0, DropTracking: bits&2 != 0, SortQuery: bits&4 != 0,
+			FoldIndex: bits&8 != 0, DropParameters: []string{drop},
+		}
 		if r.Validate() == nil {
 			checkApplied(t, r, u)
 		}

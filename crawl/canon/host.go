@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// canonicalHost returns a host of the WHATWG parser (lower-case ASCII, literals
-// in shortest form) without its trailing dot, or ErrHost.
+// canonicalHost returns a host without its trailing dot, or ErrHost. The host comes from the
+// WHATWG parser: lower-case ASCII, with IP literals in shortest form.
 func canonicalHost(host string) (string, error) {
 	if strings.HasPrefix(host, "[") {
 		a, err := netip.ParseAddr(strings.Trim(host, "[]"))
@@ -22,8 +22,8 @@ func canonicalHost(host string) (string, error) {
 	return host, nil
 }
 
-// isDNSName says whether the DNS can hold the name (RFC 1035, section 2.3.4):
-// labels of 1 to 63 bytes, 253 in all. Underscores occur in real host names.
+// isDNSName reports whether host can be a name in the DNS (RFC 1035, section 2.3.4): labels of 1
+// to 63 bytes, 253 bytes in all. Underscores occur in the names of real hosts.
 func isDNSName(host string) bool {
 	if len(host) == 0 || len(host) > 253 {
 		return false

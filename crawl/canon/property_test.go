@@ -11,40 +11,40 @@ import (
 	"peerd/store"
 )
 
-// failer is testing.TB as far as testing.T, testing.F's T and rapid.T agree.
+// failer is the part of testing.TB that testing.T and rapid.T both implement.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// checkCanonical states what everybody may rely on in a store.URL.
+// checkCanonical verifies what users of a store.URL rely on.
 func checkCanonical(t failer, u store.URL) {
 	t.Helper()
 	s := string(u)
 	if len(s) > MaxLength {
-		t.Fatalf("%q: too long", s)
+		t.Fatalf("%q has %d bytes, want at most %d", s, len(s), MaxLength)
 	}
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f || s[i] == '#' {
-			t.Fatalf("%q: byte %#x", s, s[i])
+			t.Fatalf("%q contains the byte %#x", s, s[i])
 		}
 	}
 	if again, err := parse(s); err != nil || again != u {
-		t.Fatalf("%q: parsed again it is %q, %v", s, again, err)
+		t.Fatalf("parse(%q) = %q, %v, want it unchanged", s, again, err)
 	}
 	p, err := neturl.Parse(s)
 	if err != nil || p.Host == "" || p.User != nil || !strings.HasPrefix(p.EscapedPath(), "/") {
-		t.Fatalf("%q: net/url says %+v, %v", s, p, err)
+		t.Fatalf("net/url parses %q as %+v, %v", s, p, err)
 	}
 	if p.Hostname() != u.Host() || p.Scheme+"://"+p.Host != u.Origin() {
-		t.Fatalf("%q: host %q, origin %q", s, u.Host(), u.Origin())
+		t.Fatalf("%q has host %q and origin %q, want those of net/url", s, u.Host(), u.Origin())
 	}
 	if _, err := netip.ParseAddr(u.Host()); err != nil && !isDNSName(u.Host()) {
-		t.Fatalf("%q: host %q", s, u.Host())
+		t.Fatalf("%q has host %q, want an address or a DNS name", s, u.Host())
 	}
 }
 
-// same fails unless fast and slow path give the same answer.
+// same fails if the fast path and the parser have different results.
 func same(t failer, what string, fast, slow store.URL, ferr, serr error) {
 	t.Helper()
 	if fast != slow || (ferr == nil) != (serr == nil) {
@@ -52,12 +52,13 @@ func same(t failer, what string, fast, slow store.URL, ferr, serr error) {
 	}
 }
 
-// pieces are what URLs are made of; drawing from them reaches the corners that
-// random text does not.
+// pieces are parts of URLs. Combinations of them cover cases that random text does not.
 var pieces = []string{
-	"a", "b.html", "z", "A", "0", "9", ".", "..", "/", "//", "?", "&", "=", "#", ":", ";", "@", "%", "%2", "%2e", "%2E",
-	"%2F", "%2f", "%7e", "%7E", "%C3%BC", "%25", "ü", " ", "\t", "\\", "'", "\"", "|", "^", "[", "]", "{", "~", "-", "_",
-	"+", "*", "$", "!", "(", ",", "\x00", "\x7f", "\xff", "http:", "https:", "http://", "xn--", "example.org", "1.2.3.4", "0x7f", "08", "./", "../",
+	"a", "b.html", "z", "A", "0", "9", ".", "..", "/", "//", "?", "&", "=", "#", ":", ";", "@", "%",
+	"%2", "%2e", "%2E", "%2F", "%2f", "%7e", "%7E", "%C3%BC", "%25", "ü", " ", "\t", "\\", "'",
+	"\"", "|", "^", "[", "]", "{", "~", "-", "_", "+", "*", "$", "!", "(", ",", "\x00", "\x7f",
+	"\xff", "http:", "https:", "http://", "xn--", "example.org", "1.2.3.4", "0x7f", "08", "./",
+	"../",
 }
 
 func text(label string, t *rapid.T) string {
@@ -65,12 +66,17 @@ func text(label string, t *rapid.T) string {
 }
 
 func rawURL(label string, t *rapid.T) string {
-	scheme := rapid.SampledFrom([]string{"http://", "https://", "HTTP://", "http:", "ftp://", ""}).Draw(t, label+" scheme")
+	scheme := rapid.SampledFrom([]string{
+		"http://", "https://", "HTTP://", "http:", "ftp://", "",
+	}).Draw(t, label+" scheme")
 	host := rapid.SampledFrom([]string{
-		"example.org", "a.b-c.example", "x_y.example", "1.2.3.4", "1.2.3", "01.2.3.4", "1.2.3.4.5", "a.1", "a.0x1", "a.b.", "a..b",
-		"-a.example", "a-.example", "aa--b.example", "xn--bcher-kva.example", "xn--zz.example", "[::1]", "UP.example", "a", "",
+		"example.org", "a.b-c.example", "x_y.example", "1.2.3.4", "1.2.3", "01.2.3.4", "1.2.3.4.5",
+		"a.1", "a.0x1", "a.b.", "a..b", "-a.example", "a-.example", "aa--b.example",
+		"xn--bcher-kva.example", "xn--zz.example", "[::1]", "UP.example", "a", "",
 	}).Draw(t, label+" host")
-	port := rapid.SampledFrom([]string{"", ":80", ":443", ":8080", ":080", ":0", ":65535", ":65536", ":", ":x"}).Draw(t, label+" port")
+	port := rapid.SampledFrom([]string{
+		"", ":80", ":443", ":8080", ":080", ":0", ":65535", ":65536", ":", ":x",
+	}).Draw(t, label+" port")
 	if rapid.Bool().Draw(t, label+" slash") {
 		port += "/"
 	}

@@ -10,45 +10,44 @@ import (
 )
 
 const (
-	maxParameters    = 64 // names of Rules.DropParameters
-	maxParameterName = 64 // bytes of each
+	maxParameters    = 64 // length of Rules.DropParameters
+	maxParameterName = 64 // bytes of each name
 )
 
-// Rules say which canonical URLs name the same page although their texts
-// differ, beyond what Parse makes equal for everybody: that depends on what is
-// crawled, so it is a network's choice. All peers of a network must have the
-// same. The zero value changes nothing.
+// Rules determine which different canonical URLs name the same page. That depends on what is
+// crawled, so each network chooses its rules; all peers of a network must use the same ones. The
+// zero value changes nothing.
 type Rules struct {
-	// DropSessions takes session ids out of paths and queries: the parameters
-	// of sessionNames, and the folders of ASP.NET like (S(24 characters)).
+	// DropSessions removes session IDs from paths and queries: common parameters such as
+	// jsessionid and PHPSESSID, and directories of ASP.NET such as (S(24 characters)).
 	DropSessions bool
-	// DropTracking takes out query parameters that only tell where a visitor
-	// came from: trackingNames, and all that begin with utm_ or mtm_.
+	// DropTracking removes query parameters that only state where a visitor came from: common
+	// ones such as gclid, and all that begin with utm_ or mtm_.
 	DropTracking bool
-	// DropParameters are more names of query parameters to take out, in any
-	// letter case.
+	// DropParameters are the names of further query parameters to remove, in any letter case.
 	DropParameters []string
-	// SortQuery sorts query parameters by name. Those of one name keep their
-	// order.
+	// SortQuery sorts query parameters by name. Parameters of the same name keep their order.
 	SortQuery bool
-	// FoldIndex names a folder in place of the file that servers send for it,
-	// one of indexNames, unless there is a query.
+	// FoldIndex removes the name of an index file such as index.html, unless there is a query.
 	FoldIndex bool
 }
 
-// DefaultRules are those of a network that says nothing: session ids go,
-// because each visit has another and a crawl would not end.
+// DefaultRules returns the rules of a network that does not choose any. They remove session IDs,
+// because every visit creates a new one and a crawl would not end.
 func DefaultRules() Rules { return Rules{DropSessions: true} }
 
-// Validate reports every fault of r.
+// Validate returns all errors in r, joined.
 func (r Rules) Validate() error {
 	var errs []error
 	if n := len(r.DropParameters); n > maxParameters {
-		errs = append(errs, fmt.Errorf("canon: %d parameters to drop, want at most %d", n, maxParameters))
+		errs = append(errs, fmt.Errorf("canon: %d parameters to drop, want at most %d",
+			n, maxParameters))
 	}
 	for _, name := range r.DropParameters {
 		if !isParameterName(name) {
-			errs = append(errs, fmt.Errorf("canon: parameter to drop %.80q: want 1 to %d bytes as they stand in a query before the =", name, maxParameterName))
+			errs = append(errs, fmt.Errorf("canon: parameter to drop %.80q: "+
+				"want 1 to %d bytes in the form in which a query contains them before the =",
+				name, maxParameterName))
 		}
 	}
 	return errors.Join(errs...)
@@ -63,9 +62,8 @@ func isParameterName(name string) bool {
 	return err == nil && string(u) == front+name
 }
 
-// Apply returns the URL that stands for u, which is u itself if no rule
-// concerns it. The result is canonical if u is, no longer than u, and stands
-// for itself.
+// Apply returns the URL that represents u; it is u itself if no rule applies. If u is canonical,
+// so is the result. The result is not longer than u, and represents itself.
 func (r Rules) Apply(u store.URL) store.URL {
 	s := string(u)
 	end, query := len(s), ""
@@ -73,7 +71,7 @@ func (r Rules) Apply(u store.URL) store.URL {
 		end, query = i, s[i+1:]
 	}
 	front, newQuery := s[:end], query
-	if query != "" && r.editsQuery(query) {
+	if query != "" && r.changesQuery(query) {
 		newQuery = r.editQuery(query)
 	}
 	if r.DropSessions {
@@ -91,13 +89,13 @@ func (r Rules) Apply(u store.URL) store.URL {
 	return store.URL(front + "?" + newQuery)
 }
 
-// editsQuery says whether editQuery would change anything.
-func (r Rules) editsQuery(query string) bool {
+// changesQuery reports whether editQuery would change anything.
+func (r Rules) changesQuery(query string) bool {
 	last := ""
 	for {
 		field, rest, more := strings.Cut(query, "&")
 		name, value, _ := strings.Cut(field, "=")
-		if r.drops(name, value) || r.SortQuery && name < last {
+		if r.dropsParameter(name, value) || r.SortQuery && name < last {
 			return true
 		}
 		if !more {
@@ -110,7 +108,7 @@ func (r Rules) editsQuery(query string) bool {
 func (r Rules) editQuery(query string) string {
 	fields := slices.DeleteFunc(strings.Split(query, "&"), func(field string) bool {
 		name, value, _ := strings.Cut(field, "=")
-		return r.drops(name, value)
+		return r.dropsParameter(name, value)
 	})
 	if r.SortQuery {
 		slices.SortStableFunc(fields, func(a, b string) int {
@@ -122,8 +120,8 @@ func (r Rules) editQuery(query string) string {
 	return strings.Join(fields, "&")
 }
 
-// drops says whether a query parameter goes.
-func (r Rules) drops(name, value string) bool {
+// dropsParameter reports whether a query parameter is removed.
+func (r Rules) dropsParameter(name, value string) bool {
 	if name == "" {
 		return false
 	}
@@ -138,7 +136,7 @@ func (r Rules) drops(name, value string) bool {
 	return false
 }
 
-// foldIndex cuts the name of an index file off.
+// foldIndex removes the name of an index file.
 func foldIndex(front string) string {
 	slash := strings.LastIndexByte(front, '/')
 	if indexNames.has(front[slash+1:]) {

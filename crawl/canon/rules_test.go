@@ -11,7 +11,10 @@ import (
 
 const id32 = "0123456789abcdef0123456789abcdef"
 
-var allRules = Rules{DropSessions: true, DropTracking: true, SortQuery: true, FoldIndex: true, DropParameters: []string{"ref", "a[]"}}
+var allRules = Rules{
+	DropSessions: true, DropTracking: true, SortQuery: true, FoldIndex: true,
+	DropParameters: []string{"ref", "a[]"},
+}
 
 func TestRules(t *testing.T) {
 	for _, c := range []struct {
@@ -20,7 +23,8 @@ func TestRules(t *testing.T) {
 		in, want string
 	}{
 		{"nothing to do", allRules, "/a/b?c=d", "/a/b?c=d"},
-		{"zero rules", Rules{}, "/index.html;jsessionid=1?z&a&utm_source=x&sid=" + id32, "/index.html;jsessionid=1?z&a&utm_source=x&sid=" + id32},
+		{"zero rules", Rules{}, "/index.html;jsessionid=1?z&a&utm_source=x&sid=" + id32,
+			"/index.html;jsessionid=1?z&a&utm_source=x&sid=" + id32},
 		{"default rules", DefaultRules(), "/index.html?z&a&gclid=1&PHPSESSID=1", "/index.html?z&a&gclid=1"},
 
 		{"path parameter", allRules, "/a;jsessionid=1A2B", "/a"},
@@ -80,37 +84,41 @@ func TestRulesValidate(t *testing.T) {
 		name string
 		ok   bool
 	}{
-		{"ref", true}, {"a%5B%5D", true}, {"a.b-c_d~e", true}, {"", false}, {"a=b", false}, {"a&b", false}, {"a b", false},
-		{"a#b", false}, {"a[]", true}, {"%7e", false}, {"ü", false}, {strings.Repeat("a", 65), false},
+		{"ref", true}, {"a%5B%5D", true}, {"a.b-c_d~e", true}, {"", false}, {"a=b", false},
+		{"a&b", false}, {"a b", false}, {"a#b", false}, {"a[]", true}, {"%7e", false},
+		{"ü", false},
+		{strings.Repeat("a", 65), false},
 	} {
 		if err := (Rules{DropParameters: []string{c.name}}).Validate(); (err == nil) != c.ok {
-			t.Errorf("%q: %v", c.name, err)
+			t.Errorf("Validate() = %v for the parameter %q, want ok = %v", err, c.name, c.ok)
 		}
 	}
-	if err := (Rules{DropParameters: make([]string, 65)}).Validate(); err == nil || !strings.Contains(err.Error(), "65 parameters") {
-		t.Errorf("too many: %v", err)
+	err := Rules{DropParameters: make([]string, 65)}.Validate()
+	if err == nil || !strings.Contains(err.Error(), "65 parameters") {
+		t.Errorf("Validate() = %v for 65 parameters, want an error", err)
 	}
 	if err := DefaultRules().Validate(); err != nil {
 		t.Error(err)
 	}
 }
 
-// checkApplied states what Apply promises.
+// checkApplied verifies what Apply guarantees.
 func checkApplied(t failer, r Rules, u store.URL) {
 	t.Helper()
 	got := r.Apply(u)
 	checkCanonical(t, got)
 	if again := r.Apply(got); again != got {
-		t.Fatalf("%+v on %q: %q, then %q", r, u, got, again)
+		t.Fatalf("%+v.Apply(%q) = %q, and applied again %q", r, u, got, again)
 	}
 	if len(got) > len(u) || got.Origin() != u.Origin() {
-		t.Fatalf("%+v on %q: %q", r, u, got)
+		t.Fatalf("%+v.Apply(%q) = %q, want the same origin, and no more bytes", r, u, got)
 	}
 }
 
 var rulePieces = append([]string{
-	";", "jsessionid=", "JSESSIONID", "phpsessid=1", "sid=" + id32, "(S(lit3py55t21z5v55vlm25s55))", "/(", "))", "utm_a=b", "gclid",
-	"index.html", "Index.PHP", "ref=", "ref", "&", "&", "=", "b=1", "a=2",
+	";", "jsessionid=", "JSESSIONID", "phpsessid=1", "sid=" + id32, "(S(lit3py55t21z5v55vlm25s55))",
+	"/(", "))", "utm_a=b", "gclid", "index.html", "Index.PHP", "ref=", "ref", "&", "&", "=", "b=1",
+	"a=2",
 }, pieces...)
 
 func TestRulesProperties(t *testing.T) {
@@ -123,18 +131,21 @@ func TestRulesProperties(t *testing.T) {
 			return
 		}
 		r := Rules{
-			DropSessions: rapid.Bool().Draw(t, "sessions"), DropTracking: rapid.Bool().Draw(t, "tracking"),
-			SortQuery: rapid.Bool().Draw(t, "sort"), FoldIndex: rapid.Bool().Draw(t, "fold"), DropParameters: []string{"ref"},
+			DropSessions:   rapid.Bool().Draw(t, "sessions"),
+			DropTracking:   rapid.Bool().Draw(t, "tracking"),
+			SortQuery:      rapid.Bool().Draw(t, "sort"),
+			FoldIndex:      rapid.Bool().Draw(t, "fold"),
+			DropParameters: []string{"ref"},
 		}
 		checkApplied(t, r, u)
 		if got := (Rules{}).Apply(u); got != u {
-			t.Fatalf("zero rules make %q of %q", got, u)
+			t.Fatalf("Rules{}.Apply(%q) = %q, want it unchanged", u, got)
 		}
 	})
 }
 
 func TestApplyAllocates(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { allRules.Apply(benchURL) }); n != 0 {
-		t.Errorf("%v allocations for a URL that no rule concerns", n)
+		t.Errorf("%v allocations for a URL to which no rule applies, want none", n)
 	}
 }

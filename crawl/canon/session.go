@@ -2,8 +2,8 @@ package canon
 
 import "strings"
 
-// names is a set of lower-case names by their first byte, asked in any letter
-// case without allocating.
+// names is a set of lower-case names by their first byte. Lookups ignore letter case and do not
+// allocate.
 type names ['z' + 1][]string
 
 func newNames(list ...string) *names {
@@ -31,38 +31,39 @@ func (n *names) has(name string) bool {
 }
 
 var (
-	// sessionNames are parameters of paths and queries that hold a session id
-	// and nothing else: of Java, PHP, ColdFusion, osCommerce, Zen Cart, and
-	// those that many write themselves.
-	sessionNames = newNames("jsessionid", "phpsessid", "cfid", "cftoken", "oscsid", "zenid", "sessionid", "session_id",
-		"sessid", "sess_id")
-	// shortSessionNames are such parameters only if the value looks like an id:
-	// a sid is as often the number of a story.
+	// sessionNames are parameters of paths and queries that contain only a session ID: those of
+	// Java, PHP, ColdFusion, osCommerce and Zen Cart, and common names of others.
+	sessionNames = newNames("jsessionid", "phpsessid", "cfid", "cftoken", "oscsid", "zenid",
+		"sessionid", "session_id", "sessid", "sess_id")
+	// shortSessionNames are such parameters only if the value looks like a session ID: a sid can
+	// as well be the number of an article.
 	shortSessionNames = newNames("sid", "session", "psessionid", "s_id")
-	// trackingNames are parameters that mail, search and advertisement services
-	// add to the links that they send visitors along.
-	trackingNames = newNames("gclid", "gclsrc", "dclid", "gbraid", "wbraid", "gad_source", "srsltid", "_ga", "_gl",
-		"fbclid", "msclkid", "yclid", "ysclid", "twclid", "ttclid", "li_fat_id", "igshid", "igsh", "epik", "_openstat",
-		"mc_cid", "mc_eid", "mkt_tok", "_hsenc", "_hsmi", "__hstc", "__hssc", "__hsfp", "hsctatracking", "vero_id",
-		"oly_anon_id", "oly_enc_id", "ml_subscriber", "ml_subscriber_hash", "rb_clickid", "s_cid", "wickedid",
-		"_branch_match_id", "_kx", "pk_campaign", "pk_kwd", "pk_source", "pk_medium", "pk_content", "pk_cid")
-	// indexNames are files that servers send for their folder.
-	indexNames = newNames("index.html", "index.htm", "index.xhtml", "index.shtml", "index.php", "index.jsp", "index.asp",
-		"index.aspx", "default.html", "default.htm", "default.asp", "default.aspx")
+	// trackingNames are parameters that mail, search and advertising services add to links.
+	trackingNames = newNames("gclid", "gclsrc", "dclid", "gbraid", "wbraid", "gad_source",
+		"srsltid", "_ga", "_gl", "fbclid", "msclkid", "yclid", "ysclid", "twclid", "ttclid",
+		"li_fat_id", "igshid", "igsh", "epik", "_openstat", "mc_cid", "mc_eid", "mkt_tok", "_hsenc",
+		"_hsmi", "__hstc", "__hssc", "__hsfp", "hsctatracking", "vero_id", "oly_anon_id",
+		"oly_enc_id", "ml_subscriber", "ml_subscriber_hash", "rb_clickid", "s_cid", "wickedid",
+		"_branch_match_id", "_kx", "pk_campaign", "pk_kwd", "pk_source", "pk_medium", "pk_content",
+		"pk_cid")
+	// indexNames are files that servers send for their directory.
+	indexNames = newNames("index.html", "index.htm", "index.xhtml", "index.shtml", "index.php",
+		"index.jsp", "index.asp", "index.aspx", "default.html", "default.htm", "default.asp",
+		"default.aspx")
 )
 
-// minID is the least length of a value that looks like a session id.
+// minID is the minimum length of a value that looks like a session ID.
 const minID = 16
 
-// isSession says whether a parameter is a session id. The names of ASP have
-// eight letters behind them.
+// isSession reports whether a parameter is a session ID. The names of ASP are followed by eight
+// letters.
 func isSession(name, value string) bool {
 	const asp = "aspsessionid"
 	return sessionNames.has(name) || shortSessionNames.has(name) && isID(value) ||
 		len(name) == len(asp)+8 && strings.EqualFold(name[:len(asp)], asp)
 }
 
-// isID says whether a value is long, of letters and digits, and has a digit.
+// isID reports whether a value is long, consists of letters and digits, and contains a digit.
 func isID(value string) bool {
 	if len(value) < minID {
 		return false
@@ -79,13 +80,12 @@ func isID(value string) bool {
 }
 
 func isTracking(name string) bool {
-	if len(name) > 4 && name[3] == '_' && (strings.EqualFold(name[:4], "utm_") || strings.EqualFold(name[:4], "mtm_")) {
-		return true
-	}
-	return trackingNames.has(name)
+	return len(name) > 4 && name[3] == '_' &&
+		(strings.EqualFold(name[:4], "utm_") || strings.EqualFold(name[:4], "mtm_")) ||
+		trackingNames.has(name)
 }
 
-// dropPathSessions takes session ids out of a URL without query.
+// dropPathSessions removes session IDs from a URL without a query.
 func dropPathSessions(s string) string {
 	if strings.IndexByte(s, ';') < 0 && !strings.Contains(s, "/(") {
 		return s
@@ -96,19 +96,19 @@ func dropPathSessions(s string) string {
 	kept := segments[:0]
 	for i, segment := range segments {
 		segment = dropSegmentSessions(segment)
-		if isCookieless(segment) {
+		if isCookielessSession(segment) {
 			if i < len(segments)-1 {
 				continue
 			}
-			segment = "" // what remains is its folder
+			segment = "" // the directory remains
 		}
 		kept = append(kept, segment)
 	}
 	return s[:path] + strings.Join(kept, "/")
 }
 
-// dropSegmentSessions takes the parameters out that hold session ids, unless a
-// dot segment would remain.
+// dropSegmentSessions removes the parameters that contain session IDs, unless a dot segment would
+// remain.
 func dropSegmentSessions(segment string) string {
 	name, rest, more := strings.Cut(segment, ";")
 	kept := name
@@ -125,9 +125,9 @@ func dropSegmentSessions(segment string) string {
 	return kept
 }
 
-// isCookieless says whether a segment is the state that ASP.NET keeps in the
-// path: one or more of a letter and an id in parentheses, all in parentheses.
-func isCookieless(segment string) bool {
+// isCookielessSession reports whether a segment is state that ASP.NET keeps in the path: in
+// parentheses, one or more groups of a letter followed by an ID in parentheses.
+func isCookielessSession(segment string) bool {
 	rest, ok := strings.CutPrefix(segment, "(")
 	if !ok || !strings.HasSuffix(rest, "))") {
 		return false
@@ -135,7 +135,8 @@ func isCookieless(segment string) bool {
 	rest = rest[:len(rest)-1]
 	for rest != "" {
 		group, more, ok := strings.Cut(rest, ")")
-		if !ok || len(group) < 2+minID || group[1] != '(' || strings.IndexByte("SAFX", group[0]) < 0 || strings.IndexByte(group[2:], '(') >= 0 {
+		if !ok || len(group) < 2+minID || group[1] != '(' ||
+			strings.IndexByte("SAFX", group[0]) < 0 || strings.IndexByte(group[2:], '(') >= 0 {
 			return false
 		}
 		rest = more

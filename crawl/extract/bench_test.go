@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,27 +13,35 @@ import (
 	"golang.org/x/net/html"
 )
 
-// generated are pages of a few styles.
+// generated returns pages in several styles.
 func generated() map[string][]byte {
 	var docs, list, app strings.Builder
-	docs.WriteString("<!doctype html><html><head><meta charset=utf-8><title>t</title><link rel=stylesheet href=s.css></head><body><nav>")
+	docs.WriteString(
+		"<!doctype html><html><head><meta charset=utf-8><title>t</title>" +
+			"<link rel=stylesheet href=s.css></head><body><nav>")
 	for i := range 60 {
-		fmt.Fprintf(&docs, "<li class=item><a class='nav link' href='../part%d/page-%d.html'>Page %d</a></li>\n", i, i, i)
+		fmt.Fprintf(&docs,
+			"<li class=item><a class='nav link' href='../part%d/page-%d.html'>Page %d</a></li>\n",
+			i, i, i)
 	}
 	for i := range 60 {
-		fmt.Fprintf(&docs, "<p>%s <a href='/p/%d.html?v=1#s'>more</a> &amp; so on.</p>\n", strings.Repeat("Some <em>plain</em> words. ", 15), i)
+		fmt.Fprintf(&docs, "<p>%s <a href='/p/%d.html?v=1#s'>more</a> &amp; so on.</p>\n",
+			strings.Repeat("Some <em>plain</em> words. ", 15), i)
 	}
 	for i := range 1000 {
 		fmt.Fprintf(&list, "<a href=\"/item/%d\">%d</a><br>\n", i, i)
 	}
-	app.WriteString("<html><head><title>t</title><script>" + strings.Repeat("let a=1;if(a<2){a++}", 2000) + "</script></head>")
+	app.WriteString("<html><head><title>t</title><script>" + strings.Repeat("let a=1;if(a<2){a++}",
+		2000) + "</script></head>")
 	for i := range 100 {
-		fmt.Fprintf(&app, `<div class="card mt-4 flex" id="c%d" data-id="%d" data-test="x"><a class="link" href="https://other%d.example/x?y=%d" rel="noopener nofollow" target="_blank"><svg viewBox="0 0 8 8" class="icon"><path d="M0 1h2v3z"/></svg><span class="label">%d</span></a></div>`, i, i, i, i, i)
+		fmt.Fprintf(&app,
+			`<div class="card mt-4 flex" id="c%d" data-id="%d" data-test="x"><a class="link" href="https://other%d.example/x?y=%d" rel="noopener nofollow" target="_blank"><svg viewBox="0 0 8 8" class="icon"><path d="M0 1h2v3z"/></svg><span class="label">%d</span></a></div>`, i, i, i, i, i)
 	}
-	return map[string][]byte{"docs": []byte(docs.String()), "list": []byte(list.String()), "app": []byte(app.String())}
+	return map[string][]byte{"docs": []byte(docs.String()), "list": []byte(list.String()),
+		"app": []byte(app.String())}
 }
 
-// bare is the least that a crawler can do with the tokenizer.
+// bare does the minimum of a crawler with the tokenizer.
 func bare(body []byte) (links int) {
 	z := html.NewTokenizer(bytes.NewReader(body))
 	for {
@@ -57,7 +64,7 @@ func bare(body []byte) (links int) {
 	}
 }
 
-// ways are what the benchmarks compare.
+// ways are the ways of reading that the benchmarks compare.
 var ways = []struct {
 	name string
 	read func([]byte)
@@ -110,7 +117,7 @@ func BenchmarkRealPages(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile is 1 MB of what makes parsers slow.
+// BenchmarkHostile measures 1 MB of pages that are slow to parse.
 func BenchmarkHostile(b *testing.B) {
 	for name, body := range hostile(1 << 20) {
 		b.Run(name, func(b *testing.B) {
@@ -122,12 +129,12 @@ func BenchmarkHostile(b *testing.B) {
 	}
 }
 
-// BenchmarkRatio reads pages in turn in each way and reports the times as
-// multiples of the bare tokenizer's: the fastest of several runs per page,
-// because other work on the machine only adds.
+// BenchmarkRatio reads pages in turn in each way and reports the times as multiples of that of the
+// bare tokenizer. It uses the fastest of several runs per page, because other work on the machine
+// only adds to the time.
 func BenchmarkRatio(b *testing.B) {
 	var pages [][]byte
-	if os.Getenv(pagesEnv) != "" {
+	if *htmlDir != "" {
 		realPages(b, 907, func(body []byte) { pages = append(pages, body) })
 	} else {
 		pages = slices.Collect(maps.Values(generated()))
@@ -150,7 +157,8 @@ func BenchmarkRatio(b *testing.B) {
 			}
 		}
 		for i, w := range ways {
-			b.ReportMetric(float64(sums[i])/float64(sums[0]), strings.ReplaceAll(w.name, " ", "-")+"/bare")
+			b.ReportMetric(float64(sums[i])/float64(sums[0]), strings.ReplaceAll(w.name, " ", "-")+
+				"/bare")
 		}
 	}
 }

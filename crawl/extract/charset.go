@@ -10,36 +10,35 @@ import (
 )
 
 const (
-	// prescan is how far a <meta charset> is looked for, in bytes.
+	// prescan is the number of bytes in which a <meta charset> is searched for.
 	prescan  = 1024
 	utf8Name = "utf-8"
 )
 
 var byteOrderMark = []byte("\ufeff")
 
-// decode returns a page in UTF-8, without byte order mark, and the name of the
-// encoding it was in. What is declared nowhere counts as UTF-8 if all of it
-// is, else as windows-1252; the library alone would judge by the first
-// kilobyte. UTF-8 is not copied, and may have invalid bytes; they become
-// U+FFFD where they matter, in URLs and text.
+// decode returns a page in UTF-8, without a byte order mark, and the name of its encoding. If no
+// encoding is declared, the page is UTF-8 if all of it is valid, and windows-1252 otherwise; the
+// library would decide by the first kilobyte. UTF-8 is not copied and may contain invalid bytes;
+// these become U+FFFD in URLs and text.
 func decode(body []byte, contentType string) (text []byte, name string) {
 	return decodeAs(body, contentType, declaresCharset(body))
 }
 
-// decodePlain is decode for what is no HTML: it declares nothing itself.
+// decodePlain is like decode, for documents other than HTML, which do not declare an encoding.
 func decodePlain(body []byte, contentType string) (text []byte, name string) {
 	return decodeAs(body, contentType, false)
 }
 
-// decodeAs is decode; declares says whether the body may name its encoding.
+// decodeAs is like decode; declares reports whether the body may declare its encoding.
 func decodeAs(body []byte, contentType string, declares bool) (text []byte, name string) {
-	enc, name := fromOutside(body, contentType)
+	enc, name := externalEncoding(body, contentType)
 	switch {
 	case name != "":
 	case declares:
 		enc, name, _ = charset.DetermineEncoding(body, "")
 	default:
-		enc, name = guess(body)
+		enc, name = detectEncoding(body)
 	}
 	if name != utf8Name {
 		if decoded, err := enc.NewDecoder().Bytes(body); err == nil {
@@ -49,9 +48,9 @@ func decodeAs(body []byte, contentType string, declares bool) (text []byte, name
 	return bytes.TrimPrefix(body, byteOrderMark), name
 }
 
-// fromOutside is the encoding that a byte order mark names, or else the
-// Content-Type; the name is "" if neither does.
-func fromOutside(body []byte, contentType string) (encoding.Encoding, string) {
+// externalEncoding returns the encoding of the byte order mark, or else of the Content-Type. The
+// name is "" if there is neither.
+func externalEncoding(body []byte, contentType string) (encoding.Encoding, string) {
 	switch {
 	case bytes.HasPrefix(body, byteOrderMark):
 		return nil, utf8Name
@@ -66,9 +65,9 @@ func fromOutside(body []byte, contentType string) (encoding.Encoding, string) {
 	return nil, ""
 }
 
-// guess is for what is declared nowhere. UTF-16 shows by its first characters,
-// as those of pages and of most texts are ASCII.
-func guess(body []byte) (encoding.Encoding, string) {
+// detectEncoding returns the encoding of a document that declares none. UTF-16 is recognized by the
+// first characters, which are ASCII in pages and most texts.
+func detectEncoding(body []byte) (encoding.Encoding, string) {
 	if len(body) >= 4 && body[0]|body[2] == 0 && body[1] != 0 && body[3] != 0 {
 		return charset.Lookup("utf-16be")
 	}
@@ -81,8 +80,8 @@ func guess(body []byte) (encoding.Encoding, string) {
 	return charset.Lookup("windows-1252")
 }
 
-// declaresCharset says whether the start of the body has a <meta> that may
-// declare its encoding.
+// declaresCharset reports whether the beginning of the body has a <meta> that may declare its
+// encoding.
 func declaresCharset(body []byte) bool {
 	head := body[:min(len(body), prescan)]
 	for {
@@ -98,7 +97,7 @@ func declaresCharset(body []byte) bool {
 	}
 }
 
-// indexFold is bytes.Index for a word of ASCII in any case.
+// indexFold is like bytes.Index, for an ASCII word in any letter case.
 func indexFold(s []byte, word string) int {
 	for i := 0; i+len(word) <= len(s); i++ {
 		if s[i]|0x20 == word[0]|0x20 && equalFold(s[i:i+len(word)], word) {

@@ -11,41 +11,47 @@ import (
 )
 
 const (
-	// maxTitle bounds a title, in bytes.
+	// maxTitle is the maximum length of a title in bytes.
 	maxTitle = 512
-	// maxReference bounds a reference, in bytes, before it is looked at: what
-	// is longer canon refuses anyway.
+	// maxReference is the maximum length of a reference in bytes; canon rejects longer ones anyway.
 	maxReference = 8 << 10
-	// maxRel bounds how much of a rel attribute is kept, in bytes.
+	// maxRel is the maximum length of a stored rel attribute in bytes.
 	maxRel = 256
-	// maxScratch bounds what a collector keeps for the next page, in entries
-	// and bytes.
+	// maxScratch is the maximum size of the memory that a collector keeps for the next page, in
+	// entries; the limit for text is 16 times as many bytes.
 	maxScratch = 64 << 10
 )
 
-// collector gathers what headers and elements contribute.
+// collector collects what the headers and elements of a page contribute.
 type collector struct {
 	o    Options
 	page canon.Base
 	doc  Document
+	// query encodes queries; nil for UTF-8.
+	query *queryEncoder
 
-	refs    []reference
-	text    []byte // that the references stand in
-	headers int    // how many references come from headers
-	rel     string // of the last reference, to share
+	refs       []reference
+	text       []byte // contains the references
+	headerRefs int    // number of references from headers
+	rel        string // of the last reference, to be shared
 
-	base               string // of the first <base href>
-	hasBase, hasTitle  bool
-	canonical          string // of the first rel=canonical
-	hasCanonical       bool
-	canonicalInHeaders bool
-	visible            *visible // nil if no text is wanted
+	base                string // of the first <base href>
+	hasBase, hasTitle   bool
+	canonical           string // of the first rel=canonical
+	hasCanonical        bool
+	canonicalFromHeader bool
+	builder             *textBuilder // nil if no text is requested
 }
 
-// reference is a link that waits for the base to be known.
+// reference is a link that is resolved when the base is known.
 type reference struct {
-	start, end              int // in the collector's text
+	start, end              int // in collector.text
 	element, attribute, rel string
+}
+
+// inCSS reports whether the reference is in a style element or attribute.
+func (r reference) inCSS() bool {
+	return r.attribute == "style" || r.element == elementNames[style]
 }
 
 var collectors = sync.Pool{New: func() any { return new(collector) }}
@@ -55,146 +61,155 @@ func newCollector(page store.URL, o Options) *collector {
 	*c = collector{o: o, page: canon.BaseOf(page), refs: c.refs[:0], text: c.text[:0]}
 	c.doc.Base = page
 	if o.Text > 0 {
-		c.visible = newVisible(o.Text)
+		c.builder = newTextBuilder(o.Text)
 	}
 	return c
 }
 
-// free hands the scratch memory on; c must not be used again.
-func (c *collector) free() {
+// release returns the memory of c for reuse; c must not be used afterwards.
+func (c *collector) release() {
 	if cap(c.refs) > maxScratch || cap(c.text) > maxScratch*16 {
 		return
 	}
-	clear(c.refs) // lets go of the strings
+	clear(c.refs) // releases the strings
 	*c = collector{refs: c.refs[:0], text: c.text[:0]}
 	collectors.Put(c)
 }
 
-// mark is the state after the headers; reset goes back to it.
-func (c *collector) mark() collector { return *c }
+// snapshot returns the state after the headers; restore restores it.
+func (c *collector) snapshot() collector { return *c }
 
-func (c *collector) reset(to collector) {
+func (c *collector) restore(to collector) {
 	refs, text := c.refs[:len(to.refs)], c.text[:len(to.text)]
 	*c = to
 	c.refs, c.text = refs, text
-	if c.visible != nil {
-		c.visible = newVisible(c.o.Text)
+	if c.builder != nil {
+		c.builder = newTextBuilder(c.o.Text)
 	}
 }
 
-// see takes the elements in document order. It keeps no value of a.
-func (c *collector) see(e element, elementName string, a *attributes) {
+// handleElement handles the elements in document order. It keeps no value of a.
+func (c *collector) handleElement(e element, elementName string, a *attributes) {
 	switch e {
 	case svgAnchor:
-		if !c.refer(a, href, elementName) {
-			c.refer(a, xlinkHref, elementName)
+		if !c.addAttribute(a, href, elementName) {
+			c.addAttribute(a, xlinkHref, elementName)
 		}
 	case anchor, area:
-		c.refer(a, href, elementName)
+		c.addAttribute(a, href, elementName)
 	case link:
-		c.seeLink(a)
+		c.handleLink(a)
 	case iframe, frame, audio, track, embed:
-		c.refer(a, src, elementName)
+		c.addAttribute(a, src, elementName)
 	case object:
-		c.refer(a, data, elementName)
+		c.addAttribute(a, data, elementName)
 	case meta:
-		c.seeMeta(a)
+		c.handleMeta(a)
 	case base:
 		if v := a.get(href); v != nil && !c.hasBase {
 			c.base, c.hasBase = string(trim(v[:min(len(v), maxReference)])), true
 		}
 	case img, source, video:
-		c.refer(a, src, elementName)
-		c.refer(a, poster, elementName)
-		for ref := range candidates(a.get(srcset)) {
+		c.addAttribute(a, src, elementName)
+		c.addAttribute(a, poster, elementName)
+		for ref := range srcsetURLs(a.get(srcset)) {
 			c.add(ref, elementName, "srcset", "")
 		}
 	case input:
 		if equalFold(trim(a.get(typ)), "image") {
-			c.refer(a, src, elementName)
+			c.addAttribute(a, src, elementName)
 		}
 	case form:
-		if m := trim(a.get(method)); !equalFold(m, "post") && !equalFold(m, "dialog") && len(trim(a.get(action))) > 0 {
-			c.refer(a, action, elementName)
-		}
+		c.handleForm(a, elementName)
 	case graphic:
-		c.seeGraphic(a, elementName)
+		c.handleGraphic(a, elementName)
 	}
 	if css := a.get(styleAttr); css != nil {
-		c.seeCSS(css, elementName, "style")
+		c.addCSS(css, elementName, "style")
 	}
 }
 
-// attributeNames are those that hold one reference.
+// attributeNames are the names of the attributes that contain one reference.
 var attributeNames = [unknown]string{
-	href: "href", xlinkHref: "xlink:href", src: "src", data: "data", action: "action", poster: "poster",
+	href: "href", xlinkHref: "xlink:href", src: "src", data: "data", action: "action",
+	poster: "poster",
 }
 
-// refer adds the reference of an attribute, if there is one.
-func (c *collector) refer(a *attributes, k attribute, elementName string) bool {
+// addAttribute adds the reference of an attribute, if there is one.
+func (c *collector) addAttribute(a *attributes, k attribute, elementName string) bool {
 	v := a.get(k)
 	if v == nil {
 		return false
 	}
-	c.add(v, elementName, attributeNames[k], c.share(a.get(rel)))
+	c.add(v, elementName, attributeNames[k], c.internRel(a.get(rel)))
 	return true
 }
 
-// seeGraphic leaves out the parts of the own page.
-func (c *collector) seeGraphic(a *attributes, elementName string) {
+// handleGraphic handles an element of SVG that may refer to parts of the page itself, which are not
+// added.
+func (c *collector) handleGraphic(a *attributes, elementName string) {
 	k := href
 	if a.get(k) == nil {
 		k = xlinkHref
 	}
 	if v := trim(a.get(k)); len(v) > 0 && v[0] != '#' {
-		c.refer(a, k, elementName)
+		c.addAttribute(a, k, elementName)
 	}
 }
 
-func (c *collector) seeLink(a *attributes) {
+// handleForm adds the action of a form with method GET.
+func (c *collector) handleForm(a *attributes, elementName string) {
+	m := trim(a.get(method))
+	if !equalFold(m, "post") && !equalFold(m, "dialog") && len(trim(a.get(action))) > 0 {
+		c.addAttribute(a, action, elementName)
+	}
+}
+
+func (c *collector) handleLink(a *attributes) {
 	v := a.get(href)
 	if v == nil {
 		return
 	}
-	rel := c.share(a.get(rel))
+	rel := c.internRel(a.get(rel))
 	if hasToken(rel, "canonical") && !c.hasCanonical {
 		c.canonical, c.hasCanonical = string(trim(v[:min(len(v), maxReference)])), true
 	}
 	if kindOf(rel)&c.o.Kinds != 0 {
-		c.add(v, names[link], attributeNames[href], rel)
+		c.add(v, elementNames[link], attributeNames[href], rel)
 	}
 }
 
-func (c *collector) seeMeta(a *attributes) {
+func (c *collector) handleMeta(a *attributes) {
 	value := a.get(content)
 	if c.o.Kinds&Pages != 0 && equalFold(a.get(httpEquiv), "refresh") {
 		if target, ok := refreshTarget(string(value)); ok {
-			c.add([]byte(target), names[meta], "content", "")
+			c.add([]byte(target), elementNames[meta], "content", "")
 		}
 	}
-	if n := trim(a.get(name)); len(n) > 0 && c.listens(string(n)) {
-		c.doc.Robots.read(string(value), func(string) bool { return false })
+	if n := trim(a.get(name)); len(n) > 0 && c.appliesTo(string(n)) {
+		c.doc.Robots.parse(string(value), func(string) bool { return false })
 	}
 }
 
-// seeCSS adds what a style sheet or declaration refers to.
-func (c *collector) seeCSS(css []byte, elementName, attributeName string) {
+// addCSS adds the references of a style sheet or of declarations.
+func (c *collector) addCSS(css []byte, elementName, attributeName string) {
 	for ref := range cssReferences(css) {
 		c.add(ref, elementName, attributeName, "")
 	}
 }
 
-// seeTitle takes the text of a title element of HTML.
-func (c *collector) seeTitle(text []byte) {
+// setTitle sets the title to the text of the first title element of HTML.
+func (c *collector) setTitle(text []byte) {
 	if !c.hasTitle {
-		v := newVisible(maxTitle)
+		v := newTextBuilder(maxTitle)
 		v.addLine(text)
 		c.doc.Title, c.hasTitle = v.String(), true
 	}
 }
 
-// share returns a rel attribute, the last one again if it is the same.
-func (c *collector) share(rel []byte) string {
+// internRel returns a rel attribute as a string, which it shares with the last one if they are
+// equal.
+func (c *collector) internRel(rel []byte) string {
 	rel = rel[:min(len(rel), maxRel)]
 	if string(rel) != c.rel {
 		c.rel = strings.ToValidUTF8(string(rel), "\ufffd")
@@ -204,7 +219,7 @@ func (c *collector) share(rel []byte) string {
 
 func (c *collector) add(ref []byte, elementName, attributeName, rel string) {
 	ref = trim(ref)
-	if otherScheme(ref) {
+	if hasOtherScheme(ref) {
 		return
 	}
 	if len(c.refs) == c.o.MaxLinks {
@@ -220,55 +235,62 @@ func (c *collector) add(ref []byte, elementName, attributeName, rel string) {
 	c.refs = append(c.refs, reference{start, len(c.text), elementName, attributeName, rel})
 }
 
-// document resolves the references. The first base with href holds for the
-// whole page, the links before it included (HTML Standard, "document base
-// URL"); those of headers are relative to the page itself (RFC 8288, section
-// 3.2).
+// document resolves the references. The first base with href applies to the whole page, including
+// the links before it (HTML Standard, "document base URL"). References in headers are relative to
+// the page itself (RFC 8288, section 3.2). The encoding of the page applies neither to them nor to
+// references in CSS.
 func (c *collector) document() Document {
 	base := c.page
 	if c.hasBase {
-		base = base.Rebase(c.base)
+		base = base.Rebase(c.query.encode(c.base))
 		c.doc.Base, _ = base.Join("")
 	}
 	if c.hasCanonical {
-		from := base
-		if c.canonicalInHeaders {
-			from = c.page
+		from, ref := base, c.query.encode(c.canonical)
+		if c.canonicalFromHeader {
+			from, ref = c.page, c.canonical
 		}
-		c.doc.Canonical, _ = from.Join(c.canonical)
+		c.doc.Canonical, _ = from.Join(ref)
 	}
 	if len(c.refs) > 0 {
 		c.doc.Links = make([]Link, 0, len(c.refs))
 	}
 	text := string(c.text)
-	c.resolve(c.page, text, c.refs[:c.headers])
-	c.resolve(base, text, c.refs[c.headers:])
-	if c.visible != nil {
-		c.doc.Text = c.visible.String()
+	c.resolve(c.page, nil, text, c.refs[:c.headerRefs])
+	c.resolve(base, c.query, text, c.refs[c.headerRefs:])
+	if c.builder != nil {
+		c.doc.Text, c.doc.Headings = c.builder.String(), c.builder.Headings()
 	}
 	return c.doc
 }
 
-// resolve makes links of references.
-func (c *collector) resolve(base canon.Base, text string, refs []reference) {
+// resolve appends the links of refs.
+func (c *collector) resolve(
+	base canon.Base, query *queryEncoder, text string, refs []reference,
+) {
 	for _, r := range refs {
 		ref := text[r.start:r.end]
+		if !r.inCSS() {
+			ref = query.encode(ref)
+		}
 		u, err := base.Join(ref)
 		switch {
 		case err == nil:
-			if strings.HasPrefix(ref, "http") { // may be part of text: let go of that
+			if strings.HasPrefix(ref, "http") { // u may share memory with text
 				u = store.URL(strings.Clone(string(u)))
 			}
-			c.doc.Links = append(c.doc.Links, Link{URL: u, Element: r.element, Attribute: r.attribute, Rel: r.rel})
+			c.doc.Links = append(c.doc.Links, Link{
+				URL: u, Element: r.element, Attribute: r.attribute, Rel: r.rel,
+			})
 		case !errors.Is(err, canon.ErrScheme):
 			c.doc.Invalid++
 		}
 	}
 }
 
-// otherScheme says whether a reference begins with a scheme that is neither
-// http nor https. The URL parser would find out too, but slowly.
-func otherScheme(ref []byte) bool {
+// hasOtherScheme reports whether a reference begins with a scheme other than http and https. The
+// URL parser would detect that as well, but slowly.
+func hasOtherScheme(ref []byte) bool {
 	for i, b := range ref {
 		switch {
 		case 'a' <= b|0x20 && b|0x20 <= 'z':
@@ -282,7 +304,7 @@ func otherScheme(ref []byte) bool {
 	return false
 }
 
-// trim drops the white space of HTML at both ends.
+// trim removes HTML white space at both ends.
 func trim(s []byte) []byte {
 	for len(s) > 0 && isSpace(s[0]) {
 		s = s[1:]
@@ -295,10 +317,10 @@ func trim(s []byte) []byte {
 
 func isSpace(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' || b == '\f' }
 
-// whiteSpace is HTML's: ASCII only.
+// whiteSpace is the ASCII white space of HTML.
 const whiteSpace = " \t\n\f\r"
 
-// equalFold compares with a short word.
+// equalFold reports whether b is word in any letter case.
 func equalFold(b []byte, word string) bool {
 	return len(b) == len(word) && bytes.EqualFold(b, []byte(word))
 }

@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// cssReferences yields what url() and @import of a style sheet or of
-// declarations name, and src() with a string. It reads tokens (CSS Syntax
-// Module Level 3, section 4) but no grammar.
+// cssReferences yields the targets of url() and @import in a style sheet or in declarations, and of
+// src() with a string. It scans tokens (CSS Syntax Module Level 3, section 4) and does not parse
+// the grammar.
 func cssReferences(css []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		s := sheet{rest: css}
+		s := cssScanner{rest: css}
 		for len(s.rest) > 0 {
 			if ref, ok := s.next(); ok && len(trim(ref)) > 0 && !yield(ref) {
 				return
@@ -20,36 +20,35 @@ func cssReferences(css []byte) iter.Seq[[]byte] {
 	}
 }
 
-// sheet is a style sheet that is being read.
-type sheet struct {
-	rest     []byte
-	awaiting bool // a string is the target of an @import
+// cssScanner scans the tokens of a style sheet.
+type cssScanner struct {
+	rest        []byte
+	afterImport bool // a string would be the target of an @import
 }
 
-// next reads one token, at least one byte, and returns a reference if the
-// token is one.
-func (s *sheet) next() ([]byte, bool) {
-	awaiting := s.awaiting
+// next reads a token of at least one byte, and returns its reference if it has one.
+func (s *cssScanner) next() ([]byte, bool) {
+	awaiting := s.afterImport
 	switch b := s.rest[0]; {
 	case b == '/' && len(s.rest) > 1 && s.rest[1] == '*':
 		_, s.rest, _ = bytes.Cut(s.rest[2:], []byte("*/"))
 	case isSpace(b):
 		s.rest = s.rest[1:]
 	case b == '"' || b == '\'':
-		s.awaiting = false
+		s.afterImport = false
 		return s.quoted(), awaiting
 	case b == '@' || isNameByte(b):
-		s.awaiting = false
+		s.afterImport = false
 		return s.word()
 	default:
-		s.awaiting = false
+		s.afterImport = false
 		s.rest = s.rest[1:]
 	}
 	return nil, false
 }
 
-// word reads a name, and what follows if it is one that takes a reference.
-func (s *sheet) word() ([]byte, bool) {
+// word reads a name, and its argument if that is a reference.
+func (s *cssScanner) word() ([]byte, bool) {
 	i := 1
 	for i < len(s.rest) && isNameByte(s.rest[i]) {
 		i++
@@ -60,7 +59,7 @@ func (s *sheet) word() ([]byte, bool) {
 	word := s.rest[:i]
 	s.rest = s.rest[i:]
 	if equalFold(word, "@import") {
-		s.awaiting = true
+		s.afterImport = true
 		return nil, false
 	}
 	isURL := equalFold(word, "url")
@@ -78,8 +77,8 @@ func (s *sheet) word() ([]byte, bool) {
 	return s.unquoted(arg), true
 }
 
-// quoted reads a string, which a newline ends too.
-func (s *sheet) quoted() []byte {
+// quoted reads a string, which also ends at a newline.
+func (s *cssScanner) quoted() []byte {
 	quote := s.rest[0]
 	for i := 1; i < len(s.rest); i++ {
 		switch s.rest[i] {
@@ -96,8 +95,8 @@ func (s *sheet) quoted() []byte {
 	return unescapeCSS(text)
 }
 
-// unquoted reads the reference of url( without quotes.
-func (s *sheet) unquoted(arg []byte) []byte {
+// unquoted reads the unquoted reference of url().
+func (s *cssScanner) unquoted(arg []byte) []byte {
 	i := 0
 	for i < len(arg) && arg[i] != ')' {
 		if arg[i] == '\\' {
@@ -111,11 +110,12 @@ func (s *sheet) unquoted(arg []byte) []byte {
 }
 
 func isNameByte(b byte) bool {
-	return 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9' || b == '-' || b == '_' || b == '\\' || b >= 0x80
+	return 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9' || b == '-' || b == '_' ||
+		b == '\\' || b >= 0x80
 }
 
-// unescapeCSS resolves backslashes: hexadecimal digits name a character, an
-// escaped newline is nothing, all else stands for itself.
+// unescapeCSS decodes escapes: hexadecimal digits are the code of a character, an escaped newline
+// is removed, and any other character represents itself.
 func unescapeCSS(s []byte) []byte {
 	if bytes.IndexByte(s, '\\') < 0 {
 		return s
@@ -127,7 +127,7 @@ func unescapeCSS(s []byte) []byte {
 			continue
 		}
 		i++
-		r, n := hexadecimal(s[i:])
+		r, n := scanHex(s[i:])
 		switch {
 		case n > 0:
 			out = utf8.AppendRune(out, r)
@@ -142,8 +142,8 @@ func unescapeCSS(s []byte) []byte {
 	return out
 }
 
-// hexadecimal reads up to six digits and returns how many there were.
-func hexadecimal(s []byte) (r rune, n int) {
+// scanHex reads up to six hexadecimal digits and returns their value and number.
+func scanHex(s []byte) (r rune, n int) {
 	for n < min(len(s), 6) {
 		b := s[n]
 		switch {

@@ -1,7 +1,6 @@
 package extract
 
-// element is an element that matters, by what it may hold or do to what
-// follows.
+// element is an element that may contain links or change the meaning of what follows.
 type element uint8
 
 const (
@@ -27,7 +26,7 @@ const (
 	svgAnchor // a of SVG
 	graphic   // image, use and feImage of SVG
 
-	// The following only change how the text is read.
+	// The following only affect how the text is read.
 	noscript
 	template
 	frameset
@@ -37,7 +36,9 @@ const (
 	math
 )
 
-// elementOf takes the names of HTML elements in lower case.
+// elementOf returns the HTML element with a name in lower case.
+//
+//nolint:gocyclo // a table; a switch does not allocate
 func elementOf(name []byte) element {
 	switch string(name) {
 	case "a":
@@ -56,7 +57,7 @@ func elementOf(name []byte) element {
 		return base
 	case "title":
 		return title
-	case "img", "image": // an old mistake that the standard keeps
+	case "img", "image": // a common error that the standard defines as img
 		return img
 	case "source":
 		return source
@@ -94,7 +95,7 @@ func elementOf(name []byte) element {
 	return other
 }
 
-// elementOfSVG takes the names of SVG elements in lower case.
+// elementOfSVG returns the SVG element with a name in lower case.
 func elementOfSVG(name []byte) element {
 	switch string(name) {
 	case "a":
@@ -107,13 +108,15 @@ func elementOfSVG(name []byte) element {
 	return other
 }
 
-// names are the elements that appear in links.
-var names = [...]string{
-	anchor: "a", svgAnchor: "a", area: "area", link: "link", iframe: "iframe", frame: "frame", meta: "meta", img: "img", source: "source",
-	video: "video", audio: "audio", track: "track", object: "object", embed: "embed", input: "input", form: "form", style: "style",
+// elementNames are the names of the elements in links.
+var elementNames = [...]string{
+	anchor: "a", svgAnchor: "a", area: "area", link: "link", iframe: "iframe", frame: "frame",
+	meta: "meta", img: "img", source: "source",
+	video: "video", audio: "audio", track: "track", object: "object", embed: "embed",
+	input: "input", form: "form", style: "style",
 }
 
-// attribute is one that matters.
+// attribute is an attribute of interest.
 type attribute uint8
 
 const (
@@ -134,13 +137,13 @@ const (
 	unknown
 )
 
-// attributes are those of one tag.
+// attributes are the attributes of one tag.
 type attributes struct {
-	has uint16 // by bit of attribute
+	has uint16 // bit set of attribute
 	val [unknown][]byte
 }
 
-// get returns the value, nil if there is none.
+// get returns the value of an attribute, nil if there is none.
 func (a *attributes) get(k attribute) []byte {
 	if a.has&(1<<k) == 0 {
 		return nil
@@ -149,14 +152,14 @@ func (a *attributes) get(k attribute) []byte {
 }
 
 func (a *attributes) set(k attribute, val []byte) {
-	if val == nil { // an empty value is one
+	if val == nil { // an empty value differs from none
 		val = []byte{}
 	}
 	a.has |= 1 << k
 	a.val[k] = val
 }
 
-// attributeOf takes the key in lower case, as it is written.
+// attributeOf returns the attribute with a key in lower case, as written.
 func attributeOf(key []byte) attribute {
 	switch string(key) {
 	case "href":
@@ -191,42 +194,42 @@ func attributeOf(key []byte) attribute {
 	return unknown
 }
 
-// wanted are the attributes that an element is looked at for, 0 if it is of no
-// interest.
-func wanted(e element, k Kinds) uint16 {
+// wantedAttributes returns the bit set of the attributes that are read of an element, 0 if the
+// element is ignored.
+func wantedAttributes(e element, k Kinds) uint16 {
 	var w uint16
 	switch e {
 	case svgAnchor:
-		w = of(k, Pages, href, xlinkHref, rel)
+		w = attributeMask(k, Pages, href, xlinkHref, rel)
 	case anchor, area:
-		w = of(k, Pages, href, rel)
-	case link: // whatever the kinds: it may be canonical
+		w = attributeMask(k, Pages, href, rel)
+	case link: // for any kinds, because it may be canonical
 		w = 1<<href | 1<<rel
 	case iframe, frame:
-		w = of(k, Pages, src)
+		w = attributeMask(k, Pages, src)
 	case meta:
 		w = 1<<content | 1<<httpEquiv | 1<<name
 	case base:
 		w = 1 << href
 	case img, source:
-		w = of(k, Media, src, srcset)
+		w = attributeMask(k, Media, src, srcset)
 	case video:
-		w = of(k, Media, src, poster)
+		w = attributeMask(k, Media, src, poster)
 	case audio, track, embed:
-		w = of(k, Media, src)
+		w = attributeMask(k, Media, src)
 	case object:
-		w = of(k, Media, data)
+		w = attributeMask(k, Media, data)
 	case input:
-		w = of(k, Media, src, typ)
+		w = attributeMask(k, Media, src, typ)
 	case form:
-		w = of(k, Forms, action, method)
+		w = attributeMask(k, Forms, action, method)
 	case graphic:
-		w = of(k, Media, href, xlinkHref)
+		w = attributeMask(k, Media, href, xlinkHref)
 	}
-	return w | of(k, Styles, styleAttr)
+	return w | attributeMask(k, Styles, styleAttr)
 }
 
-func of(have, need Kinds, attrs ...attribute) (w uint16) {
+func attributeMask(have, need Kinds, attrs ...attribute) (w uint16) {
 	if have&need == 0 {
 		return 0
 	}
@@ -236,14 +239,14 @@ func of(have, need Kinds, attrs ...attribute) (w uint16) {
 	return w
 }
 
-// wantedBy holds wanted for every element and one set of kinds.
-type wantedBy [math + 1]uint16
+// wantedTable is the result of wantedAttributes for every element and one set of kinds.
+type wantedTable [math + 1]uint16
 
-// wants is wanted for every set of kinds.
-var wants = func() (t [16]wantedBy) {
+// wantedTables has a wantedTable for every set of kinds.
+var wantedTables = func() (t [16]wantedTable) {
 	for k := range t {
 		for e := range t[k] {
-			t[k][e] = wanted(element(e), Kinds(k))
+			t[k][e] = wantedAttributes(element(e), Kinds(k))
 		}
 	}
 	return t

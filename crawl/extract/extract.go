@@ -9,43 +9,42 @@ import (
 	"peerd/store"
 )
 
-// ErrNotHTML is returned for a Content-Type that is not HTML's.
+// ErrNotHTML means that the Content-Type is not that of HTML.
 var ErrNotHTML = errors.New("extract: not HTML")
 
-// DefaultMaxLinks bounds the references of one page. Indexes of thousands of
-// links exist, hundreds of thousands are traps.
+// DefaultMaxLinks is the default of Options.MaxLinks. Indexes with thousands of links exist; pages
+// with hundreds of thousands are crawler traps.
 const DefaultMaxLinks = 10_000
 
 // Kinds is a set of kinds of references.
 type Kinds uint8
 
-// The kinds. What an object or embed shows is more often a film or a font than
-// a page, so both are Media.
+// The kinds of references. An object or embed element is Media, because most of them refer to
+// videos or fonts rather than pages.
 const (
-	// Pages are a, area and link with href (link not if its rel names what is
-	// no page), iframe and frame with src, meta refresh, a in SVG, and the Link
-	// and Refresh headers.
+	// Pages are a, area and link with href (link unless its rel names something other than a page),
+	// iframe and frame with src, meta refresh, a in SVG, and the Link and Refresh headers.
 	Pages Kinds = 1 << iota
-	// Media are img, source, video, audio, track, embed, object, input of type
-	// image, the image, use and feImage of SVG, and icons.
+	// Media are img, source, video, audio, track, embed, object, input of type image, the elements
+	// image, use and feImage of SVG, and icons.
 	Media
-	// Forms are the actions of forms that are sent with GET.
+	// Forms are the actions of forms with method GET.
 	Forms
-	// Styles are style sheets, and what CSS in style elements and attributes
-	// refers to with url() and @import.
+	// Styles are style sheets, and the targets of url() and @import in style elements and
+	// attributes.
 	Styles
 )
 
-// Options of HTML and Page. The zero value is what the crawler needs.
+// Options are the options of HTML and Page. The zero value suits the crawler.
 type Options struct {
-	// MaxLinks bounds the references that are resolved; 0 is DefaultMaxLinks.
+	// MaxLinks is the maximum number of references that are resolved; 0 means DefaultMaxLinks.
 	MaxLinks int
-	// Kinds are the references wanted; 0 is Pages.
+	// Kinds are the references to return; 0 means Pages.
 	Kinds Kinds
-	// Agent is the own product token, in any case: robots directives for this
-	// agent hold as those for all do. "" is nobody's.
+	// Agent is the product token of the crawler, in any letter case: robots directives for this
+	// agent apply in addition to those for all agents. "" matches no agent.
 	Agent string
-	// Text is how much text Document.Text may hold, in bytes; 0 is none.
+	// Text is the maximum length of Document.Text in bytes; 0 disables it, and the headings.
 	Text int
 }
 
@@ -62,58 +61,58 @@ func (o Options) withDefaults() Options {
 // Link is a reference to another resource.
 type Link struct {
 	URL store.URL
-	// Element and Attribute say where the reference stood, in lower case: "a"
-	// and "href"; a refresh is "meta" and "content"; the content of a style
-	// element is "style" and ""; the headers are "http" and "link" or
-	// "refresh".
+	// Element and Attribute are the place of the reference, in lower case: for example "a" and
+	// "href". A refresh is "meta" and "content", the content of a style element is "style" and "",
+	// and the headers are "http" and "link" or "refresh".
 	Element, Attribute string
-	Rel                string // the rel attribute as it is written
+	Rel                string // the rel attribute, unchanged
 }
 
-// HasRel says whether rel has that token, in any case.
+// HasRel reports whether rel contains a token, in any letter case.
 func (l Link) HasRel(token string) bool { return hasToken(l.Rel, token) }
 
-// NoFollow says whether rel asks crawlers not to follow. HasRel tells of the
-// weaker "ugc" and "sponsored".
+// NoFollow reports whether rel asks crawlers not to follow the link. The weaker "ugc" and
+// "sponsored" are available with HasRel.
 func (l Link) NoFollow() bool { return l.HasRel("nofollow") }
 
-// Robots is what a page asks of crawlers, by <meta name="robots"> and the
-// X-Robots-Tag header: the sum of all that is said to all and to the own
-// agent. Directives of other names are ignored.
+// Robots are the directives of a page for crawlers in <meta name="robots"> and the X-Robots-Tag
+// header: the union of the directives for all agents and for Options.Agent. Unknown directives are
+// ignored.
 type Robots struct {
 	NoIndex, NoFollow, NoArchive bool
-	// UnavailableAfter is when the page should leave the index, the earliest
-	// if there are several; zero is never.
+	// UnavailableAfter is the earliest time after which the page should not be in an index; zero if
+	// there is none.
 	UnavailableAfter time.Time
 }
 
-// Document is what a page holds and says about itself.
+// Document is the content of a page and its statements about itself.
 type Document struct {
-	// Links are the references in document order, as often as they occur,
-	// those of the headers first.
+	// Links are the references in document order, with repetitions. Those of the headers come
+	// first.
 	Links []Link
-	// Title is the text of <title>, white space collapsed, at most 512 bytes.
+	// Title is the text of <title>, with white space collapsed, at most 512 bytes.
 	Title string
 	// Text is the visible text; see Options.Text.
 	Text string
-	// Base is what references resolve against, "" if that is no http URL.
+	// Headings are the texts of h1 to h6, one a line, at most 8 KiB; see Options.Text.
+	Headings string
+	// Base is the URL against which references are resolved, "" if it is not an http URL.
 	Base store.URL
-	// Canonical is the target of the first rel=canonical, "" without one.
+	// Canonical is the target of the first rel=canonical, "" if there is none.
 	Canonical store.URL
 	Robots    Robots
-	// Charset is the name of the encoding, as in the Encoding Standard and in
-	// lower case.
+	// Charset is the name of the encoding, as in the Encoding Standard, in lower case.
 	Charset string
-	// Invalid counts references that cannot be a URL of this crawler: no
-	// syntax, too long, with credentials. Other schemes than http and https
-	// are not counted.
+	// Invalid is the number of references that are not valid URLs for the crawler: those with
+	// syntax errors, too long, or with credentials. References with other schemes than http and
+	// https are not counted.
 	Invalid int
-	// Dropped counts the references beyond MaxLinks.
+	// Dropped is the number of references beyond MaxLinks.
 	Dropped int
 }
 
-// IsHTML says whether a Content-Type is one that HTML reads. An absent one is:
-// servers that send none mostly send HTML.
+// IsHTML reports whether Page accepts a Content-Type. It accepts an absent one, because servers
+// that send none mostly send HTML.
 func IsHTML(contentType string) bool {
 	switch mediaType(contentType) {
 	case "", "text/html", xhtml:
@@ -131,25 +130,13 @@ func mediaType(contentType string) string {
 	return strings.ToLower(strings.TrimSpace(contentType))
 }
 
-// HTML is Page for a page of which only the Content-Type is known.
-func HTML(body []byte, contentType string, page store.URL, o Options) (Document, error) {
-	if !IsHTML(contentType) {
-		return Document{}, ErrNotHTML
-	}
-	c := newCollector(page, o.withDefaults())
-	defer c.free()
-	c.read(body, contentType)
-	return c.document(), nil
-}
-
-// Page reads an answer: its body, and of its header Content-Type, Link,
-// Refresh and X-Robots-Tag. The body may be cut off anywhere and is not
-// changed. The only error is ErrNotHTML: every body has a meaning. The
-// Document then has what the headers say.
+// Page extracts the links of a response: its body, and the fields Content-Type, Link, Refresh and
+// X-Robots-Tag of its header. The body may be truncated anywhere, and is not modified. The only
+// error is ErrNotHTML; the Document then has only what the header contains.
 func Page(body []byte, header http.Header, page store.URL, o Options) (Document, error) {
 	c := newCollector(page, o.withDefaults())
-	defer c.free()
-	c.seeHeader(header)
+	defer c.release()
+	c.handleHeader(header)
 	contentType := header.Get("Content-Type")
 	if !IsHTML(contentType) {
 		return c.document(), ErrNotHTML
@@ -158,22 +145,22 @@ func Page(body []byte, header http.Header, page store.URL, o Options) (Document,
 	return c.document(), nil
 }
 
-// read goes through the body.
+// read extracts the links of the body.
 func (c *collector) read(body []byte, contentType string) {
 	text, charset := decode(body, contentType)
-	c.doc.Charset = charset
+	c.doc.Charset, c.query = charset, newQueryEncoder(charset)
 	if mediaType(contentType) == xhtml {
-		newScanner(text, c, asXML).run()
+		newScanner(text, c, modeXML).run()
 		return
 	}
-	mark := c.mark()
-	if newScanner(text, c, wary).run() {
+	mark := c.snapshot()
+	if newScanner(text, c, modeStrict).run() {
 		return
 	}
-	c.reset(mark)
-	if fitsTree(text) && c.readTree(text) {
+	c.restore(mark)
+	if isSafeForTree(text) && c.readTree(text) {
 		return
 	}
-	c.reset(mark)
-	newScanner(text, c, firm).run()
+	c.restore(mark)
+	newScanner(text, c, modeLenient).run()
 }

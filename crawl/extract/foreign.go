@@ -2,14 +2,13 @@ package extract
 
 import "bytes"
 
-// openElements is a stack of names.
+// openElements is a stack of the names of open elements.
 type openElements struct {
 	names  []byte
 	starts []int
 }
 
-// maxForeign bounds how deep SVG and MathML are followed. Parsers stop at 512
-// elements.
+// maxForeign is the maximum depth of SVG and MathML elements. Parsers stop at 512 elements.
 const maxForeign = 256
 
 func (o *openElements) depth() int { return len(o.starts) }
@@ -27,14 +26,15 @@ func (o *openElements) pop() {
 	o.starts = o.starts[:last]
 }
 
-// startForeign takes a start tag in SVG or MathML (HTML Standard, section
-// 13.2.6.5). There every element is kept, and none has raw text.
+// startForeign handles a start tag in SVG or MathML (HTML Standard, section 13.2.6.5). Every
+// element is kept there, and none has raw text.
 func (s *scanner) startForeign(name []byte, more, selfClosing bool, size int) bool {
-	if s.foreign.depth() == maxForeign || breaksOut(name) || isIntegrationPoint(s.foreign.top()) || string(s.foreign.top()) == "style" {
+	if s.foreign.depth() == maxForeign || breaksOut(name) || isIntegrationPoint(s.foreign.top()) ||
+		string(s.foreign.top()) == "style" {
 		return false
 	}
 	s.z.NextIsNotRawText()
-	s.awaited, s.hidden = other, isHidden(name)
+	s.textOf, s.hidden = other, isHidden(name)
 	mathML := bytes.Equal(s.foreign.names[:s.foreign.end(0)], []byte("math"))
 	e := other
 	if !mathML {
@@ -43,20 +43,20 @@ func (s *scanner) startForeign(name []byte, more, selfClosing bool, size int) bo
 	if !selfClosing {
 		s.foreign.push(name)
 		if e == style && s.c.o.Kinds&Styles != 0 {
-			s.awaited = style
+			s.textOf = style
 		}
 	}
-	if want := (*s.wants)[e]; want != 0 {
+	if want := (*s.wanted)[e]; want != 0 {
 		s.attributes(more, want)
-		s.c.see(e, elementName(e, name), &s.attr)
+		s.c.handleElement(e, elementName(e, name), &s.attr)
 	}
 	if size > maxTag {
-		s.renew("", false)
+		s.replaceTokenizer("", false)
 	}
 	return true
 }
 
-// end is where the name of an open element ends.
+// end returns the index of the end of the name of an open element.
 func (o *openElements) end(i int) int {
 	if i+1 < len(o.starts) {
 		return o.starts[i+1]
@@ -64,8 +64,8 @@ func (o *openElements) end(i int) int {
 	return len(o.names)
 }
 
-// endForeign takes an end tag in SVG or MathML: only that of the innermost
-// element is simple.
+// endForeign handles an end tag in SVG or MathML. It returns false unless it ends the innermost
+// element.
 func (s *scanner) endForeign(name []byte) bool {
 	if !bytes.Equal(name, s.foreign.top()) {
 		return false
@@ -80,15 +80,15 @@ func (s *scanner) endForeign(name []byte) bool {
 	return true
 }
 
-// endCSS takes the content of a style element of SVG, if there is any.
+// endCSS handles the content of a style element of SVG, if there is any.
 func (s *scanner) endCSS() {
 	if len(s.css) > 0 {
-		s.c.seeCSS(s.css, names[style], "")
+		s.c.addCSS(s.css, elementNames[style], "")
 		s.css = s.css[:0]
 	}
 }
 
-// isIntegrationPoint says whether elements in this one may be HTML.
+// isIntegrationPoint reports whether the elements within this one may be HTML.
 func isIntegrationPoint(name []byte) bool {
 	switch string(name) {
 	case "title", "desc", "foreignobject", "mi", "mo", "mn", "ms", "mtext", "annotation-xml":
@@ -97,12 +97,13 @@ func isIntegrationPoint(name []byte) bool {
 	return false
 }
 
-// breaksOut says whether a start tag may end all SVG and MathML around it. A
-// font does only with some attributes.
+// breaksOut reports whether a start tag may end all SVG and MathML around it. The font element does
+// so only with certain attributes.
 func breaksOut(name []byte) bool {
 	switch string(name) {
-	case "b", "big", "blockquote", "body", "br", "center", "code", "dd", "div", "dl", "dt", "em", "embed", "font", "h1", "h2", "h3", "h4",
-		"h5", "h6", "head", "hr", "i", "img", "li", "listing", "menu", "meta", "nobr", "ol", "p", "pre", "ruby", "s", "small", "span",
+	case "b", "big", "blockquote", "body", "br", "center", "code", "dd", "div", "dl", "dt", "em",
+		"embed", "font", "h1", "h2", "h3", "h4", "h5", "h6", "head", "hr", "i", "img", "li",
+		"listing", "menu", "meta", "nobr", "ol", "p", "pre", "ruby", "s", "small", "span",
 		"strong", "strike", "sub", "sup", "table", "tt", "u", "ul", "var":
 		return true
 	}

@@ -13,10 +13,13 @@ func FuzzHTML(f *testing.F) {
 	for _, tag := range tags {
 		f.Add([]byte(tag+"<a href=z>"), "text/html; charset=utf-8")
 	}
-	f.Add([]byte("<meta charset=shift_jis><meta http-equiv=refresh content='0;url=\x83c'><title>\x83"), "")
+	f.Add(
+		[]byte(
+			"<meta charset=shift_jis><meta http-equiv=refresh content='0;url=\x83c'><title>\x83"),
+		"")
 	f.Add([]byte("\xff\xfe<\x00a\x00"), "text/html; charset=utf-7")
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
-		d, err := HTML(body, contentType, page, Options{})
+		d, err := pageOf(body, contentType, page, Options{})
 		if (err == nil) != IsHTML(contentType) {
 			t.Fatalf("error %v for %q", err, contentType)
 		}
@@ -37,13 +40,14 @@ func FuzzHTML(f *testing.F) {
 				refreshes++
 			}
 		}
-		if want, ok := oracle(decoded(body, contentType), page); ok && refreshes == 0 && plainRels(d) && !maps.Equal(linkSet(d), want) {
+		if want, ok := oracle(decoded(body, contentType), page); ok && refreshes == 0 &&
+			plainRels(d) && !maps.Equal(linkSet(d), want) {
 			t.Fatalf("%q: %v, want %v", body, linkSet(d), want)
 		}
 	})
 }
 
-// plainRels says that no relation is one that the oracle does not know.
+// plainRels reports whether the oracle knows all relations.
 func plainRels(d Document) bool {
 	for _, l := range d.Links {
 		if l.Element == "link" && l.Rel != "" {
@@ -60,22 +64,27 @@ func decoded(body []byte, contentType string) []byte {
 
 func FuzzPage(f *testing.F) {
 	for _, s := range soup {
-		f.Add([]byte(s), `<x>; rel="next"; title*=UTF-8''a, <y>;rel=canonical`, "peerd: unavailable_after: Wed, 03 Dec 2025 13:09:53 GMT, none", "1;url=x", "text/html", uint8(15))
+		f.Add([]byte(s), `<x>; rel="next"; title*=UTF-8''a, <y>;rel=canonical`,
+			"peerd: unavailable_after: Wed, 03 Dec 2025 13:09:53 GMT, none", "1;url=x", "text/html",
+			uint8(15))
 	}
 	f.Add([]byte("<title>\xff"), "<", ":", ";", "application/xhtml+xml; charset=utf-16", uint8(0))
 	f.Fuzz(func(t *testing.T, body []byte, link, robots, refresh, contentType string, kinds uint8) {
 		before := string(body)
-		h := http.Header{"Link": {link, link}, "X-Robots-Tag": {robots}, "Refresh": {refresh}, "Content-Type": {contentType}}
+		h := http.Header{"Link": {link, link}, "X-Robots-Tag": {robots}, "Refresh": {refresh},
+			"Content-Type": {contentType}}
 		o := Options{Kinds: Kinds(kinds), Agent: "peerd", Text: 100, MaxLinks: 50}
 		d, err := Page(body, h, page, o)
 		if (err == nil) != IsHTML(contentType) || string(body) != before {
 			t.Fatalf("error %v for %q, body %q", err, contentType, body)
 		}
-		if len(d.Title) > maxTitle || len(d.Text) > o.Text || !utf8.ValidString(d.Title+d.Text) || len(d.Links) > o.MaxLinks {
+		if len(d.Title) > maxTitle || len(d.Text) > o.Text || !utf8.ValidString(d.Title+d.Text) ||
+			len(d.Links) > o.MaxLinks {
 			t.Fatalf("title %q, text %q, %d links", d.Title, d.Text, len(d.Links))
 		}
 		for _, l := range append(d.Links, Link{URL: d.Canonical}, Link{URL: d.Base}) {
-			if u, err := canon.Parse(string(l.URL)); l.URL != "" && (err != nil || u != l.URL) || !utf8.ValidString(l.Rel) {
+			if u, err := canon.Parse(string(l.URL)); l.URL != "" && (err != nil || u != l.URL) ||
+				!utf8.ValidString(l.Rel) {
 				t.Fatalf("link %+v is not canonical", l)
 			}
 		}

@@ -5,44 +5,43 @@ import (
 	"strings"
 )
 
-// seeHeader takes what the headers say of the page.
-func (c *collector) seeHeader(h http.Header) {
+// handleHeader handles the fields of the header.
+func (c *collector) handleHeader(h http.Header) {
 	for _, value := range h.Values("X-Robots-Tag") {
-		c.doc.Robots.read(value, c.listensAlone)
+		c.doc.Robots.parse(value, c.namesAgent)
 	}
 	for _, value := range h.Values("Link") {
 		for l := range headerLinks(value) {
-			c.seeHeaderLink(l)
+			c.handleHeaderLink(l)
 		}
 	}
 	if target, ok := refreshTarget(h.Get("Refresh")); ok && c.o.Kinds&Pages != 0 {
 		c.add([]byte(target), "http", "refresh", "")
 	}
-	c.headers = len(c.refs)
+	c.headerRefs = len(c.refs)
 }
 
-// seeHeaderLink takes one link. Without a relation it is none (RFC 8288,
-// section 3.3), and with an anchor it is one of another resource (section
-// 3.2): that may still be followed.
-func (c *collector) seeHeaderLink(l headerLink) {
+// handleHeaderLink handles one link. It is ignored if it has no relation (RFC 8288, section 3.3).
+// With an anchor it is a link of another resource (section 3.2), which may be followed.
+func (c *collector) handleHeaderLink(l headerLink) {
 	if l.rel == "" {
 		return
 	}
 	if !l.anchored && hasToken(l.rel, "canonical") && !c.hasCanonical {
-		c.canonical, c.hasCanonical, c.canonicalInHeaders = l.target, true, true
+		c.canonical, c.hasCanonical, c.canonicalFromHeader = l.target, true, true
 	}
 	if kindOf(l.rel)&c.o.Kinds != 0 {
-		c.add([]byte(l.target), "http", "link", c.share([]byte(l.rel)))
+		c.add([]byte(l.target), "http", "link", c.internRel([]byte(l.rel)))
 	}
 }
 
-// headerLink is a link-value.
+// headerLink is a link-value of RFC 8288.
 type headerLink struct {
 	target, rel string
 	anchored    bool
 }
 
-// headerLinks yields the links of a Link header (RFC 8288, appendix B.2).
+// headerLinks yields the links of a Link field (RFC 8288, appendix B.2).
 func headerLinks(s string) func(func(headerLink) bool) {
 	return func(yield func(headerLink) bool) {
 		for {
@@ -63,8 +62,8 @@ func headerLinks(s string) func(func(headerLink) bool) {
 	}
 }
 
-// parameters reads ";name=value" as often as it stands there, and returns what
-// follows the link. Of several rel the first counts.
+// parameters reads all ";name=value" parameters, and returns the rest of s. Of several rel
+// parameters the first is used.
 func (l *headerLink) parameters(s string) string {
 	hasRel := false
 	for {
@@ -89,7 +88,7 @@ func (l *headerLink) parameters(s string) string {
 	}
 }
 
-// parameterValue reads "=value", the value a token or a quoted string.
+// parameterValue reads "=value", where the value is a token or a quoted string.
 func parameterValue(s string) (value, rest string) {
 	if !strings.HasPrefix(s, "=") {
 		return "", s

@@ -11,34 +11,44 @@ import (
 	"peerd/store"
 )
 
-// described lists links as "element attribute path rel".
+// described formats links as "element attribute path rel".
 func described(d Document) []string {
 	var s []string
 	for _, l := range d.Links {
-		s = append(s, strings.TrimSpace(l.Element+" "+l.Attribute+" "+strings.TrimPrefix(string(l.URL), "http://example.org")+" "+l.Rel))
+		s = append(s, strings.TrimSpace(l.Element+" "+l.Attribute+" "+
+			strings.TrimPrefix(string(l.URL), "http://example.org")+" "+l.Rel))
 	}
 	return s
 }
 
 func TestKinds(t *testing.T) {
-	const body = `<link rel=canonical href=0><link rel=icon href=1><link rel=stylesheet href=2><style>@import "3"; a{b:url( 4 )}</style>
-<body style="background:url('5')"><img src=6 srcset="7 1x, 8,9 2x, data:,x 3x"><picture><source srcset="10, 11"></picture>
-<object data=12></object><embed src=13><video src=14 poster=15><track src=16></video><audio src=17></audio>
-<form action=18 method=GET></form><form action=19 method=post></form><form></form><form action=20><form action=21></form></form><form action=22></form>
-<input type=Image src=23><input src=24><svg><a href=25 rel=me xlink:href=no /><a xlink:href=26></a><image href=27 /><use xlink:href="28#x" />
-<use href="#x" /><style><![CDATA[@import url(29)]]></style></svg><image src=30><a xlink:href=no>x</a><iframe src=31></iframe><a href=32>`
+	const body = `<link rel=canonical href=0><link rel=icon href=1><link rel=stylesheet href=2>` +
+		`<style>@import "3"; a{b:url( 4 )}</style>
+<body style="background:url('5')"><img src=6 srcset="7 1x, 8,9 2x, data:,x 3x"><picture><source ` +
+		`srcset="10, 11"></picture>
+<object data=12></object><embed src=13><video src=14 poster=15><track src=16></video><audio ` +
+		`src=17></audio>
+<form action=18 method=GET></form><form action=19 method=post></form><form></form><form ` +
+		`action=20><form action=21></form></form><form action=22></form>
+<input type=Image src=23><input src=24><svg><a href=25 rel=me xlink:href=no /><a xlink:href=26>` +
+		`</a><image href=27 /><use xlink:href="28#x" />
+<use href="#x" /><style><![CDATA[@import url(29)]]></style></svg><image src=30><a xlink:href=no>` +
+		`x</a><iframe src=31></iframe><a href=32>`
 	for _, c := range []struct {
 		kinds Kinds
 		want  string
 	}{
 		{0, "link href 0 canonical,a href 25 me,a xlink:href 26,iframe src 31,a href 32"},
 		{Pages, "link href 0 canonical,a href 25 me,a xlink:href 26,iframe src 31,a href 32"},
-		{Media, "link href 1 icon,img src 6,img srcset 7,img srcset 8%2C9,source srcset 10,source srcset 11,object data 12,embed src 13,video src 14," +
-			"video poster 15,track src 16,audio src 17,input src 23,image href 27,use xlink:href 28,img src 30"},
+		{Media,
+			"link href 1 icon,img src 6,img srcset 7,img srcset 8%2C9,source srcset 10,source " +
+				"srcset 11,object data 12,embed src 13,video src 14," +
+				"video poster 15,track src 16,audio src 17,input src 23,image href 27,use " +
+				"xlink:href 28,img src 30"},
 		{Forms, "form action 18,form action 20,form action 22"},
 		{Styles, "link href 2 stylesheet,style  3,style  4,body style 5,style  29"},
 	} {
-		d, err := HTML([]byte(body), "", page, Options{Kinds: c.kinds})
+		d, err := pageOf([]byte(body), "", page, Options{Kinds: c.kinds})
 		got := strings.ReplaceAll(strings.Join(described(d), ","), "/a/", "")
 		want := strings.ReplaceAll(c.want, "8%2C9", "8,9")
 		if err != nil || got != want || d.Invalid != 0 {
@@ -54,23 +64,30 @@ func TestHeaders(t *testing.T) {
 	h := http.Header{
 		"Content-Type": {"text/html"},
 		"Link": {
-			`<1>; rel=next; title="a, <b>; rel=x", </2>; REL="prev \"me"; rel=stylesheet,, <style.css>; rel=stylesheet`,
-			`<3>; anchor="#x"; rel=canonical`, `<4>; rel=canonical`, `<5>`, `<6`, `7; rel=next`, `<8>; rel=next; x="`,
+			`<1>; rel=next; title="a, <b>; rel=x", </2>; REL="prev \"me"; rel=stylesheet,, ` +
+				`<style.css>; rel=stylesheet`,
+			`<3>; anchor="#x"; rel=canonical`, `<4>; rel=canonical`, `<5>`, `<6`, `7; rel=next`,
+			`<8>; rel=next; x="`,
 		},
 		"Refresh": {"5; url=9"},
 	}
-	d, err := Page([]byte(`<base href=/x/><link rel=canonical href=no><a href=10>`), h, page, Options{})
-	want := []string{"http link /a/1 next", `http link /2 prev "me`, "http link /a/3 canonical", "http link /a/4 canonical", "http link /a/8 next", "http refresh /a/9", "link href /x/no canonical", "a href /x/10"}
+	d, err := Page([]byte(`<base href=/x/><link rel=canonical href=no><a href=10>`), h, page,
+		Options{})
+	want := []string{"http link /a/1 next", `http link /2 prev "me`, "http link /a/3 canonical",
+		"http link /a/4 canonical", "http link /a/8 next", "http refresh /a/9",
+		"link href /x/no canonical", "a href /x/10"}
 	if got := described(d); err != nil || !slices.Equal(got, want) {
-		t.Errorf("%v\n%q, want\n%q", err, got, want)
+		t.Errorf("Page() = %v, links\n%q, want\n%q", err, got, want)
 	}
-	if d.Canonical != "http://example.org/a/4" || d.Base != "http://example.org/x/" || d.Charset != "utf-8" {
+	if d.Canonical != "http://example.org/a/4" || d.Base != "http://example.org/x/" ||
+		d.Charset != "utf-8" {
 		t.Errorf("canonical %q, base %q, charset %q", d.Canonical, d.Base, d.Charset)
 	}
 	h.Set("Content-Type", "application/pdf")
 	h.Set("X-Robots-Tag", "noindex")
 	d, err = Page([]byte("<a href=no>"), h, page, Options{})
-	if !errors.Is(err, ErrNotHTML) || len(d.Links) != 6 || !d.Robots.NoIndex || d.Canonical != "http://example.org/a/4" {
+	if !errors.Is(err, ErrNotHTML) || len(d.Links) != 6 || !d.Robots.NoIndex ||
+		d.Canonical != "http://example.org/a/4" {
 		t.Errorf("not HTML: %+v, %v", d, err)
 	}
 }
@@ -91,12 +108,16 @@ func TestRobotsDirectives(t *testing.T) {
 		{[]string{"googlebot: noindex, peerd : nofollow, noarchive, otherbot: none"}, Robots{NoFollow: true, NoArchive: true}},
 		{[]string{"noarchive, googlebot: none"}, Robots{NoArchive: true}},
 		{[]string{"unavailable_after: 03 Dec 2025 13:09:53 GMT, noindex"}, Robots{NoIndex: true, UnavailableAfter: date}},
-		{[]string{"noarchive, unavailable_after: Wed, 03 Dec 2025 05:09:53 PST, noindex"}, Robots{NoArchive: true, NoIndex: true, UnavailableAfter: date}},
+		{[]string{"noarchive, unavailable_after: Wed, 03 Dec 2025 05:09:53 PST, noindex"},
+			Robots{NoArchive: true, NoIndex: true, UnavailableAfter: date}},
 		{[]string{"unavailable_after:Wednesday, 03-Dec-25 13:09:53 UTC"}, Robots{UnavailableAfter: date}},
 		{[]string{"unavailable_after: 2025-12-03T14:09:53+01:00,none"}, Robots{NoIndex: true, NoFollow: true, UnavailableAfter: date}},
 		{[]string{"Unavailable_After: 2025-12-03 13:09:53"}, Robots{UnavailableAfter: date}},
 		{[]string{"unavailable_after: Wed Dec 3 13:09:53 2025"}, Robots{UnavailableAfter: date}},
-		{[]string{"peerd: unavailable_after: 3 Dec 2025 13:09:53 +0000, unavailable_after: 2030-01-01"}, Robots{UnavailableAfter: date}},
+		{
+			[]string{
+				"peerd: unavailable_after: 3 Dec 2025 13:09:53 +0000, unavailable_after: " +
+					"2030-01-01"}, Robots{UnavailableAfter: date}},
 		{[]string{"googlebot: unavailable_after: 2025-12-03"}, Robots{}},
 		{[]string{"unavailable_after: soon, noindex", ":", ": noindex", "unavailable_after:"}, Robots{NoIndex: true}},
 	} {
@@ -107,14 +128,19 @@ func TestRobotsDirectives(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]Robots{
-		`<meta name=robots content="unavailable_after: Wed, 03 Dec 2025 13:09:53 GMT"><meta name=Peerd content=noindex><meta name=bot content=nofollow>`: {NoIndex: true, UnavailableAfter: date},
-		`<meta name=robots content="googlebot: noindex, noarchive">`:                                                                                     {},
+		`<meta name=robots content="unavailable_after: Wed, 03 Dec 2025 13:09:53 GMT"><meta ` +
+			`name=Peerd content=noindex><meta name=bot ` +
+			`content=nofollow>`: {NoIndex: true, UnavailableAfter: date},
+		`<meta name=robots content="googlebot: noindex, ` +
+			`noarchive"` +
+			`>`: {},
 	} {
-		if d, _ := HTML([]byte(body), "", page, Options{Agent: "peerd"}); d.Robots != want {
+		if d, _ := pageOf([]byte(body), "", page, Options{Agent: "peerd"}); d.Robots != want {
 			t.Errorf("%s: %+v, want %+v", body, d.Robots, want)
 		}
 	}
-	if d := parse(t, `<meta name=peerd content=noindex><meta name="" content=none>`, ""); d.Robots != (Robots{}) {
+	if d := parse(t, `<meta name=peerd content=noindex><meta name="" content=none>`,
+		""); d.Robots != (Robots{}) {
 		t.Errorf("without an agent: %+v", d.Robots)
 	}
 }
@@ -146,7 +172,9 @@ func TestVisibleText(t *testing.T) {
 	}{
 		{"<head><title> A  b</title><style>no</style></head><body>c<p>d <b>e</b>\n f</p>g<br>h", 100, "A b\nc\nd e f\ng\nh"},
 		{"<ul><li>a<li>b</ul><table><tr><td>c<td>d<tr><td>e</table><pre>f\n g</pre>", 100, "a\nb\nc d\ne\nf g"},
-		{"a<script>no</script><template>no<template>no</template>no</template>b<noscript>c</noscript><iframe>no</iframe><textarea>d</textarea>", 100, "abc\nd"},
+		{
+			"a<script>no</script><template>no<template>no</template>no</template>b<noscript>" +
+				"c</noscript><iframe>no</iframe><textarea>d</textarea>", 100, "abc\nd"},
 		{"a<svg><style>no</style><text>b</text></svg>&amp;&nbsp;c<!-- no -->", 100, "ab&\u00a0c"},
 		{"<frameset><noframes>no</noframes></frameset>", 100, ""},
 		{"a\xff\u00fc", 100, "a\ufffd\u00fc"},
@@ -155,18 +183,41 @@ func TestVisibleText(t *testing.T) {
 		{"abc", 0, ""},
 		{"<math><annotation-xml><p>a<p>b<script>no</script>", 100, "a\nb"},
 	} {
-		d, err := HTML([]byte(c.body), "text/html; charset=utf-8", page, Options{Text: c.most})
+		d, err := pageOf([]byte(c.body), "text/html; charset=utf-8", page, Options{Text: c.most})
 		if err != nil || d.Text != c.want {
 			t.Errorf("%q: %q, want %q", c.body, d.Text, c.want)
 		}
 	}
-	if text, charset := Text([]byte(" a \n\n b\tc<p>\xfc"), "text/plain", 100); text != "a\nb c<p>\u00fc" || charset != "windows-1252" {
+	if text, charset := Text([]byte(" a \n\n b\tc<p>\xfc"), "text/plain",
+		100); text != "a\nb c<p>\u00fc" || charset != "windows-1252" {
 		t.Errorf("plain text %q in %s", text, charset)
 	}
 }
 
+func TestHeadings(t *testing.T) {
+	for _, c := range []struct{ body, want string }{
+		{"<title>no</title><h1> A  b</h1>no<h2>c <i>d</i></h2>", "A b\nc d"},
+		{"<h1>a<h2>b</h3>no", "a\nb"},
+		{"<h6>a<script>no</script></h6><hr>no<header>no</header>", "a"},
+		{"<h1></h1><h2>open", ""},
+		{strings.Repeat("<h1>a</h1>", 2*maxHeadings), strings.Repeat("a\n", maxHeadings-1) + "a"},
+		{"<math><annotation-xml><h1>a</h1>no", "a"}, // read as a tree
+	} {
+		d, err := pageOf([]byte(c.body), "text/html", page, Options{Text: 10_000})
+		if err != nil || d.Headings != c.want {
+			t.Errorf("%.80q: %q, want %q", c.body, d.Headings, c.want)
+		}
+	}
+	long := "<h1>" + strings.Repeat("word ", maxHeadingBytes) + "</h1>"
+	if d, err := pageOf([]byte(long), "text/html", page, Options{Text: 1 << 20}); err != nil ||
+		len(d.Headings) > maxHeadingBytes || len(d.Headings) < maxHeadingBytes/2 {
+		t.Errorf("%d bytes of headings, %v", len(d.Headings), err)
+	}
+}
+
 func TestXHTML(t *testing.T) {
-	const body = `<html><head><title/><script src="x"/></head><body><a href="1"/><style/><a href="2"/><![CDATA[<a href="no"/>]]><svg><a xlink:href="3"/></svg></body></html>`
+	const body = `<html><head><title/><script src="x"/></head><body><a href="1"/><style/><a ` +
+		`href="2"/><![CDATA[<a href="no"/>]]><svg><a xlink:href="3"/></svg></body></html>`
 	if got := urls(parse(t, body, "application/xhtml+xml")); got != "/a/1 /a/2 /a/3" {
 		t.Errorf("links %q", got)
 	}
@@ -177,9 +228,12 @@ func TestXHTML(t *testing.T) {
 
 func TestCharsetNames(t *testing.T) {
 	for _, c := range []struct{ contentType, body, want string }{
-		{"", "a", "utf-8"}, {"", "\xfc", "windows-1252"}, {"text/html; charset=Latin1", "a", "windows-1252"}, {"", "\xff\xfea\x00", "utf-16le"},
-		{"", "<\x00p\x00>\x00", "utf-16le"}, {"", "\x00<\x00p\x00>", "utf-16be"}, {"", "<meta charset=KOI8-R>", "koi8-r"}, {"", "charset", "utf-8"},
-		{"text/html; charset=klingon", "<meta charset=koi8-r>", "koi8-r"}, {"text/html; charset=koi8-r", "\ufeffa", "utf-8"},
+		{"", "a", "utf-8"}, {"", "\xfc", "windows-1252"}, {"text/html; charset=Latin1", "a",
+			"windows-1252"}, {"", "\xff\xfea\x00", "utf-16le"},
+		{"", "<\x00p\x00>\x00", "utf-16le"}, {"", "\x00<\x00p\x00>", "utf-16be"},
+		{"", "<meta charset=KOI8-R>", "koi8-r"}, {"", "charset", "utf-8"},
+		{"text/html; charset=klingon", "<meta charset=koi8-r>", "koi8-r"},
+		{"text/html; charset=koi8-r", "\ufeffa", "utf-8"},
 	} {
 		if d := parse(t, c.body, c.contentType); d.Charset != c.want {
 			t.Errorf("%q, %q: %q, want %q", c.contentType, c.body, d.Charset, c.want)
@@ -191,12 +245,14 @@ func TestCharsetNames(t *testing.T) {
 func TestLargeTags(t *testing.T) {
 	long := strings.Repeat(" x", maxTag)
 	for body, want := range map[string]string{
-		"<a href=1" + long + "><a href=2>":                                                 "/a/1 /a/2",
-		"<script" + long + "><a href=no></script><a href=1>":                               "/a/1",
-		"<title" + long + "></title><a href=1>":                                            "/a/1",
-		"<svg" + long + "><![CDATA[<a href=no>]]><a href=1" + long + " /></svg><a href=2>": "/a/1 /a/2",
-		"<noscript" + long + "><a href=1></noscript>":                                      "/a/1",
-		"<svg><style" + long + "></style></svg><a href=1>":                                 "/a/1",
+		"<a href=1" + long +
+			"><a href=2>": "/a/1 /a/2",
+		"<script" + long + "><a href=no></script><a href=1>": "/a/1",
+		"<title" + long + "></title><a href=1>":              "/a/1",
+		"<svg" + long + "><![CDATA[<a href=no>]]><a href=1" + long +
+			" /></svg><a href=2>": "/a/1 /a/2",
+		"<noscript" + long + "><a href=1></noscript>":      "/a/1",
+		"<svg><style" + long + "></style></svg><a href=1>": "/a/1",
 	} {
 		if got := urls(parse(t, body, "")); got != want {
 			t.Errorf("%.20q: %q, want %q", body, got, want)

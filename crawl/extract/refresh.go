@@ -2,9 +2,9 @@ package extract
 
 import "strings"
 
-// refreshTarget returns the reference in the content of a meta refresh, like
-// "5; url='next.html'" (HTML Standard, shared declarative refresh steps). A
-// refresh of the page itself has none.
+// refreshTarget returns the reference in the content of a meta refresh, such as "5;
+// url='next.html'" (HTML Standard, shared declarative refresh steps). It returns false if the page
+// refreshes itself.
 func refreshTarget(content string) (string, bool) {
 	s := strings.TrimLeft(content, whiteSpace)
 	rest := strings.TrimLeft(s, "0123456789")
@@ -25,7 +25,7 @@ func refreshTarget(content string) (string, bool) {
 	return unquote(afterURLEquals(rest)), true
 }
 
-// afterURLEquals skips "url =". Without it, all of s is the reference.
+// afterURLEquals skips "url =". If s does not begin with it, all of s is the reference.
 func afterURLEquals(s string) string {
 	if len(s) < len("url") || !strings.EqualFold(s[:len("url")], "url") {
 		return s
@@ -37,7 +37,7 @@ func afterURLEquals(s string) string {
 	return strings.TrimLeft(value, whiteSpace)
 }
 
-// unquote drops an opening quote and everything from its partner on.
+// unquote removes an opening quote, and everything from the closing quote on.
 func unquote(s string) string {
 	if s == "" || s[0] != '"' && s[0] != '\'' {
 		return s

@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// listens says whether a meta element of that name is for this crawler.
-func (c *collector) listens(name string) bool {
-	return strings.EqualFold(name, "robots") || c.listensAlone(name)
+// appliesTo reports whether a meta element with a name applies to this crawler.
+func (c *collector) appliesTo(name string) bool {
+	return strings.EqualFold(name, "robots") || c.namesAgent(name)
 }
 
-// listensAlone says whether directives for that agent are for this crawler.
-func (c *collector) listensAlone(agent string) bool {
+// namesAgent reports whether directives for an agent apply to this crawler.
+func (c *collector) namesAgent(agent string) bool {
 	return agent == "*" || c.o.Agent != "" && strings.EqualFold(agent, c.o.Agent)
 }
 
-// read adds the directives of one value: words between commas or white space,
-// some with a value after a colon. Any other "name:" says for which agent the
-// rest is. That is the form of X-Robots-Tag; forUs tells whether this crawler
-// is meant.
-func (r *Robots) read(s string, forUs func(agent string) bool) {
-	listening := true
+// parse adds the directives of a field or attribute: words separated by commas or white space, some
+// with a value after a colon. Any other "name:", which only X-Robots-Tag uses, names the agent to
+// which the rest applies; forUs reports whether that is this crawler.
+func (r *Robots) parse(s string, forUs func(agent string) bool) {
+	applies := true
 	for {
 		s = strings.TrimLeft(s, ","+whiteSpace)
 		if s == "" {
@@ -35,12 +34,14 @@ func (r *Robots) read(s string, forUs func(agent string) bool) {
 		value, hasValue := strings.CutPrefix(s, ":")
 		switch {
 		case !hasValue:
-			if listening {
+			if applies {
 				r.apply(word)
 			}
 		case strings.EqualFold(word, "unavailable_after"):
 			var t time.Time
-			if t, s = cutDate(value); listening && !t.IsZero() && (r.UnavailableAfter.IsZero() || t.Before(r.UnavailableAfter)) {
+			t, s = cutDate(value)
+			earlier := r.UnavailableAfter.IsZero() || t.Before(r.UnavailableAfter)
+			if applies && !t.IsZero() && earlier {
 				r.UnavailableAfter = t
 			}
 		case hasPrefixFold(word, "max-"):
@@ -50,13 +51,13 @@ func (r *Robots) read(s string, forUs func(agent string) bool) {
 			}
 			s = value[n:]
 		default:
-			listening = forUs(word)
+			applies = forUs(word)
 			s = value
 		}
 	}
 }
 
-// apply adds a directive that has no value.
+// apply adds a directive without a value.
 func (r *Robots) apply(directive string) {
 	switch strings.ToLower(directive) {
 	case "noindex":
@@ -74,8 +75,8 @@ func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// cutDate reads a date up to the next comma, that after a day of the week not
-// counted. The time is zero if it is none.
+// cutDate parses a date up to the next comma, except for a comma after the weekday. The time is
+// zero if the date is invalid.
 func cutDate(s string) (t time.Time, rest string) {
 	s = strings.TrimLeft(s, whiteSpace)
 	date, rest, more := strings.Cut(s, ",")
@@ -85,7 +86,7 @@ func cutDate(s string) (t time.Time, rest string) {
 	return parseDate(date), rest
 }
 
-// isWeekday takes names and their first three letters.
+// isWeekday accepts the names of weekdays and their first three letters.
 func isWeekday(s string) bool {
 	for d := time.Sunday; d <= time.Saturday; d++ {
 		if strings.EqualFold(s, d.String()) || strings.EqualFold(s, d.String()[:3]) {
@@ -95,28 +96,28 @@ func isWeekday(s string) bool {
 	return false
 }
 
-// dateLayouts are those of RFC 822 and RFC 850 without the day of the week, of
-// ISO 8601, and of asctime. A name of a zone has become an offset before.
+// dateLayouts are the formats of RFC 822, RFC 850, ISO 8601 and asctime, without the weekday, and
+// with numeric zones.
 var dateLayouts = []string{
-	"2 Jan 2006 15:04:05 -0700", "2 Jan 2006 15:04 -0700", "2 Jan 06 15:04:05 -0700", "2 Jan 06 15:04 -0700",
-	"2 January 2006 15:04:05 -0700", "2-Jan-06 15:04:05 -0700", "2-Jan-2006 15:04:05 -0700",
-	"2 Jan 2006 15:04:05", "2-Jan-06 15:04:05", "2-Jan-2006 15:04:05", "2 Jan 2006", "2 January 2006", "2-Jan-2006",
-	time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05Z07:00",
-	"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02", "20060102T150405Z07:00", "20060102",
-	"Jan 2 15:04:05 2006",
+	"2 Jan 2006 15:04:05 -0700", "2 Jan 2006 15:04 -0700", "2 Jan 06 15:04:05 -0700",
+	"2 Jan 06 15:04 -0700", "2 January 2006 15:04:05 -0700", "2-Jan-06 15:04:05 -0700",
+	"2-Jan-2006 15:04:05 -0700", "2 Jan 2006 15:04:05", "2-Jan-06 15:04:05", "2-Jan-2006 15:04:05",
+	"2 Jan 2006", "2 January 2006", "2-Jan-2006",
+	time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05 -0700",
+	"2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
+	"2006-01-02 15:04", "2006-01-02", "20060102T150405Z07:00", "20060102", "Jan 2 15:04:05 2006",
 }
 
-// zones are those of RFC 822, section 5.1.
+// zones are the names of RFC 822, section 5.1.
 var zones = map[string]string{
-	"UT": "+0000", "UTC": "+0000", "GMT": "+0000", "Z": "+0000", "EST": "-0500", "EDT": "-0400", "CST": "-0600", "CDT": "-0500",
-	"MST": "-0700", "MDT": "-0600", "PST": "-0800", "PDT": "-0700",
+	"UT": "+0000", "UTC": "+0000", "GMT": "+0000", "Z": "+0000", "EST": "-0500", "EDT": "-0400",
+	"CST": "-0600", "CDT": "-0500", "MST": "-0700", "MDT": "-0600", "PST": "-0800", "PDT": "-0700",
 }
 
-// maxDate bounds a date, in bytes.
+// maxDate is the maximum length of a date in bytes.
 const maxDate = 64
 
-// parseDate returns a date in UTC, zero if it is none. A date without zone is
-// taken as UTC.
+// parseDate returns a date in UTC, or zero if it is invalid. A date without a zone is in UTC.
 func parseDate(s string) time.Time {
 	if len(s) > maxDate {
 		return time.Time{}

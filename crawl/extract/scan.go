@@ -1,62 +1,66 @@
 package extract
 
 import (
-	"bytes"
 	"io"
 	"strings"
 
 	"golang.org/x/net/html"
 )
 
-// maxTag is how long a tag may be before the tokenizer is replaced, in bytes.
-// The tokenizer keeps the table of attribute names of the largest tag, and
-// clears it for every tag that has attributes.
+// maxTag is the size of a tag in bytes beyond which the tokenizer is replaced. The tokenizer keeps
+// the table of attribute names of the largest tag, and clears it for every tag with attributes.
 const maxTag = 4 << 10
 
-// caution is what a scanner does where tree construction might find other
-// links than the tokens show.
-type caution uint8
+// scanMode is how a scanner proceeds where the tokens may not determine the links.
+type scanMode uint8
 
 const (
-	wary  caution = iota // stop
-	firm                 // go on: take the tokens as they are
-	asXML                // go on; "/>" ends every element, and CDATA is text
+	modeStrict  scanMode = iota // stop, so that a tree is built
+	modeLenient                 // continue with the tokens
+	modeXML                     // continue; "/>" ends every element, and CDATA is text
 )
 
-// scanner reads a page token by token. It follows what tree construction does
-// to the tokenizer, and gives up where it cannot: see doc.go.
+// scanner reads a page token by token. It applies the rules of tree construction that affect the
+// tokenizer, and stops where they are not sufficient; see docs/protocol/extract.md.
 type scanner struct {
-	z       *html.Tokenizer
-	input   *bytes.Reader
-	text    []byte
-	c       *collector
-	caution caution
-	wants   *wantedBy
+	z      *html.Tokenizer
+	in     feed
+	text   []byte
+	c      *collector
+	mode   scanMode
+	wanted *wantedTable
 
-	foreign  openElements // of SVG and MathML
-	template bool         // there was one
-	table    bool         // there was one
-	formOpen bool
-	awaited  element // what the next text token is of: title, style or other
-	hidden   bool    // the next text token is not shown
-	inert    int     // depth of templates
-	css      []byte  // of a style element of SVG, so far
-	attr     attributes
+	raw           bool         // the next token is raw text, or its end
+	foreign       openElements // of SVG and MathML
+	sawTemplate   bool
+	sawTable      bool
+	formOpen      bool
+	textOf        element // element of the next text token: title, style or other
+	hidden        bool    // the next text token is not visible
+	templateDepth int     // number of open templates
+	css           []byte  // of a style element of SVG, so far
+	attr          attributes
 }
 
-func newScanner(text []byte, c *collector, how caution) *scanner {
-	in := bytes.NewReader(text)
-	s := &scanner{z: html.NewTokenizer(in), input: in, text: text, c: c, caution: how, wants: &wants[c.o.Kinds&(Pages|Media|Forms|Styles)]}
-	s.z.AllowCDATA(how == asXML)
+func newScanner(text []byte, c *collector, mode scanMode) *scanner {
+	s := &scanner{
+		in: feed{rest: text}, text: text, c: c, mode: mode,
+		wanted: &wantedTables[c.o.Kinds&(Pages|Media|Forms|Styles)],
+	}
+	s.z = html.NewTokenizer(&s.in)
+	s.z.AllowCDATA(mode == modeXML)
 	return s
 }
 
-// run reads all. It returns false when it has given up.
+// run reads the page. It returns false if it stopped early.
 func (s *scanner) run() bool {
 	for {
+		if !s.prepare() {
+			return false
+		}
 		switch s.z.Next() {
 		case html.ErrorToken:
-			s.endCSS() // of a style element that is cut off
+			s.endCSS() // of a style element that is not closed
 			return true
 		case html.StartTagToken:
 			if !s.start(false) {
@@ -71,108 +75,132 @@ func (s *scanner) run() bool {
 				return false
 			}
 		case html.TextToken:
-			if s.awaited != other || s.c.visible != nil {
-				s.seeText()
+			if s.textOf != other || s.c.builder != nil {
+				s.handleText()
 			}
 		}
 	}
 }
 
-// start takes a start tag.
+// prepare reads plain tags, if there is nothing for the tokenizer to do before, and prepares it for
+// its next token. It returns false if a tree is needed.
+func (s *scanner) prepare() bool {
+	s.in.begin()
+	if s.raw {
+		s.raw = false
+		return true
+	}
+	buffered := len(s.z.Buffered())
+	if buffered > maxTag { // the tokenizer has read far beyond the end of a large token
+		s.replaceTokenizer("", false)
+		buffered = 0
+	}
+	if buffered > 0 || s.foreign.depth() > 0 || s.c.builder != nil {
+		return true
+	}
+	return s.readPlain()
+}
+
+// start handles a start tag.
 func (s *scanner) start(selfClosing bool) bool {
-	tag := s.z.Raw()
-	size := len(tag)
+	size := len(s.z.Raw())
 	name, more := s.z.TagName()
 	if s.foreign.depth() > 0 {
 		return s.startForeign(name, more, selfClosing, size)
 	}
-	e := elementOf(name)
-	if e == anchor && s.caution != wary { // perhaps of SVG
-		e = svgAnchor
-	}
-	raw := isRaw(name) && e != noscript && !(s.caution == asXML && selfClosing)
-	if !raw {
+	e := s.anchorOf(elementOf(name))
+	s.raw = isRaw(name) && e != noscript && (s.mode != modeXML || !selfClosing)
+	if !s.raw {
 		s.z.NextIsNotRawText()
 	}
-	s.awaited, s.hidden = other, raw && isHidden(name)
-	if s.c.visible != nil {
-		s.c.visible.separate(breakOf(name))
+	s.textOf, s.hidden = other, s.raw && isHidden(name)
+	if s.c.builder != nil {
+		s.c.builder.begin(name)
 	}
-	if e != other && !s.enter(e, name, selfClosing) {
+	if !s.enter(e, name, selfClosing) {
 		return false
 	}
-	if want := (*s.wants)[e]; want != 0 {
-		if e == anchor && !mentionsRel(tag) { // spares reading what follows href
-			want &^= 1 << rel
-		}
-		if s.attributes(more, want); !s.see(e, name) {
+	if !s.raw { // an empty title or style of XML
+		s.textOf = other
+	}
+	if want := (*s.wanted)[e]; want != 0 {
+		if s.attributes(more, want); !s.handleElement(e, name) {
 			return false
 		}
 	}
 	if size > maxTag {
-		s.renew(string(name), raw)
+		s.replaceTokenizer(string(name), s.raw)
 	}
 	return true
 }
 
-// enter does what an element changes for those that follow. It returns false
-// where only a tree tells what they are.
+// anchorOf returns e, or svgAnchor for an anchor that may be one of SVG.
+func (s *scanner) anchorOf(e element) element {
+	if e == anchor && s.mode != modeStrict {
+		return svgAnchor
+	}
+	return e
+}
+
+// enter records the effect of an element on those that follow. It returns false if a tree is needed
+// to determine it.
 func (s *scanner) enter(e element, name []byte, selfClosing bool) bool {
 	sure := true
 	switch e {
 	case frameset:
 		sure = false
 	case col:
-		sure = !s.template
+		sure = !s.sawTemplate
 	case template:
-		s.template = true
-		s.inert++
+		s.sawTemplate = true
+		s.templateDepth++
 	case table:
-		s.table = true
+		s.sawTable = true
 	case title:
-		sure = !s.c.hasTitle || !s.table
-		s.awaited = e
+		sure = !s.c.hasTitle || !s.sawTable
+		s.textOf = e
 	case style:
-		s.awaited = e
+		s.textOf = e
 	case svg, math:
-		if !selfClosing && s.caution == wary {
+		if !selfClosing && s.mode == modeStrict {
 			s.foreign.push(name)
 			s.z.AllowCDATA(true)
 		}
 	}
-	return sure || s.caution != wary
+	return sure || s.mode != modeStrict
 }
 
-// see hands an element over whose attributes are known.
-func (s *scanner) see(e element, name []byte) bool {
-	if s.caution == wary {
+// handleElement passes an element with its attributes to the collector. It returns false if a tree
+// is needed.
+func (s *scanner) handleElement(e element, name []byte) bool {
+	if s.mode == modeStrict {
 		switch e {
 		case base:
-			// Content of tables that belongs before them may come first.
-			if s.table && s.c.hasBase && s.attr.get(href) != nil {
+			// Tree construction moves misplaced content of a table to before the table.
+			if s.sawTable && s.c.hasBase && s.attr.get(href) != nil {
 				return false
 			}
 		case link:
-			if s.table && s.c.hasCanonical && hasToken(string(s.attr.get(rel)), "canonical") {
+			if s.sawTable && s.c.hasCanonical && hasToken(string(s.attr.get(rel)), "canonical") {
 				return false
 			}
-		case frame: // counts in framesets only
+		case frame: // valid only in framesets
 			return true
 		case form:
-			if s.template {
+			if s.sawTemplate {
 				return false
 			}
-			if s.formOpen { // forms do not nest: the inner one is ignored
+			if s.formOpen { // a form within a form is ignored
 				return true
 			}
 			s.formOpen = s.c.o.Kinds&Forms != 0
 		}
 	}
-	s.c.see(e, elementName(e, name), &s.attr)
+	s.c.handleElement(e, elementName(e, name), &s.attr)
 	return true
 }
 
-// attributes reads those of the tag that are wanted.
+// attributes reads the wanted attributes of the tag.
 func (s *scanner) attributes(more bool, want uint16) {
 	s.attr.has = 0
 	var key, val []byte
@@ -185,95 +213,80 @@ func (s *scanner) attributes(more bool, want uint16) {
 	}
 }
 
-// end takes an end tag.
+// end handles an end tag.
 func (s *scanner) end() bool {
-	if s.awaited == title {
-		s.c.seeTitle(nil)
+	if s.textOf == title {
+		s.c.setTitle(nil)
 	}
-	s.awaited, s.hidden = other, false
+	s.textOf, s.hidden = other, false
 	foreign := s.foreign.depth() > 0
-	if !foreign && s.c.visible == nil && !s.formOpen {
+	if !foreign && s.c.builder == nil && !s.formOpen {
 		return true
 	}
 	name, _ := s.z.TagName()
-	switch {
-	case foreign:
+	if foreign {
 		return s.endForeign(name)
-	case string(name) == "form":
-		s.formOpen = false
-	case string(name) == "template" && s.inert > 0:
-		s.inert--
 	}
-	if s.c.visible != nil {
-		s.c.visible.separate(breakOf(name))
+	s.endForm(name)
+	if string(name) == "template" && s.templateDepth > 0 {
+		s.templateDepth--
+	}
+	if s.c.builder != nil {
+		s.c.builder.end(name)
 	}
 	return true
 }
 
-// seeText takes a text token.
-func (s *scanner) seeText() {
+// endForm closes the open form at its end tag.
+func (s *scanner) endForm(name []byte) {
+	if string(name) == "form" {
+		s.formOpen = false
+	}
+}
+
+// handleText handles a text token.
+func (s *scanner) handleText() {
 	text := s.z.Text()
 	switch {
-	case s.awaited == title:
-		s.c.seeTitle(text)
-	case s.awaited == style && s.foreign.depth() > 0:
+	case s.textOf == title:
+		s.c.setTitle(text)
+	case s.textOf == style && s.foreign.depth() > 0:
 		s.css = append(s.css, text...)
-	case s.awaited == style && s.c.o.Kinds&Styles != 0:
-		s.c.seeCSS(text, names[style], "")
+	case s.textOf == style && s.c.o.Kinds&Styles != 0:
+		s.c.addCSS(text, elementNames[style], "")
 	}
-	if v := s.c.visible; v != nil && !s.hidden && s.inert == 0 {
+	if v := s.c.builder; v != nil && !s.hidden && s.templateDepth == 0 {
 		v.add(text)
 	}
 }
 
-// renew goes on with a new tokenizer. raw says that it is in the raw text of
-// the element of that name.
-func (s *scanner) renew(name string, raw bool) {
-	rest := s.text[len(s.text)-s.input.Len()-len(s.z.Buffered()):]
-	s.input = bytes.NewReader(rest)
+// replaceTokenizer continues with a new tokenizer. With raw, it continues in the raw text of the
+// element with that name.
+func (s *scanner) replaceTokenizer(name string, raw bool) {
+	s.in.rest = s.text[len(s.text)-len(s.in.rest)-len(s.z.Buffered()):]
 	if raw {
-		s.z = html.NewTokenizer(io.MultiReader(strings.NewReader("<"+name+">"), s.input))
+		s.z = html.NewTokenizer(io.MultiReader(strings.NewReader("<"+name+">"), &s.in))
 		s.z.Next()
 	} else {
-		s.z = html.NewTokenizer(s.input)
+		s.z = html.NewTokenizer(&s.in)
 	}
-	s.z.AllowCDATA(s.foreign.depth() > 0 || s.caution == asXML)
+	s.z.AllowCDATA(s.foreign.depth() > 0 || s.mode == modeXML)
 }
 
-// mentionsRel says whether a tag may have an attribute rel. It looks for the
-// last letter first, and moves on by as much as the letter found allows.
-func mentionsRel(tag []byte) bool {
-	for i := 2; i < len(tag); {
-		switch tag[i] | 0x20 {
-		case 'l':
-			if tag[i-1]|0x20 == 'e' && tag[i-2]|0x20 == 'r' {
-				return true
-			}
-			i += 3
-		case 'e':
-			i++
-		case 'r':
-			i += 2
-		default:
-			i += 3
-		}
-	}
-	return false
-}
-
-// isRaw says whether the tokenizer takes what follows as text.
+// isRaw reports whether the tokenizer treats the content of an element as text.
 func isRaw(name []byte) bool {
 	switch string(name) {
-	case "iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "textarea", "title", "xmp":
+	case "iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "textarea",
+		"title", "xmp":
 		return true
 	}
 	return false
 }
 
-// elementName is the name in links.
+// elementName returns the name of an element in links.
 func elementName(e element, name []byte) string {
-	if int(e) < len(names) && names[e] != "" {
-		return names[e]
+	if int(e) < len(elementNames) && elementNames[e] != "" {
+		return elementNames[e]
 	}
 	return string(name)
 }

@@ -2,9 +2,9 @@ package extract
 
 import "iter"
 
-// candidates yields the URLs of a srcset (HTML Standard, "parse a srcset
-// attribute"). What describes them is skipped.
-func candidates(s []byte) iter.Seq[[]byte] {
+// srcsetURLs yields the URLs of a srcset attribute (HTML Standard, "parse a srcset attribute"),
+// without their descriptors.
+func srcsetURLs(s []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for {
 			for len(s) > 0 && (isSpace(s[0]) || s[0] == ',') {
@@ -19,7 +19,7 @@ func candidates(s []byte) iter.Seq[[]byte] {
 			}
 			url := s[:i]
 			s = s[i:]
-			bare := false // a comma ends the candidate at once
+			bare := false // a comma ends the candidate
 			for len(url) > 0 && url[len(url)-1] == ',' {
 				url, bare = url[:len(url)-1], true
 			}
@@ -33,7 +33,7 @@ func candidates(s []byte) iter.Seq[[]byte] {
 	}
 }
 
-// afterDescriptors skips to behind the next comma that is not in parentheses.
+// afterDescriptors returns the part of s after the next comma that is not in parentheses.
 func afterDescriptors(s []byte) []byte {
 	inside := false
 	for i, b := range s {

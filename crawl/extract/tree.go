@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	// maxTree bounds the pages that are parsed into a tree, in bytes.
+	// maxTree is the maximum size in bytes of a page that is parsed into a tree.
 	maxTree = 1 << 20
-	// smallTree is how small a page must be to be harmless whatever it holds,
-	// in bytes.
+	// smallTree is the size in bytes up to which the cost of any tree is acceptable.
 	smallTree = 8 << 10
-	// maxReopened bounds the formatting elements that tree construction may
-	// open again ("reconstruct the active formatting elements").
+	// maxReopened is the maximum number of formatting elements that tree construction may reopen
+	// ("reconstruct the active formatting elements").
 	maxReopened = 1 << 18
-	// maxRoots bounds the html and body tags: the attributes of each are
-	// compared with those of all before.
+	// maxRoots is the maximum number of html and body tags: the attributes of each are compared
+	// with those of all tags before.
 	maxRoots = 16
 )
 
-// readTree collects from the tree that browsers build with scripting off. It
-// returns false for what the parser does not take.
+// readTree reads a page from the tree that browsers build with scripting disabled. It returns false
+// if the parser rejects the page.
 func (c *collector) readTree(text []byte) bool {
-	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
+	root, err := html.ParseWithOptions(bytes.NewReader(text),
+		html.ParseOptionEnableScripting(false))
 	if err != nil { // nested too deeply
 		return false
 	}
-	w := walker{c: c, wants: &wants[c.o.Kinds&(Pages|Media|Forms|Styles)]}
+	w := walker{c: c, wanted: &wantedTables[c.o.Kinds&(Pages|Media|Forms|Styles)]}
 	for n := root; ; {
 		w.enter(n)
 		if n.FirstChild != nil {
@@ -47,47 +47,45 @@ func (c *collector) readTree(text []byte) bool {
 	}
 }
 
-// walker goes through a tree in document order.
+// walker traverses a tree in document order.
 type walker struct {
-	c     *collector
-	wants *wantedBy
-	mute  int // depth of elements whose text is hidden
-	attr  attributes
+	c           *collector
+	wanted      *wantedTable
+	hiddenDepth int // number of open elements with hidden text
+	attr        attributes
 }
 
-// enter takes a node before its children.
+// enter handles a node before its children.
 func (w *walker) enter(n *html.Node) {
 	switch n.Type {
 	case html.TextNode:
-		if w.c.visible != nil && w.mute == 0 {
-			w.c.visible.add([]byte(n.Data))
+		if w.c.builder != nil && w.hiddenDepth == 0 {
+			w.c.builder.add([]byte(n.Data))
 		}
 	case html.ElementNode:
-		w.element(n)
-		w.space(n)
+		w.handleElement(n)
+		if w.c.builder != nil && n.Namespace == "" {
+			w.c.builder.begin([]byte(n.Data))
+		}
 		if isHidden([]byte(n.Data)) {
-			w.mute++
+			w.hiddenDepth++
 		}
 	}
 }
 
-// leave takes a node after its children.
+// leave handles a node after its children.
 func (w *walker) leave(n *html.Node) {
 	if n.Type == html.ElementNode {
-		w.space(n)
+		if w.c.builder != nil && n.Namespace == "" {
+			w.c.builder.end([]byte(n.Data))
+		}
 		if isHidden([]byte(n.Data)) {
-			w.mute--
+			w.hiddenDepth--
 		}
 	}
 }
 
-func (w *walker) space(n *html.Node) {
-	if w.c.visible != nil && n.Namespace == "" {
-		w.c.visible.separate(breakOf([]byte(n.Data)))
-	}
-}
-
-func (w *walker) element(n *html.Node) {
+func (w *walker) handleElement(n *html.Node) {
 	name := []byte(strings.ToLower(n.Data))
 	e := other
 	switch n.Namespace {
@@ -96,15 +94,15 @@ func (w *walker) element(n *html.Node) {
 	case "svg":
 		e = elementOfSVG(name)
 	}
-	if want := (*w.wants)[e]; want != 0 {
+	if want := (*w.wanted)[e]; want != 0 {
 		w.attributes(n, want)
-		w.c.see(e, elementName(e, name), &w.attr)
+		w.c.handleElement(e, elementName(e, name), &w.attr)
 	}
 	switch {
 	case e == title:
-		w.c.seeTitle(ownText(n))
+		w.c.setTitle(ownText(n))
 	case e == style && w.c.o.Kinds&Styles != 0:
-		w.c.seeCSS(ownText(n), names[style], "")
+		w.c.addCSS(ownText(n), elementNames[style], "")
 	}
 }
 
@@ -121,7 +119,7 @@ func (w *walker) attributes(n *html.Node, want uint16) {
 	}
 }
 
-// ownText is the text of a node's children.
+// ownText returns the text of the children of a node.
 func ownText(n *html.Node) (text []byte) {
 	for child := range n.ChildNodes() {
 		if child.Type == html.TextNode {
@@ -131,10 +129,9 @@ func ownText(n *html.Node) (text []byte) {
 	return text
 }
 
-// fitsTree says whether tree construction is sure to be linear in time and
-// memory. A dozen bytes can make it open hundreds of formatting elements
-// again, a thousand times over.
-func fitsTree(text []byte) bool {
+// isSafeForTree reports whether the time and memory of tree construction are linear in the size of
+// the page. A few bytes can cause it to reopen hundreds of formatting elements thousands of times.
+func isSafeForTree(text []byte) bool {
 	if len(text) <= smallTree {
 		return true
 	}
@@ -143,7 +140,7 @@ func fitsTree(text []byte) bool {
 	}
 	var f formatting
 	roots := 0
-	foreign := false // there was SVG or MathML: raw text may be none
+	foreign := false // after SVG or MathML, raw text elements may have children
 	raw := false
 	z := html.NewTokenizer(bytes.NewReader(text))
 	for {
@@ -189,16 +186,15 @@ func fitsTree(text []byte) bool {
 	}
 }
 
-// formatting estimates from above how many formatting elements are open again
-// and again. One that ends before any other kind of element begins or ends is
-// surely gone.
+// formatting computes an upper bound of the number of formatting elements that are reopened. An
+// element that ends before any element of another kind begins or ends cannot be reopened.
 type formatting struct {
-	run      []weighed // those that began since the last other element
-	open     int       // weight of all that may be open
-	reopened int       // sum of open over the tokens
+	run      []weightedElement // opened since the last other element
+	open     int               // weight of all elements that may be open
+	reopened int               // sum of open over all tokens
 }
 
-type weighed struct {
+type weightedElement struct {
 	name   string
 	weight int
 }
@@ -206,7 +202,7 @@ type weighed struct {
 func (f *formatting) start(name []byte, size int) {
 	switch {
 	case isFormatting(name):
-		e := weighed{string(name), 1 + size/32}
+		e := weightedElement{string(name), 1 + size/32}
 		f.run = append(f.run, e)
 		f.open += e.weight
 	case !isPlain(name):
@@ -232,14 +228,14 @@ func (f *formatting) end(name []byte) {
 
 func isFormatting(name []byte) bool {
 	switch string(name) {
-	case "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u":
+	case "a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt",
+		"u":
 		return true
 	}
 	return false
 }
 
-// isPlain says whether an element has no rule of its own in tree construction,
-// or is empty.
+// isPlain reports whether an element has no special rule in tree construction, or is empty.
 func isPlain(name []byte) bool {
 	switch string(name) {
 	case "abbr", "br", "cite", "img", "kbd", "q", "samp", "span", "sub", "sup", "var":

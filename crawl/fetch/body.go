@@ -10,25 +10,23 @@ import (
 	"time"
 )
 
-// ratioFree is how much a body may hold before the ratio of its coding counts:
-// pages of nothing but spaces are no attack.
-const ratioFree = 1 << 20
+// ratioExempt is the size up to which the ratio of a body's coding is not limited: pages of nothing
+// but spaces are harmless.
+const ratioExempt = 1 << 20
 
 const (
-	// firstBuffer is what a body of unknown length begins with.
-	firstBuffer = 32 << 10
-	// trusted is how much room a Content-Length gets before anything came.
-	trusted = 256 << 10
-	// keptBuffer is the largest buffer that is kept for the next body.
-	keptBuffer = 1 << 20
-	// hugeBody keeps sums with a limit from overflowing.
-	hugeBody = 1 << 40
+	// initialBuffer is the initial buffer size for a body of unknown length.
+	initialBuffer = 32 << 10
+	// maxPooledBuffer is the size of the largest buffer that is reused.
+	maxPooledBuffer = 1 << 20
+	// maxBodyLimit prevents sums with a limit from overflowing.
+	maxBodyLimit = 1 << 40
 )
 
-// buffers holds what bodies were read into and Result.Release gave back.
+// buffers holds buffers of bodies that were returned by Result.Release.
 var buffers sync.Pool // of *[]byte
 
-// newBuffer returns an empty buffer with room for at least size bytes.
+// newBuffer returns an empty buffer with a capacity of at least size bytes.
 func newBuffer(size int64) []byte {
 	if b, ok := buffers.Get().(*[]byte); ok && int64(cap(*b)) >= size {
 		return (*b)[:0]
@@ -37,123 +35,181 @@ func newBuffer(size int64) []byte {
 }
 
 func putBuffer(b []byte) {
-	if c := cap(b); c >= 4<<10 && c <= keptBuffer {
+	if c := cap(b); c >= 4<<10 && c <= maxPooledBuffer {
 		buffers.Put(&b)
 	}
 }
 
-// lent is what a Result borrows from buffers. Copies of the Result share it, so
-// that only the first Release gives anything back.
-type lent struct{ body, raw atomic.Pointer[[]byte] }
+// pooledBuffers are the buffers that a Result borrows from the pool, and the memory reserved for
+// them. Copies of the Result share them, so that only the first Release returns them.
+type pooledBuffers struct {
+	body, raw atomic.Pointer[[]byte]
+	hold      *reservation
+}
 
-func (l *lent) release() {
+func (l *pooledBuffers) release() {
 	for _, p := range []*atomic.Pointer[[]byte]{&l.body, &l.raw} {
 		if b := p.Swap(nil); b != nil {
 			putBuffer(*b)
 		}
 	}
+	l.hold.release()
 }
 
-// body is what was read of one.
+// body is the body of a response.
 type body struct {
 	data  []byte // decoded
-	raw   []byte // as it came; data itself if there is no coding, nil if not asked for
-	cut   bool   // there was more than the limit
-	coded bool   // raw is not data
+	raw   []byte // as received; data itself if there is no coding, nil if not requested
+	cut   bool   // the body is longer than the limit
+	coded bool   // raw is not the same slice as data
 }
 
-// readBody reads and decodes a body of at most limit bytes, on the wire and
-// decoded; beyond that it is cut. The caller closes the body. An error of the
-// connection is returned as it is, one of the coding wrapped; then there is no
-// body. With raw, the bytes are kept as they came, too.
-func (f *Fetcher) readBody(resp *http.Response, wire *meter, limit int64, raw bool) (body, error) {
-	limit = min(limit, hugeBody)
-	wire.left = limit
+// bodyOptions say how a body is read.
+type bodyOptions struct {
+	limit  int64
+	raw    bool                    // keep the bytes as received as well
+	start  []byte                  // from an earlier response; the body received continues it
+	accept func(first []byte) bool // reports whether a body that begins so is wanted; nil: it is
+	hold   *reservation
+}
+
+// errUnwanted means that the first bytes of a body show that it is not wanted.
+var errUnwanted = errors.New("body is not of the expected type")
+
+// readBody reads and decodes a body. It is cut at the limit, both as received and decoded. The
+// caller closes the body. Errors of the connection are returned unchanged, those of a coding are
+// wrapped; in both cases data is what was received of a body without a coding. With errUnwanted,
+// raw is what was received.
+func (f *Fetcher) readBody(
+	resp *http.Response, wire *countingReader, o bodyOptions,
+) (body, error) {
+	o.limit = min(o.limit, maxBodyLimit)
+	wire.left = o.limit - int64(len(o.start))
+	wire.hold = o.hold
 	codings, err := codingsOf(resp.Header)
 	if err != nil {
 		return body{}, err
 	}
-	if raw = raw && len(codings) > 0; raw {
-		wire.copy = newBuffer(room(resp.ContentLength, limit))
+	size := bufferSize(resp.ContentLength, o.limit)
+	coded := len(codings) > 0
+	o.hold.size = o.limit
+	switch {
+	case coded && o.raw:
+		wire.copy = newBuffer(size)
+		o.hold.size *= 2
+	case !coded && resp.ContentLength >= 0:
+		o.hold.size = min(o.limit, resp.ContentLength+int64(len(o.start))) + 1
 	}
-	size := room(resp.ContentLength, limit)
-	if len(codings) > 0 {
-		size = min(8*size, firstBuffer) // text gets that small
+	if coded {
+		size = min(8*size, initialBuffer) // a typical ratio for text
 	}
-	src, free := decode(wire, codings, limit, f.cfg.MaxRatio)
-	data, err := fill(newBuffer(size), src, limit)
+	data := o.start
+	if data == nil {
+		data = newBuffer(size)
+	}
+	src, free := decode(wire, codings, o.limit, f.cfg.MaxRatio)
+	data, err = o.readUpTo(data, src)
 	free()
-	cut := int64(len(data)) > limit || errors.Is(err, errMeter)
-	if err != nil && !cut {
-		putBuffer(data)
-		putBuffer(wire.copy)
-		return body{}, err
+	b := body{
+		data: data[:min(int64(len(data)), o.limit)], raw: wire.copy, coded: coded && o.raw,
+		cut: int64(len(data)) > o.limit || errors.Is(err, errTooLong),
 	}
-	b := body{data: data[:min(int64(len(data)), limit)], cut: cut, raw: wire.copy, coded: raw}
-	if !raw {
+	if !coded {
 		b.raw = b.data
 	}
-	return b, nil
-}
-
-// room is what to set aside for a body whose head promises length bytes; one
-// byte more is where its end is met.
-func room(length, limit int64) int64 {
-	if length < 0 {
-		return firstBuffer
+	if err == nil || b.cut {
+		return b, nil
 	}
-	return min(length, limit, trusted) + 1
+	if coded {
+		putBuffer(data)
+		b.data = nil
+	}
+	return b, err
 }
 
-// fill appends what src has to b, until its end or more than limit bytes.
-func fill(b []byte, src io.Reader, limit int64) ([]byte, error) {
-	for int64(len(b)) <= limit {
+// bufferSize returns the initial buffer size for a body with a Content-Length. The end of the body
+// is detected with one more byte.
+func bufferSize(length, limit int64) int64 {
+	if length < 0 {
+		return initialBuffer
+	}
+	return min(length, limit, freeBody-1) + 1
+}
+
+// readUpTo appends the data of src to b, until the end of src or more than the limit.
+func (o *bodyOptions) readUpTo(b []byte, src io.Reader) ([]byte, error) {
+	undecided := o.accept != nil
+	for int64(len(b)) <= o.limit {
 		if len(b) == cap(b) {
-			grown := make([]byte, len(b), min(2*int64(cap(b))+firstBuffer, limit+1))
+			size := min(2*int64(cap(b))+initialBuffer, o.limit+1)
+			if size > freeBody {
+				if err := o.hold.acquire(); err != nil {
+					return b, err
+				}
+				size = min(size, max(o.hold.size, int64(len(b))+initialBuffer))
+			}
+			grown := make([]byte, len(b), size)
 			copy(grown, b)
 			putBuffer(b)
 			b = grown
 		}
-		n, err := src.Read(b[len(b):min(int64(cap(b)), limit+1)])
+		end := min(int64(cap(b)), o.limit+1)
+		if undecided {
+			end = min(end, int64(len(b))+initialBuffer) // a reused buffer may be large
+		}
+		n, err := src.Read(b[len(b):end])
 		b = b[:len(b)+n]
+		if err != nil && err != io.EOF {
+			return b, err
+		}
+		if undecided && (len(b) >= sniffed || err == io.EOF) {
+			undecided = false
+			if len(b) > 0 && !o.accept(b) {
+				return b, errUnwanted
+			}
+		}
 		if err == io.EOF {
 			return b, nil
-		}
-		if err != nil {
-			return b, err
 		}
 	}
 	return b, nil
 }
 
-// errMeter ends a body that is longer than its limit.
-var errMeter = errors.New("body too long")
+// errTooLong means that a body is longer than its limit.
+var errTooLong = errors.New("body too long")
 
-// meter counts what comes in, and ends it with errMeter after left bytes.
-type meter struct {
+// countingReader counts the bytes of a body, and fails with errTooLong after left bytes.
+type countingReader struct {
 	r    io.Reader
-	n    atomic.Int64 // bytes; read by pace, too
+	n    atomic.Int64 // bytes; also read by progress
 	left int64
-	copy []byte // of what came, if it is not nil
-	err  error  // what ended it, except io.EOF
+	copy []byte // receives the bytes, unless it is nil
+	hold *reservation
+	err  error // that ended it, except io.EOF
 }
 
-func (m *meter) failed() error { return m.err }
+func (m *countingReader) readErr() error { return m.err }
 
-// Read reads, counts and remembers an error.
-func (m *meter) Read(p []byte) (int, error) {
+// Read reads and counts bytes, and records an error.
+func (m *countingReader) Read(p []byte) (int, error) {
 	if m.left < 0 {
 		return 0, m.err
 	}
-	if int64(len(p)) > m.left+1 { // one more tells "too long" from "just fits"
+	if int64(len(p)) > m.left+1 { // one more shows whether the body is too long
 		p = p[:m.left+1]
 	}
 	n, err := m.r.Read(p)
 	m.n.Add(int64(n))
 	if m.left -= int64(n); m.left < 0 {
-		n, err = n-1, errMeter
+		n, err = n-1, errTooLong
 	}
 	if m.copy != nil {
+		if len(m.copy)+n > freeBody {
+			if full := m.hold.acquire(); full != nil {
+				m.err = full
+				return 0, full
+			}
+		}
 		m.copy = append(m.copy, p[:n]...)
 	}
 	if err != nil && err != io.EOF {
@@ -162,20 +218,30 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads away a body that is not taken if it is small, for the sake of
-// its connection. How it ends does not matter: if not at the end of the body,
-// the connection is closed. With raw it returns what came, and whether that is
-// the whole body.
-func (f *Fetcher) drain(cancel context.CancelFunc, resp *http.Response, wire *meter, raw bool) (b []byte, whole bool) {
-	if resp.ContentLength > drainLimit && !raw {
-		return nil, false
+// drain reads a small body that is not wanted, so that the connection can be reused. Errors are
+// ignored: unless the end of the body is reached, the connection is closed.
+func (f *Fetcher) drain(cancel context.CancelFunc, resp *http.Response, wire *countingReader) {
+	if resp.ContentLength > drainLimit {
+		return
 	}
 	defer time.AfterFunc(f.cfg.DrainTimeout, cancel).Stop()
-	wire.left = drainLimit
-	if !raw {
-		_, err := io.Copy(io.Discard, wire)
-		return nil, err == nil
+	wire.left, wire.copy = drainLimit, nil
+	_, _ = io.Copy(io.Discard, wire)
+}
+
+// readRaw reads the rest of a body that is kept only as received: up to limit bytes with those in
+// start. An error ends the body.
+func readRaw(
+	resp *http.Response, wire *countingReader, start []byte, limit int64, hold *reservation,
+) (b []byte, err error) {
+	if start == nil {
+		start = newBuffer(bufferSize(resp.ContentLength, limit))
 	}
-	b, err := fill(newBuffer(room(resp.ContentLength, drainLimit)), wire, drainLimit)
-	return b, err == nil
+	o := bodyOptions{limit: max(min(limit, maxBodyLimit), int64(len(start))), hold: hold}
+	wire.left, wire.copy = o.limit-int64(len(start)), nil
+	if hold.size = o.limit; resp.ContentLength >= 0 {
+		hold.size = min(o.limit, resp.ContentLength) + 1
+	}
+	b, err = o.readUpTo(start, wire)
+	return b[:min(int64(len(b)), o.limit)], err
 }

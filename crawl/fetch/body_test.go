@@ -30,7 +30,7 @@ func zip(data []byte) []byte {
 	return buf.Bytes()
 }
 
-// html returns n bytes that gzip about as well as a page does.
+// html returns n bytes that gzip compresses about as well as a page.
 func html(n int) []byte {
 	var b bytes.Buffer
 	for i := 0; b.Len() < n; i++ {
@@ -39,7 +39,7 @@ func html(n int) []byte {
 	return b.Bytes()[:n]
 }
 
-// packers code data as servers do.
+// packers encode data like servers.
 var packers = map[string]func([]byte) []byte{
 	"gzip": zip,
 	"deflate": func(data []byte) []byte {
@@ -66,7 +66,7 @@ var packers = map[string]func([]byte) []byte{
 	"zstd": func(data []byte) []byte { return zstdWindow(data, 1<<20) },
 }
 
-// zstdWindow returns the zstd of data, coded with a window of that size.
+// zstdWindow returns the zstd of data, encoded with a window size.
 func zstdWindow(data []byte, window int) []byte {
 	var buf bytes.Buffer
 	w, _ := zstd.NewWriter(&buf, zstd.WithWindowSize(window), zstd.WithEncoderConcurrency(1))
@@ -75,7 +75,7 @@ func zstdWindow(data []byte, window int) []byte {
 	return buf.Bytes()
 }
 
-// bodyTest is one answer and what must come of it.
+// bodyTest is a response and the expected result.
 type bodyTest struct {
 	name    string
 	coding  string
@@ -100,26 +100,44 @@ func bodyTests() []bodyTest {
 		{name: "cut early", sent: page, limit: 1, outcome: store.OutcomeTooLarge, want: page[:1]},
 		{name: "GZip", coding: "GZip", sent: zip(page), outcome: store.OutcomeOK, want: page, kept: true},
 		{name: "x-gzip", coding: "x-gzip", sent: zip(page), outcome: store.OutcomeOK, want: page, kept: true},
-		{name: "two members", coding: "gzip", sent: append(zip(page[:9]), zip(page[9:])...), outcome: store.OutcomeOK, want: page, kept: true},
-		{name: "padded gzip", coding: "gzip", sent: append(zip(page), make([]byte, 9000)...), outcome: store.OutcomeOK, want: page, kept: true},
-		{name: "padding without end", coding: "gzip", sent: append(zip(page), make([]byte, 99_000)...), limit: 30_000, outcome: store.OutcomeTooLarge, want: page},
-		{name: "two frames", coding: "zstd", sent: append(zstdWindow(page[:9], 1<<20), zstdWindow(page[9:], 1<<20)...), outcome: store.OutcomeOK, want: page, kept: true},
-		{name: "empty members without end", coding: "gzip", sent: bytes.Repeat(zip(nil), 10_000), limit: 1000, outcome: store.OutcomeTooLarge},
-		{name: "empty members within", coding: "gzip, gzip", sent: zip(append(bytes.Repeat(zip(nil), 500), zip(zip(page))...)), outcome: store.OutcomeOK, want: zip(page), kept: true},
+		{name: "two members", coding: "gzip", sent: append(zip(page[:9]), zip(page[9:])...),
+			outcome: store.OutcomeOK, want: page, kept: true},
+		{name: "padded gzip", coding: "gzip", sent: append(zip(page), make([]byte, 9000)...),
+			outcome: store.OutcomeOK, want: page, kept: true},
+		{name: "padding without end", coding: "gzip",
+			sent: append(zip(page), make([]byte, 99_000)...), limit: 30_000,
+			outcome: store.OutcomeTooLarge, want: page},
+		{name: "two frames", coding: "zstd", sent: append(zstdWindow(page[:9], 1<<20),
+			zstdWindow(page[9:], 1<<20)...), outcome: store.OutcomeOK, want: page, kept: true},
+		{name: "empty members without end", coding: "gzip", sent: bytes.Repeat(zip(nil), 10_000),
+			limit: 1000, outcome: store.OutcomeTooLarge},
+		{name: "empty members within", coding: "gzip, gzip",
+			sent:    zip(append(bytes.Repeat(zip(nil), 500), zip(zip(page))...)),
+			outcome: store.OutcomeOK, want: zip(page), kept: true},
 		{name: "bomb", coding: "gzip", sent: bomb, outcome: store.OutcomeDecoding, err: ErrBomb},
-		{name: "small bomb", coding: "gzip", sent: zip(make([]byte, 1<<20)), outcome: store.OutcomeOK, want: make([]byte, 1<<20), kept: true},
-		{name: "bomb cut by size first", coding: "gzip", sent: bomb, limit: 100_000, outcome: store.OutcomeTooLarge, want: make([]byte, 100_000)},
+		{name: "small bomb", coding: "gzip", sent: zip(make([]byte, 1<<20)),
+			outcome: store.OutcomeOK, want: make([]byte, 1<<20), kept: true},
+		{name: "bomb cut by size first", coding: "gzip", sent: bomb, limit: 100_000,
+			outcome: store.OutcomeTooLarge, want: make([]byte, 100_000)},
 		{name: "bomb in gzip", coding: "gzip, gzip", sent: zip(bomb), outcome: store.OutcomeDecoding, err: ErrBomb},
-		{name: "bomb within", coding: "gzip, br", sent: packers["br"](bytes.Repeat(zip(nil), 400_000)), outcome: store.OutcomeDecoding, err: ErrBomb},
-		{name: "large within", coding: "gzip, br", sent: packers["br"](bytes.Repeat(zip(nil), 10_000)), limit: 9999, outcome: store.OutcomeTooLarge},
-		{name: "wrong checksum", coding: "gzip", sent: flipped(zip(page), -5), outcome: store.OutcomeDecoding, err: errCoding},
-		{name: "no gzip", coding: "gzip", sent: page, outcome: store.OutcomeDecoding, err: errCoding},
-		{name: "window too wide", coding: "zstd", sent: zstdWindow(bytes.Repeat(page, 2000), 32<<20), outcome: store.OutcomeDecoding, err: errCoding},
+		{name: "bomb within", coding: "gzip, br",
+			sent: packers["br"](bytes.Repeat(zip(nil), 400_000)), outcome: store.OutcomeDecoding,
+			err: ErrBomb},
+		{name: "large within", coding: "gzip, br",
+			sent: packers["br"](bytes.Repeat(zip(nil), 10_000)), limit: 9999,
+			outcome: store.OutcomeTooLarge},
+		{name: "wrong checksum", coding: "gzip", sent: flipped(zip(page), -5), outcome: store.OutcomeDecoding, err: errBrokenCoding},
+		{name: "no gzip", coding: "gzip", sent: page, outcome: store.OutcomeDecoding, err: errBrokenCoding},
+		{name: "window too wide", coding: "zstd", sent: zstdWindow(bytes.Repeat(page, 2000),
+			32<<20), outcome: store.OutcomeDecoding, err: errBrokenCoding},
 		{name: "unknown", coding: "compress", sent: page, outcome: store.OutcomeDecoding, err: ErrEncoding},
 		{name: "not last", coding: "sdch,gzip", sent: page, outcome: store.OutcomeDecoding, err: ErrEncoding},
 		{name: "gzip, br", coding: "gzip, br", sent: packers["br"](zip(page)), outcome: store.OutcomeOK, want: page, kept: true},
 		{name: "br, gzip", coding: "br,identity ,gzip", sent: zip(packers["br"](page)), outcome: store.OutcomeOK, want: page, kept: true},
-		{name: "thrice", coding: "gzip, gzip, gzip", sent: zip(zip(zip(page))), outcome: store.OutcomeDecoding, err: ErrEncoding},
+		{
+			name: "thrice", coding: "gzip" + strings.Repeat(", gzip", 2),
+			sent: zip(zip(zip(page))), outcome: store.OutcomeDecoding, err: ErrEncoding,
+		},
 	}
 	for _, name := range []string{"gzip", "deflate", "bare", "br", "zstd"} {
 		coding, pack := name, packers[name]
@@ -132,10 +150,11 @@ func bodyTests() []bodyTest {
 			{name: "empty " + name, coding: coding, outcome: store.OutcomeOK, kept: true},
 			{name: name + " just fits", coding: coding, sent: pack(page), limit: 20_000, outcome: store.OutcomeOK, want: page, kept: true},
 			{name: name + " cut", coding: coding, sent: pack(page), limit: 19_999, outcome: store.OutcomeTooLarge, want: page[:19_999]},
-			{name: name + " twice", coding: coding + "," + coding, sent: pack(pack(page)), outcome: store.OutcomeOK, want: page, kept: true},
+			{name: name + " twice", coding: coding + "," + coding, sent: pack(pack(page)),
+				outcome: store.OutcomeOK, want: page, kept: true},
 			{name: name + " bomb", coding: coding, sent: pack(make([]byte, 7<<20)), outcome: store.OutcomeDecoding, err: ErrBomb},
-			{name: "half a " + name, coding: coding, sent: pack(page)[:1000], outcome: store.OutcomeDecoding, err: errCoding},
-			{name: "broken " + name, coding: coding, sent: flipped(pack(page), 100), outcome: store.OutcomeDecoding, err: errCoding},
+			{name: "half a " + name, coding: coding, sent: pack(page)[:1000], outcome: store.OutcomeDecoding, err: errBrokenCoding},
+			{name: "broken " + name, coding: coding, sent: flipped(pack(page), 100), outcome: store.OutcomeDecoding, err: errBrokenCoding},
 		}...)
 	}
 	return tests
@@ -173,55 +192,64 @@ func TestBody(t *testing.T) {
 }
 
 func checkBody(t *testing.T, f *Fetcher, s *site, tt *bodyTest) {
-	res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", "/"), Addr: s.addr, MaxBody: tt.limit, Keep: true})
+	res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", "/"), Addr: s.addr,
+		MaxBody: tt.limit, KeepRaw: true})
 	defer res.Release()
 	if res.Outcome != tt.outcome || !bytes.Equal(res.Body, tt.want) {
-		t.Errorf("%v, %d bytes, %v; want %v, %d bytes", res.Outcome, len(res.Body), res.Err, tt.outcome, len(tt.want))
+		t.Errorf("%v, %d bytes, %v; want %v, %d bytes", res.Outcome, len(res.Body), res.Err,
+			tt.outcome, len(tt.want))
 	}
 	if (tt.err == nil) != (res.Err == nil) || !errors.Is(res.Err, tt.err) {
 		t.Errorf("error %v, want %v", res.Err, tt.err)
 	}
-	if res.Bytes > int64(len(tt.sent)) || res.Outcome == store.OutcomeOK && res.Bytes != int64(len(tt.sent)) {
-		t.Errorf("%d bytes over the wire of %d sent", res.Bytes, len(tt.sent))
+	if res.Bytes > int64(len(tt.sent)) || res.Outcome == store.OutcomeOK &&
+		res.Bytes != int64(len(tt.sent)) {
+		t.Errorf("%d bytes received of %d sent", res.Bytes, len(tt.sent))
 	}
 	if tt.limit > 0 && res.Bytes > tt.limit+1 {
 		t.Errorf("read %d bytes with a limit of %d", res.Bytes, tt.limit)
 	}
-	if !bytes.HasPrefix(tt.sent, res.Raw) || res.Outcome == store.OutcomeOK && len(res.Raw) != len(tt.sent) || res.Err != nil && res.Raw != nil {
+	if !bytes.HasPrefix(tt.sent, res.Raw) || res.Outcome == store.OutcomeOK &&
+		len(res.Raw) != len(tt.sent) || res.Err != nil && res.Raw != nil {
 		t.Errorf("raw body of %d bytes, sent %d", len(res.Raw), len(tt.sent))
 	}
-	if res.RawCut != (res.Outcome == store.OutcomeTooLarge) {
-		t.Errorf("%v with cut = %v", res.Outcome, res.RawCut)
+	if (res.RawCut != "") != (res.Outcome == store.OutcomeTooLarge) {
+		t.Errorf("outcome %v with RawCut %q", res.Outcome, res.RawCut)
 	}
-	if len(res.Body) > 0 && (tt.coding == "" || tt.coding == "identity") && &res.Raw[0] != &res.Body[0] {
-		t.Error("raw is a copy")
+	if len(res.Body) > 0 && (tt.coding == "" || tt.coding == "identity") &&
+		&res.Raw[0] != &res.Body[0] {
+		t.Error("Raw is a copy, want the same slice as Body")
 	}
-	// Whether a cut body was read to its end by accident is open.
-	if kept := idle(f) == 1; kept != tt.kept && !(kept && res.Outcome == store.OutcomeTooLarge) {
+	// If the body was cut, it may or may not have been read to its end.
+	if kept := idle(f) == 1; kept != tt.kept && (!kept || res.Outcome != store.OutcomeTooLarge) {
 		t.Errorf("connection kept = %v", kept)
 	}
 }
 
-// TestDecodersAreClean holds that a decoder that met rubbish is good again.
-func TestDecodersAreClean(t *testing.T) {
+// TestDecodersAreReset verifies that a decoder is usable after invalid data.
+func TestDecodersAreReset(t *testing.T) {
 	f := newFetcher(t, nil)
 	for name, pack := range packers {
 		coding := strings.Replace(name, "bare", "deflate", 1)
-		for _, data := range [][]byte{[]byte("rubbish"), nil, pack([]byte("good")), pack(html(5000))[:100], pack([]byte("good"))} {
-			b, err := f.readBody(answerOf(data, coding), &meter{r: bytes.NewReader(data)}, 1<<20, false)
-			if bytes.Equal(data, pack([]byte("good"))) && (err != nil || string(b.data) != "good") {
-				t.Errorf("%s: %q, %v", coding, b.data, err)
+		good := pack([]byte("good"))
+		for _, data := range [][]byte{[]byte("rubbish"), nil, good, pack(html(5000))[:100], good} {
+			wire := &countingReader{r: bytes.NewReader(data)}
+			b, err := f.readBody(responseTo(data, coding), wire,
+				bodyOptions{limit: 1 << 20, hold: new(reservation)})
+			if bytes.Equal(data, good) && (err != nil || string(b.data) != "good") {
+				t.Errorf("%s: readBody() = %q, %v, want good", coding, b.data, err)
 			}
 		}
 	}
 }
 
-// answerOf returns the head of an answer of data in a coding.
-func answerOf(data []byte, coding string) *http.Response {
-	return &http.Response{Header: http.Header{"Content-Encoding": {coding}}, ContentLength: int64(len(data))}
+// responseTo returns the head of a response with encoded data.
+func responseTo(data []byte, coding string) *http.Response {
+	return &http.Response{Header: http.Header{"Content-Encoding": {coding}},
+		ContentLength: int64(len(data))}
 }
 
-// TestRelease holds that memory is lent to one fetch at a time.
+// TestRelease verifies that memory is used by one fetch at a time.
 func TestRelease(t *testing.T) {
 	s := newSite(t, "127.7.3.2", "http", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", r.URL.RawQuery)
@@ -229,7 +257,8 @@ func TestRelease(t *testing.T) {
 	})
 	f := newFetcher(t, nil)
 	get := func(path string) Result {
-		return f.Do(t.Context(), Request{URL: s.url("http", "site.example", path+"?br"), Addr: s.addr, Keep: true})
+		return f.Do(t.Context(), Request{URL: s.url("http", "site.example", path+"?br"),
+			Addr: s.addr, KeepRaw: true})
 	}
 	first := get("/first")
 	twin := first
@@ -237,7 +266,7 @@ func TestRelease(t *testing.T) {
 	first.Release()
 	twin.Release()
 	if first.Body != nil || first.Raw != nil {
-		t.Error("there after Release")
+		t.Error("Body or Raw is not nil after Release")
 	}
 	var held []Result
 	for i := range 8 {
@@ -245,22 +274,23 @@ func TestRelease(t *testing.T) {
 	}
 	for i, res := range held {
 		path := fmt.Sprintf("/%d", i)
-		if string(res.Body) != strings.Repeat(path, 3000) || !bytes.Equal(res.Raw, packers["br"](res.Body)) {
+		if string(res.Body) != strings.Repeat(path, 3000) ||
+			!bytes.Equal(res.Raw, packers["br"](res.Body)) {
 			t.Errorf("%s was overwritten: %.20q", path, res.Body)
 		}
 	}
 }
 
-// TestCodingsUndone holds that whatever is coded comes out again, or its first
-// limit bytes.
-func TestCodingsUndone(t *testing.T) {
+// TestCodingsDecoded verifies that encoded data is decoded, up to its first limit bytes.
+func TestCodingsDecoded(t *testing.T) {
 	f := newFetcher(t, nil)
 	rapid.Check(t, func(t *rapid.T) {
 		page := rapid.SliceOfN(rapid.Byte(), 0, 5000).Draw(t, "page")
 		page = bytes.Repeat(page, rapid.IntRange(1, 20).Draw(t, "times"))
 		limit := rapid.Int64Range(1, 120_000).Draw(t, "limit")
 		sent, codings, longest := page, []string{}, len(page)
-		for _, name := range rapid.SliceOfN(rapid.SampledFrom([]string{"gzip", "deflate", "bare", "br", "zstd"}), 0, 2).Draw(t, "codings") {
+		for _, name := range rapid.SliceOfN(rapid.SampledFrom([]string{"gzip", "deflate", "bare",
+			"br", "zstd"}), 0, 2).Draw(t, "codings") {
 			sent = packers[name](sent)
 			longest = max(longest, len(sent)) // what is between two codings is limited, too
 			codings = append(codings, strings.Replace(name, "bare", "deflate", 1))
@@ -269,18 +299,21 @@ func TestCodingsUndone(t *testing.T) {
 		if rapid.Bool().Draw(t, "drips") {
 			src = iotest.OneByteReader(src)
 		}
-		b, err := f.readBody(answerOf(sent, strings.Join(codings, ", ")), &meter{r: src}, limit, true)
+		b, err := f.readBody(responseTo(sent, strings.Join(codings, ", ")), &countingReader{r: src},
+			bodyOptions{limit: limit, raw: true, hold: new(reservation)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !b.cut && !bytes.Equal(b.data, page) || !bytes.HasPrefix(page, b.data) || b.cut && int64(longest) <= limit {
-			t.Fatalf("%d bytes, cut %v, of %d bytes with limit %d", len(b.data), b.cut, len(page), limit)
+		if !b.cut && !bytes.Equal(b.data, page) || !bytes.HasPrefix(page, b.data) || b.cut &&
+			int64(longest) <= limit {
+			t.Fatalf("%d bytes, cut %v, of %d bytes with limit %d", len(b.data), b.cut, len(page),
+				limit)
 		}
 	})
 }
 
-// TestReleaseAtOnce has many fetches lend and give back at the same time.
-func TestReleaseAtOnce(t *testing.T) {
+// TestReleaseConcurrently runs many fetches that borrow and return memory concurrently.
+func TestReleaseConcurrently(t *testing.T) {
 	s := newSite(t, "127.7.3.3", "http", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Write(zip(bytes.Repeat([]byte(r.URL.Path), 2000)))
@@ -291,8 +324,10 @@ func TestReleaseAtOnce(t *testing.T) {
 		wg.Go(func() {
 			for j := range 25 {
 				path := fmt.Sprintf("/%d/%d", i, j)
-				res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", path), Addr: s.addr, Keep: true})
-				if string(res.Body) != strings.Repeat(path, 2000) || !bytes.Equal(res.Raw, zip(res.Body)) {
+				res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", path),
+					Addr: s.addr, KeepRaw: true})
+				if string(res.Body) != strings.Repeat(path, 2000) ||
+					!bytes.Equal(res.Raw, zip(res.Body)) {
 					t.Errorf("%s: %v %.40q", path, res.Outcome, res.Body)
 				}
 				res.Release()
@@ -302,7 +337,7 @@ func TestReleaseAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzBody feeds the decoders anything: they must end, within their limits.
+// FuzzBody verifies the limits of the decoders for any data.
 func FuzzBody(f *testing.F) {
 	f.Add([]byte("plain"), "", uint16(3))
 	for name, pack := range packers {
@@ -315,17 +350,19 @@ func FuzzBody(f *testing.F) {
 	f.Add([]byte{0x1f, 0x8b}, "gzip", uint16(0))
 	fetcher := newFetcher(f, nil)
 	f.Fuzz(func(t *testing.T, data []byte, coding string, limit uint16) {
-		resp, max := answerOf(data, coding), int64(limit)+1
-		wire := &meter{r: bytes.NewReader(data)}
-		b, err := fetcher.readBody(resp, wire, max, true)
+		resp, max := responseTo(data, coding), int64(limit)+1
+		wire := &countingReader{r: bytes.NewReader(data)}
+		b, err := fetcher.readBody(resp, wire,
+			bodyOptions{limit: max, raw: true, hold: new(reservation)})
 		if n := wire.n.Load(); int64(len(b.data)) > max || n > max+1 || int64(len(b.raw)) > max {
 			t.Errorf("%d bytes from %d with a limit of %d", len(b.data), n, max)
 		}
 		if !bytes.HasPrefix(data, b.raw) || err == nil && !b.cut && !bytes.Equal(b.raw, data) {
 			t.Errorf("raw %q of %q", b.raw, data)
 		}
-		if cs, e := codingsOf(resp.Header); e != nil && err == nil || len(cs) == 0 && err == nil && !bytes.Equal(b.data, b.raw) {
-			t.Errorf("%q became %q", data, b.data)
+		if cs, e := codingsOf(resp.Header); e != nil && err == nil || len(cs) == 0 && err == nil &&
+			!bytes.Equal(b.data, b.raw) {
+			t.Errorf("decoded %q without a coding to %q", data, b.data)
 		}
 	})
 }

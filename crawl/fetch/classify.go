@@ -7,40 +7,43 @@ import (
 	"net"
 	"syscall"
 
+	"peerd/crawl/deny"
 	"peerd/store"
 )
 
-// Errors of an answer that cannot be used; Result.Err matches them.
+// Errors of invalid responses, matched by Result.Err.
 var (
-	// ErrEncoding says that the body came in a coding that was not asked for,
-	// or in too many.
+	// ErrEncoding means that the body has a content coding that was not requested, or too many of
+	// them.
 	ErrEncoding = errors.New("unknown content coding")
-	// ErrBomb says that a compressed body blew up beyond Config.MaxRatio.
+	// ErrBomb means that a compressed body expands beyond Config.MaxRatio.
 	ErrBomb = errors.New("compressed body expands too far")
-	// ErrSlow says that less of a body came than Config.MinRate demands.
-	ErrSlow = errors.New("body comes too slowly")
-	// errStatus says that the server ended with a status that ends nothing.
-	errStatus = errors.New("answer with an interim status")
+	// ErrSlow means that a body is received at a lower rate than Config.MinRate.
+	ErrSlow = errors.New("body received too slowly")
+	// errInterimStatus means that the final response has an interim status.
+	errInterimStatus = errors.New("final response has an interim status")
 )
 
-// classify tells which outcome err is, when the attempt came as far as st.
+// classify returns the outcome of an attempt that failed with err at the stage st.
 func classify(err error, st stage, h2 bool) store.Outcome {
 	switch {
+	case errors.Is(err, deny.ErrDenied):
+		return store.OutcomeDenied
 	case errors.Is(err, ErrForbiddenAddr), errors.Is(err, ErrForbiddenPort):
 		return store.OutcomeRefused
-	case errors.Is(err, ErrBomb), errors.Is(err, ErrEncoding), errors.Is(err, errCoding):
+	case errors.Is(err, ErrBomb), errors.Is(err, ErrEncoding), errors.Is(err, errBrokenCoding):
 		return store.OutcomeDecoding
-	case errors.Is(err, errBadURL), errors.Is(err, errStatus):
+	case errors.Is(err, errBadURL), errors.Is(err, errInterimStatus):
 		return store.OutcomeProtocol
-	case errors.Is(err, ErrSlow), isTimeout(err):
+	case errors.Is(err, ErrSlow), errors.Is(err, errTimeout), isTimeout(err):
 		return store.OutcomeTimeout
 	case st == stageDial:
 		return store.OutcomeConnect
 	case st == stageTLS:
 		return store.OutcomeTLS
-	case st == stageSend, h2, isBroken(err):
-		// net/http's HTTP/2 does not export its errors; what is left of them
-		// is streams and connections that were given up.
+	case st == stageSend, h2, isConnError(err), errors.Is(err, errRange):
+		// The HTTP/2 implementation of net/http does not export its errors; the remaining ones are
+		// of closed streams and connections.
 		return store.OutcomeReset
 	default:
 		return store.OutcomeProtocol
@@ -52,8 +55,8 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
-// isBroken says whether err is the end of a connection.
-func isBroken(err error) bool {
+// isConnError reports whether err means that the connection was closed.
+func isConnError(err error) bool {
 	for _, target := range []error{
 		io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed,
 		syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE,

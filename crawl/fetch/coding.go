@@ -16,32 +16,31 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// acceptEncoding is what is asked for: what the browsers decode, too, so that
-// servers send what they send to everybody.
+// acceptEncoding lists the codings that are accepted: those of browsers, so that servers send the
+// same responses as to browsers.
 const acceptEncoding = "gzip, deflate, br, zstd"
 
-// maxCodings is how many codings a body may have on top of each other.
+// maxCodings is the maximum number of codings of a body.
 const maxCodings = 2
 
-// maxWindow is the largest zstd window: RFC 9659, section 3. Brotli's is at
-// most 16 MiB by its format (RFC 7932, section 9.1), that of the others 32 KiB.
+// maxWindow is the largest zstd window (RFC 9659, section 3). The window of brotli is at most 16
+// MiB by its format (RFC 7932, section 9.1), that of the others 32 KiB.
 const maxWindow = 8 << 20
 
-// coding is one content coding of IANA's HTTP Content Coding Registry.
+// coding is a content coding of the IANA HTTP Content Coding Registry.
 type coding uint8
 
 const (
 	codingGzip    coding = iota // RFC 9110, section 8.4.1.3
-	codingDeflate               // section 8.4.1.2: zlib by the letter, bare deflate by habit
+	codingDeflate               // section 8.4.1.2: zlib, or in practice raw deflate data
 	codingBrotli                // RFC 7932
 	codingZstd                  // RFC 8878
 	codingCount
 )
 
-// codingsOf reads the Content-Encoding fields of h (RFC 9110, section 8.4): the
-// codings in the order in which they were applied. Names that say nothing are
-// skipped; "none" and "utf-8" are what servers say that mean nothing. The error
-// matches ErrEncoding.
+// codingsOf parses the Content-Encoding fields of h (RFC 9110, section 8.4) and returns the codings
+// in the order in which they were applied. Names that mean no coding are skipped, including "none"
+// and "utf-8", which some servers send. Errors match ErrEncoding.
 func codingsOf(h http.Header) ([]coding, error) {
 	fields := h["Content-Encoding"]
 	if len(fields) == 0 {
@@ -72,41 +71,40 @@ func codingsOf(h http.Header) ([]coding, error) {
 	return out, nil
 }
 
-// step is one from the wire to the body.
-type step interface {
+// decodeStage is one step of the decoding of a body.
+type decodeStage interface {
 	io.Reader
-	failed() error // what ended it, unless that was its proper end
+	readErr() error // that ended it, except io.EOF
 }
 
-// decoder undoes one coding. begin comes before the first Read; ended says
-// whether an io.EOF of Read is the end of the data, or begins the next part.
+// decoder decodes one coding. start is called before the first Read. After io.EOF, nextPart reports
+// whether the data continues with another part, which the next Read returns.
 type decoder interface {
 	io.Reader
-	begin(src *bufio.Reader) error
-	more(src *bufio.Reader) (bool, error)
-	end()
+	start(src *bufio.Reader) error
+	nextPart(src *bufio.Reader) (bool, error)
+	release()
 }
 
-// layer is one coding of a body, with the limits on what comes out of it. It
-// begins with the first Read, since an empty body is in no coding and yet no
-// error.
+// layer is one coding of a body, with limits on the decoded data. It starts with the first Read,
+// because an empty body is valid in every coding.
 type layer struct {
-	below step
-	wire  *meter
-	src   *bufio.Reader
-	dec   decoder
-	ratio int64
-	left  int64 // bytes that may come out, and one more
-	n     int64 // bytes that came out
-	begun bool
-	done  bool
-	err   error
+	below   decodeStage
+	wire    *countingReader
+	src     *bufio.Reader
+	dec     decoder
+	ratio   int64
+	left    int64 // maximum number of decoded bytes
+	n       int64 // decoded bytes
+	started bool
+	done    bool
+	err     error
 }
 
-func (l *layer) failed() error { return l.err }
+func (l *layer) readErr() error { return l.err }
 
-// Read decodes; p is not empty. Errors from below come as they are, those of the data as
-// errCoding or ErrBomb.
+// Read decodes into p, which is not empty. Errors of the stage below are returned unchanged, those
+// of the data as errBrokenCoding or ErrBomb.
 func (l *layer) Read(p []byte) (int, error) {
 	if l.err != nil {
 		return 0, l.err
@@ -114,74 +112,74 @@ func (l *layer) Read(p []byte) (int, error) {
 	if l.done {
 		return 0, io.EOF
 	}
-	if !l.begun {
-		l.begun = true
+	if !l.started {
+		l.started = true
 		if _, err := l.src.Peek(1); err == io.EOF {
 			l.done = true
 			return 0, io.EOF
 		}
-		if err := l.dec.begin(l.src); err != nil {
-			return 0, l.blame(err)
+		if err := l.dec.start(l.src); err != nil {
+			return 0, l.wrapError(err)
 		}
 	}
-	for { // a part may be empty
+	for { // until a part is not empty
 		n, err := l.dec.Read(p)
 		l.n += int64(n)
-		if err == io.EOF {
+		if err == io.EOF { //nolint:errorlint // Read returns io.EOF itself
 			err = l.finish()
 		} else if err != nil {
-			err = l.blame(err)
+			err = l.wrapError(err)
 		}
-		if err = l.limit(err); n > 0 || err != nil {
+		if err = l.checkLimits(err); n > 0 || err != nil {
 			return n, err
 		}
 	}
 }
 
-// limit returns err, or what forbids to go on.
-func (l *layer) limit(err error) error {
+// checkLimits returns err, or an error if a limit is exceeded.
+func (l *layer) checkLimits(err error) error {
 	switch {
-	case err != nil && err != io.EOF:
-	case l.n > ratioFree && l.n/l.ratio > l.wire.n.Load():
+	case err != nil && err != io.EOF: //nolint:errorlint // Read returns io.EOF itself
+	case l.n > ratioExempt && l.n/l.ratio > l.wire.n.Load():
 		l.err = fmt.Errorf("%w: %d bytes from %d", ErrBomb, l.n, l.wire.n.Load())
 		return l.err
 	case l.n > l.left:
-		l.err = errMeter
+		l.err = errTooLong
 		return l.err
 	}
 	return err
 }
 
-// finish goes on to the next part of the data, or reads away what follows the
-// last one: padding and rubbish there are ignored, as browsers do.
+// finish starts the next part of the data. After the last part it discards what follows: padding
+// and other data are ignored there, as in browsers.
 func (l *layer) finish() error {
-	more, err := l.dec.more(l.src)
+	more, err := l.dec.nextPart(l.src)
 	if err != nil {
-		return l.blame(err)
+		return l.wrapError(err)
 	}
 	if more {
 		return nil
 	}
 	l.done = true
 	if _, err := io.Copy(io.Discard, l.src); err != nil {
-		return l.blame(err)
+		return l.wrapError(err)
 	}
 	return io.EOF
 }
 
-// blame tells whether err is the fault of what is below or of the data.
-func (l *layer) blame(err error) error {
-	if l.err = l.below.failed(); l.err == nil {
-		l.err = fmt.Errorf("%w: %v", errCoding, err)
+// wrapError returns the error of the stage below, if there is one; otherwise the data is invalid.
+func (l *layer) wrapError(err error) error {
+	if l.err = l.below.readErr(); l.err == nil {
+		l.err = fmt.Errorf("%w: %v", errBrokenCoding, err) //nolint:errorlint // of a library
 	}
 	return l.err
 }
 
-// errCoding wraps what a decoder says of bad data.
-var errCoding = errors.New("broken content coding")
+// errBrokenCoding wraps the errors of decoders.
+var errBrokenCoding = errors.New("broken content coding")
 
-// sources and decoders hold what is expensive to make between uses. What a
-// decoder keeps is bounded by its window; the collector empties the pools.
+// sources and decoders hold readers that are expensive to create. The memory of a decoder is
+// limited by its window, and the garbage collector empties the pools.
 var (
 	sources  = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 8<<10) }}
 	decoders = [codingCount]sync.Pool{
@@ -192,25 +190,27 @@ var (
 	}
 )
 
-// decode returns what undoes the codings of a body, and what gives back its
-// parts once nothing is read any more. Each layer gives at most limit bytes and
-// one more.
-func decode(wire *meter, codings []coding, limit, ratio int64) (src step, free func()) {
+// decode returns a reader that decodes a body, and a function that releases its parts after the
+// last read. Each layer returns at most limit bytes, plus one.
+func decode(
+	wire *countingReader, codings []coding, limit, ratio int64,
+) (src decodeStage, free func()) {
 	src = wire
 	if len(codings) == 0 {
 		return src, func() {}
 	}
 	layers := make([]*layer, len(codings))
 	for i := range codings {
-		c := codings[len(codings)-1-i] // the last one applied comes off first
-		l := &layer{below: src, wire: wire, ratio: ratio, left: limit, dec: decoders[c].Get().(decoder)}
+		c := codings[len(codings)-1-i] // the last coding applied is decoded first
+		l := &layer{below: src, wire: wire, ratio: ratio, left: limit}
+		l.dec = decoders[c].Get().(decoder)
 		l.src = sources.Get().(*bufio.Reader)
 		l.src.Reset(src)
 		layers[i], src = l, l
 	}
 	return src, func() {
 		for i, l := range layers {
-			l.dec.end()
+			l.dec.release()
 			l.src.Reset(nil)
 			sources.Put(l.src)
 			decoders[codings[len(codings)-1-i]].Put(l.dec)
@@ -218,37 +218,36 @@ func decode(wire *meter, codings []coding, limit, ratio int64) (src step, free f
 	}
 }
 
-// gzipDecoder takes one member after the other, so that what follows the last
-// one need not be one.
+// gzipDecoder decodes one member after the other, so that other data may follow the last one.
 type gzipDecoder struct{ gzip.Reader }
 
-func (d *gzipDecoder) begin(src *bufio.Reader) error {
+func (d *gzipDecoder) start(src *bufio.Reader) error {
 	err := d.Reset(src)
 	d.Multistream(false)
 	return err
 }
 
-func (d *gzipDecoder) more(src *bufio.Reader) (bool, error) {
+func (d *gzipDecoder) nextPart(src *bufio.Reader) (bool, error) {
 	magic, _ := src.Peek(2)
 	if string(magic) != "\x1f\x8b" {
 		return false, nil
 	}
-	return true, d.begin(src)
+	return true, d.start(src)
 }
 
-func (d *gzipDecoder) end() {}
+func (d *gzipDecoder) release() {}
 
-// deflateDecoder tells zlib (RFC 1950, section 2.2) by its first two bytes. No
-// bare deflate begins like that: it would be a stored block with bits set where
-// there is padding.
+// deflateDecoder recognizes zlib (RFC 1950, section 2.2) by its first two bytes. Raw deflate data
+// never begins with them: it would be a stored block with nonzero padding bits.
 type deflateDecoder struct {
 	io.Reader
 	zlib, bare io.ReadCloser
 }
 
-func (d *deflateDecoder) begin(src *bufio.Reader) (err error) {
+func (d *deflateDecoder) start(src *bufio.Reader) (err error) {
 	head, _ := src.Peek(2)
-	if len(head) == 2 && head[0]&0x0f == 8 && head[0]>>4 <= 7 && (int(head[0])<<8|int(head[1]))%31 == 0 {
+	if len(head) == 2 && head[0]&0x0f == 8 && head[0]>>4 <= 7 &&
+		(int(head[0])<<8|int(head[1]))%31 == 0 {
 		if d.zlib == nil {
 			d.zlib, err = zlib.NewReader(src)
 		} else {
@@ -266,17 +265,17 @@ func (d *deflateDecoder) begin(src *bufio.Reader) (err error) {
 	return err
 }
 
-func (d *deflateDecoder) more(*bufio.Reader) (bool, error) { return false, nil }
-func (d *deflateDecoder) end()                             {}
+func (d *deflateDecoder) nextPart(*bufio.Reader) (bool, error) { return false, nil }
+func (d *deflateDecoder) release()                             {}
 
-// brotliDecoder takes no padding: its library reports any as an error.
+// brotliDecoder accepts no padding: its library reports it as an error.
 type brotliDecoder struct{ brotli.Reader }
 
-func (d *brotliDecoder) begin(src *bufio.Reader) error    { return d.Reset(src) }
-func (d *brotliDecoder) more(*bufio.Reader) (bool, error) { return false, nil }
-func (d *brotliDecoder) end()                             { _ = d.Reset(nil) }
+func (d *brotliDecoder) start(src *bufio.Reader) error        { return d.Reset(src) }
+func (d *brotliDecoder) nextPart(*bufio.Reader) (bool, error) { return false, nil }
+func (d *brotliDecoder) release()                             { _ = d.Reset(nil) }
 
-// zstdDecoder takes any number of frames, and no padding.
+// zstdDecoder accepts any number of frames, and no padding.
 type zstdDecoder struct{ *zstd.Decoder }
 
 func newZstdDecoder() *zstdDecoder {
@@ -285,11 +284,11 @@ func newZstdDecoder() *zstdDecoder {
 		zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
-		panic(err) // only for options that exclude each other
+		panic(err) // the options are incompatible
 	}
 	return &zstdDecoder{d}
 }
 
-func (d *zstdDecoder) begin(src *bufio.Reader) error    { return d.Reset(src) }
-func (d *zstdDecoder) more(*bufio.Reader) (bool, error) { return false, nil }
-func (d *zstdDecoder) end()                             { _ = d.Reset(nil) }
+func (d *zstdDecoder) start(src *bufio.Reader) error        { return d.Reset(src) }
+func (d *zstdDecoder) nextPart(*bufio.Reader) (bool, error) { return false, nil }
+func (d *zstdDecoder) release()                             { _ = d.Reset(nil) }

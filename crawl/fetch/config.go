@@ -8,53 +8,75 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"peerd/crawl/deny"
 )
 
-// Config limits what a server may cost us. DefaultConfig has usable values for
-// all but UserAgent.
+// Config configures a Fetcher and limits what a server may do. DefaultConfig returns usable values
+// for all fields except UserAgent.
 type Config struct {
 	// UserAgent is sent with every request: product, version, contact URL.
 	UserAgent string
-	// Guard decides which addresses may be dialled; nil allows public ones only.
+	// Guard decides which addresses may be dialled; nil allows only public ones.
 	Guard *Guard
-	// Dial opens a connection to addr, an IP address with port; nil means a
-	// plain net.Dialer. The connection must outlive ctx, and its RemoteAddr
-	// must be the address reached: the guard checks it again.
+	// Deny are the hosts and networks that the operator does not want to be requested; nil: none.
+	Deny *deny.List
+	// LookupTime returns how long the lookup of a host took, for Timing.DNS; 0 if there was none
+	// since the last fetch of it. Nil: that is not known.
+	LookupTime func(host string) time.Duration
+	// Dial opens a connection to addr, an IP address with port; nil means a net.Dialer. The
+	// connection must outlive ctx. Its RemoteAddr must be the address that was reached: the guard
+	// checks it again.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// TLS is the base of every TLS session (root certificates, versions); nil
-	// means the defaults of crypto/tls. The server's name is always the host's.
+	// TLS is the base configuration of all TLS sessions (root certificates, versions); nil means
+	// the defaults of crypto/tls. The server name is always that of the host.
 	TLS *tls.Config
-	// AcceptInvalidTLS takes servers whose certificate is expired, self-signed
-	// or another host's; Result.TLS tells. Otherwise they are OutcomeTLS.
+	// AcceptInvalidTLS accepts certificates that are expired, self-signed or of another host;
+	// Result.TLS reports them. Without it, the outcome is OutcomeTLS.
 	AcceptInvalidTLS bool
-	// HTTP1Only never speaks HTTP/2, for archives that want no translation.
-	HTTP1Only bool
-	// Proxy, if not empty, is what every connection goes through: a URL with
-	// scheme http (CONNECT, for plain http too) or socks5, and perhaps user
-	// and password. It is asked for IP addresses that the guard allows, never
-	// for names, and is itself exempt from the guard. Dial gets its host and
-	// port as they stand here. Timing.Connect is then until the proxy has
-	// connected us.
+	// HTTP2 offers HTTP/2 to servers. The heads of its responses are a translation.
+	HTTP2 bool
+	// Proxy is the proxy of all connections, if it is not empty: a URL with the scheme http
+	// (CONNECT, also for plain http) or socks5, optionally with user and password. The proxy is
+	// given only IP addresses that the guard allows, never names. The guard does not apply to the
+	// proxy itself; Dial gets its host and port as in the URL. Timing.Connect then includes the
+	// time until the proxy has opened the connection.
 	Proxy string
 
 	ConnectTimeout time.Duration // TCP handshake
 	TLSTimeout     time.Duration // TLS handshake
-	HeadTimeout    time.Duration // request written to end of the answer's head
-	TotalTimeout   time.Duration // the whole of a Do
-	RateWindow     time.Duration // what MinRate is measured over
-	DrainTimeout   time.Duration // reading away a small body that is not taken
+	HeadTimeout    time.Duration // from the request to the end of the response head
+	TotalTimeout   time.Duration // a call of Do up to the end of the head; see also SteadyRate
+	RateWindow     time.Duration // interval over which MinRate is measured
+	DrainTimeout   time.Duration // reading a small body that is not wanted
 	IdleTimeout    time.Duration // an idle connection is closed after this
 
-	MaxHead        int64 // bytes of an answer's head, 1xx answers included
-	MaxBody        int64 // bytes of a body, before and after decoding; longer ones are cut
-	MaxRatio       int64 // decoded bytes per byte on the wire, beyond the first MiB
-	MinRate        int64 // bytes of a body per second on the wire, in every RateWindow; 0 = no demand
-	MaxIdle        int   // idle connections in all
-	MaxIdlePerHost int   // idle connections per (scheme, host, port, address)
+	MaxHead  int64 // bytes of a response head, including 1xx responses
+	MaxBody  int64 // bytes of a body, before and after decoding; longer ones are cut
+	MaxRatio int64 // decoded bytes per byte received, beyond the first MiB
+	// MinRate is the minimum number of bytes of a body per second, as received, in every
+	// RateWindow; 0 means no minimum. SteadyRate is the number of bytes of a body for which a call
+	// of Do may take a second more than TotalTimeout.
+	MinRate, SteadyRate int64
+
+	// MaxRaw returns how many bytes of a body with this Content-Type field are kept with
+	// Request.KeepRaw if the body is not wanted. Nil means 64 KiB of each.
+	MaxRaw func(contentType string) int64
+	// BodyMemory is the memory in bytes of all bodies together that are being received or were not
+	// released, apart from 256 KiB of each; 0 means no limit. A body that does not fit waits.
+	BodyMemory int64
+	// MaxPartial is the memory in bytes for beginnings of bodies that were cut.
+	MaxPartial int64
+
+	MaxIdle        int // idle connections in total
+	MaxIdlePerHost int // idle connections per (scheme, host, port, address)
+	// MaxSessions is the number of hosts of which a TLS session is kept, so that a new connection
+	// needs neither certificates nor signatures (RFC 8446, section 2.2).
+	MaxSessions int
 }
 
-// DefaultConfig returns a Config that suits a crawler on the public web; the
-// caller adds the UserAgent.
+// DefaultConfig returns a Config for a crawler of the public web. The caller must set the
+// UserAgent.
 func DefaultConfig() Config {
 	return Config{
 		ConnectTimeout: 10 * time.Second,
@@ -63,19 +85,23 @@ func DefaultConfig() Config {
 		TotalTimeout:   60 * time.Second,
 		RateWindow:     10 * time.Second,
 		DrainTimeout:   2 * time.Second,
-		// Servers keep idle connections for 5 s (Apache, which announces it)
-		// to 75 s (nginx). A close that crosses a request costs a fetch.
+		// Servers close idle connections after 5 s (Apache, which announces it) to 75 s (nginx). If
+		// the server closes a connection while a request is in transit, a fetch is lost.
 		IdleTimeout:    30 * time.Second,
 		MaxHead:        64 << 10,
 		MaxBody:        8 << 20,
 		MaxRatio:       200,
 		MinRate:        512,
+		SteadyRate:     16 << 10,
+		BodyMemory:     64 << 20,
+		MaxPartial:     8 << 20,
 		MaxIdle:        256,
 		MaxIdlePerHost: 2,
+		MaxSessions:    256,
 	}
 }
 
-// Validate reports everything that is wrong with c, in one error.
+// Validate returns all errors in c, joined.
 func (c Config) Validate() error {
 	var errs []error
 	if strings.TrimSpace(c.UserAgent) == "" {
@@ -92,14 +118,16 @@ func (c Config) Validate() error {
 		{"HeadTimeout", c.HeadTimeout > 0}, {"TotalTimeout", c.TotalTimeout > 0},
 		{"DrainTimeout", c.DrainTimeout > 0}, {"IdleTimeout", c.IdleTimeout > 0},
 		{"MaxHead", c.MaxHead > 0}, {"MaxBody", c.MaxBody > 0}, {"MaxRatio", c.MaxRatio > 0},
-		{"RateWindow", c.RateWindow > 0 || c.MinRate == 0},
+		{"RateWindow", c.RateWindow > 0}, {"SteadyRate", c.SteadyRate > 0},
 	} {
 		if !f.positive {
 			errs = append(errs, fmt.Errorf("fetch: %s must be positive", f.name))
 		}
 	}
-	if c.MaxIdle < 0 || c.MaxIdlePerHost < 0 || c.MinRate < 0 {
-		errs = append(errs, errors.New("fetch: MaxIdle, MaxIdlePerHost and MinRate must not be negative"))
+	if min(int64(c.MaxIdle), int64(c.MaxIdlePerHost), int64(c.MaxSessions), c.MinRate,
+		c.BodyMemory, c.MaxPartial) < 0 {
+		errs = append(errs, errors.New("fetch: MaxIdle, MaxIdlePerHost, MaxSessions, MinRate, "+
+			"BodyMemory and MaxPartial must not be negative"))
 	}
 	if c.Proxy != "" {
 		if _, err := parseProxy(c.Proxy); err != nil {

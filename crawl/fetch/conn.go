@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -9,54 +10,68 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"time"
 )
 
-// conn is one open connection, used by one Do at a time.
+// conn is an open connection, used by one call of Do at a time.
 type conn struct {
-	key     connKey
-	cc      *http.ClientConn
-	watch   *stopwatch
-	wire    *wire
-	remote  netip.AddrPort // of the server, also behind a proxy
-	tls     *TLSInfo       // of the session; nil until the first answer, or without TLS
-	h2      bool
-	idleFor time.Duration // how long it may wait for its next request
+	key         connKey
+	cc          *http.ClientConn
+	watch       *stopwatch
+	wire        *wire
+	remote      netip.AddrPort // of the server, also with a proxy
+	tls         *TLSInfo       // nil before the first response, and without TLS
+	h2          bool
+	fresh       bool          // no request was sent
+	idleTimeout time.Duration // maximum time until the next request
 
-	socket socket      // for stale
-	timer  *time.Timer // the pool's: ends the idle connection
+	socket socket // for stale
+
+	// Of the pool. They are guarded by its mutex.
+	timer *time.Timer   // closes the idle connection
+	order *list.List    // pool.useful or pool.spare if the connection is idle, else nil
+	place *list.Element // in order
 }
 
-// connKey says whom a connection belongs to.
+// connKey identifies the connections that a request can use.
 type connKey struct {
 	scheme string
 	host   string // host:port
 	addr   netip.Addr
 }
 
+// name returns the name of the host.
+func (k connKey) name() string {
+	if i := strings.LastIndexByte(k.host, ':'); i >= 0 {
+		return strings.Trim(k.host[:i], "[]")
+	}
+	return k.host
+}
+
 // close closes the connection at once.
 func (c *conn) close() { c.cc.Close() }
 
-// usable says whether the connection can take one more request.
+// usable reports whether the connection can carry another request.
 func (c *conn) usable() bool {
 	return c.cc.Err() == nil && c.cc.Available() > 0 && !c.wire.ended.Load()
 }
 
-// wire watches a connection from below TLS.
+// wire is the connection below TLS. It records its state.
 type wire struct {
 	net.Conn
 	written atomic.Int64 // bytes
-	ended   atomic.Bool  // reading met the end, or what counts as such
-	resting atomic.Bool  // idle since the last write: whatever comes answers nothing
+	ended   atomic.Bool  // no more data can be read
+	idle    atomic.Bool  // no request was written since the last response
 }
 
-// Read reads and notes the end. Bytes that come unasked on an idle connection
-// (a 408, a TLS alert, a trap) are an end, too: net/http might take them for
-// the answer to a request that is just being sent.
+// Read reads and records the end of the connection. Data on an idle connection (a 408, a TLS alert,
+// an attack) is treated as its end: net/http could take it for the response to a request that is
+// being sent.
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
-	if n > 0 && w.resting.Load() {
+	if n > 0 && w.idle.Load() {
 		n, err = 0, io.EOF
 	}
 	if err != nil {
@@ -65,81 +80,91 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write writes and counts.
+// Write writes and counts bytes.
 func (w *wire) Write(p []byte) (int, error) {
-	w.resting.Store(false) // before the server can answer
+	w.idle.Store(false) // before the server can respond
 	n, err := w.Conn.Write(p)
 	w.written.Add(int64(n))
 	return n, err
 }
 
-// dialing carries the address to dial, and what came of it, through net/http
-// to dialContext and back.
-type dialing struct {
-	addr   netip.AddrPort
+// dialState passes the addresses to dial through net/http to dialContext, and the result back.
+type dialState struct {
+	addr   netip.AddrPort // afterwards the one that answered
+	more   func(context.Context) []netip.Addr
 	watch  *stopwatch
 	wire   *wire
 	remote netip.AddrPort
 }
 
-type dialingKey struct{}
+type dialStateKey struct{}
 
-// connect opens a connection to addr for t. The guard is the caller's to ask
-// for addr; the address really reached is checked here.
-func (f *Fetcher) connect(ctx context.Context, t target, key connKey, watch *stopwatch) (*conn, error) {
-	d := &dialing{addr: netip.AddrPortFrom(key.addr, t.port), watch: watch}
-	ctx = context.WithValue(ctx, dialingKey{}, d)
+// connect opens a connection for t to the address of key, or to the one of more that answers first,
+// and returns it with that address. The caller checks the address of key with the guard; connect
+// checks the others, and the address that was reached.
+func (f *Fetcher) connect(
+	ctx context.Context, t target, key connKey, more func(context.Context) []netip.Addr,
+	watch *stopwatch,
+) (*conn, netip.Addr, error) {
+	d := &dialState{addr: netip.AddrPortFrom(key.addr, t.port), more: more, watch: watch}
+	ctx = context.WithValue(ctx, dialStateKey{}, d)
 	ctx = httptrace.WithClientTrace(ctx, &watch.trace)
 	cc, err := f.transport.NewClientConn(ctx, key.scheme, t.addr)
 	if err != nil {
 		if d.wire != nil {
-			d.wire.Close() // net/http has done so; twice does no harm
+			d.wire.Close() // net/http has closed it; closing it again is harmless
 		}
-		return nil, err
+		return nil, d.addr.Addr(), err
 	}
 	_ = d.wire.SetWriteDeadline(time.Time{})
 	_, h2, _ := watch.reached()
-	return &conn{key: key, cc: cc, watch: watch, wire: d.wire, remote: d.remote, h2: h2, idleFor: f.cfg.IdleTimeout}, nil
+	key.addr = d.addr.Addr()
+	return &conn{
+		key: key, cc: cc, watch: watch, wire: d.wire, remote: d.remote, h2: h2, fresh: true,
+		idleTimeout: f.cfg.IdleTimeout,
+	}, key.addr, nil
 }
 
-// dialContext is what net/http calls for a new connection. It pays no heed to
-// the name there, which is for TLS and the Host field.
+// dialContext is called by net/http for a new connection. It ignores the name, which is used for
+// TLS and the Host field.
 func (f *Fetcher) dialContext(ctx context.Context, network, _ string) (net.Conn, error) {
-	d, ok := ctx.Value(dialingKey{}).(*dialing)
+	d, ok := ctx.Value(dialStateKey{}).(*dialState)
 	if !ok {
 		return nil, errors.New("fetch: dialled without an address")
 	}
-	dctx, cancel := context.WithTimeout(ctx, f.cfg.ConnectTimeout)
-	defer cancel()
 	start := time.Now()
-	raw, err := f.dial(dctx, network, d.addr.String())
-	d.watch.connected(time.Since(start), err)
+	won, err := f.dialFirst(ctx, network, d.addr.Port(), []netip.Addr{d.addr.Addr()}, d.more)
 	if err != nil {
-		if dctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", dctx.Err(), err) // dialers word their timeouts in many ways
-		}
+		d.watch.connected(time.Since(start), err)
 		return nil, err
 	}
-	d.remote = d.addr
+	d.watch.connected(won.took, nil)
+	raw := won.conn
+	d.addr, d.remote = won.addr, won.addr
 	if f.cfg.Proxy == "" {
 		if d.remote, err = f.checkRemote(raw); err != nil {
 			raw.Close()
 			return nil, err
 		}
 	}
-	// net/http's HTTP/2 writes its preface without looking at the context.
+	// The HTTP/2 implementation of net/http writes its preface without regard to the context.
 	_ = raw.SetWriteDeadline(time.Now().Add(f.cfg.TLSTimeout))
 	d.wire = &wire{Conn: raw}
 	return d.wire, nil
 }
 
-// checkRemote asks the guard for the address that a connection really reached,
-// and returns it.
+// checkRemote checks the address that a connection reached with the guard, and returns it.
 func (f *Fetcher) checkRemote(c net.Conn) (netip.AddrPort, error) {
 	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("%w: connected to %v", ErrForbiddenAddr, c.RemoteAddr())
 	}
 	remote = netip.AddrPortFrom(remote.Addr().Unmap(), remote.Port())
-	return remote, f.cfg.Guard.Check(remote.Addr())
+	return remote, f.mayDial("", remote.Addr())
+}
+
+// mayDial returns nil if a connection to a host at an address may be opened. An address of another
+// host is checked with "".
+func (f *Fetcher) mayDial(host string, a netip.Addr) error {
+	return errors.Join(f.cfg.Deny.Check(host, a), f.cfg.Guard.Check(a))
 }

@@ -10,25 +10,28 @@ import (
 	"peerd/store"
 )
 
-// Connect opens a TCP connection to the server of u at addr and closes it again:
-// a round trip is timed, and nothing asked. The guard is heeded as in Do, and no
-// idle connection is used. It takes at most Config.ConnectTimeout. The outcome is
-// OutcomeOK, or says why there was no connection; OutcomeNone, as in Do, if the
-// caller cancelled its context first. took is that of the handshake.
-func (f *Fetcher) Connect(ctx context.Context, u store.URL, addr netip.Addr) (o store.Outcome, took time.Duration, err error) {
+// Connect opens a TCP connection to the server of u at addr and closes it, to measure a round trip
+// without a request. The guard applies as in Do, and no idle connection is used. It takes at most
+// Config.ConnectTimeout. The outcome is OutcomeOK or the reason of the failure; OutcomeNone, as in
+// Do, if the caller cancelled ctx first. took is the duration of the handshake.
+func (f *Fetcher) Connect(
+	ctx context.Context, u store.URL, addr netip.Addr,
+) (o store.Outcome, took time.Duration, err error) {
 	t, err := parseTarget(u)
 	if err == nil {
-		err = errors.Join(checkPort(t.port), f.cfg.Guard.Check(addr))
+		err = errors.Join(checkPort(t.port), f.mayDial(u.Host(), addr))
 	}
 	if err != nil {
 		return classify(err, stageDial, false), 0, err
 	}
 	dctx, cancel := context.WithTimeout(ctx, f.cfg.ConnectTimeout)
 	defer cancel()
+	at := netip.AddrPortFrom(addr.Unmap(), t.port)
 	start := time.Now()
-	c, err := f.dial(dctx, "tcp", netip.AddrPortFrom(addr.Unmap(), t.port).String())
+	c, err := f.dial(dctx, "tcp", at.String())
 	took = time.Since(start)
 	if err == nil {
+		f.addrs.answered(at)
 		if f.cfg.Proxy == "" {
 			_, err = f.checkRemote(c)
 		}
@@ -37,10 +40,11 @@ func (f *Fetcher) Connect(ctx context.Context, u store.URL, addr netip.Addr) (o 
 	switch {
 	case err == nil:
 		return store.OutcomeOK, took, nil
-	case context.Cause(ctx) == context.Canceled:
+	case context.Cause(ctx) == context.Canceled: //nolint:errorlint // other causes may wrap it
 		return store.OutcomeNone, took, fmt.Errorf("%w: %w", context.Canceled, err)
 	case dctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", dctx.Err(), err) // dialers word their timeouts in many ways
 	}
+	f.addrs.failed(at)
 	return classify(err, stageDial, false), took, err
 }

@@ -3,12 +3,15 @@ package fetch
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"peerd/crawl/deny"
 	"peerd/store"
 )
 
@@ -19,37 +22,86 @@ func TestConnect(t *testing.T) {
 	u := s.url("http", "a.test", "/x")
 	o, took, err := f.Connect(t.Context(), u, netip.MustParseAddr("127.0.0.1"))
 	if o != store.OutcomeOK || took <= 0 || err != nil || idle(f) != 0 {
-		t.Errorf("%v after %v, %v; %d idle", o, took, err, idle(f))
+		t.Errorf("Connect() = %v, %v, %v, %d idle, want OK, none idle", o, took, err, idle(f))
 	}
-	if o, _, err := f.Connect(t.Context(), u, netip.MustParseAddr("127.0.0.99")); o.Answered() || o == store.OutcomeNone || err == nil {
-		t.Errorf("nobody there: %v, %v", o, err)
+	if o, _, err := f.Connect(t.Context(), u, netip.MustParseAddr("127.0.0.99")); o.Answered() ||
+		o == store.OutcomeNone || err == nil {
+		t.Errorf("no server: %v, %v, want an error and no response", o, err)
 	}
-	if o, _, err := f.Connect(t.Context(), u, netip.MustParseAddr("10.0.0.1")); !errors.Is(err, ErrForbiddenAddr) || o.Answered() {
+	if o, _, err := f.Connect(t.Context(), u, netip.MustParseAddr("10.0.0.1")); !errors.Is(err,
+		ErrForbiddenAddr) || o.Answered() {
 		t.Errorf("forbidden: %v, %v", o, err)
 	}
-	if o, _, err := f.Connect(t.Context(), "gopher://a.test/", netip.MustParseAddr("127.0.0.1")); o.Answered() || err == nil {
+	if o, _, err := f.Connect(t.Context(), "gopher://a.test/",
+		netip.MustParseAddr("127.0.0.1")); o.Answered() || err == nil {
 		t.Errorf("no URL: %v, %v", o, err)
 	}
-	for _, u := range []store.URL{"http://a.test:25/", "https://a.test:22/x", "http://a.test:6667/"} {
-		if o, _, err := f.Connect(t.Context(), u, netip.MustParseAddr("127.0.0.1")); !errors.Is(err, ErrForbiddenPort) || o != store.OutcomeRefused {
+	for _, u := range []store.URL{"http://a.test:25/", "https://a.test:22/x",
+		"http://a.test:6667/"} {
+		if o, _, err := f.Connect(t.Context(), u, netip.MustParseAddr("127.0.0.1")); !errors.Is(err,
+			ErrForbiddenPort) || o != store.OutcomeRefused {
 			t.Errorf("%s: %v, %v", u, o, err)
 		}
-		if res := f.Do(t.Context(), Request{URL: u, Addr: netip.MustParseAddr("127.0.0.1")}); !errors.Is(res.Err, ErrForbiddenPort) || res.Outcome != store.OutcomeRefused {
+		if res := f.Do(t.Context(),
+			Request{URL: u, Addr: netip.MustParseAddr("127.0.0.1")}); !errors.Is(res.Err,
+			ErrForbiddenPort) || res.Outcome != store.OutcomeRefused {
 			t.Errorf("%s: %v, %v", u, res.Outcome, res.Err)
 		}
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if o, _, err := f.Connect(gone, u, netip.MustParseAddr("127.0.0.1")); o != store.OutcomeNone || !errors.Is(err, context.Canceled) {
+	if o, _, err := f.Connect(gone, u, netip.MustParseAddr("127.0.0.1")); o != store.OutcomeNone ||
+		!errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v, %v", o, err)
 	}
 	if asked {
-		t.Error("something was asked")
+		t.Error("a request was sent, want none")
 	}
 }
 
-// The address that a connection reached is checked, too, and a server that does
-// not answer costs ConnectTimeout.
+// TestDeny: nothing is sent to a host that is denied, not even over an idle connection.
+func TestDeny(t *testing.T) {
+	requests := 0
+	s := newSite(t, "127.0.0.1", "http", func(http.ResponseWriter, *http.Request) { requests++ })
+	addr := netip.MustParseAddr("127.0.0.1")
+	u := s.url("http", "a.test", "/")
+	file := filepath.Join(t.TempDir(), "deny")
+	list, err := deny.Open(file, slog.Default())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFetcher(t, func(c *Config) { c.Deny = list })
+	if res := f.Do(t.Context(), Request{URL: u, Addr: addr}); res.Outcome != store.OutcomeOK {
+		t.Fatalf("before: %v, %v", res.Outcome, res.Err)
+	}
+	for _, text := range []string{"a.test", "127.0.0.0/24"} {
+		r, err := deny.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := deny.Add(file, r); err != nil {
+			t.Fatal(err)
+		}
+		res := f.Do(t.Context(), Request{URL: u, Addr: addr})
+		o, _, err := f.Connect(t.Context(), u, addr)
+		if res.Outcome != store.OutcomeDenied || o != store.OutcomeDenied ||
+			!errors.Is(err, deny.ErrDenied) {
+			t.Errorf("%s: Do %v, Connect %v, %v, want Denied", text, res.Outcome, o, err)
+		}
+		if a, opened := f.Reach(t.Context(), u, []netip.Addr{addr}, 0); a.IsValid() || opened > 0 {
+			t.Errorf("%s: Reach(): %v, %d connections, want none", text, a, opened)
+		}
+		if _, err := deny.Remove(file, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if requests != 1 {
+		t.Errorf("the site got %d requests, want 1", requests)
+	}
+}
+
+// TestConnectGuardsAndTimesOut verifies that the address that was reached is checked, and that
+// Config.ConnectTimeout applies.
 func TestConnectGuardsAndTimesOut(t *testing.T) {
 	s := newSite(t, "127.0.0.1", "http", func(http.ResponseWriter, *http.Request) {})
 	u := s.url("http", "a.test", "/")
@@ -60,7 +112,8 @@ func TestConnectGuardsAndTimesOut(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+port)
 		}
 	})
-	if o, _, err := f.Connect(t.Context(), u, netip.MustParseAddr("127.0.0.2")); !errors.Is(err, ErrForbiddenAddr) || o.Answered() {
+	if o, _, err := f.Connect(t.Context(), u, netip.MustParseAddr("127.0.0.2")); !errors.Is(err,
+		ErrForbiddenAddr) || o.Answered() {
 		t.Errorf("led elsewhere: %v, %v", o, err)
 	}
 	f = newFetcher(t, func(c *Config) {
@@ -70,7 +123,9 @@ func TestConnectGuardsAndTimesOut(t *testing.T) {
 			return nil, errors.New("gave up")
 		}
 	})
-	if o, took, err := f.Connect(t.Context(), u, netip.MustParseAddr("127.0.0.1")); o != store.OutcomeTimeout || took < 20*time.Millisecond || err == nil {
-		t.Errorf("%v after %v, %v", o, took, err)
+	if o, took, err := f.Connect(t.Context(), u,
+		netip.MustParseAddr("127.0.0.1")); o != store.OutcomeTimeout ||
+		took < 20*time.Millisecond || err == nil {
+		t.Errorf("Connect() = %v, %v, %v, want Timeout after 20ms or more", o, took, err)
 	}
 }

@@ -16,86 +16,102 @@ import (
 	"peerd/store"
 )
 
-// Request says what to get, and from where.
+// ErrOtherAddr means that another address than Request.Addr has answered first: Result.Addr. No
+// request was sent; a connection to it is kept for a Request with that address.
+var ErrOtherAddr = errors.New("another address of the host answered")
+
+// Request is a request for a URL at an address.
 type Request struct {
 	URL     store.URL
-	Addr    netip.Addr // dialled, and nothing else; required
-	MaxBody int64      // longest body in bytes; 0 means Config.MaxBody
-	// DNS is how long it took to resolve Addr, for Timing.DNS; 0 if the answer
-	// was remembered.
-	DNS time.Duration
-	// IfNoneMatch and IfModifiedSince are sent as they stand (an entity tag
-	// with its quotes, an HTTP date), if they are not empty: then a 304 is
-	// OutcomeNotModified. Longer than 1 KiB or with control characters, they
-	// are left out.
+	Addr    netip.Addr // the only address to which the request is sent; required
+	MaxBody int64      // in bytes; 0 means Config.MaxBody
+	// More returns further addresses of the host, in order of preference. It is called, once, if
+	// a new connection is needed and Addr does not answer within 250 ms, has refused, or is known
+	// to be dead. If one of them answers first, Result.Err is ErrOtherAddr. Nil means none.
+	More func(ctx context.Context) []netip.Addr
+	// IfNoneMatch and IfModifiedSince are sent unchanged (an entity tag with its quotes, an HTTP
+	// date), unless they are empty; a 304 is then OutcomeNotModified. They are omitted if they are
+	// longer than 1 KiB or contain control characters.
 	IfNoneMatch, IfModifiedSince string
-	// Keep asks for what an archive wants: Result.RequestHead, ResponseHead
-	// and Raw. Of answers whose body is not taken, at most 64 KiB are kept.
-	Keep bool
-	// Accept says whether the body of a 2xx answer with this Content-Type
-	// field (at most 256 bytes of it, "" if there is none) is wanted. If not,
-	// the outcome is OutcomeNotHTML. Nil takes every type.
+	// KeepRaw requests what an archive needs: Result.RequestHead, ResponseHead and Raw. Of a body
+	// that is not wanted, as much is kept as Config.MaxRaw allows.
+	KeepRaw bool
+	// Accept reports whether the body of a 2xx response with this Content-Type field (at most 256
+	// bytes of it, "" if there is none) is wanted. If so, and the first bytes of the body show
+	// another type, it is called again with that type. If the body is not wanted, the outcome is
+	// OutcomeNotHTML. Nil accepts all types.
 	Accept func(contentType string) bool
+	// Timeout replaces Config.TotalTimeout unless it is 0.
+	Timeout time.Duration
 }
 
-// Result says what came of a Request.
+// conditional reports whether the request has a validator that can be sent.
+func (r Request) conditional() bool {
+	return validator(r.IfNoneMatch) != "" || validator(r.IfModifiedSince) != ""
+}
+
+// Result is the result of a Request.
 type Result struct {
-	// Outcome is OutcomeNone if and only if the caller cancelled its context
-	// first; then nothing is known about the URL, though the server may have
-	// seen a request. A context's deadline that passes is OutcomeTimeout.
+	// Outcome is OutcomeNone if and only if Err is ErrOtherAddr or the caller cancelled the context
+	// first; the server may then have received a request or not. If the deadline of the context
+	// passed, it is OutcomeTimeout.
 	Outcome     store.Outcome
-	Status      int           // of the answer; 0 if there was none
+	Status      int           // of the response; 0 if there was none
 	ContentType string        // as sent, at most 256 bytes
 	Body        []byte        // decoded; only for OutcomeOK and OutcomeTooLarge; see Release
-	Bytes       int64         // body bytes that came over the wire, taken or not
+	Bytes       int64         // bytes of the body received, also if it is not in Body
 	Location    string        // as sent; only for OutcomeRedirect
-	RetryAfter  time.Duration // what the server asked for, at most 24 h; 0 = nothing
-	Header      http.Header   // of the answer; nil if there was none
-	Timing      store.Timing  // DNS is the Request's; the other phases are those of the last attempt
-	Started     time.Time
-	Err         error // nil if the server's answer is complete, or cut at the limit
+	RetryAfter  time.Duration // requested by the server, at most 24 h; 0 if none
+	Header      http.Header   // of the response; nil if there was none
+	// Timing.DNS is from Config.LookupTime; the other phases are those of the last attempt.
+	Timing  store.Timing
+	Started time.Time
+	Err     error // nil if the response is complete, or cut at the limit
 
-	Remote netip.AddrPort // of the server that answered; invalid if there was no answer
-	Proto  string         // "http/1.0", "http/1.1" or "h2"; "" if there was no answer
-	TLS    *TLSInfo       // nil without TLS or answer
+	// Addr is the address that was connected to, or Request.Addr if none was.
+	Addr   netip.Addr
+	Remote netip.AddrPort // of the server; invalid if there was no response
+	Proto  string         // "http/1.0", "http/1.1" or "h2"; "" if there was no response
+	TLS    *TLSInfo       // nil without TLS or a response
 
-	// With Request.Keep, and if there was an answer: its head and that of the
-	// request, as HTTP/1 text with the empty line. They say the same as what
-	// was sent, but the answer's fields are in another order and spelling,
-	// and over HTTP/2 both are a translation.
+	// RequestHead and ResponseHead are set with Request.KeepRaw if there was a response: both heads
+	// as HTTP/1 text with the empty line. The fields of the response are in a different order and
+	// in canonical case; over HTTP/2, both heads are a translation.
 	RequestHead, ResponseHead []byte
-	// Raw is the body as it came, without chunking but in its content coding;
-	// if that is none, it is Body itself and not a copy. It is nil if Err is
-	// not. RawCut says that there was, or may have been, more of it.
+	// Raw is the body as received, without chunking but in its content coding. Without a coding it
+	// is the same slice as Body. It is nil if Err is not. RawCut says why Raw is incomplete, as in
+	// the WARC-Truncated field: "length", "time" or "disconnect"; "" if it is complete.
 	Raw    []byte
-	RawCut bool
+	RawCut string
 
-	lent *lent
+	pooled *pooledBuffers
 }
 
-// Release gives the memory of Body and Raw back for the next fetch. Nobody may
-// look at them any more, in copies of the Result either. To call it is a favour
-// and no duty; a second call does nothing.
+// Release returns the memory of Body and Raw for reuse. They must not be used afterwards, also not
+// through copies of the Result. Without Release, bodies of more than 256 KiB count towards
+// Config.BodyMemory for ever. A second call does nothing.
 func (r *Result) Release() {
-	if r.lent != nil {
-		r.lent.release()
+	if r.pooled != nil {
+		r.pooled.release()
 	}
-	r.Body, r.Raw, r.lent = nil, nil, nil
+	r.Body, r.Raw, r.pooled = nil, nil, nil
 }
 
-// Fetcher gets URLs. Its methods may be called by any number of goroutines at
-// once. It starts none of its own; each open connection has the two of
-// net/http until it is closed.
+// Fetcher fetches URLs. Its methods are safe for concurrent use. It starts no goroutines of its
+// own; each open connection has the two goroutines of net/http until it is closed.
 type Fetcher struct {
 	cfg       Config
 	transport *http.Transport
 	pool      *pool
+	memory    *memory
+	partials  *partials
+	addrs     *addrTable
 	dial      dialFunc
-	tls       *tls.Config // the base; nil means the defaults
+	tls       *tls.Config // base configuration
 	header    http.Header // shared by all requests, never changed
 }
 
-// New returns a Fetcher, or all that is wrong with cfg.
+// New returns a Fetcher, or all errors in cfg.
 func New(cfg Config) (*Fetcher, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -109,7 +125,8 @@ func New(cfg Config) (*Fetcher, error) {
 	f := &Fetcher{
 		cfg:  cfg,
 		pool: newPool(cfg.MaxIdle, cfg.MaxIdlePerHost),
-		dial: cfg.Dial,
+		dial: cfg.Dial, memory: newMemory(cfg.BodyMemory), partials: newPartials(cfg.MaxPartial),
+		addrs: newAddrTable(),
 		header: http.Header{
 			"User-Agent":      {cfg.UserAgent},
 			"Accept":          {"text/html,application/xhtml+xml,*/*;q=0.5"},
@@ -121,7 +138,7 @@ func New(cfg Config) (*Fetcher, error) {
 		if err != nil {
 			return nil, err
 		}
-		if f.dial, err = through(u, cfg.Dial); err != nil {
+		if f.dial, err = proxyDialer(u, cfg.Dial); err != nil {
 			return nil, err
 		}
 	}
@@ -129,87 +146,152 @@ func New(cfg Config) (*Fetcher, error) {
 	return f, nil
 }
 
-// newTransport returns the maker of connections.
+// headerTable is the size of the tables in which HTTP/2 keeps the header fields of a connection, in
+// bytes, for each direction. The usual 4096 would take a tenth of an idle connection's memory.
+const headerTable = 512
+
+// newTransport returns the transport that creates the connections.
 func (f *Fetcher) newTransport() *http.Transport {
 	cfg := f.cfg
 	f.tls = cfg.TLS.Clone()
-	if f.tls == nil && cfg.AcceptInvalidTLS {
+	if f.tls == nil {
 		f.tls = new(tls.Config)
 	}
-	if f.tls != nil {
-		f.tls.ServerName = "" // net/http puts the host's
-		f.tls.InsecureSkipVerify = f.tls.InsecureSkipVerify || cfg.AcceptInvalidTLS
+	f.tls.ServerName = "" // net/http sets the host
+	f.tls.InsecureSkipVerify = f.tls.InsecureSkipVerify || cfg.AcceptInvalidTLS
+	if cfg.MaxSessions > 0 {
+		f.tls.ClientSessionCache = tls.NewLRUClientSessionCache(cfg.MaxSessions)
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(!cfg.HTTP1Only)
+	protocols.SetHTTP2(cfg.HTTP2)
 	return &http.Transport{
-		Proxy:                  nil, // ours is below: this one would be told names
+		Proxy:                  nil, // DialContext uses the proxy, without names
 		DialContext:            f.dialContext,
 		TLSClientConfig:        f.tls,
 		TLSHandshakeTimeout:    cfg.TLSTimeout,
 		ResponseHeaderTimeout:  cfg.HeadTimeout,
 		MaxResponseHeaderBytes: cfg.MaxHead,
+		WriteBufferSize:        1 << 10, // of each connection: requests are short
 		DisableCompression:     true,
 		Protocols:              protocols,
 		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerConnection: 1 << 20,
-			MaxReceiveBufferPerStream:     1 << 20,
+			MaxReceiveBufferPerConnection: 256 << 10,
+			MaxReceiveBufferPerStream:     256 << 10,
+			MaxDecoderHeaderTableSize:     headerTable,
+			MaxEncoderHeaderTableSize:     headerTable,
 			WriteByteTimeout:              cfg.HeadTimeout,
 		},
 	}
 }
 
-// Close closes the idle connections. Those in use are closed when their
-// request is done; requests that begin later get a connection of their own.
+// Close closes the idle connections. Connections in use are closed at the end of their request;
+// later requests use a new connection each.
 func (f *Fetcher) Close() { f.pool.close() }
 
-// Do gets req.URL from req.Addr with one GET request, which goes out at most
-// once (see the package comment). It follows no redirect. It takes at most
-// Config.TotalTimeout, and ends early with ctx: OutcomeNone if ctx was
-// cancelled, OutcomeTimeout if its deadline passed.
-func (f *Fetcher) Do(ctx context.Context, req Request) Result {
-	res := Result{Started: time.Now()}
-	total, cancel := context.WithTimeout(ctx, f.cfg.TotalTimeout)
-	defer cancel()
+// MaxIdle returns how many idle connections are kept.
+func (f *Fetcher) MaxIdle() int { return f.cfg.MaxIdle }
 
+// Leave reports that nothing more is wanted of a host (store.URL.Host) for now. Its idle
+// connections are closed before those of other hosts if there are too many.
+func (f *Fetcher) Leave(host string) { f.pool.leave(host) }
+
+// exchange is one call of Do.
+type exchange struct {
+	ctx      context.Context // of the request
+	cancel   context.CancelFunc
+	req      Request
+	progress *progress
+	partial  *partial // of which the rest is requested, or nil
+	cut      *partial // what was received before an error, or nil
+}
+
+// Do fetches req.URL from req.Addr with one GET request, which is written to the network at most
+// once. It follows no redirects. The head of the response must arrive within Config.TotalTimeout,
+// and the body at the rates of Config. Do returns early when ctx ends: with OutcomeNone if ctx was
+// cancelled, with OutcomeTimeout if its deadline passed.
+//
+// If the body of a response was cut by an error, the beginning is kept for a while, and the next
+// call for the URL without KeepRaw and validators asks for the rest (RFC 9110, section 14). Its
+// Result is that of a response with the whole body; only Bytes counts the rest.
+func (f *Fetcher) Do(ctx context.Context, req Request) Result {
+	res := Result{Started: time.Now(), Addr: req.Addr.Unmap()}
 	t, err := parseTarget(req.URL)
 	if err == nil {
-		err = errors.Join(checkPort(t.port), f.cfg.Guard.Check(req.Addr))
+		err = errors.Join(checkPort(t.port), f.mayDial(req.URL.Host(), req.Addr))
 	}
 	if err != nil {
 		res.Outcome, res.Err = classify(err, stageDial, false), err
 		return res
 	}
 
-	watch, reused, err := f.exchange(total, cancel, t, req, &res)
+	timeout := f.cfg.TotalTimeout
+	if req.Timeout > 0 {
+		timeout = req.Timeout
+	}
+	total, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x := &exchange{ctx: total, cancel: cancel, req: req, progress: f.newProgress(timeout, cancel)}
+	if !req.KeepRaw && !req.conditional() {
+		x.partial = f.partials.take(req.URL)
+	}
+	watch, reused, err := f.exchange(x, t, &res)
+	late := x.progress.stop()
 	res.Timing = watch.timing(reused)
-	res.Timing.DNS = max(req.DNS, 0)
+	if f.cfg.LookupTime != nil {
+		res.Timing.DNS = f.cfg.LookupTime(req.URL.Host())
+	}
+	at := netip.AddrPortFrom(res.Addr, t.port)
 	if err == nil {
+		f.addrs.answered(at)
 		return res
 	}
+	if late != nil {
+		err = fmt.Errorf("%w: %w", late, err)
+	}
+	if res.Status == 0 && !errors.Is(err, errRange) {
+		x.cut = x.partial // still of use
+	}
+	f.partials.put(req.URL, x.cut)
 	res.Err = err
+	if errors.Is(err, ErrOtherAddr) {
+		return res
+	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		res.Outcome, res.Err = store.OutcomeNone, fmt.Errorf("%w: %w", context.Canceled, err)
 		return res
 	}
 	st, h2, _ := watch.reached()
 	res.Outcome = classify(err, st, h2)
+	if st == stageTLS && t.url.Scheme == "https" {
+		res.Err = describeTLS(err, t.url.Hostname())
+	}
+	if isSilent(res.Outcome, st) && !reused {
+		f.addrs.failed(at) // its connections lead nowhere
+	}
 	return res
 }
 
-// exchange sends the request over an idle or a new connection and reads the
-// answer into res. It returns the watch of the attempt that counts.
-func (f *Fetcher) exchange(ctx context.Context, cancel context.CancelFunc, t target, req Request, res *Result) (watch *stopwatch, reused bool, err error) {
-	hr := f.newRequest(t, req)
-	c, resp, watch, reused, err := f.send(ctx, t, hr, req.Addr.Unmap())
+// isSilent reports whether a connection was opened and the server then said nothing.
+func isSilent(o store.Outcome, st stage) bool {
+	return (o == store.OutcomeTimeout || o == store.OutcomeReset) &&
+		(st == stageTLS || st == stageSend)
+}
+
+// exchange sends the request over an idle or a new connection and reads the response into res. It
+// returns the stopwatch of the last attempt.
+func (f *Fetcher) exchange(
+	x *exchange, t target, res *Result,
+) (watch *stopwatch, reused bool, err error) {
+	hr := f.newRequest(t, x)
+	c, resp, watch, reused, err := f.send(x.ctx, t, hr, x.req, res)
 	if err != nil {
 		return watch, reused, err
 	}
-	if req.Keep {
+	if x.req.KeepRaw {
 		res.RequestHead, res.ResponseHead = requestHead(hr), responseHead(resp)
 	}
-	err = f.read(cancel, c, resp, req, res)
+	err = f.read(x, c, resp, res)
 	watch.stop()
 	resp.Body.Close()
 	if err != nil {
@@ -220,11 +302,16 @@ func (f *Fetcher) exchange(ctx context.Context, cancel context.CancelFunc, t tar
 	return watch, reused, err
 }
 
-// newRequest returns what net/http sends for req.
-func (f *Fetcher) newRequest(t target, req Request) *http.Request {
+// newRequest returns the request for net/http.
+func (f *Fetcher) newRequest(t target, x *exchange) *http.Request {
 	header := f.header
+	if x.partial != nil {
+		header = maps.Clone(header)
+		x.partial.request(header)
+	}
 	for _, c := range [...]struct{ name, value string }{
-		{"If-None-Match", condition(req.IfNoneMatch)}, {"If-Modified-Since", condition(req.IfModifiedSince)},
+		{"If-None-Match", validator(x.req.IfNoneMatch)},
+		{"If-Modified-Since", validator(x.req.IfModifiedSince)},
 	} {
 		if c.value != "" {
 			if len(header) == len(f.header) {
@@ -239,31 +326,42 @@ func (f *Fetcher) newRequest(t target, req Request) *http.Request {
 	}
 }
 
-// send gets the head of the answer. An idle connection that breaks before any
-// of the request was written is replaced by a new one, once; that is the only
-// case in which there is a second attempt.
-func (f *Fetcher) send(ctx context.Context, t target, hr *http.Request, addr netip.Addr) (c *conn, resp *http.Response, watch *stopwatch, reused bool, err error) {
-	key := connKey{scheme: t.url.Scheme, host: t.addr, addr: addr}
-	if c := f.pool.take(key); c != nil {
-		watch = c.watch
-		watch.restart()
+// send returns the head of the response. If an idle connection fails before any part of the request
+// was written, it is replaced by a new one. Only then is there a second attempt. It sets res.Addr.
+func (f *Fetcher) send(
+	ctx context.Context, t target, hr *http.Request, req Request, res *Result,
+) (c *conn, resp *http.Response, watch *stopwatch, reused bool, err error) {
+	key := connKey{scheme: t.url.Scheme, host: t.addr, addr: req.Addr.Unmap()}
+	if c := f.pool.get(key); c != nil {
+		watch, reused = c.watch, !c.fresh
+		if c.fresh = false; reused {
+			watch.restart()
+		}
 		resp, unsent, err := f.roundTrip(ctx, c, hr, watch)
 		if err == nil || !unsent || ctx.Err() != nil {
-			return c, resp, watch, true, err
+			return c, resp, watch, reused, err
 		}
 	}
 	watch = newStopwatch()
-	c, err = f.connect(ctx, t, key, watch)
+	c, addr, err := f.connect(ctx, t, key, req.More, watch)
+	res.Addr = addr
 	if err != nil {
 		return nil, nil, watch, false, err
 	}
+	if addr != key.addr {
+		f.pool.put(c)
+		return nil, nil, watch, false, fmt.Errorf("%w: %v", ErrOtherAddr, addr)
+	}
+	c.fresh = false
 	resp, _, err = f.roundTrip(ctx, c, hr, watch)
 	return c, resp, watch, false, err
 }
 
-// roundTrip sends the request over c and waits for the head of the answer. If
-// it fails, c is closed; unsent says that then nothing of the request left.
-func (f *Fetcher) roundTrip(ctx context.Context, c *conn, hr *http.Request, watch *stopwatch) (resp *http.Response, unsent bool, err error) {
+// roundTrip sends the request over c and waits for the head of the response. If it fails, it closes
+// c; unsent means that nothing of the request was written.
+func (f *Fetcher) roundTrip(
+	ctx context.Context, c *conn, hr *http.Request, watch *stopwatch,
+) (resp *http.Response, unsent bool, err error) {
 	before := c.wire.written.Load()
 	watch.sending(c.h2)
 	resp, err = c.cc.RoundTrip(hr.WithContext(httptrace.WithClientTrace(ctx, &watch.trace)))
@@ -273,7 +371,7 @@ func (f *Fetcher) roundTrip(ctx context.Context, c *conn, hr *http.Request, watc
 	_, _, headersUp := watch.reached()
 	unsent = c.wire.written.Load() == before || !headersUp && !c.h2
 	if c.wire.ended.Load() {
-		// net/http calls half a head malformed, not cut short.
+		// net/http reports a head that was cut as malformed.
 		err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
 	}
 	c.close()

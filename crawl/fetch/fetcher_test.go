@@ -24,7 +24,7 @@ func TestNewRefusesBadConfig(t *testing.T) {
 	}
 	for _, want := range []string{"UserAgent", "TotalTimeout", "MaxBody", "MaxIdle"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: does not name %s", err, want)
+			t.Errorf("New() = %v, want it to name %s", err, want)
 		}
 	}
 	cfg := DefaultConfig()
@@ -34,7 +34,7 @@ func TestNewRefusesBadConfig(t *testing.T) {
 	}
 }
 
-// TestOutcomesByStatus runs every kind of answer over one kept connection.
+// TestOutcomesByStatus runs responses of all kinds over one connection.
 func TestOutcomesByStatus(t *testing.T) {
 	s := newSite(t, "127.7.1.2", "http", func(w http.ResponseWriter, r *http.Request) {
 		status, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
@@ -72,9 +72,11 @@ func TestOutcomesByStatus(t *testing.T) {
 	}
 	for i, tt := range tests {
 		res := s.get(f, tt.path)
-		if res.Err != nil || res.Outcome != tt.outcome || res.Status != tt.status || res.Location != tt.location ||
+		if res.Err != nil || res.Outcome != tt.outcome || res.Status != tt.status ||
+			res.Location != tt.location ||
 			res.RetryAfter != tt.wait || string(res.Body) != tt.body || res.Bytes != tt.bytes {
-			t.Errorf("%s: %v %d %q %v %q %d %v", tt.path, res.Outcome, res.Status, res.Location, res.RetryAfter, res.Body, res.Bytes, res.Err)
+			t.Errorf("%s: %v %d %q %v %q %d %v", tt.path, res.Outcome, res.Status, res.Location,
+				res.RetryAfter, res.Body, res.Bytes, res.Err)
 		}
 		if res.Timing.Reused != (i > 0) {
 			t.Errorf("%s: reused = %v", tt.path, res.Timing.Reused)
@@ -103,7 +105,8 @@ func TestRequestHead(t *testing.T) {
 	if ua := got.Get("User-Agent"); ua != "peerd/test (+http://example.org/bot)" {
 		t.Errorf("User-Agent %q", ua)
 	}
-	if got.Get("Accept-Encoding") != acceptEncoding || got.Get("Cookie") != "" || got.Get("Referer") != "" {
+	if got.Get("Accept-Encoding") != acceptEncoding || got.Get("Cookie") != "" ||
+		got.Get("Referer") != "" {
 		t.Errorf("head %v", got)
 	}
 	if want := "site.example:" + strconv.Itoa(int(s.port)); host != want {
@@ -111,13 +114,14 @@ func TestRequestHead(t *testing.T) {
 	}
 }
 
-// TestConnectionKey holds that a connection serves one host at one address.
+// TestConnectionKey verifies that a connection is used for one host at one address.
 func TestConnectionKey(t *testing.T) {
 	echo := func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(r.Host)) }
 	s := newSite(t, "0.0.0.0", "http", echo)
 	f := newFetcher(t, nil)
 	do := func(host, addr string) Result {
-		return f.Do(context.Background(), Request{URL: s.url("http", host, "/"), Addr: netip.MustParseAddr(addr)})
+		return f.Do(context.Background(), Request{URL: s.url("http", host, "/"),
+			Addr: netip.MustParseAddr(addr)})
 	}
 	steps := []struct {
 		host, addr string
@@ -133,8 +137,10 @@ func TestConnectionKey(t *testing.T) {
 	}
 	for i, st := range steps {
 		res := do(st.host, st.addr)
-		if res.Outcome != store.OutcomeOK || res.Timing.Reused != st.reused || !strings.HasPrefix(string(res.Body), st.host) {
-			t.Errorf("step %d: %v reused=%v %q %v", i, res.Outcome, res.Timing.Reused, res.Body, res.Err)
+		if res.Outcome != store.OutcomeOK || res.Timing.Reused != st.reused ||
+			!strings.HasPrefix(string(res.Body), st.host) {
+			t.Errorf("step %d: %v reused=%v %q %v", i, res.Outcome, res.Timing.Reused, res.Body,
+				res.Err)
 		}
 		if st.reused && (res.Timing.Connect != 0 || res.Timing.TLS != 0) {
 			t.Errorf("step %d: reused with %+v", i, res.Timing)
@@ -163,11 +169,14 @@ func TestBodyNotTaken(t *testing.T) {
 		{"/10", true}, {"/65536", true}, {"/65537", false}, {"/3000000", false},
 		{"/60000?chunked", true}, {"/300000?chunked", false},
 	} {
-		res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", tt.path), Addr: s.addr, Accept: html})
-		if res.Outcome != store.OutcomeNotHTML || res.Body != nil || res.ContentType != "image/png" || res.Err != nil {
+		res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", tt.path), Addr: s.addr,
+			Accept: html})
+		if res.Outcome != store.OutcomeNotHTML || res.Body != nil ||
+			res.ContentType != "image/png" || res.Err != nil {
 			t.Errorf("%s: %v %q %v", tt.path, res.Outcome, res.ContentType, res.Err)
 		}
-		next := f.Do(t.Context(), Request{URL: s.url("http", "site.example", "/1"), Addr: s.addr, Accept: html})
+		next := f.Do(t.Context(), Request{URL: s.url("http", "site.example", "/1"), Addr: s.addr,
+			Accept: html})
 		if next.Timing.Reused != tt.kept {
 			t.Errorf("%s: connection kept = %v", tt.path, next.Timing.Reused)
 		}
@@ -184,17 +193,22 @@ func TestTLS(t *testing.T) {
 	good := newFetcher(t, func(c *Config) { c.TLS = tlsRoots(s) })
 	do := func(f *Fetcher, host string, accept bool) Result {
 		return f.Do(context.Background(), Request{
-			URL: s.url("https", host, "/"), Addr: s.addr, Accept: func(string) bool { return accept },
+			URL: s.url("https", host, "/"), Addr: s.addr, Accept: func(string) bool {
+				return accept
+			},
 		})
 	}
 	res := do(good, "example.com", true)
-	if res.Outcome != store.OutcomeOK || len(res.Body) != 100_000 || res.Timing.TLS <= 0 || res.Timing.Connect <= 0 || sni != "example.com" {
+	if res.Outcome != store.OutcomeOK || len(res.Body) != 100_000 || res.Timing.TLS <= 0 ||
+		res.Timing.Connect <= 0 || sni != "example.com" {
 		t.Fatalf("%v %d %+v %q %v", res.Outcome, len(res.Body), res.Timing, sni, res.Err)
 	}
-	// Over HTTP/2 a body that is not taken costs a stream, not the connection.
+	// Over HTTP/2, a body that is not wanted costs a stream, not the connection.
 	for range 3 {
-		if res := do(good, "example.com", false); res.Outcome != store.OutcomeNotHTML || !res.Timing.Reused {
-			t.Errorf("%v %+v %v", res.Outcome, res.Timing, res.Err)
+		if res := do(good, "example.com", false); res.Outcome != store.OutcomeNotHTML ||
+			!res.Timing.Reused {
+			t.Errorf("outcome %v, timing %+v, %v, want NotHTML, reused",
+				res.Outcome, res.Timing, res.Err)
 		}
 	}
 	if n := s.conns.Load(); n != 1 {
@@ -208,25 +222,27 @@ func TestTLS(t *testing.T) {
 		t.Errorf("unknown root: %v %v", res.Outcome, res.Err)
 	}
 	if n := s.hits.Load(); n != hits {
-		t.Errorf("%d requests over refused sessions", n-hits)
+		t.Errorf("%d requests over invalid sessions, want none", n-hits)
 	}
 	plain := newSite(t, "127.7.1.6", "http", func(http.ResponseWriter, *http.Request) {})
-	res = good.Do(t.Context(), Request{URL: plain.url("https", "example.com", "/"), Addr: plain.addr})
+	res = good.Do(t.Context(), Request{URL: plain.url("https", "example.com", "/"),
+		Addr: plain.addr})
 	if res.Outcome != store.OutcomeTLS {
 		t.Errorf("no TLS there: %v %v", res.Outcome, res.Err)
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestNoServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.7.1.7:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := l.Addr().String()
 	l.Close()
-	res := newFetcher(t, nil).Do(t.Context(), Request{URL: store.URL("http://" + at + "/"), Addr: netip.MustParseAddrPort(at).Addr()})
+	res := newFetcher(t, nil).Do(t.Context(), Request{URL: store.URL("http://" + at + "/"),
+		Addr: netip.MustParseAddrPort(at).Addr()})
 	if res.Outcome != store.OutcomeConnect || res.Err == nil {
-		t.Errorf("%v %v", res.Outcome, res.Err)
+		t.Errorf("outcome %v, error %v, want Connect", res.Outcome, res.Err)
 	}
 }
 
@@ -239,21 +255,24 @@ func TestCallerGivesUp(t *testing.T) {
 	f := newFetcher(t, nil)
 	res := f.Do(ctx, Request{URL: s.url("http", "site.example", "/"), Addr: s.addr})
 	if res.Outcome != store.OutcomeNone || !errors.Is(res.Err, context.Canceled) {
-		t.Errorf("%v %v", res.Outcome, res.Err)
+		t.Errorf("outcome %v, error %v, want None, Canceled", res.Outcome, res.Err)
 	}
 	res = f.Do(ctx, Request{URL: s.url("http", "site.example", "/"), Addr: s.addr})
 	if res.Outcome != store.OutcomeNone || s.hits.Load() != 1 {
-		t.Errorf("%v, %d requests", res.Outcome, s.hits.Load())
+		t.Errorf("outcome %v, %d requests, want None, 1", res.Outcome, s.hits.Load())
 	}
 }
 
 func TestCallersDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	s := newSite(t, "127.7.1.12", "http", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	res := newFetcher(t, nil).Do(ctx, Request{URL: s.url("http", "site.example", "/"), Addr: s.addr})
+	s := newSite(t, "127.7.1.12", "http", func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+	})
+	res := newFetcher(t, nil).Do(ctx, Request{URL: s.url("http", "site.example", "/"),
+		Addr: s.addr})
 	if res.Outcome != store.OutcomeTimeout || !errors.Is(res.Err, context.DeadlineExceeded) {
-		t.Errorf("%v %v", res.Outcome, res.Err)
+		t.Errorf("outcome %v, error %v, want Timeout, DeadlineExceeded", res.Outcome, res.Err)
 	}
 }
 
@@ -264,7 +283,7 @@ func TestCloseKeepsNothing(t *testing.T) {
 	f.Close()
 	for range 2 {
 		if res := s.get(f, "/"); res.Outcome != store.OutcomeOK || res.Timing.Reused {
-			t.Errorf("%v %+v", res.Outcome, res.Timing)
+			t.Errorf("outcome %v, timing %+v, want OK, not reused", res.Outcome, res.Timing)
 		}
 	}
 }

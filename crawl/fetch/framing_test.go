@@ -10,10 +10,9 @@ import (
 	"peerd/store"
 )
 
-// TestKeptFraming has servers that end their answers in all ways there are,
-// right and wrong, on a connection that might be kept. What comes after the end
-// must never pass for the next answer.
-func TestKeptFraming(t *testing.T) {
+// TestFraming has servers that end their responses in various valid and invalid ways on a
+// connection that might be reused. Data after the end must never be taken for the next response.
+func TestFraming(t *testing.T) {
 	const next = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nTRAP"
 	tests := []struct {
 		name, sent string
@@ -39,9 +38,13 @@ func TestKeptFraming(t *testing.T) {
 		{"after chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n" + next, store.OutcomeOK, "ok", 2},
 		{"204 with a body", "HTTP/1.1 204 No Content\r\n\r\n" + next, store.OutcomeOK, "", 2},
 		{"304 with a body", "HTTP/1.1 304 Not Modified\r\n\r\n" + next, store.OutcomeHTTPError, "", 2},
-		{"length and chunks", "HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", store.OutcomeOK, "ok", 1},
+		{"length and chunks",
+			"HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n" +
+				"ok\r\n0\r\n\r\n", store.OutcomeOK, "ok", 1},
 		{"lengths that agree", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", store.OutcomeOK, "ok", 1},
-		{"trailer", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nContent-Type: x\r\n\r\n", store.OutcomeOK, "ok", 1},
+		{"trailer",
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nContent-Type: " +
+				"x\r\n\r\n", store.OutcomeOK, "ok", 1},
 		{"folded length", "HTTP/1.1 200 OK\r\nContent-Length:\r\n 2\r\n\r\nok", store.OutcomeOK, "ok", 1},
 		{"bare line feeds", "HTTP/1.1 200 OK\nContent-Length: 2\n\nok", store.OutcomeOK, "ok", 1},
 		{"not found", "HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno", store.OutcomeHTTPError, "", 1},
@@ -54,11 +57,12 @@ func TestKeptFraming(t *testing.T) {
 					io.WriteString(c, tt.sent)
 				}
 			})
-			f := newFetcher(t, func(c *Config) { c.HeadTimeout = 5 * time.Second })
+			f := newFetcher(t, func(c *Config) { c.HeadTimeout = time.Minute })
 			for range 2 {
 				res := s.get(f)
 				if res.Outcome != tt.outcome || string(res.Body) != tt.body || res.Err != nil {
-					t.Errorf("%v %q %v", res.Outcome, res.Body, res.Err)
+					t.Errorf("%v %q %v, want %v %q",
+						res.Outcome, res.Body, res.Err, tt.outcome, tt.body)
 				}
 				if res.Header.Get("Content-Type") != "" {
 					t.Error("a trailer became a field of the head")

@@ -4,20 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 )
 
-// ErrForbiddenAddr says that an address is neither public nor allowed by the
-// operator. Nothing was sent there.
+// ErrForbiddenAddr means that an address is neither public nor allowed by the operator. Nothing was
+// sent to it.
 var ErrForbiddenAddr = errors.New("address is neither public nor allowed")
 
-// Guard decides which addresses may be dialled: public unicast ones, and those
-// that the operator allowed. It is immutable and safe for concurrent use.
+// Guard decides which addresses may be dialled: public unicast addresses, except those of the
+// networks of this machine, and those that the operator allows. It is safe for concurrent use.
 type Guard struct {
 	allow []netip.Prefix
+	own   *OwnNetworks // nil: none
+	nat64 atomic.Pointer[[]netip.Prefix]
 }
 
-// NewGuard returns a guard that allows the addresses within allow besides the
-// public ones. Invalid prefixes are left out.
+// NewGuard returns a guard that allows public addresses and those in allow. Invalid prefixes are
+// ignored.
 func NewGuard(allow []netip.Prefix) *Guard {
 	g := &Guard{}
 	for _, p := range allow {
@@ -31,8 +34,16 @@ func NewGuard(allow []netip.Prefix) *Guard {
 	return g
 }
 
-// Check returns nil if a may be dialled, else an error that matches
-// ErrForbiddenAddr. An IPv4-mapped address counts as the IPv4 address in it.
+// Refuse makes the guard refuse the networks of this machine, unless the operator allows them. It
+// must be called before the guard is used.
+func (g *Guard) Refuse(own *OwnNetworks) { g.own = own }
+
+// RefuseNAT64 makes the guard refuse the ranges of the translators of this network: behind their
+// addresses is any IPv4 address, also one that may not be dialled.
+func (g *Guard) RefuseNAT64(ranges []netip.Prefix) { g.nat64.Store(&ranges) }
+
+// Check returns nil if a may be dialled, and otherwise an error that matches ErrForbiddenAddr. An
+// IPv4-mapped address is treated as the IPv4 address.
 func (g *Guard) Check(a netip.Addr) error {
 	a = a.Unmap()
 	if !a.IsValid() {
@@ -47,10 +58,31 @@ func (g *Guard) Check(a netip.Addr) error {
 	if a.Zone() != "" || a.Is6() && !globalUnicast.Contains(a) {
 		return fmt.Errorf("%w: %v", ErrForbiddenAddr, a)
 	}
-	for _, p := range special {
+	for _, p := range specialPrefixes {
 		if p.Contains(a) {
 			return fmt.Errorf("%w: %v is in %v", ErrForbiddenAddr, a, p)
 		}
+	}
+	return g.checkOwn(a)
+}
+
+// checkOwn is Check for the networks of this machine.
+func (g *Guard) checkOwn(a netip.Addr) error {
+	if isatap(a) {
+		return fmt.Errorf("%w: %v is an ISATAP address", ErrForbiddenAddr, a)
+	}
+	if ranges := g.nat64.Load(); ranges != nil {
+		for _, p := range *ranges {
+			if p.Contains(a) {
+				return fmt.Errorf("%w: %v is behind the translator %v", ErrForbiddenAddr, a, p)
+			}
+		}
+	}
+	if g.own == nil {
+		return nil
+	}
+	if p, ok := g.own.contains(a); ok {
+		return fmt.Errorf("%w: %v is in %v, a network of this machine", ErrForbiddenAddr, a, p)
 	}
 	return nil
 }

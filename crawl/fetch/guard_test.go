@@ -25,7 +25,7 @@ func last(p netip.Prefix) netip.Addr {
 
 func TestGuardRefusesSpecialRanges(t *testing.T) {
 	g := NewGuard(nil)
-	for _, p := range special {
+	for _, p := range specialPrefixes {
 		if p != p.Masked() {
 			t.Errorf("%v has bits beyond its length", p)
 		}
@@ -116,8 +116,8 @@ func TestGuardTable(t *testing.T) {
 	}
 }
 
-// TestGuardMappedAlike holds that the two forms of an IPv4 address are one.
-func TestGuardMappedAlike(t *testing.T) {
+// TestGuardMapped verifies that both forms of an IPv4 address are treated alike.
+func TestGuardMapped(t *testing.T) {
 	g := NewGuard(prefixes("10.1.0.0/16"))
 	rapid.Check(t, func(t *rapid.T) {
 		a := netip.AddrFrom4([4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "addr")))
@@ -132,19 +132,21 @@ func TestDoAsksGuardFirst(t *testing.T) {
 	f := newFetcher(t, func(c *Config) {
 		c.Guard = nil
 		c.Dial = func(context.Context, string, string) (net.Conn, error) {
-			t.Error("dialled")
+			t.Error("dialled, want no connection")
 			return nil, errors.New("dialled")
 		}
 	})
-	for _, a := range []netip.Addr{{}, netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("::ffff:10.0.0.1")} {
+	for _, a := range []netip.Addr{{}, netip.MustParseAddr("127.0.0.1"),
+		netip.MustParseAddr("::ffff:10.0.0.1")} {
 		res := f.Do(context.Background(), Request{URL: "http://site.example/", Addr: a})
 		if res.Outcome != store.OutcomeRefused || !errors.Is(res.Err, ErrForbiddenAddr) {
-			t.Errorf("%v: %v, %v", a, res.Outcome, res.Err)
+			t.Errorf("Do(%v): outcome %v, error %v, want Refused, ErrForbiddenAddr",
+				a, res.Outcome, res.Err)
 		}
 	}
 }
 
-// TestDoChecksAddressReached has a dialer that ends up elsewhere than asked.
+// TestDoChecksAddressReached uses a dialer that connects to another address.
 func TestDoChecksAddressReached(t *testing.T) {
 	s := newRawSite(t, func(s *rawSite, _ net.Conn, r *bufio.Reader) { s.readRequest(r) })
 	f := newFetcher(t, func(c *Config) {
@@ -153,11 +155,12 @@ func TestDoChecksAddressReached(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, s.at.String())
 		}
 	})
-	res := f.Do(context.Background(), Request{URL: "http://site.example/", Addr: netip.MustParseAddr("93.184.215.14")})
+	res := f.Do(context.Background(), Request{URL: "http://site.example/",
+		Addr: netip.MustParseAddr("93.184.215.14")})
 	if res.Outcome != store.OutcomeRefused || !errors.Is(res.Err, ErrForbiddenAddr) {
-		t.Errorf("%v, %v", res.Outcome, res.Err)
+		t.Errorf("outcome %v, error %v, want Refused, ErrForbiddenAddr", res.Outcome, res.Err)
 	}
 	if n := s.requests.Load(); n != 0 {
-		t.Errorf("%d requests sent", n)
+		t.Errorf("%d requests sent, want none", n)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/x509"
+	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -11,11 +12,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -23,21 +22,22 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(benchEnv) != "" {
-		serveBench() // this process is the server of a benchmark in another one
+	flag.Parse()
+	if *benchServerFlag {
+		serveBench()
 		return
 	}
 	goleak.VerifyTestMain(m)
 }
 
-// loopback is what the tests' guards allow besides public addresses.
+// loopback is the range that the guards of the tests allow, in addition to public addresses.
 var loopback = netip.MustParsePrefix("127.0.0.0/8")
 
-// newFetcher returns a fetcher that may dial loopback, closed with the test.
+// newFetcher returns a fetcher that may dial loopback. It is closed at the end of the test.
 func newFetcher(t testing.TB, change func(*Config)) *Fetcher {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.UserAgent = "peerd/test (+http://example.org/bot)"
+	cfg.UserAgent, cfg.HTTP2 = "peerd/test (+http://example.org/bot)", true
 	cfg.Guard = NewGuard([]netip.Prefix{loopback})
 	if change != nil {
 		change(&cfg)
@@ -50,7 +50,7 @@ func newFetcher(t testing.TB, change func(*Config)) *Fetcher {
 	return f
 }
 
-// site is a web server on a loopback address of its own.
+// site is a web server with its own loopback address.
 type site struct {
 	*httptest.Server
 	addr  netip.Addr
@@ -81,7 +81,8 @@ func newUnstarted(t testing.TB, ip string, h http.HandlerFunc) *site {
 	}
 	at := netip.MustParseAddrPort(l.Addr().String())
 	s := &site{addr: at.Addr(), port: at.Port()}
-	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		s.hits.Add(1)
 		h(w, r)
 	}))
@@ -96,7 +97,7 @@ func newUnstarted(t testing.TB, ip string, h http.HandlerFunc) *site {
 	return s
 }
 
-// roots returns the certificates that s is known by.
+// roots returns the certificates of s.
 func (s *site) roots() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(s.Certificate())
@@ -110,17 +111,18 @@ func (s *site) url(scheme, host, path string) store.URL {
 
 // get fetches path from the site as http://host.
 func (s *site) get(f *Fetcher, path string) Result {
-	return f.Do(context.Background(), Request{URL: s.url("http", "site.example", path), Addr: s.addr})
+	return f.Do(context.Background(), Request{URL: s.url("http", "site.example", path),
+		Addr: s.addr})
 }
 
-// rawSite is a server that speaks whatever its script says on each connection.
+// rawSite is a server that runs a script on each connection.
 type rawSite struct {
 	at       netip.AddrPort
 	requests atomic.Int64 // requests read in full
 	conns    atomic.Int64
 }
 
-// newRawSite runs script for each connection; the connection is closed after it.
+// newRawSite runs script for each connection, and closes the connection at its end.
 func newRawSite(t testing.TB, script func(s *rawSite, c net.Conn, r *bufio.Reader)) *rawSite {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.7.0.1:0")
@@ -161,24 +163,15 @@ func (s *rawSite) readRequest(r *bufio.Reader) bool {
 
 // get fetches the front page of s.
 func (s *rawSite) get(f *Fetcher) Result {
-	return f.Do(context.Background(), Request{URL: store.URL("http://" + s.at.String() + "/"), Addr: s.at.Addr()})
+	return f.Do(context.Background(), Request{URL: store.URL("http://" + s.at.String() + "/"),
+		Addr: s.at.Addr()})
 }
 
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nok"
 
-// within fails the test if do takes longer than d of real time.
-func within(t *testing.T, d time.Duration, do func()) {
-	t.Helper()
-	start := time.Now()
-	do()
-	if took := time.Since(start); took > d {
-		t.Errorf("took %v, want at most %v", took, d)
-	}
-}
-
-// idle returns how many connections f keeps.
+// idle returns the number of idle connections of f.
 func idle(f *Fetcher) int {
 	f.pool.mu.Lock()
 	defer f.pool.mu.Unlock()
-	return len(f.pool.places)
+	return f.pool.lenLocked()
 }

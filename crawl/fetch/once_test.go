@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -14,8 +15,7 @@ import (
 	"peerd/store"
 )
 
-// answerThen answers the first request of each connection, and does something
-// else with the second one.
+// answerThen responds to the first request of each connection, and calls second with the next one.
 func answerThen(t *testing.T, second func(c net.Conn)) *rawSite {
 	return newRawSite(t, func(s *rawSite, c net.Conn, r *bufio.Reader) {
 		if !s.readRequest(r) {
@@ -28,9 +28,9 @@ func answerThen(t *testing.T, second func(c net.Conn)) *rawSite {
 	})
 }
 
-// TestNoSecondSendOnReusedConnection has a server that reads a request on a
-// kept connection and hangs up without a word. net/http's Transport would send
-// it again on a new connection; we must not.
+// TestNoSecondSendOnReusedConnection has a server that reads a request on a reused connection and
+// closes it without a response. The Transport of net/http would send the request again on a new
+// connection, which Do must not.
 func TestNoSecondSendOnReusedConnection(t *testing.T) {
 	for name, hangUp := range map[string]func(net.Conn){
 		"close": func(net.Conn) {},
@@ -44,7 +44,8 @@ func TestNoSecondSendOnReusedConnection(t *testing.T) {
 			}
 			res := s.get(f)
 			if res.Outcome != store.OutcomeReset || !res.Timing.Reused {
-				t.Errorf("%v reused=%v %v", res.Outcome, res.Timing.Reused, res.Err)
+				t.Errorf("outcome %v, reused %v, %v, want Reset, true",
+					res.Outcome, res.Timing.Reused, res.Err)
 			}
 			if n, conns := s.requests.Load(), s.conns.Load(); n != 2 || conns != 1 {
 				t.Errorf("%d requests on %d connections, want 2 on 1", n, conns)
@@ -53,20 +54,19 @@ func TestNoSecondSendOnReusedConnection(t *testing.T) {
 	}
 }
 
-// Until the end of an idle connection has reached this machine, it is a close
-// that crosses the next request, against which there is no help. A FIN or RST
-// stays visible in the socket; of other last words only the reader can tell,
-// once they are read.
+// Until the end of an idle connection has arrived here, the next request may cross it, which cannot
+// be prevented. A FIN or RST stays visible in the socket; other data is only detected when it has
+// been read.
 func reachedSocket(c *conn) bool { return c.stale() || !c.usable() }
 func reachedReader(c *conn) bool { return !c.usable() }
 
-// await returns when every idle connection of f is reached.
+// await returns when reached is true for every idle connection of f.
 func await(f *Fetcher, reached func(*conn) bool) {
 	all := func() bool {
 		f.pool.mu.Lock()
 		defer f.pool.mu.Unlock()
-		for c := range f.pool.places {
-			if !reached(c) {
+		for _, of := range f.pool.idle {
+			if slices.ContainsFunc(of, func(c *conn) bool { return !reached(c) }) {
 				return false
 			}
 		}
@@ -77,9 +77,8 @@ func await(f *Fetcher, reached func(*conn) bool) {
 	}
 }
 
-// TestServerClosesIdleConnection has a server that closes each connection
-// right after an answer that promised more. No fetch may fail for it, and
-// each is seen once.
+// TestServerClosesIdleConnection has a server that closes each connection after a response that
+// announced to keep it open. No fetch may fail, and the server must receive each request once.
 func TestServerClosesIdleConnection(t *testing.T) {
 	for name, ending := range map[string]func(net.Conn){
 		"close": func(net.Conn) {},
@@ -100,28 +99,30 @@ func TestServerClosesIdleConnection(t *testing.T) {
 			const rounds = 200
 			for i := range rounds {
 				if res := s.get(f); res.Outcome != store.OutcomeOK {
-					t.Fatalf("fetch %d: %v %v (reused %v)", i, res.Outcome, res.Err, res.Timing.Reused)
+					t.Fatalf("fetch %d: %v %v (reused %v)", i, res.Outcome, res.Err,
+						res.Timing.Reused)
 				}
 				ended <- struct{}{}
 				<-ended
 				await(f, reachedSocket)
 			}
 			if n := s.requests.Load(); n != rounds {
-				t.Errorf("%d requests seen, want %d", n, rounds)
+				t.Errorf("server received %d requests, want %d", n, rounds)
 			}
 		})
 	}
 }
 
-// TestUnsolicitedAnswer has a server that says goodbye on an idle connection,
-// as some do with a 408. It must not pass for the answer to the next request.
-func TestUnsolicitedAnswer(t *testing.T) {
+// TestUnsolicitedResponse has a server that sends a response on an idle connection, as some do with
+// a 408. It must not be taken for the response to the next request.
+func TestUnsolicitedResponse(t *testing.T) {
 	said := make(chan struct{})
 	s := newRawSite(t, func(s *rawSite, c net.Conn, r *bufio.Reader) {
 		if s.readRequest(r) {
 			io.WriteString(c, okAnswer)
 			<-said // the answer has been read
-			io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			io.WriteString(c,
+				"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 			said <- struct{}{}
 			io.Copy(io.Discard, c)
 		}
@@ -137,31 +138,35 @@ func TestUnsolicitedAnswer(t *testing.T) {
 	}
 }
 
-// TestServerClosesIdleSession is the same over TLS, where the end is a record
-// of its own, and HTTP/2, where it is a frame.
+// TestServerClosesIdleSession is the same over TLS, where the end is a record, and over HTTP/2,
+// where it is a frame.
 func TestServerClosesIdleSession(t *testing.T) {
 	for _, kind := range []string{"https", "h2"} {
 		t.Run(kind, func(t *testing.T) {
-			s := newSite(t, "127.7.1.10", kind, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
+			s := newSite(t, "127.7.1.10", kind, func(w http.ResponseWriter, r *http.Request) {
+				io.WriteString(w, r.Proto)
+			})
 			f := newFetcher(t, func(c *Config) { c.TLS = tlsRoots(s) })
 			want := map[string]string{"https": "HTTP/1.1", "h2": "HTTP/2.0"}[kind]
 			const rounds = 30
 			for i := range rounds {
-				res := f.Do(t.Context(), Request{URL: s.url("https", "example.com", "/"), Addr: s.addr})
+				res := f.Do(t.Context(), Request{URL: s.url("https", "example.com", "/"),
+					Addr: s.addr})
 				if res.Outcome != store.OutcomeOK || string(res.Body) != want || res.Timing.Reused {
-					t.Fatalf("fetch %d: %v %q reused=%v %v", i, res.Outcome, res.Body, res.Timing.Reused, res.Err)
+					t.Fatalf("fetch %d: %v %q reused=%v %v", i, res.Outcome, res.Body,
+						res.Timing.Reused, res.Err)
 				}
 				s.CloseClientConnections()
 				await(f, reachedReader)
 			}
 			if n := s.hits.Load(); n != rounds {
-				t.Errorf("%d requests seen, want %d", n, rounds)
+				t.Errorf("server received %d requests, want %d", n, rounds)
 			}
 		})
 	}
 }
 
-// brokenConn fails to write from some point on, after the first after bytes.
+// brokenConn fails to write when broken is set, after the first after bytes.
 type brokenConn struct {
 	net.Conn
 	broken *atomic.Bool
@@ -173,13 +178,13 @@ func (c brokenConn) Write(p []byte) (int, error) {
 		return c.Conn.Write(p)
 	}
 	n, _ := c.Conn.Write(p[:c.after])
-	c.Conn.Close()
+	c.Close()
 	return n, syscall.EPIPE
 }
 
-// TestSecondSendOnlyIfNothingLeft breaks an idle connection such that it is
-// found out only while writing.
-func TestSecondSendOnlyIfNothingLeft(t *testing.T) {
+// TestSecondSendOnlyIfNothingWritten breaks an idle connection such that this is detected only
+// while writing.
+func TestSecondSendOnlyIfNothingWritten(t *testing.T) {
 	for _, tt := range []struct {
 		after int
 		want  store.Outcome
@@ -200,7 +205,8 @@ func TestSecondSendOnlyIfNothingLeft(t *testing.T) {
 		broken.Store(true)
 		res := s.get(f, "/")
 		if res.Outcome != tt.want || res.Timing.Reused != (tt.conns == 1) {
-			t.Errorf("after %d bytes: %v reused=%v %v", tt.after, res.Outcome, res.Timing.Reused, res.Err)
+			t.Errorf("after %d bytes: %v reused=%v %v", tt.after, res.Outcome, res.Timing.Reused,
+				res.Err)
 		}
 		if n := s.conns.Load(); n != tt.conns {
 			t.Errorf("after %d bytes: %d connections, want %d", tt.after, n, tt.conns)

@@ -9,64 +9,68 @@ import (
 	"peerd/store"
 )
 
-// stage is how far a Do came; it decides what an error means.
+// stage is the progress of an attempt; it determines the outcome of an error.
 type stage uint8
 
 const (
-	stageDial   stage = iota // no TCP connection yet
-	stageTLS                 // no TLS session yet
-	stageSend                // the request is on its way, no byte of an answer yet
-	stageAnswer              // the answer has begun
+	stageDial     stage = iota // no TCP connection yet
+	stageTLS                   // no TLS session yet
+	stageSend                  // no byte of a response yet
+	stageResponse              // the response has begun
 )
 
-// stopwatch notes when the phases of one attempt began and ended. It belongs to
-// a connection and begins anew with each request: its hooks are made once. They
-// are called by net/http's goroutines. Of HTTP/2's, one may come when the
-// attempt is over; the next attempt's own call then puts it right.
+// stopwatch records when the phases of an attempt begin and end. It belongs to a connection and is
+// restarted with each request, so that its hooks are created only once. The goroutines of net/http
+// call the hooks. With HTTP/2, a hook may be called after the end of its attempt; the next attempt
+// then overwrites the time.
 type stopwatch struct {
 	trace httptrace.ClientTrace
 
 	mu sync.Mutex
-	laps
+	phaseTimes
 }
 
-// laps is what the hooks of one attempt noted.
-type laps struct {
-	stage     stage
-	connect   time.Duration
-	tlsStart  time.Time
-	tls       time.Duration
-	h2        bool
-	headersUp bool // the head of the request was handed to the connection's buffer
-	written   time.Time
-	first     time.Time
-	end       time.Time
+// phaseTimes are the times that the hooks of one attempt recorded.
+type phaseTimes struct {
+	stage           stage
+	connect         time.Duration
+	tlsStart        time.Time
+	tls             time.Duration
+	h2              bool
+	headersBuffered bool // the head of the request is in the buffer of the connection
+	written         time.Time
+	first           time.Time
+	end             time.Time
 }
 
 func newStopwatch() *stopwatch {
 	w := new(stopwatch)
 	w.trace = httptrace.ClientTrace{
-		TLSHandshakeStart:    func() { w.note(func(l *laps) { l.tlsStart = time.Now() }) },
-		TLSHandshakeDone:     w.handshaken,
-		WroteHeaders:         func() { w.note(func(l *laps) { l.headersUp = true }) },
-		WroteRequest:         func(httptrace.WroteRequestInfo) { w.note(func(l *laps) { l.written = time.Now() }) },
-		GotFirstResponseByte: func() { w.note(func(l *laps) { l.stage, l.first = stageAnswer, time.Now() }) },
+		TLSHandshakeStart: func() { w.update(func(l *phaseTimes) { l.tlsStart = time.Now() }) },
+		TLSHandshakeDone:  w.tlsDone,
+		WroteHeaders:      func() { w.update(func(l *phaseTimes) { l.headersBuffered = true }) },
+		WroteRequest: func(httptrace.WroteRequestInfo) {
+			w.update(func(l *phaseTimes) { l.written = time.Now() })
+		},
+		GotFirstResponseByte: func() {
+			w.update(func(l *phaseTimes) { l.stage, l.first = stageResponse, time.Now() })
+		},
 	}
 	return w
 }
 
-func (w *stopwatch) note(what func(*laps)) {
+func (w *stopwatch) update(what func(*phaseTimes)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	what(&w.laps)
+	what(&w.phaseTimes)
 }
 
-// restart forgets the attempt before.
+// restart discards the times of the last attempt.
 func (w *stopwatch) restart() {
-	w.note(func(l *laps) { *l = laps{} })
+	w.update(func(l *phaseTimes) { *l = phaseTimes{} })
 }
 
-// connected notes the end of the TCP handshake.
+// connected records the end of the TCP handshake.
 func (w *stopwatch) connected(took time.Duration, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,38 +80,38 @@ func (w *stopwatch) connected(took time.Duration, err error) {
 	}
 }
 
-// handshaken notes the end of the TLS handshake.
-func (w *stopwatch) handshaken(state tls.ConnectionState, _ error) {
+// tlsDone records the end of the TLS handshake.
+func (w *stopwatch) tlsDone(state tls.ConnectionState, _ error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tls = time.Since(w.tlsStart)
 	w.h2 = state.NegotiatedProtocol == "h2"
 }
 
-// sending notes that the request is handed over to an open connection.
+// sending records that the request is passed to an open connection.
 func (w *stopwatch) sending(h2 bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.h2 = h2
 	w.stage = stageSend
-	w.written = time.Now() // until the hook knows better
+	w.written = time.Now() // until the hook is called
 }
 
-// stop notes the end of the body, or of what is read of it.
+// stop records the end of the body, or of the part of it that is read.
 func (w *stopwatch) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.end = time.Now()
 }
 
-// reached returns how far the attempt came, and whether over HTTP/2.
+// reached returns the stage of the attempt, and whether it uses HTTP/2.
 func (w *stopwatch) reached() (st stage, h2, headersUp bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.stage, w.h2, w.headersUp
+	return w.stage, w.h2, w.headersBuffered
 }
 
-// timing returns what the watch saw. Phases that did not happen are zero.
+// timing returns the recorded times. Phases that did not occur are zero.
 func (w *stopwatch) timing(reused bool) store.Timing {
 	w.mu.Lock()
 	defer w.mu.Unlock()

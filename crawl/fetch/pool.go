@@ -7,30 +7,34 @@ import (
 	"time"
 )
 
-// pool keeps idle connections, bounded in all and per key. Nothing is closed
-// or probed while its mutex is held.
+// pool keeps idle connections; their number is limited in total and per key. Those to hosts of
+// which nothing more is wanted for now are closed first. No connection is closed or checked while
+// the mutex is held.
 type pool struct {
 	max, perKey int
 
 	mu     sync.Mutex
-	idle   map[connKey][]*conn     // of one key, the longest idle first
-	age    *list.List              // of *conn, the longest idle first
-	places map[*conn]*list.Element // where each is in age
+	idle   map[string][]*conn // by host name, least recently used first
+	useful *list.List         // of *conn, least recently used first
+	spare  *list.List         // the same for hosts that were left
 	closed bool
 }
 
 func newPool(maxIdle, perKey int) *pool {
 	return &pool{
-		max: maxIdle, perKey: perKey,
-		idle: make(map[connKey][]*conn), age: list.New(), places: make(map[*conn]*list.Element),
+		max: maxIdle, perKey: perKey, idle: map[string][]*conn{},
+		useful: list.New(), spare: list.New(),
 	}
 }
 
-// take returns a connection for key that was alive a moment ago, with one
-// request reserved on it, or nil. The last one used comes first.
-func (p *pool) take(key connKey) *conn {
+// lenLocked returns the number of idle connections.
+func (p *pool) lenLocked() int { return p.useful.Len() + p.spare.Len() }
+
+// get returns a connection for key that is open and has one request reserved, or nil. It prefers
+// the most recently used one.
+func (p *pool) get(key connKey) *conn {
 	for {
-		c := p.newest(key)
+		c := p.popNewest(key)
 		if c == nil {
 			return nil
 		}
@@ -41,61 +45,88 @@ func (p *pool) take(key connKey) *conn {
 	}
 }
 
-// newest removes and returns the last used connection of key, or nil.
-func (p *pool) newest(key connKey) *conn {
+// popNewest removes and returns the most recently used connection of key, or nil.
+func (p *pool) popNewest(key connKey) *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	of := p.idle[key]
-	if len(of) == 0 {
-		return nil
+	for _, c := range slices.Backward(p.idle[key.name()]) {
+		if c.key == key {
+			p.removeLocked(c)
+			return c
+		}
 	}
-	c := of[len(of)-1]
-	p.removeLocked(c)
-	return c
+	return nil
 }
 
-// put takes c back after a request, or closes it if it can carry no other.
+// put returns c to the pool after a request, or closes it if it cannot carry another one.
 func (p *pool) put(c *conn) {
-	if !c.usable() || c.idleFor <= 0 {
+	if !c.usable() || c.idleTimeout <= 0 {
 		c.close()
 		return
 	}
-	if !c.h2 { // HTTP/2 has frames of its own at any time
-		c.wire.resting.Store(true)
+	if !c.h2 && !c.fresh { // HTTP/2 sends frames at any time, TLS 1.3 tickets after the handshake
+		c.wire.idle.Store(true)
 	}
 	if victim := p.add(c); victim != nil {
 		victim.close()
 	}
 }
 
-// add makes c idle, and returns the connection that has to go for it, if any;
-// that may be c itself.
+// add adds c, and returns the connection that must be closed for it, if any; this may be c itself.
 func (p *pool) add(c *conn) (victim *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed || p.perKey == 0 || p.max == 0 {
 		return c
 	}
-	if of := p.idle[c.key]; len(of) >= p.perKey {
-		victim = of[0]
-	} else if p.age.Len() >= p.max {
-		victim = p.age.Front().Value.(*conn)
-	}
-	if victim != nil {
+	if victim = p.victimLocked(c.key); victim != nil {
 		p.removeLocked(victim)
 	}
-	p.idle[c.key] = append(p.idle[c.key], c)
-	p.places[c] = p.age.PushBack(c)
+	p.idle[c.key.name()] = append(p.idle[c.key.name()], c)
+	c.order, c.place = p.useful, p.useful.PushBack(c)
 	if c.timer == nil {
-		c.timer = time.AfterFunc(c.idleFor, func() { p.expire(c) })
+		c.timer = time.AfterFunc(c.idleTimeout, func() { p.expire(c) })
 	} else {
-		c.timer.Reset(c.idleFor)
+		c.timer.Reset(c.idleTimeout)
 	}
 	return victim
 }
 
-// expire closes c if it is still idle. A timer that fires late, when c was
-// taken and put back, costs at most a connection.
+// victimLocked returns the connection that must be closed before one of key is added, or nil.
+func (p *pool) victimLocked(key connKey) *conn {
+	var oldest *conn
+	n := 0
+	for _, c := range p.idle[key.name()] {
+		if c.key != key {
+			continue
+		}
+		if n++; n == 1 {
+			oldest = c
+		}
+	}
+	switch {
+	case n >= p.perKey:
+		return oldest
+	case p.lenLocked() < p.max:
+		return nil
+	case p.spare.Len() > 0:
+		return p.spare.Front().Value.(*conn)
+	}
+	return p.useful.Front().Value.(*conn)
+}
+
+// leave makes the idle connections to a host the first to be closed, until they are used again.
+func (p *pool) leave(host string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.idle[host] {
+		c.order.Remove(c.place)
+		c.order, c.place = p.spare, p.spare.PushBack(c)
+	}
+}
+
+// expire closes c if it is still idle. If the timer fires late, after c was used and returned, a
+// usable connection may be closed.
 func (p *pool) expire(c *conn) {
 	p.mu.Lock()
 	ok := p.removeLocked(c)
@@ -105,33 +136,34 @@ func (p *pool) expire(c *conn) {
 	}
 }
 
-// removeLocked forgets the idle connection c and says whether it was idle.
+// removeLocked removes the idle connection c and reports whether it was idle.
 func (p *pool) removeLocked(c *conn) bool {
-	place, ok := p.places[c]
-	if !ok {
+	if c.order == nil {
 		return false
 	}
 	c.timer.Stop()
-	p.age.Remove(place)
-	delete(p.places, c)
-	of := slices.DeleteFunc(p.idle[c.key], func(o *conn) bool { return o == c })
+	c.order.Remove(c.place)
+	c.order, c.place = nil, nil
+	name := c.key.name()
+	of := slices.DeleteFunc(p.idle[name], func(o *conn) bool { return o == c })
 	if len(of) == 0 {
-		delete(p.idle, c.key)
+		delete(p.idle, name)
 	} else {
-		p.idle[c.key] = of
+		p.idle[name] = of
 	}
 	return true
 }
 
-// close closes every idle connection; those put back later are closed too.
+// close closes all idle connections; those that are returned later are closed as well.
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
 	var all []*conn
-	for p.age.Len() > 0 {
-		c := p.age.Front().Value.(*conn)
+	for _, of := range p.idle {
+		all = append(all, of...)
+	}
+	for _, c := range all {
 		p.removeLocked(c)
-		all = append(all, c)
 	}
 	p.mu.Unlock()
 	for _, c := range all {

@@ -15,24 +15,25 @@ import (
 	"golang.org/x/net/proxy"
 )
 
-// ErrProxy says that the proxy could not be reached, or did not connect us.
-var ErrProxy = errors.New("proxy does not connect")
+// ErrProxy means that the proxy could not be reached, or did not open a connection.
+var ErrProxy = errors.New("proxy did not open a connection")
 
-// maxProxyHead bounds a proxy's answer to CONNECT.
+// maxProxyHead is the maximum size of a response of a proxy to CONNECT.
 const maxProxyHead = 16 << 10
 
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// parseProxy reads Config.Proxy. Its errors do not tell the password.
+// parseProxy parses Config.Proxy. Its errors do not contain the password.
 func parseProxy(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil {
-		return nil, errors.New("fetch: Proxy is no URL")
+		return nil, errors.New("fetch: Proxy is not a URL")
 	}
 	switch u.Scheme {
 	case "http", "socks5", "socks5h":
 	default:
-		return nil, fmt.Errorf("fetch: Proxy must begin with http:// or socks5://, not %q", u.Scheme)
+		return nil, fmt.Errorf("fetch: Proxy must begin with http:// or socks5://, not %q",
+			u.Scheme)
 	}
 	if u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("fetch: Proxy is not scheme://[user:password@]host[:port]")
@@ -44,13 +45,13 @@ func parseProxy(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// through returns what dials by way of the proxy p, which direct reaches. The
-// proxy is told an IP address and never a name, so that it cannot be led
-// anywhere that the guard has not seen.
-func through(p *url.URL, direct dialFunc) (dialFunc, error) {
+// proxyDialer returns a function that dials through the proxy p, which is reached with direct. The
+// proxy is given an IP address, never a name, so that it connects only to addresses that the guard
+// has checked.
+func proxyDialer(p *url.URL, direct dialFunc) (dialFunc, error) {
 	if p.Scheme == "http" {
 		return func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return tunnel(ctx, p, direct, network, addr)
+			return dialTunnel(ctx, p, direct, network, addr)
 		}, nil
 	}
 	var auth *proxy.Auth
@@ -71,7 +72,7 @@ func through(p *url.URL, direct dialFunc) (dialFunc, error) {
 	}, nil
 }
 
-// contextDialer makes a dialFunc what golang.org/x/net/proxy takes.
+// contextDialer adapts a dialFunc to golang.org/x/net/proxy.
 type contextDialer dialFunc
 
 func (d contextDialer) Dial(network, addr string) (net.Conn, error) {
@@ -82,14 +83,16 @@ func (d contextDialer) DialContext(ctx context.Context, network, addr string) (n
 	return d(ctx, network, addr)
 }
 
-// tunnel asks an HTTP proxy for a connection to addr (RFC 9110, section 9.3.6).
-func tunnel(ctx context.Context, p *url.URL, direct dialFunc, network, addr string) (net.Conn, error) {
+// dialTunnel requests a connection to addr from an HTTP proxy (RFC 9110, section 9.3.6).
+func dialTunnel(
+	ctx context.Context, p *url.URL, direct dialFunc, network, addr string,
+) (net.Conn, error) {
 	c, err := direct(ctx, network, p.Host)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProxy, err)
 	}
 	giveUp := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	err = askTunnel(c, p.User, addr)
+	err = requestTunnel(c, p.User, addr)
 	if !giveUp() && err == nil {
 		err = ctx.Err()
 	}
@@ -100,8 +103,8 @@ func tunnel(ctx context.Context, p *url.URL, direct dialFunc, network, addr stri
 	return c, nil
 }
 
-// askTunnel sends CONNECT over c and reads the answer, and not a byte more.
-func askTunnel(c net.Conn, user *url.Userinfo, addr string) error {
+// requestTunnel sends CONNECT over c and reads the response, but nothing after it.
+func requestTunnel(c net.Conn, user *url.Userinfo, addr string) error {
 	head := "CONNECT " + addr + " HTTP/1.1\r\nHost: " + addr + "\r\n"
 	if user != nil {
 		password, _ := user.Password()
@@ -112,16 +115,17 @@ func askTunnel(c net.Conn, user *url.Userinfo, addr string) error {
 		return err
 	}
 	r := bufio.NewReader(io.LimitReader(c, maxProxyHead))
+	//nolint:bodyclose // the body is the tunnel
 	resp, err := http.ReadResponse(r, &http.Request{Method: http.MethodConnect})
 	if err != nil {
 		return err
 	}
-	// What a 2xx to a CONNECT is followed by is the tunnel (RFC 9112, 6.3).
+	// After a 2xx response to CONNECT, all data belongs to the tunnel (RFC 9112, section 6.3).
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("status %d", resp.StatusCode)
 	}
 	if r.Buffered() > 0 {
-		return errors.New("it speaks before we do")
+		return errors.New("unexpected data after the response to CONNECT")
 	}
 	return nil
 }

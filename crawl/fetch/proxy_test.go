@@ -19,7 +19,7 @@ import (
 	"peerd/store"
 )
 
-// testProxy is an HTTP or SOCKS5 proxy that notes what it is asked for.
+// testProxy is an HTTP or SOCKS5 proxy that records the requested targets.
 type testProxy struct {
 	at       string
 	user     string // "name:password" that it demands, or ""
@@ -53,7 +53,7 @@ func newTestProxy(t *testing.T, serve func(p *testProxy, c net.Conn)) *testProxy
 	return p
 }
 
-// join connects c with target until either ends.
+// join forwards data between c and target until either is closed.
 func (p *testProxy) join(c net.Conn, target, hello string) {
 	p.mu.Lock()
 	p.targets = append(p.targets, target)
@@ -81,7 +81,8 @@ func serveConnect(p *testProxy, c net.Conn) {
 	case p.answer != "":
 		io.WriteString(c, p.answer)
 		io.Copy(io.Discard, c)
-	case req.Method != http.MethodConnect || p.user != "" && req.Header.Get("Proxy-Authorization") != want:
+	case req.Method != http.MethodConnect || p.user != "" &&
+		req.Header.Get("Proxy-Authorization") != want:
 		p.mu.Lock()
 		p.refusals++
 		p.mu.Unlock()
@@ -121,9 +122,14 @@ func serveSOCKS(p *testProxy, c net.Conn) {
 }
 
 func TestProxy(t *testing.T) {
-	plain := newSite(t, "127.7.6.2", "http", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) })
-	secure := newSite(t, "127.7.6.3", "h2", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.TLS.ServerName) })
-	for name, serve := range map[string]func(*testProxy, net.Conn){"http": serveConnect, "socks5": serveSOCKS} {
+	plain := newSite(t, "127.7.6.2", "http", func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.Host)
+	})
+	secure := newSite(t, "127.7.6.3", "h2", func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.TLS.ServerName)
+	})
+	for name, serve := range map[string]func(*testProxy, net.Conn){"http": serveConnect,
+		"socks5": serveSOCKS} {
 		for _, user := range []string{"", "me:pa ss"} {
 			t.Run(name+user, func(t *testing.T) {
 				p := newTestProxy(t, serve)
@@ -140,22 +146,28 @@ func TestProxy(t *testing.T) {
 				})
 				for range 2 {
 					res := plain.get(f, "/")
-					if res.Outcome != store.OutcomeOK || !strings.HasPrefix(string(res.Body), "site.example:") || res.Remote.Addr() != plain.addr {
+					if res.Outcome != store.OutcomeOK || !strings.HasPrefix(string(res.Body),
+						"site.example:") || res.Remote.Addr() != plain.addr {
 						t.Errorf("plain: %v %q %v %v", res.Outcome, res.Body, res.Remote, res.Err)
 					}
 				}
-				res := f.Do(t.Context(), Request{URL: secure.url("https", "example.com", "/"), Addr: secure.addr})
-				if res.Outcome != store.OutcomeOK || string(res.Body) != "example.com" || res.Proto != "h2" {
+				res := f.Do(t.Context(), Request{URL: secure.url("https", "example.com", "/"),
+					Addr: secure.addr})
+				if res.Outcome != store.OutcomeOK || string(res.Body) != "example.com" ||
+					res.Proto != "h2" {
 					t.Errorf("TLS: %v %q %v", res.Outcome, res.Body, res.Err)
 				}
-				for _, private := range []string{"127.7.6.1", "10.0.0.1", "169.254.169.254", "::1"} {
-					res := f.Do(t.Context(), Request{URL: "http://site.example/", Addr: netip.MustParseAddr(private)})
+				for _, private := range []string{"127.7.6.1", "10.0.0.1", "169.254.169.254",
+					"::1"} {
+					res := f.Do(t.Context(), Request{URL: "http://site.example/",
+						Addr: netip.MustParseAddr(private)})
 					if res.Outcome != store.OutcomeRefused {
 						t.Errorf("%s: %v %v", private, res.Outcome, res.Err)
 					}
 				}
 				f.Close()
-				want := fmt.Sprint([]string{netip.AddrPortFrom(plain.addr, plain.port).String(), netip.AddrPortFrom(secure.addr, secure.port).String()})
+				want := fmt.Sprint([]string{netip.AddrPortFrom(plain.addr, plain.port).String(),
+					netip.AddrPortFrom(secure.addr, secure.port).String()})
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				if got := fmt.Sprint(p.targets); got != want {
@@ -185,37 +197,48 @@ func TestHostileProxy(t *testing.T) {
 			p.answer, p.user = tt.answer, tt.user
 			f := newFetcher(t, func(c *Config) {
 				c.Proxy = "http://me:secret@" + p.at
-				c.ConnectTimeout = 300 * time.Millisecond
+				if tt.want == store.OutcomeTimeout {
+					c.ConnectTimeout = 300 * time.Millisecond
+				}
 			})
-			res := f.Do(t.Context(), Request{URL: "http://site.example/", Addr: netip.MustParseAddr("127.7.6.9")})
-			if res.Outcome != tt.want || !errors.Is(res.Err, ErrProxy) || strings.Contains(res.Err.Error(), "secret") {
-				t.Errorf("%v %v", res.Outcome, res.Err)
+			res := f.Do(t.Context(), Request{URL: "http://site.example/",
+				Addr: netip.MustParseAddr("127.7.6.9")})
+			if res.Outcome != tt.want || !errors.Is(res.Err, ErrProxy) ||
+				strings.Contains(res.Err.Error(), "secret") {
+				t.Errorf("outcome %v, error %v, want ErrProxy without the password",
+					res.Outcome, res.Err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if res := f.Do(ctx, Request{URL: "http://site.example/", Addr: netip.MustParseAddr("127.7.6.9")}); res.Outcome != store.OutcomeNone {
-				t.Errorf("called off: %v", res.Outcome)
+			if res := f.Do(ctx, Request{URL: "http://site.example/",
+				Addr: netip.MustParseAddr("127.7.6.9")}); res.Outcome != store.OutcomeNone {
+				t.Errorf("outcome %v after cancellation, want None", res.Outcome)
 			}
 		})
 	}
-	// A proxy that is not there.
+	// A proxy that does not exist.
 	f := newFetcher(t, func(c *Config) { c.Proxy = "socks5://127.7.6.1:1" })
-	if res := f.Do(t.Context(), Request{URL: "http://site.example/", Addr: netip.MustParseAddr("127.7.6.9")}); res.Outcome != store.OutcomeConnect || !errors.Is(res.Err, ErrProxy) {
-		t.Errorf("%v %v", res.Outcome, res.Err)
+	if res := f.Do(t.Context(), Request{URL: "http://site.example/",
+		Addr: netip.MustParseAddr("127.7.6.9")}); res.Outcome != store.OutcomeConnect ||
+		!errors.Is(res.Err, ErrProxy) {
+		t.Errorf("outcome %v, error %v, want Connect, ErrProxy", res.Outcome, res.Err)
 	}
 }
 
 func TestProxyConfig(t *testing.T) {
 	for s, ok := range map[string]bool{
-		"http://p.example": true, "http://u:p@p.example:3128/": true, "socks5://[::1]:9050": true, "socks5h://tor": true,
-		"p.example:3128": false, "https://p.example": false, "http://": false, "http://p/x": false, "http://p?x": false,
-		"ftp://p": false, "http://u:se%zzcret@p": false, "::": false,
+		"http://p.example": true, "http://u:p@p.example:3128/": true, "socks5://[::1]:9050": true,
+		"socks5h://tor":  true,
+		"p.example:3128": false, "https://p.example": false, "http://": false, "http://p/x": false,
+		"http://p?x": false,
+		"ftp://p":    false, "http://u:se%zzcret@p": false, "::": false,
 	} {
 		cfg := DefaultConfig()
 		cfg.UserAgent, cfg.Proxy = "x/1", s
 		err := cfg.Validate()
 		if (err == nil) != ok || err != nil && strings.Contains(err.Error(), "cret") {
-			t.Errorf("%q: %v", s, err)
+			t.Errorf("Validate() = %v for the proxy %q, want ok = %v, without the password",
+				err, s, ok)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// protocol names what an answer came over, as the field WARC-Protocol does that
-// is proposed to the IIPC: "http/1.0", "http/1.1" or "h2".
+// protocol returns the protocol of a response, as in the WARC-Protocol field that is proposed to
+// the IIPC: "http/1.0", "http/1.1" or "h2".
 func protocol(resp *http.Response) string {
 	switch {
 	case resp.ProtoMajor == 2:
@@ -20,8 +20,8 @@ func protocol(resp *http.Response) string {
 	}
 }
 
-// requestHead returns the head of hr: over HTTP/1.1 the bytes that net/http
-// writes, over HTTP/2 what they would have been.
+// requestHead returns the head of hr: over HTTP/1.1 the bytes that net/http writes, over HTTP/2 the
+// equivalent in HTTP/1.1.
 func requestHead(hr *http.Request) []byte {
 	var b bytes.Buffer
 	b.WriteString("GET " + hr.URL.RequestURI() + " HTTP/1.1\r\n")
@@ -32,25 +32,24 @@ func requestHead(hr *http.Request) []byte {
 	return b.Bytes()
 }
 
-// responseHead returns the head of resp as HTTP/1 text (HTTP/2 as HTTP/1.1,
-// which is what readers of WARC take): the status line as sent, the fields
-// sorted by name, with names in canonical case and folded lines unfolded. Left
-// out are interim answers, trailers, and Transfer-Encoding, since the body that
-// goes with it has none any more. Control characters become spaces, so that no
-// value can end the head.
+// responseHead returns the head of resp as HTTP/1 text, HTTP/2 as HTTP/1.1, which WARC readers
+// accept: the status line as sent, and the fields sorted by name, with names in canonical case and
+// folded lines unfolded. It omits interim responses, trailers, and Transfer-Encoding, because the
+// stored body has no transfer coding. Control characters become spaces, so that no value can end
+// the head.
 func responseHead(resp *http.Response) []byte {
 	var b bytes.Buffer
 	version := "HTTP/1.1 "
 	if resp.ProtoMajor == 1 && resp.ProtoMinor == 0 {
 		version = "HTTP/1.0 "
 	}
-	b.WriteString(version + clean(resp.Status) + "\r\n")
+	b.WriteString(version + replaceControls(resp.Status) + "\r\n")
 	writeFields(&b, resp.Header, "")
 	b.WriteString("\r\n")
 	return b.Bytes()
 }
 
-// writeFields writes the fields of h but those named not.
+// writeFields writes the fields of h except the one named not.
 func writeFields(b *bytes.Buffer, h http.Header, not string) {
 	names := make([]string, 0, len(h))
 	for name := range h {
@@ -67,14 +66,14 @@ func writeFields(b *bytes.Buffer, h http.Header, not string) {
 }
 
 func writeField(b *bytes.Buffer, name, value string) {
-	b.WriteString(clean(name))
+	b.WriteString(replaceControls(name))
 	b.WriteString(": ")
-	b.WriteString(clean(value))
+	b.WriteString(replaceControls(value))
 	b.WriteString("\r\n")
 }
 
-// clean replaces control characters, which end lines or fields, by spaces.
-func clean(s string) string {
+// replaceControls replaces control characters, which could end lines or fields, with spaces.
+func replaceControls(s string) string {
 	control := func(c byte) bool { return c < ' ' && c != '\t' || c == 0x7f }
 	for i := range len(s) {
 		if control(s[i]) {
@@ -90,14 +89,14 @@ func clean(s string) string {
 	return s
 }
 
-// maxCondition bounds a validator that is sent back to its server.
-const maxCondition = 1 << 10
+// maxValidator is the maximum length of a validator that is sent to a server.
+const maxValidator = 1 << 10
 
-// condition returns a validator as a field value that cannot hold anything
-// else, or "" if it is none: it came from a server once.
-func condition(value string) string {
+// validator returns the value of a conditional field, or "" if it is not a valid field value: it
+// was received from a server.
+func validator(value string) string {
 	value = strings.Trim(value, " \t")
-	if len(value) > maxCondition || clean(value) != value {
+	if len(value) > maxValidator || replaceControls(value) != value {
 		return ""
 	}
 	return value

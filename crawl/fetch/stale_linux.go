@@ -6,11 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stale says whether the server has already ended this idle connection. Its
-// FIN or RST may have come without net/http's reader having run since; asking
-// the socket costs one system call and saves the request from being lost on a
-// dead connection. On HTTP/1.1 anything else that came unasked is reason
-// enough, too. Connections that are no sockets count as alive.
+// stale reports whether the server has closed this idle connection. The reader of net/http may not
+// have seen the FIN or RST yet; checking the socket costs one system call, and prevents the request
+// from being lost on a closed connection. On HTTP/1.1, unexpected data also makes a connection
+// stale. Connections without a socket are never stale.
 func (c *conn) stale() bool {
 	s := &c.socket
 	if s.raw == nil {
@@ -22,25 +21,25 @@ func (c *conn) stale() bool {
 		if err != nil {
 			return true
 		}
-		s.raw, s.poll = raw, s.ask
-		if s.events = unix.POLLRDHUP; !c.h2 {
-			s.events |= unix.POLLIN
-		}
+		s.raw, s.poll = raw, s.check
 	}
-	// Control, not Read: the reader waits in a Read of its own.
+	if s.events = unix.POLLRDHUP; !c.h2 && !c.fresh {
+		s.events |= unix.POLLIN
+	}
+	// Control and not Read, because the reader of net/http is blocked in a Read.
 	return s.raw.Control(s.poll) != nil || s.ended
 }
 
-// socket is what stale needs of a connection, made once.
+// socket is the state of a connection that stale needs.
 type socket struct {
 	raw    syscall.RawConn
-	poll   func(fd uintptr) // ask
+	poll   func(fd uintptr) // check
 	events int16
-	ended  bool // what ask saw
+	ended  bool // result of check
 	fds    [1]unix.PollFd
 }
 
-func (s *socket) ask(fd uintptr) {
+func (s *socket) check(fd uintptr) {
 	s.fds[0] = unix.PollFd{Fd: int32(fd), Events: s.events}
 	n, err := unix.Poll(s.fds[:], 0)
 	s.ended = err == nil && n > 0

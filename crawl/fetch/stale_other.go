@@ -4,5 +4,5 @@ package fetch
 
 type socket struct{}
 
-// stale cannot tell on this system; see stale_linux.go.
+// stale returns false: the check in stale_linux.go exists for Linux only.
 func (c *conn) stale() bool { return false }

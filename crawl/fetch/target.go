@@ -10,21 +10,19 @@ import (
 	"peerd/store"
 )
 
-// errBadURL says that a request's URL is not canonical; nothing was sent.
+// errBadURL means that the URL of a request is not canonical; nothing was sent.
 var errBadURL = errors.New("not a canonical URL")
 
-// target is where a request goes: the URL for net/http, and the authority with
-// its port spelt out.
+// target is the destination of a request: the URL for net/http, and the authority with an explicit
+// port.
 type target struct {
 	url  *url.URL
 	addr string // host:port, [host]:port for IPv6 literals
 	port uint16
 }
 
-// parseTarget splits u such that path and query go out exactly as they stand.
-// url.Parse alone would rewrite some that are canonical by the WHATWG rules
-// ("|" becomes "%7C") and refuse others ("%zz"): then the server would see a
-// URL that nobody linked to.
+// parseTarget splits u so that the path and query are sent unchanged. url.Parse would rewrite some
+// URLs that are canonical by the WHATWG rules ("|" becomes "%7C") and reject others ("%zz").
 func parseTarget(u store.URL) (target, error) {
 	scheme, rest, ok := strings.Cut(string(u), "://")
 	port := uint16(80)
@@ -60,14 +58,18 @@ func parseTarget(u store.URL) (target, error) {
 	return target{url: verbatim(scheme, authority, uri), addr: addr, port: port}, nil
 }
 
-// verbatim returns a URL whose RequestURI is uri.
+// verbatim returns a URL with the given RequestURI.
 func verbatim(scheme, authority, uri string) *url.URL {
-	if p, err := url.Parse(scheme + "://" + authority + uri); err == nil && p.RequestURI() == uri && p.Host == authority {
+	p, err := url.Parse(scheme + "://" + authority + uri)
+	if err == nil && p.RequestURI() == uri && p.Host == authority {
 		return p
 	}
 	path, query, hasQuery := strings.Cut(uri, "?")
 	if strings.HasPrefix(path, "//") {
-		path = "//" + authority + path // goes out in absolute form, which every server must take (RFC 9112, 3.2.2)
+		// This is sent in absolute form, which every server must accept (RFC 9112, section 3.2.2).
+		path = "//" + authority + path
 	}
-	return &url.URL{Scheme: scheme, Host: authority, Opaque: path, RawQuery: query, ForceQuery: hasQuery}
+	return &url.URL{
+		Scheme: scheme, Host: authority, Opaque: path, RawQuery: query, ForceQuery: hasQuery,
+	}
 }

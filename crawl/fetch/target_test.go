@@ -54,12 +54,13 @@ func TestParseTarget(t *testing.T) {
 			continue
 		}
 		if err != nil || got.addr != tt.addr || got.url.RequestURI() != tt.uri {
-			t.Errorf("parseTarget(%q) = %q %q, %v, want %q %q", tt.url, got.addr, got.url.RequestURI(), err, tt.addr, tt.uri)
+			t.Errorf("parseTarget(%q) = %q %q, %v, want %q %q", tt.url, got.addr,
+				got.url.RequestURI(), err, tt.addr, tt.uri)
 		}
 	}
 }
 
-// TestVerbatim holds that any path and query reach the request line unchanged.
+// TestVerbatim verifies that any path and query are sent unchanged.
 func TestVerbatim(t *testing.T) {
 	var alphabet []rune
 	for r := '!'; r <= '~'; r++ {
@@ -80,7 +81,7 @@ func TestVerbatim(t *testing.T) {
 	})
 }
 
-// TestVerbatimOnTheWire asks a real server what it saw.
+// TestVerbatimOnTheWire does the same with a server.
 func TestVerbatimOnTheWire(t *testing.T) {
 	for _, kind := range []string{"http", "h2"} {
 		s := newSite(t, "127.7.1.1", kind, func(w http.ResponseWriter, r *http.Request) {

@@ -26,9 +26,12 @@ func (pipeConn) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(pipeAddr, 80))
 }
 
-// pipeFetcher returns a fetcher for a synctest bubble: each connection takes
-// delay to open and is then served by serve, in memory.
-func pipeFetcher(t *testing.T, delay time.Duration, serve func(c net.Conn, r *bufio.Reader), change func(*Config)) *Fetcher {
+// pipeFetcher returns a fetcher for a synctest bubble: each connection takes delay to open, and is
+// served by serve in memory.
+func pipeFetcher(
+	t *testing.T, delay time.Duration, serve func(c net.Conn, r *bufio.Reader),
+	change func(*Config),
+) *Fetcher {
 	return newFetcher(t, func(c *Config) {
 		c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			select {
@@ -53,7 +56,7 @@ func pipeGet(f *Fetcher) Result {
 	return f.Do(context.Background(), Request{URL: "http://site.example/", Addr: pipeAddr})
 }
 
-// serveAll answers every request on a connection.
+// serveAll responds to every request on a connection.
 func serveAll(answer func(c net.Conn)) func(net.Conn, *bufio.Reader) {
 	return func(c net.Conn, r *bufio.Reader) {
 		for {
@@ -74,9 +77,15 @@ func TestPhases(t *testing.T) {
 			io.WriteString(c, "cd")
 		}), nil)
 		defer f.Close()
-		want := store.Timing{Connect: 50 * time.Millisecond, FirstByte: 120 * time.Millisecond, Body: 300 * time.Millisecond}
+		want := store.Timing{Connect: 50 * time.Millisecond, FirstByte: 120 * time.Millisecond,
+			Body: 300 * time.Millisecond}
 		want.DNS = 7 * time.Millisecond
-		res := f.Do(t.Context(), Request{URL: "http://site.example/", Addr: pipeAddr, DNS: want.DNS})
+		lookups := map[string]time.Duration{"site.example": want.DNS}
+		f.cfg.LookupTime = func(host string) time.Duration {
+			defer delete(lookups, host)
+			return lookups[host]
+		}
+		res := f.Do(t.Context(), Request{URL: "http://site.example/", Addr: pipeAddr})
 		if res.Timing != want || string(res.Body) != "abcd" {
 			t.Errorf("%+v %q %v, want %+v", res.Timing, res.Body, res.Err, want)
 		}
@@ -89,10 +98,11 @@ func TestPhases(t *testing.T) {
 
 func TestTimeoutsOfPhases(t *testing.T) {
 	silent := func(c net.Conn, _ *bufio.Reader) { io.Copy(io.Discard, c) }
-	// dripping sends n bytes a second, after a first burst.
+	// dripping sends a burst, and then n bytes per second.
 	dripping := func(burst, n int) func(c net.Conn) {
 		return func(c net.Conn) {
-			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", burst))
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+
+				strings.Repeat("x", burst))
 			for {
 				if _, err := io.WriteString(c, strings.Repeat("x", n)); err != nil {
 					return
@@ -115,11 +125,13 @@ func TestTimeoutsOfPhases(t *testing.T) {
 	}{
 		{"connect", time.Hour, silent, store.OutcomeTimeout, def.ConnectTimeout},
 		{"head", 0, silent, store.OutcomeTimeout, def.HeadTimeout},
-		{"body", 0, serveAll(dripping(0, 600)), store.OutcomeTimeout, def.TotalTimeout},
+		{"body", 0, serveAll(dripping(0, 600)), store.OutcomeTimeout, def.TotalTimeout + def.RateWindow},
 		{"slow body", 0, serveAll(dripping(0, 400)), store.OutcomeTimeout, def.RateWindow},
 		{"body that gets slow", 0, serveAll(dripping(30_000, 1)), store.OutcomeTimeout, 2 * def.RateWindow},
 		{"body not taken", 0, serveAll(unwanted), store.OutcomeHTTPError, def.DrainTimeout},
-		{"request not read", 0, func(net.Conn, *bufio.Reader) { time.Sleep(time.Hour) }, store.OutcomeTimeout, def.TotalTimeout},
+		{"request not read", 0, func(net.Conn, *bufio.Reader) {
+			time.Sleep(time.Hour)
+		}, store.OutcomeTimeout, def.TotalTimeout},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -128,10 +140,11 @@ func TestTimeoutsOfPhases(t *testing.T) {
 				start := time.Now()
 				res := pipeGet(f)
 				if took := time.Since(start); res.Outcome != tt.want || took != tt.took {
-					t.Errorf("%v after %v, want %v after %v (%v)", res.Outcome, took, tt.want, tt.took, res.Err)
+					t.Errorf("%v after %v, want %v after %v (%v)", res.Outcome, took, tt.want,
+						tt.took, res.Err)
 				}
 				if n := idle(f); n != 0 {
-					t.Error("kept the connection")
+					t.Errorf("%d idle connections, want none", n)
 				}
 				time.Sleep(2 * time.Hour) // the servers must end, too
 			})
@@ -151,7 +164,9 @@ func TestIdleTimeout(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				answer := strings.Replace(okAnswer, "\r\n\r\n", "\r\n"+tt.field+"\r\n", 1)
-				f := pipeFetcher(t, time.Millisecond, serveAll(func(c net.Conn) { io.WriteString(c, answer) }), nil)
+				f := pipeFetcher(t, time.Millisecond, serveAll(func(c net.Conn) {
+					io.WriteString(c, answer)
+				}), nil)
 				defer f.Close()
 				reused := func() bool {
 					res := pipeGet(f)
@@ -161,20 +176,20 @@ func TestIdleTimeout(t *testing.T) {
 					return res.Timing.Reused
 				}
 				if reused() {
-					t.Error("first is reused")
+					t.Error("the first request used an idle connection")
 				}
 				for range 3 {
 					time.Sleep(tt.idle - time.Millisecond)
 					if !reused() {
-						t.Error("gone too soon")
+						t.Error("a connection was closed before the idle timeout")
 					}
 				}
 				time.Sleep(tt.idle + time.Millisecond)
 				if n := idle(f); n != 0 {
-					t.Error("kept too long")
+					t.Errorf("%d idle connections after the idle timeout, want none", n)
 				}
 				if reused() {
-					t.Error("reused too late")
+					t.Error("a connection was reused after the idle timeout")
 				}
 			})
 		})
@@ -194,7 +209,8 @@ func TestPoolIsBounded(t *testing.T) {
 		}, func(c *Config) { c.MaxIdle, c.MaxIdlePerHost = 3, 2 })
 		burst := func(host string, n int) {
 			for range n {
-				go f.Do(context.Background(), Request{URL: store.URL("http://" + host + "/"), Addr: pipeAddr})
+				go f.Do(context.Background(), Request{URL: store.URL("http://" + host + "/"),
+					Addr: pipeAddr})
 			}
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
@@ -206,13 +222,14 @@ func TestPoolIsBounded(t *testing.T) {
 		}{{"a", 1, 1}, {"a", 5, 2}, {"b", 5, 3}, {"c", 5, 3}, {"c", 2, 3}} {
 			burst(step.host, step.n)
 			if n := open.Load(); n != step.want || int64(idle(f)) != step.want {
-				t.Errorf("after %d of %s: %d open, %d idle, want %d", step.n, step.host, n, idle(f), step.want)
+				t.Errorf("after %d of %s: %d open, %d idle, want %d", step.n, step.host, n, idle(f),
+					step.want)
 			}
 		}
 		f.Close()
 		synctest.Wait()
 		if n := open.Load(); n != 0 || idle(f) != 0 {
-			t.Errorf("%d connections open after Close", n)
+			t.Errorf("%d connections open after Close, want none", n)
 		}
 	})
 }

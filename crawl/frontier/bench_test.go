@@ -6,13 +6,14 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"peerd/crawl/frontier"
 	"peerd/store"
 )
 
-// BenchmarkRoundTrip is one Next and one Release, 64 workers at it, no gap.
-// Nothing is removed from the queues, so a trip costs one read of the store.
+// BenchmarkRoundTrip measures one Next and one Release with 64 workers and no gap. Nothing
+// is removed from the queues, so a round trip costs one read of the store.
 func BenchmarkRoundTrip(b *testing.B) {
 	for _, hosts := range []int{1, 64, 10_000} {
 		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
@@ -28,7 +29,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 			for i := range hosts {
 				addr := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 				name := fmt.Sprintf("h%d.example", i)
-				if err := f.AddHost(name, store.SubnetOf(addr), addr); err != nil {
+				if err := f.AddHost(name, store.SubnetOf(addr), addr, time.Time{}); err != nil {
 					b.Fatal(err)
 				}
 				err := f.Update([]string{name}, func(_ *store.Tx, push frontier.Push) error {

@@ -1,18 +1,3 @@
-// Package frontier decides which URL of our own hosts is fetched next, and
-// when. It owns the politeness clocks: at most one request at a time per host
-// and per address, and a gap after each. It may import store only.
-//
-// The queues themselves are in the store, a host's ordered by depth and within
-// a depth first in, first out. In memory there is one small record a host, an
-// address and a subnet, the next few entries of each host (some 16 MiB in all),
-// and for each class of addresses (found by this peer, assigned by another) a
-// heap by the time at which they may be asked again.
-//
-// Files: frontier.go the public face; server.go hosts, addresses and the heaps;
-// subnet.go pausing, single file, adopting and dropping of whole subnets; place.go hosts
-// that change their address or leave alone;
-// visits.go giving up hosts, and when pages are due again; window.go reading
-// ahead in the queues; wait.go how long URLs wait for a worker.
 package frontier
 
 import (
@@ -29,75 +14,99 @@ import (
 var (
 	// ErrUnknownHost is returned for a host that is not in the frontier.
 	ErrUnknownHost = errors.New("frontier: not one of our hosts")
-	// ErrPaused is returned by Update while a host's subnet is paused or shut.
+	// ErrPaused is returned by Update while the subnet of a host is paused.
 	ErrPaused = errors.New("frontier: subnet is paused")
 )
 
-// Config tunes a Frontier.
+// Config configures a Frontier.
 type Config struct {
 	DB *store.DB
-	// Gap is the floor between the end of a request to a host or an address
-	// and the start of the next.
+	// Gap is the minimum time between the end of a request to a host or address and the
+	// start of the next.
 	Gap time.Duration
-	// HostLimit bounds the URLs that one host may ever have; 0 means none.
+	// NetworkRequests is the maximum number of concurrent requests to a network of addresses
+	// (store.SubnetOf), and NetworkRate how many may start in a second; at least as many as one
+	// host with a gap allows. Requests outside the queues (Reserve) count. 0: no limit.
+	NetworkRequests int
+	NetworkRate     float64
+	// HostLimit is the maximum number of URLs that a host may ever have; 0 means no limit.
 	HostLimit int64
-	// Shares is zero for DefaultShares.
+	// At most MaxVisits servers are visited at once, and no other server is asked: a connection
+	// to each of them can be kept open, although there is not enough memory for connections to
+	// all hosts that have work. A visit goes on with one host of the server until that has
+	// nothing to ask for. It ends when the server has no work or pauses for more than
+	// MaxVisitPause, and after VisitLength jobs if another server waits. 0: there are no visits.
+	MaxVisits, VisitLength int
+	// Left is called when the visit of a host has ended. It is called with the Frontier's lock
+	// held; it must be fast and must not call the Frontier. It may be nil.
+	Left func(host string)
+	// Shares defaults to DefaultShares.
 	Shares Shares
-	// Open returns 0 when pages may be fetched now, else how long they may not.
-	// Nil is always open. It is called under the Frontier's lock, each time a
-	// job is looked for: it must be quick and call nothing of the Frontier.
-	Open func(now time.Time) time.Duration
-	// Admit looks at an entry whose URL was never seen at its host, in the
-	// transaction that would queue it. If it returns the name of a reason, the
-	// URL counts as seen, is counted under that name and is not queued; epoch
-	// differs each time the host came into the frontier. Nil admits all.
+	// FetchWait returns how long nothing may be fetched, or 0. If nil, fetching is always
+	// allowed. It is called with the Frontier's lock held whenever a job is looked for; it
+	// must be fast and must not call the Frontier.
+	FetchWait func(now time.Time) time.Duration
+	// Admit decides about an entry with a URL that was never seen at its host, in the
+	// transaction that would queue it. If it returns a reason, the URL counts as seen, is
+	// counted under that name and is not queued. The epoch changes each time the host
+	// enters the frontier. If Admit is nil, all URLs are admitted.
 	Admit func(tx *store.Tx, e store.Entry, epoch uint64) (reason string, err error)
 }
 
-// Job is one URL that may be fetched now. Whoever got it must give it back
-// with exactly one Release.
+// Job is a URL that may be fetched now. End each job with exactly one call of Release,
+// Return or Defer.
 type Job struct {
 	Entry  store.Entry
 	Host   string
 	Addr   netip.Addr
 	Subnet netip.Prefix
+	Epoch  uint64 // of the host; see Config.Admit
 
 	host *host
-	sub  *subnet // the host's at the time; it may have been dropped since
+	sub  *subnet // of the host when the job was taken; may have been dropped since
 }
 
 // Frontier is safe for concurrent use.
 type Frontier struct {
-	cfg Config
+	cfg      Config
+	interval time.Duration // between the starts of requests to a network
 
-	mu       sync.Mutex
-	hosts    map[string]*host
-	servers  map[netip.Addr]*server
-	subnets  map[netip.Prefix]*subnet
-	ready    [classes]readyHeap
-	share    [classes]float64
-	credit   [classes]float64
-	pending  int64
-	inFlight int
-	epochs   uint64    // hosts ever added
-	wait     float64   // nanoseconds; see Wait
-	shut     time.Time // until when Config.Open last said no
+	mu          sync.Mutex
+	hosts       map[string]*host
+	servers     map[netip.Addr]*server
+	subnets     map[netip.Prefix]*subnet
+	ready       [classes]readyServers
+	share       [classes]float64
+	credit      [classes]float64
+	pending     int64
+	inFlight    int
+	epochs      uint64  // number of hosts ever added
+	visits      int     // in progress
+	workerWait  float64 // average in nanoseconds; see WorkerWait
+	pauses      Pauses
+	closedUntil time.Time // end of the last FetchWait
 
-	// Of all that wait in Next, one leads: it alone watches the heap. The
-	// others stand in line for its place, so that a change wakes one of them
-	// and not all.
-	lead chan struct{} // holds one token while somebody leads
-	wake chan struct{} // holds one token when the leader must look again
+	networks clocks[netip.Prefix]
+	addrs    clocks[netip.Addr] // of requests outside the queues, and of what has left them
+	names    clocks[string]     // of hosts; the same
+	freed    chan struct{}      // if not nil: closed when a request ends
+
+	// One goroutine in Next, the leader, watches the heap. The others wait to become the
+	// leader, so a change wakes one of them and not all.
+	lead chan struct{} // holds a token while there is a leader
+	wake chan struct{} // holds a token if the leader must look again
 }
 
-// New loads the hosts from the store. It reads one small record a host, not
-// the queues. A staged (not yet adopted) subnet's hosts are left out: live
-// says which subnets count. No server is asked before Config.Gap has passed:
-// it may have been asked just before the restart.
+// New loads the hosts from the store. It reads one small record per host, not the queues.
+// Hosts of subnets for which live returns false (received but not adopted) are left out. No
+// server is asked before Config.Gap has passed, because it may have been asked just before
+// a restart.
 func New(cfg Config, live func(netip.Prefix) bool) (*Frontier, error) {
 	f := &Frontier{
-		cfg: cfg, hosts: map[string]*host{}, servers: map[netip.Addr]*server{},
-		subnets: map[netip.Prefix]*subnet{}, lead: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		cfg: cfg, interval: cfg.networkInterval(),
+		hosts: map[string]*host{}, servers: map[netip.Addr]*server{},
+		subnets: map[netip.Prefix]*subnet{}, lead: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1),
 	}
 	shares := cfg.Shares
 	if shares == (Shares{}) {
@@ -123,21 +132,22 @@ func New(cfg Config, live func(netip.Prefix) bool) (*Frontier, error) {
 	return f, nil
 }
 
-// Stats are the sums of a Frontier.
+// Stats are the totals of a Frontier.
 type Stats struct {
 	Hosts    int
-	Pending  int64 // queued, those in flight not counted
+	Pending  int64 // queued URLs without those in flight
 	InFlight int
 }
 
-// Stats returns the sums.
+// Stats returns the totals.
 func (f *Frontier) Stats() Stats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return Stats{Hosts: len(f.hosts), Pending: max(0, f.pending-int64(f.inFlight)), InFlight: f.inFlight}
+	return Stats{Hosts: len(f.hosts), Pending: max(0, f.pending-int64(f.inFlight)),
+		InFlight: f.inFlight}
 }
 
-// Owns says whether host is in the frontier and open for new URLs.
+// Owns reports whether a host is in the frontier and accepts new URLs.
 func (f *Frontier) Owns(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,10 +155,13 @@ func (f *Frontier) Owns(name string) bool {
 	return h != nil && !h.closed && !h.srv.sub.paused
 }
 
-// AddHost makes a host known. A host that is there already is left as it is.
-// addr must lie in subnet.
-func (f *Frontier) AddHost(name string, subnet netip.Prefix, addr netip.Addr) error {
-	addr = addr.Unmap() // one machine must not pass for two
+// AddHost adds a host to the store and the frontier. It does nothing if the frontier has
+// the host. addr must be in subnet. The host is not asked before at, nor is another host at
+// an address that was not known.
+func (f *Frontier) AddHost(
+	name string, subnet netip.Prefix, addr netip.Addr, at time.Time,
+) error {
+	addr = addr.Unmap() // both forms of an address are one machine
 	if store.SubnetOf(addr) != subnet {
 		return fmt.Errorf("frontier: add %s: %s is not in %s", name, addr, subnet)
 	}
@@ -158,8 +171,9 @@ func (f *Frontier) AddHost(name string, subnet netip.Prefix, addr netip.Addr) er
 	if known {
 		return nil
 	}
-	h := store.Host{Name: name, Subnet: subnet, Addr: addr}
-	err := f.cfg.DB.Update(func(tx *store.Tx) error {
+	var h store.Host
+	err := f.cfg.DB.Batch(func(tx *store.Tx) error {
+		h = store.Host{Name: name, Subnet: subnet, Addr: addr}
 		old, err := tx.Host(name)
 		switch {
 		case errors.Is(err, store.ErrNotFound):
@@ -178,48 +192,58 @@ func (f *Frontier) AddHost(name string, subnet netip.Prefix, addr netip.Addr) er
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if srv := f.addLocked(h); srv != nil {
+		added := f.hosts[name]
+		added.checked = time.Now().Unix() // its name has just been looked up
+		added.nextAt = later(added.nextAt, at)
+		if len(srv.hosts) == 1 {
+			srv.nextAt = later(srv.nextAt, at)
+		}
 		f.reheapLocked(srv)
 	}
 	return nil
 }
 
-// Update runs fn in a store transaction in which Push may be called for the
-// hosts named; it returns ErrPaused or ErrUnknownHost, having done nothing,
-// when one of them cannot take URLs now. What was pushed becomes ready when the
-// transaction has been committed. Like that of store.DB.Batch, fn may be called
-// more than once.
+// Update runs fn in a store transaction in which Push may be called for the given hosts. It
+// returns ErrPaused or ErrUnknownHost without calling fn if one of them cannot accept URLs
+// now. Pushed entries become available when the transaction is committed. As in
+// store.DB.Batch, fn may be called more than once.
 func (f *Frontier) Update(hosts []string, fn func(tx *store.Tx, push Push) error) error {
-	in, err := f.enter(hosts)
+	in, err := f.beginUpdate(hosts)
 	if err != nil {
 		return err
 	}
-	verdicts := map[store.URL]string{}
+	reasons := map[store.URL]string{}
 	err = f.cfg.DB.Batch(func(tx *store.Tx) error {
 		for _, p := range in {
-			p.added, p.depths = 0, p.depths[:0]
+			p.added, p.places = 0, p.places[:0]
 		}
 		return fn(tx, func(name string, e store.Entry) (bool, error) {
 			p := in[name]
 			if p == nil {
-				return false, fmt.Errorf("frontier: push to %s, which Update was not told of", name)
+				return false, fmt.Errorf("frontier: push to %s: not a host of this Update", name)
 			}
-			ok, err := f.push(tx, p.host, e, verdicts)
+			ok, err := f.push(tx, p.host, e, reasons)
 			if ok {
-				p.add(e.Depth)
+				p.add(e.Place())
 			}
 			return ok, err
 		})
 	})
-	f.leave(in, err == nil)
+	f.endUpdate(in, err == nil)
 	return err
 }
 
-// push queues an entry that nothing speaks against. verdicts are those of
-// Admit when the same Update was tried before: it is asked once, for it learns
-// from every question.
-func (f *Frontier) push(tx *store.Tx, h *host, e store.Entry, verdicts map[store.URL]string) (bool, error) {
-	if e.Kind.Revisit() {
-		return tx.PushAgain(h.name, e)
+// push queues an entry unless a rule rejects it. reasons holds the results of Admit from
+// earlier tries of the same Update: Admit must be called only once per URL because it
+// counts its calls.
+func (f *Frontier) push(
+	tx *store.Tx, h *host, e store.Entry, reasons map[store.URL]string,
+) (bool, error) {
+	switch {
+	case e.Kind.Revisit():
+		return tx.PushRevisit(h.name, e)
+	case !e.First.IsZero():
+		return true, tx.PushAgain(h.name, e)
 	}
 	if f.cfg.Admit == nil {
 		return tx.Push(h.name, e, f.cfg.HostLimit)
@@ -229,17 +253,17 @@ func (f *Frontier) push(tx *store.Tx, h *host, e store.Entry, verdicts map[store
 	}
 	rec, err := tx.Host(h.name)
 	if err != nil {
-		return false, fmt.Errorf("push to %s: %w", h.name, err)
+		return false, fmt.Errorf("frontier: push to %s: %w", h.name, err)
 	}
 	if limit := f.cfg.HostLimit; limit > 0 && rec.Known >= limit {
-		return tx.Push(h.name, e, limit) // which drops it
+		return tx.Push(h.name, e, limit) // drops it
 	}
-	reason, known := verdicts[e.URL]
+	reason, known := reasons[e.URL]
 	if !known {
 		if reason, err = f.cfg.Admit(tx, e, h.epoch); err != nil {
 			return false, err
 		}
-		verdicts[e.URL] = reason
+		reasons[e.URL] = reason
 	}
 	if reason != "" {
 		tx.Count(store.Counters{Dropped: 1})
@@ -249,13 +273,12 @@ func (f *Frontier) push(tx *store.Tx, h *host, e store.Entry, verdicts map[store
 	return tx.Push(h.name, e, f.cfg.HostLimit)
 }
 
-// Push queues one entry at a host, inside Update. It says whether it was queued:
-// its URL was new, admitted, and within the host's limit. A revisit is queued
-// unless it is in the queue already.
+// Push queues an entry at a host, inside Update. It reports whether the entry was queued:
+// its URL is new, admitted, and within the limit of the host. A revisit is queued unless it
+// is queued already. An entry with First was tried before and is always queued.
 type Push func(host string, e store.Entry) (bool, error)
 
-// Next waits for a job until ctx ends. An error that is not ctx's is one of the
-// store.
+// Next waits for a job until ctx ends. Any error other than ctx's comes from the store.
 func (f *Frontier) Next(ctx context.Context) (Job, error) {
 	for {
 		job, err := f.await(ctx)
@@ -266,17 +289,17 @@ func (f *Frontier) Next(ctx context.Context) (Job, error) {
 		switch {
 		case err == nil:
 			return job, nil
-		case errors.Is(err, store.ErrNotFound): // the count was ahead of the queue
+		case errors.Is(err, store.ErrNotFound): // the counter was ahead of the queue
 			f.release(job, outcome{done: true})
 		default:
-			f.release(job, outcome{asked: true, gap: time.Second})
+			f.release(job, outcome{requested: true, gap: time.Second})
 			return Job{}, err
 		}
 	}
 }
 
-// await returns the next job, its entry still to be read. Whoever finds one
-// ready takes it; only who must wait stands in line.
+// await returns the next job without its entry. A goroutine that finds a job ready takes
+// it; only those that have to wait queue up.
 func (f *Frontier) await(ctx context.Context) (Job, error) {
 	if ctx.Err() != nil {
 		return Job{}, ctx.Err()
@@ -311,15 +334,17 @@ func (f *Frontier) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Release gives a job back for which a request was sent. done says that its
-// entry has left the queue (it was fetched or given up); otherwise it will come
-// again. The host and its address are not asked before now+max(gap,
-// Config.Gap); hostWait holds back the host alone for longer (Retry-After,
-// back-off).
+// Release ends a job for which a request was sent. done says that its entry has left the
+// queue (fetched or given up); otherwise it will be handed out again. The host and its
+// address are not asked before now+max(gap, Config.Gap). hostWait delays the host alone for
+// longer (Retry-After, back-off).
 func (f *Frontier) Release(j Job, done bool, gap, hostWait time.Duration) {
-	f.release(j, outcome{done: done, asked: true, gap: max(gap, f.cfg.Gap), hostWait: hostWait})
+	f.release(j, outcome{done: done, requested: true, gap: max(gap, f.cfg.Gap), hostWait: hostWait})
 }
 
-// Return gives a job back for which no request was sent: no clock moves. done
-// is as in Release.
+// Return ends a job for which no request was sent. No clock moves. done is as in Release.
 func (f *Frontier) Return(j Job, done bool) { f.release(j, outcome{done: done}) }
+
+// Defer ends a job for which no request was sent, after its entry was moved behind all others
+// of the host (store.Tx.Defer). No clock moves.
+func (f *Frontier) Defer(j Job) { f.release(j, outcome{deferred: true}) }

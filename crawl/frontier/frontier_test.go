@@ -25,7 +25,7 @@ func TestGap(t *testing.T) {
 		w.Release(j, true, 5*gap, 0) // a crawl delay
 		j = w.want("a", 5*gap)
 		w.remove(j)
-		w.Release(j, true, gap/2, 0) // below the floor
+		w.Release(j, true, gap/2, 0) // less than the minimum
 		w.finish(w.want("a", gap))
 		w.none(time.Minute)
 		w.wantStats(1, 0, 0)
@@ -61,7 +61,7 @@ func TestAddressesApart(t *testing.T) {
 	})
 }
 
-// Hosts at one address take turns, and the gap is the address's.
+// Hosts at one address take turns, and the gap belongs to the address.
 func TestTurns(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		for _, h := range []string{"a", "b", "c"} {
@@ -74,18 +74,18 @@ func TestTurns(t *testing.T) {
 			if want := min(gap, time.Duration(i)*gap); took != want {
 				t.Errorf("job %d came after %s, want %s", i, took, want)
 			}
-			w.none(time.Minute) // nobody else at this address
+			w.none(time.Minute) // no other host at this address
 			order = append(order, j.Host)
 			w.finish(j)
 		}
 		want := []string{"a", "b", "c", "a", "b", "c", "a", "a", "a", "a", "a"}
 		if !slices.Equal(order, want) {
-			t.Errorf("order is %v, want %v", order, want)
+			t.Errorf("order = %v, want %v", order, want)
 		}
 	})
 }
 
-// Two names of one address are one machine, in whatever form it is written.
+// Two names of one address are one machine, in whatever form the address is written.
 func TestMappedAddress(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 1)
@@ -123,7 +123,8 @@ func TestOrderInHost(t *testing.T) {
 		depths := []int{2, 0, 1, 0, 2, 1}
 		err := w.Update([]string{"a"}, func(_ *store.Tx, push frontier.Push) error {
 			for i, d := range depths {
-				if ok, err := push("a", store.Entry{URL: page("a", i), Depth: d}); err != nil || !ok {
+				if ok, err := push("a", store.Entry{URL: page("a", i), Depth: d}); err != nil ||
+					!ok {
 					return errors.Join(err, errors.New("not new"))
 				}
 			}
@@ -162,7 +163,7 @@ func TestReturn(t *testing.T) {
 	})
 }
 
-// A request not done comes again, after the others if it was requeued.
+// A job that is not done comes again, after the others if it was requeued.
 func TestNotDone(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 2)
@@ -171,7 +172,9 @@ func TestNotDone(t *testing.T) {
 		if j = w.want("a", gap); j.Entry.URL != page("a", 0) {
 			t.Errorf("got %s", j.Entry.URL)
 		}
-		if err := w.db.Update(func(tx *store.Tx) error { return tx.Requeue("a", j.Entry) }); err != nil {
+		if err := w.db.Update(func(tx *store.Tx) error {
+			return tx.Defer("a", j.Entry)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		w.Release(j, false, 0, 0)
@@ -185,7 +188,7 @@ func TestNotDone(t *testing.T) {
 	})
 }
 
-// All that wait are served, one each, and a push wakes who waits.
+// All waiting callers are served, one each, and a push wakes a waiting one.
 func TestWaiting(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		const n = 64
@@ -210,7 +213,7 @@ func TestWaiting(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(got) != n/2 {
-			t.Errorf("%d were served, want %d", len(got), n/2)
+			t.Errorf("%d callers were served, want %d", len(got), n/2)
 		}
 		cancel()
 		wg.Wait()
@@ -222,7 +225,7 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// Whoever leads may give up: another takes its place.
+// If the leader gives up, another caller replaces it.
 func TestLeaderGivesUp(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 2)
@@ -251,7 +254,7 @@ func TestLeaderGivesUp(t *testing.T) {
 	})
 }
 
-// A count that is ahead of the queue does no harm.
+// A counter that is ahead of the queue does no harm.
 func TestCountAhead(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 2)
@@ -286,15 +289,17 @@ func TestStoreFails(t *testing.T) {
 		if _, err := w.Next(t.Context()); err == nil {
 			t.Error("a job from a closed store")
 		}
-		w.none(gap / 2) // no haste then
+		w.none(gap / 2) // not needed now
 		if err := w.tryPush("a", 1, 1); err == nil {
 			t.Error("pushed into a closed store")
 		}
 		w.wantStats(1, 1, 0)
-		if _, err := frontier.New(frontier.Config{DB: w.db}, func(netip.Prefix) bool { return true }); err == nil {
+		if _, err := frontier.New(frontier.Config{DB: w.db}, func(netip.Prefix) bool {
+			return true
+		}); err == nil {
 			t.Error("a frontier over a closed store")
 		}
-		if err := w.AddHost("b", subnet(1), addr(1, 1)); err == nil {
+		if err := w.AddHost("b", subnet(1), addr(1, 1), time.Time{}); err == nil {
 			t.Error("a host in a closed store")
 		}
 	})
@@ -305,7 +310,7 @@ func TestUpdate(t *testing.T) {
 		w.add("a", addr(1, 1), 0)
 		w.add("b", addr(1, 2), 0)
 		called := func(*store.Tx, frontier.Push) error { t.Error("called"); return nil }
-		wantErr(t, w.Update([]string{"a", "nobody"}, called), frontier.ErrUnknownHost)
+		wantErr(t, w.Update([]string{"a", "unknown"}, called), frontier.ErrUnknownHost)
 
 		stop := errors.New("stop")
 		wantErr(t, w.Update([]string{"a"}, func(_ *store.Tx, push frontier.Push) error {
@@ -318,7 +323,7 @@ func TestUpdate(t *testing.T) {
 			_, err := push("b", store.Entry{URL: page("b", 1)})
 			return err
 		}); err == nil || errors.Is(err, frontier.ErrUnknownHost) {
-			t.Errorf("push to a host not named: %v", err)
+			t.Errorf("push to a host that Update was not given: %v", err)
 		}
 		w.wantStats(2, 0, 0)
 		w.none(time.Minute)
@@ -333,7 +338,7 @@ func TestUpdate(t *testing.T) {
 		}
 		w.wantStats(2, 1, 0)
 		w.finish(w.want("a", 0))
-		if err := w.Pause(t.Context(), subnet(1)); err != nil { // nothing is left open
+		if err := w.Pause(t.Context(), subnet(1)); err != nil { // no update is left open
 			t.Error(err)
 		}
 		if err := w.Update(nil, func(*store.Tx, frontier.Push) error { return nil }); err != nil {
@@ -356,10 +361,31 @@ func TestHostLimit(t *testing.T) {
 	})
 }
 
+// TestAddHostLater verifies that a host that was connected to before it was added waits, and the
+// others at its address if that was not known; and that hosts at a known address do not.
+func TestAddHostLater(t *testing.T) {
+	bubble(t, func(t *testing.T, w world) {
+		add := func(name string, at netip.Addr) {
+			if err := w.AddHost(name, subnet(1), at, time.Now().Add(gap)); err != nil {
+				t.Fatal(err)
+			}
+			w.push(name, 0, 1)
+		}
+		add("a", addr(1, 1))
+		w.add("b", addr(1, 1), 2)
+		w.none(gap - 1)
+		w.want("a", 1)
+		w.add("c", addr(1, 2), 1)
+		add("d", addr(1, 2))
+		w.finish(w.want("c", 0))
+		w.finish(w.want("d", gap))
+	})
+}
+
 func TestAddHost(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 3)
-		if err := w.AddHost("a", subnet(2), addr(2, 1)); err != nil { // stays as it is
+		if err := w.AddHost("a", subnet(2), addr(2, 1), time.Time{}); err != nil { // unchanged
 			t.Fatal(err)
 		}
 		w.wantStats(1, 3, 0)
@@ -369,14 +395,14 @@ func TestAddHost(t *testing.T) {
 			w.finish(j)
 		}
 		for _, a := range []netip.Addr{addr(2, 1), {}} {
-			if err := w.AddHost("b", subnet(1), a); err == nil {
-				t.Errorf("%v taken to be in %s", a, subnet(1))
+			if err := w.AddHost("b", subnet(1), a, time.Time{}); err == nil {
+				t.Errorf("AddHost() accepted %v in %s", a, subnet(1))
 			}
 		}
 		if w.Owns("b") || !w.Owns("a") {
 			t.Error("owns what it does not")
 		}
-		// A host that only the store knows comes with what it holds there.
+		// A host that only the store knows keeps its queue.
 		w.Drop(subnet(1))
 		w.wantStats(0, 0, 0)
 		w.add("a", addr(3, 1), 0)
@@ -393,7 +419,7 @@ func TestRestart(t *testing.T) {
 		w.add("b", addr(1, 1), 1)
 		w.add("c", addr(2, 1), 7)
 		w.finish(w.want("a", 0))
-		_, _ = w.next() // under way when the peer is killed
+		_, _ = w.next() // in progress when the peer is killed
 
 		live := func(p netip.Prefix) bool { return p == subnet(1) }
 		f, err := frontier.New(frontier.Config{DB: w.db, Gap: gap}, live)
@@ -405,32 +431,32 @@ func TestRestart(t *testing.T) {
 		if w.Owns("c") {
 			t.Error("owns a host of a subnet that is not live")
 		}
-		w.finish(w.want("a", gap)) // who knows when the last request was
+		w.finish(w.want("a", gap)) // the time of the last request is not known
 		w.finish(w.want("b", gap))
 		w.finish(w.want("a", gap))
 		w.wantStats(2, 0, 0)
 	})
 }
 
-func TestWait(t *testing.T) {
+func TestWorkerWait(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 200)
-		if d := w.Wait(); d != 0 {
-			t.Errorf("wait is %s before the first job", d)
+		if d := w.WorkerWait(); d != 0 {
+			t.Errorf("WorkerWait() = %s before the first job, want 0", d)
 		}
-		for range 100 { // each comes for its job two seconds late
+		for range 100 { // each worker is two seconds late
 			pass(gap + 2*time.Second)
 			w.finish(w.want("a", 0))
 		}
-		if d := w.Wait(); d < 1900*time.Millisecond || d > 2*time.Second+gap {
-			t.Errorf("wait is %s, want about 2s", d)
+		if d := w.WorkerWait(); d < 1900*time.Millisecond || d > 2*time.Second+gap {
+			t.Errorf("WorkerWait() = %s, want about 2s", d)
 		}
 		for range 100 { // in time
 			w.finish(w.want("a", gap))
-			_ = w.Wait()
+			_ = w.WorkerWait()
 		}
-		if d := w.Wait(); d != 0 {
-			t.Errorf("wait is %s with nothing queued", d)
+		if d := w.WorkerWait(); d != 0 {
+			t.Errorf("WorkerWait() = %s with nothing queued, want 0", d)
 		}
 	})
 }

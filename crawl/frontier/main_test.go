@@ -19,19 +19,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const gap = time.Second
 
-// world is a frontier over a store in memory, on the bubble's time.
+// world is a frontier over a store in memory, in virtual time.
 type world struct {
 	*frontier.Frontier
 	t  *testing.T
 	db *store.DB
 }
 
-// bubble runs a test on time of its own.
+// bubble runs a test in virtual time.
 func bubble(t *testing.T, fn func(t *testing.T, w world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		db, err := store.Open("", store.Options{
-			InMemory: true, MemTable: 4 << 20, BlockCache: 1 << 20, IndexCache: 1 << 20,
+			InMemory: true, MemTable: 4 << 20, IndexCache: 1 << 20,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -61,10 +61,10 @@ func subnet(a byte) netip.Prefix { return store.SubnetOf(addr(a, 0)) }
 
 func page(host string, i int) store.URL { return store.URL(fmt.Sprintf("http://%s/%d", host, i)) }
 
-// add makes a host with n URLs.
+// add adds a host with n URLs.
 func (w world) add(host string, at netip.Addr, n int) {
 	w.t.Helper()
-	if err := w.AddHost(host, store.SubnetOf(at), at); err != nil {
+	if err := w.AddHost(host, store.SubnetOf(at), at, time.Time{}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.push(host, 0, n)
@@ -88,7 +88,7 @@ func (w world) tryPush(host string, from, n int) error {
 	})
 }
 
-// next returns the next job and how long it took to come.
+// next returns the next job and how long it took.
 func (w world) next() (frontier.Job, time.Duration) {
 	w.t.Helper()
 	begin := time.Now()
@@ -101,7 +101,7 @@ func (w world) next() (frontier.Job, time.Duration) {
 	return j, time.Since(begin)
 }
 
-// none asserts that no job comes for d.
+// none fails the test if a job comes within d.
 func (w world) none(d time.Duration) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), d)
@@ -111,7 +111,7 @@ func (w world) none(d time.Duration) {
 	}
 }
 
-// want asserts that the next job is of host and comes after d exactly.
+// want fails the test unless the next job belongs to host and comes after exactly d.
 func (w world) want(host string, d time.Duration) frontier.Job {
 	w.t.Helper()
 	j, took := w.next()
@@ -121,7 +121,7 @@ func (w world) want(host string, d time.Duration) frontier.Job {
 	return j
 }
 
-// finish takes a job's entry out of the queue and releases it.
+// finish removes a job's entry from the queue and releases the job.
 func (w world) finish(j frontier.Job) {
 	w.t.Helper()
 	w.remove(j)
@@ -130,7 +130,9 @@ func (w world) finish(j frontier.Job) {
 
 func (w world) remove(j frontier.Job) {
 	w.t.Helper()
-	if err := w.db.Update(func(tx *store.Tx) error { return tx.Remove(j.Host, j.Entry) }); err != nil {
+	if err := w.db.Update(func(tx *store.Tx) error {
+		return tx.Remove(j.Host, j.Entry)
+	}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -143,7 +145,7 @@ func (w world) wantStats(hosts int, pending int64, inFlight int) {
 	}
 }
 
-// pass lets time go by.
+// pass waits for d.
 func pass(d time.Duration) { <-time.After(d) }
 
 func wantErr(t *testing.T, got, want error) {

@@ -8,39 +8,54 @@ import (
 	"peerd/store"
 )
 
-// A host is one queue. It belongs to exactly one server.
+// A host has one queue. It belongs to exactly one server.
 type host struct {
-	name    string
-	srv     *server
-	pending int64
-	nextAt  time.Time
-	dueAt   time.Time // of the first revisit; zero: none
-	dueNew  time.Time // of the first that came since Due named the host
-	epoch   uint64
-	window  window
-	pushing int
-	closed  bool  // it leaves: no new job, no new URL
-	checked int64 // when Stale named it last, in Unix seconds
+	name     string
+	srv      *server
+	pending  int64
+	nextAt   time.Time
+	retryAt  time.Time // no request before, because of failures
+	dueAt    time.Time // of the first revisit; zero: none
+	dueEarly time.Time // earliest time set since Due returned the host
+	epoch    uint64
+	turns    turns
+	pushing  int
+	closed   bool  // being evicted: no new job, no new URL
+	checked  int64 // when StaleHosts last returned it, in Unix seconds
 }
 
-// A server is one address: the unit of scheduling, because two hosts at one
-// address are one machine that we must not ask twice at once. Its hosts take
-// turns.
+// askAt returns when the host may be asked next, if its server may.
+func (h *host) askAt() time.Time { return later(h.nextAt, h.retryAt) }
+
+// mayAsk reports whether the host has work and may be asked now, if its server may.
+func (h *host) mayAsk(now time.Time) bool {
+	return h.pending > 0 && !h.closed && !h.askAt().After(now)
+}
+
+// A server is one address. It is the unit of scheduling, because two hosts at one address
+// are one machine, which must not get two requests at once. Its hosts take turns.
 type server struct {
-	addr    netip.Addr
-	sub     *subnet
-	hosts   []*host
-	turn    int
-	class   class
-	asked   *host // whose job is under way; nil when none is
-	nextAt  time.Time
-	readyAt time.Time // its key in the heap
-	since   time.Time // when it was put into the heap
-	index   int       // its place in the heap; -1 when not in it
+	addr     netip.Addr
+	sub      *subnet
+	hosts    []*host
+	turn     int
+	class    class
+	active   *host // host with a job in progress, or nil
+	visited  *host // host of the visit in progress, or nil
+	jobs     int   // taken in that visit
+	nextAt   time.Time
+	readyAt  time.Time // key in the heap: not before heapedAt, so that all wait equally
+	heapedAt time.Time // when it was put into the heap
+	heap     *readyHeap
+	index    int // position in the heap; -1 if not in it
 }
 
-// A class is why a server is ours. When more servers are ready than there are
-// workers, the classes share the workers as Config.Shares says (Malet 2009,
+// MaxVisitPause is the longest pause within a visit. After a longer one many servers have closed
+// the connection: 5 s is the default of Apache (KeepAliveTimeout).
+const MaxVisitPause = 5 * time.Second
+
+// A class is the reason for which this peer owns a server. If more servers are ready than
+// there are workers, the classes share the workers according to Config.Shares (Malet 2009,
 // section 4.2.3).
 type class int
 
@@ -50,11 +65,11 @@ const (
 	classes
 )
 
-// Shares says how many of the fetches each class gets while there is work for
-// all. Only their ratio counts; a class alone gets everything.
+// Shares are the shares of fetches that the classes get while both have work. Only their
+// ratio matters; a class that is alone gets everything.
 type Shares struct{ Own, Assigned float64 }
 
-// DefaultShares are those of Malet 2009, section 4.2.3.
+// DefaultShares are the shares of Malet 2009, section 4.2.3.
 var DefaultShares = Shares{Own: 0.1, Assigned: 0.8}
 
 // readyHeap orders servers by the time at which they may be asked.
@@ -79,8 +94,8 @@ func (h *readyHeap) Pop() any {
 	return s
 }
 
-// addLocked takes in a host and returns its server, which the caller reheaps;
-// nil when a host of that name is there already, for a host has one home.
+// addLocked adds a host and returns its server, which the caller must reheap. It returns
+// nil if there is a host of that name.
 func (f *Frontier) addLocked(rec store.Host) *server {
 	if f.hosts[rec.Name] != nil {
 		return nil
@@ -100,30 +115,47 @@ func (f *Frontier) addLocked(rec store.Host) *server {
 		srv.sub.servers = append(srv.sub.servers, srv)
 	}
 	f.epochs++
-	h := &host{name: rec.Name, srv: srv, pending: rec.Pending, nextAt: rec.NextAt, dueAt: rec.DueAt, epoch: f.epochs}
+	h := &host{name: rec.Name, srv: srv, pending: rec.Queued,
+		nextAt:  later(rec.NextAt, f.names.read(rec.Name).nextAt),
+		retryAt: rec.Health.NextTry, dueAt: rec.DueAt, epoch: f.epochs}
 	srv.hosts = append(srv.hosts, h)
 	f.hosts[rec.Name] = h
-	f.pending += rec.Pending
+	f.pending += rec.Queued
 	return srv
 }
 
-// reheapLocked puts s into the heap, moves it or takes it out, as its state
-// demands, and wakes the leader when it has become the first.
+// reheapLocked inserts s into the heap, moves it or removes it, according to its state, and
+// wakes the leader if s is now the first.
 func (f *Frontier) reheapLocked(s *server) {
-	ready := &f.ready[s.class]
-	at, ok := s.ready()
+	at, ok := s.next()
+	others := f.addrs.read(s.addr)
+	at = later(at, others.nextAt)
+	if s.active == nil && (!ok || time.Until(at) > MaxVisitPause ||
+		s.jobs >= f.cfg.VisitLength && f.crowdedLocked()) {
+		f.endVisitLocked(s)
+	}
+	ok = ok && s.active == nil && others.active == 0 && !s.sub.taken()
+	if ok {
+		next, full := f.networkAt(s.sub.prefix)
+		at, ok = later(at, next), !full
+	}
+	in := &f.ready[s.class].others
+	if s.visited != nil {
+		in = &f.ready[s.class].visited
+	}
+	if s.index >= 0 && (!ok || s.heap != in) {
+		heap.Remove(s.heap, s.index)
+	}
 	if !ok {
-		if s.index >= 0 {
-			heap.Remove(ready, s.index)
-		}
 		return
 	}
-	s.readyAt = at
 	if s.index >= 0 {
-		heap.Fix(ready, s.index)
+		s.readyAt = later(at, s.heapedAt)
+		heap.Fix(s.heap, s.index)
 	} else {
-		s.since = time.Now()
-		heap.Push(ready, s)
+		s.heap, s.heapedAt = in, time.Now()
+		s.readyAt = later(at, s.heapedAt)
+		heap.Push(s.heap, s)
 	}
 	if s.index == 0 {
 		f.wakeLocked()
@@ -140,20 +172,21 @@ func later(a, b time.Time) time.Time {
 func (f *Frontier) wakeLocked() {
 	select {
 	case f.wake <- struct{}{}:
-	default: // told already
+	default: // already woken
 	}
 }
 
-// ready says when s may be asked for the next page, if at all.
-func (s *server) ready() (time.Time, bool) {
-	if s.asked != nil || s.sub == nil || s.sub.closed() {
+// next returns when s may be asked for the next page, if nothing else is asked in its subnet. ok is
+// false if it has no work.
+func (s *server) next() (time.Time, bool) {
+	if s.sub == nil || s.sub.paused {
 		return time.Time{}, false
 	}
 	var first time.Time
 	found := false
 	for _, h := range s.hosts {
-		if h.pending > 0 && !h.closed && (!found || h.nextAt.Before(first)) {
-			first, found = h.nextAt, true
+		if h.pending > 0 && !h.closed && (!found || h.askAt().Before(first)) {
+			first, found = h.askAt(), true
 		}
 	}
 	if first.Before(s.nextAt) {
@@ -162,11 +195,79 @@ func (s *server) ready() (time.Time, bool) {
 	return first, found
 }
 
-// pick returns the next host in turn that may be asked now.
-func (s *server) pick(now time.Time) *host {
+// readyServers are the servers of a class with work.
+type readyServers struct{ visited, others readyHeap }
+
+// first returns the server to ask now, or how long to wait. With visitsOnly it is none of the
+// others.
+func (r *readyServers) first(now time.Time, visitsOnly bool) (*server, time.Duration) {
+	var best *server
+	for i, h := range []readyHeap{r.visited, r.others} {
+		if len(h) == 0 || i == 1 && visitsOnly {
+			continue
+		}
+		if best == nil || h[0].readyAt.Before(best.readyAt) {
+			best = h[0]
+		}
+	}
+	switch {
+	case best == nil:
+		return nil, time.Hour
+	case best.readyAt.After(now):
+		return nil, best.readyAt.Sub(now)
+	}
+	return best, 0
+}
+
+// pickLocked returns the host of s to ask now: the one that is being visited, or else the next in
+// turn, which is then visited.
+func (f *Frontier) pickLocked(s *server, now time.Time) *host {
+	h := s.visited
+	if h == nil || !h.mayAsk(now) {
+		if h = s.pickNext(now); h == nil || f.cfg.MaxVisits == 0 {
+			return h
+		}
+		f.leftLocked(s)
+		if s.visited == nil {
+			f.visits++
+		}
+		s.visited = h
+	}
+	s.jobs++
+	return h
+}
+
+// fullLocked reports whether no other server may be visited now.
+func (f *Frontier) fullLocked() bool { return f.cfg.MaxVisits > 0 && f.visits >= f.cfg.MaxVisits }
+
+// crowdedLocked reports whether a server waits for the end of a visit.
+func (f *Frontier) crowdedLocked() bool {
+	return f.fullLocked() && len(f.ready[own].others)+len(f.ready[assigned].others) > 0
+}
+
+// endVisitLocked ends the visit of s, if there is one.
+func (f *Frontier) endVisitLocked(s *server) {
+	if s.visited == nil {
+		return
+	}
+	f.leftLocked(s)
+	s.visited, s.jobs = nil, 0
+	f.visits--
+	f.wakeLocked()
+}
+
+// leftLocked reports that the host that is being visited, if there is one, is left.
+func (f *Frontier) leftLocked(s *server) {
+	if s.visited != nil && f.cfg.Left != nil {
+		f.cfg.Left(s.visited.name)
+	}
+}
+
+// pickNext returns the next host in turn that may be asked now.
+func (s *server) pickNext(now time.Time) *host {
 	for i := range s.hosts {
 		h := s.hosts[(s.turn+i)%len(s.hosts)]
-		if h.pending > 0 && !h.closed && !h.nextAt.After(now) {
+		if h.mayAsk(now) {
 			s.turn = (s.turn + i + 1) % len(s.hosts)
 			return h
 		}
@@ -174,48 +275,47 @@ func (s *server) pick(now time.Time) *host {
 	return nil
 }
 
-// take marks the first ready host as being asked and returns the job, or says
-// how long to wait.
+// take starts a job of the first ready host. If there is none, it returns how long to wait.
 func (f *Frontier) take(now time.Time) (Job, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if open := f.cfg.Open; open != nil {
+	if open := f.cfg.FetchWait; open != nil {
 		if wait := open(now); wait > 0 {
-			f.shut = now.Add(wait)
+			f.closedUntil = now.Add(wait)
 			return Job{}, min(wait, time.Hour)
 		}
 	}
+	f.postponeLocked(now)
 	s, wait := f.firstLocked(now)
 	if s == nil {
 		return Job{}, wait
 	}
-	h := s.pick(now)
-	if h == nil { // cannot be, but must not spin
+	h := f.pickLocked(s, now)
+	if h == nil { // impossible, but must not cause a busy loop
 		s.nextAt = now.Add(100 * time.Millisecond)
 		f.reheapLocked(s)
 		return Job{}, 100 * time.Millisecond
 	}
-	f.waitedLocked(now.Sub(later(f.shut, later(s.readyAt, s.since))))
-	s.asked = h
+	f.recordWaitLocked(now.Sub(later(f.closedUntil, s.readyAt)))
+	s.active = h
+	f.enterLocked(s.sub.prefix, now)
 	s.sub.inFlight++
 	f.inFlight++
 	f.changedLocked(s)
-	return Job{Host: h.name, Addr: s.addr, Subnet: s.sub.prefix, host: h, sub: s.sub}, 0
+	return Job{Host: h.name, Addr: s.addr, Subnet: s.sub.prefix, Epoch: h.epoch, host: h,
+		sub: s.sub}, 0
 }
 
-// firstLocked returns the server to be asked now, or how long to wait. Of the
-// classes that have one, the one whose turn it is goes first: smooth weighted
-// round robin, by credits that the shares earn.
+// firstLocked returns the server to ask now, or how long to wait. It chooses among the
+// classes with a ready server by smooth weighted round robin: each earns credit in
+// proportion to its share.
 func (f *Frontier) firstLocked(now time.Time) (*server, time.Duration) {
 	wait, sum := time.Hour, 0.0
 	var best *server
 	for c := range classes {
-		if len(f.ready[c]) == 0 {
-			continue
-		}
-		s := f.ready[c][0]
-		if s.readyAt.After(now) {
-			wait = min(wait, s.readyAt.Sub(now))
+		s, after := f.ready[c].first(now, f.fullLocked())
+		if s == nil {
+			wait = min(wait, after)
 			continue
 		}
 		f.credit[c] += f.share[c]
@@ -234,29 +334,40 @@ func (f *Frontier) firstLocked(now time.Time) (*server, time.Duration) {
 // An outcome is how a job ended.
 type outcome struct {
 	done          bool // the entry has left the queue
-	asked         bool // a request was sent: the clocks move
+	deferred      bool // the entry was moved behind all others of the host
+	requested     bool // a request was sent: the clocks move
 	gap, hostWait time.Duration
 }
 
-// release is the end of a job. Its subnet may have been dropped meanwhile, and
-// come back; the clock of the address goes on all the same.
+// release ends a job. Its subnet may have been dropped in the meantime, and even adopted
+// again; the clock of the address moves in any case.
 func (f *Frontier) release(j Job, o outcome) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.releaseLocked(j, o)
+}
+
+func (f *Frontier) releaseLocked(j Job, o outcome) {
 	now := time.Now()
 	h, s := j.host, j.host.srv
 	f.inFlight--
 	j.sub.inFlight--
 	j.sub.notifyLocked()
-	s.asked = nil
-	if o.asked {
+	s.active = nil
+	if o.requested {
 		s.nextAt = now.Add(o.gap)
+		f.pauses.Count++
+		f.pauses.Total += o.gap
 		if o.hostWait > 0 {
 			h.nextAt = now.Add(o.hostWait)
 		}
 	}
-	if !o.done && j.Entry.Key != nil {
-		h.window.back(j.Entry, o.asked)
+	f.leaveLocked(j.Subnet, o.requested)
+	switch {
+	case o.deferred:
+		h.turns.pushed(store.DeferredPlace)
+	case !o.done && j.Entry.Key != nil:
+		h.turns.putBack(j.Entry, o.requested)
 	}
 	if o.done {
 		h.pending--
@@ -264,17 +375,19 @@ func (f *Frontier) release(j Job, o outcome) {
 			f.pending--
 		}
 	}
-	if s.sub == nil { // dropped, and no other host came to the address
+	if s.sub == nil { // dropped, and no other host uses the address
+		f.keepClocksLocked(s)
+		f.names.delay(h.name, h.nextAt, now)
 		delete(f.servers, s.addr)
 		return
 	}
 	f.changedLocked(s)
 }
 
-// changedLocked reheaps the servers whose readiness may change with that of s:
-// all of a subnet that goes in single file, else s alone.
+// changedLocked reheaps the servers that a change of s may affect: the whole subnet if it
+// is serialized, else s alone.
 func (f *Frontier) changedLocked(s *server) {
-	if s.sub.single {
+	if s.sub.serial {
 		f.reheapAllLocked(s.sub)
 		return
 	}

@@ -16,54 +16,53 @@ import (
 
 const (
 	stressSubnets = 4
-	stressAddrs   = 3  // a subnet
-	stressHosts   = 3  // an address
-	stressPages   = 40 // a host
-	singleSubnet  = 0  // goes in single file, and is never dropped
+	stressAddrs   = 3  // per subnet
+	stressHosts   = 3  // per address
+	stressPages   = 40 // per host
+	serialSubnet  = 0  // is serialized and never dropped
 )
 
-// A witness stands at the web's end: it sees requests begin and end, and knows
-// nothing of how they came about.
-type witness struct {
-	t       *testing.T
-	mu      sync.Mutex
-	busy    map[netip.Addr]string
-	free    map[netip.Addr]time.Time
-	waiting map[string]time.Time // host: not before
-	flying  map[netip.Prefix]int
-	paused  map[netip.Prefix]bool
-	fetched map[store.URL]int
+// A webMonitor observes requests as web servers do, independently of the frontier.
+type webMonitor struct {
+	t        *testing.T
+	mu       sync.Mutex
+	busy     map[netip.Addr]string
+	free     map[netip.Addr]time.Time
+	waiting  map[string]time.Time // by host: not before
+	inFlight map[netip.Prefix]int
+	paused   map[netip.Prefix]bool
+	fetched  map[store.URL]int
 }
 
-func (c *witness) begin(j frontier.Job) {
+func (c *webMonitor) begin(j frontier.Job) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
 	if other, ok := c.busy[j.Addr]; ok {
-		c.t.Errorf("%s asked for %s during %s", j.Addr, j.Host, other)
+		c.t.Errorf("%s got a request for %s during one for %s", j.Addr, j.Host, other)
 	}
 	if at := c.free[j.Addr]; now.Before(at) {
-		c.t.Errorf("%s asked %s too early", j.Addr, at.Sub(now))
+		c.t.Errorf("request to %s %s too early", j.Addr, at.Sub(now))
 	}
 	if at := c.waiting[j.Host]; now.Before(at) {
-		c.t.Errorf("%s asked %s too early", j.Host, at.Sub(now))
+		c.t.Errorf("request to %s %s too early", j.Host, at.Sub(now))
 	}
 	if c.paused[j.Subnet] {
-		c.t.Errorf("%s asked while its subnet is paused", j.Host)
+		c.t.Errorf("request to %s while its subnet is paused", j.Host)
 	}
-	if j.Subnet == subnet(singleSubnet) && c.flying[j.Subnet] > 0 {
-		c.t.Errorf("%s asked while another is, in single file", j.Host)
+	if j.Subnet == subnet(serialSubnet) && c.inFlight[j.Subnet] > 0 {
+		c.t.Errorf("%s requested during another request in a serialized subnet", j.Host)
 	}
 	c.busy[j.Addr] = j.Host
-	c.flying[j.Subnet]++
+	c.inFlight[j.Subnet]++
 }
 
-func (c *witness) end(j frontier.Job, asked, done bool, gap, hostWait time.Duration) {
+func (c *webMonitor) end(j frontier.Job, asked, done bool, gap, hostWait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
 	delete(c.busy, j.Addr)
-	c.flying[j.Subnet]--
+	c.inFlight[j.Subnet]--
 	if asked {
 		c.free[j.Addr] = now.Add(gap)
 		if hostWait > 0 {
@@ -75,12 +74,12 @@ func (c *witness) end(j frontier.Job, asked, done bool, gap, hostWait time.Durat
 	}
 }
 
-func (c *witness) pause(p netip.Prefix, on bool) {
+func (c *webMonitor) pause(p netip.Prefix, on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.paused[p] = on
-	if on && c.flying[p] != 0 {
-		c.t.Errorf("%s paused with %d requests under way", p, c.flying[p])
+	if on && c.inFlight[p] != 0 {
+		c.t.Errorf("%s paused with %d requests in progress", p, c.inFlight[p])
 	}
 }
 
@@ -92,8 +91,8 @@ func anyHost() string {
 
 func millis(n int) time.Duration { return time.Duration(rand.IntN(n)) * time.Millisecond }
 
-// worker fetches until ctx ends: every URL leads to a few others.
-func (w world) worker(ctx context.Context, c *witness) {
+// worker fetches until ctx ends. Every URL links to a few others.
+func (w world) worker(ctx context.Context, c *webMonitor) {
 	for {
 		j, err := w.Next(ctx)
 		if err != nil {
@@ -104,17 +103,19 @@ func (w world) worker(ctx context.Context, c *witness) {
 		}
 		c.begin(j)
 		pass(millis(50))
-		gap, hostWait := gap+millis(300), time.Duration(0)
+		gap := gap + millis(300)
 		switch rand.IntN(8) {
 		case 0: // nothing was sent
 			c.end(j, false, false, 0, 0)
 			w.Return(j, false)
 			continue
 		case 1: // it failed
-			if err := w.db.Update(func(tx *store.Tx) error { return tx.Requeue(j.Host, j.Entry) }); err != nil {
+			if err := w.db.Update(func(tx *store.Tx) error {
+				return tx.Defer(j.Host, j.Entry)
+			}); err != nil {
 				w.t.Error(err)
 			}
-			hostWait = millis(5000)
+			hostWait := millis(5000)
 			c.end(j, true, false, gap, hostWait)
 			w.Release(j, false, gap, hostWait)
 			continue
@@ -125,8 +126,8 @@ func (w world) worker(ctx context.Context, c *witness) {
 	}
 }
 
-// commit takes j out of its queue and pushes links, in one transaction if the
-// links' hosts take them.
+// commit removes j from its queue and pushes links, in one transaction if the links' hosts
+// accept them.
 func (w world) commit(j frontier.Job) {
 	links := map[string]store.URL{}
 	for range 3 {
@@ -154,8 +155,8 @@ func (w world) commit(j frontier.Job) {
 	}
 }
 
-// mover pauses a subnet over and over, and takes it away and back.
-func (w world) mover(i byte, c *witness) {
+// mover repeatedly pauses a subnet, drops it and adopts it again.
+func (w world) mover(i byte, c *webMonitor) {
 	for range 60 {
 		pass(millis(4000))
 		ctx, cancel := context.WithTimeout(w.t.Context(), 1+millis(60))
@@ -169,15 +170,16 @@ func (w world) mover(i byte, c *witness) {
 		if err := w.tryPush(stressHost(int(i), 0, 0), 0, 1); !errors.Is(err, frontier.ErrPaused) {
 			w.t.Errorf("push to a paused subnet: %v", err)
 		}
-		_, _, _, next := w.Load(subnet(i))
+		_, _, _, next := w.SubnetLoad(subnet(i))
 		pass(millis(3000))
-		if i == singleSubnet || rand.IntN(2) == 0 {
+		if i == serialSubnet || rand.IntN(2) == 0 {
 			c.pause(subnet(i), false)
 			w.Resume(subnet(i))
 			continue
 		}
 		w.Drop(subnet(i))
-		if err := w.tryPush(stressHost(int(i), 0, 0), 0, 1); !errors.Is(err, frontier.ErrUnknownHost) {
+		if err := w.tryPush(stressHost(int(i), 0, 0), 0, 1); !errors.Is(err,
+			frontier.ErrUnknownHost) {
 			w.t.Errorf("push to a dropped subnet: %v", err)
 		}
 		pass(millis(100))
@@ -188,11 +190,13 @@ func (w world) mover(i byte, c *witness) {
 
 func TestStress(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		c := &witness{
-			t: t, busy: map[netip.Addr]string{}, free: map[netip.Addr]time.Time{}, waiting: map[string]time.Time{},
-			flying: map[netip.Prefix]int{}, paused: map[netip.Prefix]bool{}, fetched: map[store.URL]int{},
+		c := &webMonitor{
+			t: t, busy: map[netip.Addr]string{}, free: map[netip.Addr]time.Time{},
+			waiting:  map[string]time.Time{},
+			inFlight: map[netip.Prefix]int{}, paused: map[netip.Prefix]bool{},
+			fetched: map[store.URL]int{},
 		}
-		w.Single(subnet(singleSubnet), true)
+		w.SetSerial(subnet(serialSubnet), true)
 		for s := range stressSubnets {
 			for a := range stressAddrs {
 				for h := range stressHosts {
@@ -220,8 +224,8 @@ func TestStress(t *testing.T) {
 	})
 }
 
-// wantOnce asserts that everything accepted was fetched, once.
-func (c *witness) wantOnce(db *store.DB) {
+// wantOnce fails the test unless everything accepted was fetched exactly once.
+func (c *webMonitor) wantOnce(db *store.DB) {
 	for u, n := range c.fetched {
 		if n != 1 {
 			c.t.Errorf("%s fetched %d times", u, n)

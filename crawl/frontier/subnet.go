@@ -13,16 +13,17 @@ import (
 type subnet struct {
 	prefix   netip.Prefix
 	servers  []*server
-	paused   bool // nothing is fetched and nothing taken in: it is leaving
-	single   bool // one request at a time in the whole subnet: it is being estimated
+	paused   bool // no new job and no new URL: it is being handed over
+	serial   bool // one request at a time in the whole subnet: it is being estimated
 	inFlight int
 	pushing  int
-	changed  chan struct{} // if somebody waits: closed when inFlight or pushing fall
+	changed  chan struct{} // if not nil: closed when inFlight or pushing decreases
 }
 
-func (s *subnet) closed() bool { return s.paused || s.single && s.inFlight > 0 }
+// taken reports whether no other request may be sent to the subnet until one has ended.
+func (s *subnet) taken() bool { return s.serial && s.inFlight > 0 }
 
-func (s *subnet) quiet() bool { return s.inFlight == 0 && s.pushing == 0 }
+func (s *subnet) idle() bool { return s.inFlight == 0 && s.pushing == 0 }
 
 func (s *subnet) notifyLocked() {
 	if s.changed != nil {
@@ -31,7 +32,7 @@ func (s *subnet) notifyLocked() {
 	}
 }
 
-// subnetLocked returns the subnet of that prefix, which it makes if need be.
+// subnetLocked returns the subnet of a prefix and creates it if necessary.
 func (f *Frontier) subnetLocked(p netip.Prefix) *subnet {
 	s := f.subnets[p]
 	if s == nil {
@@ -47,27 +48,27 @@ func (f *Frontier) reheapAllLocked(s *subnet) {
 	}
 }
 
-// A pushed is one host that an Update may push to, and what it has pushed.
-type pushed struct {
+// A hostUpdate is a host that an Update may push to, and what it has pushed.
+type hostUpdate struct {
 	host   *host
 	sub    *subnet
 	added  int64
-	depths []int // of these, each once
+	places []int // distinct places of the added entries
 }
 
-// add counts an entry of that depth.
-func (p *pushed) add(depth int) {
+// add counts an entry at a place.
+func (p *hostUpdate) add(place int) {
 	p.added++
-	if !slices.Contains(p.depths, depth) {
-		p.depths = append(p.depths, depth)
+	if !slices.Contains(p.places, place) {
+		p.places = append(p.places, place)
 	}
 }
 
-// enter opens an Update of the hosts; leave closes it.
-func (f *Frontier) enter(hosts []string) (map[string]*pushed, error) {
+// beginUpdate starts an Update of the hosts; endUpdate ends it.
+func (f *Frontier) beginUpdate(hosts []string) (map[string]*hostUpdate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	in := make(map[string]*pushed, len(hosts))
+	in := make(map[string]*hostUpdate, len(hosts))
 	for _, n := range hosts {
 		h := f.hosts[n]
 		if h == nil {
@@ -76,7 +77,7 @@ func (f *Frontier) enter(hosts []string) (map[string]*pushed, error) {
 		if h.srv.sub.paused || h.closed {
 			return nil, ErrPaused
 		}
-		in[n] = &pushed{host: h, sub: h.srv.sub}
+		in[n] = &hostUpdate{host: h, sub: h.srv.sub}
 	}
 	for _, p := range in {
 		p.sub.pushing++
@@ -85,7 +86,7 @@ func (f *Frontier) enter(hosts []string) (map[string]*pushed, error) {
 	return in, nil
 }
 
-func (f *Frontier) leave(in map[string]*pushed, committed bool) {
+func (f *Frontier) endUpdate(in map[string]*hostUpdate, committed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	grown := map[*server]bool{}
@@ -94,8 +95,8 @@ func (f *Frontier) leave(in map[string]*pushed, committed bool) {
 		p.host.pushing--
 		p.sub.notifyLocked()
 		if committed && p.added > 0 && f.hosts[n] == p.host {
-			for _, d := range p.depths {
-				p.host.window.pushed(d)
+			for _, at := range p.places {
+				p.host.turns.pushed(at)
 			}
 			p.host.pending += p.added
 			f.pending += p.added
@@ -107,21 +108,21 @@ func (f *Frontier) leave(in map[string]*pushed, committed bool) {
 	}
 }
 
-// Single sets or ends single file in a subnet: one request at a time in all of
-// it. A subnet that has no host yet remembers it.
-func (f *Frontier) Single(p netip.Prefix, on bool) {
+// SetSerial turns serialization of a subnet on or off: with it, the whole subnet gets one
+// request at a time. It may be called before the subnet has a host.
+func (f *Frontier) SetSerial(p netip.Prefix, on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.subnetLocked(p)
-	s.single = on
+	s.serial = on
 	f.reheapAllLocked(s)
 }
 
-// Shut stops a subnet without waiting for what is under way: no new job, no
-// new URL. Pause waits. A subnet that has no host yet remembers it.
-func (f *Frontier) Shut(p netip.Prefix) { f.setPaused(p, true) }
+// BeginPause stops a subnet without waiting for jobs in progress: no new job, no new URL.
+// It may be called before the subnet has a host.
+func (f *Frontier) BeginPause(p netip.Prefix) { f.setPaused(p, true) }
 
-// Resume opens a paused or shut subnet again.
+// Resume reopens a paused subnet.
 func (f *Frontier) Resume(p netip.Prefix) { f.setPaused(p, false) }
 
 func (f *Frontier) setPaused(p netip.Prefix, on bool) {
@@ -132,40 +133,40 @@ func (f *Frontier) setPaused(p netip.Prefix, on bool) {
 	f.reheapAllLocked(s)
 }
 
-// Pause stops a subnet: no new job, no new URL; it returns when the last job
-// and the last push there have ended, or with ctx's error, the subnet being
-// open again then. A subnet that is dropped meanwhile counts as stopped. Only
-// one Pause of a subnet may be under way.
+// Pause stops a subnet: no new job, no new URL. It returns when the last job and push there
+// have ended. If ctx ends first, the subnet is open again and Pause returns the error of
+// ctx. A subnet that is dropped in the meantime counts as stopped. Only one Pause per
+// subnet may be in progress.
 func (f *Frontier) Pause(ctx context.Context, p netip.Prefix) error {
-	f.Shut(p)
+	f.BeginPause(p)
 	for {
-		quiet := f.quiet(p)
-		if quiet == nil {
+		busy := f.busy(p)
+		if busy == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			f.Resume(p)
 			return ctx.Err()
-		case <-quiet:
+		case <-busy:
 		}
 	}
 }
 
-// quiet returns nil when nothing is under way in a paused subnet, else a
+// busy returns nil if nothing is in progress in a paused subnet. Otherwise it returns a
 // channel that is closed when that may have changed.
-func (f *Frontier) quiet(p netip.Prefix) <-chan struct{} {
+func (f *Frontier) busy(p netip.Prefix) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.subnets[p]
 	if s == nil {
 		return nil
 	}
-	if !s.paused { // somebody else has resumed it
+	if !s.paused { // resumed concurrently
 		s.paused = true
 		f.reheapAllLocked(s)
 	}
-	if s.quiet() {
+	if s.idle() {
 		return nil
 	}
 	if s.changed == nil {
@@ -174,14 +175,17 @@ func (f *Frontier) quiet(p netip.Prefix) <-chan struct{} {
 	return s.changed
 }
 
-// Adopt takes in the hosts of a subnet that the store has received, in the
-// place of all that was known of it, Single and Pause included. None of them
-// is asked before at.
+// Adopt adds the hosts of a subnet that the store has received. They replace everything
+// that was known about the subnet, including SetSerial and Pause. None of them is asked
+// before at.
 func (f *Frontier) Adopt(p netip.Prefix, hosts []store.Host, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropLocked(p)
 	for _, h := range hosts {
+		if f.names.read(h.Name).active == 0 {
+			delete(f.names.by, h.Name) // the record says until when the host waits
+		}
 		f.addLocked(h)
 	}
 	s := f.subnetLocked(p)
@@ -191,15 +195,15 @@ func (f *Frontier) Adopt(p netip.Prefix, hosts []store.Host, at time.Time) {
 	}
 }
 
-// Drop forgets a paused subnet and all its hosts. The store is not touched.
+// Drop removes a paused subnet and all its hosts. The store is not changed.
 func (f *Frontier) Drop(p netip.Prefix) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.dropLocked(p)
 }
 
-// dropLocked keeps only the servers that are being asked, until they have
-// answered: whatever comes to their addresses waits for that.
+// dropLocked removes a subnet. Servers with a request in progress stay until it ends, so
+// that new hosts at their addresses have to wait.
 func (f *Frontier) dropLocked(p netip.Prefix) {
 	s := f.subnets[p]
 	if s == nil {
@@ -207,13 +211,15 @@ func (f *Frontier) dropLocked(p netip.Prefix) {
 	}
 	delete(f.subnets, p)
 	for _, srv := range s.servers {
+		f.keepClocksLocked(srv)
 		for _, h := range srv.hosts {
 			f.pending -= h.pending
 			delete(f.hosts, h.name)
 		}
 		srv.sub, srv.hosts, srv.turn = nil, nil, 0
+		f.endVisitLocked(srv)
 		f.reheapLocked(srv)
-		if srv.asked == nil {
+		if srv.active == nil {
 			delete(f.servers, srv.addr)
 		}
 	}
@@ -221,9 +227,12 @@ func (f *Frontier) dropLocked(p netip.Prefix) {
 	s.notifyLocked()
 }
 
-// Load returns what a subnet holds: its hosts, the URLs queued, the jobs under
-// way, and the time from which on all of them may be asked.
-func (f *Frontier) Load(p netip.Prefix) (hosts int, pending int64, inFlight int, nextAt time.Time) {
+// SubnetLoad returns the number of hosts, queued URLs and jobs in progress of a subnet, and
+// the time from which all its hosts may be asked. Back-offs of failing hosts do not count:
+// they are in the records of the hosts.
+func (f *Frontier) SubnetLoad(
+	p netip.Prefix,
+) (hosts int, pending int64, inFlight int, nextAt time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.subnets[p]
@@ -237,15 +246,13 @@ func (f *Frontier) Load(p netip.Prefix) (hosts int, pending int64, inFlight int,
 		hosts += len(srv.hosts)
 		for _, h := range srv.hosts {
 			pending += h.pending
-			if h.nextAt.After(nextAt) {
-				nextAt = h.nextAt
-			}
+			nextAt = later(nextAt, h.nextAt)
 		}
 	}
 	return hosts, pending, s.inFlight, nextAt
 }
 
-// HostStats is one row of the queue.
+// HostStats describes one host.
 type HostStats struct {
 	Name     string
 	Subnet   netip.Prefix
@@ -254,17 +261,15 @@ type HostStats struct {
 	NextAt   time.Time
 }
 
-// HostList returns a row a host.
+// HostList returns the statistics of every host, in no particular order.
 func (f *Frontier) HostList() []HostStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	rows := make([]HostStats, 0, len(f.hosts))
 	for _, h := range f.hosts {
-		at := h.nextAt
-		if h.srv.nextAt.After(at) {
-			at = h.srv.nextAt
-		}
-		rows = append(rows, HostStats{Name: h.name, Subnet: h.srv.sub.prefix, Pending: h.pending, InFlight: h.srv.asked == h, NextAt: at})
+		at := later(h.askAt(), h.srv.nextAt)
+		rows = append(rows, HostStats{Name: h.name, Subnet: h.srv.sub.prefix, Pending: h.pending,
+			InFlight: h.srv.active == h, NextAt: at})
 	}
 	return rows
 }

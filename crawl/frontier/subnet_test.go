@@ -14,9 +14,9 @@ import (
 	"peerd/store"
 )
 
-func TestSingle(t *testing.T) {
+func TestSetSerial(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		w.Single(subnet(1), true) // before it has a host
+		w.SetSerial(subnet(1), true) // before it has a host
 		for i := range byte(3) {
 			w.add(string('a'+rune(i)), addr(1, i), 1)
 		}
@@ -39,7 +39,7 @@ func TestSingle(t *testing.T) {
 			t.Errorf("second job after %s", took)
 		}
 		w.none(time.Minute)
-		w.Single(subnet(1), false)
+		w.SetSerial(subnet(1), false)
 		third, took := w.next()
 		if took != 0 || third.Subnet != subnet(1) {
 			t.Errorf("third job in %s after %s", third.Subnet, took)
@@ -50,15 +50,15 @@ func TestSingle(t *testing.T) {
 	})
 }
 
-// Single file that begins amid several jobs waits for all of them.
-func TestSingleLate(t *testing.T) {
+// Serialization that starts during several jobs waits for all of them.
+func TestSetSerialLate(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		for i := range byte(3) {
 			w.add(string('a'+rune(i)), addr(1, i), 2)
 		}
 		a, _ := w.next()
 		b, _ := w.next()
-		w.Single(subnet(1), true)
+		w.SetSerial(subnet(1), true)
 		w.none(time.Minute)
 		w.finish(a)
 		w.none(time.Minute)
@@ -105,10 +105,10 @@ func TestPause(t *testing.T) {
 		}
 		wantErr(t, w.tryPush("b", 30, 1), frontier.ErrPaused)
 		w.none(time.Minute)
-		w.Release(j, false, 0, 0) // not finish: the store is taken by the push
+		w.Release(j, false, 0, 0) // not finish: the push holds the store
 		w.none(time.Minute)
 		if done {
-			t.Error("paused while a push is under way")
+			t.Error("paused during a push")
 		}
 		pushed <- true
 		wg.Wait()
@@ -116,10 +116,11 @@ func TestPause(t *testing.T) {
 			t.Error("not paused")
 		}
 		w.none(time.Minute)
-		if hosts, pending, inFlight, _ := w.Load(subnet(1)); hosts != 2 || pending != 11 || inFlight != 0 {
-			t.Errorf("load is %d, %d, %d", hosts, pending, inFlight)
+		if hosts, pending, inFlight, _ := w.SubnetLoad(subnet(1)); hosts != 2 || pending != 11 ||
+			inFlight != 0 {
+			t.Errorf("SubnetLoad() = %d, %d, %d", hosts, pending, inFlight)
 		}
-		if err := w.Pause(t.Context(), subnet(1)); err != nil { // paused already
+		if err := w.Pause(t.Context(), subnet(1)); err != nil { // already paused
 			t.Error(err)
 		}
 		w.Resume(subnet(1))
@@ -132,7 +133,7 @@ func TestPause(t *testing.T) {
 	})
 }
 
-func TestPauseGivenUp(t *testing.T) {
+func TestPauseCanceled(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 2)
 		j, _ := w.next()
@@ -145,17 +146,17 @@ func TestPauseGivenUp(t *testing.T) {
 	})
 }
 
-// A pause comes before the hosts, and stays for those that come.
-func TestPauseOfNothing(t *testing.T) {
+// A subnet may be paused before it has hosts, and stays paused when it gets some.
+func TestPauseWithoutHosts(t *testing.T) {
 	for _, stop := range []func(w world) error{
 		func(w world) error { return w.Pause(w.t.Context(), subnet(1)) },
-		func(w world) error { w.Shut(subnet(1)); return nil },
+		func(w world) error { w.BeginPause(subnet(1)); return nil },
 	} {
 		bubble(t, func(t *testing.T, w world) {
 			if err := stop(w); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.AddHost("a", subnet(1), addr(1, 1)); err != nil {
+			if err := w.AddHost("a", subnet(1), addr(1, 1), time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			wantErr(t, w.tryPush("a", 0, 1), frontier.ErrPaused)
@@ -186,11 +187,11 @@ func TestPauseDropped(t *testing.T) {
 	})
 }
 
-func TestShut(t *testing.T) {
+func TestBeginPause(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 2)
 		j, _ := w.next()
-		w.Shut(subnet(1))
+		w.BeginPause(subnet(1))
 		wantErr(t, w.tryPush("a", 10, 1), frontier.ErrPaused)
 		w.finish(j)
 		w.none(time.Minute)
@@ -199,7 +200,7 @@ func TestShut(t *testing.T) {
 	})
 }
 
-// hostsOf reads a subnet's hosts as a handover has left them in the store.
+// hostsOf reads a subnet's hosts as a handover leaves them in the store.
 func (w world) hostsOf(i byte) []store.Host {
 	w.t.Helper()
 	var hs []store.Host
@@ -215,7 +216,7 @@ func TestDropAndAdopt(t *testing.T) {
 		w.add("a", addr(1, 1), 2)
 		w.add("b", addr(1, 2), 3)
 		w.add("z", addr(2, 1), 1)
-		w.Single(subnet(1), true)
+		w.SetSerial(subnet(1), true)
 		if err := w.Pause(t.Context(), subnet(1)); err != nil {
 			t.Fatal(err)
 		}
@@ -229,39 +230,40 @@ func TestDropAndAdopt(t *testing.T) {
 		at := time.Now().Add(7 * time.Second)
 		w.Adopt(subnet(1), w.hostsOf(1), at)
 		w.wantStats(3, 5, 0)
-		if _, _, _, next := w.Load(subnet(1)); !next.Equal(at) {
+		if _, _, _, next := w.SubnetLoad(subnet(1)); !next.Equal(at) {
 			t.Errorf("next at %s, want %s", next, at)
 		}
 		one, took := w.next()
 		if took != 7*time.Second {
 			t.Errorf("first job after %s", took)
 		}
-		two, took := w.next() // no more in single file
+		two, took := w.next() // no longer serialized
 		if took != 0 {
 			t.Errorf("second job after %s", took)
 		}
 		w.finish(one)
 		w.finish(two)
-		w.Adopt(subnet(1), w.hostsOf(1), time.Time{}) // again: nothing doubles
+		w.Adopt(subnet(1), w.hostsOf(1), time.Time{}) // again: nothing is counted twice
 		w.wantStats(3, 3, 0)
 		w.Adopt(subnet(3), nil, time.Now())
 		w.wantStats(3, 3, 0)
 	})
 }
 
-// A host whose name is known elsewhere is not taken in twice.
+// A host that belongs to another subnet is not adopted.
 func TestAdoptKnownHost(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 2)
-		w.Adopt(subnet(2), []store.Host{{Name: "a", Subnet: subnet(2), Addr: addr(2, 1), Pending: 2}}, time.Now())
+		w.Adopt(subnet(2), []store.Host{{Name: "a", Subnet: subnet(2), Addr: addr(2, 1),
+			Queued: 2}}, time.Now())
 		w.wantStats(1, 2, 0)
 		w.want("a", 0)
 		w.none(time.Minute)
 	})
 }
 
-// Whatever becomes of a subnet, an address that is being asked is not asked a
-// second time, and its gap is kept.
+// Whatever happens to a subnet, an address gets no second request at once, and its gap is
+// kept.
 func TestDropInFlight(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 3)
@@ -270,7 +272,7 @@ func TestDropInFlight(t *testing.T) {
 		w.wantStats(0, 0, 1)
 		w.Adopt(subnet(1), w.hostsOf(1), time.Now())
 		w.none(time.Minute)
-		if err := w.Pause(t.Context(), subnet(1)); err != nil { // the old job is not this subnet's
+		if err := w.Pause(t.Context(), subnet(1)); err != nil { // the job was another subnet's
 			t.Fatal(err)
 		}
 		w.Resume(subnet(1))
@@ -284,7 +286,7 @@ func TestDropInFlight(t *testing.T) {
 		w.finish(j)
 		w.wantStats(0, 0, 0)
 		w.add("a", addr(1, 1), 0)
-		w.finish(w.want("a", 0))
+		w.finish(w.want("a", gap))
 	})
 }
 
@@ -308,17 +310,20 @@ func TestDropWhilePushing(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		if hosts, pending, inFlight, next := w.Load(subnet(9)); hosts != 0 || pending != 0 || inFlight != 0 || !next.IsZero() {
-			t.Errorf("load of nothing is %d, %d, %d, %s", hosts, pending, inFlight, next)
+		if hosts, pending, inFlight, next := w.SubnetLoad(subnet(9)); hosts != 0 || pending != 0 ||
+			inFlight != 0 || !next.IsZero() {
+			t.Errorf("SubnetLoad() of an unknown subnet = %d, %d, %d, %s",
+				hosts, pending, inFlight, next)
 		}
 		w.add("a", addr(1, 1), 3)
 		w.add("b", addr(1, 2), 1)
 		j, _ := w.next()
-		if hosts, pending, inFlight, _ := w.Load(subnet(1)); hosts != 2 || pending != 4 || inFlight != 1 {
-			t.Errorf("load is %d, %d, %d", hosts, pending, inFlight)
+		if hosts, pending, inFlight, _ := w.SubnetLoad(subnet(1)); hosts != 2 || pending != 4 ||
+			inFlight != 1 {
+			t.Errorf("SubnetLoad() = %d, %d, %d", hosts, pending, inFlight)
 		}
 		w.Release(j, false, 0, time.Minute)
-		if _, _, _, next := w.Load(subnet(1)); !next.Equal(time.Now().Add(time.Minute)) {
+		if _, _, _, next := w.SubnetLoad(subnet(1)); !next.Equal(time.Now().Add(time.Minute)) {
 			t.Errorf("next at %s", next)
 		}
 	})
@@ -332,7 +337,9 @@ func TestHostList(t *testing.T) {
 		j := w.want("a", 0)
 		list := func() []frontier.HostStats {
 			rows := w.HostList()
-			slices.SortFunc(rows, func(a, b frontier.HostStats) int { return strings.Compare(a.Name, b.Name) })
+			slices.SortFunc(rows, func(a, b frontier.HostStats) int {
+				return strings.Compare(a.Name, b.Name)
+			})
 			return rows
 		}
 		start := time.Time{}
@@ -354,7 +361,7 @@ func TestHostList(t *testing.T) {
 	})
 }
 
-// The store's error comes back when a host's record cannot be written.
+// Update returns the store's error if a host record cannot be written.
 func TestUpdateStoreError(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 0)
@@ -362,7 +369,7 @@ func TestUpdateStoreError(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := w.tryPush("a", 0, 1); !errors.Is(err, store.ErrNotFound) {
-			t.Errorf("error is %v", err)
+			t.Errorf("Update() = %v, want the error of the store", err)
 		}
 		w.wantStats(1, 0, 0)
 	})

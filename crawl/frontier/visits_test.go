@@ -13,16 +13,19 @@ import (
 
 func (w world) putVisit(u store.URL, due time.Time) {
 	w.t.Helper()
-	if err := w.db.Update(func(tx *store.Tx) error { return tx.PutVisit(store.Visit{URL: u, Due: due}) }); err != nil {
+	if err := w.db.Update(func(tx *store.Tx) error {
+		return tx.PutVisit(store.Visit{URL: u, Due: due})
+	}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// pushAgain queues a revisit and says whether it was new.
+// pushAgain queues a revisit and reports whether it was new.
 func (w world) pushAgain(host string, i, depth int) (fresh bool) {
 	w.t.Helper()
 	err := w.Update([]string{host}, func(_ *store.Tx, push frontier.Push) (err error) {
-		fresh, err = push(host, store.Entry{URL: page(host, i), Depth: depth, Kind: store.KindRevisit})
+		fresh, err = push(host, store.Entry{URL: page(host, i), Depth: depth,
+			Kind: store.KindRevisit})
 		return err
 	})
 	if err != nil {
@@ -31,7 +34,7 @@ func (w world) pushAgain(host string, i, depth int) (fresh bool) {
 	return fresh
 }
 
-// A page is queued again although it was seen, but only once at a time.
+// A seen page can be queued again, but only once at a time.
 func TestRevisit(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a.example", addr(1, 1), 1)
@@ -44,7 +47,7 @@ func TestRevisit(t *testing.T) {
 		}
 		w.wantStats(1, 1, 0)
 		if j, _ = w.next(); !j.Entry.Kind.Revisit() || w.pushAgain("a.example", 0, 2) {
-			t.Error("queued again while it is under way")
+			t.Error("queued again during its fetch")
 		}
 		w.finish(j)
 		w.wantStats(1, 0, 0)
@@ -61,11 +64,11 @@ func TestDue(t *testing.T) {
 		want := func(what string, hosts ...string) {
 			t.Helper()
 			if got := w.Due(now); !slices.Equal(got, hosts) {
-				t.Errorf("%s: due are %v, want %v", what, got, hosts)
+				t.Errorf("%s: Due() = %v, want %v", what, got, hosts)
 			}
 		}
 		want("at first")
-		w.SetDue("nobody.example", now, true)
+		w.SetDue("unknown.example", now, true)
 		w.SetDue("a.example", now.Add(time.Hour), true)
 		want("in an hour")
 		w.SetDue("a.example", now, true)
@@ -73,14 +76,14 @@ func TestDue(t *testing.T) {
 		want("the sooner counts", "a.example")
 		w.SetDue("a.example", time.Time{}, false)
 		want("never")
-		// While somebody looks after the host, a page becomes due.
+		// A page becomes due while the host is being checked.
 		w.SetDue("a.example", now, true)
 		want("again", "a.example")
 		w.SetDue("a.example", now, true)
 		w.SetDue("a.example", time.Time{}, false)
 		want("one that came meanwhile", "a.example")
-		w.Shut(subnet(1))
-		want("shut")
+		w.BeginPause(subnet(1))
+		want("paused")
 		w.Resume(subnet(1))
 		want("open", "a.example")
 		w.putVisit(page("a.example", 1), now.Add(-time.Minute))
@@ -89,47 +92,93 @@ func TestDue(t *testing.T) {
 	})
 }
 
-// A host that is given up loses its queue; its pages are not forgotten.
-func TestForsake(t *testing.T) {
+// removeAll removes all entries of a job's host from the queue, and ends the job.
+func (w world) removeAll(j frontier.Job) (n int64) {
+	w.t.Helper()
+	err := w.db.Update(func(tx *store.Tx) error {
+		var all []store.Entry
+		err := tx.Queue(j.Host, nil, func(e store.Entry) (bool, error) {
+			all = append(all, e)
+			return true, nil
+		})
+		for _, e := range all {
+			err = errors.Join(err, tx.Remove(j.Host, e))
+		}
+		n = int64(len(all))
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.Removed(j, n)
+	w.Release(j, false, 0, 0)
+	return n
+}
+
+// A host with a queue that was emptied during a job hands out only what is queued later.
+func TestRemoved(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a.example", addr(1, 1), 130)
-		w.add("b.example", addr(2, 1), 3)
-		w.putVisit(page("a.example", 1000), time.Now())
-		err := w.db.Update(func(tx *store.Tx) error { _, err := tx.TakeDue("a.example", time.Now(), 9); return err })
+		j := w.want("a.example", 0)
+		w.finish(j) // the next ones have been read ahead
+		j = w.want("a.example", gap)
+		if n := w.removeAll(j); n != 129 {
+			t.Fatalf("%d removed, want 129", n)
+		}
+		w.wantStats(1, 0, 0)
+		w.push("a.example", 0, 10) // seen
+		w.push("a.example", 5000, 1)
+		if j = w.want("a.example", gap); j.Entry.URL != page("a.example", 5000) {
+			t.Errorf("got job %s, want the URL queued last", j.Entry.URL)
+		}
+		w.finish(j)
+		w.wantStats(1, 0, 0)
+	})
+}
+
+// A host is left alone until its retry time, which can be cleared and survives a restart.
+func TestRetryAt(t *testing.T) {
+	bubble(t, func(t *testing.T, w world) {
+		w.add("a.example", addr(1, 1), 3)
+		j := w.want("a.example", 0)
+		w.SetRetryAt("a.example", time.Now().Add(time.Minute))
+		w.Release(j, false, 0, 0)
+		j = w.want("a.example", time.Minute)
+		w.SetRetryAt("a.example", time.Now().Add(time.Hour))
+		w.Release(j, false, 0, 0)
+		w.SetRetryAt("a.example", time.Time{})
+		j = w.want("a.example", gap)
+		w.Release(j, false, 0, 0)
+		err := w.db.Update(func(tx *store.Tx) error {
+			h, err := tx.Host("a.example")
+			h.Health.NextTry = time.Now().Add(2 * time.Minute)
+			return err
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.pushAgain("a.example", 1000, 1)
-		j := w.want("a.example", 0)
-		w.finish(j) // the next ones have been read ahead
-		j, _ = w.next()
-		for j.Host != "a.example" {
-			w.finish(j)
-			j, _ = w.next()
-		}
-		_, before, _, _ := w.Load(subnet(1))
-		n, err := w.Forsake(j, 20)
-		if err != nil || n != before || n < 100 {
-			t.Fatalf("%d of %d given up, %v", n, before, err)
-		}
-		if _, left, busy, _ := w.Load(subnet(1)); left != 0 || busy != 0 {
-			t.Errorf("%d are left, %d under way", left, busy)
-		}
-		if c := w.db.Counters(); c.Failed != n {
-			t.Errorf("%d counted as failed, want %d", c.Failed, n)
-		}
-		if len(w.Due(time.Now().Add(6*24*time.Hour))) != 0 || !slices.Equal(w.Due(time.Now().Add(8*24*time.Hour)), []string{"a.example"}) {
-			t.Error("the page that was to be visited again is not due in a week")
-		}
-		w.push("a.example", 0, 10) // seen
-		w.push("a.example", 5000, 1)
-		for w.Stats().Pending > 0 {
-			j, _ = w.next()
-			if j.Host == "a.example" && j.Entry.URL != page("a.example", 5000) {
-				t.Errorf("%s is asked", j.Entry.URL)
+		w.Frontier = newWorld(t, w.db, frontier.Config{Gap: gap}).Frontier
+		w.want("a.example", 2*time.Minute)
+	})
+}
+
+// An entry that was tried before is queued although its URL was seen.
+func TestPushAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, w world) {
+		w.add("a.example", addr(1, 1), 1)
+		w.finish(w.want("a.example", 0))
+		err := w.Update([]string{"a.example"}, func(_ *store.Tx, push frontier.Push) error {
+			ok, err := push("a.example", store.Entry{URL: page("a.example", 0), First: time.Now()})
+			if !ok {
+				t.Error("push of an entry with First = false, want true")
 			}
-			w.finish(j)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
+		w.finish(w.want("a.example", gap))
+		w.wantStats(1, 0, 0)
 	})
 }
 
@@ -137,14 +186,15 @@ func TestAdmit(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		asked := map[store.URL]int{}
 		epochs := map[uint64]bool{}
-		w.Frontier = newWorld(t, w.db, frontier.Config{Gap: gap, HostLimit: 4, Admit: func(_ *store.Tx, e store.Entry, epoch uint64) (string, error) {
-			asked[e.URL]++
-			epochs[epoch] = true
-			if strings.HasSuffix(string(e.URL), "/1") {
-				return "odd", nil
-			}
-			return "", nil
-		}}).Frontier
+		w.Frontier = newWorld(t, w.db, frontier.Config{Gap: gap, HostLimit: 4,
+			Admit: func(_ *store.Tx, e store.Entry, epoch uint64) (string, error) {
+				asked[e.URL]++
+				epochs[epoch] = true
+				if strings.HasSuffix(string(e.URL), "/1") {
+					return "odd", nil
+				}
+				return "", nil
+			}}).Frontier
 		w.add("a.example", addr(1, 1), 3)
 		errOnce := errors.New("once")
 		err := w.Update([]string{"a.example"}, func(_ *store.Tx, push frontier.Push) error {
@@ -154,16 +204,16 @@ func TestAdmit(t *testing.T) {
 		wantErr(t, err, errOnce)
 		w.push("a.example", 0, 20)
 		w.wantStats(1, 4, 0)
-		if c := w.db.Counters(); c.Dropped != 1+15 || w.db.Named()["odd"] != 1 {
-			t.Errorf("dropped %d, %v", c.Dropped, w.db.Named())
+		if c := w.db.Counters(); c.Dropped != 1+15 || w.db.NamedCounters()["odd"] != 1 {
+			t.Errorf("dropped %d, %v", c.Dropped, w.db.NamedCounters())
 		}
 		for u, n := range asked {
 			if n != 1 && u != page("a.example", 3) {
-				t.Errorf("%s was asked for %d times", u, n)
+				t.Errorf("Admit called for %s %d times, want 1", u, n)
 			}
 		}
 		if len(asked) != 5 {
-			t.Errorf("asked for %v: beyond the limit", asked)
+			t.Errorf("Admit called for %v, beyond the limit", asked)
 		}
 		w.Drop(subnet(1))
 		w.Adopt(subnet(1), w.hostsOf(1), time.Now())
@@ -183,15 +233,20 @@ func TestAdmit(t *testing.T) {
 	})
 }
 
-// Both classes get their share while both have work; one alone gets all.
+// Both classes get their share while both have work; one alone gets everything.
 func TestShares(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		w.Frontier = newWorld(t, w.db, frontier.Config{Gap: 0, Shares: frontier.Shares{Own: 1, Assigned: 3}}).Frontier
+		w.Frontier = newWorld(t, w.db,
+			frontier.Config{Gap: 0, Shares: frontier.Shares{Own: 1, Assigned: 3}}).Frontier
 		var adopted []store.Host
 		for i := range byte(8) {
 			w.add("own"+string('a'+rune(i)), addr(1, i), 40)
-			h := store.Host{Name: "given" + string('a'+rune(i)), Subnet: subnet(2), Addr: addr(2, i), Assigned: true}
-			if err := w.db.Update(func(tx *store.Tx) error { tx.PutHost(h); return nil }); err != nil {
+			h := store.Host{Name: "given" + string('a'+rune(i)), Subnet: subnet(2),
+				Addr: addr(2, i), Assigned: true}
+			if err := w.db.Update(func(tx *store.Tx) error {
+				tx.PutHost(h)
+				return nil
+			}); err != nil {
 				t.Fatal(err)
 			}
 			adopted = append(adopted, h)
@@ -209,26 +264,29 @@ func TestShares(t *testing.T) {
 			w.finish(j)
 		}
 		if given < 299 || given > 301 {
-			t.Errorf("%d of 400 were given, want 300", given)
+			t.Errorf("%d of 400 jobs, want 300", given)
 		}
 		for w.Stats().Pending > 0 { // 20 of one class are left, then none
 			j, took := w.next()
 			if took != 0 {
-				t.Errorf("a job of %s after %v", j.Host, took)
+				t.Errorf("got a job of %s after %v", j.Host, took)
 			}
 			w.finish(j)
 		}
 	})
 }
 
-func TestOpen(t *testing.T) {
+func TestFetchWait(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		opens := time.Now().Add(150 * time.Minute)
-		w.Frontier = newWorld(t, w.db, frontier.Config{Gap: gap, Open: func(now time.Time) time.Duration { return opens.Sub(now) }}).Frontier
+		w.Frontier = newWorld(t, w.db,
+			frontier.Config{Gap: gap, FetchWait: func(now time.Time) time.Duration {
+				return opens.Sub(now)
+			}}).Frontier
 		w.add("a.example", addr(1, 1), 2)
 		j := w.want("a.example", 150*time.Minute)
-		if d := w.Wait(); d > time.Second {
-			t.Errorf("hours of rest count as a wait of %v", d)
+		if d := w.WorkerWait(); d > time.Second {
+			t.Errorf("WorkerWait() = %v, want closed hours left out", d)
 		}
 		w.finish(j)
 		w.want("a.example", gap)

@@ -2,93 +2,92 @@ package frontier
 
 import (
 	"bytes"
-	"fmt"
 	"slices"
 
 	"peerd/store"
 )
 
-// A window is the part of a host's queue that has been read ahead, so that not
-// every job is a search on disk among the remains of those before it. The
-// queue itself is only written by those who push, who say so, and by whoever
-// has the host's one job.
+// A window is the part of a finder's queue that has been read ahead, so that not every job
+// requires a search on disk past the tombstones of earlier entries. Only two parties write
+// to the queue: pushers, which report their entries, and the holder of the host's single
+// job.
 //
-// What is in the queue is in entries, or beyond the end, or in a level that is
-// marked: no other place has to be looked at. An entry that is pushed goes
-// behind all others of its depth, so either beyond the end, or to a depth that
-// was passed.
+// Every entry of the queue is in entries, after end, or in a level that is marked with
+// more. A pushed entry follows all others of its place, so it is either after end or at a
+// place in passed.
 type window struct {
-	entries []store.Entry // in order
-	end     []byte        // key of the last entry read in order; nil: none was
-	depth   int           // of that entry
-	seq     uint64
-	passed  []level  // depths less than that, ascending
-	doubts  [][]byte // keys of those entries that may have been moved
-	changes int      // tells a read under way that it may be too old
+	entries   []store.Entry // in order
+	end       []byte        // key of the last entry read in order; nil: none yet
+	place     int           // of that entry
+	seq       uint64
+	passed    []placePos // lower places, ascending
+	uncertain [][]byte   // keys of entries that may have been moved
+	version   int        // tells a concurrent read that it is outdated
 }
 
-// A level is a depth whose entries were read up to a place.
-type level struct {
-	depth int
+// A placePos is a place and the position up to which its entries were read.
+type placePos struct {
+	place int
 	seq   uint64
-	more  bool // there may be entries behind it
+	more  bool // there may be entries after it
 }
 
 const (
-	// maxAhead is how many bytes of entries all windows together hold, about;
-	// every host may have one entry whatever that says.
-	maxAhead = 16 << 20
-	// mostAhead bounds the entries of one read.
-	mostAhead = 64
-	// entrySize is what an entry takes in memory besides its URL and key.
-	entrySize = 128
-	// maxLevels bounds the depths that are remembered. A window with more of
-	// them begins anew.
+	// maxAheadBytes is the approximate total size of the entries in all windows. Every host
+	// may have one entry in any case.
+	maxAheadBytes = 16 << 20
+	// maxReadEntries is the maximum number of entries per read.
+	maxReadEntries = 64
+	// entryOverhead is the memory of an entry besides its URL and key.
+	entryOverhead = 128
+	// maxLevels is the maximum number of places in passed. A window that needs more
+	// starts over.
 	maxLevels = 64
 )
 
-// reset forgets what was read: the next entry is looked for from the start.
-func (w *window) reset() { *w = window{changes: w.changes + 1} }
+// reset discards what was read. The next read starts at the beginning.
+func (w *window) reset() { *w = window{version: w.version + 1} }
 
-// pushed tells of a new entry of that depth.
-func (w *window) pushed(depth int) {
-	w.changes++
-	depth = min(max(depth, 0), 0xffff) // as the store keeps it
-	if w.end == nil || depth >= w.depth {
+// pushed records a new entry at a place.
+func (w *window) pushed(place int) {
+	w.version++
+	if w.end == nil || place >= w.place {
 		return
 	}
-	i, ok := w.find(depth)
+	i, ok := w.find(place)
 	if !ok {
 		if len(w.passed) == maxLevels {
 			w.reset()
 			return
 		}
-		w.passed = slices.Insert(w.passed, i, level{depth: depth})
+		w.passed = slices.Insert(w.passed, i, placePos{place: place})
 	}
 	w.passed[i].more = true
 }
 
-func (w *window) find(depth int) (int, bool) {
-	return slices.BinarySearchFunc(w.passed, depth, func(l level, d int) int { return l.depth - d })
+func (w *window) find(place int) (int, bool) {
+	return slices.BinarySearchFunc(w.passed, place, func(l placePos, at int) int {
+		return l.place - at
+	})
 }
 
-// A place is where to read on.
-type place struct {
-	after   []byte // nil: from the start
-	level   *level // instead of that, if not nil
-	changes int
+// A readPos is a position from which to read on.
+type readPos struct {
+	after   []byte    // nil: from the start
+	level   *placePos // if not nil, replaces after
+	version int
 }
 
-// next takes out the next entry, if the window holds it, and says whether it
-// may have been moved; else it returns where to read.
-func (w *window) next() (e store.Entry, doubt bool, from place, ok bool) {
-	from = place{after: w.end, changes: w.changes}
+// next removes and returns the next entry, and whether it may have been moved in the store.
+// If the window does not hold the next entry, ok is false and from is where to read.
+func (w *window) next() (e store.Entry, moved bool, from readPos, ok bool) {
+	from = readPos{after: w.end, version: w.version}
 	first := 1 << 16
 	if len(w.entries) > 0 {
-		first, _ = w.entries[0].Place()
+		first, _ = w.entries[0].Position()
 	}
 	for _, l := range w.passed {
-		if l.more && l.depth < first {
+		if l.more && l.place < first {
 			from.level = &l
 			return e, false, from, false
 		}
@@ -96,53 +95,52 @@ func (w *window) next() (e store.Entry, doubt bool, from place, ok bool) {
 	if len(w.entries) == 0 {
 		return e, false, from, false
 	}
-	e, doubt = w.pop()
-	return e, doubt, from, true
+	e, moved = w.pop()
+	return e, moved, from, true
 }
 
-func (w *window) pop() (e store.Entry, doubt bool) {
-	e, w.entries[0] = w.entries[0], e // the array keeps no URL
+func (w *window) pop() (e store.Entry, moved bool) {
+	e, w.entries[0] = w.entries[0], e // do not retain the URL
 	w.entries = w.entries[1:]
-	i := slices.IndexFunc(w.doubts, func(key []byte) bool { return bytes.Equal(key, e.Key) })
+	i := slices.IndexFunc(w.uncertain, func(key []byte) bool { return bytes.Equal(key, e.Key) })
 	if i < 0 {
 		return e, false
 	}
-	w.doubts = slices.Delete(w.doubts, i, i+1)
+	w.uncertain = slices.Delete(w.uncertain, i, i+1)
 	return e, true
 }
 
-// back puts the entry taken out last in again. Whoever had it may have moved it
-// behind those of its depth, if doubt.
-func (w *window) back(e store.Entry, doubt bool) {
-	if doubt {
-		depth, _ := e.Place()
-		w.pushed(depth)
+// putBack returns the entry that was removed last. If moved is set, the holder may have
+// moved it behind the others of its place or of its host.
+func (w *window) putBack(e store.Entry, moved bool) {
+	if moved {
+		place, _ := e.Position()
+		w.pushed(place)
 	}
 	if w.end == nil || bytes.Compare(e.Key, w.end) > 0 {
-		return // it is read again
+		return // it will be read again
 	}
 	w.entries = slices.Insert(w.entries, 0, e)
-	if doubt {
-		w.doubts = append(w.doubts, e.Key)
+	if moved {
+		w.uncertain = append(w.uncertain, e.Key)
 	}
 }
 
-// fill takes in what was read from a place; all says that there is no more
-// there. It returns the first of it. Nothing is kept if the queue has changed
-// meanwhile.
-func (w *window) fill(from place, got []store.Entry, all bool) (e store.Entry, ok bool) {
-	fresh := from.changes == w.changes
+// addRead adds what was read from a position and returns the first entry; all says that
+// nothing follows. It keeps nothing if the queue has changed in the meantime.
+func (w *window) addRead(from readPos, got []store.Entry, all bool) (e store.Entry, ok bool) {
+	fresh := from.version == w.version
 	switch {
 	case !fresh && len(got) > 0:
 		return got[0], true
 	case !fresh:
 		return e, false
 	case from.level != nil:
-		i, _ := w.find(from.level.depth)
+		i, _ := w.find(from.level.place)
 		l := &w.passed[i]
 		l.more = !all
 		if len(got) > 0 {
-			_, l.seq = got[len(got)-1].Place()
+			_, l.seq = got[len(got)-1].Position()
 		}
 		w.entries = append(got, w.entries...)
 	case len(got) == 0:
@@ -157,76 +155,79 @@ func (w *window) fill(from place, got []store.Entry, all bool) (e store.Entry, o
 	return e, true
 }
 
-// extend moves the end.
+// extend moves the end of the window.
 func (w *window) extend(got []store.Entry) {
 	w.entries = got
 	for _, e := range got {
-		depth, seq := e.Place()
-		if w.end != nil && depth > w.depth {
-			if len(w.passed) == maxLevels { // the least is the least likely to come again
+		place, seq := e.Position()
+		if w.end != nil && place > w.place {
+			if len(w.passed) == maxLevels { // a push to the lowest place is the least likely
 				w.passed = slices.Delete(w.passed, 0, 1)
 			}
-			w.passed = append(w.passed, level{depth: w.depth, seq: w.seq})
+			w.passed = append(w.passed, placePos{place: w.place, seq: w.seq})
 		}
-		w.end, w.depth, w.seq = e.Key, depth, seq
+		w.end, w.place, w.seq = e.Key, place, seq
 	}
 }
 
-// entry returns the entry of a job that take has given out, or
-// store.ErrNotFound if the host's queue is empty.
-func (f *Frontier) entry(j Job) (store.Entry, error) {
+// entryOf returns the next entry of a finder. ok is false if it has none.
+func (f *Frontier) entryOf(name string, q *finder) (e store.Entry, ok bool, err error) {
 	for {
 		f.mu.Lock()
-		e, doubt, from, ok := j.host.window.next()
-		room := maxAhead / max(len(f.hosts), 1)
+		e, moved, from, ok := q.window.next()
+		space := maxAheadBytes / max(len(f.hosts), 1)
 		f.mu.Unlock()
-		var err error
-		if doubt {
-			err = f.cfg.DB.View(func(tx *store.Tx) (err error) {
+		if moved {
+			err := f.cfg.DB.View(func(tx *store.Tx) (err error) {
 				ok, err = tx.Queued(e)
 				return err
 			})
-		}
-		if err != nil {
-			return e, fmt.Errorf("frontier: next of %s: %w", j.Host, err)
+			if err != nil {
+				return e, false, err
+			}
 		}
 		if ok {
-			return e, nil
+			return e, true, nil
 		}
-		if doubt {
+		if moved {
 			continue
 		}
-		got, all, err := f.read(j.Host, from, room)
+		got, all, err := f.read(name, q.number, from, space)
 		if err != nil {
-			return e, fmt.Errorf("frontier: next of %s: %w", j.Host, err)
+			return e, false, err
 		}
 		f.mu.Lock()
-		e, ok = j.host.window.fill(from, got, all)
+		e, ok = q.window.addRead(from, got, all)
 		f.mu.Unlock()
-		if ok {
-			return e, nil
-		}
-		if from.after == nil {
-			return e, store.ErrNotFound
+		if ok || from.after == nil {
+			return e, ok, nil
 		}
 	}
 }
 
-// read returns the next entries of a host's queue from a place on, about as
-// many as there is room for, one at least; all says that there are no more.
-func (f *Frontier) read(host string, from place, room int) (got []store.Entry, all bool, err error) {
+// read returns the next entries of a finder from a position, at least one and about as many
+// as fit into space; all says that there are no more.
+func (f *Frontier) read(
+	host string, finder int, from readPos, space int,
+) (got []store.Entry, all bool, err error) {
 	all = true
 	add := func(e store.Entry) (bool, error) {
+		if finderOf(e) != finder {
+			return false, nil
+		}
 		got = append(got, e)
-		room -= len(e.URL) + len(e.Key) + entrySize
-		all = room > 0 && len(got) < mostAhead
+		space -= len(e.URL) + len(e.Key) + entryOverhead
+		all = space > 0 && len(got) < maxReadEntries
 		return all, nil
 	}
 	err = f.cfg.DB.View(func(tx *store.Tx) error {
-		if from.level != nil {
-			return tx.QueueOf(host, from.level.depth, from.level.seq, add)
+		switch {
+		case from.level != nil:
+			return tx.QueueAt(host, from.level.place, from.level.seq, add)
+		case from.after != nil:
+			return tx.Queue(host, from.after, add)
 		}
-		return tx.Queue(host, from.after, add)
+		return tx.QueueFrom(host, finder*store.FinderPlaces, add)
 	})
 	return got, all, err
 }

@@ -16,8 +16,8 @@ import (
 	"peerd/store"
 )
 
-// plain is what a queue of two hosts should do.
-type plain struct {
+// queueModel is how the queues of two hosts should behave.
+type queueModel struct {
 	w     world
 	queue map[string][]item
 	jobs  map[string]frontier.Job
@@ -31,7 +31,7 @@ type item struct {
 	depth, place int
 }
 
-func (p *plain) put(host string, it item) {
+func (p *queueModel) put(host string, it item) {
 	p.place++
 	it.place = p.place
 	p.queue[host] = append(p.queue[host], it)
@@ -43,7 +43,7 @@ func (p *plain) put(host string, it item) {
 var windowHosts = map[string]netip.Addr{"a.example": addr(1, 1), "b.example": addr(2, 1)}
 
 // push queues a few URLs at once.
-func (p *plain) push(t *rapid.T) {
+func (p *queueModel) push(t *rapid.T) {
 	host := rapid.SampledFrom([]string{"a.example", "b.example"}).Draw(t, "host")
 	n := rapid.SampledFrom([]int{1, 2, 5, 90}).Draw(t, "n")
 	depths := rapid.SliceOfN(rapid.IntRange(0, 6), 1, 3).Draw(t, "depths")
@@ -64,7 +64,7 @@ func (p *plain) push(t *rapid.T) {
 }
 
 // take takes a job, if there is one, and compares it with the model.
-func (p *plain) take(t *rapid.T) {
+func (p *queueModel) take(t *rapid.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	j, err := p.w.Next(ctx)
@@ -78,12 +78,13 @@ func (p *plain) take(t *rapid.T) {
 	}
 	want := p.queue[j.Host][0]
 	if _, busy := p.jobs[j.Host]; busy || j.Entry.URL != want.url {
-		t.Fatalf("job is %s of depth %d, want %s of depth %d", j.Entry.URL, j.Entry.Depth, want.url, want.depth)
+		t.Fatalf("job is %s of depth %d, want %s of depth %d", j.Entry.URL, j.Entry.Depth, want.url,
+			want.depth)
 	}
 	p.jobs[j.Host] = j
 }
 
-func (p *plain) end(t *rapid.T, host string) {
+func (p *queueModel) end(t *rapid.T, host string) {
 	j, ok := p.jobs[host]
 	if !ok {
 		return
@@ -94,28 +95,32 @@ func (p *plain) end(t *rapid.T, host string) {
 	switch rapid.IntRange(0, 9).Draw(t, "end") {
 	case 0: // nothing was sent
 		p.w.Return(j, false)
-	case 1: // cut off
+	case 1: // canceled
 		p.w.Release(j, false, 0, 0)
-	case 2, 3: // it comes again, behind the others
-		if err := p.w.db.Batch(func(tx *store.Tx) error { return tx.Requeue(host, j.Entry) }); err != nil {
+	case 2, 3: // comes again after all others
+		if err := p.w.db.Batch(func(tx *store.Tx) error {
+			return tx.Defer(host, j.Entry)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		p.w.Release(j, false, 0, 0)
 		it := p.queue[host][i]
 		p.queue[host] = slices.Delete(p.queue[host], i, i+1)
+		it.depth = store.DeferredPlace
 		p.put(host, it)
 	case 4:
-		if rapid.IntRange(0, 9).Draw(t, "forsake") > 0 {
+		if rapid.IntRange(0, 9).Draw(t, "remove all") > 0 {
 			p.w.Return(j, false)
 			return
 		}
-		n, err := p.w.Forsake(j, rapid.IntRange(1, 50).Draw(t, "at once"))
-		if err != nil || int(n) != len(p.queue[host]) {
-			t.Fatalf("%d given up of %d: %v", n, len(p.queue[host]), err)
+		if n := p.w.removeAll(j); int(n) != len(p.queue[host]) {
+			t.Fatalf("%d removed of %d", n, len(p.queue[host]))
 		}
 		p.queue[host] = nil
 	default:
-		if err := p.w.db.Batch(func(tx *store.Tx) error { return tx.Remove(host, j.Entry) }); err != nil {
+		if err := p.w.db.Batch(func(tx *store.Tx) error {
+			return tx.Remove(host, j.Entry)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		p.w.Release(j, true, 0, 0)
@@ -126,25 +131,27 @@ func (p *plain) end(t *rapid.T, host string) {
 	}
 }
 
-// restart makes a new frontier over the same store; jobs under way are lost.
-func (p *plain) restart(*rapid.T) {
+// restart makes a new frontier over the same store. Jobs in progress are lost.
+func (p *queueModel) restart(*rapid.T) {
 	p.w = newWorld(p.w.t, p.w.db, frontier.Config{Gap: time.Millisecond})
 	p.jobs = map[string]frontier.Job{}
 }
 
-// Whatever is pushed, put back, moved and taken, the next of a host is the
-// oldest of the least depth, nothing is lost and nothing is given out twice.
+// Whatever is pushed, returned, moved and taken, the next entry of a host is the oldest of
+// the lowest depth, nothing is lost, and nothing is handed out twice.
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(t *testing.T) {
-			db, err := store.Open("", store.Options{InMemory: true, MemTable: 4 << 20, BlockCache: 1 << 20, IndexCache: 1 << 20})
+			db, err := store.Open("", store.Options{InMemory: true, MemTable: 4 << 20,
+				IndexCache: 1 << 20})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer db.Close()
-			p := &plain{
-				w: newWorld(t, db, frontier.Config{Gap: time.Millisecond}), queue: map[string][]item{},
-				jobs: map[string]frontier.Job{}, ended: map[store.URL]int{},
+			p := &queueModel{
+				w:     newWorld(t, db, frontier.Config{Gap: time.Millisecond}),
+				queue: map[string][]item{},
+				jobs:  map[string]frontier.Job{}, ended: map[store.URL]int{},
 			}
 			for h, a := range windowHosts {
 				p.w.add(h, a, 0)
@@ -160,7 +167,8 @@ func TestWindow(t *testing.T) {
 						p.restart(rt)
 					}
 				default:
-					p.end(rt, rapid.SampledFrom([]string{"a.example", "b.example"}).Draw(rt, "host"))
+					p.end(rt, rapid.SampledFrom([]string{"a.example", "b.example"}).Draw(rt,
+						"host"))
 				}
 				var n int64
 				for _, q := range p.queue {
@@ -189,7 +197,9 @@ func BenchmarkLongQueue(b *testing.B) {
 				for range n {
 					j, err := f.Next(b.Context())
 					if err == nil {
-						err = db.Batch(func(tx *store.Tx) error { return tx.Remove(j.Host, j.Entry) })
+						err = db.Batch(func(tx *store.Tx) error {
+							return tx.Remove(j.Host, j.Entry)
+						})
 					}
 					if err != nil {
 						b.Fatal(err)
@@ -212,12 +222,13 @@ func longQueue(b *testing.B, db *store.DB, n int) *frontier.Frontier {
 	b.Helper()
 	f, err := frontier.New(frontier.Config{DB: db}, func(netip.Prefix) bool { return true })
 	if err == nil {
-		err = f.AddHost("a.example", subnet(1), addr(1, 1))
+		err = f.AddHost("a.example", subnet(1), addr(1, 1), time.Time{})
 	}
 	for i := 0; i < n && err == nil; i += 1000 {
 		err = f.Update([]string{"a.example"}, func(_ *store.Tx, push frontier.Push) error {
 			for k := range 1000 {
-				if _, err := push("a.example", store.Entry{URL: page("a.example", i+k), Depth: i / 20_000}); err != nil {
+				if _, err := push("a.example", store.Entry{URL: page("a.example", i+k),
+					Depth: i / 20_000}); err != nil {
 					return err
 				}
 			}

@@ -10,18 +10,18 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Config tunes a Book.
+// Config configures a Pacer.
 type Config struct {
-	// Factor times the download time is the pause; 0 turns the Book off.
+	// Factor times the download time is the pause; 0 disables pauses.
 	Factor float64
-	// Max bounds a pause.
+	// Max is the longest pause.
 	Max time.Duration
-	// Servers is how many servers are remembered; the longest unasked are
-	// forgotten. Zero means 65,536, some 5 MB.
+	// Servers is the number of servers that are remembered, the most recently observed
+	// ones; 0 means 65,536, about 5 MB.
 	Servers int
 }
 
-// Validate says what is wrong with c.
+// Validate returns an error if c is invalid.
 func (c Config) Validate() error {
 	switch {
 	case !(c.Factor >= 0 && c.Factor <= 1000):
@@ -35,38 +35,37 @@ func (c Config) Validate() error {
 }
 
 const (
-	// fast and slow are the weights of a new download time in the mean that
-	// stands for now, and in the one that stands for how the server usually is.
-	fast, slow = 0.3, 0.02
-	// young is how many answers a server must have given before it is compared
-	// with what it was.
-	young = 8
-	// apart is the weight of a server's change in the mean change of all.
-	apart = 0.05
-	// strained is the ratio of now to usual, our own line's part taken out,
-	// from which on a server counts as overloaded; mostStrain bounds what that
-	// adds.
-	strained, mostStrain = 2.0, 16.0
+	// recentWeight and usualWeight are the weights of a new download time in the means for
+	// the present and for the usual behaviour of a server.
+	recentWeight, usualWeight = 0.3, 0.02
+	// minAnswers is the number of answers after which a server is compared with its usual
+	// behaviour.
+	minAnswers = 8
+	// driftWeight is the weight of one server's change in the mean change of all servers.
+	driftWeight = 0.05
+	// overloadRatio is the ratio of recent to usual times, without the drift of all
+	// servers, above which a server counts as overloaded. maxOverload limits how much that
+	// lengthens the pause.
+	overloadRatio, maxOverload = 2.0, 16.0
 )
 
-// Book remembers the servers' download times. All its methods may be called
-// at once.
-type Book struct {
+// Pacer remembers the download times of servers. It is safe for concurrent use.
+type Pacer struct {
 	cfg Config
 
 	mu      sync.Mutex
 	servers *lru.Cache[netip.Addr, server]
-	drift   float64 // mean of log(now / usual) over all servers: our own line
+	drift   float64 // mean of log(recent / usual) over all servers: changes on this peer's side
 }
 
 // server holds logarithms of seconds.
 type server struct {
-	now, usual float64
-	answers    int
+	recent, usual float64
+	answers       int
 }
 
-// New makes a Book.
-func New(c Config) (*Book, error) {
+// New returns a Pacer.
+func New(c Config) (*Pacer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -77,35 +76,34 @@ func New(c Config) (*Book, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pace: %w", err)
 	}
-	return &Book{cfg: c, servers: servers}, nil
+	return &Pacer{cfg: c, servers: servers}, nil
 }
 
-// Observe takes in the time of one answer and returns the pause that the
-// server is due.
-func (b *Book) Observe(addr netip.Addr, took time.Duration) time.Duration {
-	if b.cfg.Factor == 0 || took <= 0 {
+// Observe records the time of one answer and returns how long to leave the server alone.
+func (p *Pacer) Observe(addr netip.Addr, took time.Duration) time.Duration {
+	if p.cfg.Factor == 0 || took <= 0 {
 		return 0
 	}
 	t := math.Log(took.Seconds())
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s, known := b.servers.Get(addr)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, known := p.servers.Get(addr)
 	if known {
-		s.now += fast * (t - s.now)
-		s.usual += slow * (t - s.usual)
+		s.recent += recentWeight * (t - s.recent)
+		s.usual += usualWeight * (t - s.usual)
 	} else {
-		s.now, s.usual = t, t
+		s.recent, s.usual = t, t
 	}
 	s.answers++
-	strain := 1.0
-	if s.answers > young {
-		change := s.now - s.usual
-		if e := math.Exp(change - max(b.drift, 0)); e > strained {
-			strain = min(e, mostStrain)
+	overload := 1.0
+	if s.answers > minAnswers {
+		change := s.recent - s.usual
+		if e := math.Exp(change - max(p.drift, 0)); e > overloadRatio {
+			overload = min(e, maxOverload)
 		}
-		b.drift += apart * (min(max(change, -1), 1) - b.drift)
+		p.drift += driftWeight * (min(max(change, -1), 1) - p.drift)
 	}
-	b.servers.Add(addr, s)
-	pause := b.cfg.Factor * strain * max(math.Exp(s.now), took.Seconds())
-	return time.Duration(min(pause, b.cfg.Max.Seconds()) * float64(time.Second))
+	p.servers.Add(addr, s)
+	pause := p.cfg.Factor * overload * max(math.Exp(s.recent), took.Seconds())
+	return time.Duration(min(pause, p.cfg.Max.Seconds()) * float64(time.Second))
 }

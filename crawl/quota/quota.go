@@ -9,33 +9,34 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// bytesBurst is how much of a bandwidth may be used at once.
-	bytesBurst = 10 * time.Second
-	// plainAnswer is the size of an answer before some are known, and memory the
-	// number of answers after which one counts for a third, in bytes.
-	plainAnswer = 100e3
-	memory      = 100
-	// farthest bounds what is believed of the past: a clock may have been wrong.
-	farthest = day + time.Hour
+	// bandwidthBurst is the time for which unused bandwidth accumulates.
+	bandwidthBurst = 10 * time.Second
+	// initialMeanBytes is the assumed size of an answer before any is known. meanWindow is
+	// the number of answers over which the mean size is averaged.
+	initialMeanBytes = 100e3
+	meanWindow       = 100
+	// maxStoredAhead is how far in the future a stored time may be. The clock may have been
+	// wrong when it was stored.
+	maxStoredAhead = day + time.Hour
 )
 
-// Config says what the bounds are. The zero Config has none.
+// Config defines the limits. The zero Config has none.
 type Config struct {
-	// Requests is how many may be sent in any 24 hours; 0: no bound.
+	// Requests is the maximum number of requests in any 24 hours; 0 means no limit.
 	Requests int64
-	// Bytes is how many of bodies may come a second; 0: no bound.
+	// Bytes is the maximum number of bytes of bodies per second; 0 means no limit.
 	Bytes float64
-	// Open is how long of a day requests are sent at all; 0: always. Wait says how
-	// long it is until then; nil: it is always now.
-	Open time.Duration
-	Wait func(now time.Time) time.Duration
-	// Load and Save keep one time over restarts; ok is false when there is none.
-	// Save returns when it is on the disk. Nil: nothing is kept.
+	// OpenPerDay is the part of a day in which requests may be sent; 0 means always.
+	// UntilOpen returns how long it is until then; nil means always open.
+	OpenPerDay time.Duration
+	UntilOpen  func(now time.Time) time.Duration
+	// Load and Save store one time across restarts. Load's ok is false if none is stored.
+	// Save must return only when the time is on disk. If nil, nothing is stored.
 	Load func() (at time.Time, ok bool, err error)
 	Save func(at time.Time) error
 }
 
-// Validate names every fault of c.
+// Validate returns an error that lists every fault of c.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Requests < 0 || c.Requests > 1e12 {
@@ -44,50 +45,37 @@ func (c Config) Validate() error {
 	if !(c.Bytes >= 0) {
 		errs = append(errs, fmt.Errorf("quota: Bytes is %v, want 0 or more", c.Bytes))
 	}
-	if c.Open < 0 || c.Open > day {
-		errs = append(errs, fmt.Errorf("quota: Open is %v, want 0 to 24h", c.Open))
+	if c.OpenPerDay < 0 || c.OpenPerDay > day {
+		errs = append(errs, fmt.Errorf("quota: OpenPerDay is %v, want 0 to 24h", c.OpenPerDay))
 	}
 	return errors.Join(errs...)
 }
 
-// Quota is safe for concurrent use. A nil Quota has no bounds.
+// Quota is safe for concurrent use. A nil Quota has no limits.
 type Quota struct {
-	cfg   Config
-	step  time.Duration // between two requests in the long run; 0: no bound
-	slack time.Duration // how far ahead of that they may be
-	ahead time.Duration // how far ahead the time is written down
+	cfg       Config
+	interval  time.Duration // between two requests in the long run; 0: no limit
+	tolerance time.Duration // burst tolerance: how early a request may be
+	saveAhead time.Duration // how far ahead nextDue is stored
 
-	turn chan struct{} // one token: who takes may have to wait for the disk
+	sem chan struct{} // held while taking, which may wait for the disk
 
-	mu    sync.Mutex
-	at    time.Time // when the next request would be due if none were ahead
-	saved time.Time // at is written down up to here
-	level float64   // bytes that may come
-	seen  time.Time // when level was as it is
-	mean  float64   // bytes of an answer
+	mu         sync.Mutex // also guards the fields above sem, except the functions in cfg
+	nextDue    time.Time  // when the next request conforms without a burst
+	saved      time.Time  // nextDue is stored up to this time
+	byteTokens float64    // bytes available
+	filledAt   time.Time  // when byteTokens was computed
+	meanBytes  float64    // average size of an answer
 }
 
-// New returns a Quota that goes on where the last one ended.
+// New returns a Quota that continues where the stored one ended.
 func New(c Config, now time.Time) (*Quota, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	q := &Quota{cfg: c, turn: make(chan struct{}, 1), seen: now, mean: plainAnswer}
-	if c.Requests == 0 {
-		return q, nil
-	}
-	burst := max(1, c.Requests/24)
-	fill, open := c.Requests-burst+1, day
-	if c.Open > 0 && c.Open < day {
-		fill, open = c.Requests-2*burst+1, c.Open
-		if fill < 1 { // one a day: not at the end of one span and the beginning of the next
-			fill, open = 1, day
-		}
-	}
-	q.step = (open + time.Duration(fill) - 1) / time.Duration(fill)
-	q.slack = time.Duration(burst-1) * q.step
-	q.ahead = time.Duration(max(1, burst/8)-1) * q.step
-	if c.Load == nil {
+	q := &Quota{cfg: c, sem: make(chan struct{}, 1), filledAt: now, meanBytes: initialMeanBytes}
+	q.pace()
+	if c.Requests == 0 || c.Load == nil {
 		return q, nil
 	}
 	at, ok, err := c.Load()
@@ -95,21 +83,60 @@ func New(c Config, now time.Time) (*Quota, error) {
 		return nil, fmt.Errorf("quota: %w", err)
 	}
 	if ok {
-		if last := now.Add(farthest); at.After(last) {
+		if last := now.Add(maxStoredAhead); at.After(last) {
 			at = last
 		}
-		q.at, q.saved = at, at
+		q.nextDue, q.saved = at, at
 	}
 	return q, nil
 }
 
-// Wait returns how long no request may be sent; 0 when one may be now.
+// pace computes the interval and the burst of requests from cfg.
+func (q *Quota) pace() {
+	c := q.cfg
+	if q.interval, q.tolerance, q.saveAhead = 0, 0, 0; c.Requests == 0 {
+		return
+	}
+	burst := max(1, c.Requests/24)
+	fill, open := c.Requests-burst+1, day
+	if c.OpenPerDay > 0 && c.OpenPerDay < day {
+		fill, open = c.Requests-2*burst+1, c.OpenPerDay
+		if fill < 1 { // one per day: not at the end of one period and the start of the next
+			fill, open = 1, day
+		}
+	}
+	q.interval = (open + time.Duration(fill) - 1) / time.Duration(fill)
+	q.tolerance = time.Duration(burst-1) * q.interval
+	q.saveAhead = time.Duration(max(1, burst/8)-1) * q.interval
+}
+
+// Change replaces the limits from now on; the arguments are the fields of Config. A burst that was
+// used up under the old limits is not granted again, but the next request waits for one interval
+// of the new ones at most.
+func (q *Quota) Change(requests int64, bytes float64, open time.Duration, now time.Time) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.cfg
+	c.Requests, c.Bytes, c.OpenPerDay = requests, bytes, open
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	q.cfg = c
+	q.pace()
+	if last := now.Add(q.tolerance + q.interval); q.nextDue.After(last) {
+		q.nextDue = last
+	}
+	q.byteTokens, q.filledAt = min(q.byteTokens, bytes*bandwidthBurst.Seconds()), now
+	return nil
+}
+
+// Wait returns how long no request may be sent, or 0.
 func (q *Quota) Wait(now time.Time) time.Duration {
 	if q == nil {
 		return 0
 	}
-	if q.cfg.Wait != nil {
-		if wait := q.cfg.Wait(now); wait > 0 {
+	if q.cfg.UntilOpen != nil {
+		if wait := q.cfg.UntilOpen(now); wait > 0 {
 			return wait
 		}
 	}
@@ -118,8 +145,8 @@ func (q *Quota) Wait(now time.Time) time.Duration {
 	return max(q.requestsLocked(now), q.bytesLocked(now))
 }
 
-// Spent is Wait of the requests alone.
-func (q *Quota) Spent(now time.Time) time.Duration {
+// RequestWait is Wait considering only the number of requests.
+func (q *Quota) RequestWait(now time.Time) time.Duration {
 	if q == nil {
 		return 0
 	}
@@ -129,72 +156,72 @@ func (q *Quota) Spent(now time.Time) time.Duration {
 }
 
 func (q *Quota) requestsLocked(now time.Time) time.Duration {
-	if q.step == 0 {
+	if q.interval == 0 {
 		return 0
 	}
-	return max(0, q.at.Add(-q.slack).Sub(now))
+	return max(0, q.nextDue.Add(-q.tolerance).Sub(now))
 }
 
-// bytesLocked fills the bucket up to now.
+// bytesLocked fills the bucket of bytes up to now and returns how long to wait for it.
 func (q *Quota) bytesLocked(now time.Time) time.Duration {
 	rate := q.cfg.Bytes
 	if rate == 0 {
 		return 0
 	}
-	if since := now.Sub(q.seen); since > 0 {
-		q.level = min(rate*bytesBurst.Seconds(), q.level+rate*since.Seconds())
-		q.seen = now
+	if since := now.Sub(q.filledAt); since > 0 {
+		q.byteTokens = min(rate*bandwidthBurst.Seconds(), q.byteTokens+rate*since.Seconds())
+		q.filledAt = now
 	}
-	if q.level > 0 {
+	if q.byteTokens > 0 {
 		return 0
 	}
-	return time.Duration(-q.level/rate*float64(time.Second)) + time.Millisecond
+	return time.Duration(-q.byteTokens/rate*float64(time.Second)) + time.Millisecond
 }
 
-// A Ticket is for one request. Done must be called when that has ended. The zero
-// Ticket is one too.
+// A Ticket permits one request. Done must be called when the request has ended. The zero
+// Ticket is valid.
 type Ticket struct {
 	q       *Quota
 	charged float64
 }
 
-// Take returns the Ticket for a request that is sent now; ok is false if none may
-// be. The error is one of Save, and then none may be.
-func (q *Quota) Take(now time.Time) (t Ticket, ok bool, err error) {
+// Acquire returns the Ticket for a request that is sent now; ok is false if none may be
+// sent. The error comes from Save; then no request may be sent either.
+func (q *Quota) Acquire(now time.Time) (t Ticket, ok bool, err error) {
 	if q == nil {
 		return t, true, nil
 	}
-	q.turn <- struct{}{}
-	defer func() { <-q.turn }()
+	q.sem <- struct{}{}
+	defer func() { <-q.sem }()
 	if q.Wait(now) > 0 {
 		return t, false, nil
 	}
-	t, err = q.take(now)
+	t, err = q.charge(now)
 	return t, err == nil, err
 }
 
-// Borrow is Take for a request that goes with one that was sent: it is let in,
-// and those that come later wait for it.
+// Borrow is Acquire for a request that must follow one already sent. It is always
+// permitted, and later requests wait for it.
 func (q *Quota) Borrow(now time.Time) (Ticket, error) {
 	if q == nil {
 		return Ticket{}, nil
 	}
-	q.turn <- struct{}{}
-	defer func() { <-q.turn }()
-	return q.take(now)
+	q.sem <- struct{}{}
+	defer func() { <-q.sem }()
+	return q.charge(now)
 }
 
-// take charges for a request. Whoever calls it has the turn.
-func (q *Quota) take(now time.Time) (Ticket, error) {
+// charge charges for a request. The caller holds sem.
+func (q *Quota) charge(now time.Time) (Ticket, error) {
 	q.mu.Lock()
-	at := q.at
+	at := q.nextDue
 	if at.Before(now) {
 		at = now
 	}
-	at = at.Add(q.step)
-	upTo := time.Time{}
-	if q.step > 0 && at.After(q.saved) {
-		upTo = at.Add(q.ahead)
+	at = at.Add(q.interval)
+	var upTo time.Time
+	if q.interval > 0 && at.After(q.saved) {
+		upTo = at.Add(q.saveAhead)
 	}
 	q.mu.Unlock()
 	if !upTo.IsZero() && q.cfg.Save != nil {
@@ -204,19 +231,19 @@ func (q *Quota) take(now time.Time) (Ticket, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.at = at
+	q.nextDue = at
 	if !upTo.IsZero() {
 		q.saved = upTo
 	}
 	t := Ticket{q: q}
 	if q.cfg.Bytes > 0 {
-		t.charged = q.mean
-		q.level -= t.charged
+		t.charged = q.meanBytes
+		q.byteTokens -= t.charged
 	}
 	return t, nil
 }
 
-// Done says how many bytes came of the request.
+// Done reports the number of bytes that the request returned.
 func (t Ticket) Done(bytes int64) {
 	if t.q == nil || t.q.cfg.Bytes == 0 {
 		return
@@ -224,6 +251,6 @@ func (t Ticket) Done(bytes int64) {
 	q := t.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.level += t.charged - float64(bytes)
-	q.mean += (float64(bytes) - q.mean) / memory
+	q.byteTokens += t.charged - float64(bytes)
+	q.meanBytes += (float64(bytes) - q.meanBytes) / meanWindow
 }

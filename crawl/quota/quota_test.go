@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// disk is what a Quota writes down.
+// disk is what a Quota stores.
 type disk struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -32,7 +32,7 @@ func (d *disk) save(at time.Time) error {
 	return nil
 }
 
-// daily is Config.Wait of one span a day, from 22:00 on.
+// daily returns a Config.UntilOpen with one open period per day, from 22:00.
 func daily(open time.Duration) func(time.Time) time.Duration {
 	return func(now time.Time) time.Duration {
 		if open == 0 {
@@ -49,7 +49,7 @@ func daily(open time.Duration) func(time.Time) time.Duration {
 	}
 }
 
-// most returns the most of times that are within 24 hours.
+// most returns the largest number of times within 24 hours.
 func most(times []time.Time) (n int) {
 	from := 0
 	for i, at := range times {
@@ -61,24 +61,27 @@ func most(times []time.Time) (n int) {
 	return n
 }
 
-// Whoever asks, however greedily, and however often the peer is killed: no 24 hours
-// have more requests than the bound, none is outside the hours, and most of
-// what is allowed is had.
-func TestAnyDayKeepsTheBound(t *testing.T) {
+// However greedily requests are made, and however often the peer is killed, no 24 hours
+// have more requests than allowed, none is outside the hours, and most of the allowed ones
+// are made.
+func TestDailyLimit(t *testing.T) {
 	for _, c := range []struct {
 		requests int64
 		open     time.Duration
 		kills    bool
 	}{
-		{1, 0, false}, {1, 8 * time.Hour, false}, {2, 8 * time.Hour, true}, {23, 0, true}, {24, time.Hour, true}, {48, 0, false},
-		{100, 20 * time.Minute, true}, {500, 0, true}, {500, 8 * time.Hour, true}, {5000, 23 * time.Hour, false},
+		{1, 0, false}, {1, 8 * time.Hour, false}, {2, 8 * time.Hour, true}, {23, 0, true},
+		{24, time.Hour, true}, {48, 0, false},
+		{100, 20 * time.Minute, true}, {500, 0, true}, {500, 8 * time.Hour, true},
+		{5000, 23 * time.Hour, false},
 	} {
 		t.Run(fmt.Sprintf("%d in %v, kills %v", c.requests, c.open, c.kills), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var sent []time.Time
 				rng := rand.New(rand.NewPCG(uint64(c.requests), 7))
 				kept := &disk{}
-				cfg := Config{Requests: c.requests, Open: c.open, Wait: daily(c.open), Load: kept.load, Save: kept.save}
+				cfg := Config{Requests: c.requests, OpenPerDay: c.open, UntilOpen: daily(c.open),
+					Load: kept.load, Save: kept.save}
 				begin, runs := time.Now(), 0
 				for time.Since(begin) < 6*day {
 					runs++
@@ -90,11 +93,12 @@ func TestAnyDayKeepsTheBound(t *testing.T) {
 					if c.kills {
 						life = time.Duration(rng.Float64() * float64(12*time.Hour))
 					}
-					sent = append(sent, take(t, q, min(life, 6*day-time.Since(begin)), rng.Uint64())...)
+					sent = append(sent, take(t, q, min(life, 6*day-time.Since(begin)),
+						rng.Uint64())...)
 				}
 				for _, at := range sent {
-					if cfg.Wait(at) > 0 {
-						t.Fatalf("a request at %v", at)
+					if cfg.UntilOpen(at) > 0 {
+						t.Fatalf("request at %v, outside the hours", at)
 					}
 				}
 				if n := most(sent); int64(n) > c.requests {
@@ -102,20 +106,23 @@ func TestAnyDayKeepsTheBound(t *testing.T) {
 				}
 				least := float64(c.requests) * 6 * 0.75
 				if c.requests < 24 || c.kills {
-					least = float64(c.requests) * 6 * 0.4 // each kill costs one, and an hour may be one
+					// each kill costs up to an hour's worth
+					least = float64(c.requests) * 6 * 0.4
 				}
 				if float64(len(sent)) < least-1 {
-					t.Errorf("%d requests in 6 days and %d runs, want %.0f", len(sent), runs, least)
+					t.Errorf("%d requests in 6 days and %d runs, want at least %.0f",
+						len(sent), runs, least)
 				}
 				if kept.saves > len(sent)+runs {
-					t.Errorf("%d writes for %d requests", kept.saves, len(sent))
+					t.Errorf("%d writes for %d requests, want fewer", kept.saves, len(sent))
 				}
 			})
 		})
 	}
 }
 
-// take has workers ask as fast as they can for so long; sometimes all rest for hours.
+// take runs workers that send as fast as they can for the given time; sometimes all of them
+// pause for hours.
 func take(t *testing.T, q *Quota, life time.Duration, seed uint64) (sent []time.Time) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -124,7 +131,7 @@ func take(t *testing.T, q *Quota, life time.Duration, seed uint64) (sent []time.
 		rng := rand.New(rand.NewPCG(seed, uint64(w)))
 		wg.Go(func() {
 			for time.Now().Before(end) {
-				ticket, ok, err := q.Take(time.Now())
+				ticket, ok, err := q.Acquire(time.Now())
 				if err != nil {
 					t.Error(err)
 				}
@@ -147,9 +154,9 @@ func take(t *testing.T, q *Quota, life time.Duration, seed uint64) (sent []time.
 	return sent
 }
 
-// A bandwidth holds over a minute, whatever the sizes are and however many
-// answers are under way.
-func TestBandwidthHolds(t *testing.T) {
+// A bandwidth limit holds over a minute, whatever the sizes and the number of concurrent
+// answers.
+func TestBandwidth(t *testing.T) {
 	for _, rate := range []float64{2e3, 1e5, 5e6} {
 		synctest.Test(t, func(t *testing.T) {
 			q, err := New(Config{Bytes: rate}, time.Now())
@@ -164,7 +171,7 @@ func TestBandwidthHolds(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(w), 3))
 				wg.Go(func() {
 					for time.Since(begin) < 2*time.Hour {
-						ticket, ok, _ := q.Take(time.Now())
+						ticket, ok, _ := q.Acquire(time.Now())
 						if !ok {
 							time.Sleep(q.Wait(time.Now()))
 							continue
@@ -180,7 +187,7 @@ func TestBandwidthHolds(t *testing.T) {
 			}
 			wg.Wait()
 			took := time.Since(begin).Seconds()
-			if high := rate*(took+bytesBurst.Seconds()) + 16*largest; sum > high {
+			if high := rate*(took+bandwidthBurst.Seconds()) + 16*largest; sum > high {
 				t.Errorf("%.0f bytes in %.0f s at %.0f a second", sum, took, rate)
 			}
 			if could := 16 * 60e3 / 1.5; sum < 0.9*min(rate, could)*took {
@@ -190,16 +197,16 @@ func TestBandwidthHolds(t *testing.T) {
 	}
 }
 
-// What is borrowed is paid back before anything else is let in.
-func TestBorrowedIsPaidBack(t *testing.T) {
+// Borrowed requests are paid back before any other is allowed.
+func TestBorrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, err := New(Config{Requests: 240}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 10 {
-			if _, ok, _ := q.Take(time.Now()); !ok {
-				t.Fatal("an hour's worth is not there")
+			if _, ok, _ := q.Acquire(time.Now()); !ok {
+				t.Fatal("burst of an hour's worth refused")
 			}
 		}
 		for range 5 {
@@ -207,39 +214,43 @@ func TestBorrowedIsPaidBack(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if wait := q.Wait(time.Now()); wait != 6*q.step || q.Spent(time.Now()) != wait {
-			t.Errorf("the next one in %v, want %v", wait, 6*q.step)
+		if wait := q.Wait(time.Now()); wait != 6*q.interval || q.RequestWait(time.Now()) != wait {
+			t.Errorf("next request in %v, want %v", wait, 6*q.interval)
 		}
 	})
 }
 
-func TestWhatIsNotKeptIsNotSent(t *testing.T) {
+func TestSaveFails(t *testing.T) {
 	full := errors.New("full")
-	q, err := New(Config{Requests: 10, Save: func(time.Time) error { return full }}, time.Unix(1e9, 0))
+	q, err := New(Config{Requests: 10, Save: func(time.Time) error {
+		return full
+	}}, time.Unix(1e9, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := q.Take(time.Unix(1e9, 0)); ok || !errors.Is(err, full) {
-		t.Errorf("%v, %v", ok, err)
+	if _, ok, err := q.Acquire(time.Unix(1e9, 0)); ok || !errors.Is(err, full) {
+		t.Errorf("Acquire() = %v, %v, want the error of Save", ok, err)
 	}
 	if wait := q.Wait(time.Unix(1e9, 0)); wait != 0 {
-		t.Errorf("what was not sent counts: wait %v", wait)
+		t.Errorf("refused request was charged: Wait() = %v", wait)
 	}
 }
 
 // A clock that was years ahead does not stop the peer for years.
-func TestClockThatWasWrong(t *testing.T) {
+func TestStoredTimeInFuture(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	q, err := New(Config{Requests: 240, Load: func() (time.Time, bool, error) { return now.AddDate(3, 0, 0), true, nil }}, now)
+	q, err := New(Config{Requests: 240, Load: func() (time.Time, bool, error) {
+		return now.AddDate(3, 0, 0), true, nil
+	}}, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if wait := q.Wait(now); wait <= 0 || wait > farthest {
-		t.Errorf("wait %v", wait)
+	if wait := q.Wait(now); wait <= 0 || wait > maxStoredAhead {
+		t.Errorf("Wait() = %v", wait)
 	}
 }
 
-func TestNoBounds(t *testing.T) {
+func TestNoLimits(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	empty, err := New(Config{}, now)
 	if err != nil {
@@ -247,9 +258,9 @@ func TestNoBounds(t *testing.T) {
 	}
 	for name, q := range map[string]*Quota{"nil": nil, "zero": empty} {
 		for range 1000 {
-			ticket, ok, err := q.Take(now)
-			if !ok || err != nil || q.Wait(now) != 0 || q.Spent(now) != 0 {
-				t.Fatalf("%s: a bound where there is none", name)
+			ticket, ok, err := q.Acquire(now)
+			if !ok || err != nil || q.Wait(now) != 0 || q.RequestWait(now) != 0 {
+				t.Fatalf("%s: refused without limits", name)
 			}
 			ticket.Done(1 << 40)
 		}
@@ -257,9 +268,55 @@ func TestNoBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range []Config{{Requests: -1}, {Bytes: -1}, {Open: -1}, {Open: 25 * time.Hour}} {
+	for _, c := range []Config{{Requests: -1}, {Bytes: -1}, {OpenPerDay: -1},
+		{OpenPerDay: 25 * time.Hour}} {
 		if _, err := New(c, now); err == nil {
-			t.Errorf("%+v is taken", c)
+			t.Errorf("New(%+v) succeeded, want an error", c)
 		}
 	}
+}
+
+// New limits hold from the change on, and what was used up under the old ones is not granted again.
+func TestChange(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	q, err := New(Config{Requests: 24}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	take := func(want bool) {
+		t.Helper()
+		if _, ok, err := q.Acquire(now); ok != want || err != nil {
+			t.Errorf("Acquire() = %v, %v, want %v", ok, err, want)
+		}
+	}
+	take(true)
+	take(false)
+	if err := q.Change(-1, 0, 0, now); err == nil {
+		t.Error("Change(-1) = nil")
+	}
+	if err := q.Change(24*60, 0, 0, now); err != nil { // a minute each, and a burst of 60
+		t.Fatal(err)
+	}
+	used := 0
+	for ok := true; ok; used++ {
+		if _, ok, err = q.Acquire(now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if used > 4 { // of the burst of 60
+		t.Errorf("%d requests at once after the change, want few", used)
+	}
+	now = now.Add(2 * time.Minute)
+	take(true)
+	if err := q.Change(0, 0, 0, now); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		take(true)
+	}
+	if err := q.Change(24, 0, 0, now); err != nil {
+		t.Fatal(err)
+	}
+	take(true)
+	take(false)
 }

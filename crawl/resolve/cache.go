@@ -10,110 +10,137 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Cache answers for host names. All methods may be called by any number of
-// goroutines at once.
+// Cache resolves host names. Its methods are safe for concurrent use.
 type Cache struct {
 	cfg       Config
 	overrides map[string][]netip.Addr
 
 	mu      sync.Mutex
 	answers *simplelru.LRU[string, answer]
-	flights map[string]*flight
+	calls   map[string]*call
+	// durations holds those of lookups that TakeDuration has not returned.
+	durations *simplelru.LRU[string, time.Duration]
 }
 
-// answer is what is remembered of one lookup: addresses or an error.
+// answer is the result of one lookup: addresses or an error, or both if the lookup failed and the
+// addresses have expired.
 type answer struct {
 	addrs   []netip.Addr
 	err     error
 	expires time.Time
+	// repeats is until when another lookup would only repeat this one.
+	repeats time.Time
+	// stale is until when the addresses may be used if lookups fail (RFC 8767).
+	stale time.Time
 }
 
-// New returns an empty cache. It starts no goroutine; a lookup runs in one of
-// its own, which ends with the lookup. Check cfg with Validate first: here
-// negative values count as zero, and overrides without an address not at all.
+// get returns a copy of the addresses, or the error.
+func (a answer) get(fresh bool) ([]netip.Addr, error) {
+	if a.err != nil && (fresh || len(a.addrs) == 0) {
+		return nil, a.err
+	}
+	return slices.Clone(a.addrs), nil
+}
+
+// New returns an empty cache. It starts no goroutine; each lookup runs in a goroutine that ends
+// with it. New does not validate cfg: it treats negative values as zero, and ignores overrides
+// without a usable address.
 func New(cfg Config) *Cache {
 	cfg = cfg.withDefaults()
-	answers, err := simplelru.NewLRU[string, answer](cfg.Max, nil)
-	if err != nil {
-		panic(err) // only for a size below one, which withDefaults excludes
-	}
+	// The size is at least one, which is all that NewLRU requires.
+	answers, _ := simplelru.NewLRU[string, answer](cfg.MaxEntries, nil)
+	durations, _ := simplelru.NewLRU[string, time.Duration](cfg.MaxEntries, nil)
 	overrides := make(map[string][]netip.Addr, len(cfg.Overrides))
 	for host, addrs := range cfg.Overrides {
 		if addrs = normalAddrs(addrs); len(addrs) > 0 {
 			overrides[normalHost(host)] = addrs
 		}
 	}
-	return &Cache{cfg: cfg, overrides: overrides, answers: answers, flights: make(map[string]*flight)}
+	return &Cache{
+		cfg: cfg, overrides: overrides, answers: answers, durations: durations,
+		calls: make(map[string]*call),
+	}
 }
 
-// Addrs returns the addresses of host, at least one, sorted (IPv4 first), each
-// once. Host is a name or an IP literal without brackets; a literal answers
-// for itself. The slice is the caller's.
+// Addrs returns the addresses of host: at least one, sorted with IPv4 first, without duplicates.
+// Host is a name or an IP literal without brackets; a literal resolves to itself. The caller
+// owns the slice.
 //
-// The error is ErrNotFound when there is no such host, ErrTemporary when
-// nobody could tell just now, or the context's when ctx ended first. Failures
-// are remembered for Config.NegativeTTL and Config.Retry.
+// The error matches ErrNotFound if there is no such host, ErrTemporary if the lookup failed,
+// ErrBusy if it must be tried later, or it is the error of ctx if ctx ended first. The first two
+// are *Error and are cached. If a lookup fails, addresses that have expired are returned for some
+// time.
 func (c *Cache) Addrs(ctx context.Context, host string) ([]netip.Addr, error) {
-	addrs, _, err := c.Timed(ctx, host)
-	return addrs, err
-}
-
-// Timed is Addrs that also tells how long the lookup took that answered: 0 if
-// the answer was remembered or needed none.
-func (c *Cache) Timed(ctx context.Context, host string) (addrs []netip.Addr, took time.Duration, err error) {
 	return c.lookup(ctx, host, false)
 }
 
-// Fresh is Addrs that asks, whatever is remembered, and remembers the answer. It
-// is for whoever doubts that: it costs a look-up each time.
-func (c *Cache) Fresh(ctx context.Context, host string) ([]netip.Addr, error) {
-	addrs, _, err := c.lookup(ctx, host, true)
-	return addrs, err
+// Refresh is like Addrs, but ignores a cached answer unless it is a few seconds old at most, within
+// its TTL, and never returns expired addresses.
+func (c *Cache) Refresh(ctx context.Context, host string) ([]netip.Addr, error) {
+	return c.lookup(ctx, host, true)
 }
 
-func (c *Cache) lookup(ctx context.Context, host string, fresh bool) (addrs []netip.Addr, took time.Duration, err error) {
+// TakeDuration returns how long the last lookup of host took, if it has not returned that before;
+// otherwise 0. It is for the record of the first fetch after a lookup. The duration includes waits
+// for the limits of queries.
+func (c *Cache) TakeDuration(host string) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	took, _ := c.durations.Peek(host)
+	c.durations.Remove(host)
+	return took
+}
+
+func (c *Cache) lookup(ctx context.Context, host string, fresh bool) ([]netip.Addr, error) {
 	host = normalHost(host)
-	if addrs, ok, err := c.known(host); ok {
-		return addrs, 0, err
+	if addrs, ok, err := c.resolveLocally(host); ok {
+		return addrs, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	c.mu.Lock()
-	if a, ok := c.answers.Get(host); ok && !fresh && time.Now().Before(a.expires) {
-		c.mu.Unlock()
-		return slices.Clone(a.addrs), 0, a.err
+	if a, ok := c.answers.Get(host); ok {
+		until := a.expires
+		if fresh {
+			until = a.repeats
+		}
+		if time.Now().Before(until) {
+			c.mu.Unlock()
+			return a.get(fresh)
+		}
 	}
-	fl := c.joinLocked(ctx, host)
+	cl := c.joinLocked(ctx, host)
 	c.mu.Unlock()
 
-	a, err := c.wait(ctx, fl)
+	a, err := c.wait(ctx, cl)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return slices.Clone(a.addrs), fl.took, a.err
+	return a.get(fresh)
 }
 
-// known answers without cache and lookup, if that is possible.
-func (c *Cache) known(host string) (addrs []netip.Addr, ok bool, err error) {
+// resolveLocally resolves host without the cache or a lookup, if that is possible.
+func (c *Cache) resolveLocally(host string) (addrs []netip.Addr, ok bool, err error) {
 	if addrs, ok := c.overrides[host]; ok {
 		return slices.Clone(addrs), true, nil
 	}
 	if a, err := netip.ParseAddr(host); err == nil {
 		addrs := normalAddrs([]netip.Addr{a})
 		if len(addrs) == 0 {
-			return nil, true, &Error{Host: host, kind: ErrNotFound}
+			return nil, true, &Error{Host: host, Reason: ReasonInvalid, Began: time.Now()}
 		}
 		return addrs, true, nil
 	}
-	if !plausible(host) {
-		return nil, true, &Error{Host: host, kind: ErrNotFound}
+	if !isValidName(host) {
+		return nil, true, &Error{Host: host, Reason: ReasonInvalid, Began: time.Now()}
 	}
 	return nil, false, nil
 }
 
-// normalAddrs returns the usable ones of addrs: unmapped, without zones (which
-// mean nothing to another machine), sorted, each once, at most maxAddrs.
+// normalAddrs returns the usable addresses among addrs: unmapped, sorted, without duplicates,
+// at most maxAddrs. Addresses with a zone are dropped, because a zone has no meaning on another
+// machine.
 func normalAddrs(addrs []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range addrs {

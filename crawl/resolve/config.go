@@ -1,7 +1,6 @@
 package resolve
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -12,53 +11,54 @@ import (
 // The defaults of Config.
 const (
 	DefaultTTL         = time.Hour
+	DefaultMinTTL      = time.Minute
+	DefaultMaxTTL      = 24 * time.Hour
 	DefaultNegativeTTL = 10 * time.Minute
-	DefaultRetry       = 5 * time.Second
-	DefaultTimeout     = 10 * time.Second
-	DefaultMax         = 10_000
+	DefaultFailureTTL  = 5 * time.Second
+	DefaultMaxStale    = 24 * time.Hour
+	DefaultMaxEntries  = 10_000
 )
 
-// maxAddrs bounds the addresses kept of one answer. A crawler dials the first.
+// maxAddrs is the maximum number of addresses kept of one answer.
 const maxAddrs = 16
 
-// Config says how names are resolved. Zero fields mean the default.
+// Config configures a Cache. Zero fields mean the default.
 type Config struct {
-	// Overrides answers for these hosts instead of any lookup, for good. Names
-	// are compared in lower case and without a trailing dot.
+	// Overrides are the addresses of hosts that are never looked up. Names are compared in
+	// lower case and without a trailing dot.
 	Overrides map[string][]netip.Addr
-	// Lookup asks for the addresses of a host. An error that is ErrNotFound or
-	// a *net.DNSError with IsNotFound is final, any other is temporary. It may
-	// be called by several goroutines at once, for different hosts. Nil means
-	// the system's name servers.
-	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Lookup looks up a host. Nil means that of a Client with the name servers of the system.
+	Lookup Lookup
 
-	TTL         time.Duration // how long an answer counts; default 1 h
-	NegativeTTL time.Duration // how long "no such host" counts; default 10 min
-	Retry       time.Duration // how long a temporary failure counts; default 5 s
-	Timeout     time.Duration // longest lookup; default 10 s
-	Max         int           // names remembered; default 10,000
+	TTL            time.Duration // lifetime of addresses without a TTL; default 1 h
+	MinTTL, MaxTTL time.Duration // bounds of the TTL of addresses; default 1 min, 24 h
+	NegativeTTL    time.Duration // maximum lifetime of "no such host"; default 10 min
+	FailureTTL     time.Duration // lifetime of a temporary failure; default 5 s
+	// MaxStale is how long after their lifetime addresses are used if lookups fail; default 24 h.
+	MaxStale   time.Duration
+	MaxEntries int // maximum number of cached names; default 10,000
 }
 
-// DefaultConfig returns a Config with every default spelt out.
-func DefaultConfig() Config { return Config{}.withDefaults() }
-
-// Validate reports everything that is wrong with c, in one error.
+// Validate returns all errors in c, joined.
 func (c Config) Validate() error {
 	var errs []error
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"TTL", c.TTL}, {"NegativeTTL", c.NegativeTTL}, {"Retry", c.Retry}, {"Timeout", c.Timeout}} {
+	}{
+		{"TTL", c.TTL}, {"MinTTL", c.MinTTL}, {"MaxTTL", c.MaxTTL},
+		{"NegativeTTL", c.NegativeTTL}, {"FailureTTL", c.FailureTTL}, {"MaxStale", c.MaxStale},
+	} {
 		if d.value < 0 {
 			errs = append(errs, fmt.Errorf("resolve: %s is negative: %v", d.name, d.value))
 		}
 	}
-	if c.Max < 0 {
-		errs = append(errs, fmt.Errorf("resolve: Max is negative: %d", c.Max))
+	if c.MaxEntries < 0 {
+		errs = append(errs, fmt.Errorf("resolve: MaxEntries is negative: %d", c.MaxEntries))
 	}
 	for host, addrs := range c.Overrides {
 		if normalHost(host) == "" {
-			errs = append(errs, fmt.Errorf("resolve: override for no host: %q", host))
+			errs = append(errs, fmt.Errorf("resolve: override of %q names no host", host))
 		}
 		if len(normalAddrs(addrs)) == 0 {
 			errs = append(errs, fmt.Errorf("resolve: override of %q has no usable address", host))
@@ -67,27 +67,29 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// withDefaults returns c with defaults where a field is zero or, as Validate
-// would have told, negative.
+// withDefaults returns c with defaults in place of zero and negative values.
 func (c Config) withDefaults() Config {
 	setDefault(&c.TTL, DefaultTTL)
+	setDefault(&c.MinTTL, DefaultMinTTL)
+	setDefault(&c.MaxTTL, DefaultMaxTTL)
 	setDefault(&c.NegativeTTL, DefaultNegativeTTL)
-	setDefault(&c.Retry, DefaultRetry)
-	setDefault(&c.Timeout, DefaultTimeout)
-	setDefault(&c.Max, DefaultMax)
+	setDefault(&c.FailureTTL, DefaultFailureTTL)
+	setDefault(&c.MaxStale, DefaultMaxStale)
+	setDefault(&c.MaxEntries, DefaultMaxEntries)
 	if c.Lookup == nil {
-		c.Lookup = systemLookup
+		c.Lookup = NewClient(ClientConfig{}).Lookup
 	}
 	return c
 }
 
-func setDefault[T int | time.Duration](v *T, def T) {
-	if *v <= 0 {
+func setDefault[T int | time.Duration | string](v *T, def T) {
+	var zero T
+	if *v <= zero {
 		*v = def
 	}
 }
 
-// normalHost is the form in which names are compared.
+// normalHost returns the form of a name that is used for comparison.
 func normalHost(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }

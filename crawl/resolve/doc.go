@@ -1,21 +1,36 @@
-// Package resolve turns host names into addresses, for a crawler that asks for
+// Package resolve turns host names into addresses, for a crawler that needs the addresses of
 // the same few hosts thousands of times.
 //
-// It owns a bounded cache with one lookup at a time per name, remembers
-// failures too, and holds the operator's overrides. It imports no other room;
-// whether an address may be dialled is not its business but fetch.Guard's.
-//
-// Files:
-//
-//	config.go   Config, its defaults and its faults
-//	cache.go    Cache: overrides, literals, fresh answers, the rest is looked up
-//	flight.go   one lookup shared by everybody who waits for it
-//	lookup.go   the lookup itself, and which failures are final
+// A [Cache] has at most one lookup at a time per name. It also caches failures, and applies the
+// operator's overrides. A [Client] is a stub resolver over UDP, TCP, TLS or HTTPS; its queries are
+// limited per name server and per registered domain. The package imports no other package of this
+// module. Whether an address may be dialled is decided by fetch.Guard.
 //
 // # Lifetimes
 //
-// The system's resolver does not tell the TTL of a record, so answers live for
-// one configured time. That is longer than many records ask for, on purpose:
-// the address decides who owns a host, and a host that changes hands with
-// every round of a load balancer would be nobody's.
+// Addresses are used for their TTL, within Config.MinTTL and MaxTTL: the address decides which peer
+// owns a host, and a load balancer with a TTL of seconds would change it with every answer. "No
+// such host" is cached as RFC 2308 says, at most for Config.NegativeTTL. If a lookup fails,
+// addresses that have expired remain in use for some time (RFC 8767).
+//
+// # Names
+//
+// The hosts file has precedence. Search domains apply only to names with a single label, after the
+// name itself: a link to http://www.example/ must not cause a query for www.example.corp.example.
+// nsswitch.conf and the options of resolv.conf are ignored; with the server "system", package net
+// or the C library decides. DNSSEC is not verified.
+//
+// # Files
+//
+//	config.go     Config, defaults and validation
+//	cache.go      Cache: overrides, literals, cached answers, lookups
+//	call.go       a lookup shared by all callers that wait for it
+//	lookup.go     Lookup, and the system's resolver
+//	client.go     Client: both families of addresses, one server after another
+//	message.go    queries and the meaning of responses
+//	upstream.go   one name server; transport.go: UDP, TCP, TLS and HTTPS
+//	limits.go     limits of queries
+//	server.go     the syntax of name servers
+//	files.go      hosts and resolv.conf
+//	errors.go     Error and its reasons
 package resolve

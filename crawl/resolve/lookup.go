@@ -2,67 +2,69 @@ package resolve
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"strings"
+	"time"
 )
 
-// The two ways in which a name has no address. Errors of Cache.Addrs match one
-// of them, or are the caller's own context error.
-var (
-	ErrNotFound  = errors.New("no such host")
-	ErrTemporary = errors.New("name lookup failed")
-)
-
-// Error says which host could not be resolved. It matches ErrNotFound or
-// ErrTemporary, and the error of the lookup behind it.
-type Error struct {
-	Host  string
-	kind  error
-	cause error
+// Answer is the result of a lookup.
+type Answer struct {
+	Addrs []netip.Addr
+	// TTL is how long the addresses may be used, from the end of the lookup; 0 if that is not
+	// known.
+	TTL time.Duration
 }
 
-// Error tells the host, the kind of failure and its cause.
-func (e *Error) Error() string {
-	s := "resolve " + e.Host + ": " + e.kind.Error()
-	if e.cause != nil {
-		s += ": " + e.cause.Error()
+// Lookup looks up the addresses of a host. Errors are *Error, ErrBusy, or any other, which counts
+// as temporary. It is called concurrently for different hosts and bounds its own time, besides
+// waits for limits.
+type Lookup func(ctx context.Context, host string) (Answer, error)
+
+// WithoutTTL returns the Lookup of a function that returns addresses only. A lookup takes at most
+// ten seconds. An error that matches ErrNotFound, or a *net.DNSError with IsNotFound, means that
+// the host does not exist.
+func WithoutTTL(look func(ctx context.Context, host string) ([]netip.Addr, error)) Lookup {
+	return func(ctx context.Context, host string) (Answer, error) {
+		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+		defer cancel()
+		addrs, err := look(ctx, host)
+		return Answer{Addrs: addrs}, err
 	}
-	return s
 }
 
-// Unwrap returns the kind of failure and its cause.
-func (e *Error) Unwrap() []error {
-	if e.cause == nil {
-		return []error{e.kind}
+// systemLookup asks the resolver of the system: that of package net, or that of the C library if
+// the program is linked with it and the configuration of the system requires it.
+type systemLookup struct {
+	hosts  *watched[hostTable]
+	limits *limits
+	rate   bucket
+}
+
+// lookup looks a host up in the hosts file, then with the system's resolver. The trailing dot
+// prevents that search domains are applied to a name with several labels.
+func (s *systemLookup) lookup(ctx context.Context, host string) (Answer, error) {
+	if addrs := s.hosts.get()[host]; len(addrs) > 0 {
+		return Answer{Addrs: addrs, TTL: hostsTTL}, nil
 	}
-	return []error{e.kind, e.cause}
-}
-
-// resolver is Go's own: it needs no thread per lookup.
-var resolver = &net.Resolver{PreferGo: true}
-
-// systemLookup asks the system's name servers and hosts file. The final dot
-// keeps the machine's search domains out of it: a page that links to
-// http://intranet/ must not make us ask for intranet.example.com.
-func systemLookup(ctx context.Context, host string) ([]netip.Addr, error) {
-	return resolver.LookupNetIP(ctx, "ip", host+".")
-}
-
-// final says whether err means that the name does not exist or has no
-// address, so that asking again soon is of no use.
-func final(err error) bool {
-	if errors.Is(err, ErrNotFound) {
-		return true
+	for range 2 { // an A and an AAAA query
+		if err := s.limits.wait(ctx, host); err != nil {
+			return Answer{}, err
+		}
+		if err := s.rate.wait(ctx); err != nil {
+			return Answer{}, err
+		}
 	}
-	var dns *net.DNSError
-	return errors.As(err, &dns) && dns.IsNotFound && !dns.IsTemporary
+	if strings.Contains(host, ".") {
+		host += "."
+	}
+	return WithoutTTL(func(ctx context.Context, host string) ([]netip.Addr, error) {
+		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	})(ctx, host)
 }
 
-// plausible rejects what can be no name in the DNS (RFC 1035, section 2.3.4)
-// before anybody is asked.
-func plausible(host string) bool {
+// isValidName reports whether host can be a name in the DNS (RFC 1035, section 2.3.4).
+func isValidName(host string) bool {
 	if host == "" || len(host) > 253 {
 		return false
 	}
@@ -71,5 +73,5 @@ func plausible(host string) bool {
 			return false
 		}
 	}
-	return !strings.ContainsAny(host, " \t\r\n\x00/:%@[]")
+	return !strings.ContainsAny(host, " \t\r\n\x00/:%@[]\\\"();")
 }

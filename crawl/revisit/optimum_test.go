@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// The example of Cho and Garcia-Molina (TODS 2003): five pages that change 1,
-// 2, 3, 4 and 5 times a day, five visits a day. The best numbers of visits are
-// theirs; the fastest page gets none.
-func TestOptimumIsTheirs(t *testing.T) {
+// The example of Cho and Garcia-Molina (TODS 2003): five pages that change 1, 2, 3, 4 and 5
+// times a day, and five visits a day. The optimal numbers of visits are from the paper; the
+// fastest page gets none.
+func TestOptimumMatchesPaper(t *testing.T) {
 	want := []float64{1.15, 1.36, 1.35, 1.14, 0}
 	price := bisect(0.01, 1, func(p float64) bool {
 		sum := 0.0
@@ -36,10 +36,10 @@ func TestPeak(t *testing.T) {
 func TestSlowRateInverts(t *testing.T) {
 	for _, interval := range []float64{4, 10, 100, 1e4} {
 		if got := optimum(slowRate(interval, 1), 1); math.Abs(got/interval-1) > 1e-3 {
-			t.Errorf("interval %g comes back as %g", interval, got)
+			t.Errorf("interval of slowRate(%g) = %g", interval, got)
 		}
 	}
 	if got, want := slowRate(1, 1), gain(peak); math.Abs(got-want) > 1e-6 {
-		t.Errorf("below the shortest: %g, want %g", got, want)
+		t.Errorf("slowRate below the shortest interval = %g, want %g", got, want)
 	}
 }

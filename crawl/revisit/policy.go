@@ -9,73 +9,70 @@ import (
 	"peerd/store"
 )
 
-// spread is how far jitter moves a visit, as a share of its interval. Pages
-// found together would else be due together for ever.
-const spread = 0.1
+// jitterShare is the maximum jitter of a visit, as a share of its interval. Without jitter,
+// pages found together would always be due together.
+const jitterShare = 0.1
 
-// Policy says when to look at pages again. It is immutable and safe for
-// concurrent use.
+// Policy decides when to visit pages again. It is immutable and safe for concurrent use.
 type Policy struct {
-	Min     time.Duration // no interval is shorter, whatever hints say
-	Max     time.Duration // or longer
-	Initial time.Duration // after the first visit, if nothing else is known
-	// Price is the fresh time that one more visit to a page has to buy. Higher
-	// prices mean fewer visits; no optimal interval is below 3.35 prices. Pages
-	// with one change in time T are visited each sqrt(2 T Price), about, if
-	// that is well below T.
+	Min     time.Duration // minimum interval, whatever hints say
+	Max     time.Duration // maximum interval
+	Initial time.Duration // interval after the first visit, without other knowledge
+	// Price is the fresh time that one more visit to a page must gain. A higher price means
+	// fewer visits; no optimal interval is below 3.35 prices. A page with one change in
+	// time T is visited about every sqrt(2 T Price) if that is well below T.
 	Price time.Duration
-	// Confirm is how many times in a row, Initial apart, a page must be 404 or
-	// 410 before it is dropped.
+	// Confirm is how many times in a row, Initial apart, a page must answer 404 or 410
+	// before it is dropped.
 	Confirm int
 }
 
-// DefaultPolicy returns a policy for a crawl of weeks: a page that changes once
-// a day is visited each 11 hours, once a week each 27 hours, once a year each
-// 8 days.
+// DefaultPolicy returns a policy for a crawl of weeks. A page that changes once a day is
+// visited every 11 hours, once a week every 27 hours, once a year every 8 days.
 func DefaultPolicy() Policy {
-	return Policy{Min: time.Hour, Max: 60 * 24 * time.Hour, Initial: 3 * 24 * time.Hour, Price: 2 * time.Hour, Confirm: 3}
+	return Policy{Min: time.Hour, Max: 60 * 24 * time.Hour, Initial: 3 * 24 * time.Hour,
+		Price: 2 * time.Hour, Confirm: 3}
 }
 
-// Validate says what is wrong with p.
+// Validate returns an error if p is invalid.
 func (p Policy) Validate() error {
 	switch {
 	case p.Min < time.Second:
-		return errors.New("revisit: Min is below a second")
+		return errors.New("revisit: Min is less than a second")
 	case p.Initial < p.Min || p.Max < p.Initial:
-		return errors.New("revisit: not Min <= Initial <= Max")
+		return errors.New("revisit: want Min <= Initial <= Max")
 	case p.Max > 100*365*24*time.Hour:
-		return errors.New("revisit: Max is above 100 years")
+		return errors.New("revisit: Max is more than 100 years")
 	case p.Price <= 0:
 		return errors.New("revisit: Price is not positive")
 	case p.Confirm < 1:
-		return errors.New("revisit: Confirm is below 1")
+		return errors.New("revisit: Confirm is less than 1")
 	}
 	return nil
 }
 
-// Interval returns the planned interval of a page with a known rate of changes
-// a day, within [Min, Max].
+// Interval returns the interval of a page with a known rate of changes per day, within
+// [Min, Max].
 func (p Policy) Interval(rate float64) time.Duration {
 	return p.clamp(p.interval(rate / day))
 }
 
-// interval is in seconds, for a rate a second.
+// interval is Interval in seconds, for a rate per second.
 func (p Policy) interval(rate float64) float64 {
 	if rate <= 0 {
 		return p.Max.Seconds()
 	}
 	price := p.Price.Seconds()
 	best := optimum(rate, price)
-	if rate*price > gain(peak) { // too fast to be kept: its links are still news
+	if rate*price > gain(peak) { // too fast to be kept fresh, but its links are new
 		best = min(best, p.Initial.Seconds())
 	}
 	return best
 }
 
-// Next returns when to look at a page again; ok is false if it is to be
-// dropped. A page that was never visited is due at once, which is the zero
-// time. Otherwise the time is within [Min, Max] of the last visit, and always
-// the same for the same page and history.
+// Next returns when to visit a page again; ok is false if it should be dropped. A page that
+// was never visited is due at once, which is the zero time. Otherwise the time is within
+// [Min, Max] of the last visit. The result depends only on the page and its history.
 func (p Policy) Next(h History, page store.Digest) (at time.Time, ok bool) {
 	if int(h.Gone) >= p.Confirm {
 		return time.Time{}, false
@@ -86,7 +83,7 @@ func (p Policy) Next(h History, page store.Digest) (at time.Time, ok bool) {
 	}
 	var wait float64
 	switch {
-	case h.Failures > 0: // Min, then twice as long each time
+	case h.Failures > 0: // Min, doubled for each further failure
 		wait = math.Ldexp(p.Min.Seconds(), int(h.Failures)-1)
 	case h.Gone > 0:
 		wait = p.Initial.Seconds()
@@ -104,9 +101,9 @@ func (p Policy) clamp(seconds float64) time.Duration {
 	return max(p.Min, time.Duration(seconds*float64(time.Second)))
 }
 
-// jitter moves an interval by up to spread, without leaving [Min, Max].
+// jitter moves an interval by up to jitterShare, without leaving [Min, Max].
 func (p Policy) jitter(d time.Duration, page store.Digest, last int64) time.Duration {
-	width := time.Duration(spread * float64(d))
+	width := time.Duration(jitterShare * float64(d))
 	lo, hi := max(p.Min, d-width), min(p.Max, d+width)
 	x := binary.BigEndian.Uint64(page[:8]) ^ binary.BigEndian.Uint64(page[8:]) ^ uint64(last)
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9 // SplitMix64, Steele et al., OOPSLA 2014

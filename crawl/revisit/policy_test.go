@@ -13,8 +13,10 @@ import (
 
 var page = store.URL("http://example.org/").Digest()
 
-// visits lets a page be visited as the policy says, and returns the intervals.
-func visits(t *testing.T, p Policy, h *History, n int, see func(i int, at time.Time) Observation) (gaps []time.Duration) {
+// visits makes n visits at the times that the policy plans and returns the intervals.
+func visits(
+	t *testing.T, p Policy, h *History, n int, see func(i int, at time.Time) Observation,
+) (gaps []time.Duration) {
 	t.Helper()
 	at := start
 	for i := range n {
@@ -38,7 +40,8 @@ func TestDefaultPolicy(t *testing.T) {
 	}
 	for _, c := range []struct{ rate, want float64 }{{1, 11}, {1. / 7, 27}, {1. / 365, 8 * 24}} {
 		if got := p.Interval(c.rate).Hours(); math.Abs(got/c.want-1) > 0.1 {
-			t.Errorf("%g changes a day: each %.0f h, the comment says %.0f", c.rate, got, c.want)
+			t.Errorf("%g changes a day: interval %.0f h, want %.0f as documented",
+				c.rate, got, c.want)
 		}
 	}
 }
@@ -54,18 +57,18 @@ func TestValidate(t *testing.T) {
 	} {
 		p := DefaultPolicy()
 		if change(&p); p.Validate() == nil {
-			t.Errorf("%s: accepted", name)
+			t.Errorf("%s: Validate() = nil, want an error", name)
 		}
 	}
 }
 
 func TestNextNeverVisited(t *testing.T) {
 	if at, ok := DefaultPolicy().Next(History{}, page); !at.IsZero() || !ok {
-		t.Errorf("%v, %v", at, ok)
+		t.Errorf("Next() = %v, %v, want the zero time", at, ok)
 	}
 }
 
-func TestStillPageIsVisitedRarely(t *testing.T) {
+func TestUnchangedPageIsVisitedRarely(t *testing.T) {
 	p := DefaultPolicy()
 	gaps := visits(t, p, new(History), 30, func(int, time.Time) Observation { return content(0) })
 	if d := gaps[0]; d < p.Initial*9/10 || d > p.Initial*11/10 {
@@ -73,7 +76,7 @@ func TestStillPageIsVisitedRarely(t *testing.T) {
 	}
 	for i := 5; i < len(gaps); i++ {
 		if gaps[i] < gaps[i-5]*8/10 { // jitter
-			t.Errorf("interval %d is %v, before it was %v", i, gaps[i], gaps[i-5])
+			t.Errorf("interval %d is %v, shorter than %v before", i, gaps[i], gaps[i-5])
 		}
 	}
 	if last := gaps[len(gaps)-1]; last < 5*p.Initial/2 {
@@ -81,42 +84,45 @@ func TestStillPageIsVisitedRarely(t *testing.T) {
 	}
 }
 
-// A page that changes each day settles where it should, and one that has
-// become still is let go again.
-func TestPageChangesItsWays(t *testing.T) {
+// The interval of a page that changes daily converges to the optimum. When the page stops
+// changing, its interval grows again.
+func TestIntervalFollowsRate(t *testing.T) {
 	p := DefaultPolicy()
 	var h History
 	daily := func(_ int, at time.Time) Observation { return content(int(at.Unix() / day)) }
 	gaps := visits(t, p, &h, 200, daily)
 	if got, want := gaps[len(gaps)-1], p.Interval(1); got < want/2 || got > 2*want {
-		t.Errorf("changes each day, visited each %v, best %v", got, want)
+		t.Errorf("page changes daily: interval %v, want about %v", got, want)
 	}
 	for range 150 {
 		at, _ := p.Next(h, page)
 		h.Observe(at, content(1))
 	}
 	if at, _ := p.Next(h, page); at.Sub(time.Unix(h.Fetched, 0)) < 4*p.Interval(1) {
-		t.Errorf("still for long, visited each %v", at.Sub(time.Unix(h.Fetched, 0)))
+		t.Errorf("page stopped changing: interval %v", at.Sub(time.Unix(h.Fetched, 0)))
 	}
 }
 
-// A page that is new at every visit is too fast to be kept, but not given up.
+// A page that is new at every visit is too fast to be kept fresh, but is still visited.
 func TestFastPage(t *testing.T) {
 	p := DefaultPolicy()
-	gaps := visits(t, p, new(History), 100, func(i int, _ time.Time) Observation { return content(i) })
+	gaps := visits(t, p, new(History), 100, func(i int, _ time.Time) Observation {
+		return content(i)
+	})
 	for _, d := range gaps {
 		if d > p.Initial*11/10 {
 			t.Errorf("interval %v", d)
 		}
 	}
-	for _, rate := range []float64{7, 20, 1e6} { // above the peak; the last ones are not worth a visit
+	// beyond the peak; the last ones are not worth a visit
+	for _, rate := range []float64{7, 20, 1e6} {
 		if d := p.Interval(rate); d > p.Initial {
 			t.Errorf("%g changes a day: each %v", rate, d)
 		}
 	}
 }
 
-func TestDateTellsRateAtOnce(t *testing.T) {
+func TestDateGivesRateAtOnce(t *testing.T) {
 	p := DefaultPolicy()
 	next := func(age time.Duration) time.Duration {
 		var h History
@@ -177,15 +183,17 @@ func TestGone(t *testing.T) {
 	h.Observe(start.Add(2*time.Hour), gone)
 	h.Observe(start.Add(3*time.Hour), content(1))
 	for i := range p.Confirm {
-		if at, ok := p.Next(h, page); !ok || i > 0 && at.Sub(time.Unix(h.Tried, 0)) < p.Initial*9/10 {
-			t.Fatalf("after %d: %v, %v", i, at, ok)
+		if at, ok := p.Next(h, page); !ok || i > 0 &&
+			at.Sub(time.Unix(h.Tried, 0)) < p.Initial*9/10 {
+			t.Fatalf("after %d answers 404: Next() = %v, %v", i, at, ok)
 		}
 		h.Observe(start.Add(time.Duration(4+i)*time.Hour), gone)
-		h.Observe(start.Add(time.Duration(4+i)*time.Hour), Observation{Outcome: Failed}) // confirms nothing
+		// confirms nothing
+		h.Observe(start.Add(time.Duration(4+i)*time.Hour), Observation{Outcome: Failed})
 		h.Failures = 0
 	}
 	if _, ok := p.Next(h, page); ok {
-		t.Error("not dropped")
+		t.Error("page is not dropped")
 	}
 }
 
@@ -193,13 +201,13 @@ func TestHintBringsForward(t *testing.T) {
 	p := DefaultPolicy()
 	var h History
 	h.Observe(start, content(0))
-	for i := range 10 { // still: long intervals
+	for i := range 10 { // unchanged: long intervals
 		h.Observe(start.Add(time.Duration(i+1)*240*time.Hour), content(0))
 	}
 	last := time.Unix(h.Fetched, 0)
 	plain, _ := p.Next(h, page)
 	hinted := func(h History) time.Time {
-		h.Suggest(last.Add(48*time.Hour), Hint{LastMod: last.Add(36 * time.Hour)})
+		h.AddHint(last.Add(48*time.Hour), Hint{LastMod: last.Add(36 * time.Hour)})
 		at, _ := p.Next(h, page)
 		return at
 	}
@@ -208,24 +216,24 @@ func TestHintBringsForward(t *testing.T) {
 	right := hinted(h)
 	h.Right, h.Wrong = 0, 10
 	wrong := hinted(h)
-	if !(right.Before(unknown) && unknown.Before(plain)) || !wrong.Equal(plain) {
+	if !right.Before(unknown) || !unknown.Before(plain) || !wrong.Equal(plain) {
 		t.Errorf("no hint %v, unknown %v, right %v, wrong %v", plain, unknown, right, wrong)
 	}
 	if right.Before(last.Add(32 * time.Hour)) {
 		t.Errorf("%v is before the change", right)
 	}
-	h.Suggest(last.Add(time.Hour), Hint{LastMod: last.Add(time.Hour + time.Second)})
+	h.AddHint(last.Add(time.Hour), Hint{LastMod: last.Add(time.Hour + time.Second)})
 	if h.Hinted != 0 {
-		t.Error("a change in the future was noted")
+		t.Error("a change in the future was recorded")
 	}
 }
 
-func TestHintsAreJudged(t *testing.T) {
+func TestHintsAreScored(t *testing.T) {
 	var h History
 	h.Observe(start, content(0))
 	for i := range 100 {
 		at := start.Add(time.Duration(i+1) * 24 * time.Hour)
-		h.Suggest(at, Hint{LastMod: at.Add(-time.Hour)})
+		h.AddHint(at, Hint{LastMod: at.Add(-time.Hour)})
 		h.Observe(at, content(0))
 	}
 	if h.Right != 0 || h.Wrong == 0 || h.trust() != 0 {
@@ -233,7 +241,7 @@ func TestHintsAreJudged(t *testing.T) {
 	}
 	for i := range 20 {
 		at := start.Add(time.Duration(i+101) * 24 * time.Hour)
-		h.Suggest(at, Hint{LastMod: at.Add(-time.Hour)})
+		h.AddHint(at, Hint{LastMod: at.Add(-time.Hour)})
 		h.Observe(at, content(i+1))
 	}
 	if h.trust() < 0.5 {
@@ -242,7 +250,7 @@ func TestHintsAreJudged(t *testing.T) {
 	right, wrong := h.Right, h.Wrong
 	h.Observe(start.Add(200*24*time.Hour), content(99)) // no hint
 	if h.Right != right || h.Wrong != wrong {
-		t.Error("judged without a hint")
+		t.Error("scored without a hint")
 	}
 }
 
@@ -250,25 +258,25 @@ func TestPeriodIsOnlyAPrior(t *testing.T) {
 	p := DefaultPolicy()
 	gap := func(period time.Duration, n int) time.Duration {
 		var h History
-		h.Suggest(start, Hint{Period: period})
+		h.AddHint(start, Hint{Period: period})
 		gaps := visits(t, p, &h, n, func(int, time.Time) Observation { return content(0) })
 		return gaps[n-1]
 	}
 	if a, b := gap(24*time.Hour, 1), gap(0, 1); a >= b {
-		t.Errorf("said daily: %v, said nothing: %v", a, b)
+		t.Errorf("hint daily: %v, no hint: %v", a, b)
 	}
 	if a, b := gap(365*24*time.Hour, 1), gap(0, 1); a != b {
-		t.Errorf("said yearly: %v, said nothing: %v", a, b)
+		t.Errorf("hint yearly: %v, no hint: %v", a, b)
 	}
 	var h History
 	h.Observe(start, content(0))
 	plain, _ := p.Next(h, page)
 	h.Wrong, h.Period = 10, 3600
 	if at, _ := p.Next(h, page); !at.Equal(plain) {
-		t.Errorf("no hint %v, one of a doubted map %v", plain, at)
+		t.Errorf("no hint: %v, hint of an untrusted sitemap: %v", plain, at)
 	}
 	if a, b := gap(time.Second, 30), gap(0, 30); a < b/2 {
-		t.Errorf("30 visits later said always: %v, said nothing: %v", a, b)
+		t.Errorf("after 30 visits, hint always: %v, no hint: %v", a, b)
 	}
 }
 
@@ -288,18 +296,20 @@ func TestNextIsBounded(t *testing.T) {
 		for range rapid.IntRange(1, 80).Draw(t, "visits") {
 			at = at.Add(hours("gap", 0, 2000))
 			if rapid.Bool().Draw(t, "hint") {
-				h.Suggest(at, Hint{LastMod: at.Add(-hours("age", 0, 3000)), Period: hours("period", 0, 1000)})
+				h.AddHint(at, Hint{LastMod: at.Add(-hours("age", 0, 3000)),
+					Period: hours("period", 0, 1000)})
 			}
 			o := content(rapid.IntRange(0, 2).Draw(t, "content"))
 			o.Outcome = Outcome(rapid.SampledFrom([]int{0, 0, 0, 0, 1, 1, 2, 3}).Draw(t, "outcome"))
 			if rapid.Bool().Draw(t, "dated") {
-				o.LastModified = at.Add(-hours("modified", 0, 3000)).UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT")
+				o.LastModified = at.Add(-hours("modified", 0, 3000)).UTC().Format(
+					"Mon, 02 Jan 2006 15:04:05 GMT")
 			}
 			h.Observe(at, o)
 			next, ok := p.Next(h, page)
 			again, _ := p.Next(h, page)
 			if !next.Equal(again) {
-				t.Fatal("not the same twice")
+				t.Fatal("Next() is not deterministic")
 			}
 			if ok != (h.Gone < 2) {
 				t.Fatalf("dropped: %v, gone %d", !ok, h.Gone)
@@ -321,14 +331,16 @@ func TestJitterSpreads(t *testing.T) {
 		seen[at.Sub(start)] = true
 	}
 	if len(seen) < 95 {
-		t.Errorf("100 pages are due at %d times", len(seen))
+		t.Errorf("100 pages are due at only %d different times", len(seen))
 	}
 }
 
 func TestHistorySize(t *testing.T) {
 	p := DefaultPolicy()
 	var plain, dated History
-	visits(t, p, &plain, 100, func(i int, at time.Time) Observation { return content(int(at.Unix() / (5 * day))) })
+	visits(t, p, &plain, 100, func(i int, at time.Time) Observation {
+		return content(int(at.Unix() / (5 * day)))
+	})
 	visits(t, p, &dated, 100, func(i int, at time.Time) Observation {
 		o := content(int(at.Unix() / (5 * day)))
 		o.ETag = `"5f3a1b2c-1a2b3c4d5e6f"`
@@ -336,7 +348,8 @@ func TestHistorySize(t *testing.T) {
 		o.Fingerprint = math.MaxUint64
 		return o
 	})
-	for name, h := range map[string]History{"plain": plain, "dated, tagged, with fingerprint": dated} {
+	for name, h := range map[string]History{"plain": plain,
+		"dated, tagged, with fingerprint": dated} {
 		data, err := cbor.Marshal(h)
 		var back History
 		if err != nil || cbor.Unmarshal(data, &back) != nil {
@@ -356,14 +369,14 @@ func TestHistorySize(t *testing.T) {
 	}
 }
 
-func TestCopiesAreApart(t *testing.T) {
+func TestCopiesAreIndependent(t *testing.T) {
 	var h History
 	h.Observe(start, content(0))
 	h.Observe(start.Add(time.Hour), content(1))
-	before := h.Rate()
+	before := h.Evidence.rate()
 	c := h
 	c.Observe(start.Add(2*time.Hour), content(2))
-	if h.Rate() != before {
+	if h.Evidence.rate() != before {
 		t.Error("a visit to the copy changed the original")
 	}
 }

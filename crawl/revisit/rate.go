@@ -8,40 +8,40 @@ import (
 const day = 86400.0 // seconds
 
 const (
-	// maxBins bounds the bins of Evidence; intervals of 1 s to 136 years need 16.
+	// maxBins is the maximum number of bins of Evidence. Intervals from 1 s to 136 years
+	// need 16.
 	maxBins = 16
-	// faded is the weight below which a bin of old visits is dropped.
-	faded = 1.0 / 16
+	// minBinWeight is the weight below which a bin of old visits is dropped.
+	minBinWeight = 1.0 / 16
 )
 
-// Evidence is what the likelihood of a rate of change depends on. A visit
-// after an interval t that found no change weighs exp(-rt); a change at a
-// known time, T before the visit, r exp(-rT), whatever was before it; a change
-// at an unknown time 1-exp(-rt). Their product is greatest where
+// Evidence is the data on which the likelihood of a rate of change r depends. A visit that
+// found no change after an interval t contributes exp(-rt). A change at a known time, T
+// before the visit, contributes r exp(-rT), whatever happened before it. A change at an
+// unknown time contributes 1-exp(-rt). Their product is greatest where
 //
-//	Dated/r + sum over undated t/(exp(rt)-1) = Quiet.
+//	Dated/r + sum over undated t/(exp(rt)-1) = Unchanged.
 //
-// The undated intervals are kept in bins, and each counts as its bin's mean,
-// which costs up to 5 % of the rate where intervals differ by a factor of 100.
-// Times are in seconds. The weights are fractions, because evidence is halved
-// as it ages. Copies share their bins, which are never written to.
+// The undated intervals are kept in bins, and each counts as the mean of its bin. If
+// intervals differ by a factor of 100, this shifts the rate by up to 5 %. Times are in
+// seconds. The weights are fractions because evidence is halved as it ages. Copies share
+// their bins, which are never modified.
 type Evidence struct {
-	Same    float32 `cbor:"1,keyasint,omitempty"` // visits that found no change
-	Dated   float32 `cbor:"2,keyasint,omitempty"` // changes whose time is known
-	Quiet   float32 `cbor:"3,keyasint,omitempty"` // time known to be without a change
-	Watched float32 `cbor:"4,keyasint,omitempty"` // sum of all intervals
-	Undated []Bin   `cbor:"5,keyasint,omitempty"` // other changes
+	Same      float32 `cbor:"1,keyasint,omitempty"` // visits that found no change
+	Dated     float32 `cbor:"2,keyasint,omitempty"` // changes at a known time
+	Unchanged float32 `cbor:"3,keyasint,omitempty"` // total time known to be without a change
+	Observed  float32 `cbor:"4,keyasint,omitempty"` // sum of all intervals
+	Undated   []Bin   `cbor:"5,keyasint,omitempty"` // changes at an unknown time
 }
 
-// Bin sums intervals of similar length: they have log4 of their lengths in
-// common, rounded down.
+// Bin sums intervals of similar length: those with the same log4, rounded down.
 type Bin struct {
 	_     struct{} `cbor:",toarray"`
 	Count float32
 	Span  float32
 }
 
-// class is the logarithm of the bin's mean to base 4, rounded down.
+// class returns the logarithm of the bin's mean to base 4, rounded down.
 func (b Bin) class() int { return class(float64(b.Span) / float64(b.Count)) }
 
 func class(interval float64) int {
@@ -51,18 +51,18 @@ func class(interval float64) int {
 
 func (e *Evidence) same(interval float64) {
 	e.Same++
-	e.Quiet += float32(interval)
-	e.Watched += float32(interval)
+	e.Unchanged += float32(interval)
+	e.Observed += float32(interval)
 }
 
 func (e *Evidence) dated(interval, since float64) {
 	e.Dated++
-	e.Quiet += float32(since)
-	e.Watched += float32(interval)
+	e.Unchanged += float32(since)
+	e.Observed += float32(interval)
 }
 
 func (e *Evidence) undated(interval float64) {
-	e.Watched += float32(interval)
+	e.Observed += float32(interval)
 	bins := slices.Clone(e.bins())
 	i := slices.IndexFunc(bins, func(b Bin) bool { return b.class() == class(interval) })
 	if i < 0 && len(bins) < maxBins {
@@ -75,11 +75,10 @@ func (e *Evidence) undated(interval float64) {
 	e.Undated = bins
 }
 
-// bins are the undated changes, bounded because a History may come from
-// another peer.
+// bins returns the undated changes, limited because a History may come from another peer.
 func (e *Evidence) bins() []Bin { return e.Undated[:min(len(e.Undated), maxBins)] }
 
-// changes is the weight of the undated changes.
+// changes returns the weight of the undated changes.
 func (e *Evidence) changes() (n float64) {
 	for _, b := range e.bins() {
 		n += float64(b.Count)
@@ -92,24 +91,21 @@ func (e *Evidence) visits() float64 { return float64(e.Same) + float64(e.Dated) 
 func (e *Evidence) halve() {
 	var bins []Bin
 	for _, b := range e.bins() {
-		if b.Count >= 2*faded {
+		if b.Count >= 2*minBinWeight {
 			bins = append(bins, Bin{Count: b.Count / 2, Span: b.Span / 2})
 		}
 	}
 	e.Undated = bins
-	for _, f := range []*float32{&e.Same, &e.Dated, &e.Quiet, &e.Watched} {
+	for _, f := range []*float32{&e.Same, &e.Dated, &e.Unchanged, &e.Observed} {
 		*f /= 2
 	}
 }
 
-// Rate estimates the changes a day: the rate of greatest likelihood with the
-// bias corrections of Cho and Garcia-Molina (2003). It is 0 as long as no
-// change was seen. For regular visits without dates it is their
-// -log((n-X+0.5)/(n+0.5)), as half an interval of quiet is added; with all
-// changes dated it is their ((X-1) - X/(n log(1-X/n))) / T. A mixture gets
-// both corrections, each by its share of the changes.
-func (h *History) Rate() float64 { return h.Evidence.rate() * day }
-
+// rate estimates the changes per second: the maximum-likelihood rate with the bias corrections
+// of Cho and Garcia-Molina (2003). It is 0 until a change is seen. For regular visits
+// without dates it equals their -log((n-X+0.5)/(n+0.5)), because half an unchanged interval
+// is added. If all changes are dated, it equals their ((X-1) - X/(n log(1-X/n))) / T.
+// Mixtures get both corrections, each in proportion to its share of the changes.
 func (e *Evidence) rate() float64 {
 	n, c, k := e.visits(), e.changes(), float64(e.Dated)
 	x := c + k
@@ -118,23 +114,23 @@ func (e *Evidence) rate() float64 {
 	}
 	reduced := (x - 1) - x/(n*math.Log(1-x/n)) // x = n: x-1
 	k = max(0, k-k/x*(x-reduced))
-	pad := 0.5 * c / x * float64(e.Watched) / n
-	return e.solve(k, float64(e.Quiet)+pad)
+	pad := 0.5 * c / x * float64(e.Observed) / n
+	return e.solve(k, float64(e.Unchanged)+pad)
 }
 
-// rateWith estimates the changes a second from a prior: as much evidence as
-// half a change at the rate that is expected of an unknown page. It is never 0.
+// rateWith estimates the changes per second with a prior that weighs as much as half a
+// change at the expected rate of an unknown page. It is never 0.
 func (e *Evidence) rateWith(prior float64) float64 {
 	const weight = 0.5
-	return e.solve(float64(e.Dated)+weight, float64(e.Quiet)+weight/prior)
+	return e.solve(float64(e.Dated)+weight, float64(e.Unchanged)+weight/prior)
 }
 
-// Bounds of solve, in changes a second: from one in 30,000 years to one each
-// tenth of a second.
+// Bounds of solve, in changes per second: from one in 30,000 years to one per tenth of a
+// second.
 const minRate, maxRate = 1e-12, 10
 
-// solve finds the rate at which the likelihood is greatest, given k dated
-// changes and a quiet time. Its left side falls as the rate grows.
+// solve returns the maximum-likelihood rate, given k dated changes and the total time
+// without a change. The left side of the equation falls as the rate grows.
 func (e *Evidence) solve(k, quiet float64) float64 {
 	if k == 0 && len(e.bins()) == 0 {
 		return 0
@@ -151,7 +147,7 @@ func (e *Evidence) solve(k, quiet float64) float64 {
 	return math.Exp(lo)
 }
 
-// sum is the sum of t/(exp(rt)-1) over the undated intervals.
+// sum returns the sum of t/(exp(rt)-1) over the undated intervals.
 func (e *Evidence) sum(r float64) (s float64) {
 	for _, b := range e.bins() {
 		if n, t := float64(b.Count), float64(b.Span); n > 0 && t > 0 {

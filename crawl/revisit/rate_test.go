@@ -8,10 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// poisson fills evidence with n visits to a page that changes rate times a
-// second. Each visit comes after gap() seconds; dates says that the time of
-// the last change is known.
-func poisson(r *rand.Rand, n int, rate float64, gap func() float64, dates bool) (e Evidence, seen int) {
+// poisson fills evidence with n visits to a page that changes rate times a second. The
+// visits are gap() seconds apart; dates says that the time of the last change is known.
+func poisson(
+	r *rand.Rand, n int, rate float64, gap func() float64, dates bool,
+) (e Evidence, seen int) {
 	for range n {
 		t := gap()
 		since := r.ExpFloat64() / rate // back to the last change
@@ -29,14 +30,16 @@ func poisson(r *rand.Rand, n int, rate float64, gap func() float64, dates bool) 
 	return e, seen
 }
 
-// mean is the average of many estimates, as a multiple of the true rate.
-func mean(rounds, n int, rate float64, gap func(*rand.Rand) func() float64, dates bool) (improved, naive float64) {
+// mean returns the average of many estimates, as a multiple of the true rate.
+func mean(
+	rounds, n int, rate float64, gap func(*rand.Rand) func() float64, dates bool,
+) (improved, naive float64) {
 	r := rand.New(rand.NewPCG(7, uint64(n)))
 	g := gap(r)
 	for range rounds {
 		e, x := poisson(r, n, rate, g, dates)
 		improved += e.rate() / rate
-		if w := float64(e.Watched); w > 0 {
+		if w := float64(e.Observed); w > 0 {
 			naive += float64(x) / w / rate
 		}
 	}
@@ -47,12 +50,12 @@ const interval = day
 
 func regular(*rand.Rand) func() float64 { return func() float64 { return interval } }
 
-// spreadOut are intervals over two orders of magnitude.
+// spreadOut returns intervals over two orders of magnitude.
 func spreadOut(r *rand.Rand) func() float64 {
 	return func() float64 { return interval * math.Pow(10, 2*r.Float64()-1) }
 }
 
-func TestRateIsTheirs(t *testing.T) {
+func TestRateMatchesPaper(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 50).Draw(t, "n")
 		x := rapid.IntRange(0, n).Draw(t, "x")
@@ -72,23 +75,22 @@ func TestRateIsTheirs(t *testing.T) {
 		N, X := float64(n), float64(x)
 		want := -math.Log((N-X+0.5)/(N+0.5)) / interval
 		if got := undated.rate(); math.Abs(got-want) > 1e-5*want {
-			t.Errorf("undated: %g, want %g", got, want)
+			t.Errorf("undated: rate() = %g, want %g", got, want)
 		}
 		want = 0
 		if x > 0 {
 			want = ((X - 1) - X/(N*math.Log(1-X/N))) / T
 		}
 		if got := dated.rate(); math.Abs(got-want) > 1e-5*want+minRate {
-			t.Errorf("dated: %g, want %g", got, want)
+			t.Errorf("dated: rate() = %g, want %g", got, want)
 		}
 	})
 }
 
-// The ratio of rates to visits is r. X/T tends to (1-exp(-r))/r of the truth
-// however many visits there are: not consistent. The improved estimators do
-// not. What bias is allowed for 10 visits is more than for 50: the undated
-// estimators are bounded by log(2n+1), and for irregular visits the likelihood
-// is all there is.
+// The ratio of rates to visits is r. X/T converges to (1-exp(-r))/r of the true rate, so it
+// is not consistent; the improved estimators are. The bias allowed for 10 visits is larger
+// than for 50: the undated estimators are bounded by log(2n+1), and for irregular visits
+// there is only the likelihood.
 func TestBias(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -131,7 +133,7 @@ func TestConsistency(t *testing.T) {
 		most  float64
 	}{
 		{"regular", regular, false, 0.02},
-		{"irregular", spreadOut, false, 0.06}, // bins stand for the intervals
+		{"irregular", spreadOut, false, 0.06}, // bins represent the intervals
 		{"dated", regular, true, 0.02},
 		{"dated irregular", spreadOut, true, 0.02},
 	} {
@@ -141,14 +143,15 @@ func TestConsistency(t *testing.T) {
 				t.Errorf("%s, r=%g: estimate/truth %.3f after 20000 visits", c.name, r, got)
 			}
 			if c.name == "regular" && math.Abs(naive-(1-math.Exp(-r))/r) > 0.02 {
-				t.Errorf("X/T gives %.3f of the truth, want %.3f: the simulation is wrong", naive, (1-math.Exp(-r))/r)
+				t.Errorf("X/T gives %.3f of the truth, want %.3f: the simulation is wrong", naive,
+					(1-math.Exp(-r))/r)
 			}
 		}
 	}
 }
 
-// Bins are an approximation of the intervals; this is what it costs against
-// the equation over all of them.
+// Bins approximate the intervals; this is the error compared with the equation over all
+// intervals.
 func TestBins(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	worst := 0.0
@@ -173,9 +176,9 @@ func TestBins(t *testing.T) {
 			for _, t := range lengths {
 				sum += t / math.Expm1(math.Exp(l)*t)
 			}
-			return sum > float64(e.Quiet)
+			return sum > float64(e.Unchanged)
 		})
-		worst = max(worst, math.Abs(math.Log(e.solve(0, float64(e.Quiet)))-exact))
+		worst = max(worst, math.Abs(math.Log(e.solve(0, float64(e.Unchanged)))-exact))
 	}
 	t.Logf("largest error: factor %.3f", math.Exp(worst))
 	if worst > math.Log(1.25) {
@@ -183,18 +186,21 @@ func TestBins(t *testing.T) {
 	}
 }
 
-func TestRateIsSane(t *testing.T) {
+func TestRateIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := func(name string, most float32) float32 { return rapid.Float32Range(0, most).Draw(t, name) }
-		e := Evidence{Same: f("same", 64), Dated: f("dated", 64), Quiet: f("quiet", 1e12), Watched: f("watched", 1e12)}
+		f := func(name string, most float32) float32 {
+			return rapid.Float32Range(0, most).Draw(t, name)
+		}
+		e := Evidence{Same: f("same", 64), Dated: f("dated", 64), Unchanged: f("quiet", 1e12),
+			Observed: f("watched", 1e12)}
 		for range rapid.IntRange(0, 20).Draw(t, "bins") {
 			e.Undated = append(e.Undated, Bin{Count: f("count", 64), Span: f("span", 1e12)})
 		}
 		if r := e.rate(); !(r >= 0 && r <= maxRate) {
-			t.Errorf("rate %g of %+v", r, e)
+			t.Errorf("rate %g of %+v is out of bounds", r, e)
 		}
 		if r := e.rateWith(1e-6); !(r > 0 && r <= maxRate) {
-			t.Errorf("rate %g of %+v", r, e)
+			t.Errorf("rate %g of %+v is out of bounds", r, e)
 		}
 	})
 }

@@ -12,11 +12,11 @@ import (
 	"peerd/store"
 )
 
-// world is a set of pages that change as Poisson processes with log-normal
-// rates, over a span of virtual time.
+// world is a set of pages that change as Poisson processes with log-normal rates, over a
+// span of virtual time.
 type world struct {
 	span    time.Duration
-	rates   []float64         // changes a day
+	rates   []float64         // changes per day
 	changes [][]time.Duration // since the start
 	dated   bool              // they send Last-Modified
 }
@@ -35,7 +35,7 @@ func newWorld(pages int, days, median, sigma float64, dated bool) *world {
 	return w
 }
 
-// observe is what a visit to a page sees.
+// observe returns what a visit to a page sees.
 func (w *world) observe(page int, at time.Duration) Observation {
 	n := sort.Search(len(w.changes[page]), func(i int) bool { return w.changes[page][i] > at })
 	var o Observation
@@ -46,7 +46,7 @@ func (w *world) observe(page int, at time.Duration) Observation {
 	return o
 }
 
-// fresh is how long the copy taken at a visit stays so, until the next visit.
+// fresh returns how long the copy of a visit stays fresh until the next visit.
 func (w *world) fresh(page int, at, next time.Duration) time.Duration {
 	c := w.changes[page]
 	if n := sort.Search(len(c), func(i int) bool { return c[i] > at }); n < len(c) {
@@ -55,9 +55,11 @@ func (w *world) fresh(page int, at, next time.Duration) time.Duration {
 	return min(next, w.span) - at
 }
 
-// run visits all pages, each first within a day, then at the times that next
-// returns. It returns the share of time that copies are fresh, and the visits.
-func (w *world) run(next func(page int, at time.Duration) time.Duration) (freshness float64, visits int) {
+// run visits all pages, each first within a day, then at the times that next returns. It
+// returns the share of time in which copies are fresh, and the number of visits.
+func (w *world) run(
+	next func(page int, at time.Duration) time.Duration,
+) (freshness float64, visits int) {
 	sum := 0.0
 	for page := range w.rates {
 		at := time.Duration(float64(page) / float64(len(w.rates)) * day * float64(time.Second))
@@ -71,7 +73,7 @@ func (w *world) run(next func(page int, at time.Duration) time.Duration) (freshn
 	return sum / w.span.Seconds() / float64(len(w.rates)), visits
 }
 
-// learn runs a policy that knows nothing of the rates.
+// learn runs a policy that does not know the rates.
 func (w *world) learn(p Policy) (freshness float64, visits int) {
 	var h History
 	current := -1
@@ -85,9 +87,10 @@ func (w *world) learn(p Policy) (freshness float64, visits int) {
 	})
 }
 
-// tuned runs a fixed interval for each page, scaled so that the number of
-// visits comes out as wanted.
-func (w *world) tuned(visits int, interval func(rate, scale float64) float64) (freshness float64, got int) {
+// tuned uses a fixed interval for each page, scaled to the wanted number of visits.
+func (w *world) tuned(
+	visits int, interval func(rate, scale float64) float64,
+) (freshness float64, got int) {
 	gaps := make([]time.Duration, len(w.rates))
 	try := func(scale float64) (float64, int) {
 		for i, rate := range w.rates {
@@ -113,8 +116,8 @@ type contest struct {
 	visits                              int
 }
 
-// compete compares a policy with the others of Cho and Garcia-Molina. Those
-// know the true rates; they get as many visits as the policy took.
+// compete compares a policy with the others of Cho and Garcia-Molina. Those know the true
+// rates and get as many visits as the policy made.
 func compete(w *world, p Policy) (c contest) {
 	c.policy, c.visits = w.learn(p)
 	c.uniform, _ = w.tuned(c.visits, func(_, scale float64) float64 { return scale })
@@ -136,18 +139,23 @@ func TestFreshness(t *testing.T) {
 		p := DefaultPolicy()
 		p.Price = c.price
 		got := compete(newWorld(1000, 90, 1./20, 1.5, c.dated), p)
-		t.Logf("%s: %d visits; policy %.3f, uniform %.3f, proportional %.3f, best with known rates %.3f",
+		t.Logf(
+			"%s: %d visits; policy %.3f, uniform %.3f, proportional %.3f, "+
+				"best with known rates %.3f",
 			c.name, got.visits, got.policy, got.uniform, got.proportional, got.best)
 		if !(got.policy > got.uniform && got.uniform > got.proportional) {
-			t.Errorf("%s: not policy %.3f > uniform %.3f > proportional %.3f", c.name, got.policy, got.uniform, got.proportional)
+			t.Errorf("%s: policy %.3f, uniform %.3f, proportional %.3f; want descending order",
+				c.name, got.policy,
+				got.uniform, got.proportional)
 		}
 		if got.policy > got.best+0.005 {
-			t.Errorf("%s: %.3f is better than the best, %.3f: the simulation is wrong", c.name, got.policy, got.best)
+			t.Errorf("%s: %.3f is better than the optimum %.3f: the simulation is wrong", c.name,
+				got.policy, got.best)
 		}
 	}
 }
 
-// BenchmarkFreshness prints the figures of the comparison.
+// BenchmarkFreshness reports the results of the comparison.
 func BenchmarkFreshness(b *testing.B) {
 	w := newWorld(1000, 90, 1./20, 1.5, false)
 	var c contest

@@ -7,24 +7,23 @@ import (
 )
 
 const (
-	// maxETag bounds the entity tag that is kept, in bytes. Longer ones are
-	// dropped, not cut: a part of a tag is another tag.
+	// maxETag is the maximum length of a stored entity tag in bytes. Longer ones are
+	// dropped rather than truncated, because a part of a tag is a different tag.
 	maxETag = 128
-	// maxModified bounds the text of a date, in bytes.
+	// maxModified is the maximum length of a date in bytes.
 	maxModified = 64
-	// fullEach: every so many visits ask for the page itself, because some
-	// servers answer 304 for ever.
-	fullEach = 16
+	// fullVisitEvery is the number of visits of which one is unconditional, because some
+	// servers answer 304 forever.
+	fullVisitEvery = 16
 )
 
-// Validators returns the values of If-None-Match and If-Modified-Since (RFC
-// 9110, sections 13.1.2 and 13.1.3) for the next visit, each "" if there is
-// none. Strong and weak entity tags go back as they came, as If-None-Match
-// compares weakly. Dates are written anew in the form that RFC 9110, section
-// 5.6.7, prefers. Every sixteenth visit has none, to catch servers that call
-// everything unmodified.
+// Validators returns the values of If-None-Match and If-Modified-Since (RFC 9110, sections
+// 13.1.2 and 13.1.3) for the next visit; "" means none. Strong and weak entity tags are
+// returned as received, because If-None-Match compares weakly. Dates have the form
+// preferred by RFC 9110, section 5.6.7. Every sixteenth visit has no validators, to detect
+// servers that always answer 304.
 func Validators(h History) (ifNoneMatch, ifModifiedSince string) {
-	if h.Fetched == 0 || h.Visits%fullEach == 0 {
+	if h.Fetched == 0 || h.Visits%fullVisitEvery == 0 {
 		return "", ""
 	}
 	if isETag(h.ETag) {
@@ -36,8 +35,8 @@ func Validators(h History) (ifNoneMatch, ifModifiedSince string) {
 	return ifNoneMatch, ifModifiedSince
 }
 
-// keepValidators takes over the validators of a visit: of content all, also
-// that there are none; of a 304 those that it repeats.
+// keepValidators stores the validators of a visit. Content replaces both, even by none; a
+// 304 replaces those that it repeats.
 func (h *History) keepValidators(o Observation, modified int64) {
 	content := o.Outcome == Fetched || o.Digest != [16]byte{}
 	tag := ""
@@ -52,8 +51,8 @@ func (h *History) keepValidators(o Observation, modified int64) {
 	}
 }
 
-// isETag says whether s is an entity tag (RFC 9110, section 8.8.3). Bytes
-// beyond ASCII are legal but not taken: a History is UTF-8 text.
+// isETag reports whether s is an entity tag (RFC 9110, section 8.8.3). Bytes beyond ASCII
+// are legal but not accepted, because a History is UTF-8 text.
 func isETag(s string) bool {
 	if len(s) > maxETag {
 		return false
@@ -70,9 +69,9 @@ func isETag(s string) bool {
 	return true
 }
 
-// parseModified returns a Last-Modified in Unix seconds, 0 if it is no HTTP
-// date or lies after now: a server must not send that (RFC 9110, section
-// 8.8.2.1), and it would hide changes until then.
+// parseModified returns a Last-Modified in Unix seconds, or 0 if it is not an HTTP date or
+// is later than now. Servers must not send later dates (RFC 9110, section 8.8.2.1), and one
+// would hide changes until then.
 func parseModified(s string, now int64) int64 {
 	if len(s) > maxModified {
 		return 0

@@ -36,16 +36,18 @@ func TestValidators(t *testing.T) {
 		h.Observe(start, Observation{ETag: c.etag, LastModified: c.modified, Digest: [16]byte{1}})
 		tag, date := Validators(h)
 		if tag != c.wantTag || date != c.wantDate {
-			t.Errorf("%.40q, %.40q: %q, %q; want %q, %q", c.etag, c.modified, tag, date, c.wantTag, c.wantDate)
+			t.Errorf("Validators() of %.40q, %.40q = %q, %q; want %q, %q",
+				c.etag, c.modified, tag, date, c.wantTag,
+				c.wantDate)
 		}
 	}
 }
 
-// A History may come from another peer: what it holds is checked again.
+// A History may come from another peer: its contents are validated again.
 func TestValidatorsOfForeignHistory(t *testing.T) {
 	tag, date := Validators(History{Visits: 1, Fetched: 100, ETag: "x\r\ny: z", Modified: 1 << 60})
 	if tag != "" || date != "" {
-		t.Errorf("%q, %q", tag, date)
+		t.Errorf("Validators() = %q, %q", tag, date)
 	}
 }
 
@@ -70,14 +72,15 @@ func TestValidatorsFollowContent(t *testing.T) {
 func TestFullVisits(t *testing.T) {
 	var h History
 	full := 0
-	for i := range 4 * fullEach {
+	for i := range 4 * fullVisitEvery {
 		if tag, _ := Validators(h); tag == "" {
 			full++
 		}
-		h.Observe(start.Add(time.Duration(i)*time.Hour), Observation{ETag: `"1"`, Digest: [16]byte{1}})
+		h.Observe(start.Add(time.Duration(i)*time.Hour),
+			Observation{ETag: `"1"`, Digest: [16]byte{1}})
 	}
 	if full != 4 {
-		t.Errorf("%d of %d visits without validators, want 4", full, 4*fullEach)
+		t.Errorf("%d of %d visits without validators, want 4", full, 4*fullVisitEvery)
 	}
 }
 
@@ -87,9 +90,11 @@ func FuzzObserve(f *testing.F) {
 	f.Fuzz(func(t *testing.T, etag, modified string, outcome byte, after int64) {
 		var h History
 		h.Observe(start, Observation{ETag: etag, LastModified: modified, Digest: [16]byte{1}})
-		h.Observe(time.Unix(start.Unix()+after%1e10, 0), Observation{Outcome: Outcome(outcome % 4), ETag: etag, LastModified: modified, Digest: [16]byte{outcome}})
+		h.Observe(time.Unix(start.Unix()+after%1e10, 0), Observation{Outcome: Outcome(outcome % 4),
+			ETag: etag, LastModified: modified, Digest: [16]byte{outcome}})
 		tag, date := Validators(h)
-		if len(tag) > maxETag || !utf8.ValidString(tag) || strings.ContainsAny(tag+date, "\r\n\x00") {
+		if len(tag) > maxETag || !utf8.ValidString(tag) ||
+			strings.ContainsAny(tag+date, "\r\n\x00") {
 			t.Fatalf("%q, %q", tag, date)
 		}
 		if _, err := http.ParseTime(date); date != "" && err != nil {

@@ -10,7 +10,7 @@ import (
 	"peerd/store"
 )
 
-// tenKB is a file of some 10 kB: 300 rules, a tenth of them with a star.
+// tenKB returns a file of about 10 kB: 300 rules, a tenth of them with a star.
 func tenKB() string {
 	var b strings.Builder
 	b.WriteString("User-agent: *\n")
@@ -42,7 +42,7 @@ func BenchmarkAllowed10kB(b *testing.B) {
 	}
 }
 
-// BenchmarkLibrary10kB is what Rules save: the library parses for each URL.
+// BenchmarkLibrary10kB measures the library, which parses the file for each URL.
 func BenchmarkLibrary10kB(b *testing.B) {
 	body := tenKB()
 	for b.Loop() {
@@ -50,7 +50,7 @@ func BenchmarkLibrary10kB(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile is the worst that a file can make of one question.
+// BenchmarkHostile measures one call with the most expensive file.
 func BenchmarkHostile(b *testing.B) {
 	r := ok("User-agent: *\n" + strings.Repeat("Allow:*ab*b\n", MaxBody/12-2))
 	u := store.URL("http://h/" + strings.Repeat("a", 2000))

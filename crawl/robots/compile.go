@@ -1,7 +1,6 @@
 package robots
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 	"time"
@@ -9,18 +8,19 @@ import (
 	"github.com/jimsmart/grobotstxt"
 )
 
-// compile parses the text of a robots.txt. Every text has a meaning.
+// compile parses the text of a robots.txt. Every text is valid.
 func compile(body []byte) *Rules {
 	c := &compiler{rules: &Rules{byAgent: make(map[string][]int)}}
 	grobotstxt.Parse(asciiText(body), c)
 	return c.rules
 }
 
-// asciiText writes every byte beyond ASCII as an escape and all escapes in
-// upper case. Then the library has nothing to escape itself, which it does
-// wrongly: it corrupts the digits of lower-case escapes.
+// asciiText returns body with every byte beyond ASCII escaped and all escapes in upper case. This
+// leaves nothing for the library to escape, which would corrupt the digits of lower-case escapes.
+// A byte order mark before the first line is removed, also one of which only the first bytes are
+// left, as Google's crawler does (google/robotstxt, robots.cc): it would hide the first line.
 func asciiText(body []byte) string {
-	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	body = body[commonPrefix(body, "\xef\xbb\xbf"):]
 	var b strings.Builder
 	b.Grow(len(body) + len(body)/8)
 	for i := 0; i < len(body); i++ {
@@ -42,24 +42,32 @@ func asciiText(body []byte) string {
 	return b.String()
 }
 
+// commonPrefix returns the number of bytes with which both begin.
+func commonPrefix(body []byte, mark string) (n int) {
+	for n < min(len(body), len(mark)) && body[n] == mark[n] {
+		n++
+	}
+	return n
+}
+
 // compiler collects the lines that the parser reports.
 type compiler struct {
 	rules *Rules
-	// ruled are the tokens that the next rule is for. The RFC lets no unknown
-	// line end a run of User-agent lines, so a Crawl-delay does not either.
-	ruled run
-	// delayed are the tokens that the next Crawl-delay is for. Any line but
-	// User-agent ends this run: files give one agent nothing but a delay, and
-	// go on with "User-agent: *".
-	delayed run
+	// ruleRun has the tokens to which the next rule applies. According to the RFC, an unknown
+	// line does not end a run of User-agent lines; therefore neither does a Crawl-delay.
+	ruleRun run
+	// delayRun has the tokens to which the next Crawl-delay applies. Any line other than
+	// User-agent ends this run: some files specify only a delay for one agent and continue with
+	// "User-agent: *".
+	delayRun run
 }
 
 var _ grobotstxt.ParseHandler = (*compiler)(nil)
 
-// run is a run of User-agent lines with the group that it opens.
+// run is a sequence of User-agent lines with the group that it opens.
 type run struct {
 	tokens []string
-	group  int  // 1 + its index in Rules.groups, 0 while nobody needs it
+	group  int  // 1 + its index in Rules.groups, 0 before the first rule or delay
 	closed bool // the next User-agent line begins a new run
 }
 
@@ -70,8 +78,8 @@ func (u *run) add(token string) {
 	u.tokens = append(u.tokens, token)
 }
 
-// enter closes the run and returns its group, nil if it names nobody.
-func (u *run) enter(r *Rules) *group {
+// openGroup closes the run and returns its group, or nil if the run has no tokens.
+func (u *run) openGroup(r *Rules) *group {
 	if len(u.tokens) == 0 {
 		return nil
 	}
@@ -80,22 +88,22 @@ func (u *run) enter(r *Rules) *group {
 		r.groups = append(r.groups, group{})
 		u.group = len(r.groups)
 		for _, token := range u.tokens {
-			r.join(token, u.group-1)
+			r.addToGroup(token, u.group-1)
 		}
 	}
 	return &r.groups[u.group-1]
 }
 
-// join puts a token into a group, once even if its run names it twice.
-func (r *Rules) join(token string, group int) {
+// addToGroup adds a token to a group, once even if its run contains it twice.
+func (r *Rules) addToGroup(token string, group int) {
 	groups := r.byAgent[token]
 	if n := len(groups); n == 0 || groups[n-1] != group {
 		r.byAgent[token] = append(groups, group)
 	}
 }
 
-// HandleUserAgent opens a run or adds to it. A token that is named has rules
-// of its own from then on, even if there are none.
+// HandleUserAgent opens a run or adds to it. From then on the token has rules of its own, even if
+// there are none.
 func (c *compiler) HandleUserAgent(_ int, value string) {
 	token := strings.ToLower(productToken(value))
 	if value == "*" || strings.HasPrefix(value, "* ") || strings.HasPrefix(value, "*\t") {
@@ -104,15 +112,16 @@ func (c *compiler) HandleUserAgent(_ int, value string) {
 	if _, ok := c.rules.byAgent[token]; !ok {
 		c.rules.byAgent[token] = nil
 	}
-	c.ruled.add(token)
-	c.delayed.add(token)
+	c.ruleRun.add(token)
+	c.delayRun.add(token)
 }
 
-// HandleAllow adds a rule. As Google has it, allowing a folder's index.html
-// allows the folder's own URL.
+// HandleAllow adds a rule. As in Google's crawler, a rule that allows the index.html of a
+// directory also allows the URL of the directory.
 func (c *compiler) HandleAllow(line int, value string) {
 	c.addRule(line, value, true)
-	if i := strings.LastIndexByte(value, '/'); i >= 0 && strings.HasPrefix(value[i:], "/index.htm") {
+	if i := strings.LastIndexByte(value, '/'); i >= 0 &&
+		strings.HasPrefix(value[i:], "/index.htm") {
 		c.addRule(line, value[:i+1]+"$", true)
 	}
 }
@@ -121,15 +130,15 @@ func (c *compiler) HandleAllow(line int, value string) {
 func (c *compiler) HandleDisallow(line int, value string) { c.addRule(line, value, false) }
 
 func (c *compiler) addRule(line int, value string, allow bool) {
-	c.delayed.closed = true
-	g := c.ruled.enter(c.rules)
+	c.delayRun.closed = true
+	g := c.ruleRun.openGroup(c.rules)
 	if g == nil || value == "" { // an empty value matches nothing
 		return
 	}
-	g.rules = append(g.rules, rule{newPattern(normalPattern(value)), line, allow})
+	g.rules = append(g.rules, rule{newPattern(normalizePattern(value)), line, allow})
 }
 
-// HandleUnknownAction picks out the Crawl-delay lines.
+// HandleUnknownAction handles the Crawl-delay lines.
 func (c *compiler) HandleUnknownAction(_ int, action, value string) {
 	if !strings.EqualFold(action, "crawl-delay") {
 		return
@@ -138,15 +147,15 @@ func (c *compiler) HandleUnknownAction(_ int, action, value string) {
 	if !ok {
 		return
 	}
-	if g := c.delayed.enter(c.rules); g != nil {
+	if g := c.delayRun.openGroup(c.rules); g != nil {
 		g.delay, g.hasDelay = max(g.delay, delay), true
 	}
 }
 
-// parseDelay reads decimal seconds.
+// parseDelay parses decimal seconds.
 func parseDelay(value string) (time.Duration, bool) {
 	seconds, err := strconv.ParseFloat(value, 64)
-	if err != nil || !(seconds >= 0) { // also catches NaN
+	if err != nil || !(seconds >= 0) { // rejects NaN as well
 		return 0, false
 	}
 	if seconds >= MaxCrawlDelay.Seconds() {
@@ -155,7 +164,7 @@ func parseDelay(value string) (time.Duration, bool) {
 	return time.Duration(seconds * float64(time.Second)), true
 }
 
-// HandleSitemap keeps the value.
+// HandleSitemap records the value.
 func (c *compiler) HandleSitemap(_ int, value string) {
 	c.rules.sitemaps = append(c.rules.sitemaps, value)
 }

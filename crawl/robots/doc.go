@@ -1,24 +1,22 @@
-// Package robots holds to robots.txt (RFC 9309): it fetches the file over a
-// Fetcher that is handed in, and answers what a crawler may do. It imports
-// store, canon, and Google's parser in its Go port; it opens no connection
-// itself.
+// Package robots implements robots.txt (RFC 9309): it fetches the file with a Fetcher provided by
+// the caller, and decides what a crawler may fetch. It opens no connection itself. It imports
+// store, canon, and the Go port of Google's parser.
 //
-// A Verdict is what one fetch taught, and is stored and handed over. Rules are
-// its compiled form: groups by product token, rules with their escapes in
-// normal form. The library reads the lines, with the tolerance of Google's
-// crawler for typing errors; the rules are kept here, because the library
-// would read the whole file again for each URL, and refuses URLs that
-// net/url cannot parse.
+// A Result is the outcome of one fetch; it can be stored and sent to other peers. Rules are its
+// compiled form: groups by product token, and rules with normalized escapes. The library parses
+// the lines and tolerates the same typing errors as Google's crawler. This package matches the
+// rules itself, because the library would parse the whole file again for every URL, and rejects
+// URLs that net/url cannot parse.
 //
-// Where RFC 9309 and Google's published verdicts disagree, the RFC is followed;
-// google_test.go lists the seven of 400 verdicts that this costs.
+// Where RFC 9309 and the results published by Google differ, the RFC is followed;
+// docs/protocol/robots.md lists the seven of 400 results that differ for this reason.
 //
-// Files:
+// # Files
 //
-//	verdict.go   Verdict: outcome of a fetch, what it allows on its own and what after another
-//	get.go       Get: the fetch with its redirects
-//	rules.go     Rules: Match, Allowed, CrawlDelay, Sitemaps
-//	compile.go   from the text of the file to groups
-//	pattern.go   matching of paths
-//	normal.go    the normal form in which paths and patterns are compared
+//	result.go     Result: outcome of a fetch, and what it allows alone or after an earlier one
+//	get.go        Get: the fetch with its redirects
+//	rules.go      Rules: Match, Allowed, CrawlDelay, Sitemaps
+//	compile.go    from the text of the file to groups
+//	pattern.go    matching of paths
+//	normalize.go  the form in which paths and patterns are compared
 package robots

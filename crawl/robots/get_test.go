@@ -11,85 +11,207 @@ import (
 	"peerd/store"
 )
 
-type answer struct {
-	status         int
-	location, body string
-	err            error
+type response struct {
+	status                       int
+	location, body, cacheControl string
+	err                          error
 }
 
-// script answers each URL the same way always, and 404 elsewhere.
+// script is a Fetcher with a fixed response for each URL, and 404 for all others.
 type script struct {
-	answers map[store.URL]answer
-	asked   []store.URL
+	responses map[store.URL]response
+	valid     map[string]Result
+	requests  []store.URL
 }
 
-func (s *script) Fetch(_ context.Context, u store.URL, maxBody int64) (int, string, []byte, error) {
-	s.asked = append(s.asked, u)
-	a, found := s.answers[u]
+func (s *script) Fetch(_ context.Context, u store.URL, maxBody int64) (Response, error) {
+	s.requests = append(s.requests, u)
+	r, found := s.responses[u]
 	if !found {
-		return 404, "", nil, nil
+		return Response{Status: 404}, nil
 	}
-	return a.status, a.location, []byte(a.body[:min(len(a.body), int(maxBody))]), a.err
+	return Response{
+		Status: r.status, Location: r.location, CacheControl: r.cacheControl,
+		Body: []byte(r.body[:min(len(r.body), int(maxBody))]),
+	}, r.err
+}
+
+func (s *script) Valid(origin string) (Result, bool) {
+	r, ok := s.valid[origin]
+	return r, ok
 }
 
 const robotsURL = "https://example.org:8443/robots.txt"
 
 func TestGet(t *testing.T) {
-	chain := func(n int) map[store.URL]answer { // n redirects, then a file
-		m := map[store.URL]answer{}
+	type responses = map[store.URL]response
+	only := func(r response) responses { return responses{robotsURL: r} }
+	chain := func(n int) responses { // n redirects, then a file
+		m := responses{}
 		from, names := store.URL(robotsURL), strings.Split("abcdefgh", "")
 		for i := range n {
-			m[from] = answer{status: 301 + i%2, location: "/" + names[i]}
+			m[from] = response{status: 301 + i%2, location: "/" + names[i]}
 			from = store.URL("https://example.org:8443/" + names[i])
 		}
-		m[from] = answer{status: 200, body: "x"}
+		m[from] = response{status: 200, body: "x"}
 		return m
 	}
 	failed := errors.New("no route")
 	for _, c := range []struct {
 		name        string
-		answers     map[store.URL]answer
+		responses   responses
 		status      int
 		body        string
 		unreachable bool
-		asked       int
+		requests    int
 	}{
 		{"file", chain(0), 200, "x", false, 1},
 		{"one redirect", chain(1), 200, "x", false, 2},
 		{"five redirects", chain(5), 200, "x", false, 6},
 		{"six redirects", chain(6), 302, "", false, 6},
-		{"other host", map[store.URL]answer{robotsURL: {status: 308, location: "//other.example/r"}, "https://other.example/r": {status: 200, body: "y"}}, 200, "y", false, 2},
-		{"loop", map[store.URL]answer{robotsURL: {status: 302, location: robotsURL}}, 302, "", false, 6},
-		{"no location", map[store.URL]answer{robotsURL: {status: 302}}, 302, "", false, 1},
-		{"not modified", map[store.URL]answer{robotsURL: {status: 304}}, 304, "", false, 1},
-		{"bad location", map[store.URL]answer{robotsURL: {status: 302, location: "ftp://x/"}}, 302, "", false, 1},
+		{"other host", responses{
+			robotsURL:                 {status: 308, location: "//other.example/r"},
+			"https://other.example/r": {status: 200, body: "y"},
+		}, 200, "y", false, 2},
+		{"loop", only(response{status: 302, location: robotsURL}), 302, "", false, 6},
+		{"no location", only(response{status: 302}), 302, "", false, 1},
+		{"not modified", only(response{status: 304}), 304, "", false, 1},
+		{"bad location", only(response{status: 302, location: "ftp://x/"}), 302, "", false, 1},
 		{"absent", nil, 404, "", false, 1},
-		{"forbidden", map[store.URL]answer{robotsURL: {status: 403, body: "x"}}, 403, "", false, 1},
-		{"too many requests", map[store.URL]answer{robotsURL: {status: 429}}, 429, "", true, 1},
-		{"server error", map[store.URL]answer{robotsURL: {status: 500, body: "x"}}, 500, "", true, 1},
-		{"no HTTP status", map[store.URL]answer{robotsURL: {status: 0}}, 0, "", true, 1},
-		{"no answer", map[store.URL]answer{robotsURL: {err: failed}}, 0, "", true, 1},
-		{"no answer after redirect", map[store.URL]answer{robotsURL: {status: 301, location: "/a"}, "https://example.org:8443/a": {err: failed}}, 0, "", true, 2},
-		{"too large", map[store.URL]answer{robotsURL: {status: 200, body: strings.Repeat("y", MaxBody+9)}}, 200, strings.Repeat("y", MaxBody), false, 1},
+		{"forbidden", only(response{status: 403, body: "x"}), 403, "", false, 1},
+		{"too many requests", only(response{status: 429}), 429, "", true, 1},
+		{"server error", only(response{status: 500, body: "x"}), 500, "", true, 1},
+		{"no HTTP status", only(response{status: 0}), 0, "", true, 1},
+		{"no answer", only(response{err: failed}), 0, "", true, 1},
+		{"no answer after redirect", responses{
+			robotsURL:                    {status: 301, location: "/a"},
+			"https://example.org:8443/a": {err: failed},
+		}, 0, "", true, 2},
+		{
+			"too large", only(response{status: 200, body: strings.Repeat("y", MaxBody+9)}),
+			200, strings.Repeat("y", MaxBody), false, 1,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{answers: c.answers}
-				v := Get(t.Context(), s, "https://example.org:8443")
-				if v.Status != c.status || string(v.Body) != c.body || v.Unreachable != c.unreachable {
-					t.Errorf("verdict %d, %d bytes, unreachable %v", v.Status, len(v.Body), v.Unreachable)
+				s := &script{responses: c.responses}
+				r, _ := Get(t.Context(), s, "https://example.org:8443")
+				if r.Status != c.status || string(r.Body) != c.body ||
+					r.Unreachable != c.unreachable {
+					t.Errorf("Get() = status %d, %d bytes, unreachable %v, want %d, %d, %v",
+						r.Status, len(r.Body), r.Unreachable,
+						c.status, len(c.body), c.unreachable)
 				}
-				if len(s.asked) != c.asked {
-					t.Errorf("asked for %q", s.asked)
+				if len(s.requests) != c.requests {
+					t.Errorf("requests for %q, want %d", s.requests, c.requests)
 				}
 				lifetime := Lifetime
 				if c.unreachable {
 					lifetime = RetryUnreachable
 				}
-				if !v.Fetched.Equal(time.Now()) || v.Expires.Sub(v.Fetched) != lifetime {
-					t.Errorf("fetched %v, expires %v", v.Fetched, v.Expires)
+				now := time.Now()
+				if !r.Fetched.Equal(now) || r.Expires.Sub(r.Fetched) != lifetime {
+					t.Errorf("fetched at %v, expires at %v, want %v and %v later", r.Fetched,
+						r.Expires, now, lifetime)
 				}
 			})
 		})
 	}
+}
+
+// TestGetFrom verifies for which other origin a result holds, and that a valid result of it is used
+// without a request.
+func TestGetFrom(t *testing.T) {
+	const file, secure = "http://a.test/robots.txt", "https://a.test/robots.txt"
+	known := Result{Status: 200, Body: []byte("known"), Fetched: time.Now().Add(-time.Minute)}
+	redirect := func(to string) response { return response{status: 301, location: to} }
+	for _, c := range []struct {
+		name       string
+		responses  map[store.URL]response
+		from, body string
+		requests   int
+	}{
+		{"no redirect", map[store.URL]response{file: {status: 200, body: "x"}},
+			"http://a.test", "x", 1},
+		{"to HTTPS", map[store.URL]response{
+			file: redirect(secure), secure: {status: 200, body: "x"},
+		}, "https://a.test", "x", 2},
+		{"to HTTPS, absent", map[store.URL]response{file: redirect(secure)},
+			"https://a.test", "", 2},
+		{"and on", map[store.URL]response{
+			file: redirect(secure), secure: redirect("/r"), "https://a.test/r": {status: 200, body: "x"},
+		}, "http://a.test", "x", 3},
+		{"elsewhere", map[store.URL]response{
+			file: redirect("https://a.test/r"), "https://a.test/r": {status: 200, body: "x"},
+		}, "http://a.test", "x", 2},
+		{"with a query", map[store.URL]response{
+			file: redirect(secure + "?x"), secure + "?x": {status: 200, body: "x"},
+		}, "http://a.test", "x", 2},
+		{"to a known one", map[store.URL]response{file: redirect("//k.test/robots.txt")},
+			"http://k.test", "known", 1},
+		{"invalid", map[store.URL]response{file: redirect(secure), secure: redirect("ftp://x/")},
+			"http://a.test", "", 2},
+	} {
+		s := &script{responses: c.responses, valid: map[string]Result{
+			"http://k.test": known, "http://a.test": {Body: []byte("not asked")},
+		}}
+		r, from := Get(t.Context(), s, "http://a.test")
+		if from != c.from || string(r.Body) != c.body || len(s.requests) != c.requests {
+			t.Errorf("%s: Get() = %q, from %s, after %q, want %q, from %s, after %d requests",
+				c.name, r.Body, from, s.requests, c.body, c.from, c.requests)
+		}
+		if c.body == "known" && !r.Fetched.Equal(known.Fetched) {
+			t.Errorf("%s: fetched at %v, want %v", c.name, r.Fetched, known.Fetched)
+		}
+	}
+}
+
+var lifetimes = map[string]time.Duration{
+	"":                                    time.Hour,
+	"public":                              time.Hour,
+	"max-age=600":                         10 * time.Minute,
+	"public, Max-Age=7200, s-maxage=60":   2 * time.Hour,
+	`max-age="300"`:                       5 * time.Minute,
+	"max-age=60":                          time.Minute,
+	"max-age=0":                           time.Minute,
+	"no-cache":                            time.Minute,
+	"max-age=3600, no-store":              time.Minute,
+	"no-cache=\"set-cookie\"":             time.Minute,
+	"max-age=86400":                       24 * time.Hour,
+	"max-age=31536000":                    24 * time.Hour,
+	"max-age=99999999999999999999999":     24 * time.Hour,
+	"max-age=7200,max-age=300":            5 * time.Minute,
+	"max-age=-1":                          time.Hour,
+	"max-age=":                            time.Hour,
+	"max-age":                             time.Hour,
+	"max-age=1h":                          time.Hour,
+	"max-age=600;public":                  time.Hour,
+	"stale-while-revalidate=9,max-age=90": 90 * time.Second,
+}
+
+func TestLifetimeOf(t *testing.T) {
+	for field, want := range lifetimes {
+		if got := lifetimeOf(field); got != want {
+			t.Errorf("lifetimeOf(%q) = %v, want %v", field, got, want)
+		}
+	}
+	s := &script{responses: map[store.URL]response{
+		robotsURL:                    {status: 301, location: "/a", cacheControl: "max-age=60"},
+		"https://example.org:8443/a": {status: 404, cacheControl: "max-age=120"},
+	}}
+	r, _ := Get(t.Context(), s, "https://example.org:8443")
+	if d := r.Expires.Sub(r.Fetched); d != 2*time.Minute {
+		t.Errorf("valid for %v, want the 2m of the last response", d)
+	}
+}
+
+func FuzzLifetimeOf(f *testing.F) {
+	for field := range lifetimes {
+		f.Add(field)
+	}
+	f.Fuzz(func(t *testing.T, field string) {
+		if d := lifetimeOf(field); d < MinLifetime || d > MaxLifetime {
+			t.Fatalf("lifetimeOf(%q) = %v, want %v to %v", field, d, MinLifetime, MaxLifetime)
+		}
+	})
 }

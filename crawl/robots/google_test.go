@@ -11,27 +11,27 @@ import (
 	"peerd/store"
 )
 
-// verdict is one of Google's: may the agent fetch the URL?
-type verdict struct {
+// decision is whether an agent may fetch a URL, according to Google's parser.
+type decision struct {
 	set, robots, agent, url string
 	allowed                 bool
 }
 
-// readVerdicts reads a file in the format of testdata/README.md.
-func readVerdicts(t *testing.T, file string) (list []verdict) {
+// readDecisions reads a file in the format described in testdata/README.md.
+func readDecisions(t *testing.T, file string) (list []decision) {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var v verdict
+	var v decision
 	in := bufio.NewScanner(f)
 	for in.Scan() {
 		line := in.Text()
 		switch rest := strings.TrimPrefix(line[1:], " "); line[0] {
 		case '=':
-			v = verdict{set: rest}
+			v = decision{set: rest}
 		case '|':
 			if text, err := strconv.Unquote(rest); err == nil {
 				v.robots += text
@@ -57,29 +57,29 @@ func readVerdicts(t *testing.T, file string) (list []verdict) {
 	return list
 }
 
-// otherwise are the verdicts that Rules do not share, and why.
-var otherwise = map[verdict]string{}
+// exceptions are the decisions from which Rules differ, with the reason.
+var exceptions = map[decision]string{}
 
 func init() {
-	for _, v := range []verdict{
+	for _, v := range []decision{
 		{set: "stress/327748", agent: "asdfbot", url: "http://m.example.com/robots.txt"},
 		{set: "stress/369883", agent: "BarBot", url: "http://example.com/robots.txt"},
 		{set: "stress/369883", agent: "AB", url: "http://example.com/robots.txt"},
 		{set: "stress/860237", agent: "XYZ", url: "http://example.com/robots.txt"},
 	} {
-		otherwise[v] = "RFC 9309, section 2.2.2: /robots.txt is always allowed"
+		exceptions[v] = "RFC 9309, section 2.2.2: /robots.txt is always allowed"
 	}
 	const escapes = "correctness/non-ascii-paths"
-	otherwise[verdict{set: escapes, agent: "FooBot", url: "http://foo.bar/foo/bar/ツ"}] =
-		"Google leaves it to the caller to escape a URL first; here every URL is canonical, and so escaped"
-	otherwise[verdict{set: escapes, agent: "FooBot", url: "http://foo.bar/foo/bar/baz"}] =
+	exceptions[decision{set: escapes, agent: "FooBot", url: "http://foo.bar/foo/bar/ツ"}] =
+		"Google leaves the escaping of URLs to the caller; canonical URLs are escaped"
+	exceptions[decision{set: escapes, agent: "FooBot", url: "http://foo.bar/foo/bar/baz"}] =
 		"RFC 9309, section 2.2.2: an escape of an unreserved byte equals the byte"
 }
 
-// TestGoogle holds Rules to the verdicts that Google publishes.
+// TestGoogle compares Rules with the decisions that Google publishes.
 func TestGoogle(t *testing.T) {
-	agreed, seen := 0, map[verdict]bool{}
-	list := readVerdicts(t, "testdata/google.txt")
+	agreed, seen := 0, map[decision]bool{}
+	list := readDecisions(t, "testdata/google.txt")
 	for _, v := range list {
 		var u store.URL // the tests have an empty URL; its path is "/"
 		if v.url != "" {
@@ -88,25 +88,26 @@ func TestGoogle(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		key := verdict{set: v.set, agent: v.agent, url: v.url}
-		why := otherwise[key]
+		key := decision{set: v.set, agent: v.agent, url: v.url}
+		why := exceptions[key]
 		got := ok(v.robots).Allowed(v.agent, u)
 		switch {
 		case got == v.allowed && why == "":
 			agreed++
 		case got == v.allowed:
-			t.Errorf("%+v: agrees, but is listed: %s", key, why)
+			t.Errorf("%+v agrees, but is listed as an exception: %s", key, why)
 		case why == "":
-			t.Errorf("%s: %q may fetch %q: %v, Google says %v by\n%s", v.set, v.agent, v.url, got, v.allowed, v.robots)
+			t.Errorf("%s: Allowed(%q, %q) = %v, want %v by\n%s",
+				v.set, v.agent, v.url, got, v.allowed, v.robots)
 		}
 		seen[key] = true
 	}
-	for key := range otherwise {
+	for key := range exceptions {
 		if !seen[key] {
-			t.Errorf("%+v is listed, but no verdict", key)
+			t.Errorf("the exception %+v is not a decision", key)
 		}
 	}
 	if len(list) != 400 || agreed != 393 {
-		t.Errorf("%d of %d verdicts agree, want 393 of 400", agreed, len(list))
+		t.Errorf("%d of %d decisions agree, want 393 of 400", agreed, len(list))
 	}
 }

@@ -2,28 +2,28 @@ package robots
 
 import "strings"
 
-// pattern is the value of an Allow or Disallow line, ready to match.
+// pattern is the compiled value of an Allow or Disallow line.
 type pattern struct {
 	prefix   string   // up to the first "*"
-	parts    []string // between and after the stars; nil if there is none
-	anchored bool     // ended in "$"
-	length   int      // of the value in normal form: the longest match wins
+	parts    []string // between and after the stars; nil if there are none
+	anchored bool     // ends in "$"
+	length   int      // of the normalized value: the longest match wins
 }
 
-// newPattern takes a value in normal form.
+// newPattern compiles a normalized value.
 func newPattern(value string) pattern {
 	p := pattern{length: len(value)}
 	value, p.anchored = strings.CutSuffix(value, "$")
 	p.prefix = value
 	if i := strings.IndexByte(value, '*'); i >= 0 {
 		p.prefix = value[:i]
-		p.parts = starless(value[i+1:])
+		p.parts = splitStars(value[i+1:])
 	}
 	return p
 }
 
-// starless splits at "*"; a run of stars means no more than one.
-func starless(s string) []string {
+// splitStars splits s at "*"; several stars in a row are the same as one.
+func splitStars(s string) []string {
 	parts := []string{}
 	for part := range strings.SplitSeq(s, "*") {
 		if part != "" {
@@ -31,14 +31,14 @@ func starless(s string) []string {
 		}
 	}
 	if s == "" || s[len(s)-1] == '*' {
-		parts = append(parts, "") // what follows the last star may be anything
+		parts = append(parts, "") // anything may follow the last star
 	}
 	return parts
 }
 
-// matches says whether the pattern matches the whole path or, when it is not
-// anchored, its beginning. Taking the first place where a part fits is never
-// worse than a later one, so the work is linear in the path for ordinary text.
+// matches reports whether the pattern matches the whole path or, if it is not anchored, a prefix.
+// The first occurrence of a part is never worse than a later one, so the time is linear in the
+// length of the path for ordinary text.
 func (p *pattern) matches(path string) bool {
 	rest, ok := strings.CutPrefix(path, p.prefix)
 	if !ok {

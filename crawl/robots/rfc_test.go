@@ -9,8 +9,8 @@ import (
 	"peerd/store"
 )
 
-// TestRFC9309 goes through the RFC: what it demands of the file's content, by
-// section, with the line that must decide.
+// TestRFC9309 tests the requirements of the RFC on the content of the file, by section, with the
+// line that must decide.
 func TestRFC9309(t *testing.T) {
 	const u, deny = "user-agent: *\n", "user-agent: *\ndisallow: /\n"
 	for _, c := range []struct {
@@ -35,18 +35,22 @@ func TestRFC9309(t *testing.T) {
 
 		{"2.2.1", "tokens in any letter case", "user-agent: ExampleBot\ndisallow: /x", "EXAMPLEBOT", "/x", false, 2},
 		{"2.2.1", "the token of a header", "user-agent: ExampleBot\ndisallow: /x", "ExampleBot/0.1 (+http://a/)", "/x", false, 2},
-		{"2.2.1", "of one with a comment but no version", "user-agent: ExampleBot\ndisallow: /x", "ExampleBot (+http://a/)", "/x", false, 2},
-		{"2.2.1", "an empty token names nobody", "user-agent: 007\ndisallow: /", "", "/x", true, 0},
+		{"2.2.1", "of one with a comment but no version", "user-agent: ExampleBot\ndisallow: /x",
+			"ExampleBot (+http://a/)", "/x", false, 2},
+		{"2.2.1", "an empty token has no group", "user-agent: 007\ndisallow: /", "", "/x", true, 0},
 		{"2.2.1", "letters, - and _", "user-agent: a_B-c\ndisallow: /x", "A_b-C", "/x", false, 2},
 		{"2.2.1", "the token ends at other bytes", "user-agent: foo/1\ndisallow: /x", "foo", "/x", false, 2},
 		{"2.2.1", "no match of a part", "user-agent: foo\ndisallow: /", "foobar", "/x", true, 0},
 		{"2.2.1", "no match by a longer one", "user-agent: foobar\ndisallow: /", "foo", "/x", true, 0},
-		{"2.2.1", "all groups of a token are one", "user-agent: a\ndisallow: /x\n" + u + "disallow: /y\nuser-agent: a\ndisallow: /z", "a", "/z", false, 6},
-		{"2.2.1", "and its first group counts too", "user-agent: a\ndisallow: /x\n" + u + "disallow: /y\nuser-agent: a\ndisallow: /z", "a", "/x", false, 2},
+		{"2.2.1", "all groups of a token are one", "user-agent: a\ndisallow: /x\n" + u +
+			"disallow: /y\nuser-agent: a\ndisallow: /z", "a", "/z", false, 6},
+		{"2.2.1", "and its first group counts too", "user-agent: a\ndisallow: /x\n" + u +
+			"disallow: /y\nuser-agent: a\ndisallow: /z", "a", "/x", false, 2},
 		{"2.2.1", "its own group alone", "user-agent: a\ndisallow: /x\n" + u + "disallow: /y", "a", "/y", true, 0},
 		{"2.2.1", "one group for several tokens", "user-agent: a\nuser-agent: b\ndisallow: /x", "a", "/x", false, 3},
 		{"2.2.1", "without a group of its own, that of *", "user-agent: b\ndisallow: /x\n" + u + "disallow: /y", "a", "/y", false, 4},
-		{"2.2.1", "several groups of * are one", u + "disallow: /x\nuser-agent: b\ndisallow: /\n" + u + "disallow: /y", "a", "/y", false, 6},
+		{"2.2.1", "several groups of * are one", u + "disallow: /x\nuser-agent: b\ndisallow: /\n" +
+			u + "disallow: /y", "a", "/y", false, 6},
 		{"2.2.1", "no group at all, no rules", "user-agent: b\ndisallow: /", "a", "/x", true, 0},
 
 		{"2.2.2", "paths compare from their beginning", u + "disallow: /y", "a", "/x/y", true, 0},
@@ -86,7 +90,9 @@ func TestRFC9309(t *testing.T) {
 		{"5.1", "example: quxbot", example, "quxbot", "/example/page.html", true, 0},
 		{"5.1", "example: others", example, "a", "/publications/x", true, 4},
 		{"5.1", "example: others, GIF", example, "a", "/a.gif", false, 2},
-		{"5.2", "longest match", "user-agent: foobot\nallow: /example/page/\ndisallow: /example/page/disallowed.gif", "foobot", "/example/page/disallowed.gif", false, 3},
+		{"5.2", "longest match",
+			"user-agent: foobot\nallow: /example/page/\ndisallow: /example/page/disallowed.gif",
+			"foobot", "/example/page/disallowed.gif", false, 3},
 
 		{"Google", "no colon", "user-agent *\ndisallow /x", "a", "/x", false, 2},
 		{"Google", "useragent", "useragent: *\ndisallow: /x", "a", "/x", false, 2},
@@ -100,12 +106,13 @@ func TestRFC9309(t *testing.T) {
 	} {
 		got, line := ok(c.robots).Match(c.agent, mustParse(t, "http://example.org"+c.path))
 		if got != c.allowed || line != c.line {
-			t.Errorf("section %s, %s: %v by line %d, want %v by line %d", c.section, c.what, got, line, c.allowed, c.line)
+			t.Errorf("section %s, %s: Match() = %v, %d, want %v, %d",
+				c.section, c.what, got, line, c.allowed, c.line)
 		}
 	}
 }
 
-// example follows section 5.1 of the RFC.
+// example is modelled on section 5.1 of the RFC.
 const example = `User-Agent: *
 Disallow: *.gif$
 Disallow: /example/
@@ -124,90 +131,105 @@ Disallow: /example/page.html
 User-Agent: quxbot
 `
 
-// TestRFC9309Access goes through sections 2.3 to 2.5: what follows from how
-// the file was had, or was not. TestGet has the redirects of section 2.3.1.2.
+// TestRFC9309Access tests sections 2.3 to 2.5: what follows from the outcome of the fetch. TestGet
+// tests the redirects of section 2.3.1.2.
 func TestRFC9309Access(t *testing.T) {
-	file := answer{status: 200, body: "user-agent: *\ndisallow: /x"}
+	file := response{status: 200, body: "user-agent: *\ndisallow: /x"}
 	for _, c := range []struct {
 		section, what string
-		a             answer
+		response      response
 		x, y          bool // whether /x and /y are allowed
 		lifetime      time.Duration
 	}{
 		{"2.3.1.1", "a file is followed", file, false, true, Lifetime},
-		{"2.3.1.1", "an empty one too", answer{status: 204}, true, true, Lifetime},
-		{"2.3.1.3", "bad request: allow", answer{status: 400, body: file.body}, true, true, Lifetime},
-		{"2.3.1.3", "unauthorized: allow", answer{status: 401}, true, true, Lifetime},
-		{"2.3.1.3", "forbidden: allow", answer{status: 403}, true, true, Lifetime},
-		{"2.3.1.3", "not found: allow", answer{status: 404}, true, true, Lifetime},
-		{"2.3.1.3", "gone: allow", answer{status: 410}, true, true, Lifetime},
-		{"2.3.1.3", "too many requests: MAY allow, better not", answer{status: 429}, false, false, RetryUnreachable},
-		{"2.3.1.4", "server error: disallow", answer{status: 500, body: file.body}, false, false, RetryUnreachable},
-		{"2.3.1.4", "bad gateway: disallow", answer{status: 502}, false, false, RetryUnreachable},
-		{"2.3.1.4", "unavailable: disallow", answer{status: 503}, false, false, RetryUnreachable},
-		{"2.3.1.4", "gateway time-out: disallow", answer{status: 504}, false, false, RetryUnreachable},
-		{"2.3.1.4", "no answer: disallow", answer{err: errors.New("time-out")}, false, false, RetryUnreachable},
-		{"2.5", "at least 500 KiB are read", answer{status: 200, body: padded(MaxBody)}, false, true, Lifetime},
+		{"2.3.1.1", "an empty one too", response{status: 204}, true, true, Lifetime},
+		{"2.3.1.3", "bad request: allow", response{status: 400, body: file.body}, true, true, Lifetime},
+		{"2.3.1.3", "unauthorized: allow", response{status: 401}, true, true, Lifetime},
+		{"2.3.1.3", "forbidden: allow", response{status: 403}, true, true, Lifetime},
+		{"2.3.1.3", "not found: allow", response{status: 404}, true, true, Lifetime},
+		{"2.3.1.3", "gone: allow", response{status: 410}, true, true, Lifetime},
+		{"2.3.1.3", "too many requests: MAY allow, better not", response{status: 429}, false, false, RetryUnreachable},
+		{"2.3.1.4", "server error: disallow", response{status: 500, body: file.body}, false, false, RetryUnreachable},
+		{"2.3.1.4", "bad gateway: disallow", response{status: 502}, false, false, RetryUnreachable},
+		{"2.3.1.4", "unavailable: disallow", response{status: 503}, false, false, RetryUnreachable},
+		{"2.3.1.4", "gateway time-out: disallow", response{status: 504}, false, false, RetryUnreachable},
+		{"2.3.1.4", "no answer: disallow", response{err: errors.New("time-out")}, false, false, RetryUnreachable},
+		{"2.5", "at least 500 KiB are read", response{status: 200, body: padded(MaxBody)}, false, true, Lifetime},
 	} {
-		v := Get(t.Context(), &script{answers: map[store.URL]answer{robotsURL: c.a}}, "https://example.org:8443")
-		r := v.Compile()
-		x, y := r.Allowed("a", mustParse(t, "https://example.org/x")), r.Allowed("a", mustParse(t, "https://example.org/y"))
-		if x != c.x || y != c.y || v.Expires.Sub(v.Fetched) != c.lifetime {
-			t.Errorf("section %s, %s: /x %v, /y %v, for %v", c.section, c.what, x, y, v.Expires.Sub(v.Fetched))
+		s := &script{responses: map[store.URL]response{robotsURL: c.response}}
+		result, _ := Get(t.Context(), s, "https://example.org:8443")
+		r := result.Compile()
+		x, y := r.Allowed("a", "https://example.org/x"), r.Allowed("a", "https://example.org/y")
+		lifetime := result.Expires.Sub(result.Fetched)
+		if x != c.x || y != c.y || lifetime != c.lifetime {
+			t.Errorf("section %s, %s: /x allowed %v, /y allowed %v, for %v, want %v, %v, %v",
+				c.section, c.what, x, y, lifetime, c.x, c.y, c.lifetime)
 		}
 	}
-	if Lifetime > 24*time.Hour || MaxBody < 500<<10 || maxRedirects < 5 {
-		t.Error("beyond the limits of sections 2.4, 2.5 or 2.3.1.2")
+	if MaxLifetime > 24*time.Hour || MaxBody < 500<<10 || maxRedirects < 5 {
+		t.Errorf("MaxLifetime %v, MaxBody %d, maxRedirects %d violate sections 2.4, 2.5 or 2.3.1.2",
+			MaxLifetime, MaxBody, maxRedirects)
 	}
 }
 
-// padded is a file of n bytes whose last line forbids /x.
+// padded returns a file of n bytes with a last line that disallows /x.
 func padded(n int) string {
 	const head, tail = "user-agent: *\n#", "\ndisallow: /x\n"
 	return head + strings.Repeat(".", n-len(head)-len(tail)) + tail
 }
 
-// TestAfter: sections 2.3.1.4 and 2.4, a file that cannot be reached any more.
-func TestAfter(t *testing.T) {
+// TestWithFallback tests sections 2.3.1.4 and 2.4: a file that becomes unreachable.
+func TestWithFallback(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	known := Verdict{Fetched: start, Expires: start.Add(Lifetime), Status: 200, Body: []byte("user-agent: *\ndisallow: /x")}
-	absent := Verdict{Fetched: start, Expires: start.Add(Lifetime), Status: 404}
-	down := func(d time.Duration) Verdict {
+	known := Result{
+		Fetched: start, Expires: start.Add(Lifetime), Status: 200,
+		Body: []byte("user-agent: *\ndisallow: /x"),
+	}
+	absent := Result{Fetched: start, Expires: start.Add(Lifetime), Status: 404}
+	down := func(d time.Duration) Result {
 		at := start.Add(d)
-		return Verdict{Fetched: at, Expires: at.Add(RetryUnreachable), Status: 503, Unreachable: true}
+		return Result{
+			Fetched: at, Expires: at.Add(RetryUnreachable), Status: 503, Unreachable: true,
+		}
 	}
 	const day = 24 * time.Hour
 	for _, c := range []struct {
 		what string
-		old  Verdict
-		now  []Verdict
+		old  Result
+		now  []Result
 		x, y bool
-		day  int // since when it is down, -1 if it is not
+		day  int // on which it was first unreachable, -1 if it is not
 	}{
-		{"never known", Verdict{}, []Verdict{down(day)}, false, false, 1},
-		{"down before", down(day), []Verdict{down(2 * day)}, false, false, 1},
-		{"not yet long", Verdict{}, []Verdict{down(day), down(30 * day)}, false, false, 1},
-		{"long", Verdict{}, []Verdict{down(day), down(30 * day), down(31 * day)}, true, true, 1},
-		{"longer", Verdict{}, []Verdict{down(day), down(31 * day), down(99 * day)}, true, true, 1},
-		{"back", Verdict{}, []Verdict{down(day), down(31 * day), known}, false, true, -1},
-		{"known", known, []Verdict{down(day)}, false, true, 1},
-		{"known, for long", known, []Verdict{down(day), down(40 * day)}, false, true, 1},
-		{"known to be absent", absent, []Verdict{down(day)}, true, true, 1},
-		{"gone", known, []Verdict{down(day), absent}, true, true, -1},
+		{"never known", Result{}, []Result{down(day)}, false, false, 1},
+		{"down before", down(day), []Result{down(2 * day)}, false, false, 1},
+		{"not yet long", Result{}, []Result{down(day), down(30 * day)}, false, false, 1},
+		{"long", Result{}, []Result{down(day), down(30 * day), down(31 * day)}, true, true, 1},
+		{"longer", Result{}, []Result{down(day), down(31 * day), down(99 * day)}, true, true, 1},
+		{"back", Result{}, []Result{down(day), down(31 * day), known}, false, true, -1},
+		{"known", known, []Result{down(day)}, false, true, 1},
+		{"known, for long", known, []Result{down(day), down(40 * day)}, false, true, 1},
+		{"known to be absent", absent, []Result{down(day)}, true, true, 1},
+		{"gone", known, []Result{down(day), absent}, true, true, -1},
 	} {
-		v := c.old
+		result := c.old
 		for _, now := range c.now {
-			v = now.After(v)
-			if v.Fetched != now.Fetched || v.Expires != now.Expires {
-				t.Errorf("%s: holds from %v to %v", c.what, v.Fetched, v.Expires)
+			result = now.WithFallback(result)
+			if result.Fetched != now.Fetched || result.Expires != now.Expires {
+				t.Errorf("%s: in force from %v to %v, want %v to %v", c.what, result.Fetched,
+					result.Expires, now.Fetched, now.Expires)
 			}
 		}
-		r := v.Compile()
-		if x, y := r.Allowed("a", "http://h/x"), r.Allowed("a", "http://h/y"); x != c.x || y != c.y {
-			t.Errorf("%s: /x %v, /y %v", c.what, x, y)
+		r := result.Compile()
+		x, y := r.Allowed("a", "http://h/x"), r.Allowed("a", "http://h/y")
+		if x != c.x || y != c.y {
+			t.Errorf("%s: /x allowed %v, /y allowed %v, want %v, %v", c.what, x, y, c.x, c.y)
 		}
-		if want := start.Add(time.Duration(c.day) * day); c.day >= 0 && v.Since != want || c.day < 0 && !v.Since.IsZero() {
-			t.Errorf("%s: since %v", c.what, v.Since)
+		var want time.Time
+		if c.day >= 0 {
+			want = start.Add(time.Duration(c.day) * day)
+		}
+		if result.UnreachableSince != want {
+			t.Errorf("%s: unreachable since %v, want %v", c.what, result.UnreachableSince, want)
 		}
 	}
 }

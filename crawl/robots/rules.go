@@ -8,21 +8,21 @@ import (
 	"peerd/store"
 )
 
-// MaxCrawlDelay bounds a Crawl-delay. Files that ask for days mean "go away"
-// but do not say so; an hour is as slow as a queue can sensibly be.
+// MaxCrawlDelay is the maximum Crawl-delay. Some files request days, when they intend to disallow
+// everything; an hour is the slowest rate that is useful for a queue.
 const MaxCrawlDelay = time.Hour
 
-// Rules are a compiled robots.txt. They are immutable and safe for concurrent
-// use. The zero value allows all.
+// Rules are a compiled robots.txt. They are immutable and safe for concurrent use. The zero value
+// allows everything.
 type Rules struct {
-	closed   bool // nothing is allowed
+	denyAll  bool
 	groups   []group
 	byAgent  map[string][]int // product token in lower case, or "*", to groups
 	sitemaps []string
 }
 
-// group is a run of User-agent lines and what follows it. A token may be in
-// several groups; they count as one (RFC 9309, section 2.2.1).
+// group is a sequence of User-agent lines with the rules that follow it. A token may be in several
+// groups, which are treated as one (RFC 9309, section 2.2.1).
 type group struct {
 	rules    []rule
 	delay    time.Duration
@@ -36,30 +36,29 @@ type rule struct {
 	allow bool
 }
 
-// Allowed says whether the crawler may fetch u, as Match does.
+// Allowed reports whether the crawler may fetch u, as Match does.
 func (r *Rules) Allowed(agent string, u store.URL) bool {
 	allowed, _ := r.Match(agent, u)
 	return allowed
 }
 
-// Match says whether the crawler may fetch u, and which line of the file says
-// so: its number from 1, or 0 if no line does. The agent is a product token,
-// like "peerd", or a User-Agent header that begins with one; RFC 9309 wants
-// letters, "-" and "_" in a token, and one with anything else has no group of
-// its own. The rule with the longest pattern decides, Allow between equals, the
-// first between equals of one kind (RFC 9309, section 2.2.2).
+// Match reports whether the crawler may fetch u, and the number of the line that decides, starting
+// at 1; 0 if no line does. The agent is a product token, such as "peerd", or a User-Agent field
+// that begins with one. In RFC 9309 a token consists of letters, "-" and "_"; a token with other
+// characters has no group of its own. The rule with the longest pattern decides; of several, an
+// Allow rule; of several of those, the first (RFC 9309, section 2.2.2).
 func (r *Rules) Match(agent string, u store.URL) (allowed bool, line int) {
-	path := string(u[len(u.Origin()):])
-	if path == "/robots.txt" {
+	target := string(u[len(u.Origin()):])
+	if target == path {
 		return true, 0
 	}
-	if r.closed {
+	if r.denyAll {
 		return false, 0
 	}
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path
+	if !strings.HasPrefix(target, "/") {
+		target = "/" + target
 	}
-	path = normalPath(path)
+	target = normalizePath(target)
 	longest, allowed, line := 0, true, 0
 	for _, g := range r.forAgent(agent) {
 		for i := range r.groups[g].rules {
@@ -67,7 +66,7 @@ func (r *Rules) Match(agent string, u store.URL) (allowed bool, line int) {
 			if rule.length < longest || rule.length == longest && (allowed || !rule.allow) {
 				continue
 			}
-			if rule.matches(path) {
+			if rule.matches(target) {
 				longest, allowed, line = rule.length, rule.allow, rule.line
 			}
 		}
@@ -75,9 +74,9 @@ func (r *Rules) Match(agent string, u store.URL) (allowed bool, line int) {
 	return allowed, line
 }
 
-// CrawlDelay returns the least time between two requests that the file asks of
-// the agent, at most MaxCrawlDelay. Crawl-delay is no part of RFC 9309; its
-// group is found like that of the rules.
+// CrawlDelay returns the minimum time between two requests of the agent that the file requests, at
+// most MaxCrawlDelay, and whether there is one. Crawl-delay is not part of RFC 9309; its group is
+// determined like that of the rules.
 func (r *Rules) CrawlDelay(agent string) (time.Duration, bool) {
 	var longest time.Duration
 	var found bool
@@ -89,10 +88,10 @@ func (r *Rules) CrawlDelay(agent string) (time.Duration, bool) {
 	return longest, found
 }
 
-// Sitemaps returns the values of the Sitemap lines, as they stand.
+// Sitemaps returns the values of the Sitemap lines, unchanged.
 func (r *Rules) Sitemaps() []string { return slices.Clone(r.sitemaps) }
 
-// forAgent returns the groups of the agent's own token, or else those of "*".
+// forAgent returns the groups of the token of the agent, or those of "*" if there are none.
 func (r *Rules) forAgent(agent string) []int {
 	if token := agentToken(agent); token != "" {
 		if groups, ok := r.byAgent[token]; ok {
@@ -102,17 +101,16 @@ func (r *Rules) forAgent(agent string) []int {
 	return r.byAgent["*"]
 }
 
-// agentToken returns the product token of a crawler in lower case: what stands
-// before a version or comment (RFC 9110, section 10.1.5). It is not cut at
-// other bytes: "Foo Bar" is not Foo.
+// agentToken returns the product token of a crawler in lower case: the part before a version or
+// comment (RFC 9110, section 10.1.5). It does not end at other characters: "Foo Bar" is not Foo.
 func agentToken(agent string) string {
 	agent, _, _ = strings.Cut(agent, "/")
 	agent, _, _ = strings.Cut(agent, " (")
 	return strings.ToLower(agent)
 }
 
-// productToken is the token that the value of a User-agent line begins with
-// (RFC 9309, section 2.2.1: letters, "-" and "_").
+// productToken returns the token at the beginning of the value of a User-agent line: letters, "-"
+// and "_" (RFC 9309, section 2.2.1).
 func productToken(s string) string {
 	for i := range len(s) {
 		if c := s[i]; c != '-' && c != '_' && (c|0x20 < 'a' || c|0x20 > 'z') {

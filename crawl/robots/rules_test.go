@@ -11,8 +11,8 @@ import (
 	"peerd/store"
 )
 
-// ok compiles a file that was fetched.
-func ok(body string) *Rules { return Verdict{Status: 200, Body: []byte(body)}.Compile() }
+// ok compiles a file that was fetched successfully.
+func ok(body string) *Rules { return Result{Status: 200, Body: []byte(body)}.Compile() }
 
 func mustParse(t testing.TB, s string) store.URL {
 	t.Helper()
@@ -24,6 +24,8 @@ func mustParse(t testing.TB, s string) store.URL {
 }
 
 func TestAllowed(t *testing.T) {
+	const merged = "user-agent: peerd\ndisallow: /a\nuser-agent: b\ndisallow: /b\n" +
+		"user-agent: peerd\ndisallow: /c"
 	for _, c := range []struct {
 		name, body, agent, path string
 		want                    bool
@@ -39,10 +41,12 @@ func TestAllowed(t *testing.T) {
 		{"own before star", "user-agent: *\ndisallow: /\nuser-agent: peerd\ndisallow: /y", "peerd", "/x", true},
 		{"own is empty", "user-agent: *\ndisallow: /\n\nuser-agent: peerd\ndisallow:", "peerd", "/x", true},
 		{"own without rules", "user-agent: *\ndisallow: /\n\nuser-agent: peerd\n", "peerd", "/x", true},
-		{"groups merge", "user-agent: peerd\ndisallow: /a\nuser-agent: b\ndisallow: /b\nuser-agent: peerd\ndisallow: /c", "peerd", "/c", false},
-		{"merged keeps first", "user-agent: peerd\ndisallow: /a\nuser-agent: b\ndisallow: /b\nuser-agent: peerd\ndisallow: /c", "peerd", "/a", false},
+		{"groups merge", merged, "peerd", "/c", false},
+		{"merged keeps first", merged, "peerd", "/a", false},
 		{"run of agents", "user-agent: a\nuser-agent: peerd\ndisallow: /", "peerd", "/x", false},
-		{"other lines do not end a run", "user-agent: peerd\nsitemap: http://x/\ncrawl-delay: 1\nuser-agent: b\ndisallow: /", "peerd", "/x", false},
+		{"other lines do not end a run",
+			"user-agent: peerd\nsitemap: http://x/\ncrawl-delay: 1\nuser-agent: b\ndisallow: /",
+			"peerd", "/x", false},
 		// Section 2.2.2: the most octets win, allow between equals.
 		{"longest disallow", "user-agent: *\nallow: /p\ndisallow: /p/x", "peerd", "/p/x", false},
 		{"longest allow", "user-agent: *\ndisallow: /p/\nallow: /p/x", "peerd", "/p/xy", true},
@@ -77,6 +81,9 @@ func TestAllowed(t *testing.T) {
 		{"comment", "user-agent: * # all\ndisallow: /a # b", "peerd", "/a", false},
 		// Tolerance.
 		{"byte order mark", "\xef\xbb\xbfuser-agent: *\ndisallow: /", "peerd", "/x", false},
+		{"two bytes of a mark", "\xef\xbbuser-agent: *\ndisallow: /", "peerd", "/x", false},
+		{"a byte of a mark", "\xefuser-agent: *\ndisallow: /", "peerd", "/x", false},
+		{"end of a mark", "\xbb\xbfuser-agent: *\ndisallow: /", "peerd", "/x", true},
 		{"CR", "user-agent: *\rdisallow: /", "peerd", "/x", false},
 		{"CRLF and blanks", "\r\n user-agent : * \r\n\r\n disallow : / \r\n", "peerd", "/x", false},
 		{"typing error", "useragent: *\ndissallow: /", "peerd", "/x", false},
@@ -136,40 +143,41 @@ func TestSitemaps(t *testing.T) {
 	}
 }
 
-func TestCompileVerdicts(t *testing.T) {
+func TestCompileResults(t *testing.T) {
 	deny := []byte("user-agent: *\ndisallow: /")
 	u := mustParse(t, "http://example.org/x")
 	for _, c := range []struct {
-		v    Verdict
-		want bool
+		result Result
+		want   bool
 	}{
-		{Verdict{Status: 200, Body: deny}, false},
-		{Verdict{Status: 204}, true},
-		{Verdict{Status: 404, Body: deny}, true},
-		{Verdict{Status: 301}, true},
-		{Verdict{Status: 503, Unreachable: true}, false},
-		{Verdict{}, true},
+		{Result{Status: 200, Body: deny}, false},
+		{Result{Status: 204}, true},
+		{Result{Status: 404, Body: deny}, true},
+		{Result{Status: 301}, true},
+		{Result{Status: 503, Unreachable: true}, false},
+		{Result{}, true},
 	} {
-		if got := c.v.Compile().Allowed("peerd", u); got != c.want {
-			t.Errorf("%d, unreachable %v: %v, want %v", c.v.Status, c.v.Unreachable, got, c.want)
+		if got := c.result.Compile().Allowed("peerd", u); got != c.want {
+			t.Errorf("status %d, unreachable %v: Allowed() = %v, want %v",
+				c.result.Status, c.result.Unreachable, got, c.want)
 		}
 	}
-	if !(Verdict{Unreachable: true}).Compile().Allowed("peerd", "http://example.org/robots.txt") {
-		t.Error("robots.txt itself must be allowed when it is unreachable")
+	if !(Result{Unreachable: true}).Compile().Allowed("peerd", "http://example.org/robots.txt") {
+		t.Error("Allowed(/robots.txt) = false while it is unreachable, want true")
 	}
 }
 
-// A file cut in the middle of a line must not lose the line's end only.
+// TestTruncatedLine verifies that a line that was cut is ignored.
 func TestTruncatedLine(t *testing.T) {
 	head := "user-agent: *\n"
 	tail := "disallow: /"
 	pad := "#" + strings.Repeat("x", MaxBody-len(head)-len(tail)-2) + "\n"
 	u := mustParse(t, "http://example.org/x")
 	if full := head + pad + tail; len(full) != MaxBody || !ok(full).Allowed("peerd", u) {
-		t.Errorf("%d bytes: a cut line was obeyed", len(full))
+		t.Errorf("a partial line of a file of %d bytes was used", len(full))
 	}
 	if whole := head + pad[1:] + tail; ok(whole).Allowed("peerd", u) {
-		t.Error("a whole line was dropped")
+		t.Error("a complete line was ignored")
 	}
 }
 
@@ -181,7 +189,7 @@ func TestConcurrentUse(t *testing.T) {
 			for j := range 100 {
 				u := store.URL("http://h/" + strconv.Itoa(i*j) + "%2Ab")
 				if r.Allowed("peerd", u) || r.Allowed("X", u) {
-					t.Error("allowed")
+					t.Errorf("Allowed(%q) = true, want false", u)
 				}
 				r.CrawlDelay("peerd")
 			}

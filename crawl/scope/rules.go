@@ -13,37 +13,36 @@ import (
 
 // Modes of Rules.
 const (
-	ModeHosts   = "hosts"   // the hosts of the seeds, and Hosts
-	ModeDomains = "domains" // the registrable domains of the seeds, and Domains, with all below them; also Hosts
-	ModeRegex   = "regex"   // whatever an Include pattern matches
-	ModeAny     = "any"     // the whole web
+	ModeHosts = "hosts" // the hosts of the seeds, and Hosts
+	// the registrable domains of the seeds, Domains with all hosts below, and Hosts
+	ModeDomains = "domains"
+	ModeRegex   = "regex" // whatever an Include pattern matches
+	ModeAny     = "any"   // the whole web
 )
 
-// Rules say which URLs belong to a network. Limits of zero mean none.
+// Rules define which URLs belong to a network. A limit of zero means no limit.
 type Rules struct {
 	// Mode is one of the Mode constants.
 	Mode string
-	// Hosts are host names without port, taken in the modes hosts and domains.
+	// Hosts lists host names without port, for the modes hosts and domains.
 	Hosts []string
-	// Domains are domains, taken with every host below them in the mode
-	// domains.
+	// Domains lists domains, included with every host below them in the mode domains.
 	Domains []string
-	// Include holds regular expressions (RE2), unanchored, over the whole
-	// canonical URL. If there are any, a URL must match one of them, in every
-	// mode.
+	// Include holds regular expressions (RE2) that are matched, unanchored, against the
+	// whole canonical URL. If there are any, a URL must match at least one, in every mode.
 	Include []string
 	// Exclude holds regular expressions like Include; a URL must match none.
 	Exclude []string
-	// MaxURLLength bounds a URL, in bytes.
+	// MaxURLLength is the maximum length of a URL in bytes.
 	MaxURLLength int
-	// MaxDepth bounds the number of links between a seed and a URL.
+	// MaxDepth is the maximum number of links between a seed and a URL.
 	MaxDepth int
-	// MaxPagesPerHost bounds the URLs of one host. The host's owner counts;
-	// Scope.Allows does not know it.
+	// MaxPagesPerHost is the maximum number of URLs of one host. The owner of the host
+	// enforces it, not Scope.Allows.
 	MaxPagesPerHost int64
 }
 
-// Validate reports every fault of r.
+// Validate returns an error that lists every fault of r.
 func (r Rules) Validate() error {
 	errs := []error{r.checkMode()}
 	_, err := hostSet(r.Hosts)
@@ -57,7 +56,8 @@ func (r Rules) Validate() error {
 	for _, limit := range []struct {
 		name string
 		n    int64
-	}{{"max URL length", int64(r.MaxURLLength)}, {"max depth", int64(r.MaxDepth)}, {"max pages per host", r.MaxPagesPerHost}} {
+	}{{"max URL length", int64(r.MaxURLLength)}, {"max depth", int64(r.MaxDepth)},
+		{"max pages per host", r.MaxPagesPerHost}} {
 		if limit.n < 0 {
 			errs = append(errs, fmt.Errorf("scope: %s is %d, want at least 0", limit.name, limit.n))
 		}
@@ -65,7 +65,7 @@ func (r Rules) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkMode reports a mode that does not exist, or that leaves a list unused.
+// checkMode returns an error for an unknown mode, or one that leaves a list unused.
 func (r Rules) checkMode() error {
 	modes := []string{ModeHosts, ModeDomains, ModeRegex, ModeAny}
 	switch {
@@ -88,7 +88,7 @@ func hostSet(names []string) (map[string]bool, error) {
 	for _, name := range names {
 		host, ok := canonicalHost(name)
 		if !ok {
-			errs = append(errs, fmt.Errorf("scope: %q is no host name", name))
+			errs = append(errs, fmt.Errorf("scope: %q is not a host name", name))
 			continue
 		}
 		set[host] = true
@@ -96,7 +96,7 @@ func hostSet(names []string) (map[string]bool, error) {
 	return set, errors.Join(errs...)
 }
 
-// canonicalHost returns name as store.URL.Host would.
+// canonicalHost returns the form of name that store.URL.Host returns.
 func canonicalHost(name string) (string, bool) {
 	if a, err := netip.ParseAddr(name); err == nil && a.Is6() {
 		name = "[" + name + "]"

@@ -11,13 +11,13 @@ import (
 	"peerd/store"
 )
 
-// Reasons why a URL is not allowed; test with errors.Is.
+// Reasons for which a URL is not allowed; test with errors.Is.
 var (
 	// ErrTooLong: the URL is longer than MaxURLLength.
 	ErrTooLong = errors.New("scope: URL is too long")
-	// ErrTooDeep: more than MaxDepth links lie between a seed and the URL.
+	// ErrTooDeep: more than MaxDepth links are between a seed and the URL.
 	ErrTooDeep = errors.New("scope: URL is too deep")
-	// ErrHost: the host is none of the network's.
+	// ErrHost: the host does not belong to the network.
 	ErrHost = errors.New("scope: host is out of scope")
 	// ErrNotIncluded: no include pattern matches.
 	ErrNotIncluded = errors.New("scope: no include pattern matches")
@@ -25,25 +25,23 @@ var (
 	ErrExcluded = errors.New("scope: an exclude pattern matches")
 )
 
-// Scope is the compiled form of Rules. It is immutable and safe for concurrent
-// use.
+// Scope is the compiled form of Rules. It is immutable and safe for concurrent use.
 type Scope struct {
 	rules            Rules
 	hosts, domains   map[string]bool
 	include, exclude []*regexp.Regexp
 }
 
-// Compile validates the rules and adds what follows from the seeds: their
-// hosts in the mode hosts, their registrable domains in the mode domains. A
-// seed whose host has no registrable domain (an address, a single label, a
-// public suffix itself) counts as a host. Rules that could allow nothing are a
-// fault.
+// Compile validates the rules and adds what follows from the seeds: their hosts in the mode
+// hosts, their registrable domains in the mode domains. A seed without a registrable domain
+// (an address, a single label, a public suffix) counts as a host. Rules that cannot allow
+// any URL are an error.
 func Compile(r Rules, seeds []store.URL) (*Scope, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
 	s := &Scope{rules: r}
-	// Validate has seen the errors of all four.
+	// Validate has reported the errors of all four.
 	s.hosts, _ = hostSet(r.Hosts)
 	s.domains, _ = hostSet(r.Domains)
 	s.include, _ = patterns("include", r.Include)
@@ -51,8 +49,8 @@ func Compile(r Rules, seeds []store.URL) (*Scope, error) {
 	for _, seed := range seeds {
 		s.addSeed(seed.Host())
 	}
-	if s.boundToHosts() && len(s.hosts) == 0 && len(s.domains) == 0 {
-		return nil, errors.New("scope: neither seeds nor hosts nor domains: nothing is in scope")
+	if s.limitsHosts() && len(s.hosts) == 0 && len(s.domains) == 0 {
+		return nil, errors.New("scope: no seeds, hosts or domains: no URL is in scope")
 	}
 	return s, nil
 }
@@ -70,7 +68,7 @@ func (s *Scope) addSeed(host string) {
 	}
 }
 
-// registrableDomain is the part of a host that somebody registered.
+// registrableDomain returns the registrable domain of a host.
 func registrableDomain(host string) (string, bool) {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return "", false
@@ -79,22 +77,19 @@ func registrableDomain(host string) (string, bool) {
 	return domain, err == nil
 }
 
-func (s *Scope) boundToHosts() bool {
+func (s *Scope) limitsHosts() bool {
 	return s.rules.Mode == ModeHosts || s.rules.Mode == ModeDomains
 }
 
-// Rules returns what the scope was compiled from.
-func (s *Scope) Rules() Rules { return s.rules }
-
-// Allows returns nil if the network crawls u, found depth links from a seed;
-// otherwise the reason, one of the package's errors.
+// Allows returns nil if the network crawls u, which was found depth links from a seed.
+// Otherwise it returns the reason, one of the errors of this package.
 func (s *Scope) Allows(u store.URL, depth int) error {
 	switch r := &s.rules; {
 	case r.MaxURLLength > 0 && len(u) > r.MaxURLLength:
 		return ErrTooLong
 	case r.MaxDepth > 0 && depth > r.MaxDepth:
 		return ErrTooDeep
-	case s.boundToHosts() && !s.takesHost(u.Host()):
+	case s.limitsHosts() && !s.includesHost(u.Host()):
 		return ErrHost
 	case matchesAny(s.exclude, u):
 		return ErrExcluded
@@ -104,8 +99,8 @@ func (s *Scope) Allows(u store.URL, depth int) error {
 	return nil
 }
 
-// takesHost looks the host up, and then every domain above it.
-func (s *Scope) takesHost(host string) bool {
+// includesHost looks up the host and every domain above it.
+func (s *Scope) includesHost(host string) bool {
 	if s.hosts[host] {
 		return true
 	}

@@ -1,36 +1,22 @@
 package similar
 
-import (
-	"encoding/binary"
-	"errors"
-	"fmt"
+import "peerd/store"
 
-	"peerd/store"
-)
-
-// MaxClusters is the number of digests that a Clusters follows.
+// MaxClusters is the number of digests that a Clusters counts.
 const MaxClusters = 128
 
-// ErrClusters is what UnmarshalBinary wraps.
-var ErrClusters = errors.New("similar: not clusters")
-
-// Clusters counts how many pages of a host have the same digest, for the
-// digests that come most often (Space-Saving: Metwally, Agrawal, El Abbadi
-// 2005). For near-copies, add the digest of the first of them, as the Index
-// found it. The zero Clusters is empty; it takes at most 3 KiB. One goroutine
-// at a time.
+// Clusters counts how many pages of a host have the same digest, for the most frequent
+// digests (Space-Saving: Metwally, Agrawal, El Abbadi 2005). The zero Clusters is empty; it
+// takes at most 3 KiB. It is not safe for concurrent use.
 type Clusters struct{ list []cluster }
 
 type cluster struct {
 	digest store.Digest
 	count  uint32
-	extra  uint32 // how much of count may be others'
+	extra  uint32 // part of count that may belong to other digests
 }
 
-const clusterSize = 16 + 4 + 4
-
-// Add counts a page, and returns how many pages certainly had digest d, this
-// one included.
+// Add counts a page and returns how many pages certainly had digest d, including this one.
 func (c *Clusters) Add(d store.Digest) int {
 	least := -1
 	for i := range c.list {
@@ -51,52 +37,8 @@ func (c *Clusters) Add(d store.Digest) int {
 	}
 	at := &c.list[least]
 	*at = cluster{digest: d, count: at.count + 1, extra: at.count}
-	if at.count == 0 { // it was at its end
+	if at.count == 0 { // the counter overflowed
 		*at = cluster{digest: d, count: 1}
 	}
 	return 1
-}
-
-// Count returns how many pages certainly had digest d.
-func (c *Clusters) Count(d store.Digest) int {
-	for _, at := range c.list {
-		if at.digest == d {
-			return int(at.count - at.extra)
-		}
-	}
-	return 0
-}
-
-// MarshalBinary implements encoding.BinaryMarshaler: digest, count and extra
-// (big-endian) of each cluster.
-func (c *Clusters) MarshalBinary() ([]byte, error) {
-	b := make([]byte, 0, clusterSize*len(c.list))
-	for _, at := range c.list {
-		b = append(b, at.digest[:]...)
-		b = binary.BigEndian.AppendUint32(b, at.count)
-		b = binary.BigEndian.AppendUint32(b, at.extra)
-	}
-	return b, nil
-}
-
-// UnmarshalBinary implements encoding.BinaryUnmarshaler for bytes from
-// anywhere. It fails with ErrClusters, and leaves c alone.
-func (c *Clusters) UnmarshalBinary(b []byte) error {
-	if len(b)%clusterSize != 0 || len(b) > clusterSize*MaxClusters {
-		return fmt.Errorf("%w: %d bytes", ErrClusters, len(b))
-	}
-	var n Clusters
-	for ; len(b) > 0; b = b[clusterSize:] {
-		at := cluster{
-			digest: store.Digest(b[:16]),
-			count:  binary.BigEndian.Uint32(b[16:]),
-			extra:  binary.BigEndian.Uint32(b[20:]),
-		}
-		if at.extra >= at.count || n.Count(at.digest) > 0 {
-			return fmt.Errorf("%w: %x", ErrClusters, at.digest)
-		}
-		n.list = append(n.list, at)
-	}
-	*c = n
-	return nil
 }

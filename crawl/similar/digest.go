@@ -6,8 +6,8 @@ import (
 	"peerd/store"
 )
 
-// Digest names a body in 16 bytes: the first half of its SHA-256, as
-// store.URL.Digest names a URL. Pages with equal digests are copies.
+// Digest returns the first 16 bytes of the SHA-256 of a body, as store.URL.Digest does for
+// a URL. Pages with equal digests are copies.
 func Digest(body []byte) store.Digest {
 	sum := sha256.Sum256(body)
 	return store.Digest(sum[:16])

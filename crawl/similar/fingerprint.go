@@ -3,49 +3,47 @@ package similar
 import "math/bits"
 
 const (
-	// MinWords is the least number of words of which a Print says anything:
-	// below, one word more or less turns too many bits.
+	// MinWords is the minimum number of words for a meaningful Simhash. Below it, a single
+	// word changes too many bits.
 	MinWords = 50
-	// Near is the most bits in which the Prints of near-copies differ.
+	// Near is the maximum number of bits in which the Simhashes of near-copies differ.
 	Near = 3
 )
 
-// Print is the simhash of a text: texts with most of their sequences of words
-// in common differ in few bits, others in about half of 64.
-type Print uint64
+// Simhash is a hash of a text. Texts that share most of their word sequences differ in few
+// bits, others in about half of the 64.
+type Simhash uint64
 
 // Distance returns the number of bits in which a and b differ.
-func (a Print) Distance(b Print) int { return bits.OnesCount64(uint64(a ^ b)) }
+func (a Simhash) Distance(b Simhash) int { return bits.OnesCount64(uint64(a ^ b)) }
 
-// Fingerprint returns the Print of an HTML page or a plain text in UTF-8, of its
-// words without markup; see words.go for what a word is. It is false for texts
-// of fewer than MinWords words, whose Prints are not to be compared. The text
-// may be cut off or broken anywhere. It takes linear time and allocates
-// nothing.
-func Fingerprint(text []byte) (Print, bool) {
-	var s simhash
+// Fingerprint returns the Simhash of the words of an HTML page or a plain text in UTF-8,
+// without markup; see words.go for the definition of a word. It returns false for texts of
+// fewer than MinWords words; their Simhashes must not be compared. The text may be
+// truncated or invalid. Fingerprint takes linear time and allocates nothing.
+func Fingerprint(text []byte) (Simhash, bool) {
+	var s hasher
 	words(text, s.word)
-	return s.print(), s.words >= MinWords
+	return s.sum(), s.words >= MinWords
 }
 
-// shingle is the number of words of a sequence: one word makes pages of one
-// language alike, three lose half of the near-copies with one word in a hundred
-// changed.
+// shingle is the number of words per sequence. With one, all pages of a language are alike;
+// with three, half of the near-copies with one changed word in a hundred are missed.
 const shingle = 2
 
-// simhash sums up ±1 for each bit of each shingle's hash. It does so for 64 bits
-// at once: the ones of bit b are counted in bit b of the planes, plane i
-// holding the digit 2^i of the counters, and the zeros are what is missing.
-type simhash struct {
+// hasher adds ±1 to each bit of the result for each bit of each shingle's hash. It does so
+// for 64 bits at once: bit b of the planes counts the ones of bit b, plane i holding the
+// digit 2^i; the remaining shingles have zeros.
+type hasher struct {
 	planes   [40]uint64
 	words    int
 	shingles int
-	seen     [8192]uint32    // halves of hashes of shingles, by the other half
-	last     [shingle]uint64 // hashes of the words before
+	seen     [8192]uint32    // upper halves of the hashes of shingles, by hash
+	last     [shingle]uint64 // hashes of the previous words
 }
 
-// word takes in the hash of the next word.
-func (s *simhash) word(h uint64) {
+// word adds the hash of the next word.
+func (s *hasher) word(h uint64) {
 	copy(s.last[:], s.last[1:])
 	s.last[shingle-1] = h
 	if s.words++; s.words < shingle {
@@ -61,13 +59,13 @@ func (s *simhash) word(h uint64) {
 	}
 	*at = uint32(h >> 32)
 	s.shingles++
-	for i := 0; h != 0; i++ { // add with carry, until no bit has one
+	for i := 0; h != 0; i++ { // add with carry until none is left
 		s.planes[i], h = s.planes[i]^h, s.planes[i]&h
 	}
 }
 
-func (s *simhash) print() Print {
-	var p Print
+func (s *hasher) sum() Simhash {
+	var p Simhash
 	for b := range 64 {
 		ones := 0
 		for i, plane := range s.planes {

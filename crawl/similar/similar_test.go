@@ -12,14 +12,14 @@ import (
 
 func TestDigest(t *testing.T) {
 	if Digest([]byte("http://a.example/")) != store.URL("http://a.example/").Digest() {
-		t.Error("not the digest that store takes")
+		t.Error("Digest() differs from store.URL.Digest()")
 	}
 	if Digest(nil) == Digest([]byte{0}) {
-		t.Error("bodies of one digest")
+		t.Error("different bodies have the same digest")
 	}
 }
 
-// wordsOf returns the number of words, and their hashes.
+// wordsOf returns the hashes of the words of s.
 func wordsOf(s string) (hs []uint64) {
 	words([]byte(s), func(h uint64) { hs = append(hs, h) })
 	return hs
@@ -46,10 +46,12 @@ func TestWords(t *testing.T) {
 		{"ภ า", "ภา"},
 	} {
 		if !slices.Equal(wordsOf(c.a), wordsOf(c.b)) {
-			t.Errorf("%q and %q: %d and %d words, or others", c.a, c.b, len(wordsOf(c.a)), len(wordsOf(c.b)))
+			t.Errorf("%q and %q: %d and %d words, want the same words", c.a, c.b, len(wordsOf(c.a)),
+				len(wordsOf(c.b)))
 		}
 	}
-	for s, n := range map[string]int{"": 0, "<": 0, "<a": 0, "a<": 1, "a\xffb": 1, "\xe4\xf6": 1, "a&b;c": 2, "&;": 0, "<!": 0, "</": 0, "a1 b2": 2, "a\u0301b": 1, "a\u2014b": 2} {
+	for s, n := range map[string]int{"": 0, "<": 0, "<a": 0, "a<": 1, "a\xffb": 1, "\xe4\xf6": 1,
+		"a&b;c": 2, "&;": 0, "<!": 0, "</": 0, "a1 b2": 2, "a\u0301b": 1, "a\u2014b": 2} {
 		if got := len(wordsOf(s)); got != n {
 			t.Errorf("%q: %d words, want %d", s, got, n)
 		}
@@ -59,22 +61,22 @@ func TestWords(t *testing.T) {
 func TestFingerprintShort(t *testing.T) {
 	for n, want := range map[int]bool{0: false, MinWords - 1: false, MinWords: true, 1000: true} {
 		if _, ok := Fingerprint([]byte(strings.Join(newAuthor(1).text(n), " "))); ok != want {
-			t.Errorf("%d words: %v", n, ok)
+			t.Errorf("Fingerprint() of %d words: ok = %v", n, ok)
 		}
 	}
 }
 
-func print(t interface{ Fatalf(string, ...any) }, b []byte) Print {
+func print(t interface{ Fatalf(string, ...any) }, b []byte) Simhash {
 	p, ok := Fingerprint(b)
 	if !ok {
-		t.Fatalf("too short: %d bytes", len(b))
+		t.Fatalf("no Fingerprint of %d bytes", len(b))
 	}
 	return p
 }
 
-// naive is the definition of a simhash, shingle by shingle and bit by bit, of
-// shingles that are new as far as a memory of so many places tells.
-func naive(text []byte) (p Print) {
+// naive is the definition of a simhash, shingle by shingle and bit by bit, for shingles
+// that are new according to a memory of the same size.
+func naive(text []byte) (p Simhash) {
 	var votes [64]int
 	hs := wordsOf(string(text))
 	seen := map[int]uint64{}
@@ -83,7 +85,7 @@ func naive(text []byte) (p Print) {
 		for _, w := range hs[i-shingle : i] {
 			h = mix(h + w)
 		}
-		place := int(h % uint64(len(simhash{}.seen)))
+		place := int(h % uint64(len(hasher{}.seen)))
 		if seen[place] == h>>32 {
 			continue
 		}
@@ -107,7 +109,7 @@ func TestFingerprintProperties(t *testing.T) {
 		plain := []byte(strings.Join(text, " "))
 		p := print(t, plain)
 		if d := p.Distance(naive(plain)); d > 0 {
-			t.Fatalf("%d bits from the definition", d)
+			t.Fatalf("Fingerprint() differs from the definition in %d bits", d)
 		}
 		loud := []byte("<ul><li>" + strings.ToUpper(strings.Join(text, "</li>\n<li>")) + "</ul>")
 		if q := print(t, loud); q != p {
@@ -116,9 +118,8 @@ func TestFingerprintProperties(t *testing.T) {
 	})
 }
 
-// shares of words changed, and how many of a hundred pages must, or may, be
-// found. Half of the pages with one word in a hundred changed is what 3 bits of
-// 64 give.
+// shares are shares of changed words, and how many pages of a hundred must, or may, be
+// found. 3 bits of 64 find half of the pages with one changed word in a hundred.
 var shares = []struct {
 	share      float64
 	least, max int
@@ -127,7 +128,8 @@ var shares = []struct {
 func TestNearCopies(t *testing.T) {
 	for _, s := range shares {
 		if got := found(s.share, 1000, 100); got < s.least || got > s.max {
-			t.Errorf("%g %% of words changed: %d of 100 found, want %d to %d", 100*s.share, got, s.least, s.max)
+			t.Errorf("%g %% of words changed: %d of 100 found, want %d to %d", 100*s.share, got,
+				s.least, s.max)
 		}
 	}
 }
@@ -149,13 +151,14 @@ func found(share float64, n, pages int) int {
 
 func FuzzFingerprint(f *testing.F) {
 	f.Add(page(newAuthor(1).text(100)))
-	for _, s := range []string{"<", "<a", "<!--", "<script>", "</", "&", "&#", "<a b='", "日本", "\xff"} {
+	for _, s := range []string{"<", "<a", "<!--", "<script>", "</", "&", "&#", "<a b='", "日本",
+		"\xff"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p, ok := Fingerprint(b)
 		if q, again := Fingerprint(b); p != q || ok != again {
-			t.Fatal("not always the same")
+			t.Fatal("Fingerprint() is not deterministic")
 		}
 		if n := len(wordsOf(string(b))); ok != (n >= MinWords) || n > len(b) {
 			t.Fatalf("%d words", n)

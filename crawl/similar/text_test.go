@@ -5,28 +5,33 @@ import (
 	"strings"
 )
 
-// A little English: enough grammar for repeated function words and phrases,
-// enough words for pages to differ.
+// Simplified English: enough grammar for repeated function words and phrases, enough words
+// for pages to differ.
 var (
 	determiners  = words1("the a this each every some our their no another")
 	prepositions = words1("of in on with from under behind before during without against for")
 	joints       = words1("and but because while although when so that")
-	stems        = words1("server page crawl index queue host river market kernel table driver module letter garden engine signal border pattern window bridge sample record lease thread budget channel harbour winter number object method buffer socket")
-	endings      = words1("- s er ing ation ment ness ward less ful ship hood like able")
-	verbs        = words1("takes gives holds moves finds leaves reads writes counts drops opens closes keeps loses sends meets follows checks builds breaks")
-	adverbs      = words1("slowly often never always rarely again together first elsewhere twice")
+	stems        = words1(
+		"server page crawl index queue host river market kernel table driver module " +
+			"letter garden engine signal border pattern window bridge sample record lease " +
+			"thread budget channel harbour winter number object method buffer socket")
+	endings = words1("- s er ing ation ment ness ward less ful ship hood like able")
+	verbs   = words1(
+		"takes gives holds moves finds leaves reads writes counts drops opens closes " +
+			"keeps loses sends meets follows checks builds breaks")
+	adverbs = words1("slowly often never always rarely again together first elsewhere twice")
 )
 
 func words1(s string) []string { return strings.Fields(s) }
 
-// author writes texts; seeds tell them apart.
+// author writes texts that depend on its seed.
 type author struct{ r *rand.Rand }
 
 func newAuthor(seed uint64) author { return author{rand.New(rand.NewPCG(seed, 1))} }
 
 func (a author) pick(from []string) string { return from[a.r.IntN(len(from))] }
 
-// rare prefers the first of a list, as languages do.
+// rare prefers the first elements of a list, as languages do.
 func (a author) rare(from []string) string {
 	return from[int(float64(len(from))*a.r.Float64()*a.r.Float64())]
 }
@@ -65,8 +70,7 @@ func (a author) text(n int) []string {
 	return t[:n]
 }
 
-// edit returns t with a share of its words replaced, in places of up to ten
-// words.
+// edit returns t with a share of its words replaced, in runs of up to ten words.
 func (a author) edit(t []string, share float64) []string {
 	t = append([]string(nil), t...)
 	for left := max(int(share*float64(len(t))), 1); left > 0; {
@@ -78,10 +82,12 @@ func (a author) edit(t []string, share float64) []string {
 	return t
 }
 
-// page puts a text in the frame of a site.
+// page embeds a text in the frame of a site.
 func page(t []string) []byte {
 	var b strings.Builder
-	b.WriteString("<!DOCTYPE html><html><head><title>" + strings.Join(t[:min(5, len(t))], " ") + "</title><style>p{color:red}</style><script>var a = '<p>';</script></head>\n<body><p class=\"a>b\">")
+	b.WriteString("<!DOCTYPE html><html><head><title>" + strings.Join(t[:min(5, len(t))], " ") +
+		"</title><style>p{color:red}</style><script>var a = '<p>';</script></head>" +
+		"\n<body><p class=\"a>b\">")
 	for i, w := range t {
 		if i%60 == 59 {
 			b.WriteString("</p>\n<p>")

@@ -14,10 +14,10 @@ const (
 
 // words calls fn with the hash of each word of text, in order.
 //
-// A word is a run of letters, marks and digits, letter case ignored; of scripts
-// that put no spaces between words, each character is one. Bytes that are no
-// UTF-8 count as letters. Tags, comments, character references and the
-// contents of script, style and template are left out, and part words.
+// A word is a run of letters, marks and digits, ignoring case. In scripts without spaces
+// between words, each character is a word. Bytes that are not UTF-8 count as letters. Tags,
+// comments, character references and the contents of script, style and template are skipped
+// and separate words.
 func words(text []byte, fn func(hash uint64)) {
 	h, open := uint64(fnvOffset), false
 	end := func() {
@@ -65,11 +65,11 @@ func words(text []byte, fn func(hash uint64)) {
 	end()
 }
 
-// visible returns the first bytes of text that words would read, at most most of
-// them, with a space for each tag, comment and reference.
-func visible(text []byte, most int) []byte {
+// visible returns up to limit bytes of the text that words would read, with a space for
+// each tag, comment and reference.
+func visible(text []byte, limit int) []byte {
 	var out []byte
-	for i := 0; i < len(text) && len(out) < most; {
+	for i := 0; i < len(text) && len(out) < limit; {
 		n := 0
 		switch text[i] {
 		case '<':
@@ -88,21 +88,23 @@ func visible(text []byte, most int) []byte {
 	return out
 }
 
-// unspaced says whether r is of a script that puts no spaces between words.
+// unspaced reports whether r belongs to a script without spaces between words.
 func unspaced(r rune) bool {
 	switch {
 	case r < 0x0e00:
 		return false
-	case r <= 0x0eff, r >= 0x1000 && r <= 0x109f, r >= 0x1780 && r <= 0x17ff: // Thai, Lao; Burmese; Khmer
+	// Thai, Lao; Burmese; Khmer
+	case r <= 0x0eff, r >= 0x1000 && r <= 0x109f, r >= 0x1780 && r <= 0x17ff:
 		return unicode.IsLetter(r)
-	case r >= 0x3040 && r <= 0x30ff, r >= 0x3400 && r <= 0x4dbf, r >= 0x4e00 && r <= 0x9fff: // kana; Han
+	// kana; Han
+	case r >= 0x3040 && r <= 0x30ff, r >= 0x3400 && r <= 0x4dbf, r >= 0x4e00 && r <= 0x9fff:
 		return true
 	}
 	return r >= 0xf900 && r <= 0xfaff || r >= 0x20000 && r <= 0x323af
 }
 
-// markup returns the length of the tag or comment that s begins with, with the
-// contents of elements that nobody reads; 1 if the < is only a character.
+// markup returns the length of the tag or comment at the start of s, including the contents
+// of elements that are not displayed. It returns 1 if the < is an ordinary character.
 func markup(s []byte) int {
 	if len(s) < 2 {
 		return 1
@@ -126,8 +128,8 @@ func markup(s []byte) int {
 
 var hidden = []string{"script", "style", "template"}
 
-// tag returns the length of the start tag that s begins with. A > within
-// quotes does not end it; only a quote behind an equals sign opens.
+// tag returns the length of the start tag at the start of s. A > within quotes does not end
+// it. Only a quote after an equals sign opens a quotation.
 func tag(s []byte) int {
 	before := byte(0)
 	for i := 1; i < len(s); i++ {
@@ -171,8 +173,7 @@ func upTo(s, stop []byte) int {
 	return len(s)
 }
 
-// reference returns the length of the character reference that s begins with,
-// or 1.
+// reference returns the length of the character reference at the start of s, or 1.
 func reference(s []byte) int {
 	const longest = 34 // &CounterClockwiseContourIntegral;
 	for i := 1; i < min(len(s), longest); i++ {
@@ -186,7 +187,7 @@ func reference(s []byte) int {
 	return 1
 }
 
-// foldEqual compares b with a lower-case ASCII name of the same length.
+// foldEqual compares b with a lower-case ASCII name of the same length, ignoring case.
 func foldEqual(b []byte, name string) bool {
 	for i := range len(name) {
 		if lower[b[i]] != name[i] {
@@ -196,7 +197,7 @@ func foldEqual(b []byte, name string) bool {
 	return true
 }
 
-// lower maps ASCII letters and digits to lower case, all else to 0.
+// lower maps ASCII letters and digits to lower case, and everything else to 0.
 var lower = func() (t [256]byte) {
 	for c := byte('0'); c <= '9'; c++ {
 		t[c] = c

@@ -6,19 +6,19 @@ import (
 	"peerd/store"
 )
 
-// Allowed is the rule of sitemaps.org, "Sitemap file location": a map speaks
-// for the URLs of its own scheme, host and port whose path begins with the
-// folder that the map lies in. So one who may write to a folder cannot speak
-// for the site.
+// Allowed reports whether the sitemap at a URL may list page, by the rule of sitemaps.org in
+// "Sitemap file location": the page must have the scheme, host and port of the sitemap, and a path
+// that begins with the directory of the sitemap. With this rule, write access to one directory
+// does not extend to the site.
 //
-// It is the caller's option. By the same document ("Cross submits") a map that
-// the robots.txt of a host names may speak for all of that host, wherever the
-// map lies; and since every URL has to pass scope and robots.txt of its own
-// host anyway, a crawler that takes maps as a source of links, not as a
-// statement of their owner, need not ask. Hints on when to look again
-// (LastMod, ChangeFreq) should be taken from maps that are allowed only.
+// Callers decide whether to apply it. By the same document ("Cross submits"), a sitemap named in
+// the robots.txt of a host may list any page of that host. A crawler that only uses sitemaps as a
+// source of links need not apply the rule, because every URL must pass the scope and the
+// robots.txt of its own host anyway. Hints about changes (LastMod, ChangeFreq) should be used only
+// if the page is allowed.
 func Allowed(at, page store.URL) bool {
-	folder, _, _ := strings.Cut(string(at), "?")
-	folder = folder[:strings.LastIndexByte(folder, '/')+1]
-	return len(folder) > len(at.Origin()) && at.Origin() != "" && strings.HasPrefix(string(page), folder)
+	dir, _, _ := strings.Cut(string(at), "?")
+	dir = dir[:strings.LastIndexByte(dir, '/')+1]
+	return len(dir) > len(at.Origin()) && at.Origin() != "" &&
+		strings.HasPrefix(string(page), dir)
 }

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// maxDate bounds the text of a date, in bytes.
+// maxDate is the maximum length of a date in bytes.
 const maxDate = 64
 
-// w3cLayouts are the forms of the W3C note on date and time formats, and some
-// that come close. Fractions of seconds are taken with any.
+// w3cLayouts are the formats of the W3C note on date and time formats, and similar ones. All of
+// them accept fractions of seconds.
 var w3cLayouts = []string{
 	"2006-01-02T15:04:05Z07:00",
 	"2006-01-02",
@@ -25,7 +25,7 @@ var w3cLayouts = []string{
 	"20060102",
 }
 
-// rfcLayouts are RFC 822 dates without weekday and with numeric zone, and with
+// rfcLayouts are the formats of RFC 822 without the weekday and with a numeric zone, also with
 // years of four digits (RFC 1123).
 var rfcLayouts = []string{
 	"2 Jan 2006 15:04:05 -0700",
@@ -36,21 +36,21 @@ var rfcLayouts = []string{
 	"2 January 2006 15:04:05 -0700",
 }
 
-// zones are the names of RFC 822, section 5.1. Others count as UTC, as do the
-// letters of the military: RFC 2822, section 4.3, says that they were used
-// either way.
+// zones are the names of RFC 822, section 5.1. All others are treated as UTC, also the military
+// letters, which were used with either sign (RFC 2822, section 4.3).
 var zones = map[string]string{
 	"EST": "-0500", "EDT": "-0400", "CST": "-0600", "CDT": "-0500",
 	"MST": "-0700", "MDT": "-0600", "PST": "-0800", "PDT": "-0700",
 }
 
-// parseDate reads a date in any of the forms of sitemaps and feeds. The result
-// is in UTC; years before 1970 and after 9999 are not taken.
+// parseDate parses a date in any of the formats of sitemaps and feeds. The result is in UTC; years
+// before 1970 and after 9999 are rejected.
 func parseDate(s string) (time.Time, bool) {
 	if s = strings.TrimSpace(s); s == "" || len(s) > maxDate {
 		return time.Time{}, false
 	}
-	t, ok := time.Time{}, false
+	var t time.Time
+	var ok bool
 	if c := s[0]; '0' <= c && c <= '9' && len(s) >= 4 && !strings.Contains(s[:4], " ") {
 		t, ok = parseW3C(s)
 	} else {

@@ -8,7 +8,7 @@ import (
 	"peerd/crawl/canon"
 )
 
-// field is a text of an entry.
+// field is one of the texts of an entry.
 type field uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	locField
 	guidField
 	modField  // last modified
-	dateField // published, if nothing says more
+	dateField // published, used if modField is missing
 	freqField
 	priorityField
 )
@@ -24,16 +24,16 @@ const (
 // dublinCore is the namespace of dc:date.
 const dublinCore = "http://purl.org/dc/elements/1.1/"
 
-// raw holds the texts of an entry as they stand.
-type raw struct {
+// rawEntry holds the texts of an entry as they stand.
+type rawEntry struct {
 	space                     string // namespace
 	base                      canon.Base
 	loc, guid                 string
 	mod, date, freq, priority string
 }
 
-func newRaw(t xml.StartElement, base canon.Base) raw {
-	return raw{space: t.Name.Space, base: rebase(base, t), guid: attr(t, "rdf", "about")}
+func newRawEntry(t xml.StartElement, base canon.Base) rawEntry {
+	return rawEntry{space: t.Name.Space, base: rebase(base, t), guid: attr(t, "rdf", "about")}
 }
 
 // rebase applies xml:base.
@@ -44,7 +44,7 @@ func rebase(base canon.Base, t xml.StartElement) canon.Base {
 	return base
 }
 
-// attr returns an attribute by its prefix as written and its name.
+// attr returns the attribute with a prefix, as written, and a name.
 func attr(t xml.StartElement, prefix, name string) string {
 	for _, a := range t.Attr {
 		if a.Name.Space == prefix && strings.EqualFold(a.Name.Local, name) {
@@ -54,9 +54,9 @@ func attr(t xml.StartElement, prefix, name string) string {
 	return ""
 }
 
-// fieldOf says what a child of an entry is. Atom's links hold their URL in an
-// attribute, which is taken at once.
-func (e *raw) fieldOf(k Kind, t xml.StartElement, name string) field {
+// fieldOf returns the field that a child of an entry contains. The links of Atom have their URL in
+// an attribute, which is stored at once.
+func (e *rawEntry) fieldOf(k Kind, t xml.StartElement, name string) field {
 	if k == RSS && name == "date" && (t.Name.Space == dublinCore || t.Name.Space == "dc") {
 		return dateField
 	}
@@ -72,14 +72,18 @@ func (e *raw) fieldOf(k Kind, t xml.StartElement, name string) field {
 		}
 		return atomFields[name]
 	default:
-		return mapFields[name]
+		return sitemapFields[name]
 	}
 }
 
-var mapFields = map[string]field{"loc": locField, "lastmod": modField, "changefreq": freqField, "priority": priorityField}
+var sitemapFields = map[string]field{
+	"loc": locField, "lastmod": modField, "changefreq": freqField, "priority": priorityField,
+}
 
 // atomFields are those of RFC 4287 and, for 0.3, modified and issued.
-var atomFields = map[string]field{"updated": modField, "modified": modField, "published": dateField, "issued": dateField}
+var atomFields = map[string]field{
+	"updated": modField, "modified": modField, "published": dateField, "issued": dateField,
+}
 
 func rssField(t xml.StartElement, name string) field {
 	switch name {
@@ -95,8 +99,8 @@ func rssField(t xml.StartElement, name string) field {
 	return noField
 }
 
-// atomLink returns the page that a link leads to, "" for other relations (RFC
-// 4287, section 4.2.7.2).
+// atomLink returns the page to which a link refers, "" for other relations (RFC 4287, section
+// 4.2.7.2).
 func atomLink(t xml.StartElement) string {
 	if rel := attr(t, "", "rel"); rel != "" && !strings.EqualFold(rel, "alternate") {
 		return ""
@@ -104,8 +108,8 @@ func atomLink(t xml.StartElement) string {
 	return strings.TrimSpace(attr(t, "", "href"))
 }
 
-// set takes the text of a field. The first one counts.
-func (e *raw) set(f field, s string) {
+// set stores the text of a field. The first text of a field is used.
+func (e *rawEntry) set(f field, s string) {
 	var into *string
 	switch f {
 	case locField:
@@ -126,16 +130,16 @@ func (e *raw) set(f field, s string) {
 	}
 }
 
-// url is the reference to the page: its link, or an identifier that is a URL.
-func (e *raw) url() string {
+// url returns the reference to the page: its link, or an identifier that is a URL.
+func (e *rawEntry) url() string {
 	if e.loc == "" && isAbsolute(e.guid) {
 		return e.guid
 	}
 	return e.loc
 }
 
-// add makes an Entry of an entry, or counts why not.
-func (p *parser) add(e raw, toMap bool) {
+// add appends an entry to the document, or counts it as invalid or dropped.
+func (p *parser) add(e rawEntry, toMap bool) {
 	ref := e.url()
 	if ref == "" {
 		p.doc.Invalid++
@@ -163,12 +167,14 @@ func (p *parser) add(e raw, toMap bool) {
 }
 
 func parseFreq(s string) ChangeFreq {
-	for i, name := range []string{"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"} {
+	for i, name := range []string{
+		"always", "hourly", "daily", "weekly", "monthly", "yearly", "never",
+	} {
 		if strings.EqualFold(s, name) {
 			return Always + ChangeFreq(i)
 		}
 	}
-	return Unsaid
+	return Unspecified
 }
 
 func parsePriority(s string) float64 {

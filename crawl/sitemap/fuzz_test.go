@@ -16,10 +16,17 @@ import (
 )
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(`<?xml version="1.0"?><urlset xmlns="x"><url><loc>/a?b&c</loc><lastmod>2024-05</lastmod><priority>1</priority></url></urlset>`), "")
-	f.Add([]byte(`<sitemapindex><sitemap><loc><![CDATA[a]]></loc></sitemap></sitemapindex>`), "text/xml; charset=koi8-r")
-	f.Add([]byte(`<rss><channel><item><guid>http://h/</guid><pubDate>1 Jan 20 10:00 EST</pubDate></item></channel></rss>`), "")
-	f.Add([]byte(`<feed xml:base="x"><entry><link href=y><updated>2024</updated></entry></feed>`), "")
+	f.Add(
+		[]byte(
+			`<?xml version="1.0"?><urlset xmlns="x"><url><loc>/a?b&c</loc><lastmod>`+
+				`2024-05</lastmod><priority>1</priority></url></urlset>`), "")
+	f.Add([]byte(`<sitemapindex><sitemap><loc><![CDATA[a]]></loc></sitemap></sitemapindex>`),
+		"text/xml; charset=koi8-r")
+	f.Add(
+		[]byte(
+			`<rss><channel><item><guid>http://h/</guid><pubDate>1 Jan 20 10:00 EST</pubDate></item></channel></rss>`), "")
+	f.Add([]byte(`<feed xml:base="x"><entry><link href=y><updated>2024</updated></entry></feed>`),
+		"")
 	f.Add([]byte("http://example.org/\nx"), "")
 	f.Add([]byte("\xff\xfe<\x00f\x00e\x00e\x00d\x00>\x00"), "")
 	f.Add(zip([]byte("http://example.org/")), "")
@@ -37,23 +44,24 @@ func FuzzParse(f *testing.F) {
 			if u, err := canon.Parse(string(e.URL)); err != nil || u != e.URL {
 				t.Fatalf("%q is not canonical", e.URL)
 			}
-			if !(e.Priority >= 0 && e.Priority <= 1) || e.ChangeFreq > Never || e.LastMod.Location() != time.UTC {
+			if !(e.Priority >= 0 && e.Priority <= 1) || e.ChangeFreq > Never ||
+				e.LastMod.Location() != time.UTC {
 				t.Fatalf("%+v", e)
 			}
 		}
 		if again, _ := Parse(body, contentType, at, o); !slices.Equal(short(again), short(d)) {
-			t.Fatal("not the same twice")
+			t.Fatalf("Parse() = %q, then %q", short(d), short(again))
 		}
 		if len(body) > 2 && body[0] != 0x1f { // packed is the same
 			packed, err2 := Parse(zip(body), contentType, at, o)
 			if !slices.Equal(short(packed), short(d)) || (err == nil) != (err2 == nil) {
-				t.Fatalf("packed: %v, %v", short(packed), err2)
+				t.Fatalf("Parse() of the compressed document = %q, %v", short(packed), err2)
 			}
 		}
 	})
 }
 
-// entries draws what a site may list, and write makes a sitemap of it.
+// entries generates entries of a sitemap; write writes them.
 var entries = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Entry {
 	path := rapid.StringMatching(`[a-z&<>"'?=;/äж]{0,20}`).Draw(t, "path")
 	u, err := canon.Parse("http://example.org/" + path)
@@ -70,31 +78,33 @@ var entries = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Entry {
 
 func write(es []Entry) []byte {
 	var b bytes.Buffer
-	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
+	b.WriteString(
+		`<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
 	names := []string{"", "always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
 	for _, e := range es {
 		b.WriteString("<url><loc>")
 		xml.EscapeText(&b, []byte(e.URL))
-		fmt.Fprintf(&b, "</loc><lastmod>%s</lastmod><changefreq>%s</changefreq><priority>%g</priority></url>\n",
+		fmt.Fprintf(&b,
+			"</loc><lastmod>%s</lastmod><changefreq>%s</changefreq><priority>%g</priority></url>\n",
 			e.LastMod.Format(time.RFC3339), names[e.ChangeFreq], e.Priority)
 	}
 	b.WriteString("</urlset>")
 	return b.Bytes()
 }
 
-func TestParseReadsWhatIsWritten(t *testing.T) {
+func TestParseWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := entries.Draw(t, "entries")
 		d, err := Parse(write(want), "", at, Options{})
 		if err != nil || !slices.Equal(d.Pages, want) || d.Invalid+d.Dropped != 0 || d.Truncated {
-			t.Fatalf("%+v, %v, want %+v", d, err, want)
+			t.Fatalf("Parse() = %+v, %v, want pages %+v", d, err, want)
 		}
 	})
 }
 
-// Whatever a document is cut to, the pages are the first ones of the whole,
-// and that it was cut is known.
-func TestParseOfPrefix(t *testing.T) {
+// TestParsePrefix verifies that a document that was cut yields its first pages, and is marked as
+// truncated.
+func TestParsePrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := entries.Draw(t, "entries")
 		body := write(want)
@@ -133,7 +143,9 @@ func benchmark(b *testing.B, body []byte, size int) {
 func BenchmarkParse(b *testing.B) {
 	var es []Entry
 	for i := range 10000 {
-		es = append(es, Entry{URL: store.URL(fmt.Sprintf("http://example.org/category-%d/article/%d.html", i%17, i)), LastMod: time.Unix(int64(i)*1e5, 0).UTC(), ChangeFreq: Daily, Priority: 0.7})
+		es = append(es, Entry{URL: store.URL(
+			fmt.Sprintf("http://example.org/category-%d/article/%d.html", i%17, i)),
+			LastMod: time.Unix(int64(i)*1e5, 0).UTC(), ChangeFreq: Daily, Priority: 0.7})
 	}
 	body := write(es)
 	var list strings.Builder

@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// bomb compresses many times the same text.
+// bomb compresses a text that is repeated many times.
 func bomb(head, text, tail string, times int) []byte {
 	var out bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
@@ -31,11 +31,13 @@ func laughs(levels int) string {
 	for i := range levels {
 		fmt.Fprintf(&b, `<!ENTITY l%d "%s">`, i+1, strings.Repeat(fmt.Sprintf("&l%d;", i), 10))
 	}
-	fmt.Fprintf(&b, `<!ENTITY file SYSTEM "file:///etc/passwd">]><urlset><url><loc>/a?&l%d;&file;</loc></url></urlset>`, levels)
+	fmt.Fprintf(&b,
+		`<!ENTITY file SYSTEM "file:///etc/passwd">]><urlset><url><loc>/a?&l%d;&file;</loc>`+
+			`</url></urlset>`, levels)
 	return b.String()
 }
 
-// memory returns the bytes that f allocates in all, garbage included.
+// memory returns the number of bytes that f allocates in total.
 func memory(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -44,7 +46,7 @@ func memory(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// No document costs more than its bounds, whatever is in it.
+// TestHostile verifies the limits on the cost of a document.
 func TestHostile(t *testing.T) {
 	const url = "<url><loc>/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa</loc></url>"
 	layer := bomb("", strings.Repeat("\x00", 1<<10), "", 10<<10)
@@ -63,20 +65,27 @@ func TestHostile(t *testing.T) {
 		{"deep in an entry", []byte("<urlset><url><loc>/a</loc>" + strings.Repeat("<a>", 1e6)), 1, true, 1},
 		{"nested entries", []byte("<urlset>" + strings.Repeat("<url>", 3e4) + "<loc>/a</loc></url></urlset>"), 1, false, 100},
 		{"end tags", []byte("<urlset>" + strings.Repeat("</a>", 3e4) + "<url><loc>/a</loc></url></urlset>"), 1, false, 50},
-		{"namespaces", []byte("<urlset><a" + strings.Repeat(` xmlns:b="c"`, 1e4) + ">" + strings.Repeat("<b:a/>", 1e4) + "</a><url><loc>/a</loc></url></urlset>"), 1, false, 100},
+		{"namespaces", []byte("<urlset><a" + strings.Repeat(` xmlns:b="c"`, 1e4) + ">" +
+			strings.Repeat("<b:a/>", 1e4) + "</a><url><loc>/a</loc></url></urlset>"), 1, false,
+			100},
 		{"one attribute", []byte("<urlset><url><loc>/a</loc></url><a b='" + strings.Repeat("c", 3<<20)), 1, true, 7},
 		{"one comment", []byte("<urlset><url><loc>/a</loc></url><!--" + strings.Repeat("c", 3<<20)), 1, true, 7},
 		{"one doctype", []byte("<!DOCTYPE " + strings.Repeat("<", 3<<20)), -1, false, 7},
 		{"one line", []byte("http://example.org/\n" + strings.Repeat("c", 3<<20)), 1, false, 1},
-		{"beyond the limit", []byte("<urlset><url><loc>/a</loc></url>" + strings.Repeat(strings.Repeat(" ", 1<<10)+"<a/>", 4<<10) + "<url><loc>/b</loc></url></urlset>"), 1, true, 300},
+		{"beyond the limit", []byte("<urlset><url><loc>/a</loc></url>" +
+			strings.Repeat(strings.Repeat(" ", 1<<10)+"<a/>", 4<<10) +
+			"<url><loc>/b</loc></url></urlset>"), 1, true, 300},
 	} {
 		var d Doc
 		var err error
 		began := time.Now()
 		used := memory(func() { d, err = Parse(c.body, "", at, Options{MaxBytes: 4 << 20}) })
-		t.Logf("%-22s %9d bytes, %7d KiB allocated, %v", c.name, len(c.body), used>>10, time.Since(began).Round(time.Millisecond))
-		if err == nil && c.pages >= 0 && len(d.Pages) != c.pages || err == nil && d.Truncated != c.truncated || err != nil && c.pages >= 0 {
-			t.Errorf("%s: %d pages, %d invalid, truncated %v, %v", c.name, len(d.Pages), d.Invalid, d.Truncated, err)
+		t.Logf("%-22s %9d bytes, %7d KiB allocated, %v", c.name, len(c.body), used>>10,
+			time.Since(began).Round(time.Millisecond))
+		if err == nil && c.pages >= 0 && len(d.Pages) != c.pages || err == nil &&
+			d.Truncated != c.truncated || err != nil && c.pages >= 0 {
+			t.Errorf("%s: %d pages, %d invalid, truncated %v, %v", c.name, len(d.Pages), d.Invalid,
+				d.Truncated, err)
 		}
 		if used > c.most<<20 {
 			t.Errorf("%s: %d KiB allocated", c.name, used>>10)
@@ -92,7 +101,8 @@ func TestEntitiesAreNotExpanded(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	if o := (Options{}).orDefaults(); o.MaxEntries != 50_000 || o.MaxBytes != 50<<20 || o.MaxRatio != 200 {
+	if o := (Options{}).withDefaults(); o.MaxEntries != 50_000 || o.MaxBytes != 50<<20 ||
+		o.MaxRatio != 200 {
 		t.Errorf("defaults %+v", o)
 	}
 	var list, set strings.Builder
@@ -101,14 +111,16 @@ func TestLimits(t *testing.T) {
 		fmt.Fprintf(&set, "<url><loc>/%d</loc></url>", i)
 	}
 	body := list.String()
-	d, _ := Parse([]byte(body), "", at, Options{MaxBytes: int64(len(body)) - 2}) // cut in the last line
+	// cut in the last line
+	d, _ := Parse([]byte(body), "", at, Options{MaxBytes: int64(len(body)) - 2})
 	if len(d.Pages) != 19 || !d.Truncated {
 		t.Errorf("cut list: %d pages, truncated %v", len(d.Pages), d.Truncated)
 	}
 	for _, body := range []string{list.String(), "<urlset>" + set.String() + "</urlset>"} {
 		d, err := Parse([]byte(body), "", at, Options{MaxEntries: 5})
 		if err != nil || len(d.Pages) != 5 || d.Dropped != 15 || d.Truncated {
-			t.Errorf("%d pages, %d dropped, truncated %v, %v", len(d.Pages), d.Dropped, d.Truncated, err)
+			t.Errorf("%d pages, %d dropped, truncated %v, %v", len(d.Pages), d.Dropped, d.Truncated,
+				err)
 		}
 		d, _ = Parse([]byte(body), "", at, Options{MaxBytes: int64(len(body))})
 		if len(d.Pages) != 20 || d.Truncated {
@@ -122,14 +134,16 @@ func TestLimits(t *testing.T) {
 }
 
 func TestRatio(t *testing.T) {
-	body := bomb("<urlset>", "<url><loc>/a</loc></url>"+strings.Repeat(" ", 1<<10), "</urlset>", 3<<10)
+	body := bomb("<urlset>", "<url><loc>/a</loc></url>"+strings.Repeat(" ", 1<<10), "</urlset>",
+		3<<10)
 	for _, c := range []struct {
 		ratio     int64
 		truncated bool
 	}{{0, true}, {10, true}, {1100, false}} {
 		d, err := Parse(body, "", at, Options{MaxRatio: c.ratio})
 		if err != nil || d.Truncated != c.truncated || len(d.Pages) < 900 {
-			t.Errorf("ratio %d: %d pages, truncated %v, %v", c.ratio, len(d.Pages), d.Truncated, err)
+			t.Errorf("ratio %d: %d pages, truncated %v, %v", c.ratio, len(d.Pages), d.Truncated,
+				err)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"peerd/store"
 )
 
-// Kind is what a document turned out to be.
+// Kind is the kind of a document.
 type Kind uint8
 
 // The kinds of documents.
@@ -16,12 +16,12 @@ const (
 	None   Kind = iota
 	URLSet      // a sitemap
 	Index       // a list of sitemaps
-	List        // URLs, one a line
-	RSS         // of any version, RDF included
+	List        // URLs, one per line
+	RSS         // any version, including RDF
 	Atom        // 0.3 or 1.0
 )
 
-// String returns the kind's name.
+// String returns the name of the kind.
 func (k Kind) String() string {
 	switch k {
 	case URLSet:
@@ -38,12 +38,12 @@ func (k Kind) String() string {
 	return "none"
 }
 
-// ChangeFreq is how often a page is said to change.
+// ChangeFreq is how often a page changes, according to its site.
 type ChangeFreq uint8
 
 // The values of <changefreq>.
 const (
-	Unsaid ChangeFreq = iota
+	Unspecified ChangeFreq = iota
 	Always
 	Hourly
 	Daily
@@ -53,42 +53,43 @@ const (
 	Never
 )
 
-// Period returns the time between changes that f means: a minute for Always, 0
-// for Unsaid and Never.
+// Period returns the time between two changes: a minute for Always, 0 for Unspecified and Never.
 func (f ChangeFreq) Period() time.Duration {
 	const day = 24 * time.Hour
-	return [...]time.Duration{0, time.Minute, time.Hour, day, 7 * day, 30 * day, 365 * day, 0}[min(f, Never)]
+	return [...]time.Duration{
+		0, time.Minute, time.Hour, day, 7 * day, 30 * day, 365 * day, 0,
+	}[min(f, Never)]
 }
 
 // Entry is one URL of a document.
 type Entry struct {
 	URL        store.URL
-	LastMod    time.Time // UTC; zero if not said. A date without time is its first moment.
+	LastMod    time.Time // UTC; zero if unspecified. A date without a time means midnight.
 	ChangeFreq ChangeFreq
-	Priority   float64 // 0 to 1 among the pages of the site; 0.5 if not said
+	Priority   float64 // 0 to 1, relative to other pages of the site; 0.5 if unspecified
 }
 
-// Doc is what a document says. Entries stand in its order; the same URL may
-// come more than once.
+// Doc is the content of a document. Entries are in the order of the document, and a URL can occur
+// more than once.
 type Doc struct {
 	Kind     Kind
 	Sitemaps []Entry // further documents, of an index
 	Pages    []Entry
 	Invalid  int // entries without a usable URL
 	Dropped  int // entries beyond Options.MaxEntries
-	// Truncated: the document ended early, could not be read on, or went beyond
-	// a limit on bytes or nesting. The rest of the fields say what came before.
+	// Truncated means that the document ended early, had an error, or exceeded a limit on bytes
+	// or nesting. The other fields describe the part before.
 	Truncated bool
 }
 
-// Options are the limits of Parse. Zero fields mean the defaults.
+// Options are the limits of Parse. Zero fields mean the default.
 type Options struct {
-	MaxEntries int   // taken of one document; default 50,000, the protocol's limit
-	MaxBytes   int64 // read of it after inflating; default 50 MiB, the protocol's limit
+	MaxEntries int   // per document; default 50,000, the limit of the protocol
+	MaxBytes   int64 // of a document, inflated; default 50 MiB, the limit of the protocol
 	MaxRatio   int64 // of inflated to compressed bytes, beyond the first MiB; default 200
 }
 
-func (o Options) orDefaults() Options {
+func (o Options) withDefaults() Options {
 	if o.MaxEntries <= 0 {
 		o.MaxEntries = 50_000
 	}
@@ -101,25 +102,24 @@ func (o Options) orDefaults() Options {
 	return o
 }
 
-// ErrKind says that a document is none of those that Parse reads.
-var ErrKind = errors.New("sitemap: neither sitemap, list nor feed")
+// ErrFormat means that a document is in none of the formats that Parse reads.
+var ErrFormat = errors.New("sitemap: neither sitemap, list nor feed")
 
-// Parse reads a document that was found at a URL. The content type may be
-// empty; only its charset is used, and only if the document has none. The
-// error is ErrKind or nil: everything else that may be wrong is in the Doc.
-// Which of the pages the site may speak for is left to the caller; see Allowed.
+// Parse parses the document at a URL. The content type may be empty; only its charset is used, if
+// the document declares none. The error is ErrFormat or nil: all other errors are counted in the
+// Doc. Parse does not check which pages the document may list; see Allowed.
 func Parse(body []byte, contentType string, at store.URL, o Options) (Doc, error) {
-	o = o.orDefaults()
+	o = o.withDefaults()
 	p := &parser{o: o, base: canon.BaseOf(at)}
 	src := newSource(utf8Reader(inflate(body, o), contentType))
 	p.src = src
 	if isList(src.head()) {
-		p.list()
+		p.parseList()
 	} else {
-		p.xml()
+		p.parseXML()
 	}
 	if p.doc.Kind == None {
-		return Doc{}, ErrKind
+		return Doc{}, ErrFormat
 	}
 	return p.doc, nil
 }

@@ -3,6 +3,7 @@ package sitemap
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"mime"
 	"regexp"
@@ -15,30 +16,34 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// maxDeclaration is how far into a document its XML declaration is looked for.
+// maxDeclaration is the size of the beginning of a document in which an XML declaration is
+// searched for.
 const maxDeclaration = 1 << 10
 
 // declared finds the encoding of an XML declaration.
 var declared = regexp.MustCompile(`^\s*<\?xml[^>]*?\sencoding\s*=\s*["']([A-Za-z0-9._:-]+)["']`)
 
-// utf8Reader decodes a document. What comes out is valid UTF-8 without byte
-// order mark, XML declaration, and characters that XML forbids.
+// utf8Reader decodes a document to valid UTF-8 without a byte order mark, an XML declaration, or
+// characters that XML does not allow.
 func utf8Reader(r *bufio.Reader, contentType string) io.Reader {
 	head, _ := r.Peek(maxDeclaration)
 	if enc := encodingOf(head, contentType); enc != nil {
-		return skipDeclaration(transform.NewReader(r, transform.Chain(enc.NewDecoder(), clean{})))
+		t := transform.Chain(enc.NewDecoder(), sanitizer{})
+		return skipDeclaration(transform.NewReader(r, t))
 	}
-	return skipDeclaration(transform.NewReader(r, clean{}))
+	return skipDeclaration(transform.NewReader(r, sanitizer{}))
 }
 
-// encodingOf returns nil for UTF-8.
+// encodingOf returns the encoding of a document, nil for UTF-8.
 func encodingOf(head []byte, contentType string) encoding.Encoding {
 	switch {
 	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
 		return nil
-	case bytes.HasPrefix(head, []byte("\xfe\xff")), bytes.HasPrefix(head, []byte("\x00<")), bytes.HasPrefix(head, []byte("\x00h")):
+	case bytes.HasPrefix(head, []byte("\xfe\xff")), bytes.HasPrefix(head, []byte("\x00<")),
+		bytes.HasPrefix(head, []byte("\x00h")):
 		return unicode.UTF16(unicode.BigEndian, unicode.UseBOM)
-	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("<\x00")), bytes.HasPrefix(head, []byte("h\x00")):
+	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("<\x00")),
+		bytes.HasPrefix(head, []byte("h\x00")):
 		return unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
 	}
 	label := ""
@@ -48,16 +53,16 @@ func encodingOf(head []byte, contentType string) encoding.Encoding {
 		label = params["charset"]
 	}
 	enc, name := charset.Lookup(label)
-	// A label that could be read is not in UTF-16; "replacement" would make
-	// the document one character.
+	// A document with a readable label is not in UTF-16, and "replacement" would decode it to one
+	// character.
 	if enc == nil || name == "utf-8" || strings.HasPrefix(name, "utf-16") || name == "replacement" {
 		return nil
 	}
 	return enc
 }
 
-// skipDeclaration drops a byte order mark, leading space and the XML
-// declaration: the decoder refuses versions and encodings that do no harm.
+// skipDeclaration removes a byte order mark, leading space and the XML declaration: the decoder
+// rejects versions and encodings that are harmless.
 func skipDeclaration(r io.Reader) io.Reader {
 	b := bufio.NewReaderSize(r, 4<<10)
 	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
@@ -73,12 +78,12 @@ func skipDeclaration(r io.Reader) io.Reader {
 	return b
 }
 
-// clean replaces invalid UTF-8 by U+FFFD, and characters that XML 1.0, section
-// 2.2, does not allow by spaces.
-type clean struct{ transform.NopResetter }
+// sanitizer replaces invalid UTF-8 with U+FFFD, and characters that XML 1.0, section 2.2, does not
+// allow with spaces.
+type sanitizer struct{ transform.NopResetter }
 
 // Transform implements transform.Transformer.
-func (clean) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err error) {
+func (sanitizer) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err error) {
 	for nSrc < len(src) {
 		c := src[nSrc]
 		if c < utf8.RuneSelf {
@@ -109,7 +114,8 @@ func (clean) Transform(dst, src []byte, atEOF bool) (nDst, nSrc int, err error) 
 	return nDst, nSrc, nil
 }
 
-// isList says whether a text is a list of URLs: one of its first lines is one.
+// isList reports whether a text is a list of URLs, which means that one of its first lines is a
+// URL.
 func isList(head []byte) bool {
 	for i, line := range bytes.SplitN(head, []byte("\n"), 11) {
 		if i == 10 || bytes.HasPrefix(bytes.TrimSpace(line), []byte("<")) {
@@ -122,35 +128,35 @@ func isList(head []byte) bool {
 	return false
 }
 
-// isAbsolute says whether s begins as URLs do that a list may hold.
+// isAbsolute reports whether s begins like a URL that a list may contain.
 func isAbsolute(s string) bool {
 	scheme, _, ok := strings.Cut(s[:min(len(s), 10)], "://")
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// list reads URLs, one a line. Blank lines and comments do not count.
-func (p *parser) list() {
+// parseList parses URLs, one per line, and ignores blank lines and comments.
+func (p *parser) parseList() {
 	p.doc.Kind = List
 	for {
-		line, err := p.line()
+		line, err := p.readLine()
 		switch s := strings.TrimSpace(string(line)); {
 		case s == "" || s[0] == '#':
-		case err != nil && err != io.EOF: // broken off within it
+		case err != nil && !errors.Is(err, io.EOF): // cut within the line
 		case !isAbsolute(s):
 			p.doc.Invalid++
 		default:
-			p.add(raw{loc: s, base: p.base}, false)
+			p.add(rawEntry{loc: s, base: p.base}, false)
 		}
 		if err != nil {
-			p.doc.Truncated = err != io.EOF
+			p.doc.Truncated = !errors.Is(err, io.EOF)
 			return
 		}
 	}
 }
 
-// line reads up to the next line end of any system. Of long lines it returns
-// one byte more than a URL may have.
-func (p *parser) line() ([]byte, error) {
+// readLine reads a line that ends in LF or CR. It returns at most one byte more than a URL may
+// have.
+func (p *parser) readLine() ([]byte, error) {
 	p.buf = p.buf[:0]
 	for {
 		c, err := p.src.r.ReadByte()

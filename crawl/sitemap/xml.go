@@ -9,19 +9,18 @@ import (
 )
 
 const (
-	// maxDepth bounds how deep elements may lie.
+	// maxDepth is the maximum depth of elements.
 	maxDepth = 64
-	// maxScopes bounds the namespaces that are declared at one place.
+	// maxScopes is the maximum number of namespace declarations in force at one place.
 	maxScopes = 256
-	// maxStray is how many elements may stand before the root, such as the
-	// warnings of a broken generator.
+	// maxStray is the maximum number of elements before the root, such as warnings of a broken
+	// generator.
 	maxStray = 8
-	// maxText bounds the texts that are read, in bytes: canon takes no longer
-	// URL.
+	// maxText is the maximum length of a text in bytes: canon accepts no longer URL.
 	maxText = 6 << 10
 )
 
-// parser walks over one document.
+// parser parses one document.
 type parser struct {
 	o    Options
 	base canon.Base
@@ -29,30 +28,30 @@ type parser struct {
 	doc  Doc
 	buf  []byte
 
-	open   []xml.Name // raw names of the open elements, lower case
+	open   []xml.Name // names of the open elements as written, in lower case
 	scopes []scope
 	stray  int // elements before the root
 	done   bool
 
-	root  int    // depth of the root, 0 before it
-	space string // namespace of the root
+	rootDepth int    // depth of the root, 0 before it
+	rootSpace string // namespace of the root
 
-	in    int // depth of the open entry, 0 outside
-	entry raw
+	entryDepth int // depth of the open entry, 0 outside
+	entry      rawEntry
 
-	text   field // whose text is being read
-	textIn int   // depth of its element
+	text      field // that is being read
+	textDepth int   // depth of its element
 }
 
-// scope is a namespace declaration, in force below depth.
+// scope is a namespace declaration that is in force below depth.
 type scope struct {
 	prefix, space string
 	depth         int
 }
 
-// xml walks over the elements until the root is closed. It keeps the open
-// elements itself: the decoder's own count lets one stray end tag close all.
-func (p *parser) xml() {
+// parseXML handles the elements until the root is closed. It keeps its own stack of open elements,
+// because in the decoder one stray end tag closes all of them.
+func (p *parser) parseXML() {
 	d := xml.NewDecoder(p.src)
 	d.Strict = false
 	d.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
@@ -81,11 +80,12 @@ func lower(n xml.Name) xml.Name {
 	return xml.Name{Space: strings.ToLower(n.Space), Local: strings.ToLower(n.Local)}
 }
 
-// start takes a start tag.
+// start handles a start tag.
 func (p *parser) start(t xml.StartElement) {
 	name := lower(t.Name)
-	if p.in > 0 && len(p.open) == p.in && name == p.open[p.in-1] { // the last entry was left open
-		p.pop(p.in)
+	// The previous entry was not closed.
+	if p.entryDepth > 0 && len(p.open) == p.entryDepth && name == p.open[p.entryDepth-1] {
+		p.pop(p.entryDepth)
 	}
 	if len(p.open) == maxDepth {
 		p.doc.Truncated, p.done = true, true
@@ -95,18 +95,18 @@ func (p *parser) start(t xml.StartElement) {
 	p.declare(t)
 	t.Name.Space = p.resolve(t.Name.Space)
 	switch depth := len(p.open); {
-	case p.root == 0:
+	case p.rootDepth == 0:
 		p.findRoot(t, name.Local)
-	case p.in == 0 && p.opensEntry(t, name.Local):
-		p.in, p.entry = depth, newRaw(t, p.base)
-	case p.in > 0 && depth == p.in+1:
-		p.text, p.textIn = p.entry.fieldOf(p.doc.Kind, t, name.Local), depth
+	case p.entryDepth == 0 && p.opensEntry(t, name.Local):
+		p.entryDepth, p.entry = depth, newRawEntry(t, p.base)
+	case p.entryDepth > 0 && depth == p.entryDepth+1:
+		p.text, p.textDepth = p.entry.fieldOf(p.doc.Kind, t, name.Local), depth
 		p.buf = p.buf[:0]
 	}
 }
 
-// end takes an end tag: it closes the innermost element of its name with all
-// in it, and nothing if there is none.
+// end handles an end tag: it closes the innermost element of its name with all elements in it. It
+// does nothing if there is no such element.
 func (p *parser) end(name xml.Name) {
 	for i := len(p.open); i > 0; i-- {
 		if p.open[i-1] == name {
@@ -116,23 +116,23 @@ func (p *parser) end(name xml.Name) {
 	}
 }
 
-// pop closes the open elements from a depth on.
+// pop closes the open elements at depth and below.
 func (p *parser) pop(depth int) {
-	if p.text != noField && depth <= p.textIn {
+	if p.text != noField && depth <= p.textDepth {
 		p.entry.set(p.text, strings.TrimSpace(string(p.buf)))
 		p.text = noField
 	}
-	if depth <= p.in {
+	if depth <= p.entryDepth {
 		p.flush()
 	}
 	p.open = p.open[:depth-1]
 	for n := len(p.scopes); n > 0 && p.scopes[n-1].depth >= depth; n-- {
 		p.scopes = p.scopes[:n-1]
 	}
-	p.done = p.root != 0 && depth <= p.root
+	p.done = p.rootDepth != 0 && depth <= p.rootDepth
 }
 
-// declare notes the namespaces that the tag of the innermost element declares.
+// declare records the namespaces that the tag of the innermost element declares.
 func (p *parser) declare(t xml.StartElement) {
 	for _, a := range t.Attr {
 		prefix, is := "", a.Name.Space == "" && a.Name.Local == "xmlns"
@@ -145,7 +145,7 @@ func (p *parser) declare(t xml.StartElement) {
 	}
 }
 
-// resolve returns the namespace of a prefix, itself if it is not declared.
+// resolve returns the namespace of a prefix, or the prefix if it is not declared.
 func (p *parser) resolve(prefix string) string {
 	for i := len(p.scopes) - 1; i >= 0; i-- {
 		if p.scopes[i].prefix == prefix {
@@ -170,16 +170,15 @@ func (p *parser) findRoot(t xml.StartElement, name string) {
 		p.done = name == "html" || p.stray > maxStray
 		return
 	}
-	p.root, p.space = len(p.open), t.Name.Space
+	p.rootDepth, p.rootSpace = len(p.open), t.Name.Space
 	p.base = rebase(p.base, t)
 }
 
-// opensEntry says whether an element is an entry: a child of the root, or of
-// the channel of a feed. Entries of maps and of Atom are in the namespace of
-// the root, or in none.
+// opensEntry reports whether an element is an entry: a child of the root, or of the channel of a
+// feed. Entries of sitemaps and of Atom are in the namespace of the root, or in none.
 func (p *parser) opensEntry(t xml.StartElement, name string) bool {
-	level := len(p.open) - p.root
-	own := t.Name.Space == p.space || t.Name.Space == ""
+	level := len(p.open) - p.rootDepth
+	own := t.Name.Space == p.rootSpace || t.Name.Space == ""
 	switch p.doc.Kind {
 	case RSS:
 		return level <= 2 && name == "item"
@@ -192,12 +191,12 @@ func (p *parser) opensEntry(t xml.StartElement, name string) bool {
 
 // flush ends the open entry.
 func (p *parser) flush() {
-	if p.in == 0 {
+	if p.entryDepth == 0 {
 		return
 	}
-	// An entry that breaks off before its URL is not known to be invalid.
+	// An entry that was cut before its URL may be valid.
 	if p.entry.url() != "" || !p.doc.Truncated {
-		p.add(p.entry, p.open[p.in-1].Local == "sitemap")
+		p.add(p.entry, p.open[p.entryDepth-1].Local == "sitemap")
 	}
-	p.in, p.text = 0, noField
+	p.entryDepth, p.text = 0, noField
 }

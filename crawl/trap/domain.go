@@ -7,26 +7,25 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// Domain is what is remembered of one registered domain by a peer that meets
-// hosts below it. The zero Domain is one never seen; any values are sound. One
-// goroutine at a time.
+// Domain is what a peer remembers about a registered domain when it finds hosts below it.
+// The zero Domain has no hosts; all values are valid. It is not safe for concurrent use.
 type Domain struct {
-	Hosts     uint32 `cbor:"1,keyasint,omitempty"` // admitted
-	Generated uint32 `cbor:"2,keyasint,omitempty"` // of them, with names that look generated
+	Hosts     uint32 `cbor:"1,keyasint,omitempty"` // admitted hosts
+	Generated uint32 `cbor:"2,keyasint,omitempty"` // those with generated names
 	Dropped   uint64 `cbor:"3,keyasint,omitempty"`
-	// Wildcard is set by the caller who found that a made-up name below the
-	// domain resolves (RFC 4592).
+	// Wildcard must be set by the caller if an invented name below the domain resolves (RFC
+	// 4592).
 	Wildcard bool `cbor:"4,keyasint,omitempty"`
 }
 
-// maxLabels is the number of labels below a registered domain from which a name
-// looks generated whatever they are.
+// maxLabels is the number of labels below a registered domain from which a name counts as
+// generated.
 const maxLabels = 8
 
-// AdmitHost decides on a host that was never met before and is about to get its
-// first URL; d is the record of its RegisteredDomain. It returns Subdomains if
-// the host and all its URLs should be dropped, and None if it was counted. The
-// registered domain itself always passes.
+// AdmitHost decides about a host that was never seen before and is about to get its first
+// URL; d is the record of its RegisteredDomain. It returns Subdomains if the host and all
+// its URLs should be dropped, and None if the host was counted. The registered domain
+// itself is always admitted.
 func (g *Guard) AdmitHost(d *Domain, host string) Heuristic {
 	if !g.cfg.On.Has(Subdomains) {
 		return None
@@ -43,7 +42,8 @@ func (g *Guard) AdmitHost(d *Domain, host string) Heuristic {
 	for label := range strings.SplitSeq(below, ".") {
 		generated = generated || looksGenerated(label)
 	}
-	if generated && uint64(d.Generated) >= uint64(limit) || uint64(d.Hosts) >= uint64(g.cfg.MaxHosts) {
+	if generated && uint64(d.Generated) >= uint64(limit) ||
+		uint64(d.Hosts) >= uint64(g.cfg.MaxHosts) {
 		d.Dropped++
 		return Subdomains
 	}
@@ -54,10 +54,10 @@ func (g *Guard) AdmitHost(d *Domain, host string) Heuristic {
 	return None
 }
 
-// RegisteredDomain returns the part of host that somebody registered: one label
-// more than its public suffix (publicsuffix.org, with the private section, so
-// that the customers of a blog service are told apart). An IP address, or a
-// public suffix, is returned as it is. About a microsecond.
+// RegisteredDomain returns the registered part of host: one label more than its public
+// suffix (publicsuffix.org, with the private section, so that the customers of a blog
+// service are distinct). An IP address or a public suffix is returned unchanged. It takes
+// about a microsecond.
 func RegisteredDomain(host string) string {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return host
@@ -69,8 +69,8 @@ func RegisteredDomain(host string) string {
 	return domain
 }
 
-// looksGenerated says whether a label is hardly one that a person chose: four
-// digits or more, letters and digits by turns, or letters that nobody can say.
+// looksGenerated reports whether a label is unlikely to be chosen by a person: four or more
+// digits, alternating letters and digits, or unpronounceable letters.
 func looksGenerated(label string) bool {
 	digits, changes, row, longest, letters, vowels := 0, 0, 0, 0, 0, 0
 	for i := range len(label) {
@@ -94,7 +94,7 @@ func looksGenerated(label string) bool {
 			row = 0
 		}
 	}
-	if strings.HasPrefix(label, "xn--") { // an encoding: digits and consonants mean nothing
+	if strings.HasPrefix(label, "xn--") { // Punycode: digits and consonants have no meaning
 		return false
 	}
 	return digits >= 4 || changes >= 4 || longest >= 7 || letters >= 8 && 6*vowels < letters

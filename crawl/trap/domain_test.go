@@ -14,11 +14,20 @@ func TestSubdomains(t *testing.T) {
 		wildcard bool
 		want     uint32
 	}{
-		{"random", func(r *rand.Rand, _ int) string { return "x" + random(r, 11) }, false, 500 + 50}, // some look chosen
-		{"numbers", func(_ *rand.Rand, i int) string { return fmt.Sprintf("user%07d", i) }, false, 500},
-		{"wildcard", func(_ *rand.Rand, i int) string { return fmt.Sprintf("user%07d", i) }, true, 50},
+		// some do not look generated
+		{"random", func(r *rand.Rand, _ int) string {
+			return "x" + random(r, 11)
+		}, false, 500 + 50},
+		{"numbers", func(_ *rand.Rand, i int) string {
+			return fmt.Sprintf("user%07d", i)
+		}, false, 500},
+		{"wildcard", func(_ *rand.Rand, i int) string {
+			return fmt.Sprintf("user%07d", i)
+		}, true, 50},
 		{"words", func(_ *rand.Rand, i int) string { return "o" + letters(i) }, false, 20_000},
-		{"deep", func(_ *rand.Rand, i int) string { return letters(i) + ".a.b.c.d.e.f.g.h" }, false, 500},
+		{"deep", func(_ *rand.Rand, i int) string {
+			return letters(i) + ".a.b.c.d.e.f.g.h"
+		}, false, 500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
@@ -28,14 +37,15 @@ func TestSubdomains(t *testing.T) {
 				g.AdmitHost(&d, c.label(r, i)+".trap.example")
 			}
 			t.Logf("%d of %d came through", d.Hosts, n)
-			if most := max(c.want, d.Hosts-d.Generated+500); c.name == "random" && d.Generated > most || c.name != "random" && d.Hosts > c.want {
+			if most := max(c.want, d.Hosts-d.Generated+500); c.name == "random" &&
+				d.Generated > most || c.name != "random" && d.Hosts > c.want {
 				t.Errorf("%d hosts, %d generated, want %d", d.Hosts, d.Generated, c.want)
 			}
 			if d.Dropped+uint64(d.Hosts) != n {
-				t.Errorf("%d dropped and %d not, of %d", d.Dropped, d.Hosts, n)
+				t.Errorf("%d hosts dropped and %d admitted, of %d", d.Dropped, d.Hosts, n)
 			}
 			if h := g.AdmitHost(&d, "trap.example"); h != None {
-				t.Errorf("the domain itself: %v", h)
+				t.Errorf("AdmitHost() of the domain itself = %v, want None", h)
 			}
 		})
 	}
@@ -43,23 +53,27 @@ func TestSubdomains(t *testing.T) {
 
 func TestLooksGenerated(t *testing.T) {
 	for label, want := range map[string]bool{
-		"www": false, "docs": false, "mail2": false, "s3": false, "node101": false, "de": false, "static-cdn-1": false,
-		"catchphrase": false, "xn--bcher-kva8445foa": false, "lengths": false, "wikipedia": false, "py3k": false, "k8s": false,
+		"www": false, "docs": false, "mail2": false, "s3": false, "node101": false, "de": false,
+		"static-cdn-1": false,
+		"catchphrase":  false, "xn--bcher-kva8445foa": false, "lengths": false, "wikipedia": false,
+		"py3k": false, "k8s": false,
 		"user12345": true, "a1b2c3d4": true, "xkqzvwptr": true, "5d41402abc4b": true, "2031": true,
 	} {
 		if got := looksGenerated(label); got != want {
-			t.Errorf("%s: %v", label, got)
+			t.Errorf("looksGenerated(%q) = %v", label, got)
 		}
 	}
 }
 
 func TestRegisteredDomain(t *testing.T) {
 	for host, want := range map[string]string{
-		"a.b.example.com": "example.com", "example.com": "example.com", "com": "com", "a.b.co.uk": "b.co.uk",
-		"a.b.github.io": "b.github.io", "192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::1", "localhost": "localhost", "": "",
+		"a.b.example.com": "example.com", "example.com": "example.com", "com": "com",
+		"a.b.co.uk":     "b.co.uk",
+		"a.b.github.io": "b.github.io", "192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::1",
+		"localhost": "localhost", "": "",
 	} {
 		if got := RegisteredDomain(host); got != want {
-			t.Errorf("%q: %q, want %q", host, got, want)
+			t.Errorf("RegisteredDomain(%q) = %q, want %q", host, got, want)
 		}
 	}
 }

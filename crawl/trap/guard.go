@@ -1,16 +1,12 @@
 package trap
 
-import (
-	"time"
+import "peerd/store"
 
-	"peerd/store"
-)
-
-// Guard decides by a Config. It holds nothing that changes: any number of
-// goroutines may use one, each with States of its own.
+// Guard applies a Config. It is immutable and safe for concurrent use with different
+// States.
 type Guard struct{ cfg Config }
 
-// New returns a Guard, or every fault of cfg.
+// New returns a Guard, or an error that lists every fault of cfg.
 func New(cfg Config) (*Guard, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -18,27 +14,25 @@ func New(cfg Config) (*Guard, error) {
 	return &Guard{cfg: cfg}, nil
 }
 
-// Check returns what is wrong with u by itself, without memory: Length, Depth,
-// Params, Repeat or None.
+// Check examines u alone, without a State. It returns Length, Depth, Params, Repeat or
+// None.
 func (g *Guard) Check(u store.URL) Heuristic {
 	if g.tooLong(u) {
 		return Length
 	}
 	var f features
-	f.look(u)
+	f.parse(u)
 	return g.check(&f)
 }
 
-// Admit decides on u, which its host's owner never saw before and is about to
-// queue; s is the state of that host. None means that u was counted and should
-// be queued, anything else that it should be dropped and why: that is counted
-// in s, and is the caller's to log. Times before now.Year() minus YearsBack or
-// after it plus YearsAhead are far; nothing else depends on now.
+// Admit decides about u, a URL that was never seen before and is about to be queued; s is
+// the state of its host. None means that u was counted and should be queued. Any other
+// result is the reason to drop it; it is counted in s, and the caller may log it.
 //
-// A URL that is offered again after it was admitted counts twice. The caller
-// writes s in the transaction that queues u.
-func (g *Guard) Admit(s *State, u store.URL, now time.Time) Heuristic {
-	h := g.decide(s, u, now)
+// A URL that is offered again after it was admitted counts twice. The caller stores s in
+// the transaction that queues u.
+func (g *Guard) Admit(s *State, u store.URL) Heuristic {
+	h := g.decide(s, u)
 	if h == None {
 		s.urls++
 	} else {
@@ -48,41 +42,41 @@ func (g *Guard) Admit(s *State, u store.URL, now time.Time) Heuristic {
 	return h
 }
 
-func (g *Guard) decide(s *State, u store.URL, now time.Time) Heuristic {
+func (g *Guard) decide(s *State, u store.URL) Heuristic {
 	if g.tooLong(u) {
 		return Length
 	}
 	var f features
-	f.look(u)
+	f.parse(u)
 	if h := g.check(&f); h != None {
 		return h
 	}
-	var w watch
-	g.watch(&w, &f, now)
-	for _, c := range w.counts[:w.n] {
-		if c.over(&s.table, w.numbers) {
+	var w counters
+	g.collectCounters(&w, &f)
+	for _, c := range w.list[:w.n] {
+		if c.exceeded(&s.table) {
 			w.touch(&s.table)
-			return c.why
+			return c.reason
 		}
 	}
-	if g.cfg.On.Has(Quota) && s.urls >= uint64(g.cfg.Quota) && s.urls >= g.quota(s) {
+	if g.cfg.On.Has(Quota) && s.urls >= g.scaled(s, g.cfg.Quota) {
 		return Quota
 	}
-	for _, c := range w.counts[:w.n] {
-		at := s.table.take(c.key)
+	for _, c := range w.list[:w.n] {
+		at := s.table.use(c.key)
 		if at.n < 1<<32-1 {
 			at.n++
 		}
-		if c.distinct {
-			s.table.count(at, c.value)
-		}
+		s.table.count(at, c.value)
 	}
 	return None
 }
 
-func (g *Guard) tooLong(u store.URL) bool { return g.cfg.On.Has(Length) && len(u) > g.cfg.MaxLength }
+func (g *Guard) tooLong(u store.URL) bool {
+	return g.cfg.On.Has(Length) && len(u) > g.cfg.MaxLength
+}
 
-// check are the heuristics without memory, less the length.
+// check applies the heuristics that need no state, except the length.
 func (g *Guard) check(f *features) Heuristic {
 	on := g.cfg.On
 	switch {
@@ -96,14 +90,17 @@ func (g *Guard) check(f *features) Heuristic {
 	return None
 }
 
-// quota is the number of URLs that s's host may have.
-func (g *Guard) quota(s *State) uint64 {
-	return uint64(g.cfg.Quota) * (1 + min(s.Domains(), uint64(g.cfg.MaxDomains)))
+// scaled returns a limit of the host of s, which grows with the domains that link to it.
+func (g *Guard) scaled(s *State, limit int) uint64 {
+	if s.linked == nil {
+		return uint64(limit)
+	}
+	return uint64(limit) * (1 + min(s.Domains(), uint64(g.cfg.MaxDomains)))
 }
 
-// Linked takes note that a page of host from links to host to, whose state is
-// s. Only other registered domains count, each once.
-func (g *Guard) Linked(s *State, to, from string) {
+// AddLink records in s, the state of host to, that a page of host from links to it. Only
+// other registered domains count, each once.
+func (g *Guard) AddLink(s *State, to, from string) {
 	domain := RegisteredDomain(from)
 	if h := hash(domain); !s.linked.has(h) && domain != RegisteredDomain(to) {
 		s.linked = s.linked.add(h)
@@ -111,87 +108,63 @@ func (g *Guard) Linked(s *State, to, from string) {
 	}
 }
 
-// counted is one thing that is counted for a URL: URLs of a key, or their
-// distinct values.
-type counted struct {
-	key      uint64
-	value    uint64
-	limit    int
-	why      Heuristic
-	distinct bool
-	dates    uint64 // if not 0, the key of all URLs of the shape with dates
+// counter counts the distinct values of a key.
+type counter struct {
+	key    uint64
+	value  uint64
+	limit  int
+	reason Heuristic
 }
 
-// over says whether the limit is reached. Dates are only dates if half the URLs
-// of the shape, counted under numbers, have some: ids cut into folders of two
-// digits look like dates now and then.
-func (c counted) over(t *table, numbers uint64) bool {
-	s := t.find(c.key)
-	if s == nil || int64(s.n) < int64(c.limit) { // no more values than URLs
-		return false
-	}
-	if c.distinct && !s.dist.over(c.value, c.limit) {
-		return false
-	}
-	if c.dates != 0 {
-		all, dates := t.find(numbers), t.find(c.dates)
-		return all == nil || dates == nil || 2*uint64(dates.n) >= uint64(all.n)
-	}
-	return true
+// exceeded reports whether the limit is reached.
+func (c counter) exceeded(t *table) bool {
+	s := t.find(c.key) // never more values than URLs
+	return s != nil && int64(s.n) >= int64(c.limit) && s.distinct.exceeds(c.value, c.limit)
 }
 
-// watch is all that is counted for one URL.
-type watch struct {
-	counts  [maxTokens + 5]counted
-	n       int
-	numbers uint64 // key of the URLs of the shape
+// counters are all items to count for one URL.
+type counters struct {
+	list [maxTokens + 1]counter
+	n    int
 }
 
-func (w *watch) add(c counted) {
-	w.counts[w.n] = c
+func (w *counters) add(c counter) {
+	w.list[w.n] = c
 	w.n++
 }
 
-// touch marks what is counted as used: a trap must not be forgotten because its
-// URLs are dropped.
-func (w *watch) touch(t *table) {
-	for _, c := range w.counts[:w.n] {
+// touch marks the counters as used. Otherwise a trap would be forgotten because its URLs
+// are dropped.
+func (w *counters) touch(t *table) {
+	for _, c := range w.list[:w.n] {
 		if t.find(c.key) != nil {
-			t.take(c.key)
+			t.use(c.key)
 		}
 	}
 }
 
-// What keys are made of besides shapes: one heuristic may count two things.
+// Kinds of slots. Keys combine them with shapes because one shape may have several slots.
 const (
-	kindNumbers = iota + 1
-	kindDates
-	kindFarDates
-	kindSession
+	kindSession = iota + 1
 	kindToken
 	kindFacets
-	kindOrders
+	kindYield  // pages of a path with a set of parameters
+	kindFolder // pages of a folder that were found on copies
+	kindClosed // pages of a shape that were found on pages of the same shape
+	kindPath   // pages of a path with a query that were found on pages of the same path
 )
 
 func key(kind, shape uint64) uint64 { return max(mix(shape+kind*0x9e3779b97f4a7c15), 1) }
 
-// watch lists what is counted for f.
-func (g *Guard) watch(w *watch, f *features, now time.Time) {
+// collectCounters adds the counters of f to w.
+func (g *Guard) collectCounters(w *counters, f *features) {
 	on := g.cfg.On
-	if f.digits && (on.Has(Numbers) || on.Has(Calendar)) {
-		w.numbers = key(kindNumbers, f.shape)
-		limit := g.cfg.MaxNumbers
-		if !on.Has(Numbers) {
-			limit = 1 << 40 // only counted
-		}
-		w.add(counted{key: w.numbers, limit: limit, why: Numbers})
-	}
-	if f.digits && on.Has(Calendar) {
-		g.watchDate(w, f, now)
-	}
 	if on.Has(Session) {
 		for _, t := range f.tokens[:f.ntokens] {
-			c := counted{key: key(kindToken, t.name^f.path), value: t.value, limit: g.cfg.MaxTokens, why: Session, distinct: true}
+			c := counter{
+				key: key(kindToken, t.name^f.path), value: t.value, limit: g.cfg.MaxTokens,
+				reason: Session,
+			}
 			if t.session {
 				c.key, c.limit = key(kindSession, t.name), g.cfg.MaxSessions
 			}
@@ -199,22 +172,9 @@ func (g *Guard) watch(w *watch, f *features, now time.Time) {
 		}
 	}
 	if on.Has(Facets) && f.options > 1 {
-		w.add(counted{key: key(kindFacets, f.path), value: mix(f.shape), limit: g.cfg.MaxFacets, why: Facets, distinct: true})
-		w.add(counted{key: key(kindOrders, f.path), value: mix(f.names), limit: g.cfg.MaxOrders, why: Facets, distinct: true})
-	}
-}
-
-func (g *Guard) watchDate(w *watch, f *features, now time.Time) {
-	d, ok := f.date()
-	if !ok {
-		return
-	}
-	all := key(kindDates, f.shape)
-	w.add(counted{key: all, value: d.key(), limit: g.cfg.MaxDates, why: Calendar, distinct: true, dates: all})
-	if year := now.Year(); d.year > year+g.cfg.YearsAhead || d.year < year-g.cfg.YearsBack {
-		w.add(counted{
-			key: key(kindFarDates, f.shape), value: d.key(), limit: g.cfg.MaxFarDates,
-			why: Calendar, distinct: true, dates: all,
+		w.add(counter{
+			key: key(kindFacets, f.path), value: mix(f.shape), limit: g.cfg.MaxFacets,
+			reason: Facets,
 		})
 	}
 }

@@ -5,30 +5,31 @@ import (
 	"strings"
 )
 
-// Heuristic names a rule that drops URLs.
+// Heuristic is a rule that drops URLs.
 type Heuristic uint8
 
-// The heuristics. Stored in State: never renumber.
+// The heuristics. They are stored in State: never renumber them.
 const (
-	None Heuristic = iota // nothing is wrong
+	None Heuristic = iota // no heuristic applies
 	Length
 	Depth
 	Params
 	Repeat
-	Calendar
 	Session
 	Facets
-	Numbers
 	Quota
 	Subdomains
+	Yield
+	Closed
 	numHeuristics
 )
 
 var names = [numHeuristics]string{
-	"none", "length", "depth", "params", "repeat", "calendar", "session", "facets", "numbers", "quota", "subdomains",
+	"none", "length", "depth", "params", "repeat", "session", "facets", "quota", "subdomains",
+	"yield", "closed",
 }
 
-// String returns the name of h as it is written in configuration files.
+// String returns the name of h in configuration files.
 func (h Heuristic) String() string {
 	if h < numHeuristics {
 		return names[h]
@@ -39,19 +40,19 @@ func (h Heuristic) String() string {
 // Set is a set of heuristics.
 type Set uint16
 
-// All has every heuristic.
+// All contains every heuristic.
 const All = Set(1<<numHeuristics - 1<<1)
 
-// Has says whether h is in s.
+// Has reports whether h is in s.
 func (s Set) Has(h Heuristic) bool { return s>>h&1 == 1 }
 
-// With returns s and h.
+// With returns s with h added.
 func (s Set) With(h Heuristic) Set { return s | 1<<h&All }
 
-// Without returns s less h.
+// Without returns s with h removed.
 func (s Set) Without(h Heuristic) Set { return s &^ (1 << h) }
 
-// Names returns the members of s by name, as Parse reads them.
+// Names returns the names of the members of s, in the form that Parse accepts.
 func (s Set) Names() []string {
 	var res []string
 	for h := None + 1; h < numHeuristics; h++ {
@@ -62,11 +63,10 @@ func (s Set) Names() []string {
 	return res
 }
 
-// Parse reads the switches of a configuration file in order. A name turns a
-// heuristic on and "-name" off; "all" and "none" set the whole. The list starts
-// from none if its first item turns one on, from all otherwise: ["-calendar"]
-// is everything but calendars, ["length", "depth"] only these two, and an
-// empty list everything.
+// Parse reads the switches of a configuration file in order. A name adds a heuristic,
+// "-name" removes it, and "all" and "none" replace the set. The initial set is empty if the
+// first item adds a heuristic, otherwise it is All: ["-facets"] is everything but
+// facets, ["length", "depth"] is only these two, and an empty list is everything.
 func Parse(items []string) (Set, error) {
 	s := All
 	if len(items) > 0 && !strings.HasPrefix(items[0], "-") {
@@ -85,7 +85,9 @@ func Parse(items []string) (Set, error) {
 		h, ok := byName(name)
 		switch {
 		case !ok:
-			return 0, fmt.Errorf("trap: %q is no heuristic, want one of all, none, %s, or one with a minus", item, strings.Join(All.Names(), ", "))
+			return 0, fmt.Errorf(
+				"trap: unknown heuristic %q, want all, none, or one of %s with or without a minus",
+				item, strings.Join(All.Names(), ", "))
 		case off:
 			s = s.Without(h)
 		default:

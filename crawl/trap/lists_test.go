@@ -2,6 +2,7 @@ package trap
 
 import (
 	"bufio"
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,13 +10,15 @@ import (
 	"peerd/store"
 )
 
-// TestURLLists runs lists of URLs of real, honest sites through the default
-// limits: not one may be dropped. PEERD_URL_LISTS names a folder of files with
-// one canonical URL a line.
+var urlLists = flag.String("url-lists", "",
+	"directory of files with one canonical URL per line, for TestURLLists; skipped without it")
+
+// TestURLLists passes lists of URLs of real, legitimate sites through the default limits:
+// none may be dropped.
 func TestURLLists(t *testing.T) {
-	dir := os.Getenv("PEERD_URL_LISTS")
+	dir := *urlLists
 	if dir == "" {
-		t.Skip("!!! NOT TESTED AGAINST REAL SITES: PEERD_URL_LISTS names no folder of lists of URLs !!!")
+		t.Skip("not tested with URLs of real sites: -url-lists is not set")
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil || len(files) == 0 {
@@ -40,25 +43,26 @@ func TestURLLists(t *testing.T) {
 				states[u.Host()] = new(State)
 			}
 			total++
-			if h := g.Admit(states[u.Host()], u, now); h != None {
-				t.Errorf("%s: %v", u, h)
+			if h := g.Admit(states[u.Host()], u); h != None {
+				t.Errorf("Admit(%s) = %v, want None", u, h)
 			}
 		}
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	small, most := 0, 0
+	small, largest := 0, 0
 	for _, s := range states {
 		checkSize(t, s)
 		b, err := s.MarshalCBOR()
 		if err != nil {
 			t.Fatal(err)
 		}
-		most = max(most, len(b))
+		largest = max(largest, len(b))
 		if len(b) < 1024 {
 			small++
 		}
 	}
-	t.Logf("%d URLs of %d hosts; %d states below 1 KiB, the largest has %d bytes", total, len(states), small, most)
+	t.Logf("%d URLs of %d hosts; %d states below 1 KiB, the largest has %d bytes", total,
+		len(states), small, largest)
 }

@@ -1,16 +1,17 @@
 package trap
 
-// repeats says whether a segment or a sequence of segments stands more than
-// limit times in a row, one segment more than 2·limit times anywhere, or one
-// parameter more than limit times with the same value. Segments of one byte do
-// not count alone, empty ones do.
+// repeats reports whether a segment or a sequence of segments occurs more than limit times
+// in a row, a segment more than 2·limit times anywhere, or a parameter more than limit
+// times with the same value. Segments of one byte do not count on their own; empty segments
+// do.
 func (f *features) repeats(limit int) bool {
-	return f.inRow(limit) || f.again(f.segs[:f.nsegs], 2*limit, true) || f.again(f.pairs[:f.npairs], limit, false)
+	return f.repeatsInRow(limit) || f.repeatsAnywhere(f.segs[:f.nsegs], 2*limit, true) ||
+		f.repeatsAnywhere(f.pairs[:f.npairs], limit, false)
 }
 
-// inRow looks for a period p: segments that equal the one p before, p·limit of
-// them in a row, are limit repetitions of the first.
-func (f *features) inRow(limit int) bool {
+// repeatsInRow looks for a period p: if p·limit consecutive segments each equal the one p
+// positions before, the sequence occurs limit+1 times.
+func (f *features) repeatsInRow(limit int) bool {
 	segs := f.segs[:f.nsegs]
 	for p := 1; p*(limit+1) <= len(segs); p++ {
 		row := 0
@@ -19,7 +20,7 @@ func (f *features) inRow(limit int) bool {
 				row = 0
 				continue
 			}
-			if row++; row >= p*limit && !f.tiny(segs[i-p+1:i+1]) {
+			if row++; row >= p*limit && !f.sameByte(segs[i-p+1:i+1]) {
 				return true
 			}
 		}
@@ -27,9 +28,9 @@ func (f *features) inRow(limit int) bool {
 	return false
 }
 
-// tiny says whether a sequence is of one-byte segments that are all the same:
-// what p = 1 exempts.
-func (f *features) tiny(seq []span) bool {
+// sameByte reports whether seq consists of identical one-byte segments, which the case p =
+// 1 exempts.
+func (f *features) sameByte(seq []span) bool {
 	for _, p := range seq {
 		if p.hi-p.lo != 1 || !f.same(p, seq[0]) {
 			return false
@@ -38,8 +39,8 @@ func (f *features) tiny(seq []span) bool {
 	return true
 }
 
-// again says whether one of parts stands more than limit times among them.
-func (f *features) again(parts []span, limit int, segments bool) bool {
+// repeatsAnywhere reports whether one of parts occurs more than limit times.
+func (f *features) repeatsAnywhere(parts []span, limit int, segments bool) bool {
 	for i := 0; i+limit < len(parts); i++ {
 		if segments && parts[i].hi-parts[i].lo == 1 {
 			continue

@@ -5,9 +5,8 @@ import (
 	"math"
 )
 
-// A sketch counts distinct 64-bit hashes: up to exactMax of them as they are
-// (32 bits each), more with HyperLogLog. The length tells which: 4 bytes a
-// value, or registers bytes.
+// A sketch counts distinct 64-bit hashes: up to exactMax as values (32 bits each), more
+// with HyperLogLog. Its length tells the form: 4 bytes per value, or registers bytes.
 type sketch []byte
 
 const (
@@ -16,18 +15,18 @@ const (
 	indexBits = 7
 	maxRank   = 64 - indexBits + 1
 
-	// slack is three standard errors, 1.04/√registers each: a limit is reached
-	// for certain, not by a bad draw.
-	slack = 1 + 3*0.092
+	// limitMargin is three standard errors of 1.04/√registers: a limit that counts as
+	// reached is not the result of chance.
+	limitMargin = 1 + 3*0.092
 )
 
-// exact says whether k holds values rather than registers.
+// exact reports whether k holds values rather than registers.
 func (k sketch) exact() bool { return len(k) < registers }
 
-// has says whether h is certainly, or as far as a sketch can tell, counted.
+// has reports whether h is counted: certainly, or as far as registers can tell.
 func (k sketch) has(h uint64) bool {
 	if !k.exact() {
-		i, r := place(h)
+		i, r := registerOf(h)
 		return k[i] >= r
 	}
 	for i := 0; i < len(k); i += 4 {
@@ -38,8 +37,7 @@ func (k sketch) has(h uint64) bool {
 	return false
 }
 
-// full says whether k is exact and takes no more values: the next one turns it
-// into registers.
+// full reports whether k is exact and the next value converts it to registers.
 func (k sketch) full() bool { return len(k) == 4*exactMax }
 
 // add returns k with h counted.
@@ -48,7 +46,7 @@ func (k sketch) add(h uint64) sketch {
 	case k.has(h):
 		return k
 	case !k.exact():
-		i, r := place(h)
+		i, r := registerOf(h)
 		k[i] = r
 		return k
 	case !k.full():
@@ -56,22 +54,22 @@ func (k sketch) add(h uint64) sketch {
 	}
 	reg := make(sketch, registers)
 	for i := 0; i < len(k); i += 4 {
-		reg.raise(binary.LittleEndian.Uint32(k[i:]))
+		reg.addRegister(binary.LittleEndian.Uint32(k[i:]))
 	}
-	reg.raise(uint32(h))
+	reg.addRegister(uint32(h))
 	return reg
 }
 
-// raise counts a value of which only 32 bits are left. They are mixed so that
-// the whole h and its half land in the same place: see place.
-func (k sketch) raise(low uint32) {
-	i, r := place(uint64(low))
+// addRegister counts a value of which only 32 bits are left. registerOf reads the same 32
+// bits of a full hash.
+func (k sketch) addRegister(low uint32) {
+	i, r := registerOf(uint64(low))
 	k[i] = max(k[i], r)
 }
 
-// place returns the register of h and its rank. It reads the low half of h
-// only, which is all that the exact form keeps.
-func place(h uint64) (index int, rank byte) {
+// registerOf returns the register of h and its rank. It reads only the low half of h, which
+// is what the exact form stores.
+func registerOf(h uint64) (index int, rank byte) {
 	x := mix(uint64(uint32(h)))
 	rest := x<<indexBits | 1<<(indexBits-1)
 	r := byte(1)
@@ -102,16 +100,16 @@ func (k sketch) count() float64 {
 	return e
 }
 
-// over says whether h would make k's count exceed limit, with slack to spare.
-func (k sketch) over(h uint64, limit int) bool {
+// exceeds reports whether h would make the count of k exceed limit, including the margin.
+func (k sketch) exceeds(h uint64, limit int) bool {
 	if k.exact() {
 		return len(k)/4 >= limit && !k.has(h)
 	}
-	return k.count() >= float64(limit)*slack
+	return k.count() >= float64(limit)*limitMargin
 }
 
-// ok says whether k, which came from outside, is a sketch.
-func (k sketch) ok() bool {
+// valid reports whether k, which came from outside, is a sketch.
+func (k sketch) valid() bool {
 	if k.exact() {
 		return len(k)%4 == 0 && len(k) <= 4*exactMax
 	}

@@ -22,12 +22,12 @@ func encoded(t interface{ Fatal(...any) }, s *State) []byte {
 	return b
 }
 
-// TestStateTravels: a State that was written and read decides on as if it had
-// not been.
-func TestStateTravels(t *testing.T) {
+// TestStateRoundTrip: a State that was encoded and decoded makes the same decisions as the
+// original.
+func TestStateRoundTrip(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.MaxDates, cfg.MaxFarDates, cfg.MaxSessions, cfg.MaxTokens = 40, 5, 10, 20
-	cfg.MaxFacets, cfg.MaxOrders, cfg.MaxNumbers, cfg.Quota = 30, 12, 50, 400
+	cfg.MaxSessions, cfg.MaxTokens, cfg.MaxFacets, cfg.Quota = 10, 20, 30, 400
+	cfg.MaxYield, cfg.MaxClosed = 20, 30
 	g, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -37,11 +37,12 @@ func TestStateTravels(t *testing.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		kept, moved := new(State), new(State)
 		for i := range rapid.IntRange(0, 3000).Draw(t, "URLs") {
-			u := store.URL("http://a.example/" + letters(r.IntN(40)) + all[r.IntN(len(all))].url(r, i))
+			u := store.URL("http://a.example/" + letters(r.IntN(40)) + all[r.IntN(len(all))].url(r,
+				i))
 			if i%10 == 0 {
 				from := fmt.Sprintf("h%d.example", r.IntN(50))
-				g.Linked(kept, "a.example", from)
-				g.Linked(moved, "a.example", from)
+				g.AddLink(kept, "a.example", from)
+				g.AddLink(moved, "a.example", from)
 			}
 			if r.IntN(100) == 0 {
 				b := encoded(t, moved)
@@ -50,15 +51,15 @@ func TestStateTravels(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !bytes.Equal(b, encoded(t, moved)) || moved.Dirty() {
-					t.Fatal("read and written again it differs, or is dirty")
+					t.Fatal("decoded state differs or is dirty")
 				}
 			}
-			if a, b := g.Admit(kept, u, now), g.Admit(moved, u, now); a != b {
-				t.Fatalf("%s: %v and %v", u, a, b)
+			if a, b := g.Admit(kept, u), g.Admit(moved, u); a != b {
+				t.Fatalf("Admit(%s) = %v by the original, %v by the decoded state", u, a, b)
 			}
 		}
 		if !bytes.Equal(encoded(t, kept), encoded(t, moved)) {
-			t.Fatal("states differ in the end")
+			t.Fatal("final states differ")
 		}
 	})
 }
@@ -69,28 +70,28 @@ func TestDirty(t *testing.T) {
 		t.Error("a new state is dirty")
 	}
 	for name, touch := range map[string]func(){
-		"admitted": func() { g.Admit(s, "http://a.example/", now) },
-		"dropped":  func() { g.Admit(s, "http://a.example/////", now) },
-		"linked":   func() { g.Linked(s, "a.example", "b.example") },
+		"admitted": func() { g.Admit(s, "http://a.example/") },
+		"dropped":  func() { g.Admit(s, "http://a.example/////") },
+		"linked":   func() { g.AddLink(s, "a.example", "b.example") },
 	} {
 		touch()
 		if !s.Dirty() {
 			t.Errorf("%s: not dirty", name)
 		}
-		s.Saved()
+		s.MarkSaved()
 	}
-	g.Linked(s, "a.example", "b.example")
+	g.AddLink(s, "a.example", "b.example")
 	if s.Dirty() {
 		t.Error("dirty without a change")
 	}
 }
 
-// TestWorstState fills every place with the most that it can hold.
-func TestWorstState(t *testing.T) {
+// TestLargestState fills every slot with as much as it can hold.
+func TestLargestState(t *testing.T) {
 	var s State
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
-		at := s.table.take(r.Uint64())
+		at := s.table.use(r.Uint64())
 		at.n = math.MaxUint32
 		for range 8 + r.IntN(2) {
 			s.table.count(at, r.Uint64())
@@ -104,7 +105,7 @@ func TestWorstState(t *testing.T) {
 	}
 	s.urls = math.MaxUint64
 	if len(s.table.slots) != maxShapes || s.table.sketches < maxSketches-1 {
-		t.Errorf("%d slots, %d sketches: not the worst", len(s.table.slots), s.table.sketches)
+		t.Errorf("%d slots and %d sketches, want the maximum", len(s.table.slots), s.table.sketches)
 	}
 	checkSize(t, &s)
 	t.Logf("worst: %d bytes in memory, %d encoded", size(&s), len(encoded(t, &s)))
@@ -123,16 +124,16 @@ func TestSketch(t *testing.T) {
 			h := r.Uint64()
 			k = k.add(h)
 			if !k.has(h) {
-				t.Fatal("added and not there")
+				t.Fatal("has() = false after add")
 			}
 			if n <= exactMax && k.count() != float64(n) {
-				t.Fatalf("%d counted as %v", n, k.count())
+				t.Fatalf("count() of %d values = %v", n, k.count())
 			}
 			if n == 20 || n == 100 || n == 300 || n == 1000 || n == 20_000 || n == 50_000 {
 				worst = max(worst, math.Abs(k.count()/float64(n)-1))
 			}
-			if !k.ok() {
-				t.Fatal("not ok")
+			if !k.valid() {
+				t.Fatal("valid() = false")
 			}
 		}
 	}
@@ -142,20 +143,21 @@ func TestSketch(t *testing.T) {
 	}
 }
 
-func TestForeignState(t *testing.T) {
+func TestUnmarshalInvalidState(t *testing.T) {
 	slot := append(bytes.Repeat([]byte{1}, 8), 1, 0)
 	for name, w := range map[string]wire{
-		"version":         {Version: 2},
-		"many drops":      {Version: 1, Drops: make([]uint64, 100)},
-		"odd domains":     {Version: 1, Linked: make([]byte, 5)},
-		"long domains":    {Version: 1, Linked: make([]byte, 129)},
-		"high register":   {Version: 1, Linked: bytes.Repeat([]byte{59}, registers)},
-		"short slot":      {Version: 1, Slots: slot[:9]},
-		"no sketch":       {Version: 1, Slots: append(bytes.Clone(slot[:9]), 4)},
-		"two of a key":    {Version: 1, Slots: append(bytes.Clone(slot), slot...)},
-		"no key":          {Version: 1, Slots: make([]byte, 10)},
-		"large":           {Version: 1, Slots: make([]byte, MaxStateBytes)},
-		"a count of more": {Version: 1, Slots: append(append(bytes.Repeat([]byte{1}, 8), 0xff, 0xff, 0xff, 0xff, 0xff, 1), 0)},
+		"version":       {Version: 1},
+		"many drops":    {Version: 2, Drops: make([]uint64, 100)},
+		"odd domains":   {Version: 2, Linked: make([]byte, 5)},
+		"long domains":  {Version: 2, Linked: make([]byte, 129)},
+		"high register": {Version: 2, Linked: bytes.Repeat([]byte{59}, registers)},
+		"short slot":    {Version: 2, Slots: slot[:9]},
+		"no sketch":     {Version: 2, Slots: append(bytes.Clone(slot[:9]), 4)},
+		"two of a key":  {Version: 2, Slots: append(bytes.Clone(slot), slot...)},
+		"no key":        {Version: 2, Slots: make([]byte, 10)},
+		"large":         {Version: 2, Slots: make([]byte, MaxStateBytes)},
+		"a count of more": {Version: 2, Slots: append(append(bytes.Repeat([]byte{1}, 8), 0xff, 0xff,
+			0xff, 0xff, 0xff, 1), 0)},
 	} {
 		b, err := cbor.Marshal(w)
 		if err != nil {
@@ -163,7 +165,7 @@ func TestForeignState(t *testing.T) {
 		}
 		s := State{urls: 7}
 		if err := s.UnmarshalCBOR(b); !errors.Is(err, ErrState) || s.urls != 7 {
-			t.Errorf("%s: %v, %d", name, err, s.urls)
+			t.Errorf("%s: UnmarshalCBOR() = %v, want ErrState; URLs %d, want 7", name, err, s.urls)
 		}
 	}
 }
@@ -173,7 +175,7 @@ func FuzzState(f *testing.F) {
 	for _, trap := range traps() {
 		s, r := new(State), rand.New(rand.NewPCG(1, 2))
 		for i := range 100 {
-			g.Admit(s, store.URL("http://a.example"+trap.url(r, i)), now)
+			g.Admit(s, store.URL("http://a.example"+trap.url(r, i)))
 		}
 		f.Add(encoded(f, s))
 	}
@@ -184,7 +186,7 @@ func FuzzState(f *testing.F) {
 			return
 		}
 		for _, u := range urls {
-			g.Admit(s, u, now)
+			g.Admit(s, u)
 		}
 		checkSize(t, s)
 		if err := new(State).UnmarshalCBOR(encoded(t, s)); err != nil {
@@ -197,14 +199,15 @@ func FuzzAdmit(f *testing.F) {
 	for _, trap := range traps() {
 		f.Add("http://a.example" + trap.url(rand.New(rand.NewPCG(1, 2)), 7))
 	}
-	for _, u := range []string{"", "://", "a", "http://", "http://a?", "/;=;", "http://a/(S())", "http://a/%", "http://a/2031/m/1?y=2&m=;"} {
+	for _, u := range []string{"", "://", "a", "http://", "http://a?", "/;=;", "http://a/(S())",
+		"http://a/%", "http://a/2031/m/1?y=2&m=;"} {
 		f.Add(u)
 	}
 	g := guard(f, nil)
 	f.Fuzz(func(t *testing.T, u string) {
 		s := new(State)
-		if a, b := g.Admit(s, store.URL(u), now), g.Check(store.URL(u)); a != b {
-			t.Fatalf("a first URL: %v with state, %v without", a, b)
+		if a, b := g.Admit(s, store.URL(u)), g.Check(store.URL(u)); a != b {
+			t.Fatalf("first URL: Admit() = %v, Check() = %v, want the same", a, b)
 		}
 		checkSize(t, s)
 	})
@@ -217,21 +220,22 @@ func TestParse(t *testing.T) {
 		ok    bool
 	}{
 		{nil, All, true},
-		{[]string{"-calendar"}, All.Without(Calendar), true},
-		{[]string{"-calendar", "-quota", "calendar"}, All.Without(Quota), true},
+		{[]string{"-closed"}, All.Without(Closed), true},
+		{[]string{"-facets", "-quota", "facets"}, All.Without(Quota), true},
 		{[]string{"length", "depth"}, Set(0).With(Length).With(Depth), true},
 		{[]string{"none"}, 0, true},
 		{[]string{"-all"}, 0, false},
 		{[]string{"all", "-facets"}, All.Without(Facets), true},
-		{[]string{"calender"}, 0, false},
+		{[]string{"facet"}, 0, false},
 		{[]string{""}, 0, false},
 	} {
 		got, err := Parse(c.items)
 		if got != c.want || (err == nil) != c.ok {
-			t.Errorf("%q: %v, %v, want %v", c.items, got.Names(), err, c.want.Names())
+			t.Errorf("Parse(%q) = %v, %v, want %v", c.items, got.Names(), err, c.want.Names())
 		}
-		if again, err := Parse(append([]string{"none"}, got.Names()...)); err != nil || again != got {
-			t.Errorf("%q: names %v are read as %v, %v", c.items, got.Names(), again.Names(), err)
+		if again, err := Parse(append([]string{"none"}, got.Names()...)); err != nil ||
+			again != got {
+			t.Errorf("%q: names %v are parsed as %v, %v", c.items, got.Names(), again.Names(), err)
 		}
 	}
 }
@@ -241,13 +245,14 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*Config){
-		"length": func(c *Config) { c.MaxLength = 0 }, "set": func(c *Config) { c.On = 1 }, "domains": func(c *Config) { c.MaxDomains = -1 },
-		"quota": func(c *Config) { c.Quota = -1 }, "years": func(c *Config) { c.YearsAhead = -1 },
+		"length": func(c *Config) { c.MaxLength = 0 }, "set": func(c *Config) { c.On = 1 },
+		"domains": func(c *Config) { c.MaxDomains = -1 },
+		"quota":   func(c *Config) { c.Quota = -1 }, "yield": func(c *Config) { c.MaxYield = 0 },
 	} {
 		cfg := DefaultConfig()
 		change(&cfg)
 		if _, err := New(cfg); err == nil {
-			t.Errorf("%s: no error", name)
+			t.Errorf("%s: Validate() = nil, want an error", name)
 		}
 	}
 }

@@ -1,29 +1,29 @@
 package trap
 
 const (
-	ways        = 8   // places in which a key may stand
-	maxShapes   = 256 // places of the largest table
-	maxSketches = 96  // of them may hold registers, which bounds the bytes
+	ways        = 8   // slots in which a key may be
+	maxShapes   = 256 // slots of the largest table
+	maxSketches = 96  // slots that may hold registers; bounds the memory
 )
 
-// slot is what is known of one shape under one heuristic.
+// slot is what is known about one shape under one heuristic.
 type slot struct {
-	key  uint64 // 0: empty
-	n    uint32 // URLs
-	used uint32 // when last, in ticks of the table
-	dist sketch // distinct values, for heuristics that count them
+	key      uint64 // 0: empty
+	n        uint32 // URLs; the yield; or the budget spent
+	used     uint32 // tick of the last use
+	distinct sketch // distinct values, for heuristics that count them
 }
 
-// table is a set-associative cache of slots, least recently used out first. It
-// grows by doubling while a set overflows, from one set to maxShapes/ways.
-// Where a slot stands follows from its key and the order of use alone.
+// table is a set-associative cache of slots that evicts the least recently used. It doubles
+// when a set overflows, from one set to maxShapes/ways. The position of a slot depends only
+// on its key and the order of uses.
 type table struct {
 	slots    []slot
 	tick     uint32
 	sketches int // slots with registers
 }
 
-// find returns the slot of key, or nil. It does not count as use.
+// find returns the slot of key, or nil. It does not count as a use.
 func (t *table) find(key uint64) *slot {
 	set := t.set(key)
 	for i := range set {
@@ -34,7 +34,7 @@ func (t *table) find(key uint64) *slot {
 	return nil
 }
 
-// set returns the places in which key may stand.
+// set returns the slots in which key may be.
 func (t *table) set(key uint64) []slot {
 	if len(t.slots) == 0 {
 		return nil
@@ -43,23 +43,23 @@ func (t *table) set(key uint64) []slot {
 	return t.slots[first : first+ways]
 }
 
-// take returns the slot of key, makes it if there is none, and marks it used.
-// The pointer is good until the next take.
-func (t *table) take(key uint64) *slot {
-	t.advance()
+// use returns the slot of key, which it creates if necessary, and marks it as used. The
+// pointer is valid until the next call of use.
+func (t *table) use(key uint64) *slot {
+	t.advanceTick()
 	s := t.find(key)
 	if s == nil {
-		s = t.place(key)
-		t.drop(s)
+		s = t.slotFor(key)
+		t.clear(s)
 		s.key = key
 	}
 	s.used = t.tick
 	return s
 }
 
-// place returns where a new key goes: an empty slot, or the least recently used
-// of a set that cannot grow.
-func (t *table) place(key uint64) *slot {
+// slotFor returns the slot for a new key: an empty one, or the least recently used of a set
+// that cannot grow.
+func (t *table) slotFor(key uint64) *slot {
 	for {
 		set := t.set(key)
 		var oldest *slot
@@ -83,40 +83,40 @@ func (t *table) grow() {
 	t.slots = make([]slot, max(2*len(old), ways))
 	for _, s := range old {
 		if s.key != 0 {
-			*t.place(s.key) = s
+			*t.slotFor(s.key) = s
 		}
 	}
 }
 
-// drop empties s.
-func (t *table) drop(s *slot) {
-	if !s.dist.exact() {
+// clear empties s.
+func (t *table) clear(s *slot) {
+	if !s.distinct.exact() {
 		t.sketches--
 	}
 	*s = slot{}
 }
 
-// count counts h in s. If that needs registers and there are too many, the
-// least recently used slot that has some is forgotten.
+// count counts h in s. If that needs registers and too many slots have some, it evicts the
+// least recently used of those.
 func (t *table) count(s *slot, h uint64) {
-	was := s.dist.exact()
-	if was && s.dist.full() && !s.dist.has(h) && t.sketches >= maxSketches {
+	was := s.distinct.exact()
+	if was && s.distinct.full() && !s.distinct.has(h) && t.sketches >= maxSketches {
 		var oldest *slot
 		for i := range t.slots {
-			if o := &t.slots[i]; !o.dist.exact() && (oldest == nil || o.used < oldest.used) {
+			if o := &t.slots[i]; !o.distinct.exact() && (oldest == nil || o.used < oldest.used) {
 				oldest = o
 			}
 		}
-		t.drop(oldest)
+		t.clear(oldest)
 	}
-	s.dist = s.dist.add(h)
-	if was && !s.dist.exact() {
+	s.distinct = s.distinct.add(h)
+	if was && !s.distinct.exact() {
 		t.sketches++
 	}
 }
 
-// advance moves the clock; before it would wrap, ages are halved.
-func (t *table) advance() {
+// advanceTick increments the tick. Before it would overflow, all ticks are halved.
+func (t *table) advanceTick() {
 	t.tick++
 	if t.tick == 1<<32-1 {
 		t.tick /= 2

@@ -7,53 +7,72 @@ import (
 
 // token is a random value of a parameter.
 type token struct {
-	name    uint64 // of the parameter, letter case ignored
+	name    uint64 // hash of the parameter name in lower case
 	value   uint64
-	session bool // the name is one of session numbers
+	session bool // the name is one for session identifiers
 }
 
 const (
-	minSession = 10 // bytes of a value whose parameter is named for session numbers
-	minToken   = 16 // bytes of any other: random names have 64 bits and more
+	minSession = 10 // minimum bytes of a value of a session parameter
+	minToken   = 16 // minimum bytes of any other; random names have at least 64 bits
 	maxToken   = 255
-	// minEntropy, in bits a byte, parts random values from regular ones: 16
-	// random hex digits have 3.2 on average.
+	// minEntropy, in bits per byte, separates random values from regular ones: 16 random
+	// hex digits have 3.2 on average.
 	minEntropy = 2.3
 )
 
-// isToken says whether v looks random: long, of letters and digits (and the
-// dividers of UUIDs and base64), changing between digits and letters or from
-// lower to upper case more often than words do, and of high entropy. One in
-// some thousand random values does not. If session is set, letters and digits
-// are enough.
+// charKind is the kind of a byte in a value.
+type charKind uint8
+
+const (
+	kindOther charKind = iota
+	kindDigit
+	kindLower
+	kindUpper
+	kindDivider
+)
+
+func kindOf(c byte) charKind {
+	switch {
+	case '0' <= c && c <= '9':
+		return kindDigit
+	case 'a' <= c && c <= 'z':
+		return kindLower
+	case 'A' <= c && c <= 'Z':
+		return kindUpper
+	case strings.IndexByte("-_.!~*", c) >= 0:
+		return kindDivider
+	}
+	return kindOther
+}
+
+// isToken reports whether v looks random: long, made of letters and digits (and the
+// separators of UUIDs and base64), alternating between digits and letters or from lower to
+// upper case more often than words do, and of high entropy. It misses about one in a few
+// thousand random values. If session is set, letters and digits suffice.
 func isToken(v string, session bool) bool {
 	if len(v) < minSession || len(v) > maxToken {
 		return false
 	}
 	var counts [128]uint8
 	changes, letters, digits, dividers := 0, 0, 0, 0
-	last := byte(0)
+	last := kindOther
 	for i := range len(v) {
 		c := v[i]
-		kind := byte(0)
-		switch {
-		case '0' <= c && c <= '9':
-			kind = 'd'
+		kind := kindOf(c)
+		switch kind {
+		case kindDigit:
 			digits++
-		case 'a' <= c && c <= 'z':
-			kind = 'l'
+		case kindLower, kindUpper:
 			letters++
-		case 'A' <= c && c <= 'Z':
-			kind = 'u'
-			letters++
-		case strings.IndexByte("-_.!~*", c) >= 0:
+		case kindDivider:
 			dividers++
-			last = 0
+			last = kindOther
 			continue
 		default:
 			return false
 		}
-		if last != 0 && kind != last && (last != 'u' || kind != 'l') {
+		if last != kindOther && kind != last && (last != kindUpper || kind != kindLower) {
 			changes++
 		}
 		last = kind
@@ -69,7 +88,7 @@ func isToken(v string, session bool) bool {
 	return entropy(&counts, n) >= minEntropy
 }
 
-// entropy returns Shannon's, in bits a byte, of n bytes counted.
+// entropy returns the Shannon entropy, in bits per byte, of n counted bytes.
 func entropy(counts *[128]uint8, n int) float64 {
 	sum := 0.0
 	for _, c := range counts {
@@ -86,16 +105,16 @@ var plogp = func() (t [256]float64) {
 	return t
 }()
 
-// maxName is the longest name that can be one of session numbers.
-const maxName = 24
+// maxSessionName is the length of the longest name for session identifiers.
+const maxSessionName = 24
 
-// nameOf says whether name is one that frameworks and shops give to session
-// numbers, and returns what tells names apart.
-func nameOf(name string) (session bool, id uint64) {
-	if len(name) > maxName {
+// sessionName reports whether frameworks or shops use name for session identifiers, and
+// returns a hash of it that ignores case.
+func sessionName(name string) (session bool, id uint64) {
+	if len(name) > maxSessionName {
 		return false, hash(name)
 	}
-	var buf [maxName]byte
+	var buf [maxSessionName]byte
 	low := buf[:len(name)]
 	for i := range len(name) {
 		c := name[i]
@@ -106,9 +125,12 @@ func nameOf(name string) (session bool, id uint64) {
 	}
 	id = hash(string(low))
 	switch string(low) {
-	case "(s())", "jsessionid", "phpsessid", "sessionid", "session_id", "session-id", "session", "sess", "sessid", "sess_id",
-		"sid", "ssid", "nsid", "s_id", "cfid", "cftoken", "oscsid", "zenid", "xtsid", "phpsession", "sesskey", "sessionkey",
-		"csrf", "_csrf", "csrftoken", "csrf_token", "authenticity_token", "nonce", "_wpnonce", "formkey", "form_key":
+	case "(s())", "jsessionid", "phpsessid", "sessionid", "session_id", "session-id", "session",
+		"sess", "sessid", "sess_id",
+		"sid", "ssid", "nsid", "s_id", "cfid", "cftoken", "oscsid", "zenid", "xtsid", "phpsession",
+		"sesskey", "sessionkey",
+		"csrf", "_csrf", "csrftoken", "csrf_token", "authenticity_token", "nonce", "_wpnonce",
+		"formkey", "form_key":
 		return true, id
 	}
 	return strings.HasPrefix(string(low), "aspsessionid"), id

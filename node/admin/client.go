@@ -9,34 +9,36 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
 
 const (
-	// callTimeout bounds a whole call, streams apart.
+	// callTimeout bounds a call, except streams.
 	callTimeout = 60 * time.Second
-	// maxReplyBytes bounds an answer, streams apart: a queue of a million hosts
-	// fits.
+	// maxReplyBytes bounds a response, except streams: a queue of a million hosts fits.
 	maxReplyBytes = 256 << 20
-	// maxLineBytes bounds one line of a stream: a page with as many long links
-	// as a page can have.
+	// maxLineBytes bounds one line of a stream: a page with the maximum number of long links
+	// fits.
 	maxLineBytes = 64 << 20
 )
 
-// Client talks to the server of a running peer. It is safe for concurrent use
-// and holds no connection between calls.
+// Client is a client of the server of a running peer. It is safe for concurrent use and keeps no
+// connection between calls.
 type Client struct {
 	file string
 	api  apiFile
 	http *http.Client
 }
 
-// Dial returns a client for the peer whose api.json is file. It sends nothing
-// yet. Its errors, and those of all methods, match ErrNotRunning when the file
-// is missing, or was left behind by a peer that is gone.
+// Dial returns a client for the peer that wrote the given api.json. It sends nothing yet. Its
+// errors, and those of all methods, match ErrNotRunning if the file is missing or belongs to a
+// peer that has ended.
 func Dial(file string) (*Client, error) {
 	api, err := readAPIFile(file)
 	if err != nil {
@@ -48,7 +50,9 @@ func Dial(file string) (*Client, error) {
 			ResponseHeaderTimeout:  callTimeout,
 			MaxResponseHeaderBytes: 64 << 10,
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}}, nil
 }
 
@@ -58,30 +62,64 @@ func (c *Client) Status(ctx context.Context) (s Status, err error) {
 }
 
 // Peers returns the other peers that it knows.
-func (c *Client) Peers(ctx context.Context) (ps []Peer, err error) {
-	return ps, c.call(ctx, http.MethodGet, pathPeers, nil, &ps)
+func (c *Client) Peers(ctx context.Context) ([]Peer, error) {
+	return list[Peer](ctx, c, pathPeers)
 }
 
-// Subnets returns the subnets that it owns or is about to.
-func (c *Client) Subnets(ctx context.Context) (ss []Subnet, err error) {
-	return ss, c.call(ctx, http.MethodGet, pathSubnets, nil, &ss)
+// Subnets returns the subnets that it owns.
+func (c *Client) Subnets(ctx context.Context) ([]Subnet, error) {
+	return list[Subnet](ctx, c, pathSubnets)
 }
 
-// Queue returns the hosts with URLs waiting at it.
-func (c *Client) Queue(ctx context.Context) (hs []Host, err error) {
-	return hs, c.call(ctx, http.MethodGet, pathQueue, nil, &hs)
+// Queue returns the hosts that have URLs waiting at it.
+func (c *Client) Queue(ctx context.Context) ([]Host, error) {
+	return list[Host](ctx, c, pathQueue)
 }
 
-// Seed puts URLs into the crawl, MaxSeedURLs a request. URLs longer than
-// MaxURLBytes are not sent, but come back as invalid. On an error the result
-// tells of the requests before it.
+// list returns all rows of a list.
+func list[T any](ctx context.Context, c *Client, path string) ([]T, error) {
+	all := []T{}
+	for {
+		var part []T
+		head, err := c.exchange(ctx, http.MethodGet,
+			fmt.Sprintf("%s?limit=%d&offset=%d", path, MaxRows, len(all)), nil, &part)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, part...)
+		total, _ := strconv.Atoi(head.Get(totalHeader)) // 0: there is no more
+		if len(part) == 0 || len(all) >= total {
+			return all, nil
+		}
+	}
+}
+
+// DashboardURL returns a URL with which one browser can open the dashboard, once.
+func (c *Client) DashboardURL(ctx context.Context) (string, error) {
+	var code LoginCode
+	err := c.call(ctx, http.MethodPost, pathCodes, nil, &code)
+	return "http://" + c.api.Addr + pathDashboard + "#code=" + code.Code, err
+}
+
+// Robots returns what it knows of the robots.txt of each origin of a host. With refresh, it
+// requests each again before the next URL of its origin.
+func (c *Client) Robots(
+	ctx context.Context, host string, refresh bool,
+) (fs []RobotsFile, err error) {
+	return fs, c.call(ctx, http.MethodPost, pathRobots, RobotsRequest{host, refresh}, &fs)
+}
+
+// Seed adds URLs to the crawl, MaxSeedURLs in a request. It does not send URLs longer than
+// MaxURLBytes and returns them as invalid. After an error, the result covers the requests before
+// it.
 func (c *Client) Seed(ctx context.Context, urls []string) (SeedResult, error) {
 	var total SeedResult
 	for part := range slices.Chunk(urls, MaxSeedURLs) {
 		req := SeedRequest{URLs: make([]string, 0, len(part))}
 		for _, u := range part {
 			if len(u) > MaxURLBytes {
-				total.Invalid = append(total.Invalid, Rejected{URL: u[:MaxURLBytes], Reason: fmt.Sprintf("longer than %d bytes", MaxURLBytes)})
+				total.Invalid = append(total.Invalid, Rejected{URL: u[:MaxURLBytes],
+					Reason: fmt.Sprintf("longer than %d bytes", MaxURLBytes)})
 				continue
 			}
 			req.URLs = append(req.URLs, u)
@@ -95,16 +133,31 @@ func (c *Client) Seed(ctx context.Context, urls []string) (SeedResult, error) {
 	return total, nil
 }
 
-// Stop asks for a clean stop. It does not wait for it; Wait does.
+// Stop requests a clean stop. It does not wait for the end; Wait does.
 func (c *Client) Stop(ctx context.Context) error {
 	return c.call(ctx, http.MethodPost, pathStop, nil, &struct{}{})
 }
 
-// Leave asks for a clean stop that hands everything over first, for at most
-// limit, and calls tell with how far that is until it is over. It does not wait
-// for the end of the peer; Wait does. A peer that is gone before it said so is
-// io.ErrUnexpectedEOF.
-func (c *Client) Leave(ctx context.Context, limit time.Duration, tell func(Drain)) error {
+// Pause stops fetching for a time, at most MaxPause, or until Resume if that is 0.
+func (c *Client) Pause(ctx context.Context, d time.Duration) error {
+	return c.call(ctx, http.MethodPost, pathPause, PauseRequest{ForS: d.Seconds()}, &struct{}{})
+}
+
+// Resume ends a pause.
+func (c *Client) Resume(ctx context.Context) error {
+	return c.call(ctx, http.MethodPost, pathPause, PauseRequest{Resume: true}, &struct{}{})
+}
+
+// Reload has the peer read config.toml again.
+func (c *Client) Reload(ctx context.Context) (r Reloaded, err error) {
+	return r, c.call(ctx, http.MethodPost, pathReload, nil, &r)
+}
+
+// Leave requests a clean stop that first hands everything over, for at most limit, and calls
+// report with the progress until the handover is done. It does not wait for the end of the peer;
+// Wait does. The error is io.ErrUnexpectedEOF if the peer ended before it reported the end of
+// the handover.
+func (c *Client) Leave(ctx context.Context, limit time.Duration, report func(Drain)) error {
 	resp, err := c.send(ctx, http.MethodPost, pathLeave, LeaveRequest{LimitS: limit.Seconds()})
 	if err != nil {
 		return err
@@ -116,8 +169,8 @@ func (c *Client) Leave(ctx context.Context, limit time.Duration, tell func(Drain
 		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
 			return fmt.Errorf("read progress: %w", err)
 		}
-		tell(d)
-		if d.Over {
+		report(d)
+		if d.Done {
 			return nil
 		}
 	}
@@ -127,8 +180,7 @@ func (c *Client) Leave(ctx context.Context, limit time.Duration, tell func(Drain
 	return errors.Join(ctx.Err(), fmt.Errorf("read progress: %w", io.ErrUnexpectedEOF))
 }
 
-// Wait returns when the peer is gone or was replaced by another one, or with
-// the error of ctx.
+// Wait returns nil when the peer has ended or was replaced by another one, or the error of ctx.
 func (c *Client) Wait(ctx context.Context) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -142,17 +194,38 @@ func (c *Client) Wait(ctx context.Context) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		// A peer that was killed leaves its file behind.
-		if err := c.call(ctx, http.MethodGet, pathAlive, nil, &struct{}{}); errors.Is(err, ErrNotRunning) {
+		// A killed peer leaves its file behind.
+		if err := c.call(ctx, http.MethodGet, pathAlive, nil, &struct{}{}); errors.Is(err,
+			ErrNotRunning) {
 			return nil
 		}
 	}
 }
 
-// Links calls yield for every page that the peer fetched. A stream that ends
-// early is io.ErrUnexpectedEOF.
+// Links calls yield for every page that the peer fetched. The error is io.ErrUnexpectedEOF if
+// the stream ended early.
 func (c *Client) Links(ctx context.Context, yield func(Link) error) error {
-	resp, err := c.send(ctx, http.MethodGet, pathLinks, nil)
+	return stream(ctx, c, pathLinks, yield)
+}
+
+// GivenUp calls yield for every URL that the peer no longer tries to fetch, or those of one host.
+// Its errors are those of Links.
+func (c *Client) GivenUp(ctx context.Context, host string, yield func(GivenUp) error) error {
+	path := pathGivenUp
+	if host != "" {
+		path += "?host=" + url.QueryEscape(host)
+	}
+	return stream(ctx, c, path, yield)
+}
+
+// Retry queues URLs again that the peer has given up.
+func (c *Client) Retry(ctx context.Context, r RetryRequest) (res RetryResult, err error) {
+	return res, c.call(ctx, http.MethodPost, pathRetry, r, &res)
+}
+
+// stream calls yield for every line of a response.
+func stream[T any](ctx context.Context, c *Client, path string, yield func(T) error) error {
+	resp, err := c.send(ctx, http.MethodGet, path, nil)
 	if err != nil {
 		return err
 	}
@@ -163,36 +236,44 @@ func (c *Client) Links(ctx context.Context, yield func(Link) error) error {
 		if len(lines.Bytes()) == 0 {
 			return nil
 		}
-		var l Link
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-			return fmt.Errorf("read links: %w", err)
+		var v T
+		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
+			return fmt.Errorf("read response of the peer: %w", err)
 		}
-		if err := yield(l); err != nil {
+		if err := yield(v); err != nil {
 			return err
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read links: %w", err)
+		return fmt.Errorf("read response of the peer: %w", err)
 	}
-	return fmt.Errorf("read links: %w", io.ErrUnexpectedEOF)
+	return fmt.Errorf("read response of the peer: %w", io.ErrUnexpectedEOF)
 }
 
-// call sends in, when it is not nil, and reads the answer into out.
+// call sends in, unless it is nil, and decodes the response into out.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
+	_, err := c.exchange(ctx, method, path, in, out)
+	return err
+}
+
+// exchange is call. It returns the header of the response.
+func (c *Client) exchange(
+	ctx context.Context, method, path string, in, out any,
+) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	resp, err := c.send(ctx, method, path, in)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReplyBytes)).Decode(out); err != nil {
-		return fmt.Errorf("read answer of the peer: %w", err)
+		return nil, fmt.Errorf("read response of the peer: %w", err)
 	}
-	return nil
+	return resp.Header, nil
 }
 
-// send returns the answer when it is a peer's and 200.
+// send returns the response if it comes from a peer and has status 200.
 func (c *Client) send(ctx context.Context, method, path string, in any) (*http.Response, error) {
 	var body io.Reader
 	if in != nil {
@@ -213,11 +294,11 @@ func (c *Client) send(ctx context.Context, method, path string, in any) (*http.R
 	}
 	switch {
 	case resp.Header.Get("Server") != serverName, resp.StatusCode == http.StatusUnauthorized:
-		// Something else has the port now, so ours is gone: a running peer's
-		// file always has its token.
-		err = fmt.Errorf("%w (%s is stale)", ErrNotRunning, c.file)
+		// Another program uses the port now, so the peer has ended: the file of a running peer
+		// always has its token.
+		err = c.stale()
 	case resp.StatusCode != http.StatusOK:
-		err = readFault(resp)
+		err = readError(resp)
 	default:
 		return resp, nil
 	}
@@ -225,14 +306,19 @@ func (c *Client) send(ctx context.Context, method, path string, in any) (*http.R
 	return nil, err
 }
 
-// explain tells a peer that is gone from other reasons why nothing answered.
+// explain distinguishes a peer that has ended from other reasons for a failed request.
 func (c *Client) explain(err error) error {
-	gone := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
 	if _, statErr := os.Stat(c.file); errors.Is(statErr, os.ErrNotExist) {
-		gone = true
+		return ErrNotRunning
 	}
-	if gone {
-		return fmt.Errorf("%w (%s is stale)", ErrNotRunning, c.file)
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) ||
+		strings.Contains(err.Error(), "malformed HTTP") { // net/http exports no such error
+		return c.stale()
 	}
 	return fmt.Errorf("ask the peer: %w", err)
+}
+
+// stale returns the error for a file that a killed peer left behind.
+func (c *Client) stale() error {
+	return fmt.Errorf("%w: %s was left behind by a peer that was killed", ErrNotRunning, c.file)
 }

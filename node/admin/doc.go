@@ -1,27 +1,38 @@
-// Package admin is the door through which an operator looks into a running
-// peer and talks to it: HTTP with JSON bodies on a loopback address, and the
-// client for it. What the command line prints is exactly what goes over this
-// wire: both ends use the types of this package.
+// Package admin is the API through which an operator inspects and controls a running peer:
+// HTTP with JSON bodies on a loopback address, and the client for it. Both ends use the types
+// of this package, and the command line prints exactly these with --json.
 //
-// It declares the Node that it serves and may import the standard library and
-// the atomic file writer; no other room.
+// The package declares the interface Node of the peer that it serves. It imports no other
+// package of this module.
 //
-// # Who may use it
+// # Access
 //
-// The server writes its address and a random token to a file that only the
-// peer's user can read; every request carries the token. A request whose Host
-// header is a name other than localhost is refused, so that no web page can
-// reach the server through a name that it points there.
+// The server writes its address and a random token to a file that only the user of the peer can
+// read, and every request carries the token. A second token, in a file of its own, permits only to
+// read: it is for monitoring. A browser gets a session, which permits the same, for a code that can
+// be used once. The server refuses requests with the name of a foreign host, so that no web page
+// can
+// reach it through a name that it directs there, and requests of pages of other origins.
+//
+// # Lists
+//
+// Lists take the parameters limit, offset, q and sort; the header Total-Count has the number of
+// rows.
+// openapi.json describes all routes. It is generated from the table in routes.go and the types.
 //
 // Files:
 //
-//	types.go    the JSON bodies
-//	filled.go   empty lists for nil ones
-//	node.go     Node, what the server reads
-//	routes.go   paths, one handler each
-//	guard.go    token, Host header, body limit, panics
-//	errors.go   the table from error to HTTP status, and back
-//	server.go   Listen, Run
-//	file.go     api.json
-//	client.go   Client
+//	types.go, types_view.go   the JSON bodies
+//	normalize.go  empty lists for nil ones
+//	node.go       Node, the peer behind the server
+//	routes.go     the tables of routes, one handler each
+//	list.go       the part of a list that a request asks for
+//	stream.go     events as they happen
+//	session.go    login codes and sessions of browsers
+//	access.go     who may use which route
+//	guard.go      tokens, Host and Origin headers, size of the body, panics
+//	errors.go     the table from error to HTTP status, and back
+//	server.go     Listen, Run
+//	file.go       api.json and read.token
+//	client.go     Client
 package admin

@@ -15,29 +15,34 @@ var (
 	ErrBadRequest = errors.New("bad request")
 	// ErrUnauthorized is a request without the right token.
 	ErrUnauthorized = errors.New("wrong or missing token")
-	// ErrForbidden is a request with a Host header that is a foreign name.
-	ErrForbidden = errors.New("foreign host name")
-	// ErrTooLarge is a request beyond the limits of its size.
+	// ErrForbidden is a request with the name of another host in the Host header, or by a page of
+	// another origin.
+	ErrForbidden = errors.New("foreign host name or origin")
+	// ErrReadOnly is a request that the token for reading does not permit.
+	ErrReadOnly = errors.New("the token permits only to read")
+	// ErrTooLarge is a request that exceeds a limit.
 	ErrTooLarge = errors.New("request too large")
-	// ErrStopping is returned by a Node that takes no more work because it is
-	// about to stop.
+	// ErrBusy is a request beyond the number of event streams or logins at a time.
+	ErrBusy = errors.New("too many at a time; try again later")
+	// ErrStopping is returned by a Node that accepts no more work because it is stopping.
 	ErrStopping = errors.New("the peer is stopping")
-	// ErrInternal is a fault of the server; its log has the cause.
+	// ErrInternal is an error of the server, which logs the cause.
 	ErrInternal = errors.New("internal error")
-	// ErrNotRunning is returned by the client when no peer runs with the home.
+	// ErrNotRunning is returned by the client if no peer runs with the home.
 	ErrNotRunning = errors.New("no peer is running with this home")
 )
 
-// statuses is the one table from error to HTTP status. Errors that are not in
-// it are 500.
-var statuses = []struct {
+// statusCodes is the table from error to HTTP status. Other errors are status 500.
+var statusCodes = []struct {
 	err  error
 	code int
 }{
 	{ErrBadRequest, http.StatusBadRequest},
 	{ErrUnauthorized, http.StatusUnauthorized},
 	{ErrForbidden, http.StatusForbidden},
+	{ErrReadOnly, http.StatusForbidden},
 	{ErrTooLarge, http.StatusRequestEntityTooLarge},
+	{ErrBusy, http.StatusTooManyRequests},
 	{ErrStopping, http.StatusServiceUnavailable},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout},
 	{context.Canceled, http.StatusServiceUnavailable},
@@ -45,7 +50,7 @@ var statuses = []struct {
 
 // statusOf returns the HTTP status for err.
 func statusOf(err error) int {
-	for _, s := range statuses {
+	for _, s := range statusCodes {
 		if errors.Is(err, s.err) {
 			return s.code
 		}
@@ -53,13 +58,13 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// fault is the JSON body of every answer that is not 2xx.
-type fault struct {
+// errorBody is the JSON body of every response that is not 2xx.
+type errorBody struct {
 	Error string `json:"error"`
 }
 
-// remoteError is a fault as the client sees it: the server's words, matching
-// the error of the table that has its status.
+// remoteError is an error response: it has the text of the server and matches the error of the
+// table that has its status.
 type remoteError struct {
 	status int
 	text   string
@@ -68,7 +73,7 @@ type remoteError struct {
 func (e *remoteError) Error() string { return "the peer answered: " + e.text }
 
 func (e *remoteError) Is(target error) bool {
-	for _, s := range statuses {
+	for _, s := range statusCodes {
 		if s.code == e.status {
 			return s.err == target
 		}
@@ -76,13 +81,13 @@ func (e *remoteError) Is(target error) bool {
 	return target == ErrInternal
 }
 
-// maxFaultBytes bounds what is read of an answer that is not 2xx.
-const maxFaultBytes = 64 << 10
+// maxErrorBytes bounds the part of a response that is not 2xx that is read.
+const maxErrorBytes = 64 << 10
 
-// readFault makes an error of an answer that is not 2xx.
-func readFault(resp *http.Response) error {
-	var f fault
-	err := json.NewDecoder(io.LimitReader(resp.Body, maxFaultBytes)).Decode(&f)
+// readError returns the error of a response that is not 2xx.
+func readError(resp *http.Response) error {
+	var f errorBody
+	err := json.NewDecoder(io.LimitReader(resp.Body, maxErrorBytes)).Decode(&f)
 	if err != nil || f.Error == "" {
 		f.Error = fmt.Sprintf("HTTP status %d", resp.StatusCode)
 	}

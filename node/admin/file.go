@@ -12,8 +12,7 @@ import (
 	"github.com/google/renameio/v2"
 )
 
-// apiFile is what api.json holds: where the server of a running peer listens
-// and the token that opens it.
+// apiFile is the content of api.json: the address and the token of the server of a running peer.
 type apiFile struct {
 	Addr  string `json:"addr"`
 	Token string `json:"token"`
@@ -22,17 +21,18 @@ type apiFile struct {
 // maxAPIFileBytes bounds api.json.
 const maxAPIFileBytes = 64 << 10
 
-// writeAPIFile puts f at path whole or not at all, readable by its owner only.
-// What a killed peer left there is replaced.
+// writeAPIFile writes f to path atomically, readable by its owner only. It replaces the file of
+// a killed peer.
 func writeAPIFile(path string, f apiFile) error {
 	data, err := json.Marshal(f)
 	if err != nil {
 		return err
 	}
-	return renameio.WriteFile(path, append(data, '\n'), 0o600, renameio.WithStaticPermissions(0o600))
+	return renameio.WriteFile(path, append(data, '\n'), 0o600,
+		renameio.WithStaticPermissions(0o600))
 }
 
-// readAPIFile is the inverse of writeAPIFile; a missing file is ErrNotRunning.
+// readAPIFile is the inverse of writeAPIFile. The error for a missing file is ErrNotRunning.
 func readAPIFile(path string) (apiFile, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -57,8 +57,23 @@ func parseAPIFile(path string, data []byte) (apiFile, error) {
 	if _, _, err := net.SplitHostPort(f.Addr); err != nil {
 		return apiFile{}, fmt.Errorf("%s: not written by a peer: bad address %q", path, f.Addr)
 	}
-	if !tokenForm.MatchString(f.Token) {
+	if !tokenPattern.MatchString(f.Token) {
 		return apiFile{}, fmt.Errorf("%s: not written by a peer: bad token", path)
 	}
 	return f, nil
+}
+
+// writeTokenFile writes a token to path atomically, readable by its owner only.
+func writeTokenFile(path, token string) error {
+	return renameio.WriteFile(path, []byte(token+"\n"), 0o600,
+		renameio.WithStaticPermissions(0o600))
+}
+
+// removeStale removes a file of a killed peer. It reports whether there was one.
+func removeStale(path string) (bool, error) {
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// tokenForm is what a token looks like: 32 random bytes in hex.
-var tokenForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+// tokenPattern matches a token: 32 random bytes in hexadecimal.
+var tokenPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 func newToken() string {
 	var b [32]byte
@@ -22,37 +22,66 @@ func newToken() string {
 	return hex.EncodeToString(b[:])
 }
 
-// guarded puts in front of h what holds for every request.
-func (s *Server) guarded(h http.Handler) http.Handler {
+// protect adds to the paths what every request needs: headers, access control and a size limit.
+func (s *Server) protect(rs *routes) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", serverName)
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		defer s.contain(w, r)
-		if err := s.check(r); err != nil {
+		defer s.recoverPanic(w, r)
+		if err := s.check(r, rs); err != nil {
 			s.fail(w, r, err)
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
-		h.ServeHTTP(w, r)
+		rs.mux.ServeHTTP(w, r)
 	})
 }
 
-// check returns why r is not from somebody who may use the server.
-func (s *Server) check(r *http.Request) error {
-	if !ownName(r.Host) {
+// check returns why r may not use the server.
+func (s *Server) check(r *http.Request, rs *routes) error {
+	if !allowedHost(r.Host) {
 		return fmt.Errorf("%w: %q", ErrForbidden, r.Host)
 	}
-	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || subtle.ConstantTimeCompare([]byte(token), []byte(s.token)) != 1 {
-		return ErrUnauthorized
+	if err := checkOrigin(r); err != nil {
+		return err
 	}
-	return nil
+	if rs.accessOf(r) == publicAccess {
+		return nil
+	}
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case ok && sameToken(token, s.token):
+		return nil
+	case ok && sameToken(token, s.readToken), !ok && s.sessions.valid(r):
+		return rs.checkRead(r)
+	}
+	return ErrUnauthorized
 }
 
-// ownName says whether a Host header is an IP address or localhost. A page
-// that had its own name pointed at this machine sends that name.
-func ownName(hostport string) bool {
+// checkOrigin refuses the requests of pages of other origins, by what their browser says of them.
+// Following a link to this server is permitted; scripts there cannot read the response.
+func checkOrigin(r *http.Request) error {
+	if o := r.Header.Get("Origin"); o != "" && o != "http://"+r.Host {
+		return fmt.Errorf("%w: origin %q", ErrForbidden, o)
+	}
+	switch site := r.Header.Get("Sec-Fetch-Site"); site {
+	case "", "same-origin", "none":
+		return nil
+	default:
+		if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" {
+			return nil
+		}
+		return fmt.Errorf("%w: a page of another origin", ErrForbidden)
+	}
+}
+
+// sameToken compares in constant time.
+func sameToken(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// allowedHost reports whether a Host header is an IP address or localhost. The browser of a
+// page that directed its own name to this machine sends that name.
+func allowedHost(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
 		host = strings.Trim(hostport, "[]")
@@ -61,10 +90,9 @@ func ownName(hostport string) bool {
 	return err == nil || strings.EqualFold(host, "localhost")
 }
 
-// contain ends a request whose handler panicked; the server goes on. When part
-// of the answer is out already, the connection is cut, so that nobody takes the
-// part for the whole.
-func (s *Server) contain(w http.ResponseWriter, r *http.Request) {
+// recoverPanic ends a request after a panic of its handler. If part of the response was sent,
+// it closes the connection, so that the client does not take the part for the whole.
+func (s *Server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	p := recover()
 	if p == nil {
 		return
@@ -72,28 +100,29 @@ func (s *Server) contain(w http.ResponseWriter, r *http.Request) {
 	if p == http.ErrAbortHandler { //nolint:errorlint // the very value, as net/http compares it
 		panic(p)
 	}
-	s.log.Error("admin request panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-	if a, ok := w.(*answer); ok && a.begun {
+	s.log.Error("admin request panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack",
+		string(debug.Stack()))
+	if a, ok := w.(*responseWriter); ok && a.started {
 		panic(http.ErrAbortHandler)
 	}
 	s.fail(w, r, ErrInternal)
 }
 
-// answer remembers whether anything of it went out.
-type answer struct {
+// responseWriter remembers whether any part of the response was sent.
+type responseWriter struct {
 	http.ResponseWriter
-	begun bool
+	started bool
 }
 
-func (a *answer) WriteHeader(code int) {
-	a.begun = true
+func (a *responseWriter) WriteHeader(code int) {
+	a.started = true
 	a.ResponseWriter.WriteHeader(code)
 }
 
-func (a *answer) Write(b []byte) (int, error) {
-	a.begun = true
+func (a *responseWriter) Write(b []byte) (int, error) {
+	a.started = true
 	return a.ResponseWriter.Write(b)
 }
 
-// Unwrap lets http.ResponseController reach the connection.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+// Unwrap gives http.ResponseController access to the connection.
+func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }

@@ -11,61 +11,108 @@ import (
 	"time"
 )
 
-// serverName is the Server header, by which the client tells a peer from
-// whatever else may answer on a port.
+// serverName is the Server header, by which the client recognizes a peer.
 const serverName = "peerd-admin"
 
-// grace is how long requests in flight may take to end when the server stops.
-const grace = 2 * time.Second
+// shutdownTimeout is the time for requests in flight to end when the server stops.
+const shutdownTimeout = 2 * time.Second
 
-// Config is what a Server needs.
+// Config configures a Server.
 type Config struct {
 	// Addr is HOST:PORT to listen on; port 0 takes any free one.
 	Addr string
 	// File is the path of api.json.
 	File string
-	// Node is the peer to look into.
+	// ReadTokenFile is the path of a second file, with a token that permits only to read; "":
+	// there is none.
+	ReadTokenFile string
+	// Node is the peer to serve.
 	Node Node
-	// Logger may be nil: nothing is logged.
+	// Metrics answers /metrics; nil: there is no such path.
+	Metrics http.Handler
+	// Dashboard serves the files below /dashboard/, to everyone; nil: there is no such path.
+	Dashboard http.Handler
+	// Pprof serves profiles of the process.
+	Pprof bool
+	// Logger may be nil: no logging.
 	Logger *slog.Logger
 }
 
 // Server serves the admin API of one peer.
 type Server struct {
-	ln    net.Listener
-	file  string
-	node  Node
-	log   *slog.Logger
-	token string
+	ln            net.Listener
+	file          string
+	readTokenFile string
+	node          Node
+	metrics       http.Handler
+	dashboard     http.Handler
+	pprof         bool
+	log           *slog.Logger
+
+	token, readToken string
+	sessions         *sessions
+	places           chan struct{} // one element for each stream of events
 }
 
-// Listen opens the socket, so that a port in use is known at once; nothing is
-// answered before Run. Who does not call Run calls Close.
+// Listen opens the socket and removes the files of a killed peer, which would mislead clients.
+// The server answers requests once Run is called. A caller that does not call Run must call
+// Close.
+// The caller must make sure that no other peer runs with the same file.
 func Listen(cfg Config) (*Server, error) {
 	if cfg.Node == nil || cfg.File == "" {
 		return nil, errors.New("admin: Config without Node or File")
 	}
-	log := cfg.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	s := newServer(cfg)
 	ln, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("admin API: %w", err)
 	}
-	return &Server{ln: ln, file: cfg.File, node: cfg.Node, log: log, token: newToken()}, nil
+	s.ln = ln
+	for _, file := range []string{cfg.File, cfg.ReadTokenFile} {
+		if file == "" {
+			continue
+		}
+		stale, err := removeStale(file)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("admin API: %w", err), ln.Close())
+		}
+		if stale {
+			s.log.Info("removed the API file of a peer that was killed", "file", file)
+		}
+	}
+	return s, nil
+}
+
+// newServer returns a server without a socket.
+func newServer(cfg Config) *Server {
+	log := cfg.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Server{
+		file: cfg.File, readTokenFile: cfg.ReadTokenFile, node: cfg.Node,
+		metrics: cfg.Metrics, dashboard: cfg.Dashboard, pprof: cfg.Pprof, log: log,
+		token: newToken(), readToken: newToken(), sessions: newSessions(),
+		places: make(chan struct{}, maxStreams),
+	}
 }
 
 // Addr returns the address that the server listens on.
 func (s *Server) Addr() string { return s.ln.Addr().String() }
 
-// Close frees the socket of a server that does not run.
+// Close closes the socket of a server that does not run.
 func (s *Server) Close() error { return s.ln.Close() }
 
-// Run writes the file by which clients find the server and serves until ctx
-// ends. The file is gone when Run returns. It may be called once.
+// Run writes the file by which clients find the server, and before it the one with the token for
+// reading, and serves until ctx ends. The files are gone when Run returns. Run may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.ln.Close()
+	if s.readTokenFile != "" {
+		if err := writeTokenFile(s.readTokenFile, s.readToken); err != nil {
+			return fmt.Errorf("admin API: %w", err)
+		}
+		defer os.Remove(s.readTokenFile)
+	}
 	if err := writeAPIFile(s.file, apiFile{Addr: s.Addr(), Token: s.token}); err != nil {
 		return fmt.Errorf("admin API: %w", err)
 	}
@@ -79,7 +126,7 @@ func (s *Server) Run(ctx context.Context) error {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      60 * time.Second, // streams extend it write by write
+		WriteTimeout:      60 * time.Second, // streams extend it with every write
 		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 	}
@@ -90,8 +137,8 @@ func (s *Server) Run(ctx context.Context) error {
 		return fmt.Errorf("admin API: %w", err)
 	case <-ctx.Done():
 	}
-	cut() // handlers see the end now
-	closing, done := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	cut() // ends the handlers
+	closing, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer done()
 	if err := srv.Shutdown(closing); err != nil {
 		srv.Close()

@@ -2,95 +2,151 @@ package admin
 
 import "time"
 
-// Status is the state of a peer at one moment. A peer with no work left
-// anywhere shows Frontier and OutboxURLs all 0. Counters go over the life of
-// the home, but for UptimeS and ControlBytes, which begin with the process.
+// Status is the state of a peer at one moment. Frontier and OutboxURLs of a peer without
+// work are all 0. Counters cover the lifetime of the home, except UptimeS and ControlBytes,
+// which start with the process.
 type Status struct {
 	PeerID         string     `json:"peer_id"`
+	Health         Health     `json:"health"`
 	Addrs          []string   `json:"addrs"`
 	Network        string     `json:"network"`
 	Strategy       string     `json:"strategy"`
 	UptimeS        float64    `json:"uptime_s"`
 	Coordinate     Coordinate `json:"coordinate"`
 	PeersConnected int        `json:"peers_connected"`
-	Directory      int        `json:"directory"` // peers known, this one not counted
-	SubnetsOwned   int        `json:"subnets_owned"`
-	Hosts          int        `json:"hosts"`
-	Frontier       Frontier   `json:"frontier"`
-	OutboxURLs     int64      `json:"outbox_urls"`
-	PagesFetched   int64      `json:"pages_fetched"`
-	BytesFetched   int64      `json:"bytes_fetched"`
-	Failed         int64      `json:"failed"`
-	RobotsDenied   int64      `json:"robots_denied"`
-	URLsSeen       int64      `json:"urls_seen"`
-	// Fetches counts answers of any status, revisits included.
+	Directory      int        `json:"directory"` // known peers without this one
+	// Bootstrap is the state of each bootstrap address.
+	Bootstrap    []BootstrapAddr `json:"bootstrap"`
+	SubnetsOwned int             `json:"subnets_owned"`
+	Hosts        int             `json:"hosts"`
+	Frontier     Frontier        `json:"frontier"`
+	OutboxURLs   int64           `json:"outbox_urls"`
+	PagesFetched int64           `json:"pages_fetched"`
+	BytesFetched int64           `json:"bytes_fetched"`
+	Failed       int64           `json:"failed"`
+	RobotsDenied int64           `json:"robots_denied"`
+	URLsSeen     int64           `json:"urls_seen"`
+	// Fetches counts responses of any status, including those to revisits.
 	Fetches int64 `json:"fetches"`
-	// Dropped counts URLs that were found and not taken, by the name of the
-	// heuristic, or "limit" for the network's limits and what other peers sent
-	// wrongly. Marked counts pages that were fetched and found to be something
-	// special, such as "duplicate", by name; they are no part of Dropped.
+	// Dropped counts URLs that were found but not accepted, by the name of the heuristic, or
+	// "limit" for the limits of the network and for invalid URLs from other peers. Marked
+	// counts fetched pages with a property such as "duplicate", by its name; Dropped does not
+	// include them.
 	Dropped  map[string]int64 `json:"dropped"`
 	Marked   map[string]int64 `json:"marked"`
 	Revisits Revisits         `json:"revisits"`
-	Archive  *Archive         `json:"archive"` // null: there is none
-	// Registries are the Internet registries' files in the home when the peer
-	// started, by name.
+	Archive  *Archive         `json:"archive"` // null: the peer keeps no archive
+	// Registries describes the Internet registries' files in the home at the start of the
+	// peer, by name.
 	Registries []RegistryFile `json:"registries"`
-	// GeoDB is what the data base of places calls itself; "": there is none.
+	// GeoDB is the name that the geolocation database gives itself; "": there is none.
 	GeoDB string `json:"geo_db"`
-	// Blocked says why nothing, or nothing new, is fetched now, in words.
+	// Offline is the outage of this peer's network; null: the network is up.
+	Offline *Offline `json:"offline"`
+	// Reachability says how other peers connect to this one: direct, relayed (through other
+	// members), or none; "": that is not known.
+	Reachability string `json:"reachability"`
+	// Blocked lists the reasons why nothing, or nothing new, is fetched now.
 	Blocked []string `json:"blocked"`
-	// VotesFrom is when this peer begins to vote, as a witness, on owners that have
-	// fallen silent: some time after its start. Null in a network of one.
+	// VotesFrom is when this peer starts to vote, as a witness, on owners that have fallen
+	// silent: some time after its start. Null in a network of one.
 	VotesFrom    *time.Time  `json:"votes_from"`
 	Batches      Batches     `json:"batches"`
 	Estimations  Estimations `json:"estimations"`
 	Probes       Probes      `json:"probes"`
-	Atlas        Atlas       `json:"atlas"`
+	OwnerMap     OwnerMap    `json:"owner_map"`
 	Handovers    Handovers   `json:"handovers"`
 	ControlBytes Traffic     `json:"control_bytes"`
 }
 
-// RegistryFile is what is known of a delegated file.
+// HealthState is how a peer is, in one word.
+type HealthState string
+
+// The states, each of which hides those after it.
+const (
+	HealthPaused      HealthState = "paused"
+	HealthOffline     HealthState = "offline"   // its network is down
+	HealthHeldBack    HealthState = "held back" // by a limit, or for safety
+	HealthJoining     HealthState = "joining"
+	HealthAlone       HealthState = "alone"
+	HealthUnreachable HealthState = "unreachable from outside"
+	HealthCrawling    HealthState = "crawling"
+	HealthIdle        HealthState = "idle"
+	HealthDone        HealthState = "done"
+)
+
+// Health is how a peer is, why, and what its operator can do; "": nothing.
+type Health struct {
+	State HealthState `json:"state"`
+	Why   string      `json:"why"`
+	Do    string      `json:"do"`
+}
+
+// PauseRequest is the body of a request to pause or to resume.
+type PauseRequest struct {
+	Resume bool    `json:"resume"`
+	ForS   float64 `json:"for_s"` // seconds; 0: until the peer resumes
+}
+
+// Reloaded is what a reload of config.toml has changed.
+type Reloaded struct {
+	Applied []string `json:"applied"` // KEY = VALUE
+	Restart []string `json:"restart"` // keys that have changed and need a restart
+}
+
+// BootstrapAddr is the state of one bootstrap address.
+type BootstrapAddr struct {
+	Addr        string     `json:"addr"`
+	Connected   bool       `json:"connected"`
+	LastError   string     `json:"last_error"`   // of the last attempt; "": none failed
+	NextAttempt *time.Time `json:"next_attempt"` // null while connected
+}
+
+// Offline is an outage of the network of a peer.
+type Offline struct {
+	Since  time.Time `json:"since"`
+	Reason string    `json:"reason"`
+}
+
+// RegistryFile describes a delegated file.
 type RegistryFile struct {
 	Registry string    `json:"registry"`
-	Day      string    `json:"day"` // the last that it tells of, YYYYMMDD
+	Day      string    `json:"day"` // the last day that it covers, YYYYMMDD
 	Loaded   time.Time `json:"loaded"`
 	Blocks   int       `json:"blocks"`
 	Faults   int       `json:"faults"`
 }
 
-// Revisits counts answers to visits of pages that were fetched before.
+// Revisits counts responses to revisits.
 type Revisits struct {
 	Done        int64 `json:"done"`
-	NotModified int64 `json:"not_modified"` // of these, the server said: unchanged
-	Changed     int64 `json:"changed"`      // and those with other content than before
+	NotModified int64 `json:"not_modified"` // of Done, with HTTP status 304
+	Changed     int64 `json:"changed"`      // of Done, with changed content
 }
 
-// Archive says how full the archive is. The last three counters begin with the
-// process.
+// Archive is the state of the archive. The last three counters start with the process.
 type Archive struct {
 	Files        int   `json:"files"`
-	Bytes        int64 `json:"bytes"`     // of all files, indexes included
+	Bytes        int64 `json:"bytes"`     // of all files, including indexes
 	Quota        int64 `json:"quota"`     // bytes; 0: no limit
-	Exchanges    int64 `json:"exchanges"` // requests with their answers, kept
-	Refused      int64 `json:"refused"`   // and those that there was no room for
+	Exchanges    int64 `json:"exchanges"` // requests stored with their responses
+	Refused      int64 `json:"refused"`   // responses that did not fit
 	RefusedBytes int64 `json:"refused_bytes"`
 }
 
-// Coordinate is a place in the coordinate space, in milliseconds. It has the
-// fields of coords.Coordinate and converts from it.
+// Coordinate is a point in the coordinate space, in milliseconds. It has the fields of
+// coords.Coordinate and converts from it.
 type Coordinate struct {
 	Vec    []float64 `json:"vec"`
 	Height float64   `json:"height"`
 	Error  float64   `json:"error"`
 }
 
-// Frontier counts URLs that wait or are being fetched.
+// Frontier counts URLs that are waiting or being fetched.
 type Frontier struct {
-	Pending  int64 `json:"pending"`   // in queues of our own hosts
-	InFlight int64 `json:"in_flight"` // being fetched
-	Nursery  int64 `json:"nursery"`   // of subnets that nobody owns yet, or hosts without home
+	Pending   int64 `json:"pending"`   // in the queues of this peer's hosts
+	InFlight  int64 `json:"in_flight"` // being fetched
+	Unclaimed int64 `json:"unclaimed"` // of subnets without owner or hosts without address
 }
 
 // Batches counts URL batches to and from other peers.
@@ -101,38 +157,39 @@ type Batches struct {
 	URLsReceived int64 `json:"urls_received"`
 }
 
-// Estimations counts fetches done by others for us, and by us for others.
+// Estimations counts estimations, which are fetches at the request of an owner.
 type Estimations struct {
-	Requested int64 `json:"requested"`
-	Served    int64 `json:"served"`
-	// Scouts are those of Requested, since the start of the process, that were
-	// made in subnets long decided.
+	Requested int64 `json:"requested"` // by this peer
+	Served    int64 `json:"served"`    // for other peers
+	// Scouts counts those of Requested, since the start of the process, that checked the
+	// owner of a subnet again.
 	Scouts int64 `json:"scouts"`
 }
 
 // Probes counts measurements of web servers.
 type Probes struct {
-	Made     int64 `json:"made"`     // before subnets of ours were decided: pages and connections, by any peer
-	Connects int64 `json:"connects"` // connections without a request that this peer opened to servers
+	// Made counts pages and connections, by any peer, that decided on subnets of this peer.
+	Made int64 `json:"made"`
+	// Connects counts connections without a request that this peer opened.
+	Connects int64 `json:"connects"`
 }
 
-// Atlas is what the peer knows of decided subnets, its own among them. The
-// counters begin with the process.
-type Atlas struct {
+// OwnerMap describes what the peer knows of decided subnets, including its own. The
+// counters start with the process.
+type OwnerMap struct {
 	Subnets  int   `json:"subnets"`
-	Sent     int64 `json:"sent"`     // announcements of subnets of ours
-	Received int64 `json:"received"` // announcements by others that were news
+	Sent     int64 `json:"sent"`     // announcements of this peer's subnets
+	Received int64 `json:"received"` // announcements by other peers that were new
 }
 
-// Handovers counts subnets given away and taken over.
+// Handovers counts subnets that left this peer and that came to it.
 type Handovers struct {
 	Out int64 `json:"out"`
 	In  int64 `json:"in"`
-	// Moves are those of Out, since the start of the process, that were made
-	// because another peer had become nearer.
+	// Moves counts those of Out, since the start of the process, that went to a nearer peer.
 	Moves int64 `json:"moves"`
-	// Takeovers are subnets that came to this peer, since the start of the
-	// process, because their owner was silent.
+	// Takeovers counts the subnets that came to this peer, since the start of the process,
+	// because their owner fell silent.
 	Takeovers int64 `json:"takeovers"`
 }
 
@@ -149,40 +206,49 @@ type Peer struct {
 	Connected  bool        `json:"connected"`
 	Coordinate *Coordinate `json:"coordinate"` // null without a beacon
 	RTTMs      float64     `json:"rtt_ms"`     // measured; 0: not yet
-	WaitMs     float64     `json:"wait_ms"`    // its backlog: what a new URL would wait there
+	WaitMs     float64     `json:"wait_ms"`    // time that a new URL would wait there
 	Capacity   float64     `json:"capacity"`   // relative to other peers
 	Version    string      `json:"version"`
 	LastSeenS  float64     `json:"last_seen_s"` // age of its last beacon
-	DistanceMs float64     `json:"distance_ms"` // predicted round trip
+	DistanceMs float64     `json:"distance_ms"` // predicted round-trip time
 }
 
-// SubnetState says where a subnet stands with this peer.
+// SubnetState is the state of a subnet at its owner.
 type SubnetState string
 
 // The states of a subnet.
 const (
-	SubnetClaimed    SubnetState = "claimed"    // ours, nothing fetched yet
 	SubnetEstimating SubnetState = "estimating" // peers are being measured against it
-	SubnetOwned      SubnetState = "owned"      // ours to crawl
-	SubnetLeaving    SubnetState = "leaving"    // being handed over
+	SubnetOwned      SubnetState = "owned"
+	SubnetLeaving    SubnetState = "leaving" // being handed over
 )
 
-// Subnet is a subnet that this peer owns or is about to.
+// Subnet is a subnet that this peer owns.
 type Subnet struct {
-	Subnet      string      `json:"subnet"`
-	Epoch       uint64      `json:"epoch"`
-	Hosts       int         `json:"hosts"`
-	Pending     int64       `json:"pending"`
-	State       SubnetState `json:"state"`
-	Doubted     bool        `json:"doubted"` // perhaps another's by now: nothing is fetched until that is known
-	Proxy       *Proxy      `json:"proxy"`   // null before it is located
-	Estimations int         `json:"estimations"`
-	Since       time.Time   `json:"since"`
+	Subnet  string      `json:"subnet"`
+	Epoch   uint64      `json:"epoch"`
+	Hosts   int         `json:"hosts"`
+	Pending int64       `json:"pending"`
+	State   SubnetState `json:"state"`
+	// Unverified means that another peer may own it by now. Nothing is fetched from it until
+	// the lease has been verified.
+	Unverified  bool      `json:"unverified"`
+	Proxy       *Proxy    `json:"proxy"` // null before it is located
+	Estimations int       `json:"estimations"`
+	Since       time.Time `json:"since"`
+	// PredictedMs and MeasuredMs are moving averages over this peer's pages there: the predicted
+	// and the measured download time without connecting. Measured is the number of pages since
+	// the start of the process; 0: none yet.
+	PredictedMs float64 `json:"predicted_ms"`
+	MeasuredMs  float64 `json:"measured_ms"`
+	Measured    int     `json:"measured"`
+	// Why says how this peer became the owner; "": it was before the start of the process.
+	Why string `json:"why"`
 }
 
-// Proxy is the proxy coordinate of a subnet's servers: a page of k kilobytes
-// takes a peer at distance d about Delay + Scale·d + PerKB·k milliseconds. It
-// has the fields of coords.Proxy.
+// Proxy is the proxy coordinate of a subnet's servers: a page of k kilobytes takes a peer at
+// distance d about Delay + Scale·d + PerKB·k milliseconds. It has the fields of
+// coords.Proxy.
 type Proxy struct {
 	At      Coordinate `json:"at"`
 	Delay   float64    `json:"delay"`
@@ -192,33 +258,33 @@ type Proxy struct {
 	Samples int        `json:"samples"`
 }
 
-// HostRole says what this peer does with the URLs of a host.
+// HostRole is what this peer does with the URLs of a host.
 type HostRole string
 
 // The roles of a host.
 const (
 	HostOwn        HostRole = "own"        // crawls them
 	HostOutbox     HostRole = "outbox"     // sends them to Owner
-	HostNursery    HostRole = "nursery"    // keeps them until the subnet is worth a claim
-	HostUnresolved HostRole = "unresolved" // does not know the host's home yet
+	HostUnclaimed  HostRole = "unclaimed"  // keeps them until it claims the subnet
+	HostUnresolved HostRole = "unresolved" // does not know the host's subnet yet
 )
 
-// Host is a host of which URLs wait here.
+// Host is a host that has URLs waiting at this peer.
 type Host struct {
 	Host     string     `json:"host"`
 	Subnet   string     `json:"subnet"` // empty while unresolved
 	Role     HostRole   `json:"role"`
 	Pending  int64      `json:"pending"`
 	InFlight int64      `json:"in_flight"`
-	NextAt   *time.Time `json:"next_at"` // when it may be asked again; null: now, or not ours
+	NextAt   *time.Time `json:"next_at"` // next request; null: now, or another peer's host
 	DelayMs  float64    `json:"delay_ms"`
 	Owner    string     `json:"owner"` // peer ID; empty when unknown
 }
 
-// Link is a page that this peer fetched, with the links on it.
+// Link is a page that this peer fetched, with its links.
 type Link struct {
 	URL        string    `json:"url"`
-	Status     int       `json:"status"` // HTTP status; 0: no answer
+	Status     int       `json:"status"` // HTTP status; 0: no response
 	Outcome    string    `json:"outcome"`
 	Bytes      int64     `json:"bytes"`
 	FetchedAt  time.Time `json:"fetched_at"`
@@ -227,14 +293,43 @@ type Link struct {
 	TookMs     float64   `json:"took_ms"`
 }
 
-// Drain says how far a peer is that hands everything over before it stops.
+// GivenUp is a URL that this peer no longer tries to fetch.
+type GivenUp struct {
+	URL     string    `json:"url"`
+	Outcome string    `json:"outcome"` // of the last try
+	Status  int       `json:"status"`  // of the last try; 0: no response
+	Error   string    `json:"error"`   // of the last try, in words
+	At      time.Time `json:"at"`      // when it was given up
+	First   time.Time `json:"first"`   // when it first failed
+	Tries   int       `json:"tries"`   // that failed because of the URL itself
+	Depth   int       `json:"depth"`
+	// Connectivity reports whether it was given up because its server could not be reached.
+	Connectivity bool `json:"connectivity"`
+}
+
+// RetryRequest is the body of a retry request: which URLs that were given up to queue again.
+// Exactly one field is set.
+type RetryRequest struct {
+	Host string `json:"host,omitempty"`
+	URL  string `json:"url,omitempty"`
+	All  bool   `json:"all,omitempty"`
+}
+
+// RetryResult is the result of a retry request.
+type RetryResult struct {
+	Queued int `json:"queued"` // URLs
+}
+
+// Drain is the progress of a peer that hands everything over before it stops.
 type Drain struct {
-	Subnets int64 `json:"subnets"` // that it owned when it began, or got since
-	Left    int64 `json:"left"`    // of these, it still owns
-	URLs    int64 `json:"urls"`    // that wait at it for other peers
-	Over    bool  `json:"over"`    // it stops now
-	// Fault says why something is left when it is over; "": nothing is.
-	Fault string `json:"fault"`
+	Subnets   int64 `json:"subnets"`   // owned at the start, or later if that is more
+	Remaining int64 `json:"remaining"` // subnets that it still owns
+	URLs      int64 `json:"urls"`      // pending for other peers
+	// HandingOver is one of the subnets that are on their way to another peer; "": none is.
+	HandingOver string `json:"handing_over"`
+	Done        bool   `json:"done"` // nothing more is handed over: the peer stops now
+	// Reason is why something remains when Done is true; "": nothing does.
+	Reason string `json:"reason"`
 }
 
 // LeaveRequest is the body of a leave request.
@@ -242,12 +337,38 @@ type LeaveRequest struct {
 	LimitS float64 `json:"limit_s"` // in seconds, at most MaxLeave
 }
 
+// RobotsRequest is the body of a request about robots.txt.
+type RobotsRequest struct {
+	Host    string `json:"host"`
+	Refresh bool   `json:"refresh"` // request the files again
+}
+
+// States of a robots.txt.
+const (
+	RobotsKnown       = "known"       // its rules are in force
+	RobotsAbsent      = "absent"      // everything is allowed
+	RobotsStale       = "stale"       // unreachable; an earlier copy is in force
+	RobotsUnreachable = "unreachable" // nothing is fetched
+)
+
+// RobotsFile is what is known of the robots.txt of an origin.
+type RobotsFile struct {
+	Origin string `json:"origin"`
+	State  string `json:"state"`
+	Status int    `json:"status"` // of the file that is in force; 0 without an answer
+	Bytes  int    `json:"bytes"`
+	// Fetched is the time of the last request, and Expires that of the next, at the earliest.
+	Fetched          time.Time  `json:"fetched"`
+	Expires          time.Time  `json:"expires"`
+	UnreachableSince *time.Time `json:"unreachable_since"` // null if reachable
+}
+
 // SeedRequest is the body of a seed request: at most MaxSeedURLs URLs.
 type SeedRequest struct {
 	URLs []string `json:"urls"`
 }
 
-// SeedResult says what became of seed URLs.
+// SeedResult is the result of a seed request.
 type SeedResult struct {
 	Accepted   int        `json:"accepted"` // new
 	Known      int        `json:"known"`    // seen before
@@ -255,16 +376,16 @@ type SeedResult struct {
 	Invalid    []Rejected `json:"invalid"`
 }
 
-// Rejected is a URL that was not taken, and why.
+// Rejected is a URL that was not accepted, with the reason.
 type Rejected struct {
 	URL    string `json:"url"`
 	Reason string `json:"reason"`
 }
 
-// OK says whether every URL was taken.
+// OK reports whether every URL was accepted.
 func (r SeedResult) OK() bool { return len(r.OutOfScope) == 0 && len(r.Invalid) == 0 }
 
-// Add joins the result of another part of the same URLs to r.
+// Add adds the result for further URLs to r.
 func (r *SeedResult) Add(o SeedResult) {
 	r.Accepted += o.Accepted
 	r.Known += o.Known

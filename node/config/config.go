@@ -14,69 +14,88 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
+
+	"peerd/crawl/resolve"
+	"peerd/node/strategy"
 )
 
-// Strategies are the names that the key strategy may have.
-var Strategies = []string{
-	"proxy", "random", "hash", "keep", "geo", "probe", "sequential", "himicra", "ipmicra", "ipmicra-proxy",
-}
+// Strategies are the valid values of the key strategy, the default first.
+var Strategies = strategy.Names()
 
-// NeedsRegistry says whether a strategy rests on the Internet registries' data.
-func NeedsRegistry(strategy string) bool { return strings.HasPrefix(strategy, "ipmicra") }
+// maxAnnounced is how many addresses a beacon has at most.
+const maxAnnounced = 4
 
-// Config is what config.toml says about one peer. What all peers of a network
-// must agree on is in the Profile.
+// NeedsRegistry reports whether a strategy needs the data of the Internet registries.
+func NeedsRegistry(name string) bool { return strings.HasPrefix(name, "ipmicra") }
+
+// Config holds the settings of one peer from config.toml. The settings that all peers of a
+// network share are in the Profile.
 type Config struct {
 	// Listen holds the multiaddrs on which other peers reach this one.
 	Listen []string `toml:"listen"`
-	// Bootstrap holds multiaddrs, with /p2p/ID at their end, of peers to join
-	// in addition to those of the profile.
+	// Announce holds the multiaddrs that other peers are told instead of those in Listen.
+	Announce []string `toml:"announce"`
+	// Bootstrap holds multiaddrs, ending in /p2p/ID, of peers to join in addition to those of
+	// the profile.
 	Bootstrap []string `toml:"bootstrap"`
-	// MDNS makes peers on one local network find each other without being told.
+	// NAT finds out whether other peers can connect to this one, asks the router to forward the
+	// ports, and has other members relay otherwise.
+	NAT bool `toml:"nat"`
+	// Relay relays for members that cannot be connected to.
+	Relay bool `toml:"relay"`
+	// MDNS finds peers on the local network by multicast DNS.
 	MDNS bool `toml:"mdns"`
-	// API is HOST:PORT of the admin API; port 0 takes any free one.
+	// API is HOST:PORT of the admin API; port 0 is any free port.
 	API string `toml:"api"`
-	// Profile is the path of the network's profile, relative to the home; empty
-	// means DefaultProfile.
+	// Pprof serves profiles of the process at the admin API.
+	Pprof bool `toml:"pprof"`
+	// Profile is the path of the network's profile, relative to the home; empty: profile.toml in
+	// the home, or else DefaultProfile.
 	Profile string `toml:"profile"`
-	// Strategy names how owners of subnets are chosen, one of Strategies.
+	// Strategy is how owners of subnets are chosen, one of Strategies.
 	Strategy string `toml:"strategy"`
-	// Adapt lets a subnet move on from this peer when another has become clearly
-	// nearer, or this one slow, under strategies that measure.
+	// Adapt moves a subnet to another peer if that one has become clearly nearer, or this one
+	// slow, with strategies that measure.
 	Adapt bool `toml:"adapt"`
-	// Threshold is the probe time at which the strategies sequential, himicra,
-	// ipmicra and ipmicra-proxy are content with a peer (Papapetrou 2003, 7.2); 0: never.
+	// Threshold is the connection time within which the strategies sequential, himicra, ipmicra
+	// and ipmicra-proxy accept the first peer (Papapetrou 2003, 7.2); 0: they measure all.
 	Threshold Duration `toml:"threshold"`
-	// GeoDB is the path of a data base of places in MaxMind's format, relative to
-	// the home. The strategy geo needs it.
+	// GeoDB is the path of a geolocation database in MaxMind's format, relative to the home. The
+	// strategy geo needs it.
 	GeoDB string `toml:"geo_db"`
-	// Contact is a URL where owners of web sites learn who crawls and how to
-	// reach them. It is sent in the User-Agent.
+	// Contact is a URL where owners of web sites find out who crawls and how to contact them. It
+	// is part of the User-Agent.
 	Contact string `toml:"contact"`
-	// Memory is what the peer should keep to, in bytes: from there on it collects
-	// garbage ever more often. Files that are mapped come on top; 0 is no bound.
+	// Memory is the soft limit of the process in bytes: near it, garbage is collected more
+	// often. It does not include memory-mapped files; 0: no limit.
 	Memory Size `toml:"memory"`
-	// Drain makes a signal hand everything over before the peer stops, as "peerd
-	// stop" does.
+	// Drain hands everything over before a stop by a signal, as "peerd stop" does.
 	Drain bool `toml:"drain"`
-	// DrainTimeout bounds that.
+	// DrainTimeout bounds the handover after a signal.
 	DrainTimeout Duration `toml:"drain_timeout"`
-	// LogLevel is the least level that is logged.
+	// LogLevel is the minimum level of log messages.
 	LogLevel slog.Level `toml:"log_level"`
+	// LogFormat is the form of log messages, "text" or "json". LogFile is the path of the file to
+	// which they are written, relative to the home; "": standard error.
+	LogFormat string `toml:"log_format"`
+	LogFile   string `toml:"log_file"`
 
 	Crawl   Crawl   `toml:"crawl"`
 	Archive Archive `toml:"archive"`
+	Search  Search  `toml:"search"`
 	Overlay Overlay `toml:"overlay"`
 }
 
-// Default returns the configuration of a peer that has no config.toml. Batch
-// sizes are those of Malet, section 5.4.
+// Default returns the settings of a peer without config.toml. The batch sizes are those of
+// Malet, section 5.4.
 func Default() Config {
 	return Config{
 		Listen: []string{
 			"/ip4/0.0.0.0/tcp/4101", "/ip4/0.0.0.0/udp/4101/quic-v1",
 			"/ip6/::/tcp/4101", "/ip6/::/udp/4101/quic-v1",
 		},
+		NAT:          true,
+		Relay:        true,
 		API:          "127.0.0.1:0",
 		Strategy:     "proxy",
 		Adapt:        true,
@@ -84,29 +103,34 @@ func Default() Config {
 		Memory:       192 << 20,
 		DrainTimeout: Duration{2 * time.Minute},
 		LogLevel:     slog.LevelInfo,
+		LogFormat:    "text",
 		Crawl: Crawl{
-			MinDelay:     Duration{time.Second},
-			FetchWorkers: 64,
-			Timeout:      Duration{time.Minute},
-			MinFree:      128 << 20,
-			Shares:       Shares{Own: 0.1, Assigned: 0.8, Estimations: 0.1},
+			MinDelay:        Duration{time.Second},
+			NetworkRequests: 4,
+			NetworkRate:     10,
+			FetchWorkers:    64,
+			DNSRate:         resolve.DefaultRate,
+			Timeout:         Duration{time.Minute},
+			Patience:        Duration{72 * time.Hour},
+			MinFree:         128 << 20,
+			Shares:          Shares{Own: 0.1, Assigned: 0.8, Estimations: 0.1},
 		},
 		Archive: Archive{MaxFile: 1 << 30},
 		Overlay: Overlay{
-			BatchMaxURLs: 1000,
-			BatchMaxAge:  Duration{5 * time.Second},
-			NurseryURLs:  16,
-			NurseryAge:   Duration{5 * time.Second},
-			LeaseTTL:     Duration{12 * time.Hour},
-			Settle:       Duration{1500 * time.Millisecond},
-			Shadows:      1,
+			BatchMaxURLs:  1000,
+			BatchMaxAge:   Duration{5 * time.Second},
+			UnclaimedURLs: 16,
+			UnclaimedAge:  Duration{5 * time.Second},
+			LeaseTTL:      Duration{12 * time.Hour},
+			Settle:        Duration{1500 * time.Millisecond},
+			Replicas:      1,
 		},
 	}
 }
 
-// Load reads config.toml of h over the defaults. A missing file gives the
-// defaults; a wrong one an error that matches ErrInvalid and names the file,
-// and the line where it can.
+// Load reads config.toml of h over the defaults. If the file is missing, it returns the
+// defaults. Errors about the content match ErrInvalid and name the file and, if possible, the
+// line.
 func (h Home) Load() (Config, error) {
 	text, err := readFile(h.ConfigFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,8 +154,8 @@ func parseConfig(name string, text []byte) (Config, error) {
 	return c, nil
 }
 
-// normalise brings equal settings into one form. A name that two keys of
-// crawl.resolve spell differently gets the addresses of both.
+// normalise converts equivalent settings to one form. If two keys of crawl.resolve are the same
+// name, their addresses are joined.
 func (c *Config) normalise() {
 	for i, p := range c.Crawl.AllowNet {
 		c.Crawl.AllowNet[i] = p.Masked()
@@ -146,8 +170,7 @@ func (c *Config) normalise() {
 	}
 }
 
-// Validate returns all that is wrong with c, one line a fault; the error
-// matches ErrInvalid.
+// Validate returns all faults of c, one a line. The error matches ErrInvalid.
 func (c Config) Validate() error {
 	var f faults
 	if len(c.Listen) == 0 {
@@ -158,6 +181,12 @@ func (c Config) Validate() error {
 			f.addf("listen: %q: %w", clip(s), err)
 		}
 	}
+	for _, s := range c.Announce {
+		if err := checkListen(s); err != nil {
+			f.addf("announce: %q: %w", clip(s), err)
+		}
+	}
+	between(&f, "number of addresses in announce", len(c.Announce), 0, maxAnnounced)
 	checkPeers(&f, c.Bootstrap)
 	if err := checkHostPort(c.API); err != nil {
 		f.addf("api: %q: %w", clip(c.API), err)
@@ -165,9 +194,11 @@ func (c Config) Validate() error {
 	if !slices.Contains(Strategies, c.Strategy) {
 		f.addf("strategy is %q, want one of %s", clip(c.Strategy), strings.Join(Strategies, ", "))
 	}
-	f.lasting("threshold", c.Threshold, 0, time.Minute)
+	f.durationBetween("threshold", c.Threshold, 0, time.Minute)
 	if c.Strategy == "geo" && c.GeoDB == "" {
-		f.addf(`strategy is "geo", which needs geo_db: set it to a data base of cities in MaxMind's format, such as GeoLite2-City.mmdb`)
+		f.addf(
+			`strategy is "geo", which needs geo_db: set it to a database of cities ` +
+				`in MaxMind's format, such as GeoLite2-City.mmdb`)
 	}
 	if err := checkContact(c.Contact); err != nil {
 		f.addf("contact: %q: %w", clip(c.Contact), err)
@@ -175,15 +206,21 @@ func (c Config) Validate() error {
 	if c.Memory != 0 {
 		between(&f, "memory", int64(c.Memory), 64<<20, 1<<50)
 	}
-	f.lasting("drain_timeout", c.DrainTimeout, time.Second, 24*time.Hour)
+	f.durationBetween("drain_timeout", c.DrainTimeout, time.Second, 24*time.Hour)
+	if c.LogFormat != "text" && c.LogFormat != "json" {
+		f.addf("log_format is %q, want text or json", clip(c.LogFormat))
+	}
 	c.Crawl.check(&f)
 	c.Archive.check(&f)
+	if c.Search.Enabled && !c.Archive.Enabled {
+		f.addf("search.enabled needs archive.enabled: pages are indexed from the archive")
+	}
 	c.Overlay.check(&f)
 	return f.err()
 }
 
-// BootstrapPeers returns the peers to join: those of c and those of p, each
-// once with all its addresses. Its errors match ErrInvalid.
+// BootstrapPeers returns the peers of c and p to join, each once with all its addresses. Its
+// errors match ErrInvalid.
 func BootstrapPeers(c Config, p Profile) ([]peer.AddrInfo, error) {
 	var addrs []ma.Multiaddr
 	for _, s := range slices.Concat(c.Bootstrap, p.Bootstrap) {
@@ -199,12 +236,14 @@ func BootstrapPeers(c Config, p Profile) ([]peer.AddrInfo, error) {
 	if err != nil {
 		return nil, asInvalid(fmt.Errorf("bootstrap: %w", err))
 	}
-	slices.SortFunc(infos, func(a, b peer.AddrInfo) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.SortFunc(infos, func(a, b peer.AddrInfo) int {
+		return strings.Compare(string(a.ID), string(b.ID))
+	})
 	return infos, nil
 }
 
-// checkListen returns why a peer cannot listen on s: it wants an IP address
-// with TCP or QUIC behind it.
+// checkListen returns why a peer cannot listen on s, which must be an IP address with TCP or
+// QUIC.
 func checkListen(s string) error {
 	m, err := ma.NewMultiaddr(s)
 	if err != nil {
@@ -221,7 +260,7 @@ func checkListen(s string) error {
 	return errors.New("want /ip4 or /ip6, then /tcp/PORT or /udp/PORT/quic-v1")
 }
 
-// checkPeers records every multiaddr that does not say whom to join.
+// checkPeers records every multiaddr without a peer ID or without an address.
 func checkPeers(f *faults, addrs []string) {
 	for _, s := range addrs {
 		info, err := peer.AddrInfoFromString(s)
@@ -234,20 +273,22 @@ func checkPeers(f *faults, addrs []string) {
 	}
 }
 
-// checkContact wants a URL that can stand inside a comment of a User-Agent.
+// checkContact returns why s cannot be part of a comment in the User-Agent.
 func checkContact(s string) error {
 	if s == "" {
 		return nil
 	}
-	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '(' || r == ')' || r == '\\' }) {
+	if strings.ContainsFunc(s, func(r rune) bool {
+		return r <= ' ' || r > '~' || r == '(' || r == ')' || r == '\\'
+	}) {
 		return errors.New("only printable ASCII without blanks and parentheses can be sent")
 	}
 	_, err := webURL(s)
 	return err
 }
 
-// LimitMemory makes this process keep to c.Memory. It is for programs that run
-// one peer: the bound is the process's.
+// LimitMemory sets the soft memory limit of this process to c.Memory. It is for programs that
+// run one peer.
 func (c Config) LimitMemory() {
 	if c.Memory > 0 {
 		debug.SetMemoryLimit(int64(c.Memory))

@@ -6,88 +6,112 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"peerd/crawl/resolve"
 )
 
 // MaxFetchWorkers bounds Crawl.FetchWorkers.
 const MaxFetchWorkers = 4096
 
-// Crawl is the section [crawl]: how this peer treats web servers.
+// Crawl is the section [crawl]: how this peer fetches from web servers.
 type Crawl struct {
-	// MinDelay is the least time between the end of a request to a host, or to
-	// an address, and the start of the next one. The floor of the network's
-	// profile and what a server asks for hold too; the longest counts.
+	// MinDelay is the minimum time between the end of a request to a host, or to an address, and
+	// the start of the next one. A longer minimum of the profile, or a longer crawl-delay of the
+	// server, applies instead.
 	MinDelay Duration `toml:"min_delay"`
-	// AllowNet lists address ranges that are dialled although they are not
-	// public.
+	// NetworkRequests is the maximum number of concurrent requests to a network of addresses, an
+	// IPv4 /24 or IPv6 /48, and NetworkRate how many may start there in a second. A MinDelay below
+	// 1/NetworkRate allows one request each MinDelay. 0: no limit.
+	NetworkRequests int     `toml:"network_requests"`
+	NetworkRate     float64 `toml:"network_rate"`
+	// AllowNet lists address ranges that may be dialled although they are not public.
 	AllowNet []netip.Prefix `toml:"allow_net"`
-	// FetchWorkers bounds the fetches in flight, over all hosts.
+	// FetchWorkers bounds the concurrent fetches.
 	FetchWorkers int `toml:"fetch_workers"`
-	// Resolve fixes the addresses of hosts, in place of DNS. Host names are in
-	// lower case.
+	// Resolve maps host names in lower case to addresses, which replace DNS.
 	Resolve map[string][]netip.Addr `toml:"resolve"`
-	// Timeout bounds one request, from the first packet to the last.
+	// Resolver holds the name servers in order of preference, each with the syntax of
+	// resolve.ParseServer; empty: those of /etc/resolv.conf.
+	Resolver []string `toml:"resolver"`
+	// DNSRate is the maximum number of queries per second to one name server.
+	DNSRate int `toml:"dns_rate"`
+	// Timeout bounds one request up to the end of the head of the response. A body may take longer
+	// if it comes fast enough (fetch.Config.SteadyRate).
 	Timeout Duration `toml:"timeout"`
-	// Hours are the times of day at which this peer fetches.
+	// Patience is how long a host may answer nothing, while the network is up, before its URLs are
+	// given up. One-shot crawls have their own.
+	Patience Duration `toml:"patience"`
+	// Hours is the time of day in which this peer fetches.
 	Hours Hours `toml:"hours"`
-	// PagesPerDay bounds the requests of this peer to web servers in any 24 hours, and
-	// Bandwidth the bytes a second of their answers, on average; 0 is no bound
-	// (crawl/quota). With more to do than that it gives work to others that have room.
+	// PagesPerDay bounds the requests of this peer to web servers in any 24 hours, and Bandwidth
+	// the average bytes per second of their responses; 0: no limit (crawl/quota). Other peers
+	// with free capacity get the rest of the work.
 	PagesPerDay int64 `toml:"pages_per_day"`
 	Bandwidth   Size  `toml:"bandwidth"`
-	// Proxy is the URL of an HTTP or SOCKS5 proxy through which pages are
-	// fetched; "" is none.
+	// Proxy is the URL of an HTTP or SOCKS5 proxy for fetches; "": none.
 	Proxy string `toml:"proxy"`
-	// HTTP1Only does not speak HTTP/2, so that an archive has the heads as they
-	// were; AcceptInvalidTLS takes servers whose certificate is not valid.
-	HTTP1Only        bool `toml:"http1_only"`
+	// HTTP2 offers HTTP/2 to servers. AcceptInvalidTLS accepts servers with invalid certificates.
+	HTTP2            bool `toml:"http2"`
 	AcceptInvalidTLS bool `toml:"accept_invalid_tls"`
-	// MinFree is the free space on the disk below which nothing is fetched.
+	// CAFiles are paths of files with certificates in PEM, relative to the home, of authorities
+	// that are trusted in addition to those of the system.
+	CAFiles []string `toml:"ca_files"`
+	// MinFree is the free space of the disk below which nothing is fetched.
 	MinFree Size `toml:"min_free"`
-	// Shares divide the workers while there is more work than they can do.
+	// Shares divides the workers while there is more work than they can do.
 	Shares Shares `toml:"shares"`
 }
 
-// Shares is the section [crawl.shares]: how many of the fetches the kinds of
-// work get when there is too much of each (Malet 2009, section 4.2.3). Only
-// their ratio counts.
+// Shares is the section [crawl.shares]: the shares of the kinds of work in the fetches when
+// there is too much of each (Malet 2009, section 4.2.3). Only their ratio matters.
 type Shares struct {
-	Own         float64 `toml:"own"`         // sites that this peer has found and keeps
-	Assigned    float64 `toml:"assigned"`    // sites that other peers have handed over
-	Estimations float64 `toml:"estimations"` // single pages at other peers' request
+	Own         float64 `toml:"own"`         // hosts that this peer found and owns
+	Assigned    float64 `toml:"assigned"`    // hosts that other peers handed over
+	Estimations float64 `toml:"estimations"` // single pages at the request of other peers
 }
 
 func (s Shares) check(f *faults) {
-	for name, v := range map[string]float64{"own": s.Own, "assigned": s.Assigned, "estimations": s.Estimations} {
+	for name, v := range map[string]float64{"own": s.Own, "assigned": s.Assigned,
+		"estimations": s.Estimations} {
 		if !(v > 0 && v <= 1000) {
 			f.addf("crawl.shares.%s is %v, want more than 0 and at most 1000", name, v)
 		}
 	}
 }
 
-// Overlay is the section [overlay]: how this peer deals with the others.
+// Overlay is the section [overlay]: how this peer works with other peers.
 type Overlay struct {
-	// BatchMaxURLs and BatchMaxAge say when a batch of URLs leaves for the
-	// owner: when it has so many, or when its oldest URL is so old.
+	// A batch of URLs is sent to the owner when it has BatchMaxURLs URLs, or when its oldest URL
+	// is BatchMaxAge old.
 	BatchMaxURLs int      `toml:"batch_max_urls"`
 	BatchMaxAge  Duration `toml:"batch_max_age"`
-	// NurseryURLs and NurseryAge say when an unowned subnet is claimed: when so
-	// many of its URLs wait, or when the oldest of them waited so long.
-	NurseryURLs int      `toml:"nursery_urls"`
-	NurseryAge  Duration `toml:"nursery_age"`
-	// LeaseTTL is how long a lease holds without renewal.
+	// A subnet without owner is claimed when UnclaimedURLs of its URLs are waiting, or when the
+	// oldest of them has waited for UnclaimedAge.
+	UnclaimedURLs int      `toml:"unclaimed_urls"`
+	UnclaimedAge  Duration `toml:"unclaimed_age"`
+	// LeaseTTL is how long a lease is valid without renewal.
 	LeaseTTL Duration `toml:"lease_ttl"`
-	// Settle is the wait between publishing a claim and reading it back, so
-	// that claims made at once meet at the peers that keep the record.
+	// Settle is the time between publishing a claim and reading it back, in which concurrent
+	// claims reach the peers that hold the record.
 	Settle Duration `toml:"settle"`
-	// Shadows is how many other peers hold a copy of each subnet of this one, and
-	// take it over when this peer vanishes.
-	Shadows int `toml:"shadows"`
+	// Replicas is the number of other peers that keep a copy of each subnet of this peer, and
+	// take it over if this peer fails.
+	Replicas int `toml:"replicas"`
 }
 
 func (c Crawl) check(f *faults) {
-	f.lasting("crawl.min_delay", c.MinDelay, 0, time.Hour)
+	f.durationBetween("crawl.min_delay", c.MinDelay, 0, time.Hour)
+	between(f, "crawl.network_requests", c.NetworkRequests, 0, MaxFetchWorkers)
+	if !(c.NetworkRate >= 0 && c.NetworkRate <= 1e6) {
+		f.addf("crawl.network_rate is %v, want 0 to 1e6", c.NetworkRate)
+	}
+	between(f, "crawl.dns_rate", c.DNSRate, 1, 100_000)
+	if _, err := resolve.ParseServers(c.Resolver); err != nil {
+		f.addf("crawl.resolver: %w", err)
+	}
 	between(f, "crawl.fetch_workers", c.FetchWorkers, 1, MaxFetchWorkers)
-	f.lasting("crawl.timeout", c.Timeout, 10*time.Millisecond, time.Hour)
+	f.durationBetween("crawl.timeout", c.Timeout, 10*time.Millisecond, time.Hour)
+	f.durationBetween("crawl.patience", c.Patience, time.Second, 365*24*time.Hour)
 	between(f, "crawl.min_free", int64(c.MinFree), 0, 1<<60)
 	between(f, "crawl.pages_per_day", c.PagesPerDay, 0, 1e12)
 	between(f, "crawl.bandwidth", int64(c.Bandwidth), 0, 1e12)
@@ -109,32 +133,36 @@ func (c Crawl) check(f *faults) {
 	}
 	for host, addrs := range c.Resolve {
 		if !isHost(host) {
-			f.addf("crawl.resolve: %q is no host name", clip(host))
+			f.addf("crawl.resolve: %q is not a host name", clip(host))
 		}
 		if len(addrs) == 0 {
 			f.addf("crawl.resolve: %s has no address", clip(host))
 		}
-		if slices.ContainsFunc(addrs, func(a netip.Addr) bool { return !a.IsValid() || a.Zone() != "" }) {
-			f.addf("crawl.resolve: %s has an address that is none", clip(host))
+		if slices.ContainsFunc(addrs, func(a netip.Addr) bool {
+			return !a.IsValid() || a.Zone() != ""
+		}) {
+			f.addf("crawl.resolve: %s has an invalid address", clip(host))
 		}
 	}
 }
 
-// checkProxy does not repeat s: it may hold a password.
+// checkProxy does not repeat s, which may contain a password.
 func checkProxy(s string) error {
 	u, err := url.Parse(s)
-	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
-		return errors.New("want a URL such as \"http://127.0.0.1:3128\" or \"socks5://127.0.0.1:1080\"")
+	if err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5"},
+		u.Scheme) {
+		return errors.New(
+			"want a URL such as \"http://127.0.0.1:3128\" or \"socks5://127.0.0.1:1080\"")
 	}
 	return nil
 }
 
 func (o Overlay) check(f *faults) {
 	between(f, "overlay.batch_max_urls", o.BatchMaxURLs, 1, 10_000)
-	f.lasting("overlay.batch_max_age", o.BatchMaxAge, time.Millisecond, 10*time.Minute)
-	between(f, "overlay.nursery_urls", o.NurseryURLs, 1, 10_000)
-	f.lasting("overlay.nursery_age", o.NurseryAge, 0, time.Hour)
-	f.lasting("overlay.lease_ttl", o.LeaseTTL, 10*time.Second, 24*time.Hour)
-	f.lasting("overlay.settle", o.Settle, 0, time.Minute)
-	between(f, "overlay.shadows", o.Shadows, 0, 4)
+	f.durationBetween("overlay.batch_max_age", o.BatchMaxAge, time.Millisecond, 10*time.Minute)
+	between(f, "overlay.unclaimed_urls", o.UnclaimedURLs, 1, 10_000)
+	f.durationBetween("overlay.unclaimed_age", o.UnclaimedAge, 0, time.Hour)
+	f.durationBetween("overlay.lease_ttl", o.LeaseTTL, 10*time.Second, 24*time.Hour)
+	f.durationBetween("overlay.settle", o.Settle, 0, time.Minute)
+	between(f, "overlay.replicas", o.Replicas, 0, 4)
 }

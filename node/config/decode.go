@@ -14,7 +14,7 @@ import (
 // maxFileBytes bounds config.toml and profiles.
 const maxFileBytes = 1 << 20
 
-// readFile returns the whole of a file of at most maxFileBytes.
+// readFile returns the content of a file of at most maxFileBytes.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -31,9 +31,8 @@ func readFile(path string) ([]byte, error) {
 	return b, nil
 }
 
-// decode reads TOML into v, which holds the defaults. A key that v does not
-// have is an error. Every error names the file, is one line a fault, and
-// matches ErrInvalid.
+// decode decodes TOML into v, which holds the defaults. A key that v does not have is an error.
+// Every error names the file, has one line for each fault, and matches ErrInvalid.
 func decode(name string, text []byte, v any) error {
 	d := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields()
 	err := d.Decode(v)
@@ -55,19 +54,20 @@ func decode(name string, text []byte, v any) error {
 		if key != "" {
 			key += ": "
 		}
-		return asInvalid(fmt.Errorf("%s:%d:%d: %s%s", name, row, col, key, plain(wrong.Error())))
+		return asInvalid(fmt.Errorf("%s:%d:%d: %s%s", name, row, col, key,
+			userMessage(wrong.Error())))
 	}
-	if s, bad := bareFault(text, v); s.key != "" {
+	if s, bad := unquotedValueError(text, v); s.key != "" {
 		return asInvalid(fmt.Errorf("%s%s: %s: %w", name, s.place(text), clip(s.key), bad))
 	}
-	return asInvalid(fmt.Errorf("%s: %s", name, plain(err.Error())))
+	return asInvalid(fmt.Errorf("%s: %s", name, userMessage(err.Error())))
 }
 
 func keyName(k toml.Key) string { return clip(strings.Join(k, ".")) }
 
-// plain turns a decoder's message into words for somebody who sees the file
-// and not the Go types behind it.
-func plain(msg string) string {
+// userMessage rewrites a message of the decoder for a reader who sees the file and not the Go
+// types.
+func userMessage(msg string) string {
 	msg = strings.TrimPrefix(msg, "toml: ")
 	rest, ok := strings.CutPrefix(msg, "cannot decode TOML ")
 	if !ok {
@@ -82,7 +82,7 @@ func plain(msg string) string {
 	case typ == "string":
 		want = "a string"
 	case strings.HasPrefix(typ, "int"):
-		want = "a whole number"
+		want = "an integer"
 	case strings.HasPrefix(typ, "float"):
 		want = "a number"
 	case typ == "bool":
@@ -90,7 +90,7 @@ func plain(msg string) string {
 	case typ == "config.Hours":
 		want = "a string"
 	case strings.HasPrefix(typ, "[]"):
-		want = "a list"
+		want = `a list, such as ["a", "b"]`
 	case strings.HasPrefix(typ, "map["), strings.HasPrefix(typ, "config."):
 		want = "a table"
 	}

@@ -7,21 +7,25 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"peerd/overlay/admission"
 )
 
-// NetworkID returns the name of the network: the profile's name, a dash, and
-// the first 16 hex digits of the digest of its rules. It is part of every
-// protocol ID, topic and DHT prefix, so that peers with other rules never meet.
-// p must be valid.
+// NetworkID returns the name of the network: the name of the profile, a dash, and the first 16
+// hex digits of the digest of its rules. It is part of every protocol ID, topic and DHT prefix,
+// so that peers with different rules do not communicate. p must be valid.
 func (p Profile) NetworkID() string {
-	sum := sha256.Sum256([]byte(p.canonical()))
+	sum := p.Digest()
 	return fmt.Sprintf("%s-%x", p.Name, sum[:8])
 }
 
-// canonical writes the rules as text, the same for equal rules in whatever
-// order they were given, and different for different ones: one line a rule,
-// key, "=", value; strings quoted, lists as sorted sets. Bootstrap peers are no
-// rule. Of the seeds only the hosts count, and only where they widen the scope.
+// Digest returns the SHA-256 of the rules. p must be valid.
+func (p Profile) Digest() [sha256.Size]byte { return sha256.Sum256([]byte(p.canonical())) }
+
+// canonical returns the rules as text, which is the same for equal rules in any order, and
+// different for different rules: one line for each rule with key, "=" and value; strings are
+// quoted, and lists are sorted sets. Bootstrap peers are not part of the rules. Seeds are part
+// of them only by their hosts, where these extend the scope.
 //
 //	peerd profile 1
 //	scope.mode="hosts"
@@ -44,7 +48,7 @@ func (p Profile) canonical() string {
 	number := func(key string, v int64) { fmt.Fprintf(&b, "%s=%d\n", key, v) }
 
 	list("scope.mode", []string{p.Scope.Mode})
-	hosts, seedHosts := lowered(p.Scope.Hosts), p.seedHosts()
+	hosts, seedHosts := lowercase(p.Scope.Hosts), p.seedHosts()
 	switch p.Scope.Mode {
 	case "hosts":
 		hosts = append(hosts, seedHosts...)
@@ -54,7 +58,7 @@ func (p Profile) canonical() string {
 		seedHosts = nil
 	}
 	list("scope.hosts", hosts)
-	list("scope.domains", lowered(p.Scope.Domains))
+	list("scope.domains", lowercase(p.Scope.Domains))
 	list("scope.seed_hosts", seedHosts)
 	list("scope.include", p.Scope.Include)
 	list("scope.exclude", p.Scope.Exclude)
@@ -82,10 +86,7 @@ func (p Profile) canonical() string {
 		number("traps.limits."+name, int64(p.Traps.Limits[name]))
 	}
 	flag("duplicates.exact", p.Duplicates.Exact)
-	flag("duplicates.near", p.Duplicates.Near)
 	number("duplicates.max_copies", int64(p.Duplicates.MaxCopies))
-	flag("duplicates.soft_404", p.Duplicates.SoftNotFound)
-	flag("duplicates.mirrors", p.Duplicates.Mirrors)
 	flag("revisit.enabled", p.Revisit.Enabled)
 	if p.Revisit.Enabled {
 		number("revisit.min_ns", int64(p.Revisit.Min.Duration))
@@ -93,7 +94,16 @@ func (p Profile) canonical() string {
 		number("revisit.initial_ns", int64(p.Revisit.Initial.Duration))
 		number("revisit.price_ns", int64(p.Revisit.Price.Duration))
 	}
+	if !p.AdmissionOpen() { // open networks keep the digest that they had before there were others
+		list("admission", []string{p.Admission})
+		list("founders", p.Founders)
+	}
 	return b.String()
+}
+
+// AdmissionOpen reports whether every peer belongs to the network.
+func (p Profile) AdmissionOpen() bool {
+	return p.Admission == "" || p.Admission == string(admission.Open)
 }
 
 // seedHosts returns the host names of the seeds, in lower case.
@@ -107,7 +117,7 @@ func (p Profile) seedHosts() []string {
 	return hosts
 }
 
-func lowered(names []string) []string {
+func lowercase(names []string) []string {
 	out := make([]string, 0, len(names))
 	for _, n := range names {
 		out = append(out, strings.ToLower(n))

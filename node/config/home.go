@@ -14,49 +14,91 @@ import (
 )
 
 var (
-	// ErrNoHome is returned for a directory that Init has not made a home.
-	ErrNoHome = errors.New("no peer lives here; make it the home of one with: peerd init --home")
+	// ErrNoHome is returned for a directory that is not a home made by Init.
+	ErrNoHome = errors.New("not the home of a peer; create one with: peerd init --home")
 	// ErrExists is returned by Init for a directory that is a home already.
-	ErrExists = errors.New("a peer lives there already; nothing was changed")
-	// ErrKey is returned when the key file is not one that this program wrote,
-	// or can be read by others.
+	ErrExists = errors.New("already the home of a peer; nothing was changed")
+	// ErrKey is returned if the key file was not written by this program, or if other users can
+	// read it.
 	ErrKey = errors.New("unusable key file")
 )
 
 // maxKeyBytes bounds the key file; a marshalled Ed25519 key has 68 bytes.
 const maxKeyBytes = 1024
 
-// Home is the directory of one peer. Its methods only name what is in it.
+// Home is the directory of one peer. Most of its methods return the paths in it.
 //
 //	key          identity: libp2p's marshalled Ed25519 private key, mode 0600
 //	config.toml  settings, see Config
-//	store/       the database, which locks itself against a second process
-//	registry/    what the Internet registries say of addresses
+//	profile.toml the rules of the network that the peer has founded or joined
+//	membership   this peer's membership of that network, unless it is open
+//	invitations  which peers have used which invitation of this peer
+//	store/       the database, locked while a process uses it
+//	archive/     the WARC files
+//	index/       the full-text index of the archived pages
+//	deny         hosts and networks that the peer does not request
+//	registry/    data of the Internet registries
 //	api.json     address and token of the admin API while the peer runs, mode 0600
+//	read.token   token of the admin API that permits only to read, as above
 type Home struct {
 	// Dir is the directory's path.
 	Dir string
 }
 
-// KeyFile is the path of the identity.
+// DefaultHome returns the directory of the home that is used if none is named: that in the
+// variable PEERD_HOME of the environment, or peerd in XDG_DATA_HOME, which is ~/.local/share if it
+// is not set (XDG Base Directory Specification). "" if there is no home directory of the user.
+func DefaultHome() string {
+	if dir := os.Getenv("PEERD_HOME"); dir != "" {
+		return dir
+	}
+	if dir := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "peerd")
+	}
+	user, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(user, ".local", "share", "peerd")
+}
+
+// KeyFile returns the path of the identity.
 func (h Home) KeyFile() string { return filepath.Join(h.Dir, "key") }
 
-// ConfigFile is the path of the settings.
+// ConfigFile returns the path of the settings.
 func (h Home) ConfigFile() string { return filepath.Join(h.Dir, "config.toml") }
 
-// ArchiveDir is the folder of the WARC files.
+// ProfileFile returns the path of the profile of the network that the peer has founded or joined.
+func (h Home) ProfileFile() string { return filepath.Join(h.Dir, "profile.toml") }
+
+// MembershipFile returns the path of this peer's membership.
+func (h Home) MembershipFile() string { return filepath.Join(h.Dir, "membership") }
+
+// InvitationsFile returns the path of the uses of this peer's invitations.
+func (h Home) InvitationsFile() string { return filepath.Join(h.Dir, "invitations") }
+
+// ArchiveDir returns the folder of the WARC files.
 func (h Home) ArchiveDir() string { return filepath.Join(h.Dir, "archive") }
 
-// StoreDir is the path of the database.
+// IndexDir returns the folder of the full-text index.
+func (h Home) IndexDir() string { return filepath.Join(h.Dir, "index") }
+
+// StoreDir returns the path of the database.
 func (h Home) StoreDir() string { return filepath.Join(h.Dir, "store") }
 
-// RegistryDir is the folder of the Internet registries' data.
+// RegistryDir returns the folder of the Internet registries' data.
 func (h Home) RegistryDir() string { return filepath.Join(h.Dir, "registry") }
 
-// APIFile is the path of the admin API's address and token.
+// APIFile returns the path of the admin API's address and token.
 func (h Home) APIFile() string { return filepath.Join(h.Dir, "api.json") }
 
-// Path returns name as seen from the home: unchanged when absolute.
+// DenyFile returns the path of the deny list.
+func (h Home) DenyFile() string { return filepath.Join(h.Dir, "deny") }
+
+// ReadTokenFile returns the path of the admin API's token that permits only to read.
+func (h Home) ReadTokenFile() string { return filepath.Join(h.Dir, "read.token") }
+
+// Path returns name relative to the home; an absolute name is returned unchanged.
 func (h Home) Path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -64,10 +106,9 @@ func (h Home) Path(name string) string {
 	return filepath.Join(h.Dir, name)
 }
 
-// Init makes dir, created when missing, the home of a new peer: a fresh
-// identity and a commented config.toml. It never overwrites a file. What is
-// missing of a home that an earlier Init left unfinished is added; a complete
-// one is ErrExists.
+// Init makes dir, which it creates if necessary, the home of a new peer with a new identity and
+// a commented config.toml. It never overwrites a file. It completes a home that an earlier Init
+// left unfinished. For a complete home the error is ErrExists.
 func Init(dir string) (Home, error) {
 	h := Home{Dir: dir}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -99,8 +140,8 @@ func Init(dir string) (Home, error) {
 	return Open(dir)
 }
 
-// Open returns the home in dir after a look at its identity. Its errors match
-// ErrNoHome or ErrKey where they fit.
+// Open checks the identity in dir and returns the home. Its errors match ErrNoHome or ErrKey
+// where these apply.
 func Open(dir string) (Home, error) {
 	h := Home{Dir: dir}
 	info, err := os.Stat(h.KeyFile())
@@ -112,7 +153,8 @@ func Open(dir string) (Home, error) {
 	case !info.Mode().IsRegular():
 		return Home{}, fmt.Errorf("%s: %w: not a regular file", h.KeyFile(), ErrKey)
 	case info.Mode().Perm()&0o077 != 0:
-		return Home{}, fmt.Errorf("%s: %w: others may read it; run: chmod 600", h.KeyFile(), ErrKey)
+		return Home{}, fmt.Errorf("%s: %w: other users can read it; run: chmod 600",
+			h.KeyFile(), ErrKey)
 	}
 	return h, nil
 }
@@ -130,12 +172,12 @@ func (h Home) Key() (crypto.PrivKey, error) {
 	}
 	key, err := crypto.UnmarshalPrivateKey(data)
 	if err != nil || key.Type() != crypto.Ed25519 {
-		return nil, fmt.Errorf("%s: %w: it holds no Ed25519 key", h.KeyFile(), ErrKey)
+		return nil, fmt.Errorf("%s: %w: not an Ed25519 key", h.KeyFile(), ErrKey)
 	}
 	return key, nil
 }
 
-// PeerID returns the name of the peer that lives in h. Its errors match ErrKey.
+// PeerID returns the peer ID of the identity. Its errors match ErrKey.
 func (h Home) PeerID() (peer.ID, error) {
 	key, err := h.Key()
 	if err != nil {
@@ -144,7 +186,7 @@ func (h Home) PeerID() (peer.ID, error) {
 	return peer.IDFromPrivateKey(key)
 }
 
-// newKey returns a fresh identity in libp2p's encoding.
+// newKey returns a new identity in libp2p's encoding.
 func newKey() ([]byte, error) {
 	key, _, err := crypto.GenerateEd25519Key(rand.Reader)
 	if err != nil {
@@ -153,9 +195,8 @@ func newKey() ([]byte, error) {
 	return crypto.MarshalPrivateKey(key)
 }
 
-// createFile writes a new file whole or not at all. An existing one is left
-// alone and gives fs.ErrExist: the finished file is linked into place, which,
-// unlike a rename, replaces nothing.
+// createFile creates a file atomically. If the file exists, it does not change it and returns
+// fs.ErrExist: linking the finished file into place, unlike renaming it, replaces nothing.
 func createFile(path string, data []byte, perm fs.FileMode) (err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s: %w", path, fs.ErrExist)

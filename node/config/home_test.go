@@ -14,10 +14,11 @@ func TestInit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, perm := range map[string]os.FileMode{h.KeyFile(): 0o600, h.ConfigFile(): 0o644, dir: 0o700} {
+	for path, perm := range map[string]os.FileMode{h.KeyFile(): 0o600, h.ConfigFile(): 0o644,
+		dir: 0o700} {
 		info, err := os.Stat(path)
 		if err != nil || info.Mode().Perm() != perm {
-			t.Errorf("%s: %v, %v; want mode %v", path, info.Mode(), err, perm)
+			t.Errorf("%s: mode %v, %v; want %v", path, info.Mode(), err, perm)
 		}
 	}
 	if _, err := h.Load(); err != nil {
@@ -32,11 +33,11 @@ func TestInit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if same, err := again.PeerID(); err != nil || same != id {
-		t.Errorf("a second look gives %s, %v; want %s", same, err, id)
+		t.Errorf("second PeerID() = %s, %v, want %s", same, err, id)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {
-		t.Errorf("left behind: %v, %v", entries, err)
+		t.Errorf("files in the home: %v, %v", entries, err)
 	}
 }
 
@@ -54,20 +55,20 @@ func TestInitNeverOverwrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Init(dir); !errors.Is(err, ErrExists) {
-		t.Errorf("Init on a home: %v", err)
+		t.Errorf("Init() of a home: %v, want ErrExists", err)
 	}
 	// Cut short between the two files, it is finished by the next one.
 	if err := os.Remove(h.KeyFile()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Init(dir); err != nil {
-		t.Errorf("Init on half a home: %v", err)
+		t.Errorf("Init() of an incomplete home: %v", err)
 	}
 	if text, _ := os.ReadFile(h.ConfigFile()); string(text) != "# mine\n" {
-		t.Errorf("config.toml is now %q", text)
+		t.Errorf("Init() changed config.toml to %q", text)
 	}
 	if fresh, _ := os.ReadFile(h.KeyFile()); bytes.Equal(fresh, key) {
-		t.Error("the same identity twice")
+		t.Error("two homes have the same identity")
 	}
 }
 
@@ -77,7 +78,7 @@ func TestCreateFileReplacesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := createFile(path, []byte("y"), 0o600); !errors.Is(err, os.ErrExist) {
-		t.Errorf("through a dangling link: %v", err)
+		t.Errorf("createFile() through a dangling link: %v, want ErrExist", err)
 	}
 }
 
@@ -89,10 +90,14 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"no key", func(h Home) error { return os.Remove(h.KeyFile()) }, ErrNoHome},
 		{"open to others", func(h Home) error { return os.Chmod(h.KeyFile(), 0o644) }, ErrKey},
-		{"garbage", func(h Home) error { return os.WriteFile(h.KeyFile(), []byte("garbage"), 0o600) }, ErrKey},
+		{"garbage", func(h Home) error {
+			return os.WriteFile(h.KeyFile(), []byte("garbage"), 0o600)
+		}, ErrKey},
 		{"cut", func(h Home) error { return os.Truncate(h.KeyFile(), 30) }, ErrKey},
 		{"empty", func(h Home) error { return os.Truncate(h.KeyFile(), 0) }, ErrKey},
-		{"a directory", func(h Home) error { return errors.Join(os.Remove(h.KeyFile()), os.Mkdir(h.KeyFile(), 0o700)) }, ErrKey},
+		{"a directory", func(h Home) error {
+			return errors.Join(os.Remove(h.KeyFile()), os.Mkdir(h.KeyFile(), 0o700))
+		}, ErrKey},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -109,12 +114,12 @@ func TestOpenRefuses(t *testing.T) {
 				_, err = h.PeerID()
 			}
 			if !errors.Is(err, tt.want) {
-				t.Errorf("got %v, want %v", err, tt.want)
+				t.Errorf("Open() error = %v, want %v", err, tt.want)
 			}
 		})
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, ErrNoHome) {
-		t.Errorf("a missing directory: %v", err)
+		t.Errorf("Open() of a missing directory: %v, want ErrNoHome", err)
 	}
 }
 

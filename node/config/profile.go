@@ -6,22 +6,31 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/pelletier/go-toml/v2"
+
+	"peerd/overlay/admission"
 )
 
-// Modes are the names that scope.mode of a profile may have.
+// Modes are the valid values of scope.mode of a profile.
 var Modes = []string{"hosts", "domains", "regex", "any"}
 
-// Profile is a network: the rules that all its peers share. Peers with other
-// rules are in another network, see NetworkID.
+// Profile holds the rules of a network, which all its peers share. Peers with different rules
+// are in different networks; see NetworkID.
 type Profile struct {
-	// Name is 1 to 32 lower-case letters, digits and dashes.
+	// Name has 1 to 32 lower-case letters, digits and dashes, and starts with a letter.
 	Name string `toml:"name"`
-	// Seeds are the URLs that every peer puts into its crawl at start. In the
-	// modes hosts and domains they also widen the scope.
+	// Seeds are the URLs that every peer adds to its crawl at the start. In the modes hosts and
+	// domains they also extend the scope.
 	Seeds []string `toml:"seeds"`
-	// Bootstrap holds multiaddrs, with /p2p/ID at their end, of peers to join.
-	// It is no rule: peers that know other ways in are in the same network.
+	// Bootstrap holds multiaddrs, ending in /p2p/ID, of peers to join. It is not part of the
+	// rules: peers with different bootstrap addresses are in the same network.
 	Bootstrap []string `toml:"bootstrap"`
+	// Admission says which peers belong to the network: one of admission.Modes. Founders are the
+	// peer IDs of those that belong to it without a certificate; not used in an open network.
+	Admission string   `toml:"admission"`
+	Founders  []string `toml:"founders"`
 
 	Scope      Scope      `toml:"scope"`
 	Limits     Limits     `toml:"limits"`
@@ -33,51 +42,56 @@ type Profile struct {
 	Revisit    Revisit    `toml:"revisit"`
 }
 
-// Scope says which URLs are taken.
+// Scope selects the URLs that are crawled.
 type Scope struct {
-	// Mode is one of Modes: hosts takes Hosts and those of the seeds, domains
-	// takes Domains and the registrable domains of the seeds with all below
-	// them, regex takes what Include matches, any takes every URL.
+	// Mode is one of Modes: hosts selects Hosts and the hosts of the seeds; domains selects
+	// Domains and the registrable domains of the seeds, with all hosts below them; regex selects
+	// the matches of Include; any selects every URL.
 	Mode    string   `toml:"mode"`
 	Hosts   []string `toml:"hosts"`
 	Domains []string `toml:"domains"`
-	// Include and Exclude are regular expressions (RE2) over canonical URLs.
-	// With Include, only URLs that match one are taken; Exclude goes first.
+	// Include and Exclude are regular expressions (RE2) for canonical URLs. If Include is not
+	// empty, a URL must match one of them. A URL that matches Exclude is not crawled.
 	Include []string `toml:"include"`
 	Exclude []string `toml:"exclude"`
 }
 
-// Limits bound what is taken. 0 means no limit where a field says so.
+// Limits bounds what is crawled. 0 means no limit where a field says so.
 type Limits struct {
 	MaxDepth        int   `toml:"max_depth"`          // links from a seed; 0: no limit
 	MaxURLLength    int   `toml:"max_url_length"`     // bytes, at most 2,048
 	MaxPagesPerHost int64 `toml:"max_pages_per_host"` // URLs; 0: no limit
-	MaxBodyBytes    int64 `toml:"max_body_bytes"`     // a longer body is cut
+	MaxBodyBytes    int64 `toml:"max_body_bytes"`     // longer bodies are truncated
 }
 
-// Politeness is the floor below which no peer of the network may go.
+// Politeness sets minimum politeness for all peers of the network.
 type Politeness struct {
-	// MinDelay is the least time between two requests to a host or an address.
-	// Each peer's own crawl.min_delay may be longer.
+	// MinDelay is the minimum time between two requests to a host or an address. crawl.min_delay
+	// of a peer may be longer.
 	MinDelay Duration `toml:"min_delay"`
-	// DelayFactor times the last download time is the pause after it, if that
-	// is longer than the least delay; it is at most ten times as long. 0: none.
+	// DelayFactor is the pause after a download, in multiples of its duration, if that is longer
+	// than the minimum delay. The pause is at most ten times the minimum delay. 0: none.
 	DelayFactor float64 `toml:"delay_factor"`
-	// HostDay bounds the requests to a host on one day (UTC); 0: no limit.
+	// HostDay bounds the requests to a host in one day (UTC); 0: no limit.
 	HostDay int64 `toml:"max_requests_per_host_day"`
 }
 
-// DefaultProfile returns the network "peerd", which takes every page and
-// leaves the least delay to crawl.min_delay of each peer.
+// DefaultProfile returns the network "peerd", which crawls every page and leaves the minimum
+// delay to crawl.min_delay of each peer.
 func DefaultProfile() Profile {
 	p := defaultRules()
 	p.Name, p.Scope.Mode = "peerd", "any"
 	return p
 }
 
-// defaultRules are those of a profile that says nothing about them.
+// NewProfile returns a profile with the default of every rule that has one. It lacks Name and
+// Scope.Mode.
+func NewProfile() Profile { return defaultRules() }
+
+// defaultRules returns the default of every rule that has one.
 func defaultRules() Profile {
 	return Profile{
+		Admission:  string(admission.Open),
 		Limits:     Limits{MaxURLLength: 2048, MaxBodyBytes: 8 << 20},
 		Politeness: Politeness{DelayFactor: 10},
 		URLs:       URLs{DropSessionIDs: true},
@@ -90,9 +104,8 @@ func defaultRules() Profile {
 	}
 }
 
-// LoadProfile reads a profile. Name and scope.mode must be in it, limits have
-// defaults. Its errors name the file, and the line where they can; those about
-// the content match ErrInvalid.
+// LoadProfile reads a profile. Name and scope.mode are required, other keys have defaults. Its
+// errors name the file and, if possible, the line. Errors about the content match ErrInvalid.
 func LoadProfile(file string) (Profile, error) {
 	text, err := readFile(file)
 	if err != nil {
@@ -100,6 +113,9 @@ func LoadProfile(file string) (Profile, error) {
 	}
 	return parseProfile(file, text)
 }
+
+// ParseProfile is LoadProfile for a text that did not come from a file, and is called name.
+func ParseProfile(name string, text []byte) (Profile, error) { return parseProfile(name, text) }
 
 func parseProfile(name string, text []byte) (Profile, error) {
 	p := defaultRules()
@@ -112,11 +128,10 @@ func parseProfile(name string, text []byte) (Profile, error) {
 	return p, nil
 }
 
-// Validate returns all that is wrong with p, one line a fault; the error
-// matches ErrInvalid.
+// Validate returns all faults of p, one a line. The error matches ErrInvalid.
 func (p Profile) Validate() error {
 	var f faults
-	if !nameForm.MatchString(p.Name) {
+	if !namePattern.MatchString(p.Name) {
 		f.addf("name is %q, want 1 to 32 of a-z, 0-9 and -, starting with a letter", clip(p.Name))
 	}
 	for _, s := range p.Seeds {
@@ -125,12 +140,13 @@ func (p Profile) Validate() error {
 		}
 	}
 	checkPeers(&f, p.Bootstrap)
+	p.checkAdmission(&f)
 	p.Scope.check(&f, len(p.Seeds) > 0)
 	between(&f, "limits.max_depth", p.Limits.MaxDepth, 0, 1_000_000)
 	between(&f, "limits.max_url_length", p.Limits.MaxURLLength, 16, 2048)
 	between(&f, "limits.max_pages_per_host", p.Limits.MaxPagesPerHost, 0, 1<<40)
 	between(&f, "limits.max_body_bytes", p.Limits.MaxBodyBytes, 1024, 256<<20)
-	f.lasting("politeness.min_delay", p.Politeness.MinDelay, 0, time.Hour)
+	f.durationBetween("politeness.min_delay", p.Politeness.MinDelay, 0, time.Hour)
 	if d := p.Politeness.DelayFactor; !(d >= 0 && d <= 1000) {
 		f.addf("politeness.delay_factor is %v, want 0 to 1000", d)
 	}
@@ -141,10 +157,50 @@ func (p Profile) Validate() error {
 	return f.err()
 }
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+// maxFounders bounds the founders of a network.
+const maxFounders = 64
 
-// check also refuses settings that the mode would ignore, because somebody
-// meant something by them.
+func (p Profile) checkAdmission(f *faults) {
+	open := p.AdmissionOpen()
+	switch {
+	case !open && !slices.Contains(admission.Modes, p.Admission):
+		f.addf("admission is %q, want one of %s", clip(p.Admission),
+			strings.Join(admission.Modes, ", "))
+	case open && len(p.Founders) > 0:
+		f.addf("founders has no effect with admission open")
+	case !open && len(p.Founders) == 0:
+		f.addf("founders is empty, but admission is %s: no peer could join", p.Admission)
+	}
+	between(f, "number of founders", len(p.Founders), 0, maxFounders)
+	for _, text := range p.Founders {
+		id, err := peer.Decode(text)
+		if err == nil {
+			_, err = id.ExtractPublicKey()
+		}
+		if err != nil {
+			f.addf("founders: %q is not the ID of a peer, want one such as 12D3Koo...", clip(text))
+		}
+	}
+}
+
+// AdmissionRules returns which peers belong to the network. p must be valid.
+func (p Profile) AdmissionRules() admission.Rules {
+	r := admission.Rules{Network: p.NetworkID(), Mode: admission.Mode(p.Admission)}
+	for _, text := range p.Founders {
+		if id, err := peer.Decode(text); err == nil {
+			r.Founders = append(r.Founders, id)
+		}
+	}
+	return r
+}
+
+// Text returns p as TOML. ParseProfile returns an equal profile.
+func (p Profile) Text() ([]byte, error) { return toml.Marshal(p) }
+
+var namePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// check also refuses settings that have no effect in the mode, because they are probably
+// mistakes.
 func (s Scope) check(f *faults, seeds bool) {
 	switch {
 	case s.Mode == "":
@@ -153,8 +209,9 @@ func (s Scope) check(f *faults, seeds bool) {
 	case !slices.Contains(Modes, s.Mode):
 		f.addf("scope.mode is %q, want one of %s", clip(s.Mode), strings.Join(Modes, ", "))
 		return
-	case s.Mode == "hosts" && len(s.Hosts) == 0 && !seeds, s.Mode == "domains" && len(s.Domains) == 0 && !seeds:
-		f.addf("scope.mode is %s, but neither scope.%s nor seeds names one", s.Mode, s.Mode)
+	case s.Mode == "hosts" && len(s.Hosts) == 0 && !seeds, s.Mode == "domains" &&
+		len(s.Domains) == 0 && !seeds:
+		f.addf("scope.mode is %s, but scope.%s and seeds are empty", s.Mode, s.Mode)
 	case s.Mode == "regex" && len(s.Include) == 0:
 		f.addf("scope.mode is regex, but scope.include is empty")
 	}
@@ -166,11 +223,11 @@ func (s Scope) check(f *faults, seeds bool) {
 
 func (s Scope) checkNames(f *faults, mode string, names []string) {
 	if len(names) > 0 && s.Mode != mode {
-		f.addf("scope.%s has no meaning with mode %s", mode, s.Mode)
+		f.addf("scope.%s has no effect with mode %s", mode, s.Mode)
 	}
 	for _, n := range names {
 		if !isHost(strings.ToLower(n)) {
-			f.addf("scope.%s: %q is no host name", mode, clip(n))
+			f.addf("scope.%s: %q is not a host name", mode, clip(n))
 		}
 	}
 }
@@ -178,7 +235,7 @@ func (s Scope) checkNames(f *faults, mode string, names []string) {
 func checkExpressions(f *faults, key string, list []string) {
 	for _, expr := range list {
 		if _, err := regexp.Compile(expr); err != nil {
-			f.addf("scope.%s: %q is no regular expression: %w", key, clip(expr), err)
+			f.addf("scope.%s: %q is not a regular expression: %w", key, clip(expr), err)
 		}
 	}
 }

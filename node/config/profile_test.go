@@ -38,36 +38,39 @@ func TestLoadProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Limits.MaxDepth != 5 || p.Limits.MaxURLLength != 2048 || p.Politeness.MinDelay.Duration != 2*time.Second {
-		t.Errorf("got %+v", p)
+	if p.Limits.MaxDepth != 5 || p.Limits.MaxURLLength != 2048 ||
+		p.Politeness.MinDelay.Duration != 2*time.Second {
+		t.Errorf("LoadProfile() = %+v", p)
 	}
 	if !regexp.MustCompile(`^docs-[0-9a-f]{16}$`).MatchString(p.NetworkID()) {
-		t.Errorf("network is %s", p.NetworkID())
+		t.Errorf("NetworkID() = %s", p.NetworkID())
 	}
 	if _, err := LoadProfile(file + "x"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a missing file: %v", err)
+		t.Errorf("LoadProfile() of a missing file: %v, want ErrNotExist", err)
 	}
 }
 
-// The template shows all keys, and the defaults as they are.
+// The template must have all keys and the default values.
 func TestProfileTemplateHoldsTheDefaults(t *testing.T) {
 	got, err := parseProfile("p.toml", []byte(ProfileTemplate))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := defaultRules()
-	want.Name, want.Seeds, want.Bootstrap, want.Scope = got.Name, got.Seeds, got.Bootstrap, got.Scope
+	want.Name, want.Seeds, want.Bootstrap, want.Scope = got.Name, got.Seeds, got.Bootstrap,
+		got.Scope
 	got.Traps.Heuristics, got.Traps.Limits = nil, nil // empty is as good as none
+	got.Founders = nil
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
 	shown := map[string]bool{}
-	for _, s := range spots([]byte(ProfileTemplate)) {
+	for _, s := range keyPositions([]byte(ProfileTemplate)) {
 		shown[s.key] = true
 	}
 	for _, key := range keys(reflect.TypeFor[Profile](), "") {
 		if !shown[key] {
-			t.Errorf("%s is not shown", key)
+			t.Errorf("the template lacks %s", key)
 		}
 	}
 }
@@ -78,55 +81,87 @@ func TestParseProfileRefuses(t *testing.T) {
 		{"unknown key", "name = 'x'\nseed = []" + scope, `p.toml:2:1: unknown key "seed"`},
 		{"no name", scope, `p.toml: name is ""`},
 		{"name", "name = 'A/b'" + scope, `p.toml:1:1: name is "A/b", want 1 to 32`},
-		{"no mode", "name = 'x'", `p.toml: scope.mode is missing, want one of hosts, domains, regex, any`},
+		{"no mode", "name = 'x'",
+			`p.toml: scope.mode is missing, want one of hosts, domains, regex, any`},
 		{"mode", "name = 'x'\n[scope]\nmode = 'all'", `p.toml:3:1: scope.mode is "all"`},
-		{"no hosts", "name = 'x'\n[scope]\nmode = 'hosts'", `neither scope.hosts nor seeds names one`},
+		{"no hosts", "name = 'x'\n[scope]\nmode = 'hosts'",
+			`scope.hosts and seeds are empty`},
 		{"no include", "name = 'x'\n[scope]\nmode = 'regex'", `scope.include is empty`},
-		{"idle hosts", "name = 'x'" + scope + "hosts = ['a']", `p.toml:4:1: scope.hosts has no meaning with mode any`},
-		{"host", "name = 'x'\n[scope]\nmode = 'hosts'\nhosts = ['http://a/']", `scope.hosts: "http://a/" is no host name`},
-		{"regex", "name = 'x'\n[scope]\nmode = 'regex'\ninclude = ['(']", `"(" is no regular expression`},
-		{"seed", "name = 'x'\nseeds = ['a.example']" + scope, `p.toml:2:1: seeds: "a.example": want http://`},
+		{"idle hosts", "name = 'x'" + scope + "hosts = ['a']",
+			`p.toml:4:1: scope.hosts has no effect with mode any`},
+		{"host", "name = 'x'\n[scope]\nmode = 'hosts'\nhosts = ['http://a/']",
+			`scope.hosts: "http://a/" is not a host name`},
+		{"regex", "name = 'x'\n[scope]\nmode = 'regex'\ninclude = ['(']",
+			`"(" is not a regular expression`},
+		{"seed", "name = 'x'\nseeds = ['a.example']" + scope,
+			`p.toml:2:1: seeds: "a.example": must start with http://`},
 		{"bootstrap", "name = 'x'\nbootstrap = ['x']" + scope, `bootstrap: "x"`},
-		{"limits", "name = 'x'" + scope + "[limits]\nmax_url_length = 9999\nmax_body_bytes = 1", "p.toml:5:1: limits.max_url_length is 9999, want 16 to 2048\np.toml:6:1: limits.max_body_bytes is 1"},
-		{"delay", "name = 'x'" + scope + "[politeness]\nmin_delay = '2h'", `politeness.min_delay is 2h0m0s`},
-		{"factor", "name = 'x'" + scope + "[politeness]\ndelay_factor = -1", `p.toml:5:1: politeness.delay_factor is -1, want 0 to 1000`},
-		{"requests a day", "name = 'x'" + scope + "[politeness]\nmax_requests_per_host_day = -1", `p.toml:5:1: politeness.max_requests_per_host_day is -1, want 0 to`},
-		{"text for a switch", "name = 'x'" + scope + "[urls]\nsort_query = 'yes'", `p.toml:5:14: urls.sort_query: got string, want true or false`},
-		{"unknown rule", "name = 'x'" + scope + "[links]\nimages = true", `p.toml:5:1: unknown key "links.images"`},
-		{"heuristic", "name = 'x'" + scope + "[traps]\nheuristics = ['-calender']", `p.toml:5:1: traps.heuristics: "-calender" is no heuristic, want one of all, none, length,`},
-		{"heuristic with a minus", "name = 'x'" + scope + "[traps]\nheuristics = ['-calender']", `or one with a minus`},
-		{"limit", "name = 'x'" + scope + "[traps]\nlimits = { pages = 5, dates = 0 }", "p.toml:5:1: traps.limits: no limit is called \"pages\", there are"},
-		{"limit of nothing", "name = 'x'" + scope + "[traps.limits]\ndates = 0", "p.toml:4:2: traps.limits: limit of dates is 0, want at least 1"},
-		{"text for a limit", "name = 'x'" + scope + "[traps.limits]\ndates = 'many'", "p.toml:5:9: traps.limits.dates: got string, want a whole number"},
-		{"copies", "name = 'x'" + scope + "[duplicates]\nmax_copies = -1", `p.toml:5:1: duplicates.max_copies is -1, want 0 to`},
-		{"interval", "name = 'x'" + scope + "[revisit]\nmin_interval = '10ms'", `p.toml:5:1: revisit.min_interval is 10ms, want 1s to 8760h0m0s`},
-		{"bare interval", "name = 'x'" + scope + "[revisit]\nprice = 3", `p.toml:5:1: revisit.price: "3" is no duration`},
-		{"intervals", "name = 'x'" + scope + "[revisit]\nmax_interval = '2h'\ninitial_interval = '3h'", `p.toml:6:1: revisit.initial_interval is 3h0m0s, want 1h0m0s to 2h0m0s`},
-		{"include", "name = 'x'" + scope + "\nexclude = ['a', '(']", `p.toml:5:1: scope.exclude: "(" is no regular expression`},
+		{"admission", "name = 'x'\nadmission = 'ask'" + scope,
+			`p.toml:2:1: admission is "ask", want one of open, invite, closed`},
+		{"no founder", "name = 'x'\nadmission = 'invite'" + scope, `founders is empty`},
+		{"founders of all", "name = 'x'\nfounders = ['" + onePeer[len(onePeer)-52:] + "']" + scope,
+			`p.toml:2:1: founders has no effect`},
+		{"founder", "name = 'x'\nadmission = 'closed'\nfounders = ['me']" + scope,
+			`p.toml:3:1: founders: "me" is not the ID of a peer`},
+		{"limits", "name = 'x'" + scope + "[limits]\nmax_url_length = 9999\nmax_body_bytes = 1",
+			"p.toml:5:1: limits.max_url_length is 9999, want 16 to 2048\n" +
+				"p.toml:6:1: limits.max_body_bytes is 1"},
+		{"delay", "name = 'x'" + scope + "[politeness]\nmin_delay = '2h'",
+			`politeness.min_delay is 2h0m0s`},
+		{"factor", "name = 'x'" + scope + "[politeness]\ndelay_factor = -1",
+			`p.toml:5:1: politeness.delay_factor is -1, want 0 to 1000`},
+		{"requests a day", "name = 'x'" + scope + "[politeness]\nmax_requests_per_host_day = -1",
+			`p.toml:5:1: politeness.max_requests_per_host_day is -1, want 0 to`},
+		{"text for a switch", "name = 'x'" + scope + "[urls]\nsort_query = 'yes'",
+			`p.toml:5:14: urls.sort_query: got string, want true or false`},
+		{"unknown rule", "name = 'x'" + scope + "[links]\nimages = true",
+			`p.toml:5:1: unknown key "links.images"`},
+		{"heuristic", "name = 'x'" + scope + "[traps]\nheuristics = ['-facet']",
+			`p.toml:5:1: traps.heuristics: unknown heuristic "-facet", want all,`},
+		{"heuristic with a minus", "name = 'x'" + scope + "[traps]\nheuristics = ['-facet']",
+			`with or without a minus`},
+		{"limit", "name = 'x'" + scope + "[traps]\nlimits = { pages = 5, yield = 0 }",
+			"p.toml:5:1: traps.limits: unknown limit \"pages\", want one of"},
+		{"limit of nothing", "name = 'x'" + scope + "[traps.limits]\nyield = 0",
+			"p.toml:4:2: traps.limits: limit yield is 0, want at least 1"},
+		{"text for a limit", "name = 'x'" + scope + "[traps.limits]\nyield = 'many'",
+			"p.toml:5:9: traps.limits.yield: got string, want an integer"},
+		{"copies", "name = 'x'" + scope + "[duplicates]\nmax_copies = -1",
+			`p.toml:5:1: duplicates.max_copies is -1, want 0 to`},
+		{"interval", "name = 'x'" + scope + "[revisit]\nmin_interval = '10ms'",
+			`p.toml:5:1: revisit.min_interval is 10ms, want 1s to 8760h0m0s`},
+		{"bare interval", "name = 'x'" + scope + "[revisit]\nprice = 3",
+			`p.toml:5:1: revisit.price: "3" is not a duration`},
+		{"intervals", "name = 'x'" + scope +
+			"[revisit]\nmax_interval = '2h'\ninitial_interval = '3h'",
+			`p.toml:6:1: revisit.initial_interval is 3h0m0s, want 1h0m0s to 2h0m0s`},
+		{"include", "name = 'x'" + scope + "\nexclude = ['a', '(']",
+			`p.toml:5:1: scope.exclude: "(" is not a regular expression`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := parseProfile("p.toml", []byte(tt.text))
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.Is(err, ErrInvalid) {
-				t.Errorf("error is %q, want %q in it", err, tt.want)
+			if err == nil || !strings.Contains(err.Error(), tt.want) ||
+				!errors.Is(err, ErrInvalid) {
+				t.Errorf("error = %q, want %q in it", err, tt.want)
 			}
 		})
 	}
 }
 
-// The network of the default profile must not change by accident: peers of
-// different versions would part.
+// The network ID of the default profile must not change by accident: peers of different versions
+// would not find each other.
 func TestDefaultNetworkIsStable(t *testing.T) {
 	p := DefaultProfile()
 	if err := p.Validate(); err != nil {
 		t.Error(err)
 	}
-	if got, want := p.NetworkID(), "peerd-d693f3435552b694"; got != want {
-		t.Errorf("got %s, want %s", got, want)
+	if got, want := p.NetworkID(), "peerd-42639e9d1167da3e"; got != want {
+		t.Errorf("NetworkID() = %s, want %s", got, want)
 	}
 }
 
-// drawProfile draws from small sets, so that equal profiles are met often.
+// drawProfile draws from small sets, so that equal profiles are frequent.
 func drawProfile(t *rapid.T, label string) Profile {
 	some := func(name string, of ...string) []string {
 		return rapid.SliceOfN(rapid.SampledFrom(of), 0, 3).Draw(t, label+name)
@@ -142,13 +177,14 @@ func drawProfile(t *rapid.T, label string) Profile {
 			Include: some("include", "x", `x" "y`, "y"),
 			Exclude: some("exclude", "x", "y"),
 		},
-		Limits:     Limits{MaxDepth: rapid.IntRange(0, 1).Draw(t, label+"depth"), MaxURLLength: 2048, MaxBodyBytes: 1024},
-		Politeness: Politeness{MinDelay: Duration{time.Duration(rapid.IntRange(0, 1).Draw(t, label+"delay"))}},
+		Limits: Limits{MaxDepth: rapid.IntRange(0, 1).Draw(t, label+"depth"),
+			MaxURLLength: 2048, MaxBodyBytes: 1024},
+		Politeness: Politeness{MinDelay: Duration{time.Duration(rapid.IntRange(0, 1).Draw(t,
+			label+"delay"))}},
 	}
 }
 
-// sameRules is the definition of one network, said another way than canonical
-// does.
+// sameRules defines equality of networks independently of canonical.
 func sameRules(p, q Profile) bool {
 	sets := func(p Profile) [][]string {
 		hosts, seeds := slices.Clone(p.Scope.Hosts), p.seedHosts()
@@ -173,7 +209,8 @@ func sameRules(p, q Profile) bool {
 			}
 		}
 	}
-	return p.Name == q.Name && p.Scope.Mode == q.Scope.Mode && p.Limits == q.Limits && p.Politeness == q.Politeness
+	return p.Name == q.Name && p.Scope.Mode == q.Scope.Mode && p.Limits == q.Limits &&
+		p.Politeness == q.Politeness
 }
 
 func TestNetworkIsItsRules(t *testing.T) {
@@ -183,7 +220,7 @@ func TestNetworkIsItsRules(t *testing.T) {
 			q.Name, q.Scope, q.Limits, q.Politeness = p.Name, p.Scope, p.Limits, p.Politeness
 		}
 		if got, want := p.NetworkID() == q.NetworkID(), sameRules(p, q); got != want {
-			t.Fatalf("one network: %v, want %v\n%s\n%s", got, want, p.canonical(), q.canonical())
+			t.Fatalf("same network = %v, want %v\n%s\n%s", got, want, p.canonical(), q.canonical())
 		}
 	})
 }
@@ -193,9 +230,12 @@ func TestNetworkIgnoresOrder(t *testing.T) {
 		p := drawProfile(t, "")
 		q := p
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "shuffle"), 0))
-		for _, list := range []*[]string{&q.Seeds, &q.Scope.Hosts, &q.Scope.Domains, &q.Scope.Include, &q.Scope.Exclude} {
+		for _, list := range []*[]string{&q.Seeds, &q.Scope.Hosts, &q.Scope.Domains,
+			&q.Scope.Include, &q.Scope.Exclude} {
 			*list = append(slices.Clone(*list), *list...) // twice
-			r.Shuffle(len(*list), func(i, j int) { (*list)[i], (*list)[j] = (*list)[j], (*list)[i] })
+			r.Shuffle(len(*list), func(i, j int) {
+				(*list)[i], (*list)[j] = (*list)[j], (*list)[i]
+			})
 		}
 		for i, h := range q.Scope.Hosts {
 			q.Scope.Hosts[i] = strings.ToUpper(h)
@@ -203,7 +243,7 @@ func TestNetworkIgnoresOrder(t *testing.T) {
 		q.Bootstrap = nil
 		before := slices.Clone(p.Scope.Hosts)
 		if p.NetworkID() != q.NetworkID() {
-			t.Fatalf("two networks:\n%s\n%s", p.canonical(), q.canonical())
+			t.Fatalf("different networks:\n%s\n%s", p.canonical(), q.canonical())
 		}
 		if !slices.Equal(before, p.Scope.Hosts) {
 			t.Fatal("NetworkID changed the profile")
@@ -220,7 +260,7 @@ func FuzzParseProfile(f *testing.F) {
 			return
 		}
 		if a, b := p.NetworkID(), p.NetworkID(); a != b {
-			t.Error("the network has two names")
+			t.Error("NetworkID() is not stable")
 		}
 	})
 }

@@ -1,187 +1,250 @@
 package config
 
-// template is the config.toml of a fresh home. Lines that start with "#" and
-// no blank are settings at their defaults; all else is comment.
-const template = `# Settings of this peer. Every setting is shown with its default; remove the
-# "#" in front of one to change it. Options of "peerd run" override this file.
+// template is the config.toml of a new home. Lines that start with "#" and a character other
+// than a space are settings with their defaults; all other lines are comments. The comment
+// above each setting is also its description in docs/configuration.md.
+const template = `# Settings of this peer. Every setting is shown with its default. To change
+# a setting, remove the "#" in front of it. Options of "peerd run" override this file.
 
-# Where other peers reach this one (multiaddrs).
-#listen = ["/ip4/0.0.0.0/tcp/4101", "/ip4/0.0.0.0/udp/4101/quic-v1", "/ip6/::/tcp/4101", "/ip6/::/udp/4101/quic-v1"]
+# Addresses on which other peers reach this one (multiaddrs).
+#listen = [
+#"/ip4/0.0.0.0/tcp/4101", "/ip4/0.0.0.0/udp/4101/quic-v1",
+#"/ip6/::/tcp/4101", "/ip6/::/udp/4101/quic-v1"]
 
-# Peers to join at start, such as "/ip4/192.0.2.7/tcp/4101/p2p/12D3Koo...".
+# Addresses that other peers are told instead of those in listen, at most four, such as that of a
+# router that forwards a port: "/ip4/198.51.100.7/tcp/4101".
+#announce = []
+
+# Peers to join at the start, such as "/ip4/192.0.2.7/tcp/4101/p2p/12D3Koo...".
 #bootstrap = []
 
-# Find peers on the local network without being told (multicast DNS).
+# Find out whether other peers can connect to this one. If they cannot, ask the router to forward
+# the ports (UPnP, NAT-PMP), or other members of the network to relay. Peers without this setting
+# cannot reach those that are reached through relays.
+#nat = true
+
+# Relay for members that cannot be connected to, within limits, if others can connect to this peer.
+#relay = true
+
+# Find peers on the local network by multicast DNS.
 #mdns = false
 
-# Where the admin API listens; port 0 takes any free one. The address and the
-# secret that opens it are in api.json beside this file while the peer runs.
+# Address of the admin API; port 0 is any free port. While the peer runs, api.json beside
+# this file holds the address and the secret for it, and read.token a secret that
+# permits only to read, for monitoring.
 #api = "127.0.0.1:0"
 
-# File with the rules of the network, relative to this one; "" means the
-# built-in network "peerd", which takes every web page.
+# Serve profiles of the process (Go's pprof) at /debug/pprof/ of the admin API, for the secret in
+# api.json only.
+#pprof = false
+
+# File with the rules of the network, relative to this file. "" is profile.toml beside this file,
+# or without that the built-in network "peerd", which fetches every web page.
 #profile = ""
 
-# How the owner of a part of the web is chosen: proxy (by network coordinates),
-# random, hash, keep (whoever found it), geo (nearest on the globe), probe (everybody
-# measures), sequential, himicra, ipmicra, or ipmicra-proxy (measure until one is
-# near enough). geo needs geo_db; the last two need "peerd registry load".
+# How the owner of a subnet is chosen: proxy (nearest by network coordinates), random, hash,
+# keep (the peer that found it), geo (nearest on the globe), probe (all peers measure),
+# sequential, himicra, ipmicra or ipmicra-proxy (measure until one peer is near enough).
+# geo needs geo_db; the last two need "peerd registry load".
 #strategy = "proxy"
 
-# Let a part of the web move on to a peer that has become clearly nearer, or
-# when this one has become slow.
+# Move a subnet to another peer if that one has become clearly nearer, or this one slow.
 #adapt = true
 
-# The connection time at which the last four of them are content with a peer; "0s"
-# is never.
+# For sequential, himicra, ipmicra and ipmicra-proxy: accept the first peer that connects
+# within this time. 0s disables early acceptance.
 #threshold = "50ms"
 
-# A data base of places in MaxMind's format, such as GeoLite2-City.mmdb, relative
-# to this file; replace it by renaming another one.
+# Geolocation database in MaxMind's format, such as GeoLite2-City.mmdb, relative to this
+# file. To update it, replace it by renaming the new file.
 #geo_db = ""
 
-# A URL where owners of web sites learn who crawls them and how to reach you.
-# It is sent in the User-Agent. Set it before you crawl sites of others.
+# URL where owners of web sites find out who crawls them and how to contact you. It is part
+# of the User-Agent. Set it before you crawl web sites of others.
 #contact = ""
 
-# What the peer should keep to in memory; mapped files come on top. "0" is no
-# bound.
+# Memory that the peer should use at most, without memory-mapped files; "0" is no limit.
 #memory = "192MiB"
 
-# Hand everything over to other peers before the peer stops at SIGTERM or SIGINT,
-# as "peerd stop" does, and for how long at most. A second signal kills.
+# At SIGTERM or SIGINT, hand everything over to other peers before the peer stops, as
+# "peerd stop" does. A second signal kills the peer.
 #drain = false
+
+# Maximum time for handing over after a signal.
 #drain_timeout = "2m0s"
 
-# debug, info, warn or error.
+# Minimum level of log messages: debug, info, warn or error.
 #log_level = "info"
 
+# Form of log messages: text or json (one object a line).
+#log_format = "text"
+
+# File to which log messages are written, relative to this file. It is renamed at 16 MB, and the
+# last four are kept. "" is standard error.
+#log_file = ""
+
 [crawl]
-# The least time between two requests to the same host or address. A server's
-# crawl-delay and the network's floor hold too; the longest counts.
+# Minimum time between two requests to the same host or address. A longer crawl-delay of the
+# server, or a longer minimum of the network, applies instead.
 #min_delay = "1s"
 
-# Address ranges that may be fetched from although they are not public, such as
+# Maximum number of concurrent requests to a network of addresses, an IPv4 /24 or IPv6 /48; 0
+# is no limit.
+#network_requests = 4
+
+# Maximum number of requests per second to a network of addresses; 0 is no limit. With a shorter
+# min_delay than 0.1s, one request in each min_delay is allowed.
+#network_rate = 10.0
+
+# Ranges of addresses that may be fetched from although they are not public, such as
 # "192.168.0.0/16".
 #allow_net = []
 
-# How many fetches may be in flight, over all hosts.
+# Maximum number of concurrent fetches.
 #fetch_workers = 64
 
-# Fixed addresses of hosts, in place of DNS, such as
+# Addresses of hosts that replace DNS, such as
 # resolve = { "docs.example" = ["192.0.2.10"] }
 #resolve = {}
 
-# The longest that one request may take.
+# Name servers in order of preference: addresses such as "192.0.2.1" or "192.0.2.1:5353",
+# "tls://HOST" (DNS over TLS), "https://HOST/dns-query" (DNS over HTTPS), or only "system",
+# the resolver of the operating system. Empty: the name servers in /etc/resolv.conf.
+#resolver = []
+
+# Maximum number of queries per second to one name server. A new host needs two.
+#dns_rate = 500
+
+# Maximum time until the head of a response has arrived. Its body may take one second more for
+# every 16 KiB.
 #timeout = "1m0s"
 
-# Times of day at which this peer fetches, such as "22:00-06:00"; "" is always. What
-# has work goes to other peers before the end, and comes back.
+# Time for which a host may answer nothing, while the network of this peer is up, before its
+# URLs are given up. "peerd crawl" has the option --patience instead.
+#patience = "72h0m0s"
+
+# Times of day at which this peer fetches, such as "22:00-06:00"; "" is always. Before the
+# end, it hands subnets with work over to other peers; they come back later.
 #hours = ""
 
-# How many requests this peer sends to web servers in any 24 hours at most, and how
-# many bytes a second it fetches on average, such as "1MB"; 0 is no bound. What is more
-# goes to peers that have room, or waits.
+# Maximum number of requests to web servers in any 24 hours; 0 is no limit. Other peers with
+# free capacity get the rest of the work, or it waits.
 #pages_per_day = 0
+
+# Maximum average bandwidth of fetches in bytes per second, such as "1MB"; "0" is no limit.
 #bandwidth = "0"
 
-# Fetch through a proxy, such as "http://127.0.0.1:3128" or "socks5://127.0.0.1:1080".
+# Proxy for fetches, such as "http://127.0.0.1:3128" or "socks5://127.0.0.1:1080"; "" is none.
 #proxy = ""
 
-# Speak HTTP/1.1 only, so that an archive has the heads nearly as they were.
-#http1_only = false
+# Use HTTP/2 with servers that offer it. A host gets one request at a time, so HTTP/2 saves nothing,
+# takes half as much processor time again, and an archive holds the headers only in translation.
+#http2 = false
 
-# Fetch also from servers whose TLS certificate is expired, self-signed or
-# another host's.
+# Also fetch from servers with an expired, self-signed or otherwise invalid TLS certificate.
 #accept_invalid_tls = false
 
-# With less free space than this on the disk nothing is fetched.
+# Files with certificates in PEM, relative to this file, of authorities that are trusted in
+# addition to those of the system.
+#ca_files = []
+
+# Stop fetching while the disk has less free space than this.
 #min_free = "128MiB"
 
-# How the workers are divided while there is more work than they can do: sites
-# of this peer's own finding, sites that others handed over, single pages at
-# others' request.
+# Relative shares of the workers while there is more work than they can do: own (hosts that
+# this peer found), assigned (hosts that other peers handed over) and estimations (single
+# pages at the request of other peers).
 #shares = { own = 0.1, assigned = 0.8, estimations = 0.1 }
 
 [archive]
-# Keep every answer in WARC files, in the folder archive beside this file.
+# Store every response in WARC files, in the folder archive beside this file.
 #enabled = false
 
-# A file is closed at this size.
+# Size at which a WARC file is closed.
 #max_file = "1GiB"
 
-# All files together; when they are full nothing is fetched any more. "0" is no
-# limit.
+# Maximum size of all WARC files; when it is reached, fetching stops. "0" is no limit.
 #quota = "0"
 
+# How much is kept of bodies that are not pages, by media type, such as
+# { "video/*" = "64KiB", "application/pdf" = "1GiB", "*/*" = "1MiB" }. Of all others, 8 MiB are
+# kept; of pages, what max_body_bytes of the network allows.
+#max_body = {}
+
+[search]
+# Index the archived pages for "peerd search", in the folder index beside this file. It needs an
+# archive, and more processor time for a page than fetching and archiving it.
+#enabled = false
+
 [overlay]
-# A batch of URLs leaves for another peer when it has so many URLs, or when its
-# oldest is so old.
+# Number of URLs at which a batch is sent to another peer.
 #batch_max_urls = 1000
+
+# Age of its oldest URL at which a batch is sent to another peer.
 #batch_max_age = "5s"
 
-# An unowned part of the web is claimed when so many of its URLs wait, or when
-# the oldest waited so long.
-#nursery_urls = 16
-#nursery_age = "5s"
+# Number of waiting URLs at which this peer claims a subnet without owner.
+#unclaimed_urls = 16
 
-# How long a lease is kept by other peers without renewal. That this peer is
-# gone is noticed within seconds all the same.
+# Age of the oldest waiting URL at which this peer claims a subnet without owner.
+#unclaimed_age = "5s"
+
+# Time for which other peers keep a lease that is not renewed. A failed peer is detected
+# within seconds nevertheless.
 #lease_ttl = "12h"
 
-# The wait between claiming and reading the claim back.
+# Time between publishing a claim and reading it back.
 #settle = "1500ms"
 
-# How many other peers hold a copy of each part of the web that this one has, to
-# take it over if this one vanishes.
-#shadows = 1
+# Number of other peers that keep a copy of each subnet of this peer, and take it over if
+# this peer fails.
+#replicas = 1
 `
 
-// ProfileTemplate is a profile with all keys; below [scope] they have their
-// defaults.
-const ProfileTemplate = `name  = "docs"
-seeds = ["https://docs.example.org/"]      # every peer starts there
-bootstrap = []                             # such as "/ip4/192.0.2.7/tcp/4101/p2p/12D3Koo..."
+// ProfileTemplate is a profile with all keys. Below [scope], the values are the defaults. The
+// comments are also the descriptions in docs/profile.md.
+const ProfileTemplate = `name  = "docs"                             # 1 to 32 of a-z, 0-9 and -
+seeds = ["https://docs.example.org/"]      # URLs at which every peer starts
+bootstrap = []                             # peers, as /ip4/192.0.2.7/tcp/4101/p2p/12D3Koo...
+admission = "open"                         # who may join: open, invite or closed
+founders = []                              # peer IDs that need no invitation
 [scope]
-mode = "hosts"                             # hosts, domains, regex or any
-hosts = ["www.example.org"]                # and those of the seeds
-domains = []                               # mode domains: with all hosts below them
-include = []                               # mode regex: what is taken
-exclude = ['\?print=']                     # any mode: what is not
+mode = "hosts"                             # what is crawled: hosts, domains, regex or any
+hosts = ["www.example.org"]                # mode hosts: these hosts, and those of the seeds
+domains = []                               # mode domains: these, with all hosts below them
+include = []                               # regular expressions; a URL must match one
+exclude = ['\?print=']                     # regular expressions; a URL must match none
 [limits]
-max_depth = 0                              # links from a seed; 0: no limit
-max_url_length = 2048                      # bytes
-max_pages_per_host = 0                     # 0: no limit
-max_body_bytes = 8388608                   # a longer body is cut
+max_depth = 0                              # links to follow from a seed; 0: no limit
+max_url_length = 2048                      # bytes of a URL, at most 2048
+max_pages_per_host = 0                     # URLs of a host; 0: no limit
+max_body_bytes = 8388608                   # bytes of a body; longer ones are truncated
 [politeness]
-min_delay = "0s"                           # no peer goes below it
-delay_factor = 10.0                        # times the last download is the pause, 10 min_delay at most; 0: none
-max_requests_per_host_day = 0              # 0: no limit
-[urls]                                     # what does not name a page
-drop_session_ids = true                    # jsessionid, PHPSESSID and the like
-drop_tracking = false                      # utm_source, gclid and the like
-sort_query = false                         # ?a=1&b=2 and ?b=2&a=1 are one page
-[links]                                    # what is followed besides links to pages
-media = false                              # images, sound, embedded objects
-forms = false                              # forms that send GET
-styles = false                             # style sheets, and what CSS within pages names
-obey_nofollow = true                       # not pages' links if they ask so: meta robots, X-Robots-Tag
-obey_rel_nofollow = false                  # nor links with rel nofollow, ugc or sponsored
-obey_canonical = false                     # of a page with another canonical URL only that one
-sitemaps = true                            # those that robots.txt names
-[traps]                                    # URLs that are no pages but never end
-heuristics = []                            # ["-calendar"]: all but this; ["length", "depth"]: only these
-limits = {}                                # such as { numbers = 1000, dates = 500 }
+min_delay = "0s"                           # minimum for crawl.min_delay of each peer
+delay_factor = 10.0                        # pause in download times, up to 10 min_delay; 0: none
+max_requests_per_host_day = 0              # requests to a host a day (UTC); 0: no limit
+[urls]                                     # parts of URLs that do not identify a page
+drop_session_ids = true                    # remove jsessionid, PHPSESSID and the like
+drop_tracking = false                      # remove utm_source, gclid and the like
+sort_query = false                         # treat ?a=1&b=2 and ?b=2&a=1 as the same page
+[links]                                    # what is followed in addition to links to pages
+media = false                              # follow images, sound and embedded objects
+forms = false                              # follow forms that send GET
+styles = false                             # follow style sheets, and URLs in CSS within pages
+obey_nofollow = true                       # obey nofollow of a page: meta robots, X-Robots-Tag
+obey_rel_nofollow = false                  # obey nofollow, ugc and sponsored of a link
+obey_canonical = false                     # of a page with a canonical URL, follow only that
+sitemaps = true                            # read the sitemaps that robots.txt names
+[traps]                                    # recognizes URLs of endless sites
+heuristics = []                            # ["-facets"]: all but this; ["length"]: only this
+limits = {}                                # such as { yield = 100, closed = 200 }
 [duplicates]                               # pages with the same content
-exact = true                               # marks those whose body another page of the host had
-near = false                               # and those whose text is nearly the same
-max_copies = 1000                          # of one body; links of further ones are not followed; 0: they are
-soft_404 = false                           # marks pages that say 200 and mean 404; links are not followed
-mirrors = false                            # marks hosts that are copies of others; links are not followed
+exact = true                               # mark pages with the same body as another of the host
+max_copies = 1000                          # copies of a body with links followed; 0: all
 [revisit]
-enabled = false                            # comes back to pages when they may have changed
-min_interval = "1h"
-max_interval = "2160h"
-initial_interval = "24h"                   # of a page of which nothing is known
-price = "1h"                               # freshness that one request has to buy; less is more requests
+enabled = false                            # fetch pages again when they may have changed
+min_interval = "1h"                        # minimum time between two visits of a page
+max_interval = "2160h"                     # maximum time between two visits of a page
+initial_interval = "24h"                   # time between the first two visits of a page
+price = "1h"                               # freshness to gain by a request; less: more requests
 `

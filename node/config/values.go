@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// ErrInvalid is matched by every error that says that a setting, in a file or
-// from the command line, is wrong.
+// ErrInvalid is matched by every error about an invalid setting in a file or on the command
+// line.
 var ErrInvalid = errors.New("config: invalid setting")
 
 // invalid marks an error as ErrInvalid without changing its text.
@@ -21,7 +21,7 @@ type invalid struct{ error }
 func (i invalid) Is(target error) bool { return target == ErrInvalid }
 func (i invalid) Unwrap() error        { return i.error }
 
-// asInvalid marks err, and keeps nil nil.
+// asInvalid marks err as ErrInvalid; nil stays nil.
 func asInvalid(err error) error {
 	if err == nil {
 		return nil
@@ -32,11 +32,12 @@ func asInvalid(err error) error {
 // Duration is a time.Duration that is written as text, such as "1.5s".
 type Duration struct{ time.Duration }
 
-// UnmarshalText reads what time.ParseDuration reads.
+// UnmarshalText parses s with time.ParseDuration.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is no duration, want one such as \"1s\" or \"500ms\"", clip(string(text)))
+		return fmt.Errorf("%q is not a duration, want one such as \"1s\" or \"500ms\"",
+			clip(string(text)))
 	}
 	d.Duration = v
 	return nil
@@ -45,7 +46,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // MarshalText is the inverse of UnmarshalText.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// faults collects what is wrong, so that all of it is told at once.
+// faults collects all faults, so that they are reported together.
 type faults []error
 
 func (f *faults) addf(format string, args ...any) {
@@ -59,8 +60,8 @@ func between[T int | int64](f *faults, key string, v, low, high T) {
 	}
 }
 
-// lasting records a fault unless low <= d <= high.
-func (f *faults) lasting(key string, d Duration, low, high time.Duration) {
+// durationBetween records a fault unless low <= d <= high.
+func (f *faults) durationBetween(key string, d Duration, low, high time.Duration) {
 	if d.Duration < low || d.Duration > high {
 		f.addf("%s is %s, want %s to %s", key, d, low, high)
 	}
@@ -68,8 +69,7 @@ func (f *faults) lasting(key string, d Duration, low, high time.Duration) {
 
 func (f faults) err() error { return asInvalid(errors.Join(f...)) }
 
-// ParseResolve reads HOST=IP, one fixed address of a host. Its errors match
-// ErrInvalid.
+// ParseResolve parses HOST=IP, an address of a host. Its errors match ErrInvalid.
 func ParseResolve(s string) (host string, addr netip.Addr, err error) {
 	host, text, ok := strings.Cut(s, "=")
 	if !ok {
@@ -77,27 +77,29 @@ func ParseResolve(s string) (host string, addr netip.Addr, err error) {
 	}
 	host = strings.ToLower(host)
 	if !isHost(host) {
-		return "", netip.Addr{}, asInvalid(fmt.Errorf("%q is no host name", clip(host)))
+		return "", netip.Addr{}, asInvalid(fmt.Errorf("%q is not a host name", clip(host)))
 	}
 	addr, err = netip.ParseAddr(text)
 	if err != nil || addr.Zone() != "" {
-		return "", netip.Addr{}, asInvalid(fmt.Errorf("%q is no IP address", clip(text)))
+		return "", netip.Addr{}, asInvalid(fmt.Errorf("%q is not an IP address", clip(text)))
 	}
 	return host, addr, nil
 }
 
-// ParseNet reads an address range in CIDR form; bits behind the mask are
-// dropped. Its errors match ErrInvalid.
+// ParseNet parses an address range in CIDR notation and clears the bits behind the mask. Its
+// errors match ErrInvalid.
 func ParseNet(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
-		return netip.Prefix{}, asInvalid(fmt.Errorf("%q is no address range, want one such as 192.168.0.0/16", clip(s)))
+		return netip.Prefix{},
+			asInvalid(fmt.Errorf("%q is not an address range, want one such as 192.168.0.0/16",
+				clip(s)))
 	}
 	return p.Masked(), nil
 }
 
-// isHost says whether s is a lower-case ASCII host name without port and
-// trailing dot, or an IP address. Underscores are taken, because DNS has them.
+// isHost reports whether s is an IP address or a lower-case ASCII host name without port and
+// trailing dot. It allows underscores, which occur in DNS.
 func isHost(s string) bool {
 	if s == "" || len(s) > 253 {
 		return false
@@ -106,16 +108,16 @@ func isHost(s string) bool {
 		return true
 	}
 	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+		if label == "" || len(label) > 63 ||
+			strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 			return false
 		}
 	}
 	return true
 }
 
-// CheckURL returns why s cannot be crawled from: it wants an absolute http or
-// https URL without credentials. Its errors match ErrInvalid. What passes may
-// still fail to become canonical.
+// CheckURL returns why s cannot be crawled: it must be an absolute http or https URL without
+// credentials. Its errors match ErrInvalid. Canonicalization may still reject a URL that passes.
 func CheckURL(s string) error {
 	if _, err := webURL(s); err != nil {
 		return asInvalid(fmt.Errorf("%q: %w", clip(s), err))
@@ -123,7 +125,7 @@ func CheckURL(s string) error {
 	return nil
 }
 
-// CheckHostPort returns why s is not an address to listen on: an IP address or
+// CheckHostPort returns why s is not an address to listen on, which is an IP address or
 // localhost, and a port. Its errors match ErrInvalid.
 func CheckHostPort(s string) error {
 	if err := checkHostPort(s); err != nil {
@@ -132,8 +134,7 @@ func CheckHostPort(s string) error {
 	return nil
 }
 
-// webURL returns the parsed s when it is an absolute http or https URL with a
-// host and without credentials.
+// webURL parses an absolute http or https URL with a host and without credentials.
 func webURL(s string) (*url.URL, error) {
 	if len(s) > 2048 {
 		return nil, errors.New("longer than 2048 bytes")
@@ -143,16 +144,16 @@ func webURL(s string) (*url.URL, error) {
 	case err != nil:
 		return nil, errors.New("not a URL")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, errors.New("want http:// or https:// in front")
+		return nil, errors.New("must start with http:// or https://")
 	case u.Hostname() == "":
-		return nil, errors.New("it names no host")
+		return nil, errors.New("has no host")
 	case u.User != nil:
-		return nil, errors.New("credentials are not taken")
+		return nil, errors.New("credentials are not allowed")
 	}
 	return u, nil
 }
 
-// checkHostPort is CheckHostPort without s in the text.
+// checkHostPort is CheckHostPort without s in the error.
 func checkHostPort(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -167,7 +168,7 @@ func checkHostPort(s string) error {
 	return nil
 }
 
-// clip shortens s for use in an error text.
+// clip shortens s for an error.
 func clip(s string) string {
 	const most = 100
 	if len(s) > most {

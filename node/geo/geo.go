@@ -1,6 +1,6 @@
-// Package geo tells where on Earth an address is, by a data base in MaxMind's
-// format (https://maxmind.github.io/MaxMind-DB/) with records like those of
-// GeoLite2 City: location.latitude, location.longitude.
+// Package geo locates addresses on Earth by a geolocation database in MaxMind's format
+// (https://maxmind.github.io/MaxMind-DB/), with records like those of GeoLite2 City:
+// location.latitude, location.longitude.
 package geo
 
 import (
@@ -12,15 +12,15 @@ import (
 	"github.com/oschwald/maxminddb-golang/v2"
 )
 
-// ErrDB says that a file is no data base of places.
-var ErrDB = errors.New("geo: unusable data base")
+// ErrDB means that a file is not a geolocation database with locations.
+var ErrDB = errors.New("geo: unusable database")
 
-// DB is an open data base. It may be asked by several at a time.
+// DB is an open database. It is safe for concurrent use.
 type DB struct {
 	r *maxminddb.Reader
 }
 
-// record is what is read of a record; pointers, because 0 is a place.
+// record is the part of a record that is read. Pointers distinguish 0 from a missing value.
 type record struct {
 	Location struct {
 		Latitude  *float64 `maxminddb:"latitude"`
@@ -28,15 +28,14 @@ type record struct {
 	} `maxminddb:"location"`
 }
 
-// lookAt is how many networks are read when a data base is opened: all of a
-// small one, the beginning of a large one, in about a tenth of a second. What is
-// damaged behind has no place when it is asked for.
-const lookAt = 1 << 16
+// maxValidated is the number of networks that are read when a database is opened: all of a small
+// one, the first ones of a large one, in about a tenth of a second. A damaged record after them
+// has no location.
+const maxValidated = 1 << 16
 
-// Open opens the file and looks whether there are places in it. The errors
-// are one line and name the file; they wrap ErrDB if the file's content is to
-// blame. The file is mapped into memory: replace it by renaming another one, do
-// not write into it.
+// Open opens the file and checks that it has locations. The errors are one line and name the
+// file; they wrap ErrDB if the content of the file is invalid. The file is mapped into memory:
+// to replace it, rename a new one; do not write to it.
 func Open(file string) (*DB, error) {
 	r, err := maxminddb.Open(file)
 	if err != nil {
@@ -53,61 +52,51 @@ func Open(file string) (*DB, error) {
 	return db, nil
 }
 
-// OpenBytes is Open of a file's content, which must not change any more.
-func OpenBytes(data []byte) (*DB, error) {
-	r, err := maxminddb.OpenBytes(data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDB, err)
-	}
-	db, err := newDB(r)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDB, err)
-	}
-	return db, nil
-}
-
-// newDB checks what is in a data base.
+// newDB checks the content of a database.
 func newDB(r *maxminddb.Reader) (*DB, error) {
-	n, places := 0, 0
-	// Those without data are counted as well: a torn tree may have no end of them.
+	n, located := 0, 0
+	// Networks without data are counted as well: a damaged tree may have an endless number of
+	// them.
 	for res := range r.Networks(maxminddb.IncludeNetworksWithoutData()) {
-		_, _, ok, err := place(res)
+		_, _, ok, err := location(res)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			places++
+			located++
 		}
-		if n++; n == lookAt {
+		if n++; n == maxValidated {
 			break
 		}
 	}
-	if places == 0 {
-		return nil, fmt.Errorf("it is a %q and has no places; want one of cities, with latitude and longitude", r.Metadata.DatabaseType)
+	if located == 0 {
+		return nil, fmt.Errorf(
+			"a %q has no locations; want a database of cities, with latitude and longitude",
+			r.Metadata.DatabaseType)
 	}
 	return &DB{r: r}, nil
 }
 
-// Close gives the file back. Nobody may ask any more.
+// Close closes the file. No other method may be called afterwards.
 func (db *DB) Close() error { return db.r.Close() }
 
-// Kind is the data base's own name of what it is, and the day it was made.
+// Kind returns the type of the database and the day of its build.
 func (db *DB) Kind() string {
-	return fmt.Sprintf("%s of %s", db.r.Metadata.DatabaseType, db.r.Metadata.BuildTime().UTC().Format("2006-01-02"))
+	return fmt.Sprintf("%s of %s", db.r.Metadata.DatabaseType,
+		db.r.Metadata.BuildTime().UTC().Format("2006-01-02"))
 }
 
-// Locate returns the place of an address in degrees; ok is false if it has none
-// in the data base.
+// Locate returns the location of an address in degrees; ok is false if the database has none.
 func (db *DB) Locate(a netip.Addr) (lat, lon float64, ok bool) {
 	if !a.IsValid() {
 		return 0, 0, false
 	}
-	lat, lon, ok, err := place(db.r.Lookup(a.Unmap().WithZone("")))
+	lat, lon, ok, err := location(db.r.Lookup(a.Unmap().WithZone("")))
 	return lat, lon, ok && err == nil
 }
 
-// place reads the place out of a record; ok is false if there is none.
-func place(res maxminddb.Result) (lat, lon float64, ok bool, err error) {
+// location reads the location of a record; ok is false if there is none.
+func location(res maxminddb.Result) (lat, lon float64, ok bool, err error) {
 	if err := res.Err(); err != nil || !res.Found() {
 		return 0, 0, false, err
 	}
@@ -115,7 +104,7 @@ func place(res maxminddb.Result) (lat, lon float64, ok bool, err error) {
 	if err := res.Decode(&rec); err != nil {
 		var other maxminddb.UnmarshalTypeError
 		if errors.As(err, &other) {
-			err = nil // a record of another kind, not a broken one
+			err = nil // a record of another kind, not a damaged one
 		}
 		return 0, 0, false, err
 	}
@@ -123,6 +112,6 @@ func place(res maxminddb.Result) (lat, lon float64, ok bool, err error) {
 		return 0, 0, false, nil
 	}
 	lat, lon = *rec.Location.Latitude, *rec.Location.Longitude
-	// Written so that a NaN fails too.
+	// This form is false for NaN, too.
 	return lat, lon, math.Abs(lat) <= 90 && math.Abs(lon) <= 180, nil
 }

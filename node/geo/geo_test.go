@@ -3,6 +3,7 @@ package geo_test
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -16,10 +17,11 @@ import (
 	"peerd/node/geo"
 )
 
-// database writes records by prefix.
+// database returns a database with the given records.
 func database(t testing.TB, kind string, records map[string]mmdbtype.DataType) []byte {
 	t.Helper()
-	tree, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: kind, BuildEpoch: 1767225600, IncludeReservedNetworks: true, RecordSize: 24})
+	tree, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: kind, BuildEpoch: 1767225600,
+		IncludeReservedNetworks: true, RecordSize: 24})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,13 +41,14 @@ func at(lat, lon mmdbtype.DataType) mmdbtype.Map {
 	return mmdbtype.Map{"location": mmdbtype.Map{"latitude": lat, "longitude": lon}}
 }
 
-// cities has every kind of record.
+// cities returns a database with every kind of record.
 func cities(t testing.TB) []byte {
 	return database(t, "Test-City", map[string]mmdbtype.DataType{
-		"10.1.0.0/16":     at(mmdbtype.Float64(52.37), mmdbtype.Float64(4.9)),
-		"10.2.0.0/16":     at(mmdbtype.Float64(0), mmdbtype.Float64(0)),
-		"10.3.0.0/16":     mmdbtype.Map{"country": mmdbtype.Map{"iso_code": mmdbtype.String("NL")}},
-		"10.4.0.0/16":     mmdbtype.Map{"location": mmdbtype.Map{"accuracy_radius": mmdbtype.Uint16(100)}},
+		"10.1.0.0/16": at(mmdbtype.Float64(52.37), mmdbtype.Float64(4.9)),
+		"10.2.0.0/16": at(mmdbtype.Float64(0), mmdbtype.Float64(0)),
+		"10.3.0.0/16": mmdbtype.Map{"country": mmdbtype.Map{"iso_code": mmdbtype.String("NL")}},
+		"10.4.0.0/16": mmdbtype.Map{"location": mmdbtype.Map{"accuracy_radius": mmdbtype.Uint16(
+			100)}},
 		"10.5.0.0/16":     at(mmdbtype.Float64(91), mmdbtype.Float64(4.9)),
 		"10.6.0.0/16":     at(mmdbtype.String("north"), mmdbtype.String("west")),
 		"10.7.0.0/16":     at(mmdbtype.Float32(-33.5), mmdbtype.Float32(151.25)),
@@ -64,7 +67,7 @@ func TestLocate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if db.Kind() != "Test-City of 2026-01-01" {
-		t.Errorf("it is %q", db.Kind())
+		t.Errorf("Kind() = %q", db.Kind())
 	}
 	for _, c := range []struct {
 		addr     string
@@ -86,17 +89,18 @@ func TestLocate(t *testing.T) {
 	} {
 		lat, lon, ok := db.Locate(netip.MustParseAddr(c.addr))
 		if ok != c.ok || ok && (lat != c.lat || lon != c.lon) {
-			t.Errorf("%s: %v %v %v, want %v %v %v", c.addr, lat, lon, ok, c.lat, c.lon, c.ok)
+			t.Errorf("Locate(%s) = %v, %v, %v, want %v, %v, %v",
+				c.addr, lat, lon, ok, c.lat, c.lon, c.ok)
 		}
 	}
 	if _, _, ok := db.Locate(netip.Addr{}); ok {
-		t.Error("no address has a place")
+		t.Error("Locate() of the invalid address found a location")
 	}
 	if err := db.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, _, ok := db.Locate(netip.MustParseAddr("10.1.2.3")); ok {
-		t.Error("a closed data base has places")
+		t.Error("Locate() of a closed database found a location")
 	}
 }
 
@@ -114,13 +118,13 @@ func TestOpenRefuses(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"empty":          {nil, ""},
-		"text":           {[]byte("hello"), "unusable data base"},
-		"head only":      {good[:60], "unusable data base"},
-		"metadata only":  {good[end:], "unusable data base"},
-		"a torn tree":    {torn, "unusable data base"},
-		"countries":      {country, `it is a "Test-Country" and has no places; want one of cities`},
-		"nobody's place": {database(t, "Empty", nil), "has no places"},
+		"empty":         {nil, ""},
+		"text":          {[]byte("hello"), "unusable database"},
+		"head only":     {good[:60], "unusable database"},
+		"metadata only": {good[end:], "unusable database"},
+		"a torn tree":   {torn, "unusable database"},
+		"countries":     {country, `a "Test-Country" has no locations; want a database of cities`},
+		"no networks":   {database(t, "Empty", nil), "has no locations"},
 	} {
 		file := filepath.Join(t.TempDir(), "x.mmdb")
 		if err := os.WriteFile(file, c.data, 0o600); err != nil {
@@ -128,26 +132,29 @@ func TestOpenRefuses(t *testing.T) {
 		}
 		db, err := geo.Open(file)
 		if err == nil {
-			t.Errorf("%s: it is opened", name)
+			t.Errorf("Open() of %s succeeded", name)
 			_ = db.Close()
 			continue
 		}
-		if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "x.mmdb") && name != "empty" || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v", name, err)
+		if !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "x.mmdb") &&
+			name != "empty" || strings.Contains(err.Error(), "\n") {
+			t.Errorf("Open() of %s: %v, want %q", name, err, c.want)
 		}
 	}
 	if _, err := geo.Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: %v", err)
+		t.Errorf("Open() of a missing file: %v, want ErrNotExist", err)
 	}
 }
 
-// TestRealDB opens a real data base.
+var realDB = flag.String("geo-db", "",
+	"database of cities in MaxMind's format for TestRealDB; skipped without it")
+
+// TestRealDB opens a real database.
 func TestRealDB(t *testing.T) {
-	file := os.Getenv("PEERD_GEO_DB")
-	if file == "" {
-		t.Skip("SKIPPED: set PEERD_GEO_DB to a data base of cities in MaxMind's format")
+	if *realDB == "" {
+		t.Skip("needs -geo-db FILE, a database of cities in MaxMind's format")
 	}
-	db, err := geo.Open(file)
+	db, err := geo.Open(*realDB)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,20 +166,26 @@ func TestRealDB(t *testing.T) {
 	}
 }
 
-// FuzzDB: whatever the bytes, nothing panics and every place is on the globe.
+// No content of a database may cause a panic or a location outside the globe.
 func FuzzDB(f *testing.F) {
 	good := cities(f)
 	f.Add(good)
 	f.Add(good[:len(good)/2])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		db, err := geo.OpenBytes(data)
+		file := filepath.Join(t.TempDir(), "x.mmdb")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		db, err := geo.Open(file)
 		if err != nil {
 			return
 		}
-		for _, s := range []string{"10.1.2.3", "10.6.0.1", "2001:db8:1::7", "255.255.255.255", "::1"} {
+		defer db.Close()
+		for _, s := range []string{"10.1.2.3", "10.6.0.1", "2001:db8:1::7", "255.255.255.255",
+			"::1"} {
 			lat, lon, ok := db.Locate(netip.MustParseAddr(s))
 			if ok && !(lat >= -90 && lat <= 90 && lon >= -180 && lon <= 180) {
-				t.Fatalf("%s is at %v %v", s, lat, lon)
+				t.Fatalf("Locate(%s) = %v, %v, want a point on the globe", s, lat, lon)
 			}
 		}
 	})

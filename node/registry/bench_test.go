@@ -22,8 +22,10 @@ func BenchmarkOpen(b *testing.B) {
 		fmt.Fprintf(&text, "2|%s|1|%d||20260928|+0000\n", name, n)
 		for i := range n {
 			h := rng.IntN(25_600)
-			fmt.Fprintf(&text, "%s|NL|ipv4|%d.%d.%d.0|%d|20100101|allocated|%08x-%04x-4000-8000-%012x\n",
-				name, 1+40*r+i/65536*16+i%16, i/16%64*4, i/1024%64*4, 256<<(i%3), h*2654435761, h, h*40503)
+			fmt.Fprintf(&text,
+				"%s|NL|ipv4|%d.%d.%d.0|%d|20100101|allocated|%08x-%04x-4000-8000-%012x\n",
+				name, 1+40*r+i/65536*16+i%16, i/16%64*4, i/1024%64*4, 256<<(i%3), h*2654435761, h,
+				h*40503)
 		}
 		file := filepath.Join(tmp, name)
 		if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {

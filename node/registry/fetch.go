@@ -14,24 +14,25 @@ import (
 	"time"
 )
 
-// errSame says that the server has nothing newer than what is stored.
-var errSame = errors.New("not modified")
+// errNotModified means that the server has nothing newer than the stored file.
+var errNotModified = errors.New("not modified")
 
-// source is an open file or answer.
+// source is an open file or response.
 type source struct {
 	io.Reader
 	close          func() error
 	etag, modified string
 }
 
-// isURL tells URLs from paths.
+// isURL distinguishes URLs from paths.
 func isURL(name string) bool {
 	scheme, _, ok := strings.Cut(name, "://")
-	return ok && strings.Trim(strings.ToLower(scheme), "abcdefghijklmnopqrstuvwxyz0123456789+-.") == ""
+	return ok && strings.Trim(strings.ToLower(scheme),
+		"abcdefghijklmnopqrstuvwxyz0123456789+-.") == ""
 }
 
-// open opens a path or URL and unpacks it if it is gzip. With what is known
-// from before, a URL that has nothing newer gives errSame.
+// open opens a path or URL and decompresses it if it is gzip. before describes the stored file
+// of a URL; if the server has nothing newer, the error is errNotModified.
 func (o Options) open(ctx context.Context, name string, before Info) (*source, error) {
 	var s *source
 	var err error
@@ -48,7 +49,7 @@ func (o Options) open(ctx context.Context, name string, before Info) (*source, e
 	if head, _ := in.Peek(2); string(head) == "\x1f\x8b" {
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("not gzip, though it begins so: %w", err), s.close())
+			return nil, errors.Join(fmt.Errorf("invalid gzip: %w", err), s.close())
 		}
 		s.Reader = z
 	}
@@ -67,7 +68,7 @@ func (o Options) file(name string) (*source, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &source{Reader: o.watch(f, name, info.Size()), close: f.Close}, nil
+	return &source{Reader: o.withProgress(f, name, info.Size()), close: f.Close}, nil
 }
 
 func (o Options) get(ctx context.Context, name string, before Info) (*source, error) {
@@ -88,24 +89,27 @@ func (o Options) get(ctx context.Context, name string, before Info) (*source, er
 	}
 	resp, err := o.client().Do(req)
 	if err != nil {
-		return nil, err // it names the URL
+		return nil, err // names the URL
 	}
 	switch {
 	case resp.StatusCode == http.StatusNotModified && (before.ETag != "" || before.Modified != ""):
-		return nil, errors.Join(errSame, resp.Body.Close())
+		return nil, errors.Join(errNotModified, resp.Body.Close())
 	case resp.StatusCode != http.StatusOK:
-		return nil, errors.Join(fmt.Errorf("%s: the server answered %s", name, resp.Status), resp.Body.Close())
+		return nil, errors.Join(fmt.Errorf("%s: the server answered %s", name, resp.Status),
+			resp.Body.Close())
 	case resp.ContentLength > o.MaxBytes:
-		return nil, errors.Join(fmt.Errorf("%s: %d bytes, at most %d are taken", name, resp.ContentLength, o.MaxBytes), resp.Body.Close())
+		return nil, errors.Join(fmt.Errorf("%s: %d bytes, want at most %d", name,
+			resp.ContentLength, o.MaxBytes), resp.Body.Close())
 	}
 	return &source{
-		Reader: o.watch(resp.Body, name, resp.ContentLength), close: resp.Body.Close,
-		etag: short(resp.Header.Get("ETag")), modified: short(resp.Header.Get("Last-Modified")),
+		Reader: o.withProgress(resp.Body, name, resp.ContentLength), close: resp.Body.Close,
+		etag:     boundedValidator(resp.Header.Get("ETag")),
+		modified: boundedValidator(resp.Header.Get("Last-Modified")),
 	}, nil
 }
 
-// short drops validators that nobody needs to remember.
-func short(s string) string {
+// boundedValidator drops validators that are too long to store.
+func boundedValidator(s string) string {
 	if len(s) > 256 {
 		return ""
 	}
@@ -119,31 +123,32 @@ func (o Options) client() *http.Client {
 	return http.DefaultClient
 }
 
-// watch bounds a reader and reports how far it is.
-func (o Options) watch(r io.Reader, name string, size int64) io.Reader {
-	return &watched{r: r, name: name, size: size, most: o.MaxBytes, tell: o.Progress, next: time.Now().Add(tellEvery)}
+// withProgress returns a reader that is bounded by MaxBytes and reports its progress.
+func (o Options) withProgress(r io.Reader, name string, size int64) io.Reader {
+	return &progressReader{r: r, name: name, size: size, limit: o.MaxBytes, report: o.Progress,
+		next: time.Now().Add(reportInterval)}
 }
 
-// tellEvery is the time between two reports of progress.
-const tellEvery = time.Second
+// reportInterval is the time between two reports of progress.
+const reportInterval = time.Second
 
-type watched struct {
-	r          io.Reader
-	name       string
-	size, most int64
-	done       int64
-	tell       func(name string, done, size int64)
-	next       time.Time
+type progressReader struct {
+	r           io.Reader
+	name        string
+	size, limit int64
+	done        int64
+	report      func(name string, done, size int64)
+	next        time.Time
 }
 
-func (w *watched) Read(b []byte) (int, error) {
+func (w *progressReader) Read(b []byte) (int, error) {
 	n, err := w.r.Read(b)
-	if w.done += int64(n); w.done > w.most {
-		return n, fmt.Errorf("more than %d bytes", w.most)
+	if w.done += int64(n); w.done > w.limit {
+		return n, fmt.Errorf("more than %d bytes", w.limit)
 	}
-	if now := time.Now(); w.tell != nil && now.After(w.next) {
-		w.tell(w.name, w.done, w.size)
-		w.next = now.Add(tellEvery)
+	if now := time.Now(); w.report != nil && now.After(w.next) {
+		w.report(w.name, w.done, w.size)
+		w.next = now.Add(reportInterval)
 	}
 	return n, err
 }

@@ -11,29 +11,29 @@ import (
 	rir "peerd/coords/registry"
 )
 
-// ErrShrunk says that a file has far fewer records than the one before.
-var ErrShrunk = errors.New("it shrank")
+// ErrShrunk means that a file has far fewer records than the stored one.
+var ErrShrunk = errors.New("too few records")
 
-// Options say how files are loaded.
+// Options are the options of Load.
 type Options struct {
-	// Force takes a file that shrank by more than a twentieth.
+	// Force accepts a file that has over 5% fewer records than the stored one.
 	Force bool
-	// MaxBytes bounds a file as it comes, gzip or not. > 0.
+	// MaxBytes bounds the size of a file before decompression. > 0.
 	MaxBytes int64
-	// Limits bound it unpacked.
+	// Limits bounds its decompressed content.
 	Limits rir.Limits
 	// Client fetches URLs; nil: http.DefaultClient.
 	Client *http.Client
 	// UserAgent is sent to servers.
 	UserAgent string
-	// Progress, if not nil, hears about every second how many bytes of how many
-	// have come; size is -1 if nobody knows.
+	// Progress, unless nil, is called about once a second with the bytes read so far and the
+	// size; the size is -1 if it is unknown.
 	Progress func(name string, done, size int64)
 	// Now is the clock; nil: time.Now.
 	Now func() time.Time
 }
 
-// DefaultOptions take files of up to 256 MiB within ten minutes.
+// DefaultOptions accept files of up to 256 MiB within ten minutes.
 func DefaultOptions() Options {
 	return Options{
 		MaxBytes: 256 << 20, Limits: rir.DefaultLimits(),
@@ -41,24 +41,24 @@ func DefaultOptions() Options {
 	}
 }
 
-// Result is what became of one file or URL.
+// Result is the result for one file or URL.
 type Result struct {
 	Source string
-	// Info is what is stored now; that of before if Same.
+	// Info describes the stored file; the previous one if NotModified.
 	Info Info
-	// Same says that the server has nothing newer.
-	Same bool
-	// Err is why nothing was stored. What was there before is there still.
+	// NotModified means that the server has nothing newer.
+	NotModified bool
+	// Err is why nothing was stored. The previous file is unchanged then.
 	Err error
 }
 
-// shrink is the share of records that may be gone since the last time.
-const shrink = 0.05
+// maxShrink is the share of records that may be missing in comparison with the stored file.
+const maxShrink = 0.05
 
-// Load reads delegated files, plain or gzip, from paths and http(s) URLs, and
-// stores each in dir in place of what was there of the same registry. One that
-// fails leaves its predecessor and the others alone. The error is about dir
-// alone, or that ctx ended. One Load at a time may run on a dir.
+// Load reads delegated files, plain or gzip, from paths and http(s) URLs, and stores each in dir
+// in place of the previous file of the same registry. A file that fails affects neither its
+// predecessor nor the others. The error is about dir, or that of ctx. Only one Load may run on a
+// dir at a time.
 func Load(ctx context.Context, dir string, o Options, sources ...string) ([]Result, error) {
 	if err := o.Limits.Validate(); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func Load(ctx context.Context, dir string, o Options, sources ...string) ([]Resu
 	var all []Result
 	for _, s := range sources {
 		r := Result{Source: s}
-		r.Info, r.Same, r.Err = o.load(ctx, dir, s)
+		r.Info, r.NotModified, r.Err = o.load(ctx, dir, s)
 		if err := ctx.Err(); err != nil {
 			return all, err
 		}
@@ -80,18 +80,19 @@ func Load(ctx context.Context, dir string, o Options, sources ...string) ([]Resu
 
 // load loads one file.
 func (o Options) load(ctx context.Context, dir, name string) (info Info, same bool, err error) {
-	stored, _ := List(dir) // what is damaged is about to be replaced, or not asked
+	stored, _ := List(dir) // damaged files are replaced or not needed
 	var before Info
 	for _, i := range stored {
 		if i.Source != name || !isURL(name) || o.Force {
 			continue
 		}
-		if _, _, err := read(path(dir, i.Registry)); err == nil { // else "not modified" would be no help
+		// the stored file can be used
+		if _, _, err := read(path(dir, i.Registry)); err == nil {
 			before = i
 		}
 	}
 	s, err := o.open(ctx, name, before)
-	if errors.Is(err, errSame) {
+	if errors.Is(err, errNotModified) {
 		return before, true, nil
 	}
 	if err != nil {
@@ -107,21 +108,24 @@ func (o Options) load(ctx context.Context, dir, name string) (info Info, same bo
 		now = o.Now
 	}
 	info = Info{
-		Registry: nameOf(file), Source: name, Loaded: now().UTC().Truncate(time.Second),
+		Registry: registryOf(file), Source: name, Loaded: now().UTC().Truncate(time.Second),
 		Version: file.Header.Version, Serial: file.Header.Serial, Day: file.Header.End,
 		Records: file.Records, IPv4: file.IPv4, IPv6: file.IPv6, ASN: file.ASN, Free: file.Free,
-		Entries: len(file.Entries), Faulty: file.Faulty, Faults: []string{}, ETag: s.etag, Modified: s.modified,
+		Entries: len(file.Entries), Faulty: file.Faulty, Faults: []string{}, ETag: s.etag,
+		Modified: s.modified,
 	}
 	for _, f := range file.Faults {
 		info.Faults = append(info.Faults, f.String())
 	}
 	if info.Registry == "" {
-		return info, false, fmt.Errorf("%s: it does not say which registry made it", name)
+		return info, false, fmt.Errorf("%s: the registry is not named", name)
 	}
 	for _, i := range stored {
-		if i.Registry == info.Registry && !o.Force && float64(info.good()) < float64(i.good())*(1-shrink) {
-			return info, false, fmt.Errorf("%s: %w: %d usable records, %d the last time (%s); take it nevertheless with --force",
-				name, ErrShrunk, info.good(), i.good(), i.Source)
+		if i.Registry == info.Registry && !o.Force &&
+			float64(info.usable()) < float64(i.usable())*(1-maxShrink) {
+			return info, false, fmt.Errorf("%s: %w: %d usable records, "+
+				"but the stored file from %s has %d; accept it with --force",
+				name, ErrShrunk, info.usable(), i.Source, i.usable())
 		}
 	}
 	if err := write(dir, info, file.Entries); err != nil {
@@ -130,9 +134,8 @@ func (o Options) load(ctx context.Context, dir, name string) (info Info, same bo
 	return info, false, nil
 }
 
-// nameOf is the registry that made a file: by its version line, else by its
-// entries.
-func nameOf(f *rir.File) string {
+// registryOf returns the registry of a file, from its version line or else its entries.
+func registryOf(f *rir.File) string {
 	if f.Header.Registry != "" {
 		return f.Header.Registry
 	}

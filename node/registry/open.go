@@ -11,15 +11,14 @@ import (
 	rir "peerd/coords/registry"
 )
 
-// ErrNone says that no registry data has been loaded.
+// ErrNone means that no registry data has been loaded.
 var ErrNone = errors.New("no registry data here; load some with: peerd registry load")
 
-// List returns what is stored in dir, by the registries' names; an empty or
-// missing dir has nothing. A file that cannot be used is left out and told by
-// the error, which matches ErrStored then.
+// List returns the descriptions of the files in dir, by the names of the registries; an empty or
+// missing dir has none. It omits files that cannot be used; the error then matches ErrStored.
 func List(dir string) ([]Info, error) {
 	var infos []Info
-	err := each(dir, func(name string) error {
+	err := eachFile(dir, func(name string) error {
 		f, err := os.Open(name)
 		if err != nil {
 			return err
@@ -34,14 +33,13 @@ func List(dir string) ([]Info, error) {
 	return infos, err
 }
 
-// Open returns the table of everything stored in dir, with IANA's blocks as
-// roots, and what it is made of. Without any file the error matches ErrNone, with
-// a damaged one ErrStored: the table of the others is returned nevertheless, if
-// there are any.
+// Open returns the table of all files in dir, with IANA's blocks as roots, and their
+// descriptions. If there is no file, the error matches ErrNone. If files are damaged, the error
+// matches ErrStored, and the table of the other files is returned, if there are any.
 func Open(dir string) (*rir.Table, []Info, error) {
 	var infos []Info
 	var all []rir.Entry
-	err := each(dir, func(name string) error {
+	err := eachFile(dir, func(name string) error {
 		info, entries, err := read(name)
 		if err == nil {
 			infos = append(infos, info)
@@ -55,7 +53,7 @@ func Open(dir string) (*rir.Table, []Info, error) {
 		}
 		return nil, nil, err
 	}
-	// Build lets one of two entries with the same prefix count, as Merge does.
+	// Build accepts one of two entries with the same prefix.
 	table, bad := rir.Build(rir.WithRoots(all))
 	if bad != nil {
 		return nil, nil, errors.Join(err, bad)
@@ -63,9 +61,9 @@ func Open(dir string) (*rir.Table, []Info, error) {
 	return table, infos, err
 }
 
-// each calls read for every stored file, by name, and joins the errors.
-func each(dir string, read func(name string) error) error {
-	names, err := filepath.Glob(filepath.Join(escape(dir), "*"+suffix))
+// eachFile calls read for every stored file, by name, and joins the errors.
+func eachFile(dir string, read func(name string) error) error {
+	names, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+suffix))
 	if err != nil {
 		return err
 	}
@@ -77,8 +75,8 @@ func each(dir string, read func(name string) error) error {
 	return errors.Join(errs...)
 }
 
-// escape takes the meaning from what Glob would read as a pattern.
-func escape(dir string) string {
+// escapeGlob escapes the characters that are special in a pattern.
+func escapeGlob(dir string) string {
 	var out []byte
 	for i := range len(dir) {
 		if c := dir[i]; c == '*' || c == '?' || c == '[' || c == '\\' {
@@ -89,7 +87,7 @@ func escape(dir string) string {
 	return string(out)
 }
 
-// Block is a block of addresses, for people.
+// Block is a block of addresses as it is printed.
 type Block struct {
 	Prefix   string `json:"prefix"`
 	Registry string `json:"registry"`
@@ -97,8 +95,8 @@ type Block struct {
 	Holder   string `json:"holder"`
 }
 
-// Around returns the blocks that contain an address, the smallest first.
-func Around(t *rir.Table, a netip.Addr) []Block {
+// BlocksContaining returns the blocks that contain an address, the smallest first.
+func BlocksContaining(t *rir.Table, a netip.Addr) []Block {
 	out := []Block{}
 	for e := range t.Supernets(netip.PrefixFrom(a, a.BitLen())) {
 		out = append(out, Block{e.Prefix.String(), e.Registry, e.Country, e.Holder})

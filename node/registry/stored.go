@@ -18,59 +18,60 @@ import (
 	rir "peerd/coords/registry"
 )
 
-// ErrStored says that a stored file is not one that Load wrote, or is damaged.
-var ErrStored = errors.New("registry: unusable stored file; load it again with: peerd registry load")
+// ErrStored means that a stored file was not written by Load, or is damaged.
+var ErrStored = errors.New(
+	"registry: unusable stored file; load it again with: peerd registry load")
 
-// Info is what is remembered of a delegated file.
+// Info describes a delegated file.
 type Info struct {
-	// Registry is who published it, and the name under which it is stored.
+	// Registry is the registry that published it, under which it is stored.
 	Registry string `json:"registry"`
-	// Source is the path or URL that it came from.
+	// Source is the path or URL of the file.
 	Source string `json:"source"`
-	// Loaded is when that was, by this peer's clock.
+	// Loaded is the time of loading.
 	Loaded time.Time `json:"loaded"`
-	// Version, Serial and Day are those of its version line; Day is the last day
-	// it tells of, as YYYYMMDD.
+	// Version, Serial and Day are those of its version line. Day is the last day that it covers,
+	// as YYYYMMDD.
 	Version string `json:"version"`
 	Serial  string `json:"serial"`
 	Day     string `json:"day"`
-	// Records counts its records, broken ones included; IPv4, IPv6 and ASN the
-	// good ones, Free those of addresses that nobody holds.
+	// Records counts its records, including invalid ones. IPv4, IPv6 and ASN count the valid
+	// ones; Free counts those of addresses without holder.
 	Records int `json:"records"`
 	IPv4    int `json:"ipv4"`
 	IPv6    int `json:"ipv6"`
 	ASN     int `json:"asn"`
 	Free    int `json:"free"`
-	// Entries is how many blocks of addresses came of it.
+	// Entries is the number of address blocks in it.
 	Entries int `json:"entries"`
-	// Faulty counts its faults, and Faults has the first of them in words.
+	// Faulty counts its faults; Faults describes the first of them.
 	Faulty int      `json:"faulty"`
 	Faults []string `json:"faults"`
-	// ETag and Modified are the server's, for the next time.
+	// ETag and Modified are the validators of the server.
 	ETag     string `json:"etag,omitempty"`
 	Modified string `json:"modified,omitempty"`
 }
 
-// good is the number of records that could be used.
-func (i Info) good() int { return i.IPv4 + i.IPv6 + i.ASN }
+// usable returns the number of valid records.
+func (i Info) usable() int { return i.IPv4 + i.IPv6 + i.ASN }
 
 const (
-	// suffix ends the names of stored files.
+	// suffix is the suffix of stored files.
 	suffix = ".rir"
-	// storedMagic begins them: then the length of the Info (4 bytes, big endian),
-	// the Info as JSON, and the entries (registry.Encode) as zstd.
+	// storedMagic is the start of a stored file. It is followed by the length of the Info (4
+	// bytes, big endian), the Info as JSON, and the entries (registry.Encode) as zstd.
 	storedMagic = "peerd delegated 1\n"
 	maxInfo     = 1 << 20
-	// maxStored bounds a stored file, maxUnpacked its entries: all registries
+	// maxStored bounds a stored file, maxUnpacked its decompressed entries: all registries
 	// together need 10 and 25 MB.
 	maxStored   = 128 << 20
 	maxUnpacked = 512 << 20
 )
 
-// path is the stored file of a registry.
+// path returns the stored file of a registry.
 func path(dir, registry string) string { return filepath.Join(dir, registry+suffix) }
 
-// write stores a file whole or not at all. dir must exist.
+// write stores a file atomically. dir must exist.
 func write(dir string, info Info, entries []rir.Entry) error {
 	packed, err := rir.Encode(entries)
 	if err != nil {
@@ -81,7 +82,8 @@ func write(dir string, info Info, entries []rir.Entry) error {
 		return err
 	}
 	if len(head) > maxInfo {
-		return fmt.Errorf("registry: %d bytes about %s are too many", len(head), info.Registry)
+		return fmt.Errorf("registry: description of %s: %d bytes are too many",
+			info.Registry, len(head))
 	}
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -93,8 +95,8 @@ func write(dir string, info Info, entries []rir.Entry) error {
 	return renameio.WriteFile(path(dir, info.Registry), out, 0o644)
 }
 
-// Save stores entries that come from no file, under info.Registry, as Load would.
-// The error wraps rir.ErrEntry if an entry is bad.
+// Save stores entries that do not come from a file, under info.Registry. The error wraps
+// rir.ErrEntry if an entry is invalid.
 func Save(dir string, info Info, entries []rir.Entry) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("registry: %w", err)
@@ -103,8 +105,8 @@ func Save(dir string, info Info, entries []rir.Entry) error {
 	return write(dir, info, entries)
 }
 
-// readInfo reads the beginning of a stored file. Its errors match ErrStored
-// where the content is to blame.
+// readInfo reads the header of a stored file. Its errors match ErrStored if the content is
+// invalid.
 func readInfo(r io.Reader, name string) (Info, error) {
 	var info Info
 	head := make([]byte, len(storedMagic)+4)
@@ -119,13 +121,14 @@ func readInfo(r io.Reader, name string) (Info, error) {
 	if _, err := io.ReadFull(r, text); err != nil {
 		return info, fmt.Errorf("%s: %w", name, ErrStored)
 	}
-	if err := json.Unmarshal(text, &info); err != nil || info.Registry != strings.TrimSuffix(filepath.Base(name), suffix) {
+	if err := json.Unmarshal(text, &info); err != nil ||
+		info.Registry != strings.TrimSuffix(filepath.Base(name), suffix) {
 		return info, fmt.Errorf("%s: %w", name, ErrStored)
 	}
 	return info, nil
 }
 
-// read returns a whole stored file.
+// read returns the content of a stored file.
 func read(name string) (Info, []rir.Entry, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -144,7 +147,8 @@ func read(name string) (Info, []rir.Entry, error) {
 	if len(packed) > maxStored {
 		return info, nil, fmt.Errorf("%s: %w", name, ErrStored)
 	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxUnpacked))
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxMemory(maxUnpacked))
 	if err != nil {
 		return info, nil, err
 	}

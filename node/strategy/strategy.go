@@ -1,5 +1,5 @@
-// Package strategy makes strategies of assignment by their names: the one table
-// for peers, the testnet and the lab. It imports room coords alone.
+// Package strategy creates assignment strategies by name, for peers and for experiments. It
+// imports coords alone.
 package strategy
 
 import (
@@ -12,31 +12,32 @@ import (
 	"peerd/coords/registry"
 )
 
-// ErrUnknown says that no strategy has the name.
+// ErrUnknown means that no strategy has the name.
 var ErrUnknown = errors.New("strategy: no such strategy")
 
-// Material is what strategies are made of.
-type Material struct {
-	// Self is the peer's name, and Seed what its dice begin with besides: those
-	// that choose at random must not all choose alike.
+// Config is the data from which strategies are created.
+type Config struct {
+	// Self is the peer's name. It and Seed initialize random numbers: the peers must not all
+	// choose the same.
 	Self string
 	Seed uint64
 	// Threshold is that of the strategies that probe; 0 is their default.
 	Threshold time.Duration
-	// Locate tells places of addresses; nil if it is not known.
+	// Locate returns the location of an address; nil if there is no geolocation database.
 	Locate assign.Locator
-	// Table says who holds which addresses; nil if it is not known.
+	// Table contains the holders of addresses; nil if there is no registry data.
 	Table *registry.Table
 }
 
-// Names lists all strategies that New can make, the default one first.
+// Names lists all strategies that New can create, the default first.
 func Names() []string {
-	return []string{"proxy", "random", "hash", "geo", "probe", "sequential", "himicra", "ipmicra", "ipmicra-proxy", "keep"}
+	return []string{"proxy", "random", "hash", "geo", "probe", "sequential", "himicra", "ipmicra",
+		"ipmicra-proxy", "keep"}
 }
 
-// New makes the strategy of that name, with the parameters of the network. The
-// error wraps ErrUnknown, or is that of the strategy. It may be called at once.
-func New(name string, m Material) (assign.Strategy, error) {
+// New creates the strategy of that name with the parameters of the network. The error wraps
+// ErrUnknown, or is that of the strategy. New is safe for concurrent use.
+func New(name string, m Config) (assign.Strategy, error) {
 	near := assign.DefaultThresholdConfig()
 	if m.Threshold > 0 {
 		near.Threshold = m.Threshold

@@ -1,12 +1,10 @@
-// Package tool answers questions of webmasters and tests with the crawler's own
-// code: what a URL becomes, what a robots.txt says of it, which links a page
-// has. It reads what it is handed, starts nothing and fetches nothing. It
-// imports crawl's canon, robots and extract, and store.
+// Package tool shows how the crawler reads URLs, robots.txt files and pages, for webmasters and
+// tests. It reads only its input and fetches nothing.
 //
 // Files:
 //
-//	url.go      URLs: canonical form, or the WHATWG URL Standard's
-//	robots.go   Robots: whether a URL may be fetched, and which line says so
+//	url.go      URLs: canonical form, or that of the WHATWG URL Standard
+//	robots.go   Robots: whether a URL may be fetched, and which line decides it
 //	extract.go  Page: the links of a page
-//	input.go    Question: lines to be answered; reading within bounds
+//	input.go    Query: lines of input; reading with limits
 package tool

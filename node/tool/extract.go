@@ -10,11 +10,10 @@ import (
 	"peerd/store"
 )
 
-// MaxPage is how much of a page is read, in bytes: what networks have that do
-// not say otherwise.
+// MaxPage is the number of bytes of a page that are read: the default of networks.
 const MaxPage = 8 << 20
 
-// maxLinks bounds the links of a page, as the crawler does.
+// maxLinks bounds the links of a page, as in the crawler.
 const maxLinks = 100_000
 
 // Link is a link of a page. Element and Attribute are in lower case.
@@ -25,31 +24,31 @@ type Link struct {
 	Rel       string `json:"rel"`
 }
 
-// Page is an answer, and what is asked of it.
+// Page is a response with the options for its links.
 type Page struct {
-	URL    string      // what its links are relative to
-	Header http.Header // Content-Type, Link, Refresh and X-Robots-Tag count
+	URL    string      // base of relative links
+	Header http.Header // Content-Type, Link, Refresh and X-Robots-Tag are used
 	Body   []byte
-	// Styles asks for style sheets and what CSS in the page refers to, besides
+	// Styles includes style sheets and the references in CSS within the page, in addition to
 	// pages, media and forms.
 	Styles bool
-	// Follow asks only for what a crawler follows if its network does not say
-	// otherwise: links to pages, each once, and none of a page that asks for that.
+	// Follow includes only what a crawler follows by default: links to pages, each once, and
+	// none of a page that forbids it.
 	Follow bool
 }
 
-// Links are what came of a Page.
+// Links are the links of a Page.
 type Links struct {
 	List     []Link // in document order, those of the header first
-	NoFollow bool   // the page asks crawlers not to follow its links
-	Dropped  int    // links beyond what is read of one page
+	NoFollow bool   // the page forbids crawlers to follow its links
+	Dropped  int    // links beyond the limit
 }
 
-// ErrContentType is returned for pages of a kind that has no links.
-var ErrContentType = errors.New("not a kind of page that links are found in, want text/html or application/xhtml+xml")
+// ErrContentType is returned for pages of a content type without links.
+var ErrContentType = errors.New(
+	"has no links, want text/html or application/xhtml+xml")
 
-// CheckPage says what is wrong with the URL of a page: nothing if it is one
-// that is crawled.
+// CheckPage returns why the URL of a page cannot be crawled; nil if it can.
 func CheckPage(base string) error {
 	if _, err := canon.Parse(base); err != nil {
 		return errors.New(reason(err, false))
@@ -57,16 +56,17 @@ func CheckPage(base string) error {
 	return nil
 }
 
-// Links returns the links of p. The error is ErrContentType, or that of
-// CheckPage.
+// Links returns the links of p. The error is ErrContentType, or that of CheckPage.
 func (p Page) Links() (Links, error) {
 	base, err := canon.Parse(p.URL)
 	if err != nil {
 		return Links{}, fmt.Errorf("base %.200q: %s", p.URL, reason(err, false))
 	}
-	doc, err := extract.Page(p.Body, p.Header, base, extract.Options{MaxLinks: maxLinks, Kinds: p.kinds(), Agent: Agent})
+	doc, err := extract.Page(p.Body, p.Header, base, extract.Options{MaxLinks: maxLinks,
+		Kinds: p.kinds(), Agent: Agent})
 	if err != nil {
-		return Links{}, fmt.Errorf("content type %.200q: %w", p.Header.Get("Content-Type"), ErrContentType)
+		return Links{}, fmt.Errorf("content type %.200q: %w", p.Header.Get("Content-Type"),
+			ErrContentType)
 	}
 	found := Links{NoFollow: doc.Robots.NoFollow, Dropped: doc.Dropped}
 	if p.Follow && doc.Robots.NoFollow {
@@ -80,7 +80,8 @@ func (p Page) Links() (Links, error) {
 			}
 			seen[l.URL] = true
 		}
-		found.List = append(found.List, Link{URL: string(l.URL), Element: l.Element, Attribute: l.Attribute, Rel: l.Rel})
+		found.List = append(found.List, Link{URL: string(l.URL), Element: l.Element,
+			Attribute: l.Attribute, Rel: l.Rel})
 	}
 	return found, nil
 }

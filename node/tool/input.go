@@ -9,43 +9,40 @@ import (
 	"unicode/utf8"
 )
 
-// maxLine bounds a line of input, in bytes: more than any URL that is taken,
-// with its base.
+// maxLine bounds a line of input, in bytes: more than any valid URL with its base.
 const maxLine = 256 << 10
 
-// Question is a URL to be told about, and what it is resolved against.
-type Question struct{ Input, Base string }
+// Query is a URL with the base to resolve it against.
+type Query struct{ Input, Base string }
 
-// ReadQuestion reads a line: behind its last tab it may have a base.
-func ReadQuestion(line string) Question {
+// ParseQuery parses a line: after its last tab it may have a base.
+func ParseQuery(line string) Query {
 	if i := strings.LastIndexByte(line, '\t'); i >= 0 {
-		return Question{line[:i], line[i+1:]}
+		return Query{line[:i], line[i+1:]}
 	}
-	return Question{Input: line}
+	return Query{Input: line}
 }
 
-// ErrQuestion is returned for what is no question in JSON.
-var ErrQuestion = errors.New(`not a JSON object with a string "input" and perhaps a string "base"`)
+// ErrQuery is returned for JSON that is not a query.
+var ErrQuery = errors.New(`not a JSON object with a string "input" and perhaps a string "base"`)
 
-// ReadQuestionJSON reads a line that is a JSON object with the keys input and
-// base; others are ignored. The base may be missing or null. So a URL can have
-// tabs and line ends.
-func ReadQuestionJSON(line string) (Question, error) {
+// ParseQueryJSON parses a JSON object with the keys input and base, so that a URL may contain
+// tabs and line ends. It ignores other keys. The base may be missing or null.
+func ParseQueryJSON(line string) (Query, error) {
 	var q struct{ Input, Base *string }
 	if len(line) >= maxLine || json.Unmarshal([]byte(line), &q) != nil || q.Input == nil {
-		return Question{}, ErrQuestion
+		return Query{}, ErrQuery
 	}
 	if q.Base == nil {
 		q.Base = new(string)
 	}
-	return Question{*q.Input, *q.Base}, nil
+	return Query{*q.Input, *q.Base}, nil
 }
 
-// scalars replaces half surrogate pairs, as programs write them that keep text
-// in UTF-16, by U+FFFD, one for each: so scripts in browsers hand URLs over
-// (Infra Standard, "scalar value string"). Other bytes that are no UTF-8 become
-// one each when they are parsed.
-func scalars(s string) string {
+// scalarValues replaces each surrogate, as written by programs that keep text in UTF-16, by
+// U+FFFD, as browsers do for URLs of scripts (Infra Standard, "scalar value string"). The parser
+// replaces each other byte that is not UTF-8.
+func scalarValues(s string) string {
 	if utf8.ValidString(s) {
 		return s
 	}
@@ -61,8 +58,7 @@ func scalars(s string) string {
 	return b.String()
 }
 
-// ReadAtMost reads r, but no more than limit bytes; more says that there are
-// more.
+// ReadAtMost reads at most limit bytes of r; more reports that r has more.
 func ReadAtMost(r io.Reader, limit int64) (data []byte, more bool, err error) {
 	data, err = io.ReadAll(io.LimitReader(r, limit+1))
 	if int64(len(data)) > limit {
@@ -71,9 +67,9 @@ func ReadAtMost(r io.Reader, limit int64) (data []byte, more bool, err error) {
 	return data, false, err
 }
 
-// Lines calls yield for each line of r, without its end (LF or CRLF), empty
-// ones too. Of a line longer than maxLine only that much is kept, which is
-// still too long to be a URL. It stops at the first error of yield.
+// Lines calls yield for each line of r, including empty ones, without its end (LF or CRLF). It
+// truncates a line to maxLine, which is too long for a URL. It stops at the first error of
+// yield.
 func Lines(r io.Reader, yield func(line string) error) error {
 	in := bufio.NewReader(r)
 	var line strings.Builder

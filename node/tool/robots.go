@@ -8,10 +8,10 @@ import (
 	"peerd/crawl/robots"
 )
 
-// Agent is the product token that peers go by in a robots.txt.
+// Agent is the product token of peers in a robots.txt.
 const Agent = "peerd"
 
-// MaxRobots is how much of a robots.txt counts, in bytes.
+// MaxRobots is the number of bytes of a robots.txt that are read.
 const MaxRobots = robots.MaxBody
 
 // Robots is a robots.txt. It is safe for concurrent use.
@@ -20,31 +20,31 @@ type Robots struct {
 	lines []string
 }
 
-// RobotsAnswer says whether a URL may be fetched.
-type RobotsAnswer struct {
+// RobotsResult is whether a URL may be fetched.
+type RobotsResult struct {
 	URL     string `json:"url"`
 	Allowed bool   `json:"allowed"`
 	// Line is the line of the file that decides, from 1; 0 if none does.
 	Line  int    `json:"line"`
-	Error string `json:"error,omitempty"` // it is no URL
-	// Text is what stands in that line.
+	Error string `json:"error,omitempty"` // the URL is invalid
+	// Text is the content of that line.
 	Text string `json:"-"`
 }
 
-// NewRobots compiles a file of at most MaxRobots bytes; more is not read.
+// NewRobots compiles the first MaxRobots bytes of a file.
 func NewRobots(body []byte) *Robots {
 	body = body[:min(len(body), MaxRobots)]
 	text := strings.ReplaceAll(strings.ReplaceAll(string(body), "\r\n", "\n"), "\r", "\n")
 	return &Robots{
-		rules: robots.Verdict{Status: 200, Body: body}.Compile(),
+		rules: robots.Result{Status: 200, Body: body}.Compile(),
 		lines: strings.Split(text, "\n"),
 	}
 }
 
-// Ask says whether an agent may fetch a URL, or a path on the file's own host,
-// which begins with "/".
-func (r *Robots) Ask(agent, url string) RobotsAnswer {
-	a := RobotsAnswer{URL: url}
+// Check returns whether an agent may fetch a URL, or a path on the host of the file, which
+// starts with "/".
+func (r *Robots) Check(agent, url string) RobotsResult {
+	a := RobotsResult{URL: url}
 	full := url
 	if strings.HasPrefix(url, "/") {
 		full = "http://robots.invalid" + url
@@ -61,7 +61,7 @@ func (r *Robots) Ask(agent, url string) RobotsAnswer {
 	return a
 }
 
-// CheckAgent says what is wrong with a product token: nothing if it is one.
+// CheckAgent returns why a product token is invalid; nil if it is valid.
 func CheckAgent(agent string) error {
 	if strings.TrimSpace(agent) == "" {
 		return errors.New("want a product token such as " + Agent)

@@ -18,24 +18,29 @@ func TestURL(t *testing.T) {
 		reason          string // in the error
 	}{
 		{URLOptions{}, "", "HTTP://A.example:80/%7e?b#c", "http://a.example/~?b", ""},
-		{URLOptions{}, "", "http://a.example/;jsessionid=1?sort=b&a", "http://a.example/?sort=b&a", ""},
+		{URLOptions{}, "", "http://a.example/;jsessionid=1?sort=b&a", "http://a.example/?sort=b&a",
+			""},
 		{URLOptions{}, "http://a.example/b/", "../c", "http://a.example/c", ""},
 		{URLOptions{}, "ftp://a.example/b/", "//c.example/", "", "only http"},
 		{URLOptions{}, "ftp://a.example/b/", "http://c.example/", "http://c.example/", ""},
 		{URLOptions{}, "", "c", "", "no base"},
 		{URLOptions{}, "c", "http://a.example/", "", `base "c": not a URL`},
-		{URLOptions{}, "", "http://a.example/" + strings.Repeat("x", 2048), "", "at most 2048 bytes"},
-		{URLOptions{Raw: true}, "", "HTTP://u@A.example:80/%7e?b#c", "http://u@a.example/%7e?b#c", ""},
+		{URLOptions{}, "", "http://a.example/" + strings.Repeat("x", 2048), "",
+			"at most 2048 bytes"},
+		{URLOptions{Raw: true}, "", "HTTP://u@A.example:80/%7e?b#c", "http://u@a.example/%7e?b#c",
+			""},
 		{URLOptions{Raw: true}, "mailto:a", "#x", "mailto:a#x", ""},
-		{URLOptions{Raw: true}, "", "http://a.example/" + strings.Repeat("x", 5000), "http://a.example/" + strings.Repeat("x", 5000), ""},
+		{URLOptions{Raw: true}, "", "http://a.example/" + strings.Repeat("x", 5000),
+			"http://a.example/" + strings.Repeat("x", 5000), ""},
 		{URLOptions{Raw: true}, "", "http://a.example/" + strings.Repeat("x", 65536), "", "64 KiB"},
 	} {
 		got := c.o.URL(c.base, c.ref)
-		if got.Input != c.ref || got.Href != c.href || (got.Error == "") != (c.reason == "") || !strings.Contains(got.Error, c.reason) {
-			t.Errorf("%+v, %.40q + %.40q: %+v", c.o, c.base, c.ref, got)
+		if got.Input != c.ref || got.Href != c.href || (got.Error == "") != (c.reason == "") ||
+			!strings.Contains(got.Error, c.reason) {
+			t.Errorf("%+v.URL(%.40q, %.40q) = %+v, want %q", c.o, c.base, c.ref, got, c.href)
 		}
 		if got.Parts != nil {
-			t.Errorf("parts unasked: %+v", got.Parts)
+			t.Errorf("Parts = %+v, want nil", got.Parts)
 		}
 	}
 }
@@ -45,14 +50,15 @@ func TestURLParts(t *testing.T) {
 	got := o.URL("", "https://u:p@a.example:8443/b?c#d")
 	want := &Parts{"https:", "u", "p", "a.example:8443", "a.example", "8443", "/b", "?c", "#d"}
 	if !reflect.DeepEqual(got.Parts, want) {
-		t.Errorf("%+v", got.Parts)
+		t.Errorf("Parts = %+v, want %+v", got.Parts, want)
 	}
 	if got := o.URL("", "x"); *got.Parts != (Parts{}) || got.Error == "" {
-		t.Errorf("%+v", got)
+		t.Errorf("URL() of an invalid URL = %+v", got)
 	}
 	text, err := json.Marshal(URLOptions{}.URL("", "x"))
-	if err != nil || !strings.HasPrefix(string(text), `{"input":"x","href":"","error":"not a URL`) || strings.Contains(string(text), "protocol") {
-		t.Errorf("%s, %v", text, err)
+	if err != nil || !strings.HasPrefix(string(text),
+		`{"input":"x","href":"","error":"not a URL`) || strings.Contains(string(text), "protocol") {
+		t.Errorf("JSON of an invalid URL = %s, %v", text, err)
 	}
 }
 
@@ -60,32 +66,36 @@ func TestRobots(t *testing.T) {
 	r := NewRobots([]byte("# c\r\nuser-agent: a\r\rdisallow: /x \nallow: /x/y\n"))
 	for _, c := range []struct {
 		agent, url string
-		want       RobotsAnswer
+		want       RobotsResult
 	}{
-		{"a", "/x", RobotsAnswer{URL: "/x", Line: 4, Text: "disallow: /x"}},
-		{"a", "http://h.example/x/y", RobotsAnswer{URL: "http://h.example/x/y", Allowed: true, Line: 5, Text: "allow: /x/y"}},
-		{"a", "//x", RobotsAnswer{URL: "//x", Allowed: true}},
-		{"b", "/x", RobotsAnswer{URL: "/x", Allowed: true}},
-		{"a", "ftp://h.example/x", RobotsAnswer{URL: "ftp://h.example/x", Error: "only http and https are crawled"}},
+		{"a", "/x", RobotsResult{URL: "/x", Line: 4, Text: "disallow: /x"}},
+		{"a", "http://h.example/x/y", RobotsResult{URL: "http://h.example/x/y", Allowed: true,
+			Line: 5, Text: "allow: /x/y"}},
+		{"a", "//x", RobotsResult{URL: "//x", Allowed: true}},
+		{"b", "/x", RobotsResult{URL: "/x", Allowed: true}},
+		{"a", "ftp://h.example/x", RobotsResult{URL: "ftp://h.example/x",
+			Error: "only http and https are crawled"}},
 	} {
-		if got := r.Ask(c.agent, c.url); got != c.want {
-			t.Errorf("%s, %s: %+v", c.agent, c.url, got)
+		if got := r.Check(c.agent, c.url); got != c.want {
+			t.Errorf("Check(%q, %q) = %+v, want %+v", c.agent, c.url, got, c.want)
 		}
 	}
 	long := NewRobots([]byte(strings.Repeat("#\n", MaxRobots/2) + "user-agent: *\ndisallow: /"))
-	if a := long.Ask("a", "/x"); !a.Allowed {
-		t.Errorf("a rule beyond the end is obeyed: %+v", a)
+	if a := long.Check("a", "/x"); !a.Allowed {
+		t.Errorf("Check() used a rule beyond the limit: %+v", a)
 	}
 	if CheckAgent(" ") == nil || CheckAgent(Agent) != nil {
-		t.Error("agents")
+		t.Error("CheckAgent() accepted a blank token or refused a valid one")
 	}
 }
 
 func TestLinks(t *testing.T) {
-	const html = "<style>p { background: url(s.png) }</style><a href='b;jsessionid=0123456789abcdef0123456789abcdef' rel=x><img src=i>" +
+	const html = "<style>p { background: url(s.png) }</style>" +
+		"<a href='b;jsessionid=0123456789abcdef0123456789abcdef' rel=x><img src=i>" +
 		"<form action=f></form><a href=b><link rel=stylesheet href=c.css>"
 	header := func(more ...string) http.Header {
-		h := http.Header{"Content-Type": {"text/html"}, "Link": {"</n>; rel=next"}, "Refresh": {"0;url=r"}}
+		h := http.Header{"Content-Type": {"text/html"}, "Link": {"</n>; rel=next"},
+			"Refresh": {"0;url=r"}}
 		for i := 0; i < len(more); i += 2 {
 			h.Set(more[i], more[i+1])
 		}
@@ -95,11 +105,19 @@ func TestLinks(t *testing.T) {
 		page Page
 		want []string
 	}{
-		"all":      {Page{}, []string{"/n http link next", "/r http refresh ", "/b;jsessionid=0123456789abcdef0123456789abcdef a href x", "/i img src ", "/f form action ", "/b a href "}},
-		"styles":   {Page{Styles: true}, []string{"/n http link next", "/r http refresh ", "/s.png style  ", "/b;jsessionid=0123456789abcdef0123456789abcdef a href x", "/i img src ", "/f form action ", "/b a href ", "/c.css link href stylesheet"}},
-		"follow":   {Page{Follow: true}, []string{"/n http link next", "/r http refresh ", "/b a href x"}},
+		"all": {Page{}, []string{"/n http link next", "/r http refresh ",
+			"/b;jsessionid=0123456789abcdef0123456789abcdef a href x", "/i img src ",
+			"/f form action ", "/b a href "}},
+		"styles": {Page{Styles: true}, []string{"/n http link next", "/r http refresh ",
+			"/s.png style  ", "/b;jsessionid=0123456789abcdef0123456789abcdef a href x",
+			"/i img src ", "/f form action ", "/b a href ", "/c.css link href stylesheet"}},
+		"follow": {Page{Follow: true}, []string{"/n http link next", "/r http refresh ",
+			"/b a href x"}},
 		"nofollow": {Page{Follow: true, Header: header("X-Robots-Tag", "nofollow")}, nil},
-		"told so":  {Page{Header: header("X-Robots-Tag", "peerd: nofollow", "Link", "", "Refresh", ""), Body: []byte("<a href=b>")}, []string{"/b a href "}},
+		"nofollow unheeded": {Page{
+			Header: header("X-Robots-Tag", "peerd: nofollow", "Link", "", "Refresh", ""),
+			Body:   []byte("<a href=b>"),
+		}, []string{"/b a href "}},
 	} {
 		p := c.page
 		p.URL = "http://a.example/"
@@ -112,74 +130,82 @@ func TestLinks(t *testing.T) {
 		found, err := p.Links()
 		var got []string
 		for _, l := range found.List {
-			got = append(got, strings.Join([]string{strings.TrimPrefix(l.URL, "http://a.example"), l.Element, l.Attribute, l.Rel}, " "))
+			got = append(got, strings.Join([]string{strings.TrimPrefix(l.URL, "http://a.example"),
+				l.Element, l.Attribute, l.Rel}, " "))
 		}
-		if err != nil || !slices.Equal(got, c.want) || found.NoFollow != (p.Header.Get("X-Robots-Tag") != "") {
-			t.Errorf("%s: %q, %v, %v", name, got, found.NoFollow, err)
+		if err != nil || !slices.Equal(got, c.want) ||
+			found.NoFollow != (p.Header.Get("X-Robots-Tag") != "") {
+			t.Errorf("%s: Links() = %q, NoFollow %v, %v, want %q", name, got, found.NoFollow, err,
+				c.want)
 		}
 	}
-	if _, err := (Page{URL: "http://a.example/", Header: header("Content-Type", "image/png")}).Links(); !errors.Is(err, ErrContentType) {
-		t.Errorf("picture: %v", err)
+	if _, err := (Page{URL: "http://a.example/", Header: header("Content-Type",
+		"image/png")}).Links(); !errors.Is(err, ErrContentType) {
+		t.Errorf("Links() of an image: %v, want ErrContentType", err)
 	}
-	if _, err := (Page{URL: "a"}).Links(); err == nil || CheckPage("a") == nil || CheckPage("http://a.example/") != nil {
-		t.Errorf("base: %v", err)
+	if _, err := (Page{URL: "a"}).Links(); err == nil || CheckPage("a") == nil ||
+		CheckPage("http://a.example/") != nil {
+		t.Errorf("Links() with an invalid base: %v", err)
 	}
 	many := Page{URL: "http://a.example/", Body: []byte(strings.Repeat("<a href=b>", maxLinks+3))}
 	if found, err := many.Links(); err != nil || len(found.List) != maxLinks || found.Dropped != 3 {
-		t.Errorf("many: %d, %d dropped, %v", len(found.List), found.Dropped, err)
+		t.Errorf("Links() = %d links, %d dropped, %v", len(found.List), found.Dropped, err)
 	}
 }
 
-func TestQuestions(t *testing.T) {
-	for line, want := range map[string]Question{
-		"": {}, "a": {"a", ""}, "a\tb": {"a", "b"}, "a\tb\t": {"a\tb", ""}, "\tb": {"", "b"}, " a \tb ": {" a ", "b "},
+func TestQueries(t *testing.T) {
+	for line, want := range map[string]Query{
+		"": {}, "a": {"a", ""}, "a\tb": {"a", "b"}, "a\tb\t": {"a\tb", ""}, "\tb": {"", "b"},
+		" a \tb ": {" a ", "b "},
 	} {
-		if got := ReadQuestion(line); got != want {
-			t.Errorf("%q: %q", line, got)
+		if got := ParseQuery(line); got != want {
+			t.Errorf("ParseQuery(%q) = %q, want %q", line, got, want)
 		}
 	}
-	for line, want := range map[string]Question{
+	for line, want := range map[string]Query{
 		`{"input":"a\n\tb","base":null,"failure":true}`: {"a\n\tb", ""},
 		`{"input":"","base":"about:blank"}`:             {"", "about:blank"},
 		`{"input":"\ud800x"}`:                           {"\ufffdx", ""},
 	} {
-		if got, err := ReadQuestionJSON(line); got != want || err != nil {
-			t.Errorf("%s: %q, %v", line, got, err)
+		if got, err := ParseQueryJSON(line); got != want || err != nil {
+			t.Errorf("ParseQueryJSON(%s) = %q, %v, want %q", line, got, err, want)
 		}
 	}
-	for _, line := range []string{"", "null", "[]", `"a"`, `{"base":"a"}`, `{"input":1}`, `{"input":"a"} x`, `{"input":"` + strings.Repeat("x", maxLine)[:maxLine-12] + `"}`} {
-		if got, err := ReadQuestionJSON(line); err != ErrQuestion {
-			t.Errorf("%.40s: %.40q, %v", line, got, err)
+	for _, line := range []string{"", "null", "[]", `"a"`, `{"base":"a"}`, `{"input":1}`,
+		`{"input":"a"} x`, `{"input":"` + strings.Repeat("x", maxLine)[:maxLine-12] + `"}`} {
+		if got, err := ParseQueryJSON(line); !errors.Is(err, ErrQuery) {
+			t.Errorf("ParseQueryJSON(%.40s) = %.40q, %v, want ErrQuery", line, got, err)
 		}
 	}
 }
 
-// Half a surrogate pair is one character that cannot be written, for scripts in
-// browsers as for us.
+// A surrogate becomes one replacement character, as for scripts in browsers.
 func TestScalars(t *testing.T) {
 	for in, want := range map[string]string{
-		"a": "a", "\xed\xa0\x80x": "\ufffdx", "\xed\xb0\x80\xed\xbf\xbf": "\ufffd\ufffd", "\xed\xa0": "\xed\xa0", "\xed\x9f\xbf": "\xed\x9f\xbf",
+		"a": "a", "\xed\xa0\x80x": "\ufffdx", "\xed\xb0\x80\xed\xbf\xbf": "\ufffd\ufffd",
+		"\xed\xa0": "\xed\xa0", "\xed\x9f\xbf": "\xed\x9f\xbf",
 		"\xff\xed\xa0\x80": "\xff\ufffd",
 	} {
-		if got := scalars(in); got != want {
-			t.Errorf("%q: %q", in, got)
+		if got := scalarValues(in); got != want {
+			t.Errorf("scalarValues(%q) = %q, want %q", in, got, want)
 		}
 	}
 	got := URLOptions{Raw: true}.URL("http://a.example/\xed\xa0\x80/", "\xed\xb0\x80")
 	if got.Href != "http://a.example/%EF%BF%BD/%EF%BF%BD" || got.Input != "\ufffd" {
-		t.Errorf("%+v", got)
+		t.Errorf("URL() with surrogates = %+v", got)
 	}
 }
 
-// Whatever is asked, an answer has either a URL or the reason why not.
+// Every result has either a URL or an error.
 func FuzzURL(f *testing.F) {
 	f.Add("http://a.example/", "\xed\xa0\x80\t\n x", false)
 	f.Add("", "", true)
 	f.Add("about:blank", "#", true)
 	f.Fuzz(func(t *testing.T, base, ref string, raw bool) {
 		got := URLOptions{Raw: raw, Parts: true}.URL(base, ref)
-		if (got.Href == "") == (got.Error == "") || got.Parts == nil || got.Error != "" && *got.Parts != (Parts{}) {
-			t.Errorf("%q + %q: %+v", base, ref, got)
+		if (got.Href == "") == (got.Error == "") || got.Parts == nil || got.Error != "" &&
+			*got.Parts != (Parts{}) {
+			t.Errorf("URL(%q, %q) = %+v, want either Href or Error", base, ref, got)
 		}
 	})
 }
@@ -193,17 +219,22 @@ func TestLines(t *testing.T) {
 		"a\n" + long + "\nb": {"a", long[:maxLine], "b"},
 	} {
 		var got []string
-		err := Lines(strings.NewReader(in), func(s string) error { got = append(got, s); return nil })
+		err := Lines(strings.NewReader(in), func(s string) error {
+			got = append(got, s)
+			return nil
+		})
 		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%.20q: %d lines, %v", in, len(got), err)
+			t.Errorf("Lines(%.20q) yielded %d lines, %v, want %d", in, len(got), err, len(want))
 		}
 	}
 	stop := errors.New("stop")
-	if err := Lines(strings.NewReader("a\nb"), func(string) error { return stop }); err != stop {
-		t.Errorf("stopped: %v", err)
+	err := Lines(strings.NewReader("a\nb"), func(string) error { return stop })
+	if !errors.Is(err, stop) {
+		t.Errorf("Lines() = %v, want the error of yield", err)
 	}
-	if err := Lines(iotest.ErrReader(stop), func(string) error { return nil }); err != stop {
-		t.Errorf("broken: %v", err)
+	err = Lines(iotest.ErrReader(stop), func(string) error { return nil })
+	if !errors.Is(err, stop) {
+		t.Errorf("Lines() = %v, want the error of the reader", err)
 	}
 }
 
@@ -211,7 +242,7 @@ func TestReadAtMost(t *testing.T) {
 	for in, want := range map[string]string{"": "", "abc": "abc", "abcd": "abc"} {
 		got, more, err := ReadAtMost(strings.NewReader(in), 3)
 		if string(got) != want || more != (len(in) > 3) || err != nil {
-			t.Errorf("%q: %q, %v, %v", in, got, more, err)
+			t.Errorf("ReadAtMost(%q) = %q, %v, %v, want %q", in, got, more, err, want)
 		}
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"peerd/crawl/canon"
 )
 
-// URLOptions say what URL does.
+// URLOptions are the options of URL.
 type URLOptions struct {
-	// Raw asks for the serialization of the WHATWG URL Standard in place of the
-	// crawler's canonical form.
+	// Raw selects the serialization of the WHATWG URL Standard instead of the canonical form of
+	// the crawler.
 	Raw bool
-	// Parts asks for the parts of the URL too.
+	// Parts adds the parts of the URL.
 	Parts bool
 }
 
-// URL is one answer. Of Href and Error one is empty.
+// URL is one result. Either Href or Error is empty.
 type URL struct {
 	Input string `json:"input"`
 	Href  string `json:"href"`
@@ -25,8 +25,7 @@ type URL struct {
 	*Parts
 }
 
-// Parts are those of the WHATWG URL Standard, section 6.1, all empty after an
-// error.
+// Parts are those of the WHATWG URL Standard, section 6.1. All are empty after an error.
 type Parts struct {
 	Protocol string `json:"protocol"`
 	Username string `json:"username"`
@@ -39,9 +38,9 @@ type Parts struct {
 	Hash     string `json:"hash"`
 }
 
-// CheckBase says what is wrong with a base URL: nothing if it can be parsed.
+// CheckBase returns why a base URL cannot be parsed; nil if it can.
 func CheckBase(base string) error {
-	if _, err := canon.Raw("", scalars(base)); err != nil {
+	if _, err := canon.ParseWHATWG("", scalarValues(base)); err != nil {
 		return errors.New(reason(err, true))
 	}
 	return nil
@@ -49,7 +48,7 @@ func CheckBase(base string) error {
 
 // URL resolves a reference against a base ("" for none).
 func (o URLOptions) URL(base, ref string) URL {
-	base, ref = scalars(base), scalars(ref)
+	base, ref = scalarValues(base), scalarValues(ref)
 	res := URL{Input: ref}
 	if o.Parts {
 		res.Parts = &Parts{}
@@ -62,8 +61,9 @@ func (o URLOptions) URL(base, ref string) URL {
 	res.Href = p.Href
 	if o.Parts {
 		res.Parts = &Parts{
-			Protocol: p.Protocol, Username: p.Username, Password: p.Password, Host: p.Host, Hostname: p.Hostname,
-			Port: p.Port, Pathname: p.Pathname, Search: p.Search, Hash: p.Hash,
+			Protocol: p.Protocol, Username: p.Username, Password: p.Password, Host: p.Host,
+			Hostname: p.Hostname,
+			Port:     p.Port, Pathname: p.Pathname, Search: p.Search, Hash: p.Hash,
 		}
 	}
 	return res
@@ -78,11 +78,11 @@ func (o URLOptions) resolve(base, ref string) (p canon.Parts, err error) {
 		from = from.Rebase(base)
 	}
 	if o.Raw {
-		p, err = canon.Raw(base, ref)
+		p, err = canon.ParseWHATWG(base, ref)
 	} else if u, joinErr := from.Join(ref); joinErr != nil {
 		err = joinErr
 	} else {
-		p, err = canon.Raw("", string(canon.DefaultRules().Apply(u)))
+		p, err = canon.ParseWHATWG("", string(canon.DefaultRules().Apply(u)))
 	}
 	if err != nil {
 		return p, errors.New(reason(err, o.Raw))
@@ -90,19 +90,19 @@ func (o URLOptions) resolve(base, ref string) (p canon.Parts, err error) {
 	return p, nil
 }
 
-// reason tells an error of canon to somebody who does not know the package.
+// reason rewrites an error of canon for readers who do not know the package.
 func reason(err error, raw bool) string {
 	switch {
 	case errors.Is(err, canon.ErrTooLong) && raw:
-		return "too long, at most 64 KiB with 1024 @ are parsed"
+		return "too long, want at most 64 KiB with 1024 @"
 	case errors.Is(err, canon.ErrScheme):
 		return "only http and https are crawled"
 	case errors.Is(err, canon.ErrCredentials):
 		return "URLs with a user name or password are not crawled"
 	case errors.Is(err, canon.ErrHost):
-		return "the host is not one that the DNS can hold"
+		return "the host is not a valid DNS name"
 	case errors.Is(err, canon.ErrTooLong):
-		return fmt.Sprintf("too long, URLs have at most %d bytes", canon.MaxLength)
+		return fmt.Sprintf("too long, want at most %d bytes", canon.MaxLength)
 	}
 	text := strings.TrimPrefix(err.Error(), "canon: ")
 	if strings.Contains(text, "missing a scheme") {

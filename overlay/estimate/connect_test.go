@@ -11,7 +11,7 @@ import (
 	"peerd/store"
 )
 
-// Connect marks what a fetcher was asked for by the depth.
+// Connect marks the request by its depth.
 func (f fetcher) Connect(ctx context.Context, r store.FetchRequest) (store.FetchReport, error) {
 	r.Depth = -1
 	return f(ctx, r)
@@ -28,16 +28,17 @@ func TestConnect(t *testing.T) {
 	})
 	rep, err := owner.Connect(t.Context(), est.Host.ID(), sealedBy(owner), good)
 	if err != nil || got.Depth != -1 || got.URL != good.URL || got.Addr != good.Addr {
-		t.Fatalf("asked for %+v, %v", got, err)
+		t.Fatalf("Connect passed %+v, %v, want the request", got, err)
 	}
-	if rep.Outcome != store.OutcomeOK || rep.Timing != (store.Timing{Connect: time.Millisecond}) || rep.Bytes != 0 || rep.Status != 0 || rep.Links != nil {
-		t.Errorf("report %+v", rep)
+	if rep.Outcome != store.OutcomeOK || rep.Timing != (store.Timing{Connect: time.Millisecond}) ||
+		rep.Bytes != 0 || rep.Status != 0 || rep.Links != nil {
+		t.Errorf("Connect = %+v, want only outcome and connection time", rep)
 	}
 }
 
 func TestConnectRefusals(t *testing.T) {
 	owner, est := two(t, func(context.Context, store.FetchRequest) (store.FetchReport, error) {
-		t.Error("connected all the same")
+		t.Error("connected despite the refusal")
 		return store.FetchReport{}, nil
 	})
 	elsewhere, wrong := good, good
@@ -49,14 +50,16 @@ func TestConnectRefusals(t *testing.T) {
 		"a bad lease": {nil, good}, "owned by": {[]byte(est.Host.ID()), good},
 		"address": {sealedBy(owner), elsewhere}, "a bad url": {sealedBy(owner), wrong},
 	} {
-		if _, err := owner.Connect(t.Context(), est.Host.ID(), c.lease, c.r); !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), why) {
-			t.Errorf("%v, want %q", err, why)
+		_, err := owner.Connect(t.Context(), est.Host.ID(), c.lease, c.r)
+		if !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), why) {
+			t.Errorf("Connect: %v, want ErrNotSent with %q", err, why)
 		}
 	}
 	now := time.Now()
-	for est.connects.Allow(connectRate, owner.Host.ID(), now) { // until it has asked for too many
+	for est.connects.Allow(connectRate, owner.Host.ID(), now) { // until the limit is reached
 	}
-	if _, err := owner.Connect(t.Context(), est.Host.ID(), sealedBy(owner), good); !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), "too many") {
-		t.Errorf("%v, want too many", err)
+	_, err := owner.Connect(t.Context(), est.Host.ID(), sealedBy(owner), good)
+	if !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), "too many") {
+		t.Errorf("Connect: %v, want ErrNotSent with \"too many\"", err)
 	}
 }

@@ -1,25 +1,19 @@
-// Package estimate lets an owner have one URL of its subnet fetched by another
-// peer, whose download time is a sample for the server's proxy coordinate
-// (Malet 2009, 3.1.2). It owns the protocol; who asks whom is room owner's
-// matter, the fetch itself room crawl's. It may import store and its sibling
-// packages lease and wire.
+// Package estimate lets the owner of a subnet have a URL fetched by another peer, the
+// estimator. The download time is a sample for the server's proxy coordinate (Malet
+// 2009, 3.1.2). The package implements the protocol; package owner decides which peer is
+// asked, and package crawl fetches.
 //
-//	owner                              estimator
-//	  ask{lease, request}  ----------->  checks the lease, fetches, stores
-//	  <-----------  answer{refused | report}
+// The estimator fetches only for the owner of the URL's subnet, which it verifies by the
+// lease in the request. It reports all links of the page and routes none of them: the
+// owner stores them in the transaction that completes the page. An owner that did not
+// receive the report asks again and gets the same one. How much a peer may request is
+// limited (allowance.go), and the Fetcher is as polite as for its own fetches.
 //
-// The report has all links of the page, and the estimator routes none of them:
-// they are in the owner's store, and its replicas', in the transaction that takes
-// the page for done. An owner that did not hear the answer asks again and hears the
-// same.
+// The owner enforces the server's politeness delay and must therefore know whether a
+// request was sent. [ErrNotSent] guarantees that none was; after [ErrNoReply] one may
+// have been.
 //
-// The owner keeps the server's politeness clock. It must therefore know
-// whether a request was sent: a refusal says that none was (ErrNotSent), and
-// everything else that is no report leaves it open (ErrLost).
-//
-// A request may also be for a bare connection to the URL's server: it is opened
-// and closed again, so that its time is a sample and nothing is fetched. How
-// many of those a peer may ask for is limited.
-//
-// Files: messages.go the frames and their checks; estimate.go both sides.
+// Callers provide a [Fetcher] and [Leases] and run Serve. All methods are safe for
+// concurrent use. docs/protocol/estimate.md describes the messages. The package imports
+// store, overlay/lease and overlay/wire.
 package estimate

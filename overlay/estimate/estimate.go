@@ -19,79 +19,87 @@ import (
 )
 
 var (
-	// ErrNotSent means that the estimator certainly does not fetch.
+	// ErrNotSent means that the estimator has not sent a request to the server and will not.
 	ErrNotSent = errors.New("estimate: not sent")
-	// ErrLost means that the estimator was asked and its answer did not come.
-	ErrLost = errors.New("estimate: no answer")
+	// ErrNoReply means that the estimator may have sent a request, but its report did not
+	// arrive.
+	ErrNoReply = errors.New("estimate: no reply")
 )
 
-// Fetcher fetches one URL for another owner; given by room crawl.
+// Fetcher fetches URLs for other owners. Package crawl provides it.
 type Fetcher interface {
-	// Errand's error wraps ErrNotSent when no request was sent to the server.
-	Errand(ctx context.Context, r store.FetchRequest) (store.FetchReport, error)
-	// Connect opens a connection to the URL's server at the address and closes
-	// it. Errors as Errand's. The report has an outcome and Timing.Connect.
+	// RemoteFetch fetches a URL. Its error wraps ErrNotSent if no request was sent to the
+	// server.
+	RemoteFetch(ctx context.Context, r store.FetchRequest) (store.FetchReport, error)
+	// Connect opens a connection to the URL's server at the given address and closes it. The
+	// report has an outcome and Timing.Connect. Its error wraps ErrNotSent if no connection was
+	// attempted.
 	Connect(ctx context.Context, r store.FetchRequest) (store.FetchReport, error)
 }
 
-// Leases checks a lease; given by lease.Registry.
+// Leases checks leases. lease.Registry implements it.
 type Leases interface {
-	// Learn takes in a sealed lease and returns the best known of its subnet.
+	// Learn handles a signed lease and returns the best known lease of its subnet.
 	Learn(sealed []byte) (lease.Lease, error)
 }
 
-// Service speaks the protocol in both directions. Its methods may be called at
-// once.
+// Service implements both sides of the protocol. Its methods may be called concurrently.
 type Service struct {
 	Host     host.Host
 	Protocol protocol.ID
 	Fetcher  Fetcher
 	Leases   Leases
-	// Check rejects URLs that no peer of this network would send.
+	// Check returns an error for URLs that no peer of this network sends.
 	Check func(store.URL) error
-	// Timeout bounds one fetch, which Fetcher sees to; the answer may take a
-	// little longer.
+	// Timeout bounds one fetch; the Fetcher enforces it. The reply may take a little longer.
 	Timeout time.Duration
 	Logger  *slog.Logger
 
-	connects wire.Limiter
+	connects  wire.Limiter
+	allowance allowance
 }
 
-// Serve answers other peers' requests until the Server is closed.
+// Serve answers requests until the returned Server is closed.
 func (s *Service) Serve() *wire.Server {
-	return wire.Serve(s.Host, s.Protocol, s.limits(maxAsk), s.Logger, s.handle)
+	return wire.Serve(s.Host, s.Protocol, s.limits(maxRequest), s.Logger, s.handle)
 }
 
-// Fetch has a URL fetched by another peer. Errors wrap ErrNotSent or ErrLost.
-// Links of the report that are no URLs of this network are left out; nobody but
-// the caller knows of the others.
-func (s *Service) Fetch(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error) {
-	return s.ask(ctx, to, ask{Lease: sealed, Request: r})
+// Fetch asks another peer to fetch a URL. Errors wrap ErrNotSent or ErrNoReply. Links of the
+// report that Check rejects are left out.
+func (s *Service) Fetch(
+	ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest,
+) (store.FetchReport, error) {
+	return s.do(ctx, to, request{Lease: sealed, Request: r})
 }
 
-// Connect has another peer open a connection to the server of a URL, and close
-// it. Errors wrap ErrNotSent or ErrLost. Of the report only the outcome and the
-// time of the connection are taken.
-func (s *Service) Connect(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error) {
-	rep, err := s.ask(ctx, to, ask{Lease: sealed, Request: r, Connect: true})
-	return store.FetchReport{Outcome: rep.Outcome, Timing: store.Timing{Connect: rep.Timing.Connect}}, err
+// Connect asks another peer to open a connection to the server of a URL and close it. Errors
+// wrap ErrNotSent or ErrNoReply. Only the outcome and the connection time of the report are
+// returned.
+func (s *Service) Connect(
+	ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest,
+) (store.FetchReport, error) {
+	rep, err := s.do(ctx, to, request{Lease: sealed, Request: r, Connect: true})
+	return store.FetchReport{Outcome: rep.Outcome,
+		Timing: store.Timing{Connect: rep.Timing.Connect}}, err
 }
 
-// ask has one conversation.
-func (s *Service) ask(ctx context.Context, to peer.ID, q ask) (rep store.FetchReport, err error) {
+// do sends one request and waits for its response.
+func (s *Service) do(
+	ctx context.Context, to peer.ID, q request,
+) (rep store.FetchReport, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout+3*slack)
 	defer cancel()
-	c, err := wire.Dial(ctx, s.Host, to, s.limits(maxAnswer), s.Protocol)
+	c, err := wire.Dial(ctx, s.Host, to, s.limits(maxResponse), s.Protocol)
 	if err != nil {
 		return rep, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	defer func() { c.End(err) }()
 	if err := c.Send(q); err != nil {
-		return rep, lost(err) // what was written may arrive all the same
+		return rep, noReply(err) // what was written may arrive
 	}
-	var a answer
+	var a response
 	if err := c.RecvZ(&a); err != nil {
-		return rep, lost(err)
+		return rep, noReply(err)
 	}
 	if a.Refused != "" {
 		return rep, fmt.Errorf("%w: refused: %.*q", ErrNotSent, maxReason, a.Refused)
@@ -99,73 +107,76 @@ func (s *Service) ask(ctx context.Context, to peer.ID, q ask) (rep store.FetchRe
 	return s.accept(a.Report)
 }
 
-// accept returns what is believed of a report, or why it is none of an honest
-// peer.
+// accept validates a report and removes or limits what an honest peer would not report.
 func (s *Service) accept(rep store.FetchReport) (store.FetchReport, error) {
 	if err := plausible(rep, s.Timeout); err != nil {
-		return store.FetchReport{}, fmt.Errorf("%w: bad report: %w", ErrLost, err)
+		return store.FetchReport{}, fmt.Errorf("%w: bad report: %w", ErrNoReply, err)
 	}
 	rep.RetryAfter = min(rep.RetryAfter, maxRetryAfter)
-	rep.Links = slices.DeleteFunc(rep.Links, func(u store.URL) bool { return len(u) > maxURL || s.Check(u) != nil })
+	rep.Links = slices.DeleteFunc(rep.Links, func(u store.URL) bool {
+		return len(u) > maxURL || s.Check(u) != nil
+	})
 	return rep, nil
 }
 
-// lost wraps the error of a conversation that was begun: ErrNotSent if the
-// other side had no place for it, else ErrLost.
-func lost(err error) error {
+// noReply wraps an error that occurred after the request was sent: with ErrNotSent if the
+// estimator refused the stream because it was busy, otherwise with ErrNoReply.
+func noReply(err error) error {
 	var reset *network.StreamError
 	if errors.As(err, &reset) && reset.Remote && reset.ErrorCode == network.StreamRateLimited {
 		return fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
-	return fmt.Errorf("%w: %w", ErrLost, err)
+	return fmt.Errorf("%w: %w", ErrNoReply, err)
 }
 
 func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
-	var q ask
+	var q request
 	if err := c.Recv(&q); err != nil {
 		return err
 	}
-	if err := s.check(c.Peer(), q); err != nil {
-		return c.SendZ(answer{Refused: err.Error()})
+	if err := s.check(c.Peer(), c.Old(), q); err != nil {
+		return c.SendZ(response{Refused: err.Error()})
 	}
-	// The fetch ends by itself, with a report, after Timeout; this is for one
-	// that does not, as the asker will not hear of it any more.
+	// A fetch ends with a report after Timeout. This context stops one that does not, because
+	// the owner no longer waits for it.
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout+slack)
 	defer cancel()
-	do := s.Fetcher.Errand
+	do := s.Fetcher.RemoteFetch
 	if q.Connect {
 		do = s.Fetcher.Connect
 	}
 	rep, err := do(ctx, q.Request)
 	switch {
 	case errors.Is(err, ErrNotSent):
-		return c.SendZ(answer{Refused: err.Error()})
-	case err != nil: // something may have been sent: say nothing rather than "no"
+		return c.SendZ(response{Refused: err.Error()})
+	case err != nil: // a request may have been sent, so the response must not be a refusal
 		return err
 	}
-	return c.SendZ(answer{Report: rep})
+	return c.SendZ(response{Report: rep})
 }
 
-// check refuses whoever is not, to our knowledge, the owner of what it asks
-// for.
-func (s *Service) check(from peer.ID, q ask) error {
+// check returns an error if the request is invalid, if from does not, as far as we know, own the
+// subnet, or if it requests too much. old says whether from has been known for long.
+func (s *Service) check(from peer.ID, old bool, q request) error {
 	best, err := s.Leases.Learn(q.Lease)
 	if err != nil {
 		return err
 	}
 	switch {
 	case best.Owner != from:
-		return fmt.Errorf("the subnet %v is owned by %s since epoch %d", best.Subnet, best.Owner, best.Epoch)
+		return fmt.Errorf("subnet %v is owned by %s since epoch %d", best.Subnet, best.Owner,
+			best.Epoch)
 	case store.SubnetOf(q.Request.Addr) != best.Subnet:
-		return fmt.Errorf("the address is not in the subnet %v", best.Subnet)
+		return fmt.Errorf("address is not in subnet %v", best.Subnet)
 	case len(q.Request.URL) > maxURL || q.Request.Depth < 0 || q.Request.Depth > maxDepth:
-		return errors.New("the request is out of range")
+		return errors.New("request out of range")
 	}
-	if err := s.Check(q.Request.URL); err != nil || !q.Connect {
+	if err := s.Check(q.Request.URL); err != nil {
 		return err
 	}
-	if !s.connects.Allow(connectRate, from, time.Now()) {
-		return errors.New("too many connections asked for")
+	now := time.Now()
+	if q.Connect && !s.connects.Allow(connectRate, from, now) {
+		return errors.New("too many connections requested")
 	}
-	return nil
+	return s.allowance.take(from, old, best.Subnet, now)
 }

@@ -30,17 +30,17 @@ var (
 	good   = store.FetchRequest{URL: "http://a.test/page", Addr: subnet.Addr().Next(), Depth: 2}
 )
 
-// fetcher answers errands as a test says.
+// fetcher implements Fetcher.
 type fetcher func(context.Context, store.FetchRequest) (store.FetchReport, error)
 
-func (f fetcher) Errand(ctx context.Context, r store.FetchRequest) (store.FetchReport, error) {
+func (f fetcher) RemoteFetch(ctx context.Context, r store.FetchRequest) (store.FetchReport, error) {
 	return f(ctx, r)
 }
 
-// leases takes the name of the owner for a lease.
+// leases uses the ID of the owner as a lease.
 type leases struct {
 	mu   sync.Mutex
-	best *lease.Lease // known to be better than any other
+	best *lease.Lease // better than any other
 }
 
 func (l *leases) Learn(sealed []byte) (lease.Lease, error) {
@@ -62,13 +62,14 @@ func check(u store.URL) error {
 	return nil
 }
 
-// two returns an owner and an estimator that answers with fn.
+// two returns an owner and an estimator with the given fetcher.
 func two(t *testing.T, fn fetcher) (owner, estimator *Service) {
 	t.Helper()
 	a, b := overlaytest.Host(t), overlaytest.Host(t)
 	overlaytest.Introduce(a, b)
 	owner = &Service{Host: a, Protocol: proto, Check: check, Timeout: 5 * time.Second}
-	estimator = &Service{Host: b, Protocol: proto, Check: check, Timeout: 5 * time.Second, Leases: &leases{}, Fetcher: fn}
+	estimator = &Service{Host: b, Protocol: proto, Check: check, Timeout: 5 * time.Second,
+		Leases: &leases{}, Fetcher: fn}
 	s := estimator.Serve()
 	t.Cleanup(s.Close)
 	return owner, estimator
@@ -81,7 +82,8 @@ func TestFetch(t *testing.T) {
 	want := store.FetchReport{
 		Outcome: store.OutcomeOK, Status: 200, Bytes: 1234, RetryAfter: 1000 * time.Hour,
 		Timing: store.Timing{Connect: time.Millisecond, FirstByte: time.Second},
-		Links:  []store.URL{"http://a.test/1", "http://elsewhere.test/2", "http://a.test/bad", long, "http://a.test/3"},
+		Links: []store.URL{"http://a.test/1", "http://elsewhere.test/2", "http://a.test/bad", long,
+			"http://a.test/3"},
 	}
 	got := make(chan store.FetchRequest, 1)
 	owner, est := two(t, func(_ context.Context, r store.FetchRequest) (store.FetchReport, error) {
@@ -93,22 +95,24 @@ func TestFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := <-got; r != good {
-		t.Errorf("asked for %+v", r)
+		t.Errorf("fetcher was asked for %+v, want the request", r)
 	}
-	if rep.Outcome != want.Outcome || rep.Status != 200 || rep.Bytes != 1234 || rep.Timing != want.Timing {
-		t.Errorf("report %+v", rep)
+	if rep.Outcome != want.Outcome || rep.Status != 200 || rep.Bytes != 1234 ||
+		rep.Timing != want.Timing {
+		t.Errorf("report = %+v, want the fetcher's", rep)
 	}
-	if l := rep.Links; !slices.Equal(l, []store.URL{"http://a.test/1", "http://elsewhere.test/2", "http://a.test/3"}) {
-		t.Errorf("links %v", l)
+	if l := rep.Links; !slices.Equal(l, []store.URL{"http://a.test/1", "http://elsewhere.test/2",
+		"http://a.test/3"}) {
+		t.Errorf("links = %v, want only valid ones", l)
 	}
 	if rep.RetryAfter != maxRetryAfter {
-		t.Errorf("Retry-After %v", rep.RetryAfter)
+		t.Errorf("RetryAfter = %v, want the maximum", rep.RetryAfter)
 	}
 }
 
 func TestRefusals(t *testing.T) {
 	owner, est := two(t, func(context.Context, store.FetchRequest) (store.FetchReport, error) {
-		t.Error("fetched all the same")
+		t.Error("fetched despite the refusal")
 		return store.FetchReport{}, nil
 	})
 	mine := sealedBy(owner)
@@ -119,13 +123,22 @@ func TestRefusals(t *testing.T) {
 	}{
 		{name: "no lease", why: "a bad lease"},
 		{name: "another's lease", why: "owned by", lease: []byte(est.Host.ID())},
-		{name: "address elsewhere", why: "address", lease: mine, change: func(r *store.FetchRequest) { r.Addr = netip.MustParseAddr("10.0.0.1") }},
-		{name: "no address", why: "address", lease: mine, change: func(r *store.FetchRequest) { r.Addr = netip.Addr{} }},
-		{name: "depth", why: "range", lease: mine, change: func(r *store.FetchRequest) { r.Depth = -1 }},
+		{name: "address elsewhere", why: "address", lease: mine,
+			change: func(r *store.FetchRequest) {
+				r.Addr = netip.MustParseAddr("10.0.0.1")
+			}},
+		{name: "no address", why: "address", lease: mine, change: func(r *store.FetchRequest) {
+			r.Addr = netip.Addr{}
+		}},
+		{name: "depth", why: "range", lease: mine, change: func(r *store.FetchRequest) {
+			r.Depth = -1
+		}},
 		{name: "length", why: "range", lease: mine, change: func(r *store.FetchRequest) {
 			r.URL = store.URL("http://a.test/" + strings.Repeat("x", maxURL))
 		}},
-		{name: "url", why: "a bad url", lease: mine, change: func(r *store.FetchRequest) { r.URL = "http://a.test/bad" }},
+		{name: "url", why: "a bad url", lease: mine, change: func(r *store.FetchRequest) {
+			r.URL = "http://a.test/bad"
+		}},
 	} {
 		r := good
 		if test.change != nil {
@@ -133,17 +146,18 @@ func TestRefusals(t *testing.T) {
 		}
 		_, err := owner.Fetch(t.Context(), est.Host.ID(), test.lease, r)
 		if !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), test.why) {
-			t.Errorf("%s: %v, want %q", test.name, err, test.why)
+			t.Errorf("Fetch with %s: %v, want ErrNotSent with %q", test.name, err, test.why)
 		}
 	}
 	better := lease.Lease{Subnet: subnet, Owner: est.Host.ID(), Epoch: 4}
 	est.Leases.(*leases).best = &better
-	if _, err := owner.Fetch(t.Context(), est.Host.ID(), mine, good); !errors.Is(err, ErrNotSent) || !strings.Contains(err.Error(), "epoch 4") {
-		t.Errorf("beaten: %v", err)
+	if _, err := owner.Fetch(t.Context(), est.Host.ID(), mine, good); !errors.Is(err, ErrNotSent) ||
+		!strings.Contains(err.Error(), "epoch 4") {
+		t.Errorf("Fetch with a beaten lease: %v, want ErrNotSent with the epoch", err)
 	}
 }
 
-// Only what was certainly not sent is told to be so.
+// ErrNotSent is returned only if certainly no request was sent.
 func TestWhatMayHaveBeenSent(t *testing.T) {
 	fail := errors.New("the disk is full")
 	for _, test := range []struct {
@@ -154,53 +168,60 @@ func TestWhatMayHaveBeenSent(t *testing.T) {
 		{"busy", func(context.Context, store.FetchRequest) (store.FetchReport, error) {
 			return store.FetchReport{}, errors.Join(ErrNotSent, errors.New("busy"))
 		}, ErrNotSent},
-		{"failed after the fetch", func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+		{"failed after the fetch", func(context.Context, store.FetchRequest) (store.FetchReport,
+			error) {
 			return store.FetchReport{}, fail
-		}, ErrLost},
-		{"panic", func(context.Context, store.FetchRequest) (store.FetchReport, error) { panic("bug") }, ErrLost},
+		}, ErrNoReply},
+		{"panic", func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+			panic("bug")
+		}, ErrNoReply},
 		{"nonsense", func(context.Context, store.FetchRequest) (store.FetchReport, error) {
 			return store.FetchReport{}, nil
-		}, ErrLost},
+		}, ErrNoReply},
 	} {
 		owner, est := two(t, test.fn)
 		_, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good)
-		if !errors.Is(err, test.want) || errors.Is(err, ErrLost) == errors.Is(err, ErrNotSent) {
-			t.Errorf("%s: %v, want %v", test.name, err, test.want)
+		if !errors.Is(err, test.want) || errors.Is(err, ErrNoReply) == errors.Is(err, ErrNotSent) {
+			t.Errorf("Fetch, %s: %v, want %v", test.name, err, test.want)
 		}
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachableEstimator(t *testing.T) {
 	owner, est := two(t, nil)
 	if err := est.Host.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good); !errors.Is(err, ErrNotSent) {
-		t.Errorf("%v, want ErrNotSent", err)
+	_, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good)
+	if !errors.Is(err, ErrNotSent) {
+		t.Errorf("Fetch from a closed host: %v, want ErrNotSent", err)
 	}
 	_, id := overlaytest.Identity(1)
 	if _, err := owner.Fetch(t.Context(), id, nil, good); !errors.Is(err, ErrNotSent) {
-		t.Errorf("nobody known: %v, want ErrNotSent", err)
+		t.Errorf("Fetch from an unknown peer: %v, want ErrNotSent", err)
 	}
 }
 
-// An owner that gives up, or an estimator that stops, ends both sides.
+// A fetch ends at both sides when the owner gives up or the estimator stops.
 func TestEnds(t *testing.T) {
 	began := make(chan struct{})
-	owner, est := two(t, func(ctx context.Context, _ store.FetchRequest) (store.FetchReport, error) {
+	owner, est := two(t, func(ctx context.Context, _ store.FetchRequest) (store.FetchReport,
+		error) {
 		began <- struct{}{}
 		<-ctx.Done()
 		return store.FetchReport{}, ctx.Err()
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { <-began; cancel() }()
-	if _, err := owner.Fetch(ctx, est.Host.ID(), sealedBy(owner), good); !errors.Is(err, ErrLost) {
-		t.Errorf("given up: %v, want ErrLost", err)
+	_, err := owner.Fetch(ctx, est.Host.ID(), sealedBy(owner), good)
+	if !errors.Is(err, ErrNoReply) {
+		t.Errorf("Fetch canceled by the owner: %v, want ErrNoReply", err)
 	}
 	s := est.Serve()
 	go func() { <-began; s.Close() }()
-	if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good); !errors.Is(err, ErrLost) {
-		t.Errorf("stopped: %v, want ErrLost", err)
+	_, err = owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good)
+	if !errors.Is(err, ErrNoReply) {
+		t.Errorf("Fetch from a stopped estimator: %v, want ErrNoReply", err)
 	}
 }
 
@@ -225,16 +246,16 @@ func TestManyAtOnce(t *testing.T) {
 			r.Depth = i
 			rep, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), r)
 			if err != nil || rep.Bytes != int64(i) {
-				t.Errorf("%d: %+v, %v", i, rep, err)
+				t.Errorf("Fetch %d = %+v, %v, want its own depth", i, rep, err)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// What the other side has no place for was certainly not sent.
+// A stream that is refused because the estimator is busy means that nothing was sent.
 func TestOverload(t *testing.T) {
-	const places = 256 // of one wire.Server
+	const places = 128 // of one peer at a wire.Server
 	began, end := make(chan struct{}, places), make(chan struct{})
 	owner, est := two(t, func(context.Context, store.FetchRequest) (store.FetchReport, error) {
 		began <- struct{}{}
@@ -244,7 +265,8 @@ func TestOverload(t *testing.T) {
 	var wg sync.WaitGroup
 	for range places {
 		wg.Go(func() {
-			if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good); err != nil {
+			if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner),
+				good); err != nil {
 				t.Error(err)
 			}
 		})
@@ -252,8 +274,9 @@ func TestOverload(t *testing.T) {
 	for range places {
 		<-began
 	}
-	if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good); !errors.Is(err, ErrNotSent) {
-		t.Errorf("one too many: %v, want ErrNotSent", err)
+	_, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good)
+	if !errors.Is(err, ErrNotSent) {
+		t.Errorf("Fetch from a busy estimator: %v, want ErrNotSent", err)
 	}
 	close(end)
 	wg.Wait()
@@ -276,32 +299,33 @@ func TestPlausible(t *testing.T) {
 		r := ok
 		change(&r)
 		if plausible(r, time.Minute) == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("plausible with bad %s = nil, want an error", name)
 		}
 	}
 }
 
-// FuzzAsk feeds the estimator requests. It must not panic, and must fetch
-// nothing outside of the subnet whose lease was shown.
+// FuzzAsk passes requests to the estimator. It must not panic, and must fetch nothing outside
+// of the subnet of the lease.
 func FuzzAsk(f *testing.F) {
-	raw, err := wire.Marshal(ask{Lease: []byte("me"), Request: good})
+	raw, err := wire.Marshal(request{Lease: []byte("me"), Request: good})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(raw)
 	s := &Service{Leases: &leases{}, Check: check, Timeout: time.Second}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var q ask
-		if wire.Unmarshal(raw, &q) != nil || s.check("me", q) != nil {
+		var q request
+		if wire.Unmarshal(raw, &q) != nil || s.check("me", true, q) != nil {
 			return
 		}
-		if string(q.Lease) != "me" || !subnet.Contains(q.Request.Addr.Unmap()) || check(q.Request.URL) != nil {
-			t.Errorf("allowed %+v", q)
+		if string(q.Lease) != "me" || !subnet.Contains(q.Request.Addr.Unmap()) ||
+			check(q.Request.URL) != nil {
+			t.Errorf("check accepted %+v", q)
 		}
 	})
 }
 
-// The longest report that room crawl makes is one message.
+// The longest report of package crawl fits into one message.
 func TestLongestReport(t *testing.T) {
 	links := make([]store.URL, maxLinks)
 	for i := range links { // 12 MiB
@@ -313,24 +337,25 @@ func TestLongestReport(t *testing.T) {
 	})
 	rep, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good)
 	if err != nil || !slices.Equal(rep.Links, links) {
-		t.Errorf("%d links of %d, %v", len(rep.Links), len(links), err)
+		t.Errorf("report has %d links, want %d: %v", len(rep.Links), len(links), err)
 	}
 	more := append(slices.Clone(links), "http://a.test/")
 	if plausible(store.FetchReport{Outcome: store.OutcomeOK, Links: more}, time.Minute) == nil {
-		t.Error("more than that are taken")
+		t.Error("plausible with too many links = nil, want an error")
 	}
 }
 
-// FuzzReport feeds the owner reports: what is taken has sane numbers, and links
-// that a peer of this network may have found.
+// FuzzReport passes reports to the owner. Accepted ones have valid numbers and links.
 func FuzzReport(f *testing.F) {
-	raw, err := wire.Marshal(answer{Report: store.FetchReport{Outcome: store.OutcomeOK, Status: 200}})
+	raw, err := wire.Marshal(response{Report: store.FetchReport{Outcome: store.OutcomeOK,
+		Status: 200}})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(raw)
-	raw, err = wire.Marshal(answer{Report: store.FetchReport{
-		Outcome: store.OutcomeRedirect, Links: []store.URL{"http://b.test/", "http://b.test/bad", "", "x"},
+	raw, err = wire.Marshal(response{Report: store.FetchReport{
+		Outcome: store.OutcomeRedirect, Links: []store.URL{"http://b.test/", "http://b.test/bad",
+			"", "x"},
 	}})
 	if err != nil {
 		f.Fatal(err)
@@ -338,26 +363,27 @@ func FuzzReport(f *testing.F) {
 	f.Add(raw)
 	s := &Service{Check: check, Timeout: time.Minute}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var a answer
+		var a response
 		if wire.Unmarshal(raw, &a) != nil {
 			return
 		}
 		rep, err := s.accept(a.Report)
 		if err != nil {
-			if !errors.Is(err, ErrLost) || rep.Outcome != store.OutcomeNone || rep.Links != nil {
-				t.Errorf("taken with %v: %+v", err, rep)
+			if !errors.Is(err, ErrNoReply) || rep.Outcome != store.OutcomeNone || rep.Links != nil {
+				t.Errorf("accept failed with %v and report %+v, want ErrNoReply and "+
+					"an empty report", err, rep)
 			}
 			return
 		}
 		if total := rep.Timing.Total(); total < 0 || total > 10*time.Minute {
-			t.Errorf("total %v", total)
+			t.Errorf("accepted total time %v", total)
 		}
 		if len(rep.Links) > maxLinks {
-			t.Errorf("%d links", len(rep.Links))
+			t.Errorf("accepted %d links", len(rep.Links))
 		}
 		for _, u := range rep.Links {
 			if len(u) > maxURL || check(u) != nil {
-				t.Errorf("link %q", u)
+				t.Errorf("accepted link %q", u)
 			}
 		}
 	})

@@ -12,54 +12,60 @@ import (
 	"testing"
 	"time"
 
-	"peerd/overlay/shadow"
+	"peerd/overlay/replica"
 	"peerd/store"
 )
 
-var large = flag.Int("large", 0, "hand a subnet with so many URLs over, while pages are committed there, and print what it costs")
+var large = flag.Int("large", 0,
+	"URLs of a subnet to hand over while it is crawled, to measure it; skipped without it")
 
 // TestLarge measures: go test ./overlay/handover -run Large -v -args -large 1000000
 func TestLarge(t *testing.T) {
 	n := *large
 	if n == 0 {
-		t.Skip("no -large")
+		t.Skip("skipped without -large")
 	}
 	a, b := pair(t)
-	o, he := owns(t, open(t, t.TempDir()), a), &heir{db: open(t, t.TempDir())}
+	o, he := newOwner(t, open(t, t.TempDir()), a), &fakeSuccessor{db: open(t, t.TempDir())}
 	serve(t, b, he)
-	begun := time.Now()
+	began := time.Now()
 	names := plantLarge(t, o.db, n)
-	t.Logf("planted %d URLs in %v", n, time.Since(begun).Round(time.Millisecond))
+	t.Logf("planted %d URLs in %v", n, time.Since(began).Round(time.Millisecond))
 
 	crawling, stop := context.WithCancel(t.Context())
 	var pages atomic.Int64
 	done := make(chan error, 1)
 	go func() { done <- crawlLarge(crawling, o.db, names, &pages) }()
 	memory := sampled(t)
-	begun = time.Now()
-	if err := o.s.Prepare(t.Context(), b.ID(), shadow.Open{Subnet: subnet, Epoch: 1}); err != nil {
+	began = time.Now()
+	if err := o.s.Prepare(t.Context(), b.ID(), replica.OpenRequest{Subnet: subnet,
+		Epoch: 1}); err != nil {
 		t.Fatal(err)
 	}
-	took, fetched := time.Since(begun), pages.Load()
+	took, fetched := time.Since(began), pages.Load()
 	stop()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
 	paused := time.Now()
-	if _, err := o.s.Send(t.Context(), b.ID(), Offer{Subnet: subnet, Epoch: 2}, func() ([]byte, error) { return []byte("grant"), nil }); err != nil {
+	if _, err := o.s.Send(t.Context(), b.ID(), Offer{Subnet: subnet, Epoch: 2},
+		func() ([]byte, error) {
+			return []byte("grant"), nil
+		}); err != nil {
 		t.Fatal(err)
 	}
 	pause := time.Since(paused)
-	t.Logf("prepared in %v: %.0f URLs/s, while %d pages were committed (%.0f/s)", took.Round(time.Millisecond),
+	t.Logf("prepared in %v: %.0f URLs/s, while %d pages were committed (%.0f/s)",
+		took.Round(time.Millisecond),
 		float64(n)/took.Seconds(), fetched, float64(fetched)/took.Seconds())
 	t.Logf("paused for %v", pause.Round(time.Millisecond))
 	t.Logf("memory of both peers: %s", memory())
 	if pause > 5*time.Second {
-		t.Errorf("the subnet was paused for %v", pause)
+		t.Errorf("the subnet was paused for %v, want 5s or less", pause)
 	}
 	want, got := tally(t, o.db, names), tally(t, he.db, names)
 	if want != got {
-		t.Errorf("the heir has %v, want %v", got, want)
+		t.Errorf("the successor has %v, want %v", got, want)
 	}
 }
 
@@ -76,7 +82,8 @@ func plantLarge(t *testing.T, db *store.DB, n int) (names []string) {
 		for j := 0; j < n/10; j += 1000 {
 			update(t, db, func(tx *store.Tx) error {
 				for k := range 1000 {
-					u := store.URL(fmt.Sprintf("http://%s/some/path/of/a/site/page-%d.html?id=%d", name, j+k, k))
+					u := store.URL(fmt.Sprintf("http://%s/some/path/of/a/site/page-%d.html?id=%d",
+						name, j+k, k))
 					if _, err := tx.Push(name, store.Entry{URL: u, Depth: k % 5}, 0); err != nil {
 						return err
 					}
@@ -106,12 +113,17 @@ func crawlLarge(ctx context.Context, db *store.DB, names []string, pages *atomic
 				return err
 			}
 			for k := range 5 {
-				if _, err := tx.Push(name, store.Entry{URL: store.URL(fmt.Sprintf("http://%s/new/%d/%d", name, i, k)), Depth: 6}, 0); err != nil {
+				if _, err := tx.Push(name,
+					store.Entry{URL: store.URL(fmt.Sprintf("http://%s/new/%d/%d", name, i, k)),
+						Depth: 6}, 0); err != nil {
 					return err
 				}
 			}
-			_, err = tx.Defer(store.Pending{URL: store.URL(fmt.Sprintf("http://else.test/%d", i)), From: name, Found: time.Now()})
-			return errors.Join(err, tx.Remove(name, e), tx.PutVisit(store.Visit{URL: e.URL, Due: time.Now().Add(time.Hour)}))
+			_, err = tx.AddPending(
+				store.Pending{URL: store.URL(fmt.Sprintf("http://else.test/%d", i)), From: name,
+					Found: time.Now()})
+			return errors.Join(err, tx.Remove(name, e),
+				tx.PutVisit(store.Visit{URL: e.URL, Due: time.Now().Add(time.Hour)}))
 		})
 		if err != nil {
 			return err
@@ -120,8 +132,8 @@ func crawlLarge(ctx context.Context, db *store.DB, names []string, pages *atomic
 	}
 }
 
-// sampled says how much memory the process had and has, and the largest heap in
-// between.
+// sampled returns a function that reports the memory of the process before and after, and
+// the largest heap in between.
 func sampled(t *testing.T) func() string {
 	before := status(t)
 	stop, done := make(chan struct{}), make(chan uint64)
@@ -143,7 +155,8 @@ func sampled(t *testing.T) func() string {
 	}()
 	return func() string {
 		close(stop)
-		return fmt.Sprintf("%s before, %s after; heap at most %d MiB", before, status(t), <-done>>20)
+		return fmt.Sprintf("%s before, %s after; heap at most %d MiB", before, status(t),
+			<-done>>20)
 	}
 }
 
@@ -154,21 +167,25 @@ func status(t *testing.T) string {
 	}
 	var out []string
 	for line := range strings.Lines(string(b)) {
-		if strings.HasPrefix(line, "VmHWM") || strings.HasPrefix(line, "VmRSS") || strings.HasPrefix(line, "RssAnon") {
+		if strings.HasPrefix(line, "VmHWM") || strings.HasPrefix(line, "VmRSS") ||
+			strings.HasPrefix(line, "RssAnon") {
 			out = append(out, strings.Join(strings.Fields(line), " "))
 		}
 	}
 	return strings.Join(out, ", ")
 }
 
-// tally counts what is queued, seen and to be visited.
+// tally counts entries of queues, seen URLs and visits.
 func tally(t *testing.T, db *store.DB, names []string) (n [3]int) {
 	t.Helper()
 	err := db.View(func(tx *store.Tx) error {
 		for _, name := range names {
 			err := errors.Join(
 				tx.Queue(name, nil, func(store.Entry) (bool, error) { n[0]++; return true, nil }),
-				tx.SeenDigests(name, nil, func(store.Digest) (bool, error) { n[1]++; return true, nil }),
+				tx.SeenDigests(name, nil, func(store.Digest) (bool, error) {
+					n[1]++
+					return true, nil
+				}),
 				tx.Visits(name, func(store.Visit) (bool, error) { n[2]++; return true, nil }))
 			if err != nil {
 				return err

@@ -21,15 +21,15 @@ import (
 	"go.uber.org/goleak"
 
 	"peerd/overlay/overlaytest"
-	"peerd/overlay/shadow"
+	"peerd/overlay/replica"
 	"peerd/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	proto       = "/test/handover/1"
-	shadowProto = "/test/shadow/1"
+	proto        = "/test/handover/1"
+	replicaProto = "/test/replica/1"
 )
 
 var (
@@ -56,22 +56,21 @@ func update(t testing.TB, db *store.DB, fn func(tx *store.Tx) error) {
 	}
 }
 
-// heir is a peer that takes over whatever is granted, and knows it from its
-// disk alone.
-type heir struct {
+// fakeSuccessor is a successor with no state besides its store.
+type fakeSuccessor struct {
 	db     *store.DB
 	refuse error
 	adopt  func() error // called before it adopts, if set
-	links  atomic.Int64 // put aside
+	links  atomic.Int64 // pending URLs reported
 }
 
-func (h *heir) count(byHost map[string]int) {
+func (h *fakeSuccessor) count(byHost map[string]int) {
 	for _, n := range byHost {
 		h.links.Add(int64(n))
 	}
 }
 
-func (h *heir) Consider(_ peer.ID, o Offer) ([]byte, error) {
+func (h *fakeSuccessor) AcceptOffer(_ context.Context, _ peer.ID, o Offer) ([]byte, error) {
 	var have []byte
 	err := h.db.View(func(tx *store.Tx) error {
 		s, err := tx.Subnet(o.Subnet)
@@ -83,7 +82,9 @@ func (h *heir) Consider(_ peer.ID, o Offer) ([]byte, error) {
 	return have, errors.Join(err, h.refuse)
 }
 
-func (h *heir) Adopt(_ context.Context, from peer.ID, o Offer, grant []byte, hosts []store.Host) ([]byte, error) {
+func (h *fakeSuccessor) TakeOwnership(
+	_ context.Context, from peer.ID, o Offer, grant []byte, hosts []store.Host,
+) ([]byte, error) {
 	if string(grant) != "grant" {
 		return nil, fmt.Errorf("grant %q", grant)
 	}
@@ -93,22 +94,24 @@ func (h *heir) Adopt(_ context.Context, from peer.ID, o Offer, grant []byte, hos
 		}
 	}
 	lease := []byte("lease from " + from.String())
-	if err := h.db.StartTail(o.Subnet, rand.Uint64()|1, o.Pos); err != nil {
+	if err := h.db.StartLog(o.Subnet, rand.Uint64()|1, o.Pos); err != nil {
 		return nil, err
 	}
 	return lease, h.db.Update(func(tx *store.Tx) error {
-		return tx.PutSubnet(store.Subnet{Prefix: o.Subnet, Phase: store.PhaseOwned, Epoch: o.Epoch, Lease: lease})
+		return tx.PutSubnet(store.Subnet{Prefix: o.Subnet, Phase: store.PhaseOwned, Epoch: o.Epoch,
+			Lease: lease})
 	})
 }
 
-// copies starts a peer's half of package shadow.
-func copies(t testing.TB, h host.Host, db *store.DB) (*shadow.Service, func()) {
+// startReplica starts a replica.Service.
+func startReplica(t testing.TB, h host.Host, db *store.DB) (*replica.Service, func()) {
 	t.Helper()
-	s, err := shadow.New(shadow.Config{
-		Host: h, Protocol: shadowProto, DB: db, Keeper: anything{},
-		Check: func(store.URL) error { return nil },
-		Beat:  20 * time.Millisecond, Gather: 2 * time.Millisecond, SyncEvery: 10 * time.Millisecond,
-		Redial: 5 * time.Millisecond, Retry: 20 * time.Millisecond,
+	s, err := replica.New(replica.Config{
+		Host: h, Protocol: replicaProto, DB: db, Policy: acceptAll{},
+		Check:     func(store.URL) error { return nil },
+		Heartbeat: 20 * time.Millisecond, BatchDelay: 2 * time.Millisecond,
+		SyncEvery: 10 * time.Millisecond,
+		Redial:    5 * time.Millisecond, Retry: 20 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +119,9 @@ func copies(t testing.TB, h host.Host, db *store.DB) (*shadow.Service, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	eventually(t, "it serves", func() bool { return slices.Contains(h.Mux().Protocols(), protocol.ID(shadowProto)) })
+	eventually(t, "the protocol is served", func() bool {
+		return slices.Contains(h.Mux().Protocols(), protocol.ID(replicaProto))
+	})
 	stop := sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -127,27 +132,27 @@ func copies(t testing.TB, h host.Host, db *store.DB) (*shadow.Service, func()) {
 	return s, stop
 }
 
-// anything is a shadow.Keeper that takes anything.
-type anything struct{}
+// acceptAll is a replica.Policy that accepts all copies.
+type acceptAll struct{}
 
-func (anything) Willing(peer.ID, shadow.Open) error           { return nil }
-func (anything) Wanted(netip.Prefix)                          {}
-func (anything) Reminded(netip.Prefix)                        {}
-func (anything) Current(netip.Prefix) (peer.ID, uint64, bool) { return "", 0, false }
+func (acceptAll) AcceptCopy(peer.ID, replica.OpenRequest) error     { return nil }
+func (acceptAll) CopyRequested(netip.Prefix)                        {}
+func (acceptAll) CopyReported(netip.Prefix)                         {}
+func (acceptAll) CurrentLease(netip.Prefix) (peer.ID, uint64, bool) { return "", 0, false }
 
-// serve starts an heir.
-func serve(t testing.TB, h host.Host, he *heir) (*shadow.Service, func()) {
+// serve starts a successor.
+func serve(t testing.TB, h host.Host, he *fakeSuccessor) (*replica.Service, func()) {
 	t.Helper()
-	c, end := copies(t, h, he.db)
-	r := &Receiver{DB: he.db, Heir: he, Copies: c, Deferred: he.count}
+	c, end := startReplica(t, h, he.db)
+	r := &Receiver{DB: he.db, Successor: he, Copies: c, PendingAdded: he.count}
 	s := r.Serve(h, proto, nil)
 	stop := func() { s.Close(); end() }
 	t.Cleanup(stop)
 	return c, stop
 }
 
-// fill gives an owner three hosts: with a queue of several chunks, with a
-// seen-set only, and with nothing.
+// fill writes a subnet with three hosts: one with a long queue, one with fetched URLs, and
+// an empty one.
 func fill(t testing.TB, db *store.DB) {
 	t.Helper()
 	update(t, db, func(tx *store.Tx) error {
@@ -155,13 +160,18 @@ func fill(t testing.TB, db *store.DB) {
 	})
 	for i, name := range []string{"a.test", "b.test", "c.test"} {
 		h := store.Host{Name: name, Subnet: subnet, Addr: subnet.Addr().Next(), NextAt: time.Now()}
-		update(t, db, func(tx *store.Tx) error { tx.PutHost(h); return tx.PutRobots("http://"+name, []byte(name)) })
+		update(t, db, func(tx *store.Tx) error {
+			tx.PutHost(h)
+			return tx.PutRobots("http://"+name, []byte(name))
+		})
 		n := []int{600, 10, 0}[i]
 		for n > 0 {
 			update(t, db, func(tx *store.Tx) error {
 				for range min(n, 400) {
 					n--
-					if _, err := tx.Push(name, store.Entry{URL: store.URL(fmt.Sprintf("http://%s/%d", name, n)), Depth: n % 3}, 0); err != nil {
+					if _, err := tx.Push(name,
+						store.Entry{URL: store.URL(fmt.Sprintf("http://%s/%d", name, n)),
+							Depth: n % 3}, 0); err != nil {
 						return err
 					}
 				}
@@ -171,10 +181,15 @@ func fill(t testing.TB, db *store.DB) {
 	}
 	update(t, db, func(tx *store.Tx) error { // fetched: seen and no longer queued
 		var all []store.Entry
-		err := tx.Queue("b.test", nil, func(e store.Entry) (bool, error) { all = append(all, e); return true, nil })
+		err := tx.Queue("b.test", nil, func(e store.Entry) (bool, error) {
+			all = append(all, e)
+			return true, nil
+		})
 		for i, e := range all {
 			err = errors.Join(err, tx.Remove("b.test", e), tx.PutVisit(store.Visit{
-				URL: e.URL, Depth: e.Depth, Due: time.UnixMicro(1e15).Add(time.Duration(i) * time.Hour), History: []byte{byte(i)},
+				URL: e.URL, Depth: e.Depth,
+				Due:     time.UnixMicro(1e15).Add(time.Duration(i) * time.Hour),
+				History: []byte{byte(i)},
 			}))
 		}
 		// One of them is queued again, one is of a sitemap and was redirected to.
@@ -182,23 +197,25 @@ func fill(t testing.TB, db *store.DB) {
 		if err = errors.Join(err, derr); err != nil || len(due) != 1 {
 			return fmt.Errorf("%d are due: %w", len(due), err)
 		}
-		if _, err := tx.PushAgain("b.test", store.Entry{URL: due[0].URL, Depth: 1}); err != nil {
+		if _, err := tx.PushRevisit("b.test", store.Entry{URL: due[0].URL, Depth: 1}); err != nil {
 			return err
 		}
-		_, err = tx.Push("b.test", store.Entry{URL: "http://b.test/sitemap", Kind: store.KindSitemap, Hops: 3}, 0)
+		_, err = tx.Push("b.test", store.Entry{URL: "http://b.test/sitemap",
+			Kind: store.KindSitemap, Hops: 3}, 0)
 		for i := range outlinks {
 			u := store.URL(fmt.Sprintf("http://else.test/%d", i))
-			_, derr := tx.Defer(store.Pending{URL: u, From: "b.test", Found: time.UnixMicro(1e15)})
+			_, derr := tx.AddPending(store.Pending{URL: u, From: "b.test",
+				Found: time.UnixMicro(1e15)})
 			err = errors.Join(err, derr)
 		}
 		return errors.Join(err, tx.PutState("b.test", []byte("learned")))
 	})
 }
 
-// outlinks is how many URLs fill puts aside that pages of the subnet link to.
+// outlinks is the number of pending out-links that fill writes.
 const outlinks = 7
 
-// state is everything that a store knows of one host.
+// state is everything in a store about one host.
 type state struct {
 	host   store.Host
 	queue  []store.Entry
@@ -208,8 +225,8 @@ type state struct {
 	learnt string
 }
 
-// contents returns what a store knows of the hosts that fill makes, records
-// missing or not.
+// contents returns what a store has of the hosts that fill writes, with or without a
+// record.
 func contents(t testing.TB, db *store.DB) map[string]state {
 	t.Helper()
 	all := map[string]state{}
@@ -230,8 +247,14 @@ func contents(t testing.TB, db *store.DB) map[string]state {
 				s.seen = append(s.seen, d)
 				return true, nil
 			}))
-			err = errors.Join(err, tx.RobotsOf(name, func(o string, v []byte) error { s.robots[o] = string(v); return nil }))
-			err = errors.Join(err, tx.Visits(name, func(v store.Visit) (bool, error) { s.visits = append(s.visits, v); return true, nil }))
+			err = errors.Join(err, tx.RobotsOf(name, func(o string, v []byte) error {
+				s.robots[o] = string(v)
+				return nil
+			}))
+			err = errors.Join(err, tx.Visits(name, func(v store.Visit) (bool, error) {
+				s.visits = append(s.visits, v)
+				return true, nil
+			}))
 			learnt, serr := tx.State(name)
 			if !errors.Is(serr, store.ErrNotFound) {
 				err = errors.Join(err, serr)
@@ -269,38 +292,40 @@ func phase(t testing.TB, db *store.DB) store.Phase {
 	return p
 }
 
-// owner is a peer that hands its subnet over.
+// owner is a peer that hands over its subnet.
 type owner struct {
 	db   *store.DB
 	s    *Sender
-	svc  *shadow.Service
+	svc  *replica.Service
 	stop func()
 }
 
-// owns starts a peer that owns what fill makes, or what is on its disk.
-func owns(t testing.TB, db *store.DB, h host.Host) *owner {
+// newOwner starts a peer that owns what is in its store.
+func newOwner(t testing.TB, db *store.DB, h host.Host) *owner {
 	t.Helper()
-	svc, stop := copies(t, h, db)
-	return &owner{db: db, svc: svc, stop: stop, s: &Sender{Host: h, Protocol: proto, DB: db, Shadows: svc}}
+	svc, stop := startReplica(t, h, db)
+	return &owner{db: db, svc: svc, stop: stop, s: &Sender{Host: h, Protocol: proto, DB: db,
+		Followers: svc}}
 }
 
-// leave is one try of an owner to hand its subnet over, and what it does after.
-func (o *owner) leave(t testing.TB, to peer.ID) error {
+// handOver hands the subnet over and deletes its data.
+func (o *owner) handOver(t testing.TB, to peer.ID) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	lease, err := o.s.Send(ctx, to, Offer{Subnet: subnet, Epoch: 2}, func() ([]byte, error) {
 		return []byte("grant"), o.db.Update(func(tx *store.Tx) error {
-			return tx.PutSubnet(store.Subnet{Prefix: subnet, Phase: store.PhaseCommitting, Epoch: 1})
+			return tx.PutSubnet(store.Subnet{Prefix: subnet, Phase: store.PhaseCommitting,
+				Epoch: 1})
 		})
 	})
 	if err != nil {
 		return err
 	}
 	if want := []byte("lease from " + o.s.Host.ID().String()); !bytes.Equal(lease, want) {
-		t.Errorf("lease %q", lease)
+		t.Errorf("Send() = lease %q, want %q", lease, want)
 	}
-	if err := o.svc.Leave(subnet); err != nil {
+	if err := o.svc.Release(subnet); err != nil {
 		t.Fatal(err)
 	}
 	for name := range contents(t, o.db) {
@@ -312,46 +337,48 @@ func (o *owner) leave(t testing.TB, to peer.ID) error {
 	return nil
 }
 
-// cutter is a host whose streams break at their n-th read or write.
-type cutter struct {
+// flakyHost is a host that breaks a stream at the n-th read or write.
+type flakyHost struct {
 	host.Host
-	gentle bool // what was written arrives; else it may not
+	gentle bool // what was written arrives; otherwise it may not
 
 	mu   sync.Mutex
-	left int  // operations until the cut
+	left int  // operations until the break
 	cut  bool // it has happened
 }
 
-func (c *cutter) NewStream(ctx context.Context, p peer.ID, protos ...protocol.ID) (network.Stream, error) {
+func (c *flakyHost) NewStream(
+	ctx context.Context, p peer.ID, protos ...protocol.ID,
+) (network.Stream, error) {
 	s, err := c.Host.NewStream(ctx, p, protos...)
 	if err != nil {
 		return nil, err
 	}
-	return &cutStream{s, c}, nil
+	return &flakyStream{s, c}, nil
 }
 
-// mend makes the line hold for another n operations.
-func (c *cutter) mend(n int) {
+// repair makes the connection hold for another n operations.
+func (c *flakyHost) repair(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cut, c.left = false, n
 }
 
-func (c *cutter) wasCut() bool {
+func (c *flakyHost) wasCut() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cut
 }
 
-var errCut = errors.New("the line is cut")
+var errCut = errors.New("broken connection")
 
-type cutStream struct {
+type flakyStream struct {
 	network.Stream
-	c *cutter
+	c *flakyHost
 }
 
-// do does one operation, or cuts the line at it.
-func (s *cutStream) do(op func([]byte) (int, error), b []byte) (int, error) {
+// do does one operation, or breaks the connection.
+func (s *flakyStream) do(op func([]byte) (int, error), b []byte) (int, error) {
 	s.c.mu.Lock()
 	was := s.c.cut
 	s.c.left--
@@ -370,27 +397,28 @@ func (s *cutStream) do(op func([]byte) (int, error), b []byte) (int, error) {
 	return 0, errCut
 }
 
-func (s *cutStream) Write(b []byte) (int, error) { return s.do(s.Stream.Write, b) }
-func (s *cutStream) Read(b []byte) (int, error)  { return s.do(s.Stream.Read, b) }
+func (s *flakyStream) Write(b []byte) (int, error) { return s.do(s.Stream.Write, b) }
+func (s *flakyStream) Read(b []byte) (int, error)  { return s.do(s.Stream.Read, b) }
 
-// Reset of a line that was cut gently takes back nothing that was written.
-func (s *cutStream) Reset() error {
+// Reset does not discard what was written before a gentle break.
+func (s *flakyStream) Reset() error {
 	if s.c.gentle && s.c.wasCut() {
 		return s.Close()
 	}
 	return s.Stream.Reset()
 }
 
-func same(t testing.TB, got, want map[string]state) {
+func checkSame(t testing.TB, got, want map[string]state) {
 	t.Helper()
 	for name, w := range want {
 		g := got[name]
 		if !reflect.DeepEqual(g, w) {
 			t.Errorf("%s: %d queued, %d seen, robots %v, record %+v; want %d, %d, %v, %+v", name,
-				len(g.queue), len(g.seen), g.robots, g.host, len(w.queue), len(w.seen), w.robots, w.host)
+				len(g.queue), len(g.seen), g.robots, g.host, len(w.queue), len(w.seen), w.robots,
+				w.host)
 		}
 	}
 	if len(got) != len(want) {
-		t.Errorf("%d hosts, want %d", len(got), len(want))
+		t.Errorf("there are %d hosts, want %d", len(got), len(want))
 	}
 }

@@ -10,70 +10,77 @@ import (
 )
 
 var (
-	// ErrRefused is returned when the heir does not take the subnet. It stays
+	// ErrRefused is returned if the successor does not take the subnet. The subnet stays
 	// with its owner.
 	ErrRefused = errors.New("handover: refused")
-	// ErrBroken is returned when the stream broke before the commit. The
-	// subnet stays with its owner.
+	// ErrBroken is returned if the stream broke before the commit. The subnet stays
+	// with its owner.
 	ErrBroken = errors.New("handover: broken off before the commit")
-	// ErrInDoubt is returned when the stream broke after the commit: the heir
-	// may own the subnet. Send it again, to the same heir.
-	ErrInDoubt = errors.New("handover: no answer to the commit")
+	// ErrOutcomeUnknown is returned if the stream broke after the commit was sent: the
+	// successor may own the subnet. Call Send again, with the same successor.
+	ErrOutcomeUnknown = errors.New("handover: no answer to the commit")
 )
 
-// Offer opens a handover.
+// Offer begins a handover.
 type Offer struct {
 	Subnet      netip.Prefix `cbor:"1,keyasint"`
-	Epoch       uint64       `cbor:"2,keyasint"` // the heir's
+	Epoch       uint64       `cbor:"2,keyasint"` // the successor's
 	Lease       []byte       `cbor:"3,keyasint"` // the present owner's
 	Evidence    []byte       `cbor:"4,keyasint,omitempty"`
 	Estimations int          `cbor:"5,keyasint,omitempty"`
-	// Wait is the rest of the politeness gap: the heir asks none of the
-	// servers for so long. A duration, because clocks differ.
+	// Wait is the rest of the crawl delay: the successor sends no request to the
+	// subnet's servers for so long. A duration, because clocks differ.
 	Wait time.Duration `cbor:"6,keyasint,omitempty"`
-	// Pos is the end of the owner's log: the heir's copy is there before anything
-	// is granted, and the heir's own log continues it. Send sets it.
-	Pos store.TailPos `cbor:"7,keyasint"`
+	// Pos is the end of the owner's log. The grant is given only if the successor's copy
+	// is there, and the successor's own log continues it. Send sets it.
+	Pos store.LogPos `cbor:"7,keyasint"`
+	// Replica reports that the owner keeps its copy and may take over with it. A successor
+	// that accepts must count the owner among its replicas from the beginning.
+	Replica bool `cbor:"8,keyasint,omitempty"`
 }
 
-type verdict uint8
+// replyStatus is the answer to an Offer.
+type replyStatus uint8
 
 const (
-	verdictPrepared verdict = iota + 1 // the heir has everything, on its disk
-	verdictRefused
-	verdictDone   // has happened before; Lease tells
-	verdictBehind // willing, and its copy is not at Pos
+	statusPrepared replyStatus = iota + 1 // the successor has everything on its disk
+	statusRefused
+	statusDone   // the handover was completed before, by Lease
+	statusBehind // willing, but the copy is not at Pos
 )
 
+// reply answers an Offer.
 type reply struct {
-	Verdict verdict `cbor:"1,keyasint"`
-	Why     string  `cbor:"2,keyasint,omitempty"`
-	Lease   []byte  `cbor:"3,keyasint,omitempty"`
-	// Pos is where the heir's copy is: its owner commits to nothing that is not all
-	// there.
-	Pos store.TailPos `cbor:"4,keyasint"`
+	Status replyStatus `cbor:"1,keyasint"`
+	Reason string      `cbor:"2,keyasint,omitempty"`
+	Lease  []byte      `cbor:"3,keyasint,omitempty"`
+	// Pos is the position of the successor's copy, which the owner checks before it
+	// commits.
+	Pos store.LogPos `cbor:"4,keyasint"`
 }
 
+// commit carries the grant.
 type commit struct {
 	Grant []byte `cbor:"1,keyasint"`
 }
 
+// done carries the successor's lease.
 type done struct {
 	Lease []byte `cbor:"1,keyasint"`
 }
 
-// Limits of what a frame may hold, and of one handover.
+// Bounds of messages and of a handover.
 const (
 	maxEvidence = 256 << 10
-	maxReason   = 300 // bytes of another peer's words
-	// maxTime is the longest that one may take once the subnet is paused. The
-	// copying, which may take longer, is done before.
+	maxReason   = 300 // bytes of another peer's text
+	// maxTime bounds a handover after the subnet is paused. Copying, which may take
+	// longer, is done before.
 	maxTime = 10 * time.Minute
-	// maxWait bounds Offer.Wait: no server asks for longer gaps in earnest.
+	// maxWait bounds Offer.Wait.
 	maxWait = time.Hour
-	// tries is how often an heir that is behind is brought forward in one Send.
-	tries = 3
+	// maxTries is how many offers one Send makes to a successor that is behind.
+	maxTries = 3
 )
 
-// limits are those of every frame.
+// limits apply to all messages.
 var limits = wire.Limits{MaxMsg: 1 << 20, Timeout: 20 * time.Second}

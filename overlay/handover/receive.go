@@ -12,48 +12,48 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
-	"peerd/overlay/shadow"
+	"peerd/overlay/replica"
 	"peerd/overlay/wire"
 	"peerd/store"
 )
 
-// errTaking refuses an offer while another stream brings the same subnet. The
-// sender comes again.
-var errTaking = errors.New("the subnet is being received already")
+// errReceiving refuses an offer while another stream hands over the same subnet. The
+// owner repeats it.
+var errReceiving = errors.New("the subnet is being received already")
 
-// Heir is what the receiving side asks of the peer it serves; given by
-// owner.Manager.
-type Heir interface {
-	// Consider says whether the subnet is taken. A non-nil lease means that
-	// the handover has been completed before.
-	Consider(from peer.ID, o Offer) (lease []byte, err error)
-	// Adopt makes this peer the owner, durably, and returns its lease.
-	Adopt(ctx context.Context, from peer.ID, o Offer, grant []byte, hosts []store.Host) ([]byte, error)
+// Successor is the peer to which subnets are handed over; package owner implements it.
+type Successor interface {
+	// AcceptOffer returns an error if the peer does not take the subnet. A non-nil lease
+	// means that the handover was completed before.
+	AcceptOffer(ctx context.Context, from peer.ID, o Offer) (lease []byte, err error)
+	// TakeOwnership makes this peer the owner, durably, and returns its lease.
+	TakeOwnership(
+		ctx context.Context, from peer.ID, o Offer, grant []byte, hosts []store.Host,
+	) (lease []byte, err error)
 }
 
-// Copies are what this peer has of other peers' subnets; given by
-// shadow.Service, whose comments say more.
+// Copies are this peer's copies of other peers' subnets; replica.Service implements it.
 type Copies interface {
-	Copy(p netip.Prefix) (shadow.Held, bool)
-	PromoteBy(p netip.Prefix, fn func(pos store.TailPos) error) error
+	Copy(p netip.Prefix) (replica.LocalCopy, bool)
+	Promote(p netip.Prefix, fn func(pos store.LogPos) error) error
 }
 
-var _ Copies = (*shadow.Service)(nil)
+var _ Copies = (*replica.Service)(nil)
 
-// Receiver is the heir's side.
+// Receiver is the successor's side.
 type Receiver struct {
-	DB     *store.DB
-	Heir   Heir
-	Copies Copies
-	// Deferred is told how many URLs, by host, have been put aside here: out-links
-	// that the old owner had not delivered. Nil: nobody is.
-	Deferred func(byHost map[string]int)
+	DB        *store.DB
+	Successor Successor
+	Copies    Copies
+	// PendingAdded is called with the number of pending URLs, by host, that were added
+	// here: out-links that the old owner had not delivered. May be nil.
+	PendingAdded func(byHost map[string]int)
 
-	mu     sync.Mutex
-	taking map[netip.Prefix]bool // being received
+	mu        sync.Mutex
+	receiving map[netip.Prefix]bool // subnets of running handovers
 }
 
-// Serve takes handovers until the Server is closed.
+// Serve serves handovers until the returned Server is closed.
 func (r *Receiver) Serve(h host.Host, proto protocol.ID, log *slog.Logger) *wire.Server {
 	return wire.Serve(h, proto, limits, log, r.handle)
 }
@@ -65,47 +65,49 @@ func (r *Receiver) handle(ctx context.Context, c *wire.Conn) error {
 		return err
 	}
 	if err := o.check(); err != nil {
-		return c.Send(reply{Verdict: verdictRefused, Why: err.Error()})
+		return c.Send(reply{Status: statusRefused, Reason: err.Error()})
 	}
 	o.Wait = min(max(o.Wait, 0), maxWait)
-	// Two streams would adopt the same subnet. The mark is set before Consider:
-	// what that finds cannot be changed by another stream any more.
+	// Two streams could take the same subnet. The mark is set before AcceptOffer, so
+	// that no other stream changes its result.
 	if !r.begin(o.Subnet) {
-		return c.Send(reply{Verdict: verdictRefused, Why: errTaking.Error()})
+		return c.Send(reply{Status: statusRefused, Reason: errReceiving.Error()})
 	}
 	defer r.end(o.Subnet)
-	have, err := r.Heir.Consider(from, o)
+	have, err := r.Successor.AcceptOffer(ctx, from, o)
 	switch {
 	case err != nil:
-		return c.Send(reply{Verdict: verdictRefused, Why: err.Error()})
+		return c.Send(reply{Status: statusRefused, Reason: err.Error()})
 	case have != nil:
-		return c.Send(reply{Verdict: verdictDone, Lease: have})
+		return c.Send(reply{Status: statusDone, Lease: have})
 	}
 	h, ok := r.Copies.Copy(o.Subnet)
 	if !ok || h.Owner != from || !h.Complete || h.Pos != o.Pos || o.Pos.Log == 0 {
-		return c.Send(reply{Verdict: verdictBehind, Pos: h.Pos})
+		return c.Send(reply{Status: statusBehind, Pos: h.Pos})
 	}
 	if err := r.DB.Sync(); err != nil {
 		return err
 	}
 	var cm commit
-	if err := exchange(c, reply{Verdict: verdictPrepared, Pos: h.Pos}, &cm); err != nil {
+	if err := exchange(c, reply{Status: statusPrepared, Pos: h.Pos}, &cm); err != nil {
 		return err
 	}
-	l, err := r.adopt(ctx, from, o, cm.Grant)
+	l, err := r.commit(ctx, from, o, cm.Grant)
 	if err != nil {
 		return err
 	}
 	return c.Send(done{Lease: l})
 }
 
-// adopt makes the subnet ours, if the copy is what was said before.
-func (r *Receiver) adopt(ctx context.Context, from peer.ID, o Offer, grant []byte) (lease []byte, err error) {
-	err = r.Copies.PromoteBy(o.Subnet, func(pos store.TailPos) error {
+// commit takes the subnet over, if the copy is still at the offered position.
+func (r *Receiver) commit(
+	ctx context.Context, from peer.ID, o Offer, grant []byte,
+) (lease []byte, err error) {
+	err = r.Copies.Promote(o.Subnet, func(pos store.LogPos) error {
 		if pos != o.Pos {
-			return fmt.Errorf("handover: the copy is at %v, not %v", pos, o.Pos)
+			return fmt.Errorf("handover: the copy is at %v, want %v", pos, o.Pos)
 		}
-		if err := r.takeLinks(o.Subnet); err != nil {
+		if err := r.promoteOutlinks(o.Subnet); err != nil {
 			return err
 		}
 		var hosts []store.Host
@@ -116,55 +118,56 @@ func (r *Receiver) adopt(ctx context.Context, from peer.ID, o Offer, grant []byt
 		if err != nil {
 			return err
 		}
-		lease, err = r.Heir.Adopt(ctx, from, o, grant, hosts)
+		lease, err = r.Successor.TakeOwnership(ctx, from, o, grant, hosts)
 		return err
 	})
 	return lease, err
 }
 
-// takeLinks puts the out-links aside that the old owner had not delivered. That
-// comes first: broken off, it is done again, and nobody minds what is
-// delivered twice.
-func (r *Receiver) takeLinks(p netip.Prefix) error {
+// promoteOutlinks adds the out-links that the old owner had not delivered to the pending
+// URLs. It comes first: if it is interrupted it is repeated, and delivering a URL twice
+// does no harm.
+func (r *Receiver) promoteOutlinks(p netip.Prefix) error {
 	fresh, err := r.DB.PromoteOutlinks(p)
-	if len(fresh) > 0 && r.Deferred != nil {
+	if len(fresh) > 0 && r.PendingAdded != nil {
 		byHost := make(map[string]int, len(fresh))
 		for _, h := range fresh {
 			byHost[h.Host] = h.Count
 		}
-		r.Deferred(byHost)
+		r.PendingAdded(byHost)
 	}
 	return err
 }
 
-// check looks at the form of an offer.
+// check validates the form of an offer.
 func (o Offer) check() error {
 	switch {
 	case !o.Subnet.IsValid() || store.SubnetOf(o.Subnet.Addr()) != o.Subnet:
-		return fmt.Errorf("%v is no subnet", o.Subnet)
+		return fmt.Errorf("%v is not a subnet", o.Subnet)
 	case o.Epoch < 2:
-		return fmt.Errorf("epoch %d is nobody's heir's", o.Epoch)
+		return fmt.Errorf("epoch is %d, want 2 or more", o.Epoch)
 	case len(o.Evidence) > maxEvidence || o.Estimations < 0:
 		return errors.New("the evidence is out of range")
 	}
 	return nil
 }
 
+// begin marks a subnet as being received; false if it is already.
 func (r *Receiver) begin(p netip.Prefix) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.taking[p] {
+	if r.receiving[p] {
 		return false
 	}
-	if r.taking == nil {
-		r.taking = map[netip.Prefix]bool{}
+	if r.receiving == nil {
+		r.receiving = map[netip.Prefix]bool{}
 	}
-	r.taking[p] = true
+	r.receiving[p] = true
 	return true
 }
 
 func (r *Receiver) end(p netip.Prefix) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.taking, p)
+	delete(r.receiving, p)
 }

@@ -10,39 +10,39 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
-	"peerd/overlay/shadow"
+	"peerd/overlay/replica"
 	"peerd/overlay/wire"
 	"peerd/store"
 )
 
-// Followers keeps copies of our subnets at other peers; given by shadow.Service.
+// Followers keeps copies of this peer's subnets; replica.Service implements it.
 type Followers interface {
-	Follow(p netip.Prefix, to peer.ID, o shadow.Open) error
+	Follow(p netip.Prefix, to peer.ID, o replica.OpenRequest) error
 	Await(ctx context.Context, p netip.Prefix, to peer.ID) error
 	Flush(ctx context.Context, p netip.Prefix, to ...peer.ID) error
-	State(p netip.Prefix, to peer.ID) shadow.Follower
+	State(p netip.Prefix, to peer.ID) replica.Follower
 }
 
-var _ Followers = (*shadow.Service)(nil)
+var _ Followers = (*replica.Service)(nil)
 
 // Sender is the owner's side.
 type Sender struct {
-	Host     host.Host
-	Protocol protocol.ID
-	DB       *store.DB
-	Shadows  Followers
+	Host      host.Host
+	Protocol  protocol.ID
+	DB        *store.DB
+	Followers Followers
 }
 
-// Prepare makes a peer a follower of a subnet that goes on being crawled, and
-// returns when it has all of it. It is for the time before the subnet is paused; a
-// Send without it does the same while it is.
-func (s *Sender) Prepare(ctx context.Context, to peer.ID, o shadow.Open) error {
-	err := s.Shadows.Follow(o.Subnet, to, o)
+// Prepare makes a peer a follower of a subnet and returns when it has a complete copy.
+// Call it while the subnet is still crawled. A Send without it copies the subnet while
+// the subnet is paused.
+func (s *Sender) Prepare(ctx context.Context, to peer.ID, o replica.OpenRequest) error {
+	err := s.Followers.Follow(o.Subnet, to, o)
 	if err == nil {
-		err = s.Shadows.Await(ctx, o.Subnet, to)
+		err = s.Followers.Await(ctx, o.Subnet, to)
 	}
 	switch {
-	case errors.Is(err, shadow.ErrRefused), errors.Is(err, shadow.ErrStale):
+	case errors.Is(err, replica.ErrRefused), errors.Is(err, replica.ErrStale):
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrBroken, err)
@@ -50,54 +50,61 @@ func (s *Sender) Prepare(ctx context.Context, to peer.ID, o shadow.Open) error {
 	return nil
 }
 
-// Send hands a subnet over and returns the heir's lease. The subnet must be
-// paused. grant is called once the heir holds everything; when it returns nil
-// the owner must have written down that the subnet is no longer its own.
-// Errors wrap ErrRefused, ErrBroken or ErrInDoubt. After success the owner has to
-// end what it does for followers of its own (shadow's Demote or Leave), before it
-// deletes anything.
-func (s *Sender) Send(ctx context.Context, to peer.ID, o Offer, grant func() ([]byte, error)) (lease []byte, err error) {
+// Send hands a subnet over and returns the successor's lease. The subnet must be
+// paused. grant is called when the successor has everything; when it returns nil it must
+// be on disk that this peer does not own the subnet any more.
+// Errors wrap ErrRefused, ErrBroken or ErrOutcomeUnknown. After success the caller ends
+// the followers of the subnet (replica.Service.Demote or Release) before it deletes
+// anything.
+func (s *Sender) Send(
+	ctx context.Context, to peer.ID, o Offer, grant func() ([]byte, error),
+) (lease []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	if s.Shadows.State(o.Subnet, to).Synced {
-		_ = s.Shadows.Flush(ctx, o.Subnet, to) // else the heir says that it is behind
+	if s.Followers.State(o.Subnet, to).Synced {
+		_ = s.Followers.Flush(ctx, o.Subnet, to) // if it fails, the successor is behind
 	}
-	for range tries {
+	for range maxTries {
 		var behind bool
-		o.Pos, _, _ = s.DB.TailHead(o.Subnet)
+		o.Pos, _, _ = s.DB.LogHead(o.Subnet)
 		if lease, behind, err = s.offer(ctx, to, o, grant); err != nil || !behind {
 			return lease, err
 		}
-		if err := s.Prepare(ctx, to, o.open()); err != nil {
+		if err := s.Prepare(ctx, to, o.openRequest()); err != nil {
 			return nil, err
 		}
-		if err := s.Shadows.Flush(ctx, o.Subnet, to); err != nil {
+		if err := s.Followers.Flush(ctx, o.Subnet, to); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrBroken, err)
 		}
 	}
-	return nil, fmt.Errorf("%w: the heir does not get all of it", ErrBroken)
+	return nil, fmt.Errorf("%w: the successor does not catch up", ErrBroken)
 }
 
-// Give hands over a subnet of which this peer has nothing, having lost its disk, to one
-// that has a whole copy of it, at o.Pos. Otherwise it is as Send.
-func (s *Sender) Give(ctx context.Context, to peer.ID, o Offer, grant func() ([]byte, error)) (lease []byte, err error) {
+// SendGrant hands over a subnet of which this peer has lost its data, to a peer that has
+// a complete copy of it at o.Pos. Otherwise it is like Send.
+func (s *Sender) SendGrant(
+	ctx context.Context, to peer.ID, o Offer, grant func() ([]byte, error),
+) (lease []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	lease, behind, err := s.offer(ctx, to, o, grant)
 	if behind {
-		return nil, fmt.Errorf("%w: the heir's copy is not at %v", ErrBroken, o.Pos)
+		return nil, fmt.Errorf("%w: the successor's copy is not at %v", ErrBroken, o.Pos)
 	}
 	return lease, err
 }
 
-// open is what makes the heir a follower. The lease in an Offer is newer than
-// what other followers have been shown, and as good.
-func (o Offer) open() shadow.Open {
-	return shadow.Open{Subnet: o.Subnet, Epoch: o.Epoch - 1, Lease: o.Lease, Evidence: o.Evidence, Estimations: o.Estimations}
+// openRequest returns the request that makes the successor a follower. The lease in an
+// Offer may be newer than the one that other followers have; both are valid.
+func (o Offer) openRequest() replica.OpenRequest {
+	return replica.OpenRequest{Subnet: o.Subnet, Epoch: o.Epoch - 1, Lease: o.Lease,
+		Evidence: o.Evidence, Estimations: o.Estimations}
 }
 
-// offer is one conversation about what o.Pos is the end of.
-func (s *Sender) offer(ctx context.Context, to peer.ID, o Offer, grant func() ([]byte, error)) (lease []byte, behind bool, err error) {
+// offer makes one offer, with the log at o.Pos.
+func (s *Sender) offer(
+	ctx context.Context, to peer.ID, o Offer, grant func() ([]byte, error),
+) (lease []byte, behind bool, err error) {
 	c, err := wire.Dial(ctx, s.Host, to, limits, s.Protocol)
 	if err != nil {
 		return nil, false, fmt.Errorf("%w: %w", ErrBroken, err)
@@ -107,17 +114,18 @@ func (s *Sender) offer(ctx context.Context, to peer.ID, o Offer, grant func() ([
 	if err := exchange(c, o, &r); err != nil {
 		return nil, false, fmt.Errorf("%w: offer: %w", ErrBroken, err)
 	}
-	switch r.Verdict {
-	case verdictDone:
+	switch r.Status {
+	case statusDone:
 		return r.Lease, false, nil
-	case verdictBehind:
+	case statusBehind:
 		return nil, true, nil
-	case verdictPrepared:
+	case statusPrepared:
 	default:
-		return nil, false, fmt.Errorf("%w: %q", ErrRefused, clip(r.Why))
+		return nil, false, fmt.Errorf("%w: %q", ErrRefused, clip(r.Reason))
 	}
 	if r.Pos != o.Pos || o.Pos.Log == 0 {
-		return nil, false, fmt.Errorf("%w: the heir is at %v, the log at %v", ErrBroken, r.Pos, o.Pos)
+		return nil, false, fmt.Errorf("%w: the successor is at %v, the log at %v",
+			ErrBroken, r.Pos, o.Pos)
 	}
 	g, err := grant()
 	if err != nil {
@@ -125,15 +133,15 @@ func (s *Sender) offer(ctx context.Context, to peer.ID, o Offer, grant func() ([
 	}
 	var d done
 	if err := exchange(c, commit{Grant: g}, &d); err != nil {
-		return nil, false, fmt.Errorf("%w: %w", ErrInDoubt, err)
+		return nil, false, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	return d.Lease, false, nil
 }
 
-// clip shortens another peer's words.
-func clip(why string) string { return why[:min(len(why), maxReason)] }
+// clip shortens another peer's text.
+func clip(text string) string { return text[:min(len(text), maxReason)] }
 
-// exchange sends one frame and reads the answer.
+// exchange sends a message and receives the answer.
 func exchange(c *wire.Conn, msg, answer any) error {
 	if err := c.Send(msg); err != nil {
 		return err

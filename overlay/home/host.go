@@ -41,7 +41,8 @@ func literal(a netip.Addr) string {
 		return a.String()
 	}
 	b := a.As16()
-	return fmt.Sprintf("::ffff:%x:%x", binary.BigEndian.Uint16(b[12:]), binary.BigEndian.Uint16(b[14:]))
+	return fmt.Sprintf("::ffff:%x:%x", binary.BigEndian.Uint16(b[12:]),
+		binary.BigEndian.Uint16(b[14:]))
 }
 
 func foreign(c rune) bool {

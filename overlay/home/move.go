@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-
-	"peerd/overlay/lease/register"
 )
 
 // ErrUnsettled is returned for a host that has no home yet.
@@ -21,15 +19,14 @@ func (r *Registry) Read(ctx context.Context, host string) (Record, error) {
 	if err := checkHost(host); err != nil {
 		return Record{}, err
 	}
-	e, ok, err := r.read(ctx, host)
+	e, ok, err := r.Register.Read(ctx, host)
 	if err != nil {
 		return Record{}, err
 	}
 	if !ok {
 		return Record{}, fmt.Errorf("%w: %s", ErrUnsettled, host)
 	}
-	e.asked = r.now()
-	return r.keep(e).record, nil
+	return r.Keep(e).Record, nil
 }
 
 // Value is Read that returns the record as it is sealed.
@@ -40,7 +37,7 @@ func (r *Registry) Value(ctx context.Context, host string) ([]byte, error) {
 	if value, ok := r.Sealed(host); ok {
 		return value, nil
 	}
-	value, err := register.Get(ctx, r.cfg.Values, Key(host))
+	value, err := r.Register.Value(ctx, host)
 	if err == nil && value == nil {
 		err = fmt.Errorf("%w: %s", ErrUnsettled, host)
 	}
@@ -48,10 +45,7 @@ func (r *Registry) Value(ctx context.Context, host string) ([]byte, error) {
 }
 
 // Known returns the record of host that is remembered, however old.
-func (r *Registry) Known(host string) (Record, bool) {
-	e, ok := r.get(host)
-	return e.record, ok
-}
+func (r *Registry) Known(host string) (Record, bool) { return r.Register.Cached(host) }
 
 // Recent returns the home of host if the DHT was asked about it a minute ago at
 // most.
@@ -59,14 +53,16 @@ func (r *Registry) Recent(host string) (netip.Prefix, bool) {
 	if p, ok := literalHome(host); ok {
 		return p, true
 	}
-	e, ok := r.get(host)
-	return e.record.Subnet, ok && r.now().Sub(e.asked) < recent
+	e, ok := r.Get(host)
+	return e.Record.Subnet, ok && r.Now().Sub(e.Asked) < recent
 }
 
 // Draft signs, and does not publish, the record by which host moves from its home
 // from to another subnet; see SealMove for the lease. It fails with ErrMoved when the
 // home is not from any more, and like Read.
-func (r *Registry) Draft(ctx context.Context, host string, from, to netip.Prefix, sealedLease []byte) ([]byte, error) {
+func (r *Registry) Draft(
+	ctx context.Context, host string, from, to netip.Prefix, sealedLease []byte,
+) ([]byte, error) {
 	now, err := r.Read(ctx, host)
 	if err != nil {
 		return nil, err
@@ -76,23 +72,31 @@ func (r *Registry) Draft(ctx context.Context, host string, from, to netip.Prefix
 	}
 	prior, ok := r.Sealed(host)
 	if !ok {
-		if prior, err = register.Get(ctx, r.cfg.Values, Key(host)); err != nil {
+		if prior, err = r.Register.Value(ctx, host); err != nil {
 			return nil, err
 		}
 	}
 	if rec, err := Open(prior); err != nil || rec.Subnet != from {
 		return nil, fmt.Errorf("%w: %s, just now", ErrMoved, host)
 	}
-	return SealMove(Record{Host: host, Subnet: to, By: r.cfg.Self, Issued: r.now()}, prior, sealedLease, r.cfg.Key)
+	return SealMove(Record{Host: host, Subnet: to, By: r.cfg.Self, Issued: r.Now()}, prior,
+		sealedLease, r.cfg.Key)
 }
 
 // Announce publishes a sealed record, of whomever, and returns the one that stands:
 // this or a better one. It is safe to repeat. It fails like Settle, and with the
 // reason for which sealed is refused.
 func (r *Registry) Announce(ctx context.Context, sealed []byte) (Record, error) {
-	e, err := r.open(sealed)
+	rec, err := Open(sealed)
+	if err == nil {
+		err = rec.CheckTime(r.Now())
+	}
 	if err != nil {
 		return Record{}, err
 	}
-	return r.publish(ctx, e.record, sealed)
+	e, err := r.Register.Settle(ctx, nil, rec, sealed)
+	if err != nil {
+		return Record{}, fmt.Errorf("home: announce %s: %w", rec.Host, err)
+	}
+	return e.Record, nil
 }

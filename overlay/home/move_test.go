@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/overlay/lease"
-	"peerd/overlay/lease/register/registertest"
+	"peerd/overlay/record"
+	"peerd/overlay/record/recordtest"
 )
 
 var elsewhere = netip.MustParsePrefix("192.0.2.0/24")
@@ -19,17 +20,21 @@ var elsewhere = netip.MustParsePrefix("192.0.2.0/24")
 // leaseOf is a lease of p from a time on, for an hour.
 func leaseOf(t testing.TB, p netip.Prefix, by someone, from time.Time) []byte {
 	t.Helper()
-	b, err := lease.SealLease(lease.Lease{Subnet: p, Owner: by.id, Epoch: 1, Issued: from, Expires: from.Add(time.Hour)}, by.key)
+	b, err := lease.SealLease(lease.Lease{Subnet: p, Owner: by.id, Epoch: 1, Issued: from,
+		Expires: from.Add(time.Hour)}, by.key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// moved seals a move of prior's host by somebody at a time, with a lease.
-func moved(t testing.TB, prior []byte, to netip.Prefix, by someone, at time.Time, sealedLease []byte) []byte {
+// moved seals a move of prior's host by a peer at a time, with a lease.
+func moved(
+	t testing.TB, prior []byte, to netip.Prefix, by someone, at time.Time, sealedLease []byte,
+) []byte {
 	t.Helper()
-	b, err := SealMove(Record{Host: host, Subnet: to, By: by.id, Issued: at}, prior, sealedLease, by.key)
+	b, err := SealMove(Record{Host: host, Subnet: to, By: by.id, Issued: at}, prior, sealedLease,
+		by.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +45,8 @@ func TestMove(t *testing.T) {
 	first := seal(t, Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, alice)
 	second := moved(t, first, there, bob, noon, leaseOf(t, here, bob, noon))
 	got, err := Open(second)
-	if want := (Record{Host: host, Subnet: there, By: bob.id, Issued: noon, Epoch: 2, From: here, Proof: got.Proof}); err != nil || got != want {
+	if want := (Record{Host: host, Subnet: there, By: bob.id, Issued: noon, Epoch: 2, From: here,
+		Proof: got.Proof}); err != nil || got != want {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	// A chain of moves does not grow.
@@ -66,24 +72,31 @@ func TestMove(t *testing.T) {
 // What is moved without the right to is refused, by who signs and by who opens.
 func TestMoveRefused(t *testing.T) {
 	first := seal(t, Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, alice)
-	other := seal(t, Record{Host: "example.org", Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, alice)
+	other := seal(t, Record{Host: "example.org", Subnet: here, By: alice.id, Issued: noon,
+		Epoch: 1}, alice)
 	for name, c := range map[string]struct {
 		prior, lease []byte
 		to           netip.Prefix
 		at           time.Time
 		want         error
 	}{
-		"owner":               {first, leaseOf(t, here, bob, noon), there, noon, nil},
-		"owner, much later":   {first, leaseOf(t, here, bob, noon), there, noon.Add(time.Hour + lease.Grace), nil},
-		"rescue":              {first, leaseOf(t, here, alice, noon), there, noon.Add(time.Hour + Silence), nil},
-		"to where it is":      {first, leaseOf(t, here, bob, noon), here, noon, ErrSubnet},
-		"lease of another":    {first, leaseOf(t, there, bob, noon), elsewhere, noon, ErrProof},
-		"before the lease":    {first, leaseOf(t, here, bob, noon), there, noon.Add(-Skew - time.Second), ErrProof},
-		"after the grace":     {first, leaseOf(t, here, bob, noon), there, noon.Add(time.Hour + lease.Grace + time.Second), ErrProof},
-		"rescue too early":    {first, leaseOf(t, here, alice, noon), there, noon.Add(time.Hour + Silence - time.Second), ErrProof},
-		"another host's":      {other, leaseOf(t, here, bob, noon), there, noon, ErrProof},
-		"no lease":            {first, nil, there, noon, ErrProof},
-		"to no subnet at all": {first, leaseOf(t, here, bob, noon), netip.Prefix{}, noon, ErrSubnet},
+		"owner": {first, leaseOf(t, here, bob, noon), there, noon, nil},
+		"owner, much later": {first, leaseOf(t, here, bob, noon), there,
+			noon.Add(time.Hour + lease.Grace), nil},
+		"rescue": {first, leaseOf(t, here, alice, noon), there,
+			noon.Add(time.Hour + Silence), nil},
+		"to where it is":   {first, leaseOf(t, here, bob, noon), here, noon, ErrSubnet},
+		"lease of another": {first, leaseOf(t, there, bob, noon), elsewhere, noon, ErrProof},
+		"before the lease": {first, leaseOf(t, here, bob, noon), there,
+			noon.Add(-record.Skew - time.Second), ErrProof},
+		"after the grace": {first, leaseOf(t, here, bob, noon), there,
+			noon.Add(time.Hour + lease.Grace + time.Second), ErrProof},
+		"rescue too early": {first, leaseOf(t, here, alice, noon), there,
+			noon.Add(time.Hour + Silence - time.Second), ErrProof},
+		"another host's": {other, leaseOf(t, here, bob, noon), there, noon, ErrProof},
+		"no lease":       {first, nil, there, noon, ErrProof},
+		"to no subnet at all": {first, leaseOf(t, here, bob, noon), netip.Prefix{}, noon,
+			ErrSubnet},
 	} {
 		r := Record{Host: host, Subnet: c.to, By: bob.id, Issued: c.at}
 		if _, err := SealMove(r, c.prior, c.lease, bob.key); !errors.Is(err, c.want) {
@@ -91,15 +104,17 @@ func TestMoveRefused(t *testing.T) {
 		}
 	}
 	good := moved(t, first, there, bob, noon, leaseOf(t, here, bob, noon))
-	_, p, err := openParcel(good)
+	_, p, err := openBundle(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, edit := range map[string]func(*parcel){
-		"no proof":        func(p *parcel) { p.Prior, p.Lease = nil, nil },
-		"another lease":   func(p *parcel) { p.Lease = leaseOf(t, here, bob, noon.Add(time.Second)) },
-		"another before":  func(p *parcel) { _, q, _ := openParcel(other); p.Prior = q.Sealed },
-		"proof of nobody": func(p *parcel) { _, q, _ := openParcel(first); p.Sealed = q.Sealed },
+	for name, edit := range map[string]func(*bundle){
+		"no proof": func(p *bundle) { p.Prior, p.Lease = nil, nil },
+		"another lease": func(p *bundle) {
+			p.Lease = leaseOf(t, here, bob, noon.Add(time.Second))
+		},
+		"another before": func(p *bundle) { _, q, _ := openBundle(other); p.Prior = q.Sealed },
+		"unsigned proof": func(p *bundle) { _, q, _ := openBundle(first); p.Sealed = q.Sealed },
 	} {
 		q := p
 		edit(&q)
@@ -146,9 +161,10 @@ func TestSelectIsJoin(t *testing.T) {
 func TestRegistryMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		dht := registertest.New(Validator{}, 5)
+		dht := recordtest.New(Validator{}, 5)
 		a, b := open(t, alice, dht.Peer()), open(t, bob, dht.Peer())
-		if _, err := a.Draft(ctx, host, here, there, leaseOf(t, here, alice, time.Now())); !errors.Is(err, ErrUnsettled) {
+		if _, err := a.Draft(ctx, host, here, there,
+			leaseOf(t, here, alice, time.Now())); !errors.Is(err, ErrUnsettled) {
 			t.Errorf("moved from nowhere: %v", err)
 		}
 		for _, r := range []*Registry{a, b} {
@@ -179,7 +195,8 @@ func TestRegistryMoves(t *testing.T) {
 		if p, err := b.Settle(ctx, host, here); err != nil || p != there {
 			t.Errorf("bob settles %v, %v", p, err)
 		}
-		if _, err := b.Draft(ctx, host, here, elsewhere, leaseOf(t, here, bob, time.Now())); !errors.Is(err, ErrMoved) {
+		if _, err := b.Draft(ctx, host, here, elsewhere,
+			leaseOf(t, here, bob, time.Now())); !errors.Is(err, ErrMoved) {
 			t.Errorf("moved from an old home: %v", err)
 		}
 		// Once more, from a record that is too large to be kept in memory.
@@ -190,27 +207,28 @@ func TestRegistryMoves(t *testing.T) {
 		if r, err := b.Announce(ctx, value); err != nil || r.Epoch != 3 {
 			t.Errorf("%+v, %v", r, err)
 		}
-		dht.Plant(Key(host), nil) // lost: who remembers does not begin anew
+		dht.Plant(Key(host), nil) // lost: a peer that remembers does not start over
 		if p, err := b.Settle(ctx, host, here); err != nil || p != elsewhere {
 			t.Errorf("after the loss: %v, %v", p, err)
 		}
 	})
 }
 
-// FuzzOpenParcel sees to the form around what is signed, and the proof.
-func FuzzOpenParcel(f *testing.F) {
+// FuzzOpenBundle sees to the form around what is signed, and the proof.
+func FuzzOpenBundle(f *testing.F) {
 	first := seal(f, Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, alice)
 	second := moved(f, first, there, bob, noon, leaseOf(f, here, bob, noon))
-	_, p, err := openParcel(second)
+	_, p, err := openBundle(second)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(p.Prior, p.Lease)
 	f.Add([]byte{}, []byte{})
 	f.Fuzz(func(t *testing.T, prior, sealedLease []byte) {
-		q := parcel{Prior: prior, Lease: sealedLease}
-		r := Record{Host: host, Subnet: there, By: bob.id, Issued: noon, Epoch: 2, From: here, Proof: q.digest()}
-		sealed, err := kind.Seal(r.body(), bob.key)
+		q := bundle{Prior: prior, Lease: sealedLease}
+		r := Record{Host: host, Subnet: there, By: bob.id, Issued: noon, Epoch: 2, From: here,
+			Proof: q.digest()}
+		sealed, err := statements.Kind.Seal(r.body(), bob.key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,11 +11,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"peerd/overlay/lease/register"
+	"peerd/overlay/record"
 )
 
-// Why a record is refused; besides these there are register.ErrTooLarge,
-// ErrEnvelope and ErrBody.
+// Why a record is refused; besides these there are the errors of package record.
 var (
 	// ErrHost: not a canonical host name.
 	ErrHost = errors.New("home: not a canonical host name")
@@ -23,21 +22,15 @@ var (
 	// that is an IP literal.
 	ErrSubnet = errors.New("home: impossible subnet")
 	// ErrSigner: signed by another than the record names.
-	ErrSigner = errors.New("home: signed by the wrong peer")
+	ErrSigner = record.ErrSigner
 	// ErrTime: issued before 1970 or more than Skew ahead of now.
-	ErrTime = errors.New("home: impossible time")
-	// ErrKey: stored under a key that is not its own.
-	ErrKey = errors.New("home: key does not fit")
+	ErrTime = record.ErrTime
 	// ErrEpoch: zero or above MaxEpoch.
 	ErrEpoch = errors.New("home: impossible epoch")
 	// ErrProof: a move without the record before it and a lease that allows it,
 	// or a first record with them.
 	ErrProof = errors.New("home: the proof does not fit")
 )
-
-// Skew is how far in the future a record may be issued: the difference of clocks
-// that is forgiven. All peers of a network must agree on it.
-const Skew = 5 * time.Minute
 
 // Silence is how long after the end of the last lease of a home's subnet the owner
 // of another subnet may move the host there. All peers of a network must agree on
@@ -47,15 +40,21 @@ const Silence = time.Hour
 // MaxEpoch bounds the epoch, so that counting up never overflows.
 const MaxEpoch = 1 << 32
 
-const maxMillis = 1 << 47 // the year 6429: sums of such times do not overflow
+const maxNetwork = 96 // bytes, as in package overlay
 
 // An Ed25519 statement takes about 350 bytes plus the host's name; the limit leaves
-// room for RSA identities.
-var kind = register.Kind{Domain: "peerd-home", Codec: "/peerd/home/2", Max: 2 << 10}
+// space for RSA identities.
+var statements = record.Form[Record, recordBody]{
+	Kind:   record.Kind{Domain: "peerd-home", Codec: "/peerd/home/3", Max: 2 << 10},
+	Signer: func(r Record) peer.ID { return r.By },
+	Body:   Record.body, Record: recordBody.record, Check: Record.check,
+}
 
 // A Record says that Host belongs to Subnet. Issued has millisecond precision and
 // is UTC once the record went through Open.
 type Record struct {
+	// Network identifies the network that the record is of.
+	Network string
 	// Host is a host name as store.URL.Host returns it.
 	Host string
 	// Subnet is an IPv4 /24 or IPv6 /48, as store.SubnetOf makes it.
@@ -88,12 +87,15 @@ type recordBody struct {
 	From   netip.Prefix `cbor:"6,keyasint,omitempty"`
 	Rescue bool         `cbor:"7,keyasint,omitempty"`
 	Proof  []byte       `cbor:"8,keyasint,omitempty"`
+
+	Network string `cbor:"9,keyasint,omitempty"`
 }
 
 // body is the inverse of Record.
 func (r Record) body() recordBody {
 	b := recordBody{
-		Host: r.Host, Subnet: r.Subnet, By: r.By, Issued: r.Issued.UnixMilli(), Epoch: r.Epoch, From: r.From, Rescue: r.Rescue,
+		Host: r.Host, Subnet: r.Subnet, By: r.By, Issued: r.Issued.UnixMilli(), Epoch: r.Epoch,
+		From: r.From, Rescue: r.Rescue, Network: r.Network,
 	}
 	if r.Proof != (Digest{}) {
 		b.Proof = r.Proof[:]
@@ -101,11 +103,13 @@ func (r Record) body() recordBody {
 	return b
 }
 
-func (b recordBody) record() (Record, error) {
+func (b recordBody) record(peer.ID) (Record, error) {
 	r := Record{
-		Host: b.Host, Subnet: b.Subnet, By: b.By, Issued: millis(b.Issued), Epoch: b.Epoch, From: b.From, Rescue: b.Rescue,
+		Host: b.Host, Subnet: b.Subnet, By: b.By, Issued: record.Millis(b.Issued), Epoch: b.Epoch,
+		From: b.From, Rescue: b.Rescue, Network: b.Network,
 	}
-	if n := copy(r.Proof[:], b.Proof); len(b.Proof) != 0 && (n != len(b.Proof) || n != len(r.Proof)) {
+	if n := copy(r.Proof[:], b.Proof); len(b.Proof) != 0 &&
+		(n != len(b.Proof) || n != len(r.Proof)) {
 		return Record{}, fmt.Errorf("%w: a digest of %d bytes", ErrProof, len(b.Proof))
 	}
 	return r, nil
@@ -113,7 +117,7 @@ func (b recordBody) record() (Record, error) {
 
 // CheckTime tells whether r is acceptable at now: nil or ErrTime.
 func (r Record) CheckTime(now time.Time) error {
-	if ahead := r.Issued.Sub(now); ahead > Skew {
+	if ahead := r.Issued.Sub(now); ahead > record.Skew {
 		return fmt.Errorf("%w: %v ahead", ErrTime, ahead)
 	}
 	return nil
@@ -127,11 +131,14 @@ func (r Record) check() error {
 	if err := checkSubnet(r.Host, r.Subnet); err != nil {
 		return err
 	}
+	if len(r.Network) > maxNetwork {
+		return fmt.Errorf("%w: %d bytes", record.ErrNetwork, len(r.Network))
+	}
 	if err := r.By.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrSigner, err)
 	}
-	if ms := r.Issued.UnixMilli(); ms <= 0 || ms > maxMillis {
-		return fmt.Errorf("%w: issued at %d ms", ErrTime, ms)
+	if err := record.CheckMillis(r.Issued); err != nil {
+		return err
 	}
 	return r.checkEpoch()
 }
@@ -151,12 +158,6 @@ func (r Record) checkEpoch() error {
 		return fmt.Errorf("%w: moved to where it was", ErrSubnet)
 	}
 	return checkSubnet(r.Host, r.From)
-}
-
-// millis returns the time ms milliseconds after 1970. What is out of bounds
-// becomes a time that check refuses, rather than one that overflowed.
-func millis(ms int64) time.Time {
-	return time.UnixMilli(max(0, min(ms, maxMillis+1))).UTC()
 }
 
 // Better orders records of one host: positive when a is better than b, negative
@@ -184,7 +185,8 @@ func Better(a, b Record) int {
 	}
 	return cmp.Or(
 		cmp.Compare(b.Issued.UnixMilli(), a.Issued.UnixMilli()), cmp.Compare(a.Host, b.Host),
-		cmp.Compare(a.From.String(), b.From.String()), bytes.Compare(a.Proof[:], b.Proof[:]),
+		cmp.Compare(a.From.String(), b.From.String()),
+		cmp.Compare(a.Network, b.Network), bytes.Compare(a.Proof[:], b.Proof[:]),
 	)
 }
 

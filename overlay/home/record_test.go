@@ -13,8 +13,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
-	"peerd/overlay/lease/register"
 	"peerd/overlay/overlaytest"
+	"peerd/overlay/record"
 )
 
 // someone is a peer with its key.
@@ -24,7 +24,9 @@ type someone struct {
 }
 
 // folk are the same peers in every run.
-var folk = overlaytest.Folk(2, 8, func(id peer.ID, key crypto.PrivKey) someone { return someone{id, key} })
+var folk = overlaytest.Identities(2, 8, func(id peer.ID, key crypto.PrivKey) someone {
+	return someone{id, key}
+})
 
 var (
 	alice, bob = folk[0], folk[1]
@@ -46,9 +48,9 @@ func seal(t testing.TB, r Record, by someone) []byte {
 }
 
 // wrap makes a value of what was signed.
-func wrap(t testing.TB, p parcel) []byte {
+func wrap(t testing.TB, p bundle) []byte {
 	t.Helper()
-	b, err := register.Encode(p)
+	b, err := record.Encode(p, maxValue)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,8 @@ func TestRoundTrip(t *testing.T) {
 		{Host: "x", Subnet: there, By: alice.id, Issued: noon, Epoch: 1},
 		{Host: "203.0.113.9", Subnet: here, By: alice.id, Issued: noon, Epoch: 1},
 		{Host: "2001:db8:7::1", Subnet: there, By: alice.id, Issued: noon, Epoch: 1},
-		{Host: strings.Repeat("a23456789.", 25) + "org", Subnet: here, By: alice.id, Issued: noon, Epoch: 1},
+		{Host: strings.Repeat("a23456789.", 25) + "org", Subnet: here, By: alice.id, Issued: noon,
+			Epoch: 1},
 	} {
 		if got, err := Open(seal(t, r, alice)); err != nil || got != r {
 			t.Errorf("%+v: got %+v, %v", r, got, err)
@@ -76,16 +79,20 @@ func TestHostNames(t *testing.T) {
 		host string
 		ok   bool
 	}{
-		{"example.org", true}, {"localhost", true}, {"a_b.example.org", true}, {"xn--bcher-kva.example", true},
+		{"example.org", true}, {"localhost", true}, {"a_b.example.org", true},
+		{"xn--bcher-kva.example", true},
 		{"1.2.3.4", true}, {"2001:db8::1", true}, {"::ffff:102:304", true}, {"1a.org", true},
 		{strings.Repeat("a", 63) + ".org", true},
 		{"", false}, {".", false}, {"example.org.", false}, {".org", false}, {"a..org", false},
-		{"Example.org", false}, {"bücher.example", false}, {"a b.org", false}, {"a/b", false}, {"a:80", false},
-		{"[2001:db8::1]", false}, {"2001:DB8::1", false}, {"2001:db8:0::1", false}, {"::ffff:1.2.3.4", false},
+		{"Example.org", false}, {"bücher.example", false}, {"a b.org", false}, {"a/b", false},
+		{"a:80", false},
+		{"[2001:db8::1]", false}, {"2001:DB8::1", false}, {"2001:db8:0::1", false},
+		{"::ffff:1.2.3.4", false},
 		{"fe80::1%eth0", false}, {"example.org\x00", false}, {"a%2eb", false}, {"user@host", false},
 		{strings.Repeat("a", 64) + ".org", false}, {strings.Repeat("a.", 126) + "ab", false},
 	} {
-		if err := checkHost(c.host); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrHost) {
+		if err := checkHost(c.host); (err == nil) != c.ok || err != nil &&
+			!errors.Is(err, ErrHost) {
 			t.Errorf("%q: %v", c.host, err)
 		}
 	}
@@ -95,52 +102,60 @@ func TestOpenRefuses(t *testing.T) {
 	forged := func(edit func(*recordBody)) []byte {
 		b := recordBody{Host: host, Subnet: here, By: alice.id, Issued: noon.UnixMilli(), Epoch: 1}
 		edit(&b)
-		sealed, err := kind.Seal(b, alice.key)
+		sealed, err := statements.Kind.Seal(b, alice.key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return wrap(t, parcel{Sealed: sealed})
+		return wrap(t, bundle{Sealed: sealed})
 	}
 	subnet := func(s string) []byte {
 		return forged(func(b *recordBody) { b.Subnet = netip.MustParsePrefix(s) })
 	}
-	otherKind, err := register.Kind{Domain: kind.Domain, Codec: "/peerd/home/9", Max: 999}.Seal(1, alice.key)
+	otherKind, err := record.Kind{Domain: statements.Domain, Codec: "/peerd/home/9",
+		Max: 999}.Seal(1, alice.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	otherBody, err := kind.Seal([]int{1}, alice.key)
+	otherBody, err := statements.Kind.Seal([]int{1}, alice.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	otherKind, otherBody = wrap(t, parcel{Sealed: otherKind}), wrap(t, parcel{Sealed: otherBody})
+	otherKind, otherBody = wrap(t, bundle{Sealed: otherKind}), wrap(t, bundle{Sealed: otherBody})
 	broken := bytes.Clone(forged(func(*recordBody) {}))
 	broken[len(broken)-1] ^= 1
 	for name, c := range map[string]struct {
 		sealed []byte
 		want   error
 	}{
-		"nothing":             {nil, register.ErrEnvelope},
-		"too large":           {make([]byte, maxValue+1), register.ErrTooLarge},
-		"statement too large": {wrap(t, parcel{Sealed: make([]byte, kind.Max+1)}), register.ErrTooLarge},
-		"bytes left over":     {append(forged(func(*recordBody) {}), 0), register.ErrEnvelope},
-		"epoch 0":             {forged(func(b *recordBody) { b.Epoch = 0 }), ErrEpoch},
-		"epoch beyond":        {forged(func(b *recordBody) { b.Epoch = MaxEpoch + 1 }), ErrEpoch},
-		"epoch 1 from":        {forged(func(b *recordBody) { b.From = there }), ErrProof},
-		"epoch 1 rescue":      {forged(func(b *recordBody) { b.Rescue = true }), ErrProof},
-		"epoch 2 bare":        {forged(func(b *recordBody) { b.Epoch, b.From = 2, there }), ErrProof},
-		"odd digest":          {forged(func(b *recordBody) { b.Epoch, b.From, b.Proof = 2, there, []byte{1} }), ErrProof},
-		"broken signature":    {broken, register.ErrEnvelope},
-		"other codec":         {otherKind, register.ErrEnvelope},
-		"other body":          {otherBody, register.ErrBody},
-		"no host":             {forged(func(b *recordBody) { b.Host = "" }), ErrHost},
-		"host with a port":    {forged(func(b *recordBody) { b.Host = "a.org:80" }), ErrHost},
-		"no subnet":           {forged(func(b *recordBody) { b.Subnet = netip.Prefix{} }), ErrSubnet},
-		"/16":                 {subnet("203.0.0.0/16"), ErrSubnet},
-		"host bits":           {subnet("203.0.113.1/24"), ErrSubnet},
-		"literal elsewhere":   {forged(func(b *recordBody) { b.Host = "192.0.2.1" }), ErrSubnet},
-		"signed for another":  {forged(func(b *recordBody) { b.By = bob.id }), ErrSigner},
-		"before 1970":         {forged(func(b *recordBody) { b.Issued = math.MinInt64 }), ErrTime},
-		"far future":          {forged(func(b *recordBody) { b.Issued = math.MaxInt64 }), ErrTime},
+		"nothing":   {nil, record.ErrBody},
+		"too large": {make([]byte, maxValue+1), record.ErrTooLarge},
+		"statement too large": {wrap(t, bundle{Sealed: make([]byte, statements.Max+1)}),
+			record.ErrTooLarge},
+		"bytes left over": {append(forged(func(*recordBody) {}), 0), record.ErrBody},
+		"epoch 0":         {forged(func(b *recordBody) { b.Epoch = 0 }), ErrEpoch},
+		"epoch beyond":    {forged(func(b *recordBody) { b.Epoch = MaxEpoch + 1 }), ErrEpoch},
+		"epoch 1 from":    {forged(func(b *recordBody) { b.From = there }), ErrProof},
+		"epoch 1 rescue":  {forged(func(b *recordBody) { b.Rescue = true }), ErrProof},
+		"epoch 2 bare": {forged(func(b *recordBody) {
+			b.Epoch, b.From = 2, there
+		}), ErrProof},
+		"odd digest": {forged(func(b *recordBody) {
+			b.Epoch, b.From, b.Proof = 2, there, []byte{1}
+		}), ErrProof},
+		"broken signature": {broken, record.ErrEnvelope},
+		"other codec":      {otherKind, record.ErrEnvelope},
+		"other body":       {otherBody, record.ErrBody},
+		"no host":          {forged(func(b *recordBody) { b.Host = "" }), ErrHost},
+		"host with a port": {forged(func(b *recordBody) { b.Host = "a.org:80" }), ErrHost},
+		"no subnet": {forged(func(b *recordBody) {
+			b.Subnet = netip.Prefix{}
+		}), ErrSubnet},
+		"/16":                {subnet("203.0.0.0/16"), ErrSubnet},
+		"host bits":          {subnet("203.0.113.1/24"), ErrSubnet},
+		"literal elsewhere":  {forged(func(b *recordBody) { b.Host = "192.0.2.1" }), ErrSubnet},
+		"signed for another": {forged(func(b *recordBody) { b.By = bob.id }), ErrSigner},
+		"before 1970":        {forged(func(b *recordBody) { b.Issued = math.MinInt64 }), ErrTime},
+		"far future":         {forged(func(b *recordBody) { b.Issued = math.MaxInt64 }), ErrTime},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Open(c.sealed); !errors.Is(err, c.want) {
@@ -148,7 +163,8 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Seal(Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, bob.key); !errors.Is(err, ErrSigner) {
+	if _, err := Seal(Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1},
+		bob.key); !errors.Is(err, ErrSigner) {
 		t.Errorf("sealed with another's key: %v", err)
 	}
 	if _, err := Seal(Record{}, bob.key); !errors.Is(err, ErrHost) {
@@ -190,7 +206,8 @@ func TestBetter(t *testing.T) {
 		if Better(a, b) >= 0 && Better(b, c) >= 0 && Better(a, c) < 0 {
 			t.Fatal("not transitive")
 		}
-		if join(a, a) != a || join(a, b) != join(b, a) || join(a, join(b, c)) != join(join(a, b), c) {
+		if join(a, a) != a || join(a, b) != join(b, a) || join(a, join(b, c)) != join(join(a, b),
+			c) {
 			t.Fatal("no join")
 		}
 	})
@@ -206,10 +223,10 @@ func TestValidator(t *testing.T) {
 	}{
 		"now":          {"/peerd-home/www.example.org", noon, nil},
 		"years later":  {Key(host), noon.AddDate(9, 0, 0), nil},
-		"clock behind": {Key(host), noon.Add(-Skew), nil},
-		"future":       {Key(host), noon.Add(-Skew - time.Millisecond), ErrTime},
-		"other host":   {Key("example.org"), noon, ErrKey},
-		"other space":  {"/peerd-lease/" + host, noon, ErrKey},
+		"clock behind": {Key(host), noon.Add(-record.Skew), nil},
+		"future":       {Key(host), noon.Add(-record.Skew - time.Millisecond), ErrTime},
+		"other host":   {Key("example.org"), noon, record.ErrKey},
+		"other space":  {"/peerd-lease/" + host, noon, record.ErrKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := (Validator{Now: at(c.now)}).Validate(c.key, sealed); !errors.Is(err, c.want) {
@@ -255,21 +272,22 @@ func FuzzOpen(f *testing.F) {
 // The signature hides the body from a fuzzer: sign what it makes.
 func FuzzOpenBody(f *testing.F) {
 	for _, h := range []string{host, "203.0.113.9"} {
-		body, err := register.Encode(recordBody{Host: h, Subnet: here, By: alice.id, Issued: noon.UnixMilli(), Epoch: 1})
+		body, err := record.Encode(recordBody{Host: h, Subnet: here, By: alice.id,
+			Issued: noon.UnixMilli(), Epoch: 1}, maxValue)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		sealed, err := kind.SealRaw(body, alice.key)
+		sealed, err := statements.SealRaw(body, alice.key)
 		if err != nil {
 			return
 		}
-		if s, err := openStatement(sealed); err == nil && s.check() != nil {
+		if s, err := statements.Open(sealed); err == nil && s.check() != nil {
 			t.Fatalf("opened %+v, but %v", s, s.check())
 		}
-		r, err := Open(wrap(t, parcel{Sealed: sealed}))
+		r, err := Open(wrap(t, bundle{Sealed: sealed}))
 		if err != nil {
 			return
 		}

@@ -14,11 +14,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"peerd/overlay/lease/register"
-	"peerd/overlay/lease/register/registertest"
+	"peerd/overlay/record"
+	"peerd/overlay/record/recordtest"
 )
 
-func open(t testing.TB, p someone, values Values) *Registry {
+func open(t testing.TB, p someone, values record.Values) *Registry {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Self, cfg.Key, cfg.Values = p.id, p.key, values
@@ -44,7 +44,7 @@ func TestConfigNamesEveryFault(t *testing.T) {
 func TestSettle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		dht := registertest.New(Validator{}, 5)
+		dht := recordtest.New(Validator{}, 5)
 		values := dht.Peer()
 		r := open(t, alice, values)
 		begin := time.Now()
@@ -65,13 +65,15 @@ func TestSettle(t *testing.T) {
 		// Another peer with another answer of DNS follows: after a wait, for the
 		// record might still lose; at once when it is older.
 		begin = time.Now()
-		if p, err := open(t, folk[2], dht.Peer()).Settle(ctx, host, there); err != nil || p != here || time.Since(begin) != DefaultConfig().Settle {
+		if p, err := open(t, folk[2], dht.Peer()).Settle(ctx, host, there); err != nil ||
+			p != here || time.Since(begin) != DefaultConfig().Settle {
 			t.Errorf("a fresh home: %v, %v after %v", p, err, time.Since(begin))
 		}
 		<-time.After(time.Minute)
 		begin = time.Now()
 		other := open(t, bob, dht.Peer())
-		if p, err := other.Settle(ctx, host, there); err != nil || p != here || time.Since(begin) != 0 {
+		if p, err := other.Settle(ctx, host, there); err != nil || p != here ||
+			time.Since(begin) != 0 {
 			t.Errorf("bob: %v, %v after %v", p, err, time.Since(begin))
 		}
 		if p, ok := other.Cached(host); !ok || p != here {
@@ -84,11 +86,11 @@ func TestSettle(t *testing.T) {
 	})
 }
 
-// A write that reached nobody stays in this peer's own copy: it must not count
+// A write that reached no replica stays in this peer's own copy: it must not count
 // as settled.
 func TestSettleAgainAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dht := registertest.New(Validator{}, 3)
+		dht := recordtest.New(Validator{}, 3)
 		values := dht.Peer()
 		r := open(t, alice, values)
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -99,7 +101,7 @@ func TestSettleAgainAfterFailure(t *testing.T) {
 		if _, ok := r.Cached(host); ok {
 			t.Error("remembered")
 		}
-		dht.Plant(Key(host), nil) // nobody else has it
+		dht.Plant(Key(host), nil) // no other peer has it
 		<-time.After(time.Hour)
 		if p, err := r.Settle(t.Context(), host, there); err != nil || p != here {
 			t.Errorf("again: %v, %v", p, err)
@@ -113,7 +115,7 @@ func TestSettleAgainAfterFailure(t *testing.T) {
 }
 
 func TestSettleLiteral(t *testing.T) {
-	r := open(t, alice, registertest.New(Validator{}, 0).Peer())
+	r := open(t, alice, recordtest.New(Validator{}, 0).Peer())
 	for h, want := range map[string]netip.Prefix{"203.0.113.77": here, "2001:db8:7::1": there} {
 		if p, err := r.Settle(t.Context(), h, netip.Prefix{}); err != nil || p != want {
 			t.Errorf("%s: %v, %v", h, p, err)
@@ -136,7 +138,7 @@ func TestSettleRaceAgrees(t *testing.T) {
 		starts := rapid.SliceOfN(rapid.IntRange(0, 600), 2, 4).Draw(rt, "start ms")
 		var err error
 		synctest.Test(t, func(t *testing.T) {
-			dht := registertest.New(Validator{}, k)
+			dht := recordtest.New(Validator{}, k)
 			dht.Seed, dht.Reach, dht.MaxDelay = seed, reach, delay
 			err = settleRace(t, dht, starts, subnets)
 		})
@@ -147,7 +149,7 @@ func TestSettleRaceAgrees(t *testing.T) {
 }
 
 // settleRace lets some peers settle one host, and afterwards asks a newcomer.
-func settleRace(t *testing.T, dht *registertest.DHT, starts []int, subnets []netip.Prefix) error {
+func settleRace(t *testing.T, dht *recordtest.DHT, starts []int, subnets []netip.Prefix) error {
 	got := make([]netip.Prefix, len(starts))
 	var wg sync.WaitGroup
 	for i, start := range starts {
@@ -176,7 +178,7 @@ func settleRace(t *testing.T, dht *registertest.DHT, starts []int, subnets []net
 
 func TestSettleFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dht := registertest.New(Validator{}, 3)
+		dht := recordtest.New(Validator{}, 3)
 		dht.Cut = func(int, int) bool { return true }
 		r := open(t, alice, dht.Peer())
 		for name, c := range map[string]struct {
@@ -185,17 +187,19 @@ func TestSettleFails(t *testing.T) {
 			want   error
 		}{
 			"host":     {"a b", here, ErrHost},
-			"DHT away": {host, here, registertest.ErrOffline},
+			"DHT away": {host, here, recordtest.ErrOffline},
 		} {
 			if _, err := r.Settle(t.Context(), c.host, c.subnet); !errors.Is(err, c.want) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		dht.Cut = nil
-		if _, err := r.Settle(t.Context(), host, netip.MustParsePrefix("10.0.0.0/8")); !errors.Is(err, ErrSubnet) {
+		if _, err := r.Settle(t.Context(), host, netip.MustParsePrefix("10.0.0.0/8")); !errors.Is(
+			err, ErrSubnet) {
 			t.Errorf("subnet: %v", err)
 		}
-		if _, err := open(t, alice, refusing{}).Settle(t.Context(), host, here); !errors.Is(err, ErrContested) {
+		if _, err := open(t, alice, refusing{}).Settle(t.Context(), host, here); !errors.Is(err,
+			record.ErrContested) {
 			t.Errorf("refused: %v", err)
 		}
 		if _, ok := r.Cached(host); ok {
@@ -208,7 +212,9 @@ func TestSettleFails(t *testing.T) {
 type refusing struct{}
 
 func (refusing) Put(context.Context, string, []byte) (int, int, error) { return 0, 3, nil }
-func (refusing) Get(context.Context, string) ([]byte, error)           { return []byte("noise"), nil }
+func (refusing) Get(context.Context, string) ([]byte, error) {
+	return []byte("noise"), nil
+}
 
 func TestLearn(t *testing.T) {
 	cfg := DefaultConfig()
@@ -217,7 +223,8 @@ func TestLearn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	better, worse := Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, Record{Host: host, Subnet: there, By: alice.id, Issued: noon, Epoch: 1}
+	better, worse := Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1},
+		Record{Host: host, Subnet: there, By: alice.id, Issued: noon, Epoch: 1}
 	if Better(worse, better) > 0 {
 		better, worse = worse, better
 	}
@@ -234,15 +241,17 @@ func TestLearn(t *testing.T) {
 		sealed []byte
 		want   error
 	}{
-		"noise":  {[]byte("x"), register.ErrEnvelope},
-		"future": {seal(t, Record{Host: host, Subnet: here, By: alice.id, Issued: noon.Add(time.Hour), Epoch: 1}, alice), ErrTime},
+		"noise": {[]byte("x"), record.ErrBody},
+		"future": {seal(t, Record{Host: host, Subnet: here, By: alice.id,
+			Issued: noon.Add(time.Hour), Epoch: 1}, alice), ErrTime},
 	} {
 		if _, err := r.Learn(c.sealed); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, h := range []string{"a.org", "b.org"} {
-		if _, err := r.Learn(seal(t, Record{Host: h, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, alice)); err != nil {
+		if _, err := r.Learn(seal(t, Record{Host: h, Subnet: here, By: alice.id, Issued: noon,
+			Epoch: 1}, alice)); err != nil {
 			t.Fatal(err)
 		}
 	}

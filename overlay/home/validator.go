@@ -1,68 +1,76 @@
 package home
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
-	record "github.com/libp2p/go-libp2p-record"
+	libp2p "github.com/libp2p/go-libp2p-record"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/record"
 )
 
 // Namespace is the part of the DHT's key space that homes live in.
 const Namespace = "peerd-home"
 
-// Key returns the DHT key of the home of host: /peerd-home/<host>.
-func Key(host string) string { return "/" + Namespace + "/" + host }
+// keepValue is the largest sealed record that is kept in memory; those of moves,
+// which carry leases, are read again when they are needed.
+const keepValue = 1 << 10
 
-// Validator judges homes for the DHT. It has no state and may be used by many at
-// once.
+// homeType is the type of the records of this package, by host.
+var homeType = record.Type[string, Record]{
+	Namespace: Namespace, KeyOf: func(r Record) string { return r.Host }, Open: Open,
+	CheckTime: Record.CheckTime, Better: Better,
+	Same:    func(a, b Record) bool { return Better(a, b) == 0 },
+	MaxKept: keepValue,
+}
+
+// typeFor returns homeType for a network.
+func typeFor(network string) *record.Type[string, Record] {
+	t := homeType
+	t.Open = func(value []byte) (Record, error) {
+		r, err := Open(value)
+		if err == nil && r.Network != network {
+			err = fmt.Errorf("%w: %.100q", record.ErrNetwork, r.Network)
+		}
+		return r, err
+	}
+	return &t
+}
+
+// Key returns the DHT key of the home of host: /peerd-home/<host>.
+func Key(host string) string { return homeType.Key(host) }
+
+// Validator judges homes for the DHT. It has no state and is safe for concurrent use.
 type Validator struct {
+	// Network identifies the network of the records.
+	Network string
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 }
 
-var _ record.Validator = Validator{}
+var _ libp2p.Validator = Validator{}
 
 // Validate accepts a sealed record under its own key from Skew before its issue.
 func (v Validator) Validate(key string, value []byte) error {
-	r, err := Open(value)
-	if err != nil {
-		return err
-	}
-	if Key(r.Host) != key {
-		return fmt.Errorf("%w: %.80q holds the home of %s", ErrKey, key, r.Host)
-	}
 	now := time.Now
 	if v.Now != nil {
 		now = v.Now
 	}
-	return r.CheckTime(now())
+	_, err := typeFor(v.Network).Validate(key, value, now())
+	return err
 }
 
-// Select returns the index of the best value: by Better, then by bytes; the first
-// of identical ones, so that a value put again counts as accepted. What cannot be
-// opened loses; if nothing can, that is an error. The clock plays no part,
-// so every replica selects alike.
+// Select is that of record.Type.
 func (v Validator) Select(_ string, values [][]byte) (int, error) {
-	best, at := Record{}, -1
-	for i, val := range values {
-		r, err := Open(val)
-		if err != nil {
-			continue
-		}
-		if at >= 0 {
-			c := Better(r, best)
-			if c == 0 {
-				c = bytes.Compare(val, values[at])
-			}
-			if c <= 0 {
-				continue
-			}
-		}
-		best, at = r, i
+	return typeFor(v.Network).Select(values)
+}
+
+// Signer returns who has signed a valid record.
+func (v Validator) Signer(value []byte) (peer.ID, error) {
+	var p bundle
+	if err := record.Decode(value, maxValue, &p); err != nil {
+		return "", fmt.Errorf("home: %w", err)
 	}
-	if at < 0 {
-		return 0, fmt.Errorf("home: no valid record among %d", len(values))
-	}
-	return at, nil
+	return record.SignerOf(p.Sealed)
 }

@@ -9,49 +9,48 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/overlay/record"
 	"peerd/store"
 )
 
-// Why a record is refused; besides these there are register.ErrTooLarge,
-// ErrEnvelope and ErrBody.
+// Why a record is refused; besides these there are the errors of package record.
 var (
 	// ErrSubnet: not a canonical IPv4 /24 or IPv6 /48.
 	ErrSubnet = errors.New("lease: not an IPv4 /24 or IPv6 /48 in canonical form")
 	// ErrSigner: signed by another than the record names.
-	ErrSigner = errors.New("lease: signed by the wrong peer")
+	ErrSigner = record.ErrSigner
 	// ErrEpoch: zero, above MaxEpoch, or a grant of epoch 1.
 	ErrEpoch = errors.New("lease: impossible epoch")
 	// ErrTimes: before 1970, ends before it begins, or lasts longer than MaxTTL.
-	ErrTimes = errors.New("lease: impossible times")
+	ErrTimes = record.ErrTime
 	// ErrProxy: the proxy coordinate is not finite or out of bounds.
 	ErrProxy = errors.New("lease: impossible proxy coordinate")
 	// ErrEvidence: missing above epoch 1, superfluous at it, of two kinds at once,
 	// or not what the owner signed.
 	ErrEvidence = errors.New("lease: evidence does not fit the epoch")
+	// ErrChain: the steps before the lease do not follow from each other, or are missing.
+	ErrChain = errors.New("lease: the steps before it do not fit")
+	// ErrNetwork: a record of another network.
+	ErrNetwork = record.ErrNetwork
 	// ErrGrant: not the one for this owner, epoch and subnet.
 	ErrGrant = errors.New("lease: grant does not fit")
-	// ErrPanel: a panel with too many members, with its owner among them, or with
+	// ErrWitnessSet: a witness set with too many members, with its owner among them, or with
 	// members out of order.
-	ErrPanel = errors.New("lease: impossible panel")
+	ErrWitnessSet = errors.New("lease: impossible witness set")
 	// ErrVote: a vote that could not have been asked for.
 	ErrVote = errors.New("lease: impossible vote")
 	// ErrTakeover: votes missing or not for this step, or the last lease not of
 	// the epoch before, or the silence too short.
 	ErrTakeover = errors.New("lease: takeover does not fit")
-	// ErrHeard: taken over for long silence, while this peer heard the old owner.
-	ErrHeard = errors.New("lease: the old owner was heard meanwhile")
-	// ErrKey: stored under a key that is not its own.
-	ErrKey = errors.New("lease: key does not fit")
 	// ErrFuture: issued more than Skew ahead of now.
 	ErrFuture = errors.New("lease: issued in the future")
 	// ErrStale: expired longer than Grace ago.
 	ErrStale = errors.New("lease: expired too long ago")
 )
 
-const (
-	maxMillis = 1 << 47 // the year 6429: sums of such times do not overflow
-	maxDims   = 16      // of a proxy's coordinate; bounds the arithmetic, not the choice
-)
+const maxNetwork = 96 // bytes, as in package overlay
+
+const maxDims = 16 // of a proxy's coordinate; bounds the arithmetic, not the choice
 
 // CheckTime tells whether l is acceptable at now: nil, ErrFuture or ErrStale.
 func (l Lease) CheckTime(now time.Time) error {
@@ -69,6 +68,9 @@ func (l Lease) check() error {
 	if err := l.checkBody(); err != nil {
 		return err
 	}
+	if err := l.checkLinks(); err != nil {
+		return err
+	}
 	return l.checkEvidence()
 }
 
@@ -77,11 +79,21 @@ func (l Lease) checkBody() error {
 	if err := checkNames(l.Subnet, l.Owner, l.Epoch); err != nil {
 		return err
 	}
-	if err := checkMillis(l.Issued); err != nil {
+	if err := record.CheckMillis(l.Issued); err != nil {
 		return err
 	}
 	if d := l.Expires.Sub(l.Issued); d <= 0 || d > MaxTTL {
 		return fmt.Errorf("%w: lasts %v", ErrTimes, d)
+	}
+	if len(l.Network) > maxNetwork {
+		return fmt.Errorf("%w: %d bytes", ErrNetwork, len(l.Network))
+	}
+	if l.Epoch == 1 { // above it, checkLinks
+		if err := l.link().check(); err != nil {
+			return err
+		}
+	} else if !l.Claimed.IsZero() {
+		return fmt.Errorf("%w: a claim of epoch %d", ErrChain, l.Epoch)
 	}
 	return checkProxy(l.Proxy)
 }
@@ -115,9 +127,11 @@ func (l Lease) checkGrant() error {
 		return fmt.Errorf("%w: of subnet %v", ErrGrant, g.Subnet)
 	case g.Epoch != l.Epoch:
 		return fmt.Errorf("%w: for epoch %d", ErrGrant, g.Epoch)
+	case g.From != l.before().Owner || g.Ended != l.Prev():
+		return fmt.Errorf("%w: by %v, of another step than the one before", ErrGrant, g.From)
 	case g.To != l.Owner:
 		return fmt.Errorf("%w: to %v", ErrGrant, g.To)
-	case g.Issued.Sub(l.Issued) > Skew:
+	case !l.Issued.IsZero() && g.Issued.Sub(l.Issued) > Skew:
 		return fmt.Errorf("%w: issued after the lease", ErrGrant)
 	}
 	return nil
@@ -129,12 +143,12 @@ func (g Grant) check() error {
 		return err
 	}
 	if err := g.To.Validate(); err != nil {
-		return fmt.Errorf("%w: to nobody: %w", ErrGrant, err)
+		return fmt.Errorf("%w: invalid successor: %w", ErrGrant, err)
 	}
 	if g.Epoch < 2 {
 		return fmt.Errorf("%w: a grant of epoch %d", ErrEpoch, g.Epoch)
 	}
-	return checkMillis(g.Issued)
+	return record.CheckMillis(g.Issued)
 }
 
 func checkNames(subnet netip.Prefix, signer peer.ID, epoch uint64) error {
@@ -146,13 +160,6 @@ func checkNames(subnet netip.Prefix, signer peer.ID, epoch uint64) error {
 	}
 	if epoch == 0 || epoch > MaxEpoch {
 		return fmt.Errorf("%w: %d", ErrEpoch, epoch)
-	}
-	return nil
-}
-
-func checkMillis(t time.Time) error {
-	if ms := t.UnixMilli(); ms <= 0 || ms > maxMillis {
-		return fmt.Errorf("%w: issued at %d ms", ErrTimes, ms)
 	}
 	return nil
 }

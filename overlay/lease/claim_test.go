@@ -10,9 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
-	"peerd/overlay/lease/register/registertest"
+	"peerd/overlay/record"
+	"peerd/overlay/record/recordtest"
 )
 
 // result is what one claimant was told.
@@ -24,7 +26,9 @@ type result struct {
 
 // race lets n peers claim one subnet, each after its start, and returns what
 // they were told and what a newcomer finds afterwards.
-func race(t *testing.T, dht *registertest.DHT, starts []time.Duration) (told []result, after Lease) {
+func race(
+	t *testing.T, dht *recordtest.DHT, starts []time.Duration,
+) (told []result, after Lease) {
 	told = make([]result, len(starts))
 	var wg sync.WaitGroup
 	for i, start := range starts {
@@ -43,8 +47,8 @@ func race(t *testing.T, dht *registertest.DHT, starts []time.Duration) (told []r
 	return told, after
 }
 
-// verdict tells what is wrong with the outcome of a race.
-func verdict(told []result, after Lease) error {
+// outcomeOf tells what is wrong with the outcome of a race.
+func outcomeOf(told []result, after Lease) error {
 	winners := 0
 	for i, r := range told {
 		var b *BeatenError
@@ -52,7 +56,8 @@ func verdict(told []result, after Lease) error {
 		case r.err == nil:
 			winners++
 			if r.lease.Owner != folk[i].id || after.Owner != r.lease.Owner {
-				return fmt.Errorf("peer %d won with %v, the DHT says %v", i, r.lease.Owner, after.Owner)
+				return fmt.Errorf("peer %d won with %v, the DHT says %v", i, r.lease.Owner,
+					after.Owner)
 			}
 		case !errors.As(r.err, &b):
 			return fmt.Errorf("peer %d: %w", i, r.err)
@@ -80,9 +85,9 @@ func TestClaimRaceHasOneWinner(t *testing.T) {
 		}), 2, 4).Draw(rt, "starts")
 		var err error
 		synctest.Test(t, func(t *testing.T) {
-			dht := registertest.New(Validator{}, k)
+			dht := recordtest.New(Validator{}, k)
 			dht.Seed, dht.Reach, dht.MaxDelay = seed, reach, time.Duration(delay)*time.Millisecond
-			err = verdict(race(t, dht, starts))
+			err = outcomeOf(race(t, dht, starts))
 		})
 		if err != nil {
 			rt.Fatal(err)
@@ -93,13 +98,12 @@ func TestClaimRaceHasOneWinner(t *testing.T) {
 // Settling is what it takes: without it two may win.
 func TestClaimWithoutSettlingCanHaveTwoWinners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dht := registertest.New(Validator{}, 3)
+		dht := recordtest.New(Validator{}, 3)
 		loser, winner := alice, bob
 		if Better(first(alice), first(bob)) > 0 {
 			loser, winner = bob, alice
 		}
-		hasty := open(t, loser, dht.Peer())
-		hasty.cfg.Settle = 0
+		hasty := openSettling(t, loser, dht.Peer(), 0)
 		slow := &gate{Values: dht.Peer(), open: make(chan struct{})}
 		var wg sync.WaitGroup
 		var late error
@@ -114,7 +118,8 @@ func TestClaimWithoutSettlingCanHaveTwoWinners(t *testing.T) {
 		}
 		// The beaten one learns of it no later than at its renewal.
 		var b *BeatenError
-		if _, _, err := hasty.Renew(t.Context(), l); !errors.As(err, &b) || b.By.Owner != winner.id {
+		if _, _, err := hasty.Renew(t.Context(), l); !errors.As(err, &b) ||
+			b.By.Owner != winner.id {
 			t.Errorf("renewal: %v", err)
 		}
 	})
@@ -122,7 +127,7 @@ func TestClaimWithoutSettlingCanHaveTwoWinners(t *testing.T) {
 
 // gate holds back writes.
 type gate struct {
-	Values
+	record.Values
 	open chan struct{}
 }
 
@@ -131,13 +136,21 @@ func (g *gate) Put(ctx context.Context, key string, val []byte) (int, int, error
 	return g.Values.Put(ctx, key, val)
 }
 
+// openApart is open for a peer that was out of touch with all others when it claimed.
+func openApart(t *testing.T, p someone, values record.Values) *Registry {
+	cfg := DefaultConfig()
+	cfg.Self, cfg.Key, cfg.Values = p.id, p.key, values
+	cfg.Judge = NewJudge(JudgeConfig{Apart: func(peer.ID, time.Time) bool { return true }})
+	return openWith(t, cfg)
+}
+
 func TestPartitionHeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		dht := registertest.New(Validator{}, 6)
+		dht := recordtest.New(Validator{}, 6)
 		dht.MaxDelay = 50 * time.Millisecond
 		dht.Cut = func(peer, replica int) bool { return peer%2 != replica%2 }
-		a, b := open(t, alice, dht.Peer()), open(t, bob, dht.Peer())
+		a, b := openApart(t, alice, dht.Peer()), openApart(t, bob, dht.Peer())
 		la, _, err := a.Claim(ctx, subnet4)
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +183,7 @@ func TestPartitionHeals(t *testing.T) {
 func TestClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		dht := registertest.New(Validator{}, 3)
+		dht := recordtest.New(Validator{}, 3)
 		r := open(t, alice, dht.Peer())
 		begin := time.Now()
 		l, sealed, err := r.Claim(ctx, subnet4)
@@ -180,7 +193,8 @@ func TestClaim(t *testing.T) {
 		if d := time.Since(begin); d != DefaultConfig().Settle {
 			t.Errorf("settled for %v", d)
 		}
-		if l.Epoch != 1 || l.Owner != alice.id || l.Subnet != subnet4 || l.Expires.Sub(l.Issued) != 10*time.Minute {
+		if l.Epoch != 1 || l.Owner != alice.id || l.Subnet != subnet4 ||
+			l.Expires.Sub(l.Issued) != 10*time.Minute {
 			t.Errorf("%+v", l)
 		}
 		if back, err := OpenLease(sealed); err != nil || Better(back, l) != 0 {
@@ -193,7 +207,8 @@ func TestClaim(t *testing.T) {
 		<-time.After(time.Minute)
 		begin = time.Now()
 		again, _, err := r.Claim(ctx, subnet4)
-		if err != nil || again.Epoch != 1 || !again.Issued.After(l.Issued) || time.Since(begin) != 0 {
+		if err != nil || again.Epoch != 1 || !again.Issued.After(l.Issued) ||
+			time.Since(begin) != 0 {
 			t.Errorf("claimed again: %+v, %v after %v", again, err, time.Since(begin))
 		}
 		// After a restart too.
@@ -223,12 +238,12 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// While a claim settles, or after it failed half-way, nobody may take it for
+// While a claim settles, or after it failed half-way, no peer may take it for
 // ownership; claiming again settles it.
 func TestUnsettledClaimIsNotOwnership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		dht := registertest.New(Validator{}, 3)
+		dht := recordtest.New(Validator{}, 3)
 		r := open(t, alice, dht.Peer())
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
@@ -261,7 +276,7 @@ func TestUnsettledClaimIsNotOwnership(t *testing.T) {
 
 func TestClaimInANetworkOfOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := open(t, alice, registertest.New(Validator{}, 0).Peer())
+		r := open(t, alice, recordtest.New(Validator{}, 0).Peer())
 		if l, _, err := r.Claim(t.Context(), subnet4); err != nil || l.Owner != alice.id {
 			t.Errorf("%+v, %v", l, err)
 		}
@@ -270,19 +285,23 @@ func TestClaimInANetworkOfOne(t *testing.T) {
 
 func TestClaimFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dht := registertest.New(Validator{}, 3)
+		dht := recordtest.New(Validator{}, 3)
 		dht.Cut = func(int, int) bool { return true }
-		if _, _, err := open(t, alice, dht.Peer()).Claim(t.Context(), subnet4); !errors.Is(err, registertest.ErrOffline) {
+		if _, _, err := open(t, alice, dht.Peer()).Claim(t.Context(), subnet4); !errors.Is(err,
+			recordtest.ErrOffline) {
 			t.Errorf("DHT away: %v", err)
 		}
-		if _, _, err := open(t, alice, fixed{acks: 2, rejects: 1}).Claim(t.Context(), subnet4); !errors.Is(err, ErrContested) {
+		if _, _, err := open(t, alice, fixed{acks: 2, rejects: 1}).Claim(t.Context(),
+			subnet4); !errors.Is(err, record.ErrContested) {
 			t.Errorf("one replica refuses: %v", err)
 		}
 		dead := errors.New("dead")
-		if _, _, err := open(t, alice, fixed{err: dead}).Claim(t.Context(), subnet4); !errors.Is(err, dead) {
+		if _, _, err := open(t, alice, fixed{err: dead}).Claim(t.Context(), subnet4); !errors.Is(
+			err, dead) {
 			t.Errorf("no write: %v", err)
 		}
-		if _, _, err := open(t, alice, fixed{}).Claim(t.Context(), Lease{}.Subnet); !errors.Is(err, ErrSubnet) {
+		if _, _, err := open(t, alice, fixed{}).Claim(t.Context(), Lease{}.Subnet); !errors.Is(err,
+			ErrSubnet) {
 			t.Errorf("no subnet: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -301,12 +320,13 @@ func TestClaimFails(t *testing.T) {
 func TestClaimLosesToWhatIsLearnt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, alice, fixed{acks: 3})
-		next := nowLease(bob)
-		g, err := SealGrant(Grant{subnet4, carol.id, bob.id, 2, time.Now()}, carol.key)
+		next := nowLease(carol).Next(bob.id)
+		next.Issued, next.Expires = nowLease(bob).Issued, nowLease(bob).Expires
+		g, err := nowLease(carol).GrantTo(bob.id, time.Now(), carol.key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		next.Epoch, next.Grant = 2, g
+		next.Grant = g
 		sealed := seal(t, next, bob)
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -326,22 +346,22 @@ func TestClaimLosesToWhatIsLearnt(t *testing.T) {
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		dht := registertest.New(Validator{}, 5)
+		dht := recordtest.New(Validator{}, 5)
 		dht.MaxDelay = 30 * time.Millisecond
 		a, b := open(t, alice, dht.Peer()), open(t, bob, dht.Peer())
 		old, _, err := a.Claim(ctx, subnet4)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := SealGrant(Grant{subnet4, alice.id, bob.id, old.Epoch + 1, time.Now()}, alice.key)
+		g, err := old.GrantTo(bob.id, time.Now(), alice.key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, sealed, err := b.Adopt(ctx, subnet4, 2, g, somewhere())
+		l, sealed, err := b.Adopt(ctx, old, g, somewhere())
 		if err != nil || l.Owner != bob.id || l.Epoch != 2 || l.Proxy == nil {
 			t.Fatalf("%+v, %v", l, err)
 		}
-		if _, _, err := b.Adopt(ctx, subnet4, 2, g, nil); err != nil {
+		if _, _, err := b.Adopt(ctx, old, g, nil); err != nil {
 			t.Errorf("adopted again: %v", err)
 		}
 		var beat *BeatenError
@@ -351,20 +371,23 @@ func TestHandover(t *testing.T) {
 		if got, err := a.Learn(sealed); err != nil || got.Owner != bob.id {
 			t.Errorf("the old owner knows %+v, %v", got, err)
 		}
-		// The heir renews with a newer proxy, and the grant stays with it.
+		// The successor renews with a newer proxy, and the grant stays with it.
 		l.Proxy = somewhere()
 		l.Proxy.Samples = 99
 		renewed, _, err := b.Renew(ctx, l)
-		if err != nil || renewed.Proxy.Samples != 99 || !bytes.Equal(renewed.Grant, g) || !renewed.Issued.After(l.Issued) {
+		if err != nil || renewed.Proxy.Samples != 99 || !bytes.Equal(renewed.Grant, g) ||
+			!renewed.Issued.After(l.Issued) {
 			t.Errorf("%+v, %v", renewed, err)
 		}
 		// It may forget all and still keeps epoch and grant.
-		if back, _, err := open(t, bob, dht.Peer()).Claim(ctx, subnet4); err != nil || back.Epoch != 2 || !bytes.Equal(back.Grant, g) {
+		if back, _, err := open(t, bob, dht.Peer()).Claim(ctx, subnet4); err != nil ||
+			back.Epoch != 2 || !bytes.Equal(back.Grant, g) {
 			t.Errorf("after a restart: %+v, %v", back, err)
 		} else {
 			renewed = back
 		}
-		if got, _, err := open(t, carol, dht.Peer()).Lookup(ctx, subnet4); err != nil || Better(got, renewed) != 0 {
+		if got, _, err := open(t, carol, dht.Peer()).Lookup(ctx, subnet4); err != nil ||
+			Better(got, renewed) != 0 {
 			t.Errorf("a third finds %+v, %v", got, err)
 		}
 	})
@@ -378,30 +401,32 @@ func TestAdoptRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		epoch uint64
+		old   Lease
 		grant []byte
 		want  error
 	}{
-		"no grant":                {2, nil, ErrEvidence},
-		"epoch 1":                 {1, grant(t, alice, bob, 2), ErrEvidence},
-		"epoch 0":                 {0, nil, ErrEpoch},
-		"grant to another":        {2, grant(t, alice, carol, 2), ErrGrant},
-		"grant for another epoch": {3, grant(t, alice, bob, 2), ErrGrant},
+		"no grant":                {held(alice, 1), nil, ErrEvidence},
+		"grant to another":        {held(alice, 1), grant(t, alice, carol, 2), ErrGrant},
+		"grant for another epoch": {held(alice, 2), grant(t, alice, bob, 2), ErrGrant},
+		"grant by another":        {held(carol, 1), grant(t, alice, bob, 2), ErrGrant},
+		"no old lease":            {Lease{}, grant(t, alice, bob, 2), ErrSubnet},
 	} {
-		if _, _, err := r.Adopt(t.Context(), subnet4, c.epoch, c.grant, nil); !errors.Is(err, c.want) {
+		if _, _, err := r.Adopt(t.Context(), c.old, c.grant, nil); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 	}
-	bad := somewhere()
+	bad, old := somewhere(), held(alice, 1)
 	bad.Delay = -1
-	if _, _, err := r.Adopt(t.Context(), subnet4, 2, grant(t, alice, bob, 2), bad); !errors.Is(err, ErrProxy) {
+	if _, _, err := r.Adopt(t.Context(), old, grant(t, alice, bob, 2), bad); !errors.Is(err,
+		ErrProxy) {
 		t.Errorf("bad proxy: %v", err)
 	}
 	if _, err := r.Learn(seal(t, granted(t, bob, carol, 3), carol)); err != nil {
 		t.Fatal(err)
 	}
 	var b *BeatenError
-	if _, _, err := r.Adopt(t.Context(), subnet4, 2, grant(t, alice, bob, 2), nil); !errors.As(err, &b) || b.By.Epoch != 3 {
+	if _, _, err := r.Adopt(t.Context(), old, grant(t, alice, bob, 2), nil); !errors.As(err,
+		&b) || b.By.Epoch != 3 {
 		t.Errorf("a later epoch is known: %v", err)
 	}
 }
@@ -422,7 +447,8 @@ func TestRenew(t *testing.T) {
 		if err != nil || !again.Issued.After(l.Issued) {
 			t.Errorf("at the same instant: %v after %v, %v", again.Issued, l.Issued, err)
 		}
-		if _, _, err := open(t, alice, fixed{rejects: 5}).Renew(ctx, mine); !errors.Is(err, ErrContested) {
+		if _, _, err := open(t, alice, fixed{rejects: 5}).Renew(ctx, mine); !errors.Is(err,
+			record.ErrContested) {
 			t.Errorf("all refuse: %v", err)
 		}
 		dead := errors.New("dead")
@@ -435,19 +461,20 @@ func TestRenew(t *testing.T) {
 func TestRenewPastGraceGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		dht := registertest.New(Validator{}, 3)
-		g, err := SealGrant(Grant{subnet4, carol.id, alice.id, 2, time.Now()}, carol.key)
+		dht := recordtest.New(Validator{}, 3)
+		old := nowLease(carol)
+		g, err := old.GrantTo(alice.id, time.Now(), carol.key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		a := open(t, alice, dht.Peer())
-		l, _, err := a.Adopt(ctx, subnet4, 2, g, nil)
+		l, _, err := a.Adopt(ctx, old, g, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(Grace + time.Hour)
 		if r, _, err := a.Renew(ctx, l); err != nil || r.Epoch != 2 {
-			t.Errorf("nobody else: %+v, %v", r, err)
+			t.Errorf("claim in a network of one: %+v, %v", r, err)
 		}
 		<-time.After(Grace + time.Hour)
 		if _, _, err := open(t, bob, dht.Peer()).Claim(ctx, subnet4); err != nil {

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"peerd/overlay/lease/register"
+	"peerd/overlay/record"
 )
 
 func FuzzOpenLease(f *testing.F) {
@@ -33,16 +33,16 @@ func FuzzOpenLease(f *testing.F) {
 // The signature hides body and evidence from a fuzzer: sign what it makes.
 func FuzzOpenLeaseBody(f *testing.F) {
 	add := func(l Lease) {
-		b, evidence, err := bodiesOf(l)
+		b, evidence, links, err := bodiesOf(l)
 		if err != nil {
 			f.Fatal(err)
 		}
 		b.Evidence = nil
-		raw, err := register.Encode(b)
+		raw, err := record.Encode(b, MaxSealed)
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(raw, evidence)
+		f.Add(raw, evidence, links)
 	}
 	add(first(alice))
 	add(granted(f, alice, bob, 2))
@@ -51,9 +51,9 @@ func FuzzOpenLeaseBody(f *testing.F) {
 	placed := first(bob)
 	placed.Proxy = somewhere()
 	add(placed)
-	f.Fuzz(func(t *testing.T, body, evidence []byte) {
+	f.Fuzz(func(t *testing.T, body, evidence, links []byte) {
 		var b leaseBody
-		if register.Decode(body, &b) != nil {
+		if record.Decode(body, MaxSealed, &b) != nil {
 			return
 		}
 		b.Evidence = nil
@@ -61,7 +61,7 @@ func FuzzOpenLeaseBody(f *testing.F) {
 			sum := sha256.Sum256(evidence)
 			b.Evidence = sum[:]
 		}
-		sealed, err := sealBodies(b, evidence, bob.key)
+		sealed, err := sealBodies(b, evidence, links, bob.key)
 		if err != nil {
 			return
 		}
@@ -76,39 +76,42 @@ func FuzzOpenLeaseBody(f *testing.F) {
 	})
 }
 
-func FuzzOpenPanelBody(f *testing.F) {
-	for _, p := range []Panel{{Seq: 1}, {Seq: 9, Members: ids(folk[1:5])}} {
-		raw, err := register.Encode(panelBody{p.Seq, p.Members, noon.UnixMilli()})
+func FuzzOpenWitnessSetBody(f *testing.F) {
+	for _, p := range []WitnessSet{{Seq: 1}, {Seq: 9, Members: ids(folk[1:5])}} {
+		raw, err := record.Encode(witnessSetBody{p.Seq, p.Members, noon.UnixMilli(), "n"},
+			MaxSealed)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(raw)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		sealed, err := panelKind.SealRaw(body, alice.key)
+		sealed, err := witnessSetKind.SealRaw(body, alice.key)
 		if err != nil {
 			return
 		}
-		p, err := OpenPanel(sealed)
+		p, err := OpenWitnessSet(sealed)
 		if err != nil {
 			return
 		}
-		if len(p.Members) > MaxMembers || p.Has(alice.id) || p.Needed()+p.Keep() != len(p.Members)+1 {
+		if len(p.Members) > MaxWitnesses || p.Has(alice.id) || !p.Pair() && p.TakeoverQuorum()+
+			p.HoldQuorum() != len(p.Members)+1 {
 			t.Fatalf("opened %+v", p)
 		}
-		again, err := SealPanel(p, alice.key)
+		again, err := SealWitnessSet(p, alice.key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if q, err := OpenPanel(again); err != nil || !reflect.DeepEqual(p, q) {
+		if q, err := OpenWitnessSet(again); err != nil || !reflect.DeepEqual(p, q) {
 			t.Fatalf("%+v does not survive sealing: %+v, %v", p, q, err)
 		}
 	})
 }
 
 func FuzzOpenVoteBody(f *testing.F) {
-	v := ballot()
-	raw, err := register.Encode(voteBody{v.Subnet, v.Epoch, v.From, v.To, v.PanelSeq, noon.UnixMilli()})
+	v := sealedVote()
+	raw, err := record.Encode(voteBody{v.Subnet, v.Epoch, v.From, v.To, v.SetSeq,
+		v.Ended[:], noon.UnixMilli()}, MaxSealed)
 	if err != nil {
 		f.Fatal(err)
 	}

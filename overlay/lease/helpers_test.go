@@ -21,7 +21,9 @@ type someone struct {
 }
 
 // folk are the same peers in every run.
-var folk = overlaytest.Folk(1, 8, func(id peer.ID, key crypto.PrivKey) someone { return someone{id, key} })
+var folk = overlaytest.Identities(1, 8, func(id peer.ID, key crypto.PrivKey) someone {
+	return someone{id, key}
+})
 
 var (
 	alice, bob, carol = folk[0], folk[1], folk[2]
@@ -33,21 +35,41 @@ var (
 
 // first returns an epoch-1 lease of p, issued at noon for ten minutes.
 func first(p someone) Lease {
-	return Lease{Subnet: subnet4, Owner: p.id, Epoch: 1, Issued: noon, Expires: noon.Add(10 * time.Minute)}
+	return Lease{Subnet: subnet4, Owner: p.id, Epoch: 1, Issued: noon,
+		Expires: noon.Add(10 * time.Minute)}
 }
 
 // granted returns a lease of to at epoch with from's grant in it.
 func granted(t testing.TB, from, to someone, epoch uint64) Lease {
 	t.Helper()
-	l := first(to)
-	l.Epoch = epoch
+	l := after(held(from, epoch-1), to)
 	l.Grant = grant(t, from, to, epoch)
+	return l
+}
+
+// held returns a lease of p at an epoch; above the first one after one of alice.
+func held(p someone, epoch uint64) Lease {
+	l := first(p)
+	if l.Epoch = epoch; epoch > 1 {
+		k := Link{Owner: alice.id, Epoch: epoch - 1}
+		if epoch > 2 {
+			k.Prev = Digest{1}
+		}
+		l.Links = []Link{k}
+	}
+	return l
+}
+
+// after returns the lease of p after old, without evidence, with the times of first.
+func after(old Lease, p someone) Lease {
+	l, times := old.Next(p.id), first(p)
+	l.Issued, l.Expires = times.Issued, times.Expires
 	return l
 }
 
 func grant(t testing.TB, from, to someone, epoch uint64) []byte {
 	t.Helper()
-	b, err := SealGrant(Grant{Subnet: subnet4, From: from.id, To: to.id, Epoch: epoch, Issued: noon}, from.key)
+	b, err := held(from, epoch-1).GrantTo(to.id, noon, from.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,38 +90,41 @@ type draft struct {
 	leaseBody
 	Grant    []byte
 	Takeover *Takeover
+	Links    []Link
 }
 
 func bodyOf(l Lease) draft {
-	b, _, err := bodiesOf(Lease{Subnet: l.Subnet, Owner: l.Owner, Epoch: l.Epoch, Issued: l.Issued, Expires: l.Expires, Proxy: l.Proxy})
+	grant, takeover := l.Grant, l.Takeover
+	l.Grant, l.Takeover = nil, nil
+	b, _, _, err := bodiesOf(l)
 	if err != nil {
 		panic(err)
 	}
-	return draft{b, l.Grant, l.Takeover}
+	return draft{b, grant, takeover, l.Links}
 }
 
 // forge signs any body, checked or not.
 func forge(t testing.TB, d draft, by someone) []byte {
 	t.Helper()
-	b, evidence, err := bodiesOf(Lease{Grant: d.Grant, Takeover: d.Takeover})
+	b, evidence, links, err := bodiesOf(Lease{Grant: d.Grant, Takeover: d.Takeover, Links: d.Links})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d.Evidence == nil {
 		d.Evidence = b.Evidence
 	}
-	sealed, err := sealBodies(d.leaseBody, evidence, by.key)
+	sealed, err := sealBodies(d.leaseBody, evidence, links, by.key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return sealed
 }
 
-// panel returns the sealed panel of owner with these members.
-func panel(t testing.TB, owner someone, seq uint64, members ...someone) []byte {
+// witnessSet returns the sealed witness set of owner with these members.
+func witnessSet(t testing.TB, owner someone, seq uint64, members ...someone) []byte {
 	t.Helper()
-	p := Panel{Owner: owner.id, Seq: seq, Members: ids(members), Issued: noon}
-	b, err := SealPanel(p, owner.key)
+	p := WitnessSet{Owner: owner.id, Seq: seq, Members: ids(members), Issued: noon}
+	b, err := SealWitnessSet(p, owner.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,19 +156,19 @@ func votes(t testing.TB, ballot Vote, voters ...someone) [][]byte {
 	return all
 }
 
-// ballot is what a takeover of alice's subnet by bob at epoch 2 asks of witnesses.
-func ballot() Vote {
-	return Vote{Subnet: subnet4, Epoch: 2, From: alice.id, To: bob.id, PanelSeq: 7, Issued: noon}
+// sealedVote is what a takeover of alice's subnet by bob at epoch 2 asks of witnesses.
+func sealedVote() Vote {
+	return Vote{Subnet: subnet4, Epoch: 2, From: alice.id, To: bob.id, SetSeq: 7,
+		Ended: first(alice).Digest(), Issued: noon}
 }
 
 // taken returns bob's lease of epoch 2 by the votes of three of alice's witnesses.
 func taken(t testing.TB) Lease {
 	t.Helper()
-	l := first(bob)
-	l.Epoch = 2
+	l := after(first(alice), bob)
 	l.Takeover = &Takeover{
-		Panel: panel(t, alice, 7, folk[2], folk[3], folk[4], folk[5]),
-		Votes: votes(t, ballot(), folk[2], folk[3], folk[4]),
+		WitnessSet: witnessSet(t, alice, 7, folk[2], folk[3], folk[4], folk[5]),
+		Votes:      votes(t, sealedVote(), folk[2], folk[3], folk[4]),
 	}
 	return l
 }
@@ -151,13 +176,13 @@ func taken(t testing.TB) Lease {
 // inherited returns bob's lease of epoch 2 after a long silence of alice.
 func inherited(t testing.TB) Lease {
 	t.Helper()
-	l, old := first(bob), first(alice)
+	l, old := after(first(alice), bob), first(alice)
 	old.Issued = noon.Add(-LongSilence)
 	s, err := split(seal(t, old, alice))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Epoch, l.Takeover = 2, &Takeover{Last: s.Envelope, At: noon}
+	l.Takeover = &Takeover{Last: s.Envelope, At: noon}
 	return l
 }
 

@@ -6,12 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
-	"peerd/overlay/lease/register"
+	"peerd/overlay/record"
 )
 
 // The times and bounds that all peers of a network must agree on, since a replica
@@ -23,12 +24,12 @@ const (
 	DefaultTTL = 12 * time.Hour
 	// MaxTTL is the longest a lease may last from its issue.
 	MaxTTL = 24 * time.Hour
-	// LongSilence is how long nobody must have heard an owner, before its subnets
-	// may be taken over without votes.
+	// LongSilence is the time without a sign of an owner after which its subnets may be
+	// taken over without votes.
 	LongSilence = time.Hour
 	// Skew is how far in the future a record may be issued: the difference of
 	// clocks that is forgiven.
-	Skew = 5 * time.Minute
+	Skew = record.Skew
 	// Grace is how long an expired lease remains valid. It outlasts the restart,
 	// the repair and the night's rest of an owner.
 	Grace = 24 * time.Hour
@@ -40,6 +41,8 @@ const (
 // UTC once the lease went through SealLease or OpenLease. Proxy, Grant and
 // Takeover are shared between copies: read only.
 type Lease struct {
+	// Network identifies the network that the lease is of.
+	Network string
 	// Subnet is an IPv4 /24 or IPv6 /48, as store.SubnetOf makes it.
 	Subnet netip.Prefix
 	// Owner signs the lease.
@@ -50,6 +53,8 @@ type Lease struct {
 	Issued time.Time
 	// Expires is when the owner must have renewed it.
 	Expires time.Time
+	// Claimed is when the claim of epoch 1 was made, in all its renewals; zero above it.
+	Claimed time.Time
 	// Proxy predicts download times from the subnet's servers. Nil: not known yet.
 	Proxy *coords.Proxy
 	// Grant is the sealed Grant of the previous owner, if it consented. At epoch 1
@@ -57,6 +62,9 @@ type Lease struct {
 	Grant []byte
 	// Takeover is what stands for the consent of a silent owner.
 	Takeover *Takeover
+	// Links are the last steps before this one, the oldest first: none at epoch 1, above it
+	// at least the one before. Read only.
+	Links []Link
 }
 
 // A Grant is the previous owner's consent to a transfer.
@@ -64,7 +72,9 @@ type Grant struct {
 	Subnet   netip.Prefix
 	From, To peer.ID
 	// Epoch is the one that To will own under.
-	Epoch  uint64
+	Epoch uint64
+	// Ended is the digest of the step that the grant ends.
+	Ended  Digest
 	Issued time.Time
 }
 
@@ -96,12 +106,6 @@ func Better(a, b Lease) int {
 	return bytes.Compare(fingerprint(a), fingerprint(b))
 }
 
-// rivals reports whether a is better than b and of another owner or epoch:
-// whether a ends what b allows.
-func rivals(a, b Lease) bool {
-	return (a.Owner != b.Owner || a.Epoch != b.Epoch) && Better(a, b) > 0
-}
-
 // tieBreak is SHA-256 over subnet, epoch and owner. The epoch is in it so that
 // no owner wins at every step.
 func tieBreak(l Lease) []byte {
@@ -117,13 +121,13 @@ func tieBreak(l Lease) []byte {
 // fingerprint is the encoded body and evidence; a lease that cannot be encoded
 // has none.
 func fingerprint(l Lease) []byte {
-	b, evidence, err := bodiesOf(l)
+	b, evidence, links, err := bodiesOf(l)
 	if err != nil {
 		return nil
 	}
-	raw, err := register.Encode(b)
+	raw, err := record.Encode(b, leaseKind.Max)
 	if err != nil {
 		return nil
 	}
-	return append(raw, evidence...)
+	return slices.Concat(raw, evidence, links)
 }

@@ -86,7 +86,7 @@ func TestBetterRanks(t *testing.T) {
 	}
 }
 
-// Nobody's name may win everywhere, nor at every epoch.
+// No name may win everywhere, or at every epoch.
 func TestTieBreakIsFair(t *testing.T) {
 	wins := 0
 	for epoch := uint64(1); epoch <= 1000; epoch++ {
@@ -104,12 +104,12 @@ func TestTieBreakIsFair(t *testing.T) {
 func TestRivals(t *testing.T) {
 	renewed := first(alice)
 	renewed.Issued = renewed.Issued.Add(time.Second)
-	if rivals(renewed, first(alice)) {
+	if leaseType.Rivals(renewed, first(alice)) {
 		t.Error("a renewal rivals what it renews")
 	}
 	next := first(alice)
 	next.Epoch = 2
-	if !rivals(next, renewed) || rivals(renewed, next) {
+	if !leaseType.Rivals(next, renewed) || leaseType.Rivals(renewed, next) {
 		t.Error("a later epoch must rival the earlier, and only so")
 	}
 }

@@ -10,16 +10,30 @@ import (
 	"testing/synctest"
 	"time"
 
-	"peerd/overlay/lease/register"
-	"peerd/overlay/lease/register/registertest"
+	"peerd/overlay/record"
+	"peerd/overlay/record/recordtest"
 )
 
 // open returns p's registry over values.
-func open(t testing.TB, p someone, values Values) *Registry {
+func open(t testing.TB, p someone, values record.Values) *Registry {
+	t.Helper()
+	return openSettling(t, p, values, DefaultConfig().Settle)
+}
+
+// openSettling is open with a wait for claims to settle.
+func openSettling(
+	t testing.TB, p someone, values record.Values, settle time.Duration,
+) *Registry {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Self, cfg.Key, cfg.Values = p.id, p.key, values
-	cfg.TTL = 10 * time.Minute
+	cfg.TTL, cfg.Settle = 10*time.Minute, settle
+	return openWith(t, cfg)
+}
+
+// openWith is open with a configuration.
+func openWith(t testing.TB, cfg Config) *Registry {
+	t.Helper()
 	r, err := NewRegistry(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +50,8 @@ func nowLease(p someone) Lease {
 }
 
 func TestConfigNamesEveryFault(t *testing.T) {
-	err := Config{TTL: 2 * MaxTTL, Settle: -1, Key: alice.key, Self: bob.id}.Validate()
+	err := Config{Config: record.Config{Settle: -1, Key: alice.key, Self: bob.id},
+		TTL: 2 * MaxTTL}.Validate()
 	for _, want := range []string{"Key", "Values", "TTL", "Settle", "CacheSize"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not named in: %v", want, err)
@@ -50,15 +65,16 @@ func TestConfigNamesEveryFault(t *testing.T) {
 func TestLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		dht := registertest.New(Validator{}, 5)
+		dht := recordtest.New(Validator{}, 5)
 		values := dht.Peer()
 		r := open(t, bob, values)
 
-		if _, _, err := r.Lookup(ctx, netip.MustParsePrefix("10.0.0.0/8")); !errors.Is(err, ErrSubnet) {
+		if _, _, err := r.Lookup(ctx, netip.MustParsePrefix("10.0.0.0/8")); !errors.Is(err,
+			ErrSubnet) {
 			t.Errorf("a /8: %v", err)
 		}
 		if _, _, err := r.Lookup(ctx, subnet4); !errors.Is(err, ErrUnowned) {
-			t.Errorf("nobody's: %v", err)
+			t.Errorf("lookup of an unowned subnet: %v", err)
 		}
 		l := nowLease(alice)
 		sealed := seal(t, l, alice)
@@ -77,7 +93,8 @@ func TestLookup(t *testing.T) {
 		// Expired: asked again, but not at every call; still the owner.
 		<-time.After(11 * time.Minute)
 		for range 3 {
-			if got, _, err := r.Lookup(ctx, subnet4); err != nil || got.Owner != alice.id || !got.Expired(time.Now()) {
+			if got, _, err := r.Lookup(ctx, subnet4); err != nil || got.Owner != alice.id ||
+				!got.Expired(time.Now()) {
 				t.Errorf("expired: %+v, %v", got, err)
 			}
 		}
@@ -91,10 +108,10 @@ func TestLookup(t *testing.T) {
 			t.Errorf("DHT away: %+v, %v", got, err)
 		}
 		r.Forget(subnet4)
-		if _, _, err := r.Lookup(ctx, subnet4); !errors.Is(err, registertest.ErrOffline) {
+		if _, _, err := r.Lookup(ctx, subnet4); !errors.Is(err, recordtest.ErrOffline) {
 			t.Errorf("DHT away, forgotten: %v", err)
 		}
-		// Past its grace it is nobody's.
+		// Past its grace it has no owner.
 		dht.Cut = nil
 		<-time.After(Grace)
 		if _, _, err := r.Lookup(ctx, subnet4); !errors.Is(err, ErrUnowned) {
@@ -105,13 +122,13 @@ func TestLookup(t *testing.T) {
 
 func TestLookupPrefersTheBetterOfMemoryAndDHT(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dht := registertest.New(Validator{}, 3)
+		dht := recordtest.New(Validator{}, 3)
 		r := open(t, carol, dht.Peer())
 		old := nowLease(alice)
 		dht.Plant(Key(subnet4), seal(t, old, alice))
-		next := nowLease(bob)
-		next.Epoch = 2
-		g, err := SealGrant(Grant{subnet4, alice.id, bob.id, 2, time.Now()}, alice.key)
+		next := old.Next(bob.id)
+		next.Issued, next.Expires = old.Issued, old.Expires
+		g, err := old.GrantTo(bob.id, time.Now(), alice.key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +211,7 @@ func TestLearn(t *testing.T) {
 		sealed []byte
 		want   error
 	}{
-		"noise":  {[]byte("x"), register.ErrEnvelope},
+		"noise":  {[]byte("x"), record.ErrBody},
 		"future": {seal(t, early, alice), ErrFuture},
 	} {
 		if _, err := r.Learn(c.sealed); !errors.Is(err, c.want) {
@@ -216,12 +233,14 @@ func TestLearn(t *testing.T) {
 func TestPastGraceALowerEpochCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, carol, fixed{})
-		g, err := SealGrant(Grant{subnet4, bob.id, alice.id, 9, time.Now()}, bob.key)
+		before := held(bob, 8)
+		g, err := before.GrantTo(alice.id, time.Now(), bob.key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		high := nowLease(alice)
-		high.Epoch, high.Grant = 9, g
+		high := before.Next(alice.id)
+		high.Issued, high.Expires = nowLease(alice).Issued, nowLease(alice).Expires
+		high.Grant = g
 		if _, err := r.Learn(seal(t, high, alice)); err != nil {
 			t.Fatal(err)
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"peerd/coords"
-	"peerd/overlay/lease/register"
+	"peerd/overlay/record"
 )
 
 func TestLeaseRoundTrip(t *testing.T) {
@@ -19,12 +19,13 @@ func TestLeaseRoundTrip(t *testing.T) {
 	placed.Proxy = somewhere()
 	learned := granted(t, alice, bob, 2)
 	learned.Proxy = somewhere()
-	learned.Proxy.Traits = make(coords.Traits, coords.TraitsMax) // as long as they may be
+	learned.Proxy.Traits = make(coords.Traits, coords.MaxTraits) // as long as they may be
 	for i := range learned.Proxy.Traits {
 		learned.Proxy.Traits[i] = 1000.0 / float64(i+3)
 	}
-	for name, l := range map[string]Lease{"claim": first(alice), "IPv6": six, "transfer": placed, "with traits": learned,
-		"takeover": taken(t), "slow takeover": inherited(t)} {
+	for name, l := range map[string]Lease{"claim": first(alice), "IPv6": six, "transfer": placed,
+		"with traits": learned,
+		"takeover":    taken(t), "slow takeover": inherited(t)} {
 		by := alice
 		if l.Owner == bob.id {
 			by = bob
@@ -72,7 +73,7 @@ func TestOpenLeaseRefuses(t *testing.T) {
 	proxy := func(edit func(*coords.Proxy)) []byte {
 		return claim(func(b *draft) { b.Proxy = somewhere(); edit(b.Proxy) })
 	}
-	otherKind := func(k register.Kind) []byte {
+	otherKind := func(k record.Kind) []byte {
 		envelope, err := k.Seal(bodyOf(first(alice)).leaseBody, alice.key)
 		if err != nil {
 			t.Fatal(err)
@@ -97,58 +98,87 @@ func TestOpenLeaseRefuses(t *testing.T) {
 		}
 		return s
 	}
-	proven, unproven := parts(transfer(func(*draft) {})), parts(transfer(func(b *draft) { b.Grant = nil }))
+	proven, unproven := parts(transfer(func(*draft) {})), parts(transfer(func(b *draft) {
+		b.Grant = nil
+	}))
 
 	for name, c := range map[string]struct {
 		sealed []byte
 		want   error
 	}{
-		"nothing":                 {nil, register.ErrEnvelope},
-		"noise":                   {[]byte("\x0a\x02hello"), register.ErrEnvelope},
-		"too large":               {make([]byte, MaxSealed+1), register.ErrTooLarge},
-		"envelope too large":      {outer(t, sealedLease{Envelope: make([]byte, leaseKind.Max+1)}), register.ErrTooLarge},
-		"broken signature":        {broken, register.ErrEnvelope},
-		"cut short":               {good[:len(good)-9], register.ErrEnvelope},
-		"other domain":            {otherKind(register.Kind{Domain: "x", Codec: leaseKind.Codec, Max: 4096}), register.ErrEnvelope},
-		"other codec":             {otherKind(register.Kind{Domain: leaseKind.Domain, Codec: "/peerd/lease/9", Max: 4096}), register.ErrEnvelope},
-		"a grant":                 {grant(t, alice, bob, 2), register.ErrEnvelope},
-		"other body":              {otherBody, register.ErrBody},
-		"signed by another":       {forge(t, bodyOf(first(alice)), bob), ErrSigner},
-		"no subnet":               {claim(func(b *draft) { b.Subnet = netip.Prefix{} }), ErrSubnet},
-		"/23":                     {prefix("203.0.112.0/23"), ErrSubnet},
-		"/32":                     {prefix("203.0.113.0/32"), ErrSubnet},
-		"host bits":               {prefix("203.0.113.7/24"), ErrSubnet},
-		"IPv6 /24":                {prefix("2001::/24"), ErrSubnet},
-		"IPv6 host bits":          {prefix("2001:db8::1/48"), ErrSubnet},
-		"IPv4 in IPv6":            {prefix("::ffff:203.0.113.0/120"), ErrSubnet},
-		"epoch 0":                 {claim(func(b *draft) { b.Epoch = 0 }), ErrEpoch},
-		"epoch too high":          {claim(func(b *draft) { b.Epoch = MaxEpoch + 1 }), ErrEpoch},
-		"issued before 1970":      {claim(func(b *draft) { b.Issued = -1 }), ErrTimes},
-		"issued in the far":       {claim(func(b *draft) { b.Issued = math.MaxInt64 }), ErrTimes},
-		"ends before it begins":   {claim(func(b *draft) { b.Expires = b.Issued - 1 }), ErrTimes},
-		"ends as it begins":       {claim(func(b *draft) { b.Expires = b.Issued }), ErrTimes},
-		"lasts too long":          {claim(func(b *draft) { b.Expires = b.Issued + MaxTTL.Milliseconds() + 1 }), ErrTimes},
-		"ends in the far":         {claim(func(b *draft) { b.Expires = math.MaxInt64 }), ErrTimes},
-		"ends before all":         {claim(func(b *draft) { b.Expires = math.MinInt64 }), ErrTimes},
-		"proxy at NaN":            {proxy(func(p *coords.Proxy) { p.At.Vec[1] = math.NaN() }), ErrProxy},
-		"proxy at infinity":       {proxy(func(p *coords.Proxy) { p.At.Height = math.Inf(1) }), ErrProxy},
-		"proxy delay":             {proxy(func(p *coords.Proxy) { p.Delay = -1 }), ErrProxy},
-		"proxy scale":             {proxy(func(p *coords.Proxy) { p.Scale = math.NaN() }), ErrProxy},
-		"proxy samples":           {proxy(func(p *coords.Proxy) { p.Samples = -1 }), ErrProxy},
-		"proxy of 17 dimensions":  {proxy(func(p *coords.Proxy) { p.At.Vec = make([]float64, maxDims+1) }), ErrProxy},
-		"proxy of 200 dimensions": {proxy(func(p *coords.Proxy) { p.At.Vec = make([]float64, 200) }), register.ErrBody},
-		"grant at epoch 1":        {claim(func(b *draft) { b.Grant = grant(t, bob, alice, 2) }), ErrEvidence},
-		"no grant at epoch 2":     {transfer(func(b *draft) { b.Grant = nil }), ErrEvidence},
-		"noise for a grant":       {transfer(func(b *draft) { b.Grant = []byte{1, 2, 3} }), ErrGrant},
-		"a lease for a grant":     {transfer(func(b *draft) { b.Grant = good }), ErrGrant},
-		"grant to another":        {transfer(func(b *draft) { b.Grant = grant(t, alice, carol, 2) }), ErrGrant},
-		"grant for another epoch": {transfer(func(b *draft) { b.Epoch = 3 }), ErrGrant},
-		"grant of another subnet": {transfer(func(b *draft) { b.Subnet = subnet6 }), ErrGrant},
-		"both kinds":              {transfer(func(b *draft) { b.Takeover = taken(t).Takeover }), ErrEvidence},
-		"another's digest":        {transfer(func(b *draft) { b.Evidence = make([]byte, 32) }), ErrEvidence},
-		"evidence not signed":     {outer(t, sealedLease{Envelope: unproven.Envelope, Evidence: proven.Evidence}), ErrEvidence},
-		"evidence cut off":        {outer(t, sealedLease{Envelope: proven.Envelope}), ErrEvidence},
-		"grant after the lease":   {forge(t, bodyOf(later), bob), ErrGrant},
+		"nothing":   {nil, record.ErrBody},
+		"noise":     {[]byte("\x0a\x02hello"), record.ErrBody},
+		"too large": {make([]byte, MaxSealed+1), record.ErrTooLarge},
+		"envelope too large": {outer(t, sealedLease{Envelope: make([]byte, leaseKind.Max+1)}),
+			record.ErrTooLarge},
+		"broken signature": {broken, record.ErrEnvelope},
+		"cut short":        {good[:len(good)-9], record.ErrBody},
+		"other domain": {otherKind(record.Kind{Domain: "x", Codec: leaseKind.Codec,
+			Max: 4096}), record.ErrEnvelope},
+		"other codec": {otherKind(record.Kind{Domain: leaseKind.Domain,
+			Codec: "/peerd/lease/9", Max: 4096}), record.ErrEnvelope},
+		"a grant":               {grant(t, alice, bob, 2), record.ErrBody},
+		"other body":            {otherBody, record.ErrBody},
+		"signed by another":     {forge(t, bodyOf(first(alice)), bob), ErrSigner},
+		"no subnet":             {claim(func(b *draft) { b.Subnet = netip.Prefix{} }), ErrSubnet},
+		"/23":                   {prefix("203.0.112.0/23"), ErrSubnet},
+		"/32":                   {prefix("203.0.113.0/32"), ErrSubnet},
+		"host bits":             {prefix("203.0.113.7/24"), ErrSubnet},
+		"IPv6 /24":              {prefix("2001::/24"), ErrSubnet},
+		"IPv6 host bits":        {prefix("2001:db8::1/48"), ErrSubnet},
+		"IPv4 in IPv6":          {prefix("::ffff:203.0.113.0/120"), ErrSubnet},
+		"epoch 0":               {claim(func(b *draft) { b.Epoch = 0 }), ErrEpoch},
+		"epoch too high":        {claim(func(b *draft) { b.Epoch = MaxEpoch + 1 }), ErrEpoch},
+		"issued before 1970":    {claim(func(b *draft) { b.Issued = -1 }), ErrTimes},
+		"issued in the far":     {claim(func(b *draft) { b.Issued = math.MaxInt64 }), ErrTimes},
+		"ends before it begins": {claim(func(b *draft) { b.Expires = b.Issued - 1 }), ErrTimes},
+		"ends as it begins":     {claim(func(b *draft) { b.Expires = b.Issued }), ErrTimes},
+		"lasts too long": {claim(func(b *draft) {
+			b.Expires = b.Issued + MaxTTL.Milliseconds() + 1
+		}), ErrTimes},
+		"ends in the far": {claim(func(b *draft) { b.Expires = math.MaxInt64 }), ErrTimes},
+		"ends before all": {claim(func(b *draft) { b.Expires = math.MinInt64 }), ErrTimes},
+		"proxy at NaN": {proxy(func(p *coords.Proxy) {
+			p.At.Vec[1] = math.NaN()
+		}), ErrProxy},
+		"proxy at infinity": {proxy(func(p *coords.Proxy) {
+			p.At.Height = math.Inf(1)
+		}), ErrProxy},
+		"proxy delay": {proxy(func(p *coords.Proxy) { p.Delay = -1 }), ErrProxy},
+		"proxy scale": {proxy(func(p *coords.Proxy) {
+			p.Scale = math.NaN()
+		}), ErrProxy},
+		"proxy samples": {proxy(func(p *coords.Proxy) { p.Samples = -1 }), ErrProxy},
+		"proxy of 17 dimensions": {proxy(func(p *coords.Proxy) {
+			p.At.Vec = make([]float64, maxDims+1)
+		}), ErrProxy},
+		"proxy of 200 dimensions": {proxy(func(p *coords.Proxy) {
+			p.At.Vec = make([]float64, 200)
+		}), record.ErrBody},
+		"grant at epoch 1": {claim(func(b *draft) {
+			b.Grant = grant(t, bob, alice, 2)
+		}), ErrEvidence},
+		"no grant at epoch 2": {transfer(func(b *draft) { b.Grant = nil }), ErrEvidence},
+		"noise for a grant": {transfer(func(b *draft) {
+			b.Grant = []byte{1, 2, 3}
+		}), ErrGrant},
+		"a lease for a grant": {transfer(func(b *draft) { b.Grant = good }), ErrGrant},
+		"grant to another": {transfer(func(b *draft) {
+			b.Grant = grant(t, alice, carol, 2)
+		}), ErrGrant},
+		"grant for another epoch": {transfer(func(b *draft) { b.Epoch = 3 }), ErrChain},
+		"grant of another subnet": {transfer(func(b *draft) { b.Subnet = subnet6 }), ErrChain},
+		"both kinds": {transfer(func(b *draft) {
+			b.Takeover = taken(t).Takeover
+		}), ErrEvidence},
+		"another's digest": {transfer(func(b *draft) {
+			b.Evidence = make([]byte, 32)
+		}), ErrEvidence},
+		"evidence not signed": {outer(t, sealedLease{Envelope: unproven.Envelope,
+			Evidence: proven.Evidence, Links: proven.Links}), ErrEvidence},
+		"evidence cut off": {outer(t, sealedLease{Envelope: proven.Envelope,
+			Links: proven.Links}), ErrEvidence},
+		"grant after the lease": {forge(t, bodyOf(later), bob), ErrGrant},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := OpenLease(c.sealed); !errors.Is(err, c.want) {
@@ -161,7 +191,7 @@ func TestOpenLeaseRefuses(t *testing.T) {
 // outer encodes the outer form of a lease.
 func outer(t testing.TB, s sealedLease) []byte {
 	t.Helper()
-	b, err := register.Encode(s)
+	b, err := record.Encode(s, MaxSealed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,9 +200,9 @@ func outer(t testing.TB, s sealedLease) []byte {
 
 func TestOpenGrantRefuses(t *testing.T) {
 	forged := func(by someone, edit func(*grantBody)) []byte {
-		b := grantBody{subnet4, alice.id, bob.id, 2, noon.UnixMilli()}
+		b := grantBody{subnet4, alice.id, bob.id, 2, make([]byte, 32), noon.UnixMilli()}
 		edit(&b)
-		sealed, err := grantKind.Seal(b, by.key)
+		sealed, err := grantKind.Kind.Seal(b, by.key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,16 +215,20 @@ func TestOpenGrantRefuses(t *testing.T) {
 		sealed []byte
 		want   error
 	}{
-		"nothing":            {nil, register.ErrEnvelope},
-		"a lease":            {seal(t, first(alice), alice), register.ErrEnvelope},
-		"too large":          {make([]byte, grantKind.Max+1), register.ErrTooLarge},
-		"signed by the heir": {forged(bob, func(*grantBody) {}), ErrSigner},
-		"to nobody":          {forged(alice, func(b *grantBody) { b.To = "" }), register.ErrBody},
-		"subnet":             {forged(alice, func(b *grantBody) { b.Subnet = netip.MustParsePrefix("10.0.0.0/8") }), ErrSubnet},
-		"epoch 1":            {forged(alice, func(b *grantBody) { b.Epoch = 1 }), ErrEpoch},
-		"epoch 0":            {forged(alice, func(b *grantBody) { b.Epoch = 0 }), ErrEpoch},
-		"epoch too high":     {forged(alice, func(b *grantBody) { b.Epoch = math.MaxUint64 }), ErrEpoch},
-		"issued at 0":        {forged(alice, func(b *grantBody) { b.Issued = 0 }), ErrTimes},
+		"nothing":             {nil, record.ErrEnvelope},
+		"a lease":             {seal(t, first(alice), alice), record.ErrEnvelope},
+		"too large":           {make([]byte, grantKind.Max+1), record.ErrTooLarge},
+		"signed by successor": {forged(bob, func(*grantBody) {}), ErrSigner},
+		"to no peer":          {forged(alice, func(b *grantBody) { b.To = "" }), record.ErrBody},
+		"subnet": {forged(alice, func(b *grantBody) {
+			b.Subnet = netip.MustParsePrefix("10.0.0.0/8")
+		}), ErrSubnet},
+		"epoch 1": {forged(alice, func(b *grantBody) { b.Epoch = 1 }), ErrEpoch},
+		"epoch 0": {forged(alice, func(b *grantBody) { b.Epoch = 0 }), ErrEpoch},
+		"epoch too high": {forged(alice, func(b *grantBody) {
+			b.Epoch = math.MaxUint64
+		}), ErrEpoch},
+		"issued at 0": {forged(alice, func(b *grantBody) { b.Issued = 0 }), ErrTimes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := OpenGrant(c.sealed); !errors.Is(err, c.want) {
@@ -217,6 +251,6 @@ func TestSealRefuses(t *testing.T) {
 	}
 	g.To = ""
 	if _, err := SealGrant(g, alice.key); !errors.Is(err, ErrGrant) {
-		t.Errorf("grant to nobody: %v", err)
+		t.Errorf("grant to no peer: %v", err)
 	}
 }

@@ -8,11 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"peerd/overlay/lease/register/registertest"
+	"peerd/overlay/record"
+	"peerd/overlay/record/recordtest"
 )
 
-// skewed is a Registry whose clock is off.
-func skewed(t *testing.T, p someone, values Values, off time.Duration) (r *Registry, now func() time.Time) {
+// skewed is a Registry with a clock that is off.
+func skewed(
+	t *testing.T, p someone, values record.Values, off time.Duration,
+) (r *Registry, now func() time.Time) {
 	t.Helper()
 	now = func() time.Time { return time.Now().Add(off) }
 	cfg := DefaultConfig()
@@ -24,7 +27,7 @@ func skewed(t *testing.T, p someone, values Values, off time.Duration) (r *Regis
 	return r, now
 }
 
-// Peers whose clocks differ by up to Skew agree on who owns a subnet, through claim,
+// Peers with clocks that differ by up to Skew agree on who owns a subnet, through claim,
 // renewal, handover and takeover, whoever of them is ahead.
 func TestSkewedClocks(t *testing.T) {
 	for _, off := range [][3]time.Duration{
@@ -40,14 +43,15 @@ func TestSkewedClocks(t *testing.T) {
 func agree(t *testing.T, off [3]time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	dht := registertest.New(Validator{}, 5)
+	dht := recordtest.New(Validator{}, 5)
 	a, nowA := skewed(t, alice, dht.Peer(), off[0])
 	b, nowB := skewed(t, bob, dht.Peer(), off[1])
 	c, nowC := skewed(t, carol, dht.Peer(), off[2])
 	all := func(what string, owner someone, epoch uint64) {
 		t.Helper()
 		for name, r := range map[string]*Registry{"alice": a, "bob": b, "carol": c} {
-			if l, _, err := r.Refresh(ctx, subnet4); err != nil || l.Owner != owner.id || l.Epoch != epoch {
+			if l, _, err := r.Refresh(ctx, subnet4); err != nil || l.Owner != owner.id ||
+				l.Epoch != epoch {
 				t.Errorf("%s: %s finds %v, epoch %d, %v", what, name, l.Owner, l.Epoch, err)
 			}
 		}
@@ -75,23 +79,26 @@ func agree(t *testing.T, off [3]time.Duration) {
 	}
 	all("renewed", alice, 1)
 
-	g, err := SealGrant(Grant{subnet4, alice.id, bob.id, 2, nowA()}, alice.key)
+	g, err := first.GrantTo(bob.id, nowA(), alice.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, _, err := b.Adopt(ctx, subnet4, 2, g, nil)
+	second, _, err := b.Adopt(ctx, first, g, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	all("handed over", bob, 2)
 	beaten("handed over", a, first, bob)
 
-	pl, err := SealPanel(Panel{Owner: bob.id, Seq: 1, Members: ids(folk[2:6]), Issued: nowB()}, bob.key)
+	pl, err := SealWitnessSet(WitnessSet{Owner: bob.id, Seq: 1, Members: ids(folk[2:6]),
+		Issued: nowB()}, bob.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := Vote{Subnet: subnet4, Epoch: 3, From: bob.id, To: carol.id, PanelSeq: 1, Issued: nowC()}
-	if _, _, err := c.TakeOver(ctx, subnet4, 3, Takeover{Panel: pl, Votes: votes(t, v, folk[2:6]...)}, nil); err != nil {
+	v := Vote{Subnet: subnet4, Epoch: 3, From: bob.id, To: carol.id, SetSeq: 1,
+		Ended: second.Digest(), Issued: nowC()}
+	if _, _, err := c.TakeOver(ctx, second,
+		Takeover{WitnessSet: pl, Votes: votes(t, v, folk[2:6]...)}, nil); err != nil {
 		t.Fatal(err)
 	}
 	all("taken over", carol, 3)

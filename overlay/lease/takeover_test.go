@@ -12,65 +12,72 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
-	"peerd/overlay/lease/register"
-	"peerd/overlay/lease/register/registertest"
+	"peerd/overlay/record"
+	"peerd/overlay/record/recordtest"
 )
 
-func TestPanelCounts(t *testing.T) {
-	for members, want := range map[int][2]int{0: {1, 0}, 1: {2, 0}, 2: {2, 1}, 3: {3, 1}, 4: {3, 2}} {
-		p := Panel{Owner: alice.id, Seq: 1, Members: ids(folk[1 : 1+members]), Issued: noon}
-		if got := [2]int{p.Needed(), p.Keep()}; got != want {
+func TestWitnessSetQuorums(t *testing.T) {
+	for members, want := range map[int][2]int{0: {1, 0}, 1: {1, 0}, 2: {2, 1}, 3: {3, 1},
+		4: {3, 2}} {
+		p := WitnessSet{Owner: alice.id, Seq: 1, Members: ids(folk[1 : 1+members]), Issued: noon}
+		if got := [2]int{p.TakeoverQuorum(), p.HoldQuorum()}; got != want {
 			t.Errorf("%d members: %v, want %v", members, got, want)
 		}
 	}
 }
 
-func TestPanelAndVoteRefuse(t *testing.T) {
-	forged := func(k register.Kind, body any) []byte {
+func TestWitnessSetAndVoteRefuse(t *testing.T) {
+	forged := func(k record.Kind, body any) []byte {
 		b, err := k.Seal(body, alice.key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
-	asPanel := func(seq uint64, issued int64, members ...peer.ID) error {
-		_, err := OpenPanel(forged(panelKind, panelBody{seq, members, issued}))
+	asSet := func(seq uint64, issued int64, members ...peer.ID) error {
+		_, err := OpenWitnessSet(forged(witnessSetKind.Kind, witnessSetBody{seq, members, issued,
+			""}))
 		return err
 	}
 	two := ids(folk[1:3])
 	ms := noon.UnixMilli()
 	asVote := func(edit func(*voteBody)) error {
-		b := voteBody{subnet4, 2, bob.id, carol.id, 7, ms}
+		b := voteBody{subnet4, 2, bob.id, carol.id, 7, make([]byte, 32), ms}
 		edit(&b)
-		_, err := OpenVote(forged(voteKind, b))
+		_, err := OpenVote(forged(voteKind.Kind, b))
 		return err
 	}
 	for name, c := range map[string]struct{ got, want error }{
-		"good panel":       {asPanel(1, ms, two...), nil},
-		"no members":       {asPanel(1, ms), nil},
-		"number 0":         {asPanel(0, ms, two...), ErrPanel},
-		"number too high":  {asPanel(MaxEpoch+1, ms, two...), ErrPanel},
-		"five members":     {asPanel(1, ms, ids(folk[1:6])...), ErrPanel},
-		"itself":           {asPanel(1, ms, alice.id), ErrPanel},
-		"out of order":     {asPanel(1, ms, two[1], two[0]), ErrPanel},
-		"twice":            {asPanel(1, ms, two[0], two[0]), ErrPanel},
-		"issued never":     {asPanel(1, 0, two...), ErrTimes},
+		"good witness set": {asSet(1, ms, two...), nil},
+		"no members":       {asSet(1, ms), nil},
+		"number 0":         {asSet(0, ms, two...), ErrWitnessSet},
+		"number too high":  {asSet(MaxEpoch+1, ms, two...), ErrWitnessSet},
+		"five members":     {asSet(1, ms, ids(folk[1:6])...), ErrWitnessSet},
+		"itself":           {asSet(1, ms, alice.id), ErrWitnessSet},
+		"out of order":     {asSet(1, ms, two[1], two[0]), ErrWitnessSet},
+		"twice":            {asSet(1, ms, two[0], two[0]), ErrWitnessSet},
+		"issued never":     {asSet(1, 0, two...), ErrTimes},
 		"good vote":        {asVote(func(*voteBody) {}), nil},
-		"of a /8":          {asVote(func(b *voteBody) { b.Subnet = subnet6; b.Epoch = 0 }), ErrEpoch},
-		"for a claim":      {asVote(func(b *voteBody) { b.Epoch = 1 }), ErrEpoch},
-		"from itself":      {asVote(func(b *voteBody) { b.From = alice.id }), ErrVote},
-		"from and to same": {asVote(func(b *voteBody) { b.To = b.From }), ErrVote},
-		"of no panel":      {asVote(func(b *voteBody) { b.PanelSeq = 0 }), ErrVote},
-		"issued never too": {asVote(func(b *voteBody) { b.Issued = 0 }), ErrTimes},
+		"of a /8": {asVote(func(b *voteBody) {
+			b.Subnet = subnet6
+			b.Epoch = 0
+		}), ErrEpoch},
+		"for a claim":       {asVote(func(b *voteBody) { b.Epoch = 1 }), ErrEpoch},
+		"from itself":       {asVote(func(b *voteBody) { b.From = alice.id }), ErrVote},
+		"from and to same":  {asVote(func(b *voteBody) { b.To = b.From }), ErrVote},
+		"of no witness set": {asVote(func(b *voteBody) { b.SetSeq = 0 }), ErrVote},
+		"issued never too":  {asVote(func(b *voteBody) { b.Issued = 0 }), ErrTimes},
 	} {
 		if !errors.Is(c.got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, c.got, c.want)
 		}
 	}
-	if _, err := OpenPanel(votes(t, ballot(), carol)[0]); !errors.Is(err, register.ErrEnvelope) {
-		t.Errorf("a vote as a panel: %v", err)
+	if _, err := OpenWitnessSet(votes(t, sealedVote(), carol)[0]); !errors.Is(err,
+		record.ErrEnvelope) {
+		t.Errorf("a vote as a set: %v", err)
 	}
-	if _, err := SealVote(Vote{Voter: carol.id, Subnet: subnet4, Epoch: 2, From: alice.id, To: bob.id, PanelSeq: 1, Issued: noon}, bob.key); !errors.Is(err, ErrSigner) {
+	if _, err := SealVote(Vote{Voter: carol.id, Subnet: subnet4, Epoch: 2, From: alice.id,
+		To: bob.id, SetSeq: 1, Issued: noon}, bob.key); !errors.Is(err, ErrSigner) {
 		t.Errorf("a vote with another's key: %v", err)
 	}
 }
@@ -83,7 +90,7 @@ func TestTakeoverNeedsItsVotes(t *testing.T) {
 	}
 	voted := func(edit func(*Vote), voters ...someone) []byte {
 		return with(func(l *Lease) {
-			b := ballot()
+			b := sealedVote()
 			edit(&b)
 			l.Takeover.Votes = votes(t, b, voters...)
 		})
@@ -94,27 +101,45 @@ func TestTakeoverNeedsItsVotes(t *testing.T) {
 		sealed []byte
 		want   error
 	}{
-		"good":                {with(func(*Lease) {}), nil},
-		"two votes":           {voted(same, three[:2]...), ErrTakeover},
-		"four votes":          {voted(same, folk[2:6]...), ErrTakeover},
-		"no votes":            {with(func(l *Lease) { l.Takeover.Votes = nil }), ErrTakeover},
-		"one twice":           {with(func(l *Lease) { l.Takeover.Votes[1] = l.Takeover.Votes[0] }), ErrTakeover},
-		"out of order":        {with(func(l *Lease) { slices.Reverse(l.Takeover.Votes) }), ErrTakeover},
-		"a stranger's":        {voted(same, folk[2], folk[3], folk[6]), ErrTakeover},
-		"for another subnet":  {voted(func(v *Vote) { v.Subnet = subnet6 }, three...), ErrTakeover},
-		"for another epoch":   {voted(func(v *Vote) { v.Epoch = 3 }, three...), ErrTakeover},
-		"for another":         {voted(func(v *Vote) { v.To = folk[6].id }, three...), ErrTakeover},
-		"from another":        {voted(func(v *Vote) { v.From = folk[6].id }, three...), ErrTakeover},
-		"under another panel": {voted(func(v *Vote) { v.PanelSeq = 8 }, three...), ErrTakeover},
-		"long after":          {voted(func(v *Vote) { v.Issued = noon.Add(time.Hour) }, three...), ErrTakeover},
-		"noise for a vote":    {with(func(l *Lease) { l.Takeover.Votes[2] = []byte{1} }), ErrTakeover},
-		"noise for a panel":   {with(func(l *Lease) { l.Takeover.Panel = []byte{1} }), ErrTakeover},
-		"no panel":            {with(func(l *Lease) { l.Takeover.Panel = nil }), ErrTakeover},
-		"its own panel": {with(func(l *Lease) { l.Takeover.Panel = panel(t, bob, 7, folk[2], folk[3], folk[4], folk[5]) }),
+		"good":       {with(func(*Lease) {}), nil},
+		"two votes":  {voted(same, three[:2]...), ErrTakeover},
+		"four votes": {voted(same, folk[2:6]...), ErrTakeover},
+		"no votes":   {with(func(l *Lease) { l.Takeover.Votes = nil }), ErrTakeover},
+		"one twice": {with(func(l *Lease) {
+			l.Takeover.Votes[1] = l.Takeover.Votes[0]
+		}), ErrTakeover},
+		"out of order": {with(func(l *Lease) {
+			slices.Reverse(l.Takeover.Votes)
+		}), ErrTakeover},
+		"a stranger's":       {voted(same, folk[2], folk[3], folk[6]), ErrTakeover},
+		"for another subnet": {voted(func(v *Vote) { v.Subnet = subnet6 }, three...), ErrTakeover},
+		"for another epoch":  {voted(func(v *Vote) { v.Epoch = 3 }, three...), ErrTakeover},
+		"for another":        {voted(func(v *Vote) { v.To = folk[6].id }, three...), ErrTakeover},
+		"from another": {voted(func(v *Vote) {
+			v.From = folk[6].id
+		}, three...), ErrTakeover},
+		"under another witness set": {voted(func(v *Vote) { v.SetSeq = 8 }, three...), ErrTakeover},
+		"long after": {voted(func(v *Vote) {
+			v.Issued = noon.Add(time.Hour)
+		}, three...), ErrTakeover},
+		"noise for a vote": {with(func(l *Lease) {
+			l.Takeover.Votes[2] = []byte{1}
+		}), ErrTakeover},
+		"noise for a witness set": {with(func(l *Lease) {
+			l.Takeover.WitnessSet = []byte{1}
+		}), ErrTakeover},
+		"no witness set": {with(func(l *Lease) { l.Takeover.WitnessSet = nil }), ErrTakeover},
+		"its own witness set": {with(func(l *Lease) {
+			l.Takeover.WitnessSet = witnessSet(t, bob, 7, folk[2], folk[3], folk[4], folk[5])
+		}),
 			ErrTakeover},
-		"panel of one":  {with(func(l *Lease) { l.Takeover.Panel, l.Takeover.Votes = panel(t, alice, 7), nil }), ErrTakeover},
-		"both kinds":    {with(func(l *Lease) { l.Takeover.Last = inherited(t).Takeover.Last }), ErrTakeover},
-		"at epoch 3":    {with(func(l *Lease) { l.Epoch = 3 }), ErrTakeover},
+		"witness set of one": {with(func(l *Lease) {
+			l.Takeover.WitnessSet, l.Takeover.Votes = witnessSet(t, alice, 7), nil
+		}), ErrTakeover},
+		"both kinds": {with(func(l *Lease) {
+			l.Takeover.Last = inherited(t).Takeover.Last
+		}), ErrTakeover},
+		"at epoch 3":    {with(func(l *Lease) { l.Epoch = 3 }), ErrChain},
 		"and a time":    {with(func(l *Lease) { l.Takeover.At = noon }), ErrTakeover},
 		"by the winner": {with(func(l *Lease) { l.Owner = carol.id }), ErrSigner},
 	} {
@@ -146,68 +171,25 @@ func TestSlowTakeoverNeedsSilence(t *testing.T) {
 		sealed []byte
 		want   error
 	}{
-		"good":            {with(func(*Lease) {}), nil},
-		"renewed":         {with(func(l *Lease) { l.Issued, l.Expires = noon.Add(MaxTTL), noon.Add(2*MaxTTL) }), nil},
-		"too soon":        {last(func(o *Lease) { o.Issued = noon.Add(time.Minute - LongSilence) }, alice), ErrTakeover},
-		"its own":         {last(func(*Lease) {}, bob), ErrTakeover},
-		"another subnet":  {last(func(o *Lease) { o.Subnet = subnet6 }, alice), ErrTakeover},
-		"not the last":    {with(func(l *Lease) { l.Epoch = 3 }), ErrTakeover},
-		"after the lease": {with(func(l *Lease) { l.Takeover.At = noon.Add(time.Hour) }), ErrTakeover},
-		"noise":           {with(func(l *Lease) { l.Takeover.Last = []byte{1} }), ErrTakeover},
-		"no time":         {with(func(l *Lease) { l.Takeover.At = time.Time{} }), ErrTimes},
+		"good": {with(func(*Lease) {}), nil},
+		"renewed": {with(func(l *Lease) {
+			l.Issued, l.Expires = noon.Add(MaxTTL), noon.Add(2*MaxTTL)
+		}), nil},
+		"too soon": {last(func(o *Lease) {
+			o.Issued = noon.Add(time.Minute - LongSilence)
+		}, alice), ErrTakeover},
+		"its own":        {last(func(*Lease) {}, bob), ErrTakeover},
+		"another subnet": {last(func(o *Lease) { o.Subnet = subnet6 }, alice), ErrTakeover},
+		"not the last":   {with(func(l *Lease) { l.Epoch = 3 }), ErrChain},
+		"after the lease": {with(func(l *Lease) {
+			l.Takeover.At = noon.Add(time.Hour)
+		}), ErrTakeover},
+		"noise":   {with(func(l *Lease) { l.Takeover.Last = []byte{1} }), ErrTakeover},
+		"no time": {with(func(l *Lease) { l.Takeover.At = time.Time{} }), ErrTimes},
 	} {
 		if _, err := OpenLease(c.sealed); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
-	}
-}
-
-// Who heard the old owner during the silence refuses; for the others, for those who
-// hear it again later, and for good after a while, the takeover stands.
-func TestValidateAsksWhoWasHeard(t *testing.T) {
-	sealed := seal(t, inherited(t), bob)
-	for name, c := range map[string]struct {
-		heard, now time.Time
-		want       error
-	}{
-		"never":                {time.Time{}, noon, nil},
-		"just before":          {noon.Add(-time.Minute), noon, ErrHeard},
-		"at the same time":     {noon.Add(time.Second), noon.Add(2 * time.Second), ErrHeard},
-		"before the silence":   {noon.Add(-LongSilence), noon, nil},
-		"again, later":         {noon.Add(10 * time.Minute), noon.Add(11 * time.Minute), nil},
-		"when all has settled": {noon.Add(-time.Minute), noon.Add(LongSilence + time.Minute), nil},
-	} {
-		v := Validator{Now: at(c.now), Heard: func(p peer.ID) time.Time {
-			if p != alice.id {
-				t.Errorf("asked for %v", p)
-			}
-			return c.heard
-		}}
-		if err := v.Validate(Key(subnet4), sealed); !errors.Is(err, c.want) {
-			t.Errorf("%s: got %v, want %v", name, err, c.want)
-		}
-	}
-}
-
-// However often a subnet is inherited, the record does not grow.
-func TestEvidenceDoesNotGrow(t *testing.T) {
-	l, by, size := first(alice), alice, 0
-	for epoch := uint64(2); epoch < 12; epoch++ {
-		s, err := split(seal(t, l, by))
-		if err != nil {
-			t.Fatal(err)
-		}
-		by = folk[epoch%8]
-		next := first(by)
-		next.Epoch, next.Issued = epoch, l.Issued.Add(LongSilence)
-		next.Expires = next.Issued.Add(time.Hour)
-		next.Takeover = &Takeover{Last: s.Envelope, At: next.Issued}
-		l = next
-		n := len(seal(t, l, by))
-		if epoch > 3 && n > size+8 {
-			t.Errorf("%d bytes at epoch %d, before %d", n, epoch, size)
-		}
-		size = n
 	}
 }
 
@@ -223,7 +205,8 @@ func evidences(t testing.TB) (all [][]byte) {
 		}
 	}
 	other := taken(t)
-	other.Takeover = &Takeover{Panel: other.Takeover.Panel, Votes: votes(t, ballot(), folk[2], folk[3], folk[5])}
+	other.Takeover = &Takeover{WitnessSet: other.Takeover.WitnessSet,
+		Votes: votes(t, sealedVote(), folk[2], folk[3], folk[5])}
 	add(taken(t), bob)
 	add(other, bob)
 	add(inherited(t), bob)
@@ -272,7 +255,8 @@ func TestLearnNeedsEvidence(t *testing.T) {
 	bare := first(bob)
 	bare.Epoch = 2
 	short := taken(t)
-	short.Takeover = &Takeover{Panel: short.Takeover.Panel, Votes: short.Takeover.Votes[:2]}
+	short.Takeover = &Takeover{WitnessSet: short.Takeover.WitnessSet,
+		Votes: short.Takeover.Votes[:2]}
 	for name, l := range map[string]Lease{"nothing": bare, "two votes": short} {
 		if _, err := r.Learn(forge(t, bodyOf(l), bob)); err == nil {
 			t.Errorf("%s is enough", name)
@@ -290,7 +274,7 @@ func TestTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		dht := registertest.New(Validator{}, 5)
+		dht := recordtest.New(Validator{}, 5)
 		a, b, c := open(t, alice, dht.Peer()), open(t, bob, dht.Peer()), open(t, carol, dht.Peer())
 		old, _, err := a.Claim(ctx, subnet4)
 		if err != nil {
@@ -299,17 +283,18 @@ func TestTakeOver(t *testing.T) {
 		if _, _, err := c.Lookup(ctx, subnet4); err != nil {
 			t.Fatal(err)
 		}
-		now := ballot()
-		now.Issued = time.Now()
-		e := Takeover{Panel: panel(t, alice, 7, folk[2:6]...), Votes: votes(t, now, folk[2:6]...)}
+		now := sealedVote()
+		now.Issued, now.Ended = time.Now(), old.Digest()
+		e := Takeover{WitnessSet: witnessSet(t, alice, 7, folk[2:6]...),
+			Votes: votes(t, now, folk[2:6]...)}
 		slices.Reverse(e.Votes) // in any order, and one more than needed
 		begin := time.Now()
-		l, sealed, err := b.TakeOver(ctx, subnet4, 2, e, somewhere())
+		l, sealed, err := b.TakeOver(ctx, old, e, somewhere())
 		if err != nil || l.Owner != bob.id || l.Epoch != 2 || time.Since(begin) != 0 {
 			t.Fatalf("%+v, %v after %v", l, err, time.Since(begin))
 		}
 		t.Logf("taken over by three votes: %d bytes", len(sealed))
-		if _, _, err := b.TakeOver(ctx, subnet4, 2, e, nil); err != nil {
+		if _, _, err := b.TakeOver(ctx, old, e, nil); err != nil {
 			t.Errorf("again: %v", err)
 		}
 		var beat *BeatenError
@@ -324,8 +309,9 @@ func TestTakeOver(t *testing.T) {
 			t.Errorf("refreshed: %v, %v", l.Owner, err)
 		}
 		now.To = folk[6].id
-		late := Takeover{Panel: e.Panel, Votes: votes(t, now, folk[2:6]...)}
-		if _, _, err := open(t, folk[6], dht.Peer()).TakeOver(ctx, subnet4, 2, late, nil); !errors.As(err, &beat) || beat.By.Owner != bob.id {
+		late := Takeover{WitnessSet: e.WitnessSet, Votes: votes(t, now, folk[2:6]...)}
+		if _, _, err := open(t, folk[6], dht.Peer()).TakeOver(ctx, old, late,
+			nil); !errors.As(err, &beat) || beat.By.Owner != bob.id {
 			t.Errorf("a second, whoever wins the tie: %v", err)
 		}
 		if l, _, err := b.Renew(ctx, l); err != nil || l.Takeover == nil {
@@ -336,26 +322,30 @@ func TestTakeOver(t *testing.T) {
 
 func TestTakeOverRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := open(t, bob, fixed{acks: 3})
-		if _, _, err := b.TakeOver(t.Context(), subnet4, 2, Takeover{}, nil); !errors.Is(err, ErrTakeover) {
+		b, old := open(t, bob, fixed{acks: 3}), first(alice)
+		if _, _, err := b.TakeOver(t.Context(), old, Takeover{}, nil); !errors.Is(err,
+			ErrTakeover) {
 			t.Errorf("no evidence: %v", err)
 		}
-		now := ballot()
+		now := sealedVote()
 		now.Issued = time.Now()
-		e := Takeover{Panel: panel(t, alice, 7, folk[2:6]...), Votes: votes(t, now, folk[2:5]...)}
-		if _, _, err := b.TakeOver(t.Context(), subnet4, 3, e, nil); !errors.Is(err, ErrTakeover) {
+		e := Takeover{WitnessSet: witnessSet(t, alice, 7, folk[2:6]...),
+			Votes: votes(t, now, folk[2:5]...)}
+		if _, _, err := b.TakeOver(t.Context(), held(alice, 2), e, nil); !errors.Is(err,
+			ErrTakeover) {
 			t.Errorf("votes for another epoch: %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, _, err := b.TakeOver(ctx, subnet4, 2, e, nil); !errors.Is(err, context.Canceled) {
+		if _, _, err := b.TakeOver(ctx, old, e, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("too late: %v", err)
 		}
 		if _, _, err := b.Lookup(t.Context(), subnet4); !errors.Is(err, ErrUnowned) {
 			t.Errorf("what came too late is believed: %v", err)
 		}
 		dead := errors.New("dead")
-		if _, _, err := open(t, bob, blind{dead}).TakeOver(t.Context(), subnet4, 2, e, nil); !errors.Is(err, dead) {
+		if _, _, err := open(t, bob, blind{dead}).TakeOver(t.Context(), old, e,
+			nil); !errors.Is(err, dead) {
 			t.Errorf("blind: %v", err)
 		}
 	})
@@ -370,29 +360,33 @@ func (b blind) Get(context.Context, string) ([]byte, error)           { return n
 func TestSlowTakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		heard := time.Time{}
-		dht := registertest.New(Validator{Heard: func(peer.ID) time.Time { return heard }}, 5)
-		a, b := open(t, alice, dht.Peer()), open(t, bob, dht.Peer())
-		_, last, err := a.Claim(ctx, subnet4)
+		silent := false
+		j := NewJudge(JudgeConfig{
+			Silent: func(peer.ID, time.Time, time.Time) bool { return silent }})
+		dht := recordtest.New(Validator{Judge: j}, 5)
+		cfg := DefaultConfig()
+		cfg.Self, cfg.Key, cfg.Values = alice.id, alice.key, dht.Peer()
+		a, b := openWith(t, cfg), open(t, bob, dht.Peer())
+		old, last, err := a.Claim(ctx, subnet4)
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-time.After(LongSilence / 2)
-		if _, _, err := b.TakeOver(ctx, subnet4, 2, Takeover{Last: last}, nil); !errors.Is(err, ErrTakeover) {
+		if _, _, err := b.TakeOver(ctx, old, Takeover{Last: last}, nil); !errors.Is(err,
+			ErrTakeover) {
 			t.Errorf("after half the silence: %v", err)
 		}
 		<-time.After(LongSilence)
-		heard = time.Now().Add(-time.Minute)
-		if _, _, err := b.TakeOver(ctx, subnet4, 2, Takeover{Last: last}, nil); err == nil {
+		if _, _, err := b.TakeOver(ctx, old, Takeover{Last: last}, nil); err == nil {
 			t.Error("replicas hear the owner")
 		}
-		heard = time.Time{}
+		silent = true
 		begin := time.Now()
-		l, _, err := b.TakeOver(ctx, subnet4, 2, Takeover{Last: last}, nil)
+		l, _, err := b.TakeOver(ctx, old, Takeover{Last: last}, nil)
 		if err != nil || l.Owner != bob.id || time.Since(begin) != b.cfg.Settle {
 			t.Errorf("%+v, %v after %v", l, err, time.Since(begin))
 		}
-		heard = time.Now().Add(time.Hour) // alice is back: no reason to refuse renewals
+		silent = false // alice is back: no reason to refuse renewals
 		<-time.After(70 * time.Minute)
 		if _, _, err := b.Renew(ctx, l); err != nil {
 			t.Error(err)

@@ -1,78 +1,100 @@
 package lease
 
 import (
-	"bytes"
 	"fmt"
 	"net/netip"
 	"time"
 
-	record "github.com/libp2p/go-libp2p-record"
+	libp2p "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/record"
 )
 
 // Namespace is the part of the DHT's key space that leases live in.
 const Namespace = "peerd-lease"
 
-// Key returns the DHT key of the lease of subnet: /peerd-lease/<prefix>.
-func Key(subnet netip.Prefix) string { return "/" + Namespace + "/" + subnet.String() }
-
-// Validator judges leases for the DHT. It has no state, asks nothing but its two
-// hooks, and may be used by many at once.
-type Validator struct {
-	// Now is the clock. Nil means time.Now.
-	Now func() time.Time
-	// Heard returns when this peer last heard of another, in whatever way; the
-	// zero time for never. It must answer from memory. Nil: never of anybody.
-	Heard func(peer.ID) time.Time
+// leaseType is the type of the records of this package, by subnet.
+var leaseType = record.Type[netip.Prefix, Lease]{
+	Namespace: Namespace, KeyOf: func(l Lease) netip.Prefix { return l.Subnet }, Open: OpenLease,
+	CheckTime: Lease.CheckTime, Better: Better,
+	Same: func(a, b Lease) bool { return a.Owner == b.Owner && a.Epoch == b.Epoch },
+	Void: func(l Lease, now time.Time) bool { return now.Sub(l.Expires) > Grace },
 }
 
-var _ record.Validator = Validator{}
+// Key returns the DHT key of the lease of subnet: /peerd-lease/<prefix>.
+func Key(subnet netip.Prefix) string { return leaseType.Key(subnet) }
 
-// Validate accepts a sealed lease under its own key from Skew before its issue
-// until Grace after its end, and a takeover without votes only if this peer did
-// not hear the old owner during the silence.
+// typeFor returns leaseType for a network. Its Judge, if there is one, sees what is opened.
+func typeFor(
+	network string, j *Judge, now func() time.Time,
+) *record.Type[netip.Prefix, Lease] {
+	t := leaseType
+	t.Open = func(sealed []byte) (Lease, error) {
+		l, err := OpenLease(sealed)
+		if err == nil && l.Network != network {
+			err = fmt.Errorf("%w: %.100q", ErrNetwork, l.Network)
+		}
+		if err == nil && j != nil {
+			j.See(l, now())
+		}
+		return l, err
+	}
+	if j != nil {
+		t.Replaces = j.Replaces
+	}
+	return &t
+}
+
+// Validator judges leases for the DHT. It is safe for concurrent use.
+type Validator struct {
+	// Network identifies the network of the leases.
+	Network string
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+	// Judge decides which lease stands. Nil: Better does.
+	Judge *Judge
+}
+
+var _ libp2p.Validator = Validator{}
+
+// Validate accepts a sealed lease of the network under its own key from Skew before its issue
+// until Grace after its end.
 func (v Validator) Validate(key string, value []byte) error {
-	l, err := OpenLease(value)
-	if err != nil {
-		return err
-	}
-	if Key(l.Subnet) != key {
-		return fmt.Errorf("%w: %.80q holds a lease of %v", ErrKey, key, l.Subnet)
-	}
 	now := time.Now
 	if v.Now != nil {
 		now = v.Now
 	}
-	if err := l.CheckTime(now()); err != nil {
-		return err
-	}
-	return l.checkHeard(v.Heard, now())
+	_, err := typeFor(v.Network, v.Judge, now).Validate(key, value, now())
+	return err
 }
 
-// Select returns the index of the best value: by Better, then by bytes; the first
-// of identical ones, so that a value put again counts as accepted. What
-// cannot be opened loses; if nothing can, that is an error. The clock
-// plays no part, so every replica selects alike.
+// Select returns the index of the lease that stands, by the Judge; the first of identical ones.
+// Without a Judge it is that of record.Type.
 func (v Validator) Select(_ string, values [][]byte) (int, error) {
+	t := typeFor(v.Network, nil, nil)
+	if v.Judge == nil {
+		return t.Select(values)
+	}
 	best, at := Lease{}, -1
 	for i, val := range values {
-		l, err := OpenLease(val)
-		if err != nil {
+		l, err := t.Open(val)
+		if err != nil || at >= 0 && v.Judge.better(best, l) {
 			continue
-		}
-		if at >= 0 {
-			c := Better(l, best)
-			if c == 0 {
-				c = bytes.Compare(val, values[at])
-			}
-			if c <= 0 {
-				continue
-			}
 		}
 		best, at = l, i
 	}
 	if at < 0 {
-		return 0, fmt.Errorf("lease: no valid record among %d", len(values))
+		return 0, fmt.Errorf("lease: no valid lease among %d", len(values))
 	}
 	return at, nil
+}
+
+// Signer returns who has signed a valid lease.
+func (v Validator) Signer(value []byte) (peer.ID, error) {
+	s, err := split(value)
+	if err != nil {
+		return "", err
+	}
+	return record.SignerOf(s.Envelope)
 }

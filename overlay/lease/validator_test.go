@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"peerd/overlay/record"
 )
 
 func TestKey(t *testing.T) {
@@ -30,10 +32,10 @@ func TestValidate(t *testing.T) {
 		"expired":            {key, l.Expires.Add(time.Second), nil},
 		"end of grace":       {key, l.Expires.Add(Grace), nil},
 		"past grace":         {key, l.Expires.Add(Grace + time.Millisecond), ErrStale},
-		"another subnet":     {Key(subnet6), noon, ErrKey},
-		"another namespace":  {"/peerd-home/203.0.113.0/24", noon, ErrKey},
-		"uncanonical prefix": {"/peerd-lease/203.0.113.1/24", noon, ErrKey},
-		"no key":             {"", noon, ErrKey},
+		"another subnet":     {Key(subnet6), noon, record.ErrKey},
+		"another namespace":  {"/peerd-home/203.0.113.0/24", noon, record.ErrKey},
+		"uncanonical prefix": {"/peerd-lease/203.0.113.1/24", noon, record.ErrKey},
+		"no key":             {"", noon, record.ErrKey},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := (Validator{Now: at(c.now)}).Validate(c.key, sealed); !errors.Is(err, c.want) {

@@ -1,24 +1,17 @@
-// Package nearest finds the peers that a web server is nearest to, by the
-// predicted time of a page and the wait at the peer, in a network that is too
-// large for anybody to know all of it.
+// Package nearest finds the peers nearest to a web server, by the predicted time of a
+// page and the wait at the peer, in a network that is too large for any peer to know all
+// of it.
 //
-// The searcher begins with its own directory and asks, hop by hop, the peers
-// nearest to the server whom they know there (package coords/zone: tables and
-// the greedy search). Everything it is told is a sealed beacon, so nobody can
-// invent a peer or its place; who answers wrongly is not believed in anything.
+// The search starts with the peer's own directory and asks, hop by hop, the peers nearest
+// to the server for those that they know (package coords/zone: tables and greedy
+// search). All answers are signed beacons, so no peer can invent another peer or its
+// coordinate. A peer that sends an invalid answer is left out of the result.
 //
-//	searcher                        a peer near the target
-//	ask{target, k}         ----->
-//	                       <-----   answer{found: k sealed beacons} or {refused}
+// The peers found are added to the directory and stay there for a while, so that the
+// strategy has them as candidates. A coordinate is an estimate, and a peer may lie about
+// its own; estimations show whether a peer is really near.
 //
-// What was found enters the directory and stays there for a while, so that the
-// strategy has it among its candidates. Whether it is truly near, the usual
-// estimations show: a coordinate is a guess, and a peer may lie about its own.
-//
-// Files:
-//
-//	messages.go what is said, and its bounds
-//	nearest.go  Service: the search, and answering
-//
-// It imports coords, overlay/peers, overlay/wire and libp2p.
+// Callers pass the directory's Service as Peers and run Serve. All methods are safe for
+// concurrent use. docs/protocol/nearest.md describes the messages. The package imports
+// coords, coords/zone, overlay/peers, overlay/wire and libp2p.
 package nearest

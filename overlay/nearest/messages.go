@@ -7,24 +7,24 @@ import (
 	"peerd/overlay/peers"
 )
 
-// Bounds.
+// Bounds of messages.
 const (
-	maxFound  = 16      // beacons in an answer
-	maxAsk    = 4 << 10 // bytes
-	maxAnswer = maxFound*(4<<10+32) + 1024
-	maxReason = 256 // bytes of a refusal that are repeated in an error
+	maxFound    = 16      // beacons in a response
+	maxRequest  = 4 << 10 // bytes
+	maxResponse = maxFound*(4<<10+32) + 1024
+	maxReason   = 256 // bytes of a refusal that are quoted in an error
 )
 
-// ask wants to know who is near a target.
-type ask struct {
+// request asks for the K peers nearest to a target.
+type request struct {
 	Target coords.Proxy `cbor:"1,keyasint"`
 	K      int          `cbor:"2,keyasint"`
 }
 
-// validate bounds a foreign ask. dims is that of the network's space.
-func (a ask) validate(dims int) error {
+// validate checks a received request. dims is the dimension of the network's coordinate space.
+func (a request) validate(dims int) error {
 	if a.K < 1 || a.K > maxFound {
-		return fmt.Errorf("nearest: %d peers are wanted, want 1 to %d", a.K, maxFound)
+		return fmt.Errorf("nearest: %d peers requested, want 1 to %d", a.K, maxFound)
 	}
 	if err := a.Target.Validate(dims); err != nil {
 		return fmt.Errorf("nearest: target: %w", err)
@@ -32,8 +32,8 @@ func (a ask) validate(dims int) error {
 	return nil
 }
 
-// answer tells it.
-type answer struct {
-	Found   []peers.Aged `cbor:"1,keyasint,omitempty"`
-	Refused string       `cbor:"2,keyasint,omitempty"`
+// response is the reply to a request.
+type response struct {
+	Found   []peers.RelayedBeacon `cbor:"1,keyasint,omitempty"`
+	Refused string                `cbor:"2,keyasint,omitempty"`
 }

@@ -1,7 +1,7 @@
-// Package overlaytest is what the tests of this room, and of node, share: peers with
-// keys that are the same in every run, hosts on loopback that know each other, a
-// small store, waiting, and a log. What only one package needs stays in its own tests.
+// Package overlaytest provides fixtures for tests of the packages in overlay and of
+// node: deterministic peer identities, hosts on loopback that know each other, small
+// stores, waiting for conditions, and logging.
 //
-// It is for tests alone: no other code imports it. Of this project it may import
-// store and nothing else, so that the tests of every package here can use it.
+// Only tests import it. Of this module it imports nothing but store, so that the tests
+// of every package in overlay can use it.
 package overlaytest

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Log returns a Logger whose lines, of all levels, belong to the test's output if
-// tests are run with -v, and go nowhere if not. Lines that come when the test
-// has ended are dropped.
+// Log returns a Logger that writes all levels to the test's output if tests run with -v, and
+// discards them otherwise. Lines written after the test has ended are dropped.
 func Log(t testing.TB) *slog.Logger {
 	if !testing.Verbose() {
 		return slog.New(slog.DiscardHandler)
@@ -19,10 +18,10 @@ func Log(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// output is a test's output until it is closed.
+// output is the output of a test until it is closed.
 type output struct {
 	mu sync.Mutex
-	to io.Writer // nil: closed
+	to io.Writer // nil if closed
 }
 
 func (o *output) Write(b []byte) (int, error) {

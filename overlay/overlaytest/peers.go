@@ -15,25 +15,36 @@ import (
 	"peerd/store/kv"
 )
 
-// Identity makes a key and its ID, the same for the same seed.
+// Identity returns a key and its peer ID, the same for the same seed.
 func Identity(seed int64) (crypto.PrivKey, peer.ID) {
 	return draw(rand.New(rand.NewSource(seed)))
 }
 
-// Folk makes n peers, the same in every run: each is what as makes of its ID and
-// key. The first has the identity of the seed.
-func Folk[P any](seed int64, n int, as func(peer.ID, crypto.PrivKey) P) []P {
+// Identities returns n peers, the same in every run: the results of as for their IDs and keys.
+// The first has the identity of the seed.
+func Identities[P any](seed int64, n int, as func(peer.ID, crypto.PrivKey) P) []P {
 	src := rand.New(rand.NewSource(seed))
-	folk := make([]P, n)
-	for i := range folk {
+	peers := make([]P, n)
+	for i := range peers {
 		key, id := draw(src)
-		folk[i] = as(id, key)
+		peers[i] = as(id, key)
 	}
-	return folk
+	return peers
 }
 
-// draw makes the source's next identity. It panics if there is none, which no
-// source of this package does.
+// Peer is the identity of a peer.
+type Peer struct {
+	ID  peer.ID
+	Key crypto.PrivKey
+}
+
+// Peers returns n peers, the same in every run. The first has the identity of the seed.
+func Peers(seed int64, n int) []Peer {
+	return Identities(seed, n, func(id peer.ID, key crypto.PrivKey) Peer { return Peer{id, key} })
+}
+
+// draw returns the next identity of src. It panics on errors, which do not occur with the
+// sources of this package.
 func draw(src *rand.Rand) (crypto.PrivKey, peer.ID) {
 	key, _, err := crypto.GenerateEd25519Key(src)
 	if err != nil {
@@ -46,12 +57,13 @@ func draw(src *rand.Rand) (crypto.PrivKey, peer.ID) {
 	return key, id
 }
 
-// Host starts a host that listens on a free port of loopback, has no limits, and
-// closes when the test ends; the test may close it before.
+// Host starts a host without resource limits that listens on a free loopback port. It is closed
+// when the test ends; the test may close it earlier.
 func Host(t testing.TB, more ...libp2p.Option) host.Host {
 	t.Helper()
 	h, err := libp2p.New(append([]libp2p.Option{
-		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableMetrics(), libp2p.DisableRelay(),
+		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableMetrics(),
+		libp2p.DisableRelay(),
 		libp2p.ResourceManager(&network.NullResourceManager{}),
 	}, more...)...)
 	if err != nil {
@@ -61,8 +73,8 @@ func Host(t testing.TB, more ...libp2p.Option) host.Host {
 	return h
 }
 
-// Introduce tells each host the addresses of the others for an hour. It connects
-// none of them.
+// Introduce adds the addresses of all other hosts to each host's peerstore, for an hour. It
+// does not connect them.
 func Introduce(hosts ...host.Host) {
 	for _, h := range hosts {
 		for _, other := range hosts {
@@ -73,22 +85,22 @@ func Introduce(hosts ...host.Host) {
 	}
 }
 
-// Store opens the store in dir, or one in memory if dir is empty, with small
-// caches. It closes when the test ends; the test may close it before.
+// Store opens the store in dir, or one in memory if dir is empty, with small caches. It is
+// closed when the test ends; the test may close it earlier.
 func Store(t testing.TB, dir string) *store.DB {
 	t.Helper()
 	return openStore(t, dir, store.Options{InMemory: dir == ""})
 }
 
-// StoreOn is Store on a disk in memory that can be filled, and lose what was not synced.
-func StoreOn(t testing.TB, disk *kv.Disk) *store.DB {
+// StoreOnDisk is Store on an in-memory disk that can be full and can lose unsynced writes.
+func StoreOnDisk(t testing.TB, disk *kv.Disk) *store.DB {
 	t.Helper()
 	return openStore(t, "", store.Options{Disk: disk})
 }
 
 func openStore(t testing.TB, dir string, o store.Options) *store.DB {
 	t.Helper()
-	o.MemTable, o.BlockCache, o.IndexCache = 8<<20, 8<<20, 4<<20
+	o.MemTable, o.IndexCache = 8<<20, 4<<20
 	db, err := store.Open(dir, o)
 	if err != nil {
 		t.Fatal(err)

@@ -32,11 +32,11 @@ func (r reviewer) Review(e assign.Evidence) (assign.Review, error) {
 }
 
 // hasty watches without patience.
-func hasty() *assign.WatchConfig {
-	c := assign.DefaultWatch()
+func hasty() *assign.ReviewConfig {
+	c := assign.DefaultReviewConfig()
 	c.Every, c.UrgentEvery, c.UrgentPages = time.Millisecond, time.Millisecond, 1
-	c.Patience.Hold, c.Patience.Confirm, c.Patience.Rest = time.Millisecond, 1, time.Hour
-	c.Patience.Spend, c.Patience.Cost = 1e9, 0
+	c.Move.Hold, c.Move.Confirm, c.Move.Cooldown = time.Millisecond, 1, time.Hour
+	c.Move.Spend, c.Move.Cost = 1e9, 0
 	return &c
 }
 
@@ -52,8 +52,10 @@ func prefer(who someone) func(assign.Evidence) assign.Review {
 }
 
 // adaptive joins alice, who owns subnetA by the time she is returned, and
-// whose reviews say what review says.
-func adaptive(t *testing.T, review func(assign.Evidence) assign.Review, change func(*Config)) *member {
+// with reviews that return what review does.
+func adaptive(
+	t *testing.T, review func(assign.Evidence) assign.Review, change func(*Config),
+) *member {
 	t.Helper()
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob, carol}
@@ -73,12 +75,14 @@ func adaptive(t *testing.T, review func(assign.Evidence) assign.Review, change f
 }
 
 func ok(m *member, who string) {
-	m.Observe(subnetA, who, store.FetchReport{Outcome: store.OutcomeOK, Timing: store.Timing{FirstByte: time.Millisecond}}, nil)
+	m.placement.Observe(subnetA, who, store.FetchReport{Outcome: store.OutcomeOK,
+		Timing: store.Timing{FirstByte: time.Millisecond}}, nil)
 }
 
 // both lets the owner fetch a page, and bob one in a tenth of the time.
 func both(m *member) {
-	m.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK, Timing: store.Timing{FirstByte: 10 * time.Millisecond}}, nil)
+	m.placement.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK,
+		Timing: store.Timing{FirstByte: 10 * time.Millisecond}}, nil)
 	ok(m, bob.id.String())
 }
 
@@ -86,42 +90,45 @@ func both(m *member) {
 // written down.
 func TestScout(t *testing.T) {
 	m := adaptive(t, prefer(bob), func(c *Config) {
-		c.Adapt.Patience.Hold = time.Hour
-		c.Estimate = fetchFunc(func(context.Context, peer.ID, []byte, store.FetchRequest) (store.FetchReport, error) {
+		c.Adapt.Move.Hold = time.Hour
+		c.Estimate = fetchFunc(func(context.Context, peer.ID, []byte, store.FetchRequest) (
+			store.FetchReport, error) {
 			return store.FetchReport{Outcome: store.OutcomeOK}, nil
 		})
 	})
-	if who, hold := m.Where(subnetA); who != "" || hold {
+	if who, hold := m.placement.Where(subnetA); who != "" || hold {
 		t.Fatalf("the first page goes to %q, held %v", who, hold)
 	}
 	for range 3 {
 		ok(m, "")
 	}
 	now := time.Now()
-	m.review(now)
-	if who, _ := m.Where(subnetA); who != bob.id.String() {
+	m.placement.review(now)
+	if who, _ := m.placement.Where(subnetA); who != bob.id.String() {
 		t.Fatalf("the scout is %q, want bob", who)
 	}
-	if who, _ := m.Where(subnetA); who != "" {
+	if who, _ := m.placement.Where(subnetA); who != "" {
 		t.Errorf("two scouts at once: %q", who)
 	}
-	if _, err := m.Remote(t.Context(), subnetA, bob.id.String(), store.FetchRequest{URL: "http://a.test/0"}); err != nil {
+	if _, err := m.placement.Remote(t.Context(), subnetA, bob.id.String(),
+		store.FetchRequest{URL: "http://a.test/0"}); err != nil {
 		t.Fatal(err)
 	}
-	if s, _ := m.stored(subnetA); s.Asked != bob.id.String() {
+	if s, _ := m.stored(subnetA); s.Estimator != bob.id.String() {
 		t.Error("whom it asked is not on the disk")
 	}
 	ok(m, "")
-	m.review(now.Add(time.Second))
-	if who, _ := m.Where(subnetA); who != "" {
+	m.placement.review(now.Add(time.Second))
+	if who, _ := m.placement.Where(subnetA); who != "" {
 		t.Errorf("a second scout while the first is out: %q", who)
 	}
 	ok(m, bob.id.String())
 	s, _ := m.stored(subnetA)
-	if s.Asked != "" || m.Stats().Scouts != 1 {
-		t.Errorf("asked %q, %d scouts", s.Asked, m.Stats().Scouts)
+	if s.Estimator != "" || m.Stats().Scouts != 1 {
+		t.Errorf("asked %q, %d scouts", s.Estimator, m.Stats().Scouts)
 	}
-	if e := openEvidence(s.Evidence); len(e.Samples) != 5 || e.Samples[4].Peer != bob.id.String() || e.Samples[4].Taken.IsZero() {
+	if e := openEvidence(s.Evidence); len(e.Samples) != 5 || e.Samples[4].Peer != bob.id.String() ||
+		e.Samples[4].Taken.IsZero() {
 		t.Errorf("samples on the disk: %+v", e.Samples)
 	}
 }
@@ -130,19 +137,20 @@ func TestScout(t *testing.T) {
 func TestScoutNotReached(t *testing.T) {
 	m := adaptive(t, prefer(bob), nil)
 	ok(m, "")
-	m.review(time.Now())
-	who, _ := m.Where(subnetA)
-	m.Observe(subnetA, who, store.FetchReport{}, estimate.ErrNotSent)
-	s := m.subnets[subnetA]
-	if who != bob.id.String() || len(s.avoid) != 1 || len(s.exclude) != 0 || len(s.samples) != 1 {
-		t.Fatalf("scout %q, avoids %v, excludes %v, %d samples", who, s.avoid, s.exclude, len(s.samples))
+	m.placement.review(time.Now())
+	who, _ := m.placement.Where(subnetA)
+	m.placement.Observe(subnetA, who, store.FetchReport{}, estimate.ErrNotSent)
+	s := m.table.subnets[subnetA]
+	if who != bob.id.String() || len(s.avoid) != 1 || len(s.exclude) != 0 || len(s.history) != 1 {
+		t.Fatalf("scout %q, avoids %v, excludes %v, %d samples", who, s.avoid, s.exclude,
+			len(s.history))
 	}
 	ok(m, "")
-	m.review(time.Now().Add(time.Second))
-	if who, _ := m.Where(subnetA); who != "" {
+	m.placement.review(time.Now().Add(time.Second))
+	if who, _ := m.placement.Where(subnetA); who != "" {
 		t.Errorf("asked again at once: %q", who)
 	}
-	m.review(time.Now().Add(2 * shunned))
+	m.placement.review(time.Now().Add(2 * shunned))
 	if len(s.avoid) != 0 {
 		t.Error("avoided for ever")
 	}
@@ -161,7 +169,8 @@ func TestScoutOutlivesRestart(t *testing.T) {
 	m := join(t, alice, dht, db, change)
 	m.claim(subnetA)
 	m.plant("a.test", subnetA, addrA, 3)
-	_, err := m.Remote(t.Context(), subnetA, bob.id.String(), store.FetchRequest{URL: "http://a.test/0"})
+	_, err := m.placement.Remote(t.Context(), subnetA, bob.id.String(),
+		store.FetchRequest{URL: "http://a.test/0"})
 	if !errors.Is(err, estimate.ErrNotSent) { // killed before Observe
 		t.Fatal(err)
 	}
@@ -170,12 +179,14 @@ func TestScoutOutlivesRestart(t *testing.T) {
 		t.Error("others may be fetched meanwhile")
 	}
 	for range 2 {
-		if who, hold := m.Where(subnetA); who != bob.id.String() || hold {
+		if who, hold := m.placement.Where(subnetA); who != bob.id.String() || hold {
 			t.Fatalf("fetched by %q, held %v; want bob", who, hold)
 		}
 	}
 	ok(m, bob.id.String())
-	if who, hold := m.Where(subnetA); who != "" || hold || m.frontier.is(m.frontier.single, subnetA) {
+	if who, hold := m.placement.Where(subnetA); who != "" || hold ||
+		m.frontier.is(m.frontier.single,
+			subnetA) {
 		t.Errorf("after the answer: %q, held %v", who, hold)
 	}
 }
@@ -183,34 +194,34 @@ func TestScoutOutlivesRestart(t *testing.T) {
 // A renewed lease tells where the servers are by the pages since, and a review
 // knows of other subnets.
 func TestRenewalRefreshesTheProxy(t *testing.T) {
-	known := assigntest.Known{}
+	known := assigntest.Delegations{}
 	samples := func(e assign.Evidence) (assign.Step, error) {
 		at := coords.Proxy{At: e.Candidates[0].At, Samples: len(e.Samples)}
 		return assign.Step{Choice: alice.id.String(), Proxy: &at}, nil
 	}
 	seen := 0
 	m := adaptive(t, func(e assign.Evidence) assign.Review {
-		if e.Known != nil {
+		if e.Delegations != nil {
 			seen++
 		}
 		return assign.Review{}
 	}, func(c *Config) {
-		c.Known = func() assign.Known { return known }
+		c.Delegations = func() assign.Delegations { return known }
 	})
 	m.cfg.Strategy.(reviewer).next = samples
-	s := m.subnets[subnetA]
+	s := m.table.subnets[subnetA]
 	for _, n := range []int{2, 5, 5} {
-		for len(s.samples) < n {
+		for len(s.history) < n {
 			ok(m, "")
 		}
 		before := s.lease.Epoch
-		m.renew(t.Context(), s)
+		m.leases.renew(t.Context(), s)
 		l, err := lease.OpenLease(s.sealed)
 		if err != nil || l.Epoch != before || l.Proxy == nil || l.Proxy.Samples != n {
 			t.Fatalf("after %d pages: %+v, %v", n, l.Proxy, err)
 		}
 	}
-	m.review(time.Now())
+	m.placement.review(time.Now())
 	if seen != 1 {
 		t.Error("the review knows nothing of others")
 	}
@@ -222,9 +233,9 @@ func TestIdleStays(t *testing.T) {
 	m.frontier.load(subnetA, 0)
 	for range 5 {
 		both(m)
-		m.review(time.Now())
+		m.placement.review(time.Now())
 	}
-	if _, hold := m.Where(subnetA); hold {
+	if _, hold := m.placement.Where(subnetA); hold {
 		t.Error("it leaves")
 	}
 }
@@ -238,15 +249,17 @@ func TestLeaveOneByOne(t *testing.T) {
 	now := time.Now()
 	for i := range 5 {
 		now = now.Add(10 * time.Millisecond)
-		for _, s := range m.subnets {
+		for _, s := range m.table.subnets {
 			s.watch.Page()
-			s.observe(coords.Sample{Peer: alice.id.String(), FirstByte: 10 * time.Millisecond, Taken: now.Add(time.Duration(i))})
-			s.observe(coords.Sample{Peer: bob.id.String(), FirstByte: time.Millisecond, Taken: now.Add(time.Duration(i))})
+			s.observe(coords.Sample{Peer: alice.id.String(), FirstByte: 10 * time.Millisecond,
+				Taken: now.Add(time.Duration(i))})
+			s.observe(coords.Sample{Peer: bob.id.String(), FirstByte: time.Millisecond,
+				Taken: now.Add(time.Duration(i))})
 		}
-		m.review(now)
+		m.placement.review(now)
 	}
 	leaving := 0
-	for _, s := range m.subnets {
+	for _, s := range m.table.subnets {
 		if s.to != "" {
 			leaving++
 		}
@@ -255,18 +268,18 @@ func TestLeaveOneByOne(t *testing.T) {
 		t.Errorf("%d leave at once, want 1", leaving)
 	}
 	now = now.Add(leaveGap)
-	for _, s := range m.subnets {
+	for _, s := range m.table.subnets {
 		s.watch.Page()
 	}
-	m.review(now)
-	for p, s := range m.subnets {
+	m.placement.review(now)
+	for p, s := range m.table.subnets {
 		if s.to == "" {
 			t.Errorf("%v stays", p)
 		}
 	}
 }
 
-// adaptivePair is a pair whose subnet the owner has kept; bob becomes nearer.
+// adaptivePair is a pair of which the owner has kept the subnet; bob becomes nearer.
 func adaptivePair(t *testing.T, n int) *pair {
 	t.Helper()
 	p := newPair(t, nil)
@@ -275,7 +288,7 @@ func adaptivePair(t *testing.T, n int) *pair {
 		restart()
 		m := p.owner
 		c := hasty()
-		c.Patience.Rest = 0
+		c.Move.Cooldown = 0
 		m.cfg.Adapt, m.cfg.Strategy = c, reviewer{&script{next: choose(alice)}, prefer(bob)}
 		m.Manager.cfg.Adapt, m.Manager.cfg.Strategy = m.cfg.Adapt, m.cfg.Strategy
 	}
@@ -293,7 +306,7 @@ func (p *pair) press(t *testing.T) {
 	t.Helper()
 	until(t, "it leaves", func() bool {
 		both(p.owner)
-		_, hold := p.owner.Where(subnetA)
+		_, hold := p.owner.placement.Where(subnetA)
 		return hold
 	})
 }
@@ -307,32 +320,34 @@ func TestMove(t *testing.T) {
 	if p.owner.Stats().Moves != 1 {
 		t.Errorf("%d moves counted", p.owner.Stats().Moves)
 	}
-	s := p.heir.subnets[subnetA]
-	if len(s.watch.Moves) != 1 || len(s.samples) == 0 || time.Since(s.samples[0].Taken) > time.Minute {
-		t.Errorf("the heir knows of %d moves, %d samples", len(s.watch.Moves), len(s.samples))
+	s := p.successor.table.subnets[subnetA]
+	if len(s.watch.Moves) != 1 || len(s.history) == 0 ||
+		time.Since(s.history.samples()[0].Taken) > time.Hour {
+		t.Errorf("the successor knows of %d moves, %d samples", len(s.watch.Moves), len(s.history))
 	}
-	for _, i := range p.heir.List() {
+	for _, i := range p.successor.List() {
 		if i.Prefix == subnetA && i.Moves != 1 {
 			t.Errorf("%+v", i)
 		}
 	}
 }
 
-// An heir that declines is left alone, and the subnet rests.
+// A successor that declines is left alone, and the subnet rests.
 func TestMoveRefused(t *testing.T) {
 	var tries atomic.Int32
 	m := adaptive(t, prefer(bob), func(c *Config) {
-		c.Sender = sendFunc(func(context.Context, peer.ID, handover.Offer, func() ([]byte, error)) ([]byte, error) {
+		c.Sender = sendFunc(func(context.Context, peer.ID, handover.Offer, func() ([]byte, error)) (
+			[]byte, error) {
 			tries.Add(1)
 			return nil, handover.ErrRefused
 		})
 	})
 	m.run()
 	until(t, "it was offered", func() bool { both(m); return tries.Load() == 1 })
-	until(t, "it stays", func() bool { _, hold := m.Where(subnetA); return !hold })
+	until(t, "it stays", func() bool { _, hold := m.placement.Where(subnetA); return !hold })
 	for range 20 {
 		both(m)
-		m.review(time.Now().Add(10 * time.Minute))
+		m.placement.review(time.Now().Add(10 * time.Minute))
 	}
 	if n := tries.Load(); n != 1 || m.phase(subnetA) != store.PhaseOwned || m.Stats().Moves != 0 {
 		t.Errorf("offered %d times, %v, %d moves", n, m.phase(subnetA), m.Stats().Moves)
@@ -352,10 +367,11 @@ func TestMoveOutlivesRestart(t *testing.T) {
 		if p.owner.Live(subnetA) == gone {
 			t.Fatal("the restart brought it back, or lost it")
 		}
-		p.heir.run() // publishes its lease
+		p.successor.run() // publishes its lease
 		if !gone {
 			p.owner.frontier.load(subnetA, 10)
-			if s, _ := p.owner.stored(subnetA); s.Phase == store.PhaseOwned && p.owner.queued("a.test") != 10 {
+			if s, _ := p.owner.stored(subnetA); s.Phase == store.PhaseOwned &&
+				p.owner.queued("a.test") != 10 {
 				t.Fatalf("%d URLs queued", p.owner.queued("a.test"))
 			}
 			p.owner.run()
@@ -397,7 +413,7 @@ func TestEvidence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := openEvidence(many); len(got.Moves) > assign.MovesKept {
+	if got := openEvidence(many); len(got.Moves) > assign.MaxMoves {
 		t.Errorf("%d moves", len(got.Moves))
 	}
 	for _, junk := range [][]byte{nil, {0xff}, []byte("junk"), {0x82, 0x01, 0x02}} {

@@ -6,159 +6,147 @@ import (
 	"time"
 
 	"peerd/coords/assign"
-	"peerd/store"
 )
 
-// Room is what this peer can still take, in plain peers (PlainPages): 1 without any
-// bound, 0 when it takes nothing. It answers from memory.
-func (m *Manager) Room() float64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.balance.room() / PlainPages
+// balance is the part of a Manager that gives subnets away when this peer has too much to do or its
+// working hours end.
+type balance struct {
+	*table
+	intake   *intake
+	balancer *balancer // guarded by mu
 }
 
-// takes says why this peer refuses a subnet that is offered to it.
-func (m *Manager) takes(p netip.Prefix) error {
-	if m.cfg.Limits == nil {
-		return nil
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.balance.accept(time.Now(), p)
+// Capacity is Manager.Capacity.
+func (b *balance) Capacity() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.balancer.capacity() / NominalPages
 }
 
-// level gives subnets away when this peer has too much, or its hours end, and those
-// back that others gave as theirs ended.
-func (m *Manager) level(now time.Time) {
-	if m.cfg.Limits == nil || m.draining.Load() {
+// rebalance gives subnets away when this peer has too much load or its working hours
+// end, and returns those that other peers gave when theirs ended.
+func (b *balance) rebalance(now time.Time) {
+	if b.cfg.Limits == nil || b.intake.draining.Load() {
 		return
 	}
-	m.mu.Lock()
+	b.mu.Lock()
 	every := measureEvery
-	if m.balance.limits.Closed {
+	if b.balancer.limits.Closed {
 		every = closedEvery
 	}
-	due := now.Sub(m.balance.at) >= every || now.Before(m.balance.at)
-	m.mu.Unlock()
+	due := now.Sub(b.balancer.at) >= every || now.Before(b.balancer.at)
+	b.mu.Unlock()
 	if !due {
 		return
 	}
-	l := m.cfg.Limits(now)
+	l := b.cfg.Limits(now)
 	var all []assign.Candidate
-	if l.Closed || l.Pages > 0 || m.borrows() {
-		all = m.takers()
+	if l.Closed || l.Pages > 0 || b.borrows() {
+		all = b.takers()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	raw, n := 0.0, 0
 	if l.Pages > 0 {
-		raw, n = m.demand()
+		raw, n = b.demand()
 	}
-	m.balance.observe(now, l, raw, n)
+	b.balancer.observe(now, l, raw, n)
 	if l.Closed {
-		m.handOn(all, now)
+		b.handOn(all, now)
 		return
 	}
-	m.giveBack(all, now)
-	if m.balance.relieves {
-		m.relieve(all, now)
+	b.giveBack(all, now)
+	if b.balancer.relieves {
+		b.relieve(all, now)
 	}
 }
 
-// takers are this peer, and those of the others that take subnets.
-func (m *Manager) takers() []assign.Candidate {
-	var some []assign.Candidate
-	for _, c := range m.candidates() {
-		if c.ID == m.cfg.Self.String() || !m.isFull(c.ID) {
-			some = append(some, c)
-		}
-	}
-	return some
-}
-
-func (m *Manager) isFull(who string) bool { return m.cfg.Full != nil && m.cfg.Full(who) }
-
-// closedTo adds to excluded the candidates that take nothing: this peer too, if
-// self is set and it is one of these, unless nobody is left then.
-func (m *Manager) closedTo(excluded map[string]bool, all []assign.Candidate, self bool) map[string]bool {
+// closedTo adds to excluded the candidates that take no subnets. With self it includes
+// this peer if it is one of these and another candidate is left.
+func (b *balance) closedTo(
+	excluded map[string]bool, all []assign.Candidate, self bool,
+) map[string]bool {
 	if excluded == nil {
 		excluded = map[string]bool{}
 	}
 	others := false
 	for _, c := range all {
 		switch {
-		case c.ID == m.cfg.Self.String():
-		case m.isFull(c.ID):
+		case c.ID == b.self:
+		case b.atCapacity(c.ID):
 			excluded[c.ID] = true
 		case !excluded[c.ID]:
 			others = true
 		}
 	}
-	m.mu.Lock()
-	full := m.balance.full() != nil
-	m.mu.Unlock()
+	b.mu.Lock()
+	full := b.balancer.checkCapacity() != nil
+	b.mu.Unlock()
 	if self && others && full {
-		excluded[m.cfg.Self.String()] = true
+		excluded[b.self] = true
 	}
 	return excluded
 }
 
 // size is how many pages a subnet would have fetched within a day from now: what
 // is queued, as far as the politeness of its hosts lets it.
-func (m *Manager) size(p netip.Prefix) float64 {
-	hosts, pending, inFlight, _ := m.cfg.Frontier.Load(p)
-	return min(float64(pending)+float64(inFlight), float64(hosts)*float64(24*time.Hour)/float64(max(m.cfg.Gap, time.Millisecond)))
+func (b *balance) size(p netip.Prefix) float64 {
+	hosts, pending, inFlight, _ := b.cfg.Frontier.SubnetLoad(p)
+	return min(float64(pending)+float64(inFlight),
+		float64(hosts)*float64(24*time.Hour)/float64(max(b.cfg.Gap, time.Millisecond)))
 }
 
 // demand is the size of all subnets that are not on their way to others. The
-// Manager's mutex is held.
-func (m *Manager) demand() (sum float64, n int) {
-	for p, s := range m.subnets {
-		if !s.leaving() && s.to == "" {
-			sum += m.size(p)
+// table's mutex is held.
+func (b *balance) demand() (sum float64, n int) {
+	for p, s := range b.subnets {
+		if s.stays() {
+			sum += b.size(p)
 			n++
 		}
 	}
 	return sum, n
 }
 
-// relieve gives one subnet away. The Manager's mutex is held.
-func (m *Manager) relieve(all []assign.Candidate, now time.Time) {
-	room := map[string]float64{}
+// relieve gives one subnet away. The table's mutex is held.
+func (b *balance) relieve(all []assign.Candidate, now time.Time) {
+	capacity := map[string]float64{}
 	for _, c := range all {
-		if c.ID != m.cfg.Self.String() {
-			room[c.ID] = c.Capacity * PlainPages
+		if c.ID != b.self {
+			capacity[c.ID] = c.Capacity * NominalPages
 		}
 	}
 	var loads []assign.Load
 	sizes := map[netip.Prefix]float64{}
-	for p, s := range m.subnets {
-		if s.phase == store.PhaseOwned && !s.leaving() && s.to == "" && !s.doubted() && !s.again {
-			sizes[p] = m.size(p)
-			loads = append(loads, assign.Load{Subnet: p, Size: sizes[p], Probes: m.times(s, all, now)})
+	for p, s := range b.subnets {
+		if s.free() {
+			sizes[p] = b.size(p)
+			loads = append(loads, assign.Load{Subnet: p, Size: sizes[p],
+				Probes: b.times(s, all, now)})
 		}
 	}
-	for _, r := range m.balance.decide(now, m.cfg.Self.String(), loads, room) {
-		m.balance.gave(now, r, sizes[r.Subnet])
-		s := m.subnets[r.Subnet]
+	for _, r := range b.balancer.decide(now, b.self, loads, capacity) {
+		b.balancer.gave(now, r, sizes[r.Subnet])
+		s := b.subnets[r.Subnet]
 		s.watch.Moved(now)
-		s.to, s.syncing = r.To, true
-		m.log.Info("subnet leaves as this peer has too much", "subnet", s.prefix, "to", r.To, "load", int64(m.balance.load), "bound", int64(m.balance.limits.Pages))
+		s.leaveFor(r.To, moveOther)
+		b.log.Info("started handover: load above limit", "subnet", s.prefix, "to", r.To,
+			"load", int64(b.balancer.load), "bound", int64(b.balancer.limits.Pages))
 	}
 }
 
 // times are those of a page of a subnet from each peer with what waits there, ms: as
-// measured, else as predicted. Who did not answer lately is left out. The Manager's
+// measured, else as predicted. Who did not answer lately is left out. The table's
 // mutex is held.
-func (m *Manager) times(s *subnet, all []assign.Candidate, now time.Time) map[string]float64 {
-	q, own := m.question(s, all, now)
+func (b *balance) times(s *subnet, all []assign.Candidate, now time.Time) map[string]float64 {
+	q, own := b.question(s, all, now)
 	ms := map[string]float64{}
 	for _, c := range all {
 		if q.not[c.ID] {
 			continue
 		}
 		d := q.option(c, own).time
-		if mean, ok := meanTime(s.samples, c.ID); ok {
+		if mean, ok := s.history.meanTime(c.ID); ok {
 			d = mean + c.Wait
 		}
 		ms[c.ID] = float64(d) / float64(time.Millisecond)
@@ -166,9 +154,12 @@ func (m *Manager) times(s *subnet, all []assign.Candidate, now time.Time) map[st
 	return ms
 }
 
-// question is who may have a subnet. The Manager's mutex is held.
-func (m *Manager) question(s *subnet, all []assign.Candidate, now time.Time) (q nomination, own assign.Candidate) {
-	q = nomination{subnet: s.prefix, self: m.cfg.Self.String(), proxy: s.lease.Proxy, not: maps.Clone(s.exclude), anywhere: true}
+// question is who may have a subnet. The table's mutex is held.
+func (b *balance) question(
+	s *subnet, all []assign.Candidate, now time.Time,
+) (q nomination, own assign.Candidate) {
+	q = nomination{subnet: s.prefix, self: b.self, proxy: s.lease.Proxy,
+		not: maps.Clone(s.exclude), anywhere: true}
 	if q.not == nil {
 		q.not = map[string]bool{}
 	}
@@ -177,7 +168,7 @@ func (m *Manager) question(s *subnet, all []assign.Candidate, now time.Time) (q 
 			q.not[who] = true
 		}
 	}
-	for _, k := range s.keepers {
+	for _, k := range s.replicas {
 		if k.synced {
 			q.prefer = append(q.prefer, k.id.String())
 		}

@@ -6,53 +6,51 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"peerd/coords"
 	"peerd/coords/assign"
-	"peerd/store"
 )
 
 const (
 	// lendersKept bounds the lenders of a subnet that are remembered.
 	lendersKept = 4
-	// lentRest is how long a subnet stays at least whose lender's hours ended, and
-	// givenBackAtOnce how many go back at one look.
-	lentRest        = 10 * time.Minute
+	// lentCooldown is the least time that a lent subnet stays, and givenBackAtOnce the
+	// number that return in one round.
+	lentCooldown    = 10 * time.Minute
 	givenBackAtOnce = 4
 )
 
-// handOn gives away what has work, some at a time, since the hours of this peer
-// end: to the shadow if that takes it, else to the nearest that does. What nobody
-// takes stays. The Manager's mutex is held.
-func (m *Manager) handOn(all []assign.Candidate, now time.Time) {
+// handOn gives away subnets with work, some at a time, because the hours of this peer
+// end: to a replica if it accepts, otherwise to the nearest peer that does. What no peer
+// accepts stays. The table's mutex is held.
+func (b *balance) handOn(all []assign.Candidate, now time.Time) {
 	under := 0
-	for _, s := range m.subnets {
-		if s.leaving() || s.to != "" {
+	for _, s := range b.subnets {
+		if !s.stays() {
 			under++
 		}
 	}
-	for p, s := range m.subnets {
+	for p, s := range b.subnets {
 		if under >= drainsAtOnce {
 			return
 		}
-		if s.leaving() || s.to != "" || s.doubted() || m.size(p) == 0 {
+		if !s.usable() || b.size(p) == 0 {
 			continue
 		}
-		q, _ := m.question(s, all, now)
+		q, _ := b.question(s, all, now)
 		ids := q.choose(all, 1)
 		if len(ids) == 0 {
 			continue
 		}
-		s.to, s.syncing, s.lends = ids[0].String(), true, true
+		s.leaveFor(ids[0].String(), moveHours)
 		under++
-		m.log.Info("subnet leaves as the working hours end", "subnet", s.prefix, "to", s.to)
+		b.log.Info("started handover: working hours end", "subnet", s.prefix, "to", s.to)
 	}
 }
 
-// borrows says whether a subnet of ours is one that somebody's hours brought here.
-func (m *Manager) borrows() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, s := range m.subnets {
+// borrows reports whether a subnet came here because another peer's hours ended.
+func (b *balance) borrows() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.subnets {
 		if len(s.lenders) > 0 {
 			return true
 		}
@@ -61,34 +59,34 @@ func (m *Manager) borrows() bool {
 }
 
 // giveBack sends subnets, with work or without, to whom they were taken from by the
-// clock alone, once that peer takes some again and has room; all are this peer and
+// clock alone, once that peer takes some again and has capacity; all are this peer and
 // those that do. It is decided on once: a lender that takes subnets and is not
 // nearer than this peer any more is forgotten, and from then on reviews say where the
-// subnet belongs. The Manager's mutex is held.
-func (m *Manager) giveBack(all []assign.Candidate, now time.Time) {
+// subnet belongs. The table's mutex is held.
+func (b *balance) giveBack(all []assign.Candidate, now time.Time) {
 	n := 0
-	for p, s := range m.subnets {
+	for p, s := range b.subnets {
 		if n == givenBackAtOnce {
 			return
 		}
-		if len(s.lenders) == 0 || s.phase != store.PhaseOwned || s.leaving() || s.to != "" || s.doubted() || s.again || now.Sub(s.since) < lentRest {
+		if len(s.lenders) == 0 || !s.free() || now.Sub(s.since) < lentCooldown {
 			continue
 		}
-		to := m.lenderOf(s, all, now)
+		to := b.lenderOf(s, all, now)
 		if to == "" {
 			continue
 		}
-		m.balance.given = append(m.balance.given, gift{to, m.size(p), now})
-		s.to, s.syncing = to, true
+		b.balancer.given = append(b.balancer.given, release{to, b.size(p), now})
+		s.leaveFor(to, moveOther)
 		n++
-		m.log.Info("subnet goes back as its lender's hours begin", "subnet", s.prefix, "to", to)
+		b.log.Info("started handover: lender's working hours begin", "subnet", s.prefix, "to", to)
 	}
 }
 
-// lenderOf returns who is to have a subnet back, of several the one that had it
-// first; "" if nobody is now. The Manager's mutex is held.
-func (m *Manager) lenderOf(s *subnet, all []assign.Candidate, now time.Time) (to string) {
-	q, own := m.question(s, all, now)
+// lenderOf returns the peer to which a subnet returns, of several the first owner; "" if
+// there is none now. The table's mutex is held.
+func (b *balance) lenderOf(s *subnet, all []assign.Candidate, now time.Time) (to string) {
+	q, own := b.question(s, all, now)
 	s.lenders = slices.DeleteFunc(s.lenders, func(who string) bool {
 		i := slices.IndexFunc(all, func(c assign.Candidate) bool { return c.ID == who })
 		if i < 0 || q.not[who] {
@@ -97,7 +95,7 @@ func (m *Manager) lenderOf(s *subnet, all []assign.Candidate, now time.Time) (to
 		if !q.nearer(s, all[i], own) {
 			return true
 		}
-		if to == "" && m.size(s.prefix) <= m.balance.leftOf(who, all[i].Capacity*PlainPages) {
+		if to == "" && b.size(s.prefix) <= b.balancer.leftOf(who, all[i].Capacity*NominalPages) {
 			to = who
 		}
 		return false
@@ -112,21 +110,9 @@ func (q nomination) nearer(s *subnet, c, own assign.Candidate) bool {
 	if s.lease.Proxy != nil {
 		return q.option(c, own).time < q.option(own, own).time
 	}
-	there, known := meanTime(s.samples, c.ID)
-	here, both := meanTime(s.samples, own.ID)
+	there, known := s.history.meanTime(c.ID)
+	here, both := s.history.meanTime(own.ID)
 	return !known || !both || there+c.Wait < here+own.Wait
-}
-
-// meanTime is that of the pages that a peer fetched; ok is false if there are none.
-func meanTime(samples []coords.Sample, who string) (d time.Duration, ok bool) {
-	n := time.Duration(0)
-	for _, x := range samples {
-		if x.Peer == who && !x.Failed {
-			d += x.Connect + x.FirstByte + x.Body
-			n++
-		}
-	}
-	return d / max(n, 1), n > 0
 }
 
 // lendersOf are those of a subnet at its owner self: what was lent onwards from

@@ -16,7 +16,7 @@ type levelPeer struct {
 	b      *balancer
 	limits Limits
 	has    map[netip.Prefix]float64
-	shown  float64 // room, as in its last beacon
+	shown  float64 // capacity, as in its last beacon
 	away   bool
 }
 
@@ -31,14 +31,17 @@ type levelNet struct {
 	moves []time.Time
 }
 
-func newLevelNet(t *testing.T, rng *rand.Rand, pages []float64, subnets int, size func() float64) *levelNet {
+func newLevelNet(
+	t *testing.T, rng *rand.Rand, pages []float64, subnets int, size func() float64,
+) *levelNet {
 	n := &levelNet{
 		t: t, now: time.Unix(1e9, 0), times: map[netip.Prefix]map[string]float64{},
 		left: map[netip.Prefix]time.Time{}, from: map[netip.Prefix]map[string]time.Time{},
 	}
 	for i, p := range pages {
 		n.peers = append(n.peers, &levelPeer{
-			name: fmt.Sprintf("p%d", i), b: newBalancer(), limits: Limits{Pages: p}, has: map[netip.Prefix]float64{},
+			name: fmt.Sprintf("p%d", i), b: newBalancer(), limits: Limits{Pages: p},
+			has: map[netip.Prefix]float64{},
 		})
 	}
 	for i := range subnets {
@@ -59,7 +62,7 @@ func (q *levelPeer) load() (sum float64) {
 	return sum
 }
 
-// step is one look of everybody; beacons are as old as two of these at times.
+// step is one round of all peers; beacons are up to two rounds old.
 func (n *levelNet) step(i int) {
 	n.now = n.now.Add(measureEvery)
 	for _, q := range n.peers {
@@ -71,19 +74,19 @@ func (n *levelNet) step(i int) {
 		for p, s := range q.has {
 			loads = append(loads, assign.Load{Subnet: p, Size: s, Probes: n.times[p]})
 		}
-		room := map[string]float64{}
+		capacity := map[string]float64{}
 		for _, o := range n.peers {
 			if o != q && !o.away && o.shown > 0 {
-				room[o.name] = o.shown
+				capacity[o.name] = o.shown
 			}
 		}
-		for _, r := range q.b.decide(n.now, q.name, loads, room) {
+		for _, r := range q.b.decide(n.now, q.name, loads, capacity) {
 			n.give(q, r)
 		}
 	}
 	for k, q := range n.peers {
 		if (i+k)%2 == 0 {
-			q.shown = q.b.room()
+			q.shown = q.b.capacity()
 		}
 	}
 }
@@ -98,7 +101,7 @@ func (n *levelNet) give(q *levelPeer, r assign.Release) {
 		if err := o.b.accept(n.now, r.Subnet); err != nil {
 			return // stays
 		}
-		if at, ok := n.left[r.Subnet]; ok && n.now.Sub(at) < loadRest {
+		if at, ok := n.left[r.Subnet]; ok && n.now.Sub(at) < loadCooldown {
 			n.t.Errorf("%v moves for load again after %v", r.Subnet, n.now.Sub(at))
 		}
 		n.left[r.Subnet], n.moves = n.now, append(n.moves, n.now)
@@ -124,10 +127,12 @@ func (n *levelNet) since(at time.Time) (c int) {
 	return c
 }
 
-func TestLoadIsLevelledAndComesToRest(t *testing.T) {
+func TestLoadIsBalancedAndConverges(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		n := newLevelNet(t, rng, []float64{30_000, 40_000, 50_000, 20_000}, 60, func() float64 { return 200 + 2200*rng.Float64() })
+		n := newLevelNet(t, rng, []float64{30_000, 40_000, 50_000, 20_000}, 60, func() float64 {
+			return 200 + 2200*rng.Float64()
+		})
 		first := n.peers[0]
 		total := first.load()
 		for p, s := range first.has {
@@ -138,7 +143,8 @@ func TestLoadIsLevelledAndComesToRest(t *testing.T) {
 			if q.load() > q.limits.Pages {
 				t.Errorf("seed %d: %s has %.0f of %.0f", seed, q.name, q.load(), q.limits.Pages)
 				for _, o := range n.peers {
-					t.Logf("%s: %.0f of %.0f, room %.0f, relieves %v", o.name, o.load(), o.limits.Pages, o.b.room(), o.b.relieves)
+					t.Logf("%s: %.0f of %.0f, capacity %.0f, relieves %v", o.name, o.load(),
+						o.limits.Pages, o.b.capacity(), o.b.relieves)
 				}
 			}
 		}
@@ -164,7 +170,8 @@ func TestLoadIsLevelledAndComesToRest(t *testing.T) {
 		n.run(4 * time.Hour)
 		for _, q := range n.peers {
 			if q.load() > q.limits.Pages {
-				t.Errorf("seed %d: %s has %.0f of %.0f with all back", seed, q.name, q.load(), q.limits.Pages)
+				t.Errorf("seed %d: %s has %.0f of %.0f with all back", seed, q.name, q.load(),
+					q.limits.Pages)
 			}
 		}
 		rest = n.now
@@ -185,7 +192,7 @@ func (n *levelNet) least() time.Duration {
 	return least
 }
 
-func TestAllTooFullKeepWhatTheyHave(t *testing.T) {
+func TestNoCapacityAnywhereMovesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	n := newLevelNet(t, rng, []float64{10_000, 10_000, 10_000}, 60, func() float64 { return 1000 })
 	n.run(12 * time.Hour)

@@ -18,20 +18,20 @@ func TestLeastVarianceGoesToTheNextBest(t *testing.T) {
 		{Subnet: subnetA, Size: 700, Probes: map[string]float64{"me": 10, "near": 20, "far": 300}},
 		{Subnet: subnetB, Size: 700, Probes: map[string]float64{"me": 10, "near": 14, "far": 12}},
 	}
-	room := map[string]float64{"near": 5000, "far": 600}
+	capacity := map[string]float64{"near": 5000, "far": 600}
 	var out []assign.Release
 	for range 40 {
 		now = now.Add(measureEvery)
 		b.observe(now, Limits{Pages: 1000}, 1400, 2)
-		if out = b.decide(now, "me", loads, room); len(out) > 0 {
+		if out = b.decide(now, "me", loads, capacity); len(out) > 0 {
 			break
 		}
 	}
 	if len(out) != 1 || out[0] != (assign.Release{Subnet: subnetB, To: "near"}) {
-		t.Fatalf("released %v, want %v to near: far has no room", out, subnetB)
+		t.Fatalf("released %v, want %v to near: far has no capacity", out, subnetB)
 	}
 	b.gave(now, out[0], 700)
-	if err := b.accept(now.Add(29*time.Minute), subnetB); !errors.Is(err, errRests) {
+	if err := b.accept(now.Add(29*time.Minute), subnetB); !errors.Is(err, errCooldown) {
 		t.Errorf("it comes back at once: %v", err)
 	}
 	if err := b.accept(now.Add(31*time.Minute), subnetB); err != nil {
@@ -39,18 +39,20 @@ func TestLeastVarianceGoesToTheNextBest(t *testing.T) {
 	}
 }
 
-// Beacons are old: what was given to a peer since counts in the room it announced.
-func TestAnnouncedRoomIsGivenOnce(t *testing.T) {
+// Beacons are old: what was given to a peer since counts in the capacity it announced.
+func TestAnnouncedCapacityIsUsedOnce(t *testing.T) {
 	b, now := newBalancer(), time.Unix(1e9, 0)
 	probes := map[string]float64{"me": 10, "near": 20}
 	loads := map[netip.Prefix]assign.Load{
-		subnetA: {Subnet: subnetA, Size: 700, Probes: probes}, subnetB: {Subnet: subnetB, Size: 700, Probes: probes},
+		subnetA: {Subnet: subnetA, Size: 700, Probes: probes}, subnetB: {Subnet: subnetB, Size: 700,
+			Probes: probes},
 	}
 	var gave []time.Time
 	for range 60 {
 		now = now.Add(measureEvery)
 		b.observe(now, Limits{Pages: 100}, 700*float64(len(loads)), len(loads))
-		for _, r := range b.decide(now, "me", slices.Collect(maps.Values(loads)), map[string]float64{"near": 1000}) {
+		for _, r := range b.decide(now, "me", slices.Collect(maps.Values(loads)),
+			map[string]float64{"near": 1000}) {
 			b.gave(now, r, 700)
 			delete(loads, r.Subnet)
 			gave = append(gave, now)
@@ -69,7 +71,8 @@ func TestWhatCameStaysForAWhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	begin := now
-	load := assign.Load{Subnet: subnetA, Size: 700, Probes: map[string]float64{"me": 10, "near": 20}}
+	load := assign.Load{Subnet: subnetA, Size: 700, Probes: map[string]float64{"me": 10,
+		"near": 20}}
 	for now.Sub(begin) < time.Hour {
 		now = now.Add(measureEvery)
 		b.observe(now, Limits{Pages: 1000}, 5000, 2)
@@ -84,8 +87,13 @@ func TestWhatCameStaysForAWhile(t *testing.T) {
 
 // At the end of its hours a peer gives away what has work, to one that takes it.
 func TestHoursEnd(t *testing.T) {
-	for name, closed := range map[string]bool{"heir open": false, "heir closed": true} {
-		p := newPair(t, func(c *Config) { c.Limits = func(time.Time) Limits { return Limits{Closed: closed} } })
+	for name, closed := range map[string]bool{"successor open": false, "successor closed": true} {
+		p := newPair(t, func(c *Config) {
+			c.Limits = func(
+				time.Time) Limits {
+				return Limits{Closed: closed}
+			}
+		})
 		m := p.owner
 		m.Manager.cfg.Limits = func(time.Time) Limits { return Limits{Closed: true} }
 		m.strategy.next = choose(alice)
@@ -95,50 +103,56 @@ func TestHoursEnd(t *testing.T) {
 		m.claim(subnetB) // no work
 		m.run()
 		if closed {
-			until(t, "the heir refuses", func() bool {
-				m.Manager.mu.Lock()
-				defer m.Manager.mu.Unlock()
-				s := m.subnets[subnetA]
+			until(t, "the successor refuses", func() bool {
+				m.table.mu.Lock()
+				defer m.table.mu.Unlock()
+				s := m.table.subnets[subnetA]
 				return s != nil && len(s.avoid) > 0 && s.to == ""
 			})
-			if _, hold := m.Where(subnetA); hold || !m.Live(subnetA) {
+			if _, hold := m.placement.Where(subnetA); hold || !m.Live(subnetA) {
 				t.Errorf("%s: not worked on any more", name)
 			}
 			continue
 		}
-		until(t, "it goes", func() bool { return !m.Live(subnetA) && p.heir.phase(subnetA) == store.PhaseOwned })
-		if p.heir.queued("a.test") != 7 || !m.Live(subnetB) || m.Room() != 0 {
-			t.Errorf("%s: %d URLs at the heir, room %v", name, p.heir.queued("a.test"), m.Room())
+		until(t, "it goes", func() bool {
+			return !m.Live(subnetA) && p.successor.phase(subnetA) == store.PhaseOwned
+		})
+		if p.successor.queued("a.test") != 7 || !m.Live(subnetB) || m.Capacity() != 0 {
+			t.Errorf("%s: %d URLs at successor, capacity %v", name, p.successor.queued("a.test"),
+				m.Capacity())
 		}
 	}
 }
 
 // Of subnets that are decided, none goes to peers that take nothing; and what this
 // peer has no capacity for goes to others.
-func TestTheFullAreNoCandidates(t *testing.T) {
+func TestPeersAtCapacityAreNoCandidates(t *testing.T) {
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob, carol}
 		c.Limits = func(time.Time) Limits { return Limits{Closed: true} }
-		c.Full = func(who string) bool { return who == bob.id.String() }
+		c.AtCapacity = func(who string) bool { return who == bob.id.String() }
 	})
 	m.claim(subnetA)
 	e := m.strategy.seen[len(m.strategy.seen)-1]
-	if !e.Exclude[bob.id.String()] || !e.Exclude[alice.id.String()] || e.Exclude[carol.id.String()] {
+	if !e.Exclude[bob.id.String()] || !e.Exclude[alice.id.String()] ||
+		e.Exclude[carol.id.String()] {
 		t.Errorf("excluded: %v", e.Exclude)
 	}
 	all := m.candidates()
-	if x := m.closedTo(map[string]bool{carol.id.String(): true}, all, true); x[alice.id.String()] {
-		t.Error("nobody is left")
+	if x := m.balance.closedTo(map[string]bool{carol.id.String(): true}, all,
+		true); x[alice.id.String()] {
+		t.Error("closedTo excluded all candidates")
 	}
 	if got := m.takers(); len(got) != 2 {
 		t.Errorf("%d takers", len(got))
 	}
 }
 
-// Overload gives a subnet to who has announced room.
+// Overload gives a subnet to who has announced capacity.
 func TestOverloadGivesAway(t *testing.T) {
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
-		c.Directory = roomy{directory{alice, bob, carol}, map[string]float64{bob.id.String(): 0.01, carol.id.String(): 1}}
+		c.Directory = fixedCapacities{directory{alice, bob, carol},
+			map[string]float64{bob.id.String(): 0.01, carol.id.String(): 1}}
 		c.Limits = func(time.Time) Limits { return Limits{Pages: 1000} }
 		c.Gap = time.Second
 	})
@@ -147,20 +161,21 @@ func TestOverloadGivesAway(t *testing.T) {
 	m.frontier.load(subnetA, 1_000_000) // 86,400 a day at a page a second
 	begin := time.Now()
 	for d := time.Duration(0); d < 10*time.Minute; d += measureEvery {
-		m.level(begin.Add(d))
+		m.balance.rebalance(begin.Add(d))
 	}
-	if s := m.subnets[subnetA]; s.to != carol.id.String() || !s.syncing || len(s.watch.Moves) != 1 {
-		t.Errorf("to %q: %s has no room for 86,400 pages a day", s.to, bob.id)
+	if s := m.table.subnets[subnetA]; s.to != carol.id.String() || s.state != departCopying ||
+		len(s.watch.Moves) != 1 {
+		t.Errorf("to %q: %s has no capacity for 86,400 pages a day", s.to, bob.id)
 	}
 }
 
-// roomy is a directory of peers with capacities.
-type roomy struct {
+// fixedCapacities is a directory of peers with capacities.
+type fixedCapacities struct {
 	directory
 	rooms map[string]float64
 }
 
-func (r roomy) Candidates() []assign.Candidate {
+func (r fixedCapacities) Candidates() []assign.Candidate {
 	all := r.directory.Candidates()
 	for i := range all {
 		all[i].Capacity = r.rooms[all[i].ID]
@@ -171,22 +186,22 @@ func (r roomy) Candidates() []assign.Candidate {
 func TestWhatIsAnnouncedAndRefused(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	for name, c := range map[string]struct {
-		limits Limits
-		raw    float64
-		room   float64
-		err    error
+		limits   Limits
+		raw      float64
+		capacity float64
+		err      error
 	}{
-		"unbounded":  {Limits{}, 1e9, PlainPages, nil},
-		"closed":     {Limits{Pages: 1000, Closed: true}, 0, 0, errClosed},
-		"some room":  {Limits{Pages: 1000}, 300, 500, nil},
-		"just fits":  {Limits{Pages: 1000}, 900, 0, nil},
-		"full":       {Limits{Pages: 1000}, 1000, 0, errFull},
-		"only hours": {Limits{Closed: true}, 0, 0, errClosed},
+		"unbounded":     {Limits{}, 1e9, NominalPages, nil},
+		"closed":        {Limits{Pages: 1000, Closed: true}, 0, 0, errClosed},
+		"some capacity": {Limits{Pages: 1000}, 300, 500, nil},
+		"just fits":     {Limits{Pages: 1000}, 900, 0, nil},
+		"full":          {Limits{Pages: 1000}, 1000, 0, errNoCapacity},
+		"only hours":    {Limits{Closed: true}, 0, 0, errClosed},
 	} {
 		b := newBalancer()
 		b.observe(now, c.limits, c.raw, 10)
-		if r := b.room(); r != c.room {
-			t.Errorf("%s: room is %v, want %v", name, r, c.room)
+		if r := b.capacity(); r != c.capacity {
+			t.Errorf("%s: capacity is %v, want %v", name, r, c.capacity)
 		}
 		if err := b.accept(now, subnetA); !errors.Is(err, c.err) {
 			t.Errorf("%s: accept is %v, want %v", name, err, c.err)
@@ -197,7 +212,7 @@ func TestWhatIsAnnouncedAndRefused(t *testing.T) {
 	if err := b.accept(now, subnetA); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.accept(now, subnetB); !errors.Is(err, errFull) {
+	if err := b.accept(now, subnetB); !errors.Is(err, errNoCapacity) {
 		t.Errorf("what was taken since the last look does not count: %v", err)
 	}
 	if err := b.accept(now, subnetA); err != nil {

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"slices"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -18,17 +17,29 @@ import (
 	"peerd/store"
 )
 
-// Where says who fetches the next URL of a subnet: "" is this peer; hold says
-// nobody, because the subnet leaves or has left, or its shadows do not follow and may
-// soon act for us.
-func (m *Manager) Where(p netip.Prefix) (who string, hold bool) {
-	if m.ahead(p, time.Now()) {
+// Placement is the part of a Manager that decides where a subnet belongs: it asks the strategy, has
+// other peers fetch for that, and reviews what was decided.
+type Placement struct {
+	*table
+	balance  *balance
+	intake   *intake
+	replicas *replicas
+	searches queue[coords.Proxy] // for peers near servers
+	scouts   atomic.Int64
+	outgoing map[string]time.Time // when the last subnet left for a peer; guarded by mu
+}
+
+// Where returns the peer that fetches the next URL of a subnet; "" is this peer. hold
+// means that no peer does, because the subnet is leaving or has left, or because its
+// replicas are behind and may soon take over.
+func (c *Placement) Where(p netip.Prefix) (who string, hold bool) {
+	if c.replicas.ahead(p, time.Now()) {
 		return "", true
 	}
-	m.mu.Lock()
-	s := m.subnets[p]
-	if s == nil || s.leaving() || s.doubted() {
-		m.mu.Unlock()
+	c.mu.Lock()
+	s := c.subnets[p]
+	if s == nil || s.leaving() || s.unverified() {
+		c.mu.Unlock()
 		return "", true
 	}
 	s.idleSince = time.Time{}
@@ -37,30 +48,30 @@ func (m *Manager) Where(p netip.Prefix) (who string, hold bool) {
 		if asked == "" { // one scout at a time
 			who = s.watch.Scout(time.Now())
 		}
-		m.mu.Unlock()
+		c.mu.Unlock()
 		return who, false
 	}
-	m.mu.Unlock()
+	c.mu.Unlock()
 	if asked != "" { // before a restart: it may be fetching still, and gives the same answer again
-		if _, known := m.cfg.Directory.At(asked); known {
+		if _, known := c.cfg.Directory.At(asked); known {
 			return asked, false
 		}
-		if time.Since(m.started) < askedWait {
+		if time.Since(c.started) < askedWait {
 			return "", true
 		}
 	}
 	if !deciding {
-		m.mu.Lock()
-		m.answered(s)
-		m.mu.Unlock()
+		c.mu.Lock()
+		c.answered(s)
+		c.mu.Unlock()
 		return "", false
 	}
-	step, err := m.next(s, true)
+	step, err := c.next(s, true)
 	if err != nil {
-		m.log.Error("decision not written", "subnet", p, "err", err)
+		c.log.Error("failed to save decision", "subnet", p, "err", err)
 	}
-	m.probing(s, step)
-	self := m.cfg.Self.String()
+	c.probing(s, step)
+	self := c.self
 	switch {
 	case step.Probe == self, step.Choice == self:
 		return "", false
@@ -76,76 +87,52 @@ const askedWait = 30 * time.Second
 
 // next asks the strategy for the next step and carries a choice out. A strategy
 // that fails leaves the subnet where it is: here. The error is one of the store.
-func (m *Manager) next(s *subnet, canProbe bool) (assign.Step, error) {
-	e := m.evidence(s, m.candidates(), time.Now())
-	e.CanProbe, e.Known = canProbe, m.known()
-	m.mu.Lock()
+func (c *Placement) next(s *subnet, canProbe bool) (assign.Step, error) {
+	e := c.evidence(s, c.candidates(), time.Now())
+	e.CanProbe, e.Delegations = canProbe, c.delegations()
+	c.mu.Lock()
 	e.Exclude = maps.Clone(s.exclude)
-	m.mu.Unlock()
-	e.Exclude = m.closedTo(e.Exclude, e.Candidates, true)
-	step, err := m.cfg.Strategy.Next(unseen(e))
+	c.mu.Unlock()
+	e.Exclude = c.balance.closedTo(e.Exclude, e.Candidates, true)
+	step, err := c.cfg.Strategy.Next(unseen(e))
 	if err != nil {
-		m.log.Error("no decision; the subnet stays", "subnet", s.prefix, "strategy", m.cfg.Strategy.Name(), "err", err)
+		c.log.Error("strategy failed; kept subnet", "subnet", s.prefix,
+			"strategy", c.cfg.Strategy.Name(), "err", err)
 		step = assign.Step{Choice: e.Self}
 	}
-	m.seek(s.prefix, step)
+	c.seek(s, step)
 	if step.Choice != "" {
-		return step, m.choose(s, step)
+		return step, c.choose(s, step)
 	}
 	return step, nil
 }
 
-// evidence is what is known of a subnet by its downloads.
-func (m *Manager) evidence(s *subnet, candidates []assign.Candidate, now time.Time) assign.Evidence {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return assign.Evidence{
-		Subnet: s.prefix, Self: m.cfg.Self.String(), Candidates: candidates, Samples: slices.Clone(s.samples), Now: now,
-	}
-}
-
-// candidates are the peers of the directory, by name.
-func (m *Manager) candidates() []assign.Candidate {
-	all := m.cfg.Directory.Candidates()
-	slices.SortFunc(all, func(a, b assign.Candidate) int { return strings.Compare(a.ID, b.ID) })
-	return all
-}
-
-// known is what is known of other subnets; nil without anybody who knows.
-func (m *Manager) known() assign.Known {
-	if m.cfg.Known == nil {
-		return nil
-	}
-	return m.cfg.Known()
-}
-
 // choose makes the strategy's choice the subnet's owner: it stays, or it is to
 // leave. Of several calls at once the first one counts.
-func (m *Manager) choose(s *subnet, step assign.Step) error {
-	m.mu.Lock()
-	if s.phase != store.PhaseDeciding || s.leaving() || s.to != "" || m.subnets[s.prefix] != s {
-		m.mu.Unlock()
+func (c *Placement) choose(s *subnet, step assign.Step) error {
+	c.mu.Lock()
+	if s.phase != store.PhaseDeciding || !s.stays() || c.subnets[s.prefix] != s {
+		c.mu.Unlock()
 		return nil
 	}
 	if step.Proxy != nil {
 		s.lease.Proxy = step.Proxy
 	}
-	stays := step.Choice == m.cfg.Self.String()
+	stays := step.Choice == c.self
 	if stays {
-		s.phase = store.PhaseOwned
-		s.renewAt = time.Now() // announces the proxy coordinate
-		m.cfg.Frontier.Single(s.prefix, false)
+		s.keep(time.Now())
 	} else {
-		s.to, s.decided = step.Choice, true
-		m.cfg.Frontier.Shut(s.prefix)
+		s.leaveAtOnce(step.Choice)
 	}
+	c.show(s)
 	estimations := s.estimations
-	m.mu.Unlock()
-	m.log.Debug("times predicted", "subnet", s.prefix, "ms", predicted(step.Predicted))
-	m.log.Info("subnet decided", "subnet", s.prefix, "owner", step.Choice, "estimations", estimations)
-	m.wake()
+	c.mu.Unlock()
+	c.log.Debug("predicted times", "subnet", s.prefix, "ms", predicted(step.Predicted))
+	c.log.Info("chose owner", "subnet", s.prefix, "owner", step.Choice,
+		"estimations", estimations)
+	c.wake()
 	if stays {
-		return m.save(s)
+		return c.save(s)
 	}
 	return nil
 }
@@ -153,12 +140,14 @@ func (m *Manager) choose(s *subnet, step assign.Step) error {
 // commission returns what it takes to ask a peer for something in a subnet of
 // ours: its state, the lease to show and the peer's name. The errors wrap
 // estimate.ErrNotSent.
-func (m *Manager) commission(p netip.Prefix, who string) (s *subnet, sealed []byte, id peer.ID, err error) {
-	m.mu.Lock()
-	if s = m.subnets[p]; s != nil {
+func (c *Placement) commission(
+	p netip.Prefix, who string,
+) (s *subnet, sealed []byte, id peer.ID, err error) {
+	c.mu.Lock()
+	if s = c.subnets[p]; s != nil {
 		sealed = s.sealed
 	}
-	m.mu.Unlock()
+	c.mu.Unlock()
 	if sealed == nil {
 		return nil, nil, "", fmt.Errorf("%w: %v is not ours", estimate.ErrNotSent, p)
 	}
@@ -169,41 +158,47 @@ func (m *Manager) commission(p netip.Prefix, who string) (s *subnet, sealed []by
 }
 
 // Remote has another peer fetch one URL of a subnet. Errors wrap
-// estimate.ErrNotSent or estimate.ErrLost.
-func (m *Manager) Remote(ctx context.Context, p netip.Prefix, who string, r store.FetchRequest) (store.FetchReport, error) {
-	s, sealed, id, err := m.commission(p, who)
+// estimate.ErrNotSent or estimate.ErrNoReply.
+func (c *Placement) Remote(
+	ctx context.Context, p netip.Prefix, who string, r store.FetchRequest,
+) (store.FetchReport, error) {
+	s, sealed, id, err := c.commission(p, who)
 	if err != nil {
 		return store.FetchReport{}, err
 	}
-	m.mu.Lock()
+	c.mu.Lock()
 	s.asked = who
-	m.mu.Unlock()
-	if err := m.save(s); err != nil {
+	c.mu.Unlock()
+	if err := c.save(s); err != nil {
 		return store.FetchReport{}, fmt.Errorf("%w: %w", estimate.ErrNotSent, err)
 	}
-	return m.cfg.Estimate.Fetch(ctx, id, sealed, r)
+	return c.cfg.Estimate.Fetch(ctx, id, sealed, r)
 }
 
 // Observe is told how a fetch in a subnet went; who is "" for this peer.
-func (m *Manager) Observe(p netip.Prefix, who string, r store.FetchReport, err error) {
+func (c *Placement) Observe(p netip.Prefix, who string, r store.FetchReport, err error) {
 	if who == "" {
-		who = m.cfg.Self.String()
+		who = c.self
 	}
-	at, _ := m.cfg.Directory.At(who)
-	m.mu.Lock()
-	s := m.subnets[p]
+	at, _ := c.cfg.Directory.At(who)
+	c.mu.Lock()
+	s := c.subnets[p]
 	if s == nil {
-		m.mu.Unlock()
+		c.mu.Unlock()
 		return
 	}
 	s.idleSince = time.Time{}
 	deciding := s.phase == store.PhaseDeciding
 	connected, probes := s.connecting() && s.probe.Probe == who, int64(0)
-	scout := !deciding && who != m.cfg.Self.String()
+	scout := !deciding && who != c.self
 	if s.asked == who {
-		m.answered(s)
+		c.answered(s)
 	}
 	s.watch.Page()
+	x := sampleOf(who, at, r, err)
+	if who == c.self && !x.Failed {
+		s.contact = contact{}
+	}
 	switch {
 	case errors.Is(err, estimate.ErrNotSent) && deciding:
 		s.exclude[who] = true
@@ -211,26 +206,32 @@ func (m *Manager) Observe(p netip.Prefix, who string, r store.FetchReport, err e
 		s.shun(who, time.Now())
 	default:
 		probes = s.probed(who)
-		s.observe(coords.Sample{
-			Peer: who, At: at, Connect: r.Timing.Connect, FirstByte: r.Timing.FirstByte, Body: r.Timing.Body,
-			Reused: r.Timing.Reused, Bytes: r.Bytes, Failed: err != nil || !r.Outcome.Answered(), Taken: time.Now(),
-		})
-		if deciding && who != m.cfg.Self.String() && !connected {
+		s.observe(x)
+		if deciding && who != c.self && !connected {
 			s.estimations++
 		}
 		if scout {
-			m.scouts.Add(1)
+			c.scouts.Add(1)
 		}
 	}
-	m.mu.Unlock()
+	c.mu.Unlock()
 	if err != nil {
-		m.log.Info("estimation failed", "subnet", p, "peer", who, "err", err)
+		c.log.Info("estimation failed", "subnet", p, "peer", who, "err", err)
 	}
 	if !deciding && !scout {
 		return // written down only while it decides something, or others were asked
 	}
-	if err := m.saveCounting(s, store.Counters{Probes: probes}); err != nil {
-		m.log.Error("subnet state not written", "subnet", p, "err", err)
+	if err := c.saveCounting(s, store.Counters{Probes: probes}); err != nil {
+		c.log.Error("failed to save subnet state", "subnet", p, "err", err)
+	}
+}
+
+// sampleOf returns what a fetch that just ended says about the peer that made it.
+func sampleOf(who string, at coords.Coordinate, r store.FetchReport, err error) coords.Sample {
+	return coords.Sample{
+		Peer: who, At: at, Connect: r.Timing.Connect, FirstByte: r.Timing.FirstByte,
+		Body: r.Timing.Body, Reused: r.Timing.Reused, Bytes: r.Bytes,
+		Failed: err != nil || !r.Outcome.Answered(), Taken: time.Now(),
 	}
 }
 
@@ -249,29 +250,52 @@ const hostless = time.Minute
 
 // decideIdle takes the decision for subnets that have had no URL to estimate
 // with for a while. The error is one of the store.
-func (m *Manager) decideIdle() error {
+func (c *Placement) decideIdle() error {
 	now := time.Now()
 	var idle []*subnet
-	m.mu.Lock()
-	for p, s := range m.subnets {
-		if s.phase != store.PhaseDeciding || s.leaving() || s.to != "" || s.doubted() {
+	c.mu.Lock()
+	for p, s := range c.subnets {
+		if s.phase != store.PhaseDeciding || !s.usable() {
 			continue
 		}
-		hosts, pending, inFlight, _ := m.cfg.Frontier.Load(p)
+		hosts, pending, inFlight, _ := c.cfg.Frontier.SubnetLoad(p)
 		switch {
 		case pending > 0 || inFlight > 0 || hosts == 0 && now.Sub(s.since) < hostless:
 			s.idleSince = time.Time{}
 		case s.idleSince.IsZero():
 			s.idleSince = now
-		case now.Sub(s.idleSince) > m.cfg.DecideIdle:
+		case now.Sub(s.idleSince) > c.cfg.DecideIdle:
 			idle = append(idle, s)
 		}
 	}
-	m.mu.Unlock()
+	c.mu.Unlock()
 	for _, s := range idle {
-		if _, err := m.next(s, false); m.stall(err) != nil {
+		if _, err := c.next(s, false); c.intake.noteDiskFull(err) != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Predict is Manager.Predict.
+func (c *Placement) Predict(p netip.Prefix, bytes int64) (time.Duration, bool) {
+	c.mu.Lock()
+	s := c.subnets[p]
+	if s == nil || s.lease.Proxy == nil {
+		c.mu.Unlock()
+		return 0, false
+	}
+	proxy := s.lease.Proxy // replaced, never modified
+	c.mu.Unlock()
+	at, ok := c.cfg.Directory.At(c.self)
+	return proxy.Predict(at, bytes), ok
+}
+
+// answered ends the wait for whoever was asked; the table's mutex is held.
+func (c *Placement) answered(s *subnet) {
+	again := s.again
+	s.asked, s.again = "", false
+	if again {
+		c.show(s)
+	}
 }

@@ -21,19 +21,20 @@ func TestDrain(t *testing.T) {
 	m.claim(subnetB)
 	m.plant("b.test", subnetB, addrB, 2)
 	m.run()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	if err := m.Drain(ctx); err != nil {
 		t.Fatal(err)
 	}
-	h := p.heir
+	h := p.successor
 	if h.phase(subnetA) != store.PhaseOwned || h.phase(subnetB) != store.PhaseDeciding {
-		t.Errorf("at the heir: %v and %v", h.phase(subnetA), h.phase(subnetB))
+		t.Errorf("at the successor: %v and %v", h.phase(subnetA), h.phase(subnetB))
 	}
 	if h.queued("a.test") != 700 || h.queued("b.test") != 2 || m.routedURLs() > 0 {
-		t.Errorf("%d and %d URLs, %d routed", h.queued("a.test"), h.queued("b.test"), m.routedURLs())
+		t.Errorf("%d and %d URLs, %d routed", h.queued("a.test"), h.queued("b.test"),
+			m.routedURLs())
 	}
-	if err := m.Claim(t.Context(), subnetA); !errors.Is(err, errDraining) {
+	if err := m.claimer.Claim(t.Context(), subnetA); !errors.Is(err, errDraining) {
 		t.Errorf("a claim: %v", err)
 	}
 	if m.cfg.DB.Counters().HandoversOut != 2 {
@@ -41,7 +42,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Where nobody takes anything, all stays and is worked on until the end.
+// If no peer accepts subnets, all stay and are worked on until the end.
 func TestDrainAlone(t *testing.T) {
 	m, _, _ := sheltered(t)
 	m.run()
@@ -50,7 +51,7 @@ func TestDrainAlone(t *testing.T) {
 	if err := m.Drain(ctx); !errors.Is(err, ErrLeft) {
 		t.Error(err)
 	}
-	if _, hold := m.Where(subnetA); hold || !m.Live(subnetA) {
+	if _, hold := m.placement.Where(subnetA); hold || !m.Live(subnetA) {
 		t.Error("nothing is fetched")
 	}
 }

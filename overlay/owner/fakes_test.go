@@ -11,8 +11,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/overlay/lease"
-	"peerd/overlay/lease/register/registertest"
-	"peerd/overlay/shadow"
+	"peerd/overlay/record/recordtest"
+	"peerd/overlay/replica"
 	"peerd/overlay/witness"
 	"peerd/store"
 )
@@ -23,35 +23,37 @@ type fakeReplicas struct {
 	db *store.DB
 
 	mu       sync.Mutex
-	held     map[netip.Prefix]shadow.Held
-	states   map[peer.ID]shadow.Follower
+	held     map[netip.Prefix]replica.LocalCopy
+	states   map[peer.ID]replica.Follower
 	follows  map[netip.Prefix][]peer.ID
 	dropped  []peer.ID
 	flush    func(p netip.Prefix, to []peer.ID) error
 	await    error
 	demoted  []netip.Prefix
 	pins     map[netip.Prefix]bool
-	reminded map[netip.Prefix][]peer.ID // owners
-	others   map[peer.ID][]shadow.Copy  // copies that other peers keep; who is not there does not answer
+	notified map[netip.Prefix][]peer.ID // owners
+	// copies that other peers keep; who is not there does not answer
+	others map[peer.ID][]replica.RemoteCopy
 }
 
 func newFakeReplicas(db *store.DB) *fakeReplicas {
 	return &fakeReplicas{
-		db: db, held: map[netip.Prefix]shadow.Held{}, states: map[peer.ID]shadow.Follower{},
-		pins: map[netip.Prefix]bool{}, follows: map[netip.Prefix][]peer.ID{}, reminded: map[netip.Prefix][]peer.ID{},
+		db: db, held: map[netip.Prefix]replica.LocalCopy{}, states: map[peer.ID]replica.Follower{},
+		pins: map[netip.Prefix]bool{}, follows: map[netip.Prefix][]peer.ID{},
+		notified: map[netip.Prefix][]peer.ID{},
 	}
 }
 
-func (f *fakeReplicas) SetPanel([]byte) {}
+func (f *fakeReplicas) SetWitnessSet([]byte) {}
 
-func (f *fakeReplicas) Follow(p netip.Prefix, to peer.ID, _ shadow.Open) error {
+func (f *fakeReplicas) Follow(p netip.Prefix, to peer.ID, _ replica.OpenRequest) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !slices.Contains(f.follows[p], to) {
 		f.follows[p] = append(f.follows[p], to)
 	}
-	if _, _, ok := f.db.TailHead(p); !ok {
-		return f.db.StartTail(p, 77, store.TailPos{})
+	if _, _, ok := f.db.LogHead(p); !ok {
+		return f.db.StartLog(p, 77, store.LogPos{})
 	}
 	return nil
 }
@@ -63,7 +65,7 @@ func (f *fakeReplicas) Unfollow(p netip.Prefix, to peer.ID, _ bool) {
 	f.dropped = append(f.dropped, to)
 }
 
-func (f *fakeReplicas) State(_ netip.Prefix, to peer.ID) shadow.Follower {
+func (f *fakeReplicas) State(_ netip.Prefix, to peer.ID) replica.Follower {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	st := f.states[to]
@@ -73,7 +75,7 @@ func (f *fakeReplicas) State(_ netip.Prefix, to peer.ID) shadow.Follower {
 	return st
 }
 
-func (f *fakeReplicas) set(to peer.ID, s shadow.Follower) {
+func (f *fakeReplicas) set(to peer.ID, s replica.Follower) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.states[to] = s
@@ -94,12 +96,14 @@ func (f *fakeReplicas) Flush(ctx context.Context, p netip.Prefix, to ...peer.ID)
 	return f.flush(p, to)
 }
 
-func (f *fakeReplicas) Ask(_ context.Context, to peer.ID, ps []netip.Prefix) (all []shadow.Copy, err error) {
+func (f *fakeReplicas) QueryCopies(
+	_ context.Context, to peer.ID, ps []netip.Prefix,
+) (all []replica.RemoteCopy, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	copies, ok := f.others[to]
 	if !ok {
-		return nil, shadow.ErrLink
+		return nil, replica.ErrLink
 	}
 	for _, c := range copies {
 		if slices.Contains(ps, c.Subnet) {
@@ -109,18 +113,18 @@ func (f *fakeReplicas) Ask(_ context.Context, to peer.ID, ps []netip.Prefix) (al
 	return all, nil
 }
 
-func (f *fakeReplicas) Remind(_ context.Context, owner peer.ID, ps []netip.Prefix) error {
+func (f *fakeReplicas) ReportCopies(_ context.Context, owner peer.ID, ps []netip.Prefix) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, p := range ps {
-		f.reminded[p] = append(f.reminded[p], owner)
+		f.notified[p] = append(f.notified[p], owner)
 	}
 	return nil
 }
 
-func (f *fakeReplicas) Leave(p netip.Prefix) error { return f.db.StopTail(p) }
+func (f *fakeReplicas) Release(p netip.Prefix) error { return f.db.StopLog(p) }
 
-func (f *fakeReplicas) Held() (all []shadow.Held) {
+func (f *fakeReplicas) Copies() (all []replica.LocalCopy) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, h := range f.held {
@@ -129,7 +133,7 @@ func (f *fakeReplicas) Held() (all []shadow.Held) {
 	return all
 }
 
-func (f *fakeReplicas) Copy(p netip.Prefix) (shadow.Held, bool) {
+func (f *fakeReplicas) Copy(p netip.Prefix) (replica.LocalCopy, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h, ok := f.held[p]
@@ -150,54 +154,76 @@ func (f *fakeReplicas) Pin(p netip.Prefix, epoch uint64) (unpin func(), ok bool)
 	}, true
 }
 
-func (f *fakeReplicas) PromoteBy(p netip.Prefix, fn func(store.TailPos) error) error {
+func (f *fakeReplicas) Promote(p netip.Prefix, fn func(store.LogPos) error) error {
 	h, ok := f.Copy(p)
 	if !ok {
-		return shadow.ErrNotHeld
+		return replica.ErrNotHeld
 	}
 	if err := fn(h.Pos); err != nil {
 		return err
 	}
-	return f.Forget(p)
+	return f.Drop(p)
 }
 
-func (f *fakeReplicas) Forget(p netip.Prefix) error {
+func (f *fakeReplicas) Drop(p netip.Prefix) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.held, p)
 	return nil
 }
 
-func (f *fakeReplicas) Demote(p netip.Prefix, to peer.ID, epoch uint64, lease []byte) error {
+func (f *fakeReplicas) Demote(
+	p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time,
+) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.demoted = append(f.demoted, p)
+	head, _, _ := f.db.LogHead(p)
+	f.held[p] = replica.LocalCopy{Subnet: p, Owner: to, Epoch: epoch, Lease: lease,
+		Complete: true, Pos: head, Confirmed: confirmed}
 	return f.db.Update(func(tx *store.Tx) error {
-		return tx.PutSubnet(store.Subnet{Prefix: p, Phase: store.PhaseShadow, Lease: lease, Epoch: epoch, From: to.String()})
+		return tx.PutSubnet(store.Subnet{Prefix: p, Phase: store.PhaseReplica, Lease: lease,
+			Epoch: epoch, Owner: to.String()})
 	})
 }
 
-// fakeWitness is a Witness whose panel votes as a test says.
+// fakeWitness is a Witness with a witness set that votes as a test says.
 type fakeWitness struct {
 	mu     sync.Mutex
 	right  bool
 	until  time.Time // of the right
-	panel  []byte
-	voters []someone // of a silent owner's panel, who vote
+	set    []byte
+	voters []someone // of a silent owner's witness set, who vote
 	me     someone
 	asks   int
-	others map[peer.ID][]byte // the panels of others that witnesses know
+	others map[peer.ID][]byte // the witness sets of others that witnesses know
+	spare  int                // so many votes leave enough witnesses
+	struck []peer.ID
 }
 
-func (f *fakeWitness) Right() (bool, time.Time) {
+func (f *fakeWitness) QuorumLease() (bool, time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.right, f.until
 }
 
-func (f *fakeWitness) Panel() []byte { return f.panel }
+func (f *fakeWitness) QuorumLeaseWithout(voters []peer.ID) (bool, time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.right && len(voters) <= f.spare, time.Now().Add(time.Minute)
+}
 
-func (f *fakeWitness) PanelOf(_ context.Context, owner peer.ID) []byte { return f.others[owner] }
+func (f *fakeWitness) Strike(id peer.ID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.struck = append(f.struck, id)
+}
+
+func (f *fakeWitness) WitnessSet() []byte { return f.set }
+
+func (f *fakeWitness) WitnessSetOf(_ context.Context, owner peer.ID) []byte {
+	return f.others[owner]
+}
 
 func (f *fakeWitness) asked() int {
 	f.mu.Lock()
@@ -205,21 +231,25 @@ func (f *fakeWitness) asked() int {
 	return f.asks
 }
 
-func (f *fakeWitness) Ask(_ context.Context, owner peer.ID, panel []byte, steps []witness.Step) (witness.Tally, error) {
+func (f *fakeWitness) RequestVotes(
+	_ context.Context, owner peer.ID, set []byte, steps []witness.Proposal,
+) (witness.Tally, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asks++
-	p, err := lease.OpenPanel(panel)
+	p, err := lease.OpenWitnessSet(set)
 	if err != nil {
 		return witness.Tally{}, err
 	}
 	t := witness.Tally{
-		Panel: panel, Needed: p.Needed(), Votes: map[netip.Prefix][][]byte{}, Until: time.Now().Add(witness.VoteWindow),
+		WitnessSet: set, Needed: p.TakeoverQuorum(), Votes: map[netip.Prefix][][]byte{},
+		Until: time.Now().Add(witness.VoteWindow),
 	}
 	for _, s := range steps {
 		for _, v := range f.voters {
 			sealed, err := lease.SealVote(lease.Vote{
-				Voter: v.id, Subnet: s.Subnet, Epoch: s.Epoch, From: owner, To: f.me.id, PanelSeq: p.Seq, Issued: time.Now(),
+				Voter: v.id, Subnet: s.Subnet, Epoch: s.Epoch, From: owner, To: f.me.id,
+				SetSeq: p.Seq, Ended: s.Ended, Issued: time.Now(),
 			}, v.key)
 			if err != nil {
 				return t, err
@@ -230,23 +260,26 @@ func (f *fakeWitness) Ask(_ context.Context, owner peer.ID, panel []byte, steps 
 	return t, nil
 }
 
-// panelOf is a panel of an owner with these members.
-func panelOf(t *testing.T, owner someone, members ...someone) []byte {
+// witnessSetOf is a witness set of an owner with these members.
+func witnessSetOf(t *testing.T, owner someone, members ...someone) []byte {
 	t.Helper()
 	var ids []peer.ID
 	for _, m := range members {
 		ids = append(ids, m.id)
 	}
 	slices.Sort(ids)
-	sealed, err := lease.SealPanel(lease.Panel{Owner: owner.id, Seq: 1, Members: ids, Issued: time.Now()}, owner.key)
+	sealed, err := lease.SealWitnessSet(lease.WitnessSet{Owner: owner.id, Seq: 1, Members: ids,
+		Issued: time.Now()}, owner.key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return sealed
 }
 
-// guardedBy joins a peer with a fake panel and fake replicas.
-func guardedBy(t *testing.T, me someone, m *member, change func(*Config)) (*member, *fakeReplicas, *fakeWitness) {
+// guardedBy joins a peer with a fake witness set and fake replicas.
+func guardedBy(
+	t *testing.T, me someone, m *member, change func(*Config),
+) (*member, *fakeReplicas, *fakeWitness) {
 	t.Helper()
 	dht, db := newDHT(), openStore(t)
 	if m != nil {
@@ -256,12 +289,15 @@ func guardedBy(t *testing.T, me someone, m *member, change func(*Config)) (*memb
 }
 
 // guardedOn is guardedBy on a store.
-func guardedOn(t *testing.T, me someone, dht *registertest.DHT, db *store.DB, change func(*Config)) (*member, *fakeReplicas, *fakeWitness) {
+func guardedOn(
+	t *testing.T, me someone, dht *recordtest.DHT, db *store.DB, change func(*Config),
+) (*member, *fakeReplicas, *fakeWitness) {
 	t.Helper()
 	r, w := newFakeReplicas(db), &fakeWitness{right: true, me: me}
 	m := join(t, me, dht, db, func(c *Config) {
-		c.Replicas, c.Witness, c.Shadows = r, w, 1
-		c.Times = Times{Silence: 20 * time.Millisecond, Spread: time.Millisecond, Lost: 50 * time.Millisecond, Revive: 50 * time.Millisecond}
+		c.Replicas, c.Witness, c.ReplicaCount = r, w, 1
+		c.Times = Times{Silence: 20 * time.Millisecond, Spread: time.Millisecond,
+			Lost: 50 * time.Millisecond, Revive: 50 * time.Millisecond}
 		if change != nil {
 			change(c)
 		}

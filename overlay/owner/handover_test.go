@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,9 +17,9 @@ import (
 	"peerd/coords"
 	"peerd/overlay/handover"
 	"peerd/overlay/lease"
-	"peerd/overlay/lease/register/registertest"
 	"peerd/overlay/overlaytest"
-	"peerd/overlay/shadow"
+	"peerd/overlay/record/recordtest"
+	"peerd/overlay/replica"
 	"peerd/store"
 )
 
@@ -32,40 +33,46 @@ func listen(t *testing.T, me someone, others ...host.Host) host.Host {
 	return h
 }
 
-// frailHeir is an heir whose Adopt may fail, before or after it is done.
-type frailHeir struct {
-	*Manager
+// failingReceiver is a successor that may fail to take ownership, before or after it has done so.
+type failingReceiver struct {
+	*receiver
 	before, after atomic.Int32 // how often still
 }
 
-var errFrail = errors.New("a fault of the test")
+var errInjected = errors.New("a fault of the test")
 
-func (f *frailHeir) Adopt(ctx context.Context, from peer.ID, o handover.Offer, grant []byte, hosts []store.Host) ([]byte, error) {
+func (f *failingReceiver) TakeOwnership(
+	ctx context.Context, from peer.ID, o handover.Offer, grant []byte, hosts []store.Host,
+) ([]byte, error) {
 	if f.before.Add(-1) >= 0 {
-		return nil, errFrail
+		return nil, errInjected
 	}
-	sealed, err := f.Manager.Adopt(ctx, from, o, grant, hosts)
+	sealed, err := f.receiver.TakeOwnership(ctx, from, o, grant, hosts)
 	if err == nil && f.after.Add(-1) >= 0 {
-		return nil, errFrail
+		return nil, errInjected
 	}
 	return sealed, err
 }
 
-// pair is an owner and its heir, with the real protocol between them.
+// pair is an owner and its successor, with the real protocol between them.
 type pair struct {
-	dht     *registertest.DHT
-	owner   *member
-	heir    *member
-	frail   *frailHeir
-	restart func() // the owner, on the same store
+	dht       *recordtest.DHT
+	owner     *member
+	successor *member
+	failing   *failingReceiver
+	restart   func() // the owner, on the same store
 }
 
-// copiesOf makes a peer's half of package shadow.
-func copiesOf(t *testing.T, h host.Host, db *store.DB) *shadow.Service {
+// copiesOf makes a peer's half of package replica.
+func copiesOf(t *testing.T, h host.Host, db *store.DB) *replica.Service {
 	t.Helper()
-	s, err := shadow.New(shadow.Config{
-		Host: h, Protocol: proto + "/shadow", Asking: proto + "/copies", DB: db, Check: func(store.URL) error { return nil },
-		Beat: 20 * time.Millisecond, Gather: time.Millisecond, Redial: 5 * time.Millisecond, Retry: 20 * time.Millisecond,
+	s, err := replica.New(replica.Config{
+		Host: h, Protocol: proto + "/replica", QueryProtocol: proto + "/copies", DB: db,
+		Check: func(store.URL) error {
+			return nil
+		},
+		Heartbeat: 20 * time.Millisecond, BatchDelay: time.Millisecond,
+		Redial: 5 * time.Millisecond, Retry: 20 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -74,9 +81,11 @@ func copiesOf(t *testing.T, h host.Host, db *store.DB) *shadow.Service {
 }
 
 // runCopies runs it until the returned function or the test's end.
-func runCopies(t *testing.T, s *shadow.Service, k shadow.Keeper) (stop func()) {
+func runCopies(
+	t *testing.T, h host.Host, s *replica.Service, k replica.Policy,
+) (stop func()) {
 	t.Helper()
-	s.Attach(k)
+	s.SetPolicy(k)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
@@ -87,25 +96,28 @@ func runCopies(t *testing.T, s *shadow.Service, k shadow.Keeper) (stop func()) {
 		}
 	})
 	t.Cleanup(stop)
+	until(t, "copies are accepted", func() bool {
+		return slices.Contains(h.Mux().Protocols(), proto+"/copies") // the last one to be served
+	})
 	return stop
 }
 
-func newPair(t *testing.T, heirChange func(*Config)) *pair {
+func newPair(t *testing.T, successorChange func(*Config)) *pair {
 	t.Helper()
 	p := &pair{dht: newDHT()}
 	a := listen(t, alice)
 	b := listen(t, bob, a)
-	heirDB := openStore(t)
-	copies := copiesOf(t, b, heirDB)
-	p.heir = join(t, bob, p.dht, heirDB, func(c *Config) {
+	successorDB := openStore(t)
+	copies := copiesOf(t, b, successorDB)
+	p.successor = join(t, bob, p.dht, successorDB, func(c *Config) {
 		c.Replicas = copies
-		if heirChange != nil {
-			heirChange(c)
+		if successorChange != nil {
+			successorChange(c)
 		}
 	})
-	runCopies(t, copies, p.heir.Manager)
-	p.frail = &frailHeir{Manager: p.heir.Manager}
-	r := &handover.Receiver{DB: heirDB, Heir: p.frail, Copies: copies}
+	runCopies(t, b, copies, p.successor.policy)
+	p.failing = &failingReceiver{receiver: p.successor.receiver}
+	r := &handover.Receiver{DB: successorDB, Successor: p.failing, Copies: copies}
 	server := r.Serve(b, proto, nil)
 	t.Cleanup(server.Close)
 	db := openStore(t)
@@ -115,9 +127,9 @@ func newPair(t *testing.T, heirChange func(*Config)) *pair {
 		followers := copiesOf(t, a, db)
 		p.owner = join(t, alice, p.dht, db, func(c *Config) {
 			c.Directory, c.Replicas = directory{alice, bob}, followers
-			c.Sender = &handover.Sender{Host: a, Protocol: proto, DB: db, Shadows: followers}
+			c.Sender = &handover.Sender{Host: a, Protocol: proto, DB: db, Followers: followers}
 		})
-		end = runCopies(t, followers, p.owner.Manager)
+		end = runCopies(t, a, followers, p.owner.policy)
 		p.owner.strategy.next = probeFirst(bob)
 	}
 	p.restart()
@@ -132,45 +144,53 @@ func (p *pair) decide(t *testing.T, n int) {
 	m.claim(subnetA)
 	m.plant("a.test", subnetA, addrA, n)
 	m.plant("b.test", subnetA, addrA, 1)
-	err := m.cfg.DB.Update(func(tx *store.Tx) error { return tx.PutRobots("http://a.test", []byte("rules")) })
+	err := m.cfg.DB.Update(func(tx *store.Tx) error {
+		return tx.PutRobots("http://a.test", []byte("rules"))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		who, hold := m.Where(subnetA)
+		who, hold := m.placement.Where(subnetA)
 		if hold {
 			t.Fatal("held")
 		}
-		m.Observe(subnetA, who, store.FetchReport{Outcome: store.OutcomeOK, Timing: store.Timing{FirstByte: time.Millisecond}}, nil)
+		m.placement.Observe(subnetA, who, store.FetchReport{Outcome: store.OutcomeOK,
+			Timing: store.Timing{FirstByte: time.Millisecond}}, nil)
 	}
-	if _, hold := m.Where(subnetA); !hold {
+	if _, hold := m.placement.Where(subnetA); !hold {
 		t.Fatal("not decided")
 	}
 }
 
-// arrived checks that the heir has all and the owner nothing.
+// arrived checks that the successor has all and the owner nothing.
 func (p *pair) arrived(t *testing.T, n int) {
 	t.Helper()
 	until(t, "the subnet has left", func() bool { return !p.owner.Live(subnetA) })
-	if p.heir.phase(subnetA) != store.PhaseOwned || p.heir.epoch(subnetA) != 2 {
-		t.Errorf("at the heir: %v, epoch %d", p.heir.phase(subnetA), p.heir.epoch(subnetA))
+	if p.successor.phase(subnetA) != store.PhaseOwned || p.successor.epoch(subnetA) != 2 {
+		t.Errorf("at the successor: %v, epoch %d", p.successor.phase(subnetA),
+			p.successor.epoch(subnetA))
 	}
-	if got := p.heir.queued("a.test"); got != n || p.heir.queued("b.test") != 1 || !p.heir.frontier.Owns("b.test") {
-		t.Errorf("the heir has %d URLs queued, want %d", got, n)
+	if got := p.successor.queued("a.test"); got != n || p.successor.queued("b.test") != 1 ||
+		!p.successor.frontier.Owns("b.test") {
+		t.Errorf("the successor has %d URLs queued, want %d", got, n)
 	}
 	if p.owner.frontier.Owns("a.test") || p.owner.routedURLs() != 0 {
 		t.Errorf("the owner has the host, or %d URLs routed", p.owner.routedURLs())
 	}
-	if rec, ok := p.owner.stored(subnetA); !ok || rec.Phase != store.PhaseShadow || rec.Epoch != 2 || p.owner.queued("a.test") != n {
-		t.Errorf("the old owner is no shadow: %v, %v, epoch %d, %d URLs", ok, rec.Phase, rec.Epoch, p.owner.queued("a.test"))
+	if rec, ok := p.owner.stored(subnetA); !ok || rec.Phase != store.PhaseReplica ||
+		rec.Epoch != 2 || p.owner.queued("a.test") != n {
+		t.Errorf("the old owner is no replica: %v, %v, epoch %d, %d URLs", ok, rec.Phase, rec.Epoch,
+			p.owner.queued("a.test"))
 	}
-	// The heir publishes its lease after it has answered: an owner that was
+	// The successor publishes its lease after it has answered: an owner that was
 	// restarted meanwhile, and remembers none, has to wait for it.
-	until(t, "the owner finds the heir's lease", func() bool {
+	until(t, "the owner finds the successor's lease", func() bool {
 		l, _, err := p.owner.cfg.Leases.Refresh(t.Context(), subnetA)
 		return err == nil && l.Owner == bob.id && l.Epoch == 2
 	})
-	if out, in := p.owner.cfg.DB.Counters().HandoversOut, p.heir.cfg.DB.Counters().HandoversIn; out != 1 || in != 1 {
+	if out, in := p.owner.cfg.DB.Counters().HandoversOut,
+		p.successor.cfg.DB.Counters().HandoversIn; out != 1 || in != 1 {
 		t.Errorf("%d handovers out, %d in", out, in)
 	}
 }
@@ -181,18 +201,19 @@ func TestHandover(t *testing.T) {
 	p.decide(t, n)
 	p.owner.run()
 	p.arrived(t, n)
-	s, ok := p.heir.stored(subnetA)
+	s, ok := p.successor.stored(subnetA)
 	if !ok || s.Phase != store.PhaseOwned || s.Epoch != 2 || s.Estimations != 1 {
-		t.Errorf("the heir's record: %+v", s)
+		t.Errorf("the successor's record: %+v", s)
 	}
 	l, err := lease.OpenLease(s.Lease)
 	if err != nil || l.Proxy == nil || l.Proxy.Samples != 2 {
 		t.Errorf("the proxy coordinate is lost: %+v, %v", l, err)
 	}
-	if got := p.heir.subnets[subnetA].samples; len(got) != 2 || got[0].Peer == got[1].Peer {
+	got := p.successor.table.subnets[subnetA].history
+	if len(got) != 2 || got[0].peer == got[1].peer {
 		t.Errorf("samples %+v", got)
 	}
-	err = p.heir.cfg.DB.View(func(tx *store.Tx) error {
+	err = p.successor.cfg.DB.View(func(tx *store.Tx) error {
 		v, err := tx.Robots("http://a.test")
 		if string(v) != "rules" {
 			t.Errorf("robots.txt is %q", v)
@@ -205,40 +226,42 @@ func TestHandover(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	for _, m := range []*member{p.owner, p.heir} {
+	for _, m := range []*member{p.owner, p.successor} {
 		until(t, "it is told", func() bool { return len(m.told()) > 0 })
 		if told := m.told(); len(told) != 1 || told[0] != subnetA {
 			t.Errorf("%v was told of %v", m.me.id, told)
 		}
 	}
 	p.owner.say("a.test", addrA)
-	if r, err := p.owner.Resolve(t.Context(), "a.test", netip.Addr{}); err != nil || r.Owner != bob.id {
+	if r, err := p.owner.resolver.Resolve(t.Context(), "a.test", netip.Addr{}); err != nil ||
+		r.Owner != bob.id {
 		t.Errorf("resolved to %+v, %v", r, err)
 	}
 }
 
 // A stream that breaks around the commit is mended by asking again, also after
 // a restart of the owner.
-func TestHandoverInDoubt(t *testing.T) {
-	for name, break_ := range map[string]func(f *frailHeir, times int32){
-		"before it was adopted": func(f *frailHeir, n int32) { f.before.Store(n) },
-		"after it was adopted":  func(f *frailHeir, n int32) { f.after.Store(n) },
+func TestHandoverUnconfirmed(t *testing.T) {
+	for name, break_ := range map[string]func(f *failingReceiver, times int32){
+		"before it was adopted": func(f *failingReceiver, n int32) { f.before.Store(n) },
+		"after it was adopted":  func(f *failingReceiver, n int32) { f.after.Store(n) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPair(t, nil)
 			p.decide(t, 10)
-			break_(p.frail, 2)
+			break_(p.failing, 2)
 			p.owner.run()
 			p.arrived(t, 10)
 		})
 		t.Run(name+", owner restarted", func(t *testing.T) {
 			p := newPair(t, nil)
 			p.decide(t, 10)
-			break_(p.frail, 1)
+			break_(p.failing, 1)
 			stop := p.owner.run()
 			until(t, "it is committed", func() bool {
 				s, ok := p.owner.stored(subnetA)
-				return !ok || s.Phase == store.PhaseCommitting || s.Phase == store.PhaseShadow // handed over already
+				// handed over already
+				return !ok || s.Phase == store.PhaseCommitting || s.Phase == store.PhaseReplica
 			})
 			stop()
 			gone := !p.owner.Live(subnetA) // it was quick
@@ -252,38 +275,49 @@ func TestHandoverInDoubt(t *testing.T) {
 	}
 }
 
-// A real heir that declines leaves everything as it was.
+// A real successor that declines leaves everything as it was.
 func TestHandoverRefused(t *testing.T) {
-	p := newPair(t, func(c *Config) { c.Allowed = func(netip.Addr) error { return errors.New("not from here") } })
+	p := newPair(t, func(c *Config) {
+		c.Allowed = func(netip.Addr) error {
+			return errors.New(
+				"not from here")
+		}
+	})
 	p.decide(t, 10)
 	p.owner.run()
-	until(t, "it stays", func() bool { return !p.owner.frontier.is(p.owner.frontier.shut, subnetA) })
-	if who, hold := p.owner.Where(subnetA); who != "" || hold || p.owner.phase(subnetA) != store.PhaseOwned {
+	until(t, "it stays", func() bool {
+		return !p.owner.frontier.is(p.owner.frontier.shut, subnetA)
+	})
+	if who, hold := p.owner.placement.Where(subnetA); who != "" || hold ||
+		p.owner.phase(subnetA) != store.PhaseOwned {
 		t.Errorf("fetched by %q, held %v, phase %v", who, hold, p.owner.phase(subnetA))
 	}
-	if _, ok := p.heir.stored(subnetA); ok || p.owner.queued("a.test") != 10 {
-		t.Errorf("the heir has a record: %v; %d URLs", ok, p.owner.queued("a.test"))
+	if _, ok := p.successor.stored(subnetA); ok || p.owner.queued("a.test") != 10 {
+		t.Errorf("the successor has a record: %v; %d URLs", ok, p.owner.queued("a.test"))
 	}
 }
 
-// Without the DHT the heir's lease is as good, is shown to others, and gets
-// there later.
+// Without the DHT the successor's lease is as good, is shown to others, and gets
+// there later, if the successor knows who the owner is.
 func TestAdoptWithoutDHT(t *testing.T) {
 	p := newPair(t, nil)
 	p.decide(t, 3)
+	if _, _, err := p.successor.cfg.Leases.Refresh(t.Context(), subnetA); err != nil {
+		t.Fatal(err)
+	}
 	var cut atomic.Bool
 	cut.Store(true)
-	p.dht.Cut = func(who, _ int) bool { return cut.Load() && who == 0 } // the heir came first
+	p.dht.Cut = func(who, _ int) bool { return cut.Load() && who == 0 } // the successor came first
 	p.owner.run()
 	p.arrived(t, 3)
-	if sealed, ok := p.heir.cfg.Leases.Sealed(subnetA); !ok || len(sealed) == 0 {
-		t.Error("the heir's Registry does not know its lease")
+	if sealed, ok := p.successor.cfg.Leases.Sealed(subnetA); !ok || len(sealed) == 0 {
+		t.Error("the successor's Registry does not know its lease")
 	}
-	if l, ok := p.heir.cfg.Leases.Cached(subnetA); !ok || l.Owner != bob.id || l.Epoch != 2 {
-		t.Errorf("the heir's Registry has %+v", l)
+	if l, ok := p.successor.cfg.Leases.Cached(subnetA); !ok || l.Owner != bob.id || l.Epoch != 2 {
+		t.Errorf("the successor's Registry has %+v", l)
 	}
 	cut.Store(false)
-	p.heir.run()
+	p.successor.run()
 	until(t, "the lease is in the DHT", func() bool {
 		for _, raw := range p.dht.Held(lease.Key(subnetA)) {
 			if l, err := lease.OpenLease(raw); err != nil || l.Epoch != 2 {
@@ -294,22 +328,22 @@ func TestAdoptWithoutDHT(t *testing.T) {
 	})
 }
 
-// A heir that is killed right after it has adopted must find the queue where
+// A successor that is killed right after it has adopted must find the queue where
 // the lease is: nothing is in the DHT before it is on the disk.
 func TestAdoptIsOnDiskFirst(t *testing.T) {
 	p := newPair(t, nil)
 	p.decide(t, 3)
 	p.owner.run()
-	p.arrived(t, 3) // the heir does not run, so it has not published
-	if s, ok := p.heir.stored(subnetA); !ok || s.Phase != store.PhaseOwned || s.Epoch != 2 {
-		t.Fatalf("on the heir's disk: %+v", s)
+	p.arrived(t, 3) // the successor does not run, so it has not published
+	if s, ok := p.successor.stored(subnetA); !ok || s.Phase != store.PhaseOwned || s.Epoch != 2 {
+		t.Fatalf("on the successor's disk: %+v", s)
 	}
 	for _, raw := range p.dht.Held(lease.Key(subnetA)) {
 		if l, err := lease.OpenLease(raw); err != nil || l.Epoch != 1 {
 			t.Fatalf("in the DHT: epoch %d, %v", l.Epoch, err)
 		}
 	}
-	again := join(t, bob, p.dht, p.heir.cfg.DB, nil)
+	again := join(t, bob, p.dht, p.successor.cfg.DB, nil)
 	if again.phase(subnetA) != store.PhaseOwned || again.queued("a.test") != 3 {
 		t.Fatalf("after a restart: %v, %d URLs", again.phase(subnetA), again.queued("a.test"))
 	}
@@ -326,48 +360,60 @@ func TestAdoptIsOnDiskFirst(t *testing.T) {
 
 func TestConsider(t *testing.T) {
 	now := time.Now()
-	seal := func(by someone, p netip.Prefix, epoch uint64, grant []byte) []byte {
-		b, err := lease.SealLease(lease.Lease{
-			Subnet: p, Owner: by.id, Epoch: epoch, Issued: now, Expires: now.Add(time.Minute), Grant: grant,
-		}, by.key)
+	seal := func(by someone, l lease.Lease) []byte {
+		l.Issued, l.Expires = now, now.Add(time.Minute)
+		b, err := lease.SealLease(l, by.key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return b
 	}
-	grant, err := lease.SealGrant(lease.Grant{Subnet: subnetA, From: alice.id, To: carol.id, Epoch: 2, Issued: now}, alice.key)
+	claim := func(by someone) lease.Lease {
+		return lease.Lease{Subnet: subnetA, Owner: by.id, Epoch: 1}
+	}
+	grant, err := claim(alice).GrantTo(carol.id, now, alice.key)
 	if err != nil {
 		t.Fatal(err)
 	}
+	carols := claim(alice).Next(carol.id)
+	carols.Grant = grant
 	for name, tc := range map[string]struct {
 		offer  handover.Offer
 		learnt []byte // before
 		ok     bool
 		done   bool
 	}{
-		"good":            {offer: handover.Offer{Subnet: subnetA, Epoch: 2, Lease: seal(alice, subnetA, 1, nil)}, ok: true},
-		"other subnet":    {offer: handover.Offer{Subnet: subnetB, Epoch: 2, Lease: seal(alice, subnetA, 1, nil)}},
-		"other owner":     {offer: handover.Offer{Subnet: subnetA, Epoch: 2, Lease: seal(carol, subnetA, 1, nil)}},
-		"epoch too high":  {offer: handover.Offer{Subnet: subnetA, Epoch: 3, Lease: seal(alice, subnetA, 1, nil)}},
-		"epoch overflows": {offer: handover.Offer{Subnet: subnetA, Epoch: 0, Lease: seal(alice, subnetA, 1, nil)}},
-		"rubbish":         {offer: handover.Offer{Subnet: subnetA, Epoch: 2, Lease: []byte("rubbish")}},
-		"no subnet":       {offer: handover.Offer{Epoch: 2, Lease: seal(alice, subnetA, 1, nil)}},
+		"good": {offer: handover.Offer{Subnet: subnetA, Epoch: 2,
+			Lease: seal(alice, claim(alice))}, ok: true},
+		"other subnet": {offer: handover.Offer{Subnet: subnetB, Epoch: 2,
+			Lease: seal(alice, claim(alice))}},
+		"other owner": {offer: handover.Offer{Subnet: subnetA, Epoch: 2,
+			Lease: seal(carol, claim(carol))}},
+		"epoch too high": {offer: handover.Offer{Subnet: subnetA, Epoch: 3,
+			Lease: seal(alice, claim(alice))}},
+		"epoch overflows": {offer: handover.Offer{Subnet: subnetA, Epoch: 0,
+			Lease: seal(alice, claim(alice))}},
+		"rubbish": {offer: handover.Offer{Subnet: subnetA, Epoch: 2,
+			Lease: []byte("rubbish")}},
+		"no subnet": {offer: handover.Offer{Epoch: 2, Lease: seal(alice, claim(alice))}},
 		"gone on from here": {
-			offer:  handover.Offer{Subnet: subnetA, Epoch: 2, Lease: seal(alice, subnetA, 1, nil)},
-			learnt: seal(carol, subnetA, 2, grant), ok: true, done: true,
+			offer:  handover.Offer{Subnet: subnetA, Epoch: 2, Lease: seal(alice, claim(alice))},
+			learnt: seal(carol, carols), ok: true, done: true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := join(t, bob, newDHT(), nil, nil)
 			if tc.learnt != nil {
-				m.Learn(tc.learnt)
+				m.resolver.Learn(tc.learnt)
 			}
-			have, err := m.Consider(alice.id, tc.offer)
+			have, err := m.receiver.AcceptOffer(t.Context(), alice.id, tc.offer)
 			if (err == nil) != tc.ok || (have != nil) != tc.done {
 				t.Errorf("lease %v, error %v", have != nil, err)
 			}
-			if _, err := m.Adopt(t.Context(), alice.id, tc.offer, grant, nil); err == nil || m.Live(subnetA) {
-				t.Errorf("adopted by a grant for somebody else: %v", err)
+			if _, err := m.receiver.TakeOwnership(t.Context(), alice.id, tc.offer, grant,
+				nil); err == nil ||
+				m.Live(subnetA) {
+				t.Errorf("accepted a grant for another peer: %v", err)
 			}
 		})
 	}
@@ -381,12 +427,13 @@ func TestConsiderWhatIsLost(t *testing.T) {
 	m.claim(subnetA)
 	m.plant("a.test", subnetA, addrA, 2)
 	o := handover.Offer{Subnet: subnetA, Epoch: 2, Lease: sealed}
-	if _, err := m.Consider(by.id, o); err == nil {
+	if _, err := m.receiver.AcceptOffer(t.Context(), by.id, o); err == nil {
 		t.Error("taken while it is still here")
 	}
 	m.run()
 	until(t, "it is gone", func() bool { return !m.Live(subnetA) })
-	if have, err := m.Consider(by.id, o); err != nil || have != nil || m.routedURLs() != 2 {
+	have, err := m.receiver.AcceptOffer(t.Context(), by.id, o)
+	if err != nil || have != nil || m.routedURLs() != 2 {
 		t.Errorf("lease %v, error %v, %d routed", have != nil, err, m.routedURLs())
 	}
 }
@@ -395,21 +442,23 @@ func TestConsiderWhatIsLost(t *testing.T) {
 func TestAdoptBounds(t *testing.T) {
 	m := join(t, bob, newDHT(), nil, nil)
 	now := time.Now()
-	sealed, err := lease.SealLease(lease.Lease{
+	l := lease.Lease{
 		Subnet: subnetA, Owner: alice.id, Epoch: 1, Issued: now, Expires: now.Add(time.Minute),
 		Proxy: &coords.Proxy{At: coords.Coordinate{Vec: []float64{1}}, Scale: 1},
-	}, alice.key)
+	}
+	sealed, err := lease.SealLease(l, alice.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	grant, err := lease.SealGrant(lease.Grant{Subnet: subnetA, From: alice.id, To: bob.id, Epoch: 2, Issued: now}, alice.key)
+	grant, err := l.GrantTo(bob.id, now, alice.key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := handover.Offer{
-		Subnet: subnetA, Epoch: 2, Lease: sealed, Evidence: []byte{0xff, 0x00}, Estimations: -5, Wait: 1000 * time.Hour,
+		Subnet: subnetA, Epoch: 2, Lease: sealed, Evidence: []byte{0xff, 0x00}, Estimations: -5,
+		Wait: 1000 * time.Hour,
 	}
-	if _, err := m.Adopt(t.Context(), alice.id, o, grant, nil); err != nil {
+	if _, err := m.receiver.TakeOwnership(t.Context(), alice.id, o, grant, nil); err != nil {
 		t.Fatal(err)
 	}
 	if i := m.List()[0]; i.Estimations != 0 || i.Proxy == nil {
@@ -418,11 +467,11 @@ func TestAdoptBounds(t *testing.T) {
 	if wait := time.Until(m.frontier.adopts[subnetA]); wait > time.Hour {
 		t.Errorf("it waits for %v", wait)
 	}
-	have, err := m.Consider(alice.id, o) // asked again
+	have, err := m.receiver.AcceptOffer(t.Context(), alice.id, o) // asked again
 	if err != nil || have == nil {
 		t.Errorf("asked again: lease %v, %v", have != nil, err)
 	}
-	if _, err := m.Adopt(t.Context(), alice.id, o, grant, nil); err == nil {
+	if _, err := m.receiver.TakeOwnership(t.Context(), alice.id, o, grant, nil); err == nil {
 		t.Error("adopted twice")
 	}
 }

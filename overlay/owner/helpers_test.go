@@ -21,15 +21,17 @@ import (
 	"peerd/overlay/handover"
 	"peerd/overlay/home"
 	"peerd/overlay/lease"
-	"peerd/overlay/lease/register/registertest"
+	"peerd/overlay/outbox"
 	"peerd/overlay/overlaytest"
+	"peerd/overlay/record/recordtest"
 	"peerd/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds every wait of a test.
-const patience = time.Minute
+// testTimeout bounds every wait of a test. It only ends one that hangs: a busy machine may stand
+// still for a minute.
+const testTimeout = 5 * time.Minute
 
 var until = overlaytest.Until
 
@@ -47,13 +49,15 @@ type someone struct {
 }
 
 // folk are the same peers in every run.
-var folk = overlaytest.Folk(5, 4, func(id peer.ID, key crypto.PrivKey) someone { return someone{id, key} })
+var folk = overlaytest.Identities(5, 4, func(id peer.ID, key crypto.PrivKey) someone {
+	return someone{id, key}
+})
 
 var alice, bob, carol = folk[0], folk[1], folk[2]
 
 // newDHT is a DHT for leases and homes.
-func newDHT() *registertest.DHT {
-	return registertest.New(record.NamespacedValidator{
+func newDHT() *recordtest.DHT {
+	return recordtest.New(record.NamespacedValidator{
 		lease.Namespace: lease.Validator{}, home.Namespace: home.Validator{},
 	}, 3)
 }
@@ -65,6 +69,7 @@ type fakeFrontier struct {
 
 	mu     sync.Mutex
 	hosts  map[string]netip.Prefix
+	askAt  map[string]time.Time // given to AddHost
 	single map[netip.Prefix]bool
 	shut   map[netip.Prefix]bool
 	adopts map[netip.Prefix]time.Time
@@ -74,19 +79,23 @@ type fakeFrontier struct {
 
 func newFakeFrontier(db *store.DB) *fakeFrontier {
 	return &fakeFrontier{
-		db: db, hosts: map[string]netip.Prefix{}, single: map[netip.Prefix]bool{},
-		shut: map[netip.Prefix]bool{}, adopts: map[netip.Prefix]time.Time{}, queues: map[netip.Prefix]int64{},
+		db: db, hosts: map[string]netip.Prefix{}, askAt: map[string]time.Time{},
+		single: map[netip.Prefix]bool{},
+		shut:   map[netip.Prefix]bool{}, adopts: map[netip.Prefix]time.Time{},
+		queues: map[netip.Prefix]int64{},
 	}
 }
 
-func (f *fakeFrontier) AddHost(name string, p netip.Prefix, a netip.Addr) error {
+func (f *fakeFrontier) AddHost(
+	name string, p netip.Prefix, a netip.Addr, at time.Time,
+) error {
 	err := f.db.Update(func(tx *store.Tx) error {
 		tx.PutHost(store.Host{Name: name, Subnet: p, Addr: a})
 		return nil
 	})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hosts[name] = p
+	f.hosts[name], f.askAt[name] = p, at
 	return err
 }
 
@@ -97,9 +106,9 @@ func (f *fakeFrontier) Owns(name string) bool {
 	return ok && !f.shut[p]
 }
 
-func (f *fakeFrontier) Single(p netip.Prefix, on bool) { f.set(f.single, p, on) }
-func (f *fakeFrontier) Shut(p netip.Prefix)            { f.set(f.shut, p, true) }
-func (f *fakeFrontier) Resume(p netip.Prefix)          { f.set(f.shut, p, false) }
+func (f *fakeFrontier) SetSerial(p netip.Prefix, on bool) { f.set(f.single, p, on) }
+func (f *fakeFrontier) BeginPause(p netip.Prefix)         { f.set(f.shut, p, true) }
+func (f *fakeFrontier) Resume(p netip.Prefix)             { f.set(f.shut, p, false) }
 
 func (f *fakeFrontier) set(m map[netip.Prefix]bool, p netip.Prefix, on bool) {
 	f.mu.Lock()
@@ -108,7 +117,7 @@ func (f *fakeFrontier) set(m map[netip.Prefix]bool, p netip.Prefix, on bool) {
 }
 
 func (f *fakeFrontier) Pause(ctx context.Context, p netip.Prefix) error {
-	f.Shut(p)
+	f.BeginPause(p)
 	if f.busy == nil {
 		return nil
 	}
@@ -143,7 +152,9 @@ func (f *fakeFrontier) Drop(p netip.Prefix) {
 	delete(f.shut, p)
 }
 
-func (f *fakeFrontier) Load(p netip.Prefix) (hosts int, pending int64, inFlight int, nextAt time.Time) {
+func (f *fakeFrontier) SubnetLoad(
+	p netip.Prefix,
+) (hosts int, pending int64, inFlight int, nextAt time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, q := range f.hosts {
@@ -207,7 +218,8 @@ func probeFirst(who someone) func(assign.Evidence) (assign.Step, error) {
 			}
 		}
 		step, err := choose(who)(e)
-		step.Proxy = &coords.Proxy{At: coords.Coordinate{Vec: []float64{1, 2, 3}}, Scale: 1, Samples: len(e.Samples)}
+		step.Proxy = &coords.Proxy{At: coords.Coordinate{Vec: []float64{1, 2, 3}}, Scale: 1,
+			Samples: len(e.Samples)}
 		return step, err
 	}
 }
@@ -234,20 +246,46 @@ func (d directory) At(who string) (coords.Coordinate, bool) {
 }
 
 // sendFunc is a Sender.
-type sendFunc func(ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) ([]byte, error)
+type sendFunc func(ctx context.Context, to peer.ID, o handover.Offer,
+	grant func() ([]byte, error)) ([]byte, error)
 
-func (f sendFunc) Send(ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) ([]byte, error) {
+func (f sendFunc) Send(
+	ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error),
+) ([]byte, error) {
 	return f(ctx, to, o, grant)
 }
 
-func (f sendFunc) Give(ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) ([]byte, error) {
+func (f sendFunc) SendGrant(
+	ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error),
+) ([]byte, error) {
 	return f(ctx, to, o, grant)
+}
+
+// handTo hands a subnet to another Manager as the protocol does, without a stream.
+func handTo(
+	ctx context.Context, from peer.ID, successor *member, o handover.Offer,
+	grant func() ([]byte, error), hosts ...store.Host,
+) ([]byte, error) {
+	if sealed, err := successor.receiver.AcceptOffer(ctx, from, o); err != nil || sealed != nil {
+		if err != nil {
+			err = fmt.Errorf("%w: %w", handover.ErrBroken, err)
+		}
+		return sealed, err
+	}
+	g, err := grant()
+	if err != nil {
+		return nil, err
+	}
+	return successor.receiver.TakeOwnership(ctx, from, o, g, hosts)
 }
 
 // fetchFunc is an Estimator.
-type fetchFunc func(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error)
+type fetchFunc func(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (
+	store.FetchReport, error)
 
-func (f fetchFunc) Fetch(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error) {
+func (f fetchFunc) Fetch(
+	ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest,
+) (store.FetchReport, error) {
 	return f(ctx, to, sealed, r)
 }
 
@@ -257,8 +295,8 @@ type member struct {
 	me someone
 	*Manager
 	cfg      Config
-	dht      *registertest.DHT
-	values   *registertest.Peer
+	dht      *recordtest.DHT
+	values   *recordtest.Peer
 	frontier *fakeFrontier
 	strategy *script
 
@@ -271,14 +309,18 @@ type member struct {
 
 // join makes a peer in dht on the store db, or on a new one. It changes the
 // Config by change before the Manager is made.
-func join(t *testing.T, me someone, dht *registertest.DHT, db *store.DB, change func(*Config)) *member {
+func join(
+	t *testing.T, me someone, dht *recordtest.DHT, db *store.DB, change func(*Config),
+) *member {
 	t.Helper()
 	if db == nil {
 		db = openStore(t)
 	}
 	m := &member{
-		t: t, me: me, dht: dht, values: dht.Peer(), frontier: newFakeFrontier(db), strategy: &script{next: choose(me)},
-		names: map[string][]netip.Addr{}, nothing: ErrNoHost,
+		t: t, me: me, dht: dht, values: dht.Peer(), frontier: newFakeFrontier(db),
+		strategy: &script{next: choose(me)},
+		names:    map[string][]netip.Addr{},
+		nothing:  &outbox.NameError{NotFound: true, Err: errors.New("no such host")},
 	}
 	lc := lease.DefaultConfig()
 	lc.Self, lc.Key, lc.Values, lc.Settle = me.id, me.key, m.values, 0
@@ -293,35 +335,23 @@ func join(t *testing.T, me someone, dht *registertest.DHT, db *store.DB, change 
 		t.Fatal(err)
 	}
 	m.cfg = Config{
-		Self: me.id, Key: me.key, DB: db, Directory: directory{me}, Strategy: m.strategy, Leases: leases, Homes: homes,
-		Estimate: fetchFunc(func(context.Context, peer.ID, []byte, store.FetchRequest) (store.FetchReport, error) {
-			return store.FetchReport{}, estimate.ErrNotSent
-		}),
-		Sender: sendFunc(func(context.Context, peer.ID, handover.Offer, func() ([]byte, error)) ([]byte, error) {
+		Self: me.id, Key: me.key, DB: db, Leases: leases, Homes: homes, Outbox: m,
+		Sender: sendFunc(func(context.Context, peer.ID, handover.Offer, func() ([]byte, error)) (
+			[]byte, error) {
 			return nil, handover.ErrBroken
 		}),
-		Resolve: func(_ context.Context, host string) ([]netip.Addr, error) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if a, ok := m.names[host]; ok {
-				return a, nil
-			}
-			return nil, m.nothing
+		PlacementConfig: PlacementConfig{
+			Directory: directory{me}, Strategy: m.strategy, DecideIdle: time.Hour,
+			Estimate: fetchFunc(func(context.Context, peer.ID, []byte, store.FetchRequest) (
+				store.FetchReport, error) {
+				return store.FetchReport{}, estimate.ErrNotSent
+			}),
 		},
-		Allowed:  func(netip.Addr) error { return nil },
-		MayClaim: func() error { return nil },
-		Moved: func(p netip.Prefix) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.moved = append(m.moved, p)
+		HostConfig: HostConfig{
+			Resolve: m.resolve, Allowed: func(netip.Addr) error { return nil },
 		},
-		Route: func(ps []store.Pending) error {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			m.routed = append(m.routed, ps...)
-			return nil
-		},
-		LeaseTTL: lc.TTL, DecideIdle: time.Hour, Tick: 5 * time.Millisecond,
+		LimitConfig: LimitConfig{MayClaim: func() error { return nil }},
+		LeaseTTL:    lc.TTL, Tick: 5 * time.Millisecond,
 	}
 	if change != nil {
 		change(&m.cfg)
@@ -344,6 +374,54 @@ func join(t *testing.T, me someone, dht *registertest.DHT, db *store.DB, change 
 	return m
 }
 
+// resolve is Config.Resolve.
+func (m *member) resolve(_ context.Context, host string) ([]netip.Addr, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a, ok := m.names[host]; ok {
+		return a, nil
+	}
+	return nil, m.nothing
+}
+
+// ResolveAgain implements Outbox.
+func (m *member) ResolveAgain(p netip.Prefix) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.moved = append(m.moved, p)
+}
+
+// PendingAdded implements Outbox.
+func (*member) PendingAdded(map[string]int) {}
+
+// Route implements Outbox.
+func (m *member) Route(ps []store.Pending) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.routed = append(m.routed, ps...)
+	return nil
+}
+
+// outboxWith is an Outbox of which a test replaces what is not nil.
+type outboxWith struct {
+	Outbox
+	route func([]store.Pending) error
+	added func(map[string]int)
+}
+
+func (o outboxWith) Route(ps []store.Pending) error {
+	if o.route == nil {
+		return o.Outbox.Route(ps)
+	}
+	return o.route(ps)
+}
+
+func (o outboxWith) PendingAdded(byHost map[string]int) {
+	if o.added != nil {
+		o.added(byHost)
+	}
+}
+
 func openStore(t *testing.T) *store.DB { return overlaytest.Store(t, "") }
 
 // run runs the Manager until the returned function or the test's end.
@@ -363,7 +441,7 @@ func (m *member) run() (stop func()) {
 
 func (m *member) claim(p netip.Prefix) {
 	m.t.Helper()
-	if err := m.Claim(m.t.Context(), p); err != nil {
+	if err := m.claimer.Claim(m.t.Context(), p); err != nil {
 		m.t.Fatal(err)
 	}
 }
@@ -371,12 +449,13 @@ func (m *member) claim(p netip.Prefix) {
 // plant gives a host of ours n URLs in the store.
 func (m *member) plant(host string, p netip.Prefix, a netip.Addr, n int) {
 	m.t.Helper()
-	if err := m.frontier.AddHost(host, p, a); err != nil {
+	if err := m.frontier.AddHost(host, p, a, time.Time{}); err != nil {
 		m.t.Fatal(err)
 	}
 	err := m.cfg.DB.Update(func(tx *store.Tx) error {
 		for i := range n {
-			if _, err := tx.Push(host, store.Entry{URL: store.URL(fmt.Sprintf("http://%s/%d", host, i))}, 0); err != nil {
+			if _, err := tx.Push(host,
+				store.Entry{URL: store.URL(fmt.Sprintf("http://%s/%d", host, i))}, 0); err != nil {
 				return err
 			}
 		}
@@ -435,7 +514,7 @@ func (m *member) epoch(p netip.Prefix) uint64 {
 	return 0
 }
 
-// told returns the subnets that Moved was called for.
+// told returns the subnets that ResolveAgain was called for.
 func (m *member) told() []netip.Prefix {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -448,7 +527,7 @@ func (m *member) routedURLs() int {
 	return len(m.routed)
 }
 
-// rival publishes a lease of somebody else for p at epoch 1 that beats ours.
+// rival publishes a lease of another peer for p at epoch 1 that beats ours.
 func rival(t *testing.T, p netip.Prefix, ours someone) (by someone, sealed []byte) {
 	t.Helper()
 	now := time.Now()
@@ -464,6 +543,6 @@ func rival(t *testing.T, p netip.Prefix, ours someone) (by someone, sealed []byt
 			return s, sealed
 		}
 	}
-	t.Skip("nobody beats this peer in this subnet")
+	t.Skip("no peer beats this one in this subnet")
 	return by, nil
 }

@@ -6,13 +6,12 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
 	"peerd/overlay/lease"
-	"peerd/overlay/shadow"
+	"peerd/overlay/replica"
 )
 
 // Before a subnet is begun with nothing, those are asked who may have a copy of it. What
@@ -28,17 +27,6 @@ const (
 // errHeld says that a peer that is there keeps a copy: it is to take over with that.
 var errHeld = errors.New("another peer has a copy")
 
-// Wanted has a copy here that somebody asks for be looked at soon, if its owner is
-// silent.
-func (m *Manager) Wanted(p netip.Prefix) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	soon := time.Now().Add(takeWait)
-	if a := m.attempts[p]; a != nil && a.next.After(soon) {
-		a.next = soon
-	}
-}
-
 // holding is what is known of who has copies.
 type holding struct {
 	copies map[netip.Prefix][]held
@@ -48,20 +36,22 @@ type holding struct {
 
 // held is another peer's word of a copy.
 type held struct {
-	shadow.Copy
+	replica.RemoteCopy
 	by peer.ID
 }
 
-// holders asks who has complete copies of subnets under their present leases: of each
-// those first that would have been chosen as shadows.
-func (m *Manager) holders(ctx context.Context, ls []lease.Lease) holding {
-	all := m.cfg.Directory.Candidates()
-	h := holding{copies: map[netip.Prefix][]held{}, silent: map[netip.Prefix]int{}, asked: map[netip.Prefix]int{}}
+// holders asks which peers have complete copies of subnets under their current leases,
+// beginning with those that would have been chosen as replicas.
+func (rs *replicas) holders(ctx context.Context, ls []lease.Lease) holding {
+	all := rs.cfg.Directory.Candidates()
+	h := holding{copies: map[netip.Prefix][]held{}, silent: map[netip.Prefix]int{},
+		asked: map[netip.Prefix]int{}}
 	under := map[netip.Prefix]lease.Lease{}
 	questions := map[peer.ID][]netip.Prefix{}
 	for _, l := range ls {
 		under[l.Subnet] = l
-		q := nomination{subnet: l.Subnet, self: l.Owner.String(), proxy: l.Proxy, not: map[string]bool{m.cfg.Self.String(): true}, holders: m.cfg.Holders}
+		q := nomination{subnet: l.Subnet, self: l.Owner.String(), proxy: l.Proxy,
+			not: map[string]bool{rs.self: true}, holders: rs.cfg.Holders}
 		for _, id := range q.choose(all, maxHolders) {
 			questions[id] = append(questions[id], l.Subnet)
 			h.asked[l.Subnet]++
@@ -72,8 +62,8 @@ func (m *Manager) holders(ctx context.Context, ls []lease.Lease) holding {
 	g.SetLimit(asksOfHolders)
 	for id, ps := range questions {
 		g.Go(func() error {
-			for part := range slices.Chunk(ps, shadow.MaxAsked) {
-				copies, err := m.cfg.Replicas.Ask(ctx, id, part)
+			for part := range slices.Chunk(ps, replica.MaxQuery) {
+				copies, err := rs.cfg.Replicas.QueryCopies(ctx, id, part)
 				mu.Lock()
 				for _, p := range part {
 					if err != nil {
@@ -81,7 +71,8 @@ func (m *Manager) holders(ctx context.Context, ls []lease.Lease) holding {
 					}
 				}
 				for _, c := range copies {
-					if l := under[c.Subnet]; c.Complete && c.Owner == l.Owner && c.Epoch == l.Epoch {
+					if l := under[c.Subnet]; c.Complete && c.Owner == l.Owner &&
+						c.Epoch == l.Epoch {
 						h.copies[c.Subnet] = append(h.copies[c.Subnet], held{c, id})
 					}
 				}
@@ -109,8 +100,8 @@ func further(a, b held) bool {
 	switch {
 	case a.Pos.Log == b.Pos.Log && a.Pos.Seq != b.Pos.Seq:
 		return a.Pos.Seq > b.Pos.Seq
-	case (a.Ago < 0) != (b.Ago < 0):
-		return a.Ago >= 0
+	case (a.SinceConfirmed < 0) != (b.SinceConfirmed < 0):
+		return a.SinceConfirmed >= 0
 	}
-	return a.Ago < b.Ago
+	return a.SinceConfirmed < b.SinceConfirmed
 }

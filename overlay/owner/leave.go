@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -14,31 +15,42 @@ import (
 	"peerd/store"
 )
 
-// doubtTicks is the wait, in Config.Tick, before a handover in doubt is asked
-// for again; it doubles up to doubtTicksMax.
+// retryTicks is the wait, in Config.Tick, before an unconfirmed handover is retried; it
+// doubles up to retryTicksMax.
 const (
-	doubtTicks    = 4
-	doubtTicksMax = 128
+	retryTicks    = 4
+	retryTicksMax = 128
 )
 
-// errNoRight keeps a subnet from being given away that may be another's already.
-var errNoRight = errors.New("owner: too few witnesses have heard this peer lately")
+// errNoQuorumLease prevents giving away a subnet that may already have another owner.
+var errNoQuorumLease = errors.New("owner: no quorum lease")
 
-// toMove returns what is to be done for the subnets that are on their way to
-// another peer and have nobody at work on it.
-func (m *Manager) toMove() []func(context.Context) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// departures is the part of a Manager that sends subnets to other peers, and gives up those that
+// other peers own.
+type departures struct {
+	*table
+	intake   *intake
+	leases   *leases
+	replicas *replicas
+	rerouter *rerouter
+	moves    atomic.Int64
+}
+
+// toMove returns the tasks for subnets that are on their way to another peer and not
+// being worked on.
+func (d *departures) toMove() []func(context.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var due []func(context.Context)
-	for _, s := range m.subnets {
+	for _, s := range d.subnets {
 		switch {
 		case s.moving:
 			continue
-		case s.lost && s.phase != store.PhaseCommitting:
-			due = append(due, func(ctx context.Context) { m.leave(ctx, s) })
+		case s.lost() && s.phase != store.PhaseCommitting:
+			due = append(due, func(ctx context.Context) { d.leave(ctx, s) })
 		case s.to != "":
 			to := s.to
-			due = append(due, func(ctx context.Context) { m.move(ctx, s, to) })
+			due = append(due, func(ctx context.Context) { d.move(ctx, s, to) })
 		default:
 			continue
 		}
@@ -47,285 +59,289 @@ func (m *Manager) toMove() []func(context.Context) {
 	return due
 }
 
-// move hands a subnet over. It comes back to the subnet's state: gone, ours
-// again, or still in doubt when ctx ends.
-func (m *Manager) move(ctx context.Context, s *subnet, to string) {
-	for ticks := time.Duration(doubtTicks); ; ticks = min(2*ticks, doubtTicksMax) {
-		err := m.handOver(ctx, s, to)
+// move hands a subnet over. It returns when the subnet is gone, is ours again, or is
+// still unconfirmed at the end of ctx.
+func (d *departures) move(ctx context.Context, s *subnet, to string) {
+	for ticks := retryTicks; ; ticks = min(2*ticks, retryTicksMax) {
+		err := d.handOver(ctx, s, to)
 		switch {
 		case err == nil:
 			return
 		case ctx.Err() != nil:
 			return
-		case !m.committed(s):
-			m.log.Info("handover failed; the subnet stays for now", "subnet", s.prefix, "to", to, "err", err)
-			m.stay(s, to)
+		case !d.committed(s):
+			d.log.Info("handover failed; kept subnet", "subnet", s.prefix, "to", to,
+				"err", err)
+			d.stay(s, to)
 			return
-		case m.elsewhere(ctx, s, to), m.reclaim(ctx, s, to):
+		case d.elsewhere(ctx, s, to), d.reclaim(ctx, s, to):
 			return
 		}
-		m.log.Warn("handover in doubt; asking the heir again", "subnet", s.prefix, "to", to, "err", err)
+		d.log.Warn("handover unconfirmed; asking the successor again", "subnet", s.prefix,
+			"to", to, "err", err)
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(ticks * m.cfg.Tick):
+		case <-time.After(time.Duration(ticks) * d.cfg.Tick):
 		}
 	}
 }
 
-func (m *Manager) committed(s *subnet) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return s.phase == store.PhaseCommitting
-}
-
-// elsewhere ends a handover in doubt by what is known of the subnet's leases,
-// if that tells whose it is now: the heir may have taken it and be gone since.
-func (m *Manager) elsewhere(ctx context.Context, s *subnet, to string) bool {
+// elsewhere ends an unconfirmed handover if the known leases show the owner: the
+// successor may have taken the subnet and disappeared since.
+func (d *departures) elsewhere(ctx context.Context, s *subnet, to string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	l, sealed, err := m.cfg.Leases.Lookup(ctx, s.prefix)
-	if err != nil || l.Owner == m.cfg.Self {
+	l, sealed, err := d.cfg.Leases.Lookup(ctx, s.prefix)
+	if err != nil || l.Owner == d.cfg.Self {
 		return false
 	}
-	if err := m.gone(ctx, s, to, sealed); err != nil {
-		m.log.Error("subnet not left", "subnet", s.prefix, "err", err)
+	if err := d.gone(ctx, s, to, sealed, time.Time{}); err != nil {
+		d.log.Error("failed to release subnet", "subnet", s.prefix, "err", err)
 		return false
 	}
 	return true
 }
 
-// stay undoes the intention to leave: the strategy decides anew, without the
-// heir that did not work out. A subnet that was decided rests.
-func (m *Manager) stay(s *subnet, to string) {
-	m.mu.Lock()
+// stay cancels the intention to leave: the strategy decides again, without the successor
+// that failed. A subnet that was decided has a cooldown.
+func (d *departures) stay(s *subnet, to string) {
+	d.mu.Lock()
 	if s.phase == store.PhaseDeciding {
 		s.exclude[to] = true
 	} else {
 		s.shun(to, time.Now())
 	}
-	s.to, s.moving, s.adapting, s.syncing, s.decided, s.lends = "", false, false, false, false, false
-	s.idleSince = time.Time{}
-	if !s.lost && !s.doubted() {
-		m.cfg.Frontier.Resume(s.prefix)
-	}
-	m.mu.Unlock()
-	m.dismiss(s, to)
-	m.wake()
-	m.cfg.Moved(s.prefix)
+	s.stay()
+	d.show(s)
+	d.mu.Unlock()
+	d.replicas.dismiss(s, to)
+	d.wake()
+	d.cfg.Outbox.ResolveAgain(s.prefix)
 }
 
 // handOver is one try to hand a subnet over. When it returns nil the subnet has
 // left this peer.
-func (m *Manager) handOver(ctx context.Context, s *subnet, to string) error {
+func (d *departures) handOver(ctx context.Context, s *subnet, to string) error {
 	id, err := peer.Decode(to)
 	if err != nil {
-		return fmt.Errorf("%w: heir %q: %w", handover.ErrBroken, to, err)
+		return fmt.Errorf("%w: successor %q: %w", handover.ErrBroken, to, err)
 	}
-	if err := m.bringIn(ctx, s, id); err != nil && !m.committed(s) { // who has adopted it already refuses
+	// who has adopted it already refuses
+	if err := d.bringIn(ctx, s, id); err != nil && !d.committed(s) {
 		return fmt.Errorf("%w: %w", handover.ErrBroken, err)
 	}
-	if err := m.stillOurs(ctx, s); err != nil {
+	if err := d.stillOurs(ctx, s); err != nil {
 		return fmt.Errorf("%w: %w", handover.ErrBroken, err)
 	}
-	m.close(s)
+	d.close(s)
 	s.adding.Wait()
-	if err := m.cfg.Frontier.Pause(ctx, s.prefix); err != nil {
+	if err := d.cfg.Frontier.Pause(ctx, s.prefix); err != nil {
 		return err
 	}
-	o, err := m.offer(s)
+	o, err := d.offer(s, id)
 	if err != nil {
 		return err
 	}
-	sealed, err := m.cfg.Sender.Send(ctx, id, o, func() ([]byte, error) { return m.commit(s, id) })
+	var confirmed time.Time // zero if the successor has taken the subnet by an earlier offer
+	sealed, err := d.cfg.Sender.Send(ctx, id, o, func() ([]byte, error) {
+		if o.Replica {
+			confirmed = time.Now()
+		}
+		return d.commit(s, id)
+	})
 	if err != nil {
 		return err
 	}
-	return m.gone(ctx, s, to, sealed)
+	return d.gone(ctx, s, to, sealed, confirmed)
 }
 
-// bringInFor bounds how long an heir may need to have nearly all of a subnet.
+// bringInFor bounds the time that a successor may need to have nearly all of a subnet.
 const bringInFor = 30 * time.Minute
 
-// bringIn makes the heir hold nearly all of a subnet, while its pages go on being
+// bringIn copies nearly all of a subnet to the successor while its pages are still
 // fetched.
-func (m *Manager) bringIn(ctx context.Context, s *subnet, to peer.ID) error {
-	if m.cfg.Replicas == nil {
+func (d *departures) bringIn(ctx context.Context, s *subnet, to peer.ID) error {
+	if d.cfg.Replicas == nil {
 		return nil
 	}
-	if err := m.follow(s, to); err != nil {
+	if err := d.replicas.follow(s, to); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, bringInFor)
 	defer cancel()
-	return m.cfg.Replicas.Await(ctx, s.prefix, to)
+	return d.cfg.Replicas.Await(ctx, s.prefix, to)
 }
 
 // errBeaten keeps a subnet from being given away that is another's.
-var errBeaten = errors.New("owner: the subnet is another peer's")
+var errBeaten = errors.New("owner: the subnet has another owner")
 
-// stillOurs reads the lease of a subnet again before it is given away: two owners
-// of one epoch would make two of the next. If the DHT does not answer it counts as
-// ours; the heir reads it again.
-func (m *Manager) stillOurs(ctx context.Context, s *subnet) error {
-	if m.committed(s) {
+// stillOurs reads the lease of a subnet again before it is given away: two owners of one
+// epoch would make two of the next. If the DHT does not answer the subnet is treated as
+// ours; the successor reads the lease again.
+func (d *departures) stillOurs(ctx context.Context, s *subnet) error {
+	if d.committed(s) {
 		return nil
 	}
-	m.reread(ctx, s.prefix)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.lost {
+	d.leases.reread(ctx, s.prefix)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.lost() {
 		return errBeaten
 	}
 	return nil
 }
 
-// close ends that a subnet is worked on while its heir is brought in.
-func (m *Manager) close(s *subnet) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s.syncing {
-		s.syncing = false
-		m.cfg.Frontier.Shut(s.prefix)
+// close stops work on a subnet after its successor has been brought in.
+func (d *departures) close(s *subnet) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.state == departCopying {
+		s.state = departClosed
+		d.show(s)
 	}
 }
 
-// dismiss ends that a peer which is no heir any more has a copy, unless it is a
-// shadow.
-func (m *Manager) dismiss(s *subnet, to string) {
+// dismiss deletes the copy of a peer that is no longer the successor, unless it is a
+// replica.
+func (rs *replicas) dismiss(s *subnet, to string) {
 	id, err := peer.Decode(to)
-	if m.cfg.Replicas == nil || err != nil {
+	if rs.cfg.Replicas == nil || err != nil {
 		return
 	}
-	m.mu.Lock()
-	shadows := slices.ContainsFunc(s.keepers, func(k keeper) bool { return k.id == id })
-	m.mu.Unlock()
-	if !shadows {
-		m.cfg.Replicas.Unfollow(s.prefix, id, true)
+	rs.mu.Lock()
+	isReplica := slices.ContainsFunc(s.replicas, func(k replicaPeer) bool { return k.id == id })
+	rs.mu.Unlock()
+	if !isReplica {
+		rs.cfg.Replicas.Unfollow(s.prefix, id, true)
 	}
 }
 
-// offer says what is handed over. The lease in it is signed anew, because the
-// proxy coordinate may have been found only now.
-func (m *Manager) offer(s *subnet) (handover.Offer, error) {
-	m.mu.Lock()
+// offer returns the offer for a handover. Its lease is signed again, because the proxy
+// coordinate may be new.
+func (d *departures) offer(s *subnet, to peer.ID) (handover.Offer, error) {
+	d.mu.Lock()
 	l := s.lease
 	rec, err := s.record()
-	m.mu.Unlock()
+	d.mu.Unlock()
 	if err != nil {
 		return handover.Offer{}, err
 	}
 	if l.Issued = l.Issued.Add(time.Millisecond); time.Now().After(l.Issued) {
 		l.Issued = time.Now()
 	}
-	l.Expires = l.Issued.Add(m.cfg.LeaseTTL)
-	sealed, err := lease.SealLease(l, m.cfg.Key)
+	l.Expires = l.Issued.Add(d.cfg.LeaseTTL)
+	sealed, err := lease.SealLease(l, d.cfg.Key)
 	if err != nil {
 		return handover.Offer{}, err
 	}
-	_, _, _, nextAt := m.cfg.Frontier.Load(s.prefix)
+	_, _, _, nextAt := d.cfg.Frontier.SubnetLoad(s.prefix)
 	return handover.Offer{
 		Subnet: s.prefix, Epoch: l.Epoch + 1, Lease: sealed, Evidence: rec.Evidence,
 		Estimations: rec.Estimations, Wait: max(0, time.Until(nextAt)),
+		Replica: d.replicas.remains(s, to),
 	}, nil
 }
 
-// commit signs the grant and writes it down, before the heir may see it.
-func (m *Manager) commit(s *subnet, to peer.ID) ([]byte, error) {
-	m.mu.Lock()
-	grant, epoch, lost, doubted := s.grant, s.lease.Epoch, s.lost, s.doubted()
-	m.mu.Unlock()
+// remains reports whether this peer stays as a replica of a subnet that it hands over: the
+// successor would choose it.
+func (rs *replicas) remains(s *subnet, to peer.ID) bool {
+	if rs.cfg.Replicas == nil || rs.intake.draining.Load() {
+		return false
+	}
+	rs.mu.Lock()
+	q := nomination{subnet: s.prefix, self: to.String(), proxy: s.lease.Proxy,
+		prefer: []string{rs.self}, holders: rs.cfg.Holders}
+	rs.mu.Unlock()
+	return slices.Contains(q.choose(rs.candidates(), rs.cfg.ReplicaCount), rs.cfg.Self)
+}
+
+// commit signs the grant and saves it before the successor may see it.
+func (d *departures) commit(s *subnet, to peer.ID) ([]byte, error) {
+	d.mu.Lock()
+	grant, l, lost, doubted := s.grant, s.lease, s.lost(), s.unverified()
+	d.mu.Unlock()
 	switch {
 	case grant != nil:
 	case lost || doubted:
-		return nil, errors.New("owner: the subnet may be another's")
-	case !m.Right():
-		return nil, errNoRight
+		return nil, errors.New("owner: the subnet may have another owner")
+	case !d.HasQuorumLease():
+		return nil, errNoQuorumLease
 	}
 	if grant == nil {
 		var err error
-		grant, err = lease.SealGrant(lease.Grant{
-			Subnet: s.prefix, From: m.cfg.Self, To: to, Epoch: epoch + 1, Issued: time.Now(),
-		}, m.cfg.Key)
-		if err != nil {
+		if grant, err = l.GrantTo(to, time.Now(), d.cfg.Key); err != nil {
 			return nil, err
 		}
 	}
-	m.mu.Lock()
+	d.mu.Lock()
 	had, was := s.grant, s.phase
 	s.grant, s.phase = grant, store.PhaseCommitting
-	m.mu.Unlock()
-	err := m.save(s)
-	if errors.Is(err, store.ErrFull) { // nothing was written, and nobody has seen the grant
-		m.mu.Lock()
+	d.mu.Unlock()
+	err := d.save(s)
+	if errors.Is(err, store.ErrNoSpace) { // nothing was written, and no peer has seen the grant
+		d.mu.Lock()
 		s.grant, s.phase = had, was
-		m.mu.Unlock()
+		d.mu.Unlock()
 	}
 	if err != nil {
 		return nil, err
 	}
-	return grant, m.cfg.DB.Sync()
+	return grant, d.cfg.DB.Sync()
 }
 
-// gone forgets a subnet that another peer owns by the lease given. If that is
-// not what the commit to the heir has led to, the other peer may not have what
-// is queued here: it is told as of URLs that we found.
-func (m *Manager) gone(ctx context.Context, s *subnet, to string, sealed []byte) error {
+// gone removes a subnet that another peer owns by the given lease. If that is not the
+// result of the commit to the successor, the other peer may not have what is queued
+// here: it is sent as URLs that we found. confirmed is as in replica.Service.Demote.
+func (d *departures) gone(
+	ctx context.Context, s *subnet, to string, sealed []byte, confirmed time.Time,
+) error {
 	l, err := lease.OpenLease(sealed)
 	if err != nil {
-		return fmt.Errorf("owner: the heir's lease: %w", err)
+		return fmt.Errorf("owner: lease of the successor: %w", err)
 	}
-	best, err := m.cfg.Leases.Learn(sealed)
+	best, err := d.cfg.Leases.Learn(sealed)
 	if err != nil {
-		return fmt.Errorf("owner: the heir's lease: %w", err)
+		return fmt.Errorf("owner: lease of the successor: %w", err)
 	}
-	m.mu.Lock()
+	d.mu.Lock()
 	mine, epoch := s.lease, s.lease.Epoch+1
 	byGrant := s.phase == store.PhaseCommitting && l.Epoch == epoch && l.Owner.String() == to
-	adapts := s.adapting
-	m.mu.Unlock()
+	adapts := s.why == moveNearer
+	d.mu.Unlock()
 	switch {
-	case l.Subnet != s.prefix || best.Owner == m.cfg.Self || !m.beats(best, mine):
-		return errors.New("owner: the heir's lease is not for what it was given")
+	case l.Subnet != s.prefix || best.Owner == d.cfg.Self || !d.beats(best, mine):
+		return errors.New("owner: lease of the successor does not match the grant")
 	case byGrant:
-		m.log.Info("subnet handed over", "subnet", s.prefix, "to", to, "epoch", epoch)
-		err := m.retire(s, l, sealed)
+		d.log.Info("handed over subnet", "subnet", s.prefix, "to", to, "epoch", epoch)
+		err := d.retire(s, l, sealed, confirmed)
 		if err == nil && adapts {
-			m.moves.Add(1)
+			d.moves.Add(1)
 		}
 		return err
 	}
-	m.mu.Lock()
+	d.mu.Lock()
 	s.by = best
-	m.mu.Unlock()
-	return m.yield(ctx, s)
+	d.mu.Unlock()
+	return d.yield(ctx, s)
 }
 
-// retire makes what was handed over a copy of the heir's subnet, from which the
-// heir's log goes on.
-func (m *Manager) retire(s *subnet, l lease.Lease, sealed []byte) error {
-	if m.cfg.Replicas == nil {
-		return m.forget(s, store.Counters{HandoversOut: 1})
+// retire turns what was handed over into a copy of the successor's subnet, from which
+// the successor's log continues.
+func (d *departures) retire(s *subnet, l lease.Lease, sealed []byte, confirmed time.Time) error {
+	if d.cfg.Replicas == nil {
+		return d.forget(s, store.Counters{HandoversOut: 1})
 	}
-	m.saves.Lock()
-	err := m.cfg.Replicas.Demote(s.prefix, l.Owner, l.Epoch, sealed)
-	if err == nil {
-		err = m.cfg.DB.Update(func(tx *store.Tx) error { tx.Count(store.Counters{HandoversOut: 1}); return nil })
-	}
-	if err == nil {
-		m.drop(s)
-	}
-	m.saves.Unlock()
-	m.cfg.Moved(s.prefix)
+	err := d.remove(s, func() error {
+		err := d.cfg.Replicas.Demote(s.prefix, l.Owner, l.Epoch, sealed, confirmed)
+		if err != nil {
+			return err
+		}
+		return d.cfg.DB.Update(func(tx *store.Tx) error {
+			tx.Count(store.Counters{HandoversOut: 1})
+			return nil
+		})
+	})
+	d.cfg.Outbox.ResolveAgain(s.prefix)
 	return err
-}
-
-// drop takes a subnet out of memory whose record is no longer that of one of
-// ours.
-func (m *Manager) drop(s *subnet) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.subnets, s.prefix)
-	m.cfg.Frontier.Drop(s.prefix)
-	m.seeker.forget(s.prefix)
 }

@@ -3,64 +3,61 @@ package owner
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"peerd/overlay/homing"
+	"golang.org/x/sync/semaphore"
+
+	"peerd/coords"
+	"peerd/overlay/hostmove"
 	"peerd/store"
 )
 
-// Manager holds this peer's subnets. Its methods may be called at once.
+// Manager holds this peer's subnets. It consists of parts. The table holds the subnets, and nothing
+// else does. Each other part does one thing with them, and knows only parts that come before it:
+//
+//	intake        why this peer takes no subnets: it leaves, or its disk is full
+//	replicas      copies of its subnets at other peers
+//	balance       load, working hours
+//	placement     the strategy: decisions, scouts, reviews
+//	leases        renewal, votes against this peer, rivals
+//	reachability  servers that this peer cannot reach
+//	salvager      copies that no peer continues
+//	arrivals      subnets that become this peer's; receiver: those that are handed over
+//	departures    subnets that leave: handover, yielding, draining
+//	restorer      subnets of a lost disk
+//	claimer       claims, and those that were interrupted
+//	hosts         moves of single hosts
+//	presence      who was away, this peer included
+//	failover      takeovers, and subnets of which no peer has a copy
+//	copyPolicy    which copies are kept here
+//	resolver      the owner of a host
+//
+// Its methods may be called at once.
 type Manager struct {
-	cfg     Config
-	log     *slog.Logger
-	started time.Time
-
-	mu      sync.Mutex // never held during I/O; the Frontier's own lock comes after it
-	subnets map[netip.Prefix]*subnet
-
-	outgoing      map[string]time.Time // when the last subnet left for a peer, by ourselves
-	homes         *homing.Watch
-	moves, scouts atomic.Int64
-	seeker        seeker
-
-	attempts  map[netip.Prefix]*attempt   // to take over what is copied here
-	asking    int                         // groups of these under way
-	orphans   map[netip.Prefix]*orphan    // of owners that do not answer us
-	restores  map[netip.Prefix]*restoring // ours, and lost with our disk
-	claims    map[netip.Prefix]bool       // that this process has begun
-	wrecks    map[netip.Prefix]bool       // copies to be salvaged; true while that goes on
-	unsettled map[netip.Prefix]*unsettled
-	reminded  map[netip.Prefix]reminder // of owners that are there and do not follow up a copy; of Run alone
-	takeovers atomic.Int64
-	draining  atomic.Bool
-	balance   *balancer // guarded by mu
-
-	// Of Run alone, but awake, which does not change.
-	turn    uint64 // rounds of Run
-	stamped time.Time
-	awake   time.Time // when this peer was last known to run before started
-	present presence
-
-	reading bool // leases are being read again; guarded by mu
-
-	full       atomic.Bool // the disk had no room when it was last written to
-	complained time.Time   // of that; guarded by mu
-
-	saves turns // one write of subnet states at a time, in order
-	kick  chan struct{}
+	*env
+	table        *table
+	intake       *intake
+	replicas     *replicas
+	balance      *balance
+	placement    *Placement
+	leases       *leases
+	reachability *reachability
+	salvager     *salvager
+	arrivals     *arrivals
+	departures   *departures
+	receiver     *receiver
+	restorer     *restorer
+	claimer      *claimer
+	hosts        *hosts
+	presence     *presence
+	failover     *failover
+	policy       *copyPolicy
+	resolver     *resolver
+	turn         uint64 // rounds of Run
 }
-
-// turns is a mutex that is a channel: who waits for it within a bubble of
-// testing/synctest lets virtual time go on, as its holder may wait for the disk.
-type turns chan struct{}
-
-func (t turns) Lock()   { t <- struct{}{} }
-func (t turns) Unlock() { <-t }
 
 // New loads our subnets from the store, or returns all that is wrong with cfg.
 // It starts nothing. Live must then be asked which subnets' hosts belong into
@@ -69,49 +66,16 @@ func New(cfg Config) (*Manager, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	m := &Manager{
-		cfg: cfg, started: time.Now(), log: cfg.Logger, subnets: map[netip.Prefix]*subnet{}, kick: make(chan struct{}, 1),
-		saves: make(turns, 1), outgoing: map[string]time.Time{}, attempts: map[netip.Prefix]*attempt{},
-		orphans: map[netip.Prefix]*orphan{}, wrecks: map[netip.Prefix]bool{}, restores: map[netip.Prefix]*restoring{}, claims: map[netip.Prefix]bool{},
-		balance: newBalancer(), unsettled: map[netip.Prefix]*unsettled{},
-		present: presence{heard: map[string]time.Time{}},
-	}
-	m.cfg.Times = cfg.Times.withDefaults()
-	if cfg.Look == nil {
-		m.cfg.Look = cfg.Resolve
-	}
+	m := newManager(newEnv(cfg))
 	if cfg.Limits != nil {
-		m.balance.limits = cfg.Limits(m.started)
+		m.balance.balancer.limits = cfg.Limits(m.started)
 	}
-	if m.log == nil {
-		m.log = slog.New(slog.DiscardHandler)
-	}
-	if err := m.watchHosts(); err != nil {
-		return nil, fmt.Errorf("owner: %w", err)
-	}
-	err := cfg.DB.View(func(tx *store.Tx) error {
-		return tx.Subnets(func(r store.Subnet) error {
-			if r.Phase == store.PhaseStaged || r.Phase == store.PhaseShadow {
-				return nil // not ours
-			}
-			s, err := fromRecord(r)
-			if err != nil {
-				return err
-			}
-			if m.started.Sub(s.since) < apart {
-				s.arm(m.started, false)
-			}
-			m.subnets[r.Prefix] = s
-			_, err = cfg.Leases.Learn(s.sealed)
-			if err != nil { // too old to count: Renew finds out whose the subnet is
-				m.log.Warn("an own lease is no longer valid", "subnet", r.Prefix, "err", err)
-				s.stale = true
-			}
-			return nil
-		})
-	})
+	err := m.hosts.watch()
 	if err == nil {
-		err = m.wasAwake()
+		err = m.load()
+	}
+	if err == nil {
+		err = m.presence.wasAwake()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("owner: %w", err)
@@ -119,43 +83,87 @@ func New(cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// Live says whether a subnet's hosts are ours.
-func (m *Manager) Live(p netip.Prefix) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.subnets[p] != nil
+// newManager connects the parts: each knows those that were made before it.
+func newManager(e *env) *Manager {
+	t := &table{env: e, subnets: map[netip.Prefix]*subnet{}}
+	m := &Manager{env: e, table: t}
+	route := &rerouter{e}
+	m.intake = &intake{table: t}
+	m.replicas = &replicas{table: t, intake: m.intake}
+	m.balance = &balance{table: t, intake: m.intake, balancer: newBalancer()}
+	m.placement = &Placement{table: t, balance: m.balance, intake: m.intake, replicas: m.replicas,
+		outgoing: map[string]time.Time{},
+		searches: queue[coords.Proxy]{atOnce: seeksAtOnce, wait: time.Second, waitMax: time.Minute}}
+	m.leases = &leases{table: t, intake: m.intake, placement: m.placement}
+	m.reachability = &reachability{table: t, balance: m.balance,
+		refused: map[netip.Prefix]time.Time{}}
+	m.salvager = &salvager{table: t, rerouter: route,
+		copies: queue[struct{}]{atOnce: salvagesAtOnce, wait: takeWait, waitMax: takeWaitMax}}
+	m.arrivals = &arrivals{table: t, placement: m.placement, rerouter: route, salvager: m.salvager}
+	m.departures = &departures{table: t, intake: m.intake, leases: m.leases, replicas: m.replicas,
+		rerouter: route}
+	m.receiver = &receiver{table: t, arrivals: m.arrivals, balance: m.balance, intake: m.intake,
+		leases: m.leases, reachability: m.reachability}
+	m.restorer = &restorer{table: t, intake: m.intake, replicas: m.replicas,
+		restores: queue[*restoring]{most: maxOrphans, wait: takeWait, waitMax: takeWaitMax}}
+	m.claimer = &claimer{table: t, arrivals: m.arrivals, intake: m.intake, restorer: m.restorer,
+		claims: map[netip.Prefix]bool{}, unsettled: queue[bool]{most: unsettledMost,
+			atOnce: unsettledAtOnce, cooldown: unsettledCooldown,
+			wait: unsettledWait, waitMax: unsettledWaitMax}}
+	m.hosts = &hosts{table: t, claimer: m.claimer, reachability: m.reachability, rerouter: route}
+	m.presence = &presence{table: t, hosts: m.hosts}
+	m.failover = &failover{table: t, arrivals: m.arrivals, intake: m.intake, presence: m.presence,
+		replicas: m.replicas, salvager: m.salvager,
+		attempts: queue[int]{wait: takeWait, waitMax: takeWaitMax},
+		orphans:  queue[orphan]{most: maxOrphans, wait: takeWait, waitMax: takeWaitMax}}
+	m.policy = &copyPolicy{table: t, claimer: m.claimer, failover: m.failover, intake: m.intake,
+		leases: m.leases, salvager: m.salvager}
+	m.resolver = &resolver{table: t, arrivals: m.arrivals, claimer: m.claimer,
+		failover: m.failover, hosts: m.hosts, leases: m.leases, reachability: m.reachability,
+		restorer: m.restorer, leaseLookups: semaphore.NewWeighted(maxLeaseLookups)}
+	return m
 }
 
-// Attach gives the Manager its frontier, whose hosts were loaded with Live, and
-// puts every subnet there into the state that it had.
+// load reads our subnets from the store.
+func (m *Manager) load() error {
+	return m.cfg.DB.View(func(tx *store.Tx) error {
+		return tx.Subnets(func(r store.Subnet) error {
+			if r.Phase == store.PhaseStaged || r.Phase == store.PhaseReplica {
+				return nil // not ours
+			}
+			s, err := fromRecord(r)
+			if err != nil {
+				return err
+			}
+			if m.started.Sub(s.since) < apart {
+				s.arm(m.started)
+			}
+			m.table.subnets[r.Prefix] = s
+			_, err = m.cfg.Leases.Hold(s.sealed, s.since)
+			if err != nil { // expired: Renew looks up the owner
+				m.log.Warn("found own lease expired", "subnet", r.Prefix, "err", err)
+				s.stale = true
+			}
+			return nil
+		})
+	})
+}
+
+// Attach sets the frontier, which contains the hosts of subnets that are Live, and puts
+// every subnet there into its saved state.
 func (m *Manager) Attach(f Frontier) {
 	m.cfg.Frontier = f
-	if hf, ok := f.(homing.Frontier); ok { // else hosts stay where they are
-		if err := m.homes.Attach(hf); err != nil {
-			m.log.Error("hosts that were moving stay where they are", "err", err)
+	if hf, ok := f.(hostmove.Frontier); ok { // else hosts stay where they are
+		m.reachability.hosts = hf
+		if err := m.hosts.hostMoves.Attach(hf); err != nil {
+			m.log.Error("failed to load host moves; moving hosts stay in place", "err", err)
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for p, s := range m.subnets {
-		if s.phase == store.PhaseDeciding || s.again {
-			f.Single(p, true)
-		}
-		if s.phase == store.PhaseCommitting || s.doubted() {
-			f.Shut(p)
-		}
+	m.table.mu.Lock()
+	defer m.table.mu.Unlock()
+	for _, s := range m.table.subnets {
+		m.table.show(s)
 	}
-}
-
-// List returns a row a subnet.
-func (m *Manager) List() []Info {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := make([]Info, 0, len(m.subnets))
-	for _, s := range m.subnets {
-		all = append(all, s.info())
-	}
-	return all
 }
 
 // Stats counts what became of decided subnets since the start.
@@ -171,93 +179,91 @@ type Stats struct {
 
 // Stats returns the counts.
 func (m *Manager) Stats() Stats {
-	return Stats{Moves: m.moves.Load(), Scouts: m.scouts.Load(), Takeovers: m.takeovers.Load()}
+	return Stats{Moves: m.departures.moves.Load(), Scouts: m.placement.scouts.Load(),
+		Takeovers: m.arrivals.takeovers.Load()}
 }
 
-// Run keeps leases renewed, decisions taken, shadows in place, hosts at home, and
-// handovers and takeovers going until ctx ends, and returns when all of these have stopped.
-// An error is one of the store, and final; that it is full is none.
+// kicksPerTick is how many times per Config.Tick what is due is looked for at once.
+const kicksPerTick = 5
+
+// Run renews leases, makes decisions, and maintains replicas, host moves, handovers and
+// takeovers until ctx ends; it returns when all of these have stopped. An error comes
+// from the store and is fatal; a full disk is not an error.
 func (m *Manager) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	wg.Go(func() { _ = m.homes.Run(ctx) }) // there is none
+	wg.Go(func() { _ = m.hosts.hostMoves.Run(ctx) }) // there is none
 	t := time.NewTicker(m.cfg.Tick)
 	defer t.Stop()
 	renewals := make(chan struct{}, 16)
+	kick, rested := m.kick, (<-chan time.Time)(nil)
 	for {
+		var tasks []func(context.Context)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
 			m.turn++
-		case <-m.kick:
-		}
-		if err := m.keepHouse(time.Now()); err != nil {
-			return err
+			now := time.Now()
+			if err := m.runMaintenance(now); err != nil {
+				return err
+			}
+			tasks = slices.Concat(m.leases.toRead(now), m.reachability.toAsk(now))
+			if m.slow() {
+				tasks = append(tasks, m.failover.toNotify(now)...)
+			}
+		case <-kick: // each looks at all subnets, and many may come at once
+			kick, rested = nil, time.After(m.cfg.Tick/kicksPerTick)
+		case <-rested:
+			kick, rested = m.kick, nil
+			continue
 		}
 		now := time.Now()
-		for _, task := range slices.Concat(m.toMove(), m.toSeek(), m.toTake(now), m.toRead(now), m.toRescue(now), m.toRestore(now), m.toSalvage(), m.toSettle(now), m.toRemind(now)) {
+		if m.slow() {
+			tasks = slices.Concat(tasks, m.failover.toTake(now), m.failover.toRescue(now),
+				m.salvager.toSalvage())
+		}
+		for _, task := range slices.Concat(tasks, m.departures.toMove(), m.placement.toSeek(),
+			m.restorer.toRestore(now), m.claimer.toSettle(now)) {
 			wg.Go(func() { task(ctx) })
 		}
-		for _, s := range m.toRenew(time.Now(), cap(renewals)-len(renewals)) {
+		for _, s := range m.leases.toRenew(time.Now(), cap(renewals)-len(renewals)) {
 			renewals <- struct{}{}
 			wg.Go(func() {
-				m.renew(ctx, s)
+				m.leases.renew(ctx, s)
 				<-renewals
 			})
 		}
 	}
 }
 
-// keepHouse does what waits for nobody. The error is one of the store.
-func (m *Manager) keepHouse(now time.Time) error {
-	if err := m.decideIdle(); err != nil {
-		return err
-	}
-	m.review(now)
-	m.level(now)
-	m.meet(now)
-	if err := m.tend(now); err != nil {
-		return err
-	}
-	if err := m.stamp(now); m.stall(err) != nil {
-		return err
-	}
-	return m.saveLate()
-}
+// slowly is the number of rounds (Config.Tick) between two looks at what changes slowly.
+const slowly = 2
 
-func (m *Manager) wake() {
-	select {
-	case m.kick <- struct{}{}:
-	default:
-	}
-}
+func (m *Manager) slow() bool { return m.turn%slowly == 0 }
 
-// save writes the state of a subnet to the disk. What fails for want of room is
-// written by a later tick.
-func (m *Manager) save(s *subnet) error { return m.saveCounting(s, store.Counters{}) }
-
-// saveCounting is save, and adds n to the counters.
-func (m *Manager) saveCounting(s *subnet, n store.Counters) error {
-	m.saves.Lock()
-	defer m.saves.Unlock()
-	m.mu.Lock()
-	r, err := s.record()
-	current := m.subnets[s.prefix] == s
-	m.mu.Unlock()
-	if err != nil || !current {
+// runMaintenance runs the steps that do not block. The error comes from the store.
+func (m *Manager) runMaintenance(now time.Time) error {
+	if err := m.placement.decideIdle(); err != nil {
 		return err
 	}
-	err = m.cfg.DB.Update(func(tx *store.Tx) error {
-		if n != (store.Counters{}) {
-			tx.Count(n)
+	m.placement.review(now)
+	m.balance.rebalance(now)
+	if m.slow() {
+		m.presence.observePresence(now)
+	}
+	if err := m.leases.recount(now); err != nil {
+		return err
+	}
+	if m.slow() {
+		if err := m.replicas.maintainReplicas(now); err != nil {
+			return err
 		}
-		return tx.PutSubnet(r)
-	})
-	m.mu.Lock()
-	s.unsaved = err != nil
-	m.mu.Unlock()
-	return err
+	}
+	if err := m.presence.stamp(now); m.intake.noteDiskFull(err) != nil {
+		return err
+	}
+	return m.intake.saveLate()
 }

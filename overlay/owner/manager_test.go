@@ -17,17 +17,18 @@ import (
 	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/overlay/estimate"
-	"peerd/overlay/forward"
 	"peerd/overlay/handover"
 	"peerd/overlay/lease"
+	"peerd/overlay/outbox"
 	"peerd/store"
 )
 
 func TestConfigValidate(t *testing.T) {
 	_, err := New(Config{})
 	for _, field := range []string{
-		"Key", "DB", "Directory", "Strategy", "Leases", "Homes", "Estimate", "Sender", "Resolve", "Allowed", "MayClaim",
-		"Moved", "Route", "LeaseTTL", "Tick",
+		"Key", "DB", "Directory", "Strategy", "Leases", "Homes", "Estimate", "Sender", "Resolve",
+		"Allowed", "MayClaim",
+		"Outbox", "LeaseTTL", "Tick",
 	} {
 		if err == nil || !strings.Contains(err.Error(), "owner: "+field+" is ") {
 			t.Errorf("%s is not named: %v", field, err)
@@ -37,7 +38,9 @@ func TestConfigValidate(t *testing.T) {
 
 // Claimed, every candidate is probed once, then the subnet stays.
 func TestEstimateAndStay(t *testing.T) {
-	m := join(t, alice, newDHT(), nil, func(c *Config) { c.Directory = directory{alice, bob, carol} })
+	m := join(t, alice, newDHT(), nil, func(c *Config) {
+		c.Directory = directory{alice, bob, carol}
+	})
 	m.strategy.next = probeFirst(alice)
 	m.claim(subnetA)
 	if m.phase(subnetA) != store.PhaseDeciding || !m.frontier.is(m.frontier.single, subnetA) {
@@ -47,7 +50,7 @@ func TestEstimateAndStay(t *testing.T) {
 	slices.Sort(want)
 	var got []string
 	for m.phase(subnetA) == store.PhaseDeciding && len(got) < 10 {
-		who, hold := m.Where(subnetA)
+		who, hold := m.placement.Where(subnetA)
 		if hold {
 			t.Fatal("held")
 		}
@@ -59,13 +62,15 @@ func TestEstimateAndStay(t *testing.T) {
 		} else {
 			got = append(got, who)
 		}
-		m.Observe(subnetA, who, store.FetchReport{Outcome: store.OutcomeOK, Timing: store.Timing{Connect: time.Millisecond}}, nil)
+		m.placement.Observe(subnetA, who, store.FetchReport{Outcome: store.OutcomeOK,
+			Timing: store.Timing{Connect: time.Millisecond}}, nil)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("probed %v, want %v", got, want)
 	}
 	i := m.List()[0]
-	if i.Phase != store.PhaseOwned || i.Estimations != 2 || i.Proxy == nil || i.Proxy.Samples != 3 || i.Epoch != 1 {
+	if i.Phase != store.PhaseOwned || i.Estimations != 2 || i.Proxy == nil ||
+		i.Proxy.Samples != 3 || i.Epoch != 1 {
 		t.Errorf("decided: %+v", i)
 	}
 	if m.frontier.is(m.frontier.single, subnetA) {
@@ -84,35 +89,40 @@ func TestEstimateAndStay(t *testing.T) {
 
 // Where an estimation failed decides what is held against the peer.
 func TestObserveFailures(t *testing.T) {
-	m := join(t, alice, newDHT(), nil, func(c *Config) { c.Directory = directory{alice, bob, carol} })
+	m := join(t, alice, newDHT(), nil, func(c *Config) {
+		c.Directory = directory{alice, bob, carol}
+	})
 	m.strategy.next = probeFirst(alice)
 	m.claim(subnetA)
-	m.Observe(subnetA, bob.id.String(), store.FetchReport{}, fmt.Errorf("wrapped: %w", estimate.ErrNotSent))
-	m.Observe(subnetA, carol.id.String(), store.FetchReport{}, estimate.ErrLost)
-	m.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeReset}, nil)
-	m.Observe(subnetB, "", store.FetchReport{}, nil) // not ours
-	s := m.subnets[subnetA]
+	m.placement.Observe(subnetA, bob.id.String(), store.FetchReport{},
+		fmt.Errorf("wrapped: %w", estimate.ErrNotSent))
+	m.placement.Observe(subnetA, carol.id.String(), store.FetchReport{}, estimate.ErrNoReply)
+	m.placement.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeReset}, nil)
+	m.placement.Observe(subnetB, "", store.FetchReport{}, nil) // not ours
+	s := m.table.subnets[subnetA]
 	if !s.exclude[bob.id.String()] || len(s.exclude) != 1 {
 		t.Errorf("excluded %v", s.exclude)
 	}
-	if len(s.samples) != 2 || !s.samples[0].Failed || !s.samples[1].Failed || s.samples[0].Peer != carol.id.String() {
-		t.Errorf("samples %+v", s.samples)
+	if len(s.history) != 2 || !s.history[0].failed || !s.history[1].failed ||
+		s.history[0].peer != carol.id.String() {
+		t.Errorf("samples %+v", s.history.samples())
 	}
 	if s.estimations != 1 {
 		t.Errorf("%d estimations", s.estimations)
 	}
 	for range 3 * maxSamples {
-		m.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK}, nil)
+		m.placement.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK}, nil)
 	}
-	if n := len(s.samples); n < 6 || n > maxSamples+maxSamples/4 {
-		t.Errorf("%d samples kept", len(s.samples))
+	if n := len(s.history); n < 6 || n > maxSamples+maxSamples/4 {
+		t.Errorf("%d samples kept", len(s.history))
 	}
 }
 
 func TestRemote(t *testing.T) {
 	var asked peer.ID
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
-		c.Estimate = fetchFunc(func(_ context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error) {
+		c.Estimate = fetchFunc(func(_ context.Context, to peer.ID, sealed []byte,
+			r store.FetchRequest) (store.FetchReport, error) {
 			l, err := lease.OpenLease(sealed)
 			if err != nil || l.Owner != alice.id || l.Subnet != subnetA {
 				t.Errorf("lease %+v, %v", l, err)
@@ -122,44 +132,48 @@ func TestRemote(t *testing.T) {
 		})
 	})
 	for _, who := range []string{bob.id.String(), "nonsense"} {
-		_, err := m.Remote(t.Context(), subnetA, who, store.FetchRequest{})
+		_, err := m.placement.Remote(t.Context(), subnetA, who, store.FetchRequest{})
 		if !errors.Is(err, estimate.ErrNotSent) || strings.Contains(err.Error(), "%!") {
 			t.Errorf("%s: %v", who, err)
 		}
 		m.strategy.next = probeFirst(alice)
 		m.claim(subnetA)
 	}
-	if _, err := m.Remote(t.Context(), subnetA, bob.id.String(), store.FetchRequest{}); err != nil || asked != bob.id {
+	if _, err := m.placement.Remote(t.Context(), subnetA, bob.id.String(),
+		store.FetchRequest{}); err != nil || asked != bob.id {
 		t.Errorf("asked %v, %v", asked, err)
 	}
 }
 
 // An owner that is killed while another peer fetches for it asks that peer
-// again, or nobody until it must be over: else the server would be asked twice
+// again, or no peer until it must be over: else the server would be asked twice
 // at once.
 func TestAskedOutlivesRestart(t *testing.T) {
 	db, dht := openStore(t), newDHT()
 	m := join(t, alice, dht, db, func(c *Config) {
-		c.Estimate = fetchFunc(func(context.Context, peer.ID, []byte, store.FetchRequest) (store.FetchReport, error) {
+		c.Estimate = fetchFunc(func(context.Context, peer.ID, []byte, store.FetchRequest) (
+			store.FetchReport, error) {
 			return store.FetchReport{Outcome: store.OutcomeOK}, nil
 		})
 	})
 	m.strategy.next = probeFirst(bob)
 	m.claim(subnetA)
-	if _, err := m.Remote(t.Context(), subnetA, bob.id.String(), store.FetchRequest{}); err != nil {
+	if _, err := m.placement.Remote(t.Context(), subnetA, bob.id.String(),
+		store.FetchRequest{}); err != nil {
 		t.Fatal(err)
 	}
 
-	m = join(t, alice, dht, db, nil) // killed before it could observe, and bob not yet in the directory
-	if who, hold := m.Where(subnetA); !hold {
+	// killed before it could observe, and bob not yet in the directory
+	m = join(t, alice, dht, db, nil)
+	if who, hold := m.placement.Where(subnetA); !hold {
 		t.Errorf("%q fetches although another may be fetching", who)
 	}
 	m = join(t, alice, dht, db, func(c *Config) { c.Directory = directory{alice, bob} })
-	if who, hold := m.Where(subnetA); who != bob.id.String() || hold {
+	if who, hold := m.placement.Where(subnetA); who != bob.id.String() || hold {
 		t.Errorf("asked %q, hold %v; want the peer that was asked before", who, hold)
 	}
-	m.Observe(subnetA, bob.id.String(), store.FetchReport{Outcome: store.OutcomeOK}, nil)
-	if who, hold := m.Where(subnetA); who != "" || hold {
+	m.placement.Observe(subnetA, bob.id.String(), store.FetchReport{Outcome: store.OutcomeOK}, nil)
+	if who, hold := m.placement.Where(subnetA); who != "" || hold {
 		t.Errorf("after the answer: %q, hold %v; want the strategy's choice", who, hold)
 	}
 }
@@ -167,15 +181,17 @@ func TestAskedOutlivesRestart(t *testing.T) {
 // A strategy that fails neither ends the peer nor blocks the subnet.
 func TestStrategyFails(t *testing.T) {
 	m := join(t, alice, newDHT(), nil, nil)
-	m.strategy.next = func(assign.Evidence) (assign.Step, error) { return assign.Step{}, errors.New("cannot") }
+	m.strategy.next = func(assign.Evidence) (assign.Step, error) {
+		return assign.Step{}, errors.New("cannot")
+	}
 	m.claim(subnetA)
 	if m.phase(subnetA) != store.PhaseOwned {
 		t.Errorf("phase %v", m.phase(subnetA))
 	}
-	if who, hold := m.Where(subnetA); who != "" || hold {
+	if who, hold := m.placement.Where(subnetA); who != "" || hold {
 		t.Errorf("%q, held %v", who, hold)
 	}
-	if who, hold := m.Where(subnetB); who != "" || !hold {
+	if who, hold := m.placement.Where(subnetB); who != "" || !hold {
 		t.Errorf("a subnet that is not ours: %q, held %v", who, hold)
 	}
 }
@@ -198,37 +214,40 @@ func TestDecideIdle(t *testing.T) {
 	}
 }
 
-// An heir that refuses, or is not reached, is left out; the subnet stays and
+// A successor that refuses, or is not reached, is left out; the subnet stays and
 // is crawled on.
-func TestHeirRefuses(t *testing.T) {
+func TestSuccessorRefuses(t *testing.T) {
 	for _, why := range []error{handover.ErrRefused, handover.ErrBroken} {
 		t.Run(why.Error(), func(t *testing.T) {
 			var offers []handover.Offer
 			m := join(t, alice, newDHT(), nil, func(c *Config) {
 				c.Directory = directory{alice, bob}
-				c.Sender = sendFunc(func(_ context.Context, to peer.ID, o handover.Offer, _ func() ([]byte, error)) ([]byte, error) {
+				c.Sender = sendFunc(func(_ context.Context, to peer.ID, o handover.Offer,
+					_ func() ([]byte, error)) ([]byte, error) {
 					offers = append(offers, o)
 					return nil, fmt.Errorf("%w: no", why)
 				})
 			})
 			m.strategy.next = choose(bob)
 			m.claim(subnetA)
-			if who, hold := m.Where(subnetA); who != "" || !hold || !m.frontier.is(m.frontier.shut, subnetA) {
+			if who, hold := m.placement.Where(subnetA); who != "" || !hold ||
+				!m.frontier.is(m.frontier.shut,
+					subnetA) {
 				t.Errorf("on the way: %q, held %v", who, hold)
 			}
-			if ok, moving, _ := m.Receive(subnetA); ok || !moving {
+			if ok, moving, _ := m.resolver.Accepts(subnetA); ok || !moving {
 				t.Errorf("on the way: takes URLs %v, moving %v", ok, moving)
 			}
 			stop := m.run()
 			until(t, "it stays", func() bool { return !m.frontier.is(m.frontier.shut, subnetA) })
 			stop()
-			if who, hold := m.Where(subnetA); who != "" || hold {
+			if who, hold := m.placement.Where(subnetA); who != "" || hold {
 				t.Errorf("afterwards: %q, held %v", who, hold)
 			}
 			if m.phase(subnetA) != store.PhaseOwned || len(offers) != 1 || offers[0].Epoch != 2 {
 				t.Errorf("phase %v, offers %+v", m.phase(subnetA), offers)
 			}
-			if ok, moving, _ := m.Receive(subnetA); !ok || moving {
+			if ok, moving, _ := m.resolver.Accepts(subnetA); !ok || moving {
 				t.Errorf("afterwards: takes URLs %v, moving %v", ok, moving)
 			}
 		})
@@ -241,38 +260,42 @@ func TestRestart(t *testing.T) {
 	granted := make(chan []byte, 8)
 	change := func(c *Config) {
 		c.Directory = directory{alice, bob}
-		c.Sender = sendFunc(func(_ context.Context, _ peer.ID, _ handover.Offer, grant func() ([]byte, error)) ([]byte, error) {
+		c.Sender = sendFunc(func(_ context.Context, _ peer.ID, _ handover.Offer,
+			grant func() ([]byte, error)) ([]byte, error) {
 			g, err := grant()
 			if err != nil {
 				return nil, err
 			}
 			granted <- g
-			return nil, handover.ErrInDoubt
+			return nil, handover.ErrOutcomeUnknown
 		})
 	}
 	m := join(t, alice, dht, db, change)
 	m.strategy.next = choose(bob)
 	m.claim(subnetA)
-	m.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK}, nil) // writes the state
+	// writes the state
+	m.placement.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK}, nil)
 
 	m = join(t, alice, dht, db, change)
-	if s := m.subnets[subnetA]; s == nil || s.leaving() || s.phase != store.PhaseDeciding || len(s.samples) != 1 {
+	if s := m.table.subnets[subnetA]; s == nil || s.leaving() || s.phase != store.PhaseDeciding ||
+		len(s.history) != 1 {
 		t.Fatalf("after the intention: %+v", s)
 	}
 	if !m.frontier.is(m.frontier.single, subnetA) {
 		t.Error("not in single file")
 	}
 	m.strategy.next = choose(bob)
-	m.Where(subnetA)
+	m.placement.Where(subnetA)
 	stop := m.run()
 	first := <-granted
 	stop()
-	if s, ok := m.stored(subnetA); !ok || s.Phase != store.PhaseCommitting || s.To != bob.id.String() {
+	if s, ok := m.stored(subnetA); !ok || s.Phase != store.PhaseCommitting ||
+		s.Successor != bob.id.String() {
 		t.Fatalf("stored %+v", s)
 	}
 
 	m = join(t, alice, dht, db, change)
-	if _, hold := m.Where(subnetA); !hold || !m.frontier.is(m.frontier.shut, subnetA) {
+	if _, hold := m.placement.Where(subnetA); !hold || !m.frontier.is(m.frontier.shut, subnetA) {
 		t.Error("a committed subnet is open")
 	}
 	m.strategy.next = choose(alice) // has no say any more
@@ -284,34 +307,41 @@ func TestRestart(t *testing.T) {
 	if m.phase(subnetA) != store.PhaseCommitting {
 		t.Errorf("phase %v", m.phase(subnetA))
 	}
-	if _, err := m.Resolve(t.Context(), "a.test", netip.Addr{}); !errors.Is(err, forward.ErrGone) {
+	if _, err := m.resolver.Resolve(t.Context(), "a.test", netip.Addr{}); !errors.Is(err,
+		m.nothing) {
 		t.Error(err)
 	}
 	m.names["a.test"] = []netip.Addr{addrA}
-	if _, err := m.Resolve(t.Context(), "a.test", netip.Addr{}); !errors.Is(err, errLeaving) {
+	if _, err := m.resolver.Resolve(t.Context(), "a.test", netip.Addr{}); !errors.Is(err,
+		errLeaving) {
 		t.Errorf("a host of a committed subnet: %v", err)
 	}
 }
 
-// An heir that took the subnet and was never heard of again: its lease tells.
-func TestCommittedAndHeirGone(t *testing.T) {
+// A successor that took the subnet and was never heard of again: its lease tells.
+func TestCommittedAndSuccessorGone(t *testing.T) {
 	dht := newDHT()
 	other := join(t, bob, dht, nil, nil)
 	m := join(t, alice, dht, nil, func(c *Config) {
 		c.Directory = directory{alice, bob}
-		c.Sender = sendFunc(func(ctx context.Context, _ peer.ID, o handover.Offer, grant func() ([]byte, error)) ([]byte, error) {
+		c.Sender = sendFunc(func(ctx context.Context, _ peer.ID, o handover.Offer,
+			grant func() ([]byte, error)) ([]byte, error) {
 			g, err := grant()
 			if err != nil {
 				return nil, err
 			}
-			_, sealed, err := other.cfg.Leases.Adopt(ctx, o.Subnet, o.Epoch, g, nil)
+			old, err := lease.OpenLease(o.Lease)
+			if err != nil {
+				return nil, err
+			}
+			_, sealed, err := other.cfg.Leases.Adopt(ctx, old, g, nil)
 			if err != nil {
 				return nil, err
 			}
 			if _, err := c.Leases.Learn(sealed); err != nil { // as it comes with batches
 				return nil, err
 			}
-			return nil, handover.ErrInDoubt
+			return nil, handover.ErrOutcomeUnknown
 		})
 	})
 	m.strategy.next = choose(bob)
@@ -328,17 +358,19 @@ func TestCommittedAndHeirGone(t *testing.T) {
 // what was queued here.
 func TestDoneWithoutCommit(t *testing.T) {
 	now := time.Now()
-	grant, err := lease.SealGrant(lease.Grant{Subnet: subnetA, From: carol.id, To: bob.id, Epoch: 2, Issued: now}, carol.key)
+	claimed := lease.Lease{Subnet: subnetA, Owner: carol.id, Epoch: 1}
+	grant, err := claimed.GrantTo(bob.id, now, carol.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	better, err := lease.SealLease(lease.Lease{
-		Subnet: subnetA, Owner: bob.id, Epoch: 2, Issued: now, Expires: now.Add(time.Minute), Grant: grant,
-	}, bob.key)
+	l := claimed.Next(bob.id)
+	l.Issued, l.Expires, l.Grant = now, now.Add(time.Minute), grant
+	better, err := lease.SealLease(l, bob.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	worse, err := lease.SealLease(lease.Lease{Subnet: subnetB, Owner: bob.id, Epoch: 1, Issued: now, Expires: now.Add(time.Minute)}, bob.key)
+	worse, err := lease.SealLease(lease.Lease{Subnet: subnetB, Owner: bob.id, Epoch: 1, Issued: now,
+		Expires: now.Add(time.Minute)}, bob.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,12 +378,14 @@ func TestDoneWithoutCommit(t *testing.T) {
 		answer []byte
 		leaves bool
 	}{
-		"better": {better, true}, "of another subnet": {worse, false}, "rubbish": {[]byte("rubbish"), false},
+		"better": {better, true}, "of another subnet": {worse, false},
+		"rubbish": {[]byte("rubbish"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := join(t, alice, newDHT(), nil, func(c *Config) {
 				c.Directory = directory{alice, bob}
-				c.Sender = sendFunc(func(context.Context, peer.ID, handover.Offer, func() ([]byte, error)) ([]byte, error) {
+				c.Sender = sendFunc(func(context.Context, peer.ID, handover.Offer,
+					func() ([]byte, error)) ([]byte, error) {
 					return tc.answer, nil
 				})
 			})
@@ -374,88 +408,6 @@ func TestDoneWithoutCommit(t *testing.T) {
 	}
 }
 
-// A better lease ends ours: what is queued goes to the winner, in portions.
-func TestYield(t *testing.T) {
-	const n = 2300
-	m := join(t, alice, newDHT(), nil, nil)
-	_, sealed := rival(t, subnetA, alice)
-	m.claim(subnetA)
-	m.plant("a.test", subnetA, addrA, n)
-	m.plant("b.test", subnetB, addrB, 1) // another subnet
-	m.Learn([]byte("rubbish"))
-	m.Learn(sealed)
-	if _, hold := m.Where(subnetA); !hold || m.frontier.Owns("a.test") {
-		t.Error("still open")
-	}
-	m.run()
-	until(t, "it is gone", func() bool { return !m.Live(subnetA) })
-	if m.routedURLs() != n || m.queued("a.test") != 0 || m.queued("b.test") != 1 {
-		t.Errorf("%d routed, %d and %d queued", m.routedURLs(), m.queued("a.test"), m.queued("b.test"))
-	}
-	if m.routed[0].Hint != addrA || m.routed[0].URL != "http://a.test/0" {
-		t.Errorf("routed %+v", m.routed[0])
-	}
-	if _, ok := m.stored(subnetA); ok {
-		t.Error("the record is still there")
-	}
-	if c := m.cfg.DB.Counters(); c.HandoversOut != 0 {
-		t.Errorf("counters %+v", c)
-	}
-}
-
-// Yielding that is cut short by the end, or goes wrong, is done again.
-func TestYieldIsRepeated(t *testing.T) {
-	db, dht := openStore(t), newDHT()
-	fail := true
-	m := join(t, alice, dht, db, func(c *Config) {
-		route := c.Route
-		c.Route = func(ps []store.Pending) error {
-			if fail {
-				fail = false
-				return errors.New("full")
-			}
-			return route(ps)
-		}
-	})
-	_, sealed := rival(t, subnetA, alice)
-	m.claim(subnetA)
-	m.plant("a.test", subnetA, addrA, 3)
-	m.frontier.busy = make(chan struct{})
-	m.Learn(sealed)
-	stop := m.run()
-	until(t, "it is about to leave", func() bool { m.Manager.mu.Lock(); defer m.Manager.mu.Unlock(); return m.subnets[subnetA].moving })
-	stop() // in mid-Pause
-	if !m.Live(subnetA) || m.queued("a.test") != 3 {
-		t.Fatal("it was lost")
-	}
-	close(m.frontier.busy)
-	m.run()
-	until(t, "it is gone", func() bool { return !m.Live(subnetA) })
-	if fail || m.routedURLs() != 3 {
-		t.Errorf("%d routed", m.routedURLs())
-	}
-}
-
-// A renewal that meets a better lease yields, too, also when the clock of ours
-// has run out.
-func TestRenewalIsBeaten(t *testing.T) {
-	dht := newDHT()
-	m := join(t, alice, dht, nil, nil)
-	by, sealed := rival(t, subnetA, alice)
-	m.claim(subnetA)
-	dht.Plant(lease.Key(subnetA), sealed)
-	m.Manager.mu.Lock()
-	m.subnets[subnetA].renewAt = time.Time{}
-	m.Manager.mu.Unlock()
-	m.run()
-	until(t, "it is gone", func() bool { return !m.Live(subnetA) })
-	m.say("a.test", addrA)
-	r, err := m.Resolve(t.Context(), "a.test", netip.Addr{})
-	if err != nil || r.Kind != forward.Foreign || r.Owner != by.id {
-		t.Errorf("resolved to %+v, %v", r, err)
-	}
-}
-
 func TestResolve(t *testing.T) {
 	dht := newDHT()
 	m, other := join(t, alice, dht, nil, nil), join(t, bob, dht, nil, nil)
@@ -463,92 +415,74 @@ func TestResolve(t *testing.T) {
 	other.claim(subnetB)
 	for name, tc := range map[string]struct {
 		host string
-		kind forward.Kind
-		gone bool
+		kind outbox.Kind
+		none bool
 	}{
-		"unowned": {"a.test", forward.Unowned, false},
-		"foreign": {"b.test", forward.Foreign, false},
+		"unowned": {"a.test", outbox.Unowned, false},
+		"foreign": {"b.test", outbox.Foreign, false},
 		"no host": {"none.test", 0, true},
 	} {
-		r, err := m.Resolve(t.Context(), tc.host, netip.Addr{})
-		if r.Kind != tc.kind || errors.Is(err, forward.ErrGone) != tc.gone || (err != nil) != tc.gone {
+		r, err := m.resolver.Resolve(t.Context(), tc.host, netip.Addr{})
+		failed, ok := errors.AsType[*outbox.NameError](err)
+		if r.Kind != tc.kind || (err != nil) != tc.none || ok != tc.none || ok && !failed.NotFound {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
 	m.claim(subnetA)
-	if err := m.Claim(t.Context(), subnetA); err != nil {
+	if err := m.claimer.Claim(t.Context(), subnetA); err != nil {
 		t.Errorf("claimed twice: %v", err)
 	}
-	if err := m.Claim(t.Context(), subnetB); err != nil || m.Live(subnetB) {
+	if err := m.claimer.Claim(t.Context(), subnetB); err != nil || m.Live(subnetB) {
 		t.Errorf("claimed what is another's: %v", err)
 	}
 	for range 2 {
-		if r, err := m.Resolve(t.Context(), "a.test", netip.Addr{}); err != nil || r.Kind != forward.Own || !m.frontier.Owns("a.test") {
+		if r, err := m.resolver.Resolve(t.Context(), "a.test", netip.Addr{}); err != nil ||
+			r.Kind != outbox.Own || !m.frontier.Owns("a.test") {
 			t.Errorf("own: %+v, %v", r, err)
 		}
 	}
 	// The finder's address counts, when it is in a subnet of ours ...
-	if r, err := m.Resolve(t.Context(), "b.test", addrA); err != nil || r.Kind != forward.Own || r.Addr != addrA {
+	if r, err := m.resolver.Resolve(t.Context(), "b.test", addrA); err != nil ||
+		r.Kind != outbox.Own ||
+		r.Addr != addrA {
 		t.Errorf("hint of ours: %+v, %v", r, err)
 	}
 	// ... but makes no host.
-	if _, err := m.Resolve(t.Context(), "none.test", addrA); !errors.Is(err, forward.ErrGone) {
+	if _, err := m.resolver.Resolve(t.Context(), "none.test", addrA); !errors.Is(err, m.nothing) {
 		t.Errorf("hint for a host that does not exist: %v", err)
 	}
 	m.nothing = errors.New("DNS is down")
-	if _, err := m.Resolve(t.Context(), "some.test", addrA); !errors.Is(err, m.nothing) || errors.Is(err, forward.ErrGone) {
+	if _, err := m.resolver.Resolve(t.Context(), "some.test", addrA); !errors.Is(err, m.nothing) ||
+		errors.Is(err, outbox.ErrGone) {
 		t.Errorf("no DNS: %v", err)
 	}
 	m.Manager.cfg.Allowed = func(netip.Addr) error { return errors.New("forbidden") }
 	m.names["c.test"] = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
-	if _, err := m.Resolve(t.Context(), "c.test", netip.Addr{}); !errors.Is(err, forward.ErrGone) {
+	if _, err := m.resolver.Resolve(t.Context(), "c.test", netip.Addr{}); !errors.Is(err,
+		outbox.ErrGone) {
 		t.Errorf("a forbidden address: %v", err)
 	}
 	m.names["d.test"] = []netip.Addr{}
-	if _, err := m.Resolve(t.Context(), "d.test", netip.Addr{}); !errors.Is(err, forward.ErrGone) || strings.Contains(err.Error(), "%!") {
+	if _, err := m.resolver.Resolve(t.Context(), "d.test", netip.Addr{}); !errors.Is(err,
+		outbox.ErrGone) ||
+		strings.Contains(err.Error(), "%!") {
 		t.Errorf("no address: %v", err)
 	}
 }
 
 func TestClaimAlone(t *testing.T) {
-	m := join(t, alice, newDHT(), nil, func(c *Config) { c.MayClaim = func() error { return ErrAlone } })
-	if err := m.Claim(t.Context(), subnetA); !errors.Is(err, ErrAlone) || m.Live(subnetA) {
+	m := join(t, alice, newDHT(), nil,
+		func(c *Config) { c.MayClaim = func() error { return ErrAlone } })
+	if err := m.claimer.Claim(t.Context(), subnetA); !errors.Is(err, ErrAlone) || m.Live(subnetA) {
 		t.Error(err)
-	}
-}
-
-// An own lease beyond its grace gives no right until it was renewed.
-func TestStaleLease(t *testing.T) {
-	db, dht := openStore(t), newDHT()
-	then := time.Now().Add(-3 * lease.Grace)
-	sealed, err := lease.SealLease(lease.Lease{Subnet: subnetA, Owner: alice.id, Epoch: 1, Issued: then, Expires: then.Add(time.Minute)}, alice.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	evidence, err := cbor.Marshal([]coords.Sample{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = db.Update(func(tx *store.Tx) error {
-		return tx.PutSubnet(store.Subnet{Prefix: subnetA, Phase: store.PhaseOwned, Lease: sealed, Epoch: 1, Since: then, Evidence: evidence})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := join(t, alice, dht, db, nil)
-	if _, hold := m.Where(subnetA); !hold || !m.frontier.is(m.frontier.shut, subnetA) {
-		t.Error("open before the renewal")
-	}
-	m.run()
-	until(t, "it is open", func() bool { return !m.frontier.is(m.frontier.shut, subnetA) })
-	if who, hold := m.Where(subnetA); who != "" || hold {
-		t.Errorf("after the renewal: %q, held %v", who, hold)
 	}
 }
 
 // Everything at once, for the race detector; the subnet comes to one decision.
 func TestConcurrency(t *testing.T) {
-	m := join(t, alice, newDHT(), nil, func(c *Config) { c.Directory = directory{alice, bob, carol} })
+	m := join(t, alice, newDHT(), nil, func(c *Config) {
+		c.Directory = directory{alice, bob, carol}
+	})
 	m.strategy.next = probeFirst(alice)
 	m.names["a.test"] = []netip.Addr{addrA}
 	m.run()
@@ -557,18 +491,19 @@ func TestConcurrency(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			for k := range 50 {
-				who, hold := m.Where(subnetA)
+				who, hold := m.placement.Where(subnetA)
 				if hold {
 					t.Error("held")
 				}
-				m.Observe(subnetA, who, store.FetchReport{Outcome: store.OutcomeOK}, nil)
+				m.placement.Observe(subnetA, who, store.FetchReport{Outcome: store.OutcomeOK}, nil)
 				if i == 0 && k%10 == 0 {
-					if _, err := m.Resolve(t.Context(), "a.test", netip.Addr{}); err != nil {
+					if _, err := m.resolver.Resolve(t.Context(), "a.test",
+						netip.Addr{}); err != nil {
 						t.Error(err)
 					}
 				}
 				m.List()
-				m.Receive(subnetA)
+				m.resolver.Accepts(subnetA)
 			}
 		})
 	}
@@ -585,7 +520,8 @@ func FuzzEvidence(f *testing.F) {
 		f.Fatal(err)
 	}
 	now := time.Now()
-	sealed, err := lease.SealLease(lease.Lease{Subnet: subnetA, Owner: alice.id, Epoch: 1, Issued: now, Expires: now.Add(time.Minute)}, alice.key)
+	sealed, err := lease.SealLease(lease.Lease{Subnet: subnetA, Owner: alice.id, Epoch: 1,
+		Issued: now, Expires: now.Add(time.Minute)}, alice.key)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -593,8 +529,8 @@ func FuzzEvidence(f *testing.F) {
 	f.Add([]byte{0x9f})
 	f.Fuzz(func(t *testing.T, evidence []byte) {
 		s, err := fromRecord(store.Subnet{Prefix: subnetA, Lease: sealed, Evidence: evidence})
-		if err != nil || len(s.samples) > maxSamples {
-			t.Errorf("%d samples, %v", len(s.samples), err)
+		if err != nil || len(s.history) > maxSamples {
+			t.Errorf("%d samples, %v", len(s.history), err)
 		}
 	})
 }

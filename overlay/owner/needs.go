@@ -2,7 +2,6 @@ package owner
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"peerd/coords/assign"
 	"peerd/overlay/estimate"
 	"peerd/overlay/handover"
-	"peerd/overlay/shadow"
+	"peerd/overlay/replica"
 	"peerd/overlay/witness"
 	"peerd/store"
 )
@@ -21,15 +20,27 @@ import (
 // crawl/frontier. All but AddHost and Pause only touch memory, and none calls
 // the Manager: it holds its lock meanwhile.
 type Frontier interface {
-	AddHost(name string, subnet netip.Prefix, addr netip.Addr) error
+	AddHost(name string, subnet netip.Prefix, addr netip.Addr, at time.Time) error
 	Owns(host string) bool
-	Single(p netip.Prefix, on bool)
-	Shut(p netip.Prefix)
+	SetSerial(p netip.Prefix, on bool)
+	BeginPause(p netip.Prefix)
 	Pause(ctx context.Context, p netip.Prefix) error
 	Resume(p netip.Prefix)
 	Adopt(p netip.Prefix, hosts []store.Host, at time.Time)
 	Drop(p netip.Prefix)
-	Load(p netip.Prefix) (hosts int, pending int64, inFlight int, nextAt time.Time)
+	SubnetLoad(p netip.Prefix) (hosts int, pending int64, inFlight int, nextAt time.Time)
+}
+
+// Outbox is told of pending URLs and of subnets with another owner. None of its methods calls the
+// Manager.
+type Outbox interface {
+	// ResolveAgain is called when a subnet's owner has changed: URLs that wait for it must be
+	// resolved again.
+	ResolveAgain(netip.Prefix)
+	// PendingAdded is called with the numbers of pending URLs by host that this package added.
+	PendingAdded(byHost map[string]int)
+	// Route puts URLs back that this peer must not crawl any more.
+	Route([]store.Pending) error
 }
 
 // Directory is who there is; given by overlay/peers.
@@ -46,75 +57,82 @@ type Holders interface {
 	Holder(netip.Addr) (string, bool)
 }
 
-// Estimator has one URL fetched by another peer, or a connection opened to its
-// server; given by estimate.Service, whose errors it returns.
+// Estimator has another peer fetch one URL, or open a connection to its server. It is
+// provided by estimate.Service and returns its errors.
 type Estimator interface {
-	Fetch(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error)
-	Connect(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error)
+	Fetch(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport,
+		error)
+	Connect(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (
+		store.FetchReport, error)
 }
 
-// Sender hands a subnet over; given by handover.Sender, whose errors it
-// returns.
+// Sender hands a subnet over. It is provided by handover.Sender and returns its errors.
 type Sender interface {
-	Send(ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) (lease []byte, err error)
-	// Give is Send to a peer that has all of it, at o.Pos, while this one has nothing.
-	Give(ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) (lease []byte, err error)
+	Send(ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) (
+		lease []byte, err error)
+	// SendGrant is Send to a peer that already has everything at o.Pos, while this one has
+	// nothing.
+	SendGrant(ctx context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) (
+		lease []byte, err error)
 }
 
-// Witness is the panel that says whether an owner is there; given by
-// witness.Service, whose comments say more.
+// Witness decides whether an owner is alive; provided by witness.Service, which
+// documents it.
 type Witness interface {
-	// Right says whether this peer may act as an owner now. From memory.
-	Right() (ok bool, until time.Time)
-	// Panel returns this peer's panel, sealed; nil while there is none. From memory.
-	Panel() []byte
-	// PanelOf returns the panel of another owner that others know, sealed, or nil.
-	PanelOf(ctx context.Context, owner peer.ID) []byte
-	// Ask collects the votes of a silent owner's witnesses.
-	Ask(ctx context.Context, owner peer.ID, panel []byte, steps []witness.Step) (witness.Tally, error)
+	// QuorumLease reports whether this peer may act as an owner now. From memory.
+	QuorumLease() (ok bool, until time.Time)
+	// QuorumLeaseWithout is QuorumLease if some witnesses do not count. From memory.
+	QuorumLeaseWithout(voters []peer.ID) (ok bool, until time.Time)
+	// Strike has a witness replaced.
+	Strike(peer.ID)
+	// WitnessSet returns this peer's witness set, sealed; nil if there is none. From memory.
+	WitnessSet() []byte
+	// WitnessSetOf returns the witness set of another owner as known to other peers, sealed,
+	// or nil.
+	WitnessSetOf(ctx context.Context, owner peer.ID) []byte
+	// RequestVotes collects the votes of a silent owner's witnesses.
+	RequestVotes(ctx context.Context, owner peer.ID, set []byte, steps []witness.Proposal) (
+		witness.Tally, error)
 }
 
-// Replicas keeps copies of our subnets at other peers, and of theirs here;
-// given by shadow.Service, whose comments say more and whose errors it returns.
+// Replicas keeps copies of our subnets at other peers, and of theirs here. It is
+// provided by replica.Service, which documents it, and returns its errors.
 type Replicas interface {
-	// SetPanel has those who keep copies told our panel.
-	SetPanel(panel []byte)
+	// SetWitnessSet sends our witness set to the peers that keep copies.
+	SetWitnessSet(set []byte)
 	// Follow has a peer keep a copy until Unfollow.
-	Follow(p netip.Prefix, to peer.ID, o shadow.Open) error
+	Follow(p netip.Prefix, to peer.ID, o replica.OpenRequest) error
 	Unfollow(p netip.Prefix, to peer.ID, drop bool)
-	State(p netip.Prefix, to peer.ID) shadow.Follower
+	State(p netip.Prefix, to peer.ID) replica.Follower
 	// Await returns when a copy is in sync, Flush when copies hold what was
 	// committed before the call.
 	Await(ctx context.Context, p netip.Prefix, to peer.ID) error
 	Flush(ctx context.Context, p netip.Prefix, to ...peer.ID) error
-	// Leave ends all that is done for a subnet of ours.
-	Leave(p netip.Prefix) error
-	// Held and Copy return the copies of others' subnets that are here.
-	Held() []shadow.Held
-	Copy(p netip.Prefix) (shadow.Held, bool)
-	// Ask asks another peer which copies it keeps.
-	Ask(ctx context.Context, to peer.ID, ps []netip.Prefix) ([]shadow.Copy, error)
-	// Remind tells the owner of copies kept here that it does not follow them up.
-	Remind(ctx context.Context, owner peer.ID, ps []netip.Prefix) error
+	// Release stops all replication of a subnet of ours.
+	Release(p netip.Prefix) error
+	// Copies and Copy return the copies of other peers' subnets that are here.
+	Copies() []replica.LocalCopy
+	Copy(p netip.Prefix) (replica.LocalCopy, bool)
+	// QueryCopies asks another peer which copies it keeps.
+	QueryCopies(ctx context.Context, to peer.ID, ps []netip.Prefix) ([]replica.RemoteCopy, error)
+	// ReportCopies tells an owner about copies kept here that it does not keep up to date.
+	ReportCopies(ctx context.Context, owner peer.ID, ps []netip.Prefix) error
 	// Pin keeps a complete copy of that epoch what it is until unpin.
 	Pin(p netip.Prefix, epoch uint64) (unpin func(), ok bool)
-	// PromoteBy has fn make a copy ours, and ends it if that went well; Forget
+	// Promote has fn make a copy ours, and ends it if that went well; Forget
 	// sweeps one away, Demote makes one of what was ours.
-	PromoteBy(p netip.Prefix, fn func(pos store.TailPos) error) error
-	Forget(p netip.Prefix) error
-	Demote(p netip.Prefix, to peer.ID, epoch uint64, lease []byte) error
+	Promote(p netip.Prefix, fn func(pos store.LogPos) error) error
+	Drop(p netip.Prefix) error
+	Demote(p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time) error
 }
 
 var (
 	_ Estimator = (*estimate.Service)(nil)
 	_ Witness   = (*witness.Service)(nil)
-	_ Replicas  = (*shadow.Service)(nil)
+	_ Replicas  = (*replica.Service)(nil)
 	_ Sender    = (*handover.Sender)(nil)
 )
 
 // Resolve returns the addresses of a host; given by crawl/resolve. It returns
-// an error that wraps ErrNoHost when there is none for sure.
+// an error that wraps *outbox.NameError when the name does not resolve.
 type Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
-
-// ErrNoHost says that a host name has no address.
-var ErrNoHost = errors.New("owner: no such host")

@@ -14,24 +14,24 @@ import (
 	"peerd/coords/assign"
 )
 
-// nomination is the question who shadows a subnet.
+// nomination selects replicas of a subnet.
 type nomination struct {
 	subnet  netip.Prefix
 	self    string
 	proxy   *coords.Proxy
 	prefer  []string        // who is known to have much of it already
 	not     map[string]bool // who is out of the question
-	holders Holders         // nil: nobody knows
+	holders Holders         // nil: not known
 	// anywhere says that it does not matter who fails together with the owner.
 	anywhere bool
 }
 
-// Peers that are as near as that to the nearest one count as equals, so that
-// the shadows of one owner are spread over all peers of a place.
+// Peers as near as that to the nearest one are equal, so that the replicas of one owner
+// are spread over all peers of a region.
 const (
 	nearFactor = 1.5
 	nearSlack  = 20 * time.Millisecond
-	// page is the size of the page by whose time nearness is judged. Bytes.
+	// page is the size in bytes of the page with which nearness is computed.
 	page = 10_000
 )
 
@@ -52,7 +52,7 @@ func (q nomination) choose(all []assign.Candidate, n int) []peer.ID {
 			continue
 		}
 		o := q.option(c, own)
-		if !q.anywhere && q.together(c.Addr, own.Addr) {
+		if !q.anywhere && q.failTogether(c.Addr, own.Addr) {
 			near = append(near, o)
 		} else {
 			far = append(far, o)
@@ -70,7 +70,7 @@ func (q nomination) choose(all []assign.Candidate, n int) []peer.ID {
 	return ids
 }
 
-// option is a peer that may shadow a subnet.
+// option is a peer that may become a replica of a subnet.
 type option struct {
 	id        string
 	preferred bool
@@ -118,9 +118,9 @@ func first(is bool) int {
 	return 1
 }
 
-// together says whether two addresses are likely to fail together: those of one holder,
-// or, where that is not known of both, of one network.
-func (q nomination) together(a, b netip.Addr) bool {
+// failTogether reports whether two addresses are likely to fail together: those of one
+// holder or, if the holders are not known, of one network.
+func (q nomination) failTogether(a, b netip.Addr) bool {
 	if q.holders != nil {
 		x, okA := q.holders.Holder(a)
 		y, okB := q.holders.Holder(b)
@@ -131,7 +131,8 @@ func (q nomination) together(a, b netip.Addr) bool {
 	return sameNetwork(a, b)
 }
 
-// sameNetwork says whether two addresses are alike: of one IPv4 /16 or IPv6 /32. What is not known differs from everything.
+// sameNetwork says whether two addresses are alike: of one IPv4 /16 or IPv6 /32. What is not known
+// differs from everything.
 func sameNetwork(a, b netip.Addr) bool {
 	a, b = a.Unmap(), b.Unmap()
 	if !a.IsValid() || !b.IsValid() || a.Is4() != b.Is4() {

@@ -8,23 +8,23 @@ import (
 
 	"peerd/coords"
 	"peerd/overlay/lease"
-	"peerd/overlay/shadow"
+	"peerd/overlay/replica"
 	"peerd/store"
 )
 
-// orphanage is bob, who has URLs for a subnet of alice's, who is dead, and of which he
+// orphanFixture is bob, who has URLs for a subnet of alice's, who is dead, and of which he
 // has no copy.
-type orphanage struct {
+type orphanFixture struct {
 	*member
 	witness  *fakeWitness
 	replicas *fakeReplicas
 	heard    time.Time
 }
 
-func newOrphanage(t *testing.T) *orphanage { return orphanageAt(t, 0, 0) }
+func newOrphanFixture(t *testing.T) *orphanFixture { return newOrphanFixtureAt(t, 0, 0) }
 
-// orphanageAt is newOrphanage where the clocks of alice's and bob's leases are off.
-func orphanageAt(t *testing.T, alices, bobs time.Duration) *orphanage {
+// newOrphanFixtureAt is newOrphanFixture where the clocks of alice's and bob's leases are off.
+func newOrphanFixtureAt(t *testing.T, alices, bobs time.Duration) *orphanFixture {
 	t.Helper()
 	dht := newDHT()
 	off := func(c *Config, by time.Duration) {
@@ -42,35 +42,35 @@ func orphanageAt(t *testing.T, alices, bobs time.Duration) *orphanage {
 		off(c, alices)
 	})
 	a.claim(subnetA)
-	o := &orphanage{heard: time.Now()}
+	o := &orphanFixture{heard: time.Now()}
 	o.member, o.replicas, o.witness = guardedOn(t, bob, dht, openStore(t), func(c *Config) {
 		c.Heard = func(peer.ID) time.Time { return o.heard }
 		off(c, bobs)
 	})
 	o.strategy.next = probeFirst(bob)
 	o.witness.voters = []someone{bob, carol}
-	o.witness.others = map[peer.ID][]byte{alice.id: panelOf(t, alice, bob, carol)}
-	if changed, err := o.Refresh(t.Context(), subnetA, alice.id); err != nil || changed {
+	o.witness.others = map[peer.ID][]byte{alice.id: witnessSetOf(t, alice, bob, carol)}
+	if changed, err := o.resolver.RefreshOwner(t.Context(), subnetA, alice.id,
+		false); err != nil || changed {
 		t.Fatal(changed, err)
 	}
 	return o
 }
 
 // try has what is due for orphans done once.
-func (o *orphanage) try(t *testing.T, now time.Time) (tasks int) {
-	o.turn = slowly
+func (o *orphanFixture) try(t *testing.T, now time.Time) (tasks int) {
 	o.started = time.Time{}
-	for _, task := range o.toRescue(now) {
+	for _, task := range o.failover.toRescue(now) {
 		task(t.Context())
 		tasks++
 	}
 	return tasks
 }
 
-func TestOrphanIsBegunAnew(t *testing.T) {
-	o := newOrphanage(t)
+func TestOrphanIsRecreated(t *testing.T) {
+	o := newOrphanFixture(t)
 	if o.try(t, o.heard.Add(o.Manager.cfg.Times.Orphan*5/4)) != 0 || o.witness.asked() != 0 {
-		t.Fatal("asked for votes while a shadow may still take over")
+		t.Fatal("asked for votes while a replica may still take over")
 	}
 	o.witness.voters = o.witness.voters[:1]
 	late := time.Now().Add(time.Hour / 2)
@@ -88,14 +88,14 @@ func TestOrphanIsBegunAnew(t *testing.T) {
 	if err != nil || l.Owner != bob.id || l.Takeover == nil || l.Takeover.Slow() {
 		t.Errorf("in the DHT: %+v, %v", l, err)
 	}
-	if o.Stats().Takeovers != 1 || len(o.orphans) != 0 {
-		t.Errorf("%d takeovers, %d orphans", o.Stats().Takeovers, len(o.orphans))
+	if o.Stats().Takeovers != 1 || len(o.failover.orphans.entries) != 0 {
+		t.Errorf("%d takeovers, %d orphans", o.Stats().Takeovers, len(o.failover.orphans.entries))
 	}
 }
 
-// A cut that an owner and its shadows are behind is waited for, unless it had none yet.
-func TestOrphanThatHadShadows(t *testing.T) {
-	o := newOrphanage(t)
+// A cut that an owner and its replicas are behind is waited for, unless it had none yet.
+func TestOrphanThatHadReplicas(t *testing.T) {
+	o := newOrphanFixture(t)
 	times := o.Manager.cfg.Times
 	for _, c := range []struct {
 		held time.Duration // between its lease and when it was last heard
@@ -103,69 +103,70 @@ func TestOrphanThatHadShadows(t *testing.T) {
 	}{
 		{times.First, times.Orphan},
 		{times.First + times.Lost - time.Second, times.Orphan},
-		{times.First + times.Lost + time.Second, times.Anew},
+		{times.First + times.Lost + time.Second, times.Recreate},
 	} {
-		was := o.orphans[subnetA]
-		was.asked = was.lease.Issued.Add(time.Hour)
-		o.heard = was.lease.Issued.Add(c.held)
+		was := o.failover.orphans.entries[subnetA]
+		was.about.asked = was.about.lease.Issued.Add(time.Hour)
+		o.heard = was.about.lease.Issued.Add(c.held)
 		begins := o.heard.Add(c.wait*5/4 + 8*o.share(subnetA))
 		if o.try(t, begins) != 0 {
-			t.Errorf("%v after its lease: begun anew at once", c.held)
+			t.Errorf("%v after its lease: recreated at once", c.held)
 		}
 		o.witness.voters = nil
 		if o.try(t, begins.Add(time.Second)) != 1 {
-			t.Errorf("%v after its lease: not begun anew after %v", c.held, c.wait)
+			t.Errorf("%v after its lease: not recreated after %v", c.held, c.wait)
 		}
 		was.next = time.Time{}
 	}
-	l := o.orphans[subnetA].lease
+	l := o.failover.orphans.entries[subnetA].about.lease
 	o.heard = l.Issued
-	if d := o.patience(l); d != times.Orphan {
+	if d := o.failover.silenceLimit(l); d != times.Orphan {
 		t.Errorf("a claim waits %v", d)
 	}
-	if l.Epoch = 2; o.patience(l) != times.Anew {
-		t.Errorf("an heir's subnet waits %v", o.patience(l))
+	if l.Epoch = 2; o.failover.silenceLimit(l) != times.Recreate {
+		t.Errorf("a successor's subnet waits %v", o.failover.silenceLimit(l))
 	}
 	l.Epoch, l.Proxy = 1, new(coords.Proxy)
-	if o.patience(l) != times.Anew {
-		t.Errorf("a subnet that is placed waits %v", o.patience(l))
+	if o.failover.silenceLimit(l) != times.Recreate {
+		t.Errorf("a subnet that is placed waits %v", o.failover.silenceLimit(l))
 	}
 }
 
 // Who is there and has a copy is left the time to take over with it.
 func TestOrphanWithACopyElsewhere(t *testing.T) {
-	o := newOrphanage(t)
+	o := newOrphanFixture(t)
 	o.Manager.cfg.Directory = directory{alice, bob, carol}
-	c := shadow.Copy{Subnet: subnetA, Owner: alice.id, Epoch: 1, Complete: true, Pos: store.TailPos{Log: 9, Seq: 4}}
+	c := replica.RemoteCopy{Subnet: subnetA, Owner: alice.id, Epoch: 1, Complete: true,
+		Pos: store.LogPos{Log: 9, Seq: 4}}
 	late := time.Now().Add(time.Hour / 2)
-	set := func(c ...shadow.Copy) {
+	set := func(c ...replica.RemoteCopy) {
 		o.replicas.mu.Lock()
 		defer o.replicas.mu.Unlock()
-		o.replicas.others = map[peer.ID][]shadow.Copy{carol.id: c}
+		o.replicas.others = map[peer.ID][]replica.RemoteCopy{carol.id: c}
 	}
 	set(c)
 	if o.try(t, late) != 1 || o.Live(subnetA) || o.witness.asked() != 0 {
-		t.Fatal("begun anew while carol has a copy")
+		t.Fatal("recreated while carol has a copy")
 	}
-	was := o.orphans[subnetA]
-	if was == nil || was.busy || was.held.IsZero() {
+	was := o.failover.orphans.entries[subnetA]
+	if was == nil || was.state == entryBusy || was.about.held.IsZero() {
 		t.Fatalf("it is not tried again: %+v", was)
 	}
 	late = late.Add(2 * takeWaitMax)
-	was.held = was.held.Add(-heldFor*o.Manager.cfg.Times.Orphan - time.Second)
+	was.about.held = was.about.held.Add(-heldFor*o.Manager.cfg.Times.Orphan - time.Second)
 	if o.try(t, late) != 1 || !o.Live(subnetA) {
-		t.Error("a copy that nobody goes on with keeps it for ever")
+		t.Error("a copy that no peer continues blocks the subnet forever")
 	}
-	for name, change := range map[string]func(*shadow.Copy){
-		"not complete":       func(c *shadow.Copy) { c.Complete = false },
-		"of another epoch":   func(c *shadow.Copy) { c.Epoch = 2 },
-		"of another owner's": func(c *shadow.Copy) { c.Owner = bob.id },
+	for name, change := range map[string]func(*replica.RemoteCopy){
+		"not complete":       func(c *replica.RemoteCopy) { c.Complete = false },
+		"of another epoch":   func(c *replica.RemoteCopy) { c.Epoch = 2 },
+		"of another owner's": func(c *replica.RemoteCopy) { c.Owner = bob.id },
 	} {
-		o := newOrphanage(t)
+		o := newOrphanFixture(t)
 		o.Manager.cfg.Directory = directory{alice, bob, carol}
 		odd := c
 		change(&odd)
-		o.replicas.others = map[peer.ID][]shadow.Copy{carol.id: {odd}}
+		o.replicas.others = map[peer.ID][]replica.RemoteCopy{carol.id: {odd}}
 		if o.try(t, late) != 1 || !o.Live(subnetA) {
 			t.Errorf("a copy that is %s keeps it", name)
 		}
@@ -173,23 +174,24 @@ func TestOrphanWithACopyElsewhere(t *testing.T) {
 }
 
 func TestOrphanOfAnotherOwner(t *testing.T) {
-	o := newOrphanage(t)
+	o := newOrphanFixture(t)
 	takenBy(t, carol, o.dht)
 	o.try(t, time.Now().Add(time.Hour))
-	if o.Live(subnetA) || o.witness.asked() != 0 || len(o.orphans) != 0 {
+	if o.Live(subnetA) || o.witness.asked() != 0 || len(o.failover.orphans.entries) != 0 {
 		t.Error("a subnet that has an owner is taken for an orphan")
 	}
 }
 
 // Without witnesses that anybody knows of, it takes long silence.
 func TestOrphanWithoutWitnesses(t *testing.T) {
-	o := newOrphanage(t)
+	o := newOrphanFixture(t)
 	o.witness.others = nil
 	o.heard = time.Now().Add(-lease.LongSilence / 2)
 	if o.try(t, time.Now()) != 1 || o.Live(subnetA) {
 		t.Fatal("taken over without votes")
 	}
-	if why := o.orphans[subnetA]; why == nil || why.busy || why.fails != 1 {
+	if why := o.failover.orphans.entries[subnetA]; why == nil || why.state == entryBusy ||
+		why.fails != 1 {
 		t.Errorf("it is not tried again: %+v", why)
 	}
 }
@@ -197,8 +199,9 @@ func TestOrphanWithoutWitnesses(t *testing.T) {
 // Long silence is enough, whatever clocks show.
 func TestOrphanAfterLongSilence(t *testing.T) {
 	for _, off := range []time.Duration{0, 2 * time.Minute, -2 * time.Minute} {
-		ago := lease.LongSilence + 5*time.Minute // alice's last lease, by a clock that is as wrong the other way
-		o := orphanageAt(t, -ago-off, off)
+		// alice's last lease, by a clock that is as wrong the other way
+		ago := lease.LongSilence + 5*time.Minute
+		o := newOrphanFixtureAt(t, -ago-off, off)
 		o.witness.others = nil
 		o.heard = time.Now().Add(-lease.LongSilence + time.Minute)
 		if o.try(t, time.Now()) != 1 || o.Live(subnetA) {
@@ -208,7 +211,8 @@ func TestOrphanAfterLongSilence(t *testing.T) {
 		if o.try(t, time.Now().Add(takeWaitMax)) != 1 || !o.Live(subnetA) {
 			t.Fatalf("clock off by %v: not taken over", off)
 		}
-		if l, _ := o.cfg.Leases.Cached(subnetA); l.Owner != bob.id || l.Epoch != 2 || !l.Takeover.Slow() {
+		if l, _ := o.cfg.Leases.Cached(subnetA); l.Owner != bob.id || l.Epoch != 2 ||
+			!l.Takeover.Slow() {
 			t.Errorf("the lease: %+v", l)
 		}
 	}

@@ -5,24 +5,22 @@ import (
 	"net/netip"
 	"slices"
 
-	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/store"
 )
 
-// A probe is what a strategy has measured before it decides: a page that is
-// fetched, or a connection that is opened and closed again. Both are made in a
-// job that the crawler took for a page of the subnet, so that there is one
-// politeness clock; a page whose job went into a connection stays in its queue
-// and comes again after the gap.
+// A probe is a measurement that a strategy asks for before it decides: a page that is
+// fetched, or a connection that is opened and closed. Both use a job that the crawler
+// created for a page of the subnet, so that there is one politeness clock; a page that
+// was not fetched because its job made a connection stays in the queue.
 //
-// All are counted alike, for every strategy: what it asked for, and the first
-// measurement of a peer that it has for nothing, as this peer's of a robots.txt.
+// All are counted alike for every strategy: what it asked for, and the first measurement
+// by a peer that it gets without asking, such as that of this peer's robots.txt request.
 
 // probing notes what the strategy has asked for.
-func (m *Manager) probing(s *subnet, step assign.Step) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (c *Placement) probing(s *subnet, step assign.Step) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	s.probe = step
 }
 
@@ -41,7 +39,7 @@ func (s *subnet) probed(who string) int64 {
 		s.probe = assign.Step{}
 		return 1
 	}
-	if slices.ContainsFunc(s.samples, func(x coords.Sample) bool { return x.Peer == who }) {
+	if slices.ContainsFunc(s.history, func(d download) bool { return d.peer == who }) {
 		return 0
 	}
 	return 1
@@ -49,20 +47,22 @@ func (s *subnet) probed(who string) int64 {
 
 // Connects says whether the peer that Where named last is to open a connection
 // only, and fetch nothing.
-func (m *Manager) Connects(p netip.Prefix) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.subnets[p]
+func (c *Placement) Connects(p netip.Prefix) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.subnets[p]
 	return s != nil && s.asked == "" && s.connecting()
 }
 
 // Connect has another peer open a connection to the server of a URL. Errors
 // wrap estimate.ErrNotSent or estimate.ErrLost. Other than with Remote nothing
 // is written down before: a connection that is made twice costs no page.
-func (m *Manager) Connect(ctx context.Context, p netip.Prefix, who string, r store.FetchRequest) (store.FetchReport, error) {
-	_, sealed, id, err := m.commission(p, who)
+func (c *Placement) Connect(
+	ctx context.Context, p netip.Prefix, who string, r store.FetchRequest,
+) (store.FetchReport, error) {
+	_, sealed, id, err := c.commission(p, who)
 	if err != nil {
 		return store.FetchReport{}, err
 	}
-	return m.cfg.Estimate.Connect(ctx, id, sealed, r)
+	return c.cfg.Estimate.Connect(ctx, id, sealed, r)
 }

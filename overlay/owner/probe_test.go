@@ -15,7 +15,9 @@ import (
 )
 
 // Connect makes a fetchFunc answer both kinds of requests.
-func (f fetchFunc) Connect(ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error) {
+func (f fetchFunc) Connect(
+	ctx context.Context, to peer.ID, sealed []byte, r store.FetchRequest,
+) (store.FetchReport, error) {
 	return f(ctx, to, sealed, r)
 }
 
@@ -32,8 +34,10 @@ func in(steps ...assign.Step) func(assign.Evidence) (assign.Step, error) {
 // Probes are counted one by one, whoever makes them and however; of what was
 // fetched besides, the first of each peer.
 func TestProbesAreCounted(t *testing.T) {
-	m := join(t, alice, newDHT(), nil, func(c *Config) { c.Directory = directory{alice, bob, carol} })
-	robots := assign.Step{Probe: alice.id.String()} // stands for what nobody asked for
+	m := join(t, alice, newDHT(), nil, func(c *Config) {
+		c.Directory = directory{alice, bob, carol}
+	})
+	robots := assign.Step{Probe: alice.id.String()} // a measurement not asked for
 	m.strategy.next = in(
 		robots,
 		assign.Step{Probe: alice.id.String(), Via: assign.ViaConnect},
@@ -42,38 +46,44 @@ func TestProbesAreCounted(t *testing.T) {
 		assign.Step{Probe: alice.id.String()},
 	)
 	m.claim(subnetA)
-	if m.Connects(subnetA) {
+	if m.placement.Connects(subnetA) {
 		t.Error("connects before it was asked who does")
 	}
-	m.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK}, nil) // a robots.txt
-	connected := store.FetchReport{Outcome: store.OutcomeOK, Timing: store.Timing{Connect: time.Millisecond}}
-	page := store.FetchReport{Outcome: store.OutcomeOK, Bytes: 100, Timing: store.Timing{FirstByte: time.Millisecond}}
+	// a robots.txt
+	m.placement.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK}, nil)
+	connected := store.FetchReport{Outcome: store.OutcomeOK,
+		Timing: store.Timing{Connect: time.Millisecond}}
+	page := store.FetchReport{Outcome: store.OutcomeOK, Bytes: 100,
+		Timing: store.Timing{FirstByte: time.Millisecond}}
 	for i, want := range []struct {
 		who     string
 		connect bool
 		rep     store.FetchReport
 		probes  int64
 	}{
-		{"", true, connected, 2}, {bob.id.String(), true, connected, 4}, {bob.id.String(), false, page, 6}, {"", false, page, 7},
+		{"", true, connected, 2}, {bob.id.String(), true, connected, 4},
+		{bob.id.String(), false, page, 6}, {"", false, page, 7},
 	} {
-		who, hold := m.Where(subnetA)
-		if who != want.who || hold || m.Connects(subnetA) != want.connect {
-			t.Fatalf("step %d: %q, hold %v, connects %v", i, who, hold, m.Connects(subnetA))
+		who, hold := m.placement.Where(subnetA)
+		if who != want.who || hold || m.placement.Connects(subnetA) != want.connect {
+			t.Fatalf("step %d: %q, hold %v, connects %v", i, who, hold,
+				m.placement.Connects(subnetA))
 		}
 		if who == bob.id.String() {
-			m.Observe(subnetA, carol.id.String(), page, nil) // carol was not asked: hers is her first
-			m.subnets[subnetA].samples = m.subnets[subnetA].samples[:i+1]
+			// carol was not asked: hers is her first
+			m.placement.Observe(subnetA, carol.id.String(), page, nil)
+			m.table.subnets[subnetA].history = m.table.subnets[subnetA].history[:i+1]
 		}
-		m.Observe(subnetA, who, want.rep, nil)
+		m.placement.Observe(subnetA, who, want.rep, nil)
 		if c := m.cfg.DB.Counters(); c.Probes != want.probes {
 			t.Errorf("step %d: %d probes counted", i, c.Probes)
 		}
 	}
-	m.Where(subnetA)
-	if m.phase(subnetA) != store.PhaseOwned || m.Connects(subnetA) {
-		t.Errorf("phase %v, connects %v", m.phase(subnetA), m.Connects(subnetA))
+	m.placement.Where(subnetA)
+	if m.phase(subnetA) != store.PhaseOwned || m.placement.Connects(subnetA) {
+		t.Errorf("phase %v, connects %v", m.phase(subnetA), m.placement.Connects(subnetA))
 	}
-	m.Observe(subnetA, "", page, nil)
+	m.placement.Observe(subnetA, "", page, nil)
 	if c := m.cfg.DB.Counters(); c.Probes != 7 {
 		t.Errorf("%d probes after the decision", c.Probes)
 	}
@@ -82,8 +92,8 @@ func TestProbesAreCounted(t *testing.T) {
 			t.Errorf("%d estimations", i.Estimations)
 		}
 	}
-	for _, s := range m.subnets[subnetA].samples {
-		if time.Since(s.Taken) > time.Minute {
+	for _, s := range m.table.subnets[subnetA].history.samples() {
+		if time.Since(s.Taken) > time.Hour {
 			t.Errorf("a sample was taken at %v", s.Taken)
 		}
 	}
@@ -94,7 +104,8 @@ func TestConnectNotSent(t *testing.T) {
 	var asked []peer.ID
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob}
-		c.Estimate = fetchFunc(func(_ context.Context, to peer.ID, sealed []byte, r store.FetchRequest) (store.FetchReport, error) {
+		c.Estimate = fetchFunc(func(_ context.Context, to peer.ID, sealed []byte,
+			r store.FetchRequest) (store.FetchReport, error) {
 			asked = append(asked, to)
 			l, err := lease.OpenLease(sealed)
 			if err != nil || l.Subnet != subnetA || l.Owner != alice.id || r.Addr != addrA {
@@ -110,20 +121,23 @@ func TestConnectNotSent(t *testing.T) {
 		return assign.Step{Choice: e.Self}, nil
 	}
 	r := store.FetchRequest{URL: "http://a.test/", Addr: addrA}
-	if _, err := m.Connect(t.Context(), subnetA, bob.id.String(), r); !errors.Is(err, estimate.ErrNotSent) || len(asked) > 0 {
+	if _, err := m.placement.Connect(t.Context(), subnetA, bob.id.String(), r); !errors.Is(err,
+		estimate.ErrNotSent) || len(asked) > 0 {
 		t.Errorf("not ours: %v", err)
 	}
 	m.claim(subnetA)
-	if _, err := m.Connect(t.Context(), subnetA, "nobody", r); !errors.Is(err, estimate.ErrNotSent) || len(asked) > 0 {
-		t.Errorf("nobody: %v", err)
+	if _, err := m.placement.Connect(t.Context(), subnetA, "invalid", r); !errors.Is(err,
+		estimate.ErrNotSent) || len(asked) > 0 {
+		t.Errorf("Connect(invalid peer): %v", err)
 	}
-	who, _ := m.Where(subnetA)
-	rep, err := m.Connect(t.Context(), subnetA, who, r)
+	who, _ := m.placement.Where(subnetA)
+	rep, err := m.placement.Connect(t.Context(), subnetA, who, r)
 	if !errors.Is(err, estimate.ErrNotSent) || len(asked) != 1 || asked[0] != bob.id {
 		t.Fatalf("asked %v, %v", asked, err)
 	}
-	m.Observe(subnetA, who, rep, err)
-	if who, hold := m.Where(subnetA); who != "" || hold || m.phase(subnetA) != store.PhaseOwned {
+	m.placement.Observe(subnetA, who, rep, err)
+	if who, hold := m.placement.Where(subnetA); who != "" || hold ||
+		m.phase(subnetA) != store.PhaseOwned {
 		t.Errorf("%q, hold %v, %v", who, hold, m.phase(subnetA))
 	}
 	if c := m.cfg.DB.Counters(); c.Probes != 0 {
@@ -134,10 +148,10 @@ func TestConnectNotSent(t *testing.T) {
 // The strategy is shown what is known and what time it is; others may hear of a
 // subnet when it is decided and its lease says so.
 func TestKnownAndDecided(t *testing.T) {
-	known := assign.Known(nil)
+	known := assign.Delegations(nil)
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob}
-		c.Known = func() assign.Known { return known }
+		c.Delegations = func() assign.Delegations { return known }
 	})
 	m.strategy.next = probeFirst(alice)
 	m.claim(subnetA)
@@ -145,15 +159,15 @@ func TestKnownAndDecided(t *testing.T) {
 		t.Error("decided already")
 	}
 	for range 2 {
-		who, _ := m.Where(subnetA)
-		m.Observe(subnetA, who, store.FetchReport{Outcome: store.OutcomeOK}, nil)
+		who, _ := m.placement.Where(subnetA)
+		m.placement.Observe(subnetA, who, store.FetchReport{Outcome: store.OutcomeOK}, nil)
 	}
-	m.Where(subnetA)
+	m.placement.Where(subnetA)
 	if d := m.Decided(); len(d) != 1 || d[0].Subnet != subnetA || d[0].Sealed != nil {
 		t.Errorf("decided, and the lease not yet signed: %+v", d)
 	}
 	m.run()
-	until(t, "signed anew", func() bool {
+	until(t, "signed again", func() bool {
 		d := m.Decided()
 		return len(d) == 1 && d[0].Sealed != nil
 	})
@@ -164,8 +178,8 @@ func TestKnownAndDecided(t *testing.T) {
 	m.strategy.mu.Lock()
 	defer m.strategy.mu.Unlock()
 	for _, e := range m.strategy.seen {
-		if e.Known != known || time.Since(e.Now) > time.Minute {
-			t.Errorf("%v, %v", e.Known, e.Now)
+		if e.Delegations != known || time.Since(e.Now) > time.Hour {
+			t.Errorf("%v, %v", e.Delegations, e.Now)
 		}
 	}
 }

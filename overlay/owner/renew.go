@@ -3,18 +3,30 @@ package owner
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/overlay/lease"
+	"peerd/store"
 )
 
-// toRenew returns the subnets whose lease is due, at most n.
-func (m *Manager) toRenew(now time.Time, n int) []*subnet {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+// leases is the part of a Manager that keeps its leases: it renews them, reads them again when
+// they may have rivals, and stops work in a subnet that may have another owner.
+type leases struct {
+	*table
+	intake    *intake
+	placement *Placement
+	struck    atomic.Int64
+	reading   bool // leases are being read again; guarded by mu
+}
+
+// toRenew returns at most n subnets with a lease that is due for renewal.
+func (k *leases) toRenew(now time.Time, n int) []*subnet {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	var due []*subnet
-	for _, s := range m.subnets {
+	for _, s := range k.subnets {
 		if len(due) < n && !s.renewing && !s.leaving() && !s.renewAt.After(now) {
 			s.renewing = true
 			due = append(due, s)
@@ -23,44 +35,46 @@ func (m *Manager) toRenew(now time.Time, n int) []*subnet {
 	return due
 }
 
-// renew signs a lease anew. Met by a better one, the subnet is yielded.
-func (m *Manager) renew(ctx context.Context, s *subnet) {
-	m.refresh(s)
-	m.mu.Lock()
+// renew signs a lease again. If there is a better one the subnet is yielded.
+func (k *leases) renew(ctx context.Context, s *subnet) {
+	k.placement.refresh(s)
+	k.mu.Lock()
 	l := s.lease
-	m.mu.Unlock()
+	k.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	began := time.Now()
-	fresh, sealed, err := m.cfg.Leases.Renew(ctx, l)
-	if m.renewed(s, l, fresh, sealed, began, err) {
-		err = m.save(s)
+	fresh, sealed, err := k.cfg.Leases.Renew(ctx, l)
+	if k.renewed(s, l, fresh, sealed, began, err) {
+		err = k.save(s)
 		if err != nil {
-			m.log.Error("subnet state not written", "subnet", l.Subnet, "err", err)
+			k.log.Error("failed to save subnet state", "subnet", l.Subnet, "err", err)
 		}
 		return
 	}
 	var beaten *lease.BeatenError
 	if errors.As(err, &beaten) {
-		m.beaten(beaten.By)
+		k.beaten(beaten.By)
 	} else if ctx.Err() == nil {
-		m.log.Warn("lease not renewed; trying again", "subnet", l.Subnet, "err", err)
+		k.log.Warn("failed to renew lease", "subnet", l.Subnet, "err", err)
 	}
 }
 
 // renewed enters what came of renewing the lease old, which began at that time,
 // and says whether it went well.
-func (m *Manager) renewed(s *subnet, old, fresh lease.Lease, sealed []byte, began time.Time, err error) bool {
-	third := m.cfg.LeaseTTL / 3
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (k *leases) renewed(
+	s *subnet, old, fresh lease.Lease, sealed []byte, began time.Time, err error,
+) bool {
+	third := k.cfg.LeaseTTL / 3
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	s.renewing = false
 	now := time.Now()
 	if err != nil {
 		s.renewAt = now.Add(min(third, 10*time.Second))
 		return false
 	}
-	s.renewAt = now.Add(third - rand.N(third/4+1))
+	s.renewAt = now.Add(backoff.Later(third * 3 / 4))
 	if s.lease.Proxy != old.Proxy { // decided meanwhile: the proxy is still to be told
 		fresh.Proxy = s.lease.Proxy
 		s.renewAt = now
@@ -68,6 +82,24 @@ func (m *Manager) renewed(s *subnet, old, fresh lease.Lease, sealed []byte, bega
 	if !s.moving { // what is being handed over stays as it was offered
 		s.lease, s.sealed = fresh, sealed
 	}
-	m.settled(s, began)
+	k.settled(s, began)
 	return true
+}
+
+// beaten stops a subnet of ours because a better lease is known; Run then yields it. A
+// subnet that is already committed to a successor continues its way.
+func (k *leases) beaten(by lease.Lease) {
+	k.mu.Lock()
+	s := k.subnets[by.Subnet]
+	if s == nil || by.Owner == k.cfg.Self || s.lost() || s.phase == store.PhaseCommitting ||
+		!k.beats(by, s.lease) {
+		k.mu.Unlock()
+		return
+	}
+	s.state, s.by = departBeaten, by
+	k.show(s)
+	k.mu.Unlock()
+	k.log.Warn("yielded to better lease", "subnet", by.Subnet, "owner", by.Owner,
+		"epoch", by.Epoch)
+	k.wake()
 }

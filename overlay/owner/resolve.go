@@ -9,178 +9,247 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/semaphore"
 
-	"peerd/overlay/forward"
 	"peerd/overlay/home"
 	"peerd/overlay/lease"
+	"peerd/overlay/outbox"
 	"peerd/store"
 )
-
-var _ forward.Resolver = (*Manager)(nil)
 
 // errLeaving says that a subnet is on its way to another peer; who asks again
 // learns to which.
 var errLeaving = errors.New("owner: the subnet is leaving")
 
-// Resolve says whose a host is. A host of ours is in the frontier when it
-// returns. Errors wrap forward.ErrGone when its URLs are to be dropped.
-func (m *Manager) Resolve(ctx context.Context, host string, hint netip.Addr) (forward.Resolution, error) {
-	if m.homes.Transit(host) {
-		return forward.Resolution{}, fmt.Errorf("%w: %s", errLeaving, host)
+// resolver is the part of a Manager that finds the owners of hosts.
+type resolver struct {
+	*table
+	arrivals     *arrivals
+	claimer      *claimer
+	failover     *failover
+	hosts        *hosts
+	leases       *leases
+	reachability *reachability
+	restorer     *restorer
+	leaseLookups *semaphore.Weighted
+}
+
+var _ outbox.Resolver = (*resolver)(nil)
+
+// Claim makes this peer the owner of an unowned subnet, or learns which peer is.
+func (w *resolver) Claim(ctx context.Context, p netip.Prefix) error {
+	return w.claimer.Claim(ctx, p)
+}
+
+// Resolve returns the owner of a host. A host of ours is in the frontier when it
+// returns. Errors wrap outbox.ErrGone if its URLs are to be dropped.
+func (w *resolver) Resolve(
+	ctx context.Context, host string, hint netip.Addr,
+) (outbox.Resolution, error) {
+	if w.hosts.hostMoves.InTransit(host) {
+		return outbox.Resolution{}, fmt.Errorf("%w: %s", errLeaving, host)
 	}
-	if m.cfg.Frontier.Owns(host) {
-		return forward.Resolution{Kind: forward.Own}, nil
+	if w.cfg.Frontier.Owns(host) {
+		return outbox.Resolution{Kind: outbox.Own}, nil
 	}
-	addrs, err := m.addresses(ctx, host, hint)
+	addrs, err := w.addresses(ctx, host, hint)
 	if err != nil {
-		return forward.Resolution{}, err
+		return outbox.Resolution{}, err
 	}
-	p, err := m.guess(ctx, host, addrs)
+	p, err := w.likelyHome(ctx, host, addrs)
 	if err != nil {
-		return forward.Resolution{}, err
+		return outbox.Resolution{}, err
 	}
 	for range 3 { // guessed home, settled home, and once more if it changed hands
-		r, again, err := m.resolveIn(ctx, host, p, addrs)
+		r, again, err := w.resolveIn(ctx, host, p, addrs)
+		if err == nil && r.Kind == outbox.Own && showsHome(addrs, hint, r.Subnet) {
+			w.hosts.hostMoves.Sighted(host)
+		}
 		if err != nil || !again {
 			return r, err
 		}
 		p = r.Subnet
 	}
-	return forward.Resolution{}, fmt.Errorf("owner: the home of %s does not come to rest", host)
+	return outbox.Resolution{}, fmt.Errorf("owner: the home of %s keeps changing", host)
 }
 
-// guess returns what is taken for the home of a host: what was heard of it, else
-// where it is. Homes move: when it is in a subnet of ours, and was heard to be
-// elsewhere, that is asked again.
-func (m *Manager) guess(ctx context.Context, host string, addrs []netip.Addr) (netip.Prefix, error) {
-	p, settled := m.cfg.Homes.Cached(host)
+// likelyHome returns the likely home subnet of a host: the one known from its record,
+// otherwise that of its address. Homes move: if the host has an address in a subnet of
+// ours and its known home is elsewhere, the record is read again.
+func (w *resolver) likelyHome(
+	ctx context.Context, host string, addrs []netip.Addr,
+) (netip.Prefix, error) {
+	p, settled := w.cfg.Homes.Cached(host)
 	if !settled {
 		return store.SubnetOf(addrs[0]), nil
 	}
-	if _, recent := m.cfg.Homes.Recent(host); recent || m.Live(p) {
+	if _, recent := w.cfg.Homes.Recent(host); recent || w.Live(p) {
 		return p, nil
 	}
-	if !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return m.Live(store.SubnetOf(a)) }) {
+	if !slices.ContainsFunc(addrs, func(a netip.Addr) bool { return w.Live(store.SubnetOf(a)) }) {
 		return p, nil
 	}
-	r, err := m.cfg.Homes.Read(ctx, host)
+	r, err := w.cfg.Homes.Read(ctx, host)
 	if errors.Is(err, home.ErrUnsettled) {
 		return p, nil
 	}
 	return r.Subnet, err
 }
 
-// Elsewhere says that a host's home is known to be another subnet than that one of
-// ours, and none of ours.
-func (m *Manager) Elsewhere(host string, p netip.Prefix) bool {
-	q, recent := m.cfg.Homes.Recent(host)
-	return recent && q != p && !m.Live(q) && !m.cfg.Frontier.Owns(host)
+// HomeElsewhere reports that a host's home is known to be a subnet other than p, and
+// none of ours.
+func (w *resolver) HomeElsewhere(host string, p netip.Prefix) bool {
+	q, recent := w.cfg.Homes.Recent(host)
+	return recent && q != p && !w.Live(q) && !w.cfg.Frontier.Owns(host)
 }
 
-// Astray reads a host's home anew.
-func (m *Manager) Astray(ctx context.Context, host string) error {
-	_, err := m.cfg.Homes.Read(ctx, host)
+// RefreshHome reads a host's home record again.
+func (w *resolver) RefreshHome(ctx context.Context, host string) error {
+	_, err := w.cfg.Homes.Read(ctx, host)
 	return err
 }
 
-// Refresh reads anew who owns a subnet, and says whether it is another than owner.
-func (m *Manager) Refresh(ctx context.Context, p netip.Prefix, owner peer.ID) (changed bool, err error) {
-	l, sealed, err := m.cfg.Leases.Refresh(ctx, p)
+// RefreshOwner reads the owner of a subnet again, and reports whether it is another peer
+// than owner. If that one denied that it is the owner, what is known of the subnet gives way to
+// what the DHT has.
+func (w *resolver) RefreshOwner(
+	ctx context.Context, p netip.Prefix, owner peer.ID, denied bool,
+) (changed bool, err error) {
+	if l, ok := w.cfg.Leases.Cached(p); denied && ok && l.Owner == owner {
+		w.cfg.Leases.Doubt(p)
+	}
+	l, sealed, err := w.cfg.Leases.Refresh(ctx, p)
 	switch {
 	case errors.Is(err, lease.ErrUnowned):
 		return true, nil // to be claimed
 	case err != nil:
 		return false, err
 	}
-	m.beaten(l)
+	w.leases.beaten(l)
 	if l.Owner == owner {
-		m.orphaned(l, sealed)
+		w.failover.orphaned(l, sealed)
 	}
 	return l.Owner != owner, nil
 }
-
-// Alive says whether names can be looked up at all.
-func (m *Manager) Alive(ctx context.Context) bool { return m.homes.Alive(ctx) }
 
 // addresses returns where a host may be dialled. The finder's hint comes first
 // if it is in a subnet of ours: names that resolve differently here and there
 // would else be sent to and fro. It is never taken for a host that does not
 // exist.
-func (m *Manager) addresses(ctx context.Context, host string, hint netip.Addr) ([]netip.Addr, error) {
-	all, err := m.cfg.Resolve(ctx, host)
+func (w *resolver) addresses(
+	ctx context.Context, host string, hint netip.Addr,
+) ([]netip.Addr, error) {
+	all, err := w.cfg.Resolve(ctx, host)
 	switch {
-	case errors.Is(err, ErrNoHost):
-		return nil, fmt.Errorf("%w: %w", forward.ErrGone, err)
 	case err != nil:
 		return nil, err
 	case !hint.IsValid():
-	case m.Live(store.SubnetOf(hint)):
+	case w.Live(store.SubnetOf(hint)):
 		all = append([]netip.Addr{hint}, all...)
 	default:
 		all = append(slices.Clone(all), hint)
 	}
 	var ok []netip.Addr
 	for _, a := range all {
-		if err = m.cfg.Allowed(a); err == nil {
+		if err = w.cfg.Allowed(a); err == nil {
 			ok = append(ok, a.Unmap())
 		}
 	}
 	if len(ok) == 0 && err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", forward.ErrGone, host, err)
+		return nil, fmt.Errorf("%w: %s: %w", outbox.ErrGone, host, err)
 	}
 	if len(ok) == 0 {
-		return nil, fmt.Errorf("%w: %s has no address", forward.ErrGone, host)
+		return nil, fmt.Errorf("%w: %s has no address", outbox.ErrGone, host)
 	}
 	return ok, nil
 }
 
+// showsHome reports whether our own resolver returned an address in a host's home. addrs also
+// contains the finder's hint, if there is one.
+func showsHome(addrs []netip.Addr, hint netip.Addr, p netip.Prefix) bool {
+	n := 0
+	for _, a := range addrs {
+		if p.Contains(a) {
+			n++
+		}
+	}
+	if hint.IsValid() && p.Contains(hint.Unmap()) {
+		n--
+	}
+	return n > 0
+}
+
 // resolveIn looks a host up under the supposition that its home is p. again
 // says that the home is another: Resolution.Subnet.
-func (m *Manager) resolveIn(ctx context.Context, host string, p netip.Prefix, addrs []netip.Addr) (r forward.Resolution, again bool, err error) {
-	r = forward.Resolution{Subnet: p}
+func (w *resolver) resolveIn(
+	ctx context.Context, host string, p netip.Prefix, addrs []netip.Addr,
+) (r outbox.Resolution, again bool, err error) {
+	r = outbox.Resolution{Subnet: p}
 	for _, a := range addrs {
 		if p.Contains(a) {
 			r.Addr = a
 			break
 		}
 	}
-	m.mu.Lock()
-	s := m.subnets[p]
+	w.mu.Lock()
+	s := w.subnets[p]
 	leaving := s != nil && s.leaving()
-	m.mu.Unlock()
+	w.mu.Unlock()
 	switch {
 	case leaving:
 		return r, false, fmt.Errorf("%w: %v", errLeaving, p)
 	case s != nil:
-		return m.settleHome(ctx, host, s, r)
+		return w.settleHome(ctx, host, s, r, addrs)
 	}
-	l, sealed, err := m.cfg.Leases.Lookup(ctx, p)
+	l, sealed, err := w.lookUpLease(ctx, p)
 	switch {
 	case errors.Is(err, lease.ErrUnowned):
-		r.Kind = forward.Unowned
+		r.Kind = outbox.Unowned
 		return r, false, nil
 	case err != nil:
 		return r, false, err
-	case l.Owner == m.cfg.Self: // ours by the DHT, and our disk does not know: we lost it
-		if err := m.restore(l, sealed); err != nil {
+	case l.Owner == w.cfg.Self: // ours by the DHT, and our disk does not know: we lost it
+		if err := w.restorer.restore(l, sealed); err != nil {
 			return r, false, err
 		}
-		if err := m.begin(l, sealed); err != nil {
+		if err := w.arrivals.begin(l, sealed); err != nil {
 			return r, false, err
 		}
 		return r, true, nil
 	}
-	if _, ok := m.cfg.Homes.Known(host); ok && !r.Addr.IsValid() && time.Since(l.Expires) > home.Silence && m.Live(store.SubnetOf(addrs[0])) {
-		m.homes.Lost(host, p, sealed)
+	if _, ok := w.cfg.Homes.Known(host); ok && !r.Addr.IsValid() &&
+		time.Since(l.Expires) > home.Silence && w.Live(store.SubnetOf(addrs[0])) {
+		w.hosts.hostMoves.Lost(host, p, sealed)
 	}
-	r.Kind, r.Owner = forward.Foreign, l.Owner
+	r.Kind, r.Owner = outbox.Foreign, l.Owner
 	return r, false, nil
 }
 
+// maxLeaseLookups bounds the leases that are read at the same time because hosts are resolved.
+const maxLeaseLookups = 24
+
+// lookUpLease returns the lease of a subnet, of which many may be wanted at once.
+func (w *resolver) lookUpLease(ctx context.Context, p netip.Prefix) (lease.Lease, []byte, error) {
+	if err := w.leaseLookups.Acquire(ctx, 1); err != nil {
+		return lease.Lease{}, nil, err
+	}
+	defer w.leaseLookups.Release(1)
+	return w.cfg.Leases.Lookup(ctx, p)
+}
+
 // settleHome makes a host of one of our subnets ours, unless its home turns
-// out to be elsewhere.
-func (m *Manager) settleHome(ctx context.Context, host string, s *subnet, r forward.Resolution) (forward.Resolution, bool, error) {
-	p, err := m.cfg.Homes.Settle(ctx, host, r.Subnet)
+// out to be elsewhere. The subnet does not leave meanwhile, so its next owner does not connect to
+// the host again.
+func (w *resolver) settleHome(
+	ctx context.Context, host string, s *subnet, r outbox.Resolution, addrs []netip.Addr,
+) (outbox.Resolution, bool, error) {
+	if !w.enter(s) {
+		return r, false, fmt.Errorf("%w: %v", errLeaving, r.Subnet)
+	}
+	defer s.adding.Done()
+	p, err := w.cfg.Homes.SettleChosen(ctx, host, func(ctx context.Context) netip.Prefix {
+		return w.reachability.reachableHome(ctx, host, r.Subnet, addrs)
+	})
 	if err != nil {
 		return r, false, err
 	}
@@ -191,26 +260,55 @@ func (m *Manager) settleHome(ctx context.Context, host string, s *subnet, r forw
 	if !r.Addr.IsValid() {
 		// The home was settled when its names were others: it moves when that stays
 		// so.
-		m.homes.Lost(host, p, nil)
+		w.hosts.hostMoves.Lost(host, p, nil)
 		return r, false, fmt.Errorf("owner: %s has no address in its home %v", host, p)
 	}
-	if !m.enter(s) {
-		return r, false, fmt.Errorf("%w: %v", errLeaving, p)
+	r.Kind = outbox.Own
+	w.hosts.hostMoves.Settled(host)
+	var at time.Time
+	if inSeveral(p, addrs) { // we or another owner may just have connected to it
+		at = time.Now().Add(w.cfg.Gap)
 	}
-	defer s.adding.Done()
-	r.Kind = forward.Own
-	m.homes.Settled(host)
-	return r, false, m.cfg.Frontier.AddHost(host, p, r.Addr)
+	return r, false, w.cfg.Frontier.AddHost(host, p, r.Addr, at)
 }
 
-// enter lets a host be added to a subnet, unless it is leaving or has left: it
-// does not go before the caller is done with s.adding.
-func (m *Manager) enter(s *subnet) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.subnets[s.prefix] != s || s.leaving() {
-		return false
+// Accepts reports whether this peer takes URLs of a subnet now. moving reports that they
+// should be offered again soon; sealed is the lease of the peer that takes them instead,
+// if known.
+func (w *resolver) Accepts(p netip.Prefix) (ok, moving bool, sealed []byte) {
+	w.mu.Lock()
+	s := w.subnets[p]
+	if s != nil {
+		moving = s.leaving() || s.unverified()
+		w.mu.Unlock()
+		moving = moving || !w.HasQuorumLease()
+		return !moving, moving, nil
 	}
-	s.adding.Add(1)
-	return true
+	w.mu.Unlock()
+	if w.cfg.Replicas != nil {
+		if _, held := w.cfg.Replicas.Copy(p); held {
+			w.failover.resume(p) // who sends it here has reason to
+			sealed, _ = w.cfg.Leases.Sealed(p)
+			return false, false, sealed
+		}
+	}
+	ours, unknown := w.ours(p)
+	switch {
+	case ours: // a claim may be under way
+		w.claimer.verifyLease(p, time.Now().Add(unsettledWait))
+	case unknown:
+		w.claimer.verifyLease(p, time.Now())
+	}
+	sealed, _ = w.cfg.Leases.Sealed(p)
+	return false, ours, sealed
+}
+
+// Learn takes in a lease that another peer sent.
+func (w *resolver) Learn(sealed []byte) {
+	l, err := w.cfg.Leases.Learn(sealed)
+	if err != nil {
+		w.log.Debug("rejected received lease", "err", err)
+		return
+	}
+	w.leases.beaten(l)
 }

@@ -13,7 +13,7 @@ import (
 
 	"peerd/overlay/handover"
 	"peerd/overlay/lease"
-	"peerd/overlay/shadow"
+	"peerd/overlay/replica"
 	"peerd/store"
 )
 
@@ -21,7 +21,9 @@ import (
 func wiped(t *testing.T, change func(*Config)) (*member, *fakeReplicas, *fakeWitness) {
 	t.Helper()
 	dht := newDHT()
-	join(t, alice, dht, nil, func(c *Config) { c.Strategy = &script{next: choose(alice)} }).claim(subnetA)
+	join(t, alice, dht, nil, func(c *Config) {
+		c.Strategy = &script{next: choose(alice)}
+	}).claim(subnetA)
 	m, r, w := guardedOn(t, alice, dht, openStore(t), func(c *Config) {
 		c.Directory = directory{alice, bob, carol}
 		if change != nil {
@@ -34,28 +36,24 @@ func wiped(t *testing.T, change func(*Config)) (*member, *fakeReplicas, *fakeWit
 
 // seekLost has what is due for lost subnets done once, and says how a claim goes.
 func (m *member) seekLost() error {
-	m.mu.Lock()
-	for _, r := range m.restores {
-		r.next = time.Time{}
-	}
-	m.mu.Unlock()
-	for _, task := range m.toRestore(time.Now()) {
+	m.restorer.restores.change(subnetA, func(e *entry[*restoring]) { e.next = time.Time{} })
+	for _, task := range m.restorer.toRestore(time.Now()) {
 		task(m.t.Context())
 	}
-	if _, err := m.Resolve(m.t.Context(), "a.test", netip.Addr{}); err != nil {
+	if _, err := m.resolver.Resolve(m.t.Context(), "a.test", netip.Addr{}); err != nil {
 		return err
 	}
-	return m.Claim(m.t.Context(), subnetA)
+	return m.claimer.Claim(m.t.Context(), subnetA)
 }
 
-// What was lost with the disk is begun anew only when it is known that nobody has it.
-func TestRestoreNobodyHasIt(t *testing.T) {
+// What was lost with the disk is recreated only when it is known that no peer has it.
+func TestRestoreWithoutCopies(t *testing.T) {
 	m, r, _ := wiped(t, nil)
-	r.others = map[peer.ID][]shadow.Copy{bob.id: nil}
+	r.others = map[peer.ID][]replica.RemoteCopy{bob.id: nil}
 	if err := m.seekLost(); !errors.Is(err, errRestoring) || m.Live(subnetA) {
 		t.Fatalf("at once: %v", err)
 	}
-	old := m.restores[subnetA]
+	old := m.restorer.restores.entries[subnetA].about
 	old.since = old.since.Add(-m.Manager.cfg.Times.Silence - time.Second)
 	if err := m.seekLost(); !errors.Is(err, errRestoring) || m.Live(subnetA) {
 		t.Fatalf("carol has not answered: %v", err)
@@ -66,43 +64,47 @@ func TestRestoreNobodyHasIt(t *testing.T) {
 	}
 
 	m, r, _ = wiped(t, nil)
-	r.others = map[peer.ID][]shadow.Copy{bob.id: {{Subnet: subnetA, Owner: alice.id, Epoch: 1, Pos: store.TailPos{Log: 9}}}}
+	r.others = map[peer.ID][]replica.RemoteCopy{bob.id: {{Subnet: subnetA, Owner: alice.id,
+		Epoch: 1, Pos: store.LogPos{Log: 9}}}}
 	if err := m.seekLost(); !errors.Is(err, errRestoring) {
 		t.Fatal(err)
 	}
-	m.restores[subnetA].since = time.Now().Add(-m.Manager.cfg.Times.Orphan - time.Second)
+	old = m.restorer.restores.entries[subnetA].about
+	old.since = time.Now().Add(-m.Manager.cfg.Times.Orphan - time.Second)
 	if err := m.seekLost(); err != nil || !m.Live(subnetA) {
 		t.Errorf("half a copy, and carol never answers: %v", err)
 	}
 }
 
-// A subnet that was ours for long had shadows: they are waited for.
-func TestRestoreWaitsForShadows(t *testing.T) {
+// A subnet that was ours for long had replicas: they are waited for.
+func TestRestoreWaitsForReplicas(t *testing.T) {
 	m, _, _ := wiped(t, nil)
 	times := m.Manager.cfg.Times
 	l := lease.Lease{Epoch: 1, Issued: m.started.Add(-times.First - times.Lost + time.Second)}
-	if short, long := m.search(l); short != times.Silence || long != times.Orphan {
+	if short, long := m.restorer.search(l); short != times.Silence || long != times.Orphan {
 		t.Errorf("a young lease: %v, %v", short, long)
 	}
-	heir := l
-	heir.Epoch = 2
-	if short, long := m.search(heir); short != times.Anew || long != times.Anew {
-		t.Errorf("an heir's: %v, %v", short, long)
+	successor := l
+	successor.Epoch = 2
+	if short, long := m.restorer.search(successor); short != times.Recreate ||
+		long != times.Recreate {
+		t.Errorf("a successor's: %v, %v", short, long)
 	}
 	l.Issued = l.Issued.Add(-2 * time.Second)
-	if short, long := m.search(l); short != times.Anew || long != times.Anew {
+	if short, long := m.restorer.search(l); short != times.Recreate || long != times.Recreate {
 		t.Errorf("an old one: %v, %v", short, long)
 	}
 }
 
-// The best copy is gone on with, and nobody is given one twice.
+// The best copy is continued, and no peer gets a second grant.
 func TestRestoreGives(t *testing.T) {
 	var asked []peer.ID
 	var grants [][]byte
 	var offers []handover.Offer
-	answer := handover.ErrInDoubt
+	answer := handover.ErrOutcomeUnknown
 	m, r, w := wiped(t, func(c *Config) {
-		c.Sender = sendFunc(func(_ context.Context, to peer.ID, o handover.Offer, grant func() ([]byte, error)) ([]byte, error) {
+		c.Sender = sendFunc(func(_ context.Context, to peer.ID, o handover.Offer,
+			grant func() ([]byte, error)) ([]byte, error) {
 			asked, offers = append(asked, to), append(offers, o)
 			g, err := grant()
 			if err != nil {
@@ -112,45 +114,53 @@ func TestRestoreGives(t *testing.T) {
 			return nil, answer
 		})
 	})
-	at := func(seq uint64) shadow.Copy {
-		return shadow.Copy{Subnet: subnetA, Owner: alice.id, Epoch: 1, Complete: true, Pos: store.TailPos{Log: 9, Seq: seq}}
+	at := func(seq uint64) replica.RemoteCopy {
+		return replica.RemoteCopy{Subnet: subnetA, Owner: alice.id, Epoch: 1, Complete: true,
+			Pos: store.LogPos{Log: 9, Seq: seq}}
 	}
-	r.others = map[peer.ID][]shadow.Copy{bob.id: {at(4)}, carol.id: {at(7)}}
+	r.others = map[peer.ID][]replica.RemoteCopy{bob.id: {at(4)}, carol.id: {at(7)}}
 	_ = m.seekLost()
 	w.right = false
-	if err := m.seekLost(); !errors.Is(err, errNoRight) || len(grants) != 0 {
+	if err := m.seekLost(); !errors.Is(err, errNoQuorumLease) || len(grants) != 0 {
 		t.Fatalf("%v, %d grants without the right", err, len(grants))
 	}
 	w.right = true
 	if err := m.seekLost(); !errors.Is(err, errRestoring) || len(grants) != 1 {
 		t.Fatalf("%v, %d grants", err, len(grants))
 	}
-	if o := offers[len(offers)-1]; asked[len(asked)-1] != carol.id || o.Pos != at(7).Pos || o.Epoch != 2 {
+	if o := offers[len(offers)-1]; asked[len(asked)-1] != carol.id || o.Pos != at(7).Pos ||
+		o.Epoch != 2 {
 		t.Errorf("%v was offered %+v", asked[len(asked)-1], o)
 	}
-	delete(r.others, carol.id) // in doubt: bob is not given it
-	m.restores = map[netip.Prefix]*restoring{}
+	delete(r.others, carol.id) // unconfirmed: bob is not given it
+	m.restorer.restores.done(subnetA)
 	_ = m.seekLost() // as after a restart
-	if err := m.seekLost(); !errors.Is(err, errRestoring) || asked[len(asked)-1] != carol.id || string(grants[len(grants)-1]) != string(grants[0]) {
+	if err := m.seekLost(); !errors.Is(err, errRestoring) || asked[len(asked)-1] != carol.id ||
+		string(grants[len(grants)-1]) != string(grants[0]) {
 		t.Errorf("%v; asked %v", err, asked)
 	}
 	// Carol has published what she was given.
 	carols := join(t, carol, m.dht, nil, nil)
-	l, _, err := carols.cfg.Leases.Adopt(t.Context(), subnetA, 2, grants[0], nil)
+	old, err := lease.OpenLease(offers[0].Lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _, err := carols.cfg.Leases.Adopt(t.Context(), old, grants[0], nil)
 	if err != nil || l.Owner != carol.id {
 		t.Fatal(l, err)
 	}
-	if err := m.seekLost(); err != nil || m.Live(subnetA) || len(m.restores) != 0 {
-		t.Errorf("%v; %d looked for", err, len(m.restores))
+	if err := m.seekLost(); err != nil || m.Live(subnetA) || len(m.restorer.restores.entries) != 0 {
+		t.Errorf("%v; %d looked for", err, len(m.restorer.restores.entries))
 	}
-	if g, err := m.given(subnetA); err != nil || g.Grant != nil {
+	if g, err := m.restorer.loadGrant(subnetA); err != nil || g.Grant != nil {
 		t.Errorf("the grant is kept: %+v, %v", g, err)
 	}
 }
 
 func TestFurther(t *testing.T) {
 	of := func(log, seq uint64, ago time.Duration) held {
-		return held{Copy: shadow.Copy{Pos: store.TailPos{Log: log, Seq: seq}, Ago: ago}}
+		return held{RemoteCopy: replica.RemoteCopy{Pos: store.LogPos{Log: log, Seq: seq},
+			SinceConfirmed: ago}}
 	}
 	for _, c := range []struct{ better, worse held }{
 		{of(1, 5, -1), of(1, 4, 0)},
@@ -159,24 +169,26 @@ func TestFurther(t *testing.T) {
 		{of(1, 5, time.Hour), of(2, 9, -1)},
 	} {
 		if !further(c.better, c.worse) || further(c.worse, c.better) {
-			t.Errorf("%+v against %+v", c.better.Copy, c.worse.Copy)
+			t.Errorf("%+v against %+v", c.better.RemoteCopy, c.worse.RemoteCopy)
 		}
 	}
 }
 
 // With real copies and the real protocol: what alice's wiped disk had goes on at bob's,
-// whether somebody has URLs for it or only bob knows that there is work.
+// whether a peer has URLs for it or only bob knows that there is work.
 func TestRestoreWhole(t *testing.T) {
-	t.Run("somebody has URLs", func(t *testing.T) {
+	t.Run("a peer has URLs", func(t *testing.T) {
 		testRestore(t, func(again, _ *member) { _ = again.seekLost() })
 	})
-	t.Run("nobody has URLs", func(t *testing.T) {
+	t.Run("no peer has URLs", func(t *testing.T) {
 		var once sync.Once
-		testRestore(t, func(again, heir *member) { once.Do(func() { again.run(); heir.run() }) })
+		testRestore(t, func(again, successor *member) {
+			once.Do(func() { again.run(); successor.run() })
+		})
 	})
 }
 
-func testRestore(t *testing.T, notice func(again, heir *member)) {
+func testRestore(t *testing.T, notice func(again, successor *member)) {
 	dht := newDHT()
 	now := func(peer.ID) time.Time { return time.Now() }
 	a, b := listen(t, alice), listen(t, bob)
@@ -185,14 +197,14 @@ func testRestore(t *testing.T, notice func(again, heir *member)) {
 	know(b, a)
 	db := openStore(t)
 	bobs := copiesOf(t, b, db)
-	heir := join(t, bob, dht, db, func(c *Config) {
+	successor := join(t, bob, dht, db, func(c *Config) {
 		c.Replicas = bobs
 		c.Directory = directory{alice, bob}
 		c.Times.Lost = time.Second
 		c.Heard = now
 	})
-	runCopies(t, bobs, heir.Manager)
-	r := &handover.Receiver{DB: db, Heir: heir.Manager, Copies: bobs}
+	runCopies(t, b, bobs, successor.policy)
+	r := &handover.Receiver{DB: db, Successor: successor.receiver, Copies: bobs}
 	server := r.Serve(b, proto, nil)
 	t.Cleanup(server.Close)
 
@@ -200,10 +212,10 @@ func testRestore(t *testing.T, notice func(again, heir *member)) {
 		db := openStore(t)
 		s := copiesOf(t, a, db)
 		m = join(t, alice, dht, db, func(c *Config) {
-			c.Replicas, c.Shadows, c.Directory = s, 1, directory{alice, bob}
-			c.Sender = &handover.Sender{Host: a, Protocol: proto, DB: db, Shadows: s}
+			c.Replicas, c.ReplicaCount, c.Directory = s, 1, directory{alice, bob}
+			c.Sender = &handover.Sender{Host: a, Protocol: proto, DB: db, Followers: s}
 		})
-		return m, runCopies(t, s, m.Manager)
+		return m, runCopies(t, a, s, m.policy)
 	}
 	m, stop := start()
 	m.claim(subnetA)
@@ -211,15 +223,18 @@ func testRestore(t *testing.T, notice func(again, heir *member)) {
 	m.rounds(2)
 	until(t, "it is safe", func() bool {
 		m.rounds(2)
-		return len(m.Safe(t.Context(), []netip.Prefix{subnetA})) == 0 && m.Manager.cfg.Replicas.State(subnetA, bob.id).Synced
+		return len(m.Safe(t.Context(), []netip.Prefix{subnetA})) == 0 &&
+			m.Manager.cfg.Replicas.State(subnetA, bob.id).Synced
 	})
 	want := m.urls("a.test")
 	stop()
 	again, _ := start()
 	again.names["a.test"] = []netip.Addr{addrA}
-	until(t, "bob has it", func() bool { notice(again, heir); return heir.Live(subnetA) })
-	if got := heir.urls("a.test"); len(got) != len(want) || heir.epoch(subnetA) != 2 || again.Live(subnetA) {
-		t.Errorf("%d of %d URLs at epoch %d; alice has it: %v", len(got), len(want), heir.epoch(subnetA), again.Live(subnetA))
+	until(t, "bob has it", func() bool { notice(again, successor); return successor.Live(subnetA) })
+	if got := successor.urls("a.test"); len(got) != len(want) || successor.epoch(subnetA) != 2 ||
+		again.Live(subnetA) {
+		t.Errorf("%d of %d URLs at epoch %d; alice has it: %v", len(got), len(want),
+			successor.epoch(subnetA), again.Live(subnetA))
 	}
 	until(t, "alice knows", func() bool {
 		_ = again.seekLost()

@@ -12,11 +12,12 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"peerd/overlay/carry"
-	"peerd/overlay/forward"
 	"peerd/overlay/handover"
 	"peerd/overlay/home"
+	"peerd/overlay/hosttransfer"
 	"peerd/overlay/lease"
+	"peerd/overlay/outbox"
+	"peerd/overlay/record"
 )
 
 // plantRival has the DHT say that a subnet which m has claimed is another's.
@@ -29,7 +30,7 @@ func plantRival(t *testing.T, m *member) {
 // readAt carries out what is to be read at a time, and says how much that was.
 func (m *member) readAt(now time.Time) (n int) {
 	_, before := m.values.Calls()
-	for _, task := range m.toRead(now) {
+	for _, task := range m.leases.toRead(now) {
 		task(m.t.Context())
 	}
 	_, after := m.values.Calls()
@@ -43,7 +44,8 @@ func TestReadAgain(t *testing.T) {
 	m.claim(subnetB)
 	m.plant("a.test", subnetA, addrA, 3)
 	now := time.Now()
-	for i, after := range readAfter {
+	for i, after := range []time.Duration{4 * time.Second, 30 * time.Second, 90 * time.Second,
+		5 * time.Minute} {
 		if n := m.readAt(now.Add(after - time.Second)); n != 0 {
 			t.Errorf("read %d: %d leases too early", i, n)
 		}
@@ -55,15 +57,15 @@ func TestReadAgain(t *testing.T) {
 		t.Errorf("read once more: %d leases", n)
 	}
 	plantRival(t, m)
-	m.armSince(time.Time{}, now.Add(time.Minute), "the test")
+	m.presence.armSince(time.Time{}, now.Add(time.Minute), "the test")
 	m.readAt(now.Add(2 * time.Minute))
-	if s := m.subnets[subnetA]; !s.lost || m.subnets[subnetB].lost {
+	if s := m.table.subnets[subnetA]; !s.lost() || m.table.subnets[subnetB].lost() {
 		t.Error("the wrong one is given up, or none")
 	}
-	m.subnets[subnetB].renewAt = now.Add(time.Hour)
+	m.table.subnets[subnetB].renewAt = now.Add(time.Hour)
 	m.readAt(now.Add(3 * time.Minute))
-	if s := m.subnets[subnetB]; s.renewAt.After(now.Add(3 * time.Minute)) {
-		t.Error("somebody was back, and it is not renewed")
+	if s := m.table.subnets[subnetB]; s.renewAt.After(now.Add(3 * time.Minute)) {
+		t.Error("a peer was back, and the lease is not renewed")
 	}
 	m.run()
 	until(t, "it yields", func() bool { return !m.Live(subnetA) })
@@ -73,10 +75,11 @@ func TestReadAgain(t *testing.T) {
 }
 
 // Who may not act as an owner claims nothing.
-func TestClaimWithoutRight(t *testing.T) {
+func TestClaimWithoutQuorumLease(t *testing.T) {
 	m, _, w := guardedBy(t, bob, nil, nil)
 	w.right = false
-	if err := m.Claim(t.Context(), subnetA); !errors.Is(err, errNoRight) || m.Live(subnetA) {
+	if err := m.claimer.Claim(t.Context(), subnetA); !errors.Is(err, errNoQuorumLease) ||
+		m.Live(subnetA) {
 		t.Error("claimed:", err)
 	}
 	if puts, _ := m.values.Calls(); puts != 0 {
@@ -85,10 +88,10 @@ func TestClaimWithoutRight(t *testing.T) {
 }
 
 // A rival that others talk of is believed when the DHT has it.
-func TestRumour(t *testing.T) {
+func TestObserveLease(t *testing.T) {
 	m := join(t, bob, newDHT(), nil, nil)
 	m.claim(subnetA)
-	s := m.subnets[subnetA]
+	s := m.table.subnets[subnetA]
 	_, sealed := rival(t, subnetA, bob)
 	l, err := lease.OpenLease(sealed)
 	if err != nil {
@@ -96,24 +99,24 @@ func TestRumour(t *testing.T) {
 	}
 	worse := l
 	worse.Owner, worse.Epoch = carol.id, 0
-	if m.Rumour(worse); !s.suspected.IsZero() {
+	if m.ObserveLease(worse); !s.suspected.IsZero() {
 		t.Error("a worse one counts")
 	}
 	m.run()
-	m.Rumour(l)
+	m.ObserveLease(l)
 	until(t, "it is renewed", func() bool { puts, _ := m.values.Calls(); return puts == 2 })
-	if m.mu.Lock(); s.lost {
+	if m.mu.Lock(); s.lost() {
 		t.Error("believed unseen")
 	}
 	s.suspected = time.Time{}
 	m.mu.Unlock()
 	m.dht.Plant(lease.Key(subnetA), sealed)
-	m.Rumour(l)
+	m.ObserveLease(l)
 	until(t, "it yields", func() bool { return !m.Live(subnetA) })
 }
 
 // Who is back has read what came while it was away, and shortly before.
-func TestMeet(t *testing.T) {
+func TestPresence(t *testing.T) {
 	const young, old = 10 * time.Minute, 2 * time.Hour // ages of B and A
 	for name, c := range map[string]struct {
 		silent          time.Duration // of carol, before she is heard again
@@ -122,43 +125,40 @@ func TestMeet(t *testing.T) {
 		running         time.Duration
 		wantOld, wantNo bool
 	}{
-		"nothing":               {running: old, silent: 20 * time.Second, wantNo: true},
-		"a short absence":       {running: old, silent: 5 * time.Minute, wantNo: true},
-		"an absence":            {running: old, silent: 10 * time.Minute},
-		"a very long one":       {running: old, silent: lease.LongSilence + time.Minute, wantOld: true},
+		"nothing":         {running: old, wantNo: true},
+		"a short absence": {running: old, silent: 5 * time.Minute, wantNo: true},
+		"an absence":      {running: old, silent: 10 * time.Minute},
+		"a very long one": {running: old, silent: lease.LongSilence + time.Minute,
+			wantOld: true},
 		"a new peer":            {running: old, never: true},
 		"a new peer at a start": {running: 5 * time.Second, never: true, wantNo: true},
-		"the right":             {running: old, silent: time.Second, noRight: 10 * time.Minute},
+		"the right":             {running: old, noRight: 10 * time.Minute},
 	} {
 		now := time.Now()
-		heard := now
+		var over []Absence
 		m, _, w := guardedBy(t, bob, nil, func(c *Config) {
-			c.Directory = directory{bob, carol}
-			c.Heard = func(p peer.ID) time.Time {
-				if p == carol.id {
-					return heard
-				}
-				return time.Time{}
-			}
+			c.Absences = func(time.Time) []Absence { return over }
 		})
 		m.started = now.Add(-c.running)
 		m.claim(subnetA)
 		m.claim(subnetB)
 		for p, age := range map[netip.Prefix]time.Duration{subnetA: old, subnetB: young} {
-			s := m.subnets[p]
-			s.since, s.armed, s.readAt = now.Add(-age), time.Time{}, time.Time{}
-		}
-		if !c.never {
-			m.present.heard[carol.id.String()] = now.Add(-c.silent)
+			s := m.table.subnets[p]
+			s.since, s.rereads = now.Add(-age), record.Rereads{}
 		}
 		if c.noRight > 0 {
-			heard, w.right = now.Add(-c.silent), false
-			m.meet(now.Add(-c.noRight))
+			w.right = false
+			m.presence.observePresence(now.Add(-c.noRight))
 			w.right = true
 		}
-		heard = now
-		m.meet(now)
-		armed := func(p netip.Prefix) bool { return !m.subnets[p].readAt.IsZero() }
+		switch {
+		case c.never:
+			over = []Absence{{To: now}}
+		case c.silent > 0:
+			over = []Absence{{From: now.Add(-c.silent), To: now}}
+		}
+		m.presence.observePresence(now)
+		armed := func(p netip.Prefix) bool { return m.table.subnets[p].rereads.Planned() }
 		if armed(subnetA) != c.wantOld || armed(subnetB) == c.wantNo {
 			t.Errorf("%s: old %v, young %v", name, armed(subnetA), armed(subnetB))
 		}
@@ -169,7 +169,8 @@ func TestMeet(t *testing.T) {
 func TestHandoverReadsFirst(t *testing.T) {
 	var sent atomic.Int32
 	m := join(t, bob, newDHT(), nil, func(c *Config) {
-		c.Sender = sendFunc(func(context.Context, peer.ID, handover.Offer, func() ([]byte, error)) ([]byte, error) {
+		c.Sender = sendFunc(func(context.Context, peer.ID, handover.Offer, func() ([]byte, error)) (
+			[]byte, error) {
 			sent.Add(1)
 			return nil, handover.ErrBroken
 		})
@@ -177,12 +178,13 @@ func TestHandoverReadsFirst(t *testing.T) {
 	m.claim(subnetA)
 	plantRival(t, m)
 	m.mu.Lock()
-	s := m.subnets[subnetA]
-	s.to, s.moving = carol.id.String(), true
+	s := m.table.subnets[subnetA]
+	s.leaveAtOnce(carol.id.String())
+	s.moving = true
 	m.mu.Unlock()
-	m.move(t.Context(), s, carol.id.String())
-	if sent.Load() != 0 || !s.lost {
-		t.Errorf("offered %d times, lost %v", sent.Load(), s.lost)
+	m.departures.move(t.Context(), s, carol.id.String())
+	if sent.Load() != 0 || !s.lost() {
+		t.Errorf("offered %d times, lost %v", sent.Load(), s.lost())
 	}
 }
 
@@ -194,7 +196,7 @@ func homeHasRival(t *testing.T) {
 	other := join(t, folk[1], dht, nil, nil)
 	other.claim(newNet)
 	m, f := joinHosts(t, folk[0], dht, nil, func(c *Config) {
-		c.Carrier = carryFunc(func(context.Context, peer.ID, carry.Offer) error {
+		c.Transferrer = transferFunc(func(context.Context, peer.ID, hosttransfer.Offer) error {
 			t.Error("carried")
 			return nil
 		})
@@ -215,23 +217,27 @@ func homeHasRival(t *testing.T) {
 		}
 	}
 	m.say(host, oldAddr, newAddr)
-	if r, err := m.Resolve(t.Context(), host, netip.Addr{}); err != nil || r.Kind != forward.Own {
+	if r, err := m.resolver.Resolve(t.Context(), host, netip.Addr{}); err != nil ||
+		r.Kind != outbox.Own {
 		t.Fatal(r, err)
 	}
 	m.plant(host, oldNet, oldAddr, 5)
 	m.run()
-	m.armSince(now.Add(-time.Minute), now, "the test")
+	m.presence.armSince(now.Add(-time.Minute), now, "the test")
 	time.Sleep(10 * time.Second)
-	if f.in(host) != oldNet || m.homes.Transit(host) {
+	if f.in(host) != oldNet || m.hosts.hostMoves.InTransit(host) {
 		t.Error("given up without a rival")
 	}
 	dht.Plant(home.Key(host), sealed)
-	until(t, "the host is given up", func() bool { _, ok := m.storedHost(host); return !ok && !m.homes.Transit(host) })
+	until(t, "the host is given up", func() bool {
+		_, ok := m.storedHost(host)
+		return !ok && !m.hosts.hostMoves.InTransit(host)
+	})
 	if m.routedURLs() != 5 || m.queued(host) != 0 {
 		t.Errorf("%d URLs of 5 go there, %d are queued", m.routedURLs(), m.queued(host))
 	}
 	until(t, "it is the other's", func() bool {
-		r, err := m.Resolve(t.Context(), host, netip.Addr{})
-		return err == nil && r.Kind == forward.Foreign && r.Owner == folk[1].id
+		r, err := m.resolver.Resolve(t.Context(), host, netip.Addr{})
+		return err == nil && r.Kind == outbox.Foreign && r.Owner == folk[1].id
 	})
 }

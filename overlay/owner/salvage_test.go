@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"peerd/overlay/lease"
-	"peerd/overlay/shadow"
+	"peerd/overlay/replica"
 	"peerd/store"
 )
 
@@ -15,21 +15,24 @@ func soon(c *Config) {
 	c.Times = Times{Silence: time.Millisecond, Spread: 1, Orphan: 20 * time.Millisecond}
 }
 
-// salvaged checks that all that only the copy knew is put aside, and the copy gone.
-func (e *estate) salvaged(t *testing.T) {
+// salvaged checks that all that only the copy knew is rerouted, and the copy gone.
+func (e *copyFixture) salvaged(t *testing.T) {
 	t.Helper()
-	until(t, "the copy is given up", func() bool { _, held := e.replicas.Copy(subnetA); return !held })
+	until(t, "the copy is given up", func() bool {
+		_, held := e.replicas.Copy(subnetA)
+		return !held
+	})
 	if e.Live(subnetA) {
 		t.Error("it is owned")
 	}
 	if len(e.routed) != heldURLs || e.deferred["else.test"] != 1 {
-		t.Errorf("%d URLs and %v are put aside", len(e.routed), e.deferred)
+		t.Errorf("%d URLs and %v are rerouted", len(e.routed), e.deferred)
 	}
 }
 
-// Somebody without a copy took over while the one with a copy was away.
+// A peer without a copy took over while the one with a copy was away.
 func TestOutdatedCopyIsSalvaged(t *testing.T) {
-	e := newEstate(t, false, soon)
+	e := newCopyFixture(t, false, soon)
 	takenBy(t, carol, e.dht)
 	e.run()
 	e.salvaged(t)
@@ -39,16 +42,16 @@ func TestOutdatedCopyIsSalvaged(t *testing.T) {
 }
 
 func TestUnfinishedCopyIsSalvaged(t *testing.T) {
-	e := newEstate(t, false, soon)
+	e := newCopyFixture(t, false, soon)
 	e.held.Complete = false
 	e.replicas.held[subnetA] = e.held
 	e.run()
 	e.salvaged(t)
 }
 
-// An old copy is better than none, once nobody can have a newer one.
+// An old copy is better than none, once no peer can have a newer one.
 func TestOldCopyOfTheDead(t *testing.T) {
-	e := newEstate(t, false, soon)
+	e := newCopyFixture(t, false, soon)
 	e.held.Heard = e.heard.Add(-time.Hour)
 	e.replicas.held[subnetA] = e.held
 	e.run()
@@ -59,17 +62,23 @@ func TestOldCopyOfTheDead(t *testing.T) {
 func TestWillingToLoseNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		by     someone // alice has lost her disk, or carol has taken over
-		change func(o *shadow.Open)
-		wreck  bool
+		change func(o *replica.OpenRequest)
+		marked bool
 	}{
-		"begun anew":        {carol, func(*shadow.Open) {}, true},
-		"without our last":  {carol, func(o *shadow.Open) { o.Base = store.TailPos{Log: 9, Seq: 3} }, true},
-		"on our copy":       {carol, func(o *shadow.Open) { o.Base = store.TailPos{Log: 9, Seq: 4} }, false},
-		"on a later one":    {carol, func(o *shadow.Open) { o.Base = store.TailPos{Log: 9, Seq: 7} }, false},
-		"owner with no log": {alice, func(*shadow.Open) {}, true},
-		"owner as ever":     {alice, func(o *shadow.Open) { o.Log = 9 }, false},
+		"recreated": {carol, func(*replica.OpenRequest) {}, true},
+		"without our last": {carol, func(o *replica.OpenRequest) {
+			o.Base = store.LogPos{Log: 9, Seq: 3}
+		}, true},
+		"on our copy": {carol, func(o *replica.OpenRequest) {
+			o.Base = store.LogPos{Log: 9, Seq: 4}
+		}, false},
+		"on a later one": {carol, func(o *replica.OpenRequest) {
+			o.Base = store.LogPos{Log: 9, Seq: 7}
+		}, false},
+		"owner with no log": {alice, func(*replica.OpenRequest) {}, true},
+		"owner as ever":     {alice, func(o *replica.OpenRequest) { o.Log = 9 }, false},
 	} {
-		e := newEstate(t, false, nil)
+		e := newCopyFixture(t, false, nil)
 		if c.by.id == carol.id {
 			takenBy(t, carol, e.dht)
 		}
@@ -77,23 +86,25 @@ func TestWillingToLoseNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := shadow.Open{Subnet: subnetA, Epoch: l.Epoch, Lease: sealed, Log: 17}
+		o := replica.OpenRequest{Subnet: subnetA, Epoch: l.Epoch, Lease: sealed, Log: 17}
 		c.change(&o)
-		err = e.Willing(c.by.id, o)
-		if _, marked := e.wrecks[subnetA]; marked != c.wreck || errors.Is(err, shadow.ErrLater) != c.wreck || !c.wreck && err != nil {
+		err = e.policy.AcceptCopy(c.by.id, o)
+		if _, marked := e.salvager.copies.get(subnetA); marked != c.marked ||
+			errors.Is(err, replica.ErrLater) != c.marked || !c.marked && err != nil {
 			t.Errorf("%s: marked %v, %v", name, marked, err)
 		}
-		if !c.wreck {
+		if !c.marked {
 			continue
 		}
 		e.run()
 		e.salvaged(t)
-		if err := e.Willing(c.by.id, o); err != nil {
+		if err := e.policy.AcceptCopy(c.by.id, o); err != nil {
 			t.Errorf("%s: %v, and nothing is here", name, err)
 		}
 	}
-	h := shadow.Held{Epoch: 3}
-	if !passed(h, lease.Lease{Epoch: 4, Grant: []byte{1}}) || passed(h, lease.Lease{Epoch: 5, Grant: []byte{1}}) || passed(h, lease.Lease{Epoch: 4}) {
+	h := replica.LocalCopy{Epoch: 3}
+	if !passed(h, lease.Lease{Epoch: 4, Grant: []byte{1}}) ||
+		passed(h, lease.Lease{Epoch: 5, Grant: []byte{1}}) || passed(h, lease.Lease{Epoch: 4}) {
 		t.Error("what the owner gave away itself is not told apart")
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 	"net/netip"
 	"time"
 
@@ -13,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"peerd/overlay/lease"
-	"peerd/overlay/shadow"
+	"peerd/overlay/replica"
 	"peerd/overlay/witness"
 )
 
@@ -26,8 +24,8 @@ const (
 	writesAtOnce = 16
 	// takeWait is the wait after a takeover that did not work out; it doubles up
 	// to takeWaitMax.
-	takeWait    = 2 * time.Second
-	takeWaitMax = time.Minute
+	takeWait    = 1500 * time.Millisecond
+	takeWaitMax = 45 * time.Second
 	// looks is how often it is looked whether a takeover that broke off has come to
 	// stand: a write that was given up may still be on its way, or have reached a part of
 	// the DHT that comes back later. With takeWait that is over half a minute.
@@ -37,143 +35,122 @@ const (
 var (
 	// errOutdated says that the subnet is another's than the copy tells.
 	errOutdated = errors.New("the copy is of an earlier epoch")
-	// errReplaced says that the owner lived on after it had lost this shadow.
+	// errReplaced is returned if the owner ran on after it had lost this replica.
 	errReplaced = errors.New("the copy may have been replaced by another")
 	// errOurs and errNotOurs end an attempt that has found out what it was for.
 	errOurs    = errors.New("the subnet is ours already")
-	errNotOurs = errors.New("the subnet is its owner's")
+	errNotOurs = errors.New("the subnet belongs to its owner")
 	// errVotes says that the witnesses did not agree.
 	errVotes = errors.New("too few votes")
 )
 
-// attempt is what is remembered of a copy whose owner is silent, or that may be
-// ours already.
-type attempt struct {
-	busy   bool
-	resume int // so often only look whether it is ours
-	fails  int
-	next   time.Time // not before
+// failover is the part of a Manager that continues the subnets of silent owners: those of which
+// there is a copy here, and those for which URLs wait here.
+type failover struct {
+	*table
+	arrivals *arrivals
+	intake   *intake
+	presence *presence
+	replicas *replicas
+	salvager *salvager
+	// to take over what is copied here; so often only look whether it is ours
+	attempts queue[int]
+	orphans  queue[orphan] // of owners that do not answer us
+	asking   int           // groups of both under way; guarded by mu
+	// of owners that are there and do not follow up a copy; of Run alone
+	notified map[netip.Prefix]notification
 }
 
-// toTake returns what is to be done for the copies here whose owners are silent.
-func (m *Manager) toTake(now time.Time) []func(context.Context) {
-	if m.cfg.Witness == nil || m.cfg.Replicas == nil || m.turn%slowly != 0 || m.draining.Load() {
+// toTake returns the tasks for the copies here with silent owners.
+func (f *failover) toTake(now time.Time) []func(context.Context) {
+	if f.cfg.Witness == nil || f.cfg.Replicas == nil || f.intake.draining.Load() {
 		return nil
 	}
-	groups := map[peer.ID][]shadow.Held{}
+	groups := map[peer.ID][]replica.LocalCopy{}
 	quiet := map[peer.ID]time.Duration{}
-	m.mu.Lock()
-	free := asksAtOnce - m.asking
-	m.mu.Unlock()
-	for _, h := range m.cfg.Replicas.Held() {
+	f.mu.Lock()
+	free := asksAtOnce - f.asking
+	f.mu.Unlock()
+	for _, h := range f.cfg.Replicas.Copies() {
 		if _, known := quiet[h.Owner]; !known {
-			quiet[h.Owner] = now.Sub(m.lastHeard(h.Owner))
+			quiet[h.Owner] = f.silence(h.Owner, now)
 		}
 		g, begun := groups[h.Owner]
-		if !h.Complete && m.dead(h, now) {
-			m.wreck(h.Subnet)
+		if !h.Complete && f.dead(h, now) {
+			f.salvager.markOrphanedCopy(h.Subnet)
 		}
 		if !h.Complete || len(g) == askSteps || !begun && len(groups) >= free {
 			continue
 		}
-		if m.attempt(h.Subnet, min(quiet[h.Owner], now.Sub(h.Heard)), now) {
+		if f.attempt(h.Subnet, quiet[h.Owner], now) {
 			groups[h.Owner] = append(g, h)
 		}
 	}
 	var tasks []func(context.Context)
 	for _, g := range groups {
-		m.mu.Lock()
-		m.asking++
-		m.mu.Unlock()
+		f.mu.Lock()
+		f.asking++
+		f.mu.Unlock()
 		tasks = append(tasks, func(ctx context.Context) {
-			m.takeAll(ctx, g)
-			m.mu.Lock()
-			m.asking--
-			m.mu.Unlock()
-			m.wake()
+			f.takeAll(ctx, g)
+			f.mu.Lock()
+			f.asking--
+			f.mu.Unlock()
+			f.wake()
 		})
 	}
 	return tasks
 }
 
-// lastHeard returns when a peer was last heard, since our start at the least.
-func (m *Manager) lastHeard(who peer.ID) time.Time {
-	at := m.started
-	if m.cfg.Heard != nil {
-		if heard := m.cfg.Heard(who); heard.After(at) {
-			at = heard
-		}
-	}
-	return at
-}
-
 // attempt says whether a copy is to be made ours now, and if so marks it as
 // busy; quiet is for how long its owner is silent.
-func (m *Manager) attempt(p netip.Prefix, quiet time.Duration, now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	a := m.attempts[p]
-	switch {
-	case a != nil && (a.busy || now.Before(a.next)):
-		return false
-	case a != nil && a.resume > 0:
-	case quiet <= m.cfg.Times.Silence+m.share(p):
-		delete(m.attempts, p)
-		return false
-	case a == nil:
-		a = &attempt{}
-		m.attempts[p] = a
+func (f *failover) attempt(p netip.Prefix, quiet time.Duration, now time.Time) bool {
+	silent := quiet > f.cfg.Times.Silence+f.share(p)
+	if silent {
+		f.attempts.add(p, now, 0)
 	}
-	a.busy = true
-	return true
+	return f.attempts.begin(p, now, func(looks int) verdict {
+		if silent || looks > 0 {
+			return begin
+		}
+		return forget
+	})
 }
 
 // resume has a copy looked at that may be ours by the DHT: the takeover of it
 // was broken off.
-func (m *Manager) resume(p netip.Prefix) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if a := m.attempts[p]; a != nil {
-		a.resume = max(a.resume, looks)
-	} else if m.subnets[p] == nil {
-		m.attempts[p] = &attempt{resume: looks}
+func (f *failover) resume(p netip.Prefix) {
+	if !f.attempts.change(p, func(e *entry[int]) { e.about = max(e.about, looks) }) && !f.Live(p) {
+		f.attempts.add(p, time.Time{}, looks)
 	}
 }
 
-// share is this peer's part of Times.Spread: the same whenever it is asked, and
-// another for each peer and subnet.
-func (m *Manager) share(p netip.Prefix) time.Duration {
-	h := fnv.New32a()
-	fmt.Fprintf(h, "%v %s", p, m.cfg.Self)
-	return time.Duration(float64(m.cfg.Times.Spread) * float64(h.Sum32()) / (1 << 32))
-}
-
-// takeAll tries to make copies ours whose owner is silent, all of one, and notes
-// how that went. The leases come into the DHT first, as votes are for a short
-// time only, then the subnets onto our disk. Broken off in between, a lease of
-// ours is found there by the next try.
-func (m *Manager) takeAll(ctx context.Context, hs []shadow.Held) {
+// takeAll tries to take over copies of one silent owner and records the results. The
+// leases are written to the DHT first, because votes are valid only for a short time,
+// then the subnets to disk. If it is interrupted in between, the next attempt finds our
+// lease.
+func (f *failover) takeAll(ctx context.Context, hs []replica.LocalCopy) {
 	ctx, cancel := context.WithTimeout(ctx, 3*witness.VoteWindow)
 	defer cancel()
-	var left []shadow.Held
+	var left []replica.LocalCopy
 	errs := make([]error, len(hs))
-	each(hs, func(i int, h shadow.Held) { errs[i] = m.whose(ctx, h) })
+	each(hs, func(i int, h replica.LocalCopy) { errs[i] = f.lookupOwner(ctx, h) })
 	for i, h := range hs {
 		if errs[i] == nil {
-			if unpin, ok := m.cfg.Replicas.Pin(h.Subnet, h.Epoch); ok {
+			if unpin, ok := f.cfg.Replicas.Pin(h.Subnet, h.Epoch); ok {
 				defer unpin() // from the votes on it has to be what it is
 				left = append(left, h)
 				continue
 			}
 			errs[i] = errOutdated
 		}
-		m.tried(ctx, h, errs[i])
+		f.tried(ctx, h, errs[i])
 	}
 	if len(left) == 0 {
 		return
 	}
-	tally, err := m.vote(ctx, left)
-	each(left, func(_ int, h shadow.Held) { m.tried(ctx, h, m.take(ctx, h, tally, err)) })
+	tally, err := f.vote(ctx, left)
+	each(left, func(_ int, h replica.LocalCopy) { f.tried(ctx, h, f.take(ctx, h, tally, err)) })
 }
 
 // each calls fn for all of hs, some at a time.
@@ -187,41 +164,39 @@ func each[T any](hs []T, fn func(int, T)) {
 }
 
 // tried notes how a try went.
-func (m *Manager) tried(ctx context.Context, h shadow.Held, err error) {
-	ours := m.Live(h.Subnet)
-	m.mu.Lock()
-	switch a := m.attempts[h.Subnet]; {
-	case a == nil:
-	case ours:
-		delete(m.attempts, h.Subnet)
-	default:
-		wait := min(takeWait<<min(a.fails, 10), takeWaitMax)
-		a.busy, a.next = false, time.Now().Add(wait/2+rand.N(wait/2+1))
-		a.fails++
+func (f *failover) tried(ctx context.Context, h replica.LocalCopy, err error) {
+	ours := f.Live(h.Subnet)
+	if ours {
+		f.attempts.done(h.Subnet)
+	} else {
+		f.attempts.fail(h.Subnet, time.Now())
 	}
-	m.mu.Unlock()
 	switch {
 	case ours || ctx.Err() != nil:
 	case errors.Is(err, errNotOurs), errors.Is(err, errOutdated):
-		m.log.Debug("a copy is not ours", "subnet", h.Subnet, "owner", h.Owner, "err", err)
+		f.log.Debug("copy has another owner", "subnet", h.Subnet, "owner", h.Owner, "err", err)
 	default:
-		m.log.Info("a silent owner's subnet is not taken over", "subnet", h.Subnet, "owner", h.Owner, "err", err)
+		f.log.Info("failed to take over subnet", "subnet", h.Subnet,
+			"owner", h.Owner, "err", err)
 	}
 }
 
-// whose asks the DHT whose a subnet is: nil means its old owner's still. A lease of
-// ours that is found there is made good.
-func (m *Manager) whose(ctx context.Context, h shadow.Held) error {
-	best, _, err := m.cfg.Leases.Refresh(ctx, h.Subnet)
+// lookupOwner looks up the owner of a subnet in the DHT: nil means that it is still the
+// old one. If the lease there is ours it completes the takeover.
+func (f *failover) lookupOwner(ctx context.Context, h replica.LocalCopy) error {
+	if _, err := f.cfg.Leases.Learn(h.Lease); err != nil { // after a restart it is not known
+		f.log.Debug("lease of a copy not valid", "subnet", h.Subnet, "err", err)
+	}
+	best, _, err := f.cfg.Leases.Refresh(ctx, h.Subnet)
 	known := err == nil
 	if !known { // ours that is not known to stand, perhaps
-		best, known = m.cfg.Leases.Cached(h.Subnet)
+		best, known = f.cfg.Leases.Cached(h.Subnet)
 	}
 	switch {
-	case known && best.Owner == m.cfg.Self && best.Epoch > h.Epoch:
-		l, sealed, err := m.cfg.Leases.Renew(ctx, best)
+	case known && best.Owner == f.cfg.Self && best.Epoch > h.Epoch:
+		l, sealed, err := f.cfg.Leases.Renew(ctx, best)
 		if err == nil {
-			err = m.promote(h, l, sealed)
+			err = f.arrivals.promote(h, l, sealed)
 		}
 		if err == nil {
 			err = errOurs
@@ -230,109 +205,116 @@ func (m *Manager) whose(ctx context.Context, h shadow.Held) error {
 	case known && passed(h, best):
 		return fmt.Errorf("%w: given away", errNotOurs)
 	case known && (best.Owner != h.Owner || best.Epoch != h.Epoch):
-		if best.Epoch >= h.Epoch && m.dead(h, time.Now()) {
-			m.wreck(h.Subnet)
+		if best.Epoch >= h.Epoch && f.dead(h, time.Now()) {
+			f.salvager.markOrphanedCopy(h.Subnet)
 		}
 		return fmt.Errorf("%w: %v has epoch %d", errOutdated, best.Owner, best.Epoch)
 	}
-	silent := m.quiet(h, time.Now()) > m.cfg.Times.Silence+m.share(h.Subnet)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if a := m.attempts[h.Subnet]; a != nil && a.resume > 0 {
-		a.resume--
-		if !silent {
-			return errNotOurs
+	looking := false
+	f.attempts.change(h.Subnet, func(e *entry[int]) {
+		if looking = e.about > 0; looking {
+			e.about--
 		}
+	})
+	if looking && f.silence(h.Owner, time.Now()) <= f.cfg.Times.Silence+f.share(h.Subnet) {
+		return errNotOurs
 	}
 	return nil
 }
 
-// vote asks the silent owner's panel about all copies that may be the newest.
-func (m *Manager) vote(ctx context.Context, hs []shadow.Held) (witness.Tally, error) {
-	var steps []witness.Step
+// vote requests votes from the silent owner's witness set for all copies that may be the
+// newest.
+func (f *failover) vote(ctx context.Context, hs []replica.LocalCopy) (witness.Tally, error) {
+	var steps []witness.Proposal
 	err := errVotes
 	for _, h := range hs {
-		if why := m.replaced(h); why != nil {
+		if why := f.replaced(h); why != nil {
 			err = why
 			continue
 		}
-		steps = append(steps, witness.Step{Subnet: h.Subnet, Epoch: h.Epoch + 1})
+		l, why := lease.OpenLease(h.Lease)
+		if why != nil {
+			err = why
+			continue
+		}
+		steps = append(steps, witness.Proposal{Subnet: h.Subnet, Epoch: h.Epoch + 1,
+			Ended: l.Digest()})
 	}
 	if len(steps) == 0 {
 		return witness.Tally{}, err
 	}
-	panel := hs[0].Panel
-	if len(panel) == 0 { // it has come to own the subnet, and has not opened it here
-		panel = m.cfg.Witness.PanelOf(ctx, hs[0].Owner)
+	set := hs[0].WitnessSet
+	if len(set) == 0 { // it has come to own the subnet, and has not opened it here
+		set = f.cfg.Witness.WitnessSetOf(ctx, hs[0].Owner)
 	}
-	return m.ask(ctx, hs[0].Owner, panel, steps)
-}
-
-// ask asks the panel of a silent owner, if it is known.
-func (m *Manager) ask(ctx context.Context, owner peer.ID, panel []byte, steps []witness.Step) (witness.Tally, error) {
-	if len(panel) == 0 {
-		return witness.Tally{}, fmt.Errorf("%w: nobody knows its witnesses", errVotes)
-	}
-	return m.cfg.Witness.Ask(ctx, owner, panel, steps)
+	return f.ask(ctx, hs[0].Owner, set, steps)
 }
 
 // take makes a copy ours by the votes there are, or by long silence.
-func (m *Manager) take(ctx context.Context, h shadow.Held, tally witness.Tally, why error) error {
+func (f *failover) take(
+	ctx context.Context, h replica.LocalCopy, tally witness.Tally, why error,
+) error {
 	old, err := lease.OpenLease(h.Lease)
 	if err != nil {
-		return fmt.Errorf("the copy's lease: %w", err)
+		return fmt.Errorf("lease of the copy: %w", err)
 	}
-	t, until, err := m.consent(h, tally, why)
+	t, until, err := f.consent(h, tally, why)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	l, sealed, err := m.cfg.Leases.TakeOver(ctx, h.Subnet, h.Epoch+1, t, old.Proxy)
+	l, sealed, err := f.cfg.Leases.TakeOver(ctx, old, t, old.Proxy)
 	if err != nil {
-		m.resume(h.Subnet) // it may stand all the same
+		f.resume(h.Subnet) // it may stand all the same
 		return err
 	}
-	return m.promote(h, l, sealed)
+	return f.arrivals.promote(h, l, sealed)
 }
 
 // consent returns what allows a takeover, and until when: the votes there are, or
 // long silence. why is what has kept us from asking for votes.
-func (m *Manager) consent(h shadow.Held, tally witness.Tally, why error) (lease.Takeover, time.Time, error) {
+func (f *failover) consent(
+	h replica.LocalCopy, tally witness.Tally, why error,
+) (lease.Takeover, time.Time, error) {
 	t, ok := tally.Takeover(h.Subnet)
 	switch {
 	case ok:
 		return t, tally.Until, nil
-	case time.Since(later(m.lastHeard(h.Owner), h.Heard)) > lease.LongSilence:
+	case f.silence(h.Owner, time.Now()) > lease.LongSilence:
 		return lease.Takeover{Last: h.Lease}, time.Now().Add(witness.VoteWindow), nil
 	case why != nil:
 		return t, time.Time{}, why
 	}
-	return t, time.Time{}, fmt.Errorf("%w: %d of %d; %d hear the owner, %d voted otherwise, of others: %v",
-		errVotes, len(tally.Votes[h.Subnet]), tally.Needed, len(tally.Hears), len(tally.Taken), tally.Failed)
+	return t, time.Time{}, fmt.Errorf(
+		"%w: %d of %d; %d hear the owner, %d voted otherwise, of others: %v",
+		errVotes, len(tally.Votes[h.Subnet]), tally.Needed, len(tally.HeardOwner),
+		len(tally.VotedOther), tally.Failed)
 }
 
 // replaced says whether the owner may have lived for so long after it counted on
 // this copy that it has given it up: then it has acknowledged what is not in it, and
 // there is another. Witnesses cannot know that.
-func (m *Manager) replaced(h shadow.Held) error {
+func (f *failover) replaced(h replica.LocalCopy) error {
 	now := time.Now()
-	if m.cfg.Heard == nil || !h.Live && m.quiet(h, now) > m.cfg.Times.Anew+8*m.share(h.Subnet) {
-		return nil // nobody has taken over with a newer one in all that time
+	if f.cfg.Heard == nil || !h.Live && f.silence(h.Owner, now) > f.cfg.Times.Recreate+
+		8*f.share(h.Subnet) {
+		return nil // no peer has taken over with a newer one in all that time
 	}
-	link, heard := h.Counted, m.cfg.Heard(h.Owner)
+	link, heard := h.Confirmed, f.cfg.Heard(h.Owner)
 	switch {
-	case link.IsZero() && m.awake.IsZero():
+	case link.IsZero() && f.presence.awake.IsZero():
 		return fmt.Errorf("%w: its owner has not opened it", errReplaced)
 	case link.IsZero() && heard.IsZero():
-		return fmt.Errorf("%w: nobody knows how long its owner lived", errReplaced)
+		return fmt.Errorf("%w: not known how long its owner ran", errReplaced)
 	case link.IsZero(): // not in step since our start: our own absence counts too
-		link = m.awake
-	case link.Before(m.started): // since then we would have heard it
-		heard = later(heard, m.started)
+		link = f.presence.awake
+	case link.Before(f.started): // since then we would have heard it
+		heard = later(heard, f.started)
 	}
-	if heard.Sub(link) > m.cfg.Times.Lost {
-		return fmt.Errorf("%w: its owner lived on for %v", errReplaced, heard.Sub(link).Round(time.Second))
+	if heard.Sub(link) > f.cfg.Times.Lost {
+		return fmt.Errorf("%w: its owner ran on for %v", errReplaced,
+			heard.Sub(link).Round(time.Second))
 	}
 	return nil
 }

@@ -8,37 +8,41 @@ import (
 	"peerd/overlay/witness"
 )
 
-// Times are those of shadows and takeovers. What is zero has its default.
+// Times configures replicas and takeovers. Zero fields have their defaults.
 type Times struct {
-	// Silence is how long an owner must not have been heard before its shadows
-	// ask for votes. 20 s: that is also what its witnesses promise it.
+	// Silence is the time without a sign of an owner after which its replicas request votes.
+	// 20 s, which is also what its witnesses promise it.
 	Silence time.Duration
-	// Spread is what shadows wait longer, each by its own part of it, so that they
-	// do not ask at once. 4 s.
+	// Spread is added to Silence, a different part of it by each replica, so that they do
+	// not ask at once. 4 s.
 	Spread time.Duration
-	// Orphan is how long an owner must not have been heard before it is concluded that
-	// no shadow of it takes over: then copies that never were complete are salvaged, and
-	// a quarter of it later who has URLs for a subnet begins it anew that was its
-	// owner's for too short a time to have a shadow. 2 min.
+	// Orphan is the time without a sign of an owner after which no replica of it is expected
+	// to take over. Copies that were never complete are then salvaged, and a quarter of it
+	// later peers with URLs for a subnet recreate it, if it was its owner's for too short a
+	// time to have a replica. 2 min.
 	Orphan time.Duration
-	// Anew is the same for a subnet that had shadows: then those with an old copy may
-	// take over, and a quarter of it later those begin anew who have no copy. All are away
-	// at once when they are on the other side of a cut, and come back with what they
-	// have fetched; so this is longer than most cuts. 15 min.
-	Anew time.Duration
-	// Lost is how long a shadow may be out of reach, or owe an answer, before another
-	// takes its place. 25 s: so that the other has a copy within 30 s.
+	// Recreate is the same for a subnet that had replicas: then peers with an old copy may
+	// take over, and a quarter of it later peers without a copy may recreate it. Replicas on
+	// the other side of a partition disappear together and come back with what they have
+	// fetched; so this is longer than most partitions. 15 min.
+	Recreate time.Duration
+	// Lost is the time for which a replica may be unreachable or not acknowledge before
+	// another one replaces it. 25 s, so that the other one has a copy within 30 s.
 	Lost time.Duration
-	// First is how long URLs for a subnet of ours are asked to wait for its first
-	// shadow. 10 s.
+	// First is the time for which URLs for a subnet of ours wait for its first replica, or for
+	// the next one after the last was dropped. 1 min: if the chosen peer is lost, it is found out
+	// (Lost) and another one gets a copy.
 	First time.Duration
-	// Flush is how long Safe waits for the shadows. 2 s.
+	// Flush is the time for which Safe waits for the replicas. 2 s.
 	Flush time.Duration
-	// Brink is how much of this peer's right is left when its witnesses have not been
-	// heard for longer than their heartbeats take: from then on a page is fetched only
-	// where the shadows have those before it. 8.5 s of the 15 that witness.Config.Hold
-	// gives every 5; it has to be well below what Hold leaves between two heartbeats.
-	Brink time.Duration
+	// QuorumMargin is the remaining time of the quorum lease at which the witnesses have not
+	// been heard for longer than their heartbeats take: from then on a page is fetched only
+	// if the replicas have the pages before it. 8.5 s of the 15 s that witness.Config.Hold
+	// gives every 5 s; it must be well below what Hold leaves between two heartbeats.
+	QuorumMargin time.Duration
+	// Unreachable is the time without an answer of any server of a subnet after which other
+	// peers are asked to connect to one. 3 min.
+	Unreachable time.Duration
 	// Revive is how long after a witness has voted a subnet of ours away the DHT is
 	// asked once more, and the subnet is ours again if it is not another's.
 	// witness.ReviveAfter.
@@ -48,8 +52,10 @@ type Times struct {
 // DefaultTimes returns what fits the Internet.
 func DefaultTimes() Times {
 	return Times{
-		Silence: 20 * time.Second, Spread: 4 * time.Second, Orphan: 2 * time.Minute, Anew: 15 * time.Minute, Lost: 25 * time.Second, First: 10 * time.Second,
-		Flush: 2 * time.Second, Brink: 8500 * time.Millisecond, Revive: witness.ReviveAfter,
+		Silence: 20 * time.Second, Spread: 4 * time.Second, Orphan: 2 * time.Minute,
+		Recreate: 15 * time.Minute, Lost: 25 * time.Second, First: time.Minute,
+		Flush: 2 * time.Second, QuorumMargin: 8500 * time.Millisecond, Revive: witness.ReviveAfter,
+		Unreachable: 3 * time.Minute,
 	}
 }
 
@@ -57,8 +63,10 @@ func DefaultTimes() Times {
 func (t Times) withDefaults() Times {
 	d := DefaultTimes()
 	for _, f := range []struct{ to, from *time.Duration }{
-		{&t.Silence, &d.Silence}, {&t.Spread, &d.Spread}, {&t.Orphan, &d.Orphan}, {&t.Anew, &d.Anew}, {&t.Lost, &d.Lost}, {&t.First, &d.First},
-		{&t.Flush, &d.Flush}, {&t.Brink, &d.Brink}, {&t.Revive, &d.Revive},
+		{&t.Silence, &d.Silence}, {&t.Spread, &d.Spread}, {&t.Orphan, &d.Orphan},
+		{&t.Recreate, &d.Recreate}, {&t.Lost, &d.Lost}, {&t.First, &d.First},
+		{&t.Flush, &d.Flush}, {&t.QuorumMargin, &d.QuorumMargin}, {&t.Revive, &d.Revive},
+		{&t.Unreachable, &d.Unreachable},
 	} {
 		if *f.to == 0 {
 			*f.to = *f.from
@@ -71,8 +79,9 @@ func (t Times) withDefaults() Times {
 func (t Times) validate() error {
 	var errs []error
 	for name, d := range map[string]time.Duration{
-		"Silence": t.Silence, "Spread": t.Spread, "Orphan": t.Orphan, "Anew": t.Anew, "Lost": t.Lost, "First": t.First, "Flush": t.Flush,
-		"Brink": t.Brink, "Revive": t.Revive,
+		"Silence": t.Silence, "Spread": t.Spread, "Orphan": t.Orphan, "Recreate": t.Recreate,
+		"Lost": t.Lost, "First": t.First, "Flush": t.Flush,
+		"QuorumMargin": t.QuorumMargin, "Revive": t.Revive, "Unreachable": t.Unreachable,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("owner: Times.%s is %v, want 0 or more", name, d))

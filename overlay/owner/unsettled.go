@@ -9,138 +9,89 @@ import (
 	"peerd/overlay/lease"
 )
 
-// A lease of ours may stand in the DHT for a subnet that this peer does not act upon:
-// a claim that broke off after it was written, by a crash or because nobody
-// acknowledged it, or a disk that was lost. Nobody else may claim such a subnet
-// for as long as the lease lasts, and all send its URLs here. So whoever sends some,
-// and a claim that failed, has it looked at: what is ours there is settled
-// again, which makes it ours here or tells the winner.
+// A lease of ours may stand in the DHT for a subnet on which this peer does not act: a
+// claim that was interrupted after it was written, by a crash or for lack of an
+// acknowledgement, or a lost disk. No other peer may claim such a subnet while the lease
+// lasts, and all peers send its URLs here. Each URL received and each failed claim
+// therefore starts a check: our lease is settled again, which makes the subnet ours or
+// shows the winner.
 
 const (
 	// unsettledMost bounds the subnets that are looked at, unsettledAtOnce those at a time.
 	unsettledMost   = 1024
 	unsettledAtOnce = 4
-	// unsettledWait is the wait after a look that told nothing; it doubles up to
-	// unsettledWaitMax. unsettledRest is how long a subnet is not looked at again that
-	// was found to be none of ours.
-	unsettledWait    = 5 * time.Second
-	unsettledWaitMax = time.Minute
-	unsettledRest    = 30 * time.Second
+	// unsettledWait is the wait after a check without a result; it doubles up to
+	// unsettledWaitMax. unsettledCooldown is the time until a subnet that was found not to
+	// be ours is checked again.
+	unsettledWait     = 5 * time.Second
+	unsettledWaitMax  = time.Minute
+	unsettledCooldown = 30 * time.Second
 	// unsettledLook bounds one look.
 	unsettledLook = time.Minute
 )
 
-// unsettled is a subnet that may be ours by a lease in the DHT.
-type unsettled struct {
-	next  time.Time
-	fails int
-	busy  bool
-	done  bool // found out; forgotten at next
-	broke bool // a claim of this process did
-}
-
-// loose has it looked at whether a subnet is ours by a lease in the DHT.
-func (m *Manager) loose(p netip.Prefix, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.subnets[p] == nil && m.unsettled[p] == nil && len(m.unsettled) < unsettledMost {
-		m.unsettled[p] = &unsettled{next: now}
+// verifyLease schedules a DHT lookup to find out whether a lease makes p ours.
+func (c *claimer) verifyLease(p netip.Prefix, at time.Time) {
+	if !c.Live(p) {
+		c.unsettled.add(p, at, false)
 	}
 }
 
 // brokeOff notes that a claim did: it may stand all the same.
-func (m *Manager) brokeOff(p netip.Prefix) {
-	m.loose(p, time.Now().Add(unsettledWait))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if u := m.unsettled[p]; u != nil {
-		u.broke = true
-	}
+func (c *claimer) brokeOff(p netip.Prefix) {
+	c.verifyLease(p, time.Now().Add(unsettledWait))
+	c.unsettled.change(p, func(e *entry[bool]) { e.about = true })
 }
 
 // broke says whether a claim broke off, and it is not known yet what became of it.
-func (m *Manager) broke(p netip.Prefix) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	u := m.unsettled[p]
-	return u != nil && u.broke && !u.done
-}
-
-// ours says whether the best lease that is known of a subnet is one of this peer; unknown,
-// that none is.
-func (m *Manager) ours(p netip.Prefix) (ours, unknown bool) {
-	l, ok := m.cfg.Leases.Cached(p)
-	return ok && l.Owner == m.cfg.Self, !ok
+func (c *claimer) broke(p netip.Prefix) bool {
+	e, _ := c.unsettled.get(p)
+	return e.about && e.state != entryDone
 }
 
 // toSettle returns what is to be done for subnets that may be ours.
-func (m *Manager) toSettle(now time.Time) []func(context.Context) {
-	if m.draining.Load() {
+func (c *claimer) toSettle(now time.Time) []func(context.Context) {
+	if c.intake.draining.Load() {
 		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var due []func(context.Context)
-	busy := 0
-	for _, u := range m.unsettled {
-		if u.busy {
-			busy++
-		}
-	}
-	for p, u := range m.unsettled {
-		switch {
-		case u.busy || now.Before(u.next):
-		case u.done:
-			delete(m.unsettled, p)
-		case busy < unsettledAtOnce:
-			busy++
-			u.busy = true
-			due = append(due, func(ctx context.Context) { m.settleAgain(ctx, p, u) })
-		}
-	}
-	return due
+	notOurs := func(p netip.Prefix) bool { return !c.Live(p) }
+	return c.unsettled.tasks(c.env, now, notOurs, c.settleAgain)
 }
 
 // settleAgain looks whether a subnet is ours by the DHT, and if so settles that.
-func (m *Manager) settleAgain(ctx context.Context, p netip.Prefix, u *unsettled) {
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Rest+unsettledLook)
+func (c *claimer) settleAgain(ctx context.Context, p netip.Prefix, _ bool) error {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Cooldown+unsettledLook)
 	defer cancel()
-	_, _, err := m.cfg.Leases.Refresh(ctx, p)
+	_, _, err := c.cfg.Leases.Refresh(ctx, p)
 	if errors.Is(err, lease.ErrUnowned) {
 		err = nil
 	}
-	if ours, _ := m.ours(p); ours && !m.Live(p) {
-		if err = m.claimLate(ctx, p); err == nil {
-			m.log.Info("a claim of ours that had not settled is settled", "subnet", p, "ours", m.Live(p))
-			m.cfg.Moved(p)
+	if ours, _ := c.ours(p); ours && !c.Live(p) {
+		if err = c.claimLate(ctx, p); err == nil {
+			c.log.Info("completed interrupted claim", "subnet", p,
+				"ours", c.Live(p))
+			c.cfg.Outbox.ResolveAgain(p)
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		m.log.Debug("not known whether a subnet is ours", "subnet", p, "err", err)
+		c.log.Debug("failed to verify lease", "subnet", p, "err", err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	u.busy, u.done = false, err == nil
-	u.next = time.Now().Add(unsettledRest)
-	if err != nil {
-		u.next = time.Now().Add(min(unsettledWait<<min(u.fails, 10), unsettledWaitMax))
-		u.fails++
-	}
+	return err
 }
 
-// claimLate settles a claim that broke off. Somebody whose claim came later may have
-// settled that meanwhile, and fetch already: so the subnet rests before it is begun, as
-// one that was taken over does, and the other reads who has won.
-func (m *Manager) claimLate(ctx context.Context, p netip.Prefix) error {
-	if l, _, err := m.settle(ctx, p); err != nil || l.Owner != m.cfg.Self {
+// claimLate settles a claim that was interrupted. A peer that claimed later may have
+// settled its claim in the meantime and fetch already: so the subnet has a cooldown
+// before it begins, as after a takeover, and the other peer reads which claim has won.
+func (c *claimer) claimLate(ctx context.Context, p netip.Prefix) error {
+	if l, _, err := c.settle(ctx, p); err != nil || l.Owner != c.cfg.Self {
 		return err
 	}
-	rest := time.NewTimer(m.cfg.Rest)
+	rest := time.NewTimer(c.cfg.Cooldown)
 	defer rest.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-rest.C:
 	}
-	return m.claim(ctx, p)
+	return c.claim(ctx, p)
 }

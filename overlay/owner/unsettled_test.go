@@ -12,7 +12,7 @@ import (
 // looked is how long it may take until a lease of ours is settled that does not count.
 const looked = 3 * time.Minute
 
-// A claim that was written, and whose maker died before it was its own, is settled by
+// A claim that was written, by a peer that failed before it owned the subnet, is settled by
 // the first who sends URLs there.
 func TestBrokenClaimIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -23,26 +23,26 @@ func TestBrokenClaimIsSettled(t *testing.T) {
 		}
 		m := join(t, alice, dht, nil, nil)
 		stop := m.run()
-		if ok, _, _ := m.Receive(subnetA); ok {
+		if ok, _, _ := m.resolver.Accepts(subnetA); ok {
 			t.Fatal("URLs of a subnet are taken that is not ours yet")
 		}
 		for begin := time.Now(); !m.Live(subnetA); time.Sleep(time.Second) {
 			if time.Since(begin) > looked {
-				t.Fatal("a lease of ours in the DHT keeps a subnet from everybody")
+				t.Fatal("a lease of ours in the DHT keeps a subnet from all peers")
 			}
 		}
 		if _, there := m.stored(subnetA); !there {
 			t.Error("it is not on the disk")
 		}
-		if ok, moving, _ := m.Receive(subnetA); !ok || moving {
+		if ok, moving, _ := m.resolver.Accepts(subnetA); !ok || moving {
 			t.Error("its URLs are not taken")
 		}
 		stop()
 	})
 }
 
-// A claim that nobody acknowledged is settled when the DHT answers again, though
-// nobody asks for it any more.
+// A claim that was not acknowledged is settled when the DHT answers again, though
+// no peer asks for it any more.
 func TestFailedClaimIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dht := newDHT()
@@ -52,7 +52,7 @@ func TestFailedClaimIsSettled(t *testing.T) {
 		after.Store(6) // three replicas are read and written, and not read again
 		dht.Cut = func(int, int) bool { return after.Add(-1) < 0 && cut.Load() }
 		cut.Store(true)
-		if err := m.Claim(t.Context(), subnetA); err == nil {
+		if err := m.claimer.Claim(t.Context(), subnetA); err == nil {
 			t.Fatal("claimed without the DHT")
 		}
 		if dht.Held(lease.Key(subnetA))[0] == nil {
@@ -72,49 +72,50 @@ func TestFailedClaimIsSettled(t *testing.T) {
 	})
 }
 
-// A claim that broke off does not begin at once when it is made again: somebody whose
-// claim came in between may fetch already.
+// An interrupted claim that is made again does not begin at once: a peer that claimed later
+// may have won in the meantime and fetch already.
 func TestFailedClaimRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dht := newDHT()
-		m := join(t, alice, dht, nil, func(c *Config) { c.Rest = 7 * time.Second })
+		m := join(t, alice, dht, nil, func(c *Config) { c.Cooldown = 7 * time.Second })
 		var cut atomic.Bool
 		cut.Store(true)
 		dht.Cut = func(int, int) bool { return cut.Load() }
-		if err := m.Claim(t.Context(), subnetA); err == nil {
+		if err := m.claimer.Claim(t.Context(), subnetA); err == nil {
 			t.Fatal("claimed without the DHT")
 		}
 		cut.Store(false)
 		begin := time.Now()
-		if err := m.Claim(t.Context(), subnetA); err != nil || !m.Live(subnetA) {
+		if err := m.claimer.Claim(t.Context(), subnetA); err != nil || !m.Live(subnetA) {
 			t.Fatalf("not claimed again: %v", err)
 		}
 		if d := time.Since(begin); d < 7*time.Second {
 			t.Errorf("begun after %v", d)
 		}
 		begin = time.Now()
-		if err := m.Claim(t.Context(), subnetB); err != nil || !m.Live(subnetB) || time.Since(begin) > 5*time.Second {
+		if err := m.claimer.Claim(t.Context(), subnetB); err != nil || !m.Live(subnetB) ||
+			time.Since(begin) > 5*time.Second {
 			t.Errorf("one that did not break off, after %v: %v", time.Since(begin), err)
 		}
 	})
 }
 
-// What somebody sends for a subnet that nobody owns, or another does, makes us claim
+// URLs for a subnet without an owner, or with another one, make us claim
 // nothing.
-func TestStrangersMakeUsClaimNothing(t *testing.T) {
+func TestForeignURLsCauseNoClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dht := newDHT()
 		other := join(t, bob, dht, nil, nil)
 		other.claim(subnetB)
 		m := join(t, alice, dht, nil, nil)
 		stop := m.run()
-		m.Receive(subnetA)
-		m.Receive(subnetB)
+		m.resolver.Accepts(subnetA)
+		m.resolver.Accepts(subnetB)
 		time.Sleep(looked)
 		if m.Live(subnetA) || m.Live(subnetB) {
 			t.Error("claimed for a stranger")
 		}
-		if _, _, sealed := m.Receive(subnetB); sealed == nil {
+		if _, _, sealed := m.resolver.Accepts(subnetB); sealed == nil {
 			t.Error("the owner's lease is not known")
 		} else if l, err := lease.OpenLease(sealed); err != nil || l.Owner != bob.id {
 			t.Errorf("shown: %v, %v", l.Owner, err)
@@ -124,11 +125,9 @@ func TestStrangersMakeUsClaimNothing(t *testing.T) {
 				t.Error("a lease was written")
 			}
 		}
-		m.Manager.mu.Lock()
-		if n := len(m.unsettled); n > 0 {
+		if n := len(m.claimer.unsettled.entries); n > 0 {
 			t.Errorf("%d subnets are looked at for ever", n)
 		}
-		m.Manager.mu.Unlock()
 		stop()
 	})
 }

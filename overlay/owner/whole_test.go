@@ -16,7 +16,10 @@ import (
 func (m *member) urls(host string) (all []store.URL) {
 	m.t.Helper()
 	err := m.cfg.DB.View(func(tx *store.Tx) error {
-		return tx.Queue(host, nil, func(e store.Entry) (bool, error) { all = append(all, e.URL); return true, nil })
+		return tx.Queue(host, nil, func(e store.Entry) (bool, error) {
+			all = append(all, e.URL)
+			return true, nil
+		})
 	})
 	if err != nil {
 		m.t.Fatal(err)
@@ -24,7 +27,7 @@ func (m *member) urls(host string) (all []store.URL) {
 	return all
 }
 
-// An owner with a real shadow is cut off in the middle of its work: what it had
+// An owner with a real replica is cut off in the middle of its work: what it had
 // acknowledged is at the new owner, in order and once; and when it is back, it
 // stops, and yields only what the other cannot know.
 func TestVanishAndReturn(t *testing.T) {
@@ -33,31 +36,34 @@ func TestVanishAndReturn(t *testing.T) {
 	b.Peerstore().AddAddrs(a.ID(), a.Addrs(), time.Hour)
 	a.Peerstore().AddAddrs(b.ID(), b.Addrs(), time.Hour)
 	dbs := map[peer.ID]*store.DB{alice.id: openStore(t), bob.id: openStore(t)}
-	times := Times{Silence: 150 * time.Millisecond, Spread: time.Millisecond, Lost: time.Minute, Flush: time.Minute, Revive: time.Second}
+	times := Times{Silence: 150 * time.Millisecond, Spread: time.Millisecond, Lost: time.Minute,
+		Flush: time.Minute, Revive: time.Second}
 
 	var heard atomic.Int64 // of alice, at bob's
 	heard.Store(time.Now().Add(time.Hour).UnixNano())
 	bobs := copiesOf(t, b, dbs[bob.id])
-	heir := join(t, bob, dht, dbs[bob.id], func(c *Config) {
+	successor := join(t, bob, dht, dbs[bob.id], func(c *Config) {
 		c.Replicas, c.Times = bobs, times
 		c.Witness = &fakeWitness{right: true, me: bob, voters: []someone{bob, carol}}
 		c.Heard = func(peer.ID) time.Time { return time.Unix(0, heard.Load()) }
 	})
-	runCopies(t, bobs, heir.Manager)
-	heir.run()
+	runCopies(t, b, bobs, successor.policy)
+	successor.run()
 
 	alices := copiesOf(t, a, dbs[alice.id])
 	setup := func(c *Config) {
-		c.Replicas, c.Shadows, c.Times = alices, 1, times
+		c.Replicas, c.ReplicaCount, c.Times = alices, 1, times
 		c.Directory = directory{alice, bob}
-		c.Witness = &fakeWitness{right: true, me: alice, panel: panelOf(t, alice, bob, carol)}
+		c.Witness = &fakeWitness{right: true, me: alice, set: witnessSetOf(t, alice, bob, carol)}
 	}
 	m := join(t, alice, dht, dbs[alice.id], setup)
-	cut := runCopies(t, alices, m.Manager)
+	cut := runCopies(t, a, alices, m.policy)
 	m.run()
 	m.claim(subnetA)
 	m.plant("a.test", subnetA, addrA, 300)
-	until(t, "it is safe", func() bool { return len(m.Safe(t.Context(), []netip.Prefix{subnetA})) == 0 })
+	until(t, "it is safe", func() bool {
+		return len(m.Safe(t.Context(), []netip.Prefix{subnetA})) == 0
+	})
 	m.plant("b.test", subnetA, addrA, 20)
 	if unsafe := m.Safe(t.Context(), []netip.Prefix{subnetA}); len(unsafe) > 0 {
 		t.Fatal("what came later is not safe")
@@ -65,12 +71,14 @@ func TestVanishAndReturn(t *testing.T) {
 	cut() // bob hears nothing more, and alice goes on for a while
 	m.plant("c.test", subnetA, addrA, 7)
 	heard.Store(time.Now().UnixNano())
-	until(t, "bob has it", func() bool { return heir.Live(subnetA) })
-	if heir.epoch(subnetA) != 2 || !slices.Equal(heir.urls("a.test"), m.urls("a.test")) || !slices.Equal(heir.urls("b.test"), m.urls("b.test")) {
-		t.Errorf("epoch %d, %d and %d URLs", heir.epoch(subnetA), len(heir.urls("a.test")), len(heir.urls("b.test")))
+	until(t, "bob has it", func() bool { return successor.Live(subnetA) })
+	if successor.epoch(subnetA) != 2 || !slices.Equal(successor.urls("a.test"), m.urls("a.test")) ||
+		!slices.Equal(successor.urls("b.test"), m.urls("b.test")) {
+		t.Errorf("epoch %d, %d and %d URLs", successor.epoch(subnetA),
+			len(successor.urls("a.test")), len(successor.urls("b.test")))
 	}
-	if n := len(heir.urls("c.test")); n != 0 {
-		t.Errorf("%d URLs that nobody has brought", n)
+	if n := len(successor.urls("c.test")); n != 0 {
+		t.Errorf("%d URLs that no peer sent", n)
 	}
 
 	if err := m.Revoked(t.Context(), revocation(2)); err != nil {
@@ -79,7 +87,9 @@ func TestVanishAndReturn(t *testing.T) {
 	until(t, "alice yields", func() bool { return !m.Live(subnetA) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.routed) != 7 || slices.ContainsFunc(m.routed, func(p store.Pending) bool { return p.URL.Host() != "c.test" }) {
+	if len(m.routed) != 7 || slices.ContainsFunc(m.routed, func(p store.Pending) bool {
+		return p.URL.Host() != "c.test"
+	}) {
 		t.Errorf("%d URLs yielded, want the 7 that bob has not", len(m.routed))
 	}
 

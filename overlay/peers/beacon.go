@@ -13,71 +13,75 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"peerd/coords"
+	"peerd/overlay/prefix"
 	"peerd/overlay/wire"
 )
 
-// ErrBeacon says that bytes are no beacon of this network: malformed, out of
-// bounds, or not signed by the peer that they speak of.
+// ErrBeacon means that bytes are not a beacon of this network: malformed, out of bounds, or not
+// signed by the peer they are about.
 var ErrBeacon = errors.New("peers: bad beacon")
 
 // Bounds of a beacon.
 const (
-	maxSealed   = 4 << 10             // bytes, sealed
-	maxAddrs    = 16                  // addresses
-	maxAddr     = 256                 // bytes of one
+	maxSealed   = 4 << 10             // bytes, signed
+	maxAddrs    = 4                   // addresses: each of them may be dialed
+	maxAddr     = 256                 // bytes per address
 	maxVersion  = 64                  // bytes
-	maxWait     = 30 * 24 * time.Hour // nobody waits longer, and sums do not overflow
+	maxWait     = 30 * 24 * time.Hour // keeps sums from overflowing
 	maxCapacity = 1e6
-	maxEvery    = 10 * time.Minute
+	maxInterval = 10 * time.Minute
 )
 
-// lives is how many of its intervals a peer may be silent and still count as
-// present.
-const lives = 6
+// ttlIntervals is for how many of its beacon intervals a silent peer stays present.
+const ttlIntervals = 6
 
-// A Beacon is what a peer says of itself. A Beacon got from a Directory is
-// shared: do not change what it points to.
+// A Beacon is what a peer announces about itself. Beacons returned by a Directory are shared
+// and must not be modified.
 type Beacon struct {
-	// Peer is who speaks.
+	// Peer is the maker.
 	Peer peer.ID `cbor:"1,keyasint"`
-	// At is the coordinate with Wait counted into its height; At.Unloaded(Wait)
-	// is without.
+	// At is the coordinate with Wait added to its height. At.Unloaded(Wait) is the coordinate
+	// without load.
 	At coords.Coordinate `cbor:"2,keyasint"`
-	// Wait is how long a new URL would wait there before it is fetched.
+	// Wait is the estimated time from enqueueing a new URL at the peer to fetching it.
 	Wait time.Duration `cbor:"3,keyasint"`
-	// Capacity is how much more the peer can take on, relative to what a plain one
-	// does in a day: 1 without any limit, 0 when it takes nothing, being
-	// full or outside its hours.
+	// Capacity is how much more work the peer takes, relative to what an average peer does in a
+	// day: 1 without any limit, 0 if it takes none because it is full or outside its hours.
 	Capacity float64 `cbor:"4,keyasint"`
-	// Version is that of its program.
+	// Version is the version of the peer's program.
 	Version string `cbor:"5,keyasint"`
-	// Seq grows with every beacon, over restarts too.
+	// Seq increases with each beacon, also across restarts.
 	Seq uint64 `cbor:"6,keyasint"`
-	// Time is when it was made, by the clock there.
+	// Time is when the beacon was made, by the maker's clock.
 	Time time.Time `cbor:"7,keyasint"`
-	// Addrs are the multiaddrs that the peer listens on.
+	// Addrs are the multiaddrs on which the peer listens.
 	Addrs []string `cbor:"8,keyasint"`
-	// Traits is what this peer has learnt of itself beyond its place: why some
-	// servers are quicker or slower from there than the distance says. Nil:
-	// nothing yet.
+	// Traits are the peer's latent factors: why some servers are faster or slower from there
+	// than the distance suggests. Nil if unknown.
 	Traits coords.Traits `cbor:"9,keyasint,omitempty"`
-	// Every is about how often it makes a beacon: the larger the network, the
-	// seldomer. 0 says nothing.
-	Every time.Duration `cbor:"10,keyasint,omitempty"`
+	// Interval is the approximate time between the peer's beacons. It grows with the network. 0
+	// if unknown.
+	Interval time.Duration `cbor:"10,keyasint,omitempty"`
 }
 
-// Info is how to connect to the peer. Addresses that do not parse are left out.
+// Info returns the peer's ID and addresses. Addresses that do not parse, or do not begin with an
+// IP address, are left out: a name could stand for any address.
 func (b Beacon) Info() peer.AddrInfo {
 	info := peer.AddrInfo{ID: b.Peer}
 	for _, text := range b.Addrs {
-		if a, err := ma.NewMultiaddr(text); err == nil {
+		a, err := ma.NewMultiaddr(text)
+		if err != nil {
+			continue
+		}
+		if _, ok := prefix.Of(a); ok {
 			info.Addrs = append(info.Addrs, a)
 		}
 	}
 	return info
 }
 
-// validate checks all that needs no clock. dims is that of the network's space.
+// validate checks everything that needs no clock. dims is the dimension of the network's
+// coordinate space.
 func (b Beacon) validate(dims int) error {
 	var errs []error
 	if err := b.Peer.Validate(); err != nil {
@@ -95,19 +99,21 @@ func (b Beacon) validate(dims int) error {
 		}
 	}
 	bad(b.Wait < 0 || b.Wait > maxWait, "wait is %v", b.Wait)
-	bad(math.IsNaN(b.Capacity) || b.Capacity < 0 || b.Capacity > maxCapacity, "capacity is %v", b.Capacity)
-	bad(b.Every < 0 || b.Every > maxEvery, "every is %v", b.Every)
-	bad(len(b.Version) > maxVersion || !utf8.ValidString(b.Version), "version has %d bytes", len(b.Version))
-	bad(len(b.Addrs) > maxAddrs, "%d addresses", len(b.Addrs))
+	bad(math.IsNaN(b.Capacity) || b.Capacity < 0 || b.Capacity > maxCapacity, "capacity is %v",
+		b.Capacity)
+	bad(b.Interval < 0 || b.Interval > maxInterval, "every is %v", b.Interval)
+	bad(len(b.Version) > maxVersion || !utf8.ValidString(b.Version), "version has %d bytes",
+		len(b.Version))
+	bad(len(b.Addrs) > maxAddrs, "has %d addresses", len(b.Addrs))
 	for _, a := range b.Addrs[:min(len(b.Addrs), maxAddrs)] {
-		bad(len(a) > maxAddr, "an address of %d bytes", len(a))
+		bad(len(a) > maxAddr, "address has %d bytes", len(a))
 	}
 	return errors.Join(errs...)
 }
 
 // Seal signs b for a topic. b.Peer must be the peer of key.
 func Seal(key crypto.PrivKey, topic string, b Beacon) ([]byte, error) {
-	envelope, err := record.Seal(&sealed{topic: topic, Beacon: b}, key)
+	envelope, err := record.Seal(&signedBeacon{topic: topic, Beacon: b}, key)
 	if err != nil {
 		return nil, fmt.Errorf("peers: seal beacon: %w", err)
 	}
@@ -125,15 +131,14 @@ func checkSize(raw []byte) error {
 	return nil
 }
 
-// Open returns the beacon in raw if it was sealed for topic by the peer that it
-// speaks of and everything in it is within bounds, with a coordinate of dims
-// dimensions. Time and Seq are for a Directory to judge. The error wraps
-// ErrBeacon.
+// Open decodes raw and checks that it was signed for topic by the peer it is about, that its
+// values are within bounds and that its coordinate has dims dimensions. It does not check Time
+// and Seq. Errors wrap ErrBeacon.
 func Open(raw []byte, topic string, dims int) (Beacon, error) {
 	if err := checkSize(raw); err != nil {
 		return Beacon{}, err
 	}
-	rec := &sealed{topic: topic}
+	rec := &signedBeacon{topic: topic}
 	envelope, err := record.ConsumeTypedEnvelope(raw, rec)
 	if err != nil {
 		return Beacon{}, fmt.Errorf("%w: %w", ErrBeacon, err)
@@ -142,12 +147,12 @@ func Open(raw []byte, topic string, dims int) (Beacon, error) {
 		return Beacon{}, fmt.Errorf("%w: %w", ErrBeacon, err)
 	}
 	if !rec.Peer.MatchesPublicKey(envelope.PublicKey) {
-		return Beacon{}, fmt.Errorf("%w: it speaks of %s, who did not sign it", ErrBeacon, rec.Peer)
+		return Beacon{}, fmt.Errorf("%w: about %s, which did not sign it", ErrBeacon, rec.Peer)
 	}
 	return rec.Beacon, nil
 }
 
-// peek decodes what raw claims, without any check of whether it is true.
+// peek decodes raw without checking its signature or values.
 func peek(raw []byte) (Beacon, error) {
 	if err := checkSize(raw); err != nil {
 		return Beacon{}, err
@@ -156,32 +161,31 @@ func peek(raw []byte) (Beacon, error) {
 	if err != nil {
 		return Beacon{}, fmt.Errorf("%w: %w", ErrBeacon, err)
 	}
-	var claim sealed
+	var claim signedBeacon
 	if err := claim.UnmarshalRecord(envelope.RawPayload); err != nil {
 		return Beacon{}, fmt.Errorf("%w: %w", ErrBeacon, err)
 	}
 	return claim.Beacon, nil
 }
 
-// sealed is a Beacon as the content of a libp2p envelope. The topic is in the
-// domain of the signature, so that a beacon of one network means nothing in
-// another, even when a peer uses its key in both.
-type sealed struct {
+// signedBeacon is a Beacon as the payload of a libp2p envelope. The topic is part of the
+// signature's domain, so a beacon of one network is invalid in another even if a peer uses the
+// same key in both.
+type signedBeacon struct {
 	Beacon
 	topic string
 }
 
-var _ record.Record = (*sealed)(nil)
+var _ record.Record = (*signedBeacon)(nil)
 
-// Domain separates these signatures from all others.
-func (s *sealed) Domain() string { return "peerd-beacon:" + s.topic }
+// Domain implements record.Record.
+func (s *signedBeacon) Domain() string { return "peerd-beacon:" + s.topic }
 
-// Codec names the content's type.
-func (s *sealed) Codec() []byte { return []byte("/peerd/beacon/1") }
+// Codec implements record.Record.
+func (s *signedBeacon) Codec() []byte { return []byte("/peerd/beacon/1") }
 
-// MarshalRecord encodes the content.
-func (s *sealed) MarshalRecord() ([]byte, error) { return wire.Marshal(s.Beacon) }
+// MarshalRecord implements record.Record.
+func (s *signedBeacon) MarshalRecord() ([]byte, error) { return wire.Marshal(s.Beacon) }
 
-// UnmarshalRecord decodes the content; it is called after the signature was
-// checked.
-func (s *sealed) UnmarshalRecord(b []byte) error { return wire.Unmarshal(b, &s.Beacon) }
+// UnmarshalRecord implements record.Record. It is called after the signature was checked.
+func (s *signedBeacon) UnmarshalRecord(b []byte) error { return wire.Unmarshal(b, &s.Beacon) }

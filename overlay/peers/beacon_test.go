@@ -21,7 +21,9 @@ const (
 	testDims  = 3
 )
 
-func identity(_ testing.TB, seed int64) (crypto.PrivKey, peer.ID) { return overlaytest.Identity(seed) }
+func identity(_ testing.TB, seed int64) (crypto.PrivKey, peer.ID) {
+	return overlaytest.Identity(seed)
+}
 
 func testBeacon(id peer.ID, seq uint64, now time.Time) Beacon {
 	return Beacon{
@@ -34,7 +36,7 @@ func testBeacon(id peer.ID, seq uint64, now time.Time) Beacon {
 		Time:     now,
 		Addrs:    []string{"/ip4/127.0.0.1/tcp/4101"},
 		Traits:   coords.Traits{0.25, -1.5},
-		Every:    15 * time.Second,
+		Interval: 15 * time.Second,
 	}
 }
 
@@ -56,13 +58,13 @@ func TestBeaconSealOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
+		t.Errorf("Open(Seal(b)) = %+v, want %+v", got, want)
 	}
 	if info := got.Info(); info.ID != id || len(info.Addrs) != 1 {
-		t.Errorf("Info() = %v", info)
+		t.Errorf("Info() = %v, want ID and one address", info)
 	}
 	if len(raw) > 400 {
-		t.Errorf("a plain beacon has %d bytes", len(raw))
+		t.Errorf("size of an ordinary beacon = %d bytes, want at most 400", len(raw))
 	}
 }
 
@@ -74,36 +76,38 @@ func TestBeaconOpenRejects(t *testing.T) {
 	raw := mustSeal(t, key, good)
 
 	if _, err := Open(raw, testTopic+"x", testDims); !errors.Is(err, ErrBeacon) {
-		t.Errorf("of another topic: %v", err)
+		t.Errorf("Open with another topic: %v, want ErrBeacon", err)
 	}
 	if _, err := Open(raw, testTopic, testDims+1); !errors.Is(err, ErrBeacon) {
-		t.Errorf("of another dimension: %v", err)
+		t.Errorf("Open with other dimensions: %v, want ErrBeacon", err)
 	}
-	if _, err := Open(mustSeal(t, otherKey, good), testTopic, testDims); !errors.Is(err, ErrBeacon) {
-		t.Errorf("signed by another: %v", err)
+	_, err := Open(mustSeal(t, otherKey, good), testTopic, testDims)
+	if !errors.Is(err, ErrBeacon) {
+		t.Errorf("Open of a beacon signed by another peer: %v, want ErrBeacon", err)
 	}
 	for i := range raw {
 		bent := append([]byte(nil), raw...)
 		bent[i] ^= 1
-		if b, err := Open(bent, testTopic, testDims); err == nil && !reflect.DeepEqual(b.At, good.At) {
-			t.Errorf("with byte %d changed it says %+v", i, b)
+		if b, err := Open(bent, testTopic, testDims); err == nil &&
+			!reflect.DeepEqual(b.At, good.At) {
+			t.Errorf("Open with byte %d changed = %+v, want an error or the same beacon", i, b)
 		}
 	}
 	spoils := map[string]func(*Beacon){
-		"NaN":           func(b *Beacon) { b.At.Vec = []float64{math.NaN(), 0, 0} },
-		"infinite":      func(b *Beacon) { b.At.Height = math.Inf(1) },
-		"error of 2":    func(b *Beacon) { b.At.Error = 2 },
-		"negative wait": func(b *Beacon) { b.Wait = -1 },
-		"endless wait":  func(b *Beacon) { b.Wait = math.MaxInt64 },
-		"capacity":      func(b *Beacon) { b.Capacity = math.Inf(1) },
-		"negative":      func(b *Beacon) { b.Capacity = -1 },
-		"version":       func(b *Beacon) { b.Version = strings.Repeat("v", maxVersion+1) },
-		"long address":  func(b *Beacon) { b.Addrs = []string{strings.Repeat("a", maxAddr+1)} },
-		"seldom":        func(b *Beacon) { b.Every = maxEvery + 1 },
-		"never":         func(b *Beacon) { b.Every = -1 },
-		"traits":        func(b *Beacon) { b.Traits = coords.Traits{math.NaN()} },
-		"many traits":   func(b *Beacon) { b.Traits = make(coords.Traits, coords.TraitsMax+1) },
-		"addresses":     func(b *Beacon) { b.Addrs = make([]string, maxAddrs+1) },
+		"NaN":               func(b *Beacon) { b.At.Vec = []float64{math.NaN(), 0, 0} },
+		"infinite":          func(b *Beacon) { b.At.Height = math.Inf(1) },
+		"error of 2":        func(b *Beacon) { b.At.Error = 2 },
+		"negative wait":     func(b *Beacon) { b.Wait = -1 },
+		"endless wait":      func(b *Beacon) { b.Wait = math.MaxInt64 },
+		"capacity":          func(b *Beacon) { b.Capacity = math.Inf(1) },
+		"negative":          func(b *Beacon) { b.Capacity = -1 },
+		"version":           func(b *Beacon) { b.Version = strings.Repeat("v", maxVersion+1) },
+		"long address":      func(b *Beacon) { b.Addrs = []string{strings.Repeat("a", maxAddr+1)} },
+		"long interval":     func(b *Beacon) { b.Interval = maxInterval + 1 },
+		"negative interval": func(b *Beacon) { b.Interval = -1 },
+		"traits":            func(b *Beacon) { b.Traits = coords.Traits{math.NaN()} },
+		"many traits":       func(b *Beacon) { b.Traits = make(coords.Traits, coords.MaxTraits+1) },
+		"addresses":         func(b *Beacon) { b.Addrs = make([]string, maxAddrs+1) },
 	}
 	for name, spoil := range spoils {
 		b := testBeacon(id, 1, now)
@@ -117,7 +121,7 @@ func TestBeaconOpenRejects(t *testing.T) {
 		long.Addrs = append(long.Addrs, fmt.Sprintf("%0200d", i))
 	}
 	if _, err := Seal(key, testTopic, long); !errors.Is(err, ErrBeacon) {
-		t.Errorf("Seal of a long one: %v, want ErrBeacon", err)
+		t.Errorf("Seal of a beacon that is too long: %v, want ErrBeacon", err)
 	}
 }
 
@@ -133,36 +137,36 @@ func FuzzOpen(f *testing.F) {
 		b, err := Open(raw, testTopic, testDims)
 		if err != nil {
 			if !errors.Is(err, ErrBeacon) {
-				t.Fatalf("%v is no ErrBeacon", err)
+				t.Fatalf("Open: %v, want an error that wraps ErrBeacon", err)
 			}
 			return
 		}
 		if err := b.validate(testDims); err != nil {
-			t.Fatalf("opened, but %v", err)
+			t.Fatalf("Open accepted an invalid beacon: %v", err)
 		}
 		if claim, err := peek(raw); err != nil || claim.Peer != b.Peer || claim.Seq != b.Seq {
-			t.Fatalf("peek sees %v, %v", claim, err)
+			t.Fatalf("peek = %+v, %v, want the beacon that Open returns", claim, err)
 		}
 	})
 }
 
-// What is inside the envelope is foreign too: anybody can sign anything.
+// The payload of an envelope is untrusted, too: any peer can sign anything.
 func FuzzUnmarshalBeacon(f *testing.F) {
 	_, id := identity(f, 1)
-	s := sealed{Beacon: testBeacon(id, 1, time.Unix(1_800_000_000, 0))}
+	s := signedBeacon{Beacon: testBeacon(id, 1, time.Unix(1_800_000_000, 0))}
 	raw, err := s.MarshalRecord()
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(raw)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		var s sealed
+		var s signedBeacon
 		if s.UnmarshalRecord(raw) != nil || s.validate(testDims) != nil {
 			return
 		}
 		s.Info()
 		if d := s.At.Distance(testBeacon(id, 1, s.Time).At); math.IsNaN(d) || math.IsInf(d, 0) {
-			t.Fatalf("a distance of %v", d)
+			t.Fatalf("Distance = %v, want a finite number", d)
 		}
 		if _, err := s.MarshalRecord(); err != nil {
 			t.Fatal(err)

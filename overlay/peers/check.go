@@ -7,75 +7,81 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/wire"
 )
 
 const (
-	// maxChecks is how many peers are checked at a time: as many may die at once,
-	// and one that does not answer takes some seconds.
+	// maxChecks is how many peers are checked concurrently. As many may fail at the same time,
+	// and checking a peer that does not answer takes some seconds.
 	maxChecks = 8
-	// askWhom is how many others are asked whether they reach a peer (k of SWIM,
-	// section 4.1), and askMost how many at the most, when those do not answer.
-	askWhom = 3
-	askMost = 6
-	// silentPart is after which part of the time to its expiry a peer's silence is
-	// reason for a check, where all are told beacons at once. In larger networks
-	// some beacons are long under way, and to check for that would cost more than
-	// all the rest; exchanges find out who has stopped, and words tell.
+	// helpersPerRound is how many other peers are asked in a round whether they reach a peer (k
+	// in SWIM, section 4.1). maxHelpers bounds how many are asked if those do not answer.
+	helpersPerRound = 3
+	maxHelpers      = 6
+	// In a network where beacons are pushed to all peers, a peer that is silent for
+	// 1/silentPart of its lifetime is checked. In larger networks beacons may take that long to
+	// arrive, and such checks would cost more than everything else; there, failures are
+	// detected by exchanges and spread as suspicions.
 	silentPart = 3
-	// checkFirst and checkLast bound the pause before a peer is checked again for
-	// which others have vouched; checkAgain is the pause after a check that
-	// decided nothing, checkSound the first after one that the peer answered
-	// itself: twice as long each time, up to soundLast, for one that answers and
-	// hangs up, over and over.
-	checkFirst = 5 * time.Second
-	checkLast  = 5 * time.Minute
-	checkAgain = 5 * time.Second
-	checkSound = 2 * time.Second
-	soundLast  = 30 * time.Second
-	// wordPause is how long nobody's word is a reason to check a peer after the
-	// last time it was: words cost nothing.
-	wordPause = 20 * time.Second
-	// missedFor is how long a peer that did not answer counts as out of reach
-	// where it matters how many are.
-	missedFor = 30 * time.Second
+	// Pauses between checks of a peer. After a check in which only helpers reached it: from
+	// vouchedPauseMin, doubled each time, to vouchedPauseMax. After an undecided check:
+	// undecidedPause. After a check that it answered: from answeredPauseMin, doubled each time
+	// for a peer that keeps answering and disconnecting, to answeredPauseMax.
+	vouchedPauseMin  = 5 * time.Second
+	vouchedPauseMax  = 5 * time.Minute
+	undecidedPause   = 5 * time.Second
+	answeredPauseMin = 2 * time.Second
+	answeredPauseMax = 30 * time.Second
+	// suspicionPause is the minimum time between two checks of a peer that are caused by
+	// suspicions of others, because suspicions cost their sender nothing.
+	suspicionPause = 20 * time.Second
+	// missedTTL is how long a peer that did not answer counts as unreachable.
+	missedTTL = 30 * time.Second
 )
 
-// watch is what checks have shown of one peer. s.mu guards it.
-type watch struct {
-	doubtAt    time.Time // when it is to be checked; zero: no doubt
-	checkAfter time.Time // not before, unless something happens anew
-	soundAfter time.Time // not before, whatever happens
-	vouched    int       // how many checks in a row others have refuted
-	sounds     int       // how many in a row it has answered, none a minute after the other
-	checked    time.Time // when the last one ended
-	word       time.Time // when somebody's word was reason for one
-	checking   bool
-	missed     time.Time // when it last did not answer
-	probe      *probe    // the last one, or the one under way
+// checkState is the state of the checks of one peer. peerStates.mu guards it.
+type checkState struct {
+	checkAt      time.Time // when to check it; zero if no check is requested
+	pausedUntil  time.Time // no check before, except after an event
+	blockedUntil time.Time // no check before, not even after an event
+	vouched      int       // successive checks in which only helpers reached it
+	answers      int       // successive checks that it answered, each within a minute of the last
+	checkedAt    time.Time // when the last check ended
+	suspicionAt  time.Time // when a suspicion of another peer last requested a check
+	checking     bool
+	probe        *probe // the last probe or the one in progress
 }
 
-// Doubt says that p could not be reached: it will be checked soon, unless it was
-// just now. If it does not answer, and nobody else who can be asked reaches it,
-// it becomes suspect. It returns at once.
-func (s *Service) Doubt(p peer.ID) { s.doubt(p, false) }
+// checker finds out which peers are reachable.
+type checker struct {
+	*env
+	self   *self
+	states *peerStates
+	intake *intake
 
-// doubt is Doubt. Something that has happened anew, like the end of a connection,
-// does not wait for the pause after an earlier check.
-func (s *Service) doubt(p peer.ID, anew bool) {
-	if !s.dir.Alive(p) {
-		return // not known, or suspect already
+	checks          semaphore
+	indirect        semaphore    // probes requested by other peers
+	indirectLimiter wire.Limiter // limits them per peer
+}
+
+// requestCheck is Service.ReportUnreachable. An event, such as the end of a connection, does not
+// wait for the pause after an earlier check.
+func (k *checker) requestCheck(p peer.ID, event bool) {
+	if _, known := k.dir.Get(p); !known || !k.dir.Alive(p) || k.dir.Hearsay(p) {
+		return // its addresses are not known, it is suspect already, or it may not exist
 	}
 	now := time.Now()
-	s.mu.Lock()
-	l := s.link(p)
+	k.states.mu.Lock()
+	st := k.states.of(p)
 	switch {
-	case anew:
-		l.doubtAt = later(now, l.soundAfter)
-	case l.doubtAt.IsZero() && !l.checking:
-		l.doubtAt = later(now, later(l.checkAfter, l.soundAfter))
+	case event:
+		st.checkAt = later(now, st.blockedUntil)
+	case st.checkAt.IsZero() && !st.checking:
+		st.checkAt = later(now, later(st.pausedUntil, st.blockedUntil))
 	}
-	s.mu.Unlock()
-	s.hurry()
+	k.states.mu.Unlock()
+	k.wake()
 }
 
 func later(a, b time.Time) time.Time {
@@ -85,165 +91,151 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// hear takes in whom somebody suspects. To say that it still lives, this peer
-// makes a beacon.
-func (s *Service) hear(doubts []doubt) {
-	for _, d := range doubts {
+// receiveSuspicions handles suspicions that another peer sent. If this peer itself is
+// suspected, it makes a beacon soon.
+func (k *checker) receiveSuspicions(suspicions []suspicion) {
+	for _, d := range suspicions {
 		switch {
-		case d.Peer == s.cfg.Host.ID():
-			s.mu.Lock()
-			s.doubted = true
-			s.mu.Unlock()
-		case s.dir.news(d) && s.heed(d.Peer):
-			s.Doubt(d.Peer)
+		case d.Peer == k.cfg.Host.ID():
+			k.self.suspected.Store(true)
+		case k.dir.isNewSuspicion(d) && k.acceptSuspicion(d.Peer):
+			k.requestCheck(d.Peer, false)
 		}
 	}
 }
 
-// heed reports whether somebody's word is reason to check p, and counts it.
-func (s *Service) heed(p peer.ID) bool {
+// acceptSuspicion reports whether a suspicion of another peer may cause a check of p, and if so
+// records it.
+func (k *checker) acceptSuspicion(p peer.ID) bool {
 	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.link(p)
-	if now.Sub(l.word) < wordPause {
+	k.states.mu.Lock()
+	defer k.states.mu.Unlock()
+	st := k.states.of(p)
+	if now.Sub(st.suspicionAt) < suspicionPause {
 		return false
 	}
-	l.word = now
+	st.suspicionAt = now
 	return true
 }
 
-// suspicious doubts those whose connection is gone and those that have been
-// silent for long: of the peers that this one deals with, as the others are none
-// of its business until somebody needs them.
-func (s *Service) suspicious(c circle, gone []peer.ID, connected map[peer.ID]bool) {
-	for _, p := range gone {
-		if c.mesh || c.is[p] {
-			s.doubt(p, true)
+// requestChecks requests checks of the peers that have just disconnected and of those that have
+// been silent for long. It is limited to the peers to which this one stays connected.
+func (k *checker) requestChecks(c contacts, disconnected []peer.ID, connected map[peer.ID]bool) {
+	for _, p := range disconnected {
+		if c.fullMesh || c.isPartner[p] {
+			k.requestCheck(p, true)
 		}
 	}
-	if c.known >= atOnce {
+	if c.numKnown >= maxPush {
 		return
 	}
-	for _, b := range s.dir.silent(silentPart) {
-		if c.mesh || connected[b.Peer] {
-			s.Doubt(b.Peer)
+	for _, b := range k.dir.silent(silentPart) {
+		if c.fullMesh || connected[b.Peer] {
+			k.requestCheck(b.Peer, false)
 		}
 	}
 }
 
-// toCheck lists whom to check now.
-func (s *Service) toCheck(now time.Time) (picked []peer.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for p, l := range s.links {
-		if l.doubtAt.IsZero() || l.checking || now.Before(l.doubtAt) {
+// dueChecks returns the peers to check now.
+func (k *checker) dueChecks(now time.Time) (picked []peer.ID) {
+	k.states.mu.Lock()
+	defer k.states.mu.Unlock()
+	for p, st := range k.states.all {
+		if st.checkAt.IsZero() || st.checking || now.Before(st.checkAt) {
 			continue
 		}
-		if !s.checks.take() {
+		if !k.checks.tryAcquire() {
 			break
 		}
-		l.checking, l.doubtAt = true, time.Time{}
+		st.checking, st.checkAt = true, time.Time{}
 		picked = append(picked, p)
 	}
 	return picked
 }
 
-// verdict is what a check has shown.
-type verdict int
+// checkResult is the result of a check.
+type checkResult int
 
 const (
-	unsure  verdict = iota // nobody answered: it may be this peer that is cut off
-	sound                  // it answered
-	vouched                // somebody else reaches it
-	gone                   // nobody does
+	checkUndecided   checkResult = iota // no helper answered: this peer may be cut off
+	checkAnswered                       // the peer answered
+	checkVouched                        // a helper reaches the peer
+	checkUnreachable                    // no helper reaches the peer
 )
 
-// check finds out whether p is there, and notes it.
-func (s *Service) check(ctx context.Context, p peer.ID) {
+// check finds out whether p is reachable and records the result.
+func (k *checker) check(ctx context.Context, p peer.ID) {
 	begin := time.Now()
-	v := sound
-	if s.dir.Alive(p) && s.probe(ctx, p) != nil {
-		v = s.inquire(ctx, p)
+	v := checkAnswered
+	if k.dir.Alive(p) && k.probe(ctx, p) != nil {
+		v = k.probeIndirectly(ctx, p)
 	}
 	now := time.Now()
-	s.mu.Lock()
-	l := s.link(p)
-	l.checking = false
+	k.states.mu.Lock()
+	st := k.states.of(p)
+	st.checking = false
 	switch v {
-	case unsure:
-		l.doubtAt = now.Add(spread(checkAgain))
-	case sound:
-		if l.sounds++; now.Sub(l.checked) > time.Minute {
-			l.sounds = 0
+	case checkUndecided:
+		st.checkAt = now.Add(jitter(undecidedPause))
+	case checkAnswered:
+		if st.answers++; now.Sub(st.checkedAt) > time.Minute {
+			st.answers = 0
 		}
-		l.vouched, l.checkAfter, l.soundAfter = 0, now, now.Add(min(checkSound<<min(l.sounds, 10), soundLast))
-	case vouched:
-		l.checkAfter = now.Add(spread(min(checkFirst<<min(l.vouched, 10), checkLast)))
-		l.soundAfter = now.Add(checkSound)
-		l.vouched++
-	case gone: // nothing more to find out
+		st.vouched, st.pausedUntil, st.blockedUntil = 0, now,
+			now.Add(min(answeredPauseMin<<min(st.answers, 10), answeredPauseMax))
+	case checkVouched:
+		st.pausedUntil = now.Add(jitter(min(vouchedPauseMin<<min(st.vouched, 10), vouchedPauseMax)))
+		st.blockedUntil = now.Add(answeredPauseMin)
+		st.vouched++
+	case checkUnreachable: // nothing to schedule
 	}
-	l.checked = now
-	s.mu.Unlock()
-	if v == gone && ctx.Err() == nil && s.dir.Suspect(p, begin) {
-		s.log.Info("a peer is suspect: neither this one nor others reach it", "peer", p)
+	st.checkedAt = now
+	k.states.mu.Unlock()
+	if v == checkUnreachable && ctx.Err() == nil && k.dir.Suspect(p, begin) {
+		k.log.Info("suspected peer: neither this peer nor helpers reach it", "peer", p)
 	}
 }
 
-// inquire asks others for p, which this peer does not reach.
-func (s *Service) inquire(ctx context.Context, p peer.ID) verdict {
-	helpers, others := s.helpers(p)
+// probeIndirectly asks other peers whether they reach p, which this peer does not.
+func (k *checker) probeIndirectly(ctx context.Context, p peer.ID) checkResult {
+	helpers, others := k.helpers(p)
 	need := 1
-	if s.cutOff() {
-		// If the fault is here, and with a few neighbours, one of those who says
-		// the same proves nothing.
+	if k.dir.mostMissing() {
+		// This peer may have lost its network, or most of it. Then one helper that agrees
+		// proves nothing.
 		need = 2
 	}
-	if others == 0 && need == 1 && !s.deserted() {
-		return gone // a network of two: whichever of them is cut off, it is alone
+	if others == 0 && need == 1 && !k.dir.deadMissing() {
+		return checkUnreachable // a network of two: either way this peer is alone
 	}
 	answered := 0
-	helpers = helpers[:min(len(helpers), askMost)]
+	helpers = helpers[:min(len(helpers), maxHelpers)]
 	for len(helpers) > 0 && answered < need {
-		batch := helpers[:min(len(helpers), askWhom)]
+		batch := helpers[:min(len(helpers), helpersPerRound)]
 		helpers = helpers[len(batch):]
-		n, reached := s.askAll(ctx, batch, p)
+		n, reached := k.probeThrough(ctx, batch, p)
 		if reached {
-			return vouched
+			return checkVouched
 		}
 		answered += n
 	}
 	if ctx.Err() != nil || answered < need {
-		return unsure
+		return checkUndecided
 	}
-	return gone
+	return checkUnreachable
 }
 
-// deserted reports whether others, out of reach to the end, have expired lately: the
-// last of many that this peer does not reach is not the other one of two.
-func (s *Service) deserted() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Since(s.expired) < missedFor
-}
-
-// helpers lists who can be asked for p, connected ones that have not failed
-// themselves, in an order that is the same everywhere: so those who ask at once
-// ask the same ones, who try only once for all of them. others is how many more
-// peers than p are present.
-func (s *Service) helpers(p peer.ID) (helpers []peer.ID, others int) {
-	now := time.Now()
-	for _, b := range s.dir.All() {
+// helpers returns the peers to ask about p: connected peers that have not failed themselves.
+// The order is the same at all peers, so peers that check p at the same time ask the same
+// helpers, which probe only once for all of them. others is the number of present peers other
+// than p.
+func (k *checker) helpers(p peer.ID) (helpers []peer.ID, others int) {
+	for _, b := range k.dir.All() {
 		if b.Peer == p {
 			continue
 		}
 		others++
-		s.mu.Lock()
-		l := s.links[b.Peer]
-		failing := l != nil && now.Sub(l.missed) < missedFor && !s.heardSince(b.Peer, l.missed)
-		s.mu.Unlock()
-		if !failing && len(s.cfg.Host.Network().ConnsToPeer(b.Peer)) > 0 {
+		if !k.dir.isMissing(b.Peer) && len(k.cfg.Host.Network().ConnsToPeer(b.Peer)) > 0 {
 			helpers = append(helpers, b.Peer)
 		}
 	}
@@ -262,26 +254,4 @@ func (s *Service) helpers(p peer.ID) (helpers []peer.ID, others int) {
 		return 1
 	})
 	return helpers, others
-}
-
-func (s *Service) heardSince(p peer.ID, at time.Time) bool {
-	heard, ok := s.dir.Heard(p)
-	return ok && heard.After(at)
-}
-
-// cutOff reports whether so many peers are out of reach that this peer must
-// doubt itself: more than one, and more than half.
-func (s *Service) cutOff() bool {
-	now := time.Now()
-	all := s.dir.known()
-	missed := 0
-	s.mu.Lock()
-	for _, b := range all {
-		l := s.links[b.Peer]
-		if l != nil && now.Sub(l.missed) < missedFor && !s.heardSince(b.Peer, l.missed) || s.dir.Suspected(b.Peer) {
-			missed++
-		}
-	}
-	s.mu.Unlock()
-	return missed > 1 && 2*missed > len(all)
 }

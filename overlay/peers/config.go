@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,87 +15,91 @@ import (
 	"peerd/coords"
 )
 
-// A Saver remembers peers for the next start.
+// A Saver stores peers for the next start.
 type Saver interface {
-	// SavePeers replaces what was saved. It is never called concurrently.
+	// SavePeers replaces what was saved. Calls are not concurrent.
 	SavePeers([]peer.AddrInfo) error
 }
 
-// Config says what a Service works with. Start from DefaultConfig.
+// Config configures a Service. Start from DefaultConfig.
 type Config struct {
-	// Host and Key are this peer's. Required.
+	// Host and Key are those of this peer. Required.
 	Host host.Host
 	Key  crypto.PrivKey
-	// Topic is what beacons are sealed for, and Protocol the exchange's. Both
-	// carry the network's identifier. Required.
+	// Topic is what beacons are signed for. Protocol is the protocol ID of the streams. Both
+	// contain the network's identifier. Required.
 	Topic    string
 	Protocol protocol.ID
-	// Estimator computes the own coordinate. From New on the Service alone uses
-	// it. Required.
+	// HeartbeatProtocol is the protocol ID of streams for heartbeats. Empty: there are none.
+	HeartbeatProtocol protocol.ID
+	// Answer returns the answer to the payload of a heartbeat of another peer. After an error
+	// the heartbeat is not answered. It may be called concurrently. Nil: the answer is empty.
+	Answer func(ctx context.Context, from peer.ID, payload []byte) ([]byte, error)
+	// Estimator computes the coordinate of this peer. After New only the Service may use it.
+	// Required.
 	Estimator *coords.Estimator
-	// Load says how long a new URL would wait here and how much this peer can
-	// take on. It is called every second or so and must be quick. Nil is 0, 1.
+	// Load returns the estimated wait of a new URL and the capacity of this peer. It is called
+	// about once a second and must not block. Nil means 0 and 1.
 	Load func() (wait time.Duration, capacity float64)
-	// Version goes into the beacon.
+	// Version is announced in beacons.
 	Version string
-	// Now is the clock that beacons are dated by and held against. Nil is
-	// time.Now.
+	// Now is the clock that dates beacons and checks their dates. Nil means time.Now.
 	Now func() time.Time
-	// Saver is told the peers now and then and at the end. Nil saves nothing.
+	// Saver is given the known peers every SaveEvery and when Run returns. Nil disables it.
 	Saver Saver
-	// Logger gets what Run has to say. Nil discards.
+	// Logger receives the log of Run. Nil disables it.
 	Logger *slog.Logger
 
-	// Interval is how often a beacon is made at the least in a small network.
-	// Several must fit into TTL, as not all arrive. Spacing is the time between
-	// two beacons of anybody: among n known peers each makes one every n
-	// Spacings, if that is longer. So what each hears does not grow with n.
+	// Interval is the time between two beacons in a small network. It must be several times
+	// smaller than TTL because some beacons are lost. Spacing bounds the rate of all beacons
+	// together: with n known peers each makes one every n*Spacing if that is longer than
+	// Interval, so the traffic per peer does not grow with n.
 	Interval, Spacing time.Duration
-	// Gap is the least time between two beacons, however much changes; in a
-	// large network it is a quarter of the time between those without change.
+	// Gap is the minimum time between two beacons, however much changes. In a large network it
+	// is a quarter of the interval instead.
 	Gap time.Duration
 	// TTL, Skew and MaxPeers bound the directory; see DirectoryConfig.
 	TTL, Skew time.Duration
 	MaxPeers  int
-	// Fast is the pause between two measurements while the coordinate's error
-	// is above Settled, Slow after that, and when measuring quickly has not
-	// helped. Both are spread by a quarter.
-	Fast, Slow time.Duration
-	Settled    float64
-	// Sync is how often two peers tell each other of third ones, beyond the
-	// first time after connecting.
-	Sync time.Duration
-	// MaxConns is up to how many known peers all are connected to. If there are
-	// more, each connects to Partners of them, half near and half random. It
-	// should be below the connection manager's low mark.
+	// FastInterval is the time between two measurements while the error of the coordinate is
+	// above SettledError, for a limited number of measurements. SlowInterval is the time
+	// between two otherwise. Both vary by a quarter.
+	FastInterval, SlowInterval time.Duration
+	SettledError               float64
+	// SyncInterval is how often two connected peers exchange digests, after a first time when
+	// they connect.
+	SyncInterval time.Duration
+	// Up to MaxConns known peers, each peer is connected to all others. With more, each
+	// connects to Partners of them, half near and half random. MaxConns should be below the low
+	// mark of the connection manager.
 	MaxConns, Partners int
 	// Timeout bounds the wait for one message of an exchange.
 	Timeout time.Duration
-	// SaveEvery is how often the Saver is told.
+	// SaveEvery is the time between two calls of Saver.
 	SaveEvery time.Duration
 }
 
-// DefaultConfig returns a Config that lacks only what is required.
+// DefaultConfig returns a Config in which only the required fields are missing.
 func DefaultConfig() Config {
 	return Config{
-		Interval:  15 * time.Second,
-		Spacing:   600 * time.Millisecond,
-		Gap:       2 * time.Second,
-		TTL:       90 * time.Second,
-		Skew:      5 * time.Minute,
-		MaxPeers:  192,
-		Fast:      750 * time.Millisecond,
-		Slow:      20 * time.Second,
-		Settled:   0.25,
-		Sync:      30 * time.Second,
-		MaxConns:  128,
-		Partners:  32,
-		Timeout:   5 * time.Second,
-		SaveEvery: time.Minute,
+		Interval:     15 * time.Second,
+		Spacing:      600 * time.Millisecond,
+		Gap:          2 * time.Second,
+		TTL:          90 * time.Second,
+		Skew:         5 * time.Minute,
+		MaxPeers:     192,
+		FastInterval: 750 * time.Millisecond,
+		SlowInterval: 20 * time.Second,
+		SettledError: 0.25,
+		SyncInterval: 30 * time.Second,
+		MaxConns:     128,
+		Partners:     32,
+		Timeout:      5 * time.Second,
+		SaveEvery:    time.Minute,
 	}
 }
 
-// Validate reports everything that is wrong, joined.
+// Validate returns all errors of c, joined.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(wrong bool, format string, args ...any) {
@@ -107,18 +112,22 @@ func (c Config) Validate() error {
 	bad(c.Topic == "", "Topic is missing")
 	bad(c.Protocol == "", "Protocol is missing")
 	bad(c.Estimator == nil, "Estimator is missing")
-	bad(len(c.Version) > maxVersion, "Version has %d bytes, want at most %d", len(c.Version), maxVersion)
+	bad(len(c.Version) > maxVersion, "Version has %d bytes, want at most %d", len(c.Version),
+		maxVersion)
 	for name, d := range map[string]time.Duration{
-		"Interval": c.Interval, "Spacing": c.Spacing, "Gap": c.Gap, "TTL": c.TTL, "Skew": c.Skew, "Fast": c.Fast, "Slow": c.Slow,
-		"Sync": c.Sync, "Timeout": c.Timeout, "SaveEvery": c.SaveEvery,
+		"Interval": c.Interval, "Spacing": c.Spacing, "Gap": c.Gap, "TTL": c.TTL, "Skew": c.Skew,
+		"FastInterval": c.FastInterval, "SlowInterval": c.SlowInterval,
+		"SyncInterval": c.SyncInterval, "Timeout": c.Timeout, "SaveEvery": c.SaveEvery,
 	} {
 		bad(d <= 0, "%s is %v, want more than 0", name, d)
 	}
 	bad(c.Interval >= c.TTL, "Interval is %v, want less than the TTL of %v", c.Interval, c.TTL)
-	bad(c.Interval > maxEvery, "Interval is %v, want at most %v", c.Interval, maxEvery)
-	bad(c.MaxPeers < 8 || c.MaxPeers > maxHave, "MaxPeers is %d, want 8 to %d", c.MaxPeers, maxHave)
+	bad(c.Interval > maxInterval, "Interval is %v, want at most %v", c.Interval, maxInterval)
+	bad(c.MaxPeers < 8 || c.MaxPeers > maxDigest, "MaxPeers is %d, want 8 to %d", c.MaxPeers,
+		maxDigest)
 	bad(c.MaxConns < 1, "MaxConns is %d, want at least 1", c.MaxConns)
 	bad(c.Partners < 2, "Partners is %d, want at least 2", c.Partners)
-	bad(!(c.Settled > 0 && c.Settled < 1), "Settled is %v, want in (0, 1)", c.Settled)
+	bad(!(c.SettledError > 0 && c.SettledError < 1), "SettledError is %v, want in (0, 1)",
+		c.SettledError)
 	return errors.Join(errs...)
 }

@@ -16,68 +16,69 @@ import (
 )
 
 var (
-	// ErrKnown says that a beacon is no news: the same or a later one is known.
+	// ErrKnown means that the same or a newer beacon of the peer is already known.
 	ErrKnown = errors.New("peers: beacon already known")
-	// ErrTime says that a beacon is too old, or too far in the future for a
-	// clock that is merely wrong.
+	// ErrTime means that a beacon is too old, or dated further in the future than clock skew
+	// allows.
 	ErrTime = errors.New("peers: beacon out of time")
 )
 
-// DirectoryConfig bounds a Directory.
+// DirectoryConfig configures a Directory.
 type DirectoryConfig struct {
-	// Self is left out of the directory.
+	// Self is this peer. The directory does not contain it.
 	Self peer.ID
-	// Topic is what beacons must be sealed for.
+	// Topic is what beacons must be signed for.
 	Topic string
-	// Dimensions is that of the network's coordinates.
+	// Dimensions is the dimension of the network's coordinate space.
 	Dimensions int
-	// TTL is how long a peer counts as present after it was heard, at the least:
-	// six times its beacon's Every, if that is longer.
+	// TTL is how long a peer stays present after it was last heard, or six times its beacon's
+	// Interval if that is longer.
 	TTL time.Duration
-	// Spacing is that of Config: what Every can be in a network of some size.
-	// Every counts up to twice as much, in one of 32 peers more than are known:
-	// nobody stays present for an hour by saying that it seldom speaks. 0 is no
-	// bound.
+	// Spacing is that of Config. It bounds the Interval that a beacon may claim to twice the
+	// interval in a network of 32 peers more than are known, so that a peer cannot stay present
+	// for an hour by claiming a long interval. 0 means no bound.
 	Spacing time.Duration
-	// Skew is how wrong clocks may be, either way.
+	// Skew is the maximum error of clocks, in both directions.
 	Skew time.Duration
-	// Max is how many peers are remembered. Past it the directory is partial:
-	// it keeps what package zone would keep of them.
+	// Max is the maximum number of entries. If there are more peers, the directory is partial
+	// and keeps those that package zone selects.
 	Max int
-	// Zones says what a partial directory is made of, At where this peer is.
-	// Nil is the origin.
+	// Zones configures the selection of a partial directory. At returns the coordinate of this
+	// peer; nil means the origin.
 	Zones zone.Config
 	At    func() coords.Coordinate
-	// Now is the own clock, by which it is told who was heard when. Nil is time.Now.
+	// Now is the local clock, used for when peers were heard. Nil means time.Now.
 	Now func() time.Time
-	// Dates is the clock that beacons are dated by and held against. Nil is Now.
+	// Dates is the clock against which the dates of beacons are checked. Nil means Now.
 	Dates func() time.Time
 }
 
-// A Directory is what a peer knows of the others. It is safe for concurrent use.
+// A Directory holds the beacons of other peers. It is safe for concurrent use.
 type Directory struct {
 	cfg DirectoryConfig
 
-	salt uint64        // picks the random ones that a partial directory keeps
-	turn atomic.Uint32 // which part of the peers was last asked for
+	salt     uint64        // selects the random peers that a partial directory keeps
+	syncTurn atomic.Uint32 // which part of the peers was last synced
 
-	mu      sync.RWMutex
-	entries map[peer.ID]*entry
-	dropped time.Time // when somebody present last had to leave
-	pins    []peer.ID // who stays for now, oldest first
+	mu           sync.RWMutex
+	entries      map[peer.ID]*entry
+	lives        map[peer.ID]*life
+	lastEviction time.Time // when a present peer was last evicted
+	pins         []peer.ID // peers that are not evicted, oldest first
 }
 
-// partialFor is how long a directory counts as partial after it dropped
-// somebody: as long as a beacon may live.
+// partialFor is how long a directory stays partial after an eviction: as long as a beacon may
+// live.
 const partialFor = 15 * time.Minute
 
-// entry is one peer. A peer that was silent for long is kept as long as its
-// last beacon would pass for new, so that nobody can bring it back to life.
+// entry is the newest beacon of a peer. The entry of a dead peer is kept as long as its last
+// beacon would be accepted as new, so that relaying the beacon does not make the peer present
+// again.
 type entry struct {
 	beacon Beacon
 	sealed []byte
-	heard  time.Time // by the own clock
-	missed time.Time // when nobody could reach it; see suspect
+	told   hearsay
+	*life
 }
 
 // NewDirectory returns an empty Directory.
@@ -92,18 +93,30 @@ func NewDirectory(cfg DirectoryConfig) *Directory {
 		origin := coords.Coordinate{Vec: make([]float64, cfg.Dimensions)}
 		cfg.At = func() coords.Coordinate { return origin }
 	}
-	return &Directory{cfg: cfg, salt: rand.Uint64(), entries: make(map[peer.ID]*entry)}
+	return &Directory{cfg: cfg, salt: rand.Uint64(), entries: make(map[peer.ID]*entry),
+		lives: make(map[peer.ID]*life)}
 }
 
-// Put takes in a sealed beacon that was just heard. It returns the beacon when
-// it is news; else the error wraps ErrKnown, ErrTime (both are everyday) or
-// ErrBeacon (somebody misbehaves).
-func (d *Directory) Put(raw []byte) (Beacon, error) { return d.PutAged(raw, 0) }
+// Put adds a beacon that was just received from its maker and returns it. Errors wrap ErrKnown
+// or ErrTime, which are common, or ErrBeacon, which means that the sender misbehaves.
+func (d *Directory) Put(raw []byte) (Beacon, error) {
+	b, err := d.put(raw, 0, hearsay{})
+	if err == nil {
+		d.Touch(b.Peer)
+	}
+	return b, err
+}
 
-// PutAged is Put for a beacon that was last heard age ago by whoever passed it
-// on. Without the age, peers would keep a dead one alive among themselves.
-func (d *Directory) PutAged(raw []byte, age time.Duration) (Beacon, error) {
-	if err := d.isNews(raw); err != nil {
+// PutRelayed is Put for a beacon of which the maker was last heard age ago by the sender.
+// Without the age, peers would keep a failed peer alive among themselves. The caller vouches
+// for the sender; PutHearsay is for all others.
+func (d *Directory) PutRelayed(raw []byte, age time.Duration) (Beacon, error) {
+	return d.put(raw, age, hearsay{})
+}
+
+// put adds a beacon.
+func (d *Directory) put(raw []byte, age time.Duration, told hearsay) (Beacon, error) {
+	if err := d.checkNew(raw); err != nil {
 		return Beacon{}, err
 	}
 	b, err := Open(raw, d.cfg.Topic, d.cfg.Dimensions)
@@ -111,10 +124,10 @@ func (d *Directory) PutAged(raw []byte, age time.Duration) (Beacon, error) {
 		return Beacon{}, err
 	}
 	date := d.cfg.Dates()
-	if b.Time.After(date.Add(d.cfg.Skew)) || d.outdated(b, date) {
+	if b.Time.After(date.Add(d.cfg.Skew)) || d.cfg.outdated(b, date) {
 		return Beacon{}, fmt.Errorf("%w: made %v ago", ErrTime, date.Sub(b.Time))
 	}
-	if age < 0 || age > d.ttl(b) {
+	if age < 0 || age > d.cfg.ttl(b) {
 		return Beacon{}, fmt.Errorf("%w: heard %v ago", ErrTime, age)
 	}
 	at, now := d.cfg.At(), d.cfg.Now()
@@ -122,60 +135,50 @@ func (d *Directory) PutAged(raw []byte, age time.Duration) (Beacon, error) {
 	defer d.mu.Unlock()
 	old := d.entries[b.Peer]
 	if old != nil && b.Seq <= old.beacon.Seq {
-		return Beacon{}, fmt.Errorf("%w: %d after %d of %s", ErrKnown, b.Seq, old.beacon.Seq, b.Peer)
+		return Beacon{}, fmt.Errorf("%w: sequence number %d of %s, want more than %d",
+			ErrKnown, b.Seq, b.Peer, old.beacon.Seq)
 	}
 	if old == nil {
-		d.makeRoom(at, now)
-	}
-	e := &entry{beacon: b, sealed: slices.Clone(raw), heard: now.Add(-age)}
-	if old != nil {
-		e.missed = old.missed // a beacon made before it fell silent refutes nothing
-		if old.heard.After(e.heard) {
-			e.heard = old.heard
+		if err := d.checkRoom(b, told, now); err != nil {
+			return Beacon{}, err
 		}
+		d.evict(at, now)
+	} else {
+		told = old.told.and(told)
 	}
-	d.entries[b.Peer] = e
+	l := d.hear(b.Peer, now.Add(-age), now) // made before a failure, it does not refute it
+	l.interval = b.Interval
+	d.entries[b.Peer] = &entry{beacon: b, sealed: slices.Clone(raw), told: told, life: l}
 	return b, nil
 }
 
-// isNews looks at who and which beacon raw claims to be, before its signature
-// is checked: most of what arrives is known, and a check costs more than all
-// the rest.
-func (d *Directory) isNews(raw []byte) error {
+// checkNew returns an error if raw claims to be a beacon of this peer or one that is not newer
+// than the known one. It does not check the signature: most beacons that arrive are known, and
+// checking signatures costs more than everything else.
+func (d *Directory) checkNew(raw []byte) error {
 	claim, err := peek(raw)
 	if err != nil {
 		return err
 	}
 	if claim.Peer == d.cfg.Self {
-		return fmt.Errorf("%w: the own one", ErrKnown)
+		return fmt.Errorf("%w: made by this peer", ErrKnown)
 	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if old := d.entries[claim.Peer]; old != nil && claim.Seq <= old.beacon.Seq {
-		return fmt.Errorf("%w: %d after %d of %s", ErrKnown, claim.Seq, old.beacon.Seq, claim.Peer)
+		return fmt.Errorf("%w: sequence number %d of %s, want more than %d",
+			ErrKnown, claim.Seq, claim.Peer, old.beacon.Seq)
 	}
 	return nil
 }
 
-// Touch notes that p was just heard directly, over a connection that proves who
-// it is.
-func (d *Directory) Touch(p peer.ID) {
-	now := d.cfg.Now()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e := d.entries[p]; e != nil {
-		e.heard = now
-	}
-}
-
-// All lists the beacons of the peers that are present and not suspect, sorted by
-// peer ID.
+// All returns the beacons of the peers that are present and not suspect, sorted by peer ID.
+// Peers known by hearsay only are left out: only a stranger may have said that they exist.
 func (d *Directory) All() []Beacon {
-	return d.list(func(e *entry, _ time.Time) bool { return !e.suspect() })
+	return d.list(func(e *entry, _ time.Time) bool { return !e.suspect() && !e.hearsay() })
 }
 
-// Get returns the beacon of p if it is present, be it suspect or not: what it
-// said of itself is as true as before. See Alive and Suspected.
+// Get returns the beacon of p if p is present, whether suspect or not. See Alive and Suspected.
 func (d *Directory) Get(p peer.ID) (Beacon, bool) {
 	now := d.cfg.Now()
 	d.mu.RLock()
@@ -187,74 +190,45 @@ func (d *Directory) Get(p peer.ID) (Beacon, bool) {
 	return e.beacon, true
 }
 
-// Alive reports whether p was heard within the TTL and is not suspect.
-func (d *Directory) Alive(p peer.ID) bool {
-	now := d.cfg.Now()
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	e := d.entries[p]
-	return e != nil && d.present(e, now) && !e.suspect()
-}
-
-// Heard is when p was last heard, by the own clock, also of a peer that has
-// expired since; false if it is not remembered.
-func (d *Directory) Heard(p peer.ID) (time.Time, bool) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	e := d.entries[p]
-	if e == nil {
-		return time.Time{}, false
-	}
-	return e.heard, true
-}
-
-// Len is how many peers All lists.
+// Len returns the number of beacons that All returns.
 func (d *Directory) Len() int {
 	now := d.cfg.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	n := 0
 	for _, e := range d.entries {
-		if d.present(e, now) && !e.suspect() {
+		if d.present(e, now) && !e.suspect() && !e.hearsay() {
 			n++
 		}
 	}
 	return n
 }
 
-// Expire forgets those that are gone for good. Call it now and then.
+// Expire deletes the entries of peers that expired so long ago that their last beacon is out of
+// date. It should be called periodically.
 func (d *Directory) Expire() {
 	now, date := d.cfg.Now(), d.cfg.Dates()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for p, e := range d.entries {
-		if !d.present(e, now) && d.outdated(e.beacon, date) {
+		if !d.present(e, now) && d.cfg.outdated(e.beacon, date) {
 			delete(d.entries, p)
 		}
 	}
 }
 
-func (d *Directory) present(e *entry, now time.Time) bool { return now.Sub(e.heard) <= d.lasts(e) }
+// present reports whether the peer is not dead. The caller holds d.mu.
+func (d *Directory) present(e *entry, now time.Time) bool { return d.state(e.life, now) != Dead }
 
-// lasts is how long after it was heard a peer counts as present.
-func (d *Directory) lasts(e *entry) time.Duration {
-	b := e.beacon
-	if d.cfg.Spacing > 0 {
-		b.Every = min(b.Every, 2*time.Duration(len(d.entries)+unheardOf)*d.cfg.Spacing)
-	}
-	return d.ttl(b)
-}
+// maxUnknownPeers is how many peers more than this one another peer may know.
+const maxUnknownPeers = 32
 
-// unheardOf is how many peers more others may know than this one does, that has
-// just come.
-const unheardOf = 32
+// ttl is how long the maker of b may be silent, if it may claim the Interval.
+func (c DirectoryConfig) ttl(b Beacon) time.Duration { return max(c.TTL, ttlIntervals*b.Interval) }
 
-// ttl is how long the maker of b may be silent, if Every is what it should be.
-func (d *Directory) ttl(b Beacon) time.Duration { return max(d.cfg.TTL, lives*b.Every) }
-
-// outdated reports whether b could no longer be put at a date.
-func (d *Directory) outdated(b Beacon, date time.Time) bool {
-	return b.Time.Before(date.Add(-d.ttl(b) - d.cfg.Skew))
+// outdated reports whether b is too old for PutRelayed.
+func (c DirectoryConfig) outdated(b Beacon, date time.Time) bool {
+	return b.Time.Before(date.Add(-c.ttl(b) - c.Skew))
 }
 
 // Partial reports whether there are more peers than the directory holds.
@@ -262,11 +236,11 @@ func (d *Directory) Partial() bool {
 	now := d.cfg.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return !d.dropped.IsZero() && now.Sub(d.dropped) < partialFor
+	return !d.lastEviction.IsZero() && now.Sub(d.lastEviction) < partialFor
 }
 
-// Pin keeps p in a partial directory whatever its place, as long as it is heard
-// of and not too many others are pinned after it. It reports whether p is there.
+// Pin keeps p in a partial directory regardless of its coordinate, until it expires or too many
+// other peers are pinned after it. It reports whether p is in the directory.
 func (d *Directory) Pin(p peer.ID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -278,33 +252,33 @@ func (d *Directory) Pin(p peer.ID) bool {
 	return true
 }
 
-// Drop forgets p as nobody could reach it. It may come back.
+// Drop deletes the entry of p. A new beacon adds it again.
 func (d *Directory) Drop(p peer.ID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.entries, p)
 }
 
-// Passed returns the sealed beacon of p, to be passed on, if it is present and
-// not suspect.
-func (d *Directory) Passed(p peer.ID) (Aged, bool) {
+// Relayed returns the signed beacon of p for relaying, if p is present, not suspect, and not
+// known by hearsay only.
+func (d *Directory) Relayed(p peer.ID) (RelayedBeacon, bool) {
 	now := d.cfg.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	e := d.entries[p]
-	if e == nil || !d.present(e, now) || e.suspect() {
-		return Aged{}, false
+	if e == nil || d.state(e.life, now) != Alive || e.hearsay() {
+		return RelayedBeacon{}, false
 	}
-	return e.aged(now), true
+	return e.relayed(now), true
 }
 
-// kept is how many remain after room has been made.
-func (d *Directory) kept() int { return d.cfg.Max - max(1, d.cfg.Max/8) }
+// keptAfterEviction is the number of entries that remain after an eviction.
+func (c DirectoryConfig) keptAfterEviction() int { return c.Max - max(1, c.Max/8) }
 
-// makeRoom makes room for one more: those that are gone leave first, then an
-// eighth of the directory at once, as choosing costs more than storing. at is
-// the own place.
-func (d *Directory) makeRoom(at coords.Coordinate, now time.Time) {
+// evict makes room for one entry if the directory is full. It deletes expired peers first. If
+// there are none, it deletes an eighth of the entries, because choosing is more expensive than
+// storing. at is the coordinate of this peer.
+func (d *Directory) evict(at coords.Coordinate, now time.Time) {
 	if len(d.entries) < d.cfg.Max {
 		return
 	}
@@ -316,7 +290,7 @@ func (d *Directory) makeRoom(at coords.Coordinate, now time.Time) {
 	if len(d.entries) < d.cfg.Max {
 		return
 	}
-	d.dropped = now
+	d.lastEviction = now
 	d.pins = slices.DeleteFunc(d.pins, func(p peer.ID) bool { return d.entries[p] == nil })
 	known := make([]zone.Peer, 0, len(d.entries))
 	for p, e := range d.entries {
@@ -324,7 +298,7 @@ func (d *Directory) makeRoom(at coords.Coordinate, now time.Time) {
 			known = append(known, e.zonePeer())
 		}
 	}
-	room := d.kept() - len(d.pins)
+	room := d.cfg.keptAfterEviction() - len(d.pins)
 	kept := make(map[peer.ID]*entry, d.cfg.Max)
 	for _, i := range zone.Keep(at, known, room, d.cfg.Zones, d.salt) {
 		p := peer.ID(known[i].ID)

@@ -14,7 +14,7 @@ import (
 	"peerd/coords/zone"
 )
 
-// clockedDirectory has a clock that the test moves.
+// clockedDirectory is a Directory with a clock that the test sets.
 type clockedDirectory struct {
 	*Directory
 	now time.Time
@@ -36,7 +36,7 @@ func TestDirectoryPut(t *testing.T) {
 	d := newDirectory(self, 10)
 	put := func(what string, seq uint64, made, age time.Duration, want error) {
 		t.Helper()
-		_, err := d.PutAged(mustSeal(t, key, testBeacon(id, seq, d.now.Add(made))), age)
+		_, err := d.PutRelayed(mustSeal(t, key, testBeacon(id, seq, d.now.Add(made))), age)
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
@@ -51,43 +51,46 @@ func TestDirectoryPut(t *testing.T) {
 	put("from the past", 9, -7*time.Minute, 0, ErrTime)
 	put("long under way", 9, 0, 2*time.Minute, ErrTime)
 	put("of a negative age", 9, 0, -1, ErrTime)
-	if _, err := d.Put(mustSeal(t, selfKey, testBeacon(self, 1, d.now))); !errors.Is(err, ErrKnown) {
-		t.Errorf("its own: %v, want ErrKnown", err)
+	_, err := d.Put(mustSeal(t, selfKey, testBeacon(self, 1, d.now)))
+	if !errors.Is(err, ErrKnown) {
+		t.Errorf("Put of its own beacon: %v, want ErrKnown", err)
 	}
 	if _, err := d.Put([]byte("no beacon")); !errors.Is(err, ErrBeacon) {
-		t.Errorf("no beacon: %v, want ErrBeacon", err)
+		t.Errorf("Put of malformed bytes: %v, want ErrBeacon", err)
 	}
 	if b, ok := d.Get(id); !ok || b.Seq != 8 || d.Len() != 1 || !d.Alive(id) {
-		t.Errorf("Get = %+v, %v, Len %d", b, ok, d.Len())
+		t.Errorf("Get = %+v, %v, Len = %d, want Seq 8, true, 1", b, ok, d.Len())
 	}
 }
 
-// Beacons are dated by a clock that may be wrong; who was heard when is told by the own
-// one, also to those who ask for how long somebody is silent.
+// The clock for the dates of beacons may be wrong. When peers were heard is measured by the
+// local clock.
 func TestDirectoryOfWrongDates(t *testing.T) {
 	key, id := identity(t, 1)
 	for _, off := range []time.Duration{-100 * time.Second, 100 * time.Second} {
 		now := time.Now()
 		d := NewDirectory(DirectoryConfig{
-			Topic: testTopic, Dimensions: testDims, TTL: 90 * time.Second, Skew: 2 * time.Minute, Max: 10, Zones: zone.DefaultConfig(),
+			Topic: testTopic, Dimensions: testDims, TTL: 90 * time.Second, Skew: 2 * time.Minute,
+			Max: 10, Zones: zone.DefaultConfig(),
 			Now: func() time.Time { return now }, Dates: func() time.Time { return now.Add(off) },
 		})
 		if _, err := d.Put(mustSeal(t, key, testBeacon(id, 1, now))); err != nil {
-			t.Fatalf("off by %v: %v", off, err)
+			t.Fatalf("clock off by %v: Put: %v", off, err)
 		}
-		if at, _ := d.Heard(id); !at.Equal(now) {
-			t.Errorf("off by %v: heard %v ago", off, now.Sub(at))
+		if at := d.Liveness(id).Heard; !at.Equal(now) {
+			t.Errorf("clock off by %v: last heard %v ago, want 0", off, now.Sub(at))
 		}
 		now = now.Add(time.Second)
 		if !d.Suspect(id, now) || d.Alive(id) {
-			t.Errorf("off by %v: out of reach, and not suspect", off)
+			t.Errorf("clock off by %v: peer is not suspect after Suspect", off)
 		}
 		now = now.Add(time.Second)
 		if d.Touch(id); !d.Alive(id) {
-			t.Errorf("off by %v: heard, and still suspect", off)
+			t.Errorf("clock off by %v: peer is not alive after Touch", off)
 		}
-		if _, err := d.Put(mustSeal(t, key, testBeacon(id, 2, now.Add(off+121*time.Second)))); !errors.Is(err, ErrTime) {
-			t.Errorf("off by %v: a beacon of the day after tomorrow: %v", off, err)
+		if _, err := d.Put(mustSeal(t, key,
+			testBeacon(id, 2, now.Add(off+121*time.Second)))); !errors.Is(err, ErrTime) {
+			t.Errorf("clock off by %v: Put of a beacon from the future: %v, want ErrTime", off, err)
 		}
 	}
 }
@@ -104,57 +107,60 @@ func TestDirectoryExpires(t *testing.T) {
 	d.Touch(id)
 	d.now = d.now.Add(80 * time.Second)
 	if !d.Alive(id) || len(d.All()) != 1 {
-		t.Error("gone although it was heard 80 s ago")
+		t.Error("peer is not alive 80 s after it was heard")
 	}
 	d.now = d.now.Add(11 * time.Second)
 	if d.Alive(id) || len(d.All()) != 0 || d.Len() != 0 {
-		t.Error("present although it was silent for 91 s")
+		t.Error("peer is alive after 91 s of silence")
 	}
-	if at, ok := d.Heard(id); !ok || !at.Equal(heard.Add(80*time.Second)) {
-		t.Errorf("Heard = %v, %v", at, ok)
+	want := Liveness{Dead, heard.Add(170 * time.Second), heard.Add(80 * time.Second)}
+	if l := d.Liveness(id); l != want {
+		t.Errorf("Liveness = %+v, want %+v", l, want)
 	}
-	// Nobody brings it back with what it said before.
+	// Its old beacon must not make it present again.
 	d.Expire()
 	if _, err := d.Put(raw); !errors.Is(err, ErrKnown) {
-		t.Errorf("again: %v, want ErrKnown", err)
+		t.Errorf("Put of the old beacon: %v, want ErrKnown", err)
 	}
 	d.now = d.now.Add(10 * time.Minute)
 	d.Expire()
-	if _, ok := d.Heard(id); ok {
-		t.Error("remembered for ever")
+	if d.entries[id] != nil || d.Liveness(id) != want {
+		t.Errorf("after 10 minutes: beacon kept %v, Liveness = %+v, want %+v", d.entries[id] != nil,
+			d.Liveness(id), want)
 	}
 	if _, err := d.Put(raw); !errors.Is(err, ErrTime) {
-		t.Errorf("much later: %v, want ErrTime", err)
+		t.Errorf("Put of the old beacon 10 minutes later: %v, want ErrTime", err)
 	}
 	if _, err := d.Put(mustSeal(t, key, testBeacon(id, 2, d.now))); err != nil {
-		t.Errorf("when it came back itself: %v", err)
+		t.Errorf("Put of a new beacon: %v", err)
 	}
 }
 
-// A peer that speaks seldom lives longer.
+// A peer with a longer interval has a longer lifetime.
 func TestDirectoryStretches(t *testing.T) {
 	key, id := identity(t, 1)
 	d := newDirectory("", 10)
 	b := testBeacon(id, 1, d.now)
-	b.Every = time.Minute
-	if _, err := d.PutAged(mustSeal(t, key, b), 5*time.Minute); err != nil {
+	b.Interval = time.Minute
+	if _, err := d.PutRelayed(mustSeal(t, key, b), 5*time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	d.now = d.now.Add(59 * time.Second)
 	if !d.Alive(id) {
-		t.Error("gone within six intervals")
+		t.Error("peer is not alive within six intervals")
 	}
 	d.now = d.now.Add(2 * time.Second)
 	if d.Alive(id) {
-		t.Error("present after more than six intervals")
+		t.Error("peer is alive after more than six intervals")
 	}
 	b.Seq++
-	if _, err := d.PutAged(mustSeal(t, key, b), 6*time.Minute+time.Second); !errors.Is(err, ErrTime) {
-		t.Errorf("silent for more than six intervals: %v", err)
+	_, err := d.PutRelayed(mustSeal(t, key, b), 6*time.Minute+time.Second)
+	if !errors.Is(err, ErrTime) {
+		t.Errorf("PutRelayed after more than six intervals of silence: %v, want ErrTime", err)
 	}
 }
 
-// placed is a beacon of a peer x ms from the origin.
+// placed returns a beacon of a peer x ms from the origin.
 func placed(id peer.ID, seq uint64, now time.Time, x float64) Beacon {
 	b := testBeacon(id, seq, now)
 	b.At, b.Wait = coords.Coordinate{Vec: []float64{x, 0, 0}, Height: 1, Error: 0.1}, 0
@@ -165,13 +171,13 @@ func TestDirectoryIsBounded(t *testing.T) {
 	const n, size = 64, 16
 	d := newDirectory("", size)
 	rng := rand.New(rand.NewPCG(1, 2))
-	var gone peer.ID
+	var expired peer.ID
 	ids := make([]peer.ID, n)
 	for turn, i := range rng.Perm(n) {
 		key, id := identity(t, int64(i+1))
 		ids[i] = id
-		if turn == 0 { // silent from now on
-			gone = id
+		if turn == 0 { // not heard again
+			expired = id
 		}
 		if _, err := d.Put(mustSeal(t, key, placed(id, 1, d.now, float64(i)))); err != nil {
 			t.Fatal(err)
@@ -180,30 +186,30 @@ func TestDirectoryIsBounded(t *testing.T) {
 			d.now = d.now.Add(91 * time.Second)
 		}
 		if d.Len() > size {
-			t.Fatalf("%d of %d", d.Len(), size)
+			t.Fatalf("Len() = %d, want at most %d", d.Len(), size)
 		}
 		if turn+1 <= size && d.Partial() {
-			t.Fatalf("partial with %d", turn+1)
+			t.Fatalf("Partial() with %d peers = true, want false", turn+1)
 		}
 	}
 	if !d.Partial() {
-		t.Error("it does not know that it is partial")
+		t.Error("Partial() after evictions = false, want true")
 	}
-	if _, ok := d.Heard(gone); ok {
-		t.Error("who is gone was kept")
+	if d.entries[expired] != nil {
+		t.Error("expired peer was kept")
 	}
 	for i := range 7 {
-		if !d.Alive(ids[i]) && ids[i] != gone {
-			t.Errorf("the one %d ms away was dropped", i)
+		if d.entries[ids[i]] == nil && ids[i] != expired {
+			t.Errorf("peer at %d ms was evicted", i)
 		}
 	}
 	d.now = d.now.Add(partialFor + time.Second)
 	if d.Partial() {
-		t.Error("partial for ever")
+		t.Error("Partial() long after the last eviction = true, want false")
 	}
 }
 
-// Who is pinned stays, however far; but pins do not fill the directory.
+// A pinned peer is kept whatever its distance, but pins do not fill the directory.
 func TestDirectoryPins(t *testing.T) {
 	const size = 16
 	d := newDirectory("", size)
@@ -224,32 +230,33 @@ func TestDirectoryPins(t *testing.T) {
 	}
 	for _, id := range pinned[2:] {
 		if !d.Alive(id) {
-			t.Error("a pinned peer was dropped")
+			t.Error("pinned peer was evicted")
 		}
 	}
 	if len(d.pins) != size/4 || d.Len() > size {
-		t.Errorf("%d pins, %d peers", len(d.pins), d.Len())
+		t.Errorf("%d pins and %d peers, want a quarter of the size and at most the size",
+			len(d.pins), d.Len())
 	}
 }
 
-// passOn has b take in what a would tell it.
-func passOn(a, b *clockedDirectory, most int) (told int, err error) {
+// syncOnce relays beacons from a to b.
+func syncOnce(a, b *clockedDirectory, most int) (relayed int, err error) {
 	at := coords.Coordinate{Vec: make([]float64, testDims)}
-	w := b.wish(at, most)
+	w := b.syncRequest(at, most)
 	if err := w.validate(); err != nil {
 		return 0, err
 	}
-	all := a.tell(w, at)
+	all := a.beaconsFor(w, at)
 	for _, g := range all {
-		if _, err := b.PutAged(g.Sealed, g.age()); err != nil {
+		if _, err := b.PutRelayed(g.Sealed, g.age()); err != nil {
 			return 0, err
 		}
 	}
 	return len(all), nil
 }
 
-// Two directories that tell each other what they have end up equal, however
-// they differ at first, and say nothing that is no news.
+// Two directories that sync become equal, whatever they contain at first, and then relay
+// nothing more.
 func TestDirectorySync(t *testing.T) {
 	const peers = 12
 	rapid.Check(t, func(rt *rapid.T) {
@@ -259,27 +266,27 @@ func TestDirectorySync(t *testing.T) {
 			key, id := identity(t, int64(i+1))
 			for _, d := range []*clockedDirectory{a, b} {
 				if seq := rapid.Uint64Range(0, 2).Draw(rt, "seq"); seq > 0 {
-					if _, err := d.Put(mustSeal(t, key, testBeacon(id, start+seq<<classStep, d.now))); err != nil {
+					if _, err := d.Put(mustSeal(t, key, testBeacon(id, start+seq<<classStep,
+						d.now))); err != nil {
 						rt.Fatal(err)
 					}
 				}
 			}
 		}
 		for _, way := range [][2]*clockedDirectory{{a, b}, {b, a}, {a, b}} {
-			if _, err := passOn(way[0], way[1], maxOthers); err != nil {
+			if _, err := syncOnce(way[0], way[1], maxFirstSync); err != nil {
 				rt.Fatal(err)
 			}
 		}
 		for _, way := range [][2]*clockedDirectory{{a, b}, {b, a}} {
-			if left, err := passOn(way[0], way[1], maxOthers); err != nil || left != 0 {
-				rt.Fatalf("after the exchange %d differ, %v", left, err)
+			if left, err := syncOnce(way[0], way[1], maxFirstSync); err != nil || left != 0 {
+				rt.Fatalf("%d beacons differ after the sync, %v, want 0", left, err)
 			}
 		}
 	})
 }
 
-// What is told is bounded by the one that listens, and a full directory is told
-// little that is far.
+// The requester limits the number of beacons, and a full directory gets few of distant peers.
 func TestDirectoryTellsLess(t *testing.T) {
 	a, b := newDirectory("", 100), newDirectory("", 8)
 	for i := range 60 {
@@ -295,29 +302,33 @@ func TestDirectoryTellsLess(t *testing.T) {
 		}
 	}
 	at := coords.Coordinate{Vec: make([]float64, testDims)}
-	if w := b.wish(at, 24); w.Reach <= 0 || len(a.tell(w, at)) > 6 {
-		t.Errorf("within %v ms %d are told", w.Reach, len(a.tell(w, at)))
+	if w := b.syncRequest(at, 24); w.Radius <= 0 || len(a.beaconsFor(w, at)) > 6 {
+		t.Errorf("request with radius %v ms gets %d beacons, want a positive radius and at most 6",
+			w.Radius, len(a.beaconsFor(w, at)))
 	}
-	if n := len(a.tell(a.wish(at, 24), at)); n != 0 {
-		t.Errorf("itself it tells %d", n)
+	if n := len(a.beaconsFor(a.syncRequest(at, 24), at)); n != 0 {
+		t.Errorf("a directory has %d beacons for itself, want 0", n)
 	}
-	if n := len(a.tell(wish{Most: 24}, at)); n != 24 {
-		t.Errorf("an empty one is told %d", n)
+	if n := len(a.beaconsFor(syncRequest{MaxBeacons: 24}, at)); n != 24 {
+		t.Errorf("an empty directory gets %d beacons, want 24", n)
 	}
 }
 
-func TestWishValidate(t *testing.T) {
-	for _, w := range []wish{
-		{Most: -1}, {Most: maxOthers + 1}, {Reach: -1}, {Reach: math.NaN()}, {Reach: math.Inf(1)},
-		{Have: make(digest, 3)}, {Have: make(digest, digestSalt+1)}, {Have: make(digest, digestSalt+digestEntry*(maxHave+1))},
+func TestSyncRequestValidate(t *testing.T) {
+	for _, w := range []syncRequest{
+		{MaxBeacons: -1}, {MaxBeacons: maxFirstSync + 1}, {Radius: -1}, {Radius: math.NaN()},
+		{Radius: math.Inf(1)},
+		{Digest: make(digest, 3)}, {Digest: make(digest, digestSalt+1)},
+		{Digest: make(digest, digestSalt+digestEntry*(maxDigest+1))},
 	} {
 		if err := w.validate(); !errors.Is(err, ErrBeacon) {
-			t.Errorf("%d bytes, %v ms, %d: %v", len(w.Have), w.Reach, w.Most, err)
+			t.Errorf("validate of digest of %d bytes, radius %v ms, %d beacons: %v, want ErrBeacon",
+				len(w.Digest), w.Radius, w.MaxBeacons, err)
 		}
 	}
 }
 
-// What is passed on keeps its age, so a dead peer is not kept alive by talk.
+// Relayed beacons keep their age, so peers do not keep a failed peer alive among themselves.
 func TestDirectorySyncKeepsAge(t *testing.T) {
 	key, id := identity(t, 1)
 	a, b := newDirectory("", 10), newDirectory("", 10)
@@ -325,21 +336,20 @@ func TestDirectorySyncKeepsAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.now, b.now = a.now.Add(80*time.Second), b.now.Add(80*time.Second)
-	if n, err := passOn(a, b, 4); n != 1 || err != nil {
-		t.Fatalf("told %d, %v", n, err)
+	if n, err := syncOnce(a, b, 4); n != 1 || err != nil {
+		t.Fatalf("relayed %d beacons, %v, want 1", n, err)
 	}
 	b.now = b.now.Add(9 * time.Second)
 	if !b.Alive(id) {
-		t.Error("gone after 89 s")
+		t.Error("peer is not alive after 89 s of silence")
 	}
 	b.now = b.now.Add(2 * time.Second)
 	if b.Alive(id) {
-		t.Error("present after 91 s of silence")
+		t.Error("peer is alive after 91 s of silence")
 	}
 }
 
-// A peer is not present for an hour because it says that it seldom speaks: in a
-// small network nobody has reason to.
+// The interval that a peer may claim is bounded by the size of the network.
 func TestDirectoryBoundsSilence(t *testing.T) {
 	_, self := identity(t, 1)
 	key, id := identity(t, 2)
@@ -349,22 +359,22 @@ func TestDirectoryBoundsSilence(t *testing.T) {
 	}{
 		{0, 90 * time.Second},
 		{20 * time.Second, 2 * time.Minute},
-		{maxEvery, lives * 2 * (1 + unheardOf) * 600 * time.Millisecond},
+		{maxInterval, ttlIntervals * 2 * (1 + maxUnknownPeers) * 600 * time.Millisecond},
 	} {
 		d := newDirectory(self, 100)
 		d.cfg.Spacing = 600 * time.Millisecond
 		b := testBeacon(id, 1, d.now)
-		b.Every = c.every
+		b.Interval = c.every
 		if _, err := d.Put(mustSeal(t, key, b)); err != nil {
 			t.Fatal(err)
 		}
 		d.now = d.now.Add(c.alive)
 		if !d.Alive(id) {
-			t.Errorf("every %v: gone after %v", c.every, c.alive)
+			t.Errorf("interval %v: peer is not alive after %v", c.every, c.alive)
 		}
 		d.now = d.now.Add(time.Second)
 		if d.Alive(id) {
-			t.Errorf("every %v: present for more than %v", c.every, c.alive)
+			t.Errorf("interval %v: peer is alive after more than %v", c.every, c.alive)
 		}
 	}
 }

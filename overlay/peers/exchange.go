@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -14,104 +15,118 @@ import (
 	"peerd/overlay/wire"
 )
 
-// rounds is how many round trips one exchange clocks. A single one may have
-// met a busy processor on either side; the least of three seldom has.
-const rounds = 3
+// pingRounds is the number of round trips that an exchange measures. The minimum of three
+// rarely includes a delay by a busy processor.
+const pingRounds = 3
 
-// maxMessage bounds a message: maxOthers beacons, and a digest. Bytes.
-const maxMessage = maxOthers*(maxSealed+32) + digestEntry*maxHave + maxSealed + 1024
+// maxMessage is the maximum size of a message in bytes: maxFirstSync beacons and a digest.
+const maxMessage = maxFirstSync*(maxSealed+32) + digestEntry*maxDigest + maxSealed + 1024
 
-// hello opens an exchange, or is all of it.
+// hello opens a stream.
 type hello struct {
-	Beacon []byte `cbor:"1,keyasint"` // the sender's own, sealed
-	// Wish says that both shall tell of third peers in this exchange, and what
-	// the sender wants to hear.
-	Wish *wish `cbor:"2,keyasint,omitempty"`
-	// Word says that this is all: the beacon is news, and nothing is measured.
-	Word bool `cbor:"3,keyasint,omitempty"`
-	// Ask says that all that is wanted is a reply to it.
-	Ask *ask `cbor:"4,keyasint,omitempty"`
+	Beacon []byte `cbor:"1,keyasint"` // the sender's, signed
+	// Sync, if not nil, asks both sides to relay beacons of third peers in this exchange.
+	Sync *syncRequest `cbor:"2,keyasint,omitempty"`
+	// Push means that the stream consists of this message only, which carries a new beacon.
+	Push bool `cbor:"3,keyasint,omitempty"`
+	// Probe, if not nil, asks for a probeReply and nothing else.
+	Probe *probeRequest `cbor:"4,keyasint,omitempty"`
 }
 
-// welcome answers it.
+// welcome is the reply to hello.
 type welcome struct {
-	Beacon []byte  `cbor:"1,keyasint"`
-	Wish   *wish   `cbor:"2,keyasint,omitempty"`
-	Others []Aged  `cbor:"3,keyasint,omitempty"` // what the other side lacks
-	Doubts []doubt `cbor:"4,keyasint,omitempty"` // the sender's suspects
+	Beacon   []byte          `cbor:"1,keyasint"`
+	Sync     *syncRequest    `cbor:"2,keyasint,omitempty"`
+	Others   []RelayedBeacon `cbor:"3,keyasint,omitempty"` // beacons that the other side lacks
+	Suspects []suspicion     `cbor:"4,keyasint,omitempty"` // peers that the sender suspects
 }
 
-// ping asks for a pong at once.
+// ping asks for a pong.
 type ping struct {
 	Round int `cbor:"1,keyasint"`
 }
 
-// pong answers a ping.
+// pong is the reply to ping.
 type pong struct {
 	At coords.Coordinate `cbor:"1,keyasint"` // the sender's, without load
 }
 
 // done closes an exchange.
 type done struct {
-	At     coords.Coordinate `cbor:"1,keyasint"`
-	Others []Aged            `cbor:"2,keyasint,omitempty"`
-	Doubts []doubt           `cbor:"3,keyasint,omitempty"`
+	At       coords.Coordinate `cbor:"1,keyasint"`
+	Others   []RelayedBeacon   `cbor:"2,keyasint,omitempty"`
+	Suspects []suspicion       `cbor:"3,keyasint,omitempty"`
 }
 
-func (s *Service) limits() wire.Limits {
-	return wire.Limits{MaxMsg: maxMessage, Timeout: s.cfg.Timeout}
+// helloRate limits the streams that a peer opens for exchanges and pushes. An honest peer
+// opens one or two a second while its coordinate has not converged.
+var helloRate = wire.Rate{PerSecond: 8, Burst: 64, TotalFactor: 32}
+
+// exchanger exchanges beacons and heartbeats with other peers.
+type exchanger struct {
+	*env
+	self    *self
+	states  *peerStates
+	intake  *intake
+	checker *checker
+
+	monitored  host.Host // Config.Host, monitored by the Service
+	heartbeats heartbeatStreams
+	hellos     wire.Limiter // limits what other peers begin
 }
 
-// exchange talks with a connected peer. most is how many beacons of third peers
-// each side may tell; 0 is none, and no asking.
-func (s *Service) exchange(ctx context.Context, p peer.ID, most int) (err error) {
-	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "exchange"), 3*s.cfg.Timeout)
+// exchange runs an exchange with a connected peer. most is how many beacons of third peers each
+// side may relay; 0 means no sync.
+func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err error) {
+	ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "exchange"), 3*x.cfg.Timeout)
 	defer cancel()
-	c, err := wire.Dial(ctx, s.cfg.Host, p, s.limits(), s.cfg.Protocol)
+	c, err := wire.Dial(ctx, x.cfg.Host, p, x.limits(), x.cfg.Protocol)
 	if err != nil {
 		return err
 	}
 	defer func() { c.End(err) }()
 
-	hi := hello{Beacon: s.sealed()}
+	first := hello{Beacon: x.self.sealed()}
 	if most > 0 {
-		w := s.dir.wish(s.Coordinate(), most)
-		hi.Wish = &w
+		w := x.dir.syncRequest(x.self.coordinate(), most)
+		first.Sync = &w
 	}
-	if err := c.Send(hi); err != nil {
+	if err := c.Send(first); err != nil {
 		return err
 	}
-	var back welcome
-	if err := c.Recv(&back); err != nil {
+	var reply welcome
+	if err := c.Recv(&reply); err != nil {
 		return err
 	}
-	bye := done{Doubts: s.dir.doubts()}
-	if most > 0 && back.Wish != nil {
-		if bye.Others, err = s.grant(*back.Wish, back.Beacon); err != nil {
+	last := done{Suspects: x.dir.suspicions()}
+	if most > 0 && reply.Sync != nil {
+		if last.Others, err = x.beaconsFor(*reply.Sync, reply.Beacon); err != nil {
 			return err
 		}
 	}
-	// Nothing but the messages happens between here and bye: both ends clock it.
+	// Nothing but the pings may happen between here and sending last, because both sides
+	// measure.
 	at, rtt, err := clock(c)
 	if err != nil {
 		return err
 	}
-	bye.At = s.Coordinate()
-	if err := c.Send(bye); err != nil {
+	last.At = x.self.coordinate()
+	if err := c.Send(last); err != nil {
 		return err
 	}
-	if err := s.conclude(p, at, rtt, back.Beacon, told{back.Others, back.Doubts}); err != nil {
+	if err := x.finishExchange(p, at, rtt, reply.Beacon,
+		thirdPeers{reply.Others, reply.Suspects}); err != nil {
 		return err
 	}
 	if most > 0 {
-		s.synced(p)
+		x.states.markSynced(p)
 	}
 	return nil
 }
 
-// grant is what a peer is told that has wished so; sealed is its beacon, which
-// need not be true for this.
-func (s *Service) grant(w wish, sealed []byte) ([]Aged, error) {
+// beaconsFor returns the beacons to relay in answer to w. sealed is the requester's beacon,
+// which need not be authentic for this.
+func (x *exchanger) beaconsFor(w syncRequest, sealed []byte) ([]RelayedBeacon, error) {
 	if err := w.validate(); err != nil {
 		return nil, err
 	}
@@ -119,29 +134,22 @@ func (s *Service) grant(w wish, sealed []byte) ([]Aged, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := claim.At.Validate(s.dims); err != nil {
+	if err := claim.At.Validate(x.dims); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBeacon, err)
 	}
-	if w.Reach > 0 {
-		s.mu.Lock()
-		s.larger = time.Now()
-		s.mu.Unlock()
+	if w.Radius > 0 {
+		x.states.mu.Lock()
+		x.states.otherPartialAt = time.Now()
+		x.states.mu.Unlock()
 	}
-	return s.dir.tell(w, claim.At.Unloaded(claim.Wait)), nil
+	return x.dir.beaconsFor(w, claim.At.Unloaded(claim.Wait)), nil
 }
 
-// synced notes that third peers were told both ways in this connection.
-func (s *Service) synced(p peer.ID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.link(p).synced = time.Now()
-}
-
-// clock sends the pings and returns the least round trip and what the other
-// side said last.
+// clock sends the pings and returns the minimum round trip and the last coordinate of the other
+// side.
 func clock(c *wire.Conn) (at coords.Coordinate, least time.Duration, err error) {
 	least = math.MaxInt64
-	for i := range rounds {
+	for i := range pingRounds {
 		start := time.Now()
 		if err := c.Send(ping{Round: i}); err != nil {
 			return at, 0, err
@@ -156,32 +164,35 @@ func clock(c *wire.Conn) (at coords.Coordinate, least time.Duration, err error) 
 	return at, least, nil
 }
 
-// answer is the other end of an exchange.
-func (s *Service) answer(ctx context.Context, c *wire.Conn) error {
-	var hi hello
-	if err := c.Recv(&hi); err != nil {
+// handle serves a stream of another peer.
+func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
+	var first hello
+	if err := c.Recv(&first); err != nil {
 		return err
 	}
-	if hi.Ask != nil {
-		return s.reply(ctx, c, hi)
+	if first.Probe != nil {
+		return x.checker.answerProbe(ctx, c, first)
 	}
-	if hi.Word {
-		if err := s.take(hi.Beacon, 0); err != nil && !errors.Is(err, ErrKnown) {
-			return fmt.Errorf("peers: beacon of %s: %w", c.Peer(), err)
-		}
-		s.dir.Touch(c.Peer())
-		return nil
+	if !x.hellos.Allow(helloRate, c.Peer(), time.Now()) {
+		return fmt.Errorf("peers: too many exchanges of %s", c.Peer())
 	}
-	back := welcome{Beacon: s.sealed(), Doubts: s.dir.doubts()}
-	if hi.Wish != nil {
-		var err error
-		if back.Others, err = s.grant(*hi.Wish, hi.Beacon); err != nil {
+	if first.Push {
+		if err := x.intake.addOwnBeacon(c.Peer(), first.Beacon); err != nil {
 			return err
 		}
-		w := s.dir.wish(s.Coordinate(), hi.Wish.Most)
-		back.Wish = &w
+		x.dir.Touch(c.Peer())
+		return nil
 	}
-	if err := c.Send(back); err != nil {
+	reply := welcome{Beacon: x.self.sealed(), Suspects: x.dir.suspicions()}
+	if first.Sync != nil {
+		var err error
+		if reply.Others, err = x.beaconsFor(*first.Sync, first.Beacon); err != nil {
+			return err
+		}
+		w := x.dir.syncRequest(x.self.coordinate(), first.Sync.MaxBeacons)
+		reply.Sync = &w
+	}
+	if err := c.Send(reply); err != nil {
 		return err
 	}
 	var asked ping
@@ -189,12 +200,12 @@ func (s *Service) answer(ctx context.Context, c *wire.Conn) error {
 		return err
 	}
 	least := time.Duration(math.MaxInt64)
-	for i := range rounds {
+	for i := range pingRounds {
 		start := time.Now()
-		if err := c.Send(pong{At: s.Coordinate()}); err != nil {
+		if err := c.Send(pong{At: x.self.coordinate()}); err != nil {
 			return err
 		}
-		if i == rounds-1 {
+		if i == pingRounds-1 {
 			break
 		}
 		if err := c.Recv(&asked); err != nil {
@@ -202,64 +213,60 @@ func (s *Service) answer(ctx context.Context, c *wire.Conn) error {
 		}
 		least = min(least, time.Since(start))
 	}
-	// The last message may be long: it is not clocked.
-	var bye done
-	if err := c.Recv(&bye); err != nil {
+	// This message may be long and is not measured.
+	var last done
+	if err := c.Recv(&last); err != nil {
 		return err
 	}
-	if err := s.conclude(c.Peer(), bye.At, least, hi.Beacon, told{bye.Others, bye.Doubts}); err != nil {
+	if err := x.finishExchange(c.Peer(), last.At, least, first.Beacon,
+		thirdPeers{last.Others, last.Suspects}); err != nil {
 		return err
 	}
-	if hi.Wish != nil {
-		s.synced(c.Peer())
+	if first.Sync != nil {
+		x.states.markSynced(c.Peer())
 	}
 	return nil
 }
 
-// told is what one side says of third peers.
-type told struct {
-	others []Aged
-	doubts []doubt
+// thirdPeers is what one side sends about third peers.
+type thirdPeers struct {
+	beacons  []RelayedBeacon
+	suspects []suspicion
 }
 
-// conclude takes in what an exchange with p has shown. The error is p's fault.
-func (s *Service) conclude(p peer.ID, at coords.Coordinate, rtt time.Duration, beacon []byte, third told) error {
-	if len(third.others) > maxOthers || len(third.doubts) > maxDoubts {
-		return fmt.Errorf("%w: %d and %d doubts at once, at most %d and %d",
-			ErrBeacon, len(third.others), len(third.doubts), maxOthers, maxDoubts)
+// finishExchange stores the results of an exchange with p. An error means that p misbehaved.
+func (x *exchanger) finishExchange(
+	p peer.ID, at coords.Coordinate, rtt time.Duration, beacon []byte, third thirdPeers,
+) error {
+	if len(third.beacons) > maxFirstSync || len(third.suspects) > maxSuspicions {
+		return fmt.Errorf("%w: %d beacons and %d suspicions, want at most %d and %d",
+			ErrBeacon, len(third.beacons), len(third.suspects), maxFirstSync, maxSuspicions)
 	}
-	if err := at.Validate(s.dims); err != nil {
+	if err := at.Validate(x.dims); err != nil {
 		return fmt.Errorf("peers: coordinate of %s: %w", p, err)
 	}
-	if err := s.take(beacon, 0); err != nil && !errors.Is(err, ErrKnown) {
-		return fmt.Errorf("peers: beacon of %s: %w", p, err)
+	if err := x.intake.addOwnBeacon(p, beacon); err != nil {
+		return err
 	}
-	s.dir.Touch(p)
-	s.observe(p, at, rtt)
-	for _, o := range third.others {
-		if err := s.take(o.Sealed, o.age()); errors.Is(err, ErrBeacon) {
-			return fmt.Errorf("peers: beacon passed on by %s: %w", p, err)
+	x.dir.Touch(p)
+	x.observe(p, at, rtt)
+	for _, o := range third.beacons {
+		if err := x.intake.addBeacon(p, o); errors.Is(err, ErrBeacon) {
+			return fmt.Errorf("peers: beacon relayed by %s: %w", p, err)
 		}
 	}
-	s.hear(third.doubts)
+	x.checker.receiveSuspicions(third.suspects)
 	return nil
 }
 
-// observe feeds a measurement to the coordinate.
-func (s *Service) observe(p peer.ID, at coords.Coordinate, rtt time.Duration) {
-	s.mu.Lock()
-	l := s.link(p)
-	l.rtt, l.measured = rtt, time.Now()
-	err := s.est.Observe(p.String(), at, rtt)
-	s.mu.Unlock()
+// observe passes a measurement to the estimator.
+func (x *exchanger) observe(p peer.ID, at coords.Coordinate, rtt time.Duration) {
+	x.states.mu.Lock()
+	st := x.states.of(p)
+	st.rtt, st.measuredAt = rtt, time.Now()
+	err := x.self.observe(p, at, rtt)
+	x.states.mu.Unlock()
 	if err != nil {
-		s.log.Debug("round trip not used", "peer", p, "rtt", rtt, "err", err)
+		x.log.Debug("ignored round trip", "peer", p, "rtt", rtt, "err", err)
 	}
-}
-
-// sealed is the own beacon.
-func (s *Service) sealed() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ownSealed
 }

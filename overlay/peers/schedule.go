@@ -5,80 +5,134 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/overlay/wire"
 )
 
 const (
-	// maxExchanges and maxDials are how many are under way at a time. Dials are
-	// few, as handshakes are costly: when a whole network starts on one busy
-	// machine, more at a time would only make each of them time out.
+	// maxExchanges and maxDials limit what runs concurrently. Few dials are allowed because
+	// handshakes are expensive: if a whole network starts on one busy machine, more would make
+	// all of them time out.
 	maxExchanges = 8
 	maxDials     = 4
-	// fastPeers is how many peers are measured at a time while the own
-	// coordinate is not settled.
+	// fastPeers is how many peers are measured at a time while the coordinate has not
+	// converged.
 	fastPeers = 2
-	// retryAfter is how long a failed first exchange waits, twice as long after
-	// each failure: what is overloaded needs no more to do.
-	retryAfter = 2 * time.Second
-	retryMost  = 5 // doublings
-	// dialTimeout bounds a connection attempt; the host's own bound is tighter.
+	// retryAfter is the wait after a failed first exchange. It doubles with each failure, at
+	// most maxRetryDoublings times.
+	retryAfter        = 2 * time.Second
+	maxRetryDoublings = 5
+	// dialTimeout bounds a connection attempt. The host's own limit is shorter.
 	dialTimeout = 10 * time.Second
-	// redialFirst and redialLast bound the pause after failed dials; redialHeld
-	// is the pause after a good one, for when the other side hangs up.
-	redialFirst = time.Second
-	redialLast  = time.Minute
-	redialHeld  = 30 * time.Second
-	// yield is how long the peer with the greater ID leaves the dialing to the
-	// other one, as both often learn of each other at the same moment.
-	yield = 500 * time.Millisecond
-	// hasteMax is how many measurements in a row may be quick. Where round trips
-	// are mostly noise no number of them settles a coordinate.
-	hasteMax = 64
-	// circleFor is how long the partners are not looked for again while nobody
-	// comes or goes.
-	circleFor = 500 * time.Millisecond
-	// turnover is how long the random partners stay the same.
-	turnover = 10 * time.Minute
-	// dropAfter is after how many failed dials in a row a partial directory
-	// gives a peer up.
+	// redialFirst and redialLast bound the wait after failed dials. redialConnected is the wait
+	// after a successful dial, in case the remote peer disconnects.
+	redialFirst     = time.Second
+	redialLast      = time.Minute
+	redialConnected = 30 * time.Second
+	// dialYield is how long the peer with the greater ID waits before dialing, because two
+	// peers often learn of each other at the same time.
+	dialYield = 500 * time.Millisecond
+	// maxFastMeasurements is how many measurements in a row use FastInterval. Where round trips
+	// are mostly noise, a coordinate never converges.
+	maxFastMeasurements = 64
+	// contactsTTL is how long contacts are reused if the number of known and connected peers
+	// does not change.
+	contactsTTL = 500 * time.Millisecond
+	// partnerTTL is how long the random partners stay the same.
+	partnerTTL = 10 * time.Minute
+	// dropAfter is the number of successive failed dials after which a partial directory drops
+	// a peer.
 	dropAfter = 3
 )
 
-// link is what is known of the way to one peer.
-type link struct {
-	rtt      time.Duration // zero: never measured
-	measured time.Time
-
-	busy   bool      // an exchange is under way
-	tried  time.Time // when the last one began
-	failed int       // how many in a row broke off
-	synced time.Time // when third peers were last told; zero: not in this connection
-
-	dialing bool
-	fails   int
-	dialAt  time.Time // not before
-
-	up bool // was connected at the last look
-	watch
+// peerStates are the states of measuring, dialing and checking other peers.
+type peerStates struct {
+	mu             sync.Mutex // never held during I/O; self.mu may be taken while it is held
+	all            map[peer.ID]*peerState
+	otherPartialAt time.Time // when another peer last showed that it has a partial directory
 }
 
-// link returns that of p. The caller holds s.mu.
-func (s *Service) link(p peer.ID) *link {
-	l := s.links[p]
-	if l == nil {
-		l = &link{}
-		s.links[p] = l
+// peerState is the state of measuring, dialing and checking one peer. peerStates.mu guards it.
+type peerState struct {
+	rtt        time.Duration // zero: never measured
+	measuredAt time.Time
+
+	exchanging    bool      // an exchange is in progress
+	exchangeAt    time.Time // when the last exchange began
+	exchangeFails int       // successive failures
+	syncedAt      time.Time // when beacons were last relayed; zero: not since it connected
+
+	dialing   bool
+	dialFails int
+	dialAt    time.Time // no dial before
+
+	heartbeatAt  time.Time // when the last heartbeat of it came
+	wasConnected bool      // at the last call of updateConnections
+	checkState
+}
+
+// of returns the state of p, which it creates if necessary. The caller holds mu.
+func (s *peerStates) of(p peer.ID) *peerState {
+	st := s.all[p]
+	if st == nil {
+		st = &peerState{}
+		s.all[p] = st
 	}
-	return l
+	return st
 }
 
-// schedule starts the exchanges and dials that are due.
-func (s *Service) schedule(ctx context.Context, now time.Time) {
+func (s *peerStates) rtt(p peer.ID) (time.Duration, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.all[p]
+	if st == nil || st.rtt == 0 {
+		return 0, false
+	}
+	return st.rtt, true
+}
+
+// markSynced records that both sides have relayed beacons over this connection.
+func (s *peerStates) markSynced(p peer.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of(p).syncedAt = time.Now()
+}
+
+// hasHeartbeats reports whether p gets new beacons by heartbeats.
+func (s *peerStates) hasHeartbeats(p peer.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.all[p]
+	return st != nil && time.Since(st.heartbeatAt) < heartbeatTTL/2
+}
+
+// scheduler decides with which peers to exchange beacons, and which to dial and to check. What is
+// not in states is used by the goroutine of Service.loop only.
+type scheduler struct {
+	*env
+	self      *self
+	states    *peerStates
+	checker   *checker
+	exchanger *exchanger
+
+	exchanges   semaphore
+	dials       semaphore
+	nextMeasure time.Time // when the next measurement is due
+	fastLeft    int       // measurements that may still use FastInterval
+	nearTurn    bool      // whether the last measurement was of a near partner
+	salt        uint64    // selects the random partners
+	contacts    contacts  // as of contactsAt
+	contactsAt  time.Time
+}
+
+// schedule starts the checks, exchanges and dials that are due.
+func (s *scheduler) schedule(ctx context.Context, now time.Time) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -86,151 +140,161 @@ func (s *Service) schedule(ctx context.Context, now time.Time) {
 	for _, p := range s.cfg.Host.Network().Peers() {
 		connected[p] = true
 	}
-	all, good := s.dir.known(), s.dir.All()
-	gone := s.tidy(connected, all)
-	if now.Sub(s.lastAt) >= circleFor || len(good) != s.last.known || len(connected) != s.last.connected {
-		s.last, s.lastAt = s.circle(connected, good, now), now
+	all, good := s.dir.allPresent(), s.dir.known()
+	disconnected := s.updateConnections(connected, all)
+	if now.Sub(s.contactsAt) >= contactsTTL || len(good) != s.contacts.numKnown ||
+		len(connected) != s.contacts.numConnected {
+		s.contacts, s.contactsAt = s.findContacts(connected, good, now), now
 	}
-	circle := s.last
-	s.suspicious(circle, gone, connected)
-	for _, p := range s.toCheck(now) {
-		s.start(s.checks, func() { s.check(ctx, p) })
+	c := s.contacts
+	s.checker.requestChecks(c, disconnected, connected)
+	for _, p := range s.checker.dueChecks(now) {
+		s.start(s.checker.checks, func() { s.checker.check(ctx, p) })
 	}
-	for _, p := range s.toMeasure(circle, now) {
-		s.start(s.exchanges, func() { s.visit(ctx, p) })
+	for _, p := range s.dueExchanges(c, now) {
+		s.start(s.exchanges, func() { s.runExchange(ctx, p) })
 	}
-	for _, info := range s.toDial(circle, connected, all, now) {
+	for _, info := range s.dueDials(c, connected, all, now) {
 		s.start(s.dials, func() { s.dial(ctx, info) })
 	}
 }
 
-// circle is who this peer deals with.
-type circle struct {
-	mesh     bool             // everybody is connected to everybody
-	speakers []peer.ID        // connected peers of this network
-	partners coords.Partners  // by string(peer.ID)
-	is       map[peer.ID]bool // partners as a set
+// contacts are the peers to which this one stays connected.
+type contacts struct {
+	fullMesh  bool             // all peers connect to all others
+	peers     []peer.ID        // connected peers of this network
+	partners  coords.Partners  // by string(peer.ID)
+	isPartner map[peer.ID]bool // the partners as a set
 
-	known, connected int // how many there were
+	numKnown, numConnected int // of peers when computed
 }
 
-// circle finds the partners: half near, half random, of the connected peers in
-// a network in which all are connected, else of all that are known.
-func (s *Service) circle(connected map[peer.ID]bool, all []Beacon, now time.Time) circle {
-	s.mu.Lock()
-	here := s.est.Coordinate()
-	c := circle{known: len(all), connected: len(connected), mesh: len(all) <= s.cfg.MaxConns && (s.larger.IsZero() || now.Sub(s.larger) > partialFor)}
-	s.mu.Unlock()
-	c.mesh = c.mesh && !s.dir.Partial()
-	c.speakers = s.speakers()
-	known := make([]coords.Known, 0, len(all))
+// findContacts chooses the partners, half near and half random: among the connected peers in a
+// full mesh, otherwise among all known peers.
+func (s *scheduler) findContacts(connected map[peer.ID]bool, all []Beacon, now time.Time) contacts {
+	at := s.self.coordinate()
+	s.states.mu.Lock()
+	since := s.states.otherPartialAt
+	s.states.mu.Unlock()
+	otherPartial := !since.IsZero() && now.Sub(since) <= partialFor
+	c := contacts{
+		fullMesh: len(all) <= s.cfg.MaxConns && !otherPartial && !s.dir.Partial(),
+		peers:    s.networkPeers(),
+		numKnown: len(all), numConnected: len(connected),
+	}
+	known := make([]coords.KnownPeer, 0, len(all))
 	seen := make(map[peer.ID]bool, len(all))
 	for _, b := range all {
-		if !c.mesh || connected[b.Peer] {
+		if !c.fullMesh || connected[b.Peer] {
 			seen[b.Peer] = true
-			known = append(known, coords.Known{ID: string(b.Peer), Distance: here.Distance(b.At.Unloaded(b.Wait))})
+			known = append(known, coords.KnownPeer{ID: string(b.Peer),
+				Distance: at.Distance(b.At.Unloaded(b.Wait))})
 		}
 	}
-	for _, p := range c.speakers {
-		if !seen[p] && (c.mesh || len(all) == 0) && !s.dir.Suspected(p) {
-			known = append(known, coords.Known{ID: string(p), Distance: -1})
+	for _, p := range c.peers {
+		if !seen[p] && (c.fullMesh || len(all) == 0) && !s.dir.Suspected(p) {
+			known = append(known, coords.KnownPeer{ID: string(p), Distance: -1})
 		}
 	}
-	c.partners = coords.ChoosePartners(known, s.cfg.Partners, s.salt+uint64(now.UnixNano()/int64(turnover)))
-	c.is = make(map[peer.ID]bool, c.partners.Len())
+	c.partners = coords.ChoosePartners(known, s.cfg.Partners,
+		s.salt+uint64(now.UnixNano()/int64(partnerTTL)))
+	c.isPartner = make(map[peer.ID]bool, c.partners.Len())
 	for _, p := range c.partners.All() {
-		c.is[peer.ID(p)] = true
+		c.isPartner[peer.ID(p)] = true
 	}
 	return c
 }
 
-// tidy ends what belonged to connections that are gone, and forgets peers that
-// are gone altogether. It lists whose connection has gone since the last time.
-func (s *Service) tidy(connected map[peer.ID]bool, all []Beacon) (gone []peer.ID) {
+// updateConnections resets the state of peers that have disconnected and deletes the state of
+// peers that have expired. It returns the peers that have disconnected since the last call.
+func (s *scheduler) updateConnections(
+	connected map[peer.ID]bool, all []Beacon,
+) (disconnected []peer.ID) {
 	present := make(map[peer.ID]bool, len(all))
 	for _, b := range all {
 		present[b.Peer] = true
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for p, l := range s.links {
+	s.states.mu.Lock()
+	defer s.states.mu.Unlock()
+	for p, st := range s.states.all {
 		if connected[p] {
-			l.up = true
+			st.wasConnected = true
 			continue
 		}
-		if l.up {
-			l.up, gone = false, append(gone, p)
+		if st.wasConnected {
+			st.wasConnected, disconnected = false, append(disconnected, p)
 		}
-		l.synced = time.Time{}
-		if !present[p] && !l.busy && !l.dialing && !l.checking {
-			delete(s.links, p)
-			s.expired = later(s.expired, l.missed)
-			s.est.Forget(p.String())
+		st.syncedAt = time.Time{}
+		if !present[p] && !st.exchanging && !st.dialing && !st.checking {
+			delete(s.states.all, p)
+			s.self.forget(p)
 		}
 	}
-	return gone
+	return disconnected
 }
 
-// toMeasure lists whom to have an exchange with now: those newly connected, and
-// at each measuring time a near and a random partner in turn, in each half the
-// one that was measured longest ago.
-func (s *Service) toMeasure(c circle, now time.Time) []peer.ID {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// dueExchanges returns the peers with which to start an exchange now: peers that have just
+// connected and, when a measurement is due, alternately a near and a random partner, the least
+// recently measured one first.
+func (s *scheduler) dueExchanges(c contacts, now time.Time) []peer.ID {
+	s.states.mu.Lock()
+	defer s.states.mu.Unlock()
 	var picked []peer.ID
 	ready := make(map[peer.ID]bool)
-	for _, p := range c.speakers {
-		if !c.mesh && !c.is[p] {
+	for _, p := range c.peers {
+		if _, met := wire.Met(s.cfg.Host.Peerstore(), p); met && !c.fullMesh && !c.isPartner[p] {
 			continue
 		}
-		l := s.link(p)
+		st := s.states.of(p)
+		wait := retryAfter << min(max(st.exchangeFails-1, 0), maxRetryDoublings)
 		switch {
-		case l.busy || now.Sub(l.tried) < retryAfter<<min(max(l.failed-1, 0), retryMost) && l.synced.IsZero():
-		case l.synced.IsZero():
+		case st.exchanging || now.Sub(st.exchangeAt) < wait && st.syncedAt.IsZero():
+		case st.syncedAt.IsZero():
 			picked = append(picked, p)
 		default:
 			ready[p] = true
 		}
 	}
-	if !now.Before(s.measure) {
-		n, pause := 1, s.cfg.Slow
-		if s.est.Coordinate().Error <= s.cfg.Settled {
-			s.hasty = hasteMax
-		} else if s.hasty > 0 {
-			s.hasty--
-			n, pause = fastPeers, s.cfg.Fast
+	if !now.Before(s.nextMeasure) {
+		n, pause := 1, s.cfg.SlowInterval
+		if s.self.coordinate().Error <= s.cfg.SettledError {
+			s.fastLeft = maxFastMeasurements
+		} else if s.fastLeft > 0 {
+			s.fastLeft--
+			n, pause = fastPeers, s.cfg.FastInterval
 		}
-		s.measure = now.Add(spread(pause))
+		s.nextMeasure = now.Add(jitter(pause))
 		for range n {
-			s.near = !s.near
-			if p := s.longestAgo(c.partners, ready); p != "" {
+			s.nearTurn = !s.nearTurn
+			if p := s.leastRecentlyMeasured(c.partners, ready); p != "" {
 				picked = append(picked, p)
 				delete(ready, p)
 			}
 		}
 	}
 	for i, p := range picked {
-		if !s.exchanges.take() {
+		if !s.exchanges.tryAcquire() {
 			return picked[:i]
 		}
-		l := s.link(p)
-		l.busy, l.tried = true, now
+		st := s.states.of(p)
+		st.exchanging, st.exchangeAt = true, now
 	}
 	return picked
 }
 
-// longestAgo returns who of the half whose turn it is was measured longest ago,
-// or of the other half if there is nobody, or "". The caller holds s.mu.
-func (s *Service) longestAgo(p coords.Partners, ready map[peer.ID]bool) peer.ID {
+// leastRecentlyMeasured returns the least recently measured ready partner of the half that has
+// its turn, or of the other half if there is none, or "". The caller holds s.states.mu.
+func (s *scheduler) leastRecentlyMeasured(p coords.Partners, ready map[peer.ID]bool) peer.ID {
 	halves := [][]string{p.Near, p.Random}
-	if !s.near {
+	if !s.nearTurn {
 		slices.Reverse(halves)
 	}
 	for _, half := range halves {
 		var first peer.ID
 		for _, name := range half {
 			q := peer.ID(name)
-			if ready[q] && (first == "" || s.link(q).measured.Before(s.link(first).measured)) {
+			if ready[q] && (first == "" ||
+				s.states.of(q).measuredAt.Before(s.states.of(first).measuredAt)) {
 				first = q
 			}
 		}
@@ -241,87 +305,92 @@ func (s *Service) longestAgo(p coords.Partners, ready map[peer.ID]bool) peer.ID 
 	return ""
 }
 
-// visit has one exchange with p and notes how it went.
-func (s *Service) visit(ctx context.Context, p peer.ID) {
-	s.mu.Lock()
-	l := s.link(p)
+// runExchange runs one exchange with p and records the result.
+func (s *scheduler) runExchange(ctx context.Context, p peer.ID) {
+	s.states.mu.Lock()
+	st := s.states.of(p)
 	most := 0
 	switch {
-	case l.synced.IsZero():
-		most = maxOthers
-	case time.Since(l.synced) >= s.cfg.Sync:
-		most = others
+	case st.syncedAt.IsZero():
+		most = maxFirstSync
+	case time.Since(st.syncedAt) >= s.cfg.SyncInterval:
+		most = maxLaterSync
 	}
-	s.mu.Unlock()
-	err := s.exchange(ctx, p, most)
-	s.mu.Lock()
-	l.busy = false
-	if l.failed++; err == nil {
-		l.failed = 0
+	s.states.mu.Unlock()
+	err := s.exchanger.exchange(ctx, p, most)
+	s.states.mu.Lock()
+	st.exchanging = false
+	if st.exchangeFails++; err == nil {
+		st.exchangeFails = 0
 	}
-	s.mu.Unlock()
+	s.states.mu.Unlock()
 	if err != nil && ctx.Err() == nil {
-		s.log.Debug("exchange failed", "peer", p, "err", err)
-		s.Doubt(p)
+		s.log.Debug("failed to exchange beacons", "peer", p, "err", err)
+		s.checker.requestCheck(p, false)
 	}
 }
 
-// toDial lists whom to connect to now: everybody, or the partners.
-func (s *Service) toDial(c circle, connected map[peer.ID]bool, all []Beacon, now time.Time) []peer.AddrInfo {
-	room := s.cfg.MaxConns - len(connected)
-	if !c.mesh {
-		room = s.cfg.Partners
+// dueDials returns the peers to dial now: any known peer in a full mesh, otherwise partners.
+func (s *scheduler) dueDials(
+	c contacts, connected map[peer.ID]bool, all []Beacon, now time.Time,
+) []peer.AddrInfo {
+	free := s.cfg.MaxConns - len(connected)
+	if !c.fullMesh {
+		free = s.cfg.Partners
 	}
-	if room <= 0 {
+	if free <= 0 {
 		return nil
 	}
 	rand.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
 	var out []peer.AddrInfo
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.states.mu.Lock()
+	defer s.states.mu.Unlock()
 	for _, b := range all {
-		if connected[b.Peer] || len(b.Addrs) == 0 || !c.mesh && !c.is[b.Peer] {
+		if connected[b.Peer] || len(b.Addrs) == 0 || !c.fullMesh && !c.isPartner[b.Peer] {
 			continue
 		}
-		l := s.link(b.Peer)
-		if l.dialAt.IsZero() && cmp.Less(b.Peer, s.cfg.Host.ID()) {
-			l.dialAt = now.Add(yield)
+		st := s.states.of(b.Peer)
+		if st.dialAt.IsZero() && cmp.Less(b.Peer, s.cfg.Host.ID()) {
+			st.dialAt = now.Add(dialYield)
 		}
-		if l.dialing || now.Before(l.dialAt) {
+		if st.dialing || now.Before(st.dialAt) {
 			continue
 		}
-		if len(out) == room || !s.dials.take() {
+		if len(out) == free || !s.dials.tryAcquire() {
 			break
 		}
-		l.dialing = true
+		st.dialing = true
 		out = append(out, b.Info())
 	}
 	return out
 }
 
-// dial connects to a peer and notes how it went.
-func (s *Service) dial(ctx context.Context, info peer.AddrInfo) {
+// dial connects to a peer and records the result.
+func (s *scheduler) dial(ctx context.Context, info peer.AddrInfo) {
 	dctx, cancel := context.WithTimeout(network.WithDialPeerTimeout(ctx, dialTimeout), dialTimeout)
 	err := s.connect(dctx, info)
 	cancel()
 	now := time.Now()
-	s.mu.Lock()
-	l := s.link(info.ID)
-	l.dialing = false
+	s.states.mu.Lock()
+	st := s.states.of(info.ID)
+	st.dialing = false
 	if err == nil {
-		l.fails, l.dialAt = 0, now.Add(redialHeld)
+		st.dialFails, st.dialAt = 0, now.Add(redialConnected)
 	} else {
-		l.dialAt = now.Add(spread(min(redialFirst<<min(l.fails, 10), redialLast)))
-		l.fails++
+		st.dialAt = now.Add(jitter(min(redialFirst<<min(st.dialFails, 10), redialLast)))
+		st.dialFails++
 	}
-	hopeless := l.fails >= dropAfter
-	s.mu.Unlock()
-	if hopeless && s.dir.Partial() {
+	failed := st.dialFails >= dropAfter
+	s.states.mu.Unlock()
+	switch {
+	case err == nil:
+		s.dir.Touch(info.ID) // the handshake has proven it
+	case failed && (s.dir.Partial() || s.dir.Hearsay(info.ID)):
 		s.dir.Drop(info.ID)
 	}
-	s.hurry() // a slot is free, and there may be a new connection
+	s.wake() // a dial slot is free, and there may be a new connection
 	if err != nil && ctx.Err() == nil {
-		s.log.Debug("dialing a known peer failed", "peer", info.ID, "err", err)
-		s.Doubt(info.ID)
+		s.log.Debug("failed to dial peer", "peer", info.ID, "err", err)
+		s.checker.requestCheck(info.ID, false)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"golang.org/x/sync/errgroup"
 
 	"peerd/coords"
@@ -17,58 +18,40 @@ import (
 	"peerd/overlay/wire"
 )
 
-// step is how often the Service looks whether something is to be done. A new
-// connection waits half of it, on average, for its first exchange.
-const step = 250 * time.Millisecond
+// tickInterval is how often the loop runs. A new connection waits half of it, on average, for
+// its first exchange.
+const tickInterval = 250 * time.Millisecond
 
-// breath is the least pause between two looks.
-const breath = 50 * time.Millisecond
+// minPause is the minimum time between two runs of the loop.
+const minPause = 50 * time.Millisecond
 
-// maxSaved is how many peers a Saver is told.
+// maxSaved is the maximum number of peers passed to a Saver.
 const maxSaved = 256
 
-// A Service keeps the directory, the own beacon and the own coordinate up to
-// date while Run runs. Its methods may be called concurrently.
+// A Service keeps the directory and the beacon and coordinate of this peer up to date while Run
+// runs. Its parts know only parts that come before them:
+//
+//	self       the coordinate and the beacon of this peer
+//	states     the state of measuring, dialing and checking each other peer
+//	intake     beacons of other peers
+//	checker    checks whether a peer is reachable
+//	exchanger  exchanges and heartbeats
+//	publisher  when a beacon is due, and who gets it at once
+//	scheduler  what is due with which peer
+//
+// Its methods may be called concurrently.
 type Service struct {
-	cfg  Config
-	log  *slog.Logger
-	dir  *Directory
-	dims int
-
-	work      sync.WaitGroup // exchanges and dials under way
-	exchanges slots
-	dials     slots
-	words     slots
-	checks    slots
-	favours   slots         // probes that others have asked for
-	asked     wire.Limiter  // how often they do
-	news      chan struct{} // holds a token when there is something to do before the next step
-
-	mu        sync.Mutex // held for computations only
-	est       *coords.Estimator
-	announcer *coords.Announcer
-	own       Beacon
-	ownSealed []byte
-	links     map[peer.ID]*link
-	traits    coords.Traits // never changed in place: beacons share it
-	larger    time.Time     // when somebody last showed that he cannot know everybody
-	doubted   bool          // somebody has taken this peer for dead, and was told no better yet
-	expired   time.Time     // when a peer last did not answer that has expired since
-
-	// Of the goroutine of the loop alone:
-	looked  time.Time // when Load was asked
-	sent    time.Time // when the last beacon was
-	due     time.Time // when the next one is, changed or not
-	early   budget    // for beacons before they are due
-	measure time.Time // when the next measurement is
-	hasty   int       // how many more measurements may come quickly
-	near    bool      // whether the last one was of a near partner
-	salt    uint64    // picks the random partners
-	last    circle    // as found at
-	lastAt  time.Time
+	*env
+	self      *self
+	states    *peerStates
+	intake    *intake
+	checker   *checker
+	exchanger *exchanger
+	publisher *publisher
+	scheduler *scheduler
 }
 
-// New returns a Service that does nothing yet, but has a beacon to show.
+// New returns a Service that has a beacon. It does nothing until Run is called.
 func New(cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -86,110 +69,129 @@ func New(cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
-	dims := len(cfg.Estimator.Coordinate().Vec)
-	var s *Service
-	s = &Service{
-		cfg: cfg, log: cfg.Logger, dims: dims,
-		dir: NewDirectory(DirectoryConfig{
-			Self: cfg.Host.ID(), Topic: cfg.Topic, Dimensions: dims,
-			TTL: cfg.TTL, Spacing: cfg.Spacing, Skew: cfg.Skew, Max: cfg.MaxPeers, Zones: zone.DefaultConfig(),
-			Dates: cfg.Now,
-			At:    func() coords.Coordinate { return s.Coordinate() },
-		}),
-		exchanges: make(slots, maxExchanges), dials: make(slots, maxDials), words: make(slots, 1),
-		checks: make(slots, maxChecks), favours: make(slots, maxFavours),
-		news: make(chan struct{}, 1),
-		est:  cfg.Estimator, announcer: announcer, links: make(map[peer.ID]*link),
-		hasty: hasteMax, salt: rand.Uint64(),
-	}
-	wait, capacity := s.load()
-	if err := s.renew(cfg.Now(), wait, capacity, cfg.Interval); err != nil {
+	me := &self{cfg: &cfg, est: cfg.Estimator, announcer: announcer}
+	wait, capacity := me.load()
+	if err := me.makeBeacon(cfg.Now(), wait, capacity, cfg.Interval); err != nil {
 		return nil, err
 	}
-	return s, nil
+	return assemble(&cfg, me), nil
 }
 
-// Self is the own beacon as last made.
-func (s *Service) Self() Beacon {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.own
+// assemble connects the parts.
+func assemble(cfg *Config, me *self) *Service {
+	dims := len(cfg.Estimator.Coordinate().Vec)
+	e := &env{cfg: cfg, log: cfg.Logger, dims: dims, wakeup: make(chan struct{}, 1),
+		dir: NewDirectory(DirectoryConfig{
+			Self: cfg.Host.ID(), Topic: cfg.Topic, Dimensions: dims,
+			TTL: cfg.TTL, Spacing: cfg.Spacing, Skew: cfg.Skew, Max: cfg.MaxPeers,
+			Zones: zone.DefaultConfig(), Dates: cfg.Now, At: me.coordinate,
+		})}
+	s := &Service{env: e, self: me, states: &peerStates{all: make(map[peer.ID]*peerState)}}
+	s.intake = &intake{env: e, states: s.states}
+	s.checker = &checker{env: e, self: me, states: s.states, intake: s.intake,
+		checks: make(semaphore, maxChecks), indirect: make(semaphore, maxIndirect)}
+	s.exchanger = &exchanger{env: e, self: me, states: s.states, intake: s.intake,
+		checker: s.checker, monitored: MonitorHost(cfg.Host, s)}
+	s.publisher = &publisher{env: e, self: me, states: s.states, pushes: make(semaphore, 1)}
+	s.scheduler = &scheduler{env: e, self: me, states: s.states, checker: s.checker,
+		exchanger: s.exchanger, exchanges: make(semaphore, maxExchanges),
+		dials: make(semaphore, maxDials), fastLeft: maxFastMeasurements, salt: rand.Uint64()}
+	return s
 }
 
-// Directory is what is known of the others.
+// Self returns the latest beacon of this peer.
+func (s *Service) Self() Beacon { return s.self.beacon() }
+
+// Touch records that p was just heard over an authenticated connection.
+func (s *Service) Touch(p peer.ID) { s.dir.Touch(p) }
+
+// ReportUnreachable reports that p could not be reached. The Service checks p soon, unless it
+// has just done so. If p does not answer, and no other peer that can be asked reaches it, p
+// becomes suspect. ReportUnreachable does not block and may be called concurrently.
+func (s *Service) ReportUnreachable(p peer.ID) { s.checker.requestCheck(p, false) }
+
+// Directory returns the directory of the other peers.
 func (s *Service) Directory() *Directory { return s.dir }
 
-// Coordinate is the own coordinate now, without load.
-func (s *Service) Coordinate() coords.Coordinate {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.est.Coordinate()
+// Coordinate returns the current coordinate of this peer, without load.
+func (s *Service) Coordinate() coords.Coordinate { return s.self.coordinate() }
+
+// Moved returns how far the coordinate of this peer has moved; see coords.Estimator.Moved.
+func (s *Service) Moved() float64 { return s.self.moved() }
+
+// SetTraits sets the latent factors that the next beacon announces. It returns the error of
+// Traits.Validate and then changes nothing.
+func (s *Service) SetTraits(t coords.Traits) error { return s.self.setTraits(t) }
+
+// RTT returns the last measured round trip to p, the minimum of three. It returns false if p
+// was never measured or has expired.
+func (s *Service) RTT(p peer.ID) (time.Duration, bool) { return s.states.rtt(p) }
+
+// Verify opens a relayed beacon without adding it to the directory. Errors wrap ErrBeacon, or
+// ErrTime if the maker has been silent for too long.
+func (s *Service) Verify(a RelayedBeacon) (Beacon, error) { return s.intake.verify(a) }
+
+// Learn adds a relayed beacon to the directory and pins it there, even if the directory is
+// partial and the peer is far away. It returns the newest known beacon of the peer. Errors wrap
+// ErrBeacon or ErrTime; the latter also if the peer is and stays suspect.
+func (s *Service) Learn(a RelayedBeacon) (Beacon, error) { return s.intake.learn(a) }
+
+// SendHeartbeat sends p a heartbeat with a payload, and returns the payload of its answer. Both
+// heartbeats carry new beacons and suspicions, and show that the sender is alive. The stream is
+// kept for the next heartbeat until ctx ends. A failure is reported as ReportUnreachable does.
+func (s *Service) SendHeartbeat(
+	ctx context.Context, p peer.ID, payload []byte,
+) (answer []byte, err error) {
+	return s.exchanger.sendHeartbeat(ctx, p, payload)
 }
 
-// SetTraits says what this peer has learnt of itself; the next beacon tells the
-// others. The error is that of Traits.Validate, and nothing changes then.
-func (s *Service) SetTraits(t coords.Traits) error {
-	if err := t.Validate(); err != nil {
-		return fmt.Errorf("peers: own traits: %w", err)
-	}
-	t = slices.Clone(t)
-	s.mu.Lock()
-	s.traits = t
-	s.mu.Unlock()
-	return nil
-}
-
-// RTT is the round trip to p, the least of three, as measured last; false if it
-// never was, or p is forgotten.
-func (s *Service) RTT(p peer.ID) (time.Duration, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.links[p]
-	if l == nil || l.rtt == 0 {
-		return 0, false
-	}
-	return l.rtt, true
-}
-
-// Run works until ctx ends and then returns nil, with nothing left running. Call
-// it once.
+// Run runs the Service until ctx is done. It then returns nil and leaves no goroutines running.
+// It must be called once.
 func (s *Service) Run(ctx context.Context) error {
-	server := wire.Serve(s.cfg.Host, s.cfg.Protocol, s.limits(), s.log, s.answer)
+	x := s.exchanger
+	servers := []*wire.Server{wire.Serve(s.cfg.Host, s.cfg.Protocol, s.limits(), s.log, x.handle)}
+	if s.cfg.HeartbeatProtocol != "" {
+		servers = append(servers, wire.Serve(x.monitored, s.cfg.HeartbeatProtocol,
+			wire.Limits{MaxMsg: maxHeartbeat, Timeout: heartbeatTTL}, s.log, x.serveHeartbeats))
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { s.loop(gctx); return nil })
 	g.Go(func() error { s.saveLoop(gctx); return nil })
 	err := g.Wait()
-	server.Close()
+	for _, server := range servers {
+		server.Close()
+	}
+	x.heartbeats.close()
 	s.work.Wait()
 	s.save()
 	return err
 }
 
-// loop does what is due, step by step.
+// loop runs announce and schedule at every tick and wake-up.
 func (s *Service) loop(ctx context.Context) {
-	t := time.NewTicker(step)
+	t := time.NewTicker(tickInterval)
 	defer t.Stop()
 	for {
 		now := time.Now()
-		s.announce(ctx, now)
-		s.schedule(ctx, now)
+		s.publisher.announce(ctx, now)
+		s.scheduler.schedule(ctx, now)
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
 			continue
-		case <-s.news:
+		case <-s.wakeup:
 		}
-		// News come in bursts; looking costs more than waiting for the rest.
+		// Wake-ups come in bursts; one run handles them all.
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(breath):
+		case <-time.After(minPause):
 		}
 	}
 }
 
-// saveLoop saves now and then; Run does so at the end.
+// saveLoop saves the peers periodically.
 func (s *Service) saveLoop(ctx context.Context) {
 	t := time.NewTicker(s.cfg.SaveEvery)
 	defer t.Stop()
@@ -204,10 +206,9 @@ func (s *Service) saveLoop(ctx context.Context) {
 	}
 }
 
-// save tells the Saver who is there. Nobody is not worth telling: whoever was
-// saved before is the better hope.
+// save passes the known peers to the Saver. If there are none, it keeps what was saved before.
 func (s *Service) save() {
-	all := s.dir.known()
+	all := s.dir.list(func(e *entry, _ time.Time) bool { return !e.hearsay() })
 	if s.cfg.Saver == nil || len(all) == 0 {
 		return
 	}
@@ -218,12 +219,12 @@ func (s *Service) save() {
 		}
 	}
 	if err := s.cfg.Saver.SavePeers(infos); err != nil {
-		s.log.Warn("saving known peers failed", "err", err)
+		s.log.Warn("failed to save known peers", "err", err)
 	}
 }
 
-// spread is d, 75 to 125 % of it, so that peers do not fall into step.
-func spread(d time.Duration) time.Duration {
+// jitter returns a random duration of 75 to 125 % of d, so that peers do not synchronize.
+func jitter(d time.Duration) time.Duration {
 	return d*3/4 + randDuration(d/2)
 }
 
@@ -234,11 +235,11 @@ func randDuration(n time.Duration) time.Duration {
 	return rand.N(n)
 }
 
-// slots bounds how many of something run at a time.
-type slots chan struct{}
+// semaphore limits how many tasks of a kind run concurrently.
+type semaphore chan struct{}
 
-// take takes a slot if one is free.
-func (s slots) take() bool {
+// tryAcquire takes a slot if one is free.
+func (s semaphore) tryAcquire() bool {
 	select {
 	case s <- struct{}{}:
 		return true
@@ -247,10 +248,48 @@ func (s slots) take() bool {
 	}
 }
 
-// start runs f in a goroutine of its own, and then frees a slot, which the
-// caller has taken.
-func (s *Service) start(from slots, f func()) {
-	s.work.Go(func() {
+// env is what all parts of a Service share.
+type env struct {
+	cfg    *Config
+	log    *slog.Logger
+	dir    *Directory
+	dims   int
+	work   sync.WaitGroup // goroutines started by start
+	wakeup chan struct{}  // holds a token if the loop should run before the next tick
+}
+
+// wake makes the loop run now rather than at its next tick.
+func (e *env) wake() {
+	select {
+	case e.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+func (e *env) limits() wire.Limits {
+	return wire.Limits{MaxMsg: maxMessage, Timeout: e.cfg.Timeout}
+}
+
+// networkPeers returns the connected peers of this network.
+func (e *env) networkPeers() []peer.ID {
+	return slices.DeleteFunc(e.cfg.Host.Network().Peers(), func(p peer.ID) bool {
+		protos, err := e.cfg.Host.Peerstore().SupportsProtocols(p, e.cfg.Protocol)
+		return err != nil || len(protos) == 0 // of another network, or not identified yet
+	})
+}
+
+// connect connects to a peer. It clears the library's back-off, which lasts for up to minutes
+// and would outlast a partition; a Service has its own.
+func (e *env) connect(ctx context.Context, info peer.AddrInfo) error {
+	if sw, ok := e.cfg.Host.Network().(*swarm.Swarm); ok {
+		sw.Backoff().Clear(info.ID)
+	}
+	return e.cfg.Host.Connect(ctx, info)
+}
+
+// start runs f in a goroutine and then releases a slot of from, which the caller has acquired.
+func (e *env) start(from semaphore, f func()) {
+	e.work.Go(func() {
 		defer func() { <-from }()
 		f()
 	})

@@ -11,29 +11,29 @@ import (
 	"peerd/overlay/wire"
 )
 
-// Sizes are the bytes of what is said, for reckoning with networks that are too
-// large to run: those of real messages with typical content.
+// Sizes are the sizes of messages in bytes, for estimates about networks that are too large to
+// run. They are measured on real messages with typical content.
 type Sizes struct {
-	// Beacon is a beacon passed on.
+	// Beacon is a relayed beacon.
 	Beacon int
-	// Exchange is all that both sides of an exchange say, with no beacon passed
-	// on and empty digests.
+	// Exchange is the total of both directions of an exchange that relays no beacon and has
+	// empty digests.
 	Exchange int
 	// Entry is one entry of a digest.
 	Entry int
-	// Word is telling one peer the own beacon.
-	Word int
+	// Push is one pushed beacon.
+	Push int
 }
 
-// Parts is into how many parts a directory of so many peers is divided, of which
-// each digest covers one in turn.
+// Parts returns the number of parts into which a directory of that many peers is divided. Each
+// digest covers one of them in turn.
 func (Sizes) Parts(known int) int { return max(1, min(known/partSize, maxParts)) }
 
-// EarlyMost is how many beacons in a row may be early.
-const EarlyMost = earlyMost
+// EarlyBurst is how many beacons in a row may be made before they are due.
+const EarlyBurst = earlyBurst
 
-// MeasureSizes encodes one of each message, for a network's topic and protocol
-// and a space of dims dimensions.
+// MeasureSizes encodes one message of each kind for a topic, a protocol and a coordinate space
+// of dims dimensions.
 func MeasureSizes(topic string, proto protocol.ID, dims int) (Sizes, error) {
 	key, _, err := crypto.GenerateEd25519Key(nil)
 	if err != nil {
@@ -47,19 +47,20 @@ func MeasureSizes(topic string, proto protocol.ID, dims int) (Sizes, error) {
 	for i := range at.Vec {
 		at.Vec[i] = float64(i+1) * 12.345678
 	}
-	now := time.Unix(1_800_000_000, 123_456_789).UTC() // as long as most are
+	now := time.Unix(1_800_000_000, 123_456_789).UTC() // encoded as long as most times are
 	sealed, err := Seal(key, topic, Beacon{
-		Peer: id, At: coarse(at), Wait: 1234567890, Capacity: 1, Version: "0.1.0",
-		Seq: uint64(now.UnixMilli()), Time: now, Every: 45 * time.Second,
+		Peer: id, At: rounded(at), Wait: 1234567890, Capacity: 1, Version: "0.1.0",
+		Seq: uint64(now.UnixMilli()), Time: now, Interval: 45 * time.Second,
 		Addrs: []string{"/ip4/198.51.100.123/tcp/40123", "/ip4/198.51.100.123/udp/40123/quic-v1"},
 	})
 	if err != nil {
 		return Sizes{}, err
 	}
 	var sum counter
-	w := &wish{Have: make(digest, digestSalt), Reach: 12.345678, Most: others}
-	messages := []any{hello{Beacon: sealed, Wish: w}, welcome{Beacon: sealed, Wish: w}, done{At: at}}
-	for i := range rounds {
+	w := &syncRequest{Digest: make(digest, digestSalt), Radius: 12.345678, MaxBeacons: maxLaterSync}
+	messages := []any{hello{Beacon: sealed, Sync: w}, welcome{Beacon: sealed, Sync: w},
+		done{At: at}}
+	for i := range pingRounds {
 		messages = append(messages, ping{Round: i}, pong{At: at})
 	}
 	for _, m := range messages {
@@ -69,17 +70,18 @@ func MeasureSizes(topic string, proto protocol.ID, dims int) (Sizes, error) {
 	}
 	exchange := int(sum)
 	sum = 0
-	if err := wire.WriteMsg(&sum, hello{Beacon: sealed, Word: true}); err != nil {
+	if err := wire.WriteMsg(&sum, hello{Beacon: sealed, Push: true}); err != nil {
 		return Sizes{}, err
 	}
-	// Each side of a stream says which protocol of libp2p and of ours it means.
+	// Each side of a stream names multistream and the protocol.
 	negotiation := 2 * (len("/multistream/1.0.0\n") + 1 + len(proto) + 2)
 	return Sizes{
-		Beacon: len(sealed) + 12, Exchange: exchange + negotiation, Entry: digestEntry, Word: int(sum) + negotiation,
+		Beacon: len(sealed) + 12, Exchange: exchange + negotiation, Entry: digestEntry,
+		Push: int(sum) + negotiation,
 	}, nil
 }
 
-// counter counts what is written to it.
+// counter counts the bytes written to it.
 type counter int
 
 func (c *counter) Write(b []byte) (int, error) {

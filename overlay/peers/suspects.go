@@ -8,51 +8,27 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// suspect reports whether the peer was out of reach after it was last heard.
-// Whatever is heard of it from later on refutes that by itself, be it directly
-// or in a beacon that was made since.
-func (e *entry) suspect() bool { return !e.missed.IsZero() && !e.heard.After(e.missed) }
-
-// Suspect notes that nobody could reach p at a time by the own clock: All no
-// longer lists it and Alive denies it, until it is heard again. It expires as
-// before, as long after it was last heard. It reports whether this is new: p is
-// present, and was neither suspect nor heard since.
-func (d *Directory) Suspect(p peer.ID, at time.Time) bool {
-	now := d.cfg.Now()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	e := d.entries[p]
-	if e == nil || !d.present(e, now) || e.suspect() {
-		return false
-	}
-	e.missed = at
-	return e.suspect()
-}
-
-// Suspected reports whether p is present, but suspect.
-func (d *Directory) Suspected(p peer.ID) bool {
-	now := d.cfg.Now()
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	e := d.entries[p]
-	return e != nil && d.present(e, now) && e.suspect()
-}
-
-// known is All with the suspect ones.
-func (d *Directory) known() []Beacon {
+// allPresent returns the beacons of all present peers, including suspects.
+func (d *Directory) allPresent() []Beacon {
 	return d.list(func(*entry, time.Time) bool { return true })
 }
 
-// silent lists who is not suspect and has said nothing for a part of the time
-// after which it would expire: 1/part of it.
+// known returns the beacons of the present peers that are not suspect, with those known by
+// hearsay.
+func (d *Directory) known() []Beacon {
+	return d.list(func(e *entry, _ time.Time) bool { return !e.suspect() })
+}
+
+// silent returns the beacons of the peers that are not suspect and have been silent for more
+// than 1/part of their lifetime.
 func (d *Directory) silent(part int) []Beacon {
 	return d.list(func(e *entry, now time.Time) bool {
-		return !e.suspect() && now.Sub(e.heard) > d.lasts(e)/time.Duration(part)
+		return !e.suspect() && !e.hearsay() &&
+			now.Sub(e.heard) > d.lifetime(e.life)/time.Duration(part)
 	})
 }
 
-// list lists the beacons of those present for whom a condition holds, sorted by
-// peer ID.
+// list returns the beacons of the present peers that satisfy cond, sorted by peer ID.
 func (d *Directory) list(cond func(*entry, time.Time) bool) []Beacon {
 	now := d.cfg.Now()
 	d.mu.RLock()
@@ -67,46 +43,48 @@ func (d *Directory) list(cond func(*entry, time.Time) bool) []Beacon {
 	return all
 }
 
-// maxDoubts is how many suspects one message tells of.
-const maxDoubts = 8
+// maxSuspicions is the maximum number of suspicions in one message.
+const maxSuspicions = 8
 
-// doubt tells that its sender takes a peer for dead. Nobody believes it; it is a
-// reason to look.
-type doubt struct {
+// suspicion tells that the sender suspects a peer. The receiver does not adopt it but checks
+// the peer itself.
+type suspicion struct {
 	Peer peer.ID `cbor:"1,keyasint"`
-	// Age is how long ago it was out of reach. Milliseconds.
+	// Age is how long ago the peer was found unreachable, in milliseconds.
 	Age int64 `cbor:"2,keyasint"`
 }
 
-// doubts lists the suspects, the latest first, as far as they are worth telling.
-func (d *Directory) doubts() []doubt {
+// suspicions returns the suspicions to send, the latest first.
+func (d *Directory) suspicions() []suspicion {
 	now := d.cfg.Now()
-	var out []doubt
+	var out []suspicion
 	d.mu.RLock()
 	for p, e := range d.entries {
-		if d.present(e, now) && e.suspect() && now.Sub(e.missed) < doubtFor {
-			out = append(out, doubt{Peer: p, Age: now.Sub(e.missed).Milliseconds()})
+		if d.state(e.life, now) == Suspect && now.Sub(e.suspected) < suspicionTTL {
+			out = append(out, suspicion{Peer: p, Age: now.Sub(e.suspected).Milliseconds()})
 		}
 	}
 	d.mu.RUnlock()
-	slices.SortFunc(out, func(a, b doubt) int { return cmp.Or(cmp.Compare(a.Age, b.Age), cmp.Compare(a.Peer, b.Peer)) })
-	return out[:min(len(out), maxDoubts)]
+	slices.SortFunc(out, func(a, b suspicion) int {
+		return cmp.Or(cmp.Compare(a.Age, b.Age), cmp.Compare(a.Peer, b.Peer))
+	})
+	return out[:min(len(out), maxSuspicions)]
 }
 
-// news reports whether a doubt is about a peer that is not suspect here and was
-// not heard since.
-func (d *Directory) news(b doubt) bool {
-	if b.Age < 0 || b.Age > doubtFor.Milliseconds() {
+// isNewSuspicion reports whether b is about a peer that is not suspect here and was not heard
+// since.
+func (d *Directory) isNewSuspicion(b suspicion) bool {
+	if b.Age < 0 || b.Age > suspicionTTL.Milliseconds() {
 		return false
 	}
 	now := d.cfg.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	e := d.entries[b.Peer]
-	return e != nil && d.present(e, now) && !e.suspect() &&
+	return e != nil && d.state(e.life, now) == Alive &&
 		!e.heard.After(now.Add(-time.Duration(b.Age)*time.Millisecond))
 }
 
-// doubtFor is how long a suspicion is told to others: in larger networks, where
-// a peer lives long, some turns of exchanges.
-const doubtFor = 2 * time.Minute
+// suspicionTTL is how long a suspicion is sent to others. In large networks, where lifetimes
+// are long, that is several rounds of exchanges.
+const suspicionTTL = 2 * time.Minute

@@ -8,39 +8,43 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// A peer that was out of reach is suspect until it is heard, and only what it
-// said since counts.
+// A peer that was unreachable is suspect until it is heard. Only what it has sent since counts.
 func TestSuspicionAndRefutation(t *testing.T) {
 	key, id := identity(t, 1)
 	d := newDirectory("", 10)
 	put := func(seq uint64, age time.Duration) {
 		t.Helper()
-		if _, err := d.PutAged(mustSeal(t, key, testBeacon(id, seq, d.now)), age); err != nil {
+		if _, err := d.PutRelayed(mustSeal(t, key, testBeacon(id, seq, d.now)), age); err != nil {
 			t.Fatal(err)
 		}
 	}
 	check := func(what string, suspect bool) {
 		t.Helper()
 		_, known := d.Get(id)
-		_, passed := d.Passed(id)
-		told := len(d.tell(wish{Most: maxOthers}, testBeacon(id, 1, d.now).At))
-		if d.Suspected(id) != suspect || d.Alive(id) == suspect || (len(d.All()) == 0) != suspect || (d.Len() == 0) != suspect ||
-			passed == suspect || (told == 0) != suspect || (len(d.doubts()) > 0) != suspect {
-			t.Errorf("%s: suspected %v, alive %v, %d listed, Len %d, passed %v, %d told, %d doubts", what,
-				d.Suspected(id), d.Alive(id), len(d.All()), d.Len(), passed, told, len(d.doubts()))
+		_, relayed := d.Relayed(id)
+		others := len(d.beaconsFor(syncRequest{MaxBeacons: maxFirstSync},
+			testBeacon(id, 1, d.now).At))
+		if d.Suspected(id) != suspect || d.Alive(id) == suspect || (len(d.All()) == 0) != suspect ||
+			(d.Len() == 0) != suspect ||
+			relayed == suspect || (others == 0) != suspect || (len(d.suspicions()) > 0) != suspect {
+			t.Errorf("%s: suspected %v, alive %v, %d listed, Len %d, relayed %v, %d for others, "+
+				"%d suspicions",
+				what,
+				d.Suspected(id), d.Alive(id), len(d.All()), d.Len(), relayed, others,
+				len(d.suspicions()))
 		}
-		if !known || len(d.known()) != 1 {
-			t.Errorf("%s: known %v", what, known)
+		if !known || len(d.allPresent()) != 1 {
+			t.Errorf("%s: Get = %v, want the peer present", what, known)
 		}
 	}
 	if d.Suspect(id, d.now) {
-		t.Error("a stranger is suspect")
+		t.Error("Suspect of an unknown peer = true, want false")
 	}
 	put(1, 0)
 	check("first", false)
 	d.now = d.now.Add(10 * time.Second)
 	if !d.Suspect(id, d.now) || d.Suspect(id, d.now) {
-		t.Error("Suspect does not say what is new")
+		t.Error("Suspect: want true the first time and false the second")
 	}
 	check("out of reach", true)
 	d.now = d.now.Add(5 * time.Second)
@@ -50,7 +54,7 @@ func TestSuspicionAndRefutation(t *testing.T) {
 	check("a beacon from after", false)
 	d.now = d.now.Add(10 * time.Second)
 	if d.Suspect(id, d.now.Add(-15*time.Second)) {
-		t.Error("suspect although it was heard since the check began")
+		t.Error("Suspect at a time before the peer was last heard = true, want false")
 	}
 	check("heard while it was checked", false)
 	d.Suspect(id, d.now)
@@ -62,12 +66,12 @@ func TestSuspicionAndRefutation(t *testing.T) {
 	check("silent for 85 s", true)
 	d.now = d.now.Add(6 * time.Second)
 	if _, ok := d.Get(id); ok || d.Suspected(id) {
-		t.Error("suspicion lets it live longer")
+		t.Error("a suspect outlives its lifetime")
 	}
 }
 
-// What others doubt is looked into once, and only if there is no better news.
-func TestDoubtsOfOthers(t *testing.T) {
+// A suspicion is new only if the peer was not heard since.
+func TestIsNewSuspicion(t *testing.T) {
 	key, id := identity(t, 1)
 	d := newDirectory("", 10)
 	if _, err := d.Put(mustSeal(t, key, testBeacon(id, 1, d.now))); err != nil {
@@ -76,28 +80,28 @@ func TestDoubtsOfOthers(t *testing.T) {
 	d.now = d.now.Add(10 * time.Second)
 	for _, c := range []struct {
 		what string
-		d    doubt
+		d    suspicion
 		want bool
 	}{
-		{"later than it was heard", doubt{id, 5000}, true},
-		{"earlier", doubt{id, 11000}, false},
-		{"of a stranger", doubt{"stranger", 5000}, false},
-		{"from the future", doubt{id, -1}, false},
-		{"from long ago", doubt{id, doubtFor.Milliseconds() + 1}, false},
+		{"later than it was heard", suspicion{id, 5000}, true},
+		{"earlier", suspicion{id, 11000}, false},
+		{"of an unknown peer", suspicion{"unknown", 5000}, false},
+		{"from the future", suspicion{id, -1}, false},
+		{"from long ago", suspicion{id, suspicionTTL.Milliseconds() + 1}, false},
 	} {
-		if got := d.news(c.d); got != c.want {
-			t.Errorf("%s: %v", c.what, got)
+		if got := d.isNewSuspicion(c.d); got != c.want {
+			t.Errorf("isNewSuspicion of one %s = %v", c.what, got)
 		}
 	}
 	d.Suspect(id, d.now)
-	if d.news(doubt{id, 0}) {
-		t.Error("what is known is news")
+	if d.isNewSuspicion(suspicion{id, 0}) {
+		t.Error("isNewSuspicion of a suspect = true, want false")
 	}
 }
 
-func TestDoubtsAreFew(t *testing.T) {
+func TestSuspicionsAreBounded(t *testing.T) {
 	d := newDirectory("", 64)
-	for i := range int64(3 * maxDoubts) {
+	for i := range int64(3 * maxSuspicions) {
 		key, id := identity(t, i+1)
 		if _, err := d.Put(mustSeal(t, key, testBeacon(id, 1, d.now))); err != nil {
 			t.Fatal(err)
@@ -105,12 +109,14 @@ func TestDoubtsAreFew(t *testing.T) {
 		d.now = d.now.Add(time.Second)
 		d.Suspect(id, d.now)
 	}
-	all := d.doubts()
-	if len(all) != maxDoubts || all[0].Age != 0 || all[maxDoubts-1].Age != (maxDoubts-1)*1000 {
-		t.Errorf("%v", all)
+	all := d.suspicions()
+	if len(all) != maxSuspicions || all[0].Age != 0 ||
+		all[maxSuspicions-1].Age != (maxSuspicions-1)*1000 {
+		t.Errorf("suspicions() = %v, want the latest eight", all)
 	}
-	s := &Service{dims: testDims}
-	if err := s.conclude(peer.ID("x"), testBeacon("", 1, d.now).At, time.Second, nil, told{doubts: make([]doubt, maxDoubts+1)}); !errors.Is(err, ErrBeacon) {
-		t.Errorf("more than allowed: %v", err)
+	s := &exchanger{env: &env{dims: testDims}}
+	if err := s.finishExchange(peer.ID("x"), testBeacon("", 1, d.now).At, time.Second, nil,
+		thirdPeers{suspects: make([]suspicion, maxSuspicions+1)}); !errors.Is(err, ErrBeacon) {
+		t.Errorf("finishExchange with too many suspicions: %v, want ErrBeacon", err)
 	}
 }

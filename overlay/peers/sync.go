@@ -13,42 +13,42 @@ import (
 	"peerd/coords/zone"
 )
 
-// Bounds of what one exchange tells of third peers.
+// Bounds of what one exchange relays.
 const (
-	maxHave   = 1024 // entries of a digest: no directory is larger
-	maxOthers = 64   // beacons, the first time two peers talk
-	others    = 24   // beacons, later
+	maxDigest    = 1024 // entries of a digest; no directory is larger
+	maxFirstSync = 64   // beacons, in the first exchange after connecting
+	maxLaterSync = 24   // beacons, later
 )
 
-// Aged is a beacon on its way through a third peer.
-type Aged struct {
+// RelayedBeacon is a beacon relayed by a third peer.
+type RelayedBeacon struct {
 	Sealed []byte `cbor:"1,keyasint"`
-	// Age is how long ago it was heard from its maker. Milliseconds.
+	// Age is how long ago the sender last heard the maker, in milliseconds.
 	Age int64 `cbor:"2,keyasint"`
 }
 
-// age is what was said, made safe.
-func (a Aged) age() time.Duration {
+// age returns Age as a duration. An invalid Age is returned as one that every receiver rejects.
+func (a RelayedBeacon) age() time.Duration {
 	const most = int64(time.Hour / time.Millisecond)
 	if a.Age < 0 || a.Age > most {
-		return 2 * time.Hour // beyond every TTL: refused
+		return 2 * time.Hour // longer than every lifetime
 	}
 	return time.Duration(a.Age) * time.Millisecond
 }
 
-// A digest says which beacons a directory has, in 6 bytes each for some 300:
+// A digest lists the beacons that a directory holds:
 //
 //	salt, 8 bytes | hash of the peer, 4 | age class of its beacon, 2 | hash … | …
 //
-// The salt is fresh each time, so that nobody can make an ID that hides behind
-// another one's hash. The class is time in steps of 128 ms, taken from Seq,
-// which turns over every 2.3 hours: longer than twice the longest TTL.
+// The salt is new each time, so that a peer cannot choose an ID with the same hash as another.
+// The age class is derived from Seq in steps of 128 ms. It wraps around every 2.3 hours, more
+// than twice the longest lifetime.
 type digest []byte
 
 const (
 	digestSalt  = 8
 	digestEntry = 6
-	classStep   = 7 // bits of Seq, milliseconds
+	classStep   = 7 // bits of Seq, which is in milliseconds
 )
 
 func class(b Beacon) uint16 { return uint16(b.Seq >> classStep) }
@@ -61,10 +61,11 @@ func hash(b Beacon, salt []byte) uint32 {
 	return uint32(x>>32) ^ uint32(x)
 }
 
-// validate bounds a digest of foreign origin.
+// validate checks a received digest.
 func (d digest) validate() error {
-	if n := len(d); n > digestSalt+maxHave*digestEntry || n > 0 && (n < digestSalt || (n-digestSalt)%digestEntry != 0) {
-		return fmt.Errorf("%w: a digest of %d bytes", ErrBeacon, n)
+	if n := len(d); n > digestSalt+maxDigest*digestEntry || n > 0 &&
+		(n < digestSalt || (n-digestSalt)%digestEntry != 0) {
+		return fmt.Errorf("%w: digest has %d bytes", ErrBeacon, n)
 	}
 	return nil
 }
@@ -82,52 +83,54 @@ func (d digest) table() (salt []byte, known map[uint32]uint16) {
 	return salt, known
 }
 
-// wish is what one side of an exchange wants of the other.
-type wish struct {
-	Have digest `cbor:"1,keyasint"`
-	// Reach is how far the nearest peers of a full directory go, ms; 0 wants
-	// all.
-	Reach float64 `cbor:"2,keyasint,omitempty"`
-	// Most is how many beacons it takes.
-	Most int `cbor:"3,keyasint"`
-	// Part is which of Parts equal parts of all peers the wish is about; Parts
-	// of 0 or 1 is everybody.
+// syncRequest asks the other side of an exchange for beacons.
+type syncRequest struct {
+	Digest digest `cbor:"1,keyasint"`
+	// Radius is the distance in milliseconds up to which a partial directory keeps all peers; 0
+	// asks for peers at any distance.
+	Radius float64 `cbor:"2,keyasint,omitempty"`
+	// MaxBeacons is the maximum number of beacons wanted.
+	MaxBeacons int `cbor:"3,keyasint"`
+	// Part is the part of all peers that the request covers, out of Parts. Parts of 0 or 1
+	// means all peers.
 	Part  int `cbor:"4,keyasint,omitempty"`
 	Parts int `cbor:"5,keyasint,omitempty"`
 }
 
-// partSize is about how many peers a wish is about: those of one part of all, and
-// of the next part the next time. So what a digest costs does not grow with the
-// directory. Whoever knows few asks for everybody.
+// partSize is the approximate number of known peers that a request covers. Successive requests
+// cover the parts in turn, so the size of a digest does not grow with the directory. A small
+// directory asks for all peers.
 const partSize = 32
 
-// maxParts bounds a foreign wish.
-const maxParts = maxHave / partSize
+// maxParts bounds the Parts of a received request.
+const maxParts = maxDigest / partSize
 
-// has reports whether the wish is about p.
-func (w wish) has(p peer.ID) bool {
+// covers reports whether the request covers p.
+func (w syncRequest) covers(p peer.ID) bool {
 	return w.Parts < 2 || int(hash(Beacon{Peer: p}, nil)%uint32(w.Parts)) == w.Part
 }
 
-// validate bounds a wish of foreign origin.
-func (w wish) validate() error {
-	if w.Most < 0 || w.Most > maxOthers || !(w.Reach >= 0 && w.Reach <= 4*coords.MaxComponent) {
-		return fmt.Errorf("%w: %d others wanted within %v ms", ErrBeacon, w.Most, w.Reach)
+// validate checks a received request.
+func (w syncRequest) validate() error {
+	if w.MaxBeacons < 0 || w.MaxBeacons > maxFirstSync ||
+		!(w.Radius >= 0 && w.Radius <= 4*coords.MaxComponent) {
+		return fmt.Errorf("%w: %d beacons requested within %v ms",
+			ErrBeacon, w.MaxBeacons, w.Radius)
 	}
 	if w.Parts < 0 || w.Parts > maxParts || w.Part < 0 || w.Part >= max(w.Parts, 1) {
-		return fmt.Errorf("%w: part %d of %d wanted", ErrBeacon, w.Part, w.Parts)
+		return fmt.Errorf("%w: part %d of %d requested", ErrBeacon, w.Part, w.Parts)
 	}
-	return w.Have.validate()
+	return w.Digest.validate()
 }
 
-// wish is what this directory wants of the peers that another one knows; at is
-// the own place.
-func (d *Directory) wish(at coords.Coordinate, most int) wish {
+// syncRequest returns a request for beacons that the directory lacks. at is the coordinate of
+// this peer.
+func (d *Directory) syncRequest(at coords.Coordinate, most int) syncRequest {
 	now := d.cfg.Now()
 	have := binary.BigEndian.AppendUint64(nil, rand.Uint64())
-	w := wish{Most: most}
+	w := syncRequest{MaxBeacons: most}
 	if parts := min(d.Len()/partSize, maxParts); parts > 1 {
-		w.Parts, w.Part = parts, int(d.turn.Add(1)%uint32(parts))
+		w.Parts, w.Part = parts, int(d.syncTurn.Add(1)%uint32(parts))
 	}
 	var known []zone.Peer
 	listed := 0
@@ -135,7 +138,7 @@ func (d *Directory) wish(at coords.Coordinate, most int) wish {
 	for _, e := range d.entries {
 		if d.present(e, now) {
 			known = append(known, e.zonePeer())
-			if w.has(e.beacon.Peer) && listed < maxHave {
+			if w.covers(e.beacon.Peer) && listed < maxDigest {
 				listed++
 				have = binary.BigEndian.AppendUint32(have, hash(e.beacon, have[:digestSalt]))
 				have = binary.BigEndian.AppendUint16(have, class(e.beacon))
@@ -143,46 +146,47 @@ func (d *Directory) wish(at coords.Coordinate, most int) wish {
 		}
 	}
 	d.mu.RUnlock()
-	w.Have = have
+	w.Digest = have
 	if d.Partial() {
-		// As far as it will go when room has been made: what is beyond would leave
-		// again.
-		w.Reach = min(zone.Reach(at, known, min(d.kept(), len(known)), d.cfg.Zones), 4*coords.MaxComponent)
+		// The radius that remains after an eviction: peers beyond it would be evicted.
+		kept := min(d.cfg.keptAfterEviction(), len(known))
+		w.Radius = min(zone.Reach(at, known, kept, d.cfg.Zones), 4*coords.MaxComponent)
 	}
 	return w
 }
 
-// tell lists beacons of present peers that are news to a peer at a place that
-// has wished so. Suspects are left out; those that the other one knows are to be
-// found in its digest all the same, or everybody would tell it of them.
-func (d *Directory) tell(w wish, at coords.Coordinate) []Aged {
-	salt, known := w.Have.table()
+// beaconsFor returns the beacons of present peers to relay in answer to w, which comes from a
+// peer at the coordinate at. Suspects and hearsay are left out. Digests contain them, however, or
+// every other peer would relay them.
+func (d *Directory) beaconsFor(w syncRequest, at coords.Coordinate) []RelayedBeacon {
+	salt, known := w.Digest.table()
 	now := d.cfg.Now()
 	var offers []zone.Offer
 	var from []*entry
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for _, e := range d.entries {
-		if !d.present(e, now) || e.suspect() || !w.has(e.beacon.Peer) {
+		if d.state(e.life, now) != Alive || e.hearsay() || !w.covers(e.beacon.Peer) {
 			continue
 		}
 		has, older := known[hash(e.beacon, salt)]
 		if older && int16(class(e.beacon)-has) <= 0 {
-			continue // the same, or a newer one
+			continue // the requester has the same or a newer one
 		}
 		offers = append(offers, zone.Offer{Peer: e.zonePeer(), Older: older})
 		from = append(from, e)
 	}
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	var out []Aged
-	for _, i := range zone.Tell(zone.Asker{At: at, Reach: w.Reach}, offers, min(w.Most, maxOthers), rng) {
-		out = append(out, from[i].aged(now))
+	var out []RelayedBeacon
+	for _, i := range zone.SelectOffers(zone.Recipient{At: at, Reach: w.Radius}, offers,
+		min(w.MaxBeacons, maxFirstSync), rng) {
+		out = append(out, from[i].relayed(now))
 	}
 	return out
 }
 
-func (e *entry) aged(now time.Time) Aged {
-	return Aged{Sealed: e.sealed, Age: max(0, now.Sub(e.heard).Milliseconds())}
+func (e *entry) relayed(now time.Time) RelayedBeacon {
+	return RelayedBeacon{Sealed: e.sealed, Age: max(0, now.Sub(e.heard).Milliseconds())}
 }
 
 func (e *entry) zonePeer() zone.Peer {

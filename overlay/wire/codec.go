@@ -6,19 +6,19 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Bounds of the CBOR dialect. They hold for every message; the size of a
-// message is bounded by its reader.
+// Bounds of the CBOR dialect for every message. The size of a message is bounded by
+// its reader.
 const (
-	maxNesting  = 16      // the deepest message needs six levels
-	maxElements = 1 << 17 // of one array: a handed-over subnet travels in chunks below this
-	maxPairs    = 1 << 13 // of one map
+	maxNesting  = 16      // the deepest message has six levels
+	maxElements = 1 << 17 // of an array
+	maxPairs    = 1 << 13 // of a map
 )
 
 var encMode = must(cbor.EncOptions{
 	Sort:        cbor.SortCoreDeterministic,
 	IndefLength: cbor.IndefLengthForbidden,
-	// RFC 8949 4.2.1: the shortest form that keeps the value. Whoever rounds to
-	// float32 saves half.
+	// RFC 8949 4.2.1: the shortest form that keeps the value. Values rounded to
+	// float32 so need half the bytes.
 	ShortestFloat: cbor.ShortestFloat16,
 	Time:          cbor.TimeRFC3339Nano,
 	TimeTag:       cbor.EncTagNone,
@@ -34,8 +34,7 @@ var decMode = must(cbor.DecOptions{
 	MaxMapPairs:      maxPairs,
 }.DecMode())
 
-// must is for the two modes above: their options are constants, so a failure
-// is a mistake in this file.
+// must is for values made from constants: a failure is a mistake in this package.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -44,7 +43,7 @@ func must[T any](v T, err error) T {
 }
 
 // Marshal encodes v deterministically: equal values give equal bytes, so that
-// the result can be signed. Safe for concurrent use.
+// the result can be signed. It is safe for concurrent use.
 func Marshal(v any) ([]byte, error) {
 	b, err := encMode.Marshal(v)
 	if err != nil {
@@ -53,10 +52,18 @@ func Marshal(v any) ([]byte, error) {
 	return b, nil
 }
 
-// Unmarshal decodes exactly one value from b into the pointer v. Bytes left
-// over are an error. It checks form only: ranges and meanings are the caller's
-// to check. Safe for concurrent use.
+// Unmarshal decodes exactly one value from b into the pointer v; left-over bytes
+// are an error. Nothing is decoded of a message that would take much more memory than it
+// has bytes: ErrTooLarge. It checks only the form; the caller checks ranges and meanings.
+// It is safe for concurrent use.
 func Unmarshal(b []byte, v any) error {
+	if _, err := decodedSize(b, v); err != nil {
+		return err
+	}
+	return unmarshal(b, v)
+}
+
+func unmarshal(b []byte, v any) error {
 	if err := decMode.Unmarshal(b, v); err != nil {
 		return fmt.Errorf("wire: decode %T: %w", v, err)
 	}

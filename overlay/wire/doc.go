@@ -1,9 +1,6 @@
-// Package wire is how peers talk over a stream: frames, their encoding, and
-// conversations of frames with deadlines.
-//
-// It knows no message. The messages of a protocol are declared by the package
-// that speaks it; wire only makes sure that nothing is taken from a peer that
-// is larger, deeper or slower than the reader allowed.
+// Package wire sends messages over streams: it defines frames, their encoding, and
+// conversations with deadlines. It does not know any message. It guarantees that no
+// message is accepted that is larger, deeper or slower than the reader allows.
 //
 // A frame is a length and a body:
 //
@@ -13,20 +10,16 @@
 //	|                     | (RFC 8878) of CBOR               |
 //	+---------------------+----------------------------------+
 //
-// Which of the two bodies a protocol uses is fixed by the protocol; a frame
-// does not say. The CBOR is deterministic (RFC 8949 section 4.2.1) and strict:
-// no indefinite lengths, no tags, no repeated keys, bounded nesting and counts.
-// Unknown map keys are skipped, so that a later version may add fields.
-// Times are RFC 3339 text with nanoseconds.
+// The protocol determines which of the two bodies is used; a frame does not say. The CBOR
+// is deterministic (RFC 8949 section 4.2.1) and strict: no indefinite lengths, no tags,
+// no repeated keys, bounded nesting and counts. Unknown map keys are skipped, so that
+// later versions may add fields. Times are RFC 3339 text with nanoseconds.
 //
-// Files:
+// Memory: a message is decoded only if that takes not much more memory than it has bytes, and
+// the bytes of all messages in use are counted for the process, for each peer and for each
+// network of addresses (LimitMemory). A stream takes a place only when its first message has
+// come, and a peer that has not introduced itself (Meet) sends small messages only.
+// docs/protocol/overlay.md lists all limits.
 //
-//	codec.go  Marshal, Unmarshal: the one CBOR dialect of this project
-//	frame.go  WriteMsg, ReadMsg: one frame
-//	zframe.go WriteMsgZ, ReadMsgZ: one compressed frame
-//	conn.go   Conn: a stream on which each frame has a deadline; Dial
-//	serve.go  Server: answers a protocol on a host, bounded, stoppable
-//	limiter.go Limiter: how often each peer may ask for something
-//
-// It imports libp2p's interfaces and no other package of this module.
+// Package wire imports libp2p's interfaces, overlay/prefix and no other package of this module.
 package wire

@@ -12,13 +12,13 @@ import (
 // than the reader or the format allows. The stream is of no use afterwards.
 var ErrTooLarge = errors.New("wire: message too large")
 
-// MaxFrame is the largest body that is ever written or read, whatever the
+// MaxFrame is the largest body that is written or read, whatever the
 // caller allows. Bytes.
 const MaxFrame = 64 << 20
 
-// readStep is how much is set aside for a frame before its bytes arrive, so
+// initialBuffer is how much is allocated for a frame before its bytes arrive, so
 // that a length alone costs the reader next to nothing.
-const readStep = 64 << 10
+const initialBuffer = 64 << 10
 
 // WriteMsg writes v as one frame in a single Write. It returns ErrTooLarge,
 // with nothing written, when v encodes to more than MaxFrame bytes.
@@ -33,12 +33,37 @@ func WriteMsg(w io.Writer, v any) error {
 // ReadMsg reads one frame of at most max bytes into the pointer v. It reads no
 // byte past the frame. An end of the stream before the first byte is io.EOF,
 // within the frame io.ErrUnexpectedEOF.
-func ReadMsg(r io.Reader, max int, v any) error {
-	body, err := readFrame(r, max)
+func ReadMsg(r io.Reader, max int, v any) error { return read(r, max, v, false) }
+
+func read(r io.Reader, max int, v any, packed bool) error {
+	n, err := readLength(r, max)
 	if err != nil {
 		return err
 	}
-	return Unmarshal(body, v)
+	body, err := readBody(r, n)
+	if err != nil {
+		return err
+	}
+	return decode(body, max, v, packed, func(int) error { return nil })
+}
+
+// decode decodes the body of a frame into the pointer v. Before memory is allocated for n
+// bytes, it calls charge(n) and returns its error.
+func decode(body []byte, max int, v any, packed bool, charge func(n int) error) error {
+	if packed {
+		var err error
+		if body, err = unpack(body, min(max, MaxFrame), charge); err != nil {
+			return err
+		}
+	}
+	size, err := decodedSize(body, v)
+	if err != nil {
+		return err
+	}
+	if err := charge(size); err != nil {
+		return err
+	}
+	return unmarshal(body, v)
 }
 
 // writeFrame puts length and body into one Write: one packet, where two would
@@ -56,17 +81,10 @@ func writeFrame(w io.Writer, body []byte) error {
 	return nil
 }
 
-// readFrame returns the body of the next frame.
-func readFrame(r io.Reader, max int) ([]byte, error) {
-	n, err := readLength(r)
-	if err != nil {
-		return nil, err
-	}
-	if n > uint64(min(max, MaxFrame)) {
-		return nil, fmt.Errorf("%w: a frame of %d bytes, at most %d", ErrTooLarge, n, max)
-	}
+// readBody returns the n bytes of a frame.
+func readBody(r io.Reader, n int) ([]byte, error) {
 	var body bytes.Buffer
-	body.Grow(min(int(n), readStep))
+	body.Grow(min(n, initialBuffer))
 	if _, err := io.CopyN(&body, r, int64(n)); err != nil {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
@@ -76,9 +94,21 @@ func readFrame(r io.Reader, max int) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// readLength reads the uvarint byte by byte, as the stream behind is not
+// readLength returns the length of the next frame, which may have max bytes.
+func readLength(r io.Reader, max int) (int, error) {
+	n, err := readUvarint(r)
+	if err != nil {
+		return 0, err
+	}
+	if n > uint64(min(max, MaxFrame)) {
+		return 0, fmt.Errorf("%w: a frame of %d bytes, at most %d", ErrTooLarge, n, max)
+	}
+	return int(n), nil
+}
+
+// readUvarint reads the length byte by byte, as the stream behind is not
 // buffered and the bytes after the frame belong to the next reader.
-func readLength(r io.Reader) (uint64, error) {
+func readUvarint(r io.Reader) (uint64, error) {
 	var length uint64
 	var b [1]byte
 	for i := range binary.MaxVarintLen32 {
@@ -93,5 +123,6 @@ func readLength(r io.Reader) (uint64, error) {
 			return length, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: the length has more than %d bytes", ErrTooLarge, binary.MaxVarintLen32)
+	return 0, fmt.Errorf("%w: the length has more than %d bytes", ErrTooLarge,
+		binary.MaxVarintLen32)
 }

@@ -7,51 +7,52 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// Rate says how often one peer may ask for something, and all together: names of
-// peers cost nothing, so that a bound for each of them bounds nobody.
+// Rate bounds how often one peer may ask for something, and how often all peers
+// together: peer IDs cost nothing, so a bound for each alone would be useless.
 type Rate struct {
-	// PerSecond and AtOnce are those of one peer. > 0.
-	PerSecond, AtOnce int
-	// Together is how many times as much all may. >= 1.
-	Together int
+	// PerSecond and Burst apply to one peer. > 0.
+	PerSecond, Burst int
+	// TotalFactor is how many times as much all peers together may ask. >= 1.
+	TotalFactor int
 }
 
-// maxAskers is how many peers a Limiter remembers.
-const maxAskers = 1024
+// maxPeers is how many peers a Limiter remembers.
+const maxPeers = 1024
 
-// Limiter bounds how often peers may ask. The zero value is ready; its methods
-// may be called at once.
+// Limiter bounds how often peers may ask. The zero value is ready. It is safe for
+// concurrent use.
 type Limiter struct {
-	mu    sync.Mutex
-	all   time.Time             // when all that anybody asked for is paid
-	until map[peer.ID]time.Time // the same of each
+	mu         sync.Mutex
+	totalUntil time.Time             // until when the requests so far use up the total rate
+	until      map[peer.ID]time.Time // the same for each peer
 }
 
-// Allow says whether p may ask once more now, and counts it.
+// Allow reports whether p may ask now, and if so counts the request.
 func (l *Limiter) Allow(r Rate, p peer.ID, now time.Time) bool {
 	each := time.Second / time.Duration(r.PerSecond)
-	most := time.Duration(r.AtOnce) * each
+	most := time.Duration(r.Burst) * each
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	until, known := l.until[p]
-	if !known && len(l.until) >= maxAskers {
-		for q, t := range l.until { // who owes nothing need not be remembered
+	if !known && len(l.until) >= maxPeers {
+		for q, t := range l.until { // forget peers that have used up nothing
 			if !t.After(now) {
 				delete(l.until, q)
 			}
 		}
-		if len(l.until) >= maxAskers {
+		if len(l.until) >= maxPeers {
 			return false
 		}
 	}
-	until, all := later(until, now).Add(each), later(l.all, now).Add(each/time.Duration(r.Together))
+	until, all := later(until, now).Add(each),
+		later(l.totalUntil, now).Add(each/time.Duration(r.TotalFactor))
 	if until.Sub(now) > most || all.Sub(now) > most {
 		return false
 	}
 	if l.until == nil {
 		l.until = map[peer.ID]time.Time{}
 	}
-	l.until[p], l.all = until, all
+	l.until[p], l.totalUntil = until, all
 	return true
 }
 

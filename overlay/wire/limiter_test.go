@@ -8,7 +8,7 @@ import (
 )
 
 func TestLimiter(t *testing.T) {
-	rate := Rate{PerSecond: 50, AtOnce: 200, Together: 4}
+	rate := Rate{PerSecond: 50, Burst: 200, TotalFactor: 4}
 	now := time.Unix(1000, 0)
 	count := func(l *Limiter, p string, at time.Time) (n int) {
 		for l.Allow(rate, peer.ID(p), at) {
@@ -17,31 +17,32 @@ func TestLimiter(t *testing.T) {
 		return n
 	}
 	var l Limiter
-	if n := count(&l, "a", now); n != rate.AtOnce {
-		t.Errorf("%d at once", n)
+	if n := count(&l, "a", now); n != rate.Burst {
+		t.Errorf("%d requests at once, want %d", n, rate.Burst)
 	}
 	if n := count(&l, "a", now.Add(time.Second)); n != rate.PerSecond {
-		t.Errorf("%d in the next second", n)
+		t.Errorf("%d requests in the next second, want %d", n, rate.PerSecond)
 	}
 	var several Limiter
 	together := 0
 	for i := range 20 {
 		together += count(&several, string(rune(1000+i)), now)
 	}
-	if together != rate.Together*rate.AtOnce {
-		t.Errorf("%d at once for twenty peers", together)
+	if together != rate.TotalFactor*rate.Burst {
+		t.Errorf("%d requests of twenty peers at once, want %d",
+			together, rate.TotalFactor*rate.Burst)
 	}
-	// A million a second together: what bounds is how many are remembered.
-	many := Rate{PerSecond: 1, AtOnce: 10, Together: 1_000_000}
-	for i := range maxAskers + 10 {
-		if l.Allow(many, peer.ID(string(rune(1000+i))), now) != (i < maxAskers-1) {
-			t.Fatalf("the %d. peer", i)
+	// With a very large total, the number of remembered peers is the bound.
+	many := Rate{PerSecond: 1, Burst: 10, TotalFactor: 1_000_000}
+	for i := range maxPeers + 10 {
+		if l.Allow(many, peer.ID(string(rune(1000+i))), now) != (i < maxPeers-1) {
+			t.Fatalf("Allow() for peer %d = %v, want %v", i, i >= maxPeers-1, i < maxPeers-1)
 		}
 	}
-	if len(l.until) != maxAskers {
-		t.Errorf("%d remembered", len(l.until))
+	if len(l.until) != maxPeers {
+		t.Errorf("%d peers remembered, want %d", len(l.until), maxPeers)
 	}
 	if !l.Allow(many, "late", now.Add(time.Hour)) || len(l.until) != 1 {
-		t.Errorf("%d remembered an hour later", len(l.until))
+		t.Errorf("%d peers remembered an hour later, want 1", len(l.until))
 	}
 }

@@ -4,27 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
-// maxAtOnce is how many conversations one Server holds at a time. What comes
-// on top is reset, which the other side sees at once and tries again later.
-const maxAtOnce = 256
+// Limits of one Server on conversations. Further ones are reset, so that the other side sees it
+// at once and tries again later.
+const (
+	// maxConversations is how many run at a time, half of them with one peer: a peer may have
+	// hundreds of batches for another. An eighth is reserved for peers met long ago.
+	maxConversations = 256
+	// maxSilent is how many streams may be open on which the first message has not come yet.
+	// These cost a goroutine each.
+	maxSilent = 512
+	// firstByte is how long a stream may be open before its first byte comes: both are sent
+	// together.
+	firstByte = 2 * time.Second
+)
 
-// A Handler answers one conversation. An error, or a panic, breaks it off;
-// nil closes it. ctx ends with the Server. It must not keep c.
+// placeShares divides n places.
+func placeShares(n int) *shares {
+	return &shares{total: n, peer: n / 2, near: n / 2, young: n - n/8}
+}
+
+// A Handler answers one conversation, of which the first message has come. An error or a panic
+// resets it; nil closes it. ctx ends with the Server. The Handler must not keep c.
 type Handler func(ctx context.Context, c *Conn) error
 
-// errPanic wraps what a Handler panicked with.
+// errNoPlace is returned if there are too many conversations.
+var errNoPlace = errors.New("wire: too many conversations")
+
+// errPanic wraps the value with which a Handler panicked.
 var errPanic = errors.New("wire: handler panicked")
 
-// A Server answers one protocol on one host until it is closed.
+// A Server serves one protocol on one host until it is closed.
 type Server struct {
 	host    host.Host
 	proto   protocol.ID
@@ -32,8 +52,11 @@ type Server struct {
 	handler Handler
 	log     *slog.Logger
 
-	ctx    context.Context // handed to handlers; ends with Close
+	ctx    context.Context // passed to handlers; ends with Close
 	cancel context.CancelFunc
+
+	silent *shares // streams without a message yet
+	places *shares // conversations
 
 	mu      sync.Mutex
 	closed  bool
@@ -41,8 +64,8 @@ type Server struct {
 	idle    chan struct{} // closed when running falls to zero after Close
 }
 
-// Serve lets fn answer proto on h. It starts no goroutine itself: libp2p calls
-// fn from one goroutine a stream. A nil log discards.
+// Serve serves proto on h with fn. It starts no goroutine: libp2p calls fn in a
+// goroutine for each stream. A nil log discards.
 func Serve(h host.Host, proto protocol.ID, l Limits, log *slog.Logger, fn Handler) *Server {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -51,12 +74,13 @@ func Serve(h host.Host, proto protocol.ID, l Limits, log *slog.Logger, fn Handle
 	s := &Server{
 		host: h, proto: proto, limits: l, handler: fn, log: log,
 		ctx: ctx, cancel: cancel, idle: make(chan struct{}),
+		silent: placeShares(maxSilent), places: placeShares(maxConversations),
 	}
 	h.SetStreamHandler(proto, s.accept)
 	return s
 }
 
-// Close takes no more conversations, breaks off those that run and waits for
+// Close stops accepting conversations, resets those that run and waits for
 // their handlers to return. It may be called more than once.
 func (s *Server) Close() {
 	s.host.RemoveStreamHandler(s.proto)
@@ -78,11 +102,15 @@ func (s *Server) accept(stream network.Stream) {
 		return
 	}
 	defer s.leave()
-	c := newConn(s.ctx, stream, s.limits)
-	err := s.handle(c)
+	c := newConn(s.ctx, s.host, stream, s.limits, true)
+	err := s.converse(c)
+	if errors.Is(err, errNoPlace) {
+		c.stop()
+		_ = stream.ResetWithError(network.StreamRateLimited)
+	}
 	c.End(err)
 	if err != nil && s.ctx.Err() == nil {
-		level := slog.LevelDebug // foreign faults are everyday
+		level := slog.LevelDebug // errors of other peers are common
 		if errors.Is(err, errPanic) {
 			level = slog.LevelError
 		}
@@ -91,8 +119,29 @@ func (s *Server) accept(stream network.Stream) {
 	}
 }
 
-// handle calls the handler; foreign bytes that trip a bug there must not take
-// the peer down with them.
+// converse waits for the first message and then takes a place and calls the handler: whoever is
+// silent takes no place.
+func (s *Server) converse(c *Conn) (err error) {
+	who := partyOf(c.met, c.stream)
+	if !s.silent.take(who, 1, 0) {
+		return errNoPlace
+	}
+	c.first, err = c.readFrame(min(firstByte, s.limits.Timeout))
+	s.silent.release(who, 1)
+	if errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if !s.places.take(who, 1, 0) {
+		return errNoPlace
+	}
+	defer s.places.release(who, 1)
+	return s.handle(c)
+}
+
+// handle calls the handler and recovers from panics, so that a message that triggers a
+// bug does not end the process.
 func (s *Server) handle(c *Conn) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -105,7 +154,7 @@ func (s *Server) handle(c *Conn) (err error) {
 func (s *Server) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.running >= maxAtOnce {
+	if s.closed {
 		return false
 	}
 	s.running++

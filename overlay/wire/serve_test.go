@@ -57,8 +57,9 @@ func TestServe(t *testing.T) {
 	}
 	for _, m := range []string{"one", "two"} {
 		var got string
-		if err := errors.Join(c.Send(m), c.RecvZ(&got)); err != nil || got != m+" "+b.ID().String() {
-			t.Errorf("%s: %q, %v", m, got, err)
+		if err := errors.Join(c.Send(m), c.RecvZ(&got)); err != nil ||
+			got != m+" "+b.ID().String() {
+			t.Errorf("answer to %s = %q, %v, want it with the peer ID", m, got, err)
 		}
 	}
 	if err := errors.Join(c.CloseWrite(), c.Recv(new(string))); !errors.Is(err, io.EOF) {
@@ -71,17 +72,21 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Reset()
-	if err := errors.Join(c.Send("panic"), c.Recv(new(string))); err == nil || errors.Is(err, io.EOF) {
+	if err := errors.Join(c.Send("panic"), c.Recv(new(string))); err == nil ||
+		errors.Is(err, io.EOF) {
 		t.Errorf("after a panic: %v, want a reset", err)
 	}
 }
 
-// Close breaks off a handler that waits for a silent peer, and waits for it.
+// Close ends a handler that waits for a silent peer, and waits for the handler.
 func TestServeClose(t *testing.T) {
 	a, b := pair(t)
 	limits := Limits{MaxMsg: 1 << 10, Timeout: time.Hour}
 	entered, left := make(chan struct{}), make(chan error, 1)
 	s := Serve(a, proto, limits, nil, func(_ context.Context, c *Conn) error {
+		if err := c.Recv(new(string)); err != nil {
+			return err
+		}
 		close(entered)
 		err := c.Recv(new(string))
 		left <- err
@@ -92,7 +97,10 @@ func TestServeClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Reset()
-	if _, err := c.Stream().Write([]byte{200}); err != nil { // the start of a frame
+	if err := c.Send("hello"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.stream.Write([]byte{200}); err != nil { // the start of a frame
 		t.Fatal(err)
 	}
 	<-entered
@@ -101,14 +109,14 @@ func TestServeClose(t *testing.T) {
 	select {
 	case err := <-left:
 		if err == nil {
-			t.Error("the handler got a message")
+			t.Error("Recv() = nil in the handler, want an error")
 		}
 	default:
-		t.Error("Close returned before the handler")
+		t.Error("Close returned before the handler, want after")
 	}
 }
 
-// The end of the context ends a conversation in which nothing happens.
+// The end of the context ends an idle conversation.
 func TestDialContext(t *testing.T) {
 	a, b := pair(t)
 	limits := Limits{MaxMsg: 1 << 10, Timeout: time.Hour}
@@ -123,11 +131,11 @@ func TestDialContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Reset()
-	if err := c.Send("anybody?"); err != nil {
+	if err := c.Send("hello"); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
 	if err := c.Recv(new(string)); err == nil {
-		t.Error("Recv returned a message")
+		t.Error("Recv() = nil after the end of the context, want an error")
 	}
 }

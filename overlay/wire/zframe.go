@@ -38,6 +38,11 @@ func WriteMsgZ(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
+	return WriteBodyZ(w, body)
+}
+
+// WriteBodyZ writes an encoded message as one compressed frame.
+func WriteBodyZ(w io.Writer, body []byte) error {
 	if len(body) > MaxFrame {
 		return fmt.Errorf("%w: %d bytes to write, at most %d", ErrTooLarge, len(body), MaxFrame)
 	}
@@ -46,32 +51,37 @@ func WriteMsgZ(w io.Writer, v any) error {
 
 // ReadMsgZ reads one compressed frame into the pointer v. Neither the frame
 // nor what it decompresses to may exceed max bytes; decompression stops there.
-func ReadMsgZ(r io.Reader, max int, v any) error {
-	packed, err := readFrame(r, max)
-	if err != nil {
-		return err
-	}
-	body, err := unpack(packed, min(max, MaxFrame))
-	if err != nil {
-		return err
-	}
-	return Unmarshal(body, v)
-}
+func ReadMsgZ(r io.Reader, max int, v any) error { return read(r, max, v, true) }
 
-// unpack decompresses at most max bytes.
-func unpack(packed []byte, max int) ([]byte, error) {
+// unpack decompresses at most max bytes. It calls charge before it allocates.
+func unpack(packed []byte, max int, charge func(n int) error) ([]byte, error) {
 	d := decoders.Get().(*zstd.Decoder)
 	defer decoders.Put(d)
 	if err := d.Reset(bytes.NewReader(packed)); err != nil {
 		return nil, fmt.Errorf("wire: decompress: %w", err)
 	}
 	defer func() { _ = d.Reset(nil) }() // drops the reference to packed
-	body, err := io.ReadAll(io.LimitReader(d, int64(max)+1))
-	if err != nil {
+	body := boundedBuffer{max: max, charge: charge}
+	if _, err := d.WriteTo(&body); err != nil {
 		return nil, fmt.Errorf("wire: decompress: %w", err)
 	}
-	if len(body) > max {
-		return nil, fmt.Errorf("%w: it decompresses to more than %d bytes", ErrTooLarge, max)
+	return body.Bytes(), nil
+}
+
+// boundedBuffer is a buffer that does not grow above max bytes.
+type boundedBuffer struct {
+	bytes.Buffer
+	max    int
+	charge func(n int) error // called before it grows
+}
+
+// Write implements io.Writer.
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > b.max {
+		return 0, fmt.Errorf("%w: it decompresses to more than %d bytes", ErrTooLarge, b.max)
 	}
-	return body, nil
+	if err := b.charge(len(p)); err != nil {
+		return 0, err
+	}
+	return b.Buffer.Write(p)
 }

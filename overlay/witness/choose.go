@@ -12,39 +12,72 @@ import (
 	"peerd/overlay/lease"
 )
 
-// choose returns who should be the members now, sorted: those of the newest panel
-// that answer, filled up from the present ones by rendezvous hashing (Thaler and
-// Ravishankar, 1998), so that witnesses are spread evenly and seldom change. All
-// of an even number, as an odd one of votes wastes none.
-func (h *holder) choose(now time.Time, present []peer.ID) []peer.ID {
-	var stay, more []peer.ID
+// choose returns the peers that should be members now, sorted: those of the newest set
+// that answer and were not struck, filled up with present peers by rendezvous hashing (Thaler and
+// Ravishankar, 1998), so that witnesses are spread evenly and rarely change. The number
+// is even, because with the owner's vote an odd total wastes none; or one, in a network of
+// two (lease.WitnessSet.Pair).
+func (h *ownerState) choose(now time.Time, present []peer.ID) []peer.ID {
+	var stay, more, last []peer.ID
 	for _, id := range h.newest().Members {
-		if m := h.members[id]; m != nil && span(now, m.last()) <= h.gone {
+		m := h.members[id]
+		switch {
+		case m == nil || elapsed(now, m.last()) > h.gone:
+		case h.struck(now, id):
+			last = append(last, id)
+		default:
 			stay = append(stay, id)
 		}
 	}
 	for _, id := range present {
-		if id != h.self && !h.newest().Has(id) && !h.shuns(now, id) {
+		switch {
+		case id == h.self || h.newest().Has(id) || h.failedRecently(now, id):
+		case h.struck(now, id):
+			last = append(last, id)
+		default:
 			more = append(more, id)
 		}
 	}
 	h.rank(stay)
 	h.rank(more)
-	all := append(stay, slices.Compact(more)...)
-	n := min(len(all), h.want) &^ 1
+	h.rank(last)
+	all := slices.Concat(stay, slices.Compact(more), slices.Compact(last))
+	if len(all) == 0 && h.newest().Pair() {
+		return h.newest().Members // it may come back, and has no other witness in its place
+	}
+	n := min(len(all), h.size)
+	if n > 1 || others(present, h.self) > 1 { // a third peer only does not answer
+		n &^= 1
+	}
 	all = all[:n]
 	slices.Sort(all)
 	return all
 }
 
-// shuns reports whether a peer that is no member was tried in vain not long ago.
-func (h *holder) shuns(now time.Time, id peer.ID) bool {
-	m := h.members[id]
-	return m != nil && span(now, m.last()) > h.hold
+// others returns the number of peers without self.
+func others(present []peer.ID, self peer.ID) int {
+	if slices.Contains(present, self) {
+		return len(present) - 1
+	}
+	return len(present)
 }
 
-// rank sorts peers by the hash over owner and peer.
-func (h *holder) rank(ids []peer.ID) {
+// struckFor is how long a witness that was struck is chosen only if there is no other.
+const struckFor = time.Hour
+
+func (h *ownerState) struck(now time.Time, id peer.ID) bool {
+	m := h.members[id]
+	return m != nil && !m.struck.IsZero() && elapsed(now, m.struck) < struckFor
+}
+
+// failedRecently reports whether a peer that is not a member did not answer recently.
+func (h *ownerState) failedRecently(now time.Time, id peer.ID) bool {
+	m := h.members[id]
+	return m != nil && elapsed(now, m.last()) > h.hold
+}
+
+// rank sorts peers by the hash of owner and peer.
+func (h *ownerState) rank(ids []peer.ID) {
 	score := func(id peer.ID) []byte {
 		s := sha256.Sum256([]byte("peerd witness\x00" + string(h.self) + "\x00" + string(id)))
 		return s[:]
@@ -54,40 +87,41 @@ func (h *holder) rank(ids []peer.ID) {
 	})
 }
 
-// targets returns whom to send heartbeats: the members of all panels in force,
-// and those who should be. Of others it remembers for a while only that they did
-// not answer.
-func (h *holder) targets(now time.Time, chosen []peer.ID) []peer.ID {
+// targets returns the peers to send heartbeats to: the members of all sets in force and
+// those that should be members. Other peers are remembered for a time, only as peers
+// that did not answer.
+func (h *ownerState) targets(now time.Time, chosen []peer.ID) []peer.ID {
 	var all []peer.ID
-	for _, p := range h.panels {
+	for _, p := range h.sets {
 		all = append(all, p.Members...)
 	}
 	all = append(all, chosen...)
 	slices.Sort(all)
 	all = slices.Compact(all)
 	for _, id := range all {
-		h.meet(now, id)
+		h.addMember(now, id)
 	}
 	for id, m := range h.members {
-		if _, found := slices.BinarySearch(all, id); !found && (!m.heard.IsZero() || span(now, m.added) > 4*h.gone) {
+		if _, found := slices.BinarySearch(all, id); !found &&
+			(!m.heard.IsZero() || elapsed(now, m.added) > 4*h.gone) && !h.struck(now, id) {
 			delete(h.members, id)
 		}
 	}
 	return all
 }
 
-// ready reports whether a panel of chosen should be made now: it differs from the
-// newest, everybody new in it has answered just now, so that the right holds under
-// it at once, and the right is there, or gone for so long that nobody waits for it.
-func (h *holder) ready(now time.Time, chosen []peer.ID) bool {
-	if slices.Equal(chosen, h.newest().Members) || len(h.panels) >= maxPanels {
+// ready reports whether a set of chosen should be made now: it differs from the newest
+// one; all its new members have answered just now, so that the quorum lease holds under
+// it at once; and the quorum lease holds, or was lost so long ago that it does not matter.
+func (h *ownerState) ready(now time.Time, chosen []peer.ID) bool {
+	if slices.Equal(chosen, h.newest().Members) || len(h.sets) >= maxSets {
 		return false
 	}
 	for _, id := range chosen {
-		if m := h.members[id]; m == nil || m.sent.IsZero() || span(now, m.sent) >= h.hold {
+		if m := h.members[id]; m == nil || m.sent.IsZero() || elapsed(now, m.sent) >= h.hold {
 			return false
 		}
 	}
-	ok, _ := h.right(now)
-	return ok || !h.lost.IsZero() && span(now, h.lost) > lease.LongSilence
+	ok, _ := h.quorumLease(now)
+	return ok || !h.lostAt.IsZero() && elapsed(now, h.lostAt) > lease.LongSilence
 }

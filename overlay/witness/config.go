@@ -16,37 +16,41 @@ import (
 	"peerd/overlay/lease"
 )
 
-// The times that do not depend on configuration: all peers must agree on them.
+// Times that are not configurable, because all peers must use the same.
 const (
-	// VoteWindow is how long after it began to ask a candidate may use the votes:
-	// by then its lease must be published. By its own clock.
+	// VoteWindow is how long after its request a candidate may use the votes: by then
+	// it must have published its lease. By the candidate's clock.
 	VoteWindow = 30 * time.Second
-	// VoteLife is for how long a witness gives no vote for another candidate. By
-	// its own clock.
+	// VoteLife is how long a witness does not vote for another candidate. By the
+	// witness's clock.
 	VoteLife = 2 * time.Minute
-	// ReviveAfter is how long after a revocation an owner may go on with the subnet,
-	// if the DHT shows no better lease then: the candidate's window is over.
+	// ReviveAfter is how long after a revocation an owner may continue with the subnet
+	// if the DHT has no better lease then: the candidate's window is over.
 	ReviveAfter = VoteWindow + 5*time.Second
-	// Forget is how long an owner that does not come back is told of votes:
-	// longer than any lease counts.
-	Forget = lease.MaxTTL + lease.Grace
-	// MaxAsk is how many subnets one Ask may be about.
-	MaxAsk = 256
+	// AloneAfter is the silence after which each peer of a network of two acts alone: the
+	// witness votes, and an owner that was just started does without its acknowledgement.
+	// Longer than most restarts and cuts, as after longer ones both act.
+	AloneAfter = time.Minute
+	// NoticeLife is how long votes are kept for an owner that does not come back:
+	// longer than any lease is valid.
+	NoticeLife = lease.MaxTTL + lease.Grace
+	// MaxProposals is how many subnets one request for votes may name.
+	MaxProposals = 256
 )
 
-// Store keeps what a witness must not forget: its votes, and the newest panel
-// that it knows of each owner; and this peer's own panels. OnDB is one.
+// Store keeps what a witness must not lose: its votes, the newest witness set that it
+// knows of each owner, and its own sets in force. OnDB returns one.
 type Store interface {
 	// Each calls fn for every value, and fails with fn's first error.
 	Each(fn func(key string, val []byte) error) error
-	// Write sets each key to its value, or removes it when that is nil: all of
-	// them or none. It returns when that is on the disk itself. It may be called
-	// by many at once; calls for one key do not overlap.
+	// Write sets each key to its value, or removes it if the value is nil: all of
+	// them or none. It returns after a sync to disk. It must be safe for concurrent
+	// use; calls for the same key do not overlap.
 	Write(vals map[string][]byte) error
 }
 
-// A Revocation is a witness's message to an owner: it has voted that To owns Subnet
-// at Epoch.
+// A Revocation is a vote of which a witness notifies an owner: By has voted that To owns
+// Subnet at Epoch.
 type Revocation struct {
 	By     peer.ID
 	Subnet netip.Prefix
@@ -54,54 +58,60 @@ type Revocation struct {
 	To     peer.ID
 }
 
-// Config holds what a Service works with.
+// Config configures a Service.
 type Config struct {
-	// Host carries the protocol; required, as are Key, this peer's private key,
-	// and Protocol.
+	// Host carries the protocol. Host, Key, which is this peer's private key, and
+	// Protocol are required.
 	Host     host.Host
 	Key      crypto.PrivKey
 	Protocol protocol.ID
+	// Network identifies the network of the witness sets.
+	Network string
+	// SendHeartbeat sends a heartbeat with a payload to a peer and returns the payload of its
+	// answer: that of Service.AnswerHeartbeat there. It takes a few seconds at most. Required.
+	SendHeartbeat func(ctx context.Context, p peer.ID, payload []byte) ([]byte, error)
 	// Store is required.
 	Store Store
-	// Peers lists the peers that may be witnesses: those that seem present, self
-	// left out or not. Required. It is called every Interval and must not block.
+	// Peers returns the peers that may be witnesses: those that are believed to be
+	// running, with or without this peer. Required. It is called every Interval and
+	// must not block.
 	Peers func() []peer.ID
-	// Members is how many witnesses to have besides self, if there are enough
-	// peers: 0, 2 or 4. With 0 nobody can take over, and the right is for ever.
+	// Members is how many witnesses to have besides this peer, if there are enough
+	// peers: 0, 2 or 4. With 0 no peer can take over, and the quorum lease does not end.
 	Members int
 	// Interval is the time between two heartbeats to a witness.
 	Interval time.Duration
-	// Hold is how long after a heartbeat was sent its answer counts.
+	// Hold is how long an acknowledged heartbeat counts, from when it was sent.
 	Hold time.Duration
-	// Promise is how long after a heartbeat came a witness gives no vote against
-	// its sender. It outlasts Hold, however different the rates of two clocks.
-	// All peers of a network must have the same Hold and Promise.
+	// Promise is how long a witness does not vote against the sender of a heartbeat,
+	// from when it came. It is longer than Hold by more than the rates of two clocks
+	// differ. All peers of a network must have the same Hold and Promise.
 	Promise time.Duration
 	// Gone is the silence after which a witness is replaced.
 	Gone time.Duration
-	// Revoked is told, before the right that its bearer's answer would give counts,
-	// that witnesses voted subnets of this peer away. When it returns nil, nothing
-	// may be fetched there any more and that is on the disk. It may be told the
-	// same again. An error leaves the answer uncounted; it comes again. Nil:
-	// nobody is told. Calls for one witness do not overlap.
+	// Revoked is called with votes against this peer before the acknowledgement that
+	// brought them counts. When it returns nil, it must be on disk that this peer does
+	// not fetch from these subnets any more. It may be called with the same votes again.
+	// After an error the acknowledgement does not count, and the votes come again.
+	// Nil ignores votes. Calls for one witness do not overlap.
 	Revoked func(context.Context, []Revocation) error
-	// Doubt is called when witnesses were given up after lease.LongSilence: what
-	// they voted for meanwhile will not be known, so each lease has to be read
-	// again before the right counts for it. Nil: nobody is told.
-	Doubt func()
-	// Logger hears of the right gained and lost, and of panels. Nil discards.
+	// RereadLeases is called when witnesses were given up after lease.LongSilence. Their
+	// votes will not be known, so each lease has to be read again before it is used
+	// under the quorum lease. Nil ignores that.
+	RereadLeases func()
+	// Logger receives log records. Nil discards them.
 	Logger *slog.Logger
 }
 
-// DefaultConfig returns a Config that lacks Host, Key, Protocol, Store and Peers.
+// DefaultConfig returns a Config that lacks the required fields.
 func DefaultConfig() Config {
 	return Config{
-		Members: lease.MaxMembers, Interval: 5 * time.Second,
+		Members: lease.MaxWitnesses, Interval: 5 * time.Second,
 		Hold: 15 * time.Second, Promise: 20 * time.Second, Gone: 30 * time.Second,
 	}
 }
 
-// Validate names every fault of c.
+// Validate returns all faults of c, joined.
 func (c Config) Validate() error {
 	var errs []error
 	fault := func(bad bool, format string, args ...any) {
@@ -110,11 +120,16 @@ func (c Config) Validate() error {
 		}
 	}
 	fault(c.Host == nil || c.Key == nil || c.Protocol == "", "Host, Key or Protocol is missing")
-	fault(c.Host != nil && c.Key != nil && !c.Host.ID().MatchesPrivateKey(c.Key), "Key is not that of Host")
-	fault(c.Store == nil || c.Peers == nil, "Store or Peers is missing")
-	fault(c.Members < 0 || c.Members > lease.MaxMembers || c.Members%2 != 0, "Members is %d, want 0, 2 or %d", c.Members, lease.MaxMembers)
-	fault(c.Interval < 10*time.Millisecond || 2*c.Interval > c.Hold, "Interval is %v, want 10ms to half of Hold, %v", c.Interval, c.Hold)
-	fault(c.Promise < c.Hold+c.Hold/20, "Promise is %v, want a twentieth more than Hold, %v", c.Promise, c.Hold)
+	fault(c.Host != nil && c.Key != nil && !c.Host.ID().MatchesPrivateKey(c.Key),
+		"Key is not that of Host")
+	fault(c.Store == nil || c.Peers == nil || c.SendHeartbeat == nil,
+		"Store, Peers or SendHeartbeat is missing")
+	fault(c.Members < 0 || c.Members > lease.MaxWitnesses || c.Members%2 != 0,
+		"Members is %d, want 0, 2 or %d", c.Members, lease.MaxWitnesses)
+	fault(c.Interval < 10*time.Millisecond || 2*c.Interval > c.Hold,
+		"Interval is %v, want 10ms to half of Hold, %v", c.Interval, c.Hold)
+	fault(c.Promise < c.Hold+c.Hold/20, "Promise is %v, want a twentieth more than Hold, %v",
+		c.Promise, c.Hold)
 	fault(c.Gone < c.Promise, "Gone is %v, want at least Promise, %v", c.Gone, c.Promise)
 	return errors.Join(errs...)
 }

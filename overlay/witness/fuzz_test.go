@@ -9,12 +9,14 @@ import (
 )
 
 func FuzzMessages(f *testing.F) {
-	_, sealed := sealedPanel(f, 1, folk[1:5]...)
+	_, sealed := newSealedSet(f, 1, testPeers[1:5]...)
 	for _, v := range []any{
-		request{Beat: &beat{Panel: sealed, Boot: 1, Seen: 2}}, request{Ask: &ask{sealed, []step{{subnet, 2}}, 3, true}},
-		request{Show: &show{folk[0].id}}, reply{Shown: &shown{sealed}},
-		reply{Ack: &ack{Known: 1, Boot: 2, Notices: []notice{{1, subnet, 2, folk[2].id}}}},
-		reply{Answer: &answer{Verdict: votes, Votes: [][]byte{{1}}, Panel: sealed}},
+		request{Heartbeat: &heartbeat{Set: sealed, Incarnation: 1, LastNotice: 2}},
+		request{Vote: &voteRequest{sealed, []proposal{{Subnet: subnet, Epoch: 2}}, 3, true}},
+		request{SetQuery: &setQuery{testPeers[0].id}}, reply{Set: &setReply{sealed}},
+		reply{Ack: &ack{Known: 1, Incarnation: 2,
+			Notices: []notice{{1, subnet, 2, testPeers[2].id}}}},
+		reply{Vote: &voteReply{Status: statusVoted, Votes: [][]byte{{1}}, Set: sealed}},
 	} {
 		b, err := wire.Marshal(v)
 		if err != nil {
@@ -24,36 +26,37 @@ func FuzzMessages(f *testing.F) {
 	}
 	cfg := DefaultConfig()
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	p, _ := lease.OpenPanel(sealed)
+	p, _ := lease.OpenWitnessSet(sealed)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var r reply
 		if wire.Unmarshal(b, &r) == nil {
 			if r.Ack != nil && r.Ack.check() == nil {
-				h := newHolder(folk[0].id, cfg, now, []held{{p, sealed}})
-				h.acked(now, folk[1].id, now, *r.Ack)
-				if ok, _ := h.right(now); ok {
+				h := newOwnerState(testPeers[0].id, cfg, now, []sealedSet{{p, sealed}})
+				h.onAck(now, testPeers[1].id, now, *r.Ack)
+				if ok, _ := h.quorumLease(now); ok {
 					t.Fatal("one answer is enough")
 				}
 			}
-			if r.Answer != nil {
-				asked := ask{sealed, []step{{subnet, 2}}, 3, false}
+			if r.Vote != nil {
+				asked := voteRequest{sealed, []proposal{{Subnet: subnet, Epoch: 2}}, 3, false}
 				tally := newTally(p, asked)
-				_ = tally.count(p, folk[5].id, folk[1].id, asked, *r.Answer)
+				_ = tally.count(p, testPeers[5].id, testPeers[1].id, asked, *r.Vote)
 			}
 		}
 		var q request
 		if wire.Unmarshal(b, &q) != nil {
 			return
 		}
-		g := newGuard(folk[1].id, cfg, now, 7, false)
-		if q.Beat != nil {
-			_, _ = g.beat(now, folk[0].id, *q.Beat)
+		g := newWitnessState(testPeers[1].id, cfg, now, 7, false)
+		if q.Heartbeat != nil {
+			_, _ = g.onHeartbeat(now, testPeers[0].id, *q.Heartbeat)
 		}
-		if q.Ask != nil && checkSteps(q.Ask.Steps) == nil {
-			if p, err := lease.OpenPanel(q.Ask.Panel); err == nil {
-				v, yes, _ := g.vote(now.Add(time.Hour), folk[6].id, p, q.Ask.Panel, q.Ask.Steps, q.Ask.Try)
-				g.drop(folk[6].id, p.Owner, q.Ask.Steps, q.Ask.Try)
-				if v == votes && len(yes) != len(q.Ask.Steps) {
+		if q.Vote != nil && checkProposals(q.Vote.Proposals) == nil {
+			if p, err := lease.OpenWitnessSet(q.Vote.Set); err == nil {
+				v, yes, _ := g.vote(now.Add(time.Hour), testPeers[6].id, p, q.Vote.Set,
+					q.Vote.Proposals, q.Vote.Attempt)
+				g.release(testPeers[6].id, p.Owner, q.Vote.Proposals, q.Vote.Attempt)
+				if v == statusVoted && len(yes) != len(q.Vote.Proposals) {
 					t.Fatal("another number of votes")
 				}
 			}

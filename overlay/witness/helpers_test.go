@@ -21,27 +21,29 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// someone is a peer with its key; folk are the same in every run.
-type someone struct {
+// testPeer is a peer with its key; testPeers are the same in every run.
+type testPeer struct {
 	id  peer.ID
 	key crypto.PrivKey
 }
 
-var folk = overlaytest.Folk(1, 9, func(id peer.ID, key crypto.PrivKey) someone { return someone{id, key} })
+var testPeers = overlaytest.Identities(1, 9, func(id peer.ID, key crypto.PrivKey) testPeer {
+	return testPeer{id, key}
+})
 
-// disk is a Store in memory that outlives its Service.
-type disk struct {
+// memStore is a Store in memory.
+type memStore struct {
 	mu   sync.Mutex
 	vals map[string][]byte
 	slow time.Duration
 	full bool
 }
 
-func newDisk() *disk { return &disk{vals: map[string][]byte{keyBorn: {1}}} }
+func newMemStore() *memStore { return &memStore{vals: map[string][]byte{keyInitialized: {1}}} }
 
 var errFull = errors.New("disk full")
 
-func (d *disk) Each(fn func(string, []byte) error) error {
+func (d *memStore) Each(fn func(string, []byte) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for k, v := range d.vals {
@@ -52,14 +54,14 @@ func (d *disk) Each(fn func(string, []byte) error) error {
 	return nil
 }
 
-// fill makes writes fail, or lets them go on.
-func (d *disk) fill(on bool) {
+// setFull makes writes fail, or succeed again.
+func (d *memStore) setFull(on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.full = on
 }
 
-func (d *disk) Write(vals map[string][]byte) error {
+func (d *memStore) Write(vals map[string][]byte) error {
 	d.mu.Lock()
 	slow := d.slow
 	d.mu.Unlock()
@@ -81,50 +83,52 @@ func (d *disk) Write(vals map[string][]byte) error {
 	return nil
 }
 
-// fakeNet carries messages between the nodes of one test, on virtual time.
+// fakeNet delivers messages between the nodes of one test, in virtual time.
 type fakeNet struct {
 	mu    sync.Mutex
 	rnd   *rand.Rand
 	nodes map[peer.ID]*node
-	// delay bounds the way of one message, rare a one that comes late; loss and
-	// twice are probabilities.
-	delay, rare time.Duration
-	loss, twice float64
-	cut         map[[2]peer.ID]bool       // from, to
-	far         map[peer.ID]time.Duration // bound of the delay to and from some
-	bytes       int
-	flying      sync.WaitGroup
+	// delay bounds the delay of a message, rareDelay that of one in twenty; loss and
+	// duplicate are probabilities.
+	delay, rareDelay time.Duration
+	loss, duplicate  float64
+	cut              map[[2]peer.ID]bool       // from, to
+	farDelay         map[peer.ID]time.Duration // bound of the delay to and from some nodes
+	bytes            int
+	inFlight         sync.WaitGroup
 }
 
 func newNet(seed uint64) *fakeNet {
 	return &fakeNet{
 		rnd: rand.New(rand.NewPCG(seed, 1)), nodes: map[peer.ID]*node{},
-		delay: 20 * time.Millisecond, cut: map[[2]peer.ID]bool{}, far: map[peer.ID]time.Duration{},
+		delay: 20 * time.Millisecond, cut: map[[2]peer.ID]bool{},
+		farDelay: map[peer.ID]time.Duration{},
 	}
 }
 
-// node is one peer: what survives a crash, and the Service that does not.
+// node is one peer: its Store, which survives a crash, and its Service, which does not.
 type node struct {
-	someone
-	net    *fakeNet
-	disk   Store
-	cfg    Config
-	offset time.Duration
-	rate   float64 // of the clock
-	born   time.Time
-	before func(*node)                 // called when something is to be sent
-	after  func(*node, peer.ID, reply) // called when an answer came, before it counts
+	testPeer
+	net     *fakeNet
+	disk    Store
+	cfg     Config
+	offset  time.Duration
+	rate    float64 // of the clock
+	created time.Time
+	before  func(*node)                 // called before a request is sent
+	after   func(*node, peer.ID, reply) // called before a reply is handled
 
 	mu     sync.Mutex
 	s      *Service
 	answer func(context.Context, peer.ID, request) (reply, error)
 	ctx    context.Context
 	stop   func()
-	paused chan struct{} // nil, or closed at its end
+	paused chan struct{} // nil, or closed at the end of the pause
 }
 
-func (f *fakeNet) add(who someone) *node {
-	n := &node{someone: who, net: f, disk: newDisk(), cfg: DefaultConfig(), rate: 1, born: time.Now()}
+func (f *fakeNet) add(who testPeer) *node {
+	n := &node{testPeer: who, net: f, disk: newMemStore(), cfg: DefaultConfig(), rate: 1,
+		created: time.Now()}
 	n.cfg.Key = who.key
 	n.cfg.Peers = func() []peer.ID {
 		f.mu.Lock()
@@ -141,19 +145,19 @@ func (f *fakeNet) add(who someone) *node {
 	return n
 }
 
-// clock is what the node's clock shows.
+// clock returns the time by the node's clock.
 func (n *node) clock() time.Time {
-	real := time.Since(n.born)
-	return n.born.Add(n.offset + time.Duration(float64(real)*n.rate)).Round(0)
+	real := time.Since(n.created)
+	return n.created.Add(n.offset + time.Duration(float64(real)*n.rate)).Round(0)
 }
 
-// now is the clock as its Service sees it: not while the node is paused.
+// now is the clock that the Service uses: it blocks while the node is paused.
 func (n *node) now() time.Time {
-	n.hang()
+	n.waitPaused()
 	return n.clock()
 }
 
-func (n *node) hang() {
+func (n *node) waitPaused() {
 	n.mu.Lock()
 	p := n.paused
 	n.mu.Unlock()
@@ -174,7 +178,7 @@ func (n *node) pause(on bool) {
 	}
 }
 
-// start gives the node a new life.
+// start starts a Service on the node.
 func (n *node) start(t testing.TB) *Service {
 	n.cfg.Store = n.disk
 	s, err := build(n.cfg, n.id, n, n.clock)
@@ -198,7 +202,7 @@ func (n *node) start(t testing.TB) *Service {
 	return s
 }
 
-// kill ends the node's life.
+// kill ends the Service.
 func (n *node) kill() {
 	n.pause(false)
 	n.mu.Lock()
@@ -210,23 +214,25 @@ func (n *node) kill() {
 	}
 }
 
-// end ends everything.
+// end ends all nodes.
 func (f *fakeNet) end() {
 	for _, n := range f.nodes {
 		n.kill()
 	}
-	synctest.Wait() // an Ask that has ended leaves goroutines, which may be about to send
-	f.flying.Wait()
+	synctest.Wait() // goroutines of a completed RequestVotes may be about to send
+	f.inFlight.Wait()
 }
 
-// service is nil while the node is dead.
+// service returns the Service, nil while there is none.
 func (n *node) service() *Service {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.s
 }
 
-func (n *node) serve(ctx context.Context, answer func(context.Context, peer.ID, request) (reply, error)) {
+func (n *node) serve(
+	ctx context.Context, answer func(context.Context, peer.ID, request) (reply, error),
+) {
 	n.mu.Lock()
 	if n.ctx == ctx || n.s != nil {
 		n.answer = answer
@@ -237,15 +243,16 @@ func (n *node) serve(ctx context.Context, answer func(context.Context, peer.ID, 
 
 var errLost = errors.New("no answer")
 
-// fate draws how long a message takes, and whether it comes.
-func (f *fakeNet) fate(from, to peer.ID) (d time.Duration, comes, twice bool) {
+// draw returns the delay of a message, and whether it arrives, and twice.
+func (f *fakeNet) draw(from, to peer.ID) (d time.Duration, comes, twice bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	d = time.Duration(f.rnd.Int64N(int64(max(f.delay, f.far[from], f.far[to])) + 1))
-	if f.rare > 0 && f.rnd.Float64() < 0.05 {
-		d = time.Duration(f.rnd.Int64N(int64(f.rare)))
+	d = time.Duration(f.rnd.Int64N(int64(max(f.delay, f.farDelay[from], f.farDelay[to])) + 1))
+	if f.rareDelay > 0 && f.rnd.Float64() < 0.05 {
+		d = time.Duration(f.rnd.Int64N(int64(f.rareDelay)))
 	}
-	return d, !f.cut[[2]peer.ID{from, to}] && f.rnd.Float64() >= f.loss, f.rnd.Float64() < f.twice
+	return d, !f.cut[[2]peer.ID{from, to}] && f.rnd.Float64() >= f.loss,
+		f.rnd.Float64() < f.duplicate
 }
 
 func (f *fakeNet) count(v any) []byte {
@@ -259,20 +266,20 @@ func (f *fakeNet) count(v any) []byte {
 	return b
 }
 
-// call is link over the fakeNet.
+// call implements transport.
 func (n *node) call(ctx context.Context, p peer.ID, r request) (reply, error) {
 	to := n.net.nodes[p]
 	raw := n.net.count(r)
 	got := make(chan reply, 2)
-	n.hang()
+	n.waitPaused()
 	if n.before != nil {
 		n.before(n)
 	}
-	d, comes, twice := n.net.fate(n.id, p)
+	d, comes, twice := n.net.draw(n.id, p)
 	if to != nil && comes {
-		n.net.flying.Go(func() { to.receive(n.id, raw, d, got) })
+		n.net.inFlight.Go(func() { to.receive(n.id, raw, d, got) })
 		if twice {
-			n.net.flying.Go(func() { to.receive(n.id, raw, 3*d, got) })
+			n.net.inFlight.Go(func() { to.receive(n.id, raw, 3*d, got) })
 		}
 	}
 	t := time.NewTimer(n.cfg.Interval)
@@ -281,8 +288,8 @@ func (n *node) call(ctx context.Context, p peer.ID, r request) (reply, error) {
 	select {
 	case back = <-got:
 	case <-t.C:
-		n.hang()
-		select { // came while the peer was paused
+		n.waitPaused()
+		select { // the reply may have come while the node was paused
 		case back = <-got:
 		default:
 			return reply{}, errLost
@@ -290,17 +297,17 @@ func (n *node) call(ctx context.Context, p peer.ID, r request) (reply, error) {
 	case <-ctx.Done():
 		return reply{}, context.Cause(ctx)
 	}
-	n.hang()
+	n.waitPaused()
 	if n.after != nil {
 		n.after(n, p, back)
 	}
 	return back, nil
 }
 
-// receive answers a request after d, if the node lives, and has the reply come.
+// receive answers a request after d, if a Service runs, and sends the reply.
 func (n *node) receive(from peer.ID, raw []byte, d time.Duration, got chan reply) {
 	time.Sleep(d)
-	n.hang()
+	n.waitPaused()
 	n.mu.Lock()
 	answer, ctx := n.answer, n.ctx
 	n.mu.Unlock()
@@ -315,8 +322,8 @@ func (n *node) receive(from peer.ID, raw []byte, d time.Duration, got chan reply
 	if err != nil || ctx.Err() != nil {
 		return
 	}
-	n.hang()
-	d, comes, _ := n.net.fate(n.id, from)
+	n.waitPaused()
+	d, comes, _ := n.net.draw(n.id, from)
 	if !comes {
 		return
 	}
@@ -329,9 +336,9 @@ func (n *node) receive(from peer.ID, raw []byte, d time.Duration, got chan reply
 	got <- back
 }
 
-// sorted returns peers in the order that panels have.
-func sorted(ps []someone) []someone {
+// sorted returns peers in the order of witness sets.
+func sorted(ps []testPeer) []testPeer {
 	ps = slices.Clone(ps)
-	slices.SortFunc(ps, func(a, b someone) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(ps, func(a, b testPeer) int { return cmp.Compare(a.id, b.id) })
 	return ps
 }

@@ -16,45 +16,45 @@ var ErrMessage = errors.New("witness: malformed message")
 
 const (
 	maxNotices = 256
-	// maxMsg bounds a message: an answer with MaxAsk votes of RSA identities is the
-	// longest. Bytes.
-	maxMsg = 4<<10 + MaxAsk*(lease.MaxVote+8)
+	// maxMsg bounds a message; the longest is a reply with MaxProposals votes of peers
+	// with RSA keys. Bytes.
+	maxMsg = 4<<10 + MaxProposals*(lease.MaxSealedVote+8)
 )
 
-// request is one message to a witness: one of the three.
+// request is a message to a witness. Exactly one of its fields is set.
 type request struct {
-	Beat *beat `cbor:"1,keyasint,omitempty"`
-	Ask  *ask  `cbor:"2,keyasint,omitempty"`
-	Show *show `cbor:"3,keyasint,omitempty"`
+	Heartbeat *heartbeat   `cbor:"1,keyasint,omitempty"`
+	Vote      *voteRequest `cbor:"2,keyasint,omitempty"`
+	SetQuery  *setQuery    `cbor:"3,keyasint,omitempty"`
 }
 
-// reply is the answer, of the same kind.
+// reply answers a request in the field of the same kind.
 type reply struct {
-	Ack    *ack    `cbor:"1,keyasint,omitempty"`
-	Answer *answer `cbor:"2,keyasint,omitempty"`
-	Shown  *shown  `cbor:"3,keyasint,omitempty"`
+	Ack  *ack       `cbor:"1,keyasint,omitempty"`
+	Vote *voteReply `cbor:"2,keyasint,omitempty"`
+	Set  *setReply  `cbor:"3,keyasint,omitempty"`
 }
 
-// beat is an owner's heartbeat. Panel is there as long as the witness has not
-// said that it has it. Boot and Seen say which notices arrived: those up to
-// number Seen of the witness's life Boot.
-type beat struct {
-	Panel []byte `cbor:"1,keyasint,omitempty"`
-	Boot  uint64 `cbor:"2,keyasint,omitempty"`
-	Seen  uint64 `cbor:"3,keyasint,omitempty"`
+// heartbeat is an owner's heartbeat. Set is its newest witness set, until the witness has
+// acknowledged it. LastNotice is the last notice received from the witness in that
+// Incarnation.
+type heartbeat struct {
+	Set         []byte `cbor:"1,keyasint,omitempty"`
+	Incarnation uint64 `cbor:"2,keyasint,omitempty"`
+	LastNotice  uint64 `cbor:"3,keyasint,omitempty"`
 }
 
-// ack promises that the witness votes not against the owner for the network's
-// Promise since the beat came. Known is the newest panel of the owner that is on the
-// witness's disk. With More there are notices that did not fit.
+// ack promises that the witness does not vote against the owner for Config.Promise from
+// when the heartbeat came. Known is the number of the owner's newest witness set that is
+// on the witness's disk. More means that there are notices that did not fit.
 type ack struct {
-	Known   uint64   `cbor:"1,keyasint,omitempty"`
-	Boot    uint64   `cbor:"2,keyasint"`
-	Notices []notice `cbor:"3,keyasint,omitempty"`
-	More    bool     `cbor:"4,keyasint,omitempty"`
+	Known       uint64   `cbor:"1,keyasint,omitempty"`
+	Incarnation uint64   `cbor:"2,keyasint"`
+	Notices     []notice `cbor:"3,keyasint,omitempty"`
+	More        bool     `cbor:"4,keyasint,omitempty"`
 }
 
-// notice tells an owner of a vote against it.
+// notice notifies an owner of a vote against it.
 type notice struct {
 	Num    uint64       `cbor:"1,keyasint"`
 	Subnet netip.Prefix `cbor:"2,keyasint"`
@@ -62,47 +62,51 @@ type notice struct {
 	To     peer.ID      `cbor:"4,keyasint"`
 }
 
-// ask is a candidate's question; the candidate is who is at the other end.
-// Try names this asking. With Drop the candidate says that it will not use the votes
-// that it got when it asked by that name.
-type ask struct {
-	Panel []byte `cbor:"1,keyasint"`
-	Steps []step `cbor:"2,keyasint"`
-	Try   uint64 `cbor:"3,keyasint,omitempty"`
-	Drop  bool   `cbor:"4,keyasint,omitempty"`
+// voteRequest asks a witness for votes for the sender. Attempt numbers its requests in their order.
+// With Release the candidate will not use the votes that it got by that Attempt.
+type voteRequest struct {
+	Set       []byte     `cbor:"1,keyasint"`
+	Proposals []proposal `cbor:"2,keyasint"`
+	Attempt   uint64     `cbor:"3,keyasint,omitempty"`
+	Release   bool       `cbor:"4,keyasint,omitempty"`
 }
 
-type step struct {
+// proposal is the wire form of a Proposal.
+type proposal struct {
 	Subnet netip.Prefix `cbor:"1,keyasint"`
 	Epoch  uint64       `cbor:"2,keyasint"`
+	Ended  lease.Digest `cbor:"3,keyasint"`
 }
 
-type verdict uint8
+// voteStatus is the result of a voteRequest.
+type voteStatus uint8
 
 const (
-	votes    verdict = iota + 1 // but where another candidate has the vote
-	hears                       // the owner
-	young                       // was not up for long enough to know
-	stranger                    // is no member of this panel
-	newer                       // knows a newer panel
-	full                        // keeps too many votes already
-	dropped                     // the votes that the candidate does not want
+	statusVoted      voteStatus = iota + 1 // except where another candidate has the vote
+	statusHeardOwner                       // the witness hears the owner
+	statusTooEarly                         // the witness has not run for long enough
+	statusNotMember                        // the witness is not in this set
+	statusNewerSet                         // the witness knows a newer set
+	statusTooMany                          // the witness keeps too many votes already
+	statusReleased                         // the votes were released
 )
 
-// answer has a vote for each step, in order, empty where another has it.
-type answer struct {
-	Verdict verdict  `cbor:"1,keyasint"`
-	Votes   [][]byte `cbor:"2,keyasint,omitempty"`
-	Panel   []byte   `cbor:"3,keyasint,omitempty"` // the newer one
+// voteReply has a vote for each proposal, in order; empty where another candidate has it.
+type voteReply struct {
+	Status voteStatus `cbor:"1,keyasint"`
+	Votes  [][]byte   `cbor:"2,keyasint,omitempty"`
+	Set    []byte     `cbor:"3,keyasint,omitempty"` // the newer set
 }
 
+// check validates an ack.
 func (a ack) check() error {
 	if len(a.Notices) > maxNotices || a.More && len(a.Notices) == 0 {
 		return fmt.Errorf("%w: %d notices", ErrMessage, len(a.Notices))
 	}
 	last := uint64(0)
 	for _, n := range a.Notices {
-		if n.Num <= last || !isSubnet(n.Subnet) || n.Epoch < 2 || n.Epoch > lease.MaxEpoch || n.To.Validate() != nil {
+		if n.Num <= last || !isSubnet(n.Subnet) || n.Epoch < 2 || n.Epoch > lease.MaxEpoch ||
+			n.To.Validate() != nil {
 			return fmt.Errorf("%w: notice %d", ErrMessage, n.Num)
 		}
 		last = n.Num
@@ -110,14 +114,15 @@ func (a ack) check() error {
 	return nil
 }
 
-func checkSteps(steps []step) error {
-	if len(steps) == 0 || len(steps) > MaxAsk {
-		return fmt.Errorf("%w: %d steps", ErrMessage, len(steps))
+// checkProposals validates the proposals of a voteRequest.
+func checkProposals(proposals []proposal) error {
+	if len(proposals) == 0 || len(proposals) > MaxProposals {
+		return fmt.Errorf("%w: %d proposals", ErrMessage, len(proposals))
 	}
-	once := make(map[netip.Prefix]bool, len(steps))
-	for _, s := range steps {
+	once := make(map[netip.Prefix]bool, len(proposals))
+	for _, s := range proposals {
 		if !isSubnet(s.Subnet) || once[s.Subnet] || s.Epoch < 2 || s.Epoch > lease.MaxEpoch {
-			return fmt.Errorf("%w: step %v at epoch %d", ErrMessage, s.Subnet, s.Epoch)
+			return fmt.Errorf("%w: proposal %v at epoch %d", ErrMessage, s.Subnet, s.Epoch)
 		}
 		once[s.Subnet] = true
 	}

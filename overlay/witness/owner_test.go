@@ -14,22 +14,21 @@ import (
 	"peerd/overlay/lease"
 )
 
-// An owner that is back is told of all votes, in the end of each once, again after a
-// restart of the witness only what it has not said to know, and it is told
-// before its right is back.
-func TestOwnerIsTold(t *testing.T) {
+// An owner that returns is notified of all votes before its quorum lease holds again. Each
+// witness repeats a notice only until it is acknowledged, also after a restart.
+func TestOwnerNotifiedOfVotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, all := company(t, 5)
+		f, all := startPeers(t, 5)
 		defer f.end()
-		var mu sync.Mutex // guards the next three
-		told := map[netip.Prefix]int{}
+		var mu sync.Mutex // guards the following
+		notified := map[netip.Prefix]int{}
 		refuse := true
 		early := false
 		all[0].cfg.Revoked = func(_ context.Context, list []Revocation) error {
 			mu.Lock()
 			defer mu.Unlock()
 			s := all[0].service()
-			if ok, _ := s.Right(); ok && len(told) < 600 {
+			if ok, _ := s.QuorumLease(); ok && len(notified) < 600 {
 				early = true
 			}
 			if refuse {
@@ -37,24 +36,27 @@ func TestOwnerIsTold(t *testing.T) {
 			}
 			for _, r := range list {
 				if r.To != all[1].id || r.Epoch != 2 {
-					t.Errorf("%+v", r)
+					t.Errorf("Revoked got %+v, want epoch 2 and %v", r, all[1].id)
 				}
-				told[r.Subnet]++
+				notified[r.Subnet]++
 			}
 			return nil
 		}
 		time.Sleep(time.Minute)
-		panel := all[0].service().Panel()
+		set := all[0].service().WitnessSet()
 		all[0].kill()
 		time.Sleep(30 * time.Second)
-		for batch := range 3 { // 600 subnets: more than fit into one answer
-			var steps []Step
+		for batch := range 3 { // 600 subnets: more than fit into one ack
+			var proposals []Proposal
 			for i := range 200 {
-				steps = append(steps, Step{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(batch), byte(i), 0}), 24), 2})
+				proposals = append(proposals,
+					Proposal{Epoch: 2, Subnet: netip.PrefixFrom(
+						netip.AddrFrom4([4]byte{10, byte(batch), byte(i), 0}), 24)})
 			}
-			tally, err := all[1].service().Ask(t.Context(), all[0].id, panel, steps)
+			tally, err := all[1].service().RequestVotes(t.Context(), all[0].id, set, proposals)
 			if err != nil || len(tally.Votes) != 200 {
-				t.Fatalf("%d voted on, %v, %+v", len(tally.Votes), err, tally.Failed)
+				t.Fatalf("RequestVotes() = %d subnets with votes, %v, failed %v; want 200",
+					len(tally.Votes), err, tally.Failed)
 			}
 		}
 		all[2].kill()
@@ -62,40 +64,42 @@ func TestOwnerIsTold(t *testing.T) {
 		s := all[0].start(t)
 		time.Sleep(10 * time.Second)
 		mu.Lock()
-		if ok, _ := s.Right(); ok || len(told) != 0 {
-			t.Errorf("what could not be written counts: right %v", ok)
+		if ok, _ := s.QuorumLease(); ok || len(notified) != 0 {
+			t.Errorf("QuorumLease() = %v after Revoked failed, want false", ok)
 		}
 		refuse = false
 		mu.Unlock()
 		time.Sleep(10 * time.Second)
 		mu.Lock()
-		if ok, _ := s.Right(); !ok || len(told) != 600 || early {
-			t.Errorf("right %v, %d told, early %v", ok, len(told), early)
+		if ok, _ := s.QuorumLease(); !ok || len(notified) != 600 || early {
+			t.Errorf(
+				"QuorumLease() = %v, %d notices, lease before the last: %v; want true, 600, false",
+				ok, len(notified), early)
 		}
 		mu.Unlock()
 		time.Sleep(time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
-		for p, n := range told {
+		for p, n := range notified {
 			if n > 4 {
-				t.Fatalf("%v was told %d times by 4 witnesses", p, n)
+				t.Fatalf("notified of %v %d times, want at most once by each of 4 witnesses", p, n)
 			}
 		}
-		n := len(told)
+		n := len(notified)
 		time.Sleep(2 * VoteLife)
 		all[3].kill()
-		all[3].start(t) // has forgotten what it needs not know
-		if len(all[3].service().guard.wards[all[0].id].ballots) != 0 || n != len(told) {
-			t.Error("votes are kept though the owner knows of them")
+		all[3].start(t) // has deleted votes that are acknowledged
+		if len(all[3].service().witness.watched[all[0].id].votes) != 0 || n != len(notified) {
+			t.Error("votes are kept that the owner has acknowledged, want them deleted")
 		}
 	})
 }
 
-// A living owner keeps its right and is never voted out, on a bad network too; and
-// keeps it when its witnesses are replaced.
-func TestLivingOwnerStays(t *testing.T) {
+// A running owner keeps its quorum lease and is not voted out, even on a lossy network and
+// while witnesses are replaced.
+func TestLiveOwnerKeepsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, all := company(t, 8)
+		f, all := startPeers(t, 8)
 		defer f.end()
 		f.mu.Lock()
 		f.loss, f.delay = 0.05, 200*time.Millisecond
@@ -103,41 +107,41 @@ func TestLivingOwnerStays(t *testing.T) {
 		time.Sleep(time.Minute)
 		s := all[0].service()
 		for i := range 600 {
-			if ok, _ := s.Right(); !ok {
-				t.Fatalf("no right after %d s", i)
+			if ok, _ := s.QuorumLease(); !ok {
+				t.Fatalf("QuorumLease() = false after %d s, want true", i)
 			}
 			if by := all[1+i%7]; by.service() != nil {
-				tally := question(t, by, all[0].id, s.Panel())
+				tally := requestVotes(t, by, all[0].id, s.WitnessSet())
 				if _, won := tally.Takeover(subnet); won {
-					t.Fatalf("voted out after %d s", i)
+					t.Fatalf("the owner was voted out after %d s, want enough refusals", i)
 				}
 			}
-			if i%100 == 50 { // a witness dies, another comes back
-				p, _ := lease.OpenPanel(s.Panel())
+			if i%100 == 50 { // one witness stops, another starts
+				p, _ := lease.OpenWitnessSet(s.WitnessSet())
 				for _, n := range all[1:] {
 					if n.service() == nil {
 						n.start(t)
 					}
 				}
 				f.nodes[p.Members[i/100%len(p.Members)]].kill()
-				t.Logf("panel %d of %d", p.Seq, len(p.Members))
+				t.Logf("set %d of %d members", p.Seq, len(p.Members))
 			}
 			time.Sleep(time.Second)
 		}
 	})
 }
 
-// Three of four witnesses die at once: no right until one is back, or for an hour;
-// then without them, after leases were read again.
+// When three of four witnesses stop at once, there is no quorum lease for an hour; then
+// there is one without them, after leases were read again.
 func TestOwnerOutlivesItsWitnesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, all := company(t, 8)
+		f, all := startPeers(t, 8)
 		defer f.end()
-		doubts := 0
+		rereads := 0
 		time.Sleep(30 * time.Second)
 		s := all[0].service()
-		s.cfg.Doubt = func() { doubts++ }
-		p, _ := lease.OpenPanel(s.Panel())
+		s.cfg.RereadLeases = func() { rereads++ }
+		p, _ := lease.OpenWitnessSet(s.WitnessSet())
 		changed := s.Changed()
 		for _, id := range p.Members[:3] {
 			f.nodes[id].kill()
@@ -145,74 +149,100 @@ func TestOwnerOutlivesItsWitnesses(t *testing.T) {
 		select {
 		case <-changed:
 		case <-time.After(all[0].cfg.Hold + 100*time.Millisecond):
-			t.Error("nobody is told that the right ended")
+			t.Error("Changed() was not closed when the quorum lease ended")
 		}
-		if ok, _ := s.Right(); ok {
-			t.Error("the right outlives its witnesses")
+		if ok, _ := s.QuorumLease(); ok {
+			t.Error("QuorumLease() = true without witnesses, want false")
 		}
 		time.Sleep(lease.LongSilence - 2*time.Minute)
-		if ok, _ := s.Right(); ok || doubts != 0 {
-			t.Error("they are given up too soon")
+		if ok, _ := s.QuorumLease(); ok || rereads != 0 {
+			t.Error("the witnesses were given up before lease.LongSilence")
 		}
 		time.Sleep(4 * time.Minute)
-		if ok, _ := s.Right(); !ok || doubts != 1 {
-			t.Errorf("right %v, %d doubts, an hour later", ok, doubts)
+		if ok, _ := s.QuorumLease(); !ok || rereads != 1 {
+			t.Errorf("QuorumLease() = %v after %d rereads an hour later, want true after 1",
+				ok, rereads)
 		}
 	})
 }
 
-// What was shown to others is known after a restart; a panel that could not be
-// written is not shown.
-func TestPanelsAreOnTheDisk(t *testing.T) {
+// A published witness set is known after a restart; one that could not be written is not
+// published.
+func TestWitnessSetIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, all := company(t, 5)
+		f, all := startPeers(t, 5)
 		defer f.end()
 		time.Sleep(30 * time.Second)
-		before := all[0].service().Panel()
+		before := all[0].service().WitnessSet()
 		all[0].kill()
 		s := all[0].start(t)
-		if !bytes.Equal(s.Panel(), before) {
-			t.Error("another panel after a restart")
+		if !bytes.Equal(s.WitnessSet(), before) {
+			t.Error("WitnessSet() has changed by a restart")
 		}
-		if ok, _ := s.Right(); ok {
-			t.Error("a right before anybody answered")
+		if ok, _ := s.QuorumLease(); ok {
+			t.Error("QuorumLease() = true before any witness answered, want false")
 		}
-		all[0].disk.(*disk).fill(true)
-		f.nodes[f.add(folk[5]).id].cfg.Members = 0
-		f.nodes[folk[5].id].start(t)
-		p, _ := lease.OpenPanel(before)
+		all[0].disk.(*memStore).setFull(true)
+		f.nodes[f.add(testPeers[5]).id].cfg.Members = 0
+		f.nodes[testPeers[5].id].start(t)
+		p, _ := lease.OpenWitnessSet(before)
 		f.nodes[p.Members[0]].kill()
 		time.Sleep(2 * time.Minute)
-		if !bytes.Equal(s.Panel(), before) {
-			t.Error("a panel is shown that is not on the disk")
+		if !bytes.Equal(s.WitnessSet(), before) {
+			t.Error("WitnessSet() has changed although it could not be written")
 		}
-		all[0].disk.(*disk).fill(false)
+		all[0].disk.(*memStore).setFull(false)
 		time.Sleep(2 * time.Minute)
-		p, err := lease.OpenPanel(s.Panel())
-		if err != nil || !slices.Contains(p.Members, folk[5].id) {
-			t.Errorf("%+v, %v", p, err)
+		p, err := lease.OpenWitnessSet(s.WitnessSet())
+		if err != nil || !slices.Contains(p.Members, testPeers[5].id) {
+			t.Errorf("WitnessSet() = %+v, %v; want %v in it", p, err, testPeers[5].id)
 		}
 	})
 }
 
-// A candidate that knows an old panel only is shown the new one, and asks again.
-func TestAskFollowsPanels(t *testing.T) {
+// A candidate with an old witness set receives the new one and asks again.
+func TestRequestVotesFollowsNewerSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, all := company(t, 6)
+		f, all := startPeers(t, 6)
 		defer f.end()
 		time.Sleep(30 * time.Second)
-		old := all[0].service().Panel()
-		p, _ := lease.OpenPanel(old)
+		old := all[0].service().WitnessSet()
+		p, _ := lease.OpenWitnessSet(old)
 		dead := f.nodes[p.Members[0]]
 		dead.kill()
 		time.Sleep(time.Minute)
-		now := all[0].service().Panel()
+		now := all[0].service().WitnessSet()
 		all[0].kill()
-		time.Sleep(all[0].cfg.Promise + time.Second) // a heartbeat may be on its way
+		time.Sleep(all[0].cfg.Promise + time.Second) // a heartbeat may be in flight
 		by := f.nodes[p.Members[1]]
-		tally := question(t, by, all[0].id, old)
-		if _, won := tally.Takeover(subnet); !won || !bytes.Equal(tally.Panel, now) {
-			t.Errorf("votes %d, hear it %v, failed %v", len(tally.Votes[subnet]), tally.Hears, tally.Failed)
+		tally := requestVotes(t, by, all[0].id, old)
+		if _, won := tally.Takeover(subnet); !won || !bytes.Equal(tally.WitnessSet, now) {
+			t.Errorf("%d votes, heard by %v, failed %v; want enough votes under the new set",
+				len(tally.Votes[subnet]), tally.HeardOwner, tally.Failed)
 		}
 	})
+}
+
+// A witness set is in force until its members have told of all their votes: one that knows the
+// newer set may have voted before, and its acknowledgement may have room for a part only.
+func TestSetRetiredAfterLastNotice(t *testing.T) {
+	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	p, first := newSealedSet(t, 1, testPeers[1:5]...)
+	q, second := newSealedSet(t, 2, testPeers[3:7]...)
+	h := newOwnerState(testPeers[0].id, DefaultConfig(), now, []sealedSet{{p, first}, {q, second}})
+	answer := func(more bool, by ...testPeer) (held bool) {
+		for _, w := range by {
+			h.onAck(now, w.id, now, ack{Known: 2, Incarnation: 7, More: more,
+				Notices: []notice{{Num: 1, Subnet: subnet, Epoch: 2, To: testPeers[1].id}}})
+		}
+		h.retireSets(now)
+		held, _ = h.quorumLease(now)
+		return held
+	}
+	if answer(true, testPeers[3:5]...) || answer(false, testPeers[5:7]...) || len(h.sets) != 2 {
+		t.Errorf("%d sets in force and a quorum lease before the last notice", len(h.sets))
+	}
+	if !answer(false, testPeers[3:5]...) || len(h.sets) != 1 {
+		t.Errorf("%d sets in force after the last notice, want 1 and a quorum lease", len(h.sets))
+	}
 }

@@ -12,37 +12,39 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// sabotage changes a node after each start, and what the owner sends and gets.
-type sabotage struct {
-	born   func(*node)
-	before func(*node)
-	after  func(*node, peer.ID, reply)
-	forget bool // the disks lose votes
+// mutation removes a rule: it changes nodes after each start, and what the owner sends
+// and receives.
+type mutation struct {
+	started   func(*node)
+	before    func(*node)
+	after     func(*node, peer.ID, reply)
+	loseVotes bool // the Stores lose votes
 }
 
-// run plays s and returns who judged what.
-func (s schedule) run(t testing.TB, bad sabotage) *world {
+// run runs a schedule and returns its judge.
+func (s schedule) run(t testing.TB, bad mutation) *judge {
 	f := newNet(s.Seed)
-	f.loss, f.rare, f.twice = s.Loss, s.Rare, s.Twice
-	f.far[folk[0].id] = s.Far
-	w := &world{net: f, from: time.Now(), revoked: map[netip.Prefix]time.Time{}, dht: map[netip.Prefix]int{}, hidden: map[int]bool{}}
+	f.loss, f.rareDelay, f.duplicate = s.Loss, s.RareDelay, s.Duplicate
+	f.farDelay[testPeers[0].id] = s.FarDelay
+	w := &judge{net: f, from: time.Now(), revoked: map[netip.Prefix]time.Time{},
+		dht: map[netip.Prefix]int{}, hidden: map[int]bool{}}
 	for i := range s.Peers {
-		n := f.add(folk[i])
+		n := f.add(testPeers[i])
 		n.rate, n.offset = s.Rates[i], s.Offsets[i]
 		n.cfg.Members = 0
-		if bad.forget {
-			n.disk = forgetful{n.disk}
+		if bad.loseVotes {
+			n.disk = lossyStore{n.disk}
 		}
 		w.nodes = append(w.nodes, n)
 	}
 	owner := w.nodes[0]
-	owner.cfg.Members, owner.cfg.Revoked = s.Members, w.tell
+	owner.cfg.Members, owner.cfg.Revoked = s.Members, w.onRevoked
 	owner.cfg.Peers = w.present
 	owner.before, owner.after = bad.before, bad.after
 	start := func(n *node) {
 		n.start(t)
-		if bad.born != nil {
-			bad.born(n)
+		if bad.started != nil {
+			bad.started(n)
 		}
 	}
 	for _, n := range w.nodes {
@@ -51,21 +53,21 @@ func (s schedule) run(t testing.TB, bad sabotage) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { w.watch(ctx) })
-	for i := 1; i < s.Peers && !s.Quiet; i++ {
-		wg.Go(func() { w.covet(ctx, i, s.Seed) })
+	for i := 1; i < s.Peers && !s.EventsOnly; i++ {
+		wg.Go(func() { w.compete(ctx, i, s.Seed) })
 	}
 	events := slices.Clone(s.Events)
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.At, b.At) })
 	for _, e := range events {
 		time.Sleep(e.At - time.Since(w.from))
-		if e.Kind == "ask" { // peer A, with the panel of that number
+		if e.Kind == "ask" { // peer A, with the witness set of number B
 			w.mu.Lock()
-			panel := w.panels[min(e.B, len(w.panels)-1)]
+			set := w.sets[min(e.B, len(w.sets)-1)]
 			w.mu.Unlock()
-			wg.Go(func() { w.try(ctx, e.A, simSubnets[0], panel) })
+			wg.Go(func() { w.try(ctx, e.A, simSubnets[0], set) })
 			continue
 		}
-		w.happen(e, start)
+		w.apply(e, start)
 	}
 	time.Sleep(simLast - time.Since(w.from))
 	cancel()
@@ -77,8 +79,8 @@ func (s schedule) run(t testing.TB, bad sabotage) *world {
 	return w
 }
 
-// happen makes e happen.
-func (w *world) happen(e event, start func(*node)) {
+// apply applies an event.
+func (w *judge) apply(e event, start func(*node)) {
 	n := w.nodes[e.A]
 	cut := func(a, b int) { w.net.cut[[2]peer.ID{w.nodes[a].id, w.nodes[b].id}] = true }
 	switch e.Kind {
@@ -120,7 +122,7 @@ func (w *world) happen(e event, start func(*node)) {
 }
 
 // present is the owner's Config.Peers.
-func (w *world) present() (all []peer.ID) {
+func (w *judge) present() (all []peer.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, n := range w.nodes[1:] {

@@ -8,157 +8,194 @@ import (
 	"sync"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
+	manet "github.com/multiformats/go-multiaddr/net"
 	"golang.org/x/sync/errgroup"
 
 	"peerd/overlay/wire"
+	"peerd/store"
 )
 
-// Service is this peer as an owner with witnesses, and as a witness of others. Its
-// methods may be called at once.
+// Service is this peer as an owner with witnesses, and as a witness of other owners. Its
+// methods are safe for concurrent use.
 type Service struct {
-	cfg  Config
-	self peer.ID
-	now  func() time.Time
-	link link
-	log  *slog.Logger
-	asks wire.Limiter
-	disk *writer
+	cfg       Config
+	self      peer.ID
+	now       func() time.Time
+	transport transport
+	log       *slog.Logger
+	limiter   wire.Limiter
+	writer    *writer
 
-	mu      sync.Mutex // never held during I/O
-	holder  *holder
-	guard   *guard
-	pending *held                      // a panel that is on its way to the disk
-	changed chan struct{}              // closed at the next change
-	had     bool                       // the right, when last looked at
-	won     map[netip.Prefix]time.Time // until when votes for it may be used here
-	asking  map[netip.Prefix]bool      // by an Ask that runs
-	doubted bool                       // Config.Doubt has to be called before there is a right again
-	fresh   bool                       // the Store does not say yet that it is not new
-	busy    map[peer.ID]*beater
+	mu       sync.Mutex // never held during I/O
+	owner    *ownerState
+	witness  *witnessState
+	pending  *sealedSet                 // being written to disk
+	changed  chan struct{}              // closed at the next change
+	hadLease bool                       // the quorum lease held when last checked
+	wonUntil map[netip.Prefix]time.Time // until when votes for a subnet may be used here
+	voting   map[netip.Prefix]bool      // subnets for which RequestVotes runs
+	attempt  uint64                     // number of the last request for votes
+
+	rereadDue     bool // Config.RereadLeases has to be called before there is a lease again
+	uninitialized bool // the Store is not marked as in use yet
+	heartbeats    map[peer.ID]*heartbeatState
 }
 
-// beater is what is under way to one witness.
-type beater struct {
+// heartbeatState is the state of heartbeats to one witness.
+type heartbeatState struct {
 	running bool
 	next    time.Time
 }
 
-// New returns a Service that remembers what Store has. It answers nobody before
+// New returns a Service with the state in Config.Store. It does not serve before
 // Run.
 func New(cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	l := newStreams(cfg)
-	return build(cfg, cfg.Host.ID(), l, time.Now)
+	s, err := build(cfg, cfg.Host.ID(), hostTransport{cfg}, time.Now)
+	if err == nil {
+		s.witness.prefixOf = func(p peer.ID) netip.Prefix { return prefixOf(cfg.Host, p) }
+	}
+	return s, err
 }
 
-// build is New over any link and clock.
-func build(cfg Config, self peer.ID, l link, now func() time.Time) (*Service, error) {
+// prefixOf returns the IPv4 /24 or IPv6 /48 from which a peer is connected; none if it is not, or
+// not over IP.
+func prefixOf(h host.Host, p peer.ID) netip.Prefix {
+	for _, c := range h.Network().ConnsToPeer(p) {
+		ip, err := manet.ToIP(c.RemoteMultiaddr())
+		if err != nil {
+			continue
+		}
+		if addr, ok := netip.AddrFromSlice(ip); ok && !addr.IsLoopback() {
+			return store.SubnetOf(addr.Unmap())
+		}
+	}
+	return netip.Prefix{}
+}
+
+// build is New with any transport and clock.
+func build(cfg Config, self peer.ID, l transport, now func() time.Time) (*Service, error) {
 	s := &Service{
-		cfg: cfg, self: self, now: now, link: l, log: cfg.Logger,
-		changed: make(chan struct{}), busy: map[peer.ID]*beater{}, won: map[netip.Prefix]time.Time{}, asking: map[netip.Prefix]bool{},
+		cfg: cfg, self: self, now: now, transport: l, log: cfg.Logger,
+		changed: make(chan struct{}), heartbeats: map[peer.ID]*heartbeatState{},
+		wonUntil: map[netip.Prefix]time.Time{}, voting: map[netip.Prefix]bool{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.disk = newWriter(s.values, s.written, cfg.Store)
-	kept, err := load(cfg.Store)
+	s.writer = newWriter(s.values, s.onWritten, cfg.Store)
+	stored, err := load(cfg.Store)
 	if err != nil {
 		return nil, err
 	}
 	at := now()
-	s.holder = newHolder(self, cfg, at, kept.panels)
-	s.guard = newGuard(self, cfg, at, rand.Uint64()>>1+1, kept.fresh)
-	kept.restore(s.guard, at)
-	s.fresh = kept.fresh
-	s.had, _ = s.holder.right(at)
+	s.owner = newOwnerState(self, cfg, at, stored.own)
+	s.witness = newWitnessState(self, cfg, at, rand.Uint64()>>1+1, stored.uninitialized)
+	stored.restore(s.witness, at)
+	s.uninitialized = stored.uninitialized
+	s.hadLease, _ = s.owner.quorumLease(at)
 	return s, nil
 }
 
-// Run serves the protocol and keeps a panel of witnesses that hear this peer, until
-// ctx ends. It leaves nothing running. Once only.
+// Run serves the protocol and keeps a set of witnesses that hear this peer, until
+// ctx ends. It leaves nothing running. Call it once.
 func (s *Service) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { s.disk.run(ctx); return nil })
-	g.Go(func() error { s.link.serve(ctx, s.handle); return nil })
-	g.Go(func() error { s.tick(ctx, g); return nil })
+	g.Go(func() error { s.writer.run(ctx); return nil })
+	g.Go(func() error { s.transport.serve(ctx, s.handle); return nil })
+	g.Go(func() error { s.run(ctx, g); return nil })
 	return g.Wait()
 }
 
-// Right reports whether this peer may act as the owner that its leases name, apart
-// from subnets that Config.Revoked told of; and until when at least, if no witness
-// answers any more: the zero time means for ever. To be asked before each fetch.
-func (s *Service) Right() (ok bool, until time.Time) {
+// QuorumLease reports whether this peer may act as the owner that its leases name, except
+// for subnets that were passed to Config.Revoked; and how long at least, if no witness
+// answers any more: the zero time means without end. Call it before each fetch.
+func (s *Service) QuorumLease() (ok bool, until time.Time) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.right(now)
+	return s.quorumLease(now)
 }
 
-// right is Right, with mu held.
-func (s *Service) right(now time.Time) (bool, time.Time) {
-	if s.doubted {
+// quorumLease is QuorumLease. The caller holds mu.
+func (s *Service) quorumLease(now time.Time) (bool, time.Time) {
+	if s.rereadDue {
 		return false, time.Time{}
 	}
-	return s.holder.right(now)
+	return s.owner.quorumLease(now)
 }
 
-// Changed returns a channel that is closed when Right or Panel next changes. Get
-// it first, then look.
+// QuorumLeaseWithout is QuorumLease if the answers of some witnesses do not count: those that say
+// that they have voted against this peer.
+func (s *Service) QuorumLeaseWithout(voters []peer.ID) (ok bool, until time.Time) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owner.quorumLease(now, voters...)
+}
+
+// Strike has a witness replaced if another peer can take its place: its votes led to no lease.
+func (s *Service) Strike(id peer.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.owner.members[id]; m != nil {
+		m.struck = s.now()
+	}
+}
+
+// Changed returns a channel that is closed when the result of QuorumLease or WitnessSet
+// changes. Call it before these.
 func (s *Service) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changed
 }
 
-// Panel returns the newest panel of this peer, sealed, for those who may have to
-// take over: nil as long as there is none. Shared: read only.
-func (s *Service) Panel() []byte {
+// WitnessSet returns this peer's newest witness set, sealed, for those that may have to
+// take over; nil if there is none. The caller must not modify it.
+func (s *Service) WitnessSet() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.holder.newest().sealed
+	return s.owner.newest().sealed
 }
 
-// Heard returns when p last spoke or answered to this peer in this protocol, the
-// zero time for never since the start.
-func (s *Service) Heard(p peer.ID) time.Time {
+// Alone reports whether this peer is the survivor of a network of two: its only witness has been
+// silent for AloneAfter.
+func (s *Service) Alone() bool {
+	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var at time.Time
-	if w := s.guard.wards[p]; w != nil {
-		at = w.heard
-	}
-	if m := s.holder.members[p]; m != nil && m.heard.After(at) {
-		at = m.heard
-	}
-	return at
+	p := s.owner.newest()
+	return p.Pair() && elapsed(now, s.owner.members[p.Members[0]].last()) >= AloneAfter
 }
 
-// tick keeps heartbeats and panel up to date until ctx ends.
-func (s *Service) tick(ctx context.Context, g *errgroup.Group) {
+// run sends heartbeats and keeps the witness set up to date until ctx ends.
+func (s *Service) run(ctx context.Context, g *errgroup.Group) {
 	sweep := s.now()
 	for ctx.Err() == nil {
 		now := s.now()
 		for _, p := range s.review(now) {
-			g.Go(func() error { s.talk(ctx, p); return nil })
+			g.Go(func() error { s.sendHeartbeats(ctx, p); return nil })
 		}
-		s.doubt()
-		s.renew(ctx, now)
-		s.birth(ctx, now)
+		s.rereadLeases()
+		s.renewSet(ctx, now)
+		s.markInitialized(ctx, now)
 		if now.Sub(sweep) > VoteLife {
 			sweep = now
 			s.sweep(ctx, now)
 		}
-		pause(ctx, s.rest())
+		pause(ctx, s.idleTime())
 	}
 }
 
-// rest is how long there is nothing to do: until the right ends, at most.
-func (s *Service) rest() time.Duration {
+// idleTime returns how long run may wait: at most until the quorum lease ends.
+func (s *Service) idleTime() time.Duration {
 	d := s.cfg.Interval / 5
-	if ok, until := s.Right(); ok && !until.IsZero() {
+	if ok, until := s.QuorumLease(); ok && !until.IsZero() {
 		d = min(d, max(until.Sub(s.now()), time.Millisecond))
 	}
 	return d
@@ -173,52 +210,52 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// review looks at who should be a witness and returns whom a heartbeat is due for.
+// review updates the state and returns the witnesses for which a heartbeat is due.
 func (s *Service) review(now time.Time) (due []peer.ID) {
 	present := s.cfg.Peers()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.settle(now)
-	targets := s.holder.targets(now, s.holder.choose(now, present))
+	s.update(now)
+	targets := s.owner.targets(now, s.owner.choose(now, present))
 	for _, p := range targets {
-		b := s.busy[p]
+		b := s.heartbeats[p]
 		if b == nil {
-			b = &beater{}
-			s.busy[p] = b
+			b = &heartbeatState{}
+			s.heartbeats[p] = b
 		}
 		if !b.running && !now.Before(b.next) {
 			b.running, b.next = true, now.Add(s.cfg.Interval)
 			due = append(due, p)
 		}
 	}
-	for p, b := range s.busy {
+	for p, b := range s.heartbeats {
 		if !b.running && now.Sub(b.next) > s.cfg.Gone {
-			delete(s.busy, p)
+			delete(s.heartbeats, p)
 		}
 	}
 	return due
 }
 
-// settle brings the right and the panels in force up to date, and tells of
-// changes. With mu held.
-func (s *Service) settle(now time.Time) {
-	changed, doubt := s.holder.settle(now)
-	s.doubted = s.doubted || doubt
-	if ok, _ := s.right(now); ok != s.had {
-		s.had, changed = ok, true
+// update brings the quorum lease and the sets in force up to date, and reports changes.
+// The caller holds mu.
+func (s *Service) update(now time.Time) {
+	changed, unsure := s.owner.retireSets(now)
+	s.rereadDue = s.rereadDue || unsure
+	if ok, _ := s.quorumLease(now); ok != s.hadLease {
+		s.hadLease, changed = ok, true
 		if ok {
-			s.log.Info("enough witnesses hear this peer: it may act as owner")
+			s.log.Info("gained quorum lease: enough witnesses hear this peer")
 		} else {
-			s.log.Warn("too few witnesses hear this peer: it may not act as owner")
+			s.log.Warn("lost quorum lease: too few witnesses hear this peer")
 		}
 	}
 	if changed {
-		s.tell()
+		s.notify()
 	}
 }
 
-// tell wakes whoever waits for a change. With mu held.
-func (s *Service) tell() {
+// notify wakes those that wait for a change. The caller holds mu.
+func (s *Service) notify() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }

@@ -15,12 +15,12 @@ import (
 
 var subnet = netip.MustParsePrefix("203.0.113.0/24")
 
-// company starts a network of n peers, of which the first has witnesses.
-func company(t *testing.T, n int) (*fakeNet, []*node) {
+// startPeers starts n peers, of which the first has witnesses.
+func startPeers(t *testing.T, n int) (*fakeNet, []*node) {
 	f := newNet(1)
 	var all []*node
 	for i := range n {
-		m := f.add(folk[i])
+		m := f.add(testPeers[i])
 		if i > 0 {
 			m.cfg.Members = 0
 		}
@@ -32,34 +32,41 @@ func company(t *testing.T, n int) (*fakeNet, []*node) {
 	return f, all
 }
 
-func TestPanelForms(t *testing.T) {
-	for n, members := range map[int]int{1: 0, 2: 0, 3: 2, 4: 2, 5: 4, 8: 4} {
+func TestWitnessSetForms(t *testing.T) {
+	for n, members := range map[int]int{1: 0, 2: 1, 3: 2, 4: 2, 5: 4, 8: 4} {
 		synctest.Test(t, func(t *testing.T) {
-			f, all := company(t, n)
+			f, all := startPeers(t, n)
 			defer f.end()
 			time.Sleep(30 * time.Second)
 			s := all[0].service()
-			if ok, until := s.Right(); !ok || (members > 0) == until.IsZero() {
-				t.Errorf("%d peers: right %v until %v", n, ok, until)
+			if ok, until := s.QuorumLease(); !ok || (members > 1) == until.IsZero() {
+				t.Errorf("%d peers: QuorumLease() = %v, %v; want true with an end: %v",
+					n, ok, until, members > 1)
 			}
 			if members == 0 {
-				if s.Panel() != nil {
-					t.Errorf("%d peers: there is a panel", n)
+				if s.WitnessSet() != nil {
+					t.Errorf("%d peers: WitnessSet() is not nil", n)
 				}
 				return
 			}
-			p, err := lease.OpenPanel(s.Panel())
+			p, err := lease.OpenWitnessSet(s.WitnessSet())
 			if err != nil || len(p.Members) != members || p.Owner != all[0].id {
-				t.Errorf("%d peers: %+v, %v", n, p, err)
+				t.Errorf("%d peers: WitnessSet() = %+v, %v; want %d members", n, p, err, members)
 			}
 		})
 	}
 }
 
-// question has one peer ask for the votes on the one subnet.
-func question(t *testing.T, by *node, owner peer.ID, panel []byte) Tally {
+// claimBy returns the lease of owner that the votes of requestVotes end.
+func claimBy(owner peer.ID) lease.Lease {
+	return lease.Lease{Subnet: subnet, Owner: owner, Epoch: 1}
+}
+
+// requestVotes has one peer request the votes for subnet.
+func requestVotes(t *testing.T, by *node, owner peer.ID, set []byte) Tally {
 	t.Helper()
-	tally, err := by.service().Ask(t.Context(), owner, panel, []Step{{subnet, 2}})
+	tally, err := by.service().RequestVotes(t.Context(), owner, set,
+		[]Proposal{{Subnet: subnet, Epoch: 2, Ended: claimBy(owner).Digest()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,29 +76,33 @@ func question(t *testing.T, by *node, owner peer.ID, panel []byte) Tally {
 func TestDeadOwnerIsVotedOut(t *testing.T) {
 	for _, n := range []int{3, 5, 8} {
 		synctest.Test(t, func(t *testing.T) {
-			f, all := company(t, n)
+			f, all := startPeers(t, n)
 			defer f.end()
 			time.Sleep(time.Minute)
-			panel := all[0].service().Panel()
-			if tally := question(t, all[1], all[0].id, panel); len(tally.Hears) == 0 {
-				t.Fatalf("%d peers: a living owner: %+v", n, tally)
+			set := all[0].service().WitnessSet()
+			if tally := requestVotes(t, all[1], all[0].id, set); len(tally.HeardOwner) == 0 {
+				t.Fatalf("%d peers: RequestVotes() = %+v with the owner running, want refusals",
+					n, tally)
 			} else if _, ok := tally.Takeover(subnet); ok {
-				t.Fatalf("%d peers: a living owner is voted out", n)
+				t.Fatalf("%d peers: a running owner is voted out", n)
 			}
 			all[0].kill()
 			died := time.Now()
 			for {
-				tally := question(t, all[1], all[0].id, panel)
+				tally := requestVotes(t, all[1], all[0].id, set)
 				if e, ok := tally.Takeover(subnet); ok {
 					t.Logf("%d peers: voted out after %v", n, time.Since(died))
-					l := lease.Lease{Subnet: subnet, Owner: all[1].id, Epoch: 2, Issued: all[1].clock(), Expires: all[1].clock().Add(time.Hour), Takeover: &e}
-					if _, err := lease.SealLease(l, all[1].key); err != nil && len(e.Votes) == tally.Needed {
+					l := claimBy(all[0].id).Next(all[1].id)
+					l.Issued, l.Expires = all[1].clock(), all[1].clock().Add(time.Hour)
+					l.Takeover = &e
+					if _, err := lease.SealLease(l, all[1].key); err != nil &&
+						len(e.Votes) == tally.Needed {
 						t.Error(err)
 					}
 					break
 				}
 				if time.Since(died) > all[0].cfg.Promise+3*time.Second {
-					t.Fatalf("%d peers: still not: %+v", n, tally)
+					t.Fatalf("%d peers: the owner is not voted out in time: %+v", n, tally)
 				}
 				time.Sleep(time.Second)
 			}
@@ -99,27 +110,28 @@ func TestDeadOwnerIsVotedOut(t *testing.T) {
 	}
 }
 
-// Who never met the owner gets its newest panel from those who may be its witnesses.
-func TestPanelOf(t *testing.T) {
+// A peer that never met the owner gets its newest witness set from likely witnesses.
+func TestWitnessSetOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, all := company(t, 8)
+		f, all := startPeers(t, 8)
 		defer f.end()
 		time.Sleep(time.Minute)
-		want := all[0].service().Panel()
+		want := all[0].service().WitnessSet()
 		all[0].kill()
-		p, err := lease.OpenPanel(want)
+		p, err := lease.OpenWitnessSet(want)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all[1+slices.IndexFunc(all[1:], func(n *node) bool { return p.Has(n.id) })].kill()
 		for _, n := range all[1:] {
-			if n.service() != nil && !bytes.Equal(n.service().PanelOf(t.Context(), all[0].id), want) {
-				t.Errorf("%v does not find the panel", n.id)
+			if n.service() != nil && !bytes.Equal(n.service().WitnessSetOf(t.Context(), all[0].id),
+				want) {
+				t.Errorf("WitnessSetOf() at %v did not find the set", n.id)
 			}
 		}
 		for _, n := range all[1:] {
-			if n.service() != nil && n.service().PanelOf(t.Context(), all[1].id) != nil {
-				t.Error("a panel of a peer that has none")
+			if n.service() != nil && n.service().WitnessSetOf(t.Context(), all[1].id) != nil {
+				t.Error("WitnessSetOf() is not nil for a peer without a set")
 			}
 		}
 	})

@@ -6,10 +6,10 @@ import (
 	"peerd/store"
 )
 
-// dataPrefix is where the Store of OnDB lies among the data of room overlay.
+// dataPrefix is the prefix of the keys of OnDB in the database.
 const dataPrefix = "witness/"
 
-// OnDB keeps a Store in the peer's database.
+// OnDB returns a Store in the peer's database.
 func OnDB(db *store.DB) Store { return onDB{db} }
 
 type onDB struct{ db *store.DB }

@@ -10,87 +10,102 @@ import (
 	"peerd/overlay/lease"
 )
 
-// onAsk answers a candidate: its votes are on the disk before they leave.
-func (s *Service) onAsk(ctx context.Context, to peer.ID, a ask) (answer, error) {
-	if err := checkSteps(a.Steps); err != nil {
-		return answer{}, err
+// onVoteRequest answers a candidate. Votes are on disk before they are sent.
+func (s *Service) onVoteRequest(ctx context.Context, to peer.ID, a voteRequest) (voteReply, error) {
+	if err := checkProposals(a.Proposals); err != nil {
+		return voteReply{}, err
 	}
-	p, err := lease.OpenPanel(a.Panel)
+	p, err := openSet(s.cfg.Network, a.Set)
 	if err != nil {
-		return answer{}, err
+		return voteReply{}, err
 	}
-	if a.Drop {
-		return s.onDrop(ctx, to, p.Owner, a)
+	if a.Release {
+		return s.onRelease(ctx, to, p.Owner, a)
 	}
 	now := s.now()
 	s.mu.Lock()
-	v, yes, known := s.guard.vote(now, to, p, a.Panel, a.Steps, a.Try)
+	status, granted, newer := s.witness.vote(now, to, p, a.Set, a.Proposals, a.Attempt)
 	s.mu.Unlock()
-	if v != votes {
-		return answer{Verdict: v, Panel: known}, nil
+	if status != statusVoted {
+		return voteReply{Status: status, Set: newer}, nil
 	}
-	keys := []string{panelKey(p.Owner)}
-	for i, st := range a.Steps {
-		if yes[i] {
-			keys = append(keys, ballotKey(p.Owner, st.Subnet))
+	keys := []string{setKey(p.Owner)}
+	for i, st := range a.Proposals {
+		if granted[i] {
+			keys = append(keys, voteKey(p.Owner, st.Subnet))
 		}
 	}
-	if err := s.disk.save(ctx, keys...); err != nil {
-		return answer{}, err
+	if err := s.writer.save(ctx, keys...); err != nil {
+		return voteReply{}, err
 	}
-	r := answer{Verdict: votes, Votes: make([][]byte, len(a.Steps))}
-	for i, st := range a.Steps {
-		if !yes[i] {
+	r := voteReply{Status: statusVoted, Votes: make([][]byte, len(a.Proposals))}
+	for i, st := range a.Proposals {
+		if !granted[i] {
 			continue
 		}
 		r.Votes[i], err = lease.SealVote(lease.Vote{
-			Voter: s.self, Subnet: st.Subnet, Epoch: st.Epoch, From: p.Owner, To: to, PanelSeq: p.Seq, Issued: now,
+			Voter: s.self, Subnet: st.Subnet, Epoch: st.Epoch, From: p.Owner, To: to, SetSeq: p.Seq,
+			Ended: st.Ended, Issued: now,
 		}, s.cfg.Key)
 		if err != nil {
-			return answer{}, err
+			return voteReply{}, err
 		}
 	}
 	return r, nil
 }
 
-// onDrop takes votes back that the candidate does not use.
-func (s *Service) onDrop(ctx context.Context, to, owner peer.ID, a ask) (answer, error) {
+// onRelease deletes votes that the candidate does not use.
+func (s *Service) onRelease(
+	ctx context.Context, to, owner peer.ID, a voteRequest,
+) (voteReply, error) {
 	s.mu.Lock()
-	gone := s.guard.drop(to, owner, a.Steps, a.Try)
+	gone := s.witness.release(to, owner, a.Proposals, a.Attempt)
 	s.mu.Unlock()
 	var keys []string
 	for _, subnet := range gone {
-		keys = append(keys, ballotKey(owner, subnet))
+		keys = append(keys, voteKey(owner, subnet))
 	}
 	if len(keys) == 0 {
-		return answer{Verdict: dropped}, nil
+		return voteReply{Status: statusReleased}, nil
 	}
-	return answer{Verdict: dropped}, s.disk.save(ctx, keys...)
+	return voteReply{Status: statusReleased}, s.writer.save(ctx, keys...)
 }
 
-// Settled tells that this step's outcome is known, so that a vote of this peer for
-// it need not be kept: the old owner has learnt of it or is gone for good.
-func (s *Service) Settled(subnet netip.Prefix, epoch uint64) {
+// ForgetVote deletes this peer's vote for a proposal of which the outcome is known: the
+// former owner has learned of it, or will not come back.
+func (s *Service) ForgetVote(subnet netip.Prefix, epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.guard.settled(subnet, epoch)
+	s.witness.forgetVote(subnet, epoch)
 }
 
-// sweep forgets what is not needed any more, on the disk too.
+// sweep deletes votes that are not needed any more, on disk too.
 func (s *Service) sweep(ctx context.Context, now time.Time) {
 	s.mu.Lock()
-	gone := s.guard.expire(now)
+	gone, forgotten := s.witness.expire(now)
 	s.mu.Unlock()
 	var keys []string
+	for _, owner := range forgotten {
+		keys = append(keys, setKey(owner))
+	}
 	for owner, subnets := range gone {
 		for _, subnet := range subnets {
-			keys = append(keys, ballotKey(owner, subnet))
+			keys = append(keys, voteKey(owner, subnet))
 		}
 	}
 	if len(keys) == 0 {
 		return
 	}
-	if err := s.disk.save(ctx, keys...); err != nil && ctx.Err() == nil {
-		s.log.Warn("forgetting votes failed", "err", err) // they are read again after a restart
+	if err := s.writer.save(ctx, keys...); err != nil && ctx.Err() == nil {
+		// They are read again after a restart.
+		s.log.Warn("failed to delete votes", "err", err)
 	}
+}
+
+// VotesFrom returns the time from which on this peer votes, by its own clock: the
+// promises of its last incarnation, which it does not know, have ended by then.
+func (s *Service) VotesFrom() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.witness.votesFrom
 }

@@ -5,33 +5,38 @@ import (
 	"errors"
 )
 
+// errStopped is returned when the writer does not run.
 var errStopped = errors.New("witness: not running")
 
-// writer brings values to the disk: one at a time writes what many wait for.
+// writer writes values to the Store; requests that wait are written together.
 type writer struct {
-	values func(keys map[string]bool) (map[string][]byte, error)
-	done   func(vals map[string][]byte)
-	store  Store
-	wants  chan want
-	over   chan struct{} // closed when run has returned
+	values   func(keys map[string]bool) (map[string][]byte, error)
+	done     func(vals map[string][]byte)
+	store    Store
+	requests chan saveRequest
+	stopped  chan struct{} // closed when run has returned
 }
 
-type want struct {
+// saveRequest asks for the present values of keys to be written.
+type saveRequest struct {
 	keys   []string
 	result chan error // holds one
 }
 
-func newWriter(values func(map[string]bool) (map[string][]byte, error), done func(map[string][]byte), st Store) *writer {
-	return &writer{values: values, done: done, store: st, wants: make(chan want), over: make(chan struct{})}
+func newWriter(
+	values func(map[string]bool) (map[string][]byte, error), done func(map[string][]byte), st Store,
+) *writer {
+	return &writer{values: values, done: done, store: st, requests: make(chan saveRequest),
+		stopped: make(chan struct{})}
 }
 
-// save returns when the present values of keys are on the disk. It fails with the
-// Store's error, the end of ctx, or when nobody runs the writer.
+// save returns when the present values of keys are on disk. It fails with the
+// Store's error, the end of ctx, or errStopped.
 func (w *writer) save(ctx context.Context, keys ...string) error {
-	r := want{keys, make(chan error, 1)}
+	r := saveRequest{keys, make(chan error, 1)}
 	select {
-	case w.wants <- r:
-	case <-w.over:
+	case w.requests <- r:
+	case <-w.stopped:
 		return errStopped
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -39,25 +44,25 @@ func (w *writer) save(ctx context.Context, keys ...string) error {
 	select {
 	case err := <-r.result:
 		return err
-	case <-w.over:
+	case <-w.stopped:
 		return errStopped
 	}
 }
 
-// run writes until ctx ends.
+// run serves requests until ctx ends.
 func (w *writer) run(ctx context.Context) {
-	defer close(w.over)
+	defer close(w.stopped)
 	for {
-		var batch []want
+		var batch []saveRequest
 		select {
 		case <-ctx.Done():
 			return
-		case r := <-w.wants:
+		case r := <-w.requests:
 			batch = append(batch, r)
 		}
 		for more := true; more; {
 			select {
-			case r := <-w.wants:
+			case r := <-w.requests:
 				batch = append(batch, r)
 			default:
 				more = false
@@ -70,7 +75,8 @@ func (w *writer) run(ctx context.Context) {
 	}
 }
 
-func (w *writer) write(batch []want) error {
+// write writes the keys of a batch.
+func (w *writer) write(batch []saveRequest) error {
 	keys := map[string]bool{}
 	for _, r := range batch {
 		for _, k := range r.keys {

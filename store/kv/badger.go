@@ -12,28 +12,30 @@ import (
 	"github.com/dgraph-io/badger/v4/options"
 )
 
-// tableSize is the size of badger's tables, on all levels: while it compacts it
-// holds a dozen of them in memory, and its own default grows to 64 MiB each.
-const tableSize = 1 << 20
+// tableSize is the size of badger's tables on all levels. During a compaction badger
+// holds a dozen of them in memory; its default grows to 64 MiB each.
+const tableSize = 512 << 10
 
-// Exists says whether badger has begun to write files in dir.
+// Exists reports whether dir contains a badger database.
 func Exists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
 	return err == nil
 }
 
-// Open opens the badger database in dir, and makes one there if there is none.
-// It fails with ErrLocked or what badger says.
+// Open opens the badger database in dir and creates it if it does not exist. The error
+// wraps ErrLocked or ErrNoSpace, or comes from badger.
 func Open(dir string, o Options) (Engine, error) {
-	room := newSpace(dir)
-	if err := room.open(); err != nil {
+	space := newFreeSpace(dir)
+	if err := space.checkOpen(); err != nil {
 		return nil, err
 	}
+	// Tables are not compressed: building one would take twice the memory, and blocks would be
+	// cached beside the kernel's cache. Keys share their prefixes, and page records are compressed.
 	opts := badger.DefaultOptions(dir).
 		WithMemTableSize(o.MemTable).WithNumMemtables(2).WithNumLevelZeroTables(2).
 		WithValueThreshold(o.Threshold).WithValueLogFileSize(128 << 20).
-		WithBlockCacheSize(o.BlockCache).WithIndexCacheSize(o.IndexCache).
-		WithBaseTableSize(tableSize).WithCompression(options.Snappy).WithNumCompactors(2).
+		WithBlockCacheSize(0).WithIndexCacheSize(o.IndexCache).
+		WithBaseTableSize(tableSize).WithCompression(options.None).WithNumCompactors(2).
 		WithDetectConflicts(false).WithMetricsEnabled(false).
 		WithLogger(badgerLog{o.Logger})
 	opts.TableSizeMultiplier = 1
@@ -44,40 +46,40 @@ func Open(dir string, o Options) (Engine, error) {
 		}
 		return nil, err
 	}
-	return &onBadger{b: b, room: room}, nil
+	return &badgerEngine{b: b, space: space}, nil
 }
 
-// onBadger is the engine of peers that run.
-type onBadger struct {
-	b    *badger.DB
-	room *space
+// badgerEngine is the engine of real peers.
+type badgerEngine struct {
+	b     *badger.DB
+	space *freeSpace
 }
 
-func (e *onBadger) Begin(update bool) (Txn, error) {
-	if e.b.IsClosed() { // NewTransaction would wait for ever
+func (e *badgerEngine) Begin(update bool) (Txn, error) {
+	if e.b.IsClosed() { // NewTransaction would block forever
 		return nil, ErrClosed
 	}
 	return &badgerTxn{e: e, t: e.b.NewTransaction(update)}, nil
 }
 
-func (e *onBadger) Limits() Limits {
+func (e *badgerEngine) Limits() Limits {
 	return Limits{Count: e.b.MaxBatchCount(), Bytes: e.b.MaxBatchSize()}
 }
 
-func (e *onBadger) Sync() error { return e.b.Sync() }
+func (e *badgerEngine) Sync() error { return e.b.Sync() }
 
-func (e *onBadger) Close() error { return e.b.Close() }
+func (e *badgerEngine) Close() error { return e.b.Close() }
 
-func (e *onBadger) Reclaim() bool {
-	return e.room.take(reclaimMost) == nil && e.b.RunValueLogGC(0.5) == nil
+func (e *badgerEngine) Reclaim() bool {
+	return e.space.reserve(maxReclaim) == nil && e.b.RunValueLogGC(0.5) == nil
 }
 
-func (e *onBadger) Trim(most int64) { trim(e.room.dir, most) }
+func (e *badgerEngine) Trim(limit int64) { trim(e.space.dir, limit) }
 
 type badgerTxn struct {
-	e    *onBadger
+	e    *badgerEngine
 	t    *badger.Txn
-	size int64 // of what was written
+	size int64 // of the writes
 }
 
 func (x *badgerTxn) Get(key []byte) (Item, error) {
@@ -98,7 +100,9 @@ func (x *badgerTxn) Delete(key []byte) error {
 	return x.t.Delete(key)
 }
 
-func (x *badgerTxn) Each(prefix, start []byte, values bool, fn func([]byte, Item) (bool, error)) error {
+func (x *badgerTxn) Each(
+	prefix, start []byte, values bool, fn func([]byte, Item) (bool, error),
+) error {
 	o := badger.DefaultIteratorOptions
 	o.Prefix = prefix
 	o.PrefetchValues = values
@@ -119,7 +123,7 @@ func (x *badgerTxn) Each(prefix, start []byte, values bool, fn func([]byte, Item
 
 func (x *badgerTxn) Commit() error {
 	if x.size > 0 {
-		if err := x.e.room.take(x.size); err != nil {
+		if err := x.e.space.reserve(x.size); err != nil {
 			x.t.Discard()
 			return err
 		}
@@ -129,12 +133,13 @@ func (x *badgerTxn) Commit() error {
 
 func (x *badgerTxn) Discard() { x.t.Discard() }
 
-// badgerLog passes badger's warnings and errors on; its chatter is dropped.
+// badgerLog forwards badger's warnings and errors to a slog.Logger.
 type badgerLog struct{ l *slog.Logger }
 
 func (b badgerLog) log(level slog.Level, f string, a ...any) {
 	if b.l != nil {
-		b.l.Log(context.Background(), level, "badger", "text", strings.TrimSpace(fmt.Sprintf(f, a...)))
+		b.l.Log(context.Background(), level, "received message from badger",
+			"text", strings.TrimSpace(fmt.Sprintf(f, a...)))
 	}
 }
 func (b badgerLog) Errorf(f string, a ...any)   { b.log(slog.LevelError, f, a...) }

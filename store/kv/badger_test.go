@@ -14,14 +14,14 @@ func TestLog(t *testing.T) {
 	l.Warningf("odd %d", 2)
 	l.Infof("chatter")
 	l.Debugf("chatter")
-	badgerLog{}.Errorf("to nobody")
+	badgerLog{}.Errorf("without a logger")
 	got := out.String()
 	for _, want := range []string{"level=ERROR", `text="bad 1"`, "level=WARN", `text="odd 2"`} {
 		if !strings.Contains(got, want) {
-			t.Errorf("log %q lacks %q", got, want)
+			t.Errorf("log is %q, want %q in it", got, want)
 		}
 	}
 	if strings.Contains(got, "chatter") {
-		t.Errorf("log %q holds chatter", got)
+		t.Errorf("log is %q, want no info and debug messages", got)
 	}
 }

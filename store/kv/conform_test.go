@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A machine compares an engine with maps. Each run has a space of keys of its
-// own, so that all can share one engine.
+// machine compares an engine with maps. Each run has its own key prefix, so that all runs
+// can share one engine.
 type machine struct {
 	e     Engine
 	space string
@@ -20,7 +20,7 @@ type machine struct {
 	views []heldView
 }
 
-// A heldView is a view that stays open, and what it has to see.
+// heldView is an open read-only transaction and the state that it has to see.
 type heldView struct {
 	x     Txn
 	state map[string]string
@@ -28,15 +28,17 @@ type heldView struct {
 
 var (
 	drawKey = rapid.Custom(func(t *rapid.T) string {
-		return strings.Repeat("a", rapid.IntRange(0, 2).Draw(t, "a")) + rapid.StringN(0, 2, 3).Draw(t, "key") + "\x00"
+		return strings.Repeat("a", rapid.IntRange(0, 2).Draw(t, "a")) +
+			rapid.StringN(0, 2, 3).Draw(t, "key") + "\x00"
 	})
 	drawVal = rapid.Custom(func(t *rapid.T) string {
-		n := rapid.SampledFrom([]int{0, 1, 30, 199, 200, 5000}).Draw(t, "length") // 200 and more are in the value log
+		// Values of 200 bytes and more are in the value log.
+		n := rapid.SampledFrom([]int{0, 1, 30, 199, 200, 5000}).Draw(t, "length")
 		return strings.Repeat(string(rune('a'+rapid.IntRange(0, 25).Draw(t, "letter"))), n)
 	})
 )
 
-// compare asks x for what state says, in all ways of reading.
+// compare compares x with state, with all methods of reading.
 func (m *machine) compare(t *rapid.T, x Txn, state map[string]string) {
 	t.Helper()
 	key := m.space + drawKey.Draw(t, "one")
@@ -45,7 +47,7 @@ func (m *machine) compare(t *rapid.T, x Txn, state map[string]string) {
 		want = "-"
 	}
 	if got := read(t, x, key); got != want {
-		t.Fatalf("%q is %.20q, want %.20q", key, got, want)
+		t.Fatalf("Get(%q) = %.20q, want %.20q", key, got, want)
 	}
 	prefix := m.space + rapid.SampledFrom([]string{"", "a", "aa"}).Draw(t, "prefix")
 	start, n := "", rapid.IntRange(0, 4).Draw(t, "at most")
@@ -59,11 +61,11 @@ func (m *machine) compare(t *rapid.T, x Txn, state map[string]string) {
 		}
 	}
 	if got := list(t, x, prefix, start, n); !slices.Equal(got, all) {
-		t.Fatalf("from %q, prefix %q, %d: %q, want %q", start, prefix, n, got, all)
+		t.Fatalf("Each(%q, %q), up to %d keys, gives %q, want %q", prefix, start, n, got, all)
 	}
 }
 
-// Update does some writes and reads, and commits or does not.
+// Update makes some writes and reads, and commits or discards them.
 func (m *machine) Update(t *rapid.T) {
 	x := begin(t, m.e, true)
 	defer x.Discard()
@@ -87,8 +89,8 @@ func (m *machine) Update(t *rapid.T) {
 	m.state = mine
 }
 
-// WriteInEach changes every key while it walks over all, which must not disturb
-// the walk: neither over what was committed nor over what it has just written.
+// WriteInEach changes every key while it iterates over all, which must not affect the
+// iteration over committed keys or over keys written before.
 func (m *machine) WriteInEach(t *rapid.T) {
 	x := begin(t, m.e, true)
 	defer x.Discard()
@@ -111,13 +113,13 @@ func (m *machine) WriteInEach(t *rapid.T) {
 		return true, errors.Join(x.Delete(key), x.Set([]byte(moved), []byte("moved")))
 	}))
 	if !slices.Equal(keys, want) {
-		t.Fatalf("walked over %q, want %q", keys, want)
+		t.Fatalf("Each() gives %q, want %q", keys, want)
 	}
 	must(t, x.Commit())
 	m.state = mine
 }
 
-// View opens a view and keeps it.
+// View opens a read-only transaction and keeps it open.
 func (m *machine) View(t *rapid.T) {
 	if len(m.views) == 4 {
 		t.Skip("enough")
@@ -125,7 +127,7 @@ func (m *machine) View(t *rapid.T) {
 	m.views = append(m.views, heldView{begin(t, m.e, false), maps.Clone(m.state)})
 }
 
-// EndView looks at the oldest view and ends it.
+// EndView compares the oldest open transaction and ends it.
 func (m *machine) EndView(t *rapid.T) {
 	if len(m.views) == 0 {
 		t.Skip("none")
@@ -160,14 +162,14 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// Both engines take the same writes into one transaction and refuse the same.
+// Both engines have the same limits of a transaction.
 func TestSameLimits(t *testing.T) {
 	engines := map[string]Engine{}
-	for name, mk := range makes {
+	for name, mk := range newEngines {
 		engines[name] = opened(t, mk(t))
 	}
 	if b, m := engines["badger"].Limits(), engines["memory"].Limits(); b != m {
-		t.Fatalf("limits are %+v and %+v", b, m)
+		t.Fatalf("Limits() of badger = %+v, of memory = %+v, want the same", b, m)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		key := rapid.SampledFrom([]int{10, 60, 500}).Draw(t, "key")
@@ -185,8 +187,9 @@ func TestSameLimits(t *testing.T) {
 				}
 			}
 			wantErr(t, err, ErrTooBig)
-			if _, err := x.Get(fmt.Appendf(nil, "%0*d", key, took[name]-1)); err != nil && (took[name]-1)%del > 0 {
-				t.Fatal("what it held before is gone:", err)
+			if _, err := x.Get(fmt.Appendf(nil, "%0*d", key, took[name]-1)); err != nil &&
+				(took[name]-1)%del > 0 {
+				t.Fatalf("Get() of an earlier write after ErrTooBig = %v, want nil", err)
 			}
 			if rapid.IntRange(0, 9).Draw(t, "commit") == 0 {
 				must(t, x.Commit())
@@ -194,7 +197,7 @@ func TestSameLimits(t *testing.T) {
 			x.Discard()
 		}
 		if took["badger"] != took["memory"] || took["badger"] < 10 {
-			t.Fatalf("they took %v", took)
+			t.Fatalf("writes before ErrTooBig are %v, want the same number, at least 10", took)
 		}
 	})
 }
@@ -214,24 +217,26 @@ func TestRefused(t *testing.T) {
 		defer x.Discard()
 		wantErr(t, x.Set(nil, nil), ErrEmptyKey)
 		if err := x.Set(make([]byte, 65001), nil); err == nil {
-			t.Error("a key too long was taken")
+			t.Error("Set() with a key of 65001 bytes succeeded, want an error")
 		}
 		must(t, x.Set([]byte("x"), nil))
 		must(t, x.Commit())
 		if _, err := x.Get([]byte("k")); err == nil {
-			t.Error("read in a transaction that has ended")
+			t.Error("Get() after Commit() succeeded, want an error")
 		}
 		if err := x.Set([]byte("k"), nil); err == nil {
-			t.Error("wrote in a transaction that has ended")
+			t.Error("Set() after Commit() succeeded, want an error")
 		}
 		if err := x.Commit(); err == nil {
-			t.Error("committed twice")
+			t.Error("second Commit() succeeded, want an error")
 		}
 		stop := errors.New("stop")
 		must(t, put(e, "k", "v"))
 		again := begin(t, e, false)
 		defer again.Discard()
-		wantErr(t, again.Each([]byte("k"), nil, true, func([]byte, Item) (bool, error) { return true, stop }), stop)
+		wantErr(t, again.Each([]byte("k"), nil, true, func([]byte, Item) (bool, error) {
+			return true, stop
+		}), stop)
 	})
 }
 
@@ -241,7 +246,7 @@ func TestReopen(t *testing.T) {
 			e, err := reopen()
 			must(t, err)
 			if n > 0 && get(t, e, "k") != fmt.Sprint(n-1) {
-				t.Fatalf("k is %q in round %d", get(t, e, "k"), n)
+				t.Fatalf("round %d: k is %q, want %d", n, get(t, e, "k"), n-1)
 			}
 			must(t, put(e, "k", fmt.Sprint(n)))
 			must(t, e.Sync())
@@ -256,7 +261,7 @@ func TestReopen(t *testing.T) {
 	})
 }
 
-// What is given to Set is not what is kept, nor is what comes back.
+// Keys and values are copied by Set after Commit, and by Get and Each.
 func TestBytesAreCopied(t *testing.T) {
 	onEach(t, func(t *testing.T, reopen func() (Engine, error)) {
 		e := opened(t, reopen)
@@ -273,17 +278,21 @@ func TestBytesAreCopied(t *testing.T) {
 		got, err := it.ValueCopy(make([]byte, 1, 64))
 		must(t, err)
 		clear(got[:cap(got)])
-		must(t, y.Each([]byte("key"), nil, true, func(k []byte, _ Item) (bool, error) { clear(k); return true, nil }))
+		must(t, y.Each([]byte("key"), nil, true, func(k []byte, _ Item) (bool, error) {
+			clear(k)
+			return true, nil
+		}))
 		if got := get(t, e, "key"); got != "val" {
-			t.Errorf("it is %q", got)
+			t.Errorf("value is %q, want %q", got, "val")
 		}
 	})
 }
 
 func TestBadOptions(t *testing.T) {
-	for _, o := range []Options{{MemTable: 1, Threshold: 200}, {MemTable: 1 << 20}, {MemTable: 1 << 20, Threshold: 1 << 20}} {
+	for _, o := range []Options{{MemTable: 1, Threshold: 200}, {MemTable: 1 << 20},
+		{MemTable: 1 << 20, Threshold: 1 << 20}} {
 		if _, err := NewDisk().Open(o); err == nil {
-			t.Errorf("opened with %+v", o)
+			t.Errorf("Open(%+v) succeeded, want an error", o)
 		}
 	}
 }

@@ -13,59 +13,58 @@ type (
 	diffs = btree.Map[string, diff]
 )
 
-// A diff is what a transaction does to one key.
+// diff is the change of one key by a transaction.
 type diff struct {
 	val []byte
 	del bool
 }
 
-// Disk is what an engine in memory leaves behind when its process ends, and
-// the handle by which a simulation makes it fail. One process at a time has it
-// open. All methods may be called at once, and none waits for anything; a Disk
-// whose engine was opened, or which was paused, within a bubble of
-// testing/synctest belongs there.
+// Disk is the storage of an in-memory engine. It outlives the simulated process that has
+// it open, at most one at a time, and simulates failures. Its methods are safe for
+// concurrent use and do not block. A Disk that was opened or paused in a testing/synctest
+// bubble belongs to that bubble.
 //
-// A commit is in the page cache: it survives Kill. Sync and Close put it on the
-// platter, where a power cut finds it (Crash, Lose). Of what is in the cache
-// the oldest is written back when it is more than cacheMost.
+// A commit goes to a simulated page cache and survives Kill. Sync and Close write the
+// cache to stable storage, which survives a power failure (Crash, Lose). If the cache
+// exceeds maxUnsynced, its oldest commits are written back.
 type Disk struct {
-	mu     sync.Mutex // held for work in memory only, never while anything waits
-	live   *tree      // all that was committed
-	view   *tree      // a copy of live for readers; nil: it is out of date
-	synced *tree      // what is on the platter; never changed, but replaced
-	cache  []commit   // what was committed after that, in order
-	cached int64      // its bytes
-	proc   *memory    // who has it open
-	halt   chan struct{}
-	full   bool
-	delays Delays
+	mu            sync.Mutex    // never held while waiting
+	committed     *tree         // all commits
+	view          *tree         // copy of committed for readers; nil if out of date
+	synced        *tree         // stable storage; replaced, never changed
+	unsynced      []commit      // page cache: commits not in synced, in order
+	unsyncedBytes int64         // size of unsynced
+	proc          *memoryEngine // the process that has the disk open
+	paused        chan struct{} // closed by Resume; nil if not paused
+	full          bool
+	delays        Delays
 }
 
-// A commit in the page cache.
+// commit is a commit in the page cache.
 type commit struct {
 	diffs *diffs
 	bytes int64
 }
 
-// cacheMost bounds what was committed and not synced, in bytes.
-const cacheMost = 32 << 20
+// maxUnsynced is the maximum size of the page cache in bytes.
+const maxUnsynced = 32 << 20
 
-// Delays makes a disk slow. A crash in the middle of a commit or a sync may
-// find it done or not.
+// Delays are the simulated latencies of a disk. A crash during a commit or sync happens
+// before or after its effect.
 type Delays struct {
 	Begin  time.Duration // of each transaction
-	Commit time.Duration // of each that has written
+	Commit time.Duration // of each transaction with writes
 	Sync   time.Duration
 }
 
 // NewDisk returns an empty disk.
-func NewDisk() *Disk { return &Disk{live: newTree(), synced: newTree()} }
+func NewDisk() *Disk { return &Disk{committed: newTree(), synced: newTree()} }
 
-// newTree makes nodes small: a commit copies those on its way that a view sees.
+// newTree uses small nodes: if a reader holds a view, a commit copies the nodes it changes.
 func newTree() *tree { return btree.NewMap[string, []byte](8) }
 
-// Open opens what is on the disk. It fails with ErrLocked if a process has it
-// open that has neither closed it nor been ended, or if o is not sensible.
+// Open opens the store on the disk. The error is ErrLocked if a process has it open, or
+// says what is wrong with o.
 func (d *Disk) Open(o Options) (Engine, error) {
 	l, err := limitsOf(o)
 	if err != nil {
@@ -76,147 +75,146 @@ func (d *Disk) Open(o Options) (Engine, error) {
 	if d.proc != nil {
 		return nil, ErrLocked
 	}
-	d.proc = &memory{d: d, limits: l, threshold: o.Threshold, dead: make(chan struct{})}
+	d.proc = &memoryEngine{d: d, limits: l, threshold: o.Threshold, ended: make(chan struct{})}
 	return d.proc, nil
 }
 
-// Kill ends the process as kill -9 does: all that was committed is still there.
+// Kill ends the process like kill -9. All commits survive.
 func (d *Disk) Kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.end()
 }
 
-// Crash cuts the power: what was synced is there, and of the commits after it
-// the first few. How many is chosen by the seed; for one seed in four it is
-// none. It says how many were kept and lost.
+// Crash simulates a power failure. Synced data survives, and a random number of the first
+// commits after it, chosen by seed; for one seed in four it is zero. Crash returns how
+// many of these commits survive and how many are lost.
 func (d *Disk) Crash(seed uint64) (kept, lost int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := rand.New(rand.NewPCG(seed, 0x6b76))
 	if r.IntN(4) > 0 {
-		kept = r.IntN(len(d.cache) + 1)
+		kept = r.IntN(len(d.unsynced) + 1)
 	}
-	lost = len(d.cache) - kept
-	d.cut(kept)
+	lost = len(d.unsynced) - kept
+	d.powerOff(kept)
 	return kept, lost
 }
 
-// Lose cuts the power, and nothing is there but what was synced. It says how
-// many commits were lost.
+// Lose simulates a power failure that only synced data survives. It returns the number
+// of lost commits.
 func (d *Disk) Lose() (lost int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	lost = len(d.cache)
-	d.cut(0)
+	lost = len(d.unsynced)
+	d.powerOff(0)
 	return lost
 }
 
-// Wipe ends the process and takes the disk away; there is an empty one in its
-// place.
+// Wipe ends the process and erases the disk.
 func (d *Disk) Wipe() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.synced, d.cache = newTree(), nil
-	d.cut(0)
+	d.synced, d.unsynced = newTree(), nil
+	d.powerOff(0)
 }
 
-// SetFull lets every commit that writes something fail with ENOSPC, until it
-// is unset. What is there can be read and synced.
+// SetFull sets whether the disk is full: then every commit with writes fails with ENOSPC.
+// Data can still be read and synced.
 func (d *Disk) SetFull(full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.full = full
 }
 
-// SetDelays makes the disk as slow as that.
+// SetDelays sets the latencies of the disk.
 func (d *Disk) SetDelays(s Delays) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.delays = s
 }
 
-// Pause lets every call of the process wait, each read of a transaction
-// included, until Resume or the process's end. Another Pause does nothing.
+// Pause blocks every call of the process, also reads within a transaction, until Resume
+// or the end of the process. A second call does nothing.
 func (d *Disk) Pause() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.halt == nil {
-		d.halt = make(chan struct{})
+	if d.paused == nil {
+		d.paused = make(chan struct{})
 	}
 }
 
-// Resume lets them go on.
+// Resume ends a pause.
 func (d *Disk) Resume() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.resume()
 }
 
-// Unsynced says how many commits a power cut would put at risk.
+// Unsynced returns the number of commits that a power failure could lose.
 func (d *Disk) Unsynced() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.cache)
+	return len(d.unsynced)
 }
 
 func (d *Disk) resume() {
-	if d.halt != nil {
-		close(d.halt)
-		d.halt = nil
+	if d.paused != nil {
+		close(d.paused)
+		d.paused = nil
 	}
 }
 
-// end ends the process, also one that is paused.
+// end ends the process, even if it is paused.
 func (d *Disk) end() {
 	if d.proc != nil {
-		close(d.proc.dead)
+		close(d.proc.ended)
 		d.proc = nil
 	}
 	d.resume()
 }
 
-// cut ends the process and keeps what was synced and the first n commits after.
-func (d *Disk) cut(n int) {
+// powerOff ends the process and keeps synced data and the first n commits after it.
+func (d *Disk) powerOff(n int) {
 	d.end()
-	d.live = d.synced.Copy()
-	for _, c := range d.cache[:n] {
-		c.apply(d.live)
+	d.committed = d.synced.Copy()
+	for _, c := range d.unsynced[:n] {
+		c.apply(d.committed)
 	}
 	d.view = nil
 	d.sync()
 }
 
-// sync puts everything on the platter.
+// sync writes the page cache to stable storage.
 func (d *Disk) sync() {
-	d.synced, d.cache, d.cached = d.live.Copy(), nil, 0
+	d.synced, d.unsynced, d.unsyncedBytes = d.committed.Copy(), nil, 0
 }
 
-// commit puts c into the page cache.
+// commit adds c to the page cache.
 func (d *Disk) commit(c commit) {
-	c.apply(d.live)
+	c.apply(d.committed)
 	d.view = nil
-	d.cache = append(d.cache, c)
-	if d.cached += c.bytes; d.cached > cacheMost {
+	d.unsynced = append(d.unsynced, c)
+	if d.unsyncedBytes += c.bytes; d.unsyncedBytes > maxUnsynced {
 		d.writeBack()
 	}
 }
 
-// writeBack moves the older half of the cache onto the platter.
+// writeBack writes the older half of the page cache to stable storage.
 func (d *Disk) writeBack() {
 	s := d.synced.Copy()
-	for d.cached > cacheMost/2 {
-		d.cache[0].apply(s)
-		d.cached -= d.cache[0].bytes
-		d.cache = d.cache[1:]
+	for d.unsyncedBytes > maxUnsynced/2 {
+		d.unsynced[0].apply(s)
+		d.unsyncedBytes -= d.unsynced[0].bytes
+		d.unsynced = d.unsynced[1:]
 	}
 	d.synced = s
 }
 
-// snapshot returns the state as it is, for reading.
+// snapshot returns the present state for readers.
 func (d *Disk) snapshot() *tree {
 	if d.view == nil {
-		d.view = d.live.Copy()
+		d.view = d.committed.Copy()
 	}
 	return d.view
 }

@@ -14,22 +14,22 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A crasher commits, syncs and breaks a Disk, and knows the state after every
-// commit that is still there.
-type crasher struct {
+// diskMachine commits to a Disk, syncs and crashes it, and knows the state after each
+// commit that is still stored.
+type diskMachine struct {
 	d      *Disk
 	e      Engine
 	states []map[string]string // states[n] after n commits
-	synced int                 // of them on the platter for sure
+	synced int                 // number of commits that are synced
 }
 
-func (c *crasher) open(t tester) {
+func (c *diskMachine) open(t tester) {
 	e, err := c.d.Open(small)
 	must(t, err)
 	c.e = e
 }
 
-func (c *crasher) Commit(t *rapid.T) {
+func (c *diskMachine) Commit(t *rapid.T) {
 	n := len(c.states)
 	next := maps.Clone(c.states[n-1])
 	x := begin(t, c.e, true)
@@ -50,59 +50,58 @@ func (c *crasher) Commit(t *rapid.T) {
 	c.states = append(c.states, next)
 }
 
-func (c *crasher) Sync(t *rapid.T) {
+func (c *diskMachine) Sync(t *rapid.T) {
 	must(t, c.e.Sync())
 	c.synced = len(c.states) - 1
 }
 
-func (c *crasher) Close(t *rapid.T) {
+func (c *diskMachine) Close(t *rapid.T) {
 	must(t, c.e.Close())
 	c.synced = len(c.states) - 1
 	c.open(t)
 }
 
-func (c *crasher) Kill(t *rapid.T) {
+func (c *diskMachine) Kill(t *rapid.T) {
 	c.d.Kill()
 	c.found(t, len(c.states)-1)
 }
 
-func (c *crasher) Lose(t *rapid.T) {
+func (c *diskMachine) Lose(t *rapid.T) {
 	lost := c.d.Lose()
 	if want := len(c.states) - 1 - c.synced; lost != want {
-		t.Fatalf("%d commits were lost, want %d", lost, want)
+		t.Fatalf("Lose() = %d, want %d", lost, want)
 	}
 	c.found(t, c.synced)
 }
 
-func (c *crasher) Crash(t *rapid.T) {
+func (c *diskMachine) Crash(t *rapid.T) {
 	kept, lost := c.d.Crash(rapid.Uint64().Draw(t, "seed"))
 	if kept+lost != len(c.states)-1-c.synced {
-		t.Fatalf("%d kept and %d lost of %d", kept, lost, len(c.states)-1-c.synced)
+		t.Fatalf("Crash() = %d, %d, want %d together", kept, lost, len(c.states)-1-c.synced)
 	}
 	c.found(t, c.synced+kept)
 	c.synced += kept
 }
 
-func (c *crasher) Wipe(t *rapid.T) {
+func (c *diskMachine) Wipe(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "really") > 0 {
-		t.Skip("seldom")
+		t.Skip("rare")
 	}
 	c.d.Wipe()
 	c.states, c.synced = c.states[:1], 0
 	c.found(t, 0)
 }
 
-// found opens the Disk again, which has to hold the first n commits, and all of
-// each.
-func (c *crasher) found(t *rapid.T, n int) {
+// found opens the Disk again, which has to contain exactly the first n commits.
+func (c *diskMachine) found(t *rapid.T, n int) {
 	if _, err := c.e.Begin(false); !errors.Is(err, ErrClosed) {
-		t.Fatalf("the old process goes on: %v", err)
+		t.Fatalf("Begin() in the ended process = %v, want ErrClosed", err)
 	}
 	c.states = c.states[:n+1]
 	c.open(t)
 }
 
-func (c *crasher) Check(t *rapid.T) {
+func (c *diskMachine) Check(t *rapid.T) {
 	got := map[string]string{}
 	x := begin(t, c.e, false)
 	defer x.Discard()
@@ -114,24 +113,23 @@ func (c *crasher) Check(t *rapid.T) {
 		}))
 	}
 	if want := c.states[len(c.states)-1]; !maps.Equal(got, want) {
-		t.Fatalf("it holds %v, want %v", got, want)
+		t.Fatalf("disk contains %v, want %v", got, want)
 	}
 	if n := c.d.Unsynced(); n != len(c.states)-1-c.synced {
-		t.Fatalf("%d commits are not synced, want %d", n, len(c.states)-1-c.synced)
+		t.Fatalf("Unsynced() = %d, want %d", n, len(c.states)-1-c.synced)
 	}
 }
 
-// After a crash the state is that after some of the commits, in their order,
-// and after all that were synced.
+// After a crash the disk contains all synced commits and a prefix of the later ones.
 func TestCrashKeepsAPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := &crasher{d: NewDisk(), states: []map[string]string{{}}}
+		c := &diskMachine{d: NewDisk(), states: []map[string]string{{}}}
 		c.open(t)
 		t.Repeat(rapid.StateMachineActions(c))
 	})
 }
 
-// Each seed does the same every time, and together they leave out nothing.
+// A seed always gives the same result, and different seeds give all possible results.
 func TestCrashSeeds(t *testing.T) {
 	crash := func(seed uint64) int {
 		d := NewDisk()
@@ -147,16 +145,16 @@ func TestCrashSeeds(t *testing.T) {
 	for seed := range uint64(300) {
 		n := crash(seed)
 		if again := crash(seed); again != n {
-			t.Fatalf("seed %d keeps %d, then %d", seed, n, again)
+			t.Fatalf("seed %d keeps %d commits, then %d, want the same", seed, n, again)
 		}
 		found[n]++
 	}
 	if slices.Min(found) == 0 || found[0] < 75 {
-		t.Errorf("of five commits so many were kept: %v", found)
+		t.Errorf("numbers of kept commits of five are %v, want all from 0 to 5", found)
 	}
 }
 
-// What is not synced is written back in its order when there is much of it.
+// Many unsynced commits are written back in order.
 func TestWriteBack(t *testing.T) {
 	d := NewDisk()
 	e, err := d.Open(small)
@@ -166,18 +164,18 @@ func TestWriteBack(t *testing.T) {
 		must(t, put(e, "n", fmt.Sprint(n)))
 		must(t, put(e, fmt.Sprint("k", n%3), val))
 	}
-	if d.cached > cacheMost {
-		t.Errorf("%d bytes wait", d.cached)
+	if d.unsyncedBytes > maxUnsynced {
+		t.Errorf("%d bytes are unsynced, want at most %d", d.unsyncedBytes, maxUnsynced)
 	}
 	lost := d.Lose()
 	e, err = d.Open(small)
 	must(t, err)
 	if got, want := get(t, e, "n"), fmt.Sprint((199-lost)/2); got != want || lost > 80 {
-		t.Errorf("lost %d, n is %s, want %s", lost, got, want)
+		t.Errorf("Lose() = %d and n is %s, want at most 80 and %s", lost, got, want)
 	}
 }
 
-func TestFull(t *testing.T) {
+func TestDiskFull(t *testing.T) {
 	d := NewDisk()
 	e, err := d.Open(small)
 	must(t, err)
@@ -185,10 +183,10 @@ func TestFull(t *testing.T) {
 	d.SetFull(true)
 	err = put(e, "k", "full")
 	wantErr(t, err, syscall.ENOSPC)
-	wantErr(t, err, ErrFull)
+	wantErr(t, err, ErrNoSpace)
 	must(t, e.Sync())
 	if got := get(t, e, "k"); got != "before" {
-		t.Errorf("k is %q", got)
+		t.Errorf("k is %q, want %q", got, "before")
 	}
 	d.SetFull(false)
 	must(t, put(e, "k", "after"))
@@ -200,7 +198,7 @@ func TestPause(t *testing.T) {
 		e, err := d.Open(small)
 		must(t, err)
 		must(t, put(e, "k", "0"))
-		half := begin(t, e, true) // is under way when the process stops
+		half := begin(t, e, true) // open during the pause
 		must(t, half.Set([]byte("half"), []byte("1")))
 		calls := []func() error{
 			func() error { return put(e, "k", "1") },
@@ -217,7 +215,7 @@ func TestPause(t *testing.T) {
 			}
 			time.Sleep(time.Hour)
 			if len(ends) > 0 {
-				t.Errorf("%d calls went on", len(ends))
+				t.Errorf("%d calls returned during the pause, want 0", len(ends))
 			}
 			want := error(nil)
 			if kill {
@@ -229,7 +227,7 @@ func TestPause(t *testing.T) {
 			}
 			for range calls {
 				if err := <-ends; !errors.Is(err, want) {
-					t.Errorf("kill is %v: error is %v, want %v", kill, err, want)
+					t.Errorf("error after the pause is %v, want %v (killed: %v)", err, want, kill)
 				}
 			}
 		}
@@ -237,24 +235,24 @@ func TestPause(t *testing.T) {
 		e, err = d.Open(small)
 		must(t, err)
 		if get(t, e, "k") != "1" || get(t, e, "half") != "-" {
-			t.Errorf("k is %q, half is %q", get(t, e, "k"), get(t, e, "half"))
+			t.Errorf("k is %q, half is %q, want 1 and none", get(t, e, "k"), get(t, e, "half"))
 		}
 	})
 }
 
-func TestSlow(t *testing.T) {
+func TestDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := NewDisk()
 		e, err := d.Open(small)
 		must(t, err)
 		d.SetDelays(Delays{Begin: time.Second, Commit: time.Minute, Sync: time.Hour})
-		begun := time.Now()
+		start := time.Now()
 		must(t, put(e, "k", "v"))
 		must(t, e.Sync())
-		if took := time.Since(begun); took != time.Second+time.Minute+time.Hour {
-			t.Errorf("it took %v", took)
+		if took := time.Since(start); took != time.Second+time.Minute+time.Hour {
+			t.Errorf("commit and sync took %v, want 1h1m1s", took)
 		}
-		// A process that dies in the middle of a commit may have made it or not.
+		// A process that is killed during a commit may have completed it or not.
 		for _, late := range []bool{false, true} {
 			d.SetDelays(Delays{Commit: time.Minute})
 			end := make(chan error)
@@ -267,33 +265,33 @@ func TestSlow(t *testing.T) {
 			d.Kill()
 			wantErr(t, <-end, ErrClosed)
 			if time.Since(killed) > 0 {
-				t.Error("the dead go on waiting")
+				t.Error("call of the killed process returned late, want at once")
 			}
 			d.SetDelays(Delays{})
 			e, err = d.Open(small)
 			must(t, err)
 			if made := get(t, e, "k") == fmt.Sprint(late); made != late {
-				t.Errorf("late is %v, the commit is there: %v", late, made)
+				t.Errorf("commit is stored: %v, want %v", made, late)
 			}
 		}
 	})
 }
 
-// Readers and writers at once, for the race detector, with copies of the tree
-// taken and given up all the time.
-func TestMany(t *testing.T) {
+// Concurrent readers and writers see consistent states.
+func TestConcurrentTransactions(t *testing.T) {
 	d := NewDisk()
 	e, err := d.Open(small)
 	must(t, err)
 	end := make(chan error)
-	write := func(who int) error {
+	write := func(writer int) error {
 		for n := range 300 {
 			x, err := e.Begin(true)
 			if err != nil {
 				return err
 			}
 			for i := range 20 {
-				if err := x.Set(fmt.Appendf(nil, "%d/%d", who, (n*20+i)%70), fmt.Appendf(nil, "%d", n)); err != nil {
+				if err := x.Set(fmt.Appendf(nil, "%d/%d", writer, (n*20+i)%70),
+					fmt.Appendf(nil, "%d", n)); err != nil {
 					return err
 				}
 			}
@@ -303,7 +301,7 @@ func TestMany(t *testing.T) {
 		}
 		return e.Sync()
 	}
-	look := func() error {
+	readTwice := func() error {
 		for range 100 {
 			x, err := e.Begin(false)
 			if err != nil {
@@ -329,9 +327,9 @@ func TestMany(t *testing.T) {
 		}
 		return nil
 	}
-	for who := range 3 {
-		go func() { end <- write(who) }()
-		go func() { end <- look() }()
+	for writer := range 3 {
+		go func() { end <- write(writer) }()
+		go func() { end <- readTwice() }()
 	}
 	for range 6 {
 		must(t, <-end)

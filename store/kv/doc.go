@@ -1,34 +1,22 @@
-// Package kv is what room store stands on: an ordered map of byte strings with
-// transactions, in two makes that behave alike.
+// Package kv provides the ordered key-value store with transactions below package store,
+// in two implementations with the same behaviour:
 //
-//	Open(dir)        badger, for peers that run: files, compaction, goroutines
-//	Disk.Open()      memory, for simulations and tests: no goroutine, no clock
-//	                 but time.Sleep, no file; and it fails when it is told to
+//	Open(dir)    badger, for real peers: files, compaction, goroutines
+//	Disk.Open()  memory, for simulations and tests: no goroutines, no files, no
+//	             clock except time.Sleep; it simulates failures on request
 //
-// It knows nothing of what is kept. It imports no room.
+// It does not interpret keys and values.
 //
-// Files:
-//
-//	kv.go          Engine, Txn, Item, the errors; what is promised of both
-//	badger.go      the one on badger
-//	space.go       badger's writes are refused before the file system is full
-//	trim_linux.go  gives back the memory of badger's mapped files
-//	disk.go        Disk: what a process of memory leaves behind, and its faults
-//	memory.go      the engine on a Disk
-//	txn.go         its transactions
-//	cursor.go      what they see, in order
-//
-// # What a Disk goes through
+// # States of a Disk
 //
 //	            Open                     Sync, Close
-//	closed --------------> open ------------------------> all of it is synced
+//	closed --------------> open ------------------------> all commits are synced
 //	   ^                    |
-//	   |   Close            | Kill   keeps all that was committed
-//	   +--------------------+ Crash  what was synced and some of the commits
-//	                          Lose   what was synced                   after
-//	                          Wipe   nothing
+//	   |   Close            | Kill   keeps all commits
+//	   +--------------------+ Crash  keeps synced data and some of the later commits
+//	                          Lose   keeps synced data
+//	                          Wipe   keeps nothing
 //
-// A process that was ended by one of the four finds every call refused with
-// ErrClosed, those that were blocked by Pause included; its Disk can be opened
-// again at once.
+// After one of the last four, all calls of the process return ErrClosed, including those
+// that Pause had blocked. The Disk can be opened again at once.
 package kv

@@ -10,11 +10,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var small = Options{MemTable: 1 << 20, Threshold: 200, BlockCache: 1 << 20, IndexCache: 1 << 20}
+var small = Options{MemTable: 1 << 20, Threshold: 200, IndexCache: 1 << 20}
 
-// makes are the engines, each with a way to open another one on what the last
-// has left behind.
-var makes = map[string]func(t testing.TB) func() (Engine, error){
+// newEngines contains a function for each engine. It returns a function that opens the
+// engine, again and again on the same data.
+var newEngines = map[string]func(t testing.TB) func() (Engine, error){
 	"badger": func(t testing.TB) func() (Engine, error) {
 		dir := t.TempDir()
 		return func() (Engine, error) { return Open(dir, small) }
@@ -27,7 +27,7 @@ var makes = map[string]func(t testing.TB) func() (Engine, error){
 
 // onEach runs a test on both engines.
 func onEach(t *testing.T, fn func(t *testing.T, reopen func() (Engine, error))) {
-	for name, mk := range makes {
+	for name, mk := range newEngines {
 		t.Run(name, func(t *testing.T) { fn(t, mk(t)) })
 	}
 }
@@ -80,7 +80,7 @@ func put(e Engine, key, val string) error {
 	return x.Commit()
 }
 
-// get returns the value of key in a view of its own, "-" if there is none.
+// get returns the value of key in a transaction of its own, or "-" if there is none.
 func get(t tester, e Engine, key string) string {
 	t.Helper()
 	x := begin(t, e, false)
@@ -100,7 +100,7 @@ func read(t tester, x Txn, key string) string {
 	return string(val)
 }
 
-// list walks over what begins with prefix, in a line; at most n keys if n > 0.
+// list returns the keys with a prefix and their values, at most n if n > 0.
 func list(t tester, x Txn, prefix, start string, n int) (all []string) {
 	t.Helper()
 	var from []byte

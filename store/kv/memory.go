@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -8,14 +9,13 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// memory is one process's engine on a Disk. Whatever it does it does under the
-// Disk's lock, after it has passed the gate that holds up those who are paused
-// or slow and turns away those who are dead.
-type memory struct {
+// memoryEngine is the engine of one simulated process on a Disk. Its operations run under
+// the Disk's lock. They wait while the process is paused and fail after it has ended.
+type memoryEngine struct {
 	d         *Disk
 	limits    Limits
 	threshold int64
-	dead      chan struct{} // closed when the process is ended
+	ended     chan struct{} // closed when the process is ended
 }
 
 // limitsOf returns the limits that badger derives from o.
@@ -23,44 +23,45 @@ func limitsOf(o Options) (Limits, error) {
 	size := 15 * o.MemTable / 100
 	l := Limits{Bytes: size, Count: size / int64(skl.MaxNodeSize)}
 	if o.Threshold <= 0 || o.Threshold > size || l.Count < 1 {
-		return l, fmt.Errorf("kv: a memtable of %d bytes is too small for values of %d", o.MemTable, o.Threshold)
+		return l, fmt.Errorf("kv: a memtable of %d bytes is too small for values of %d", o.MemTable,
+			o.Threshold)
 	}
 	return l, nil
 }
 
-// do calls fn under the Disk's lock as soon as the process runs.
-func (m *memory) do(fn func(d *Disk) error) error {
+// do calls fn under the Disk's lock when the process is not paused.
+func (m *memoryEngine) do(fn func(d *Disk) error) error {
 	for {
-		halt, err := m.try(fn)
-		if halt == nil {
+		paused, err := m.try(fn)
+		if paused == nil {
 			return err
 		}
 		select {
-		case <-halt:
-		case <-m.dead:
+		case <-paused:
+		case <-m.ended:
 		}
 	}
 }
 
-func (m *memory) try(fn func(d *Disk) error) (halt chan struct{}, err error) {
+func (m *memoryEngine) try(fn func(d *Disk) error) (paused chan struct{}, err error) {
 	m.d.mu.Lock()
 	defer m.d.mu.Unlock()
 	switch {
 	case m.d.proc != m:
 		return nil, ErrClosed
-	case m.d.halt != nil:
-		return m.d.halt, nil
+	case m.d.paused != nil:
+		return m.d.paused, nil
 	}
 	return nil, fn(m.d)
 }
 
-// alive says whether the process runs, as soon as it is not paused.
-func (m *memory) alive() error {
+// checkOpen waits while the process is paused and returns an error if it has ended.
+func (m *memoryEngine) checkOpen() error {
 	return m.do(func(*Disk) error { return nil })
 }
 
-// slowly is do on a disk that takes its time: half of it passes before fn.
-func (m *memory) slowly(which func(Delays) time.Duration, fn func(d *Disk) error) error {
+// doDelayed is do with a delay: half of it passes before fn, half of it after.
+func (m *memoryEngine) doDelayed(which func(Delays) time.Duration, fn func(d *Disk) error) error {
 	var wait time.Duration
 	if err := m.do(func(d *Disk) error { wait = which(d.delays); return nil }); err != nil {
 		return err
@@ -73,25 +74,25 @@ func (m *memory) slowly(which func(Delays) time.Duration, fn func(d *Disk) error
 		return err
 	}
 	m.sleep(wait - wait/2)
-	return m.alive()
+	return m.checkOpen()
 }
 
-// sleep lets time pass, until the process is ended.
-func (m *memory) sleep(d time.Duration) {
+// sleep waits for d or until the process has ended.
+func (m *memoryEngine) sleep(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-m.dead:
+	case <-m.ended:
 	}
 }
 
-func (m *memory) Begin(update bool) (Txn, error) {
+func (m *memoryEngine) Begin(update bool) (Txn, error) {
 	t := &memoryTxn{m: m, count: 1, bytes: txnOverhead}
 	if update {
 		t.own = btree.NewMap[string, diff](8)
 	}
-	err := m.slowly(func(s Delays) time.Duration { return s.Begin }, func(d *Disk) error {
+	err := m.doDelayed(func(s Delays) time.Duration { return s.Begin }, func(d *Disk) error {
 		t.base = d.snapshot()
 		return nil
 	})
@@ -101,28 +102,28 @@ func (m *memory) Begin(update bool) (Txn, error) {
 	return t, nil
 }
 
-func (m *memory) Limits() Limits { return m.limits }
+func (m *memoryEngine) Limits() Limits { return m.limits }
 
-func (m *memory) Sync() error {
-	return m.slowly(func(s Delays) time.Duration { return s.Sync }, func(d *Disk) error {
+func (m *memoryEngine) Sync() error {
+	return m.doDelayed(func(s Delays) time.Duration { return s.Sync }, func(d *Disk) error {
 		d.sync()
 		return nil
 	})
 }
 
-// Close closes what is closed or dead already without an error.
-func (m *memory) Close() error {
+// Close returns nil if the engine is closed or its process has ended.
+func (m *memoryEngine) Close() error {
 	err := m.do(func(d *Disk) error {
 		d.sync()
 		d.end()
 		return nil
 	})
-	if err == ErrClosed {
+	if errors.Is(err, ErrClosed) {
 		return nil
 	}
 	return err
 }
 
-func (m *memory) Reclaim() bool { return false }
+func (m *memoryEngine) Reclaim() bool { return false }
 
-func (m *memory) Trim(int64) {}
+func (m *memoryEngine) Trim(int64) {}

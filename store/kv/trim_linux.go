@@ -11,20 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trim gives back the memory of badger's mapped tables, when they have more of
-// it than most bytes. What has been read of them counts as this process's,
-// though the kernel could take it at any time; a peer that promises to be small
-// should not leave that to others. MADV_PAGEOUT (Linux 5.4) only ever drops
-// what is in a file, so it does no harm if a mapping has gone meanwhile.
-// Failing costs nothing but memory.
-func trim(dir string, most int64) {
-	if residentFiles() <= most {
+// trim releases the memory of badger's mapped tables and values, and of the program's code, if the
+// mapped files of the process take more than limit bytes. The kernel could do so at any time, but
+// until then the memory counts as used by the process. MADV_PAGEOUT (Linux 5.4) writes back and
+// drops pages and keeps their contents, so it is harmless if the address range was unmapped or
+// reused meanwhile. The code stays in the kernel's cache: MADV_DONTNEED only unmaps its pages, most
+// of which are mapped because their neighbours are used. Errors are ignored.
+func trim(dir string, limit int64) {
+	if residentFiles() <= limit {
 		return
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return
 	}
+	program, _ := os.Executable() // "" is no mapping
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
 		return
@@ -33,20 +34,34 @@ func trim(dir string, most int64) {
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		// 7f0000000000-7f0000200000 rw-s 00000000 fe:00 123 /path/000001.sst
 		fields := strings.Fields(lines.Text())
-		if len(fields) != 6 || !strings.HasSuffix(fields[5], ".sst") || filepath.Dir(fields[5]) != dir {
+		if len(fields) != 6 {
+			continue
+		}
+		advice := unix.MADV_PAGEOUT
+		switch {
+		case fields[5] == program && fields[1] == "r-xp": // other parts may have been written
+			advice = unix.MADV_DONTNEED
+		case !isTable(fields[5]) || filepath.Dir(fields[5]) != dir:
 			continue
 		}
 		from, to, _ := strings.Cut(fields[0], "-")
 		begin, err1 := strconv.ParseUint(from, 16, 64)
 		end, err2 := strconv.ParseUint(to, 16, 64)
 		if err1 == nil && err2 == nil && begin < end {
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(begin), uintptr(end-begin), unix.MADV_PAGEOUT)
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, uintptr(begin), uintptr(end-begin),
+				uintptr(advice))
 		}
 	}
 }
 
-// residentFiles is how much of mapped files is in memory, in bytes; 0 if the
-// kernel does not say.
+// isTable reports whether a file of badger has tables or values. Its other files are logs; their
+// pages would be needed again at once.
+func isTable(path string) bool {
+	return strings.HasSuffix(path, ".sst") || strings.HasSuffix(path, ".vlog")
+}
+
+// residentFiles returns the size of mapped files in memory in bytes, or 0 if the kernel
+// does not report it.
 func residentFiles() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -54,8 +69,9 @@ func residentFiles() int64 {
 	}
 	for line := range bytes.Lines(status) {
 		if rest, ok := bytes.CutPrefix(line, []byte("RssFile:")); ok {
-			kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(string(rest)), " kB"), 10, 64)
-			return kib << 10
+			kib := strings.TrimSuffix(strings.TrimSpace(string(rest)), " kB")
+			n, _ := strconv.ParseInt(kib, 10, 64)
+			return n << 10
 		}
 	}
 	return 0

@@ -2,5 +2,5 @@
 
 package kv
 
-// trim does nothing where the kernel cannot be asked.
+// trim is supported on Linux only.
 func trim(string, int64) {}

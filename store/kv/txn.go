@@ -10,44 +10,44 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// Badger's figures.
+// Badger's limits and overheads in bytes.
 const (
-	txnOverhead   = 11 + 10 // its own record of a transaction
+	txnOverhead   = 11 + 10 // of the record of a transaction
 	writeOverhead = 2 + 10
-	pointerSize   = 12 // what is left of a value in the value log
-	keyMost       = 65000
-	valueMost     = 128 << 20
+	pointerSize   = 12 // of a pointer to a value in the value log
+	maxKey        = 65000
+	maxValue      = 128 << 20
 )
 
-// memoryTxn reads a state that nobody changes, and keeps its writes to itself.
+// memoryTxn reads an immutable state and collects its own writes.
 type memoryTxn struct {
-	m            *memory
+	m            *memoryEngine
 	base         *tree
-	own          *diffs // nil in a view
-	count, bytes int64  // as badger counts them
-	size         int64  // of the writes, for the page cache
+	own          *diffs // nil if read-only
+	count, bytes int64  // of the writes, as badger counts them
+	size         int64  // of the writes, as the page cache counts them
 	done         bool
 }
 
-// memoryItem is a value; nobody changes it.
+// memoryItem is a value. It is never changed.
 type memoryItem []byte
 
 func (i memoryItem) Value(fn func([]byte) error) error { return fn(i[:len(i):len(i)]) }
 
 func (i memoryItem) ValueCopy(dst []byte) ([]byte, error) { return append(dst[:0], i...), nil }
 
-func (t *memoryTxn) alive() error {
+func (t *memoryTxn) checkOpen() error {
 	if t.done {
 		return badger.ErrDiscardedTxn
 	}
-	return t.m.alive()
+	return t.m.checkOpen()
 }
 
 func (t *memoryTxn) Get(key []byte) (Item, error) {
 	if len(key) == 0 {
 		return nil, ErrEmptyKey
 	}
-	if err := t.alive(); err != nil {
+	if err := t.checkOpen(); err != nil {
 		return nil, err
 	}
 	if t.own != nil {
@@ -76,10 +76,11 @@ func (t *memoryTxn) write(key []byte, x diff) error {
 		return ErrReadOnly
 	case len(key) == 0:
 		return ErrEmptyKey
-	case len(key) > keyMost || len(x.val) > valueMost:
-		return fmt.Errorf("kv: a key of %d bytes with a value of %d is too large", len(key), len(x.val))
+	case len(key) > maxKey || len(x.val) > maxValue:
+		return fmt.Errorf("kv: key of %d bytes with value of %d bytes is too large",
+			len(key), len(x.val))
 	}
-	if err := t.alive(); err != nil {
+	if err := t.checkOpen(); err != nil {
 		return err
 	}
 	val := int64(len(x.val))
@@ -101,7 +102,7 @@ func (t *memoryTxn) Each(prefix, start []byte, _ bool, fn func([]byte, Item) (bo
 		start = prefix
 	}
 	for c := t.cursor(string(start)); ; {
-		if err := t.alive(); err != nil {
+		if err := t.checkOpen(); err != nil {
 			return err
 		}
 		key, val, ok := c.next()
@@ -114,7 +115,7 @@ func (t *memoryTxn) Each(prefix, start []byte, _ bool, fn func([]byte, Item) (bo
 	}
 }
 
-// Commit has no effect on a disk that is full.
+// Commit changes nothing if the disk is full.
 func (t *memoryTxn) Commit() error {
 	if t.done {
 		return badger.ErrDiscardedTxn
@@ -123,9 +124,9 @@ func (t *memoryTxn) Commit() error {
 	if t.own == nil || t.own.Len() == 0 {
 		return nil
 	}
-	return t.m.slowly(func(s Delays) time.Duration { return s.Commit }, func(d *Disk) error {
+	return t.m.doDelayed(func(s Delays) time.Duration { return s.Commit }, func(d *Disk) error {
 		if d.full {
-			return fmt.Errorf("%w: %w", ErrFull, syscall.ENOSPC)
+			return fmt.Errorf("%w: %w", ErrNoSpace, syscall.ENOSPC)
 		}
 		d.commit(commit{t.own, t.size})
 		return nil

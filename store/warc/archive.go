@@ -12,37 +12,39 @@ import (
 	"sync/atomic"
 )
 
-// Options of an archive. The zero value is usable.
+// Options configures an archive. The zero value is usable.
 type Options struct {
-	Prefix  string       // of file names: letters, digits, "_" and "."; "peerd" if empty
-	MaxFile int64        // bytes after which a new file is begun; 1 GiB if 0
-	Quota   int64        // bytes that all files of the folder may have together; 0: no limit
-	MinFree int64        // bytes of the disk that stay free; 1 GiB if 0, no limit if negative
-	Level   int          // of gzip, 1 to 9; 1 if 0
-	Info    []Field      // of the warcinfo record of each file: software, robots, http-header-user-agent, operator, ...
-	Logger  *slog.Logger // slog.Default() if nil
+	Prefix  string // of file names: letters, digits, "_" and "."; "peerd" if empty
+	MaxFile int64  // size in bytes after which a new file is started; 1 GiB if 0
+	Quota   int64  // maximum size of all files in bytes; no limit if 0
+	MinFree int64  // bytes of the disk to keep free; 1 GiB if 0, no limit if negative
+	Level   int    // gzip level, 1 to 9; 1 if 0
+	// Info are the fields of the warcinfo record of each file, such as software, robots,
+	// http-header-user-agent and operator.
+	Info   []Field
+	Logger *slog.Logger // slog.Default() if nil
 
 	disk disk
 }
 
-// disk is what an archive asks of the operating system; tests put faults in.
+// disk contains the operating system functions that an archive uses; tests inject errors.
 type disk struct {
 	create func(path string) (file, error)
 	free   func(dir string) (int64, error)
 }
 
-// Stats says how much an archive holds.
+// Stats are statistics of an archive.
 type Stats struct {
-	Files        int   // finished and not
-	Bytes        int64 // of all files of the folder, indexes included
+	Files        int   // number of WARC files, finished or not
+	Bytes        int64 // size of all files, including indexes
 	Exchanges    int64 // appended since Open
-	Records      int64 // appended since Open, warcinfo included
-	Refused      int64 // exchanges that did not fit Quota or MinFree
-	RefusedBytes int64 // compressed
+	Records      int64 // appended since Open, including warcinfo records
+	Refused      int64 // exchanges refused because of Quota or MinFree, since Open
+	RefusedBytes int64 // their compressed size
 }
 
-// Archive is a folder of WARC files that is being written. All methods may be
-// called by anybody at any time.
+// Archive is a directory of WARC files that is open for writing. Its methods are safe for
+// concurrent use.
 type Archive struct {
 	Reader
 
@@ -50,8 +52,8 @@ type Archive struct {
 	lockFile *os.File
 	ops      chan func(*writer)
 	quit     chan struct{}
-	done     chan struct{} // the writer ended
-	close    func() error  // once
+	done     chan struct{} // closed when the writer's goroutine has ended
+	close    func() error  // runs once
 	info     atomic.Pointer[string]
 	encoders sync.Pool
 
@@ -88,30 +90,33 @@ func (o Options) withDefaults() (Options, error) {
 	if o.disk.free == nil {
 		o.disk.free = FreeDisk
 	}
-	if !prefixForm.MatchString(o.Prefix) || o.MaxFile < 0 || o.Quota < 0 || o.Level < 1 || o.Level > 9 {
-		return o, fmt.Errorf("warc: options out of range: prefix %q, file %d, quota %d, level %d", o.Prefix, o.MaxFile, o.Quota, o.Level)
+	if !prefixForm.MatchString(o.Prefix) || o.MaxFile < 0 || o.Quota < 0 || o.Level < 1 ||
+		o.Level > 9 {
+		return o, fmt.Errorf("warc: options out of range: prefix %q, file %d, quota %d, level %d",
+			o.Prefix, o.MaxFile, o.Quota, o.Level)
 	}
 	for _, f := range o.Info {
 		if !isToken(f.Name) {
-			return o, fmt.Errorf("warc: name of an info field: %q", f.Name)
+			return o, fmt.Errorf("warc: invalid name of an info field: %q", f.Name)
 		}
 	}
 	o.Info = append([]Field{
 		{"format", "WARC File Format 1.1"},
-		{"conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
+		{"conformsTo",
+			"http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"},
 	}, o.Info...)
 	return o, nil
 }
 
-// Open opens the archive in dir, which is made if need be, and repairs what a
-// crash left. ErrLocked means that another process writes there. The caller
-// calls Close.
+// Open opens the archive in dir, creates it if it does not exist, and repairs it after a
+// crash. The error wraps ErrLocked if another process has it open for writing. The caller
+// must call Close.
 func Open(dir string, o Options) (*Archive, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("warc: %w", err)
 	}
 	lockFile, err := lock(dir)
@@ -121,7 +126,7 @@ func Open(dir string, o Options) (*Archive, error) {
 	held, err := repair(dir, o.Logger)
 	if err != nil {
 		lockFile.Close()
-		return nil, fmt.Errorf("warc: repairing %s: %w", dir, err)
+		return nil, fmt.Errorf("warc: repair %s: %w", dir, err)
 	}
 	a := &Archive{o: o, lockFile: lockFile, live: map[string]extent{},
 		ops: make(chan func(*writer)), quit: make(chan struct{}), done: make(chan struct{})}
@@ -129,7 +134,7 @@ func Open(dir string, o Options) (*Archive, error) {
 	a.stats.Files, a.stats.Bytes = held.files, held.bytes
 	a.setInfo("")
 	w := &writer{a: a, total: held.bytes, serial: held.serial,
-		finished: make(chan finished, 1), marks: make(chan mark, 1)}
+		finished: make(chan finishResult, 1), checkpoints: make(chan syncResult, 1)}
 	if w.enc, err = newEncoder(o.Level); err != nil {
 		lockFile.Close()
 		return nil, err
@@ -137,7 +142,7 @@ func Open(dir string, o Options) (*Archive, error) {
 	a.encoders.New = func() any {
 		e, err := newEncoder(o.Level)
 		if err != nil {
-			panic(err) // the same level was good above
+			panic(err) // newEncoder accepted the same level before
 		}
 		return e
 	}
@@ -154,11 +159,11 @@ func Open(dir string, o Options) (*Archive, error) {
 	return a, nil
 }
 
-// Close finishes the current file, makes it durable and lets the folder go.
-// Reading works on. A second Close returns what the first did.
+// Close finishes the current file, syncs it and unlocks the directory. The archive can
+// still be read. Further calls return the result of the first one.
 func (a *Archive) Close() error { return a.close() }
 
-// do runs fn in the writer's goroutine and waits for it.
+// do runs fn in the writer's goroutine and waits for it to return.
 func (a *Archive) do(fn func(*writer)) error {
 	ran := make(chan struct{})
 	select {
@@ -170,10 +175,10 @@ func (a *Archive) do(fn func(*writer)) error {
 	}
 }
 
-// Append stores an exchange and says where its response is; the Location of
-// one without response is the first record's. Digests and compression are
-// computed by the caller's goroutine. Errors: ErrInvalid, ErrClosed, ErrFull
-// (nothing was written; a later call may find room), those of the disk.
+// Append writes an exchange and returns the location of its response, or of its first
+// record if it has no response. Digests and compression are computed in the caller's
+// goroutine. The error wraps ErrInvalid, ErrClosed, ErrNoSpace (nothing was written, and
+// a later call may succeed), or an error of the file system.
 func (a *Archive) Append(x Exchange) (Location, error) {
 	if err := x.check(); err != nil {
 		return Location{}, err
@@ -193,7 +198,7 @@ func (a *Archive) Append(x Exchange) (Location, error) {
 	}
 	for try := range 3 {
 		j := &job{info: *a.info.Load(), any: try == 2, entry: at}
-		if j.any { // files change faster than we encode: the field is optional, do without
+		if j.any { // another file was started each time: leave out the optional field
 			j.info = ""
 		}
 		if err := e.encode(&x, j.info); err != nil {
@@ -205,22 +210,22 @@ func (a *Archive) Append(x Exchange) (Location, error) {
 		if err := a.do(func(w *writer) { loc, err = w.append(j) }); err != nil {
 			return Location{}, err
 		}
-		if err != errRotated {
+		if !errors.Is(err, errNewFile) {
 			loc.Digest = e.digest(&x)
 			return loc, err
 		}
 	}
-	return Location{}, errRotated
+	return Location{}, errNewFile
 }
 
-// putEncoder keeps an encoder for the next exchange unless it is too big.
+// putEncoder keeps an encoder for the next exchange unless its buffer is too large.
 func (a *Archive) putEncoder(e *encoder) {
 	if e.buf.Cap() <= 4<<20 {
 		a.encoders.Put(e)
 	}
 }
 
-// Stats may be called by anybody at any time.
+// Stats returns the current statistics.
 func (a *Archive) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -229,31 +234,31 @@ func (a *Archive) Stats() Stats {
 
 func (a *Archive) setInfo(id string) { a.info.Store(&id) }
 
-// count changes the statistics.
+// count updates the statistics.
 func (a *Archive) count(fn func(*Stats)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	fn(&a.stats)
 }
 
-// publish lets readers see what is written of a file.
-func (a *Archive) publish(f *openFile) {
+// setLive tells readers how much of a file is written.
+func (a *Archive) setLive(f *openFile) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.live[f.name] = extent{open: true, end: f.end, logEnd: f.logEnd, logBad: f.logBad}
+	a.live[f.name] = extent{open: true, end: f.end, logEnd: f.logEnd, logFailed: f.logFailed}
 }
 
-// forget leaves a file to its names on the disk.
-func (a *Archive) forget(f *openFile) {
+// removeLive makes readers look at the files in the directory instead.
+func (a *Archive) removeLive(f *openFile) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.live, f.name)
 }
 
-// Index writes the index lines of the whole archive in order; see Reader.Index.
+// Index writes the index of the whole archive; see Reader.Index.
 func (a *Archive) Index(ctx context.Context, w io.Writer) error {
-	// What was appended is in the log before it is read. A closed archive has it all.
-	if err := a.do((*writer).flush); err != nil && err != ErrClosed {
+	// Write pending lines to the log, which is read next. A closed archive has none.
+	if err := a.do((*writer).flush); err != nil && !errors.Is(err, ErrClosed) {
 		return err
 	}
 	return a.Reader.Index(ctx, w)

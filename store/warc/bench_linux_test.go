@@ -13,10 +13,10 @@ import (
 	"github.com/nlnwa/gowarc"
 )
 
-// BenchmarkAppend stores 30 kB pages by one and two goroutines. "x-gzip" is
-// the time of an exchange over that of bare gzip (one member, level 1) of the
-// same bytes, measured before and after in the same run; "cpu-x-gzip" the same
-// of the process's CPU time, which other processes disturb less.
+// BenchmarkAppend appends 30 kB pages in one and in two goroutines. "x-gzip" is the ratio
+// of the time per exchange to that of gzip alone (one member, level 1), measured before and
+// after in the same run. "cpu-x-gzip" is the ratio of CPU times, which other processes
+// affect less.
 func BenchmarkAppend(b *testing.B) {
 	for _, procs := range []int{1, 2} {
 		b.Run(fmt.Sprintf("goroutines=%d", procs), func(b *testing.B) {
@@ -59,7 +59,7 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// cpuTime is that of the process so far, in ns.
+// cpuTime returns the CPU time of the process in nanoseconds.
 func cpuTime(tb testing.TB) float64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -68,8 +68,8 @@ func cpuTime(tb testing.TB) float64 {
 	return float64(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// bareGzip is the time to compress what an exchange consists of, in ns, and
-// the CPU time.
+// bareGzip returns the wall time and CPU time to compress the parts of an exchange, in
+// nanoseconds.
 func bareGzip(tb testing.TB, pages []Exchange) (wall, cpu float64) {
 	e, err := newEncoder(1)
 	if err != nil {
@@ -107,8 +107,8 @@ func bareGzip(tb testing.TB, pages []Exchange) (wall, cpu float64) {
 	return float64(time.Since(begin).Nanoseconds()) / n, (cpuTime(tb) - before) / n
 }
 
-// BenchmarkEncode splits the cost: digests, and records into gzip members;
-// and what the library's builder alone takes for the response record.
+// BenchmarkEncode measures the parts of Append: digests, and compression of records; and,
+// for comparison, the record builder of gowarc for the response record.
 func BenchmarkEncode(b *testing.B) {
 	x := page(1, 30<<10)
 	e, err := newEncoder(1)
@@ -148,7 +148,7 @@ func BenchmarkEncode(b *testing.B) {
 	})
 }
 
-// BenchmarkRepair reads an unfinished file, as Open does after a kill.
+// BenchmarkRepair repairs an unfinished file, as Open does after kill -9.
 func BenchmarkRepair(b *testing.B) {
 	e, err := newEncoder(1)
 	if err != nil {
@@ -165,7 +165,9 @@ func BenchmarkRepair(b *testing.B) {
 	}
 	b.SetBytes(int64(data.Len()))
 	for b.Loop() {
-		if _, n, err := newScanner(bytes.NewReader(data.Bytes()), "x", 0).index(func([]byte) error { return nil }); err != nil || n != 600 {
+		if _, n, err := newScanner(bytes.NewReader(data.Bytes()), "x", 0).index(func([]byte) error {
+			return nil
+		}); err != nil || n != 600 {
 			b.Fatal(n, err)
 		}
 	}

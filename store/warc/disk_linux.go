@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// FreeDisk says how many bytes an ordinary user may still write in a folder.
+// FreeDisk returns the number of bytes an unprivileged user can still write in dir.
 func FreeDisk(dir string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
@@ -16,7 +16,7 @@ func FreeDisk(dir string) (int64, error) {
 	return int64(min(s.Bavail, 1<<40)) * s.Bsize, nil
 }
 
-// lock makes this process the only writer of a folder, until the file is closed.
+// lock locks a directory for writing by this process until the returned file is closed.
 func lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -32,7 +32,7 @@ func lock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// syncDir makes names in a folder durable.
+// syncDir makes the names in a directory durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

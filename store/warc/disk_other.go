@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 )
 
-// FreeDisk is not known here: MinFree has no effect.
+// FreeDisk is supported on Linux only; elsewhere MinFree has no effect.
 func FreeDisk(string) (int64, error) { return math.MaxInt64 / 2, nil }
 
-// lock does not keep a second process out here.
+// lock does not exclude other processes on this platform.
 func lock(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 }
 
-// syncDir cannot be done everywhere; names become durable when the system likes.
+// syncDir does nothing, because not all platforms support it.
 func syncDir(string) error { return nil }

@@ -16,14 +16,14 @@ import (
 	"github.com/nlnwa/gowarc"
 )
 
-// timeLayout is that of WARC-Date: W3C-DTF with a fraction (WARC 1.1, 5.4).
+// timeLayout is the format of WARC-Date: W3C-DTF with a fraction (WARC 1.1, section 5.4).
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// record is what the library's marshaler asks a record for: version, header,
-// block. The embedded interface is nil. Form of the header and framing are the
-// library's; the rest is not: its record builder copies and parses each block
-// (BenchmarkEncode: half as much again as the digests), and its file writer
-// compresses into the file, so that a write that fails half way stays there.
+// record implements what the marshaler of gowarc needs of a record: version, header and
+// block. The embedded interface is nil. The marshaler formats the header and frames the
+// record. Other parts of gowarc are not used: its record builder copies and parses each
+// block (see BenchmarkEncode), and its file writer leaves incomplete records behind if a
+// write fails.
 type record struct {
 	gowarc.WarcRecord
 	header gowarc.WarcFields
@@ -34,21 +34,24 @@ func (r *record) Version() *gowarc.WarcVersion   { return gowarc.V1_1 }
 func (r *record) WarcHeader() *gowarc.WarcFields { return &r.header }
 func (r *record) Block() gowarc.Block            { return &r.block }
 
-// add appends a field whose name is written as it is; the library would turn
-// names it does not know into Warc-Protocol and the like.
+// add appends a field and keeps the spelling of its name; gowarc would change names that
+// it does not know, for example to Warc-Protocol.
 func (r *record) add(name, value string) {
 	r.header.Add(name, value)
 	r.header[len(r.header)-1].Name = name
 }
 
-// block is a head and a body, written without a copy.
+// block is a header and a body, written without copying.
 type block struct {
 	gowarc.Block
 	head, body []byte
 }
 
 func (b *block) RawBytes() (io.Reader, error) { return b, nil }
-func (b *block) Read([]byte) (int, error)     { return 0, io.ErrUnexpectedEOF } // io.Copy uses WriteTo
+
+// Read is not used: io.Copy calls WriteTo.
+func (b *block) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
 func (b *block) WriteTo(w io.Writer) (int64, error) {
 	n, err := w.Write(b.head)
 	if err != nil || len(b.body) == 0 {
@@ -58,16 +61,16 @@ func (b *block) WriteTo(w io.Writer) (int64, error) {
 	return int64(n + m), err
 }
 
-// encoder makes gzip members of records. It is reused, never shared.
+// encoder encodes records as gzip members. It can be reused, but not concurrently.
 type encoder struct {
 	gz      *gzip.Writer
 	buf     bytes.Buffer
 	marshal gowarc.Marshaler
 
-	payload, response, request digest // of the exchange at hand
+	payload, response, request digest // of the present exchange
 	meta                       []byte
 	records                    int
-	first                      int // length of the first member
+	first                      int // length of the first gzip member
 }
 
 type digest [sha1.Size]byte
@@ -82,7 +85,7 @@ func newEncoder(level int) (*encoder, error) {
 	return &encoder{gz: gz, marshal: gowarc.NewMarshaler()}, nil
 }
 
-// prepare computes what does not depend on the file.
+// prepare computes what is the same for every file.
 func (e *encoder) prepare(x *Exchange) {
 	if x.Revisit == nil {
 		e.payload = sha1.Sum(x.Body)
@@ -97,7 +100,7 @@ func (e *encoder) prepare(x *Exchange) {
 	e.meta = appendFields(e.meta[:0], x.Metadata)
 }
 
-// digest is the payload digest that the index shows.
+// digest returns the payload digest for the index.
 func (e *encoder) digest(x *Exchange) string {
 	switch {
 	case len(x.Response) == 0:
@@ -108,8 +111,8 @@ func (e *encoder) digest(x *Exchange) string {
 	return e.payload.String()
 }
 
-// encode fills e.buf with the members of an exchange, in a file whose
-// warcinfo record has the ID info.
+// encode writes the gzip members of an exchange to e.buf. info is the ID of the warcinfo
+// record of the file.
 func (e *encoder) encode(x *Exchange, info string) error {
 	e.buf.Reset()
 	e.records, e.first = 0, 0
@@ -179,7 +182,7 @@ func (e *encoder) responseRecord(x *Exchange, base func(string, digest) *record)
 	if !v.Time.IsZero() {
 		r.add(gowarc.WarcRefersToDate, v.Time.UTC().Format(timeLayout))
 	}
-	if v.Profile == IdenticalPayload { // there was a payload; it is left out (WARC 1.1, 6.7.2)
+	if v.Profile == IdenticalPayload { // the payload is left out (WARC 1.1, section 6.7.2)
 		r.add(gowarc.WarcTruncated, "length")
 	}
 	r.add(gowarc.ContentType, "application/http;msgtype=response")
@@ -187,7 +190,7 @@ func (e *encoder) responseRecord(x *Exchange, base func(string, digest) *record)
 	return r
 }
 
-// addNetwork adds what is known of the connection.
+// addNetwork adds the fields about the connection.
 func (x *Exchange) addNetwork(r *record) {
 	if x.Addr.IsValid() {
 		r.add(gowarc.WarcIPAddress, x.Addr.Unmap().WithZone("").String())
@@ -200,7 +203,7 @@ func (x *Exchange) addNetwork(r *record) {
 	}
 }
 
-// encodeInfo fills e.buf with the warcinfo record of a file.
+// encodeInfo writes the warcinfo record of a file to e.buf.
 func (e *encoder) encodeInfo(name string, at time.Time, info []Field) (id string, err error) {
 	e.buf.Reset()
 	e.records, e.first = 0, 0
@@ -217,7 +220,7 @@ func (e *encoder) encodeInfo(name string, at time.Time, info []Field) (id string
 	return id, e.write(r)
 }
 
-// write appends r as one gzip member to e.buf.
+// write appends r to e.buf as one gzip member.
 func (e *encoder) write(r *record) error {
 	r.add(gowarc.ContentLength, strconv.Itoa(len(r.block.head)+len(r.block.body)))
 	e.gz.Reset(&e.buf)
@@ -233,7 +236,7 @@ func (e *encoder) write(r *record) error {
 	return nil
 }
 
-// lineBreaks are what must not stand in a value.
+// lineBreaks replaces characters that a field value must not contain.
 var lineBreaks = strings.NewReplacer("\r\n", " ", "\r", " ", "\n", " ", "\x00", " ")
 
 func appendFields(b []byte, fields []Field) []byte {
@@ -246,7 +249,7 @@ func appendFields(b []byte, fields []Field) []byte {
 	return b
 }
 
-// newID returns a random UUID (RFC 9562, 5.4) as record ID.
+// newID returns a record ID, a random UUID (RFC 9562, section 5.4).
 func newID() string {
 	var u [16]byte
 	rand.Read(u[:])

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// entry is what a line of the index says of a capture.
+// entry is an index line: it describes a capture.
 type entry struct {
 	url, mime, status, digest string
 	at                        time.Time
@@ -15,9 +15,9 @@ type entry struct {
 	file                      string
 }
 
-// newEntry describes a response or revisit record by its HTTP head. Fields are
-// pywb's (pywb/indexer/archiveindexer.py): a revisit's mime is warc/revisit and its status "-", a
-// digest stands without its algorithm if that is sha1.
+// newEntry describes a response or revisit record by its HTTP header. The fields are those
+// of pywb (pywb/indexer/archiveindexer.py): a revisit has the type warc/revisit and the
+// status "-", and the prefix "sha1:" of a digest is left out.
 func newEntry(kind, url string, at time.Time, head []byte, digest string) entry {
 	e := entry{url: url, at: at, mime: "unk", status: "-", digest: "-"}
 	if d := strings.TrimPrefix(digest, "sha1:"); d != "" {
@@ -48,8 +48,8 @@ func newEntry(kind, url string, at time.Time, head []byte, digest string) entry 
 	return e
 }
 
-// appendTo appends the line, "key timestamp {json}", without line feed.
-// Values are strings in JSON, numbers too, as pywb has them.
+// appendTo appends the line, "key timestamp {json}", without line feed. As in pywb, all
+// values in JSON are strings, also numbers.
 func (e *entry) appendTo(b []byte) []byte {
 	b = append(b, SURT(e.url)...)
 	b = append(b, ' ')
@@ -64,8 +64,8 @@ func (e *entry) appendTo(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendJSON appends s as a JSON string of ASCII. Foreign bytes are taken as
-// Latin-1: what they mean is not known, but they stay apart.
+// appendJSON appends s as a JSON string in ASCII. Other bytes are encoded as Latin-1, so
+// that different values stay different.
 func appendJSON(b []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	b = append(b, '"')

@@ -9,48 +9,51 @@ import (
 	"time"
 )
 
-// The errors that callers tell apart.
+// The errors that callers may want to distinguish.
 var (
-	ErrFull    = errors.New("warc: no room")           // quota, free disk, or the disk itself
-	ErrClosed  = errors.New("warc: archive is closed") // Append, Sync after Close
-	ErrInvalid = errors.New("warc: invalid exchange")  // cannot be written as WARC
-	ErrCorrupt = errors.New("warc: damaged record")    // a file does not hold what it should
-	ErrLocked  = errors.New("warc: archive is in use") // another process has it open
+	ErrNoSpace = errors.New("warc: no space left")     // quota or disk
+	ErrClosed  = errors.New("warc: archive is closed") // by Append and Sync after Close
+	ErrInvalid = errors.New("warc: invalid exchange")  // not possible in WARC
+	ErrCorrupt = errors.New("warc: damaged record")    // invalid file contents
+	ErrLocked  = errors.New("warc: archive is in use") // by another process
 )
 
-// maxURL bounds a URL, in bytes; lines of the index are bounded through it.
+// maxURL is the maximum length of a URL in bytes. It limits the length of index lines.
 const maxURL = 16 << 10
 
-// Field is one "name: value" line of a WARC header or an
-// application/warc-fields block.
+// Field is one "name: value" line of a WARC header or of an application/warc-fields block.
 type Field struct{ Name, Value string }
 
-// Exchange is one request and what came back. Append keeps no reference to it.
+// Exchange is an HTTP request and its response. Append keeps no reference to it.
 type Exchange struct {
-	URL       string     // absolute, ASCII, at most 16 KiB
-	Addr      netip.Addr // of the server; the zero Addr leaves it out
-	Time      time.Time  // when the request began
-	Request   []byte     // request head as sent, with the empty line; nil if nothing was sent
-	Response  []byte     // response head, "HTTP/1.1 200 OK\r\n...\r\n\r\n"; nil if none came
-	Body      []byte     // as transferred, without chunking, content coding kept
-	Truncated string     // why Body ends early: "length", "time", "disconnect", "unspecified", or ""
+	URL      string     // absolute, ASCII, at most 16 KiB
+	Addr     netip.Addr // server address; optional
+	Time     time.Time  // start of the request
+	Request  []byte     // request header as sent, with the empty line; nil if nothing was sent
+	Response []byte     // response header, "HTTP/1.1 200 OK\r\n...\r\n\r\n"; nil if none came
+	Body     []byte     // as received, with content coding, without chunking
+	// Truncated is the reason why Body is incomplete: "length", "time", "disconnect" or
+	// "unspecified". It is "" if Body is complete.
+	Truncated string
 
-	// Protocols are the WARC-Protocol fields, one each: "http/1.1", "h2",
-	// "tls/1.3". CipherSuite is an IANA name. Both are proposals in wide use,
-	// github.com/iipc/warc-specifications, 42 and 86.
+	// Protocols are the values of WARC-Protocol fields, such as "http/1.1", "h2" and
+	// "tls/1.3". CipherSuite is an IANA name. Both fields are widely used proposals:
+	// https://github.com/iipc/warc-specifications, issues 42 and 86.
 	Protocols   []string
 	CipherSuite string
 
-	Revisit  *Revisit // the page is the one already stored; Body is not written
-	Metadata []Field  // of the metadata record, such as fetchTimeMs, via, hopsFromSeed (WARC 1.1, 6.6)
+	Revisit *Revisit // set if the page is stored already; Body is not written then
+	// Metadata are the fields of the metadata record, such as fetchTimeMs, via and
+	// hopsFromSeed (WARC 1.1, section 6.6).
+	Metadata []Field
 }
 
-// Revisit says which capture an unchanged page equals (WARC 1.1, 6.7).
+// Revisit refers to the earlier capture of an unchanged page (WARC 1.1, section 6.7).
 type Revisit struct {
 	Profile string    // NotModified or IdenticalPayload
-	URL     string    // of the earlier capture; "" leaves it out
-	Time    time.Time // of the earlier capture; the zero time leaves it out
-	Digest  string    // payload digest of the earlier capture, "sha1:..."; needed for IdenticalPayload
+	URL     string    // of the earlier capture; optional
+	Time    time.Time // of the earlier capture; optional
+	Digest  string    // payload digest, "sha1:..."; required for IdenticalPayload
 }
 
 // Profiles of revisit records.
@@ -59,12 +62,12 @@ const (
 	IdenticalPayload = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 )
 
-// Location says where the response (or revisit) record of an exchange is.
+// Location is the place of the response or revisit record of an exchange.
 type Location struct {
 	File   string // base name of the finished file
-	Offset int64  // of the gzip member
-	Length int64  // of the gzip member, in bytes
-	Digest string // payload digest, "sha1:" and base32
+	Offset int64  // of the gzip member in the file
+	Length int64  // of the gzip member in bytes
+	Digest string // payload digest, "sha1:" and base32; "" if there is none
 }
 
 func (x *Exchange) check() error {
@@ -73,20 +76,21 @@ func (x *Exchange) check() error {
 		return bad("URL")
 	}
 	if len(x.Request) == 0 && len(x.Response) == 0 && len(x.Metadata) == 0 {
-		return bad("empty")
+		return bad("no request, response or metadata")
 	}
 	for _, head := range [][]byte{x.Request, x.Response} {
 		if len(head) > 0 && !isHead(head) {
-			return bad("head does not end with its first empty line")
+			return bad("header does not end with its first empty line")
 		}
 	}
-	if len(x.Response) > 0 && !bytes.HasPrefix(x.Response, []byte("HTTP/")) || len(x.Response) == 0 && len(x.Body) > 0 {
-		return bad("response head")
+	if len(x.Response) > 0 && !bytes.HasPrefix(x.Response, []byte("HTTP/")) ||
+		len(x.Response) == 0 && len(x.Body) > 0 {
+		return bad("response header")
 	}
 	switch x.Truncated {
 	case "", "length", "time", "disconnect", "unspecified":
 	default:
-		return bad("reason of truncation")
+		return bad("reason for truncation")
 	}
 	for _, v := range append([]string{x.CipherSuite}, x.Protocols...) {
 		if v != "" && !isToken(v) {
@@ -109,10 +113,11 @@ func (r *Revisit) check(x *Exchange, bad func(string) error) error {
 	case r.Profile != NotModified && r.Profile != IdenticalPayload:
 		return bad("revisit profile")
 	case len(x.Response) == 0:
-		return bad("revisit without response head")
+		return bad("revisit without response header")
 	case r.URL != "" && !isURL(r.URL):
 		return bad("revisit URL")
-	case r.Digest != "" && (len(r.Digest) > 200 || !isToken(strings.NewReplacer(":", "", "=", "", "/", "").Replace(r.Digest))):
+	case r.Digest != "" && (len(r.Digest) > 200 ||
+		!isToken(strings.NewReplacer(":", "", "=", "", "/", "").Replace(r.Digest))):
 		return bad("revisit digest")
 	case r.Profile == IdenticalPayload && r.Digest == "":
 		return bad("revisit without digest")
@@ -120,12 +125,12 @@ func (r *Revisit) check(x *Exchange, bad func(string) error) error {
 	return nil
 }
 
-// isHead says whether head ends with its first empty line.
+// isHead reports whether head ends with its first empty line.
 func isHead(head []byte) bool {
 	return bytes.Index(head, []byte("\r\n\r\n")) == len(head)-4
 }
 
-// isURL is a coarse test: something that fits one line of a header and of an index.
+// isURL is a coarse check that s can be part of a header line and of an index line.
 func isURL(s string) bool {
 	if len(s) == 0 || len(s) > maxURL || !strings.Contains(s, ":") {
 		return false
@@ -138,7 +143,8 @@ func isURL(s string) bool {
 	return true
 }
 
-// isToken is token of RFC 9110, 5.6.2, and "/" for protocol names.
+// isToken reports whether s is a token of RFC 9110, section 5.6.2; it may contain "/",
+// which protocol names need.
 func isToken(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),:;<=>?@[\]{}`, c) >= 0 {

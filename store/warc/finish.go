@@ -9,42 +9,42 @@ import (
 	"path/filepath"
 )
 
-// mark is a checkpoint to be written to the log: the WARC up to end is durable.
-type mark struct {
+// syncResult is the result of syncing a file for a checkpoint: the WARC is durable up to
+// end.
+type syncResult struct {
 	f   *openFile
 	end int64
 	err error
 }
 
-// finished is the end of a file: its folder grew by grown bytes with the index.
-type finished struct {
+// finishResult is the result of finishing a file. grown is the growth of the directory.
+type finishResult struct {
 	f     *openFile
 	grown int64
 }
 
-// checkpoint makes durable what is written, beside the writing, and then
-// notes it in the log.
+// checkpoint syncs a file in another goroutine and then writes a checkpoint to its log.
 func (w *writer) checkpoint(f *openFile) {
 	w.flush()
-	f.checked, w.marking = f.end, true
-	m := mark{f: f, end: f.end}
+	f.checkpointed, w.checkpointing = f.end, true
+	m := syncResult{f: f, end: f.end}
 	w.helpers.Go(func() {
 		m.err = m.f.sync()
-		w.marks <- m
+		w.checkpoints <- m
 	})
 }
 
-// sync makes durable what is written of a file.
+// sync syncs the WARC and the log.
 func (f *openFile) sync() error { return errors.Join(f.warc.Sync(), f.log.Sync()) }
 
-func (w *writer) mark(m mark) {
-	w.marking = false
-	w.note(m)
+func (w *writer) checkpointDone(m syncResult) {
+	w.checkpointing = false
+	w.logCheckpoint(m)
 }
 
-// note writes a checkpoint, if the file is still the current one.
-func (w *writer) note(m mark) {
-	if m.err != nil || w.cur != m.f || m.f.logBad {
+// logCheckpoint writes a checkpoint to the log if the file is still the current one.
+func (w *writer) logCheckpoint(m syncResult) {
+	if m.err != nil || w.current != m.f || m.f.logFailed {
 		return
 	}
 	w.flush()
@@ -52,57 +52,58 @@ func (w *writer) note(m mark) {
 	w.flush()
 }
 
-// rotate hands the current file over to be finished; one at a time.
+// rotate finishes the current file in another goroutine, one file at a time.
 func (w *writer) rotate() {
 	w.flush()
-	if w.busy {
-		w.settle(<-w.finished)
+	if w.finishing {
+		w.recordFinished(<-w.finished)
 	}
-	f := w.cur
-	w.cur, w.last, w.busy = nil, f, true
+	f := w.current
+	w.current, w.previous, w.finishing = nil, f, true
 	w.a.setInfo("")
 	w.helpers.Go(func() {
 		defer close(f.done)
-		r := finished{f: f, grown: w.a.finish(f)}
+		r := finishResult{f: f, grown: w.a.finish(f)}
 		w.finished <- r
 	})
 }
 
-func (w *writer) settle(r finished) {
-	w.busy = false
+func (w *writer) recordFinished(r finishResult) {
+	w.finishing = false
 	w.total += r.grown
 	w.a.count(func(s *Stats) {
 		s.Bytes = w.total
-		if r.f.end == r.f.head && r.f.index == nil {
+		if r.f.end == r.f.infoEnd && r.f.indexErr == nil {
 			s.Files--
 		}
 	})
 }
 
-// finish makes a file durable, sorts its index, and gives both their names.
-// If something fails the file stays as it is for the next Open: nothing is lost.
+// finish syncs a file, writes its sorted index, and gives both their final names. If
+// this fails, the file remains for the next Open, and nothing is lost.
 func (a *Archive) finish(f *openFile) (grown int64) {
 	f.syncErr = f.sync()
 	closed := errors.Join(f.warc.Close(), f.log.Close())
-	if f.index = errors.Join(f.syncErr, closed); f.index == nil {
-		grown, f.index = a.complete(f)
+	if f.indexErr = errors.Join(f.syncErr, closed); f.indexErr == nil {
+		grown, f.indexErr = a.complete(f)
 	}
-	if f.index != nil {
-		a.o.Logger.Warn("WARC file could not be finished; the next start tries again", "file", f.name, "err", f.index)
-		f.index = fullError(f.index)
+	if f.indexErr != nil {
+		a.o.Logger.Warn("failed to finish WARC file; will try again at the next start",
+			"file", f.name, "err", f.indexErr)
+		f.indexErr = noSpaceError(f.indexErr)
 		return 0
 	}
-	a.forget(f)
+	a.removeLive(f)
 	return grown
 }
 
 func (a *Archive) complete(f *openFile) (int64, error) {
-	if f.end == f.head { // nothing came after the warcinfo record
+	if f.end == f.infoEnd { // nothing after the warcinfo record
 		return -f.end - f.logEnd, removeOpen(a.dir, f.name)
 	}
 	s := newSorter()
 	defer s.close()
-	if f.logBad {
+	if f.logFailed {
 		if _, _, err := scanFile(a.dir, f.name, 0, f.end, s.add); err != nil {
 			return 0, err
 		}
@@ -112,13 +113,13 @@ func (a *Archive) complete(f *openFile) (int64, error) {
 	}); err != nil {
 		return 0, err
 	}
-	n, err := publish(a.dir, f.name, s)
+	n, err := finishFile(a.dir, f.name, s)
 	return n - f.logEnd, err
 }
 
-// publish writes the index of a file and then gives the file its name. The
-// order makes sure that a finished file has its whole index.
-func publish(dir, name string, s *sorter) (int64, error) {
+// finishFile writes the index of a file and then gives the file its final name, so that
+// every finished file has a complete index.
+func finishFile(dir, name string, s *sorter) (int64, error) {
 	n, err := writeIndex(dir, name, s)
 	if err != nil {
 		return 0, err
@@ -132,7 +133,7 @@ func publish(dir, name string, s *sorter) (int64, error) {
 	return n, syncDir(dir)
 }
 
-// writeIndex writes the index of a file whole or not at all; it returns its size.
+// writeIndex atomically writes the index of a file and returns its size.
 func writeIndex(dir, name string, s *sorter) (_ int64, err error) {
 	path := filepath.Join(dir, indexName(name))
 	tmp, err := os.OpenFile(path+tmpSuffix, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
@@ -167,16 +168,16 @@ func removeOpen(dir, name string) error {
 		ignoreMissing(os.Remove(filepath.Join(dir, logName(name)))))
 }
 
-// Sync makes durable what was appended before. It may be called by anybody at
-// any time; appending goes on meanwhile.
+// Sync returns when everything appended before is durable. Appending may continue
+// concurrently.
 func (a *Archive) Sync() error {
 	var cur, old *openFile
-	var m mark
+	var m syncResult
 	if err := a.do(func(w *writer) {
 		w.flush()
-		cur, old = w.cur, w.last
+		cur, old = w.current, w.previous
 		if cur != nil {
-			m = mark{f: cur, end: cur.end}
+			m = syncResult{f: cur, end: cur.end}
 		}
 	}); err != nil {
 		return err
@@ -190,13 +191,14 @@ func (a *Archive) Sync() error {
 	if cur == nil {
 		return nil
 	}
-	if err := cur.sync(); errors.Is(err, os.ErrClosed) { // it was full: its end makes it durable
+	// If the file is closed, it was complete and is synced when it is finished.
+	if err := cur.sync(); errors.Is(err, os.ErrClosed) {
 		<-cur.done
 		return cur.syncErr
 	} else if err != nil {
 		return fmt.Errorf("warc: %w", err)
 	}
-	if err := a.do(func(w *writer) { w.note(m) }); !errors.Is(err, ErrClosed) {
+	if err := a.do(func(w *writer) { w.logCheckpoint(m) }); !errors.Is(err, ErrClosed) {
 		return err
 	}
 	return nil

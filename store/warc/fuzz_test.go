@@ -20,10 +20,12 @@ func gz(t testing.TB, b []byte) []byte {
 	return out.Bytes()
 }
 
-// FuzzScan reads bytes as a file, and as what stands inside a gzip member: no
-// panic, no end behind the data, and what is left after the cut reads whole.
+// FuzzScan reads arbitrary bytes as a file, and as the contents of a gzip member. It must
+// not panic or end behind the data, and the part before the end must be valid.
 func FuzzScan(f *testing.F) {
-	f.Add([]byte("WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: <x:y>\r\nWARC-Date: 2026-01-02T03:04:05Z\r\nWARC-Target-URI: http://a/\r\nContent-Length: 19\r\n\r\nHTTP/1.1 200 OK\r\n\r\n\r\n\r\n"))
+	f.Add([]byte("WARC/1.1\r\nWARC-Type: response\r\nWARC-Record-ID: <x:y>\r\n" +
+		"WARC-Date: 2026-01-02T03:04:05Z\r\nWARC-Target-URI: http://a/\r\n" +
+		"Content-Length: 19\r\n\r\nHTTP/1.1 200 OK\r\n\r\n\r\n\r\n"))
 	f.Add([]byte("WARC/\n"))
 	f.Add([]byte("WARC/1.0\r\n folded\r\n\r\n"))
 	e, err := newEncoder(1)
@@ -43,37 +45,40 @@ func FuzzScan(f *testing.F) {
 			count := func(l []byte) error {
 				n++
 				if len(l) > maxLine || bytes.IndexByte(l, '\n') >= 0 {
-					t.Fatalf("line %q", l)
+					t.Fatalf("index line is %q, want one line of at most %d bytes", l, maxLine)
 				}
 				return nil
 			}
 			end, records, err := newScanner(bytes.NewReader(data), "x", 0).index(count)
 			if err != nil && !errors.Is(err, ErrCorrupt) || end > int64(len(data)) || n > records {
-				t.Fatalf("%d bytes, %d records, %d lines: %v", end, records, n, err)
+				t.Fatalf("index() = %d, %d, %v, with %d lines, of %d bytes", end, records, err, n,
+					len(data))
 			}
-			again, r2, err := newScanner(bytes.NewReader(data[:end]), "x", 0).index(func([]byte) error { return nil })
-			if again != end || r2 != records || err != nil {
-				t.Fatalf("cut at %d: %d bytes, %d records, %v", end, again, r2, err)
+			ignore := func([]byte) error { return nil }
+			end2, records2, err := newScanner(bytes.NewReader(data[:end]), "x", 0).index(ignore)
+			if end2 != end || records2 != records || err != nil {
+				t.Fatalf("index() of the valid part = %d, %d, %v, want %d, %d, nil", end2,
+					records2, err, end, records)
 			}
 		}
 	})
 }
 
-// FuzzLog reads bytes as a log.
+// FuzzLog reads arbitrary bytes as an index log.
 func FuzzLog(f *testing.F) {
 	f.Add(appendCheckpoint([]byte("+10\n+20 x 2026 {}\n"), 20, 0))
 	f.Add([]byte("!\n+\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, at, err := checkpoint(bytes.NewReader(b)); err != nil || at > int64(len(b)) {
-			t.Fatal(at, err)
+			t.Fatalf("checkpoint() = %d, %v, want at most %d, nil", at, err, len(b))
 		}
 		if end, err := addLog(nil, bytes.NewReader(b), 100); err != nil || end > 100 {
-			t.Fatal(end, err)
+			t.Fatalf("addLog() = %d, %v, want at most 100, nil", end, err)
 		}
 	})
 }
 
-// FuzzRepair opens an archive whose file and log are arbitrary.
+// FuzzRepair opens an archive with an arbitrary file and log.
 func FuzzRepair(f *testing.F) {
 	f.Add([]byte("x"), []byte("+1\n"))
 	f.Fuzz(func(t *testing.T, warc, log []byte) {

@@ -10,15 +10,15 @@ import (
 	"strconv"
 )
 
-// The log of a file that is being written is text, a line an event:
+// The index log of a file that is being written is a text file. Each line is an event:
 //
-//	+<end> <line of the index>   an exchange was written, the WARC ends at end
-//	+<end>                       the same, of what is not in the index
-//	!<end> <crc>                 the WARC up to end is durable; crc (IEEE, hex)
-//	                             is that of all bytes of the log before it
+//	+<end> <index line>  an exchange was written, the WARC ends at end
+//	+<end>               a record that is not in the index was written
+//	!<end> <crc>         checkpoint: the WARC up to end is durable; crc (IEEE, hex) is the
+//	                     checksum of all earlier bytes of the log and of "!<end> "
 //
-// A log that ends early or is damaged is worth what stands before its last
-// good checkpoint.
+// If a log is truncated or damaged, only the part before its last valid checkpoint is
+// used.
 
 func appendEvent(b []byte, end int64, e *entry) []byte {
 	b = strconv.AppendInt(append(b, '+'), end, 10)
@@ -37,12 +37,12 @@ func appendCheckpoint(b []byte, end int64, crc uint32) []byte {
 // event is a line of a log.
 type event struct {
 	end        int64
-	line       []byte // of the index, or nil; valid until the next event
-	checkpoint bool   // a good one
-	at         int64  // where the event's line ends in the log
+	line       []byte // index line or nil; valid until the next event
+	checkpoint bool   // the event is a valid checkpoint
+	at         int64  // end of the event in the log
 }
 
-// readLog calls fn for each event of a log until it ends or is not understood.
+// readLog calls fn for each event of a log, up to the first invalid one.
 func readLog(r io.Reader, fn func(event) error) error {
 	br := bufio.NewReaderSize(r, maxLine+64)
 	var crc uint32
@@ -55,35 +55,41 @@ func readLog(r io.Reader, fn func(event) error) error {
 		if err != nil {
 			return err
 		}
-		before := crc
+		e, ok := parseEvent(l, crc)
+		if !ok {
+			return nil
+		}
 		crc = crc32.Update(crc, crc32.IEEETable, l)
 		at += int64(len(l))
-		num, rest, _ := bytes.Cut(l[1:], []byte(" "))
-		end, err := strconv.ParseUint(string(bytes.TrimSuffix(num, []byte("\n"))), 10, 63)
-		if err != nil {
-			return nil
-		}
-		e := event{end: int64(end), at: at}
-		switch l[0] {
-		case '+':
-			e.line = bytes.TrimSuffix(rest, []byte("\n"))
-		case '!':
-			sum := crc32.Update(before, crc32.IEEETable, l[:len(l)-len(rest)])
-			if string(rest) != fmt.Sprintf("%08x\n", sum) {
-				return nil
-			}
-			e.checkpoint = true
-		default:
-			return nil
-		}
+		e.at = at
 		if err := fn(e); err != nil {
 			return err
 		}
 	}
 }
 
-// checkpoint finds the last good checkpoint of a log: the WARC up to end and
-// the log up to at can be believed.
+// parseEvent parses a line of a log. before is the checksum of the lines before it.
+func parseEvent(l []byte, before uint32) (e event, ok bool) {
+	num, rest, _ := bytes.Cut(l[1:], []byte(" "))
+	end, err := strconv.ParseUint(string(bytes.TrimSuffix(num, []byte("\n"))), 10, 63)
+	if err != nil {
+		return event{}, false
+	}
+	e.end = int64(end)
+	switch l[0] {
+	case '+':
+		e.line = bytes.TrimSuffix(rest, []byte("\n"))
+		return e, true
+	case '!':
+		sum := crc32.Update(before, crc32.IEEETable, l[:len(l)-len(rest)])
+		e.checkpoint = true
+		return e, string(rest) == fmt.Sprintf("%08x\n", sum)
+	}
+	return event{}, false
+}
+
+// checkpoint finds the last valid checkpoint of a log: the WARC up to end and the log up
+// to at are valid.
 func checkpoint(r io.Reader) (end, at int64, err error) {
 	err = readLog(r, func(e event) error {
 		if e.checkpoint {
@@ -94,8 +100,8 @@ func checkpoint(r io.Reader) (end, at int64, err error) {
 	return end, at, err
 }
 
-// addLog adds the index lines of a log to s and returns the end of the last
-// exchange that ends at or before limit; later ones are left out.
+// addLog adds the index lines of a log to s and returns the end of the last exchange
+// that ends at or before limit. Later ones are skipped.
 func addLog(s *sorter, r io.Reader, limit int64) (end int64, err error) {
 	err = readLog(r, func(e event) error {
 		if e.end > limit || e.checkpoint {

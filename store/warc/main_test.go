@@ -3,6 +3,7 @@ package warc
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -15,16 +16,22 @@ import (
 	"go.uber.org/goleak"
 )
 
+// childMain, if not nil, runs before the tests. It does not return in a child process.
+var childMain func()
+
 func TestMain(m *testing.M) {
-	if dir := os.Getenv(crashDir); dir != "" {
-		crashChild(dir) // never returns
+	flag.Parse()
+	if childMain != nil {
+		childMain()
 	}
 	goleak.VerifyTestMain(m)
 }
 
 var silent = slog.New(slog.DiscardHandler)
 
-var testInfo = []Field{{"software", "peerd/test"}, {"robots", "obey"}, {"http-header-user-agent", "peerd (+https://example.org/bot)"}, {"operator", "Test <test@example.org>"}}
+var testInfo = []Field{{"software", "peerd/test"}, {"robots", "obey"},
+	{"http-header-user-agent", "peerd (+https://example.org/bot)"},
+	{"operator", "Test <test@example.org>"}}
 
 func open(t testing.TB, dir string, o Options) *Archive {
 	t.Helper()
@@ -72,32 +79,38 @@ func wantErr(t testing.TB, got, want error) {
 	}
 }
 
-// page is a response with a body of size bytes, exchange number i.
+// page returns exchange i, a response with a body of size bytes.
 func page(i, size int) Exchange {
 	body := text(uint64(i), size)
 	return Exchange{
-		URL:      fmt.Sprintf("https://www.example.com/Page/%d?b=2&a=%d", i, i),
-		Addr:     netip.MustParseAddr("192.0.2.7"),
-		Time:     time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC).Add(time.Duration(i) * time.Second),
-		Request:  fmt.Appendf(nil, "GET /Page/%d?b=2&a=%d HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: peerd\r\nAccept-Encoding: gzip\r\n\r\n", i, i),
-		Response: fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nDate: Fri, 02 Jan 2026 03:04:05 GMT\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\nServer: x\r\n\r\n", len(body)),
-		Body:     body, Protocols: []string{"http/1.1", "tls/1.3"}, CipherSuite: "TLS_AES_128_GCM_SHA256",
-		Metadata: []Field{{"fetchTimeMs", "123"}, {"via", "https://www.example.com/"}, {"hopsFromSeed", "L"}, {"outcome", "ok"}},
+		URL:  fmt.Sprintf("https://www.example.com/Page/%d?b=2&a=%d", i, i),
+		Addr: netip.MustParseAddr("192.0.2.7"),
+		Time: time.Date(2026, 1, 2, 3, 4, 5+i, 678901000, time.UTC),
+		Request: fmt.Appendf(nil, "GET /Page/%d?b=2&a=%d HTTP/1.1\r\nHost: www.example.com\r\n"+
+			"User-Agent: peerd\r\nAccept-Encoding: gzip\r\n\r\n", i, i),
+		Response: fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nDate: Fri, 02 Jan 2026 03:04:05 GMT\r\n"+
+			"Content-Type: text/html; charset=utf-8\r\nContent-Length: %d\r\nServer: x\r\n\r\n",
+			len(body)),
+		Body: body, Protocols: []string{"http/1.1", "tls/1.3"},
+		CipherSuite: "TLS_AES_128_GCM_SHA256",
+		Metadata: []Field{{"fetchTimeMs", "123"}, {"via", "https://www.example.com/"},
+			{"hopsFromSeed", "L"}, {"outcome", "ok"}},
 	}
 }
 
-// revisit is the page i found unchanged.
+// revisit returns a revisit of page i.
 func revisit(i int, profile, digest string) Exchange {
 	x := page(i, 0)
 	x.Time = x.Time.Add(24 * time.Hour)
-	x.Revisit = &Revisit{Profile: profile, URL: x.URL, Time: x.Time.Add(-24 * time.Hour), Digest: digest}
+	x.Revisit = &Revisit{Profile: profile, URL: x.URL, Time: x.Time.Add(-24 * time.Hour),
+		Digest: digest}
 	if profile == NotModified {
 		x.Response = []byte("HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\n\r\n")
 	}
 	return x
 }
 
-// text is something like a page: words and marks, compressible as html is.
+// text returns random words and tags, which can be compressed about as well as HTML.
 func text(seed uint64, size int) []byte {
 	r := rand.New(rand.NewPCG(seed, 7))
 	words := make([]string, 2000)
@@ -114,7 +127,8 @@ func text(seed uint64, size int) []byte {
 		case 0:
 			fmt.Fprintf(&b, "</p>\n<p class=\"c%d\">", r.IntN(9))
 		case 1:
-			fmt.Fprintf(&b, "<a href=\"/%s/%s-%d.html\">", words[min(r.IntN(2000), r.IntN(2000))], words[r.IntN(2000)], r.IntN(1e6))
+			fmt.Fprintf(&b, "<a href=\"/%s/%s-%d.html\">", words[min(r.IntN(2000), r.IntN(2000))],
+				words[r.IntN(2000)], r.IntN(1e6))
 		}
 		b.WriteString(words[min(r.IntN(2000), r.IntN(2000), r.IntN(2000))])
 		b.WriteByte(' ')
@@ -122,8 +136,8 @@ func text(seed uint64, size int) []byte {
 	return b.Bytes()[:size]
 }
 
-// whole is what Copy writes.
-func whole(t testing.TB, r *Reader) []byte {
+// copyAll returns what Copy writes.
+func copyAll(t testing.TB, r *Reader) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := r.Copy(t.Context(), &b); err != nil {

@@ -3,30 +3,32 @@ package warc
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 )
 
-// MaxCapture is the most that ReadAt reads, in bytes of head and body.
+// MaxCapture is the maximum size in bytes of header and body that ReadAt reads.
 const MaxCapture = 256 << 20
 
-// Reader reads an archive, also one that another process is writing. It has
-// no state: any number of calls at once are fine.
+// Reader reads an archive, even while another process writes it. It has no state; its
+// methods are safe for concurrent use.
 type Reader struct {
 	dir     string
-	archive *Archive // nil: of another process, or of none
+	archive *Archive // nil if this process does not write the archive
 }
 
-// OpenReader returns a reader of the archive in dir. It takes no lock and
-// changes nothing. Of a file that is being written it sees the exchanges that
-// are whole. After a crash of the machine, let Open repair the archive first.
+// OpenReader returns a reader of the archive in dir. It takes no lock and changes
+// nothing. In a file that is being written it sees the complete exchanges. After a power
+// failure, call Open first to repair the archive.
 func OpenReader(dir string) (*Reader, error) {
 	if _, _, err := list(dir); err != nil {
 		return nil, fmt.Errorf("warc: %w", err)
@@ -34,15 +36,15 @@ func OpenReader(dir string) (*Reader, error) {
 	return &Reader{dir: dir}, nil
 }
 
-// extent is how much of a file can be read.
+// extent is the readable part of a file.
 type extent struct {
-	open   bool
-	end    int64 // of the WARC, in whole exchanges
-	logEnd int64 // of the log, if open
-	logBad bool  // the log does not have everything
+	open      bool
+	end       int64 // of the complete exchanges in the WARC
+	logEnd    int64 // of the log, if open
+	logFailed bool  // the log is incomplete
 }
 
-// extent says how much there is of a file now.
+// extent returns the readable part of a file at present.
 func (r *Reader) extent(name string) (extent, error) {
 	if a := r.archive; a != nil {
 		a.mu.Lock()
@@ -71,8 +73,8 @@ func (r *Reader) extent(name string) (extent, error) {
 	return extent{}, fmt.Errorf("warc: %s: %w", name, os.ErrNotExist)
 }
 
-// openExtent finds the end of the last whole exchange of a file that another
-// process writes, or wrote: its log knows, else its records tell.
+// openExtent finds the end of the last complete exchange of a file that another process
+// writes or has left, from its log or else from its records.
 func (r *Reader) openExtent(name string, size int64) (extent, error) {
 	x := extent{open: true}
 	err := withLog(r.dir, name, -1, func(br *bufio.Reader) error {
@@ -89,7 +91,7 @@ func (r *Reader) openExtent(name string, size int64) (extent, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return x, err
 	}
-	x.logBad = true
+	x.logFailed = true
 	x.end, _, err = scanFile(r.dir, name, 0, size, func([]byte) error { return nil })
 	if errors.Is(err, ErrCorrupt) {
 		err = nil
@@ -97,7 +99,7 @@ func (r *Reader) openExtent(name string, size int64) (extent, error) {
 	return x, err
 }
 
-// files calls fn for each file of the archive, in order of their names.
+// files calls fn for each file of the archive, sorted by name.
 func (r *Reader) files(ctx context.Context, fn func(name string, x extent) error) error {
 	names, _, err := list(r.dir)
 	if err != nil {
@@ -118,9 +120,8 @@ func (r *Reader) files(ctx context.Context, fn func(name string, x extent) error
 	return nil
 }
 
-// Copy writes all records, file after file; the outcome is one valid WARC
-// file. Of files that are being written it has what was whole when Copy came
-// to them.
+// Copy writes all records of all files, as one valid WARC file. Files that are being
+// written are copied up to the last complete exchange.
 func (r *Reader) Copy(ctx context.Context, w io.Writer) error {
 	return r.files(ctx, func(name string, x extent) error {
 		f, err := openWARC(r.dir, name)
@@ -134,16 +135,16 @@ func (r *Reader) Copy(ctx context.Context, w io.Writer) error {
 			}
 			n, err := io.CopyN(w, f, min(4<<20, x.end-at))
 			if at += n; err != nil {
-				return fmt.Errorf("warc: copying %s: %w", name, err)
+				return fmt.Errorf("warc: copy %s: %w", name, err)
 			}
 		}
 		return nil
 	})
 }
 
-// Records calls fn for each record of the archive. The record and its Block
-// are fn's until it returns; what it does not read is skipped. An error of fn
-// ends it. Damage ends the file where it is, then the error is ErrCorrupt.
+// Records calls fn for each record of the archive. The record and its Block are valid
+// until fn returns; unread data is skipped. An error of fn stops the iteration and is
+// returned. A damaged record stops it with ErrCorrupt.
 func (r *Reader) Records(ctx context.Context, fn func(Record) error) error {
 	return r.files(ctx, func(name string, x extent) error {
 		f, err := openWARC(r.dir, name)
@@ -157,7 +158,7 @@ func (r *Reader) Records(ctx context.Context, fn func(Record) error) error {
 				return context.Cause(ctx)
 			}
 			rec, err := s.next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return nil
 			}
 			if err != nil {
@@ -170,24 +171,24 @@ func (r *Reader) Records(ctx context.Context, fn func(Record) error) error {
 	})
 }
 
-// Index writes the index of the whole archive, sorted by bytes (as LC_ALL=C
-// sort does). Memory is bounded; a big index goes through a temporary file.
+// Index writes the CDXJ index of the whole archive, sorted by bytes (as LC_ALL=C sort
+// does). Memory use is limited; a large index needs a temporary file.
 func (r *Reader) Index(ctx context.Context, w io.Writer) error {
 	s := newSorter() // of files without a sorted index
 	defer s.close()
 	var all []source
 	err := r.files(ctx, func(name string, x extent) error {
-		if x.open && !x.logBad {
+		if x.open && !x.logFailed {
 			err := withLog(r.dir, name, x.logEnd, func(br *bufio.Reader) error {
 				_, err := addLog(s, br, x.end)
 				return err
 			})
 			if !errors.Is(err, os.ErrNotExist) {
 				return err
-			} // else it was finished meanwhile
+			} // otherwise it was finished meanwhile
 		}
 		path := filepath.Join(r.dir, indexName(name))
-		if _, err := os.Stat(path); err == nil && !(x.open && x.logBad) {
+		if _, err := os.Stat(path); err == nil && (!x.open || !x.logFailed) {
 			all = append(all, func() (io.ReadCloser, error) { return os.Open(path) })
 			return nil
 		}
@@ -207,21 +208,23 @@ func (r *Reader) Index(ctx context.Context, w io.Writer) error {
 	return bw.Flush()
 }
 
-// Capture is a response that was read back.
+// Capture is a response that was read from an archive.
 type Capture struct {
 	URL       string
 	Time      time.Time
-	Type      string  // response or revisit
-	Truncated string  // why Body ends early
+	Type      string  // "response" or "revisit"
+	Truncated string  // reason why Body is incomplete
 	Fields    []Field // of the WARC record
 	Head      []byte  // "HTTP/1.1 200 OK\r\n...\r\n\r\n"
-	Body      []byte  // content coding as it came; nil of a revisit
+	Body      []byte  // with content coding; nil for a revisit
 }
 
-// ReadAt reads one response or revisit back; its payload digest must be the
-// one of loc, if that has one. Errors: ErrCorrupt, os.ErrNotExist.
+// ReadAt reads one response or revisit. If loc has a digest, the payload must have it. The length
+// may be 0 if it is not known.
+// The error wraps ErrCorrupt, os.ErrNotExist, or an error of the file system.
 func (r *Reader) ReadAt(loc Location) (*Capture, error) {
-	if loc.Offset < 0 || loc.Length <= 0 || loc.File != filepath.Base(loc.File) || !strings.HasSuffix(loc.File, warcSuffix) {
+	if loc.Offset < 0 || loc.Length < 0 || loc.File != filepath.Base(loc.File) ||
+		!strings.HasSuffix(loc.File, warcSuffix) {
 		return nil, corrupt("no such location: %+v", loc)
 	}
 	f, err := openWARC(r.dir, loc.File)
@@ -229,9 +232,10 @@ func (r *Reader) ReadAt(loc Location) (*Capture, error) {
 		return nil, err
 	}
 	defer f.Close()
-	s := newScanner(io.NewSectionReader(f, loc.Offset, loc.Length), loc.File, loc.Offset)
+	length := cmp.Or(loc.Length, math.MaxInt64-loc.Offset)
+	s := newScanner(io.NewSectionReader(f, loc.Offset, length), loc.File, loc.Offset)
 	rec, err := s.next()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = corrupt("%s ends before %d", loc.File, loc.Offset)
 	}
 	if err != nil {
@@ -240,22 +244,25 @@ func (r *Reader) ReadAt(loc Location) (*Capture, error) {
 	if rec.Type != "response" && rec.Type != "revisit" || rec.Length > MaxCapture {
 		return nil, corrupt("%s at %d: %s of %d bytes", loc.File, loc.Offset, rec.Type, rec.Length)
 	}
-	c := &Capture{URL: rec.URL, Time: rec.Time, Type: rec.Type, Truncated: rec.Get("WARC-Truncated"), Fields: rec.Fields}
+	c := &Capture{URL: rec.URL, Time: rec.Time, Type: rec.Type,
+		Truncated: rec.Get("WARC-Truncated"), Fields: rec.Fields}
 	var body bytes.Buffer
 	head, rest := readHead(rec.Block)
 	if _, err := body.ReadFrom(rest); err != nil {
-		return nil, s.damage(err)
+		return nil, s.readError(err)
 	}
 	if err := s.finish(); err != nil {
 		return nil, err
 	}
-	if rec.Location.Length != loc.Length || loc.Digest != "" && loc.Digest != rec.Location.Digest {
+	if loc.Length != 0 && rec.Location.Length != loc.Length ||
+		loc.Digest != "" && loc.Digest != rec.Location.Digest {
 		return nil, corrupt("%s at %d: another record", loc.File, loc.Offset)
 	}
 	c.Head = head
 	if rec.Type == "response" {
 		c.Body = body.Bytes()
-		if d := rec.Location.Digest; strings.HasPrefix(d, "sha1:") && d != digest(sha1.Sum(c.Body)).String() {
+		if d := rec.Location.Digest; strings.HasPrefix(d, "sha1:") &&
+			d != digest(sha1.Sum(c.Body)).String() {
 			return nil, corrupt("%s at %d: payload digest", loc.File, loc.Offset)
 		}
 	}

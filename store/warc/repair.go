@@ -25,20 +25,20 @@ func indexName(name string) string {
 }
 func logName(name string) string { return indexName(name) + openSuffix }
 
-// list returns the names of the WARC files of a folder, in order, and whether they are finished.
+// list returns the names of the WARC files in a directory, sorted, and which are open.
 func list(dir string) (names []string, open map[string]bool, err error) {
 	all, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	open = map[string]bool{}
-	for _, d := range all { // sorted; a finished file comes before its unfinished self
+	for _, d := range all { // sorted: a finished file comes before an open one
 		name, isOpen := strings.CutSuffix(d.Name(), openSuffix)
 		if !strings.HasSuffix(name, warcSuffix) || !d.Type().IsRegular() {
 			continue
 		}
 		if n := len(names); isOpen && n > 0 && names[n-1] == name {
-			continue // it got its name while the folder was read
+			continue // it was renamed while the directory was read
 		}
 		names = append(names, name)
 		open[name] = isOpen
@@ -46,18 +46,17 @@ func list(dir string) (names []string, open map[string]bool, err error) {
 	return names, open, nil
 }
 
-// holdings is what repair found in the end.
-type holdings struct {
+// inventory is what repair found.
+type inventory struct {
 	files, serial int
 	bytes         int64
 }
 
 var serialForm = regexp.MustCompile(`-([0-9]{5,9})\.warc\.gz$`)
 
-// repair finishes the files that another process left, makes indexes that are
-// missing, and says what there is. Only unfinished files, from their last
-// checkpoint, and files without index are read.
-func repair(dir string, log *slog.Logger) (h holdings, err error) {
+// repair finishes the open files of another process and builds missing indexes. It reads
+// only open files, from their last checkpoint, and files without an index.
+func repair(dir string, log *slog.Logger) (h inventory, err error) {
 	names, open, err := list(dir)
 	if err != nil {
 		return h, err
@@ -69,7 +68,7 @@ func repair(dir string, log *slog.Logger) (h holdings, err error) {
 		}
 		if open[name] {
 			err = repairOpen(dir, name, log)
-		} else if _, e := os.Stat(filepath.Join(dir, indexName(name))); errors.Is(e, os.ErrNotExist) {
+		} else if missing(filepath.Join(dir, indexName(name))) {
 			err = reindex(dir, name, log)
 		}
 		if err != nil {
@@ -79,15 +78,22 @@ func repair(dir string, log *slog.Logger) (h holdings, err error) {
 	return h.count(dir)
 }
 
-// count removes leftovers and adds up what there is.
-func (h holdings) count(dir string) (holdings, error) {
+// missing reports whether the file does not exist.
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// count removes temporary files and counts files and bytes.
+func (h inventory) count(dir string) (inventory, error) {
 	all, err := os.ReadDir(dir)
 	if err != nil {
 		return h, err
 	}
 	for _, d := range all {
 		name := d.Name()
-		if strings.HasSuffix(name, ".cdxj"+tmpSuffix) || strings.HasSuffix(name, ".cdxj"+openSuffix) {
+		if strings.HasSuffix(name, ".cdxj"+tmpSuffix) ||
+			strings.HasSuffix(name, ".cdxj"+openSuffix) {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil {
 				return h, err
 			}
@@ -107,7 +113,7 @@ func (h holdings) count(dir string) (holdings, error) {
 	return h, nil
 }
 
-// repairOpen cuts a file at its last whole record and finishes it.
+// repairOpen truncates an open file after its last complete record and finishes it.
 func repairOpen(dir, name string, log *slog.Logger) error {
 	path := filepath.Join(dir, openName(name))
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -121,11 +127,12 @@ func repairOpen(dir, name string, log *slog.Logger) error {
 	}
 	s := newSorter()
 	defer s.close()
-	from, err := trusted(dir, name, info.Size(), s)
+	from, err := readTrustedLog(dir, name, info.Size(), s)
 	if err != nil {
 		return err
 	}
-	end, records, err := newScanner(io.NewSectionReader(f, from, info.Size()-from), name, from).index(s.add)
+	unread := io.NewSectionReader(f, from, info.Size()-from)
+	end, records, err := newScanner(unread, name, from).index(s.add)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
@@ -140,15 +147,16 @@ func repairOpen(dir, name string, log *slog.Logger) error {
 	if err := f.Sync(); err != nil {
 		return err
 	}
-	log.Info("WARC file repaired", "file", name, "bytes", end, "cut", info.Size()-end, "read", info.Size()-from)
-	_, err = publish(dir, name, s)
+	log.Info("repaired WARC file", "file", name, "bytes", end, "cut", info.Size()-end,
+		"read", info.Size()-from)
+	_, err = finishFile(dir, name, s)
 	return err
 }
 
-// trusted adds to s what the log of a file tells up to its last checkpoint,
-// and says how much of the WARC that is. Logs that are missing, damaged, or
-// disagree with the WARC are worth nothing.
-func trusted(dir, name string, size int64, s *sorter) (end int64, err error) {
+// readTrustedLog adds the index lines of a log up to its last checkpoint to s and returns
+// the end of the WARC there. A log that is missing, damaged or contradicts the WARC is
+// ignored.
+func readTrustedLog(dir, name string, size int64, s *sorter) (end int64, err error) {
 	var at int64
 	err = withLog(dir, name, -1, func(r *bufio.Reader) (err error) {
 		end, at, err = checkpoint(r)
@@ -166,7 +174,7 @@ func trusted(dir, name string, size int64, s *sorter) (end int64, err error) {
 	})
 }
 
-// withLog calls fn with the first n bytes of a log, all of it if n is negative.
+// withLog calls fn with the first n bytes of a log, or all of it if n is negative.
 func withLog(dir, name string, n int64, fn func(*bufio.Reader) error) error {
 	f, err := os.Open(filepath.Join(dir, logName(name)))
 	if err != nil {
@@ -180,14 +188,14 @@ func withLog(dir, name string, n int64, fn func(*bufio.Reader) error) error {
 	return fn(bufio.NewReader(r))
 }
 
-// reindex makes the index of a finished file; a file with damage is indexed as
-// far as it can be read, and never changed.
+// reindex builds the index of a finished file. A damaged file is indexed up to the damage
+// and never changed.
 func reindex(dir, name string, log *slog.Logger) error {
 	s := newSorter()
 	defer s.close()
 	_, _, err := scanFile(dir, name, 0, -1, s.add)
 	if errors.Is(err, ErrCorrupt) {
-		log.Warn("WARC file is damaged; it is indexed up to there", "file", name, "err", err)
+		log.Warn("indexed WARC file up to a damaged record", "file", name, "err", err)
 	} else if err != nil {
 		return err
 	}
@@ -195,8 +203,8 @@ func reindex(dir, name string, log *slog.Logger) error {
 	return err
 }
 
-// scanFile reads a file, finished or not, from one offset to another (to its
-// end if that is negative) and calls fn with the lines of its index.
+// scanFile reads a file from one offset to another, or to its end if that is negative,
+// and calls fn with its index lines.
 func scanFile(dir, name string, from, to int64, fn func([]byte) error) (int64, int, error) {
 	f, err := openWARC(dir, name)
 	if err != nil {
@@ -213,8 +221,8 @@ func scanFile(dir, name string, from, to int64, fn func([]byte) error) (int64, i
 	return newScanner(io.NewSectionReader(f, from, to-from), name, from).index(fn)
 }
 
-// openWARC opens a file under whichever name it has; it may get its final
-// name meanwhile.
+// openWARC opens a file under its final or its temporary name. It may be renamed
+// meanwhile.
 func openWARC(dir, name string) (f *os.File, err error) {
 	for range 2 {
 		for _, n := range []string{name, openName(name)} {

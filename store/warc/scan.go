@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	maxHeader = 64 << 10  // bytes of a record's header
-	maxHead   = 256 << 10 // bytes of an HTTP head that are looked at
+	maxHeader = 64 << 10  // maximum size in bytes of a record's header
+	maxHead   = 256 << 10 // maximum size in bytes of a parsed HTTP header
 )
 
-// Record is one record as it is read.
+// Record is one record of a WARC file.
 type Record struct {
 	Location Location // Length is 0 while the record is being read
 	Type     string   // warcinfo, request, response, revisit, metadata, ...
-	ID       string   // with its angle brackets
+	ID       string   // with angle brackets
 	URL      string   // WARC-Target-URI; "" in a warcinfo record
 	Time     time.Time
 	Fields   []Field // the whole header
-	Length   int64   // of the block, in bytes
+	Length   int64   // of the block in bytes
 	Block    io.Reader
 }
 
-// Get returns the first field of that name, in any case, or "".
+// Get returns the value of the first field with a name, ignoring case, or "".
 func (r *Record) Get(name string) string {
 	for _, f := range r.Fields {
 		if strings.EqualFold(f.Name, name) {
@@ -40,10 +40,9 @@ func (r *Record) Get(name string) string {
 	return ""
 }
 
-// scanner reads records one after the other, a gzip member each, in constant
-// memory. The library's reader is not used for this: it does not say where a
-// member ends, reads headers without bound, and panics on a version line of
-// one byte.
+// scanner reads records, one gzip member each, in constant memory. The reader of gowarc
+// is not used because it does not report where a member ends, reads headers of any size,
+// and panics on a version line of one byte.
 type scanner struct {
 	src    counter
 	br     *bufio.Reader // over src
@@ -52,7 +51,7 @@ type scanner struct {
 	file   string
 	rec    *Record
 	block  io.LimitedReader
-	off    int64 // where the next member begins
+	off    int64 // offset of the next member
 }
 
 type counter struct {
@@ -66,9 +65,10 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newScanner reads r, whose first byte stands at offset off of a file.
+// newScanner reads r, which starts at offset off of a file.
 func newScanner(r io.Reader, file string, off int64) *scanner {
-	s := &scanner{src: counter{r: r, n: off}, file: file, off: off, member: bufio.NewReaderSize(nil, 32<<10)}
+	s := &scanner{src: counter{r: r, n: off}, file: file, off: off, member: bufio.NewReaderSize(nil,
+		32<<10)}
 	s.br = bufio.NewReaderSize(&s.src, 64<<10)
 	return s
 }
@@ -77,9 +77,9 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrCorrupt}, args...)...)
 }
 
-// next reads the header of the next record, after finishing the last. The
-// error is io.EOF at the end of the file, ErrCorrupt if what follows is no
-// whole record, or that of the reader.
+// next finishes the last record and reads the header of the next one. The error is io.EOF
+// at the end of the file, ErrCorrupt if there is no complete record, or an error of the
+// reader.
 func (s *scanner) next() (*Record, error) {
 	if s.rec != nil {
 		if err := s.finish(); err != nil {
@@ -96,13 +96,13 @@ func (s *scanner) next() (*Record, error) {
 		err = s.gz.Reset(s.br)
 	}
 	if err != nil {
-		return nil, s.damage(err)
+		return nil, s.readError(err)
 	}
 	s.gz.Multistream(false)
 	s.member.Reset(s.gz)
 	rec, err := readHeader(s.member)
 	if err != nil {
-		return nil, s.damage(err)
+		return nil, s.readError(err)
 	}
 	rec.Location = Location{File: s.file, Offset: s.off, Digest: rec.Get("WARC-Payload-Digest")}
 	s.block = io.LimitedReader{R: s.member, N: rec.Length}
@@ -111,15 +111,15 @@ func (s *scanner) next() (*Record, error) {
 	return rec, nil
 }
 
-// finish reads the rest of the record and sees that it ends as it should.
+// finish reads the rest of the record and checks its end.
 func (s *scanner) finish() error {
 	rec := s.rec
 	s.rec = nil
 	if _, err := io.Copy(io.Discard, &s.block); err != nil {
-		return s.damage(err)
+		return s.readError(err)
 	}
-	if err := s.tail(); err != nil {
-		return s.damage(err)
+	if err := s.readTrailer(); err != nil {
+		return s.readError(err)
 	}
 	after := s.src.n - int64(s.br.Buffered())
 	rec.Location.Length = after - s.off
@@ -127,27 +127,28 @@ func (s *scanner) finish() error {
 	return nil
 }
 
-// tail reads what stands between a block and the end of its member.
-func (s *scanner) tail() error {
+// readTrailer reads the end of a member, after the block.
+func (s *scanner) readTrailer() error {
 	var end [4]byte
-	if _, err := io.ReadFull(s.member, end[:]); err != nil && err != io.EOF {
+	_, err := io.ReadFull(s.member, end[:])
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if s.block.N != 0 || string(end[:]) != "\r\n\r\n" {
 		return errors.New("block and its length differ")
 	}
-	switch _, err := s.member.ReadByte(); err { // EOF says that the member's checksum is right
-	case io.EOF:
+	switch _, err := s.member.ReadByte(); { // io.EOF means that the checksum is right
+	case errors.Is(err, io.EOF):
 		return nil
-	case nil:
-		return errors.New("member goes on after the record")
+	case err == nil:
+		return errors.New("member does not end after the record")
 	default:
 		return err
 	}
 }
 
-// damage tells what is wrong with the bytes from what is wrong with the disk.
-func (s *scanner) damage(err error) error {
+// readError distinguishes invalid data from errors of the file system.
+func (s *scanner) readError(err error) error {
 	var path interface{ Timeout() bool } // *fs.PathError, syscall.Errno
 	if errors.As(err, &path) {
 		return err
@@ -163,7 +164,7 @@ func readHeader(br *bufio.Reader) (*Record, error) {
 		if left -= len(b); left < 0 || errors.Is(err, bufio.ErrBufferFull) {
 			return "", errors.New("header too long")
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return "", io.ErrUnexpectedEOF
 		}
 		if err != nil {
@@ -212,36 +213,38 @@ func (r *Record) interpret() error {
 	if r.Type == "" || r.ID == "" {
 		return errors.New("no WARC-Type or WARC-Record-ID")
 	}
-	r.URL = strings.TrimSuffix(strings.TrimPrefix(r.Get("WARC-Target-URI"), "<"), ">") // as GNU wget writes it
+	// GNU wget writes angle brackets.
+	r.URL = strings.TrimSuffix(strings.TrimPrefix(r.Get("WARC-Target-URI"), "<"), ">")
 	if r.Time, err = time.Parse(time.RFC3339Nano, r.Get("WARC-Date")); err != nil {
 		return errors.New("no WARC-Date")
 	}
 	return nil
 }
 
-// readHead reads an HTTP head, with its empty line, off a block.
+// readHead reads an HTTP header, including the empty line, from a block.
 func readHead(r io.Reader) ([]byte, *bufio.Reader) {
 	br := bufio.NewReaderSize(r, 16<<10)
 	var head []byte
 	for len(head) < maxHead {
 		l, err := br.ReadSlice('\n')
 		head = append(head, l...)
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) || string(l) == "\r\n" || string(l) == "\n" {
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) || string(l) == "\r\n" ||
+			string(l) == "\n" {
 			break
 		}
 	}
 	return head, br
 }
 
-// index reads records to the end of r or of the whole ones, calls fn with the
-// line of each capture, and returns where the last whole record ends and how
-// many there were. The error is ErrCorrupt if something follows.
+// index reads records up to the end of the input or the first damage and calls fn with
+// the index line of each capture. It returns the end and number of the complete records.
+// The error is ErrCorrupt if more data follows.
 func (s *scanner) index(fn func(line []byte) error) (end int64, records int, err error) {
 	end = s.off
 	var line []byte
 	for {
 		rec, err := s.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return s.off, records, nil
 		}
 		if err != nil {
@@ -268,7 +271,8 @@ func (s *scanner) index(fn func(line []byte) error) (end int64, records int, err
 	}
 }
 
-// isCapture says whether a record has a line in the index.
+// isCapture reports whether a record has a line in the index.
 func isCapture(r *Record) bool {
-	return (r.Type == "response" || r.Type == "revisit") && isURL(r.URL) && len(r.Location.Digest) < 200
+	return (r.Type == "response" || r.Type == "revisit") && isURL(r.URL) &&
+		len(r.Location.Digest) < 200
 }

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	sortMemory = 8 << 20  // bytes of lines sorted in memory at once
-	sortFanIn  = 64       // runs merged at once
-	maxLine    = 64 << 10 // bytes of a line of an index
+	sortMemory = 8 << 20  // maximum size in bytes of lines sorted in memory
+	sortFanIn  = 64       // maximum number of runs merged at once
+	maxLine    = 64 << 10 // maximum length in bytes of an index line
 )
 
 // source opens a sorted run of lines.
 type source func() (io.ReadCloser, error)
 
-// sorter takes lines in any order and gives sorted runs of them. Memory is
-// sortMemory; what is more goes to one temporary file.
+// sorter sorts lines. It uses sortMemory bytes of memory, and a temporary file if there
+// are more lines.
 type sorter struct {
 	limit int // of size
-	size  int // of the lines and what points at them
+	size  int // of the lines and their slice headers
 	buf   []byte
 	lines [][]byte
 	tmp   *os.File
@@ -35,14 +35,14 @@ type sorter struct {
 
 func newSorter() *sorter { return &sorter{limit: sortMemory} }
 
-// add takes a line without line feed; the line is copied.
+// add adds a copy of a line, which has no line feed.
 func (s *sorter) add(line []byte) error {
 	if s.size+len(line) > s.limit && len(s.lines) > 0 {
 		if err := s.spill(); err != nil {
 			return err
 		}
 	}
-	if cap(s.buf)-len(s.buf) < len(line) { // lines keep pointing into what they were put in
+	if cap(s.buf)-len(s.buf) < len(line) { // earlier lines keep pointing into the old buffer
 		s.buf = make([]byte, 0, max(64<<10, min(2*cap(s.buf), s.limit), len(line)))
 	}
 	n := len(s.buf)
@@ -58,7 +58,8 @@ func (s *sorter) spill() error {
 		if err != nil {
 			return err
 		}
-		os.Remove(f.Name()) // it lives as long as it is open; close tries again where that cannot be
+		// The file exists while it is open; close removes it on systems where this fails.
+		os.Remove(f.Name())
 		s.tmp = f
 	}
 	slices.SortFunc(s.lines, bytes.Compare)
@@ -77,12 +78,14 @@ func (s *sorter) run(fill func(io.Writer) error) error {
 	}
 	from, n, tmp := s.end, cw.n, s.tmp
 	s.end += n
-	s.runs = append(s.runs, func() (io.ReadCloser, error) { return io.NopCloser(io.NewSectionReader(tmp, from, n)), nil })
+	s.runs = append(s.runs, func() (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(tmp, from, n)), nil
+	})
 	s.buf, s.lines, s.size = s.buf[:0], s.lines[:0], 0
 	return nil
 }
 
-// sources are the sorted runs of all that was added; add must not be called any more.
+// sources returns the sorted runs of all lines. No line may be added afterwards.
 func (s *sorter) sources() []source {
 	slices.SortFunc(s.lines, bytes.Compare)
 	if len(s.lines) == 0 {
@@ -100,8 +103,8 @@ func (s *sorter) close() {
 	}
 }
 
-// merge writes the lines of all runs in order. Many runs are merged in steps,
-// so that files and buffers stay few.
+// merge writes the lines of all sorted runs in order. Many runs are merged in several
+// steps, to limit the number of open files and buffers.
 func merge(ctx context.Context, w io.Writer, all []source) error {
 	if len(all) <= sortFanIn {
 		return mergeOnce(ctx, w, all)
@@ -166,7 +169,7 @@ func mergeOnce(ctx context.Context, w io.Writer, all []source) (err error) {
 	return nil
 }
 
-// run is a sorted run that is being read; line has its line feed.
+// run is a sorted run being read. line includes the line feed.
 type run struct {
 	c    io.Closer
 	br   *bufio.Reader
@@ -212,7 +215,7 @@ func writeLines(w io.Writer, lines [][]byte) error {
 	return nil
 }
 
-// lineReader reads lines from memory, a line feed after each.
+// lineReader reads lines from memory and adds a line feed to each.
 type lineReader struct {
 	lines [][]byte
 	at    int // within lines[0]

@@ -20,8 +20,7 @@ import (
 	"github.com/nlnwa/gowarc"
 )
 
-// plain is a record as the independent reader below sees it: gzip and text,
-// nothing of this package.
+// plain is a record as readPlain reads it, without code of this package.
 type plain struct {
 	at, length int // of the member
 	header     map[string][]string
@@ -35,7 +34,7 @@ func (p plain) get(name string) string {
 	return ""
 }
 
-// readPlain reads a file of gzip members and fails the test where it is not WARC 1.1.
+// readPlain reads a WARC file and fails the test if it is not valid.
 func readPlain(t testing.TB, data []byte) (all []plain) {
 	t.Helper()
 	br := bytes.NewReader(data)
@@ -66,7 +65,8 @@ func readPlain(t testing.TB, data []byte) (all []plain) {
 		}
 		n, err := strconv.Atoi(p.get("content-length"))
 		if err != nil || len(rest) != n+4 || string(rest[n:]) != "\r\n\r\n" {
-			t.Fatalf("member at %d: length %q, %d bytes, %v", at, p.get("content-length"), len(rest), err)
+			t.Fatalf("member at %d: length %q, %d bytes, %v", at, p.get("content-length"),
+				len(rest), err)
 		}
 		p.block = rest[:n]
 		if got := sha(p.block); got != p.get("warc-block-digest") {
@@ -75,7 +75,8 @@ func readPlain(t testing.TB, data []byte) (all []plain) {
 		if p.get("warc-type") == "response" {
 			_, body, _ := bytes.Cut(p.block, []byte("\r\n\r\n"))
 			if got := sha(body); got != p.get("warc-payload-digest") {
-				t.Fatalf("member at %d: payload digest %s, want %s", at, p.get("warc-payload-digest"), got)
+				t.Fatalf("member at %d: payload digest %s, want %s", at,
+					p.get("warc-payload-digest"), got)
 			}
 		}
 		all = append(all, p)
@@ -95,10 +96,10 @@ func memberEnds(t testing.TB, data []byte) (ends []int) {
 	return ends
 }
 
-var library sync.Mutex // guards what makes an unmarshaler
+var library sync.Mutex // guards gowarc.NewUnmarshaler
 
-// checkStrict reads a WARC by the reader above and by the library's with every
-// check it has, and looks at what links the records.
+// checkStrict reads a WARC file with readPlain, and with gowarc with all of its checks,
+// and checks the references between records.
 func checkStrict(t testing.TB, data []byte) []plain {
 	t.Helper()
 	all := readPlain(t, data)
@@ -106,22 +107,24 @@ func checkStrict(t testing.TB, data []byte) []plain {
 	for i, p := range all {
 		id := p.get("warc-record-id")
 		if ids[id] != "" || !strings.HasPrefix(id, "<urn:uuid:") {
-			t.Fatalf("record %d: ID %q", i, id)
+			t.Fatalf("record %d has ID %q, want a unique UUID", i, id)
 		}
 		ids[id] = p.get("warc-type")
 		if i == 0 && ids[id] != "warcinfo" {
-			t.Fatalf("first record is %s", ids[id])
+			t.Fatalf("first record is %s, want warcinfo", ids[id])
 		}
 		for _, to := range append(p.header["warc-concurrent-to"], p.header["warc-warcinfo-id"]...) {
 			if ids[to] == "" {
-				t.Fatalf("record %d names a record that is not before it", i)
+				t.Fatalf("record %d refers to %s, want an earlier record", i, to)
 			}
 		}
 	}
 	br := bufio.NewReader(bytes.NewReader(data))
-	library.Lock() // it sets a global each time
-	u := gowarc.NewUnmarshaler(gowarc.WithSyntaxErrorPolicy(gowarc.ErrFail), gowarc.WithSpecViolationPolicy(gowarc.ErrFail),
-		gowarc.WithUnknownRecordTypePolicy(gowarc.ErrFail), gowarc.WithBlockErrorPolicy(gowarc.ErrFail))
+	library.Lock() // NewUnmarshaler sets a global variable
+	u := gowarc.NewUnmarshaler(gowarc.WithSyntaxErrorPolicy(gowarc.ErrFail),
+		gowarc.WithSpecViolationPolicy(gowarc.ErrFail),
+		gowarc.WithUnknownRecordTypePolicy(gowarc.ErrFail),
+		gowarc.WithBlockErrorPolicy(gowarc.ErrFail))
 	library.Unlock()
 	n := 0
 	for ; ; n++ {
@@ -130,22 +133,23 @@ func checkStrict(t testing.TB, data []byte) []plain {
 			break
 		}
 		if err != nil || skipped != 0 || !v.Valid() {
-			t.Fatalf("library, record %d: %v, %d bytes skipped, %v", n, err, skipped, v)
+			t.Fatalf("gowarc, record %d: %v, %d bytes skipped, %v", n, err, skipped, v)
 		}
 		if rec.RecordId() != strings.Trim(all[n].get("warc-record-id"), "<>") {
-			t.Fatalf("library, record %d: ID %s", n, rec.RecordId())
+			t.Fatalf("gowarc, record %d: ID %s, want %s", n, rec.RecordId(),
+				all[n].get("warc-record-id"))
 		}
 		if err := rec.Close(); err != nil {
-			t.Fatalf("library, record %d: %v", n, err)
+			t.Fatalf("gowarc, record %d: %v", n, err)
 		}
 	}
 	if n != len(all) {
-		t.Fatalf("library read %d records of %d", n, len(all))
+		t.Fatalf("gowarc read %d records, want %d", n, len(all))
 	}
 	return all
 }
 
-// cdxj is a line of an index, taken apart by what is not this package.
+// cdxj is an index line, parsed without code of this package.
 type cdxj struct {
 	Key, Time                                           string
 	URL, Mime, Status, Digest, Length, Offset, Filename string
@@ -155,13 +159,13 @@ func readIndex(t testing.TB, b []byte) (all []cdxj) {
 	t.Helper()
 	lines := strings.SplitAfter(string(b), "\n")
 	if lines[len(lines)-1] != "" || !slices.IsSorted(lines[:len(lines)-1]) {
-		t.Fatalf("index ends early or is not sorted:\n%s", b)
+		t.Fatalf("index is incomplete or not sorted:\n%s", b)
 	}
 	for _, l := range lines[:len(lines)-1] {
 		var c cdxj
 		f := strings.SplitN(l, " ", 3)
 		if len(f) != 3 || len(f[1]) != 14 || json.Unmarshal([]byte(f[2]), &c) != nil {
-			t.Fatalf("index line %q", l)
+			t.Fatalf("index line is %q, want key, time and JSON", l)
 		}
 		c.Key, c.Time = f[0], f[1]
 		all = append(all, c)
@@ -169,8 +173,8 @@ func readIndex(t testing.TB, b []byte) (all []cdxj) {
 	return all
 }
 
-// checkIndexes compares the index of each finished file, and the one of all,
-// with what the independent reader finds.
+// checkIndexes compares the index of each finished file, and that of the archive, with
+// the records that readPlain finds.
 func checkIndexes(t testing.TB, a *Archive) {
 	t.Helper()
 	total := 0
@@ -188,14 +192,16 @@ func checkIndexes(t testing.TB, a *Archive) {
 		}
 		lines := readIndex(t, readFile(t, a.dir, indexName(filepath.Base(path))))
 		if len(lines) != len(at) {
-			t.Fatalf("%s: %d lines, %d captures", path, len(lines), len(at))
+			t.Fatalf("%s: index has %d lines, want %d", path, len(lines), len(at))
 		}
 		total += len(lines)
 		for _, l := range lines {
 			p, ok := at[l.Offset]
 			date := strings.NewReplacer("-", "", "T", "", ":", "").Replace(p.get("warc-date"))
-			if !ok || l.Length != strconv.Itoa(p.length) || l.URL != p.get("warc-target-uri") || l.Time != date[:14] ||
-				l.Filename != filepath.Base(path) || "sha1:"+l.Digest != p.get("warc-payload-digest") && l.Digest != "-" {
+			if !ok || l.Length != strconv.Itoa(p.length) || l.URL != p.get("warc-target-uri") ||
+				l.Time != date[:14] ||
+				l.Filename != filepath.Base(path) ||
+				"sha1:"+l.Digest != p.get("warc-payload-digest") && l.Digest != "-" {
 				t.Fatalf("%s: line %+v, record %+v", path, l, p.header)
 			}
 		}
@@ -206,7 +212,7 @@ func checkIndexes(t testing.TB, a *Archive) {
 			t.Fatal(err)
 		}
 		if got := readIndex(t, b.Bytes()); len(got) != total {
-			t.Fatalf("index of all has %d lines, want %d", len(got), total)
+			t.Fatalf("index of the archive has %d lines, want %d", len(got), total)
 		}
 	}
 }

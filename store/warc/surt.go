@@ -5,19 +5,17 @@ import (
 	"strings"
 )
 
-// SURT returns the key under which a URL stands in the index, the same for
-// URLs that differ only in ways that rarely matter: sort-friendly URI
-// reordering transform, as the Python package surt (which pywb and
-// cdxj-indexer use) has it by default.
+// SURT returns the index key of a URL: its sort-friendly URI reordering transform. URLs
+// that differ only in unimportant ways have the same key. The result is that of the
+// Python package surt with default settings, which pywb and cdxj-indexer use:
 //
 //	https://www.Example.com:443/A//b/?z=1&Y=2#f  ->  com,example)/a/b?y=2&z=1
 //
-// The scheme goes; user, fragment and default port go; "www." (or "www12.") goes; the host
-// is reversed; escapes that need not be are undone; path and query are put in
-// lower case; double and trailing slashes go; the query is sorted. Session IDs
-// (jsessionid and others, which the package strips) are left in: the url field
-// of a line has the URL itself, always. What is no http(s) URL is returned as
-// it is. Time and memory are linear in len(u), but for sorting the query.
+// SURT removes scheme, user, fragment, default port and "www." (or "www12."), reverses
+// the host name, decodes unnecessary escapes, converts path and query to lower case,
+// removes double and trailing slashes, and sorts the query. Unlike the Python package, it
+// does not remove session IDs such as jsessionid. A string that is not an http or https
+// URL is returned unchanged. Time and memory are linear in len(u), except for sorting.
 func SURT(u string) string {
 	scheme, rest, ok := strings.Cut(u, "://")
 	scheme = strings.ToLower(scheme)
@@ -48,7 +46,8 @@ func writeHost(b *strings.Builder, scheme, host string) {
 		port = ""
 	}
 	if rest, ok := strings.CutPrefix(host, "www"); ok {
-		if _, after, ok := strings.Cut(rest, "."); ok && strings.Trim(rest[:len(rest)-len(after)-1], "0123456789") == "" {
+		if _, after, ok := strings.Cut(rest, "."); ok && strings.Trim(rest[:len(rest)-len(after)-1],
+			"0123456789") == "" {
 			host = after
 		}
 	}
@@ -109,8 +108,8 @@ func surtQuery(q string) string {
 	return strings.Join(args, "&")
 }
 
-// unescape undoes percent-encoding until none is left. The rules do not
-// overlap, so one pass that looks back after each byte finds the same as passes over the whole.
+// unescape decodes percent-encoding until none is left. One pass that looks back after
+// each byte is enough, because escapes cannot overlap.
 func unescape(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
@@ -142,8 +141,8 @@ func unhex(c byte) (byte, bool) {
 	return 0, false
 }
 
-// escape encodes what cannot stand in a key: blanks, controls, bytes above
-// ASCII, "#" and "%".
+// escape encodes characters that a key cannot contain: blanks, control characters,
+// non-ASCII bytes, "#" and "%".
 func escape(s string) string {
 	const digits = "0123456789ABCDEF"
 	var b strings.Builder

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	checkEvery = 64 << 20 // bytes of WARC between two checkpoints
-	freeEvery  = 1 << 20  // bytes of WARC between two looks at the free disk
+	checkpointBytes  = 64 << 20 // bytes of WARC between two checkpoints
+	recheckFreeBytes = 1 << 20  // bytes of WARC between two checks of the free disk space
 )
 
-// errRotated says that a file was begun meanwhile: encode again.
-var errRotated = errors.New("warc: another file")
+// errNewFile means that a new file was started and the exchange has to be encoded again.
+var errNewFile = errors.New("warc: a new file was started")
 
-// file is what the writer needs of an *os.File.
+// file contains the methods of *os.File that the writer uses.
 type file interface {
 	io.WriterAt
 	Truncate(size int64) error
@@ -28,44 +28,44 @@ type file interface {
 	Close() error
 }
 
-// writer owns the file being written. All its methods run in the archive's
-// one goroutine, or before that starts and after it ended.
+// writer owns the file being written. Its methods run in the archive's goroutine, or
+// before that starts or after it has ended.
 type writer struct {
-	a        *Archive
-	cur      *openFile
-	last     *openFile // the one before, being finished or finished
-	total    int64     // bytes of the folder
-	free     int64     // above MinFree when last looked, minus what was written since
-	looked   int64     // bytes written since then
-	serial   int
-	finished chan finished // from the goroutine that finishes a file
-	busy     bool          // there is one
-	marks    chan mark     // from the goroutine that makes a checkpoint
-	marking  bool          // there is one
-	helpers  sync.WaitGroup
-	enc      *encoder
+	a             *Archive
+	current       *openFile
+	previous      *openFile // the file before, being finished or finished
+	total         int64     // size of all files
+	free          int64     // above MinFree at the last check, minus bytes written since
+	unchecked     int64     // bytes written since the last check
+	serial        int
+	finished      chan finishResult // from the goroutine that finishes a file
+	finishing     bool              // that goroutine is running
+	checkpoints   chan syncResult   // from the goroutine that syncs for a checkpoint
+	checkpointing bool              // that goroutine is running
+	helpers       sync.WaitGroup
+	enc           *encoder
 }
 
-// openFile is a file being written, and its log.
+// openFile is a file being written, and its index log.
 type openFile struct {
-	name           string // when finished
-	warc, log      file
-	info           string // ID of the warcinfo record
-	head           int64  // where that ends
-	end, logEnd    int64  // of what is written
-	crc            uint32 // of the log
-	pending        []byte // lines that are not in the log yet
-	logBad         bool   // the log could not be written: the index has to be read from the WARC
-	checked        int64  // where the last checkpoint was begun
-	done           chan struct{}
-	syncErr, index error // why it could not be made durable, or finished; read them after done
+	name              string // final name
+	warc, log         file
+	info              string // ID of the warcinfo record
+	infoEnd           int64  // end of the warcinfo record
+	end, logEnd       int64  // end of the written data
+	crc               uint32 // of the log
+	pending           []byte // lines not yet written to the log
+	logFailed         bool   // log not writable: the index has to be built from the WARC
+	checkpointed      int64  // end at the last checkpoint
+	done              chan struct{}
+	syncErr, indexErr error // of syncing, of finishing; valid after done is closed
 }
 
 // job is an encoded exchange.
 type job struct {
 	data    []byte
 	info    string
-	any     bool // fits any file
+	any     bool // does not name a warcinfo record and so fits any file
 	first   int64
 	records int
 	entry   *entry // without file, offset and length
@@ -73,28 +73,29 @@ type job struct {
 
 func (w *writer) append(j *job) (Location, error) {
 	n := int64(len(j.data))
-	if f := w.cur; f != nil && (f.logBad || f.end > f.head && f.end+n > w.a.o.MaxFile) {
+	if f := w.current; f != nil && (f.logFailed || f.end > f.infoEnd && f.end+n > w.a.o.MaxFile) {
 		w.rotate()
 	}
 	line := int64(1024)
-	if w.cur == nil {
+	if w.current == nil {
 		line += infoSize(w.a.o.Info)
 	}
 	if j.entry != nil {
 		line += int64(3 * len(j.entry.url))
 	}
-	if err := w.room(n + 2*line); err != nil { // a line stands in the log, then in the index too
+	// Reserve space for a line twice, in the log and in the index.
+	if err := w.checkSpace(n + 2*line); err != nil {
 		w.a.count(func(s *Stats) { s.Refused++; s.RefusedBytes += n })
 		return Location{}, err
 	}
-	if w.cur == nil {
+	if w.current == nil {
 		if err := w.create(); err != nil {
 			return Location{}, err
 		}
 	}
-	f := w.cur
+	f := w.current
 	if j.info != f.info && !j.any {
-		return Location{}, errRotated
+		return Location{}, errNewFile
 	}
 	at := f.end
 	if err := w.write(f, j.data); err != nil {
@@ -105,28 +106,28 @@ func (w *writer) append(j *job) (Location, error) {
 		j.entry.file, j.entry.offset, j.entry.length = f.name, at, j.first
 	}
 	f.pending = appendEvent(f.pending, f.end, j.entry)
-	w.a.publish(f)
+	w.a.setLive(f)
 	w.a.count(func(s *Stats) { s.Exchanges++; s.Records += int64(j.records); s.Bytes = w.total })
-	if f.end-f.checked >= checkEvery && !w.marking {
+	if f.end-f.checkpointed >= checkpointBytes && !w.checkpointing {
 		w.checkpoint(f)
 	}
 	return loc, nil
 }
 
-// room says whether n more bytes may be written.
-func (w *writer) room(n int64) error {
+// checkSpace returns an error if n more bytes must not be written.
+func (w *writer) checkSpace(n int64) error {
 	if q := w.a.o.Quota; q > 0 && w.total+n > q {
-		return fmt.Errorf("%w: quota of %d bytes", ErrFull, q)
+		return fmt.Errorf("%w: quota of %d bytes", ErrNoSpace, q)
 	}
-	if w.looked += n; w.looked >= freeEvery || w.free < n {
+	if w.unchecked += n; w.unchecked >= recheckFreeBytes || w.free < n {
 		free, err := w.a.o.disk.free(w.a.dir)
 		if err != nil {
 			return err
 		}
-		w.looked, w.free = 0, free-w.a.o.MinFree
+		w.unchecked, w.free = 0, free-w.a.o.MinFree
 	}
 	if w.free < n {
-		return fmt.Errorf("%w: less than %d bytes of disk would be free", ErrFull, w.a.o.MinFree)
+		return fmt.Errorf("%w: less than %d bytes would remain free", ErrNoSpace, w.a.o.MinFree)
 	}
 	w.free -= n
 	return nil
@@ -140,35 +141,35 @@ func (w *writer) write(f *openFile, data []byte) error {
 		w.total += int64(len(data))
 		return nil
 	}
-	if cut := f.warc.Truncate(f.end); cut != nil {
-		w.abandon(f, cut)
+	if truncateErr := f.warc.Truncate(f.end); truncateErr != nil {
+		w.abandon(f, truncateErr)
 	}
-	return fullError(err)
+	return noSpaceError(err)
 }
 
-// fullError wraps ErrFull around what says that there is no room.
-func fullError(err error) error {
+// noSpaceError wraps errors about missing space in ErrNoSpace.
+func noSpaceError(err error) error {
 	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, e) {
-			return fmt.Errorf("%w: %w", ErrFull, err)
+			return fmt.Errorf("%w: %w", ErrNoSpace, err)
 		}
 	}
 	return fmt.Errorf("warc: %w", err)
 }
 
-// abandon leaves a file that cannot be written any more as it is; the next
-// Open cuts it and finishes it.
+// abandon stops writing a file after an error. The next Open truncates and finishes it.
 func (w *writer) abandon(f *openFile, err error) {
-	w.a.o.Logger.Error("WARC file is left as it is, to be repaired at the next start", "file", f.name, "err", err)
-	f.syncErr, f.index = fmt.Errorf("warc: %w", err), err
+	w.a.o.Logger.Error("abandoned WARC file until the repair at the next start",
+		"file", f.name, "err", err)
+	f.syncErr, f.indexErr = fmt.Errorf("warc: %w", err), err
 	f.warc.Close()
 	f.log.Close()
 	close(f.done)
-	w.cur = nil
+	w.current = nil
 	w.a.setInfo("")
 }
 
-// create begins a file with its warcinfo record.
+// create starts a file with its warcinfo record.
 func (w *writer) create() error {
 	w.serial++
 	now := time.Now().UTC()
@@ -177,38 +178,40 @@ func (w *writer) create() error {
 	if err != nil {
 		return err
 	}
-	warcPath, logPath := filepath.Join(w.a.dir, openName(name)), filepath.Join(w.a.dir, logName(name))
+	warcPath := filepath.Join(w.a.dir, openName(name))
+	logPath := filepath.Join(w.a.dir, logName(name))
 	f := &openFile{name: name, info: id, done: make(chan struct{})}
 	if f.warc, err = w.a.o.disk.create(warcPath); err != nil {
-		return fullError(err)
+		return noSpaceError(err)
 	}
 	if f.log, err = w.a.o.disk.create(logPath); err == nil {
 		if err = w.write(f, w.enc.buf.Bytes()); err == nil {
-			f.head, f.pending = f.end, appendEvent(nil, f.end, nil)
-			w.cur = f
+			f.infoEnd, f.pending = f.end, appendEvent(nil, f.end, nil)
+			w.current = f
 			w.a.setInfo(id)
-			w.a.publish(f)
+			w.a.setLive(f)
 			w.a.count(func(s *Stats) { s.Files++; s.Records++; s.Bytes = w.total })
 			return nil
 		}
 		f.log.Close()
 	}
 	f.warc.Close()
-	err = fullError(err)
+	err = noSpaceError(err)
 	return errors.Join(err, os.Remove(warcPath), ignoreMissing(os.Remove(logPath)))
 }
 
-// flush writes pending lines to the log. If that fails the WARC is still
-// whole; its index is then read from it.
+// flush writes pending lines to the log. If that fails, the WARC is still complete and
+// its index will be built from it.
 func (w *writer) flush() {
-	f := w.cur
+	f := w.current
 	if f == nil || len(f.pending) == 0 {
 		return
 	}
-	if !f.logBad {
+	if !f.logFailed {
 		if _, err := f.log.WriteAt(f.pending, f.logEnd); err != nil {
-			f.logBad = true
-			w.a.o.Logger.Warn("index of a WARC file has to be read from it", "file", f.name, "err", err)
+			f.logFailed = true
+			w.a.o.Logger.Warn("failed to write index log; index will be built from WARC file",
+				"file", f.name, "err", err)
 		} else {
 			n := int64(len(f.pending))
 			f.crc = crc32.Update(f.crc, crc32.IEEETable, f.pending)
@@ -218,16 +221,16 @@ func (w *writer) flush() {
 		}
 	}
 	f.pending = f.pending[:0]
-	w.a.publish(f)
+	w.a.setLive(f)
 }
 
-// loop runs what is sent to the writer until quit is closed.
+// loop executes operations until quit is closed.
 func (w *writer) loop(ops <-chan func(*writer), quit <-chan struct{}) {
 	for {
 		select {
 		case op := <-ops:
 			op(w)
-			for range 64 { // pending lines of several exchanges go to the log at once
+			for range 64 { // write the pending lines of several exchanges at once
 				select {
 				case op := <-ops:
 					op(w)
@@ -238,9 +241,9 @@ func (w *writer) loop(ops <-chan func(*writer), quit <-chan struct{}) {
 			}
 			w.flush()
 		case r := <-w.finished:
-			w.settle(r)
-		case m := <-w.marks:
-			w.mark(m)
+			w.recordFinished(r)
+		case m := <-w.checkpoints:
+			w.checkpointDone(m)
 		case <-quit:
 			return
 		}
@@ -250,21 +253,21 @@ func (w *writer) loop(ops <-chan func(*writer), quit <-chan struct{}) {
 // close finishes the current file and waits for all helpers.
 func (w *writer) close() error {
 	var err error
-	if w.busy {
-		w.settle(<-w.finished)
+	if w.finishing {
+		w.recordFinished(<-w.finished)
 	}
-	if f := w.cur; f != nil {
+	if f := w.current; f != nil {
 		w.rotate()
-		w.settle(<-w.finished)
-		err = errors.Join(f.syncErr, f.index)
+		w.recordFinished(<-w.finished)
+		err = errors.Join(f.syncErr, f.indexErr)
 	}
-	go func() { w.helpers.Wait(); close(w.marks) }()
-	for range w.marks {
+	go func() { w.helpers.Wait(); close(w.checkpoints) }()
+	for range w.checkpoints {
 	}
 	return err
 }
 
-// infoSize bounds a warcinfo record with such fields.
+// infoSize returns the maximum size of a warcinfo record with the given fields.
 func infoSize(info []Field) int64 {
 	n := int64(1024)
 	for _, f := range info {

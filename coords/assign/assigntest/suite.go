@@ -2,7 +2,9 @@
 // implementation runs it in a few lines:
 //
 //	func TestConformance(t *testing.T) {
-//		assigntest.Run(t, func() assign.Strategy { return assign.NewRandom(assign.RandomConfig{}) })
+//		assigntest.Run(t, func() assign.Strategy {
+//			return assign.NewRandom(assign.RandomConfig{})
+//		})
 //	}
 //
 // It is imported by tests only.
@@ -27,30 +29,30 @@ import (
 	"peerd/coords/assign"
 )
 
-// ProbesMax is what a strategy may not exceed for one decision, unless it says
-// so: every probe is a stranger at somebody's web server.
-const ProbesMax = 12
+// MaxProbes is the default limit of probes per decision: every probe is a request by one
+// more peer to the server.
+const MaxProbes = 12
 
-// Everybody is the limit of strategies that let each candidate probe once.
-const Everybody = 0
+// AllCandidates is the limit for strategies that let each candidate probe once.
+const AllCandidates = 0
 
-// Run checks what assign.Strategy promises, on strategies from the constructor,
-// with at most ProbesMax probes a decision.
+// Run checks the promises of assign.Strategy on strategies from the constructor, with at
+// most MaxProbes probes per decision.
 func Run(t *testing.T, newStrategy func() assign.Strategy) {
-	RunLimit(t, ProbesMax, newStrategy)
+	RunLimit(t, MaxProbes, newStrategy)
 }
 
-// RunLimit is Run with another limit of probes, or Everybody.
+// RunLimit is Run with another limit of probes, or AllCandidates.
 func RunLimit(t *testing.T, probesMax int, newStrategy func() assign.Strategy) {
 	t.Run("name", func(t *testing.T) {
 		name := newStrategy().Name()
 		if name == "" || name != strings.ToLower(name) || strings.ContainsAny(name, " \t/") {
-			t.Errorf("name %q is no word for a command line", name)
+			t.Errorf("Name() = %q, want a lower-case word for a command line", name)
 		}
 	})
 	t.Run("refuses bad evidence", func(t *testing.T) { refuses(t, newStrategy()) })
 	t.Run("alone", func(t *testing.T) { alone(t, newStrategy()) })
-	t.Run("comes to a choice", func(t *testing.T) {
+	t.Run("chooses", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { decides(t, newStrategy(), probesMax) })
 	})
 	t.Run("deterministic", func(t *testing.T) {
@@ -59,7 +61,7 @@ func RunLimit(t *testing.T, probesMax int, newStrategy func() assign.Strategy) {
 	t.Run("safe for concurrent use", func(t *testing.T) { concurrent(t, newStrategy()) })
 }
 
-// refuses hands in evidence that contradicts itself.
+// refuses passes evidence that contradicts itself.
 func refuses(t *testing.T, s assign.Strategy) {
 	at := coords.Coordinate{Vec: []float64{0, 0}}
 	subnet := netip.MustParsePrefix("192.0.2.0/24")
@@ -70,16 +72,24 @@ func refuses(t *testing.T, s assign.Strategy) {
 		want error
 	}{
 		{"nothing", assign.Evidence{}, assign.ErrEvidence},
-		{"no subnet", assign.Evidence{Self: "me", Candidates: []assign.Candidate{me}}, assign.ErrEvidence},
+		{"no subnet", assign.Evidence{Self: "me", Candidates: []assign.Candidate{me}},
+			assign.ErrEvidence},
 		{"no candidates", assign.Evidence{Subnet: subnet, Self: "me"}, assign.ErrEvidence},
-		{"self missing", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{other}}, assign.ErrEvidence},
-		{"twice", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{me, me}}, assign.ErrEvidence},
-		{"nameless", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{me, {At: at}}}, assign.ErrEvidence},
-		{"other space", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{me, {ID: "x"}}}, assign.ErrEvidence},
-		{"negative wait", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{{ID: "me", At: at, Wait: -1}}}, assign.ErrEvidence},
-		{"negative capacity", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{{ID: "me", At: at, Capacity: -1}}}, assign.ErrEvidence},
-		{"all excluded", assign.Evidence{Subnet: subnet, Self: "me", Candidates: []assign.Candidate{me, other},
-			Exclude: map[string]bool{"me": true, "other": true}}, assign.ErrNoCandidate},
+		{"self missing", assign.Evidence{Subnet: subnet, Self: "me",
+			Candidates: []assign.Candidate{other}}, assign.ErrEvidence},
+		{"twice", assign.Evidence{Subnet: subnet, Self: "me",
+			Candidates: []assign.Candidate{me, me}}, assign.ErrEvidence},
+		{"nameless", assign.Evidence{Subnet: subnet, Self: "me",
+			Candidates: []assign.Candidate{me, {At: at}}}, assign.ErrEvidence},
+		{"other space", assign.Evidence{Subnet: subnet, Self: "me",
+			Candidates: []assign.Candidate{me, {ID: "x"}}}, assign.ErrEvidence},
+		{"negative wait", assign.Evidence{Subnet: subnet, Self: "me",
+			Candidates: []assign.Candidate{{ID: "me", At: at, Wait: -1}}}, assign.ErrEvidence},
+		{"negative capacity", assign.Evidence{Subnet: subnet, Self: "me",
+			Candidates: []assign.Candidate{{ID: "me", At: at, Capacity: -1}}}, assign.ErrEvidence},
+		{"all excluded", assign.Evidence{Subnet: subnet, Self: "me",
+			Candidates: []assign.Candidate{me, other},
+			Exclude:    map[string]bool{"me": true, "other": true}}, assign.ErrNoCandidate},
 	} {
 		if step, err := s.Next(tc.e); !errors.Is(err, tc.want) {
 			t.Errorf("%s: got %+v, %v, want %v", tc.name, step, err, tc.want)
@@ -87,7 +97,7 @@ func refuses(t *testing.T, s assign.Strategy) {
 	}
 }
 
-// alone is a network of one: it may measure, and must choose itself.
+// alone uses a network of one peer, which may measure and must choose itself.
 func alone(t *testing.T, s assign.Strategy) {
 	e := assign.Evidence{
 		Subnet: netip.MustParsePrefix("2001:db8::/48"), Self: "me", CanProbe: true,
@@ -104,15 +114,16 @@ func alone(t *testing.T, s assign.Strategy) {
 		if step.Probe != "me" {
 			t.Fatalf("got %+v", step)
 		}
-		e.Samples = append(e.Samples, coords.Sample{Peer: "me", At: e.Candidates[0].At, Connect: 1, FirstByte: 1, Body: 1})
+		e.Samples = append(e.Samples, coords.Sample{Peer: "me", At: e.Candidates[0].At, Connect: 1,
+			FirstByte: 1, Body: 1})
 	}
 	t.Error("no choice after three probes of the only candidate")
 }
 
-// decides runs one decision in a random world to its choice.
+// decides runs one decision in a random world until the choice.
 func decides(t *rapid.T, s assign.Strategy, probesMax int) {
 	e := evidence(t)
-	if probesMax == Everybody {
+	if probesMax == AllCandidates {
 		probesMax = len(e.Candidates)
 	}
 	probes := 0
@@ -120,11 +131,12 @@ func decides(t *rapid.T, s assign.Strategy, probesMax int) {
 		before := fmt.Sprintf("%+v", e)
 		step, err := s.Next(e)
 		if after := fmt.Sprintf("%+v", e); after != before {
-			t.Fatal("the evidence was changed")
+			t.Fatalf("Next changed the evidence from %s to %s", before, after)
 		}
 		if len(e.Exclude) == len(e.Candidates) {
 			if !errors.Is(err, assign.ErrNoCandidate) {
-				t.Fatalf("everybody is excluded: %+v, %v", step, err)
+				t.Fatalf("Next() = %+v, %v with all candidates excluded, want %v", step, err,
+					assign.ErrNoCandidate)
 			}
 			return
 		}
@@ -134,42 +146,44 @@ func decides(t *rapid.T, s assign.Strategy, probesMax int) {
 		id := step.Probe + step.Choice
 		switch {
 		case (step.Probe == "") == (step.Choice == ""):
-			t.Fatalf("want exactly one of probe and choice: %+v", step)
-		case !slices.ContainsFunc(e.Candidates, func(c assign.Candidate) bool { return c.ID == id }):
-			t.Fatalf("%q is no candidate", id)
+			t.Fatalf("Next() = %+v, want exactly one of Probe and Choice", step)
+		case !slices.ContainsFunc(e.Candidates, func(c assign.Candidate) bool {
+			return c.ID == id
+		}):
+			t.Fatalf("Next() = %+v, but %q is not a candidate", step, id)
 		case e.Exclude[id]:
-			t.Fatalf("%q is excluded", id)
+			t.Fatalf("Next() = %+v, but %q is excluded", step, id)
 		case step.Probe != "" && !e.CanProbe:
-			t.Fatal("probes where it must not")
+			t.Fatalf("Next() = %+v, want no probe without CanProbe", step)
 		case step.Choice != "":
 			return
 		}
-		happen(t, &e, step.Probe)
+		probe(t, &e, step.Probe)
 		if !e.Exclude[step.Probe] {
 			probes++
 		}
 		if probes > probesMax {
-			t.Fatalf("more than %d probes", probesMax)
+			t.Fatalf("Next made %d probes, want at most %d", probes, probesMax)
 		}
 	}
-	t.Fatal("no choice")
+	t.Fatal("Next made no choice in 200 steps")
 }
 
-// happen plays the world: the probed peer downloads, fails, or does not answer.
-func happen(t *rapid.T, e *assign.Evidence, peer string) {
-	fate := rapid.IntRange(0, 9).Draw(t, "fate")
-	switch {
-	case fate == 0:
+// probe simulates a probe: the peer downloads, fails, or does not answer.
+func probe(t *rapid.T, e *assign.Evidence, peer string) {
+	outcome := rapid.IntRange(0, 9).Draw(t, "outcome")
+	switch outcome {
+	case 0:
 		e.Exclude = maps.Clone(e.Exclude)
 		if e.Exclude == nil {
 			e.Exclude = make(map[string]bool)
 		}
 		e.Exclude[peer] = true
-	case fate == 1:
+	case 1:
 		e.CanProbe = false
 		fallthrough
 	default:
-		e.Samples = append(e.Samples, download(t, *e, peer, fate == 2))
+		e.Samples = append(e.Samples, download(t, *e, peer, outcome == 2))
 	}
 }
 
@@ -187,7 +201,7 @@ func download(t *rapid.T, e assign.Evidence, peer string, failed bool) coords.Sa
 	}
 }
 
-// evidence draws a fresh decision among up to 24 candidates.
+// evidence draws the evidence of a new decision among up to 24 candidates.
 func evidence(t *rapid.T) assign.Evidence {
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "world"), 0))
 	e := assign.Evidence{
@@ -198,41 +212,45 @@ func evidence(t *rapid.T) assign.Evidence {
 		return netip.AddrFrom4([4]byte{198, byte(50 + rng.IntN(3)), byte(rng.IntN(256)), 1})
 	}
 	for i := range rapid.IntRange(1, 24).Draw(t, "candidates") {
-		c := assign.Candidate{ID: fmt.Sprintf("peer%02d", i), Wait: time.Duration(rng.IntN(1000)) * time.Millisecond, Capacity: rng.Float64() * 4}
-		c.At = coords.Coordinate{Vec: []float64{rng.NormFloat64() * 80, rng.NormFloat64() * 80}, Height: rng.Float64() * 10, Error: rng.Float64()}
+		c := assign.Candidate{ID: fmt.Sprintf("peer%02d", i),
+			Wait: time.Duration(rng.IntN(1000)) * time.Millisecond, Capacity: rng.Float64() * 4}
+		c.At = coords.Coordinate{Vec: []float64{rng.NormFloat64() * 80, rng.NormFloat64() * 80},
+			Height: rng.Float64() * 10, Error: rng.Float64()}
 		if rng.IntN(3) > 0 {
 			c.Addr = address()
 		}
 		e.Candidates = append(e.Candidates, c)
 	}
-	known := make(Known, 0)
+	known := make(Delegations, 0)
 	for range rapid.IntRange(0, 40).Draw(t, "delegations") {
-		d := assign.Delegation{Subnet: netip.PrefixFrom(address(), 24).Masked(), Owner: fmt.Sprintf("peer%02d", rng.IntN(30))}
+		d := assign.Delegation{Subnet: netip.PrefixFrom(address(), 24).Masked(),
+			Owner: fmt.Sprintf("peer%02d", rng.IntN(30))}
 		if rng.IntN(2) > 0 {
-			at := coords.Coordinate{Vec: []float64{rng.NormFloat64() * 80, rng.NormFloat64() * 80}, Height: rng.Float64() * 10}
-			d.Proxy = &coords.Proxy{At: at, Delay: rng.Float64() * 50, Scale: 1 + rng.Float64(), Samples: 3}
+			at := coords.Coordinate{Vec: []float64{rng.NormFloat64() * 80, rng.NormFloat64() * 80},
+				Height: rng.Float64() * 10}
+			d.Proxy = &coords.Proxy{At: at, Delay: rng.Float64() * 50, Scale: 1 + rng.Float64(),
+				Samples: 3}
 		}
 		known = append(known, d)
 	}
 	known.Sort()
-	e.Known = known
+	e.Delegations = known
 	e.Self = e.Candidates[rng.IntN(len(e.Candidates))].ID
 	return e
 }
 
-// Known is a list of delegations: an assign.Known once it is sorted.
-type Known []assign.Delegation
+// Delegations is a list that implements assign.Delegations once it is sorted.
+type Delegations []assign.Delegation
 
-var _ assign.Known = Known(nil)
+var _ assign.Delegations = Delegations(nil)
 
-// Sort puts the delegations into the order of their prefixes; of equal prefixes
-// the first in the list stays first.
-func (k Known) Sort() {
+// Sort sorts the delegations by prefix and keeps the order of equal prefixes.
+func (k Delegations) Sort() {
 	slices.SortStableFunc(k, func(a, b assign.Delegation) int { return a.Subnet.Compare(b.Subnet) })
 }
 
-// Within implements assign.Known.
-func (k Known) Within(p netip.Prefix) iter.Seq[assign.Delegation] {
+// Within implements assign.Delegations.
+func (k Delegations) Within(p netip.Prefix) iter.Seq[assign.Delegation] {
 	return func(yield func(assign.Delegation) bool) {
 		for _, d := range k {
 			if d.Subnet.Bits() >= p.Bits() && p.Contains(d.Subnet.Addr()) && !yield(d) {
@@ -269,7 +287,8 @@ func concurrent(t *testing.T, s assign.Strategy) {
 	e := assign.Evidence{Subnet: netip.MustParsePrefix("192.0.2.0/24"), Self: "a", CanProbe: true,
 		Candidates: []assign.Candidate{{ID: "a", At: at}, {ID: "b", At: at}, {ID: "c", At: at}}}
 	for _, id := range []string{"a", "b", "c"} {
-		e.Samples = append(e.Samples, coords.Sample{Peer: id, At: at, Connect: time.Millisecond, FirstByte: time.Millisecond})
+		e.Samples = append(e.Samples, coords.Sample{Peer: id, At: at, Connect: time.Millisecond,
+			FirstByte: time.Millisecond})
 	}
 	const callers = 4
 	done := make(chan error)

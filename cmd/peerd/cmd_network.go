@@ -1,0 +1,139 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"peerd/cmd/internal/cli"
+	"peerd/node/config"
+	"peerd/node/join"
+)
+
+func newNetworkCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "network",
+		Short: "Found a network, or explain the rules of this peer's",
+		Args:  cobra.ArbitraryArgs,
+		RunE:  cli.Group,
+	}
+	cmd.AddCommand(newNetworkNewCommand(), newNetworkShowCommand())
+	return cmd
+}
+
+// networkOptions are the options of network new.
+type networkOptions struct {
+	home, scope, admission string
+	seeds, domains, hosts  []string
+	minDelay               time.Duration
+}
+
+func newNetworkNewCommand() *cobra.Command {
+	var o networkOptions
+	cmd := &cobra.Command{
+		Use:   "new [--home DIR] NAME",
+		Short: "Found a network with this peer as its first",
+		Long: `Creates the home, unless it exists, and writes the profile of a new network there:
+profile.toml, the rules that all peers of the network share. It prints what they mean.
+
+The rules cannot be changed later: a profile with other rules is another network. Before
+the first start, edit profile.toml for rules that have no option here; docs/profile.md
+lists all. Then start the peer with "peerd run", and invite others with "peerd invite".`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.Usagef(cmd, "want one argument, the name of the network")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runNetworkNew(cmd, &o, args[0])
+		},
+	}
+	homeFlag(cmd, &o.home)
+	f := cmd.Flags()
+	f.StringArrayVar(&o.seeds, "seed", nil, "`URL` at which every peer starts; repeatable")
+	f.StringArrayVar(&o.domains, "domain", nil,
+		"crawl this `domain` with all hosts below it; repeatable")
+	f.StringArrayVar(&o.hosts, "host", nil, "crawl this `host`; repeatable")
+	f.StringVar(&o.scope, "scope", "", "what is crawled: "+strings.Join(config.Modes, ", ")+
+		" (default hosts with --host, else domains, those of the seeds included)")
+	f.DurationVar(&o.minDelay, "min-delay", time.Second,
+		"minimum `time` between two requests to a host, for all peers")
+	f.StringVar(&o.admission, "admission", "invite",
+		"who may join: open (everyone), invite (peers with an invitation of a member), "+
+			"closed (peers that a founder has named)")
+	cli.Complete(cmd, "admission", "open", "invite", "closed")
+	cli.Complete(cmd, "scope", config.Modes...)
+	return cmd
+}
+
+func runNetworkNew(cmd *cobra.Command, o *networkOptions, name string) error {
+	p := config.NewProfile()
+	p.Name, p.Seeds, p.Admission = name, o.seeds, o.admission
+	p.Scope.Mode, p.Scope.Hosts, p.Scope.Domains = o.scope, o.hosts, o.domains
+	if p.Scope.Mode == "" {
+		p.Scope.Mode = "domains"
+		if len(o.hosts) > 0 {
+			p.Scope.Mode = "hosts"
+		}
+	}
+	p.Politeness.MinDelay = config.Duration{Duration: o.minDelay}
+	dir := homeDir(o.home)
+	home, err := config.Init(dir)
+	if errors.Is(err, config.ErrExists) {
+		home, err = config.Open(dir)
+	}
+	if err != nil {
+		return err
+	}
+	if home.HasProfile() {
+		return fmt.Errorf("%s: %w", home.Dir, config.ErrOtherProfile)
+	}
+	if p, err = join.Found(home, p); err != nil {
+		return err
+	}
+	w := cmd.OutOrStdout()
+	if err := explain(w, p); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "\nThe rules are in %s. Set contact in %s, then:\n\n"+
+		"  peerd run%s\n  peerd invite%[3]s\n", home.ProfileFile(), home.ConfigFile(),
+		homeOption(o.home))
+	return err
+}
+
+// explain prints what the rules of a profile mean.
+func explain(w io.Writer, p config.Profile) error {
+	_, err := fmt.Fprintln(w, strings.Join(join.Explain(p), "\n"))
+	return err
+}
+
+func newNetworkShowCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "show [--home DIR]",
+		Short: "Explain the rules of this peer's network",
+		Args:  cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			home, err := openHome(cmd, dir)
+			if err != nil {
+				return err
+			}
+			cfg, err := home.Load()
+			if err != nil {
+				return err
+			}
+			p, err := home.NetworkProfile(cfg, "")
+			if err != nil {
+				return err
+			}
+			return explain(cmd.OutOrStdout(), p)
+		},
+	}
+	homeFlag(cmd, &dir)
+	return cmd
+}

@@ -1,0 +1,17 @@
+//go:build !linux
+
+package crawllet
+
+import (
+	"errors"
+	"syscall"
+)
+
+// supported says why crawllets cannot be served.
+var supported = errors.New("crawllet: crawllets are served on Linux only")
+
+func processAttributes() *syscall.SysProcAttr { return nil }
+
+func limitStart(Limits) error { return supported }
+
+func limitRun(Limits) error { return supported }

@@ -1,0 +1,162 @@
+package extract
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// textBuilder builds text: white space is collapsed to one space, or to one newline where a block
+// begins or ends.
+type textBuilder struct {
+	buf   []byte
+	limit int
+	gap   byte // separator before the next word: 0, ' ' or '\n'
+	full  bool
+
+	heading  int      // start of the open heading in buf; -1: none is open
+	headings [][2]int // start and end in buf of those that have ended
+}
+
+// maxHeadings is the number of headings that are kept of a page.
+const maxHeadings = 256
+
+func newTextBuilder(limit int) *textBuilder { return &textBuilder{limit: limit, heading: -1} }
+
+// begin handles the start of an element.
+func (v *textBuilder) begin(element []byte) {
+	v.separate(separatorOf(element))
+	if isHeading(element) {
+		v.endHeading()
+		v.heading = len(v.buf)
+	}
+}
+
+// end handles the end of an element.
+func (v *textBuilder) end(element []byte) {
+	v.separate(separatorOf(element))
+	if isHeading(element) {
+		v.endHeading()
+	}
+}
+
+func (v *textBuilder) endHeading() {
+	if v.heading >= 0 && len(v.headings) < maxHeadings {
+		v.headings = append(v.headings, [2]int{v.heading, len(v.buf)})
+	}
+	v.heading = -1
+}
+
+// isHeading reports whether an element is a heading, by its name.
+func isHeading(name []byte) bool {
+	return len(name) == 2 && name[0] == 'h' && '1' <= name[1] && name[1] <= '6'
+}
+
+// Headings returns the headings, one a line, in at most maxHeadingBytes.
+func (v *textBuilder) Headings() string {
+	all := newTextBuilder(maxHeadingBytes)
+	for _, h := range v.headings {
+		all.addLine(v.buf[h[0]:h[1]])
+	}
+	return all.String()
+}
+
+// maxHeadingBytes is the length of all headings of a page together.
+const maxHeadingBytes = 8 << 10
+
+// add appends text.
+func (v *textBuilder) add(text []byte) { v.addWords(text, ' ') }
+
+// addLine appends text as a separate line.
+func (v *textBuilder) addLine(text []byte) {
+	v.separate('\n')
+	v.addWords(text, ' ')
+	v.separate('\n')
+}
+
+// addWords appends text; newline replaces white space that contains a newline.
+func (v *textBuilder) addWords(text []byte, newline byte) {
+	for !v.full && len(text) > 0 {
+		n := 0
+		for n < len(text) && isSpace(text[n]) {
+			n++
+		}
+		if n > 0 {
+			v.separate(' ')
+			if newline != ' ' && bytes.IndexByte(text[:n], '\n') >= 0 {
+				v.separate(newline)
+			}
+			text = text[n:]
+			continue
+		}
+		for n < len(text) && !isSpace(text[n]) {
+			n++
+		}
+		v.addWord(text[:n])
+		text = text[n:]
+	}
+}
+
+// separate adds a separator before the next word; a newline has precedence over a space.
+func (v *textBuilder) separate(gap byte) {
+	if len(v.buf) > 0 && v.gap != '\n' && gap != 0 {
+		v.gap = gap
+	}
+}
+
+func (v *textBuilder) addWord(w []byte) {
+	if v.gap != 0 {
+		v.buf = append(v.buf, v.gap)
+		v.gap = 0
+	}
+	// An invalid byte grows to three bytes.
+	v.buf = append(v.buf, w[:min(len(w), v.limit+utf8.UTFMax)]...)
+	v.full = len(v.buf) > v.limit
+}
+
+// String returns the text in UTF-8, cut at the limit between two characters.
+func (v *textBuilder) String() string {
+	s := bytes.ToValidUTF8(v.buf, []byte("\ufffd"))
+	if len(s) > v.limit {
+		cut := v.limit
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut]
+	}
+	return string(bytes.TrimRight(s, whiteSpace))
+}
+
+// Text returns the text of a text/plain body and the name of its encoding. White space is collapsed
+// as in Document.Text, except that line ends are kept. The text has at most limit bytes.
+func Text(body []byte, contentType string, limit int) (text, charset string) {
+	decoded, charset := decodePlain(body, contentType)
+	v := newTextBuilder(limit)
+	v.addWords(decoded, '\n')
+	return v.String(), charset
+}
+
+// separatorOf returns the separator before and after an element, 0 if there is none.
+func separatorOf(element []byte) byte {
+	switch string(element) {
+	case "address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd",
+		"details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer",
+		"form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html",
+		"legend", "li", "listing", "main", "menu", "nav", "ol", "optgroup", "option", "p",
+		"plaintext", "pre", "search", "section", "select", "summary", "table", "tbody", "textarea",
+		"tfoot", "thead", "title", "tr", "ul",
+		"xmp":
+		return '\n'
+	case "button", "img", "image", "input", "td", "th":
+		return ' '
+	}
+	return 0
+}
+
+// isHidden reports whether the text of an element is not visible.
+func isHidden(element []byte) bool {
+	switch string(element) {
+	case "script", "style", "template", "iframe", "noembed", "noframes":
+		return true
+	}
+	return false
+}

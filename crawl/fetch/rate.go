@@ -1,0 +1,102 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// errTimeout means that the head of a response was not complete within the time for a request.
+var errTimeout = errors.New("no response in time")
+
+// progress cancels a request that takes too long. The head of the response must be complete within
+// the timeout. After that, the bytes of the body are the measure: at least Config.MinRate in each
+// interval of Config.RateWindow; and in all, the time must not exceed the timeout plus a second for
+// every Config.SteadyRate bytes. So a large body may come over a slow line, and a server that sends
+// a few bytes at a time cannot occupy a worker for long.
+type progress struct {
+	cancel   context.CancelFunc
+	window   time.Duration
+	minBytes int64 // per window
+	steady   int64 // Config.SteadyRate
+
+	mu       sync.Mutex
+	timer    *time.Timer
+	end      time.Time     // of the time for a request without a body
+	received *atomic.Int64 // bytes of the body; nil before its beginning
+	last     int64         // value of received at the end of the previous window
+	waiting  time.Time     // since when the caller does not read; zero while it does
+	err      error         // why the request was cancelled
+}
+
+// newProgress starts the time of a request.
+func (f *Fetcher) newProgress(timeout time.Duration, cancel context.CancelFunc) *progress {
+	p := &progress{
+		cancel: cancel, window: f.cfg.RateWindow, steady: f.cfg.SteadyRate,
+		minBytes: int64(float64(f.cfg.MinRate) * f.cfg.RateWindow.Seconds()),
+		end:      time.Now().Add(timeout),
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.timer = time.AfterFunc(timeout, p.check)
+	return p
+}
+
+// body starts the first window of a body of which received counts the bytes.
+func (p *progress) body(received *atomic.Int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.received = received
+	p.timer.Reset(p.window)
+}
+
+// check evaluates a window, or ends a request without a head.
+func (p *progress) check() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !p.waiting.IsZero():
+		return
+	case p.received == nil:
+		p.err = errTimeout
+	default:
+		n := p.received.Load()
+		earned := time.Duration(float64(n) / float64(p.steady) * float64(time.Second))
+		if n-p.last >= p.minBytes && !time.Now().After(p.end.Add(earned)) {
+			p.last = n
+			p.timer.Reset(p.window)
+			return
+		}
+		p.err = ErrSlow
+	}
+	p.cancel()
+}
+
+// wait says that the caller stops reading for a reason of its own.
+func (p *progress) wait() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting = time.Now()
+	p.timer.Stop()
+}
+
+// resume ends wait. The time in between does not count, and a new window begins.
+func (p *progress) resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.end = p.end.Add(time.Since(p.waiting))
+	p.waiting = time.Time{}
+	p.last = p.received.Load()
+	p.timer.Reset(p.window)
+}
+
+// stop ends the time of the request, and returns why it was cancelled, or nil. If a window ends at
+// the same time, the timer may fire once more; this has no effect.
+func (p *progress) stop() error {
+	p.timer.Stop()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}

@@ -1,0 +1,186 @@
+package fetch
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"peerd/store"
+)
+
+// drainLimit is the maximum size of a body that is read only to reuse its connection.
+const drainLimit = 64 << 10
+
+// maxContentType is the maximum length of a stored Content-Type field.
+const maxContentType = 256
+
+// maxLocation is the maximum length of a Location field that is followed. Canonical URLs are much
+// shorter.
+const maxLocation = 8 << 10
+
+// outcomeOf returns the outcome of a response according to its head, and whether its body is
+// wanted: the body of a 2xx response with a type that accept allows. A 304 is OutcomeNotModified if
+// the request was conditional.
+func outcomeOf(
+	resp *http.Response, accept func(string) bool, conditional bool,
+) (o store.Outcome, wanted bool) {
+	switch s := resp.StatusCode; {
+	case s < 200:
+		return store.OutcomeProtocol, false
+	case s < 300:
+		if accept != nil && !accept(contentType(resp)) {
+			return store.OutcomeNotHTML, false
+		}
+		return store.OutcomeOK, true
+	case s == http.StatusNotModified && conditional:
+		return store.OutcomeNotModified, false
+	case s < 400 && s != http.StatusNotModified && location(resp) != "":
+		return store.OutcomeRedirect, false
+	case s == http.StatusTooManyRequests, s == http.StatusServiceUnavailable:
+		return store.OutcomeThrottled, false
+	default:
+		return store.OutcomeHTTPError, false
+	}
+}
+
+func contentType(resp *http.Response) string {
+	ct := resp.Header.Get("Content-Type")
+	return ct[:min(len(ct), maxContentType)]
+}
+
+// location returns the target of a redirect, or "" if there is none.
+func location(resp *http.Response) string {
+	to := resp.Header.Get("Location")
+	if len(to) > maxLocation {
+		return ""
+	}
+	return to
+}
+
+// read stores the head of a response in res, and the body if it is wanted. An error concerns the
+// body; the head in res is valid.
+func (f *Fetcher) read(x *exchange, c *conn, resp *http.Response, res *Result) (err error) {
+	if c.tls == nil && resp.TLS != nil {
+		c.tls = newTLSInfo(resp.TLS, c.key.host, f.tls)
+	}
+	res.Remote, res.TLS, res.Proto = c.remote, c.tls, protocol(resp)
+	if d, ok := keepAlive(strings.Join(resp.Header["Keep-Alive"], ",")); ok && !c.h2 {
+		c.idleTimeout = min(f.cfg.IdleTimeout, d)
+	}
+	var start []byte
+	if x.partial != nil {
+		joined, err := x.partial.join(resp)
+		if err != nil {
+			return err
+		}
+		if joined {
+			start = x.partial.data
+		}
+	}
+	outcome, wanted := outcomeOf(resp, x.req.Accept, x.req.conditional())
+	res.Status = resp.StatusCode
+	res.Header = resp.Header
+	res.ContentType = contentType(resp)
+	res.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+	if resp.StatusCode < 200 {
+		return errInterimStatus
+	}
+	if outcome == store.OutcomeRedirect {
+		res.Location = location(resp)
+	}
+	wire := &countingReader{r: resp.Body}
+	defer func() { res.Bytes = wire.n.Load() }()
+	x.progress.body(&wire.n)
+	hold := &reservation{memory: f.memory, ctx: x.ctx, wait: x.progress}
+	res.pooled = &pooledBuffers{hold: hold}
+	if !wanted {
+		res.Outcome = outcome
+		f.readUnwanted(x, resp, wire, nil, res)
+		return nil
+	}
+	b, err := f.readBody(resp, wire, bodyOptions{
+		limit: f.limit(x.req), raw: x.req.KeepRaw, start: start,
+		accept: sniffer(x.req.Accept, resp), hold: hold,
+	})
+	switch {
+	case errors.Is(err, errUnwanted):
+		res.Outcome = store.OutcomeNotHTML
+		f.readUnwanted(x, resp, wire, b.raw, res)
+		return nil
+	case err != nil:
+		hold.release()
+		if !x.req.KeepRaw {
+			x.cut = newPartial(resp.Header, resp.StatusCode, b.data)
+		}
+		return err
+	}
+	res.setBody(b, x.req.KeepRaw)
+	res.Outcome = outcome
+	if b.cut {
+		res.Outcome = store.OutcomeTooLarge
+	}
+	return nil
+}
+
+// limit returns the maximum size of a body that is wanted.
+func (f *Fetcher) limit(req Request) int64 {
+	if req.MaxBody > 0 {
+		return req.MaxBody
+	}
+	return f.cfg.MaxBody
+}
+
+// sniffer returns a function that reports whether accept wants a body by its first bytes.
+func sniffer(accept func(string) bool, resp *http.Response) func(first []byte) bool {
+	if accept == nil {
+		return nil
+	}
+	sent := contentType(resp)
+	return func(first []byte) bool {
+		found := sniffType(sent, first)
+		return found == sent || accept(found)
+	}
+}
+
+// readUnwanted reads a body that is not wanted, after start: for the archive as far as
+// Config.MaxRaw allows, and otherwise only to reuse the connection.
+func (f *Fetcher) readUnwanted(
+	x *exchange, resp *http.Response, wire *countingReader, start []byte, res *Result,
+) {
+	if !x.req.KeepRaw {
+		f.drain(x.cancel, resp, wire)
+		return
+	}
+	limit := int64(drainLimit)
+	if f.cfg.MaxRaw != nil {
+		limit = f.cfg.MaxRaw(res.ContentType)
+	}
+	raw, err := readRaw(resp, wire, start, limit, res.pooled.hold)
+	switch {
+	case err == nil:
+	case errors.Is(err, errTooLong):
+		res.RawCut = "length"
+	case x.progress.stop() != nil:
+		res.RawCut = "time"
+	default:
+		res.RawCut = "disconnect"
+	}
+	res.Raw = raw
+	res.pooled.raw.Store(&raw)
+}
+
+// setBody sets the body of the result.
+func (r *Result) setBody(b body, raw bool) {
+	r.Body = b.data
+	r.pooled.body.Store(&b.data)
+	if !raw {
+		return
+	}
+	if r.Raw = b.raw; b.cut {
+		r.RawCut = "length"
+	}
+	if b.coded {
+		r.pooled.raw.Store(&b.raw)
+	}
+}

@@ -1,0 +1,355 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"peerd/internal/backoff"
+)
+
+const (
+	// maxFailed bounds the failed destinations that are remembered.
+	maxFailed = 64
+	// maxServers bounds the servers that are remembered because they answered.
+	maxServers = 64
+	// uplinkDestinations is the number of destinations that must have failed without an answer
+	// for LocalAnswer not to count: it then shows that only the way to the gateway is up.
+	uplinkDestinations = 4
+	// leastDestinations is the number of destinations that must have failed for the peer to be
+	// offline, unless the error is one of this machine.
+	leastDestinations = 2
+	// maxSilences bounds the silence before a check, in Config.Silence: it doubles with each
+	// check that found that the network was not down.
+	maxSilences = 1024
+)
+
+// Status is the state of the network of this peer.
+type Status uint8
+
+// The states.
+const (
+	Online    Status = iota // nothing shows that the network is down
+	Suspected               // a check is due or in progress; counts as online
+	Offline                 // nothing answers
+)
+
+// String returns the name of s.
+func (s Status) String() string {
+	return [...]string{"online", "suspected", "offline"}[s]
+}
+
+// State is a Status with its details.
+type State struct {
+	Status Status
+	// Since is when the outage began (Offline), or when the last one ended; the zero time if
+	// there was none.
+	Since time.Time
+	// Reason is why the peer is offline, in words; "" otherwise.
+	Reason string
+}
+
+// Config configures a Monitor. Zero fields mean the default.
+type Config struct {
+	// Connect connects to a web server; required.
+	Connect ConnectFunc
+	// Probes ask other destinations. They are called concurrently.
+	Probes []Probe
+	// Waiting reports whether requests to web servers are in progress: if nothing answers for
+	// Silence, that is evidence, too. Optional.
+	Waiting func() bool
+	// Heard returns when another peer was last heard; the zero time: never. Optional.
+	Heard func() time.Time
+	// Changed is called by Run after each change between online and offline. The next check waits
+	// for it. Optional.
+	Changed func(now, before State)
+	// Every is the time between two checks while offline or suspected; default 2 s. It varies
+	// by a quarter. Timeout bounds a check; default 2 s.
+	Every, Timeout time.Duration
+	// Silence is the time without an answer after which requests in progress cause a check;
+	// default 5 s. It doubles with each check that shows nothing.
+	Silence time.Duration
+	// Logger gets one line when the network is lost, and one when it is back. Optional.
+	Logger *slog.Logger
+}
+
+// Monitor decides whether the network is up. Its methods are safe for concurrent use; all but
+// Run return at once.
+type Monitor struct {
+	cfg Config
+	log *slog.Logger
+
+	mu       sync.Mutex
+	state    State
+	failed   map[netip.Addr]struct{}            // since the last answer
+	failures int                                // since the last answer
+	machine  bool                               // one of them was an error of this machine
+	first    time.Time                          // of these failures
+	lastErr  error                              // of these failures
+	checked  time.Time                          // when the last check began
+	early    bool                               // while offline: check at once, something answered
+	answered time.Time                          // when a web server last answered
+	busy     time.Time                          // since when requests are in progress; zero: none
+	quiet    int                                // checks because of silence since the last answer
+	servers  *simplelru.LRU[netip.Addr, uint16] // those that answered, with a port if known
+	turn     int                                // rotates the servers that are asked
+	lessons  int                                // how often learn has asked, and
+	learned  time.Time                          // when it last did
+
+	usual []Evidence // the best of each probe so far, if it is RemoteAnswer; only Run uses it
+
+	wakeup chan struct{}
+}
+
+// New returns a Monitor that is online. It starts nothing.
+func New(cfg Config) (*Monitor, error) {
+	if cfg.Connect == nil {
+		return nil, errors.New("network: Connect is missing")
+	}
+	if cfg.Every <= 0 {
+		cfg.Every = 2 * time.Second
+	}
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 2 * time.Second
+	}
+	if cfg.Silence <= 0 {
+		cfg.Silence = 5 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	servers, err := simplelru.NewLRU[netip.Addr, uint16](maxServers, nil)
+	if err != nil {
+		return nil, fmt.Errorf("network: %w", err)
+	}
+	return &Monitor{
+		cfg: cfg, log: cfg.Logger, failed: map[netip.Addr]struct{}{}, servers: servers,
+		wakeup: make(chan struct{}, 1), usual: make([]Evidence, len(cfg.Probes)),
+	}, nil
+}
+
+// Online reports whether requests make sense now.
+func (m *Monitor) Online() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state.Status != Offline
+}
+
+// State returns the current state.
+func (m *Monitor) State() State {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state
+}
+
+// Answered reports that a web server answered.
+func (m *Monitor) Answered(addr netip.Addr) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if addr = addr.Unmap(); addr.IsValid() {
+		port, _ := m.servers.Peek(addr)
+		m.servers.Add(addr, port)
+	}
+	if m.state.Status == Offline { // an answer may be older than the outage
+		m.early = true
+		m.wake()
+		return
+	}
+	m.state.Status = Online
+	m.forget()
+	if m.answered.IsZero() {
+		m.wake() // to learn
+	}
+	m.answered, m.quiet = time.Now(), 0
+}
+
+// Connected reports the port of a web server that has accepted a connection. A check connects to
+// it; without it, to the ports of HTTP and HTTPS.
+func (m *Monitor) Connected(addr netip.AddrPort) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.servers.Add(addr.Addr().Unmap(), addr.Port())
+}
+
+// Failed reports that a request to a web server failed before the server answered, or, without
+// an address, a lookup of a name. An error that shows an answer, such as a refused connection,
+// counts as one.
+func (m *Monitor) Failed(addr netip.Addr, err error) {
+	what := blameOf(err)
+	switch {
+	case err == nil || what == blameNothing || what == blameServer && !addr.IsValid():
+		return
+	case what == blameServer:
+		m.Answered(addr)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.failures++; m.failures == 1 {
+		m.first = time.Now()
+	}
+	if len(m.failed) < maxFailed {
+		m.failed[addr.Unmap()] = struct{}{}
+	}
+	m.lastErr, m.machine = err, m.machine || what == blameMachine
+	if m.state.Status == Online && (m.failures > 1 || m.machine) {
+		m.state.Status = Suspected
+		m.wake()
+	}
+}
+
+// forget clears what is known of failures. m.mu is held.
+func (m *Monitor) forget() {
+	clear(m.failed)
+	m.failures, m.machine, m.lastErr, m.first = 0, false, nil, time.Time{}
+}
+
+func (m *Monitor) wake() {
+	select {
+	case m.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// Run checks the network whenever that is necessary, until ctx ends. It returns nil, and leaves
+// no goroutine. Without Run the peer remains online.
+func (m *Monitor) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		m.learn(ctx)
+		m.noticeSilence(time.Now())
+		wait, due := m.untilCheck(time.Now())
+		if due && wait <= 0 {
+			m.check(ctx)
+			continue
+		}
+		timer := time.NewTimer(wait)
+		if !due && m.cfg.Waiting == nil {
+			timer.Stop()
+		}
+		select {
+		case <-ctx.Done():
+		case <-m.wakeup:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// noticeSilence makes a check due if requests are in progress and nothing answers.
+func (m *Monitor) noticeSilence(now time.Time) {
+	if m.cfg.Waiting == nil {
+		return
+	}
+	waiting := m.cfg.Waiting()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case !waiting:
+		m.busy = time.Time{}
+		return
+	case m.busy.IsZero():
+		m.busy = now
+	}
+	since := m.busy
+	if m.answered.After(since) {
+		since = m.answered
+	}
+	silence := backoff.Double(m.cfg.Silence, maxSilences*m.cfg.Silence, m.quiet)
+	if m.state.Status == Online && now.Sub(since) >= silence {
+		m.quiet++
+		m.state.Status = Suspected
+		if m.first.IsZero() {
+			m.first = since
+		}
+	}
+}
+
+// untilCheck returns the time until the next check; due is false if none is planned, and the time
+// then that until noticeSilence.
+func (m *Monitor) untilCheck(now time.Time) (wait time.Duration, due bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.state.Status == Online:
+		return m.cfg.Silence / 4, false
+	case m.early && now.Sub(m.checked) >= m.cfg.Every/4:
+		return 0, true
+	case m.early:
+		return m.checked.Add(m.cfg.Every / 4).Sub(now), true
+	}
+	return m.checked.Add(backoff.Jitter(m.cfg.Every)).Sub(now), true
+}
+
+// check asks several destinations and changes the state accordingly.
+func (m *Monitor) check(ctx context.Context) {
+	m.mu.Lock()
+	last, servers := m.checked, m.chooseServers()
+	m.checked, m.early = time.Now(), false
+	if m.state.Status == Suspected {
+		last = m.first
+	}
+	m.mu.Unlock()
+
+	found := m.ask(ctx, servers)
+	if m.cfg.Heard != nil && m.cfg.Heard().After(last) {
+		found.best = RemoteAnswer
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	now, before, changed := m.conclude(found)
+	if !changed {
+		return
+	}
+	if now.Status == Offline {
+		m.log.Warn("lost the network", "since", now.Since.Format(time.RFC3339),
+			"reason", now.Reason)
+	} else {
+		m.log.Warn("regained the network",
+			"after", now.Since.Sub(before.Since).Round(time.Millisecond))
+	}
+	if m.cfg.Changed != nil {
+		m.cfg.Changed(now, before)
+	}
+}
+
+// conclude changes the state after a check, and reports whether it has changed between online
+// and offline.
+func (m *Monitor) conclude(found findings) (now, before State, changed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before = m.state
+	up := found.best == RemoteAnswer || found.best == LocalAnswer && !found.less &&
+		m.silentServers(found) < uplinkDestinations
+	switch {
+	case before.Status == Online: // a server answered in the meantime
+	case up && before.Status == Offline:
+		m.state = State{Status: Online, Since: time.Now()}
+		m.forget()
+		m.answered, m.quiet = m.state.Since, 0
+	case up && found.best == RemoteAnswer:
+		m.state.Status = Online
+		m.forget()
+	case up, !m.machine && m.destinations(found) < leastDestinations:
+		m.state.Status = Online // what has failed still counts
+	case before.Status == Suspected:
+		m.state = State{Status: Offline, Since: m.first, Reason: m.reason()}
+	}
+	return m.state, before, (m.state.Status == Offline) != (before.Status == Offline)
+}
+
+// reason returns why the peer is offline. m.mu is held.
+func (m *Monitor) reason() string {
+	const nothing = "no web server, name server, gateway or peer answers"
+	if m.lastErr == nil {
+		return nothing
+	}
+	return fmt.Sprintf("%s; last error: %v", nothing, m.lastErr)
+}

@@ -1,0 +1,302 @@
+package crawl_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"peerd/crawl"
+	"peerd/crawl/frontier"
+	"peerd/crawl/revisit"
+	"peerd/crawl/robots"
+	"peerd/store"
+)
+
+// everyTenSeconds visits each page every ten seconds.
+var everyTenSeconds = revisit.Policy{Min: 10 * time.Second, Max: 10 * time.Second,
+	Initial: 10 * time.Second, Price: 10 * time.Second, Confirm: 2}
+
+// requestsAfter returns the number of requests for pages of a host after a time, and the time of
+// the last one after it.
+func (w *memoryWeb) requestsAfter(host string, from time.Time) (n int, last time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.hits {
+		if h.host == host && h.path != "/robots.txt" && h.start.After(from) {
+			n++
+			last = h.start.Sub(from)
+		}
+	}
+	return n, last
+}
+
+// TestRobotsChangeIsObeyed verifies that a robots.txt that turns to Disallow is obeyed within the
+// lifetime of the file, by visits of known pages and for everything queued, and that one that turns
+// back is obeyed as well.
+func TestRobotsChangeIsObeyed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		field    string
+		lifetime time.Duration
+	}{
+		"default":      {"", time.Hour},
+		"a minute":     {"Cache-Control: public, max-age=60\r\n", time.Minute},
+		"never stored": {"Cache-Control: no-store\r\n", time.Minute},
+		"two fields": {"Cache-Control: public\r\nCache-Control: max-age=600\r\n",
+			10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			denies := false
+			w := &memoryWeb{
+				robots: func(string, int) string {
+					if denies {
+						return response(http.StatusOK, tc.field, "User-agent: *\nDisallow: /\n")
+					}
+					return response(http.StatusNotFound, tc.field, "")
+				},
+			}
+			inVirtualTime(t, w, func(t *testing.T, r *rig) {
+				r.ownMemoryHosts("a.test")
+				time.Sleep(tc.lifetime / 2)
+				change := time.Now()
+				w.mu.Lock()
+				denies = true
+				w.mu.Unlock()
+				for i := range 3 { // more than one second each: some wait at the change
+					r.seed(store.URL(fmt.Sprintf("http://a.test/%d", i)))
+				}
+				time.Sleep(tc.lifetime)
+				n, last := w.requestsAfter("a.test", change)
+				if n == 0 || last > tc.lifetime {
+					t.Errorf("%d requests after the change, the last after %v, want some within %v",
+						n, last, tc.lifetime)
+				}
+				r.seed("http://a.test/new")
+				time.Sleep(tc.lifetime + time.Minute)
+				if m, _ := w.requestsAfter("a.test", change); m != n {
+					t.Errorf("%d requests within another lifetime, want none", m-n)
+				}
+
+				change = time.Now()
+				w.mu.Lock()
+				denies = false
+				w.mu.Unlock()
+				time.Sleep(tc.lifetime + time.Minute)
+				if m, _ := w.requestsAfter("a.test", change); m == 0 {
+					t.Error("no visit after robots.txt was gone")
+				}
+			}, visiting(everyTenSeconds))
+		})
+	}
+}
+
+// TestRobotsRefresh verifies that a refresh is followed by a request before the next URL, that its
+// result is obeyed, and that it keeps what is known of a file that cannot be fetched.
+func TestRobotsRefresh(t *testing.T) {
+	answer := response(http.StatusOK, "", "User-agent: *\nDisallow: /no\n")
+	w := &memoryWeb{robots: func(string, int) string { return answer }}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		set := func(a string) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			answer = a
+		}
+		if _, err := r.c.Robots("a.test", true); !errors.Is(err, frontier.ErrUnknownHost) {
+			t.Errorf("Robots() of an unknown host: error %v, want ErrUnknownHost", err)
+		}
+		r.ownMemoryHosts("a.test")
+		time.Sleep(10 * time.Second)
+		files, err := r.c.Robots("a.test", false)
+		if err != nil || len(files) != 1 || files[0].Origin != "http://a.test" ||
+			files[0].Status != http.StatusOK ||
+			files[0].Expires.Sub(files[0].Fetched) != time.Hour {
+			t.Errorf("Robots() = %+v, %v, want one file that is valid for an hour", files, err)
+		}
+
+		set(response(http.StatusOK, "", "User-agent: *\nDisallow: /\n"))
+		files, err = r.c.Robots("a.test", true)
+		if err != nil || len(files) != 1 || files[0].Expires.After(time.Now()) {
+			t.Errorf("Robots() with refresh = %+v, %v, want one that has expired", files, err)
+		}
+		r.seed("http://a.test/1")
+		time.Sleep(time.Minute)
+		if n := len(w.times("a.test", "/robots.txt")); n != 2 {
+			t.Errorf("%d requests for robots.txt, want 2", n)
+		}
+		if n := len(w.times("a.test", "/1")); n != 0 {
+			t.Errorf("%d requests for a page that the new file disallows", n)
+		}
+
+		set(response(http.StatusServiceUnavailable, "", ""))
+		_, err = r.c.Robots("a.test", true)
+		r.fatal(err)
+		r.seed("http://a.test/2")
+		time.Sleep(time.Minute)
+		if n := len(w.times("a.test", "/robots.txt")); n != 3 {
+			t.Errorf("%d requests for robots.txt, want 3", n)
+		}
+		if n := len(w.times("a.test", "/2")); n != 0 {
+			t.Errorf("%d requests for a page that the last known file disallows", n)
+		}
+	})
+}
+
+// TestRobotsRedirectIsShared verifies that a robots.txt that redirects to that of another origin of
+// the host is requested once for both, whichever is first.
+func TestRobotsRedirectIsShared(t *testing.T) {
+	const plain, secure = "http://a.test", "http://a.test:8443" // stands for HTTPS
+	for _, order := range [][]store.URL{
+		{plain + "/", secure + "/"}, {secure + "/", plain + "/"},
+	} {
+		w := &memoryWeb{robots: func(host string, _ int) string {
+			if host == "a.test" {
+				return response(http.StatusMovedPermanently,
+					"Location: "+secure+"/robots.txt\r\n", "")
+			}
+			return response(http.StatusOK, "Cache-Control: max-age=600\r\n",
+				"User-agent: *\nDisallow: /no\n")
+		}}
+		inVirtualTime(t, w, func(t *testing.T, r *rig) {
+			a := memoryAddr(0)
+			r.fatal(r.fr.AddHost("a.test", store.SubnetOf(a), a, time.Time{}))
+			for _, u := range order {
+				r.seed(u, u+"no")
+				time.Sleep(10 * time.Second)
+			}
+			for _, u := range order {
+				host := string(u[len("http://") : len(u)-1])
+				if n := len(w.times(host, "/robots.txt")); n != 1 {
+					t.Errorf("%v: %d requests for robots.txt of %s, want 1", order, n, host)
+				}
+				ok, no := w.times(host, "/"), w.times(host, "/no")
+				if len(ok) != 1 || len(no) != 0 {
+					t.Errorf("%v: %d requests for / and %d for /no of %s, want 1 and 0",
+						order, len(ok), len(no), host)
+				}
+			}
+			var stored []robots.Result
+			for _, u := range order {
+				stored = append(stored, r.storedRobots(u.Origin()))
+			}
+			if !stored[0].Fetched.Equal(stored[1].Fetched) ||
+				!slices.Equal(stored[0].Body, stored[1].Body) ||
+				stored[1].Expires.Sub(stored[1].Fetched) != 10*time.Minute {
+				t.Errorf("%v: stored %+v, want the same result twice", order, stored)
+			}
+		})
+	}
+}
+
+// TestRobotsElsewhereIsShared verifies that hosts that redirect to the robots.txt of another host
+// obey it, and cost that host one request in the lifetime of its file.
+func TestRobotsElsewhereIsShared(t *testing.T) {
+	const hosts = 20
+	w := &memoryWeb{robots: func(host string, _ int) string {
+		switch host {
+		case "www.test":
+			return response(http.StatusMovedPermanently,
+				"Location: http://www.test:8443/robots.txt\r\n", "")
+		case "www.test:8443":
+			return response(http.StatusOK, "Cache-Control: max-age=600\r\n",
+				"User-agent: *\nDisallow: /no\n")
+		}
+		return response(http.StatusMovedPermanently,
+			"Location: http://www.test/robots.txt\r\n", "")
+	}}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		visit := func(n int) {
+			host := fmt.Sprintf("h%d.test", n)
+			a := memoryAddr(n)
+			r.fatal(r.fr.AddHost(host, store.SubnetOf(a), a, time.Time{}))
+			r.seed(store.URL("http://"+host+"/"), store.URL("http://"+host+"/no"))
+			time.Sleep(10 * time.Second)
+			if ok, no := len(w.times(host, "/")), len(w.times(host, "/no")); ok != 1 || no != 0 {
+				t.Errorf("%d requests for / and %d for /no of %s, want 1 and 0", ok, no, host)
+			}
+		}
+		want := func(n int) {
+			for _, host := range []string{"www.test", "www.test:8443"} {
+				if got := len(w.times(host, "/robots.txt")); got != n {
+					t.Errorf("%d requests for robots.txt of %s, want %d", got, host, n)
+				}
+			}
+		}
+		for n := range hosts {
+			visit(n)
+		}
+		want(1)
+		time.Sleep(10 * time.Minute)
+		visit(hosts)
+		want(2)
+	}, func(c *crawl.Config) {
+		c.Resolve = func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{memoryAddr(hosts + 1)}, nil
+		}
+	})
+}
+
+// TestRobotsOfOneOrigin verifies that the URLs of an origin of which the robots.txt is unreachable
+// do not delay those of another origin of the host, and are fetched when it is served.
+func TestRobotsOfOneOrigin(t *testing.T) {
+	served := false
+	w := &memoryWeb{robots: func(host string, _ int) string {
+		if host == "a.test:8080" && !served {
+			return response(http.StatusBadGateway, "", "")
+		}
+		return response(http.StatusNotFound, "", "")
+	}}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		a := memoryAddr(0)
+		r.fatal(r.fr.AddHost("a.test", store.SubnetOf(a), a, time.Time{}))
+		began := time.Now()
+		const n = 20
+		for i := range n {
+			r.seed(store.URL(fmt.Sprintf("http://a.test:8080/%d", i)),
+				store.URL(fmt.Sprintf("http://a.test/%d", i)))
+		}
+		time.Sleep(2 * time.Minute)
+		if got, _ := w.requestsAfter("a.test", began); got != n {
+			t.Errorf("%d requests to the origin that answers within two minutes, want %d", got, n)
+		}
+		time.Sleep(4 * time.Hour)
+		files := len(w.times("a.test:8080", "/robots.txt"))
+		if files < 5 || files > 40 {
+			t.Errorf("%d requests for the unreachable file in four hours, want 5 to 40", files)
+		}
+		w.mu.Lock()
+		served = true
+		w.mu.Unlock()
+		time.Sleep(3 * time.Hour)
+		if got, _ := w.requestsAfter("a.test:8080", began); got != n {
+			t.Errorf("%d requests to the other origin when it answers again, want %d", got, n)
+		}
+	}, func(c *crawl.Config) { c.TryDelay = time.Hour })
+}
+
+// TestRobotsRefreshEndsWait verifies that a refresh does not wait for the back-off of a file that
+// throttles its requests.
+func TestRobotsRefreshEndsWait(t *testing.T) {
+	w := &memoryWeb{robots: func(_ string, nth int) string {
+		if nth == 0 {
+			return response(http.StatusTooManyRequests, "Retry-After: 36000\r\n", "")
+		}
+		return response(http.StatusNotFound, "", "")
+	}}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		r.ownMemoryHosts("a.test")
+		time.Sleep(time.Hour)
+		if n := len(w.times("a.test", "/robots.txt")); n != 1 {
+			t.Errorf("%d requests for robots.txt within Retry-After, want 1", n)
+		}
+		_, err := r.c.Robots("a.test", true)
+		r.fatal(err)
+		time.Sleep(time.Minute)
+		if n := len(w.times("a.test", "/")); n != 1 {
+			t.Errorf("%d requests for the page a minute after the refresh, want 1", n)
+		}
+	})
+}

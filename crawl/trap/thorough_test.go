@@ -1,0 +1,6 @@
+//go:build !integration
+
+package trap
+
+// thorough makes tests use more URLs and seeds.
+const thorough = false

@@ -1,0 +1,333 @@
+package attack
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"peerd/node"
+	"peerd/overlay/home"
+	"peerd/overlay/lease"
+	"peerd/store"
+)
+
+// Attacks on who owns a subnet, and on where a host is at home.
+
+func subnetAttacks() []Attack {
+	return []Attack{
+		{
+			Name: "subnet-theft", Unit: "subnets lost, of 1",
+			Does: "forges leases of another peer's subnet: grants by a second key, high epochs, " +
+				"ground hashes, claims of silence, votes of its own witnesses; and sends them as " +
+				"offers, copies, votes, gossip and DHT records",
+			By: "chained leases; an owner yields to its own grant, its own witnesses or its " +
+				"absence",
+			run: stealSubnet,
+		},
+		{
+			Name: "young-claim", Unit: "subnets lost, of 1", Open: true, Slow: true,
+			Does: "forges a lease of a subnet that was claimed just now",
+			By:   "nothing within 45 s: two claims may be made at once; afterwards as subnet-theft",
+			run:  stealYoung,
+		},
+		{
+			Name: "replay", Unit: "records accepted",
+			Does: "sends leases, homes and beacons that were signed for another network",
+			By:   "the network is part of what is signed",
+			run:  replay,
+		},
+		{
+			Name: "planted-home", Unit: "URLs lost, of 3", Open: true, Slow: true,
+			Does: "claims an empty subnet and writes home records of hosts that no peer crawls " +
+				"yet, then acknowledges their URLs and drops them",
+			By:  "nothing for hosts without a home; a home that exists is kept",
+			run: plantHomes,
+		},
+	}
+}
+
+// forgeries returns leases that a stranger can make of the subnet of another peer's lease.
+func forgeries(e *arena, l lease.Lease) ([][]byte, error) {
+	var all [][]byte
+	now := e.now()
+	x, err := newIdentity()
+	if err != nil {
+		return nil, err
+	}
+	y, err := newIdentity()
+	if err != nil {
+		return nil, err
+	}
+	add := func(l lease.Lease, by identity) error {
+		l.Issued, l.Expires = now, now.Add(time.Hour)
+		sealed, err := lease.SealLease(l, by.key)
+		all = append(all, sealed)
+		return err
+	}
+	granted := func(old lease.Lease, from, to identity) error {
+		next := old.Next(to.id)
+		var err error
+		if next.Grant, err = old.GrantTo(to.id, now, from.key); err != nil {
+			return err
+		}
+		return add(next, to)
+	}
+	claim := lease.Lease{Network: l.Network, Subnet: l.Subnet, Owner: x.id, Epoch: 1, Claimed: now}
+	earlier := claim
+	earlier.Claimed = now.Add(-2 * time.Hour)
+	high := lease.Lease{Network: l.Network, Subnet: l.Subnet, Owner: x.id, Epoch: 1 << 47,
+		Links: []lease.Link{{Owner: y.id, Epoch: 1<<47 - 1, Prev: lease.Digest{1}}}}
+	for _, err := range []error{
+		granted(claim, x, y), granted(earlier, x, y), granted(high, x, y),
+		ground(claim, l, add), voted(claim, x, y, now, add), silent(l, x, now, add),
+	} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// ground adds a claim with a key that wins the tie.
+func ground(claim, l lease.Lease, add func(lease.Lease, identity) error) error {
+	for {
+		z, err := newIdentity()
+		if err != nil {
+			return err
+		}
+		if claim.Owner = z.id; lease.Better(claim, l) > 0 || l.Epoch > 1 {
+			return add(claim, z)
+		}
+	}
+}
+
+// voted adds a takeover from x to y by votes of witnesses that x has named.
+func voted(
+	claim lease.Lease, x, y identity, now time.Time, add func(lease.Lease, identity) error,
+) error {
+	set := lease.WitnessSet{Network: claim.Network, Owner: x.id, Seq: 1, Issued: now}
+	var members []identity
+	for range 2 {
+		who, err := newIdentity()
+		if err != nil {
+			return err
+		}
+		members, set.Members = append(members, who), append(set.Members, who.id)
+	}
+	slices.SortFunc(members, func(a, b identity) int {
+		if a.id < b.id {
+			return -1
+		}
+		return 1
+	})
+	slices.Sort(set.Members)
+	sealed, err := lease.SealWitnessSet(set, x.key)
+	if err != nil {
+		return err
+	}
+	next := claim.Next(y.id)
+	next.Takeover = &lease.Takeover{WitnessSet: sealed}
+	for _, m := range members {
+		v, err := lease.SealVote(lease.Vote{Voter: m.id, Subnet: claim.Subnet, Epoch: 2,
+			From: x.id, To: y.id, SetSeq: 1, Ended: claim.Digest(), Issued: now}, m.key)
+		if err != nil {
+			return err
+		}
+		next.Takeover.Votes = append(next.Takeover.Votes, v)
+	}
+	return add(next, y)
+}
+
+// silent adds a takeover without votes of a claim that another key made long ago.
+func silent(
+	l lease.Lease, x identity, now time.Time, add func(lease.Lease, identity) error,
+) error {
+	y, err := newIdentity()
+	if err != nil {
+		return err
+	}
+	old := lease.Lease{Network: l.Network, Subnet: l.Subnet, Owner: y.id, Epoch: 1,
+		Claimed: now.Add(-3 * time.Hour), Issued: now.Add(-2 * lease.LongSilence),
+		Expires: now.Add(time.Hour)}
+	sealed, err := lease.SealLease(old, y.key)
+	if err != nil {
+		return err
+	}
+	next := old.Next(x.id)
+	next.Takeover = &lease.Takeover{At: now.Add(-lease.Skew)}
+	if next.Takeover.Last, err = lease.LastOf(sealed); err != nil {
+		return err
+	}
+	return add(next, x)
+}
+
+// ownedSite starts honest peers, of which one crawls a site, and a hostile member.
+func (e *arena) ownedSite(pages int) (vs []*node.Node, s *site, m *member, err error) {
+	if s, err = e.site(1, pages); err != nil {
+		return nil, nil, nil, err
+	}
+	if vs, err = e.peers(3); err != nil {
+		return nil, nil, nil, err
+	}
+	if err = e.crawl(vs[0], s); err != nil {
+		return nil, nil, nil, err
+	}
+	m, err = e.member()
+	return vs, s, m, err
+}
+
+func stealSubnet(e *arena) (outcome, error) {
+	vs, s, m, err := e.ownedSite(60)
+	if err != nil {
+		return outcome{}, err
+	}
+	e.pass(50 * time.Second) // the claim is not young any more
+	return e.steal(vs, s, m)
+}
+
+func stealYoung(e *arena) (outcome, error) {
+	vs, s, m, err := e.ownedSite(60)
+	if err != nil {
+		return outcome{}, err
+	}
+	return e.steal(vs, s, m)
+}
+
+// steal sends forged leases of a site's subnet in every way, and reports whether the owner has
+// lost it.
+func (e *arena) steal(vs []*node.Node, s *site, m *member) (outcome, error) {
+	p := store.SubnetOf(s.addr.Addr())
+	owner := e.owner(s)
+	raw, err := m.net.Values().Get(e.ctx, lease.Key(p))
+	if err != nil {
+		return outcome{}, err
+	}
+	l, err := lease.OpenLease(raw)
+	if err != nil {
+		return outcome{}, err
+	}
+	all, err := forgeries(e, l)
+	if err != nil {
+		return outcome{}, err
+	}
+	stored, answers := 0, map[string]int{}
+	for _, sealed := range all {
+		f, err := lease.OpenLease(sealed)
+		if err != nil {
+			return outcome{}, err
+		}
+		stored += m.put(lease.Key(p), sealed)
+		for _, v := range vs {
+			m.show(v, s, f, sealed, answers)
+		}
+	}
+	for _, way := range []string{"offer", "order", "copy"} {
+		if answers[way] == 0 {
+			return outcome{}, fmt.Errorf("attack: no %s was answered", way)
+		}
+	}
+	e.within(45*time.Second, func() bool { return s.fetched() >= len(s.pages)-1 })
+	lost := 0.0
+	if now := e.owner(s); now == nil || now != owner || s.fetched() < len(s.pages)-1 {
+		lost = 1
+	}
+	return outcome{lost, fmt.Sprintf("%d forged leases; stored by %d record holders; answers %v; "+
+		"%d of %d pages fetched", len(all), stored, answers, s.fetched(), len(s.pages)-1)}, nil
+}
+
+// show sends a forged lease of a site's subnet to a peer in every message that carries leases, and
+// counts the answers, which are refusals.
+func (m *member) show(
+	v *node.Node, s *site, f lease.Lease, sealed []byte, answers map[string]int,
+) {
+	count := func(way string, err error) {
+		if err == nil {
+			answers[way]++
+		}
+	}
+	_, err := m.ask(v, m.e.names.Handover(), fields{1: f.Subnet, 2: f.Epoch + 1, 3: sealed,
+		7: store.LogPos{Log: 1}}, false, false)
+	count("offer", err)
+	_, err = m.ask(v, m.e.names.Estimate(), fields{1: sealed, 2: fields{1: s.url("/p1"),
+		2: s.addr.Addr()}}, false, true)
+	count("order", err)
+	_, err = m.ask(v, m.e.names.Replica(), fields{2: fields{1: f.Subnet, 2: f.Epoch, 3: sealed,
+		7: 1, 8: 5, 9: store.LogPos{}}}, true, true)
+	count("copy", err)
+}
+
+func replay(e *arena) (outcome, error) {
+	vs, err := e.peers(2)
+	if err != nil {
+		return outcome{}, err
+	}
+	m, err := e.member()
+	if err != nil {
+		return outcome{}, err
+	}
+	now, p := e.now(), netip.MustParsePrefix("127.31.1.0/24")
+	l, err := lease.SealLease(lease.Lease{Network: "another",
+		Subnet: netip.MustParsePrefix("127.31.3.0/24"),
+		Owner:  m.id, Epoch: 1, Claimed: now, Issued: now, Expires: now.Add(time.Hour)}, m.key)
+	if err != nil {
+		return outcome{}, err
+	}
+	h, err := home.Seal(home.Record{Network: "another", Host: "replayed.test", Subnet: p, By: m.id,
+		Issued: now, Epoch: 1}, m.key)
+	if err != nil {
+		return outcome{}, err
+	}
+	_, own, err := e.claim(p, m.identity)
+	if err != nil {
+		return outcome{}, err
+	}
+	if m.put(lease.Key(p), own) == 0 {
+		return outcome{}, fmt.Errorf("attack: a lease of this network was not stored either")
+	}
+	other := netip.MustParsePrefix("127.31.3.0/24")
+	accepted := m.put(lease.Key(other), l) + m.put(home.Key("replayed.test"), h)
+	before := vs[0].Status().Directory
+	s, err := e.stranger()
+	if err != nil {
+		return outcome{}, err
+	}
+	err = s.foreignBeacon(vs[0])
+	if e.within(time.Second, func() bool { return vs[0].Status().Directory > before }) {
+		accepted++
+	}
+	return outcome{float64(accepted), fmt.Sprintf("beacon: %v", err)}, nil
+}
+
+func plantHomes(e *arena) (outcome, error) {
+	s, err := e.site(2, 3)
+	if err != nil {
+		return outcome{}, err
+	}
+	vs, err := e.peers(3)
+	if err != nil {
+		return outcome{}, err
+	}
+	m, err := e.member()
+	if err != nil {
+		return outcome{}, err
+	}
+	dropped := m.dropBatches()
+	p := netip.MustParsePrefix("127.31.2.0/24")
+	_, sealed, err := e.claim(p, m.identity)
+	if err != nil {
+		return outcome{}, err
+	}
+	rec, err := home.Seal(home.Record{Network: e.names.Network(), Host: s.host, Subnet: p,
+		By: m.id, Issued: e.now().Add(-time.Minute), Epoch: 1}, m.key)
+	if err != nil {
+		return outcome{}, err
+	}
+	stored := m.put(lease.Key(p), sealed) + m.put(home.Key(s.host), rec)
+	if _, err := vs[1].Seed(e.ctx, []string{s.url("/p0"), s.url("/p1"), s.url("/p2")}); err != nil {
+		return outcome{}, err
+	}
+	e.within(25*time.Second, func() bool { return s.fetched() == 3 })
+	return outcome{float64(3 - s.fetched()), fmt.Sprintf("%d record holders; %d batches came to "+
+		"the attacker", stored, dropped.Load())}, nil
+}

@@ -1,0 +1,355 @@
+//go:build integration
+
+package crawllet
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzhttp"
+
+	"peerd/crawl/crawllet"
+	"peerd/crawl/crawllet/record"
+	"peerd/lab/emulate/wan"
+	"peerd/node"
+	"peerd/node/config"
+	nodecrawllet "peerd/node/crawllet"
+)
+
+var (
+	siteDir = flag.String("site", "", "directory of the site; pages are generated without it")
+	pages   = flag.Int("pages", 200, "number of generated pages")
+	rtt     = flag.Duration("rtt", 80*time.Millisecond, "round-trip time of the path")
+	bps     = flag.Float64("bps", 1e6, "bandwidth of the path, bytes per second")
+	quiet   = flag.Bool("quiet", false, "judge times too; for a machine that does nothing else")
+)
+
+func TestMain(m *testing.M) {
+	crawllet.Main()
+	os.Exit(m.Run())
+}
+
+// path is a port on this machine that leads to a server over the emulated path.
+type path struct {
+	url  string
+	back atomic.Int64 // bytes from the server
+}
+
+// newPath returns a path to the server that handler makes of the path's URL.
+func newPath(t *testing.T, handler func(url string) http.Handler) *path {
+	t.Helper()
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	near, far := listen(), listen()
+	world, err := wan.FromMatrix(nil, [][]time.Duration{{0, *rtt}, {*rtt, 0}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	world = world.WithBandwidth(*bps, *bps)
+	t.Logf("path: %+v", world.Link(0, 1))
+	network := wan.NewNetwork(world)
+	network.Place(netip.MustParseAddr("127.0.0.1"), 1)
+	dial := network.Dialer(0, netip.Addr{})
+	p := &path{url: "http://" + near.Addr().String() + "/"}
+	server := &http.Server{Handler: handler(p.url), ReadHeaderTimeout: time.Minute}
+	var open sync.WaitGroup
+	open.Go(func() { _ = server.Serve(far) })
+	open.Go(func() {
+		for {
+			c, err := near.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() { p.forward(c, dial, far.Addr().String()) })
+		}
+	})
+	t.Cleanup(func() {
+		near.Close()
+		server.Close()
+		network.Close()
+		open.Wait()
+	})
+	return p
+}
+
+type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// forward copies in both directions until one end closes.
+func (p *path) forward(c net.Conn, dial dialFunc, to string) {
+	defer c.Close()
+	s, err := dial(context.Background(), "tcp", to)
+	if err != nil {
+		return
+	}
+	defer s.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(s, c)
+		s.Close()
+	}()
+	_, _ = io.Copy(c, io.TeeReader(s, counter{&p.back}))
+	c.Close()
+	<-done
+}
+
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// site returns the directory of the site, of which every page can be reached from the index.
+func site(t *testing.T) string {
+	t.Helper()
+	if *siteDir != "" {
+		return *siteDir
+	}
+	dir := t.TempDir()
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range *pages {
+		var b strings.Builder
+		fmt.Fprintf(&b, "<!DOCTYPE html><html><head><title>Page %d</title></head><body>", i)
+		for k := range 20 {
+			fmt.Fprintf(&b, `<a href="p%d.html">page %d</a>`, (i*7+k)%*pages, k)
+		}
+		for range 2000 {
+			fmt.Fprintf(&b, "word%d ", int(1000*r.Float64()*r.Float64()))
+		}
+		name := filepath.Join(dir, fmt.Sprintf("p%d.html", i))
+		if i == 0 {
+			name = filepath.Join(dir, "index.html")
+		}
+		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// build builds the reference crawllet.
+func build(t *testing.T, file string, env ...string) {
+	t.Helper()
+	cmd := exec.Command("go", "build", "-p", "2", "-buildvcs=false", "-trimpath",
+		"-ldflags=-s -w", "-o", file, "peerd/crawl/crawllet/agent")
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+}
+
+// sum adds up records.
+type sum struct {
+	pages int
+	bytes int64
+}
+
+// Write implements nodecrawllet.Target.
+func (s *sum) Write(r record.Record) error {
+	if r.Status == 200 {
+		s.pages++
+		s.bytes += r.Size
+	}
+	return nil
+}
+
+// serve returns a handler for the files and the crawllets of a site.
+func serve(t *testing.T, root, url, cache string) http.Handler {
+	t.Helper()
+	h, err := crawllet.New(crawllet.Config{Root: root, Prefix: url, Cache: cache,
+		Limits: crawllet.Limits{CPU: 300, Memory: 512, Pages: 100_000, Output: 1 << 32, Wall: 900},
+		// Nothing is refused because of the time that was used before.
+		CPUPerHour: 100_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle(crawllet.Path, h)
+	mux.Handle(crawllet.Path+"/", h)
+	mux.Handle("/", http.FileServer(http.Dir(root)))
+	return mux
+}
+
+// TestPath crawls the site in four ways and logs the figures.
+func TestPath(t *testing.T) {
+	root, work := site(t), t.TempDir()
+	module := filepath.Join(work, "crawllet.wasm")
+	build(t, module, "GOOS=wasip1", "GOARCH=wasm")
+	plain := newPath(t, func(u string) http.Handler {
+		return serve(t, root, u, filepath.Join(work, "cache"))
+	})
+	zipped := newPath(t, func(string) http.Handler {
+		return gzhttp.GzipHandler(http.FileServer(http.Dir(root)))
+	})
+	fetch := func(name string, summaries bool) (time.Duration, int64, *sum) {
+		before, to := plain.back.Load(), &sum{}
+		res, err := nodecrawllet.Fetch(t.Context(), nodecrawllet.FetchOptions{
+			URL: plain.url, Module: module, To: to, Summaries: summaries,
+		})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		back := plain.back.Load() - before
+		t.Logf("%-10s %7.1f s, %9d bytes received, %d pages of %d bytes, first after %v, %+v",
+			name, res.Time.Seconds(), back, to.pages, to.bytes,
+			res.First.Round(time.Millisecond), res.Usage)
+		return res.Time, back, to
+	}
+	fetch("cold", true)
+	raw, rawBytes, all := fetch("raw", false)
+	short, shortBytes, _ := fetch("summaries", true)
+	ordinary, ordinaryBytes := crawl(t, "ordinary", plain)
+	crawl(t, "gzip", zipped)
+	percent := 100 / float64(ordinaryBytes)
+	t.Logf("time: raw %.1f times faster, summaries %.1f; bytes: raw %.1f %%, summaries %.1f %%",
+		ordinary.Seconds()/raw.Seconds(), ordinary.Seconds()/short.Seconds(),
+		percent*float64(rawBytes), percent*float64(shortBytes))
+	if all.pages < 10 || shortBytes*2 > ordinaryBytes {
+		t.Error("summaries are not clearly shorter than pages")
+	}
+	if *quiet && raw*2 > ordinary {
+		t.Error("a crawllet is not clearly faster than an ordinary crawl")
+	}
+}
+
+// crawl crawls the site page by page, without pauses.
+func crawl(t *testing.T, name string, p *path) (time.Duration, int64) {
+	t.Helper()
+	c, rules := config.Default(), config.DefaultProfile()
+	c.Crawl.MinDelay.Duration, rules.Politeness.DelayFactor = 0, 0
+	rules.Links.Sitemaps = false
+	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	before, start := p.back.Load(), time.Now()
+	res, err := node.Crawl(t.Context(), node.CrawlOptions{
+		Seeds: []string{p.url}, Scope: "host", Config: c, Rules: rules,
+		UserAgent: config.UserAgent(""),
+	})
+	took, back := time.Since(start), p.back.Load()-before
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	t.Logf("%-10s %7.1f s, %9d bytes received, %d pages of %d bytes", name, took.Seconds(), back,
+		res.Pages, res.Bytes)
+	return took, back
+}
+
+// TestStart logs how soon the first record of a known module arrives, without a path, and the
+// processor time of a crawl in the crawllet and natively.
+func TestStart(t *testing.T) {
+	root, work := site(t), t.TempDir()
+	module, native := filepath.Join(work, "crawllet.wasm"), filepath.Join(work, "native")
+	build(t, module, "GOOS=wasip1", "GOARCH=wasm")
+	build(t, native)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String() + "/"
+	server := &http.Server{Handler: serve(t, root, url, filepath.Join(work, "cache")),
+		ReadHeaderTimeout: time.Minute}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(l)
+	}()
+	defer func() {
+		server.Close()
+		<-done
+	}()
+	code, err := os.ReadFile(module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &crawllet.Client{HTTP: crawllet.NewHTTPClient(nil), Key: key, Agent: "test"}
+	policy, err := c.Discover(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, startCPU []time.Duration
+	for i := range 21 {
+		took, usage := runOnce(t, c, policy, code, crawllet.Args{Prefix: url, Pages: 1})
+		if i > 0 { // the first one uploads and compiles
+			first, startCPU = append(first, took), append(startCPU, usage)
+		}
+	}
+	slices.Sort(first)
+	slices.Sort(startCPU)
+	t.Logf("first record after %v (median of %d; %v to %v), processor time %v", first[10],
+		len(first), first[0], first[19], startCPU[10])
+	for _, summaries := range []bool{false, true} {
+		_, used := runOnce(t, c, policy, code, crawllet.Args{Prefix: url, Summaries: summaries})
+		alone := runNative(t, native, root, crawllet.Args{Prefix: url, Summaries: summaries})
+		t.Logf("summaries %v: processor time %v, native %v: %.1f times; without the start %.1f",
+			summaries, used, alone, used.Seconds()/alone.Seconds(),
+			(used-startCPU[10]).Seconds()/alone.Seconds())
+	}
+}
+
+// runOnce returns when the first record arrived after the offer, and the processor time.
+func runOnce(
+	t *testing.T, c *crawllet.Client, p crawllet.Policy, module []byte, args crawllet.Args,
+) (first, cpu time.Duration) {
+	t.Helper()
+	start := time.Now()
+	run, err := c.Run(t.Context(), p,
+		crawllet.Job{Module: module, Args: args.List(), Seeds: []string{p.Prefix}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.Close()
+	for {
+		_, err := run.Next()
+		if errors.Is(err, io.EOF) {
+			return first, time.Duration(run.End().Usage.CPU) * time.Millisecond
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == 0 {
+			first = time.Since(start)
+		}
+	}
+}
+
+// runNative returns the processor time of the crawllet's native build on one processor.
+func runNative(t *testing.T, program, root string, args crawllet.Args) time.Duration {
+	t.Helper()
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, append([]string{"-root", root}, args.List()...)...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	cmd.Stdin, cmd.Stdout = strings.NewReader(args.Prefix+"\n\n"), io.Discard
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}

@@ -1,0 +1,24 @@
+//go:build !linux
+
+package netns
+
+import (
+	"context"
+	"io"
+	"os/exec"
+)
+
+// Run returns ErrUnavailable.
+func Run(context.Context, []string, io.Writer, io.Writer) error { return ErrUnavailable }
+
+// Mount returns ErrUnavailable.
+func Mount() error { return ErrUnavailable }
+
+// SetResolver returns ErrUnavailable.
+func SetResolver(string) error { return ErrUnavailable }
+
+// KillWithParent does nothing.
+func KillWithParent(*exec.Cmd) {}
+
+// WatchSyns returns ErrUnavailable.
+func (n *Network) WatchSyns(context.Context, int, func(Syn)) error { return ErrUnavailable }

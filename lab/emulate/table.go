@@ -1,0 +1,44 @@
+package emulate
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+)
+
+// Table returns the report as a text table that ends with a newline.
+func (r Report) Table() string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, x Times) {
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%.0f\t\n", name, x.P50, x.P90, x.Mean)
+	}
+	fmt.Fprintf(t, "page time, ms\tp50\tp90\tmean\t\n")
+	row("all downloads", r.Download)
+	row("by the owners", r.Assigned)
+	row("oracle", r.Oracle)
+	row("random", r.Random)
+	t.Flush()
+	b.WriteByte('\n')
+
+	t = tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("crawl", "%d peers, %d sites, strategy %s, seed %d, %.1f s", r.Peers, r.Sites, r.Strategy,
+		r.Seed, r.WallSeconds)
+	line("pages", "%d of %d, coverage %.4f, overlap %.4f", r.PagesFetched, r.PagesExpected,
+		r.Coverage, r.Overlap)
+	line("hosts per peer", "balance %.2f (standard deviation over mean; 0 is even)", r.Balance)
+	line("subnets",
+		"%.0f %% at the fastest peer, %.0f %% within a tenth of it, %.1f estimations each",
+		100*r.OptimalShare, 100*r.NearOptimalShare, r.EstimationsPerSubnet)
+	line("measuring", "%.1f probes a subnet, %d connections in all without a request",
+		r.ProbesPerSubnet, r.ExtraRequests)
+	line("overhead", "%.2f URLs and %.0f control bytes between peers for each page",
+		r.URLsExchangedPerPage, r.ControlBytesPerPage)
+	line("violations", "%d of politeness, %d of robots.txt", r.PolitenessViolations,
+		r.RobotsViolations)
+	t.Flush()
+	return b.String()
+}

@@ -1,0 +1,161 @@
+package coordinates
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"peerd/lab/experiment"
+	"peerd/lab/experiment/data"
+	"peerd/lab/experiment/experimenttest"
+)
+
+// writeMatrix writes a file of three noisy slices of n places in a plane with access links;
+// some entries are missing.
+func writeMatrix(t *testing.T, n int) string {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(5, 5))
+	x, y, h := make([]float64, n), make([]float64, n), make([]float64, n)
+	for i := range n {
+		x[i], y[i], h[i] = rng.NormFloat64()*60, rng.NormFloat64()*40, 1+5*rng.Float64()
+	}
+	var b strings.Builder
+	for slice := range 3 {
+		for i := range n {
+			fmt.Fprintf(&b, "%d\t%d", slice, i)
+			for j := range n {
+				ms := (math.Hypot(x[i]-x[j], y[i]-y[j]) + h[i] + h[j]) *
+					(1 + 0.05*math.Abs(rng.NormFloat64()))
+				switch {
+				case i == j:
+					ms = 0
+				case rng.IntN(30) == 0:
+					ms = -1
+				}
+				fmt.Fprintf(&b, "\t%.2f", ms)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	path := filepath.Join(t.TempDir(), "m.tsv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestCoordinates(t *testing.T) {
+	path := writeMatrix(t, 40)
+	run := func() *experimenttest.Out {
+		return experimenttest.Run(t, coordinates(), experiment.Params{Matrix: path, Rounds: 60,
+			Seeds: 1, Quick: true})
+	}
+	h := run()
+	rows := experimenttest.Rows[coordinatesRow](t, h, "coordinates")
+	if again := run(); fmt.Sprint(again.Tables) != fmt.Sprint(h.Tables) {
+		t.Error("two runs with the same seed differ")
+	}
+	at := map[string]coordinatesRow{}
+	for _, r := range rows {
+		if !(r.RE50 >= 0 && r.RE90 >= r.RE50) {
+			t.Errorf("%+v", r)
+		}
+		at[fmt.Sprint(r.Algorithm, " ", r.Attack, " ", r.Round)] = r
+	}
+	for _, name := range []string{"peerd", "peerd-one-way", "peerd-32-partners", "serf",
+		"vivaldi-2d+h", "vivaldi-5d+h", "vivaldi-2d"} {
+		for _, round := range []int{10, 20, 50, 60} {
+			if _, ok := at[fmt.Sprint(name, "  ", round)]; !ok {
+				t.Errorf("no row for %s after %d rounds", name, round)
+			}
+		}
+	}
+	own := at["peerd  60"]
+	if own.RE50 > 0.06 || own.RE90 > 0.25 {
+		t.Errorf("peerd: RE50 %.3f, RE90 %.2f, want smaller errors", own.RE50, own.RE90)
+	}
+	for _, kind := range []string{"random", "inflated"} {
+		lied, serf := at["peerd "+kind+" 60"], at["serf "+kind+" 60"]
+		if lied.Liars != 0.3 || lied.RE50 > 0.09 {
+			t.Errorf("%s: peerd %+v", kind, lied)
+		}
+		if serf.RE50 < 2*lied.RE50 {
+			t.Errorf("%s: RE50 of serf is %.3f, want a larger error than peerd's", kind, serf.RE50)
+		}
+	}
+	if len(h.Plots) != 3 || len(h.Claims) < 3 || h.Share != 1 {
+		t.Errorf("%d plots, claims %q, progress %v", len(h.Plots), h.Claims, h.Share)
+	}
+	text, err := json.Marshal(rows[0])
+	if want := `{"algorithm":"peerd","round":10,`; err != nil || !strings.HasPrefix(string(text),
+		want) || !strings.HasSuffix(string(text), `"liars":0}`) {
+		t.Errorf("%s (%v)", text, err)
+	}
+}
+
+func TestCoordinatesRefuses(t *testing.T) {
+	write := func(text string) string {
+		path := filepath.Join(t.TempDir(), "m")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, path := range map[string]string{
+		"no file": "", "missing": "/nonexistent", "two nodes": write("0 1\n1 0\n"),
+		"no values": write("0 -1 -1\n-1 0 -1\n-1 -1 0\n"),
+	} {
+		if err := coordinates().Run(context.Background(), experiment.Params{Matrix: path,
+			Rounds: 1}, new(experimenttest.Out)); err == nil {
+			t.Errorf("%s: coordinates() = nil, want an error", name)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := coordinates().Run(ctx, experiment.Params{Matrix: writeMatrix(t, 5), Rounds: 1},
+		new(experimenttest.Out)); err == nil {
+		t.Error("coordinates() with an ended context = nil, want an error")
+	}
+}
+
+var rttSlices = flag.String("rtt-slices", "",
+	"file with time slices of round trips among hundreds of nodes; skipped without it")
+
+// TestCoordinatesTargets checks the figures of docs/results/2026-11-coordinates.md.
+func TestCoordinatesTargets(t *testing.T) {
+	path := *rttSlices
+	if path == "" {
+		t.Skip("skipped: -rtt-slices is not set")
+	}
+	m, err := data.LoadMatrix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newCourse(m, experiment.Params{Rounds: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	peerd := algorithms()[0]
+	for _, tr := range []contest{
+		{algorithm: peerd},
+		{algorithm: peerd, liars: 0.3, attack: attacks()[0], from: 1},
+		{algorithm: peerd, liars: 0.3, attack: attacks()[1], from: 1},
+	} {
+		got, err := c.run(context.Background(), tr, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := got[len(got)-1]
+		t.Logf("%s after 100 rounds: RE50 %.3f RE90 %.2f", tr.key(), e.re50, e.re90)
+		if e.re50 > 0.09 || e.re90 > 0.36 {
+			t.Errorf("%s: RE50 %.3f, RE90 %.2f, want at most .09 and .36", tr.key(), e.re50, e.re90)
+		}
+	}
+}

@@ -1,0 +1,14 @@
+// Package delegate compares strategies that probe with strategies that use the holder of an
+// address, over worlds of crawlers and sites: Papapetrou's experiments.
+//
+// Files: delegate.go the comparison over any worlds; papapetrou.go the tables and figures of
+// the thesis; delegations.go how sites are delegated and counted; places.go how crawlers learn
+// their own coordinates and traits.
+package delegate
+
+import "peerd/lab/experiment"
+
+// Experiments lists those of this package.
+func Experiments() []experiment.Experiment {
+	return append([]experiment.Experiment{delegate()}, papapetrou()...)
+}

@@ -1,0 +1,167 @@
+package delegate
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"peerd/coords"
+	"peerd/coords/assign"
+	"peerd/lab/experiment/data"
+)
+
+const (
+	// placeRounds is the number of exchanges of each crawler with all others before the
+	// first delegation.
+	placeRounds = 40
+	// gossipRounds is how often crawlers and owners exchange what they have learned.
+	gossipRounds = 6
+)
+
+// place gives the candidates what peers of a network know about themselves: a coordinate, from
+// coords.Estimator, and traits, from a coords.Learner each, learned from the training sites,
+// which all of them have probed.
+//
+// A world has no round trips between its crawlers. place derives them from the training sites:
+// the distance of two crawlers is at most the distance via any site, so it uses the least of
+// these, which is close to the true one if some site is close to either of the two.
+func (d *delegator) place(ctx context.Context, training []int) error {
+	cfg := coords.DefaultConfig()
+	estimators := make([]*coords.Estimator, len(d.candidates))
+	for i := range estimators {
+		cfg.Rand = rand.New(rand.NewPCG(d.rng.Uint64(), uint64(i)))
+		var err error
+		if estimators[i], err = coords.NewEstimator(cfg); err != nil {
+			return err
+		}
+	}
+	rtt := d.crawlerRTTs(training)
+	for range placeRounds {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for i, e := range estimators {
+			for j, other := range estimators {
+				if i != j {
+					// The estimator rejects outliers; that is no failure.
+					_ = e.Observe(d.candidates[j].ID, other.Coordinate(), rtt[i][j])
+				}
+			}
+		}
+	}
+	for i, e := range estimators {
+		d.candidates[i].At = e.Coordinate()
+	}
+	return d.learn(ctx, training)
+}
+
+// crawlerRTTs estimates the round trips among the crawlers.
+func (d *delegator) crawlerRTTs(training []int) [][]time.Duration {
+	out := make([][]time.Duration, len(d.crawlers))
+	for i, a := range d.crawlers {
+		out[i] = make([]time.Duration, len(d.crawlers))
+		for j, b := range d.crawlers {
+			least := data.ProbeFailed
+			for _, site := range training {
+				least = min(least, d.world.ProbeMS[a][site]+d.world.ProbeMS[b][site])
+			}
+			out[i][j] = time.Duration(max(least, 0.1) * float64(time.Millisecond))
+		}
+	}
+	return out
+}
+
+// learn lets the crawlers learn their traits from the training sites, and the owners of these
+// sites the traits of their hosts, each from what the others publish.
+func (d *delegator) learn(ctx context.Context, training []int) error {
+	learners := make([]*coords.Learner, len(d.candidates))
+	for i := range learners {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		cfg := coords.DefaultLearnerConfig()
+		cfg.Subnets = min(max(cfg.Subnets, len(training)), 1<<16)
+		var err error
+		if learners[i], err = coords.NewLearner(cfg, d.candidates[i].ID); err != nil {
+			return err
+		}
+		for _, site := range training {
+			learners[i].Observe(d.subnetOf(site).String(), d.sample(i, site))
+		}
+		d.candidates[i].Traits = learners[i].Traits()
+	}
+	for range gossipRounds {
+		for _, site := range training {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			p := coords.Proxy{Traits: d.hostTraits(d.samples(site))}
+			for _, l := range learners {
+				l.ObserveServer(d.subnetOf(site).String(), p)
+			}
+		}
+		met := make([]coords.Traits, len(learners))
+		for i := range learners {
+			met[i] = d.candidates[i].Traits
+		}
+		for i, l := range learners {
+			l.ObservePeers(met)
+			d.candidates[i].Traits = l.Traits()
+		}
+	}
+	return nil
+}
+
+// samples returns the probes of a site by all candidates.
+func (d *delegator) samples(site int) []coords.Sample {
+	out := make([]coords.Sample, len(d.candidates))
+	for i := range out {
+		out[i] = d.sample(i, site)
+	}
+	return out
+}
+
+// hostTraits returns the traits that the owner of a site derives from probes of it.
+func (d *delegator) hostTraits(samples []coords.Sample) coords.Traits {
+	var rows []coords.TraitRow
+	for _, s := range samples {
+		if i := d.index[s.Peer]; !s.Failed {
+			rows = append(rows, coords.TraitRow{Peer: d.candidates[i].Traits,
+				Time: math.Log(float64(s.FirstByte)/float64(time.Millisecond) + 1)})
+		}
+	}
+	return coords.LocateTraits(rows)
+}
+
+// proxyOf returns the proxy coordinate that the owner of a training site publishes.
+func (d *delegator) proxyOf(samples []coords.Sample) *coords.Proxy {
+	p, err := coords.Locate(samples, coords.DefaultFitConfig())
+	if err != nil {
+		return nil
+	}
+	p.Traits = d.hostTraits(samples)
+	return &p
+}
+
+// learned is the result of training in a world, shared by all strategies.
+type learned struct {
+	candidates []assign.Candidate
+	proxies    map[int]*coords.Proxy // by training site
+}
+
+// teach computes the coordinates of the candidates and the proxy coordinates of the training
+// sites, once for all strategies.
+func (d *delegator) teach(ctx context.Context, training []int) (learned, error) {
+	if err := d.place(ctx, training); err != nil {
+		return learned{}, err
+	}
+	l := learned{candidates: d.candidates, proxies: make(map[int]*coords.Proxy, len(training))}
+	for _, site := range training {
+		if err := ctx.Err(); err != nil {
+			return learned{}, err
+		}
+		l.proxies[site] = d.proxyOf(d.samples(site))
+	}
+	return l, nil
+}

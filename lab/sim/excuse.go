@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"peerd/store"
+)
+
+// Limits of what a fault excuses.
+const (
+	// inFlightTime is how long after a fetch the page may be missing on the fetching
+	// peer's disk, or be unknown to the owner that requested it.
+	inFlightTime = 2 * time.Second
+	// unsyncedTime is how long a stored page may be unsynced, or be missing at a
+	// replica.
+	unsyncedTime = 30 * time.Second
+	// sendTime is the longest time between sending and arrival of a request.
+	sendTime = 5 * time.Second
+	// remoteFetchTime is how long an owner waits for the answer to a remote fetch
+	// before it asks another peer.
+	remoteFetchTime = 25 * time.Second
+	// settleTime is how long after a partition two peers may still both act as owner
+	// of a subnet.
+	settleTime = 2 * time.Minute
+)
+
+// excuse names the fault that explains a pair of requests, or returns "". A fault
+// explains them if the owner did not learn of the first request or lost it within the
+// time limits, if no peer that could take over knew of it (see knowledge), or if the
+// two requesting peers could not reach each other.
+func (w *world) excuse(s Schedule, x Repeat) string {
+	begin, end := x.First.Start.Sub(w.seeded), x.First.End.Sub(w.seeded)
+	next := x.Second.Start.Sub(w.seeded)
+	there := store.SubnetOf(x.First.Addr).String()
+	// The fetching peer and the owners: with two owners, either may have asked a third
+	// peer.
+	one := append([]int{x.A}, w.holders(there, end+inFlightTime)...)
+	two := append([]int{x.B}, w.holders(store.SubnetOf(x.Second.Addr).String(),
+		next+pollInterval)...)
+	after := "" // a fault that had ended while there were still two owners
+	for _, f := range s.Faults {
+		if f.At > next {
+			continue
+		}
+		why := f.explains(x, one, two, begin, end, next)
+		switch {
+		case why == "":
+		case why != "apart", begin <= f.At+f.For: // fetched during the fault or just before
+			return why + ", " + f.Kind.String()
+		case after == "":
+			after = why + ", " + f.Kind.String()
+		}
+	}
+	if why := w.knowledgeLost(s, there, end, next+2*pollInterval); why != "" {
+		return why
+	}
+	return after
+}
+
+// explains returns how f explains x, or "". The first request lasts from begin to end, the
+// second starts at next; one and two are the peers that may have requested them.
+func (f Fault) explains(x Repeat, one, two []int, begin, end, next time.Duration) (why string) {
+	switch f.Kind {
+	case Kill, Power, Loss, Wiped, Drop:
+		// The fault hit the fetching peer or the owner that requested the page. A peer
+		// that fetches for itself does not need its connections.
+		hit := slices.Contains(one, f.Peers[0]) && (f.Kind != Drop || x.A != x.B ||
+			slices.ContainsFunc(one, func(n int) bool { return n != x.A }))
+		sent := begin - sendTime
+		if x.A != f.Peers[0] { // the fault hit the owner that requested the page
+			sent = begin - remoteFetchTime
+		}
+		if hit && sent <= f.At && f.At <= end+inFlightTime {
+			why = "in flight"
+		}
+	case Leave, Move:
+	default: // the fault separated peers for a time
+		if f.separates(one, two) && f.At <= end+remoteFetchTime &&
+			next <= f.At+f.For+settleTime {
+			why = "apart"
+		}
+	}
+	if f.Kind == Full && slices.Contains(one, f.Peers[0]) && f.At <= end+inFlightTime &&
+		begin <= f.At+f.For {
+		why = "not stored" // it is queued again
+	}
+	return why
+}
+
+// separates reports whether f separated a peer of one from a peer of two, or peers of
+// one from each other.
+func (f Fault) separates(one, two []int) bool {
+	for _, a := range one {
+		for _, b := range slices.Concat(one, two) {
+			in, too := slices.Contains(f.Peers, a), slices.Contains(f.Peers, b)
+			if in != too || in && !f.partitions() {
+				return true
+			}
+		}
+	}
+	return false
+}

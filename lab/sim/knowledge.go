@@ -1,0 +1,124 @@
+package sim
+
+import "time"
+
+// knowledge tracks which peers must have known that a page was fetched: the owner, and
+// each of its replicas that had a complete copy and was reachable for unsyncedTime
+// after the fetch. It is a lower bound: other peers may have known too.
+type knowledge struct {
+	w      *world
+	s      Schedule
+	subnet string
+
+	since     time.Duration         // when the owner learned of the page
+	current   *term                 // the term of the current owner
+	owner     bool                  // the owner knows, or knew before it lost its disk
+	diskLost  bool                  // the owner has lost its disk
+	reachable map[int]time.Duration // how long the owner reached each replica
+	// why names the fault that left no informed peer to take over; "" is none.
+	why string
+}
+
+// replicaKnows reports whether replica n must know of the page.
+func (k *knowledge) replicaKnows(n int) bool { return k.reachable[n] >= unsyncedTime }
+
+// knowledgeLost names the fault by which all possible owners of a subnet lost the
+// knowledge of a page that was fetched at time at, up to time until; "" if a peer kept
+// it. Times count from the seeding of the crawl.
+func (w *world) knowledgeLost(s Schedule, subnet string, at, until time.Duration) string {
+	k := knowledge{w: w, s: s, subnet: subnet, since: at, owner: true,
+		reachable: map[int]time.Duration{}}
+	k.current = w.termAt(subnet, at+inFlightTime)
+	if k.current == nil {
+		return ""
+	}
+	for t := at + pollInterval; t <= until; t += pollInterval {
+		k.step(t)
+	}
+	return k.why
+}
+
+// step processes the state at time t, one poll interval after the last.
+func (k *knowledge) step(t time.Duration) {
+	if next := k.w.termAt(k.subnet, t); next.epoch != k.current.epoch ||
+		next.peer != k.current.peer {
+		k.changeOwner(next)
+	} else {
+		k.current = next
+	}
+	for _, f := range k.s.Faults {
+		if f.At <= t-pollInterval || f.At > t || len(f.Peers) == 0 || f.Peers[0] != k.current.peer {
+			continue
+		}
+		if f.destroysDisk() {
+			k.diskLost = true
+		}
+		if f.Kind == Power && f.At <= k.since+unsyncedTime && k.owner && !k.diskLost {
+			k.owner, k.why = false, "not synced, "+f.Kind.String()
+		}
+	}
+	had := map[int]time.Duration{}
+	for _, n := range k.current.replicas {
+		if _, apart := k.s.separated(k.current.peer, n, t-pollInterval, t); !apart && k.owner &&
+			!k.diskLost {
+			had[n] = k.reachable[n] + pollInterval
+		} else if _, hit := k.s.affected(n, t-pollInterval, t); !hit && k.replicaKnows(n) {
+			had[n] = k.reachable[n] // it keeps its knowledge while the owner cannot reach it
+		}
+	}
+	k.reachable = had
+}
+
+// changeOwner processes the start of the next term, of another or the same owner.
+func (k *knowledge) changeOwner(next *term) {
+	defer func() { k.current, k.since = next, next.from }()
+	if k.handedOver(next) || next.peer == k.current.peer && !k.diskLost {
+		k.diskLost = false
+		return // the owner has all data
+	}
+	knew := k.replicaKnows(next.peer)
+	if k.owner && !knew && !k.takeoverPossible(next.from) {
+		k.why = "at no reachable replica"
+		if f, ok := k.s.separated(k.current.peer, next.peer, next.from-2*time.Minute,
+			next.from); ok {
+			k.why += ", " + f.Kind.String()
+		} else {
+			k.why = "" // no fault kept the owner from continuing
+		}
+	}
+	k.owner, k.diskLost = knew, false
+}
+
+// takeoverPossible reports whether a replica that knew of the page could have taken
+// over at time at.
+func (k *knowledge) takeoverPossible(at time.Duration) bool {
+	if _, cut := k.s.partitioned(at-time.Minute, at); cut {
+		return false
+	}
+	for n := range k.reachable {
+		if k.replicaKnows(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// handedOver reports whether the owner handed the subnet over to the next: it owned it
+// until then, and they could reach each other.
+func (k *knowledge) handedOver(next *term) bool {
+	if _, apart := k.s.separated(k.current.peer, next.peer, next.from-pollInterval,
+		next.from); apart {
+		return false
+	}
+	var last time.Duration
+	for _, t := range k.w.terms[k.subnet] {
+		if t.peer == k.current.peer && t.epoch == k.current.epoch {
+			last = max(last, t.to)
+		}
+	}
+	return last >= next.from-handoverTime && last <= next.from+handoverTime
+}
+
+// handoverTime is the longest time, in either direction, between the last sample of the
+// old owner and the first of its successor in a handover.
+const handoverTime = 4 * pollInterval

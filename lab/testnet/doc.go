@@ -1,0 +1,18 @@
+// Package testnet runs a small network in one process: real peers (package node, with
+// libp2p connections, badger stores and HTTP) and synthetic web sites (lab/emulate/web), on
+// loopback addresses, with the distances of an emulated wide area between them
+// (lab/emulate/wan).
+//
+// Every protocol, byte and file is real. Emulated are round-trip time, jitter and
+// bandwidth of each connection, and DNS. To make a run take a minute and not an hour, it
+// shortens the ages at which batches are sent and unclaimed subnets are claimed, and the
+// politeness gap.
+//
+// Run checks its options before it starts anything, writes progress from the first
+// second, and returns soon after its context ends.
+//
+// Files: testnet.go Options, Run; peers.go starting and stopping peers; data.go registry
+// and database of places; evaluate.go collecting the figures; report.go the report, its
+// conclusion, and a table of several; scenario.go faults during a crawl; site.go one site
+// as a process, for containers.
+package testnet

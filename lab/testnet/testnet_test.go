@@ -1,0 +1,147 @@
+package testnet
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/gologshim"
+	"go.uber.org/goleak"
+
+	"peerd/lab/emulate"
+)
+
+// TestMain silences libp2p, which warns that emulated connections have no TCP keep-alive.
+func TestMain(m *testing.M) {
+	gologshim.SetDefaultHandler(slog.DiscardHandler)
+	goleak.VerifyTestMain(m)
+}
+
+// Two peers crawl everything once and obey politeness and robots.txt. The test with the tag
+// integration does this with all strategies.
+func TestTwoPeers(t *testing.T) {
+	r, err := Run(t.Context(), Options{
+		Peers: 2, Sites: 3, Pages: 30, Seed: 7, Strategy: "hash", Matrix: "testdata/near.tsv",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.PagesExpected != 30 || r.Coverage != 1 || r.Overlap != 0 {
+		t.Errorf("Run() = %d pages expected, coverage %v, overlap %v; want 30, 1, 0",
+			r.PagesExpected, r.Coverage, r.Overlap)
+	}
+	if len(r.Shortfalls) > 0 || !strings.HasPrefix(r.Conclusion(), "shown: 30 of 30 pages") {
+		t.Errorf("Conclusion() = %q, want that 30 of 30 pages are shown", r.Conclusion())
+	}
+}
+
+// If Run is interrupted while peers start or crawl, it returns the error of its context and
+// removes its directory.
+func TestInterrupted(t *testing.T) {
+	for _, after := range []time.Duration{0, time.Second} {
+		dir := t.TempDir()
+		t.Setenv("TMPDIR", dir)
+		ctx, cancel := context.WithTimeout(t.Context(), after)
+		defer cancel()
+		_, err := Run(ctx, Options{Peers: 3, Sites: 3, Pages: 3000, Seed: 1, Strategy: "proxy"})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("after %v: Run() = %v, want %v", after, err, context.DeadlineExceeded)
+		}
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) > 0 {
+			t.Errorf("after %v: %d entries left in the temporary directory, %v; want none", after,
+				len(left), err)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := Options{Peers: 8, Sites: 24, Pages: 1000, Strategy: "proxy"}
+	if err := good.Validate(); err != nil {
+		t.Errorf("Validate() = %v, want nil", err)
+	}
+	for want, change := range map[string]func(*Options){
+		"--peers 0: want 1 to 200":           func(o *Options) { o.Peers = 0 },
+		"--peers 100000: want 1 to 200":      func(o *Options) { o.Peers = 100000 },
+		"--sites 2001: want 1 to 2000":       func(o *Options) { o.Sites = 2001 },
+		"--pages 23: want at least one":      func(o *Options) { o.Pages = 23 },
+		"--pages 1000001: want at least one": func(o *Options) { o.Pages = 1000001 },
+		`--strategy "best": want one of`:     func(o *Options) { o.Strategy = "best" },
+		`--scenario "flood": want one of`:    func(o *Options) { o.Scenario = "flood" },
+		"--geo-error NaN: want 0 to 1":       func(o *Options) { o.GeoError = math.NaN() },
+	} {
+		o := good
+		change(&o)
+		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("Validate() = %v, want %s", err, want)
+		}
+		o.Keep = filepath.Join(t.TempDir(), "home")
+		if _, err := Run(t.Context(), o); err == nil {
+			t.Errorf("Run() = nil, want %s", want)
+		} else if _, err := os.Stat(o.Keep); err == nil {
+			t.Errorf("%s: Run made a directory before it checked its options", want)
+		}
+	}
+}
+
+func TestConclusion(t *testing.T) {
+	good := emulate.Report{
+		Strategy: "proxy", Peers: 8, PagesExpected: 100, PagesFetched: 100, Coverage: 1,
+		Download: emulate.Times{P90: 110}, Oracle: emulate.Times{P90: 100},
+		Random: emulate.Times{P90: 200},
+	}
+	for want, change := range map[string]func(*Report){
+		"shown: 100 of 100 pages fetched, 0.00 % of them twice, no violation of politeness or " +
+			"robots.txt; p90 0.55 times random assignment's, 1.10 times the oracle's": func(
+			*Report) {
+		},
+		"fell short: coverage 0.9900, want 1": func(r *Report) { r.Coverage = .99 },
+		"fell short: overlap 0.1000, want at most 0.005; 2 politeness violations, want 0": func(
+			r *Report) {
+			r.Overlap, r.PolitenessViolations = .1, 2
+		},
+		"fell short: p90 is 1.50 times that of random assignment, want less than 1": func(
+			r *Report) {
+			r.Download.P90 = 300
+		},
+	} {
+		r := Report{Report: good}
+		change(&r)
+		r.conclude()
+		if got := r.Conclusion(); got != want {
+			t.Errorf("Conclusion() = %q, want %q", got, want)
+		}
+		if table := r.Table(); !strings.HasSuffix(table, "\n\n"+want+"\n") {
+			t.Errorf("the table does not end with %q:\n%s", want, table)
+		}
+	}
+	// Owners that are not chosen by distance may be as far away as random ones, and a
+	// scenario ends before all is crawled.
+	hash := Report{Report: good}
+	hash.Strategy, hash.Download.P90 = "hash", 210
+	scenario := Report{Report: good, Adaptation: &Adaptation{}}
+	scenario.Coverage = .3
+	for _, r := range []Report{hash, scenario} {
+		if r.conclude(); len(r.Shortfalls) > 0 {
+			t.Errorf("%s: shortfalls %q, want none", r.Strategy, r.Shortfalls)
+		}
+	}
+}
+
+func TestCompare(t *testing.T) {
+	a := Report{Report: emulate.Report{Strategy: "proxy", Coverage: 1}}
+	b := Report{Report: emulate.Report{Strategy: "hash", Coverage: .5}}
+	a.conclude()
+	b.conclude()
+	text := Compare([]Report{a, b})
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) != 5 || !strings.HasPrefix(lines[4], "hash fell short: coverage 0.5000") {
+		t.Errorf("Compare() =\n%s\nwant a head, two rows and what fell short with hash", text)
+	}
+}

@@ -1,0 +1,296 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/coords"
+	"peerd/coords/assign"
+	rir "peerd/coords/registry"
+	"peerd/crawl"
+	"peerd/crawl/canon"
+	"peerd/crawl/resolve"
+	"peerd/crawl/scope"
+	"peerd/node/admin"
+	"peerd/node/config"
+	"peerd/overlay/estimate"
+	"peerd/overlay/lease"
+	"peerd/overlay/outbox"
+	"peerd/overlay/owner"
+	"peerd/overlay/peers"
+	"peerd/store"
+)
+
+type prefix = netip.Prefix
+
+// delegate adapts owner.Placement to crawl.Delegate.
+type delegate struct {
+	n *Node
+	p *owner.Placement
+}
+
+func (d delegate) Dispatch(p netip.Prefix) crawl.Dispatch {
+	who, hold := d.p.Where(p)
+	return crawl.Dispatch{Peer: who, Hold: hold, Connect: !hold && d.p.Connects(p)}
+}
+
+func (d delegate) RequestConnect(
+	ctx context.Context, p netip.Prefix, who string, r store.FetchRequest,
+) (store.FetchReport, error) {
+	rep, err := d.p.Connect(ctx, p, who, r)
+	if errors.Is(err, estimate.ErrNotSent) {
+		err = fmt.Errorf("%w: %w", crawl.ErrNotSent, err)
+	}
+	return rep, err
+}
+
+func (d delegate) RequestFetch(
+	ctx context.Context, p netip.Prefix, who string, r store.FetchRequest,
+) (store.FetchReport, error) {
+	rep, err := d.p.Remote(ctx, p, who, r)
+	if errors.Is(err, estimate.ErrNotSent) {
+		err = fmt.Errorf("%w: %w", crawl.ErrNotSent, err)
+	}
+	return rep, err
+}
+
+func (d delegate) Observe(p netip.Prefix, who string, r store.FetchReport, err error) {
+	if who == "" {
+		if err == nil {
+			d.n.countFetch(p, r)
+		}
+		d.n.traits.observe(p, r, err)
+	}
+	if errors.Is(err, crawl.ErrNotSent) && !errors.Is(err, estimate.ErrNotSent) {
+		err = fmt.Errorf("%w: %w", estimate.ErrNotSent, err) // it is no estimator for this subnet
+	}
+	d.p.Observe(p, who, r, err)
+}
+
+// remoteFetches executes remote fetches for other owners.
+type remoteFetches struct{ n *Node }
+
+func (e remoteFetches) RemoteFetch(
+	ctx context.Context, r store.FetchRequest,
+) (store.FetchReport, error) {
+	rep, err := e.do(ctx, r, e.n.crawler.RemoteFetch)
+	if err == nil {
+		e.n.metrics.ObserveFetch(rep, 0)
+		e.n.traits.observe(store.SubnetOf(r.Addr), rep, nil)
+	}
+	return rep, err
+}
+
+func (e remoteFetches) Connect(
+	ctx context.Context, r store.FetchRequest,
+) (store.FetchReport, error) {
+	return e.do(ctx, r, e.n.crawler.Connect)
+}
+
+// do calls one of the crawler's methods, unless this peer is about to stop.
+func (e remoteFetches) do(
+	ctx context.Context, r store.FetchRequest,
+	fetch func(context.Context, store.FetchRequest) (store.FetchReport, error),
+) (store.FetchReport, error) {
+	done, ok := e.n.leaving.startRemoteFetch()
+	if !ok {
+		return store.FetchReport{}, fmt.Errorf("%w: %w", estimate.ErrNotSent, admin.ErrStopping)
+	}
+	defer done()
+	rep, err := fetch(ctx, r)
+	if errors.Is(err, crawl.ErrBusy) || errors.Is(err, crawl.ErrInvalidRequest) {
+		err = fmt.Errorf("%w: %w", estimate.ErrNotSent, err)
+	}
+	return rep, err
+}
+
+// directory adapts the peer directory to owner.Directory.
+type directory struct{ n *Node }
+
+func (d directory) Candidates() []assign.Candidate {
+	all := []assign.Candidate{candidate(d.n.net.Self(), d.n.peers.Self())}
+	for _, b := range d.n.peers.Directory().All() {
+		all = append(all, candidate(b.Peer, b))
+	}
+	return all
+}
+
+func candidate(id peer.ID, b peers.Beacon) assign.Candidate {
+	return assign.Candidate{
+		ID: id.String(), At: b.At.Unloaded(b.Wait), Wait: b.Wait,
+		Capacity: b.Capacity, Traits: b.Traits, Addr: addrOf(b.Addrs),
+	}
+}
+
+func (d directory) At(who string) (coords.Coordinate, bool) {
+	if who == d.n.net.Self().String() {
+		b := d.n.peers.Self()
+		return b.At.Unloaded(b.Wait), true
+	}
+	id, err := peer.Decode(who)
+	if err != nil {
+		return coords.Coordinate{}, false
+	}
+	b, ok := d.n.peers.Directory().Get(id)
+	return b.At.Unloaded(b.Wait), ok
+}
+
+// monitoredHost returns the host for protocols between two peers: batches, estimations,
+// witnesses, replicas, handovers. What they hear, and whom they cannot reach, decides which peers
+// are believed to be alive.
+func (n *Node) monitoredHost() host.Host { return peers.MonitorHost(n.net.Host, listener{n}) }
+
+// listener passes on to peers.Service what is heard, once there is one.
+type listener struct{ n *Node }
+
+func (l listener) Touch(p peer.ID) {
+	if l.n.peersReady.Load() {
+		l.n.peers.Touch(p)
+	}
+}
+
+func (l listener) ReportUnreachable(p peer.ID) {
+	if l.n.peersReady.Load() {
+		l.n.peers.ReportUnreachable(p)
+	}
+}
+
+// confirmed checks the leases of peers that ask this one to fetch: hearsay does not suffice.
+type confirmed struct{ leases *lease.Registry }
+
+// confirmTimeout bounds the time in which the lease of a peer is looked up that asks for a fetch.
+const confirmTimeout = 5 * time.Second
+
+func (c confirmed) Learn(sealed []byte) (lease.Lease, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), confirmTimeout)
+	defer cancel()
+	return c.leases.Confirm(ctx, sealed)
+}
+
+// nearestTimeout bounds one request for the peers nearest to a server. nearestPeers is how
+// many of them are requested, which is how many a strategy measures.
+const (
+	nearestTimeout = 4 * time.Second
+	nearestPeers   = 8
+)
+
+// findNearest adds the peers nearest to a server to the directory, if the directory is
+// partial.
+func (n *Node) findNearest(ctx context.Context, target coords.Proxy) error {
+	if !n.peers.Directory().Partial() {
+		return nil
+	}
+	_, _, err := n.nearest.Nearest(ctx, target, nearestPeers)
+	return err
+}
+
+// resolver adapts a look-up of names to owner.Resolve, which has an error of its own.
+func resolver(look func(ctx context.Context, host string) ([]netip.Addr, error)) owner.Resolve {
+	return func(ctx context.Context, host string) ([]netip.Addr, error) {
+		addrs, err := look(ctx, host)
+		if failed, ok := errors.AsType[*resolve.Error](err); ok {
+			err = &outbox.NameError{
+				NotFound: errors.Is(err, resolve.ErrNotFound), Began: failed.Began, Err: err,
+			}
+		}
+		return addrs, err
+	}
+}
+
+// resolveDialable returns the addresses of a host that may be dialled.
+func (n *Node) resolveDialable(ctx context.Context, host string) ([]netip.Addr, error) {
+	addrs, err := n.names.Addrs(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return n.guard.Check(a) != nil })
+	if len(addrs) == 0 {
+		return nil, fmt.Errorf("%s has no address that may be dialled", host)
+	}
+	return addrs, nil
+}
+
+// sink receives the URLs that the outbox finds to belong to this peer.
+type sink struct{ n *Node }
+
+func (s sink) Route(found []store.Pending) error { return s.n.crawler.Route(found) }
+
+func (s sink) Enqueue(host string) (moved int, more bool, err error) {
+	return s.n.crawler.Enqueue(host)
+}
+
+// pendingURLs adapts the outbox, which is built after the owner, to owner.Outbox.
+type pendingURLs struct{ n *Node }
+
+func (u pendingURLs) ResolveAgain(p netip.Prefix)         { u.n.outbox.ResolveAgain(p) }
+func (u pendingURLs) PendingAdded(byHost map[string]int)  { u.n.outbox.PendingAdded(byHost) }
+func (u pendingURLs) Route(pending []store.Pending) error { return u.n.crawler.Route(pending) }
+
+// checkURL rejects URLs that no correct peer of this network sends.
+func (n *Node) checkURL(u store.URL) error {
+	c, err := canon.Parse(string(u))
+	if err != nil {
+		return err
+	}
+	if c != u {
+		return fmt.Errorf("url %q is not in canonical form", u)
+	}
+	return n.scope.Allows(u, 0)
+}
+
+// compileScope turns a profile's rules into a Scope.
+func compileScope(p config.Profile) (*scope.Scope, error) {
+	var seeds []store.URL
+	for _, s := range p.Seeds {
+		u, err := canon.Parse(s)
+		if err != nil {
+			return nil, fmt.Errorf("profile: seed %q: %w", s, err)
+		}
+		seeds = append(seeds, u)
+	}
+	return scope.Compile(scope.Rules{
+		Mode: p.Scope.Mode, Hosts: p.Scope.Hosts, Domains: p.Scope.Domains,
+		Include: p.Scope.Include, Exclude: p.Scope.Exclude,
+		MaxURLLength: p.Limits.MaxURLLength, MaxDepth: p.Limits.MaxDepth,
+	}, seeds)
+}
+
+// errHours prevents claims of subnets that this peer would not fetch from now.
+var errHours = errors.New(
+	"outside the hours of this peer (crawl.hours), or paused; no subnet is claimed")
+
+// mayClaim returns why this peer must not claim subnets now; nil if it may. If it knows
+// other peers but is connected to none, it would claim what they own: owner.ErrAlone. The
+// survivor of a network of two has taken that over.
+func (n *Node) mayClaim(now time.Time) error {
+	if !n.opts.Alone && n.untilOpen(now) > 0 {
+		return errHours
+	}
+	if n.opts.Alone || len(n.net.Host.Network().Peers()) > 0 || n.witness.Alone() {
+		return nil
+	}
+	boot, err := config.BootstrapPeers(n.opts.Config, n.opts.Profile)
+	if err != nil {
+		return err
+	}
+	known, err := savedPeers(n.db)
+	if err == nil && len(boot)+len(known) > 0 {
+		err = owner.ErrAlone
+	}
+	return err
+}
+
+// registryHolders finds the holder of an address in the registries' data.
+type registryHolders struct{ table *rir.Table }
+
+func (h registryHolders) Holder(a netip.Addr) (string, bool) {
+	e, ok := h.table.Lookup(a)
+	return e.Holder, ok && e.Holder != ""
+}

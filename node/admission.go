@@ -1,0 +1,67 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay"
+	"peerd/overlay/admission"
+)
+
+// setAdmission completes c with who belongs to the network, and checks that this peer does.
+func (n *Node) setAdmission(c *overlay.Config) error {
+	c.Admission = n.opts.Profile.AdmissionRules()
+	if n.opts.Alone {
+		c.Admission = admission.Rules{}
+	}
+	if c.Admission.Open() {
+		return nil
+	}
+	m, err := n.opts.Home.Membership()
+	if err != nil {
+		return err
+	}
+	self, err := peer.IDFromPrivateKey(c.Key)
+	if err != nil {
+		return err
+	}
+	if err := c.Admission.Check(self, m); err != nil {
+		return fmt.Errorf("network %s: %w; join it with an invitation: peerd join", c.Network, err)
+	}
+	c.Membership = m
+	return nil
+}
+
+// newDoor returns what answers new peers.
+func (n *Node) newDoor(c overlay.Config) (*admission.Door, error) {
+	p := n.opts.Profile
+	p.Bootstrap = nil // it is told separately, and only what is known to work
+	text, err := p.Text()
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > admission.MaxProfile {
+		return nil, fmt.Errorf("profile of %d bytes, at most %d", len(text), admission.MaxProfile)
+	}
+	return &admission.Door{
+		Host: n.net.Strangers, Protocol: n.net.Names.Join(), Rules: c.Admission, Profile: text,
+		Issuer: &admission.Issuer{Rules: c.Admission, Key: c.Key, Membership: c.Membership,
+			File: n.opts.Home.InvitationsFile(), Now: n.opts.clock()},
+		Peers: n.joinAddrs, Logger: n.log,
+	}, nil
+}
+
+// joinAddrs returns addresses of connected peers by which a new peer can join: those that this
+// peer has dialed itself.
+func (n *Node) joinAddrs() (all []string) {
+	for _, conn := range n.net.Host.Network().Conns() {
+		if conn.Stat().Direction == network.DirOutbound &&
+			!overlay.IsRelayed(conn.RemoteMultiaddr()) && n.net.Member(conn.RemotePeer()) {
+			all = append(all,
+				conn.RemoteMultiaddr().String()+"/p2p/"+conn.RemotePeer().String())
+		}
+	}
+	return all
+}

@@ -1,0 +1,153 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2"
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Keys returns the keys of all settings in config.toml, with dots, sorted.
+func Keys() []string {
+	all := settingKeys(reflect.TypeFor[Config](), "")
+	slices.Sort(all)
+	return all
+}
+
+// settingKeys returns the keys of a table. A struct that is written as text is a value.
+func settingKeys(t reflect.Type, prefix string) (all []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name := f.Tag.Get("toml")
+		if name == "" {
+			continue
+		}
+		if f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[Duration]() {
+			all = append(all, settingKeys(f.Type, prefix+name+".")...)
+			continue
+		}
+		all = append(all, prefix+name)
+	}
+	return all
+}
+
+// Text returns the setting with that key, or all if it is "", as TOML. The error for a key that
+// does not exist matches ErrInvalid.
+func (c Config) Text(key string) (string, error) {
+	if key != "" && !slices.Contains(Keys(), key) {
+		return "", unknownKey(key)
+	}
+	text, err := toml.Marshal(c)
+	if err != nil {
+		return "", err
+	}
+	if key == "" {
+		return string(text), nil
+	}
+	var tree map[string]any
+	if err := toml.Unmarshal(text, &tree); err != nil {
+		return "", err
+	}
+	parts := strings.Split(key, ".")
+	for _, p := range parts[:len(parts)-1] {
+		tree, _ = tree[p].(map[string]any)
+	}
+	name := parts[len(parts)-1]
+	line, err := toml.Marshal(map[string]any{name: tree[name]})
+	_, value, _ := strings.Cut(string(line), " = ")
+	return value, err
+}
+
+func unknownKey(key string) error {
+	return asInvalid(fmt.Errorf("no setting has the key %q; \"peerd config show\" lists all",
+		clip(key)))
+}
+
+// Set changes one setting in config.toml, or adds it, and keeps all other lines. value is TOML; if
+// it is not, it is taken as a string. If the file would not be valid, it is not changed, and the
+// error matches ErrInvalid.
+func (h Home) Set(key, value string) error {
+	if !slices.Contains(Keys(), key) {
+		return unknownKey(key)
+	}
+	text, err := readFile(h.ConfigFile())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read config: %w", err)
+	}
+	if _, err := parseConfig(h.ConfigFile(), text); err != nil {
+		return err // an edit could hide the fault
+	}
+	if strings.ContainsAny(value, "\r\n") {
+		return asInvalid(fmt.Errorf("%s: the value has more than one line", key))
+	}
+	quoted, _ := toml.Marshal(map[string]string{"v": value}) // strings always encode
+	asString := strings.TrimSpace(strings.TrimPrefix(string(quoted), "v = "))
+	var first error
+	for _, v := range []string{value, asString} {
+		edited := setLine(text, key, v)
+		_, err := parseConfig(h.ConfigFile(), edited)
+		if err == nil {
+			return renameio.WriteFile(h.ConfigFile(), edited, 0o644)
+		}
+		first = err
+	}
+	return first
+}
+
+// setLine returns text, which is valid, with the value of a key replaced, or with a new line for it
+// at the beginning of its table.
+func setLine(text []byte, key, value string) []byte {
+	table, name := "", key
+	if i := strings.LastIndexByte(key, '.'); i >= 0 {
+		table, name = key[:i], key[i+1:]
+	}
+	line := []byte(name + " = " + value + "\n")
+	all := keyPositions(text)
+	for i, s := range all {
+		if s.key != key {
+			continue
+		}
+		end := len(text)
+		if i+1 < len(all) { // comments between the two stay
+			end = all[i+1].at
+		}
+		return slices.Concat(text[:lineStart(text, s.at)], line,
+			text[min(end, valueEnd(text, s.at)):])
+	}
+	if table == "" {
+		return slices.Concat(line, text)
+	}
+	for _, s := range all {
+		if s.key == table {
+			end := lineEnd(text, s.at)
+			return slices.Concat(text[:end], line, text[end:])
+		}
+	}
+	return slices.Concat(text, []byte("\n["+table+"]\n"), line)
+}
+
+func lineStart(text []byte, at int) int { return bytes.LastIndexByte(text[:at], '\n') + 1 }
+
+func lineEnd(text []byte, at int) int {
+	if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
+		return at + i + 1
+	}
+	return len(text)
+}
+
+// valueEnd returns the end of the last line of the setting that begins at a position: the first one
+// up to which the text is valid TOML.
+func valueEnd(text []byte, at int) int {
+	for end := lineEnd(text, at); ; end = lineEnd(text, end) {
+		var v any
+		if end == len(text) || toml.Unmarshal(text[lineStart(text, at):end], &v) == nil {
+			return end
+		}
+	}
+}

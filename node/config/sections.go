@@ -1,0 +1,243 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"peerd/crawl/trap"
+)
+
+// URLs is the section [urls] of a profile: parts of URLs that do not identify a page, in
+// addition to those of the URL Standard.
+type URLs struct {
+	DropSessionIDs bool `toml:"drop_session_ids"` // jsessionid, PHPSESSID and the like
+	DropTracking   bool `toml:"drop_tracking"`    // utm_source, gclid and the like
+	SortQuery      bool `toml:"sort_query"`       // a=1&b=2 and b=2&a=1 are the same page
+}
+
+// Links is the section [links] of a profile: the references that are followed in addition to
+// links to pages.
+type Links struct {
+	Media  bool `toml:"media"`  // images, sound and embedded objects
+	Forms  bool `toml:"forms"`  // actions of forms that send GET
+	Styles bool `toml:"styles"` // url() and @import of style sheets within pages
+	// ObeyNofollow ignores the links of pages that ask for it by meta robots or X-Robots-Tag.
+	// ObeyRelNofollow ignores single links with rel=nofollow, ugc or sponsored, which are about
+	// endorsement.
+	ObeyNofollow    bool `toml:"obey_nofollow"`
+	ObeyRelNofollow bool `toml:"obey_rel_nofollow"`
+	// Canonical follows only the canonical URL of a page if that is another URL.
+	Canonical bool `toml:"obey_canonical"`
+	// Sitemaps reads the sitemaps that robots.txt names.
+	Sitemaps bool `toml:"sitemaps"`
+}
+
+// Traps is the section [traps] of a profile: which URLs are crawler traps. Names and limits are
+// those of crawl/trap.
+type Traps struct {
+	// Heuristics disables heuristics, as in ["-facets"], or enables only some, as in
+	// ["length", "depth"]. Empty: all are enabled.
+	Heuristics []string `toml:"heuristics"`
+	// Limits changes limits, as in { yield = 100 }.
+	Limits map[string]int `toml:"limits"`
+}
+
+// Duplicates is the section [duplicates] of a profile: how pages with the same content are
+// treated.
+type Duplicates struct {
+	Exact bool `toml:"exact"` // marks pages with the same body as another page of the host
+	// MaxCopies is the number of pages of a host with the same body up to which links are
+	// followed; 0: no limit.
+	MaxCopies int `toml:"max_copies"`
+}
+
+// Revisit is the section [revisit] of a profile: a continuous crawl fetches pages again.
+type Revisit struct {
+	Enabled bool     `toml:"enabled"`
+	Min     Duration `toml:"min_interval"`
+	Max     Duration `toml:"max_interval"`
+	Initial Duration `toml:"initial_interval"`
+	// Price is the gain in freshness that a request must bring: a lower price leads to more
+	// requests.
+	Price Duration `toml:"price"`
+}
+
+// Archive is the section [archive] of config.toml.
+type Archive struct {
+	Enabled bool `toml:"enabled"`
+	// MaxFile is the size at which a WARC file is closed. Quota bounds the size of all files; 0:
+	// no limit.
+	MaxFile Size `toml:"max_file"`
+	Quota   Size `toml:"quota"`
+	// MaxBody is how much is kept of bodies that are not pages, by media type: "image/png",
+	// "image/*" or "*/*"; without the latter, DefaultArchiveBody of others. Pages are kept up to
+	// the profile's limit on bodies.
+	MaxBody map[string]Size `toml:"max_body"`
+}
+
+// Search is the section [search] of config.toml.
+type Search struct {
+	// Enabled indexes the archived pages.
+	Enabled bool `toml:"enabled"`
+}
+
+// DefaultArchiveBody is how many bytes the archive keeps of a body that is not a page and for which
+// Archive.MaxBody has no limit.
+const DefaultArchiveBody = 8 << 20
+
+func (r Revisit) check(f *faults) {
+	f.durationBetween("revisit.min_interval", r.Min, time.Second, 365*24*time.Hour)
+	f.durationBetween("revisit.max_interval", r.Max, r.Min.Duration, 10*365*24*time.Hour)
+	f.durationBetween("revisit.initial_interval", r.Initial, r.Min.Duration, r.Max.Duration)
+	f.durationBetween("revisit.price", r.Price, time.Millisecond, 365*24*time.Hour)
+}
+
+// mediaType matches a media type (RFC 9110, section 8.3.1), or a range of them.
+var mediaType = regexp.MustCompile(`^(\*/\*|[a-z0-9!#$&^_.+-]+/(\*|[a-z0-9!#$&^_.+-]+))$`)
+
+func (a Archive) check(f *faults) {
+	between(f, "archive.max_file", int64(a.MaxFile), 1<<20, 1<<50)
+	between(f, "archive.quota", int64(a.Quota), 0, 1<<60)
+	for kind, limit := range a.MaxBody {
+		if !mediaType.MatchString(kind) {
+			f.addf("archive.max_body: %q is not a media type in lower case", clip(kind))
+		}
+		between(f, "archive.max_body", int64(limit), 0, 1<<40)
+	}
+}
+
+// Size is a number of bytes that is written as text, such as "10GiB".
+type Size int64
+
+var units = []struct {
+	name  string
+	bytes int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+	{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
+}
+
+// UnmarshalText parses a number and a unit: B, kB, MB, GB, TB, KiB, MiB, GiB or TiB; without a
+// unit the number is in bytes.
+func (s *Size) UnmarshalText(text []byte) error {
+	t := strings.TrimSpace(string(text))
+	for _, u := range units {
+		number, ok := strings.CutSuffix(t, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if v := n * float64(u.bytes); err == nil && v >= 0 && v < 1<<62 {
+			*s = Size(v)
+			return nil
+		}
+		break
+	}
+	return fmt.Errorf("%q is not a size, want one such as \"10GiB\" or \"500MB\"", clip(t))
+}
+
+// MarshalText is the inverse of UnmarshalText.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// String formats s in the largest binary unit of which it is a multiple.
+func (s Size) String() string {
+	for i := 3; i >= 0; i-- {
+		if u := units[i]; s != 0 && int64(s)%u.bytes == 0 {
+			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+// Hours is a time of day in the time zone of the peer, such as "22:00-06:00", which may include
+// midnight; "" is always.
+type Hours string
+
+// span returns the start and the end in minutes of the day.
+func (h Hours) span() (from, to int, err error) {
+	var fh, fm, th, tm int
+	n, err := fmt.Sscanf(string(h), "%d:%d-%d:%d", &fh, &fm, &th, &tm)
+	from, to = fh*60+fm, th*60+tm
+	if err != nil || n != 4 || fm > 59 || tm > 59 || from < 0 || to < 0 || from >= 24*60 ||
+		to > 24*60 || from == to {
+		return 0, 0, fmt.Errorf("%q is not a span of hours, want one such as \"22:00-06:00\"",
+			clip(string(h)))
+	}
+	return from, to, nil
+}
+
+// Wait returns the time from now until the next span starts; 0 within a span. h must be valid.
+func (h Hours) Wait(now time.Time) time.Duration {
+	if h == "" {
+		return 0
+	}
+	from, to, err := h.span()
+	if err != nil {
+		return 0
+	}
+	at := now.Hour()*60 + now.Minute()
+	if from < to && from <= at && at < to || from > to && (at >= from || at < to) {
+		return 0
+	}
+	begin := time.Date(now.Year(), now.Month(), now.Day(), from/60, from%60, 0, 0, now.Location())
+	if !begin.After(now) {
+		begin = begin.AddDate(0, 0, 1)
+	}
+	return begin.Sub(now)
+}
+
+func (t Traps) check(f *faults) {
+	c := trap.DefaultConfig()
+	report := func(key string, err error) {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			f.addf("%s: %s", key, strings.TrimPrefix(line, "trap: "))
+		}
+	}
+	if _, err := trap.Parse(t.Heuristics); err != nil {
+		report("traps.heuristics", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Limits)) {
+		if err := c.SetLimit(name, t.Limits[name]); err != nil {
+			report("traps.limits", err)
+		}
+	}
+	if err := c.Validate(); err != nil {
+		report("traps.limits", err)
+	}
+}
+
+// Config returns the default configuration with the changes of the section.
+func (t Traps) Config() (trap.Config, error) {
+	c := trap.DefaultConfig()
+	var err error
+	if c.On, err = trap.Parse(t.Heuristics); err != nil {
+		return c, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Limits)) {
+		if err := c.SetLimit(name, t.Limits[name]); err != nil {
+			return c, err
+		}
+	}
+	return c, c.Validate()
+}
+
+func (d Duplicates) check(f *faults) {
+	between(f, "duplicates.max_copies", d.MaxCopies, 0, 1<<30)
+}
+
+// Length returns the total length of the spans of a day. h must be valid.
+func (h Hours) Length() time.Duration {
+	from, to, err := h.span()
+	if h == "" || err != nil {
+		return 24 * time.Hour
+	}
+	if to <= from {
+		to += 24 * 60
+	}
+	return time.Duration(to-from) * time.Minute
+}

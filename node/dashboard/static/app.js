@@ -1,0 +1,123 @@
+// Login, navigation and the stream of events.
+import { h, fetchJSON } from './dom.js';
+import { views } from './views.js';
+
+const main = document.getElementById('main');
+const health = document.getElementById('health');
+const state = { status: null, before: null, recent: [], listeners: new Set() };
+let current = null;
+
+// login exchanges the code in the URL, if there is one, for a cookie, and removes it from the URL.
+async function login() {
+  const code = /^#code=([0-9a-f]{64})$/.exec(location.hash)?.[1];
+  if (!code) return;
+  history.replaceState(null, '', location.pathname);
+  await fetchJSON('/v1/login', { method: 'POST', body: JSON.stringify({ code }) });
+}
+
+function loggedOut(text) {
+  health.className = 'bad';
+  health.textContent = 'Not logged in';
+  main.replaceChildren(h('section', { class: 'card narrow' }, h('h2', {}, 'Log in'),
+    h('p', {}, text), h('p', {}, 'Run this in a terminal, and open the address that it prints:'),
+    h('pre', {}, 'peerd dashboard --home DIR')));
+}
+
+// follow listens to the events of the peer. The browser connects again by itself.
+function follow() {
+  const events = new EventSource('/v1/events');
+  events.addEventListener('status', (e) => {
+    state.before = state.status;
+    state.status = { ...JSON.parse(e.data), received: Date.now() };
+    tell('status');
+    showHealth();
+  });
+  for (const kind of ['event', 'missed']) {
+    events.addEventListener(kind, (e) => {
+      const v = JSON.parse(e.data);
+      if (kind === 'missed') Object.assign(v, { text: `${v.events} events were missed`, kind: 'other', level: 'WARN', at: new Date().toISOString() });
+      state.recent.push(v);
+      if (state.recent.length > 500) state.recent.shift();
+      tell('event');
+    });
+  }
+  events.addEventListener('error', () => {
+    health.className = 'bad';
+    health.textContent = 'The peer does not answer';
+    if (events.readyState === EventSource.CLOSED) { // refused, not cut
+      fetchJSON('/v1/alive').then(() => setTimeout(follow, 5000), (err) => {
+        if (err.status === 401) loggedOut('The session has ended: the peer was restarted, or a day is over.');
+        else setTimeout(follow, 5000);
+      });
+    }
+  });
+  addEventListener('pagehide', () => events.close());
+}
+
+function tell(what) {
+  for (const f of state.listeners) f(what);
+}
+
+function showHealth() {
+  const blocked = state.status.blocked.length;
+  const alone = state.status.directory > 0 && state.status.peers_connected === 0;
+  health.className = blocked ? 'bad' : alone ? 'warn' : 'good';
+  health.textContent = blocked ? `Fetches nothing: ${state.status.blocked[0]}`
+    : alone ? 'Knows other peers, but is connected to none' : 'Healthy';
+}
+
+// open shows the view that the fragment names, as in #subnets or #ask/example.org.
+async function open() {
+  const [name, ...rest] = location.hash.slice(1).split('/');
+  const view = views.find((v) => v.name === name) || views[0];
+  current?.stop?.();
+  state.listeners.clear();
+  const mine = current = {};
+  for (const a of document.querySelectorAll('nav a')) {
+    if (a.hash === `#${view.name}`) a.setAttribute('aria-current', 'page');
+    else a.removeAttribute('aria-current');
+  }
+  document.title = `${view.title} – peerd`;
+  let shown;
+  try {
+    shown = await view.open(state, decodeURIComponent(rest.join('/')));
+  } catch (err) {
+    if (err.status === 401) {
+      loggedOut('This browser has no session.');
+      return false;
+    }
+    shown = { sections: [h('p', { class: 'bad' }, `The peer did not answer: ${err.message}`)] };
+  }
+  if (mine !== current) {
+    shown.stop?.();
+    return true;
+  }
+  current = shown;
+  main.replaceChildren(h('h2', {}, view.title), ...shown.sections);
+  shown.started?.();
+  main.dataset.view = view.name; // tests wait for it
+  performance.mark('shown');
+  return true;
+}
+
+async function start() {
+  document.getElementById('views').append(...views.filter((v) => !v.hidden).map((v) =>
+    h('li', {}, h('a', { href: `#${v.name}` }, v.title))));
+  document.getElementById('ask').addEventListener('submit', (e) => {
+    e.preventDefault();
+    const of = document.getElementById('ask-host').value.trim();
+    if (of) location.hash = `#ask/${encodeURIComponent(of)}`;
+  });
+  try {
+    await login();
+    state.status = { ...(await fetchJSON('/v1/status')).body, received: Date.now() };
+  } catch (err) {
+    loggedOut(err.status === 401 ? err.message : `The peer did not answer: ${err.message}`);
+    return;
+  }
+  showHealth();
+  addEventListener('hashchange', () => open().then(() => main.focus({ preventScroll: true })));
+  if (await open()) follow();
+}
+
+start();

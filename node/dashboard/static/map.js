@@ -1,0 +1,227 @@
+// The map of the coordinate space: two axes of it, in milliseconds. Distances on it predict times.
+import { h, fetchJSON, ms, percent, bytes } from './dom.js';
+
+const maxSites = 20000;
+const maxErrors = 1500; // marks in sight up to which the errors of servers are drawn
+
+// map returns a view with the peers, the servers and this peer.
+export async function map(status) {
+  const [peers, sites] = await Promise.all([
+    fetchJSON('/v1/peers?limit=10000'), fetchJSON(`/v1/servers?limit=${maxSites}`)]);
+  const xy = (c) => [c.vec[0] || 0, c.vec[1] || 0];
+  const points = [
+    ...sites.body.map((s) => ({ kind: s.own ? 'own' : 'server', at: xy(s.at), error: s.at.error,
+      name: s.subnet, text: `subnet ${s.subnet}, ${s.own ? 'owned by this peer' : `owner ${s.owner}`}` })),
+    ...peers.body.filter((p) => p.coordinate).map((p) => ({ kind: 'peer', at: xy(p.coordinate),
+      error: p.coordinate.error, name: p.peer_id,
+      text: `peer ${p.peer_id}, ${ms(p.distance_ms)} away, error ${percent(p.coordinate.error)}` })),
+    { kind: 'self', at: xy(status.coordinate), error: status.coordinate.error, name: status.peer_id,
+      text: `this peer, error ${percent(status.coordinate.error)}` },
+  ];
+  const show = { server: true, own: true, peer: true, self: true };
+  const canvas = h('canvas', { tabindex: 0, role: 'img', 'aria-describedby': 'map-help',
+    'aria-label': `Map of ${peers.body.length} peers and ${sites.body.length} subnets` });
+  const told = h('p', { class: 'told', role: 'status', 'aria-live': 'polite' }, 'Point at a mark to see what it is.');
+  const search = h('input', { type: 'search', placeholder: 'Find a peer or subnet', 'aria-label': 'Find on the map', input: find });
+  const view = { x: 0, y: 0, scale: 1 };
+  let found = null, hovered = null, grid = null, frame = 0; // grid is built when it is needed
+  const boxes = [['peer', 'peers'], ['own', 'servers of this peer'], ['server', 'servers of other peers']]
+    .map(([kind, name]) => h('label', {}, h('input', { type: 'checkbox', checked: true, change: (e) => {
+      show[kind] = e.target.checked; changed(); } }), h('span', { class: `mark ${kind}` }), name));
+  const button = (label, text, click) => h('button', { type: 'button', 'aria-label': label, title: label, click }, text);
+  const section = h('section', { class: 'map' },
+    h('div', { class: 'tools' }, search, ...boxes,
+      button('Zoom in', '+', () => zoom(1.5)), button('Zoom out', '−', () => zoom(1 / 1.5)),
+      button('Show all', 'All', () => { fit(); changed(); }),
+      button('Save as SVG', 'SVG', () => save(new Blob([svg()], { type: 'image/svg+xml' }), 'svg')),
+      button('Save as PNG', 'PNG', () => canvas.toBlob((b) => save(b, 'png')))),
+    canvas, told,
+    h('p', { id: 'map-help', class: 'hint' }, 'The distance of two marks is the predicted round-trip time, '
+      + 'without the parts that the heights add. A disc around a mark is its error; those of servers appear when few are in sight. '
+      + 'Drag or use the arrow keys to move, the wheel or + and − to zoom.'));
+
+  const px = (p) => [(p.at[0] - view.x) * view.scale + canvas.clientWidth / 2,
+    (p.at[1] - view.y) * view.scale + canvas.clientHeight / 2];
+
+  function fit() {
+    let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
+    for (const { at: [x, y] } of points) {
+      x0 = Math.min(x0, x); x1 = Math.max(x1, x); y0 = Math.min(y0, y); y1 = Math.max(y1, y);
+    }
+    view.x = (x0 + x1) / 2;
+    view.y = (y0 + y1) / 2;
+    view.scale = Math.min(canvas.clientWidth / (x1 - x0 || 1), canvas.clientHeight / (y1 - y0 || 1)) * 0.92;
+  }
+
+  // index sorts the marks into cells of 16 pixels, for hovering.
+  function index() {
+    grid = new Map();
+    for (const p of points) {
+      if (!show[p.kind]) continue;
+      const [x, y] = px(p);
+      const key = `${Math.floor(x / 16)} ${Math.floor(y / 16)}`;
+      if (grid.has(key)) grid.get(key).push(p); else grid.set(key, [p]);
+    }
+  }
+
+  const radius = { server: 1.6, own: 2.4, peer: 3.4, self: 6 };
+
+  function colors() {
+    const css = getComputedStyle(document.documentElement);
+    const get = (n) => css.getPropertyValue(n).trim();
+    return { server: get('--server'), own: get('--own'), peer: get('--peer'), self: get('--self'),
+      back: get('--card'), line: get('--line'), text: get('--soft'), ink: get('--ink') };
+  }
+
+  function draw() {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(paint);
+  }
+
+  function paint() {
+    const ratio = devicePixelRatio || 1, w = canvas.clientWidth, height = canvas.clientHeight;
+    if (canvas.width !== w * ratio || canvas.height !== height * ratio) {
+      canvas.width = w * ratio;
+      canvas.height = height * ratio;
+    }
+    const g = canvas.getContext('2d'), c = colors();
+    g.setTransform(ratio, 0, 0, ratio, 0, 0);
+    g.fillStyle = c.back;
+    g.fillRect(0, 0, w, height);
+    ruler(g, c, w, height);
+    const seen = points.filter((p) => show[p.kind]).map((p) => [p, ...px(p)])
+      .filter(([, x, y]) => x > -50 && y > -50 && x < w + 50 && y < height + 50);
+    for (const [p, x, y] of seen) {
+      g.fillStyle = c[p.kind];
+      // The error, as a share of a typical distance of 20 ms; of servers only if they are few.
+      if (p.kind === 'self' || p.kind === 'peer' || seen.length < maxErrors) {
+        g.globalAlpha = p.kind === 'self' ? 0.25 : 0.07;
+        g.beginPath();
+        g.arc(x, y, radius[p.kind] + p.error * 20 * view.scale, 0, 7);
+        g.fill();
+      }
+      g.globalAlpha = p.kind === 'server' ? 0.55 : 0.9;
+      if (p.kind === 'peer' || p.kind === 'self') {
+        g.beginPath();
+        g.arc(x, y, radius[p.kind], 0, 7);
+        g.fill();
+      } else { // squares: thousands of discs are slow without a graphics card
+        const r = radius[p.kind];
+        g.fillRect(x - r, y - r, 2 * r, 2 * r);
+      }
+    }
+    g.globalAlpha = 1;
+    for (const p of [found, hovered]) {
+      if (!p) continue;
+      const [x, y] = px(p);
+      g.strokeStyle = c.ink;
+      g.lineWidth = 2;
+      g.beginPath();
+      g.arc(x, y, 11, 0, 7);
+      g.stroke();
+    }
+  }
+
+  // ruler draws a scale of a round number of milliseconds.
+  function rulerLength(w) {
+    const least = w / 8 / view.scale, unit = 10 ** Math.floor(Math.log10(least));
+    return [1, 2, 5, 10].map((k) => k * unit).find((k) => k >= least);
+  }
+
+  function ruler(g, c, w, height) {
+    const n = rulerLength(w), length = n * view.scale;
+    g.strokeStyle = g.fillStyle = c.text;
+    g.lineWidth = 1;
+    g.strokeRect(14, height - 18, length, 0);
+    g.font = '12px system-ui, sans-serif';
+    g.fillText(`${n} ms`, 14, height - 24);
+  }
+
+  function svg() {
+    const c = colors(), w = canvas.clientWidth, height = canvas.clientHeight;
+    const esc = (s) => s.replace(/[&<>"]/g, (x) => `&#${x.charCodeAt(0)};`);
+    const n = rulerLength(w);
+    const marks = points.filter((p) => show[p.kind]).map((p) => {
+      const [x, y] = px(p);
+      return `<circle cx="${x.toFixed(1)}" cy="${y.toFixed(1)}" r="${radius[p.kind]}" fill="${c[p.kind]}"><title>${esc(p.text)}</title></circle>`;
+    });
+    return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${w} ${height}"><rect width="100%" height="100%" fill="${c.back}"/>`
+      + `<path d="M14 ${height - 18}h${n * view.scale}" stroke="${c.text}"/><text x="14" y="${height - 24}" fill="${c.text}" font-size="12" font-family="sans-serif">${n} ms</text>${marks.join('\n')}</svg>\n`;
+  }
+
+  function save(blob, ending) {
+    const url = URL.createObjectURL(blob);
+    h('a', { href: url, download: `peerd-map.${ending}` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+    told.textContent = `Saved peerd-map.${ending} (${bytes(blob.size)}).`;
+  }
+
+  function zoom(k, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
+    const old = view.scale;
+    view.scale = Math.min(Math.max(old * k, 0.01), 1e5);
+    view.x += (x - canvas.clientWidth / 2) * (1 / old - 1 / view.scale);
+    view.y += (y - canvas.clientHeight / 2) * (1 / old - 1 / view.scale);
+    changed();
+  }
+
+  function changed() {
+    grid = null;
+    draw();
+  }
+
+  function find() {
+    const q = search.value.trim().toLowerCase();
+    found = q ? points.findLast((p) => p.name.toLowerCase().includes(q)) || null : null;
+    if (found) [view.x, view.y] = found.at;
+    told.textContent = !q ? '' : found ? `Found ${found.text}.` : 'Nothing on the map has this name.';
+    changed();
+  }
+
+  function nearest(x, y) {
+    let best = null, least = 144;
+    if (!grid) index();
+    for (let dx = -1; dx <= 1; dx++) {
+      for (let dy = -1; dy <= 1; dy++) {
+        for (const p of grid.get(`${Math.floor(x / 16) + dx} ${Math.floor(y / 16) + dy}`) || []) {
+          const [a, b] = px(p), d = (a - x) ** 2 + (b - y) ** 2;
+          if (d < least + (p.kind === 'server' ? 0 : 20)) { best = p; least = d; }
+        }
+      }
+    }
+    return best;
+  }
+
+  let dragged = false;
+  canvas.addEventListener('pointerdown', (e) => { dragged = true; canvas.setPointerCapture(e.pointerId); });
+  canvas.addEventListener('pointerup', () => { dragged = false; grid = null; });
+  canvas.addEventListener('pointermove', (e) => {
+    if (dragged) {
+      view.x -= e.movementX / view.scale;
+      view.y -= e.movementY / view.scale;
+      draw();
+      return;
+    }
+    const p = nearest(e.offsetX, e.offsetY);
+    if (p === hovered) return;
+    hovered = p;
+    if (p) told.textContent = p.text;
+    draw();
+  });
+  canvas.addEventListener('wheel', (e) => {
+    e.preventDefault();
+    zoom(Math.exp(-e.deltaY / 400), e.offsetX, e.offsetY);
+  }, { passive: false });
+  canvas.addEventListener('keydown', (e) => {
+    const step = 40 / view.scale;
+    const move = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] }[e.key];
+    if (move) { view.x += move[0]; view.y += move[1]; changed(); } else if (e.key === '+') zoom(1.5);
+    else if (e.key === '-') zoom(1 / 1.5); else return;
+    e.preventDefault();
+  });
+  let fitted = false;
+  const sizes = new ResizeObserver(() => { if (!fitted) { fit(); fitted = true; } changed(); });
+  sizes.observe(canvas);
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  dark.addEventListener('change', draw);
+  return { section, stop: () => { sizes.disconnect(); dark.removeEventListener('change', draw); } };
+}

@@ -1,0 +1,125 @@
+package doctor
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"peerd/node"
+	"peerd/node/config"
+)
+
+// examine writes config.toml and returns the findings by check.
+func examine(t *testing.T, h config.Home, text string) map[string]Finding {
+	t.Helper()
+	if err := os.WriteFile(h.ConfigFile(), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]Finding{}
+	for _, f := range Examine(t.Context(), h) {
+		if (f.State == OK) != (f.Do == "") && f.Do != "" {
+			t.Errorf("%+v: advice although all is well", f)
+		}
+		all[f.Check] = f
+	}
+	return all
+}
+
+const quiet = "contact = 'https://example.org/'\n[crawl.resolve]\n'example.com' = ['192.0.2.1']\n"
+
+// Each fault is found, with what to do.
+func TestExamine(t *testing.T) {
+	h, err := config.Init(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, _ := net.SplitHostPort(ln.Addr().String())
+	taken := "listen = ['/ip4/127.0.0.1/tcp/" + port + "']\n"
+	free := "listen = ['/ip4/127.0.0.1/tcp/0']\n"
+	boot := "bootstrap = ['/ip4/127.0.0.1/tcp/" + port +
+		"/p2p/12D3KooWRwrR3EbR9fkqGdpPWDXTC3gPLcixzQkN4Y6HYRCgPzPX']\n"
+	for name, tt := range map[string]struct {
+		text, check string
+		want        State
+	}{
+		"settings":  {"mdns = 1", "settings", Fail},
+		"peer":      {free + quiet, "peer", Warn},
+		"contact":   {free + strings.Replace(quiet, "contact", "#", 1), "contact", Warn},
+		"taken":     {taken + quiet, "ports", Fail},
+		"free":      {free + quiet, "ports", OK},
+		"names":     {free + quiet, "names", OK},
+		"bootstrap": {free + boot + quiet, "bootstrap", OK},
+		"full disk": {free + strings.Replace(quiet, "[crawl.resolve]",
+			"[crawl]\nmin_free = '1000000TB'\n[crawl.resolve]", 1), "disk", Fail},
+		"disk":       {free + quiet, "disk", OK},
+		"membership": {free + quiet, "membership", OK},
+	} {
+		got := examine(t, h, tt.text)[tt.check]
+		if got.State != tt.want || got.State == Fail && got.Do == "" {
+			t.Errorf("%s: %+v, want %s", name, got, tt.want)
+		}
+	}
+	p := config.NewProfile()
+	p.Name, p.Scope.Mode, p.Admission = "x", "any", "closed"
+	p.Founders = []string{"12D3KooWRwrR3EbR9fkqGdpPWDXTC3gPLcixzQkN4Y6HYRCgPzPX"}
+	if err := h.SaveNetwork(p, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := examine(t, h, free+quiet)["membership"]; got.State != Fail {
+		t.Errorf("not a member: %+v", got)
+	}
+}
+
+// A running peer is asked.
+func TestExamineRunning(t *testing.T) {
+	h, err := config.Init(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := config.Default()
+	c.Listen = []string{"/ip4/127.0.0.1/tcp/0"}
+	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	n, err := node.New(node.Options{Home: h, Config: c, Profile: config.DefaultProfile(),
+		UserAgent: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	var got Finding
+	for begin := time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(10 * time.Millisecond) {
+		if got = examine(t, h, quiet)["peer"]; strings.Contains(got.Text, "alone") {
+			break
+		}
+	}
+	if got.State != Warn || !strings.Contains(got.Do, "peerd invite") {
+		t.Errorf("peer: %+v, want that it is alone", got)
+	}
+}
+
+func TestJudgeClock(t *testing.T) {
+	for _, tt := range []struct {
+		ages []time.Duration
+		want State
+	}{
+		{nil, ""}, {[]time.Duration{time.Second}, OK},
+		{[]time.Duration{-time.Hour, time.Second, time.Second}, OK},
+		{[]time.Duration{-time.Hour, -time.Minute, time.Second}, Fail},
+		{[]time.Duration{time.Hour, time.Hour, time.Second}, Warn},
+	} {
+		if f, ok := judgeClock(tt.ages); f.State != tt.want || ok != (tt.want != "") {
+			t.Errorf("judgeClock(%v) = %+v, %v, want %s", tt.ages, f, ok, tt.want)
+		}
+	}
+}

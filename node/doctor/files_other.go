@@ -1,0 +1,5 @@
+//go:build !linux && !darwin
+
+package doctor
+
+func openFiles() uint64 { return minFiles }

@@ -1,0 +1,172 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/lease"
+	"peerd/overlay/owner"
+	"peerd/overlay/peers"
+	"peerd/overlay/replica"
+	"peerd/overlay/witness"
+)
+
+// openFailover builds what keeps subnets alive when their owner fails: witnesses and replicas. A
+// network of one peer has neither.
+func (n *Node) openFailover() error {
+	if n.opts.Alone {
+		return nil
+	}
+	key, err := n.opts.Home.Key()
+	if err != nil {
+		return err
+	}
+	wc := witness.DefaultConfig()
+	wc.Host, wc.Key, wc.Protocol = n.monitoredHost(), key, n.net.Names.Witness()
+	wc.SendHeartbeat = func(ctx context.Context, p peer.ID, payload []byte) ([]byte, error) {
+		return n.peers.SendHeartbeat(ctx, p, payload)
+	}
+	wc.Network = n.net.Names.Network()
+	wc.Store, wc.Peers, wc.Logger = witness.OnDB(n.db), n.livePeers, n.log
+	wc.Revoked = func(ctx context.Context, rs []witness.Revocation) error {
+		return n.manager.Revoked(ctx, rs)
+	}
+	wc.RereadLeases = func() { n.manager.SuspectTakeover() }
+	if n.witness, err = witness.New(wc); err != nil {
+		return err
+	}
+	n.replicas, err = replica.New(replica.Config{
+		Host: n.monitoredHost(), Protocol: n.net.Names.Replica(),
+		QueryProtocol: n.net.Names.Copies(), DB: n.db, Check: n.checkURL,
+		BatchDelay: n.opts.scaled(200 * time.Millisecond), Redial: n.opts.scaled(time.Second),
+		Uptime: uptime, Logger: n.log,
+	})
+	return err
+}
+
+// livePeers lists the peers that the directory holds alive.
+func (n *Node) livePeers() []peer.ID {
+	all := n.peers.Directory().All()
+	ids := make([]peer.ID, 0, len(all))
+	for _, b := range all {
+		ids = append(ids, b.Peer)
+	}
+	return ids
+}
+
+// lastHeard returns when another peer was last heard, by this peer or by one that told of it, by
+// the system clock; the zero time: never.
+func (n *Node) lastHeard(p peer.ID) time.Time {
+	if !n.peersReady.Load() { // the DHT calls this before everything is built
+		return time.Time{}
+	}
+	return n.peers.Directory().Liveness(p).Heard
+}
+
+// absences returns the absences of other peers that were found to be over since then.
+func (n *Node) absences(since time.Time) (all []owner.Absence) {
+	for _, a := range n.peers.Directory().Absences(since) {
+		all = append(all, owner.Absence{From: a.From, To: a.To})
+	}
+	return all
+}
+
+// newJudge returns what decides which lease of a subnet stands.
+func (n *Node) newJudge() *lease.Judge {
+	return lease.NewJudge(lease.JudgeConfig{Now: n.opts.clock(), Silent: n.silent, Apart: n.apart})
+}
+
+// How a Judge takes the silence of a peer.
+const (
+	// slack is the part of a silence, at its ends, that clocks and messages may differ by.
+	slack = lease.Skew
+	// contestFor is how long a peer that is back may show what it did while it was away.
+	contestFor = 15 * time.Minute
+	// before is how long before a peer was last heard it may have missed what came to be known.
+	before = time.Minute
+)
+
+// silent reports whether this peer knows that another one, or itself, was not heard in a time, by
+// the clock that it uses with others.
+func (n *Node) silent(p peer.ID, from, to time.Time) bool {
+	if !n.peersReady.Load() { // the DHT calls this before everything is built
+		return false
+	}
+	offset := n.clockOffset()
+	from, to = from.Add(slack-offset), to.Add(-slack-offset)
+	if p == n.net.Self() {
+		return n.manager.Inactive(from, to)
+	}
+	return wasSilent(n.started, n.lastHeard(p), n.absence(p), from, to)
+}
+
+// wasSilent reports whether a peer was silent in a time, as far as one knows that has run since it
+// was started: heard is when it was last heard, away its last absence.
+func wasSilent(started, heard time.Time, away peers.Absence, from, to time.Time) bool {
+	switch {
+	case started.After(from):
+		return false
+	case heard.Before(from):
+		return true
+	}
+	return away.From.Before(from) && !away.To.Before(to)
+}
+
+// apart reports whether a peer that was known before may not have known what came to be known here
+// at a time, by the clock that this peer uses with others: it was away then, and is back just now.
+func (n *Node) apart(p peer.ID, at time.Time) bool {
+	if !n.peersReady.Load() {
+		return false
+	}
+	away := n.absence(p)
+	if away.From.IsZero() && n.acquainted[p] { // it may have been away when this peer started
+		away.From = n.started.Add(-contestFor)
+	}
+	return wasApart(n.lastHeard(p), away, at.Add(-n.clockOffset()), time.Now())
+}
+
+// wasApart reports whether a peer was away at a time, and is so still or came back just now: heard
+// is when it was last heard, away its last absence.
+func wasApart(heard time.Time, away peers.Absence, at, now time.Time) bool {
+	at = at.Add(before)
+	if !heard.IsZero() && now.Sub(heard) > before/2 && heard.Before(at) {
+		return true // it is away
+	}
+	return !away.From.IsZero() && now.Sub(away.To) <= contestFor && away.From.Before(at) &&
+		!at.After(away.To.Add(2*before))
+}
+
+// absence returns the last absence of a peer; a zero one if there is none.
+func (n *Node) absence(p peer.ID) peers.Absence {
+	for _, a := range n.peers.Directory().Absences(time.Time{}) {
+		if a.Peer == p {
+			return a
+		}
+	}
+	return peers.Absence{}
+}
+
+// clockOffset is how far the clock that this peer uses with others is ahead of the system clock.
+func (n *Node) clockOffset() time.Duration {
+	if clock := n.opts.clock(); clock != nil {
+		return time.Until(clock())
+	}
+	return 0
+}
+
+// fetchRetry is the time after which the frontier checks the quorum lease and the network again.
+const fetchRetry = 250 * time.Millisecond
+
+// fetchWait returns the time until pages may be fetched: not outside the hours, not beyond the
+// limits, not without the quorum lease, and not while the network is down.
+func (n *Node) fetchWait(now time.Time) time.Duration {
+	if wait := n.quota.Wait(now); wait > 0 {
+		return wait
+	}
+	if !n.network.Online() || !n.manager.HasQuorumLease() {
+		return fetchRetry
+	}
+	return 0
+}

@@ -1,0 +1,5 @@
+//go:build !linux && !darwin
+
+package node
+
+func openFiles() uint64 { return usualOpenFiles }

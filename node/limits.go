@@ -1,0 +1,93 @@
+package node
+
+import (
+	"errors"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/crawl/quota"
+	"peerd/node/config"
+	"peerd/overlay/owner"
+	"peerd/store"
+)
+
+const (
+	// closeEarly is how long before the end of its hours a peer starts to hand its work over and
+	// accepts no more.
+	closeEarly = 10 * time.Minute
+	// assumedPageBytes is the size of a page by which a bandwidth is converted to pages, until
+	// minPagesForAverage pages have been fetched.
+	assumedPageBytes   = 100e3
+	minPagesForAverage = 1000
+)
+
+// limits returns the current limits of this peer.
+func (n *Node) limits(now time.Time) owner.Limits {
+	if n.opts.Alone {
+		return owner.Limits{}
+	}
+	size := assumedPageBytes
+	if c := n.db.Counters(); c.Fetches >= minPagesForAverage {
+		size = float64(c.Bytes) / float64(c.Fetches)
+	}
+	l := workLimits(n.crawlSettings(), now, size)
+	l.Closed = l.Closed || n.pause.wait(now) > 0
+	return l
+}
+
+// workLimits returns the limits by a configuration; size is that of a page in bytes.
+func workLimits(c config.Crawl, now time.Time, size float64) owner.Limits {
+	l := owner.Limits{Pages: float64(c.PagesPerDay), Closed: c.Hours.Wait(now) > 0 ||
+		c.Hours.Wait(now.Add(closeEarly)) > 0}
+	if c.Bandwidth > 0 {
+		day := c.Hours.Length().Seconds()
+		if pages := float64(c.Bandwidth) * day / max(size, 1); l.Pages == 0 || pages < l.Pages {
+			l.Pages = pages
+		}
+	}
+	return l
+}
+
+// acceptsNoSubnets reports whether another peer has announced that it accepts no subnets now.
+func (n *Node) acceptsNoSubnets(who string) bool {
+	id, err := peer.Decode(who)
+	if err != nil {
+		return false
+	}
+	b, ok := n.peers.Directory().Get(id)
+	return ok && b.Capacity <= 0
+}
+
+// quotaConfig returns the limits on requests to web servers by a configuration, with the hours and
+// pauses as they are at the time.
+func (n *Node) quotaConfig(c config.Crawl) quota.Config {
+	qc := quotaConfig(c, n.db)
+	qc.UntilOpen = n.untilOpen
+	return qc
+}
+
+// quotaConfig returns the limits on requests to web servers by a configuration.
+func quotaConfig(c config.Crawl, db *store.DB) quota.Config {
+	return quota.Config{
+		Requests: c.PagesPerDay, Bytes: float64(c.Bandwidth), OpenPerDay: c.Hours.Length(),
+		UntilOpen: c.Hours.Wait,
+		Load: func() (at time.Time, ok bool, err error) {
+			var ns int64
+			err = db.View(func(tx *store.Tx) error { return tx.Meta(metaQuota, &ns) })
+			if errors.Is(err, store.ErrNotFound) {
+				return at, false, nil
+			}
+			return time.Unix(0, ns), err == nil, err
+		},
+		Save: func(at time.Time) error {
+			err := db.Update(func(tx *store.Tx) error {
+				return tx.PutMeta(metaQuota, at.UnixNano())
+			})
+			if err != nil {
+				return err
+			}
+			return db.Sync()
+		},
+	}
+}

@@ -1,0 +1,99 @@
+package node
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"peerd/coords"
+	"peerd/node/admin"
+	"peerd/overlay/ownermap"
+	"peerd/store"
+)
+
+// openOwnerMap builds the owner map, and the traits, which this peer learns from it.
+func (n *Node) openOwnerMap() (err error) {
+	c := ownermap.DefaultConfig()
+	c.Self, c.PubSub, c.Topic, c.Logger = n.net.Self(), n.net.PubSub, n.net.Names.OwnerMap(), n.log
+	c.Peers = func() int { return n.peers.Directory().Len() }
+	c.OwnSubnets, c.OnLease, c.Store = n.decidedSubnets, n.manager.ObserveLease, ownerMapStore{n.db}
+	c.Step, c.Gap = n.opts.scaled(c.Step), n.opts.scaled(c.Gap)
+	if n.ownerMap, err = ownermap.New(c); err != nil {
+		return err
+	}
+	n.traits, err = newTraits(n.net.Self().String(), n.db, n.ownerMap.Known, n.peers.SetTraits,
+		n.opts.scaled(10*time.Second), n.log)
+	if err == nil {
+		n.traits.peers = n.peerTraits
+	}
+	return err
+}
+
+// peerTraits returns the traits that the other peers publish.
+func (n *Node) peerTraits() (all []coords.Traits) {
+	for _, b := range n.peers.Directory().All() {
+		if len(b.Traits) > 0 {
+			all = append(all, b.Traits)
+		}
+	}
+	return all
+}
+
+// decidedSubnets returns the decided subnets of this peer.
+func (n *Node) decidedSubnets() []ownermap.OwnSubnet {
+	all := n.manager.Decided()
+	own := make([]ownermap.OwnSubnet, len(all))
+	for i, d := range all {
+		own[i] = ownermap.OwnSubnet(d)
+	}
+	return own
+}
+
+func (n *Node) ownerMapStatus() admin.OwnerMap {
+	s := n.ownerMap.Stats()
+	return admin.OwnerMap{Subnets: s.Subnets, Sent: s.Sent, Received: s.Received}
+}
+
+// ownerMapStore keeps the owner map in the store of the peer. Its keys do not start with a
+// slash, unlike those of the DHT records.
+type ownerMapStore struct{ db *store.DB }
+
+var _ ownermap.Store = ownerMapStore{}
+
+const (
+	ownerMapPrefix = "ownermap "
+	ownerMapChunk  = 1000 // keys in one transaction
+)
+
+func (k ownerMapStore) Save(changes map[string][]byte) error {
+	keys := slices.Sorted(maps.Keys(changes))
+	for some := range slices.Chunk(keys, ownerMapChunk) {
+		err := k.db.Update(func(tx *store.Tx) error {
+			for _, key := range some {
+				var err error
+				if val := changes[key]; val == nil {
+					err = tx.DeleteData(ownerMapPrefix + key)
+				} else {
+					err = tx.PutData(ownerMapPrefix+key, val)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k ownerMapStore) Each(fn func(key string, val []byte) error) error {
+	return k.db.View(func(tx *store.Tx) error {
+		return tx.EachData(ownerMapPrefix, func(key string, val []byte) (bool, error) {
+			return true, fn(strings.TrimPrefix(key, ownerMapPrefix), val)
+		})
+	})
+}

@@ -1,0 +1,98 @@
+package node
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"peerd/node/admin"
+	"peerd/node/config"
+)
+
+// liveKeys are the settings that Reload applies; all others need a restart.
+var liveKeys = []string{"crawl.hours", "crawl.pages_per_day", "crawl.bandwidth"}
+
+// openSettings prepares Reload.
+func (n *Node) openSettings() (err error) {
+	n.crawlConf.Store(&n.opts.Config.Crawl)
+	if n.fileConf, err = n.opts.Home.Load(); err != nil {
+		n.fileConf = n.opts.Config // a program that does not use config.toml
+	}
+	return nil
+}
+
+// crawlSettings returns the section [crawl] with the limits that are in effect now.
+func (n *Node) crawlSettings() config.Crawl { return *n.crawlConf.Load() }
+
+// Reload reads config.toml again and applies the settings that can change while the peer runs:
+// liveKeys. It returns the keys that were applied, and those that have changed in the file since
+// the peer started and need a restart. If the file is invalid, nothing changes. Options of the
+// command line that name a live setting are replaced, too.
+func (n *Node) Reload() (admin.Reloaded, error) {
+	n.reloading.Lock()
+	defer n.reloading.Unlock()
+	file, err := n.opts.Home.Load()
+	if err != nil {
+		return admin.Reloaded{}, fmt.Errorf("reload: %w", err)
+	}
+	was, err := flatten(n.fileConf)
+	if err != nil {
+		return admin.Reloaded{}, err
+	}
+	is, err := flatten(file)
+	if err != nil {
+		return admin.Reloaded{}, err
+	}
+	r := admin.Reloaded{}
+	for _, key := range slices.Sorted(maps.Keys(is)) {
+		switch {
+		case is[key] == was[key]:
+		case slices.Contains(liveKeys, key):
+			r.Applied = append(r.Applied, key+" = "+is[key])
+		default:
+			r.Restart = append(r.Restart, key)
+		}
+	}
+	c := n.crawlSettings()
+	c.Hours, c.PagesPerDay, c.Bandwidth = file.Crawl.Hours, file.Crawl.PagesPerDay,
+		file.Crawl.Bandwidth
+	if err := n.quota.Change(c.PagesPerDay, float64(c.Bandwidth), c.Hours.Length(),
+		time.Now()); err != nil {
+		return admin.Reloaded{}, fmt.Errorf("reload: %w", err)
+	}
+	n.crawlConf.Store(&c)
+	f := n.fileConf
+	f.Crawl.Hours, f.Crawl.PagesPerDay, f.Crawl.Bandwidth = c.Hours, c.PagesPerDay, c.Bandwidth
+	n.fileConf = f
+	n.log.Info("reloaded config.toml", "applied", r.Applied, "needs_restart", r.Restart)
+	return r, nil
+}
+
+// flatten returns the settings by their keys with dots, as text.
+func flatten(c config.Config) (map[string]string, error) {
+	text, err := toml.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	var tree map[string]any
+	if err := toml.Unmarshal(text, &tree); err != nil {
+		return nil, err
+	}
+	all := map[string]string{}
+	var walk func(prefix string, t map[string]any)
+	walk = func(prefix string, t map[string]any) {
+		for k, v := range t {
+			if sub, ok := v.(map[string]any); ok && (prefix == "" || k == "shares") {
+				walk(prefix+k+".", sub)
+				continue
+			}
+			all[prefix+k] = strings.TrimSpace(fmt.Sprint(v))
+		}
+	}
+	walk("", tree)
+	return all, nil
+}

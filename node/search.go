@@ -1,0 +1,133 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/node/admin"
+	"peerd/node/config"
+	local "peerd/node/search"
+	"peerd/overlay/search"
+	"peerd/store/index"
+)
+
+// searchTimeout bounds connecting to a peer and each step of a search.
+const searchTimeout = 5 * time.Second
+
+// ErrNoIndex is returned for a home without an index.
+var ErrNoIndex = errors.New(`the home has no index; run: peerd index --home DIR, ` +
+	`or set search.enabled in config.toml`)
+
+// openSearch opens the index, if the settings say so, and the protocol, which every peer serves:
+// one without an index says so.
+func (n *Node) openSearch() (err error) {
+	n.search = &search.Service{
+		Host: n.monitoredHost(), Protocol: n.net.Names.Search(), Valid: n.checkURL,
+		Timeout: n.opts.scaled(searchTimeout), Logger: n.log,
+		Peers: func() (all []peer.AddrInfo) {
+			for _, b := range n.peers.Directory().All() {
+				all = append(all, b.Info())
+			}
+			return all
+		},
+	}
+	if !n.opts.Config.Search.Enabled || n.archive == nil {
+		return nil
+	}
+	if n.index, err = index.Open(n.opts.Home.IndexDir()); err != nil {
+		return err
+	}
+	n.search.Local = &search.Local{Index: n.index,
+		Text: local.Texter(&n.archive.Reader, robotsAgent)}
+	return nil
+}
+
+// runIndexer adds what is archived to the index.
+func (n *Node) runIndexer(ctx context.Context) error {
+	if n.index == nil {
+		return nil
+	}
+	x := &local.Indexer{Index: n.index, Archive: &n.archive.Reader, Agent: robotsAgent,
+		CheckSpace: n.checkSpace, Logger: n.log}
+	return x.Run(ctx)
+}
+
+// Search searches the indexes of all peers.
+func (n *Node) Search(
+	ctx context.Context, query string, offset, limit int,
+) (admin.SearchResult, error) {
+	r, err := n.search.Search(ctx, query, offset, limit)
+	return searchView(r, offset), badSearch(err)
+}
+
+// badSearch marks the errors that are due to the request.
+func badSearch(err error) error {
+	if errors.Is(err, index.ErrQuery) || errors.Is(err, search.ErrRange) {
+		return fmt.Errorf("%w: %w", admin.ErrBadRequest, err)
+	}
+	return err
+}
+
+func searchView(r search.Result, offset int) admin.SearchResult {
+	v := admin.SearchResult{
+		Offset: offset, Total: r.Total, Partial: r.Partial || r.Failed > 0,
+		Answered: r.Answered, NoIndex: r.NoIndex, Failed: r.Failed, Hits: []admin.SearchHit{},
+	}
+	for _, h := range r.Hits {
+		v.Hits = append(v.Hits, admin.SearchHit{
+			URL: string(h.URL), Title: h.Title, Type: h.Type, Language: h.Language,
+			FetchedAt: h.FetchedAt, Score: h.Score, Peer: h.Peer.String(), Snippet: h.Snippet.Text,
+			Marks: append([][2]int{}, h.Snippet.Marks...),
+		})
+	}
+	return v
+}
+
+// SearchHome searches the index of a home with which no peer runs.
+func SearchHome(
+	ctx context.Context, home config.Home, query string, offset, limit int,
+) (admin.SearchResult, error) {
+	if _, err := os.Stat(home.IndexDir()); errors.Is(err, os.ErrNotExist) {
+		return admin.SearchResult{}, fmt.Errorf("%s: %w", home.Dir, ErrNoIndex)
+	}
+	archive, err := Archive(home)
+	if err != nil {
+		return admin.SearchResult{}, err
+	}
+	x, err := index.Open(home.IndexDir())
+	if err != nil {
+		return admin.SearchResult{}, err
+	}
+	r, err := (&search.Local{Index: x, Text: local.Texter(archive, robotsAgent)}).Search(ctx, query,
+		offset, limit)
+	return searchView(r, offset), errors.Join(badSearch(err), x.Close())
+}
+
+// BuildIndex adds the archived pages of a home to its index and returns their number. The peer
+// must not run. With again, it starts from an empty index. Progress may be nil.
+func BuildIndex(
+	ctx context.Context, home config.Home, again bool, log *slog.Logger, progress func(pages int),
+) (pages int, err error) {
+	archive, err := Archive(home)
+	if err != nil {
+		return 0, err
+	}
+	x, err := index.Open(home.IndexDir()) // also checks that no peer uses it
+	if err == nil && again {
+		if err = errors.Join(x.Close(), index.Remove(home.IndexDir())); err == nil {
+			x, err = index.Open(home.IndexDir())
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	return (&local.Indexer{Index: x, Archive: archive, Agent: robotsAgent, Logger: log,
+		Progress: progress}).CatchUp(ctx)
+}

@@ -1,0 +1,154 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/http"
+	"time"
+
+	"peerd/store"
+	"peerd/store/index"
+	"peerd/store/warc"
+)
+
+// Limits of a batch.
+const (
+	maxBatchPages = 256
+	maxBatchText  = 4 << 20 // bytes
+)
+
+// Pauses of Run.
+const (
+	followEvery = 2 * time.Second
+	retryEvery  = time.Minute
+)
+
+// Indexer adds the pages of an archive to an index. Its fields are set before its methods are
+// called, by one goroutine.
+type Indexer struct {
+	Index   *index.Index
+	Archive *warc.Reader
+	Agent   string // the crawler's product token
+	// CheckSpace returns an error while the disk is too full; nil: it is not checked.
+	CheckSpace func() error
+	Logger     *slog.Logger
+	// Progress is called after each batch with the number of pages so far; it may be nil.
+	Progress func(pages int)
+
+	batch index.Batch
+	text  int // bytes of text in batch
+	pages int // of this call of CatchUp
+}
+
+// Run follows the archive until ctx ends. A failure is logged and tried again later: a peer
+// crawls also without an index.
+func (x *Indexer) Run(ctx context.Context) error {
+	for wait := time.Duration(0); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		wait = followEvery
+		if _, err := x.CatchUp(ctx); err != nil && ctx.Err() == nil {
+			x.Logger.Warn("failed to index pages", "retry_in", retryEvery, "err", err)
+			wait = retryEvery
+		}
+	}
+}
+
+// CatchUp adds what is in the archive and not in the index, and returns the number of pages that
+// were read. Pages in damaged files of the archive are logged and skipped.
+func (x *Indexer) CatchUp(ctx context.Context) (pages int, err error) {
+	at := x.Index.Position()
+	before := maps.Clone(at)
+	x.batch, x.text, x.pages = index.Batch{}, 0, 0
+	err = x.Archive.Follow(ctx, at, func(rec warc.Record) error {
+		if x.text >= maxBatchText || len(x.batch.Pages)+len(x.batch.Removed) >= maxBatchPages {
+			if err := x.apply(at); err != nil {
+				return err
+			}
+		}
+		return x.add(rec)
+	})
+	if errors.Is(err, warc.ErrCorrupt) {
+		x.Logger.Warn("skipped a part of the archive that cannot be read", "err", err)
+		err = nil
+	}
+	if err == nil && !maps.Equal(at, before) {
+		err = x.apply(at)
+	}
+	return x.pages, err
+}
+
+// apply stores the batch. All records before at are indexed or in the batch.
+func (x *Indexer) apply(at map[string]int64) error {
+	if x.CheckSpace != nil {
+		if err := x.CheckSpace(); err != nil {
+			return err
+		}
+	}
+	x.batch.Position = maps.Clone(at)
+	if err := x.Index.Apply(x.batch); err != nil {
+		return err
+	}
+	x.batch, x.text = index.Batch{}, 0
+	if x.Progress != nil {
+		x.Progress(x.pages)
+	}
+	return nil
+}
+
+// add adds what a record says about a page to the batch.
+func (x *Indexer) add(rec warc.Record) error {
+	u := store.URL(rec.URL)
+	if rec.Type != "response" || u.Host() == "" || rec.URL == u.Origin()+"/robots.txt" {
+		return nil
+	}
+	p, err := ReadPage(rec.Block, u, x.Agent)
+	if errors.Is(err, ErrNoPage) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case p.Type != "":
+		d := index.Document{
+			URL: u, Title: plainSpaces(p.Title), Headings: p.Headings, Text: textOf(&p),
+			Type:      p.Type,
+			FetchedAt: rec.Time, Canonical: p.Canonical,
+			Archive: store.Location{File: rec.Location.File, Offset: rec.Location.Offset},
+		}
+		x.batch.Pages = append(x.batch.Pages, d)
+		x.text += len(d.Text)
+		x.pages++
+	case isGone(p.Status) || p.NoIndex:
+		x.remove(u)
+	}
+	return nil
+}
+
+// remove removes a page from the index, and from the batch.
+func (x *Indexer) remove(u store.URL) {
+	kept := x.batch.Pages[:0]
+	for _, d := range x.batch.Pages {
+		if d.URL != u {
+			kept = append(kept, d)
+		}
+	}
+	x.batch.Pages = kept
+	x.batch.Removed = append(x.batch.Removed, u)
+}
+
+// isGone reports whether a status means that there is no such page any more.
+func isGone(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusGone, http.StatusMovedPermanently,
+		http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,112 @@
+package search
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"peerd/crawl/extract"
+	"peerd/crawl/fetch"
+	"peerd/store"
+	"peerd/store/index"
+	"peerd/store/warc"
+)
+
+const (
+	// maxBody bounds a body read from the archive, in bytes.
+	maxBody = 64 << 20
+	// maxText bounds the text of one page, in bytes.
+	maxText = 4 << 20
+)
+
+// ErrNoPage is returned for responses that are not valid HTTP, although archived as received.
+var ErrNoPage = errors.New("no valid response")
+
+// Page is an archived response and its text.
+type Page struct {
+	Status  int
+	NoIndex bool
+	// Type is "html" or "text"; "" if the response has no text or asks not to be indexed.
+	Type string
+	extract.Document
+}
+
+// Body reads and decodes the body of an archived response, which may have been cut. It returns at
+// most 64 MiB. The error is that of the archive, or matches ErrNoPage.
+func Body(resp *http.Response) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, err
+	}
+	body, err := fetch.Decode(raw, resp.Header, maxBody)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoPage, err)
+	}
+	return body, nil
+}
+
+// ReadPage reads a response of the archive, head and body. Agent is the crawler's product token,
+// by which robots directives may name it. The error is that of r, or that there is no page.
+func ReadPage(r io.Reader, u store.URL, agent string) (p Page, err error) {
+	resp, err := http.ReadResponse(bufio.NewReader(r), nil)
+	if err != nil {
+		return p, fmt.Errorf("%w: %w", ErrNoPage, err)
+	}
+	defer resp.Body.Close()
+	if p.Status = resp.StatusCode; p.Status != http.StatusOK {
+		return p, nil
+	}
+	body, err := Body(resp)
+	if err != nil {
+		return p, err
+	}
+	contentType := resp.Header.Get("Content-Type")
+	doc, err := extract.Page(body, resp.Header, u, extract.Options{Text: maxText, MaxLinks: 1,
+		Agent: agent})
+	p.Document, p.NoIndex = doc, doc.Robots.NoIndex
+	switch {
+	case p.NoIndex:
+	case err == nil:
+		p.Type = "html"
+	case strings.HasPrefix(strings.ToLower(contentType), "text/plain"):
+		p.Type = "text"
+		p.Text, p.Charset = extract.Text(body, contentType, maxText)
+	}
+	return p, nil
+}
+
+// Texter returns a function that reads the texts of pages in an index from the archive.
+func Texter(archive *warc.Reader, agent string) index.Texter {
+	return func(m index.Meta) (string, error) {
+		c, err := archive.ReadAt(warc.Location{File: m.Archive.File, Offset: m.Archive.Offset,
+			Length: m.Archive.Length})
+		if err != nil {
+			return "", err
+		}
+		if c.URL != string(m.URL) {
+			return "", fmt.Errorf(
+				"%w: the archive has another page in place of %s",
+				ErrNoPage,
+				m.URL,
+			)
+		}
+		p, err := ReadPage(io.MultiReader(bytes.NewReader(c.Head), bytes.NewReader(c.Body)), m.URL,
+			agent)
+		return textOf(&p), err
+	}
+}
+
+// textOf returns the text of a page, with its title.
+func textOf(p *Page) string {
+	if p.Title == "" || strings.HasPrefix(p.Text, p.Title) {
+		return plainSpaces(p.Text)
+	}
+	return plainSpaces(p.Title + "\n" + p.Text)
+}
+
+// plainSpaces replaces no-break spaces, which are for layout.
+func plainSpaces(text string) string { return strings.ReplaceAll(text, "\u00a0", " ") }

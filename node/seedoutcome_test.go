@@ -1,0 +1,79 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"peerd/crawl/resolve"
+	"peerd/node/config"
+)
+
+// A crawl reports for each seed whether it was fetched, and why not.
+func TestSeedOutcomes(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "user-agent: *\ndisallow: /secret\n")
+	})
+	mux.HandleFunc("/page", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "a page")
+	})
+	mux.Handle("/moved", http.RedirectHandler("/missing", http.StatusFound))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	at, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	c := config.Default()
+	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	c.Crawl.MinDelay = config.Duration{Duration: time.Millisecond}
+	site := "http://site.test:" + at.Port()
+	want := map[string]string{ // reasons
+		site + "/page":                 "",
+		site + "/missing":              "the server answered with status 404",
+		site + "/moved":                "redirected to " + site + "/missing: the server answered",
+		site + "/secret":               "robots.txt forbids it",
+		"http://private.test/":         "10.1.2.3 is not a public address; to fetch",
+		"http://unknown.test/":         "the host name does not resolve",
+		site + "/missing?b=1#fragment": "the server answered with status 404",
+	}
+	var seeds []string
+	for u := range want {
+		seeds = append(seeds, u)
+	}
+	sum, err := Crawl(t.Context(), CrawlOptions{
+		Seeds: seeds, Scope: "any", Config: c, Rules: config.DefaultProfile(),
+		UserAgent: "peerd-test",
+		Emulation: &Emulation{
+			TimeScale: 0.01,
+			Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
+				switch host {
+				case "site.test":
+					return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+				case "private.test":
+					return []netip.Addr{netip.MustParseAddr("10.1.2.3")}, nil
+				}
+				return nil, resolve.ErrNotFound
+			},
+		},
+	})
+	if err != nil || sum.Pages != 1 || len(sum.Seeds) != len(want) {
+		t.Errorf("Crawl() = %+v, %v, want one page and %d seeds", sum, err, len(want))
+	}
+	for i, o := range sum.Seeds {
+		reason := want[o.URL]
+		if o.URL != seeds[i] || o.Fetched != (reason == "") ||
+			!strings.HasPrefix(o.Reason, reason) {
+			t.Errorf("Seeds[%d] = %+v, want %s, reason %q", i, o, seeds[i], reason)
+		}
+	}
+}

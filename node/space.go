@@ -1,0 +1,81 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"peerd/store/warc"
+)
+
+// errNoSpace is wrapped by errors about missing free space.
+var errNoSpace = errors.New("no space")
+
+// spaceCache caches the result of measureSpace for a second.
+type spaceCache struct {
+	mu      sync.Mutex
+	at      time.Time
+	refused int64 // responses that did not fit into the archive
+	err     error
+}
+
+// refusedAnswers counts the responses that did not fit into the archive.
+func (n *Node) refusedAnswers() int64 {
+	if n.archive == nil {
+		return 0
+	}
+	return n.archive.Stats().Refused
+}
+
+const (
+	// archiveMargin is the part of its quota that the archive must have left for a page to be
+	// fetched. It is larger than the responses that may be under way, and than the largest
+	// sitemap.
+	archiveMargin = 64 << 20
+	// archiveSlack bounds the size of a response without its body.
+	archiveSlack = 2 << 20
+)
+
+// checkSpace returns why nothing may be fetched: the disk has too little free space, or too many
+// URLs are pending for other peers. The latter does not apply to a network of one peer.
+func (n *Node) checkSpace() error {
+	if !n.opts.Alone && n.outbox.OverLimit() {
+		return fmt.Errorf("%w: more than %d URLs are pending for other peers",
+			errNoSpace, maxPendingURLs)
+	}
+	n.disk.mu.Lock()
+	defer n.disk.mu.Unlock()
+	refused := n.refusedAnswers()
+	if now := time.Now(); now.Sub(n.disk.at) >= time.Second || refused != n.disk.refused {
+		n.disk.at, n.disk.refused, n.disk.err = now, refused, n.measureSpace()
+	}
+	return n.disk.err
+}
+
+func (n *Node) measureSpace() error {
+	least := int64(n.opts.Config.Crawl.MinFree)
+	free, err := warc.FreeDisk(n.opts.Home.Dir)
+	if err != nil {
+		return fmt.Errorf("free space of %s: %w", n.opts.Home.Dir, err)
+	}
+	if free < least {
+		return fmt.Errorf("%w: %s has %d bytes free, want %d (crawl.min_free)", errNoSpace,
+			n.opts.Home.Dir, free, least)
+	}
+	quota := int64(n.opts.Config.Archive.Quota)
+	if n.archive == nil || quota == 0 {
+		return nil
+	}
+	s := n.archive.Stats()
+	margin := min(archiveMargin, quota/4)
+	if s.Refused > 0 { // the margin was too small: the page would be fetched repeatedly
+		margin = max(archiveMargin, n.opts.Profile.Limits.MaxBodyBytes+archiveSlack)
+	}
+	if s.Bytes+margin > quota {
+		return fmt.Errorf(
+			"%w: the archive has %d bytes of %d, and the next response may not fit (archive.quota)",
+			errNoSpace, s.Bytes, quota)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package node
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"os"
+	"strings"
+	"time"
+
+	"peerd/crawl/deny"
+	"peerd/crawl/fetch"
+	"peerd/node/config"
+)
+
+// The memory for the connections to web servers and for what comes over them, and for messages of
+// other peers. Each is a part of the setting memory; the rest is for the store and the queues.
+const (
+	idlePart    = 3.75 // four fifteenths for idle connections
+	bodyPart    = 4    // a fourth for large bodies in progress
+	sessionPart = 32   // a thirty-second for TLS sessions of closed connections
+	partialPart = 32   // a thirty-second for beginnings of bodies that were cut
+	messagePart = 8    // an eighth for messages of other peers
+
+	// idleBytes is the measured memory of an idle TLS connection (BenchmarkIdleMemory of package
+	// fetch), and sessionBytes that of a session with its certificates.
+	idleBytes    = 36 << 10
+	sessionBytes = 8 << 10
+	// minIdle and maxIdle bound the number of idle connections.
+	minIdle, maxIdle = 64, 1 << 16
+	// usualOpenFiles is the limit on open files if it is unknown.
+	usualOpenFiles = 1024
+)
+
+// idleConnections returns how many idle connections to web servers are kept, at a memory limit in
+// bytes (0: none) and a limit on open files, half of which is for the store and for other peers.
+func idleConnections(memory int64, files uint64) int {
+	n := int64(min(files/2, maxIdle))
+	if memory > 0 {
+		n = min(n, int64(float64(memory)/idlePart/idleBytes))
+	}
+	return int(max(n, minIdle))
+}
+
+// fetchConfig returns the limits on web servers and connections by the settings. Peers that share
+// a process with others keep the defaults of package fetch.
+func (n *Node) fetchConfig() (fetch.Config, error) {
+	fc := fetch.DefaultConfig()
+	conf := n.opts.Config.Crawl
+	fc.UserAgent, fc.Guard = n.opts.UserAgent, n.guard
+	fc.MaxBody = n.opts.Profile.Limits.MaxBodyBytes
+	fc.LookupTime = func(host string) time.Duration { return n.names.TakeDuration(host) }
+	fc.Proxy, fc.TotalTimeout = conf.Proxy, conf.Timeout.Duration
+	fc.HTTP2, fc.AcceptInvalidTLS = conf.HTTP2, conf.AcceptInvalidTLS
+	fc.HeadTimeout = min(fc.HeadTimeout, fc.TotalTimeout)
+	fc.ConnectTimeout = min(fc.ConnectTimeout, fc.TotalTimeout)
+	fc.IdleTimeout = idleTimeout(n.gap())
+	fc.MaxRaw = archiveLimit(n.opts.Config.Archive.MaxBody)
+	if n.opts.Emulation != nil {
+		fc.Dial = n.opts.Emulation.DialWeb
+	} else {
+		memory := int64(n.opts.Config.Memory)
+		fc.MaxIdle = idleConnections(memory, openFiles())
+		fc.MaxSessions, fc.BodyMemory = fc.MaxIdle, memory/bodyPart
+		if memory > 0 {
+			fc.MaxSessions = int(memory / sessionPart / sessionBytes)
+			fc.MaxPartial = memory / partialPart
+		}
+	}
+	if n.opts.Home.Dir != "" {
+		list, err := deny.Open(n.opts.Home.DenyFile(), n.log)
+		if err != nil {
+			return fc, fmt.Errorf("read deny list: %w", err)
+		}
+		fc.Deny = list
+	}
+	roots, err := rootCAs(n.opts.Home, conf.CAFiles)
+	if roots != nil {
+		fc.TLS = &tls.Config{RootCAs: roots}
+	}
+	return fc, err
+}
+
+// idleTimeout returns how long a connection is kept idle if the usual time between two requests to
+// a host is gap: longer than the longest pause.
+func idleTimeout(gap time.Duration) time.Duration {
+	return min(max(maxPauseFactor*gap+30*time.Second, time.Minute), 5*time.Minute)
+}
+
+// visitLength is the number of pages after which a host that is being visited gives way to others:
+// most hosts have fewer, so they need one connection.
+const visitLength = 64
+
+// maxVisits returns how many servers are visited at once if maxIdle idle connections are kept: some
+// of these have a second one, and fetches for other peers need some, too.
+func maxVisits(maxIdle int) int { return max(maxIdle*7/8, 1) }
+
+// maxCAFile is the maximum size of a file with certificates of authorities.
+const maxCAFile = 16 << 20
+
+// rootCAs returns the authorities of the system (SSL_CERT_FILE and SSL_CERT_DIR replace them) and
+// those in files, which are in PEM. It returns nil, which means those of the system, without files.
+func rootCAs(home config.Home, files []string) (*x509.CertPool, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool() // of a system without any
+	}
+	for _, name := range files {
+		if err := addCAs(pool, home.Path(name)); err != nil {
+			return nil, fmt.Errorf("read crawl.ca_files: %w", err)
+		}
+	}
+	return pool, nil
+}
+
+func addCAs(pool *x509.CertPool, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxCAFile))
+	if err != nil {
+		return err
+	}
+	if !pool.AppendCertsFromPEM(text) {
+		return fmt.Errorf("%s: %w", path, errors.New("no certificate in PEM"))
+	}
+	return nil
+}
+
+// archiveLimit returns a function that returns how much of a body with a Content-Type field the
+// archive keeps, by the setting archive.max_body.
+func archiveLimit(limits map[string]config.Size) func(contentType string) int64 {
+	return func(contentType string) int64 {
+		kind, _, err := mime.ParseMediaType(contentType)
+		if err != nil {
+			kind, _, _ = strings.Cut(contentType, ";")
+			kind = strings.ToLower(strings.TrimSpace(kind))
+		}
+		class, _, _ := strings.Cut(kind, "/")
+		for _, key := range []string{kind, class + "/*"} {
+			if limit, ok := limits[key]; ok {
+				return int64(limit)
+			}
+		}
+		if limit, ok := limits["*/*"]; ok {
+			return int64(limit)
+		}
+		return config.DefaultArchiveBody
+	}
+}

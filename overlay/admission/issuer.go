@@ -1,0 +1,130 @@
+package admission
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+// An Issuer redeems the invitations that this peer has signed. Its methods are safe for
+// concurrent use.
+type Issuer struct {
+	Rules Rules
+	Key   crypto.PrivKey
+	// Membership is that of this peer; nil: it is a founder.
+	Membership Membership
+	// File keeps which peers have used which invitation. It is written before a certificate
+	// leaves this peer.
+	File string
+	// Now is the clock; nil: the system clock.
+	Now func() time.Time
+
+	mu sync.Mutex
+}
+
+// use is which peers have joined with one invitation.
+type use struct {
+	Expires time.Time `json:"expires"`
+	Peers   []string  `json:"peers"`
+}
+
+// Redeem returns the membership of p, which has shown a sealed invitation. A peer that shows it
+// again uses nothing up. The error matches ErrInvitation, ErrExpired, ErrUsedUp or
+// ErrMayNotInvite, or is about the file.
+func (s *Issuer) Redeem(p peer.ID, sealed []byte) (Membership, error) {
+	self, err := peer.IDFromPrivateKey(s.Key)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if s.Now != nil {
+		now = s.Now()
+	}
+	v, err := OpenInvitation(sealed)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrInvitation, err)
+	case v.Issuer != self:
+		return nil, fmt.Errorf("%w: only %s, which has signed it, can redeem it", ErrInvitation,
+			v.Issuer)
+	case v.Network != s.Rules.Network:
+		return nil, fmt.Errorf("%w: it is for the network %s", ErrInvitation, v.Network)
+	case v.Peer != "" && v.Peer != p:
+		return nil, fmt.Errorf("%w: it is for the peer %s", ErrInvitation, v.Peer)
+	case !now.Before(v.Expires):
+		return nil, fmt.Errorf("%w, on %s", ErrExpired, v.Expires.Format(time.DateTime))
+	}
+	if err := s.Rules.MayInvite(self, s.Membership, v.Peer != "", v.Depth); err != nil {
+		return nil, err
+	}
+	m, err := s.Rules.extend(s.Key, s.Membership, p, v.Depth, now)
+	if err != nil {
+		return nil, err
+	}
+	return m, s.count(v, p, now)
+}
+
+// count notes on disk that p has used v.
+func (s *Issuer) count(v Invitation, p peer.ID, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	uses, err := s.read()
+	if err != nil {
+		return err
+	}
+	id := hex.EncodeToString(v.ID[:])
+	u := uses[id]
+	switch {
+	case slices.Contains(u.Peers, p.String()):
+		return nil
+	case len(u.Peers) >= v.Uses:
+		return fmt.Errorf("%w by %d of %d peers", ErrUsedUp, len(u.Peers), v.Uses)
+	}
+	uses[id] = use{Expires: v.Expires, Peers: append(u.Peers, p.String())}
+	for id, u := range uses {
+		if now.After(u.Expires) {
+			delete(uses, id)
+		}
+	}
+	data, err := json.MarshalIndent(uses, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(s.File, append(data, '\n'), 0o600); err != nil {
+		return fmt.Errorf("count use of invitation: %w", err)
+	}
+	return nil
+}
+
+// maxUsesFile bounds the file of uses: some thousand invitations. Bytes.
+const maxUsesFile = 64 << 20
+
+// read returns the uses on disk by the ID of the invitation.
+func (s *Issuer) read() (map[string]use, error) {
+	info, err := os.Stat(s.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]use{}, nil
+	}
+	if err == nil && info.Size() > maxUsesFile {
+		return nil, fmt.Errorf("read %s: larger than %d bytes", s.File, maxUsesFile)
+	}
+	data, err := os.ReadFile(s.File)
+	if err != nil {
+		return nil, fmt.Errorf("read uses of invitations: %w", err)
+	}
+	uses := map[string]use{}
+	if err := json.Unmarshal(data, &uses); err != nil {
+		return nil, fmt.Errorf("read uses of invitations: %s: %w", s.File, err)
+	}
+	return uses, nil
+}

@@ -1,0 +1,51 @@
+package overlay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/admission"
+)
+
+// AskToJoin asks the bootstrap peers of cfg, one after the other, to let this one join the
+// network, and returns the first answer. It uses a host of its own, which listens on no address.
+// With a nil invitation it only asks for the profile. The error has that of every peer; it
+// matches admission.ErrRefused if one of them refused.
+func AskToJoin(
+	ctx context.Context, cfg Config, invitation []byte,
+) (answer admission.Answer, err error) {
+	names, err := NewNames(cfg.Network)
+	if err != nil {
+		return answer, err
+	}
+	c := DefaultConfig()
+	c.Key, c.Network, c.Bootstrap, c.UserAgent = cfg.Key, cfg.Network, cfg.Bootstrap, cfg.UserAgent
+	c.Listen = nil
+	if err := c.Validate(); err != nil {
+		return answer, err
+	}
+	h, err := newHost(c, &traffic{}, newGater(c))
+	if err != nil {
+		return answer, err
+	}
+	defer func() { err = errors.Join(err, h.Close()) }()
+	var errs []error
+	for _, p := range cfg.Bootstrap {
+		if p.ID == h.ID() {
+			errs = append(errs, fmt.Errorf("overlay: %s is this peer itself", p.ID))
+			continue
+		}
+		try, cancel := context.WithTimeout(ctx, 4*c.DialTimeout)
+		answer, err := admission.Ask(try, h, peer.AddrInfo{ID: p.ID, Addrs: p.Addrs}, names.Join(),
+			invitation)
+		cancel()
+		if err == nil {
+			return answer, nil
+		}
+		errs = append(errs, err)
+	}
+	return answer, errors.Join(errs...)
+}

@@ -1,0 +1,164 @@
+package overlay
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	ds "github.com/ipfs/go-datastore"
+	dht "github.com/libp2p/go-libp2p-kad-dht"
+	kb "github.com/libp2p/go-libp2p-kbucket"
+	"github.com/libp2p/go-libp2p-kbucket/peerdiversity"
+	recpb "github.com/libp2p/go-libp2p-record/pb"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
+
+	"peerd/overlay/prefix"
+)
+
+// Limits on what other peers do with this peer's part of the DHT.
+const (
+	// nearFactor is how many times Config.Holders other peers may be nearer to a key than this
+	// one for it to hold the record: routing tables differ, but not by more.
+	nearFactor = 2
+	// dhtRate and dhtBurst are how fast the requests of one peer are read, and those of one /24
+	// or /48. An honest peer that takes up some hundred hosts a second stays below. Bytes per
+	// second, and bytes.
+	dhtRate, dhtBurst         = 512 << 10, 8 << 20
+	dhtRateNear, dhtBurstNear = 1 << 20, 16 << 20
+	// maxMeters is how many peers and networks are counted at a time.
+	maxMeters = 1024
+	// perBucket and perTable are how many peers of one /16, or of one provider of IPv6, a bucket
+	// and the whole routing table hold (Heilman et al. 2015). A bucket has Config.Holders.
+	perBucket = 8
+	perTable  = 48
+)
+
+// errFar is returned for a record that other peers are to hold.
+var errFar = errors.New("overlay: other peers are nearer to the key")
+
+// nearRecords stores the records that other peers send, if this peer is near enough to the key
+// that an honest one would have found it, and their signers have not too many.
+type nearRecords struct {
+	ds.Batching
+	self    peer.ID
+	k       int // Config.Holders
+	table   atomic.Pointer[kb.RoutingTable]
+	signers *signers
+}
+
+// Put implements datastore.Write.
+func (r *nearRecords) Put(ctx context.Context, at ds.Key, val []byte) error {
+	var rec recpb.Record
+	if proto.Unmarshal(val, &rec) != nil {
+		return r.Batching.Put(ctx, at, val) // of kad-dht itself
+	}
+	if !r.near(string(rec.GetKey())) {
+		return errFar
+	}
+	if held, err := r.Has(ctx, at); err != nil || !held {
+		err = errors.Join(err, r.signers.take(string(rec.GetKey()), rec.GetValue()))
+		if err != nil {
+			return err
+		}
+	}
+	return r.Batching.Put(ctx, at, val)
+}
+
+// near reports whether this peer is to hold the record of a key.
+func (r *nearRecords) near(key string) bool {
+	table := r.table.Load()
+	if table == nil { // the DHT is just starting
+		return true
+	}
+	others := table.NearestPeers(kb.ConvertKey(key), nearFactor*r.k)
+	return len(others) < nearFactor*r.k || kb.Closer(r.self, others[len(others)-1], key)
+}
+
+// meteredHost is a host that reads the streams of the DHT no faster than dhtRate.
+type meteredHost struct {
+	host.Host
+	mu     sync.Mutex
+	meters map[string]*rate.Limiter // by peer ID, and by network
+}
+
+// SetStreamHandler implements host.Host.
+func (h *meteredHost) SetStreamHandler(proto protocol.ID, handle network.StreamHandler) {
+	h.Host.SetStreamHandler(proto, func(s network.Stream) {
+		m := meteredStream{Stream: s, meters: []*rate.Limiter{
+			h.meter(string(s.Conn().RemotePeer()), dhtRate, dhtBurst)}}
+		if addr, ok := prefix.Public(s.Conn().RemoteMultiaddr()); ok {
+			m.meters = append(m.meters, h.meterOf(prefix.Near(addr)))
+		}
+		handle(m)
+	})
+}
+
+func (h *meteredHost) meterOf(p netip.Prefix) *rate.Limiter {
+	return h.meter(p.String(), dhtRateNear, dhtBurstNear)
+}
+
+// meter returns the meter of a peer or a network.
+func (h *meteredHost) meter(of string, perSecond rate.Limit, burst int) *rate.Limiter {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m := h.meters[of]
+	if m != nil {
+		return m
+	}
+	if len(h.meters) >= maxMeters {
+		for k, m := range h.meters { // those that have used up nothing can be made again
+			if m.Tokens() >= float64(m.Burst()) {
+				delete(h.meters, k)
+			}
+		}
+	}
+	m = rate.NewLimiter(perSecond, burst)
+	if len(h.meters) < maxMeters {
+		h.meters[of] = m
+	}
+	return m
+}
+
+// meteredStream is a stream that is not read faster than its meters allow.
+type meteredStream struct {
+	network.Stream
+	meters []*rate.Limiter
+}
+
+// Read implements network.Stream.
+func (s meteredStream) Read(b []byte) (int, error) {
+	n, err := s.Stream.Read(b[:min(len(b), dhtBurst)])
+	for _, m := range s.meters {
+		_ = m.WaitN(context.Background(), n) // n is at most the burst
+	}
+	return n, err
+}
+
+// diverse is kad-dht's filter by network of addresses, without networks that are not public: all
+// peers of a testnet may have the same.
+type diverse struct {
+	peerdiversity.PeerIPGroupFilter
+}
+
+func newDiverse(h host.Host) diverse {
+	return diverse{dht.NewRTPeerDiversityFilter(h, perBucket, perTable)}
+}
+
+// Allow implements peerdiversity.PeerIPGroupFilter. The key of a group is the first address of a
+// /16, or the number of an autonomous system; IPv6 addresses of local networks have none.
+func (d diverse) Allow(g peerdiversity.PeerGroupInfo) bool {
+	key := string(g.IPGroupKey)
+	if addr, err := netip.ParseAddr(key); err == nil && !prefix.IsPublic(addr) ||
+		strings.HasPrefix(key, "unknown ASN") {
+		return true
+	}
+	return d.PeerIPGroupFilter.Allow(g)
+}

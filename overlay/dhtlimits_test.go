@@ -1,0 +1,121 @@
+package overlay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	ds "github.com/ipfs/go-datastore"
+	dssync "github.com/ipfs/go-datastore/sync"
+	kb "github.com/libp2p/go-libp2p-kbucket"
+	"github.com/libp2p/go-libp2p-kbucket/peerdiversity"
+	record "github.com/libp2p/go-libp2p-record"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
+	"google.golang.org/protobuf/proto"
+
+	"peerd/overlay/overlaytest"
+)
+
+// A peer holds the records of the keys that it is near to, and not of all.
+func TestOnlyNearRecords(t *testing.T) {
+	const k = 4
+	_, self := overlaytest.Identity(1)
+	h := overlaytest.Host(t)
+	table, err := kb.NewRoutingTable(20, kb.ConvertPeerID(self), time.Minute, h.Peerstore(),
+		time.Minute, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &nearRecords{Batching: dssync.MutexWrap(ds.NewMapDatastore()), self: self, k: k,
+		signers: newSigners(nil, nil)}
+	put := func(key string) error {
+		raw, err := proto.Marshal(record.MakePutRecord(key, []byte("value")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Put(context.Background(), dsKey(key), raw)
+	}
+	if err := put("/test/early"); err != nil {
+		t.Errorf("Put before the DHT has started = %v, want nil", err)
+	}
+	r.table.Store(table)
+	if err := put("/test/alone"); err != nil {
+		t.Errorf("Put in a small network = %v, want nil", err)
+	}
+	var members []peer.ID
+	for seed := range int64(60) {
+		_, id := overlaytest.Identity(100 + seed)
+		if ok, _ := table.TryAddPeer(id, true, false); ok {
+			members = append(members, id)
+		}
+	}
+	held := 0
+	for i := range 200 {
+		key := fmt.Sprint("/test/", i)
+		nearer := 0
+		for _, p := range members {
+			if kb.Closer(p, self, key) {
+				nearer++
+			}
+		}
+		err := put(key)
+		if want := nearer < nearFactor*k; (err == nil) != want {
+			t.Fatalf("Put with %d of %d peers nearer = %v, want an error: %v", nearer, len(members),
+				err, !want)
+		}
+		if err == nil {
+			held++
+		} else if !errors.Is(err, errFar) {
+			t.Fatal(err)
+		}
+	}
+	if len(members) < 2*nearFactor*k || held == 0 || held > 150 {
+		t.Errorf("%d of 200 records held with %d other peers", held, len(members))
+	}
+}
+
+// One network of public addresses fills a part of the routing table; local ones are not counted.
+func TestDiverseRoutingTable(t *testing.T) {
+	count := func(key string) (n int) {
+		d := newDiverse(nil)
+		for i := range 200 {
+			g := peerdiversity.PeerGroupInfo{Id: peer.ID(fmt.Sprint(i)), Cpl: i % 20,
+				IPGroupKey: peerdiversity.PeerIPGroupKey(key)}
+			if d.Allow(g) {
+				d.Increment(g)
+				n++
+			}
+		}
+		return n
+	}
+	for key, want := range map[string]int{
+		"11.1.0.0": perTable, "24940": perTable, "127.0.0.0": 200, "10.20.0.0": 200,
+		"192.168.0.0": 200, "unknown ASN: ffffffff000000000000000000000000": 200,
+	} {
+		if n := count(key); n != want {
+			t.Errorf("%d peers of %s in the table, want %d", n, key, want)
+		}
+	}
+}
+
+// What one peer sends is read at a limited rate, and only what it sends.
+func TestMeters(t *testing.T) {
+	h := &meteredHost{meters: map[string]*rate.Limiter{}}
+	a := h.meter("a", dhtRate, dhtBurst)
+	if h.meter("a", dhtRate, dhtBurst) != a {
+		t.Error("meter() made another meter for the same peer")
+	}
+	if !a.AllowN(time.Now(), dhtBurst) || a.AllowN(time.Now(), dhtBurst/2) {
+		t.Error("a peer may not send the burst, or much more")
+	}
+	for i := range 3 * maxMeters {
+		h.meter(fmt.Sprint(i), dhtRate, dhtBurst)
+	}
+	if len(h.meters) > maxMeters || h.meters["a"] != a {
+		t.Errorf("%d meters, and that of a busy peer is kept: %v", len(h.meters),
+			h.meters["a"] == a)
+	}
+}

@@ -1,0 +1,134 @@
+package overlay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	dht "github.com/libp2p/go-libp2p-kad-dht"
+	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
+	kb "github.com/libp2p/go-libp2p-kbucket"
+	recpb "github.com/libp2p/go-libp2p-record/pb"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-msgio/pbio"
+)
+
+// maxAnswer bounds an answer in the DHT's protocol: a record and the addresses
+// of closer peers. Bytes.
+const maxAnswer = 1 << 20
+
+// holders finds the peers that hold a key and sends them requests one by one, in
+// the DHT's own protocol.
+type holders struct {
+	host   host.Host
+	dht    *dht.IpfsDHT
+	proto  protocol.ID
+	k      int
+	answer time.Duration // timeout of one answer
+	msg    *pb.ProtocolMessenger
+}
+
+func newHolders(h host.Host, d *dht.IpfsDHT, n Names, cfg Config) *holders {
+	r := &holders{host: h, dht: d, proto: n.DHT(), k: cfg.Holders, answer: cfg.AnswerTimeout}
+	// The constructor fails only on bad options, and there are none.
+	r.msg, _ = pb.NewProtocolMessenger(sender{host: h, proto: r.proto})
+	return r
+}
+
+// known returns up to k members nearest to key without a lookup: those of the routing
+// table and, if these are too few, connected members, because a peer that has just
+// connected is not in the table yet.
+func (r *holders) known(key string) []peer.ID {
+	id := kb.ConvertKey(key)
+	near := r.dht.RoutingTable().NearestPeers(id, r.k)
+	if len(near) >= r.k {
+		return near
+	}
+	var more []peer.ID
+	for _, p := range r.host.Network().Peers() {
+		spoken, err := r.host.Peerstore().SupportsProtocols(p, r.proto)
+		if err == nil && len(spoken) > 0 && !slices.Contains(near, p) {
+			more = append(more, p)
+		}
+	}
+	more = kb.SortClosestPeers(more, id)
+	return append(near, more[:min(len(more), r.k-len(near))]...)
+}
+
+// lookup finds the members nearest to key by a DHT lookup. At the end of ctx it returns
+// those found so far.
+func (r *holders) lookup(ctx context.Context, key string) []peer.ID {
+	found, _ := r.dht.GetClosestPeers(ctx, key) // fails on an empty table or a timeout
+	return slices.DeleteFunc(found, func(p peer.ID) bool { return p == r.host.ID() })
+}
+
+// put asks p to hold a record. An error does not say why: p may be dead or hold a
+// better record.
+func (r *holders) put(ctx context.Context, p peer.ID, rec *recpb.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, r.answer)
+	defer cancel()
+	return r.msg.PutValue(ctx, p, rec)
+}
+
+// get asks p for its record of key; nil without an error means that it has
+// none. The value is not validated.
+func (r *holders) get(ctx context.Context, p peer.ID, key string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.answer)
+	defer cancel()
+	rec, _, err := r.msg.GetValue(ctx, p, key)
+	if err != nil {
+		return nil, err
+	}
+	return rec.GetValue(), nil
+}
+
+// sender speaks the DHT's protocol with one stream per request. The DHT's own sender
+// queues all requests to a peer on one stream, so that each of a hundred claims would
+// wait for the one before.
+type sender struct {
+	host  host.Host
+	proto protocol.ID
+}
+
+var _ pb.MessageSender = sender{}
+
+// SendRequest sends m and waits for the answer until ctx ends.
+func (s sender) SendRequest(ctx context.Context, p peer.ID, m *pb.Message) (*pb.Message, error) {
+	var answer pb.Message
+	err := s.exchange(ctx, p, func(st network.Stream) error {
+		if err := pbio.NewDelimitedWriter(st).WriteMsg(m); err != nil {
+			return err
+		}
+		return pbio.NewDelimitedReader(st, maxAnswer).ReadMsg(&answer)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &answer, nil
+}
+
+// SendMessage sends m without waiting for an answer.
+func (s sender) SendMessage(ctx context.Context, p peer.ID, m *pb.Message) error {
+	return s.exchange(ctx, p, func(st network.Stream) error {
+		return pbio.NewDelimitedWriter(st).WriteMsg(m)
+	})
+}
+
+// exchange runs f on a new stream, which it resets at the end of ctx.
+func (s sender) exchange(ctx context.Context, p peer.ID, f func(network.Stream) error) error {
+	st, err := s.host.NewStream(ctx, p, s.proto)
+	if err != nil {
+		return fmt.Errorf("overlay: open DHT stream: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = st.Reset() })
+	defer stop()
+	if err := f(st); err != nil {
+		_ = st.Reset()
+		return fmt.Errorf("overlay: DHT request: %w", err)
+	}
+	return st.Close()
+}

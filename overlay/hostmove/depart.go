@@ -1,0 +1,294 @@
+package hostmove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"peerd/internal/backoff"
+	"peerd/overlay/home"
+	"peerd/overlay/hosttransfer"
+	"peerd/overlay/lease"
+	"peerd/store"
+)
+
+// move is a host that leaves its home. It is decided, saved, and repeated until it has
+// ended.
+//
+//	decided -> intent on disk -> out of the frontier -> where does it belong?
+//	  ours:      record n+1 published -> host record moved, intent deleted -> in the frontier
+//	  another's: record n+1 signed -> transferred -> published -> our copy deleted, intent deleted
+//	  no owner:  claimed first
+//
+// From the second step on no peer fetches from the host until it has arrived.
+type move struct {
+	From   netip.Prefix `cbor:"1,keyasint"`
+	To     netip.Prefix `cbor:"2,keyasint"`
+	Addr   netip.Addr   `cbor:"3,keyasint"`
+	NextAt time.Time    `cbor:"4,keyasint"` // not asked before
+	// From is a silent owner's, the host none of ours
+	Lease []byte `cbor:"5,keyasint,omitempty"`
+
+	out   bool // of the frontier
+	busy  bool
+	fails int
+	next  time.Time
+}
+
+const moveSpace = "homemove/"
+
+var (
+	// errAgain says that a move is to be begun again at once.
+	errAgain = errors.New("hostmove: the owner of the new home has changed")
+	errBusy  = errors.New("hostmove: the subnet is leaving")
+)
+
+// relocate decides that a host leaves.
+func (w *Monitor) relocate(host string, mv *move) {
+	w.mu.Lock()
+	if w.moves[host] == nil && !w.arriving[host] {
+		w.moves[host] = mv
+	}
+	w.mu.Unlock()
+	w.wake()
+}
+
+// loadMoves takes up the moves that a restart has cut short: their hosts leave the
+// frontier before anything is fetched.
+func (w *Monitor) loadMoves() error {
+	err := w.cfg.DB.View(func(tx *store.Tx) error {
+		return tx.EachData(moveSpace, func(key string, val []byte) (bool, error) {
+			mv := &move{}
+			if err := cbor.Unmarshal(val, mv); err != nil {
+				return false, fmt.Errorf("hostmove: %s: %w", key, err)
+			}
+			w.moves[strings.TrimPrefix(key, moveSpace)] = mv
+			return true, nil
+		})
+	})
+	for host, mv := range w.moves {
+		if err == nil {
+			_, err = w.frontier.EvictHost(context.Background(), host) // nothing runs yet
+			mv.out = true
+		}
+	}
+	return err
+}
+
+// toDepart returns the moves that are due.
+func (w *Monitor) toDepart(now time.Time) (tasks []func(context.Context)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	busy := 0
+	for _, mv := range w.moves {
+		if mv.busy {
+			busy++
+		}
+	}
+	for host, mv := range w.moves {
+		if busy == tasksAtOnce {
+			break
+		}
+		if mv.busy || mv.next.After(now) {
+			continue
+		}
+		mv.busy = true
+		busy++
+		tasks = append(tasks, func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, taskTimeout)
+			defer cancel()
+			w.departed(host, mv, w.depart(ctx, host, mv))
+		})
+	}
+	return tasks
+}
+
+// departed enters how an attempt went.
+func (w *Monitor) departed(host string, mv *move, err error) {
+	if err != nil {
+		w.log.Info("failed to move host", "host", host, "from", mv.From, "to", mv.To, "err", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	mv.busy = false
+	if err == nil {
+		delete(w.moves, host)
+		return
+	}
+	if !errors.Is(err, errAgain) {
+		mv.next = time.Now().Add(backoff.Double(w.cfg.Tick, time.Minute, mv.fails))
+		mv.fails++
+	}
+}
+
+// depart does what is left to do of a move. When it returns nil the host has left,
+// or is no matter of ours any more.
+func (w *Monitor) depart(ctx context.Context, host string, mv *move) error {
+	if mv.Lease != nil {
+		return w.rescue(ctx, host, mv)
+	}
+	if !w.live(mv.From) { // it left with its home: the new owner moves it
+		return w.forgetMove(host)
+	}
+	leave, ok := w.cfg.Subnets.Enter(mv.From)
+	if !ok {
+		return errBusy
+	}
+	defer leave()
+	if err := w.evict(ctx, host, mv); err != nil {
+		return err
+	}
+	r, err := w.cfg.Homes.Read(ctx, host)
+	if errors.Is(err, home.ErrUnsettled) { // the DHT has lost it
+		if _, err = w.cfg.Homes.Settle(ctx, host, mv.From); err == nil {
+			r, err = w.cfg.Homes.Read(ctx, host)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if r.Subnet != mv.From && r.Subnet != mv.To {
+		mv.To, mv.Addr = r.Subnet, inside(r.Subnet)
+	}
+	here := w.live(mv.To)
+	if !here && outdone(r, mv) {
+		return w.giveUp(host, mv)
+	}
+	var value []byte
+	if r.Subnet == mv.From {
+		sealed, _ := w.cfg.Subnets.Lease(mv.From)
+		value, err = w.cfg.Homes.Draft(ctx, host, mv.From, mv.To, sealed)
+	} else {
+		value, err = w.cfg.Homes.Value(ctx, host)
+	}
+	switch {
+	case err != nil:
+		return err
+	case here:
+		return w.departHere(ctx, host, mv, value)
+	}
+	return w.departThere(ctx, host, mv, value)
+}
+
+// evict writes the intent down and takes the host out of the frontier.
+func (w *Monitor) evict(ctx context.Context, host string, mv *move) error {
+	if mv.out {
+		return nil
+	}
+	save := func() error {
+		raw, err := cbor.Marshal(mv)
+		if err != nil {
+			return err
+		}
+		return w.cfg.DB.Update(func(tx *store.Tx) error { return tx.PutData(moveSpace+host, raw) })
+	}
+	if err := save(); err != nil {
+		return err
+	}
+	at, err := w.frontier.EvictHost(ctx, host)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	mv.out, mv.NextAt = true, at
+	w.mu.Unlock()
+	return save()
+}
+
+func (w *Monitor) forgetMove(host string) error {
+	return w.cfg.DB.Update(func(tx *store.Tx) error { return tx.DeleteData(moveSpace + host) })
+}
+
+// departHere moves a host to another subnet of ours.
+func (w *Monitor) departHere(ctx context.Context, host string, mv *move, value []byte) error {
+	leave, ok := w.cfg.Subnets.Enter(mv.To)
+	if !ok {
+		return errBusy
+	}
+	defer leave()
+	if r, err := w.cfg.Homes.Announce(ctx, value); err != nil || r.Subnet != mv.To {
+		return errors.Join(err, errAgain)
+	}
+	var h *store.Host
+	err := w.cfg.DB.Update(func(tx *store.Tx) error {
+		err := tx.MoveHost(host, mv.To, mv.Addr)
+		if err == nil {
+			h, err = tx.Host(host)
+		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) { // in no frontier: see Lost
+			return err
+		}
+		return tx.DeleteData(moveSpace + host)
+	})
+	if err != nil {
+		return err
+	}
+	if h != nil {
+		w.frontier.AdoptHost(*h, mv.NextAt)
+	}
+	w.log.Info("moved host", "host", host, "from", mv.From, "to", mv.To)
+	return nil
+}
+
+// departThere brings a host to the owner of its new home.
+func (w *Monitor) departThere(ctx context.Context, host string, mv *move, value []byte) error {
+	l, _, err := w.cfg.Leases.Lookup(ctx, mv.To)
+	switch {
+	case errors.Is(err, lease.ErrUnowned):
+		return errors.Join(w.cfg.Subnets.Claim(ctx, mv.To), errAgain)
+	case err != nil:
+		return err
+	case l.Owner == w.cfg.Self || w.cfg.Transferrer == nil:
+		return errBusy
+	}
+	var h store.Host
+	err = w.cfg.DB.View(func(tx *store.Tx) error {
+		rec, err := tx.Host(host)
+		if err == nil {
+			h = *rec
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		o := hosttransfer.Offer{Host: host, Addr: mv.Addr, Record: value,
+			Wait: max(time.Until(mv.NextAt), 0), Day: h.Day, DayCount: h.DayCount}
+		if err := w.cfg.Transferrer.Transfer(ctx, l.Owner, o); err != nil {
+			if errors.Is(err, hosttransfer.ErrRefused) {
+				w.cfg.Leases.Forget(mv.To) // perhaps it is another's now
+			}
+			return err
+		}
+	case !errors.Is(err, store.ErrNotFound):
+		return err
+	}
+	if _, err := w.cfg.Homes.Announce(ctx, value); err != nil {
+		return err
+	}
+	if err := w.cfg.DB.DropHost(host); err != nil {
+		return err
+	}
+	w.log.Info("moved host", "host", host, "from", mv.From, "to", mv.To, "owner", l.Owner)
+	return w.forgetMove(host)
+}
+
+// rescue moves a host of a silent owner's to a subnet of ours. Its state is where
+// that owner is.
+func (w *Monitor) rescue(ctx context.Context, host string, mv *move) error {
+	if !w.live(mv.To) {
+		return nil // the owner of that subnet will see to it
+	}
+	value, err := w.cfg.Homes.Draft(ctx, host, mv.From, mv.To, mv.Lease)
+	if errors.Is(err, home.ErrMoved) {
+		return nil
+	}
+	if err == nil {
+		_, err = w.cfg.Homes.Announce(ctx, value)
+	}
+	return err
+}

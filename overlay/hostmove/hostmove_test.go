@@ -1,0 +1,398 @@
+package hostmove
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/home"
+	"peerd/overlay/hosttransfer"
+	"peerd/overlay/lease"
+	"peerd/store"
+)
+
+// wait lets virtual time pass, and what is under way come to rest.
+func wait(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// A host moves to another subnet of ours with its queue; one that only has another
+// address in its home stays.
+func TestHostMovesWithin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := join(t, folk[0], newDHT(), nil, nil)
+		m.settle(5)
+		m.claim(newNet)
+		m.run()
+		near := oldNet.Addr().Next()
+		m.say(mover, near)
+		m.f.beAsked(true)
+		m.Suspect(mover)
+		wait(0)
+		if _, a := m.f.in(mover); a != oldAddr {
+			t.Errorf("dialled at %v while it is being asked", a)
+		}
+		m.f.beAsked(false)
+		wait(2 * time.Second)
+		if p, a := m.f.in(mover); p != oldNet || a != near {
+			t.Errorf("in %v at %v, want %v", p, a, near)
+		}
+		m.say(mover, newAddr)
+		m.Suspect(mover)
+		wait(9 * time.Minute)
+		if p, _ := m.f.in(mover); p != oldNet {
+			t.Errorf("in %v too early", p)
+		}
+		if m.f.held[mover].Before(time.Now()) {
+			t.Error("its URLs are spent on the dead address")
+		}
+		wait(4 * time.Minute)
+		if p, a := m.f.in(mover); p != newNet || a != newAddr {
+			t.Errorf("in %v at %v", p, a)
+		}
+		if h, queued, _ := m.stored(mover); h.Subnet != newNet || h.Addr != newAddr ||
+			h.Queued != 5 || queued != 5 {
+			t.Errorf("stored %+v, %d queued", h, queued)
+		}
+		if r := m.home(mover); r.Subnet != newNet || r.Epoch != 2 {
+			t.Errorf("home %+v", r)
+		}
+		if n := m.intents(); n != 0 || m.InTransit(mover) {
+			t.Errorf("%d intents are left", n)
+		}
+		if m.own.entered(oldNet)+m.own.entered(newNet) != 0 {
+			t.Error("a subnet is held")
+		}
+	})
+}
+
+// A host that was seen to have left while it still answered is not asked any more once
+// it does not, without waiting for the next look-up.
+func TestSilentAfterItWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := join(t, folk[0], newDHT(), nil, nil)
+		m.settle(5)
+		m.claim(newNet)
+		m.run()
+		m.say(mover, newAddr)
+		m.f.mu.Lock()
+		m.f.stale = []string{mover}
+		m.f.mu.Unlock()
+		wait(10 * time.Second)
+		if _, held := m.f.held[mover]; held {
+			t.Error("not asked, although it answers")
+		}
+		m.Suspect(mover)
+		wait(2 * time.Second)
+		if until := m.f.held[mover]; !until.After(time.Now()) {
+			t.Errorf("its URLs are spent: held until %v", until)
+		}
+	})
+}
+
+// A host that answers, or is shown in its home now and then, stays.
+func TestHostStays(t *testing.T) {
+	for name, c := range map[string]struct {
+		silent bool
+		answer func(n int) netip.Addr
+	}{
+		"geo-DNS, answering": {false, func(int) netip.Addr { return newAddr }},
+		"round robin": {true, func(n int) netip.Addr {
+			if n%4 == 3 {
+				return oldAddr
+			}
+			return netip.AddrFrom4([4]byte{198, 51, byte(n), 1})
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := join(t, folk[0], newDHT(), nil, nil)
+			m.settle(5)
+			for n := range 60 {
+				m.say(mover, c.answer(n))
+				m.look(t.Context(), mover, c.silent)
+				wait(m.cfg.Pace.pause(renamed))
+			}
+			if len(m.moves) != 0 {
+				t.Errorf("%s: it moves", name)
+			}
+		})
+	}
+}
+
+// How long a host must have been away.
+func TestSpan(t *testing.T) {
+	w := &Monitor{cfg: Config{Pace: Pace{}.withDefaults()}}
+	for _, c := range []struct {
+		epoch   uint64
+		why     cause
+		sighted bool
+		want    time.Duration
+	}{
+		{1, silent, false, 10 * time.Minute}, {1, silent, true, 10 * time.Minute},
+		{1, renamed, false, 0}, {1, renamed, true, time.Hour},
+		{2, silent, false, 40 * time.Minute}, {3, silent, false, 160 * time.Minute},
+		{9, silent, false, 24 * time.Hour}, {1 << 30, renamed, true, 24 * time.Hour},
+		{1, unreachable, true, 30 * time.Second}, {2, unreachable, false, 2 * time.Minute},
+	} {
+		if got := w.span(c.epoch, c.why, c.sighted); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// A crash in the middle of a move: the host is fetched from nowhere until the move
+// has ended.
+func TestMoveGoesOnAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		m := join(t, folk[0], dht, nil, nil)
+		m.settle(5)
+		m.claim(newNet)
+		raw, err := cbor.Marshal(move{From: oldNet, To: newNet, Addr: newAddr})
+		if err == nil {
+			err = m.cfg.DB.Update(func(tx *store.Tx) error {
+				return tx.PutData(moveSpace+mover, raw)
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := join(t, folk[0], dht, m.cfg.DB, nil)
+		again.own = m.own
+		again.cfg.Subnets = m.own
+		if p, _ := again.f.in(mover); p.IsValid() || !again.InTransit(mover) {
+			t.Error("the host is in the frontier")
+		}
+		again.run()
+		wait(2 * time.Second)
+		if p, _ := again.f.in(mover); p != newNet || again.InTransit(mover) {
+			t.Errorf("in %v", p)
+		}
+		if _, queued, _ := again.stored(mover); queued != 5 {
+			t.Errorf("%d queued", queued)
+		}
+	})
+}
+
+// A host goes to the owner of its new home before the world is told, and is tried
+// again until it is there. A subnet without an owner is claimed first.
+func TestHostIsTransferred(t *testing.T) {
+	for _, owned := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			dht := newDHT()
+			other := join(t, folk[1], dht, nil, nil)
+			calls := 0
+			var m *member
+			m = join(t, folk[0], dht, nil,
+				transferFunc(func(_ context.Context, to peer.ID, o hosttransfer.Offer) error {
+					calls++
+					r, err := home.Open(o.Record)
+					if err != nil || to != folk[1].id || r.Subnet != newNet || r.Epoch != 2 ||
+						o.Addr != newAddr {
+						t.Errorf("carried to %v: %+v, %+v, %v", to, o, r, err)
+					}
+					if now := m.home(mover); now.Epoch != 1 {
+						t.Errorf("told the world before: %+v", now)
+					}
+					if p, _ := m.f.in(mover); p.IsValid() || m.own.entered(oldNet) != 1 ||
+						o.Wait <= 0 {
+						t.Errorf("still in %v, its subnet may leave, or it may be asked in %v", p,
+							o.Wait)
+					}
+					if calls < 3 {
+						return errors.New("broken off")
+					}
+					return nil
+				}))
+			m.settle(5)
+			if owned {
+				other.claim(newNet)
+			}
+			m.run()
+			m.say(mover, newAddr)
+			m.Suspect(mover)
+			wait(15 * time.Minute)
+			h, queued, here := m.stored(mover)
+			if r := other.home(mover); r.Subnet != newNet || m.intents() != 0 ||
+				m.InTransit(mover) || m.own.entered(oldNet) != 0 {
+				t.Errorf("home %+v, or it is on its way still", r)
+			}
+			switch {
+			case owned && (here || queued != 0 || calls != 3):
+				t.Errorf("%+v, %d queued still, carried %d times", h, queued, calls)
+			case !owned && (h.Subnet != newNet || queued != 5 || calls != 0):
+				t.Errorf("%+v, %d queued, carried %d times", h, queued, calls)
+			}
+		})
+	}
+}
+
+// Who receives a host takes it from its owner only, and only if it is to be here.
+func TestWelcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		a, b := join(t, folk[0], dht, nil, nil), join(t, folk[1], dht, nil, nil)
+		a.settle(1)
+		b.claim(newNet)
+		sealed, _ := a.own.Lease(oldNet)
+		value, err := a.cfg.Homes.Draft(t.Context(), mover, oldNet, newNet, sealed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := home.Open(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		successor := b.Receiver()
+		if _, _, _, err := successor.Accept(t.Context(), folk[2].id, r); err == nil {
+			t.Error("from a stranger")
+		}
+		wrong := r
+		wrong.Subnet = oldNet
+		if _, _, _, err := successor.Accept(t.Context(), folk[0].id, wrong); err == nil {
+			t.Error("into a subnet that is not ours")
+		}
+		_, merge, leave, err := successor.Accept(t.Context(), folk[0].id, r)
+		if err != nil || merge || b.own.entered(newNet) != 1 {
+			t.Fatal(merge, err)
+		}
+		if _, _, _, err := successor.Accept(t.Context(), folk[0].id, r); err == nil {
+			t.Error("twice at once")
+		}
+		if !b.InTransit(mover) {
+			t.Error("not on its way")
+		}
+		host := store.Host{Name: mover, Subnet: newNet, Addr: newAddr}
+		if err := successor.Arrived(t.Context(), host, value, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		leave()
+		if p, _ := b.f.in(mover); p != newNet || b.InTransit(mover) || b.own.entered(newNet) != 0 {
+			t.Errorf("in %v", p)
+		}
+		if now := a.home(mover); now.Epoch != 2 {
+			t.Errorf("home %+v", now)
+		}
+		_, merge, leave, err = successor.Accept(t.Context(), folk[0].id, r)
+		if err != nil || !merge {
+			t.Errorf("second Accept: merge %v, %v, want true, nil", merge, err)
+		} else {
+			leave()
+		}
+	})
+}
+
+// The owner of the new subnet fetches a host out of one with an owner that has been silent for
+// long.
+func TestRescue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		m := join(t, folk[0], dht, nil, nil)
+		end := time.Now().Add(-home.Silence - time.Minute)
+		sealed, err := lease.SealLease(lease.Lease{Subnet: oldNet, Owner: folk[1].id, Epoch: 1,
+			Issued: end.Add(-time.Minute), Expires: end}, folk[1].key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := home.Seal(home.Record{Host: mover, Subnet: oldNet, By: folk[1].id,
+			Issued: end, Epoch: 1}, folk[1].key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dht.Plant(home.Key(mover), first)
+		m.claim(newNet)
+		m.say(mover, newAddr)
+		m.run()
+		m.Lost(mover, oldNet, sealed)
+		wait(5 * time.Minute)
+		if r := m.home(mover); r.Epoch != 1 {
+			t.Errorf("moved too early: %+v", r)
+		}
+		wait(10 * time.Minute)
+		if r := m.home(mover); r.Epoch != 2 || r.Subnet != newNet || m.InTransit(mover) {
+			t.Errorf("home %+v", r)
+		}
+	})
+}
+
+// A host that was settled at two homes is given up by the owner of the worse one,
+// when the homes of that time are read again, and not before.
+func TestHomeHasRival(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		m := join(t, folk[0], dht, nil,
+			transferFunc(func(context.Context, peer.ID, hosttransfer.Offer) error {
+				t.Error("carried")
+				return nil
+			}))
+		m.settle(5)
+		m.run()
+		theirs := home.Record{Host: mover, By: folk[1].id, Epoch: 1, Issued: time.Now()}
+		ours := m.home(mover)
+		// one that wins
+		for n := byte(1); theirs.Subnet == (netip.Prefix{}) || home.Better(theirs, ours) <= 0; n++ {
+			theirs.Subnet = netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, n, 0}), 24)
+		}
+		sealed, err := home.Seal(theirs, folk[1].key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reread := func(since, pause time.Duration) netip.Prefix {
+			now := time.Now()
+			m.Reread(now.Add(-since), now)
+			wait(pause)
+			p, _ := m.f.in(mover)
+			return p
+		}
+		if p := reread(time.Minute, 7*time.Minute); p != oldNet || m.InTransit(mover) {
+			t.Error("given up without a rival")
+		}
+		dht.Plant(home.Key(mover), sealed)
+		if p := reread(time.Minute, 3*time.Minute); p != oldNet {
+			t.Error("read again, though it was settled before that time")
+		}
+		if p := reread(time.Hour, 10*time.Second); p != oldNet {
+			t.Error("given up for a record of a subnet where it has no address")
+		}
+		m.say(mover, oldAddr, theirs.Subnet.Addr().Next())
+		wait(time.Minute)
+		if _, _, here := m.stored(mover); here || m.intents() != 0 || len(m.own.rerouted) != 1 {
+			t.Errorf("not given up; rerouted %v", m.own.rerouted)
+		}
+		if err := m.giveUp(mover, &move{From: oldNet, To: newNet}); err != nil {
+			t.Error("not to be repeated:", err)
+		}
+	})
+}
+
+// While the network of this peer is down, names that do not resolve say nothing about hosts.
+func TestOffline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := join(t, folk[0], newDHT(), nil, nil)
+		online := false
+		m.cfg.Online = func() bool { return online }
+		m.settle(1)
+		m.say(mover, newAddr)
+		m.Suspect(mover)
+		if tasks := m.due(time.Now().Add(time.Hour)); len(tasks) > 0 {
+			t.Errorf("%d tasks while offline, want none", len(tasks))
+		}
+		online = true
+		if tasks := m.due(time.Now().Add(time.Hour)); len(tasks) == 0 {
+			t.Error("no task after the network is back")
+		}
+	})
+}
+
+func TestConfig(t *testing.T) {
+	if _, err := New(Config{}); err == nil {
+		t.Error("made of nothing")
+	}
+}

@@ -1,0 +1,147 @@
+package hosttransfer
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"peerd/overlay/home"
+	"peerd/overlay/wire"
+	"peerd/store"
+)
+
+var (
+	// ErrRefused is returned when the other peer does not take the host.
+	ErrRefused = errors.New("hosttransfer: refused")
+	// errMessage is wrapped by what is said of a frame that no honest peer sends.
+	errMessage = errors.New("hosttransfer: bad message")
+)
+
+// Offer opens a conversation: a host with the record that names its new home. The
+// record need not be published yet.
+type Offer struct {
+	Host   string     `cbor:"1,keyasint"`
+	Addr   netip.Addr `cbor:"2,keyasint"` // an address in the new home
+	Record []byte     `cbor:"3,keyasint"` // sealed; see package home
+	// Wait is the rest of the politeness gap. A duration, because clocks differ.
+	Wait     time.Duration `cbor:"4,keyasint,omitempty"`
+	Day      int64         `cbor:"5,keyasint,omitempty"` // as in store.Host
+	DayCount int64         `cbor:"6,keyasint,omitempty"`
+}
+
+type outcome uint8
+
+const (
+	outcomeOK outcome = iota + 1
+	outcomeRefused
+	outcomeDone
+)
+
+type reply struct {
+	Outcome outcome `cbor:"1,keyasint"`
+	Why     string  `cbor:"2,keyasint,omitempty"`
+}
+
+// chunk is a part of the host's state; entries come before what is seen.
+type chunk struct {
+	Robots  map[string][]byte `cbor:"1,keyasint,omitempty"` // by origin
+	State   []byte            `cbor:"2,keyasint,omitempty"`
+	Entries []store.Entry     `cbor:"3,keyasint,omitempty"`
+	Seen    []store.Digest    `cbor:"4,keyasint,omitempty"`
+	Visits  []store.Visit     `cbor:"5,keyasint,omitempty"`
+	Last    bool              `cbor:"6,keyasint,omitempty"`
+	GivenUp []store.GivenUp   `cbor:"7,keyasint,omitempty"`
+}
+
+// Limits of a chunk, and of what a store takes in one transaction.
+const (
+	maxItems  = 500
+	maxSeen   = 1000
+	maxRobots = 16
+	maxBytes  = 1 << 20 // robots.txt files of one host, and its state
+	maxURL    = 2048
+	maxTries  = 1 << 10
+	maxDepth  = 1<<16 - 1
+	maxHops   = 255
+	maxWait   = time.Hour
+	maxReason = 200
+	// maxChunks bounds a conversation: some hundred million URLs.
+	maxChunks = 1 << 20
+)
+
+var limits = wire.Limits{MaxMsg: 4 << 20, Timeout: time.Minute}
+
+// check looks at an offer and returns the record in it.
+func (o Offer) check() (home.Record, error) {
+	r, err := home.Open(o.Record)
+	if err != nil {
+		return r, fmt.Errorf("%w: %w", errMessage, err)
+	}
+	if r.Host != o.Host || store.SubnetOf(o.Addr) != r.Subnet {
+		return r, fmt.Errorf("%w: %s at %s is not in %v", errMessage, o.Host, o.Addr, r.Subnet)
+	}
+	return r, nil
+}
+
+// check looks at a chunk before anything of it is used, and puts its numbers into
+// bounds.
+func (c *chunk) check(host string, allowed func(store.URL) error) error {
+	if len(c.Entries) > maxItems || len(c.Visits) > maxItems || len(c.Seen) > maxSeen ||
+		len(c.GivenUp) > maxItems || len(c.Robots) > maxRobots || len(c.State) > maxBytes {
+		return fmt.Errorf("%w: too large", errMessage)
+	}
+	now := time.Now()
+	for origin := range c.Robots {
+		if u := store.URL(origin); len(origin) > maxURL || u.Host() != host ||
+			u.Origin() != origin {
+			return fmt.Errorf("%w: origin %.100q is not of host %.100q", errMessage, origin, host)
+		}
+	}
+	url := func(u store.URL) error {
+		if len(u) > maxURL || u.Host() != host {
+			return fmt.Errorf("%w: url %.100q is not of host %.100q", errMessage, u, host)
+		}
+		return allowed(u)
+	}
+	for i := range c.Entries {
+		e := &c.Entries[i]
+		if err := url(e.URL); err != nil {
+			return err
+		}
+		e.Depth, e.Tries, e.Hops = min(max(e.Depth, 0), maxDepth), min(max(e.Tries, 0), maxTries),
+			min(max(e.Hops, 0), maxHops)
+		e.Kind &= store.KindSitemap | store.KindRevisit
+		e.First = earlier(e.First, now)
+	}
+	for i := range c.Visits {
+		v := &c.Visits[i]
+		if err := url(v.URL); err != nil {
+			return err
+		}
+		if len(v.History) > maxBytes {
+			return fmt.Errorf("%w: a history of %d bytes", errMessage, len(v.History))
+		}
+		v.Depth, v.Kind = min(max(v.Depth, 0), maxDepth), v.Kind&store.KindSitemap
+		v.Tries, v.Hops = min(max(v.Tries, 0), maxTries), min(max(v.Hops, 0), maxHops)
+		v.First = earlier(v.First, now)
+	}
+	for i := range c.GivenUp {
+		g := &c.GivenUp[i]
+		if err := url(g.URL); err != nil {
+			return err
+		}
+		g.Depth, g.Tries, g.Hops = min(max(g.Depth, 0), maxDepth), min(max(g.Tries, 0), maxTries),
+			min(max(g.Hops, 0), maxHops)
+		g.Kind &= store.KindSitemap
+		g.At, g.First = earlier(g.At, now), earlier(g.First, now)
+	}
+	return nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

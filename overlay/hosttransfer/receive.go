@@ -1,0 +1,297 @@
+package hosttransfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"peerd/overlay/home"
+	"peerd/overlay/wire"
+	"peerd/store"
+)
+
+// Receiver decides on hosts that other peers offer; provided by owner.Manager. Its
+// methods must be safe for concurrent use.
+type Receiver interface {
+	// Accept decides whether a host may come from the given peer to its new home r. done
+	// means that it is already here by this or a later record; merge that it is here in
+	// another way and takes what arrives in addition. leave is called when the host is here
+	// or is not coming; until then its subnet stays.
+	Accept(ctx context.Context, from peer.ID, r home.Record) (done, merge bool, leave func(),
+		err error)
+	// Arrived puts a host, with state that is on disk, into the frontier; it must not be
+	// asked before at. sealed is its home record.
+	Arrived(ctx context.Context, h store.Host, sealed []byte, at time.Time) error
+	// Route queues URLs of a host that is here.
+	Route(found []store.Pending) error
+}
+
+// Service carries hosts. Its fields are set before it is used.
+type Service struct {
+	DB       *store.DB
+	Host     host.Host
+	Protocol protocol.ID
+	Receiver Receiver
+	// Check rejects URLs that no peer of this network would send.
+	Check  func(store.URL) error
+	Logger *slog.Logger
+
+	mu   sync.Mutex
+	busy map[string]bool // hosts on their way in
+}
+
+// staging is the home of hosts with incomplete state: none.
+var staging netip.Prefix
+
+// maxIncoming bounds the hosts that come in at once.
+const maxIncoming = 8
+
+// Serve takes hosts until the Server is closed.
+func (s *Service) Serve() *wire.Server {
+	return wire.Serve(s.Host, s.Protocol, limits, s.Logger, s.handle)
+}
+
+// Sweep drops what broken conversations have left, at the start.
+func (s *Service) Sweep() error {
+	var left []string
+	err := s.DB.View(func(tx *store.Tx) error {
+		return tx.Hosts(func(h store.Host) error {
+			if h.Subnet == staging {
+				left = append(left, h.Name)
+			}
+			return nil
+		})
+	})
+	for _, h := range left {
+		if err == nil {
+			err = s.DB.DropHost(h)
+		}
+	}
+	return err
+}
+
+func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
+	var o Offer
+	if err := c.Recv(&o); err != nil {
+		return err
+	}
+	refuse := func(err error) error {
+		return c.Send(reply{Outcome: outcomeRefused,
+			Why: err.Error()[:min(len(err.Error()), maxReason)]})
+	}
+	r, err := o.check()
+	if err != nil {
+		return refuse(err)
+	}
+	if !s.enter(o.Host) {
+		return refuse(errors.New("busy"))
+	}
+	defer s.exit(o.Host)
+	done, merge, leave, err := s.Receiver.Accept(ctx, c.Peer(), r)
+	if err != nil {
+		return refuse(err)
+	}
+	defer leave()
+	if done {
+		return c.Send(reply{Outcome: outcomeDone})
+	}
+	in := &intake{s: s, o: o, subnet: r.Subnet, merge: merge}
+	if err := in.take(ctx, c); err != nil {
+		return errors.Join(err, in.undo())
+	}
+	return c.Send(reply{Outcome: outcomeDone})
+}
+
+func (s *Service) enter(host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[host] || len(s.busy) >= maxIncoming {
+		return false
+	}
+	if s.busy == nil {
+		s.busy = map[string]bool{}
+	}
+	s.busy[host] = true
+	return true
+}
+
+func (s *Service) exit(host string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, host)
+}
+
+// intake takes in one host.
+type intake struct {
+	s            *Service
+	o            Offer
+	subnet       netip.Prefix
+	merge        bool
+	queued, seen int64
+}
+
+// take stores what comes. When it returns nil the host is here.
+func (in *intake) take(ctx context.Context, c *wire.Conn) error {
+	if !in.merge {
+		if err := in.begin(); err != nil {
+			return err
+		}
+	}
+	if err := c.Send(reply{Outcome: outcomeOK}); err != nil {
+		return err
+	}
+	for range maxChunks {
+		var part chunk
+		if err := c.RecvZ(&part); err != nil {
+			return err
+		}
+		if part.Last {
+			return in.end(ctx)
+		}
+		if err := part.check(in.o.Host, in.s.Check); err != nil {
+			return err
+		}
+		if err := in.store(part); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: too many chunks", errMessage)
+}
+
+// begin prepares the host: its record belongs to no subnet yet, so it is in
+// no frontier, and Sweep finds it.
+func (in *intake) begin() error {
+	if err := in.s.DB.DropHost(in.o.Host); err != nil {
+		return err
+	}
+	return in.s.DB.Update(func(tx *store.Tx) error {
+		h := store.Host{Name: in.o.Host, Subnet: staging, Addr: in.o.Addr.Unmap(), Assigned: true}
+		if today := store.DayOf(time.Now()); in.o.Day == today {
+			h.Day, h.DayCount = today, max(in.o.DayCount, 0)
+		}
+		tx.PutHost(h)
+		return nil
+	})
+}
+
+// store writes a chunk.
+func (in *intake) store(c chunk) error {
+	name := in.o.Host
+	if in.merge {
+		var found []store.Pending
+		for _, e := range c.Entries {
+			if !e.Kind.Revisit() { // those are planned here too
+				found = append(found, store.Pending{URL: e.URL, Depth: e.Depth, Found: time.Now(),
+					Kind: e.Kind, Hops: e.Hops, Source: e.Source})
+			}
+		}
+		if err := in.s.Receiver.Route(found); err != nil {
+			return err
+		}
+		c.Entries, c.State, c.Visits = nil, nil, nil
+	}
+	err := in.s.DB.Update(func(tx *store.Tx) error {
+		for origin, v := range c.Robots {
+			if in.merge {
+				break
+			}
+			if err := tx.PutRobots(origin, v); err != nil {
+				return err
+			}
+		}
+		if c.State != nil {
+			if err := tx.PutState(name, c.State); err != nil {
+				return err
+			}
+		}
+		return tx.Import(name, c.Entries, nil)
+	})
+	if err == nil && len(c.Visits)+len(c.GivenUp) > 0 {
+		err = in.s.DB.Update(func(tx *store.Tx) error {
+			for _, g := range c.GivenUp {
+				if err := in.giveUp(tx, g); err != nil {
+					return err
+				}
+			}
+			for _, v := range c.Visits {
+				if err := tx.PutVisit(v); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err == nil && len(c.Seen) > 0 {
+		err = in.s.DB.Update(func(tx *store.Tx) error { return tx.Import(name, nil, c.Seen) })
+	}
+	in.queued += int64(len(c.Entries))
+	in.seen += int64(len(c.Seen))
+	return err
+}
+
+// giveUp stores the record of a URL that was given up, unless the host was here already and
+// knows the URL.
+func (in *intake) giveUp(tx *store.Tx, g store.GivenUp) error {
+	if in.merge {
+		if seen, err := tx.Seen(g.URL); err != nil || seen {
+			return err
+		}
+	}
+	return tx.GiveUp(g)
+}
+
+// end makes the host one of its new home, on the disk and then in the frontier.
+func (in *intake) end(ctx context.Context) error {
+	at := time.Now().Add(min(max(in.o.Wait, 0), maxWait))
+	var h store.Host
+	err := in.s.DB.Update(func(tx *store.Tx) error {
+		rec, err := tx.Host(in.o.Host)
+		if err != nil || in.merge {
+			return err
+		}
+		rec.Queued, rec.Known = in.queued, max(in.queued, in.seen)
+		if rec.NextAt.Before(at) {
+			rec.NextAt = at
+		}
+		if err := tx.MoveHost(in.o.Host, in.subnet, in.o.Addr); err != nil {
+			return err
+		}
+		h = *rec
+		return nil
+	})
+	if err == nil {
+		err = in.s.DB.Sync()
+	}
+	if err != nil || in.merge {
+		return err
+	}
+	return in.s.Receiver.Arrived(ctx, h, in.o.Record, at)
+}
+
+// undo takes away what a broken conversation has left.
+func (in *intake) undo() error {
+	if in.merge {
+		return nil
+	}
+	staged := false
+	err := in.s.DB.View(func(tx *store.Tx) error {
+		h, err := tx.Host(in.o.Host)
+		staged = err == nil && h.Subnet == staging
+		if errors.Is(err, store.ErrNotFound) {
+			err = nil
+		}
+		return err
+	})
+	if err == nil && staged {
+		err = in.s.DB.DropHost(in.o.Host)
+	}
+	return err
+}

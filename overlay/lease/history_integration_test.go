@@ -1,0 +1,7 @@
+//go:build integration
+
+package lease
+
+import "testing"
+
+func TestLongHistoryIsLinearizable(t *testing.T) { checkLinearizable(t, 4, 5) }

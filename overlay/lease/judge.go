@@ -1,0 +1,174 @@
+package lease
+
+import (
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/libp2p/go-libp2p/core/peer"
+)
+
+const (
+	// young is how long two claims of a subnet count as made at the same time, from when a
+	// peer first saw the one that it has. It outlasts the settling, and two of the reads
+	// after it.
+	young = 45 * time.Second
+	// youngStep is the same for two successors of one lease. Both were named by those who
+	// may do so.
+	youngStep = 6 * time.Minute
+	// sameTime is how far apart two steps are first seen that one peer shows.
+	sameTime = time.Second
+	// maxSeen is how many steps a Judge remembers.
+	maxSeen = 1 << 15
+)
+
+// A Judge decides which of two leases of a subnet stands, by what they prove and by what one
+// peer has seen. It is shared by all of a peer that compares leases, and safe for concurrent
+// use. A nil Judge has seen nothing.
+//
+// A lease replaces the one that is known if
+//
+//   - it is a later record of the same step; or
+//   - it proves that it descends from it, and for each step that was taken because an owner was
+//     silent, this peer knows of the silence; or
+//   - both are successors of the same lease, or claims, and the peers that made them may not have
+//     known of each other: then Better decides. That is so if the known one has just been seen
+//     first, or came to be known while this peer did not hear the owner of the other one.
+//
+// All else is what a stranger could write as well.
+type Judge struct {
+	cfg JudgeConfig
+
+	mu   sync.Mutex
+	seen *simplelru.LRU[Digest, time.Time] // when a step was first seen
+}
+
+// JudgeConfig is what a Judge has to know about the peer. Every function answers from memory.
+// Times are by the clock of Now.
+type JudgeConfig struct {
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+	// Silent reports whether this peer knows that another one, or itself, was not heard in a
+	// time. Nil: always.
+	Silent func(p peer.ID, from, to time.Time) bool
+	// Apart reports whether another peer, which this one knew before, may not have known what
+	// came to be known here at a time. Nil: never.
+	Apart func(p peer.ID, at time.Time) bool
+}
+
+// NewJudge returns a Judge that has seen nothing.
+func NewJudge(cfg JudgeConfig) *Judge {
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	seen, err := simplelru.NewLRU[Digest, time.Time](maxSeen, nil)
+	if err != nil {
+		panic(err) // only for a size that is not positive
+	}
+	return &Judge{cfg: cfg, seen: seen}
+}
+
+// See records that the steps of l were known at a time, if they were not known before.
+func (j *Judge) See(l Lease, at time.Time) {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, k := range l.steps() {
+		d := k.digest(l.Network, l.Subnet)
+		if old, ok := j.seen.Get(d); !ok || at.Before(old) {
+			j.seen.Add(d, at)
+		}
+	}
+}
+
+// since returns when a step of l was first seen; the zero time if that is not known.
+func (j *Judge) since(l Lease, k Link) time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	at, _ := j.seen.Get(k.digest(l.Network, l.Subnet))
+	return at
+}
+
+// Replaces reports whether l takes the place of the known lease.
+func (j *Judge) Replaces(known, l Lease) bool {
+	if known.Network != l.Network || known.Subnet != l.Subnet {
+		return false
+	}
+	d := known.Digest()
+	if l.Digest() == d {
+		return Better(l, known) > 0
+	}
+	if j == nil || l.Owner == known.Owner && l.Epoch == known.Epoch {
+		return Better(l, known) > 0 // its own word, in the latter case
+	}
+	if i := l.after(d); i >= 0 {
+		return j.believes(l.steps()[i+1:], known)
+	}
+	if l.Epoch <= known.Epoch && known.Follows(l) {
+		return false
+	}
+	return j.contested(known, l) && Better(l, known) > 0
+}
+
+// believes reports whether this peer believes that the owners were silent which were followed
+// without votes. One that cannot know waits until the known lease has expired.
+func (j *Judge) believes(steps []Link, known Lease) bool {
+	if j.cfg.Silent == nil {
+		return true
+	}
+	for _, k := range steps {
+		if k.Takeover == nil || !k.Takeover.Slow() {
+			continue
+		}
+		from, err := k.Takeover.From()
+		if err != nil {
+			return false
+		}
+		at := k.Takeover.At
+		if !j.cfg.Silent(from, at.Add(-LongSilence), at) && !known.Expired(j.cfg.Now()) {
+			return false
+		}
+	}
+	return true
+}
+
+// contested reports whether two leases, of which none descends from the other, may have come to
+// be without knowledge of each other.
+func (j *Judge) contested(known, l Lease) bool {
+	mine, other, ok := fork(known, l)
+	if !ok {
+		return false
+	}
+	now, since := j.cfg.Now(), j.since(known, mine)
+	for _, signed := range []time.Time{known.Issued, mine.Claimed} {
+		if at := signed.Add(Skew); !signed.IsZero() && since.After(at) {
+			since = at // it is older than that it was seen here
+		}
+	}
+	limit := youngStep
+	if mine.Epoch == 1 {
+		limit = young
+	}
+	if now.Sub(since) <= limit {
+		return true
+	}
+	return j.cfg.Apart != nil && !since.IsZero() && j.cfg.Apart(other.Owner, since)
+}
+
+// better returns the one of two leases that stands, where none is known to be the first: it is
+// the one that was seen first unless the other replaces it. Of two that are as old b is meant,
+// because the DHT shows a record holder its own record last.
+func (j *Judge) better(a, b Lease) (first bool) {
+	if a.Digest() == b.Digest() {
+		return Better(a, b) >= 0
+	}
+	if j == nil {
+		return Better(a, b) > 0
+	}
+	if j.since(b, b.link()).Sub(j.since(a, a.link())) > sameTime {
+		return !j.Replaces(a, b)
+	}
+	return j.Replaces(b, a)
+}

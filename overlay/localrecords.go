@@ -1,0 +1,152 @@
+package overlay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	ds "github.com/ipfs/go-datastore"
+	"github.com/ipfs/go-datastore/query"
+	record "github.com/libp2p/go-libp2p-record"
+	recpb "github.com/libp2p/go-libp2p-record/pb"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/multiformats/go-base32"
+	"google.golang.org/protobuf/proto"
+)
+
+// sweepInterval is how often worthless records are removed: the DHT itself removes them
+// only when it is asked for them.
+const sweepInterval = time.Hour
+
+// localRecords are the records that this peer itself holds, in the form and under the
+// keys that kad-dht uses, so that it serves them to other peers. Writes are not
+// synchronized with those of kad-dht: at worst this holder has an old record until the
+// next renewal, as any holder may.
+type localRecords struct {
+	store     ds.Batching
+	validator record.Validator
+	age       time.Duration
+	signers   *signers // counted again at each sweep
+}
+
+// dsKey is where kad-dht keeps the record of a key.
+func dsKey(key string) ds.Key {
+	return ds.NewKey(base32.RawStdEncoding.EncodeToString([]byte(key)))
+}
+
+// get returns the valid value held under key, or nil.
+func (l *localRecords) get(ctx context.Context, key string) ([]byte, error) {
+	raw, err := l.store.Get(ctx, dsKey(key))
+	if errors.Is(err, ds.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("overlay: read record: %w", err)
+	}
+	var rec recpb.Record
+	valid := proto.Unmarshal(raw, &rec) == nil && string(rec.GetKey()) == key &&
+		l.validator.Validate(key, rec.GetValue()) == nil
+	if !valid {
+		return nil, nil
+	}
+	return rec.GetValue(), nil
+}
+
+// put stores val unless the record held is better, and reports whether val is held
+// now. Storing the same value again renews its age.
+func (l *localRecords) put(ctx context.Context, key string, val []byte) (bool, error) {
+	held, err := l.get(ctx, key)
+	if err != nil {
+		return false, err
+	}
+	if held != nil && !bytes.Equal(held, val) {
+		better, err := l.better(key, val, held)
+		if err != nil || !better {
+			return false, err
+		}
+	}
+	rec := record.MakePutRecord(key, val)
+	rec.TimeReceived = time.Now().UTC().Format(time.RFC3339Nano)
+	raw, err := proto.Marshal(rec)
+	if err != nil {
+		return false, fmt.Errorf("overlay: encode record: %w", err)
+	}
+	if err := l.store.Put(ctx, dsKey(key), raw); err != nil {
+		return false, fmt.Errorf("overlay: store record: %w", err)
+	}
+	return true, nil
+}
+
+// better reports whether a is better than b, or as good.
+func (l *localRecords) better(key string, a, b []byte) (bool, error) {
+	i, err := l.validator.Select(key, [][]byte{a, b})
+	if err != nil {
+		return false, fmt.Errorf("overlay: compare records: %w", err)
+	}
+	return i == 0, nil
+}
+
+// run sweeps at once and every sweepInterval until ctx ends.
+func (l *localRecords) run(ctx context.Context, log *slog.Logger) error {
+	t := time.NewTicker(sweepInterval)
+	defer t.Stop()
+	for {
+		n, err := l.sweep(ctx, time.Now())
+		if err != nil && ctx.Err() == nil {
+			log.Warn("failed to sweep DHT records", "err", err)
+		}
+		log.Debug("swept DHT records", "removed", n)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+// sweep removes records that are no longer valid, or were not renewed for too long, and
+// returns how many. It counts the others by signer, and does not touch entries that are not
+// records.
+func (l *localRecords) sweep(ctx context.Context, now time.Time) (removed int, err error) {
+	res, err := l.store.Query(ctx, query.Query{})
+	if err != nil {
+		return 0, fmt.Errorf("overlay: list records: %w", err)
+	}
+	defer func() { err = errors.Join(err, res.Close()) }()
+	total := map[peer.ID]int{}
+	for entry := range res.Next() {
+		if entry.Error != nil {
+			return removed, fmt.Errorf("overlay: list records: %w", entry.Error)
+		}
+		rec, stale := l.stale(entry.Entry, now)
+		if !stale {
+			if id := l.signers.of(string(rec.GetKey()), rec.GetValue()); id != "" {
+				total[id]++
+			}
+			continue
+		}
+		if err := l.store.Delete(ctx, ds.RawKey(entry.Key)); err != nil {
+			return removed, fmt.Errorf("overlay: remove record: %w", err)
+		}
+		removed++
+	}
+	if ctx.Err() == nil {
+		l.signers.recount(total)
+	}
+	return removed, ctx.Err()
+}
+
+// stale reports whether an entry is a record that is to be removed. The record is nil if it is
+// none.
+func (l *localRecords) stale(e query.Entry, now time.Time) (*recpb.Record, bool) {
+	rec := &recpb.Record{}
+	if proto.Unmarshal(e.Value, rec) != nil || dsKey(string(rec.GetKey())).String() != e.Key {
+		return nil, false
+	}
+	received, err := time.Parse(time.RFC3339Nano, rec.GetTimeReceived())
+	return rec, err != nil || now.Sub(received) > l.age ||
+		l.validator.Validate(string(rec.GetKey()), rec.GetValue()) != nil
+}

@@ -1,0 +1,105 @@
+package overlay
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/internal/backoff"
+)
+
+const (
+	// lostRetryMin and lostRetryMax bound the pause between two attempts to reach a
+	// lost member: after a partition has healed, its parts find each other as soon as
+	// one of the peers tries.
+	lostRetryMin = 10 * time.Second
+	lostRetryMax = 2 * time.Minute
+	// maxLost is how many lost members are remembered, as long as this peer
+	// runs; the peerstore forgets them within minutes.
+	maxLost = 256
+)
+
+// lostPeers remembers members that are no longer connected. Its methods are safe for
+// concurrent use.
+type lostPeers struct {
+	mu  sync.Mutex
+	all map[peer.ID]*lostPeer
+}
+
+// lostPeer is one lost member.
+type lostPeer struct {
+	info  peer.AddrInfo
+	since time.Time
+	tries int       // since it was last connected
+	next  time.Time // time of the next attempt
+}
+
+// add remembers a lost member. One that is known already keeps its pause, so that a
+// peer that keeps connecting and leaving is not tried more often.
+func (l *lostPeers) add(info peer.AddrInfo, now time.Time) {
+	if len(info.Addrs) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.all == nil {
+		l.all = make(map[peer.ID]*lostPeer)
+	}
+	if m := l.all[info.ID]; m != nil {
+		m.info = info
+		return
+	}
+	if len(l.all) >= maxLost {
+		var oldest *lostPeer
+		for _, m := range l.all {
+			if oldest == nil || m.since.Before(oldest.since) {
+				oldest = m
+			}
+		}
+		delete(l.all, oldest.info.ID)
+	}
+	l.all[info.ID] = &lostPeer{info: info, since: now, next: now.Add(backoff.Jitter(lostRetryMin))}
+}
+
+// due returns up to n members that are to be tried now, those due longest first, and
+// counts the attempt. Members that are connected when they are due are forgotten.
+// tried is the largest number of attempts at one of them.
+func (l *lostPeers) due(
+	now time.Time, n int, connected func(peer.ID) bool,
+) (infos []peer.AddrInfo, tried int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var ready []*lostPeer
+	for p, m := range l.all {
+		switch {
+		case now.Before(m.next):
+		case connected(p):
+			delete(l.all, p)
+		default:
+			ready = append(ready, m)
+		}
+	}
+	slices.SortFunc(ready, func(a, b *lostPeer) int {
+		return cmp.Or(a.next.Compare(b.next), cmp.Compare(a.info.ID, b.info.ID))
+	})
+	for _, m := range ready[:min(len(ready), n)] {
+		m.tries++
+		m.next = now.Add(backoff.Jitter(backoff.Double(lostRetryMin, lostRetryMax, m.tries)))
+		infos, tried = append(infos, m.info), max(tried, m.tries)
+	}
+	return infos, tried
+}
+
+// list returns all lost members.
+func (l *lostPeers) list() []peer.AddrInfo {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	infos := make([]peer.AddrInfo, 0, len(l.all))
+	for _, m := range l.all {
+		infos = append(infos, m.info)
+	}
+	return infos
+}

@@ -1,0 +1,111 @@
+package outbox
+
+import (
+	"context"
+	"time"
+)
+
+// Kinds of work. Each has a limit of its own, so that failing name lookups do not delay
+// batches, and owners that do not answer do not delay others.
+const (
+	names = iota
+	batches
+	retries
+	claims
+	refreshes
+	probes // of a full store
+	numKinds
+)
+
+// maxRunning is how many tasks of each kind may run concurrently. Lookups and claims mostly wait:
+// for name servers, and for rival records (Settle in overlay/record). How many of them read
+// and write records at the same time is limited there, and queries in crawl/resolve.
+var maxRunning = [numKinds]int{
+	names: 384, batches: 24, retries: 8, claims: 384, refreshes: 8, probes: 1,
+}
+
+// offlinePause is how long nothing is started while the network is down, unless RetryNow is
+// called.
+const offlinePause = time.Second
+
+// task is a task that is due. run returns only errors of the store.
+type task struct {
+	kind int
+	run  func(context.Context) error
+}
+
+// due returns the tasks to start now, within the limits, and the time until the next one is
+// due. It marks the tasks as started.
+func (f *Forwarder) due(now time.Time) (tasks []task, next time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.cfg.online() {
+		return nil, offlinePause
+	}
+	start := func(kind int, take func() func(context.Context) error) {
+		for f.running[kind] < maxRunning[kind] {
+			run := take()
+			if run == nil {
+				return
+			}
+			f.running[kind]++
+			tasks = append(tasks, task{kind, run})
+		}
+	}
+	start(refreshes, func() func(context.Context) error {
+		owner, p, ok := f.table.reads.next(f.table.outboxes, now)
+		if !ok {
+			return nil
+		}
+		return func(ctx context.Context) error { f.refreshOwner(ctx, owner, p, false); return nil }
+	})
+	f.table.evictIdle(now)
+	free := func(kind int) bool { return f.running[kind] < maxRunning[kind] }
+	if probeAt, full := f.space.full(); full {
+		start(probes, func() func(context.Context) error {
+			if now.Before(probeAt) {
+				return nil
+			}
+			return f.space.probe
+		})
+		next = max(probeAt.Sub(now), f.cfg.Retry)
+	} else {
+		f.beginWrites(now, start)
+		next = f.table.untilDue(now, free(names), free(batches), free(retries), free(claims))
+	}
+	if free(refreshes) {
+		next = f.table.reads.until(now, next)
+	}
+	return tasks, next
+}
+
+// beginWrites starts the due tasks that end with a write to the store. f.mu is held.
+func (f *Forwarder) beginWrites(
+	now time.Time, start func(kind int, take func() func(context.Context) error),
+) {
+	start(names, func() func(context.Context) error {
+		e := f.table.nextLookup(now)
+		if e == nil {
+			return nil
+		}
+		return func(ctx context.Context) error { return f.resolve(ctx, e) }
+	})
+	for kind, line := range map[int]*timeline[*hostQueue]{
+		batches: &f.table.batches, retries: &f.table.retries,
+	} {
+		start(kind, func() func(context.Context) error {
+			p, ok := f.table.nextBatch(line, now)
+			if !ok {
+				return nil
+			}
+			return func(ctx context.Context) error { return f.send(ctx, p) }
+		})
+	}
+	start(claims, func() func(context.Context) error {
+		p, ok := f.table.nextClaim(now)
+		if !ok {
+			return nil
+		}
+		return func(ctx context.Context) error { f.claim(ctx, p); return nil }
+	})
+}

@@ -1,0 +1,220 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"peerd/overlay/wire"
+	"peerd/store"
+)
+
+// errBatch is wrapped by errors of receive about batches that no honest peer sends.
+var errBatch = errors.New("outbox: bad batch")
+
+// Serve receives batches until the returned Server is closed.
+func (f *Forwarder) Serve() *wire.Server {
+	return wire.Serve(f.cfg.Host, f.cfg.Protocol, batchLimits, f.cfg.Logger, f.handle)
+}
+
+func (f *Forwarder) handle(ctx context.Context, c *wire.Conn) error {
+	leave, err := f.gate.enter(ctx, c.Peer())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	var b batch
+	if err := c.RecvZ(&b); err != nil {
+		return err
+	}
+	b.from = f.gate.finder(c.Peer())
+	r, err := f.receive(ctx, b)
+	if err != nil {
+		return err
+	}
+	return c.Send(r)
+}
+
+// receive stores the accepted URLs of a batch and returns the receipt. It acknowledges only
+// URLs that are on disk and safe; see Config.Safe. If the store is full it acknowledges
+// nothing.
+func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
+	if err := b.check(); err != nil {
+		return receipt{}, err
+	}
+	r := receipt{Results: make([]result, len(b.Groups))}
+	var found []store.Pending
+	now := time.Now()
+	rejected := 0
+	for i, g := range b.Groups {
+		ok, moving, lease := f.cfg.Resolver.Accepts(g.Subnet)
+		switch {
+		case moving:
+			r.Results[i] = retryLater
+			continue
+		case !ok:
+			r.Results[i] = notOwner
+			if lease != nil && len(r.Leases) < maxReceiptLeases {
+				r.Leases = append(r.Leases, lease)
+			}
+			continue
+		case f.cfg.Resolver.HomeElsewhere(g.Host, g.Subnet):
+			r.Results[i] = wrongHome
+			continue
+		}
+		r.Results[i] = accepted
+		for _, it := range g.URLs {
+			if err := f.cfg.Check(it.URL); err != nil {
+				// Acknowledged nevertheless: otherwise it would be sent again without end and
+				// delay other URLs.
+				f.log.Debug("rejected URL of a batch", "host", g.Host, "err", err)
+				rejected++
+				continue
+			}
+			if f.cfg.Safe != nil && f.recentlyDropped(it.URL, now) {
+				continue
+			}
+			p := g.pending(it, now)
+			p.Finder = b.from
+			found = append(found, p)
+		}
+	}
+	if _, full := f.space.full(); full {
+		r.postpone()
+		return r, nil
+	}
+	err := f.persist(found, rejected)
+	if store.IsNoSpace(err) {
+		r.postpone()
+		return r, f.space.note(err)
+	}
+	if err == nil && f.cfg.Safe != nil {
+		err = f.withholdUnsafe(ctx, b, r)
+	}
+	return r, err
+}
+
+// persist stores and syncs the URLs of a batch.
+func (f *Forwarder) persist(found []store.Pending, rejected int) error {
+	if len(found) > 0 {
+		if err := f.cfg.Sink.Route(found); err != nil {
+			return err
+		}
+	}
+	err := f.cfg.DB.Update(func(tx *store.Tx) error {
+		tx.Count(store.Counters{BatchesReceived: 1, URLsReceived: int64(len(found)),
+			Dropped: int64(rejected)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return f.cfg.DB.Sync()
+}
+
+// postpone turns all acknowledgements into retryLater.
+func (r receipt) postpone() {
+	for i, v := range r.Results {
+		if v == accepted {
+			r.Results[i] = retryLater
+		}
+	}
+}
+
+// droppedTTL is for how long a URL that this peer has dropped is acknowledged without being
+// looked up again. It was not acknowledged while pending, so its sender sends it again.
+const droppedTTL = 2 * time.Minute
+
+// recentlyDropped reports whether u was recently dropped because its host is gone.
+func (f *Forwarder) recentlyDropped(u store.URL, now time.Time) bool {
+	at, ok := f.dropped.Get(u.Digest())
+	return ok && now.Sub(at) < droppedTTL
+}
+
+// pendingResult returns the result for a group with URLs that are pending here. If this peer
+// takes another one for the host's owner, the URLs would be forwarded in a circle; then both
+// the sender and this peer read the home record again.
+func (f *Forwarder) pendingResult(g group) result {
+	v := retryLater
+	f.withTable(func(t *hostTable) {
+		if t.markDisputed(g.Host, g.pending(g.URLs[0], time.Now()).Hint, time.Now()) {
+			v = wrongHome
+		}
+	})
+	return v
+}
+
+// withholdUnsafe turns acknowledgements into retryLater or wrongHome for URLs that only this
+// peer has: those of unsafe subnets and those that are pending here.
+func (f *Forwarder) withholdUnsafe(ctx context.Context, b batch, r receipt) error {
+	seen := map[netip.Prefix]bool{}
+	var subnets []netip.Prefix
+	for i, g := range b.Groups {
+		if r.Results[i] == accepted && !seen[g.Subnet] {
+			seen[g.Subnet] = true
+			subnets = append(subnets, g.Subnet)
+		}
+	}
+	if len(subnets) == 0 {
+		return nil
+	}
+	unsafe := f.cfg.Safe(ctx, subnets)
+	return f.cfg.DB.View(func(tx *store.Tx) error {
+		for i, g := range b.Groups {
+			if r.Results[i] != accepted {
+				continue
+			}
+			if slices.Contains(unsafe, g.Subnet) {
+				r.Results[i] = retryLater
+				continue
+			}
+			for _, it := range g.URLs {
+				pending, err := tx.HasPending(it.URL)
+				if err != nil {
+					return err
+				}
+				if pending {
+					r.Results[i] = f.pendingResult(g)
+					break
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// check validates the form of a batch.
+func (b batch) check() error {
+	if len(b.Groups) > maxBatchURLs {
+		return fmt.Errorf("%w: %d hosts", errBatch, len(b.Groups))
+	}
+	n := 0
+	for _, g := range b.Groups {
+		if n += len(g.URLs); n > maxBatchURLs {
+			return fmt.Errorf("%w: more than %d URLs", errBatch, maxBatchURLs)
+		}
+		if len(g.URLs) == 0 || !g.Subnet.IsValid() || store.SubnetOf(g.Subnet.Addr()) != g.Subnet {
+			return fmt.Errorf("%w: host without URLs or valid subnet", errBatch)
+		}
+		for _, it := range g.URLs {
+			if len(it.URL) > maxURL || len(it.From) > maxHost || it.URL.Host() != g.Host {
+				return fmt.Errorf("%w: url %.100q is not of host %.100q", errBatch, it.URL, g.Host)
+			}
+		}
+	}
+	return nil
+}
+
+// pending converts a received URL for the store. The sender's address is only a hint; it is
+// kept if it lies in the group's subnet.
+func (g group) pending(it item, now time.Time) store.Pending {
+	p := store.Pending{URL: it.URL, Depth: min(max(it.Depth, 0), maxDepth), Found: now,
+		From: it.From, Kind: it.Kind & store.KindSitemap, Hops: min(max(it.Hops, 0), maxHops)}
+	if store.SubnetOf(g.Addr) == g.Subnet {
+		p.Hint = g.Addr.Unmap()
+	}
+	return p
+}

@@ -1,0 +1,175 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/wire"
+	"peerd/store"
+)
+
+// deliverTimeout bounds sending a batch, from dialing to the receipt.
+const deliverTimeout = 60 * time.Second
+
+// send sends one batch to its owner. It returns only errors of the store.
+func (f *Forwarder) send(ctx context.Context, p batchPlan) error {
+	b, err := f.pack(p)
+	status := empty
+	if err == nil && len(b.Groups) > 0 {
+		status, err = f.exchange(ctx, p.owner, b)
+	}
+	f.withTable(func(t *hostTable) { t.batchDone(p, status, time.Now()) })
+	return err
+}
+
+// exchange delivers a batch and applies the receipt.
+func (f *Forwarder) exchange(ctx context.Context, owner peer.ID, b batch) (outcome, error) {
+	r, err := f.deliver(ctx, owner, b)
+	if err == nil {
+		err = r.check(b)
+	}
+	if err != nil {
+		f.log.Debug("failed to deliver batch", "owner", owner, "err", err)
+		return failed, nil
+	}
+	for _, l := range r.Leases {
+		f.cfg.Resolver.Learn(l)
+	}
+	if err := f.applyReceipt(owner, b, r); err != nil {
+		return delivered, err
+	}
+	f.refreshDenied(ctx, owner, b, r)
+	return delivered, nil
+}
+
+// refreshDenied reads the owners of the subnets that owner says it does not own. A peer that
+// has forgotten to which peer it handed a subnet cannot name it, and our cached lease may be
+// valid for hours.
+func (f *Forwarder) refreshDenied(ctx context.Context, owner peer.ID, b batch, r receipt) {
+	seen := map[netip.Prefix]bool{}
+	for i, g := range b.Groups {
+		if r.Results[i] == notOwner && !seen[g.Subnet] && len(seen) < maxReceiptLeases {
+			seen[g.Subnet] = true
+			f.refreshOwner(ctx, owner, g.Subnet, true)
+		}
+	}
+}
+
+// pack reads the URLs of a planned batch.
+func (f *Forwarder) pack(p batchPlan) (b batch, err error) {
+	got := make([]int, len(p.shares))
+	err = f.cfg.DB.View(func(tx *store.Tx) error {
+		for i, x := range p.shares {
+			g := group{Host: x.name, Subnet: x.res.Subnet, Addr: x.res.Addr}
+			err := tx.PendingOf(x.name, func(p store.Pending) (bool, error) {
+				g.URLs = append(g.URLs, item{URL: p.URL, Depth: p.Depth, From: p.From, Kind: p.Kind,
+					Hops: p.Hops})
+				return len(g.URLs) < x.limit, nil
+			})
+			if err != nil {
+				return err
+			}
+			if got[i] = len(g.URLs); got[i] > 0 {
+				b.Groups = append(b.Groups, g)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return b, err
+	}
+	f.withTable(func(t *hostTable) {
+		for i, x := range p.shares {
+			if got[i] < x.limit { // the store had fewer than the table's count
+				t.setCount(x.name, x.adds, got[i], time.Now())
+			}
+		}
+	})
+	return b, nil
+}
+
+// deliver sends a batch and waits for the receipt.
+func (f *Forwarder) deliver(ctx context.Context, owner peer.ID, b batch) (r receipt, err error) {
+	ctx, cancel := context.WithTimeout(ctx, deliverTimeout)
+	defer cancel()
+	c, err := wire.Dial(ctx, f.cfg.Host, owner, receiptLimits, f.cfg.Protocol)
+	if err != nil {
+		return r, err
+	}
+	defer func() { c.End(err) }()
+	if err = c.SendZ(b); err != nil {
+		return r, err
+	}
+	err = c.Recv(&r)
+	return r, err
+}
+
+// check reports whether r can be the receipt for b.
+func (r receipt) check(b batch) error {
+	if len(r.Results) != len(b.Groups) {
+		return fmt.Errorf("receipt has %d results, want %d", len(r.Results), len(b.Groups))
+	}
+	for _, v := range r.Results {
+		if v < accepted || v > wrongHome {
+			return fmt.Errorf("receipt has unknown result %d", v)
+		}
+	}
+	if len(r.Leases) > min(maxReceiptLeases, len(b.Groups)) {
+		return errors.New("receipt has too many leases")
+	}
+	return nil
+}
+
+// applyReceipt deletes the URLs that were accepted. The other hosts are resolved again.
+func (f *Forwarder) applyReceipt(owner peer.ID, b batch, r receipt) error {
+	var urls []store.URL
+	for i, g := range b.Groups {
+		if r.Results[i] != accepted {
+			continue
+		}
+		for _, it := range g.URLs {
+			urls = append(urls, it.URL)
+			// Before deleting, so that a page stored from here on does not add the URL as
+			// pending again.
+			f.sent.Add(it.URL.Digest(), struct{}{})
+		}
+	}
+	err := f.deletePending(urls, store.Counters{BatchesSent: 1}, func(n int) store.Counters {
+		return store.Counters{URLsSent: int64(n)}
+	})
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	f.withTable(func(t *hostTable) {
+		for i, g := range b.Groups {
+			e := t.ofOwner(g.Host, owner)
+			if e == nil {
+				continue // its owner has changed meanwhile
+			}
+			switch r.Results[i] {
+			case accepted:
+				e.fails = 0
+			case retryLater:
+				t.resolveAfter(e, min(f.cfg.backoff(e.fails), 8*f.cfg.Retry), now)
+				e.fails++
+			case wrongHome:
+				e.rereadHome = true
+				t.resolveAfter(e, f.cfg.backoff(e.fails), now)
+				e.fails++
+			case notOwner:
+				if e.fails > 0 { // the previous answer did not change our view of the subnet
+					t.reads.deny(owner, g.Subnet)
+				}
+				t.resolveAfter(e, f.cfg.backoff(e.fails), now)
+				e.fails++
+			}
+		}
+	})
+	return nil
+}

@@ -1,0 +1,138 @@
+package owner
+
+import (
+	"errors"
+	"time"
+
+	"peerd/overlay/lease"
+	"peerd/store"
+)
+
+// A replica that was away for longer than its owner waits may have been replaced, and
+// must not take over with an old copy. Each peer therefore regularly saves the time at
+// which it runs.
+const (
+	awakeName  = "owner/awake"
+	awakeEvery = 5 * time.Second
+)
+
+// wasAwake reads when this peer last ran, before now.
+func (w *presence) wasAwake() error {
+	err := w.cfg.DB.View(func(tx *store.Tx) error { return tx.Meta(awakeName, &w.awake) })
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// presence is the part of a Manager that knows when this peer ran, and notices that other peers are
+// back.
+type presence struct {
+	*table
+	hosts    *hosts
+	awake    time.Time // when this peer was last known to run before started
+	stamped  time.Time // of Run alone
+	absences absences  // of Run alone
+	idle     idle      // guarded by mu
+}
+
+// idle is the last time in which this peer ran without a quorum lease; to is zero as long as it
+// lasts.
+type idle struct{ from, to time.Time }
+
+func (w *presence) setIdle(from, to time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.idle = idle{from, to}
+}
+
+// Inactive is Manager.Inactive.
+func (w *presence) Inactive(from, to time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	began, ended := w.idle.from, w.idle.to
+	if !w.awake.IsZero() && !w.awake.After(from) && !w.started.Before(to) {
+		return true
+	}
+	if !w.awake.IsZero() && began.Sub(w.started) < time.Minute { // from the start on
+		began = w.awake
+	}
+	return !w.idle.from.IsZero() && !began.After(from) && (ended.IsZero() || !ended.Before(to))
+}
+
+// stamp saves the current time while this peer keeps replicas of other peers' subnets.
+// It starts only after owners have had time to reopen their copies here, so that two
+// restarts in quick succession do not look like one.
+func (w *presence) stamp(now time.Time) error {
+	if w.cfg.Replicas == nil || now.Sub(w.stamped) < awakeEvery ||
+		now.Sub(w.started) < w.cfg.Times.Lost {
+		return nil
+	}
+	w.stamped = now
+	return w.cfg.DB.Update(func(tx *store.Tx) error { return tx.PutMeta(awakeName, now) })
+}
+
+// armSince arms what came to this peer since then.
+func (w *presence) armSince(since, now time.Time, why string) {
+	w.hosts.hostMoves.Reread(since, now)
+	n := 0
+	w.mu.Lock()
+	for _, s := range w.subnets {
+		if !s.since.Before(since) && s.rereads.Rearm(now) {
+			s.back = true
+			n++
+		}
+	}
+	w.mu.Unlock()
+	if n > 0 {
+		w.log.Info("scheduled lease reads", "why", why, "subnets", n)
+	}
+}
+
+// observePresence detects peers that are back.
+func (w *presence) observePresence(now time.Time) {
+	if w.cfg.Absences == nil {
+		return
+	}
+	p := &w.absences
+	switch right := w.HasQuorumLease(); {
+	case !right && p.lostAt.IsZero():
+		p.lostAt = now
+		w.setIdle(now, time.Time{})
+	case right && !p.lostAt.IsZero():
+		w.armSince(p.lostAt.Add(-beforehand), now, "the right is back")
+		w.setIdle(p.lostAt, now)
+		p.lostAt = time.Time{}
+	}
+	since := p.seen
+	p.seen = now
+	for _, a := range w.cfg.Absences(since) {
+		if a.From.IsZero() {
+			w.newcomer(now)
+		} else {
+			w.returned(a, now)
+		}
+	}
+}
+
+// returned takes in that the absence of a peer is over.
+func (w *presence) returned(a Absence, now time.Time) {
+	since := a.From.Add(-beforehand)
+	if a.To.Sub(a.From) > lease.LongSilence && now.Sub(w.absences.all) > longAway {
+		w.absences.all, since = now, time.Time{}
+	}
+	w.armSince(since, now, "a peer is back")
+}
+
+// newcomer takes in that a peer is there that was not heard before.
+func (w *presence) newcomer(now time.Time) {
+	every := newcomerLate
+	if now.Sub(w.started) < apart {
+		every = newcomerSoon
+	}
+	if now.Sub(w.started) < allNew || now.Sub(w.absences.newcomer) < every {
+		return
+	}
+	w.absences.newcomer = now
+	w.armSince(now.Add(-apart), now, "a new peer")
+}

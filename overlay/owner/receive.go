@@ -1,0 +1,181 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/handover"
+	"peerd/overlay/lease"
+	"peerd/store"
+)
+
+// receiver is the part of a Manager that takes subnets that other peers hand over.
+type receiver struct {
+	*table
+	arrivals     *arrivals
+	balance      *balance
+	intake       *intake
+	leases       *leases
+	reachability *reachability
+}
+
+var _ handover.Successor = (*receiver)(nil)
+
+// AcceptOffer reports whether this peer takes a subnet that another peer offers. It
+// returns a lease instead if the subnet has already come to this peer or moved on from
+// here.
+func (c *receiver) AcceptOffer(
+	ctx context.Context, from peer.ID, o handover.Offer,
+) ([]byte, error) {
+	l, err := lease.OpenLease(o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	if l.Owner != from || l.Subnet != o.Subnet || l.Epoch+1 != o.Epoch {
+		return nil, errors.New("the lease does not match the offer")
+	}
+	best, err := c.confirm(ctx, o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	s := c.subnets[o.Subnet]
+	var have []byte
+	if s != nil && s.lease.Epoch >= o.Epoch {
+		have = s.sealed
+	}
+	c.mu.Unlock()
+	switch {
+	case have != nil:
+		return have, nil
+	case c.intake.draining.Load():
+		return nil, errDraining
+	case c.intake.diskFull.Load():
+		return nil, errDiskFull
+	case s != nil:
+		c.leases.beaten(best)
+		return nil, errors.New("the subnet is mine, or was until now")
+	case best.Owner == c.cfg.Self && best.Epoch >= o.Epoch:
+		return nil, nil // adopted once, and the disk lost since: take it again
+	case best.Epoch >= o.Epoch:
+		if sealed, ok := c.cfg.Leases.Sealed(o.Subnet); ok {
+			return sealed, nil
+		}
+		fallthrough
+	case best.Owner != from:
+		return nil, fmt.Errorf("the subnet is owned by %s since epoch %d", best.Owner, best.Epoch)
+	}
+	if err := c.cfg.Allowed(inside(o.Subnet)); err != nil {
+		return nil, err
+	}
+	return nil, c.takes(o.Subnet)
+}
+
+// confirmFor bounds the time in which a lease is looked up that a peer has sent.
+const confirmFor = 10 * time.Second
+
+// confirm returns the best lease known of the subnet of a lease that a peer has sent, by the DHT
+// if nothing else is known.
+func (c *receiver) confirm(ctx context.Context, sealed []byte) (lease.Lease, error) {
+	ctx, cancel := context.WithTimeout(ctx, confirmFor)
+	defer cancel()
+	return c.cfg.Leases.Confirm(ctx, sealed)
+}
+
+// inside returns an address of p that is not its network address.
+func inside(p netip.Prefix) netip.Addr { return p.Addr().Next() }
+
+// maxEstimations bounds what an offer says of the estimations before it.
+const maxEstimations = 1 << 20
+
+// TakeOwnership makes this peer the owner of a subnet with state that has arrived. It
+// returns this peer's lease, or an error that leaves the subnet with the owner.
+func (c *receiver) TakeOwnership(
+	ctx context.Context, from peer.ID, o handover.Offer, grant []byte, hosts []store.Host,
+) ([]byte, error) {
+	old, err := lease.OpenLease(o.Lease)
+	if err != nil {
+		return nil, err
+	}
+	g, err := lease.OpenGrant(grant)
+	if err != nil {
+		return nil, err
+	}
+	if g.From != from || g.To != c.cfg.Self || g.Subnet != o.Subnet || g.Epoch != o.Epoch {
+		return nil, errors.New("owner: the grant does not match the offer")
+	}
+	if c.Live(o.Subnet) { // since AcceptOffer; asked again, the owner is told
+		return nil, errors.New("owner: the subnet is already ours")
+	}
+	// On the disk first, then in the DHT: who finds the lease there, this peer
+	// after a crash included, must find the queue here.
+	l, sealed, err := c.selfMade(o, old, grant)
+	if err != nil {
+		return nil, err
+	}
+	what := store.Subnet{Prefix: o.Subnet, Evidence: o.Evidence, Estimations: o.Estimations}
+	if len(o.Evidence) == 0 { // from an owner that has lost it: what it showed us before
+		if was, _, err := c.arrivals.copyOf(o.Subnet); err == nil {
+			what.Evidence, what.Estimations = was.Evidence, was.Estimations
+		}
+	}
+	s, err := c.arrivals.taken(what, l, sealed)
+	if err != nil {
+		return nil, err
+	}
+	s.prefer = append([]string{from.String()}, s.prefer...) // it lacks nothing
+	if o.Replica && c.cfg.Replicas != nil {
+		s.replicas = []replicaPeer{{id: from, well: s.since, synced: true,
+			until: s.since.Add(c.cfg.Times.Lost)}}
+	}
+	s.renewAt = time.Now() // publishes the lease
+	if err := c.arrivals.enrol(s, o.Pos, store.Counters{HandoversIn: 1}); err != nil {
+		return nil, err
+	}
+	c.arrivals.admit(s, hosts, time.Now().Add(min(max(o.Wait, 0), time.Hour)))
+	c.log.Info("received subnet", "subnet", o.Subnet, "from", from, "epoch", o.Epoch,
+		"hosts", len(hosts))
+	return sealed, nil
+}
+
+// selfMade is an adopted subnet's lease that the DHT has not seen. The Registry
+// learns it, so that others are shown it, and may know a better one.
+func (c *receiver) selfMade(
+	o handover.Offer, old lease.Lease, grant []byte,
+) (l lease.Lease, sealed []byte, err error) {
+	now := time.Now()
+	l = old.Next(c.cfg.Self)
+	l.Issued, l.Expires, l.Grant = now, now.Add(c.cfg.LeaseTTL), grant
+	if sealed, err = lease.SealLease(l, c.cfg.Key); err != nil {
+		return l, nil, err
+	}
+	best, err := c.cfg.Leases.Hold(sealed, now)
+	switch {
+	case err != nil:
+		return l, nil, err
+	case best.Owner != c.cfg.Self:
+		return l, nil, fmt.Errorf("owner: the subnet is owned by %s since epoch %d", best.Owner,
+			best.Epoch)
+	}
+	l, err = lease.OpenLease(sealed)
+	return l, sealed, err
+}
+
+// takes says why this peer refuses a subnet that is offered to it.
+func (c *receiver) takes(p netip.Prefix) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if now.Before(c.reachability.refused[p]) {
+		return errors.New("this peer cannot reach its servers")
+	}
+	if c.cfg.Limits == nil {
+		return nil
+	}
+	return c.balance.balancer.accept(now, p)
+}

@@ -1,0 +1,201 @@
+package owner
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/coords/assign"
+	"peerd/overlay/replica"
+)
+
+// MaxReplicas bounds the replicas of a subnet.
+const MaxReplicas = 4
+
+// replicaPeer is a peer that keeps a copy of an owned subnet.
+type replicaPeer struct {
+	id     peer.ID
+	well   time.Time // chosen, or when it last kept up
+	synced bool      // it has had all; what is committed since may be missing
+	told   bool      // Replicas knows of it since our start
+	// until is when synced ends if it has not opened its copy: it gave us the subnet, and
+	// may take over with what it had then for Times.Lost.
+	until time.Time
+}
+
+// replicaPeersOf returns the named peers, none of which Replicas follows yet.
+func replicaPeersOf(names []string) []replicaPeer {
+	var ks []replicaPeer
+	for _, name := range names {
+		if id, err := peer.Decode(name); err == nil {
+			ks = append(ks, replicaPeer{id: id, well: time.Now()})
+		}
+	}
+	return ks
+}
+
+// replicas is the part of a Manager that keeps copies of its subnets at other peers.
+type replicas struct {
+	*table
+	intake *intake
+}
+
+// maintainReplicas checks the replicas of our subnets and chooses new ones for those
+// that are lost or missing. The error comes from the store.
+func (rs *replicas) maintainReplicas(now time.Time) error {
+	if rs.cfg.Replicas == nil {
+		return nil
+	}
+	if rs.cfg.Witness != nil {
+		rs.cfg.Replicas.SetWitnessSet(rs.cfg.Witness.WitnessSet())
+	}
+	var all []assign.Candidate
+	for _, s := range rs.guarded() {
+		ks, changed := rs.looked(s, now)
+		if n := rs.missing(ks, now); n > 0 && !rs.intake.draining.Load() {
+			if all == nil {
+				all = rs.candidates()
+			}
+			for _, id := range rs.nominate(s, ks, all, n, now) {
+				ks, changed = append(ks, replicaPeer{id: id, well: now}), true
+			}
+		}
+		if err := rs.followed(s, ks, changed); rs.intake.noteDiskFull(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing returns how many replicas have to be added to those of a subnet. One that does not answer
+// counts for half of Times.Lost: most come back, but if the owner then disappears as well, only
+// another one has what the owner has acknowledged since.
+func (rs *replicas) missing(ks []replicaPeer, now time.Time) int {
+	n := rs.answering(ks, now, func(replicaPeer) bool { return true })
+	return min(rs.cfg.ReplicaCount-n, MaxReplicas-len(ks))
+}
+
+// surplus returns how many of the last replicas of a subnet are not needed, because enough others
+// answer and have everything.
+func (rs *replicas) surplus(ks []replicaPeer, now time.Time) int {
+	n := rs.answering(ks, now, func(k replicaPeer) bool { return k.synced })
+	return max(0, n-rs.cfg.ReplicaCount)
+}
+
+// answering returns how many of the replicas that fit have answered within half of Times.Lost.
+func (rs *replicas) answering(ks []replicaPeer, now time.Time, fit func(replicaPeer) bool) (n int) {
+	for _, k := range ks {
+		if fit(k) && now.Sub(k.well) <= rs.cfg.Times.Lost/2 {
+			n++
+		}
+	}
+	return n
+}
+
+// looked returns the replicas of a subnet without those that are lost, and reports
+// whether any was.
+func (rs *replicas) looked(s *subnet, now time.Time) (ks []replicaPeer, changed bool) {
+	rs.mu.Lock()
+	have := slices.Clone(s.replicas)
+	rs.mu.Unlock()
+	for _, k := range have {
+		if !k.told {
+			ks = append(ks, k)
+			continue
+		}
+		st := rs.cfg.Replicas.State(s.prefix, k.id)
+		refused := false
+		switch {
+		case st.Err == nil:
+			k.well, k.synced = later(k.well, st.Heard), st.Synced || now.Before(k.until)
+		case errors.Is(st.Err, replica.ErrStale):
+			rs.suspect(s, now)
+		default:
+			refused = errors.Is(st.Err, replica.ErrRefused)
+		}
+		if refused || now.Sub(k.well) > rs.cfg.Times.Lost {
+			rs.dropReplica(s, k, now, st.Err)
+			changed = true
+			continue
+		}
+		ks = append(ks, k)
+	}
+	for range rs.surplus(ks, now) {
+		rs.cfg.Replicas.Unfollow(s.prefix, ks[len(ks)-1].id, true)
+		ks, changed = ks[:len(ks)-1], true
+	}
+	return ks, changed
+}
+
+// dropReplica has a peer delete its copy of a subnet, and does not choose it again for a while.
+func (rs *replicas) dropReplica(s *subnet, k replicaPeer, now time.Time, err error) {
+	rs.log.Info("dropped replica", "subnet", s.prefix, "replica", k.id, "err", err)
+	rs.cfg.Replicas.Unfollow(s.prefix, k.id, true)
+	rs.mu.Lock()
+	s.shun(k.id.String(), now)
+	rs.mu.Unlock()
+}
+
+// followed starts following the replicas of a subnet and records them.
+func (rs *replicas) followed(s *subnet, ks []replicaPeer, changed bool) error {
+	for i := range ks {
+		k := &ks[i]
+		if k.told {
+			continue
+		}
+		if err := rs.follow(s, k.id); err != nil {
+			return err
+		}
+		k.told = true
+	}
+	rs.mu.Lock()
+	s.replicas = ks
+	if slices.ContainsFunc(ks, func(k replicaPeer) bool { return k.synced }) {
+		s.copied = time.Now()
+	}
+	rs.mu.Unlock()
+	if changed {
+		return rs.save(s)
+	}
+	return nil
+}
+
+// follow has a peer keep a copy of a subnet of ours.
+func (rs *replicas) follow(s *subnet, to peer.ID) error {
+	rs.mu.Lock()
+	o := replica.OpenRequest{Subnet: s.prefix, Epoch: s.lease.Epoch}
+	rs.mu.Unlock()
+	return rs.cfg.Replicas.Follow(s.prefix, to, o)
+}
+
+// nominate chooses up to n new replicas of a subnet.
+func (rs *replicas) nominate(
+	s *subnet, have []replicaPeer, all []assign.Candidate, n int, now time.Time,
+) []peer.ID {
+	rs.mu.Lock()
+	q := nomination{subnet: s.prefix, self: rs.self, proxy: s.lease.Proxy,
+		prefer: s.prefer, not: map[string]bool{}, holders: rs.cfg.Holders}
+	for who, until := range s.avoid {
+		if until.After(now) {
+			q.not[who] = true
+		}
+	}
+	if s.to != "" { // it has a copy anyway, and will own the subnet
+		q.not[s.to] = true
+	}
+	rs.mu.Unlock()
+	for _, k := range have {
+		q.not[k.id.String()] = true
+	}
+	return q.choose(all, n)
+}
+
+// alone reports that there is no peer that could be a replica.
+func (rs *replicas) alone() bool {
+	all := rs.cfg.Directory.Candidates()
+	return !slices.ContainsFunc(all, func(c assign.Candidate) bool {
+		return c.ID != rs.self
+	})
+}

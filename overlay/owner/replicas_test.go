@@ -1,0 +1,190 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/replica"
+)
+
+// rounds lets the Manager run its maintenance without Run.
+func (m *member) rounds(n int) {
+	m.t.Helper()
+	m.roundsAt(n, time.Now())
+}
+
+// roundsAt is rounds at another time.
+func (m *member) roundsAt(n int, now time.Time) {
+	m.t.Helper()
+	for range n {
+		m.turn++
+		if err := m.runMaintenance(now); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// sheltered is alice with a subnet, and others that may be its replicas.
+func sheltered(t *testing.T, others ...someone) (*member, *fakeReplicas, *fakeWitness) {
+	t.Helper()
+	m, r, w := guardedBy(t, alice, nil, func(c *Config) {
+		c.Directory = directory(append([]someone{alice}, others...))
+		c.Times.Lost = time.Hour // by roundsAt
+	})
+	m.claim(subnetA)
+	m.plant("a.test", subnetA, addrA, 3)
+	return m, r, w
+}
+
+func TestReplicaReplaced(t *testing.T) {
+	m, r, _ := sheltered(t, bob, carol)
+	m.rounds(2)
+	first := r.followers(subnetA)
+	if len(first) != 1 {
+		t.Fatalf("replicas %v", first)
+	}
+	r.set(first[0], replica.Follower{Synced: true})
+	m.rounds(2)
+	r.set(first[0], replica.Follower{Synced: true, Err: replica.ErrLink}) // silent
+	m.rounds(2)
+	if got := r.followers(subnetA); !slices.Equal(got, first) {
+		t.Errorf("given up at once: %v", got)
+	}
+	m.roundsAt(2, time.Now().Add(2*m.Manager.cfg.Times.Lost))
+	if got := r.followers(subnetA); len(got) != 1 || got[0] == first[0] {
+		t.Errorf("not replaced: %v", got)
+	}
+	if got := m.table.subnets[subnetA].replicas; len(got) != 1 || got[0].synced {
+		t.Errorf("keepers %+v", got)
+	}
+}
+
+// A link that hangs is lost, whatever its socket says.
+func TestReplicaHangs(t *testing.T) {
+	m, r, _ := sheltered(t, bob, carol)
+	m.Manager.cfg.Times.Lost = time.Hour
+	m.rounds(2)
+	first := r.followers(subnetA)
+	for _, c := range []struct {
+		ago time.Duration
+		ok  bool
+	}{{time.Minute, true}, {2 * time.Hour, false}} {
+		then := time.Now().Add(-c.ago)
+		m.table.subnets[subnetA].replicas[0].well = then
+		r.set(first[0], replica.Follower{Synced: true, Heard: then})
+		m.rounds(2)
+		if got := r.followers(subnetA); len(got) != 1 || (got[0] == first[0]) != c.ok {
+			t.Errorf("silent for %v: replicas %v, first %v", c.ago, got, first)
+		}
+	}
+}
+
+// While a replica does not answer, another one is added. When both answer, one is dropped.
+func TestReplicaDoesNotAnswer(t *testing.T) {
+	m, r, _ := sheltered(t, bob, carol)
+	m.rounds(2)
+	first := r.followers(subnetA)
+	if len(first) != 1 {
+		t.Fatalf("replicas %v, want one", first)
+	}
+	r.set(first[0], replica.Follower{Synced: true, Err: replica.ErrLink})
+	at := time.Now().Add(m.Manager.cfg.Times.Lost / 3)
+	m.roundsAt(2, at)
+	if got := r.followers(subnetA); !slices.Equal(got, first) {
+		t.Errorf("replicas %v after a short silence, want %v", got, first)
+	}
+	at = time.Now().Add(m.Manager.cfg.Times.Lost * 2 / 3)
+	m.roundsAt(2, at)
+	if got := r.followers(subnetA); len(got) != 2 {
+		t.Errorf("replicas %v while one is silent, want two", got)
+	}
+	for _, id := range []peer.ID{bob.id, carol.id} {
+		r.set(id, replica.Follower{Synced: true, Heard: at})
+	}
+	m.roundsAt(2, at)
+	if got := r.followers(subnetA); !slices.Equal(got, first) {
+		t.Errorf("replicas %v after both answered, want %v", got, first)
+	}
+}
+
+// A peer that refuses is not asked again soon; without other peers there is no replica.
+func TestReplicaRefuses(t *testing.T) {
+	m, r, _ := sheltered(t, bob)
+	m.rounds(2)
+	r.set(bob.id, replica.Follower{Err: replica.ErrRefused})
+	m.rounds(6)
+	if got := r.followers(subnetA); len(got) != 0 {
+		t.Errorf("replicas %v", got)
+	}
+}
+
+// Replicas outlive a restart, so that they need no new snapshot.
+func TestReplicasAfterRestart(t *testing.T) {
+	m, r, _ := sheltered(t, bob, carol)
+	m.rounds(2)
+	want := r.followers(subnetA)
+	again, r2, _ := guardedOn(t, alice, m.dht, m.cfg.DB, func(c *Config) {
+		c.Directory = directory{alice, bob, carol}
+	})
+	again.table.subnets[subnetA].since = time.Now().Add(-again.Manager.cfg.Times.First)
+	if got := again.Safe(t.Context(), []netip.Prefix{subnetA}); len(got) != 1 {
+		t.Error("URLs are safe before the replicas answer again")
+	}
+	again.rounds(2)
+	if got := r2.followers(subnetA); !slices.Equal(got, want) {
+		t.Errorf("%v instead of %v", got, want)
+	}
+}
+
+func TestSafe(t *testing.T) {
+	all := []netip.Prefix{subnetA}
+	ok := func(m *member, want bool, what string) {
+		t.Helper()
+		if got := len(m.Safe(t.Context(), all)) == 0; got != want {
+			t.Errorf("%s: safe %v", what, got)
+		}
+	}
+	m, r, _ := sheltered(t, bob)
+	flushed := 0
+	r.flush = func(_ netip.Prefix, to []peer.ID) error {
+		flushed++
+		if !slices.Equal(to, []peer.ID{bob.id}) {
+			return errors.New("the wrong ones")
+		}
+		return nil
+	}
+	ok(m, false, "before the first replica")
+	m.rounds(2)
+	ok(m, false, "before it is in sync")
+	r.set(bob.id, replica.Follower{Synced: true})
+	m.rounds(2)
+	if ok(m, true, "in sync"); flushed != 1 {
+		t.Errorf("flushed %d times", flushed)
+	}
+	r.flush = func(netip.Prefix, []peer.ID) error { return context.DeadlineExceeded }
+	r.set(bob.id, replica.Follower{Synced: true, Err: replica.ErrLink})
+	m.rounds(2)
+	ok(m, false, "a replica that does not answer")
+	m.table.subnets[subnetA].since = time.Now().Add(-time.Minute)
+	m.roundsAt(2, time.Now().Add(2*m.Manager.cfg.Times.Lost))
+	ok(m, false, "the replica was dropped just now")
+	m.table.subnets[subnetA].copied = time.Now().Add(-m.Manager.cfg.Times.First)
+	ok(m, true, "the replica is lost and there is no other peer")
+	m.table.subnets[subnetA].state = departBeaten
+	ok(m, false, "yielding")
+
+	m, _, _ = sheltered(t)
+	ok(m, true, "no peer can be a replica")
+	m, _, _ = sheltered(t, bob)
+	m.table.subnets[subnetA].since = time.Now().Add(-time.Minute)
+	ok(m, true, "no replica for long")
+	if got := m.Safe(t.Context(), []netip.Prefix{subnetB}); len(got) != 1 {
+		t.Error("another's subnet is safe")
+	}
+}

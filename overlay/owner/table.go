@@ -1,0 +1,261 @@
+package owner
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/coords"
+	"peerd/coords/assign"
+	"peerd/store"
+)
+
+// table holds the subnets of this peer, and nothing else does. A part reads and changes a subnet
+// while it holds mu. mu is never held during I/O; the Frontier's own lock comes after it.
+type table struct {
+	*env
+	mu      sync.Mutex
+	subnets map[netip.Prefix]*subnet
+}
+
+// Live says whether a subnet's hosts are ours.
+func (t *table) Live(p netip.Prefix) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.subnets[p] != nil
+}
+
+// List returns a row a subnet.
+func (t *table) List() []Info {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]Info, 0, len(t.subnets))
+	for _, s := range t.subnets {
+		all = append(all, s.info())
+	}
+	return all
+}
+
+// Counts returns the current numbers. It looks at each subnet, but allocates nothing.
+func (t *table) Counts() (c Counts) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range t.subnets {
+		switch {
+		case s.unverified() || s.lost():
+			c.Unverified++
+		case s.leaving():
+			c.Leaving++
+		case s.phase == store.PhaseDeciding:
+			c.Estimating++
+		default:
+			c.Owned++
+		}
+	}
+	return c
+}
+
+// Decided returns the subnets that are ours for good, in no order.
+func (t *table) Decided() []Decided {
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]Decided, 0, len(t.subnets))
+	for _, s := range t.subnets {
+		if s.phase != store.PhaseOwned || s.leaving() || s.unverified() {
+			continue
+		}
+		d := Decided{Subnet: s.prefix}
+		if s.renewAt.After(now) {
+			d.Sealed = s.sealed
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// guarded returns the subnets that have, or should have, replicas.
+func (t *table) guarded() []*subnet {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []*subnet
+	for _, s := range t.subnets {
+		if !s.leaving() && !s.unverified() && (t.cfg.ReplicaCount > 0 || len(s.replicas) > 0) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// enter lets a host be added to a subnet, unless it is leaving or has left: it
+// does not go before the caller is done with s.adding.
+func (t *table) enter(s *subnet) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.subnets[s.prefix] != s || s.leaving() {
+		return false
+	}
+	s.adding.Add(1)
+	return true
+}
+
+func (t *table) committed(s *subnet) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return s.phase == store.PhaseCommitting
+}
+
+// deciding reports whether a subnet is ours and not decided yet.
+func (t *table) deciding(p netip.Prefix) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.subnets[p]
+	return s != nil && s.phase == store.PhaseDeciding
+}
+
+// evidence is what is known of a subnet by its downloads.
+func (t *table) evidence(
+	s *subnet, candidates []assign.Candidate, now time.Time,
+) assign.Evidence {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return assign.Evidence{
+		Subnet: s.prefix, Self: t.self, Candidates: candidates,
+		Samples: s.history.samples(), Now: now,
+	}
+}
+
+// suspect has the lease of a subnet renewed soon, because a peer says that it
+// knows a better one.
+func (t *table) suspect(s *subnet, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.renewAt.After(now) && now.Sub(s.suspected) > suspectEvery {
+		s.renewAt, s.suspected = now, now
+	}
+}
+
+// save writes the state of a subnet to the disk. What fails for lack of space is
+// written by a later tick.
+func (t *table) save(s *subnet) error { return t.saveCounting(s, store.Counters{}) }
+
+// saveCounting is save, and adds n to the counters. The state is that at the time of the
+// transaction, of which there is one at a time: an older one never replaces a newer one.
+func (t *table) saveCounting(s *subnet, n store.Counters) error {
+	err := t.cfg.DB.Batch(func(tx *store.Tx) error {
+		t.mu.Lock()
+		r, err := s.record()
+		current := t.subnets[s.prefix] == s && s.disk != diskRemoving
+		t.mu.Unlock()
+		if err != nil || !current {
+			return err
+		}
+		if n != (store.Counters{}) {
+			tx.Count(n)
+		}
+		return tx.PutSubnet(r)
+	})
+	t.mu.Lock()
+	switch {
+	case s.disk == diskRemoving:
+	case err != nil:
+		s.disk = diskUnsaved
+	default:
+		s.disk = diskSaved
+	}
+	t.mu.Unlock()
+	return err
+}
+
+// remove runs a function that removes the state of a subnet from the disk, or replaces it by that
+// of a copy, and then drops the subnet from memory. Meanwhile the state is not saved.
+func (t *table) remove(s *subnet, fromDisk func() error) error {
+	t.mu.Lock()
+	s.disk = diskRemoving
+	t.mu.Unlock()
+	err := fromDisk()
+	if err == nil {
+		t.drop(s)
+		return nil
+	}
+	t.mu.Lock()
+	s.disk = diskUnsaved // it may have changed meanwhile
+	t.mu.Unlock()
+	return err
+}
+
+// drop removes a subnet from memory after its record has changed to that of another
+// peer's.
+func (t *table) drop(s *subnet) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.subnets, s.prefix)
+	t.cfg.Frontier.Drop(s.prefix)
+}
+
+// Counts are the numbers of subnets of this peer by state. Each subnet is in one of them.
+type Counts struct {
+	Estimating int // the strategy still searches for the nearest peer
+	Owned      int
+	Leaving    int // on their way to another peer
+	Unverified int // another peer may own them by now: nothing is fetched there
+}
+
+// Decided is a subnet that is ours for good, until something changes.
+type Decided struct {
+	Subnet netip.Prefix
+	// Sealed is its lease; nil until the lease that contains the decision is signed.
+	Sealed []byte
+}
+
+// suspectEvery is how often a lease is renewed on a peer's word.
+const suspectEvery = 15 * time.Second
+
+// Info is what the outside may know of a subnet.
+type Info struct {
+	Prefix      netip.Prefix
+	Epoch       uint64
+	Phase       store.Phase
+	Proxy       *coords.Proxy
+	Estimations int
+	Since       time.Time
+	Moves       int // recent moves because the nearest peer changed
+	// Unverified reports that the subnet may have another owner by now, because a witness
+	// has voted or the lease could not be renewed. Until that is known nothing is fetched
+	// there.
+	Unverified bool
+	// Revoked reports that it is a witness's vote.
+	Revoked bool
+	// Replicas are the peers that keep a copy of everything except what was committed just
+	// now.
+	Replicas []peer.ID
+}
+
+func (s *subnet) info() Info {
+	i := Info{
+		Prefix: s.prefix, Epoch: s.lease.Epoch, Phase: s.phase, Proxy: s.lease.Proxy,
+		Estimations: s.estimations, Since: s.since, Moves: len(s.watch.Moves),
+		Unverified: s.unverified() || s.lost(), Revoked: !s.revoked.IsZero(),
+	}
+	for _, k := range s.replicas {
+		if k.synced {
+			i.Replicas = append(i.Replicas, k.id)
+		}
+	}
+	return i
+}
+
+// show gives the frontier the state of a subnet after it has changed. The table's mutex is held.
+func (t *table) show(s *subnet) {
+	if t.subnets[s.prefix] != s {
+		return
+	}
+	t.cfg.Frontier.SetSerial(s.prefix, s.phase == store.PhaseDeciding || s.again)
+	if s.leaving() || s.unverified() {
+		t.cfg.Frontier.BeginPause(s.prefix)
+	} else {
+		t.cfg.Frontier.Resume(s.prefix)
+	}
+}

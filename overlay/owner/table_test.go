@@ -1,0 +1,72 @@
+package owner
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"peerd/coords"
+	"peerd/store"
+)
+
+// Each subnet counts once, whatever applies to it.
+func TestCounts(t *testing.T) {
+	m := &table{subnets: map[netip.Prefix]*subnet{}}
+	for i, s := range []*subnet{
+		{phase: store.PhaseDeciding},
+		{phase: store.PhaseDeciding, departure: departure{state: departClosed, to: "b"}},
+		{phase: store.PhaseDeciding, doubt: doubt{stale: true}},
+		{phase: store.PhaseOwned},
+		{phase: store.PhaseOwned, departure: departure{state: departCopying, to: "b"}},
+		{phase: store.PhaseOwned, departure: departure{state: departBeaten}},
+		{phase: store.PhaseOwned, doubt: doubt{revoked: time.Now()},
+			departure: departure{state: departClosed}},
+		{phase: store.PhaseCommitting, departure: departure{state: departClosed, to: "b"}},
+		{phase: store.PhaseOwned, departure: departure{state: departClosed, to: "b"}},
+	} {
+		m.subnets[store.SubnetOf(netip.AddrFrom4([4]byte{192, 0, byte(i), 1}))] = s
+	}
+	want := Counts{Estimating: 1, Owned: 2, Leaving: 3, Unverified: 3}
+	if got := m.Counts(); got != want {
+		t.Errorf("Counts() = %+v, want %+v", got, want)
+	}
+	if n := testing.AllocsPerRun(10, func() { m.Counts() }); n != 0 {
+		t.Errorf("Counts() allocates %v times", n)
+	}
+}
+
+func TestPredict(t *testing.T) {
+	m := &Placement{table: &table{
+		env: newEnv(Config{Self: alice.id,
+			PlacementConfig: PlacementConfig{Directory: directory{alice}}}),
+		subnets: map[netip.Prefix]*subnet{},
+	}}
+	here, ok := m.cfg.Directory.At(m.self)
+	if !ok {
+		t.Fatal("the directory lacks this peer")
+	}
+	s := &subnet{prefix: subnetA}
+	m.subnets[subnetA] = s
+	if _, ok := m.Predict(subnetA, 1000); ok {
+		t.Error("Predict() without a proxy coordinate returned true")
+	}
+	s.lease.Proxy = &coords.Proxy{At: here, Delay: 30, Scale: 1, PerKB: 2}
+	want := s.lease.Proxy.Predict(here, 5000)
+	if got, ok := m.Predict(subnetA, 5000); !ok || got != want || got < 40*time.Millisecond {
+		t.Errorf("Predict() = %v, %v, want %v", got, ok, want)
+	}
+	if _, ok := m.Predict(subnetB, 1000); ok {
+		t.Error("Predict() for a subnet of another peer returned true")
+	}
+}
+
+func BenchmarkCounts(b *testing.B) {
+	m := &table{subnets: map[netip.Prefix]*subnet{}}
+	for i := range 10_000 {
+		p := store.SubnetOf(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}))
+		m.subnets[p] = &subnet{prefix: p, phase: store.PhaseOwned}
+	}
+	for b.Loop() {
+		m.Counts()
+	}
+}

@@ -1,0 +1,104 @@
+package ownermap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	pubsub "github.com/libp2p/go-libp2p-pubsub"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/wire"
+)
+
+// validate validates a message and adds what is new in it. It checks up to twice maxLeases
+// signatures and therefore does not run inline.
+func (m *Map) validate(
+	_ context.Context, from peer.ID, msg *pubsub.Message,
+) pubsub.ValidationResult {
+	if from == m.cfg.Self {
+		return pubsub.ValidationAccept
+	}
+	if !m.forwarded.Allow(forwardRate, from, time.Now()) {
+		return pubsub.ValidationIgnore // others forward it too, or it is repeated
+	}
+	added, err := m.receive(msg.GetData(), time.Now())
+	switch {
+	case errors.Is(err, ErrMessage):
+		m.log.Debug("rejected announcement", "peer", from, "err", err)
+		return pubsub.ValidationReject
+	case added == 0:
+		return pubsub.ValidationIgnore
+	}
+	return pubsub.ValidationAccept
+}
+
+// receive adds what is new in a message and returns the number of changed subnets.
+func (m *Map) receive(raw []byte, now time.Time) (added int, err error) {
+	owner, leases, err := parse(raw)
+	if err != nil || owner == m.cfg.Self { // our own message
+		return 0, err
+	}
+	for _, l := range leases {
+		if l.CheckTime(now) != nil || !m.quota.allows(owner, now) {
+			continue
+		}
+		if m.cfg.OnLease != nil {
+			m.cfg.OnLease(l)
+		}
+		if m.table.put(newEntry(l), false, now, m.cfg.RepeatAfter/2) {
+			m.quota.charge(owner, now)
+			added++
+		}
+	}
+	m.received.Add(int64(added))
+	return added, nil
+}
+
+// forwardRate limits the messages of which the signatures are checked for a peer that forwards
+// them, whoever has made them. A network of a thousand peers in which everything changes makes
+// a hundred a second, each of which comes from several peers.
+var forwardRate = wire.Rate{PerSecond: 50, Burst: 500, TotalFactor: 4}
+
+// maxQuotaOwners is the number of owners of which the quota is tracked.
+const maxQuotaOwners = 4096
+
+// quota limits how many announcements of one owner this peer relays: twice the maximum rate of
+// an honest owner, plus a burst. Its methods may be called concurrently.
+type quota struct {
+	cost  time.Duration // time that one announcement costs
+	burst time.Duration
+
+	mu     sync.Mutex
+	paidAt *simplelru.LRU[peer.ID, time.Time] // when all announcements are paid for
+}
+
+func newQuota(gap time.Duration) (*quota, error) {
+	until, err := simplelru.NewLRU[peer.ID, time.Time](maxQuotaOwners, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ownermap: %w", err)
+	}
+	return &quota{cost: gap / (2 * maxLeases), burst: 10 * gap, paidAt: until}, nil
+}
+
+// allows reports whether owner may send another announcement.
+func (q *quota) allows(owner peer.ID, now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	until, _ := q.paidAt.Get(owner)
+	return until.Sub(now) < q.burst
+}
+
+// charge counts an announcement of owner.
+func (q *quota) charge(owner peer.ID, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	until, _ := q.paidAt.Get(owner)
+	if until.Before(now) {
+		until = now
+	}
+	q.paidAt.Add(owner, until.Add(q.cost))
+}

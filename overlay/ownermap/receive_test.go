@@ -1,0 +1,136 @@
+package ownermap
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"peerd/overlay/lease"
+	"peerd/overlay/overlaytest"
+)
+
+func TestReceive(t *testing.T) {
+	now := time.Now()
+	l := func(p overlaytest.Peer, n int, at time.Duration) []byte {
+		return seal(t, p, owned(p, subnet(n), now.Add(at), nil))
+	}
+	long := make([][]byte, maxLeases+1)
+	for i := range long {
+		long[i] = l(bob, i, 0)
+	}
+	forged := l(bob, 1, 0)
+	forged[len(forged)-1] ^= 1
+	a := newMap(t, alice, nil)
+	heard := 0 // valid leases, new or not
+	a.cfg.OnLease = func(l lease.Lease) {
+		if heard++; l.Owner == alice.ID {
+			t.Error("OnLease was called with an own lease")
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		raw   []byte
+		added int
+		bad   bool
+	}{
+		{"empty", nil, 0, true},
+		{"too long", make([]byte, maxMessage+1), 0, true},
+		{"not CBOR", []byte("hello"), 0, true},
+		{"no lease", message(t), 0, true},
+		{"too many leases", message(t, long...), 0, true},
+		{"forged", message(t, forged), 0, true},
+		{"one good, one forged", message(t, l(bob, 2, 0), forged), 0, true},
+		{"two owners", message(t, l(bob, 3, 0), l(carol, 4, 0)), 0, true},
+		{"two", message(t, l(bob, 5, 0), l(bob, 6, 0)), 2, false},
+		{"the same again", message(t, l(bob, 5, 0)), 0, false},
+		{"a little later, the same", message(t, l(bob, 5, time.Minute)), 0, false},
+		{"earlier", message(t, l(bob, 5, -time.Minute)), 0, false},
+		{"one of them new", message(t, l(bob, 5, 0), l(bob, 7, 0)), 1, false},
+		{"from the future", message(t, l(bob, 8, 2*lease.Skew)), 0, false},
+		{"long gone", message(t, l(bob, 9, -2*lease.Grace)), 0, false},
+		{"mine", message(t, l(alice, 10, 0)), 0, false},
+		{"moved", message(t, seal(t, carol, granted(t, bob, carol, subnet(5), now))), 1, false},
+		{"the old owner's", message(t, l(bob, 5, time.Minute)), 0, false},
+		{"with a place now", message(t,
+			seal(t, bob, owned(bob, subnet(6), now.Add(time.Second), somewhere(1)))), 1, false},
+		{"a slightly other place",
+			message(t, seal(t, bob, owned(bob, subnet(6), now.Add(2*time.Second), somewhere(1.5)))),
+			0, false},
+		{"quite another place",
+			message(t, seal(t, bob, owned(bob, subnet(6), now.Add(3*time.Second), somewhere(90)))),
+			1, false},
+	} {
+		added, err := a.receive(c.raw, now)
+		if added != c.added || errors.Is(err, ErrMessage) != c.bad || (err != nil) != c.bad {
+			t.Errorf("receive %s = %d, %v; want %d", c.name, added, err, c.added)
+		}
+	}
+	if heard != 12 {
+		t.Errorf("OnLease was called %d times, want 12", heard)
+	}
+	if s := a.Stats(); s.Subnets != 3 || s.Received != 6 {
+		t.Errorf("Stats() = %+v, want 3 subnets and 6 received", s)
+	}
+	// A repetition counts as new after half of RepeatAfter.
+	later := now.Add(a.cfg.RepeatAfter)
+	if added, err := a.receive(message(t, l(bob, 7, time.Hour)), later); added != 1 || err != nil {
+		t.Errorf("receive of a repetition = %d, %v, want 1", added, err)
+	}
+}
+
+// An owner cannot make others relay more than an honest owner announces.
+func TestQuota(t *testing.T) {
+	a := newMap(t, alice, nil)
+	now := time.Now()
+	flood := func(n, from int, now time.Time) (added int) {
+		for i := range n {
+			m, err := a.receive(message(t, seal(t, bob, owned(bob, subnet(from+i), now, nil))), now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			added += m
+		}
+		return added
+	}
+	first := flood(1000, 0, now)
+	if first < 4*maxLeases || first > 40*maxLeases {
+		t.Errorf("accepted %d announcements at once, want 4 to 40 messages' worth", first)
+	}
+	if more := flood(10, 2000, now); more != 0 {
+		t.Errorf("accepted %d more announcements, want 0", more)
+	}
+	if more := flood(200, 3000, now.Add(a.cfg.Gap)); more < maxLeases || more > 3*maxLeases {
+		t.Errorf("accepted %d announcements in the next %v, want one to three messages' worth",
+			more, a.cfg.Gap)
+	}
+	if added, err := a.receive(message(t, seal(t, carol, owned(carol, subnet(9000), now, nil))),
+		now); added != 1 || err != nil {
+		t.Errorf("receive from another owner = %d, %v, want 1", added, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	now := time.Unix(2e9, 0)
+	one := seal(f, bob, owned(bob, subnet(1), now, somewhere(1)))
+	two := seal(f, bob, owned(bob, subnet(2), now, nil))
+	f.Add(message(f, one, two))
+	f.Add(message(f))
+	f.Add(message(f, one[:40]))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		owner, leases, err := parse(raw)
+		if err != nil {
+			if !errors.Is(err, ErrMessage) || leases != nil {
+				t.Fatalf("parse: %v with %d leases, want ErrMessage and none", err, len(leases))
+			}
+			return
+		}
+		if len(leases) == 0 || len(leases) > maxLeases {
+			t.Fatalf("parse accepted %d leases", len(leases))
+		}
+		for _, l := range leases {
+			if l.Owner != owner {
+				t.Fatalf("parse accepted a lease of %v among those of %v", l.Owner, owner)
+			}
+		}
+	})
+}

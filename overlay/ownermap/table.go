@@ -1,0 +1,175 @@
+package ownermap
+
+import (
+	"fmt"
+	"iter"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gaissmai/bart"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"peerd/coords/assign"
+	"peerd/overlay/lease"
+)
+
+// entry is the known lease of one subnet. It is immutable.
+type entry struct {
+	lease      lease.Lease // without grant and takeover
+	delegation assign.Delegation
+}
+
+func newEntry(l lease.Lease) *entry {
+	l.Grant, l.Takeover = nil, nil // already checked, and most of the size
+	return &entry{lease: l, delegation: assign.Delegation{Subnet: l.Subnet, Owner: l.Owner.String(),
+		Proxy: l.Proxy}}
+}
+
+// table contains the best known lease of each subnet, including those of this peer. Its methods
+// may be called concurrently. Taking a snapshot is free.
+type table struct {
+	current atomic.Pointer[bart.Table[*entry]] // replaced, never modified
+
+	mu     sync.Mutex // held by writers
+	others *simplelru.LRU[netip.Prefix, time.Time]
+	own    map[netip.Prefix]bool
+	dirty  map[string]bool // prefixes with a changed stored form
+}
+
+// newTable returns a table for at most max subnets of other peers.
+func newTable(max int) (*table, error) {
+	t := &table{own: map[netip.Prefix]bool{}, dirty: map[string]bool{}}
+	t.current.Store(new(bart.Table[*entry]))
+	var err error
+	t.others, err = simplelru.NewLRU(max, func(p netip.Prefix, _ time.Time) {
+		t.current.Store(t.current.Load().DeletePersist(p))
+		t.dirty[p.String()] = true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ownermap: %w", err)
+	}
+	return t, nil
+}
+
+// get returns the entry of p.
+func (t *table) get(p netip.Prefix) (*entry, bool) { return t.current.Load().Get(p) }
+
+// size returns the number of subnets.
+func (t *table) size() int { return t.current.Load().Size() }
+
+// put adds a lease if it is better than the known one, and reports whether it did. A lease of
+// another peer that differs from the known one only in its times is not added until pause has
+// passed since the last one.
+func (t *table) put(e *entry, own bool, now time.Time, pause time.Duration) bool {
+	p := e.lease.Subnet
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := t.current.Load()
+	// later, any lease replaces it
+	if old, ok := all.Get(p); ok && now.Sub(old.lease.Expires) <= lease.Grace {
+		better := lease.Better(e.lease, old.lease)
+		if own && better == 0 { // ours again
+			t.own[p] = true
+			t.removeFromLRU(p)
+		}
+		if better <= 0 {
+			return false
+		}
+		heard, _ := t.others.Peek(p)
+		if !own && now.Sub(heard) < pause && same(e.lease, old.lease) {
+			return false
+		}
+	}
+	t.current.Store(all.InsertPersist(p, e))
+	t.dirty[p.String()] = true
+	if own {
+		t.own[p] = true
+		t.removeFromLRU(p)
+		return true
+	}
+	delete(t.own, p)
+	t.others.Add(p, now)
+	return true
+}
+
+// removeFromLRU removes p from the eviction order but not from the table.
+func (t *table) removeFromLRU(p netip.Prefix) {
+	if t.others.Contains(p) {
+		kept := t.current.Load()
+		t.others.Remove(p)
+		t.current.Store(kept)
+	}
+}
+
+// disown treats an own subnet like those of other peers from now on.
+func (t *table) disown(p netip.Prefix, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.own[p] {
+		delete(t.own, p)
+		t.others.Add(p, now)
+	}
+}
+
+// retention is for how long a lease is kept after it expired. It no longer proves ownership,
+// but the position of the subnet's servers is still useful.
+const retention = 7 * 24 * time.Hour
+
+// expire deletes leases that are too old.
+func (t *table) expire(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.others.Keys() {
+		if e, ok := t.get(p); ok && now.Sub(e.lease.Expires) > retention {
+			t.others.Remove(p)
+		}
+	}
+}
+
+// markDirty includes a key in the next changes.
+func (t *table) markDirty(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dirty[key] = true
+}
+
+// changes returns the stored forms that have changed since the last call. Nil means deleted, or
+// owned by this peer, which stores those leases elsewhere.
+func (t *table) changes() map[string][]byte {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make(map[string][]byte, len(t.dirty))
+	for key := range t.dirty {
+		out[key] = nil
+		p, err := netip.ParsePrefix(key)
+		if err != nil {
+			continue
+		}
+		if e, ok := t.get(p); ok && !t.own[p] {
+			out[key], _ = e.marshal() // not saved if it cannot be encoded
+		}
+	}
+	clear(t.dirty)
+	return out
+}
+
+// view is a snapshot of the table.
+type view struct{ all *bart.Table[*entry] }
+
+var _ assign.Delegations = view{}
+
+// Within yields the delegations inside p, ordered by prefix.
+func (v view) Within(p netip.Prefix) iter.Seq[assign.Delegation] {
+	return func(yield func(assign.Delegation) bool) {
+		if !p.IsValid() {
+			return
+		}
+		for _, e := range v.all.Subnets(p.Masked()) {
+			if !yield(e.delegation) {
+				return
+			}
+		}
+	}
+}

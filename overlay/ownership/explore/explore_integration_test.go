@@ -1,0 +1,5 @@
+//go:build integration
+
+package explore
+
+func init() { full = true }

@@ -1,0 +1,242 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay"
+	"peerd/overlay/wire"
+)
+
+// tell has a teller relay the beacon of a peer with these addresses.
+func tell(t *testing.T, d *clockedDirectory, seed int64, by peer.ID, addrs ...string) error {
+	t.Helper()
+	key, id := identity(t, seed)
+	b := testBeacon(id, uint64(d.now.UnixMilli()), d.now)
+	b.Addrs = addrs
+	_, err := d.PutHearsay(mustSeal(t, key, b), time.Second, by, true)
+	return err
+}
+
+// Hearsay fills a quarter of a directory, one teller an eighth, and one network of addresses a
+// few places, however many beacons there are. Nothing of it is shown.
+func TestHearsayIsBounded(t *testing.T) {
+	_, self := identity(t, 1)
+	local := func(i int) string { return fmt.Sprintf("/ip4/10.0.0.1/tcp/%d", i) }
+	tests := map[string]struct {
+		tellers int
+		addr    func(i int) string
+		want    int
+	}{
+		"many tellers": {50, local, 48},
+		"one teller":   {1, local, 24},
+		"one /24": {50, func(i int) string {
+			return fmt.Sprintf("/ip4/11.0.0.%d/tcp/1", i%250)
+		}, 8},
+		"one /48": {50, func(i int) string {
+			return fmt.Sprintf("/ip6/2a01:4f8:1:%x::1/tcp/1", i)
+		}, 8},
+		"one /16": {50, func(i int) string {
+			return fmt.Sprintf("/ip4/11.0.%d.1/tcp/1", i%250)
+		}, 24},
+	}
+	for name, c := range tests {
+		d := newDirectory(self, 192)
+		added := 0
+		for i := range 120 {
+			_, by := identity(t, int64(1000+i%c.tellers))
+			switch err := tell(t, d, int64(2000+i), by, c.addr(i)); {
+			case err == nil:
+				added++
+			case !errors.Is(err, ErrFull):
+				t.Fatal(err)
+			}
+		}
+		if added != c.want || len(d.known()) != c.want {
+			t.Errorf("%s: %d peers added, %d known, want %d", name, added, len(d.known()), c.want)
+		}
+		if n := len(d.All()); n > 0 || d.Len() != 0 {
+			t.Errorf("%s: All() has %d peers, want none", name, n)
+		}
+		_, id := identity(t, 2000)
+		if _, ok := d.Relayed(id); ok {
+			t.Errorf("%s: Relayed() = true for hearsay, want false", name)
+		}
+	}
+}
+
+// A peer is more than hearsay when it was heard itself, or when a second measured peer has told
+// of it.
+func TestHearsayIsConfirmed(t *testing.T) {
+	_, self := identity(t, 1)
+	_, a := identity(t, 2)
+	_, b := identity(t, 3)
+	key, id := identity(t, 4)
+	tests := map[string]struct {
+		then  func(*clockedDirectory, []byte)
+		shown bool
+	}{
+		"nothing more": {func(*clockedDirectory, []byte) {}, false},
+		"heard":        {func(d *clockedDirectory, _ []byte) { d.Touch(id) }, true},
+		"told again by the same": {func(d *clockedDirectory, raw []byte) {
+			_, _ = d.PutHearsay(raw, 0, a, true)
+		}, false},
+		"told by another": {func(d *clockedDirectory, raw []byte) {
+			_, _ = d.PutHearsay(raw, 0, b, true)
+		}, true},
+		"told by one at an unknown distance": {func(d *clockedDirectory, raw []byte) {
+			_, _ = d.PutHearsay(raw, 0, b, false)
+		}, false},
+		"a new beacon told by another": {func(d *clockedDirectory, _ []byte) {
+			_, _ = d.PutHearsay(mustSeal(t, key, testBeacon(id, 1<<60, d.now)), 0, b, true)
+		}, true},
+	}
+	for name, c := range tests {
+		d := newDirectory(self, 192)
+		raw := mustSeal(t, key, testBeacon(id, 1, d.now))
+		if _, err := d.PutHearsay(raw, 0, a, true); err != nil {
+			t.Fatal(err)
+		}
+		c.then(d, raw)
+		if got := len(d.All()) == 1; got != c.shown {
+			t.Errorf("%s: shown is %v, want %v", name, got, c.shown)
+		}
+	}
+}
+
+// Peers that are heard themselves cannot fill the directory from one site either.
+func TestOneSiteFillsAQuarter(t *testing.T) {
+	_, self := identity(t, 1)
+	d := newDirectory(self, 64)
+	for i := range 100 {
+		key, id := identity(t, int64(10+i))
+		b := testBeacon(id, 1, d.now)
+		b.Addrs = []string{fmt.Sprintf("/ip4/11.0.0.%d/tcp/1", i)}
+		if _, err := d.Put(mustSeal(t, key, b)); (err == nil) != (i < 16) {
+			t.Fatalf("Put of peer %d of a /24: %v, want an error from the 17th", i, err)
+		}
+	}
+}
+
+// lie runs an exchange in which the attacker relays beacons.
+func lie(
+	t *testing.T, attacker *overlay.Net, s *Service, own []byte, others []RelayedBeacon,
+) error {
+	t.Helper()
+	c, err := attacker.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.Protocol,
+		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	defer c.Reset()
+	if err := errors.Join(c.Send(hello{Beacon: own}), c.Recv(new(welcome))); err != nil {
+		return err
+	}
+	for i := range pingRounds {
+		if err := errors.Join(c.Send(ping{Round: i}), c.Recv(new(pong))); err != nil {
+			return err
+		}
+	}
+	last := done{At: s.Coordinate(), Others: others}
+	if err := errors.Join(c.Send(last), c.CloseWrite()); err != nil {
+		return err
+	}
+	_ = c.Recv(new(pong)) // until the other side has ended it
+	return nil
+}
+
+// 1,500 made-up beacons over one connection take a small part of the directory, are not
+// shown, and send few connections to the address that they name.
+func TestMadeUpBeacons(t *testing.T) {
+	s, attacker := startService(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dials atomic.Int64
+	accepting := make(chan struct{})
+	go func() {
+		defer close(accepting)
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			dials.Add(1)
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = ln.Close(); <-accepting })
+	target := fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", ln.Addr().(*net.TCPAddr).Port)
+
+	ownKey, ownID := identity(t, 101)
+	introduction := testBeacon(ownID, 1, time.Now())
+	introduction.At = s.Coordinate()
+	own := mustSeal(t, ownKey, introduction)
+	sent, most := 0, 0
+	began := time.Now()
+	for round := range 24 {
+		if time.Since(began) > 15*time.Second {
+			break // the number of connections grows with time, not with what was sent
+		}
+		var others []RelayedBeacon
+		for i := range maxFirstSync {
+			key, id := identity(t, int64(10_000+round*maxFirstSync+i))
+			b := testBeacon(id, 1, time.Now())
+			b.Addrs, b.At = []string{target}, s.Coordinate()
+			others = append(others, RelayedBeacon{Sealed: mustSeal(t, key, b)})
+		}
+		if err := lie(t, attacker, s, own, others); err != nil {
+			t.Fatal(err)
+		}
+		sent += len(others)
+		most = max(most, len(s.dir.allPresent())-1)
+		for _, b := range s.dir.All() {
+			if b.Peer != ownID {
+				t.Fatalf("All() shows %s, which no peer has met", b.Peer)
+			}
+		}
+	}
+	limit := s.cfg.MaxPeers / tellerPart
+	if most == 0 || most > limit {
+		t.Errorf("%d of %d made-up peers in the directory, want 1 to %d", most, sent, limit)
+	}
+	t.Logf("%d beacons sent, %d in the directory at most, %d connections to the target", sent,
+		most, dials.Load())
+	if n := dials.Load(); n > 300 {
+		t.Errorf("%d connections to the address in the beacons, want few", n)
+	}
+}
+
+// The beacon of another peer is not accepted as that of the sender.
+func TestBeaconOfAnotherPeer(t *testing.T) {
+	s, attacker := startService(t)
+	key, id := identity(t, 5)
+	b := testBeacon(id, 1, time.Now())
+	b.At = s.Coordinate()
+	sealed := mustSeal(t, key, b)
+	c, err := attacker.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.Protocol,
+		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Reset()
+	if err := c.Send(hello{Beacon: sealed, Push: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Recv(new(pong)); err == nil {
+		t.Error("a push of another peer's beacon was answered, want a reset")
+	}
+	if _, ok := s.dir.Get(id); ok {
+		t.Error("the directory has the beacon, want not")
+	}
+	if _, ok := wire.Met(s.cfg.Host.Peerstore(), attacker.Self()); ok {
+		t.Error("the sender counts as introduced, want not")
+	}
+}

@@ -1,0 +1,173 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/wire"
+)
+
+const (
+	// MaxPayload is the maximum size of the payload of a heartbeat and of its answer. Bytes.
+	MaxPayload = 64 << 10
+	// maxHeartbeat is the maximum size of a heartbeat. Bytes.
+	maxHeartbeat = MaxPayload + maxSealed + maxSuspicions*128 + 64
+	// heartbeatTTL is how long a peer may be silent on a stream for heartbeats, and how long
+	// after a heartbeat the next one is expected to bring a new beacon.
+	heartbeatTTL = 20 * time.Second
+)
+
+// heartbeat is a message of a stream for heartbeats. Each one is answered by one.
+type heartbeat struct {
+	// Payload is of the caller of SendHeartbeat, or its answer.
+	Payload []byte `cbor:"1,keyasint,omitempty"`
+	// Beacon is the sender's, if it is newer than the last one on the stream.
+	Beacon   []byte      `cbor:"2,keyasint,omitempty"`
+	Suspects []suspicion `cbor:"3,keyasint,omitempty"` // peers that the sender suspects
+}
+
+// heartbeatStream is a stream for heartbeats to or from a peer. Heartbeats to one peer share a
+// stream, because opening one costs several times the bytes of a heartbeat.
+type heartbeatStream struct {
+	*wire.Conn
+	sent uint64 // Seq of the last beacon sent
+}
+
+// heartbeatStreams are the idle streams to other peers. The zero value is ready.
+type heartbeatStreams struct {
+	mu   sync.Mutex
+	idle map[peer.ID]*heartbeatStream
+}
+
+func (h *heartbeatStreams) take(p peer.ID) *heartbeatStream {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.idle[p]
+	delete(h.idle, p)
+	return c
+}
+
+func (h *heartbeatStreams) put(p peer.ID, c *heartbeatStream) {
+	h.mu.Lock()
+	old := h.idle[p]
+	if h.idle == nil {
+		h.idle = make(map[peer.ID]*heartbeatStream)
+	}
+	h.idle[p] = c
+	h.mu.Unlock()
+	if old != nil {
+		_ = old.Close()
+	}
+}
+
+func (h *heartbeatStreams) close() {
+	h.mu.Lock()
+	all := h.idle
+	h.idle = nil
+	h.mu.Unlock()
+	for _, c := range all {
+		_ = c.Close()
+	}
+}
+
+func (x *exchanger) sendHeartbeat(
+	ctx context.Context, p peer.ID, payload []byte,
+) (answer []byte, err error) {
+	if c := x.heartbeats.take(p); c != nil {
+		if answer, err = x.exchangeHeartbeats(c, p, payload); err == nil {
+			return answer, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		// The stream may only have timed out.
+	}
+	dialCtx := network.WithDialPeerTimeout(ctx, x.cfg.Timeout)
+	conn, err := wire.Dial(dialCtx, x.monitored, p,
+		wire.Limits{MaxMsg: maxHeartbeat, Timeout: x.cfg.Timeout}, x.cfg.HeartbeatProtocol)
+	if err != nil {
+		return nil, err
+	}
+	return x.exchangeHeartbeats(&heartbeatStream{Conn: conn}, p, payload)
+}
+
+// exchangeHeartbeats sends a heartbeat and waits for the answer. After an error the stream is of
+// no more use.
+func (x *exchanger) exchangeHeartbeats(
+	c *heartbeatStream, p peer.ID, payload []byte,
+) (answer []byte, err error) {
+	defer func() {
+		if err != nil {
+			c.Reset()
+		} else {
+			x.heartbeats.put(p, c)
+		}
+	}()
+	if err := c.Send(x.heartbeat(c, payload)); err != nil {
+		return nil, err
+	}
+	var h heartbeat
+	if err := c.Recv(&h); err != nil {
+		return nil, err
+	}
+	return h.Payload, x.receiveHeartbeat(p, h)
+}
+
+// serveHeartbeats answers the heartbeats of a peer.
+func (x *exchanger) serveHeartbeats(ctx context.Context, conn *wire.Conn) error {
+	c := &heartbeatStream{Conn: conn}
+	for {
+		var h heartbeat
+		if err := c.Recv(&h); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := x.receiveHeartbeat(c.Peer(), h); err != nil {
+			return err
+		}
+		var answer []byte
+		if x.cfg.Answer != nil {
+			var err error
+			if answer, err = x.cfg.Answer(ctx, c.Peer(), h.Payload); err != nil {
+				return err
+			}
+		}
+		if err := c.Send(x.heartbeat(c, answer)); err != nil {
+			return err
+		}
+	}
+}
+
+// heartbeat returns the next heartbeat to send on a stream.
+func (x *exchanger) heartbeat(c *heartbeatStream, payload []byte) heartbeat {
+	h := heartbeat{Payload: payload, Suspects: x.dir.suspicions()}
+	h.Beacon, c.sent = x.self.since(c.sent)
+	return h
+}
+
+// receiveHeartbeat handles what a heartbeat says about its sender and other peers. An error
+// means that the sender misbehaved; a clock that is wrong does not end heartbeats.
+func (x *exchanger) receiveHeartbeat(p peer.ID, h heartbeat) error {
+	if len(h.Payload) > MaxPayload || len(h.Suspects) > maxSuspicions {
+		return fmt.Errorf("%w: a heartbeat of %d bytes with %d suspicions", ErrBeacon,
+			len(h.Payload), len(h.Suspects))
+	}
+	if len(h.Beacon) > 0 {
+		if err := x.intake.addOwnBeacon(p, h.Beacon); errors.Is(err, ErrBeacon) {
+			return err
+		}
+	}
+	x.checker.receiveSuspicions(h.Suspects)
+	x.states.mu.Lock()
+	defer x.states.mu.Unlock()
+	x.states.of(p).heartbeatAt = time.Now()
+	return nil
+}

@@ -1,0 +1,103 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/wire"
+)
+
+// addrTTL is how long the peerstore keeps the addresses in a beacon. Each new beacon renews it.
+const addrTTL = 10 * time.Minute
+
+// intake adds beacons to the directory, with the limits on who brings them.
+type intake struct {
+	*env
+	states  *peerStates
+	relayed wire.Limiter // limits what other peers relay
+}
+
+// addOwnBeacon adds the beacon with which p introduces itself, over a connection of its own. An
+// error means that p misbehaves, or that its clock is wrong.
+func (in *intake) addOwnBeacon(p peer.ID, raw []byte) error {
+	claim, err := peek(raw)
+	if err == nil && claim.Peer != p {
+		err = fmt.Errorf("%w: of %s", ErrBeacon, claim.Peer)
+	}
+	if err == nil {
+		var b Beacon
+		if b, err = in.dir.Put(raw); err == nil {
+			in.addAddrs(b)
+		}
+	}
+	if err != nil && !errors.Is(err, ErrKnown) && !errors.Is(err, ErrFull) {
+		return fmt.Errorf("peers: beacon of %s: %w", p, err)
+	}
+	wire.Meet(in.cfg.Host.Peerstore(), p)
+	return nil
+}
+
+// addBeacon adds a beacon that the peer from has relayed.
+func (in *intake) addBeacon(from peer.ID, a RelayedBeacon) error {
+	if in.dir.checkNew(a.Sealed) == nil && !in.relayed.Allow(relayRate, from, time.Now()) {
+		return nil // it will be relayed again
+	}
+	_, measured := in.states.rtt(from)
+	b, err := in.dir.PutHearsay(a.Sealed, a.age(), from, measured)
+	if err == nil {
+		in.addAddrs(b)
+	}
+	return err
+}
+
+// relayRate limits the signatures that are checked for a peer that relays beacons. The burst
+// covers the first exchange with a peer that knows a large network.
+var relayRate = wire.Rate{PerSecond: 16, Burst: 256, TotalFactor: 16}
+
+// addAddrs adds the addresses of a new beacon to the peerstore.
+func (in *intake) addAddrs(b Beacon) {
+	in.cfg.Host.Peerstore().AddAddrs(b.Peer, b.Info().Addrs, addrTTL)
+	if !wire.Connected(in.cfg.Host, b.Peer) {
+		in.wake()
+	}
+}
+
+func (in *intake) verify(a RelayedBeacon) (Beacon, error) {
+	b, err := Open(a.Sealed, in.cfg.Topic, in.dims)
+	if err != nil {
+		return Beacon{}, err
+	}
+	if a.age() > in.dir.cfg.ttl(b) {
+		return Beacon{}, fmt.Errorf("%w: heard %v ago", ErrTime, a.age())
+	}
+	return b, nil
+}
+
+func (in *intake) learn(a RelayedBeacon) (Beacon, error) {
+	b, err := in.verify(a)
+	if err != nil {
+		return Beacon{}, err
+	}
+	// While many beacons arrive, the entry may be evicted before it is pinned.
+	for range maxLearnTries {
+		if _, err = in.dir.PutHearsay(a.Sealed, a.age(), in.cfg.Host.ID(), false); err == nil {
+			in.addAddrs(b)
+		}
+		if in.dir.Suspected(b.Peer) {
+			return Beacon{}, fmt.Errorf("%w: %s is suspect", ErrTime, b.Peer)
+		}
+		if known, ok := in.dir.Get(b.Peer); ok && in.dir.Pin(b.Peer) {
+			return known, nil
+		}
+		if err != nil && !errors.Is(err, ErrKnown) {
+			return Beacon{}, err
+		}
+	}
+	return Beacon{}, fmt.Errorf("%w: %s is not present", ErrTime, b.Peer) // or it is this peer
+}
+
+// maxLearnTries is how often Learn tries to add and pin a beacon.
+const maxLearnTries = 3

@@ -1,0 +1,305 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/store"
+)
+
+// copies are the copies of other peers' subnets that this peer keeps.
+type copies struct {
+	cfg     *Config
+	locks   *subnetLocks
+	sources *sources
+
+	mu          sync.Mutex // never held during I/O
+	held        map[netip.Prefix]*heldCopy
+	witnessSets map[peer.ID][]byte            // of the owners
+	usage       map[peer.ID]usage             // of the copies, by owner
+	total       usage                         // sum of usage
+	pinned      map[netip.Prefix]func() error // what drops the copy on unpin; may be nil
+	wipes       []netip.Prefix                // subnets to be wiped
+
+	wipeAdded chan struct{}
+}
+
+// heldCopy is a copy of another peer's subnet. Its fields are guarded by copies.mu and
+// changed only by a goroutine that has locked the subnet, or by the end of its link.
+type heldCopy struct {
+	subnet   netip.Prefix
+	owner    peer.ID
+	epoch    uint64
+	lease    []byte
+	progress copyProgress
+
+	link      *replicaLink // on which it is open; nil: on none
+	openID    uint64       // of the open request
+	heard     time.Time
+	current   bool      // changes have begun to come on link
+	confirmed time.Time // until when the owner counted on the copy, before link
+	since     time.Time // when it was first kept or promised
+}
+
+// copyProgress is the state of a copy, written with every change of it. It is kept apart
+// from the subnet's record, because that contains the large lease and evidence.
+type copyProgress struct {
+	Pos          LogPos `cbor:"1,keyasint"`           // Log is 0 for an empty copy
+	Cursor       []byte `cbor:"2,keyasint,omitempty"` // next piece of the snapshot; empty: none
+	Until        uint64 `cbor:"3,keyasint,omitempty"` // see snapshotPiece.Until
+	Size         usage  `cbor:"4,keyasint"`           // an upper bound
+	SnapshotSize usage  `cbor:"5,keyasint"`           // of the present snapshot
+	Unstarted    bool   `cbor:"6,keyasint,omitempty"` // no piece of the snapshot has come yet
+	Link         uint64 `cbor:"7,keyasint,omitempty"` // on which it was current last; 0: outdated
+}
+
+// usage bounds what is stored for other peers.
+type usage struct {
+	URLs  int64 `cbor:"1,keyasint"`
+	Bytes int64 `cbor:"2,keyasint"`
+}
+
+func (a usage) plus(b usage) usage  { return usage{a.URLs + b.URLs, a.Bytes + b.Bytes} }
+func (a usage) minus(b usage) usage { return usage{a.URLs - b.URLs, a.Bytes - b.Bytes} }
+
+// complete reports whether the copy has no gap.
+func (x copyProgress) complete() bool {
+	return x.Pos.Log != 0 && len(x.Cursor) == 0 && !x.Unstarted && x.Pos.Seq >= x.Until
+}
+
+// LocalCopy is a copy of a subnet that this peer keeps.
+type LocalCopy struct {
+	Subnet netip.Prefix
+	Owner  peer.ID
+	Epoch  uint64
+	// Complete reports whether the copy is, or was, the owner's state at Pos.
+	Complete bool
+	Pos      LogPos
+	// Live reports whether the owner sends changes now.
+	Live bool
+	// Heard is when the owner was last heard on the link while it sent changes of this
+	// subnet; zero if it did not since the start of this process.
+	Heard time.Time
+	// Confirmed is until when, as far as is known, the owner counted on this copy, by
+	// the clock of this process; zero if unknown. If other peers heard the owner much
+	// later than this, the copy may have been replaced.
+	Confirmed time.Time
+	// WitnessSet and Lease are the owner's, sealed, as received last.
+	WitnessSet []byte
+	Lease      []byte
+}
+
+func (cs *copies) list() []LocalCopy {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	all := make([]LocalCopy, 0, len(cs.held))
+	for _, r := range cs.held {
+		all = append(all, cs.export(r))
+	}
+	return all
+}
+
+func (cs *copies) get(p netip.Prefix) (c LocalCopy, ok bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	r := cs.held[p]
+	if r == nil {
+		return LocalCopy{}, false
+	}
+	return cs.export(r), true
+}
+
+// export returns the public form of a copy. The caller holds mu.
+func (cs *copies) export(r *heldCopy) LocalCopy {
+	h := LocalCopy{
+		Subnet: r.subnet, Owner: r.owner, Epoch: r.epoch, Lease: r.lease,
+		Complete: r.progress.complete(), Pos: r.progress.Pos,
+		Live: r.link != nil, Heard: r.heard, Confirmed: r.confirmed,
+		WitnessSet: cs.witnessSets[r.owner],
+	}
+	if r.link != nil {
+		h.Heard, h.Confirmed = r.lastTimes()
+	}
+	return h
+}
+
+func (cs *copies) promote(p netip.Prefix, fn func(pos LogPos) error) error {
+	defer cs.locks.lock(p)()
+	cs.mu.Lock()
+	r := cs.held[p]
+	cs.mu.Unlock()
+	switch {
+	case r == nil:
+		return ErrNotHeld
+	case !r.progress.complete():
+		return ErrIncomplete
+	}
+	if err := fn(r.progress.Pos); err != nil {
+		return err
+	}
+	cs.removeCopy(r)
+	return nil
+}
+
+// errOwned protects the data of an owned subnet that is still listed as a copy, because
+// its promotion failed after the record was written.
+var errOwned = errors.New("this peer owns the subnet")
+
+// dropIf ends a copy if ok, which is called with mu held, returns true.
+func (cs *copies) dropIf(p netip.Prefix, ok func(*heldCopy) bool) error {
+	defer cs.locks.lock(p)()
+	cs.mu.Lock()
+	r := cs.held[p]
+	drop := r != nil && ok(r)
+	cs.mu.Unlock()
+	if !drop {
+		return nil
+	}
+	err := cs.cfg.DB.Update(func(tx *store.Tx) error {
+		switch rec, err := tx.Subnet(p); {
+		case errors.Is(err, store.ErrNotFound):
+		case err != nil:
+			return err
+		case rec.Phase != store.PhaseReplica && rec.Phase != store.PhaseStaged:
+			return fmt.Errorf("%w: %v is %v", errOwned, p, rec.Phase) // a Promote failed
+		}
+		return tx.PutSubnet(store.Subnet{Prefix: p, Phase: store.PhaseStaged, Epoch: r.epoch,
+			Since: time.Now()})
+	})
+	if err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
+	cs.removeCopy(r)
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.wipes = append(cs.wipes, p)
+	signal(cs.wipeAdded)
+	return nil
+}
+
+// removeCopy removes a copy from the list, and tells its owner if it is connected.
+func (cs *copies) removeCopy(r *heldCopy) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.held[r.subnet] == r {
+		if in := r.link; in != nil {
+			in.dropAck(r.subnet)
+			in.reply(openReply{Subnet: r.subnet, ID: r.openID, Status: statusRefused,
+				Reason: "the copy was dropped"})
+		}
+		r.detach()
+		delete(cs.held, r.subnet)
+		cs.addUsage(r.owner, usage{}.minus(r.progress.Size))
+	}
+}
+
+// addUsage adds to what is stored for an owner. The caller holds mu.
+func (cs *copies) addUsage(owner peer.ID, n usage) {
+	cs.total = cs.total.plus(n)
+	if u := cs.usage[owner].plus(n); u == (usage{}) {
+		delete(cs.usage, owner)
+	} else {
+		cs.usage[owner] = u
+	}
+}
+
+func (cs *copies) demote(
+	p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time,
+) error {
+	defer cs.locks.lock(p)()
+	head, _, ok := cs.cfg.DB.LogHead(p)
+	now := time.Now()
+	rec := store.Subnet{
+		Prefix: p, Phase: store.PhaseReplica, Lease: lease, Epoch: epoch, Since: now,
+		Log: head.Log, Seq: head.Seq, Owner: to.String(),
+	}
+	at := copyProgress{Pos: head}
+	if !ok {
+		rec.Phase = store.PhaseStaged
+	}
+	err := cs.cfg.DB.Update(func(tx *store.Tx) error {
+		hosts, err := tx.HostsOf(p)
+		if err != nil {
+			return err
+		}
+		at.Size = usage{}
+		for _, h := range hosts {
+			at.Size = at.Size.plus(usage{h.Known, h.Known * 300})
+		}
+		return errors.Join(putProgress(tx, p, at), tx.PutSubnet(rec))
+	})
+	if err == nil {
+		err = cs.sources.release(p)
+	}
+	if err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if !ok {
+		cs.wipes = append(cs.wipes, p)
+		signal(cs.wipeAdded)
+		return nil
+	}
+	cs.held[p] = &heldCopy{subnet: p, owner: to, epoch: epoch, lease: lease, progress: at,
+		confirmed: confirmed, since: now}
+	cs.addUsage(to, at.Size)
+	return nil
+}
+
+func progressKey(p netip.Prefix) string  { return "replica/progress/" + p.String() }
+func witnessSetKey(owner peer.ID) string { return "replica/witness-set/" + owner.String() }
+
+func putProgress(tx *store.Tx, p netip.Prefix, x copyProgress) error {
+	b, err := cbor.Marshal(x)
+	if err != nil {
+		return err
+	}
+	return tx.PutData(progressKey(p), b)
+}
+
+// load finds the copies on the disk, and what is to be wiped.
+func (cs *copies) load() error {
+	return cs.cfg.DB.View(func(tx *store.Tx) error {
+		return tx.Subnets(func(rec store.Subnet) error {
+			switch rec.Phase {
+			case store.PhaseStaged:
+				cs.wipes = append(cs.wipes, rec.Prefix)
+			case store.PhaseReplica:
+				owner, err := peer.Decode(rec.Owner)
+				if err != nil {
+					return fmt.Errorf("copy of %v: %w", rec.Prefix, err)
+				}
+				r := &heldCopy{
+					subnet: rec.Prefix, owner: owner, epoch: rec.Epoch, lease: rec.Lease,
+					since: time.Now(),
+				}
+				b, err := tx.Data(progressKey(rec.Prefix))
+				if err == nil {
+					err = cbor.Unmarshal(b, &r.progress)
+				}
+				if err != nil && !errors.Is(err, store.ErrNotFound) {
+					return err
+				}
+				if cs.witnessSets[owner] == nil {
+					if cs.witnessSets[owner], err = tx.Data(witnessSetKey(owner)); err != nil &&
+						!errors.Is(err, store.ErrNotFound) {
+						return err
+					}
+				}
+				if r.confirmed, err = cs.loadConfirmed(tx, r); err != nil {
+					return err
+				}
+				cs.held[rec.Prefix] = r
+				cs.addUsage(r.owner, r.progress.Size)
+			}
+			return nil
+		})
+	})
+}

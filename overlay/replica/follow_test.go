@@ -1,0 +1,320 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/store"
+)
+
+func TestUnfollow(t *testing.T) {
+	ha, hb := hostPair(t)
+	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
+	addOwned(t, a.db, subnet)
+	for _, drop := range []bool{false, true} {
+		follow(t, a, subnet, b)
+		flush(t, a, subnet)
+		a.Unfollow(subnet, hb.ID(), drop)
+		if f := a.State(subnet, hb.ID()); !errors.Is(f.Err, ErrNotFollowed) || f.Synced {
+			t.Errorf("State() = %+v after Unfollow, want ErrNotFollowed", f)
+		}
+		if err := a.Flush(withTimeout(t), subnet, hb.ID()); !errors.Is(err, ErrNotFollowed) {
+			t.Errorf("Flush() = %v, want ErrNotFollowed", err)
+		}
+		eventually(t, "the replica is told", func() bool {
+			h, ok := b.Copy(subnet)
+			return !ok || !h.Live
+		})
+		if h, ok := b.Copy(subnet); drop && ok || !drop && (!ok || !h.Complete) {
+			t.Errorf("drop %v: Copy() = %+v, %v; want a copy: %v", drop, h, ok, !drop)
+		}
+	}
+	eventually(t, "the copy is wiped", func() bool {
+		err := b.db.View(func(tx *store.Tx) error { _, err := tx.Subnet(subnet); return err })
+		return errors.Is(err, store.ErrNotFound) && len(contents(t, b.db, subnet)) == 0
+	})
+	eventually(t, "the link ends", func() bool {
+		a.sources.mu.Lock()
+		defer a.sources.mu.Unlock()
+		return len(a.sources.links) == 0
+	})
+	follow(t, a, subnet, b) // the link is created again
+	flush(t, a, subnet)
+	checkSame(t, a.db, b.db, subnet)
+}
+
+// A replica that is not running is told of an Unfollow when it returns.
+func TestCloseReachesReplica(t *testing.T) {
+	ha, hb := hostPair(t)
+	bdir := t.TempDir()
+	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, bdir), nil)
+	addOwned(t, a.db, subnet)
+	follow(t, a, subnet, b)
+	flush(t, a, subnet)
+	b.stop()
+	_ = b.db.Close()
+	eventually(t, "the owner sees the link broken", func() bool {
+		return errors.Is(a.State(subnet, hb.ID()).Err, ErrLink)
+	})
+	if f := a.State(subnet, hb.ID()); f.Synced || f.Since.IsZero() {
+		t.Errorf("State() = %+v, want not synced", f)
+	}
+	if err := a.Flush(withTimeout(t), subnet); !errors.Is(err, ErrLink) {
+		t.Errorf("Flush() = %v, want ErrLink", err)
+	}
+	a.Unfollow(subnet, hb.ID(), true)
+	b = startMember(t, hb, open(t, bdir), nil)
+	eventually(t, "the replica is told", func() bool { return len(b.Copies()) == 0 })
+}
+
+func TestRefusedThenRetried(t *testing.T) {
+	ha, hb := hostPair(t)
+	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
+	addOwned(t, a.db, subnet)
+	b.policy.set(errors.New("not now"))
+	follow(t, a, subnet, b)
+	if err := a.Await(withTimeout(t), subnet, hb.ID()); !errors.Is(err, ErrRefused) {
+		t.Errorf("Await() = %v, want ErrRefused", err)
+	}
+	b.policy.set(fmt.Errorf("%w: 7", ErrStale))
+	eventually(t, "the request is repeated", func() bool {
+		return errors.Is(a.State(subnet, hb.ID()).Err, ErrStale)
+	})
+	b.policy.set(nil)
+	eventually(t, "the request is repeated", func() bool { return a.State(subnet, hb.ID()).Synced })
+	b.policy.mu.Lock()
+	o := b.policy.opens[len(b.policy.opens)-1]
+	b.policy.mu.Unlock()
+	if string(o.Lease) != "lease" || string(o.Evidence) != "evidence" || o.Subnet != subnet {
+		t.Errorf("the last request is %+v, want the lease and evidence of the record", o)
+	}
+}
+
+// New leases and witness sets reach the replica without a new snapshot.
+func TestLeaseAndWitnessSetReachReplica(t *testing.T) {
+	ha, hb := hostPair(t)
+	bdir := t.TempDir()
+	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, bdir), nil)
+	addOwned(t, a.db, subnet)
+	if err := a.Follow(subnet, hb.ID(),
+		OpenRequest{Epoch: 1, WitnessSet: []byte("set 1")}); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, a, subnet)
+	before, _ := b.Copy(subnet)
+	if string(before.WitnessSet) != "set 1" {
+		t.Errorf("WitnessSet = %q, want %q", before.WitnessSet, "set 1")
+	}
+	a.SetWitnessSet([]byte("set 2"))
+	if err := a.Follow(subnet, hb.ID(),
+		OpenRequest{Epoch: 1, Lease: []byte("lease 2")}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both have arrived", func() bool {
+		h, _ := b.Copy(subnet)
+		return string(h.WitnessSet) == "set 2" && string(h.Lease) == "lease 2"
+	})
+	flush(t, a, subnet)
+	if h, _ := b.Copy(subnet); h.Pos != before.Pos || !h.Complete {
+		t.Errorf("Copy() = %+v, was %+v; want the same position", h, before)
+	}
+	b.stop()
+	_ = b.db.Close()
+	b = startMember(t, hb, open(t, bdir), nil)
+	if h, ok := b.Copy(subnet); !ok || string(h.WitnessSet) != "set 2" ||
+		string(h.Lease) != "lease 2" || h.Owner != ha.ID() || !h.Complete {
+		t.Errorf("Copy() = %+v, %v after a restart, want the new lease and set", h, ok)
+	}
+}
+
+// Incomplete copies, and those of former owners, are dropped after a time; complete
+// ones of a silent owner are kept.
+func TestSweep(t *testing.T) {
+	ha, hb := hostPair(t)
+	b := startMember(t, hb, open(t, ""), func(c *Config) {
+		c.SweepAfter = 24 * 50 * time.Millisecond
+	})
+	complete, former := netip.MustParsePrefix("203.0.113.0/24"),
+		netip.MustParsePrefix("203.0.112.0/24")
+	b.policy.mu.Lock()
+	b.policy.current = func(p netip.Prefix) (peer.ID, uint64, bool) {
+		return ha.ID(), map[bool]uint64{true: 2, false: 1}[p == former], true
+	}
+	b.policy.mu.Unlock()
+	l := newMaliciousOwner(t, ha, hb)
+	began := time.Now()
+	for i, p := range []netip.Prefix{subnet, complete, former} {
+		name := fmt.Sprintf("h%d.test", i)
+		l.open(OpenRequest{Subnet: p, Epoch: 1})
+		x := &snapshotPiece{Subnet: p, Start: LogPos{Log: 1},
+			Ops: pieces(t, p, putHost(name, p, p))}
+		if p == subnet {
+			x.Next = []byte("more")
+		}
+		l.send(ownerFrame{Piece: x})
+	}
+	eventually(t, "two copies are complete", func() bool {
+		x, _ := b.Copy(complete)
+		y, _ := b.Copy(former)
+		return x.Complete && y.Complete
+	})
+	l.c.Reset()
+	b.policy.mu.Lock() // of another owner now
+	b.policy.current = func(p netip.Prefix) (peer.ID, uint64, bool) {
+		if p == former {
+			return hb.ID(), 2, true
+		}
+		return ha.ID(), 1, true
+	}
+	b.policy.mu.Unlock()
+	eventually(t, "the copy of the former owner is dropped", func() bool {
+		_, ok := b.Copy(former)
+		return !ok
+	})
+	eventually(t, "the incomplete copy is dropped", func() bool {
+		_, ok := b.Copy(subnet)
+		return !ok
+	})
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("the incomplete copy was dropped after %v, want 1s or more", took)
+	}
+	if h, ok := b.Copy(complete); !ok || !h.Complete || h.Heard.IsZero() ||
+		time.Since(h.Heard) < time.Second {
+		t.Errorf("Copy() = %+v, %v for the complete copy, want it kept", h, ok)
+	}
+}
+
+// The log is trimmed up to what all followers have, and no further.
+func TestTrim(t *testing.T) {
+	ha, hb := hostPair(t)
+	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
+	addOwned(t, a.db, subnet)
+	follow(t, a, subnet, b)
+	flush(t, a, subnet)
+	crawl(t, a.db, "a.test", 20)
+	flush(t, a, subnet)
+	left := func() (n int) {
+		head, _, _ := a.db.LogHead(subnet)
+		for n < int(head.Seq) {
+			err := a.db.View(func(tx *store.Tx) error {
+				return tx.LogRecords(subnet, head.Seq-uint64(n)-1,
+					func(uint64, []byte) (bool, error) {
+						return false, nil
+					})
+			})
+			if err != nil {
+				return n
+			}
+			n++
+		}
+		return n
+	}
+	eventually(t, "the log is trimmed", func() bool { return left() == 0 })
+	b.stop()
+	eventually(t, "the owner sees the link broken", func() bool {
+		return a.State(subnet, hb.ID()).Err != nil
+	})
+	crawl(t, a.db, "a.test", 20)
+	time.Sleep(1200 * time.Millisecond) // longer than the interval of trimming
+	if n := left(); n != 20 {
+		t.Errorf("%d records are left, want the 20 that the follower lacks", n)
+	}
+}
+
+// Many subnets use one stream and a fixed number of goroutines.
+func TestManySubnets(t *testing.T) {
+	ha, hb := hostPair(t)
+	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
+	before := runtime.NumGoroutine()
+	const n = 300
+	var all []netip.Prefix
+	for i := range n {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(i), 0}), 24)
+		if i > 255 {
+			p = netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, byte(i), 0}), 24)
+		}
+		all = append(all, p)
+		addHost(t, a.db, p, fmt.Sprintf("h%d.test", i), 3)
+		follow(t, a, p, b)
+	}
+	for _, p := range all {
+		flush(t, a, p)
+	}
+	if now := runtime.NumGoroutine(); now > before+40 {
+		t.Errorf("%d goroutines, want about %d as before", now, before)
+	}
+	for i, p := range all {
+		push(t, a.db, fmt.Sprintf("h%d.test", i), 3, 5)
+		_ = p
+	}
+	for _, p := range all {
+		flush(t, a, p)
+		checkSame(t, a.db, b.db, p)
+	}
+	if len(b.Copies()) != n {
+		t.Errorf("%d copies, want %d", len(b.Copies()), n)
+	}
+}
+
+// A host that moves between two subnets of one owner moves in the copies too.
+func TestHostMoves(t *testing.T) {
+	ha, hb := hostPair(t)
+	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
+	addOwned(t, a.db, subnet)
+	addHost(t, a.db, other, "x.test", 5)
+	follow(t, a, subnet, b)
+	follow(t, a, other, b)
+	flush(t, a, subnet)
+	flush(t, a, other)
+	update(t, a.db, func(tx *store.Tx) error {
+		h, err := tx.Host("b.test")
+		if err != nil {
+			return err
+		}
+		h.Subnet, h.Addr = other, other.Addr().Next()
+		return nil
+	})
+	for _, p := range []netip.Prefix{other, subnet, other} {
+		eventually(t, "Flush succeeds", func() bool { return a.Flush(withTimeout(t), p) == nil })
+	}
+	checkSame(t, a.db, b.db, subnet)
+	checkSame(t, a.db, b.db, other)
+}
+
+// A copy is promoted in its current state, or not at all.
+func TestPromote(t *testing.T) {
+	ha, hb := hostPair(t)
+	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
+	addOwned(t, a.db, subnet)
+	follow(t, a, subnet, b)
+	flush(t, a, subnet)
+	boom := errors.New("boom")
+	if err := b.Promote(subnet, func(LogPos) error { return boom }); !errors.Is(err, boom) {
+		t.Errorf("Promote() = %v, want the error of fn", err)
+	}
+	push(t, a.db, "c.test", 0, 1)
+	flush(t, a, subnet) // it is still a copy
+	var at LogPos
+	err := b.Promote(subnet, func(pos LogPos) error {
+		at = pos
+		return b.db.Update(func(tx *store.Tx) error {
+			return tx.PutSubnet(store.Subnet{Prefix: subnet, Phase: store.PhaseOwned, Epoch: 2})
+		})
+	})
+	if head, _, _ := a.db.LogHead(subnet); err != nil || at != head {
+		t.Errorf("Promote() = %v at %v, want nil at %v", err, at, head)
+	}
+	push(t, a.db, "c.test", 1, 2)
+	if err := a.Flush(withTimeout(t), subnet); !errors.Is(err, ErrRefused) {
+		t.Errorf("Flush() = %v at the old owner, want ErrRefused", err)
+	}
+	if err := b.Promote(subnet, nil); !errors.Is(err, ErrNotHeld) {
+		t.Errorf("Promote() = %v the second time, want ErrNotHeld", err)
+	}
+}

@@ -1,0 +1,46 @@
+package replica
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// errPinned asks an owner to wait.
+var errPinned = fmt.Errorf("%w: about to be taken over", ErrLater)
+
+func (cs *copies) pin(p netip.Prefix, epoch uint64) (unpin func(), ok bool) {
+	defer cs.locks.lock(p)()
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	r := cs.held[p]
+	if _, pinned := cs.pinned[p]; pinned || r == nil || r.epoch != epoch || !r.progress.complete() {
+		return nil, false
+	}
+	cs.pinned[p] = nil
+	return func() { cs.unpin(p) }, true
+}
+
+func (cs *copies) unpin(p netip.Prefix) {
+	cs.mu.Lock()
+	end := cs.pinned[p]
+	delete(cs.pinned, p)
+	cs.mu.Unlock()
+	if end == nil {
+		return
+	}
+	if err := end(); err != nil {
+		cs.cfg.Logger.Error("failed to drop copy", "subnet", p, "err", err)
+	}
+}
+
+// dropOnUnpin has end called when the copy is unpinned, and reports whether it is
+// pinned.
+func (cs *copies) dropOnUnpin(p netip.Prefix, end func() error) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	_, pinned := cs.pinned[p]
+	if pinned {
+		cs.pinned[p] = end
+	}
+	return pinned
+}

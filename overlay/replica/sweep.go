@@ -1,0 +1,115 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"peerd/store"
+)
+
+// runSweep wipes dropped copies, and drops useless ones, until ctx ends.
+func (cs *copies) runSweep(ctx context.Context) {
+	every := time.NewTicker(max(cs.cfg.SweepAfter/100, 10*time.Millisecond))
+	defer every.Stop()
+	for {
+		for p, ok := cs.nextWipe(); ok && ctx.Err() == nil; p, ok = cs.nextWipe() {
+			if err := cs.wipe(ctx, p); err != nil && ctx.Err() == nil {
+				cs.cfg.Logger.Error("failed to wipe copy", "subnet", p, "err", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-cs.wipeAdded:
+		case <-every.C:
+			cs.sweep(time.Now())
+		}
+	}
+}
+
+func (cs *copies) nextWipe() (netip.Prefix, bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if len(cs.wipes) == 0 {
+		return netip.Prefix{}, false
+	}
+	p := cs.wipes[0]
+	cs.wipes = cs.wipes[1:]
+	return p, true
+}
+
+// wipe deletes everything of a subnet that was dropped. If it is interrupted, the next
+// start repeats it.
+func (cs *copies) wipe(ctx context.Context, p netip.Prefix) error {
+	var hosts []store.Host
+	staged := false
+	err := cs.cfg.DB.View(func(tx *store.Tx) (err error) {
+		if staged, err = isStaged(tx, p); err != nil || !staged {
+			return err
+		}
+		hosts, err = tx.HostsOf(p)
+		return err
+	})
+	if err != nil || !staged {
+		return err
+	}
+	for _, h := range hosts {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := cs.cfg.DB.DropHost(h.Name); err != nil {
+			return err
+		}
+	}
+	if err := cs.cfg.DB.DropOutlinks(p); err != nil {
+		return err
+	}
+	return cs.cfg.DB.Update(func(tx *store.Tx) error {
+		if ok, err := isStaged(tx, p); err != nil || !ok {
+			return err
+		}
+		return errors.Join(tx.DeleteData(progressKey(p)), tx.DeleteSubnet(p))
+	})
+}
+
+func isStaged(tx *store.Tx, p netip.Prefix) (bool, error) {
+	rec, err := tx.Subnet(p)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && rec.Phase == store.PhaseStaged, err
+}
+
+// sweep drops copies that are incomplete and were not updated for long, and those of an
+// owner that has lost the subnet.
+func (cs *copies) sweep(now time.Time) {
+	var old []*heldCopy
+	cs.mu.Lock()
+	for _, r := range cs.held {
+		if r.link == nil {
+			old = append(old, r)
+		}
+	}
+	cs.mu.Unlock()
+	for _, r := range old {
+		cs.mu.Lock()
+		idle, complete := now.Sub(later(r.since, r.heard)), r.progress.complete()
+		owner, epoch, p := r.owner, r.epoch, r.subnet
+		_, pinned := cs.pinned[p]
+		cs.mu.Unlock()
+		by, best, known := cs.cfg.Policy.CurrentLease(p)
+		lost := known && best > epoch && by != owner
+		due := lost && idle > cs.cfg.SweepAfter/24 || !complete && idle > cs.cfg.SweepAfter
+		if !due || pinned {
+			continue
+		}
+		cs.cfg.Logger.Info("dropped copy", "subnet", p, "owner", owner, "complete", complete)
+		if err := cs.dropIf(p, func(r *heldCopy) bool {
+			return r.link == nil && r.epoch == epoch
+		}); err != nil {
+			cs.cfg.Logger.Error("failed to drop copy", "subnet", p, "err", err)
+		}
+	}
+}

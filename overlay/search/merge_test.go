@@ -1,0 +1,131 @@
+package search
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"peerd/overlay/wire"
+	"peerd/store"
+	"peerd/store/index"
+)
+
+func pageURL(i int) store.URL { return store.URL(fmt.Sprintf("http://a.example/%d", i)) }
+
+// hits draws the result of one index.
+func hits(t *rapid.T, canonical map[store.URL]store.URL) (r index.Result) {
+	for range rapid.IntRange(0, 6).Draw(t, "n") {
+		var h index.Hit
+		h.URL = pageURL(rapid.IntRange(0, 9).Draw(t, "url"))
+		h.Score = float64(rapid.IntRange(0, 3).Draw(t, "score"))
+		h.Digest[0] = byte(rapid.IntRange(0, 12).Draw(t, "text"))
+		h.FetchedAt = time.Unix(int64(rapid.IntRange(0, 2).Draw(t, "time")), 0)
+		h.Canonical = canonical[h.URL]
+		r.Hits = append(r.Hits, h)
+	}
+	slices.SortFunc(r.Hits, index.Compare)
+	return r
+}
+
+func TestMerge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		canonical := map[store.URL]store.URL{}
+		for i := range 10 {
+			if n := rapid.IntRange(0, 20).Draw(t, "canonical"); n < 10 && n != i {
+				canonical[pageURL(i)] = pageURL(n)
+			}
+		}
+		results := []index.Result{hits(t, canonical), hits(t, canonical), hits(t, canonical)}
+		got := merge(results)
+		known := map[store.URL]time.Time{}
+		for _, r := range results {
+			for _, h := range r.Hits {
+				if at, ok := known[h.URL]; !ok || at.Before(h.FetchedAt) {
+					known[h.URL] = h.FetchedAt
+				}
+			}
+		}
+		seen, texts := map[store.URL]bool{}, map[index.Digest]bool{}
+		for i, f := range got {
+			if i > 0 && index.Compare(got[i-1].Hit, f.Hit) > 0 {
+				t.Fatalf("hit %d is better than the one before", i)
+			}
+			if h := results[f.from].Hits[f.place]; h != f.Hit {
+				t.Fatalf("hit %d is %+v, and not %+v of result %d", i, f.Hit, h, f.from)
+			}
+			if seen[f.URL] || texts[f.Digest] {
+				t.Fatalf("hit %d, %+v, is a copy", i, f)
+			}
+			if !f.FetchedAt.Equal(known[f.URL]) {
+				t.Fatalf("hit %d, %+v, is not the latest version", i, f)
+			}
+			if _, ok := known[f.Canonical]; ok {
+				t.Fatalf("hit %d, %+v, names another that was found", i, f)
+			}
+			seen[f.URL], texts[f.Digest] = true, true
+		}
+		copied := map[store.URL]bool{} // a version has the text of a hit
+		for _, r := range results {
+			for _, h := range r.Hits {
+				copied[h.URL] = copied[h.URL] || texts[h.Digest]
+			}
+		}
+		for _, r := range results { // nothing is lost without a reason
+			for _, h := range r.Hits {
+				if !seen[h.URL] && h.Canonical == "" && !copied[h.URL] {
+					t.Fatalf("%+v is missing", h)
+				}
+			}
+		}
+		slices.Reverse(results)
+		again := merge(results)
+		if !slices.EqualFunc(got, again, func(a, b found) bool { return a.URL == b.URL }) {
+			t.Fatalf("the order of the results matters:\n%+v\n%+v", got, again)
+		}
+	})
+}
+
+func FuzzMessages(f *testing.F) {
+	for _, v := range []any{
+		request{Query: "a b"}, request{Rank: &rankRequest{5, []uint64{1, 2}, 7}},
+		request{Shown: []int{0, 3}}, reply{Pages: 5, With: []uint64{1}},
+		reply{Hits: []hit{{Score: 1, URL: "http://a.example/"}}, Total: 1},
+		reply{Snippets: []snippet{{Text: "abc", Marks: []int{0, 1}}}},
+	} {
+		raw, err := wire.Marshal(v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var q request
+		if wire.Unmarshal(raw, &q) == nil {
+			if err := q.Rank.check(2); err == nil &&
+				(q.Rank.Limit > maxHits || len(q.Rank.With) != 2) {
+				t.Fatalf("accepted %+v", q.Rank)
+			}
+		}
+		var a reply
+		if wire.Unmarshal(raw, &a) != nil {
+			return
+		}
+		_ = a.checkCounts(1)
+		if a.checkHits(5, 3, valid) == nil {
+			for _, h := range a.Hits {
+				if !(h.Score >= 0 && h.Score < 3.1) || h.URL.Host() == "" {
+					t.Fatalf("accepted %+v", h)
+				}
+			}
+		}
+		if a.checkSnippets(1) == nil {
+			s := a.Snippets[0]
+			for m := s.Marks; len(m) > 0; m = m[2:] {
+				_ = s.Text[m[0]:m[1]]
+			}
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package search
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unicode/utf8"
+
+	"peerd/store"
+	"peerd/store/index"
+)
+
+// Limits of messages.
+const (
+	// MaxResults bounds the number of the last hit that can be asked for.
+	MaxResults = 100
+	// slack is how many more hits are asked for, because some are copies of others.
+	slack     = 20
+	maxHits   = MaxResults + slack
+	maxTitle  = 1 << 10 // bytes
+	maxReason = 256     // bytes of a refusal that are quoted in an error
+	// maxSnippet and maxMarks bound a snippet.
+	maxSnippet = 512 // bytes
+	maxMarks   = 256
+	maxRequest = 4 << 10 // bytes
+	maxReply   = 1 << 20 // bytes
+	// maxPages bounds the number of pages that a peer may claim to have.
+	maxPages = 1 << 40
+)
+
+// ErrAnswer means that a peer sent an answer that no honest peer sends.
+var ErrAnswer = errors.New("search: invalid answer")
+
+// request is one of the three requests of a conversation, in this order.
+type request struct {
+	Query string       `cbor:"1,keyasint,omitempty"`
+	Rank  *rankRequest `cbor:"2,keyasint,omitempty"`
+	Shown []int        `cbor:"3,keyasint,omitempty"` // places of hits in the last reply
+}
+
+// rankRequest asks for the best pages.
+type rankRequest struct {
+	Pages uint64   `cbor:"1,keyasint"`
+	With  []uint64 `cbor:"2,keyasint"`
+	Limit int      `cbor:"3,keyasint"`
+}
+
+// reply is the reply to a request.
+type reply struct {
+	Refused string   `cbor:"1,keyasint,omitempty"`
+	NoIndex bool     `cbor:"2,keyasint,omitempty"` // the peer has no index
+	Pages   uint64   `cbor:"3,keyasint,omitempty"`
+	With    []uint64 `cbor:"4,keyasint,omitempty"`
+
+	Hits    []hit `cbor:"5,keyasint,omitempty"`
+	Total   int   `cbor:"6,keyasint,omitempty"`
+	Partial bool  `cbor:"7,keyasint,omitempty"`
+
+	Snippets []snippet `cbor:"8,keyasint,omitempty"`
+}
+
+// hit is a page in a reply.
+type hit struct {
+	Score     float64      `cbor:"1,keyasint"`
+	URL       store.URL    `cbor:"2,keyasint"`
+	Title     string       `cbor:"3,keyasint,omitempty"`
+	Type      string       `cbor:"4,keyasint,omitempty"`
+	Language  string       `cbor:"5,keyasint,omitempty"`
+	FetchedAt int64        `cbor:"6,keyasint"` // Unix time in seconds
+	Digest    index.Digest `cbor:"7,keyasint"`
+	Canonical store.URL    `cbor:"8,keyasint,omitempty"`
+}
+
+// snippet is a part of a page in a reply. Marks are pairs of start and end.
+type snippet struct {
+	Text  string `cbor:"1,keyasint,omitempty"`
+	Marks []int  `cbor:"2,keyasint,omitempty"`
+}
+
+// check checks the second request for a query of some words.
+func (r *rankRequest) check(words int) error {
+	switch {
+	case r == nil:
+		return errors.New("no counts")
+	case len(r.With) != words:
+		return fmt.Errorf("counts of %d words, want %d", len(r.With), words)
+	case r.Limit < 1 || r.Limit > maxHits:
+		return fmt.Errorf("%d hits requested, want 1 to %d", r.Limit, maxHits)
+	}
+	return nil
+}
+
+// checkCounts checks the reply to the first request.
+func (r *reply) checkCounts(words int) error {
+	if r.Pages > maxPages || len(r.With) != words {
+		return fmt.Errorf("%w: %d pages, counts of %d words", ErrAnswer, r.Pages, len(r.With))
+	}
+	for _, n := range r.With {
+		if n > r.Pages {
+			return fmt.Errorf("%w: a word in %d of %d pages", ErrAnswer, n, r.Pages)
+		}
+	}
+	return nil
+}
+
+// checkHits checks the reply to the second request. valid checks a URL.
+func (r *reply) checkHits(limit int, maxScore float64, valid func(store.URL) error) error {
+	if len(r.Hits) > limit || r.Total < len(r.Hits) || int64(r.Total) > maxPages {
+		return fmt.Errorf("%w: %d hits of %d, want at most %d", ErrAnswer, len(r.Hits), r.Total,
+			limit)
+	}
+	last := maxScore*(1+1e-9) + 1e-9
+	for _, h := range r.Hits {
+		if math.IsNaN(h.Score) || h.Score < 0 || h.Score > last {
+			return fmt.Errorf("%w: a score of %v, want 0 to %v", ErrAnswer, h.Score, last)
+		}
+		last = h.Score
+		if err := h.check(valid); err != nil {
+			return fmt.Errorf("%w: %w", ErrAnswer, err)
+		}
+	}
+	return nil
+}
+
+// check checks the properties of a page.
+func (h *hit) check(valid func(store.URL) error) error {
+	if len(h.Title) > maxTitle || len(h.Type) > 8 || len(h.Language) > 8 || h.FetchedAt < 0 ||
+		h.FetchedAt > 1<<40 {
+		return errors.New("a page with invalid properties")
+	}
+	if h.Canonical != "" {
+		if err := valid(h.Canonical); err != nil {
+			return err
+		}
+	}
+	return valid(h.URL)
+}
+
+// checkSnippets checks the reply to the third request.
+func (r *reply) checkSnippets(shown int) error {
+	if len(r.Snippets) != shown {
+		return fmt.Errorf("%w: %d snippets, want %d", ErrAnswer, len(r.Snippets), shown)
+	}
+	for _, s := range r.Snippets {
+		if len(s.Text) > maxSnippet || len(s.Marks) > 2*maxMarks || len(s.Marks)%2 != 0 ||
+			!utf8.ValidString(s.Text) {
+			return fmt.Errorf("%w: a snippet of %d bytes, %d marks", ErrAnswer, len(s.Text),
+				len(s.Marks))
+		}
+		at := 0
+		for _, m := range s.Marks {
+			if m < at || m > len(s.Text) {
+				return fmt.Errorf("%w: a mark at %d of %d bytes", ErrAnswer, m, len(s.Text))
+			}
+			at = m
+		}
+	}
+	return nil
+}

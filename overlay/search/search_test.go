@@ -1,0 +1,274 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/overlaytest"
+	"peerd/overlay/wire"
+	"peerd/store"
+	"peerd/store/index"
+)
+
+const protocolID = "/peerd/test/search/1.0.0"
+
+// texts are the texts of pages.
+type texts map[store.URL]string
+
+func (t texts) text(m index.Meta) (string, error) {
+	if text, ok := t[m.URL]; ok {
+		return text, nil
+	}
+	return "", errors.New("no such page")
+}
+
+// local returns an index of pages.
+func local(t *testing.T, docs []index.Document) *Local {
+	t.Helper()
+	x, err := index.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { x.Close() })
+	if err := x.Apply(index.Batch{Pages: docs}); err != nil {
+		t.Fatal(err)
+	}
+	all := texts{}
+	for _, d := range docs {
+		all[d.URL] = d.Text
+	}
+	return &Local{Index: x, Text: all.text}
+}
+
+func valid(u store.URL) error {
+	if u.Host() == "" {
+		return fmt.Errorf("url %q", u)
+	}
+	return nil
+}
+
+// serve starts a peer with an index, or without one.
+func serve(t *testing.T, l *Local) (host.Host, *Service) {
+	t.Helper()
+	h := overlaytest.Host(t)
+	s := &Service{Host: h, Protocol: protocolID, Local: l, Valid: valid, Timeout: 20 * time.Second,
+		Peers: func() []peer.AddrInfo { return nil }, Logger: overlaytest.Log(t)}
+	server := s.Serve()
+	t.Cleanup(server.Close)
+	return h, s
+}
+
+// asking returns the service of a peer that asks others.
+func asking(t *testing.T, l *Local, others ...host.Host) *Service {
+	t.Helper()
+	_, s := serve(t, l)
+	s.Peers = func() (all []peer.AddrInfo) {
+		for _, h := range others {
+			all = append(all, peer.AddrInfo{ID: h.ID(), Addrs: h.Addrs()})
+		}
+		return all
+	}
+	return s
+}
+
+var day = time.Date(2026, 3, 14, 0, 0, 0, 0, time.UTC)
+
+// pages returns n pages of random words.
+func pages(seed uint64, n int) (docs []index.Document) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	vocabulary := strings.Fields("apple pear plum fig grape melon cherry quince lemon lime date")
+	for i := range n {
+		var b strings.Builder
+		for range 3 + rng.IntN(40) {
+			b.WriteString(vocabulary[min(rng.IntN(11), rng.IntN(11))] + " ")
+		}
+		fmt.Fprintf(&b, "number%d", i)
+		docs = append(
+			docs,
+			index.Document{URL: store.URL(fmt.Sprintf("http://h%d.example/%d", i%7, i)),
+				Title: "Page", Text: b.String(), Type: "html", FetchedAt: day},
+		)
+	}
+	return docs
+}
+
+func search(t *testing.T, s *Service, query string, offset, limit int) Result {
+	t.Helper()
+	r, err := s.Search(t.Context(), query, offset, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Five peers, of which one has no index, find what one index of all pages finds, in its order.
+func TestSearchEqualsOneIndex(t *testing.T) {
+	docs := pages(1, 200)
+	var parts [4][]index.Document
+	for i, d := range docs {
+		parts[i*i%4] = append(parts[i*i%4], d)
+	}
+	var others []host.Host
+	for _, p := range parts[1:] {
+		h, _ := serve(t, local(t, p))
+		others = append(others, h)
+	}
+	without, _ := serve(t, nil)
+	s := asking(t, local(t, parts[0]), append(others, without)...)
+	central := local(t, docs)
+	for _, query := range []string{"apple", "lemon date", "fig -pear", "quince site:h3.example",
+		`"apple pear"`, "number17"} {
+		for _, at := range []struct{ offset, limit int }{{0, 10}, {10, 7}} {
+			got := search(t, s, query, at.offset, at.limit)
+			want, err := central.Search(t.Context(), query, at.offset, at.limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Answered != 4 || got.NoIndex != 1 || got.Failed != 0 || got.Partial {
+				t.Errorf("%s: %+v", query, got)
+			}
+			compare(t, query, got.Hits, want.Hits)
+			if !strings.Contains(query, `"`) && got.Total != want.Total {
+				t.Errorf("%s: total %d, want %d", query, got.Total, want.Total)
+			}
+		}
+	}
+}
+
+// compare checks that two lists have the same pages and snippets.
+func compare(t *testing.T, query string, got, want []Hit) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d hits, want %d", query, len(got), len(want))
+		return
+	}
+	for i, h := range got {
+		w := want[i]
+		if h.URL != w.URL || h.Score != w.Score || h.Snippet.Text != w.Snippet.Text ||
+			!slices.Equal(h.Snippet.Marks, w.Snippet.Marks) || !h.FetchedAt.Equal(w.FetchedAt) {
+			t.Errorf("%s: hit %d is %+v, want %+v", query, i, h, w)
+		}
+	}
+}
+
+// Peers that are gone, silent or lie are left out, and counted.
+func TestFaultyPeers(t *testing.T) {
+	good, _ := serve(t, local(t, pages(1, 20)))
+	gone := overlaytest.Host(t)
+	goneInfo := peer.AddrInfo{ID: gone.ID(), Addrs: gone.Addrs()}
+	gone.Close()
+	big := uint64(1) << 50
+	h := hit{Score: .1, URL: "http://a.example/"}
+	one := reply{Pages: 5, With: []uint64{1}}
+	hits := func(total int, all ...hit) []reply {
+		return []reply{one, {Hits: all, Total: total}}
+	}
+	for name, answers := range map[string][]reply{
+		"silent":            {},
+		"too many pages":    {{Pages: big, With: []uint64{1}}},
+		"too few counts":    {{Pages: 5}},
+		"too many counts":   {{Pages: 5, With: []uint64{1, 2}}},
+		"count of no page":  {{Pages: 5, With: []uint64{6}}},
+		"silent later":      {{Pages: 5, With: []uint64{1}}},
+		"score too high":    hits(1, hit{Score: 1e6, URL: h.URL}),
+		"negative score":    hits(1, hit{Score: -1, URL: h.URL}),
+		"invalid URL":       hits(1, hit{Score: .1, URL: "x"}),
+		"wrong order":       hits(2, hit{Score: .05, URL: h.URL}, h),
+		"total too low":     hits(0, h),
+		"long title":        hits(1, hit{URL: h.URL, Title: strings.Repeat("x", 5000)}),
+		"too many hits":     hits(100, slices.Repeat([]hit{h}, 100)...),
+		"invalid canonical": hits(1, hit{URL: h.URL, Canonical: "x"}),
+		"no snippet":        {{Pages: 5, With: []uint64{1}}, {Hits: []hit{h}, Total: 1}, {}},
+		"mark outside": {{Pages: 5, With: []uint64{1}}, {Hits: []hit{h}, Total: 1},
+			{Snippets: []snippet{{Text: "abc", Marks: []int{1, 9}}}}},
+		"refused": {{Refused: strings.Repeat("no", 9999)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			liar := overlaytest.Host(t)
+			server := wire.Serve(liar, protocolID, wire.Limits{MaxMsg: maxRequest,
+				Timeout: 20 * time.Second}, nil, func(ctx context.Context, c *wire.Conn) error {
+				for _, a := range answers {
+					var r request
+					if err := errors.Join(c.Recv(&r), c.Send(a)); err != nil {
+						return err
+					}
+				}
+				<-ctx.Done()
+				return nil
+			})
+			defer server.Close()
+			s := asking(t, nil, good, liar)
+			s.Timeout = time.Second
+			others := s.Peers()
+			s.Peers = func() []peer.AddrInfo { return append(others, goneInfo) }
+			r, err := s.Search(t.Context(), "apple", 0, 50)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Failed < 2 || r.NoIndex != 1 {
+				t.Errorf("%d peers failed, %d without index", r.Failed, r.NoIndex)
+			}
+			for _, f := range r.Hits {
+				if f.URL == h.URL && len(answers) < 3 {
+					t.Errorf("found %+v of a peer that lies", f)
+				}
+			}
+		})
+	}
+}
+
+// Requests that are invalid or out of order are refused, and so are too many.
+func TestInvalidRequests(t *testing.T) {
+	h, _ := serve(t, local(t, pages(1, 20)))
+	client := overlaytest.Host(t)
+	overlaytest.Introduce(h, client)
+	rank := &rankRequest{Pages: 20, With: []uint64{3}, Limit: 5}
+	for name, requests := range map[string][]request{
+		"no query":    {{}},
+		"bad query":   {{Query: "date:x"}},
+		"long query":  {{Query: strings.Repeat("x", 2000)}},
+		"no counts":   {{Query: "apple"}, {Query: "apple"}},
+		"few counts":  {{Query: "apple pear"}, {Rank: rank}},
+		"many hits":   {{Query: "apple"}, {Rank: &rankRequest{With: []uint64{1}, Limit: 1e9}}},
+		"no such hit": {{Query: "apple"}, {Rank: rank}, {Shown: []int{-1}}},
+		"many shown":  {{Query: "apple"}, {Rank: rank}, {Shown: make([]int, 1000)}},
+	} {
+		c, err := wire.Dial(t.Context(), client, h.ID(),
+			wire.Limits{MaxMsg: maxReply, Timeout: 20 * time.Second}, protocolID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a reply
+		for _, r := range requests {
+			a = reply{}
+			if err := errors.Join(c.Send(r), c.Recv(&a)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if a.Refused == "" {
+			t.Errorf("%s: got %+v, want a refusal", name, a)
+		}
+		c.Reset()
+	}
+}
+
+func TestRange(t *testing.T) {
+	_, s := serve(t, local(t, nil))
+	for _, at := range [][2]int{{-1, 5}, {0, 0}, {0, 101}, {100, 1}, {1 << 62, 1 << 62}} {
+		if _, err := s.Search(t.Context(), "x", at[0], at[1]); !errors.Is(err, ErrRange) {
+			t.Errorf("Search(%v): %v, want ErrRange", at, err)
+		}
+	}
+	if _, err := s.Search(t.Context(), "", 0, 1); !errors.Is(err, index.ErrQuery) {
+		t.Errorf("Search of nothing: %v", err)
+	}
+}

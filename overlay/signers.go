@@ -1,0 +1,98 @@
+package overlay
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	record "github.com/libp2p/go-libp2p-record"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
+
+	"peerd/overlay/wire"
+)
+
+// Limits on the DHT records that this peer stores for others, by signer. A record has about half
+// a kilobyte. An honest peer signs one for each host that it is the first to take up.
+const (
+	// maxOfSigner is for all records of one signer.
+	maxOfSigner = 2_000_000
+	// maxOfNewcomer and maxOfNewcomers are for the records that came since the start, of one
+	// signer and of all together that were met less than ten minutes ago or not at all.
+	maxOfNewcomer, maxOfNewcomers = 50_000, 400_000
+)
+
+// errQuota is returned for a record of a signer that has too many.
+var errQuota = errors.New("overlay: too many records of this signer")
+
+// A signed validator also knows who has signed a value, without checking that again.
+type signed interface {
+	Signer(value []byte) (peer.ID, error)
+}
+
+// signers counts the records held for others by signer. It is safe for concurrent use.
+type signers struct {
+	validators map[string]record.Validator
+	met        peerstore.Peerstore
+
+	mu     sync.Mutex
+	total  map[peer.ID]int // at the last sweep, and what came since then
+	recent map[peer.ID]int // since the start, of those who were not known for long
+	all    int             // of recent
+}
+
+func newSigners(validators map[string]record.Validator, met peerstore.Peerstore) *signers {
+	return &signers{validators: validators, met: met, total: map[peer.ID]int{},
+		recent: map[peer.ID]int{}}
+}
+
+// of returns who has signed the value under a key; "" if the namespace does not say.
+func (s *signers) of(key string, value []byte) peer.ID {
+	ns, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
+	v, ok := s.validators[ns].(signed)
+	if !ok {
+		return ""
+	}
+	id, err := v.Signer(value)
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// take counts a new record, or returns errQuota.
+func (s *signers) take(key string, value []byte) error {
+	id := s.of(key, value)
+	if id == "" {
+		return nil
+	}
+	since, met := wire.Met(s.met, id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.total[id] >= maxOfSigner {
+		return errQuota
+	}
+	if !met || time.Since(since) < wire.OldAfter {
+		if s.recent[id] >= maxOfNewcomer || s.all >= maxOfNewcomers {
+			return errQuota
+		}
+		s.recent[id]++
+		s.all++
+	}
+	s.total[id]++
+	return nil
+}
+
+// recount replaces what was counted before the last sweep.
+func (s *signers) recount(total map[peer.ID]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total = total
+	for id, n := range s.recent {
+		if since, met := wire.Met(s.met, id); met && time.Since(since) >= wire.OldAfter {
+			delete(s.recent, id)
+			s.all -= n
+		}
+	}
+}

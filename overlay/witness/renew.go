@@ -1,0 +1,86 @@
+package witness
+
+import (
+	"context"
+	"time"
+
+	"peerd/overlay/lease"
+)
+
+// renewSet makes a new witness set if it is time. It is written to disk before it is used.
+func (s *Service) renewSet(ctx context.Context, now time.Time) {
+	present := s.cfg.Peers()
+	s.mu.Lock()
+	chosen := s.owner.choose(now, present)
+	ready := s.owner.ready(now, chosen)
+	// The number must exceed those that a lost disk had.
+	seq := max(s.owner.newest().Seq+1, uint64(max(now.UnixMilli(), 1)))
+	s.mu.Unlock()
+	if !ready {
+		return
+	}
+	p := lease.WitnessSet{Network: s.cfg.Network, Owner: s.self, Seq: seq, Members: chosen,
+		Issued: now}
+	sealed, err := lease.SealWitnessSet(p, s.cfg.Key)
+	if err != nil {
+		s.log.Error("failed to seal witness set", "err", err)
+		return
+	}
+	s.mu.Lock()
+	s.pending = &sealedSet{p, sealed}
+	s.mu.Unlock()
+	err = s.writer.save(ctx, keyOwn)
+	now = s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pending = nil
+	if err != nil { // the number is not used
+		if ctx.Err() == nil {
+			s.log.Error("failed to write witness set", "err", err)
+		}
+		return
+	}
+	s.owner.install(now, sealedSet{p, sealed})
+	for _, b := range s.heartbeats {
+		b.next = now
+	}
+	s.update(now)
+	s.notify()
+	s.log.Debug("changed witness set", "seq", seq, "members", len(chosen))
+}
+
+// rereadLeases calls Config.RereadLeases if that is due; until it has returned there is
+// no quorum lease.
+func (s *Service) rereadLeases() {
+	s.mu.Lock()
+	due := s.rereadDue
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	s.log.Warn("gave up witnesses after long silence; reading leases again")
+	if s.cfg.RereadLeases != nil {
+		s.cfg.RereadLeases()
+	}
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rereadDue = false
+	s.update(now)
+}
+
+// markInitialized records that the Store is in use, from when this peer votes on.
+func (s *Service) markInitialized(ctx context.Context, now time.Time) {
+	s.mu.Lock()
+	due := s.uninitialized && !now.Before(s.witness.votesFrom)
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := s.writer.save(ctx, keyInitialized); err != nil {
+		return // repeated by the next call
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uninitialized = false
+}

@@ -1,0 +1,318 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"peerd/store/kv"
+)
+
+var (
+	// ErrHostConflict is returned by Apply for the record of a host of which this peer
+	// already holds a copy from another owner: one of the two owners is wrong.
+	ErrHostConflict = errors.New("store: the host is in another subnet")
+	// ErrTooManyDeletes is returned by Tx.Apply if it has to delete more keys than one
+	// transaction can. DB.Apply has no such limit.
+	ErrTooManyDeletes = errors.New("store: too many keys to delete in one transaction")
+)
+
+// maxImplicitDeletes is the maximum number of keys that Tx.Apply deletes in ranges.
+const maxImplicitDeletes = 1024
+
+// Apply applies ops, decoded by DecodeOps, to the hosts and out-links of p at a replica.
+// It skips operations for hosts that are not in p: either the owner's log contains that
+// they left, or this peer owns them. Applying the same operations again in order does
+// not change the final state. Entries keep their positions; later entries of this peer
+// are queued behind them. Errors wrap ErrInvalidOps, ErrHostConflict or
+// ErrTooManyDeletes; the transaction must not be committed then.
+func (tx *Tx) Apply(p netip.Prefix, ops []Op) error {
+	a := applier{tx: tx, p: p, ops: ops, deletesLeft: maxImplicitDeletes}
+	for i := range ops {
+		if err := a.apply(&ops[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type applier struct {
+	tx          *Tx
+	p           netip.Prefix
+	ops         []Op
+	keep        map[string]bool // keys that ops set; nil until needed
+	deletesLeft int
+}
+
+// hasHost reports whether the host is in the subnet at this peer.
+func (a *applier) hasHost(host string) (bool, error) {
+	h, err := a.tx.Host(host)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && h.Subnet == a.p, err
+}
+
+func (a *applier) apply(o *Op) error {
+	switch o.Kind {
+	case OpHost:
+		return a.putHost(o)
+	case OpOutlink:
+		return a.tx.put(outlinkKey(spaceReplicaOutlink, a.p, o.Pending.URL.Digest()), o.Pending)
+	case OpDeleteOutlink:
+		return a.tx.del(outlinkKey(spaceReplicaOutlink, a.p, o.Digest))
+	case OpClearHosts:
+		return a.clearHosts(o)
+	case OpClearOutlinks:
+		return a.clearRange(outlinkPrefix(spaceReplicaOutlink, a.p), o)
+	}
+	if ok, err := a.hasHost(o.Name); err != nil || !ok {
+		return err
+	}
+	if o.Kind == OpClear {
+		return a.clearRange(hostPrefix(o.Space, o.Name), o)
+	}
+	return a.applyToHost(o)
+}
+
+// applyToHost applies an operation to a host in the subnet.
+func (a *applier) applyToHost(o *Op) error {
+	tx := a.tx
+	switch o.Kind {
+	case OpDeleteHost:
+		return a.dropHost(o.Name)
+	case OpEntry:
+		return a.putEntry(o)
+	case OpDeleteEntry:
+		return tx.del(queueKey(o.Name, o.Depth, o.Seq))
+	case OpSeen:
+		return tx.set(digestKey(spaceSeen, o.Name, o.Digest), nil)
+	case OpDeleteSeen:
+		return tx.del(digestKey(spaceSeen, o.Name, o.Digest))
+	case OpRevisit:
+		return tx.set(digestKey(spaceRevisit, o.Name, o.Digest), nil)
+	case OpDeleteRevisit:
+		return tx.del(digestKey(spaceRevisit, o.Name, o.Digest))
+	case OpVisit:
+		return tx.put(digestKey(spaceVisit, o.Name, o.Visit.URL.Digest()), o.Visit)
+	case OpDeleteVisit:
+		return tx.del(digestKey(spaceVisit, o.Name, o.Digest))
+	case OpGivenUp:
+		return tx.put(digestKey(spaceGivenUp, o.Name, o.GivenUp.URL.Digest()), o.GivenUp)
+	case OpDeleteGivenUp:
+		return tx.del(digestKey(spaceGivenUp, o.Name, o.Digest))
+	case OpDue:
+		return tx.set(dueMillisKey(o.Name, o.Due, o.Digest), nil)
+	case OpDeleteDue:
+		return tx.del(dueMillisKey(o.Name, o.Due, o.Digest))
+	case OpState:
+		return tx.PutState(o.Name, o.Raw)
+	case OpDeleteState:
+		return tx.del(spaceKey(spaceState, o.Name))
+	case OpRobots:
+		return tx.PutRobots(o.Origin, o.Raw)
+	}
+	return fmt.Errorf("%w: kind %d", ErrInvalidOps, o.Kind)
+}
+
+// putHost writes the record of a host, unless the host is in another subnet and stays.
+func (a *applier) putHost(o *Op) error {
+	if o.Rec.Subnet != a.p {
+		return fmt.Errorf("%w: host %.100q of %v", ErrInvalidOps, o.Name, o.Rec.Subnet)
+	}
+	switch old, err := a.tx.Host(o.Name); {
+	case errors.Is(err, ErrNotFound):
+	case err != nil:
+		return err
+	case old.Subnet != a.p:
+		if ok, err := a.mayReplace(old, o.Rec); err != nil || !ok {
+			return err
+		}
+	}
+	a.tx.PutHost(*o.Rec)
+	a.tx.hosts[o.Name].verbatim = true
+	a.tx.raiseSeq(o.Rec.SubnetSeq)
+	return nil
+}
+
+// mayReplace reports whether a host may move from another subnet to a.p. It may if this
+// peer does not know the other subnet. It may if this peer is a replica of both subnets
+// for the same owner, the logs of which can be read in any order, and the other record
+// is older. It may not if the peer owns the other subnet.
+func (a *applier) mayReplace(old, rec *Host) (bool, error) {
+	there, err := a.tx.Subnet(old.Subnet)
+	if errors.Is(err, ErrNotFound) {
+		return true, nil
+	}
+	if err != nil || there.Phase != PhaseReplica {
+		return false, err
+	}
+	here, err := a.tx.Subnet(a.p)
+	if err = ignoreNotFound(err); err != nil {
+		return false, err
+	}
+	if here.Owner == "" || here.Owner != there.Owner {
+		return false, fmt.Errorf("%w: %q in %v, not in %v", ErrHostConflict, rec.Name, old.Subnet,
+			a.p)
+	}
+	return old.SubnetSeq < rec.SubnetSeq, nil
+}
+
+func ignoreNotFound(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// putEntry queues an entry at its position.
+func (a *applier) putEntry(o *Op) error {
+	d := o.Entry.URL.Digest()
+	if o.Seen {
+		if err := a.tx.set(digestKey(spaceSeen, o.Name, d), nil); err != nil {
+			return err
+		}
+	}
+	if o.Revisit {
+		if err := a.tx.set(digestKey(spaceRevisit, o.Name, d), nil); err != nil {
+			return err
+		}
+	}
+	a.tx.raiseSeq(o.Seq)
+	return a.tx.putEntry(o.Name, queueKey(o.Name, o.Depth, o.Seq), *o.Entry, 0)
+}
+
+// raiseSeq makes the sequence numbers of later entries greater than seq.
+func (tx *Tx) raiseSeq(seq uint64) { tx.seq = max(tx.seq, min(seq, maxLocalSeq)) }
+
+// dropHost deletes all keys of a host.
+func (a *applier) dropHost(host string) error {
+	for _, s := range snapshotSpaces {
+		if err := a.deleteIn(hostPrefix(s.space, host), "", "", nil); err != nil {
+			return err
+		}
+	}
+	return a.tx.dropRecord(host)
+}
+
+// clearRange deletes the keys in the range of o that ops do not set.
+func (a *applier) clearRange(prefix []byte, o *Op) error {
+	return a.deleteIn(prefix, o.Lo, o.Hi, a.keptKeys())
+}
+
+// deleteIn deletes the keys with a prefix in the range (lo, hi], except those in keep.
+func (a *applier) deleteIn(prefix []byte, lo, hi string, keep map[string]bool) error {
+	keys, err := a.tx.keysToClear(prefix, lo, hi, keep, a.deletesLeft+1)
+	if err != nil {
+		return err
+	}
+	if len(keys) > a.deletesLeft {
+		return ErrTooManyDeletes
+	}
+	a.deletesLeft -= len(keys)
+	for _, k := range keys {
+		if err := a.tx.del(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keysToClear returns up to n keys with a prefix in the range (lo, hi], except those in
+// keep. An empty bound means no bound.
+func (tx *Tx) keysToClear(
+	prefix []byte, lo, hi string, keep map[string]bool, n int,
+) (keys [][]byte, err error) {
+	var after []byte
+	if lo != "" {
+		after = append(append(after, prefix...), lo...)
+	}
+	err = tx.each(prefix, after, false, func(key []byte, _ kv.Item) (bool, error) {
+		if hi != "" && string(key[len(prefix):]) > hi {
+			return false, nil
+		}
+		if !keep[string(key)] {
+			keys = append(keys, key)
+		}
+		return len(keys) < n, nil
+	})
+	return keys, err
+}
+
+// clearHosts deletes the hosts in the range of o.
+func (a *applier) clearHosts(o *Op) error {
+	names, err := a.tx.hostsBetween(a.p, o.Lo, o.Hi, a.deletesLeft+1)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if a.deletesLeft--; a.deletesLeft < 0 {
+			return ErrTooManyDeletes
+		}
+		if err := a.dropHost(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostsBetween returns up to n hosts of p with names in the range (lo, hi).
+func (tx *Tx) hostsBetween(p netip.Prefix, lo, hi string, n int) (names []string, err error) {
+	if tx.update {
+		if err := tx.flushHosts(); err != nil {
+			return nil, err
+		}
+	}
+	prefix := subnetHostPrefix(p)
+	var after []byte
+	if lo != "" {
+		after = subnetHostKey(p, lo)
+	}
+	err = tx.each(prefix, after, false, func(key []byte, _ kv.Item) (bool, error) {
+		name := string(key[len(prefix):])
+		if hi != "" && name >= hi {
+			return false, nil
+		}
+		names = append(names, name)
+		return len(names) < n, nil
+	})
+	return names, err
+}
+
+// keptKeys returns the keys that the ops set.
+func (a *applier) keptKeys() map[string]bool {
+	if a.keep == nil {
+		a.keep = keysSetBy(a.p, a.ops)
+	}
+	return a.keep
+}
+
+func keysSetBy(p netip.Prefix, ops []Op) map[string]bool {
+	keep := map[string]bool{}
+	for i := range ops {
+		switch o := &ops[i]; o.Kind {
+		case OpEntry:
+			keep[string(queueKey(o.Name, o.Depth, o.Seq))] = true
+		case OpSeen:
+			keep[string(digestKey(spaceSeen, o.Name, o.Digest))] = true
+		case OpRevisit:
+			keep[string(digestKey(spaceRevisit, o.Name, o.Digest))] = true
+		case OpVisit:
+			keep[string(digestKey(spaceVisit, o.Name, o.Visit.URL.Digest()))] = true
+		case OpGivenUp:
+			keep[string(digestKey(spaceGivenUp, o.Name, o.GivenUp.URL.Digest()))] = true
+		case OpDue:
+			keep[string(dueMillisKey(o.Name, o.Due, o.Digest))] = true
+		case OpOutlink:
+			keep[string(outlinkKey(spaceReplicaOutlink, p, o.Pending.URL.Digest()))] = true
+		}
+	}
+	return keep
+}
+
+// dueMillisKey is dueKey for a due time in Unix milliseconds.
+func dueMillisKey(host string, ms int64, d Digest) []byte {
+	k := binary.BigEndian.AppendUint64(hostPrefix(spaceDue, host), uint64(ms))
+	return append(k, d[:]...)
+}

@@ -1,0 +1,196 @@
+package index
+
+import (
+	"crypto/sha256"
+	"strings"
+	"time"
+
+	bleve "github.com/blevesearch/bleve_index_api"
+	"github.com/fxamacker/cbor/v2"
+
+	"peerd/store"
+)
+
+// Document is a page to be indexed.
+type Document struct {
+	URL       store.URL
+	Title     string
+	Headings  string
+	Text      string // with the title and the headings
+	Type      string // "html" or "text"
+	FetchedAt time.Time
+	// Canonical is the URL that the page names as its canonical one, or "".
+	Canonical store.URL
+	// Archive is the place of the response in the archive.
+	Archive store.Location
+}
+
+// Digest identifies the text of a page: pages with equal digests are copies.
+type Digest [16]byte
+
+// Meta is what the index stores of a page.
+type Meta struct {
+	URL       store.URL      `cbor:"1,keyasint"`
+	Title     string         `cbor:"2,keyasint,omitempty"`
+	Type      string         `cbor:"3,keyasint,omitempty"`
+	Language  string         `cbor:"4,keyasint,omitempty"` // ISO 639-1; "" if unknown
+	FetchedAt time.Time      `cbor:"5,keyasint"`
+	Digest    Digest         `cbor:"6,keyasint"`
+	Archive   store.Location `cbor:"7,keyasint"`
+	Canonical store.URL      `cbor:"8,keyasint,omitempty"` // "" if it is URL
+}
+
+// The fields of the index.
+const (
+	fieldID      = "_id" // the name is that of scorch
+	fieldText    = "b"
+	fieldTitle   = "t"
+	fieldHeading = "h"
+	fieldFilter  = "f" // terms such as "site:example.org"
+	fieldMeta    = "m"
+)
+
+var encMode = func() cbor.EncMode {
+	m, err := cbor.EncOptions{Sort: cbor.SortCoreDeterministic, Time: cbor.TimeUnix}.EncMode()
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return m
+}()
+
+// analyzed is a Document as scorch wants it.
+type analyzed struct {
+	id     string
+	fields []*field
+}
+
+// analyze splits a page into terms.
+func (s *stemmer) analyze(d Document) (*analyzed, error) {
+	lang := detect(d.Text)
+	mark := languageByCode(lang)
+	sum := sha256.Sum256([]byte(d.Text))
+	if d.Canonical == d.URL {
+		d.Canonical = ""
+	}
+	meta, err := encMode.Marshal(Meta{
+		URL: d.URL, Title: d.Title, Type: d.Type, Language: lang,
+		FetchedAt: d.FetchedAt.UTC().Truncate(time.Second), Digest: Digest(sum[:16]),
+		Archive: d.Archive, Canonical: d.Canonical,
+	})
+	if err != nil {
+		return nil, err
+	}
+	id := idOf(d.URL)
+	a := &analyzed{id: id, fields: []*field{
+		{name: fieldID, value: []byte(id), length: 1, freqs: single(id),
+			options: bleve.IndexField | bleve.StoreField},
+		{name: fieldMeta, value: meta, options: bleve.StoreField},
+		s.text(fieldText, d.Text, mark),
+		filters(d, lang),
+	}}
+	if d.Title != "" {
+		a.fields = append(a.fields, s.text(fieldTitle, d.Title, mark))
+	}
+	if d.Headings != "" {
+		a.fields = append(a.fields, s.text(fieldHeading, d.Headings, mark))
+	}
+	return a, nil
+}
+
+// idOf returns the ID of a page in the index.
+func idOf(u store.URL) string {
+	d := u.Digest()
+	return string(d[:])
+}
+
+// text returns a field with the terms of a text.
+func (s *stemmer) text(name, text string, mark byte) *field {
+	counts := make(map[string]int, len(text)/24)
+	n := 0
+	words(text, func(word []byte, _, _ int, paired bool) bool {
+		counts[s.term(markOf(mark, word, paired), word)]++
+		n++
+		return true
+	})
+	f := &field{name: name, length: n, options: bleve.IndexField,
+		freqs: make(bleve.TokenFrequencies, len(counts))}
+	all := make([]bleve.TokenFreq, len(counts))
+	i := 0
+	for term, count := range counts {
+		all[i].Term = []byte(term)
+		all[i].SetFrequency(count)
+		f.freqs[term] = &all[i]
+		i++
+	}
+	return f
+}
+
+// filters returns the field with the terms that the filters of a query look for.
+func filters(d Document, lang string) *field {
+	f := &field{name: fieldFilter, options: bleve.IndexField | bleve.SkipFreqNorm,
+		freqs: bleve.TokenFrequencies{}}
+	add := func(term string) { f.freqs[term] = single(term)[term] }
+	for host := d.URL.Host(); host != ""; {
+		add(filterSite + host)
+		_, host, _ = strings.Cut(host, ".")
+	}
+	add(filterType + d.Type)
+	if lang != "" {
+		add(filterLang + lang)
+	}
+	add(filterDay + d.FetchedAt.UTC().Format(dayForm))
+	f.length = len(f.freqs)
+	return f
+}
+
+// The filters begin with these words.
+const (
+	filterSite = "site:"
+	filterType = "filetype:"
+	filterLang = "lang:"
+	filterDay  = "day:"
+	dayForm    = "20060102"
+)
+
+func single(term string) bleve.TokenFrequencies {
+	t := &bleve.TokenFreq{Term: []byte(term)}
+	t.SetFrequency(1)
+	return bleve.TokenFrequencies{term: t}
+}
+
+// The methods of bleve.Document.
+
+func (a *analyzed) ID() string { return a.id }
+func (a *analyzed) Size() int  { return 0 }
+func (a *analyzed) VisitFields(visit bleve.FieldVisitor) {
+	for _, f := range a.fields {
+		visit(f)
+	}
+}
+func (a *analyzed) VisitComposite(bleve.CompositeFieldVisitor) {}
+func (a *analyzed) HasComposite() bool                         { return false }
+func (a *analyzed) NumPlainTextBytes() uint64                  { return 0 }
+func (a *analyzed) AddIDField()                                {} // it has one
+func (a *analyzed) StoredFieldsBytes() uint64                  { return 0 }
+func (a *analyzed) Indexed() bool                              { return true }
+
+// field is a field that was analyzed before it is added.
+type field struct {
+	name    string
+	value   []byte
+	length  int
+	freqs   bleve.TokenFrequencies
+	options bleve.FieldIndexingOptions
+}
+
+// The methods of bleve.Field.
+
+func (f *field) Name() string                                     { return f.name }
+func (f *field) Value() []byte                                    { return f.value }
+func (f *field) ArrayPositions() []uint64                         { return nil }
+func (f *field) EncodedFieldType() byte                           { return 't' }
+func (f *field) Analyze()                                         {}
+func (f *field) Options() bleve.FieldIndexingOptions              { return f.options }
+func (f *field) AnalyzedLength() int                              { return f.length }
+func (f *field) AnalyzedTokenFrequencies() bleve.TokenFrequencies { return f.freqs }
+func (f *field) NumPlainTextBytes() uint64                        { return 0 }

@@ -1,0 +1,411 @@
+package index
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	bleve "github.com/blevesearch/bleve_index_api"
+	"github.com/fxamacker/cbor/v2"
+)
+
+// ErrCorrupt means that the index has a record that it did not write.
+var ErrCorrupt = errors.New("index: damaged record")
+
+// weight says how a field counts: b is the strength of the influence of its length, which is
+// compared with length, in words.
+type weight struct{ boost, b, length float64 }
+
+// The weights of the fields. All words of the title and the headings are also in the text.
+var (
+	weightText    = weight{1, .75, 600}
+	weightTitle   = weight{4, .5, 8}
+	weightHeading = weight{1.5, .75, 40}
+)
+
+// k1 limits how much a repeated word counts.
+const k1 = 1.2
+
+const (
+	// MaxHits is the maximum number of hits of a search.
+	MaxHits = 400
+	// phraseCandidates is the number of pages in which a phrase is looked up: those with the
+	// highest scores that have all its words.
+	phraseCandidates = 500
+	// checkEvery is the number of pages after which a search checks whether it shall end.
+	checkEvery = 1024
+)
+
+// Counts says how rare the words of a query are.
+type Counts struct {
+	Pages uint64   // in the index
+	With  []uint64 // those with each of Query.Words, in order
+}
+
+// Add adds the counts of another index for the same query.
+func (c *Counts) Add(other Counts) {
+	c.Pages += other.Pages
+	for len(c.With) < len(other.With) {
+		c.With = append(c.With, 0)
+	}
+	for i, n := range other.With {
+		c.With[i] += n
+	}
+}
+
+// Hit is a page that matches a query.
+type Hit struct {
+	Meta
+	Score float64
+}
+
+// Result is the result of a search.
+type Result struct {
+	Hits []Hit // best first
+	// Total is the number of pages that match; with phrases, those that have all words.
+	Total int
+	// Partial says that the search ended early, or looked up phrases in only some of the pages.
+	Partial bool
+}
+
+// Reader is a view of an index.
+type Reader struct {
+	r     bleve.IndexReader
+	stems *stemmer
+}
+
+// Close ends the use of the view.
+func (r *Reader) Close() error { return r.r.Close() }
+
+// Pages returns the number of pages.
+func (r *Reader) Pages() (uint64, error) { return r.r.DocCount() }
+
+// terms returns the terms of a word.
+func (r *Reader) terms(q *Query, w Word) []string {
+	var all []string
+	for _, m := range q.marks(w) {
+		all = append(all, r.stems.term(m, []byte(w.Text)))
+	}
+	return all
+}
+
+// Count returns the counts of this index for a query.
+func (r *Reader) Count(q Query) (Counts, error) {
+	var c Counts
+	var err error
+	if c.Pages, err = r.r.DocCount(); err != nil {
+		return c, err
+	}
+	for _, w := range q.Words {
+		u, err := openUnion(r.r, fieldText, r.terms(&q, w), false)
+		if err != nil {
+			return c, err
+		}
+		c.With = append(c.With, u.count())
+		u.close()
+	}
+	return c, nil
+}
+
+// Idf returns how much the word number i of a query counts; rare words count more.
+func (c Counts) Idf(i int) float64 {
+	with := 0.
+	if i < len(c.With) {
+		with = float64(min(c.With[i], c.Pages))
+	}
+	return math.Log(1 + (float64(c.Pages)-with+.5)/(with+.5))
+}
+
+// MaxScore returns an upper bound of the scores for a query.
+func (c Counts) MaxScore() (most float64) {
+	for i := range c.With {
+		most += c.Idf(i) * (k1 + 1)
+	}
+	return most
+}
+
+// scored is a word of which occurrences are counted.
+type scored struct {
+	idf                  float64
+	text, title, heading union
+}
+
+func (s *scored) close() { s.text.close(); s.title.close(); s.heading.close() }
+
+// score returns the part of the score of a page that is due to the word.
+func (s *scored) score(doc uint64) (float64, error) {
+	tf := s.text.weigh(doc, weightText)
+	for _, f := range []struct {
+		u union
+		w weight
+	}{{s.title, weightTitle}, {s.heading, weightHeading}} {
+		if _, err := f.u.seek(doc); err != nil {
+			return 0, err
+		}
+		tf += f.u.weigh(doc, f.w)
+	}
+	return s.idf * tf * (k1 + 1) / (tf + k1), nil
+}
+
+// search is a search in progress.
+type search struct {
+	r        *Reader
+	words    []*scored
+	required []union // the text of words, and the filters
+	excluded []union
+	best     ranking
+	limit    int
+	total    int
+}
+
+// A Texter returns the text of a page.
+type Texter func(Meta) (string, error)
+
+// Search returns the best limit pages that match a query, at most MaxHits. It ranks by counts,
+// the sums of those of all indexes that are searched. It needs text only for phrases; pages of
+// which the text cannot be read have none. If ctx ends, it returns what it has, as Partial.
+func (r *Reader) Search(
+	ctx context.Context, q Query, counts Counts, limit int, text Texter,
+) (Result, error) {
+	limit = min(max(limit, 1), MaxHits)
+	s := &search{r: r, limit: limit}
+	if len(q.Phrases) > 0 {
+		s.limit = phraseCandidates
+	}
+	defer s.close()
+	if err := s.open(&q, counts); err != nil {
+		return Result{}, err
+	}
+	ended, err := s.run(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	hits, err := s.hits()
+	if err != nil {
+		return Result{}, err
+	}
+	res := Result{Hits: hits, Total: s.total, Partial: !ended}
+	if len(q.Phrases) > 0 {
+		res.Partial = res.Partial || s.total > len(hits)
+		res.keepPhrases(ctx, q.Phrases, limit, text)
+	}
+	return res, nil
+}
+
+func (s *search) close() {
+	for _, w := range s.words {
+		w.close()
+	}
+	for _, u := range slices.Concat(s.required[min(len(s.words), len(s.required)):], s.excluded) {
+		u.close()
+	}
+}
+
+// open opens the unions of a query. Those of the words come first in s.required.
+func (s *search) open(q *Query, counts Counts) error {
+	for i, w := range q.Words {
+		word := &scored{idf: counts.Idf(i)}
+		s.words = append(s.words, word)
+		terms := s.r.terms(q, w)
+		for _, f := range []struct {
+			u    *union
+			name string
+		}{{&word.text, fieldText}, {&word.title, fieldTitle}, {&word.heading, fieldHeading}} {
+			var err error
+			if *f.u, err = openUnion(s.r.r, f.name, terms, true); err != nil {
+				return err
+			}
+		}
+		s.required = append(s.required, word.text)
+	}
+	for _, w := range q.Not {
+		u, err := openUnion(s.r.r, fieldText, s.r.terms(q, w), false)
+		if err != nil {
+			return err
+		}
+		s.excluded = append(s.excluded, u)
+	}
+	return s.openFilters(q)
+}
+
+// openFilters opens the unions of the filters.
+func (s *search) openFilters(q *Query) error {
+	var filters [][]string
+	texts := [][2]string{{filterSite, q.Site}, {filterType, q.Type}, {filterLang, q.Lang}}
+	for _, f := range texts {
+		if f[1] != "" {
+			filters = append(filters, []string{f[0] + f[1]})
+		}
+	}
+	if q.From+q.To != "" {
+		terms, err := s.r.dayTerms(q.From, q.To)
+		if err != nil {
+			return err
+		}
+		filters = append(filters, terms)
+	}
+	for _, terms := range filters {
+		u, err := openUnion(s.r.r, fieldFilter, terms, false)
+		if err != nil {
+			return err
+		}
+		s.required = append(s.required, u)
+	}
+	return nil
+}
+
+// dayTerms returns the terms of the days of a span on which pages were fetched.
+func (r *Reader) dayTerms(from, to string) (terms []string, err error) {
+	to = cmp.Or(to, "99999999")
+	d, err := r.r.FieldDictRange(fieldFilter, []byte(filterDay+from), []byte(filterDay+to))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	for {
+		e, err := d.Next()
+		if err != nil || e == nil {
+			return terms, err
+		}
+		terms = append(terms, e.Term)
+	}
+}
+
+// run visits all pages that match. It returns false if ctx ended before.
+func (s *search) run(ctx context.Context) (ended bool, err error) {
+	for doc, visited := uint64(0), 0; ; doc, visited = doc+1, visited+1 {
+		if visited%checkEvery == 0 && ctx.Err() != nil {
+			return false, nil //nolint:nilerr // the result is then partial
+		}
+		if doc, err = s.next(doc); err != nil || doc == noDoc {
+			return true, err
+		}
+		excluded, err := s.isExcluded(doc)
+		if err != nil {
+			return true, err
+		}
+		if excluded {
+			continue
+		}
+		s.total++
+		score := 0.
+		for _, w := range s.words {
+			part, err := w.score(doc)
+			if err != nil {
+				return true, err
+			}
+			score += part
+		}
+		if err := s.offer(doc, score); err != nil {
+			return true, err
+		}
+	}
+}
+
+// next returns the first page from n on that all of s.required have.
+func (s *search) next(n uint64) (uint64, error) {
+	if len(s.required) == 0 {
+		return noDoc, nil
+	}
+	for start := n; ; start = n {
+		for _, u := range s.required {
+			doc, err := u.seek(n)
+			if err != nil || doc == noDoc {
+				return noDoc, err
+			}
+			n = doc
+		}
+		if n == start {
+			return n, nil
+		}
+	}
+}
+
+func (s *search) isExcluded(doc uint64) (bool, error) {
+	for _, u := range s.excluded {
+		at, err := u.seek(doc)
+		if err != nil || at == doc {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// offer adds a page to the best ones if it is one of them.
+func (s *search) offer(doc uint64, score float64) error {
+	if len(s.best) == s.limit && score < s.best[0].score {
+		return nil
+	}
+	id, err := s.r.r.ExternalID(bleve.NewIndexInternalID(nil, doc))
+	if err != nil {
+		return err
+	}
+	c := candidate{score, id}
+	if len(s.best) < s.limit {
+		heap.Push(&s.best, c)
+	} else if compare(c, s.best[0]) < 0 {
+		s.best[0] = c
+		heap.Fix(&s.best, 0)
+	}
+	return nil
+}
+
+// hits returns the best pages, the best first.
+func (s *search) hits() ([]Hit, error) {
+	slices.SortFunc(s.best, compare)
+	hits := make([]Hit, len(s.best))
+	for i, c := range s.best {
+		hits[i].Score = c.score
+		d, err := s.r.r.Document(c.id)
+		if err != nil {
+			return nil, err
+		}
+		d.VisitFields(func(f bleve.Field) {
+			if f.Name() == fieldMeta {
+				err = cbor.Unmarshal(f.Value(), &hits[i].Meta)
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+	}
+	return hits, nil
+}
+
+// candidate is a page with a score.
+type candidate struct {
+	score float64
+	id    string
+}
+
+// compare orders candidates, the better first. The ID, which is the digest of the URL, decides
+// between equal scores, so that the order does not depend on the index.
+func compare(a, b candidate) int {
+	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.id, b.id))
+}
+
+// Compare orders hits, the better first. Of several indexes, it is the order of all their hits.
+func Compare(a, b Hit) int {
+	if c := cmp.Compare(b.Score, a.Score); c != 0 {
+		return c
+	}
+	return cmp.Compare(idOf(a.URL), idOf(b.URL))
+}
+
+// ranking is a heap of candidates, the worst first.
+type ranking []candidate
+
+func (r ranking) Len() int           { return len(r) }
+func (r ranking) Less(i, j int) bool { return compare(r[i], r[j]) > 0 }
+func (r ranking) Swap(i, j int)      { r[i], r[j] = r[j], r[i] }
+func (r *ranking) Push(c any)        { *r = append(*r, c.(candidate)) }
+func (r *ranking) Pop() any {
+	old := *r
+	last := old[len(old)-1]
+	*r = old[:len(old)-1]
+	return last
+}

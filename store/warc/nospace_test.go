@@ -1,0 +1,126 @@
+package warc
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+)
+
+// faultyFile is a file on a disk with a limited number of free bytes.
+type faultyFile struct {
+	*os.File
+	left *atomic.Int64
+
+	truncateErr error
+}
+
+func (f faultyFile) WriteAt(b []byte, at int64) (int, error) {
+	if n := f.left.Add(-int64(len(b))); n < 0 {
+		k := max(0, int64(len(b))+n)
+		m, _ := f.File.WriteAt(b[:k], at)
+		f.left.Store(0)
+		return m, &os.PathError{Op: "write", Path: f.Name(), Err: syscall.ENOSPC}
+	}
+	return f.File.WriteAt(b, at)
+}
+
+func (f faultyFile) Truncate(n int64) error {
+	if f.truncateErr != nil {
+		return f.truncateErr
+	}
+	return f.File.Truncate(n)
+}
+
+// TestDiskFull uses disks of different sizes, with and without a working Truncate.
+func TestDiskFull(t *testing.T) {
+	for _, truncateErr := range []error{nil, syscall.EIO} {
+		for free := int64(0); free < 9000; free += 211 {
+			t.Run(fmt.Sprint(free, truncateErr), func(t *testing.T) {
+				t.Parallel() // waits for the disk most of the time
+				dir := t.TempDir()
+				var left atomic.Int64
+				left.Store(free)
+				a := open(t, dir, Options{disk: disk{create: func(path string) (file, error) {
+					f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+					return faultyFile{f, &left, truncateErr}, err
+				}}})
+				var stored []Location
+				refused := 0
+				for i := range 12 {
+					loc, err := a.Append(page(i, 300))
+					if err != nil {
+						wantErr(t, err, ErrNoSpace)
+						refused++
+						if i > 8 && free%2 == 0 {
+							left.Store(1 << 20) // files were deleted
+						}
+						continue
+					}
+					stored = append(stored, loc)
+				}
+				if refused == 0 && free < 8000 || len(stored) == 0 && free%2 == 0 {
+					t.Fatalf("%d exchanges were stored, %d refused, want some of each",
+						len(stored), refused)
+				}
+				closeNow(t, a)
+				if r, err := OpenReader(dir); err != nil || truncateErr == nil {
+					checkStrict(t, copyAll(t, r)) // needs no repair
+				}
+				a = open(t, dir, Options{})
+				checkStrict(t, copyAll(t, &a.Reader))
+				checkIndexes(t, a)
+				for _, loc := range stored {
+					if _, err := a.ReadAt(loc); err != nil {
+						t.Fatalf("ReadAt(%+v) = %v", loc, err)
+					}
+				}
+				closeNow(t, a)
+			})
+		}
+	}
+}
+
+func TestQuota(t *testing.T) {
+	dir := t.TempDir()
+	const quota = 100 << 10
+	for range 2 { // existing files count
+		a := open(t, dir, Options{Quota: quota, MaxFile: 30 << 10})
+		var err error
+		for i := 0; err == nil && i < 1000; i++ {
+			_, err = a.Append(page(i, 3000))
+		}
+		wantErr(t, err, ErrNoSpace)
+		if s := a.Stats(); s.Refused != 1 || s.RefusedBytes == 0 || s.Bytes > quota {
+			t.Errorf("Stats() = %+v, want one refused exchange and at most %d bytes", s, quota)
+		}
+		closeNow(t, a)
+		var n int64
+		for _, name := range names(t, dir) {
+			n += int64(len(readFile(t, dir, name)))
+		}
+		if n > quota || n < quota*9/10 || n != a.Stats().Bytes {
+			t.Errorf("%d bytes are on disk, Stats() = %+v, want 90 to 100 %% of %d", n, a.Stats(),
+				quota)
+		}
+	}
+	free := int64(5 << 20)
+	a := open(t, t.TempDir(), Options{MinFree: 4 << 20,
+		disk: disk{free: func(string) (int64, error) {
+			return free, nil
+		}}})
+	appendOne(t, a, page(1, 3000))
+	free = 4 << 20
+	var err error
+	for i := 0; err == nil && i < 1000; i++ {
+		_, err = a.Append(page(i, 20000))
+	}
+	wantErr(t, err, ErrNoSpace)
+	if s := a.Stats(); s.Bytes > recheckFreeBytes+100<<10 {
+		t.Errorf("%d bytes were written below MinFree, want at most %d", s.Bytes,
+			recheckFreeBytes+100<<10)
+	}
+	free = 5 << 20
+	appendOne(t, a, page(1, 3000))
+}
