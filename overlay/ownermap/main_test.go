@@ -101,7 +101,7 @@ func within(k assign.Delegations, p string) []assign.Delegation {
 	return slices.Collect(k.Within(netip.MustParsePrefix(p)))
 }
 
-// member is a peer with a running Map.
+// member is a peer with a Map.
 type member struct {
 	*Map
 	me   overlaytest.Peer
@@ -126,9 +126,25 @@ func (m *member) subnets() []OwnSubnet {
 // join starts a member.
 func join(t *testing.T, me overlaytest.Peer, change func(*Config)) *member {
 	t.Helper()
-	h := overlaytest.Host(t, libp2p.Identity(me.Key))
+	m := newMember(t, me, change)
 	ctx, cancel := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- m.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// newMember returns a member whose Map does not run yet.
+func newMember(t *testing.T, me overlaytest.Peer, change func(*Config)) *member {
+	t.Helper()
+	h := overlaytest.Host(t, libp2p.Identity(me.Key))
 	gossip, end := context.WithCancel(context.Background())
+	t.Cleanup(end)
 	ps, err := pubsub.NewGossipSub(gossip, h,
 		pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign), pubsub.WithNoAuthor(),
 		pubsub.WithMessageIdFn(func(m *pb.Message) string { return string(m.Data) }))
@@ -147,15 +163,6 @@ func join(t *testing.T, me overlaytest.Peer, change func(*Config)) *member {
 	if m.Map, err = New(c); err != nil {
 		t.Fatal(err)
 	}
-	ran := make(chan error, 1)
-	go func() { ran <- m.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ran; err != nil {
-			t.Error(err)
-		}
-		end()
-	})
 	return m
 }
 

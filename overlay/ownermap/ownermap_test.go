@@ -89,11 +89,22 @@ func TestLateJoinerReceivesRepetition(t *testing.T) {
 
 // The repetitions of all peers together do not exceed RepeatRate.
 func TestRepeatRate(t *testing.T) {
-	a, b := join(t, alice, nil), join(t, bob, nil)
-	connect(t, a, b)
-	until(t, "peers are connected", func() bool { return a.topicSize() == 1 })
-	m := newMap(t, alice, func(c *Config) { c.Peers = func() int { return 99 } })
-	m.topic = a.topic
+	m := newMember(t, alice, func(c *Config) {
+		d := DefaultConfig()
+		c.Step, c.Gap, c.Settle = d.Step, d.Gap, d.Settle
+		c.Peers = func() int { return 99 }
+	})
+	leave, err := m.join()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := leave(); err != nil {
+			t.Error(err)
+		}
+	}()
+	connect(t, m, join(t, bob, nil))
+	until(t, "peers are connected", func() bool { return len(m.topic.ListPeers()) == 1 })
 	now := time.Now()
 	start := now
 	own := make([]OwnSubnet, 40)
@@ -123,13 +134,6 @@ func TestRepeatRate(t *testing.T) {
 	if perSecond < 0.85*0.32 || perSecond > 1.1*0.32 {
 		t.Errorf("%.2f bytes per second by one of 100 peers, want %.2f", perSecond, 0.32)
 	}
-}
-
-func (a *Map) topicSize() int {
-	if a.topic == nil {
-		return 0
-	}
-	return len(a.topic.ListPeers())
 }
 
 func TestConfigValidate(t *testing.T) {
