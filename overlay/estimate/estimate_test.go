@@ -67,8 +67,8 @@ func two(t *testing.T, fn fetcher) (owner, estimator *Service) {
 	t.Helper()
 	a, b := overlaytest.Host(t), overlaytest.Host(t)
 	overlaytest.Introduce(a, b)
-	owner = &Service{Host: a, Protocol: proto, Check: check, Timeout: 5 * time.Second}
-	estimator = &Service{Host: b, Protocol: proto, Check: check, Timeout: 5 * time.Second,
+	owner = &Service{Host: a, Protocol: proto, Check: check, Timeout: 5 * time.Minute}
+	estimator = &Service{Host: b, Protocol: proto, Check: check, Timeout: 5 * time.Minute,
 		Leases: &leases{}, Fetcher: fn}
 	s := estimator.Serve()
 	t.Cleanup(s.Close)
