@@ -249,7 +249,7 @@ func (c *Crawler) tryRoute(
 		for _, p := range found {
 			h := p.URL.Host()
 			if owned[h] {
-				fresh, err := push(h, c.queueEntry(p))
+				fresh, err := c.pushFound(tx, push, p)
 				if err != nil {
 					return err
 				}
@@ -272,6 +272,19 @@ func (c *Crawler) tryRoute(
 		return nil
 	})
 	return pending, err
+}
+
+// pushFound queues a URL of one of our hosts unless it was seen before. If it was, and is said to
+// have changed, a visit is planned for now.
+func (c *Crawler) pushFound(
+	tx *store.Tx, push frontier.Push, p store.Pending,
+) (fresh bool, err error) {
+	e := c.queueEntry(p)
+	fresh, err = push(p.URL.Host(), e)
+	if err != nil || fresh || !p.Kind.Changed() {
+		return fresh, err
+	}
+	return false, c.revisitNow(tx, e.URL)
 }
 
 // queueEntry returns the queue entry of a found URL. The URL may come from another peer,
@@ -319,7 +332,7 @@ func (c *Crawler) Enqueue(host string) (moved int, more bool, err error) {
 			return err
 		}
 		for _, p := range found {
-			if _, err := push(host, c.queueEntry(p)); err != nil {
+			if _, err := c.pushFound(tx, push, p); err != nil {
 				return err
 			}
 			if err := tx.RemovePending(p.URL); err != nil {

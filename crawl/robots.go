@@ -337,6 +337,17 @@ func (c *Crawler) loadRobots(origin string) (result robots.Result, err error) {
 	return result, nil
 }
 
+// SpeaksFor reports whether the robots.txt of u's origin names a peer, by its ID, as one that may
+// say which pages have changed. It sends no request: without a copy of the file, the answer is no.
+func (c *Crawler) SpeaksFor(peer string, u store.URL) bool {
+	origin := u.Origin()
+	if r, ok := c.robots.Peek(origin); ok && r.rules != nil {
+		return r.rules.NamesPeer(peer)
+	}
+	known, err := c.loadRobots(origin)
+	return err == nil && !known.Unreachable && known.Compile().NamesPeer(peer)
+}
+
 func (c *Crawler) saveRobots(origin string, result robots.Result) error {
 	raw, err := cbor.Marshal(result)
 	if err != nil {

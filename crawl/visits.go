@@ -55,9 +55,10 @@ func (c *Crawler) queueDue(host string) error {
 			return err
 		}
 		for _, v := range due {
-			e := store.Entry{URL: v.URL, Depth: v.Depth, Kind: v.Kind | store.KindRevisit}
+			kind := v.Kind &^ store.KindChanged
+			e := store.Entry{URL: v.URL, Depth: v.Depth, Kind: kind | store.KindRevisit}
 			if !v.First.IsZero() { // another try of a page that was never fetched
-				e.Kind, e.Tries, e.First, e.Hops = v.Kind, v.Tries, v.First, v.Hops
+				e.Kind, e.Tries, e.First, e.Hops = kind, v.Tries, v.First, v.Hops
 				if err := tx.DeleteVisit(v.URL); err != nil {
 					return err
 				}
@@ -131,9 +132,45 @@ func (c *Crawler) updateVisit(
 	if err != nil {
 		return false, err
 	}
+	again := v.Kind.Changed() && o.Outcome != revisit.Failed
 	v.URL, v.Depth, v.Kind = e.URL, e.Depth, e.Kind&^store.KindRevisit
 	changed = h.Observe(time.Now(), o)
-	return changed, c.planVisit(tx, v, h)
+	if err := c.planVisit(tx, v, h); err != nil || !again {
+		return changed, err
+	}
+	return changed, c.revisitNow(tx, e.URL)
+}
+
+// revisitNow plans a visit for now to a page that is said to have changed. A page that waits for
+// its first fetch keeps its place. One that is due may be on its way already, with the old
+// content: it is visited once more after that.
+func (c *Crawler) revisitNow(tx *store.Tx, u store.URL) error {
+	if c.cfg.Revisit == nil {
+		return nil
+	}
+	v, err := tx.Visit(u)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		p, err := tx.Page(u) // visits to pages that have gone are not planned any more
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		v = store.Visit{URL: u, Depth: p.Depth, Due: time.Now()}
+	case err != nil || !v.First.IsZero():
+		return err
+	case isDue(v):
+		v.Kind |= store.KindChanged
+	default:
+		v.Due = time.Now()
+	}
+	if err := tx.PutVisit(v); err != nil {
+		return err
+	}
+	c.cfg.Frontier.SetDue(u.Host(), v.Due, true)
+	return nil
 }
 
 // planVisit stores when to visit a page next. If its host is no longer ours, it does

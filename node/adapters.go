@@ -222,6 +222,10 @@ type sink struct{ n *Node }
 
 func (s sink) Route(found []store.Pending) error { return s.n.crawler.Route(found) }
 
+func (s sink) SpeaksFor(p peer.ID, u store.URL) bool {
+	return s.n.crawler.SpeaksFor(p.String(), u)
+}
+
 func (s sink) Enqueue(host string) (moved int, more bool, err error) {
 	return s.n.crawler.Enqueue(host)
 }

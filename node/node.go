@@ -16,6 +16,7 @@ import (
 	"peerd/crawl"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
+	"peerd/crawl/localsite"
 	"peerd/crawl/network"
 	"peerd/crawl/quota"
 	"peerd/crawl/resolve"
@@ -83,6 +84,7 @@ type Node struct {
 	search        *search.Service
 	index         *index.Index // nil: none
 	quota         *quota.Quota
+	localSites    []*localsite.Watcher
 	geoDB         *geo.DB    // nil: none
 	registryTable *rir.Table // nil: the strategy does not need it
 
@@ -125,7 +127,7 @@ func New(o Options) (n *Node, err error) {
 		n.openSettings, n.openData, n.openStore, n.openPause, n.openArchive, n.openNet,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
-		n.openSearch, n.openAPI, n.retryPlanned,
+		n.openSearch, n.openLocalSites, n.openAPI, n.retryPlanned,
 	} {
 		if err := step(); err != nil {
 			return n, err
@@ -164,7 +166,7 @@ func (n *Node) Run(ctx context.Context) error {
 	runs := []func(context.Context) error{
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
-		n.runJournal, n.runIndexer,
+		n.runJournal, n.runIndexer, n.runLocalSites,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)

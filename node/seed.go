@@ -12,6 +12,16 @@ import (
 
 // Seed adds URLs to the crawl. Accepted URLs are on disk when it returns.
 func (n *Node) Seed(_ context.Context, urls []string) (admin.SeedResult, error) {
+	return n.addURLs(urls, store.KindPage)
+}
+
+// Changed adds URLs of pages that have changed: the owners of their hosts fetch them again, if the
+// robots.txt of the site names this peer or it is the owner itself.
+func (n *Node) Changed(_ context.Context, urls []string) (admin.SeedResult, error) {
+	return n.addURLs(urls, store.KindChanged)
+}
+
+func (n *Node) addURLs(urls []string, kind store.Kind) (admin.SeedResult, error) {
 	var r admin.SeedResult
 	if n.leaving.started() {
 		return r, admin.ErrStopping
@@ -29,9 +39,11 @@ func (n *Node) Seed(_ context.Context, urls []string) (admin.SeedResult, error) 
 			r.OutOfScope = append(r.OutOfScope, admin.Rejected{URL: raw, Reason: err.Error()})
 			continue
 		}
-		known, err := n.urlKnown(u)
-		if err != nil {
-			return r, err
+		known := false
+		if !kind.Changed() {
+			if known, err = n.urlKnown(u); err != nil {
+				return r, err
+			}
 		}
 		if known || seen[u] {
 			r.Known++
@@ -39,7 +51,7 @@ func (n *Node) Seed(_ context.Context, urls []string) (admin.SeedResult, error) 
 		}
 		seen[u] = true
 		r.Accepted++
-		fresh = append(fresh, store.Pending{URL: u, Found: now})
+		fresh = append(fresh, store.Pending{URL: u, Found: now, Kind: kind})
 	}
 	if err := n.crawler.Route(fresh); err != nil {
 		return r, err

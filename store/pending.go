@@ -7,8 +7,8 @@ import (
 )
 
 // AddPending stores a pending URL until its owner has acknowledged it. It reports whether
-// the URL is new, that is, was not pending already. The record of a URL that was given up
-// while it was pending is deleted.
+// the URL is new, that is, was not pending already; one that was gets KindChanged if p has it.
+// The record of a URL that was given up while it was pending is deleted.
 func (tx *Tx) AddPending(p Pending) (bool, error) {
 	if err := tx.setFromSubnet(&p); err != nil {
 		return false, err
@@ -23,6 +23,11 @@ func (tx *Tx) addResolved(p Pending) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if ok && p.Kind.Changed() {
+		if err := tx.markChanged(key); err != nil {
+			return false, err
+		}
+	}
 	if ok {
 		return false, tx.reassignOutlink(key, p)
 	}
@@ -30,6 +35,16 @@ func (tx *Tx) addResolved(p Pending) (bool, error) {
 		return false, err
 	}
 	return true, tx.putPending(p)
+}
+
+// markChanged sets KindChanged in the pending URL at key.
+func (tx *Tx) markChanged(key []byte) error {
+	var p Pending
+	if err := tx.get(key, &p); err != nil || p.Kind.Changed() {
+		return err
+	}
+	p.Kind |= KindChanged
+	return tx.putPending(p)
 }
 
 // PendingOf calls fn for the pending URLs of host. fn returns false to stop.
@@ -42,6 +57,11 @@ func (tx *Tx) PendingOf(host string, fn func(Pending) (bool, error)) error {
 			}
 			return fn(p)
 		})
+}
+
+// Pending returns the pending URL u, or ErrNotFound.
+func (tx *Tx) Pending(u URL) (p Pending, err error) {
+	return p, tx.get(digestKey(spacePending, u.Host(), u.Digest()), &p)
 }
 
 // HasPending reports whether u is pending.

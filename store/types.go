@@ -102,6 +102,9 @@ const (
 	KindPage    Kind = 0
 	KindSitemap Kind = 1 // named by robots.txt, or by another sitemap
 	KindRevisit Kind = 2 // fetched before
+	// KindChanged marks a pending URL, or a planned visit: a peer that may speak for the site
+	// says that the page has changed since it was last fetched.
+	KindChanged Kind = 4
 )
 
 // Sitemap reports whether k has the flag KindSitemap.
@@ -109,6 +112,9 @@ func (k Kind) Sitemap() bool { return k&KindSitemap != 0 }
 
 // Revisit reports whether k has the flag KindRevisit.
 func (k Kind) Revisit() bool { return k&KindRevisit != 0 }
+
+// Changed reports whether k has the flag KindChanged.
+func (k Kind) Changed() bool { return k&KindChanged != 0 }
 
 // Entry is one URL in the queue of its host.
 type Entry struct {

@@ -19,6 +19,8 @@ type seedOptions struct {
 	home string
 	file string
 	json bool
+
+	changed bool
 }
 
 func newSeedCommand() *cobra.Command {
@@ -30,11 +32,17 @@ func newSeedCommand() *cobra.Command {
 line, or of a file or stdin, one a line. Empty lines and lines that start with # are
 skipped. Accepted URLs are on disk when the command ends.
 
+With --changed, pages that were fetched before are fetched again at once. In a network
+without revisits this has no effect; nor has it for a site of which another peer
+owns the subnet, unless its robots.txt names this peer: docs/sites.md.
+
 The exit status is 0 if every URL was accepted or known. For every other URL, the
 command prints the reason to stderr, and the exit status is 1.`,
 		RunE: func(cmd *cobra.Command, urls []string) error { return runSeed(cmd, &o, urls) },
 	}
 	homeFlag(cmd, &o.home)
+	cmd.Flags().BoolVar(&o.changed, "changed", false,
+		"the pages have changed: fetch them again if they were fetched before")
 	cmd.Flags().StringVarP(&o.file, "file", "f", "", "read URLs from a `file`; - is stdin")
 	cli.JSONFlag(cmd, &o.json)
 	return cmd
@@ -50,7 +58,11 @@ func runSeed(cmd *cobra.Command, o *seedOptions, urls []string) error {
 	if err != nil {
 		return err
 	}
-	total, err := seedAll(cmd.Context(), client, src, cmd.ErrOrStderr())
+	add := client.Seed
+	if o.changed {
+		add = client.Changed
+	}
+	total, err := seedAll(cmd.Context(), add, src, cmd.ErrOrStderr())
 	if err != nil {
 		return adviseRun(home, err)
 	}
@@ -81,14 +93,15 @@ func (o *seedOptions) source(cmd *cobra.Command, urls []string) (io.ReadCloser, 
 	return nil, cli.Usagef(cmd, "no URL")
 }
 
-// seedAll sends the URLs of src in parts and prints the rejected ones to w.
+// seedAll passes the URLs of src to add in parts and prints the rejected ones to w.
 func seedAll(
-	ctx context.Context, client *admin.Client, src io.Reader, w io.Writer,
+	ctx context.Context, add func(context.Context, []string) (admin.SeedResult, error),
+	src io.Reader, w io.Writer,
 ) (admin.SeedResult, error) {
 	total := admin.SeedResult{OutOfScope: []admin.Rejected{}, Invalid: []admin.Rejected{}}
 	var part []string
 	send := func() error {
-		res, err := client.Seed(ctx, part)
+		res, err := add(ctx, part)
 		part = part[:0]
 		total.Add(res)
 		printRejected(w, "out of scope", res.OutOfScope)

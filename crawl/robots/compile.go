@@ -138,11 +138,19 @@ func (c *compiler) addRule(line int, value string, allow bool) {
 	g.rules = append(g.rules, rule{newPattern(normalizePattern(value)), line, allow})
 }
 
-// HandleUnknownAction handles the Crawl-delay lines.
+// HandleUnknownAction handles the Crawl-delay and Peerd-Peer lines.
 func (c *compiler) HandleUnknownAction(_ int, action, value string) {
-	if !strings.EqualFold(action, "crawl-delay") {
-		return
+	switch strings.ToLower(action) {
+	case "crawl-delay":
+		c.setDelay(value)
+	case "peerd-peer":
+		if len(c.rules.peers) < maxPeers {
+			c.rules.peers = append(c.rules.peers, value)
+		}
 	}
+}
+
+func (c *compiler) setDelay(value string) {
 	delay, ok := parseDelay(value)
 	if !ok {
 		return

@@ -19,6 +19,7 @@ type Rules struct {
 	groups   []group
 	byAgent  map[string][]int // product token in lower case, or "*", to groups
 	sitemaps []string
+	peers    []string
 }
 
 // group is a sequence of User-agent lines with the rules that follow it. A token may be in several
@@ -90,6 +91,14 @@ func (r *Rules) CrawlDelay(agent string) (time.Duration, bool) {
 
 // Sitemaps returns the values of the Sitemap lines, unchanged.
 func (r *Rules) Sitemaps() []string { return slices.Clone(r.sitemaps) }
+
+// NamesPeer reports whether a line "Peerd-Peer: ID" names a peer. The site states by it that the
+// peer may say which pages have changed. The line is not part of RFC 9309, which tells crawlers to
+// ignore lines that they do not know (section 2.2.4). At most maxPeers such lines count.
+func (r *Rules) NamesPeer(id string) bool { return slices.Contains(r.peers, id) }
+
+// maxPeers is the number of peers that a robots.txt can name.
+const maxPeers = 16
 
 // forAgent returns the groups of the token of the agent, or those of "*" if there are none.
 func (r *Rules) forAgent(agent string) []int {

@@ -113,6 +113,15 @@ func (c *Client) Robots(
 // MaxURLBytes and returns them as invalid. After an error, the result covers the requests before
 // it.
 func (c *Client) Seed(ctx context.Context, urls []string) (SeedResult, error) {
+	return c.addURLs(ctx, pathSeed, urls)
+}
+
+// Changed announces that pages have changed. It is like Seed otherwise.
+func (c *Client) Changed(ctx context.Context, urls []string) (SeedResult, error) {
+	return c.addURLs(ctx, pathChanged, urls)
+}
+
+func (c *Client) addURLs(ctx context.Context, path string, urls []string) (SeedResult, error) {
 	var total SeedResult
 	for part := range slices.Chunk(urls, MaxSeedURLs) {
 		req := SeedRequest{URLs: make([]string, 0, len(part))}
@@ -125,7 +134,7 @@ func (c *Client) Seed(ctx context.Context, urls []string) (SeedResult, error) {
 			req.URLs = append(req.URLs, u)
 		}
 		var res SeedResult
-		if err := c.call(ctx, http.MethodPost, pathSeed, req, &res); err != nil {
+		if err := c.call(ctx, http.MethodPost, path, req, &res); err != nil {
 			return total, err
 		}
 		total.Add(res)

@@ -123,6 +123,10 @@ func (f *fake) Seed(ctx context.Context, urls []string) (SeedResult, error) {
 	return SeedResult{Accepted: len(urls)}, nil
 }
 
+func (f *fake) Changed(_ context.Context, urls []string) (SeedResult, error) {
+	return SeedResult{Known: len(urls)}, nil
+}
+
 func (f *fake) Links(ctx context.Context, yield func(Link) error) error {
 	if f.links == nil {
 		return nil

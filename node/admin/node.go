@@ -44,6 +44,9 @@ type Node interface {
 	// Seed adds URLs to the crawl. Accepted URLs are on disk when it returns. It is no error
 	// if a URL is not accepted.
 	Seed(ctx context.Context, urls []string) (SeedResult, error)
+	// Changed is Seed for pages that have changed: those that were fetched before are fetched
+	// again. They count as accepted.
+	Changed(ctx context.Context, urls []string) (SeedResult, error)
 	// Links calls yield for every page that this peer fetched. It ends with the first error,
 	// its own or that of yield.
 	Links(ctx context.Context, yield func(Link) error) error

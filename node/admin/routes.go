@@ -57,6 +57,7 @@ const (
 	pathRobots    = "/v1/robots"
 	pathSearch    = "/v1/search" // ?q=QUERY&offset=N&limit=N
 	pathSeed      = "/v1/seed"
+	pathChanged   = "/v1/changed"
 	pathStop      = "/v1/stop"
 	pathLeave     = "/v1/leave"
 	pathPause     = "/v1/pause"
@@ -199,8 +200,11 @@ func (s *Server) actions() []route {
 		{pattern: "POST " + pathRobots, access: fullAccess, handler: s.robots,
 			request: RobotsRequest{}, response: []RobotsFile{},
 			summary: "What is known of the robots.txt of a host"},
-		{pattern: "POST " + pathSeed, access: fullAccess, handler: s.seed, request: SeedRequest{},
-			response: SeedResult{}, summary: "Add URLs to the crawl"},
+		{pattern: "POST " + pathSeed, access: fullAccess, handler: s.addURLs(s.node.Seed),
+			request: SeedRequest{}, response: SeedResult{}, summary: "Add URLs to the crawl"},
+		{pattern: "POST " + pathChanged, access: fullAccess, handler: s.addURLs(s.node.Changed),
+			request: SeedRequest{}, response: SeedResult{},
+			summary: "Announce that pages have changed"},
 		{pattern: "POST " + pathStop, access: fullAccess, handler: s.stop, response: Stopping{},
 			summary: "Stop the peer"},
 		{pattern: "POST " + pathLeave, access: fullAccess, handler: s.leave,
@@ -257,20 +261,25 @@ func (s *Server) robots(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, r, normalizeAll(files, func(f RobotsFile) RobotsFile { return f }))
 }
 
-// seed answers a SeedRequest with a SeedResult.
-func (s *Server) seed(w http.ResponseWriter, r *http.Request) {
-	req, err := readSeedRequest(r.Body)
-	if err != nil {
-		s.fail(w, r, err)
-		return
+// addURLs returns a handler that passes the URLs of a SeedRequest to add and answers with the
+// SeedResult.
+func (s *Server) addURLs(
+	add func(context.Context, []string) (SeedResult, error),
+) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		req, err := readSeedRequest(r.Body)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		clearReadDeadline(w)
+		res, err := add(r.Context(), req.URLs)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		s.reply(w, r, res.normalized())
 	}
-	clearReadDeadline(w)
-	res, err := s.node.Seed(r.Context(), req.URLs)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	s.reply(w, r, res.normalized())
 }
 
 // readRequest decodes exactly one JSON value.

@@ -15,12 +15,16 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"peerd/crawl/localsite"
 	"peerd/crawl/resolve"
 	"peerd/node/strategy"
 )
 
 // Strategies are the valid values of the key strategy, the default first.
 var Strategies = strategy.Names()
+
+// maxLocalSites is at most the number of sites of which a batch may call pages changed.
+const maxLocalSites = 16
 
 // maxAnnounced is how many addresses a beacon has at most.
 const maxAnnounced = 4
@@ -79,6 +83,10 @@ type Config struct {
 	// which they are written, relative to the home; "": standard error.
 	LogFormat string `toml:"log_format"`
 	LogFile   string `toml:"log_file"`
+
+	// LocalSites maps the URLs of web sites, or of directories there, to their document roots on
+	// this machine, relative to the home.
+	LocalSites map[string]string `toml:"local_sites"`
 
 	Crawl   Crawl   `toml:"crawl"`
 	Archive Archive `toml:"archive"`
@@ -209,6 +217,15 @@ func (c Config) Validate() error {
 	f.durationBetween("drain_timeout", c.DrainTimeout, time.Second, 24*time.Hour)
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		f.addf("log_format is %q, want text or json", clip(c.LogFormat))
+	}
+	between(&f, "number of local_sites", len(c.LocalSites), 0, maxLocalSites)
+	for site, root := range c.LocalSites {
+		if err := localsite.CheckURL(site); err != nil {
+			f.addf("local_sites: %q: %w", clip(site), err)
+		}
+		if root == "" {
+			f.addf("local_sites: %q has no directory", clip(site))
+		}
 	}
 	c.Crawl.check(&f)
 	c.Archive.check(&f)

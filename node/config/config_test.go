@@ -42,7 +42,7 @@ func TestTemplateHoldsTheDefaults(t *testing.T) {
 		for _, c := range []*Config{&got, &want} { // an empty list is as good as none
 			c.Bootstrap, c.Crawl.AllowNet, c.Crawl.Resolve = nil, nil, nil
 			c.Crawl.CAFiles, c.Archive.MaxBody = nil, nil
-			c.Crawl.Resolver, c.Announce = nil, nil
+			c.Crawl.Resolver, c.Announce, c.LocalSites = nil, nil, nil
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", name, got, want)

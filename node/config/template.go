@@ -76,6 +76,12 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # Minimum level of log messages: debug, info, warn or error.
 #log_level = "info"
 
+# Web sites of which the files are on this machine: URL of a directory = its document root, relative
+# to this file. Changed pages are fetched within seconds, by whichever peer owns the site's
+# subnet, if the site's robots.txt has the line "Peerd-Peer: ID" with the ID of this peer:
+# local_sites = { "https://www.example.org/" = "/srv/www" }
+#local_sites = {}
+
 # Form of log messages: text or json (one object a line).
 #log_format = "text"
 

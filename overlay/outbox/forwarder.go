@@ -76,8 +76,12 @@ type Sink interface {
 	// of URLs moved and whether there are more. An error means that the host cannot take URLs
 	// at the moment.
 	Enqueue(host string) (moved int, more bool, err error)
-	// Route stores URLs that another peer sent, in queues or as pending.
+	// Route stores URLs that another peer sent, in queues or as pending. A page with KindChanged
+	// that was fetched before is fetched again.
 	Route(found []store.Pending) error
+	// SpeaksFor reports whether the site of u names a peer as one that may say which of its pages
+	// have changed.
+	SpeaksFor(p peer.ID, u store.URL) bool
 }
 
 // A Forwarder delivers pending URLs to the owners of their hosts and receives URLs for hosts of

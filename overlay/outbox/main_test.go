@@ -61,7 +61,9 @@ type testPeer struct {
 	refreshHome   func(host string) error
 	homeElsewhere func(host string, s netip.Prefix) bool
 	own           map[string]bool
-	afterCommit   func() // called by Route between the commit and PendingAdded
+	speaks        map[string]bool // origins of which any peer may say what has changed
+	routed        []store.Pending // of the last call of Route
+	afterCommit   func()          // called by Route between the commit and PendingAdded
 	asked         map[string]int
 }
 
@@ -185,6 +187,13 @@ func (p *testPeer) owns(host string) bool {
 	return p.own[host]
 }
 
+// SpeaksFor implements Sink.
+func (p *testPeer) SpeaksFor(_ peer.ID, u store.URL) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.speaks[u.Origin()]
+}
+
 // Route implements Sink.
 func (p *testPeer) Route(found []store.Pending) error {
 	for len(found) > 500 {
@@ -193,6 +202,7 @@ func (p *testPeer) Route(found []store.Pending) error {
 		}
 		found = found[500:]
 	}
+	p.set(func() { p.routed = found })
 	deferred := map[string]int{}
 	err := p.db.Update(func(tx *store.Tx) error {
 		for _, x := range found {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/overlay/wire"
 	"peerd/store"
 )
@@ -31,11 +33,38 @@ func (f *Forwarder) handle(ctx context.Context, c *wire.Conn) error {
 		return err
 	}
 	b.from = f.gate.finder(c.Peer())
+	f.checkNotices(b, c.Peer())
 	r, err := f.receive(ctx, b)
 	if err != nil {
 		return err
 	}
 	return c.Send(r)
+}
+
+// maxNoticeOrigins is the number of origins in a batch of which pages may be called changed:
+// finding out whether the sender speaks for one can take 50 ms.
+const maxNoticeOrigins = 16
+
+// checkNotices removes the mark from URLs that the sender must not call changed.
+func (f *Forwarder) checkNotices(b batch, from peer.ID) {
+	allowed := map[string]bool{} // by origin
+	for _, g := range b.Groups {
+		for i := range g.URLs {
+			it := &g.URLs[i]
+			if !it.Kind.Changed() {
+				continue
+			}
+			origin := it.URL.Origin()
+			ok, known := allowed[origin]
+			if !known && len(allowed) < maxNoticeOrigins {
+				ok = f.cfg.Sink.SpeaksFor(from, it.URL)
+				allowed[origin] = ok
+			}
+			if !ok {
+				it.Kind &^= store.KindChanged
+			}
+		}
+	}
 }
 
 // receive stores the accepted URLs of a batch and returns the receipt. It acknowledges only
@@ -212,7 +241,7 @@ func (b batch) check() error {
 // kept if it lies in the group's subnet.
 func (g group) pending(it item, now time.Time) store.Pending {
 	p := store.Pending{URL: it.URL, Depth: min(max(it.Depth, 0), maxDepth), Found: now,
-		From: it.From, Kind: it.Kind & store.KindSitemap, Hops: min(max(it.Hops, 0), maxHops)}
+		From: it.From, Kind: it.Kind & (store.KindSitemap | store.KindChanged), Hops: min(max(it.Hops, 0), maxHops)}
 	if store.SubnetOf(g.Addr) == g.Subnet {
 		p.Hint = g.Addr.Unmap()
 	}

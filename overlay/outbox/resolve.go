@@ -134,33 +134,35 @@ func (f *Forwarder) adds(e *entry) (n uint64) {
 	return n
 }
 
-// deletePending deletes URLs from the store in as many transactions as necessary. The first
-// transaction adds once to the counters, each transaction adds each(n) for its n URLs.
-func (f *Forwarder) deletePending(
-	urls []store.URL, once store.Counters, each func(n int) store.Counters,
-) error {
-	for first := true; first || len(urls) > 0; first = false {
-		part := urls[:min(len(urls), maxWrites)]
-		urls = urls[len(part):]
+// deleteSent deletes delivered URLs from the store in as many transactions as necessary, and
+// counts them. Those that were marked as changed meanwhile remain. There may be none.
+func (f *Forwarder) deleteSent(sent []item) error {
+	for first := true; first || len(sent) > 0; first = false {
+		part := sent[:min(len(sent), maxWrites)]
+		sent = sent[len(part):]
 		byHost := map[string]int{}
 		err := f.cfg.DB.Update(func(tx *store.Tx) error {
 			clear(byHost)
 			n := 0
-			for _, u := range part {
-				pending, err := tx.HasPending(u)
-				if err == nil && pending {
-					err = tx.RemovePending(u)
-					n++
-					byHost[u.Host()]++
+			for _, it := range part {
+				p, err := tx.Pending(it.URL)
+				if errors.Is(err, store.ErrNotFound) ||
+					err == nil && p.Kind.Changed() && !it.Kind.Changed() {
+					continue
+				}
+				if err == nil {
+					err = tx.RemovePending(it.URL)
 				}
 				if err != nil {
 					return err
 				}
+				n++
+				byHost[it.URL.Host()]++
 			}
 			if first {
-				tx.Count(once)
+				tx.Count(store.Counters{BatchesSent: 1})
 			}
-			tx.Count(each(n))
+			tx.Count(store.Counters{URLsSent: int64(n)})
 			return nil
 		})
 		if err != nil {

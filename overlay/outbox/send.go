@@ -127,22 +127,19 @@ func (r receipt) check(b batch) error {
 
 // applyReceipt deletes the URLs that were accepted. The other hosts are resolved again.
 func (f *Forwarder) applyReceipt(owner peer.ID, b batch, r receipt) error {
-	var urls []store.URL
+	var sent []item
 	for i, g := range b.Groups {
 		if r.Results[i] != accepted {
 			continue
 		}
 		for _, it := range g.URLs {
-			urls = append(urls, it.URL)
+			sent = append(sent, it)
 			// Before deleting, so that a page stored from here on does not add the URL as
 			// pending again.
 			f.sent.Add(it.URL.Digest(), struct{}{})
 		}
 	}
-	err := f.deletePending(urls, store.Counters{BatchesSent: 1}, func(n int) store.Counters {
-		return store.Counters{URLsSent: int64(n)}
-	})
-	if err != nil {
+	if err := f.deleteSent(sent); err != nil {
 		return err
 	}
 	now := time.Now()

@@ -312,6 +312,11 @@ func (n *Node) Seed(context.Context, []string) (admin.SeedResult, error) {
 	return admin.SeedResult{}, errGenerated
 }
 
+// Changed returns an error.
+func (n *Node) Changed(context.Context, []string) (admin.SeedResult, error) {
+	return admin.SeedResult{}, errGenerated
+}
+
 // Links yields nothing.
 func (n *Node) Links(context.Context, func(admin.Link) error) error { return nil }
 

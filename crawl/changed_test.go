@@ -1,0 +1,155 @@
+package crawl_test
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"peerd/crawl"
+	"peerd/crawl/revisit"
+	"peerd/store"
+)
+
+// yearly plans no visit within a test.
+var yearly = revisit.Policy{Min: time.Hour, Max: 9000 * time.Hour, Initial: 9000 * time.Hour,
+	Price: time.Hour, Confirm: 1}
+
+func (r *rig) changed(urls ...store.URL) {
+	r.t.Helper()
+	var found []store.Pending
+	for _, u := range urls {
+		found = append(found, store.Pending{URL: u, Found: time.Now(), Kind: store.KindChanged})
+	}
+	if err := r.c.Route(found); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Pages that are said to have changed are fetched at once: those that were fetched before, those
+// that had gone, and new ones.
+func TestChangedPages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", time.Millisecond, visiting(yearly))
+	s := newSite(t, 54, 1)
+	r.own("a.test", s)
+	var gone atomic.Bool
+	s.mux.HandleFunc("/leaving", func(w http.ResponseWriter, _ *http.Request) {
+		if gone.Load() {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<title>leaving</title>")
+	})
+	for _, p := range []string{"/old", "/calm", "/new"} {
+		s.html(p)
+	}
+	old, calm, leaving := s.url("a.test", "/old"), s.url("a.test", "/calm"),
+		s.url("a.test", "/leaving")
+	r.seed(old, calm, leaving)
+	defer r.start()()
+	r.until("all pages are fetched", func() bool { return r.db.Counters().Pages == 3 })
+
+	r.changed(old, s.url("a.test", "/new"))
+	r.until("the changed page and the new one are fetched", func() bool {
+		n := s.count()
+		return n["/old"] == 2 && n["/new"] == 1 && r.idle()
+	})
+	gone.Store(true)
+	r.changed(leaving)
+	r.until("the page has gone", func() bool {
+		_, planned := r.visit(leaving)
+		return s.count()["/leaving"] == 2 && !planned
+	})
+	gone.Store(false)
+	r.changed(leaving)
+	r.until("the page is back", func() bool {
+		_, planned := r.visit(leaving)
+		return s.count()["/leaving"] == 3 && planned
+	})
+	if n := s.count()["/calm"]; n != 1 {
+		t.Errorf("%d requests of a page that has not changed, want 1", n)
+	}
+	if v, ok := r.visit(old); !ok || time.Until(v.Due) < time.Hour {
+		t.Errorf("after it was fetched again, the next visit is planned for %v, want in hours",
+			v.Due)
+	}
+}
+
+// A page that changes while it is being fetched is fetched once more.
+func TestChangedDuringFetch(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", time.Millisecond, visiting(yearly))
+	s := newSite(t, 54, 2)
+	r.own("a.test", s)
+	began, end := make(chan bool, 9), make(chan bool)
+	s.mux.HandleFunc("/slow", func(w http.ResponseWriter, _ *http.Request) {
+		began <- true
+		<-end
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<title>slow</title>")
+	})
+	slow := s.url("a.test", "/slow")
+	r.seed(slow)
+	defer r.start()()
+	<-began
+	end <- true // the first fetch
+	r.until("the page is fetched", func() bool { _, ok := r.visit(slow); return ok })
+	r.changed(slow)
+	<-began // the second one reads the old content
+	r.changed(slow, slow)
+	end <- true
+	<-began
+	end <- true
+	r.until("nothing is left", func() bool {
+		v, ok := r.visit(slow)
+		return ok && time.Until(v.Due) > time.Hour && r.idle()
+	})
+	if n := s.count()["/slow"]; n != 3 {
+		t.Errorf("%d requests, want 3", n)
+	}
+}
+
+// Without revisits, a page is fetched once, whatever is said of it.
+func TestChangedWithoutRevisits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", time.Millisecond, func(*crawl.Config) {})
+	s := newSite(t, 54, 3)
+	r.own("a.test", s)
+	s.html("/a")
+	s.html("/b")
+	r.seed(s.url("a.test", "/a"))
+	defer r.start()()
+	r.until("the page is fetched", func() bool { return r.db.Counters().Pages == 1 })
+	r.changed(s.url("a.test", "/a"), s.url("a.test", "/b"))
+	r.until("the new page is fetched", func() bool {
+		return r.db.Counters().Pages == 2 && r.idle()
+	})
+	if n := s.count()["/a"]; n != 1 {
+		t.Errorf("%d requests, want 1", n)
+	}
+}
+
+// The peers that may say which pages have changed are those that robots.txt names.
+func TestSpeaksFor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", time.Millisecond, nil)
+	s := newSite(t, 54, 4)
+	r.own("a.test", s)
+	s.text("/robots.txt", "User-agent: *\nDisallow: /x\npeerd-peer: alice\n")
+	s.html("/a")
+	u := s.url("a.test", "/a")
+	if r.c.SpeaksFor("alice", u) {
+		t.Error("a peer may speak for a site of which robots.txt is not known")
+	}
+	r.seed(u)
+	defer r.start()()
+	r.until("the page is fetched", func() bool { return r.db.Counters().Pages == 1 })
+	for peer, want := range map[string]bool{"alice": true, "bob": false, "": false} {
+		if got := r.c.SpeaksFor(peer, u); got != want {
+			t.Errorf("SpeaksFor(%q) = %v, want %v", peer, got, want)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+	"golang.org/x/sync/errgroup"
+
+	"peerd/crawl/localsite"
+	"peerd/store"
+)
+
+// localRescan is the time between two comparisons of all files of a local site.
+const localRescan = 10 * time.Minute
+
+// openLocalSites creates the watchers of the sites in config.toml.
+func (n *Node) openLocalSites() error {
+	sites := n.opts.Config.LocalSites
+	for _, site := range slices.Sorted(maps.Keys(sites)) {
+		w, err := localsite.New(localsite.Config{URL: store.URL(site),
+			Root: n.opts.Home.Path(sites[site]), Announcer: announcer{n}, Rescan: localRescan,
+			Logger: n.log})
+		if err != nil {
+			return err
+		}
+		n.localSites = append(n.localSites, w)
+	}
+	return nil
+}
+
+func (n *Node) runLocalSites(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, w := range n.localSites {
+		g.Go(func() error { return w.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+// announcer stores the versions of files, and routes the URLs of changed pages as if another
+// page linked to them.
+type announcer struct{ n *Node }
+
+func localSiteKey(site store.URL, path string) string {
+	return "localsite/" + string(site) + "\x00" + path
+}
+
+func (a announcer) Versions(site store.URL) (map[string]localsite.Version, error) {
+	prefix := localSiteKey(site, "")
+	all := map[string]localsite.Version{}
+	err := a.n.db.View(func(tx *store.Tx) error {
+		return tx.EachData(prefix, func(key string, val []byte) (bool, error) {
+			var v localsite.Version
+			if err := cbor.Unmarshal(val, &v); err != nil {
+				return false, fmt.Errorf("version of %q: %w", key, err)
+			}
+			all[strings.TrimPrefix(key, prefix)] = v
+			return true, nil
+		})
+	})
+	return all, err
+}
+
+func (a announcer) Announce(site store.URL, changes []localsite.Change) error {
+	var found []store.Pending
+	now := time.Now()
+	for _, c := range changes {
+		var kind store.Kind
+		if c.Changed {
+			kind = store.KindChanged
+		}
+		for _, u := range c.URLs {
+			if err := a.n.scope.Allows(u, 0); err != nil {
+				a.n.log.Debug("left out page of local site", "url", u, "err", err)
+				continue
+			}
+			found = append(found, store.Pending{URL: u, Found: now, Kind: kind})
+		}
+	}
+	if err := a.n.crawler.Route(found); err != nil {
+		return err
+	}
+	err := a.n.db.Update(func(tx *store.Tx) error {
+		for _, c := range changes {
+			if err := putVersion(tx, localSiteKey(site, c.Path), c.Version); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return a.n.db.Sync()
+}
+
+// putVersion stores the version of a file; a file that does not exist has none.
+func putVersion(tx *store.Tx, key string, v localsite.Version) error {
+	if v == (localsite.Version{}) {
+		return tx.DeleteData(key)
+	}
+	val, err := cbor.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return tx.PutData(key, val)
+}
