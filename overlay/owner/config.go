@@ -57,7 +57,7 @@ type PlacementConfig struct {
 	// Directory knows all peers.
 	Seek Seek
 	// DecideIdle is how long a subnet that is being estimated may be without
-	// any URL before the choice is made from what is known.
+	// any URL, while this peer may accept some, before the choice is made from what is known.
 	DecideIdle time.Duration
 	// Adapt says how subnets are watched that are decided, so that they move when
 	// another peer has become clearly nearer. Nil: they stay, as they do under a

@@ -27,6 +27,7 @@ type Placement struct {
 	searches queue[coords.Proxy] // for peers near servers
 	scouts   atomic.Int64
 	outgoing map[string]time.Time // when the last subnet left for a peer; guarded by mu
+	barred   time.Time            // when the quorum lease was last missing; guarded by mu
 }
 
 // Where returns the peer that fetches the next URL of a subnet; "" is this peer. hold
@@ -244,23 +245,28 @@ func predicted(times map[string]time.Duration) map[string]int64 {
 	return ms
 }
 
-// hostless is how long a subnet may be ours before its first host's home is
-// settled.
+// hostless is how long a subnet may be ours, and this peer able to act, before the subnet's
+// first host's home is settled.
 const hostless = time.Minute
 
 // decideIdle takes the decision for subnets that have had no URL to estimate
-// with for a while. The error is one of the store.
+// with for a while. Time without the quorum lease does not count, because this peer
+// accepts no URLs then. The error is one of the store.
 func (c *Placement) decideIdle() error {
-	now := time.Now()
+	now, mayAct := time.Now(), c.HasQuorumLease()
 	var idle []*subnet
 	c.mu.Lock()
+	if !mayAct {
+		c.barred = now
+	}
 	for p, s := range c.subnets {
 		if s.phase != store.PhaseDeciding || !s.usable() {
 			continue
 		}
 		hosts, pending, inFlight, _ := c.cfg.Frontier.SubnetLoad(p)
 		switch {
-		case pending > 0 || inFlight > 0 || hosts == 0 && now.Sub(s.since) < hostless:
+		case !mayAct, pending > 0, inFlight > 0,
+			hosts == 0 && min(now.Sub(s.since), now.Sub(c.barred)) < hostless:
 			s.idleSince = time.Time{}
 		case s.idleSince.IsZero():
 			s.idleSince = now

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -211,6 +212,53 @@ func TestDecideIdle(t *testing.T) {
 	defer m.strategy.mu.Unlock()
 	if last := m.strategy.seen[len(m.strategy.seen)-1]; last.CanProbe {
 		t.Error("it was told that it may probe")
+	}
+}
+
+// Without the quorum lease no URL is accepted, so that the lack of URLs decides nothing: not
+// before the lease is back, nor before URLs have had time to come.
+func TestDecideIdleWithoutQuorumLease(t *testing.T) {
+	for _, hosts := range []int{0, 1} {
+		t.Run(fmt.Sprintf("%d hosts", hosts), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, _, w := guardedBy(t, alice, nil, func(c *Config) {
+					c.DecideIdle = 10 * time.Second
+				})
+				m.strategy.next = probeFirst(alice)
+				m.claim(subnetA)
+				if hosts > 0 {
+					m.plant("a.test", subnetA, addrA, 0)
+				}
+				phaseAfter := func(seconds int) store.Phase {
+					for range seconds {
+						time.Sleep(time.Second)
+						if err := m.placement.decideIdle(); err != nil {
+							t.Fatal(err)
+						}
+					}
+					return m.phase(subnetA)
+				}
+				phaseAfter(5)
+				w.right = false
+				if got := phaseAfter(180); got != store.PhaseDeciding {
+					t.Errorf("phase %v without the quorum lease, want %v", got,
+						store.PhaseDeciding)
+				}
+				w.right = true
+				soon := 9
+				if hosts == 0 {
+					soon = int(hostless/time.Second) + 9
+				}
+				if got := phaseAfter(soon); got != store.PhaseDeciding {
+					t.Errorf("phase %v %d s after the quorum lease was back, want %v", got, soon,
+						store.PhaseDeciding)
+				}
+				if got := phaseAfter(5); got != store.PhaseOwned {
+					t.Errorf("phase %v %d s after the quorum lease was back, want %v", got, soon+5,
+						store.PhaseOwned)
+				}
+			})
+		})
 	}
 }
 
