@@ -40,6 +40,7 @@ func halves(a netip.Addr) (lat, lon float64, ok bool) {
 }
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	table := conformanceTable()
 	for _, c := range []struct {
 		limit       int

@@ -122,6 +122,7 @@ func newProxy(t *testing.T) *assign.ProxyStrategy {
 // TestProxyFindsNearOptimalPeers tests the main promise: a few downloads find a peer that is
 // almost as good as the best.
 func TestProxyFindsNearOptimalPeers(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name                    string
 		peers, servers, worlds  int
@@ -159,6 +160,7 @@ func TestProxyFindsNearOptimalPeers(t *testing.T) {
 
 // TestProxyOnRealMatrix does the same with measured round trips.
 func TestProxyOnRealMatrix(t *testing.T) {
+	t.Parallel()
 	if *rttMatrix == "" {
 		t.Skip("skipped: no matrix of measured round trips, set -rtt-matrix")
 	}

@@ -29,6 +29,7 @@ func (c *counted) Within(p netip.Prefix) iter.Seq[assign.Delegation] {
 
 // However much is known, a step reads only a part of it, the nearest.
 func TestIPMicraProxyReadsNoMoreThanItNeeds(t *testing.T) {
+	t.Parallel()
 	s, err := assign.NewIPMicraProxy(assign.DefaultIPMicraProxyConfig(), nil)
 	if err != nil {
 		t.Fatal(err)

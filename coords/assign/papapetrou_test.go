@@ -49,6 +49,7 @@ func took(peer string, ms float64) coords.Sample {
 }
 
 func TestPaperBruteForceFindsTheNearest(t *testing.T) {
+	t.Parallel()
 	paper(t, "Papapetrou 2003, 5.3",
 		"each URL would be crawled from the migrating crawler logically nearer to it")
 	s := must(assign.NewProbe(assign.DefaultProbeConfig()))
@@ -76,6 +77,7 @@ func TestPaperBruteForceFindsTheNearest(t *testing.T) {
 }
 
 func TestPaperHigherThresholdsNeedFewerProbes(t *testing.T) {
+	t.Parallel()
 	paper(t, "Papapetrou 2003, 7.2",
 		"the higher the threshold, the less optimal delegations we get")
 	rapid.Check(t, func(t *rapid.T) {
@@ -116,6 +118,7 @@ func TestPaperHigherThresholdsNeedFewerProbes(t *testing.T) {
 }
 
 func TestPaperHiMicraConstruction(t *testing.T) {
+	t.Parallel()
 	paper(t, "Papapetrou 2003, 6.5",
 		"if we have only one possible root crawler (crawler 1) and four possible children ... "+
 			"Suppose that this is the set (1,4,5). ... both crawlers are clustered around "+
@@ -163,6 +166,7 @@ func registryOf(t testing.TB, pairs ...string) *registry.Table {
 }
 
 func TestPaperRebuildKeepsDelegations(t *testing.T) {
+	t.Parallel()
 	paper(t, "Papapetrou 2003, 7.5.3",
 		"we had to propagate all the subnet delegations that existed in the old hierarchy tree "+
 			"to the new one")
@@ -187,6 +191,7 @@ func TestPaperRebuildKeepsDelegations(t *testing.T) {
 }
 
 func TestPaperCalibration(t *testing.T) {
+	t.Parallel()
 	paper(t, "Papapetrou 2003, 7.6.2",
 		"if the new time is sufficiently larger than the time demanded for the previous "+
 			"downloads of the same page, and if this repeats for more than one time "+
@@ -223,6 +228,7 @@ func TestPaperCalibration(t *testing.T) {
 }
 
 func TestPaperReleaseBySmallestVariance(t *testing.T) {
+	t.Parallel()
 	paper(t, "Papapetrou 2003, 7.6.3",
 		"This is the subnet with the smallest variance in its probing results. The crawler "+
 			"takes this subnet and checks if the next-best crawler for it (if any), according "+
@@ -261,6 +267,7 @@ func TestPaperReleaseBySmallestVariance(t *testing.T) {
 }
 
 func TestThresholdConfigs(t *testing.T) {
+	t.Parallel()
 	for _, c := range []assign.ThresholdConfig{{Threshold: -1}, {ProbesMax: -1}, {Via: 7}} {
 		if _, err := assign.NewSequential(c); err == nil {
 			t.Errorf("Validate(%+v) = nil, want an error", c)
@@ -288,6 +295,7 @@ func TestThresholdConfigs(t *testing.T) {
 
 // HiMicra must not become slow where there are more pairs than can be tried.
 func TestHiMicraGreedy(t *testing.T) {
+	t.Parallel()
 	e := among(400)
 	for i := range e.Candidates {
 		e.Candidates[i].At = coords.Coordinate{Vec: []float64{float64(i * i % 1009)}}
@@ -306,6 +314,7 @@ func TestHiMicraGreedy(t *testing.T) {
 }
 
 func TestPaperSlowSubnetsAreDelegatedAgain(t *testing.T) {
+	t.Parallel()
 	paper(t, "Papapetrou 2003, 7.6.2",
 		"the subnet is re-delegated, so that a more suitable crawler is found")
 	s, err := assign.NewIPMicra(assign.DefaultIPMicraConfig(), registryOf(t, "10.0.0.0/8", "",
@@ -342,6 +351,7 @@ func TestPaperSlowSubnetsAreDelegatedAgain(t *testing.T) {
 // Connections that are opened and closed have no first byte: a round trip, and
 // not none.
 func TestIPMicraProxyPlacesByConnections(t *testing.T) {
+	t.Parallel()
 	cfg := assign.DefaultIPMicraProxyConfig()
 	cfg.Chance, cfg.Via = 0.01, assign.ViaConnect
 	s := must(assign.NewIPMicraProxy(cfg, nil))

@@ -38,6 +38,7 @@ func total(id string, ms float64) coords.Sample {
 // Peers that are quick everywhere are asked next, those that are slow are not
 // asked at all.
 func TestProxyAsksByTraits(t *testing.T) {
+	t.Parallel()
 	e := traitScene("abcdefghij", 0, 2, -1.5, 2, 2, 2, 2, 2, 2, 2)
 	probes, choice := play(t, e, func(_ assign.Evidence, id string, _ int) coords.Sample {
 		if id == "c" {
@@ -55,6 +56,7 @@ func TestProxyAsksByTraits(t *testing.T) {
 
 // A failed peer gets its second chance after the others had their first.
 func TestProxyWithTraitsRetriesLast(t *testing.T) {
+	t.Parallel()
 	e := traitScene("abcd", 0, -1, 0, 0)
 	probes, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample {
 		if id == "b" {
@@ -73,6 +75,7 @@ func TestProxyWithTraitsRetriesLast(t *testing.T) {
 // The proxy that the owner publishes carries what peers learn from, and follows
 // what they publish.
 func TestProxyPublishesTraits(t *testing.T) {
+	t.Parallel()
 	e := traitScene("abc", 0, 0, 0)
 	e.Samples = []coords.Sample{total("a", 100), total("b", 300)}
 	s := newProxy(t)
@@ -100,6 +103,7 @@ func TestProxyPublishesTraits(t *testing.T) {
 // Where candidates have coordinates, what they publish of themselves beyond their
 // place changes neither predictions nor decisions.
 func TestProxyIgnoresTraitsWhereThereAreCoordinates(t *testing.T) {
+	t.Parallel()
 	plain := scene("abcdefghijkl", "a")
 	for _, id := range []string{"a", "b", "f"} {
 		plain.Samples = append(plain.Samples, at(plain, id, 100, 20))

@@ -63,6 +63,7 @@ func play(
 }
 
 func TestProxyMeasuresSelfThenTheFarthest(t *testing.T) {
+	t.Parallel()
 	probes, choice := play(t, scene("abcdefgh", "d"), func(e assign.Evidence, id string,
 		_ int) coords.Sample {
 		return at(e, id, 40, 50)
@@ -80,6 +81,7 @@ func TestProxyMeasuresSelfThenTheFarthest(t *testing.T) {
 
 // Delays caused by the server must not count against a peer.
 func TestProxyComparesWithoutServerDelay(t *testing.T) {
+	t.Parallel()
 	_, choice := play(t, scene("abcdefgh", "h"), func(e assign.Evidence, id string,
 		n int) coords.Sample {
 		delay := 30 + 20*float64(n%3)
@@ -94,6 +96,7 @@ func TestProxyComparesWithoutServerDelay(t *testing.T) {
 }
 
 func TestProxyCountsTheWait(t *testing.T) {
+	t.Parallel()
 	e := scene("abcd", "a")
 	e.Candidates[0].Wait = 5 * time.Second
 	_, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample {
@@ -105,6 +108,7 @@ func TestProxyCountsTheWait(t *testing.T) {
 }
 
 func TestProxyRetriesOneFailureAndLeavesTheUnreliable(t *testing.T) {
+	t.Parallel()
 	once := 0
 	probes, choice := play(t, scene("abcd", "d"), func(e assign.Evidence, id string,
 		_ int) coords.Sample {
@@ -131,6 +135,7 @@ func TestProxyRetriesOneFailureAndLeavesTheUnreliable(t *testing.T) {
 }
 
 func TestProxyGivesUpOnADeadServer(t *testing.T) {
+	t.Parallel()
 	probes, choice := play(t, scene("abcdefgh", "c"), func(e assign.Evidence, id string,
 		_ int) coords.Sample {
 		return failure(e, id)
@@ -141,6 +146,7 @@ func TestProxyGivesUpOnADeadServer(t *testing.T) {
 }
 
 func TestProxyWithoutPages(t *testing.T) {
+	t.Parallel()
 	e := scene("abcd", "c")
 	e.CanProbe = false
 	never := func(assign.Evidence, string, int) coords.Sample { panic("probed") }
@@ -160,6 +166,7 @@ func TestProxyWithoutPages(t *testing.T) {
 
 // Peers in one place share the subnets instead of crowding on the first.
 func TestProxySharesAmongEquals(t *testing.T) {
+	t.Parallel()
 	e := scene("abcd", "a")
 	for i := range e.Candidates {
 		e.Candidates[i].At.Vec[0] = 0
@@ -176,6 +183,7 @@ func TestProxySharesAmongEquals(t *testing.T) {
 }
 
 func TestProxyPassesOverMalformedSamples(t *testing.T) {
+	t.Parallel()
 	e := scene("abcd", "a")
 	bad := coords.Sample{Peer: "stranger", At: coords.Coordinate{Vec: []float64{math.NaN()}},
 		Connect: 1}
@@ -189,6 +197,7 @@ func TestProxyPassesOverMalformedSamples(t *testing.T) {
 }
 
 func TestProxyExplainsItself(t *testing.T) {
+	t.Parallel()
 	e := scene("abcd", "a")
 	for _, id := range []string{"a", "b", "d"} {
 		e.Samples = append(e.Samples, at(e, id, 40, 20))
@@ -206,6 +215,7 @@ func TestProxyExplainsItself(t *testing.T) {
 }
 
 func TestProxyConfigNamesEveryWrongField(t *testing.T) {
+	t.Parallel()
 	err := assign.ProxyConfig{Spread: 0, Budget: -1, ProbesMax: -2, MarginMin: math.NaN(),
 		FailureCost: -1, Tie: -1}.Validate()
 	for _, field := range []string{"MeasureAll", "Spread", "Budget", "ProbesMax", "MarginMin",

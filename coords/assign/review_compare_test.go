@@ -9,6 +9,7 @@ import (
 )
 
 func TestStudentTail(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct{ t, nu, want float64 }{
 		{0, 8, 0.5}, {2.228, 10, 0.025}, {4.501, 8, 1e-3}, {6.442, 8, 1e-4}, {4.144, 10, 1e-3},
 		{5.694, 10, 1e-4}, {3.552, 20, 1e-3},
@@ -21,6 +22,7 @@ func TestStudentTail(t *testing.T) {
 }
 
 func TestBinomialTail(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		k, n int
 		p    float64
@@ -50,6 +52,7 @@ func series(each, seconds int, lead float64, noise func() float64) (ours, theirs
 // p-value allows, whatever the tails of the scatter: counted over many checks,
 // each with one more window.
 func TestPValueIsCalibrated(t *testing.T) {
+	t.Parallel()
 	const margin, allowed, runs, looks = 0.1, 2e-3, 400, 40
 	for name, noise := range map[string]func(*rand.Rand) float64{
 		"normal": func(r *rand.Rand) float64 { return 0.4 * r.NormFloat64() },
@@ -96,6 +99,7 @@ func TestPValueIsCalibrated(t *testing.T) {
 // A step to a third is certain after three windows; a single late page of the
 // owner has no effect, nor have pages of different times.
 func TestJudge(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(2, 7))
 	noise := func() float64 { return 0.15 * rng.NormFloat64() }
 	ours, theirs := series(7, 40, math.Log(3), noise)
@@ -127,6 +131,7 @@ func TestJudge(t *testing.T) {
 
 // A window may have several pages of each peer, and each page is in one window.
 func TestWindows(t *testing.T) {
+	t.Parallel()
 	at := func(ages ...int) (ps []page) {
 		for _, a := range ages {
 			ps = append(ps, page{age: time.Duration(a) * time.Second})

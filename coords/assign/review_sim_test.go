@@ -303,5 +303,6 @@ func checkNoFlapping(t *testing.T, n nature, subnets int, seed uint64, hours flo
 
 // TestAdaptNoFlapping is a short form; the integration tests run all natures for longer.
 func TestAdaptNoFlapping(t *testing.T) {
+	t.Parallel()
 	checkNoFlapping(t, nature{name: "8 peers", peers: 8}, 8, 0, 0.05)
 }

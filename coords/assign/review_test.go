@@ -56,6 +56,7 @@ func review(t *testing.T, e assign.Evidence) assign.Review {
 const msec = time.Millisecond
 
 func TestReviewNamesWhoIsNearer(t *testing.T) {
+	t.Parallel()
 	e := pages(pages(owned("abcd"), "b", 6, 80*msec, 5*time.Second), "a", 12, 200*msec, 0)
 	e = pages(e, "c", 3, 190*msec, time.Minute)
 	if r := review(t, e); r.Better != "b" || r.Maybe != "b" || r.Gain < 0.3 || r.Gain > 0.6 {
@@ -78,6 +79,7 @@ func TestReviewNamesWhoIsNearer(t *testing.T) {
 
 // A single late page is chance, several are not.
 func TestReviewSeesAChange(t *testing.T) {
+	t.Parallel()
 	for slow, want := range map[int]string{0: "", 1: "", 4: "b"} {
 		e := pages(owned("ab"), "b", 6, 100*msec, 2*time.Minute)
 		e = pages(e, "a", 12, 80*msec, 30*time.Second)
@@ -93,6 +95,7 @@ func TestReviewSeesAChange(t *testing.T) {
 
 // One fast page of a former owner that was slow is noticed, and it is asked again.
 func TestReviewSeesARecovery(t *testing.T) {
+	t.Parallel()
 	e := pages(owned("ab"), "b", 8, 50*msec, 4*time.Minute)
 	e = pages(e, "b", 8, 500*msec, time.Minute)
 	e = pages(e, "a", 12, 100*msec, 0)
@@ -114,6 +117,7 @@ func TestReviewSeesARecovery(t *testing.T) {
 }
 
 func TestReviewSaysNothingOfOldNews(t *testing.T) {
+	t.Parallel()
 	e := pages(pages(owned("ab"), "b", 6, 80*msec, time.Minute), "a", 12, 300*msec, 5*time.Minute)
 	e.CanProbe = true
 	if r := review(t, e); r != (assign.Review{}) {
@@ -123,6 +127,7 @@ func TestReviewSaysNothingOfOldNews(t *testing.T) {
 
 // An owner that fails where others do not loses the subnet; if all fail, no peer is at fault.
 func TestReviewCountsFailures(t *testing.T) {
+	t.Parallel()
 	fail := func(e assign.Evidence, id string, n int, last time.Duration) assign.Evidence {
 		for i := range n {
 			s := ago(e, id, 0, last+time.Duration(n-1-i)*time.Second)
@@ -145,6 +150,7 @@ func TestReviewCountsFailures(t *testing.T) {
 
 // Properties of every review, whatever the evidence.
 func TestReviewKeepsTheRules(t *testing.T) {
+	t.Parallel()
 	s := newProxy(t)
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "world"), 5))
@@ -235,6 +241,7 @@ func consider(
 func persistentShare(gain float64, n int) []float64 { return slices.Repeat([]float64{gain}, n) }
 
 func TestMoveState(t *testing.T) {
+	t.Parallel()
 	c := assign.DefaultMoveConfig()
 	c.Least, c.Clear = 0.15, 0.30
 	both := func(a, b time.Duration) func(int) []coords.Sample {
@@ -289,6 +296,7 @@ func TestMoveState(t *testing.T) {
 // The former owner needs less evidence than any other peer, and an owner that
 // became slow loses the subnet with less evidence than one that did not.
 func TestMoveStatePriors(t *testing.T) {
+	t.Parallel()
 	c := assign.DefaultMoveConfig()
 	rng := rand.New(rand.NewPCG(3, 9))
 	moved := []time.Time{noon.Add(-2 * time.Minute)}
@@ -335,6 +343,7 @@ func TestMoveStatePriors(t *testing.T) {
 
 // The time between rare reviews is not credited.
 func TestMoveStateWithRareReviews(t *testing.T) {
+	t.Parallel()
 	c := assign.DefaultMoveConfig()
 	p, _ := assign.MoveState{}.Consider(c, "a", assign.Review{Better: "b", Gain: 0.3}, nil, nil,
 		noon)
@@ -347,6 +356,7 @@ func TestMoveStateWithRareReviews(t *testing.T) {
 // Scouts are few: one page in fifty, three in a hundred while a peer always
 // appears better, and one in three at most while a move is being confirmed.
 func TestReviewStateScouts(t *testing.T) {
+	t.Parallel()
 	c := assign.DefaultReviewConfig()
 	for _, tc := range []struct {
 		name        string
@@ -386,6 +396,7 @@ func TestReviewStateScouts(t *testing.T) {
 }
 
 func TestHistory(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		peers := rapid.IntRange(1, 100).Draw(t, "peers")
@@ -432,6 +443,7 @@ func TestHistory(t *testing.T) {
 
 // The owner's own pages, of which there are many, leave what it was before.
 func TestHistoryRemembers(t *testing.T) {
+	t.Parallel()
 	var all []coords.Sample
 	for i := range 600 {
 		all = append(all, coords.Sample{Peer: "a", Taken: noon.Add(time.Duration(i) * time.Second)})
@@ -446,6 +458,7 @@ func TestHistoryRemembers(t *testing.T) {
 }
 
 func TestReviewConfigValidate(t *testing.T) {
+	t.Parallel()
 	err := assign.ReviewConfig{Move: assign.MoveConfig{Clear: -1, Margin: -1, Cost: -1, Horizon: -1,
 		Cooldown: -1, Memory: -1}}.Validate()
 	for _, f := range []string{"Every", "ScoutEvery", "ScoutPages", "UrgentEvery", "UrgentPages",

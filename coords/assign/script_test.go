@@ -49,6 +49,7 @@ type script struct {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 9 {
 		t.Fatalf("%d scripts: %v", len(files), err)

@@ -52,6 +52,7 @@ func count(owners []string) map[string]int {
 }
 
 func TestSharesAreEven(t *testing.T) {
+	t.Parallel()
 	for _, s := range []assign.Strategy{assign.NewRandom(assign.RandomConfig{Seed: 3}),
 		newHash(t, 64)} {
 		for id, n := range count(shares(t, s, among(8))) {
@@ -63,6 +64,7 @@ func TestSharesAreEven(t *testing.T) {
 }
 
 func TestRandomSeedsDiffer(t *testing.T) {
+	t.Parallel()
 	a := shares(t, assign.NewRandom(assign.RandomConfig{Seed: 1}), among(8))
 	b := shares(t, assign.NewRandom(assign.RandomConfig{Seed: 2}), among(8))
 	same := 0
@@ -79,6 +81,7 @@ func TestRandomSeedsDiffer(t *testing.T) {
 // UbiCrawler's contravariance: a new peer takes from all others and moves
 // nothing among the others.
 func TestHashMovesOnlyToTheNewcomer(t *testing.T) {
+	t.Parallel()
 	s := newHash(t, 64)
 	before, after := shares(t, s, among(8)), shares(t, s, among(9))
 	moved := 0
@@ -96,6 +99,7 @@ func TestHashMovesOnlyToTheNewcomer(t *testing.T) {
 }
 
 func TestHashSharesByCapacity(t *testing.T) {
+	t.Parallel()
 	e := among(4)
 	e.Candidates[2].Capacity = 3
 	e.Candidates[3].Capacity = math.MaxFloat64 // cut at 16
@@ -106,6 +110,7 @@ func TestHashSharesByCapacity(t *testing.T) {
 }
 
 func TestHashConfig(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{-1, 0, 1025} {
 		if _, err := assign.NewHash(assign.HashConfig{VirtualNodes: n}); err == nil {
 			t.Errorf("NewHash accepted %d virtual nodes", n)

@@ -7,6 +7,9 @@ import "testing"
 // The attacks that take seconds have no effect; all of them are run by the command attack.
 func TestAttacks(t *testing.T) {
 	for _, a := range All() {
+		if a.run == nil {
+			t.Fatalf("attack %s has no function", a.Name)
+		}
 		if a.Slow {
 			continue
 		}

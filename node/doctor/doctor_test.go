@@ -1,15 +1,12 @@
 package doctor
 
 import (
-	"context"
 	"net"
-	"net/netip"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"peerd/node"
 	"peerd/node/config"
 )
 
@@ -76,35 +73,6 @@ func TestExamine(t *testing.T) {
 	}
 	if got := examine(t, h, free+quiet)["membership"]; got.State != Fail {
 		t.Errorf("not a member: %+v", got)
-	}
-}
-
-// A running peer is asked.
-func TestExamineRunning(t *testing.T) {
-	h, err := config.Init(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := config.Default()
-	c.Listen = []string{"/ip4/127.0.0.1/tcp/0"}
-	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	n, err := node.New(node.Options{Home: h, Config: c, Profile: config.DefaultProfile(),
-		UserAgent: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
-	var got Finding
-	for begin := time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(10 * time.Millisecond) {
-		if got = examine(t, h, quiet)["peer"]; strings.Contains(got.Text, "alone") {
-			break
-		}
-	}
-	if got.State != Warn || !strings.Contains(got.Do, "peerd invite") {
-		t.Errorf("peer: %+v, want that it is alone", got)
 	}
 }
 

@@ -39,6 +39,7 @@ func line(t testing.TB, n int) []Lease {
 
 // A reader that missed some steps can follow, and a record does not grow for ever.
 func TestFollows(t *testing.T) {
+	t.Parallel()
 	all := line(t, 3*MaxLinks)
 	size := 0
 	for i, a := range all {
@@ -70,6 +71,7 @@ func TestFollows(t *testing.T) {
 }
 
 func TestChainRefuses(t *testing.T) {
+	t.Parallel()
 	good := line(t, 4)[3]
 	for name, edit := range map[string]func(*Lease){
 		"no links":         func(l *Lease) { l.Links = nil },
@@ -112,6 +114,7 @@ func view(l Lease, seen time.Duration, silent, apart bool) *Judge {
 }
 
 func TestJudge(t *testing.T) {
+	t.Parallel()
 	all := line(t, 3*MaxLinks)
 	known := all[1]
 	known.Issued = noon.Add(-12 * time.Hour)
@@ -172,6 +175,7 @@ func TestJudge(t *testing.T) {
 // Of two leases never both replace the other, and one that does not descend from what has been
 // known for long never does.
 func TestJudgeIsConsistent(t *testing.T) {
+	t.Parallel()
 	pool := append(line(t, 7), passedOn(t, first(carol), carol, bob), first(carol), first(bob),
 		passedOn(t, line(t, 2)[1], bob, carol))
 	for i := range pool {
@@ -195,6 +199,7 @@ func TestJudgeIsConsistent(t *testing.T) {
 // A record holder keeps what it has, whichever way round the DHT asks, and also if it has just
 // been started.
 func TestHolderKeepsItsLease(t *testing.T) {
+	t.Parallel()
 	now := noon
 	mine := first(alice)
 	mine.Issued, mine.Expires = noon.Add(-time.Hour), noon.Add(time.Hour)
@@ -225,6 +230,7 @@ func TestHolderKeepsItsLease(t *testing.T) {
 
 // What a peer sent is hearsay: the DHT's lease replaces it, unless it descends from that.
 func TestHearsay(t *testing.T) {
+	t.Parallel()
 	dht := recordtest.New(Validator{}, 3)
 	mine := nowLease(alice)
 	mine.Issued = mine.Issued.Add(-time.Hour)
@@ -270,6 +276,7 @@ func timed(l Lease) Lease {
 
 // What is signed in one network is nothing in another.
 func TestNetworksAreSeparate(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.Self, cfg.Key, cfg.Values, cfg.Now = carol.id, carol.key, fixed{}, at(noon)
 	cfg.Network = "one"

@@ -75,6 +75,7 @@ func outcomeOf(told []result, after Lease) error {
 // operation reaching some majority of the replicas, exactly one of several
 // claimants wins, whoever starts when.
 func TestClaimRaceHasOneWinner(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		k := rapid.IntRange(1, 5).Draw(rt, "replicas")
 		reach := rapid.IntRange(k/2+1, k).Draw(rt, "reach")
@@ -97,6 +98,7 @@ func TestClaimRaceHasOneWinner(t *testing.T) {
 
 // Settling is what it takes: without it two may win.
 func TestClaimWithoutSettlingCanHaveTwoWinners(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dht := recordtest.New(Validator{}, 3)
 		loser, winner := alice, bob
@@ -145,6 +147,7 @@ func openApart(t *testing.T, p someone, values record.Values) *Registry {
 }
 
 func TestPartitionHeals(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		dht := recordtest.New(Validator{}, 6)
@@ -181,6 +184,7 @@ func TestPartitionHeals(t *testing.T) {
 }
 
 func TestClaim(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		dht := recordtest.New(Validator{}, 3)
@@ -241,6 +245,7 @@ func TestClaim(t *testing.T) {
 // While a claim settles, or after it failed half-way, no peer may take it for
 // ownership; claiming again settles it.
 func TestUnsettledClaimIsNotOwnership(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		dht := recordtest.New(Validator{}, 3)
@@ -275,6 +280,7 @@ func TestUnsettledClaimIsNotOwnership(t *testing.T) {
 }
 
 func TestClaimInANetworkOfOne(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, alice, recordtest.New(Validator{}, 0).Peer())
 		if l, _, err := r.Claim(t.Context(), subnet4); err != nil || l.Owner != alice.id {
@@ -284,6 +290,7 @@ func TestClaimInANetworkOfOne(t *testing.T) {
 }
 
 func TestClaimFails(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dht := recordtest.New(Validator{}, 3)
 		dht.Cut = func(int, int) bool { return true }
@@ -318,6 +325,7 @@ func TestClaimFails(t *testing.T) {
 
 // What arrives by another way while a claim settles counts as well.
 func TestClaimLosesToWhatIsLearnt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, alice, fixed{acks: 3})
 		next := nowLease(carol).Next(bob.id)
@@ -344,6 +352,7 @@ func TestClaimLosesToWhatIsLearnt(t *testing.T) {
 }
 
 func TestHandover(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		dht := recordtest.New(Validator{}, 5)
@@ -394,6 +403,7 @@ func TestHandover(t *testing.T) {
 }
 
 func TestAdoptRefuses(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.Self, cfg.Key, cfg.Values, cfg.Now = bob.id, bob.key, fixed{acks: 1}, at(noon)
 	r, err := NewRegistry(cfg)
@@ -432,6 +442,7 @@ func TestAdoptRefuses(t *testing.T) {
 }
 
 func TestRenew(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		r := open(t, alice, fixed{acks: 4, rejects: 1})
@@ -459,6 +470,7 @@ func TestRenew(t *testing.T) {
 }
 
 func TestRenewPastGraceGivesWay(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		dht := recordtest.New(Validator{}, 3)

@@ -267,6 +267,7 @@ func checkLinearizable(t *testing.T, clients, operations int) {
 
 // TestHistoryShowsTwoHolders verifies that the model detects claims that do not settle.
 func TestHistoryShowsTwoHolders(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(200) {
 		var history []porcupine.Operation
 		synctest.Test(t, func(t *testing.T) {

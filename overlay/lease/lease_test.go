@@ -31,6 +31,7 @@ func join(a, b Lease) Lease {
 }
 
 func TestBetterIsATotalOrder(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := leases.Draw(t, "a"), leases.Draw(t, "b"), leases.Draw(t, "c")
 		if x, y := Better(a, b), Better(b, a); x != -y {
@@ -46,6 +47,7 @@ func TestBetterIsATotalOrder(t *testing.T) {
 }
 
 func TestBetterJoins(t *testing.T) {
+	t.Parallel()
 	same := func(t *rapid.T, law string, a, b Lease) {
 		if !reflect.DeepEqual(a, b) {
 			t.Fatalf("%s: %+v and %+v", law, a, b)
@@ -60,6 +62,7 @@ func TestBetterJoins(t *testing.T) {
 }
 
 func TestBetterRanks(t *testing.T) {
+	t.Parallel()
 	early, late := first(alice), first(alice)
 	late.Issued = late.Issued.Add(time.Millisecond)
 	longer := first(alice)
@@ -88,6 +91,7 @@ func TestBetterRanks(t *testing.T) {
 
 // No name may win everywhere, or at every epoch.
 func TestTieBreakIsFair(t *testing.T) {
+	t.Parallel()
 	wins := 0
 	for epoch := uint64(1); epoch <= 1000; epoch++ {
 		a, b := first(alice), first(bob)
@@ -102,6 +106,7 @@ func TestTieBreakIsFair(t *testing.T) {
 }
 
 func TestRivals(t *testing.T) {
+	t.Parallel()
 	renewed := first(alice)
 	renewed.Issued = renewed.Issued.Add(time.Second)
 	if leaseType.Rivals(renewed, first(alice)) {
@@ -115,6 +120,7 @@ func TestRivals(t *testing.T) {
 }
 
 func TestSelectMerges(t *testing.T) {
+	t.Parallel()
 	// Replicas that see the same records in any order hold the same one.
 	var sealed [][]byte
 	for _, p := range folk[:3] {

@@ -50,6 +50,7 @@ func nowLease(p someone) Lease {
 }
 
 func TestConfigNamesEveryFault(t *testing.T) {
+	t.Parallel()
 	err := Config{Config: record.Config{Settle: -1, Key: alice.key, Self: bob.id},
 		TTL: 2 * MaxTTL}.Validate()
 	for _, want := range []string{"Key", "Values", "TTL", "Settle", "CacheSize"} {
@@ -63,6 +64,7 @@ func TestConfigNamesEveryFault(t *testing.T) {
 }
 
 func TestLookup(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		dht := recordtest.New(Validator{}, 5)
@@ -121,6 +123,7 @@ func TestLookup(t *testing.T) {
 }
 
 func TestLookupPrefersTheBetterOfMemoryAndDHT(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dht := recordtest.New(Validator{}, 3)
 		r := open(t, carol, dht.Peer())
@@ -144,6 +147,7 @@ func TestLookupPrefersTheBetterOfMemoryAndDHT(t *testing.T) {
 }
 
 func TestLookupIgnoresLies(t *testing.T) {
+	t.Parallel()
 	other := first(alice)
 	other.Subnet = subnet6
 	for name, lie := range map[string][]byte{
@@ -181,6 +185,7 @@ func (f fixed) Put(context.Context, string, []byte) (int, int, error) {
 func (f fixed) Get(context.Context, string) ([]byte, error) { return f.get, nil }
 
 func TestLearn(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.Self, cfg.Key, cfg.Values, cfg.Now = carol.id, carol.key, fixed{}, at(noon)
 	cfg.CacheSize = 2
@@ -231,6 +236,7 @@ func TestLearn(t *testing.T) {
 }
 
 func TestPastGraceALowerEpochCounts(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, carol, fixed{})
 		before := held(bob, 8)

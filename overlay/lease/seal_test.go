@@ -13,6 +13,7 @@ import (
 )
 
 func TestLeaseRoundTrip(t *testing.T) {
+	t.Parallel()
 	six := first(alice)
 	six.Subnet = subnet6
 	placed := granted(t, alice, bob, 2)
@@ -44,6 +45,7 @@ func TestLeaseRoundTrip(t *testing.T) {
 }
 
 func TestTimesAreMilliseconds(t *testing.T) {
+	t.Parallel()
 	l := first(alice)
 	l.Issued = l.Issued.Add(1234567 * time.Nanosecond)
 	got, err := OpenLease(seal(t, l, alice))
@@ -57,6 +59,7 @@ func TestTimesAreMilliseconds(t *testing.T) {
 }
 
 func TestOpenLeaseRefuses(t *testing.T) {
+	t.Parallel()
 	claim := func(edit func(*draft)) []byte {
 		b := bodyOf(first(alice))
 		edit(&b)
@@ -199,6 +202,7 @@ func outer(t testing.TB, s sealedLease) []byte {
 }
 
 func TestOpenGrantRefuses(t *testing.T) {
+	t.Parallel()
 	forged := func(by someone, edit func(*grantBody)) []byte {
 		b := grantBody{subnet4, alice.id, bob.id, 2, make([]byte, 32), noon.UnixMilli()}
 		edit(&b)
@@ -239,6 +243,7 @@ func TestOpenGrantRefuses(t *testing.T) {
 }
 
 func TestSealRefuses(t *testing.T) {
+	t.Parallel()
 	if _, err := SealLease(first(alice), bob.key); !errors.Is(err, ErrSigner) {
 		t.Errorf("lease with another's key: %v", err)
 	}

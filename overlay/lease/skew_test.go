@@ -30,6 +30,7 @@ func skewed(
 // Peers with clocks that differ by up to Skew agree on who owns a subnet, through claim,
 // renewal, handover and takeover, whoever of them is ahead.
 func TestSkewedClocks(t *testing.T) {
+	t.Parallel()
 	for _, off := range [][3]time.Duration{
 		{Skew, 0, 0}, {0, Skew, 0}, {0, 0, Skew}, {-Skew, 0, 0}, {0, -Skew, 0}, {0, 0, -Skew},
 		{Skew / 2, -Skew / 2, Skew / 2}, {-Skew / 2, Skew / 2, -Skew / 2},

@@ -17,6 +17,7 @@ import (
 )
 
 func TestWitnessSetQuorums(t *testing.T) {
+	t.Parallel()
 	for members, want := range map[int][2]int{0: {1, 0}, 1: {1, 0}, 2: {2, 1}, 3: {3, 1},
 		4: {3, 2}} {
 		p := WitnessSet{Owner: alice.id, Seq: 1, Members: ids(folk[1 : 1+members]), Issued: noon}
@@ -27,6 +28,7 @@ func TestWitnessSetQuorums(t *testing.T) {
 }
 
 func TestWitnessSetAndVoteRefuse(t *testing.T) {
+	t.Parallel()
 	forged := func(k record.Kind, body any) []byte {
 		b, err := k.Seal(body, alice.key)
 		if err != nil {
@@ -83,6 +85,7 @@ func TestWitnessSetAndVoteRefuse(t *testing.T) {
 }
 
 func TestTakeoverNeedsItsVotes(t *testing.T) {
+	t.Parallel()
 	with := func(edit func(l *Lease)) []byte {
 		l := taken(t)
 		edit(&l)
@@ -150,6 +153,7 @@ func TestTakeoverNeedsItsVotes(t *testing.T) {
 }
 
 func TestSlowTakeoverNeedsSilence(t *testing.T) {
+	t.Parallel()
 	with := func(edit func(l *Lease)) []byte {
 		l := inherited(t)
 		edit(&l)
@@ -217,6 +221,7 @@ func evidences(t testing.TB) (all [][]byte) {
 }
 
 func TestSelectJoinsEveryEvidence(t *testing.T) {
+	t.Parallel()
 	all := evidences(t)
 	v := Validator{Now: at(noon)}
 	join := func(a, b []byte) []byte {
@@ -243,6 +248,7 @@ func TestSelectJoinsEveryEvidence(t *testing.T) {
 
 // What cannot prove its epoch never replaces what is known.
 func TestLearnNeedsEvidence(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.Self, cfg.Key, cfg.Values, cfg.Now = carol.id, carol.key, fixed{}, at(noon)
 	r, err := NewRegistry(cfg)
@@ -271,6 +277,7 @@ func TestLearnNeedsEvidence(t *testing.T) {
 }
 
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
@@ -321,6 +328,7 @@ func TestTakeOver(t *testing.T) {
 }
 
 func TestTakeOverRefuses(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b, old := open(t, bob, fixed{acks: 3}), first(alice)
 		if _, _, err := b.TakeOver(t.Context(), old, Takeover{}, nil); !errors.Is(err,
@@ -358,6 +366,7 @@ func (b blind) Put(context.Context, string, []byte) (int, int, error) { return 0
 func (b blind) Get(context.Context, string) ([]byte, error)           { return nil, b.err }
 
 func TestSlowTakeOver(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		silent := false

@@ -9,6 +9,7 @@ import (
 )
 
 func TestKey(t *testing.T) {
+	t.Parallel()
 	if got := Key(subnet4); got != "/peerd-lease/203.0.113.0/24" {
 		t.Error(got)
 	}
@@ -18,6 +19,7 @@ func TestKey(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	l := first(alice)
 	sealed := seal(t, l, alice)
 	key := Key(subnet4)
@@ -49,6 +51,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestExpired(t *testing.T) {
+	t.Parallel()
 	l := first(alice)
 	if l.Expired(l.Expires) || !l.Expired(l.Expires.Add(time.Millisecond)) {
 		t.Error("a lease expires just after Expires")
@@ -56,6 +59,7 @@ func TestExpired(t *testing.T) {
 }
 
 func TestSelect(t *testing.T) {
+	t.Parallel()
 	v := Validator{}
 	old := seal(t, first(alice), alice)
 	renewed := first(alice)

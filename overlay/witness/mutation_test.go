@@ -37,6 +37,7 @@ func at(seconds float64, kind string, a, b int) event {
 // Each rule of the protocol is necessary: without it two peers may act at once in a
 // schedule that is safe with it.
 func TestEachRuleIsNecessary(t *testing.T) {
+	t.Parallel()
 	far := exactSchedule(5, at(61.5, "pause", 0, 0), at(62, "split", 0, 1), at(62, "split", 0, 2),
 		at(62, "split", 0, 3), at(62, "split", 0, 4),
 		at(84, "resume", 0, 0), at(86.5, "ask", 1, 0))

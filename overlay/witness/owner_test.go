@@ -17,6 +17,7 @@ import (
 // An owner that returns is notified of all votes before its quorum lease holds again. Each
 // witness repeats a notice only until it is acknowledged, also after a restart.
 func TestOwnerNotifiedOfVotes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, all := startPeers(t, 5)
 		defer f.end()
@@ -98,6 +99,7 @@ func TestOwnerNotifiedOfVotes(t *testing.T) {
 // A running owner keeps its quorum lease and is not voted out, even on a lossy network and
 // while witnesses are replaced.
 func TestLiveOwnerKeepsLease(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, all := startPeers(t, 8)
 		defer f.end()
@@ -134,6 +136,7 @@ func TestLiveOwnerKeepsLease(t *testing.T) {
 // When three of four witnesses stop at once, there is no quorum lease for an hour; then
 // there is one without them, after leases were read again.
 func TestOwnerOutlivesItsWitnesses(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, all := startPeers(t, 8)
 		defer f.end()
@@ -169,6 +172,7 @@ func TestOwnerOutlivesItsWitnesses(t *testing.T) {
 // A published witness set is known after a restart; one that could not be written is not
 // published.
 func TestWitnessSetIsDurable(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, all := startPeers(t, 5)
 		defer f.end()
@@ -202,6 +206,7 @@ func TestWitnessSetIsDurable(t *testing.T) {
 
 // A candidate with an old witness set receives the new one and asks again.
 func TestRequestVotesFollowsNewerSet(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, all := startPeers(t, 6)
 		defer f.end()
@@ -226,6 +231,7 @@ func TestRequestVotesFollowsNewerSet(t *testing.T) {
 // A witness set is in force until its members have told of all their votes: one that knows the
 // newer set may have voted before, and its acknowledgement may have room for a part only.
 func TestSetRetiredAfterLastNotice(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	p, first := newSealedSet(t, 1, testPeers[1:5]...)
 	q, second := newSealedSet(t, 2, testPeers[3:7]...)

@@ -33,6 +33,7 @@ func wins(t *testing.T, by, owner *node, set []byte) bool {
 // In a network of two the other peer votes alone, after AloneAfter. An owner that returns has
 // no right before it is told of the vote.
 func TestPairTakesOver(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := startPair(t)
 		defer f.end()
@@ -73,6 +74,7 @@ func TestPairTakesOver(t *testing.T) {
 
 // A cut makes neither peer stop. A peer that starts alone waits for AloneAfter.
 func TestPairGoesOnAlone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, a, b := startPair(t)
 		defer f.end()

@@ -16,6 +16,7 @@ import (
 )
 
 func TestConfigValidate(t *testing.T) {
+	t.Parallel()
 	err := Config{Members: 3, Interval: time.Second, Hold: time.Second}.Validate()
 	for _, want := range []string{"Host", "Store", "Members", "Interval", "Promise"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -42,6 +43,7 @@ func newSealedSet(t testing.TB, seq uint64, members ...testPeer) (lease.WitnessS
 
 // A witness refuses to vote for each of its reasons.
 func TestVoteRefused(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	boot := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	p2, s2 := newSealedSet(t, 2, testPeers[1:5]...)
@@ -99,6 +101,7 @@ func TestVoteRefused(t *testing.T) {
 
 // There is one vote for a subnet as long as its candidate may use it.
 func TestOneVotePerSubnet(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	boot := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	p, sealed := newSealedSet(t, 1, testPeers[1:5]...)
@@ -160,6 +163,7 @@ func TestOneVotePerSubnet(t *testing.T) {
 // A request that arrives after a later one of the same candidate, and its release, do not end the
 // vote that the candidate uses.
 func TestLateRequestKeepsVote(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	boot := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	p, sealed := newSealedSet(t, 1, testPeers[1:5]...)
@@ -187,6 +191,7 @@ func TestLateRequestKeepsVote(t *testing.T) {
 
 // Two candidates with two votes each release them, so that the next candidate wins.
 func TestSplitVotesReleased(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, all := startPeers(t, 8)
 		defer f.end()
@@ -221,6 +226,7 @@ func TestSplitVotesReleased(t *testing.T) {
 // Strangers cannot fill a witness: what it remembers is bounded by owner and by prefix, ends, and
 // needs owners that have sent heartbeats.
 func TestWitnessIsNotFilled(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	boot := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	_, sealed := newSealedSet(t, 1, testPeers[1:5]...)

@@ -269,6 +269,7 @@ func (w *judge) try(
 // the votes, or which it has taken, whatever the network, the clocks and the peers do. See
 // also TestOneOwnerAtATimeMany.
 func TestOneOwnerAtATime(t *testing.T) {
+	t.Parallel()
 	for seed := range 8 {
 		s := schedules.Example(seed)
 		var w *judge
@@ -282,6 +283,7 @@ func TestOneOwnerAtATime(t *testing.T) {
 // An owner that believes that there is one other peer has one witness, as in a network of two:
 // after a cut both act. While it knows a second one, the same schedule is safe.
 func TestOwnerThatKnowsOnePeer(t *testing.T) {
+	t.Parallel()
 	s := exactSchedule(3, at(18, "deaf", 1, 0))
 	s.EventsOnly, s.Rates = false, []float64{1.01, 0.99, 1}
 	s.Offsets = []time.Duration{-152 * time.Second, 6 * time.Second, 139 * time.Second}

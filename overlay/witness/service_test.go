@@ -33,6 +33,7 @@ func startPeers(t *testing.T, n int) (*fakeNet, []*node) {
 }
 
 func TestWitnessSetForms(t *testing.T) {
+	t.Parallel()
 	for n, members := range map[int]int{1: 0, 2: 1, 3: 2, 4: 2, 5: 4, 8: 4} {
 		synctest.Test(t, func(t *testing.T) {
 			f, all := startPeers(t, n)
@@ -74,6 +75,7 @@ func requestVotes(t *testing.T, by *node, owner peer.ID, set []byte) Tally {
 }
 
 func TestDeadOwnerIsVotedOut(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{3, 5, 8} {
 		synctest.Test(t, func(t *testing.T) {
 			f, all := startPeers(t, n)
@@ -112,6 +114,7 @@ func TestDeadOwnerIsVotedOut(t *testing.T) {
 
 // A peer that never met the owner gets its newest witness set from likely witnesses.
 func TestWitnessSetOf(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, all := startPeers(t, 8)
 		defer f.end()

@@ -10,6 +10,7 @@ import (
 
 // Without some witnesses the quorum lease holds as long as the others are enough.
 func TestQuorumLeaseWithout(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, n := range []int{1, 2, 4} {
 		members := ids(sorted(testPeers[1 : 1+n]))
@@ -32,6 +33,7 @@ func TestQuorumLeaseWithout(t *testing.T) {
 
 // A witness that was struck is replaced if there is another peer, and kept otherwise.
 func TestStruckWitnessIsReplaced(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	all := ids(sorted(testPeers[1:7]))
 	h := newOwnerState(testPeers[0].id, DefaultConfig(), now, nil)

@@ -14,6 +14,7 @@ import (
 // TestTraffic prints the cost of ownership. It does not count lookups in the DHT, nor
 // headers, handshakes and acknowledgements of lower layers.
 func TestTraffic(t *testing.T) {
+	t.Parallel()
 	const replicas, subnets = 12, 50_000
 	now := time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
 	owner, from := testPeers[1], testPeers[0]

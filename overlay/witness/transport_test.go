@@ -18,6 +18,7 @@ import (
 // Three peers with real connections and databases form a witness set; when the owner
 // stops it is voted out.
 func TestOverStreams(t *testing.T) {
+	t.Parallel()
 	var hosts []host.Host
 	for _, who := range testPeers[:3] {
 		h := overlaytest.Host(t, libp2p.Identity(who.key))
@@ -126,6 +127,7 @@ func TestOverStreams(t *testing.T) {
 }
 
 func TestOnDB(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(vals map[string][]byte, want map[string]string) {
 		t.Helper()

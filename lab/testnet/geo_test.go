@@ -1,4 +1,4 @@
-package emulate
+package testnet
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"peerd/lab/emulate"
 	"peerd/lab/emulate/wan"
 	"peerd/node"
 	"peerd/node/config"
@@ -16,7 +17,7 @@ import (
 // A peer with strategy geo reports in one line what is wrong with the database, and
 // starts when it is valid.
 func TestPeerWithGeoDB(t *testing.T) {
-	layout := NewLayout(wan.NewWorld(wan.Cities(), 1), 2, 12, 1)
+	layout := emulate.NewLayout(wan.NewWorld(wan.Cities(), 1), 2, 12, 1)
 	home, err := config.Init(filepath.Join(t.TempDir(), "home"))
 	if err != nil {
 		t.Fatal(err)
