@@ -17,15 +17,15 @@ type Report struct {
 	Shortfalls []string `json:"shortfalls"`
 }
 
-// maxOverlap is the largest share of repeated fetches that is not a shortfall.
+// maxOverlap is the largest share of repeated fetches that is not a shortfall in Run.
 const maxOverlap = 0.005
 
 // unmeasured names the strategies that choose owners without measuring distances. Their page
 // times are like those of random assignment.
 var unmeasured = map[string]bool{"random": true, "hash": true, "keep": true, "geo": true}
 
-// conclude fills in Shortfalls.
-func (r *Report) conclude() {
+// conclude fills in Shortfalls. An overlap of at most maxOverlap is none.
+func (r *Report) conclude(maxOverlap float64) {
 	r.Shortfalls = []string{}
 	fall := func(short bool, format string, args ...any) {
 		if short {
@@ -61,9 +61,13 @@ func (r Report) Conclusion() string {
 		return "fell short: " + strings.Join(r.Shortfalls, "; ")
 	}
 	const format = "shown: %d of %d pages fetched, %.2f %% of them twice, no violation of " +
-		"politeness or robots.txt; p90 %.2f times random assignment's, %.2f times the oracle's"
-	return fmt.Sprintf(format, r.PagesFetched, r.PagesExpected, 100*r.Overlap, r.overRandom(),
-		r.overOracle())
+		"politeness or robots.txt"
+	text := fmt.Sprintf(format, r.PagesFetched, r.PagesExpected, 100*r.Overlap)
+	if r.Timed() {
+		text += fmt.Sprintf("; p90 %.2f times random assignment's, %.2f times the oracle's",
+			r.overRandom(), r.overOracle())
+	}
+	return text
 }
 
 // Table returns the figures as text. Its last line is Conclusion.
