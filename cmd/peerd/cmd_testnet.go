@@ -59,7 +59,7 @@ Several strategies run one after the other over the same sites:
 
 func newTestnetReportCommand() *cobra.Command {
 	var compose, asJSON bool
-	var maxOverlap float64
+	most := testnet.DefaultBounds
 	cmd := &cobra.Command{
 		Use:   "report --compose",
 		Short: "Judge a testnet of containers by the logs of its sites",
@@ -73,7 +73,7 @@ was shown or what fell short; then the status is 1. It runs in a container:
 			if !compose {
 				return cli.Usagef(cmd, "--compose is missing: only testnets of containers go on")
 			}
-			r, err := testnet.Collect(cmd.Context(), maxOverlap)
+			r, err := testnet.Collect(cmd.Context(), most)
 			if err != nil {
 				return err
 			}
@@ -90,8 +90,10 @@ was shown or what fell short; then the status is 1. It runs in a container:
 	}
 	f := cmd.Flags()
 	f.BoolVar(&compose, "compose", false, "ask the sites of the compose project of this container")
-	f.Float64Var(&maxOverlap, "max-overlap", 0.005,
+	f.Float64Var(&most.Overlap, "max-overlap", most.Overlap,
 		"largest `share` of repeated fetches that does not fall short")
+	f.IntVar(&most.Early, "max-early", most.Early,
+		"largest `number` of requests before their time that does not fall short")
 	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }

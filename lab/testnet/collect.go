@@ -19,7 +19,7 @@ const siteService = "site"
 
 // Collect asks all sites in containers for what they have seen so far and evaluates that. Figures
 // that only the peers know are 0.
-func Collect(ctx context.Context, maxOverlap float64) (Report, error) {
+func Collect(ctx context.Context, most Bounds) (Report, error) {
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", siteService)
 	if err != nil {
 		return Report{}, fmt.Errorf("testnet: find the sites: %w", err)
@@ -28,11 +28,11 @@ func Collect(ctx context.Context, maxOverlap float64) (Report, error) {
 	for _, a := range addrs {
 		at = append(at, netip.AddrPortFrom(a.Unmap(), bindPort))
 	}
-	return collect(ctx, at, maxOverlap)
+	return collect(ctx, at, most)
 }
 
 // collect evaluates the audits at the additional addresses of sites.
-func collect(ctx context.Context, at []netip.AddrPort, maxOverlap float64) (Report, error) {
+func collect(ctx context.Context, at []netip.AddrPort, most Bounds) (Report, error) {
 	var sites []web.Site
 	in := emulate.Input{}
 	peers := make(map[netip.Addr]int) // number
@@ -65,7 +65,7 @@ func collect(ctx context.Context, at []netip.AddrPort, maxOverlap float64) (Repo
 		in.Audit.PagesExpected += s.Pages
 	}
 	r := Report{Report: emulate.Evaluate(in)}
-	r.conclude(maxOverlap)
+	r.conclude(most)
 	if answered != len(sites) {
 		r.Shortfalls = append(r.Shortfalls, fmt.Sprintf("%d sites answered, want %d", answered,
 			len(sites)))

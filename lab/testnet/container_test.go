@@ -82,7 +82,7 @@ func TestCollect(t *testing.T) {
 			fetchPage(t, site.Host, netip.AddrPortFrom(site.Addrs[0], uint16(w.Port())))
 		}
 	}
-	r, err := collect(t.Context(), at, 0.4)
+	r, err := collect(t.Context(), at, Bounds{Overlap: 0.4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +95,15 @@ func TestCollect(t *testing.T) {
 		"2 sites answered, want 3"
 	if got := r.Conclusion(); got != want {
 		t.Errorf("Conclusion() = %q, want %q", got, want)
+	}
+	r, err = collect(t.Context(), at, Bounds{Overlap: 0.5, Early: 1})
+	if got := r.Conclusion(); err != nil || got != "fell short: coverage 0.6667, want 1; "+
+		"2 sites answered, want 3" {
+		t.Errorf("Conclusion() within the bounds = %q, %v", got, err)
+	}
+	r.Shortfalls = nil
+	if got := r.Conclusion(); !strings.Contains(got, "1 violations of politeness, none of rob") {
+		t.Errorf("Conclusion() = %q, want the violation", got)
 	}
 	if table := r.Table(); strings.Contains(table, "oracle") || strings.Contains(table, "probes") {
 		t.Errorf("the table has figures that the sites do not know:\n%s", table)
