@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,16 +15,21 @@ import (
 func newSiteCommand() *cobra.Command {
 	var o testnet.SiteOptions
 	cmd := &cobra.Command{
-		Use:   "site --number I --of N --listen IP:PORT",
+		Use:   "site --of N (--number I --listen IP:PORT | --net PREFIX)",
 		Short: "Serve one synthetic web site, for a testnet of containers",
 		Long: `Serves site I of the N sites that the seed makes, until a signal. Processes
 with the same --seed, --of, --pages and port serve sites that link to each
-other by name: site-00.peerd.test, site-01.peerd.test and so on.`,
+other by name: site-00.peerd.test, site-01.peerd.test and so on.
+
+With --net, a container of docker-compose.yml gives the site its number, and the
+site gives the container an address, which needs CAP_NET_ADMIN.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSite(cmd, o) },
 	}
 	f := cmd.Flags()
 	f.IntVar(&o.Number, "number", 0, "number of the site, from 0")
+	f.TextVar(&o.Net, "net", netip.Prefix{}, "`network` of a container, an IPv4 /16, in which "+
+		"the site takes its address; its number is that of the container in its service")
 	f.IntVar(&o.Of, "of", 1, "number of sites")
 	f.IntVar(&o.Pages, "pages", 100, "number of pages, over all sites")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of everything that is random")
@@ -58,13 +64,15 @@ func checkSite(cmd *cobra.Command, o testnet.SiteOptions) error {
 		return cli.Usagef(cmd, "--number %d: want 0 to %d", o.Number, o.Of-1)
 	case o.Pages < o.Of:
 		return cli.Usagef(cmd, "--pages %d: want at least one a site, %d", o.Pages, o.Of)
-	case o.Listen == "":
-		return cli.Usagef(cmd, "--listen is missing")
+	case o.Listen == "" && !o.Net.IsValid():
+		return cli.Usagef(cmd, "--listen is missing, or --net")
 	case o.MinDelay < 0 || o.Delay < 0:
 		return cli.Usagef(cmd, "--min-delay %s, --delay %s: want 0 or more", o.MinDelay, o.Delay)
 	}
-	if err := config.CheckHostPort(o.Listen); err != nil {
-		return cli.Usagef(cmd, "--listen: %w", err)
+	if o.Listen != "" {
+		if err := config.CheckHostPort(o.Listen); err != nil {
+			return cli.Usagef(cmd, "--listen: %w", err)
+		}
 	}
 	if o.Bind != "" {
 		if err := config.CheckHostPort(o.Bind); err != nil {

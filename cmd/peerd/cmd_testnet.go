@@ -53,6 +53,48 @@ Several strategies run one after the other over the same sites:
 	f.StringVar(&o.Keep, "keep", "", "keep the home directories of the peers in this `directory`")
 	f.StringVar(&o.SiteBind, "site-bind", "", "`host:port` that serves all sites too")
 	cli.JSONFlag(cmd, &o.json)
+	cmd.AddCommand(newTestnetReportCommand())
+	return cmd
+}
+
+func newTestnetReportCommand() *cobra.Command {
+	var compose, asJSON bool
+	most := testnet.DefaultBounds
+	cmd := &cobra.Command{
+		Use:   "report --compose",
+		Short: "Judge a testnet of containers by the logs of its sites",
+		Long: `Asks all sites of docker-compose.yml what they have seen, and prints the table of
+a testnet, without the figures that only the peers have. The last line says what
+was shown or what fell short; then the status is 1. It runs in a container:
+
+  docker-compose exec site /peerd testnet report --compose`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !compose {
+				return cli.Usagef(cmd, "--compose is missing: only testnets of containers go on")
+			}
+			r, err := testnet.Collect(cmd.Context(), most)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = cli.PrintJSON(cmd.OutOrStdout(), r)
+			} else {
+				_, err = fmt.Fprint(cmd.OutOrStdout(), r.Table())
+			}
+			if err == nil && len(r.Shortfalls) > 0 {
+				err = errors.New("testnet: fell short")
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&compose, "compose", false, "ask the sites of the compose project of this container")
+	f.Float64Var(&most.Overlap, "max-overlap", most.Overlap,
+		"largest `share` of repeated fetches that does not fall short")
+	f.IntVar(&most.Early, "max-early", most.Early,
+		"largest `number` of requests before their time that does not fall short")
+	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 

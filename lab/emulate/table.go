@@ -6,8 +6,15 @@ import (
 	"text/tabwriter"
 )
 
-// Table returns the report as a text table that ends with a newline.
+// Timed reports whether the report has the peers' figures, and not only those of the sites.
+func (r Report) Timed() bool { return r.Download != Times{} }
+
+// Table returns the report as a text table that ends with a newline. Without the peers' figures
+// it has the lines of the others only.
 func (r Report) Table() string {
+	if !r.Timed() {
+		return r.lines()
+	}
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, x Times) {
@@ -19,24 +26,34 @@ func (r Report) Table() string {
 	row("oracle", r.Oracle)
 	row("random", r.Random)
 	t.Flush()
-	b.WriteByte('\n')
+	return b.String() + "\n" + r.lines()
+}
 
-	t = tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+// lines returns the figures that are not page times.
+func (r Report) lines() string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("crawl", "%d peers, %d sites, strategy %s, seed %d, %.1f s", r.Peers, r.Sites, r.Strategy,
-		r.Seed, r.WallSeconds)
+	if r.Timed() {
+		line("crawl", "%d peers, %d sites, strategy %s, seed %d, %.1f s", r.Peers, r.Sites,
+			r.Strategy, r.Seed, r.WallSeconds)
+	} else {
+		line("crawl", "%d peers, %d sites", r.Peers, r.Sites)
+	}
 	line("pages", "%d of %d, coverage %.4f, overlap %.4f", r.PagesFetched, r.PagesExpected,
 		r.Coverage, r.Overlap)
 	line("hosts per peer", "balance %.2f (standard deviation over mean; 0 is even)", r.Balance)
-	line("subnets",
-		"%.0f %% at the fastest peer, %.0f %% within a tenth of it, %.1f estimations each",
-		100*r.OptimalShare, 100*r.NearOptimalShare, r.EstimationsPerSubnet)
-	line("measuring", "%.1f probes a subnet, %d connections in all without a request",
-		r.ProbesPerSubnet, r.ExtraRequests)
-	line("overhead", "%.2f URLs and %.0f control bytes between peers for each page",
-		r.URLsExchangedPerPage, r.ControlBytesPerPage)
+	if r.Timed() {
+		line("subnets",
+			"%.0f %% at the fastest peer, %.0f %% within a tenth of it, %.1f estimations each",
+			100*r.OptimalShare, 100*r.NearOptimalShare, r.EstimationsPerSubnet)
+		line("measuring", "%.1f probes a subnet, %d connections in all without a request",
+			r.ProbesPerSubnet, r.ExtraRequests)
+		line("overhead", "%.2f URLs and %.0f control bytes between peers for each page",
+			r.URLsExchangedPerPage, r.ControlBytesPerPage)
+	}
 	line("violations", "%d of politeness, %d of robots.txt", r.PolitenessViolations,
 		r.RobotsViolations)
 	t.Flush()

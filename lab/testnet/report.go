@@ -17,15 +17,21 @@ type Report struct {
 	Shortfalls []string `json:"shortfalls"`
 }
 
-// maxOverlap is the largest share of repeated fetches that is not a shortfall.
-const maxOverlap = 0.005
+// Bounds are the largest figures that are not shortfalls.
+type Bounds struct {
+	Overlap float64 // share of repeated fetches
+	Early   int     // requests that were too early
+}
+
+// DefaultBounds are those of a testnet without faults.
+var DefaultBounds = Bounds{Overlap: 0.005}
 
 // unmeasured names the strategies that choose owners without measuring distances. Their page
 // times are like those of random assignment.
 var unmeasured = map[string]bool{"random": true, "hash": true, "keep": true, "geo": true}
 
 // conclude fills in Shortfalls.
-func (r *Report) conclude() {
+func (r *Report) conclude(most Bounds) {
 	r.Shortfalls = []string{}
 	fall := func(short bool, format string, args ...any) {
 		if short {
@@ -33,8 +39,9 @@ func (r *Report) conclude() {
 		}
 	}
 	fall(r.Adaptation == nil && r.Coverage < 1, "coverage %.4f, want 1", r.Coverage)
-	fall(r.Overlap > maxOverlap, "overlap %.4f, want at most %g", r.Overlap, maxOverlap)
-	fall(r.PolitenessViolations > 0, "%d politeness violations, want 0", r.PolitenessViolations)
+	fall(r.Overlap > most.Overlap, "overlap %.4f, want at most %g", r.Overlap, most.Overlap)
+	fall(r.PolitenessViolations > most.Early, "%d politeness violations, want %s%d",
+		r.PolitenessViolations, map[bool]string{true: "at most "}[most.Early > 0], most.Early)
 	fall(r.RobotsViolations > 0, "%d robots.txt violations, want 0", r.RobotsViolations)
 	fall(!unmeasured[r.Strategy] && r.Peers > 1 && r.Adaptation == nil && r.overRandom() >= 1,
 		"p90 is %.2f times that of random assignment, want less than 1", r.overRandom())
@@ -61,9 +68,17 @@ func (r Report) Conclusion() string {
 		return "fell short: " + strings.Join(r.Shortfalls, "; ")
 	}
 	const format = "shown: %d of %d pages fetched, %.2f %% of them twice, no violation of " +
-		"politeness or robots.txt; p90 %.2f times random assignment's, %.2f times the oracle's"
-	return fmt.Sprintf(format, r.PagesFetched, r.PagesExpected, 100*r.Overlap, r.overRandom(),
-		r.overOracle())
+		"politeness or robots.txt"
+	text := fmt.Sprintf(format, r.PagesFetched, r.PagesExpected, 100*r.Overlap)
+	if n := r.PolitenessViolations; n > 0 {
+		text = strings.Replace(text, "no violation of politeness or",
+			fmt.Sprintf("%d violations of politeness, none of", n), 1)
+	}
+	if r.Timed() {
+		text += fmt.Sprintf("; p90 %.2f times random assignment's, %.2f times the oracle's",
+			r.overRandom(), r.overOracle())
+	}
+	return text
 }
 
 // Table returns the figures as text. Its last line is Conclusion.

@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"peerd/lab/emulate/web"
 )
 
@@ -18,16 +20,23 @@ type SiteOptions struct {
 	Seed              uint64
 	// Listen is IP:PORT. All sites use the same port.
 	Listen string
+	// Net, if valid, is the network of a container, which then decides Number, Listen and Bind.
+	Net netip.Prefix
 	// MinDelay is the politeness gap that the audit of the site checks, Delay the time that the
 	// site takes to answer.
 	MinDelay, Delay time.Duration
-	// Bind is IP:PORT for /-/log and /-/sites; "" means nowhere.
+	// Bind is IP:PORT for /-/log, /-/audit and /-/sites; "" means nowhere.
 	Bind   string
 	Logger *slog.Logger
 }
 
 // ServeSite serves one synthetic site until ctx ends.
 func ServeSite(ctx context.Context, o SiteOptions) error {
+	if o.Net.IsValid() {
+		if err := o.enter(ctx); err != nil {
+			return err
+		}
+	}
 	at, err := netip.ParseAddrPort(o.Listen)
 	if err != nil {
 		return fmt.Errorf("site: listen address %q is not IP:PORT: %w", o.Listen, err)
@@ -38,8 +47,12 @@ func ServeSite(ctx context.Context, o SiteOptions) error {
 	w, err := web.New(web.Config{
 		Sites: o.Of, Pages: o.Pages, Seed: o.Seed, Port: int(at.Port()), MinDelay: o.MinDelay,
 		Delay: o.Delay,
-		// only the address of this site is listened on
-		Addrs:  func(int) []netip.Addr { return []netip.Addr{at.Addr()} },
+		Addrs: func(i int) []netip.Addr {
+			if o.Net.IsValid() {
+				return []netip.Addr{siteAddr(o.Net, i)}
+			}
+			return []netip.Addr{at.Addr()} // only the address of this site is listened on
+		},
 		Serve:  func(i int) bool { return i == o.Number },
 		Bind:   o.Bind,
 		Logger: o.Logger,
@@ -47,5 +60,10 @@ func ServeSite(ctx context.Context, o SiteOptions) error {
 	if err != nil {
 		return err
 	}
-	return w.Run(ctx)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.Run(ctx) })
+	if o.Net.IsValid() && o.Number == 0 {
+		g.Go(func() error { return serveNames(ctx, namesAddr(o.Net), w.Sites()) })
+	}
+	return g.Wait()
 }

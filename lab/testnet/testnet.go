@@ -186,7 +186,7 @@ func runIn(ctx context.Context, o Options, dir string) (report Report, err error
 	stop()
 	err = errors.Join(err, served.Wait(), network.Close())
 	report.WallSeconds = time.Since(begin).Seconds()
-	report.conclude()
+	report.conclude(DefaultBounds)
 	return report, err
 }
 

@@ -113,7 +113,7 @@ func TestConclusion(t *testing.T) {
 	} {
 		r := Report{Report: good}
 		change(&r)
-		r.conclude()
+		r.conclude(DefaultBounds)
 		if got := r.Conclusion(); got != want {
 			t.Errorf("Conclusion() = %q, want %q", got, want)
 		}
@@ -128,7 +128,7 @@ func TestConclusion(t *testing.T) {
 	scenario := Report{Report: good, Adaptation: &Adaptation{}}
 	scenario.Coverage = .3
 	for _, r := range []Report{hash, scenario} {
-		if r.conclude(); len(r.Shortfalls) > 0 {
+		if r.conclude(DefaultBounds); len(r.Shortfalls) > 0 {
 			t.Errorf("%s: shortfalls %q, want none", r.Strategy, r.Shortfalls)
 		}
 	}
@@ -137,8 +137,8 @@ func TestConclusion(t *testing.T) {
 func TestCompare(t *testing.T) {
 	a := Report{Report: emulate.Report{Strategy: "proxy", Coverage: 1}}
 	b := Report{Report: emulate.Report{Strategy: "hash", Coverage: .5}}
-	a.conclude()
-	b.conclude()
+	a.conclude(DefaultBounds)
+	b.conclude(DefaultBounds)
 	text := Compare([]Report{a, b})
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if len(lines) != 5 || !strings.HasPrefix(lines[4], "hash fell short: coverage 0.5000") {

@@ -41,6 +41,30 @@ type PeerCount struct {
 	Bytes    int64 `json:"bytes"`
 }
 
+// Add adds the audit of other sites, with other hosts and addresses.
+func (a *Audit) Add(b Audit) {
+	a.Sites += b.Sites
+	a.PagesExpected += b.PagesExpected
+	a.PagesFetched += b.PagesFetched
+	a.Fetches += b.Fetches
+	a.Requests += b.Requests
+	a.BareConnections += b.BareConnections
+	a.RobotsViolations += b.RobotsViolations
+	a.Politeness.Violations += b.Politeness.Violations
+	a.Politeness.ByHost += b.Politeness.ByHost
+	a.Politeness.ByAddr += b.Politeness.ByAddr
+	a.Politeness.Overlaps += b.Politeness.Overlaps
+	if a.Peers == nil {
+		a.Peers = make(map[netip.Addr]PeerCount)
+	}
+	for addr, more := range b.Peers {
+		p := a.Peers[addr]
+		a.Peers[addr] = PeerCount{p.Requests + more.Requests, p.Pages + more.Pages,
+			p.Bytes + more.Bytes}
+	}
+	a.Lost += b.Lost
+}
+
 // Audit evaluates the log so far. A request in progress counts as a request, and later
 // ones at its host or address overlap it.
 func (w *Web) Audit() Audit {

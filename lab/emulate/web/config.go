@@ -42,7 +42,7 @@ type Config struct {
 	// answered. Calls may be concurrent.
 	OnRequest func(Hit)
 	// Bind is an additional address, HOST:PORT, that serves all sites by Host,
-	// without audit, and /-/log and /-/sites. Empty means none.
+	// without audit, and /-/log, /-/audit and /-/sites. Empty means none.
 	Bind string
 	// Logger receives the errors of the servers. Nil discards them.
 	Logger *slog.Logger

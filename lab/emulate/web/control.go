@@ -7,7 +7,7 @@ import (
 )
 
 // serveExtra serves the additional address: the sites by Host, and for any other Host the
-// log and the list of sites. Its requests are not logged or audited.
+// log, its audit and the list of sites. Its requests are not logged or audited.
 func (w *Web) serveExtra(rw http.ResponseWriter, r *http.Request) {
 	if s, ok := w.lookup(r.Host); ok {
 		w.respond(rw, r, s, time.Now())
@@ -24,6 +24,9 @@ func (w *Web) serveExtra(rw http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
+	case r.URL.Path == "/-/audit":
+		rw.Header().Set("Content-Type", "application/json")
+		_ = enc.Encode(w.Audit()) // as below
 	case r.URL.Path == "/-/sites":
 		rw.Header().Set("Content-Type", "application/json")
 		_ = enc.Encode(w.Sites()) // as above

@@ -24,7 +24,7 @@
 //	web.go       Web: New, names, URLs
 //	listen.go    sockets, Run
 //	serve.go     one request
-//	control.go   the additional address: all sites by Host, /-/log, /-/sites
+//	control.go   the additional address: all sites by Host, /-/log, /-/audit, /-/sites
 //	log.go       Hit: every request, as the sites saw it
 //	visits.go    connections without a request
 //	audit.go     Audit: coverage, robots and politeness from the log
