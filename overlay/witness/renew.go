@@ -45,7 +45,6 @@ func (s *Service) renewSet(ctx context.Context, now time.Time) {
 		b.next = now
 	}
 	s.update(now)
-	s.notify()
 	s.log.Debug("changed witness set", "seq", seq, "members", len(chosen))
 }
 
