@@ -316,10 +316,7 @@ func (n *Node) openPeers() error {
 	}
 	ec := coords.DefaultConfig()
 	ec.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	estimator, err := coords.NewEstimator(ec)
-	if err != nil {
-		return err
-	}
+	estimator := coords.NewEstimator(ec)
 	pc := peers.DefaultConfig()
 	pc.Host, pc.Key = n.net.Host, key
 	pc.Topic, pc.Protocol = n.net.Names.Beacons(), n.net.Names.Coords()

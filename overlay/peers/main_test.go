@@ -79,10 +79,7 @@ func start(t *testing.T, seed int64, network string, o options) (m *member, stop
 	}
 	ecfg := coords.DefaultConfig()
 	ecfg.Rand = rand.New(rand.NewPCG(uint64(seed), 1))
-	est, err := coords.NewEstimator(ecfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	est := coords.NewEstimator(ecfg)
 	pcfg := peers.DefaultConfig()
 	pcfg.Host, pcfg.Key = m.net.Host, key
 	pcfg.Topic, pcfg.Protocol = m.net.Names.Beacons(), m.net.Names.Coords()

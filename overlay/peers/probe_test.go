@@ -36,13 +36,11 @@ func newService(t testing.TB) (s *Service, other *overlay.Net) {
 	}
 	ec := coords.DefaultConfig()
 	ec.Rand = rand.New(rand.NewPCG(1, 1))
-	est, err := coords.NewEstimator(ec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	est := coords.NewEstimator(ec)
 	c := DefaultConfig()
 	c.Host, c.Estimator, c.Topic, c.Protocol = nets[0].Host, est, testTopic, nets[0].Names.Coords()
 	c.Key, _ = identity(t, 100)
+	var err error
 	if s, err = New(c); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -65,11 +64,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	announcer, err := coords.NewAnnouncer(coords.DefaultStabilityConfig())
-	if err != nil {
-		return nil, fmt.Errorf("peers: %w", err)
-	}
-	me := &self{cfg: &cfg, est: cfg.Estimator, announcer: announcer}
+	me := &self{cfg: &cfg, est: cfg.Estimator}
 	wait, capacity := me.load()
 	if err := me.makeBeacon(cfg.Now(), wait, capacity, cfg.Interval); err != nil {
 		return nil, err
