@@ -24,7 +24,7 @@ func TestOwnerNotifiedOfVotes(t *testing.T) {
 		notified := map[netip.Prefix]int{}
 		refuse := true
 		early := false
-		all[0].cfg.Revoked = func(_ context.Context, list []Revocation) error {
+		all[0].tells.revoked = func(_ context.Context, list []Revocation) error {
 			mu.Lock()
 			defer mu.Unlock()
 			s := all[0].service()
@@ -140,7 +140,7 @@ func TestOwnerOutlivesItsWitnesses(t *testing.T) {
 		rereads := 0
 		time.Sleep(30 * time.Second)
 		s := all[0].service()
-		s.cfg.RereadLeases = func() { rereads++ }
+		all[0].tells.reread = func() { rereads++ }
 		p, _ := lease.OpenWitnessSet(s.WitnessSet())
 		for _, id := range p.Members[:3] {
 			f.nodes[id].kill()

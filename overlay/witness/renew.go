@@ -9,7 +9,7 @@ import (
 
 // renewSet makes a new witness set if it is time. It is written to disk before it is used.
 func (s *Service) renewSet(ctx context.Context, now time.Time) {
-	present := s.cfg.Peers()
+	present := s.cfg.Node.LivePeers()
 	s.mu.Lock()
 	chosen := s.owner.choose(now, present)
 	ready := s.owner.ready(now, chosen)
@@ -48,7 +48,7 @@ func (s *Service) renewSet(ctx context.Context, now time.Time) {
 	s.log.Debug("changed witness set", "seq", seq, "members", len(chosen))
 }
 
-// rereadLeases calls Config.RereadLeases if that is due; until it has returned there is
+// rereadLeases calls Node.RereadLeases if that is due; until it has returned there is
 // no quorum lease.
 func (s *Service) rereadLeases() {
 	s.mu.Lock()
@@ -58,9 +58,7 @@ func (s *Service) rereadLeases() {
 		return
 	}
 	s.log.Warn("gave up witnesses after long silence; reading leases again")
-	if s.cfg.RereadLeases != nil {
-		s.cfg.RereadLeases()
-	}
+	s.cfg.Node.RereadLeases()
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()

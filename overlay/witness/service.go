@@ -37,7 +37,7 @@ type Service struct {
 	voting   map[netip.Prefix]bool      // subnets for which RequestVotes runs
 	attempt  uint64                     // number of the last request for votes
 
-	rereadDue     bool // Config.RereadLeases has to be called before there is a lease again
+	rereadDue     bool // Node.RereadLeases has to be called before there is a lease again
 	uninitialized bool // the Store is not marked as in use yet
 	heartbeats    map[peer.ID]*heartbeatState
 }
@@ -111,7 +111,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // QuorumLease reports whether this peer may act as the owner that its leases name, except
-// for subnets that were passed to Config.Revoked; and how long at least, if no witness
+// for subnets that were passed to Node.Revoked; and how long at least, if no witness
 // answers any more: the zero time means without end. Call it before each fetch.
 func (s *Service) QuorumLease() (ok bool, until time.Time) {
 	now := s.now()
@@ -203,7 +203,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // review updates the state and returns the witnesses for which a heartbeat is due.
 func (s *Service) review(now time.Time) (due []peer.ID) {
-	present := s.cfg.Peers()
+	present := s.cfg.Node.LivePeers()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.update(now)
