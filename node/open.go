@@ -427,8 +427,6 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 	cc := crawl.Config{
 		DB: n.db, Frontier: n.frontier, Fetcher: n.fetcher, Scope: n.scope,
 		Delegate:     delegate{n, n.manager.Placement()},
-		PendingAdded: func(byHost map[string]int) { n.outbox.PendingAdded(byHost) },
-		RecentlySent: func(u store.URL) bool { return n.outbox.Sent(u) },
 		Agent:        robotsAgent,
 		Workers:      conf.FetchWorkers,
 		MaxTries:     maxTries,
@@ -446,7 +444,7 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		RemoteTimeout:         min(remoteFetchTimeout, conf.Timeout.Duration),
 
 		MaxPages: n.opts.MaxPages, Rules: crawlRules(rules), Gate: gate, Archive: n.archive,
-		Unresponsive: n.manager.SuspectHost, Quota: n.quota, CheckSpace: n.checkSpace,
+		Quota: n.quota, CheckSpace: n.checkSpace,
 		StopWhenFull: n.opts.Alone, Resolve: n.resolveDialable, Logger: n.log,
 	}
 	if n.journal != nil {
