@@ -179,7 +179,7 @@ func FuzzMessages(f *testing.F) {
 			t.Errorf("accepted a heartbeat of %d bytes with %d suspicions", len(h.Payload),
 				len(h.Suspects))
 		}
-		d := newDirectory("", 8)
+		d := testDirectory("", 8)
 		d.now = now
 		if _, err := d.Put(sealed); err != nil {
 			t.Fatal(err)
@@ -190,7 +190,7 @@ func FuzzMessages(f *testing.F) {
 		}
 		var reply probeReply
 		if wire.Unmarshal(raw, &reply) == nil && reply.Latest != nil {
-			_, _ = d.PutRelayed(reply.Latest.Sealed, reply.Latest.age()) // usually rejected
+			_, _ = d.put(reply.Latest.Sealed, reply.Latest.age(), hearsay{}) // usually rejected
 		}
 		var bye done
 		if wire.Unmarshal(raw, &bye) == nil {
