@@ -161,7 +161,7 @@ func join(t *testing.T, me overlaytest.Peer, change func(*Config)) *member {
 	return m
 }
 
-// newMember returns a member whose Map does not run yet.
+// newMember returns a member of which the Map does not run yet.
 func newMember(t *testing.T, me overlaytest.Peer, change func(*Config)) *member {
 	t.Helper()
 	h := overlaytest.Host(t, libp2p.Identity(me.Key))
