@@ -20,10 +20,7 @@ func TestEightPeersConvergeInTenRounds(t *testing.T) {
 	const worlds = 20
 	for seed := range uint64(worlds) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		s, err := coordstest.NewSwarm(coordstest.Globe(8, rng), 8, coords.DefaultConfig(), rng)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := coordstest.NewSwarm(coordstest.Globe(8, rng), 8, rng)
 		for range 10 {
 			s.Round(7)
 		}
@@ -79,10 +76,7 @@ func TestRealMatrix(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	w := coordstest.FromMatrix(rtt, rng)
-	s, err := coordstest.NewSwarm(w, len(rtt), coords.DefaultConfig(), rng)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := coordstest.NewSwarm(w, len(rtt), rng)
 	for round := 1; round <= 200; round++ {
 		s.Round(1)
 		switch round {
@@ -101,11 +95,7 @@ func TestRealMatrix(t *testing.T) {
 func TestThirdOfThePeersLies(t *testing.T) {
 	const honest, liars = 28, 12
 	rng := rand.New(rand.NewPCG(4, 4))
-	s, err := coordstest.NewSwarm(coordstest.Globe(honest, rng), honest, coords.DefaultConfig(),
-		rng)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := coordstest.NewSwarm(coordstest.Globe(honest, rng), honest, rng)
 	for range 60 {
 		s.Round(2)
 	}
@@ -135,19 +125,13 @@ func TestThirdOfThePeersLies(t *testing.T) {
 // A network at rest stays at rest, without drift or oscillation.
 func TestSettledNetworkStaysPut(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
-	s, err := coordstest.NewSwarm(coordstest.Globe(12, rng), 12, coords.DefaultConfig(), rng)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := coordstest.NewSwarm(coordstest.Globe(12, rng), 12, rng)
 	for range 100 {
 		s.Round(2)
 	}
 	told := 0
 	for _, p := range s.Peers {
-		a, err := coords.NewAnnouncer(coords.DefaultStabilityConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := new(coords.Announcer)
 		a.Consider(p.Coordinate())
 		for range 10 {
 			s.Round(2)

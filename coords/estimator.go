@@ -10,7 +10,7 @@ import (
 
 // Errors of Observe.
 var (
-	// ErrRTT is returned for a round trip that is not in (0, RTTMax].
+	// ErrRTT is returned for a round trip that is not in (0, 20s].
 	ErrRTT = errors.New("coords: implausible round trip")
 	// ErrPeer is returned for an empty peer name.
 	ErrPeer = errors.New("coords: no peer")
@@ -34,21 +34,16 @@ type Estimator struct {
 	force, direction, start, relative, absolute, sorted []float64 // scratch space
 }
 
-// NewEstimator returns an Estimator at the origin, with an error of 1. The error is that
-// of cfg.Validate.
-func NewEstimator(cfg Config) (*Estimator, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+// NewEstimator returns an Estimator at the origin, with an error of 1.
+func NewEstimator(cfg Config) *Estimator {
 	return &Estimator{
-		cfg: cfg,
-		at: Coordinate{Vec: make([]float64, cfg.Dimensions), Height: cfg.HeightMin,
-			Error: 1},
+		cfg:        cfg,
+		at:         Coordinate{Vec: make([]float64, cfg.Dimensions), Height: heightMin, Error: 1},
 		neighbours: make(map[string]*neighbour),
 		force:      make([]float64, cfg.Dimensions),
 		direction:  make([]float64, cfg.Dimensions),
 		start:      make([]float64, cfg.Dimensions),
-	}, nil
+	}
 }
 
 // Observe processes one exchange with a peer: the coordinate that the peer announced,
@@ -64,14 +59,14 @@ func (e *Estimator) Observe(peer string, remote Coordinate, rtt time.Duration) e
 	if err := remote.Validate(e.cfg.Dimensions); err != nil {
 		return fmt.Errorf("coordinate of %s: %w", peer, err)
 	}
-	if rtt <= 0 || rtt > e.cfg.RTTMax {
+	if rtt <= 0 || rtt > rttMax {
 		return fmt.Errorf("%w: %v to %s", ErrRTT, rtt, peer)
 	}
 	e.samples++
 	n := e.neighbour(peer)
 	n.seen = e.samples
 	n.at = remote.Clone()
-	n.add(millis(rtt), e.cfg.Window, e.cfg.Percentile)
+	n.add(millis(rtt))
 	e.weigh()
 	if n.weight == 0 {
 		return fmt.Errorf("%w: %.1f ms off with %s", ErrOutlier,
@@ -84,22 +79,22 @@ func (e *Estimator) Observe(peer string, remote Coordinate, rtt time.Duration) e
 
 // updateError updates the local error by the deviation from one neighbour ([1] 3.4).
 func (e *Estimator) updateError(n *neighbour) {
-	relative := min(1, math.Abs(e.at.Distance(n.at)-n.rtt)/max(n.rtt, millis(e.cfg.RTTFloor)))
-	alpha := e.cfg.ErrorGain * e.sampleWeight(n)
+	relative := min(1, math.Abs(e.at.Distance(n.at)-n.rtt)/max(n.rtt, rttFloor))
+	alpha := errorGain * e.sampleWeight(n)
 	e.at.Error = clamp(relative*alpha+e.at.Error*(1-alpha), 0.001, 1)
 }
 
 // sampleWeight returns the published weight of a sample, which favours the more certain
 // of the two peers by their errors.
 func (e *Estimator) sampleWeight(n *neighbour) float64 {
-	return e.at.Error / (e.at.Error + clamp(n.at.Error, e.cfg.RemoteErrorFloor, 1))
+	return e.at.Error / (e.at.Error + clamp(n.at.Error, remoteErrorFloor, 1))
 }
 
 // stepMin is the move, in ms, below which another pass is not worth its time.
 const stepMin = 0.1
 
 // move applies the springs of all neighbours, up to Passes times, and reduces the result
-// by Inertia.
+// by inertia.
 func (e *Estimator) move() {
 	copy(e.start, e.at.Vec)
 	height := e.at.Height
@@ -114,7 +109,7 @@ func (e *Estimator) move() {
 			used++
 		}
 	}
-	share := used / (used + e.cfg.Inertia)
+	share := used / (used + inertia)
 	for i, x := range e.start {
 		e.at.Vec[i] = x + (e.at.Vec[i]-x)*share
 	}
@@ -127,7 +122,7 @@ func (e *Estimator) move() {
 }
 
 // step moves point and height by the weighted mean of the moves that the springs of the
-// neighbours ask for: Gain · e_i/(e_i+e_j) · (rtt - distance), away from the neighbour
+// neighbours ask for: e_i/(e_i+e_j) · (rtt - distance), away from the neighbour
 // and upwards ([1] figure 3, summed over a set of neighbours as in [2]). It returns the
 // length of the move in ms.
 func (e *Estimator) step() float64 {
@@ -157,12 +152,12 @@ func (e *Estimator) step() float64 {
 	if mass == 0 {
 		return 0
 	}
-	gain, length := e.cfg.Gain/mass, math.Abs(up)
+	gain, length := 1/mass, math.Abs(up)
 	for i, x := range e.force {
 		length = math.Hypot(length, x)
 		e.at.Vec[i] = clamp(e.at.Vec[i]+gain*x, -MaxComponent, MaxComponent)
 	}
-	e.at.Height = clamp(e.at.Height+gain*up, e.cfg.HeightMin, MaxComponent)
+	e.at.Height = clamp(e.at.Height+gain*up, heightMin, MaxComponent)
 	return gain * length
 }
 

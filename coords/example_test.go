@@ -13,16 +13,8 @@ import (
 func ExampleEstimator() {
 	cfg := coords.DefaultConfig()
 	cfg.Rand = rand.New(rand.NewPCG(1, 2))
-	a, err := coords.NewEstimator(cfg)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	b, err := coords.NewEstimator(cfg)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	a := coords.NewEstimator(cfg)
+	b := coords.NewEstimator(cfg)
 	const rtt = 40 * time.Millisecond
 	for range 50 {
 		atA, atB := a.Coordinate(), b.Coordinate()
@@ -59,7 +51,7 @@ func exampleSamples() []coords.Sample {
 // The position of a server follows from the downloads of some peers. It predicts the time
 // that a page takes for a peer that never asked the server.
 func ExampleLocate() {
-	proxy, err := coords.Locate(exampleSamples(), coords.DefaultFitConfig())
+	proxy, err := coords.Locate(exampleSamples())
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -85,11 +77,7 @@ func ExampleDigestOf() {
 }
 
 func ExampleAnnouncer() {
-	a, err := coords.NewAnnouncer(coords.DefaultStabilityConfig())
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	a := new(coords.Announcer)
 	for _, x := range []float64{0, 3, 6} { // 6 ms is more than the default of 5 ms
 		fmt.Println(x, a.Consider(coords.Coordinate{Vec: []float64{x}, Error: 0.1}))
 	}
@@ -112,11 +100,7 @@ func ExampleChoosePartners() {
 // A peer learns its own traits from its downloads and from what the owners of subnets
 // publish of their servers.
 func ExampleLearner() {
-	l, err := coords.NewLearner(coords.DefaultLearnerConfig(), "peer")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	l := coords.NewLearner("peer", coords.LearnerSubnets)
 	l.Observe("192.0.2.0/24", coords.Sample{
 		Peer: "peer", FirstByte: 80 * time.Millisecond, Body: 20 * time.Millisecond,
 	})

@@ -1,42 +1,17 @@
 package coords
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
 )
 
-// LearnerConfig holds the parameters of a Learner.
-type LearnerConfig struct {
-	// Subnets is the number of subnets remembered; the one without a download for the
-	// longest time is dropped. In [1, 65536].
-	Subnets int
-	// PerSubnet is the number of latest downloads remembered per subnet. In [1, 64].
-	PerSubnet int
-	// Sweeps is the number of passes over the memory in one call of Traits. In [1, 64].
-	Sweeps int
-}
-
-// DefaultLearnerConfig returns the parameters of the network.
-func DefaultLearnerConfig() LearnerConfig {
-	return LearnerConfig{Subnets: 512, PerSubnet: 5, Sweeps: 1}
-}
-
-// Validate returns an error that names every field that is out of range.
-func (c LearnerConfig) Validate() error {
-	var errs []error
-	check := func(ok bool, name string, value, most int) {
-		if !ok {
-			errs = append(errs, fmt.Errorf("coords: %s is %d, want 1 to %d", name, value, most))
-		}
-	}
-	check(c.Subnets >= 1 && c.Subnets <= 1<<16, "Subnets", c.Subnets, 1<<16)
-	check(c.PerSubnet >= 1 && c.PerSubnet <= 64, "PerSubnet", c.PerSubnet, 64)
-	check(c.Sweeps >= 1 && c.Sweeps <= 64, "Sweeps", c.Sweeps, 64)
-	return errors.Join(errs...)
-}
+const (
+	// LearnerSubnets is the number of subnets that a Learner of a peer remembers.
+	LearnerSubnets = 512
+	// LearnerPerSubnet is the number of latest downloads remembered per subnet.
+	LearnerPerSubnet = 5
+)
 
 // Learner learns the Traits of one peer from its own downloads and from what the owners
 // of subnets publish of their servers (Proxy.Traits). Together with the owners' fits
@@ -45,12 +20,12 @@ func (c LearnerConfig) Validate() error {
 //
 // A Learner is not safe for concurrent use.
 type Learner struct {
-	cfg    LearnerConfig
-	id     string
-	memory map[string]*subnetMemory
-	clock  uint64 // counts observations: the age of a subnetMemory
-	own    peerView
-	prior  population
+	subnets int
+	id      string
+	memory  map[string]*subnetMemory
+	clock   uint64 // counts observations: the age of a subnetMemory
+	own     peerView
+	prior   population
 }
 
 // subnetMemory is what a peer remembers of one subnet.
@@ -61,20 +36,12 @@ type subnetMemory struct {
 	last   uint64 // Learner.clock at the last download
 }
 
-// NewLearner returns a Learner for the peer with the given name. It starts from small
-// loadings derived from the name, so that peers differ. The error is that of
-// cfg.Validate, or ErrPeer.
-func NewLearner(cfg LearnerConfig, id string) (*Learner, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if id == "" {
-		return nil, ErrPeer
-	}
-	l := &Learner{cfg: cfg, id: id, memory: make(map[string]*subnetMemory),
-		prior: defaultPopulation()}
-	l.own = initialPeer(id)
-	return l, nil
+// NewLearner returns a Learner for the peer with the given name. It remembers a number of subnets;
+// the one without a download for the longest time is dropped. It starts from small
+// loadings derived from the name, so that peers differ.
+func NewLearner(id string, subnets int) *Learner {
+	return &Learner{subnets: subnets, id: id, memory: make(map[string]*subnetMemory),
+		own: initialPeer(id), prior: defaultPopulation()}
 }
 
 // Observe processes a download that the peer itself made from a server of the subnet.
@@ -84,15 +51,15 @@ func (l *Learner) Observe(subnet string, s Sample) {
 	l.clock++
 	r.last = l.clock
 	if s.Failed {
-		r.failed = min(r.failed+1, l.cfg.PerSubnet)
-		r.add(LogTime(FailedTime), l.cfg.PerSubnet)
+		r.failed = min(r.failed+1, LearnerPerSubnet)
+		r.add(LogTime(FailedTime), LearnerPerSubnet)
 		return
 	}
 	took := s.FirstByte + s.Body
 	if took <= 0 || took > 2*sampleTimeMax {
 		return
 	}
-	r.add(LogTime(took), l.cfg.PerSubnet)
+	r.add(LogTime(took), LearnerPerSubnet)
 }
 
 // add appends a time and drops the oldest one beyond limit.
@@ -140,7 +107,7 @@ func (l *Learner) memoryOf(subnet string) *subnetMemory {
 	if r, ok := l.memory[subnet]; ok {
 		return r
 	}
-	if len(l.memory) >= l.cfg.Subnets {
+	if len(l.memory) >= l.subnets {
 		oldest := ""
 		for s, r := range l.memory {
 			if o := l.memory[oldest]; o == nil || r.last < o.last {

@@ -31,50 +31,48 @@ func (l *Learner) learn() {
 		l.own = p
 		return
 	}
-	for range l.cfg.Sweeps {
-		var a matrix
-		var g [unknowns]float64
-		for i := range unknowns {
-			a[i][i] = p.noise * p.noise / l.prior.spread[i]
-			g[i] = a[i][i] * l.prior.mean[i]
-		}
-		weights := make([]float64, len(rows))
-		for k := range rows {
-			r := &rows[k]
-			mean, variance := p.at(&r.host)
-			w := p.weight(r.time-mean, variance)
-			weights[k] = w
-			a[0][0] += w
-			g[0] += w * r.time
-			for i := range Factors {
-				x := r.host.mean[i]
-				g[i+1] += w * x * r.time
-				a[i+1][0] += w * x
-				for j := range i + 1 {
-					a[i+1][j+1] += w * (x*r.host.mean[j] + r.host.cov[i][j])
-				}
-			}
-		}
-		inv := inverse(&a, unknowns)
-		for i := range unknowns {
-			s := 0.0
-			for j := range unknowns {
-				s += inv[i][j] * g[j]
-			}
-			p.mean[i] = clamp(s, -loadingMax, loadingMax)
-			if i == 0 {
-				p.mean[i] = clamp(s, -levelMax, levelMax)
-			}
-		}
-		sum, count := noisePrior*noiseCount, noiseCount
-		for k := range rows {
-			mean, variance := p.at(&rows[k].host)
-			e := rows[k].time - mean
-			sum += weights[k] * (e*e + variance)
-			count++
-		}
-		p.noise = clamp(math.Sqrt(sum/count), noiseMin, noiseMax)
+	var a matrix
+	var g [unknowns]float64
+	for i := range unknowns {
+		a[i][i] = p.noise * p.noise / l.prior.spread[i]
+		g[i] = a[i][i] * l.prior.mean[i]
 	}
+	weights := make([]float64, len(rows))
+	for k := range rows {
+		r := &rows[k]
+		mean, variance := p.at(&r.host)
+		w := p.weight(r.time-mean, variance)
+		weights[k] = w
+		a[0][0] += w
+		g[0] += w * r.time
+		for i := range Factors {
+			x := r.host.mean[i]
+			g[i+1] += w * x * r.time
+			a[i+1][0] += w * x
+			for j := range i + 1 {
+				a[i+1][j+1] += w * (x*r.host.mean[j] + r.host.cov[i][j])
+			}
+		}
+	}
+	inv := inverse(&a, unknowns)
+	for i := range unknowns {
+		s := 0.0
+		for j := range unknowns {
+			s += inv[i][j] * g[j]
+		}
+		p.mean[i] = clamp(s, -loadingMax, loadingMax)
+		if i == 0 {
+			p.mean[i] = clamp(s, -levelMax, levelMax)
+		}
+	}
+	sum, count := noisePrior*noiseCount, noiseCount
+	for k := range rows {
+		mean, variance := p.at(&rows[k].host)
+		e := rows[k].time - mean
+		sum += weights[k] * (e*e + variance)
+		count++
+	}
+	p.noise = clamp(math.Sqrt(sum/count), noiseMin, noiseMax)
 	l.own = p
 }
 

@@ -43,10 +43,7 @@ func protocol(
 	t.Helper()
 	var learners []*Learner
 	for u := range w.times {
-		l, err := NewLearner(DefaultLearnerConfig(), fmt.Sprint("peer", u))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := NewLearner(fmt.Sprint("peer", u), LearnerSubnets)
 		learners = append(learners, l)
 		peers = append(peers, l.Traits())
 	}
@@ -159,11 +156,7 @@ func TestTraitsSurviveLiars(t *testing.T) {
 }
 
 func TestLearnerMemoryIsBounded(t *testing.T) {
-	cfg := LearnerConfig{Subnets: 3, PerSubnet: 2, Sweeps: 1}
-	l, err := NewLearner(cfg, "p")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := NewLearner("p", 3)
 	for i := range 10 {
 		for range 5 {
 			l.Observe(fmt.Sprint(i), Sample{Peer: "p", FirstByte: time.Second})
@@ -173,14 +166,8 @@ func TestLearnerMemoryIsBounded(t *testing.T) {
 	if got := l.Subnets(); !slices.Equal(got, []string{"7", "8", "9"}) {
 		t.Errorf("remembers %v, want the last three", got)
 	}
-	if r := l.memory["9"]; len(r.times) != 2 || r.failed != 2 {
-		t.Errorf("remembers %d times and %d failures, want 2 and 2", len(r.times), r.failed)
-	}
-	if _, err := NewLearner(LearnerConfig{}, "p"); err == nil {
-		t.Error("the zero configuration was accepted")
-	}
-	if _, err := NewLearner(cfg, ""); err == nil {
-		t.Error("a nameless peer was accepted")
+	if r := l.memory["9"]; len(r.times) != 5 || r.failed != 5 {
+		t.Errorf("remembers %d times and %d failures, want 5 and 5", len(r.times), r.failed)
 	}
 }
 
@@ -215,7 +202,7 @@ func TestTraitsStayInBounds(t *testing.T) {
 		if _, ok := InitialTraits("p").Predict(host); !ok {
 			rt.Fatalf("published %v", host)
 		}
-		l, _ := NewLearner(DefaultLearnerConfig(), "p")
+		l := NewLearner("p", LearnerSubnets)
 		l.Observe("s", Sample{Peer: "p", FirstByte: time.Duration(rapid.Int64().Draw(rt, "took"))})
 		l.ObserveServer("s", Proxy{Traits: rapid.SliceOfN(number, hostTraits, hostTraits).Draw(rt,
 			"told")})

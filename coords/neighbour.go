@@ -12,25 +12,25 @@ type neighbour struct {
 	at         Coordinate // the peer's last coordinate
 	rtts       []float64  // ring of the latest round trips, ms
 	next       int        // index in rtts of the next one
-	rtt        float64    // the percentile of rtts, ms
+	rtt        float64    // the median of rtts, ms
 	seen       uint64     // the Estimator's sample count at the last observation
 	weight     float64    // of its spring; 0 for an outlier
 	baseWeight float64    // weight without slack and errors, for the mean
 }
 
-// add records a round trip and sets rtt to the given percentile, in [0, 1], of the last
-// window ones: the lower of two when it falls between them.
-func (n *neighbour) add(rtt float64, window int, percentile float64) {
+// add records a round trip and sets rtt to the median of the last window ones: the lower of two
+// when it falls between them.
+func (n *neighbour) add(rtt float64) {
 	if len(n.rtts) < window {
 		n.rtts = append(n.rtts, rtt)
 	} else {
 		n.rtts[n.next] = rtt
 		n.next = (n.next + 1) % window
 	}
-	var buf [64]float64
+	var buf [window]float64
 	s := buf[:copy(buf[:], n.rtts)]
 	slices.Sort(s)
-	n.rtt = s[int(percentile*float64(len(s)-1))]
+	n.rtt = s[(len(s)-1)/2]
 }
 
 // neighbour returns the record of a peer. If there is none it adds one and, when there

@@ -64,87 +64,59 @@ func (p Proxy) Predict(peer Coordinate, bytes int64) time.Duration {
 	return duration(p.Delay + p.Scale*p.At.Distance(peer) + p.PerKB*kb)
 }
 
-// FitConfig holds the parameters of Locate.
-type FitConfig struct {
-	// MinPeers is the number of different peers that must have downloaded. >= 2.
-	MinPeers int
-	// Noise is the relative uncertainty of a single round trip. In (0, 1].
-	Noise float64
-	// HeightScale is the typical height of servers in ms, the width of the prior. > 0.
-	HeightScale float64
-	// LeaveOutMax bounds the number of refits for Proxy.Error. >= 2.
-	LeaveOutMax int
-}
-
-// DefaultFitConfig returns the parameters of the network.
-func DefaultFitConfig() FitConfig {
-	return FitConfig{MinPeers: 3, Noise: 0.05, HeightScale: 10, LeaveOutMax: 16}
-}
-
-// Validate returns an error that names every field that is out of range.
-func (c FitConfig) Validate() error {
-	var errs []error
-	if c.MinPeers < 2 {
-		errs = append(errs, fmt.Errorf("coords: MinPeers is %d, want >= 2", c.MinPeers))
-	}
-	if !(c.Noise > 0 && c.Noise <= 1) {
-		errs = append(errs, fmt.Errorf("coords: Noise is %v, want in (0, 1]", c.Noise))
-	}
-	if !(c.HeightScale > 0 && c.HeightScale <= MaxComponent) {
-		errs = append(errs, fmt.Errorf("coords: HeightScale is %v, want in (0, MaxComponent]",
-			c.HeightScale))
-	}
-	if c.LeaveOutMax < 2 {
-		errs = append(errs, fmt.Errorf("coords: LeaveOutMax is %d, want >= 2", c.LeaveOutMax))
-	}
-	return errors.Join(errs...)
-}
+const (
+	// fitMinPeers is the number of different peers that must have downloaded.
+	fitMinPeers = 3
+	// fitNoise is the relative uncertainty of a single round trip.
+	fitNoise = 0.05
+	// fitHeightScale is the typical height of servers in ms, the width of the prior.
+	fitHeightScale = 10
+	// fitLeaveOutMax bounds the number of refits for Proxy.Error.
+	fitLeaveOutMax = 16
+)
 
 // Locate places a server by all of its samples. The distance comes from handshakes, each
 // of which is a bare round trip. First bytes are used only for peers without a
 // handshake, so that variations of the server's delay do not move it. The fit is robust
 // against single wrong samples.
 //
-// The errors wrap ErrTooFew, or those of Sample.Validate and FitConfig.Validate.
-func Locate(samples []Sample, cfg FitConfig) (Proxy, error) {
-	if err := cfg.Validate(); err != nil {
-		return Proxy{}, err
-	}
+// The errors wrap ErrTooFew, or those of Sample.Validate.
+func Locate(samples []Sample) (Proxy, error) {
 	for _, s := range samples {
 		if err := s.Validate(len(samples[0].At.Vec)); err != nil {
 			return Proxy{}, err
 		}
 	}
-	return DigestOf(samples).Locate(cfg)
+	return DigestOf(samples).Locate()
 }
 
 // Locate is like the function Locate for callers that already have the Digest. Its only
 // errors are ErrTooFew and ErrDimension.
-func (d Digest) Locate(cfg FitConfig) (Proxy, error) {
+func (d Digest) Locate() (Proxy, error) {
 	var anchors []anchor
 	var times []float64
 	for _, m := range d.Peers {
 		if m.OK == 0 {
 			continue
 		}
-		sigma := math.Hypot(cfg.Noise, clamp(m.At.Error, 0.02, 1))
+		sigma := math.Hypot(fitNoise, clamp(m.At.Error, 0.02, 1))
 		if !m.Direct {
 			sigma = math.Hypot(sigma, 0.5)
 		}
 		anchors = append(anchors, anchor{at: m.At, rtt: m.RTT, sigma: sigma})
 		times = append(times, d.Time(m))
 	}
-	if len(anchors) < cfg.MinPeers {
-		return Proxy{}, fmt.Errorf("%w: %d, want %d", ErrTooFew, len(anchors), cfg.MinPeers)
+	if len(anchors) < fitMinPeers {
+		return Proxy{}, fmt.Errorf("%w: %d, want %d", ErrTooFew, len(anchors), fitMinPeers)
 	}
 	if len(anchors[0].at.Vec) == 0 {
 		return Proxy{}, fmt.Errorf("%w: no components", ErrDimension)
 	}
-	fit := newPlacement(anchors, cfg.HeightScale)
+	fit := newPlacement(anchors, fitHeightScale)
 	best := fit.solve(fit.startPoints())
 	p := d.proxyAt(best)
 	p.At.Error = p.misfit(anchors)
-	p.Error = d.leftOut(anchors, times, best, cfg)
+	p.Error = d.leftOut(anchors, times, best)
 	return p, nil
 }
 
@@ -173,12 +145,12 @@ func (p Proxy) misfit(anchors []anchor) float64 {
 
 // leftOut refits without each peer in turn and returns the median relative error of the
 // predicted times of the peers left out.
-func (d Digest) leftOut(anchors []anchor, times []float64, full []float64, cfg FitConfig) float64 {
-	stride := (len(anchors) + cfg.LeaveOutMax - 1) / cfg.LeaveOutMax
+func (d Digest) leftOut(anchors []anchor, times []float64, full []float64) float64 {
+	stride := (len(anchors) + fitLeaveOutMax - 1) / fitLeaveOutMax
 	var errs []float64
 	for i := 0; i < len(anchors); i += stride {
 		rest := slices.Delete(slices.Clone(anchors), i, i+1)
-		fit := newPlacement(rest, cfg.HeightScale)
+		fit := newPlacement(rest, fitHeightScale)
 		start := append(slices.Clone(fit.centre), 1)
 		p := d.proxyAt(fit.solve([][]float64{full, start}))
 		predicted := p.Delay + p.Scale*p.At.Distance(anchors[i].at) + p.PerKB*d.MeanKB

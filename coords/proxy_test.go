@@ -42,7 +42,7 @@ func TestLocateRecoversAServer(t *testing.T) {
 	for i, c := range ring(10, 80) {
 		samples = append(samples, visit(i, c, server, 40, 0.5, 10+float64(i)))
 	}
-	p, err := coords.Locate(samples, coords.DefaultFitConfig())
+	p, err := coords.Locate(samples)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestServerDelayDoesNotHideDistance(t *testing.T) {
 	if best != nearest {
 		t.Errorf("peer %d looks fastest, %d is", best, nearest)
 	}
-	p, err := d.Locate(coords.DefaultFitConfig())
+	p, err := d.Locate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestOneLiarDoesNotMoveTheServer(t *testing.T) {
 		samples = append(samples, visit(i, c, server, 30, 0.3, 10))
 	}
 	samples[4].Connect, samples[4].FirstByte = ms(1), ms(2)
-	p, err := coords.Locate(samples, coords.DefaultFitConfig())
+	p, err := coords.Locate(samples)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,14 +176,11 @@ func TestLocateRefuses(t *testing.T) {
 		{"negative size", with(func(s *coords.Sample) { s.Bytes = -1 }), coords.ErrBounds},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, err := coords.Locate(tc.samples, coords.DefaultFitConfig()); !errors.Is(err,
+			if _, err := coords.Locate(tc.samples); !errors.Is(err,
 				tc.want) {
 				t.Errorf("got %v, want %v", err, tc.want)
 			}
 		})
-	}
-	if _, err := coords.Locate(good, coords.FitConfig{}); err == nil {
-		t.Error("an empty FitConfig was accepted")
 	}
 }
 
@@ -226,7 +223,7 @@ func sample(t *rapid.T) coords.Sample {
 // locateIsSane is the property of the fuzz target and of the test.
 func locateIsSane(t *rapid.T) {
 	samples := rapid.SliceOfN(rapid.Custom(sample), 0, 20).Draw(t, "samples")
-	p, err := coords.Locate(samples, coords.DefaultFitConfig())
+	p, err := coords.Locate(samples)
 	if errors.Is(err, coords.ErrTooFew) {
 		return
 	}
@@ -252,7 +249,7 @@ func BenchmarkLocate(b *testing.B) {
 		samples = append(samples, visit(i, c, server, 40*math.Exp(0.5*rng.NormFloat64()), 0.5, 12))
 	}
 	for b.Loop() {
-		if _, err := coords.Locate(samples, coords.DefaultFitConfig()); err != nil {
+		if _, err := coords.Locate(samples); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -192,7 +192,7 @@ func (c *Crawler) routeLinks(links []store.Pending, v *visit, also func(*store.T
 			v.links = append(v.links, l.URL)
 		}
 		if !c.cfg.DB.KnownSeen(l.URL) &&
-			(!c.cfg.RecentlySent(l.URL) || c.cfg.Frontier.Owns(l.URL.Host())) {
+			(!c.cfg.Delegate.RecentlySent(l.URL) || c.cfg.Frontier.Owns(l.URL.Host())) {
 			found = append(found, l)
 		}
 	}
@@ -219,7 +219,7 @@ func (c *Crawler) routeAll(found []store.Pending, v *visit, also func(*store.Tx)
 			v.committed()
 		}
 		if err == nil && len(pending) > 0 {
-			c.cfg.PendingAdded(pending)
+			c.cfg.Delegate.PendingAdded(pending)
 		}
 		return err
 	}

@@ -31,8 +31,8 @@ type Dispatch struct {
 	Connect bool
 }
 
-// Delegate answers the crawler's questions about the ownership of subnets. Its methods must
-// be safe for concurrent use.
+// Delegate answers the crawler's questions about the ownership of subnets, and takes what belongs
+// to other owners. Its methods must be safe for concurrent use.
 type Delegate interface {
 	// Dispatch says which peer makes the next fetch in a subnet.
 	Dispatch(subnet netip.Prefix) Dispatch
@@ -50,6 +50,15 @@ type Delegate interface {
 	// robots.txt. The peer is "" for this peer. The report of a connection contains only an
 	// outcome and the connect time.
 	Observe(subnet netip.Prefix, peer string, r store.FetchReport, err error)
+	// PendingAdded receives the number of URLs that became pending, by host. It is called
+	// before the job that found them ends.
+	PendingAdded(byHost map[string]int)
+	// RecentlySent reports whether a URL of another owner was recently sent to it.
+	RecentlySent(store.URL) bool
+	// Unresponsive is called by the workers when one of our hosts did not answer; its
+	// address may have changed. Or it was not asked, which is store.OutcomeDenied. It must not
+	// block.
+	Unresponsive(host string, why store.Outcome)
 }
 
 // Config configures a Crawler. Fields are required unless stated otherwise.
@@ -59,17 +68,8 @@ type Config struct {
 	Fetcher  *fetch.Fetcher
 	Scope    *scope.Scope
 	Delegate Delegate
-	// PendingAdded receives the number of URLs that became pending, by host. It is called
-	// before the job that found them ends.
-	PendingAdded func(byHost map[string]int)
-	// RecentlySent reports whether a URL of another owner was recently sent to it.
-	RecentlySent func(store.URL) bool
 	// Fetched is called with each page that was stored. It must not block. Optional.
 	Fetched func(store.Page)
-	// Unresponsive is called by the workers when one of our hosts did not answer; its
-	// address may have changed. Or it was not asked, which is store.OutcomeDenied. It must not
-	// block. Optional.
-	Unresponsive func(host string, why store.Outcome)
 	// Agent is the product token that is matched against robots.txt.
 	Agent string
 	// Workers is the maximum number of concurrent fetches.
@@ -145,8 +145,6 @@ func (c Config) Validate() error {
 	fault(c.Fetcher == nil, "Fetcher is missing")
 	fault(c.Scope == nil, "Scope is missing")
 	fault(c.Delegate == nil, "Delegate is missing")
-	fault(c.PendingAdded == nil, "PendingAdded is missing")
-	fault(c.RecentlySent == nil, "RecentlySent is missing")
 	fault(c.Agent == "", "Agent is empty")
 	fault(c.Workers < 1, "Workers is %d, want at least 1", c.Workers)
 	fault(c.MaxTries < 1, "MaxTries is %d, want at least 1", c.MaxTries)

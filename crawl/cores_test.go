@@ -141,10 +141,7 @@ func digest(b *testing.B, pages map[store.URL][]byte, cores int, archive bool) t
 	}
 	c := &Crawler{
 		cfg: Config{
-			DB: db, Frontier: f, Scope: sc, Agent: "peerd", RecentlySent: func(store.URL) bool {
-				return false
-			},
-			PendingAdded: func(map[string]int) {},
+			DB: db, Frontier: f, Scope: sc, Agent: "peerd", Delegate: silent{},
 			Rules: Rules{URLs: canon.DefaultRules(), Kinds: extract.Pages,
 				Content: ContentRules{Exact: true}},
 		},
@@ -211,3 +208,10 @@ func digest(b *testing.B, pages map[store.URL][]byte, cores int, archive bool) t
 	wg.Wait()
 	return time.Since(begin)
 }
+
+// silent is a Delegate that forgets what it is told.
+type silent struct{ Delegate }
+
+func (silent) PendingAdded(map[string]int)        {}
+func (silent) RecentlySent(store.URL) bool        { return false }
+func (silent) Unresponsive(string, store.Outcome) {}

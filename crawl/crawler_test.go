@@ -401,7 +401,7 @@ func TestRemoteLinks(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	_, err := crawl.New(crawl.Config{BackOff: -1, Gap: -1, MaxPages: -1})
 	for _, field := range []string{
-		"DB", "Frontier", "Fetcher", "Scope", "Delegate", "PendingAdded", "RecentlySent",
+		"DB", "Frontier", "Fetcher", "Scope", "Delegate",
 		"Agent", "Workers", "MaxTries", "BackOff", "Gap", "FetchTimeout", "MaxPages",
 	} {
 		if err == nil || !strings.Contains(err.Error(), "crawl: "+field+" is ") {

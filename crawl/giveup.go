@@ -26,7 +26,7 @@ func (c *Crawler) requeueFailed(
 		return err
 	}
 	if findingOf(rep) != foundThrottled {
-		c.reportUnresponsive(job.Host, rep.Outcome)
+		c.cfg.Delegate.Unresponsive(job.Host, rep.Outcome)
 	}
 	var health store.Health
 	var wait time.Duration
@@ -286,7 +286,7 @@ func (c *Crawler) retry(host string, all []store.GivenUp) (n int, err error) {
 			return nil
 		})
 		if err == nil && len(pending) > 0 {
-			c.cfg.PendingAdded(pending)
+			c.cfg.Delegate.PendingAdded(pending)
 		}
 		return n, err
 	}

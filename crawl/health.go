@@ -249,13 +249,6 @@ func forgive(h store.Health, since, now time.Time) store.Health {
 	return h
 }
 
-// reportUnresponsive reports that one of our hosts did not answer, or was not asked.
-func (c *Crawler) reportUnresponsive(host string, why store.Outcome) {
-	if c.cfg.Unresponsive != nil {
-		c.cfg.Unresponsive(host, why)
-	}
-}
-
 // reportNetwork tells the Network about a request that this peer made.
 func (c *Crawler) reportNetwork(addr netip.Addr, rep store.FetchReport, err error) {
 	if c.cfg.Network == nil || rep.Outcome == store.OutcomeDenied {

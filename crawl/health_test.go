@@ -53,7 +53,7 @@ func TestDeadHost(t *testing.T) {
 	}
 }
 
-// Config.Unresponsive is called for a host that does not answer, even for its robots.txt:
+// Delegate.Unresponsive is called for a host that does not answer, even for its robots.txt:
 // it may have moved before it was first asked.
 func TestUnresponsiveHosts(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestUnresponsiveHosts(t *testing.T) {
 	called := map[string]int{}
 	r := newRig(t, "", 0, func(c *crawl.Config) {
 		c.Patience = 50 * time.Millisecond
-		c.Unresponsive = func(host string, _ store.Outcome) {
+		c.Delegate.(*rig).unresponsive = func(host string) {
 			mu.Lock()
 			defer mu.Unlock()
 			called[host]++

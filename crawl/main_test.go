@@ -159,6 +159,9 @@ type rig struct {
 	remote  func(context.Context, string, store.FetchRequest) (store.FetchReport, error)
 	connect func(context.Context, string, store.FetchRequest) (store.FetchReport, error)
 
+	sent         func(store.URL) bool
+	unresponsive func(host string)
+
 	mu           sync.Mutex
 	seen         []observation
 	pendingAdded map[string]int
@@ -206,15 +209,7 @@ func newRigOn(
 	r.fatal(err)
 	cfg := crawl.Config{
 		DB: r.db, Frontier: r.fr, Fetcher: r.fe, Scope: all, Delegate: r,
-		PendingAdded: func(n map[string]int) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			for h, k := range n {
-				r.pendingAdded[h] += k
-			}
-		},
-		RecentlySent: func(store.URL) bool { return false },
-		Agent:        "peerd", Workers: 8, MaxTries: 3, BackOff: time.Millisecond, Gap: gap,
+		Agent: "peerd", Workers: 8, MaxTries: 3, BackOff: time.Millisecond, Gap: gap,
 		MaxBackOff: 30 * time.Millisecond, MaxThrottle: 30 * time.Millisecond, Patience: time.Hour,
 		FetchTimeout: testTimeout, Gate: gate, Resolve: r.resolve,
 	}
@@ -275,6 +270,22 @@ func (r *rig) Observe(_ netip.Prefix, peer string, rep store.FetchReport, err er
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen = append(r.seen, observation{peer, rep, err})
+}
+
+func (r *rig) PendingAdded(n map[string]int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for h, k := range n {
+		r.pendingAdded[h] += k
+	}
+}
+
+func (r *rig) RecentlySent(u store.URL) bool { return r.sent != nil && r.sent(u) }
+
+func (r *rig) Unresponsive(host string, _ store.Outcome) {
+	if r.unresponsive != nil {
+		r.unresponsive(host)
+	}
 }
 
 func (r *rig) observed() []observation {

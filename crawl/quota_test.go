@@ -120,14 +120,13 @@ func TestCrawlerKeepsOperatorLimits(t *testing.T) {
 		for i := range hosts {
 			addrs[fmt.Sprintf("h%d.test", i)] = netip.AddrFrom4([4]byte{203, 0, byte(113 + i), 9})
 		}
-		var kept time.Time
+		var kept keptTime
 		rng := rand.New(rand.NewPCG(4, 4))
 		begin, served, refused := time.Now(), 0, 0
 		for round := 0; time.Since(begin) < days*24*time.Hour; round++ {
 			c, fr, stop := virtualCrawler(t, w, disk, quota.Config{
 				Requests: limit, OpenPerDay: 8 * time.Hour, UntilOpen: nightly,
-				Load: func() (time.Time, bool, error) { return kept, !kept.IsZero(), nil },
-				Save: func(at time.Time) error { kept = at; return nil },
+				Store: &kept,
 			}, gap)
 			for name, a := range addrs {
 				if err := fr.AddHost(name, store.SubnetOf(a), a, time.Time{}); err != nil {
@@ -202,11 +201,9 @@ func virtualCrawler(
 	all, err := scope.Compile(scope.Rules{Mode: scope.ModeAny}, nil)
 	fatal(t, err)
 	c, err = crawl.New(crawl.Config{
-		DB: db, Frontier: fr, Fetcher: fe, Scope: all, Delegate: &rig{t: t}, Quota: q,
-		PendingAdded: func(map[string]int) {},
-		RecentlySent: func(store.URL) bool {
-			return false
-		}, Agent: "peerd", Workers: 8, MaxTries: 3, BackOff: time.Second, Gap: gap,
+		DB: db, Frontier: fr, Fetcher: fe, Scope: all, Quota: q,
+		Delegate: &rig{t: t, pendingAdded: map[string]int{}}, Agent: "peerd", Workers: 8,
+		MaxTries: 3, BackOff: time.Second, Gap: gap,
 		MaxBackOff: time.Second, MaxThrottle: time.Second, Patience: time.Hour,
 		FetchTimeout: time.Minute,
 		Resolve: func(context.Context, string) ([]netip.Addr, error) {
@@ -280,3 +277,10 @@ func TestEveryRequestCounts(t *testing.T) {
 		t.Errorf("Connect() with a spent quota: %v, want ErrBusy", err)
 	}
 }
+
+// keptTime is a quota.Store.
+type keptTime struct{ time.Time }
+
+func (k *keptTime) Load() (time.Time, bool, error) { return k.Time, !k.IsZero(), nil }
+
+func (k *keptTime) Save(at time.Time) error { k.Time = at; return nil }

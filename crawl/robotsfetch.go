@@ -233,7 +233,8 @@ func (f *robotsFetcher) observe(res *fetch.Result, host bool) {
 		return
 	}
 	if found := findingOf(f.report); found.failed() && found != foundThrottled {
-		f.c.reportUnresponsive(f.job.Host, f.report.Outcome) // may have moved before its first page
+		// It may have moved before its first page.
+		f.c.cfg.Delegate.Unresponsive(f.job.Host, f.report.Outcome)
 	}
 	f.c.reportNetwork(f.job.Addr, f.report, res.Err)
 	f.c.cfg.Delegate.Observe(f.job.Subnet, "", f.report, nil)

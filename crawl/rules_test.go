@@ -123,7 +123,7 @@ func TestKnownSeen(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[store.URL]int{}
 	r := newRig(t, "", 0, func(c *crawl.Config) {
-		c.RecentlySent = func(u store.URL) bool {
+		c.Delegate.(*rig).sent = func(u store.URL) bool {
 			mu.Lock()
 			defer mu.Unlock()
 			asked[u]++

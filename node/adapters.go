@@ -45,20 +45,22 @@ func (d delegate) RequestConnect(
 	ctx context.Context, p netip.Prefix, who string, r store.FetchRequest,
 ) (store.FetchReport, error) {
 	rep, err := d.p.Connect(ctx, p, who, r)
-	if errors.Is(err, estimate.ErrNotSent) {
-		err = fmt.Errorf("%w: %w", crawl.ErrNotSent, err)
-	}
-	return rep, err
+	return rep, notSent(err)
 }
 
 func (d delegate) RequestFetch(
 	ctx context.Context, p netip.Prefix, who string, r store.FetchRequest,
 ) (store.FetchReport, error) {
 	rep, err := d.p.Remote(ctx, p, who, r)
+	return rep, notSent(err)
+}
+
+// notSent wraps estimate.ErrNotSent for the crawler.
+func notSent(err error) error {
 	if errors.Is(err, estimate.ErrNotSent) {
-		err = fmt.Errorf("%w: %w", crawl.ErrNotSent, err)
+		return fmt.Errorf("%w: %w", crawl.ErrNotSent, err)
 	}
-	return rep, err
+	return err
 }
 
 func (d delegate) Observe(p netip.Prefix, who string, r store.FetchReport, err error) {
@@ -72,6 +74,14 @@ func (d delegate) Observe(p netip.Prefix, who string, r store.FetchReport, err e
 		err = fmt.Errorf("%w: %w", estimate.ErrNotSent, err) // it is no estimator for this subnet
 	}
 	d.p.Observe(p, who, r, err)
+}
+
+func (d delegate) PendingAdded(byHost map[string]int) { d.n.outbox.PendingAdded(byHost) }
+
+func (d delegate) RecentlySent(u store.URL) bool { return d.n.outbox.Sent(u) }
+
+func (d delegate) Unresponsive(host string, why store.Outcome) {
+	d.n.manager.SuspectHost(host, why)
 }
 
 // remoteFetches executes remote fetches for other owners.

@@ -25,15 +25,8 @@ func (n *Node) openFailover() error {
 	}
 	wc := witness.DefaultConfig()
 	wc.Host, wc.Key, wc.Protocol = n.monitoredHost(), key, n.net.Names.Witness()
-	wc.SendHeartbeat = func(ctx context.Context, p peer.ID, payload []byte) ([]byte, error) {
-		return n.peers.SendHeartbeat(ctx, p, payload)
-	}
 	wc.Network = n.net.Names.Network()
-	wc.Store, wc.Peers, wc.Logger = witness.OnDB(n.db), n.livePeers, n.log
-	wc.Revoked = func(ctx context.Context, rs []witness.Revocation) error {
-		return n.manager.Revoked(ctx, rs)
-	}
-	wc.RereadLeases = func() { n.manager.SuspectTakeover() }
+	wc.Node, wc.Store, wc.Logger = witnessed{n}, witness.OnDB(n.db), n.log
 	if n.witness, err = witness.New(wc); err != nil {
 		return err
 	}
@@ -46,9 +39,22 @@ func (n *Node) openFailover() error {
 	return err
 }
 
-// livePeers lists the peers that the directory holds alive.
-func (n *Node) livePeers() []peer.ID {
-	all := n.peers.Directory().All()
+// witnessed is the witness.Node of a Node, of which some parts are built after the witness.
+type witnessed struct{ n *Node }
+
+func (w witnessed) SendHeartbeat(ctx context.Context, p peer.ID, payload []byte) ([]byte, error) {
+	return w.n.peers.SendHeartbeat(ctx, p, payload)
+}
+
+func (w witnessed) Revoked(ctx context.Context, rs []witness.Revocation) error {
+	return w.n.manager.Revoked(ctx, rs)
+}
+
+func (w witnessed) RereadLeases() { w.n.manager.SuspectTakeover() }
+
+// LivePeers lists the peers that the directory holds alive.
+func (w witnessed) LivePeers() []peer.ID {
+	all := w.n.peers.Directory().All()
 	ids := make([]peer.ID, 0, len(all))
 	for _, b := range all {
 		ids = append(ids, b.Peer)

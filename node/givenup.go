@@ -103,9 +103,6 @@ func GivenUp(
 // maxPlannedRetries bounds the requests of Retry that a home holds.
 const maxPlannedRetries = 1000
 
-// ErrTooManyRetries is returned by Retry if a home holds too many requests.
-var ErrTooManyRetries = errors.New("too many retries are planned; use --all")
-
 // Retry plans to queue URLs again that were given up, while no peer runs with the home. The next
 // peer, or crawl, with the home does so at its start. The result is the number of the URLs.
 func Retry(
@@ -146,7 +143,7 @@ func planRetry(tx *store.Tx, r admin.RetryRequest) error {
 	case r.All:
 		all = nil
 	case len(all) >= maxPlannedRetries:
-		return ErrTooManyRetries
+		return errors.New("too many retries are planned; use --all")
 	}
 	return tx.PutMeta(metaRetries, append(all, r))
 }

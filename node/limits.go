@@ -71,23 +71,26 @@ func (n *Node) quotaConfig(c config.Crawl) quota.Config {
 func quotaConfig(c config.Crawl, db *store.DB) quota.Config {
 	return quota.Config{
 		Requests: c.PagesPerDay, Bytes: float64(c.Bandwidth), OpenPerDay: c.Hours.Length(),
-		UntilOpen: c.Hours.Wait,
-		Load: func() (at time.Time, ok bool, err error) {
-			var ns int64
-			err = db.View(func(tx *store.Tx) error { return tx.Meta(metaQuota, &ns) })
-			if errors.Is(err, store.ErrNotFound) {
-				return at, false, nil
-			}
-			return time.Unix(0, ns), err == nil, err
-		},
-		Save: func(at time.Time) error {
-			err := db.Update(func(tx *store.Tx) error {
-				return tx.PutMeta(metaQuota, at.UnixNano())
-			})
-			if err != nil {
-				return err
-			}
-			return db.Sync()
-		},
+		UntilOpen: c.Hours.Wait, Store: quotaStore{db},
 	}
+}
+
+// quotaStore is the quota.Store of a peer.
+type quotaStore struct{ db *store.DB }
+
+func (s quotaStore) Load() (at time.Time, ok bool, err error) {
+	var ns int64
+	err = s.db.View(func(tx *store.Tx) error { return tx.Meta(metaQuota, &ns) })
+	if errors.Is(err, store.ErrNotFound) {
+		return at, false, nil
+	}
+	return time.Unix(0, ns), err == nil, err
+}
+
+func (s quotaStore) Save(at time.Time) error {
+	err := s.db.Update(func(tx *store.Tx) error { return tx.PutMeta(metaQuota, at.UnixNano()) })
+	if err != nil {
+		return err
+	}
+	return s.db.Sync()
 }

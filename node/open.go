@@ -316,10 +316,7 @@ func (n *Node) openPeers() error {
 	}
 	ec := coords.DefaultConfig()
 	ec.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	estimator, err := coords.NewEstimator(ec)
-	if err != nil {
-		return err
-	}
+	estimator := coords.NewEstimator(ec)
 	pc := peers.DefaultConfig()
 	pc.Host, pc.Key = n.net.Host, key
 	pc.Topic, pc.Protocol = n.net.Names.Beacons(), n.net.Names.Coords()
@@ -430,8 +427,6 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 	cc := crawl.Config{
 		DB: n.db, Frontier: n.frontier, Fetcher: n.fetcher, Scope: n.scope,
 		Delegate:     delegate{n, n.manager.Placement()},
-		PendingAdded: func(byHost map[string]int) { n.outbox.PendingAdded(byHost) },
-		RecentlySent: func(u store.URL) bool { return n.outbox.Sent(u) },
 		Agent:        robotsAgent,
 		Workers:      conf.FetchWorkers,
 		MaxTries:     maxTries,
@@ -449,7 +444,7 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		RemoteTimeout:         min(remoteFetchTimeout, conf.Timeout.Duration),
 
 		MaxPages: n.opts.MaxPages, Rules: crawlRules(rules), Gate: gate, Archive: n.archive,
-		Unresponsive: n.manager.SuspectHost, Quota: n.quota, CheckSpace: n.checkSpace,
+		Quota: n.quota, CheckSpace: n.checkSpace,
 		StopWhenFull: n.opts.Alone, Resolve: n.resolveDialable, Logger: n.log,
 	}
 	if n.journal != nil {

@@ -8,7 +8,9 @@ import (
 
 	"peerd/coords"
 	"peerd/node/admin"
+	"peerd/overlay/owner"
 	"peerd/overlay/ownermap"
+	"peerd/overlay/peers"
 	"peerd/store"
 )
 
@@ -16,8 +18,7 @@ import (
 func (n *Node) openOwnerMap() (err error) {
 	c := ownermap.DefaultConfig()
 	c.Self, c.PubSub, c.Topic, c.Logger = n.net.Self(), n.net.PubSub, n.net.Names.OwnerMap(), n.log
-	c.Peers = func() int { return n.peers.Directory().Len() }
-	c.OwnSubnets, c.OnLease, c.Store = n.decidedSubnets, n.manager.ObserveLease, ownerMapStore{n.db}
+	c.Node, c.Store = mapped{n.manager, n.peers.Directory()}, ownerMapStore{n.db}
 	c.Step, c.Gap = n.opts.scaled(c.Step), n.opts.scaled(c.Gap)
 	if n.ownerMap, err = ownermap.New(c); err != nil {
 		return err
@@ -40,9 +41,16 @@ func (n *Node) peerTraits() (all []coords.Traits) {
 	return all
 }
 
-// decidedSubnets returns the decided subnets of this peer.
-func (n *Node) decidedSubnets() []ownermap.OwnSubnet {
-	all := n.manager.Decided()
+// mapped is the ownermap.Node of a Node.
+type mapped struct {
+	*owner.Manager // observes leases
+	directory      *peers.Directory
+}
+
+func (m mapped) OtherPeers() int { return m.directory.Len() }
+
+func (m mapped) OwnSubnets() []ownermap.OwnSubnet {
+	all := m.Decided()
 	own := make([]ownermap.OwnSubnet, len(all))
 	for i, d := range all {
 		own[i] = ownermap.OwnSubnet(d)

@@ -20,10 +20,6 @@ import (
 // searchTimeout bounds connecting to a peer and each step of a search.
 const searchTimeout = 5 * time.Second
 
-// ErrNoIndex is returned for a home without an index.
-var ErrNoIndex = errors.New(`the home has no index; run: peerd index --home DIR, ` +
-	`or set search.enabled in config.toml`)
-
 // openSearch opens the index, if the settings say so, and the protocol, which every peer serves:
 // one without an index says so.
 func (n *Node) openSearch() (err error) {
@@ -94,7 +90,8 @@ func SearchHome(
 	ctx context.Context, home config.Home, query string, offset, limit int,
 ) (admin.SearchResult, error) {
 	if _, err := os.Stat(home.IndexDir()); errors.Is(err, os.ErrNotExist) {
-		return admin.SearchResult{}, fmt.Errorf("%s: %w", home.Dir, ErrNoIndex)
+		return admin.SearchResult{}, fmt.Errorf("%s: the home has no index; "+
+			"run: peerd index --home DIR, or set search.enabled in config.toml", home.Dir)
 	}
 	archive, err := Archive(home)
 	if err != nil {

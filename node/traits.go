@@ -20,7 +20,6 @@ import (
 // fetches, for itself or for others, with what the owners publish of the servers. Its methods
 // are safe for concurrent use.
 type traits struct {
-	cfg      coords.LearnerConfig
 	self     string
 	db       *store.DB
 	known    func() assign.Delegations
@@ -43,12 +42,8 @@ func newTraits(
 	self string, db *store.DB, known func() assign.Delegations, set func(coords.Traits) error,
 	every time.Duration, log *slog.Logger,
 ) (*traits, error) {
-	cfg := coords.DefaultLearnerConfig()
-	l, err := coords.NewLearner(cfg, self)
-	if err != nil {
-		return nil, err
-	}
-	t := &traits{cfg: cfg, history: map[string]*subnetHistory{}, self: self, db: db, known: known,
+	l := coords.NewLearner(self, coords.LearnerSubnets)
+	t := &traits{history: map[string]*subnetHistory{}, self: self, db: db, known: known,
 		announce: set, interval: every, log: log, learner: l}
 	if err := t.load(); err != nil {
 		return nil, err
@@ -163,7 +158,7 @@ type subnetHistory struct {
 func (t *traits) record(subnet string, s coords.Sample) {
 	h := t.history[subnet]
 	if h == nil {
-		if len(t.history) >= 2*t.cfg.Subnets {
+		if len(t.history) >= 2*coords.LearnerSubnets {
 			t.prune()
 		}
 		h = &subnetHistory{Subnet: subnet}
@@ -176,7 +171,7 @@ func (t *traits) record(subnet string, s coords.Sample) {
 		took = 0
 	}
 	h.Durations = append(h.Durations, took)
-	if n := len(h.Durations) - 2*t.cfg.PerSubnet; n > 0 {
+	if n := len(h.Durations) - 2*coords.LearnerPerSubnet; n > 0 {
 		h.Durations = slices.Delete(h.Durations, 0, n)
 	}
 }
@@ -200,8 +195,8 @@ func (t *traits) load() error {
 	if err != nil {
 		return err
 	}
-	for _, h := range all[:min(len(all), t.cfg.Subnets)] {
-		for _, took := range h.Durations[:min(len(h.Durations), 2*t.cfg.PerSubnet)] {
+	for _, h := range all[:min(len(all), coords.LearnerSubnets)] {
+		for _, took := range h.Durations[:min(len(h.Durations), 2*coords.LearnerPerSubnet)] {
 			s := coords.Sample{Peer: t.self, FirstByte: took, Failed: took == 0}
 			t.learner.Observe(h.Subnet, s)
 			t.record(h.Subnet, s)

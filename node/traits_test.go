@@ -166,8 +166,8 @@ func TestTraitsAreBounded(t *testing.T) {
 	for range 100 {
 		l.observe(subnetNo(4999), page(time.Millisecond), nil)
 	}
-	if n := len(l.history); n > 2*l.cfg.Subnets {
-		t.Errorf("history of %d subnets, want at most %d", n, 2*l.cfg.Subnets)
+	if n := len(l.history); n > 2*coords.LearnerSubnets {
+		t.Errorf("history of %d subnets, want at most %d", n, 2*coords.LearnerSubnets)
 	}
 	if err := l.save(); err != nil {
 		t.Fatal(err)
@@ -176,8 +176,8 @@ func TestTraitsAreBounded(t *testing.T) {
 	if err := db.View(func(tx *store.Tx) error { return tx.Meta(metaTraits, &all) }); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(all); n != l.cfg.Subnets || all[n-1].Subnet != subnetNo(4999).String() ||
-		len(all[n-1].Durations) > 2*l.cfg.PerSubnet {
+	if n := len(all); n != coords.LearnerSubnets || all[n-1].Subnet != subnetNo(4999).String() ||
+		len(all[n-1].Durations) > 2*coords.LearnerPerSubnet {
 		t.Errorf("saved %d subnets, the last %+v", n, all[n-1])
 	}
 }

@@ -38,7 +38,7 @@ func AskToJoin(
 			errs = append(errs, fmt.Errorf("overlay: %s is this peer itself", p.ID))
 			continue
 		}
-		try, cancel := context.WithTimeout(ctx, 4*c.DialTimeout)
+		try, cancel := context.WithTimeout(ctx, 4*dialTimeout)
 		answer, err := admission.Ask(try, h, peer.AddrInfo{ID: p.ID, Addrs: p.Addrs}, names.Join(),
 			invitation)
 		cancel()

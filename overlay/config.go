@@ -18,6 +18,27 @@ import (
 	"peerd/overlay/admission"
 )
 
+const (
+	// numHolders is how many peers hold a record (k of Kademlia, section 2.3). A network of a
+	// dozen peers holds every record everywhere.
+	numHolders = 12
+	// recordAge is how long a peer holds a record that is not renewed. It only limits
+	// storage: whether a record is still valid is for its validator to say.
+	recordAge = 30 * 24 * time.Hour
+	// dialTimeout bounds a connection attempt, handshakes included. A dead peer
+	// delays a DHT lookup by about this much, so it is no longer than the slowest
+	// working path needs.
+	dialTimeout = 3 * time.Second
+	// answerTimeout bounds the answer of one record holder in Values.
+	answerTimeout = 3 * time.Second
+	// lookupTimeout bounds a whole lookup in Values. It exceeds dialTimeout, or one dead peer on
+	// the way would make the lookup fail.
+	lookupTimeout = 6 * time.Second
+	// connsLow and connsHigh are the connection manager's water marks: above
+	// connsHigh connections the least useful are closed down to connsLow.
+	connsLow, connsHigh = 160, 224
+)
+
 // Config says what a Net is built from. Start from DefaultConfig.
 type Config struct {
 	// Key is this peer's identity. Required.
@@ -63,42 +84,13 @@ type Config struct {
 	Validators map[string]record.Validator
 	// Logger receives log records. Nil discards them.
 	Logger *slog.Logger
-	// LibraryLevel is the least level at which records of the libraries are passed on to
-	// Logger. Nil is slog.LevelWarn.
-	LibraryLevel slog.Leveler
-
-	// Holders is how many peers hold a record (k of Kademlia, section 2.3).
-	// All peers of a network should use about the same value. 1 to 64.
-	Holders int
-	// RecordAge is how long a peer holds a record that is not renewed. It only limits
-	// storage: whether a record is still valid is for its validator to say.
-	RecordAge time.Duration
-	// DialTimeout bounds a connection attempt, handshakes included. A dead peer
-	// delays a DHT lookup by about this much, so it is no longer than the slowest
-	// working path needs.
-	DialTimeout time.Duration
-	// AnswerTimeout bounds the answer of one record holder in Values.
-	AnswerTimeout time.Duration
-	// LookupTimeout bounds a whole lookup in Values. It should exceed
-	// DialTimeout, or one dead peer on the way makes the lookup fail.
-	LookupTimeout time.Duration
-	// ConnsLow and ConnsHigh are the connection manager's water marks: above
-	// ConnsHigh connections the least useful are closed down to ConnsLow.
-	ConnsLow, ConnsHigh int
 }
 
 // DefaultConfig returns a Config that lacks only Key and Network.
 func DefaultConfig() Config {
 	return Config{
-		Listen:        []string{"/ip4/0.0.0.0/tcp/0", "/ip4/0.0.0.0/udp/0/quic-v1"},
-		UserAgent:     "peerd",
-		Holders:       12, // a network of a dozen peers holds every record everywhere
-		RecordAge:     30 * 24 * time.Hour,
-		DialTimeout:   3 * time.Second,
-		AnswerTimeout: 3 * time.Second,
-		LookupTimeout: 6 * time.Second,
-		ConnsLow:      160,
-		ConnsHigh:     224,
+		Listen:    []string{"/ip4/0.0.0.0/tcp/0", "/ip4/0.0.0.0/udp/0/quic-v1"},
+		UserAgent: "peerd",
 	}
 }
 
@@ -140,12 +132,5 @@ func (c Config) Validate() error {
 			"Validators has the namespace %q, want a name without '/'", ns)
 		bad(v == nil, "Validators has nothing for %q", ns)
 	}
-	bad(c.Holders < 1 || c.Holders > 64, "Holders is %d, want 1 to 64", c.Holders)
-	bad(c.RecordAge <= 0, "RecordAge is %v, want more than 0", c.RecordAge)
-	bad(c.DialTimeout <= 0, "DialTimeout is %v, want more than 0", c.DialTimeout)
-	bad(c.AnswerTimeout <= 0, "AnswerTimeout is %v, want more than 0", c.AnswerTimeout)
-	bad(c.LookupTimeout <= 0, "LookupTimeout is %v, want more than 0", c.LookupTimeout)
-	bad(c.ConnsLow < 1 || c.ConnsHigh < c.ConnsLow,
-		"ConnsLow and ConnsHigh are %d and %d, want 1 <= low <= high", c.ConnsLow, c.ConnsHigh)
 	return errors.Join(errs...)
 }

@@ -44,15 +44,15 @@ func newDHT(
 ) (*dht.IpfsDHT, error) {
 	validators := make(record.NamespacedValidator, len(cfg.Validators))
 	maps.Copy(validators, cfg.Validators)
-	near := &nearRecords{Batching: store, self: h.ID(), k: cfg.Holders, signers: by}
+	near := &nearRecords{Batching: store, self: h.ID(), k: numHolders, signers: by}
 	d, err := dht.New(ctx, &meteredHost{Host: h, meters: map[string]*rate.Limiter{}},
 		dht.ProtocolPrefix(n.Prefix()),
 		dht.Mode(dht.ModeServer),
 		dht.Datastore(near),
 		dht.Validator(validators),
-		dht.BucketSize(cfg.Holders),
+		dht.BucketSize(numHolders),
 		dht.Concurrency(lookupWidth),
-		dht.MaxRecordAge(cfg.RecordAge),
+		dht.MaxRecordAge(recordAge),
 		dht.BootstrapPeersFunc(boot),
 		dht.RoutingTableRefreshPeriod(refreshPeriod),
 		dht.RoutingTableRefreshQueryTimeout(refreshTimeout),

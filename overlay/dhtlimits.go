@@ -25,7 +25,7 @@ import (
 
 // Limits on what other peers do with this peer's part of the DHT.
 const (
-	// nearFactor is how many times Config.Holders other peers may be nearer to a key than this
+	// nearFactor is how many times numHolders other peers may be nearer to a key than this
 	// one for it to hold the record: routing tables differ, but not by more.
 	nearFactor = 2
 	// dhtRate and dhtBurst are how fast the requests of one peer are read, and those of one /24
@@ -36,7 +36,7 @@ const (
 	// maxMeters is how many peers and networks are counted at a time.
 	maxMeters = 1024
 	// perBucket and perTable are how many peers of one /16, or of one provider of IPv6, a bucket
-	// and the whole routing table hold (Heilman et al. 2015). A bucket has Config.Holders.
+	// and the whole routing table hold (Heilman et al. 2015). A bucket has numHolders.
 	perBucket = 8
 	perTable  = 48
 )
@@ -49,7 +49,7 @@ var errFar = errors.New("overlay: other peers are nearer to the key")
 type nearRecords struct {
 	ds.Batching
 	self    peer.ID
-	k       int // Config.Holders
+	k       int // numHolders
 	table   atomic.Pointer[kb.RoutingTable]
 	signers *signers
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
@@ -24,28 +23,26 @@ const maxAnswer = 1 << 20
 // holders finds the peers that hold a key and sends them requests one by one, in
 // the DHT's own protocol.
 type holders struct {
-	host   host.Host
-	dht    *dht.IpfsDHT
-	proto  protocol.ID
-	k      int
-	answer time.Duration // timeout of one answer
-	msg    *pb.ProtocolMessenger
+	host  host.Host
+	dht   *dht.IpfsDHT
+	proto protocol.ID
+	msg   *pb.ProtocolMessenger
 }
 
-func newHolders(h host.Host, d *dht.IpfsDHT, n Names, cfg Config) *holders {
-	r := &holders{host: h, dht: d, proto: n.DHT(), k: cfg.Holders, answer: cfg.AnswerTimeout}
+func newHolders(h host.Host, d *dht.IpfsDHT, n Names) *holders {
+	r := &holders{host: h, dht: d, proto: n.DHT()}
 	// The constructor fails only on bad options, and there are none.
 	r.msg, _ = pb.NewProtocolMessenger(sender{host: h, proto: r.proto})
 	return r
 }
 
-// known returns up to k members nearest to key without a lookup: those of the routing
+// known returns up to numHolders members nearest to key without a lookup: those of the routing
 // table and, if these are too few, connected members, because a peer that has just
 // connected is not in the table yet.
 func (r *holders) known(key string) []peer.ID {
 	id := kb.ConvertKey(key)
-	near := r.dht.RoutingTable().NearestPeers(id, r.k)
-	if len(near) >= r.k {
+	near := r.dht.RoutingTable().NearestPeers(id, numHolders)
+	if len(near) >= numHolders {
 		return near
 	}
 	var more []peer.ID
@@ -56,7 +53,7 @@ func (r *holders) known(key string) []peer.ID {
 		}
 	}
 	more = kb.SortClosestPeers(more, id)
-	return append(near, more[:min(len(more), r.k-len(near))]...)
+	return append(near, more[:min(len(more), numHolders-len(near))]...)
 }
 
 // lookup finds the members nearest to key by a DHT lookup. At the end of ctx it returns
@@ -69,7 +66,7 @@ func (r *holders) lookup(ctx context.Context, key string) []peer.ID {
 // put asks p to hold a record. An error does not say why: p may be dead or hold a
 // better record.
 func (r *holders) put(ctx context.Context, p peer.ID, rec *recpb.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, r.answer)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return r.msg.PutValue(ctx, p, rec)
 }
@@ -77,7 +74,7 @@ func (r *holders) put(ctx context.Context, p peer.ID, rec *recpb.Record) error {
 // get asks p for its record of key; nil without an error means that it has
 // none. The value is not validated.
 func (r *holders) get(ctx context.Context, p peer.ID, key string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.answer)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	rec, _, err := r.msg.GetValue(ctx, p, key)
 	if err != nil {

@@ -46,7 +46,7 @@ func newHost(cfg Config, count *traffic, gate *gater) (host.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	conns, err := connmgr.NewConnManager(cfg.ConnsLow, cfg.ConnsHigh,
+	conns, err := connmgr.NewConnManager(connsLow, connsHigh,
 		connmgr.WithGracePeriod(connGrace))
 	if err != nil {
 		_ = limits.Close()
@@ -59,7 +59,7 @@ func newHost(cfg Config, count *traffic, gate *gater) (host.Host, error) {
 		libp2p.ConnectionManager(conns),
 		libp2p.ConnectionGater(gate),
 		libp2p.BandwidthReporter(count),
-		libp2p.WithDialTimeout(cfg.DialTimeout),
+		libp2p.WithDialTimeout(dialTimeout),
 		libp2p.DisableMetrics(), // a process may hold many hosts
 		libp2p.NoListenAddrs,    // listen opens them
 	}
@@ -127,7 +127,7 @@ func transports(cfg Config) []libp2p.Option {
 	if cfg.TransportOptions != nil {
 		return cfg.TransportOptions
 	}
-	tcpOpts := []any{tcp.DisableReuseport(), tcp.WithConnectionTimeout(cfg.DialTimeout)}
+	tcpOpts := []any{tcp.DisableReuseport(), tcp.WithConnectionTimeout(dialTimeout)}
 	if cfg.TCPDialer != nil {
 		tcpOpts = append(tcpOpts, tcp.WithDialerForAddr(cfg.TCPDialer))
 	}
@@ -150,7 +150,7 @@ func newResourceManager(cfg Config) (network.ResourceManager, error) {
 	defaults := rcmgr.DefaultLimits
 	libp2p.SetDefaultServiceLimits(&defaults)
 
-	conns := rcmgr.LimitVal(4 * cfg.ConnsHigh)
+	conns := rcmgr.LimitVal(4 * connsHigh)
 	streams := rcmgr.ResourceLimits{
 		Streams:         2 * streamsPerPeer,
 		StreamsInbound:  streamsPerPeer,
@@ -193,12 +193,12 @@ func newResourceManager(cfg Config) (network.ResourceManager, error) {
 }
 
 // connLimits returns how many connections one address, one /24 or /48, and one /16 or /32 may
-// hold of the 4*ConnsHigh that there may be: a quarter and a half for networks.
+// hold of the 4*connsHigh that there may be: a quarter and a half for networks.
 func connLimits(cfg Config, address, near, wide int) []rcmgr.ConnLimitPerSubnet {
 	return []rcmgr.ConnLimitPerSubnet{
-		{PrefixLength: address, ConnCount: min(connsPerAddress, cfg.ConnsHigh)},
-		{PrefixLength: near, ConnCount: cfg.ConnsHigh},
-		{PrefixLength: wide, ConnCount: 2 * cfg.ConnsHigh},
+		{PrefixLength: address, ConnCount: min(connsPerAddress, connsHigh)},
+		{PrefixLength: near, ConnCount: connsHigh},
+		{PrefixLength: wide, ConnCount: 2 * connsHigh},
 	}
 }
 

@@ -106,7 +106,7 @@ func (j *joiner) disconnected(nw network.Network, c network.Conn) {
 	if len(nw.ConnsToPeer(p)) > 0 || !j.net.member(p) {
 		return
 	}
-	if len(nw.Peers()) < j.net.cfg.ConnsLow {
+	if len(nw.Peers()) < connsLow {
 		j.lost.add(j.net.Host.Peerstore().PeerInfo(p), time.Now())
 	}
 	if j.net.alone() {
@@ -241,7 +241,7 @@ func (n *Net) connect(ctx context.Context, info peer.AddrInfo) error {
 		if s, ok := n.Host.Network().(*swarm.Swarm); ok {
 			s.Backoff().Clear(info.ID)
 		}
-		ctx, cancel := context.WithTimeout(ctx, 2*n.cfg.DialTimeout)
+		ctx, cancel := context.WithTimeout(ctx, 2*dialTimeout)
 		defer cancel()
 		if err := n.Host.Connect(ctx, info); err != nil {
 			return fmt.Errorf("overlay: connect: %w", err)

@@ -101,7 +101,7 @@ func (n *Net) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	libLog := slog.New(LibraryHandler(n.log.Handler(), n.cfg.LibraryLevel))
+	libLog := slog.New(libraryHandler{n.log.Handler()})
 	if n.PubSub, err = newGossip(ctx, n.Host, n.Names, libLog); err != nil {
 		return err
 	}

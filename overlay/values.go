@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	record "github.com/libp2p/go-libp2p-record"
@@ -34,16 +33,14 @@ type Values struct {
 	dht     *dht.IpfsDHT
 	holders *holders
 	local   *localRecords
-	lookup  time.Duration
 }
 
 func newValues(h host.Host, d *dht.IpfsDHT, n Names, cfg Config, by *signers) *Values {
 	return &Values{
 		dht:     d,
-		holders: newHolders(h, d, n, cfg),
-		local: &localRecords{store: cfg.Datastore, validator: d.Validator, age: cfg.RecordAge,
+		holders: newHolders(h, d, n),
+		local: &localRecords{store: cfg.Datastore, validator: d.Validator, age: recordAge,
 			signers: by},
-		lookup: cfg.LookupTimeout,
 	}
 }
 
@@ -74,7 +71,7 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 	c := &putOperation{v: v, key: key, val: val, rec: record.MakePutRecord(key, val),
 		asked: make(map[peer.ID]bool)}
 	c.send(ctx, known) // these need not wait for the lookup
-	look, cancel := context.WithTimeout(ctx, v.lookup)
+	look, cancel := context.WithTimeout(ctx, lookupTimeout)
 	c.send(ctx, v.holders.lookup(look, key))
 	cancel()
 	c.wait.Wait()
@@ -93,7 +90,7 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 // without a value the error is the timeout, because it is not known then that no peer
 // holds one.
 func (v *Values) Get(ctx context.Context, key string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, v.lookup)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	held, err := v.local.get(ctx, key)
 	if err != nil {

@@ -115,17 +115,6 @@ func (tx *Tx) EachGivenUp(host string, after []byte, fn func(GivenUp) (bool, err
 	})
 }
 
-// GivenUpCounts counts the URLs that were given up by outcome, without copies of other peers'
-// subnets. It reads every record.
-func (tx *Tx) GivenUpCounts() (map[Outcome]int64, error) {
-	n := map[Outcome]int64{}
-	err := tx.EachGivenUp("", nil, func(g GivenUp) (bool, error) {
-		n[g.Outcome]++
-		return true, nil
-	})
-	return n, err
-}
-
 // PushAgain queues e at its host, behind all entries of the same depth, although its URL may
 // have been seen before, and deletes its record if it was given up. The URL must not be
 // queued. The host must have a record, else the error is ErrNotFound.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"testing"
 
-	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/coords/coordstest"
 )
@@ -28,10 +27,7 @@ func newTrial(
 	t *testing.T, w *coordstest.World, peers, rounds, partners int, rng *rand.Rand,
 ) *trial {
 	t.Helper()
-	s, err := coordstest.NewSwarm(w, peers, coords.DefaultConfig(), rng)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := coordstest.NewSwarm(w, peers, rng)
 	for range rounds {
 		s.Round(partners)
 	}

@@ -291,7 +291,7 @@ func (s *search) proxyOf(samples []coords.Sample) *coords.Proxy {
 			bare[i].FirstByte = x.Connect
 		}
 	}
-	p, err := coords.Locate(bare, coords.DefaultFitConfig())
+	p, err := coords.Locate(bare)
 	if err != nil {
 		near := s.best("")
 		i := slices.IndexFunc(s.open, func(c Candidate) bool { return c.ID == near.Choice })

@@ -36,8 +36,6 @@ type ProxyConfig struct {
 	// Tie is the difference of times up to which candidates are treated as equally near and
 	// share the subnets by hashing. >= 0.
 	Tie time.Duration
-	// Fit configures the placement of servers.
-	Fit coords.FitConfig
 }
 
 // DefaultProxyConfig returns the parameters of the network. docs/protocol/coordinates.md
@@ -52,7 +50,6 @@ func DefaultProxyConfig() ProxyConfig {
 		GainMin:     0.03,
 		FailureCost: time.Second,
 		Tie:         2 * time.Millisecond, // scheduling noise of a busy machine
-		Fit:         coords.DefaultFitConfig(),
 	}
 }
 
@@ -73,7 +70,7 @@ func (c ProxyConfig) Validate() error {
 	check(c.GainMin >= 0 && c.GainMin < 1, "GainMin", c.GainMin, "in [0, 1)")
 	check(c.FailureCost >= 0, "FailureCost", c.FailureCost, ">= 0")
 	check(c.Tie >= 0, "Tie", c.Tie, ">= 0")
-	return errors.Join(append(errs, c.Fit.Validate())...)
+	return errors.Join(errs...)
 }
 
 // ProxyStrategy lets some candidates download one page each, places the server among

@@ -58,7 +58,7 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 	samples := e.samples()
 	digest := coords.DigestOf(samples)
 	v := assessment{self: e.Self, ok: digest.OK, e: e}
-	if p, err := digest.Locate(s.cfg.Fit); err == nil {
+	if p, err := digest.Locate(); err == nil {
 		v.proxy = &p
 	}
 	v.located = slices.ContainsFunc(e.Candidates, func(c Candidate) bool {

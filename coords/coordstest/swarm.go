@@ -17,17 +17,14 @@ type Swarm struct {
 }
 
 // NewSwarm places n estimators into w.
-func NewSwarm(w *World, n int, cfg coords.Config, rng *rand.Rand) (*Swarm, error) {
+func NewSwarm(w *World, n int, rng *rand.Rand) *Swarm {
 	s := &Swarm{World: w, rng: rng}
+	cfg := coords.DefaultConfig()
 	for range n {
 		cfg.Rand = rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))
-		e, err := coords.NewEstimator(cfg)
-		if err != nil {
-			return nil, err
-		}
-		s.Peers = append(s.Peers, e)
+		s.Peers = append(s.Peers, coords.NewEstimator(cfg))
 	}
-	return s, nil
+	return s
 }
 
 // Name returns the name of peer i.

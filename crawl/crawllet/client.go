@@ -231,7 +231,6 @@ func parseFailure(body []byte) *Failure {
 // Run is a run at a site. It is used by one goroutine.
 type Run struct {
 	prefix string
-	limits Limits
 	body   io.Closer
 	cancel context.CancelFunc
 
@@ -254,7 +253,7 @@ func (c *counter) Read(p []byte) (int, error) {
 }
 
 func newRun(body io.ReadCloser, prefix string, l Limits, cancel context.CancelFunc) (*Run, error) {
-	r := &Run{prefix: prefix, limits: l, body: body, cancel: cancel, received: counter{r: body}}
+	r := &Run{prefix: prefix, body: body, cancel: cancel, received: counter{r: body}}
 	r.frames = &frameReader{r: &r.received}
 	dec, err := zstd.NewReader(r.frames, zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderMaxWindow(8<<20), zstd.WithDecoderLowmem(true))
@@ -268,9 +267,6 @@ func newRun(body io.ReadCloser, prefix string, l Limits, cancel context.CancelFu
 	r.records = record.NewReader(io.LimitReader(dec, most+1))
 	return r, nil
 }
-
-// Limits returns the limits that the site has granted.
-func (r *Run) Limits() Limits { return r.limits }
 
 // Received returns the number of bytes of the reply so far.
 func (r *Run) Received() int64 { return r.received.n }

@@ -30,10 +30,16 @@ type Config struct {
 	// UntilOpen returns how long it is until then; nil means always open.
 	OpenPerDay time.Duration
 	UntilOpen  func(now time.Time) time.Duration
-	// Load and Save store one time across restarts. Load's ok is false if none is stored.
-	// Save must return only when the time is on disk. If nil, nothing is stored.
-	Load func() (at time.Time, ok bool, err error)
-	Save func(at time.Time) error
+	// Store keeps one time across restarts. If nil, nothing is stored.
+	Store Store
+}
+
+// A Store stores one time.
+type Store interface {
+	// Load returns the time; ok is false if none is stored.
+	Load() (at time.Time, ok bool, err error)
+	// Save returns only when the time is on disk.
+	Save(at time.Time) error
 }
 
 // Validate returns an error that lists every fault of c.
@@ -75,10 +81,10 @@ func New(c Config, now time.Time) (*Quota, error) {
 	}
 	q := &Quota{cfg: c, sem: make(chan struct{}, 1), filledAt: now, meanBytes: initialMeanBytes}
 	q.pace()
-	if c.Requests == 0 || c.Load == nil {
+	if c.Requests == 0 || c.Store == nil {
 		return q, nil
 	}
-	at, ok, err := c.Load()
+	at, ok, err := c.Store.Load()
 	if err != nil {
 		return nil, fmt.Errorf("quota: %w", err)
 	}
@@ -224,8 +230,8 @@ func (q *Quota) charge(now time.Time) (Ticket, error) {
 		upTo = at.Add(q.saveAhead)
 	}
 	q.mu.Unlock()
-	if !upTo.IsZero() && q.cfg.Save != nil {
-		if err := q.cfg.Save(upTo); err != nil {
+	if !upTo.IsZero() && q.cfg.Store != nil {
+		if err := q.cfg.Store.Save(upTo); err != nil {
 			return Ticket{}, fmt.Errorf("quota: %w", err)
 		}
 	}

@@ -15,21 +15,22 @@ type disk struct {
 	mu    sync.Mutex
 	at    time.Time
 	saves int
+	err   error // of Save
 }
 
-func (d *disk) load() (time.Time, bool, error) {
+func (d *disk) Load() (time.Time, bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.at, !d.at.IsZero(), nil
 }
 
-func (d *disk) save(at time.Time) error {
+func (d *disk) Save(at time.Time) error {
 	time.Sleep(3 * time.Millisecond)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.at = at.Round(0)
 	d.saves++
-	return nil
+	return d.err
 }
 
 // daily returns a Config.UntilOpen with one open period per day, from 22:00.
@@ -81,7 +82,7 @@ func TestDailyLimit(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(c.requests), 7))
 				kept := &disk{}
 				cfg := Config{Requests: c.requests, OpenPerDay: c.open, UntilOpen: daily(c.open),
-					Load: kept.load, Save: kept.save}
+					Store: kept}
 				begin, runs := time.Now(), 0
 				for time.Since(begin) < 6*day {
 					runs++
@@ -222,9 +223,7 @@ func TestBorrow(t *testing.T) {
 
 func TestSaveFails(t *testing.T) {
 	full := errors.New("full")
-	q, err := New(Config{Requests: 10, Save: func(time.Time) error {
-		return full
-	}}, time.Unix(1e9, 0))
+	q, err := New(Config{Requests: 10, Store: &disk{err: full}}, time.Unix(1e9, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,9 +238,7 @@ func TestSaveFails(t *testing.T) {
 // A clock that was years ahead does not stop the peer for years.
 func TestStoredTimeInFuture(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	q, err := New(Config{Requests: 240, Load: func() (time.Time, bool, error) {
-		return now.AddDate(3, 0, 0), true, nil
-	}}, now)
+	q, err := New(Config{Requests: 240, Store: &disk{at: now.AddDate(3, 0, 0)}}, now)
 	if err != nil {
 		t.Fatal(err)
 	}

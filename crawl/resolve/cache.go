@@ -43,13 +43,13 @@ func (a answer) get(fresh bool) ([]netip.Addr, error) {
 }
 
 // New returns an empty cache. It starts no goroutine; each lookup runs in a goroutine that ends
-// with it. New does not validate cfg: it treats negative values as zero, and ignores overrides
-// without a usable address.
+// with it. New does not validate cfg: it treats a negative NegativeTTL as zero, and ignores
+// overrides without a usable address.
 func New(cfg Config) *Cache {
 	cfg = cfg.withDefaults()
 	// The size is at least one, which is all that NewLRU requires.
-	answers, _ := simplelru.NewLRU[string, answer](cfg.MaxEntries, nil)
-	durations, _ := simplelru.NewLRU[string, time.Duration](cfg.MaxEntries, nil)
+	answers, _ := simplelru.NewLRU[string, answer](maxEntries, nil)
+	durations, _ := simplelru.NewLRU[string, time.Duration](maxEntries, nil)
 	overrides := make(map[string][]netip.Addr, len(cfg.Overrides))
 	for host, addrs := range cfg.Overrides {
 		if addrs = normalAddrs(addrs); len(addrs) > 0 {

@@ -141,15 +141,14 @@ func TestCallerOwnsAnswer(t *testing.T) {
 }
 
 func TestLifetimes(t *testing.T) {
-	cfg := Config{}.withDefaults()
 	for _, tt := range []struct {
 		name   string
 		answer any
 		life   time.Duration
 	}{
-		{"found", addrs("203.0.113.1"), cfg.TTL},
-		{"not found", ErrNotFound, cfg.NegativeTTL},
-		{"temporary", errors.New("down"), cfg.FailureTTL},
+		{"found", addrs("203.0.113.1"), defaultTTL},
+		{"not found", ErrNotFound, defaultNegativeTTL},
+		{"temporary", errors.New("down"), failureTTL},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,9 +196,9 @@ func TestTakeDuration(t *testing.T) {
 // TestTTL verifies the bounds of the TTL, and that Refresh does not repeat a lookup at once.
 func TestTTL(t *testing.T) {
 	for _, tt := range []struct{ ttl, want, repeats time.Duration }{
-		{5 * time.Second, DefaultMinTTL, 5 * time.Second},
+		{5 * time.Second, minTTL, 5 * time.Second},
 		{time.Hour, time.Hour, repeatsFor},
-		{100 * time.Hour, DefaultMaxTTL, repeatsFor},
+		{100 * time.Hour, maxTTL, repeatsFor},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			asked := 0
@@ -251,10 +250,10 @@ func TestStale(t *testing.T) {
 		if _, err := c.Refresh(t.Context(), "a.example"); !errors.Is(err, ErrTemporary) {
 			t.Errorf("Refresh() = %v, want ErrTemporary", err)
 		}
-		time.Sleep(DefaultMaxStale)
+		time.Sleep(maxStale)
 		check(ErrTemporary, 4)
 		failure = nil
-		time.Sleep(DefaultFailureTTL)
+		time.Sleep(failureTTL)
 		check(nil, 5)
 		failure = ErrNotFound // an answer, so the addresses are not used any more
 		time.Sleep(time.Hour)
@@ -360,7 +359,8 @@ func TestLookupTimeout(t *testing.T) {
 
 func TestEvictsLeastRecentlyUsed(t *testing.T) {
 	srv := &server{}
-	c := New(Config{Lookup: WithoutTTL(srv.lookup), MaxEntries: 2})
+	c := New(Config{Lookup: WithoutTTL(srv.lookup)})
+	c.answers.Resize(2)
 	for _, host := range []string{"a", "b", "a", "c", "a", "b"} {
 		c.Addrs(t.Context(), host)
 	}
@@ -377,11 +377,11 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	bad := Config{
-		TTL: -1, FailureTTL: -1, MaxEntries: -1,
-		Overrides: map[string][]netip.Addr{"": addrs("127.0.0.1"), "x": nil},
+		NegativeTTL: -1,
+		Overrides:   map[string][]netip.Addr{"": addrs("127.0.0.1"), "x": nil},
 	}
 	err := bad.Validate()
-	for _, want := range []string{"TTL", "FailureTTL", "MaxEntries", "no host", `"x"`} {
+	for _, want := range []string{"NegativeTTL", "no host", `"x"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate() = %v, want it to name %s", err, want)
 		}

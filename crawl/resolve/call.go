@@ -81,12 +81,12 @@ func (c *Cache) newAnswer(
 	now := time.Now()
 	addrs := normalAddrs(found.Addrs)
 	if err == nil && len(addrs) > 0 {
-		a := answer{addrs: addrs, expires: now.Add(c.cfg.TTL)}
+		a := answer{addrs: addrs, expires: now.Add(defaultTTL)}
 		if ttl := found.TTL; ttl > 0 {
-			a.expires = now.Add(min(max(ttl, c.cfg.MinTTL), c.cfg.MaxTTL))
+			a.expires = now.Add(min(max(ttl, minTTL), maxTTL))
 			a.repeats = now.Add(min(ttl, repeatsFor))
 		}
-		a.stale = a.expires.Add(c.cfg.MaxStale)
+		a.stale = a.expires.Add(maxStale)
 		return a
 	}
 	if errors.Is(err, ErrBusy) {
@@ -97,7 +97,7 @@ func (c *Cache) newAnswer(
 	if errors.Is(e, ErrNotFound) {
 		life := c.cfg.NegativeTTL
 		if e.ttl >= 0 { // the lookup says how long
-			life = max(min(e.ttl, life), c.cfg.FailureTTL)
+			life = max(min(e.ttl, life), failureTTL)
 		}
 		return answer{err: e, expires: now.Add(life)}
 	}
@@ -106,5 +106,5 @@ func (c *Cache) newAnswer(
 			addrs: old.addrs, err: e, expires: now.Add(retryStale), stale: old.stale,
 		}
 	}
-	return answer{err: e, expires: now.Add(c.cfg.FailureTTL)}
+	return answer{err: e, expires: now.Add(failureTTL)}
 }

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -68,8 +69,7 @@ func NewClient(cfg ClientConfig) *Client {
 	if cfg.Dial == nil {
 		cfg.Dial = (&net.Dialer{}).DialContext
 	}
-	setDefault(&cfg.Hosts, hostsPath)
-	setDefault(&cfg.ResolvConf, resolvConfPath)
+	cfg.Hosts, cfg.ResolvConf = cmp.Or(cfg.Hosts, hostsPath), cmp.Or(cfg.ResolvConf, resolvConfPath)
 	c := &Client{
 		cfg: cfg, hosts: watchHosts(cfg.Hosts), limits: newLimits(),
 		upstreams: map[Server]*upstream{},

@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// The defaults of Config.
 const (
-	DefaultTTL         = time.Hour
-	DefaultMinTTL      = time.Minute
-	DefaultMaxTTL      = 24 * time.Hour
-	DefaultNegativeTTL = 10 * time.Minute
-	DefaultFailureTTL  = 5 * time.Second
-	DefaultMaxStale    = 24 * time.Hour
-	DefaultMaxEntries  = 10_000
+	defaultTTL         = time.Hour                   // lifetime of addresses without a TTL
+	minTTL, maxTTL     = time.Minute, 24 * time.Hour // bounds of the TTL of addresses
+	defaultNegativeTTL = 10 * time.Minute
+	failureTTL         = 5 * time.Second // lifetime of a temporary failure
+	// maxStale is how long after their lifetime addresses are used if lookups fail.
+	maxStale   = 24 * time.Hour
+	maxEntries = 10_000 // maximum number of cached names
 )
 
 // maxAddrs is the maximum number of addresses kept of one answer.
@@ -30,31 +29,14 @@ type Config struct {
 	// Lookup looks up a host. Nil means that of a Client with the name servers of the system.
 	Lookup Lookup
 
-	TTL            time.Duration // lifetime of addresses without a TTL; default 1 h
-	MinTTL, MaxTTL time.Duration // bounds of the TTL of addresses; default 1 min, 24 h
-	NegativeTTL    time.Duration // maximum lifetime of "no such host"; default 10 min
-	FailureTTL     time.Duration // lifetime of a temporary failure; default 5 s
-	// MaxStale is how long after their lifetime addresses are used if lookups fail; default 24 h.
-	MaxStale   time.Duration
-	MaxEntries int // maximum number of cached names; default 10,000
+	NegativeTTL time.Duration // maximum lifetime of "no such host"; default 10 min
 }
 
 // Validate returns all errors in c, joined.
 func (c Config) Validate() error {
 	var errs []error
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"TTL", c.TTL}, {"MinTTL", c.MinTTL}, {"MaxTTL", c.MaxTTL},
-		{"NegativeTTL", c.NegativeTTL}, {"FailureTTL", c.FailureTTL}, {"MaxStale", c.MaxStale},
-	} {
-		if d.value < 0 {
-			errs = append(errs, fmt.Errorf("resolve: %s is negative: %v", d.name, d.value))
-		}
-	}
-	if c.MaxEntries < 0 {
-		errs = append(errs, fmt.Errorf("resolve: MaxEntries is negative: %d", c.MaxEntries))
+	if c.NegativeTTL < 0 {
+		errs = append(errs, fmt.Errorf("resolve: NegativeTTL is negative: %v", c.NegativeTTL))
 	}
 	for host, addrs := range c.Overrides {
 		if normalHost(host) == "" {
@@ -69,24 +51,13 @@ func (c Config) Validate() error {
 
 // withDefaults returns c with defaults in place of zero and negative values.
 func (c Config) withDefaults() Config {
-	setDefault(&c.TTL, DefaultTTL)
-	setDefault(&c.MinTTL, DefaultMinTTL)
-	setDefault(&c.MaxTTL, DefaultMaxTTL)
-	setDefault(&c.NegativeTTL, DefaultNegativeTTL)
-	setDefault(&c.FailureTTL, DefaultFailureTTL)
-	setDefault(&c.MaxStale, DefaultMaxStale)
-	setDefault(&c.MaxEntries, DefaultMaxEntries)
+	if c.NegativeTTL <= 0 {
+		c.NegativeTTL = defaultNegativeTTL
+	}
 	if c.Lookup == nil {
 		c.Lookup = NewClient(ClientConfig{}).Lookup
 	}
 	return c
-}
-
-func setDefault[T int | time.Duration | string](v *T, def T) {
-	var zero T
-	if *v <= zero {
-		*v = def
-	}
 }
 
 // normalHost returns the form of a name that is used for comparison.

@@ -8,7 +8,7 @@
 //
 // # Lifetimes
 //
-// Addresses are used for their TTL, within Config.MinTTL and MaxTTL: the address decides which peer
+// Addresses are used for their TTL, within a minute and a day: the address decides which peer
 // owns a host, and a load balancer with a TTL of seconds would change it with every answer. "No
 // such host" is cached as RFC 2308 says, at most for Config.NegativeTTL. If a lookup fails,
 // addresses that have expired remain in use for some time (RFC 8767).

@@ -15,7 +15,7 @@ const (
 	// udpSize is the size of answers that a name server may send by UDP: that avoids fragments
 	// (RFC 9715).
 	udpSize = 1232
-	// maxRecordTTL bounds the lifetime of records, before Config.MaxTTL.
+	// maxRecordTTL bounds the lifetime of records, before maxTTL.
 	maxRecordTTL = 7 * 24 * time.Hour
 )
 

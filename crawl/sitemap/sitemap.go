@@ -21,23 +21,6 @@ const (
 	Atom        // 0.3 or 1.0
 )
 
-// String returns the name of the kind.
-func (k Kind) String() string {
-	switch k {
-	case URLSet:
-		return "sitemap"
-	case Index:
-		return "sitemap index"
-	case List:
-		return "list"
-	case RSS:
-		return "RSS"
-	case Atom:
-		return "Atom"
-	}
-	return "none"
-}
-
 // ChangeFreq is how often a page changes, according to its site.
 type ChangeFreq uint8
 

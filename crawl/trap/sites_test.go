@@ -31,8 +31,8 @@ func TestQuotaGrows(t *testing.T) {
 		for i := range 1000 {
 			g.Admit(s, store.URL("http://a.example/"+letters(i)))
 		}
-		if s.URLs() != uint64(c.want) || s.Drops(Quota) != uint64(1000-c.want) {
-			t.Errorf("links from %v: %d URLs admitted, want %d", c.from, s.URLs(), c.want)
+		if s.urls != uint64(c.want) || s.drops[Quota] != uint64(1000-c.want) {
+			t.Errorf("links from %v: %d URLs admitted, want %d", c.from, s.urls, c.want)
 		}
 	}
 }
@@ -50,17 +50,17 @@ func TestSketchedLimits(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
 			s := new(State)
 			for i := range 2 * limit {
-				token, first := random(r, 12), s.URLs()
+				token, first := random(r, 12), s.urls
 				for page := range 3 {
 					g.Admit(s,
 						store.URL(fmt.Sprintf("http://a.example/a%d?ref=f47ac10b-58cc-4372-a567-%s",
 							page, token)))
 				}
-				if i < limit && s.URLs() != first+3 {
+				if i < limit && s.urls != first+3 {
 					t.Fatalf("limit %d, seed %d: cut at %d values", limit, seed, i)
 				}
 			}
-			if got := s.URLs(); got > 3*uint64(limit)*18/10 {
+			if got := s.urls; got > 3*uint64(limit)*18/10 {
 				t.Errorf("limit %d, seed %d: %d values admitted, want at most 1.8 times the limit",
 					limit, seed, got/3)
 			}

@@ -31,17 +31,6 @@ type State struct {
 	dirty  bool
 }
 
-// URLs returns the number of URLs admitted.
-func (s *State) URLs() uint64 { return s.urls }
-
-// Drops returns the number of URLs dropped for h.
-func (s *State) Drops(h Heuristic) uint64 {
-	if h >= numHeuristics {
-		return 0
-	}
-	return s.drops[h]
-}
-
 // Domains returns the number of other registered domains that link to the host: exact up to
 // 8, then an estimate with a standard error of 9 %.
 func (s *State) Domains() uint64 { return uint64(math.Round(s.linked.count())) }

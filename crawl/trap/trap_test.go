@@ -222,13 +222,13 @@ func TestTrapsAreCut(t *testing.T) {
 					last = h
 				}
 			}
-			t.Logf("%d of %d came through, the last drop is %v", s.URLs(), n, last)
-			if s.URLs() > uint64(trap.most) || last != trap.want || s.URLs()+drops(s) != uint64(n) {
+			t.Logf("%d of %d came through, the last drop is %v", s.urls, n, last)
+			if s.urls > uint64(trap.most) || last != trap.want || s.urls+drops(s) != uint64(n) {
 				t.Errorf("%d URLs admitted, want at most %d; last drop %v, want %v; %d drops",
-					s.URLs(), trap.most, last, trap.want, drops(s))
+					s.urls, trap.most, last, trap.want, drops(s))
 			}
-			if limit := limitOf(g.cfg, trap.want); s.URLs() < uint64(limit) {
-				t.Errorf("cut at %d, below the limit of %d", s.URLs(), limit)
+			if limit := limitOf(g.cfg, trap.want); s.urls < uint64(limit) {
+				t.Errorf("cut at %d, below the limit of %d", s.urls, limit)
 			}
 			checkSize(t, s)
 		})
@@ -242,7 +242,7 @@ func limitOf(c Config, h Heuristic) int {
 
 func drops(s *State) (n uint64) {
 	for h := range numHeuristics {
-		n += s.Drops(h)
+		n += s.drops[h]
 	}
 	return n
 }
@@ -276,7 +276,7 @@ func TestSwitches(t *testing.T) {
 		for i := range 40_000 {
 			g.Admit(s, store.URL("http://a.example"+trap.url(r, i)))
 		}
-		if n := s.Drops(trap.want); n > 0 {
+		if n := s.drops[trap.want]; n > 0 {
 			t.Errorf("%s: %d URLs dropped by %v, which is disabled", trap.name, n, trap.want)
 		}
 	}

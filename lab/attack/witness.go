@@ -54,10 +54,7 @@ func (m *member) attend(
 ) error {
 	ec := coords.DefaultConfig()
 	ec.Rand = rand.New(rand.NewPCG(1, 2))
-	est, err := coords.NewEstimator(ec)
-	if err != nil {
-		return err
-	}
+	est := coords.NewEstimator(ec)
 	c := peers.DefaultConfig()
 	c.Host, c.Key, c.Topic = m.host, m.key, m.e.names.Beacons()
 	c.Protocol, c.HeartbeatProtocol = m.e.names.Coords(), m.e.names.Heartbeat()

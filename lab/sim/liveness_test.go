@@ -48,10 +48,7 @@ func startStation(t *testing.T, f *fabric.Fabric, i int, boot []peer.AddrInfo) *
 	}
 	ec := coords.DefaultConfig()
 	ec.Rand = mrand.New(mrand.NewPCG(uint64(i), 7))
-	est, err := coords.NewEstimator(ec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	est := coords.NewEstimator(ec)
 	pc := peers.DefaultConfig()
 	pc.Host, pc.Key, pc.Estimator = s.net.Host, key, est
 	pc.Topic, pc.Protocol = s.net.Names.Beacons(), s.net.Names.Coords()

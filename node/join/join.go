@@ -13,12 +13,8 @@ import (
 	"peerd/overlay/admission"
 )
 
-var (
-	// ErrProfile is returned if a peer sent another profile than the invitation names.
-	ErrProfile = errors.New("the profile is not the one of the invitation")
-	// ErrNoAddress is returned if no address is known at which the inviting peer can be reached.
-	ErrNoAddress = errors.New("no address of this peer; start it, or give --addr")
-)
+// ErrProfile is returned if a peer sent another profile than the invitation names.
+var ErrProfile = errors.New("the profile is not the one of the invitation")
 
 // Found makes home the first peer of the network with profile p, and saves the profile there. In
 // a network that is not open the peer becomes the founder. Its errors are those of
@@ -64,7 +60,7 @@ func Invite(home config.Home, p config.Profile, addrs []string, t Terms) (Line, 
 		info.Addrs = append(info.Addrs, a.Addrs...)
 	}
 	if len(info.Addrs) == 0 {
-		return l, ErrNoAddress
+		return l, errors.New("no address of this peer; start it, or give --addr")
 	}
 	info.Addrs = info.Addrs[:min(len(info.Addrs), maxAddrs)]
 	l.Peers = []peer.AddrInfo{info}

@@ -44,10 +44,7 @@ func fixedEstimator(t testing.TB, seed uint64) *coords.Estimator {
 	cfg := coords.DefaultConfig()
 	cfg.Dimensions, cfg.WarmUp, cfg.MoveMax, cfg.GravityRho = 2, samples, 1e-9, 1e9
 	cfg.Rand = rand.New(rand.NewPCG(seed, 1))
-	est, err := coords.NewEstimator(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	est := coords.NewEstimator(cfg)
 	at := []float64{cfg.Rand.Float64() * 200, cfg.Rand.Float64() * 200}
 	for i := range samples {
 		corner := []float64{float64(i % 4 % 2 * 200), float64(i % 4 / 2 * 200)}

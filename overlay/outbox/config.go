@@ -15,9 +15,6 @@ import (
 	"peerd/store"
 )
 
-// DefaultRefreshRate is used if Config.RefreshRate is zero.
-const DefaultRefreshRate = 20
-
 // Config configures a Forwarder.
 type Config struct {
 	DB       *store.DB
@@ -44,18 +41,18 @@ type Config struct {
 	// Retry is the wait after a failure. It doubles up to MaxRetry.
 	Retry, MaxRetry time.Duration
 	// NamePatience is how long the lookups of a host's name may fail before its URLs are given
-	// up. The waits between lookups double, from five times Retry to MaxNameRetry. Zero means the
-	// defaults.
+	// up. The waits between lookups double, from five times Retry to MaxNameRetry. Zero means
+	// 72 h, and 1 h.
 	NamePatience, MaxNameRetry time.Duration
 	// NotFoundSpan is the minimum time between the first and the last of three answers that there
-	// is no such host before its URLs are given up. Zero means the default.
+	// is no such host before its URLs are given up. Zero means 6 h.
 	NotFoundSpan time.Duration
 	// Online reports whether this peer's network is up. While it is down, nothing is resolved,
 	// claimed or sent, and no failure counts. The caller calls RetryNow when it is up again. It
 	// must be fast, and must not call the Forwarder. Nil: it always is.
 	Online func() bool
 	// RefreshRate is how many times a second, over all owners that do not answer, the owner of
-	// a subnet is read again. Zero means DefaultRefreshRate.
+	// a subnet is read again. Zero means 20.
 	RefreshRate int
 	// MaxPending is the number of pending URLs above which the Forwarder is over its limit: it
 	// then claims all unowned subnets, those with the oldest URLs first. Zero means no limit.
@@ -109,12 +106,6 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func setDefault(v *time.Duration, def time.Duration) {
-	if *v == 0 {
-		*v = def
-	}
 }
 
 // batchSize returns the number of URLs in a full batch.

@@ -109,12 +109,10 @@ func New(cfg Config) (*Forwarder, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.RefreshRate == 0 {
-		cfg.RefreshRate = DefaultRefreshRate
-	}
-	setDefault(&cfg.NamePatience, DefaultNamePatience)
-	setDefault(&cfg.NotFoundSpan, DefaultNotFoundSpan)
-	setDefault(&cfg.MaxNameRetry, DefaultMaxNameRetry)
+	cfg.RefreshRate = cmp.Or(cfg.RefreshRate, 20)
+	cfg.NamePatience = cmp.Or(cfg.NamePatience, 72*time.Hour)
+	cfg.NotFoundSpan = cmp.Or(cfg.NotFoundSpan, 6*time.Hour)
+	cfg.MaxNameRetry = cmp.Or(cfg.MaxNameRetry, time.Hour)
 	sent, err := lru.New[store.Digest, struct{}](1 << 17)
 	if err != nil {
 		return nil, fmt.Errorf("outbox: %w", err)

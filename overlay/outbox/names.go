@@ -25,13 +25,6 @@ func (e *NameError) Error() string { return e.Err.Error() }
 // Unwrap returns Err.
 func (e *NameError) Unwrap() error { return e.Err }
 
-// The defaults of Config.
-const (
-	DefaultNamePatience = 72 * time.Hour
-	DefaultNotFoundSpan = 6 * time.Hour
-	DefaultMaxNameRetry = time.Hour
-)
-
 // nameTries is the minimum number of lookups before a host is given up.
 const nameTries = 3
 

@@ -127,7 +127,7 @@ func pack(from []*ownState, size int) (msg announcement, in []*ownState) {
 // announce publishes one message if something is due. While no other peer is in the topic,
 // nothing is published.
 func (m *Map) announce(ctx context.Context, now time.Time) {
-	others := m.cfg.Peers()
+	others := m.cfg.Node.OtherPeers()
 	if others < 1 || len(m.topic.ListPeers()) == 0 {
 		m.lastAlone = now
 	}

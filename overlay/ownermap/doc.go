@@ -10,7 +10,7 @@
 // ownership. Memory is bounded: when the map is full, it evicts the subnet that was
 // announced least recently. A [Store] keeps it across restarts.
 //
-// A caller provides the leases of this peer (Config.OwnSubnets) and calls Run once. All
+// A caller provides the leases of this peer (Node.OwnSubnets) and calls Run once. All
 // methods are safe for concurrent use; a snapshot ([Map.Known]) never changes.
 //
 // docs/protocol/ownermap.md describes the messages and which of them are rejected. The

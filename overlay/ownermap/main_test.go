@@ -81,12 +81,34 @@ func message(t testing.TB, leases ...[]byte) []byte {
 	return b
 }
 
+// fakeNode is a Node; nil functions do nothing.
+type fakeNode struct {
+	peers   int
+	own     func() []OwnSubnet
+	onLease func(lease.Lease)
+}
+
+func (n *fakeNode) OwnSubnets() []OwnSubnet {
+	if n.own == nil {
+		return nil
+	}
+	return n.own()
+}
+
+func (n *fakeNode) OtherPeers() int { return n.peers }
+
+func (n *fakeNode) ObserveLease(l lease.Lease) {
+	if n.onLease != nil {
+		n.onLease(l)
+	}
+}
+
 // newMap returns a Map of p that is not running and needs no network.
 func newMap(t testing.TB, p overlaytest.Peer, change func(*Config)) *Map {
 	t.Helper()
 	c := DefaultConfig()
 	c.Self, c.PubSub, c.Topic = p.ID, new(pubsub.PubSub), "owners"
-	c.OwnSubnets, c.Peers = func() []OwnSubnet { return nil }, func() int { return 1 }
+	c.Node = &fakeNode{peers: 1}
 	if change != nil {
 		change(&c)
 	}
@@ -153,9 +175,8 @@ func newMember(t *testing.T, me overlaytest.Peer, change func(*Config)) *member 
 	}
 	m := &member{me: me, host: h}
 	c := DefaultConfig()
-	c.Self, c.PubSub, c.Topic, c.OwnSubnets, c.Peers = me.ID, ps, "owners", m.subnets, func() int {
-		return 2
-	}
+	c.Self, c.PubSub, c.Topic = me.ID, ps, "owners"
+	c.Node = &fakeNode{peers: 2, own: m.subnets}
 	c.Step, c.Gap, c.Settle = 5*time.Millisecond, 20*time.Millisecond, 1500*time.Millisecond
 	if change != nil {
 		change(&c)

@@ -18,6 +18,17 @@ import (
 	"peerd/overlay/wire"
 )
 
+// A Node is the peer that a Map belongs to. Its methods must not block.
+type Node interface {
+	// OwnSubnets returns the decided subnets of this peer. It is called every Step.
+	OwnSubnets() []OwnSubnet
+	// OtherPeers returns the number of other peers.
+	OtherPeers() int
+	// ObserveLease is called with each valid lease received from another peer, whether new or
+	// not. It is called concurrently.
+	ObserveLease(lease.Lease)
+}
+
 // Config configures a Map. Start from DefaultConfig.
 type Config struct {
 	// Self is this peer. PubSub is its gossip and Topic the topic of the announcements.
@@ -25,14 +36,8 @@ type Config struct {
 	Self   peer.ID
 	PubSub *pubsub.PubSub
 	Topic  string
-	// OwnSubnets returns the decided subnets of this peer. It is called every Step and must not
-	// block. Required.
-	OwnSubnets func() []OwnSubnet
-	// Peers returns the number of other peers. Required.
-	Peers func() int
-	// OnLease is called with each valid lease received from another peer, whether new or not.
-	// It is called concurrently and must not block. It may be nil.
-	OnLease func(lease.Lease)
+	// Node is required.
+	Node Node
 	// Store saves the leases for the next start. It may be nil.
 	Store Store
 	// Logger receives the log of Run. It may be nil.
@@ -41,7 +46,7 @@ type Config struct {
 	// Max is the maximum number of subnets of other peers. Each takes about 400 bytes of
 	// memory.
 	Max int
-	// Step is how often OwnSubnets is called.
+	// Step is how often Node.OwnSubnets is called.
 	Step time.Duration
 	// Gap is the minimum time between two messages. Size is the maximum size of a message in
 	// bytes.
@@ -76,8 +81,7 @@ func (c Config) Validate() error {
 	bad(c.Self == "", "Self is missing")
 	bad(c.PubSub == nil, "PubSub is missing")
 	bad(c.Topic == "", "Topic is missing")
-	bad(c.OwnSubnets == nil, "OwnSubnets is missing")
-	bad(c.Peers == nil, "Peers is missing")
+	bad(c.Node == nil, "Node is missing")
 	bad(c.Max < 1, "Max is %d, want at least 1", c.Max)
 	for name, d := range map[string]time.Duration{
 		"Step": c.Step, "Gap": c.Gap, "RepeatAfter": c.RepeatAfter,
@@ -198,7 +202,7 @@ func (m *Map) Run(ctx context.Context) error {
 
 // updateOwn reads the subnets of this peer.
 func (m *Map) updateOwn(now time.Time) {
-	lost, err := m.own.update(m.cfg.OwnSubnets(), now, func(l lease.Lease) {
+	lost, err := m.own.update(m.cfg.Node.OwnSubnets(), now, func(l lease.Lease) {
 		m.table.put(newEntry(l), true, now, 0)
 	})
 	if err != nil {

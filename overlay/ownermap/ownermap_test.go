@@ -92,7 +92,7 @@ func TestRepeatRate(t *testing.T) {
 	m := newMember(t, alice, func(c *Config) {
 		d := DefaultConfig()
 		c.Step, c.Gap, c.Settle = d.Step, d.Gap, d.Settle
-		c.Peers = func() int { return 99 }
+		c.Node.(*fakeNode).peers = 99
 	})
 	leave, err := m.join()
 	if err != nil {
@@ -111,7 +111,7 @@ func TestRepeatRate(t *testing.T) {
 	for i := range own {
 		own[i] = OwnSubnet{subnet(i), seal(t, alice, owned(alice, subnet(i), now, somewhere(2)))}
 	}
-	m.cfg.OwnSubnets = func() []OwnSubnet { return own }
+	m.cfg.Node.(*fakeNode).own = func() []OwnSubnet { return own }
 	m.updateOwn(now)
 	for m.Stats().Sent < 40 {
 		now = now.Add(time.Second)
@@ -141,7 +141,7 @@ func TestConfigValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := Config{}.Validate()
-	for _, want := range []string{"Self", "PubSub", "Topic", "Own", "Peers", "Max", "Step", "Gap",
+	for _, want := range []string{"Self", "PubSub", "Topic", "Node", "Max", "Step", "Gap",
 		"RepeatAfter", "RepeatRate", "Size"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate does not mention %s: %v", want, err)

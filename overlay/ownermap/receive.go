@@ -46,9 +46,7 @@ func (m *Map) receive(raw []byte, now time.Time) (added int, err error) {
 		if l.CheckTime(now) != nil || !m.quota.allows(owner, now) {
 			continue
 		}
-		if m.cfg.OnLease != nil {
-			m.cfg.OnLease(l)
-		}
+		m.cfg.Node.ObserveLease(l)
 		if m.table.put(newEntry(l), false, now, m.cfg.RepeatAfter/2) {
 			m.quota.charge(owner, now)
 			added++

@@ -22,9 +22,9 @@ func TestReceive(t *testing.T) {
 	forged[len(forged)-1] ^= 1
 	a := newMap(t, alice, nil)
 	heard := 0 // valid leases, new or not
-	a.cfg.OnLease = func(l lease.Lease) {
+	a.cfg.Node.(*fakeNode).onLease = func(l lease.Lease) {
 		if heard++; l.Owner == alice.ID {
-			t.Error("OnLease was called with an own lease")
+			t.Error("ObserveLease was called with an own lease")
 		}
 	}
 	for _, c := range []struct {
@@ -66,7 +66,7 @@ func TestReceive(t *testing.T) {
 		}
 	}
 	if heard != 12 {
-		t.Errorf("OnLease was called %d times, want 12", heard)
+		t.Errorf("ObserveLease was called %d times, want 12", heard)
 	}
 	if s := a.Stats(); s.Subnets != 3 || s.Received != 6 {
 		t.Errorf("Stats() = %+v, want 3 subnets and 6 received", s)

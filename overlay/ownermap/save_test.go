@@ -31,7 +31,7 @@ func TestSavedLeases(t *testing.T) {
 	s := memStore{}
 	with := func(c *Config) { c.Store, c.Max = s, 3 }
 	a := newMap(t, alice, with)
-	a.cfg.OwnSubnets = func() []OwnSubnet {
+	a.cfg.Node.(*fakeNode).own = func() []OwnSubnet {
 		return []OwnSubnet{{subnet(9), seal(t, alice, owned(alice, subnet(9), now, nil))}}
 	}
 	a.updateOwn(now)

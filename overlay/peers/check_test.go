@@ -13,7 +13,7 @@ func TestSuspicionsAreLimited(t *testing.T) {
 	key, id := identity(t, 1)
 	b := testBeacon(id, 1, time.Now())
 	b.At = s.Coordinate()
-	if _, err := s.dir.PutRelayed(mustSeal(t, key, b), time.Second); err != nil {
+	if _, err := s.dir.put(mustSeal(t, key, b), time.Second, hearsay{}); err != nil {
 		t.Fatal(err)
 	}
 	requested := func() bool {

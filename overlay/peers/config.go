@@ -58,7 +58,7 @@ type Config struct {
 	// Gap is the minimum time between two beacons, however much changes. In a large network it
 	// is a quarter of the interval instead.
 	Gap time.Duration
-	// TTL, Skew and MaxPeers bound the directory; see DirectoryConfig.
+	// TTL, Skew and MaxPeers bound the directory; see directoryConfig.
 	TTL, Skew time.Duration
 	MaxPeers  int
 	// FastInterval is the time between two measurements while the error of the coordinate is

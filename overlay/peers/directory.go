@@ -23,8 +23,8 @@ var (
 	ErrTime = errors.New("peers: beacon out of time")
 )
 
-// DirectoryConfig configures a Directory.
-type DirectoryConfig struct {
+// directoryConfig configures a Directory.
+type directoryConfig struct {
 	// Self is this peer. The directory does not contain it.
 	Self peer.ID
 	// Topic is what beacons must be signed for.
@@ -55,7 +55,7 @@ type DirectoryConfig struct {
 
 // A Directory holds the beacons of other peers. It is safe for concurrent use.
 type Directory struct {
-	cfg DirectoryConfig
+	cfg directoryConfig
 
 	salt     uint64        // selects the random peers that a partial directory keeps
 	syncTurn atomic.Uint32 // which part of the peers was last synced
@@ -81,8 +81,8 @@ type entry struct {
 	*life
 }
 
-// NewDirectory returns an empty Directory.
-func NewDirectory(cfg DirectoryConfig) *Directory {
+// newDirectory returns an empty Directory.
+func newDirectory(cfg directoryConfig) *Directory {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
@@ -107,14 +107,8 @@ func (d *Directory) Put(raw []byte) (Beacon, error) {
 	return b, err
 }
 
-// PutRelayed is Put for a beacon of which the maker was last heard age ago by the sender.
-// Without the age, peers would keep a failed peer alive among themselves. The caller vouches
-// for the sender; PutHearsay is for all others.
-func (d *Directory) PutRelayed(raw []byte, age time.Duration) (Beacon, error) {
-	return d.put(raw, age, hearsay{})
-}
-
-// put adds a beacon.
+// put adds a beacon of which the maker was last heard age ago by the sender.
+// Without the age, peers would keep a failed peer alive among themselves.
 func (d *Directory) put(raw []byte, age time.Duration, told hearsay) (Beacon, error) {
 	if err := d.checkNew(raw); err != nil {
 		return Beacon{}, err
@@ -224,10 +218,10 @@ func (d *Directory) present(e *entry, now time.Time) bool { return d.state(e.lif
 const maxUnknownPeers = 32
 
 // ttl is how long the maker of b may be silent, if it may claim the Interval.
-func (c DirectoryConfig) ttl(b Beacon) time.Duration { return max(c.TTL, ttlIntervals*b.Interval) }
+func (c directoryConfig) ttl(b Beacon) time.Duration { return max(c.TTL, ttlIntervals*b.Interval) }
 
-// outdated reports whether b is too old for PutRelayed.
-func (c DirectoryConfig) outdated(b Beacon, date time.Time) bool {
+// outdated reports whether b is too old for put.
+func (c directoryConfig) outdated(b Beacon, date time.Time) bool {
 	return b.Time.Before(date.Add(-c.ttl(b) - c.Skew))
 }
 
@@ -273,7 +267,7 @@ func (d *Directory) Relayed(p peer.ID) (RelayedBeacon, bool) {
 }
 
 // keptAfterEviction is the number of entries that remain after an eviction.
-func (c DirectoryConfig) keptAfterEviction() int { return c.Max - max(1, c.Max/8) }
+func (c directoryConfig) keptAfterEviction() int { return c.Max - max(1, c.Max/8) }
 
 // evict makes room for one entry if the directory is full. It deletes expired peers first. If
 // there are none, it deletes an eighth of the entries, because choosing is more expensive than

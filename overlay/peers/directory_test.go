@@ -20,9 +20,9 @@ type clockedDirectory struct {
 	now time.Time
 }
 
-func newDirectory(self peer.ID, max int) *clockedDirectory {
+func testDirectory(self peer.ID, max int) *clockedDirectory {
 	c := &clockedDirectory{now: time.Unix(1_800_000_000, 0)}
-	c.Directory = NewDirectory(DirectoryConfig{
+	c.Directory = newDirectory(directoryConfig{
 		Self: self, Topic: testTopic, Dimensions: testDims,
 		TTL: 90 * time.Second, Skew: 5 * time.Minute, Max: max, Zones: zone.DefaultConfig(),
 		Now: func() time.Time { return c.now },
@@ -33,10 +33,10 @@ func newDirectory(self peer.ID, max int) *clockedDirectory {
 func TestDirectoryPut(t *testing.T) {
 	key, id := identity(t, 1)
 	selfKey, self := identity(t, 2)
-	d := newDirectory(self, 10)
+	d := testDirectory(self, 10)
 	put := func(what string, seq uint64, made, age time.Duration, want error) {
 		t.Helper()
-		_, err := d.PutRelayed(mustSeal(t, key, testBeacon(id, seq, d.now.Add(made))), age)
+		_, err := d.put(mustSeal(t, key, testBeacon(id, seq, d.now.Add(made))), age, hearsay{})
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
@@ -69,7 +69,7 @@ func TestDirectoryOfWrongDates(t *testing.T) {
 	key, id := identity(t, 1)
 	for _, off := range []time.Duration{-100 * time.Second, 100 * time.Second} {
 		now := time.Now()
-		d := NewDirectory(DirectoryConfig{
+		d := newDirectory(directoryConfig{
 			Topic: testTopic, Dimensions: testDims, TTL: 90 * time.Second, Skew: 2 * time.Minute,
 			Max: 10, Zones: zone.DefaultConfig(),
 			Now: func() time.Time { return now }, Dates: func() time.Time { return now.Add(off) },
@@ -97,7 +97,7 @@ func TestDirectoryOfWrongDates(t *testing.T) {
 
 func TestDirectoryExpires(t *testing.T) {
 	key, id := identity(t, 1)
-	d := newDirectory("", 10)
+	d := testDirectory("", 10)
 	raw := mustSeal(t, key, testBeacon(id, 1, d.now))
 	if _, err := d.Put(raw); err != nil {
 		t.Fatal(err)
@@ -139,10 +139,10 @@ func TestDirectoryExpires(t *testing.T) {
 // A peer with a longer interval has a longer lifetime.
 func TestDirectoryStretches(t *testing.T) {
 	key, id := identity(t, 1)
-	d := newDirectory("", 10)
+	d := testDirectory("", 10)
 	b := testBeacon(id, 1, d.now)
 	b.Interval = time.Minute
-	if _, err := d.PutRelayed(mustSeal(t, key, b), 5*time.Minute); err != nil {
+	if _, err := d.put(mustSeal(t, key, b), 5*time.Minute, hearsay{}); err != nil {
 		t.Fatal(err)
 	}
 	d.now = d.now.Add(59 * time.Second)
@@ -154,9 +154,9 @@ func TestDirectoryStretches(t *testing.T) {
 		t.Error("peer is alive after more than six intervals")
 	}
 	b.Seq++
-	_, err := d.PutRelayed(mustSeal(t, key, b), 6*time.Minute+time.Second)
+	_, err := d.put(mustSeal(t, key, b), 6*time.Minute+time.Second, hearsay{})
 	if !errors.Is(err, ErrTime) {
-		t.Errorf("PutRelayed after more than six intervals of silence: %v, want ErrTime", err)
+		t.Errorf("put after more than six intervals of silence: %v, want ErrTime", err)
 	}
 }
 
@@ -169,7 +169,7 @@ func placed(id peer.ID, seq uint64, now time.Time, x float64) Beacon {
 
 func TestDirectoryIsBounded(t *testing.T) {
 	const n, size = 64, 16
-	d := newDirectory("", size)
+	d := testDirectory("", size)
 	rng := rand.New(rand.NewPCG(1, 2))
 	var expired peer.ID
 	ids := make([]peer.ID, n)
@@ -212,7 +212,7 @@ func TestDirectoryIsBounded(t *testing.T) {
 // A pinned peer is kept whatever its distance, but pins do not fill the directory.
 func TestDirectoryPins(t *testing.T) {
 	const size = 16
-	d := newDirectory("", size)
+	d := testDirectory("", size)
 	put := func(i int) peer.ID {
 		key, id := identity(t, int64(i+1))
 		if _, err := d.Put(mustSeal(t, key, placed(id, 1, d.now, float64(i)))); err != nil {
@@ -248,7 +248,7 @@ func syncOnce(a, b *clockedDirectory, most int) (relayed int, err error) {
 	}
 	all := a.beaconsFor(w, at)
 	for _, g := range all {
-		if _, err := b.PutRelayed(g.Sealed, g.age()); err != nil {
+		if _, err := b.put(g.Sealed, g.age(), hearsay{}); err != nil {
 			return 0, err
 		}
 	}
@@ -260,7 +260,7 @@ func syncOnce(a, b *clockedDirectory, most int) (relayed int, err error) {
 func TestDirectorySync(t *testing.T) {
 	const peers = 12
 	rapid.Check(t, func(rt *rapid.T) {
-		a, b := newDirectory("", 100), newDirectory("", 100)
+		a, b := testDirectory("", 100), testDirectory("", 100)
 		start := uint64(a.now.UnixMilli())
 		for i := range peers {
 			key, id := identity(t, int64(i+1))
@@ -288,7 +288,7 @@ func TestDirectorySync(t *testing.T) {
 
 // The requester limits the number of beacons, and a full directory gets few of distant peers.
 func TestDirectoryTellsLess(t *testing.T) {
-	a, b := newDirectory("", 100), newDirectory("", 8)
+	a, b := testDirectory("", 100), testDirectory("", 8)
 	for i := range 60 {
 		key, id := identity(t, int64(i+1))
 		raw := mustSeal(t, key, placed(id, 1, a.now, float64(10+i)))
@@ -331,7 +331,7 @@ func TestSyncRequestValidate(t *testing.T) {
 // Relayed beacons keep their age, so peers do not keep a failed peer alive among themselves.
 func TestDirectorySyncKeepsAge(t *testing.T) {
 	key, id := identity(t, 1)
-	a, b := newDirectory("", 10), newDirectory("", 10)
+	a, b := testDirectory("", 10), testDirectory("", 10)
 	if _, err := a.Put(mustSeal(t, key, testBeacon(id, 1, a.now))); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func TestDirectoryBoundsSilence(t *testing.T) {
 		{20 * time.Second, 2 * time.Minute},
 		{maxInterval, ttlIntervals * 2 * (1 + maxUnknownPeers) * 600 * time.Millisecond},
 	} {
-		d := newDirectory(self, 100)
+		d := testDirectory(self, 100)
 		d.cfg.Spacing = 600 * time.Millisecond
 		b := testBeacon(id, 1, d.now)
 		b.Interval = c.every

@@ -66,7 +66,7 @@ func (d *Directory) Hearsay(p peer.ID) bool {
 	return e != nil && e.hearsay()
 }
 
-// PutHearsay is PutRelayed for a beacon that the peer by has relayed. measured says whether the
+// PutHearsay is Put for a beacon that the peer by has relayed. measured says whether the
 // distance to by was measured. Errors may also wrap ErrFull.
 func (d *Directory) PutHearsay(
 	raw []byte, age time.Duration, by peer.ID, measured bool,

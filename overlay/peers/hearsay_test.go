@@ -47,7 +47,7 @@ func TestHearsayIsBounded(t *testing.T) {
 		}, 24},
 	}
 	for name, c := range tests {
-		d := newDirectory(self, 192)
+		d := testDirectory(self, 192)
 		added := 0
 		for i := range 120 {
 			_, by := identity(t, int64(1000+i%c.tellers))
@@ -98,7 +98,7 @@ func TestHearsayIsConfirmed(t *testing.T) {
 		}, true},
 	}
 	for name, c := range tests {
-		d := newDirectory(self, 192)
+		d := testDirectory(self, 192)
 		raw := mustSeal(t, key, testBeacon(id, 1, d.now))
 		if _, err := d.PutHearsay(raw, 0, a, true); err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestHearsayIsConfirmed(t *testing.T) {
 // Peers that are heard themselves cannot fill the directory from one site either.
 func TestOneSiteFillsAQuarter(t *testing.T) {
 	_, self := identity(t, 1)
-	d := newDirectory(self, 64)
+	d := testDirectory(self, 64)
 	for i := range 100 {
 		key, id := identity(t, int64(10+i))
 		b := testBeacon(id, 1, d.now)

@@ -65,7 +65,9 @@ func (in *intake) addAddrs(b Beacon) {
 	}
 }
 
-func (in *intake) verify(a RelayedBeacon) (Beacon, error) {
+// Verify opens a relayed beacon without adding it to the directory. Errors wrap ErrBeacon, or
+// ErrTime if the maker has been silent for too long.
+func (in *intake) Verify(a RelayedBeacon) (Beacon, error) {
 	b, err := Open(a.Sealed, in.cfg.Topic, in.dims)
 	if err != nil {
 		return Beacon{}, err
@@ -76,8 +78,11 @@ func (in *intake) verify(a RelayedBeacon) (Beacon, error) {
 	return b, nil
 }
 
-func (in *intake) learn(a RelayedBeacon) (Beacon, error) {
-	b, err := in.verify(a)
+// Learn adds a relayed beacon to the directory and pins it there, even if the directory is
+// partial and the peer is far away. It returns the newest known beacon of the peer. Errors wrap
+// ErrBeacon or ErrTime; the latter also if the peer is and stays suspect.
+func (in *intake) Learn(a RelayedBeacon) (Beacon, error) {
+	b, err := in.Verify(a)
 	if err != nil {
 		return Beacon{}, err
 	}

@@ -13,7 +13,7 @@ import (
 func TestLivenessStates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const id = peer.ID("p")
-		d := newDirectory("", 10)
+		d := testDirectory("", 10)
 		var heard, suspected time.Time
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			d.now = d.now.Add(time.Duration(rapid.IntRange(0, 40).Draw(t, "seconds")) * time.Second)
@@ -52,7 +52,7 @@ func TestLivenessStates(t *testing.T) {
 // An absence is reported from when it is over, with the times at which the peer was heard.
 func TestAbsences(t *testing.T) {
 	const id = peer.ID("p")
-	d := newDirectory("", 10)
+	d := testDirectory("", 10)
 	begin := d.now
 	check := func(since time.Time, want ...Absence) {
 		t.Helper()
@@ -82,7 +82,7 @@ func TestAbsences(t *testing.T) {
 
 // The lives of peers with beacons are kept, and of the others the latest.
 func TestLivesAreBounded(t *testing.T) {
-	d := newDirectory("", 10)
+	d := testDirectory("", 10)
 	key, id := identity(t, 1)
 	if _, err := d.Put(mustSeal(t, key, testBeacon(id, 1, d.now))); err != nil {
 		t.Fatal(err)

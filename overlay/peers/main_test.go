@@ -79,10 +79,7 @@ func start(t *testing.T, seed int64, network string, o options) (m *member, stop
 	}
 	ecfg := coords.DefaultConfig()
 	ecfg.Rand = rand.New(rand.NewPCG(uint64(seed), 1))
-	est, err := coords.NewEstimator(ecfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	est := coords.NewEstimator(ecfg)
 	pcfg := peers.DefaultConfig()
 	pcfg.Host, pcfg.Key = m.net.Host, key
 	pcfg.Topic, pcfg.Protocol = m.net.Names.Beacons(), m.net.Names.Coords()
@@ -138,10 +135,10 @@ func all(members []*member, cond func(*member) bool) func() bool {
 const patience = 5 * time.Minute
 
 // complete returns a condition that is true if all members know all others and have them in
-// their routing tables. A bucket of a routing table holds Holders peers, and half of all
+// their routing tables. A bucket of a routing table holds 12 peers, and half of all
 // peers belong to the first.
 func complete(members []*member) func() bool {
-	least, acquainted := min(len(members)-1, overlay.DefaultConfig().Holders), acquainted(members)
+	least, acquainted := min(len(members)-1, 12), acquainted(members)
 	return func() bool {
 		return acquainted() && all(members, func(m *member) bool {
 			return m.net.DHT.RoutingTable().Size() >= least

@@ -36,13 +36,11 @@ func newService(t testing.TB) (s *Service, other *overlay.Net) {
 	}
 	ec := coords.DefaultConfig()
 	ec.Rand = rand.New(rand.NewPCG(1, 1))
-	est, err := coords.NewEstimator(ec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	est := coords.NewEstimator(ec)
 	c := DefaultConfig()
 	c.Host, c.Estimator, c.Topic, c.Protocol = nets[0].Host, est, testTopic, nets[0].Names.Coords()
 	c.Key, _ = identity(t, 100)
+	var err error
 	if s, err = New(c); err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +179,7 @@ func FuzzMessages(f *testing.F) {
 			t.Errorf("accepted a heartbeat of %d bytes with %d suspicions", len(h.Payload),
 				len(h.Suspects))
 		}
-		d := newDirectory("", 8)
+		d := testDirectory("", 8)
 		d.now = now
 		if _, err := d.Put(sealed); err != nil {
 			t.Fatal(err)
@@ -192,7 +190,7 @@ func FuzzMessages(f *testing.F) {
 		}
 		var reply probeReply
 		if wire.Unmarshal(raw, &reply) == nil && reply.Latest != nil {
-			_, _ = d.PutRelayed(reply.Latest.Sealed, reply.Latest.age()) // usually rejected
+			_, _ = d.put(reply.Latest.Sealed, reply.Latest.age(), hearsay{}) // usually rejected
 		}
 		var bye done
 		if wire.Unmarshal(raw, &bye) == nil {

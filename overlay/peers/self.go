@@ -24,7 +24,7 @@ type self struct {
 
 	mu        sync.Mutex // never held during I/O
 	est       *coords.Estimator
-	announcer *coords.Announcer
+	announcer coords.Announcer
 	own       Beacon
 	ownSealed []byte
 	traits    coords.Traits // replaced, never modified: beacons share it

@@ -2,7 +2,6 @@ package peers
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -42,11 +41,11 @@ const maxSaved = 256
 // Its methods may be called concurrently.
 type Service struct {
 	*env
+	*intake
+	*exchanger
 	self      *self
 	states    *peerStates
-	intake    *intake
 	checker   *checker
-	exchanger *exchanger
 	publisher *publisher
 	scheduler *scheduler
 }
@@ -65,11 +64,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	announcer, err := coords.NewAnnouncer(coords.DefaultStabilityConfig())
-	if err != nil {
-		return nil, fmt.Errorf("peers: %w", err)
-	}
-	me := &self{cfg: &cfg, est: cfg.Estimator, announcer: announcer}
+	me := &self{cfg: &cfg, est: cfg.Estimator}
 	wait, capacity := me.load()
 	if err := me.makeBeacon(cfg.Now(), wait, capacity, cfg.Interval); err != nil {
 		return nil, err
@@ -81,7 +76,7 @@ func New(cfg Config) (*Service, error) {
 func assemble(cfg *Config, me *self) *Service {
 	dims := len(cfg.Estimator.Coordinate().Vec)
 	e := &env{cfg: cfg, log: cfg.Logger, dims: dims, wakeup: make(chan struct{}, 1),
-		dir: NewDirectory(DirectoryConfig{
+		dir: newDirectory(directoryConfig{
 			Self: cfg.Host.ID(), Topic: cfg.Topic, Dimensions: dims,
 			TTL: cfg.TTL, Spacing: cfg.Spacing, Skew: cfg.Skew, Max: cfg.MaxPeers,
 			Zones: zone.DefaultConfig(), Dates: cfg.Now, At: me.coordinate,
@@ -126,24 +121,6 @@ func (s *Service) SetTraits(t coords.Traits) error { return s.self.setTraits(t) 
 // RTT returns the last measured round trip to p, the minimum of three. It returns false if p
 // was never measured or has expired.
 func (s *Service) RTT(p peer.ID) (time.Duration, bool) { return s.states.rtt(p) }
-
-// Verify opens a relayed beacon without adding it to the directory. Errors wrap ErrBeacon, or
-// ErrTime if the maker has been silent for too long.
-func (s *Service) Verify(a RelayedBeacon) (Beacon, error) { return s.intake.verify(a) }
-
-// Learn adds a relayed beacon to the directory and pins it there, even if the directory is
-// partial and the peer is far away. It returns the newest known beacon of the peer. Errors wrap
-// ErrBeacon or ErrTime; the latter also if the peer is and stays suspect.
-func (s *Service) Learn(a RelayedBeacon) (Beacon, error) { return s.intake.learn(a) }
-
-// SendHeartbeat sends p a heartbeat with a payload, and returns the payload of its answer. Both
-// heartbeats carry new beacons and suspicions, and show that the sender is alive. The stream is
-// kept for the next heartbeat until ctx ends. A failure is reported as ReportUnreachable does.
-func (s *Service) SendHeartbeat(
-	ctx context.Context, p peer.ID, payload []byte,
-) (answer []byte, err error) {
-	return s.exchanger.sendHeartbeat(ctx, p, payload)
-}
 
 // Run runs the Service until ctx is done. It then returns nil and leaves no goroutines running.
 // It must be called once.

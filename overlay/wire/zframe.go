@@ -49,10 +49,6 @@ func WriteBodyZ(w io.Writer, body []byte) error {
 	return writeFrame(w, encoder.EncodeAll(body, nil))
 }
 
-// ReadMsgZ reads one compressed frame into the pointer v. Neither the frame
-// nor what it decompresses to may exceed max bytes; decompression stops there.
-func ReadMsgZ(r io.Reader, max int, v any) error { return read(r, max, v, true) }
-
 // unpack decompresses at most max bytes. It calls charge before it allocates.
 func unpack(packed []byte, max int, charge func(n int) error) ([]byte, error) {
 	d := decoders.Get().(*zstd.Decoder)

@@ -58,6 +58,27 @@ type Revocation struct {
 	To     peer.ID
 }
 
+// A Node is what a Service knows of the other peers, and whom it tells of votes. Its methods may
+// be called concurrently.
+type Node interface {
+	// SendHeartbeat sends a heartbeat with a payload to a peer and returns the payload of its
+	// answer: that of Service.AnswerHeartbeat there. It takes a few seconds at most.
+	SendHeartbeat(ctx context.Context, p peer.ID, payload []byte) ([]byte, error)
+	// LivePeers returns the peers that may be witnesses: those that are believed to be
+	// running, with or without this peer. It is called every Interval and must not block.
+	LivePeers() []peer.ID
+	// Revoked is called with votes against this peer before the acknowledgement that
+	// brought them counts. When it returns nil, it must be on disk that this peer does
+	// not fetch from these subnets any more. It may be called with the same votes again.
+	// After an error the acknowledgement does not count, and the votes come again.
+	// Calls for one witness do not overlap.
+	Revoked(context.Context, []Revocation) error
+	// RereadLeases is called when witnesses were given up after lease.LongSilence. Their
+	// votes will not be known, so each lease has to be read again before it is used
+	// under the quorum lease.
+	RereadLeases()
+}
+
 // Config configures a Service.
 type Config struct {
 	// Host carries the protocol. Host, Key, which is this peer's private key, and
@@ -67,15 +88,9 @@ type Config struct {
 	Protocol protocol.ID
 	// Network identifies the network of the witness sets.
 	Network string
-	// SendHeartbeat sends a heartbeat with a payload to a peer and returns the payload of its
-	// answer: that of Service.AnswerHeartbeat there. It takes a few seconds at most. Required.
-	SendHeartbeat func(ctx context.Context, p peer.ID, payload []byte) ([]byte, error)
-	// Store is required.
+	// Node and Store are required.
+	Node  Node
 	Store Store
-	// Peers returns the peers that may be witnesses: those that are believed to be
-	// running, with or without this peer. Required. It is called every Interval and
-	// must not block.
-	Peers func() []peer.ID
 	// Members is how many witnesses to have besides this peer, if there are enough
 	// peers: 0, 2 or 4. With 0 no peer can take over, and the quorum lease does not end.
 	Members int
@@ -89,16 +104,6 @@ type Config struct {
 	Promise time.Duration
 	// Gone is the silence after which a witness is replaced.
 	Gone time.Duration
-	// Revoked is called with votes against this peer before the acknowledgement that
-	// brought them counts. When it returns nil, it must be on disk that this peer does
-	// not fetch from these subnets any more. It may be called with the same votes again.
-	// After an error the acknowledgement does not count, and the votes come again.
-	// Nil ignores votes. Calls for one witness do not overlap.
-	Revoked func(context.Context, []Revocation) error
-	// RereadLeases is called when witnesses were given up after lease.LongSilence. Their
-	// votes will not be known, so each lease has to be read again before it is used
-	// under the quorum lease. Nil ignores that.
-	RereadLeases func()
 	// Logger receives log records. Nil discards them.
 	Logger *slog.Logger
 }
@@ -122,8 +127,7 @@ func (c Config) Validate() error {
 	fault(c.Host == nil || c.Key == nil || c.Protocol == "", "Host, Key or Protocol is missing")
 	fault(c.Host != nil && c.Key != nil && !c.Host.ID().MatchesPrivateKey(c.Key),
 		"Key is not that of Host")
-	fault(c.Store == nil || c.Peers == nil || c.SendHeartbeat == nil,
-		"Store, Peers or SendHeartbeat is missing")
+	fault(c.Store == nil || c.Node == nil, "Store or Node is missing")
 	fault(c.Members < 0 || c.Members > lease.MaxWitnesses || c.Members%2 != 0,
 		"Members is %d, want 0, 2 or %d", c.Members, lease.MaxWitnesses)
 	fault(c.Interval < 10*time.Millisecond || 2*c.Interval > c.Hold,

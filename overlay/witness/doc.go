@@ -23,7 +23,7 @@
 //   - An owner that returns is notified of votes before its quorum lease counts.
 //
 // The caller asks QuorumLease before each fetch, reads a lease from the DHT before it
-// requests votes, and implements Config.Revoked and Config.RereadLeases. A process that
+// requests votes, and implements Node. A process that
 // is stopped between QuorumLease and the fetch acts late. A witness that loses its disk
 // also forgets which witness sets are old.
 //

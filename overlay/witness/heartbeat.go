@@ -57,7 +57,7 @@ func (s *Service) sendHeartbeat(ctx context.Context, p peer.ID) (again bool, err
 
 // reportRevoked passes on votes before the acknowledgement that brought them counts.
 func (s *Service) reportRevoked(ctx context.Context, by peer.ID, notices []notice) error {
-	if len(notices) == 0 || s.cfg.Revoked == nil {
+	if len(notices) == 0 {
 		return nil
 	}
 	list := make([]Revocation, len(notices))
@@ -65,7 +65,7 @@ func (s *Service) reportRevoked(ctx context.Context, by peer.ID, notices []notic
 		list[i] = Revocation{by, n.Subnet, n.Epoch, n.To}
 	}
 	s.log.Info("lost subnets by votes of a witness", "by", by, "subnets", len(list))
-	return s.cfg.Revoked(ctx, list)
+	return s.cfg.Node.Revoked(ctx, list)
 }
 
 // handle answers a request.

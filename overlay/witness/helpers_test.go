@@ -106,12 +106,40 @@ func newNet(seed uint64) *fakeNet {
 	}
 }
 
+// fakeNode is a Node of functions; nil ones do nothing.
+type fakeNode struct {
+	send    func(context.Context, peer.ID, []byte) ([]byte, error)
+	present func() []peer.ID
+	revoked func(context.Context, []Revocation) error
+	reread  func()
+}
+
+func (n *fakeNode) SendHeartbeat(ctx context.Context, p peer.ID, payload []byte) ([]byte, error) {
+	return n.send(ctx, p, payload)
+}
+
+func (n *fakeNode) LivePeers() []peer.ID { return n.present() }
+
+func (n *fakeNode) Revoked(ctx context.Context, list []Revocation) error {
+	if n.revoked == nil {
+		return nil
+	}
+	return n.revoked(ctx, list)
+}
+
+func (n *fakeNode) RereadLeases() {
+	if n.reread != nil {
+		n.reread()
+	}
+}
+
 // node is one peer: its Store, which survives a crash, and its Service, which does not.
 type node struct {
 	testPeer
 	net     *fakeNet
 	disk    Store
 	cfg     Config
+	tells   *fakeNode // cfg.Node
 	offset  time.Duration
 	rate    float64 // of the clock
 	created time.Time
@@ -128,9 +156,10 @@ type node struct {
 
 func (f *fakeNet) add(who testPeer) *node {
 	n := &node{testPeer: who, net: f, disk: newMemStore(), cfg: DefaultConfig(), rate: 1,
-		created: time.Now()}
+		created: time.Now(), tells: &fakeNode{}}
+	n.cfg.Node = n.tells
 	n.cfg.Key = who.key
-	n.cfg.Peers = func() []peer.ID {
+	n.tells.present = func() []peer.ID {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		var all []peer.ID

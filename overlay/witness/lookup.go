@@ -40,7 +40,7 @@ func openSet(network string, sealed []byte) (lease.WitnessSet, error) {
 // the owner and have not received the set. Nil means that none was found. It asks up to
 // maxLookup peers at once, and takes Interval if some of them do not answer.
 func (s *Service) WitnessSetOf(ctx context.Context, owner peer.ID) []byte {
-	present := slices.Clone(s.cfg.Peers())
+	present := slices.Clone(s.cfg.Node.LivePeers())
 	(&ownerState{self: owner}).rank(present)
 	present = slices.DeleteFunc(present, func(id peer.ID) bool {
 		return id == s.self || id == owner

@@ -168,10 +168,9 @@ func (h *ownerState) mayBeAlone(now time.Time, id peer.ID) bool {
 }
 
 // retireSets removes sets that can no longer produce a takeover, because so many of
-// their members know a newer set that the others are too few. changed reports whether
-// there were any; unsure means that members counted only because they were silent for
-// lease.LongSilence.
-func (h *ownerState) retireSets(now time.Time) (changed, unsure bool) {
+// their members know a newer set that the others are too few. It
+// reports whether members counted only because they were silent for lease.LongSilence.
+func (h *ownerState) retireSets(now time.Time) (unsure bool) {
 	if ok, _ := h.quorumLease(now); ok {
 		h.lostAt = time.Time{}
 	} else if h.lostAt.IsZero() {
@@ -201,10 +200,9 @@ func (h *ownerState) retireSets(now time.Time) (changed, unsure bool) {
 			left = append(left, p)
 			continue
 		}
-		changed = true
 	}
 	h.sets = left
-	return changed, unsure
+	return unsure
 }
 
 // last returns when m was last known to be running.

@@ -54,7 +54,7 @@ func TestPairTakesOver(t *testing.T) {
 			t.Error("the survivor has no quorum lease")
 		}
 		var revoked int
-		a.cfg.Revoked = func(_ context.Context, list []Revocation) error {
+		a.tells.revoked = func(_ context.Context, list []Revocation) error {
 			if ok, _ := a.service().QuorumLease(); ok {
 				t.Error("the quorum lease held before the votes were known")
 			}

@@ -9,7 +9,7 @@ import (
 
 // renewSet makes a new witness set if it is time. It is written to disk before it is used.
 func (s *Service) renewSet(ctx context.Context, now time.Time) {
-	present := s.cfg.Peers()
+	present := s.cfg.Node.LivePeers()
 	s.mu.Lock()
 	chosen := s.owner.choose(now, present)
 	ready := s.owner.ready(now, chosen)
@@ -45,11 +45,10 @@ func (s *Service) renewSet(ctx context.Context, now time.Time) {
 		b.next = now
 	}
 	s.update(now)
-	s.notify()
 	s.log.Debug("changed witness set", "seq", seq, "members", len(chosen))
 }
 
-// rereadLeases calls Config.RereadLeases if that is due; until it has returned there is
+// rereadLeases calls Node.RereadLeases if that is due; until it has returned there is
 // no quorum lease.
 func (s *Service) rereadLeases() {
 	s.mu.Lock()
@@ -59,9 +58,7 @@ func (s *Service) rereadLeases() {
 		return
 	}
 	s.log.Warn("gave up witnesses after long silence; reading leases again")
-	if s.cfg.RereadLeases != nil {
-		s.cfg.RereadLeases()
-	}
+	s.cfg.Node.RereadLeases()
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -175,7 +175,7 @@ func (w *judge) conflicts() (faults []string) {
 	return faults
 }
 
-// onRevoked is the owner's Config.Revoked.
+// onRevoked is the owner's Node.Revoked.
 func (w *judge) onRevoked(_ context.Context, list []Revocation) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

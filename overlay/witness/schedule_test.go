@@ -38,8 +38,8 @@ func (s schedule) run(t testing.TB, bad mutation) *judge {
 		w.nodes = append(w.nodes, n)
 	}
 	owner := w.nodes[0]
-	owner.cfg.Members, owner.cfg.Revoked = s.Members, w.onRevoked
-	owner.cfg.Peers = w.present
+	owner.cfg.Members = s.Members
+	owner.tells.revoked, owner.tells.present = w.onRevoked, w.present
 	owner.before, owner.after = bad.before, bad.after
 	start := func(n *node) {
 		n.start(t)
@@ -121,7 +121,7 @@ func (w *judge) apply(e event, start func(*node)) {
 	}
 }
 
-// present is the owner's Config.Peers.
+// present is the owner's Node.LivePeers.
 func (w *judge) present() (all []peer.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

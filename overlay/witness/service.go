@@ -32,13 +32,12 @@ type Service struct {
 	owner    *ownerState
 	witness  *witnessState
 	pending  *sealedSet                 // being written to disk
-	changed  chan struct{}              // closed at the next change
 	hadLease bool                       // the quorum lease held when last checked
 	wonUntil map[netip.Prefix]time.Time // until when votes for a subnet may be used here
 	voting   map[netip.Prefix]bool      // subnets for which RequestVotes runs
 	attempt  uint64                     // number of the last request for votes
 
-	rereadDue     bool // Config.RereadLeases has to be called before there is a lease again
+	rereadDue     bool // Node.RereadLeases has to be called before there is a lease again
 	uninitialized bool // the Store is not marked as in use yet
 	heartbeats    map[peer.ID]*heartbeatState
 }
@@ -81,8 +80,8 @@ func prefixOf(h host.Host, p peer.ID) netip.Prefix {
 func build(cfg Config, self peer.ID, l transport, now func() time.Time) (*Service, error) {
 	s := &Service{
 		cfg: cfg, self: self, now: now, transport: l, log: cfg.Logger,
-		changed: make(chan struct{}), heartbeats: map[peer.ID]*heartbeatState{},
-		wonUntil: map[netip.Prefix]time.Time{}, voting: map[netip.Prefix]bool{},
+		heartbeats: map[peer.ID]*heartbeatState{},
+		wonUntil:   map[netip.Prefix]time.Time{}, voting: map[netip.Prefix]bool{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -112,7 +111,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // QuorumLease reports whether this peer may act as the owner that its leases name, except
-// for subnets that were passed to Config.Revoked; and how long at least, if no witness
+// for subnets that were passed to Node.Revoked; and how long at least, if no witness
 // answers any more: the zero time means without end. Call it before each fetch.
 func (s *Service) QuorumLease() (ok bool, until time.Time) {
 	now := s.now()
@@ -145,14 +144,6 @@ func (s *Service) Strike(id peer.ID) {
 	if m := s.owner.members[id]; m != nil {
 		m.struck = s.now()
 	}
-}
-
-// Changed returns a channel that is closed when the result of QuorumLease or WitnessSet
-// changes. Call it before these.
-func (s *Service) Changed() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed
 }
 
 // WitnessSet returns this peer's newest witness set, sealed, for those that may have to
@@ -212,7 +203,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // review updates the state and returns the witnesses for which a heartbeat is due.
 func (s *Service) review(now time.Time) (due []peer.ID) {
-	present := s.cfg.Peers()
+	present := s.cfg.Node.LivePeers()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.update(now)
@@ -236,26 +227,17 @@ func (s *Service) review(now time.Time) (due []peer.ID) {
 	return due
 }
 
-// update brings the quorum lease and the sets in force up to date, and reports changes.
+// update brings the quorum lease and the sets in force up to date.
 // The caller holds mu.
 func (s *Service) update(now time.Time) {
-	changed, unsure := s.owner.retireSets(now)
+	unsure := s.owner.retireSets(now)
 	s.rereadDue = s.rereadDue || unsure
 	if ok, _ := s.quorumLease(now); ok != s.hadLease {
-		s.hadLease, changed = ok, true
+		s.hadLease = ok
 		if ok {
 			s.log.Info("gained quorum lease: enough witnesses hear this peer")
 		} else {
 			s.log.Warn("lost quorum lease: too few witnesses hear this peer")
 		}
 	}
-	if changed {
-		s.notify()
-	}
-}
-
-// notify wakes those that wait for a change. The caller holds mu.
-func (s *Service) notify() {
-	close(s.changed)
-	s.changed = make(chan struct{})
 }

@@ -30,7 +30,7 @@ func (l hostTransport) call(ctx context.Context, p peer.ID, r request) (got repl
 		if err != nil {
 			return reply{}, err
 		}
-		if raw, err = l.cfg.SendHeartbeat(ctx, p, raw); err != nil {
+		if raw, err = l.cfg.Node.SendHeartbeat(ctx, p, raw); err != nil {
 			return reply{}, err
 		}
 		return got, wire.Unmarshal(raw, &got)

@@ -44,16 +44,15 @@ func TestOverStreams(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.Host, cfg.Key, cfg.Protocol, cfg.Store = h, testPeers[i].key,
 			"/peerd/test/witness/1.0.0", OnDB(db)
-		cfg.SendHeartbeat = func(ctx context.Context, p peer.ID, b []byte) ([]byte, error) {
+		cfg.Node = &fakeNode{send: func(ctx context.Context, p peer.ID, b []byte) ([]byte, error) {
 			to := byID[p].Load()
 			if to == nil {
 				return nil, errLost
 			}
 			return to.AnswerHeartbeat(ctx, hosts[i].ID(), b)
-		}
+		}, present: func() []peer.ID { return ids(testPeers[:3]) }}
 		cfg.Interval, cfg.Hold = 500*time.Millisecond, 3*time.Second
 		cfg.Promise, cfg.Gone = 4*time.Second, 10*time.Second
-		cfg.Peers = func() []peer.ID { return ids(testPeers[:3]) }
 		if i > 0 {
 			cfg.Members = 0
 		}

@@ -2,7 +2,6 @@ package witness
 
 import (
 	"context"
-	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -69,14 +68,6 @@ func (s *Service) onRelease(
 		return voteReply{Status: statusReleased}, nil
 	}
 	return voteReply{Status: statusReleased}, s.writer.save(ctx, keys...)
-}
-
-// ForgetVote deletes this peer's vote for a proposal of which the outcome is known: the
-// former owner has learned of it, or will not come back.
-func (s *Service) ForgetVote(subnet netip.Prefix, epoch uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.witness.forgetVote(subnet, epoch)
 }
 
 // sweep deletes votes that are not needed any more, on disk too.

@@ -58,13 +58,12 @@ type watchedPeer struct {
 
 // voteRecord is a vote against a watched peer.
 type voteRecord struct {
-	epoch    uint64
-	to       peer.ID
-	at       time.Time // when it was last given, or read from disk
-	since    time.Time // the same by the wall clock, and not renewed by a restart
-	num      uint64    // notices are sent in this order
-	attempt  uint64    // of the request; zero if read from disk
-	resolved bool      // need not be sent any more
+	epoch   uint64
+	to      peer.ID
+	at      time.Time // when it was last given, or read from disk
+	since   time.Time // the same by the wall clock, and not renewed by a restart
+	num     uint64    // notices are sent in this order
+	attempt uint64    // of the request; zero if read from disk
 }
 
 // newWitnessState returns an empty state. uninitialized means that the disk was empty:
@@ -169,7 +168,7 @@ func (g *witnessState) onHeartbeat(now time.Time, owner peer.ID, b heartbeat) (a
 // incarnation.
 func (w *watchedPeer) notices(acked bool, last uint64) (list []notice, more bool) {
 	for subnet, b := range w.votes {
-		if (!acked || b.num > last) && !b.resolved {
+		if !acked || b.num > last {
 			list = append(list, notice{b.num, subnet, b.epoch, b.to})
 		}
 	}
@@ -274,7 +273,7 @@ func (g *witnessState) expire(
 	gone = map[peer.ID][]netip.Prefix{}
 	for owner, w := range g.watched {
 		for subnet, b := range w.votes {
-			over := b.resolved || b.num <= w.acknowledged || now.Round(0).Sub(b.since) > NoticeLife
+			over := b.num <= w.acknowledged || now.Round(0).Sub(b.since) > NoticeLife
 			if over && now.Sub(b.at) >= VoteLife {
 				delete(w.votes, subnet)
 				g.voteCount--
@@ -298,13 +297,4 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// forgetVote marks the votes for a proposal as ones that need not be sent any more.
-func (g *witnessState) forgetVote(subnet netip.Prefix, epoch uint64) {
-	for _, w := range g.watched {
-		if b := w.votes[subnet]; b != nil && b.epoch <= epoch {
-			b.resolved = true
-		}
-	}
 }

@@ -101,16 +101,6 @@ func (d *Disk) Crash(seed uint64) (kept, lost int) {
 	return kept, lost
 }
 
-// Lose simulates a power failure that only synced data survives. It returns the number
-// of lost commits.
-func (d *Disk) Lose() (lost int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	lost = len(d.unsynced)
-	d.powerOff(0)
-	return lost
-}
-
 // Wipe ends the process and erases the disk.
 func (d *Disk) Wipe() {
 	d.mu.Lock()
@@ -149,13 +139,6 @@ func (d *Disk) Resume() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.resume()
-}
-
-// Unsynced returns the number of commits that a power failure could lose.
-func (d *Disk) Unsynced() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.unsynced)
 }
 
 func (d *Disk) resume() {

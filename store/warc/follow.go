@@ -42,20 +42,8 @@ func (r *Reader) followFile(
 	defer f.Close()
 	from := at[name]
 	s := newScanner(io.NewSectionReader(f, from, end-from), name, from)
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		rec, err := s.next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	return s.each(ctx, func(rec Record) error {
 		at[name] = rec.Location.Offset
-		if err := fn(*rec); err != nil {
-			return err
-		}
-	}
+		return fn(rec)
+	})
 }

@@ -153,21 +153,7 @@ func (r *Reader) Records(ctx context.Context, fn func(Record) error) error {
 		}
 		defer f.Close()
 		s := newScanner(io.LimitReader(f, x.end), name, 0)
-		for {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			rec, err := s.next()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			if err := fn(*rec); err != nil {
-				return err
-			}
-		}
+		return s.each(ctx, fn)
 	})
 }
 

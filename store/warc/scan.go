@@ -3,6 +3,7 @@ package warc
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -63,6 +64,25 @@ func (c *counter) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	return n, err
+}
+
+// each calls fn with the records up to the end, or until ctx ends.
+func (s *scanner) each(ctx context.Context, fn func(Record) error) error {
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		rec, err := s.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := fn(*rec); err != nil {
+			return err
+		}
+	}
 }
 
 // newScanner reads r, which starts at offset off of a file.

@@ -184,9 +184,7 @@ func (w *chooseWorld) peerd(ctx context.Context, k int) ([]int, error) {
 	learners := make([]*coords.Learner, len(w.names))
 	traits := make([]coords.Traits, len(w.names))
 	for u, name := range w.names {
-		if learners[u], err = coords.NewLearner(coords.DefaultLearnerConfig(), name); err != nil {
-			return nil, err
-		}
+		learners[u] = coords.NewLearner(name, coords.LearnerSubnets)
 		traits[u] = learners[u].Traits()
 	}
 	cases := make([]chooseCase, w.servers())

@@ -194,10 +194,7 @@ func matrixWorld(
 	for i := range estimators {
 		cfg := coords.DefaultConfig()
 		cfg.Rand = rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64()))
-		e, err := coords.NewEstimator(cfg)
-		if err != nil {
-			return nil, err
-		}
+		e := coords.NewEstimator(cfg)
 		estimators[i] = e
 		w.names = append(w.names, peerName(i))
 	}

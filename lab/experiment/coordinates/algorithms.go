@@ -54,8 +54,7 @@ func algorithms() []algorithm {
 			if change != nil {
 				change(&cfg)
 			}
-			e, err := coords.NewEstimator(cfg)
-			return &peerdPlayer{e}, err
+			return &peerdPlayer{coords.NewEstimator(cfg)}, nil
 		}
 	}
 	return []algorithm{

@@ -41,7 +41,7 @@ type peer struct {
 	Peer
 	strategy  assign.Strategy
 	est       *coords.Estimator
-	announcer *coords.Announcer
+	announcer coords.Announcer
 	learner   *coords.Learner
 	traits    coords.Traits // that it has learned
 	news      bool          // whether there were downloads since then
@@ -75,15 +75,8 @@ func (s *Sim) newPeer(i int) (*peer, error) {
 	cfg := coords.DefaultConfig()
 	cfg.Rand = rand.New(rand.NewPCG(s.cfg.Seed, uint64(i)))
 	var err error
-	if p.est, err = coords.NewEstimator(cfg); err != nil {
-		return nil, err
-	}
-	if p.announcer, err = coords.NewAnnouncer(coords.DefaultStabilityConfig()); err != nil {
-		return nil, err
-	}
-	if p.learner, err = coords.NewLearner(coords.DefaultLearnerConfig(), p.Name); err != nil {
-		return nil, err
-	}
+	p.est = coords.NewEstimator(cfg)
+	p.learner = coords.NewLearner(p.Name, coords.LearnerSubnets)
 	p.strategy, err = s.cfg.Strategy(p.Name)
 	return p, err
 }

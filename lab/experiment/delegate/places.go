@@ -31,10 +31,7 @@ func (d *delegator) place(ctx context.Context, training []int) error {
 	estimators := make([]*coords.Estimator, len(d.candidates))
 	for i := range estimators {
 		cfg.Rand = rand.New(rand.NewPCG(d.rng.Uint64(), uint64(i)))
-		var err error
-		if estimators[i], err = coords.NewEstimator(cfg); err != nil {
-			return err
-		}
+		estimators[i] = coords.NewEstimator(cfg)
 	}
 	rtt := d.crawlerRTTs(training)
 	for range placeRounds {
@@ -80,12 +77,8 @@ func (d *delegator) learn(ctx context.Context, training []int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		cfg := coords.DefaultLearnerConfig()
-		cfg.Subnets = min(max(cfg.Subnets, len(training)), 1<<16)
-		var err error
-		if learners[i], err = coords.NewLearner(cfg, d.candidates[i].ID); err != nil {
-			return err
-		}
+		learners[i] = coords.NewLearner(d.candidates[i].ID,
+			min(max(coords.LearnerSubnets, len(training)), 1<<16))
 		for _, site := range training {
 			learners[i].Observe(d.subnetOf(site).String(), d.sample(i, site))
 		}
@@ -136,7 +129,7 @@ func (d *delegator) hostTraits(samples []coords.Sample) coords.Traits {
 
 // proxyOf returns the proxy coordinate that the owner of a training site publishes.
 func (d *delegator) proxyOf(samples []coords.Sample) *coords.Proxy {
-	p, err := coords.Locate(samples, coords.DefaultFitConfig())
+	p, err := coords.Locate(samples)
 	if err != nil {
 		return nil
 	}

@@ -89,7 +89,7 @@ func (s *scaleRun) target(owner int, server scaleServer) (coords.Proxy, error) {
 	for _, i := range chosen {
 		samples = append(samples, s.world.sample(i, s.views.names[i], s.at[i], server, s.rng))
 	}
-	target, err := coords.Locate(samples, coords.DefaultFitConfig())
+	target, err := coords.Locate(samples)
 	if err != nil {
 		return target, fmt.Errorf("scale: %w", err)
 	}

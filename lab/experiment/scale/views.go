@@ -74,15 +74,8 @@ func newScaleViews(
 	for i := range n {
 		ecfg := coords.DefaultConfig()
 		ecfg.Rand = rand.New(rand.NewPCG(world.seed, uint64(i)))
-		est, err := coords.NewEstimator(ecfg)
-		if err != nil {
-			return nil, err
-		}
-		teller, err := coords.NewAnnouncer(coords.DefaultStabilityConfig())
-		if err != nil {
-			return nil, err
-		}
-		v.peers, v.tellers = append(v.peers, est), append(v.tellers, teller)
+		est := coords.NewEstimator(ecfg)
+		v.peers, v.tellers = append(v.peers, est), append(v.tellers, new(coords.Announcer))
 		v.at, v.said = append(v.at, est.Coordinate()), append(v.said, est.Coordinate())
 	}
 	for i := range n {
