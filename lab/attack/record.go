@@ -30,10 +30,11 @@ func recordAttacks() []Attack {
 			run: floodRecords,
 		},
 		{
-			Name: "copies", Unit: "copies promised, of 1,000", Limit: 0, Slow: true, Open: true,
+			Name: "copies", Unit: "copies promised, of 1,000", Limit: 0, Slow: true,
 			Does: "claims 1,000 subnets and asks a peer to keep copies of them",
-			By:   "100,000 copies and the shares of URLs for a peer",
-			run:  fillCopies,
+			By: "none for a subnet that the DHT does not show as the claimant's; 32 leases are " +
+				"read for a claimant at a time; a share of the places and of the URLs for a peer",
+			run: fillCopies,
 		},
 	}
 }

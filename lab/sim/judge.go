@@ -20,7 +20,8 @@ type Result struct {
 	Audit      web.Audit
 	Missing    []string // the subnets of pages that were not fetched
 	Repeated   []Repeat
-	Early      []Repeat      // requests that violated the politeness delay
+	Early      []Repeat // requests that violated the politeness delay
+	Placements Placements
 	Took       time.Duration // virtual time from seeding to the end of the crawl
 	Healed     time.Duration // from the last fault to the end of the crawl; 0 if that was earlier
 }
@@ -77,6 +78,7 @@ func (w *world) judge(s Schedule, quiet bool, last, over time.Duration) Result {
 	w.judgeReplicas(bad)
 	w.judgeEpochs(s, bad)
 	w.judgeFetches(&r, bad)
+	w.judgePlacements(s, &r, bad)
 	slices.SortStableFunc(w.events, func(a, b Event) int { return int(a.At - b.At) })
 	r.History = w.events
 	return r

@@ -160,7 +160,7 @@ func (m *machine) options() node.Options {
 
 func (m *machine) logger() *slog.Logger {
 	if m.w.o.Logger == nil {
-		return nil
+		return slog.New(recorder{m})
 	}
-	return m.w.o.Logger.With("peer", m.n)
+	return slog.New(slog.NewMultiHandler(recorder{m}, m.w.o.Logger.With("peer", m.n).Handler()))
 }

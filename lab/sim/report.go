@@ -18,7 +18,7 @@ func (r Result) String() string {
 	for _, f := range r.Schedule.Faults {
 		s += " " + f.Kind.String()
 	}
-	return s
+	return s + "; " + r.Placements.String()
 }
 
 // maxReportLines limits the lines of the history in a report.
@@ -82,6 +82,7 @@ type Summary struct {
 	// Virtual and Healed are sums of Result.Took and Result.Healed; Worst is the
 	// longest Result.Healed.
 	Virtual, Healed, Worst time.Duration
+	Placements             Placements
 }
 
 // Add adds r.
@@ -89,7 +90,7 @@ func (s *Summary) Add(r Result) {
 	one := Summary{
 		Seeds: 1, Pages: r.Audit.PagesExpected, Fetched: r.Audit.PagesFetched,
 		Faults: map[string]int{}, Repeated: map[string]int{}, Early: map[string]int{},
-		Virtual: r.Took, Healed: r.Healed, Worst: r.Healed,
+		Virtual: r.Took, Healed: r.Healed, Worst: r.Healed, Placements: r.Placements,
 	}
 	if len(r.Violations) > 0 {
 		one.Failed = 1
@@ -115,6 +116,7 @@ func (s *Summary) Merge(o Summary) {
 	s.Virtual += o.Virtual
 	s.Healed += o.Healed
 	s.Worst = max(s.Worst, o.Worst)
+	s.Placements.add(o.Placements)
 	s.Faults = plus(s.Faults, o.Faults)
 	s.Repeated = plus(s.Repeated, o.Repeated)
 	s.Early = plus(s.Early, o.Early)
@@ -138,6 +140,7 @@ func (s *Summary) String() string {
 	fmt.Fprintf(&b, "virtual time %v; %v on average from the last fault to the end, %v at most\n",
 		s.Virtual.Round(time.Minute),
 		(s.Healed / time.Duration(max(1, s.Seeds))).Round(time.Second), s.Worst.Round(time.Second))
+	fmt.Fprintln(&b, "placements:", s.Placements)
 	for _, part := range []struct {
 		name string
 		of   map[string]int

@@ -28,20 +28,35 @@ func TestSim(t *testing.T) {
 		sim.PlaySeed(t, *simChild)
 		return
 	}
+	playSeeds(t, *simSeeds, sim.Level(*simLevel))
+}
+
+// TestPlacements runs a simulation without faults: each subnet must reach the peer that the
+// strategy chose. An oversight there costs no page, so that nothing else notices it.
+func TestPlacements(t *testing.T) {
+	sum := playSeeds(t, 1, sim.Calm)
+	if p := sum.Placements; p.Chosen == 0 {
+		t.Errorf("the strategy chose no peer but the claimant: %v", p)
+	}
+}
+
+// playSeeds plays seeds from -seed on, each by TestSim in a process of its own.
+func playSeeds(t *testing.T, seeds int, level sim.Level) sim.Summary {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	begin := time.Now()
 	sum, err := sim.PlaySeeds(t.Context(), sim.SeedsOptions{
-		Seed: *simSeed, Seeds: *simSeeds, AtOnce: *simAtOnce, Level: sim.Level(*simLevel),
+		Seed: *simSeed, Seeds: seeds, AtOnce: *simAtOnce, Level: level,
 		History: *simHistory, Loud: *simLoud,
 		Self: []string{exe, "-test.run=^TestSim$", "-test.v", "-child"},
 		Done: func(seed uint64, text []byte, err error) {
 			if err != nil {
 				t.Errorf("seed %d: %v\n%s\nrun again: go test ./lab/sim "+
 					"-run Sim -args -seed %d -level %d -history", seed, err, text, seed,
-					*simLevel)
+					level)
 			} else if testing.Verbose() {
 				t.Logf("%s", text)
 			}
@@ -50,5 +65,6 @@ func TestSim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("level %d, %v of real time: %v", *simLevel, time.Since(begin).Round(time.Second), &sum)
+	t.Logf("level %d, %v of real time: %v", level, time.Since(begin).Round(time.Second), &sum)
+	return sum
 }

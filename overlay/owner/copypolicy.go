@@ -23,13 +23,15 @@ type copyPolicy struct {
 	intake   *intake
 	leases   *leases
 	salvager *salvager
+	confirms queue[copyAsker] // subnets of which the leases are to be confirmed
 }
 
 var _ replica.Policy = (*copyPolicy)(nil)
 
 // AcceptCopy reports whether this peer keeps a copy of a subnet that another peer owns
 // by the lease shown. The error wraps replica.ErrStale if the subnet is known to have
-// another owner.
+// another owner, and replica.ErrLater while it is not known
+// that from owns it.
 func (y *copyPolicy) AcceptCopy(from peer.ID, o replica.OpenRequest) error {
 	l, err := lease.OpenLease(o.Lease)
 	if err != nil {
@@ -66,7 +68,10 @@ func (y *copyPolicy) AcceptCopy(from peer.ID, o replica.OpenRequest) error {
 			return err
 		}
 	}
-	return y.cfg.Allowed(inside(o.Subnet))
+	if err := y.cfg.Allowed(inside(o.Subnet)); err != nil {
+		return err
+	}
+	return y.confirmed(from, o)
 }
 
 // CurrentLease returns the best lease known of a subnet, from memory.

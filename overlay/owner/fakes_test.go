@@ -30,6 +30,7 @@ type fakeReplicas struct {
 	flush    func(p netip.Prefix, to []peer.ID) error
 	await    error
 	demoted  []netip.Prefix
+	again    []replica.OpenRequest // subnets and IDs with which AskAgain was called
 	pins     map[netip.Prefix]bool
 	notified map[netip.Prefix][]peer.ID // owners
 	// copies that other peers keep; who is not there does not answer
@@ -120,6 +121,12 @@ func (f *fakeReplicas) ReportCopies(_ context.Context, owner peer.ID, ps []netip
 		f.notified[p] = append(f.notified[p], owner)
 	}
 	return nil
+}
+
+func (f *fakeReplicas) AskAgain(owner peer.ID, p netip.Prefix, id uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.again = append(f.again, replica.OpenRequest{Subnet: p, ID: id})
 }
 
 func (f *fakeReplicas) Release(p netip.Prefix) error { return f.db.StopLog(p) }

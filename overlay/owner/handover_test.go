@@ -60,7 +60,8 @@ type pair struct {
 	owner     *member
 	successor *member
 	failing   *failingReceiver
-	restart   func() // the owner, on the same store
+	later     *laterPolicy // the successor's
+	restart   func()       // the owner, on the same store
 }
 
 // copiesOf makes a peer's half of package replica.
@@ -115,7 +116,8 @@ func newPair(t *testing.T, successorChange func(*Config)) *pair {
 			successorChange(c)
 		}
 	})
-	runCopies(t, b, copies, p.successor.policy)
+	p.later = &laterPolicy{copyPolicy: p.successor.policy}
+	runCopies(t, b, copies, p.later)
 	p.failing = &failingReceiver{receiver: p.successor.receiver}
 	r := &handover.Receiver{DB: successorDB, Successor: p.failing, Copies: copies}
 	server := r.Serve(b, proto, nil)

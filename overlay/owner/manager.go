@@ -117,7 +117,8 @@ func newManager(e *env) *Manager {
 		attempts: queue[int]{wait: takeWait, waitMax: takeWaitMax},
 		orphans:  queue[orphan]{most: maxOrphans, wait: takeWait, waitMax: takeWaitMax}}
 	m.policy = &copyPolicy{table: t, claimer: m.claimer, failover: m.failover, intake: m.intake,
-		leases: m.leases, salvager: m.salvager}
+		leases: m.leases, salvager: m.salvager, confirms: queue[copyAsker]{most: confirmMost,
+			atOnce: confirmAtOnce, cooldown: confirmCooldown}}
 	m.resolver = &resolver{table: t, arrivals: m.arrivals, claimer: m.claimer,
 		failover: m.failover, hosts: m.hosts, leases: m.leases, reachability: m.reachability,
 		restorer: m.restorer, leaseLookups: semaphore.NewWeighted(maxLeaseLookups)}
@@ -226,7 +227,7 @@ func (m *Manager) Run(ctx context.Context) error {
 				m.salvager.toSalvage())
 		}
 		for _, task := range slices.Concat(tasks, m.departures.toMove(), m.placement.toSeek(),
-			m.restorer.toRestore(now), m.claimer.toSettle(now)) {
+			m.restorer.toRestore(now), m.claimer.toSettle(now), m.policy.toConfirm(now)) {
 			wg.Go(func() { task(ctx) })
 		}
 		for _, s := range m.leases.toRenew(time.Now(), cap(renewals)-len(renewals)) {

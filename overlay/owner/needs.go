@@ -104,8 +104,8 @@ type Replicas interface {
 	Follow(p netip.Prefix, to peer.ID, o replica.OpenRequest) error
 	Unfollow(p netip.Prefix, to peer.ID, drop bool)
 	State(p netip.Prefix, to peer.ID) replica.Follower
-	// Await returns when a copy is in sync, Flush when copies hold what was
-	// committed before the call.
+	// Await returns when a copy is in sync; it waits while its peer answers ErrLater. Flush
+	// returns when copies hold what was committed before the call.
 	Await(ctx context.Context, p netip.Prefix, to peer.ID) error
 	Flush(ctx context.Context, p netip.Prefix, to ...peer.ID) error
 	// Release stops all replication of a subnet of ours.
@@ -117,6 +117,8 @@ type Replicas interface {
 	QueryCopies(ctx context.Context, to peer.ID, ps []netip.Prefix) ([]replica.RemoteCopy, error)
 	// ReportCopies tells an owner about copies kept here that it does not keep up to date.
 	ReportCopies(ctx context.Context, owner peer.ID, ps []netip.Prefix) error
+	// AskAgain has an owner repeat a request for a copy that was answered with ErrLater.
+	AskAgain(owner peer.ID, p netip.Prefix, id uint64)
 	// Pin keeps a complete copy of that epoch what it is until unpin.
 	Pin(p netip.Prefix, epoch uint64) (unpin func(), ok bool)
 	// Promote has fn make a copy ours, and ends it if that went well; Forget

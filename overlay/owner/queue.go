@@ -79,6 +79,18 @@ func (q *queue[T]) get(p netip.Prefix) (e entry[T], ok bool) {
 	return e, ok
 }
 
+// count returns how many entries fit, those for which nothing is to be done included.
+func (q *queue[T]) count(fit func(T) bool) (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range q.entries {
+		if fit(e.about) {
+			n++
+		}
+	}
+	return n
+}
+
 // busy returns how many entries are busy.
 func (q *queue[T]) busy() (n int) {
 	q.mu.Lock()

@@ -203,7 +203,7 @@ func testRestore(t *testing.T, notice func(again, successor *member)) {
 		c.Times.Lost = time.Second
 		c.Heard = now
 	})
-	runCopies(t, b, bobs, successor.policy)
+	runCopies(t, b, bobs, &laterPolicy{copyPolicy: successor.policy})
 	r := &handover.Receiver{DB: db, Successor: successor.receiver, Copies: bobs}
 	server := r.Serve(b, proto, nil)
 	t.Cleanup(server.Close)
@@ -215,7 +215,7 @@ func testRestore(t *testing.T, notice func(again, successor *member)) {
 			c.Replicas, c.ReplicaCount, c.Directory = s, 1, directory{alice, bob}
 			c.Sender = &handover.Sender{Host: a, Protocol: proto, DB: db, Followers: s}
 		})
-		return m, runCopies(t, a, s, m.policy)
+		return m, runCopies(t, a, s, &laterPolicy{copyPolicy: m.policy})
 	}
 	m, stop := start()
 	m.claim(subnetA)

@@ -430,6 +430,12 @@ func TestWilling(t *testing.T) {
 	}
 	good := replica.OpenRequest{Subnet: subnetB, Epoch: 1, Lease: seal(alice, subnetB, 1),
 		WitnessSet: witnessSetOf(t, alice, carol, bob)}
+	if _, _, err := m.values.Put(t.Context(), lease.Key(subnetB), good.Lease); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := m.cfg.Leases.Refresh(t.Context(), subnetB); err != nil {
+		t.Fatal(err)
+	}
 	if err := m.policy.AcceptCopy(alice.id, good); err != nil {
 		t.Error(err)
 	}

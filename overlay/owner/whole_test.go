@@ -47,7 +47,7 @@ func TestVanishAndReturn(t *testing.T) {
 		c.Witness = &fakeWitness{right: true, me: bob, voters: []someone{bob, carol}}
 		c.Heard = func(peer.ID) time.Time { return time.Unix(0, heard.Load()) }
 	})
-	runCopies(t, b, bobs, successor.policy)
+	runCopies(t, b, bobs, &laterPolicy{copyPolicy: successor.policy})
 	successor.run()
 
 	alices := copiesOf(t, a, dbs[alice.id])
@@ -57,7 +57,7 @@ func TestVanishAndReturn(t *testing.T) {
 		c.Witness = &fakeWitness{right: true, me: alice, set: witnessSetOf(t, alice, bob, carol)}
 	}
 	m := join(t, alice, dht, dbs[alice.id], setup)
-	cut := runCopies(t, a, alices, m.policy)
+	cut := runCopies(t, a, alices, &laterPolicy{copyPolicy: m.policy})
 	m.run()
 	m.claim(subnetA)
 	m.plant("a.test", subnetA, addrA, 300)

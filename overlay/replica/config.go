@@ -77,6 +77,8 @@ type Config struct {
 	Redial time.Duration
 	// Retry is the wait before a replica that refused is asked again. 2 min.
 	Retry time.Duration
+	// Later is how long Await waits for a replica that answers ErrLater. 1 min.
+	Later time.Duration
 	// SweepAfter is how long an incomplete copy is kept after its owner was heard last.
 	// 24 h. A copy that is not updated and of which the subnet is known to have another
 	// owner is kept for a twenty-fourth of it.
@@ -88,7 +90,7 @@ type Config struct {
 	MaxCopies int
 	MaxURLs   int64
 	MaxBytes  int64
-	// OwnerShare is the part of these that one owner may use. 0.5.
+	// OwnerShare is the part of each of these that one owner may use. 0.5.
 	OwnerShare float64
 
 	// MaxLog is how many records of its log an owner keeps for a follower that
@@ -115,6 +117,7 @@ func (c Config) withDefaults() Config {
 	def(&c.SyncEvery, 500*time.Millisecond)
 	def(&c.Redial, time.Second)
 	def(&c.Retry, 2*time.Minute)
+	def(&c.Later, time.Minute)
 	def(&c.SweepAfter, 24*time.Hour)
 	if c.MaxCopies == 0 {
 		c.MaxCopies = 100_000
@@ -150,7 +153,7 @@ func (c Config) Validate() error {
 	fault(c.DB == nil, "DB is missing")
 	fault(c.Check == nil, "Check is missing")
 	for _, d := range []time.Duration{c.Heartbeat, c.BatchDelay, c.SyncEvery, c.Redial, c.Retry,
-		c.SweepAfter} {
+		c.Later, c.SweepAfter} {
 		fault(d < 0, "a time is %v, want 0 or more", d)
 	}
 	fault(c.Heartbeat > silence/2, "Heartbeat is %v, want up to %v", c.Heartbeat, silence/2)

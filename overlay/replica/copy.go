@@ -23,6 +23,7 @@ type copies struct {
 	held        map[netip.Prefix]*heldCopy
 	witnessSets map[peer.ID][]byte            // of the owners
 	usage       map[peer.ID]usage             // of the copies, by owner
+	numbers     map[peer.ID]int               // of copies, by owner
 	total       usage                         // sum of usage
 	pinned      map[netip.Prefix]func() error // what drops the copy on unpin; may be nil
 	wipes       []netip.Prefix                // subnets to be wiped
@@ -195,7 +196,7 @@ func (cs *copies) removeCopy(r *heldCopy) {
 		}
 		r.detach()
 		delete(cs.held, r.subnet)
-		cs.addUsage(r.owner, usage{}.minus(r.progress.Size))
+		cs.addCopy(r.owner, -1, usage{}.minus(r.progress.Size))
 	}
 }
 
@@ -206,6 +207,14 @@ func (cs *copies) addUsage(owner peer.ID, n usage) {
 		delete(cs.usage, owner)
 	} else {
 		cs.usage[owner] = u
+	}
+}
+
+// addCopy adds a copy, or -1, to those of an owner, and what is stored for it. The caller holds mu.
+func (cs *copies) addCopy(owner peer.ID, n int, size usage) {
+	cs.addUsage(owner, size)
+	if cs.numbers[owner] += n; cs.numbers[owner] == 0 {
+		delete(cs.numbers, owner)
 	}
 }
 
@@ -249,7 +258,7 @@ func (cs *copies) demote(
 	}
 	cs.held[p] = &heldCopy{subnet: p, owner: to, epoch: epoch, lease: lease, progress: at,
 		confirmed: confirmed, since: now}
-	cs.addUsage(to, at.Size)
+	cs.addCopy(to, 1, at.Size)
 	return nil
 }
 
@@ -297,7 +306,7 @@ func (cs *copies) load() error {
 					return err
 				}
 				cs.held[rec.Prefix] = r
-				cs.addUsage(r.owner, r.progress.Size)
+				cs.addCopy(r.owner, 1, r.progress.Size)
 			}
 			return nil
 		})

@@ -228,7 +228,7 @@ func (s *sources) flush(ctx context.Context, p netip.Prefix, to ...peer.ID) erro
 		s.flushNow(p, id, done)
 	}
 	for _, id := range to {
-		if err := s.await(ctx, p, id, done); err != nil {
+		if err := s.await(ctx, p, id, 0, done); err != nil {
 			return err
 		}
 	}
@@ -244,9 +244,15 @@ func (s *sources) flushNow(p netip.Prefix, to peer.ID, done func(*follower) bool
 	}
 }
 
+// await waits until a follower is done, or has failed. One that asks to be asked later has failed
+// if it still does so after the time of later.
 func (s *sources) await(
-	ctx context.Context, p netip.Prefix, to peer.ID, done func(*follower) bool,
+	ctx context.Context, p netip.Prefix, to peer.ID, later time.Duration,
+	done func(*follower) bool,
 ) error {
+	limit := time.NewTimer(later)
+	defer limit.Stop()
+	expired := later == 0
 	for {
 		s.mu.Lock()
 		f := s.follower(p, to)
@@ -261,13 +267,15 @@ func (s *sources) await(
 		s.mu.Unlock()
 		if over {
 			return nil
-		} else if err != nil {
+		} else if err != nil && (expired || !errors.Is(err, ErrLater)) {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("replica: %w", ctx.Err())
 		case <-changed:
+		case <-limit.C:
+			expired = true
 		}
 	}
 }

@@ -367,6 +367,11 @@ func TestQuota(t *testing.T) {
 		Epoch: 1}); h.Status != statusRefused {
 		t.Errorf("open of a fourth copy = %+v, want statusRefused", h)
 	}
+	// Of MaxCopies one owner has half.
+	if h := a.open(OpenRequest{Subnet: netip.MustParsePrefix("203.0.111.0/24"),
+		Epoch: 1}); h.Status != statusRefused {
+		t.Errorf("open of more copies than the share of an owner = %+v, want statusRefused", h)
+	}
 	// Dropping a copy frees its share.
 	if err := b.Drop(other); err != nil {
 		t.Fatal(err)

@@ -116,13 +116,14 @@ func (cs *copies) accept(in *replicaLink, o OpenRequest) (*heldCopy, error) {
 	defer cs.locks.lock(o.Subnet)()
 	cs.mu.Lock()
 	r := cs.held[o.Subnet]
-	n, used := len(cs.held), cs.usage[in.owner]
+	n, theirs, used := len(cs.held), cs.numbers[in.owner], cs.usage[in.owner]
 	_, pinned := cs.pinned[o.Subnet]
 	cs.mu.Unlock()
 	switch {
 	case r != nil && (o.Epoch < r.epoch || o.Epoch == r.epoch && in.owner != r.owner):
 		return nil, fmt.Errorf("%w: epoch %d of %s", ErrStale, r.epoch, r.owner)
 	case r == nil && (n >= cs.cfg.MaxCopies ||
+		float64(theirs) >= cs.cfg.OwnerShare*float64(cs.cfg.MaxCopies) ||
 		float64(used.URLs) > cs.cfg.OwnerShare*float64(cs.cfg.MaxURLs)):
 		return nil, errQuota
 	case pinned:
@@ -160,7 +161,7 @@ func (cs *copies) accept(in *replicaLink, o OpenRequest) (*heldCopy, error) {
 	defer cs.mu.Unlock()
 	if r != nil {
 		r.detach()
-		cs.addUsage(r.owner, usage{}.minus(r.progress.Size))
+		cs.addCopy(r.owner, -1, usage{}.minus(r.progress.Size))
 	} else {
 		r = &heldCopy{}
 		cs.held[o.Subnet] = r
@@ -174,7 +175,7 @@ func (cs *copies) accept(in *replicaLink, o OpenRequest) (*heldCopy, error) {
 	}
 	in.attach()
 	*r = next
-	cs.addUsage(r.owner, r.progress.Size)
+	cs.addCopy(r.owner, 1, r.progress.Size)
 	return r, nil
 }
 

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"peerd/store"
 )
@@ -84,5 +85,35 @@ func TestDropKeepsPromotedSubnet(t *testing.T) {
 	}
 	if _, held := b.Copy(subnet); held {
 		t.Error("Copy() = true after the promotion, want false")
+	}
+}
+
+// Await waits for a replica that asks to be asked later, and gives up after Config.Later. AskAgain
+// ends the wait at once.
+func TestAwaitLater(t *testing.T) {
+	ha, hb := hostPair(t)
+	a := startMember(t, ha, open(t, ""), func(c *Config) { c.Redial = time.Hour })
+	b := startMember(t, hb, open(t, ""), nil)
+	addOwned(t, a.db, subnet)
+	b.policy.set(ErrLater)
+	follow(t, a, subnet, b)
+	a.Service.cfg.Later = time.Millisecond
+	if err := a.Await(withTimeout(t), subnet, hb.ID()); !errors.Is(err, ErrLater) {
+		t.Errorf("Await() = %v after Config.Later, want ErrLater", err)
+	}
+	eventually(t, "the owner is asked to wait", func() bool {
+		return errors.Is(a.State(subnet, hb.ID()).Err, ErrLater)
+	})
+	if err := a.Flush(withTimeout(t), subnet); !errors.Is(err, ErrLater) {
+		t.Errorf("Flush() = %v, want ErrLater", err)
+	}
+	a.Service.cfg.Later = time.Hour
+	b.policy.set(nil)
+	b.policy.mu.Lock()
+	id := b.policy.opens[len(b.policy.opens)-1].ID
+	b.policy.mu.Unlock()
+	b.AskAgain(ha.ID(), subnet, id)
+	if err := a.Await(withTimeout(t), subnet, hb.ID()); err != nil {
+		t.Errorf("Await() = %v after AskAgain, want nil", err)
 	}
 }

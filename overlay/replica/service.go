@@ -44,7 +44,7 @@ func New(cfg Config) (*Service, error) {
 		linkAdded: make(chan struct{}, 1)}
 	s.copies = &copies{cfg: &cfg, locks: locks, sources: s.sources,
 		held: map[netip.Prefix]*heldCopy{}, witnessSets: map[peer.ID][]byte{},
-		usage: map[peer.ID]usage{}, pinned: map[netip.Prefix]func() error{},
+		usage: map[peer.ID]usage{}, numbers: map[peer.ID]int{}, pinned: map[netip.Prefix]func() error{},
 		wipeAdded: make(chan struct{}, 1)}
 	s.server = &server{cfg: &cfg, sync: syncs, copies: s.copies,
 		links: map[peer.ID]*replicaLink{}}
@@ -114,10 +114,22 @@ func (s *Service) Flush(ctx context.Context, p netip.Prefix, to ...peer.ID) erro
 	return s.sources.flush(ctx, p, to...)
 }
 
-// Await returns when a follower is synced, or with its error when it has
-// failed.
+// Await returns when a follower is synced, or with its error when it has failed. While the error is
+// ErrLater it waits, for up to Config.Later.
 func (s *Service) Await(ctx context.Context, p netip.Prefix, to peer.ID) error {
-	return s.sources.await(ctx, p, to, (*follower).synced)
+	return s.sources.await(ctx, p, to, s.cfg.Later, (*follower).synced)
+}
+
+// AskAgain has an owner repeat at once an open request to which the Policy answered ErrLater,
+// because the reason is gone. id is that of the request. If the owner has sent another one since,
+// or is not connected, nothing happens.
+func (s *Service) AskAgain(owner peer.ID, p netip.Prefix, id uint64) {
+	s.server.mu.Lock()
+	in := s.server.links[owner]
+	s.server.mu.Unlock()
+	if in != nil {
+		in.reply(openReply{Subnet: p, ID: id, Status: statusReopen, Reason: "possible now"})
+	}
 }
 
 // Copies returns the copies that this peer keeps.
