@@ -324,6 +324,8 @@ func (f *frontier) DelayHost(host string, until time.Time) {
 	f.held[host] = until
 }
 
+func (f *frontier) SetRetryAt(string, time.Time) {}
+
 func (f *frontier) SetHostAddr(host string, a netip.Addr) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

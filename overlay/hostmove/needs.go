@@ -40,6 +40,8 @@ type Frontier interface {
 	StaleHosts(since time.Time, n int) []string
 	HostAddr(host string) (subnet netip.Prefix, addr netip.Addr, ok bool)
 	DelayHost(host string, until time.Time)
+	// SetRetryAt sets the time before which a host is left alone because of its failures.
+	SetRetryAt(host string, at time.Time)
 	// SetHostAddr gives a host another address in its home, unless it is being asked.
 	SetHostAddr(host string, addr netip.Addr) (bool, error)
 	// EvictHost removes a host when no request to it is in flight, and returns the time from

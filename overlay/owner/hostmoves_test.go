@@ -23,10 +23,11 @@ import (
 // hostFrontier is a fakeFrontier that knows single hosts.
 type hostFrontier struct {
 	*fakeFrontier
-	hmu   sync.Mutex
-	addrs map[string]netip.Addr
-	held  map[string]time.Time
-	out   map[string]bool
+	hmu     sync.Mutex
+	addrs   map[string]netip.Addr
+	held    map[string]time.Time
+	retried []string // hosts that may be asked at once
+	out     map[string]bool
 }
 
 func (f *hostFrontier) StaleHosts(time.Time, int) []string { return nil }
@@ -43,6 +44,12 @@ func (f *hostFrontier) DelayHost(host string, until time.Time) {
 	f.hmu.Lock()
 	defer f.hmu.Unlock()
 	f.held[host] = until
+}
+
+func (f *hostFrontier) SetRetryAt(host string, _ time.Time) {
+	f.hmu.Lock()
+	defer f.hmu.Unlock()
+	f.retried = append(f.retried, host)
 }
 
 func (f *hostFrontier) SetHostAddr(host string, a netip.Addr) (bool, error) {

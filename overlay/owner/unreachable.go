@@ -153,8 +153,8 @@ func (w *reachability) askOthers(ctx context.Context, s *subnet) {
 var errNoneConnects = errors.New("owner: no other peer has connected")
 
 // firstToConnect returns the first peer that can connect to a silent server. It fails if this peer
-// can connect as well: the server then does not answer requests. It asks no peer while the host
-// asks to be left alone.
+// can connect as well: then the server is back, and the host is asked at once, or it answers no
+// request. It asks no peer while the host asks to be left alone.
 func (w *reachability) firstToConnect(
 	ctx context.Context, s *subnet, c contact, sealed []byte,
 ) (peer.ID, error) {
@@ -164,7 +164,8 @@ func (w *reachability) firstToConnect(
 	own, cancel := context.WithTimeout(ctx, reachTimeout)
 	_, ok := w.reachNow(own, c.host, []netip.Addr{c.addr})
 	cancel()
-	if ok {
+	if ok { // its next try may be minutes away
+		w.hosts.SetRetryAt(c.host, time.Now())
 		return "", errors.New("owner: this peer can connect")
 	}
 	u, err := w.urlOf(c.host)

@@ -152,6 +152,9 @@ func TestReachableSubnetStays(t *testing.T) {
 		if who := c.pass(2 * askWait); len(who) > 0 || c.successor() != "" {
 			t.Errorf("asked %v, goes to %q", who, c.successor())
 		}
+		if got := c.reachability.hosts.(*hostFrontier).retried; len(got) != 1 {
+			t.Errorf("asked again at once: %v, want the host", got)
+		}
 	})
 	t.Run("offline", func(t *testing.T) {
 		c := newCutOff(t, bob, carol)
