@@ -82,6 +82,9 @@ func runNetworkNew(cmd *cobra.Command, o *networkOptions, name string) error {
 		}
 	}
 	p.Politeness.MinDelay = config.Duration{Duration: o.minDelay}
+	if err := join.Check(p); err != nil {
+		return err
+	}
 	dir := homeDir(o.home)
 	home, err := config.Init(dir)
 	if errors.Is(err, config.ErrExists) {

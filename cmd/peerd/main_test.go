@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -196,6 +198,23 @@ func TestFailures(t *testing.T) {
 				t.Errorf("stdout = %q, want none", stdout.String())
 			}
 		})
+	}
+}
+
+// A network with invalid rules is not founded, and leaves no home.
+func TestNetworkWithInvalidRules(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"Bad Name"}, {"--min-delay", "-1s", "gardens"},
+		{"--seed", "ftp://x.example/", "gardens"}, {"--admission", "maybe", "gardens"}} {
+		home := filepath.Join(t.TempDir(), "h")
+		var stderr bytes.Buffer
+		args = append([]string{"network", "new", "--home", home, "--domain", "x.example"}, args...)
+		if code := run(t.Context(), args, nil, io.Discard, &stderr); code == 0 {
+			t.Errorf("%v: status 0, want an error", args)
+		}
+		if _, err := os.Stat(home); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v: left a home; stderr %q", args, stderr.String())
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"peerd/cmd/internal/cli"
 	"peerd/node/admin"
 )
 
@@ -15,6 +16,13 @@ func TestSize(t *testing.T) {
 		if got := size(n); got != want {
 			t.Errorf("size(%d) = %q, want %q", n, got, want)
 		}
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	in, want := "a\u00a0b\u2003c\x1bd\u200be\u00e9", "a b c\uFFFDd\uFFFDe\u00e9"
+	if got := cli.Printable(in); got != want {
+		t.Errorf("Printable(%q) = %q, want %q", in, got, want)
 	}
 }
 

@@ -2,10 +2,12 @@ package join
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/node/config"
@@ -33,6 +35,23 @@ func Found(home config.Home, p config.Profile) (config.Profile, error) {
 		return p, err
 	}
 	return p, home.SaveNetwork(p, nil)
+}
+
+// Check returns what is wrong with the rules of a network that is to be founded. It needs no home,
+// so that none is created for wrong rules. Its errors are those of config.Profile.Validate.
+func Check(p config.Profile) error {
+	if !p.AdmissionOpen() { // Found adds the founder; any peer will do here
+		_, public, err := crypto.GenerateEd25519Key(rand.Reader)
+		if err != nil {
+			return err
+		}
+		founder, err := peer.IDFromPublicKey(public)
+		if err != nil {
+			return err
+		}
+		p.Founders = append(slices.Clone(p.Founders), founder.String())
+	}
+	return p.Validate()
 }
 
 // Terms of an invitation; see admission.Invitation.

@@ -80,10 +80,14 @@ func OneLine(s string) string {
 	return Printable(s)
 }
 
-// Printable replaces control characters, for text from other sources.
+// Printable replaces control characters, and spaces of other widths by usual ones, for text from
+// other sources.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
+		switch {
+		case unicode.Is(unicode.Zs, r):
+			return ' '
+		case !unicode.IsPrint(r):
 			return '\uFFFD'
 		}
 		return r
