@@ -367,11 +367,6 @@ func TestQuota(t *testing.T) {
 		Epoch: 1}); h.Status != statusRefused {
 		t.Errorf("open of a fourth copy = %+v, want statusRefused", h)
 	}
-	// Of MaxCopies one owner has half.
-	if h := a.open(OpenRequest{Subnet: netip.MustParsePrefix("203.0.111.0/24"),
-		Epoch: 1}); h.Status != statusRefused {
-		t.Errorf("open of more copies than the share of an owner = %+v, want statusRefused", h)
-	}
 	// Dropping a copy frees its share.
 	if err := b.Drop(other); err != nil {
 		t.Fatal(err)
@@ -384,6 +379,24 @@ func TestQuota(t *testing.T) {
 			total, theirs)
 	}
 	eventually(t, "the copy is wiped", func() bool { return len(contents(t, b.db, other)) == 0 })
+}
+
+// One owner gets half of the places for copies, though others are free.
+func TestShareOfCopies(t *testing.T) {
+	ha, hb := hostPair(t)
+	hc := listen(t)
+	hc.Peerstore().AddAddrs(hb.ID(), hb.Addrs(), time.Hour)
+	startMember(t, hb, open(t, ""), func(c *Config) { c.MaxCopies = 4 })
+	a, c := newMaliciousOwner(t, ha, hb), newMaliciousOwner(t, hc, hb)
+	for i, want := range []openStatus{statusOK, statusOK, statusRefused} {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{203, 0, byte(i), 0}), 24)
+		if h := a.open(OpenRequest{Subnet: p, Epoch: 1}); h.Status != want {
+			t.Errorf("open of copy %d = %+v, want status %d", i, h, want)
+		}
+	}
+	if h := c.open(OpenRequest{Subnet: other, Epoch: 1}); h.Status != statusOK {
+		t.Errorf("open by another owner = %+v, want status %d", h, statusOK)
+	}
 }
 
 // FuzzHandleFrame handles arbitrary frames on a link with an open copy.
