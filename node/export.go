@@ -1,12 +1,9 @@
 package node
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -54,20 +51,5 @@ func Texts(ctx context.Context, r *warc.Reader, yield func(Text) error) error {
 		}
 		return yield(Text{URL: rec.URL, FetchedAt: rec.Time, Title: p.Title, Charset: p.Charset,
 			Text: p.Text})
-	})
-}
-
-// WriteTexts writes the result of Texts as JSON, one object a line.
-func WriteTexts(ctx context.Context, r *warc.Reader, w io.Writer) error {
-	var line bytes.Buffer
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	return Texts(ctx, r, func(t Text) error {
-		line.Reset()
-		if err := enc.Encode(t); err != nil {
-			return err
-		}
-		_, err := w.Write(line.Bytes())
-		return err
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/netip"
@@ -79,10 +78,6 @@ func TestTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	if err := WriteTexts(t.Context(), r, &out); err != nil {
-		t.Fatal(err)
-	}
 	want := map[string]Text{
 		"page":    {Title: "T & t", Charset: "utf-8", Text: "T & t\none\ntwo"},
 		"zipped":  {Title: "z", Charset: "utf-8", Text: "z\npacked"},
@@ -91,11 +86,7 @@ func TestTexts(t *testing.T) {
 		"cut":     {Title: "c", Charset: "utf-8", Text: "c\nas far as it came"},
 		"nothing": {Charset: "utf-8"},
 	}
-	for line := range strings.Lines(out.String()) {
-		var got Text
-		if err := json.Unmarshal([]byte(line), &got); err != nil {
-			t.Fatalf("%v in %q", err, line)
-		}
+	err = Texts(t.Context(), r, func(got Text) error {
 		name := strings.TrimPrefix(got.URL, "http://a.example/")
 		w, ok := want[name]
 		w.URL, w.FetchedAt = got.URL, time.Unix(1e9, 0).UTC()
@@ -103,9 +94,13 @@ func TestTexts(t *testing.T) {
 		if got.Charset = strings.ToLower(got.Charset); !ok || got != w {
 			t.Errorf("text = %+v\nwant %+v", got, w)
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if len(want) > 0 {
-		t.Errorf("WriteTexts() omitted %v", want)
+		t.Errorf("Texts() omitted %v", want)
 	}
 
 	stop := errors.New("stop")

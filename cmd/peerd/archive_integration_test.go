@@ -18,6 +18,7 @@ import (
 
 	"peerd/cmd/internal/cli"
 	"peerd/lab/emulate/web"
+	"peerd/store"
 )
 
 // bodies fetches the pages of the web directly, without being audited.
@@ -132,13 +133,29 @@ func TestArchiveAfterKills(t *testing.T) {
 		t.Errorf("archived %d of 240 pages", len(got))
 	}
 	checkFinished(t, home)
-	listed := map[string]bool{}
+	listed, edges, ofFirst := map[string]bool{}, 0, 0
+	host := w.Sites()[0].Host
 	for line := range strings.Lines(peerd(t, "export", "links", "--home", home, "-o", "-")) {
-		var l struct{ URL, Outcome string }
+		var l struct {
+			URL, Outcome string
+			Outlinks     []string
+		}
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatal(err)
 		}
 		listed[l.URL] = l.Outcome == "ok"
+		edges += len(l.Outlinks)
+		if store.URL(l.URL).Host() == host {
+			ofFirst += len(l.Outlinks)
+		}
+	}
+	for rows, args := range map[int][]string{edges: nil, ofFirst: {"--host", host},
+		0: {"--since", "2999-01-01"}} {
+		args = append([]string{"export", "graph", "--home", home}, args...)
+		got := strings.Count(peerd(t, args...), "\n") - 1
+		if got != rows {
+			t.Errorf("peerd %v = %d rows, want %d", args, got, rows)
+		}
 	}
 	for u := range want {
 		if !listed[u] {
