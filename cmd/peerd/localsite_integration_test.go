@@ -18,8 +18,8 @@ import (
 	"peerd/node/config"
 )
 
-// When a file changes at the machine of one peer, its page is fetched again by the peer that owns the
-// subnet; also if the peer at the site was killed meanwhile.
+// When a file changes at the machine of one peer, its page is fetched again by the peer that owns
+// the subnet; also if the peer at the site was killed meanwhile.
 func TestLocalSite(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -72,13 +72,13 @@ func (c Config) Validate() error {
 		errs = append(errs, err)
 	}
 	if c.Root == "" {
-		errs = append(errs, errors.New("Root is missing"))
+		errs = append(errs, errors.New("no directory"))
 	}
 	if c.Announcer == nil {
-		errs = append(errs, errors.New("Announcer is missing"))
+		errs = append(errs, errors.New("no announcer"))
 	}
 	if c.Rescan <= 0 {
-		errs = append(errs, fmt.Errorf("Rescan is %v, want more than 0", c.Rescan))
+		errs = append(errs, fmt.Errorf("rescan after %v, want more than 0", c.Rescan))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("localsite: %w", err)

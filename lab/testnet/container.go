@@ -58,7 +58,8 @@ func (o *SiteOptions) enter(ctx context.Context) error {
 		return err
 	}
 	if n > o.Of {
-		return fmt.Errorf("site: this is container %d of the service, want %d as --of says", n, o.Of)
+		return fmt.Errorf("site: this is container %d of the service, want %d as --of says", n,
+			o.Of)
 	}
 	addrs := []netip.Addr{siteAddr(o.Net, n-1)}
 	if n == 1 {

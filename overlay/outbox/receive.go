@@ -241,7 +241,8 @@ func (b batch) check() error {
 // kept if it lies in the group's subnet.
 func (g group) pending(it item, now time.Time) store.Pending {
 	p := store.Pending{URL: it.URL, Depth: min(max(it.Depth, 0), maxDepth), Found: now,
-		From: it.From, Kind: it.Kind & (store.KindSitemap | store.KindChanged), Hops: min(max(it.Hops, 0), maxHops)}
+		From: it.From, Kind: it.Kind & (store.KindSitemap | store.KindChanged),
+		Hops: min(max(it.Hops, 0), maxHops)}
 	if store.SubnetOf(g.Addr) == g.Subnet {
 		p.Hint = g.Addr.Unmap()
 	}

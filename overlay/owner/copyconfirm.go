@@ -18,8 +18,8 @@ import (
 // under it. Otherwise the claimant is told to wait, and the DHT is read.
 
 const (
-	// confirmMost bounds the subnets of which the leases are to be read, confirmByOwner those of one
-	// claimant, and confirmAtOnce the reads at a time.
+	// confirmMost bounds the subnets of which the leases are to be read, confirmByOwner those of
+	// one claimant, and confirmAtOnce the reads at a time.
 	confirmMost    = 1024
 	confirmByOwner = 32
 	confirmAtOnce  = 16
@@ -88,8 +88,8 @@ func (y *copyPolicy) toConfirm(now time.Time) []func(context.Context) {
 	return y.confirms.tasks(y.env, now, wanted, y.confirm)
 }
 
-// confirm reads the lease of a subnet. If it is that of the peer that asked for a copy, that peer is
-// told to ask again.
+// confirm reads the lease of a subnet. If it is that of the peer that asked for a copy, that peer
+// is told to ask again.
 func (y *copyPolicy) confirm(ctx context.Context, p netip.Prefix, _ copyAsker) error {
 	ctx, cancel := context.WithTimeout(ctx, confirmFor)
 	defer cancel()

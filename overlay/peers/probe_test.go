@@ -174,7 +174,7 @@ func FuzzMessages(f *testing.F) {
 	s, _ := newService(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var h heartbeat
-		if wire.Unmarshal(raw, &h) == nil && s.exchanger.receiveHeartbeat(id, h) == nil &&
+		if wire.Unmarshal(raw, &h) == nil && s.receiveHeartbeat(id, h) == nil &&
 			(len(h.Payload) > MaxPayload || len(h.Suspects) > maxSuspicions) {
 			t.Errorf("accepted a heartbeat of %d bytes with %d suspicions", len(h.Payload),
 				len(h.Suspects))

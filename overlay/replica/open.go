@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/store"
 )
 
@@ -111,20 +113,27 @@ func (cs *copies) phase(p netip.Prefix) (store.Phase, error) {
 	return phase, err
 }
 
+// fullForLocked reports whether no copy of another subnet of an owner is kept: there are too many
+// in all, or the owner has used its share.
+func (cs *copies) fullForLocked(owner peer.ID) bool {
+	share := cs.cfg.OwnerShare
+	return len(cs.held) >= cs.cfg.MaxCopies ||
+		float64(cs.numbers[owner]) >= share*float64(cs.cfg.MaxCopies) ||
+		float64(cs.usage[owner].URLs) > share*float64(cs.cfg.MaxURLs)
+}
+
 // accept makes this peer a replica, or continues a copy.
 func (cs *copies) accept(in *replicaLink, o OpenRequest) (*heldCopy, error) {
 	defer cs.locks.lock(o.Subnet)()
 	cs.mu.Lock()
 	r := cs.held[o.Subnet]
-	n, theirs, used := len(cs.held), cs.numbers[in.owner], cs.usage[in.owner]
+	full := cs.fullForLocked(in.owner)
 	_, pinned := cs.pinned[o.Subnet]
 	cs.mu.Unlock()
 	switch {
 	case r != nil && (o.Epoch < r.epoch || o.Epoch == r.epoch && in.owner != r.owner):
 		return nil, fmt.Errorf("%w: epoch %d of %s", ErrStale, r.epoch, r.owner)
-	case r == nil && (n >= cs.cfg.MaxCopies ||
-		float64(theirs) >= cs.cfg.OwnerShare*float64(cs.cfg.MaxCopies) ||
-		float64(used.URLs) > cs.cfg.OwnerShare*float64(cs.cfg.MaxURLs)):
+	case r == nil && full:
 		return nil, errQuota
 	case pinned:
 		return nil, errPinned

@@ -97,7 +97,7 @@ func TestAwaitLater(t *testing.T) {
 	addOwned(t, a.db, subnet)
 	b.policy.set(ErrLater)
 	follow(t, a, subnet, b)
-	a.Service.cfg.Later = time.Millisecond
+	a.cfg.Later = time.Millisecond
 	if err := a.Await(withTimeout(t), subnet, hb.ID()); !errors.Is(err, ErrLater) {
 		t.Errorf("Await() = %v after Config.Later, want ErrLater", err)
 	}
@@ -107,7 +107,7 @@ func TestAwaitLater(t *testing.T) {
 	if err := a.Flush(withTimeout(t), subnet); !errors.Is(err, ErrLater) {
 		t.Errorf("Flush() = %v, want ErrLater", err)
 	}
-	a.Service.cfg.Later = time.Hour
+	a.cfg.Later = time.Hour
 	b.policy.set(nil)
 	b.policy.mu.Lock()
 	id := b.policy.opens[len(b.policy.opens)-1].ID

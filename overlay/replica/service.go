@@ -44,8 +44,8 @@ func New(cfg Config) (*Service, error) {
 		linkAdded: make(chan struct{}, 1)}
 	s.copies = &copies{cfg: &cfg, locks: locks, sources: s.sources,
 		held: map[netip.Prefix]*heldCopy{}, witnessSets: map[peer.ID][]byte{},
-		usage: map[peer.ID]usage{}, numbers: map[peer.ID]int{}, pinned: map[netip.Prefix]func() error{},
-		wipeAdded: make(chan struct{}, 1)}
+		usage: map[peer.ID]usage{}, numbers: map[peer.ID]int{},
+		pinned: map[netip.Prefix]func() error{}, wipeAdded: make(chan struct{}, 1)}
 	s.server = &server{cfg: &cfg, sync: syncs, copies: s.copies,
 		links: map[peer.ID]*replicaLink{}}
 	if err := s.copies.load(); err != nil {
