@@ -1,0 +1,6 @@
+//go:build integration
+
+package node
+
+// bombStep is n if each protocol is sent every nth of the bombs.
+const bombStep = 1
