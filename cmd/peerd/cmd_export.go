@@ -90,7 +90,8 @@ so of warc and cdx, which are the archive as it is.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usagef(cmd, "nothing to export, want warc, cdx, links, graph, given-up or text")
+				return cli.Usagef(cmd,
+					"nothing to export, want warc, cdx, links, graph, given-up or text")
 			}
 			return cli.Group(cmd, args)
 		},

@@ -158,7 +158,8 @@ func TestFailures(t *testing.T) {
 		{"no profile", []string{"crawl", "http://a.example/", "--profile",
 			filepath.Join(dir, "none")}, 1, `no such file`},
 		{"export", []string{"export"}, 2,
-			`nothing to export, want warc, cdx, links, graph, given-up or text; see peerd export --help`},
+			`nothing to export, want warc, cdx, links, graph, given-up or text; ` +
+				`see peerd export --help`},
 		{"export of what is none", []string{"export", "pdf"}, 2,
 			`unknown command "pdf", want cdx, given-up, graph, links, text or warc; ` +
 				`see peerd export --help`},

@@ -73,9 +73,9 @@ func scan(path, format string, n ...any) bool {
 	return err == nil && got == len(n)
 }
 
-// TestForum: a forum with tens of thousands of threads is crawled completely with the default limits,
-// whether the path or the query names the threads, and although most are found on other
-// threads first.
+// TestForum: a forum with tens of thousands of threads is crawled completely with the default
+// limits, whether the path or the query names the threads, and although most are found on
+// other threads first.
 func TestForum(t *testing.T) {
 	const perPage = 30
 	threads := 30_000

@@ -28,8 +28,8 @@ import (
 const (
 	open = 3 // peers with public addresses
 	home = 2 // peers behind a router each
-	// Hashes of the peers' new identities divide the sites. That one of the two peers behind routers
-	// gets none has a probability of 3e-6.
+	// Hashes of the peers' new identities divide the sites. That one of the two peers behind
+	// routers gets none has a probability of 3e-6.
 	sites = 60
 	pages = 4 // of each site
 	// patience only ends what hangs.
