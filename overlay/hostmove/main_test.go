@@ -48,7 +48,7 @@ func newDHT() *recordtest.DHT {
 	}, 3)
 }
 
-// member is a Watch with all that it needs. Everything of it belongs into a bubble
+// member is a Monitor with all that it needs. Everything of it belongs into a bubble
 // of testing/synctest.
 type member struct {
 	*Monitor
@@ -126,7 +126,7 @@ func join(
 	return m
 }
 
-// run runs the Watch until the test ends.
+// run runs the Monitor until the test ends.
 func (m *member) run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error)

@@ -41,7 +41,7 @@ type Monitor struct {
 	kick chan struct{}
 }
 
-// New returns a Watch, or all that is wrong with cfg. It starts nothing.
+// New returns a Monitor, or all that is wrong with cfg. It starts nothing.
 func New(cfg Config) (*Monitor, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func New(cfg Config) (*Monitor, error) {
 	}, nil
 }
 
-// Attach gives the Watch its frontier and takes up the moves that a restart has cut
+// Attach gives the Monitor its frontier and takes up the moves that a restart has cut
 // short. It comes before Run; without it, or after an error, which is one of the
 // store, hosts stay where they are.
 func (w *Monitor) Attach(f Frontier) error {

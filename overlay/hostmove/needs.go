@@ -33,7 +33,7 @@ type Subnets interface {
 }
 
 // Frontier is what a frontier knows of single hosts; given by crawl/frontier. All
-// but Evict and Readdress only touch memory.
+// but SetHostAddr and EvictHost only touch memory.
 type Frontier interface {
 	// StaleHosts returns up to n hosts with work that it has not returned since the given
 	// time.
@@ -102,7 +102,7 @@ func (p Pace) span(c cause) time.Duration {
 // pause is the time between two look-ups of a host that seems to have left.
 func (p Pace) pause(c cause) time.Duration { return p.span(c) / time.Duration(p.Lookups) }
 
-// Config says what a Watch works with.
+// Config says what a Monitor works with.
 type Config struct {
 	Self    peer.ID
 	DB      *store.DB

@@ -322,6 +322,19 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A history that no replica would accept is left out, and the visit remains.
+func TestLongHistory(t *testing.T) {
+	c := chunk{Visits: []store.Visit{{URL: url(1), History: make([]byte, maxHistory)},
+		{URL: url(2), History: make([]byte, maxHistory+1)}}}
+	if err := c.check(name, func(store.URL) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := c.Visits[0], c.Visits[1]; len(a.History) != maxHistory || b.History != nil {
+		t.Errorf("histories of %d and %d bytes, want %d and 0", len(a.History), len(b.History),
+			maxHistory)
+	}
+}
+
 // FuzzChunk checks what of a chunk may be used.
 func FuzzChunk(f *testing.F) {
 	good, err := wire.Marshal(chunk{Entries: []store.Entry{{URL: url(1), Depth: -1}},

@@ -60,12 +60,15 @@ const (
 	maxSeen   = 1000
 	maxRobots = 16
 	maxBytes  = 1 << 20 // robots.txt files of one host, and its state
-	maxURL    = 2048
-	maxTries  = 1 << 10
-	maxDepth  = 1<<16 - 1
-	maxHops   = 255
-	maxWait   = time.Hour
-	maxReason = 200
+	// maxHistory bounds the history of a visit, as package replica does: with a longer one the new
+	// owner would find no replica for its subnet, and no successor. Bytes.
+	maxHistory = 4 << 10
+	maxURL     = 2048
+	maxTries   = 1 << 10
+	maxDepth   = 1<<16 - 1
+	maxHops    = 255
+	maxWait    = time.Hour
+	maxReason  = 200
 	// maxChunks bounds a conversation: some hundred million URLs.
 	maxChunks = 1 << 20
 )
@@ -119,8 +122,8 @@ func (c *chunk) check(host string, allowed func(store.URL) error) error {
 		if err := url(v.URL); err != nil {
 			return err
 		}
-		if len(v.History) > maxBytes {
-			return fmt.Errorf("%w: a history of %d bytes", errMessage, len(v.History))
+		if len(v.History) > maxHistory {
+			v.History = nil // it is learned again
 		}
 		v.Depth, v.Kind = min(max(v.Depth, 0), maxDepth), v.Kind&store.KindSitemap
 		v.Tries, v.Hops = min(max(v.Tries, 0), maxTries), min(max(v.Hops, 0), maxHops)

@@ -250,8 +250,8 @@ func predicted(times map[string]time.Duration) map[string]int64 {
 const hostless = time.Minute
 
 // decideIdle takes the decision for subnets that have had no URL to estimate
-// with for a while. Time without the quorum lease does not count, because this peer
-// accepts no URLs then. The error is one of the store.
+// with for a while. Time without the quorum lease, or in doubt, does not count, because this
+// peer accepts no URLs then. The error is one of the store.
 func (c *Placement) decideIdle() error {
 	now, mayAct := time.Now(), c.HasQuorumLease()
 	var idle []*subnet
@@ -260,12 +260,12 @@ func (c *Placement) decideIdle() error {
 		c.barred = now
 	}
 	for p, s := range c.subnets {
-		if s.phase != store.PhaseDeciding || !s.usable() {
+		if s.phase != store.PhaseDeciding {
 			continue
 		}
 		hosts, pending, inFlight, _ := c.cfg.Frontier.SubnetLoad(p)
 		switch {
-		case !mayAct, pending > 0, inFlight > 0,
+		case !mayAct, !s.usable(), pending > 0, inFlight > 0,
 			hosts == 0 && min(now.Sub(s.since), now.Sub(c.barred)) < hostless:
 			s.idleSince = time.Time{}
 		case s.idleSince.IsZero():

@@ -44,7 +44,8 @@ func (h *history) add(x coords.Sample) {
 	if n := len(*h); n > 0 && (*h)[n-1].peer == x.Peer && same(*(*h)[n-1].at, x.At) {
 		d.at = (*h)[n-1].at
 	} else {
-		d.at = &x.At
+		at := x.At // the address of x.At would keep all of x
+		d.at = &at
 	}
 	*h = append(*h, d)
 }

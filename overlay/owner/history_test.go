@@ -36,6 +36,16 @@ func TestHistory(t *testing.T) {
 	})
 }
 
+// TestHistoryMemory: a download keeps nothing of a sample but a coordinate that is new.
+func TestHistoryMemory(t *testing.T) {
+	x := coords.Sample{Peer: "a", At: coords.Coordinate{Vec: []float64{1, 2, 3}}}
+	h := make(history, 0, 1000)
+	h.add(x)
+	if n := testing.AllocsPerRun(100, func() { h.add(x) }); n != 0 {
+		t.Errorf("%v allocations for a sample with the same coordinate, want none", n)
+	}
+}
+
 // TestMicros: what took any time at all took at least a microsecond, and no time is negative.
 func TestMicros(t *testing.T) {
 	for d, want := range map[time.Duration]uint32{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -155,6 +156,39 @@ func TestFullDiskGrantsNothing(t *testing.T) {
 	until(t, "it leaves with free space", func() bool { sendOff(); return granted.Load() > 0 })
 	if rec, _ := m.stored(subnetA); rec.Phase != store.PhaseCommitting {
 		t.Errorf("granted and not written down: %v", rec.Phase)
+	}
+}
+
+// fillsDisk is a Replicas that fills the disk when a copy was made of a subnet.
+type fillsDisk struct {
+	*fakeReplicas
+	disk *kv.Disk
+}
+
+func (f fillsDisk) Demote(
+	p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time,
+) error {
+	err := f.fakeReplicas.Demote(p, to, epoch, lease, confirmed)
+	f.disk.SetFull(true)
+	return err
+}
+
+// A subnet that was handed over becomes a copy once, though that cannot be counted: its log is gone
+// by then, without which the second time would wipe the copy.
+func TestFullDiskKeepsCopy(t *testing.T) {
+	db, disk := storeOn(t)
+	m, copies, _ := guardedOn(t, alice, newDHT(), db, nil)
+	m.Manager.cfg.Replicas = fillsDisk{copies, disk}
+	m.claim(subnetA)
+	m.table.mu.Lock()
+	s := m.table.subnets[subnetA]
+	m.table.mu.Unlock()
+	err := m.departures.retire(s, s.lease.Next(bob.id), s.sealed, time.Time{})
+	if err != nil || m.Live(subnetA) {
+		t.Errorf("retired: %v, still ours: %v", err, m.Live(subnetA))
+	}
+	if !m.intake.diskFull.Load() {
+		t.Error("the disk was not full: nothing was tested")
 	}
 }
 

@@ -337,10 +337,15 @@ func (d *departures) retire(s *subnet, l lease.Lease, sealed []byte, confirmed t
 		if err != nil {
 			return err
 		}
-		return d.cfg.DB.Update(func(tx *store.Tx) error {
+		// The copy is there: if it were made again, without the log, it would be wiped.
+		err = d.cfg.DB.Update(func(tx *store.Tx) error {
 			tx.Count(store.Counters{HandoversOut: 1})
 			return nil
 		})
+		if err = d.intake.noteDiskFull(err); err != nil {
+			d.log.Error("failed to count handover", "subnet", s.prefix, "err", err)
+		}
+		return nil
 	})
 	d.cfg.Outbox.ResolveAgain(s.prefix)
 	return err

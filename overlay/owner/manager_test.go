@@ -262,6 +262,39 @@ func TestDecideIdleWithoutQuorumLease(t *testing.T) {
 	}
 }
 
+// While a subnet may have another owner no URL is accepted either.
+func TestDecideIdleInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := join(t, alice, newDHT(), nil, func(c *Config) { c.DecideIdle = 10 * time.Second })
+		m.strategy.next = probeFirst(alice)
+		m.claim(subnetA)
+		m.plant("a.test", subnetA, addrA, 0)
+		doubt := func(stale bool) {
+			m.table.mu.Lock()
+			defer m.table.mu.Unlock()
+			m.table.subnets[subnetA].stale = stale
+		}
+		for _, c := range []struct {
+			stale   bool
+			seconds int
+			want    store.Phase
+		}{{false, 5, store.PhaseDeciding}, {true, 60, store.PhaseDeciding},
+			{false, 9, store.PhaseDeciding}, {false, 5, store.PhaseOwned}} {
+			doubt(c.stale)
+			for range c.seconds {
+				time.Sleep(time.Second)
+				if err := m.placement.decideIdle(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := m.phase(subnetA); got != c.want {
+				t.Errorf("in doubt %v, after %d s: phase %v, want %v", c.stale, c.seconds, got,
+					c.want)
+			}
+		}
+	})
+}
+
 // A successor that refuses, or is not reached, is left out; the subnet stays and
 // is crawled on.
 func TestSuccessorRefuses(t *testing.T) {

@@ -121,8 +121,8 @@ type Replicas interface {
 	AskAgain(owner peer.ID, p netip.Prefix, id uint64)
 	// Pin keeps a complete copy of that epoch what it is until unpin.
 	Pin(p netip.Prefix, epoch uint64) (unpin func(), ok bool)
-	// Promote has fn make a copy ours, and ends it if that went well; Forget
-	// sweeps one away, Demote makes one of what was ours.
+	// Promote has fn make a copy ours, and ends it if that went well; Drop
+	// deletes one, Demote makes one of what was ours.
 	Promote(p netip.Prefix, fn func(pos store.LogPos) error) error
 	Drop(p netip.Prefix) error
 	Demote(p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time) error

@@ -55,7 +55,7 @@ func (c *Placement) Connects(p netip.Prefix) bool {
 }
 
 // Connect has another peer open a connection to the server of a URL. Errors
-// wrap estimate.ErrNotSent or estimate.ErrLost. Other than with Remote nothing
+// wrap estimate.ErrNotSent or estimate.ErrNoReply. Other than with Remote nothing
 // is written down before: a connection that is made twice costs no page.
 func (c *Placement) Connect(
 	ctx context.Context, p netip.Prefix, who string, r store.FetchRequest,

@@ -135,7 +135,11 @@ func (w *reachability) askOthers(ctx context.Context, s *subnet) {
 		s.contact.failed(now, w.cfg.Times.Unreachable)
 		return
 	}
-	if s.contact.state != contactAsking || !s.idleHere() || w.subnets[s.prefix] != s {
+	switch {
+	case s.contact.state != contactAsking || w.subnets[s.prefix] != s:
+		return
+	case !s.idleHere(): // others are asked again once it is
+		s.contact.state = contactSilent
 		return
 	}
 	s.contact = contact{}

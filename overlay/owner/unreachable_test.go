@@ -180,6 +180,29 @@ func TestReachableSubnetStays(t *testing.T) {
 			t.Errorf("asked %d times in an hour, goes to %q", n, c.successor())
 		}
 	})
+	t.Run("in doubt when a peer can connect", func(t *testing.T) {
+		c := newCutOff(t, carol)
+		doubt := func(stale bool) {
+			c.table.mu.Lock()
+			defer c.table.mu.Unlock()
+			c.table.subnets[subnetA].stale = stale
+		}
+		connect := c.Manager.cfg.Estimate
+		c.Manager.cfg.Estimate = fetchFunc(func(ctx context.Context, to peer.ID, sealed []byte,
+			r store.FetchRequest) (store.FetchReport, error) {
+			doubt(true)
+			return connect.Connect(ctx, to, sealed, r)
+		})
+		c.fail()
+		if c.pass(2 * askWait); c.successor() != "" || len(c.pass(askWait)) > 0 {
+			t.Errorf("while it is in doubt: goes to %q, asked %v", c.successor(), c.asked)
+		}
+		c.Manager.cfg.Estimate = connect
+		doubt(false)
+		if c.pass(time.Second); c.successor() != carol.id.String() {
+			t.Errorf("afterwards: asked %v, goes to %q, want carol", c.asked, c.successor())
+		}
+	})
 	t.Run("the others are not reached", func(t *testing.T) {
 		c := newCutOff(t)
 		c.Manager.cfg.Estimate = fetchFunc(func(context.Context, peer.ID, []byte,

@@ -37,10 +37,16 @@ func (c *claimer) verifyLease(p netip.Prefix, at time.Time) {
 	}
 }
 
-// brokeOff notes that a claim did: it may stand all the same.
+// brokeOff notes that a claim did: it may stand all the same, even if the subnet was just found not
+// to be ours.
 func (c *claimer) brokeOff(p netip.Prefix) {
-	c.verifyLease(p, time.Now().Add(unsettledWait))
-	c.unsettled.change(p, func(e *entry[bool]) { e.about = true })
+	at := time.Now().Add(unsettledWait)
+	c.verifyLease(p, at)
+	c.unsettled.change(p, func(e *entry[bool]) {
+		if e.about = true; e.state == entryDone {
+			*e = entry[bool]{about: true, next: at}
+		}
+	})
 }
 
 // broke says whether a claim broke off, and it is not known yet what became of it.

@@ -72,6 +72,41 @@ func TestFailedClaimIsSettled(t *testing.T) {
 	})
 }
 
+// A claim that was not acknowledged is also settled if the subnet has just been found not to be
+// ours.
+func TestFailedClaimOfForeignSubnetIsSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		m := join(t, alice, dht, nil, nil)
+		stop := m.run()
+		defer stop()
+		m.resolver.Accepts(subnetA) // the sender of URLs takes it for ours
+		time.Sleep(time.Second)
+		if e, ok := m.claimer.unsettled.get(subnetA); !ok || e.state != entryDone {
+			t.Fatalf("not looked at: %+v", e)
+		}
+		var cut atomic.Bool
+		var after atomic.Int64
+		after.Store(6) // three replicas are read and written, and not read again
+		dht.Cut = func(int, int) bool { return after.Add(-1) < 0 && cut.Load() }
+		cut.Store(true)
+		if err := m.claimer.Claim(t.Context(), subnetA); err == nil {
+			t.Fatal("claimed without the DHT")
+		}
+		if dht.Held(lease.Key(subnetA))[0] == nil {
+			t.Fatal("nothing was written: this test is not about that")
+		}
+		if !m.claimer.broke(subnetA) {
+			t.Error("it is not known that the claim broke off")
+		}
+		cut.Store(false)
+		time.Sleep(looked)
+		if !m.Live(subnetA) {
+			t.Error("what was written before is not settled")
+		}
+	})
+}
+
 // An interrupted claim that is made again does not begin at once: a peer that claimed later
 // may have won in the meantime and fetch already.
 func TestFailedClaimRests(t *testing.T) {

@@ -25,25 +25,37 @@ type remoteSearch struct {
 	valid func(store.URL) error
 }
 
-// dial opens a conversation with a peer. ctx ends it.
+// dial opens a conversation with a peer within Timeout. ctx ends it.
 func (s *Service) dial(
 	ctx context.Context, p peer.AddrInfo, query string, words int,
 ) (participant, error) {
-	connecting, cancel := context.WithTimeout(ctx, s.Timeout)
-	defer cancel()
-	if err := s.Host.Connect(connecting, p); err != nil {
-		return nil, err
+	ctx, cancel := context.WithCancel(ctx)
+	late := time.AfterFunc(s.Timeout, cancel)
+	c, err := s.open(ctx, p)
+	if !late.Stop() && err == nil {
+		c.Reset()
+		err = context.DeadlineExceeded
 	}
-	c, err := wire.Dial(ctx, s.Host, p.ID, wire.Limits{MaxMsg: maxReply, Timeout: s.Timeout},
-		s.Protocol)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
 	return &remoteSearch{conn: c, query: query, words: words, valid: s.Valid}, nil
 }
 
-// ask sends a request and receives its reply.
-func (r *remoteSearch) ask(q request) (a reply, err error) {
+// open connects to a peer, if need be, and opens a conversation.
+func (s *Service) open(ctx context.Context, p peer.AddrInfo) (*wire.Conn, error) {
+	if err := s.Host.Connect(ctx, p); err != nil {
+		return nil, err
+	}
+	return wire.Dial(ctx, s.Host, p.ID, wire.Limits{MaxMsg: maxReply, Timeout: s.Timeout},
+		s.Protocol)
+}
+
+// ask sends a request and receives its reply. The end of ctx ends the conversation.
+func (r *remoteSearch) ask(ctx context.Context, q request) (a reply, err error) {
+	stop := context.AfterFunc(ctx, r.conn.Reset)
+	defer stop()
 	if err := errors.Join(r.conn.Send(q), r.conn.Recv(&a)); err != nil {
 		return a, err
 	}
@@ -56,8 +68,8 @@ func (r *remoteSearch) ask(q request) (a reply, err error) {
 	return a, nil
 }
 
-func (r *remoteSearch) count(context.Context) (index.Counts, error) {
-	a, err := r.ask(request{Query: r.query})
+func (r *remoteSearch) count(ctx context.Context) (index.Counts, error) {
+	a, err := r.ask(ctx, request{Query: r.query})
 	if err == nil {
 		err = a.checkCounts(r.words)
 	}
@@ -65,9 +77,9 @@ func (r *remoteSearch) count(context.Context) (index.Counts, error) {
 }
 
 func (r *remoteSearch) rank(
-	_ context.Context, sum index.Counts, limit int,
+	ctx context.Context, sum index.Counts, limit int,
 ) (res index.Result, err error) {
-	a, err := r.ask(request{Rank: &rankRequest{sum.Pages, sum.With, limit}})
+	a, err := r.ask(ctx, request{Rank: &rankRequest{sum.Pages, sum.With, limit}})
 	if err == nil {
 		err = a.checkHits(limit, sum.MaxScore(), r.valid)
 	}
@@ -84,8 +96,8 @@ func (r *remoteSearch) rank(
 	return res, nil
 }
 
-func (r *remoteSearch) snippets(_ context.Context, shown []int) ([]index.Snippet, error) {
-	a, err := r.ask(request{Shown: shown})
+func (r *remoteSearch) snippets(ctx context.Context, shown []int) ([]index.Snippet, error) {
+	a, err := r.ask(ctx, request{Shown: shown})
 	if err == nil {
 		err = a.checkSnippets(len(shown))
 	}

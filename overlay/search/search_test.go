@@ -228,9 +228,24 @@ func TestFaultyPeers(t *testing.T) {
 
 // Requests that are invalid or out of order are refused, and so are too many.
 func TestInvalidRequests(t *testing.T) {
-	h, _ := serve(t, local(t, pages(1, 20)))
+	h, s := serve(t, local(t, pages(1, 20)))
 	client := overlaytest.Host(t)
 	overlaytest.Introduce(h, client)
+	ask := func(requests ...request) (a reply) {
+		c, err := wire.Dial(t.Context(), client, h.ID(),
+			wire.Limits{MaxMsg: maxReply, Timeout: 20 * time.Second}, protocolID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Reset()
+		for _, r := range requests {
+			a = reply{}
+			if err := errors.Join(c.Send(r), c.Recv(&a)); err != nil {
+				t.Fatalf("%+v: %v", r, err)
+			}
+		}
+		return a
+	}
 	rank := &rankRequest{Pages: 20, With: []uint64{3}, Limit: 5}
 	for name, requests := range map[string][]request{
 		"no query":    {{}},
@@ -242,22 +257,18 @@ func TestInvalidRequests(t *testing.T) {
 		"no such hit": {{Query: "apple"}, {Rank: rank}, {Shown: []int{-1}}},
 		"many shown":  {{Query: "apple"}, {Rank: rank}, {Shown: make([]int, 1000)}},
 	} {
-		c, err := wire.Dial(t.Context(), client, h.ID(),
-			wire.Limits{MaxMsg: maxReply, Timeout: 20 * time.Second}, protocolID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var a reply
-		for _, r := range requests {
-			a = reply{}
-			if err := errors.Join(c.Send(r), c.Recv(&a)); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-		}
-		if a.Refused == "" {
+		if a := ask(requests...); a.Refused == "" {
 			t.Errorf("%s: got %+v, want a refusal", name, a)
 		}
-		c.Reset()
+	}
+	if a := ask(request{Query: "apple"}); a.Refused != "" {
+		t.Errorf("a search was refused: %s", a.Refused)
+	}
+	now := time.Now().Add(time.Hour) // so that nothing becomes free meanwhile
+	for s.limiter.Allow(requestRate, client.ID(), now) {
+	}
+	if a := ask(request{Query: "apple"}); a.Refused != errBusy.Error() {
+		t.Errorf("too many searches: got %+v, want a refusal", a)
 	}
 }
 

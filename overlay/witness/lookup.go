@@ -14,8 +14,6 @@ import (
 // the first by rendezvous hashing, apart from peers that have come or gone since.
 const maxLookup = 16
 
-// setQuery asks for the newest witness set of an owner.
-
 // setQuery asks for the newest witness set of an owner that is known.
 type setQuery struct {
 	Owner peer.ID `cbor:"1,keyasint"`
