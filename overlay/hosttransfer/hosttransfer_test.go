@@ -213,8 +213,9 @@ func TestTransfer(t *testing.T) {
 		time.Until(b.arrived[0].NextAt) < 50*time.Second {
 		t.Errorf("arrived %+v", b.arrived)
 	}
+	server.Close() // waits for the handlers, which end after their answers
 	if b.open != 0 {
-		t.Errorf("%d subnets are held", b.open)
+		t.Errorf("%d subnets are held, want none", b.open)
 	}
 }
 
