@@ -244,6 +244,9 @@ func TestChanges(t *testing.T) {
 	l.expect(t, "moved directory", map[store.URL]int{
 		site + "new/deep/c.html": 100, site + "new/deep/d.html": 100,
 		site + "old/deep/c.html": 100, site + "old/deep/d.html": 100})
+	write(t, root, "old/deep/c.html", "22")
+	l.expect(t, "changed file below a moved directory", map[store.URL]int{
+		site + "old/deep/c.html": 100})
 	stop()
 
 	write(t, root, "index.html", "333")
