@@ -279,6 +279,30 @@ func TestRootIsAway(t *testing.T) {
 	l.expect(t, "root is back", map[store.URL]int{site + "b.html": 100})
 }
 
+// After a failure, further changes do not cause another try at once, as often as there are events.
+func TestRetriesWait(t *testing.T) {
+	t.Parallel()
+	root, l := t.TempDir(), newLedger()
+	l.refuse = errors.New("disk full")
+	w, err := New(Config{URL: site, Root: root, Announcer: l, Rescan: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	w.versions = map[string]Version{}
+	w.rescan()
+	write(t, root, "a.html", "1")
+	w.note("a.html")
+	began := time.Now()
+	w.announceBy = began // there have been events for long
+	w.announce(t.Context())
+	w.note("b.html")
+	if l.refused != 1 || w.announceAt.Sub(began) < retryAfter {
+		t.Errorf("%d tries, the next after %v; want 1, and %v or more", l.refused,
+			w.announceAt.Sub(began), retryAfter)
+	}
+}
+
 // What could not be announced is announced later.
 func TestAnnouncementFails(t *testing.T) {
 	t.Parallel()

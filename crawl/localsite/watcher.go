@@ -38,8 +38,9 @@ type Watcher struct {
 	first    bool               // the site was never read before
 	pending  map[string]bool    // files that may differ from versions
 	// announceAt is when pending is announced, and announceBy the latest time for that. rescanAt
-	// is the time of the next comparison of all files.
-	announceAt, announceBy, rescanAt time.Time
+	// is the time of the next comparison of all files. After a failure nothing is announced before
+	// retryAt.
+	announceAt, announceBy, rescanAt, retryAt time.Time
 }
 
 // New returns a Watcher, or all that is wrong with c.
@@ -155,6 +156,9 @@ func (w *Watcher) note(name string) {
 	if w.announceAt.After(w.announceBy) {
 		w.announceAt = w.announceBy
 	}
+	if w.announceAt.Before(w.retryAt) {
+		w.announceAt = w.retryAt
+	}
 }
 
 // rescan compares all files with their versions, and watches all directories again.
@@ -266,7 +270,8 @@ func (w *Watcher) announce(ctx context.Context) {
 			if err := w.cfg.Announcer.Announce(w.cfg.URL, changes); err != nil {
 				w.log.Error("failed to announce changed pages", "files", len(w.pending),
 					"err", err, "retry_in", retryAfter)
-				w.announceAt = time.Now().Add(retryAfter)
+				w.retryAt = time.Now().Add(retryAfter)
+				w.announceAt = w.retryAt
 				return
 			}
 		}
