@@ -1,8 +1,11 @@
 package crawl_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -110,6 +113,68 @@ func TestChangedDuringFetch(t *testing.T) {
 	if n := s.count()["/slow"]; n != 3 {
 		t.Errorf("%d requests, want 3", n)
 	}
+}
+
+// However long their names are, many pages can change at once: those of a host of ours, and those
+// that were pending when it became ours.
+func TestManyChangedPages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", time.Millisecond, visiting(yearly))
+	host := strings.Repeat(strings.Repeat("a", 60)+".", 4) + "aaaaatest" // 253 bytes
+	s := newSite(t, 54, 5)
+	r.own(host, s)
+	var urls []store.URL
+	for i := range 1000 {
+		urls = append(urls, s.url(host, fmt.Sprintf("/%d-%s", i, strings.Repeat("b", 120))))
+	}
+	plan := func(at time.Time) {
+		t.Helper()
+		for part := range slices.Chunk(urls, 100) {
+			r.fatal(r.db.Update(func(tx *store.Tx) error {
+				for _, u := range part {
+					err := tx.PutVisit(store.Visit{URL: u, Due: at})
+					if err := errors.Join(err, tx.MarkSeen(u)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		}
+	}
+	expect := func(what string) {
+		t.Helper()
+		for _, u := range urls {
+			if v, ok := r.visit(u); !ok || time.Until(v.Due) > time.Hour {
+				t.Fatalf("%s: visit of a page that has changed: %v, due %v", what, ok, v.Due)
+			}
+		}
+	}
+	plan(time.Now().Add(1000 * time.Hour))
+	r.changed(urls...)
+	expect("routed")
+
+	plan(time.Now().Add(1000 * time.Hour))
+	for part := range slices.Chunk(urls, 100) {
+		r.fatal(r.db.Update(func(tx *store.Tx) error {
+			for _, u := range part {
+				p := store.Pending{URL: u, Found: time.Now(), Kind: store.KindChanged}
+				if _, err := tx.AddPending(p); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	moved := 0
+	for more := true; more; {
+		n, left, err := r.c.Enqueue(host)
+		r.fatal(err)
+		moved, more = moved+n, left
+	}
+	if moved != len(urls) {
+		t.Errorf("%d pending URLs were moved, want %d", moved, len(urls))
+	}
+	expect("enqueued")
 }
 
 // Without revisits, a page is fetched once, whatever is said of it.

@@ -9,7 +9,7 @@ import (
 	"peerd/store"
 )
 
-// maxPushes is the maximum number of URLs per transaction.
+// maxPushes is the maximum number of URLs per transaction; see oneTransaction.
 const maxPushes = 1000
 
 // maxPlans is the maximum number of visits or page records per transaction. They are larger
@@ -173,13 +173,39 @@ func (c *Crawler) reportedLinks(e store.Entry, rep store.FetchReport) []store.Pe
 // Route stores URLs that other peers found: those of our hosts in their queues, all others
 // in the pending table. It returns when they are stored.
 func (c *Crawler) Route(found []store.Pending) error {
-	for len(found) > maxPushes {
-		if err := c.routeAll(found[:maxPushes], nil, nil); err != nil {
+	for n := oneTransaction(found); n < len(found); n = oneTransaction(found) {
+		if err := c.routeAll(found[:n], nil, nil); err != nil {
 			return err
 		}
-		found = found[maxPushes:]
+		found = found[n:]
 	}
 	return c.routeAll(found, nil, nil)
+}
+
+// oneTransaction returns how many of the first URLs fit into one transaction. It writes about as
+// much for each further host, and for a link between two hosts, as for a URL, and more for a page
+// that has changed.
+func oneTransaction(found []store.Pending) (n int) {
+	size, hosts := -1, map[string]bool{}
+	for ; n < len(found); n++ {
+		p := &found[n]
+		host := p.URL.Host()
+		size++
+		if !hosts[host] {
+			hosts[host] = true
+			size++
+		}
+		if p.From != "" && p.From != host {
+			size++
+		}
+		if p.Kind.Changed() {
+			size += maxPushes/maxPlans - 1
+		}
+		if size > maxPushes {
+			break
+		}
+	}
+	return n
 }
 
 // routeLinks routes URLs that this peer found, in as many transactions as needed; also runs
@@ -199,11 +225,11 @@ func (c *Crawler) routeLinks(links []store.Pending, v *visit, also func(*store.T
 	if v != nil {
 		v.found = found
 	}
-	for len(found) > maxPushes {
-		if err := c.routeAll(found[:maxPushes], v, nil); err != nil {
+	for n := oneTransaction(found); n < len(found); n = oneTransaction(found) {
+		if err := c.routeAll(found[:n], v, nil); err != nil {
 			return err
 		}
-		found = found[maxPushes:]
+		found = found[n:]
 	}
 	return c.routeAll(found, v, also)
 }
@@ -331,6 +357,8 @@ func (c *Crawler) Enqueue(host string) (moved int, more bool, err error) {
 		if err != nil {
 			return err
 		}
+		n := oneTransaction(found)
+		found, more = found[:n], more || n < len(found)
 		for _, p := range found {
 			if _, err := c.pushFound(tx, push, p); err != nil {
 				return err

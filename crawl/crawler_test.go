@@ -122,6 +122,33 @@ func TestManyLinks(t *testing.T) {
 	}
 }
 
+// The links of a page are stored, to however many of our hosts, and however long their names are.
+func TestManyHostsOnOnePage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", 0, func(c *crawl.Config) { c.MaxPages = 1 })
+	s := newSite(t, 23, 9)
+	r.own("a.test", s)
+	domain := strings.Repeat(strings.Repeat("a", 60)+".", 4) + "test"
+	var links []any
+	for i := range 1000 {
+		host := fmt.Sprintf("h%d.%s", i, domain)
+		r.own(host, s)
+		links = append(links, s.url(host, "/"+strings.Repeat("b", 100)))
+	}
+	s.html("/", links...)
+	r.seed(s.url("a.test", "/"))
+	stop := r.start()
+	select {
+	case <-r.c.LimitReached():
+	case <-time.After(testTimeout):
+		t.Error("the page was not stored")
+	}
+	stop()
+	if n := r.db.Counters().Seen; n != 1001 {
+		t.Errorf("%d URLs were seen, want 1001", n)
+	}
+}
+
 // Enqueue moves URLs in batches.
 func TestEnqueue(t *testing.T) {
 	r := newRig(t, "", 0, nil)

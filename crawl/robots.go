@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -37,23 +38,45 @@ type originFailure struct {
 // robotsCache is a bounded cache by origin. The store keeps the text of the files.
 type robotsCache struct {
 	*lru.Cache[string, originRules]
+	size *atomic.Int64 // of all rules, in bytes
 }
 
-// robotsCached is the number of origins in the cache.
-const robotsCached = 4096
+const (
+	// robotsCached is the number of origins in the cache.
+	robotsCached = 4096
+	// robotsCachedBytes bounds the memory of their rules. Those of most files take some
+	// kilobytes, those of the largest several megabytes.
+	robotsCachedBytes = 64 << 20
+)
 
 func newRobotsCache() robotsCache {
-	rules, err := lru.New[string, originRules](robotsCached)
+	size := new(atomic.Int64)
+	rules, err := lru.NewWithEvict(robotsCached, func(_ string, r originRules) {
+		size.Add(-r.size())
+	})
 	if err != nil {
 		panic(err) // only if a size is not positive
 	}
-	return robotsCache{rules}
+	return robotsCache{rules, size}
 }
 
-// add caches the rules of an origin.
+// size returns the memory of the rules in bytes.
+func (r originRules) size() int64 {
+	if r.rules == nil {
+		return 0
+	}
+	return int64(r.rules.Size())
+}
+
+// add caches the rules of an origin, in place of those that were not used for longest.
 func (c robotsCache) add(origin string, r originRules) {
 	r.wait = 0
+	c.Remove(origin)
+	c.size.Add(r.size())
 	c.Add(origin, r)
+	for c.size.Load() > robotsCachedBytes && c.Len() > 1 {
+		c.RemoveOldest()
+	}
 }
 
 // forget removes the rules of all origins of a host.

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -40,8 +41,10 @@ func loadHSTS(db *store.DB) (*hsts.Set, error) {
 			return true, nil
 		})
 	})
-	if err == nil && len(old) > 0 {
-		err = saveHSTS(db, old)
+	for part := range slices.Chunk(old, maxPushes) {
+		if err == nil {
+			err = saveHSTS(db, part)
+		}
 	}
 	if store.IsNoSpace(err) {
 		err = nil // they are deleted the next time

@@ -37,7 +37,7 @@ type Options struct {
 	// MemTable is the size of badger's memtable in bytes; zero means 8 MiB. Badger may
 	// hold three of them. The writes of one transaction are limited to 15 % of it, not
 	// counting values in the value log. With at least 8 MiB, a transaction has space for
-	// a thousand calls of Push and RemovePending, whatever the length of the URLs.
+	// a thousand calls of Push and RemovePending for one host, whatever the length of the URLs.
 	MemTable int64
 	// IndexCache is the size of badger's cache of indices in bytes. Zero means 16 MiB.
 	IndexCache int64

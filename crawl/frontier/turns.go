@@ -93,6 +93,16 @@ func (t *turns) reset() {
 	}
 }
 
+// waiting returns the number of finders that may have entries.
+func (t *turns) waiting() (n int) {
+	for _, q := range t.finders {
+		if q.waiting {
+			n++
+		}
+	}
+	return n
+}
+
 // next returns the finder that is next; nil if none is known to have entries. Each earns
 // credit in proportion to its share.
 func (t *turns) next() (best *finder) {
@@ -155,7 +165,7 @@ func (f *Frontier) entry(j Job) (store.Entry, error) {
 			}
 			continue
 		}
-		e, ok, err := f.entryOf(j.Host, q)
+		e, ok, err := f.entryOf(j.host, q)
 		if err != nil {
 			return e, fmt.Errorf("frontier: next of %s: %w", j.Host, err)
 		}

@@ -2,6 +2,7 @@ package frontier_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"peerd/crawl/frontier"
@@ -85,6 +86,45 @@ func TestFinderOfMissingPages(t *testing.T) {
 			t.Fatalf("jobs by finder are %v, want 50 each", by)
 		}
 	})
+}
+
+// However many finders a host has, no more is read ahead of it than its share.
+func TestManyFindersReadAhead(t *testing.T) {
+	bubble(t, func(t *testing.T, w world) {
+		const hosts, each = 500, 20
+		w.add(host, addr(1, 1), 0)
+		for i := 1; i < hosts; i++ {
+			w.add(fmt.Sprintf("b%d.example", i), addr(2, 1), 0)
+		}
+		for finder := range store.Finders {
+			w.findLong(finder, each)
+		}
+		w.fetch(store.Finders, nil) // one of each
+		n, size := w.Ahead(host)
+		if limit := frontier.MaxAheadBytes/hosts + store.Finders*3000; size > limit {
+			t.Errorf("%d entries of %d bytes are read ahead, want at most %d bytes", n, size, limit)
+		}
+		w.fetch(store.Finders*(each-1), nil)
+		w.wantStats(hosts, 0, 0)
+	})
+}
+
+// findLong queues long URLs of a host that a finder has sent.
+func (w world) findLong(finder, n int) {
+	w.t.Helper()
+	err := w.Update([]string{host}, func(_ *store.Tx, push frontier.Push) error {
+		for i := range n {
+			u := store.URL(fmt.Sprintf("http://%s/%d/%d/%s", host, finder, i,
+				strings.Repeat("a", 2000)))
+			if ok, err := push(host, store.Entry{URL: u, Finder: finder}); err != nil || !ok {
+				return fmt.Errorf("push: %v, %w", ok, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // Deferred entries come when no finder has anything else.

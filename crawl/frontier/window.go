@@ -33,8 +33,8 @@ type placePos struct {
 }
 
 const (
-	// maxAheadBytes is the approximate total size of the entries in all windows. Every host
-	// may have one entry in any case.
+	// maxAheadBytes is the approximate total size of the entries in all windows: hosts have equal
+	// shares, and so have the finders of a host. Each may have one entry in any case.
 	maxAheadBytes = 16 << 20
 	// maxReadEntries is the maximum number of entries per read.
 	maxReadEntries = 64
@@ -170,12 +170,12 @@ func (w *window) extend(got []store.Entry) {
 	}
 }
 
-// entryOf returns the next entry of a finder. ok is false if it has none.
-func (f *Frontier) entryOf(name string, q *finder) (e store.Entry, ok bool, err error) {
+// entryOf returns the next entry of a finder of a host. ok is false if it has none.
+func (f *Frontier) entryOf(h *host, q *finder) (e store.Entry, ok bool, err error) {
 	for {
 		f.mu.Lock()
 		e, moved, from, ok := q.window.next()
-		space := maxAheadBytes / max(len(f.hosts), 1)
+		space := maxAheadBytes / max(len(f.hosts), 1) / max(h.turns.waiting(), 1)
 		f.mu.Unlock()
 		if moved {
 			err := f.cfg.DB.View(func(tx *store.Tx) (err error) {
@@ -192,7 +192,7 @@ func (f *Frontier) entryOf(name string, q *finder) (e store.Entry, ok bool, err 
 		if moved {
 			continue
 		}
-		got, all, err := f.read(name, q.number, from, space)
+		got, all, err := f.read(h.name, q.number, from, space)
 		if err != nil {
 			return e, false, err
 		}

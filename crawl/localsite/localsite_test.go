@@ -244,6 +244,9 @@ func TestChanges(t *testing.T) {
 	l.expect(t, "moved directory", map[store.URL]int{
 		site + "new/deep/c.html": 100, site + "new/deep/d.html": 100,
 		site + "old/deep/c.html": 100, site + "old/deep/d.html": 100})
+	write(t, root, "old/deep/c.html", "22")
+	l.expect(t, "changed file below a moved directory", map[store.URL]int{
+		site + "old/deep/c.html": 100})
 	stop()
 
 	write(t, root, "index.html", "333")
@@ -274,6 +277,30 @@ func TestRootIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.expect(t, "root is back", map[store.URL]int{site + "b.html": 100})
+}
+
+// After a failure, further changes do not cause another try at once, as often as there are events.
+func TestRetriesWait(t *testing.T) {
+	t.Parallel()
+	root, l := t.TempDir(), newLedger()
+	l.refuse = errors.New("disk full")
+	w, err := New(Config{URL: site, Root: root, Announcer: l, Rescan: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	w.versions = map[string]Version{}
+	w.rescan()
+	write(t, root, "a.html", "1")
+	w.note("a.html")
+	began := time.Now()
+	w.announceBy = began // there have been events for long
+	w.announce(t.Context())
+	w.note("b.html")
+	if l.refused != 1 || w.announceAt.Sub(began) < retryAfter {
+		t.Errorf("%d tries, the next after %v; want 1, and %v or more", l.refused,
+			w.announceAt.Sub(began), retryAfter)
+	}
 }
 
 // What could not be announced is announced later.

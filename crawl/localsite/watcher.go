@@ -33,12 +33,14 @@ type Watcher struct {
 
 	root     *os.Root
 	events   *fsnotify.Watcher  // nil: the system has no more; all is found by comparing
+	dirs     map[string]bool    // directories that events watches
 	versions map[string]Version // of the files that exist, as announced
 	first    bool               // the site was never read before
 	pending  map[string]bool    // files that may differ from versions
 	// announceAt is when pending is announced, and announceBy the latest time for that. rescanAt
-	// is the time of the next comparison of all files.
-	announceAt, announceBy, rescanAt time.Time
+	// is the time of the next comparison of all files. After a failure nothing is announced before
+	// retryAt.
+	announceAt, announceBy, rescanAt, retryAt time.Time
 }
 
 // New returns a Watcher, or all that is wrong with c.
@@ -63,19 +65,15 @@ func (w *Watcher) Run(ctx context.Context) (err error) {
 	if w.first = len(w.versions) == 0; w.first {
 		w.versions = map[string]Version{}
 	}
-	var events <-chan fsnotify.Event
-	var failures <-chan error
-	if w.events, err = fsnotify.NewWatcher(); err != nil {
-		w.log.Warn("failed to watch files; changes are found by comparing",
-			"every", w.cfg.Rescan, "err", err)
-	} else {
-		defer w.events.Close()
-		events, failures = w.events.Events, w.events.Errors
-	}
-	defer w.closeRoot()
+	defer w.close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		var events <-chan fsnotify.Event
+		var failures <-chan error
+		if w.events != nil {
+			events, failures = w.events.Events, w.events.Errors
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -102,10 +100,15 @@ func (w *Watcher) Run(ctx context.Context) (err error) {
 	}
 }
 
-func (w *Watcher) closeRoot() {
+// close ends what rescan has begun.
+func (w *Watcher) close() {
 	if w.root != nil {
 		_ = w.root.Close()
 		w.root = nil
+	}
+	if w.events != nil {
+		_ = w.events.Close()
+		w.events = nil
 	}
 }
 
@@ -132,6 +135,13 @@ func (w *Watcher) handle(e fsnotify.Event) {
 				w.note(known)
 			}
 		}
+		// The directories below one that was moved are still watched, under their old names. All
+		// are watched again, once for several moves.
+		if at := time.Now().Add(w.quiet); w.dirs[name] && e.Has(fsnotify.Rename) &&
+			at.Before(w.rescanAt) {
+			w.rescanAt = at
+		}
+		delete(w.dirs, name)
 	}
 }
 
@@ -146,17 +156,25 @@ func (w *Watcher) note(name string) {
 	if w.announceAt.After(w.announceBy) {
 		w.announceAt = w.announceBy
 	}
+	if w.announceAt.Before(w.retryAt) {
+		w.announceAt = w.retryAt
+	}
 }
 
-// rescan compares all files with their versions.
+// rescan compares all files with their versions, and watches all directories again.
 func (w *Watcher) rescan() {
-	w.closeRoot() // another directory may be at its path now
+	w.close() // other directories may be at their paths now
 	root, err := os.OpenRoot(w.cfg.Root)
 	if err != nil {
 		w.log.Error("failed to read local site", "err", err, "retry_in", w.cfg.Rescan)
 		return
 	}
-	w.root = root
+	w.root, w.dirs = root, map[string]bool{}
+	if w.events, err = fsnotify.NewWatcher(); err != nil {
+		w.events = nil
+		w.log.Warn("failed to watch files; changes are found by comparing",
+			"every", w.cfg.Rescan, "err", err)
+	}
 	found := map[string]bool{}
 	if !w.scan(".", found) {
 		return // what was not found may be in a directory that could not be read
@@ -203,7 +221,10 @@ func (w *Watcher) watch(dir string) {
 		return
 	}
 	err := w.events.Add(filepath.Join(w.cfg.Root, filepath.FromSlash(dir)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case err == nil:
+		w.dirs[dir] = true
+	case !errors.Is(err, fs.ErrNotExist):
 		w.log.Warn("failed to watch directory; its changes are found by comparing",
 			"path", dir, "every", w.cfg.Rescan, "err", err)
 	}
@@ -249,7 +270,8 @@ func (w *Watcher) announce(ctx context.Context) {
 			if err := w.cfg.Announcer.Announce(w.cfg.URL, changes); err != nil {
 				w.log.Error("failed to announce changed pages", "files", len(w.pending),
 					"err", err, "retry_in", retryAfter)
-				w.announceAt = time.Now().Add(retryAfter)
+				w.retryAt = time.Now().Add(retryAfter)
+				w.announceAt = w.retryAt
 				return
 			}
 		}

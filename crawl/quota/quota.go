@@ -66,7 +66,7 @@ type Quota struct {
 
 	sem chan struct{} // held while taking, which may wait for the disk
 
-	mu         sync.Mutex // also guards the fields above sem, except the functions in cfg
+	mu         sync.Mutex // also guards the fields above sem, except cfg.UntilOpen and cfg.Store
 	nextDue    time.Time  // when the next request conforms without a burst
 	saved      time.Time  // nextDue is stored up to this time
 	byteTokens float64    // bytes available
@@ -127,7 +127,7 @@ func (q *Quota) Change(requests int64, bytes float64, open time.Duration, now ti
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	q.cfg = c
+	q.cfg.Requests, q.cfg.Bytes, q.cfg.OpenPerDay = requests, bytes, open // others read the rest
 	q.pace()
 	if last := now.Add(q.tolerance + q.interval); q.nextDue.After(last) {
 		q.nextDue = last
@@ -251,12 +251,15 @@ func (q *Quota) charge(now time.Time) (Ticket, error) {
 
 // Done reports the number of bytes that the request returned.
 func (t Ticket) Done(bytes int64) {
-	if t.q == nil || t.q.cfg.Bytes == 0 {
+	q := t.q
+	if q == nil {
 		return
 	}
-	q := t.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.cfg.Bytes == 0 {
+		return
+	}
 	q.byteTokens += t.charged - float64(bytes)
 	q.meanBytes += (float64(bytes) - q.meanBytes) / meanWindow
 }

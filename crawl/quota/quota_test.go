@@ -317,3 +317,30 @@ func TestChange(t *testing.T) {
 	take(true)
 	take(false)
 }
+
+// The limits may change while requests are sent. The race detector finds what is not guarded.
+func TestChangeWhileUsed(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	q, err := New(Config{Requests: 1000, Bytes: 1e6, UntilOpen: daily(0), Store: &disk{}}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for range 50 {
+				ticket, _, err := q.Acquire(now)
+				if err != nil {
+					t.Error(err)
+				}
+				ticket.Done(1000)
+			}
+		})
+	}
+	for i := range 50 {
+		if err := q.Change(1000+int64(i), 1e6, 0, now); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+}

@@ -11,7 +11,9 @@ import (
 // compile parses the text of a robots.txt. Every text is valid.
 func compile(body []byte) *Rules {
 	c := &compiler{rules: &Rules{byAgent: make(map[string][]int)}}
-	grobotstxt.Parse(asciiText(body), c)
+	text := asciiText(body)
+	grobotstxt.Parse(text, c)
+	c.rules.size = c.rules.measure(text)
 	return c.rules
 }
 

@@ -20,6 +20,7 @@ type Rules struct {
 	byAgent  map[string][]int // product token in lower case, or "*", to groups
 	sitemaps []string
 	peers    []string
+	size     int // see Size
 }
 
 // group is a sequence of User-agent lines with the rules that follow it. A token may be in several
@@ -99,6 +100,23 @@ func (r *Rules) NamesPeer(id string) bool { return slices.Contains(r.peers, id) 
 
 // maxPeers is the number of peers that a robots.txt can name.
 const maxPeers = 16
+
+// Size returns about how many bytes of memory r takes: several times the length of the file.
+func (r *Rules) Size() int { return r.size }
+
+// measure returns the size of rules of which the strings are parts of a text.
+func (r *Rules) measure(text string) int {
+	// Of elements of slices and maps, with what these have reserved.
+	const perString, perRule, perAgent = 20, 96, 128
+	n := len(text) + perString*(len(r.sitemaps)+len(r.peers)) + perAgent*len(r.byAgent)
+	for _, g := range r.groups {
+		n += perRule * (1 + len(g.rules))
+		for i := range g.rules {
+			n += g.rules[i].length + perString*len(g.rules[i].parts)
+		}
+	}
+	return n
+}
 
 // forAgent returns the groups of the token of the agent, or those of "*" if there are none.
 func (r *Rules) forAgent(agent string) []int {
