@@ -65,6 +65,7 @@ func (n *Node) Reload() (admin.Reloaded, error) {
 		return admin.Reloaded{}, fmt.Errorf("reload: %w", err)
 	}
 	n.crawlConf.Store(&c)
+	n.frontier.FetchWaitChanged()
 	f := n.fileConf
 	f.Crawl.Hours, f.Crawl.PagesPerDay, f.Crawl.Bandwidth = c.Hours, c.PagesPerDay, c.Bandwidth
 	n.fileConf = f
