@@ -65,7 +65,8 @@ func TestReload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("[crawl]\npages_per_day = 24\n")
+	write("local_sites = { 'https://www.example.org/' = '/srv/www' }\n" +
+		"[crawl]\npages_per_day = 24\n")
 	var err error
 	o.Config, err = o.Home.Load()
 	if err != nil {
@@ -88,7 +89,7 @@ func TestReload(t *testing.T) {
 	write("api = '127.0.0.1:0'\nmdns = true\n[crawl]\npages_per_day = 86400\n" +
 		"hours = '00:00-24:00'\n")
 	r, err := n.Reload()
-	if err != nil || !slices.Equal(r.Restart, []string{"mdns"}) ||
+	if err != nil || !slices.Equal(r.Restart, []string{"local_sites", "mdns"}) ||
 		!slices.Equal(r.Applied, []string{"crawl.hours = 00:00-24:00",
 			"crawl.pages_per_day = 86400"}) {
 		t.Errorf("Reload() = %+v, %v", r, err)
@@ -96,7 +97,7 @@ func TestReload(t *testing.T) {
 	if wait := n.fetchWait(time.Now()); wait > time.Minute {
 		t.Errorf("fetchWait() = %v under the new limit", wait)
 	}
-	if r, err := n.Reload(); err != nil || len(r.Applied) > 0 || len(r.Restart) != 1 {
-		t.Errorf("second Reload() = %+v, %v, want only mdns", r, err)
+	if r, err := n.Reload(); err != nil || len(r.Applied) > 0 || len(r.Restart) != 2 {
+		t.Errorf("second Reload() = %+v, %v, want local_sites and mdns", r, err)
 	}
 }
