@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -96,6 +97,16 @@ func TestReload(t *testing.T) {
 	}
 	if wait := n.fetchWait(time.Now()); wait > time.Minute {
 		t.Errorf("fetchWait() = %v under the new limit", wait)
+	}
+	shown := map[string]string{}
+	for _, s := range n.Settings() {
+		shown[s.Key] = s.Value
+	}
+	for _, l := range n.Limits() {
+		shown["limit of "+l.Setting] = fmt.Sprint(l.Max)
+	}
+	if shown["crawl.hours"] != "00:00-24:00" || shown["limit of crawl.pages_per_day"] != "86400" {
+		t.Errorf("after Reload() the dashboard shows %v", shown)
 	}
 	if r, err := n.Reload(); err != nil || len(r.Applied) > 0 || len(r.Restart) != 2 {
 		t.Errorf("second Reload() = %+v, %v, want local_sites and mdns", r, err)
