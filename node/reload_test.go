@@ -37,6 +37,17 @@ func TestPause(t *testing.T) {
 	if !n.limits(now).Closed {
 		t.Error("the peer accepts subnets in the pause")
 	}
+	if b := n.Status().Blocked; len(b) != 1 || !strings.Contains(b[0], "paused") {
+		t.Errorf("Blocked = %q, want the pause", b)
+	}
+	if !(&measured{n: n}).blocked(now)["paused"] {
+		t.Error("the metrics do not tell of the pause")
+	}
+	for _, l := range n.Limits() {
+		if l.Active {
+			t.Errorf("in the pause, %s limits the peer: %s", l.Name, l.Advice)
+		}
+	}
 	if h := n.Status().Health; h.State != "paused" || !strings.Contains(h.Why, "until") {
 		t.Errorf("Health = %+v", h)
 	}

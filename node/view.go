@@ -166,7 +166,7 @@ func (n *Node) bandwidthLimit(now time.Time) admin.Limit {
 	received, over := n.change(now, 2*sampleEvery, func(s admin.Sample) int64 { return s.Bytes })
 	l := admin.Limit{Name: "bandwidth", Setting: "crawl.bandwidth", Unit: "bytes/s",
 		Used: received / max(over.Seconds(), 1), Max: float64(n.crawlSettings().Bandwidth)}
-	if n.quota.Wait(now) > n.quota.RequestWait(now) {
+	if n.untilOpen(now) == 0 && n.quota.Wait(now) > n.quota.RequestWait(now) {
 		l.Active = true
 		l.Advice = "requests wait for the bandwidth; raise crawl.bandwidth for more"
 	}
