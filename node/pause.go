@@ -80,7 +80,7 @@ func (p *pause) describe(now time.Time) string {
 func (n *Node) Pause(d time.Duration) error {
 	until := forever
 	if d > 0 {
-		until = time.Now().Add(d)
+		until = time.Now().Add(d).Round(0) // not by the monotonic clock, which stops in a sleep
 	}
 	n.log.Info("paused by the operator", "for", d)
 	return n.pause.set(until)

@@ -23,6 +23,9 @@ func TestPause(t *testing.T) {
 	if err := n.Pause(time.Hour); err != nil {
 		t.Fatal(err)
 	}
+	if end := n.pause.until; end != end.Round(0) {
+		t.Errorf("the pause ends at %v, want the time of day only", end)
+	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
