@@ -204,7 +204,7 @@ func (n *Node) archiveLimit() admin.Limit {
 		return l
 	}
 	l.Used, l.Max = float64(n.archive.Stats().Bytes), float64(n.opts.Config.Archive.Quota)
-	if l.Max > 0 && l.Used+archiveMargin > l.Max {
+	if l.Max > 0 && l.Used+float64(n.archiveReserve()) > l.Max {
 		l.Active, l.Blocked = true, n.checkSpace() != nil
 		l.Advice = "the archive is nearly full; move files away, or raise archive.quota"
 	}
