@@ -54,8 +54,11 @@ func Get(ctx context.Context, home config.Home, url string) (a Archived, err err
 		return a, fmt.Errorf("%s: the response is not valid HTTP: %w", u, err)
 	}
 	defer resp.Body.Close()
-	if a.Body, err = search.Body(resp); err != nil {
+	if a.Body, err = search.Body(resp, warc.MaxCapture); err != nil {
 		return a, fmt.Errorf("%s: %w", u, err)
+	}
+	if len(a.Body) == warc.MaxCapture { // it may have been cut here
+		return a, fmt.Errorf("%s: the body has more than %d bytes", u, warc.MaxCapture)
 	}
 	return a, nil
 }

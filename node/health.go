@@ -40,6 +40,7 @@ type facts struct {
 	reach    overlay.Reachability
 	waiting  int64 // URLs: queued, in flight, unclaimed, in the outbox
 	fetched  int64 // pages, in the lifetime of the home
+	givenUp  int64 // URLs
 	revisits bool
 }
 
@@ -73,6 +74,9 @@ func (f facts) health() admin.Health {
 				"firewall", f.unreachable())
 	case f.waiting > 0:
 		return h(admin.HealthCrawling, "%d URLs are waiting", "", f.waiting)
+	case f.fetched == 0 && f.givenUp > 0:
+		return h(admin.HealthIdle, "no page was fetched, and %d URLs were given up",
+			"see why: peerd queue --given-up", f.givenUp)
 	case f.fetched == 0:
 		return h(admin.HealthIdle, "no URL has come to this peer",
 			"add one: peerd seed URL; or wait for other peers")
@@ -102,6 +106,7 @@ func (n *Node) health(s admin.Status) admin.Health {
 		alone: n.opts.Alone, fetched: s.PagesFetched, revisits: n.opts.Profile.Revisit.Enabled,
 		paused:  n.pause.describe(time.Now()),
 		waiting: s.Frontier.Pending + s.Frontier.InFlight + s.Frontier.Unclaimed + s.OutboxURLs,
+		givenUp: s.Failed + s.RobotsDenied,
 		inbound: n.inbound.Load() || !n.listensOutside(), reach: n.net.Reachability(),
 	}
 	if s.Offline != nil {

@@ -166,6 +166,7 @@ func TestSettings(t *testing.T) {
 	c.Crawl.Proxy, c.Crawl.Resolver = "http://me:secret@proxy.example", []string{"https://u:pw@r.example"}
 	c.Crawl.Bandwidth = 5000
 	n := &Node{opts: Options{Config: c}}
+	n.crawlConf.Store(&c.Crawl)
 	found := map[string]admin.Setting{}
 	for _, s := range n.Settings() {
 		found[s.Key] = s

@@ -103,3 +103,14 @@ func TestQuotaConfig(t *testing.T) {
 		t.Errorf("%d requests in a night, want 440 to 480", n)
 	}
 }
+
+// An archive with a small quota is not nearly full while it is empty.
+func TestSmallArchive(t *testing.T) {
+	o := options(t)
+	o.Config.Archive.Enabled, o.Config.Archive.Quota = true, 32<<20
+	n := newNode(t, o)
+	defer n.Close()
+	if l := n.archiveLimit(); l.Active || l.Max != 32<<20 {
+		t.Errorf("%+v, want a limit that is not active", l)
+	}
+}

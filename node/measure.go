@@ -89,6 +89,7 @@ func (m *measured) blocked(now time.Time) map[string]bool {
 	return map[string]bool{
 		"offline":   n.network.State().Status == network.Offline,
 		"space":     n.checkSpace() != nil,
+		"paused":    n.pause.wait(now) > 0,
 		"hours":     n.crawlSettings().Hours.Wait(now) > 0,
 		"quota":     n.quota.RequestWait(now) >= time.Second,
 		"witnesses": !n.manager.HasQuorumLease(),

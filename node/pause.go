@@ -19,10 +19,11 @@ const pausePoll = time.Second
 // outside crawl.hours, but begins at once: subnets with work are handed over. It outlives the
 // process. Its methods are safe for concurrent use.
 type pause struct {
-	db *store.DB
+	db     *store.DB
+	saving sync.Mutex // held by set, which waits for the disk
 
-	mu    sync.Mutex
-	until time.Time // the zero time: not paused
+	mu    sync.Mutex // not held during I/O: the frontier waits for it
+	until time.Time  // the zero time: not paused
 }
 
 // openPause reads what was stored.
@@ -41,8 +42,8 @@ func (n *Node) openPause() error {
 
 // set pauses until a time; the zero time ends the pause. It returns when that is on disk.
 func (p *pause) set(until time.Time) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.saving.Lock()
+	defer p.saving.Unlock()
 	var ms int64
 	if !until.IsZero() {
 		ms = until.UnixMilli()
@@ -51,7 +52,9 @@ func (p *pause) set(until time.Time) error {
 	if err != nil {
 		return fmt.Errorf("save pause: %w", err)
 	}
+	p.mu.Lock()
 	p.until = until
+	p.mu.Unlock()
 	return p.db.Sync()
 }
 
@@ -80,7 +83,7 @@ func (p *pause) describe(now time.Time) string {
 func (n *Node) Pause(d time.Duration) error {
 	until := forever
 	if d > 0 {
-		until = time.Now().Add(d)
+		until = time.Now().Add(d).Round(0) // not by the monotonic clock, which stops in a sleep
 	}
 	n.log.Info("paused by the operator", "for", d)
 	return n.pause.set(until)

@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -48,7 +47,7 @@ func (n *Node) Reload() (admin.Reloaded, error) {
 		return admin.Reloaded{}, err
 	}
 	r := admin.Reloaded{}
-	for _, key := range slices.Sorted(maps.Keys(is)) {
+	for _, key := range config.Keys() { // a table that was removed is in was only
 		switch {
 		case is[key] == was[key]:
 		case slices.Contains(liveKeys, key):
@@ -65,6 +64,7 @@ func (n *Node) Reload() (admin.Reloaded, error) {
 		return admin.Reloaded{}, fmt.Errorf("reload: %w", err)
 	}
 	n.crawlConf.Store(&c)
+	n.frontier.FetchWaitChanged()
 	f := n.fileConf
 	f.Crawl.Hours, f.Crawl.PagesPerDay, f.Crawl.Bandwidth = c.Hours, c.PagesPerDay, c.Bandwidth
 	n.fileConf = f
@@ -72,7 +72,8 @@ func (n *Node) Reload() (admin.Reloaded, error) {
 	return r, nil
 }
 
-// flatten returns the settings by their keys with dots, as text.
+// flatten returns the settings by their keys of config.Keys, as text. Tables that are not set are
+// missing.
 func flatten(c config.Config) (map[string]string, error) {
 	text, err := toml.Marshal(c)
 	if err != nil {
@@ -82,11 +83,11 @@ func flatten(c config.Config) (map[string]string, error) {
 	if err := toml.Unmarshal(text, &tree); err != nil {
 		return nil, err
 	}
-	all := map[string]string{}
+	all, keys := map[string]string{}, config.Keys()
 	var walk func(prefix string, t map[string]any)
 	walk = func(prefix string, t map[string]any) {
 		for k, v := range t {
-			if sub, ok := v.(map[string]any); ok && (prefix == "" || k == "shares") {
+			if sub, ok := v.(map[string]any); ok && !slices.Contains(keys, prefix+k) {
 				walk(prefix+k+".", sub)
 				continue
 			}

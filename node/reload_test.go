@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +23,9 @@ func TestPause(t *testing.T) {
 	if err := n.Pause(time.Hour); err != nil {
 		t.Fatal(err)
 	}
+	if end := n.pause.until; end != end.Round(0) {
+		t.Errorf("the pause ends at %v, want the time of day only", end)
+	}
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +39,17 @@ func TestPause(t *testing.T) {
 	}
 	if !n.limits(now).Closed {
 		t.Error("the peer accepts subnets in the pause")
+	}
+	if b := n.Status().Blocked; len(b) != 1 || !strings.Contains(b[0], "paused") {
+		t.Errorf("Blocked = %q, want the pause", b)
+	}
+	if !(&measured{n: n}).blocked(now)["paused"] {
+		t.Error("the metrics do not tell of the pause")
+	}
+	for _, l := range n.Limits() {
+		if l.Active {
+			t.Errorf("in the pause, %s limits the peer: %s", l.Name, l.Advice)
+		}
 	}
 	if h := n.Status().Health; h.State != "paused" || !strings.Contains(h.Why, "until") {
 		t.Errorf("Health = %+v", h)
@@ -65,7 +80,8 @@ func TestReload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("[crawl]\npages_per_day = 24\n")
+	write("local_sites = { 'https://www.example.org/' = '/srv/www' }\n" +
+		"[crawl]\npages_per_day = 24\n")
 	var err error
 	o.Config, err = o.Home.Load()
 	if err != nil {
@@ -88,7 +104,7 @@ func TestReload(t *testing.T) {
 	write("api = '127.0.0.1:0'\nmdns = true\n[crawl]\npages_per_day = 86400\n" +
 		"hours = '00:00-24:00'\n")
 	r, err := n.Reload()
-	if err != nil || !slices.Equal(r.Restart, []string{"mdns"}) ||
+	if err != nil || !slices.Equal(r.Restart, []string{"local_sites", "mdns"}) ||
 		!slices.Equal(r.Applied, []string{"crawl.hours = 00:00-24:00",
 			"crawl.pages_per_day = 86400"}) {
 		t.Errorf("Reload() = %+v, %v", r, err)
@@ -96,7 +112,17 @@ func TestReload(t *testing.T) {
 	if wait := n.fetchWait(time.Now()); wait > time.Minute {
 		t.Errorf("fetchWait() = %v under the new limit", wait)
 	}
-	if r, err := n.Reload(); err != nil || len(r.Applied) > 0 || len(r.Restart) != 1 {
-		t.Errorf("second Reload() = %+v, %v, want only mdns", r, err)
+	shown := map[string]string{}
+	for _, s := range n.Settings() {
+		shown[s.Key] = s.Value
+	}
+	for _, l := range n.Limits() {
+		shown["limit of "+l.Setting] = fmt.Sprint(l.Max)
+	}
+	if shown["crawl.hours"] != "00:00-24:00" || shown["limit of crawl.pages_per_day"] != "86400" {
+		t.Errorf("after Reload() the dashboard shows %v", shown)
+	}
+	if r, err := n.Reload(); err != nil || len(r.Applied) > 0 || len(r.Restart) != 2 {
+		t.Errorf("second Reload() = %+v, %v, want local_sites and mdns", r, err)
 	}
 }

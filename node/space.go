@@ -68,14 +68,19 @@ func (n *Node) measureSpace() error {
 		return nil
 	}
 	s := n.archive.Stats()
-	margin := min(archiveMargin, quota/4)
-	if s.Refused > 0 { // the margin was too small: the page would be fetched repeatedly
-		margin = max(archiveMargin, n.opts.Profile.Limits.MaxBodyBytes+archiveSlack)
-	}
-	if s.Bytes+margin > quota {
+	if s.Bytes+n.archiveReserve() > quota {
 		return fmt.Errorf(
 			"%w: the archive has %d bytes of %d, and the next response may not fit (archive.quota)",
 			errNoSpace, s.Bytes, quota)
 	}
 	return nil
+}
+
+// archiveReserve returns the part of its quota that the archive, of which there is one, must have
+// left for a page to be fetched.
+func (n *Node) archiveReserve() int64 {
+	if n.archive.Stats().Refused > 0 { // it was too small: the page would be fetched repeatedly
+		return max(archiveMargin, n.opts.Profile.Limits.MaxBodyBytes+archiveSlack)
+	}
+	return min(archiveMargin, int64(n.opts.Config.Archive.Quota)/4)
 }

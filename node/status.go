@@ -170,6 +170,9 @@ func (n *Node) blocked(now time.Time, unclaimed bool) []string {
 		why = append(why, fmt.Sprintf("offline since %s (%s): %s",
 			s.Since.Local().Format(time.TimeOnly), now.Sub(s.Since).Round(time.Second), s.Reason))
 	}
+	if paused := n.pause.describe(now); paused != "" {
+		why = append(why, paused)
+	}
 	if err := n.checkSpace(); err != nil {
 		why = append(why, err.Error())
 	}

@@ -98,7 +98,7 @@ func diskOf(samples []admin.Sample, minFree int64, now time.Time) admin.Disk {
 // Limits returns what may limit this peer, and whether it does.
 func (n *Node) Limits() []admin.Limit {
 	now := time.Now()
-	fr, c := n.frontier.Stats(), n.opts.Config.Crawl
+	fr, c := n.frontier.Stats(), n.crawlSettings()
 	all := []admin.Limit{n.networkLimit(now), n.witnessLimit(), n.hoursLimit(now),
 		n.quotaLimit(now),
 		n.bandwidthLimit(now), n.diskLimit(), n.archiveLimit(), n.politenessLimit(),
@@ -140,7 +140,7 @@ func (n *Node) witnessLimit() admin.Limit {
 }
 
 func (n *Node) hoursLimit(now time.Time) admin.Limit {
-	h := n.opts.Config.Crawl.Hours
+	h := n.crawlSettings().Hours
 	l := admin.Limit{Name: "working hours", Setting: "crawl.hours"}
 	if wait := h.Wait(now); wait > 0 {
 		l.Active, l.Blocked = true, true
@@ -153,7 +153,7 @@ func (n *Node) hoursLimit(now time.Time) admin.Limit {
 func (n *Node) quotaLimit(now time.Time) admin.Limit {
 	fetched, _ := n.change(now, 24*time.Hour, func(s admin.Sample) int64 { return s.Fetches })
 	l := admin.Limit{Name: "pages a day", Setting: "crawl.pages_per_day", Unit: "pages",
-		Used: fetched, Max: float64(n.opts.Config.Crawl.PagesPerDay)}
+		Used: fetched, Max: float64(n.crawlSettings().PagesPerDay)}
 	if wait := n.quota.RequestWait(now); wait >= time.Second {
 		l.Active, l.Blocked = true, true
 		l.Advice = fmt.Sprintf("the next request is at %s; raise crawl.pages_per_day for more",
@@ -165,8 +165,8 @@ func (n *Node) quotaLimit(now time.Time) admin.Limit {
 func (n *Node) bandwidthLimit(now time.Time) admin.Limit {
 	received, over := n.change(now, 2*sampleEvery, func(s admin.Sample) int64 { return s.Bytes })
 	l := admin.Limit{Name: "bandwidth", Setting: "crawl.bandwidth", Unit: "bytes/s",
-		Used: received / max(over.Seconds(), 1), Max: float64(n.opts.Config.Crawl.Bandwidth)}
-	if n.quota.Wait(now) > n.quota.RequestWait(now) {
+		Used: received / max(over.Seconds(), 1), Max: float64(n.crawlSettings().Bandwidth)}
+	if n.untilOpen(now) == 0 && n.quota.Wait(now) > n.quota.RequestWait(now) {
 		l.Active = true
 		l.Advice = "requests wait for the bandwidth; raise crawl.bandwidth for more"
 	}
@@ -204,7 +204,7 @@ func (n *Node) archiveLimit() admin.Limit {
 		return l
 	}
 	l.Used, l.Max = float64(n.archive.Stats().Bytes), float64(n.opts.Config.Archive.Quota)
-	if l.Max > 0 && l.Used+archiveMargin > l.Max {
+	if l.Max > 0 && l.Used+float64(n.archiveReserve()) > l.Max {
 		l.Active, l.Blocked = true, n.checkSpace() != nil
 		l.Advice = "the archive is nearly full; move files away, or raise archive.quota"
 	}
@@ -225,7 +225,9 @@ func (n *Node) politenessLimit() admin.Limit {
 
 // Settings returns the settings in effect, in the order of the sections, without passwords.
 func (n *Node) Settings() []admin.Setting {
-	return settingsOf("", reflect.ValueOf(n.opts.Config), reflect.ValueOf(config.Default()))
+	c := n.opts.Config
+	c.Crawl = n.crawlSettings()
+	return settingsOf("", reflect.ValueOf(c), reflect.ValueOf(config.Default()))
 }
 
 func settingsOf(section string, now, def reflect.Value) (all []admin.Setting) {

@@ -111,3 +111,34 @@ func TestPresence(t *testing.T) {
 		return false
 	})
 }
+
+// A peer that waits for a limit continues at once when the limit is gone.
+func TestReloadEndsWait(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, "<p>page %s", r.URL.Path)
+	}))
+	defer site.Close()
+	at := strings.TrimPrefix(site.URL, "http://127.0.0.1:")
+	o := options(t)
+	o.Config.Strategy, o.Config.Crawl.PagesPerDay = "keep", 1
+	o.Config.Crawl.Resolve = map[string][]netip.Addr{
+		"site.test": {netip.MustParseAddr("127.0.0.1")}}
+	n := newNode(t, o)
+	defer running(t, n)()
+	if _, err := n.Seed(t.Context(), []string{"http://site.test:" + at + "/"}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, time.Minute, "robots.txt has used the limit up", func() bool {
+		s := n.frontier.Stats()
+		return n.quota.RequestWait(time.Now()) > time.Hour && s.InFlight == 0 && s.Pending == 1
+	})
+	if _, err := n.Reload(); err != nil { // config.toml has no limit
+		t.Fatal(err)
+	}
+	until(t, time.Minute, "the page is fetched", func() bool { return n.db.Counters().Pages == 1 })
+}

@@ -80,7 +80,7 @@ func newExportCommand() *cobra.Command {
 		Short: "Export the fetched pages",
 		Long: `Writes the fetched pages to standard output, or to a file that appears when it is
 complete. It works whether or not the peer runs. While "peerd crawl" runs with the
-home, links and given-up cannot be exported.
+home, links, graph and given-up cannot be exported.
 
 The archive holds one copy, and one text, for each time a page was fetched. It does not
 hold pages that ask not to be archived. Pages that ask not to be indexed have no text.

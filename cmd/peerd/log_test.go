@@ -76,6 +76,10 @@ func TestLogFile(t *testing.T) {
 	if err := json.Unmarshal(line, &got); err != nil || got.Msg != "filled" {
 		t.Errorf("%.100s: %v", line, err)
 	}
+	to.File = filepath.Join(dir, "log", "below a file")
+	if _, err := to.New(cmd); err == nil {
+		t.Error("a file that cannot be written is no error")
+	}
 }
 
 // systemd is told that the peer is ready and that it stops.

@@ -44,7 +44,8 @@ type Config struct {
 	Shares Shares
 	// FetchWait returns how long nothing may be fetched, or 0. If nil, fetching is always
 	// allowed. It is called with the Frontier's lock held whenever a job is looked for; it
-	// must be fast and must not call the Frontier.
+	// must be fast and must not call the Frontier. A wait that was returned may be waited for in
+	// full, at most for an hour, unless FetchWaitChanged is called.
 	FetchWait func(now time.Time) time.Duration
 	// Admit decides about an entry with a URL that was never seen at its host, in the
 	// transaction that would queue it. If it returns a reason, the URL counts as seen, is

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -290,5 +291,31 @@ func TestFetchWait(t *testing.T) {
 		}
 		w.finish(j)
 		w.want("a.example", gap)
+	})
+}
+
+// A wait that became shorter ends at once, and later ones for a worker count.
+func TestFetchWaitChanged(t *testing.T) {
+	bubble(t, func(t *testing.T, w world) {
+		var open atomic.Bool
+		w.Frontier = newWorld(t, w.db,
+			frontier.Config{Gap: gap, FetchWait: func(time.Time) time.Duration {
+				if open.Load() {
+					return 0
+				}
+				return 10 * time.Hour
+			}}).Frontier
+		w.add("a.example", addr(1, 1), 3)
+		go func() {
+			pass(10 * time.Minute)
+			open.Store(true)
+			w.FetchWaitChanged()
+		}()
+		w.finish(w.want("a.example", 10*time.Minute))
+		pass(time.Hour)
+		w.want("a.example", 0)
+		if d := w.WorkerWait(); d < time.Minute {
+			t.Errorf("WorkerWait() = %v after an hour without a worker", d)
+		}
 	})
 }

@@ -10,6 +10,16 @@ func (f *Frontier) recordWaitLocked(d time.Duration) {
 	f.workerWait += workerWaitGain * (float64(max(d, 0)) - f.workerWait)
 }
 
+// FetchWaitChanged has Config.FetchWait asked again at once: it may return less than before.
+func (f *Frontier) FetchWaitChanged() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := time.Now(); now.Before(f.closedUntil) {
+		f.closedUntil = now
+	}
+	f.wakeLocked()
+}
+
 // WorkerWait returns the recent average time that a URL waited for a free worker after
 // politeness allowed its fetch. The average changes only when jobs are taken. It is 0 if
 // nothing is queued.

@@ -37,8 +37,8 @@ func settingKeys(t reflect.Type, prefix string) (all []string) {
 	return all
 }
 
-// Text returns the setting with that key, or all if it is "", as TOML. The error for a key that
-// does not exist matches ErrInvalid.
+// Text returns the setting with that key, or all if it is "", as TOML; of a table its rows. The
+// error for a key that does not exist matches ErrInvalid.
 func (c Config) Text(key string) (string, error) {
 	if key != "" && !slices.Contains(Keys(), key) {
 		return "", unknownKey(key)
@@ -59,6 +59,10 @@ func (c Config) Text(key string) (string, error) {
 		tree, _ = tree[p].(map[string]any)
 	}
 	name := parts[len(parts)-1]
+	if rows, ok := tree[name].(map[string]any); ok {
+		text, err := toml.Marshal(rows)
+		return string(text), err
+	}
 	line, err := toml.Marshal(map[string]any{name: tree[name]})
 	_, value, _ := strings.Cut(string(line), " = ")
 	return value, err
@@ -69,9 +73,9 @@ func unknownKey(key string) error {
 		clip(key)))
 }
 
-// Set changes one setting in config.toml, or adds it, and keeps all other lines. value is TOML; if
-// it is not, it is taken as a string. If the file would not be valid, it is not changed, and the
-// error matches ErrInvalid.
+// Set changes one setting in config.toml, or adds it, and keeps all other lines. value is TOML, or
+// a string without quotes. If the file would not be valid, it is not changed, and the error matches
+// ErrInvalid.
 func (h Home) Set(key, value string) error {
 	if !slices.Contains(Keys(), key) {
 		return unknownKey(key)
@@ -95,7 +99,9 @@ func (h Home) Set(key, value string) error {
 		if err == nil {
 			return renameio.WriteFile(h.ConfigFile(), edited, 0o644)
 		}
-		first = err
+		if first == nil || toml.Unmarshal([]byte("v = "+value), new(any)) != nil {
+			first = err // of a value that is not TOML, that as a string
+		}
 	}
 	return first
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -52,6 +53,12 @@ func TestSet(t *testing.T) {
 			t.Errorf("Set(%q, %q) = %v, want ErrInvalid", kv[0], kv[1], err)
 		}
 	}
+	for _, kv := range [][3]string{{"crawl.fetch_workers", "0", "is 0, want 1 to"},
+		{"crawl.hours", "night", "not a span of hours"}} {
+		if err := h.Set(kv[0], kv[1]); err == nil || !strings.Contains(err.Error(), kv[2]) {
+			t.Errorf("Set(%q, %q) = %v, want %q", kv[0], kv[1], err, kv[2])
+		}
+	}
 	if again, _ := os.ReadFile(h.ConfigFile()); string(again) != string(after) {
 		t.Error("a refused value has changed the file")
 	}
@@ -81,6 +88,12 @@ func TestText(t *testing.T) {
 	}
 	if text, err := c.Text("crawl.min_delay"); err != nil || strings.TrimSpace(text) != "'1s'" {
 		t.Errorf("Text(crawl.min_delay) = %q, %v", text, err)
+	}
+	c.Crawl.Resolve = map[string][]netip.Addr{
+		"a.example": {netip.MustParseAddr("192.0.2.1")}, "b.example": {netip.IPv6Loopback()}}
+	if text, err := c.Text("crawl.resolve"); err != nil ||
+		text != "'a.example' = ['192.0.2.1']\n'b.example' = ['::1']\n" {
+		t.Errorf("Text(crawl.resolve) = %q, %v", text, err)
 	}
 	if all, err := c.Text(""); err != nil || !strings.Contains(all, "[crawl]") {
 		t.Errorf("Text() = %q, %v", all, err)

@@ -62,6 +62,7 @@ type patient struct {
 	profile config.Profile
 	status  *admin.Status // nil: the peer does not run
 	peers   []admin.Peer
+	listen  func(ctx context.Context, network, addr string) (net.Listener, error)
 
 	all []Finding
 }
@@ -73,7 +74,7 @@ func (p *patient) add(check string, s State, do, format string, args ...any) {
 // Examine returns the findings of all checks, in the order in which they are to be repaired. It
 // takes some seconds if the network does not answer.
 func Examine(ctx context.Context, home config.Home) []Finding {
-	p := &patient{home: home}
+	p := &patient{home: home, listen: new(net.ListenConfig).Listen}
 	if !p.settings() {
 		return p.all
 	}
@@ -192,7 +193,10 @@ func (p *patient) ports(ctx context.Context) {
 		if err != nil || !strings.HasPrefix(network, "tcp") {
 			continue
 		}
-		ln, err := (&net.ListenConfig{}).Listen(ctx, network, addr)
+		ln, err := p.listen(ctx, network, addr)
+		if err != nil && strings.HasPrefix(text, "/ip6/::/") && !p.hasIPv6(ctx) {
+			continue // the peer does without it, too
+		}
 		if err != nil {
 			taken++
 			p.add("ports", Fail, "end the program that uses the port, or change listen", "%v", err)
@@ -203,6 +207,16 @@ func (p *patient) ports(ctx context.Context) {
 	if taken == 0 {
 		p.add("ports", OK, "", "all TCP ports in listen are free")
 	}
+}
+
+// hasIPv6 reports whether a program can listen on IPv6 here.
+func (p *patient) hasIPv6(ctx context.Context) bool {
+	ln, err := p.listen(ctx, "tcp6", "[::]:0")
+	if err != nil {
+		return false
+	}
+	_ = ln.Close()
+	return true
 }
 
 // names looks up the host of a seed, or else a name that always exists.

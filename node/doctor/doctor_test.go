@@ -1,9 +1,11 @@
 package doctor
 
 import (
+	"context"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -73,6 +75,29 @@ func TestExamine(t *testing.T) {
 	}
 	if got := examine(t, h, free+quiet)["membership"]; got.State != Fail {
 		t.Errorf("not a member: %+v", got)
+	}
+}
+
+// The default addresses of IPv6 are no fault of a machine without IPv6, on which a peer runs.
+func TestPortsWithoutIPv6(t *testing.T) {
+	var lc net.ListenConfig
+	for _, v6 := range []bool{true, false} {
+		p := &patient{}
+		p.listen = func(ctx context.Context, network, addr string) (net.Listener, error) {
+			switch {
+			case network == "tcp6" && !v6:
+				return nil, syscall.EAFNOSUPPORT
+			case addr == "[::]:4101":
+				return nil, syscall.EADDRINUSE
+			}
+			return lc.Listen(ctx, "tcp4", "127.0.0.1:0")
+		}
+		p.conf.Listen = []string{"/ip4/0.0.0.0/tcp/4101", "/ip6/::/tcp/4101"}
+		p.ports(t.Context())
+		want := map[bool]State{true: Fail, false: OK}[v6]
+		if len(p.all) != 1 || p.all[0].State != want {
+			t.Errorf("IPv6 %v: %+v, want %s", v6, p.all, want)
+		}
 	}
 }
 

@@ -64,8 +64,9 @@ var crawlTable = []row{
 		"Sum of the pauses of all servers after requests, for politeness.",
 		one(func(s *State) float64 { return s.Pauses.Total.Seconds() })),
 	gauge("peerd_blocked",
-		"1 if this peer fetches nothing because it is offline, has too little space, is outside "+
-			"its hours, has used up its quota, or is not heard by enough witnesses; else 0.",
+		"1 if this peer fetches nothing because it is offline, is paused, has too little space, "+
+			"is outside its hours, has used up its quota, or is not heard by enough witnesses; "+
+			"else 0.",
 		func(s *State, out emit) {
 			for reason, on := range s.Blocked {
 				v := 0.0

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxBody bounds a body read from the archive, in bytes.
+	// maxBody bounds the body of a page, in bytes.
 	maxBody = 64 << 20
 	// maxText bounds the text of one page, in bytes.
 	maxText = 4 << 20
@@ -36,13 +36,13 @@ type Page struct {
 }
 
 // Body reads and decodes the body of an archived response, which may have been cut. It returns at
-// most 64 MiB. The error is that of the archive, or matches ErrNoPage.
-func Body(resp *http.Response) ([]byte, error) {
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+// most limit bytes. The error is that of the archive, or matches ErrNoPage.
+func Body(resp *http.Response, limit int64) ([]byte, error) {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit))
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, err
 	}
-	body, err := fetch.Decode(raw, resp.Header, maxBody)
+	body, err := fetch.Decode(raw, resp.Header, limit)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoPage, err)
 	}
@@ -60,7 +60,7 @@ func ReadPage(r io.Reader, u store.URL, agent string) (p Page, err error) {
 	if p.Status = resp.StatusCode; p.Status != http.StatusOK {
 		return p, nil
 	}
-	body, err := Body(resp)
+	body, err := Body(resp, maxBody)
 	if err != nil {
 		return p, err
 	}

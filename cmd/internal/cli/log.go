@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	stdlog "log"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 
 	golog "github.com/ipfs/go-log/v2"
@@ -60,6 +63,11 @@ func (l Log) New(cmd *cobra.Command) (*slog.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.File != "" {
+		if err := checkLogFile(l.File); err != nil {
+			return nil, fmt.Errorf("log file: %w", err)
+		}
+	}
 	log := slog.New(l.handler(cmd.ErrOrStderr(), level))
 	slog.SetDefault(log)
 	h := slog.DiscardHandler
@@ -69,6 +77,19 @@ func (l Log) New(cmd *cobra.Command) (*slog.Logger, error) {
 	}
 	redirectLibraryLogs(slog.New(h))
 	return log, nil
+}
+
+// checkLogFile returns why messages cannot be appended to a file: later they would be lost without
+// a word. It creates the file, as the first message would.
+func checkLogFile(name string) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // levelFlag sets level to the value of a flag and reports whether the flag was given.

@@ -125,7 +125,7 @@ async function settings() {
   return { sections: [
     h('section', { class: 'card' }, h('h3', {}, 'Limits'), h('ul', { class: 'limits', id: 'limits' }, rows)),
     h('section', { class: 'card' }, h('h3', {}, 'Settings in effect'),
-      h('p', { class: 'hint' }, 'From config.toml and the command line; they change with a restart. Settings in bold are not the default.'),
+      h('p', { class: 'hint' }, 'From config.toml and the command line. “peerd reload” changes some limits, a restart everything. Settings in bold are not the default.'),
       h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Settings' }, h('table', { class: 'plain' },
         h('thead', {}, h('tr', {}, ['setting', 'value', 'default'].map((t) => h('th', { scope: 'col' }, t)))),
         h('tbody', {}, all.body.map((s) => h('tr', { class: s.changed ? 'changed' : '' },
