@@ -14,7 +14,8 @@ import (
 func TestRobotsCacheIsBounded(t *testing.T) {
 	compiled := func(lines int) originRules {
 		body := "User-agent: *\n" + strings.Repeat("Disallow:/a\n", lines)
-		return originRules{rules: robots.Result{Status: http.StatusOK, Body: []byte(body)}.Compile()}
+		file := robots.Result{Status: http.StatusOK, Body: []byte(body)}
+		return originRules{rules: file.Compile()}
 	}
 	c := newRobotsCache()
 	origin := func(i int) string { return fmt.Sprintf("http://%d.test", i) }
