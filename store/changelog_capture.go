@@ -21,7 +21,7 @@ type txLog struct {
 
 // hostChanges are the changes of a transaction to one host.
 type hostChanges struct {
-	subnet      netip.Prefix // at the first change; zero if the host had no record
+	subnet      netip.Prefix // as stored at the first change; zero if the host had no record
 	logged      bool         // subnet is logged
 	changed     bool         // the record was written
 	deleted     bool         // the record was deleted
@@ -116,15 +116,31 @@ func (tx *Tx) hostChanges(name []byte) (*hostChanges, error) {
 		return h, nil
 	}
 	h := &hostChanges{}
-	rec, err := tx.Host(string(name))
+	p, err := tx.storedSubnet(string(name))
 	switch {
 	case err == nil:
-		h.subnet, h.logged = rec.Subnet, tx.d.logs.logged(rec.Subnet)
+		h.subnet, h.logged = p, tx.d.logs.logged(p)
 	case !errors.Is(err, ErrNotFound):
 		return nil, err
 	}
 	tx.log.hosts[string(name)] = h
 	return h, nil
+}
+
+// storedSubnet returns the subnet of a host as it is stored, or ErrNotFound. The transaction may
+// have changed the record, and may change it back.
+func (tx *Tx) storedSubnet(name string) (netip.Prefix, error) {
+	if _, known := tx.hosts[name]; !known {
+		if _, err := tx.Host(name); err != nil {
+			return netip.Prefix{}, err
+		}
+	}
+	if old := tx.hosts[name].old; old != nil {
+		return old.Subnet, nil
+	}
+	var old Host
+	err := tx.get(spaceKey(spaceHost, name), &old)
+	return old.Subnet, err
 }
 
 // logHost logs that the record of a host is written; old is the stored record.

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 )
 
 var netA, netB = logNets[0], logNets[1]
@@ -366,4 +367,25 @@ func TestThousandURLsLogged(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What a transaction changes in a host that leaves its subnet and comes back is logged.
+func TestLogHostLeavesAndReturns(t *testing.T) {
+	d := logged(t, inMemory())
+	update(t, d, func(tx *Tx) error {
+		h, err := tx.Host("a")
+		if err != nil {
+			return err
+		}
+		h.Subnet = netB // is not logged
+		err = tx.PutVisit(Visit{URL: page("a", 1), Due: time.Unix(1e9, 0)})
+		h.Subnet = netA
+		return err
+	})
+	r := replicaOf(t, "owner", netA)
+	apply(t, r, netA, records(t, d, netA, 0)...)
+	view(t, r, func(tx *Tx) error {
+		_, err := tx.Visit(page("a", 1))
+		return err
+	})
 }
