@@ -195,14 +195,15 @@ func TestTransfer(t *testing.T) {
 	const n = 3000
 	a, b := newSide(t), newSide(t)
 	know(a.Host, b.Host)
-	server := b.Serve()
-	defer server.Close()
 	a.fill(n)
 	want := a.holds()
 	want.home = to
 	o := Offer{Host: name, Addr: addr, Record: record(t, name), Wait: time.Minute}
 	for range 2 { // the second time after an answer that was lost
-		if err := a.Transfer(t.Context(), b.Host.ID(), o); err != nil {
+		server := b.Serve()
+		err := a.Transfer(t.Context(), b.Host.ID(), o)
+		server.Close() // waits for the handler, which ends after its answer
+		if err != nil {
 			t.Fatal(err)
 		}
 		if got := b.holds(); got != want {
@@ -213,7 +214,6 @@ func TestTransfer(t *testing.T) {
 		time.Until(b.arrived[0].NextAt) < 50*time.Second {
 		t.Errorf("arrived %+v", b.arrived)
 	}
-	server.Close() // waits for the handlers, which end after their answers
 	if b.open != 0 {
 		t.Errorf("%d subnets are held, want none", b.open)
 	}
