@@ -8,8 +8,8 @@ import (
 	"time"
 
 	ds "github.com/ipfs/go-datastore"
-	"github.com/libp2p/go-libp2p"
 	record "github.com/libp2p/go-libp2p-record"
+	"github.com/libp2p/go-libp2p/config"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
@@ -76,7 +76,7 @@ type Config struct {
 	TCPDialer func(raddr ma.Multiaddr) (tcp.ContextDialer, error)
 	// TransportOptions replace TCP, QUIC and their encryption by other options of libp2p;
 	// simulations use them. The rest of the host is the same. Nil is the real network.
-	TransportOptions []libp2p.Option
+	TransportOptions []config.Option
 	// UserAgent is sent to other peers on connecting.
 	UserAgent string
 	// Validators check the records of DHT namespaces; a record of a namespace

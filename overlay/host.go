@@ -7,18 +7,35 @@ import (
 	"strings"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/config"
+	coreconnmgr "github.com/libp2p/go-libp2p/core/connmgr"
+	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/pnet"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/core/transport"
+	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
 	rcmgr "github.com/libp2p/go-libp2p/p2p/host/resource-manager"
+	"github.com/libp2p/go-libp2p/p2p/muxer/yamux"
 	"github.com/libp2p/go-libp2p/p2p/net/connmgr"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+	"github.com/libp2p/go-libp2p/p2p/net/upgrader"
+	circuit "github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
+	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
+	"github.com/libp2p/go-libp2p/p2p/protocol/holepunch"
+	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
+	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 	"github.com/libp2p/go-libp2p/p2p/security/noise"
 	tls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	quic "github.com/libp2p/go-libp2p/p2p/transport/quic"
+	"github.com/libp2p/go-libp2p/p2p/transport/quicreuse"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
+	"github.com/libp2p/go-libp2p/p2p/transport/tcpreuse"
 	"github.com/libp2p/go-libp2p/x/rate"
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
+	"go.uber.org/fx"
 )
 
 const (
@@ -41,7 +58,7 @@ const (
 )
 
 // newHost opens the sockets and starts the host.
-func newHost(cfg Config, count *traffic, gate *gater) (host.Host, error) {
+func newHost(cfg Config, count *traffic, gate *gater) (h host.Host, err error) {
 	limits, err := newResourceManager(cfg)
 	if err != nil {
 		return nil, err
@@ -52,24 +69,11 @@ func newHost(cfg Config, count *traffic, gate *gater) (host.Host, error) {
 		_ = limits.Close()
 		return nil, fmt.Errorf("overlay: connection manager: %w", err)
 	}
-	opts := []libp2p.Option{
-		libp2p.Identity(cfg.Key),
-		libp2p.UserAgent(cfg.UserAgent),
-		libp2p.ResourceManager(limits),
-		libp2p.ConnectionManager(conns),
-		libp2p.ConnectionGater(gate),
-		libp2p.BandwidthReporter(count),
-		libp2p.WithDialTimeout(dialTimeout),
-		libp2p.DisableMetrics(), // a process may hold many hosts
-		libp2p.NoListenAddrs,    // listen opens them
+	c, err := hostConfig(cfg)
+	if err == nil {
+		c.ResourceManager, c.ConnManager, c.ConnectionGater, c.Reporter = limits, conns, gate, count
+		h, err = c.NewNode()
 	}
-	if announced := announce(cfg.Announce); len(announced) > 0 {
-		opts = append(opts, libp2p.AddrsFactory(func([]ma.Multiaddr) []ma.Multiaddr {
-			return announced
-		}))
-	}
-	opts = append(opts, natOptions(cfg)...)
-	h, err := libp2p.New(append(opts, transports(cfg)...)...)
 	if err != nil {
 		_ = conns.Close()
 		_ = limits.Close()
@@ -79,6 +83,36 @@ func newHost(cfg Config, count *traffic, gate *gater) (host.Host, error) {
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
+}
+
+// hostConfig returns the configuration of a host that listens nowhere yet. It sets libp2p's fields
+// itself: the package of the options that do so links every transport, WebRTC for example.
+func hostConfig(cfg Config) (*config.Config, error) {
+	known, err := pstoremem.NewPeerstore()
+	if err != nil {
+		return nil, err
+	}
+	c := &config.Config{
+		PeerKey:        cfg.Key,
+		UserAgent:      cfg.UserAgent,
+		Peerstore:      known,
+		Muxers:         []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}},
+		DialTimeout:    dialTimeout,
+		DisableMetrics: true, // a process may hold many hosts
+		// What the options of libp2p set: a kind of address of which almost no dial succeeds is
+		// not dialed for a while.
+		UDPBlackHoleSuccessCounter:  fewDials("UDP"),
+		IPv6BlackHoleSuccessCounter: fewDials("IPv6"),
+	}
+	if announced := announce(cfg.Announce); len(announced) > 0 {
+		c.AddrsFactory = func([]ma.Multiaddr) []ma.Multiaddr { return announced }
+	}
+	configureNAT(c, cfg)
+	if cfg.TransportOptions != nil {
+		return c, c.Apply(cfg.TransportOptions...)
+	}
+	addTransports(c, cfg)
+	return c, nil
 }
 
 // announce parses the addresses of Config.Announce, which are valid.
@@ -120,35 +154,47 @@ func hasIPv6() bool {
 	return true
 }
 
-// transports returns TCP and QUIC, or only TCP over Config.TCPDialer, with encryption; or
-// Config.TransportOptions. TCP connections are not dialed from the listening port, which makes
-// a dead peer look alive when its port is in use twice: holes are punched for QUIC only.
-func transports(cfg Config) []libp2p.Option {
-	if cfg.TransportOptions != nil {
-		return cfg.TransportOptions
-	}
-	tcpOpts := []any{tcp.DisableReuseport(), tcp.WithConnectionTimeout(dialTimeout)}
+// fewDials decides that addresses of a kind cannot be dialed: 5 of 100 dials have succeeded.
+func fewDials(kind string) *swarm.BlackHoleSuccessCounter {
+	return &swarm.BlackHoleSuccessCounter{N: 100, MinSuccesses: 5, Name: kind}
+}
+
+// addTransports adds TCP and QUIC, or only TCP over Config.TCPDialer, with encryption. TCP
+// connections are not dialed from the listening port, which makes a dead peer look alive when
+// its port is in use twice: holes are punched for QUIC only.
+func addTransports(c *config.Config, cfg Config) {
+	// Noise first: its handshake costs a fraction of that of TLS, which matters when
+	// a network starts and all peers connect to each other.
+	c.SecurityTransports = []config.Security{
+		{ID: noise.ID, Constructor: noise.New}, {ID: tls.ID, Constructor: tls.New}}
+	opts := []tcp.Option{tcp.DisableReuseport(), tcp.WithConnectionTimeout(dialTimeout)}
 	if cfg.TCPDialer != nil {
-		tcpOpts = append(tcpOpts, tcp.WithDialerForAddr(cfg.TCPDialer))
+		opts = append(opts, tcp.WithDialerForAddr(cfg.TCPDialer))
 	}
-	opts := []libp2p.Option{
-		// Noise first: its handshake costs a fraction of that of TLS, which matters when
-		// a network starts and all peers connect to each other.
-		libp2p.Security(noise.ID, noise.New),
-		libp2p.Security(tls.ID, tls.New),
-		libp2p.Transport(tcp.NewTCPTransport, tcpOpts...),
-	}
+	addTransport(c, func(u transport.Upgrader, limits network.ResourceManager,
+		shared *tcpreuse.ConnMgr) (*tcp.TcpTransport, error) {
+		return tcp.NewTCPTransport(u, limits, shared, opts...)
+	})
 	if cfg.TCPDialer == nil {
-		opts = append(opts, libp2p.Transport(quic.NewTransport))
+		addTransport(c, func(key crypto.PrivKey, conns *quicreuse.ConnManager, psk pnet.PSK,
+			gate coreconnmgr.ConnectionGater, limits network.ResourceManager,
+		) (transport.Transport, error) {
+			return quic.NewTransport(key, conns, psk, gate, limits)
+		})
 	}
-	return opts
+}
+
+// addTransport adds the transport that a function makes of what a host has.
+func addTransport(c *config.Config, newTransport any) {
+	c.Transports = append(c.Transports, fx.Provide(fx.Annotate(newTransport,
+		fx.As(new(transport.Transport)), fx.ResultTags(`group:"transport"`))))
 }
 
 // newResourceManager keeps the library's bounds on memory and file descriptors and
 // raises those that are meant for unknown hosts.
 func newResourceManager(cfg Config) (network.ResourceManager, error) {
 	defaults := rcmgr.DefaultLimits
-	libp2p.SetDefaultServiceLimits(&defaults)
+	limitServices(&defaults)
 
 	conns := rcmgr.LimitVal(4 * connsHigh)
 	streams := rcmgr.ResourceLimits{
@@ -190,6 +236,37 @@ func newResourceManager(cfg Config) (network.ResourceManager, error) {
 		return nil, fmt.Errorf("overlay: resource manager: %w", err)
 	}
 	return rm, nil
+}
+
+// limitServices bounds the protocols of libp2p itself, by the values of its package libp2p.
+func limitServices(c *rcmgr.ScalingLimitConfig) {
+	for _, s := range []struct {
+		service   string
+		protocols []protocol.ID
+		all, peer int // streams
+	}{
+		{identify.ServiceName, []protocol.ID{identify.ID, identify.IDPush}, 128, 32},
+		{ping.ServiceName, []protocol.ID{ping.ID}, 64, 4},
+		{holepunch.ServiceName, []protocol.ID{holepunch.Protocol}, 64, 2},
+		{relay.ServiceName, nil, 256, 64},
+		{"", []protocol.ID{circuit.ProtoIDv2Hop, circuit.ProtoIDv2Stop}, 640, 128},
+	} {
+		all, peer := serviceLimit(s.all, 16<<20), serviceLimit(s.peer, 8<<20)
+		if s.service != "" {
+			c.AddServiceLimit(s.service, all, rcmgr.BaseLimitIncrease{})
+			c.AddServicePeerLimit(s.service, peer, rcmgr.BaseLimitIncrease{})
+		}
+		for _, id := range s.protocols {
+			c.AddProtocolLimit(id, all, rcmgr.BaseLimitIncrease{})
+			c.AddProtocolPeerLimit(id, peer, rcmgr.BaseLimitIncrease{})
+		}
+	}
+}
+
+// serviceLimit permits so many streams, in either direction, and bytes.
+func serviceLimit(streams int, memory int64) rcmgr.BaseLimit {
+	return rcmgr.BaseLimit{Streams: streams, StreamsInbound: streams, StreamsOutbound: streams,
+		Memory: memory}
 }
 
 // connLimits returns how many connections one address, one /24 or /48, and one /16 or /32 may

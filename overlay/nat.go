@@ -7,13 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
+	"github.com/libp2p/go-libp2p/config"
 	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/host/autorelay"
+	basichost "github.com/libp2p/go-libp2p/p2p/host/basic"
 	"github.com/libp2p/go-libp2p/p2p/host/relaysvc"
 	circuit "github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/proto"
 	"github.com/libp2p/go-libp2p/p2p/protocol/circuitv2/relay"
@@ -87,18 +88,12 @@ type nat struct {
 	relayed *relaysvc.RelayManager // nil: this peer does not relay
 }
 
-// natOptions returns the options of a host that finds out whether it can be reached.
-func natOptions(cfg Config) []libp2p.Option {
-	if !cfg.NAT {
-		return []libp2p.Option{libp2p.DisableRelay()}
+// configureNAT lets a host find out whether it can be reached.
+func configureNAT(c *config.Config, cfg Config) {
+	c.Relay, c.EnableAutoNATv2, c.EnableHolePunching = cfg.NAT, cfg.NAT, cfg.NAT
+	if cfg.NAT && mapsPorts(cfg) {
+		c.NATManager = basichost.NewNATManager
 	}
-	opts := []libp2p.Option{
-		libp2p.EnableAutoNATv2(), libp2p.EnableRelay(), libp2p.EnableHolePunching(),
-	}
-	if mapsPorts(cfg) {
-		opts = append(opts, libp2p.NATPortMap())
-	}
-	return opts
 }
 
 // mapsPorts reports whether a router should be asked to forward the ports: not if this machine has
