@@ -3,6 +3,8 @@ package extract
 import (
 	"bytes"
 	"io"
+
+	"golang.org/x/net/html"
 )
 
 // minRead is the least number of bytes that a tokenizer gets to continue a token.
@@ -44,10 +46,14 @@ func (s *scanner) readPlain() bool {
 	for {
 		start := bytes.IndexByte(s.in.rest, '<')
 		if start < 0 {
+			start = len(s.in.rest)
+		}
+		s.addPlain(s.in.rest[:start])
+		s.in.rest = s.in.rest[start:]
+		if len(s.in.rest) == 0 {
 			s.in.rest = nil
 			return true
 		}
-		s.in.rest = s.in.rest[start:]
 		isEnd, name, rest := splitTag(s.in.rest)
 		size, sure := 0, true
 		switch {
@@ -55,7 +61,7 @@ func (s *scanner) readPlain() bool {
 		case isEnd:
 			if len(rest) > 0 && rest[0] == '>' {
 				size = 1
-				s.endForm(name)
+				s.endPlain(name)
 			}
 		default:
 			size, sure = s.startPlain(name, rest)
@@ -64,6 +70,26 @@ func (s *scanner) readPlain() bool {
 			return sure
 		}
 		s.in.rest = rest[size:]
+	}
+}
+
+// addPlain adds text outside of raw text to the text of the page.
+func (s *scanner) addPlain(text []byte) {
+	v := s.c.builder
+	if v == nil || len(text) == 0 || s.templateDepth > 0 {
+		return
+	}
+	if bytes.IndexByte(text, '&') >= 0 {
+		text = []byte(html.UnescapeString(string(text)))
+	}
+	v.add(text)
+}
+
+// endPlain handles a plain end tag.
+func (s *scanner) endPlain(name []byte) {
+	s.endForm(name)
+	if s.c.builder != nil {
+		s.endText(name)
 	}
 }
 
@@ -78,6 +104,10 @@ func (s *scanner) startPlain(name, rest []byte) (size int, sure bool) {
 	want := (*s.wanted)[e]
 	if size = s.attr.readPlain(rest, want); size == 0 {
 		return 0, true
+	}
+	s.textOf, s.hidden = other, false
+	if s.c.builder != nil {
+		s.c.builder.begin(name)
 	}
 	return size, s.enter(e, name, false) && (want == 0 || s.handleElement(e, name))
 }

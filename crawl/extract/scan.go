@@ -95,7 +95,7 @@ func (s *scanner) prepare() bool {
 		s.replaceTokenizer("", false)
 		buffered = 0
 	}
-	if buffered > 0 || s.foreign.depth() > 0 || s.c.builder != nil {
+	if buffered > 0 || s.foreign.depth() > 0 {
 		return true
 	}
 	return s.readPlain()
@@ -228,13 +228,18 @@ func (s *scanner) end() bool {
 		return s.endForeign(name)
 	}
 	s.endForm(name)
+	s.endText(name)
+	return true
+}
+
+// endText records that an element has ended, for the text of the page.
+func (s *scanner) endText(name []byte) {
 	if string(name) == "template" && s.templateDepth > 0 {
 		s.templateDepth--
 	}
 	if s.c.builder != nil {
 		s.c.builder.end(name)
 	}
-	return true
 }
 
 // endForm closes the open form at its end tag.

@@ -105,22 +105,37 @@ func idOf(u store.URL) string {
 
 // text returns a field with the terms of a text.
 func (s *stemmer) text(name, text string, mark byte) *field {
-	counts := make(map[string]int, len(text)/24)
+	type counted struct {
+		word string
+		mark byte
+		n    int
+	}
+	var found []counted
+	at := make(map[string]int, len(text)/24) // places in found: each word is stemmed once
 	n := 0
 	words(text, func(word []byte, _, _ int, paired bool) bool {
-		counts[s.term(markOf(mark, word, paired), word)]++
 		n++
+		i, ok := at[string(word)]
+		if !ok {
+			i = len(found)
+			found = append(found, counted{word: string(word), mark: markOf(mark, word, paired)})
+			at[found[i].word] = i
+		}
+		found[i].n++
 		return true
 	})
 	f := &field{name: name, length: n, options: bleve.IndexField,
-		freqs: make(bleve.TokenFrequencies, len(counts))}
-	all := make([]bleve.TokenFreq, len(counts))
-	i := 0
-	for term, count := range counts {
-		all[i].Term = []byte(term)
-		all[i].SetFrequency(count)
-		f.freqs[term] = &all[i]
-		i++
+		freqs: make(bleve.TokenFrequencies, len(found))}
+	all := make([]bleve.TokenFreq, len(found))
+	for i, w := range found {
+		term := s.term(w.mark, w.word)
+		t := f.freqs[term]
+		if t == nil {
+			t = &all[i]
+			t.Term = []byte(term)
+			f.freqs[term] = t
+		}
+		t.SetFrequency(t.Frequency() + w.n)
 	}
 	return f
 }

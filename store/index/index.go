@@ -35,6 +35,10 @@ var (
 // lockWait is how long Open waits for the lock of another process.
 const lockWait = "2s"
 
+// mergePlan makes scorch merge segments of about equal size, ten at a time. By default it merges all
+// that have less than 2,000 pages at every batch, so that each page is written many times.
+var mergePlan = map[string]any{"FloorSegmentSize": 50}
+
 // Position says up to where the files of an archive are indexed: offsets in bytes, by file.
 type Position map[string]int64
 
@@ -77,7 +81,7 @@ func (x *Index) open() error {
 	created := errors.Is(err, os.ErrNotExist)
 	queue := bleve.NewAnalysisQueue(1) // pages are analyzed before
 	s, err := scorch.NewScorch(scorch.Name, map[string]any{
-		"path": x.dir, "bolt_timeout": lockWait,
+		"path": x.dir, "bolt_timeout": lockWait, "scorchMergePlanOptions": mergePlan,
 	}, queue)
 	if err == nil {
 		err = s.Open()

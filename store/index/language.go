@@ -143,18 +143,18 @@ type stemmer struct {
 }
 
 // term returns the term of a word in the language with a mark.
-func (s *stemmer) term(mark byte, word []byte) string {
+func (s *stemmer) term(mark byte, word string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, ok := s.known[mark][string(word)]
+	t, ok := s.known[mark][word]
 	if ok {
 		return t
 	}
-	t = makeTerm(mark, string(word))
+	t = makeTerm(mark, word)
 	if s.known[mark] == nil || len(s.known[mark]) >= maxStems {
 		s.known[mark] = map[string]string{}
 	}
-	s.known[mark][string(word)] = t
+	s.known[mark][word] = t
 	return t
 }
 

@@ -88,7 +88,7 @@ func (r *Reader) Pages() (uint64, error) { return r.r.DocCount() }
 func (r *Reader) terms(q *Query, w Word) []string {
 	var all []string
 	for _, m := range q.marks(w) {
-		all = append(all, r.stems.term(m, []byte(w.Text)))
+		all = append(all, r.stems.term(m, w.Text))
 	}
 	return all
 }

@@ -46,10 +46,10 @@ func (r *Reader) matches(q Query, m Meta, text string) (all []match) {
 	wanted := map[string]int{}
 	mark := languageByCode(m.Language)
 	for i, w := range q.Words {
-		wanted[r.stems.term(markOf(mark, []byte(w.Text), w.Paired), []byte(w.Text))] = i
+		wanted[r.stems.term(markOf(mark, []byte(w.Text), w.Paired), w.Text)] = i
 	}
 	words(text, func(word []byte, start, end int, paired bool) bool {
-		if i, ok := wanted[r.stems.term(markOf(mark, word, paired), word)]; ok {
+		if i, ok := wanted[r.stems.term(markOf(mark, word, paired), string(word))]; ok {
 			all = append(all, match{start, end, i})
 		}
 		return len(all) < maxMatches
