@@ -48,6 +48,7 @@ const (
 	fieldHeading = "h"
 	fieldFilter  = "f" // terms such as "site:example.org"
 	fieldMeta    = "m"
+	fieldPairs   = "p" // a pairSet
 )
 
 var encMode = func() cbor.EncMode {
@@ -81,18 +82,20 @@ func (s *stemmer) analyze(d Document) (*analyzed, error) {
 		return nil, err
 	}
 	id := idOf(d.URL)
+	text, pairs := s.text(fieldText, d.Text, mark)
 	a := &analyzed{id: id, fields: []*field{
 		{name: fieldID, value: []byte(id), length: 1, freqs: single(id),
 			options: bleve.IndexField | bleve.StoreField},
 		{name: fieldMeta, value: meta, options: bleve.StoreField},
-		s.text(fieldText, d.Text, mark),
+		{name: fieldPairs, value: pairs, options: bleve.StoreField},
+		text,
 		filters(d, lang),
 	}}
-	if d.Title != "" {
-		a.fields = append(a.fields, s.text(fieldTitle, d.Title, mark))
-	}
-	if d.Headings != "" {
-		a.fields = append(a.fields, s.text(fieldHeading, d.Headings, mark))
+	for _, f := range [][2]string{{fieldTitle, d.Title}, {fieldHeading, d.Headings}} {
+		if name, text := f[0], f[1]; text != "" {
+			f, _ := s.text(name, text, mark)
+			a.fields = append(a.fields, f)
+		}
 	}
 	return a, nil
 }
@@ -103,8 +106,8 @@ func idOf(u store.URL) string {
 	return string(d[:])
 }
 
-// text returns a field with the terms of a text.
-func (s *stemmer) text(name, text string, mark byte) *field {
+// text returns a field with the terms of a text, and the pairs of words in it.
+func (s *stemmer) text(name, text string, mark byte) (*field, pairSet) {
 	type counted struct {
 		word string
 		mark byte
@@ -112,9 +115,9 @@ func (s *stemmer) text(name, text string, mark byte) *field {
 	}
 	var found []counted
 	at := make(map[string]int, len(text)/24) // places in found: each word is stemmed once
-	n := 0
+	hashes := make([]uint64, 0, len(text)/6)
 	words(text, func(word []byte, _, _ int, paired bool) bool {
-		n++
+		hashes = append(hashes, hashWord(word))
 		i, ok := at[string(word)]
 		if !ok {
 			i = len(found)
@@ -124,7 +127,7 @@ func (s *stemmer) text(name, text string, mark byte) *field {
 		found[i].n++
 		return true
 	})
-	f := &field{name: name, length: n, options: bleve.IndexField,
+	f := &field{name: name, length: len(hashes), options: bleve.IndexField,
 		freqs: make(bleve.TokenFrequencies, len(found))}
 	all := make([]bleve.TokenFreq, len(found))
 	for i, w := range found {
@@ -137,7 +140,7 @@ func (s *stemmer) text(name, text string, mark byte) *field {
 		}
 		t.SetFrequency(t.Frequency() + w.n)
 	}
-	return f
+	return f, newPairSet(hashes)
 }
 
 // filters returns the field with the terms that the filters of a query look for.

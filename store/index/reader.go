@@ -34,8 +34,8 @@ const (
 	// MaxHits is the maximum number of hits of a search.
 	MaxHits = 400
 	// phraseCandidates is the number of pages in which a phrase is looked up: those with the
-	// highest scores that have all its words.
-	phraseCandidates = 500
+	// highest scores that have all its words. Of most, the pairs of words say that it is not there.
+	phraseCandidates = 5000
 	// checkEvery is the number of pages after which a search checks whether it shall end.
 	checkEvery = 1024
 )
@@ -184,13 +184,13 @@ func (r *Reader) Search(
 	if err != nil {
 		return Result{}, err
 	}
-	hits, err := s.hits()
+	hits, err := s.hits(hashPhrases(q.Phrases))
 	if err != nil {
 		return Result{}, err
 	}
 	res := Result{Hits: hits, Total: s.total, Partial: !ended}
 	if len(q.Phrases) > 0 {
-		res.Partial = res.Partial || s.total > len(hits)
+		res.Partial = res.Partial || s.total > len(s.best)
 		res.keepPhrases(ctx, q.Phrases, limit, text)
 	}
 	return res, nil
@@ -354,24 +354,33 @@ func (s *search) offer(doc uint64, score float64) error {
 	return nil
 }
 
-// hits returns the best pages, the best first.
-func (s *search) hits() ([]Hit, error) {
+// hits returns the best pages, the best first, without those that lack one of the phrases by their
+// pairs of words.
+func (s *search) hits(phrases [][]uint64) ([]Hit, error) {
 	slices.SortFunc(s.best, compare)
-	hits := make([]Hit, len(s.best))
-	for i, c := range s.best {
-		hits[i].Score = c.score
+	hits := make([]Hit, 0, min(len(s.best), MaxHits))
+	for _, c := range s.best {
 		d, err := s.r.r.Document(c.id)
 		if err != nil {
 			return nil, err
 		}
+		hit, pairs := Hit{Score: c.score}, pairSet(nil)
+		var meta []byte
 		d.VisitFields(func(f bleve.Field) {
-			if f.Name() == fieldMeta {
-				err = cbor.Unmarshal(f.Value(), &hits[i].Meta)
+			switch f.Name() {
+			case fieldMeta:
+				meta = f.Value()
+			case fieldPairs:
+				pairs = f.Value()
 			}
 		})
-		if err != nil {
+		if !pairs.hasAll(phrases) {
+			continue
+		}
+		if err := cbor.Unmarshal(meta, &hit.Meta); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 		}
+		hits = append(hits, hit)
 	}
 	return hits, nil
 }
