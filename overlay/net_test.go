@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	record "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/network"
@@ -122,11 +121,7 @@ func TestNetworksDoNotMix(t *testing.T) {
 // refused.
 func TestStartingPeerIsMember(t *testing.T) {
 	n := newNet(t, 1, "test-net")
-	starting, err := libp2p.New(libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = starting.Close() })
+	starting := overlaytest.Host(t)
 	info := peer.AddrInfo{ID: starting.ID(), Addrs: starting.Addrs()}
 	if err := n.Host.Connect(t.Context(), info); err != nil {
 		t.Fatal(err)
