@@ -19,11 +19,15 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"go.uber.org/goleak"
 
+	"peerd/internal/waittest"
 	"peerd/overlay/overlaytest"
 	"peerd/overlay/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	waittest.Parallel()
+	goleak.VerifyTestMain(m)
+}
 
 // testKey makes the same identity for the same seed.
 func testKey(_ *testing.T, seed int64) crypto.PrivKey {
@@ -101,6 +105,7 @@ func TestNetRejoinsWhenAlone(t *testing.T) {
 }
 
 func TestNetworksDoNotMix(t *testing.T) {
+	t.Parallel()
 	ours := newNet(t, 1, "net-a")
 	theirs := newNet(t, 2, "net-b", ours)
 	// The other peer may find out first, and close the connection before it has said who it is.
