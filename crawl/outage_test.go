@@ -422,7 +422,6 @@ func TestNetworkOutage(t *testing.T) {
 // Whatever the site does, each URL is queued, planned, answered or given up with a record, and in
 // one place only. Nothing that the operator or the network does in between changes that.
 func TestNoURLLost(t *testing.T) {
-	t.Parallel()
 	outer := t
 	rapid.Check(t, func(t *rapid.T) {
 		pages := rapid.IntRange(1, 12).Draw(t, "pages")
