@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/coords"
+	_ "peerd/internal/rapidtest"
 )
 
 func TestCoordinateValidate(t *testing.T) {

@@ -3,7 +3,6 @@ package crawl_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -19,14 +18,12 @@ import (
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
 	"peerd/crawl/scope"
+	"peerd/internal/waittest"
 	"peerd/store"
 )
 
 func TestMain(m *testing.M) {
-	// Parallel tests wait for timers rather than for the CPU. -parallel overrides this.
-	if err := flag.Set("test.parallel", "16"); err != nil {
-		panic(err)
-	}
+	waittest.Parallel()
 	goleak.VerifyTestMain(m)
 }
 

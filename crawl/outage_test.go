@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/crawl"
+	_ "peerd/internal/rapidtest"
 	"peerd/store"
 )
 

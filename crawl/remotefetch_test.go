@@ -109,6 +109,7 @@ func TestRemoteFetchRefused(t *testing.T) {
 
 // A failed remote fetch is not remembered: the owner retries.
 func TestRemoteFetchFails(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "", 0, nil)
 	s := newSite(t, 43, 1)
 	r.resolves("a.test", s.addr.Addr())

@@ -86,6 +86,7 @@ func TestLeaveHandsOverFirst(t *testing.T) {
 
 // While nothing changes, Leave reports at least once a second.
 func TestLeaveWaitsForRemoteFetches(t *testing.T) {
+	t.Parallel()
 	n, _ := pair(t, drainFunc(func(context.Context) error { return nil }))
 	done, ok := n.leaving.startRemoteFetch()
 	if !ok {
@@ -124,6 +125,7 @@ func TestStopEndsLeave(t *testing.T) {
 
 // When the last other peer ends during the handover, Leave does not wait for the limit.
 func TestLeaveWithoutPeers(t *testing.T) {
+	t.Parallel()
 	n, stopOther := pair(t, nil)
 	n.leaving.drainer = drainFunc(func(ctx context.Context) error {
 		stopOther()
@@ -136,6 +138,7 @@ func TestLeaveWithoutPeers(t *testing.T) {
 
 // A peer that knows no other peer does not try to hand anything over.
 func TestLeaveAlone(t *testing.T) {
+	t.Parallel()
 	n := newNode(t, options(t))
 	n.leaving.drainer = drainFunc(func(context.Context) error {
 		t.Error("Drain() was called")

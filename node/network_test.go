@@ -106,6 +106,7 @@ func (b *syncBuffer) String() string {
 
 // An outage in the middle of a crawl loses nothing: the crawl waits, and says so.
 func TestCrawlThroughOutage(t *testing.T) {
+	t.Parallel()
 	f := newFlaky(t, 20, 8)
 	var progress, log syncBuffer
 	o := f.options(f.url(0))
@@ -165,6 +166,7 @@ func TestOfflineStatus(t *testing.T) {
 // URLs that were given up because their server could not be reached are tried again by the next
 // crawl with the home; others if that is planned.
 func TestCrawlRetries(t *testing.T) {
+	t.Parallel()
 	f := newFlaky(t, 3, 0)
 	o := f.options(f.url(0))
 	o.Home, o.Patience = t.TempDir()+"/home", time.Second

@@ -95,6 +95,7 @@ func TestViewsOfACrawl(t *testing.T) {
 
 // Peers that join and leave are events.
 func TestPresence(t *testing.T) {
+	t.Parallel()
 	other := newNode(t, options(t))
 	stop := running(t, other)
 	defer stop()

@@ -142,6 +142,7 @@ func TestAdmission(t *testing.T) {
 // sent to it, and it is disconnected. So are peers with a membership of another peer, and with one
 // that another founder has signed.
 func TestUninvited(t *testing.T) {
+	t.Parallel()
 	founder, log := startInvited(t, 1, rulesOf(), nil)
 	serveEcho(founder)
 	stolen := membershipOf(t, 2)

@@ -30,6 +30,7 @@ func freeAddr(t *testing.T) ma.Multiaddr {
 // An address that cannot be reached is logged once, with the reason, and once more when
 // it is reached.
 func TestBootstrapUnreachable(t *testing.T) {
+	t.Parallel()
 	addr := freeAddr(t)
 	_, id := overlaytest.Identity(1)
 	n, log := startLogged(t, 2, "test-net", peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{addr}})

@@ -3,7 +3,6 @@ package overlay
 import (
 	"testing"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -62,7 +61,8 @@ func TestRelay(t *testing.T) {
 		return len(conns) == 1 && conns[0].Stat().Limited
 	})
 
-	stranger := overlaytest.Host(t, libp2p.EnableRelay())
+	stranger := overlaytest.Host(t)
+	overlaytest.DialThroughRelays(t, stranger)
 	if _, err := client.Reserve(t.Context(), stranger, infoOf(relay)); err == nil {
 		t.Error("a stranger has a reservation")
 	}

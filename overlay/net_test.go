@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	record "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/network"
@@ -20,11 +19,15 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"go.uber.org/goleak"
 
+	"peerd/internal/waittest"
 	"peerd/overlay/overlaytest"
 	"peerd/overlay/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	waittest.Parallel()
+	goleak.VerifyTestMain(m)
+}
 
 // testKey makes the same identity for the same seed.
 func testKey(_ *testing.T, seed int64) crypto.PrivKey {
@@ -102,6 +105,7 @@ func TestNetRejoinsWhenAlone(t *testing.T) {
 }
 
 func TestNetworksDoNotMix(t *testing.T) {
+	t.Parallel()
 	ours := newNet(t, 1, "net-a")
 	theirs := newNet(t, 2, "net-b", ours)
 	// The other peer may find out first, and close the connection before it has said who it is.
@@ -122,11 +126,7 @@ func TestNetworksDoNotMix(t *testing.T) {
 // refused.
 func TestStartingPeerIsMember(t *testing.T) {
 	n := newNet(t, 1, "test-net")
-	starting, err := libp2p.New(libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = starting.Close() })
+	starting := overlaytest.Host(t)
 	info := peer.AddrInfo{ID: starting.ID(), Addrs: starting.Addrs()}
 	if err := n.Host.Connect(t.Context(), info); err != nil {
 		t.Fatal(err)

@@ -71,6 +71,7 @@ func (c *silentConn) Close() error {
 
 // After an outage, a connection that stays open but carries nothing is replaced at once.
 func TestReconnect(t *testing.T) {
+	t.Parallel()
 	first := newNet(t, 1, "test-net")
 	cfg := testConfig(t, 2, "test-net")
 	cfg.Bootstrap = []peer.AddrInfo{{ID: first.Self(), Addrs: first.Host.Addrs()}}

@@ -60,6 +60,7 @@ func infoOf(n *Net) peer.AddrInfo { return peer.AddrInfo{ID: n.Self(), Addrs: n.
 // A peer that bootstraps from a peer of another network is told so once, as is the other
 // one; they disconnect, and the address is tried again only much later.
 func TestBootstrapFromOtherNetwork(t *testing.T) {
+	t.Parallel()
 	ours, ourLog := startLogged(t, 1, "net-a")
 	theirs, theirLog := startLogged(t, 2, "net-b", infoOf(ours))
 	const warning = "level=WARN msg=\"peer belongs to another network; check --profile"

@@ -7,6 +7,7 @@ import (
 	"peerd/coords/assign"
 	"peerd/coords/assign/assigntest"
 	"peerd/coords/registry"
+	_ "peerd/internal/rapidtest"
 )
 
 // must returns the strategy of a constructor that had no reason to fail.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "peerd/internal/rapidtest"
 )
 
 func TestEncode(t *testing.T) {

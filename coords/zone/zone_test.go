@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/coords"
+	_ "peerd/internal/rapidtest"
 )
 
 func at(height float64, vec ...float64) coords.Coordinate {

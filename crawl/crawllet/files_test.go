@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/crawl/robots"
+	_ "peerd/internal/rapidtest"
 )
 
 // newSite returns the file system of a site with files, each with its name as its content.

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/crawl/canon"
+	_ "peerd/internal/rapidtest"
 	"peerd/store"
 )
 

@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
 
+	_ "peerd/internal/rapidtest"
 	"peerd/store"
 )
 

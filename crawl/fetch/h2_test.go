@@ -96,6 +96,7 @@ func (s *h2Site) serve(c net.Conn, script func(s h2Stream)) {
 
 // TestHostileHTTP2 is TestHostileServers for HTTP/2. The request must never be sent twice.
 func TestHostileHTTP2(t *testing.T) {
+	t.Parallel()
 	for _, tt := range h2Tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -52,6 +52,7 @@ func drip(c io.Writer, text string, every time.Duration) {
 }
 
 func TestHostileServers(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		script func(c net.Conn)

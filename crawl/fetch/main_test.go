@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/x509"
-	"flag"
 	"fmt"
 	"io"
 	"log"
@@ -18,11 +17,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"peerd/internal/waittest"
 	"peerd/store"
 )
 
 func TestMain(m *testing.M) {
-	flag.Parse()
+	waittest.Parallel()
 	if *benchServerFlag {
 		serveBench()
 		return

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/crawl/pace"
+	_ "peerd/internal/rapidtest"
 )
 
 func pacer(t testing.TB, c pace.Config) *pace.Pacer {

@@ -16,6 +16,8 @@ import (
 
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
+
+	_ "peerd/internal/rapidtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -8,6 +8,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"pgregory.net/rapid"
 
+	_ "peerd/internal/rapidtest"
 	"peerd/store"
 )
 

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/crawl/canon"
+	_ "peerd/internal/rapidtest"
 )
 
 func word(alphabet string, most int) *rapid.Generator[string] {

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "peerd/internal/rapidtest"
 	"peerd/store"
 )
 

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/internal/backoff"
+	_ "peerd/internal/rapidtest"
 )
 
 var durations = rapid.Map(rapid.Int64Range(0, math.MaxInt64),

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "peerd/internal/rapidtest"
 	"peerd/lab/emulate/web"
 	"peerd/node/config"
 )

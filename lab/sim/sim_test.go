@@ -31,15 +31,6 @@ func TestSim(t *testing.T) {
 	playSeeds(t, *simSeeds, sim.Level(*simLevel))
 }
 
-// TestPlacements runs a simulation without faults: each subnet must reach the peer that the
-// strategy chose. An oversight there costs no page, so that nothing else notices it.
-func TestPlacements(t *testing.T) {
-	sum := playSeeds(t, 1, sim.Calm)
-	if p := sum.Placements; p.Chosen == 0 {
-		t.Errorf("the strategy chose no peer but the claimant: %v", p)
-	}
-}
-
 // playSeeds plays seeds from -seed on, each by TestSim in a process of its own.
 func playSeeds(t *testing.T, seeds int, level sim.Level) sim.Summary {
 	t.Helper()

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "peerd/internal/rapidtest"
 )
 
 // TestMain lets the test binary run as a child process.

@@ -23,24 +23,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// Two peers crawl everything once and obey politeness and robots.txt. The test with the tag
-// integration does this with all strategies.
-func TestTwoPeers(t *testing.T) {
-	r, err := Run(t.Context(), Options{
-		Peers: 2, Sites: 3, Pages: 30, Seed: 7, Strategy: "hash", Matrix: "testdata/near.tsv",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.PagesExpected != 30 || r.Coverage != 1 || r.Overlap != 0 {
-		t.Errorf("Run() = %d pages expected, coverage %v, overlap %v; want 30, 1, 0",
-			r.PagesExpected, r.Coverage, r.Overlap)
-	}
-	if len(r.Shortfalls) > 0 || !strings.HasPrefix(r.Conclusion(), "shown: 30 of 30 pages") {
-		t.Errorf("Conclusion() = %q, want that 30 of 30 pages are shown", r.Conclusion())
-	}
-}
-
 // If Run is interrupted while peers start or crawl, it returns the error of its context and
 // removes its directory.
 func TestInterrupted(t *testing.T) {

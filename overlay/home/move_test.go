@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "peerd/internal/rapidtest"
 	"peerd/overlay/lease"
 	"peerd/overlay/record"
 	"peerd/overlay/record/recordtest"

@@ -8,6 +8,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
+
+	_ "peerd/internal/rapidtest"
 )
 
 func newTestTable() *hostTable {

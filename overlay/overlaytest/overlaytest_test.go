@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 )
@@ -34,7 +33,7 @@ func TestIdentitiesAreDeterministic(t *testing.T) {
 
 func TestIntroduce(t *testing.T) {
 	key, id := Identity(1)
-	a, b, c := Host(t, libp2p.Identity(key)), Host(t), Host(t)
+	a, b, c := HostOf(t, key), Host(t), Host(t)
 	if a.ID() != id {
 		t.Errorf("host ID = %v, want %v", a.ID(), id)
 	}

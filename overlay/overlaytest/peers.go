@@ -5,10 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/store"
@@ -55,22 +53,6 @@ func draw(src *rand.Rand) (crypto.PrivKey, peer.ID) {
 		panic(err)
 	}
 	return key, id
-}
-
-// Host starts a host without resource limits that listens on a free loopback port. It is closed
-// when the test ends; the test may close it earlier.
-func Host(t testing.TB, more ...libp2p.Option) host.Host {
-	t.Helper()
-	h, err := libp2p.New(append([]libp2p.Option{
-		libp2p.ListenAddrStrings("/ip4/127.0.0.1/tcp/0"), libp2p.DisableMetrics(),
-		libp2p.DisableRelay(),
-		libp2p.ResourceManager(&network.NullResourceManager{}),
-	}, more...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = h.Close() })
-	return h
 }
 
 // Introduce adds the addresses of all other hosts to each host's peerstore, for an hour. It

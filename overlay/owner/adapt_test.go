@@ -13,6 +13,7 @@ import (
 	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/coords/assign/assigntest"
+	_ "peerd/internal/rapidtest"
 	"peerd/overlay/estimate"
 	"peerd/overlay/handover"
 	"peerd/overlay/lease"

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -28,7 +27,7 @@ const proto = "/owner-test/handover/1"
 // listen starts a host on loopback that knows the others, and they it.
 func listen(t *testing.T, me someone, others ...host.Host) host.Host {
 	t.Helper()
-	h := overlaytest.Host(t, libp2p.Identity(me.key))
+	h := overlaytest.HostOf(t, me.key)
 	overlaytest.Introduce(append(others, h)...)
 	return h
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	pb "github.com/libp2p/go-libp2p-pubsub/pb"
 	"github.com/libp2p/go-libp2p/core/host"
@@ -164,7 +163,7 @@ func join(t *testing.T, me overlaytest.Peer, change func(*Config)) *member {
 // newMember returns a member with a Map that does not run yet.
 func newMember(t *testing.T, me overlaytest.Peer, change func(*Config)) *member {
 	t.Helper()
-	h := overlaytest.Host(t, libp2p.Identity(me.Key))
+	h := overlaytest.HostOf(t, me.Key)
 	gossip, end := context.WithCancel(context.Background())
 	t.Cleanup(end)
 	ps, err := pubsub.NewGossipSub(gossip, h,

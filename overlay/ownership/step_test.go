@@ -7,6 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
+	_ "peerd/internal/rapidtest"
 	"peerd/overlay/ownership"
 )
 

@@ -12,6 +12,7 @@ import (
 
 	"peerd/coords"
 	"peerd/coords/zone"
+	_ "peerd/internal/rapidtest"
 )
 
 // clockedDirectory is a Directory with a clock that the test sets.

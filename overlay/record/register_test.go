@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "peerd/internal/rapidtest"
 	"peerd/overlay/overlaytest"
 )
 

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	_ "peerd/internal/rapidtest"
 	"peerd/overlay/wire"
 	"peerd/store"
 	"peerd/store/index"

@@ -96,10 +96,13 @@ func TestSilentStreams(t *testing.T) {
 func TestSlowFrame(t *testing.T) {
 	v, attacker := victim(t), overlaytest.Host(t)
 	overlaytest.Introduce(v, attacker)
+	streams := map[string]network.Stream{}
 	for name, b := range map[string][]byte{
 		"nothing": nil, "a length": {200, 1}, "half a frame": {2, 0x61},
 	} {
-		s := open(t, attacker, v, b)
+		streams[name] = open(t, attacker, v, b)
+	}
+	for name, s := range streams { // they wait at the same time
 		if n, err := io.Copy(io.Discard, s); err == nil || n > 0 {
 			t.Errorf("after %s: %d bytes and %v, want a reset", name, n, err)
 		}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "peerd/internal/rapidtest"
 )
 
 // wide is a struct of which an empty map is a costly encoding.

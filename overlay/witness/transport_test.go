@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -21,7 +20,7 @@ func TestOverStreams(t *testing.T) {
 	t.Parallel()
 	var hosts []host.Host
 	for _, who := range testPeers[:3] {
-		h := overlaytest.Host(t, libp2p.Identity(who.key))
+		h := overlaytest.HostOf(t, who.key)
 		for _, g := range hosts {
 			if err := h.Connect(t.Context(),
 				peer.AddrInfo{ID: g.ID(), Addrs: g.Addrs()}); err != nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "peerd/internal/rapidtest"
 )
 
 // machine compares an engine with maps. Each run has its own key prefix, so that all runs

@@ -36,7 +36,7 @@ func (f faultyFile) Truncate(n int64) error {
 // TestDiskFull uses disks of different sizes, with and without a working Truncate.
 func TestDiskFull(t *testing.T) {
 	for _, truncateErr := range []error{nil, syscall.EIO} {
-		for free := int64(0); free < 9000; free += 211 {
+		for free := int64(0); free < 9000; free += 633 {
 			t.Run(fmt.Sprint(free, truncateErr), func(t *testing.T) {
 				t.Parallel() // waits for the disk most of the time
 				dir := t.TempDir()

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "peerd/internal/rapidtest"
 )
 
 const ms = time.Millisecond

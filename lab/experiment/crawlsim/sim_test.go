@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/coords/assign"
+	_ "peerd/internal/rapidtest"
 	"peerd/lab/emulate/wan"
 )
 

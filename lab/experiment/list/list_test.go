@@ -3,7 +3,6 @@ package list
 import (
 	"context"
 	"errors"
-	"fmt"
 	"go/parser"
 	"go/token"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 
 	"peerd/lab/experiment"
 	"peerd/lab/experiment/experimenttest"
-	"peerd/lab/experiment/scale"
 )
 
 var plain = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
@@ -80,17 +78,5 @@ func TestInterrupted(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: Run() = %v, want %v", e.Name, err, context.Canceled)
 		}
-	}
-}
-
-// Equal seeds give equal figures.
-func TestScaleRepeats(t *testing.T) {
-	var lines [2]string
-	for i := range lines {
-		lines[i] = fmt.Sprint(experimenttest.Run(t, scale.Scale(), experiment.Params{Quick: true,
-			Peers: 50, Rounds: 12, Sites: 10, Seed: 7}).Tables)
-	}
-	if lines[0] != lines[1] {
-		t.Errorf("%s\n%s", lines[0], lines[1])
 	}
 }
