@@ -80,12 +80,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case path == "/cdx":
 		h.cdx(w, r)
 	case path == "/web" && r.FormValue("url") != "":
-		http.Redirect(w, r, "/web/*/"+safe.Replace(r.FormValue("url")), http.StatusFound)
+		redirect(w, "/web/*/"+safe.Replace(r.FormValue("url")))
 	case strings.HasPrefix(path, "/web/"):
 		h.web(w, r, strings.TrimPrefix(r.URL.RequestURI(), "/web/"))
 	default:
 		http.Error(w, "no such path", http.StatusNotFound)
 	}
+}
+
+// redirect does what http.Redirect does, which would merge the slashes of a URL within the path.
+func redirect(w http.ResponseWriter, path string) {
+	w.Header().Set("Location", path)
+	w.WriteHeader(http.StatusFound)
 }
 
 func allowedHost(hostport string) bool {

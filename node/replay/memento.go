@@ -46,7 +46,7 @@ func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, u store.URL) 
 		return err
 	}
 	w.Header().Set("Link", links(r, u, n))
-	http.Redirect(w, r, mementoPath(n.at.Time, "", n.at.URL), http.StatusFound)
+	redirect(w, mementoPath(n.at.Time, "", n.at.URL))
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (h *Handler) memento(w http.ResponseWriter, r *http.Request, t target) erro
 		return err
 	}
 	if !t.exact || !n.at.Time.Equal(t.at) || n.at.URL != string(t.url) {
-		http.Redirect(w, r, mementoPath(n.at.Time, t.modifier, n.at.URL), http.StatusFound)
+		redirect(w, mementoPath(n.at.Time, t.modifier, n.at.URL))
 		return nil
 	}
 	select {
