@@ -26,6 +26,7 @@ import (
 	"peerd/node/geo"
 	"peerd/node/metrics"
 	"peerd/node/registry"
+	"peerd/node/replay"
 	"peerd/overlay"
 	"peerd/overlay/admission"
 	"peerd/overlay/estimate"
@@ -80,7 +81,8 @@ type Node struct {
 	hostTransfer  *hosttransfer.Service
 	ownerMap      *ownermap.Map
 	traits        *traits
-	archive       *warc.Archive // nil: none
+	archive       *warc.Archive  // nil: none
+	replay        *replay.Server // nil: none
 	search        *search.Service
 	index         *index.Index // nil: none
 	quota         *quota.Quota
@@ -127,7 +129,7 @@ func New(o Options) (n *Node, err error) {
 		n.openSettings, n.openData, n.openStore, n.openPause, n.openArchive, n.openNet,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
-		n.openSearch, n.openLocalSites, n.openAPI, n.retryPlanned,
+		n.openSearch, n.openLocalSites, n.openAPI, n.openReplay, n.retryPlanned,
 	} {
 		if err := step(); err != nil {
 			return n, err
@@ -167,6 +169,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
 		n.runJournal, n.runIndexer, n.runLocalSites,
+		n.runReplay,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)
@@ -251,6 +254,9 @@ func (n *Node) close() error {
 	}
 	if n.index != nil {
 		errs = append(errs, n.index.Close())
+	}
+	if n.replay != nil {
+		n.replay.Close() // fails if it has run
 	}
 	if n.archive != nil {
 		errs = append(errs, n.archive.Close())

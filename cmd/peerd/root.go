@@ -43,7 +43,7 @@ func newRootCommand() *cobra.Command {
 		newRetryCommand(),
 		newDashboardCommand(), newRobotsCommand(), newDenyCommand(),
 		newLinksCommand(), newExportCommand(), newGetCommand(), newSearchCommand(),
-		newIndexCommand(),
+		newIndexCommand(), newReplayCommand(),
 		newCrawlCommand(), newCrawlletCommand(), newTestnetCommand(), newSiteCommand(),
 		newRegistryCommand(),
 		newToolCommand(), newManCommand(), newVersionCommand(),

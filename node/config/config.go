@@ -91,6 +91,7 @@ type Config struct {
 	Crawl   Crawl   `toml:"crawl"`
 	Archive Archive `toml:"archive"`
 	Search  Search  `toml:"search"`
+	Replay  Replay  `toml:"replay"`
 	Overlay Overlay `toml:"overlay"`
 }
 
@@ -232,6 +233,7 @@ func (c Config) Validate() error {
 	if c.Search.Enabled && !c.Archive.Enabled {
 		f.addf("search.enabled needs archive.enabled: pages are indexed from the archive")
 	}
+	c.Replay.check(&f, c.Archive.Enabled)
 	c.Overlay.check(&f)
 	return f.err()
 }

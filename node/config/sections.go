@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"peerd/crawl/trap"
+	"peerd/node/replay"
 )
 
 // URLs is the section [urls] of a profile: parts of URLs that do not identify a page, in
@@ -84,6 +85,25 @@ type Archive struct {
 type Search struct {
 	// Enabled indexes the archived pages.
 	Enabled bool `toml:"enabled"`
+}
+
+// Replay is the section [replay] of config.toml.
+type Replay struct {
+	// Listen is a loopback address and port where browsers of this machine see the archived
+	// pages; "": none.
+	Listen string `toml:"listen"`
+}
+
+func (r Replay) check(f *faults, archive bool) {
+	if r.Listen == "" {
+		return
+	}
+	if err := replay.CheckAddr(r.Listen); err != nil {
+		f.addf("replay.listen: %w", err)
+	}
+	if !archive {
+		f.addf("replay.listen needs archive.enabled: the pages shown are those of the archive")
+	}
 }
 
 // DefaultArchiveBody is how many bytes the archive keeps of a body that is not a page and for which

@@ -182,6 +182,11 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # archive, and more processor time for a page than fetching and archiving it.
 #enabled = false
 
+[replay]
+# Address of this machine, such as "127.0.0.1:8090", at which browsers and other programs see the
+# archived pages, without secret. It needs an archive. "" is none. See docs/replay.md.
+#listen = ""
+
 [overlay]
 # Number of URLs at which a batch is sent to another peer.
 #batch_max_urls = 1000

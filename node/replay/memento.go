@@ -1,0 +1,251 @@
+package replay
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html/charset"
+
+	"peerd/crawl/canon"
+	"peerd/crawl/fetch"
+	"peerd/store"
+	"peerd/store/warc"
+)
+
+// safeHeaders are the fields of an archived response that are sent with it.
+var safeHeaders = []string{"Content-Type", "Content-Language", "Content-Disposition"}
+
+func stamp(t time.Time) string { return t.UTC().Format(stampLayout) }
+
+// mementoPath returns the path of a capture.
+func mementoPath(at time.Time, modifier string, url string) string {
+	return "/web/" + stamp(at) + modifier + "/" + safe.Replace(url)
+}
+
+// timeGate redirects to the capture that is nearest to the time in Accept-Datetime, by default to
+// the newest one (RFC 7089, section 4.1.1).
+func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, u store.URL) error {
+	w.Header().Set("Vary", "accept-datetime")
+	at := time.Now()
+	if s := r.Header.Get("Accept-Datetime"); s != "" {
+		var err error
+		if at, err = http.ParseTime(s); err != nil {
+			http.Error(w, "Accept-Datetime is not a time of HTTP", http.StatusBadRequest)
+			return nil
+		}
+	}
+	n, err := nearest(r.Context(), h.cfg.Archive, u, at)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Link", links(r, u, n))
+	redirect(w, mementoPath(n.at.Time, "", n.at.URL))
+	return nil
+}
+
+// links returns the Link header of a capture or TimeGate.
+func links(r *http.Request, u store.URL, n neighbours) string {
+	root := "http://" + r.Host
+	original := safe.Replace(string(u))
+	all := []string{
+		fmt.Sprintf(`<%s>; rel="original"`, original),
+		fmt.Sprintf(`<%s/web/%s>; rel="timegate"`, root, original),
+		fmt.Sprintf(`<%s/web/timemap/link/%s>; rel="timemap"; type="application/link-format"`,
+			root, original),
+	}
+	add := func(rel string, e warc.Entry) {
+		if e.URL != "" {
+			all = append(all, fmt.Sprintf(`<%s%s>; rel="%s"; datetime="%s"`, root,
+				mementoPath(e.Time, "", e.URL), rel, e.Time.UTC().Format(http.TimeFormat)))
+		}
+	}
+	add("first memento", n.first)
+	add("prev memento", n.prev)
+	add("memento", n.at)
+	add("next memento", n.next)
+	add("last memento", n.last)
+	return strings.Join(all, ", ")
+}
+
+// timeMap lists the captures of a URL (RFC 7089, section 5).
+func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, u store.URL) error {
+	root, original, n := "http://"+r.Host, safe.Replace(string(u)), 0
+	_, err := entries(r.Context(), h.cfg.Archive, warc.SpanOf(string(u), warc.MatchExact),
+		maxListed, func(e warc.Entry) error {
+			if n++; n == 1 {
+				w.Header().Set("Content-Type", "application/link-format")
+				fmt.Fprintf(w, "<%s>; rel=\"original\",\n<%s/web/timemap/link/%s>; rel=\"self\"; "+
+					"type=\"application/link-format\",\n<%s/web/%s>; rel=\"timegate\"",
+					original, root, original, root, original)
+			}
+			_, err := fmt.Fprintf(w, ",\n<%s%s>; rel=\"memento\"; datetime=\"%s\"", root,
+				mementoPath(e.Time, "", e.URL), e.Time.UTC().Format(http.TimeFormat))
+			return err
+		})
+	if n == 0 && err == nil {
+		return errNotFound
+	}
+	if n > 0 {
+		if err != nil {
+			panic(http.ErrAbortHandler) // so that the client does not take the part for all
+		}
+		io.WriteString(w, "\n")
+	}
+	return err
+}
+
+// listing shows the captures of URLs that begin with u.
+func (h *Handler) listing(w http.ResponseWriter, r *http.Request, u store.URL) error {
+	type row struct{ Stamp, URL, Status, MIME string }
+	var page struct {
+		URL  string
+		All  []row
+		More bool
+	}
+	page.URL = string(u)
+	const limit = 1000
+	var err error
+	page.More, err = entries(r.Context(), h.cfg.Archive,
+		warc.SpanOf(string(u), warc.MatchPrefix), limit, func(e warc.Entry) error {
+			page.All = append(page.All, row{stamp(e.Time), e.URL, e.Status, e.MIME})
+			return nil
+		})
+	if err == nil {
+		h.show(w, http.StatusOK, listPage, page)
+	}
+	return err
+}
+
+// memento sends a capture.
+func (h *Handler) memento(w http.ResponseWriter, r *http.Request, t target) error {
+	n, err := nearest(r.Context(), h.cfg.Archive, t.url, t.at)
+	if err != nil {
+		return err
+	}
+	if !t.exact || !n.at.Time.Equal(t.at) || n.at.URL != string(t.url) {
+		redirect(w, mementoPath(n.at.Time, t.modifier, n.at.URL))
+		return nil
+	}
+	select {
+	case h.places <- struct{}{}:
+		defer func() { <-h.places }()
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
+	c, err := read(r.Context(), h.cfg.Archive, n.at)
+	if err != nil {
+		return err
+	}
+	head := w.Header()
+	head.Set("Content-Security-Policy", pagePolicy)
+	head.Set("Memento-Datetime", c.time.UTC().Format(http.TimeFormat))
+	head.Set("Link", links(r, t.url, n))
+	for _, name := range safeHeaders {
+		if v := c.header.Get(name); v != "" {
+			head.Set(name, v)
+		}
+	}
+	if head.Get("Content-Type") == "" {
+		head.Set("Content-Type", "application/octet-stream")
+	}
+	return h.send(w, r, t, c)
+}
+
+// send sends what is archived in the form that the modifier demands.
+func (h *Handler) send(w http.ResponseWriter, r *http.Request, t target, c capture) error {
+	if loc := c.header.Get("Location"); loc != "" && c.status >= 300 && c.status < 400 {
+		u, err := canon.Join(c.url, loc)
+		if err != nil || u == t.url {
+			clear(w.Header())
+			w.Header().Set("Content-Security-Policy", ownPolicy)
+			return errNotFound
+		}
+		w.Header().Set("Location", mementoPath(c.time, t.modifier, string(u)))
+	}
+	code := c.status
+	if code < 200 || code == http.StatusNotModified || code > 599 ||
+		code == http.StatusPartialContent {
+		code = http.StatusOK
+	}
+	body, err := h.body(w, t, c)
+	if err != nil {
+		clear(w.Header())
+		w.Header().Set("Content-Security-Policy", ownPolicy)
+		return err
+	}
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	if code == http.StatusNoContent {
+		w.Header().Del("Content-Length")
+	}
+	w.WriteHeader(code)
+	if r.Method != http.MethodHead && code != http.StatusNoContent {
+		_, _ = w.Write(body) // the client has gone
+	}
+	return nil
+}
+
+// body returns the body to send, and sets the header fields that depend on it.
+func (h *Handler) body(w http.ResponseWriter, t target, c capture) ([]byte, error) {
+	contentType := w.Header().Get("Content-Type")
+	kind, _, _ := mime.ParseMediaType(contentType)
+	page := kind == "text/html" || kind == "application/xhtml+xml"
+	if t.modifier == "id_" || !page && kind != "text/css" || len(c.body) == 0 {
+		if v := c.header.Get("Content-Encoding"); v != "" {
+			w.Header().Set("Content-Encoding", v)
+		}
+		return c.body, nil
+	}
+	plain, err := fetch.Decode(c.body, c.header, maxRewrite)
+	if err != nil {
+		return nil, err
+	}
+	if len(plain) >= maxRewrite {
+		return nil, fmt.Errorf("it has more than %d bytes; its bytes are at %s", maxRewrite,
+			mementoPath(t.at, "id_", string(t.url)))
+	}
+	text, err := charset.NewReader(bytes.NewReader(plain), contentType)
+	if err != nil {
+		return nil, err
+	}
+	if plain, err = io.ReadAll(text); err != nil {
+		return nil, err
+	}
+	rw := rewriter{prefix: "/web/" + stamp(c.time), base: t.url}
+	if !page {
+		w.Header().Set("Content-Type", "text/css; charset=utf-8")
+		return []byte(rw.css(string(plain))), nil
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	banner := ""
+	if t.modifier == "" {
+		banner = h.banner(t.url, c)
+	}
+	var out bytes.Buffer
+	if err := rw.html(&out, plain, banner); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// banner says what a page is. Its style is not that of the page.
+func (h *Handler) banner(u store.URL, c capture) string {
+	text := "fetched at " + c.time.UTC().Format("2006-01-02 15:04:05") + " UTC"
+	if h.cfg.Source != "" {
+		text += " by " + h.cfg.Source
+	}
+	if c.cut {
+		text += "; it was longer"
+	}
+	url := html.EscapeString(safe.Replace(string(u)))
+	return `<div style="all:initial;display:block;font:14px/1.4 sans-serif;color:#000;` +
+		`background:#ffd;padding:4px 8px;border-bottom:1px solid #880">Archived page ` + url +
+		`, ` + html.EscapeString(text) + `, without scripts. ` +
+		`<a style="color:#00c" href="/web/*/` + url + `">Other captures</a></div>`
+}
