@@ -14,6 +14,7 @@ import (
 
 	rir "peerd/coords/registry"
 	"peerd/crawl"
+	"peerd/crawl/deny"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
 	"peerd/crawl/localsite"
@@ -61,6 +62,7 @@ type Node struct {
 	homes         *home.Registry
 	peers         *peers.Service
 	guard         *fetch.Guard
+	deny          *deny.List // nil: nothing is denied
 	names         *resolve.Cache
 	nameClient    *resolve.Client // nil in an emulation
 	fetcher       *fetch.Fetcher

@@ -32,6 +32,11 @@ func TestTablesArePrintable(t *testing.T) {
 	at := time.Unix(0, 0)
 	for name, show := range map[string]func(*bytes.Buffer) error{
 		"status": func(b *bytes.Buffer) error { return showStatus(b, admin.Status{Network: evil}) },
+		"trace": func(b *bytes.Buffer) error {
+			return showTrace(b, admin.Trace{URL: evil, Unplaced: evil, Unanswered: evil,
+				Here: admin.URLState{Why: evil, Captures: []admin.Capture{{Type: evil}},
+					GivenUp: &admin.GivenUp{Error: evil}, CapturesUnread: evil}})
+		},
 		"peers": func(b *bytes.Buffer) error {
 			return showPeers(b, []admin.Peer{{PeerID: "p", Version: evil, Addrs: []string{evil},
 				RTTMs: 1}})

@@ -43,6 +43,7 @@ func newRootCommand() *cobra.Command {
 		newRetryCommand(),
 		newDashboardCommand(), newRobotsCommand(), newDenyCommand(),
 		newLinksCommand(), newExportCommand(), newGetCommand(), newSearchCommand(),
+		newTraceCommand(),
 		newIndexCommand(),
 		newCrawlCommand(), newCrawlletCommand(), newTestnetCommand(), newSiteCommand(),
 		newRegistryCommand(),

@@ -301,6 +301,18 @@ func (n *Node) Placement(_ context.Context, of string) (admin.Placement, error) 
 	return p, nil
 }
 
+// Trace returns a URL that another peer has fetched.
+func (n *Node) Trace(ctx context.Context, url string) (admin.Trace, error) {
+	p, err := n.Placement(ctx, "www0.example.org")
+	due := n.now.Add(24 * time.Hour)
+	return admin.Trace{URL: url, Host: p.Of, Placement: &p,
+		Here: admin.URLState{Place: admin.PlaceNone, Why: "It went to the owner."},
+		AtOwner: &admin.URLState{Place: admin.PlaceNone, Why: "It was fetched.", Seen: true,
+			HostState: "answering", NextVisit: &due, Page: &admin.Page{URL: url, Status: 200,
+				Outcome: "ok", Bytes: 5000, FetchedAt: n.now}},
+	}, err
+}
+
 // errGenerated is returned by what changes a peer.
 var errGenerated = errors.New("a generated peer cannot be changed")
 
