@@ -32,11 +32,6 @@ func TestTablesArePrintable(t *testing.T) {
 	at := time.Unix(0, 0)
 	for name, show := range map[string]func(*bytes.Buffer) error{
 		"status": func(b *bytes.Buffer) error { return showStatus(b, admin.Status{Network: evil}) },
-		"trace": func(b *bytes.Buffer) error {
-			return showTrace(b, admin.Trace{URL: evil, Unplaced: evil, Unanswered: evil,
-				Here: admin.URLState{Why: evil, Captures: []admin.Capture{{Type: evil}},
-					GivenUp: &admin.GivenUp{Error: evil}, CapturesUnread: evil}})
-		},
 		"peers": func(b *bytes.Buffer) error {
 			return showPeers(b, []admin.Peer{{PeerID: "p", Version: evil, Addrs: []string{evil},
 				RTTMs: 1}})
@@ -79,5 +74,19 @@ func TestEachURL(t *testing.T) {
 		"http://a.example/3"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("eachURL() yielded %.60q", got)
+	}
+}
+
+// A trace has what sites and other peers say.
+func TestTraceIsPrintable(t *testing.T) {
+	evil := "\x1b[2J\r\n\tx"
+	state := admin.URLState{Why: evil, Captures: []admin.Capture{{Type: evil}},
+		GivenUp: &admin.GivenUp{Error: evil}, CapturesUnread: evil}
+	var b bytes.Buffer
+	err := showTrace(&b, admin.Trace{URL: evil, Unplaced: evil, Unanswered: evil, Here: state,
+		AtOwner: &state})
+	if err != nil || strings.ContainsAny(b.String(), "\x1b\r\t") ||
+		strings.Count(b.String(), "\n") != 14 {
+		t.Errorf("trace = %q, %v, want 14 lines", b.String(), err)
 	}
 }

@@ -39,7 +39,7 @@ func newRootCommand() *cobra.Command {
 		newNetworkCommand(), newInviteCommand(), newJoinCommand(),
 		newDoctorCommand(), newPauseCommand(), newResumeCommand(), newReloadCommand(),
 		newConfigCommand(),
-		newStatusCommand(), newPeersCommand(), newSubnetsCommand(), newQueueCommand(),
+		newStatusCommand(), newTopCommand(), newPeersCommand(), newSubnetsCommand(), newQueueCommand(),
 		newRetryCommand(),
 		newDashboardCommand(), newRobotsCommand(), newDenyCommand(),
 		newLinksCommand(), newExportCommand(), newGetCommand(), newSearchCommand(),
