@@ -41,6 +41,7 @@ import (
 	"peerd/overlay/peers"
 	"peerd/overlay/replica"
 	"peerd/overlay/search"
+	"peerd/overlay/trace"
 	"peerd/overlay/witness"
 	"peerd/store"
 	"peerd/store/index"
@@ -84,6 +85,7 @@ type Node struct {
 	traits        *traits
 	archive       *warc.Archive // nil: none
 	search        *search.Service
+	trace         *trace.Service
 	index         *index.Index // nil: none
 	quota         *quota.Quota
 	localSites    []*localsite.Watcher
@@ -129,7 +131,7 @@ func New(o Options) (n *Node, err error) {
 		n.openSettings, n.openData, n.openStore, n.openPause, n.openArchive, n.openNet,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
-		n.openSearch, n.openLocalSites, n.openAPI, n.retryPlanned,
+		n.openSearch, n.openTrace, n.openLocalSites, n.openAPI, n.retryPlanned,
 	} {
 		if err := step(); err != nil {
 			return n, err
@@ -143,7 +145,7 @@ func New(o Options) (n *Node, err error) {
 func (n *Node) Run(ctx context.Context) error {
 	servers := []interface{ Close() }{
 		n.estimate.Serve(), n.outbox.Serve(), n.nearest.Serve(), n.hostTransfer.Serve(),
-		n.search.Serve(), n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
+		n.search.Serve(), n.trace.Serve(), n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
 		n.door.Serve(),
 	}
 	work, stopWork := context.WithCancel(ctx)

@@ -9,8 +9,11 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/crawl/canon"
 	"peerd/node/admin"
+	"peerd/overlay/trace"
 	"peerd/store"
 )
 
@@ -19,8 +22,10 @@ const (
 	traceTimeout = 10 * time.Second
 	// maxCaptures is the number of captures of a trace.
 	maxCaptures = 100
-	// maxQueueRead is the number of entries of a queue that are read to find a URL in it.
-	maxQueueRead = 100_000
+	// maxQueueRead is the number of entries of a queue that are read to find a URL in it, and
+	// maxQueueServed that for another peer.
+	maxQueueRead   = 100_000
+	maxQueueServed = 2000
 )
 
 // Trace returns what this peer, and the owner, know of a URL.
@@ -40,7 +45,7 @@ func (n *Node) Trace(ctx context.Context, raw string) (t admin.Trace, err error)
 	if err := n.deny.Check(t.Host, addr); err != nil {
 		t.Denied = err.Error()
 	}
-	if t.Here, err = n.urlState(u); err != nil {
+	if t.Here, err = n.urlState(u, maxQueueRead); err != nil {
 		return t, err
 	}
 	n.addCaptures(ctx, u, &t.Here)
@@ -50,7 +55,20 @@ func (n *Node) Trace(ctx context.Context, raw string) (t admin.Trace, err error)
 	return t, nil
 }
 
-// placeURL adds the owner of the host of a trace.
+// openTrace opens the protocol by which peers ask each other about a URL.
+func (n *Node) openTrace() error {
+	n.trace = &trace.Service{
+		Host: n.monitoredHost(), Protocol: n.net.Names.Trace(), Valid: n.checkURL,
+		Timeout: n.opts.scaled(traceTimeout), Logger: n.log,
+		Local: func(u store.URL) (trace.State, error) {
+			s, err := n.urlState(u, maxQueueServed)
+			return sentState(s), err
+		},
+	}
+	return nil
+}
+
+// placeURL adds the owner of the host of a trace, and what another owner answers.
 func (n *Node) placeURL(ctx context.Context, t *admin.Trace) {
 	ctx, cancel := context.WithTimeout(ctx, traceTimeout)
 	defer cancel()
@@ -60,19 +78,118 @@ func (n *Node) placeURL(ctx context.Context, t *admin.Trace) {
 		return
 	}
 	t.Placement = &p
-	if !p.Own && p.Owner != "" {
-		t.Unanswered = "not asked; run there: peerd trace " + t.URL
+	if p.Own || p.Owner == "" {
+		return
 	}
+	s, err := n.askOwner(ctx, p.Owner, store.URL(t.URL))
+	if err != nil {
+		t.Unanswered = err.Error()
+		return
+	}
+	v := receivedState(t.URL, s)
+	t.AtOwner = &v
+}
+
+// askOwner asks another peer about a URL.
+func (n *Node) askOwner(ctx context.Context, owner string, u store.URL) (trace.State, error) {
+	id, err := peer.Decode(owner)
+	if err != nil {
+		return trace.State{}, err
+	}
+	info := peer.AddrInfo{ID: id} // it may be connected although it is not in the directory
+	if b, ok := n.peers.Directory().Get(id); ok {
+		info = b.Info()
+	}
+	return n.trace.Ask(ctx, info, u)
+}
+
+// placesSent are the places as they are sent.
+var placesSent = map[admin.URLPlace]trace.Place{admin.PlaceNone: trace.None,
+	admin.PlaceQueued: trace.Queued, admin.PlaceInFlight: trace.InFlight,
+	admin.PlacePending: trace.Pending}
+
+// millisOf returns a time for a message; 0 for nil.
+func millisOf(t *time.Time) int64 {
+	if t == nil {
+		return 0
+	}
+	return max(t.UnixMilli(), 0)
+}
+
+// timeOf is the opposite of millisOf.
+func timeOf(at int64) *time.Time {
+	if at == 0 {
+		return nil
+	}
+	t := time.UnixMilli(at).UTC()
+	return &t
+}
+
+// sentState returns a state as it is sent.
+func sentState(s admin.URLState) trace.State {
+	v := trace.State{Place: placesSent[s.Place], Ahead: s.Ahead, Seen: s.Seen,
+		NextVisit: millisOf(s.NextVisit), HostRetry: millisOf(s.HostRetry),
+		Owned: s.HostState != ""}
+	for h := store.HostAnswering; h <= store.HostGivenUp; h++ {
+		if h.String() == s.HostState {
+			v.Host = h
+		}
+	}
+	if p := s.Page; p != nil {
+		v.Fetch = &trace.Fetch{At: millisOf(&p.FetchedAt), Status: p.Status, Outcome: p.Outcome,
+			Bytes: p.Bytes, TookMs: p.TookMs, Served: p.Estimation}
+	}
+	if g := s.GivenUp; g != nil {
+		v.GivenUp = &trace.GivenUp{At: millisOf(&g.At), Status: g.Status, Outcome: g.Outcome,
+			Tries: g.Tries, Error: g.Error}
+	}
+	return v
+}
+
+// receivedState is the opposite of sentState. What is not sent is empty.
+func receivedState(url string, v trace.State) admin.URLState {
+	s := admin.URLState{Place: admin.PlaceNone, Ahead: v.Ahead, Seen: v.Seen,
+		NextVisit: timeOf(v.NextVisit), HostRetry: timeOf(v.HostRetry),
+		CapturesUnread: "the archive of another peer is not read"}
+	for place, sent := range placesSent {
+		if sent == v.Place {
+			s.Place = place
+		}
+	}
+	if v.Owned {
+		s.HostState = v.Host.String()
+	}
+	if f := v.Fetch; f != nil {
+		s.Page = &admin.Page{URL: url, FetchedAt: time.UnixMilli(f.At).UTC(), Status: f.Status,
+			Outcome: f.Outcome, Bytes: f.Bytes, TookMs: f.TookMs, Estimation: f.Served}
+	}
+	if g := v.GivenUp; g != nil {
+		at := time.UnixMilli(g.At).UTC()
+		s.GivenUp = &admin.GivenUp{URL: url, At: at, First: at, Status: g.Status,
+			Outcome: g.Outcome, Tries: g.Tries, Error: g.Error}
+	}
+	switch s.Place {
+	case admin.PlaceQueued:
+		s.Why = fmt.Sprintf("URLs of its host before it: %d.", s.Ahead)
+	case admin.PlaceInFlight:
+		s.Why = "It is being fetched."
+	case admin.PlacePending:
+		s.Why = "It is about to leave for the queue of its host, or for another owner."
+	default:
+		s.Why = whyNowhere(s)
+	}
+	return s
 }
 
 // urlState returns what the store and the frontier of this peer have of a URL, without captures.
-func (n *Node) urlState(u store.URL) (s admin.URLState, err error) {
+// It reads so many entries of the queue.
+func (n *Node) urlState(u store.URL, entries int) (s admin.URLState, err error) {
 	err = n.db.View(func(tx *store.Tx) error {
 		s = admin.URLState{Place: admin.PlaceNone}
 		if s.Seen, err = tx.Seen(u); err != nil {
 			return err
 		}
-		return errors.Join(addHost(tx, u, &s), addRecords(tx, u, &s), addPlace(tx, u, &s))
+		return errors.Join(addHost(tx, u, &s), addRecords(tx, u, &s), addPlace(tx, u, &s, entries))
 	})
 	if err != nil {
 		return s, err
@@ -139,7 +256,7 @@ func addRecords(tx *store.Tx, u store.URL, s *admin.URLState) error {
 }
 
 // addPlace adds whether the URL is queued or pending.
-func addPlace(tx *store.Tx, u store.URL, s *admin.URLState) error {
+func addPlace(tx *store.Tx, u store.URL, s *admin.URLState, entries int) error {
 	pending, err := tx.HasPending(u)
 	if err != nil {
 		return err
@@ -154,7 +271,7 @@ func addPlace(tx *store.Tx, u store.URL, s *admin.URLState) error {
 		case e.URL == u:
 			s.Place, s.Ahead, s.Why = admin.PlaceQueued, read-1, whyQueued(e, read-1)
 			return false, nil
-		case read == maxQueueRead:
+		case read == entries:
 			s.Why = fmt.Sprintf("It is not among the first %d URLs of its host.", read)
 			return false, nil
 		}

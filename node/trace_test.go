@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -103,5 +104,66 @@ func TestTrace(t *testing.T) {
 	}
 	if _, err := n.Trace(t.Context(), "mailto:a@a.test"); !errors.Is(err, admin.ErrBadRequest) {
 		t.Errorf("no URL: %v", err)
+	}
+}
+
+// A peer that is not the owner asks the owner.
+func TestTraceAsksOwner(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "text")
+	}))
+	defer site.Close()
+	at, err := url.Parse(site.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(t)
+	o.Config.Strategy = "keep"
+	o.Config.Crawl.Resolve = map[string][]netip.Addr{
+		"site.test": {netip.MustParseAddr("127.0.0.1")}}
+	first := newNode(t, o)
+	defer running(t, first)()
+	page := "http://site.test:" + at.Port() + "/a"
+	if _, err := first.Seed(t.Context(), []string{page}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, time.Minute, "the page is fetched", func() bool {
+		return first.db.Counters().Pages == 1 && first.Idle()
+	})
+	other := options(t)
+	other.Config.Strategy, other.Config.Crawl.Resolve = "keep", o.Config.Crawl.Resolve
+	other.Config.Bootstrap = first.Addrs()[:1]
+	second := newNode(t, other)
+	defer running(t, second)()
+	var tr admin.Trace
+	until(t, time.Minute, "the second peer knows the owner", func() bool {
+		tr, err = second.Trace(t.Context(), page)
+		return err != nil || tr.AtOwner != nil || tr.Unanswered != ""
+	})
+	if s := tr.AtOwner; err != nil || s == nil || s.Page == nil || s.Page.Status != 200 ||
+		s.Page.Outcome != "ok" || !s.Seen || s.HostState != "answering" ||
+		!strings.HasPrefix(s.Why, "It was fetched") || tr.Here.Page != nil {
+		t.Errorf("trace = %+v, at the owner %+v, %v", tr, tr.AtOwner, err)
+	}
+}
+
+// What is sent to another peer arrives there.
+func TestSentState(t *testing.T) {
+	at := time.UnixMilli(1_800_000_000_000).UTC()
+	for place := range placesSent {
+		s := admin.URLState{Place: place, Ahead: 4, Seen: true, NextVisit: &at, HostRetry: &at,
+			HostState: "throttled", Page: &admin.Page{URL: "u", FetchedAt: at, Status: 200,
+				Outcome: "ok", Bytes: 5, TookMs: 2, Estimation: true},
+			GivenUp: &admin.GivenUp{URL: "u", At: at, First: at, Status: 404, Tries: 2,
+				Outcome: "http_error", Error: "no"}}
+		got := receivedState("u", sentState(s))
+		if got.Why == "" {
+			t.Errorf("%s: no reason", place)
+		}
+		got.Why, got.CapturesUnread = "", ""
+		if !reflect.DeepEqual(got, s) {
+			t.Errorf("%s: got %+v, want %+v", place, got, s)
+		}
 	}
 }
