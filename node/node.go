@@ -145,7 +145,8 @@ func New(o Options) (n *Node, err error) {
 func (n *Node) Run(ctx context.Context) error {
 	servers := []interface{ Close() }{
 		n.estimate.Serve(), n.outbox.Serve(), n.nearest.Serve(), n.hostTransfer.Serve(),
-		n.search.Serve(), n.trace.Serve(), n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
+		n.search.Serve(), n.trace.Serve(),
+		n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
 		n.door.Serve(),
 	}
 	work, stopWork := context.WithCancel(ctx)

@@ -321,8 +321,8 @@ func whyNowhere(s admin.URLState) string {
 	case s.Page != nil:
 		return "It was fetched, and no other visit is planned."
 	case s.Seen:
-		return "It was accepted, but this peer has no record of a fetch: another peer has fetched " +
-			"it, or a rule for the host dropped it."
+		return "It was accepted, but this peer has no record of a fetch: another peer has " +
+			"fetched it, or a rule for the host dropped it."
 	}
 	return "This peer has not accepted it. If it found it, it went to the owner."
 }

@@ -17,7 +17,8 @@ const retryAfter = 2 * time.Second
 // Run shows a peer on a terminal until the user quits, or ctx ends. It uses no colors unless they
 // are wanted. The environment says what the terminal can do.
 func Run(
-	ctx context.Context, c *admin.Client, in io.Reader, out io.Writer, environ []string, colors bool,
+	ctx context.Context, c *admin.Client, in io.Reader, out io.Writer, environ []string,
+	colors bool,
 ) error {
 	m := newModel(colors)
 	ctx, cancel := context.WithCancel(ctx)
