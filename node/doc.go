@@ -32,7 +32,8 @@
 //	drain.go        a stop that hands everything over first
 //	crawl.go        one-shot crawls; seedoutcome.go the result of their seeds
 //	export.go       reading the archive, as get.go; search.go the index
-//	health.go       how the peer is; journal.go, view.go, placement.go the dashboard
+//	health.go       how the peer is; journal.go, view.go, placement.go the dashboard;
+//	                trace.go what happened to a URL
 //	reload.go       settings that change; pause.go pauses of the operator
 //	localsites.go   sites on this machine
 //	web.go, own.go, deny.go, robots.go: limits on requests; admission.go who joins

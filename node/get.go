@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"peerd/crawl/canon"
 	"peerd/node/config"
@@ -63,17 +64,50 @@ func Get(ctx context.Context, home config.Home, url string) (a Archived, err err
 	return a, nil
 }
 
-// indexed is the part of an index line that locates a response.
+// indexed is the part of an index line that describes a response.
 type indexed struct {
 	URL    string `json:"url"`
 	Mime   string `json:"mime"`
+	Status string `json:"status"`
 	Length string `json:"length"`
 	Offset string `json:"offset"`
 	File   string `json:"filename"`
+
+	at time.Time
 }
 
-// locate returns the place of the newest response for a URL. The index is sorted by URL and time.
+// location returns where the response is.
+func (x indexed) location() (at warc.Location, err error) {
+	var errs [2]error
+	at.File = x.File
+	at.Offset, errs[0] = strconv.ParseInt(x.Offset, 10, 64)
+	at.Length, errs[1] = strconv.ParseInt(x.Length, 10, 64)
+	return at, errors.Join(errs[:]...)
+}
+
+// unchanged reports whether the response says that nothing has changed.
+func (x indexed) unchanged() bool { return x.Mime == "warc/revisit" }
+
+// locate returns the place of the newest response for a URL.
 func locate(ctx context.Context, r *warc.Reader, url string) (at warc.Location, err error) {
+	var newest indexed
+	err = eachCapture(ctx, r, url, func(x indexed) {
+		if !x.unchanged() {
+			newest = x
+		}
+	})
+	switch {
+	case err != nil:
+		return at, err
+	case newest.File == "":
+		return at, ErrNotArchived
+	}
+	return newest.location()
+}
+
+// eachCapture calls fn for the responses for a URL, the oldest first. It reads the whole index,
+// which is sorted by URL and time.
+func eachCapture(ctx context.Context, r *warc.Reader, url string, fn func(indexed)) error {
 	out, in := io.Pipe()
 	ended := make(chan struct{})
 	defer func() {
@@ -92,24 +126,13 @@ func locate(ctx context.Context, r *warc.Reader, url string) (at warc.Location, 
 			continue
 		}
 		var x indexed
-		_, object, _ := bytes.Cut(lines.Bytes(), []byte(" {"))
-		if json.Unmarshal(append([]byte("{"), object...), &x) != nil || x.URL != url ||
-			x.Mime == "warc/revisit" {
+		key, object, _ := bytes.Cut(lines.Bytes(), []byte(" {"))
+		if json.Unmarshal(append([]byte("{"), object...), &x) != nil || x.URL != url {
 			continue
 		}
-		at.File = x.File
-		var errs [2]error
-		at.Offset, errs[0] = strconv.ParseInt(x.Offset, 10, 64)
-		at.Length, errs[1] = strconv.ParseInt(x.Length, 10, 64)
-		if err := errors.Join(errs[:]...); err != nil {
-			return at, err
-		}
+		stamp := key[bytes.LastIndexByte(key, ' ')+1:]
+		x.at, _ = time.Parse("20060102150405", string(stamp)) // zero if it is no time
+		fn(x)
 	}
-	if err := lines.Err(); err != nil {
-		return at, err
-	}
-	if at.File == "" {
-		return at, ErrNotArchived
-	}
-	return at, nil
+	return lines.Err()
 }

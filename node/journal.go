@@ -116,11 +116,16 @@ func (j *journal) fit(p netip.Prefix) fit {
 func (j *journal) addPage(p store.Page) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.pages.add(admin.Page{
+	j.pages.add(pageView(p))
+}
+
+// pageView returns a page as the admin API shows it.
+func pageView(p store.Page) admin.Page {
+	return admin.Page{
 		URL: string(p.URL), Status: p.Status, Outcome: p.Outcome.String(), Bytes: p.Bytes,
 		ContentType: p.ContentType, FetchedAt: p.FetchedAt, TookMs: ms(p.Timing.Total()),
 		Links: len(p.Links), Estimation: p.Estimation, Title: clipText(p.Title, 200),
-	})
+	}
 }
 
 // kinds maps messages of the log about the ownership of subnets to what they mean. A test checks

@@ -14,6 +14,7 @@ import (
 
 	rir "peerd/coords/registry"
 	"peerd/crawl"
+	"peerd/crawl/deny"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
 	"peerd/crawl/localsite"
@@ -41,6 +42,7 @@ import (
 	"peerd/overlay/peers"
 	"peerd/overlay/replica"
 	"peerd/overlay/search"
+	"peerd/overlay/trace"
 	"peerd/overlay/witness"
 	"peerd/store"
 	"peerd/store/index"
@@ -62,6 +64,7 @@ type Node struct {
 	homes         *home.Registry
 	peers         *peers.Service
 	guard         *fetch.Guard
+	deny          *deny.List // nil: nothing is denied
 	names         *resolve.Cache
 	nameClient    *resolve.Client // nil in an emulation
 	fetcher       *fetch.Fetcher
@@ -84,6 +87,7 @@ type Node struct {
 	archive       *warc.Archive  // nil: none
 	replay        *replay.Server // nil: none
 	search        *search.Service
+	trace         *trace.Service
 	index         *index.Index // nil: none
 	quota         *quota.Quota
 	localSites    []*localsite.Watcher
@@ -129,7 +133,7 @@ func New(o Options) (n *Node, err error) {
 		n.openSettings, n.openData, n.openStore, n.openPause, n.openArchive, n.openNet,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
-		n.openSearch, n.openLocalSites, n.openAPI, n.openReplay, n.retryPlanned,
+		n.openSearch, n.openTrace, n.openLocalSites, n.openAPI, n.openReplay, n.retryPlanned,
 	} {
 		if err := step(); err != nil {
 			return n, err
@@ -143,7 +147,8 @@ func New(o Options) (n *Node, err error) {
 func (n *Node) Run(ctx context.Context) error {
 	servers := []interface{ Close() }{
 		n.estimate.Serve(), n.outbox.Serve(), n.nearest.Serve(), n.hostTransfer.Serve(),
-		n.search.Serve(), n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
+		n.search.Serve(), n.trace.Serve(),
+		n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
 		n.door.Serve(),
 	}
 	work, stopWork := context.WithCancel(ctx)

@@ -75,7 +75,7 @@ func (n *Node) fetchConfig() (fetch.Config, error) {
 		if err != nil {
 			return fc, fmt.Errorf("read deny list: %w", err)
 		}
-		fc.Deny = list
+		fc.Deny, n.deny = list, list
 	}
 	roots, err := rootCAs(n.opts.Home, conf.CAFiles)
 	if roots != nil {

@@ -76,3 +76,17 @@ func TestEachURL(t *testing.T) {
 		t.Errorf("eachURL() yielded %.60q", got)
 	}
 }
+
+// A trace has what sites and other peers say.
+func TestTraceIsPrintable(t *testing.T) {
+	evil := "\x1b[2J\r\n\tx"
+	state := admin.URLState{Why: evil, Captures: []admin.Capture{{Type: evil}},
+		GivenUp: &admin.GivenUp{Error: evil}, CapturesUnread: evil}
+	var b bytes.Buffer
+	err := showTrace(&b, admin.Trace{URL: evil, Unplaced: evil, Unanswered: evil, Here: state,
+		AtOwner: &state})
+	if err != nil || strings.ContainsAny(b.String(), "\x1b\r\t") ||
+		strings.Count(b.String(), "\n") != 14 {
+		t.Errorf("trace = %q, %v, want 14 lines", b.String(), err)
+	}
+}

@@ -289,6 +289,9 @@ func (f *Frontier) Next(ctx context.Context) (Job, error) {
 		job.Entry, err = f.entry(job)
 		switch {
 		case err == nil:
+			f.mu.Lock()
+			job.host.current = job.Entry.URL
+			f.mu.Unlock()
 			return job, nil
 		case errors.Is(err, store.ErrNotFound): // the counter was ahead of the queue
 			f.release(job, outcome{done: true})

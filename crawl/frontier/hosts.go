@@ -45,6 +45,14 @@ func (f *Frontier) HostAddr(name string) (subnet netip.Prefix, addr netip.Addr, 
 	return h.srv.sub.prefix, h.srv.addr, true
 }
 
+// InFlight reports whether a URL of one of our hosts is being fetched from its queue.
+func (f *Frontier) InFlight(u store.URL) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.hosts[u.Host()]
+	return h != nil && h.current == u
+}
+
 // DelayHost prevents requests to a host until the given time. The host need not be in the frontier.
 func (f *Frontier) DelayHost(name string, until time.Time) {
 	f.mu.Lock()

@@ -19,6 +19,7 @@ type host struct {
 	dueEarly time.Time // earliest time set since Due returned the host
 	epoch    uint64
 	turns    turns
+	current  store.URL // of the job in progress; "" without one, or before its entry is read
 	pushing  int
 	closed   bool  // being evicted: no new job, no new URL
 	checked  int64 // when StaleHosts last returned it, in Unix seconds
@@ -353,7 +354,7 @@ func (f *Frontier) releaseLocked(j Job, o outcome) {
 	f.inFlight--
 	j.sub.inFlight--
 	j.sub.notifyLocked()
-	s.active = nil
+	s.active, h.current = nil, ""
 	if o.requested {
 		s.nextAt = now.Add(o.gap)
 		f.pauses.Count++

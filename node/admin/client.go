@@ -76,6 +76,40 @@ func (c *Client) Queue(ctx context.Context) ([]Host, error) {
 	return list[Host](ctx, c, pathQueue)
 }
 
+// A Selection is a part of a list: Limit rows from Offset on, sorted by a field, in descending
+// order with - before its name.
+type Selection struct {
+	Sort          string
+	Offset, Limit int
+}
+
+// SomePeers returns a part of the other peers that it knows, and the number of all.
+func (c *Client) SomePeers(ctx context.Context, s Selection) ([]Peer, int, error) {
+	return some[Peer](ctx, c, pathPeers, s)
+}
+
+// SomeSubnets returns a part of the subnets that it owns, and the number of all.
+func (c *Client) SomeSubnets(ctx context.Context, s Selection) ([]Subnet, int, error) {
+	return some[Subnet](ctx, c, pathSubnets, s)
+}
+
+// SomeHosts returns a part of the hosts that have URLs waiting at it, and the number of all.
+func (c *Client) SomeHosts(ctx context.Context, s Selection) ([]Host, int, error) {
+	return some[Host](ctx, c, pathQueue, s)
+}
+
+func some[T any](
+	ctx context.Context, c *Client, path string, s Selection,
+) (rows []T, total int, err error) {
+	q := url.Values{"limit": {strconv.Itoa(s.Limit)}, "offset": {strconv.Itoa(s.Offset)},
+		"sort": {s.Sort}}
+	head, err := c.exchange(ctx, http.MethodGet, path+"?"+q.Encode(), nil, &rows)
+	if err == nil {
+		total, err = strconv.Atoi(head.Get(totalHeader))
+	}
+	return rows, total, err
+}
+
 // list returns all rows of a list.
 func list[T any](ctx context.Context, c *Client, path string) ([]T, error) {
 	all := []T{}

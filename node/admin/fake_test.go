@@ -56,6 +56,10 @@ func (f *fake) Placement(_ context.Context, of string) (Placement, error) {
 	return Placement{Of: of}, nil
 }
 
+func (f *fake) Trace(_ context.Context, url string) (Trace, error) {
+	return Trace{URL: url}, nil
+}
+
 func (f *fake) Events() []Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()

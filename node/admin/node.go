@@ -6,7 +6,8 @@ import (
 )
 
 // Node is the peer that a server inspects. Its methods must be safe for concurrent use and
-// must not wait for the network, except Search, Seed, Leave and Placement.
+// must not wait for the network, except Search, Seed, Leave, Placement and
+// Trace.
 type Node interface {
 	// Status returns the state of the peer.
 	Status() Status
@@ -37,6 +38,9 @@ type Node interface {
 	// Placement returns the owner of a host, address or subnet, in lower case. It may look the
 	// host up. The error matches ErrBadRequest if of is none of these, or has no address.
 	Placement(ctx context.Context, of string) (Placement, error)
+	// Trace returns what this peer, and the owner, know of a URL. It may look its host up. The
+	// error matches ErrBadRequest if it is no URL that peers request.
+	Trace(ctx context.Context, url string) (Trace, error)
 	// Robots returns what is known of the robots.txt of each origin of a host. With refresh,
 	// each is requested again before the next URL of its origin is. The error matches
 	// ErrBadRequest if this peer does not own the host.

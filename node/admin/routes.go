@@ -55,6 +55,7 @@ const (
 	pathGivenUp   = "/v1/given-up" // ?host=HOST
 	pathRetry     = "/v1/retry"
 	pathRobots    = "/v1/robots"
+	pathTrace     = "/v1/trace"  // ?url=URL
 	pathSearch    = "/v1/search" // ?q=QUERY&offset=N&limit=N
 	pathSeed      = "/v1/seed"
 	pathChanged   = "/v1/changed"
@@ -127,6 +128,9 @@ func (s *Server) views() []route {
 		{pattern: "GET " + pathPlacement, response: Placement{}, handler: s.placement,
 			summary: "The owner of a host, address or subnet, and why it is the owner",
 			query:   []parameter{{"of", "string", "a host name, an address or a subnet"}}},
+		{pattern: "GET " + pathTrace, response: Trace{}, handler: s.trace,
+			summary: "What this peer, and the owner, know of a URL",
+			query:   []parameter{{"url", "string", "the URL, which need not be canonical"}}},
 		{pattern: "GET " + pathSearch, response: SearchResult{}, handler: s.search,
 			summary: "Search the pages of all peers",
 			query: []parameter{{"q", "string", "the query"}, {"offset", "integer", "hits to skip"},

@@ -1,9 +1,13 @@
 package admin
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -115,4 +119,56 @@ func sendEvent(out *deadlineWriter, name string, id uint64, v any) error {
 	}
 	_, err = fmt.Fprintf(out, "%sdata: %s\n\n", text, data)
 	return err
+}
+
+// A Happening is one message of the stream of events; one of its fields is not nil.
+type Happening struct {
+	Status *Status
+	Event  *Event
+	Missed *Missed
+}
+
+// Follow calls fn with the state of the peer, every two seconds, and with the events after the one
+// with the number after. It returns when ctx ends, or with the error of the connection, which is
+// io.ErrUnexpectedEOF if the peer has ended it.
+func (c *Client) Follow(ctx context.Context, after uint64, fn func(Happening)) error {
+	path := pathEvents + "?after=" + strconv.FormatUint(after, 10)
+	resp, err := c.send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	name := ""
+	for lines.Scan() {
+		field, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
+		switch string(field) {
+		case "event":
+			name = string(value)
+		case "data":
+			h, err := happening(name, value)
+			if err != nil {
+				return fmt.Errorf("read response of the peer: %w", err)
+			}
+			fn(h)
+		}
+	}
+	if err := errors.Join(ctx.Err(), lines.Err()); err != nil {
+		return fmt.Errorf("read response of the peer: %w", err)
+	}
+	return fmt.Errorf("read response of the peer: %w", io.ErrUnexpectedEOF)
+}
+
+// happening decodes a message. That of an unknown name is empty.
+func happening(name string, data []byte) (h Happening, err error) {
+	switch name {
+	case "status":
+		err = json.Unmarshal(data, &h.Status)
+	case "event":
+		err = json.Unmarshal(data, &h.Event)
+	case "missed":
+		err = json.Unmarshal(data, &h.Missed)
+	}
+	return h, err
 }

@@ -2,9 +2,12 @@ package admin
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -122,5 +125,44 @@ func TestBadLastEvent(t *testing.T) {
 	file, _ := serve(t, newFake())
 	if resp, _ := listen(t, file, pathEvents+"?after=x"); resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("status %d, want 400", resp.StatusCode)
+	}
+}
+
+// Follow reads what the stream sends, from the event that the client names on.
+func TestFollow(t *testing.T) {
+	f := newFake()
+	f.status.PeerID = "p"
+	f.happened(6, 2)
+	file, stop := serve(t, f)
+	defer stop()
+	c, err := Dial(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var got []string
+	err = c.Follow(ctx, 2, func(h Happening) {
+		switch {
+		case h.Missed != nil:
+			got = append(got, fmt.Sprint("missed ", h.Missed.Events))
+		case h.Event != nil:
+			got = append(got, h.Event.Text)
+		case h.Status != nil:
+			got = append(got, "status of "+h.Status.PeerID)
+			cancel()
+		}
+	})
+	want := []string{"missed 2", "event 5", "event 6", "status of p"}
+	if !slices.Equal(got, want) || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	for _, bad := range []string{"status", "event", "missed"} {
+		if _, err := happening(bad, []byte("{")); err == nil {
+			t.Errorf("%s: no error for a broken message", bad)
+		}
+	}
+	if h, err := happening("new", []byte("{")); err != nil || h != (Happening{}) {
+		t.Errorf("a message of an unknown name: %+v, %v", h, err)
 	}
 }

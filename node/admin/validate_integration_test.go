@@ -80,6 +80,9 @@ func TestDocumentIsValid(t *testing.T) {
 		if path == "/v1/placement" {
 			path += "?of=a.example"
 		}
+		if path == "/v1/trace" {
+			path += "?url=http://a.example/"
+		}
 		req, resp := get1(t, server, path)
 		if ok, faults := v.GetResponseBodyValidator().ValidateResponseBody(req, resp); !ok {
 			for _, f := range faults {

@@ -53,6 +53,20 @@ const patience = 15 * time.Minute
 // open starts a server with 1,000 peers and 10,000 subnets, and a browser.
 func open(t *testing.T) *browser {
 	t.Helper()
+	return openWith(t, admintest.Generate(1000, 10_000, 1))
+}
+
+// openWith is open for another peer.
+func openWith(t *testing.T, n *admintest.Node) *browser {
+	t.Helper()
+	b := openAt(t, serve(t, n))
+	b.peer = n
+	return b
+}
+
+// openAt starts a browser for the server with an api.json.
+func openAt(t *testing.T, file string) *browser {
+	t.Helper()
 	program := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -68,8 +82,7 @@ func open(t *testing.T) *browser {
 	if out, err := version.CombinedOutput(); err != nil {
 		t.Skipf("browser tests are skipped: %s --version: %v\n%s", program, err, out)
 	}
-	b := &browser{peer: admintest.Generate(1000, 10_000, 1)}
-	file := serve(t, b.peer)
+	b := &browser{}
 	var err error
 	if b.client, err = admin.Dial(file); err != nil {
 		t.Fatal(err)
@@ -229,8 +242,8 @@ func eval[T any](t *testing.T, b *browser, expression string) T {
 //go:embed testdata/accessibility.js
 var accessibility string
 
-var allViews = []string{"overview", "map", "peers", "subnets", "moves", "queue", "pages", "limits",
-	"denied", "events"}
+var allViews = []string{"overview", "map", "peers", "subnets", "moves", "queue", "pages", "search",
+	"limits", "denied", "events"}
 
 // TestViews opens every view at three widths, in light and dark.
 func TestViews(t *testing.T) {
@@ -333,7 +346,8 @@ func TestQuestions(t *testing.T) {
 			}
 		}
 	}
-	contains("is my peer healthy", b.text(t, "#health"), "Healthy")
+	contains("is my peer healthy", b.text(t, "#health"),
+		"Crawling: 2481003 URLs are waiting")
 	contains("what needs attention", b.text(t, "#warnings"), "bandwidth")
 	contains("when is the disk full", b.text(t, "#disk"), "in about 31 days")
 
@@ -400,6 +414,52 @@ func TestMap(t *testing.T) {
 				strings.ToLower(kind)+`")`))
 	}
 	b.check(t, "map")
+}
+
+// TestSearch searches by keyboard alone: hits with their words marked, that the result is partial,
+// more hits, and what a query without hits and a wrong one show.
+func TestSearch(t *testing.T) {
+	b := open(t)
+	b.login(t)
+	b.run(t, chromedp.EmulateViewport(1280, 900))
+	b.show(t, "search")
+	b.run(t, until(`document.activeElement === document.querySelector('.find input')`),
+		chromedp.SendKeys(".find input", "größer"+kb.Enter),
+		until(`document.querySelectorAll('#hits li').length === 10`))
+	b.check(t, "search")
+	for what, expression := range map[string]string{
+		"all words are marked": `[...document.querySelectorAll('#hits mark')].length === 10 &&
+			[...document.querySelectorAll('#hits mark')].every(m => m.textContent === 'größer')`,
+		"no text became markup": `document.querySelectorAll('#hits b, #hits i').length === 0 &&
+			document.querySelector('#hits').textContent.includes('<b>Tag</b> für größer und')`,
+		"partial": `!partial.hidden && partial.textContent.includes('did not answer: 1')`,
+		"number of hits": `document.querySelector('.told').textContent.startsWith(
+			'10 of about 25 hits, from 4')`,
+		"in the address": `location.hash === '#search/' + encodeURIComponent('größer')`,
+	} {
+		if !eval[bool](t, b, expression) {
+			t.Errorf("%s: not so: %s", what, b.text(t, "main"))
+		}
+	}
+	for n, want := range []int{20, 25} {
+		eval[any](t, b, `[...document.querySelectorAll('main button')].at(-1).focus()`)
+		b.run(t, chromedp.KeyEvent(kb.Enter),
+			until(fmt.Sprintf(`document.querySelectorAll('#hits li').length === %d`, want)))
+		if focus := fmt.Sprintf(`document.activeElement === [...document.querySelectorAll(
+			'#hits a')][%d]`, 10*(n+1)); !eval[bool](t, b, focus) {
+			t.Error("the first new hit has no focus")
+		}
+	}
+	if !eval[bool](t, b, `[...document.querySelectorAll('main button')].at(-1).hidden`) {
+		t.Error("there are more than all hits")
+	}
+	b.check(t, "more hits")
+	for query, want := range map[string]string{"nothing": "No page was found.",
+		"-x": "the query has no word to find"} {
+		b.run(t, chromedp.Navigate(b.base+"dashboard/#search/"+query), until(
+			`document.querySelector('main[data-view=search] .told')?.textContent.includes("`+
+				want+`")`))
+	}
 }
 
 // TestLiveEvents shows an event that happens while the page is open.

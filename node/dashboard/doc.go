@@ -12,6 +12,7 @@
 //	static/views.js    the views
 //	static/table.js    tables that hold only the rows in sight
 //	static/map.js      the map of the coordinate space, and its export
+//	static/search.js   the search in the pages of all peers
 //	static/charts.js   lines and bars
 //	static/dom.js      elements and formats
 //	static/style.css   light and dark

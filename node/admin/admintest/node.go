@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -179,6 +180,7 @@ func (n *Node) Status() admin.Status {
 	n.mu.Unlock()
 	return admin.Status{
 		PeerID: n.self, Addrs: []string{"/ip4/198.51.100.7/tcp/4101/p2p/" + n.self},
+		Health:  admin.Health{State: admin.HealthCrawling, Why: "2481003 URLs are waiting"},
 		Network: "peerd-5f2a", Strategy: "proxy", UptimeS: 93_784 + 2*float64(t),
 		Coordinate:     admin.Coordinate{Vec: []float64{90, 0}, Height: 1.2, Error: .08},
 		PeersConnected: 60, Directory: len(n.peers),
@@ -301,6 +303,18 @@ func (n *Node) Placement(_ context.Context, of string) (admin.Placement, error) 
 	return p, nil
 }
 
+// Trace returns a URL that another peer has fetched.
+func (n *Node) Trace(ctx context.Context, url string) (admin.Trace, error) {
+	p, err := n.Placement(ctx, "www0.example.org")
+	due := n.now.Add(24 * time.Hour)
+	return admin.Trace{URL: url, Host: p.Of, Placement: &p,
+		Here: admin.URLState{Place: admin.PlaceNone, Why: "It went to the owner."},
+		AtOwner: &admin.URLState{Place: admin.PlaceNone, Why: "It was fetched.", Seen: true,
+			HostState: "answering", NextVisit: &due, Page: &admin.Page{URL: url, Status: 200,
+				Outcome: "ok", Bytes: 5000, FetchedAt: n.now}},
+	}, err
+}
+
 // errGenerated is returned by what changes a peer.
 var errGenerated = errors.New("a generated peer cannot be changed")
 
@@ -328,9 +342,40 @@ func (n *Node) Retry(context.Context, admin.RetryRequest) (admin.RetryResult, er
 	return admin.RetryResult{}, errGenerated
 }
 
-// Search finds nothing.
-func (n *Node) Search(context.Context, string, int, int) (admin.SearchResult, error) {
-	return admin.SearchResult{}, nil
+// generatedHits is the number of pages that a search finds.
+const generatedHits = 25
+
+// Search finds pages for any query but "nothing". One peer does not answer. The error matches
+// ErrBadRequest for a query that begins with a hyphen.
+func (n *Node) Search(
+	_ context.Context, query string, offset, limit int,
+) (r admin.SearchResult, err error) {
+	if strings.HasPrefix(query, "-") {
+		return r, fmt.Errorf("%w: the query has no word to find", admin.ErrBadRequest)
+	}
+	r = admin.SearchResult{Offset: offset, Answered: 4}
+	if query == "nothing" {
+		return r, nil
+	}
+	r.Total, r.Partial, r.Failed, r.NoIndex = generatedHits, true, 1, 2
+	const before = "Ein schöner <b>Tag</b> für "
+	for i := offset; i < min(offset+limit, generatedHits); i++ {
+		r.Hits = append(r.Hits, admin.SearchHit{
+			URL:   fmt.Sprintf("https://www%d.example.org/page/%d", i, i),
+			Title: fmt.Sprintf("Page %d <i>of</i> many", i), Type: "html", Language: "de",
+			FetchedAt: n.now.Add(-time.Duration(i) * time.Hour), Score: 30 - float64(i),
+			Peer: n.anyHit(i), Snippet: before + query + " und mehr",
+			Marks: [][2]int{{len(before), len(before) + len(query)}}})
+	}
+	return r, nil
+}
+
+// anyHit returns the peer that has a hit.
+func (n *Node) anyHit(i int) string {
+	if len(n.peers) == 0 {
+		return n.self
+	}
+	return n.peers[i%len(n.peers)].PeerID
 }
 
 // Pause does nothing.

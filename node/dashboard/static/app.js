@@ -1,6 +1,6 @@
 // Login, navigation and the stream of events.
 import { h, fetchJSON } from './dom.js';
-import { views } from './views.js';
+import { healthKind, views } from './views.js';
 
 const main = document.getElementById('main');
 const health = document.getElementById('health');
@@ -58,12 +58,12 @@ function tell(what) {
   for (const f of state.listeners) f(what);
 }
 
+// showHealth shows what the peer says about itself. The advice is in the overview.
 function showHealth() {
-  const blocked = state.status.blocked.length;
-  const alone = state.status.directory > 0 && state.status.peers_connected === 0;
-  health.className = blocked ? 'bad' : alone ? 'warn' : 'good';
-  health.textContent = blocked ? `Fetches nothing: ${state.status.blocked[0]}`
-    : alone ? 'Knows other peers, but is connected to none' : 'Healthy';
+  const { state: name, why, do: advice } = state.status.health;
+  health.className = healthKind(name);
+  health.textContent = name.charAt(0).toUpperCase() + name.slice(1) + (why ? `: ${why}` : '');
+  health.title = advice;
 }
 
 // open shows the view that the fragment names, as in #subnets or #ask/example.org.
@@ -116,7 +116,8 @@ async function start() {
     return;
   }
   showHealth();
-  addEventListener('hashchange', () => open().then(() => main.focus({ preventScroll: true })));
+  addEventListener('hashchange', () => open().then(() =>
+    (main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true })));
   if (await open()) follow();
 }
 

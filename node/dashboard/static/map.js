@@ -24,7 +24,7 @@ export async function map(status) {
   const told = h('p', { class: 'told', role: 'status', 'aria-live': 'polite' }, 'Point at a mark to see what it is.');
   const search = h('input', { type: 'search', placeholder: 'Find a peer or subnet', 'aria-label': 'Find on the map', input: find });
   const view = { x: 0, y: 0, scale: 1 };
-  let found = null, hovered = null, grid = null, frame = 0; // grid is built when it is needed
+  let found = null, hovered = null, grid = null, frame = 0, moving = false, rest = 0; // grid is built when it is needed
   const boxes = [['peer', 'peers'], ['own', 'servers of this peer'], ['server', 'servers of other peers']]
     .map(([kind, name]) => h('label', {}, h('input', { type: 'checkbox', checked: true, change: (e) => {
       show[kind] = e.target.checked; changed(); } }), h('span', { class: `mark ${kind}` }), name));
@@ -89,26 +89,24 @@ export async function map(status) {
     g.fillStyle = c.back;
     g.fillRect(0, 0, w, height);
     ruler(g, c, w, height);
-    const seen = points.filter((p) => show[p.kind]).map((p) => [p, ...px(p)])
-      .filter(([, x, y]) => x > -50 && y > -50 && x < w + 50 && y < height + 50);
+    const seen = [];
+    for (const p of points) {
+      if (!show[p.kind]) continue;
+      const x = (p.at[0] - view.x) * view.scale + w / 2, y = (p.at[1] - view.y) * view.scale + height / 2;
+      if (x > -50 && y > -50 && x < w + 50 && y < height + 50) seen.push([p, x, y]);
+    }
+    let kind = '';
     for (const [p, x, y] of seen) {
-      g.fillStyle = c[p.kind];
-      // The error, as a share of a typical distance of 20 ms; of servers only if they are few.
-      if (p.kind === 'self' || p.kind === 'peer' || seen.length < maxErrors) {
+      if (p.kind !== kind) g.fillStyle = c[kind = p.kind]; // points are in the order of their kinds
+      // The error, as a share of a typical distance of 20 ms; of servers only if they are few, and of peers
+      // not while the map moves.
+      if (p.kind === 'self' || seen.length < maxErrors || p.kind === 'peer' && !moving) {
         g.globalAlpha = p.kind === 'self' ? 0.25 : 0.07;
-        g.beginPath();
-        g.arc(x, y, radius[p.kind] + p.error * 20 * view.scale, 0, 7);
-        g.fill();
+        disc(g, x, y, radius[p.kind] + p.error * 20 * view.scale);
       }
       g.globalAlpha = p.kind === 'server' ? 0.55 : 0.9;
-      if (p.kind === 'peer' || p.kind === 'self') {
-        g.beginPath();
-        g.arc(x, y, radius[p.kind], 0, 7);
-        g.fill();
-      } else { // squares: thousands of discs are slow without a graphics card
-        const r = radius[p.kind];
-        g.fillRect(x - r, y - r, 2 * r, 2 * r);
-      }
+      if (p.kind === 'peer' || p.kind === 'self') disc(g, x, y, radius[p.kind]);
+      else square(g, x, y, radius[p.kind], ratio);
     }
     g.globalAlpha = 1;
     for (const p of [found, hovered]) {
@@ -120,6 +118,20 @@ export async function map(status) {
       g.arc(x, y, 11, 0, 7);
       g.stroke();
     }
+  }
+
+  function disc(g, x, y, r) {
+    g.beginPath();
+    g.arc(x, y, r, 0, 7);
+    g.fill();
+  }
+
+  // square draws a mark of whole pixels. Thousands of discs, or of squares with soft edges, are
+  // slow without a graphics card.
+  function square(g, x, y, r, ratio) {
+    const at = (v) => Math.round((v - r) * ratio) / ratio;
+    const side = Math.max(1, Math.round(2 * r * ratio)) / ratio;
+    g.fillRect(at(x), at(y), side, side);
   }
 
   // ruler draws a scale of a round number of milliseconds.
@@ -161,11 +173,20 @@ export async function map(status) {
     view.scale = Math.min(Math.max(old * k, 0.01), 1e5);
     view.x += (x - canvas.clientWidth / 2) * (1 / old - 1 / view.scale);
     view.y += (y - canvas.clientHeight / 2) * (1 / old - 1 / view.scale);
-    changed();
+    move();
   }
 
   function changed() {
     grid = null;
+    draw();
+  }
+
+  // move draws the map while it moves, and once more when it rests.
+  function move() {
+    grid = null;
+    moving = true;
+    clearTimeout(rest);
+    rest = setTimeout(() => { moving = false; draw(); }, 150);
     draw();
   }
 
@@ -198,7 +219,7 @@ export async function map(status) {
     if (dragged) {
       view.x -= e.movementX / view.scale;
       view.y -= e.movementY / view.scale;
-      draw();
+      move();
       return;
     }
     const p = nearest(e.offsetX, e.offsetY);
@@ -213,8 +234,8 @@ export async function map(status) {
   }, { passive: false });
   canvas.addEventListener('keydown', (e) => {
     const step = 40 / view.scale;
-    const move = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] }[e.key];
-    if (move) { view.x += move[0]; view.y += move[1]; changed(); } else if (e.key === '+') zoom(1.5);
+    const by = { ArrowLeft: [-step, 0], ArrowRight: [step, 0], ArrowUp: [0, -step], ArrowDown: [0, step] }[e.key];
+    if (by) { view.x += by[0]; view.y += by[1]; move(); } else if (e.key === '+') zoom(1.5);
     else if (e.key === '-') zoom(1 / 1.5); else return;
     e.preventDefault();
   });
@@ -223,5 +244,5 @@ export async function map(status) {
   sizes.observe(canvas);
   const dark = matchMedia('(prefers-color-scheme: dark)');
   dark.addEventListener('change', draw);
-  return { section, stop: () => { sizes.disconnect(); dark.removeEventListener('change', draw); } };
+  return { section, stop: () => { clearTimeout(rest); sizes.disconnect(); dark.removeEventListener('change', draw); } };
 }

@@ -3,6 +3,7 @@ import { h, fetchJSON, bytes, compact, count, duration, ms, percent, peer, quant
 import { table } from './table.js';
 import { line, rates } from './charts.js';
 import { map } from './map.js';
+import { search } from './search.js';
 
 const card = (title, ...children) => h('section', { class: 'card' }, h('h3', {}, title), ...children);
 const value = (name, ...v) => h('div', { class: 'value' }, h('dt', {}, name), h('dd', {}, ...v));
@@ -17,9 +18,16 @@ function rate(state, counter) {
   return Math.max(0, (counter(b) - counter(a)) * 1000 / (b.received - a.received));
 }
 
+// healthKind says whether a state of a peer is good, bad, or needs attention.
+export const healthKind = (state) => ({ offline: 'bad', 'held back': 'bad', crawling: 'good', idle: 'good', done: 'good' })[state] ?? 'warn';
+
 // warnings returns what an operator should know, with advice.
 function warnings(status, limits, disk) {
+  const { state, why, do: advice } = status.health;
   const all = limits.filter((l) => l.active).map((l) => [l.blocked ? 'bad' : 'warn', l.name, l.advice]);
+  if (advice && !limits.some((l) => l.blocked && l.active)) {
+    all.unshift([healthKind(state), state, `${why ? `${why}; ` : ''}${advice}`]);
+  }
   for (const text of status.blocked) {
     if (!limits.some((l) => l.blocked && l.active)) all.push(['bad', 'nothing is fetched', text]);
   }
@@ -217,6 +225,7 @@ export const views = [
   list('moves', 'Moves', 'Subnets that came and went since the start. The times are predictions for a typical page by what is known now.', (s) => ({ columns: moveColumns(s), empty: 'No subnet has moved since the start.' })),
   list('queue', 'Queue', 'Hosts with URLs that wait.', (s) => ({ columns: queueColumns(s), sort: '-pending', empty: 'No URLs wait.' })),
   list('pages', 'Pages', 'The last thousand pages that this peer fetched.', () => ({ columns: pageColumns(), empty: 'No page was fetched since the start.' })),
+  { name: 'search', title: 'Search', open: search },
   { name: 'limits', title: 'Limits', open: settings },
   list('denied', 'Deny list', 'What this peer does not request. Edit it with “peerd deny add” and “peerd deny remove”.', () => ({ columns: [{ key: 'rule', title: 'Rule', show: (r) => r.rule }], empty: 'The list is empty.' })),
   { name: 'events', title: 'Events', open: events },
