@@ -29,6 +29,7 @@ import (
 	"peerd/overlay"
 	"peerd/overlay/admission"
 	"peerd/overlay/estimate"
+	"peerd/overlay/feed"
 	"peerd/overlay/handover"
 	"peerd/overlay/home"
 	"peerd/overlay/hosttransfer"
@@ -83,6 +84,7 @@ type Node struct {
 	archive       *warc.Archive // nil: none
 	search        *search.Service
 	index         *index.Index // nil: none
+	feed          *feed.Server
 	quota         *quota.Quota
 	localSites    []*localsite.Watcher
 	geoDB         *geo.DB    // nil: none
@@ -127,7 +129,7 @@ func New(o Options) (n *Node, err error) {
 		n.openSettings, n.openData, n.openStore, n.openPause, n.openArchive, n.openNet,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
-		n.openSearch, n.openLocalSites, n.openAPI, n.retryPlanned,
+		n.openSearch, n.openFeed, n.openLocalSites, n.openAPI, n.retryPlanned,
 	} {
 		if err := step(); err != nil {
 			return n, err
@@ -142,7 +144,7 @@ func (n *Node) Run(ctx context.Context) error {
 	servers := []interface{ Close() }{
 		n.estimate.Serve(), n.outbox.Serve(), n.nearest.Serve(), n.hostTransfer.Serve(),
 		n.search.Serve(), n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
-		n.door.Serve(),
+		n.door.Serve(), n.feed.Serve(),
 	}
 	work, stopWork := context.WithCancel(ctx)
 	defer stopWork()
@@ -166,7 +168,7 @@ func (n *Node) Run(ctx context.Context) error {
 	runs := []func(context.Context) error{
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
-		n.runJournal, n.runIndexer, n.runLocalSites,
+		n.runJournal, n.runIndexer, n.runLocalSites, n.runCollector,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)

@@ -91,6 +91,7 @@ type Config struct {
 	Crawl   Crawl   `toml:"crawl"`
 	Archive Archive `toml:"archive"`
 	Search  Search  `toml:"search"`
+	Collect Collect `toml:"collect"`
 	Overlay Overlay `toml:"overlay"`
 }
 
@@ -124,6 +125,7 @@ func Default() Config {
 			Shares:          Shares{Own: 0.1, Assigned: 0.8, Estimations: 0.1},
 		},
 		Archive: Archive{MaxFile: 1 << 30},
+		Collect: Collect{Upload: 1 << 20},
 		Overlay: Overlay{
 			BatchMaxURLs:  1000,
 			BatchMaxAge:   Duration{5 * time.Second},
@@ -231,6 +233,10 @@ func (c Config) Validate() error {
 	c.Archive.check(&f)
 	if c.Search.Enabled && !c.Archive.Enabled {
 		f.addf("search.enabled needs archive.enabled: pages are indexed from the archive")
+	}
+	c.Collect.check(&f)
+	if c.Collect.Enabled && !c.Archive.Enabled {
+		f.addf("collect.enabled needs archive.enabled: collected pages are archived")
 	}
 	c.Overlay.check(&f)
 	return f.err()
