@@ -339,3 +339,20 @@ func checkFault(t *testing.T, err error) {
 		}
 	}
 }
+
+// Hours are never, always or a span, and nothing else.
+func TestHoursForms(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	if Never.Wait(now) < 24*time.Hour || Never.Length() != 24*time.Hour || Hours("").Wait(now) != 0 {
+		t.Errorf("never waits %s", Never.Wait(now))
+	}
+	for hours, valid := range map[string]bool{"": true, "never": true, "22:00-06:00": true,
+		"0:00-24:00": true, "22:00-06:00 daily": false, "22:00-06:00x": false, "Never": false,
+		"12:60-13:00": false, "12:00-12:00": false, "24:00-12:00": false, "+1:00-02:00": false} {
+		c := Default()
+		c.Crawl.Hours = Hours(hours)
+		if err := c.Validate(); (err == nil) != valid {
+			t.Errorf("%q: %v, want valid: %v", hours, err, valid)
+		}
+	}
+}

@@ -19,7 +19,7 @@ import (
 // timeLayout is the format of WARC-Date: W3C-DTF with a fraction (WARC 1.1, section 5.4).
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
-// fromField names the peer from whose archive a record was copied.
+// fromField names the peer that fetched an exchange that was copied.
 const fromField = "Peerd-Collected-From"
 
 // record implements what the marshaler of gowarc needs of a record: version, header and

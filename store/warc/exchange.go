@@ -43,7 +43,7 @@ type Exchange struct {
 	CipherSuite string
 
 	Revisit *Revisit // set if the page is stored already; Body is not written then
-	// From names the peer from whose archive the exchange was copied, in the field
+	// From names the peer that fetched an exchange that was copied, in the field
 	// Peerd-Collected-From of each record; "" if it was not copied.
 	From string
 	// Metadata are the fields of the metadata record, such as fetchTimeMs, via and
