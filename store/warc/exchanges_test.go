@@ -2,6 +2,7 @@ package warc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -99,5 +100,42 @@ func TestFollowExchanges(t *testing.T) {
 	}
 	if end, err := a.Position(t.Context()); err != nil || len(end) < 2 {
 		t.Errorf("Position() = %v, %v", end, err)
+	}
+}
+
+// A reader that is cancelled in the middle of an exchange reads it again.
+func TestFollowExchangesCancelled(t *testing.T) {
+	a := openTest(t, t.TempDir(), 2<<10)
+	const all = 20
+	for i := range all {
+		if _, err := a.Append(sample(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at, got := map[string]int64{}, map[string]int{}
+	for try := 4; ; try++ { // a whole exchange has three records
+		ctx, cancel := context.WithCancel(t.Context())
+		left := try%3 + 4
+		err := a.FollowExchanges(ctx, at, Selection{Copied: true, Want: func(string) bool {
+			if left--; left == 0 {
+				cancel()
+			}
+			return true
+		}}, func(x Exchange) error {
+			got[x.URL]++
+			return nil
+		})
+		cancel()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.Canceled) || try > 100 {
+			t.Fatal(err)
+		}
+	}
+	for i := range all {
+		if n := got[sample(i).URL]; n != 1 {
+			t.Errorf("exchange %d is read %d times", i, n)
+		}
 	}
 }
