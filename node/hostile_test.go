@@ -84,6 +84,10 @@ func seedMessages(t *testing.T, n overlay.Names, id protocol.ID) (bodies [][]byt
 			fields{3: []int{0, 1}},
 		},
 		n.Trace(): {fields{1: "http://a.example/x"}},
+		n.Feed(): {
+			fields{1: []string{"a.example"}, 2: map[string]int64{"a.warc.gz": 7}},
+			fields{1: true},
+		},
 		// protobuf: a type, a key and a record; subscriptions and messages
 		n.DHT(): {
 			[]byte("\x08\x00\x12\x05/a/bc\x1a\x10\x0a\x05/a/bc\x12\x07valuexx"),

@@ -31,6 +31,7 @@ import (
 	"peerd/overlay"
 	"peerd/overlay/admission"
 	"peerd/overlay/estimate"
+	"peerd/overlay/feed"
 	"peerd/overlay/handover"
 	"peerd/overlay/home"
 	"peerd/overlay/hosttransfer"
@@ -89,6 +90,7 @@ type Node struct {
 	search        *search.Service
 	trace         *trace.Service
 	index         *index.Index // nil: none
+	feed          *feed.Server
 	quota         *quota.Quota
 	localSites    []*localsite.Watcher
 	geoDB         *geo.DB    // nil: none
@@ -133,7 +135,8 @@ func New(o Options) (n *Node, err error) {
 		n.openSettings, n.openData, n.openStore, n.openPause, n.openArchive, n.openNet,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
-		n.openSearch, n.openTrace, n.openLocalSites, n.openAPI, n.openReplay, n.retryPlanned,
+		n.openSearch, n.openTrace, n.openFeed, n.openLocalSites, n.openAPI, n.openReplay,
+		n.retryPlanned,
 	} {
 		if err := step(); err != nil {
 			return n, err
@@ -147,7 +150,7 @@ func New(o Options) (n *Node, err error) {
 func (n *Node) Run(ctx context.Context) error {
 	servers := []interface{ Close() }{
 		n.estimate.Serve(), n.outbox.Serve(), n.nearest.Serve(), n.hostTransfer.Serve(),
-		n.search.Serve(), n.trace.Serve(),
+		n.search.Serve(), n.trace.Serve(), n.feed.Serve(),
 		n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
 		n.door.Serve(),
 	}
@@ -173,8 +176,7 @@ func (n *Node) Run(ctx context.Context) error {
 	runs := []func(context.Context) error{
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
-		n.runJournal, n.runIndexer, n.runLocalSites,
-		n.runReplay,
+		n.runJournal, n.runIndexer, n.runLocalSites, n.runReplay, n.runCollector,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)

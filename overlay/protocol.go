@@ -55,7 +55,7 @@ func (n Names) Protocols() []protocol.ID {
 	return []protocol.ID{
 		n.DHT(), n.Gossip(), n.Coords(), n.HostTransfer(), n.Nearest(), n.Batch(), n.Estimate(),
 		n.Handover(), n.Heartbeat(), n.Witness(), n.Replica(), n.Copies(), n.Join(),
-		n.Membership(), n.Search(), n.Trace(),
+		n.Membership(), n.Search(), n.Trace(), n.Feed(),
 	}
 }
 
@@ -129,6 +129,9 @@ func (n Names) Search() protocol.ID { return n.Prefix() + "/search/1.0.0" }
 
 // Trace returns the protocol that asks a peer what it knows of a URL (package trace).
 func (n Names) Trace() protocol.ID { return n.Prefix() + "/trace/1.0.0" }
+
+// Feed returns the protocol by which collectors follow the archive of a peer (package feed).
+func (n Names) Feed() protocol.ID { return n.Prefix() + "/feed/1.0.0" }
 
 // OwnerMap returns the topic on which owners announce their decided subnets (package
 // ownermap).

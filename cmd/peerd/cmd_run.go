@@ -52,8 +52,14 @@ func newRunCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return runRun(cmd, &o) },
 	}
 	homeFlag(cmd, &o.home)
+	cmd.Flags().BoolVar(&o.init, "init", false, "create the home if it does not exist")
+	o.add(cmd)
+	return cmd
+}
+
+// add adds the options that run and collect share.
+func (o *runOptions) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&o.init, "init", false, "create the home if it does not exist")
 	f.StringVar(&o.profile, "profile", "",
 		"`file` with the rules of the network (default: profile.toml in the home, or else "+
 			"the network \"peerd\", all pages)")
@@ -72,7 +78,6 @@ func newRunCommand() *cobra.Command {
 		"maximum `time` for handing over (default 2m)")
 	o.crawl.add(cmd)
 	cli.Complete(cmd, "strategy", config.Strategies...)
-	return cmd
 }
 
 func runRun(cmd *cobra.Command, o *runOptions) error {

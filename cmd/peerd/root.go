@@ -35,7 +35,7 @@ func newRootCommand() *cobra.Command {
 	}
 	cli.Setup(root)
 	root.AddCommand(
-		newInitCommand(), newRunCommand(), newSeedCommand(), newStopCommand(),
+		newInitCommand(), newRunCommand(), newCollectCommand(), newSeedCommand(), newStopCommand(),
 		newNetworkCommand(), newInviteCommand(), newJoinCommand(),
 		newDoctorCommand(), newPauseCommand(), newResumeCommand(), newReloadCommand(),
 		newConfigCommand(),

@@ -92,6 +92,7 @@ type Config struct {
 	Archive Archive `toml:"archive"`
 	Search  Search  `toml:"search"`
 	Replay  Replay  `toml:"replay"`
+	Collect Collect `toml:"collect"`
 	Overlay Overlay `toml:"overlay"`
 }
 
@@ -125,6 +126,7 @@ func Default() Config {
 			Shares:          Shares{Own: 0.1, Assigned: 0.8, Estimations: 0.1},
 		},
 		Archive: Archive{MaxFile: 1 << 30},
+		Collect: Collect{Upload: 1 << 20},
 		Overlay: Overlay{
 			BatchMaxURLs:  1000,
 			BatchMaxAge:   Duration{5 * time.Second},
@@ -234,6 +236,10 @@ func (c Config) Validate() error {
 		f.addf("search.enabled needs archive.enabled: pages are indexed from the archive")
 	}
 	c.Replay.check(&f, c.Archive.Enabled)
+	c.Collect.check(&f)
+	if c.Collect.Enabled && !c.Archive.Enabled {
+		f.addf("collect.enabled needs archive.enabled: collected pages are archived")
+	}
 	c.Overlay.check(&f)
 	return f.err()
 }

@@ -43,6 +43,7 @@ func TestTemplateHoldsTheDefaults(t *testing.T) {
 			c.Bootstrap, c.Crawl.AllowNet, c.Crawl.Resolve = nil, nil, nil
 			c.Crawl.CAFiles, c.Archive.MaxBody = nil, nil
 			c.Crawl.Resolver, c.Announce, c.LocalSites = nil, nil, nil
+			c.Collect.Hosts = nil
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", name, got, want)
@@ -335,6 +336,23 @@ func checkFault(t *testing.T, err error) {
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if !strings.HasPrefix(line, "f:") {
 			t.Errorf("error %q does not name the file", line)
+		}
+	}
+}
+
+// Hours are never, always or a span, and nothing else.
+func TestHoursForms(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	if Never.Wait(now) < 24*time.Hour || Never.Length() != 24*time.Hour || Hours("").Wait(now) != 0 {
+		t.Errorf("never waits %s", Never.Wait(now))
+	}
+	for hours, valid := range map[string]bool{"": true, "never": true, "22:00-06:00": true,
+		"0:00-24:00": true, "22:00-06:00 daily": false, "22:00-06:00x": false, "Never": false,
+		"12:60-13:00": false, "12:00-12:00": false, "24:00-12:00": false, "+1:00-02:00": false} {
+		c := Default()
+		c.Crawl.Hours = Hours(hours)
+		if err := c.Validate(); (err == nil) != valid {
+			t.Errorf("%q: %v, want valid: %v", hours, err, valid)
 		}
 	}
 }

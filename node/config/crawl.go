@@ -116,7 +116,7 @@ func (c Crawl) check(f *faults) {
 	between(f, "crawl.pages_per_day", c.PagesPerDay, 0, 1e12)
 	between(f, "crawl.bandwidth", int64(c.Bandwidth), 0, 1e12)
 	c.Shares.check(f)
-	if c.Hours != "" {
+	if c.Hours != "" && c.Hours != Never {
 		if _, _, err := c.Hours.span(); err != nil {
 			f.addf("crawl.hours: %w", err)
 		}

@@ -106,6 +106,29 @@ func (r Replay) check(f *faults, archive bool) {
 	}
 }
 
+// Collect is the section [collect] of config.toml.
+type Collect struct {
+	// Enabled archives what the other peers archive, of Hosts or, if it is empty, of all hosts.
+	Enabled bool     `toml:"enabled"`
+	Hosts   []string `toml:"hosts"`
+	// Upload bounds the bytes per second that this peer sends to collectors; 0: it sends nothing.
+	Upload Size `toml:"upload"`
+}
+
+// maxCollectHosts bounds the number of hosts that a peer collects.
+const maxCollectHosts = 1000
+
+func (c Collect) check(f *faults) {
+	between(f, "number of hosts in collect.hosts", len(c.Hosts), 0, maxCollectHosts)
+	for _, h := range c.Hosts {
+		if h == "" || len(h) > 253 || strings.ToLower(h) != h || strings.ContainsAny(h, "/: \t") {
+			f.addf("collect.hosts: %q is not a host in lower case, such as www.example.org",
+				clip(h))
+		}
+	}
+	between(f, "collect.upload", int64(c.Upload), 0, 1e12)
+}
+
 // DefaultArchiveBody is how many bytes the archive keeps of a body that is not a page and for which
 // Archive.MaxBody has no limit.
 const DefaultArchiveBody = 8 << 20
@@ -175,26 +198,41 @@ func (s Size) String() string {
 }
 
 // Hours is a time of day in the time zone of the peer, such as "22:00-06:00", which may include
-// midnight; "" is always.
+// midnight; "" is always, and Never never.
 type Hours string
+
+// Never is the Hours of a peer that fetches nothing.
+const Never Hours = "never"
+
+// hoursForm matches a span of hours.
+var hoursForm = regexp.MustCompile(`^(\d{1,2}):(\d{1,2})-(\d{1,2}):(\d{1,2})$`)
 
 // span returns the start and the end in minutes of the day.
 func (h Hours) span() (from, to int, err error) {
-	var fh, fm, th, tm int
-	n, err := fmt.Sscanf(string(h), "%d:%d-%d:%d", &fh, &fm, &th, &tm)
-	from, to = fh*60+fm, th*60+tm
-	if err != nil || n != 4 || fm > 59 || tm > 59 || from < 0 || to < 0 || from >= 24*60 ||
-		to > 24*60 || from == to {
-		return 0, 0, fmt.Errorf("%q is not a span of hours, want one such as \"22:00-06:00\"",
+	var n [4]int
+	m := hoursForm.FindStringSubmatch(string(h))
+	for i := range m[min(1, len(m)):] {
+		n[i], _ = strconv.Atoi(m[i+1]) // two digits
+	}
+	from, to = n[0]*60+n[1], n[2]*60+n[3]
+	if m == nil || n[1] > 59 || n[3] > 59 || from >= 24*60 || to > 24*60 || from == to {
+		return 0, 0, fmt.Errorf("%q is not a span of hours, want one such as \"22:00-06:00\", or never",
 			clip(string(h)))
 	}
 	return from, to, nil
 }
 
-// Wait returns the time from now until the next span starts; 0 within a span. h must be valid.
+// neverWait is the time for which Never says to wait.
+const neverWait = 365 * 24 * time.Hour
+
+// Wait returns the time from now until the next span starts; 0 within a span, and a year if there
+// is none. h must be valid.
 func (h Hours) Wait(now time.Time) time.Duration {
-	if h == "" {
+	switch h {
+	case "":
 		return 0
+	case Never:
+		return neverWait
 	}
 	from, to, err := h.span()
 	if err != nil {
@@ -250,7 +288,8 @@ func (d Duplicates) check(f *faults) {
 	between(f, "duplicates.max_copies", d.MaxCopies, 0, 1<<30)
 }
 
-// Length returns the total length of the spans of a day. h must be valid.
+// Length returns the total length of the spans of a day, of Never that of the day: limits that
+// are never reached. h must be valid.
 func (h Hours) Length() time.Duration {
 	from, to, err := h.span()
 	if h == "" || err != nil {

@@ -129,8 +129,8 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # URLs are given up. "peerd crawl" has the option --patience instead.
 #patience = "72h0m0s"
 
-# Times of day at which this peer fetches, such as "22:00-06:00"; "" is always. Before the
-# end, it hands subnets with work over to other peers; they come back later.
+# Times of day at which this peer fetches, such as "22:00-06:00"; "" is always, and "never"
+# never. Before the end, it hands subnets with work over to other peers; they come back later.
 #hours = ""
 
 # Maximum number of requests to web servers in any 24 hours; 0 is no limit. Other peers with
@@ -186,6 +186,17 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # Address of this machine, such as "127.0.0.1:8090", at which browsers and other programs see the
 # archived pages, without secret. It needs an archive. "" is none. See docs/replay.md.
 #listen = ""
+[collect]
+# Copy what the other peers of the network archive into the archive of this peer. It needs an
+# archive; "peerd collect" runs a peer that does this alone.
+#enabled = false
+
+# Collect only the pages of these hosts, such as ["www.example.org"]; [] is all hosts.
+#hosts = []
+
+# Maximum number of bytes per second, before compression, that this peer sends from its archive
+# to all collectors together; "0" sends nothing.
+#upload = "1MiB"
 
 [overlay]
 # Number of URLs at which a batch is sent to another peer.

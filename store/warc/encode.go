@@ -19,6 +19,9 @@ import (
 // timeLayout is the format of WARC-Date: W3C-DTF with a fraction (WARC 1.1, section 5.4).
 const timeLayout = "2006-01-02T15:04:05.000000Z"
 
+// fromField names the peer that fetched an exchange that was copied.
+const fromField = "Peerd-Collected-From"
+
 // record implements what the marshaler of gowarc needs of a record: version, header and
 // block. The embedded interface is nil. The marshaler formats the header and frames the
 // record. Other parts of gowarc are not used: its record builder copies and parses each
@@ -132,6 +135,9 @@ func (e *encoder) encode(x *Exchange, info string) error {
 			concurrent = id
 		}
 		r.add(gowarc.WarcBlockDigest, d.String())
+		if x.From != "" {
+			r.add(fromField, x.From)
+		}
 		return r
 	}
 	if len(x.Response) > 0 {

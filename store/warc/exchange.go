@@ -43,6 +43,9 @@ type Exchange struct {
 	CipherSuite string
 
 	Revisit *Revisit // set if the page is stored already; Body is not written then
+	// From names the peer that fetched an exchange that was copied, in the field
+	// Peerd-Collected-From of each record; "" if it was not copied.
+	From string
 	// Metadata are the fields of the metadata record, such as fetchTimeMs, via and
 	// hopsFromSeed (WARC 1.1, section 6.6).
 	Metadata []Field
@@ -96,6 +99,9 @@ func (x *Exchange) check() error {
 		if v != "" && !isToken(v) {
 			return bad("protocol")
 		}
+	}
+	if x.From != "" && (!isToken(x.From) || len(x.From) > 200) {
+		return bad("peer")
 	}
 	for _, f := range x.Metadata {
 		if !isToken(f.Name) {

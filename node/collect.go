@@ -1,0 +1,196 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/feed"
+	"peerd/store"
+	"peerd/store/warc"
+)
+
+// collectLook is how often a collector looks for new peers, and collectRetry its first wait after a
+// connection has failed.
+const collectLook, collectRetry = time.Second, time.Second
+
+// openFeed creates the protocol that sends the archive to collectors, which every peer serves.
+func (n *Node) openFeed() error {
+	n.feed = &feed.Server{
+		Host: n.monitoredHost(), Protocol: n.net.Names.Feed(), Archive: n.archive,
+		Upload: int64(n.opts.Config.Collect.Upload), Logger: n.log,
+	}
+	return nil
+}
+
+// runCollector archives what the other peers archive, if the settings say so.
+func (n *Node) runCollector(ctx context.Context) error {
+	if !n.opts.Config.Collect.Enabled || n.archive == nil {
+		return nil
+	}
+	sink := &collected{n: n}
+	if err := sink.load(ctx); err != nil {
+		return fmt.Errorf("collect: %w", err)
+	}
+	c := &feed.Collector{
+		Host: n.monitoredHost(), Protocol: n.net.Names.Feed(), Sink: sink,
+		Hosts: n.opts.Config.Collect.Hosts, Logger: n.log,
+		Look: n.opts.scaled(collectLook), Retry: n.opts.scaled(collectRetry),
+		Peers: n.search.Peers,
+	}
+	return c.Run(ctx)
+}
+
+// metaCollected names the place of the last exchange in the archive that was collected and of
+// which the position at its sender is stored.
+const metaCollected = "collected"
+
+// place is the place of an exchange in the archive of this peer.
+type place struct {
+	File   string `cbor:"1,keyasint"`
+	Offset int64  `cbor:"2,keyasint"`
+}
+
+// collected is the feed.Sink of a Node. It archives exchanges before it stores the position in the
+// archive of their sender. After a crash in between they are sent again, and found in the archive
+// behind metaCollected.
+type collected struct {
+	n *Node
+
+	mu sync.Mutex // held during Save, so that the uncertain part of the archive is short
+	// uncertain has the exchanges that are archived, of which the position may not be stored.
+	uncertain map[string]map[capture]bool
+}
+
+// capture identifies an exchange of one peer.
+type capture struct {
+	url string
+	at  int64 // Unix time in µs, which is what an archive stores
+}
+
+func captureOf(x *warc.Exchange) capture { return capture{x.URL, x.Time.UnixMicro()} }
+
+// load finds the exchanges that were archived before a crash.
+func (c *collected) load(ctx context.Context) error {
+	c.uncertain = map[string]map[capture]bool{}
+	var last place
+	err := c.n.db.View(func(tx *store.Tx) error { return tx.Meta(metaCollected, &last) })
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	at, err := c.n.archive.Position(ctx)
+	if err != nil {
+		return err
+	}
+	for name := range at { // the names of later files are greater
+		switch {
+		case name == last.File:
+			at[name] = last.Offset
+		case name > last.File:
+			delete(at, name)
+		}
+	}
+	err = c.n.archive.FollowExchanges(ctx, at, warc.Selection{Copied: true},
+		func(x warc.Exchange) error {
+			if x.From != "" {
+				c.remember(&x)
+			}
+			return nil
+		})
+	if errors.Is(err, warc.ErrCorrupt) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (c *collected) remember(x *warc.Exchange) {
+	if c.uncertain[x.From] == nil {
+		c.uncertain[x.From] = map[capture]bool{}
+	}
+	c.uncertain[x.From][captureOf(x)] = true
+}
+
+func feedKey(p peer.ID, file string) string { return "feed/" + p.String() + "/" + file }
+
+// Position implements feed.Sink.
+func (c *collected) Position(p peer.ID) (map[string]int64, error) {
+	prefix, at := feedKey(p, ""), map[string]int64{}
+	err := c.n.db.View(func(tx *store.Tx) error {
+		return tx.EachData(prefix, func(key string, val []byte) (bool, error) {
+			offset, n := binary.Uvarint(val)
+			if n <= 0 || offset > math.MaxInt64 {
+				return false, fmt.Errorf("%w: position in %q", store.ErrCorrupt, key)
+			}
+			at[strings.TrimPrefix(key, prefix)] = int64(offset)
+			return true, nil
+		})
+	})
+	return at, err
+}
+
+// Save implements feed.Sink.
+func (c *collected) Save(p peer.ID, at map[string]int64, all []warc.Exchange) error {
+	if err := c.n.checkSpace(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, added, err := c.archive(p, all)
+	if err != nil {
+		return err
+	}
+	if err := c.n.archive.Sync(); err != nil {
+		return err
+	}
+	err = c.n.db.Update(func(tx *store.Tx) error {
+		for file, offset := range at {
+			val := binary.AppendUvarint(nil, uint64(offset))
+			if err := tx.PutData(feedKey(p, file), val); err != nil {
+				return err
+			}
+		}
+		if added == 0 {
+			return nil
+		}
+		return tx.PutMeta(metaCollected, last)
+	})
+	if err == nil {
+		err = c.n.db.Sync()
+	}
+	if err == nil {
+		delete(c.uncertain, p.String())
+	}
+	return err
+}
+
+// archive archives exchanges, but those that are archived already or that no correct peer of this
+// network sends. It returns the place of the last one, and their number.
+func (c *collected) archive(p peer.ID, all []warc.Exchange) (last place, added int, err error) {
+	for _, x := range all {
+		if c.uncertain[x.From][captureOf(&x)] {
+			continue
+		}
+		err := c.n.checkURL(store.URL(x.URL))
+		var loc warc.Location
+		if err == nil {
+			loc, err = c.n.archive.Append(x)
+			if err != nil && !errors.Is(err, warc.ErrInvalid) {
+				return last, added, err
+			}
+		}
+		if err != nil {
+			c.n.log.Debug("left out page of collected archive", "peer", p, "url", x.URL, "err", err)
+			continue
+		}
+		c.remember(&x)
+		last, added = place{loc.File, loc.Offset}, added+1
+	}
+	return last, added, nil
+}

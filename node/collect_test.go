@@ -1,0 +1,77 @@
+package node
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"peerd/overlay/overlaytest"
+	"peerd/store/warc"
+)
+
+// What was archived before a crash and is sent again is not archived again; what comes later is.
+func TestCollectAgain(t *testing.T) {
+	o := options(t)
+	o.Config.Archive.Enabled, o.Config.Collect.Enabled = true, true
+	n, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	_, from := overlaytest.Identity(1)
+	packet := func(first, last int) (all []warc.Exchange) {
+		for i := first; i <= last; i++ {
+			all = append(all, warc.Exchange{URL: fmt.Sprintf("http://a.example/%d", i),
+				Time: time.Unix(1e9, int64(i)*1000), From: from.String(),
+				Response: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("x")})
+		}
+		return all
+	}
+	restart := func() *collected {
+		c := &collected{n: n}
+		if err := c.load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := restart()
+	if err := c.Save(from, map[string]int64{"f": 5}, packet(1, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.archive(from, packet(4, 6)); err != nil { // a crash before Save has ended
+		t.Fatal(err)
+	}
+	c = restart()
+	if at, err := c.Position(from); err != nil || len(at) != 1 || at["f"] != 5 {
+		t.Fatalf("Position() = %v, %v, want 5", at, err)
+	}
+	if err := c.Save(from, map[string]int64{"f": 9}, packet(4, 8)); err != nil {
+		t.Fatal(err)
+	}
+	bad := packet(9, 9)
+	bad[0].URL = "http://a.example/../x"
+	if err := c.Save(from, map[string]int64{"f": 10, "g": 1}, bad); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int{}
+	err = n.archive.FollowExchanges(t.Context(), map[string]int64{}, warc.Selection{Copied: true},
+		func(x warc.Exchange) error {
+			got[x.URL]++
+			return nil
+		})
+	for i := 1; i <= 8; i++ {
+		if k := got[fmt.Sprintf("http://a.example/%d", i)]; k != 1 {
+			t.Errorf("page %d is archived %d times", i, k)
+		}
+	}
+	if err != nil || len(got) != 8 {
+		t.Errorf("%d pages, %v, want 8", len(got), err)
+	}
+	if at, err := c.Position(from); err != nil || at["f"] != 10 || at["g"] != 1 {
+		t.Errorf("Position() = %v, %v, want f at 10 and g at 1", at, err)
+	}
+}

@@ -1,0 +1,175 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"peerd/internal/backoff"
+	"peerd/overlay/wire"
+	"peerd/store/warc"
+)
+
+// maxLinks is how many peers a collector follows at a time.
+const maxLinks = 1024
+
+// A Sink stores what is collected. Its methods may be called concurrently.
+type Sink interface {
+	// Position returns the stored position in the archive of a peer.
+	Position(p peer.ID) (map[string]int64, error)
+	// Save stores exchanges of a peer and then the position after them, or what has changed of
+	// it, durably. What it has of them already it leaves out.
+	Save(p peer.ID, at map[string]int64, all []warc.Exchange) error
+}
+
+// Collector follows the archives of all peers. Its fields are set before Run.
+type Collector struct {
+	Host     host.Host
+	Protocol protocol.ID
+	// Peers returns the other peers.
+	Peers func() []peer.AddrInfo
+	Sink  Sink
+	// Hosts are the hosts to collect; none: all.
+	Hosts []string
+	// Look is how often Peers is called, and Retry the first wait after a conversation has
+	// failed; the longest is 16 times as long.
+	Look, Retry time.Duration
+	Logger      *slog.Logger
+}
+
+// Run collects until ctx ends.
+func (c *Collector) Run(ctx context.Context) error {
+	var g sync.WaitGroup
+	defer g.Wait()
+	var mu sync.Mutex
+	links := map[peer.ID]bool{}
+	for {
+		for _, p := range c.Peers() {
+			mu.Lock()
+			start := !links[p.ID] && len(links) < maxLinks
+			if start {
+				links[p.ID] = true
+			}
+			mu.Unlock()
+			if start {
+				g.Go(func() {
+					c.follow(ctx, p.ID)
+					mu.Lock()
+					defer mu.Unlock()
+					delete(links, p.ID)
+				})
+			}
+		}
+		if !sleep(ctx, c.Look) {
+			return nil
+		}
+	}
+}
+
+// sleep reports whether ctx has not ended after d.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// info returns a peer if it is still known.
+func (c *Collector) info(id peer.ID) (peer.AddrInfo, bool) {
+	for _, p := range c.Peers() {
+		if p.ID == id {
+			return p, true
+		}
+	}
+	return peer.AddrInfo{}, false
+}
+
+// follow collects from a peer until it is not known any more or ctx ends.
+func (c *Collector) follow(ctx context.Context, id peer.ID) {
+	for failed := 0; ; failed++ {
+		p, ok := c.info(id)
+		if !ok {
+			return
+		}
+		packets, err := c.converse(ctx, p)
+		if ctx.Err() != nil {
+			return
+		}
+		if packets > 0 {
+			failed = 0
+		}
+		wait := backoff.Jitter(backoff.Double(c.Retry, 16*c.Retry, failed))
+		c.Logger.Debug("lost the feed of peer", "peer", id, "retry_in", wait, "err", err)
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// converse stores the packets of a peer until the conversation fails, and returns their number.
+func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int, err error) {
+	at, err := c.Sink.Position(p.ID)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	dial, stop := context.WithTimeout(ctx, messageTime)
+	err = c.Host.Connect(dial, p)
+	stop()
+	if err != nil {
+		return 0, err
+	}
+	conn, err := wire.Dial(ctx, c.Host, p.ID, wire.Limits{MaxMsg: maxPacket,
+		Timeout: messageTime}, c.Protocol)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Reset()
+	if err := conn.Send(request{Hosts: c.Hosts, At: at}); err != nil {
+		return 0, err
+	}
+	want := wanted(c.Hosts)
+	for ; ; packets++ {
+		var in packet
+		if err := conn.RecvZ(&in); err != nil {
+			return packets, err
+		}
+		if err := c.store(p.ID, &in, want); err != nil {
+			return packets, err
+		}
+		if err := conn.Send(ack{Stored: true}); err != nil {
+			return packets, err
+		}
+	}
+}
+
+// store checks and stores a packet.
+func (c *Collector) store(p peer.ID, in *packet, want func(string) bool) error {
+	if in.Refused != "" {
+		return fmt.Errorf("refused: %.*q", maxReason, in.Refused)
+	}
+	if err := in.check(); err != nil {
+		return err
+	}
+	if len(in.At) == 0 {
+		return nil
+	}
+	all := make([]warc.Exchange, 0, len(in.Items))
+	for _, i := range in.Items {
+		if !want(i.URL) {
+			return errors.Join(ErrPacket, errors.New("an exchange of another host"))
+		}
+		all = append(all, i.exchange(p.String()))
+	}
+	return c.Sink.Save(p, in.At, all)
+}

@@ -1,0 +1,215 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+	"pgregory.net/rapid"
+
+	_ "peerd/internal/rapidtest"
+	"peerd/overlay/overlaytest"
+	"peerd/overlay/wire"
+	"peerd/store/warc"
+)
+
+// sink keeps what is collected in memory. With fail set, it fails after it has stored exchanges.
+type sink struct {
+	mu   sync.Mutex
+	at   map[string]int64
+	urls []string
+	from map[string]bool
+	fail bool
+}
+
+func (s *sink) Position(peer.ID) (map[string]int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.at), nil
+}
+
+func (s *sink) Save(_ peer.ID, at map[string]int64, all []warc.Exchange) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail {
+		s.fail = false
+		return fmt.Errorf("the disk is full")
+	}
+	for _, x := range all {
+		s.urls = append(s.urls, x.URL)
+		s.from[x.From] = true
+	}
+	maps.Copy(s.at, at)
+	return nil
+}
+
+func (s *sink) got() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.urls)
+}
+
+// A collector gets every page of the hosts that it wants, once and in order, from where it was,
+// although its disk fails; and none that was collected.
+func TestCollect(t *testing.T) {
+	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1, MaxFile: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	var want []string
+	add := func(host string, i int, from string) {
+		t.Helper()
+		x := warc.Exchange{URL: fmt.Sprintf("http://%s/%d", host, i), Time: time.Now(), From: from,
+			Response: []byte("HTTP/1.1 200 OK\r\n\r\n"),
+			Body:     bytes.Repeat([]byte(fmt.Sprint(i)), 4000)}
+		if _, err := a.Append(x); err != nil {
+			t.Fatal(err)
+		}
+		if host == "a.example" && from == "" {
+			want = append(want, x.URL)
+		}
+	}
+	from, to := overlaytest.Host(t), overlaytest.Host(t)
+	overlaytest.Introduce(from, to)
+	log := slog.New(slog.DiscardHandler)
+	server := &Server{Host: from, Protocol: "/feed", Archive: a, Upload: 1 << 30, Logger: log}
+	defer server.Serve().Close()
+	s := &sink{at: map[string]int64{}, from: map[string]bool{}, fail: true}
+	run := func(until func() bool) {
+		t.Helper()
+		c := &Collector{Host: to, Protocol: "/feed", Sink: s, Hosts: []string{"a.example"},
+			Look: time.Millisecond, Retry: 10 * time.Millisecond, Logger: log,
+			Peers: func() []peer.AddrInfo {
+				return []peer.AddrInfo{{ID: from.ID(), Addrs: from.Addrs()}}
+			}}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- c.Run(ctx) }()
+		overlaytest.Until(t, "the pages are collected", until)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	all := func() bool { return len(s.got()) >= len(want) }
+	for i := range 400 {
+		add("a.example", i, "")
+		add("b.example", i, "")
+		add("a.example", 1000+i, "12D3KooWother")
+	}
+	run(all)
+	for i := range 5 {
+		add("a.example", 2000+i, "")
+	}
+	run(all)
+	if got := s.got(); !slices.Equal(got, want) {
+		t.Errorf("collected %d pages, want %d", len(got), len(want))
+	}
+	if !s.from[from.ID().String()] || len(s.from) != 1 {
+		t.Errorf("collected from %v, want %s", s.from, from.ID())
+	}
+}
+
+// A peer that has no archive, or has enough collectors, says so.
+func TestRefused(t *testing.T) {
+	from, to := overlaytest.Host(t), overlaytest.Host(t)
+	overlaytest.Introduce(from, to)
+	log := slog.New(slog.DiscardHandler)
+	defer (&Server{Host: from, Protocol: "/feed", Upload: 1, Logger: log}).Serve().Close()
+	c := &Collector{Host: to, Protocol: "/feed", Sink: &sink{}, Logger: log}
+	_, err := c.converse(t.Context(), peer.AddrInfo{ID: from.ID(), Addrs: from.Addrs()})
+	if err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("error %v, want a refusal", err)
+	}
+}
+
+// What is sent is what is received.
+func TestItems(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[a-z0-9/.-]{1,20}`)
+		data := rapid.SliceOfN(rapid.Byte(), 1, 50)
+		x := warc.Exchange{
+			URL: text.Draw(t, "url"), Truncated: text.Draw(t, "truncated"),
+			Time:    time.Unix(rapid.Int64Range(1e9, 4e9).Draw(t, "time"), 5).UTC(),
+			Request: data.Draw(t, "request"), Response: data.Draw(t, "response"),
+			Body: data.Draw(t, "body"), Protocols: []string{text.Draw(t, "protocol")},
+			CipherSuite: text.Draw(t, "cipher"), From: "p",
+			Metadata: []warc.Field{{Name: text.Draw(t, "name"), Value: text.Draw(t, "value")}},
+		}
+		if rapid.Bool().Draw(t, "revisit") {
+			x.Revisit = &warc.Revisit{Profile: warc.NotModified, Digest: text.Draw(t, "digest"),
+				Time: x.Time.Add(-time.Hour)}
+		}
+		p := packet{At: map[string]int64{"a": 1}, Items: []item{newItem(&x)}}
+		raw, err := wire.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got packet
+		if err := wire.Unmarshal(raw, &got); err != nil {
+			t.Fatal(err)
+		}
+		if err := got.check(); err != nil {
+			t.Fatal(err)
+		}
+		if y := got.Items[0].exchange("p"); !reflect.DeepEqual(x, y) {
+			t.Fatalf("got %+v, want %+v", y, x)
+		}
+	})
+}
+
+// FuzzPacket reads packets: what passes the checks can be turned into exchanges.
+func FuzzPacket(f *testing.F) {
+	for _, p := range []packet{{}, {Refused: "no"}, {At: map[string]int64{"a": 1},
+		Items: []item{{URL: "http://a.example/", Time: 1e18, Response: []byte("HTTP/1.1 200 OK"),
+			Addr: []byte{192, 0, 2, 1}, Metadata: []string{"a", "b"},
+			Revisit: &revisit{Profile: "p", Time: 5}}}}} {
+		raw, err := wire.Marshal(p)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var p packet
+		if wire.Unmarshal(raw, &p) != nil || p.check() != nil {
+			return
+		}
+		for _, i := range p.Items {
+			x := i.exchange("peer")
+			if x.From != "peer" || x.Time.Year() < 1989 || len(x.Response) == 0 {
+				t.Errorf("exchange %+v", x)
+			}
+		}
+	})
+}
+
+// FuzzRequest reads requests.
+func FuzzRequest(f *testing.F) {
+	raw, err := wire.Marshal(request{Hosts: []string{"a.example"}, At: map[string]int64{"a": 1}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var r request
+		if wire.Unmarshal(raw, &r) != nil || r.check() != nil {
+			return
+		}
+		for name, at := range r.At {
+			if at < 0 || strings.Contains(name, "/") {
+				t.Errorf("position %d in %q", at, name)
+			}
+		}
+	})
+}

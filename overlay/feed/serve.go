@@ -1,0 +1,258 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
+	"golang.org/x/time/rate"
+
+	"peerd/overlay/wire"
+	"peerd/store/warc"
+)
+
+// MaxCollectors is how many collectors a peer serves at a time.
+const MaxCollectors = 16
+
+const (
+	// hold is how long new exchanges wait for others.
+	hold = time.Second
+	// readTime bounds the time in which a packet is gathered from an archive of which most is
+	// not wanted.
+	readTime = 5 * time.Second
+	// pollEvery is how often the number of archived exchanges is looked at.
+	pollEvery = 200 * time.Millisecond
+	// idleAfter is the time after which an empty packet is sent, to see that the collector lives.
+	idleAfter = 10 * time.Second
+	// messageTime bounds the time for each message.
+	messageTime = 30 * time.Second
+)
+
+// requestRate limits the conversations that each peer opens.
+var requestRate = wire.Rate{PerSecond: 1, Burst: 8, TotalFactor: 16}
+
+// errFull ends the reading of an archive when a packet is full.
+var errFull = errors.New("packet is full")
+
+// Server serves the archive of this peer to collectors. Its fields are set before Serve.
+type Server struct {
+	Host     host.Host
+	Protocol protocol.ID
+	// Archive is nil if the peer has none.
+	Archive *warc.Archive
+	// Upload bounds the bytes per second, before compression, to all collectors together; 0:
+	// nothing is sent.
+	Upload int64
+	Logger *slog.Logger
+
+	limiter wire.Limiter
+	budget  *rate.Limiter
+
+	mu    sync.Mutex
+	links map[peer.ID]*link
+}
+
+// link is the conversation with a collector.
+type link struct{ cancel context.CancelFunc }
+
+// Serve answers collectors until the returned wire.Server is closed.
+func (s *Server) Serve() *wire.Server {
+	s.budget = rate.NewLimiter(rate.Limit(s.Upload), maxPacket)
+	s.links = map[peer.ID]*link{}
+	return wire.Serve(s.Host, s.Protocol, wire.Limits{MaxMsg: maxRequest, Timeout: messageTime},
+		s.Logger, s.handle)
+}
+
+func (s *Server) handle(ctx context.Context, c *wire.Conn) error {
+	var r request
+	if err := c.Recv(&r); err != nil {
+		return err
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	if s.Archive == nil || s.Upload == 0 {
+		return c.SendZ(packet{Refused: "nothing is sent to collectors"})
+	}
+	ctx, leave := s.enter(ctx, c.Peer())
+	if leave == nil {
+		return c.SendZ(packet{Refused: "busy"})
+	}
+	defer leave()
+	defer context.AfterFunc(ctx, c.Reset)()
+	return s.send(ctx, c, r)
+}
+
+// enter takes a place for a collector. An earlier conversation with it ends. leave is nil if there
+// is no place.
+func (s *Server) enter(ctx context.Context, p peer.ID) (_ context.Context, leave func()) {
+	if !s.limiter.Allow(requestRate, p, time.Now()) {
+		return ctx, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old, ok := s.links[p]
+	if !ok && len(s.links) >= MaxCollectors {
+		return ctx, nil
+	}
+	if ok {
+		old.cancel()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	l := &link{cancel}
+	s.links[p] = l
+	return ctx, func() {
+		cancel()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.links[p] == l {
+			delete(s.links, p)
+		}
+	}
+}
+
+// send sends packets until the conversation fails.
+func (s *Server) send(ctx context.Context, c *wire.Conn, r request) error {
+	at := r.At
+	if at == nil {
+		at = map[string]int64{}
+	}
+	want := wanted(r.Hosts)
+	for {
+		seen := s.Archive.Stats().Exchanges
+		p, size, err := s.gather(ctx, at, want)
+		if err != nil {
+			return err
+		}
+		if len(p.At) == 0 {
+			if err := s.await(ctx, c, seen); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := exchange(c, p); err != nil {
+			return err
+		}
+		delay := s.budget.ReserveN(time.Now(), min(size, maxPacket)).Delay()
+		if err := s.pause(ctx, c, time.Now().Add(delay), nil); err != nil {
+			return err
+		}
+	}
+}
+
+// exchange sends a packet and waits until it is acknowledged.
+func exchange(c *wire.Conn, p packet) error {
+	if err := c.SendZ(p); err != nil {
+		return err
+	}
+	var a ack
+	if err := c.Recv(&a); err != nil {
+		return err
+	}
+	if !a.Stored {
+		return errors.New("the collector has not stored the packet")
+	}
+	return nil
+}
+
+// gather reads the next packet, and advances at over it.
+func (s *Server) gather(
+	ctx context.Context, at map[string]int64, want func(string) bool,
+) (p packet, size int, err error) {
+	before, begin := maps.Clone(at), time.Now()
+	full := func() error {
+		if size >= packetSize || len(p.Items) >= maxItems || time.Since(begin) > readTime {
+			return errFull
+		}
+		return nil
+	}
+	selection := warc.Selection{MaxBytes: maxExchange,
+		Want: want,
+		Large: func(u string, bytes int64) {
+			s.Logger.Warn("left out a page that is too large for collectors", "url", u,
+				"bytes", bytes)
+		}}
+	readCtx, cancel := context.WithTimeout(ctx, 2*readTime)
+	defer cancel()
+	err = s.Archive.FollowExchanges(readCtx, at, selection, func(x warc.Exchange) error {
+		i := newItem(&x)
+		size += i.size()
+		p.Items = append(p.Items, i)
+		return full()
+	})
+	switch {
+	case errors.Is(err, errFull):
+	case readCtx.Err() != nil && ctx.Err() == nil: // what is read later is in the next packet
+	case errors.Is(err, warc.ErrCorrupt):
+		s.Logger.Warn("skipped a part of the archive that cannot be read", "err", err)
+	case err != nil:
+		return packet{}, 0, err
+	}
+	for name, offset := range at {
+		if before[name] != offset && len(p.At) < maxFiles {
+			if p.At == nil {
+				p.At = map[string]int64{}
+			}
+			p.At[name] = offset
+		}
+	}
+	return p, size, nil
+}
+
+// wanted returns whether pages are of the hosts; of any if there are none.
+func wanted(hosts []string) func(string) bool {
+	if len(hosts) == 0 {
+		return func(string) bool { return true }
+	}
+	set := map[string]bool{}
+	for _, h := range hosts {
+		set[strings.ToLower(h)] = true
+	}
+	return func(page string) bool {
+		u, err := url.Parse(page)
+		return err == nil && set[strings.ToLower(u.Hostname())]
+	}
+}
+
+// await waits until more than seen exchanges were archived, and then for others.
+func (s *Server) await(ctx context.Context, c *wire.Conn, seen int64) error {
+	more := func() bool { return s.Archive.Stats().Exchanges != seen }
+	if err := s.pause(ctx, c, time.Time{}, more); err != nil {
+		return err
+	}
+	return s.pause(ctx, c, time.Now().Add(hold), nil)
+}
+
+// pause waits until a time, or if that is zero until a condition holds. Meanwhile it sends empty
+// packets.
+func (s *Server) pause(ctx context.Context, c *wire.Conn, end time.Time, cond func() bool) error {
+	idle := time.Now().Add(idleAfter)
+	for {
+		wait := pollEvery
+		if !end.IsZero() {
+			wait = min(wait, time.Until(end))
+		}
+		if wait <= 0 || cond != nil && cond() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+		if time.Now().After(idle) {
+			if err := exchange(c, packet{}); err != nil {
+				return err
+			}
+			idle = time.Now().Add(idleAfter)
+		}
+	}
+}
