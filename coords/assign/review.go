@@ -47,6 +47,9 @@ const (
 	reviewSigmas = 1.5
 	// reviewEqual is the relative difference up to which candidates are equal.
 	reviewEqual = 0.10
+	// freshAge is the age up to which a page is new. A peer without a new page does not
+	// become the owner.
+	freshAge = 45 * time.Second
 	// freshMax is the number of new downloads beyond which more make no difference.
 	freshMax = 4
 	// failedWorse is the recent failure rate that makes a review urgent.

@@ -15,9 +15,7 @@ const (
 	// windowNear is the distance in time up to which the owner's pages are compared with
 	// those of another peer.
 	windowNear = 20 * time.Second
-	// windowAge is the maximum age of the newest window, and windowMax the number of windows
-	// used.
-	windowAge = 45 * time.Second
+	// windowMax is the number of windows used.
 	windowMax = 16
 	// windowPrior is the weight, in windows, of the expected scatter beside the observed
 	// one; windowOutlier the number of deviations at which a window is clipped; driftPrior
@@ -136,7 +134,7 @@ type comparison struct {
 // of windows, because after a step only the newest are valid.
 func judge(bs []window, drift, margin float64, least int) comparison {
 	out := comparison{pValue: 1}
-	if len(bs) < least || bs[0].last > windowAge {
+	if len(bs) < least || bs[0].last > freshAge {
 		return out
 	}
 	bar := -math.Log(1 - margin)

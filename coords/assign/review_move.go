@@ -159,7 +159,7 @@ func (c MoveConfig) confirmed(
 ) bool {
 	pages := rate(samples, self)
 	allowed := c.allowedError(pages)
-	if downloads(samples, r.Better, now.Add(-windowAge)) >= c.Confirm &&
+	if downloads(samples, r.Better, now.Add(-freshAge)) >= c.Confirm &&
 		failing(samples, self, now) <= allowed {
 		return true
 	}

@@ -79,6 +79,22 @@ var natures = []nature{
 // more pages of scouts than are spared for it in two minutes.
 const affectedBy = 0.6
 
+// figures are the sums of the worlds of a test.
+type figures struct {
+	affected, moved int // subnets; those that left within two minutes
+	away, returned  int // subnets clearly better at the former owner; those that returned
+	needless        int
+	hours           float64 // of all subnets, after the change
+}
+
+func (f figures) String() string {
+	share := func(n, of int) float64 { return 100 * float64(n) / float64(max(1, of)) }
+	return fmt.Sprintf("%d affected, %.1f %% gone in 2 min; %d clearly better back, %.1f %% "+
+		"returned in 8 min; %d needless moves in %.0f subnet-hours, %.2f per 100", f.affected,
+		share(f.moved, f.affected), f.away, share(f.returned, f.away), f.needless, f.hours,
+		100*float64(f.needless)/max(1, f.hours))
+}
+
 // A peer becomes slow and recovers: its subnets leave it and come back.
 func TestAdaptFollowsAPeer(t *testing.T) {
 	first := *adaptSeed
@@ -86,6 +102,8 @@ func TestAdaptFollowsAPeer(t *testing.T) {
 	if *adaptHours > 0 {
 		worlds, seeds, want = natures, 3, 0.9
 	}
+	var sum figures
+	defer func() { t.Logf("all worlds: %v", sum) }()
 	for _, n := range worlds {
 		for _, tc := range []struct {
 			name        string
@@ -133,6 +151,7 @@ func TestAdaptFollowsAPeer(t *testing.T) {
 						return h.owner == peer
 					})...)
 					_, x := c.since(begin)
+					sum.hours += c.begin.Sub(begin).Hours() * float64(len(c.holdings))
 					affected, away, needless = affected+len(leave), away+len(come), needless+x
 				}
 				soon := func(xs []time.Duration, limit time.Duration) (n float64) {
@@ -143,6 +162,9 @@ func TestAdaptFollowsAPeer(t *testing.T) {
 					}
 					return n
 				}
+				sum.affected, sum.away = sum.affected+affected, sum.away+away
+				sum.moved += int(soon(left, 2*time.Minute))
+				sum.returned, sum.needless = sum.returned+len(back), sum.needless+needless
 				slices.Sort(left)
 				slices.Sort(back)
 				moved, returned := soon(left, 2*time.Minute)/float64(affected),

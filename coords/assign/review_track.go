@@ -23,8 +23,6 @@ const (
 	changed     = 3.5
 	changePages = 6
 	changeSlow  = 3
-	// lastFresh is the age up to which a page is new.
-	lastFresh = 45 * time.Second
 	// worseLeast is the least increase of the logarithm for a peer to have become slower,
 	// and worseAge how long that is reported.
 	worseLeast = 0.25
@@ -248,7 +246,7 @@ func trackOf(ps []page, usual float64) *track {
 			continue
 		}
 		plain = append(plain, weighted{p.log, 1})
-		if p.age <= lastFresh {
+		if p.age <= freshAge {
 			fresh = append(fresh, p.log)
 		}
 	}
