@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html/template"
 	"log/slog"
 	"net"
 	"net/http"
@@ -76,7 +75,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.EscapedPath()
 	switch {
 	case path == "/":
-		h.show(w, http.StatusOK, startPage, nil)
+		show(w, http.StatusOK, startPage)
 	case path == "/cdx":
 		h.cdx(w, r)
 	case path == "/web" && r.FormValue("url") != "":
@@ -212,34 +211,9 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, u store.URL, err 
 	switch {
 	case errors.Is(err, context.Canceled):
 	case errors.Is(err, errNotFound):
-		h.show(w, http.StatusNotFound, missingPage, string(u))
+		show(w, http.StatusNotFound, missingPage(u))
 	default:
 		h.cfg.Logger.Warn("replaying failed", "url", u, "err", err)
 		http.Error(w, "the capture cannot be shown: "+err.Error(), http.StatusInternalServerError)
 	}
 }
-
-func (h *Handler) show(w http.ResponseWriter, code int, t *template.Template, data any) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(code)
-	_ = t.Execute(w, data) // the client has gone
-}
-
-const ownHead = `<!doctype html><html lang="en"><meta charset="utf-8"><title>Archived pages</title>
-<style>body{font:16px/1.5 sans-serif;max-width:50em;margin:2em auto;padding:0 1em}
-input{width:70%}</style>`
-
-var (
-	startPage = template.Must(template.New("start").Parse(ownHead + `<h1>Archived pages</h1>
-<form action="/web"><label>URL <input name="url" autofocus></label> <button>Show</button></form>`))
-	missingPage = template.Must(template.New("missing").Parse(ownHead + `<h1>Not archived</h1>
-<p>The archive of this peer has no capture of <code>{{.}}</code>, or only one that redirects to
-itself. It was not fetched, or fetched by another peer, or its site asks not to be archived.</p>
-<p><a href="/web/*/{{.}}">Captures of URLs that begin with this one</a></p>`))
-	listPage = template.Must(template.New("list").Parse(ownHead + `<h1>Captures</h1>
-<p>URLs that begin with <code>{{.URL}}</code>{{if .More}}; the first {{len .All}}{{end}}</p>
-{{if not .All}}<p>None.</p>{{end}}<ul>
-{{range .All}}<li><a href="/web/{{.Stamp}}/{{.URL}}">{{.Stamp}}</a> {{.Status}} {{.MIME}}
-{{.URL}}</li>
-{{end}}</ul>`))
-)

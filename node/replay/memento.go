@@ -103,22 +103,15 @@ func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, u store.URL) e
 
 // listing shows the captures of URLs that begin with u.
 func (h *Handler) listing(w http.ResponseWriter, r *http.Request, u store.URL) error {
-	type row struct{ Stamp, URL, Status, MIME string }
-	var page struct {
-		URL  string
-		All  []row
-		More bool
-	}
-	page.URL = string(u)
 	const limit = 1000
-	var err error
-	page.More, err = entries(r.Context(), h.cfg.Archive,
+	var all []warc.Entry
+	more, err := entries(r.Context(), h.cfg.Archive,
 		warc.SpanOf(string(u), warc.MatchPrefix), limit, func(e warc.Entry) error {
-			page.All = append(page.All, row{stamp(e.Time), e.URL, e.Status, e.MIME})
+			all = append(all, e)
 			return nil
 		})
 	if err == nil {
-		h.show(w, http.StatusOK, listPage, page)
+		show(w, http.StatusOK, listPage(u, all, more))
 	}
 	return err
 }
