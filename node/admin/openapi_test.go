@@ -129,7 +129,7 @@ func (d *describer) schema(t reflect.Type) object {
 		return object{"type": "string", "format": "date-time"}
 	case t.Kind() == reflect.Pointer:
 		return object{"anyOf": []any{d.schema(t.Elem()), object{"type": "null"}}}
-	case t.Kind() == reflect.Slice:
+	case t.Kind() == reflect.Slice, t.Kind() == reflect.Array:
 		return object{"type": "array", "items": d.schema(t.Elem())}
 	case t.Kind() == reflect.Map:
 		return object{"type": "object", "additionalProperties": d.schema(t.Elem())}
