@@ -13,8 +13,8 @@ import (
 	"peerd/node/join"
 )
 
-const collectHelp = `Runs a peer that fetches nothing itself and copies what the other peers of its network
-archive, of all hosts or of some, into its own archive and index. What it has can be
+const collectHelp = `Runs a peer that fetches nothing itself and copies what the other peers of its
+network archive, of all hosts or of some, into its own archive and index. What it has can be
 searched and exported; see "peerd search" and "peerd export". It can be stopped and
 started again at any time, and continues where it was.
 

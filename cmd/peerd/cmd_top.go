@@ -19,10 +19,10 @@ func newTopCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [--home DIR]",
 		Short: "Watch the running peer in the terminal",
-		Long: `Shows the running peer in the terminal, and follows it: its health with advice, rates,
-peers, subnets, the queue by host, and events. It changes nothing. The last line shows the keys.
-The terminal needs 60 columns and 15 lines. With NO_COLOR in the environment, there are no
-colors.`,
+		Long: `Shows the running peer in the terminal, and follows it: its health with advice,
+rates, peers, subnets, the queue by host, and events. It changes nothing. The last line
+shows the keys. The terminal needs 60 columns and 15 lines. With NO_COLOR in the
+environment, there are no colors.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			in, isFile := cmd.InOrStdin().(*os.File)

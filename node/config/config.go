@@ -221,8 +221,21 @@ func (c Config) Validate() error {
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		f.addf("log_format is %q, want text or json", clip(c.LogFormat))
 	}
-	between(&f, "number of local_sites", len(c.LocalSites), 0, maxLocalSites)
-	for site, root := range c.LocalSites {
+	checkLocalSites(&f, c.LocalSites)
+	c.Crawl.check(&f)
+	c.Archive.check(&f)
+	if c.Search.Enabled && !c.Archive.Enabled {
+		f.addf("search.enabled needs archive.enabled: pages are indexed from the archive")
+	}
+	c.Replay.check(&f, c.Archive.Enabled)
+	c.Collect.check(&f, c.Archive.Enabled)
+	c.Overlay.check(&f)
+	return f.err()
+}
+
+func checkLocalSites(f *faults, sites map[string]string) {
+	between(f, "number of local_sites", len(sites), 0, maxLocalSites)
+	for site, root := range sites {
 		if err := localsite.CheckURL(site); err != nil {
 			f.addf("local_sites: %q: %w", clip(site), err)
 		}
@@ -230,18 +243,6 @@ func (c Config) Validate() error {
 			f.addf("local_sites: %q has no directory", clip(site))
 		}
 	}
-	c.Crawl.check(&f)
-	c.Archive.check(&f)
-	if c.Search.Enabled && !c.Archive.Enabled {
-		f.addf("search.enabled needs archive.enabled: pages are indexed from the archive")
-	}
-	c.Replay.check(&f, c.Archive.Enabled)
-	c.Collect.check(&f)
-	if c.Collect.Enabled && !c.Archive.Enabled {
-		f.addf("collect.enabled needs archive.enabled: collected pages are archived")
-	}
-	c.Overlay.check(&f)
-	return f.err()
 }
 
 // BootstrapPeers returns the peers of c and p to join, each once with all its addresses. Its

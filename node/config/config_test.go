@@ -343,7 +343,8 @@ func checkFault(t *testing.T, err error) {
 // Hours are never, always or a span, and nothing else.
 func TestHoursForms(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	if Never.Wait(now) < 24*time.Hour || Never.Length() != 24*time.Hour || Hours("").Wait(now) != 0 {
+	if Never.Wait(now) < 24*time.Hour || Never.Length() != 24*time.Hour ||
+		Hours("").Wait(now) != 0 {
 		t.Errorf("never waits %s", Never.Wait(now))
 	}
 	for hours, valid := range map[string]bool{"": true, "never": true, "22:00-06:00": true,

@@ -118,7 +118,10 @@ type Collect struct {
 // maxCollectHosts bounds the number of hosts that a peer collects.
 const maxCollectHosts = 1000
 
-func (c Collect) check(f *faults) {
+func (c Collect) check(f *faults, archive bool) {
+	if c.Enabled && !archive {
+		f.addf("collect.enabled needs archive.enabled: collected pages are archived")
+	}
 	between(f, "number of hosts in collect.hosts", len(c.Hosts), 0, maxCollectHosts)
 	for _, h := range c.Hosts {
 		if h == "" || len(h) > 253 || strings.ToLower(h) != h || strings.ContainsAny(h, "/: \t") {
@@ -216,7 +219,8 @@ func (h Hours) span() (from, to int, err error) {
 	}
 	from, to = n[0]*60+n[1], n[2]*60+n[3]
 	if m == nil || n[1] > 59 || n[3] > 59 || from >= 24*60 || to > 24*60 || from == to {
-		return 0, 0, fmt.Errorf("%q is not a span of hours, want one such as \"22:00-06:00\", or never",
+		return 0, 0, fmt.Errorf(
+			"%q is not a span of hours, want one such as \"22:00-06:00\", or never",
 			clip(string(h)))
 	}
 	return from, to, nil

@@ -38,7 +38,7 @@ func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, u store.URL) 
 		var err error
 		if at, err = http.ParseTime(s); err != nil {
 			http.Error(w, "Accept-Datetime is not a time of HTTP", http.StatusBadRequest)
-			return nil
+			return nil //nolint:nilerr // answered
 		}
 	}
 	n, err := nearest(r.Context(), h.cfg.Archive, u, at)

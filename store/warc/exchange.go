@@ -95,23 +95,31 @@ func (x *Exchange) check() error {
 	default:
 		return bad("reason for truncation")
 	}
-	for _, v := range append([]string{x.CipherSuite}, x.Protocols...) {
-		if v != "" && !isToken(v) {
-			return bad("protocol")
-		}
-	}
-	if x.From != "" && (!isToken(x.From) || len(x.From) > 200) {
-		return bad("peer")
-	}
-	for _, f := range x.Metadata {
-		if !isToken(f.Name) {
-			return bad("name of a metadata field")
-		}
+	if what := x.invalidField(); what != "" {
+		return bad(what)
 	}
 	if r := x.Revisit; r != nil {
 		return r.check(x, bad)
 	}
 	return nil
+}
+
+// invalidField returns what cannot be written as a field of a header, or "".
+func (x *Exchange) invalidField() string {
+	for _, v := range append([]string{x.CipherSuite}, x.Protocols...) {
+		if v != "" && !isToken(v) {
+			return "protocol"
+		}
+	}
+	if x.From != "" && (!isToken(x.From) || len(x.From) > 200) {
+		return "peer"
+	}
+	for _, f := range x.Metadata {
+		if !isToken(f.Name) {
+			return "name of a metadata field"
+		}
+	}
+	return ""
 }
 
 func (r *Revisit) check(x *Exchange, bad func(string) error) error {

@@ -101,8 +101,8 @@ func newExchange(rec *Record) *Exchange {
 		x.Truncated = rec.Get("WARC-Truncated")
 		return x
 	}
-	x.Revisit = &Revisit{Profile: rec.Get("WARC-Profile"), URL: rec.Get("WARC-Refers-To-Target-URI"),
-		Digest: rec.Get("WARC-Payload-Digest")}
+	x.Revisit = &Revisit{Profile: rec.Get("WARC-Profile"),
+		URL: rec.Get("WARC-Refers-To-Target-URI"), Digest: rec.Get("WARC-Payload-Digest")}
 	if at, err := time.Parse(time.RFC3339Nano, rec.Get("WARC-Refers-To-Date")); err == nil {
 		x.Revisit.Time = at
 	}
@@ -119,7 +119,8 @@ func (x *Exchange) read(rec *Record) error {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %s at %d: %w", ErrCorrupt, rec.Location.File, rec.Location.Offset, err)
+		at := rec.Location
+		return fmt.Errorf("%w: %s at %d: %w", ErrCorrupt, at.File, at.Offset, err)
 	}
 	switch rec.Type {
 	case "request":

@@ -26,9 +26,10 @@ func openTest(t *testing.T, dir string, maxFile int64) *Archive {
 func sample(i int) Exchange {
 	x := Exchange{
 		URL: fmt.Sprintf("http://a.example/%d", i), Addr: netip.MustParseAddr("192.0.2.1"),
-		Time:     time.Date(2026, 3, 1, 0, 0, i, 5000, time.UTC),
-		Request:  []byte("GET / HTTP/1.1\r\n\r\n"),
-		Response: []byte("HTTP/1.1 200 OK\r\nA: b\r\n\r\n"), Body: bytes.Repeat([]byte{byte(i)}, i*7),
+		Time:      time.Date(2026, 3, 1, 0, 0, i, 5000, time.UTC),
+		Request:   []byte("GET / HTTP/1.1\r\n\r\n"),
+		Response:  []byte("HTTP/1.1 200 OK\r\nA: b\r\n\r\n"),
+		Body:      bytes.Repeat([]byte{byte(i)}, i*7),
 		Protocols: []string{"http/1.1", "tls/1.3"}, CipherSuite: "TLS_AES_128_GCM_SHA256",
 		Metadata: []Field{{"fetchTimeMs", "1.5"}, {"empty", ""}},
 	}
