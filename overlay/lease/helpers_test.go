@@ -143,6 +143,7 @@ func ids(ps []someone) []peer.ID {
 // votes returns each voter's vote for what ballot says, in order.
 func votes(t testing.TB, ballot Vote, voters ...someone) [][]byte {
 	t.Helper()
+	voters = slices.Clone(voters) // tests that run at the same time share some
 	slices.SortFunc(voters, func(a, b someone) int { return cmp.Compare(a.id, b.id) })
 	var all [][]byte
 	for _, p := range voters {
