@@ -1,11 +1,16 @@
 package warc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -74,7 +79,17 @@ func TestEntries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(r) // as another process
+	check(r)                                     // as another process
+	for _, memory := range []int{1, 500, 2000} { // the lines of the open file need several passes
+		var got []string
+		err := r.entriesWithin(t.Context(), memory, SpanOf(urls[0], MatchHost), func(e Entry) error {
+			got = append(got, e.Time.Format("05 ")+e.URL)
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want(0, 1, 2, 3)) {
+			t.Errorf("with %d bytes: %d entries %q, %v", memory, len(got), got, err)
+		}
+	}
 	closeNow(t, a)
 	check(r)
 	stop := errors.New("stop")
@@ -87,5 +102,51 @@ func TestEntries(t *testing.T) {
 	})
 	if !errors.Is(err, stop) || n != 5 {
 		t.Errorf("stopped after %d: %v", n, err)
+	}
+}
+
+// TestStream reads a capture in parts, and one that was damaged.
+func TestStream(t *testing.T) {
+	dir := t.TempDir()
+	a := open(t, dir, Options{})
+	x := page(1, 200_000)
+	x.URL = "http://a.example/"
+	appendOne(t, a, x)
+	closeNow(t, a)
+	r, err := OpenReader(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at Location
+	err = r.Entries(t.Context(), SpanOf(x.URL, MatchExact), func(e Entry) error {
+		at = e.Location
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() ([]byte, int64, error) {
+		s, err := r.OpenAt(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		body, err := io.ReadAll(iotest.OneByteReader(s))
+		return body, s.Size, err
+	}
+	if body, n, err := read(); err != nil || !bytes.Equal(body, x.Body) || n != int64(len(body)) {
+		t.Errorf("read %d bytes of %d, %v", len(body), n, err)
+	}
+	name := filepath.Join(dir, at.File)
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[at.Offset+at.Length-6]++ // in the checksum
+	if err := os.WriteFile(name, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if body, _, err := read(); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("read %d bytes of a damaged record: %v", len(body), err)
 	}
 }
