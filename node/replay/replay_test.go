@@ -200,7 +200,26 @@ func TestCDX(t *testing.T) {
 		{"url=a.example&limit=1", 1, ""},
 		{"url=a.example&pageSize=2&page=1&fl=timestamp", 1, "20260102032405\n"},
 		{"url=zzz.example", 0, ""},
-		{"url=a.example&filter=status:200", -1, "filter"},
+		{"url=a.example&filter=status:200", 2, ""},
+		{"url=*.example&filter=!status:20.&filter=mime:^text", 1, `"status": "404"`},
+		{"url=*.example&filter==mime:text&filter=~url:http:", 0, ""},
+		{"url=*.example&filter=~url:https&fl=url", 1, "https://r.example/y\n"},
+		{"url=a.example&filter=status:(", -1, "RE2"},
+		{"url=a.example&filter=some:x", -1, "not a field"},
+		{"url=a.example&filter=url:" + strings.Repeat("x", 200), -1, "200 bytes"},
+		{"url=a.example" + strings.Repeat("&filter=url:x", 9), -1, "8 filters"},
+		{"url=a.example/*&collapse=urlkey&fl=url", 2, "http://a.example/\nhttp://a.example/x?q=1"},
+		{"url=a.example&collapse=timestamp:10", 1, ""},
+		{"url=a.example&sort=reverse&limit=2&fl=timestamp", 2, "20260102032405\n20260102031405\n"},
+		{"url=a.example&sort=closest&closest=20260102031500&limit=2&fl=timestamp", 2,
+			"20260102031405\n20260102032405\n"},
+		{"url=a.example&sort=closest&closest=2026&limit=100&fl=timestamp", 3, "20260102030405\n"},
+		{"url=a.example&sort=closest&closest=&limit=1&fl=timestamp", 1, "20260102032405\n"},
+		{"url=a.example&sort=up", -1, ""},
+		{"url=a.example&sort=reverse&page=1", -1, "cannot be combined"},
+		{"url=a.example&resumeKey=x", -1, "resumeKey"},
+		{"url=a.example&limit=1&showResumeKey=true", 3, "\n\nexample%2Ca%29%2F+20260102031405+0\n"},
+		{"url=a.example&other=1", -1, "not supported"},
 		{"url=a.example&matchType=some", -1, ""},
 		{"url=a.example&page=-1", -1, ""},
 		{"", -1, "url is missing"},
@@ -216,9 +235,60 @@ func TestCDX(t *testing.T) {
 	}
 }
 
+// TestResume reads all captures by following the links to the next ones, among them several of the
+// same second.
+func TestResume(t *testing.T) {
+	base := serve(t, func(a *warc.Archive) {
+		for i := range 20 {
+			put(t, a, i/7, "http://a.example/"+fmt.Sprint(i%2), htmlHead, fmt.Sprint(i))
+		}
+	})
+	_, want := get(t, base+"/cdx?url=a.example/*")
+	for _, limit := range []string{"1", "3", "7", "20"} {
+		got := ""
+		for path := "/cdx?url=a.example/*&limit=" + limit; path != ""; {
+			resp, body := get(t, base+path)
+			got += body
+			path, _, _ = strings.Cut(strings.TrimPrefix(resp.Header.Get("Link"), "<"), ">")
+			if len(got) > len(want) {
+				break
+			}
+		}
+		if got != want {
+			t.Errorf("limit %s: got\n%s\nwant\n%s", limit, got, want)
+		}
+	}
+}
+
+// TestLarge shows that large bodies are sent as they are, and are not rewritten.
+func TestLarge(t *testing.T) {
+	large := strings.Repeat("0123456789abcdef", maxRewrite/16+1)
+	links := strings.Repeat("<a href=x>", 1<<20)
+	base := serve(t, func(a *warc.Archive) {
+		put(t, a, 0, "http://a.example/html", htmlHead, large)
+		put(t, a, 0, "http://a.example/"+strings.Repeat("d", 1000)+"/", htmlHead, links)
+		put(t, a, 0, "http://a.example/bin", "200 OK\r\nContent-Type: video/mp4", large)
+	})
+	for path, ok := range map[string]bool{"html": false, "bin": true,
+		strings.Repeat("d", 1000) + "/": false} {
+		resp, body := get(t, base+"/web/20260102030405/http://a.example/"+path)
+		if ok && (body != large || resp.ContentLength != int64(len(large))) {
+			t.Errorf("%.9s: %d bytes", path, len(body))
+		}
+		if !ok && (resp.StatusCode != 500 || !strings.Contains(body, "too large") ||
+			!strings.Contains(body, "/web/20260102030405id_/http://a.example/"+path)) {
+			t.Errorf("%.9s: %d, %.200s", path, resp.StatusCode, body)
+		}
+		resp, body = get(t, base+"/web/20260102030405id_/http://a.example/"+path)
+		if body != large && body != links || resp.ContentLength != int64(len(body)) {
+			t.Errorf("%.9s: %d bytes with id_", path, len(body))
+		}
+	}
+}
+
 func TestRewrite(t *testing.T) {
 	const p = "/web/1if_/http://a.example"
-	w := func() *rewriter { return &rewriter{prefix: "/web/1", base: "http://a.example/d/p"} }
+	w := func() *rewriter { return &rewriter{prefix: "/web/1", base: "http://a.example/d/p", room: 1000} }
 	for in, want := range map[string]string{
 		`<a href="q">x</a>`:                               `<a href="/web/1/http://a.example/d/q">x</a>`,
 		`<base href="/e/"><img src=i.png>`:                `<img src="/web/1/http://a.example/e/i.png">`,
@@ -252,12 +322,12 @@ func FuzzRewrite(f *testing.F) {
 	f.Add(`<a href="//b.example/"><script>x</script><base href=x><img srcset="a 1x,b" onerror=x>`)
 	f.Add(`<p style="a:url('b')"><style>@import url(x)</style><noscript><svg><script/>`)
 	f.Fuzz(func(t *testing.T, page string) {
-		w := rewriter{prefix: "/web/1", base: "http://a.example/"}
+		w := rewriter{prefix: "/web/1", base: "http://a.example/", room: 1 << 30}
 		var out bytes.Buffer
 		if w.html(&out, []byte(page), "") != nil {
 			return
 		}
-		again := rewriter{prefix: "/web/1", base: "http://a.example/"}
+		again := rewriter{prefix: "/web/1", base: "http://a.example/", room: 1 << 30}
 		var second bytes.Buffer
 		if err := again.html(&second, out.Bytes(), ""); err != nil {
 			t.Skip()

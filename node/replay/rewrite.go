@@ -23,6 +23,7 @@ type rewriter struct {
 	prefix string // such as "/web/20260102030405"
 	base   store.URL
 	depth  int
+	room   int // bytes that links may still have; then they are left out, and it is negative
 }
 
 // link returns where a reference leads to in the replay; modifier is "" or such as "if_". The
@@ -43,6 +44,9 @@ func (w *rewriter) link(ref, modifier string) string {
 	to := w.prefix + modifier + "/" + safe.Replace(string(u))
 	if marked {
 		to += "#" + safe.Replace(fragment)
+	}
+	if w.room -= len(to); w.room < 0 {
+		return "#"
 	}
 	return to
 }
@@ -157,9 +161,11 @@ func (w *rewriter) attr(tag string, a *html.Attribute) bool {
 		if w.depth >= maxNested {
 			return false
 		}
-		inner := rewriter{prefix: w.prefix, base: w.base, depth: w.depth + 1}
+		inner := rewriter{prefix: w.prefix, base: w.base, depth: w.depth + 1, room: w.room}
 		var out bytes.Buffer
-		if err := inner.html(&out, []byte(a.Val), ""); err != nil {
+		err := inner.html(&out, []byte(a.Val), "")
+		w.room = inner.room
+		if err != nil {
 			return false
 		}
 		a.Val = out.String()
