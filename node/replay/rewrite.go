@@ -59,7 +59,7 @@ var safe = strings.NewReplacer(`"`, "%22", "<", "%3C", ">", "%3E", `\`, "%5C", "
 func (w *rewriter) html(out *bytes.Buffer, page []byte, banner string) error {
 	z := html.NewTokenizer(bytes.NewReader(page))
 	z.SetMaxBuf(maxToken)
-	var style, script bool // in such an element, which contains nothing but text
+	in := "" // the element whose text comes next, if it has a start tag
 	for {
 		kind := z.Next()
 		if kind == html.ErrorToken {
@@ -72,12 +72,10 @@ func (w *rewriter) html(out *bytes.Buffer, page []byte, banner string) error {
 		switch kind {
 		case html.StartTagToken, html.SelfClosingTagToken:
 			t := z.Token()
-			if t.Data == "noscript" {
+			if in = t.Data; in == "noscript" {
 				z.NextIsNotRawText() // browsers show it, because scripts do not run
 			}
-			style = t.Data == "style"
-			script = t.Data == "script"
-			if script || !w.tag(&t) {
+			if in == "script" || !w.tag(&t) {
 				continue
 			}
 			out.WriteString(t.String())
@@ -87,22 +85,30 @@ func (w *rewriter) html(out *bytes.Buffer, page []byte, banner string) error {
 			}
 		case html.EndTagToken:
 			name, _ := z.TagName()
-			style, script = false, false
+			in = ""
 			if string(name) != "script" {
 				out.WriteString("</" + string(name) + ">")
 			}
 		case html.TextToken:
-			switch {
-			case script:
-			case style:
-				out.WriteString(w.css(string(z.Raw())))
-			default:
-				out.Write(z.Raw())
-			}
-		default:
+			out.WriteString(w.text(in, string(z.Raw())))
+		case html.DoctypeToken:
 			out.Write(z.Raw())
 		}
 	}
+}
+
+// text returns the text of an element. Where it is no markup, it may be markup to a browser that
+// sees the element in SVG or MathML: therefore it has no "<" afterwards.
+func (w *rewriter) text(in, s string) string {
+	switch in {
+	case "script", "iframe", "noembed", "noframes":
+		return "" // browsers do not show it
+	case "style":
+		return strings.ReplaceAll(w.css(strings.ReplaceAll(s, "<!--", "")), "<", `\3c `)
+	case "title", "textarea", "xmp", "plaintext":
+		return strings.ReplaceAll(s, "<", "&lt;")
+	}
+	return s
 }
 
 // tag rewrites the attributes of a tag. It reports whether the tag is kept.
@@ -143,7 +149,7 @@ func attr(t *html.Token, name string) (string, bool) {
 func (w *rewriter) attr(tag string, a *html.Attribute) bool {
 	name := a.Key
 	switch {
-	case strings.HasPrefix(name, "on"):
+	case strings.HasPrefix(name, "on"), strings.ContainsAny(name, "\"'<="):
 		return false
 	case strings.HasSuffix(name, ":href"):
 		name = "href"
@@ -151,6 +157,8 @@ func (w *rewriter) attr(tag string, a *html.Attribute) bool {
 	switch name {
 	case "integrity", "crossorigin", "nonce", "ping", "manifest", "http-equiv":
 		return false
+	case "attributename": // what SVG animates
+		return !strings.HasSuffix(strings.ToLower(a.Val), "href")
 	case "target":
 		return !strings.HasPrefix(a.Val, "_") // the sandbox permits no windows
 	case "srcset", "imagesrcset":
