@@ -134,7 +134,8 @@ func checkReplay(t *testing.T, base, site string) {
 		want []string
 	}{
 		{"", []string{"<form"}},
-		{"web/" + site + "/", []string{"<title>café</title>", "Archived page", "/" + site + "/a\""}},
+		{"web/" + site + "/",
+			[]string{"<title>café</title>", "Archived page", "/" + site + "/a\""}},
 		{"web/2026id_/" + site + "/", []string{"<title>caf\xe9</title>", "alert(1)", "href=a>"}},
 		{"web/" + site + "/b?x=1&y=2", []string{"page b"}},
 		{"web/timemap/link/" + site + "/a", []string{`rel="memento"; datetime=`}},

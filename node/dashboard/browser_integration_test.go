@@ -278,11 +278,12 @@ func TestReplayLink(t *testing.T) {
 	b.show(t, "pages")
 	p := b.peer.RecentPages()[0]
 	link := eval[[]string](t, b, `(() => {
-		const a = [...document.querySelectorAll('main a')].find((a) => a.textContent === '`+p.URL+`');
+		const all = [...document.querySelectorAll('main a')];
+		const a = all.find((a) => a.textContent === '`+p.URL+`');
 		return a ? [a.href, a.target, a.rel] : [];
 	})()`)
-	want := []string{"http://127.0.0.1:8090/web/" + p.FetchedAt.UTC().Format("20060102150405") + "/" +
-		p.URL, "_blank", "noreferrer"}
+	stamp := p.FetchedAt.UTC().Format("20060102150405")
+	want := []string{"http://127.0.0.1:8090/web/" + stamp + "/" + p.URL, "_blank", "noreferrer"}
 	if !slices.Equal(link, want) {
 		t.Errorf("a page leads to %q, want %q", link, want)
 	}

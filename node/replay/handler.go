@@ -81,7 +81,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Content-Security-Policy", ownPolicy)
 	switch {
 	case !allowedHost(r.Host):
-		http.Error(w, "the Host header is neither an IP address nor localhost", http.StatusForbidden)
+		http.Error(w, "the Host header is neither an IP address nor localhost",
+			http.StatusForbidden)
 		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		head.Set("Allow", "GET, HEAD")

@@ -97,18 +97,16 @@ func (w *rewriter) html(out *bytes.Buffer, page []byte, banner string) error {
 	}
 }
 
-// text returns the text of an element. Where it is no markup, it may be markup to a browser that
-// sees the element in SVG or MathML: therefore it has no "<" afterwards.
+// text returns the text of an element without "<": with what follows, or in an element that a
+// browser sees in SVG or MathML, it might be markup.
 func (w *rewriter) text(in, s string) string {
 	switch in {
 	case "script", "iframe", "noembed", "noframes":
 		return "" // browsers do not show it
 	case "style":
 		return strings.ReplaceAll(w.css(strings.ReplaceAll(s, "<!--", "")), "<", `\3c `)
-	case "title", "textarea", "xmp", "plaintext":
-		return strings.ReplaceAll(s, "<", "&lt;")
 	}
-	return s
+	return strings.ReplaceAll(s, "<", "&lt;")
 }
 
 // tag rewrites the attributes of a tag. It reports whether the tag is kept.

@@ -33,7 +33,8 @@ func entriesOf(t *testing.T, r *Reader, url string, m Match) (all []string) {
 func TestEntries(t *testing.T) {
 	a := open(t, t.TempDir(), Options{MaxFile: 3000})
 	urls := []string{"http://a.example/", "http://a.example/x", "http://a.example/x/1",
-		"http://a.example/xy", "http://a.example:8080/x", "http://b.a.example/", "http://aa.example/"}
+		"http://a.example/xy", "http://a.example:8080/x", "http://b.a.example/",
+		"http://aa.example/"}
 	for i := range 20 {
 		for _, u := range urls {
 			x := page(i, 100)
