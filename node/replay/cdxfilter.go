@@ -113,8 +113,8 @@ func (c *collapse) drops(e warc.Entry) bool {
 	return same
 }
 
-// position is a place in the index: in front of the capture with the number n of those whose lines
-// begin with line, the key and the time.
+// position is a place in the index: in front of the capture with the number n of those that have
+// line, which is the key and the time, at the beginning.
 type position struct {
 	line string
 	n    int

@@ -59,7 +59,7 @@ var safe = strings.NewReplacer(`"`, "%22", "<", "%3C", ">", "%3E", `\`, "%5C", "
 func (w *rewriter) html(out *bytes.Buffer, page []byte, banner string) error {
 	z := html.NewTokenizer(bytes.NewReader(page))
 	z.SetMaxBuf(maxToken)
-	in := "" // the element whose text comes next, if it has a start tag
+	in := "" // the name in the last tag, if it is a start tag: text is of that element
 	for {
 		kind := z.Next()
 		if kind == html.ErrorToken {

@@ -228,8 +228,8 @@ func (r *Reader) ReadAt(loc Location) (*Capture, error) {
 	return &s.Capture, nil
 }
 
-// Stream is a capture whose body is being read, as often as it is wanted in constant memory. The
-// caller must call Close.
+// Stream is a capture of which the body is being read, in constant memory. It is not safe for
+// concurrent use. The caller must call Close.
 type Stream struct {
 	Capture       // without Body
 	Size    int64 // of the body, in bytes
