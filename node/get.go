@@ -4,13 +4,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
-	"time"
 
 	"peerd/crawl/canon"
 	"peerd/node/config"
@@ -30,7 +27,7 @@ type Archived struct {
 
 // Get returns the newest response for a URL in the archive of a home. Responses that say that
 // nothing has changed are left out. The error matches ErrNoArchive or ErrNotArchived where these
-// apply. It reads the whole index.
+// apply.
 func Get(ctx context.Context, home config.Home, url string) (a Archived, err error) {
 	u, err := canon.Parse(url)
 	if err != nil {
@@ -64,75 +61,27 @@ func Get(ctx context.Context, home config.Home, url string) (a Archived, err err
 	return a, nil
 }
 
-// indexed is the part of an index line that describes a response.
-type indexed struct {
-	URL    string `json:"url"`
-	Mime   string `json:"mime"`
-	Status string `json:"status"`
-	Length string `json:"length"`
-	Offset string `json:"offset"`
-	File   string `json:"filename"`
-
-	at time.Time
-}
-
-// location returns where the response is.
-func (x indexed) location() (at warc.Location, err error) {
-	var errs [2]error
-	at.File = x.File
-	at.Offset, errs[0] = strconv.ParseInt(x.Offset, 10, 64)
-	at.Length, errs[1] = strconv.ParseInt(x.Length, 10, 64)
-	return at, errors.Join(errs[:]...)
-}
-
-// unchanged reports whether the response says that nothing has changed.
-func (x indexed) unchanged() bool { return x.Mime == "warc/revisit" }
-
 // locate returns the place of the newest response for a URL.
 func locate(ctx context.Context, r *warc.Reader, url string) (at warc.Location, err error) {
-	var newest indexed
-	err = eachCapture(ctx, r, url, func(x indexed) {
-		if !x.unchanged() {
-			newest = x
+	err = eachCapture(ctx, r, url, func(e warc.Entry) {
+		if e.MIME != "warc/revisit" {
+			at = e.Location
 		}
 	})
-	switch {
-	case err != nil:
-		return at, err
-	case newest.File == "":
-		return at, ErrNotArchived
+	if err == nil && at.File == "" {
+		err = ErrNotArchived
 	}
-	return newest.location()
+	return at, err
 }
 
-// eachCapture calls fn for the responses for a URL, the oldest first. It reads the whole index,
-// which is sorted by URL and time.
-func eachCapture(ctx context.Context, r *warc.Reader, url string, fn func(indexed)) error {
-	out, in := io.Pipe()
-	ended := make(chan struct{})
-	defer func() {
-		out.Close() // ends Index if the loop has ended early
-		<-ended
-	}()
-	go func() {
-		defer close(ended)
-		in.CloseWithError(r.Index(ctx, in))
-	}()
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	want := []byte(strconv.Quote(url))
-	for lines.Scan() {
-		if !bytes.Contains(lines.Bytes(), want) {
-			continue
+// eachCapture calls fn for the captures of a URL, the oldest first.
+func eachCapture(
+	ctx context.Context, r *warc.Reader, url string, fn func(warc.Entry),
+) error {
+	return r.Entries(ctx, warc.SpanOf(url, warc.MatchExact), func(e warc.Entry) error {
+		if e.URL == url { // others, such as that with https, have the same key
+			fn(e)
 		}
-		var x indexed
-		key, object, _ := bytes.Cut(lines.Bytes(), []byte(" {"))
-		if json.Unmarshal(append([]byte("{"), object...), &x) != nil || x.URL != url {
-			continue
-		}
-		stamp := key[bytes.LastIndexByte(key, ' ')+1:]
-		x.at, _ = time.Parse("20060102150405", string(stamp)) // zero if it is no time
-		fn(x)
-	}
-	return lines.Err()
+		return nil
+	})
 }

@@ -135,7 +135,7 @@ func New(o Options) (n *Node, err error) {
 		n.openSettings, n.openData, n.openStore, n.openPause, n.openArchive, n.openNet,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
-		n.openSearch, n.openTrace, n.openFeed, n.openLocalSites, n.openAPI, n.openReplay,
+		n.openSearch, n.openTrace, n.openFeed, n.openLocalSites, n.openReplay, n.openAPI,
 		n.retryPlanned,
 	} {
 		if err := step(); err != nil {

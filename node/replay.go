@@ -20,11 +20,19 @@ func (n *Node) openReplay() (err error) {
 	return err
 }
 
+// replayURL returns the URL of the archived pages; "": they are not shown.
+func (n *Node) replayURL() string {
+	if n.replay == nil {
+		return ""
+	}
+	return n.replay.URL()
+}
+
 func (n *Node) runReplay(ctx context.Context) error {
 	if n.replay == nil {
 		return nil
 	}
-	n.log.Info("started replay of archived pages", "url", "http://"+n.replay.Addr()+"/")
+	n.log.Info("started replay of archived pages", "url", n.replay.URL())
 	return n.replay.Run(ctx)
 }
 
@@ -42,7 +50,7 @@ func Replay(
 	if err != nil {
 		return err
 	}
-	if err := ready("http://" + s.Addr() + "/"); err != nil {
+	if err := ready(s.URL()); err != nil {
 		return errors.Join(err, s.Close())
 	}
 	return s.Run(ctx)

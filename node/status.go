@@ -61,6 +61,7 @@ func (n *Node) Status() admin.Status {
 		Registries: n.registryStatus(),
 		GeoDB:      n.geoStatus(),
 		Archive:    n.archiveStatus(),
+		Replay:     n.replayURL(),
 		Offline:    n.offlineStatus(),
 
 		Reachability: n.net.Reachability().String(),

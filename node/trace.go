@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -15,6 +14,7 @@ import (
 	"peerd/node/admin"
 	"peerd/overlay/trace"
 	"peerd/store"
+	"peerd/store/warc"
 )
 
 const (
@@ -334,10 +334,9 @@ func (n *Node) addCaptures(ctx context.Context, u store.URL, s *admin.URLState) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, traceTimeout)
 	defer cancel()
-	err := eachCapture(ctx, &n.archive.Reader, string(u), func(x indexed) {
-		size, _ := strconv.ParseInt(x.Length, 10, 64) // 0 if it is no number
-		s.Captures = append(s.Captures, admin.Capture{At: x.at, Status: x.Status, Type: x.Mime,
-			Bytes: size, File: x.File})
+	err := eachCapture(ctx, &n.archive.Reader, string(u), func(e warc.Entry) {
+		s.Captures = append(s.Captures, admin.Capture{At: e.Time, Status: e.Status, Type: e.MIME,
+			Bytes: e.Location.Length, File: e.Location.File})
 		if len(s.Captures) > 2*maxCaptures {
 			s.Captures = append(s.Captures[:0], s.Captures[maxCaptures:]...)
 		}

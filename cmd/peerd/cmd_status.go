@@ -87,6 +87,9 @@ func showStatus(w io.Writer, s admin.Status) error {
 	if s.Archive != nil {
 		t.Row("archive", formatArchive(*s.Archive))
 	}
+	if s.Replay != "" {
+		t.Row("replay", s.Replay)
+	}
 	t.Row("revisited", fmt.Sprintf("%s, %d not modified, %d changed",
 		cli.Count(s.Revisits.Done, "page"), s.Revisits.NotModified, s.Revisits.Changed))
 	t.Counts("dropped", "URL", s.Dropped)

@@ -89,6 +89,12 @@ type process struct {
 // start starts a command. It is killed when the test ends.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
+	return startTo(t, nil, args...)
+}
+
+// startTo is start with a file for stdout.
+func startTo(t *testing.T, stdout *os.File, args ...string) *process {
+	t.Helper()
 	// A file, unlike a pipe, never blocks the process.
 	log, err := os.CreateTemp(t.TempDir(), "stderr")
 	if err != nil {
@@ -98,6 +104,9 @@ func start(t *testing.T, args ...string) *process {
 	p := &process{t: t, cmd: exec.Command("peerd", args...), stderr: log.Name(),
 		ended: make(chan struct{})}
 	p.cmd.Stderr, p.cmd.Env = log, environment()
+	if stdout != nil {
+		p.cmd.Stdout = stdout
+	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestJSONNames(t *testing.T) {
 			"frontier":{"pending":0, "in_flight":0, "unclaimed":0}, "outbox_urls":0,
 			"pages_fetched":0, "bytes_fetched":0, "failed":0, "robots_denied":0, "urls_seen":0,
 			"fetches":0, "dropped":{}, "marked":{},
-			"revisits":{"done":0, "not_modified":0, "changed":0}, "archive":null,
+			"revisits":{"done":0, "not_modified":0, "changed":0}, "archive":null, "replay":"",
 			"registries":[], "geo_db":"", "offline":null,
 			"reachability":"", "blocked":[], "votes_from":null,
 			"batches":{"sent":0, "received":0, "urls_sent":0, "urls_received":0},

@@ -36,6 +36,8 @@ type Status struct {
 	Marked   map[string]int64 `json:"marked"`
 	Revisits Revisits         `json:"revisits"`
 	Archive  *Archive         `json:"archive"` // null: the peer keeps no archive
+	// Replay is the URL at which browsers of the peer's machine see its archived pages; "": none.
+	Replay string `json:"replay"`
 	// Registries describes the Internet registries' files in the home at the start of the
 	// peer, by name.
 	Registries []RegistryFile `json:"registries"`

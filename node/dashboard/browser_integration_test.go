@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -268,6 +269,25 @@ func TestViews(t *testing.T) {
 			b.picture(t, name)
 		}
 	}
+}
+
+// TestReplayLink checks where the pages of the list lead to.
+func TestReplayLink(t *testing.T) {
+	b := open(t)
+	b.login(t)
+	b.show(t, "pages")
+	p := b.peer.RecentPages()[0]
+	link := eval[[]string](t, b, `(() => {
+		const all = [...document.querySelectorAll('main a')];
+		const a = all.find((a) => a.textContent === '`+p.URL+`');
+		return a ? [a.href, a.target, a.rel] : [];
+	})()`)
+	stamp := p.FetchedAt.UTC().Format("20060102150405")
+	want := []string{"http://127.0.0.1:8090/web/" + stamp + "/" + p.URL, "_blank", "noreferrer"}
+	if !slices.Equal(link, want) {
+		t.Errorf("a page leads to %q, want %q", link, want)
+	}
+	b.check(t, "pages")
 }
 
 func (b *browser) picture(t *testing.T, name string) {

@@ -1,7 +1,8 @@
 package replay
 
 import (
-	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,9 +17,11 @@ import (
 )
 
 const (
-	maxCDX      = 10_000    // lines of a response
-	defaultPage = 1000      // lines of a page
-	maxScanned  = 1_000_000 // index lines that are read for a response
+	maxCDX      = 10_000  // lines of a response
+	maxSorted   = 1000    // lines of a response that is sorted
+	maxCDXBytes = 4 << 20 // of a response, with one line more
+	defaultPage = 1000    // lines of a page
+	maxScanned  = 200_000 // index lines that are read for a response
 )
 
 // cdxFields are the fields of a line in pywb's order, and cdxAliases what the Wayback Machine calls
@@ -29,24 +32,32 @@ var (
 	cdxAliases = map[string]string{"original": "url", "mimetype": "mime", "statuscode": "status"}
 )
 
+// cdxParams are the parameters of a request.
+var cdxParams = []string{"url", "matchType", "from", "to", "limit", "sort", "closest", "filter",
+	"collapse", "output", "fl", "fields", "page", "pageSize", "resumeKey", "showResumeKey"}
+
 // cdxQuery is a request to the CDX server API.
 type cdxQuery struct {
 	span        warc.Span
 	from, to    time.Time
 	skip, limit int
+	sort        string    // "", "reverse" or "closest"
+	closest     time.Time // of the sort "closest"
+	filters     []filter
+	collapse    collapse
+	resume      position
+	showResume  bool
 	json        bool
 	fields      []string // nil: all, in the form of CDXJ
 }
 
 // parseCDX reads the parameters of a request. It refuses those that it does not know, because to
-// ignore a filter would give wrong results.
+// ignore one would give wrong results.
 func parseCDX(v url.Values) (q cdxQuery, err error) {
-	known := []string{"url", "matchType", "from", "to", "limit", "output", "fl", "fields", "page",
-		"pageSize", "closest"}
 	for name := range v {
-		if !slices.Contains(known, name) {
+		if !slices.Contains(cdxParams, name) {
 			return q, fmt.Errorf("the parameter %.40q is not supported, only %s", name,
-				strings.Join(known, ", "))
+				strings.Join(cdxParams, ", "))
 		}
 	}
 	if q.span, err = parseSpan(v.Get("url"), v.Get("matchType")); err != nil {
@@ -63,17 +74,48 @@ func parseCDX(v url.Values) (q cdxQuery, err error) {
 			return q, err
 		}
 	}
-	if err := q.parsePages(v); err != nil {
-		return q, err
+	for _, parse := range []func(url.Values) error{
+		q.parsePages, q.parseSort, q.parseFilters, q.parseResume, q.parseOutput,
+	} {
+		if err := parse(v); err != nil {
+			return q, err
+		}
 	}
+	return q, nil
+}
+
+func (q *cdxQuery) parseOutput(v url.Values) error {
 	switch v.Get("output") {
 	case "", "text", "cdxj":
 	case "json":
 		q.json = true
 	default:
-		return q, errors.New("output is neither json nor text")
+		return errors.New("output is neither json nor text")
 	}
-	return q, q.parseFields(v.Get("fl") + v.Get("fields"))
+	return q.parseFields(v.Get("fl") + v.Get("fields"))
+}
+
+// parseSort reads in which order the captures are sent. Clients send closest also without a sort.
+func (q *cdxQuery) parseSort(v url.Values) (err error) {
+	switch q.sort = v.Get("sort"); q.sort {
+	case "", "default":
+		q.sort = ""
+		return nil
+	case "reverse", "closest":
+	default:
+		return errors.New("sort is not default, reverse or closest")
+	}
+	for _, name := range []string{"page", "pageSize", "resumeKey", "collapse"} {
+		if v.Has(name) {
+			return fmt.Errorf("sort and %s cannot be combined", name)
+		}
+	}
+	q.limit = min(q.limit, maxSorted)
+	q.closest = time.Now()
+	if s := v.Get("closest"); s != "" && s != "now" {
+		q.closest, err = parseStamp(s, false)
+	}
+	return err
 }
 
 func (q *cdxQuery) parsePages(v url.Values) error {
@@ -104,16 +146,25 @@ func (q *cdxQuery) parseFields(list string) error {
 		return nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
-		if a, ok := cdxAliases[name]; ok {
-			name = a
-		}
-		if !slices.Contains(cdxFields, name) {
-			return fmt.Errorf("%.40q is not a field, want some of %s", name,
-				strings.Join(cdxFields, ","))
+		name, err := fieldOf(name)
+		if err != nil {
+			return err
 		}
 		q.fields = append(q.fields, name)
 	}
 	return nil
+}
+
+// fieldOf returns the name of a field in cdxFields.
+func fieldOf(name string) (string, error) {
+	if a, ok := cdxAliases[name]; ok {
+		name = a
+	}
+	if !slices.Contains(cdxFields, name) {
+		return "", fmt.Errorf("%.40q is not a field, want some of %s", name,
+			strings.Join(cdxFields, ","))
+	}
+	return name, nil
 }
 
 var cdxMatches = map[string]warc.Match{"": warc.MatchExact, "exact": warc.MatchExact,
@@ -155,41 +206,130 @@ func (h *Handler) cdx(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if q.json {
-		w.Header().Set("Content-Type", "text/x-ndjson; charset=utf-8")
+	release, err := h.queries.take(r.Context())
+	if err != nil {
+		return
 	}
-	out := bufio.NewWriter(w)
+	defer release()
+	var out bytes.Buffer
+	next, err := q.answer(r.Context(), h.cfg.Archive, &out)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return
+	case errors.Is(err, errTooMany):
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	case err != nil:
+		h.cfg.Logger.Warn("listing captures failed", "err", err)
+		http.Error(w, "the captures cannot be listed: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	head := w.Header()
+	head.Set("Content-Type", "text/plain; charset=utf-8")
+	if q.json {
+		head.Set("Content-Type", "text/x-ndjson; charset=utf-8")
+	}
+	if next != "" {
+		v.Del("page")
+		v.Set("resumeKey", next)
+		head.Set("Link", `</cdx?`+v.Encode()+`>; rel="next"`)
+		if q.showResume {
+			fmt.Fprintf(&out, "\n%s\n", url.QueryEscape(next))
+		}
+	}
+	_, _ = w.Write(out.Bytes()) // the client may have gone
+}
+
+// errTooMany is returned if a sort would have to read too many captures.
+var errTooMany = fmt.Errorf("there are more than %d captures to sort; ask for fewer URLs, or "+
+	"leave out sort", maxScanned)
+
+// answer writes the lines. It returns the resume key of the first capture that was not looked at,
+// or "" if there is none.
+func (q *cdxQuery) answer(
+	ctx context.Context, r *warc.Reader, out *bytes.Buffer,
+) (next string, err error) {
+	span := q.span
+	span.From = max(span.From, q.resume.line)
+	sorted := sorter{q: q}
 	left, skip := q.limit, q.skip
-	_, err = entries(r.Context(), h.cfg.Archive, q.span, maxScanned, func(e warc.Entry) error {
+	var at position // of the capture before
+	more, err := entries(ctx, r, span, maxScanned, func(e warc.Entry) error {
+		now := at.next(e)
 		switch {
-		case left == 0:
-			return errStop
-		case e.Time.Before(q.from) || e.Time.After(q.to):
+		case now.line == q.resume.line && now.n < q.resume.n: // it was sent before
+			at = now
 			return nil
+		case q.sort == "" && (left == 0 || out.Len() > maxCDXBytes):
+			next = now.String()
+			return errStop
+		}
+		at = now
+		switch {
+		case !q.matches(e) || q.collapse.drops(e):
+		case q.sort != "":
+			sorted.add(e)
 		case skip > 0:
 			skip--
-			return nil
+		default:
+			left--
+			out.Write(append(q.line(e), '\n'))
 		}
-		left--
-		_, err := out.Write(append(q.line(e), '\n'))
-		return err
+		return nil
 	})
-	if err == nil {
-		err = out.Flush()
+	switch {
+	case err != nil:
+		return "", err
+	case more && q.sort != "":
+		return "", errTooMany
+	case more && next == "":
+		at.n++
+		next = at.String()
 	}
-	if err != nil {
-		h.cfg.Logger.Debug("listing captures failed", "err", err)
-		panic(http.ErrAbortHandler) // so that the client does not take the part for all
+	for _, e := range sorted.result() {
+		out.Write(append(q.line(e), '\n'))
 	}
+	return next, nil
+}
+
+// matches reports whether a capture passes the filters.
+func (q *cdxQuery) matches(e warc.Entry) bool {
+	if e.Time.Before(q.from) || e.Time.After(q.to) {
+		return false
+	}
+	for _, f := range q.filters {
+		if !f.matches(e) {
+			return false
+		}
+	}
+	return true
+}
+
+// fieldValue returns a field of cdxFields.
+func fieldValue(e warc.Entry, name string) string {
+	switch name {
+	case "urlkey":
+		return e.Key
+	case "timestamp":
+		return stamp(e.Time)
+	case "url":
+		return e.URL
+	case "mime":
+		return e.MIME
+	case "status":
+		return e.Status
+	case "digest":
+		return e.Digest
+	case "length":
+		return strconv.FormatInt(e.Location.Length, 10)
+	case "offset":
+		return strconv.FormatInt(e.Location.Offset, 10)
+	}
+	return e.Location.File
 }
 
 // line formats an entry.
 func (q *cdxQuery) line(e warc.Entry) []byte {
-	values := map[string]string{"urlkey": e.Key, "timestamp": stamp(e.Time), "url": e.URL,
-		"mime": e.MIME, "status": e.Status, "digest": e.Digest,
-		"length": strconv.FormatInt(e.Location.Length, 10),
-		"offset": strconv.FormatInt(e.Location.Offset, 10), "filename": e.Location.File}
 	fields := q.fields
 	if fields == nil {
 		fields = cdxFields
@@ -200,12 +340,12 @@ func (q *cdxQuery) line(e warc.Entry) []byte {
 			if i > 0 {
 				b = append(b, ' ')
 			}
-			b = append(b, values[name]...)
+			b = append(b, fieldValue(e, name)...)
 		}
 		return b
 	}
 	if !q.json {
-		b = fmt.Appendf(b, "%s %s ", e.Key, values["timestamp"])
+		b = fmt.Appendf(b, "%s %s ", e.Key, stamp(e.Time))
 		fields = fields[2:]
 	}
 	for i, name := range fields {
@@ -213,7 +353,7 @@ func (q *cdxQuery) line(e warc.Entry) []byte {
 		if i > 0 {
 			b = append(b, ' ')
 		}
-		value, _ := json.Marshal(values[name]) // a string has no errors
+		value, _ := json.Marshal(fieldValue(e, name)) // a string has no errors
 		b = fmt.Appendf(b, "%q: %s", name, value)
 	}
 	return append(b, '}')

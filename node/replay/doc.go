@@ -8,4 +8,5 @@
 // dashboard, so that even a page that broke out of the sandbox has another origin.
 //
 // The archive is only read. Each request reads a limited number of index lines and one capture.
+// One page at a time is rewritten in memory; other bodies are sent while they are read.
 package replay

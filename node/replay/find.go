@@ -100,21 +100,27 @@ type capture struct {
 	time   time.Time
 	status int
 	header http.Header
-	body   []byte // with content coding
+	body   *warc.Stream // with content coding; the caller must close it
 	cut    bool
 }
 
-// read reads the capture of an entry. A revisit gets the body of the capture that it refers to.
-func read(ctx context.Context, r *warc.Reader, e warc.Entry) (c capture, err error) {
-	x, err := r.ReadAt(e.Location)
+// open reads the header of the capture of an entry. A revisit gets the header and body of the
+// capture that it refers to.
+func open(ctx context.Context, r *warc.Reader, e warc.Entry) (c capture, err error) {
+	x, err := r.OpenAt(e.Location)
+	if err == nil && x.Type == "revisit" {
+		revisit := x
+		x, err = original(ctx, r, e, revisit)
+		revisit.Close()
+	}
 	if err != nil {
 		return c, err
 	}
-	if x.Type == "revisit" {
-		if x, err = original(ctx, r, e, x); err != nil {
-			return c, err
+	defer func() {
+		if err != nil {
+			x.Close()
 		}
-	}
+	}()
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(x.Head)), nil)
 	if err != nil {
 		return c, fmt.Errorf("the archived response is not valid HTTP: %w", err)
@@ -125,13 +131,13 @@ func read(ctx context.Context, r *warc.Reader, e warc.Entry) (c capture, err err
 		return c, err
 	}
 	return capture{url: u, time: e.Time, status: resp.StatusCode, header: resp.Header,
-		body: x.Body, cut: x.Truncated != ""}, nil
+		body: x, cut: x.Truncated != ""}, nil
 }
 
 // original reads the capture that a revisit refers to: the last response before it with the same
 // digest, or after "304 Not Modified" the last one of all.
-func original(ctx context.Context, r *warc.Reader, e warc.Entry, x *warc.Capture) (
-	*warc.Capture, error,
+func original(ctx context.Context, r *warc.Reader, e warc.Entry, x *warc.Stream) (
+	*warc.Stream, error,
 ) {
 	url, digest := e.URL, e.Digest
 	for _, f := range x.Fields {
@@ -162,5 +168,5 @@ func original(ctx context.Context, r *warc.Reader, e warc.Entry, x *warc.Capture
 	if found.URL == "" {
 		return nil, fmt.Errorf("%w: the capture that this one repeats", errNotFound)
 	}
-	return r.ReadAt(found.Location)
+	return r.OpenAt(found.Location)
 }

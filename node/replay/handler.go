@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	maxAtOnce  = 2      // requests that read a capture at the same time
-	maxListed  = 10_000 // captures in a TimeMap
-	maxRewrite = 16 << 20
+	maxQueries = 2       // requests that list captures at the same time
+	maxBodies  = 16      // captures that are sent at the same time
+	maxListed  = 10_000  // captures in a TimeMap
+	maxRewrite = 8 << 20 // size in bytes of a page or style sheet, and what its links may add
 )
 
 // Config configures a Handler.
@@ -33,8 +34,21 @@ type Config struct {
 
 // Handler serves the pages of an archive. It is safe for concurrent use.
 type Handler struct {
-	cfg    Config
-	places chan struct{}
+	cfg                        Config
+	queries, bodies, rewriting places
+}
+
+// places are as many as there may be requests of a kind at the same time.
+type places chan struct{}
+
+// take waits for a place. The caller must call the function that it returns.
+func (p places) take(ctx context.Context) (release func(), err error) {
+	select {
+	case p <- struct{}{}:
+		return func() { <-p }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // New returns a handler.
@@ -42,7 +56,8 @@ func New(cfg Config) *Handler {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Handler{cfg: cfg, places: make(chan struct{}, maxAtOnce)}
+	return &Handler{cfg: cfg, queries: make(places, maxQueries), bodies: make(places, maxBodies),
+		rewriting: make(places, 1)}
 }
 
 // Content security policies: of archived pages, and of the replay's own ones.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -76,8 +77,13 @@ func links(r *http.Request, u store.URL, n neighbours) string {
 
 // timeMap lists the captures of a URL (RFC 7089, section 5).
 func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, u store.URL) error {
+	release, err := h.queries.take(r.Context())
+	if err != nil {
+		return err
+	}
+	defer release()
 	root, original, n := "http://"+r.Host, safe.Replace(string(u)), 0
-	_, err := entries(r.Context(), h.cfg.Archive, warc.SpanOf(string(u), warc.MatchExact),
+	_, err = entries(r.Context(), h.cfg.Archive, warc.SpanOf(string(u), warc.MatchExact),
 		maxListed, func(e warc.Entry) error {
 			if n++; n == 1 {
 				w.Header().Set("Content-Type", "application/link-format")
@@ -104,6 +110,11 @@ func (h *Handler) timeMap(w http.ResponseWriter, r *http.Request, u store.URL) e
 // listing shows the captures of URLs that begin with u.
 func (h *Handler) listing(w http.ResponseWriter, r *http.Request, u store.URL) error {
 	const limit = 1000
+	release, err := h.queries.take(r.Context())
+	if err != nil {
+		return err
+	}
+	defer release()
 	var all []warc.Entry
 	more, err := entries(r.Context(), h.cfg.Archive,
 		warc.SpanOf(string(u), warc.MatchPrefix), limit, func(e warc.Entry) error {
@@ -126,16 +137,16 @@ func (h *Handler) memento(w http.ResponseWriter, r *http.Request, t target) erro
 		redirect(w, mementoPath(n.at.Time, t.modifier, n.at.URL))
 		return nil
 	}
-	select {
-	case h.places <- struct{}{}:
-		defer func() { <-h.places }()
-	case <-r.Context().Done():
-		return r.Context().Err()
-	}
-	c, err := read(r.Context(), h.cfg.Archive, n.at)
+	release, err := h.bodies.take(r.Context())
 	if err != nil {
 		return err
 	}
+	defer release()
+	c, err := open(r.Context(), h.cfg.Archive, n.at)
+	if err != nil {
+		return err
+	}
+	defer c.body.Close()
 	head := w.Header()
 	head.Set("Content-Security-Policy", pagePolicy)
 	head.Set("Memento-Datetime", c.time.UTC().Format(http.TimeFormat))
@@ -167,64 +178,105 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, t target, c captu
 		code == http.StatusPartialContent {
 		code = http.StatusOK
 	}
-	body, err := h.body(w, t, c)
-	if err != nil {
-		clear(w.Header())
-		w.Header().Set("Content-Security-Policy", ownPolicy)
-		return err
+	size, body := c.body.Size, io.Reader(c.body)
+	if kind := rewritten(w.Header().Get("Content-Type")); kind == "" || t.modifier == "id_" ||
+		size == 0 {
+		if v := c.header.Get("Content-Encoding"); v != "" {
+			w.Header().Set("Content-Encoding", v)
+		}
+	} else {
+		release, err := h.rewriting.take(r.Context())
+		if err != nil {
+			return err
+		}
+		defer release()
+		page, err := h.rewrite(w, t, c, kind)
+		if err != nil {
+			clear(w.Header())
+			w.Header().Set("Content-Security-Policy", ownPolicy)
+			return err
+		}
+		size, body = int64(len(page)), bytes.NewReader(page)
 	}
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	if code == http.StatusNoContent {
-		w.Header().Del("Content-Length")
+	if code != http.StatusNoContent {
+		w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 	}
 	w.WriteHeader(code)
-	if r.Method != http.MethodHead && code != http.StatusNoContent {
-		_, _ = w.Write(body) // the client has gone
+	if r.Method == http.MethodHead || code == http.StatusNoContent {
+		return nil
+	}
+	if _, err := io.Copy(w, body); err != nil {
+		h.cfg.Logger.Debug("sending a capture failed", "url", t.url, "err", err)
+		panic(http.ErrAbortHandler) // so that the client does not take the part for all
 	}
 	return nil
 }
 
-// body returns the body to send, and sets the header fields that depend on it.
-func (h *Handler) body(w http.ResponseWriter, t target, c capture) ([]byte, error) {
-	contentType := w.Header().Get("Content-Type")
-	kind, _, _ := mime.ParseMediaType(contentType)
-	page := kind == "text/html" || kind == "application/xhtml+xml"
-	if t.modifier == "id_" || !page && kind != "text/css" || len(c.body) == 0 {
-		if v := c.header.Get("Content-Encoding"); v != "" {
-			w.Header().Set("Content-Encoding", v)
-		}
-		return c.body, nil
+// rewritten returns "page" or "style" for content that is rewritten, and otherwise "".
+func rewritten(contentType string) string {
+	switch kind, _, _ := mime.ParseMediaType(contentType); kind {
+	case "text/html", "application/xhtml+xml":
+		return "page"
+	case "text/css":
+		return "style"
 	}
-	plain, err := fetch.Decode(c.body, c.header, maxRewrite)
+	return ""
+}
+
+// rewrite returns the rewritten body of a capture, and sets the type of its content.
+func (h *Handler) rewrite(
+	w http.ResponseWriter, t target, c capture, kind string,
+) ([]byte, error) {
+	plain, err := plainText(w.Header().Get("Content-Type"), c)
+	if err == nil && len(plain) > maxRewrite {
+		err = errTooLarge
+	}
+	rw := rewriter{prefix: "/web/" + stamp(c.time), base: t.url, room: maxRewrite}
+	var out bytes.Buffer
+	switch {
+	case err != nil:
+	case kind == "style":
+		w.Header().Set("Content-Type", "text/css; charset=utf-8")
+		out.WriteString(rw.css(string(plain)))
+	default:
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		banner := ""
+		if t.modifier == "" {
+			banner = h.banner(t.url, c)
+		}
+		err = rw.html(&out, plain, banner)
+	}
+	if err == nil && rw.room < 0 {
+		err = errTooLarge
+	}
+	if errors.Is(err, errTooLarge) {
+		err = fmt.Errorf("%w; its bytes are at %s", err, mementoPath(t.at, "id_", string(t.url)))
+	}
+	return out.Bytes(), err
+}
+
+var errTooLarge = fmt.Errorf("it is too large: it, or what is added to its links, has more than "+
+	"%d bytes", maxRewrite)
+
+// plainText returns the body of a capture without content coding and in UTF-8. One with more than
+// maxRewrite bytes is cut behind them.
+func plainText(contentType string, c capture) ([]byte, error) {
+	if c.body.Size > maxRewrite {
+		return nil, errTooLarge
+	}
+	body, err := io.ReadAll(c.body)
 	if err != nil {
 		return nil, err
 	}
-	if len(plain) >= maxRewrite {
-		return nil, fmt.Errorf("it has more than %d bytes; its bytes are at %s", maxRewrite,
-			mementoPath(t.at, "id_", string(t.url)))
+	plain, err := fetch.Decode(body, c.header, maxRewrite+1)
+	if err != nil || len(plain) > maxRewrite {
+		return plain, err
 	}
 	text, err := charset.NewReader(bytes.NewReader(plain), contentType)
 	if err != nil {
 		return nil, err
 	}
-	if plain, err = io.ReadAll(text); err != nil {
-		return nil, err
-	}
-	rw := rewriter{prefix: "/web/" + stamp(c.time), base: t.url}
-	if !page {
-		w.Header().Set("Content-Type", "text/css; charset=utf-8")
-		return []byte(rw.css(string(plain))), nil
-	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	banner := ""
-	if t.modifier == "" {
-		banner = h.banner(t.url, c)
-	}
-	var out bytes.Buffer
-	if err := rw.html(&out, plain, banner); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	return io.ReadAll(io.LimitReader(text, maxRewrite+1))
 }
 
 // banner says what a page is. Its style is not that of the page.

@@ -23,6 +23,7 @@ type rewriter struct {
 	prefix string // such as "/web/20260102030405"
 	base   store.URL
 	depth  int
+	room   int // bytes that links may still have; then they are left out, and it is negative
 }
 
 // link returns where a reference leads to in the replay; modifier is "" or such as "if_". The
@@ -44,6 +45,9 @@ func (w *rewriter) link(ref, modifier string) string {
 	if marked {
 		to += "#" + safe.Replace(fragment)
 	}
+	if w.room -= len(to); w.room < 0 {
+		return "#"
+	}
 	return to
 }
 
@@ -55,7 +59,7 @@ var safe = strings.NewReplacer(`"`, "%22", "<", "%3C", ">", "%3E", `\`, "%5C", "
 func (w *rewriter) html(out *bytes.Buffer, page []byte, banner string) error {
 	z := html.NewTokenizer(bytes.NewReader(page))
 	z.SetMaxBuf(maxToken)
-	var style, script bool // in such an element, which contains nothing but text
+	in := "" // the name in the last tag, if it is a start tag: text is of that element
 	for {
 		kind := z.Next()
 		if kind == html.ErrorToken {
@@ -68,12 +72,10 @@ func (w *rewriter) html(out *bytes.Buffer, page []byte, banner string) error {
 		switch kind {
 		case html.StartTagToken, html.SelfClosingTagToken:
 			t := z.Token()
-			if t.Data == "noscript" {
+			if in = t.Data; in == "noscript" {
 				z.NextIsNotRawText() // browsers show it, because scripts do not run
 			}
-			style = t.Data == "style"
-			script = t.Data == "script"
-			if script || !w.tag(&t) {
+			if in == "script" || !w.tag(&t) {
 				continue
 			}
 			out.WriteString(t.String())
@@ -83,22 +85,28 @@ func (w *rewriter) html(out *bytes.Buffer, page []byte, banner string) error {
 			}
 		case html.EndTagToken:
 			name, _ := z.TagName()
-			style, script = false, false
+			in = ""
 			if string(name) != "script" {
 				out.WriteString("</" + string(name) + ">")
 			}
 		case html.TextToken:
-			switch {
-			case script:
-			case style:
-				out.WriteString(w.css(string(z.Raw())))
-			default:
-				out.Write(z.Raw())
-			}
-		default:
+			out.WriteString(w.text(in, string(z.Raw())))
+		case html.DoctypeToken:
 			out.Write(z.Raw())
 		}
 	}
+}
+
+// text returns the text of an element without "<": with what follows, or in an element that a
+// browser sees in SVG or MathML, it might be markup.
+func (w *rewriter) text(in, s string) string {
+	switch in {
+	case "script", "iframe", "noembed", "noframes":
+		return "" // browsers do not show it
+	case "style":
+		return strings.ReplaceAll(w.css(strings.ReplaceAll(s, "<!--", "")), "<", `\3c `)
+	}
+	return strings.ReplaceAll(s, "<", "&lt;")
 }
 
 // tag rewrites the attributes of a tag. It reports whether the tag is kept.
@@ -139,7 +147,7 @@ func attr(t *html.Token, name string) (string, bool) {
 func (w *rewriter) attr(tag string, a *html.Attribute) bool {
 	name := a.Key
 	switch {
-	case strings.HasPrefix(name, "on"):
+	case strings.HasPrefix(name, "on"), strings.ContainsAny(name, "\"'<="):
 		return false
 	case strings.HasSuffix(name, ":href"):
 		name = "href"
@@ -147,6 +155,8 @@ func (w *rewriter) attr(tag string, a *html.Attribute) bool {
 	switch name {
 	case "integrity", "crossorigin", "nonce", "ping", "manifest", "http-equiv":
 		return false
+	case "attributename": // what SVG animates
+		return !strings.HasSuffix(strings.ToLower(a.Val), "href")
 	case "target":
 		return !strings.HasPrefix(a.Val, "_") // the sandbox permits no windows
 	case "srcset", "imagesrcset":
@@ -157,9 +167,11 @@ func (w *rewriter) attr(tag string, a *html.Attribute) bool {
 		if w.depth >= maxNested {
 			return false
 		}
-		inner := rewriter{prefix: w.prefix, base: w.base, depth: w.depth + 1}
+		inner := rewriter{prefix: w.prefix, base: w.base, depth: w.depth + 1, room: w.room}
 		var out bytes.Buffer
-		if err := inner.html(&out, []byte(a.Val), ""); err != nil {
+		err := inner.html(&out, []byte(a.Val), "")
+		w.room = inner.room
+		if err != nil {
 			return false
 		}
 		a.Val = out.String()

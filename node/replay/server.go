@@ -44,8 +44,8 @@ func Listen(addr string, cfg Config) (*Server, error) {
 	return &Server{ln: ln, h: h, log: h.cfg.Logger}, nil
 }
 
-// Addr returns the address that the server listens on.
-func (s *Server) Addr() string { return s.ln.Addr().String() }
+// URL returns the URL of the start page.
+func (s *Server) URL() string { return "http://" + s.ln.Addr().String() + "/" }
 
 // Close closes the socket of a server that does not run.
 func (s *Server) Close() error { return s.ln.Close() }

@@ -8,6 +8,7 @@ import (
 	"crypto/sha1"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"math"
 	"os"
@@ -209,6 +210,40 @@ type Capture struct {
 // may be 0 if it is not known.
 // The error wraps ErrCorrupt, os.ErrNotExist, or an error of the file system.
 func (r *Reader) ReadAt(loc Location) (*Capture, error) {
+	s, err := r.OpenAt(loc)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if s.Size > MaxCapture {
+		return nil, corrupt("%s at %d: %s of %d bytes", loc.File, loc.Offset, s.Type, s.Size)
+	}
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(s); err != nil {
+		return nil, err
+	}
+	if s.Type == "response" {
+		s.Body = body.Bytes()
+	}
+	return &s.Capture, nil
+}
+
+// Stream is a capture of which the body is being read, in constant memory. It is not safe for
+// concurrent use. The caller must call Close.
+type Stream struct {
+	Capture       // without Body
+	Size    int64 // of the body, in bytes
+
+	loc  Location
+	file io.Closer
+	scan *scanner
+	rec  *Record
+	rest io.Reader
+	sum  hash.Hash
+}
+
+// OpenAt is ReadAt for a body of any size, which Read returns.
+func (r *Reader) OpenAt(loc Location) (*Stream, error) {
 	if loc.Offset < 0 || loc.Length < 0 || loc.File != filepath.Base(loc.File) ||
 		!strings.HasSuffix(loc.File, warcSuffix) {
 		return nil, corrupt("no such location: %+v", loc)
@@ -217,40 +252,71 @@ func (r *Reader) ReadAt(loc Location) (*Capture, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	s := &Stream{loc: loc, file: f, sum: sha1.New()}
+	if err := s.begin(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin reads the headers.
+func (s *Stream) begin(f io.ReaderAt) (err error) {
+	loc := s.loc
 	length := cmp.Or(loc.Length, math.MaxInt64-loc.Offset)
-	s := newScanner(io.NewSectionReader(f, loc.Offset, length), loc.File, loc.Offset)
-	rec, err := s.next()
+	s.scan = newScanner(io.NewSectionReader(f, loc.Offset, length), loc.File, loc.Offset)
+	s.rec, err = s.scan.next()
 	if errors.Is(err, io.EOF) {
 		err = corrupt("%s ends before %d", loc.File, loc.Offset)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if rec.Type != "response" && rec.Type != "revisit" || rec.Length > MaxCapture {
-		return nil, corrupt("%s at %d: %s of %d bytes", loc.File, loc.Offset, rec.Type, rec.Length)
+	rec := s.rec
+	if rec.Type != "response" && rec.Type != "revisit" {
+		return corrupt("%s at %d: %s", loc.File, loc.Offset, rec.Type)
 	}
-	c := &Capture{URL: rec.URL, Time: rec.Time, Type: rec.Type,
+	s.Capture = Capture{URL: rec.URL, Time: rec.Time, Type: rec.Type,
 		Truncated: rec.Get("WARC-Truncated"), Fields: rec.Fields}
-	var body bytes.Buffer
-	head, rest := readHead(rec.Block)
-	if _, err := body.ReadFrom(rest); err != nil {
-		return nil, s.readError(err)
+	s.Head, s.rest = readHead(rec.Block)
+	s.Size = rec.Length - int64(len(s.Head))
+	return nil
+}
+
+// Read reads the body. At its end it checks the record and the digest, and returns an error that
+// wraps ErrCorrupt, instead of io.EOF, if they are wrong.
+func (s *Stream) Read(p []byte) (int, error) {
+	n, err := s.rest.Read(p)
+	s.sum.Write(p[:n])
+	switch {
+	case err == nil:
+		return n, nil
+	case !errors.Is(err, io.EOF):
+		return n, s.scan.readError(err)
 	}
-	if err := s.finish(); err != nil {
-		return nil, err
-	}
-	if loc.Length != 0 && rec.Location.Length != loc.Length ||
-		loc.Digest != "" && loc.Digest != rec.Location.Digest {
-		return nil, corrupt("%s at %d: another record", loc.File, loc.Offset)
-	}
-	c.Head = head
-	if rec.Type == "response" {
-		c.Body = body.Bytes()
-		if d := rec.Location.Digest; strings.HasPrefix(d, "sha1:") &&
-			d != digest(sha1.Sum(c.Body)).String() {
-			return nil, corrupt("%s at %d: payload digest", loc.File, loc.Offset)
+	if s.scan.rec != nil {
+		if err := s.check(); err != nil {
+			return n, err
 		}
 	}
-	return c, nil
+	return n, io.EOF
 }
+
+// check checks the record after its end was read.
+func (s *Stream) check() error {
+	if err := s.scan.finish(); err != nil {
+		return err
+	}
+	at, loc := s.rec.Location, s.loc
+	if loc.Length != 0 && at.Length != loc.Length || loc.Digest != "" && loc.Digest != at.Digest {
+		return corrupt("%s at %d: another record", loc.File, loc.Offset)
+	}
+	if d := at.Digest; s.Type == "response" && strings.HasPrefix(d, "sha1:") &&
+		d != digest(s.sum.Sum(nil)).String() {
+		return corrupt("%s at %d: payload digest", loc.File, loc.Offset)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (s *Stream) Close() error { return s.file.Close() }

@@ -107,7 +107,7 @@ func (s *sorter) close() {
 // steps, to limit the number of open files and buffers.
 func merge(ctx context.Context, w io.Writer, all []source) error {
 	if len(all) <= sortFanIn {
-		return mergeOnce(ctx, w, all)
+		return mergeOnce(ctx, w, all, maxLine)
 	}
 	tmp, err := os.CreateTemp("", "warc-sort-")
 	if err != nil {
@@ -117,14 +117,16 @@ func merge(ctx context.Context, w io.Writer, all []source) error {
 	s := &sorter{tmp: tmp}
 	defer s.close()
 	for group := range slices.Chunk(all, sortFanIn) {
-		if err := s.run(func(w io.Writer) error { return mergeOnce(ctx, w, group) }); err != nil {
+		err := s.run(func(w io.Writer) error { return mergeOnce(ctx, w, group, maxLine) })
+		if err != nil {
 			return err
 		}
 	}
 	return merge(ctx, w, s.runs)
 }
 
-func mergeOnce(ctx context.Context, w io.Writer, all []source) (err error) {
+// mergeOnce merges with a buffer of size bytes for each run; a run with a longer line gets maxLine.
+func mergeOnce(ctx context.Context, w io.Writer, all []source, size int) (err error) {
 	var h runs
 	defer func() {
 		for _, r := range h {
@@ -136,7 +138,7 @@ func mergeOnce(ctx context.Context, w io.Writer, all []source) (err error) {
 		if err != nil {
 			return err
 		}
-		r := &run{c: c, br: bufio.NewReaderSize(c, maxLine)}
+		r := &run{c: c, br: bufio.NewReaderSize(c, size)}
 		h = append(h, r)
 		if err := r.next(); err != nil {
 			return err
@@ -171,7 +173,7 @@ func mergeOnce(ctx context.Context, w io.Writer, all []source) (err error) {
 
 // run is a sorted run being read. line includes the line feed.
 type run struct {
-	c    io.Closer
+	c    io.ReadCloser
 	br   *bufio.Reader
 	line []byte
 }
@@ -184,6 +186,10 @@ func (r *run) next() (err error) {
 	case errors.Is(err, io.EOF) && len(r.line) == 0:
 		r.line = nil
 		return nil
+	case errors.Is(err, bufio.ErrBufferFull) && r.br.Size() < maxLine:
+		begin := bytes.NewReader(bytes.Clone(r.line))
+		r.br = bufio.NewReaderSize(io.MultiReader(begin, r.c), maxLine)
+		return r.next()
 	case errors.Is(err, io.EOF) || errors.Is(err, bufio.ErrBufferFull):
 		return fmt.Errorf("%w: line of an index", ErrCorrupt)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -61,54 +62,105 @@ func SpanOf(url string, m Match) Span {
 // Entries calls fn for each entry of the index in a range, in the order of keys and times. Of a
 // finished file it reads the lines in the range, found by bisection, and of a file that is being
 // written the whole index log. An error of fn ends it and is returned. Lines that are not valid are
-// left out.
+// left out. It needs 8 MiB of memory and some KiB for each file, but no temporary file.
 func (r *Reader) Entries(ctx context.Context, span Span, fn func(Entry) error) error {
-	s := newSorter() // of files without a sorted index
-	defer s.close()
-	var all []source
-	err := r.files(ctx, func(name string, x extent) error {
-		if !x.open {
-			part, err := r.section(name, span)
-			if err == nil && part != nil {
-				all = append(all, part)
-			}
-			if !errors.Is(err, os.ErrNotExist) {
-				return err
-			}
+	return r.entriesWithin(ctx, sortMemory, span, fn)
+}
+
+// entriesWithin is Entries with so many bytes of memory for the lines of files without a sorted
+// index.
+func (r *Reader) entriesWithin(
+	ctx context.Context, memory int, span Span, fn func(Entry) error,
+) error {
+	for {
+		l := &lowest{span: span, limit: memory}
+		if err := r.entries(ctx, l, fn); err != nil || l.span == span {
+			return err
 		}
-		return r.addOpen(s, name, x, span)
+		span.From = l.span.To
+	}
+}
+
+// entries calls fn for the entries in the range of l, which is shortened if the lines of files
+// without a sorted index need too much memory.
+func (r *Reader) entries(ctx context.Context, l *lowest, fn func(Entry) error) error {
+	var finished []string
+	err := r.files(ctx, func(name string, x extent) error {
+		if _, err := os.Stat(filepath.Join(r.dir, indexName(name))); err == nil && !x.open {
+			finished = append(finished, name)
+			return nil
+		}
+		return r.addOpen(ctx, l, name, x)
 	})
 	if err != nil {
 		return err
 	}
-	return merge(ctx, &entryWriter{fn: fn}, append(all, s.sources()...))
+	slices.SortFunc(l.lines, bytes.Compare)
+	all := []source{func() (io.ReadCloser, error) {
+		return io.NopCloser(&lineReader{lines: l.lines}), nil
+	}}
+	for _, name := range finished {
+		part, err := r.section(name, l.span)
+		if err != nil {
+			return err
+		}
+		if part != nil {
+			all = append(all, part)
+		}
+	}
+	return mergeOnce(ctx, &entryWriter{fn: fn}, all, 4<<10)
+}
+
+// lowest keeps the lowest lines of a range, as many as memory permits.
+type lowest struct {
+	span        Span // To is lowered to the first line that has no place
+	limit, size int  // in bytes, with slice headers
+	lines       [][]byte
+}
+
+// add adds a copy of a line.
+func (l *lowest) add(line []byte) error {
+	if string(line) < l.span.From || string(line) >= l.span.To {
+		return nil
+	}
+	l.lines = append(l.lines, bytes.Clone(line))
+	l.size += len(line) + 24
+	if l.size <= l.limit || len(l.lines) < 2 {
+		return nil
+	}
+	slices.SortFunc(l.lines, bytes.Compare)
+	half := len(l.lines) / 2
+	l.span.To = string(l.lines[half])
+	clear(l.lines[half:])
+	l.lines, l.size = l.lines[:half], 0
+	for _, kept := range l.lines {
+		l.size += len(kept) + 24
+	}
+	return nil
 }
 
 // addOpen adds the lines of a file without a sorted index.
-func (r *Reader) addOpen(s *sorter, name string, x extent, span Span) error {
-	add := func(line []byte) error {
-		if string(line) < span.From || string(line) >= span.To {
-			return nil
-		}
-		return s.add(line)
-	}
+func (r *Reader) addOpen(ctx context.Context, l *lowest, name string, x extent) error {
 	if x.open && !x.logFailed {
 		err := withLog(r.dir, name, x.logEnd, func(br *bufio.Reader) error {
 			return readLog(br, func(e event) error {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
 				if e.end > x.end || e.checkpoint || len(e.line) == 0 {
 					return nil
 				}
-				return add(e.line)
+				return l.add(e.line)
 			})
 		})
 		if !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		if part, err := r.section(name, span); err == nil { // it was finished meanwhile
-			return addSource(part, add)
+		if part, err := r.section(name, l.span); err == nil { // it was finished meanwhile
+			return addSource(part, l.add)
 		}
 	}
-	_, _, err := scanFile(r.dir, name, 0, x.end, add)
+	_, _, err := scanFile(r.dir, name, 0, x.end, l.add)
 	if errors.Is(err, ErrCorrupt) {
 		return nil
 	}
@@ -155,15 +207,32 @@ func (r *Reader) section(name string, span Span) (source, error) {
 		return nil, err
 	}
 	return func() (io.ReadCloser, error) {
-		f, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		return struct {
-			io.Reader
-			io.Closer
-		}{io.NewSectionReader(f, from, to-from), f}, nil
+		return io.NopCloser(&pathReader{path: path, at: from, end: to}), nil
 	}, nil
+}
+
+// pathReader reads a part of a file that never changes. It keeps it open only meanwhile, because
+// an archive may have more files than a process may open.
+type pathReader struct {
+	path    string
+	at, end int64
+}
+
+func (r *pathReader) Read(p []byte) (int, error) {
+	if r.at >= r.end {
+		return 0, io.EOF
+	}
+	f, err := os.Open(r.path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	n, err := f.ReadAt(p[:min(int64(len(p)), r.end-r.at)], r.at)
+	r.at += int64(n)
+	if n > 0 {
+		err = nil
+	}
+	return n, err
 }
 
 // firstLine returns the offset of the first line of a sorted file that is not less than key.

@@ -1,11 +1,16 @@
 package warc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -28,7 +33,8 @@ func entriesOf(t *testing.T, r *Reader, url string, m Match) (all []string) {
 func TestEntries(t *testing.T) {
 	a := open(t, t.TempDir(), Options{MaxFile: 3000})
 	urls := []string{"http://a.example/", "http://a.example/x", "http://a.example/x/1",
-		"http://a.example/xy", "http://a.example:8080/x", "http://b.a.example/", "http://aa.example/"}
+		"http://a.example/xy", "http://a.example:8080/x", "http://b.a.example/",
+		"http://aa.example/"}
 	for i := range 20 {
 		for _, u := range urls {
 			x := page(i, 100)
@@ -87,5 +93,74 @@ func TestEntries(t *testing.T) {
 	})
 	if !errors.Is(err, stop) || n != 5 {
 		t.Errorf("stopped after %d: %v", n, err)
+	}
+}
+
+// TestEntriesInPasses reads an open file with more lines than there is memory for.
+func TestEntriesInPasses(t *testing.T) {
+	a := open(t, t.TempDir(), Options{})
+	var want []string
+	for i := range 50 {
+		x := page(49-i, 10)
+		x.URL = fmt.Sprintf("http://a.example/%02d", 49-i)
+		appendOne(t, a, x)
+		want = append(want, fmt.Sprintf("http://a.example/%02d", i))
+	}
+	for _, memory := range []int{1, 1000, 3000, sortMemory} {
+		var got []string
+		span := SpanOf("http://a.example/", MatchHost)
+		err := a.entriesWithin(t.Context(), memory, span, func(e Entry) error {
+			got = append(got, e.URL)
+			return nil
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("with %d bytes: %d entries %q, %v", memory, len(got), got, err)
+		}
+	}
+}
+
+// TestStream reads a capture in parts, and one that was damaged.
+func TestStream(t *testing.T) {
+	dir := t.TempDir()
+	a := open(t, dir, Options{})
+	x := page(1, 200_000)
+	x.URL = "http://a.example/"
+	appendOne(t, a, x)
+	closeNow(t, a)
+	r, err := OpenReader(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at Location
+	err = r.Entries(t.Context(), SpanOf(x.URL, MatchExact), func(e Entry) error {
+		at = e.Location
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func() ([]byte, int64, error) {
+		s, err := r.OpenAt(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		body, err := io.ReadAll(iotest.OneByteReader(s))
+		return body, s.Size, err
+	}
+	if body, n, err := read(); err != nil || !bytes.Equal(body, x.Body) || n != int64(len(body)) {
+		t.Errorf("read %d bytes of %d, %v", len(body), n, err)
+	}
+	name := filepath.Join(dir, at.File)
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[at.Offset+at.Length-6]++ // in the checksum
+	if err := os.WriteFile(name, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if body, _, err := read(); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("read %d bytes of a damaged record: %v", len(body), err)
 	}
 }

@@ -181,6 +181,7 @@ func (n *Node) Status() admin.Status {
 	return admin.Status{
 		PeerID: n.self, Addrs: []string{"/ip4/198.51.100.7/tcp/4101/p2p/" + n.self},
 		Health:  admin.Health{State: admin.HealthCrawling, Why: "2481003 URLs are waiting"},
+		Replay:  "http://127.0.0.1:8090/",
 		Network: "peerd-5f2a", Strategy: "proxy", UptimeS: 93_784 + 2*float64(t),
 		Coordinate:     admin.Coordinate{Vec: []float64{90, 0}, Height: 1.2, Error: .08},
 		PeersConnected: 60, Directory: len(n.peers),

@@ -207,9 +207,16 @@ const queueColumns = (s) => [
   { key: 'subnet', title: 'Subnet', width: 9, show: (q) => (q.subnet ? ask(q.subnet) : '') },
   { key: 'owner', title: 'Owner', show: (q) => peer(q.owner, s.status.peer_id) }];
 
-const pageColumns = () => [
+// replay links a URL to its archived page, if the peer shows those.
+function replay(status, url, at) {
+  if (!status.replay) return url;
+  const stamp = new Date(at).toISOString().replace(/\D/g, '').slice(0, 14);
+  return h('a', { href: `${status.replay}web/${stamp}/${url}`, rel: 'noreferrer', target: '_blank' }, url);
+}
+
+const pageColumns = (s) => [
   { key: 'fetched_at', title: 'When', width: 7, show: (p) => time(p.fetched_at) },
-  { key: 'url', title: 'URL', width: 16, show: (p) => p.url },
+  { key: 'url', title: 'URL', width: 16, show: (p) => replay(s.status, p.url, p.fetched_at) },
   { key: 'status', title: 'Status', number: true, show: (p) => p.status },
   { key: 'bytes', title: 'Size', number: true, show: (p) => bytes(p.bytes) },
   { key: 'took_ms', title: 'Took', number: true, show: (p) => ms(p.took_ms) },
@@ -224,7 +231,7 @@ export const views = [
   list('subnets', 'Subnets', 'What this peer owns. Predicted and measured are averages of the download times of its pages.', () => ({ columns: subnetColumns(), empty: 'This peer owns no subnet yet. They come with URLs.' })),
   list('moves', 'Moves', 'Subnets that came and went since the start. The times are predictions for a typical page by what is known now.', (s) => ({ columns: moveColumns(s), empty: 'No subnet has moved since the start.' })),
   list('queue', 'Queue', 'Hosts with URLs that wait.', (s) => ({ columns: queueColumns(s), sort: '-pending', empty: 'No URLs wait.' })),
-  list('pages', 'Pages', 'The last thousand pages that this peer fetched.', () => ({ columns: pageColumns(), empty: 'No page was fetched since the start.' })),
+  list('pages', 'Pages', 'The last thousand pages that this peer fetched.', (s) => ({ columns: pageColumns(s), empty: 'No page was fetched since the start.' })),
   { name: 'search', title: 'Search', open: search },
   { name: 'limits', title: 'Limits', open: settings },
   list('denied', 'Deny list', 'What this peer does not request. Edit it with “peerd deny add” and “peerd deny remove”.', () => ({ columns: [{ key: 'rule', title: 'Rule', show: (r) => r.rule }], empty: 'The list is empty.' })),
