@@ -179,7 +179,7 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 
 [search]
 # Index the archived pages for "peerd search", in the folder index beside this file. It needs an
-# archive, and more processor time for a page than fetching and archiving it.
+# archive, and up to as much processor time for a page as fetching and archiving it.
 #enabled = false
 
 [replay]
