@@ -93,6 +93,7 @@ type Config struct {
 	Search  Search  `toml:"search"`
 	Replay  Replay  `toml:"replay"`
 	Collect Collect `toml:"collect"`
+	Traffic Traffic `toml:"traffic"`
 	Overlay Overlay `toml:"overlay"`
 }
 
@@ -240,6 +241,7 @@ func (c Config) Validate() error {
 	if c.Collect.Enabled && !c.Archive.Enabled {
 		f.addf("collect.enabled needs archive.enabled: collected pages are archived")
 	}
+	c.Traffic.check(&f, c.Listen)
 	c.Overlay.check(&f)
 	return f.err()
 }
