@@ -209,7 +209,7 @@ func (w *wireCounter) relay(t *testing.T, to, name, other string) string {
 	return fmt.Sprintf("/ip4/127.0.0.1/tcp/%d", ln.Addr().(*net.TCPAddr).Port)
 }
 
-// newMeasured creates a peer with a name whose traffic is counted, and limits it.
+// newMeasured creates a peer with a name, by which its traffic is counted, and limits it.
 func newMeasured(t *testing.T, name, announce, limits string, flags ...string) *daemon {
 	t.Helper()
 	d := newDaemon(t, flags...)

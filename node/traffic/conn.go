@@ -59,7 +59,7 @@ func (l *Limiter) Wrap(class Class, c net.Conn) net.Conn {
 		read: newDeadline(), write: newDeadline()}
 }
 
-// conn is a connection whose traffic is limited.
+// conn is a connection with limited traffic.
 type conn struct {
 	net.Conn
 	limiter     *Limiter

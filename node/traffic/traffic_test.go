@@ -38,7 +38,7 @@ type pass struct {
 	n  int64
 }
 
-// In any 10 s at most 1.05 times the bandwidth passes, whoever sends what when, and nobody waits for
+// In any 10 s at most 1.05 times the bandwidth passes, whoever sends what when, and no sender waits for
 // ever.
 func TestAnyWindow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
