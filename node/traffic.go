@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"peerd/node/admin"
@@ -65,6 +66,43 @@ func (n *Node) runTraffic(ctx context.Context) error {
 		case <-t.C:
 		}
 	}
+}
+
+// whileVolume calls run again and again, with a context that ends when the volume for web servers
+// is used up, until ctx ends or run fails.
+func (n *Node) whileVolume(ctx context.Context, run func(context.Context) error) error {
+	for ctx.Err() == nil {
+		if n.traffic.UsedUp(traffic.Crawl) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(trafficPoll):
+			}
+			continue
+		}
+		if err := n.runWithVolume(ctx, run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runWithVolume calls run once, with a context that ends when the volume is used up.
+func (n *Node) runWithVolume(ctx context.Context, run func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	defer watcher.Wait()
+	defer stop()
+	watcher.Go(func() {
+		for !n.traffic.UsedUp(traffic.Crawl) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(trafficPoll):
+			}
+		}
+		stop()
+	})
+	return run(ctx)
 }
 
 // untilVolume returns how long nothing may be fetched because the volume of the month is used up.

@@ -19,8 +19,8 @@ type Limiter interface {
 	Closed() bool
 }
 
-// UseQUIC has connections use QUIC as well as TCP, or only TCP: then those over QUIC are closed, and
-// so are the listeners. It returns an error if an address cannot be listened on.
+// UseQUIC has connections use QUIC as well as TCP, or only TCP: then those over QUIC are closed,
+// and so are the listeners. It returns an error if an address cannot be listened on.
 func (n *Net) UseQUIC(use bool) error {
 	if n.gate.noQUIC.Swap(!use) == !use {
 		return nil

@@ -120,8 +120,8 @@ func fastest(all []sample) (rate float64) {
 	return rate
 }
 
-// serveLarge serves n endless sites with large pages, each in a subnet of its own, and returns their
-// URLs. A peer is known by the name at the end of its contact URL.
+// serveLarge serves n endless sites with large pages, each in a subnet of its own, and returns
+// their URLs. A peer is known by the name at the end of its contact URL.
 func (w *wireCounter) serveLarge(t *testing.T, n int) (urls []string) {
 	t.Helper()
 	filler := strings.Repeat("<p>words that fill a page</p>\n", 4000)
@@ -229,8 +229,8 @@ func newMeasured(t *testing.T, name, announce, limits string, flags ...string) *
 	return d
 }
 
-// A cap on all bytes holds within 5 % over any 10 s, by the counts of the kernel, is used, and can be
-// changed; and peers under a cap keep their subnets.
+// A cap on all bytes holds within 5 % over any 10 s, by the counts of the kernel, is used, and can
+// be changed; and peers under a cap keep their subnets.
 func TestTrafficCap(t *testing.T) {
 	const firstCap, secondCap = 500e3, 200e3
 	w := newWireCounter()

@@ -33,7 +33,7 @@ func (b *bucket) fill(now time.Time) {
 }
 
 // take takes n bytes if the bucket then still has the part keep of its size, and returns 0, or
-// returns how long to wait for that. More than a quarter of the size passes when there is a quarter.
+// returns how long to wait for that. If n is more than a quarter of the size, a quarter will do.
 func (b *bucket) take(n int64, keep float64, now time.Time) time.Duration {
 	if b.rate == 0 {
 		return 0

@@ -78,13 +78,13 @@ func (c *conn) Read(p []byte) (int, error) {
 		return c.Conn.Read(p)
 	}
 	if c.limiter.UsedUp(c.class) {
-		return 0, ErrUsedUp
+		return 0, c.failed("read", ErrUsedUp)
 	}
 	s := c.limiter.sizes()
 	stop := &stops{closed: c.closed, deadline: c.read.done()}
 	if c.class == Crawl {
 		if err := c.takeAhead(s.ahead, stop); err != nil {
-			return 0, err
+			return 0, c.failed("read", err)
 		}
 	}
 	n, err := c.Conn.Read(p[:min(int64(len(p)), s.chunk)])
@@ -97,6 +97,11 @@ func (c *conn) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// failed returns err as the error of a connection: it says nothing about the other side.
+func (c *conn) failed(op string, err error) error {
+	return &net.OpError{Op: op, Net: c.RemoteAddr().Network(), Addr: c.RemoteAddr(), Err: err}
 }
 
 // takeAhead has the credit filled up to ahead if less than half of it is left.
@@ -135,7 +140,7 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	for {
 		part := p[:min(int64(len(p)), c.limiter.sizes().chunk)]
 		if err := c.limiter.take(c.class, onWire(len(part)), stop); err != nil {
-			return written, err
+			return written, c.failed("write", err)
 		}
 		n, err := c.Conn.Write(part)
 		written += n
@@ -145,14 +150,17 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	}
 }
 
-// Close closes the connection and returns what it did not use.
+// Close closes the connection. It counts what has arrived and was not read, and returns what was
+// taken for more.
 func (c *conn) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	c.mu.Lock()
 	credit := c.credit
 	c.credit = 0
 	c.mu.Unlock()
-	c.limiter.charge(-credit)
+	if c.limiter.limited.Load() {
+		c.limiter.charge(onWire(unread(c.Conn)) - credit)
+	}
 	return c.Conn.Close()
 }
 

@@ -1,8 +1,8 @@
-// Package traffic limits all bytes that a peer sends and receives: bytes per second, and bytes per
-// calendar month (UTC). It counts what passes through its connections, which are those to web
-// servers, to name servers and over TCP to other peers, and adds an estimate of the headers of TCP
-// and IP. It counts neither repeated packets, nor packets of strangers that reach no connection,
-// nor what stays in the local network: multicast DNS and requests to the router.
+// Package traffic limits all bytes that a peer sends and receives: per second, and per calendar
+// month (UTC). It counts what passes through its connections, which are those to web servers, to
+// name servers and over TCP to other peers, and adds an estimate of the headers of TCP and IP. It
+// does not count repeated packets, packets that reach no connection, and what stays in the local
+// network: multicast DNS and requests to the router.
 //
 // # Bandwidth
 //
@@ -12,8 +12,8 @@
 // socket may receive are taken from the bucket before they can arrive. In any 10 s at most 10.25
 // times the bandwidth is taken.
 //
-// There are two classes. Traffic with other peers and name servers goes first; that with web
-// servers waits for it, and leaves it half of the bucket.
+// There are two classes. Traffic with other peers and name servers goes first: that with web
+// servers leaves it half of the bucket, and so gets nothing while it waits.
 //
 // # Monthly volume
 //

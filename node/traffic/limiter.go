@@ -14,9 +14,6 @@ const (
 	MinVolume    = 10e6
 )
 
-// recheck is how often traffic with web servers looks whether that with other peers still waits.
-const recheck = 5 * time.Millisecond
-
 // ErrUsedUp says that the volume of this month is used up.
 var ErrUsedUp = errors.New("the traffic volume of this month is used up")
 
@@ -30,7 +27,8 @@ const (
 	numClasses
 )
 
-// controlShare is the part of the bucket that Crawl leaves to Control.
+// controlShare is the part of the bucket that Crawl leaves to Control. While Control waits, the
+// bucket has less, so that Crawl gets nothing.
 const controlShare = 0.5
 
 // Limits are the limits on all traffic. 0 means no limit.
@@ -233,9 +231,6 @@ func (l *Limiter) tryPace(c Class, n int64) time.Duration {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c == Crawl && l.bucket.rate > 0 && l.waiting[Control].Load() > 0 {
-		return recheck
-	}
 	d := l.bucket.take(n, keep, now)
 	if d == 0 {
 		l.meter.add(n, now)

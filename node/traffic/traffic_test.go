@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -38,8 +39,8 @@ type pass struct {
 	n  int64
 }
 
-// In any 10 s at most 1.05 times the bandwidth passes, whoever sends what when, and no sender waits for
-// ever.
+// In any 10 s at most 1.05 times the bandwidth passes, whoever sends what when, and no sender waits
+// for ever.
 func TestAnyWindow(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rate := rapid.Int64Range(MinBandwidth, 2e6).Draw(rt, "rate")
@@ -51,7 +52,7 @@ func TestAnyWindow(t *testing.T) {
 		workers := rapid.SliceOfN(rapid.SliceOfN(rapid.Custom(func(t *rapid.T) work {
 			return work{
 				class: Class(rapid.IntRange(0, 1).Draw(t, "class")),
-				n:     rapid.Int64Range(1, rate).Draw(t, "bytes"),
+				n:     rapid.Int64Range(1, 12*rate).Draw(t, "bytes"),
 				sleep: time.Duration(rapid.Int64Range(0, int64(12*time.Second)).Draw(t, "sleep")),
 			}
 		}), 1, 10), 1, 12).Draw(rt, "workers")
@@ -112,17 +113,17 @@ func TestControlGoesFirst(t *testing.T) {
 		for range 100 { // heartbeats
 			time.Sleep(100 * time.Millisecond)
 			at := time.Now()
-			if err := l.take(Control, 500, &stops{}); err != nil {
+			if err := l.take(Control, 5000, &stops{}); err != nil {
 				t.Fatal(err)
 			}
-			if wait := time.Since(at); wait > 10*time.Millisecond {
+			if wait := time.Since(at); wait > 0 {
 				t.Fatalf("a heartbeat waited for %v", wait)
 			}
 		}
 		over := time.Since(start).Seconds()
 		close(stop)
 		g.Wait()
-		if all := float64(crawled) + 50e3; all < 0.95*rate*over {
+		if all := float64(crawled) + 500e3; all < 0.95*rate*over {
 			t.Errorf("%.0f bytes in %v s, want nearly the bandwidth", all, over)
 		}
 		// A peer that has much to send to other peers stops the crawl.
@@ -237,13 +238,14 @@ func TestVolumeStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.m.Start = s.m.Start.AddDate(0, 1, 0) // it was stored while the clock was ahead
-	if u := newLimiter(t, limits, s).Usage(); u.Month != 5e6 || !u.Ends.Equal(s.m.Start.AddDate(0, 1, 0)) {
+	u := newLimiter(t, limits, s).Usage()
+	if u.Month != 5e6 || !u.Ends.Equal(s.m.Start.AddDate(0, 1, 0)) {
 		t.Errorf("after a restart: %+v", u)
 	}
 }
 
-// Bytes are the same behind a limited connection. What waits ends when the connection is closed and
-// at its deadline.
+// Bytes are the same behind a limited connection. What waits ends when it is closed and at its
+// deadline.
 func TestConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, class := range []Class{Control, Crawl} {
@@ -305,5 +307,46 @@ func TestConnUsedUp(t *testing.T) {
 	}
 	if u := l.Usage(); u.Month < n || u.Rate == 0 {
 		t.Errorf("%+v after %d bytes", u, n)
+	}
+}
+
+// What has arrived counts though it was never read.
+func TestUnread(t *testing.T) {
+	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
+		t.Skip("unread bytes are not known on this system")
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	sent := make(chan error, 1)
+	go func() {
+		c, err := ln.Accept()
+		if err == nil {
+			_, err = c.Write(make([]byte, 20e3))
+			defer c.Close()
+		}
+		sent <- err
+	}()
+	l := newLimiter(t, Limits{MonthlyVolume: MinVolume}, &memStore{})
+	c, err := Dialer{l, Crawl}.DialContext(t.Context(), "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for unread(c.(*conn).Conn) < 19e3 { // it may come in pieces
+		time.Sleep(time.Millisecond)
+	}
+	before := l.Usage().Month
+	c.Close()
+	c.Close()
+	if n := l.Usage().Month - before; n < 19e3 || n > 25e3 {
+		t.Errorf("counted %d bytes that were not read", n)
 	}
 }
