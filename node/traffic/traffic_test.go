@@ -117,7 +117,8 @@ func TestControlGoesFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			if wait := time.Since(at); wait > 0 {
-				t.Fatalf("a heartbeat waited for %v", wait)
+				t.Errorf("a heartbeat waited for %v", wait)
+				break
 			}
 		}
 		over := time.Since(start).Seconds()
