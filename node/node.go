@@ -135,7 +135,8 @@ func New(o Options) (n *Node, err error) {
 		}
 	}()
 	for _, step := range []func() error{
-		n.openSettings, n.openData, n.openStore, n.openPause, n.openTraffic, n.openArchive, n.openNet,
+		n.openSettings, n.openData, n.openStore, n.openPause, n.openTraffic, n.openArchive,
+		n.openNet,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
 		n.openSearch, n.openTrace, n.openFeed, n.openLocalSites, n.openAPI, n.openReplay,

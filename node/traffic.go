@@ -53,7 +53,8 @@ func (n *Node) runTraffic(ctx context.Context) error {
 			"used up the monthly volume for web servers; the peer hands its subnets over",
 		} {
 			if u.UsedUp[c] != was[c] && u.UsedUp[c] {
-				n.log.Warn(text, "bytes", u.Month, "volume", u.Limits.MonthlyVolume, "until", u.Ends)
+				n.log.Warn(text, "bytes", u.Month, "volume", u.Limits.MonthlyVolume,
+					"until", u.Ends)
 			}
 			was[c] = u.UsedUp[c]
 		}
@@ -116,7 +117,7 @@ func (n *Node) untilVolume(now time.Time) time.Duration {
 // volumeState says that the volume of the month is used up; "": it is not.
 func (n *Node) volumeState() string {
 	u := n.traffic.Usage()
-	what := ""
+	var what string
 	switch {
 	case u.UsedUp[traffic.Control]:
 		what = "all of it is used up, and the peer is offline"

@@ -102,7 +102,8 @@ func (n *Node) Limits() []admin.Limit {
 	traffic := n.trafficLimits()
 	all := []admin.Limit{n.networkLimit(now), n.witnessLimit(), n.hoursLimit(now),
 		n.quotaLimit(now),
-		n.bandwidthLimit(now), traffic[0], traffic[1], n.diskLimit(), n.archiveLimit(), n.politenessLimit(),
+		n.bandwidthLimit(now), traffic[0], traffic[1],
+		n.diskLimit(), n.archiveLimit(), n.politenessLimit(),
 		{Name: "workers", Setting: "crawl.fetch_workers", Unit: "requests",
 			Used: float64(fr.InFlight), Max: float64(c.FetchWorkers)},
 		{Name: "URLs for other peers", Unit: "URLs", Used: float64(n.outbox.Stats().Outbox),

@@ -4,7 +4,10 @@ import "time"
 
 const (
 	// burst is the time for which unused bandwidth accumulates.
-	burst = 250 * time.Millisecond
+	burst = 150 * time.Millisecond
+	// fillPart is the part of the bandwidth with which the bucket is filled: sockets hold bytes that
+	// were counted before, and let them pass together.
+	fillPart = 0.98
 	// window is the time over which the rate is measured.
 	window = 10 * time.Second
 )
@@ -21,7 +24,7 @@ func (b *bucket) size() float64 { return b.rate * burst.Seconds() }
 // change sets the rate. What was in the bucket remains, up to its new size.
 func (b *bucket) change(rate float64, now time.Time) {
 	b.fill(now)
-	b.rate = rate
+	b.rate = rate * fillPart
 	b.tokens = min(b.tokens, b.size())
 }
 

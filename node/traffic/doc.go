@@ -6,11 +6,11 @@
 //
 // # Bandwidth
 //
-// A token bucket holds the bytes of a quarter of a second. Sends wait before they are written.
+// A token bucket holds the bytes of 150 ms. Sends wait before they are written.
 // Receives of other peers wait after they are read, and the sockets have small buffers, so that
 // TCP slows the sender down. For web servers, of which many may answer at once, the bytes that a
-// socket may receive are taken from the bucket before they can arrive. In any 10 s at most 10.25
-// times the bandwidth is taken.
+// socket may receive are taken from the bucket before they can arrive. In any 10 s at most 9.95
+// times the bandwidth is taken: the rest up to 10.5 is for what the sockets hold.
 //
 // There are two classes. Traffic with other peers and name servers goes first: that with web
 // servers leaves it half of the bucket, and so gets nothing while it waits.

@@ -156,8 +156,8 @@ func (l *Limiter) sizes() sizes {
 		return sizes{chunk: 64 << 10}
 	}
 	return sizes{
-		chunk:  min(max(rate/16, 1<<10), 64<<10),
-		ahead:  min(max(rate/50, 8<<10), 1<<20),
+		chunk:  min(max(rate/32, 1<<10), 64<<10),
+		ahead:  min(max(rate/64, 8<<10), 1<<20),
 		buffer: int(min(max(rate/10, 32<<10), 1<<20)),
 	}
 }

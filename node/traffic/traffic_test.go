@@ -275,7 +275,8 @@ func TestConn(t *testing.T) {
 			_ = c.SetWriteDeadline(time.Time{})
 			go func() { time.Sleep(time.Second); c.Close() }()
 			start = time.Now()
-			if _, err := c.Write(make([]byte, 1e6)); err == nil || time.Since(start) != time.Second {
+			if _, err := c.Write(make([]byte, 1e6)); err == nil ||
+				time.Since(start) != time.Second {
 				t.Errorf("closed: %v after %v", err, time.Since(start))
 			}
 			b.Close()
