@@ -39,6 +39,11 @@ func (n *Node) runCollector(ctx context.Context) error {
 	if err := sink.load(ctx); err != nil {
 		return fmt.Errorf("collect: %w", err)
 	}
+	return n.whileVolume(ctx, func(ctx context.Context) error { return n.collect(ctx, sink) })
+}
+
+// collect runs a collector until ctx ends.
+func (n *Node) collect(ctx context.Context, sink *collected) error {
 	c := &feed.Collector{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Feed(), Sink: sink,
 		Hosts: n.opts.Config.Collect.Hosts, Logger: n.log,

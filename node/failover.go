@@ -6,6 +6,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/node/traffic"
 	"peerd/overlay/lease"
 	"peerd/overlay/owner"
 	"peerd/overlay/peers"
@@ -173,6 +174,9 @@ func (n *Node) fetchWait(now time.Time) time.Duration {
 	}
 	if !n.network.Online() || !n.manager.HasQuorumLease() {
 		return fetchRetry
+	}
+	if n.traffic.Queue(traffic.Crawl) >= maxWaitingReads {
+		return trafficRetry // more fetches at once would only be slower
 	}
 	return 0
 }

@@ -29,6 +29,7 @@ type facts struct {
 	paused  string        // why and until when; "": it is not
 	offline string        // why; "": it is not
 	blocked []string      // limits in effect
+	volume  string        // that of the month is used up; "": it is not
 	// bootstrap says that there are addresses to join through, and lastError what failed last.
 	bootstrap bool
 	lastError string
@@ -52,6 +53,9 @@ func (f facts) health() admin.Health {
 	switch {
 	case f.paused != "":
 		return h(admin.HealthPaused, "%s", `to continue: peerd resume`, f.paused)
+	case f.volume != "":
+		return h(admin.HealthHeldBack, "%s",
+			"raise it in config.toml, then: peerd reload; or wait until the month ends", f.volume)
 	case f.offline != "":
 		return h(admin.HealthOffline, "%s",
 			"check the network of this machine; the peer continues by itself", f.offline)
@@ -105,6 +109,7 @@ func (n *Node) health(s admin.Status) admin.Health {
 		up: time.Since(n.started), blocked: s.Blocked, bootstrap: len(s.Bootstrap) > 0,
 		alone: n.opts.Alone, fetched: s.PagesFetched, revisits: n.opts.Profile.Revisit.Enabled,
 		paused:  n.pause.describe(time.Now()),
+		volume:  n.volumeState(),
 		waiting: s.Frontier.Pending + s.Frontier.InFlight + s.Frontier.Unclaimed + s.OutboxURLs,
 		givenUp: s.Failed + s.RobotsDenied,
 		inbound: n.inbound.Load() || !n.listensOutside(), reach: n.net.Reachability(),

@@ -22,6 +22,7 @@ const (
 	metaQuota   = "quota"
 	metaRetries = "retries"
 	metaPause   = "pause"
+	metaTraffic = "traffic"
 )
 
 // bindNetwork binds a store to the network that it is first used in.

@@ -32,7 +32,7 @@ func (n *Node) limits(now time.Time) owner.Limits {
 		size = float64(c.Bytes) / float64(c.Fetches)
 	}
 	l := workLimits(n.crawlSettings(), now, size)
-	l.Closed = l.Closed || n.pause.wait(now) > 0
+	l.Closed = l.Closed || n.pause.wait(now) > 0 || n.untilVolume(now) > 0
 	return l
 }
 

@@ -12,6 +12,7 @@ import (
 	"peerd/crawl/trap"
 	"peerd/node/config"
 	"peerd/node/metrics"
+	"peerd/node/traffic"
 	"peerd/overlay"
 	"peerd/store"
 	"peerd/store/warc"
@@ -57,6 +58,9 @@ func (m *measured) Measure() metrics.State {
 		DiskMinFree:    int64(n.opts.Config.Crawl.MinFree),
 	}
 	s.ServersReady, s.ServersWaiting = n.frontier.Servers()
+	if u := n.traffic.Usage(); u.Limits.MonthlyVolume > 0 {
+		s.Month = &metrics.Month{Bytes: u.Month, Volume: u.Limits.MonthlyVolume}
+	}
 	s.Dropped, s.Marked = m.reasons(s.Counters.Dropped)
 	if free, err := warc.FreeDisk(n.opts.Home.Dir); err == nil {
 		s.DiskFree = free
@@ -92,6 +96,7 @@ func (m *measured) blocked(now time.Time) map[string]bool {
 		"paused":    n.pause.wait(now) > 0,
 		"hours":     n.crawlSettings().Hours.Wait(now) > 0,
 		"quota":     n.quota.RequestWait(now) >= time.Second,
+		"volume":    n.traffic.UsedUp(traffic.Crawl),
 		"witnesses": !n.manager.HasQuorumLease(),
 	}
 }

@@ -53,6 +53,7 @@ func scraped(t *testing.T) string {
 	defer running(t, other)()
 	o := options(t)
 	o.Config.Bootstrap, o.Config.Strategy = other.Addrs()[:1], "keep"
+	o.Config.Traffic.MonthlyVolume = 1e12
 	o.Config.Archive.Enabled = true
 	o.Config.Crawl.Resolve = map[string][]netip.Addr{
 		"site.test": {netip.MustParseAddr("127.0.0.1")}}

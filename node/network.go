@@ -40,8 +40,8 @@ func (n *Node) openNetwork() (err error) {
 	if n.opts.Emulation == nil {
 		c.Waiting = func() bool { return n.frontier.Stats().InFlight > 0 }
 		c.Probes = []network.Probe{
-			network.Gateway(connectTCP), network.NameServers(n.askNameServers),
-			network.Peers(connectTCP, n.checkedPeers),
+			network.Gateway(n.connectTCP), network.NameServers(n.askNameServers),
+			network.Peers(n.connectTCP, n.checkedPeers),
 		}
 	}
 	n.network, err = network.New(c)
@@ -104,9 +104,8 @@ func nameEvidence(err error) network.Evidence {
 }
 
 // connectTCP connects to a gateway or to another peer.
-func connectTCP(ctx context.Context, addr netip.AddrPort) error {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr.String())
+func (n *Node) connectTCP(ctx context.Context, addr netip.AddrPort) error {
+	c, err := n.dialControl(ctx, "tcp", addr.String())
 	if err != nil {
 		return err
 	}

@@ -273,7 +273,7 @@ func TestWebConns(t *testing.T) {
 	}
 	defer silent.Close()
 	var at []netip.AddrPort
-	w := newWebConns(nil, func(a netip.AddrPort) { at = append(at, a) })
+	w := newWebConns(new(net.Dialer).DialContext, func(a netip.AddrPort) { at = append(at, a) })
 	c, err := w.DialContext(t.Context(), "tcp", silent.Addr().String())
 	if err != nil || len(at) != 1 || at[0].String() != silent.Addr().String() {
 		t.Fatalf("DialContext() = %v; connected to %v", err, at)

@@ -28,6 +28,7 @@ import (
 	"peerd/node/metrics"
 	"peerd/node/registry"
 	"peerd/node/replay"
+	"peerd/node/traffic"
 	"peerd/overlay"
 	"peerd/overlay/admission"
 	"peerd/overlay/estimate"
@@ -92,6 +93,7 @@ type Node struct {
 	index         *index.Index // nil: none
 	feed          *feed.Server
 	quota         *quota.Quota
+	traffic       *traffic.Limiter
 	localSites    []*localsite.Watcher
 	geoDB         *geo.DB    // nil: none
 	registryTable *rir.Table // nil: the strategy does not need it
@@ -102,11 +104,12 @@ type Node struct {
 	metrics    *metrics.Set // nil without an admin API
 	journal    *journal     // nil without an admin API
 
-	pause     *pause
-	inbound   atomic.Bool                  // another machine has connected to this peer
-	crawlConf atomic.Pointer[config.Crawl] // with the limits that Reload changes
-	reloading sync.Mutex                   // held by Reload
-	fileConf  config.Config                // config.toml at the start, with what was reloaded
+	pause       *pause
+	inbound     atomic.Bool                  // another machine has connected to this peer
+	crawlConf   atomic.Pointer[config.Crawl] // with the limits that Reload changes
+	trafficConf atomic.Pointer[config.Traffic]
+	reloading   sync.Mutex    // held by Reload
+	fileConf    config.Config // config.toml at the start, with what was reloaded
 
 	onClose  func() error // called when all work has ended, before the store closes
 	stopOnce sync.Once
@@ -132,7 +135,8 @@ func New(o Options) (n *Node, err error) {
 		}
 	}()
 	for _, step := range []func() error{
-		n.openSettings, n.openData, n.openStore, n.openPause, n.openArchive, n.openNet,
+		n.openSettings, n.openData, n.openStore, n.openPause, n.openTraffic, n.openArchive,
+		n.openNet,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
 		n.openSearch, n.openTrace, n.openFeed, n.openLocalSites, n.openReplay, n.openAPI,
@@ -176,7 +180,7 @@ func (n *Node) Run(ctx context.Context) error {
 	runs := []func(context.Context) error{
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
-		n.runJournal, n.runIndexer, n.runLocalSites, n.runReplay, n.runCollector,
+		n.runJournal, n.runIndexer, n.runLocalSites, n.runReplay, n.runCollector, n.runTraffic,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)
@@ -255,6 +259,9 @@ func (n *Node) close() error {
 	}
 	if n.net != nil {
 		errs = append(errs, n.net.Close())
+	}
+	if n.traffic != nil {
+		errs = append(errs, n.traffic.Close())
 	}
 	if n.onClose != nil {
 		errs = append(errs, n.onClose())

@@ -22,6 +22,7 @@ import (
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/node/dashboard"
+	"peerd/node/traffic"
 	"peerd/overlay"
 	"peerd/overlay/estimate"
 	"peerd/overlay/handover"
@@ -96,6 +97,7 @@ func (n *Node) openNet() error {
 	c.Bootstrap, c.Known, c.MDNS = boot, known, n.opts.Config.MDNS
 	c.NAT = n.opts.Config.NAT && n.usesInternet()
 	c.Relay = n.opts.Config.Relay
+	c.Limiter, c.NoQUIC = peerTraffic{n.traffic}, n.opts.Config.Traffic.Limits().Limited()
 	c.Datastore = recordStore{n.db}
 	c.UserAgent = "peerd/" + config.Version
 	c.Validators = map[string]record.Validator{
@@ -156,6 +158,9 @@ func (n *Node) openWeb() (err error) {
 	if err != nil {
 		return err
 	}
+	if fc.Dial == nil {
+		fc.Dial = traffic.Dialer{Limiter: n.traffic, Class: traffic.Crawl}.DialContext
+	}
 	n.webConns = newWebConns(fc.Dial, func(a netip.AddrPort) { n.network.Connected(a) })
 	fc.Dial = n.webConns.DialContext
 	if n.fetcher, err = fetch.New(fc); err != nil {
@@ -182,7 +187,8 @@ func (n *Node) openNames() error {
 		if err != nil {
 			return err
 		}
-		n.nameClient = resolve.NewClient(resolve.ClientConfig{Servers: servers, Rate: conf.DNSRate})
+		n.nameClient = resolve.NewClient(resolve.ClientConfig{Servers: servers, Rate: conf.DNSRate,
+			Dial: traffic.Dialer{Limiter: n.traffic, Class: traffic.Control}.DialContext})
 		rc.Lookup = n.nameClient.Lookup
 	}
 	n.names = resolve.New(rc)

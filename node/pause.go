@@ -95,7 +95,8 @@ func (n *Node) Resume() error {
 	return n.pause.set(time.Time{})
 }
 
-// untilOpen returns how long this peer fetches nothing, by its hours or a pause; 0: it may.
+// untilOpen returns how long this peer fetches nothing, by its hours, a pause, or its volume of
+// traffic; 0: it may.
 func (n *Node) untilOpen(now time.Time) time.Duration {
-	return max(n.crawlSettings().Hours.Wait(now), n.pause.wait(now))
+	return max(n.crawlSettings().Hours.Wait(now), n.pause.wait(now), n.untilVolume(now))
 }

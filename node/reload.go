@@ -13,11 +13,13 @@ import (
 )
 
 // liveKeys are the settings that Reload applies; all others need a restart.
-var liveKeys = []string{"crawl.hours", "crawl.pages_per_day", "crawl.bandwidth"}
+var liveKeys = []string{"crawl.hours", "crawl.pages_per_day", "crawl.bandwidth",
+	"traffic.bandwidth", "traffic.monthly_volume"}
 
 // openSettings prepares Reload.
 func (n *Node) openSettings() (err error) {
 	n.crawlConf.Store(&n.opts.Config.Crawl)
+	n.trafficConf.Store(&n.opts.Config.Traffic)
 	if n.fileConf, err = n.opts.Home.Load(); err != nil {
 		n.fileConf = n.opts.Config // a program that does not use config.toml
 	}
@@ -63,10 +65,14 @@ func (n *Node) Reload() (admin.Reloaded, error) {
 		time.Now()); err != nil {
 		return admin.Reloaded{}, fmt.Errorf("reload: %w", err)
 	}
+	if err := n.changeTraffic(file.Traffic); err != nil {
+		return admin.Reloaded{}, fmt.Errorf("reload: %w", err)
+	}
 	n.crawlConf.Store(&c)
 	n.frontier.FetchWaitChanged()
 	f := n.fileConf
 	f.Crawl.Hours, f.Crawl.PagesPerDay, f.Crawl.Bandwidth = c.Hours, c.PagesPerDay, c.Bandwidth
+	f.Traffic = file.Traffic
 	n.fileConf = f
 	n.log.Info("reloaded config.toml", "applied", r.Applied, "needs_restart", r.Restart)
 	return r, nil

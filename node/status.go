@@ -174,6 +174,9 @@ func (n *Node) blocked(now time.Time, unclaimed bool) []string {
 	if paused := n.pause.describe(now); paused != "" {
 		why = append(why, paused)
 	}
+	if volume := n.volumeState(); volume != "" {
+		why = append(why, volume)
+	}
 	if err := n.checkSpace(); err != nil {
 		why = append(why, err.Error())
 	}

@@ -99,9 +99,11 @@ func diskOf(samples []admin.Sample, minFree int64, now time.Time) admin.Disk {
 func (n *Node) Limits() []admin.Limit {
 	now := time.Now()
 	fr, c := n.frontier.Stats(), n.crawlSettings()
+	traffic := n.trafficLimits()
 	all := []admin.Limit{n.networkLimit(now), n.witnessLimit(), n.hoursLimit(now),
 		n.quotaLimit(now),
-		n.bandwidthLimit(now), n.diskLimit(), n.archiveLimit(), n.politenessLimit(),
+		n.bandwidthLimit(now), traffic[0], traffic[1],
+		n.diskLimit(), n.archiveLimit(), n.politenessLimit(),
 		{Name: "workers", Setting: "crawl.fetch_workers", Unit: "requests",
 			Used: float64(fr.InFlight), Max: float64(c.FetchWorkers)},
 		{Name: "URLs for other peers", Unit: "URLs", Used: float64(n.outbox.Stats().Outbox),
@@ -226,7 +228,7 @@ func (n *Node) politenessLimit() admin.Limit {
 // Settings returns the settings in effect, in the order of the sections, without passwords.
 func (n *Node) Settings() []admin.Setting {
 	c := n.opts.Config
-	c.Crawl = n.crawlSettings()
+	c.Crawl, c.Traffic = n.crawlSettings(), *n.trafficConf.Load()
 	return settingsOf("", reflect.ValueOf(c), reflect.ValueOf(config.Default()))
 }
 

@@ -59,6 +59,11 @@ func (n *Node) fetchConfig() (fetch.Config, error) {
 	fc.ConnectTimeout = min(fc.ConnectTimeout, fc.TotalTimeout)
 	fc.IdleTimeout = idleTimeout(n.gap())
 	fc.MaxRaw = archiveLimit(n.opts.Config.Archive.MaxBody)
+	if cap := int64(n.opts.Config.Traffic.Bandwidth); cap > 0 {
+		// A body that waits here is no slow server.
+		fc.SteadyRate = min(fc.SteadyRate, cap/(8*maxWaitingReads))
+		fc.MinRate = min(fc.MinRate, fc.SteadyRate)
+	}
 	if n.opts.Emulation != nil {
 		fc.Dial = n.opts.Emulation.DialWeb
 	} else {

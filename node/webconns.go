@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 )
 
 // webConns are the open connections to web servers. After an outage they are closed: TCP repeats
@@ -23,13 +24,10 @@ func newWebConns(
 	dial func(ctx context.Context, network, addr string) (net.Conn, error),
 	connected func(addr netip.AddrPort),
 ) *webConns {
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
 	return &webConns{dial: dial, connected: connected, open: map[*webConn]struct{}{}}
 }
 
-// DialContext connects to addr. Connections other than TCP, which an emulation has, are not
+// DialContext connects to addr. Connections without a socket, which an emulation has, are not
 // remembered.
 func (w *webConns) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	c, err := w.dial(ctx, network, addr)
@@ -39,11 +37,11 @@ func (w *webConns) DialContext(ctx context.Context, network, addr string) (net.C
 	if at, err := netip.ParseAddrPort(addr); err == nil {
 		w.connected(at)
 	}
-	tcp, ok := c.(*net.TCPConn)
+	s, ok := c.(socket)
 	if !ok {
 		return c, nil
 	}
-	wc := &webConn{TCPConn: tcp, all: w}
+	wc := &webConn{socket: s, all: w}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.open[wc] = struct{}{}
@@ -63,9 +61,15 @@ func (w *webConns) closeAll() {
 	}
 }
 
+// socket is a connection with a socket.
+type socket interface {
+	net.Conn
+	syscall.Conn
+}
+
 // webConn is a connection to a web server, or to the proxy.
 type webConn struct {
-	*net.TCPConn
+	socket
 	all *webConns
 }
 
@@ -74,5 +78,5 @@ func (c *webConn) Close() error {
 	c.all.mu.Lock()
 	delete(c.all.open, c)
 	c.all.mu.Unlock()
-	return c.TCPConn.Close()
+	return c.socket.Close()
 }

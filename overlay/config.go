@@ -77,6 +77,10 @@ type Config struct {
 	// TransportOptions replace TCP, QUIC and their encryption by other options of libp2p;
 	// simulations use them. The rest of the host is the same. Nil is the real network.
 	TransportOptions []config.Option
+	// Limiter limits the traffic of the connections; nil: it is not limited.
+	Limiter Limiter
+	// NoQUIC uses TCP only, until Net.UseQUIC: a Limiter does not see packets of QUIC.
+	NoQUIC bool
 	// UserAgent is sent to other peers on connecting.
 	UserAgent string
 	// Validators check the records of DHT namespaces; a record of a namespace

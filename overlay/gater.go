@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/connmgr"
@@ -43,6 +44,8 @@ type gater struct {
 	named   map[peer.ID]bool // of those, the ones with a DNS name, at any address
 	budget  *rate.Limiter
 	relays  func(peer.ID) bool // whether a peer may be used as a relay; nil: none
+	limiter Limiter            // nil: connections may always be opened
+	noQUIC  atomic.Bool        // addresses of QUIC are not dialed
 
 	mu    sync.Mutex
 	found []netip.Addr // by mDNS, oldest first
@@ -56,6 +59,7 @@ func newGater(cfg Config) *gater {
 	}
 	each, near := limit(dialBurst, dialPause), limit(dialBurstNear, dialPauseNear)
 	g := &gater{
+		limiter: cfg.Limiter,
 		trusted: map[peer.ID]bool{},
 		named:   map[peer.ID]bool{},
 		budget: &rate.Limiter{SubnetRateLimiter: rate.SubnetLimiter{
@@ -78,6 +82,7 @@ func newGater(cfg Config) *gater {
 			g.named[b.ID] = g.named[b.ID] || len(a) > 0 && hasName(a)
 		}
 	}
+	g.noQUIC.Store(cfg.NoQUIC)
 	return g
 }
 
@@ -126,6 +131,8 @@ func (g *gater) allowFound(addrs []ma.Multiaddr) {
 func (g *gater) InterceptAddrDial(p peer.ID, a ma.Multiaddr) bool {
 	addr, ok := prefix.Of(a)
 	switch {
+	case g.closed(), g.noQUIC.Load() && isQUIC(a):
+		return false
 	case !ok, IsRelayed(a) && !g.trusted[p] && (g.relays == nil || !g.relays(relayOf(a))):
 		return false
 	case manet.IsPublicAddr(a):
@@ -140,14 +147,17 @@ func (g *gater) InterceptAddrDial(p peer.ID, a ma.Multiaddr) bool {
 	return slices.Contains(g.found, addr)
 }
 
+// closed reports whether no connection may be opened, by the limits on traffic.
+func (g *gater) closed() bool { return g.limiter != nil && g.limiter.Closed() }
+
+// InterceptAccept implements connmgr.ConnectionGater.
+func (g *gater) InterceptAccept(network.ConnMultiaddrs) bool { return !g.closed() }
+
 // The other methods of connmgr.ConnectionGater allow everything: the resource manager bounds
 // what comes in.
 
 // InterceptPeerDial implements connmgr.ConnectionGater.
 func (g *gater) InterceptPeerDial(peer.ID) bool { return true }
-
-// InterceptAccept implements connmgr.ConnectionGater.
-func (g *gater) InterceptAccept(network.ConnMultiaddrs) bool { return true }
 
 // InterceptSecured implements connmgr.ConnectionGater.
 func (g *gater) InterceptSecured(network.Direction, peer.ID, network.ConnMultiaddrs) bool {

@@ -79,7 +79,11 @@ func newHost(cfg Config, count *traffic, gate *gater) (h host.Host, err error) {
 		_ = limits.Close()
 		return nil, fmt.Errorf("overlay: start host: %w", err)
 	}
-	if err := listen(h, cfg.Listen); err != nil {
+	addrs := cfg.Listen
+	if cfg.NoQUIC {
+		addrs = withoutQUIC(addrs)
+	}
+	if err := listen(h, addrs); err != nil {
 		return nil, errors.Join(err, h.Close())
 	}
 	return h, nil
@@ -173,6 +177,9 @@ func addTransports(c *config.Config, cfg Config) {
 	}
 	addTransport(c, func(u transport.Upgrader, limits network.ResourceManager,
 		shared *tcpreuse.ConnMgr) (*tcp.TcpTransport, error) {
+		if cfg.Limiter != nil {
+			u = limitedUpgrader{u, cfg.Limiter}
+		}
 		return tcp.NewTCPTransport(u, limits, shared, opts...)
 	})
 	if cfg.TCPDialer == nil {

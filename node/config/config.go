@@ -93,6 +93,7 @@ type Config struct {
 	Search  Search  `toml:"search"`
 	Replay  Replay  `toml:"replay"`
 	Collect Collect `toml:"collect"`
+	Traffic Traffic `toml:"traffic"`
 	Overlay Overlay `toml:"overlay"`
 }
 
@@ -229,6 +230,7 @@ func (c Config) Validate() error {
 	}
 	c.Replay.check(&f, c.Archive.Enabled)
 	c.Collect.check(&f, c.Archive.Enabled)
+	c.Traffic.check(&f, c.Listen)
 	c.Overlay.check(&f)
 	return f.err()
 }

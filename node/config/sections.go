@@ -11,6 +11,7 @@ import (
 
 	"peerd/crawl/trap"
 	"peerd/node/replay"
+	"peerd/node/traffic"
 )
 
 // URLs is the section [urls] of a profile: parts of URLs that do not identify a page, in
@@ -113,6 +114,32 @@ type Collect struct {
 	Hosts   []string `toml:"hosts"`
 	// Upload bounds the bytes per second that this peer sends to collectors; 0: it sends nothing.
 	Upload Size `toml:"upload"`
+}
+
+// Traffic is the section [traffic] of config.toml: limits on all bytes sent and received, to and
+// from web servers, name servers and other peers. 0: no limit.
+type Traffic struct {
+	Bandwidth     Size `toml:"bandwidth"`      // bytes per second
+	MonthlyVolume Size `toml:"monthly_volume"` // bytes per calendar month (UTC)
+}
+
+// Limits returns the limits for package traffic.
+func (t Traffic) Limits() traffic.Limits {
+	return traffic.Limits{Bandwidth: int64(t.Bandwidth), MonthlyVolume: int64(t.MonthlyVolume)}
+}
+
+func (t Traffic) check(f *faults, listen []string) {
+	if t.Bandwidth != 0 {
+		between(f, "traffic.bandwidth", int64(t.Bandwidth), traffic.MinBandwidth, 1e12)
+	}
+	if t.MonthlyVolume != 0 {
+		between(f, "traffic.monthly_volume", int64(t.MonthlyVolume), traffic.MinVolume, 1e18)
+	}
+	if t.Limits().Limited() && !slices.ContainsFunc(listen, func(addr string) bool {
+		return strings.Contains(addr, "/tcp/")
+	}) {
+		f.addf("traffic: limits need an address with /tcp/ in listen: QUIC is not used with them")
+	}
 }
 
 // maxCollectHosts bounds the number of hosts that a peer collects.

@@ -198,6 +198,17 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # to all collectors together; "0" sends nothing.
 #upload = "1MiB"
 
+[traffic]
+# Maximum number of bytes per second that this peer sends and receives, to and from web servers and
+# other peers together, such as "500kB"; at least "20kB"; "0" is no limit. With a limit, QUIC is not
+# used.
+#bandwidth = "0"
+
+# Maximum number of bytes that this peer sends and receives in a calendar month (UTC), such as
+# "50GB"; at least "10MB"; "0" is no limit. A fiftieth is kept for other peers. With a limit, QUIC
+# is not used.
+#monthly_volume = "0"
+
 [overlay]
 # Number of URLs at which a batch is sent to another peer.
 #batch_max_urls = 1000

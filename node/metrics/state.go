@@ -41,6 +41,8 @@ type State struct {
 	OwnerMap ownermap.Stats
 	Traffic  map[string]overlay.Bytes // by protocol, in few words
 
+	Month *Month // nil: there is no monthly volume
+
 	PeersKnown     int // without this one
 	PeersConnected int
 	Coordinate     Coordinate
@@ -48,6 +50,9 @@ type State struct {
 	DiskFree, DiskMinFree int64    // bytes
 	Archive               *Archive // nil: there is none
 }
+
+// Month is the use of the monthly volume. Bytes.
+type Month struct{ Bytes, Volume int64 }
 
 // GivenUp are numbers of URLs that are not tried any more.
 type GivenUp struct{ Failed, RobotsDenied int64 }

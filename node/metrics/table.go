@@ -186,6 +186,12 @@ var peerTable = []row{
 				out(float64(b.Received), protocol)
 			}
 		}, "protocol"),
+	gauge("peerd_traffic_month_bytes",
+		"Bytes sent and received in this calendar month (UTC); only with a monthly volume.",
+		ofMonth(func(m *Month) int64 { return m.Bytes })),
+	gauge("peerd_traffic_volume_bytes",
+		"Bytes that may be sent and received in a month: the setting traffic.monthly_volume.",
+		ofMonth(func(m *Month) int64 { return m.Volume })),
 	gauge("peerd_coordinate_error_ratio",
 		"Estimated relative error of this peer's coordinate, 0 to 1; that of a new peer is 1.",
 		one(func(s *State) float64 { return s.Coordinate.Error })),
@@ -221,6 +227,15 @@ func archived(value func(a *Archive) int64) func(*State, emit) {
 	return func(s *State, out emit) {
 		if s.Archive != nil {
 			out(float64(value(s.Archive)))
+		}
+	}
+}
+
+// ofMonth is a metric of peers with a monthly volume.
+func ofMonth(value func(m *Month) int64) func(*State, emit) {
+	return func(s *State, out emit) {
+		if s.Month != nil {
+			out(float64(value(s.Month)))
 		}
 	}
 }

@@ -1,0 +1,3 @@
+package traffic
+
+const fionread = 0x4004667f // FIONREAD

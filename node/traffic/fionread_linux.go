@@ -1,0 +1,5 @@
+package traffic
+
+import "golang.org/x/sys/unix"
+
+const fionread = unix.TIOCINQ // FIONREAD of sockets
