@@ -80,7 +80,7 @@ func TestEntries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check(r)                                     // as another process
+	check(r) // as another process
 	closeNow(t, a)
 	check(r)
 	stop := errors.New("stop")
