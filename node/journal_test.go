@@ -167,6 +167,7 @@ func TestSettings(t *testing.T) {
 	c.Crawl.Bandwidth = 5000
 	n := &Node{opts: Options{Config: c}}
 	n.crawlConf.Store(&c.Crawl)
+	n.trafficConf.Store(&c.Traffic)
 	found := map[string]admin.Setting{}
 	for _, s := range n.Settings() {
 		found[s.Key] = s
