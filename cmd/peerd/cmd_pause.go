@@ -68,8 +68,9 @@ func newReloadCommand() *cobra.Command {
 		Use:   "reload [--home DIR]",
 		Short: "Have the running peer read config.toml again",
 		Long: `The running peer reads config.toml again, as after SIGHUP, and applies crawl.hours,
-crawl.pages_per_day, crawl.bandwidth, traffic.bandwidth and traffic.monthly_volume. Other settings that have changed are listed: they
-need a restart. If the file has a fault, nothing changes.`,
+crawl.pages_per_day, crawl.bandwidth, traffic.bandwidth and traffic.monthly_volume. Other
+settings that have changed are listed: they need a restart. If the file has a fault, nothing
+changes.`,
 	}, func(ctx context.Context, c *admin.Client) (string, error) {
 		r, err := c.Reload(ctx)
 		if err != nil {

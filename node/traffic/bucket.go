@@ -5,8 +5,8 @@ import "time"
 const (
 	// burst is the time for which unused bandwidth accumulates.
 	burst = 150 * time.Millisecond
-	// fillPart is the part of the bandwidth with which the bucket is filled: sockets hold bytes that
-	// were counted before, and let them pass together.
+	// fillPart is the part of the bandwidth with which the bucket is filled: sockets hold bytes
+	// that were counted before, and let them pass together.
 	fillPart = 0.98
 	// window is the time over which the rate is measured.
 	window = 10 * time.Second
