@@ -86,10 +86,10 @@ func (w *wireCounter) of(peer string) int64 {
 	return n
 }
 
-// sample is a count at a time.
+// sample is a count that was made within a span of time.
 type sample struct {
-	at time.Time
-	n  int64
+	begin, end time.Time
+	n          int64
 }
 
 // watch samples the bytes of a peer until stop is closed, and returns the samples.
@@ -97,7 +97,9 @@ func (w *wireCounter) watch(peer string, stop <-chan struct{}) (all []sample) {
 	t := time.NewTicker(50 * time.Millisecond)
 	defer t.Stop()
 	for {
-		all = append(all, sample{time.Now(), w.of(peer)})
+		s := sample{begin: time.Now(), n: w.of(peer)}
+		s.end = time.Now()
+		all = append(all, s)
 		select {
 		case <-stop:
 			return all
@@ -106,14 +108,15 @@ func (w *wireCounter) watch(peer string, stop <-chan struct{}) (all []sample) {
 	}
 }
 
-// fastest returns the highest mean rate, in bytes per second, of any window of at least 10 s.
+// fastest returns the highest mean rate, in bytes per second, of any window of at least 10 s. What
+// passed while a busy machine kept the test from counting belongs to the longer window.
 func fastest(all []sample) (rate float64) {
 	from := 0
 	for _, s := range all {
-		for from+1 < len(all) && s.at.Sub(all[from+1].at) >= 10*time.Second {
+		for from+1 < len(all) && s.end.Sub(all[from+1].begin) >= 10*time.Second {
 			from++
 		}
-		if d := s.at.Sub(all[from].at).Seconds(); d >= 10 {
+		if d := s.end.Sub(all[from].begin).Seconds(); d >= 10 {
 			rate = max(rate, float64(s.n-all[from].n)/d)
 		}
 	}
