@@ -15,6 +15,8 @@ const (
 	// acknowledgement in the other direction need, and connCost opening and closing a connection.
 	packetBytes, packetCost = 1400, 80
 	connCost                = 400
+	// datagramCost is a question to a name server with its answer.
+	datagramCost = 700
 )
 
 // onWire estimates how many bytes of IP packets carry n bytes.
@@ -44,8 +46,14 @@ func (d Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn
 	return d.Limiter.Wrap(d.Class, c), nil
 }
 
-// Wrap limits what passes through c, which must be new.
+// Wrap limits what passes through c, which must be new. A connection for datagrams, which carries a
+// question to a name server and the answer, is charged for these and returned as it is: its users
+// need to see that it is one.
 func (l *Limiter) Wrap(class Class, c net.Conn) net.Conn {
+	if _, ok := c.(net.PacketConn); ok {
+		l.charge(datagramCost)
+		return c
+	}
 	l.charge(connCost)
 	if tcp, ok := c.(interface {
 		SetReadBuffer(bytes int) error

@@ -352,3 +352,25 @@ func TestUnread(t *testing.T) {
 		t.Errorf("counted %d bytes that were not read", n)
 	}
 }
+
+// A connection for datagrams remains one, or name servers would be asked in the form of TCP.
+func TestDatagrams(t *testing.T) {
+	l, err := New(Limits{Bandwidth: 1e6}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	c, err := Dialer{Limiter: l, Class: Control}.DialContext(t.Context(), "udp",
+		server.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, ok := c.(net.PacketConn); !ok {
+		t.Errorf("%T is no net.PacketConn", c)
+	}
+}
