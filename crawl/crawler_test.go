@@ -343,7 +343,7 @@ func TestRemote(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "", 0, func(c *crawl.Config) {
-				c.FetchTimeout = 100 * time.Millisecond
+				c.RemoteTimeout = 100 * time.Millisecond
 				c.MaxPages = 3
 			})
 			s := newSite(t, 28, 1)

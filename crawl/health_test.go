@@ -3,6 +3,7 @@ package crawl_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -28,29 +29,43 @@ func (s *site) faulty(broken func(path string) bool) {
 // other hosts are not delayed.
 func TestDeadHost(t *testing.T) {
 	const n = 60
-	r := newRig(t, "", 0, func(c *crawl.Config) { c.Patience, c.Workers = 100*time.Millisecond, 2 })
-	dead, well := newSite(t, 67, 1), newSite(t, 67, 2)
-	r.own("dead.test", dead)
-	r.own("well.test", well)
-	dead.faulty(func(string) bool { return true })
-	well.faulty(func(string) bool { return false })
-	for i := range n {
-		p := fmt.Sprintf("/%d", i)
-		r.seed(dead.url("dead.test", p), well.url("well.test", p))
-	}
-	r.crawl()
-	if got := len(dead.log()); got < 3 || got > 20 {
-		t.Errorf("%d requests to the dead host, want 3 to 20: %v", got, dead.count())
-	}
-	if c := r.db.Counters(); c.Failed != n || c.Pages != n {
-		t.Errorf("counters %+v", c)
-	}
-	for i := range n {
-		if p, ok := r.page(dead.url("dead.test", fmt.Sprintf("/%d", i))); !ok ||
-			p.Outcome != store.OutcomeReset {
-			t.Errorf("page %d of the dead host: %v %v", i, ok, p.Outcome)
+	w := &memoryWeb{page: func(host, _ string, _ int) string {
+		if host == "dead.test" {
+			return ""
 		}
-	}
+		return okPage
+	}}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		hosts := []string{"dead.test", "well.test"}
+		r.ownMemoryHosts(hosts...)
+		for _, host := range hosts {
+			for k := 1; k < n; k++ {
+				r.seed(store.URL(fmt.Sprintf("http://%s/%d", host, k)))
+			}
+		}
+		begin := time.Now()
+		r.wait(time.Hour)
+		if _, got := w.count("dead.test"); got < 3 || got > 40 {
+			t.Errorf("%d requests to the dead host, want 3 to 40", got)
+		}
+		got, took := w.requestsAfter("well.test", begin)
+		if got != n || took > 2*n*time.Second {
+			t.Errorf("%d requests to the other host within %v, want %d within %v", got, took, n,
+				2*n*time.Second)
+		}
+		if c := r.db.Counters(); c.Failed != n || c.Pages != n {
+			t.Errorf("counters %+v", c)
+		}
+		for k := range n {
+			u := store.URL("http://dead.test/")
+			if k > 0 {
+				u += store.URL(strconv.Itoa(k))
+			}
+			if p, ok := r.page(u); !ok || p.Outcome != store.OutcomeReset {
+				t.Errorf("page %d of the dead host: %v %v", k, ok, p.Outcome)
+			}
+		}
+	}, oneShot, func(c *crawl.Config) { c.Workers = 2 })
 }
 
 // Delegate.Unresponsive is called for a host that does not answer, even for its robots.txt:

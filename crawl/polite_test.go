@@ -2,8 +2,10 @@ package crawl_test
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
-	"sync/atomic"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -41,38 +43,37 @@ func TestRobots(t *testing.T) {
 // An origin with an unreachable robots.txt costs three requests and its own URLs; the
 // host's other origins continue.
 func TestRobotsUnreachable(t *testing.T) {
-	for name, h := range map[string]http.HandlerFunc{
-		"500": func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(http.StatusInternalServerError)
-		},
-		"reset":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"timeout": func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() },
+	for name, answer := range map[string]string{
+		"500":   response(http.StatusInternalServerError, "", ""),
+		"reset": "", "timeout": hang,
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, "", time.Millisecond, func(c *crawl.Config) {
-				c.FetchTimeout, c.Patience = 50*time.Millisecond, 200*time.Millisecond
-			})
-			bad, good := newSite(t, 32, 1), newSite(t, 32, 1) // two ports
-			r.own("a.test", bad)
-			bad.mux.HandleFunc("/robots.txt", h)
-			for i := range 10 {
-				good.html(fmt.Sprintf("/%d", i))
-				r.seed(bad.url("a.test", fmt.Sprintf("/%d", i)),
-					good.url("a.test", fmt.Sprintf("/%d", i)))
-			}
-			r.crawl()
-			r.until("the server has logged all requests", func() bool {
-				return len(bad.log()) >= 2
-			})
-			if got := bad.count(); got["/robots.txt"] > 20 || len(got) != 1 {
-				t.Errorf("requests to the bad origin: %v", got)
-			}
-			if got := good.count(); len(got) != 11 {
-				t.Errorf("requests to the good origin: %v", got)
-			}
-			if c := r.db.Counters(); c.Failed != 10 || c.Pages != 10 {
-				t.Errorf("counters %+v", c)
-			}
+			const bad, good = "a.test:8080", "a.test"
+			w := &memoryWeb{robots: func(host string, _ int) string {
+				if host == bad {
+					return answer
+				}
+				return okPage
+			}}
+			inVirtualTime(t, w, func(t *testing.T, r *rig) {
+				r.seedPages(10)
+				for i := range 10 {
+					r.seed(store.URL(fmt.Sprintf("http://%s/%d", bad, i)))
+				}
+				r.wait(time.Hour)
+				robots, pages := w.count(bad)
+				if robots < 2 || robots > 20 || pages > 0 {
+					t.Errorf("the bad origin got %d requests for robots.txt, want 2 to 20, and "+
+						"%d others, want none", robots, pages)
+				}
+				if robots, pages := w.count(good); robots != 1 || pages != 10 {
+					t.Errorf("the good origin got %d requests for robots.txt, want 1, and "+
+						"%d others, want 10", robots, pages)
+				}
+				if c := r.db.Counters(); c.Failed != 10 || c.Pages != 10 {
+					t.Errorf("counters %+v", c)
+				}
+			}, oneShot, func(c *crawl.Config) { c.Patience = 3 * time.Minute })
 		})
 	}
 }
@@ -151,39 +152,36 @@ func TestStoredRobots(t *testing.T) {
 
 // Retry-After is honoured in both forms, and throttling does not cost the URL.
 func TestRetryAfter(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, "", 0, nil)
-	forms := map[string]func() string{
-		"seconds": func() string { return "1" },
-		"date": func() string {
-			return time.Now().Add(4 * time.Second).UTC().Format(http.TimeFormat)
-		},
+	const wait = 100 * time.Second
+	seconds := func() string { return strconv.Itoa(int(wait.Seconds())) }
+	date := func() string { return time.Now().Add(wait).UTC().Format(http.TimeFormat) }
+	forms := map[string]struct {
+		status int
+		value  func() string
+	}{
+		"seconds429.test": {http.StatusTooManyRequests, seconds},
+		"seconds503.test": {http.StatusServiceUnavailable, seconds},
+		"date429.test":    {http.StatusTooManyRequests, date},
+		"date503.test":    {http.StatusServiceUnavailable, date},
 	}
-	sites := map[string]*site{}
-	for name, form := range forms {
-		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
-			host := fmt.Sprintf("%s%d.test", name, status)
-			s := newSite(t, 36, byte(len(sites)+1))
-			r.own(host, s)
-			var n atomic.Int64
-			s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-				if n.Add(1) == 2 { // the first is robots.txt
-					w.Header().Set("Retry-After", form())
-					w.WriteHeader(status)
-				}
-			})
-			r.seed(s.url(host, "/"))
-			sites[host] = s
+	w := &memoryWeb{page: func(host, _ string, nth int) string {
+		if nth > 0 {
+			return okPage
 		}
-	}
-	r.crawl()
-	for host, s := range sites {
-		l := s.log()
-		if len(l) != 3 || l[2].start.Sub(l[1].end) < 990*time.Millisecond {
-			t.Errorf("%s: %+v", host, l)
+		f := forms[host]
+		return response(f.status, "Retry-After: "+f.value()+"\r\n", "")
+	}}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		r.ownMemoryHosts(slices.Collect(maps.Keys(forms))...)
+		r.wait(time.Hour)
+		for host := range forms {
+			l := w.times(host, "/")
+			if len(l) != 2 || (l[1].Sub(l[0])-wait).Abs() > 5*time.Second {
+				t.Errorf("%s got requests at %v, want two, %v apart", host, l, wait)
+			}
 		}
-	}
-	if c := r.db.Counters(); c.Pages != 4 || c.Failed != 0 {
-		t.Errorf("counters %+v", c)
-	}
+		if c := r.db.Counters(); c.Pages != 4 || c.Failed != 0 {
+			t.Errorf("counters %+v", c)
+		}
+	})
 }

@@ -123,6 +123,22 @@ func (w *memoryWeb) timesLocked(host, path string) (times []time.Time) {
 	return times
 }
 
+// count returns the numbers of requests for the robots.txt of a host and for its other paths.
+func (w *memoryWeb) count(host string) (robots, others int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.hits {
+		switch {
+		case h.host != host:
+		case h.path == "/robots.txt":
+			robots++
+		default:
+			others++
+		}
+	}
+	return robots, others
+}
+
 // gaps returns the times between the requests for the robots.txt of a host.
 func (w *memoryWeb) gaps(host string) (gaps []time.Duration) {
 	times := w.times(host, "/robots.txt")

@@ -184,7 +184,7 @@ func TestStoreFullRemoteFetch(t *testing.T) {
 
 // A disk that is full now and then costs requests, but no page and no visit.
 func TestStoreFullOften(t *testing.T) {
-	const hosts, pages = 4, 40
+	const hosts, pages = 2, 20
 	disk := kv.NewDisk()
 	r, _ := newFullRig(t, disk, func(c *crawl.Config) {
 		c.Revisit, c.MaxRequestsPerHostDay = &eager, 1<<30

@@ -105,7 +105,7 @@ func TestRevisits(t *testing.T) {
 	r.until("the other pages are revisited", func() bool {
 		n := s.count()
 		return n["/plain"] >= before+2 && n["/tagged"] >= 3 && n["/changing"] >= 3 &&
-			n["/flaky"] >= 3
+			n["/flaky"] >= 3 && n["/new1"] >= 1 && n["/new2"] >= 1
 	})
 	stop()
 	if n := s.count(); n["/leaving"] != 3 || n["/new1"] != 1 || n["/new2"] != 1 {

@@ -30,6 +30,8 @@ const (
 // the messages of the log, moves of subnets, the last pages, how well download times are predicted,
 // and counters every five minutes. It is safe for concurrent use.
 type journal struct {
+	presence time.Duration // between two looks at which peers are there
+
 	mu      sync.Mutex
 	events  ring[admin.Event]
 	moves   ring[admin.Move] // without predictions
@@ -41,7 +43,8 @@ type journal struct {
 
 func newJournal() *journal {
 	return &journal{
-		events: ring[admin.Event]{max: maxEvents}, moves: ring[admin.Move]{max: maxMoves},
+		presence: presenceEvery,
+		events:   ring[admin.Event]{max: maxEvents}, moves: ring[admin.Move]{max: maxMoves},
 		pages: ring[admin.Page]{max: maxPages}, samples: ring[admin.Sample]{max: maxSamples},
 		fits: map[netip.Prefix]fit{}, leaving: map[string]string{},
 	}
@@ -258,7 +261,7 @@ func (n *Node) runJournal(ctx context.Context) error {
 	if n.journal == nil {
 		return nil
 	}
-	tick := time.NewTicker(presenceEvery)
+	tick := time.NewTicker(n.journal.presence)
 	defer tick.Stop()
 	known := map[string]bool{}
 	next := time.Now()

@@ -102,6 +102,7 @@ func TestPresence(t *testing.T) {
 	o := options(t)
 	o.Config.Bootstrap = other.Addrs()[:1]
 	n := newNode(t, o)
+	n.journal.presence = 100 * time.Millisecond
 	defer running(t, n)()
 	until(t, time.Minute, "the other peer joined", func() bool {
 		for _, e := range n.Events() {

@@ -102,7 +102,7 @@ func TestHostileHTTP2(t *testing.T) {
 			t.Parallel()
 			s := newH2Site(t, tt.script)
 			f := newFetcher(t, func(c *Config) {
-				tight(tt.want == store.OutcomeTimeout)(c)
+				tight(tt.want == store.OutcomeTimeout, tt.status)(c)
 				c.TLS = &tls.Config{RootCAs: s.roots}
 			})
 			res := f.Do(t.Context(),
@@ -197,7 +197,7 @@ var h2Tests = []struct {
 	{"empty frames without end", func(s h2Stream) {
 		s.head(false, ":status", "200")
 		for s.WriteData(s.id, false, nil) == nil {
-			time.Sleep(time.Millisecond) // spares the processor during the ten seconds
+			time.Sleep(time.Millisecond) // spares the processor during the window
 		}
 	}, store.OutcomeTimeout, 200, ""},
 	{"pings without end", func(s h2Stream) {

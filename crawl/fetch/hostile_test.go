@@ -13,14 +13,18 @@ import (
 	"peerd/store"
 )
 
-// tight sets low limits, and short timeouts if the server waits.
-func tight(waits bool) func(*Config) {
+// tight sets low limits, and short timeouts if the server waits: after the head of the response,
+// or before it if status is 0.
+func tight(waits bool, status int) func(*Config) {
 	return func(c *Config) {
 		c.MaxHead = 16 << 10
 		c.MaxBody = 64 << 10
-		if waits {
+		switch {
+		case waits && status == 0:
 			c.HeadTimeout = time.Second
 			c.TotalTimeout = 2 * time.Second
+		case waits:
+			c.RateWindow = time.Second
 			c.DrainTimeout = 300 * time.Millisecond
 		}
 	}
@@ -208,7 +212,7 @@ func TestHostileServers(t *testing.T) {
 				}
 			})
 			waits := tt.want == store.OutcomeTimeout || strings.HasPrefix(tt.name, "dripping")
-			f := newFetcher(t, tight(waits))
+			f := newFetcher(t, tight(waits, tt.status))
 			res := s.get(f)
 			if res.Outcome != tt.want || tt.status != 0 && res.Status != tt.status {
 				t.Errorf("%v %d %v, want %v %d", res.Outcome, res.Status, res.Err, tt.want,

@@ -153,6 +153,7 @@ func joinBusy(t *testing.T, m *member, me someone) *lease.Registry {
 // Whatever a stranger sends, and whatever it writes to the DHT: the owner keeps its subnet and
 // its queue and accepts URLs, and others who know it send URLs to it.
 func TestNoStrangerTakesASubnet(t *testing.T) {
+	t.Parallel()
 	names := forgeries(t, lease.Lease{Subnet: subnetA, Owner: alice.id, Epoch: 1,
 		Claimed: time.Now()})
 	for name := range names {
@@ -177,7 +178,10 @@ func TestNoStrangerTakesASubnet(t *testing.T) {
 				m.leases.reread(t.Context(), subnetA)
 			},
 		} {
-			t.Run(name+" by "+channel, func(t *testing.T) { attack(t, name, send) })
+			t.Run(name+" by "+channel, func(t *testing.T) {
+				t.Parallel()
+				attack(t, name, send)
+			})
 		}
 	}
 }

@@ -177,6 +177,7 @@ func TestFurther(t *testing.T) {
 // With real copies and the real protocol: what alice's wiped disk had goes on at bob's,
 // whether a peer has URLs for it or only bob knows that there is work.
 func TestRestoreWhole(t *testing.T) {
+	t.Parallel()
 	t.Run("a peer has URLs", func(t *testing.T) {
 		testRestore(t, func(again, _ *member) { _ = again.seekLost() })
 	})

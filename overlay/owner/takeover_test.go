@@ -172,6 +172,7 @@ func TestTakeover(t *testing.T) {
 
 // Whoever hears the owner, lacks votes, or may be an old replica, takes nothing.
 func TestNoTakeover(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*copyFixture)
 		asks   bool
