@@ -36,11 +36,12 @@ func (h *Handler) timeGate(w http.ResponseWriter, r *http.Request, u store.URL) 
 	w.Header().Set("Vary", "accept-datetime")
 	at := time.Now()
 	if s := r.Header.Get("Accept-Datetime"); s != "" {
-		var err error
-		if at, err = http.ParseTime(s); err != nil {
+		t, err := http.ParseTime(s)
+		if err != nil {
 			http.Error(w, "Accept-Datetime is not a time of HTTP", http.StatusBadRequest)
 			return nil //nolint:nilerr // answered
 		}
+		at = t
 	}
 	n, err := nearest(r.Context(), h.cfg.Archive, u, at)
 	if err != nil {
