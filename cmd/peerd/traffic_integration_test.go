@@ -232,7 +232,8 @@ func newMeasured(t *testing.T, name, announce, limits string, flags ...string) *
 	return d
 }
 
-// A cap on all bytes holds over any 10 s, by the counts of the kernel, is used, and can be changed; and peers under a cap keep their subnets.
+// A cap on all bytes holds over any 10 s, by the counts of the kernel, is used, and can be changed;
+// and peers under a cap keep their subnets.
 func TestTrafficCap(t *testing.T) {
 	const firstCap, secondCap = 500e3, 200e3
 	w := newWireCounter()
