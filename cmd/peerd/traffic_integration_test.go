@@ -280,7 +280,7 @@ func TestTrafficCap(t *testing.T) {
 			t.Logf("%s: at most %.0f bytes/s in 10 s, %.0f in the mean, with a cap of %.0f",
 				name, rate, mean, limit)
 			// 5 % are wanted, and hold for the bucket in virtual time. On a busy machine the
-			// sockets may let pass together what they held while nobody ran.
+			// sockets may let pass together what they held while no process ran.
 			if rate > 1.1*limit {
 				t.Errorf("%s: %.0f bytes/s in 10 s, want at most %.0f", name, rate, 1.1*limit)
 			}
