@@ -18,18 +18,16 @@ func (k *leases) Revoked(_ context.Context, rs []witness.Revocation) error {
 			k.mu.Unlock()
 			continue
 		}
-		doubted := s.unit.Doubt&ownership.VotedAway != 0
-		votes, first := s.votes.Add(r.By, now, !doubted)
+		votes, what := s.votes.Told(s.unit, r.By, now, s.disk == diskUnsaved, k.tooFew(now))
 		s.votes = votes
-		news := (first || s.disk == diskUnsaved) && (doubted || k.outvoted(s, now))
-		switch {
-		case first && news:
-			k.step(s, ownership.Event{Kind: ownership.Outvoted, At: now})
-		case first:
-			s.renewAt = now // to see whether there is a better lease all the same
+		switch what {
+		case ownership.Outvoted:
+			k.step(s, ownership.Event{Kind: what, At: now})
+		case ownership.Renewed:
+			s.renewAt = now
 		}
 		k.mu.Unlock()
-		if !news {
+		if what != ownership.Outvoted {
 			continue
 		}
 		k.log.Warn("witness voted for another owner", "subnet", r.Subnet, "epoch", r.Epoch,
@@ -42,17 +40,16 @@ func (k *leases) Revoked(_ context.Context, rs []witness.Revocation) error {
 	return k.cfg.DB.Sync()
 }
 
-// outvoted reports whether those witnesses that have not voted may be too few to prevent a
-// takeover. The table's mutex is held.
-func (k *leases) outvoted(s *subnet, now time.Time) bool {
-	if len(s.votes) == 0 {
-		return false
+// tooFew returns a function that reports whether those witnesses that have not voted may be too
+// few to prevent a takeover. It uses memory only.
+func (k *leases) tooFew(now time.Time) func(ownership.Votes) bool {
+	return func(vs ownership.Votes) bool {
+		if k.cfg.Witness == nil {
+			return true
+		}
+		ok, until := k.cfg.Witness.QuorumLeaseWithout(vs.By())
+		return !ok || until.Sub(now) <= 2*k.cfg.Tick // it is looked at again in each tick
 	}
-	if k.cfg.Witness == nil {
-		return true
-	}
-	ok, until := k.cfg.Witness.QuorumLeaseWithout(s.votes.By())
-	return !ok || until.Sub(now) <= 2*k.cfg.Tick // it is looked at again in each tick
 }
 
 // recount stops the subnets that may have been voted away by now, and resumes those that cannot
@@ -61,19 +58,11 @@ func (k *leases) recount(now time.Time) error {
 	var stopped []*subnet
 	k.mu.Lock()
 	for _, s := range k.subnets {
-		s.votes = s.votes.Since(now.Add(-witness.VoteLife))
-		if len(s.votes) == 0 {
-			continue
-		}
-		doubted := s.unit.Doubt&ownership.VotedAway != 0
-		usable := len(s.votes.Since(now.Add(-k.cfg.Times.Revive))) > 0
-		switch out := k.outvoted(s, now); {
-		case out && !doubted && usable:
-			if k.step(s, ownership.Event{Kind: ownership.Outvoted, At: now}) {
-				stopped = append(stopped, s)
-			}
-		case !out && doubted:
-			k.step(s, ownership.Event{Kind: ownership.Upheld})
+		votes, what := s.votes.Recounted(s.unit, now, witness.VoteLife, k.cfg.Times.Revive,
+			k.tooFew(now))
+		s.votes = votes
+		if what != 0 && k.step(s, ownership.Event{Kind: what, At: now}) {
+			stopped = append(stopped, s)
 		}
 	}
 	k.mu.Unlock()

@@ -80,3 +80,65 @@ func (vs Votes) Refuted(checked time.Time, revive time.Duration) (Votes, []peer.
 	}
 	return vs, by
 }
+
+// Told notes that a witness told the owner of u of a vote at now, and returns the event that
+// follows: Outvoted, if the other witnesses may be too few to prevent a takeover; Renewed with
+// the zero time, if the lease has only to be read again to see whether there is a better one;
+// or none. unsaved means that the unit on the disk lacks something. tooFew reports whether,
+// without some witnesses, the others may be too few.
+func (vs Votes) Told(
+	u Unit, by peer.ID, now time.Time, unsaved bool, tooFew func(Votes) bool,
+) (Votes, EventKind) {
+	doubted := u.Doubt&VotedAway != 0
+	vs, another := vs.Add(by, now, !doubted)
+	switch {
+	case !another && !unsaved:
+		return vs, 0
+	case doubted || tooFew(vs):
+		return vs, Outvoted
+	case another:
+		return vs, Renewed
+	}
+	return vs, 0
+}
+
+// Recounted returns the votes that count at now, and the event that follows from the number of
+// the other witnesses: Outvoted, if they may be too few by now and a vote may still be used;
+// Upheld, if they are enough again; or none. A witness votes for no other candidate for life; a
+// candidate may use a vote for revive.
+func (vs Votes) Recounted(
+	u Unit, now time.Time, life, revive time.Duration, tooFew func(Votes) bool,
+) (Votes, EventKind) {
+	vs = vs.Since(now.Add(-life))
+	if len(vs) == 0 {
+		return vs, 0
+	}
+	doubted := u.Doubt&VotedAway != 0
+	switch few := tooFew(vs); {
+	case few && !doubted && len(vs.Since(now.Add(-revive))) > 0:
+		return vs, Outvoted
+	case !few && doubted:
+		return vs, Upheld
+	}
+	return vs, 0
+}
+
+// RanOn returns for how long the owner of a copy may have run after it last counted on that
+// copy. If that is longer than an owner waits for a replica, the owner may have acknowledged
+// URLs that the copy lacks, and another copy has them: this one must not take over. It returns
+// false if it cannot be known.
+//
+// confirmed is when the owner last counted on the copy, zero if that is not known; heard is
+// when this peer last heard the owner, zero for never; started is when this process started;
+// awake is when this peer last ran before that, zero for never.
+func RanOn(confirmed, heard, started, awake time.Time) (time.Duration, bool) {
+	switch {
+	case confirmed.IsZero() && (awake.IsZero() || heard.IsZero()):
+		return 0, false
+	case confirmed.IsZero(): // it has not opened the copy since: our own absence counts, too
+		confirmed = awake
+	case confirmed.Before(started) && heard.Before(started): // since then it would have been heard
+		heard = started
+	}
+	return heard.Sub(confirmed), true
+}
