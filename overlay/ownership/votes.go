@@ -109,11 +109,13 @@ func (vs Votes) Told(
 func (vs Votes) Recounted(
 	u Unit, now time.Time, life, revive time.Duration, tooFew func(Votes) bool,
 ) (Votes, EventKind) {
-	vs = vs.Since(now.Add(-life))
+	doubted := u.Doubt&VotedAway != 0
+	if !doubted { // else a renewal shows what became of them
+		vs = vs.Since(now.Add(-life))
+	}
 	if len(vs) == 0 {
 		return vs, 0
 	}
-	doubted := u.Doubt&VotedAway != 0
 	switch few := tooFew(vs); {
 	case few && !doubted && len(vs.Since(now.Add(-revive))) > 0:
 		return vs, Outvoted

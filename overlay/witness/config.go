@@ -73,9 +73,9 @@ type Node interface {
 	// After an error the acknowledgement does not count, and the votes come again.
 	// Calls for one witness do not overlap.
 	Revoked(context.Context, []Revocation) error
-	// RereadLeases is called when witnesses were given up after lease.LongSilence. Their
-	// votes will not be known, so each lease has to be read again before it is used
-	// under the quorum lease.
+	// RereadLeases is called when witnesses were given up after lease.LongSilence, or have lost
+	// their disks. Their votes will not be known, so each lease has to be read again before it
+	// is used under the quorum lease.
 	RereadLeases()
 }
 

@@ -38,6 +38,8 @@ type member struct {
 	sent        time.Time // when the newest heartbeat was sent that counts
 	heard       time.Time // when its last reply came
 	known       uint64    // number of the newest own set that it has on disk
+	expected    uint64    // number of a set that it had, or must have had before a restart
+	countsFrom  time.Time // it has lost its disk: when it counts again; zero: it counts
 	incarnation uint64    // of the witness
 	struck      time.Time // when it was to be replaced; zero: not
 	lastNotice  uint64    // last notice handled, in that incarnation
@@ -54,6 +56,9 @@ func newOwnerState(self peer.ID, cfg Config, now time.Time, sets []sealedSet) *o
 		members: map[peer.ID]*member{}, lostAt: now}
 	for _, p := range sets {
 		h.install(now, p)
+		for _, id := range p.Members {
+			h.members[id].expected = p.Seq
+		}
 	}
 	return h
 }
@@ -91,7 +96,8 @@ func (h *ownerState) heartbeat(id peer.ID) heartbeat {
 		return heartbeat{}
 	}
 	b := heartbeat{Incarnation: m.incarnation, LastNotice: m.lastNotice}
-	if p := h.newest(); m.known < p.Seq && (p.Has(id) || len(h.sets) > 1) {
+	// Who must have the set is not sent it: its answer shows whether it has lost its disk.
+	if p := h.newest(); max(m.known, m.expected) < p.Seq && (p.Has(id) || len(h.sets) > 1) {
 		b.Set = p.sealed
 	}
 	return b
@@ -111,15 +117,32 @@ func (h *ownerState) onAck(now time.Time, id peer.ID, sent time.Time, a ack) {
 		m.lastNotice = max(m.lastNotice, a.Notices[n-1].Num)
 	}
 	m.heard = now
+	if a.Known < m.expected { // it has lost its disk, and with it what it voted
+		m.known, m.expected = a.Known, a.Known
+		m.sent, m.countsFrom = time.Time{}, now.Add(ReviveAfter)
+	}
+	m.expected = max(m.expected, a.Known)
 	if a.More {
 		return // nothing counts before its last notice: it may have voted under older sets
 	}
 	if a.Known <= h.newest().Seq {
 		m.known = max(m.known, a.Known)
 	}
-	if sent.After(m.sent) {
+	if sent.After(m.sent) && m.countsFrom.IsZero() {
 		m.sent = sent
 	}
+}
+
+// recovered lets witnesses count again that have lost their disks, and reports whether there is
+// one. What they voted before has been used by now, and its result is in the DHT: the caller has
+// the leases read again.
+func (h *ownerState) recovered(now time.Time) (any bool) {
+	for _, m := range h.members {
+		if !m.countsFrom.IsZero() && !now.Before(m.countsFrom) {
+			m.countsFrom, any = time.Time{}, true
+		}
+	}
+	return any
 }
 
 // quorumLease reports whether this peer may act as owner, and until when if no witness

@@ -57,7 +57,7 @@ func (s *Service) rereadLeases() {
 	if !due {
 		return
 	}
-	s.log.Warn("gave up witnesses after long silence; reading leases again")
+	s.log.Warn("witnesses have forgotten what they voted; reading leases again")
 	s.cfg.Node.RereadLeases()
 	now := s.now()
 	s.mu.Lock()

@@ -231,7 +231,8 @@ func (s *Service) review(now time.Time) (due []peer.ID) {
 // The caller holds mu.
 func (s *Service) update(now time.Time) {
 	unsure := s.owner.retireSets(now)
-	s.rereadDue = s.rereadDue || unsure
+	recovered := s.owner.recovered(now)
+	s.rereadDue = s.rereadDue || unsure || recovered
 	if ok, _ := s.quorumLease(now); ok != s.hadLease {
 		s.hadLease = ok
 		if ok {

@@ -1,0 +1,6 @@
+//go:build !integration
+
+package witness
+
+// exploreDefault is the default of -states.
+const exploreDefault = 500
