@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -334,9 +335,7 @@ func (c *Crawler) addPending(tx *store.Tx, host string, p store.Pending) (fresh 
 			return false, nil
 		}
 	}
-	if p.From == "" {
-		p.From = host
-	}
+	p.From = cmp.Or(p.From, host)
 	return tx.AddPending(p)
 }
 

@@ -15,6 +15,7 @@ import (
 	"peerd/crawl/quota"
 	"peerd/crawl/resolve"
 	"peerd/crawl/robots"
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -134,12 +135,8 @@ func (f *robotsFetcher) await(
 		if f.requests == 0 {
 			return func(bool) {}, nil
 		}
-		t := time.NewTimer(c.cfg.Gap)
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-t.C:
+		if err := backoff.Sleep(ctx, c.cfg.Gap); err != nil {
+			return nil, err
 		}
 		return func(bool) {}, f.takeTicket()
 	}

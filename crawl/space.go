@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -88,19 +89,9 @@ func (c *Crawler) waitForSpace(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrNoSpace, err)
 		}
 		c.logNoSpace(err)
-		c.sleepForSpace(ctx)
+		_ = backoff.Sleep(ctx, c.spaceWait)
 	}
 	return ctx.Err()
-}
-
-// sleepForSpace sleeps for spaceWait or until ctx ends.
-func (c *Crawler) sleepForSpace(ctx context.Context) {
-	t := time.NewTimer(c.spaceWait)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // logNoSpace logs the lack of space, once for all waiting workers.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/node/traffic"
@@ -43,8 +44,6 @@ func (n *Node) changeTraffic(t config.Traffic) error {
 
 // runTraffic closes the connections to other peers when the whole volume is used up, and says so.
 func (n *Node) runTraffic(ctx context.Context) error {
-	t := time.NewTicker(trafficPoll)
-	defer t.Stop()
 	var was [2]bool
 	for {
 		u := n.traffic.Usage()
@@ -61,10 +60,8 @@ func (n *Node) runTraffic(ctx context.Context) error {
 		if u.UsedUp[traffic.Control] {
 			n.net.Disconnect()
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, trafficPoll) != nil {
 			return nil
-		case <-t.C:
 		}
 	}
 }
@@ -74,10 +71,7 @@ func (n *Node) runTraffic(ctx context.Context) error {
 func (n *Node) whileVolume(ctx context.Context, run func(context.Context) error) error {
 	for ctx.Err() == nil {
 		if n.traffic.UsedUp(traffic.Crawl) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(trafficPoll):
-			}
+			_ = backoff.Sleep(ctx, trafficPoll)
 			continue
 		}
 		if err := n.runWithVolume(ctx, run); err != nil {
@@ -95,10 +89,8 @@ func (n *Node) runWithVolume(ctx context.Context, run func(context.Context) erro
 	defer stop()
 	watcher.Go(func() {
 		for !n.traffic.UsedUp(traffic.Crawl) {
-			select {
-			case <-ctx.Done():
+			if backoff.Sleep(ctx, trafficPoll) != nil {
 				return
-			case <-time.After(trafficPoll):
 			}
 		}
 		stop()

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,15 +78,9 @@ type DB struct {
 // Open opens the store in dir and creates it if it does not exist. The error wraps
 // ErrLocked, ErrVersion, ErrNoSpace or an error of the file system.
 func Open(dir string, o Options) (*DB, error) {
-	if o.MemTable == 0 {
-		o.MemTable = 8 << 20
-	}
-	if o.IndexCache == 0 {
-		o.IndexCache = 16 << 20
-	}
-	if o.MaxChangeLog == 0 {
-		o.MaxChangeLog = defaultMaxChangeLog
-	}
+	o.MemTable = cmp.Or(o.MemTable, 8<<20)
+	o.IndexCache = cmp.Or(o.IndexCache, 16<<20)
+	o.MaxChangeLog = cmp.Or(o.MaxChangeLog, defaultMaxChangeLog)
 	slots := seenSlots
 	if o.Disk != nil {
 		slots = simulatedSeenSlots

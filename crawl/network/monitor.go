@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"peerd/internal/backoff"
+	"peerd/internal/lru"
 )
 
 const (
@@ -87,20 +87,20 @@ type Monitor struct {
 
 	mu       sync.Mutex
 	state    State
-	failed   map[netip.Addr]struct{}            // since the last answer
-	failures int                                // since the last answer
-	machine  bool                               // one of them was an error of this machine
-	first    time.Time                          // of these failures
-	lastErr  error                              // of these failures
-	checked  time.Time                          // when the last check began
-	early    bool                               // while offline: check at once, something answered
-	answered time.Time                          // when a web server last answered
-	busy     time.Time                          // since when requests are in progress; zero: none
-	quiet    int                                // checks because of silence since the last answer
-	servers  *simplelru.LRU[netip.Addr, uint16] // those that answered, with a port if known
-	turn     int                                // rotates the servers that are asked
-	lessons  int                                // how often learn has asked, and
-	learned  time.Time                          // when it last did
+	failed   map[netip.Addr]struct{}         // since the last answer
+	failures int                             // since the last answer
+	machine  bool                            // one of them was an error of this machine
+	first    time.Time                       // of these failures
+	lastErr  error                           // of these failures
+	checked  time.Time                       // when the last check began
+	early    bool                            // while offline: check at once, something answered
+	answered time.Time                       // when a web server last answered
+	busy     time.Time                       // since when requests are in progress; zero: none
+	quiet    int                             // checks because of silence since the last answer
+	servers  *lru.Simple[netip.Addr, uint16] // those that answered, with a port if known
+	turn     int                             // rotates the servers that are asked
+	lessons  int                             // how often learn has asked, and
+	learned  time.Time                       // when it last did
 
 	usual []Evidence // the best of each probe so far, if it is RemoteAnswer; only Run uses it
 
@@ -112,25 +112,14 @@ func New(cfg Config) (*Monitor, error) {
 	if cfg.Connect == nil {
 		return nil, errors.New("network: Connect is missing")
 	}
-	if cfg.Every <= 0 {
-		cfg.Every = 2 * time.Second
-	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = 2 * time.Second
-	}
-	if cfg.Silence <= 0 {
-		cfg.Silence = 5 * time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	servers, err := simplelru.NewLRU[netip.Addr, uint16](maxServers, nil)
-	if err != nil {
-		return nil, fmt.Errorf("network: %w", err)
-	}
+	cfg.Every = cmp.Or(cfg.Every, 2*time.Second)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 2*time.Second)
+	cfg.Silence = cmp.Or(cfg.Silence, 5*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Monitor{
-		cfg: cfg, log: cfg.Logger, failed: map[netip.Addr]struct{}{}, servers: servers,
-		wakeup: make(chan struct{}, 1), usual: make([]Evidence, len(cfg.Probes)),
+		cfg: cfg, log: cfg.Logger, failed: map[netip.Addr]struct{}{},
+		servers: lru.NewSimple[netip.Addr, uint16](maxServers, nil),
+		wakeup:  make(chan struct{}, 1), usual: make([]Evidence, len(cfg.Probes)),
 	}, nil
 }
 

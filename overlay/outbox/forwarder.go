@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -113,23 +113,14 @@ func New(cfg Config) (*Forwarder, error) {
 	cfg.NamePatience = cmp.Or(cfg.NamePatience, 72*time.Hour)
 	cfg.NotFoundSpan = cmp.Or(cfg.NotFoundSpan, 6*time.Hour)
 	cfg.MaxNameRetry = cmp.Or(cfg.MaxNameRetry, time.Hour)
-	sent, err := lru.New[store.Digest, struct{}](1 << 17)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: %w", err)
-	}
-	dropped, err := lru.New[store.Digest, time.Time](1 << 14)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: %w", err)
-	}
 	f := &Forwarder{
-		cfg: cfg, log: cfg.Logger, sent: sent, dropped: dropped, gate: newGate(),
-		table: newHostTable(cfg), wakeup: make(chan struct{}, 1),
-	}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), gate: newGate(),
+		sent:    lru.New[store.Digest, struct{}](1 << 17),
+		dropped: lru.New[store.Digest, time.Time](1 << 14),
+		table:   newHostTable(cfg), wakeup: make(chan struct{}, 1),
 	}
 	f.space.cfg, f.space.log, f.space.wakeup = cfg, f.log, f.wakeup
-	err = cfg.DB.View(func(tx *store.Tx) error {
+	err := cfg.DB.View(func(tx *store.Tx) error {
 		now := time.Now()
 		all, err := tx.PendingHosts()
 		for _, d := range all {

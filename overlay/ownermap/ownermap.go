@@ -1,6 +1,7 @@
 package ownermap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,20 +122,10 @@ func New(cfg Config) (*Map, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t, err := newTable(cfg.Max)
-	if err != nil {
-		return nil, err
-	}
-	q, err := newQuota(cfg.Gap)
-	if err != nil {
-		return nil, err
-	}
 	m := &Map{
-		cfg: cfg, log: cfg.Logger, table: t, quota: q,
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+		table: newTable(cfg.Max), quota: newQuota(cfg.Gap),
 		own: ownTable{all: map[netip.Prefix]*ownState{}},
-	}
-	if m.log == nil {
-		m.log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Store != nil {
 		if err := m.load(time.Now()); err != nil {
@@ -173,8 +164,6 @@ func (m *Map) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := time.NewTicker(m.cfg.Step)
-	defer t.Stop()
 	m.lastSweep = time.Now()
 	m.lastAlone, m.lastSave = m.lastSweep, m.lastSweep
 	// spreads the peers of a network that starts at once
@@ -191,11 +180,9 @@ func (m *Map) Run(ctx context.Context) error {
 			m.lastSave = now
 			m.save()
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, m.cfg.Step) != nil {
 			m.save()
 			return leave()
-		case <-t.C:
 		}
 	}
 }

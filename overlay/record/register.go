@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/semaphore"
+
+	"peerd/internal/lru"
 )
 
 // ErrKey is returned for a record under a key that is not its own.
@@ -160,7 +162,7 @@ type Register[K comparable, R any] struct {
 	gate *semaphore.Weighted
 
 	mu    sync.Mutex // never held during I/O
-	cache *simplelru.LRU[K, Entry[R]]
+	cache *lru.Simple[K, Entry[R]]
 }
 
 // New returns a Register that knows no record yet. It fails like Config.Validate.
@@ -168,17 +170,11 @@ func New[K comparable, R any](t *Type[K, R], cfg Config) (*Register[K, R], error
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cache, err := simplelru.NewLRU[K, Entry[R]](cfg.CacheSize, nil)
-	if err != nil {
-		return nil, fmt.Errorf("record: %w", err)
-	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Register[K, R]{kind: t, cfg: cfg, cache: cache,
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return &Register[K, R]{kind: t, cfg: cfg, cache: lru.NewSimple[K, Entry[R]](cfg.CacheSize, nil),
 		gate: semaphore.NewWeighted(maxWriters)}, nil
 }
 

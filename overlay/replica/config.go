@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -107,36 +108,19 @@ const IdleLog = 1024
 
 // withDefaults replaces zero values by defaults.
 func (c Config) withDefaults() Config {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	def(&c.Heartbeat, 5*time.Second)
-	def(&c.BatchDelay, 200*time.Millisecond)
-	def(&c.SyncEvery, 500*time.Millisecond)
-	def(&c.Redial, time.Second)
-	def(&c.Retry, 2*time.Minute)
-	def(&c.Later, time.Minute)
-	def(&c.SweepAfter, 24*time.Hour)
-	if c.MaxCopies == 0 {
-		c.MaxCopies = 100_000
-	}
-	if c.MaxURLs == 0 {
-		c.MaxURLs = 200_000_000
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = 40 << 30
-	}
-	if c.OwnerShare == 0 {
-		c.OwnerShare = 0.5
-	}
-	if c.MaxLog == 0 {
-		c.MaxLog = 1 << 14
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Heartbeat = cmp.Or(c.Heartbeat, 5*time.Second)
+	c.BatchDelay = cmp.Or(c.BatchDelay, 200*time.Millisecond)
+	c.SyncEvery = cmp.Or(c.SyncEvery, 500*time.Millisecond)
+	c.Redial = cmp.Or(c.Redial, time.Second)
+	c.Retry = cmp.Or(c.Retry, 2*time.Minute)
+	c.Later = cmp.Or(c.Later, time.Minute)
+	c.SweepAfter = cmp.Or(c.SweepAfter, 24*time.Hour)
+	c.MaxCopies = cmp.Or(c.MaxCopies, 100_000)
+	c.MaxURLs = cmp.Or(c.MaxURLs, 200_000_000)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 40<<30)
+	c.OwnerShare = cmp.Or(c.OwnerShare, 0.5)
+	c.MaxLog = cmp.Or(c.MaxLog, 1<<14)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 
