@@ -2,8 +2,6 @@ package outbox
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"peerd/internal/backoff"
+	"peerd/internal/faults"
 	"peerd/store"
 )
 
@@ -62,50 +61,26 @@ type Config struct {
 
 // Validate returns all errors of c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	for _, m := range []struct {
-		name  string
-		there bool
-	}{
-		{"DB", c.DB != nil}, {"Host", c.Host != nil}, {"Protocol", c.Protocol != ""},
-		{"Resolver", c.Resolver != nil}, {"Sink", c.Sink != nil}, {"Check", c.Check != nil},
+	f := faults.Of("outbox")
+	f.If(c.DB == nil, "DB is missing")
+	f.If(c.Host == nil, "Host is missing")
+	f.If(c.Protocol == "", "Protocol is missing")
+	f.If(c.Resolver == nil, "Resolver is missing")
+	f.If(c.Sink == nil, "Sink is missing")
+	f.If(c.Check == nil, "Check is missing")
+	f.If(c.MaxURLs < 1, "MaxURLs is %d, want at least 1", c.MaxURLs)
+	f.If(c.UnclaimedURLs < 1, "UnclaimedURLs is %d, want at least 1", c.UnclaimedURLs)
+	f.If(c.RefreshRate < 0, "RefreshRate is %d, want 0 or more", c.RefreshRate)
+	f.If(c.MaxPending < 0, "MaxPending is %d, want 0 or more", c.MaxPending)
+	f.If(c.Retry < time.Millisecond, "Retry is %v, want at least 1ms", c.Retry)
+	f.If(c.MaxRetry < c.Retry, "MaxRetry is %v, want at least Retry", c.MaxRetry)
+	for name, d := range map[string]time.Duration{
+		"MaxAge": c.MaxAge, "UnclaimedAge": c.UnclaimedAge, "NamePatience": c.NamePatience,
+		"MaxNameRetry": c.MaxNameRetry, "NotFoundSpan": c.NotFoundSpan,
 	} {
-		if !m.there {
-			errs = append(errs, fmt.Errorf("outbox: %s is missing", m.name))
-		}
+		f.If(d < 0, "%s is %v, want 0 or more", name, d)
 	}
-	for _, n := range []struct {
-		name  string
-		value int
-		least int
-	}{
-		{"MaxURLs", c.MaxURLs, 1}, {"UnclaimedURLs", c.UnclaimedURLs, 1},
-		{"RefreshRate", c.RefreshRate, 0},
-	} {
-		if n.value < n.least {
-			errs = append(errs,
-				fmt.Errorf("outbox: %s is %d, want at least %d", n.name, n.value, n.least))
-		}
-	}
-	if c.MaxPending < 0 {
-		errs = append(errs, fmt.Errorf("outbox: MaxPending is %d, want 0 or more", c.MaxPending))
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-		least time.Duration
-	}{
-		{"MaxAge", c.MaxAge, 0}, {"UnclaimedAge", c.UnclaimedAge, 0},
-		{"Retry", c.Retry, time.Millisecond}, {"MaxRetry", c.MaxRetry, c.Retry},
-		{"NamePatience", c.NamePatience, 0}, {"MaxNameRetry", c.MaxNameRetry, 0},
-		{"NotFoundSpan", c.NotFoundSpan, 0},
-	} {
-		if d.value < d.least {
-			errs = append(errs,
-				fmt.Errorf("outbox: %s is %v, want at least %v", d.name, d.value, d.least))
-		}
-	}
-	return errors.Join(errs...)
+	return f.Err()
 }
 
 // batchSize returns the number of URLs in a full batch.

@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/semaphore"
 
+	"peerd/internal/faults"
 	"peerd/internal/lru"
 )
 
@@ -125,18 +126,13 @@ type Config struct {
 
 // Validate returns all faults of c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf("record: "+format, args...))
-		}
-	}
-	fault(c.Key == nil, "Key is missing")
-	fault(c.Key != nil && !c.Self.MatchesPrivateKey(c.Key), "Key is not that of Self %v", c.Self)
-	fault(c.Values == nil, "Values is missing")
-	fault(c.Settle < 0 || c.Settle > time.Minute, "Settle is %v, want 0 to 1m", c.Settle)
-	fault(c.CacheSize < 1, "CacheSize is %d, want at least 1", c.CacheSize)
-	return errors.Join(errs...)
+	f := faults.Of("record")
+	f.If(c.Key == nil, "Key is missing")
+	f.If(c.Key != nil && !c.Self.MatchesPrivateKey(c.Key), "Key is not that of Self %v", c.Self)
+	f.If(c.Values == nil, "Values is missing")
+	f.If(c.Settle < 0 || c.Settle > time.Minute, "Settle is %v, want 0 to 1m", c.Settle)
+	f.If(c.CacheSize < 1, "CacheSize is %d, want at least 1", c.CacheSize)
+	return f.Err()
 }
 
 // Entry is a record and what this peer knows about it.

@@ -3,7 +3,6 @@ package replica
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"peerd/internal/faults"
 	"peerd/store"
 )
 
@@ -126,22 +126,17 @@ func (c Config) withDefaults() Config {
 
 // Validate returns all faults of c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf("replica: "+format, args...))
-		}
-	}
-	fault(c.Host == nil, "Host is missing")
-	fault(c.Protocol == "", "Protocol is missing")
-	fault(c.DB == nil, "DB is missing")
-	fault(c.Check == nil, "Check is missing")
+	f := faults.Of("replica")
+	f.If(c.Host == nil, "Host is missing")
+	f.If(c.Protocol == "", "Protocol is missing")
+	f.If(c.DB == nil, "DB is missing")
+	f.If(c.Check == nil, "Check is missing")
 	for _, d := range []time.Duration{c.Heartbeat, c.BatchDelay, c.SyncEvery, c.Redial, c.Retry,
 		c.Later, c.SweepAfter} {
-		fault(d < 0, "a time is %v, want 0 or more", d)
+		f.If(d < 0, "a time is %v, want 0 or more", d)
 	}
-	fault(c.Heartbeat > silence/2, "Heartbeat is %v, want up to %v", c.Heartbeat, silence/2)
-	fault(c.MaxCopies < 0 || c.MaxURLs < 0 || c.MaxBytes < 0, "a bound is negative")
-	fault(!(c.OwnerShare >= 0 && c.OwnerShare <= 1), "OwnerShare is %v, want 0 to 1", c.OwnerShare)
-	return errors.Join(errs...)
+	f.If(c.Heartbeat > silence/2, "Heartbeat is %v, want up to %v", c.Heartbeat, silence/2)
+	f.If(c.MaxCopies < 0 || c.MaxURLs < 0 || c.MaxBytes < 0, "a bound is negative")
+	f.If(!(c.OwnerShare >= 0 && c.OwnerShare <= 1), "OwnerShare is %v, want 0 to 1", c.OwnerShare)
+	return f.Err()
 }
