@@ -16,6 +16,7 @@ import (
 	rir "peerd/coords/registry"
 	"peerd/crawl"
 	"peerd/crawl/canon"
+	"peerd/crawl/network"
 	"peerd/crawl/resolve"
 	"peerd/crawl/scope"
 	"peerd/node/admin"
@@ -227,17 +228,18 @@ func (n *Node) resolveDialable(ctx context.Context, host string) ([]netip.Addr, 
 	return addrs, nil
 }
 
-// sink receives the URLs that the outbox finds to belong to this peer.
-type sink struct{ n *Node }
-
-func (s sink) Route(found []store.Pending) error { return s.n.crawler.Route(found) }
-
-func (s sink) SpeaksFor(p peer.ID, u store.URL) bool {
-	return s.n.crawler.SpeaksFor(p.String(), u)
+// outboxNode is the outbox.Node of a Node.
+type outboxNode struct {
+	*crawl.Crawler   // Enqueue and Route
+	*network.Monitor // Online
+	*owner.Manager   // Safe
+	n                *Node
 }
 
-func (s sink) Enqueue(host string) (moved int, more bool, err error) {
-	return s.n.crawler.Enqueue(host)
+func (o outboxNode) Check(u store.URL) error { return o.n.checkURL(u) }
+
+func (o outboxNode) SpeaksFor(p peer.ID, u store.URL) bool {
+	return o.Crawler.SpeaksFor(p.String(), u)
 }
 
 // pendingURLs adapts the outbox, which is built after the owner, to owner.Outbox.

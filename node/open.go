@@ -477,23 +477,22 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 }
 
 func (n *Node) openOutbox() (err error) {
-	oc, safe := n.opts.Config.Overlay, n.manager.Safe
+	oc := n.opts.Config.Overlay
 	patience := n.opts.Config.Crawl.Patience.Duration
 	maxRetry, span := maxBackOff, n.opts.scaled(notFoundSpan)
 	if n.opts.Alone {
-		safe = nil
 		maxRetry, span = maxBackOffAlone, n.opts.scaled(notFoundSpanAlone)
 	}
 	span = min(span, patience)
 	n.outbox, err = outbox.New(outbox.Config{
 		DB: n.db, Host: n.monitoredHost(), Protocol: n.net.Names.Batch(),
-		Resolver: n.manager.Resolver(), Sink: sink{n}, Check: n.checkURL, Safe: safe,
+		Resolver: n.manager.Resolver(), Node: outboxNode{n.crawler, n.network, n.manager, n},
 		MaxURLs: oc.BatchMaxURLs, MaxAge: oc.BatchMaxAge.Duration,
 		UnclaimedURLs: oc.UnclaimedURLs, UnclaimedAge: oc.UnclaimedAge.Duration,
 		MaxPending: maxPendingURLs, Retry: n.opts.scaled(time.Second),
 		MaxRetry:     n.opts.scaled(30 * time.Second),
 		NamePatience: patience, MaxNameRetry: maxRetry, NotFoundSpan: span,
-		Online: n.network.Online, Logger: n.log,
+		Logger: n.log,
 	})
 	return err
 }

@@ -1,9 +1,7 @@
 package outbox
 
 import (
-	"context"
 	"log/slog"
-	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -20,15 +18,7 @@ type Config struct {
 	Host     host.Host
 	Protocol protocol.ID
 	Resolver Resolver
-	Sink     Sink
-	// Check returns an error for URLs that no peer of this network sends.
-	Check func(store.URL) error
-	// Safe is called before a batch is acknowledged, with the subnets of the URLs that were
-	// stored and synced. It returns the subnets that must not be acknowledged yet because no
-	// replica has their URLs; the sender sends those again. If Safe is set, URLs that are
-	// pending here are not acknowledged either. If it is nil, a URL is safe once it is on this
-	// peer's disk.
-	Safe func(ctx context.Context, subnets []netip.Prefix) (unsafe []netip.Prefix)
+	Node     Node
 	// A batch is sent when it has MaxURLs URLs (at most 4,096 are used) or its oldest URL is
 	// MaxAge old (Malet 2009: 1,000 URLs, 5 s).
 	MaxURLs int
@@ -46,10 +36,6 @@ type Config struct {
 	// NotFoundSpan is the minimum time between the first and the last of three answers that there
 	// is no such host before its URLs are given up. Zero means 6 h.
 	NotFoundSpan time.Duration
-	// Online reports whether this peer's network is up. While it is down, nothing is resolved,
-	// claimed or sent, and no failure counts. The caller calls RetryNow when it is up again. It
-	// must be fast, and must not call the Forwarder. Nil: it always is.
-	Online func() bool
 	// RefreshRate is how many times a second, over all owners that do not answer, the owner of
 	// a subnet is read again. Zero means 20.
 	RefreshRate int
@@ -66,8 +52,7 @@ func (c Config) Validate() error {
 	f.If(c.Host == nil, "Host is missing")
 	f.If(c.Protocol == "", "Protocol is missing")
 	f.If(c.Resolver == nil, "Resolver is missing")
-	f.If(c.Sink == nil, "Sink is missing")
-	f.If(c.Check == nil, "Check is missing")
+	f.If(c.Node == nil, "Node is missing")
 	f.If(c.MaxURLs < 1, "MaxURLs is %d, want at least 1", c.MaxURLs)
 	f.If(c.UnclaimedURLs < 1, "UnclaimedURLs is %d, want at least 1", c.UnclaimedURLs)
 	f.If(c.RefreshRate < 0, "RefreshRate is %d, want 0 or more", c.RefreshRate)
@@ -95,6 +80,3 @@ func (c Config) backoff(fails int) time.Duration {
 func (c Config) nameBackoff(misses int) time.Duration {
 	return backoff.Double(5*c.Retry, c.MaxNameRetry, misses)
 }
-
-// online reports whether this peer's network is up.
-func (c Config) online() bool { return c.Online == nil || c.Online() }

@@ -70,8 +70,18 @@ type Resolver interface {
 	RefreshHome(ctx context.Context, host string) error
 }
 
-// A Sink stores URLs for the crawler of this peer. Package crawl implements it.
-type Sink interface {
+// A Node is the rest of this peer. Its methods are called concurrently.
+type Node interface {
+	// Check returns an error for URLs that no peer of this network sends.
+	Check(u store.URL) error
+	// Online reports whether this peer's network is up. While it is down, nothing is resolved,
+	// claimed or sent, and no failure counts. The caller calls RetryNow when it is up again. It
+	// must be fast, and must not call the Forwarder.
+	Online() bool
+	// Safe is called before a batch is acknowledged, with the subnets of the URLs that were
+	// stored and synced. It returns the subnets that must not be acknowledged yet because no
+	// replica has their URLs; the sender sends those again.
+	Safe(ctx context.Context, subnets []netip.Prefix) (unsafe []netip.Prefix)
 	// Enqueue moves pending URLs of a host of this peer into its queue. It returns the number
 	// of URLs moved and whether there are more. An error means that the host cannot take URLs
 	// at the moment.
@@ -252,11 +262,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 		tasks, next := f.due(time.Now())
 		for _, t := range tasks {
 			wg.Go(func() {
-				err := t.run(work)
-				f.mu.Lock()
-				f.running[t.kind]--
-				f.mu.Unlock()
-				if err = f.space.note(err); err != nil && work.Err() == nil {
+				if err := f.space.note(t(work)); err != nil && work.Err() == nil {
 					cancel(fmt.Errorf("outbox: %w", err))
 				}
 				f.wake()
