@@ -57,8 +57,8 @@ func missing(rep store.FetchReport) bool {
 
 // reportFetched passes a page on that was stored, unless err tells that it was not.
 func (c *Crawler) reportFetched(got fetched, err error) {
-	if err == nil && c.cfg.Fetched != nil && got.page.Outcome.Answered() {
-		c.cfg.Fetched(got.page)
+	if err == nil && got.page.Outcome.Answered() {
+		c.cfg.Delegate.Fetched(got.page)
 	}
 }
 

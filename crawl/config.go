@@ -31,8 +31,9 @@ type Dispatch struct {
 	Connect bool
 }
 
-// Delegate answers the crawler's questions about the ownership of subnets, and takes what belongs
-// to other owners. Its methods must be safe for concurrent use.
+// Delegate is the rest of this peer: it answers the crawler's questions, above all about the
+// ownership of subnets, and takes what belongs to other owners. Its methods must be safe for
+// concurrent use.
 type Delegate interface {
 	// Dispatch says which peer makes the next fetch in a subnet.
 	Dispatch(subnet netip.Prefix) Dispatch
@@ -59,6 +60,14 @@ type Delegate interface {
 	// address may have changed. Or it was not asked, which is store.OutcomeDenied. It must not
 	// block.
 	Unresponsive(host string, why store.Outcome)
+	// Fetched is called with each page that was stored. It must not block.
+	Fetched(store.Page)
+	// Resolve returns the addresses of a host that may be dialled, in order of preference: at
+	// least one, or an error. It serves to find the other addresses of a host of ours, and
+	// those of another host to which a robots.txt redirects.
+	Resolve(ctx context.Context, host string) ([]netip.Addr, error)
+	// CheckSpace returns an error while the disk has too little free space to fetch.
+	CheckSpace() error
 }
 
 // Config configures a Crawler. Fields are required unless stated otherwise.
@@ -68,8 +77,6 @@ type Config struct {
 	Fetcher  *fetch.Fetcher
 	Scope    *scope.Scope
 	Delegate Delegate
-	// Fetched is called with each page that was stored. It must not block. Optional.
-	Fetched func(store.Page)
 	// Agent is the product token that is matched against robots.txt.
 	Agent string
 	// Workers is the maximum number of concurrent fetches.
@@ -94,18 +101,12 @@ type Config struct {
 	// Gate decides about hosts that are not ours; the Frontier calls it for ours. If nil,
 	// all hosts are admitted.
 	Gate *Gate
-	// Resolve returns the addresses of a host that may be dialled, in order of preference: at
-	// least one, or an error. It serves to find the other addresses of a host of ours, and
-	// those of another host to which a robots.txt redirects. If nil, there are none.
-	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Revisit plans revisits. If nil, no page is revisited.
 	Revisit *revisit.Policy
 	// Archive receives every answer. Optional.
 	Archive *warc.Archive
-	// CheckSpace returns an error while the disk has too little free space to fetch. With
-	// StopWhenFull, such an error or a full store ends Run with ErrNoSpace; otherwise the
-	// crawler waits. CheckSpace is optional.
-	CheckSpace   func() error
+	// StopWhenFull says that too little space ends Run with ErrNoSpace; otherwise the crawler
+	// waits.
 	StopWhenFull bool
 	// RemoteWorkers is the maximum number of concurrent fetches for other peers; 0 means
 	// Workers.

@@ -74,10 +74,7 @@ func (f *robotsFetcher) Fetch(
 	}
 	switch {
 	case host != f.job.Host:
-		if c.cfg.Resolve == nil {
-			return absent, nil
-		}
-		all, err := c.cfg.Resolve(ctx, host)
+		all, err := c.cfg.Delegate.Resolve(ctx, host)
 		if errors.Is(err, resolve.ErrTemporary) {
 			f.report = store.FetchReport{Outcome: store.OutcomeDNS, Error: store.ErrorText(err)}
 			return robots.Response{}, err

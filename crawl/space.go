@@ -22,10 +22,8 @@ const spaceWait = 10 * time.Second
 // that was full counts as full until it accepts a write, because only the store knows how
 // much space it needs.
 func (c *Crawler) checkSpace() error {
-	if c.cfg.CheckSpace != nil {
-		if err := c.cfg.CheckSpace(); err != nil {
-			return err
-		}
+	if err := c.cfg.Delegate.CheckSpace(); err != nil {
+		return err
 	}
 	if !c.storeFull.Load() {
 		return nil

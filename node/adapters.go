@@ -79,11 +79,41 @@ func (d delegate) Observe(p netip.Prefix, who string, r store.FetchReport, err e
 
 func (d delegate) PendingAdded(byHost map[string]int) { d.n.outbox.PendingAdded(byHost) }
 
+func (d delegate) Fetched(p store.Page) {
+	if d.n.journal != nil {
+		d.n.journal.addPage(p)
+	}
+}
+
+func (d delegate) CheckSpace() error { return d.n.checkSpace() }
+
+// Resolve returns the addresses of a host that may be dialled.
+func (d delegate) Resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	addrs, err := d.n.names.Addrs(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return d.n.guard.Check(a) != nil })
+	if len(addrs) == 0 {
+		return nil, fmt.Errorf("%s has no address that may be dialled", host)
+	}
+	return addrs, nil
+}
+
 func (d delegate) RecentlySent(u store.URL) bool { return d.n.outbox.Sent(u) }
 
 func (d delegate) Unresponsive(host string, why store.Outcome) {
 	d.n.manager.SuspectHost(host, why)
 }
+
+// frontierNode is the frontier.Node of a Node.
+type frontierNode struct {
+	*crawl.Gate // Admit
+	n           *Node
+}
+
+func (f frontierNode) FetchWait(now time.Time) time.Duration { return f.n.fetchWait(now) }
+func (f frontierNode) Left(host string)                      { f.n.fetcher.Leave(host) }
 
 // remoteFetches executes remote fetches for other owners.
 type remoteFetches struct{ n *Node }
@@ -104,6 +134,8 @@ func (e remoteFetches) Connect(
 ) (store.FetchReport, error) {
 	return e.do(ctx, r, e.n.crawler.Connect)
 }
+
+func (e remoteFetches) Check(u store.URL) error { return e.n.checkURL(u) }
 
 // do calls one of the crawler's methods, unless this peer is about to stop.
 func (e remoteFetches) do(
@@ -213,19 +245,6 @@ func resolver(look func(ctx context.Context, host string) ([]netip.Addr, error))
 		}
 		return addrs, err
 	}
-}
-
-// resolveDialable returns the addresses of a host that may be dialled.
-func (n *Node) resolveDialable(ctx context.Context, host string) ([]netip.Addr, error) {
-	addrs, err := n.names.Addrs(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return n.guard.Check(a) != nil })
-	if len(addrs) == 0 {
-		return nil, fmt.Errorf("%s has no address that may be dialled", host)
-	}
-	return addrs, nil
 }
 
 // outboxNode is the outbox.Node of a Node.

@@ -47,8 +47,9 @@ func (f *Forwarder) due(now time.Time) (tasks []task, next time.Duration) {
 			}
 			f.running[kind]++
 			tasks = append(tasks, func(ctx context.Context) error {
-				defer f.ended(kind)
-				return run(ctx)
+				err := run(ctx)
+				f.withTable(func(*hostTable) { f.running[kind]-- })
+				return err
 			})
 		}
 	}
@@ -77,13 +78,6 @@ func (f *Forwarder) due(now time.Time) (tasks []task, next time.Duration) {
 		next = f.table.reads.until(now, next)
 	}
 	return tasks, next
-}
-
-// ended counts the end of a task.
-func (f *Forwarder) ended(kind int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.running[kind]--
 }
 
 // beginWrites starts the due tasks that end with a write to the store. f.mu is held.
