@@ -248,7 +248,9 @@ func summarise(ctx context.Context, db *store.DB) (Summary, error) {
 
 // Links yields the pages in a home while no peer runs with it.
 func Links(ctx context.Context, home config.Home, yield func(admin.Link) error) error {
-	return withStore(home, func(db *store.DB) error { return eachLink(ctx, db, yield) })
+	return withStore(home, func(db *store.DB) error {
+		return eachPage(ctx, db, func(p store.Page) error { return yield(linkOf(p)) })
+	})
 }
 
 // count formats a number of things.

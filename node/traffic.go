@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -166,19 +165,14 @@ type storedMonth struct {
 
 // Load returns what was saved last.
 func (s trafficStore) Load() (traffic.Month, error) {
-	var m storedMonth
-	err := s.db.View(func(tx *store.Tx) error { return tx.Meta(metaTraffic, &m) })
-	if errors.Is(err, store.ErrNotFound) {
-		return traffic.Month{}, nil
-	}
+	m := storedMonth{Start: time.Time{}.Unix()}
+	err := s.db.Meta(metaTraffic, &m)
 	return traffic.Month{Start: time.Unix(m.Start, 0).UTC(), Bytes: m.Bytes}, err
 }
 
 // Save returns when m is on disk.
 func (s trafficStore) Save(m traffic.Month) error {
-	err := s.db.Update(func(tx *store.Tx) error {
-		return tx.PutMeta(metaTraffic, storedMonth{Start: m.Start.Unix(), Bytes: m.Bytes})
-	})
+	err := s.db.PutMeta(metaTraffic, storedMonth{Start: m.Start.Unix(), Bytes: m.Bytes})
 	if err != nil {
 		return err
 	}
