@@ -262,6 +262,19 @@ func (tx *Tx) each(
 	return tx.eachFrom(prefix, start, values, fn)
 }
 
+// eachValue is each for values of one type.
+func eachValue[T any](
+	tx *Tx, prefix, after []byte, fn func(key []byte, v T) (bool, error),
+) error {
+	return tx.each(prefix, after, true, func(key []byte, it kv.Item) (bool, error) {
+		var v T
+		if err := it.Value(func(b []byte) error { return decode(key, b, &v) }); err != nil {
+			return false, err
+		}
+		return fn(key, v)
+	})
+}
+
 // eachFrom is like each but starts at the key start.
 func (tx *Tx) eachFrom(
 	prefix, start []byte, values bool, fn func(key []byte, item kv.Item) (bool, error),
