@@ -121,7 +121,8 @@ func TestHostileHTTP2(t *testing.T) {
 				"HTTP/1.1 200 OK\r\n") {
 				t.Errorf("head %.60q", res.ResponseHead)
 			}
-			if n := s.requests.Load(); n != 1 {
+			n := s.requests.Load() // a busy machine may not connect before the timeout
+			if n > 1 || n == 0 && tt.want != store.OutcomeTimeout {
 				t.Errorf("%d requests sent, want 1", n)
 			}
 		})

@@ -226,7 +226,8 @@ func TestHostileServers(t *testing.T) {
 				t.Errorf("outcome %v with error %v, want an error if it is not a response",
 					res.Outcome, res.Err)
 			}
-			if n := s.requests.Load(); n != 1 {
+			n := s.requests.Load() // a busy machine may not connect before the timeout
+			if n > 1 || n == 0 && tt.want != store.OutcomeTimeout {
 				t.Errorf("%d requests sent, want 1", n)
 			}
 			if n := idle(f); n != 0 {

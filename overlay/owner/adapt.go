@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"peerd/coords/assign"
-	"peerd/store"
+	"peerd/overlay/ownership"
 )
 
 const (
@@ -62,7 +62,7 @@ func (c *Placement) refresh(s *subnet) {
 		return
 	}
 	c.mu.Lock()
-	due := s.news && s.phase == store.PhaseOwned && !s.leaving()
+	due := s.news && s.unit.Decided && !s.unit.Leaves()
 	s.news = false
 	c.mu.Unlock()
 	if !due {
@@ -76,7 +76,7 @@ func (c *Placement) refresh(s *subnet) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.phase == store.PhaseOwned && !s.leaving() {
+	if s.unit.Decided && !s.unit.Leaves() {
 		s.lease.Proxy = step.Proxy
 	}
 }
@@ -104,7 +104,7 @@ func (c *Placement) toReview(now time.Time) []*subnet {
 func (c *Placement) reviewed(s *subnet, r assign.Review, e assign.Evidence, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s.phase != store.PhaseOwned || !s.stays() || c.subnets[s.prefix] != s {
+	if s.unit.State != ownership.Owned || c.subnets[s.prefix] != s {
 		return
 	}
 	to := s.watch.Reviewed(*c.cfg.Adapt, e.Self, r, e.Samples, now, rand.Float64())
@@ -114,7 +114,7 @@ func (c *Placement) reviewed(s *subnet, r assign.Review, e assign.Evidence, now 
 	maps.DeleteFunc(c.outgoing, func(_ string, at time.Time) bool { return now.Sub(at) > leaveGap })
 	c.outgoing[to] = now
 	s.watch.Moved(now)
-	s.leaveFor(to, moveNearer)
+	c.step(s, ownership.Event{Kind: ownership.Moved, To: to, Why: ownership.ReasonNearer})
 	c.log.Info("started handover: another peer is nearer", "subnet", s.prefix, "to", to,
 		"gain", r.Gain)
 }

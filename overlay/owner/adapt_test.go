@@ -261,7 +261,7 @@ func TestLeaveOneByOne(t *testing.T) {
 	}
 	leaving := 0
 	for _, s := range m.table.subnets {
-		if s.to != "" {
+		if s.unit.To != "" {
 			leaving++
 		}
 	}
@@ -274,7 +274,7 @@ func TestLeaveOneByOne(t *testing.T) {
 	}
 	m.placement.review(now)
 	for p, s := range m.table.subnets {
-		if s.to == "" {
+		if s.unit.To == "" {
 			t.Errorf("%v stays", p)
 		}
 	}

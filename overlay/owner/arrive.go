@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"peerd/overlay/lease"
+	"peerd/overlay/ownership"
 	"peerd/overlay/replica"
 	"peerd/store"
 )
@@ -86,17 +87,15 @@ func (a *arrivals) halfTaken(rec store.Subnet) bool {
 func (a *arrivals) taken(rec store.Subnet, l lease.Lease, sealed []byte) (*subnet, error) {
 	now := time.Now()
 	e := openEvidence(rec.Evidence).shifted(now)
-	phase := store.PhaseOwned
-	if e.Deciding {
-		phase = store.PhaseDeciding
-	}
 	s, err := fromRecord(store.Subnet{
-		Prefix: rec.Prefix, Phase: phase, Lease: sealed, Since: now,
+		Prefix: rec.Prefix, Lease: sealed, Since: now,
 		Estimations: min(max(rec.Estimations, 0), maxEstimations),
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.unit, _ = ownership.Unit{}.Step(ownership.Event{Kind: ownership.Arrived,
+		Decided: !e.Deciding})
 	s.inherit(e)
 	s.renewAt, s.idleSince = now.Add(a.cfg.LeaseTTL/3), now
 	return s, nil
@@ -154,11 +153,12 @@ func (a *arrivals) begin(l lease.Lease, sealed []byte) error {
 	}
 	now := time.Now()
 	s := &subnet{
-		prefix: l.Subnet, phase: store.PhaseDeciding,
+		prefix: l.Subnet,
 		ourLease: ourLease{lease: l, sealed: sealed, since: now,
 			renewAt: now.Add(a.cfg.LeaseTTL / 3)},
 		decision: decision{exclude: map[string]bool{}, idleSince: now},
 	}
+	s.unit, _ = s.unit.Step(ownership.Event{Kind: ownership.Began})
 	if fresh, err := a.found(s); err != nil || !fresh {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"peerd/coords/assign"
+	"peerd/overlay/ownership"
 )
 
 // balance is the part of a Manager that gives subnets away when this peer has too much to do or its
@@ -100,7 +101,7 @@ func (b *balance) size(p netip.Prefix) float64 {
 // table's mutex is held.
 func (b *balance) demand() (sum float64, n int) {
 	for p, s := range b.subnets {
-		if s.stays() {
+		if s.unit.Stays() {
 			sum += b.size(p)
 			n++
 		}
@@ -129,7 +130,7 @@ func (b *balance) relieve(all []assign.Candidate, now time.Time) {
 		b.balancer.gave(now, r, sizes[r.Subnet])
 		s := b.subnets[r.Subnet]
 		s.watch.Moved(now)
-		s.leaveFor(r.To, moveOther)
+		b.step(s, ownership.Event{Kind: ownership.Moved, To: r.To})
 		b.log.Info("started handover: load above limit", "subnet", s.prefix, "to", r.To,
 			"load", int64(b.balancer.load), "bound", int64(b.balancer.limits.Pages))
 	}

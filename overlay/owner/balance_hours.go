@@ -7,6 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords/assign"
+	"peerd/overlay/ownership"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 func (b *balance) handOn(all []assign.Candidate, now time.Time) {
 	under := 0
 	for _, s := range b.subnets {
-		if !s.stays() {
+		if !s.unit.Stays() {
 			under++
 		}
 	}
@@ -32,7 +33,7 @@ func (b *balance) handOn(all []assign.Candidate, now time.Time) {
 		if under >= drainsAtOnce {
 			return
 		}
-		if !s.usable() || b.size(p) == 0 {
+		if !s.unit.Usable() || b.size(p) == 0 {
 			continue
 		}
 		q, _ := b.question(s, all, now)
@@ -40,9 +41,10 @@ func (b *balance) handOn(all []assign.Candidate, now time.Time) {
 		if len(ids) == 0 {
 			continue
 		}
-		s.leaveFor(ids[0].String(), moveHours)
+		b.step(s, ownership.Event{Kind: ownership.Moved, To: ids[0].String(),
+			Why: ownership.ReasonHours})
 		under++
-		b.log.Info("started handover: working hours end", "subnet", s.prefix, "to", s.to)
+		b.log.Info("started handover: working hours end", "subnet", s.prefix, "to", s.unit.To)
 	}
 }
 
@@ -77,7 +79,7 @@ func (b *balance) giveBack(all []assign.Candidate, now time.Time) {
 			continue
 		}
 		b.balancer.given = append(b.balancer.given, release{to, b.size(p), now})
-		s.leaveFor(to, moveOther)
+		b.step(s, ownership.Event{Kind: ownership.Moved, To: to})
 		n++
 		b.log.Info("started handover: lender's working hours begin", "subnet", s.prefix, "to", to)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"peerd/coords"
 	"peerd/coords/assign"
+	"peerd/overlay/ownership"
 )
 
 // A subnet goes back to who had it first of those that take it, have capacity and are
@@ -82,7 +83,7 @@ func TestLendersTravel(t *testing.T) {
 	m := join(t, bob, newDHT(), nil, nil)
 	m.claim(subnetA)
 	s := m.table.subnets[subnetA]
-	s.lenders, s.why = []string{a}, moveHours
+	s.lenders, s.unit.Why = []string{a}, ownership.ReasonHours
 	rec, err := s.record()
 	if err != nil {
 		t.Fatal(err)

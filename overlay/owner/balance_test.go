@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"peerd/coords/assign"
+	"peerd/overlay/ownership"
 	"peerd/store"
 )
 
@@ -107,7 +108,7 @@ func TestHoursEnd(t *testing.T) {
 				m.table.mu.Lock()
 				defer m.table.mu.Unlock()
 				s := m.table.subnets[subnetA]
-				return s != nil && len(s.avoid) > 0 && s.to == ""
+				return s != nil && len(s.avoid) > 0 && s.unit.To == ""
 			})
 			if _, hold := m.placement.Where(subnetA); hold || !m.Live(subnetA) {
 				t.Errorf("%s: not worked on any more", name)
@@ -163,9 +164,10 @@ func TestOverloadGivesAway(t *testing.T) {
 	for d := time.Duration(0); d < 10*time.Minute; d += measureEvery {
 		m.balance.rebalance(begin.Add(d))
 	}
-	if s := m.table.subnets[subnetA]; s.to != carol.id.String() || s.state != departCopying ||
+	if s := m.table.subnets[subnetA]; s.unit.To != carol.id.String() ||
+		s.unit.State != ownership.Copying ||
 		len(s.watch.Moves) != 1 {
-		t.Errorf("to %q: %s has no capacity for 86,400 pages a day", s.to, bob.id)
+		t.Errorf("to %q: %s has no capacity for 86,400 pages a day", s.unit.To, bob.id)
 	}
 }
 

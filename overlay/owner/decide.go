@@ -14,6 +14,7 @@ import (
 	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/overlay/estimate"
+	"peerd/overlay/ownership"
 	"peerd/store"
 )
 
@@ -39,12 +40,12 @@ func (c *Placement) Where(p netip.Prefix) (who string, hold bool) {
 	}
 	c.mu.Lock()
 	s := c.subnets[p]
-	if s == nil || s.leaving() || s.unverified() {
+	if s == nil || !s.unit.Works() {
 		c.mu.Unlock()
 		return "", true
 	}
 	s.idleSince = time.Time{}
-	deciding, asked := s.phase == store.PhaseDeciding, s.asked
+	deciding, asked := s.unit.Searches(), s.asked
 	if !deciding && !s.again {
 		if asked == "" { // one scout at a time
 			who = s.watch.Scout(time.Now())
@@ -112,27 +113,25 @@ func (c *Placement) next(s *subnet, canProbe bool) (assign.Step, error) {
 // leave. Of several calls at once the first one counts.
 func (c *Placement) choose(s *subnet, step assign.Step) error {
 	c.mu.Lock()
-	if s.phase != store.PhaseDeciding || !s.stays() || c.subnets[s.prefix] != s {
+	if s.unit.State != ownership.Deciding || c.subnets[s.prefix] != s {
 		c.mu.Unlock()
 		return nil
 	}
 	if step.Proxy != nil {
 		s.lease.Proxy = step.Proxy
 	}
-	stays := step.Choice == c.self
-	if stays {
-		s.keep(time.Now())
-	} else {
-		s.leaveAtOnce(step.Choice)
+	to := step.Choice
+	if to == c.self {
+		to = ""
 	}
-	c.show(s)
+	save := c.step(s, ownership.Event{Kind: ownership.Chosen, To: to})
 	estimations := s.estimations
 	c.mu.Unlock()
 	c.log.Debug("predicted times", "subnet", s.prefix, "ms", predicted(step.Predicted))
 	c.log.Info("chose owner", "subnet", s.prefix, "owner", step.Choice,
 		"estimations", estimations)
 	c.wake()
-	if stays {
+	if save {
 		return c.save(s)
 	}
 	return nil
@@ -189,7 +188,7 @@ func (c *Placement) Observe(p netip.Prefix, who string, r store.FetchReport, err
 		return
 	}
 	s.idleSince = time.Time{}
-	deciding := s.phase == store.PhaseDeciding
+	deciding := s.unit.Searches()
 	connected, probes := s.connecting() && s.probe.Probe == who, int64(0)
 	scout := !deciding && who != c.self
 	if s.asked == who {
@@ -260,12 +259,12 @@ func (c *Placement) decideIdle() error {
 		c.barred = now
 	}
 	for p, s := range c.subnets {
-		if s.phase != store.PhaseDeciding {
+		if !s.unit.Searches() {
 			continue
 		}
 		hosts, pending, inFlight, _ := c.cfg.Frontier.SubnetLoad(p)
 		switch {
-		case !mayAct, !s.usable(), pending > 0, inFlight > 0,
+		case !mayAct, !s.unit.Usable(), pending > 0, inFlight > 0,
 			hosts == 0 && min(now.Sub(s.since), now.Sub(c.barred)) < hostless:
 			s.idleSince = time.Time{}
 		case s.idleSince.IsZero():

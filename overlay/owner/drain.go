@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"peerd/coords/assign"
+	"peerd/overlay/ownership"
 )
 
 // drainsAtOnce is how many subnets leave at a time while this peer drains: their
@@ -43,7 +44,7 @@ func (d *departures) drain(now time.Time) (left int) {
 	defer d.mu.Unlock()
 	under := 0
 	for _, s := range d.subnets {
-		if !s.stays() {
+		if !s.unit.Stays() {
 			under++
 		}
 	}
@@ -51,14 +52,14 @@ func (d *departures) drain(now time.Time) (left int) {
 		if under >= drainsAtOnce {
 			break
 		}
-		if !s.usable() {
+		if !s.unit.Usable() {
 			continue
 		}
 		to := d.successor(s, all, now)
 		if to == "" {
 			continue
 		}
-		s.leaveFor(to, moveOther)
+		d.step(s, ownership.Event{Kind: ownership.Moved, To: to})
 		under++
 		d.log.Info("started handover: this peer leaves", "subnet", s.prefix, "to", to)
 	}

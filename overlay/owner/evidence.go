@@ -10,6 +10,7 @@ import (
 	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/overlay/lease"
+	"peerd/overlay/ownership"
 	"peerd/store"
 )
 
@@ -20,12 +21,12 @@ const maxSamples = 96
 // until then a restart decides again.
 func (s *subnet) record() (store.Subnet, error) {
 	e := evidence{Samples: s.history.samples(), Moves: s.watch.Moves, Now: time.Now(),
-		Deciding: s.phase == store.PhaseDeciding && s.why != moveChosen, Unverified: s.lost() ||
-			s.unverified()}
+		Deciding:   s.unit.Searches() && s.unit.Why != ownership.ReasonChosen,
+		Unverified: s.unit.Doubt != 0 || s.unit.State == ownership.Yielding}
 	for _, k := range s.replicas {
 		e.Replicas = append(e.Replicas, k.id.String())
 	}
-	if e.Lenders = s.lenders; s.why == moveHours {
+	if e.Lenders = s.lenders; s.unit.Why == ownership.ReasonHours {
 		e.Lenders = append(slices.Clone(s.lenders), s.lease.Owner.String())
 	}
 	evidence, err := cbor.Marshal(e)
@@ -33,11 +34,11 @@ func (s *subnet) record() (store.Subnet, error) {
 		return store.Subnet{}, fmt.Errorf("owner: encode evidence: %w", err)
 	}
 	r := store.Subnet{
-		Prefix: s.prefix, Phase: s.phase, Lease: s.sealed, Epoch: s.lease.Epoch, Since: s.since,
+		Prefix: s.prefix, Phase: s.phase(), Lease: s.sealed, Epoch: s.lease.Epoch, Since: s.since,
 		Evidence: evidence, Grant: s.grant, Estimations: s.estimations, Estimator: s.asked,
 	}
-	if s.phase == store.PhaseCommitting {
-		r.Successor = s.to
+	if s.unit.State == ownership.Granted {
+		r.Successor = s.unit.To
 	}
 	return r, nil
 }
@@ -49,21 +50,37 @@ func fromRecord(r store.Subnet) (*subnet, error) {
 		return nil, fmt.Errorf("owner: subnet %v: %w", r.Prefix, err)
 	}
 	s := &subnet{
-		prefix: r.Prefix, phase: r.Phase,
+		prefix:   r.Prefix,
 		ourLease: ourLease{lease: l, sealed: r.Lease, since: r.Since},
 		decision: decision{exclude: map[string]bool{}, estimations: r.Estimations,
 			asked: r.Estimator, again: r.Estimator != ""},
-		departure: departure{to: r.Successor, grant: r.Grant},
+		departure: departure{grant: r.Grant},
 	}
 	e := openEvidence(r.Evidence)
+	s.unit, _ = s.unit.Step(ownership.Event{Kind: ownership.Loaded, Saved: unitOf(r, e.Unverified)})
 	s.history, s.watch.Moves = historyOf(e.Samples), e.Moves
-	s.replicas, s.stale = replicaPeersOf(e.Replicas), e.Unverified
+	s.replicas = replicaPeersOf(e.Replicas)
 	if len(s.replicas) > 0 {
 		s.copied = time.Now()
 	}
 	s.lenders = lendersOf(e.Lenders, l.Owner.String())
 	s.history.trim(l.Owner.String())
 	return s, nil
+}
+
+// unitOf returns the state of a subnet that was saved.
+func unitOf(r store.Subnet, unverified bool) ownership.Unit {
+	u := ownership.Unit{State: ownership.Owned, Decided: r.Phase != store.PhaseDeciding}
+	switch r.Phase {
+	case store.PhaseDeciding:
+		u.State = ownership.Deciding
+	case store.PhaseCommitting:
+		u.State, u.To = ownership.Granted, r.Successor
+	}
+	if unverified {
+		u.Doubt = ownership.Stale
+	}
+	return u
 }
 
 // evidence is what is known of a subnet's downloads, on disk and on its way to a

@@ -23,6 +23,7 @@ import (
 	"peerd/overlay/lease"
 	"peerd/overlay/outbox"
 	"peerd/overlay/overlaytest"
+	"peerd/overlay/ownership"
 	"peerd/overlay/record/recordtest"
 	"peerd/store"
 )
@@ -545,4 +546,19 @@ func rival(t *testing.T, p netip.Prefix, ours someone) (by someone, sealed []byt
 	}
 	t.Skip("no peer beats this one in this subnet")
 	return by, nil
+}
+
+// doubt makes a subnet one that may have been taken over, or ends that.
+func (s *subnet) doubt(stale bool) {
+	e := ownership.Event{Kind: ownership.Renewed}
+	if stale {
+		e.Kind = ownership.Suspected
+	}
+	s.unit, _ = s.unit.Step(e)
+}
+
+// close stops work in a subnet that is to leave for another peer. The table's mutex is held.
+func (t *table) close(s *subnet, to someone) {
+	t.step(s, ownership.Event{Kind: ownership.Moved, To: to.id.String()})
+	t.step(s, ownership.Event{Kind: ownership.Ready})
 }

@@ -134,8 +134,8 @@ func TestFullDiskGrantsNothing(t *testing.T) {
 	sendOff := func() {
 		m.table.mu.Lock()
 		s := m.table.subnets[subnetA]
-		if s.to == "" {
-			s.leaveAtOnce(bob.id.String())
+		if s.unit.To == "" {
+			m.table.close(s, bob)
 		}
 		m.table.mu.Unlock()
 		m.wake()
@@ -144,7 +144,7 @@ func TestFullDiskGrantsNothing(t *testing.T) {
 	until(t, "a handover was tried and undone", func() bool {
 		m.table.mu.Lock()
 		defer m.table.mu.Unlock()
-		return tries.Load() > 0 && m.table.subnets[subnetA].to == ""
+		return tries.Load() > 0 && m.table.subnets[subnetA].unit.To == ""
 	})
 	if m.phase(subnetA) == store.PhaseCommitting || granted.Load() > 0 {
 		t.Errorf("committed on a full disk: %v, %d grants", m.phase(subnetA), granted.Load())

@@ -12,6 +12,7 @@ import (
 
 	"peerd/overlay/handover"
 	"peerd/overlay/lease"
+	"peerd/overlay/ownership"
 	"peerd/store"
 )
 
@@ -46,10 +47,10 @@ func (d *departures) toMove() []func(context.Context) {
 		switch {
 		case s.moving:
 			continue
-		case s.lost() && s.phase != store.PhaseCommitting:
+		case s.unit.State == ownership.Yielding:
 			due = append(due, func(ctx context.Context) { d.leave(ctx, s) })
-		case s.to != "":
-			to := s.to
+		case s.unit.To != "":
+			to := s.unit.To
 			due = append(due, func(ctx context.Context) { d.move(ctx, s, to) })
 		default:
 			continue
@@ -69,7 +70,7 @@ func (d *departures) move(ctx context.Context, s *subnet, to string) {
 			return
 		case ctx.Err() != nil:
 			return
-		case !d.committed(s):
+		case !d.granted(s):
 			d.log.Info("handover failed; kept subnet", "subnet", s.prefix, "to", to,
 				"err", err)
 			d.stay(s, to)
@@ -107,13 +108,13 @@ func (d *departures) elsewhere(ctx context.Context, s *subnet, to string) bool {
 // that failed. A subnet that was decided has a cooldown.
 func (d *departures) stay(s *subnet, to string) {
 	d.mu.Lock()
-	if s.phase == store.PhaseDeciding {
+	if s.unit.Searches() {
 		s.exclude[to] = true
 	} else {
 		s.shun(to, time.Now())
 	}
-	s.stay()
-	d.show(s)
+	d.step(s, ownership.Event{Kind: ownership.Failed})
+	s.moving, s.idleSince = false, time.Time{}
 	d.mu.Unlock()
 	d.replicas.dismiss(s, to)
 	d.wake()
@@ -128,7 +129,7 @@ func (d *departures) handOver(ctx context.Context, s *subnet, to string) error {
 		return fmt.Errorf("%w: successor %q: %w", handover.ErrBroken, to, err)
 	}
 	// who has adopted it already refuses
-	if err := d.bringIn(ctx, s, id); err != nil && !d.committed(s) {
+	if err := d.bringIn(ctx, s, id); err != nil && !d.granted(s) {
 		return fmt.Errorf("%w: %w", handover.ErrBroken, err)
 	}
 	if err := d.stillOurs(ctx, s); err != nil {
@@ -180,13 +181,13 @@ var errBeaten = errors.New("owner: the subnet has another owner")
 // epoch would make two of the next. If the DHT does not answer the subnet is treated as
 // ours; the successor reads the lease again.
 func (d *departures) stillOurs(ctx context.Context, s *subnet) error {
-	if d.committed(s) {
+	if d.granted(s) {
 		return nil
 	}
 	d.leases.reread(ctx, s.prefix)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.lost() {
+	if s.unit.State == ownership.Yielding {
 		return errBeaten
 	}
 	return nil
@@ -196,10 +197,7 @@ func (d *departures) stillOurs(ctx context.Context, s *subnet) error {
 func (d *departures) close(s *subnet) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.state == departCopying {
-		s.state = departClosed
-		d.show(s)
-	}
+	d.step(s, ownership.Event{Kind: ownership.Ready})
 }
 
 // dismiss deletes the copy of a peer that is no longer the successor, unless it is a
@@ -259,29 +257,33 @@ func (rs *replicas) remains(s *subnet, to peer.ID) bool {
 // commit signs the grant and saves it before the successor may see it.
 func (d *departures) commit(s *subnet, to peer.ID) ([]byte, error) {
 	d.mu.Lock()
-	grant, l, lost, doubted := s.grant, s.lease, s.lost(), s.unverified()
+	grant, l := s.grant, s.lease
 	d.mu.Unlock()
-	switch {
-	case grant != nil:
-	case lost || doubted:
-		return nil, errors.New("owner: the subnet may have another owner")
-	case !d.HasQuorumLease():
-		return nil, errNoQuorumLease
-	}
-	if grant == nil {
+	first := grant == nil
+	if first {
 		var err error
 		if grant, err = l.GrantTo(to, time.Now(), d.cfg.Key); err != nil {
 			return nil, err
 		}
 	}
+	quorum := d.HasQuorumLease()
 	d.mu.Lock()
-	had, was := s.grant, s.phase
-	s.grant, s.phase = grant, store.PhaseCommitting
+	save := d.step(s, ownership.Event{Kind: ownership.Granting, Quorum: quorum})
+	if save {
+		s.grant = grant
+	}
 	d.mu.Unlock()
+	switch {
+	case !save && !quorum:
+		return nil, errNoQuorumLease
+	case !save:
+		return nil, errors.New("owner: the subnet may have another owner")
+	}
 	err := d.save(s)
-	if errors.Is(err, store.ErrNoSpace) { // nothing was written, and no peer has seen the grant
+	if first && errors.Is(err, store.ErrNoSpace) { // nothing was written; no peer has the grant
 		d.mu.Lock()
-		s.grant, s.phase = had, was
+		d.step(s, ownership.Event{Kind: ownership.NotSaved})
+		s.grant = nil
 		d.mu.Unlock()
 	}
 	if err != nil {
@@ -306,8 +308,8 @@ func (d *departures) gone(
 	}
 	d.mu.Lock()
 	mine, epoch := s.lease, s.lease.Epoch+1
-	byGrant := s.phase == store.PhaseCommitting && l.Epoch == epoch && l.Owner.String() == to
-	adapts := s.why == moveNearer
+	byGrant := s.unit.State == ownership.Granted && l.Epoch == epoch && l.Owner.String() == to
+	adapts := s.unit.Why == ownership.ReasonNearer
 	d.mu.Unlock()
 	switch {
 	case l.Subnet != s.prefix || best.Owner == d.cfg.Self || !d.beats(best, mine):
@@ -321,6 +323,8 @@ func (d *departures) gone(
 		return err
 	}
 	d.mu.Lock()
+	d.step(s, ownership.Event{Kind: ownership.Elsewhere})
+	d.step(s, ownership.Event{Kind: ownership.Beaten})
 	s.by = best
 	d.mu.Unlock()
 	return d.yield(ctx, s)

@@ -12,6 +12,7 @@ import (
 
 	"peerd/coords"
 	"peerd/overlay/hostmove"
+	"peerd/overlay/ownership"
 	"peerd/store"
 )
 
@@ -143,7 +144,7 @@ func (m *Manager) load() error {
 			_, err = m.cfg.Leases.Hold(s.sealed, s.since)
 			if err != nil { // expired: Renew looks up the owner
 				m.log.Warn("found own lease expired", "subnet", r.Prefix, "err", err)
-				s.stale = true
+				s.unit, _ = s.unit.Step(ownership.Event{Kind: ownership.Suspected})
 			}
 			return nil
 		})

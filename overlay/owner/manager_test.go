@@ -21,6 +21,7 @@ import (
 	"peerd/overlay/handover"
 	"peerd/overlay/lease"
 	"peerd/overlay/outbox"
+	"peerd/overlay/ownership"
 	"peerd/store"
 )
 
@@ -272,7 +273,7 @@ func TestDecideIdleInDoubt(t *testing.T) {
 		doubt := func(stale bool) {
 			m.table.mu.Lock()
 			defer m.table.mu.Unlock()
-			m.table.subnets[subnetA].stale = stale
+			m.table.subnets[subnetA].doubt(stale)
 		}
 		for _, c := range []struct {
 			stale   bool
@@ -358,7 +359,7 @@ func TestRestart(t *testing.T) {
 	m.placement.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK}, nil)
 
 	m = join(t, alice, dht, db, change)
-	if s := m.table.subnets[subnetA]; s == nil || s.leaving() || s.phase != store.PhaseDeciding ||
+	if s := m.table.subnets[subnetA]; s == nil || s.unit.State != ownership.Deciding ||
 		len(s.history) != 1 {
 		t.Fatalf("after the intention: %+v", s)
 	}

@@ -26,13 +26,13 @@ func (c *Placement) probing(s *subnet, step assign.Step) {
 
 // connecting says whether the probe under way is a connection.
 func (s *subnet) connecting() bool {
-	return s.phase == store.PhaseDeciding && s.probe.Probe != "" && s.probe.Via == assign.ViaConnect
+	return s.unit.Searches() && s.probe.Probe != "" && s.probe.Via == assign.ViaConnect
 }
 
 // probed counts a measurement by that peer before it is entered: 1 if the
 // strategy had asked for it, or has it to go by for nothing.
 func (s *subnet) probed(who string) int64 {
-	if s.phase != store.PhaseDeciding {
+	if !s.unit.Searches() {
 		return 0
 	}
 	if s.probe.Probe == who {

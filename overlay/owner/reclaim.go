@@ -7,6 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/overlay/lease"
+	"peerd/overlay/ownership"
 	"peerd/overlay/witness"
 )
 
@@ -40,7 +41,8 @@ func (d *departures) reclaim(ctx context.Context, s *subnet, to string) bool {
 		return false
 	}
 	d.mu.Lock()
-	s.reclaim(fresh, sealed)
+	d.step(s, ownership.Event{Kind: ownership.Reclaimed})
+	s.lease, s.sealed, s.grant = fresh, sealed, nil
 	s.renewAt = time.Now().Add(d.cfg.LeaseTTL / 3)
 	d.mu.Unlock()
 	if err := d.save(s); err != nil {

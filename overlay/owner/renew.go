@@ -8,7 +8,7 @@ import (
 
 	"peerd/internal/backoff"
 	"peerd/overlay/lease"
-	"peerd/store"
+	"peerd/overlay/ownership"
 )
 
 // leases is the part of a Manager that keeps its leases: it renews them, reads them again when
@@ -27,7 +27,7 @@ func (k *leases) toRenew(now time.Time, n int) []*subnet {
 	defer k.mu.Unlock()
 	var due []*subnet
 	for _, s := range k.subnets {
-		if len(due) < n && !s.renewing && !s.leaving() && !s.renewAt.After(now) {
+		if len(due) < n && !s.renewing && !s.unit.Leaves() && !s.renewAt.After(now) {
 			s.renewing = true
 			due = append(due, s)
 		}
@@ -91,13 +91,13 @@ func (k *leases) renewed(
 func (k *leases) beaten(by lease.Lease) {
 	k.mu.Lock()
 	s := k.subnets[by.Subnet]
-	if s == nil || by.Owner == k.cfg.Self || s.lost() || s.phase == store.PhaseCommitting ||
+	if s == nil || by.Owner == k.cfg.Self || s.unit.State >= ownership.Granted ||
 		!k.beats(by, s.lease) {
 		k.mu.Unlock()
 		return
 	}
-	s.state, s.by = departBeaten, by
-	k.show(s)
+	k.step(s, ownership.Event{Kind: ownership.Beaten})
+	s.by = by
 	k.mu.Unlock()
 	k.log.Warn("yielded to better lease", "subnet", by.Subnet, "owner", by.Owner,
 		"epoch", by.Epoch)

@@ -182,8 +182,8 @@ func (rs *replicas) nominate(
 			q.not[who] = true
 		}
 	}
-	if s.to != "" { // it has a copy anyway, and will own the subnet
-		q.not[s.to] = true
+	if s.unit.To != "" { // it has a copy anyway, and will own the subnet
+		q.not[s.unit.To] = true
 	}
 	rs.mu.Unlock()
 	for _, k := range have {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/overlay/ownership"
 	"peerd/overlay/replica"
 )
 
@@ -176,7 +177,7 @@ func TestSafe(t *testing.T) {
 	ok(m, false, "the replica was dropped just now")
 	m.table.subnets[subnetA].copied = time.Now().Add(-m.Manager.cfg.Times.First)
 	ok(m, true, "the replica is lost and there is no other peer")
-	m.table.subnets[subnetA].state = departBeaten
+	m.table.subnets[subnetA].unit.State = ownership.Yielding
 	ok(m, false, "yielding")
 
 	m, _, _ = sheltered(t)

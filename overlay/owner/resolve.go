@@ -193,7 +193,7 @@ func (w *resolver) resolveIn(
 	}
 	w.mu.Lock()
 	s := w.subnets[p]
-	leaving := s != nil && s.leaving()
+	leaving := s != nil && s.unit.Leaves()
 	w.mu.Unlock()
 	switch {
 	case leaving:
@@ -279,7 +279,7 @@ func (w *resolver) Accepts(p netip.Prefix) (ok, moving bool, sealed []byte) {
 	w.mu.Lock()
 	s := w.subnets[p]
 	if s != nil {
-		moving = s.leaving() || s.unverified()
+		moving = !s.unit.Works()
 		w.mu.Unlock()
 		moving = moving || !w.HasQuorumLease()
 		return !moving, moving, nil

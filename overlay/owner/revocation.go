@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"peerd/overlay/ownership"
 	"peerd/overlay/witness"
-	"peerd/store"
 )
 
 // Revoked is Manager.Revoked.
@@ -14,20 +14,20 @@ func (k *leases) Revoked(_ context.Context, rs []witness.Revocation) error {
 	for _, r := range rs {
 		k.mu.Lock()
 		s := k.subnets[r.Subnet]
-		if s == nil || s.lease.Epoch >= r.Epoch || s.lost() || s.phase == store.PhaseCommitting {
+		if s == nil || s.lease.Epoch >= r.Epoch || s.unit.State >= ownership.Granted {
 			k.mu.Unlock()
 			continue
 		}
-		first := s.voted(r.By, now)
-		news := (first || s.disk == diskUnsaved) && (!s.revoked.IsZero() || k.outvoted(s, now))
-		switch {
-		case first && news:
-			k.revoke(s, now)
-		case first:
-			s.renewAt = now // to see whether there is a better lease all the same
+		votes, what := s.votes.Told(s.unit, r.By, now, s.disk == diskUnsaved, k.tooFew(now))
+		s.votes = votes
+		switch what {
+		case ownership.Outvoted:
+			k.step(s, ownership.Event{Kind: what, At: now})
+		case ownership.Renewed:
+			s.renewAt = now
 		}
 		k.mu.Unlock()
-		if !news {
+		if what != ownership.Outvoted {
 			continue
 		}
 		k.log.Warn("witness voted for another owner", "subnet", r.Subnet, "epoch", r.Epoch,
@@ -40,36 +40,70 @@ func (k *leases) Revoked(_ context.Context, rs []witness.Revocation) error {
 	return k.cfg.DB.Sync()
 }
 
-// SuspectTakeover is Manager.SuspectTakeover.
-func (k *leases) SuspectTakeover() {
-	now := time.Now()
+// tooFew returns a function that reports whether those witnesses that have not voted may be too
+// few to prevent a takeover. It uses memory only.
+func (k *leases) tooFew(now time.Time) func(ownership.Votes) bool {
+	return func(vs ownership.Votes) bool {
+		if k.cfg.Witness == nil {
+			return true
+		}
+		ok, until := k.cfg.Witness.QuorumLeaseWithout(vs.By())
+		return !ok || until.Sub(now) <= 2*k.cfg.Tick // it is looked at again in each tick
+	}
+}
+
+// recount stops the subnets that may have been voted away by now, and resumes those that cannot
+// have been. The error comes from the store.
+func (k *leases) recount(now time.Time) error {
+	var stopped []*subnet
 	k.mu.Lock()
 	for _, s := range k.subnets {
-		if !s.leaving() {
-			s.stale, s.renewAt = true, now
-			k.show(s)
+		votes, what := s.votes.Recounted(s.unit, now, witness.VoteLife, k.cfg.Times.Revive,
+			k.tooFew(now))
+		s.votes = votes
+		if what != 0 && k.step(s, ownership.Event{Kind: what, At: now}) {
+			stopped = append(stopped, s)
 		}
+	}
+	k.mu.Unlock()
+	for _, s := range stopped {
+		if err := k.save(s); k.intake.noteDiskFull(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SuspectTakeover is Manager.SuspectTakeover.
+func (k *leases) SuspectTakeover() {
+	k.mu.Lock()
+	for _, s := range k.subnets {
+		k.step(s, ownership.Event{Kind: ownership.Suspected})
 	}
 	k.mu.Unlock()
 	k.wake()
 }
 
-// settled records that the lease of an unverified subnet was renewed in a request that
-// began at the given time: no better one is known. The table's mutex is held.
+// settled records that the lease of a subnet was renewed in a request that began at the given
+// time: no better one is known. Witnesses are replaced if their votes led to none. The table's
+// mutex is held.
 func (k *leases) settled(s *subnet, began time.Time) {
-	was := s.unverified()
-	s.stale = false
-	if !s.revoked.IsZero() {
-		k.strike(s, began)
+	if s.unit.Doubt&ownership.VotedAway != 0 && k.cfg.Witness != nil {
+		votes, by := s.votes.Refuted(began, k.cfg.Times.Revive)
+		s.votes = votes
+		for _, id := range by {
+			k.struck.Add(1)
+			k.log.Warn("votes of a witness led to no lease; replacing it", "subnet", s.prefix,
+				"witness", id)
+			k.cfg.Witness.Strike(id)
+		}
 	}
-	switch end := s.revoked.Add(k.cfg.Times.Revive); {
-	case s.revoked.IsZero():
-	case began.Before(end):
-		s.renewAt = end
-	default:
-		s.revoked, s.voters = time.Time{}, nil
-	}
-	if was {
-		k.show(s)
+	doubted := s.unit.Doubt&ownership.VotedAway != 0
+	k.step(s, ownership.Event{Kind: ownership.Renewed, At: began})
+	if doubted && s.unit.Doubt&ownership.VotedAway == 0 {
+		s.votes = nil
 	}
 }
+
+// Struck is Manager.Struck.
+func (k *leases) Struck() int64 { return k.struck.Load() }

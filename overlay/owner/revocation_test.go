@@ -61,7 +61,7 @@ func (m *member) still(what string) {
 func TestRevokedAndRevived(t *testing.T) {
 	m, _, _ := sheltered(t, bob)
 	if err := m.Revoked(t.Context(), revocation(1)); err != nil ||
-		m.table.subnets[subnetA].unverified() {
+		m.table.subnets[subnetA].unit.Doubt != 0 {
 		t.Error("stopped by a vote on what we have")
 	}
 	begin := time.Now()

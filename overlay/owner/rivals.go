@@ -66,7 +66,7 @@ func (s *subnet) arm(now time.Time) {
 func (k *leases) ObserveLease(l lease.Lease) {
 	k.mu.Lock()
 	s := k.subnets[l.Subnet]
-	rival := s != nil && l.Owner != k.cfg.Self && !s.leaving() && k.beats(l, s.lease)
+	rival := s != nil && l.Owner != k.cfg.Self && !s.unit.Leaves() && k.beats(l, s.lease)
 	k.mu.Unlock()
 	if rival {
 		k.suspect(s, time.Now())

@@ -17,6 +17,7 @@ import (
 	"peerd/overlay/hosttransfer"
 	"peerd/overlay/lease"
 	"peerd/overlay/outbox"
+	"peerd/overlay/ownership"
 	"peerd/overlay/record"
 )
 
@@ -59,7 +60,8 @@ func TestReadAgain(t *testing.T) {
 	plantRival(t, m)
 	m.presence.armSince(time.Time{}, now.Add(time.Minute), "the test")
 	m.readAt(now.Add(2 * time.Minute))
-	if s := m.table.subnets[subnetA]; !s.lost() || m.table.subnets[subnetB].lost() {
+	a, b := m.table.subnets[subnetA].unit.State, m.table.subnets[subnetB].unit.State
+	if a != ownership.Yielding || b == ownership.Yielding {
 		t.Error("the wrong one is given up, or none")
 	}
 	m.table.subnets[subnetB].renewAt = now.Add(time.Hour)
@@ -105,7 +107,7 @@ func TestObserveLease(t *testing.T) {
 	m.run()
 	m.ObserveLease(l)
 	until(t, "it is renewed", func() bool { puts, _ := m.values.Calls(); return puts == 2 })
-	if m.mu.Lock(); s.lost() {
+	if m.mu.Lock(); s.unit.State == ownership.Yielding {
 		t.Error("believed unseen")
 	}
 	s.suspected = time.Time{}
@@ -179,12 +181,12 @@ func TestHandoverReadsFirst(t *testing.T) {
 	plantRival(t, m)
 	m.mu.Lock()
 	s := m.table.subnets[subnetA]
-	s.leaveAtOnce(carol.id.String())
+	m.table.close(s, carol)
 	s.moving = true
 	m.mu.Unlock()
 	m.departures.move(t.Context(), s, carol.id.String())
-	if sent.Load() != 0 || !s.lost() {
-		t.Errorf("offered %d times, lost %v", sent.Load(), s.lost())
+	if sent.Load() != 0 || s.unit.State != ownership.Yielding {
+		t.Errorf("offered %d times, is %v", sent.Load(), s.unit)
 	}
 }
 

@@ -48,7 +48,7 @@ func (rs *replicas) Safe(ctx context.Context, subnets []netip.Prefix) (unsafe []
 func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool) {
 	rs.mu.Lock()
 	s := rs.subnets[p]
-	if s == nil || s.leaving() || s.unverified() {
+	if s == nil || !s.unit.Works() {
 		rs.mu.Unlock()
 		return nil, false
 	}

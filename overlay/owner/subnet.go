@@ -5,27 +5,21 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/overlay/lease"
+	"peerd/overlay/ownership"
 	"peerd/overlay/record"
 	"peerd/store"
 )
 
-// subnet is the state of one subnet of ours, guarded by the table's mutex. It is made of four
-// states:
-//
-//	phase           deciding --> owned --> committing, on the disk
-//	departure.state staying --> copying --> closed --> (committing); beaten ends each of them
-//	doubt           none, stale, voted away: nothing is fetched or acknowledged meanwhile
-//	disk            saved, unsaved, removing
+// subnet is the state of one subnet of ours, guarded by the table's mutex. Only table.step changes
+// its unit.
 type subnet struct {
 	prefix netip.Prefix
-	phase  store.Phase
+	unit   ownership.Unit
+	votes  ownership.Votes // of witnesses for another owner
 	ourLease
-	doubt
 	decision
 	departure
 	watched
@@ -45,14 +39,6 @@ type ourLease struct {
 	suspected time.Time      // when a peer last said that it knows a better one
 	rereads   record.Rereads // see rivals.go
 	back      bool           // they were planned because a peer is back
-}
-
-// doubt is why a subnet may have another owner by now.
-type doubt struct {
-	stale bool // the lease is too old to count until it is renewed
-	// when a witness last said that it is voted away; zero: not, or long ago
-	revoked time.Time
-	voters  map[peer.ID]voter // witnesses that did; see voters.go
 }
 
 // decision is the state of the search for the nearest peer.
@@ -82,33 +68,10 @@ type replication struct {
 	prefer   []string  // who is known to have much of it already
 }
 
-// departState says how far a subnet is on its way to another peer.
-type departState uint8
-
-const (
-	departNone    departState = iota
-	departCopying             // its successor gets a copy; work continues
-	departClosed              // work has stopped; it is handed to the successor
-	departBeaten              // a better lease is known: it is yielded
-)
-
-// moveReason says why a subnet leaves.
-type moveReason uint8
-
-const (
-	moveOther  moveReason = iota
-	moveChosen            // the strategy's choice: the successor is the nearest peer
-	moveNearer            // a review has found a nearer peer
-	moveHours             // this peer's working hours end: it is lent
-)
-
-// departure is how a subnet leaves.
+// departure is what this peer has of the way of a subnet to another one.
 type departure struct {
-	state  departState
-	to     string // the successor; "" if there is none, or another peer has taken the subnet
-	why    moveReason
 	moving bool        // a goroutine hands it over, or yields it
-	grant  []byte      // what was signed for the successor; not nil while PhaseCommitting
+	grant  []byte      // what was signed for the successor; not nil while Granted
 	by     lease.Lease // the lease by which it was lost
 }
 
@@ -121,53 +84,22 @@ const (
 	diskRemoving           // the state was removed, or is about to be; it is not saved
 )
 
-// leaving says that the subnet is on its way to another peer: it takes no hosts and no URLs.
-func (s *subnet) leaving() bool {
-	return s.phase == store.PhaseCommitting || s.state >= departClosed
-}
-
-// stays reports that the subnet is not to leave.
-func (s *subnet) stays() bool { return !s.leaving() && s.to == "" }
-
-// usable reports that the subnet stays and has no other owner as far as is known.
-func (s *subnet) usable() bool { return s.stays() && !s.unverified() }
-
 // free reports that the subnet was decided and that nothing else is being done with it.
-func (s *subnet) free() bool { return s.phase == store.PhaseOwned && s.usable() && !s.again }
+func (s *subnet) free() bool { return s.unit.Decided && s.idleHere() }
 
-// lost reports that a better lease is known.
-func (s *subnet) lost() bool { return s.state == departBeaten }
+// idleHere reports whether nothing else is being done with a subnet. The table's mutex is held.
+func (s *subnet) idleHere() bool { return s.unit.Usable() && !s.again }
 
-// unverified reports that the subnet may have another owner by now: nothing is fetched
-// or acknowledged until that is known.
-func (s *subnet) unverified() bool { return s.stale || !s.revoked.IsZero() }
-
-// keep ends the search: this peer is the nearest.
-func (s *subnet) keep(now time.Time) {
-	s.phase = store.PhaseOwned
-	s.renewAt = now // announces the proxy coordinate
-}
-
-// leaveFor starts a handover: the successor gets a copy while work continues.
-func (s *subnet) leaveFor(to string, why moveReason) {
-	s.state, s.to, s.why = departCopying, to, why
-}
-
-// leaveAtOnce is leaveFor for a subnet that is still decided: work stops.
-func (s *subnet) leaveAtOnce(to string) { s.state, s.to, s.why = departClosed, to, moveChosen }
-
-// stay cancels a handover, or one that has failed. A subnet that is lost remains so.
-func (s *subnet) stay() {
-	if !s.lost() {
-		s.state = departNone
+// phase returns the unit's state as the disk has it: until the grant an intention to leave is
+// not written down.
+func (s *subnet) phase() store.Phase {
+	switch {
+	case s.unit.State == ownership.Granted:
+		return store.PhaseCommitting
+	case s.unit.Decided:
+		return store.PhaseOwned
 	}
-	s.to, s.why, s.moving = "", moveOther, false
-	s.idleSince = time.Time{}
-}
-
-// reclaim ends a commit to a successor that has not used its grant.
-func (s *subnet) reclaim(l lease.Lease, sealed []byte) {
-	s.lease, s.sealed, s.phase, s.grant = l, sealed, store.PhaseOwned, nil
+	return store.PhaseDeciding
 }
 
 // observe keeps a sample.

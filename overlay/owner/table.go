@@ -9,6 +9,7 @@ import (
 
 	"peerd/coords"
 	"peerd/coords/assign"
+	"peerd/overlay/ownership"
 	"peerd/store"
 )
 
@@ -44,11 +45,11 @@ func (t *table) Counts() (c Counts) {
 	defer t.mu.Unlock()
 	for _, s := range t.subnets {
 		switch {
-		case s.unverified() || s.lost():
+		case s.unit.Doubt != 0 || s.unit.State == ownership.Yielding:
 			c.Unverified++
-		case s.leaving():
+		case s.unit.Leaves():
 			c.Leaving++
-		case s.phase == store.PhaseDeciding:
+		case !s.unit.Decided:
 			c.Estimating++
 		default:
 			c.Owned++
@@ -64,7 +65,7 @@ func (t *table) Decided() []Decided {
 	defer t.mu.Unlock()
 	all := make([]Decided, 0, len(t.subnets))
 	for _, s := range t.subnets {
-		if s.phase != store.PhaseOwned || s.leaving() || s.unverified() {
+		if !s.unit.Decided || !s.unit.Works() {
 			continue
 		}
 		d := Decided{Subnet: s.prefix}
@@ -82,7 +83,7 @@ func (t *table) guarded() []*subnet {
 	defer t.mu.Unlock()
 	var all []*subnet
 	for _, s := range t.subnets {
-		if !s.leaving() && !s.unverified() && (t.cfg.ReplicaCount > 0 || len(s.replicas) > 0) {
+		if s.unit.Works() && (t.cfg.ReplicaCount > 0 || len(s.replicas) > 0) {
 			all = append(all, s)
 		}
 	}
@@ -94,17 +95,18 @@ func (t *table) guarded() []*subnet {
 func (t *table) enter(s *subnet) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.subnets[s.prefix] != s || s.leaving() {
+	if t.subnets[s.prefix] != s || s.unit.Leaves() {
 		return false
 	}
 	s.adding.Add(1)
 	return true
 }
 
-func (t *table) committed(s *subnet) bool {
+// granted reports whether the successor of a subnet may own it by now.
+func (t *table) granted(s *subnet) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return s.phase == store.PhaseCommitting
+	return s.unit.State == ownership.Granted
 }
 
 // deciding reports whether a subnet is ours and not decided yet.
@@ -112,7 +114,7 @@ func (t *table) deciding(p netip.Prefix) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.subnets[p]
-	return s != nil && s.phase == store.PhaseDeciding
+	return s != nil && s.unit.Searches()
 }
 
 // evidence is what is known of a subnet by its downloads.
@@ -191,6 +193,11 @@ func (t *table) remove(s *subnet, fromDisk func() error) error {
 func (t *table) drop(s *subnet) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	kind := ownership.Left
+	if s.unit.State == ownership.Granted {
+		kind = ownership.Taken
+	}
+	t.step(s, ownership.Event{Kind: kind})
 	delete(t.subnets, s.prefix)
 	t.cfg.Frontier.Drop(s.prefix)
 }
@@ -235,9 +242,10 @@ type Info struct {
 
 func (s *subnet) info() Info {
 	i := Info{
-		Prefix: s.prefix, Epoch: s.lease.Epoch, Phase: s.phase, Proxy: s.lease.Proxy,
+		Prefix: s.prefix, Epoch: s.lease.Epoch, Phase: s.phase(), Proxy: s.lease.Proxy,
 		Estimations: s.estimations, Since: s.since, Moves: len(s.watch.Moves),
-		Unverified: s.unverified() || s.lost(), Revoked: !s.revoked.IsZero(),
+		Unverified: s.unit.Doubt != 0 || s.unit.State == ownership.Yielding,
+		Revoked:    s.unit.Doubt&ownership.VotedAway != 0,
 	}
 	for _, k := range s.replicas {
 		if k.synced {
@@ -247,15 +255,40 @@ func (s *subnet) info() Info {
 	return i
 }
 
-// show gives the frontier the state of a subnet after it has changed. The table's mutex is held.
+// show gives the frontier the state of a subnet, unless it is not there yet or has left. The
+// table's mutex is held.
 func (t *table) show(s *subnet) {
 	if t.subnets[s.prefix] != s {
 		return
 	}
-	t.cfg.Frontier.SetSerial(s.prefix, s.phase == store.PhaseDeciding || s.again)
-	if s.leaving() || s.unverified() {
-		t.cfg.Frontier.BeginPause(s.prefix)
-	} else {
+	t.cfg.Frontier.SetSerial(s.prefix, s.unit.Searches() || s.again)
+	if s.unit.Works() {
 		t.cfg.Frontier.Resume(s.prefix)
+	} else {
+		t.cfg.Frontier.BeginPause(s.prefix)
 	}
+}
+
+// step gives an event to a subnet's unit and does what follows from it in memory. It reports
+// whether the caller has to save the subnet before another peer learns of its state. The table's
+// mutex is held.
+func (t *table) step(s *subnet, e ownership.Event) (save bool) {
+	e.Revive = t.cfg.Times.Revive
+	next, actions := s.unit.Step(e)
+	s.unit = next
+	for _, a := range actions {
+		switch a {
+		case ownership.Save:
+			save = true
+		case ownership.Renew:
+			s.renewAt = time.Now()
+		case ownership.Recheck:
+			s.renewAt = next.VotedAt.Add(e.Revive)
+		case ownership.Leave:
+			t.wake()
+		default: // work stops, goes on, or goes on in another way
+			t.show(s)
+		}
+	}
+	return save
 }

@@ -6,25 +6,25 @@ import (
 	"time"
 
 	"peerd/coords"
+	"peerd/overlay/ownership"
 	"peerd/store"
 )
 
 // Each subnet counts once, whatever applies to it.
 func TestCounts(t *testing.T) {
 	m := &table{subnets: map[netip.Prefix]*subnet{}}
-	for i, s := range []*subnet{
-		{phase: store.PhaseDeciding},
-		{phase: store.PhaseDeciding, departure: departure{state: departClosed, to: "b"}},
-		{phase: store.PhaseDeciding, doubt: doubt{stale: true}},
-		{phase: store.PhaseOwned},
-		{phase: store.PhaseOwned, departure: departure{state: departCopying, to: "b"}},
-		{phase: store.PhaseOwned, departure: departure{state: departBeaten}},
-		{phase: store.PhaseOwned, doubt: doubt{revoked: time.Now()},
-			departure: departure{state: departClosed}},
-		{phase: store.PhaseCommitting, departure: departure{state: departClosed, to: "b"}},
-		{phase: store.PhaseOwned, departure: departure{state: departClosed, to: "b"}},
+	for i, u := range []ownership.Unit{
+		{State: ownership.Deciding},
+		{State: ownership.Closed, To: "b"},
+		{State: ownership.Deciding, Doubt: ownership.Stale},
+		{State: ownership.Owned, Decided: true},
+		{State: ownership.Copying, Decided: true, To: "b"},
+		{State: ownership.Yielding, Decided: true},
+		{State: ownership.Closed, Decided: true, To: "b", Doubt: ownership.VotedAway},
+		{State: ownership.Granted, Decided: true, To: "b"},
+		{State: ownership.Closed, Decided: true, To: "b"},
 	} {
-		m.subnets[store.SubnetOf(netip.AddrFrom4([4]byte{192, 0, byte(i), 1}))] = s
+		m.subnets[store.SubnetOf(netip.AddrFrom4([4]byte{192, 0, byte(i), 1}))] = &subnet{unit: u}
 	}
 	want := Counts{Estimating: 1, Owned: 2, Leaving: 3, Unverified: 3}
 	if got := m.Counts(); got != want {
@@ -64,7 +64,8 @@ func BenchmarkCounts(b *testing.B) {
 	m := &table{subnets: map[netip.Prefix]*subnet{}}
 	for i := range 10_000 {
 		p := store.SubnetOf(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}))
-		m.subnets[p] = &subnet{prefix: p, phase: store.PhaseOwned}
+		m.subnets[p] = &subnet{prefix: p,
+			unit: ownership.Unit{State: ownership.Owned, Decided: true}}
 	}
 	for b.Loop() {
 		m.Counts()

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"peerd/overlay/lease"
+	"peerd/overlay/ownership"
 	"peerd/overlay/replica"
 	"peerd/overlay/witness"
 )
@@ -301,20 +302,12 @@ func (f *failover) replaced(h replica.LocalCopy) error {
 		8*f.share(h.Subnet) {
 		return nil // no peer has taken over with a newer one in all that time
 	}
-	link, heard := h.Confirmed, f.cfg.Heard(h.Owner)
+	ranOn, known := ownership.RanOn(h.Confirmed, f.cfg.Heard(h.Owner), f.started, f.presence.awake)
 	switch {
-	case link.IsZero() && f.presence.awake.IsZero():
-		return fmt.Errorf("%w: its owner has not opened it", errReplaced)
-	case link.IsZero() && heard.IsZero():
+	case !known:
 		return fmt.Errorf("%w: not known how long its owner ran", errReplaced)
-	case link.IsZero(): // not in step since our start: our own absence counts too
-		link = f.presence.awake
-	case link.Before(f.started): // since then we would have heard it
-		heard = later(heard, f.started)
-	}
-	if heard.Sub(link) > f.cfg.Times.Lost {
-		return fmt.Errorf("%w: its owner ran on for %v", errReplaced,
-			heard.Sub(link).Round(time.Second))
+	case ranOn > f.cfg.Times.Lost:
+		return fmt.Errorf("%w: its owner ran on for %v", errReplaced, ranOn.Round(time.Second))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/overlay/lease"
+	"peerd/overlay/ownership"
 	"peerd/overlay/record/recordtest"
 	"peerd/overlay/replica"
 	"peerd/store"
@@ -75,10 +76,11 @@ func (e *copyFixture) rejoin(
 // put writes the copy onto bob's disk.
 func (e *copyFixture) put(t *testing.T, db *store.DB, l lease.Lease, sealed []byte, deciding bool) {
 	t.Helper()
-	s := &subnet{phase: store.PhaseOwned, ourLease: ourLease{lease: l},
+	s := &subnet{unit: ownership.Unit{State: ownership.Owned, Decided: true},
+		ourLease:    ourLease{lease: l},
 		replication: replication{replicas: []replicaPeer{{id: bob.id}}}}
 	if deciding {
-		s.phase = store.PhaseDeciding
+		s.unit = ownership.Unit{State: ownership.Deciding}
 	}
 	rec, err := s.record()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"peerd/internal/backoff"
 	"peerd/overlay/hostmove"
+	"peerd/overlay/ownership"
 	"peerd/store"
 )
 
@@ -115,11 +116,6 @@ func (w *reachability) toAsk(now time.Time) (tasks []func(context.Context)) {
 	return tasks
 }
 
-// idleHere reports whether nothing else is being done with a subnet. The table's mutex is held.
-func (s *subnet) idleHere() bool {
-	return s.usable() && !s.again
-}
-
 // askOthers has other peers connect to a silent server, and gives its subnet to the first that can.
 func (w *reachability) askOthers(ctx context.Context, s *subnet) {
 	w.mu.Lock()
@@ -144,7 +140,7 @@ func (w *reachability) askOthers(ctx context.Context, s *subnet) {
 	}
 	s.contact = contact{}
 	s.watch.Moved(now)
-	s.leaveFor(to.String(), moveOther)
+	w.step(s, ownership.Event{Kind: ownership.Moved, To: to.String()})
 	maps.DeleteFunc(w.refused, func(_ netip.Prefix, until time.Time) bool {
 		return until.Before(now)
 	})

@@ -71,7 +71,7 @@ func (c *cutOff) pass(d time.Duration) []peer.ID {
 func (c *cutOff) successor() string {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
-	return c.table.subnets[subnetA].to
+	return c.table.subnets[subnetA].unit.To
 }
 
 const askWait = 3 * time.Minute
@@ -185,7 +185,7 @@ func TestReachableSubnetStays(t *testing.T) {
 		doubt := func(stale bool) {
 			c.table.mu.Lock()
 			defer c.table.mu.Unlock()
-			c.table.subnets[subnetA].stale = stale
+			c.table.subnets[subnetA].doubt(stale)
 		}
 		connect := c.Manager.cfg.Estimate
 		c.Manager.cfg.Estimate = fetchFunc(func(ctx context.Context, to peer.ID, sealed []byte,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/overlay/ownership"
 	"peerd/overlay/witness"
 )
 
@@ -58,9 +59,9 @@ func TestVotesWithoutLeaseAreStruck(t *testing.T) {
 	m, _, w := sheltered(t, bob)
 	noticed(t, m, carol.id)
 	m.still("revoked")
-	begin := m.table.subnets[subnetA].revoked
+	begin := m.table.subnets[subnetA].unit.VotedAt
 	noticed(t, m, carol.id)
-	if got := m.table.subnets[subnetA].revoked; !got.Equal(begin) {
+	if got := m.table.subnets[subnetA].unit.VotedAt; !got.Equal(begin) {
 		t.Errorf("the wait began again after %v", got.Sub(begin))
 	}
 	m.run()
@@ -85,26 +86,27 @@ func TestRenewedVotesStop(t *testing.T) {
 	m.Manager.cfg.Times.Revive = witness.ReviveAfter
 	s := m.table.subnets[subnetA]
 	pass := func(d time.Duration) {
-		v := s.voters[carol.id]
-		s.voters[carol.id] = voter{v.first.Add(-d), v.last.Add(-d)}
-		if !s.revoked.IsZero() {
-			s.revoked = s.revoked.Add(-d)
+		for i := range s.votes {
+			s.votes[i].First, s.votes[i].Last = s.votes[i].First.Add(-d), s.votes[i].Last.Add(-d)
+		}
+		if !s.unit.VotedAt.IsZero() {
+			s.unit.VotedAt = s.unit.VotedAt.Add(-d)
 		}
 	}
 	w.spare = 1
 	noticed(t, m, carol.id)
 	pass(witness.ReviveAfter + time.Second)
 	w.spare = 0
-	if err := m.leases.recount(time.Now()); err != nil || !s.revoked.IsZero() {
+	if err := m.leases.recount(time.Now()); err != nil || s.unit.Doubt != 0 {
 		t.Errorf("stopped by a vote that cannot be used any more; %v", err)
 	}
 	noticed(t, m, carol.id)
 	m.still("voted again later")
 	for range 4 {
-		pass(revoteAfter)
-		before := s.revoked
+		pass(ownership.RevoteAfter)
+		before := s.unit.VotedAt
 		noticed(t, m, carol.id)
-		if s.revoked.Sub(before) < revoteAfter {
+		if s.unit.VotedAt.Sub(before) < ownership.RevoteAfter {
 			t.Error("a renewed vote did not begin the wait again")
 		}
 		m.leases.settled(s, time.Now())

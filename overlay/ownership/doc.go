@@ -1,34 +1,22 @@
-// Package ownership decides who owns a unit: a subnet, or a host that is owned by itself. It
-// consists of pure functions on values, without clock, I/O, lock or randomness. The package
-// that runs them is not written yet.
+// Package ownership has the states of a subnet at the peer that owns it, and everything that
+// changes them. It consists of pure functions on values: no clock, I/O, lock or randomness.
 //
-//   - [Rules.Step] is the machine of one unit at one peer: an event gives the next [Unit] and
-//     the actions to take. [Table] lists its states and transitions.
-//   - [Rules.Answer] is the rule of an elector, a peer that may sign who owns a unit next:
-//     a request gives the next [Ledger] and the reply.
-//   - [Rules.Holds] says whether an owner's witnesses let it act at a time.
-//   - [Rules.Read] says whether a [Record] proves who succeeded the owner that a reader knows.
+//   - [Unit.Step] is the machine: an event gives the next [Unit] and the actions to take.
+//     [Table] lists its states and transitions; docs/protocol/ownership-machine.md has it.
+//   - [Votes] is what an owner knows of the witnesses that have voted against it.
 //
-// A lease names the one before it and the witnesses that decide on the one after it. Each
-// step above epoch 1 needs a certificate, signatures of a majority of them, no matter whether
-// the owner wants the step. The electors of one step run single-decree Paxos (Lamport, Paxos
-// Made Simple, 2001): a lease has at most one successor with a certificate, however many
-// peers propose one. Ballot 0 belongs to the owner and needs one round.
+// Package owner keeps one Unit for each subnet of this peer, gives it the events, and does the
+// actions. Nothing else changes the state of a subnet.
 //
-// Guarantees, if the rates of clocks differ by less than a quarter, processes act at once on
-// what MayFetch says, and fewer than a majority of a lease's electors lie or lose their disks:
+// Guarantees, whatever the order of events:
 //
-//   - No two peers may fetch in one unit at the same time.
-//   - A peer that may fetch has every acknowledged URL, unless the unit was recreated.
-//   - A peer keeps its state until its successor has confirmed that it has it.
-//   - An owner yields only to a proven descendant of its own lease.
+//   - A subnet is worked on only in Deciding, Owned and Copying, and without a [Doubt].
+//   - A grant is signed only for a successor that was offered the subnet after work on it
+//     had stopped, without a doubt, while the quorum lease held; it is saved before it is sent.
+//   - A subnet that was granted returns only by a newer lease of this peer.
+//   - A subnet with a better lease never returns.
 //
-// In a network of two both peers may act after [AloneAfter] without each other. The peers
-// nearest to an owner's key, which replace it when it is lost with its witnesses, do not see
-// what these signed before; see docs/protocol/ownership-machine.md.
-//
-// The caller does actions in order; a Save ends before what follows it begins. It saves a
-// Ledger before it sends the reply, handles a reply by Step before it counts it, and asks
-// MayFetch before each request. Package explore tries every choice of up to four peers within
-// a bound of faults, also with each rule switched off.
+// Callers do the actions in order, and what Save asks for before any other peer learns of the
+// state. Package explore tries all orders of events of three peers that run this machine, the
+// witnesses of package witness and the judge of package lease.
 package ownership

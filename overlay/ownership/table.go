@@ -6,82 +6,49 @@ import (
 	"strings"
 )
 
-// transition is a row of the table: what do does on an event in these states, and the
-// states that it leads to apart from the one before.
+// transition is a row of the table: what do makes of a unit on an event in these states, and
+// the states that it leads to apart from the one before.
 type transition struct {
 	on   EventKind
-	in   []State // nil: all
-	do   func(*step)
+	in   []State
+	do   func(Unit, Event) (Unit, []Action)
 	to   []State
 	text string
 }
 
 var (
-	owning  = []State{Deciding, Owned, HandingOver, Suspended}
-	working = []State{Deciding, Owned, HandingOver}
-	// accepting lists what a newer lease may lead to.
-	accepting = []State{None, Deciding, Owned, Ceded, Suspended, Replica, Orphaned}
+	ours    = []State{Deciding, Owned, Copying, Closed, Granted, Yielding}
+	notLeft = []State{Deciding, Owned, Copying, Closed} // no peer can own it by this one's consent
+	working = []State{Deciding, Owned, Copying}
 )
 
 // transitions is the machine.
 var transitions = []transition{
-	{Wanted, []State{None}, (*step).wanted, []State{Claiming},
-		"the nearest peers are asked to sign a claim"},
-	{Seen, nil, func(s *step) { s.see(s.e.Record) }, accepting,
-		"a descendant of the known lease replaces it"},
-	{Answered, nil, (*step).answered, accepting,
-		"promises lead to requests for signatures, signatures to a certificate; " +
-			"an owner that hears of a vote proposes itself"},
-	{Retried, nil, (*step).retried, nil,
-		"what is under way is repeated, a proposal at a higher ballot"},
-	{Decided, []State{Deciding, Owned}, (*step).decided, []State{Owned, HandingOver},
-		"the unit is kept, or offered to the peer"},
-	{Accepted, []State{HandingOver}, (*step).accepted, nil,
-		"the unit is paused, and the successor receives the last changes"},
-	{Flushed, []State{HandingOver}, (*step).flushed, nil,
-		"the witnesses are asked to sign the successor's lease"},
-	{ReplicaReady, owning, (*step).replicaReady, nil, "the peer is counted as a replica"},
-	{ReplicaLost, owning, (*step).replicaLost, []State{Deciding, Owned},
-		"it is not counted; if it was to be the successor the unit is kept"},
-	{WitnessesChosen, []State{Deciding, Owned},
-		func(s *step) { s.propose(s.next(Renewal, s.u.Replicas...), false) }, nil,
-		"the witnesses are asked to sign a renewal that names the new ones"},
-	{QuorumLost, working, func(s *step) { s.suspend(NoQuorum) }, []State{Suspended},
-		"nothing is fetched; a handover that was not proposed ends"},
-	{QuorumBack, []State{Suspended}, func(s *step) { s.resume(NoQuorum) }, []State{Deciding, Owned},
-		"the reason ends"},
-	{Hindered, working, (*step).hindered, []State{Suspended},
-		"nothing is fetched; a handover that was not proposed ends"},
-	{Hindered, []State{Suspended}, (*step).hindered, nil, "one more reason"},
-	{QuorumLost, []State{Suspended}, func(s *step) { s.suspend(NoQuorum) }, nil,
-		"one more reason"},
-	{Freed, []State{Suspended}, func(s *step) { s.resume(s.e.Reasons & (DiskFull | Offline)) },
-		[]State{Deciding, Owned}, "the reason ends"},
-	{Received, []State{Ceded}, (*step).received, []State{None}, "the state is deleted"},
-	{StateReceived, nil, (*step).stateReceived, accepting,
-		"an owner confirms; one that waited for the state begins"},
-	{WitnessesLost, []State{Suspended, HandingOver, Replica, Ceded, Electing, Orphaned},
-		(*step).witnessesLost, []State{Electing},
-		"the peers nearest to the owner's key are asked instead"},
-	{Offered, []State{Replica}, (*step).offered, nil, "a complete replica consents"},
-	{CopyStarted, []State{None, Replica, Orphaned}, (*step).copyStarted, accepting,
-		"a copy of the newest lease's owner begins"},
-	{CopyComplete, []State{Replica}, (*step).copyComplete, nil, "the copy is complete"},
-	{CopyComplete, []State{Orphaned}, (*step).copyComplete, []State{Owned},
-		"an owner that waited for the state has it"},
-	{CopyLost, []State{Replica}, (*step).copyLost, []State{None}, "the copy is deleted"},
-	{OwnerSilent, []State{None}, (*step).ownerSilent, []State{Orphaned},
-		"URLs wait for an owner or a copy"},
-	{OwnerSilent, []State{Replica, Ceded}, (*step).ownerSilent, []State{Electing},
-		"a complete replica proposes itself"},
-	{OwnerLost, []State{Orphaned}, func(s *step) { s.elect(false) }, []State{Electing},
-		"a peer without a copy proposes itself"},
-	{OwnerHeard, []State{Electing}, (*step).ownerHeard, []State{None, Replica, Ceded},
-		"the proposal ends; if it is signed all the same, Seen or Answered tells"},
-	{OwnerHeard, []State{Orphaned}, func(s *step) { s.to(None) }, []State{None},
-		"URLs go to the owner"},
-	{Restarted, nil, (*step).restarted, []State{None, Suspended, Replica, Ceded, Orphaned},
-		"what was in memory is forgotten; an owner waits for its witnesses"},
+	{Began, []State{None}, begin, []State{Deciding}, "the strategy searches"},
+	{Arrived, []State{None}, begin, []State{Deciding, Owned}, "it goes on as at the peer before"},
+	{Loaded, []State{None}, load, []State{Deciding, Owned, Granted},
+		"an intention to leave is forgotten, a grant and a doubt are not"},
+	{Chosen, []State{Deciding}, choose, []State{Owned, Closed},
+		"it is kept, or work stops until the successor has it"},
+	{Moved, []State{Deciding, Owned}, move, []State{Copying}, "the successor receives a copy"},
+	{Ready, []State{Copying}, ready, []State{Closed}, "work stops; the rest is sent"},
+	{Granting, []State{Closed, Granted}, grant, []State{Granted},
+		"a grant is signed if the quorum lease holds and there is no doubt, and saved"},
+	{NotSaved, []State{Granted}, notSaved, []State{Closed}, "the grant does not exist"},
+	{Failed, []State{Deciding, Owned, Copying, Closed, Yielding}, back, []State{Deciding, Owned},
+		"it is kept, unless there is a better lease"},
+	{Reclaimed, []State{Granted}, reclaim, []State{Owned},
+		"the successor was lost: by votes, or long silence, there is a newer lease"},
+	{Taken, []State{Granted}, end, []State{None}, "the state is a copy of the successor's"},
+	{Beaten, notLeft, yield, []State{Yielding}, "work stops; the new owner gets what it may lack"},
+	{Elsewhere, []State{Granted}, yield, []State{Yielding},
+		"the new owner may lack what is queued here"},
+	{Left, []State{Yielding}, end, []State{None}, "the state is deleted"},
+	{Suspected, working, suspect, nil, "nothing is fetched until the lease has been renewed"},
+	{Outvoted, notLeft, outvote, nil, "nothing is fetched until that is refuted"},
+	{Upheld, ours, uphold, nil, "the doubt ends"},
+	{Renewed, ours, renewed, nil,
+		"the doubts end; that of a vote if its candidate's time was over when the renewal began"},
 }
 
 // Table returns the transitions as a table for docs/protocol/ownership-machine.md.
@@ -89,14 +56,11 @@ func Table() string {
 	var b strings.Builder
 	b.WriteString("| in state | event | leads to | what happens |\n|---|---|---|---|\n")
 	for _, t := range transitions {
-		in, to := "any", "the same"
-		if t.in != nil {
-			in = names(t.in)
-		}
+		to := "the same"
 		if t.to != nil {
-			to += ", " + names(t.to)
+			to = names(t.to)
 		}
-		fmt.Fprintf(&b, "| %s | %v | %s | %s |\n", in, t.on, to, t.text)
+		fmt.Fprintf(&b, "| %s | %v | %s | %s |\n", names(t.in), t.on, to, t.text)
 	}
 	return b.String()
 }
@@ -104,8 +68,7 @@ func Table() string {
 // Listed reports whether the table has a transition from one state to another on an event.
 func Listed(from State, on EventKind, to State) bool {
 	return from == to || slices.ContainsFunc(transitions, func(t transition) bool {
-		return t.on == on && (t.in == nil || slices.Contains(t.in, from)) &&
-			slices.Contains(t.to, to)
+		return t.on == on && slices.Contains(t.in, from) && slices.Contains(t.to, to)
 	})
 }
 
@@ -117,48 +80,15 @@ func names(states []State) string {
 	return strings.Join(all, ", ")
 }
 
-var (
-	stateNames = []string{"none", "claiming", "deciding", "owned", "handing over", "ceded",
-		"suspended", "replica", "electing", "orphaned"}
-	eventNames = []string{"", "wanted", "seen", "answered", "retried", "decided", "replica ready",
-		"replica lost", "offered", "accepted", "flushed", "received", "state received",
-		"copy started", "copy complete", "copy lost", "owner silent", "owner lost", "owner heard",
-		"witnesses lost", "witnesses chosen", "quorum lost", "quorum back", "hindered", "freed",
-		"restarted"}
-	actionNames = []string{"", "save", "send", "publish", "offer", "accept", "flush to", "cede to",
-		"confirm", "inform", "pause", "resume", "adopt", "drop", "route", "report"}
-	kindNames = []string{"", "claim", "handover", "renewal", "takeover", "recreate"}
-)
+var eventNames = []string{"", "began", "arrived", "loaded", "chosen", "moved", "ready", "granting",
+	"not saved", "failed", "reclaimed", "taken", "beaten", "elsewhere", "left", "suspected",
+	"outvoted", "upheld", "renewed"}
 
-func name(names []string, i int) string {
-	if i < len(names) {
-		return names[i]
-	}
-	return fmt.Sprintf("%d", i)
-}
-
-// String returns the name of the state.
-func (s State) String() string { return name(stateNames, int(s)) }
+var actionNames = []string{"", "save", "pause", "resume", "serial", "parallel", "renew", "recheck",
+	"leave"}
 
 // String returns the name of the event.
-func (k EventKind) String() string { return name(eventNames, int(k)) }
+func (k EventKind) String() string { return eventNames[k] }
 
 // String returns the name of the action.
-func (k ActionKind) String() string { return name(actionNames, int(k)) }
-
-// String returns the name of the kind.
-func (k Kind) String() string { return name(kindNames, int(k)) }
-
-// String returns "no copy", "syncing" or "complete".
-func (c Copy) String() string { return name([]string{"no copy", "syncing", "complete"}, int(c)) }
-
-// String lists the reasons.
-func (r Reasons) String() string {
-	var all []string
-	for i, n := range []string{"no quorum", "proposed", "disk full", "offline"} {
-		if r&(1<<i) != 0 {
-			all = append(all, n)
-		}
-	}
-	return strings.Join(all, ", ")
-}
+func (a Action) String() string { return actionNames[a] }

@@ -1,5 +1,0 @@
-//go:build integration
-
-package explore
-
-func init() { full = true }
