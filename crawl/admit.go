@@ -61,7 +61,7 @@ func NewGate(guard *trap.Guard) *Gate {
 	}
 }
 
-// Admit implements frontier.Config.Admit for the entries of our hosts. The epoch changes
+// Admit implements Admit of frontier.Node for the entries of our hosts. The epoch changes
 // each time the host becomes ours; cached state of an older epoch is ignored.
 func (g *Gate) Admit(tx *store.Tx, e store.Entry, epoch uint64) (reason string, err error) {
 	err = g.change(tx, e.URL.Host(), epoch, func(s *trap.State) {
