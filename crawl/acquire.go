@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"peerd/crawl/quota"
+	"peerd/internal/backoff"
 )
 
 // quotaWait is how long a worker sleeps after another worker used up the last request that
@@ -18,11 +19,6 @@ func (c *Crawler) acquire(ctx context.Context) (t quota.Ticket, ok bool, err err
 	if t, ok, err = c.cfg.Quota.Acquire(time.Now()); ok || err != nil {
 		return t, ok, err
 	}
-	timer := time.NewTimer(quotaWait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
+	_ = backoff.Sleep(ctx, quotaWait)
 	return t, false, nil
 }

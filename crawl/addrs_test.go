@@ -55,9 +55,10 @@ func TestOtherAddresses(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(c.Fetcher.Close)
-				c.Resolve = func(context.Context, string) ([]netip.Addr, error) {
-					return []netip.Addr{first.addr.Addr(), at.Addr(), second.addr.Addr()}, nil
-				}
+				c.Delegate = resolving{c.Delegate,
+					func(context.Context, string) ([]netip.Addr, error) {
+						return []netip.Addr{first.addr.Addr(), at.Addr(), second.addr.Addr()}, nil
+					}}
 			})
 			for _, s := range []*site{first, second} {
 				s.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {

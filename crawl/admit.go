@@ -6,10 +6,10 @@ import (
 	"sync"
 
 	"github.com/fxamacker/cbor/v2"
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"peerd/crawl/similar"
 	"peerd/crawl/trap"
+	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -54,16 +54,14 @@ type hostState struct {
 
 // NewGate returns a Gate that uses the heuristics of guard.
 func NewGate(guard *trap.Guard) *Gate {
-	states, err := lru.New[string, *hostState](statesHeld)
-	domains, err2 := lru.New[string, *trap.Domain](domainsHeld)
-	foreign, err3 := lru.New[string, bool](foreignHostsHeld)
-	if err := errors.Join(err, err2, err3); err != nil {
-		panic(err) // only if a size is not positive
+	return &Gate{
+		guard: guard, states: lru.New[string, *hostState](statesHeld),
+		domains:      lru.New[string, *trap.Domain](domainsHeld),
+		foreignHosts: lru.New[string, bool](foreignHostsHeld),
 	}
-	return &Gate{guard: guard, states: states, domains: domains, foreignHosts: foreign}
 }
 
-// Admit implements frontier.Config.Admit for the entries of our hosts. The epoch changes
+// Admit implements Admit of frontier.Node for the entries of our hosts. The epoch changes
 // each time the host becomes ours; cached state of an older epoch is ignored.
 func (g *Gate) Admit(tx *store.Tx, e store.Entry, epoch uint64) (reason string, err error) {
 	err = g.change(tx, e.URL.Host(), epoch, func(s *trap.State) {

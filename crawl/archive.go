@@ -12,6 +12,7 @@ import (
 	"peerd/crawl/extract"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
+	"peerd/internal/backoff"
 	"peerd/store"
 	"peerd/store/warc"
 )
@@ -94,7 +95,7 @@ func (c *Crawler) archiveFailed(
 	}
 	if err == nil {
 		c.log.Error("failed to archive answer: archive is full", "url", job.Entry.URL, "err", cause)
-		c.sleepForSpace(ctx)
+		_ = backoff.Sleep(ctx, c.spaceWait)
 	}
 	return err
 }

@@ -200,6 +200,14 @@ func (r *rig) restart() error {
 	return err
 }
 
+// spaceless is a Delegate of a disk that may be full.
+type spaceless struct {
+	crawl.Delegate
+	check func() error
+}
+
+func (s spaceless) CheckSpace() error { return s.check() }
+
 // Without free space a crawl with StopWhenFull ends, and another waits. Neither fetches
 // anything in the meantime.
 func TestNoSpace(t *testing.T) {
@@ -208,12 +216,12 @@ func TestNoSpace(t *testing.T) {
 	for _, alone := range []bool{true, false} {
 		r := newRig(t, "", 0, func(c *crawl.Config) {
 			c.StopWhenFull = alone
-			c.CheckSpace = func() error {
+			c.Delegate = spaceless{c.Delegate, func() error {
 				if full.Load() {
 					return why
 				}
 				return nil
-			}
+			}}
 		})
 		r.c.SetSpaceWait(time.Millisecond)
 		s := newSite(t, 66, 1)

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -56,8 +57,8 @@ func missing(rep store.FetchReport) bool {
 
 // reportFetched passes a page on that was stored, unless err tells that it was not.
 func (c *Crawler) reportFetched(got fetched, err error) {
-	if err == nil && c.cfg.Fetched != nil && got.page.Outcome.Answered() {
-		c.cfg.Fetched(got.page)
+	if err == nil && got.page.Outcome.Answered() {
+		c.cfg.Delegate.Fetched(got.page)
 	}
 }
 
@@ -334,9 +335,7 @@ func (c *Crawler) addPending(tx *store.Tx, host string, p store.Pending) (fresh 
 			return false, nil
 		}
 	}
-	if p.From == "" {
-		p.From = host
-	}
+	p.From = cmp.Or(p.From, host)
 	return tx.AddPending(p)
 }
 

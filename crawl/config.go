@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"peerd/crawl/quota"
 	"peerd/crawl/revisit"
 	"peerd/crawl/scope"
+	"peerd/internal/faults"
 	"peerd/store"
 	"peerd/store/warc"
 )
@@ -31,8 +31,9 @@ type Dispatch struct {
 	Connect bool
 }
 
-// Delegate answers the crawler's questions about the ownership of subnets, and takes what belongs
-// to other owners. Its methods must be safe for concurrent use.
+// Delegate is the rest of this peer: it answers the crawler's questions, above all about the
+// ownership of subnets, and takes what belongs to other owners. Its methods must be safe for
+// concurrent use.
 type Delegate interface {
 	// Dispatch says which peer makes the next fetch in a subnet.
 	Dispatch(subnet netip.Prefix) Dispatch
@@ -59,6 +60,14 @@ type Delegate interface {
 	// address may have changed. Or it was not asked, which is store.OutcomeDenied. It must not
 	// block.
 	Unresponsive(host string, why store.Outcome)
+	// Fetched is called with each page that was stored. It must not block.
+	Fetched(store.Page)
+	// Resolve returns the addresses of a host that may be dialled, in order of preference: at
+	// least one, or an error. It serves to find the other addresses of a host of ours, and
+	// those of another host to which a robots.txt redirects.
+	Resolve(ctx context.Context, host string) ([]netip.Addr, error)
+	// CheckSpace returns an error while the disk has too little free space to fetch.
+	CheckSpace() error
 }
 
 // Config configures a Crawler. Fields are required unless stated otherwise.
@@ -68,8 +77,6 @@ type Config struct {
 	Fetcher  *fetch.Fetcher
 	Scope    *scope.Scope
 	Delegate Delegate
-	// Fetched is called with each page that was stored. It must not block. Optional.
-	Fetched func(store.Page)
 	// Agent is the product token that is matched against robots.txt.
 	Agent string
 	// Workers is the maximum number of concurrent fetches.
@@ -94,18 +101,12 @@ type Config struct {
 	// Gate decides about hosts that are not ours; the Frontier calls it for ours. If nil,
 	// all hosts are admitted.
 	Gate *Gate
-	// Resolve returns the addresses of a host that may be dialled, in order of preference: at
-	// least one, or an error. It serves to find the other addresses of a host of ours, and
-	// those of another host to which a robots.txt redirects. If nil, there are none.
-	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	// Revisit plans revisits. If nil, no page is revisited.
 	Revisit *revisit.Policy
 	// Archive receives every answer. Optional.
 	Archive *warc.Archive
-	// CheckSpace returns an error while the disk has too little free space to fetch. With
-	// StopWhenFull, such an error or a full store ends Run with ErrNoSpace; otherwise the
-	// crawler waits. CheckSpace is optional.
-	CheckSpace   func() error
+	// StopWhenFull says that too little space ends Run with ErrNoSpace; otherwise the crawler
+	// waits.
 	StopWhenFull bool
 	// RemoteWorkers is the maximum number of concurrent fetches for other peers; 0 means
 	// Workers.
@@ -134,31 +135,26 @@ type Config struct {
 
 // Validate returns an error that lists every fault of c.
 func (c Config) Validate() error {
-	var errs []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf("crawl: "+format, args...))
-		}
-	}
-	fault(c.DB == nil, "DB is missing")
-	fault(c.Frontier == nil, "Frontier is missing")
-	fault(c.Fetcher == nil, "Fetcher is missing")
-	fault(c.Scope == nil, "Scope is missing")
-	fault(c.Delegate == nil, "Delegate is missing")
-	fault(c.Agent == "", "Agent is empty")
-	fault(c.Workers < 1, "Workers is %d, want at least 1", c.Workers)
-	fault(c.MaxTries < 1, "MaxTries is %d, want at least 1", c.MaxTries)
-	fault(c.BackOff < 0 || c.BackOff > time.Hour, "BackOff is %v, want 0 to 1h", c.BackOff)
-	fault(c.MaxBackOff < c.BackOff, "MaxBackOff is %v, want at least BackOff", c.MaxBackOff)
-	fault(c.MaxThrottle < c.BackOff, "MaxThrottle is %v, want at least BackOff", c.MaxThrottle)
-	fault(c.TryDelay < 0, "TryDelay is %v, want 0 or more", c.TryDelay)
-	fault(c.Patience <= 0, "Patience is %v, want more than 0", c.Patience)
-	fault(c.RemoteWorkers < 0, "RemoteWorkers is %d, want 0 or more", c.RemoteWorkers)
-	fault(c.MaxRequestsPerHostDay < 0, "MaxRequestsPerHostDay is %d, want 0 or more",
+	f := faults.Of("crawl")
+	f.If(c.DB == nil, "DB is missing")
+	f.If(c.Frontier == nil, "Frontier is missing")
+	f.If(c.Fetcher == nil, "Fetcher is missing")
+	f.If(c.Scope == nil, "Scope is missing")
+	f.If(c.Delegate == nil, "Delegate is missing")
+	f.If(c.Agent == "", "Agent is empty")
+	f.If(c.Workers < 1, "Workers is %d, want at least 1", c.Workers)
+	f.If(c.MaxTries < 1, "MaxTries is %d, want at least 1", c.MaxTries)
+	f.If(c.BackOff < 0 || c.BackOff > time.Hour, "BackOff is %v, want 0 to 1h", c.BackOff)
+	f.If(c.MaxBackOff < c.BackOff, "MaxBackOff is %v, want at least BackOff", c.MaxBackOff)
+	f.If(c.MaxThrottle < c.BackOff, "MaxThrottle is %v, want at least BackOff", c.MaxThrottle)
+	f.If(c.TryDelay < 0, "TryDelay is %v, want 0 or more", c.TryDelay)
+	f.If(c.Patience <= 0, "Patience is %v, want more than 0", c.Patience)
+	f.If(c.RemoteWorkers < 0, "RemoteWorkers is %d, want 0 or more", c.RemoteWorkers)
+	f.If(c.MaxRequestsPerHostDay < 0, "MaxRequestsPerHostDay is %d, want 0 or more",
 		c.MaxRequestsPerHostDay)
-	fault(c.Gap < 0, "Gap is %v, want 0 or more", c.Gap)
-	fault(c.RemoteTimeout < 0, "RemoteTimeout is %v, want 0 or more", c.RemoteTimeout)
-	fault(c.FetchTimeout <= 0, "FetchTimeout is %v, want more than 0", c.FetchTimeout)
-	fault(c.MaxPages < 0, "MaxPages is %d, want 0 or more", c.MaxPages)
-	return errors.Join(errs...)
+	f.If(c.Gap < 0, "Gap is %v, want 0 or more", c.Gap)
+	f.If(c.RemoteTimeout < 0, "RemoteTimeout is %v, want 0 or more", c.RemoteTimeout)
+	f.If(c.FetchTimeout <= 0, "FetchTimeout is %v, want more than 0", c.FetchTimeout)
+	f.If(c.MaxPages < 0, "MaxPages is %d, want 0 or more", c.MaxPages)
+	return f.Err()
 }

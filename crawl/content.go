@@ -4,9 +4,8 @@ import (
 	"strings"
 	"sync"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"peerd/crawl/similar"
+	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -43,11 +42,7 @@ type contentIndex struct {
 }
 
 func newContentIndex() *contentIndex {
-	hosts, err := lru.New[string, *similar.Clusters](contentHosts)
-	if err != nil {
-		panic(err) // only if the size is not positive
-	}
-	return &contentIndex{hosts: hosts}
+	return &contentIndex{hosts: lru.New[string, *similar.Clusters](contentHosts)}
 }
 
 // add counts a page of a host, and returns how many had its content, including this one.

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"peerd/crawl/frontier"
 	"peerd/crawl/hsts"
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -40,19 +42,12 @@ type Crawler struct {
 
 // New returns a Crawler, or an error that lists every fault of cfg. It starts no goroutine.
 func New(cfg Config) (*Crawler, error) {
-	if cfg.RemoteTimeout == 0 {
-		cfg.RemoteTimeout = cfg.FetchTimeout
-	}
-	if cfg.RemoteWorkers == 0 {
-		cfg.RemoteWorkers = cfg.Workers
-	}
+	cfg.RemoteTimeout = cmp.Or(cfg.RemoteTimeout, cfg.FetchTimeout)
+	cfg.RemoteWorkers = cmp.Or(cfg.RemoteWorkers, cfg.Workers)
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	log := cfg.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log := cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	secure, err := loadHSTS(cfg.DB)
 	if err != nil {
 		return nil, fmt.Errorf("crawl: %w", err)
@@ -293,10 +288,9 @@ func (c *Crawler) requestFetch(
 	firstErr := err
 	for time.Now().Before(end) {
 		c.log.Debug("repeated request to estimator", "peer", peer, "url", req.URL, "err", err)
-		select {
-		case <-ctx.Done():
+		pause := min(max(gap, c.cfg.Gap, minRepeatPause), time.Until(end))
+		if backoff.Sleep(ctx, pause) != nil {
 			return rep, firstErr
-		case <-time.After(min(max(gap, c.cfg.Gap, minRepeatPause), time.Until(end))):
 		}
 		if rep, err = c.cfg.Delegate.RequestFetch(ctx, subnet, peer, req); err == nil {
 			return rep, nil

@@ -17,6 +17,7 @@ import (
 	"peerd/crawl"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
+	"peerd/crawl/quota"
 	"peerd/crawl/scope"
 	"peerd/internal/waittest"
 	"peerd/store"
@@ -162,7 +163,7 @@ type rig struct {
 	mu           sync.Mutex
 	seen         []observation
 	pendingAdded map[string]int
-	addrs        map[string][]netip.Addr // of hosts, for Config.Resolve
+	addrs        map[string][]netip.Addr // of hosts, for Resolve
 }
 
 // newRig returns a rig in memory, or in dir if that is not empty.
@@ -192,7 +193,7 @@ func newRigOn(
 	t.Cleanup(func() { r.db.Close() })
 	fc := frontier.Config{DB: r.db, Gap: gap}
 	if gate != nil {
-		fc.Admit = gate.Admit
+		fc.Node = admitting{gate: gate}
 	}
 	r.fr, err = frontier.New(fc, func(netip.Prefix) bool { return true })
 	r.fatal(err)
@@ -208,7 +209,7 @@ func newRigOn(
 		DB: r.db, Frontier: r.fr, Fetcher: r.fe, Scope: all, Delegate: r,
 		Agent: "peerd", Workers: 8, MaxTries: 3, BackOff: time.Millisecond, Gap: gap,
 		MaxBackOff: 30 * time.Millisecond, MaxThrottle: 30 * time.Millisecond, Patience: time.Hour,
-		FetchTimeout: testTimeout, Gate: gate, Resolve: r.resolve,
+		FetchTimeout: testTimeout, Gate: gate,
 	}
 	if change != nil {
 		change(&cfg)
@@ -225,7 +226,38 @@ func (r *rig) resolves(host string, addrs ...netip.Addr) {
 	r.addrs[host] = addrs
 }
 
-func (r *rig) resolve(_ context.Context, host string) ([]netip.Addr, error) {
+func (r *rig) Fetched(store.Page) {}
+
+func (r *rig) CheckSpace() error { return nil }
+
+// resolving is a Delegate that looks up hosts in another way.
+type resolving struct {
+	crawl.Delegate
+	resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+}
+
+func (r resolving) Resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	return r.resolve(ctx, host)
+}
+
+// admitting is a frontier.Node with a Gate and a Quota, either of which may be nil.
+type admitting struct {
+	gate  *crawl.Gate
+	quota *quota.Quota
+}
+
+func (l admitting) Left(string) {}
+
+func (l admitting) FetchWait(now time.Time) time.Duration { return l.quota.Wait(now) }
+
+func (l admitting) Admit(tx *store.Tx, e store.Entry, epoch uint64) (string, error) {
+	if l.gate == nil {
+		return "", nil
+	}
+	return l.gate.Admit(tx, e, epoch)
+}
+
+func (r *rig) Resolve(_ context.Context, host string) ([]netip.Addr, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a, err := netip.ParseAddr(host); err == nil {

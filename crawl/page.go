@@ -116,11 +116,8 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest, remote bool) 
 func (c *Crawler) otherAddrs(
 	host string, home netip.Prefix,
 ) func(context.Context) []netip.Addr {
-	if c.cfg.Resolve == nil {
-		return nil
-	}
 	return func(ctx context.Context) []netip.Addr {
-		all, err := c.cfg.Resolve(ctx, host)
+		all, err := c.cfg.Delegate.Resolve(ctx, host)
 		if err != nil {
 			c.log.Debug("failed to look up other addresses", "host", host, "err", err)
 		}

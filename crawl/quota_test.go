@@ -188,7 +188,7 @@ func virtualCrawler(
 	fatal(t, err)
 	q, err := quota.New(limits, time.Now())
 	fatal(t, err)
-	fr, err = frontier.New(frontier.Config{DB: db, Gap: gap, FetchWait: q.Wait},
+	fr, err = frontier.New(frontier.Config{DB: db, Gap: gap, Node: admitting{quota: q}},
 		func(netip.Prefix) bool {
 			return true
 		})
@@ -202,13 +202,14 @@ func virtualCrawler(
 	fatal(t, err)
 	c, err = crawl.New(crawl.Config{
 		DB: db, Frontier: fr, Fetcher: fe, Scope: all, Quota: q,
-		Delegate: &rig{t: t, pendingAdded: map[string]int{}}, Agent: "peerd", Workers: 8,
+		Delegate: resolving{&rig{t: t, pendingAdded: map[string]int{}},
+			func(context.Context, string) ([]netip.Addr, error) {
+				return []netip.Addr{netip.MustParseAddr("203.0.200.1")}, nil
+			}},
+		Agent: "peerd", Workers: 8,
 		MaxTries: 3, BackOff: time.Second, Gap: gap,
 		MaxBackOff: time.Second, MaxThrottle: time.Second, Patience: time.Hour,
 		FetchTimeout: time.Minute,
-		Resolve: func(context.Context, string) ([]netip.Addr, error) {
-			return []netip.Addr{netip.MustParseAddr("203.0.200.1")}, nil
-		},
 	})
 	fatal(t, err)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,8 +7,7 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
+	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -53,13 +52,10 @@ type remoteFetch struct {
 }
 
 func newRemoteFetches(slots int) remoteFetches {
-	reports, err := lru.New[store.URL, savedReport](revisitReportsHeld)
-	if err != nil {
-		panic(err) // only if a size is not positive
-	}
 	return remoteFetches{
 		slots: make(chan struct{}, slots), mu: new(sync.Mutex),
-		byURL: map[store.URL]*remoteFetch{}, revisitReports: reports,
+		byURL:          map[store.URL]*remoteFetch{},
+		revisitReports: lru.New[store.URL, savedReport](revisitReportsHeld),
 	}
 }
 

@@ -23,13 +23,10 @@ import (
 func (c *Crawler) reserve(
 	ctx context.Context, host string, addr netip.Addr,
 ) (*frontier.Reservation, error) {
-	if c.cfg.Resolve == nil {
-		return nil, fmt.Errorf("%w: names are not looked up here", ErrBusy)
-	}
 	until := time.Now().Add(c.cfg.RemoteTimeout / 2)
 	timed, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	found, err := c.cfg.Resolve(timed, host)
+	found, err := c.cfg.Delegate.Resolve(timed, host)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

@@ -233,9 +233,9 @@ func TestRobotsElsewhereIsShared(t *testing.T) {
 		visit(hosts)
 		want(2)
 	}, func(c *crawl.Config) {
-		c.Resolve = func(context.Context, string) ([]netip.Addr, error) {
+		c.Delegate = resolving{c.Delegate, func(context.Context, string) ([]netip.Addr, error) {
 			return []netip.Addr{memoryAddr(hosts + 1)}, nil
-		}
+		}}
 	})
 }
 

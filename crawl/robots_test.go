@@ -129,12 +129,13 @@ func TestRobotsOnAnotherHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, "", gap, func(c *crawl.Config) {
 				c.Patience = time.Nanosecond
-				c.Resolve = func(_ context.Context, host string) ([]netip.Addr, error) {
-					if host != "www.test" { // on a busy machine, also the host itself
-						return nil, resolve.ErrNotFound
-					}
-					return []netip.Addr{tc.addr}, tc.err
-				}
+				c.Delegate = resolving{c.Delegate,
+					func(_ context.Context, host string) ([]netip.Addr, error) {
+						if host != "www.test" { // on a busy machine, also the host itself
+							return nil, resolve.ErrNotFound
+						}
+						return []netip.Addr{tc.addr}, tc.err
+					}}
 			})
 			s := newSite(t, 80, 1)
 			r.own("a.test", s)

@@ -3,9 +3,8 @@ package crawl
 import (
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"peerd/crawl/robots"
+	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -23,11 +22,7 @@ const (
 )
 
 func newRobotsElsewhere() robotsElsewhere {
-	files, err := lru.New[string, robots.Result](robotsElsewhereCached)
-	if err != nil {
-		panic(err) // only if a size is not positive
-	}
-	return robotsElsewhere{files}
+	return robotsElsewhere{lru.New[string, robots.Result](robotsElsewhereCached)}
 }
 
 // add adds the result for some origins, which may be the same by redirects.

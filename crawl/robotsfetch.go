@@ -15,6 +15,7 @@ import (
 	"peerd/crawl/quota"
 	"peerd/crawl/resolve"
 	"peerd/crawl/robots"
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -73,10 +74,7 @@ func (f *robotsFetcher) Fetch(
 	}
 	switch {
 	case host != f.job.Host:
-		if c.cfg.Resolve == nil {
-			return absent, nil
-		}
-		all, err := c.cfg.Resolve(ctx, host)
+		all, err := c.cfg.Delegate.Resolve(ctx, host)
 		if errors.Is(err, resolve.ErrTemporary) {
 			f.report = store.FetchReport{Outcome: store.OutcomeDNS, Error: store.ErrorText(err)}
 			return robots.Response{}, err
@@ -134,12 +132,8 @@ func (f *robotsFetcher) await(
 		if f.requests == 0 {
 			return func(bool) {}, nil
 		}
-		t := time.NewTimer(c.cfg.Gap)
-		defer t.Stop()
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-t.C:
+		if err := backoff.Sleep(ctx, c.cfg.Gap); err != nil {
+			return nil, err
 		}
 		return func(bool) {}, f.takeTicket()
 	}

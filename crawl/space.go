@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -21,10 +22,8 @@ const spaceWait = 10 * time.Second
 // that was full counts as full until it accepts a write, because only the store knows how
 // much space it needs.
 func (c *Crawler) checkSpace() error {
-	if c.cfg.CheckSpace != nil {
-		if err := c.cfg.CheckSpace(); err != nil {
-			return err
-		}
+	if err := c.cfg.Delegate.CheckSpace(); err != nil {
+		return err
 	}
 	if !c.storeFull.Load() {
 		return nil
@@ -88,19 +87,9 @@ func (c *Crawler) waitForSpace(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrNoSpace, err)
 		}
 		c.logNoSpace(err)
-		c.sleepForSpace(ctx)
+		_ = backoff.Sleep(ctx, c.spaceWait)
 	}
 	return ctx.Err()
-}
-
-// sleepForSpace sleeps for spaceWait or until ctx ends.
-func (c *Crawler) sleepForSpace(ctx context.Context) {
-	t := time.NewTimer(c.spaceWait)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // logNoSpace logs the lack of space, once for all waiting workers.

@@ -11,6 +11,7 @@ import (
 	"peerd/crawl/frontier"
 	"peerd/crawl/revisit"
 	"peerd/crawl/sitemap"
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -24,20 +25,14 @@ const (
 // runRevisits queues pages when they are due, until ctx ends. Its error comes from the
 // store.
 func (c *Crawler) runRevisits(ctx context.Context) error {
-	t := time.NewTicker(dueInterval)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		}
+	for backoff.Sleep(ctx, dueInterval) == nil {
 		for _, host := range c.cfg.Frontier.Due(time.Now()) {
 			if err := c.handleStoreFull(c.queueDue(host)); err != nil {
 				return err
 			}
 		}
 	}
+	return nil
 }
 
 // countGone counts pages that are no longer visited.

@@ -16,6 +16,7 @@ import (
 	rir "peerd/coords/registry"
 	"peerd/crawl"
 	"peerd/crawl/canon"
+	"peerd/crawl/network"
 	"peerd/crawl/resolve"
 	"peerd/crawl/scope"
 	"peerd/node/admin"
@@ -78,11 +79,41 @@ func (d delegate) Observe(p netip.Prefix, who string, r store.FetchReport, err e
 
 func (d delegate) PendingAdded(byHost map[string]int) { d.n.outbox.PendingAdded(byHost) }
 
+func (d delegate) Fetched(p store.Page) {
+	if d.n.journal != nil {
+		d.n.journal.addPage(p)
+	}
+}
+
+func (d delegate) CheckSpace() error { return d.n.checkSpace() }
+
+// Resolve returns the addresses of a host that may be dialled.
+func (d delegate) Resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	addrs, err := d.n.names.Addrs(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return d.n.guard.Check(a) != nil })
+	if len(addrs) == 0 {
+		return nil, fmt.Errorf("%s has no address that may be dialled", host)
+	}
+	return addrs, nil
+}
+
 func (d delegate) RecentlySent(u store.URL) bool { return d.n.outbox.Sent(u) }
 
 func (d delegate) Unresponsive(host string, why store.Outcome) {
 	d.n.manager.SuspectHost(host, why)
 }
+
+// frontierNode is the frontier.Node of a Node.
+type frontierNode struct {
+	*crawl.Gate // Admit
+	n           *Node
+}
+
+func (f frontierNode) FetchWait(now time.Time) time.Duration { return f.n.fetchWait(now) }
+func (f frontierNode) Left(host string)                      { f.n.fetcher.Leave(host) }
 
 // remoteFetches executes remote fetches for other owners.
 type remoteFetches struct{ n *Node }
@@ -103,6 +134,8 @@ func (e remoteFetches) Connect(
 ) (store.FetchReport, error) {
 	return e.do(ctx, r, e.n.crawler.Connect)
 }
+
+func (e remoteFetches) Check(u store.URL) error { return e.n.checkURL(u) }
 
 // do calls one of the crawler's methods, unless this peer is about to stop.
 func (e remoteFetches) do(
@@ -214,30 +247,18 @@ func resolver(look func(ctx context.Context, host string) ([]netip.Addr, error))
 	}
 }
 
-// resolveDialable returns the addresses of a host that may be dialled.
-func (n *Node) resolveDialable(ctx context.Context, host string) ([]netip.Addr, error) {
-	addrs, err := n.names.Addrs(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return n.guard.Check(a) != nil })
-	if len(addrs) == 0 {
-		return nil, fmt.Errorf("%s has no address that may be dialled", host)
-	}
-	return addrs, nil
+// outboxNode is the outbox.Node of a Node.
+type outboxNode struct {
+	*crawl.Crawler   // Enqueue and Route
+	*network.Monitor // Online
+	*owner.Manager   // Safe
+	n                *Node
 }
 
-// sink receives the URLs that the outbox finds to belong to this peer.
-type sink struct{ n *Node }
+func (o outboxNode) Check(u store.URL) error { return o.n.checkURL(u) }
 
-func (s sink) Route(found []store.Pending) error { return s.n.crawler.Route(found) }
-
-func (s sink) SpeaksFor(p peer.ID, u store.URL) bool {
-	return s.n.crawler.SpeaksFor(p.String(), u)
-}
-
-func (s sink) Enqueue(host string) (moved int, more bool, err error) {
-	return s.n.crawler.Enqueue(host)
+func (o outboxNode) SpeaksFor(p peer.ID, u store.URL) bool {
+	return o.Crawler.SpeaksFor(p.String(), u)
 }
 
 // pendingURLs adapts the outbox, which is built after the owner, to owner.Outbox.

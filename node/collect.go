@@ -86,8 +86,7 @@ func captureOf(x *warc.Exchange) capture { return capture{x.URL, x.Time.UnixMicr
 func (c *collected) load(ctx context.Context) error {
 	c.uncertain = map[string]map[capture]bool{}
 	var last place
-	err := c.n.db.View(func(tx *store.Tx) error { return tx.Meta(metaCollected, &last) })
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := c.n.db.Meta(metaCollected, &last); err != nil {
 		return err
 	}
 	at, err := c.n.archive.Position(ctx)

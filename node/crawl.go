@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"peerd/crawl"
+	"peerd/internal/backoff"
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/store"
@@ -113,9 +115,7 @@ func Crawl(ctx context.Context, o CrawlOptions) (Summary, error) {
 		return Summary{}, err
 	}
 	cfg := o.Config
-	if o.Patience == 0 {
-		o.Patience = DefaultPatience
-	}
+	o.Patience = cmp.Or(o.Patience, DefaultPatience)
 	cfg.Crawl.Patience = config.Duration{Duration: o.Patience}
 	cfg.Overlay = config.Default().Overlay
 	cfg.Overlay.UnclaimedURLs, cfg.Overlay.UnclaimedAge = 1, config.Duration{}
@@ -200,18 +200,8 @@ func (n *Node) end(ctx context.Context, err error) End {
 
 // watch returns when nothing is left, or ctx ends.
 func (n *Node) watch(ctx context.Context, progress io.Writer) {
-	t := time.NewTicker(50 * time.Millisecond)
-	defer t.Stop()
 	reported := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		if n.Idle() {
-			return
-		}
+	for backoff.Sleep(ctx, 50*time.Millisecond) == nil && !n.Idle() {
 		if progress != nil && time.Since(reported) > 2*time.Second {
 			reported = time.Now()
 			c, f, out := n.db.Counters(), n.frontier.Stats(), n.outbox.Stats()
@@ -258,7 +248,9 @@ func summarise(ctx context.Context, db *store.DB) (Summary, error) {
 
 // Links yields the pages in a home while no peer runs with it.
 func Links(ctx context.Context, home config.Home, yield func(admin.Link) error) error {
-	return withStore(home, func(db *store.DB) error { return eachLink(ctx, db, yield) })
+	return withStore(home, func(db *store.DB) error {
+		return eachPage(ctx, db, func(p store.Page) error { return yield(linkOf(p)) })
+	})
 }
 
 // count formats a number of things.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/node/admin"
 	"peerd/overlay/owner"
 	"peerd/store"
@@ -242,8 +243,6 @@ func (n *Node) drainUntilEmpty(ctx context.Context, d drainer) error {
 	if n.peers.Directory().Len() == 0 {
 		return errNoPeers
 	}
-	t := time.NewTicker(drainPoll)
-	defer t.Stop()
 	least, since := int64(-1), time.Now()
 	for {
 		if err := d.Drain(ctx); err != nil {
@@ -260,10 +259,8 @@ func (n *Node) drainUntilEmpty(ctx context.Context, d drainer) error {
 		if p.Remaining == 0 && time.Since(since) > drainStall {
 			return fmt.Errorf("no peer accepts the subnets of %d pending URLs", p.URLs)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-t.C:
+		if err := backoff.Sleep(ctx, drainPoll); err != nil {
+			return err
 		}
 	}
 }

@@ -151,8 +151,8 @@ func planRetry(tx *store.Tx, r admin.RetryRequest) error {
 // retryPlanned does what Retry has planned. A full disk is no error: the plan remains.
 func (n *Node) retryPlanned() error {
 	var all []admin.RetryRequest
-	err := n.db.View(func(tx *store.Tx) error { return tx.Meta(metaRetries, &all) })
-	if errors.Is(err, store.ErrNotFound) || err == nil && len(all) == 0 {
+	err := n.db.Meta(metaRetries, &all)
+	if err == nil && len(all) == 0 {
 		return nil
 	}
 	for _, r := range all {
@@ -161,9 +161,7 @@ func (n *Node) retryPlanned() error {
 		}
 	}
 	if err == nil {
-		err = n.db.Update(func(tx *store.Tx) error {
-			return tx.PutMeta(metaRetries, []admin.RetryRequest{})
-		})
+		err = n.db.PutMeta(metaRetries, []admin.RetryRequest{})
 	}
 	if store.IsNoSpace(err) {
 		n.log.Warn("kept planned retries: the disk is full", "err", err)

@@ -49,11 +49,7 @@ const maxSavedPeers = 256
 // savedPeers returns the peers that were met in earlier runs, the latest first.
 func savedPeers(db *store.DB) ([]peer.AddrInfo, error) {
 	var texts []string
-	err := db.View(func(tx *store.Tx) error { return tx.Meta(metaPeers, &texts) })
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
+	if err := db.Meta(metaPeers, &texts); err != nil {
 		return nil, err
 	}
 	var saved []peer.AddrInfo
@@ -108,7 +104,7 @@ func (p *peerSaver) SavePeers(infos []peer.AddrInfo) error {
 	if slices.Equal(texts, p.last) {
 		return nil
 	}
-	err = p.db.Update(func(tx *store.Tx) error { return tx.PutMeta(metaPeers, texts) })
+	err = p.db.PutMeta(metaPeers, texts)
 	if err == nil {
 		p.last = texts
 	}

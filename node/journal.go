@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/node/admin"
 	"peerd/store"
 	"peerd/store/warc"
@@ -255,14 +256,11 @@ func clipText(s string, n int) string {
 }
 
 // runJournal records the counters every five minutes, and which peers appear and disappear, until
-// ctx
-// ends.
+// ctx ends.
 func (n *Node) runJournal(ctx context.Context) error {
 	if n.journal == nil {
 		return nil
 	}
-	tick := time.NewTicker(n.journal.presence)
-	defer tick.Stop()
 	known := map[string]bool{}
 	next := time.Now()
 	for {
@@ -271,10 +269,8 @@ func (n *Node) runJournal(ctx context.Context) error {
 			next = now.Add(sampleEvery)
 		}
 		known = n.observePresence(known)
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, n.journal.presence) != nil {
 			return nil
-		case <-tick.C:
 		}
 	}
 }

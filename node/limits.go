@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -80,16 +79,12 @@ type quotaStore struct{ db *store.DB }
 
 func (s quotaStore) Load() (at time.Time, ok bool, err error) {
 	var ns int64
-	err = s.db.View(func(tx *store.Tx) error { return tx.Meta(metaQuota, &ns) })
-	if errors.Is(err, store.ErrNotFound) {
-		return at, false, nil
-	}
-	return time.Unix(0, ns), err == nil, err
+	err = s.db.Meta(metaQuota, &ns)
+	return time.Unix(0, ns), err == nil && ns != 0, err
 }
 
 func (s quotaStore) Save(at time.Time) error {
-	err := s.db.Update(func(tx *store.Tx) error { return tx.PutMeta(metaQuota, at.UnixNano()) })
-	if err != nil {
+	if err := s.db.PutMeta(metaQuota, at.UnixNano()); err != nil {
 		return err
 	}
 	return s.db.Sync()

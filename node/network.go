@@ -34,11 +34,10 @@ const (
 // when other peers are heard: there is neither a gateway nor DNS.
 func (n *Node) openNetwork() (err error) {
 	c := network.Config{
-		Connect: n.connectServer, Heard: n.lastHeardRemote, Changed: n.networkChanged,
+		Connect: n.connectServer, Node: networkNode{n},
 		Every: n.opts.scaled(networkCheckEvery), Logger: n.log,
 	}
 	if n.opts.Emulation == nil {
-		c.Waiting = func() bool { return n.frontier.Stats().InFlight > 0 }
 		c.Probes = []network.Probe{
 			network.Gateway(n.connectTCP), network.NameServers(n.askNameServers),
 			network.Peers(n.connectTCP, n.checkedPeers),
@@ -48,8 +47,15 @@ func (n *Node) openNetwork() (err error) {
 	return err
 }
 
-// networkChanged continues at once what waited for the network.
-func (n *Node) networkChanged(now, before network.State) {
+// networkNode is the network.Node of a Node.
+type networkNode struct{ *Node }
+
+func (n networkNode) Waiting() bool {
+	return n.opts.Emulation == nil && n.frontier.Stats().InFlight > 0
+}
+
+// Changed continues at once what waited for the network.
+func (n networkNode) Changed(now, before network.State) {
 	if now.Status == network.Offline {
 		return
 	}
@@ -149,9 +155,9 @@ func withoutPeer(a ma.Multiaddr) ma.Multiaddr {
 	return rest
 }
 
-// lastHeardRemote returns when a peer on another machine was last heard. In an emulation all
-// peers are on one machine, and count.
-func (n *Node) lastHeardRemote() (last time.Time) {
+// Heard returns when a peer on another machine was last heard. In an emulation all peers are on one
+// machine, and count.
+func (n networkNode) Heard() (last time.Time) {
 	here := localAddrs()
 	if n.opts.Emulation != nil {
 		here = nil

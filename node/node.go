@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,9 +120,7 @@ type Node struct {
 
 // New builds a peer on its home. If it fails, it closes what it opened.
 func New(o Options) (n *Node, err error) {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	n = &Node{opts: o, log: o.Logger, started: time.Now(), stop: make(chan struct{}),
 		leaving: newLeaveState()}
 	if o.hasAPI() {

@@ -205,7 +205,7 @@ func (n *Node) openOwnership() error {
 	}
 	n.estimate = &estimate.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Estimate(), Leases: confirmed{n.leases},
-		Check: n.checkURL, Timeout: remoteFetchTimeout, Logger: n.log,
+		Fetcher: remoteFetches{n}, Timeout: remoteFetchTimeout, Logger: n.log,
 	}
 	n.hostTransfer = &hosttransfer.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.HostTransfer(),
@@ -401,11 +401,10 @@ func (n *Node) openCrawler() (err error) {
 	}
 	shares := conf.Shares
 	n.frontier, err = frontier.New(frontier.Config{
-		DB: n.db, Gap: gap, HostLimit: rules.Limits.MaxPagesPerHost, Admit: gate.Admit,
+		DB: n.db, Gap: gap, HostLimit: rules.Limits.MaxPagesPerHost, Node: frontierNode{gate, n},
 		NetworkRequests: conf.NetworkRequests, NetworkRate: conf.NetworkRate,
-		Shares:    frontier.Shares{Own: shares.Own, Assigned: shares.Assigned},
-		FetchWait: n.fetchWait, VisitLength: visitLength, MaxVisits: maxVisits(n.fetcher.MaxIdle()),
-		Left: n.fetcher.Leave,
+		Shares:      frontier.Shares{Own: shares.Own, Assigned: shares.Assigned},
+		VisitLength: visitLength, MaxVisits: maxVisits(n.fetcher.MaxIdle()),
 	}, n.manager.Live)
 	if err != nil {
 		return err
@@ -424,7 +423,6 @@ func (n *Node) openCrawler() (err error) {
 	if n.crawler, err = crawl.New(cc); err != nil {
 		return err
 	}
-	n.estimate.Fetcher = remoteFetches{n}
 	return n.openOutbox()
 }
 
@@ -450,11 +448,7 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		RemoteTimeout:         min(remoteFetchTimeout, conf.Timeout.Duration),
 
 		MaxPages: n.opts.MaxPages, Rules: crawlRules(rules), Gate: gate, Archive: n.archive,
-		Quota: n.quota, CheckSpace: n.checkSpace,
-		StopWhenFull: n.opts.Alone, Resolve: n.resolveDialable, Logger: n.log,
-	}
-	if n.journal != nil {
-		cc.Fetched = n.journal.addPage
+		Quota: n.quota, StopWhenFull: n.opts.Alone, Logger: n.log,
 	}
 	s := conf.Shares
 	remote := s.Estimations / (s.Own + s.Assigned + s.Estimations)
@@ -477,23 +471,22 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 }
 
 func (n *Node) openOutbox() (err error) {
-	oc, safe := n.opts.Config.Overlay, n.manager.Safe
+	oc := n.opts.Config.Overlay
 	patience := n.opts.Config.Crawl.Patience.Duration
 	maxRetry, span := maxBackOff, n.opts.scaled(notFoundSpan)
 	if n.opts.Alone {
-		safe = nil
 		maxRetry, span = maxBackOffAlone, n.opts.scaled(notFoundSpanAlone)
 	}
 	span = min(span, patience)
 	n.outbox, err = outbox.New(outbox.Config{
 		DB: n.db, Host: n.monitoredHost(), Protocol: n.net.Names.Batch(),
-		Resolver: n.manager.Resolver(), Sink: sink{n}, Check: n.checkURL, Safe: safe,
+		Resolver: n.manager.Resolver(), Node: outboxNode{n.crawler, n.network, n.manager, n},
 		MaxURLs: oc.BatchMaxURLs, MaxAge: oc.BatchMaxAge.Duration,
 		UnclaimedURLs: oc.UnclaimedURLs, UnclaimedAge: oc.UnclaimedAge.Duration,
 		MaxPending: maxPendingURLs, Retry: n.opts.scaled(time.Second),
 		MaxRetry:     n.opts.scaled(30 * time.Second),
 		NamePatience: patience, MaxNameRetry: maxRetry, NotFoundSpan: span,
-		Online: n.network.Online, Logger: n.log,
+		Logger: n.log,
 	})
 	return err
 }

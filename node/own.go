@@ -10,6 +10,7 @@ import (
 
 	"peerd/crawl/fetch"
 	"peerd/crawl/network"
+	"peerd/internal/backoff"
 )
 
 // openGuard builds the guard of this peer's own networks. An emulation replaces them.
@@ -44,18 +45,14 @@ const (
 
 // runNAT64 finds the translators of this network until ctx ends.
 func (n *Node) runNAT64(ctx context.Context) error {
-	tick := time.NewTicker(nat64Every)
-	defer tick.Stop()
 	for n.opts.Emulation == nil {
 		if addrs, err := n.names.Addrs(ctx, nat64Name); err == nil {
 			n.guard.RefuseNAT64(fetch.NAT64Prefixes(addrs))
 		} else {
 			n.log.Debug("failed to look up the translators of the network", "err", err)
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, nat64Every) != nil {
 			return nil
-		case <-tick.C:
 		}
 	}
 	return nil

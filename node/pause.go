@@ -1,7 +1,6 @@
 package node
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -29,8 +28,7 @@ type pause struct {
 // openPause reads what was stored.
 func (n *Node) openPause() error {
 	var ms int64
-	err := n.db.View(func(tx *store.Tx) error { return tx.Meta(metaPause, &ms) })
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err := n.db.Meta(metaPause, &ms); err != nil {
 		return err
 	}
 	n.pause = &pause{db: n.db}
@@ -48,8 +46,7 @@ func (p *pause) set(until time.Time) error {
 	if !until.IsZero() {
 		ms = until.UnixMilli()
 	}
-	err := p.db.Update(func(tx *store.Tx) error { return tx.PutMeta(metaPause, ms) })
-	if err != nil {
+	if err := p.db.PutMeta(metaPause, ms); err != nil {
 		return fmt.Errorf("save pause: %w", err)
 	}
 	p.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"peerd/crawl/canon"
+	"peerd/internal/backoff"
 	"peerd/node/admin"
 	"peerd/store"
 )
@@ -90,10 +91,8 @@ func (n *Node) enqueueSeeds(ctx context.Context) error {
 		}
 		n.log.Error("failed to add the seeds of the profile: the disk is full",
 			"err", err, "retry_in", seedRetry)
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, seedRetry) != nil {
 			return nil
-		case <-time.After(seedRetry):
 		}
 	}
 }

@@ -339,18 +339,7 @@ func hostRole(state string) admin.HostRole {
 
 // Links yields the pages that this peer fetched.
 func (n *Node) Links(ctx context.Context, yield func(admin.Link) error) error {
-	return eachLink(ctx, n.db, yield)
-}
-
-func eachLink(ctx context.Context, db *store.DB, yield func(admin.Link) error) error {
-	return db.View(func(tx *store.Tx) error {
-		return tx.Pages(func(p store.Page) error {
-			if err := ctx.Err(); err != nil || !p.Outcome.Answered() {
-				return err
-			}
-			return yield(linkOf(p))
-		})
-	})
+	return eachPage(ctx, n.db, func(p store.Page) error { return yield(linkOf(p)) })
 }
 
 func linkOf(p store.Page) admin.Link {
@@ -367,7 +356,11 @@ func linkOf(p store.Page) admin.Link {
 
 // Pages yields the records of the pages that this peer fetched.
 func (n *Node) Pages(ctx context.Context, yield func(store.Page) error) error {
-	return n.db.View(func(tx *store.Tx) error {
+	return eachPage(ctx, n.db, yield)
+}
+
+func eachPage(ctx context.Context, db *store.DB, yield func(store.Page) error) error {
+	return db.View(func(tx *store.Tx) error {
 		return tx.Pages(func(p store.Page) error {
 			if err := ctx.Err(); err != nil || !p.Outcome.Answered() {
 				return err
@@ -375,23 +368,4 @@ func (n *Node) Pages(ctx context.Context, yield func(store.Page) error) error {
 			return yield(p)
 		})
 	})
-}
-
-// HostsBySubnet returns the hosts of this peer by their home subnet.
-func (n *Node) HostsBySubnet() map[netip.Prefix][]string {
-	all := map[netip.Prefix][]string{}
-	for _, h := range n.frontier.HostList() {
-		all[h.Subnet] = append(all[h.Subnet], h.Name)
-	}
-	return all
-}
-
-// EstimationsBySubnet returns, for each subnet that this peer owns, the number of remote
-// fetches before its owner was decided.
-func (n *Node) EstimationsBySubnet() map[netip.Prefix]int {
-	all := map[netip.Prefix]int{}
-	for _, s := range n.manager.List() {
-		all[s.Prefix] = s.Estimations
-	}
-	return all
 }

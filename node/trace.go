@@ -55,15 +55,21 @@ func (n *Node) Trace(ctx context.Context, raw string) (t admin.Trace, err error)
 	return t, nil
 }
 
+// traceNode is the trace.Node of a Node.
+type traceNode struct{ *Node }
+
+func (n traceNode) Check(u store.URL) error { return n.checkURL(u) }
+
+func (n traceNode) URLState(u store.URL) (trace.State, error) {
+	s, err := n.urlState(u, maxQueueServed)
+	return sentState(s), err
+}
+
 // openTrace opens the protocol by which peers ask each other about a URL.
 func (n *Node) openTrace() error {
 	n.trace = &trace.Service{
-		Host: n.monitoredHost(), Protocol: n.net.Names.Trace(), Valid: n.checkURL,
+		Host: n.monitoredHost(), Protocol: n.net.Names.Trace(), Node: traceNode{n},
 		Timeout: n.opts.scaled(traceTimeout), Logger: n.log,
-		Local: func(u store.URL) (trace.State, error) {
-			s, err := n.urlState(u, maxQueueServed)
-			return sentState(s), err
-		},
 	}
 	return nil
 }

@@ -2,12 +2,12 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/node/traffic"
@@ -43,8 +43,6 @@ func (n *Node) changeTraffic(t config.Traffic) error {
 
 // runTraffic closes the connections to other peers when the whole volume is used up, and says so.
 func (n *Node) runTraffic(ctx context.Context) error {
-	t := time.NewTicker(trafficPoll)
-	defer t.Stop()
 	var was [2]bool
 	for {
 		u := n.traffic.Usage()
@@ -61,10 +59,8 @@ func (n *Node) runTraffic(ctx context.Context) error {
 		if u.UsedUp[traffic.Control] {
 			n.net.Disconnect()
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, trafficPoll) != nil {
 			return nil
-		case <-t.C:
 		}
 	}
 }
@@ -74,10 +70,7 @@ func (n *Node) runTraffic(ctx context.Context) error {
 func (n *Node) whileVolume(ctx context.Context, run func(context.Context) error) error {
 	for ctx.Err() == nil {
 		if n.traffic.UsedUp(traffic.Crawl) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(trafficPoll):
-			}
+			_ = backoff.Sleep(ctx, trafficPoll)
 			continue
 		}
 		if err := n.runWithVolume(ctx, run); err != nil {
@@ -95,10 +88,8 @@ func (n *Node) runWithVolume(ctx context.Context, run func(context.Context) erro
 	defer stop()
 	watcher.Go(func() {
 		for !n.traffic.UsedUp(traffic.Crawl) {
-			select {
-			case <-ctx.Done():
+			if backoff.Sleep(ctx, trafficPoll) != nil {
 				return
-			case <-time.After(trafficPoll):
 			}
 		}
 		stop()
@@ -174,19 +165,14 @@ type storedMonth struct {
 
 // Load returns what was saved last.
 func (s trafficStore) Load() (traffic.Month, error) {
-	var m storedMonth
-	err := s.db.View(func(tx *store.Tx) error { return tx.Meta(metaTraffic, &m) })
-	if errors.Is(err, store.ErrNotFound) {
-		return traffic.Month{}, nil
-	}
+	m := storedMonth{Start: time.Time{}.Unix()}
+	err := s.db.Meta(metaTraffic, &m)
 	return traffic.Month{Start: time.Unix(m.Start, 0).UTC(), Bytes: m.Bytes}, err
 }
 
 // Save returns when m is on disk.
 func (s trafficStore) Save(m traffic.Month) error {
-	err := s.db.Update(func(tx *store.Tx) error {
-		return tx.PutMeta(metaTraffic, storedMonth{Start: m.Start.Unix(), Bytes: m.Bytes})
-	})
+	err := s.db.PutMeta(metaTraffic, storedMonth{Start: m.Start.Unix(), Bytes: m.Bytes})
 	if err != nil {
 		return err
 	}

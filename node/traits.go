@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -188,11 +187,7 @@ func (t *traits) prune() {
 // load restores the state from the store, if there is one.
 func (t *traits) load() error {
 	var all []subnetHistory
-	err := t.db.View(func(tx *store.Tx) error { return tx.Meta(metaTraits, &all) })
-	if errors.Is(err, store.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
+	if err := t.db.Meta(metaTraits, &all); err != nil {
 		return err
 	}
 	for _, h := range all[:min(len(all), coords.LearnerSubnets)] {
@@ -240,5 +235,5 @@ func (t *traits) save() error {
 	}
 	t.mu.Unlock()
 	slices.SortFunc(all, func(a, b subnetHistory) int { return cmp.Compare(a.lastUse, b.lastUse) })
-	return t.db.Update(func(tx *store.Tx) error { return tx.PutMeta(metaTraits, all) })
+	return t.db.PutMeta(metaTraits, all)
 }

@@ -1,8 +1,6 @@
 package overlay
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	ma "github.com/multiformats/go-multiaddr"
 
+	"peerd/internal/faults"
 	"peerd/overlay/admission"
 )
 
@@ -100,41 +99,33 @@ func DefaultConfig() Config {
 
 // Validate returns all faults of c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(wrong bool, format string, args ...any) {
-		if wrong {
-			errs = append(errs, fmt.Errorf("overlay: "+format, args...))
-		}
-	}
-	bad(c.Key == nil, "Key is missing")
-	if _, err := NewNames(c.Network); err != nil {
-		errs = append(errs, err)
-	}
+	f := faults.Of("overlay")
+	f.If(c.Key == nil, "Key is missing")
+	_, err := NewNames(c.Network)
+	f.Add(err)
 	for _, addr := range c.Listen {
 		_, err := ma.NewMultiaddr(addr)
-		bad(err != nil, "Listen address %q: %v", addr, err)
+		f.If(err != nil, "Listen address %q: %v", addr, err)
 	}
 	for _, addr := range c.Announce {
 		_, err := ma.NewMultiaddr(addr)
-		bad(err != nil, "Announce address %q: %v", addr, err)
+		f.If(err != nil, "Announce address %q: %v", addr, err)
 	}
 	for _, info := range c.Bootstrap {
-		bad(info.ID.Validate() != nil, "Bootstrap has a peer without an ID")
-		bad(len(info.Addrs) == 0, "Bootstrap peer %s has no address", info.ID)
+		f.If(info.ID.Validate() != nil, "Bootstrap has a peer without an ID")
+		f.If(len(info.Addrs) == 0, "Bootstrap peer %s has no address", info.ID)
 	}
 	if c.Key != nil {
 		self, err := peer.IDFromPrivateKey(c.Key)
 		if err == nil {
 			err = c.Admission.Check(self, c.Membership)
 		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("overlay: this peer: %w", err))
-		}
+		f.If(err != nil, "this peer: %w", err)
 	}
 	for ns, v := range c.Validators {
-		bad(ns == "" || strings.Contains(ns, "/"),
+		f.If(ns == "" || strings.Contains(ns, "/"),
 			"Validators has the namespace %q, want a name without '/'", ns)
-		bad(v == nil, "Validators has nothing for %q", ns)
+		f.If(v == nil, "Validators has nothing for %q", ns)
 	}
-	return errors.Join(errs...)
+	return f.Err()
 }

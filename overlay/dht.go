@@ -70,7 +70,7 @@ func newDHT(
 // alive. Of the others some are tried, in random order, until pruneLive of them have
 // answered: a dead peer costs a dial, and only a live one costs bytes.
 func (n *Net) runPrune(ctx context.Context) error {
-	for sleep(ctx, backoff.Jitter(pruneInterval)) {
+	for backoff.Sleep(ctx, backoff.Jitter(pruneInterval)) == nil {
 		n.prune(ctx)
 	}
 	return nil

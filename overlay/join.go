@@ -87,7 +87,7 @@ func (j *joiner) run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-t.C:
 		case <-j.wakeup: // at once, but not over and over
-			sleep(ctx, joinRetryMin-time.Since(began))
+			_ = backoff.Sleep(ctx, joinRetryMin-time.Since(began))
 		case <-j.net.outages.over:
 			j.afterOutage(ctx)
 			pause = joinRetryMin

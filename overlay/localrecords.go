@@ -15,6 +15,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/multiformats/go-base32"
 	"google.golang.org/protobuf/proto"
+
+	"peerd/internal/backoff"
 )
 
 // sweepInterval is how often worthless records are removed: the DHT itself removes them
@@ -91,18 +93,14 @@ func (l *localRecords) better(key string, a, b []byte) (bool, error) {
 
 // run sweeps at once and every sweepInterval until ctx ends.
 func (l *localRecords) run(ctx context.Context, log *slog.Logger) error {
-	t := time.NewTicker(sweepInterval)
-	defer t.Stop()
 	for {
 		n, err := l.sweep(ctx, time.Now())
 		if err != nil && ctx.Err() == nil {
 			log.Warn("failed to sweep DHT records", "err", err)
 		}
 		log.Debug("swept DHT records", "removed", n)
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, sweepInterval) != nil {
 			return nil
-		case <-t.C:
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (n *Net) runMDNS(ctx context.Context) error {
 		if pause == mdnsRetryMin {
 			n.log.Warn("failed to start mDNS; will retry", "err", err)
 		}
-		sleep(ctx, backoff.Jitter(pause))
+		_ = backoff.Sleep(ctx, backoff.Jitter(pause))
 		pause = min(2*pause, mdnsRetryMax)
 	}
 	return nil

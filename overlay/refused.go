@@ -169,7 +169,7 @@ func (n *Net) refuse(ctx context.Context, p peer.ID, err error, msg string, attr
 	if first {
 		n.log.Warn(msg, append([]any{"peer", p}, attrs...)...)
 	}
-	sleep(ctx, closeDelay)
+	_ = backoff.Sleep(ctx, closeDelay)
 	_ = n.Host.Network().ClosePeer(p)
 }
 
@@ -194,16 +194,4 @@ func (n *Net) otherNetwork(p peer.ID) string {
 		}
 	}
 	return ""
-}
-
-// sleep waits for d or the end of ctx; it returns false if ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return ctx.Err() == nil
-	}
 }

@@ -3,8 +3,6 @@ package store
 import (
 	"net/netip"
 	"time"
-
-	"peerd/store/kv"
 )
 
 // An out-link of a subnet is a pending URL that was found on a page of the subnet
@@ -81,11 +79,7 @@ func (d *DB) indexExisting() error {
 func (tx *Tx) indexBatch(last []byte) (next []byte, more bool, err error) {
 	var found []Pending
 	n := 0
-	err = tx.each([]byte{spacePending}, last, true, func(key []byte, it kv.Item) (bool, error) {
-		var p Pending
-		if err := it.Value(func(b []byte) error { return decode(key, b, &p) }); err != nil {
-			return false, err
-		}
+	err = eachValue(tx, []byte{spacePending}, last, func(key []byte, p Pending) (bool, error) {
 		last = key
 		if n++; p.From != "" && !p.FromSubnet.IsValid() {
 			found = append(found, p)
@@ -215,14 +209,9 @@ func (tx *Tx) indexOutlink(p netip.Prefix, u URL, d Digest, pending []byte) erro
 // Outlinks calls fn for the out-links that this peer stores as a replica of p, in the
 // order of their digests. fn returns false to stop.
 func (tx *Tx) Outlinks(p netip.Prefix, fn func(Pending) (bool, error)) error {
-	return tx.each(outlinkPrefix(spaceReplicaOutlink, p), nil, true,
-		func(key []byte, it kv.Item) (bool, error) {
-			var o Pending
-			if err := it.Value(func(b []byte) error { return decode(key, b, &o) }); err != nil {
-				return false, err
-			}
-			return fn(o)
-		})
+	return eachValue(tx, outlinkPrefix(spaceReplicaOutlink, p), nil, func(key []byte, o Pending) (bool, error) {
+		return fn(o)
+	})
 }
 
 // promoteBatchSize is the number of out-links that one transaction promotes.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,15 +78,9 @@ type DB struct {
 // Open opens the store in dir and creates it if it does not exist. The error wraps
 // ErrLocked, ErrVersion, ErrNoSpace or an error of the file system.
 func Open(dir string, o Options) (*DB, error) {
-	if o.MemTable == 0 {
-		o.MemTable = 8 << 20
-	}
-	if o.IndexCache == 0 {
-		o.IndexCache = 16 << 20
-	}
-	if o.MaxChangeLog == 0 {
-		o.MaxChangeLog = defaultMaxChangeLog
-	}
+	o.MemTable = cmp.Or(o.MemTable, 8<<20)
+	o.IndexCache = cmp.Or(o.IndexCache, 16<<20)
+	o.MaxChangeLog = cmp.Or(o.MaxChangeLog, defaultMaxChangeLog)
 	slots := seenSlots
 	if o.Disk != nil {
 		slots = simulatedSeenSlots
@@ -265,6 +260,19 @@ func (tx *Tx) each(
 		start = append(append([]byte{}, after...), 0)
 	}
 	return tx.eachFrom(prefix, start, values, fn)
+}
+
+// eachValue is each for values of one type.
+func eachValue[T any](
+	tx *Tx, prefix, after []byte, fn func(key []byte, v T) (bool, error),
+) error {
+	return tx.each(prefix, after, true, func(key []byte, it kv.Item) (bool, error) {
+		var v T
+		if err := it.Value(func(b []byte) error { return decode(key, b, &v) }); err != nil {
+			return false, err
+		}
+		return fn(key, v)
+	})
 }
 
 // eachFrom is like each but starts at the key start.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"peerd/store/kv"
 )
 
 // hostSlot is the record of a host in a transaction.
@@ -104,11 +102,7 @@ func (tx *Tx) Hosts(fn func(Host) error) error {
 			return err
 		}
 	}
-	return tx.each([]byte{spaceHost}, nil, true, func(key []byte, it kv.Item) (bool, error) {
-		var h Host
-		if err := it.Value(func(b []byte) error { return decode(key, b, &h) }); err != nil {
-			return false, err
-		}
+	return eachValue(tx, []byte{spaceHost}, nil, func(key []byte, h Host) (bool, error) {
 		return true, fn(h)
 	})
 }
@@ -243,11 +237,7 @@ func (tx *Tx) QueueFrom(host string, place int, fn func(Entry) (bool, error)) er
 }
 
 func (tx *Tx) entries(prefix, after []byte, fn func(Entry) (bool, error)) error {
-	return tx.each(prefix, after, true, func(key []byte, it kv.Item) (bool, error) {
-		var e Entry
-		if err := it.Value(func(b []byte) error { return decode(key, b, &e) }); err != nil {
-			return false, err
-		}
+	return eachValue(tx, prefix, after, func(key []byte, e Entry) (bool, error) {
 		e.Key = key
 		return fn(e)
 	})

@@ -1,53 +1,36 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 
 	"peerd/store/kv"
 )
 
+// all returns the counters.
+func (c *Counters) all() [20]*int64 {
+	return [...]*int64{
+		&c.Pages, &c.Bytes, &c.Failed, &c.RobotsDenied, &c.Seen, &c.Fetches, &c.Dropped,
+		&c.HandoversOut, &c.HandoversIn, &c.EstimationsRequested, &c.EstimationsServed,
+		&c.BatchesSent, &c.BatchesReceived, &c.URLsSent, &c.URLsReceived, &c.Revisits,
+		&c.NotModified, &c.Changed, &c.Probes, &c.Connects,
+	}
+}
+
 func (c *Counters) add(d Counters) {
-	c.Pages += d.Pages
-	c.Bytes += d.Bytes
-	c.Failed += d.Failed
-	c.RobotsDenied += d.RobotsDenied
-	c.Seen += d.Seen
-	c.Fetches += d.Fetches
-	c.Dropped += d.Dropped
-	c.HandoversOut += d.HandoversOut
-	c.HandoversIn += d.HandoversIn
-	c.EstimationsRequested += d.EstimationsRequested
-	c.EstimationsServed += d.EstimationsServed
-	c.BatchesSent += d.BatchesSent
-	c.BatchesReceived += d.BatchesReceived
-	c.URLsSent += d.URLsSent
-	c.URLsReceived += d.URLsReceived
-	c.Revisits += d.Revisits
-	c.NotModified += d.NotModified
-	c.Changed += d.Changed
-	c.Probes += d.Probes
-	c.Connects += d.Connects
+	added := d.all()
+	for i, n := range c.all() {
+		*n += *added[i]
+	}
 }
 
 // Sub returns what was added to d to get c.
 func (c Counters) Sub(d Counters) Counters {
-	return Counters{
-		Pages: c.Pages - d.Pages, Bytes: c.Bytes - d.Bytes, Failed: c.Failed - d.Failed,
-		RobotsDenied: c.RobotsDenied - d.RobotsDenied, Seen: c.Seen - d.Seen,
-		Fetches: c.Fetches - d.Fetches, Dropped: c.Dropped - d.Dropped,
-		HandoversOut: c.HandoversOut - d.HandoversOut, HandoversIn: c.HandoversIn - d.HandoversIn,
-		EstimationsRequested: c.EstimationsRequested - d.EstimationsRequested,
-		EstimationsServed:    c.EstimationsServed - d.EstimationsServed,
-		BatchesSent:          c.BatchesSent - d.BatchesSent,
-		BatchesReceived:      c.BatchesReceived - d.BatchesReceived,
-		URLsSent:             c.URLsSent - d.URLsSent,
-		URLsReceived:         c.URLsReceived - d.URLsReceived,
-		Revisits:             c.Revisits - d.Revisits, NotModified: c.NotModified - d.NotModified,
-		Changed: c.Changed - d.Changed, Probes: c.Probes - d.Probes,
-		Connects: c.Connects - d.Connects,
+	taken := d.all()
+	for i, n := range c.all() {
+		*n -= *taken[i]
 	}
+	return c
 }
 
 // Count adds d to the counters when the transaction commits.
@@ -94,7 +77,7 @@ var counterStateKey = spaceKey(spaceMeta, "counters")
 func (d *DB) loadCounterState() error {
 	var l counterState
 	err := d.View(func(tx *Tx) error { return tx.get(counterStateKey, &l) })
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if ignoreNotFound(err) != nil {
 		return err
 	}
 	d.setCounterState(l)
@@ -113,6 +96,16 @@ func (tx *Tx) PutMeta(name string, v any) error { return tx.put(spaceKey(spaceMe
 
 // Meta reads a small named value into v, or returns ErrNotFound.
 func (tx *Tx) Meta(name string, v any) error { return tx.get(spaceKey(spaceMeta, "v/"+name), v) }
+
+// PutMeta is Tx.PutMeta in a transaction of its own.
+func (d *DB) PutMeta(name string, v any) error {
+	return d.Update(func(tx *Tx) error { return tx.PutMeta(name, v) })
+}
+
+// Meta is Tx.Meta in a transaction of its own. It leaves v as it is if there is no such value.
+func (d *DB) Meta(name string, v any) error {
+	return ignoreNotFound(d.View(func(tx *Tx) error { return tx.Meta(name, v) }))
+}
 
 // PutData stores a value of package overlay or crawl. Keys of PutData, Data, DeleteData and
 // EachData form a key space of their own.

@@ -49,14 +49,9 @@ func (tx *Tx) markChanged(key []byte) error {
 
 // PendingOf calls fn for the pending URLs of host. fn returns false to stop.
 func (tx *Tx) PendingOf(host string, fn func(Pending) (bool, error)) error {
-	return tx.each(hostPrefix(spacePending, host), nil, true,
-		func(key []byte, it kv.Item) (bool, error) {
-			var p Pending
-			if err := it.Value(func(b []byte) error { return decode(key, b, &p) }); err != nil {
-				return false, err
-			}
-			return fn(p)
-		})
+	return eachValue(tx, hostPrefix(spacePending, host), nil, func(key []byte, p Pending) (bool, error) {
+		return fn(p)
+	})
 }
 
 // Pending returns the pending URL u, or ErrNotFound.

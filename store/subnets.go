@@ -23,11 +23,7 @@ func (tx *Tx) DeleteSubnet(p netip.Prefix) error { return tx.del(subnetKey(p)) }
 
 // Subnets calls fn for every subnet that has a state.
 func (tx *Tx) Subnets(fn func(Subnet) error) error {
-	return tx.each([]byte{spaceSubnet}, nil, true, func(key []byte, it kv.Item) (bool, error) {
-		var s Subnet
-		if err := it.Value(func(b []byte) error { return decode(key, b, &s) }); err != nil {
-			return false, err
-		}
+	return eachValue(tx, []byte{spaceSubnet}, nil, func(key []byte, s Subnet) (bool, error) {
 		return true, fn(s)
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -63,10 +62,7 @@ func prepareCollector(cmd *cobra.Command, dir, text string, hosts []string) erro
 			return cli.Usagef(cmd, "--network: %w", err)
 		}
 	}
-	home, err := config.Init(dir)
-	if errors.Is(err, config.ErrExists) {
-		home, err = config.Open(dir)
-	}
+	home, err := initHome(dir)
 	if err != nil {
 		return err
 	}

@@ -37,8 +37,7 @@ peer fetches it, it is given up, and "peerd retry" queues it again.`,
 func newDenyEditCommand(
 	name, short string, edit func(home config.Home, rules ...string) (int, error), done string,
 ) *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
+	return onHome(&cobra.Command{
 		Use:   name + " [--home DIR] RULE...",
 		Short: short,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -47,43 +46,28 @@ func newDenyEditCommand(
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			home, err := openHome(cmd, dir)
-			if err != nil {
-				return err
-			}
-			n, err := edit(home, args...)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), done, n, len(args))
+	}, func(cmd *cobra.Command, home config.Home, args []string) error {
+		n, err := edit(home, args...)
+		if err != nil {
 			return err
-		},
-	}
-	homeFlag(cmd, &dir)
-	return cmd
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), done, n, len(args))
+		return err
+	})
 }
 
 func newDenyListCommand() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
+	return onHome(&cobra.Command{
 		Use:   "list [--home DIR]",
 		Short: "Print the rules",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			home, err := openHome(cmd, dir)
-			if err != nil {
+	}, func(cmd *cobra.Command, home config.Home, _ []string) error {
+		rules, err := node.Denied(home)
+		for _, r := range rules {
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), r); err != nil {
 				return err
 			}
-			rules, err := node.Denied(home)
-			for _, r := range rules {
-				if _, err := fmt.Fprintln(cmd.OutOrStdout(), r); err != nil {
-					return err
-				}
-			}
-			return err
-		},
-	}
-	homeFlag(cmd, &dir)
-	return cmd
+		}
+		return err
+	})
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"peerd/cmd/internal/cli"
+	"peerd/node/config"
 	"peerd/node/doctor"
 )
 
 func newDoctorCommand() *cobra.Command {
-	var dir string
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := onHome(&cobra.Command{
 		Use:   "doctor [--home DIR]",
 		Short: "Find out what keeps the peer from working, and what to do",
 		Long: `Checks the settings, the rules of the network and the membership, the disk, open
@@ -21,18 +21,14 @@ changes nothing. It connects to the bootstrap addresses and looks up one name.
 
 The exit status is 1 if a check failed. A warning does not count.`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd, dir, asJSON) },
-	}
-	homeFlag(cmd, &dir)
+	}, func(cmd *cobra.Command, home config.Home, _ []string) error {
+		return runDoctor(cmd, home, asJSON)
+	})
 	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
-func runDoctor(cmd *cobra.Command, dir string, asJSON bool) error {
-	home, err := openHome(cmd, dir)
-	if err != nil {
-		return err
-	}
+func runDoctor(cmd *cobra.Command, home config.Home, asJSON bool) (err error) {
 	found := doctor.Examine(cmd.Context(), home)
 	failed := 0
 	t := cli.NewTable(cmd.OutOrStdout(), "CHECK", "STATE", "RESULT")

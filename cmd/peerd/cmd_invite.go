@@ -15,7 +15,7 @@ import (
 
 // inviteOptions are the options of invite.
 type inviteOptions struct {
-	home, peer  string
+	peer        string
 	addrs       []string
 	valid       time.Duration
 	uses, depth int
@@ -23,7 +23,7 @@ type inviteOptions struct {
 
 func newInviteCommand() *cobra.Command {
 	var o inviteOptions
-	cmd := &cobra.Command{
+	cmd := onHome(&cobra.Command{
 		Use:   "invite [--home DIR]",
 		Short: "Print one line with which another peer joins the network",
 		Long: `Prints one line for "peerd join": the network, the digest of its rules, this peer's
@@ -34,9 +34,9 @@ you trust. This peer must run when the line is used: it counts the uses.
 The addresses are those of the running peer, the public ones first. If other machines reach
 it by another address, such as that of a router or a DNS name, give that with --addr.`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runInvite(cmd, &o) },
-	}
-	homeFlag(cmd, &o.home)
+	}, func(cmd *cobra.Command, home config.Home, _ []string) error {
+		return runInvite(cmd, home, &o)
+	})
 	f := cmd.Flags()
 	f.DurationVar(&o.valid, "valid", 7*24*time.Hour, "`time` for which the line can be used")
 	f.IntVar(&o.uses, "uses", 1, "`number` of peers that may join with it")
@@ -49,11 +49,7 @@ it by another address, such as that of a router or a DNS name, give that with --
 	return cmd
 }
 
-func runInvite(cmd *cobra.Command, o *inviteOptions) error {
-	home, err := openHome(cmd, o.home)
-	if err != nil {
-		return err
-	}
+func runInvite(cmd *cobra.Command, home config.Home, o *inviteOptions) (err error) {
 	if o.valid <= 0 || o.valid > join.MaxValid {
 		return cli.Usagef(cmd, "--valid %s: want more than 0 and at most %s", o.valid,
 			join.MaxValid)

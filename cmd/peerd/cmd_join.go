@@ -1,13 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"peerd/cmd/internal/cli"
-	"peerd/node/config"
 	"peerd/node/join"
 )
 
@@ -20,12 +18,7 @@ func newJoinCommand() *cobra.Command {
 LINE, the line that "peerd invite" printed at another peer. It asks that peer for the rules of the
 network, checks them against LINE, prints what they mean, and saves them in the home. If
 something fails, the same command can be repeated.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usagef(cmd, "want one argument, the line that \"peerd invite\" printed")
-			}
-			return nil
-		},
+		Args: cli.Args(1, "want one argument, the line that \"peerd invite\" printed"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runJoin(cmd, dir, args[0]) },
 	}
 	homeFlag(cmd, &dir)
@@ -37,10 +30,7 @@ func runJoin(cmd *cobra.Command, dir, text string) error {
 	if err != nil {
 		return cli.Usagef(cmd, "%w", err)
 	}
-	home, err := config.Init(homeDir(dir))
-	if errors.Is(err, config.ErrExists) {
-		home, err = config.Open(homeDir(dir))
-	}
+	home, err := initHome(homeDir(dir))
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -43,12 +42,7 @@ profile.toml, the rules that all peers of the network share. It prints what they
 The rules cannot be changed later: a profile with other rules is another network. Before
 the first start, edit profile.toml for rules that have no option here; docs/profile.md
 lists all. Then start the peer with "peerd run", and invite others with "peerd invite".`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usagef(cmd, "want one argument, the name of the network")
-			}
-			return nil
-		},
+		Args: cli.Args(1, "want one argument, the name of the network"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runNetworkNew(cmd, &o, args[0])
 		},
@@ -85,11 +79,7 @@ func runNetworkNew(cmd *cobra.Command, o *networkOptions, name string) error {
 	if err := join.Check(p); err != nil {
 		return err
 	}
-	dir := homeDir(o.home)
-	home, err := config.Init(dir)
-	if errors.Is(err, config.ErrExists) {
-		home, err = config.Open(dir)
-	}
+	home, err := initHome(homeDir(o.home))
 	if err != nil {
 		return err
 	}
@@ -116,27 +106,15 @@ func explain(w io.Writer, p config.Profile) error {
 }
 
 func newNetworkShowCommand() *cobra.Command {
-	var dir string
-	cmd := &cobra.Command{
+	return onHome(&cobra.Command{
 		Use:   "show [--home DIR]",
 		Short: "Explain the rules of this peer's network",
 		Args:  cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			home, err := openHome(cmd, dir)
-			if err != nil {
-				return err
-			}
-			cfg, err := home.Load()
-			if err != nil {
-				return err
-			}
-			p, err := home.NetworkProfile(cfg, "")
-			if err != nil {
-				return err
-			}
-			return explain(cmd.OutOrStdout(), p)
-		},
-	}
-	homeFlag(cmd, &dir)
-	return cmd
+	}, func(cmd *cobra.Command, home config.Home, _ []string) error {
+		p, err := ownProfile(home)
+		if err != nil {
+			return err
+		}
+		return explain(cmd.OutOrStdout(), p)
+	})
 }

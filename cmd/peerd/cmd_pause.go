@@ -17,22 +17,15 @@ import (
 func newAskCommand(
 	cmd *cobra.Command, ask func(ctx context.Context, c *admin.Client) (string, error),
 ) *cobra.Command {
-	var dir string
 	cmd.Args = cli.NoArgs
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		home, client, err := dial(cmd, dir)
+	return onPeer(cmd, func(cmd *cobra.Command, c *admin.Client, _ []string) error {
+		text, err := ask(cmd.Context(), c)
 		if err != nil {
 			return err
 		}
-		text, err := ask(cmd.Context(), client)
-		if err != nil {
-			return adviseRun(home, err)
-		}
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), cli.Printable(text))
 		return err
-	}
-	homeFlag(cmd, &dir)
-	return cmd
+	})
 }
 
 func newPauseCommand() *cobra.Command {

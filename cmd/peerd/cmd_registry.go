@@ -127,26 +127,19 @@ func showFaults(cmd *cobra.Command, i registry.Info) error {
 }
 
 func newRegistryShowCommand() *cobra.Command {
-	var dir string
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := onHome(&cobra.Command{
 		Use:   "show [--home DIR]",
 		Short: "Show which delegated files are loaded",
 		Args:  cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runRegistryShow(cmd, dir, asJSON)
-		},
-	}
-	homeFlag(cmd, &dir)
+	}, func(cmd *cobra.Command, home config.Home, _ []string) error {
+		return runRegistryShow(cmd, home, asJSON)
+	})
 	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 
-func runRegistryShow(cmd *cobra.Command, dir string, asJSON bool) error {
-	home, err := openHome(cmd, dir)
-	if err != nil {
-		return err
-	}
+func runRegistryShow(cmd *cobra.Command, home config.Home, asJSON bool) error {
 	infos, err := registry.List(home.RegistryDir())
 	switch {
 	case err != nil && len(infos) == 0:

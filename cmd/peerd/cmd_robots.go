@@ -10,15 +10,9 @@ import (
 	"peerd/node/admin"
 )
 
-type robotsOptions struct {
-	home    string
-	refresh bool
-	json    bool
-}
-
 func newRobotsCommand() *cobra.Command {
-	var o robotsOptions
-	cmd := &cobra.Command{
+	var refresh, asJSON bool
+	cmd := onPeer(&cobra.Command{
 		Use:   "robots [--home DIR] [--refresh] HOST",
 		Short: "Show the robots.txt files of a host, or read them again",
 		Long: `Lists what the running peer knows of the robots.txt of each origin of a host that it
@@ -40,27 +34,19 @@ after an hour.
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return runRobots(cmd, o, args[0]) },
-	}
-	homeFlag(cmd, &o.home)
-	cmd.Flags().BoolVar(&o.refresh, "refresh", false, "read the files again now")
-	cli.JSONFlag(cmd, &o.json)
+	}, func(cmd *cobra.Command, c *admin.Client, args []string) error {
+		files, err := c.Robots(cmd.Context(), args[0], refresh)
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return cli.PrintJSON(cmd.OutOrStdout(), files)
+		}
+		return showRobots(cmd.OutOrStdout(), files)
+	})
+	cmd.Flags().BoolVar(&refresh, "refresh", false, "read the files again now")
+	cli.JSONFlag(cmd, &asJSON)
 	return cmd
-}
-
-func runRobots(cmd *cobra.Command, o robotsOptions, host string) error {
-	home, client, err := dial(cmd, o.home)
-	if err != nil {
-		return err
-	}
-	files, err := client.Robots(cmd.Context(), host, o.refresh)
-	if err != nil {
-		return adviseRun(home, err)
-	}
-	if o.json {
-		return cli.PrintJSON(cmd.OutOrStdout(), files)
-	}
-	return showRobots(cmd.OutOrStdout(), files)
 }
 
 func showRobots(w io.Writer, files []admin.RobotsFile) error {

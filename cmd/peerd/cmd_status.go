@@ -19,28 +19,21 @@ func newViewCommand[T any](
 	name, short string, ask func(*admin.Client, context.Context) (T, error),
 	show func(io.Writer, T) error,
 ) *cobra.Command {
-	var dir string
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := onPeer(&cobra.Command{
 		Use:   name + " [--home DIR]",
 		Short: short,
 		Args:  cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			home, client, err := dial(cmd, dir)
-			if err != nil {
-				return err
-			}
-			v, err := ask(client, cmd.Context())
-			if err != nil {
-				return adviseRun(home, err)
-			}
-			if asJSON {
-				return cli.PrintJSON(cmd.OutOrStdout(), v)
-			}
-			return show(cmd.OutOrStdout(), v)
-		},
-	}
-	homeFlag(cmd, &dir)
+	}, func(cmd *cobra.Command, c *admin.Client, _ []string) error {
+		v, err := ask(c, cmd.Context())
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return cli.PrintJSON(cmd.OutOrStdout(), v)
+		}
+		return show(cmd.OutOrStdout(), v)
+	})
 	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }

@@ -13,36 +13,24 @@ import (
 )
 
 func newTraceCommand() *cobra.Command {
-	var dir string
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := onPeer(&cobra.Command{
 		Use:   "trace [--home DIR] URL",
 		Short: "Show what has happened to a URL",
 		Long: `Shows what the running peer, and the owner, know of a URL: whether the network crawls
 it, which peer owns its host and why, whether it is queued, being fetched or pending, its last
 fetch or why it was given up, its next visit, and its responses in the archive.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usagef(cmd, "want one URL")
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			home, client, err := dial(cmd, dir)
-			if err != nil {
-				return err
-			}
-			t, err := client.Trace(cmd.Context(), args[0])
-			switch {
-			case err != nil:
-				return adviseRun(home, err)
-			case asJSON:
-				return cli.PrintJSON(cmd.OutOrStdout(), t)
-			}
-			return showTrace(cmd.OutOrStdout(), t)
-		},
-	}
-	homeFlag(cmd, &dir)
+		Args: cli.Args(1, "want one URL"),
+	}, func(cmd *cobra.Command, c *admin.Client, args []string) error {
+		t, err := c.Trace(cmd.Context(), args[0])
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return cli.PrintJSON(cmd.OutOrStdout(), t)
+		}
+		return showTrace(cmd.OutOrStdout(), t)
+	})
 	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }

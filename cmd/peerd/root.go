@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"peerd/cmd/internal/cli"
@@ -81,6 +83,44 @@ func openHome(cmd *cobra.Command, dir string) (config.Home, error) {
 		return config.Home{}, cli.Usagef(cmd, "--home is missing")
 	}
 	return config.Open(dir)
+}
+
+// initHome returns the home in a directory, which it creates unless it exists.
+func initHome(dir string) (config.Home, error) {
+	home, err := config.Init(dir)
+	if errors.Is(err, config.ErrExists) {
+		return config.Open(dir)
+	}
+	return home, err
+}
+
+// onHome completes a command that needs a home: it adds --home.
+func onHome(
+	cmd *cobra.Command, run func(cmd *cobra.Command, home config.Home, args []string) error,
+) *cobra.Command {
+	var dir string
+	homeFlag(cmd, &dir)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		home, err := openHome(cmd, dir)
+		if err != nil {
+			return err
+		}
+		return run(cmd, home, args)
+	}
+	return cmd
+}
+
+// onPeer completes a command that needs the peer that runs with a home: it adds --home.
+func onPeer(
+	cmd *cobra.Command, run func(cmd *cobra.Command, c *admin.Client, args []string) error,
+) *cobra.Command {
+	return onHome(cmd, func(cmd *cobra.Command, home config.Home, args []string) error {
+		client, err := admin.Dial(home.APIFile())
+		if err == nil {
+			err = run(cmd, client, args)
+		}
+		return adviseRun(home, err)
+	})
 }
 
 // dial returns the home that --home names and a client for the peer in it.

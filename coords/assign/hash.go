@@ -1,6 +1,7 @@
 package assign
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -69,8 +70,6 @@ func (s *HashStrategy) Next(e Evidence) (Step, error) {
 // points returns the number of virtual nodes of a candidate, at least one.
 func (s *HashStrategy) points(c Candidate) int {
 	capacity := c.Capacity
-	if capacity == 0 {
-		capacity = 1
-	}
+	capacity = cmp.Or(capacity, 1)
 	return max(1, int(math.Round(float64(s.cfg.VirtualNodes)*min(capacity, capacityMax))))
 }

@@ -1,6 +1,7 @@
 package crawllet
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
@@ -46,24 +47,14 @@ type Config struct {
 
 // withDefaults returns c with its defaults filled in, or what is wrong with it.
 func (c Config) withDefaults() (Config, error) {
-	if c.Limits == (Limits{}) {
-		c.Limits = DefaultLimits
-	}
+	c.Limits = cmp.Or(c.Limits, DefaultLimits)
 	if c.Types == nil {
 		c.Types = DefaultTypes
 	}
-	if c.Runs == 0 {
-		c.Runs = 2
-	}
-	if c.CPUPerHour == 0 {
-		c.CPUPerHour = 600
-	}
-	if c.ModuleBytes == 0 {
-		c.ModuleBytes = 8 << 20
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Runs = cmp.Or(c.Runs, 2)
+	c.CPUPerHour = cmp.Or(c.CPUPerHour, 600)
+	c.ModuleBytes = cmp.Or(c.ModuleBytes, 8<<20)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Runs < 0 || c.CPUPerHour < 0 || c.ModuleBytes < 0 {
 		return c, errors.New("crawllet: a number in the configuration is negative")
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"peerd/internal/lru"
 )
 
 const (
@@ -46,15 +46,11 @@ func (r addrRecord) at(now time.Time) addrState {
 // the others, but it is dialled. It is shared by all hosts and safe for concurrent use.
 type addrTable struct {
 	mu      sync.Mutex
-	records *simplelru.LRU[netip.AddrPort, addrRecord]
+	records *lru.Simple[netip.AddrPort, addrRecord]
 }
 
 func newAddrTable() *addrTable {
-	records, err := simplelru.NewLRU[netip.AddrPort, addrRecord](maxAddrs, nil)
-	if err != nil {
-		panic(err) // the size is below one
-	}
-	return &addrTable{records: records}
+	return &addrTable{records: lru.NewSimple[netip.AddrPort, addrRecord](maxAddrs, nil)}
 }
 
 // state returns the state of a, and how long ago it was last asked.

@@ -3,13 +3,12 @@ package fetch
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"time"
 
 	"peerd/crawl/deny"
+	"peerd/internal/faults"
 )
 
 // Config configures a Fetcher and limits what a server may do. DefaultConfig returns usable values
@@ -103,36 +102,25 @@ func DefaultConfig() Config {
 
 // Validate returns all errors in c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	if strings.TrimSpace(c.UserAgent) == "" {
-		errs = append(errs, errors.New("fetch: UserAgent is empty"))
-	}
-	if strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }) {
-		errs = append(errs, fmt.Errorf("fetch: UserAgent is not plain ASCII: %q", c.UserAgent))
-	}
-	for _, f := range []struct {
-		name     string
-		positive bool
-	}{
-		{"ConnectTimeout", c.ConnectTimeout > 0}, {"TLSTimeout", c.TLSTimeout > 0},
-		{"HeadTimeout", c.HeadTimeout > 0}, {"TotalTimeout", c.TotalTimeout > 0},
-		{"DrainTimeout", c.DrainTimeout > 0}, {"IdleTimeout", c.IdleTimeout > 0},
-		{"MaxHead", c.MaxHead > 0}, {"MaxBody", c.MaxBody > 0}, {"MaxRatio", c.MaxRatio > 0},
-		{"RateWindow", c.RateWindow > 0}, {"SteadyRate", c.SteadyRate > 0},
+	f := faults.Of("fetch")
+	f.If(strings.TrimSpace(c.UserAgent) == "", "UserAgent is empty")
+	f.If(strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }),
+		"UserAgent is not plain ASCII: %q", c.UserAgent)
+	for name, v := range map[string]int64{
+		"ConnectTimeout": int64(c.ConnectTimeout), "TLSTimeout": int64(c.TLSTimeout),
+		"HeadTimeout": int64(c.HeadTimeout), "TotalTimeout": int64(c.TotalTimeout),
+		"DrainTimeout": int64(c.DrainTimeout), "IdleTimeout": int64(c.IdleTimeout),
+		"MaxHead": c.MaxHead, "MaxBody": c.MaxBody, "MaxRatio": c.MaxRatio,
+		"RateWindow": int64(c.RateWindow), "SteadyRate": c.SteadyRate,
 	} {
-		if !f.positive {
-			errs = append(errs, fmt.Errorf("fetch: %s must be positive", f.name))
-		}
+		f.If(v <= 0, "%s must be positive", name)
 	}
-	if min(int64(c.MaxIdle), int64(c.MaxIdlePerHost), int64(c.MaxSessions), c.MinRate,
-		c.BodyMemory, c.MaxPartial) < 0 {
-		errs = append(errs, errors.New("fetch: MaxIdle, MaxIdlePerHost, MaxSessions, MinRate, "+
-			"BodyMemory and MaxPartial must not be negative"))
-	}
+	f.If(min(int64(c.MaxIdle), int64(c.MaxIdlePerHost), int64(c.MaxSessions), c.MinRate,
+		c.BodyMemory, c.MaxPartial) < 0, "MaxIdle, MaxIdlePerHost, MaxSessions, MinRate, "+
+		"BodyMemory and MaxPartial must not be negative")
 	if c.Proxy != "" {
-		if _, err := parseProxy(c.Proxy); err != nil {
-			errs = append(errs, err)
-		}
+		_, err := parseProxy(c.Proxy)
+		f.Add(err)
 	}
-	return errors.Join(errs...)
+	return f.Err()
 }

@@ -10,8 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
+	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -41,18 +40,14 @@ type partials struct {
 
 	mu   sync.Mutex
 	size int64
-	lru  *simplelru.LRU[store.URL, *partial]
+	lru  *lru.Simple[store.URL, *partial]
 }
 
 func newPartials(size int64) *partials {
 	p := &partials{max: size}
-	lru, err := simplelru.NewLRU(maxPartials, func(_ store.URL, old *partial) {
+	p.lru = lru.NewSimple(maxPartials, func(_ store.URL, old *partial) {
 		p.size -= int64(cap(old.data))
 	})
-	if err != nil {
-		panic(err) // only if the size is not positive
-	}
-	p.lru = lru
 	return p
 }
 

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,30 @@ var (
 	// ErrPaused is returned by Update while the subnet of a host is paused.
 	ErrPaused = errors.New("frontier: subnet is paused")
 )
+
+// A Node is the rest of this peer.
+type Node interface {
+	// Left is called when the visit of a host has ended. It is called with the Frontier's lock
+	// held; it must be fast and must not call the Frontier.
+	Left(host string)
+	// FetchWait returns how long nothing may be fetched, or 0. It is called with the Frontier's
+	// lock held whenever a job is looked for; it must be fast and must not call the Frontier. A
+	// wait that was returned may be waited for in full, at most for an hour, unless
+	// FetchWaitChanged is called.
+	FetchWait(now time.Time) time.Duration
+	// Admit decides about an entry with a URL that was never seen at its host, in the
+	// transaction that would queue it. If it returns a reason, the URL counts as seen, is
+	// counted under that name and is not queued. The epoch changes each time the host enters the
+	// frontier.
+	Admit(tx *store.Tx, e store.Entry, epoch uint64) (reason string, err error)
+}
+
+// free is a Node that admits all URLs at any time.
+type free struct{}
+
+func (free) Left(string)                                          {}
+func (free) FetchWait(time.Time) time.Duration                    { return 0 }
+func (free) Admit(*store.Tx, store.Entry, uint64) (string, error) { return "", nil }
 
 // Config configures a Frontier.
 type Config struct {
@@ -37,21 +62,10 @@ type Config struct {
 	// nothing to ask for. It ends when the server has no work or pauses for more than
 	// MaxVisitPause, and after VisitLength jobs if another server waits. 0: there are no visits.
 	MaxVisits, VisitLength int
-	// Left is called when the visit of a host has ended. It is called with the Frontier's lock
-	// held; it must be fast and must not call the Frontier. It may be nil.
-	Left func(host string)
 	// Shares defaults to DefaultShares.
 	Shares Shares
-	// FetchWait returns how long nothing may be fetched, or 0. If nil, fetching is always
-	// allowed. It is called with the Frontier's lock held whenever a job is looked for; it
-	// must be fast and must not call the Frontier. A wait that was returned may be waited for in
-	// full, at most for an hour, unless FetchWaitChanged is called.
-	FetchWait func(now time.Time) time.Duration
-	// Admit decides about an entry with a URL that was never seen at its host, in the
-	// transaction that would queue it. If it returns a reason, the URL counts as seen, is
-	// counted under that name and is not queued. The epoch changes each time the host
-	// enters the frontier. If Admit is nil, all URLs are admitted.
-	Admit func(tx *store.Tx, e store.Entry, epoch uint64) (reason string, err error)
+	// Node limits what is fetched and queued; nil: all URLs are, at any time.
+	Node Node
 }
 
 // Job is a URL that may be fetched now. End each job with exactly one call of Release,
@@ -61,7 +75,7 @@ type Job struct {
 	Host   string
 	Addr   netip.Addr
 	Subnet netip.Prefix
-	Epoch  uint64 // of the host; see Config.Admit
+	Epoch  uint64 // of the host; see Node.Admit
 
 	host *host
 	sub  *subnet // of the host when the job was taken; may have been dropped since
@@ -109,10 +123,10 @@ func New(cfg Config, live func(netip.Prefix) bool) (*Frontier, error) {
 		subnets: map[netip.Prefix]*subnet{}, lead: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1),
 	}
-	shares := cfg.Shares
-	if shares == (Shares{}) {
-		shares = DefaultShares
+	if cfg.Node == nil {
+		f.cfg.Node = free{}
 	}
+	shares := cmp.Or(cfg.Shares, DefaultShares)
 	f.share = [classes]float64{own: shares.Own, assigned: shares.Assigned}
 	err := cfg.DB.View(func(tx *store.Tx) error {
 		return tx.Hosts(func(h store.Host) error {
@@ -246,9 +260,6 @@ func (f *Frontier) push(
 	case !e.First.IsZero():
 		return true, tx.PushAgain(h.name, e)
 	}
-	if f.cfg.Admit == nil {
-		return tx.Push(h.name, e, f.cfg.HostLimit)
-	}
 	if seen, err := tx.Seen(e.URL); err != nil || seen {
 		return false, err
 	}
@@ -261,7 +272,7 @@ func (f *Frontier) push(
 	}
 	reason, known := reasons[e.URL]
 	if !known {
-		if reason, err = f.cfg.Admit(tx, e, h.epoch); err != nil {
+		if reason, err = f.cfg.Node.Admit(tx, e, h.epoch); err != nil {
 			return false, err
 		}
 		reasons[e.URL] = reason

@@ -259,8 +259,8 @@ func (f *Frontier) endVisitLocked(s *server) {
 
 // leftLocked reports that the host that is being visited, if there is one, is left.
 func (f *Frontier) leftLocked(s *server) {
-	if s.visited != nil && f.cfg.Left != nil {
-		f.cfg.Left(s.visited.name)
+	if s.visited != nil {
+		f.cfg.Node.Left(s.visited.name)
 	}
 }
 
@@ -280,11 +280,9 @@ func (s *server) pickNext(now time.Time) *host {
 func (f *Frontier) take(now time.Time) (Job, time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if open := f.cfg.FetchWait; open != nil {
-		if wait := open(now); wait > 0 {
-			f.closedUntil = now.Add(wait)
-			return Job{}, min(wait, time.Hour)
-		}
+	if wait := f.cfg.Node.FetchWait(now); wait > 0 {
+		f.closedUntil = now.Add(wait)
+		return Job{}, min(wait, time.Hour)
 	}
 	f.postponeLocked(now)
 	s, wait := f.firstLocked(now)

@@ -53,7 +53,7 @@ func TestMaxVisits(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		var left []string
 		w = newWorld(t, w.db, frontier.Config{Gap: gap, VisitLength: 9, MaxVisits: 1,
-			Left: func(host string) { left = append(left, host) }})
+			Node: node{left: func(host string) { left = append(left, host) }}})
 		w.add("a", addr(1, 1), 9)
 		w.add("b", addr(2, 1), 2)
 		j := w.want("a", 0)
@@ -82,7 +82,7 @@ func TestMaxVisits(t *testing.T) {
 func TestSerialVisits(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w = newWorld(t, w.db, frontier.Config{Gap: gap, VisitLength: 9, MaxVisits: 2,
-			Left: func(host string) { t.Errorf("left %s", host) }})
+			Node: node{left: func(host string) { t.Errorf("left %s", host) }}})
 		w.SetSerial(subnet(1), true)
 		w.add("a", addr(1, 1), 9)
 		w.add("b", addr(1, 2), 9)
@@ -112,12 +112,12 @@ func visitRandomly(t *testing.T, w world, seed uint64) {
 	most := 1 + r.IntN(5)
 	begun := map[string]bool{}
 	w = newWorld(t, w.db, frontier.Config{Gap: gap, VisitLength: 1 + r.IntN(5), MaxVisits: most,
-		Left: func(host string) {
+		Node: node{left: func(host string) {
 			if !begun[host] {
 				t.Errorf("left %s, which was not being visited", host)
 			}
 			delete(begun, host)
-		}})
+		}}})
 	urls := 0
 	for i := range 30 {
 		n := r.IntN(9)

@@ -188,14 +188,14 @@ func TestAdmit(t *testing.T) {
 		asked := map[store.URL]int{}
 		epochs := map[uint64]bool{}
 		w.Frontier = newWorld(t, w.db, frontier.Config{Gap: gap, HostLimit: 4,
-			Admit: func(_ *store.Tx, e store.Entry, epoch uint64) (string, error) {
+			Node: node{admit: func(_ *store.Tx, e store.Entry, epoch uint64) (string, error) {
 				asked[e.URL]++
 				epochs[epoch] = true
 				if strings.HasSuffix(string(e.URL), "/1") {
 					return "odd", nil
 				}
 				return "", nil
-			}}).Frontier
+			}}}).Frontier
 		w.add("a.example", addr(1, 1), 3)
 		errOnce := errors.New("once")
 		err := w.Update([]string{"a.example"}, func(_ *store.Tx, push frontier.Push) error {
@@ -281,9 +281,9 @@ func TestFetchWait(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		opens := time.Now().Add(150 * time.Minute)
 		w.Frontier = newWorld(t, w.db,
-			frontier.Config{Gap: gap, FetchWait: func(now time.Time) time.Duration {
+			frontier.Config{Gap: gap, Node: node{wait: func(now time.Time) time.Duration {
 				return opens.Sub(now)
-			}}).Frontier
+			}}}).Frontier
 		w.add("a.example", addr(1, 1), 2)
 		j := w.want("a.example", 150*time.Minute)
 		if d := w.WorkerWait(); d > time.Second {
@@ -299,12 +299,12 @@ func TestFetchWaitChanged(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		var open atomic.Bool
 		w.Frontier = newWorld(t, w.db,
-			frontier.Config{Gap: gap, FetchWait: func(time.Time) time.Duration {
+			frontier.Config{Gap: gap, Node: node{wait: func(time.Time) time.Duration {
 				if open.Load() {
 					return 0
 				}
 				return 10 * time.Hour
-			}}).Frontier
+			}}}).Frontier
 		w.add("a.example", addr(1, 1), 3)
 		go func() {
 			pass(10 * time.Minute)
@@ -318,4 +318,31 @@ func TestFetchWaitChanged(t *testing.T) {
 			t.Errorf("WorkerWait() = %v after an hour without a worker", d)
 		}
 	})
+}
+
+// node is a frontier.Node; what is nil is that of a Config without Node.
+type node struct {
+	left  func(host string)
+	wait  func(time.Time) time.Duration
+	admit func(*store.Tx, store.Entry, uint64) (string, error)
+}
+
+func (n node) Left(host string) {
+	if n.left != nil {
+		n.left(host)
+	}
+}
+
+func (n node) FetchWait(now time.Time) time.Duration {
+	if n.wait == nil {
+		return 0
+	}
+	return n.wait(now)
+}
+
+func (n node) Admit(tx *store.Tx, e store.Entry, epoch uint64) (string, error) {
+	if n.admit == nil {
+		return "", nil
+	}
+	return n.admit(tx, e, epoch)
 }

@@ -10,7 +10,7 @@ func (f *Frontier) recordWaitLocked(d time.Duration) {
 	f.workerWait += workerWaitGain * (float64(max(d, 0)) - f.workerWait)
 }
 
-// FetchWaitChanged has Config.FetchWait asked again at once: it may return less than before.
+// FetchWaitChanged has Node.FetchWait asked again at once: it may return less than before.
 func (f *Frontier) FetchWaitChanged() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"peerd/internal/lru"
 )
 
 // maxAge bounds the time for which a host is remembered without being fetched again.
@@ -58,16 +58,12 @@ func Parse(field string, now time.Time) (p Policy, ok bool) {
 // Set holds the policies of hosts. Its methods are safe for concurrent use.
 type Set struct {
 	mu    sync.Mutex
-	hosts *simplelru.LRU[string, Policy]
+	hosts *lru.Simple[string, Policy]
 }
 
 // New returns an empty set of at most n hosts.
 func New(n int) *Set {
-	hosts, err := simplelru.NewLRU[string, Policy](n, nil)
-	if err != nil {
-		panic(err) // n is not positive
-	}
-	return &Set{hosts: hosts}
+	return &Set{hosts: lru.NewSimple[string, Policy](n, nil)}
 }
 
 // Load adds a stored policy unless it has expired by now. It reports whether it did, and returns

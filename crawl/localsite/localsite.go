@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"peerd/crawl/canon"
+	"peerd/internal/faults"
 	"peerd/store"
 )
 
@@ -67,23 +68,13 @@ type Config struct {
 
 // Validate returns all errors of c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	if err := CheckURL(string(c.URL)); err != nil {
-		errs = append(errs, err)
-	}
-	if c.Root == "" {
-		errs = append(errs, errors.New("no directory"))
-	}
-	if c.Announcer == nil {
-		errs = append(errs, errors.New("no announcer"))
-	}
-	if c.Rescan <= 0 {
-		errs = append(errs, fmt.Errorf("rescan after %v, want more than 0", c.Rescan))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("localsite: %w", err)
-	}
-	return nil
+	f := faults.Of("localsite")
+	err := CheckURL(string(c.URL))
+	f.If(err != nil, "%w", err)
+	f.If(c.Root == "", "no directory")
+	f.If(c.Announcer == nil, "no announcer")
+	f.If(c.Rescan <= 0, "rescan after %v, want more than 0", c.Rescan)
+	return f.Err()
 }
 
 // CheckURL returns why a URL is not that of a directory in canonical form, or nil.

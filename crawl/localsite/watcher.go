@@ -1,6 +1,7 @@
 package localsite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,9 +49,7 @@ func New(c Config) (*Watcher, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return &Watcher{cfg: c, log: c.Logger.With("site", c.URL), quiet: quiet,
 		pending: map[string]bool{}}, nil
 }

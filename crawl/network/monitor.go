@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"peerd/internal/backoff"
+	"peerd/internal/lru"
 )
 
 const (
@@ -55,20 +55,26 @@ type State struct {
 	Reason string
 }
 
+// A Node is the rest of this peer.
+type Node interface {
+	// Waiting reports whether requests to web servers are in progress: if nothing answers for
+	// Config.Silence, that is evidence, too.
+	Waiting() bool
+	// Heard returns when another peer was last heard; the zero time: never.
+	Heard() time.Time
+	// Changed is called by Run after each change between online and offline. The next check waits
+	// for it.
+	Changed(now, before State)
+}
+
 // Config configures a Monitor. Zero fields mean the default.
 type Config struct {
 	// Connect connects to a web server; required.
 	Connect ConnectFunc
 	// Probes ask other destinations. They are called concurrently.
 	Probes []Probe
-	// Waiting reports whether requests to web servers are in progress: if nothing answers for
-	// Silence, that is evidence, too. Optional.
-	Waiting func() bool
-	// Heard returns when another peer was last heard; the zero time: never. Optional.
-	Heard func() time.Time
-	// Changed is called by Run after each change between online and offline. The next check waits
-	// for it. Optional.
-	Changed func(now, before State)
+	// Node is the rest of this peer; required.
+	Node Node
 	// Every is the time between two checks while offline or suspected; default 2 s. It varies
 	// by a quarter. Timeout bounds a check; default 2 s.
 	Every, Timeout time.Duration
@@ -87,20 +93,20 @@ type Monitor struct {
 
 	mu       sync.Mutex
 	state    State
-	failed   map[netip.Addr]struct{}            // since the last answer
-	failures int                                // since the last answer
-	machine  bool                               // one of them was an error of this machine
-	first    time.Time                          // of these failures
-	lastErr  error                              // of these failures
-	checked  time.Time                          // when the last check began
-	early    bool                               // while offline: check at once, something answered
-	answered time.Time                          // when a web server last answered
-	busy     time.Time                          // since when requests are in progress; zero: none
-	quiet    int                                // checks because of silence since the last answer
-	servers  *simplelru.LRU[netip.Addr, uint16] // those that answered, with a port if known
-	turn     int                                // rotates the servers that are asked
-	lessons  int                                // how often learn has asked, and
-	learned  time.Time                          // when it last did
+	failed   map[netip.Addr]struct{}         // since the last answer
+	failures int                             // since the last answer
+	machine  bool                            // one of them was an error of this machine
+	first    time.Time                       // of these failures
+	lastErr  error                           // of these failures
+	checked  time.Time                       // when the last check began
+	early    bool                            // while offline: check at once, something answered
+	answered time.Time                       // when a web server last answered
+	busy     time.Time                       // since when requests are in progress; zero: none
+	quiet    int                             // checks because of silence since the last answer
+	servers  *lru.Simple[netip.Addr, uint16] // those that answered, with a port if known
+	turn     int                             // rotates the servers that are asked
+	lessons  int                             // how often learn has asked, and
+	learned  time.Time                       // when it last did
 
 	usual []Evidence // the best of each probe so far, if it is RemoteAnswer; only Run uses it
 
@@ -109,28 +115,17 @@ type Monitor struct {
 
 // New returns a Monitor that is online. It starts nothing.
 func New(cfg Config) (*Monitor, error) {
-	if cfg.Connect == nil {
-		return nil, errors.New("network: Connect is missing")
+	if cfg.Connect == nil || cfg.Node == nil {
+		return nil, errors.New("network: Connect or Node is missing")
 	}
-	if cfg.Every <= 0 {
-		cfg.Every = 2 * time.Second
-	}
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = 2 * time.Second
-	}
-	if cfg.Silence <= 0 {
-		cfg.Silence = 5 * time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	servers, err := simplelru.NewLRU[netip.Addr, uint16](maxServers, nil)
-	if err != nil {
-		return nil, fmt.Errorf("network: %w", err)
-	}
+	cfg.Every = cmp.Or(cfg.Every, 2*time.Second)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 2*time.Second)
+	cfg.Silence = cmp.Or(cfg.Silence, 5*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Monitor{
-		cfg: cfg, log: cfg.Logger, failed: map[netip.Addr]struct{}{}, servers: servers,
-		wakeup: make(chan struct{}, 1), usual: make([]Evidence, len(cfg.Probes)),
+		cfg: cfg, log: cfg.Logger, failed: map[netip.Addr]struct{}{},
+		servers: lru.NewSimple[netip.Addr, uint16](maxServers, nil),
+		wakeup:  make(chan struct{}, 1), usual: make([]Evidence, len(cfg.Probes)),
 	}, nil
 }
 
@@ -229,9 +224,6 @@ func (m *Monitor) Run(ctx context.Context) error {
 			continue
 		}
 		timer := time.NewTimer(wait)
-		if !due && m.cfg.Waiting == nil {
-			timer.Stop()
-		}
 		select {
 		case <-ctx.Done():
 		case <-m.wakeup:
@@ -244,10 +236,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 
 // noticeSilence makes a check due if requests are in progress and nothing answers.
 func (m *Monitor) noticeSilence(now time.Time) {
-	if m.cfg.Waiting == nil {
-		return
-	}
-	waiting := m.cfg.Waiting()
+	waiting := m.cfg.Node.Waiting()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -298,7 +287,7 @@ func (m *Monitor) check(ctx context.Context) {
 	m.mu.Unlock()
 
 	found := m.ask(ctx, servers)
-	if m.cfg.Heard != nil && m.cfg.Heard().After(last) {
+	if m.cfg.Node.Heard().After(last) {
 		found.best = RemoteAnswer
 	}
 	if ctx.Err() != nil {
@@ -315,9 +304,7 @@ func (m *Monitor) check(ctx context.Context) {
 		m.log.Warn("regained the network",
 			"after", now.Since.Sub(before.Since).Round(time.Millisecond))
 	}
-	if m.cfg.Changed != nil {
-		m.cfg.Changed(now, before)
-	}
+	m.cfg.Node.Changed(now, before)
 }
 
 // conclude changes the state after a check, and reports whether it has changed between online

@@ -70,11 +70,7 @@ func newWorld(t *testing.T) *world {
 	}
 	m, err := network.New(network.Config{
 		Connect: w.connect, Probes: []network.Probe{probe(&w.names), probe(&w.gateway)},
-		Heard:   func() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return w.heard },
-		Waiting: func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.waiting },
-		Changed: func(now, before network.State) {
-			w.changes = append(w.changes, fmt.Sprint(before.Status, " to ", now.Status))
-		},
+		Node:   w,
 		Logger: slog.New(slog.NewTextHandler(&w.log, nil)),
 	})
 	if err != nil {
@@ -91,6 +87,14 @@ func newWorld(t *testing.T) *world {
 	}()
 	t.Cleanup(func() { cancel(); <-done })
 	return w
+}
+
+func (w *world) Heard() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return w.heard }
+
+func (w *world) Waiting() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.waiting }
+
+func (w *world) Changed(now, before network.State) {
+	w.changes = append(w.changes, fmt.Sprint(before.Status, " to ", now.Status))
 }
 
 // connect behaves as the address does now.

@@ -1,13 +1,14 @@
 package pace
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/netip"
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"peerd/internal/lru"
 )
 
 // Config configures a Pacer.
@@ -69,14 +70,8 @@ func New(c Config) (*Pacer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Servers == 0 {
-		c.Servers = 1 << 16
-	}
-	servers, err := lru.New[netip.Addr, server](c.Servers)
-	if err != nil {
-		return nil, fmt.Errorf("pace: %w", err)
-	}
-	return &Pacer{cfg: c, servers: servers}, nil
+	c.Servers = cmp.Or(c.Servers, 1<<16)
+	return &Pacer{cfg: c, servers: lru.New[netip.Addr, server](c.Servers)}, nil
 }
 
 // Observe records the time of one answer and returns how long to leave the server alone.

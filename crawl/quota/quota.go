@@ -1,10 +1,11 @@
 package quota
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"peerd/internal/faults"
 )
 
 const (
@@ -44,17 +45,11 @@ type Store interface {
 
 // Validate returns an error that lists every fault of c.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Requests < 0 || c.Requests > 1e12 {
-		errs = append(errs, fmt.Errorf("quota: Requests is %d, want 0 to 1e12", c.Requests))
-	}
-	if !(c.Bytes >= 0) {
-		errs = append(errs, fmt.Errorf("quota: Bytes is %v, want 0 or more", c.Bytes))
-	}
-	if c.OpenPerDay < 0 || c.OpenPerDay > day {
-		errs = append(errs, fmt.Errorf("quota: OpenPerDay is %v, want 0 to 24h", c.OpenPerDay))
-	}
-	return errors.Join(errs...)
+	f := faults.Of("quota")
+	f.If(c.Requests < 0 || c.Requests > 1e12, "Requests is %d, want 0 to 1e12", c.Requests)
+	f.If(!(c.Bytes >= 0), "Bytes is %v, want 0 or more", c.Bytes)
+	f.If(c.OpenPerDay < 0 || c.OpenPerDay > day, "OpenPerDay is %v, want 0 to 24h", c.OpenPerDay)
+	return f.Err()
 }
 
 // Quota is safe for concurrent use. A nil Quota has no limits.

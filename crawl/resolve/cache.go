@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"peerd/internal/lru"
 )
 
 // Cache resolves host names. Its methods are safe for concurrent use.
@@ -16,10 +16,10 @@ type Cache struct {
 	overrides map[string][]netip.Addr
 
 	mu      sync.Mutex
-	answers *simplelru.LRU[string, answer]
+	answers *lru.Simple[string, answer]
 	calls   map[string]*call
 	// durations holds those of lookups that TakeDuration has not returned.
-	durations *simplelru.LRU[string, time.Duration]
+	durations *lru.Simple[string, time.Duration]
 }
 
 // answer is the result of one lookup: addresses or an error, or both if the lookup failed and the
@@ -47,9 +47,6 @@ func (a answer) get(fresh bool) ([]netip.Addr, error) {
 // overrides without a usable address.
 func New(cfg Config) *Cache {
 	cfg = cfg.withDefaults()
-	// The size is at least one, which is all that NewLRU requires.
-	answers, _ := simplelru.NewLRU[string, answer](maxEntries, nil)
-	durations, _ := simplelru.NewLRU[string, time.Duration](maxEntries, nil)
 	overrides := make(map[string][]netip.Addr, len(cfg.Overrides))
 	for host, addrs := range cfg.Overrides {
 		if addrs = normalAddrs(addrs); len(addrs) > 0 {
@@ -57,8 +54,9 @@ func New(cfg Config) *Cache {
 		}
 	}
 	return &Cache{
-		cfg: cfg, overrides: overrides, answers: answers, durations: durations,
-		calls: make(map[string]*call),
+		cfg: cfg, overrides: overrides, answers: lru.NewSimple[string, answer](maxEntries, nil),
+		durations: lru.NewSimple[string, time.Duration](maxEntries, nil),
+		calls:     make(map[string]*call),
 	}
 }
 

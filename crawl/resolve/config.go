@@ -1,11 +1,11 @@
 package resolve
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 	"time"
+
+	"peerd/internal/faults"
 )
 
 const (
@@ -34,19 +34,13 @@ type Config struct {
 
 // Validate returns all errors in c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	if c.NegativeTTL < 0 {
-		errs = append(errs, fmt.Errorf("resolve: NegativeTTL is negative: %v", c.NegativeTTL))
-	}
+	f := faults.Of("resolve")
+	f.If(c.NegativeTTL < 0, "NegativeTTL is negative: %v", c.NegativeTTL)
 	for host, addrs := range c.Overrides {
-		if normalHost(host) == "" {
-			errs = append(errs, fmt.Errorf("resolve: override of %q names no host", host))
-		}
-		if len(normalAddrs(addrs)) == 0 {
-			errs = append(errs, fmt.Errorf("resolve: override of %q has no usable address", host))
-		}
+		f.If(normalHost(host) == "", "override of %q names no host", host)
+		f.If(len(normalAddrs(addrs)) == 0, "override of %q has no usable address", host)
 	}
-	return errors.Join(errs...)
+	return f.Err()
 }
 
 // withDefaults returns c with defaults in place of zero and negative values.

@@ -5,9 +5,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/net/publicsuffix"
 	"golang.org/x/time/rate"
+
+	"peerd/internal/backoff"
+	"peerd/internal/lru"
 )
 
 const (
@@ -30,18 +32,17 @@ func newBucket(perSecond int) bucket {
 
 // wait waits for a token, whatever the deadline of ctx is.
 func (b bucket) wait(ctx context.Context) error {
-	return pause(ctx, b.Reserve().Delay())
+	return backoff.Sleep(ctx, b.Reserve().Delay())
 }
 
 // limits are the token buckets of registered domains. Methods are safe for concurrent use.
 type limits struct {
 	mu      sync.Mutex
-	domains *simplelru.LRU[string, bucket]
+	domains *lru.Simple[string, bucket]
 }
 
 func newLimits() *limits {
-	domains, _ := simplelru.NewLRU[string, bucket](maxDomains, nil) // fails for sizes below one
-	return &limits{domains: domains}
+	return &limits{domains: lru.NewSimple[string, bucket](maxDomains, nil)}
 }
 
 // wait waits until a query about name may be sent. It returns ErrBusy at once if that would take
@@ -63,20 +64,5 @@ func (l *limits) wait(ctx context.Context, name string) error {
 		r.Cancel()
 		return ErrBusy
 	}
-	return pause(ctx, r.Delay())
-}
-
-// pause waits for d, or returns the error of ctx if that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
+	return backoff.Sleep(ctx, r.Delay())
 }

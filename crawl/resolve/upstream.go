@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,9 +70,7 @@ func (u *upstream) query(
 	}
 	if err != nil {
 		reason := transportReason(err)
-		if reason == 0 {
-			reason = ReasonMalformed
-		}
+		reason = cmp.Or(reason, ReasonMalformed)
 		return nil, &Error{Reason: reason, cause: fmt.Errorf("%v: %w", u.server, err)}
 	}
 	switch resp.Rcode {

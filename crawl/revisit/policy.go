@@ -51,12 +51,6 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// Interval returns the interval of a page with a known rate of changes per day, within
-// [Min, Max].
-func (p Policy) Interval(rate float64) time.Duration {
-	return p.clamp(p.interval(rate / day))
-}
-
 // interval is Interval in seconds, for a rate per second.
 func (p Policy) interval(rate float64) float64 {
 	if rate <= 0 {

@@ -1,11 +1,12 @@
 package trap
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"peerd/internal/faults"
 )
 
 // Config holds the switches and limits. A value equal to its limit passes.
@@ -79,31 +80,14 @@ func DefaultConfig() Config {
 
 // Validate returns an error that lists every fault of c.
 func (c Config) Validate() error {
-	var errs []error
-	if c.On&^All != 0 {
-		errs = append(errs, fmt.Errorf("trap: set %#x has unknown heuristics", uint16(c.On)))
+	f := faults.Of("trap")
+	f.If(c.On&^All != 0, "set %#x has unknown heuristics", uint16(c.On))
+	for name, limit := range c.limits() {
+		f.If(*limit < 1 && name != "domains",
+			"limit %s is %d, want at least 1 (heuristics are switched off by name)", name, *limit)
 	}
-	for _, limit := range []struct {
-		name string
-		n    int
-	}{
-		{"length", c.MaxLength}, {"depth", c.MaxDepth}, {"params", c.MaxParams},
-		{"repeat", c.MaxRepeat}, {"sessions", c.MaxSessions}, {"tokens", c.MaxTokens},
-		{"facets", c.MaxFacets},
-		{"yield", c.MaxYield}, {"closed", c.MaxClosed}, {"quota", c.Quota},
-		{"hosts", c.MaxHosts}, {"generated_hosts", c.MaxGenerated},
-		{"wildcard_hosts", c.MaxWildcard},
-	} {
-		if limit.n < 1 {
-			errs = append(errs, fmt.Errorf(
-				"trap: limit %s is %d, want at least 1 (heuristics are switched off by name)",
-				limit.name, limit.n))
-		}
-	}
-	if c.MaxDomains < 0 {
-		errs = append(errs, fmt.Errorf("trap: limit domains is %d, want at least 0", c.MaxDomains))
-	}
-	return errors.Join(errs...)
+	f.If(c.MaxDomains < 0, "limit domains is %d, want at least 0", c.MaxDomains)
+	return f.Err()
 }
 
 // limits maps the names in configuration files to the limits.

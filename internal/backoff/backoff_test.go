@@ -1,8 +1,11 @@
 package backoff_test
 
 import (
+	"context"
+	"errors"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -66,4 +69,21 @@ func TestJitter(t *testing.T) {
 			t.Errorf("%s gives %.3f to %.3f of an hour", name, low, high)
 		}
 	}
+}
+
+// Sleep waits for the whole time, and no longer than its context.
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		if err := backoff.Sleep(ctx, time.Minute); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("Sleep() = %v after %v, want nil after a minute", err, time.Since(began))
+		}
+		err := backoff.Sleep(ctx, 2*time.Hour)
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Hour {
+			t.Errorf("Sleep() = %v after %v, want the error of ctx after an hour", err,
+				time.Since(began))
+		}
+	})
 }

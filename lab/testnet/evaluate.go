@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"peerd/lab/emulate"
+	"peerd/node/admin"
 	"peerd/store"
 )
 
@@ -43,17 +44,23 @@ func (t *run) judge() (Report, error) {
 
 // owned is the part of a node that the figures need.
 type owned interface {
-	HostsBySubnet() map[netip.Prefix][]string
-	EstimationsBySubnet() map[netip.Prefix]int
+	Queue() []admin.Host
+	Subnets() []admin.Subnet
 }
 
 func subnetsOf(peer int, n owned) []emulate.Subnet {
 	var all []emulate.Subnet
-	hosts := n.HostsBySubnet()
-	for p, estimations := range n.EstimationsBySubnet() {
-		if len(hosts[p]) > 0 { // otherwise the only host of the claim has another home subnet
-			all = append(all, emulate.Subnet{Prefix: p, Hosts: hosts[p], Owner: peer,
-				Estimations: estimations})
+	hosts := map[string][]string{}
+	for _, h := range n.Queue() {
+		if h.Role == admin.HostOwn {
+			hosts[h.Subnet] = append(hosts[h.Subnet], h.Host)
+		}
+	}
+	for _, s := range n.Subnets() {
+		// Without hosts, the only one of the claim has another home subnet.
+		if of := hosts[s.Subnet]; len(of) > 0 {
+			all = append(all, emulate.Subnet{Prefix: netip.MustParsePrefix(s.Subnet), Hosts: of,
+				Owner: peer, Estimations: s.Estimations})
 		}
 	}
 	return all

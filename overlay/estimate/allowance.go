@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/lru"
 	"peerd/overlay/wire"
 )
 
@@ -31,7 +31,7 @@ type allowance struct {
 	newcomers wire.Limiter
 
 	mu      sync.Mutex
-	subnets *simplelru.LRU[netip.Prefix, *dayCount] // nil: none yet
+	subnets *lru.Simple[netip.Prefix, *dayCount] // nil: none yet
 }
 
 // dayCount counts the requests for a subnet in one day.
@@ -50,11 +50,7 @@ func (a *allowance) take(from peer.ID, old bool, p netip.Prefix, now time.Time) 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.subnets == nil {
-		counts, err := simplelru.NewLRU[netip.Prefix, *dayCount](subnetsCounted, nil)
-		if err != nil {
-			panic(err) // only if the size is not positive
-		}
-		a.subnets = counts
+		a.subnets = lru.NewSimple[netip.Prefix, *dayCount](subnetsCounted, nil)
 	}
 	today := now.Unix() / int64(24*time.Hour/time.Second)
 	n, ok := a.subnets.Get(p)

@@ -35,6 +35,8 @@ type Fetcher interface {
 	// report has an outcome and Timing.Connect. Its error wraps ErrNotSent if no connection was
 	// attempted.
 	Connect(ctx context.Context, r store.FetchRequest) (store.FetchReport, error)
+	// Check returns an error for URLs that no peer of this network sends.
+	Check(u store.URL) error
 }
 
 // Leases checks leases. lease.Registry implements it.
@@ -49,8 +51,6 @@ type Service struct {
 	Protocol protocol.ID
 	Fetcher  Fetcher
 	Leases   Leases
-	// Check returns an error for URLs that no peer of this network sends.
-	Check func(store.URL) error
 	// Timeout bounds one fetch; the Fetcher enforces it. The reply may take a little longer.
 	Timeout time.Duration
 	Logger  *slog.Logger
@@ -114,7 +114,7 @@ func (s *Service) accept(rep store.FetchReport) (store.FetchReport, error) {
 	}
 	rep.RetryAfter = min(rep.RetryAfter, maxRetryAfter)
 	rep.Links = slices.DeleteFunc(rep.Links, func(u store.URL) bool {
-		return len(u) > maxURL || s.Check(u) != nil
+		return len(u) > maxURL || s.Fetcher.Check(u) != nil
 	})
 	return rep, nil
 }
@@ -171,7 +171,7 @@ func (s *Service) check(from peer.ID, old bool, q request) error {
 	case len(q.Request.URL) > maxURL || q.Request.Depth < 0 || q.Request.Depth > maxDepth:
 		return errors.New("request out of range")
 	}
-	if err := s.Check(q.Request.URL); err != nil {
+	if err := s.Fetcher.Check(q.Request.URL); err != nil {
 		return err
 	}
 	now := time.Now()

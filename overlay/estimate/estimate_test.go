@@ -55,6 +55,8 @@ func (l *leases) Learn(sealed []byte) (lease.Lease, error) {
 	return lease.Lease{Subnet: subnet, Owner: peer.ID(sealed), Epoch: 3}, nil
 }
 
+func (fetcher) Check(u store.URL) error { return check(u) }
+
 func check(u store.URL) error {
 	if strings.HasSuffix(string(u), "/bad") {
 		return errors.New("a bad url")
@@ -67,9 +69,9 @@ func two(t *testing.T, fn fetcher) (owner, estimator *Service) {
 	t.Helper()
 	a, b := overlaytest.Host(t), overlaytest.Host(t)
 	overlaytest.Introduce(a, b)
-	owner = &Service{Host: a, Protocol: proto, Check: check, Timeout: 5 * time.Minute}
-	estimator = &Service{Host: b, Protocol: proto, Check: check, Timeout: 5 * time.Minute,
-		Leases: &leases{}, Fetcher: fn}
+	owner = &Service{Host: a, Protocol: proto, Fetcher: fn, Timeout: 5 * time.Minute}
+	estimator = &Service{Host: b, Protocol: proto, Fetcher: fn, Timeout: 5 * time.Minute,
+		Leases: &leases{}}
 	s := estimator.Serve()
 	t.Cleanup(s.Close)
 	return owner, estimator
@@ -312,7 +314,7 @@ func FuzzAsk(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(raw)
-	s := &Service{Leases: &leases{}, Check: check, Timeout: time.Second}
+	s := &Service{Leases: &leases{}, Fetcher: fetcher(nil), Timeout: time.Second}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var q request
 		if wire.Unmarshal(raw, &q) != nil || s.check("me", true, q) != nil {
@@ -361,7 +363,7 @@ func FuzzReport(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(raw)
-	s := &Service{Check: check, Timeout: time.Minute}
+	s := &Service{Fetcher: fetcher(nil), Timeout: time.Minute}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var a response
 		if wire.Unmarshal(raw, &a) != nil {

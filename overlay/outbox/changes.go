@@ -3,7 +3,7 @@ package outbox
 import (
 	"net/netip"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"peerd/internal/lru"
 )
 
 // maxChanges is the number of subnets of which the last change is remembered: far more than change
@@ -14,18 +14,14 @@ const maxChanges = 4096
 // cannot enter an old one. Its memory does not depend on the number of lookups.
 type changes struct {
 	last, forgotten uint64 // numbers of the last change, and of the last that is not in of
-	of              *simplelru.LRU[netip.Prefix, uint64]
+	of              *lru.Simple[netip.Prefix, uint64]
 }
 
 func newChanges() *changes {
 	c := &changes{}
-	of, err := simplelru.NewLRU(maxChanges, func(_ netip.Prefix, n uint64) {
+	c.of = lru.NewSimple(maxChanges, func(_ netip.Prefix, n uint64) {
 		c.forgotten = max(c.forgotten, n)
 	})
-	if err != nil {
-		panic(err) // only if the size is below one
-	}
-	c.of = of
 	return c
 }
 

@@ -59,7 +59,7 @@ func newWorld(t *testing.T, seed uint64, hosts []host.Host) *world {
 		c.script()
 		cfg := c.config()
 		cfg.MaxURLs = 1 + w.rnd.IntN(40)
-		cfg.Safe, cfg.Resolver = c.safe, c
+		cfg.Node, cfg.Resolver = c, c
 		f, err := New(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +144,7 @@ func (c *churner) RefreshOwner(
 	return was != c.belief[s], nil
 }
 
-func (c *churner) safe(_ context.Context, ps []netip.Prefix) (unsafe []netip.Prefix) {
+func (c *churner) Safe(_ context.Context, ps []netip.Prefix) (unsafe []netip.Prefix) {
 	for _, p := range ps {
 		c.w.mu.Lock()
 		no := c.w.unsure
@@ -231,7 +231,7 @@ func (w *world) move(s, to int) {
 	}
 }
 
-// kill ends a peer and loses its disk. As Config.Safe demands, a replica has the queues of its
+// kill ends a peer and loses its disk. As Node.Safe demands, a replica has the queues of its
 // subnets, and nothing else.
 func (w *world) kill(i int) {
 	c := w.peers[i]

@@ -8,7 +8,7 @@
 // Delivery is at least once. A pending URL is deleted only after the owner has
 // acknowledged it or after it has entered a queue of this peer. The receiver stores and
 // syncs URLs before it acknowledges them; if it has replicas, these have them too
-// (Config.Safe). Receiving a batch twice changes nothing. URLs that cannot be delivered
+// (Node.Safe). Receiving a batch twice changes nothing. URLs that cannot be delivered
 // wait; only those of hosts with a name that does not resolve for long (names.go), or that
 // must not be crawled, are given up and counted as failed.
 //
@@ -19,7 +19,7 @@
 // full nothing is delivered, claimed or acknowledged.
 //
 // Callers report added URLs (PendingAdded) and changed owners (ResolveAgain), provide a
-// [Resolver] and a [Sink], and run Run and Serve. All methods are safe for concurrent use.
+// [Resolver] and a [Node], and run Run and Serve. All methods are safe for concurrent use.
 //
 // docs/protocol/outbox.md describes the states of a host and the protocol. The package
 // imports store and overlay/wire.

@@ -28,31 +28,32 @@ var maxRunning = [numKinds]int{
 // called.
 const offlinePause = time.Second
 
-// task is a task that is due. run returns only errors of the store.
-type task struct {
-	kind int
-	run  func(context.Context) error
-}
+// A task returns only errors of the store.
+type task func(context.Context) error
 
 // due returns the tasks to start now, within the limits, and the time until the next one is
 // due. It marks the tasks as started.
 func (f *Forwarder) due(now time.Time) (tasks []task, next time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.cfg.online() {
+	if !f.cfg.Node.Online() {
 		return nil, offlinePause
 	}
-	start := func(kind int, take func() func(context.Context) error) {
+	start := func(kind int, take func() task) {
 		for f.running[kind] < maxRunning[kind] {
 			run := take()
 			if run == nil {
 				return
 			}
 			f.running[kind]++
-			tasks = append(tasks, task{kind, run})
+			tasks = append(tasks, func(ctx context.Context) error {
+				err := run(ctx)
+				f.withTable(func(*hostTable) { f.running[kind]-- })
+				return err
+			})
 		}
 	}
-	start(refreshes, func() func(context.Context) error {
+	start(refreshes, func() task {
 		owner, p, ok := f.table.reads.next(f.table.outboxes, now)
 		if !ok {
 			return nil
@@ -62,7 +63,7 @@ func (f *Forwarder) due(now time.Time) (tasks []task, next time.Duration) {
 	f.table.evictIdle(now)
 	free := func(kind int) bool { return f.running[kind] < maxRunning[kind] }
 	if probeAt, full := f.space.full(); full {
-		start(probes, func() func(context.Context) error {
+		start(probes, func() task {
 			if now.Before(probeAt) {
 				return nil
 			}
@@ -81,9 +82,9 @@ func (f *Forwarder) due(now time.Time) (tasks []task, next time.Duration) {
 
 // beginWrites starts the due tasks that end with a write to the store. f.mu is held.
 func (f *Forwarder) beginWrites(
-	now time.Time, start func(kind int, take func() func(context.Context) error),
+	now time.Time, start func(kind int, take func() task),
 ) {
-	start(names, func() func(context.Context) error {
+	start(names, func() task {
 		e := f.table.nextLookup(now)
 		if e == nil {
 			return nil
@@ -93,7 +94,7 @@ func (f *Forwarder) beginWrites(
 	for kind, line := range map[int]*timeline[*hostQueue]{
 		batches: &f.table.batches, retries: &f.table.retries,
 	} {
-		start(kind, func() func(context.Context) error {
+		start(kind, func() task {
 			p, ok := f.table.nextBatch(line, now)
 			if !ok {
 				return nil
@@ -101,7 +102,7 @@ func (f *Forwarder) beginWrites(
 			return func(ctx context.Context) error { return f.send(ctx, p) }
 		})
 	}
-	start(claims, func() func(context.Context) error {
+	start(claims, func() task {
 		p, ok := f.table.nextClaim(now)
 		if !ok {
 			return nil

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -70,8 +70,18 @@ type Resolver interface {
 	RefreshHome(ctx context.Context, host string) error
 }
 
-// A Sink stores URLs for the crawler of this peer. Package crawl implements it.
-type Sink interface {
+// A Node is the rest of this peer. Its methods are called concurrently.
+type Node interface {
+	// Check returns an error for URLs that no peer of this network sends.
+	Check(u store.URL) error
+	// Online reports whether this peer's network is up. While it is down, nothing is resolved,
+	// claimed or sent, and no failure counts. The caller calls RetryNow when it is up again. It
+	// must be fast, and must not call the Forwarder.
+	Online() bool
+	// Safe is called before a batch is acknowledged, with the subnets of the URLs that were
+	// stored and synced. It returns the subnets that must not be acknowledged yet because no
+	// replica has their URLs; the sender sends those again.
+	Safe(ctx context.Context, subnets []netip.Prefix) (unsafe []netip.Prefix)
 	// Enqueue moves pending URLs of a host of this peer into its queue. It returns the number
 	// of URLs moved and whether there are more. An error means that the host cannot take URLs
 	// at the moment.
@@ -113,23 +123,14 @@ func New(cfg Config) (*Forwarder, error) {
 	cfg.NamePatience = cmp.Or(cfg.NamePatience, 72*time.Hour)
 	cfg.NotFoundSpan = cmp.Or(cfg.NotFoundSpan, 6*time.Hour)
 	cfg.MaxNameRetry = cmp.Or(cfg.MaxNameRetry, time.Hour)
-	sent, err := lru.New[store.Digest, struct{}](1 << 17)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: %w", err)
-	}
-	dropped, err := lru.New[store.Digest, time.Time](1 << 14)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: %w", err)
-	}
 	f := &Forwarder{
-		cfg: cfg, log: cfg.Logger, sent: sent, dropped: dropped, gate: newGate(),
-		table: newHostTable(cfg), wakeup: make(chan struct{}, 1),
-	}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), gate: newGate(),
+		sent:    lru.New[store.Digest, struct{}](1 << 17),
+		dropped: lru.New[store.Digest, time.Time](1 << 14),
+		table:   newHostTable(cfg), wakeup: make(chan struct{}, 1),
 	}
 	f.space.cfg, f.space.log, f.space.wakeup = cfg, f.log, f.wakeup
-	err = cfg.DB.View(func(tx *store.Tx) error {
+	err := cfg.DB.View(func(tx *store.Tx) error {
 		now := time.Now()
 		all, err := tx.PendingHosts()
 		for _, d := range all {
@@ -261,11 +262,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 		tasks, next := f.due(time.Now())
 		for _, t := range tasks {
 			wg.Go(func() {
-				err := t.run(work)
-				f.mu.Lock()
-				f.running[t.kind]--
-				f.mu.Unlock()
-				if err = f.space.note(err); err != nil && work.Err() == nil {
+				if err := f.space.note(t(work)); err != nil && work.Err() == nil {
 					cancel(fmt.Errorf("outbox: %w", err))
 				}
 				f.wake()

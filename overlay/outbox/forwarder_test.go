@@ -428,7 +428,7 @@ func TestStoreErrorEndsRun(t *testing.T) {
 func TestConfigValidate(t *testing.T) {
 	p := newPeer(t, listen(t), open(t, ""))
 	err := Config{NotFoundSpan: -1, MaxAge: -1}.Validate()
-	for _, want := range []string{"DB", "Host", "Protocol", "Resolver", "Sink", "Check", "MaxURLs",
+	for _, want := range []string{"DB", "Host", "Protocol", "Resolver", "Node", "MaxURLs",
 		"MaxAge", "UnclaimedURLs", "Retry", "NotFoundSpan"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate does not mention %s: %v", want, err)
@@ -537,6 +537,6 @@ func TestOwnerChangesDuringBatch(t *testing.T) {
 }
 
 var (
-	_ Sink     = (*testPeer)(nil)
+	_ Node     = (*testPeer)(nil)
 	_ Resolver = (*testPeer)(nil)
 )

@@ -43,7 +43,7 @@ func pending(host string, n int) []store.Pending {
 	return ps
 }
 
-// testPeer is a Forwarder with a scripted Resolver and a simple Sink.
+// testPeer is a Forwarder with a scripted Resolver and a simple Node.
 type testPeer struct {
 	t    testing.TB
 	db   *store.DB
@@ -60,6 +60,8 @@ type testPeer struct {
 	online        bool
 	refreshHome   func(host string) error
 	homeElsewhere func(host string, s netip.Prefix) bool
+	check         func(store.URL) error
+	safe          func(subnets []netip.Prefix) (unsafe []netip.Prefix)
 	own           map[string]bool
 	speaks        map[string]bool // origins of which any peer may say what has changed
 	routed        []store.Pending // of the last call of Route
@@ -80,19 +82,17 @@ func newPeer(t testing.TB, h host.Host, db *store.DB) *testPeer {
 	p.online = true
 	p.refreshHome = func(string) error { return nil }
 	p.homeElsewhere = func(string, netip.Prefix) bool { return false }
+	p.check = func(store.URL) error { return nil }
+	p.safe = func([]netip.Prefix) []netip.Prefix { return nil }
 	p.restart(db)
 	return p
 }
 
 func (p *testPeer) config() Config {
 	return Config{
-		DB: p.db, Host: p.host, Protocol: proto, Resolver: p, Sink: p,
-		Check: func(store.URL) error {
-			return nil
-		},
+		DB: p.db, Host: p.host, Protocol: proto, Resolver: p, Node: p,
 		MaxURLs: 100, MaxAge: 5 * time.Millisecond, UnclaimedURLs: 4, UnclaimedAge: time.Hour,
-		Retry: time.Millisecond, MaxRetry: 20 * time.Millisecond, Online: p.isOnline,
-		Logger: p.log,
+		Retry: time.Millisecond, MaxRetry: 20 * time.Millisecond, Logger: p.log,
 	}
 }
 
@@ -168,11 +168,15 @@ func (p *testPeer) RefreshHome(_ context.Context, host string) error {
 	return p.refreshHome(host)
 }
 
-func (p *testPeer) isOnline() bool {
+func (p *testPeer) Online() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.online
 }
+
+func (p *testPeer) Check(u store.URL) error { return p.check(u) }
+
+func (p *testPeer) Safe(_ context.Context, ps []netip.Prefix) []netip.Prefix { return p.safe(ps) }
 
 // set changes the script.
 func (p *testPeer) set(fn func()) {
@@ -187,14 +191,14 @@ func (p *testPeer) owns(host string) bool {
 	return p.own[host]
 }
 
-// SpeaksFor implements Sink.
+// SpeaksFor implements Node.
 func (p *testPeer) SpeaksFor(_ peer.ID, u store.URL) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.speaks[u.Origin()]
 }
 
-// Route implements Sink.
+// Route implements Node.
 func (p *testPeer) Route(found []store.Pending) error {
 	for len(found) > 500 {
 		if err := p.Route(found[:500]); err != nil {
@@ -236,7 +240,7 @@ func (p *testPeer) Route(found []store.Pending) error {
 	return nil
 }
 
-// Enqueue implements Sink. It moves seven URLs at a time.
+// Enqueue implements Node. It moves seven URLs at a time.
 func (p *testPeer) Enqueue(host string) (moved int, more bool, err error) {
 	if !p.owns(host) {
 		return 0, false, errors.New("not ours")

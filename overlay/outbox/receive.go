@@ -57,7 +57,7 @@ func (f *Forwarder) checkNotices(b batch, from peer.ID) {
 			origin := it.URL.Origin()
 			ok, known := allowed[origin]
 			if !known && len(allowed) < maxNoticeOrigins {
-				ok = f.cfg.Sink.SpeaksFor(from, it.URL)
+				ok = f.cfg.Node.SpeaksFor(from, it.URL)
 				allowed[origin] = ok
 			}
 			if !ok {
@@ -68,7 +68,7 @@ func (f *Forwarder) checkNotices(b batch, from peer.ID) {
 }
 
 // receive stores the accepted URLs of a batch and returns the receipt. It acknowledges only
-// URLs that are on disk and safe; see Config.Safe. If the store is full it acknowledges
+// URLs that are on disk and safe; see Node.Safe. If the store is full it acknowledges
 // nothing.
 func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 	if err := b.check(); err != nil {
@@ -96,14 +96,14 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 		}
 		r.Results[i] = accepted
 		for _, it := range g.URLs {
-			if err := f.cfg.Check(it.URL); err != nil {
+			if err := f.cfg.Node.Check(it.URL); err != nil {
 				// Acknowledged nevertheless: otherwise it would be sent again without end and
 				// delay other URLs.
 				f.log.Debug("rejected URL of a batch", "host", g.Host, "err", err)
 				rejected++
 				continue
 			}
-			if f.cfg.Safe != nil && f.recentlyDropped(it.URL, now) {
+			if f.recentlyDropped(it.URL, now) {
 				continue
 			}
 			p := g.pending(it, now)
@@ -120,7 +120,7 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 		r.postpone()
 		return r, f.space.note(err)
 	}
-	if err == nil && f.cfg.Safe != nil {
+	if err == nil {
 		err = f.withholdUnsafe(ctx, b, r)
 	}
 	return r, err
@@ -129,7 +129,7 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 // persist stores and syncs the URLs of a batch.
 func (f *Forwarder) persist(found []store.Pending, rejected int) error {
 	if len(found) > 0 {
-		if err := f.cfg.Sink.Route(found); err != nil {
+		if err := f.cfg.Node.Route(found); err != nil {
 			return err
 		}
 	}
@@ -190,7 +190,7 @@ func (f *Forwarder) withholdUnsafe(ctx context.Context, b batch, r receipt) erro
 	if len(subnets) == 0 {
 		return nil
 	}
-	unsafe := f.cfg.Safe(ctx, subnets)
+	unsafe := f.cfg.Node.Safe(ctx, subnets)
 	return f.cfg.DB.View(func(tx *store.Tx) error {
 		for i, g := range b.Groups {
 			if r.Results[i] != accepted {

@@ -28,18 +28,12 @@ func TestReceive(t *testing.T) {
 		}
 		return false, false, nil
 	}
-	c := p.config()
-	c.Check = func(u store.URL) error {
+	p.check = func(u store.URL) error {
 		if strings.HasSuffix(string(u), "/bad") {
 			return errors.New("bad")
 		}
 		return nil
 	}
-	f, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.f = f
 	groupOf := func(n int, urls ...store.URL) group {
 		g := group{Host: "x.test", Subnet: subnet(n), Addr: addr(n)}
 		for _, u := range urls {
@@ -47,7 +41,7 @@ func TestReceive(t *testing.T) {
 		}
 		return g
 	}
-	r, err := f.receive(context.Background(), batch{Groups: []group{
+	r, err := p.f.receive(context.Background(), batch{Groups: []group{
 		groupOf(1, "http://x.test/a", "http://x.test/bad"), groupOf(2, "http://x.test/b"),
 		groupOf(3, "http://x.test/c"), groupOf(4, "http://x.test/d"),
 	}})

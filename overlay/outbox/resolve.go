@@ -45,7 +45,7 @@ func (f *Forwarder) resolveOnce(ctx context.Context, e *entry) error {
 	switch {
 	case ctx.Err() != nil:
 		return nil //nolint:nilerr // nothing is lost: the URLs are in the store
-	case err != nil && !f.cfg.online(): // the error says nothing about the host
+	case err != nil && !f.cfg.Node.Online(): // the error says nothing about the host
 		f.withTable(func(t *hostTable) { t.resolveAfter(e, 0, time.Now()) })
 		return nil
 	case errors.Is(err, ErrGone):
@@ -106,7 +106,7 @@ func (f *Forwarder) enqueue(e *entry) error {
 		adds := f.adds(e)
 		var moved int
 		var err error
-		moved, more, err = f.cfg.Sink.Enqueue(e.name)
+		moved, more, err = f.cfg.Node.Enqueue(e.name)
 		f.withTable(func(t *hostTable) {
 			t.removed(e.name, moved, time.Now())
 			if err == nil && !more {

@@ -2,7 +2,6 @@ package outbox
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -24,19 +23,13 @@ func TestReceiveUnsafe(t *testing.T) {
 	p.own["x.test"] = true
 	var asked []netip.Prefix
 	unsafe := []netip.Prefix{subnet(2)}
-	c := p.config()
-	c.Safe = func(_ context.Context, ps []netip.Prefix) []netip.Prefix {
+	p.safe = func(ps []netip.Prefix) []netip.Prefix {
 		if got := p.queued("x.test"); got != 1 {
 			t.Errorf("Safe was called with %d URLs in the store, want 1", got)
 		}
 		asked = ps
 		return unsafe
 	}
-	f, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.f = f
 	b := batch{Groups: []group{
 		{Host: "x.test", Subnet: subnet(1), URLs: []item{{URL: "http://x.test/a"}}},
 		{Host: "x.test", Subnet: subnet(2), URLs: []item{{URL: "http://x.test/a"}}},
@@ -46,7 +39,7 @@ func TestReceiveUnsafe(t *testing.T) {
 	p.homeElsewhere = func(h string, _ netip.Prefix) bool { return h == "away.test" }
 	see := func(want ...result) {
 		t.Helper()
-		r, err := f.receive(t.Context(), b)
+		r, err := p.f.receive(t.Context(), b)
 		if err != nil || !slices.Equal(r.Results, want) {
 			t.Errorf("results %v, %v, want %v", r.Results, err, want)
 		}
@@ -72,13 +65,6 @@ func TestReceiveUnsafe(t *testing.T) {
 // A URL that the receiver drops is acknowledged in the end.
 func TestDroppedURLIsAcknowledged(t *testing.T) {
 	a, b := two(t)
-	c := b.config()
-	c.Safe = func(context.Context, []netip.Prefix) []netip.Prefix { return nil }
-	f, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.f = f
 	b.resolve = func(string, netip.Addr) (Resolution, error) { return Resolution{}, ErrGone }
 	s := b.f.Serve()
 	defer s.Close()
@@ -122,13 +108,6 @@ func TestForwardedHost(t *testing.T) {
 	introduce(a.host, c.host)
 	introduce(b.host, c.host)
 	c.own["x.test"] = true
-	cfg := b.config()
-	cfg.Safe = func(context.Context, []netip.Prefix) []netip.Prefix { return nil }
-	f, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.f = f
 	a.resolve = ownedBy(b.host.ID(), 1)
 	b.resolve = ownedBy(c.host.ID(), 2)
 	a.refreshHome = func(string) error { a.resolve = ownedBy(c.host.ID(), 2); return nil }
@@ -174,14 +153,7 @@ func TestCircle(t *testing.T) {
 			return Resolution{Kind: Foreign, Owner: ring[at].host.ID(), Subnet: subnet(at),
 				Addr: addr(at)}, nil
 		}
-		c := p.config()
-		c.Safe = func(context.Context, []netip.Prefix) []netip.Prefix { return nil }
-		f, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.f = f
-		s := f.Serve()
+		s := p.f.Serve()
 		defer s.Close()
 	}
 	for _, p := range ring {

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/internal/lru"
 )
 
 const (
@@ -35,7 +36,7 @@ type hostTable struct {
 	unclaimed map[netip.Prefix]*hostQueue
 	sending   map[peer.ID]bool
 	claiming  map[netip.Prefix]retry // zero until: in progress; otherwise it failed
-	backoffs  *simplelru.LRU[peer.ID, retry]
+	backoffs  *lru.Simple[peer.ID, retry]
 	idle      *list.List
 
 	names   timeline[*entry]
@@ -50,16 +51,13 @@ type hostTable struct {
 }
 
 func newHostTable(cfg Config) *hostTable {
-	backoffs, err := simplelru.NewLRU[peer.ID, retry](maxBackoffs, nil)
-	if err != nil {
-		panic(err) // only if the size is below one
-	}
 	t := &hostTable{
 		cfg: cfg, hosts: map[string]*entry{}, subnets: map[netip.Prefix]map[*entry]struct{}{},
 		changed: newChanges(), outboxes: map[peer.ID]*hostQueue{},
 		unclaimed: map[netip.Prefix]*hostQueue{},
-		sending:   map[peer.ID]bool{}, claiming: map[netip.Prefix]retry{}, backoffs: backoffs,
-		idle: list.New(),
+		sending:   map[peer.ID]bool{}, claiming: map[netip.Prefix]retry{},
+		backoffs: lru.NewSimple[peer.ID, retry](maxBackoffs, nil),
+		idle:     list.New(),
 	}
 	t.reads = ownerReads{cfg: &t.cfg, suspects: map[peer.ID]*suspect{}}
 	return t

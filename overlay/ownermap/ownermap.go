@@ -1,6 +1,7 @@
 package ownermap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"peerd/coords/assign"
 	"peerd/internal/backoff"
+	"peerd/internal/faults"
 	"peerd/overlay/lease"
 	"peerd/overlay/wire"
 )
@@ -72,27 +74,22 @@ func DefaultConfig() Config {
 
 // Validate returns all errors of c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(wrong bool, format string, args ...any) {
-		if wrong {
-			errs = append(errs, fmt.Errorf("ownermap: "+format, args...))
-		}
-	}
-	bad(c.Self == "", "Self is missing")
-	bad(c.PubSub == nil, "PubSub is missing")
-	bad(c.Topic == "", "Topic is missing")
-	bad(c.Node == nil, "Node is missing")
-	bad(c.Max < 1, "Max is %d, want at least 1", c.Max)
+	f := faults.Of("ownermap")
+	f.If(c.Self == "", "Self is missing")
+	f.If(c.PubSub == nil, "PubSub is missing")
+	f.If(c.Topic == "", "Topic is missing")
+	f.If(c.Node == nil, "Node is missing")
+	f.If(c.Max < 1, "Max is %d, want at least 1", c.Max)
 	for name, d := range map[string]time.Duration{
 		"Step": c.Step, "Gap": c.Gap, "RepeatAfter": c.RepeatAfter,
 	} {
-		bad(d <= 0, "%s is %v, want more than 0", name, d)
+		f.If(d <= 0, "%s is %v, want more than 0", name, d)
 	}
-	bad(c.Settle < 0, "Settle is %v, want 0 or more", c.Settle)
-	bad(c.Size < 4<<10+2*overhead || c.Size > maxMessage,
+	f.If(c.Settle < 0, "Settle is %v, want 0 or more", c.Settle)
+	f.If(c.Size < 4<<10+2*overhead || c.Size > maxMessage,
 		"Size is %d, want room for a lease and at most %d", c.Size, maxMessage)
-	bad(c.RepeatRate < 1, "RepeatRate is %d, want at least 1", c.RepeatRate)
-	return errors.Join(errs...)
+	f.If(c.RepeatRate < 1, "RepeatRate is %d, want at least 1", c.RepeatRate)
+	return f.Err()
 }
 
 // A Map holds the owners of decided subnets as far as this peer knows them. Its methods may be
@@ -121,20 +118,10 @@ func New(cfg Config) (*Map, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	t, err := newTable(cfg.Max)
-	if err != nil {
-		return nil, err
-	}
-	q, err := newQuota(cfg.Gap)
-	if err != nil {
-		return nil, err
-	}
 	m := &Map{
-		cfg: cfg, log: cfg.Logger, table: t, quota: q,
+		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+		table: newTable(cfg.Max), quota: newQuota(cfg.Gap),
 		own: ownTable{all: map[netip.Prefix]*ownState{}},
-	}
-	if m.log == nil {
-		m.log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Store != nil {
 		if err := m.load(time.Now()); err != nil {
@@ -173,8 +160,6 @@ func (m *Map) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := time.NewTicker(m.cfg.Step)
-	defer t.Stop()
 	m.lastSweep = time.Now()
 	m.lastAlone, m.lastSave = m.lastSweep, m.lastSweep
 	// spreads the peers of a network that starts at once
@@ -191,11 +176,9 @@ func (m *Map) Run(ctx context.Context) error {
 			m.lastSave = now
 			m.save()
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, m.cfg.Step) != nil {
 			m.save()
 			return leave()
-		case <-t.C:
 		}
 	}
 }

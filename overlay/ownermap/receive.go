@@ -3,14 +3,13 @@ package ownermap
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	pubsub "github.com/libp2p/go-libp2p-pubsub"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/lru"
 	"peerd/overlay/wire"
 )
 
@@ -71,15 +70,12 @@ type quota struct {
 	burst time.Duration
 
 	mu     sync.Mutex
-	paidAt *simplelru.LRU[peer.ID, time.Time] // when all announcements are paid for
+	paidAt *lru.Simple[peer.ID, time.Time] // when all announcements are paid for
 }
 
-func newQuota(gap time.Duration) (*quota, error) {
-	until, err := simplelru.NewLRU[peer.ID, time.Time](maxQuotaOwners, nil)
-	if err != nil {
-		return nil, fmt.Errorf("ownermap: %w", err)
-	}
-	return &quota{cost: gap / (2 * maxLeases), burst: 10 * gap, paidAt: until}, nil
+func newQuota(gap time.Duration) *quota {
+	return &quota{cost: gap / (2 * maxLeases), burst: 10 * gap,
+		paidAt: lru.NewSimple[peer.ID, time.Time](maxQuotaOwners, nil)}
 }
 
 // allows reports whether owner may send another announcement.

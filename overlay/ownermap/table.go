@@ -1,7 +1,6 @@
 package ownermap
 
 import (
-	"fmt"
 	"iter"
 	"net/netip"
 	"sync"
@@ -9,9 +8,9 @@ import (
 	"time"
 
 	"github.com/gaissmai/bart"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"peerd/coords/assign"
+	"peerd/internal/lru"
 	"peerd/overlay/lease"
 )
 
@@ -33,24 +32,20 @@ type table struct {
 	current atomic.Pointer[bart.Table[*entry]] // replaced, never modified
 
 	mu     sync.Mutex // held by writers
-	others *simplelru.LRU[netip.Prefix, time.Time]
+	others *lru.Simple[netip.Prefix, time.Time]
 	own    map[netip.Prefix]bool
 	dirty  map[string]bool // prefixes with a changed stored form
 }
 
 // newTable returns a table for at most max subnets of other peers.
-func newTable(max int) (*table, error) {
+func newTable(max int) *table {
 	t := &table{own: map[netip.Prefix]bool{}, dirty: map[string]bool{}}
 	t.current.Store(new(bart.Table[*entry]))
-	var err error
-	t.others, err = simplelru.NewLRU(max, func(p netip.Prefix, _ time.Time) {
+	t.others = lru.NewSimple(max, func(p netip.Prefix, _ time.Time) {
 		t.current.Store(t.current.Load().DeletePersist(p))
 		t.dirty[p.String()] = true
 	})
-	if err != nil {
-		return nil, fmt.Errorf("ownermap: %w", err)
-	}
-	return t, nil
+	return t
 }
 
 // get returns the entry of p.

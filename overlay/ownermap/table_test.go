@@ -19,10 +19,7 @@ var noon = time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
 // subnet remains.
 func TestTableKeepsTheBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tab, err := newTable(100)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tab := newTable(100)
 		best := map[netip.Prefix]lease.Lease{}
 		for range rapid.IntRange(1, 40).Draw(t, "n") {
 			who := testPeers[rapid.IntRange(0, 3).Draw(t, "who")]
@@ -57,10 +54,7 @@ func TestTableKeepsTheBest(t *testing.T) {
 
 // A full table evicts the subnets announced least recently, but never own ones.
 func TestTableIsBounded(t *testing.T) {
-	tab, err := newTable(3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tab := newTable(3)
 	put := func(p overlaytest.Peer, n int, at time.Duration) {
 		tab.put(newEntry(owned(p, subnet(n), noon.Add(at), nil)), p == alice, noon.Add(at),
 			time.Minute)
@@ -114,10 +108,7 @@ func TestTableIsBounded(t *testing.T) {
 }
 
 func TestWithin(t *testing.T) {
-	tab, err := newTable(100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tab := newTable(100)
 	six := netip.MustParsePrefix("2001:db8:7::/48")
 	for _, p := range []netip.Prefix{subnet(9), subnet(1), subnet(300), six} {
 		tab.put(newEntry(owned(bob, p, noon, nil)), false, noon, 0)
@@ -148,10 +139,7 @@ func TestWithin(t *testing.T) {
 }
 
 func BenchmarkPut(b *testing.B) {
-	tab, err := newTable(100_000)
-	if err != nil {
-		b.Fatal(err)
-	}
+	tab := newTable(100_000)
 	es := make([]*entry, 200_000)
 	for i := range es {
 		es[i] = newEntry(owned(bob, subnet(i*7), noon, somewhere(1)))

@@ -2,8 +2,6 @@ package peers
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"peerd/coords"
+	"peerd/internal/faults"
 )
 
 // A Saver stores peers for the next start.
@@ -101,33 +100,28 @@ func DefaultConfig() Config {
 
 // Validate returns all errors of c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	bad := func(wrong bool, format string, args ...any) {
-		if wrong {
-			errs = append(errs, fmt.Errorf("peers: "+format, args...))
-		}
-	}
-	bad(c.Host == nil, "Host is missing")
-	bad(c.Key == nil, "Key is missing")
-	bad(c.Topic == "", "Topic is missing")
-	bad(c.Protocol == "", "Protocol is missing")
-	bad(c.Estimator == nil, "Estimator is missing")
-	bad(len(c.Version) > maxVersion, "Version has %d bytes, want at most %d", len(c.Version),
+	f := faults.Of("peers")
+	f.If(c.Host == nil, "Host is missing")
+	f.If(c.Key == nil, "Key is missing")
+	f.If(c.Topic == "", "Topic is missing")
+	f.If(c.Protocol == "", "Protocol is missing")
+	f.If(c.Estimator == nil, "Estimator is missing")
+	f.If(len(c.Version) > maxVersion, "Version has %d bytes, want at most %d", len(c.Version),
 		maxVersion)
 	for name, d := range map[string]time.Duration{
 		"Interval": c.Interval, "Spacing": c.Spacing, "Gap": c.Gap, "TTL": c.TTL, "Skew": c.Skew,
 		"FastInterval": c.FastInterval, "SlowInterval": c.SlowInterval,
 		"SyncInterval": c.SyncInterval, "Timeout": c.Timeout, "SaveEvery": c.SaveEvery,
 	} {
-		bad(d <= 0, "%s is %v, want more than 0", name, d)
+		f.If(d <= 0, "%s is %v, want more than 0", name, d)
 	}
-	bad(c.Interval >= c.TTL, "Interval is %v, want less than the TTL of %v", c.Interval, c.TTL)
-	bad(c.Interval > maxInterval, "Interval is %v, want at most %v", c.Interval, maxInterval)
-	bad(c.MaxPeers < 8 || c.MaxPeers > maxDigest, "MaxPeers is %d, want 8 to %d", c.MaxPeers,
+	f.If(c.Interval >= c.TTL, "Interval is %v, want less than the TTL of %v", c.Interval, c.TTL)
+	f.If(c.Interval > maxInterval, "Interval is %v, want at most %v", c.Interval, maxInterval)
+	f.If(c.MaxPeers < 8 || c.MaxPeers > maxDigest, "MaxPeers is %d, want 8 to %d", c.MaxPeers,
 		maxDigest)
-	bad(c.MaxConns < 1, "MaxConns is %d, want at least 1", c.MaxConns)
-	bad(c.Partners < 2, "Partners is %d, want at least 2", c.Partners)
-	bad(!(c.SettledError > 0 && c.SettledError < 1), "SettledError is %v, want in (0, 1)",
+	f.If(c.MaxConns < 1, "MaxConns is %d, want at least 1", c.MaxConns)
+	f.If(c.Partners < 2, "Partners is %d, want at least 2", c.Partners)
+	f.If(!(c.SettledError > 0 && c.SettledError < 1), "SettledError is %v, want in (0, 1)",
 		c.SettledError)
-	return errors.Join(errs...)
+	return f.Err()
 }

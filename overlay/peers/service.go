@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 
 	"peerd/coords"
 	"peerd/coords/zone"
+	"peerd/internal/backoff"
 	"peerd/overlay/wire"
 )
 
@@ -61,9 +63,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	me := &self{cfg: &cfg, est: cfg.Estimator}
 	wait, capacity := me.load()
 	if err := me.makeBeacon(cfg.Now(), wait, capacity, cfg.Interval); err != nil {
@@ -160,26 +160,17 @@ func (s *Service) loop(ctx context.Context) {
 		case <-s.wakeup:
 		}
 		// Wake-ups come in bursts; one run handles them all.
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, minPause) != nil {
 			return
-		case <-time.After(minPause):
 		}
 	}
 }
 
 // saveLoop saves the peers periodically.
 func (s *Service) saveLoop(ctx context.Context) {
-	t := time.NewTicker(s.cfg.SaveEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			s.dir.Expire()
-			s.save()
-		}
+	for backoff.Sleep(ctx, s.cfg.SaveEvery) == nil {
+		s.dir.Expire()
+		s.save()
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
+
+	"peerd/internal/backoff"
 )
 
 // Turn is the place of one writer among those that read and write records at the same time.
@@ -36,9 +38,7 @@ func (t *Turn) Leave() {
 // pause leaves, waits for d, and enters again. The error is the cause of the end of ctx.
 func (t *Turn) pause(ctx context.Context, d time.Duration) error {
 	t.Leave()
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
+	if backoff.Sleep(ctx, d) != nil {
 		return context.Cause(ctx)
 	}
 	if t == nil {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/semaphore"
+
+	"peerd/internal/faults"
+	"peerd/internal/lru"
 )
 
 // ErrKey is returned for a record under a key that is not its own.
@@ -123,18 +126,13 @@ type Config struct {
 
 // Validate returns all faults of c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf("record: "+format, args...))
-		}
-	}
-	fault(c.Key == nil, "Key is missing")
-	fault(c.Key != nil && !c.Self.MatchesPrivateKey(c.Key), "Key is not that of Self %v", c.Self)
-	fault(c.Values == nil, "Values is missing")
-	fault(c.Settle < 0 || c.Settle > time.Minute, "Settle is %v, want 0 to 1m", c.Settle)
-	fault(c.CacheSize < 1, "CacheSize is %d, want at least 1", c.CacheSize)
-	return errors.Join(errs...)
+	f := faults.Of("record")
+	f.If(c.Key == nil, "Key is missing")
+	f.If(c.Key != nil && !c.Self.MatchesPrivateKey(c.Key), "Key is not that of Self %v", c.Self)
+	f.If(c.Values == nil, "Values is missing")
+	f.If(c.Settle < 0 || c.Settle > time.Minute, "Settle is %v, want 0 to 1m", c.Settle)
+	f.If(c.CacheSize < 1, "CacheSize is %d, want at least 1", c.CacheSize)
+	return f.Err()
 }
 
 // Entry is a record and what this peer knows about it.
@@ -160,7 +158,7 @@ type Register[K comparable, R any] struct {
 	gate *semaphore.Weighted
 
 	mu    sync.Mutex // never held during I/O
-	cache *simplelru.LRU[K, Entry[R]]
+	cache *lru.Simple[K, Entry[R]]
 }
 
 // New returns a Register that knows no record yet. It fails like Config.Validate.
@@ -168,17 +166,11 @@ func New[K comparable, R any](t *Type[K, R], cfg Config) (*Register[K, R], error
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	cache, err := simplelru.NewLRU[K, Entry[R]](cfg.CacheSize, nil)
-	if err != nil {
-		return nil, fmt.Errorf("record: %w", err)
-	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Register[K, R]{kind: t, cfg: cfg, cache: cache,
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	return &Register[K, R]{kind: t, cfg: cfg, cache: lru.NewSimple[K, Entry[R]](cfg.CacheSize, nil),
 		gate: semaphore.NewWeighted(maxWriters)}, nil
 }
 

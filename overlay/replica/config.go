@@ -1,8 +1,8 @@
 package replica
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"peerd/internal/faults"
 	"peerd/store"
 )
 
@@ -107,57 +108,35 @@ const IdleLog = 1024
 
 // withDefaults replaces zero values by defaults.
 func (c Config) withDefaults() Config {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	def(&c.Heartbeat, 5*time.Second)
-	def(&c.BatchDelay, 200*time.Millisecond)
-	def(&c.SyncEvery, 500*time.Millisecond)
-	def(&c.Redial, time.Second)
-	def(&c.Retry, 2*time.Minute)
-	def(&c.Later, time.Minute)
-	def(&c.SweepAfter, 24*time.Hour)
-	if c.MaxCopies == 0 {
-		c.MaxCopies = 100_000
-	}
-	if c.MaxURLs == 0 {
-		c.MaxURLs = 200_000_000
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = 40 << 30
-	}
-	if c.OwnerShare == 0 {
-		c.OwnerShare = 0.5
-	}
-	if c.MaxLog == 0 {
-		c.MaxLog = 1 << 14
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Heartbeat = cmp.Or(c.Heartbeat, 5*time.Second)
+	c.BatchDelay = cmp.Or(c.BatchDelay, 200*time.Millisecond)
+	c.SyncEvery = cmp.Or(c.SyncEvery, 500*time.Millisecond)
+	c.Redial = cmp.Or(c.Redial, time.Second)
+	c.Retry = cmp.Or(c.Retry, 2*time.Minute)
+	c.Later = cmp.Or(c.Later, time.Minute)
+	c.SweepAfter = cmp.Or(c.SweepAfter, 24*time.Hour)
+	c.MaxCopies = cmp.Or(c.MaxCopies, 100_000)
+	c.MaxURLs = cmp.Or(c.MaxURLs, 200_000_000)
+	c.MaxBytes = cmp.Or(c.MaxBytes, 40<<30)
+	c.OwnerShare = cmp.Or(c.OwnerShare, 0.5)
+	c.MaxLog = cmp.Or(c.MaxLog, 1<<14)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 
 // Validate returns all faults of c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf("replica: "+format, args...))
-		}
-	}
-	fault(c.Host == nil, "Host is missing")
-	fault(c.Protocol == "", "Protocol is missing")
-	fault(c.DB == nil, "DB is missing")
-	fault(c.Check == nil, "Check is missing")
+	f := faults.Of("replica")
+	f.If(c.Host == nil, "Host is missing")
+	f.If(c.Protocol == "", "Protocol is missing")
+	f.If(c.DB == nil, "DB is missing")
+	f.If(c.Check == nil, "Check is missing")
 	for _, d := range []time.Duration{c.Heartbeat, c.BatchDelay, c.SyncEvery, c.Redial, c.Retry,
 		c.Later, c.SweepAfter} {
-		fault(d < 0, "a time is %v, want 0 or more", d)
+		f.If(d < 0, "a time is %v, want 0 or more", d)
 	}
-	fault(c.Heartbeat > silence/2, "Heartbeat is %v, want up to %v", c.Heartbeat, silence/2)
-	fault(c.MaxCopies < 0 || c.MaxURLs < 0 || c.MaxBytes < 0, "a bound is negative")
-	fault(!(c.OwnerShare >= 0 && c.OwnerShare <= 1), "OwnerShare is %v, want 0 to 1", c.OwnerShare)
-	return errors.Join(errs...)
+	f.If(c.Heartbeat > silence/2, "Heartbeat is %v, want up to %v", c.Heartbeat, silence/2)
+	f.If(c.MaxCopies < 0 || c.MaxURLs < 0 || c.MaxBytes < 0, "a bound is negative")
+	f.If(!(c.OwnerShare >= 0 && c.OwnerShare <= 1), "OwnerShare is %v, want 0 to 1", c.OwnerShare)
+	return f.Err()
 }

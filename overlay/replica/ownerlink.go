@@ -122,16 +122,11 @@ func (l *ownerLink) run(ctx context.Context) {
 		began := time.Now()
 		err := l.session(ctx)
 		l.onDown(err)
-		if ctx.Err() != nil {
-			return
-		}
 		if time.Since(began) > 2*silence {
 			wait = l.s.cfg.Redial
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, backoff.Later(wait)) != nil {
 			return
-		case <-time.After(backoff.Later(wait)):
 		}
 		wait = backoff.Double(wait, 10*l.s.cfg.Redial, 1)
 	}

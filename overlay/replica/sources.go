@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/internal/backoff"
 )
 
 // sources are this peer's subnets that other peers follow, and the links to those peers.
@@ -86,10 +88,8 @@ func (s *sources) runWatch(ctx context.Context) {
 			continue
 		case <-s.cfg.DB.LogChanged():
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, s.cfg.BatchDelay) != nil {
 			return
-		case <-time.After(s.cfg.BatchDelay):
 		}
 		s.queueGrown()
 	}

@@ -135,15 +135,20 @@ func (s *State) check() error {
 	return nil
 }
 
+// A Node is the rest of this peer.
+type Node interface {
+	// Check checks a URL that another peer sent.
+	Check(u store.URL) error
+	// URLState returns what this peer knows of a valid URL.
+	URLState(u store.URL) (State, error)
+}
+
 // Service asks other peers and answers them. Its fields are set before its methods are called,
 // which may be concurrent.
 type Service struct {
 	Host     host.Host
 	Protocol protocol.ID
-	// Valid checks a URL that another peer sent.
-	Valid func(store.URL) error
-	// Local returns what this peer knows of a valid URL.
-	Local func(store.URL) (State, error)
+	Node     Node
 	// Timeout bounds connecting to a peer and the request together.
 	Timeout time.Duration
 	// Logger may be nil.
@@ -170,10 +175,10 @@ func (s *Service) handle(_ context.Context, c *wire.Conn) error {
 	if !s.limiter.Allow(requestRate, c.Peer(), time.Now()) {
 		return c.Send(reply{Refused: "busy"})
 	}
-	if err := s.Valid(q.URL); err != nil {
+	if err := s.Node.Check(q.URL); err != nil {
 		return c.Send(reply{Refused: "the URL is not one of this network"})
 	}
-	state, err := s.Local(q.URL)
+	state, err := s.Node.URLState(q.URL)
 	if err != nil {
 		if s.Logger != nil {
 			s.Logger.Warn("failed to read what is known of a URL", "url", q.URL, "err", err)

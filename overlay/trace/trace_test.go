@@ -17,16 +17,23 @@ import (
 
 const protocolID = "/peerd/test/trace/1.0.0"
 
+// node is a Node that knows only URLs of one host.
+type node func(store.URL) (State, error)
+
+func (node) Check(u store.URL) error {
+	if !strings.HasPrefix(string(u), "http://a.example/") {
+		return errors.New("out of scope")
+	}
+	return nil
+}
+
+func (n node) URLState(u store.URL) (State, error) { return n(u) }
+
 // service returns a peer that answers with a state.
 func service(t *testing.T, local func(store.URL) (State, error)) *Service {
 	t.Helper()
-	s := &Service{Host: overlaytest.Host(t), Protocol: protocolID, Local: local,
-		Timeout: time.Minute, Logger: overlaytest.Log(t), Valid: func(u store.URL) error {
-			if !strings.HasPrefix(string(u), "http://a.example/") {
-				return errors.New("out of scope")
-			}
-			return nil
-		}}
+	s := &Service{Host: overlaytest.Host(t), Protocol: protocolID, Node: node(local),
+		Timeout: time.Minute, Logger: overlaytest.Log(t)}
 	server := s.Serve()
 	t.Cleanup(server.Close)
 	return s

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,9 +68,7 @@ type Server struct {
 // Serve serves proto on h with fn. It starts no goroutine: libp2p calls fn in a
 // goroutine for each stream. A nil log discards.
 func Serve(h host.Host, proto protocol.ID, l Limits, log *slog.Logger, fn Handler) *Server {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Server{
 		host: h, proto: proto, limits: l, handler: fn, log: log,

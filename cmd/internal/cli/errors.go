@@ -50,6 +50,16 @@ func NoArgs(cmd *cobra.Command, list []string) error {
 	return nil
 }
 
+// Args returns a function that demands n arguments; want says what they are.
+func Args(n int, want string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, list []string) error {
+		if len(list) != n {
+			return Usagef(cmd, "%s", want)
+		}
+		return nil
+	}
+}
+
 // Report writes err to w as exactly one line that begins with the program's name, and returns
 // the exit status: ExitUsage for errors of Usagef and for those that wrap one of unfit, else
 // ExitFailed.
