@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"peerd/crawl/deny"
 	"peerd/crawl/frontier"
 	"peerd/crawl/hsts"
 	"peerd/store"
@@ -121,6 +122,9 @@ func (c *Crawler) step(ctx context.Context) error {
 	if done, err := c.upgrade(job); done {
 		return err
 	}
+	if ok, err := c.checkOptOut(ctx, job); !ok {
+		return err
+	}
 	reason, err := c.exhausted(job)
 	switch {
 	case err != nil:
@@ -208,6 +212,10 @@ func (c *Crawler) fetchLocally(
 	rep := got.report
 	if ctx.Err() != nil && !rep.Outcome.Answered() { // canceled: says nothing about the URL
 		c.cfg.Frontier.Release(job, false, gap, 0)
+		return false, nil
+	}
+	if errors.Is(got.cause, deny.ErrOptedOut) || errors.Is(got.cause, deny.ErrStopped) {
+		c.cfg.Frontier.Return(job, false) // it has just asked for that: see checkOptOut
 		return false, nil
 	}
 	if got.err != nil {

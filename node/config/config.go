@@ -92,6 +92,7 @@ type Config struct {
 	Archive Archive `toml:"archive"`
 	Search  Search  `toml:"search"`
 	Replay  Replay  `toml:"replay"`
+	Page    Page    `toml:"page"`
 	Collect Collect `toml:"collect"`
 	Traffic Traffic `toml:"traffic"`
 	Overlay Overlay `toml:"overlay"`
@@ -229,6 +230,7 @@ func (c Config) Validate() error {
 		f.addf("search.enabled needs archive.enabled: pages are indexed from the archive")
 	}
 	c.Replay.check(&f, c.Archive.Enabled)
+	c.Page.check(&f)
 	c.Collect.check(&f, c.Archive.Enabled)
 	c.Traffic.check(&f, c.Listen)
 	c.Overlay.check(&f)
