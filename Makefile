@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build lab crawllet test integration race sim lint fuzz docs image ci clean
+.PHONY: help build lab crawllet test integration race sim lint fuzz docs image sbom ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,11 @@ image: ## build the container image
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o dist/peerd ./cmd/peerd
 	mkdir -p dist/data
 	docker build -t peerd -f cmd/peerd/compose/Dockerfile .
+
+sbom: ## build dist/peerd, and the list of all it contains (CycloneDX)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o dist/peerd ./cmd/peerd
+	$(GO) run github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0 bin -json \
+	  -output dist/peerd.cdx.json dist/peerd
 
 ci: ## run everything that must pass before a change lands
 	.ci/run

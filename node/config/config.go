@@ -73,6 +73,8 @@ type Config struct {
 	// Memory is the soft limit of the process in bytes: near it, garbage is collected more
 	// often. It does not include memory-mapped files; 0: no limit.
 	Memory Size `toml:"memory"`
+	// Sandbox restricts the files of the process to the home and what the settings name.
+	Sandbox bool `toml:"sandbox"`
 	// Drain hands everything over before a stop by a signal, as "peerd stop" does.
 	Drain bool `toml:"drain"`
 	// DrainTimeout bounds the handover after a signal.
@@ -113,6 +115,7 @@ func Default() Config {
 		Adapt:        true,
 		Threshold:    Duration{50 * time.Millisecond},
 		Memory:       192 << 20,
+		Sandbox:      true,
 		DrainTimeout: Duration{2 * time.Minute},
 		LogLevel:     slog.LevelInfo,
 		LogFormat:    "text",
