@@ -15,7 +15,7 @@ import (
 // optOuts returns what web sites have asked for; nil: nothing is known.
 func (c *Crawler) optOuts() *deny.OptOuts { return c.cfg.Fetcher.OptOuts() }
 
-// checkOptOut reports whether the site of a job has not opted out. If somebody says that it has,
+// checkOptOut reports whether the site of a job has not opted out. If a peer says that it has,
 // the next request to its host is for the file that says so. If checkOptOut returns false, the job
 // has been returned to the frontier: the URL stays queued, or was dropped. Errors are those of the
 // store.
@@ -98,7 +98,7 @@ func (c *Crawler) ReadOptOut(ctx context.Context, origin string) (out bool, err 
 		store.URL(origin+deny.OptOutPath))
 }
 
-// readForPeer reads the file of an opt-out because somebody else has asked for it, or for a URL.
+// readForPeer reads the file of an opt-out because another peer or a visitor has asked for it, or for a URL.
 func (c *Crawler) readForPeer(
 	ctx context.Context, r store.FetchRequest, file store.URL,
 ) (out bool, err error) {
@@ -119,7 +119,7 @@ func (c *Crawler) readForPeer(
 	return out, nil
 }
 
-// checkForPeer returns nil if another peer's request for a URL may be sent. If somebody says that
+// checkForPeer returns nil if another peer's request for a URL may be sent. If a peer says that
 // the site has opted out, its file is read first. If it has, the request is not sent by the Fetcher.
 func (c *Crawler) checkForPeer(ctx context.Context, r store.FetchRequest) error {
 	if until := c.optOuts().Stopped(r.Addr, time.Now()); !until.IsZero() {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -18,14 +19,18 @@ var systemDirs = []string{"/etc", "/usr", "/lib", "/lib64", "/nix/store", "/proc
 	"/var/lib/ca-certificates"}
 
 // Sandbox restricts the files of this process, for good, to the home and to what the settings name
-// (Landlock, on Linux from 5.13). Where the kernel does not support that, it does nothing. Files
+// (Landlock, on Linux from 5.13). Temporary files are in the home then. Where the kernel does not support that, it does nothing. Files
 // that are open stay open.
 func Sandbox(home config.Home, c config.Config) error {
 	dir, err := filepath.Abs(home.Dir)
 	if err != nil {
 		return fmt.Errorf("sandbox: %w", err)
 	}
-	write := []string{dir, os.TempDir()}
+	temp := filepath.Join(dir, "tmp")
+	if err := errors.Join(os.MkdirAll(temp, 0o700), os.Setenv("TMPDIR", temp)); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	write := []string{dir}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("sandbox: %w", err)

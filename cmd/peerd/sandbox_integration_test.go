@@ -23,15 +23,7 @@ func TestSandbox(t *testing.T) {
 	}
 	for _, on := range []bool{true, false} {
 		d := newDaemon(t, "--listen", "/ip4/127.0.0.1/tcp/0", "--allow-net", "127.0.0.0/8")
-		// Not in the folder of temporary files, which is allowed.
-		outside, err := os.MkdirTemp(".", "sandbox-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { os.RemoveAll(outside) })
-		if outside, err = filepath.Abs(outside); err != nil {
-			t.Fatal(err)
-		}
+		outside := t.TempDir()
 		if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("a.example\n"),
 			0o600); err != nil {
 			t.Fatal(err)

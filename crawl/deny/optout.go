@@ -66,7 +66,7 @@ type OptOut struct {
 // origin is what is known of a site that is said to have opted out.
 type origin struct {
 	until   time.Time // obeyed until then; zero: not obeyed
-	claimed bool      // somebody says that the file has changed
+	claimed bool      // a peer says that the file has changed
 	next    time.Time // the file is not read before
 	vain    int       // how often it was read in a row without a change
 }
@@ -82,7 +82,7 @@ func NewOptOuts(saved []OptOut, save func(OptOut) error) *OptOuts {
 	return o
 }
 
-// ParseOrigin returns the origin of a URL that somebody has entered or sent.
+// ParseOrigin returns the origin of a URL that a visitor has entered or a peer sent.
 func ParseOrigin(text string) (string, error) {
 	if u, err := canon.Parse(text); err == nil && u.Host() != "" && len(u.Origin()) <= 300 {
 		return u.Origin(), nil
@@ -110,7 +110,7 @@ func ParseOptOut(text []byte) (out bool, until time.Time) {
 	return out, until
 }
 
-// Claim notes that somebody says that the file of an origin has changed. It will be Due.
+// Claim notes that a peer says that the file of an origin has changed. It will be Due.
 func (o *OptOuts) Claim(name string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,7 +128,7 @@ func (o *OptOuts) Claim(name string) {
 	s.claimed = true
 }
 
-// origins returns the origins whose file speaks for a URL: HTTP and HTTPS have their usual ports
+// origins returns the origins with a file that speaks for a URL: HTTP and HTTPS have their usual ports
 // together, and any other port is a site of its own.
 func origins(u store.URL) [2]string {
 	_, site, _ := strings.Cut(u.Origin(), "://")

@@ -61,7 +61,7 @@ func TestParseOrigin(t *testing.T) {
 
 var (
 	file   = []byte("crawler: peerd\n")
-	nobody = netip.Addr{}
+	noAddr = netip.Addr{}
 )
 
 // optOuts returns OptOuts that keep what they save.
@@ -97,7 +97,7 @@ func TestClaims(t *testing.T) {
 					t.Fatal("opted out without a file", err)
 				}
 			}
-			if err := o.Check(u, nobody); err != nil {
+			if err := o.Check(u, noAddr); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
@@ -107,7 +107,7 @@ func TestClaims(t *testing.T) {
 		}
 		// At most maxRead after the file is there, it is obeyed.
 		begin = time.Now()
-		for o.Check(u, nobody) == nil {
+		for o.Check(u, noAddr) == nil {
 			time.Sleep(time.Second)
 			o.Claim(origin)
 			if o.Due(u, time.Now()) != "" {
@@ -144,13 +144,13 @@ func TestOptOut(t *testing.T) {
 			"http://b.a.example/": false, "https://a.example" + OptOutPath: false, "": false,
 			"http://a.example/x" + OptOutPath: true,
 		} {
-			err := o.Check(u, nobody)
+			err := o.Check(u, noAddr)
 			if (err != nil) != denied || denied && !errors.Is(err, ErrDenied) {
 				t.Errorf("%s: %v, denied should be %v", u, err, denied)
 			}
 		}
 		again := optOuts(saved)
-		if again.Check("http://a.example/", nobody) == nil {
+		if again.Check("http://a.example/", noAddr) == nil {
 			t.Error("forgotten at a restart")
 		}
 		// Others cannot end it: another origin of the site without a file changes nothing.
@@ -158,7 +158,7 @@ func TestOptOut(t *testing.T) {
 		if _, _, err := o.Read("http://a.example", nil, true, now); err != nil {
 			t.Fatal(err)
 		}
-		if o.Check("http://a.example/", nobody) == nil {
+		if o.Check("http://a.example/", noAddr) == nil {
 			t.Error("ended by another origin")
 		}
 		// It is read again when its time has passed, and obeyed while the site does not answer.
@@ -170,7 +170,7 @@ func TestOptOut(t *testing.T) {
 			t.Error("ended because the site does not answer")
 		}
 		if now = now.Add(time.Hour); read("crawler: peerd\nuntil: 1999-12-31", true) ||
-			o.Check("http://a.example/", nobody) != nil || len(saved) != 0 {
+			o.Check("http://a.example/", noAddr) != nil || len(saved) != 0 {
 			t.Errorf("obeyed after the day in the file; saved %v", saved)
 		}
 	})
@@ -184,7 +184,7 @@ func TestClaimsAreBounded(t *testing.T) {
 	for i := range 3 * maxClaims {
 		o.Claim(fmt.Sprintf("http://%d.example", i))
 	}
-	if len(o.claims) != maxClaims || o.Check("http://a.example/", nobody) == nil {
+	if len(o.claims) != maxClaims || o.Check("http://a.example/", noAddr) == nil {
 		t.Errorf("%d claims, want %d, and one site that is obeyed", len(o.claims), maxClaims)
 	}
 	if all := o.All(); len(all) != 1 || !slices.Contains([]string{"http://a.example"}, all[0].Origin) {

@@ -66,8 +66,8 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # Memory that the peer should use at most, without memory-mapped files; "0" is no limit.
 #memory = "192MiB"
 
-# Let the process open only its home, the folder of temporary files, what the settings name, and the
-# configuration of the system (Landlock), if the kernel supports that.
+# Let the process open only its home, what the settings name, and the configuration of the system
+# (Landlock), if the kernel supports that.
 #sandbox = true
 
 # At SIGTERM or SIGINT, hand everything over to other peers before the peer stops, as
