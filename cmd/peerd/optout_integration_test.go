@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"peerd/crawl/deny"
 )
 
 // TestOptOut: at the page of a running peer, the server of a site stops requests, and the site opts
@@ -26,9 +24,9 @@ func TestOptOut(t *testing.T) {
 	site := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			switch {
-			case r.URL.Path == "/robots.txt", r.URL.Path == deny.OptOutPath && out.Load() == 0:
+			case r.URL.Path == "/robots.txt", r.URL.Path == "/.well-known/peerd-optout" && out.Load() == 0:
 				http.NotFound(w, r)
-			case r.URL.Path == deny.OptOutPath:
+			case r.URL.Path == "/.well-known/peerd-optout":
 				fmt.Fprintln(w, "crawler: peerd")
 			default:
 				n := pages.Add(1)
