@@ -27,6 +27,7 @@ require (
 	github.com/ipfs/go-log/v2 v2.9.1
 	github.com/jimsmart/grobotstxt v1.0.3
 	github.com/klauspost/compress v1.19.1
+	github.com/landlock-lsm/go-landlock v0.11.0
 	github.com/libp2p/go-libp2p v0.51.0
 	github.com/libp2p/go-libp2p-kad-dht v0.39.1
 	github.com/libp2p/go-libp2p-kbucket v0.8.0
@@ -214,6 +215,7 @@ require (
 	golang.org/x/tools v0.52.0 // indirect
 	gonum.org/v1/gonum v0.17.0 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
+	kernel.org/pub/linux/libs/security/libcap/psx v1.2.77 // indirect
 	lukechampine.com/blake3 v1.4.1 // indirect
 )
 

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"peerd/crawl/deny"
 	"peerd/crawl/frontier"
 	"peerd/crawl/hsts"
 	"peerd/internal/backoff"
@@ -116,6 +117,9 @@ func (c *Crawler) step(ctx context.Context) error {
 	if done, err := c.upgrade(job); done {
 		return err
 	}
+	if ok, err := c.checkOptOut(ctx, job); !ok {
+		return err
+	}
 	reason, err := c.exhausted(job)
 	switch {
 	case err != nil:
@@ -203,6 +207,10 @@ func (c *Crawler) fetchLocally(
 	rep := got.report
 	if ctx.Err() != nil && !rep.Outcome.Answered() { // canceled: says nothing about the URL
 		c.cfg.Frontier.Release(job, false, gap, 0)
+		return false, nil
+	}
+	if errors.Is(got.cause, deny.ErrOptedOut) || errors.Is(got.cause, deny.ErrStopped) {
+		c.cfg.Frontier.Return(job, false) // it has just asked for that: see checkOptOut
 		return false, nil
 	}
 	if got.err != nil {

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"peerd/crawl"
+	"peerd/crawl/deny"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
 	"peerd/crawl/quota"
@@ -153,6 +154,8 @@ type rig struct {
 	fe  *fetch.Fetcher
 	c   *crawl.Crawler
 
+	optOuts *deny.OptOuts
+
 	where   func(netip.Prefix) crawl.Dispatch
 	remote  func(context.Context, string, store.FetchRequest) (store.FetchReport, error)
 	connect func(context.Context, string, store.FetchRequest) (store.FetchReport, error)
@@ -200,6 +203,10 @@ func newRigOn(
 	get := fetch.DefaultConfig()
 	get.UserAgent = "peerd-test"
 	get.Guard = fetch.NewGuard([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
+	get.Deny, err = deny.Open("", nil)
+	r.fatal(err)
+	r.optOuts = deny.NewOptOuts(nil, nil)
+	get.Deny.OptOuts = r.optOuts
 	r.fe, err = fetch.New(get)
 	r.fatal(err)
 	t.Cleanup(r.fe.Close)

@@ -60,6 +60,9 @@ func (c *Crawler) releaseClocks(
 // first if this peer does not know it. If no request was sent, the error wraps ErrBusy or
 // ErrInvalidRequest.
 func (c *Crawler) fetchReserved(ctx context.Context, r store.FetchRequest) (fetched, error) {
+	if err := c.checkForPeer(ctx, r); err != nil {
+		return fetched{}, err
+	}
 	rules, f, err := c.robotsForPeer(ctx, r)
 	if err != nil {
 		return fetched{}, err
@@ -94,9 +97,7 @@ func (c *Crawler) robotsForPeer(
 	ctx context.Context, r store.FetchRequest,
 ) (rules originRules, f *robotsFetcher, err error) {
 	host, origin := r.URL.Host(), r.URL.Origin()
-	f = &robotsFetcher{c: c, remote: true, job: frontier.Job{
-		Host: host, Addr: r.Addr, Subnet: store.SubnetOf(r.Addr), Entry: store.Entry{URL: r.URL},
-	}}
+	f = c.fetcherForPeer(r)
 	got, ok := f.Valid(origin)
 	if !ok {
 		got, ok = c.elsewhere.valid(origin)
@@ -119,6 +120,12 @@ func (c *Crawler) robotsForPeer(
 		c.cfg.Frontier.DelayHost(host, time.Now().Add(rules.delay))
 	}
 	return rules, f, nil
+}
+
+// fetcherForPeer returns what fetches files of a site for a request that is not of our queues.
+func (c *Crawler) fetcherForPeer(r store.FetchRequest) *robotsFetcher {
+	return &robotsFetcher{c: c, remote: true, job: frontier.Job{Host: r.URL.Host(), Addr: r.Addr,
+		Subnet: store.SubnetOf(r.Addr), Entry: store.Entry{URL: r.URL}}}
 }
 
 // refusal returns the error of a request that could not be sent. After a request for the

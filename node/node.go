@@ -29,6 +29,7 @@ import (
 	"peerd/node/metrics"
 	"peerd/node/registry"
 	"peerd/node/replay"
+	"peerd/node/sitepage"
 	"peerd/node/traffic"
 	"peerd/overlay"
 	"peerd/overlay/admission"
@@ -39,6 +40,7 @@ import (
 	"peerd/overlay/hosttransfer"
 	"peerd/overlay/lease"
 	"peerd/overlay/nearest"
+	"peerd/overlay/optout"
 	"peerd/overlay/outbox"
 	"peerd/overlay/owner"
 	"peerd/overlay/ownermap"
@@ -67,7 +69,7 @@ type Node struct {
 	homes         *home.Registry
 	peers         *peers.Service
 	guard         *fetch.Guard
-	deny          *deny.List // nil: nothing is denied
+	deny          *deny.List
 	names         *resolve.Cache
 	nameClient    *resolve.Client // nil in an emulation
 	fetcher       *fetch.Fetcher
@@ -86,6 +88,8 @@ type Node struct {
 	receiver      *handover.Receiver
 	hostTransfer  *hosttransfer.Service
 	ownerMap      *ownermap.Map
+	optOuts       *optout.Service
+	sitePage      *sitepage.Server // nil: none
 	traits        *traits
 	archive       *warc.Archive  // nil: none
 	replay        *replay.Server // nil: none
@@ -138,6 +142,7 @@ func New(o Options) (n *Node, err error) {
 		n.openNet,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
+		n.openOptOutGossip,
 		n.openSearch, n.openTrace, n.openFeed, n.openLocalSites, n.openReplay, n.openAPI,
 		n.retryPlanned,
 	} {
@@ -180,6 +185,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
 		n.runJournal, n.runIndexer, n.runLocalSites, n.runReplay, n.runCollector, n.runTraffic,
+		n.optOuts.Run, n.runPage,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)
@@ -270,6 +276,9 @@ func (n *Node) close() error {
 	}
 	if n.replay != nil {
 		n.replay.Close() // fails if it has run
+	}
+	if n.sitePage != nil {
+		n.sitePage.Close() // fails if it has run
 	}
 	if n.archive != nil {
 		errs = append(errs, n.archive.Close())

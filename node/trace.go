@@ -42,7 +42,7 @@ func (n *Node) Trace(ctx context.Context, raw string) (t admin.Trace, err error)
 	if a, err := netip.ParseAddr(t.Host); err == nil {
 		addr = a
 	}
-	if err := n.deny.Check(t.Host, addr); err != nil {
+	if err := n.deny.Check(u, addr); err != nil {
 		t.Denied = err.Error()
 	}
 	if t.Here, err = n.urlState(u, maxQueueRead); err != nil {

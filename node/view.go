@@ -47,11 +47,14 @@ func fromJournal[T any](n *Node, read func(*journal) []T) []T {
 	return read(n.journal)
 }
 
-// DenyList returns the rules of the deny list.
+// DenyList returns the rules of the deny list, and the opt-outs that this peer obeys.
 func (n *Node) DenyList() (rules []admin.DenyRule, err error) {
 	texts, err := Denied(n.opts.Home)
 	for _, t := range texts {
 		rules = append(rules, admin.DenyRule{Rule: t})
+	}
+	for _, o := range n.deny.OptOuts.All() {
+		rules = append(rules, admin.DenyRule{Rule: o.Origin, OptOut: true, Until: &o.Until})
 	}
 	return rules, err
 }

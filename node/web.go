@@ -47,7 +47,7 @@ func idleConnections(memory int64, files uint64) int {
 
 // fetchConfig returns the limits on web servers and connections by the settings. Peers that share
 // a process with others keep the defaults of package fetch.
-func (n *Node) fetchConfig() (fetch.Config, error) {
+func (n *Node) fetchConfig() (_ fetch.Config, err error) {
 	fc := fetch.DefaultConfig()
 	conf := n.opts.Config.Crawl
 	fc.UserAgent, fc.Guard = n.opts.UserAgent, n.guard
@@ -75,18 +75,27 @@ func (n *Node) fetchConfig() (fetch.Config, error) {
 			fc.MaxPartial = memory / partialPart
 		}
 	}
-	if n.opts.Home.Dir != "" {
-		list, err := deny.Open(n.opts.Home.DenyFile(), n.log)
-		if err != nil {
-			return fc, fmt.Errorf("read deny list: %w", err)
-		}
-		fc.Deny, n.deny = list, list
+	if fc.Deny, err = n.openDeny(); err != nil {
+		return fc, err
 	}
 	roots, err := rootCAs(n.opts.Home, conf.CAFiles)
 	if roots != nil {
 		fc.TLS = &tls.Config{RootCAs: roots}
 	}
 	return fc, err
+}
+
+// openDeny opens the deny list.
+func (n *Node) openDeny() (_ *deny.List, err error) {
+	file := ""
+	if n.opts.Home.Dir != "" {
+		file = n.opts.Home.DenyFile()
+	}
+	if n.deny, err = deny.Open(file, n.log); err != nil {
+		return nil, fmt.Errorf("read deny list: %w", err)
+	}
+	n.deny.OptOuts, err = n.openOptOuts()
+	return n.deny, err
 }
 
 // idleTimeout returns how long a connection is kept idle if the usual time between two requests to

@@ -45,7 +45,7 @@ func newGossip(
 		pubsub.WithPeerScore(scores(n)),
 		pubsub.WithPeerExchange(false), // peers are known by their beacons
 		pubsub.WithSubscriptionFilter(pubsub.WrapLimitSubscriptionFilter(
-			pubsub.NewAllowlistSubscriptionFilter(n.OwnerMap()), maxSubscriptions)),
+			pubsub.NewAllowlistSubscriptionFilter(n.Topics()...), maxSubscriptions)),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("overlay: start gossip: %w", err)
@@ -74,22 +74,26 @@ const (
 	gossipAbove, publishAbove, acceptAbove = -50, -100, -200
 	// neverPX is a score that no peer reaches: lists of peers in PRUNE are ignored.
 	neverPX = 1e9
-	// maxSubscriptions bounds the subscriptions in one message; there is one topic.
+	// maxSubscriptions bounds the subscriptions in one message; there are two topics.
 	maxSubscriptions = 8
 )
 
 // scores returns how gossip scores peers, and which scores are too low.
 func scores(n Names) (*pubsub.PeerScoreParams, *pubsub.PeerScoreThresholds) {
 	local := slices.Concat(manet.Private4, manet.Private6) // testnets, and whole sites
+	topics := map[string]*pubsub.TopicScoreParams{}
+	for _, t := range n.Topics() {
+		topics[t] = &pubsub.TopicScoreParams{
+			SkipAtomicValidation:           true,
+			TopicWeight:                    1,
+			TimeInMeshQuantum:              time.Second, // unused, but a divisor
+			InvalidMessageDeliveriesWeight: invalidWeight,
+			InvalidMessageDeliveriesDecay:  scoreDecay,
+		}
+	}
 	return &pubsub.PeerScoreParams{
-			SkipAtomicValidation: true, // the other parameters are not used
-			Topics: map[string]*pubsub.TopicScoreParams{n.OwnerMap(): {
-				SkipAtomicValidation:           true,
-				TopicWeight:                    1,
-				TimeInMeshQuantum:              time.Second, // unused, but a divisor
-				InvalidMessageDeliveriesWeight: invalidWeight,
-				InvalidMessageDeliveriesDecay:  scoreDecay,
-			}},
+			SkipAtomicValidation:        true, // the other parameters are not used
+			Topics:                      topics,
 			IPColocationFactorWeight:    colocationWeight,
 			IPColocationFactorThreshold: colocationMost,
 			IPColocationFactorWhitelist: local,

@@ -137,6 +137,13 @@ func (n Names) Feed() protocol.ID { return n.Prefix() + "/feed/1.0.0" }
 // ownermap).
 func (n Names) OwnerMap() string { return "/peerd/" + n.network + "/owner-map/2" }
 
+// OptOuts returns the topic on which peers say that the opt-out of a web site has changed (package
+// optout).
+func (n Names) OptOuts() string { return "/peerd/" + n.network + "/opt-outs/1" }
+
+// Topics returns all topics of gossip.
+func (n Names) Topics() []string { return []string{n.OwnerMap(), n.OptOuts()} }
+
 // Beacons returns the context for which beacons of this network are sealed (package
 // peers).
 func (n Names) Beacons() string { return "/peerd/" + n.network + "/beacons/1" }

@@ -106,6 +106,11 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 		return err
 	}
 	cfg.LimitMemory()
+	if cfg.Sandbox {
+		if err := node.Sandbox(home, cfg); err != nil {
+			return err
+		}
+	}
 	n, err := node.New(node.Options{
 		Home:      home,
 		Config:    cfg,

@@ -102,7 +102,7 @@ func TestList(t *testing.T) {
 	addr := netip.MustParseAddr("::ffff:192.0.2.1")
 	want := func(denied bool) {
 		t.Helper()
-		if err := l.Check("a.example", addr); errors.Is(err, ErrDenied) != denied {
+		if err := l.Check("http://a.example/", addr); errors.Is(err, ErrDenied) != denied {
 			t.Fatalf("Check: %v, want denied %t", err, denied)
 		}
 	}
@@ -172,6 +172,6 @@ func BenchmarkCheck(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = l.Check("www.example.org", netip.MustParseAddr("198.51.100.1"))
+		_ = l.Check("http://www.example.org/", netip.MustParseAddr("198.51.100.1"))
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/google/renameio/v2"
+
+	"peerd/store"
 )
 
 // ErrDenied means that the operator of this peer denies a host or an address. Nothing was sent.
@@ -24,10 +26,14 @@ var ErrDenied = errors.New("the deny list of this peer")
 // maxFile is the maximum size of a file of rules. Bytes.
 const maxFile = 16 << 20
 
-// List is the list in a file with a rule in each line. Empty lines and those that begin with # are
-// ignored; a missing file has no rules. It is safe for concurrent use.
+// List is the list in a file with a rule in each line, and what web sites have asked for. Empty
+// lines and those that begin with # are ignored; a missing file has no rules. It is safe for
+// concurrent use.
 type List struct {
-	file string
+	// OptOuts are those of web sites; nil: none. They are set before the list is used.
+	OptOuts *OptOuts
+
+	file string // "": none
 	log  *slog.Logger
 
 	mu    sync.Mutex
@@ -47,8 +53,8 @@ type ruleSet struct {
 	networks []netip.Prefix
 }
 
-// Open returns the list in a file, which may be created later. An error names the first line that
-// is no rule.
+// Open returns the list in a file, which may be created later; "" is no file. An error names the
+// first line that is no rule.
 func Open(file string, log *slog.Logger) (*List, error) {
 	l := &List{file: file, log: log}
 	id, err := stat(file)
@@ -63,19 +69,27 @@ func Open(file string, log *slog.Logger) (*List, error) {
 	return l, nil
 }
 
-// Check returns nil if a host with an address may be requested, and otherwise an error that matches
-// ErrDenied. A host of "" and an invalid address are not checked. A nil list denies nothing. If the
+// Check returns nil if a URL may be requested at an address, and otherwise an error that matches
+// ErrDenied. A URL of "" and an invalid address are not checked. A nil list denies nothing. If the
 // file has changed, it is read again first.
 // If it then has a line that is no rule, the rules that were read last remain, and the fault is
 // logged.
-func (l *List) Check(host string, addr netip.Addr) error {
+func (l *List) Check(u store.URL, addr netip.Addr) error {
 	if l == nil {
 		return nil
 	}
+	addr = addr.Unmap().WithZone("")
+	if err := l.checkRules(u.Host(), addr); err != nil {
+		return err
+	}
+	return l.OptOuts.Check(u, addr)
+}
+
+func (l *List) checkRules(host string, addr netip.Addr) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refresh()
-	return l.rules.check(host, addr.Unmap().WithZone(""))
+	return l.rules.check(host, addr)
 }
 
 // refresh reads the file again if it has changed. The caller holds l.mu.
@@ -100,6 +114,9 @@ func (l *List) refresh() {
 }
 
 func stat(file string) (fileID, error) {
+	if file == "" {
+		return fileID{}, nil
+	}
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fileID{}, nil

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"peerd/store"
 )
 
 // conn is an open connection, used by one call of Do at a time.
@@ -163,8 +165,8 @@ func (f *Fetcher) checkRemote(c net.Conn) (netip.AddrPort, error) {
 	return remote, f.mayDial("", remote.Addr())
 }
 
-// mayDial returns nil if a connection to a host at an address may be opened. An address of another
+// mayDial returns nil if a connection for a URL at an address may be opened. An address of another
 // host is checked with "".
-func (f *Fetcher) mayDial(host string, a netip.Addr) error {
-	return errors.Join(f.cfg.Deny.Check(host, a), f.cfg.Guard.Check(a))
+func (f *Fetcher) mayDial(u store.URL, a netip.Addr) error {
+	return errors.Join(f.cfg.Deny.Check(u, a), f.cfg.Guard.Check(a))
 }

@@ -19,7 +19,7 @@ func (f *Fetcher) Connect(
 ) (o store.Outcome, took time.Duration, err error) {
 	t, err := parseTarget(u)
 	if err == nil {
-		err = errors.Join(checkPort(t.port), f.mayDial(u.Host(), addr))
+		err = errors.Join(checkPort(t.port), f.mayDial(u, addr))
 	}
 	if err != nil {
 		return classify(err, stageDial, false), 0, err

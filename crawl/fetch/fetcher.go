@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"time"
 
+	"peerd/crawl/deny"
 	"peerd/store"
 )
 
@@ -192,6 +193,14 @@ func (f *Fetcher) Close() { f.pool.close() }
 // MaxIdle returns how many idle connections are kept.
 func (f *Fetcher) MaxIdle() int { return f.cfg.MaxIdle }
 
+// OptOuts returns what web sites have asked for; nil: it is not known.
+func (f *Fetcher) OptOuts() *deny.OptOuts {
+	if f.cfg.Deny == nil {
+		return nil
+	}
+	return f.cfg.Deny.OptOuts
+}
+
 // Leave reports that nothing more is wanted of a host (store.URL.Host) for now. Its idle
 // connections are closed before those of other hosts if there are too many.
 func (f *Fetcher) Leave(host string) { f.pool.leave(host) }
@@ -218,7 +227,7 @@ func (f *Fetcher) Do(ctx context.Context, req Request) Result {
 	res := Result{Started: time.Now(), Addr: req.Addr.Unmap()}
 	t, err := parseTarget(req.URL)
 	if err == nil {
-		err = errors.Join(checkPort(t.port), f.mayDial(req.URL.Host(), req.Addr))
+		err = errors.Join(checkPort(t.port), f.mayDial(req.URL, req.Addr))
 	}
 	if err != nil {
 		res.Outcome, res.Err = classify(err, stageDial, false), err

@@ -189,7 +189,7 @@ func (f *Fetcher) Reach(
 		return netip.Addr{}, 0
 	}
 	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool {
-		return f.mayDial(u.Host(), a) != nil
+		return f.mayDial(u, a) != nil
 	})
 	if len(addrs) == 0 {
 		return netip.Addr{}, 0

@@ -134,6 +134,10 @@ type Setting struct {
 // DenyRule is a rule of the deny list.
 type DenyRule struct {
 	Rule string `json:"rule"`
+	// OptOut means that Rule is a web site that has opted out, and Until when its file is read
+	// again.
+	OptOut bool       `json:"opt_out"`
+	Until  *time.Time `json:"until"`
 }
 
 // Sample is the state of counters at one moment. They start with the home.

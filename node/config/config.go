@@ -73,6 +73,8 @@ type Config struct {
 	// Memory is the soft limit of the process in bytes: near it, garbage is collected more
 	// often. It does not include memory-mapped files; 0: no limit.
 	Memory Size `toml:"memory"`
+	// Sandbox restricts the files of the process to the home and what the settings name.
+	Sandbox bool `toml:"sandbox"`
 	// Drain hands everything over before a stop by a signal, as "peerd stop" does.
 	Drain bool `toml:"drain"`
 	// DrainTimeout bounds the handover after a signal.
@@ -92,6 +94,7 @@ type Config struct {
 	Archive Archive `toml:"archive"`
 	Search  Search  `toml:"search"`
 	Replay  Replay  `toml:"replay"`
+	Page    Page    `toml:"page"`
 	Collect Collect `toml:"collect"`
 	Traffic Traffic `toml:"traffic"`
 	Overlay Overlay `toml:"overlay"`
@@ -112,6 +115,7 @@ func Default() Config {
 		Adapt:        true,
 		Threshold:    Duration{50 * time.Millisecond},
 		Memory:       192 << 20,
+		Sandbox:      true,
 		DrainTimeout: Duration{2 * time.Minute},
 		LogLevel:     slog.LevelInfo,
 		LogFormat:    "text",
@@ -229,6 +233,7 @@ func (c Config) Validate() error {
 		f.addf("search.enabled needs archive.enabled: pages are indexed from the archive")
 	}
 	c.Replay.check(&f, c.Archive.Enabled)
+	c.Page.check(&f)
 	c.Collect.check(&f, c.Archive.Enabled)
 	c.Traffic.check(&f, c.Listen)
 	c.Overlay.check(&f)

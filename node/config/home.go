@@ -36,6 +36,7 @@ const maxKeyBytes = 1024
 //	store/       the database, locked while a process uses it
 //	archive/     the WARC files
 //	index/       the full-text index of the archived pages
+//	tmp/         temporary files
 //	deny         hosts and networks that the peer does not request
 //	registry/    data of the Internet registries
 //	api.json     address and token of the admin API while the peer runs, mode 0600

@@ -107,6 +107,21 @@ func (r Replay) check(f *faults, archive bool) {
 	}
 }
 
+// Page is the section [page] of config.toml.
+type Page struct {
+	// Listen is HOST:PORT of the page for the owners of web sites; "": none.
+	Listen string `toml:"listen"`
+}
+
+func (p Page) check(f *faults) {
+	if p.Listen == "" {
+		return
+	}
+	if err := checkHostPort(p.Listen); err != nil {
+		f.addf("page.listen: %q: %w", clip(p.Listen), err)
+	}
+}
+
 // Collect is the section [collect] of config.toml.
 type Collect struct {
 	// Enabled archives what the other peers archive, of Hosts or, if it is empty, of all hosts.

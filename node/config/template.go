@@ -66,6 +66,10 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # Memory that the peer should use at most, without memory-mapped files; "0" is no limit.
 #memory = "192MiB"
 
+# Let the process open only its home, what the settings name, and the configuration of the system
+# (Landlock), if the kernel supports that.
+#sandbox = true
+
 # At SIGTERM or SIGINT, hand everything over to other peers before the peer stops, as
 # "peerd stop" does. A second signal kills the peer.
 #drain = false
@@ -186,6 +190,12 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # Address of this machine, such as "127.0.0.1:8090", at which browsers and other programs see the
 # archived pages, without secret. It needs an archive. "" is none. See docs/replay.md.
 #listen = ""
+
+[page]
+# Address and port, such as "0.0.0.0:8091", of a page for the owners of web sites: who crawls, which
+# peer crawls a site, how a site opts out. Set contact to its URL. "" is none. See docs/sites.md.
+#listen = ""
+
 [collect]
 # Copy what the other peers of the network archive into the archive of this peer. It needs an
 # archive; "peerd collect" runs a peer that does this alone.

@@ -8,7 +8,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"time"
+
+	"peerd/node/httpserver"
 )
 
 // ErrAddr is returned for an address that other machines can reach.
@@ -52,31 +53,8 @@ func (s *Server) Close() error { return s.ln.Close() }
 
 // Run serves until ctx ends. It returns when no request is being answered. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
-	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
-	srv := &http.Server{
-		Handler:           s.h,
-		BaseContext:       func(net.Listener) context.Context { return requests },
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      5 * time.Minute,
-		IdleTimeout:       30 * time.Second,
-		MaxHeaderBytes:    16 << 10,
-	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(s.ln) }()
-	select {
-	case err := <-served:
+	if err := httpserver.Run(ctx, s.ln, s.h, s.log); err != nil {
 		return fmt.Errorf("replay: %w", err)
-	case <-ctx.Done():
 	}
-	cut()
-	closing, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer done()
-	if srv.Shutdown(closing) != nil {
-		srv.Close()
-	}
-	<-served
 	return nil
 }

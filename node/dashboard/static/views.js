@@ -234,7 +234,7 @@ export const views = [
   list('pages', 'Pages', 'The last thousand pages that this peer fetched.', (s) => ({ columns: pageColumns(s), empty: 'No page was fetched since the start.' })),
   { name: 'search', title: 'Search', open: search },
   { name: 'limits', title: 'Limits', open: settings },
-  list('denied', 'Deny list', 'What this peer does not request. Edit it with “peerd deny add” and “peerd deny remove”.', () => ({ columns: [{ key: 'rule', title: 'Rule', show: (r) => r.rule }], empty: 'The list is empty.' })),
+  list('denied', 'Deny list', 'What this peer does not request, and web sites that have opted out. Edit it with “peerd deny add” and “peerd deny remove”.', () => ({ columns: [{ key: 'rule', title: 'Rule', show: (r) => r.opt_out ? r.rule + ' has opted out' : r.rule }], empty: 'The list is empty.' })),
   { name: 'events', title: 'Events', open: events },
   { name: 'ask', title: 'Owner', open: answer, hidden: true },
 ];

@@ -1,0 +1,278 @@
+package deny
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"peerd/crawl/canon"
+	"peerd/store"
+)
+
+var (
+	// ErrOptedOut means that a web site has opted out. It matches ErrDenied, too.
+	ErrOptedOut = fmt.Errorf("%w has a site that opted out", ErrDenied)
+	// ErrStopped means that requests to an address were stopped from there. It matches ErrDenied.
+	ErrStopped = fmt.Errorf("%w has an address that asked to be left alone", ErrDenied)
+	// ErrOrigin means that a text does not name a web site.
+	ErrOrigin = errors.New("not the URL of a web site, such as https://www.example.org/")
+)
+
+const (
+	// OptOutPath is where a site says that it opts out; MaxOptOut is the maximum size of the file
+	// in bytes.
+	OptOutPath = "/.well-known/peerd-optout"
+	MaxOptOut  = 4 << 10
+	// OptOutLifetime is how long a file is obeyed without being read again.
+	OptOutLifetime = 30 * 24 * time.Hour
+	// MaxStop is how long a stop lasts.
+	MaxStop = time.Hour
+
+	// A file is read again at the earliest after minRead, which doubles up to maxRead with each
+	// time that nothing has changed. A file that cannot be read is obeyed for unreachableFor more.
+	minRead, maxRead = time.Minute, 8 * time.Minute
+	unreachableFor   = time.Hour
+
+	maxObeyed = 100_000 // origins
+	maxClaims = 8192
+	maxStops  = 1024
+)
+
+// OptOuts knows which web sites have opted out, and which are said to have. What others say has
+// one effect: before the next request to the site, its file is read. It is safe for concurrent use.
+type OptOuts struct {
+	save func(OptOut) error
+
+	mu     sync.Mutex
+	obeyed map[string]*origin
+	claims map[string]*origin       // origins that are not obeyed
+	stops  map[netip.Addr]time.Time // until when
+}
+
+// OptOut is the opt-out of an origin, scheme://host or scheme://host:port.
+type OptOut struct {
+	Origin string
+	Until  time.Time // zero: it is not obeyed any more
+}
+
+// origin is what is known of a site that is said to have opted out.
+type origin struct {
+	until   time.Time // obeyed until then; zero: not obeyed
+	claimed bool      // a peer says that the file has changed
+	next    time.Time // the file is not read before
+	vain    int       // how often it was read in a row without a change
+}
+
+// NewOptOuts returns the opt-outs that were saved. save is called with each change, and not while a
+// lock is held; it may be nil.
+func NewOptOuts(saved []OptOut, save func(OptOut) error) *OptOuts {
+	o := &OptOuts{save: save, obeyed: map[string]*origin{}, claims: map[string]*origin{},
+		stops: map[netip.Addr]time.Time{}}
+	for _, s := range saved {
+		o.obeyed[s.Origin] = &origin{until: s.Until}
+	}
+	return o
+}
+
+// ParseOrigin returns the origin of a URL that a visitor has entered or a peer sent.
+func ParseOrigin(text string) (string, error) {
+	if u, err := canon.Parse(text); err == nil && u.Host() != "" && len(u.Origin()) <= 300 {
+		return u.Origin(), nil
+	}
+	return "", fmt.Errorf("%.60q: %w", text, ErrOrigin)
+}
+
+// ParseOptOut reports whether the file of a site says that it opts out, and until when; zero: it
+// does not say. A line "crawler: peerd" or "crawler: *" opts out, and "until: 2030-12-31" ends that.
+func ParseOptOut(text []byte) (out bool, until time.Time) {
+	text = bytes.TrimPrefix(text[:min(len(text), MaxOptOut)], []byte("\ufeff"))
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		key, value, _ := strings.Cut(line, ":")
+		value = strings.ToLower(strings.TrimSpace(value))
+		switch strings.ToLower(strings.TrimSpace(key)) {
+		case "crawler":
+			out = out || value == "peerd" || value == "*"
+		case "until":
+			if day, err := time.Parse(time.DateOnly, value); err == nil {
+				until = day.AddDate(0, 0, 1) // the day included
+			}
+		}
+	}
+	return out, until
+}
+
+// Claim notes that a peer says that the file of an origin has changed. It will be Due.
+func (o *OptOuts) Claim(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	s := cmp.Or(o.obeyed[name], o.claims[name])
+	if s == nil {
+		for other := range o.claims { // any one, so that a flood does not evict all others
+			if len(o.claims) < maxClaims {
+				break
+			}
+			delete(o.claims, other)
+		}
+		s = new(origin)
+		o.claims[name] = s
+	}
+	s.claimed = true
+}
+
+// origins returns the origins with a file that speaks for a URL: HTTP and HTTPS have their usual ports
+// together, and any other port is a site of its own.
+func origins(u store.URL) [2]string {
+	_, site, _ := strings.Cut(u.Origin(), "://")
+	return [2]string{"https://" + site, "http://" + site}
+}
+
+// Due returns the URL of a file that must be read before u may be requested; "": none.
+func (o *OptOuts) Due(u store.URL, now time.Time) store.URL {
+	if o == nil {
+		return ""
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.obeyed)+len(o.claims) == 0 {
+		return ""
+	}
+	for _, name := range origins(u) {
+		s := cmp.Or(o.obeyed[name], o.claims[name])
+		if s != nil && !now.Before(s.next) && (s.claimed || !s.until.IsZero() && !now.Before(s.until)) {
+			return store.URL(name + OptOutPath)
+		}
+	}
+	return ""
+}
+
+// Read notes the file of an origin, as it was read: its text, or that there is none. With reached
+// false, the site did not answer, or with an error of its own. It reports whether the site has
+// opted out, and whether that is new or has just ended.
+func (o *OptOuts) Read(
+	name string, text []byte, reached bool, now time.Time,
+) (out, changed bool, err error) {
+	stated, until := ParseOptOut(text)
+	o.mu.Lock()
+	s := cmp.Or(o.obeyed[name], o.claims[name])
+	if s == nil {
+		s = new(origin)
+	}
+	before := s.until
+	switch limit := now.Add(OptOutLifetime); {
+	case !reached && before.IsZero():
+	case !reached:
+		s.until = later(before, now.Add(unreachableFor))
+	case !stated || !until.IsZero() && !until.After(now):
+		s.until = time.Time{}
+	case until.IsZero() || until.After(limit):
+		s.until = limit
+	default:
+		s.until = until
+	}
+	if out = !s.until.IsZero(); out && before.IsZero() && len(o.obeyed) >= maxObeyed {
+		o.mu.Unlock()
+		return false, false, fmt.Errorf("deny: %s has opted out, but %d sites have", name, maxObeyed)
+	}
+	changed = out != !before.IsZero()
+	if s.vain++; changed {
+		s.vain = 0
+	}
+	s.claimed, s.next = false, now.Add(min(minRead<<min(s.vain, 8), maxRead))
+	delete(o.obeyed, name)
+	delete(o.claims, name)
+	if out {
+		o.obeyed[name] = s
+	} else if len(o.claims) < maxClaims {
+		o.claims[name] = s
+	}
+	saved := OptOut{name, s.until}
+	o.mu.Unlock()
+	if o.save != nil && (changed || out && !saved.Until.Equal(before)) {
+		err = o.save(saved)
+	}
+	return out, changed, err
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Known reports whether an origin is obeyed, or was claimed to have opted out.
+func (o *OptOuts) Known(name string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.obeyed[name] != nil || o.claims[name] != nil
+}
+
+// All returns the opt-outs that are obeyed, by origin.
+func (o *OptOuts) All() []OptOut {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var all []OptOut
+	for _, name := range slices.Sorted(maps.Keys(o.obeyed)) {
+		all = append(all, OptOut{name, o.obeyed[name].until})
+	}
+	return all
+}
+
+// Stop ends requests to an address for MaxStop. The caller has proof that the address wants it. It
+// reports whether there was room for it.
+func (o *OptOuts) Stop(addr netip.Addr, now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	maps.DeleteFunc(o.stops, func(_ netip.Addr, until time.Time) bool { return !until.After(now) })
+	if len(o.stops) >= maxStops {
+		return false
+	}
+	o.stops[addr.Unmap()] = now.Add(MaxStop)
+	return true
+}
+
+// Stopped returns until when an address must not be requested; zero: it may be.
+func (o *OptOuts) Stopped(addr netip.Addr, now time.Time) (until time.Time) {
+	if o == nil {
+		return until
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if until = o.stops[addr.Unmap()]; !until.After(now) {
+		return time.Time{}
+	}
+	return until
+}
+
+// Check returns nil if a URL may be requested at an address; an error matches ErrDenied. The files
+// of opt-outs may always be read. A URL of "" and an invalid address are not checked.
+func (o *OptOuts) Check(u store.URL, addr netip.Addr) error {
+	if o == nil {
+		return nil
+	}
+	now := time.Now()
+	if until := o.Stopped(addr, now); !until.IsZero() {
+		return fmt.Errorf("%w until %v: %s", ErrStopped, until.UTC().Round(time.Second), addr)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if u == "" || len(o.obeyed) == 0 || strings.HasSuffix(string(u), OptOutPath) &&
+		string(u) == u.Origin()+OptOutPath {
+		return nil
+	}
+	for _, name := range origins(u) {
+		if s := o.obeyed[name]; s != nil {
+			return fmt.Errorf("%w: %s says so", ErrOptedOut, name+OptOutPath)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/crawl"
+	"peerd/crawl/deny"
+	"peerd/node/sitepage"
+	"peerd/overlay/optout"
+	"peerd/store"
+)
+
+// repeatOptOuts is the time between two messages about the same opt-out.
+const repeatOptOuts = 5 * time.Minute
+
+// optOutPrefix begins the keys of opt-outs in the store. A value is the time until which one is
+// obeyed.
+const optOutPrefix = "optout "
+
+// openOptOuts reads the opt-outs that this peer obeys.
+func (n *Node) openOptOuts() (*deny.OptOuts, error) {
+	var saved []deny.OptOut
+	err := n.db.View(func(tx *store.Tx) error {
+		return tx.EachData(optOutPrefix, func(key string, val []byte) (bool, error) {
+			o := deny.OptOut{Origin: strings.TrimPrefix(key, optOutPrefix)}
+			saved = append(saved, o)
+			return true, saved[len(saved)-1].Until.UnmarshalBinary(val)
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read opt-outs: %w", err)
+	}
+	return deny.NewOptOuts(saved, func(o deny.OptOut) error {
+		return n.db.Update(func(tx *store.Tx) error {
+			if o.Until.IsZero() {
+				return tx.DeleteData(optOutPrefix + o.Origin)
+			}
+			val, err := o.Until.MarshalBinary()
+			if err != nil {
+				return err
+			}
+			return tx.PutData(optOutPrefix+o.Origin, val)
+		})
+	}), nil
+}
+
+// openOptOutGossip opens the exchange of opt-outs with other peers, and the page for the owners of
+// web sites.
+func (n *Node) openOptOutGossip() (err error) {
+	sites := n.deny.OptOuts
+	n.optOuts, err = optout.New(optout.Config{
+		Self: n.net.Self(), PubSub: n.net.PubSub, Topic: n.net.Names.OptOuts(),
+		Valid: func(origin string) error {
+			if o, err := deny.ParseOrigin(origin); err != nil || o != origin {
+				return deny.ErrOrigin
+			}
+			return n.scope.Allows(store.URL(origin+"/"), 0)
+		},
+		Claim: sites.Claim,
+		Obeyed: func() (all []string) {
+			for _, o := range sites.All() {
+				all = append(all, o.Origin)
+			}
+			return all
+		},
+		Every: n.opts.scaled(repeatOptOuts), Logger: n.log,
+	})
+	if addr := n.opts.Config.Page.Listen; err == nil && addr != "" {
+		n.sitePage, err = sitepage.Listen(addr, visited{n}, n.log)
+	}
+	return err
+}
+
+func (n *Node) runPage(ctx context.Context) error {
+	if n.sitePage == nil {
+		return nil
+	}
+	n.log.Info("started page for owners of web sites", "url", n.sitePage.URL())
+	return n.sitePage.Run(ctx)
+}
+
+// OptOut reads the file of the opt-out of an origin, obeys it, and tells the other peers.
+func (n *Node) OptOut(ctx context.Context, origin string) (obeyed bool, err error) {
+	known := n.deny.OptOuts.Known(origin)
+	obeyed, err = n.crawler.ReadOptOut(ctx, origin)
+	if err != nil || !obeyed && !known {
+		return obeyed, err
+	}
+	if err := n.optOuts.Publish(ctx, origin); err != nil {
+		n.log.Warn("failed to tell other peers of opt-out", "origin", origin, "err", err)
+	}
+	return obeyed, nil
+}
+
+// visited is the sitepage.Peer of a Node.
+type visited struct{ n *Node }
+
+// pageTimeout bounds the look-ups for a visitor.
+const pageTimeout = 10 * time.Second
+
+func (v visited) About() sitepage.About {
+	return sitepage.About{Peer: v.n.net.Self().String(), Network: v.n.opts.Profile.Name,
+		UserAgent: v.n.opts.UserAgent, Contact: v.n.opts.Config.Contact, MinDelay: v.n.gap()}
+}
+
+func (v visited) Site(ctx context.Context, host string) (s sitepage.Site, err error) {
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+	defer cancel()
+	subnet, _, err := v.n.subnetFor(ctx, host)
+	if err != nil {
+		return s, fmt.Errorf("%w: %w", sitepage.ErrRefused, err)
+	}
+	s = sitepage.Site{Host: host, Subnet: subnet.String(), Owner: v.n.locate(subnet).owner}
+	if s.Owner == "" { // a failure means that none is known
+		if l, _, err := v.n.leases.Lookup(ctx, subnet); err == nil {
+			s.Owner = l.Owner.String()
+		}
+	}
+	s.Self = s.Owner == v.n.net.Self().String()
+	if id, err := peer.Decode(s.Owner); err == nil && !s.Self {
+		if b, ok := v.n.peers.Directory().Get(id); ok {
+			for _, a := range b.Info().Addrs {
+				s.Addrs = append(s.Addrs, a.String())
+			}
+		}
+	}
+	for _, o := range v.n.deny.OptOuts.All() {
+		if store.URL(o.Origin).Host() == host {
+			s.OptedOut, s.Until = true, o.Until
+		}
+	}
+	return s, nil
+}
+
+func (v visited) OptOut(ctx context.Context, origin string) (bool, error) {
+	obeyed, err := v.n.OptOut(ctx, origin)
+	if errors.Is(err, crawl.ErrInvalidRequest) {
+		err = fmt.Errorf("%w: %w", sitepage.ErrRefused, err)
+	}
+	return obeyed, err
+}
+
+func (v visited) StopAddr(addr netip.Addr) error {
+	if err := v.n.guard.Check(addr); err != nil {
+		return fmt.Errorf("%w: this peer requests nothing at %v: %w", sitepage.ErrRefused, addr, err)
+	}
+	if !v.n.deny.OptOuts.Stop(addr, time.Now()) {
+		return errors.New("too many addresses are stopped")
+	}
+	v.n.log.Warn("stopped requests to an address that asked for it", "addr", addr,
+		"for", deny.MaxStop)
+	return nil
+}

@@ -1,0 +1,79 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+
+	"peerd/node/config"
+)
+
+// systemDirs are what the process reads of the system: name servers, certificates of authorities,
+// time zones, the state of the kernel.
+var systemDirs = []string{"/etc", "/usr", "/lib", "/lib64", "/nix/store", "/proc", "/run", "/sys",
+	"/var/lib/ca-certificates"}
+
+// Sandbox restricts the files of this process, for good, to the home and to what the settings name
+// (Landlock, on Linux from 5.13). Temporary files are in the home then. Where the kernel does not support that, it does nothing. Files
+// that are open stay open.
+func Sandbox(home config.Home, c config.Config) error {
+	dir, err := filepath.Abs(home.Dir)
+	if err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	temp := filepath.Join(dir, "tmp")
+	if err := errors.Join(os.MkdirAll(temp, 0o700), os.Setenv("TMPDIR", temp)); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	write := []string{dir}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("sandbox: %w", err)
+	}
+	for _, e := range entries { // a part of the home may be on another disk
+		if to, err := filepath.EvalSymlinks(filepath.Join(dir, e.Name())); err == nil &&
+			e.Type()&os.ModeSymlink != 0 {
+			write = append(write, to)
+		}
+	}
+	if c.LogFile != "" {
+		write = append(write, filepath.Dir(home.Path(c.LogFile)))
+	}
+	read := slices.Concat(systemDirs, filepath.SplitList(os.Getenv("SSL_CERT_DIR")))
+	for _, name := range slices.Sorted(maps.Values(c.LocalSites)) {
+		read = append(read, home.Path(name))
+	}
+	files := []string{os.Getenv("SSL_CERT_FILE")}
+	for _, name := range append([]string{c.GeoDB, c.Profile}, c.Crawl.CAFiles...) {
+		if name != "" {
+			files = append(files, home.Path(name))
+		}
+	}
+	var rules []landlock.Rule
+	for _, p := range write {
+		if info, err := os.Stat(p); err == nil && info.IsDir() {
+			rules = append(rules, landlock.RWDirs(p).WithRefer())
+		} else if err == nil {
+			rules = append(rules, landlock.RWFiles(p))
+		}
+	}
+	for _, p := range read {
+		rules = append(rules, landlock.RODirs(p).IgnoreIfMissing())
+	}
+	for _, p := range files {
+		if p != "" {
+			rules = append(rules, landlock.ROFiles(p).IgnoreIfMissing())
+		}
+	}
+	rules = append(rules, landlock.RWFiles("/dev/null").IgnoreIfMissing(),
+		landlock.ROFiles("/dev/urandom").IgnoreIfMissing())
+	if err := landlock.V5.BestEffort().RestrictPaths(rules...); err != nil {
+		return fmt.Errorf("sandbox: %w; sandbox = false in config.toml leaves it out", err)
+	}
+	return nil
+}

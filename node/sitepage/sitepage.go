@@ -1,0 +1,261 @@
+// Package sitepage serves the page that a peer's User-Agent names, for the owners of web sites: who
+// crawls, which peer crawls a site, how a site opts out, and how its server stops requests at once.
+//
+// Any visitor may use it, so what it does is limited: it sends a request to a site only to read the
+// file of its opt-out, and stops requests only to the address from which it is asked to. The
+// package imports crawl/deny and store for what it shows, and node/httpserver. It has no scripts
+// and sets no cookies.
+package sitepage
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"peerd/crawl/deny"
+	"peerd/node/httpserver"
+	"peerd/store"
+)
+
+// ErrRefused wraps errors that are due to what a visitor asks for.
+var ErrRefused = errors.New("sitepage: refused")
+
+// About is what the page says of the peer.
+type About struct {
+	Peer, Network, UserAgent, Contact string
+	MinDelay                          time.Duration
+}
+
+// Site is what the page says of a web site.
+type Site struct {
+	Host, Subnet string
+	Owner        string   // the peer that crawls it; "": none
+	Self         bool     // it is this one
+	Addrs        []string // of the owner, as far as it is known
+	OptedOut     bool
+	Until        time.Time // of the opt-out
+}
+
+// Peer is the peer that the page is about.
+type Peer interface {
+	About() About
+	// Site looks up who crawls a host.
+	Site(ctx context.Context, host string) (Site, error)
+	// OptOut reads the opt-out of an origin, obeys it, and tells the other peers.
+	OptOut(ctx context.Context, origin string) (obeyed bool, err error)
+	// StopAddr ends requests to an address for a while.
+	StopAddr(addr netip.Addr) error
+}
+
+// Limits of what all visitors together may ask for.
+const (
+	lookupsPerSecond, lookupBurst = 2, 20
+	readsPerSecond, readBurst     = 0.5, 10
+	timeout                       = 40 * time.Second
+	maxForm                       = 4 << 10
+	maxConns                      = 64
+)
+
+// Server serves the page.
+type Server struct {
+	peer           Peer
+	ln             net.Listener
+	log            *slog.Logger
+	lookups, reads *rate.Limiter
+	handler        http.Handler
+}
+
+//go:embed page.html
+var text embed.FS
+
+var pages = template.Must(template.New("page.html").ParseFS(text, "page.html"))
+
+// Listen opens a socket at HOST:PORT. The caller must call Run or Close.
+func Listen(addr string, peer Peer, log *slog.Logger) (*Server, error) {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("sitepage: %w", err)
+	}
+	s := &Server{peer: peer, ln: ln, log: log,
+		lookups: rate.NewLimiter(lookupsPerSecond, lookupBurst),
+		reads:   rate.NewLimiter(readsPerSecond, readBurst)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.start)
+	mux.HandleFunc("GET /site", s.site)
+	mux.HandleFunc("POST /opt-out", s.optOut)
+	mux.HandleFunc("POST /stop", s.stop)
+	var own http.CrossOriginProtection // a page elsewhere cannot use the address of its visitor
+	s.handler = own.Handler(mux)
+	return s, nil
+}
+
+// URL returns the URL of the page at the socket.
+func (s *Server) URL() string { return "http://" + s.ln.Addr().String() + "/" }
+
+// Close closes the socket of a server that does not run.
+func (s *Server) Close() error { return s.ln.Close() }
+
+// Run serves until ctx ends. It may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	if err := httpserver.Run(ctx, limited{s.ln, make(chan struct{}, maxConns)}, s.handler,
+		s.log); err != nil {
+		return fmt.Errorf("sitepage: %w", err)
+	}
+	return nil
+}
+
+// limited closes connections beyond a number at once.
+type limited struct {
+	net.Listener
+	places chan struct{}
+}
+
+type limitedConn struct {
+	net.Conn
+	leave func()
+}
+
+func (l limited) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case l.places <- struct{}{}:
+			return &limitedConn{c, sync.OnceFunc(func() { <-l.places })}, nil
+		default:
+			c.Close()
+		}
+	}
+}
+
+func (c *limitedConn) Close() error {
+	defer c.leave()
+	return c.Conn.Close()
+}
+
+// view is what the template shows.
+type view struct {
+	About
+	File    string
+	Site    *Site
+	Message string
+}
+
+// show sends the page with a message or a site.
+func (s *Server) show(w http.ResponseWriter, status int, v view) {
+	v.About, v.File = s.peer.About(), deny.OptOutPath
+	var b bytes.Buffer
+	if err := pages.Execute(&b, v); err != nil {
+		s.log.Error("failed to render page", "err", err)
+		http.Error(w, "internal error", http.StatusInternalServerError)
+		return
+	}
+	head := w.Header()
+	head.Set("Content-Type", "text/html; charset=utf-8")
+	head.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; "+
+		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer")
+	head.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the visitor may have gone
+}
+
+func (s *Server) start(w http.ResponseWriter, _ *http.Request) { s.show(w, http.StatusOK, view{}) }
+
+// fail shows an error, without its details if it is this peer's.
+func (s *Server) fail(w http.ResponseWriter, err error) {
+	if errors.Is(err, ErrRefused) || errors.Is(err, deny.ErrOrigin) {
+		s.show(w, http.StatusBadRequest, view{Message: err.Error()})
+		return
+	}
+	s.log.Warn("failed to answer the owner of a web site", "err", err)
+	s.show(w, http.StatusServiceUnavailable, view{Message: "This did not work: " + err.Error()})
+}
+
+func (s *Server) busy(w http.ResponseWriter) {
+	s.show(w, http.StatusTooManyRequests, view{Message: "Too many visitors. Try again soon."})
+}
+
+// origin returns the origin in a form, for which a host is enough.
+func origin(w http.ResponseWriter, r *http.Request) (string, error) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	site := strings.TrimSpace(r.FormValue("site"))
+	if !strings.Contains(site, "://") {
+		site = "https://" + site
+	}
+	return deny.ParseOrigin(site)
+}
+
+func (s *Server) site(w http.ResponseWriter, r *http.Request) {
+	o, err := origin(w, r)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	if !s.lookups.Allow() {
+		s.busy(w)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	site, err := s.peer.Site(ctx, store.URL(o).Host())
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.show(w, http.StatusOK, view{Site: &site})
+}
+
+func (s *Server) optOut(w http.ResponseWriter, r *http.Request) {
+	o, err := origin(w, r)
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	if !s.reads.Allow() {
+		s.busy(w)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	obeyed, err := s.peer.OptOut(ctx, o)
+	switch {
+	case err != nil:
+		s.fail(w, err)
+	case obeyed:
+		s.show(w, http.StatusOK, view{Message: "Read " + o + deny.OptOutPath + ": the site opts " +
+			"out. All peers are being told, and each reads the file before it obeys."})
+	default:
+		s.show(w, http.StatusOK, view{Message: "Read " + o + deny.OptOutPath + ": the site does " +
+			"not opt out. If it did before, all peers are being told to read the file again."})
+	}
+}
+
+// stop ends requests to the address of the visitor.
+func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err == nil {
+		err = s.peer.StopAddr(from.Addr().Unmap())
+	}
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.show(w, http.StatusOK, view{Message: fmt.Sprintf("This peer sends no request to %v for %v.",
+		from.Addr().Unmap(), deny.MaxStop)})
+}
