@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/crawl/canon"
 	"peerd/crawl/network"
 	"peerd/crawl/trap"
 	"peerd/node/admin"
@@ -338,13 +339,23 @@ func hostRole(state string) admin.HostRole {
 }
 
 // Links yields the pages that this peer fetched.
-func (n *Node) Links(ctx context.Context, yield func(admin.Link) error) error {
-	return eachLink(ctx, n.db, yield)
+func (n *Node) Links(ctx context.Context, after string, yield func(admin.Link) error) error {
+	return eachLink(ctx, n.db, after, yield)
 }
 
-func eachLink(ctx context.Context, db *store.DB, yield func(admin.Link) error) error {
+func eachLink(
+	ctx context.Context, db *store.DB, after string, yield func(admin.Link) error,
+) error {
+	var behind store.URL
+	if after != "" {
+		u, err := canon.Parse(after)
+		if err != nil {
+			return fmt.Errorf("%w: %w", admin.ErrBadRequest, err)
+		}
+		behind = u
+	}
 	return db.View(func(tx *store.Tx) error {
-		return tx.Pages(func(p store.Page) error {
+		return tx.PagesAfter(behind, func(p store.Page) error {
 			if err := ctx.Err(); err != nil || !p.Outcome.Answered() {
 				return err
 			}

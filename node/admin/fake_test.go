@@ -131,7 +131,7 @@ func (f *fake) Changed(_ context.Context, urls []string) (SeedResult, error) {
 	return SeedResult{Known: len(urls)}, nil
 }
 
-func (f *fake) Links(ctx context.Context, yield func(Link) error) error {
+func (f *fake) Links(ctx context.Context, _ string, yield func(Link) error) error {
 	if f.links == nil {
 		return nil
 	}

@@ -51,9 +51,10 @@ type Node interface {
 	// Changed is Seed for pages that have changed: those that were fetched before are fetched
 	// again. They count as accepted.
 	Changed(ctx context.Context, urls []string) (SeedResult, error)
-	// Links calls yield for every page that this peer fetched. It ends with the first error,
-	// its own or that of yield.
-	Links(ctx context.Context, yield func(Link) error) error
+	// Links calls yield for every page that this peer fetched, or for those behind the page of a
+	// URL, in a stable order. It ends with the first error, its own or that of yield. The error
+	// matches ErrBadRequest if after is no URL.
+	Links(ctx context.Context, after string, yield func(Link) error) error
 	// GivenUp calls yield for every URL that this peer no longer tries to fetch, or those of one
 	// host. It ends with the first error, its own or that of yield.
 	GivenUp(ctx context.Context, host string, yield func(GivenUp) error) error

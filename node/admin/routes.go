@@ -188,7 +188,9 @@ func (s *Server) streams() []route {
 			query: []parameter{{"after", "integer",
 				"number of the last event that the client has"}}},
 		{pattern: "GET " + pathLinks, media: mediaLines, handler: s.links,
-			summary: "All pages that the peer fetched; an empty line ends a complete response"},
+			summary: "All pages that the peer fetched; an empty line ends a complete response",
+			query: []parameter{{"after", "string",
+				"the URL of a page: only those behind it, in the order of the response"}}},
 		{pattern: "GET " + pathGivenUp, media: mediaLines, handler: s.givenUp,
 			summary: "The URLs that were given up; an empty line ends a complete response",
 			query:   []parameter{{"host", "string", "only those of this host"}}},
@@ -429,8 +431,9 @@ func readRetryRequest(body io.Reader) (req RetryRequest, err error) {
 
 // links streams the pages.
 func (s *Server) links(w http.ResponseWriter, r *http.Request) {
+	after := r.URL.Query().Get("after")
 	s.stream(w, r, func(encode func(any) error) error {
-		return s.node.Links(r.Context(), func(l Link) error { return encode(l.normalized()) })
+		return s.node.Links(r.Context(), after, func(l Link) error { return encode(l.normalized()) })
 	})
 }
 

@@ -333,7 +333,7 @@ func (n *Node) Changed(context.Context, []string) (admin.SeedResult, error) {
 }
 
 // Links yields nothing.
-func (n *Node) Links(context.Context, func(admin.Link) error) error { return nil }
+func (n *Node) Links(context.Context, string, func(admin.Link) error) error { return nil }
 
 // GivenUp yields nothing.
 func (n *Node) GivenUp(context.Context, string, func(admin.GivenUp) error) error { return nil }
