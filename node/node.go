@@ -26,6 +26,7 @@ import (
 	"peerd/node/config"
 	"peerd/node/geo"
 	"peerd/node/metrics"
+	"peerd/node/otlp"
 	"peerd/node/registry"
 	"peerd/node/replay"
 	"peerd/node/traffic"
@@ -101,8 +102,9 @@ type Node struct {
 	registries []registry.Info // the files in the home
 	disk       spaceCache
 	api        *admin.Server
-	metrics    *metrics.Set // nil without an admin API
-	journal    *journal     // nil without an admin API
+	metrics    *metrics.Set   // nil without an admin API
+	journal    *journal       // nil without an admin API
+	spans      *otlp.Exporter // nil: no collector is configured
 
 	pause       *pause
 	inbound     atomic.Bool                  // another machine has connected to this peer
@@ -136,7 +138,7 @@ func New(o Options) (n *Node, err error) {
 	}()
 	for _, step := range []func() error{
 		n.openSettings, n.openData, n.openStore, n.openPause, n.openTraffic, n.openArchive,
-		n.openNet,
+		n.openNet, n.openSpans,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
 		n.openSearch, n.openTrace, n.openFeed, n.openLocalSites, n.openReplay, n.openAPI,
@@ -181,6 +183,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
 		n.runJournal, n.runIndexer, n.runLocalSites, n.runReplay, n.runCollector, n.runTraffic,
+		n.runSpans,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)

@@ -281,6 +281,10 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 	if n.registryTable != nil {
 		oc.Holders = registryHolders{n.registryTable}
 	}
+	if n.spans != nil {
+		oc.Sender = spanSender{oc.Sender, n}
+		oc.Estimate = spanEstimator{oc.Estimate, n}
+	}
 	if !n.opts.Alone {
 		oc.Witness, oc.Replicas = n.witness, n.replicas
 		oc.ReplicaCount = overlayConf.Replicas
@@ -454,7 +458,10 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		StopWhenFull: n.opts.Alone, Resolve: n.resolveDialable, Logger: n.log,
 	}
 	if n.journal != nil {
-		cc.Fetched = n.journal.addPage
+		cc.Fetched = func(p store.Page) {
+			n.journal.addPage(p)
+			n.addFetchSpan(p)
+		}
 	}
 	s := conf.Shares
 	remote := s.Estimations / (s.Own + s.Assigned + s.Estimations)
@@ -493,7 +500,7 @@ func (n *Node) openOutbox() (err error) {
 		MaxPending: maxPendingURLs, Retry: n.opts.scaled(time.Second),
 		MaxRetry:     n.opts.scaled(30 * time.Second),
 		NamePatience: patience, MaxNameRetry: maxRetry, NotFoundSpan: span,
-		Online: n.network.Online, Logger: n.log,
+		Online: n.network.Online, Delivered: n.addBatchSpan, Logger: n.log,
 	})
 	return err
 }

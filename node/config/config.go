@@ -94,6 +94,7 @@ type Config struct {
 	Replay  Replay  `toml:"replay"`
 	Collect Collect `toml:"collect"`
 	Traffic Traffic `toml:"traffic"`
+	Traces  Traces  `toml:"traces"`
 	Overlay Overlay `toml:"overlay"`
 }
 
@@ -231,6 +232,7 @@ func (c Config) Validate() error {
 	c.Replay.check(&f, c.Archive.Enabled)
 	c.Collect.check(&f, c.Archive.Enabled)
 	c.Traffic.check(&f, c.Listen)
+	c.Traces.check(&f)
 	c.Overlay.check(&f)
 	return f.err()
 }

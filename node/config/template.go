@@ -186,6 +186,7 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # Address of this machine, such as "127.0.0.1:8090", at which browsers and other programs see the
 # archived pages, without secret. It needs an archive. "" is none. See docs/replay.md.
 #listen = ""
+
 [collect]
 # Copy what the other peers of the network archive into the archive of this peer. It needs an
 # archive; "peerd collect" runs a peer that does this alone.
@@ -208,6 +209,12 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # "50GB"; at least "10MB"; "0" is no limit. A fiftieth is kept for other peers. With a limit, QUIC
 # is not used.
 #monthly_volume = "0"
+
+[traces]
+# URL of a collector of OpenTelemetry to which this peer reports what it does: fetches with their
+# phases, batches, handovers and estimations, with their URLs. It takes JSON over HTTP, such as
+# "http://127.0.0.1:4318/v1/traces". "" is none.
+#endpoint = ""
 
 [overlay]
 # Number of URLs at which a batch is sent to another peer.
