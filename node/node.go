@@ -128,6 +128,12 @@ func New(o Options) (n *Node, err error) {
 		leaving: newLeaveState()}
 	if o.hasAPI() {
 		n.journal = newJournal()
+		if o.Emulation == nil {
+			n.journal.file = o.Home.JournalFile()
+			if err := n.journal.load(n.journal.file, n.started); err != nil {
+				n.log.Warn("failed to read the moves before this start", "err", err)
+			}
+		}
 		n.log = slog.New(n.journal.handler(o.Logger.Handler()))
 	}
 	defer func() {

@@ -233,6 +233,7 @@ func (n *Node) Peers() []admin.Peer {
 			Capacity: b.Capacity, Version: b.Version, LastSeenS: time.Since(b.Time).Seconds(),
 			DistanceMs: here.Distance(at),
 			Connected:  len(n.net.Host.Network().ConnsToPeer(b.Peer)) > 0,
+			Earth:      n.earth(addrOf(b.Addrs)),
 		}
 		if rtt, ok := n.peers.RTT(b.Peer); ok {
 			p.RTTMs = ms(rtt)

@@ -80,7 +80,8 @@ func TestJSONNames(t *testing.T) {
 		{BootstrapAddr{}, `{"addr":"", "connected":false, "last_error":"", "next_attempt":null}`},
 		{Peer{}.normalized(), `{
 			"peer_id":"", "addrs":[], "connected":false, "coordinate":null, "rtt_ms":0,
-			"wait_ms":0, "capacity":0, "version":"", "last_seen_s":0, "distance_ms":0}`},
+			"wait_ms":0, "capacity":0, "version":"", "last_seen_s":0, "distance_ms":0,
+			"earth":null}`},
 		{Subnet{}.normalized(), `{
 			"subnet":"", "epoch":0, "hosts":0, "pending":0, "state":"", "unverified":false,
 			"proxy":null, "estimations":0, "since":"0001-01-01T00:00:00Z", "predicted_ms":0,

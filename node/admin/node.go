@@ -23,6 +23,10 @@ type Node interface {
 	Moves() []Move
 	// RecentPages returns the pages that this peer fetched last, the latest first.
 	RecentPages() []Page
+	// NewPages returns the last pages, the oldest first.
+	NewPages() []Page
+	// Gain returns what the strategy gains.
+	Gain() Gain
 	// Limits returns what may limit this peer.
 	Limits() []Limit
 	// Settings returns the settings in effect, without passwords.

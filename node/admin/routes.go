@@ -48,7 +48,9 @@ const (
 	pathHistory   = "/v1/history"
 	pathDisk      = "/v1/disk"
 	pathPlacement = "/v1/placement" // ?of=HOST
+	pathGain      = "/v1/gain"
 	pathEvents    = "/v1/events"
+	pathFeed      = "/v1/feed"
 	pathJournal   = "/v1/journal"
 	pathOpenAPI   = "/v1/openapi.json"
 	pathLinks     = "/v1/links"
@@ -125,6 +127,8 @@ func (s *Server) views() []route {
 			func() any { return s.node.Status().normalized() }),
 		get(pathDisk, "The free space, and when it will be used up", Disk{},
 			func() any { return s.node.Disk() }),
+		get(pathGain, "Download times against those of random owners and of the fastest peers",
+			Gain{}, func() any { return s.node.Gain() }),
 		{pattern: "GET " + pathPlacement, response: Placement{}, handler: s.placement,
 			summary: "The owner of a host, address or subnet, and why it is the owner",
 			query:   []parameter{{"of", "string", "a host name, an address or a subnet"}}},
@@ -187,6 +191,10 @@ func (s *Server) streams() []route {
 			summary: "Server-Sent Events: status every two seconds, event, and missed",
 			query: []parameter{{"after", "integer",
 				"number of the last event that the client has"}}},
+		{pattern: "GET " + pathFeed, media: mediaEvents, handler: s.feed,
+			summary: "Server-Sent Events: page for each page as it is fetched, and missed",
+			query: []parameter{{"after", "integer", "number of the last page that the client " +
+				"has; if absent, only later pages are sent"}}},
 		{pattern: "GET " + pathLinks, media: mediaLines, handler: s.links,
 			summary: "All pages that the peer fetched; an empty line ends a complete response",
 			query: []parameter{{"after", "string",

@@ -80,6 +80,7 @@ async function open() {
   document.title = `${view.title} – peerd`;
   let shown;
   try {
+    if (view !== views[0]) await state.ready; // the overview reads the rest meanwhile
     shown = await view.open(state, decodeURIComponent(rest.join('/')));
   } catch (err) {
     if (err.status === 401) {
@@ -110,15 +111,18 @@ async function start() {
   });
   try {
     await login();
-    state.status = { ...(await fetchJSON('/v1/status')).body, received: Date.now() };
+    state.ready = fetchJSON('/v1/status').then(({ body }) => {
+      state.status = { ...body, received: Date.now() };
+      showHealth();
+    });
+    const first = open();
+    await state.ready;
+    addEventListener('hashchange', () => open().then(() =>
+      (main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true })));
+    if (await first) follow();
   } catch (err) {
     loggedOut(err.status === 401 ? err.message : `The peer did not answer: ${err.message}`);
-    return;
   }
-  showHealth();
-  addEventListener('hashchange', () => open().then(() =>
-    (main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true })));
-  if (await open()) follow();
 }
 
 start();
