@@ -35,7 +35,7 @@
 	}
 	for (const e of document.querySelectorAll('body *')) {
 		const s = getComputedStyle(e);
-		if (visible(e) && e.tabIndex < 0 && e !== document.getElementById('main') && /auto|scroll/.test(s.overflowX + s.overflowY)
+		if (visible(e) && e.tabIndex < 0 && !e.closest('.rows') && e !== document.getElementById('main') && /auto|scroll/.test(s.overflowX + s.overflowY)
 			&& (e.scrollHeight > e.clientHeight + 1 || e.scrollWidth > e.clientWidth + 1) && !e.querySelector('a, button, input, select, [tabindex="0"]'))
 			faults.push('scrollable-region-focusable: ' + e.outerHTML.slice(0, 80));
 		if (visible(e) && e.matches('a, button, input, select') && !e.closest('p, li, td, dd, [role=row]')) {
