@@ -1,19 +1,11 @@
 // Login, navigation and the stream of events.
-import { h, fetchJSON } from './dom.js';
+import { h, answer, fetchJSON } from './dom.js';
 import { healthKind, views } from './views.js';
 
 const main = document.getElementById('main');
 const health = document.getElementById('health');
 const state = { status: null, before: null, recent: [], listeners: new Set() };
 let current = null;
-
-// login exchanges the code in the URL, if there is one, for a cookie, and removes it from the URL.
-async function login() {
-  const code = /^#code=([0-9a-f]{64})$/.exec(location.hash)?.[1];
-  if (!code) return;
-  history.replaceState(null, '', location.pathname);
-  await fetchJSON('/v1/login', { method: 'POST', body: JSON.stringify({ code }) });
-}
 
 function loggedOut(text) {
   health.className = 'bad';
@@ -110,7 +102,8 @@ async function start() {
     if (of) location.hash = `#ask/${encodeURIComponent(of)}`;
   });
   try {
-    await login();
+    const r = await window.early.login;
+    if (r) await answer(r);
     state.ready = fetchJSON('/v1/status').then(({ body }) => {
       state.status = { ...body, received: Date.now() };
       showHealth();
