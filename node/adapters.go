@@ -230,6 +230,8 @@ func (n *Node) resolveDialable(ctx context.Context, host string) ([]netip.Addr, 
 // sink receives the URLs that the outbox finds to belong to this peer.
 type sink struct{ n *Node }
 
+var _ outbox.Observer = sink{}
+
 func (s sink) Route(found []store.Pending) error { return s.n.crawler.Route(found) }
 
 func (s sink) SpeaksFor(p peer.ID, u store.URL) bool {

@@ -500,7 +500,7 @@ func (n *Node) openOutbox() (err error) {
 		MaxPending: maxPendingURLs, Retry: n.opts.scaled(time.Second),
 		MaxRetry:     n.opts.scaled(30 * time.Second),
 		NamePatience: patience, MaxNameRetry: maxRetry, NotFoundSpan: span,
-		Online: n.network.Online, Delivered: n.addBatchSpan, Logger: n.log,
+		Online: n.network.Online, Logger: n.log,
 	})
 	return err
 }

@@ -78,9 +78,9 @@ func (n *Node) addFetchSpan(p store.Page) {
 	n.spans.Add(s)
 }
 
-// addBatchSpan adds a batch of URLs that was sent to an owner.
-func (n *Node) addBatchSpan(to peer.ID, urls int, start time.Time, err error) {
-	n.addSpan("batch", start, err, otlp.Attr{Key: "peerd.peer", Value: to.String()},
+// Delivered adds a batch of URLs that was sent to an owner.
+func (s sink) Delivered(to peer.ID, urls int, start time.Time, err error) {
+	s.n.addSpan("batch", start, err, otlp.Attr{Key: "peerd.peer", Value: to.String()},
 		otlp.Attr{Key: "peerd.urls", Value: urls})
 }
 

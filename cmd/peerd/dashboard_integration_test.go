@@ -255,8 +255,8 @@ func (d *daemon) browse() {
 	}
 }
 
-// measureCost compares the CPU time of an idle peer with that of one whose overview and map are
-// open.
+// measureCost compares the CPU time of an idle peer with that of one that serves an open overview
+// and map.
 func (d *daemon) measureCost() {
 	const span = 20 * time.Second
 	cpu := func() time.Duration {

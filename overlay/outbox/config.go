@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
-	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"peerd/internal/backoff"
@@ -52,9 +51,6 @@ type Config struct {
 	// claimed or sent, and no failure counts. The caller calls RetryNow when it is up again. It
 	// must be fast, and must not call the Forwarder. Nil: it always is.
 	Online func() bool
-	// Delivered is called after each batch of so many URLs that was sent, or could not be. It must
-	// not block. Optional.
-	Delivered func(to peer.ID, urls int, began time.Time, err error)
 	// RefreshRate is how many times a second, over all owners that do not answer, the owner of
 	// a subnet is read again. Zero means 20.
 	RefreshRate int

@@ -34,12 +34,12 @@ func (f *Forwarder) exchange(ctx context.Context, owner peer.ID, b batch) (outco
 	if err == nil {
 		err = r.check(b)
 	}
-	if f.cfg.Delivered != nil {
+	if o, ok := f.cfg.Sink.(Observer); ok {
 		urls := 0
 		for _, g := range b.Groups {
 			urls += len(g.URLs)
 		}
-		f.cfg.Delivered(owner, urls, began, err)
+		o.Delivered(owner, urls, began, err)
 	}
 	if err != nil {
 		f.log.Debug("failed to deliver batch", "owner", owner, "err", err)
