@@ -85,12 +85,12 @@ func (c *Crawler) ReadOptOut(ctx context.Context, origin string) (out bool, err 
 	if err := c.cfg.Scope.Allows(site, 0); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrInvalidRequest, err)
 	}
-	if c.cfg.Resolve == nil || c.optOuts() == nil {
-		return false, fmt.Errorf("%w: names are not looked up here", ErrBusy)
+	if c.optOuts() == nil {
+		return false, fmt.Errorf("%w: this peer knows no opt-outs", ErrBusy)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.RemoteTimeout)
 	defer cancel()
-	at, err := c.cfg.Resolve(ctx, site.Host())
+	at, err := c.cfg.Delegate.Resolve(ctx, site.Host())
 	if err != nil {
 		return false, fmt.Errorf("%w: look up %s: %w", ErrInvalidRequest, site.Host(), err)
 	}

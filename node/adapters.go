@@ -82,6 +82,7 @@ func (d delegate) PendingAdded(byHost map[string]int) { d.n.outbox.PendingAdded(
 func (d delegate) Fetched(p store.Page) {
 	if d.n.journal != nil {
 		d.n.journal.addPage(p)
+		d.n.addFetchSpan(p)
 	}
 }
 
@@ -254,6 +255,8 @@ type outboxNode struct {
 	*owner.Manager   // Safe
 	n                *Node
 }
+
+var _ outbox.Observer = outboxNode{}
 
 func (o outboxNode) Check(u store.URL) error { return o.n.checkURL(u) }
 

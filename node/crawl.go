@@ -246,11 +246,11 @@ func summarise(ctx context.Context, db *store.DB) (Summary, error) {
 	return s, err
 }
 
-// Links yields the pages in a home while no peer runs with it.
-func Links(ctx context.Context, home config.Home, yield func(admin.Link) error) error {
-	return withStore(home, func(db *store.DB) error {
-		return eachPage(ctx, db, func(p store.Page) error { return yield(linkOf(p)) })
-	})
+// Links yields the pages in a home while no peer runs with it, or those behind the page of a URL.
+func Links(
+	ctx context.Context, home config.Home, after string, yield func(admin.Link) error,
+) error {
+	return withStore(home, func(db *store.DB) error { return eachLink(ctx, db, after, yield) })
 }
 
 // count formats a number of things.

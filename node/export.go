@@ -36,9 +36,12 @@ type Text struct {
 }
 
 // Texts yields the texts of all HTML and plain text pages in an archive, once for each time that
-// a page was archived. It omits pages that ask not to be indexed.
-func Texts(ctx context.Context, r *warc.Reader, yield func(Text) error) error {
-	return r.Records(ctx, func(rec warc.Record) error {
+// a page was archived. It omits pages that ask not to be indexed. at says up to where each file was
+// read; it is that of the record when yield is called, so that a copy of it begins with this page.
+func Texts(
+	ctx context.Context, r *warc.Reader, at map[string]int64, yield func(Text) error,
+) error {
+	return r.Follow(ctx, at, func(rec warc.Record) error {
 		if rec.Type != "response" {
 			return nil
 		}

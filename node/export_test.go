@@ -86,7 +86,7 @@ func TestTexts(t *testing.T) {
 		"cut":     {Title: "c", Charset: "utf-8", Text: "c\nas far as it came"},
 		"nothing": {Charset: "utf-8"},
 	}
-	err = Texts(t.Context(), r, func(got Text) error {
+	err = Texts(t.Context(), r, map[string]int64{}, func(got Text) error {
 		name := strings.TrimPrefix(got.URL, "http://a.example/")
 		w, ok := want[name]
 		w.URL, w.FetchedAt = got.URL, time.Unix(1e9, 0).UTC()
@@ -104,12 +104,12 @@ func TestTexts(t *testing.T) {
 	}
 
 	stop := errors.New("stop")
-	if err := Texts(t.Context(), r, func(Text) error { return stop }); !errors.Is(err, stop) {
+	if err := Texts(t.Context(), r, map[string]int64{}, func(Text) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("Texts() = %v, want the error of yield", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Texts(ctx, r, func(Text) error { return nil }); !errors.Is(err, context.Canceled) {
+	if err := Texts(ctx, r, map[string]int64{}, func(Text) error { return nil }); !errors.Is(err, context.Canceled) {
 		t.Errorf("Texts() with an ended context = %v", err)
 	}
 }

@@ -32,11 +32,13 @@ const (
 // and counters every five minutes. It is safe for concurrent use.
 type journal struct {
 	presence time.Duration // between two looks at which peers are there
+	file     string        // see kept; "": nothing is
 
 	mu      sync.Mutex
 	events  ring[admin.Event]
 	moves   ring[admin.Move] // without predictions
 	pages   ring[admin.Page]
+	stored  uint64 // pages
 	samples ring[admin.Sample]
 	fits    map[netip.Prefix]fit
 	leaving map[string]string // by subnet: why it is being handed over
@@ -118,9 +120,12 @@ func (j *journal) fit(p netip.Prefix) fit {
 
 // addPage adds a page that was stored.
 func (j *journal) addPage(p store.Page) {
+	v := pageView(p)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.pages.add(pageView(p))
+	j.stored++
+	v.Seq = j.stored
+	j.pages.add(v)
 }
 
 // pageView returns a page as the admin API shows it.
@@ -267,11 +272,23 @@ func (n *Node) runJournal(ctx context.Context) error {
 		if now := time.Now(); !now.Before(next) {
 			n.journal.sample(n.counters(now))
 			next = now.Add(sampleEvery)
+			n.saveJournal()
 		}
 		known = n.observePresence(known)
 		if backoff.Sleep(ctx, n.journal.presence) != nil {
+			n.saveJournal()
 			return nil
 		}
+	}
+}
+
+// saveJournal writes what is kept. Nothing depends on it, so that errors are only logged.
+func (n *Node) saveJournal() {
+	if n.journal.file == "" {
+		return
+	}
+	if err := n.journal.save(n.journal.file); err != nil {
+		n.log.Debug("failed to save the journal", "err", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,65 @@ func TestJournalIsBounded(t *testing.T) {
 		if e.Seq != events[0].Seq+uint64(i) {
 			t.Fatalf("event %d has number %d after %d", i, e.Seq, events[0].Seq)
 		}
+	}
+}
+
+// What is kept is there after a restart: moves, and the samples of the last day.
+func TestKept(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "journal.json")
+	now := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	j := newJournal()
+	if err := j.load(file, now); err != nil {
+		t.Fatalf("load() without a file = %v", err)
+	}
+	log := slog.New(j.handler(slog.DiscardHandler))
+	log.Info("claimed subnet", "subnet", "192.0.2.0/24")
+	log.Info("handed over subnet", "subnet", "192.0.2.0/24", "to", "Q")
+	for _, at := range []time.Time{now.Add(-25 * time.Hour), now.Add(-time.Hour),
+		now.Add(time.Hour)} { // the clock was set back
+		j.sample(admin.Sample{At: at, Pages: 7})
+	}
+	if err := j.save(file); err != nil {
+		t.Fatal(err)
+	}
+	next := newJournal()
+	if err := next.load(file, now); err != nil {
+		t.Fatal(err)
+	}
+	moves, want := next.moves.list(), j.moves.list()
+	for i := range want {
+		want[i].Seq, want[i].At = 0, want[i].At.UTC()
+		moves[i].At = moves[i].At.UTC()
+	}
+	if len(want) != 2 || !slices.Equal(moves, want) {
+		t.Errorf("moves = %+v, want %+v", moves, want)
+	}
+	if all := next.samples.list(); len(all) != 1 || !all[0].At.Equal(now.Add(-time.Hour)) ||
+		all[0].Pages != 7 {
+		t.Errorf("samples = %+v", all)
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := newJournal().load(file, now); err == nil {
+		t.Error("load() of a damaged file = nil")
+	}
+}
+
+// The gain is an average over pages: of a subnet with three and one with a single page.
+func TestAddGain(t *testing.T) {
+	var g admin.Gain
+	peers := func(best, here, slow float64) []admin.Candidate {
+		return []admin.Candidate{{PredictedMs: best}, {PredictedMs: here, Self: true},
+			{PredictedMs: slow}}
+	}
+	addGain(&g, fit{n: 3, measured: 50}, peers(30, 40, 80))
+	addGain(&g, fit{n: 1, measured: 10}, peers(10, 20, 60))
+	addGain(&g, fit{n: 9, measured: 10}, []admin.Candidate{{PredictedMs: 10}}) // not known here
+	want := admin.Gain{Subnets: 2, Pages: 4, MeasuredMs: 160, HereMs: 140, RandomMs: 180,
+		BestMs: 100}
+	if g != want {
+		t.Errorf("gain = %+v, want %+v", g, want)
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"peerd/node/config"
 	"peerd/node/geo"
 	"peerd/node/metrics"
+	"peerd/node/otlp"
 	"peerd/node/registry"
 	"peerd/node/replay"
 	"peerd/node/sitepage"
@@ -106,8 +107,9 @@ type Node struct {
 	registries []registry.Info // the files in the home
 	disk       spaceCache
 	api        *admin.Server
-	metrics    *metrics.Set // nil without an admin API
-	journal    *journal     // nil without an admin API
+	metrics    *metrics.Set   // nil without an admin API
+	journal    *journal       // nil without an admin API
+	spans      *otlp.Exporter // nil: no collector is configured
 
 	pause       *pause
 	inbound     atomic.Bool                  // another machine has connected to this peer
@@ -129,6 +131,12 @@ func New(o Options) (n *Node, err error) {
 		leaving: newLeaveState()}
 	if o.hasAPI() {
 		n.journal = newJournal()
+		if o.Emulation == nil {
+			n.journal.file = o.Home.JournalFile()
+			if err := n.journal.load(n.journal.file, n.started); err != nil {
+				n.log.Warn("failed to read the moves before this start", "err", err)
+			}
+		}
 		n.log = slog.New(n.journal.handler(o.Logger.Handler()))
 	}
 	defer func() {
@@ -139,7 +147,7 @@ func New(o Options) (n *Node, err error) {
 	}()
 	for _, step := range []func() error{
 		n.openSettings, n.openData, n.openStore, n.openPause, n.openTraffic, n.openArchive,
-		n.openNet,
+		n.openNet, n.openSpans,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
 		n.openOptOutGossip,
@@ -186,6 +194,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
 		n.runJournal, n.runIndexer, n.runLocalSites, n.runReplay, n.runCollector, n.runTraffic,
 		n.optOuts.Run, n.runPage,
+		n.runSpans,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)

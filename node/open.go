@@ -281,6 +281,10 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 	if n.registryTable != nil {
 		oc.Holders = registryHolders{n.registryTable}
 	}
+	if n.spans != nil {
+		oc.Sender = spanSender{oc.Sender, n}
+		oc.Estimate = spanEstimator{oc.Estimate, n}
+	}
 	if !n.opts.Alone {
 		oc.Witness, oc.Replicas = n.witness, n.replicas
 		oc.ReplicaCount = overlayConf.Replicas

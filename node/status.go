@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/crawl/canon"
 	"peerd/crawl/network"
 	"peerd/crawl/trap"
 	"peerd/node/admin"
@@ -232,6 +233,7 @@ func (n *Node) Peers() []admin.Peer {
 			Capacity: b.Capacity, Version: b.Version, LastSeenS: time.Since(b.Time).Seconds(),
 			DistanceMs: here.Distance(at),
 			Connected:  len(n.net.Host.Network().ConnsToPeer(b.Peer)) > 0,
+			Earth:      n.earth(addrOf(b.Addrs)),
 		}
 		if rtt, ok := n.peers.RTT(b.Peer); ok {
 			p.RTTMs = ms(rtt)
@@ -338,8 +340,22 @@ func hostRole(state string) admin.HostRole {
 }
 
 // Links yields the pages that this peer fetched.
-func (n *Node) Links(ctx context.Context, yield func(admin.Link) error) error {
-	return eachPage(ctx, n.db, func(p store.Page) error { return yield(linkOf(p)) })
+func (n *Node) Links(ctx context.Context, after string, yield func(admin.Link) error) error {
+	return eachLink(ctx, n.db, after, yield)
+}
+
+func eachLink(
+	ctx context.Context, db *store.DB, after string, yield func(admin.Link) error,
+) error {
+	var behind store.URL
+	if after != "" {
+		u, err := canon.Parse(after)
+		if err != nil {
+			return fmt.Errorf("%w: %w", admin.ErrBadRequest, err)
+		}
+		behind = u
+	}
+	return eachPage(ctx, db, behind, func(p store.Page) error { return yield(linkOf(p)) })
 }
 
 func linkOf(p store.Page) admin.Link {
@@ -356,12 +372,15 @@ func linkOf(p store.Page) admin.Link {
 
 // Pages yields the records of the pages that this peer fetched.
 func (n *Node) Pages(ctx context.Context, yield func(store.Page) error) error {
-	return eachPage(ctx, n.db, yield)
+	return eachPage(ctx, n.db, "", yield)
 }
 
-func eachPage(ctx context.Context, db *store.DB, yield func(store.Page) error) error {
+// eachPage yields the pages that were answered, behind that of a URL.
+func eachPage(
+	ctx context.Context, db *store.DB, behind store.URL, yield func(store.Page) error,
+) error {
 	return db.View(func(tx *store.Tx) error {
-		return tx.Pages(func(p store.Page) error {
+		return tx.PagesAfter(behind, func(p store.Page) error {
 			if err := ctx.Err(); err != nil || !p.Outcome.Answered() {
 				return err
 			}

@@ -23,6 +23,13 @@ func (n *Node) Events() []admin.Event {
 	})
 }
 
+// NewPages returns the last pages that this peer fetched, the oldest first.
+func (n *Node) NewPages() []admin.Page {
+	return fromJournal(n, func(j *journal) []admin.Page {
+		return j.pages.list()
+	})
+}
+
 // RecentPages returns the pages that this peer fetched last, the latest first.
 func (n *Node) RecentPages() []admin.Page {
 	return fromJournal(n, func(j *journal) []admin.Page {
@@ -269,6 +276,18 @@ func settingText(v reflect.Value) string {
 	return text
 }
 
+// earth returns where an address is on Earth; nil without a database, or if that does not know.
+func (n *Node) earth(a netip.Addr) *admin.Earth {
+	if n.geoDB == nil {
+		return nil
+	}
+	lat, lon, ok := n.geoDB.Locate(a)
+	if !ok {
+		return nil
+	}
+	return &admin.Earth{Lat: lat, Lon: lon}
+}
+
 // Servers returns the decided subnets of all peers that this one knows of, by address.
 func (n *Node) Servers() []admin.Site {
 	all := []admin.Site{}
@@ -278,7 +297,8 @@ func (n *Node) Servers() []admin.Site {
 		for d := range known.Within(netip.MustParsePrefix(family)) {
 			if d.Proxy != nil {
 				all = append(all, admin.Site{Subnet: d.Subnet.String(), Owner: d.Owner,
-					Own: d.Owner == self, At: admin.Coordinate(d.Proxy.At)})
+					Own: d.Owner == self, At: admin.Coordinate(d.Proxy.At),
+					Earth: n.earth(d.Subnet.Addr())})
 			}
 		}
 	}

@@ -83,8 +83,16 @@ func pageOf(key []byte, it kv.Item) (Page, error) {
 }
 
 // Pages calls fn for every page that this peer fetched, host by host.
-func (tx *Tx) Pages(fn func(Page) error) error {
-	return tx.each([]byte{spacePage}, nil, true, func(key []byte, it kv.Item) (bool, error) {
+func (tx *Tx) Pages(fn func(Page) error) error { return tx.PagesAfter("", fn) }
+
+// PagesAfter is Pages for those behind the page of a URL, whether that exists or not; "" begins
+// with the first.
+func (tx *Tx) PagesAfter(u URL, fn func(Page) error) error {
+	var after []byte
+	if u != "" {
+		after = digestKey(spacePage, u.Host(), u.Digest())
+	}
+	return tx.each([]byte{spacePage}, after, true, func(key []byte, it kv.Item) (bool, error) {
 		p, err := pageOf(key, it)
 		if err != nil {
 			return false, err

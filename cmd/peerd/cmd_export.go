@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,30 +19,53 @@ import (
 	"peerd/node"
 	"peerd/node/admin"
 	"peerd/node/config"
+	"peerd/store/warc"
 )
 
-// exports are the kinds of export. Those with filtered can be limited to a part.
+// exports are the kinds of export. Those with resumes can be continued.
 var exports = []struct {
 	name, short string
-	filtered    bool
-	write       func(ctx context.Context, home config.Home, w io.Writer, only exportFilter) error
+	resumes     bool
+	write       func(ctx context.Context, j *exportJob) error
 }{
-	{"warc", "All responses, as one WARC file (gzip, one member for each record)", false,
+	{"warc", "The responses, as one WARC file (gzip, one member for each record)", true,
 		exportWARC},
+	{"wacz", "The responses, with an index and a list of pages, as one WACZ file", false,
+		exportWACZ},
 	{"cdx", "The index of the archive, in CDXJ, sorted", false, exportCDX},
 	{"links", "The fetched pages with their links, as JSON lines", true, exportLinks},
 	{"graph", "The links between pages, as CSV: source, target", true, exportGraph},
-	{"given-up", "The URLs that were given up, with the reasons, as JSON lines", true,
+	{"arcs", "The links between pages, as URLs with a tab between them, for WebGraph", true,
+		exportArcs},
+	{"given-up", "The URLs that were given up, with the reasons, as JSON lines", false,
 		exportGivenUp},
 	{"text",
 		"The texts of the archived pages, as JSON lines: url, fetched_at, title, charset, text",
 		true, exportText},
 }
 
+// An exportJob is one export.
+type exportJob struct {
+	home config.Home
+	only exportFilter
+	w    io.Writer
+	at   exportPosition // where it begins, and up to where it has come
+	mark func() error   // called when w has exactly what is before at
+	raw  bool           // everything is exported, and from the beginning
+}
+
 // exportFilter selects the part that is exported. The zero value selects everything.
 type exportFilter struct {
 	host  string
 	since time.Time
+}
+
+// want is has for the archive; nil selects everything.
+func (f exportFilter) want() warc.Want {
+	if f == (exportFilter{}) {
+		return nil
+	}
+	return f.has
 }
 
 // has reports whether a page, fetched or given up at that time, is exported.
@@ -80,24 +102,25 @@ func newExportCommand() *cobra.Command {
 		Short: "Export the fetched pages",
 		Long: `Writes the fetched pages to standard output, or to a file that appears when it is
 complete. It works whether or not the peer runs. While "peerd crawl" runs with the
-home, links, graph and given-up cannot be exported.
+home, links, graph, arcs and given-up cannot be exported.
 
 The archive holds one copy, and one text, for each time a page was fetched. It does not
 hold pages that ask not to be archived. Pages that ask not to be indexed have no text.
 
-What was fetched since an earlier export, or is of one host, can be exported alone; not
-so of warc and cdx, which are the archive as it is.`,
+What was fetched since an earlier export, or is of one host, can be exported alone. With
+--resume, an export that was interrupted continues where it was.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usagef(cmd,
-					"nothing to export, want warc, cdx, links, graph, given-up or text")
+				return cli.Usagef(cmd, "nothing to export, want warc, wacz, cdx, links, graph, "+
+					"arcs, given-up or text")
 			}
 			return cli.Group(cmd, args)
 		},
 	}
 	for _, e := range exports {
 		var dir, out, since string
+		var resume bool
 		var only exportFilter
 		sub := &cobra.Command{
 			Use:   e.name + " [--home DIR]",
@@ -107,23 +130,36 @@ so of warc and cdx, which are the archive as it is.`,
 				if only.since, err = parseSince(since); err != nil {
 					return cli.Usagef(cmd, "%v", err)
 				}
+				if resume && (out == "" || out == "-") {
+					return cli.Usagef(cmd, "--resume needs a file: --output FILE")
+				}
 				home, err := openHome(cmd, dir)
 				if err != nil {
 					return err
 				}
+				j := &exportJob{home: home, only: only, mark: func() error { return nil },
+					at: exportPosition{Export: fmt.Sprintf("%s --host=%q --since=%q", e.name,
+						only.host, since), Archive: map[string]int64{}}}
+				if resume {
+					return j.resume(cmd.Context(), out, e.write)
+				}
+				j.raw = only == exportFilter{}
 				return toFile(cmd, out, func(w io.Writer) error {
-					return e.write(cmd.Context(), home, w, only)
+					j.w = w
+					return e.write(cmd.Context(), j)
 				})
 			},
 		}
 		homeFlag(sub, &dir)
-		if e.filtered {
-			sub.Flags().StringVar(&only.host, "host", "", "only pages of this `host`")
-			sub.Flags().StringVar(&since, "since", "",
-				"only what was fetched, or given up, since this `time`")
-		}
+		sub.Flags().StringVar(&only.host, "host", "", "only pages of this `host`")
+		sub.Flags().StringVar(&since, "since", "",
+			"only what was fetched, or given up, since this `time`")
 		sub.Flags().StringVarP(&out, "output", "o", "",
 			"`file` to write; - is standard output (default -)")
+		if e.resumes {
+			sub.Flags().BoolVar(&resume, "resume", false, "write FILE.part, and continue it if "+
+				"an earlier export was interrupted")
+		}
 		cmd.AddCommand(sub)
 	}
 	return cmd
@@ -151,71 +187,103 @@ func toFile(cmd *cobra.Command, name string, write func(io.Writer) error) error 
 	return commit()
 }
 
-func exportWARC(ctx context.Context, home config.Home, w io.Writer, _ exportFilter) error {
-	r, err := node.Archive(home)
+func exportWARC(ctx context.Context, j *exportJob) error {
+	r, err := node.Archive(j.home)
 	if err != nil {
 		return err
 	}
-	return r.Copy(ctx, w)
+	if j.raw { // the fastest way
+		return r.Copy(ctx, j.w)
+	}
+	return r.Extract(ctx, j.w, j.only.want(), j.at.Archive, j.mark)
 }
 
-func exportCDX(ctx context.Context, home config.Home, w io.Writer, _ exportFilter) error {
-	r, err := node.Archive(home)
+func exportWACZ(ctx context.Context, j *exportJob) error {
+	r, err := node.Archive(j.home)
 	if err != nil {
 		return err
 	}
-	return r.Index(ctx, w)
+	return r.WACZ(ctx, j.w, j.only.want(), "peerd/"+config.Version)
 }
 
-func exportLinks(ctx context.Context, home config.Home, w io.Writer, only exportFilter) error {
-	return eachLink(ctx, home, func(l admin.Link) error {
-		if !only.has(l.URL, l.FetchedAt) {
-			return nil
+func exportCDX(ctx context.Context, j *exportJob) error {
+	r, err := node.Archive(j.home)
+	if err != nil {
+		return err
+	}
+	return r.IndexOf(ctx, j.w, j.only.want())
+}
+
+// eachLink calls write for the selected pages.
+func (j *exportJob) eachLink(ctx context.Context, write func(admin.Link) error) error {
+	return eachLink(ctx, j.home, j.at.After, func(l admin.Link) error {
+		if j.only.has(l.URL, l.FetchedAt) {
+			if err := write(l); err != nil {
+				return err
+			}
 		}
-		return cli.PrintJSON(w, l)
+		j.at.After = l.URL
+		return j.mark()
 	})
 }
 
-func exportGraph(ctx context.Context, home config.Home, w io.Writer, only exportFilter) error {
-	rows := csv.NewWriter(w)
-	if err := rows.Write([]string{"source", "target"}); err != nil {
-		return err
-	}
-	err := eachLink(ctx, home, func(l admin.Link) error {
-		if !only.has(l.URL, l.FetchedAt) {
-			return nil
+func exportLinks(ctx context.Context, j *exportJob) error {
+	return j.eachLink(ctx, func(l admin.Link) error { return cli.PrintJSON(j.w, l) })
+}
+
+func exportGraph(ctx context.Context, j *exportJob) error {
+	rows := csv.NewWriter(j.w)
+	if j.at.After == "" {
+		if err := rows.Write([]string{"source", "target"}); err != nil {
+			return err
 		}
+	}
+	err := j.eachLink(ctx, func(l admin.Link) error {
 		for _, target := range l.Outlinks {
 			if err := rows.Write([]string{l.URL, target}); err != nil {
 				return err
 			}
 		}
-		return nil
+		rows.Flush()
+		return rows.Error()
 	})
 	rows.Flush()
 	return errors.Join(err, rows.Error())
 }
 
-func exportGivenUp(ctx context.Context, home config.Home, w io.Writer, only exportFilter) error {
-	return eachGivenUp(ctx, home, "", func(g admin.GivenUp) error {
-		if !only.has(g.URL, g.At) {
-			return nil
+// exportArcs writes what "webgraph from arcs" reads. Canonical URLs contain no blanks.
+func exportArcs(ctx context.Context, j *exportJob) error {
+	return j.eachLink(ctx, func(l admin.Link) error {
+		for _, target := range l.Outlinks {
+			if _, err := fmt.Fprintf(j.w, "%s\t%s\n", l.URL, target); err != nil {
+				return err
+			}
 		}
-		return cli.PrintJSON(w, g)
+		return nil
 	})
 }
 
-func exportText(ctx context.Context, home config.Home, w io.Writer, only exportFilter) error {
-	r, err := node.Archive(home)
+func exportGivenUp(ctx context.Context, j *exportJob) error {
+	return eachGivenUp(ctx, j.home, "", func(g admin.GivenUp) error {
+		if !j.only.has(g.URL, g.At) {
+			return nil
+		}
+		return cli.PrintJSON(j.w, g)
+	})
+}
+
+func exportText(ctx context.Context, j *exportJob) error {
+	r, err := node.Archive(j.home)
 	if err != nil {
 		return err
 	}
-	lines := json.NewEncoder(w)
-	lines.SetEscapeHTML(false)
-	return node.Texts(ctx, r, func(t node.Text) error {
-		if !only.has(t.URL, t.FetchedAt) {
+	return node.Texts(ctx, r, j.at.Archive, func(t node.Text) error {
+		if err := j.mark(); err != nil { // this text is not written yet
+			return err
+		}
+		if !j.only.has(t.URL, t.FetchedAt) {
 			return nil
 		}
-		return lines.Encode(t)
+		return cli.PrintJSON(j.w, t)
 	})
 }

@@ -43,17 +43,20 @@ func runLinks(cmd *cobra.Command, dir string, asJSON bool) error {
 	if asJSON {
 		show = func(l admin.Link) error { return cli.PrintJSON(out, l) }
 	}
-	return errors.Join(eachLink(cmd.Context(), home, show), out.Flush())
+	return errors.Join(eachLink(cmd.Context(), home, "", show), out.Flush())
 }
 
-// eachLink reads the pages from the running peer, or from the store if none runs.
-func eachLink(ctx context.Context, home config.Home, show func(admin.Link) error) error {
+// eachLink reads the pages from the running peer, or from the store if none runs: those behind the
+// page of the URL after, or all.
+func eachLink(
+	ctx context.Context, home config.Home, after string, show func(admin.Link) error,
+) error {
 	client, err := admin.Dial(home.APIFile())
 	if err == nil {
-		err = client.Links(ctx, show)
+		err = client.Links(ctx, after, show)
 	}
 	if errors.Is(err, admin.ErrNotRunning) {
-		return node.Links(ctx, home, show)
+		return node.Links(ctx, home, after, show)
 	}
 	return err
 }

@@ -1,6 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -32,5 +39,63 @@ func TestExportFilter(t *testing.T) {
 	}
 	if _, err := parseSince("yesterday"); err == nil {
 		t.Error("parseSince(yesterday) = nil, want an error")
+	}
+}
+
+// An interrupted export continues, with the rows after those that are known to be in the file.
+func TestResume(t *testing.T) {
+	markEvery = 20
+	t.Cleanup(func() { markEvery = 16 << 20 })
+	name := filepath.Join(t.TempDir(), "out")
+	stop := errors.New("stop")
+	job := func(kind string) *exportJob {
+		return &exportJob{at: exportPosition{Export: kind, Archive: map[string]int64{}}}
+	}
+	// rows writes rows of ten bytes from j.at.After on, and fails before the row last.
+	rows := func(last int) func(context.Context, *exportJob) error {
+		return func(_ context.Context, j *exportJob) error {
+			from, _ := strconv.Atoi(j.at.After)
+			for i := from; i < 100; i++ {
+				if i == last {
+					return stop
+				}
+				fmt.Fprintf(j.w, "row %05d\n", i)
+				j.at.After, j.at.Archive["f"] = strconv.Itoa(i+1), int64(i)
+				if err := j.mark(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	for _, last := range []int{0, 1, 33, 33, 71} {
+		if err := job("k").resume(t.Context(), name, rows(last)); !errors.Is(err, stop) {
+			t.Fatalf("resume() = %v, want %v", err, stop)
+		}
+	}
+	if _, err := os.Stat(name); err == nil {
+		t.Fatal("the file is there before it is complete")
+	}
+	if err := job("other").resume(t.Context(), name, rows(100)); err == nil ||
+		!strings.Contains(err.Error(), "another export") {
+		t.Errorf("resume() of another export = %v", err)
+	}
+	begun := -1
+	err := job("k").resume(t.Context(), name, func(ctx context.Context, j *exportJob) error {
+		begun, _ = strconv.Atoi(j.at.After)
+		return rows(100)(ctx, j)
+	})
+	if err != nil || begun < 60 || begun > 71 {
+		t.Errorf("resume() = %v, beginning with row %d, want one of 60 to 71", err, begun)
+	}
+	var want strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&want, "row %05d\n", i)
+	}
+	if got, err := os.ReadFile(name); err != nil || string(got) != want.String() {
+		t.Errorf("the file is %q, %v", got, err)
+	}
+	if left, _ := filepath.Glob(name + ".*"); len(left) > 0 {
+		t.Errorf("%v is left", left)
 	}
 }

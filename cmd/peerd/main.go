@@ -10,6 +10,7 @@
 //	flags.go    options of several subcommands
 //	output.go   formats of numbers
 //	cmd_*.go    one subcommand each
+//	resume.go   exports that continue where they were interrupted
 //	tool*.go    peerd tool and its subcommands
 //	testdata/   scripts that test the command line
 package main

@@ -80,7 +80,8 @@ func TestJSONNames(t *testing.T) {
 		{BootstrapAddr{}, `{"addr":"", "connected":false, "last_error":"", "next_attempt":null}`},
 		{Peer{}.normalized(), `{
 			"peer_id":"", "addrs":[], "connected":false, "coordinate":null, "rtt_ms":0,
-			"wait_ms":0, "capacity":0, "version":"", "last_seen_s":0, "distance_ms":0}`},
+			"wait_ms":0, "capacity":0, "version":"", "last_seen_s":0, "distance_ms":0,
+			"earth":null}`},
 		{Subnet{}.normalized(), `{
 			"subnet":"", "epoch":0, "hosts":0, "pending":0, "state":"", "unverified":false,
 			"proxy":null, "estimations":0, "since":"0001-01-01T00:00:00Z", "predicted_ms":0,
@@ -328,7 +329,7 @@ func TestLinks(t *testing.T) {
 	for _, n := range []int{0, 1, 5000} {
 		f.links = someLinks(n)
 		got := 0
-		err := c.Links(t.Context(), func(l Link) error {
+		err := c.Links(t.Context(), "", func(l Link) error {
 			if l.URL != fmt.Sprintf("http://a.example/%d?a&b", got) || l.Outlinks == nil {
 				return fmt.Errorf("page %d = %+v", got, l)
 			}
@@ -339,7 +340,7 @@ func TestLinks(t *testing.T) {
 			t.Errorf("Links() yielded %d of %d pages, %v", got, n, err)
 		}
 	}
-	if err := c.Links(t.Context(), func(Link) error { return errTest }); !errors.Is(err, errTest) {
+	if err := c.Links(t.Context(), "", func(Link) error { return errTest }); !errors.Is(err, errTest) {
 		t.Errorf("Links() = %v, want the error of yield", err)
 	}
 }
@@ -352,7 +353,7 @@ func TestIncompleteLinks(t *testing.T) {
 			return errors.Join(someLinks(n)(ctx, yield), errTest)
 		}
 		got := 0
-		err := dialed(t, file).Links(t.Context(), func(Link) error { got++; return nil })
+		err := dialed(t, file).Links(t.Context(), "", func(Link) error { got++; return nil })
 		if err == nil || errors.Is(err, ErrNotRunning) {
 			t.Errorf("Links() yielded %d of %d pages, %v, want an error", got, n, err)
 		}
@@ -368,7 +369,7 @@ func TestLinksReaderLeaves(t *testing.T) {
 		return err
 	}
 	file, _ := serve(t, f)
-	if err := dialed(t, file).Links(t.Context(), func(Link) error {
+	if err := dialed(t, file).Links(t.Context(), "", func(Link) error {
 		return errTest
 	}); !errors.Is(err, errTest) {
 		t.Errorf("Links() = %v, want the error of yield", err)
@@ -412,7 +413,7 @@ func TestPanic(t *testing.T) {
 	if _, err := c.Seed(t.Context(), []string{"x"}); !errors.Is(err, ErrInternal) {
 		t.Errorf("Seed() = %v, want ErrInternal", err)
 	}
-	if err := c.Links(t.Context(), func(Link) error { return nil }); err == nil {
+	if err := c.Links(t.Context(), "", func(Link) error { return nil }); err == nil {
 		t.Error("Links() of an incomplete stream returned no error")
 	}
 	if _, err := c.Status(t.Context()); err != nil {

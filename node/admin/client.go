@@ -245,10 +245,10 @@ func (c *Client) Wait(ctx context.Context) error {
 	}
 }
 
-// Links calls yield for every page that the peer fetched. The error is io.ErrUnexpectedEOF if
-// the stream ended early.
-func (c *Client) Links(ctx context.Context, yield func(Link) error) error {
-	return stream(ctx, c, pathLinks, yield)
+// Links calls yield for every page that the peer fetched, or for those behind the page of the URL
+// after. The error is io.ErrUnexpectedEOF if the stream ended early.
+func (c *Client) Links(ctx context.Context, after string, yield func(Link) error) error {
+	return stream(ctx, c, pathLinks+"?after="+url.QueryEscape(after), yield)
 }
 
 // GivenUp calls yield for every URL that the peer no longer tries to fetch, or those of one host.

@@ -47,6 +47,8 @@ func newFake() *fake { return &fake{stopped: make(chan struct{})} }
 func (f *fake) Servers() []Site               { return nil }
 func (f *fake) Moves() []Move                 { return nil }
 func (f *fake) RecentPages() []Page           { return nil }
+func (f *fake) NewPages() []Page              { return f.newPages() }
+func (f *fake) Gain() Gain                    { return Gain{Strategy: "proxy"} }
 func (f *fake) Limits() []Limit               { return nil }
 func (f *fake) Settings() []Setting           { return nil }
 func (f *fake) DenyList() ([]DenyRule, error) { return nil, nil }
@@ -131,7 +133,7 @@ func (f *fake) Changed(_ context.Context, urls []string) (SeedResult, error) {
 	return SeedResult{Known: len(urls)}, nil
 }
 
-func (f *fake) Links(ctx context.Context, yield func(Link) error) error {
+func (f *fake) Links(ctx context.Context, _ string, yield func(Link) error) error {
 	if f.links == nil {
 		return nil
 	}
@@ -228,3 +230,11 @@ func dialed(t *testing.T, file string) *Client {
 }
 
 var errTest = errors.New("planned by the test")
+
+// newPages returns a page for each event.
+func (f *fake) newPages() (all []Page) {
+	for _, e := range f.Events() {
+		all = append(all, Page{Seq: e.Seq, URL: e.Text})
+	}
+	return all
+}

@@ -23,6 +23,10 @@ type Node interface {
 	Moves() []Move
 	// RecentPages returns the pages that this peer fetched last, the latest first.
 	RecentPages() []Page
+	// NewPages returns the last pages, the oldest first.
+	NewPages() []Page
+	// Gain returns what the strategy gains.
+	Gain() Gain
 	// Limits returns what may limit this peer.
 	Limits() []Limit
 	// Settings returns the settings in effect, without passwords.
@@ -51,9 +55,10 @@ type Node interface {
 	// Changed is Seed for pages that have changed: those that were fetched before are fetched
 	// again. They count as accepted.
 	Changed(ctx context.Context, urls []string) (SeedResult, error)
-	// Links calls yield for every page that this peer fetched. It ends with the first error,
-	// its own or that of yield.
-	Links(ctx context.Context, yield func(Link) error) error
+	// Links calls yield for every page that this peer fetched, or for those behind the page of a
+	// URL, in a stable order. It ends with the first error, its own or that of yield. The error
+	// matches ErrBadRequest if after is no URL.
+	Links(ctx context.Context, after string, yield func(Link) error) error
 	// GivenUp calls yield for every URL that this peer no longer tries to fetch, or those of one
 	// host. It ends with the first error, its own or that of yield.
 	GivenUp(ctx context.Context, host string, yield func(GivenUp) error) error

@@ -48,7 +48,9 @@ const (
 	pathHistory   = "/v1/history"
 	pathDisk      = "/v1/disk"
 	pathPlacement = "/v1/placement" // ?of=HOST
+	pathGain      = "/v1/gain"
 	pathEvents    = "/v1/events"
+	pathFeed      = "/v1/feed"
 	pathJournal   = "/v1/journal"
 	pathOpenAPI   = "/v1/openapi.json"
 	pathLinks     = "/v1/links"
@@ -125,6 +127,8 @@ func (s *Server) views() []route {
 			func() any { return s.node.Status().normalized() }),
 		get(pathDisk, "The free space, and when it will be used up", Disk{},
 			func() any { return s.node.Disk() }),
+		get(pathGain, "Download times against those of random owners and of the fastest peers",
+			Gain{}, func() any { return s.node.Gain() }),
 		{pattern: "GET " + pathPlacement, response: Placement{}, handler: s.placement,
 			summary: "The owner of a host, address or subnet, and why it is the owner",
 			query:   []parameter{{"of", "string", "a host name, an address or a subnet"}}},
@@ -187,8 +191,14 @@ func (s *Server) streams() []route {
 			summary: "Server-Sent Events: status every two seconds, event, and missed",
 			query: []parameter{{"after", "integer",
 				"number of the last event that the client has"}}},
+		{pattern: "GET " + pathFeed, media: mediaEvents, handler: s.feed,
+			summary: "Server-Sent Events: page for each page as it is fetched, and missed",
+			query: []parameter{{"after", "integer", "number of the last page that the client " +
+				"has; if absent, only later pages are sent"}}},
 		{pattern: "GET " + pathLinks, media: mediaLines, handler: s.links,
-			summary: "All pages that the peer fetched; an empty line ends a complete response"},
+			summary: "All pages that the peer fetched; an empty line ends a complete response",
+			query: []parameter{{"after", "string",
+				"the URL of a page: only those behind it, in the order of the response"}}},
 		{pattern: "GET " + pathGivenUp, media: mediaLines, handler: s.givenUp,
 			summary: "The URLs that were given up; an empty line ends a complete response",
 			query:   []parameter{{"host", "string", "only those of this host"}}},
@@ -429,8 +439,9 @@ func readRetryRequest(body io.Reader) (req RetryRequest, err error) {
 
 // links streams the pages.
 func (s *Server) links(w http.ResponseWriter, r *http.Request) {
+	after := r.URL.Query().Get("after")
 	s.stream(w, r, func(encode func(any) error) error {
-		return s.node.Links(r.Context(), func(l Link) error { return encode(l.normalized()) })
+		return s.node.Links(r.Context(), after, func(l Link) error { return encode(l.normalized()) })
 	})
 }
 

@@ -16,17 +16,46 @@ import (
 const (
 	// statusEvery is the time between two states in a stream of events.
 	statusEvery = 2 * time.Second
+	// feedEvery is that between two looks for new pages.
+	feedEvery = time.Second
 	// maxStreams bounds the streams of events at a time.
 	maxStreams = 32
-	// maxBurst bounds the events between two states.
+	// maxBurst bounds the messages at a time.
 	maxBurst = 500
 )
 
-// events streams the state every two seconds, and what happens at the peer, as Server-Sent Events
-// (WHATWG HTML, section 9.2). It keeps nothing for a client but the number of the last event that
-// was sent: the peer keeps a bounded number of events, and a slow client is told how many it
-// missed.
+// events streams the state every two seconds, and what happens at the peer.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
+	s.follow(w, r, statusEvery, func(out *deadlineWriter, last uint64) (uint64, error) {
+		last, err := sendNew(out, "event", s.node.Events(), func(e Event) uint64 { return e.Seq },
+			last)
+		if err != nil {
+			return last, err
+		}
+		return last, sendEvent(out, "status", 0, s.node.Status().normalized())
+	})
+}
+
+// feed streams the pages that the peer fetches.
+func (s *Server) feed(w http.ResponseWriter, r *http.Request) {
+	fresh := r.Header.Get("Last-Event-ID") == "" && r.URL.Query().Get("after") == ""
+	s.follow(w, r, feedEvery, func(out *deadlineWriter, last uint64) (uint64, error) {
+		all := s.node.NewPages()
+		if fresh && len(all) > 0 {
+			last = all[len(all)-1].Seq
+		}
+		fresh = false
+		return sendNew(out, "page", all, func(p Page) uint64 { return p.Seq }, last)
+	})
+}
+
+// follow streams what send sends, at once and then every so often, as Server-Sent Events (WHATWG
+// HTML, section 9.2). It keeps nothing for a client but the number of the last message that was
+// sent: the peer keeps a bounded number of them, and a slow client is told how many it missed.
+func (s *Server) follow(
+	w http.ResponseWriter, r *http.Request, every time.Duration,
+	send func(out *deadlineWriter, last uint64) (uint64, error),
+) {
 	select {
 	case s.places <- struct{}{}:
 		defer func() { <-s.places }()
@@ -43,12 +72,11 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", mediaEvents)
 	ctl := http.NewResponseController(w)
 	out := &deadlineWriter{w: w, ctl: ctl}
-	tick := time.NewTicker(statusEvery)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if last, err = s.sendEvents(out, last); err == nil {
-			err = errors.Join(sendEvent(out, "status", 0, s.node.Status().normalized()),
-				ctl.Flush())
+		if last, err = send(out, last); err == nil {
+			err = ctl.Flush()
 		}
 		if err != nil {
 			s.log.Debug("event stream ended", "err", err)
@@ -78,31 +106,32 @@ func lastEvent(r *http.Request) (uint64, error) {
 	return n, nil
 }
 
-// sendEvents sends the events after the one with the number last, and returns the new last.
-func (s *Server) sendEvents(out *deadlineWriter, last uint64) (uint64, error) {
-	all := s.node.Events()
-	if n := len(all); n > 0 && last > all[n-1].Seq {
+// sendNew sends the messages after the one with the number last, and returns the new last.
+func sendNew[T any](
+	out *deadlineWriter, name string, all []T, number func(T) uint64, last uint64,
+) (uint64, error) {
+	if n := len(all); n > 0 && last > number(all[n-1]) {
 		last = 0 // of an earlier run of the peer
 	}
-	for len(all) > 0 && all[0].Seq <= last {
+	for len(all) > 0 && number(all[0]) <= last {
 		all = all[1:]
 	}
 	skip := max(0, len(all)-maxBurst)
 	missed := uint64(skip)
 	all = all[skip:]
 	if len(all) > 0 && last > 0 {
-		missed = all[0].Seq - last - 1
+		missed = number(all[0]) - last - 1
 	}
 	if missed > 0 && last > 0 {
 		if err := sendEvent(out, "missed", 0, Missed{Events: missed}); err != nil {
 			return last, err
 		}
 	}
-	for _, e := range all {
-		if err := sendEvent(out, "event", e.Seq, e); err != nil {
+	for _, v := range all {
+		if err := sendEvent(out, name, number(v), v); err != nil {
 			return last, err
 		}
-		last = e.Seq
+		last = number(v)
 	}
 	return last, nil
 }

@@ -102,6 +102,32 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// A feed has the pages after the one that the client has, or those that are new.
+func TestFeed(t *testing.T) {
+	for _, tt := range []struct {
+		after string
+		want  []string
+	}{
+		{"?after=1", []string{"page 2", "page 3", "page 4"}},
+		{"?after=9", []string{"page 1", "page 2", "page 3", "page 4"}},
+		{"", []string{"page 4"}},
+	} {
+		f := newFake()
+		f.happened(3, 3)
+		file, stop := serve(t, f)
+		_, next := listen(t, file, pathFeed+tt.after)
+		for i, want := range tt.want {
+			if i == len(tt.want)-1 {
+				f.happened(4, 3)
+			}
+			if m := next(); m.name+" "+m.id != want {
+				t.Errorf("%q: got %+v, want %s", tt.after, m, want)
+			}
+		}
+		stop()
+	}
+}
+
 // The number of streams is bounded, and a place is free again when a client has gone.
 func TestStreamsAreBounded(t *testing.T) {
 	file, _ := serve(t, newFake())

@@ -213,6 +213,7 @@ type Peer struct {
 	Version    string      `json:"version"`
 	LastSeenS  float64     `json:"last_seen_s"` // age of its last beacon
 	DistanceMs float64     `json:"distance_ms"` // predicted round-trip time
+	Earth      *Earth      `json:"earth"`       // null: unknown, or there is no database
 }
 
 // SubnetState is the state of a subnet at its owner.

@@ -8,6 +8,27 @@ type Site struct {
 	Owner  string     `json:"owner"` // peer ID
 	Own    bool       `json:"own"`   // this peer is the owner
 	At     Coordinate `json:"at"`
+	Earth  *Earth     `json:"earth"` // null: unknown, or there is no database
+}
+
+// Earth is a place on Earth, in degrees, by the geolocation database.
+type Earth struct {
+	Lat float64 `json:"lat"`
+	Lon float64 `json:"lon"`
+}
+
+// Gain says what the strategy gains: how long pages take from the subnets of this peer, and how
+// long they would take other owners. The times are averages over the pages fetched since the start
+// of the process, of the subnets with most of them. Those of owners are predictions for a typical
+// page by what is known now.
+type Gain struct {
+	Strategy   string  `json:"strategy"`
+	Subnets    int     `json:"subnets"` // that are compared
+	Pages      int     `json:"pages"`
+	MeasuredMs float64 `json:"measured_ms"` // by this peer, without connecting
+	HereMs     float64 `json:"here_ms"`     // predicted for this peer
+	RandomMs   float64 `json:"random_ms"`   // if the owner were a random peer: the mean of all
+	BestMs     float64 `json:"best_ms"`     // if it were the fastest peer known (an oracle)
 }
 
 // EventKind says what an event is about.
@@ -52,7 +73,7 @@ const (
 
 // Move is a subnet that came to this peer or went from it.
 type Move struct {
-	Seq    uint64    `json:"seq"` // of its event
+	Seq    uint64    `json:"seq"` // of its event; 0: before the start of the process
 	At     time.Time `json:"at"`
 	Subnet string    `json:"subnet"`
 	Kind   EventKind `json:"kind"` // gained or lost
@@ -97,6 +118,7 @@ type Candidate struct {
 
 // Page is a page that this peer fetched recently.
 type Page struct {
+	Seq         uint64    `json:"seq"` // increases by one from 1; 0: not of the list of pages
 	URL         string    `json:"url"`
 	Status      int       `json:"status"` // HTTP status; 0: no response
 	Outcome     string    `json:"outcome"`

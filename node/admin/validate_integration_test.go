@@ -6,28 +6,36 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
+	"github.com/pb33f/libopenapi-validator/errors"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"peerd/node/admin"
 	"peerd/node/admin/admintest"
+	"peerd/node/dashboard"
 )
 
 // api is api.json.
-type api struct{ Addr, Token string }
+type api struct{ Addr, Token, file string }
 
 // serveGenerated serves a generated peer until the end of the test.
 func serveGenerated(t *testing.T) api {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "api.json")
 	s, err := admin.Listen(admin.Config{Addr: "127.0.0.1:0", File: file,
-		Node: admintest.Generate(20, 50, 1)})
+		Node: admintest.Generate(20, 50, 1), Dashboard: dashboard.Handler(),
+		Metrics: promhttp.HandlerFor(prometheus.NewRegistry(), promhttp.HandlerOpts{})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +48,11 @@ func serveGenerated(t *testing.T) api {
 			t.Error(err)
 		}
 	})
-	return api{Addr: s.Addr(), Token: admin.AwaitToken(t, file)}
+	return api{Addr: s.Addr(), Token: admin.AwaitToken(t, file), file: file}
 }
 
-// TestDocumentIsValid checks openapi.json by the schema of OpenAPI 3.1, and the responses of a
-// running server by openapi.json.
+// TestDocumentIsValid checks openapi.json by the schema of OpenAPI 3.1, and by openapi.json a
+// request to every route and the response of a running server.
 func TestDocumentIsValid(t *testing.T) {
 	doc, err := libopenapi.NewDocument(admin.OpenAPI)
 	if err != nil {
@@ -59,62 +67,113 @@ func TestDocumentIsValid(t *testing.T) {
 			t.Errorf("openapi.json: %s: %s %v", f.Message, f.Reason, f.SchemaValidationErrors)
 		}
 	}
-	var paths struct {
-		Paths map[string]map[string]struct {
-			Responses map[string]struct {
-				Content map[string]json.RawMessage
-			}
-		}
+	var described struct {
+		Paths map[string]map[string]operation
 	}
-	if err := json.Unmarshal(admin.OpenAPI, &paths); err != nil {
+	if err := json.Unmarshal(admin.OpenAPI, &described); err != nil {
 		t.Fatal(err)
 	}
 	server := serveGenerated(t)
-	checked := 0
-	for path, item := range paths.Paths {
-		get, ok := item["get"]
-		if _, isJSON := get.Responses["200"].Content["application/json"]; !ok || !isJSON ||
-			strings.HasSuffix(path, ".json") {
-			continue
-		}
-		if path == "/v1/placement" {
-			path += "?of=a.example"
-		}
-		if path == "/v1/trace" {
-			path += "?url=http://a.example/"
-		}
-		req, resp := get1(t, server, path)
-		if ok, faults := v.GetResponseBodyValidator().ValidateResponseBody(req, resp); !ok {
-			for _, f := range faults {
-				t.Errorf("GET %s: %s: %s %v", path, f.Message, f.Reason, f.SchemaValidationErrors)
-			}
-		}
-		checked++
+	c, err := admin.Dial(server.file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if checked < 15 {
-		t.Errorf("checked %d paths, want at least 15", checked)
+	url, err := c.DashboardURL(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, code, _ := strings.Cut(url, "#code=")
+	bodies["/v1/login"] = fmt.Sprintf(`{"code":%q}`, code)
+	checked := 0
+	for path, item := range described.Paths {
+		for method, op := range item {
+			server.check(t, v, strings.ToUpper(method), path, op)
+			checked++
+		}
+	}
+	if checked < 35 {
+		t.Errorf("checked %d routes, want all of at least 35", checked)
 	}
 }
 
-// get1 returns a request with its complete response.
-func get1(t *testing.T, server api, path string) (*http.Request, *http.Response) {
+// operation is what the document says of a route.
+type operation struct {
+	RequestBody *struct{ Required bool }
+	Responses   map[string]struct {
+		Content map[string]json.RawMessage
+	}
+}
+
+// queries and bodies are examples of requests.
+var (
+	queries = map[string]string{
+		"/v1/placement": "?of=a.example", "/v1/trace": "?url=http://a.example/",
+		"/v1/search": "?q=word&offset=0&limit=5", "/v1/given-up": "?host=a.example",
+		"/v1/subnets": "?limit=5&offset=2&sort=-pending&q=10.",
+		"/v1/links":   "?after=http://a.example/",
+	}
+	bodies = map[string]string{
+		"/v1/seed":    `{"urls":["http://a.example/"]}`,
+		"/v1/changed": `{"urls":["http://a.example/"]}`,
+		"/v1/retry":   `{"host":"a.example"}`, "/v1/leave": `{"limit_s":5}`,
+		"/v1/robots": `{"host":"a.example","refresh":true}`,
+		"/v1/pause":  `{"resume":false,"for_s":5}`,
+	}
+)
+
+// check sends a request that the document permits, and checks that the response is as described.
+func (server api) check(
+	t *testing.T, v validator.Validator, method, path string, op operation,
+) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+server.Addr+path,
-		nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel() // ends a stream
+	var body io.Reader
+	if text := bodies[path]; method == http.MethodPost && op.RequestBody != nil {
+		body = strings.NewReader(text)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+server.Addr+path+queries[path],
+		body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+server.Token)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	report := func(what string, faults []*errors.ValidationError) {
+		for _, f := range faults {
+			t.Errorf("%s %s: %s: %s: %s %v", method, path, what, f.Message, f.Reason,
+				f.SchemaValidationErrors)
+		}
+	}
+	if ok, faults := v.ValidateHttpRequestSync(req); !ok {
+		report("request", faults)
+	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("GET %s: %s %v: %s", path, resp.Status, err, body)
+	defer resp.Body.Close()
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if _, ok := op.Responses["200"].Content[media]; !ok || resp.StatusCode != http.StatusOK {
+		t.Errorf("%s %s: status %s, type %q, want 200 and one of %v", method, path, resp.Status,
+			media, slices.Collect(maps.Keys(op.Responses["200"].Content)))
+		return
 	}
-	resp.Body = io.NopCloser(bytes.NewReader(body))
-	return req, resp
+	if media == "text/event-stream" {
+		return // it does not end
+	}
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	if media != "application/json" || strings.HasSuffix(path, ".json") {
+		return
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(data))
+	if ok, faults := v.GetResponseBodyValidator().ValidateResponseBody(req, resp); !ok {
+		report("response", faults)
+	}
 }

@@ -97,6 +97,7 @@ type Config struct {
 	Page    Page    `toml:"page"`
 	Collect Collect `toml:"collect"`
 	Traffic Traffic `toml:"traffic"`
+	Traces  Traces  `toml:"traces"`
 	Overlay Overlay `toml:"overlay"`
 }
 
@@ -236,6 +237,7 @@ func (c Config) Validate() error {
 	c.Page.check(&f)
 	c.Collect.check(&f, c.Archive.Enabled)
 	c.Traffic.check(&f, c.Listen)
+	c.Traces.check(&f)
 	c.Overlay.check(&f)
 	return f.err()
 }

@@ -99,6 +99,9 @@ func (h Home) DenyFile() string { return filepath.Join(h.Dir, "deny") }
 // ReadTokenFile returns the path of the admin API's token that permits only to read.
 func (h Home) ReadTokenFile() string { return filepath.Join(h.Dir, "read.token") }
 
+// JournalFile returns the path of the moves and counters of earlier runs.
+func (h Home) JournalFile() string { return filepath.Join(h.Dir, "journal.json") }
+
 // Path returns name relative to the home; an absolute name is returned unchanged.
 func (h Home) Path(name string) string {
 	if filepath.IsAbs(name) {

@@ -131,6 +131,21 @@ type Collect struct {
 	Upload Size `toml:"upload"`
 }
 
+// Traces is the section [traces] of config.toml.
+type Traces struct {
+	// Endpoint is the URL of a collector of OpenTelemetry; "": none.
+	Endpoint string `toml:"endpoint"`
+}
+
+func (t Traces) check(f *faults) {
+	if t.Endpoint == "" {
+		return
+	}
+	if _, err := webURL(t.Endpoint); err != nil {
+		f.addf("traces.endpoint: %q: %w", clip(t.Endpoint), err)
+	}
+}
+
 // Traffic is the section [traffic] of config.toml: limits on all bytes sent and received, to and
 // from web servers, name servers and other peers. 0: no limit.
 type Traffic struct {

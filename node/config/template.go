@@ -219,6 +219,12 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # is not used.
 #monthly_volume = "0"
 
+[traces]
+# URL of a collector of OpenTelemetry to which this peer reports what it does: fetches with their
+# phases, batches, handovers and estimations, with their URLs. It takes JSON over HTTP, such as
+# "http://127.0.0.1:4318/v1/traces". "" is none.
+#endpoint = ""
+
 [overlay]
 # Number of URLs at which a batch is sent to another peer.
 #batch_max_urls = 1000

@@ -244,7 +244,7 @@ func eval[T any](t *testing.T, b *browser, expression string) T {
 var accessibility string
 
 var allViews = []string{"overview", "map", "peers", "subnets", "moves", "queue", "pages", "search",
-	"limits", "denied", "events"}
+	"gain", "limits", "denied", "events"}
 
 // TestViews opens every view at three widths, in light and dark.
 func TestViews(t *testing.T) {
@@ -383,6 +383,8 @@ func TestQuestions(t *testing.T) {
 	b.show(t, "moves")
 	contains("what moved last, and was it right",
 		b.text(t, `main [role=row][aria-rowindex="2"]`), b.peer.Moves()[0].Subnet, "right")
+	b.show(t, "gain")
+	contains("what does the strategy gain", b.text(t, "#gain"), "59 % less time", "16 % less")
 	b.show(t, "limits")
 	contains("what limits me now", b.text(t, "#limits .warn"), "bandwidth", "limits now",
 		"raise crawl.bandwidth")
@@ -434,6 +436,98 @@ func TestMap(t *testing.T) {
 				strings.ToLower(kind)+`")`))
 	}
 	b.check(t, "map")
+}
+
+// TestEarth shows the map by places on Earth, without what has none.
+func TestEarth(t *testing.T) {
+	b := open(t)
+	b.login(t)
+	b.run(t, chromedp.EmulateViewport(1280, 900))
+	b.show(t, "map")
+	choose := func(selector, value, event string) {
+		t.Helper()
+		eval[any](t, b, `(() => { const e = document.querySelector('`+selector+`');
+			e.value = '`+value+`'; e.dispatchEvent(new Event('`+event+`')); })()`)
+	}
+	choose(".map select", "earth", "change")
+	located := 0
+	for _, s := range b.peer.Servers() {
+		if s.Earth != nil {
+			located++
+		}
+	}
+	if located == 0 || located == len(b.peer.Servers()) {
+		t.Fatalf("%d of %d servers have a place", located, len(b.peer.Servers()))
+	}
+	lost := b.peer.Servers()[0].Subnet // the first of ten has no place
+	b.run(t, chromedp.SendKeys(".map input[type=search]", lost), until(
+		`document.querySelector('.told').textContent === 'Nothing on the map has this name.'`))
+	choose(".map select", "time", "change")
+	choose(".map input[type=search]", lost, "input")
+	b.run(t, until(`document.querySelector('.told').textContent.startsWith('Found')`))
+	b.check(t, "earth")
+}
+
+// TestSavedPictures saves every picture of a view, in both kinds.
+func TestSavedPictures(t *testing.T) {
+	b := open(t)
+	b.login(t)
+	for view, pictures := range map[string]int{"overview": 4, "gain": 1} {
+		b.show(t, view)
+		names := eval[[]string](t, b, `[...document.querySelectorAll('figure button')].map(
+			(e) => e.getAttribute('aria-label'))`)
+		if len(names) != 2*pictures {
+			t.Errorf("%s has the buttons %q, want %d", view, names, 2*pictures)
+		}
+		for _, name := range names {
+			kind := strings.ToLower(name[len(name)-3:])
+			eval[any](t, b, `document.getElementById('said').textContent = '';
+				void document.querySelector('[aria-label="`+name+`"]').click()`)
+			b.run(t, until(`/^Saved peerd-[a-z-]+\.`+kind+` \([1-9][0-9]{2,} bytes/.test(
+				document.getElementById('said').textContent)`))
+		}
+	}
+	b.check(t, "saved")
+}
+
+// TestKeyboard reaches every link of the navigation and every control of a view by Tab alone, and
+// opens a view by Enter.
+func TestKeyboard(t *testing.T) {
+	b := open(t)
+	b.login(t)
+	b.run(t, chromedp.EmulateViewport(1280, 900))
+	for _, view := range []string{"overview", "map", "subnets", "limits"} {
+		b.show(t, view)
+		eval[any](t, b, `(() => { document.activeElement.blur(); window.reached = new Set();
+			document.addEventListener('focusin', (e) => reached.add(e.target)); })()`)
+		all := eval[int](t, b, `(window.wanted = [...document.querySelectorAll(
+			'a, button, input, select, [tabindex="0"]')].filter((e) => e.offsetParent !== null &&
+			!e.closest('.rows'))).length`)
+		for range all + 5 { // beyond the last, Tab begins with the first
+			b.run(t, chromedp.KeyEvent(kb.Tab))
+		}
+		for _, missed := range eval[[]string](t, b, `wanted.filter((e) => !reached.has(e)).map(
+			(e) => e.outerHTML.slice(0, 80))`) {
+			t.Errorf("%s: Tab does not reach %s", view, missed)
+		}
+	}
+	b.show(t, "subnets")
+	eval[any](t, b, `document.querySelector('.table').focus()`)
+	for range 25 { // beyond what is in sight at first
+		b.run(t, chromedp.KeyEvent(kb.ArrowDown))
+		b.settle(t)
+	}
+	reached := b.peer.Subnets()[24].Subnet
+	if got := eval[string](t, b, `document.activeElement.textContent`); got != reached {
+		t.Errorf("the arrow reaches %q, want %q", got, reached)
+	}
+	b.run(t, chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("main[data-view=ask] h2"))
+	eval[any](t, b, `document.querySelector('nav a[href="#moves"]').focus()`)
+	b.run(t, chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(`main[data-view=moves]`))
+	if !eval[bool](t, b, `document.activeElement === document.querySelector('main')`) {
+		t.Error("the new view does not have the focus")
+	}
+	b.check(t, "keyboard")
 }
 
 // TestSearch searches by keyboard alone: hits with their words marked, that the result is partial,

@@ -29,9 +29,17 @@ func (f *Forwarder) send(ctx context.Context, p batchPlan) error {
 
 // exchange delivers a batch and applies the receipt.
 func (f *Forwarder) exchange(ctx context.Context, owner peer.ID, b batch) (outcome, error) {
+	began := time.Now()
 	r, err := f.deliver(ctx, owner, b)
 	if err == nil {
 		err = r.check(b)
+	}
+	if o, ok := f.cfg.Node.(Observer); ok {
+		urls := 0
+		for _, g := range b.Groups {
+			urls += len(g.URLs)
+		}
+		o.Delivered(owner, urls, began, err)
 	}
 	if err != nil {
 		f.log.Debug("failed to deliver batch", "owner", owner, "err", err)

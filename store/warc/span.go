@@ -108,7 +108,8 @@ func (r *Reader) entries(ctx context.Context, l *lowest, fn func(Entry) error) e
 			all = append(all, part)
 		}
 	}
-	return mergeOnce(ctx, &entryWriter{fn: fn}, all, 4<<10)
+	w := &entryWriter{fn: func(e Entry, _ []byte) error { return fn(e) }}
+	return mergeOnce(ctx, w, all, 4<<10)
 }
 
 // lowest keeps the lowest lines of a range, as many as memory permits.
@@ -280,9 +281,9 @@ func lineAt(f io.ReaderAt, size, at int64) (start int64, line []byte, err error)
 	return start, bytes.TrimSuffix(line, []byte("\n")), err
 }
 
-// entryWriter calls fn for each line that is written to it.
+// entryWriter calls fn for each line that is written to it and valid.
 type entryWriter struct {
-	fn   func(Entry) error
+	fn   func(e Entry, line []byte) error
 	rest []byte
 }
 
@@ -295,7 +296,7 @@ func (w *entryWriter) Write(b []byte) (int, error) {
 			return len(b), nil
 		}
 		if e, ok := parseEntry(line); ok {
-			if err := w.fn(e); err != nil {
+			if err := w.fn(e, line); err != nil {
 				return 0, err
 			}
 		}

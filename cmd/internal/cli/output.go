@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 )
 
@@ -27,8 +30,14 @@ func PrintJSON(w io.Writer, v any) error {
 // Table aligns rows in columns.
 type Table struct{ w *tabwriter.Writer }
 
-// NewTable returns a table that is written to w, with a header line if head is not empty.
+// NewTable returns a table that is written to w, with a header line if head is not empty. With one,
+// its lines are cut at the width of w, if that is a terminal.
 func NewTable(w io.Writer, head ...string) *Table {
+	if f, ok := w.(*os.File); ok && len(head) > 0 {
+		if width, _, err := term.GetSize(f.Fd()); err == nil && width > 0 {
+			w = &cutLines{w: w, width: width}
+		}
+	}
 	t := &Table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
 	if len(head) > 0 {
 		fmt.Fprintln(t.w, strings.Join(head, "\t"))
@@ -47,6 +56,27 @@ func (t *Table) Row(cells ...any) {
 		}
 	}
 	fmt.Fprintln(t.w, strings.Join(texts, "\t"))
+}
+
+// cutLines cuts the lines that are written to it.
+type cutLines struct {
+	w     io.Writer
+	width int // in cells
+	rest  string
+}
+
+func (c *cutLines) Write(b []byte) (int, error) {
+	c.rest += string(b)
+	for {
+		line, rest, ok := strings.Cut(c.rest, "\n")
+		if !ok {
+			return len(b), nil
+		}
+		if _, err := fmt.Fprintln(c.w, ansi.Truncate(line, c.width, "…")); err != nil {
+			return 0, err
+		}
+		c.rest = rest
+	}
 }
 
 // Count formats a number of things: "1 URL", "2 URLs".

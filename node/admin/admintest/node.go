@@ -4,7 +4,6 @@ package admintest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -58,6 +57,9 @@ func Generate(peers, subnets int, seed uint64) *Node {
 			Capacity: float64(r.IntN(11)) / 10, Version: "0.1.0", LastSeenS: r.Float64() * 60,
 			DistanceMs: 5 + r.Float64()*150})
 	}
+	for i := range n.peers {
+		n.peers[i].Earth = earthOf(*n.peers[i].Coordinate)
+	}
 	slices.SortFunc(n.peers, func(a, b admin.Peer) int { return compare(a.PeerID, b.PeerID) })
 	for i := range subnets {
 		n.addSubnet(r, i, at(0, 10))
@@ -67,8 +69,19 @@ func Generate(peers, subnets int, seed uint64) *Node {
 			i%256),
 			Owner: n.anyPeer(r), At: at(float64(1+r.IntN(4)), 16)})
 	}
+	for i, s := range n.servers {
+		if i%10 > 0 { // the database does not know all
+			n.servers[i].Earth = earthOf(s.At)
+		}
+	}
 	n.addActivity(r)
 	return n
+}
+
+// earthOf puts the coordinate space on Earth.
+func earthOf(c admin.Coordinate) *admin.Earth {
+	return &admin.Earth{Lat: max(-85, min(c.Vec[1]*.6, 85)),
+		Lon: max(-179, min(c.Vec[0]*1.2, 179))}
 }
 
 func compare(a, b string) int {
@@ -130,7 +143,7 @@ func (n *Node) addActivity(r *rand.Rand) {
 	for i := range min(1000, len(n.subnets)) {
 		n.pages = append(n.pages, admin.Page{
 			URL: fmt.Sprintf("https://www%d.example.org/article/%d", i, r.IntN(1e6)), Status: 200,
-			Outcome: "ok", Bytes: int64(2000 + r.IntN(90_000)), ContentType: "text/html",
+			Seq: uint64(1000 - i), Outcome: "ok", Bytes: int64(2000 + r.IntN(90_000)), ContentType: "text/html",
 			FetchedAt: n.now.Add(-time.Duration(i) * 300 * time.Millisecond), Links: r.IntN(120),
 			TookMs: 20 + r.ExpFloat64()*150, Estimation: i%9 == 0,
 			Title: fmt.Sprintf("Article %d <b>of</b> the day", i)})
@@ -182,6 +195,7 @@ func (n *Node) Status() admin.Status {
 		PeerID: n.self, Addrs: []string{"/ip4/198.51.100.7/tcp/4101/p2p/" + n.self},
 		Health:  admin.Health{State: admin.HealthCrawling, Why: "2481003 URLs are waiting"},
 		Replay:  "http://127.0.0.1:8090/",
+		GeoDB:   "Generated-City of 2026-11-01",
 		Network: "peerd-5f2a", Strategy: "proxy", UptimeS: 93_784 + 2*float64(t),
 		Coordinate:     admin.Coordinate{Vec: []float64{90, 0}, Height: 1.2, Error: .08},
 		PeersConnected: 60, Directory: len(n.peers),
@@ -218,6 +232,19 @@ func (n *Node) Moves() []admin.Move { return n.moves }
 
 // Queue returns a host for each subnet.
 func (n *Node) Queue() []admin.Host { return n.hosts }
+
+// NewPages returns the generated pages, the oldest first.
+func (n *Node) NewPages() []admin.Page {
+	all := slices.Clone(n.pages)
+	slices.Reverse(all)
+	return all
+}
+
+// Gain returns times that are between those of the fastest peers and of random ones.
+func (n *Node) Gain() admin.Gain {
+	return admin.Gain{Strategy: "proxy", Subnets: 200, Pages: 81_240, MeasuredMs: 61, HereMs: 58,
+		RandomMs: 142, BestMs: 49}
+}
 
 // RecentPages returns the generated pages.
 func (n *Node) RecentPages() []admin.Page { return n.pages }
@@ -316,31 +343,42 @@ func (n *Node) Trace(ctx context.Context, url string) (admin.Trace, error) {
 	}, err
 }
 
-// errGenerated is returned by what changes a peer.
-var errGenerated = errors.New("a generated peer cannot be changed")
+// The methods that change a peer say that they did it.
 
-// Robots returns nothing.
-func (n *Node) Robots(string, bool) ([]admin.RobotsFile, error) { return nil, nil }
-
-// Seed returns an error.
-func (n *Node) Seed(context.Context, []string) (admin.SeedResult, error) {
-	return admin.SeedResult{}, errGenerated
+// Robots returns one file.
+func (n *Node) Robots(host string, _ bool) ([]admin.RobotsFile, error) {
+	return []admin.RobotsFile{{Origin: "https://" + host, State: admin.RobotsKnown, Status: 200,
+		Fetched: n.now, Expires: n.now.Add(time.Hour)}}, nil
 }
 
-// Changed returns an error.
-func (n *Node) Changed(context.Context, []string) (admin.SeedResult, error) {
-	return admin.SeedResult{}, errGenerated
+// Seed rejects one URL more than it accepts.
+func (n *Node) Seed(_ context.Context, urls []string) (admin.SeedResult, error) {
+	return admin.SeedResult{Accepted: len(urls), Invalid: []admin.Rejected{{URL: "x",
+		Reason: "not a URL"}}}, nil
 }
 
-// Links yields nothing.
-func (n *Node) Links(context.Context, func(admin.Link) error) error { return nil }
+// Changed is Seed.
+func (n *Node) Changed(ctx context.Context, urls []string) (admin.SeedResult, error) {
+	return n.Seed(ctx, urls)
+}
 
-// GivenUp yields nothing.
-func (n *Node) GivenUp(context.Context, string, func(admin.GivenUp) error) error { return nil }
+// Links yields one page.
+func (n *Node) Links(_ context.Context, _ string, yield func(admin.Link) error) error {
+	return yield(admin.Link{URL: "https://www.example.org/", Status: 200, Outcome: "ok",
+		FetchedAt: n.now, Outlinks: []string{"https://www.example.org/a"}})
+}
 
-// Retry returns an error.
+// GivenUp yields one URL.
+func (n *Node) GivenUp(
+	_ context.Context, host string, yield func(admin.GivenUp) error,
+) error {
+	return yield(admin.GivenUp{URL: "https://" + host + "/", Outcome: "timeout", At: n.now,
+		First: n.now, Tries: 3})
+}
+
+// Retry queues one URL.
 func (n *Node) Retry(context.Context, admin.RetryRequest) (admin.RetryResult, error) {
-	return admin.RetryResult{}, errGenerated
+	return admin.RetryResult{Queued: 1}, nil
 }
 
 // generatedHits is the number of pages that a search finds.
@@ -391,7 +429,7 @@ func (n *Node) Reload() (admin.Reloaded, error) { return admin.Reloaded{}, nil }
 // Stop does nothing.
 func (n *Node) Stop() {}
 
-// Leave returns an error.
-func (n *Node) Leave(context.Context, time.Duration, func(admin.Drain) error) error {
-	return errGenerated
+// Leave is done at once.
+func (n *Node) Leave(_ context.Context, _ time.Duration, report func(admin.Drain) error) error {
+	return report(admin.Drain{Done: true})
 }

@@ -1,19 +1,11 @@
 // Login, navigation and the stream of events.
-import { h, fetchJSON } from './dom.js';
+import { h, answer, fetchJSON } from './dom.js';
 import { healthKind, views } from './views.js';
 
 const main = document.getElementById('main');
 const health = document.getElementById('health');
 const state = { status: null, before: null, recent: [], listeners: new Set() };
 let current = null;
-
-// login exchanges the code in the URL, if there is one, for a cookie, and removes it from the URL.
-async function login() {
-  const code = /^#code=([0-9a-f]{64})$/.exec(location.hash)?.[1];
-  if (!code) return;
-  history.replaceState(null, '', location.pathname);
-  await fetchJSON('/v1/login', { method: 'POST', body: JSON.stringify({ code }) });
-}
 
 function loggedOut(text) {
   health.className = 'bad';
@@ -80,6 +72,7 @@ async function open() {
   document.title = `${view.title} – peerd`;
   let shown;
   try {
+    if (view !== views[0]) await state.ready; // the overview reads the rest meanwhile
     shown = await view.open(state, decodeURIComponent(rest.join('/')));
   } catch (err) {
     if (err.status === 401) {
@@ -109,16 +102,20 @@ async function start() {
     if (of) location.hash = `#ask/${encodeURIComponent(of)}`;
   });
   try {
-    await login();
-    state.status = { ...(await fetchJSON('/v1/status')).body, received: Date.now() };
+    const r = await window.early.login;
+    if (r) await answer(r);
+    state.ready = fetchJSON('/v1/status').then(({ body }) => {
+      state.status = { ...body, received: Date.now() };
+      showHealth();
+    });
+    const first = open();
+    await state.ready;
+    addEventListener('hashchange', () => open().then(() =>
+      (main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true })));
+    if (await first) follow();
   } catch (err) {
     loggedOut(err.status === 401 ? err.message : `The peer did not answer: ${err.message}`);
-    return;
   }
-  showHealth();
-  addEventListener('hashchange', () => open().then(() =>
-    (main.querySelector('[autofocus]') ?? main).focus({ preventScroll: true })));
-  if (await open()) follow();
 }
 
 start();

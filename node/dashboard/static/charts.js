@@ -1,4 +1,6 @@
-// Small charts as SVG. Each has a text for screen readers.
+// Small charts as SVG. Each has a text for screen readers, and can be saved.
+import { h } from './dom.js';
+
 const ns = 'http://www.w3.org/2000/svg';
 
 function svg(tag, attrs, ...children) {
@@ -33,6 +35,18 @@ export function line(points, label, format) {
   return e;
 }
 
+// bars draws values below each other. rows are [name, value, text].
+export function bars(rows, label) {
+  const w = 640, most = Math.max(...rows.map((r) => r[1])) || 1;
+  const e = svg('svg', { viewBox: `0 0 ${w} ${rows.length * 44}`, class: 'chart wide', role: 'img',
+    'aria-label': `${label}: ${rows.map((r) => `${r[0]} ${r[2]}`).join('; ')}` });
+  rows.forEach(([name, v, text], i) => e.append(
+    svg('text', { x: 0, y: i * 44 + 14 }, name),
+    svg('rect', { x: 0, y: i * 44 + 20, width: ((w - 90) * v / most).toFixed(1), height: 14, class: 'fill' }),
+    svg('text', { x: ((w - 90) * v / most + 6).toFixed(1), y: i * 44 + 31 }, text)));
+  return e;
+}
+
 // rates returns the rate of a counter per second as points, over two samples.
 export function rates(samples, counter, over = 1) {
   const points = [];
@@ -42,4 +56,48 @@ export function rates(samples, counter, over = 1) {
     if (s > 0) points.push([Date.parse(b.at), Math.max(0, (b[counter] - a[counter]) / s)]);
   }
   return points;
+}
+
+// saved returns a picture with buttons that save it. The file has the colours that the picture has now.
+export function saved(picture, name) {
+  const button = (kind) => h('button', { type: 'button', 'aria-label': `Save ${name} as ${kind}`, title: `Save as ${kind}`, click: () => save(picture, name, kind) }, kind);
+  return h('figure', {}, picture, h('figcaption', {}, button('SVG'), button('PNG')));
+}
+
+async function save(picture, name, kind) {
+  const copy = picture.cloneNode(true);
+  const box = picture.getBoundingClientRect();
+  copy.setAttribute('xmlns', ns);
+  copy.setAttribute('width', box.width);
+  copy.setAttribute('height', box.height);
+  const from = picture.querySelectorAll('*'), to = copy.querySelectorAll('*');
+  from.forEach((e, i) => { // the style sheet is not in the file
+    const css = getComputedStyle(e);
+    for (const p of ['fill', 'stroke', 'stroke-width', 'opacity', 'font-size', 'font-family']) to[i].style.setProperty(p, css.getPropertyValue(p));
+  });
+  const svg = new Blob([new XMLSerializer().serializeToString(copy)], { type: 'image/svg+xml' });
+  download(kind === 'SVG' ? svg : await drawn(svg, box), name, kind);
+}
+
+// drawn returns an SVG file as PNG, in twice its size, on the background of the page.
+async function drawn(svg, { width, height }) {
+  const url = URL.createObjectURL(svg), image = new Image();
+  image.src = url;
+  await image.decode();
+  const canvas = h('canvas', { width: 2 * width, height: 2 * height }), g = canvas.getContext('2d');
+  g.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('--card').trim();
+  g.fillRect(0, 0, canvas.width, canvas.height);
+  g.drawImage(image, 0, 0, canvas.width, canvas.height);
+  URL.revokeObjectURL(url);
+  return new Promise((done) => canvas.toBlob(done, 'image/png'));
+}
+
+// download saves a file, and returns its name.
+export function download(blob, name, kind) {
+  const file = `peerd-${name.toLowerCase().replace(/[^a-z0-9]+/g, '-')}.${kind.toLowerCase()}`;
+  const url = URL.createObjectURL(blob);
+  h('a', { href: url, download: file }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+  document.getElementById('said').textContent = `Saved ${file} (${blob.size} bytes).`;
+  return file;
 }

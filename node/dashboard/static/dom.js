@@ -14,17 +14,25 @@ export function h(tag, attrs = {}, ...children) {
 
 // fetchJSON reads a path of the API. The error has the text of the peer and its status.
 export async function fetchJSON(path, options = {}) {
-  const r = await fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options });
+  return answer(await (window.early.take(path) ?? fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options })));
+}
+
+// answer returns what a response has.
+export async function answer(r) {
   const body = await r.json().catch(() => ({}));
   if (!r.ok) throw Object.assign(new Error(body.error || `HTTP status ${r.status}`), { status: r.status });
   return { body, total: Number(r.headers.get('Total-Count')) };
 }
 
-const whole = new Intl.NumberFormat('en');
-const short = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
+// Intl.NumberFormat does the same, but takes 25 ms and more before the first number.
+export const count = (n) => String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
 
-export const count = (n) => whole.format(n);
-export const compact = (n) => short.format(n);
+export function compact(n) {
+  const units = ['', 'K', 'M', 'B', 'T'];
+  let i = 0;
+  while (Math.abs(n) >= 999.5 && i < units.length - 1) { n /= 1000; i++; }
+  return `${Number(n.toPrecision(3))}${units[i]}`;
+}
 
 export function bytes(n) {
   const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];

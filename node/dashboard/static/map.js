@@ -1,44 +1,86 @@
-// The map of the coordinate space: two axes of it, in milliseconds. Distances on it predict times.
-import { h, fetchJSON, ms, percent, bytes } from './dom.js';
+// The map of the coordinate space: two axes of it, in milliseconds. Distances on it predict times. With a
+// geolocation database, it also shows the Earth, in degrees.
+import { h, fetchJSON, ms, percent, time } from './dom.js';
+import { download } from './charts.js';
 
 const maxSites = 20000;
 const maxErrors = 1500; // marks in sight up to which the errors of servers are drawn
+const readEvery = 10000; // ms
+const keepEvery = 60000; // ms between earlier positions
+const maxFrames = 60;
 
 // map returns a view with the peers, the servers and this peer.
-export async function map(status) {
-  const [peers, sites] = await Promise.all([
-    fetchJSON('/v1/peers?limit=10000'), fetchJSON(`/v1/servers?limit=${maxSites}`)]);
-  const xy = (c) => [c.vec[0] || 0, c.vec[1] || 0];
-  const points = [
-    ...sites.body.map((s) => ({ kind: s.own ? 'own' : 'server', at: xy(s.at), error: s.at.error,
-      name: s.subnet, text: `subnet ${s.subnet}, ${s.own ? 'owned by this peer' : `owner ${s.owner}`}` })),
-    ...peers.body.filter((p) => p.coordinate).map((p) => ({ kind: 'peer', at: xy(p.coordinate),
-      error: p.coordinate.error, name: p.peer_id,
-      text: `peer ${p.peer_id}, ${ms(p.distance_ms)} away, error ${percent(p.coordinate.error)}` })),
-    { kind: 'self', at: xy(status.coordinate), error: status.coordinate.error, name: status.peer_id,
-      text: `this peer, error ${percent(status.coordinate.error)}` },
-  ];
+export async function map(state) {
+  const frames = []; // { at, peers: coordinates by peer ID, self }
+  let points = [], peers = [], sites = [], earth = false, past = null; // past: the frame that is shown; null: the last
+
+  async function read() {
+    const [p, s] = await Promise.all([fetchJSON('/v1/peers?limit=10000'), fetchJSON(`/v1/servers?limit=${maxSites}`)]);
+    [peers, sites] = [p.body.filter((x) => x.coordinate), s.body];
+    if (frames.length > 1 && frames.at(-1).at - frames.at(-2).at < keepEvery && frames.at(-1) !== past) frames.pop();
+    frames.push({ at: Date.now(), peers: new Map(peers.map((x) => [x.peer_id, x.coordinate])), self: state.status.coordinate });
+    if (frames.length > maxFrames) frames.shift();
+  }
+
+  // place computes the marks of the frame that is shown.
+  function place() {
+    const then = past ?? frames.at(-1);
+    const at = (x, c) => (earth ? x.earth && { at: [x.earth.lon, -x.earth.lat], error: 0 } : c && { at: [c.vec[0] || 0, c.vec[1] || 0], error: c.error });
+    const mark = (x, c, kind, name, text) => { const p = at(x, c); return p ? [{ kind, name, text, ...p }] : []; };
+    points = [
+      ...sites.flatMap((s) => mark(s, s.at, s.own ? 'own' : 'server', s.subnet, `subnet ${s.subnet}, ${s.own ? 'owned by this peer' : `owner ${s.owner}`}`)),
+      ...peers.flatMap((p) => mark(p, then.peers.get(p.peer_id), 'peer', p.peer_id, `peer ${p.peer_id}, ${ms(p.distance_ms)} away, error ${percent(p.coordinate.error)}`)),
+      ...mark({}, then.self, 'self', state.status.peer_id, `this peer, error ${percent(then.self.error)}`),
+    ];
+    if (found) found = points.find((p) => p.name === found.name) || null;
+    hovered = null;
+  }
+
   const show = { server: true, own: true, peer: true, self: true };
-  const canvas = h('canvas', { tabindex: 0, role: 'img', 'aria-describedby': 'map-help',
-    'aria-label': `Map of ${peers.body.length} peers and ${sites.body.length} subnets` });
+  const canvas = h('canvas', { tabindex: 0, role: 'img', 'aria-describedby': 'map-help' });
   const told = h('p', { class: 'told', role: 'status', 'aria-live': 'polite' }, 'Point at a mark to see what it is.');
   const search = h('input', { type: 'search', placeholder: 'Find a peer or subnet', 'aria-label': 'Find on the map', input: find });
   const view = { x: 0, y: 0, scale: 1 };
   let found = null, hovered = null, grid = null, frame = 0, moving = false, rest = 0; // grid is built when it is needed
+  await read();
+  place();
+  canvas.setAttribute('aria-label', `Map of ${peers.length} peers and ${sites.length} subnets`);
+  const when = h('output', {}, 'now');
+  const slider = h('input', { type: 'range', min: 0, max: 0, value: 0, 'aria-label': 'Positions at an earlier time', input: () => {
+    const i = Number(slider.value);
+    past = i < frames.length - 1 ? frames[i] : null;
+    when.textContent = past ? time(past.at) : 'now';
+    place();
+    changed();
+  } });
+  const reading = setInterval(async () => {
+    if (document.hidden) return;
+    await read().catch(() => {}); // the mark at the top says that the peer does not answer
+    slider.max = frames.length - 1;
+    slider.value = past ? Math.max(0, frames.indexOf(past)) : slider.max;
+    if (!past && !dragged) { place(); changed(); }
+  }, readEvery);
+  const kind = h('select', { 'aria-label': 'What distances mean', change: () => {
+    earth = kind.value === 'earth';
+    place();
+    fit();
+    changed();
+  } }, h('option', { value: 'time' }, 'round-trip times'), h('option', { value: 'earth' }, 'the Earth'));
   const boxes = [['peer', 'peers'], ['own', 'servers of this peer'], ['server', 'servers of other peers']]
     .map(([kind, name]) => h('label', {}, h('input', { type: 'checkbox', checked: true, change: (e) => {
       show[kind] = e.target.checked; changed(); } }), h('span', { class: `mark ${kind}` }), name));
   const button = (label, text, click) => h('button', { type: 'button', 'aria-label': label, title: label, click }, text);
   const section = h('section', { class: 'map' },
-    h('div', { class: 'tools' }, search, ...boxes,
+    h('div', { class: 'tools' }, search, state.status.geo_db ? kind : '', ...boxes,
       button('Zoom in', '+', () => zoom(1.5)), button('Zoom out', '−', () => zoom(1 / 1.5)),
       button('Show all', 'All', () => { fit(); changed(); }),
-      button('Save as SVG', 'SVG', () => save(new Blob([svg()], { type: 'image/svg+xml' }), 'svg')),
-      button('Save as PNG', 'PNG', () => canvas.toBlob((b) => save(b, 'png')))),
-    canvas, told,
+      button('Save as SVG', 'SVG', () => save(new Blob([svg()], { type: 'image/svg+xml' }), 'SVG')),
+      button('Save as PNG', 'PNG', () => canvas.toBlob((b) => save(b, 'PNG')))),
+    canvas, h('div', { class: 'tools' }, h('label', {}, 'Positions of', slider), when), told,
     h('p', { id: 'map-help', class: 'hint' }, 'The distance of two marks is the predicted round-trip time, '
       + 'without the parts that the heights add. A disc around a mark is its error; those of servers appear when few are in sight. '
-      + 'Drag or use the arrow keys to move, the wheel or + and − to zoom.'));
+      + 'Drag or use the arrow keys to move, the wheel or + and − to zoom. While this page is open, the positions are read every ten seconds, '
+      + 'and those of the last hour can be seen again.'));
 
   const px = (p) => [(p.at[0] - view.x) * view.scale + canvas.clientWidth / 2,
     (p.at[1] - view.y) * view.scale + canvas.clientHeight / 2];
@@ -88,6 +130,7 @@ export async function map(status) {
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.fillStyle = c.back;
     g.fillRect(0, 0, w, height);
+    if (earth) grid30(g, c, w, height);
     ruler(g, c, w, height);
     const seen = [];
     for (const p of points) {
@@ -146,7 +189,26 @@ export async function map(status) {
     g.lineWidth = 1;
     g.strokeRect(14, height - 18, length, 0);
     g.font = '12px system-ui, sans-serif';
-    g.fillText(`${n} ms`, 14, height - 24);
+    g.fillText(unit(n), 14, height - 24);
+  }
+
+  const unit = (n) => (earth ? `${n}°` : `${n} ms`);
+
+  // lines30 returns the meridians and parallels of every 30 degrees.
+  function lines30(w, height) {
+    const x = (lon) => (lon - view.x) * view.scale + w / 2, y = (lat) => (lat - view.y) * view.scale + height / 2;
+    const all = [];
+    for (let lon = -180; lon <= 180; lon += 30) all.push([x(lon), y(-90), x(lon), y(90)]);
+    for (let lat = -90; lat <= 90; lat += 30) all.push([x(-180), y(lat), x(180), y(lat)]);
+    return all;
+  }
+
+  function grid30(g, c, w, height) {
+    g.strokeStyle = c.line;
+    g.lineWidth = 1;
+    g.beginPath();
+    for (const [x0, y0, x1, y1] of lines30(w, height)) { g.moveTo(x0, y0); g.lineTo(x1, y1); }
+    g.stroke();
   }
 
   function svg() {
@@ -158,15 +220,11 @@ export async function map(status) {
       return `<circle cx="${x.toFixed(1)}" cy="${y.toFixed(1)}" r="${radius[p.kind]}" fill="${c[p.kind]}"><title>${esc(p.text)}</title></circle>`;
     });
     return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${w} ${height}"><rect width="100%" height="100%" fill="${c.back}"/>`
-      + `<path d="M14 ${height - 18}h${n * view.scale}" stroke="${c.text}"/><text x="14" y="${height - 24}" fill="${c.text}" font-size="12" font-family="sans-serif">${n} ms</text>${marks.join('\n')}</svg>\n`;
+      + (earth ? `<path stroke="${c.line}" d="${lines30(w, height).map((l) => `M${l.slice(0, 2)}L${l.slice(2)}`).join('')}"/>` : '')
+      + `<path d="M14 ${height - 18}h${n * view.scale}" stroke="${c.text}"/><text x="14" y="${height - 24}" fill="${c.text}" font-size="12" font-family="sans-serif">${unit(n)}</text>${marks.join('\n')}</svg>\n`;
   }
 
-  function save(blob, ending) {
-    const url = URL.createObjectURL(blob);
-    h('a', { href: url, download: `peerd-map.${ending}` }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 10000);
-    told.textContent = `Saved peerd-map.${ending} (${bytes(blob.size)}).`;
-  }
+  function save(blob, kind) { told.textContent = `Saved ${download(blob, 'map', kind)}.`; }
 
   function zoom(k, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
     const old = view.scale;
@@ -244,5 +302,5 @@ export async function map(status) {
   sizes.observe(canvas);
   const dark = matchMedia('(prefers-color-scheme: dark)');
   dark.addEventListener('change', draw);
-  return { section, stop: () => { clearTimeout(rest); sizes.disconnect(); dark.removeEventListener('change', draw); } };
+  return { section, stop: () => { clearInterval(reading); clearTimeout(rest); sizes.disconnect(); dark.removeEventListener('change', draw); } };
 }

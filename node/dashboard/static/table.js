@@ -13,6 +13,7 @@ export function table({ path, label, columns, sort = '', empty = 'There is nothi
   let query = '';
   let order = sort;
   let generation = 0;
+  let active = -1; // row that the arrow keys have reached
   let pages = new Map(); // number of the page -> rows, or null while it is fetched
   const status = h('p', { class: 'count', role: 'status', 'aria-live': 'polite' });
   const search = h('input', {
@@ -44,6 +45,7 @@ export function table({ path, label, columns, sort = '', empty = 'There is nothi
 
   function restart() {
     box.scrollTop = 0;
+    active = -1;
     refresh();
   }
 
@@ -76,13 +78,41 @@ export function table({ path, label, columns, sort = '', empty = 'There is nothi
     }
   }
 
+  // keys moves with the arrows from row to row, where Enter follows the link, and with the others
+  // in pages. Tab leaves the table: it would have thousands of stops.
   function keys(e) {
+    if (e.target !== box && !body.contains(e.target)) return;
+    if (e.key === 'ArrowDown' || e.key === 'ArrowUp') {
+      e.preventDefault();
+      if (total > 0) step1(e.key === 'ArrowDown' ? 1 : -1);
+      return;
+    }
     const step = { PageDown: box.clientHeight - 2 * rowHeight, PageUp: 2 * rowHeight - box.clientHeight,
-      ArrowDown: rowHeight, ArrowUp: -rowHeight, Home: -Infinity, End: Infinity }[e.key];
-    if (step === undefined || e.target !== box) return;
+      Home: -Infinity, End: Infinity }[e.key];
+    if (step === undefined) return;
     e.preventDefault();
+    active = -1;
+    box.focus();
     box.scrollTop = step === Infinity ? box.scrollHeight : step === -Infinity ? 0 : box.scrollTop + step;
   }
+
+  // step1 makes the next row, or the one before, the active one. The first is one in sight.
+  function step1(by) {
+    active = Math.max(0, Math.min(total - 1, active < 0 ? first : active + by));
+    if (active < first + 1 || active > first + Math.floor(box.clientHeight / rowHeight) - 3) {
+      const height = Math.min(total * rowHeight, maxHeight);
+      box.scrollTop = Math.max(0, active / total * height - (by > 0 ? box.clientHeight - 4 * rowHeight : rowHeight));
+    }
+    draw();
+    focusRow();
+  }
+
+  function focusRow() {
+    const e = body.querySelector(`[aria-rowindex="${active + 2}"]`);
+    (e?.querySelector('a') ?? e ?? box).focus({ preventScroll: true });
+  }
+
+  let first = 0; // row in sight
 
   function draw() {
     if (total < 0) {
@@ -94,7 +124,7 @@ export function table({ path, label, columns, sort = '', empty = 'There is nothi
     const range = Math.max(1, height - box.clientHeight + rowHeight);
     const part = height < maxHeight ? box.scrollTop / rowHeight
       : (box.scrollTop / range) * Math.max(0, total - sight + 2);
-    const first = Math.max(0, Math.min(Math.floor(part), total - 1));
+    first = Math.max(0, Math.min(Math.floor(part), total - 1));
     const last = Math.min(total, first + sight);
     for (let n = Math.floor(first / pageRows); n <= Math.floor(Math.max(last - 1, 0) / pageRows); n++) {
       if (!pages.has(n)) load(n);
@@ -108,14 +138,17 @@ export function table({ path, label, columns, sort = '', empty = 'There is nothi
       rows.push(v ? row(v, i) : h('div', { role: 'row', class: 'row', 'aria-rowindex': i + 2 },
         h('div', { role: 'cell' }, '…')));
     }
+    const focused = body.contains(document.activeElement);
     body.replaceChildren(...rows);
+    if (focused) focusRow();
   }
 
   function row(v, i) {
     const cells = columns.map((c) => h('div', { role: 'cell', class: c.number ? 'number' : '' },
       c.show(v) ?? ''));
     for (const c of cells) c.title = c.querySelector('[title]')?.title || c.textContent;
-    const e = h('div', { role: 'row', class: 'row', 'aria-rowindex': i + 2 }, cells);
+    const e = h('div', { role: 'row', class: 'row', 'aria-rowindex': i + 2, tabindex: -1 }, cells);
+    for (const a of e.querySelectorAll('a')) a.tabIndex = -1;
     if (onRow) onRow(e, v);
     return e;
   }

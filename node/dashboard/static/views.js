@@ -1,9 +1,7 @@
 // The views. Each has a name, a title, and open, which returns its sections and perhaps stop.
 import { h, fetchJSON, bytes, compact, count, duration, ms, percent, peer, quantity, time } from './dom.js';
 import { table } from './table.js';
-import { line, rates } from './charts.js';
-import { map } from './map.js';
-import { search } from './search.js';
+import { bars, line, rates, saved } from './charts.js';
 
 const card = (title, ...children) => h('section', { class: 'card' }, h('h3', {}, title), ...children);
 const value = (name, ...v) => h('div', { class: 'value' }, h('dt', {}, name), h('dd', {}, ...v));
@@ -40,7 +38,7 @@ function warnings(status, limits, disk) {
 }
 
 async function overview(state) {
-  const [limits, disk, hist] = await Promise.all([fetchJSON('/v1/limits'), fetchJSON('/v1/disk'), fetchJSON('/v1/history')]);
+  const [limits, disk, hist] = await Promise.all([fetchJSON('/v1/limits'), fetchJSON('/v1/disk'), fetchJSON('/v1/history'), state.ready]);
   const history = hist.body;
   const cards = h('div', { class: 'cards' });
   const advice = h('div', { id: 'warnings' });
@@ -76,11 +74,12 @@ async function overview(state) {
   state.listeners.add((what) => what === 'status' && show());
   show();
   const perSecond = (v) => `${v.toFixed(1)}/s`;
+  const chart = (title, points, label, format) => card(title, saved(line(points, label, format), label));
   const charts = h('div', { class: 'cards' },
-    card('Pages a second', line(rates(history, 'fetches'), 'Pages a second', perSecond)),
-    card('Received', line(rates(history, 'bytes'), 'Bytes a second', (v) => `${bytes(v)}/s`)),
-    card('For other peers', line(rates(history, 'served'), 'Pages a second for other peers', perSecond)),
-    card('Free disk space', line(history.map((x) => [Date.parse(x.at), x.free]), 'Free disk space', bytes)));
+    chart('Pages a second', rates(history, 'fetches'), 'Pages a second', perSecond),
+    chart('Received', rates(history, 'bytes'), 'Bytes a second', (v) => `${bytes(v)}/s`),
+    chart('For other peers', rates(history, 'served'), 'Pages a second for other peers', perSecond),
+    chart('Free disk space', history.map((x) => [Date.parse(x.at), x.free]), 'Free disk space', bytes));
   return { sections: [advice, cards, charts] };
 }
 
@@ -113,9 +112,24 @@ const answer = async (_, of) => {
           h('td', {}, h('span', { class: 'amount' }, ms(c.predicted_ms)), bar), h('td', {}, ms(c.distance_ms)));
       })))) : null,
     card('What happened to this subnet here', p.moves.length ? h('ul', {}, p.moves.map((m) =>
-      h('li', {}, `${time(m.at)} ${m.kind}: ${m.why}`, m.peer ? [' (', peer(m.peer), ')'] : ''))) : h('p', {}, 'Nothing since the start of the process.')),
+      h('li', {}, `${time(m.at)} ${m.kind}: ${m.why}`, m.peer ? [' (', peer(m.peer), ')'] : ''))) : h('p', {}, 'Nothing that this peer remembers.')),
   ] };
 };
+
+// gain shows the times of this peer's subnets against those of other ways to choose owners.
+async function gain() {
+  const { body: g } = await fetchJSON('/v1/gain');
+  if (!g.pages) return { sections: [h('p', { class: 'hint' }, 'Nothing can be compared yet: no page was fetched from a located subnet of this peer since the start.')] };
+  const faster = 1 - g.here_ms / g.random_ms, rest = g.here_ms / g.best_ms - 1;
+  const rows = [['This peer, measured', g.measured_ms], ['This peer, predicted', g.here_ms],
+    ['A random owner, predicted', g.random_ms], ['The fastest known peer (oracle), predicted', g.best_ms]];
+  return { sections: [
+    h('p', { id: 'gain' }, `The strategy “${g.strategy}” makes pages take ${percent(faster)} less time than owners chosen at random would. `
+      + `The fastest known peers would need ${percent(1 - g.best_ms / g.here_ms)} less than now${rest < 0.25 ? ', which is within the error of the predictions' : ''}.`),
+    card('Time of a page', saved(bars(rows.map(([name, v]) => [name, v, ms(v)]), 'Time of a page'), 'Time of a page')),
+    h('p', { class: 'hint' }, `Averages over ${count(g.pages)} pages of ${count(g.subnets)} subnets since the start. Predictions are for a page of 10 kB over an open connection, `
+      + 'by what is known now; what was measured depends on the sizes of the pages. A random owner is the mean of all known peers.')] };
+}
 
 // share formats how much of a limit is used.
 const share = (l) => (l.unit.startsWith('bytes') ? `${quantity(l.used, l.unit)} of ${quantity(l.max, l.unit)}`
@@ -184,7 +198,7 @@ const subnetColumns = () => [
   { key: 'measured_ms', title: 'Measured', number: true, show: (s) => ms(s.measured_ms) },
   { key: 'proxy.error', title: 'Error', number: true, show: (s) => (s.proxy ? percent(s.proxy.error) : '') },
   { key: 'since', title: 'Since', width: 11, show: (s) => time(s.since) },
-  { key: 'why', title: 'Why here', width: 12, show: (s) => s.why || 'before the last start' }];
+  { key: 'why', title: 'Why here', width: 12, show: (s) => s.why || 'before what is remembered' }];
 
 const moveColumns = (s) => [
   { key: 'at', title: 'When', width: 11, show: (m) => time(m.at) },
@@ -226,13 +240,14 @@ const pageColumns = (s) => [
 
 export const views = [
   { name: 'overview', title: 'Overview', open: overview },
-  { name: 'map', title: 'Map', open: async (state) => { const m = await map(state.status); return { sections: [m.section], stop: m.stop }; } },
+  { name: 'map', title: 'Map', open: async (state) => { const m = await (await import('./map.js')).map(state); return { sections: [m.section], stop: m.stop }; } },
   list('peers', 'Peers', 'Predicted is by the coordinates. Load is how long a new URL waits there; capacity is what the peer still takes.', (s) => ({ columns: peerColumns(s), sort: 'distance_ms', empty: 'No other peer is known.' })),
   list('subnets', 'Subnets', 'What this peer owns. Predicted and measured are averages of the download times of its pages.', () => ({ columns: subnetColumns(), empty: 'This peer owns no subnet yet. They come with URLs.' })),
-  list('moves', 'Moves', 'Subnets that came and went since the start. The times are predictions for a typical page by what is known now.', (s) => ({ columns: moveColumns(s), empty: 'No subnet has moved since the start.' })),
+  list('moves', 'Moves', 'The last 2,000 subnets that came and went. The times are predictions for a typical page by what is known now.', (s) => ({ columns: moveColumns(s), empty: 'No subnet has moved yet.' })),
   list('queue', 'Queue', 'Hosts with URLs that wait.', (s) => ({ columns: queueColumns(s), sort: '-pending', empty: 'No URLs wait.' })),
   list('pages', 'Pages', 'The last thousand pages that this peer fetched.', (s) => ({ columns: pageColumns(s), empty: 'No page was fetched since the start.' })),
-  { name: 'search', title: 'Search', open: search },
+  { name: 'search', title: 'Search', open: async (...args) => (await import('./search.js')).search(...args) },
+  { name: 'gain', title: 'Strategy', open: gain },
   { name: 'limits', title: 'Limits', open: settings },
   list('denied', 'Deny list', 'What this peer does not request, and web sites that have opted out. Edit it with “peerd deny add” and “peerd deny remove”.', () => ({ columns: [{ key: 'rule', title: 'Rule', show: (r) => r.opt_out ? r.rule + ' has opted out' : r.rule }], empty: 'The list is empty.' })),
   { name: 'events', title: 'Events', open: events },
