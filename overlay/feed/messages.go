@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"peerd/store/warc"
@@ -13,12 +12,9 @@ import (
 // Limits of messages.
 const (
 	// MaxHosts bounds the hosts that a collector asks for.
-	MaxHosts = 1000
-	maxHost  = 253 // bytes
-	// maxFiles bounds the files of an archive in a position. By default a file has 1 GiB.
-	maxFiles    = 8000
-	maxFileName = 255     // bytes
-	maxRequest  = 1 << 20 // bytes
+	MaxHosts   = 1000
+	maxHost    = 253     // bytes
+	maxRequest = 1 << 20 // bytes
 	// packetSize is the size at which a packet is sent. Bytes.
 	packetSize = 1 << 20
 	// maxExchange bounds each record of an exchange. Bytes.
@@ -87,26 +83,12 @@ func (r *request) check() error {
 			return fmt.Errorf("a host of %d bytes", len(h))
 		}
 	}
-	return checkPosition(r.At)
-}
-
-// checkPosition checks a position, or a part of one.
-func checkPosition(at map[string]int64) error {
-	if len(at) > maxFiles {
-		return fmt.Errorf("%d files, at most %d", len(at), maxFiles)
-	}
-	for name, offset := range at {
-		if name == "" || len(name) > maxFileName || strings.ContainsAny(name, "/\x00") ||
-			offset < 0 {
-			return fmt.Errorf("offset %d of file %.*q", offset, maxFileName, name)
-		}
-	}
-	return nil
+	return warc.CheckPosition(r.At)
 }
 
 // check checks the form of a packet; the archive checks the exchanges.
 func (p *packet) check() error {
-	if err := checkPosition(p.At); err != nil {
+	if err := warc.CheckPosition(p.At); err != nil {
 		return fmt.Errorf("%w: %w", ErrPacket, err)
 	}
 	if len(p.Items) > maxItems || len(p.Items) > 0 && len(p.At) == 0 {

@@ -197,7 +197,7 @@ func (s *Server) gather(
 		return packet{}, 0, err
 	}
 	for name, offset := range at {
-		if before[name] != offset && len(p.At) < maxFiles {
+		if before[name] != offset && len(p.At) < warc.MaxFiles {
 			if p.At == nil {
 				p.At = map[string]int64{}
 			}

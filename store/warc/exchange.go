@@ -71,6 +71,8 @@ type Location struct {
 	Offset int64  // of the gzip member in the file
 	Length int64  // of the gzip member in bytes
 	Digest string // payload digest, "sha1:" and base32; "" if there is none
+	// End is the offset behind the last record of the exchange; only Append sets it.
+	End int64
 }
 
 func (x *Exchange) check() error {

@@ -1,9 +1,12 @@
 package warc
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 )
 
 // Follow calls fn for each record that is not read yet. at says up to where each file was read:
@@ -15,12 +18,24 @@ import (
 func (r *Reader) Follow(
 	ctx context.Context, at map[string]int64, fn func(Record) error,
 ) error {
+	return r.FollowBut(ctx, at, nil, fn)
+}
+
+// A Known returns the end of a part of a file that begins at an offset and need not be read, or 0
+// if it knows of none. It is called with the start of each record.
+type Known func(file string, offset int64) (end int64, err error)
+
+// FollowBut is Follow without the parts that are known: at is set to their ends. An error of known
+// is like one of fn. Known may be nil.
+func (r *Reader) FollowBut(
+	ctx context.Context, at map[string]int64, known Known, fn func(Record) error,
+) error {
 	var damaged error
 	err := r.files(ctx, func(name string, x extent) error {
 		if at[name] >= x.end {
 			return nil
 		}
-		err := r.followFile(ctx, name, x.end, at, fn)
+		err := r.followFile(ctx, name, x.end, at, known, fn)
 		if errors.Is(err, ErrCorrupt) {
 			damaged, err = errors.Join(damaged, err), nil
 		}
@@ -32,18 +47,76 @@ func (r *Reader) Follow(
 	return errors.Join(err, damaged)
 }
 
+// errKnown ends the reading of a file at a part that is known.
+var errKnown = errors.New("known")
+
 func (r *Reader) followFile(
-	ctx context.Context, name string, end int64, at map[string]int64, fn func(Record) error,
+	ctx context.Context, name string, end int64, at map[string]int64, known Known,
+	fn func(Record) error,
+) error {
+	for at[name] < end {
+		from := at[name]
+		to, err := knownAt(known, name, from)
+		if err == nil && to == 0 {
+			err = r.readFile(ctx, name, end, from, func(rec Record) (err error) {
+				at[name] = rec.Location.Offset
+				if at[name] > from {
+					to, err = knownAt(known, name, at[name])
+				}
+				if err != nil || to > 0 {
+					return cmp.Or(err, errKnown)
+				}
+				return fn(rec)
+			})
+			if err == nil {
+				return nil
+			}
+		}
+		if err != nil && !errors.Is(err, errKnown) {
+			return err
+		}
+		at[name] = to
+	}
+	return nil
+}
+
+// knownAt returns the end of what is known at an offset, or 0.
+func knownAt(known Known, name string, offset int64) (end int64, err error) {
+	if known != nil {
+		end, err = known(name, offset)
+	}
+	if end <= offset {
+		end = 0
+	}
+	return end, err
+}
+
+// readFile calls fn for the records of a part of a file.
+func (r *Reader) readFile(
+	ctx context.Context, name string, end, from int64, fn func(Record) error,
 ) error {
 	f, err := openWARC(r.dir, name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	from := at[name]
-	s := newScanner(io.NewSectionReader(f, from, end-from), name, from)
-	return s.each(ctx, func(rec Record) error {
-		at[name] = rec.Location.Offset
-		return fn(rec)
-	})
+	return newScanner(io.NewSectionReader(f, from, end-from), name, from).each(ctx, fn)
+}
+
+// MaxFiles bounds the files of an archive in a position that another peer sends. By default a file
+// has 1 GiB.
+const MaxFiles = 8000
+
+// CheckPosition checks a position that another peer has sent, or a part of one.
+func CheckPosition(at map[string]int64) error {
+	if len(at) > MaxFiles {
+		return fmt.Errorf("warc: %d files, at most %d", len(at), MaxFiles)
+	}
+	const maxName = 255 // bytes
+	for name, offset := range at {
+		if name == "" || len(name) > maxName || strings.ContainsAny(name, "/\x00") || offset < 0 {
+			return fmt.Errorf("warc: offset %d of file %.*q", offset, maxName, name)
+		}
+	}
+	return nil
 }

@@ -101,7 +101,7 @@ func (w *writer) append(j *job) (Location, error) {
 	if err := w.write(f, j.data); err != nil {
 		return Location{}, err
 	}
-	loc := Location{File: f.name, Offset: at, Length: j.first}
+	loc := Location{File: f.name, Offset: at, Length: j.first, End: f.end}
 	if j.entry != nil {
 		j.entry.file, j.entry.offset, j.entry.length = f.name, at, j.first
 	}
