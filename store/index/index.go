@@ -236,5 +236,9 @@ func (x *Index) Reader() (*Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read index %s: %w", x.dir, err)
 	}
-	return &Reader{r: r, stems: &x.stems}, nil
+	snapshot, ok := r.(*scorch.IndexSnapshot)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("read index %s: a view is a %T", x.dir, r), r.Close())
+	}
+	return &Reader{r: r, segments: snapshot.Segments(), stems: &x.stems}, nil
 }

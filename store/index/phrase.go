@@ -1,32 +1,6 @@
 package index
 
-import (
-	"context"
-	"slices"
-)
-
-// keepPhrases keeps the first limit hits in which all phrases occur. It stops when ctx ends.
-func (r *Result) keepPhrases(
-	ctx context.Context, phrases [][]string, limit int, text Texter,
-) {
-	var kept []Hit
-	for _, h := range r.Hits {
-		if len(kept) == limit {
-			break
-		}
-		if ctx.Err() != nil || text == nil {
-			r.Partial = true
-			break
-		}
-		if t, err := text(h.Meta); err == nil && hasPhrases(t, phrases) {
-			kept = append(kept, h)
-		}
-	}
-	if !r.Partial && len(kept) < limit {
-		r.Total = len(kept) // all pages were looked at
-	}
-	r.Hits = kept
-}
+import "slices"
 
 // hasPhrases reports whether all phrases occur in a text.
 func hasPhrases(text string, phrases [][]string) bool {

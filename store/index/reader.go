@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"cmp"
 	"container/heap"
 	"context"
@@ -9,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/blevesearch/bleve/v2/index/scorch"
 	bleve "github.com/blevesearch/bleve_index_api"
 	"github.com/fxamacker/cbor/v2"
 )
@@ -74,8 +76,9 @@ type Result struct {
 
 // Reader is a view of an index.
 type Reader struct {
-	r     bleve.IndexReader
-	stems *stemmer
+	r        bleve.IndexReader
+	segments []*scorch.SegmentSnapshot // in the order of the numbers of their pages
+	stems    *stemmer
 }
 
 // Close ends the use of the view.
@@ -184,16 +187,9 @@ func (r *Reader) Search(
 	if err != nil {
 		return Result{}, err
 	}
-	hits, err := s.hits(hashPhrases(q.Phrases))
-	if err != nil {
-		return Result{}, err
-	}
-	res := Result{Hits: hits, Total: s.total, Partial: !ended}
-	if len(q.Phrases) > 0 {
-		res.Partial = res.Partial || s.total > len(s.best)
-		res.keepPhrases(ctx, q.Phrases, limit, text)
-	}
-	return res, nil
+	res, err := s.result(ctx, q.Phrases, limit, text)
+	res.Partial = res.Partial || !ended
+	return res, err
 }
 
 func (s *search) close() {
@@ -344,7 +340,7 @@ func (s *search) offer(doc uint64, score float64) error {
 	if err != nil {
 		return err
 	}
-	c := candidate{score, id}
+	c := candidate{score, id, doc}
 	if len(s.best) < s.limit {
 		heap.Push(&s.best, c)
 	} else if compare(c, s.best[0]) < 0 {
@@ -354,41 +350,86 @@ func (s *search) offer(doc uint64, score float64) error {
 	return nil
 }
 
-// hits returns the best pages, the best first, without those that lack one of the phrases by their
-// pairs of words.
-func (s *search) hits(phrases [][]uint64) ([]Hit, error) {
+// result returns the first limit of the best pages in which all phrases occur. Most of those that
+// lack a phrase are left out by their pairs of words. It stops when ctx ends.
+func (s *search) result(
+	ctx context.Context, phrases [][]string, limit int, text Texter,
+) (Result, error) {
 	slices.SortFunc(s.best, compare)
-	hits := make([]Hit, 0, min(len(s.best), MaxHits))
+	res := Result{Total: s.total, Partial: len(phrases) > 0 && s.total > len(s.best)}
+	hashes := hashPhrases(phrases)
 	for _, c := range s.best {
-		d, err := s.r.r.Document(c.id)
-		if err != nil {
-			return nil, err
+		if len(res.Hits) == limit {
+			return res, nil
 		}
-		hit, pairs := Hit{Score: c.score}, pairSet(nil)
-		var meta []byte
-		d.VisitFields(func(f bleve.Field) {
-			switch f.Name() {
-			case fieldMeta:
-				meta = f.Value()
-			case fieldPairs:
-				pairs = f.Value()
-			}
-		})
-		if !pairs.hasAll(phrases) {
+		if len(phrases) > 0 && (ctx.Err() != nil || text == nil) {
+			res.Partial = true
+			return res, nil
+		}
+		hit, err := s.r.hit(c, hashes)
+		if err != nil {
+			return Result{}, err
+		}
+		if hit == nil {
 			continue
 		}
-		if err := cbor.Unmarshal(meta, &hit.Meta); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		if len(phrases) > 0 {
+			if t, err := text(hit.Meta); err != nil || !hasPhrases(t, phrases) {
+				continue
+			}
 		}
-		hits = append(hits, hit)
+		res.Hits = append(res.Hits, *hit)
 	}
-	return hits, nil
+	if len(phrases) > 0 && !res.Partial {
+		res.Total = len(res.Hits) // all pages were looked at
+	}
+	return res, nil
+}
+
+// hit returns the hit of a candidate; nil if the page lacks one of the phrases, given by the hashes
+// of their words, by its pairs of words.
+func (r *Reader) hit(c candidate, phrases [][]uint64) (*Hit, error) {
+	var meta []byte
+	lacks := len(phrases) > 0
+	err := r.visit(c.doc, func(name string, value []byte) {
+		switch name {
+		case fieldMeta:
+			meta = bytes.Clone(value)
+		case fieldPairs:
+			lacks = !pairSet(value).hasAll(phrases)
+		}
+	})
+	if err != nil || lacks {
+		return nil, err
+	}
+	h := Hit{Score: c.score}
+	if err := cbor.Unmarshal(meta, &h.Meta); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return &h, nil
+}
+
+// visit calls fn with the stored fields of a page. The values are valid until fn returns.
+// Unlike Document of the index, it does not look the page up by its ID.
+func (r *Reader) visit(doc uint64, fn func(name string, value []byte)) error {
+	for _, s := range r.segments {
+		if size := uint64(s.FullSize()); doc >= size {
+			doc -= size
+			continue
+		}
+		return s.VisitDocument(doc, func(name string, _ byte, value []byte, _ []uint64) bool {
+			fn(name, value)
+			return true
+		})
+	}
+	return fmt.Errorf("%w: no page %d", ErrCorrupt, doc)
 }
 
 // candidate is a page with a score.
 type candidate struct {
 	score float64
 	id    string
+	doc   uint64 // number in the view
 }
 
 // compare orders candidates, the better first. The ID, which is the digest of the URL, decides
