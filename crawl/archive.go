@@ -21,6 +21,16 @@ import (
 // fit into the archive although the disk had free space.
 const archiveFullWaits = 60
 
+// Archived is an answer that is in the archive, and what was read from it.
+type Archived struct {
+	URL    store.URL
+	Time   time.Time // of the request
+	Status int
+	// Page is what was read of an HTML page; nil for other answers. It must not be changed.
+	Page *extract.Document
+	At   warc.Location
+}
+
 // archive appends an answer to the archive unless the answer forbids it. Truncated
 // exchanges are not archived, because such a record would misrepresent the server. A
 // committed page has at most one record; after a crash between archive and commit the page
@@ -61,6 +71,10 @@ func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 		return nil
 	}
 	got.page.Archive = store.Location{File: at.File, Offset: at.Offset, Length: at.Length}
+	if err == nil && c.cfg.Archived != nil {
+		c.cfg.Archived(Archived{URL: got.page.URL, Time: x.Time, Status: res.Status, Page: got.doc,
+			At: at})
+	}
 	return err
 }
 

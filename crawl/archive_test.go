@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,7 +54,10 @@ func records(t *testing.T, a *warc.Archive) (all []record) {
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, 0)
-	r := newRig(t, "", 0, func(c *crawl.Config) { c.Archive, c.Revisit = a, &eager })
+	var handed handedOver
+	r := newRig(t, "", 0, func(c *crawl.Config) {
+		c.Archive, c.Revisit, c.Archived, c.MaxText = a, &eager, handed.add, 100
+	})
 	s := newSite(t, 64, 1)
 	r.own("a.test", s)
 	serve := func(path, tag, kind, body string) {
@@ -124,6 +128,44 @@ func TestArchive(t *testing.T) {
 	at := warc.Location{File: p.Archive.File, Offset: p.Archive.Offset, Length: p.Archive.Length}
 	if c, err := a.ReadAt(at); err != nil || c.Type != "response" || c.URL != string(p.URL) {
 		t.Errorf("record at the page's location: %+v, %v", c, err)
+	}
+	handed.check(t, a, s.url("a.test", "/"))
+}
+
+// handedOver are answers that Archived was called with.
+type handedOver struct {
+	mu  sync.Mutex
+	all []crawl.Archived
+}
+
+func (h *handedOver) add(a crawl.Archived) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, a)
+}
+
+// check checks that the answers are all that is archived, and that a page has its text.
+func (h *handedOver) check(t *testing.T, a *warc.Archive, page store.URL) {
+	t.Helper()
+	ends := map[int64]int64{}
+	for _, x := range h.all {
+		ends[x.At.Offset] = x.At.End
+		if x.URL == page && x.Status == http.StatusOK &&
+			(x.Page == nil || x.Page.Text != "xxxxxx" || len(x.Page.Links) != 6) {
+			t.Errorf("the page was handed over with %+v", x.Page)
+		}
+		if x.URL != page && x.Page != nil && x.Status != http.StatusNotFound {
+			t.Errorf("%s was handed over as a page", x.URL)
+		}
+	}
+	known := func(_ string, offset int64) (int64, error) { return ends[offset], nil }
+	if err := a.FollowBut(t.Context(), map[string]int64{}, known, func(r warc.Record) error {
+		if r.Type != "warcinfo" {
+			t.Errorf("the %s of %s was not handed over", r.Type, r.URL)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 }
 

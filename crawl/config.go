@@ -105,6 +105,10 @@ type Config struct {
 	Revisit *revisit.Policy
 	// Archive receives every answer. Optional.
 	Archive *warc.Archive
+	// Archived is called with each answer that was archived, by several goroutines, and gets at
+	// most MaxText bytes of the text of a page. It must not block. Optional.
+	Archived func(Archived)
+	MaxText  int
 	// StopWhenFull says that too little space ends Run with ErrNoSpace; otherwise the crawler
 	// waits.
 	StopWhenFull bool

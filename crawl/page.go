@@ -62,6 +62,7 @@ type Rules struct {
 type fetched struct {
 	report    store.FetchReport
 	page      store.Page
+	doc       *extract.Document // nil if the answer was not read as HTML
 	kind      store.Kind
 	links     []store.Pending // in scope, without duplicates
 	hints     []sitemap.Entry // from a sitemap
@@ -216,13 +217,16 @@ func (c *Crawler) readPage(
 	got *fetched, r store.FetchRequest, res *fetch.Result, remote bool,
 ) {
 	o := extract.Options{MaxLinks: maxLinks, Kinds: c.cfg.Rules.Kinds, Agent: c.cfg.Agent}
+	if c.cfg.Archived != nil {
+		o.Text = c.cfg.MaxText
+	}
 	page := &got.page
 	doc, err := extract.Page(res.Body, res.Header, page.URL, o)
 	if err != nil {
 		c.log.Debug("failed to read page", "url", page.URL, "err", err)
 		return
 	}
-	page.Title = doc.Title
+	page.Title, got.doc = doc.Title, &doc
 	content := &got.report.Content
 	if r.CompareText || remote && c.cfg.Gate != nil {
 		content.Fingerprint = uint64(similar.TextHash(res.Body, page.URL))

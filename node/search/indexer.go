@@ -1,11 +1,11 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
-	"net/http"
 	"time"
 
 	"peerd/store"
@@ -25,12 +25,24 @@ const (
 	retryEvery  = time.Minute
 )
 
+// Target is an index that follows an archive. *index.Index implements it.
+type Target interface {
+	// Position returns the position of the last Apply.
+	Position() index.Position
+	// Apply stores a batch and returns when it is on disk.
+	Apply(index.Batch) error
+}
+
 // Indexer adds the pages of an archive to an index. Its fields are set before its methods are
 // called, by one goroutine.
 type Indexer struct {
-	Index   *index.Index
+	Index   Target
 	Archive *warc.Reader
 	Agent   string // the crawler's product token
+	// Recent has the pages that need not be read from the archive; it may be nil.
+	Recent *Recent
+	// MaxText is the number of bytes of text after which a batch is full; 0: maxBatchText.
+	MaxText int
 	// CheckSpace returns an error while the disk is too full; nil: it is not checked.
 	CheckSpace func() error
 	Logger     *slog.Logger
@@ -65,13 +77,9 @@ func (x *Indexer) CatchUp(ctx context.Context) (pages int, err error) {
 	at := x.Index.Position()
 	before := maps.Clone(at)
 	x.batch, x.text, x.pages = index.Batch{}, 0, 0
-	err = x.Archive.Follow(ctx, at, func(rec warc.Record) error {
-		if x.text >= maxBatchText || len(x.batch.Pages)+len(x.batch.Removed) >= maxBatchPages {
-			if err := x.apply(at); err != nil {
-				return err
-			}
-		}
-		return x.add(rec)
+	known := x.Recent.follow(func(a answer) error { return x.put(a, at) })
+	err = x.Archive.FollowBut(ctx, at, known, func(rec warc.Record) error {
+		return x.add(rec, at)
 	})
 	if errors.Is(err, warc.ErrCorrupt) {
 		x.Logger.Warn("skipped a part of the archive that cannot be read", "err", err)
@@ -102,9 +110,9 @@ func (x *Indexer) apply(at map[string]int64) error {
 }
 
 // add adds what a record says about a page to the batch.
-func (x *Indexer) add(rec warc.Record) error {
+func (x *Indexer) add(rec warc.Record, at map[string]int64) error {
 	u := store.URL(rec.URL)
-	if rec.Type != "response" || u.Host() == "" || rec.URL == u.Origin()+"/robots.txt" {
+	if rec.Type != "response" || u.Host() == "" || isRobots(u) {
 		return nil
 	}
 	p, err := ReadPage(rec.Block, u, x.Agent)
@@ -114,19 +122,26 @@ func (x *Indexer) add(rec warc.Record) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case p.Type != "":
-		d := index.Document{
-			URL: u, Title: plainSpaces(p.Title), Headings: p.Headings, Text: textOf(&p),
-			Type:      p.Type,
-			FetchedAt: rec.Time, Canonical: p.Canonical,
-			Archive: store.Location{File: rec.Location.File, Offset: rec.Location.Offset},
+	return x.put(p.answer(u, rec.Time, store.Location{File: rec.Location.File,
+		Offset: rec.Location.Offset}), at)
+}
+
+// put adds what an answer says to the batch. All before it, which at says, is indexed or in the
+// batch.
+func (x *Indexer) put(a answer, at map[string]int64) error {
+	if x.text >= cmp.Or(x.MaxText, maxBatchText) ||
+		len(x.batch.Pages)+len(x.batch.Removed) >= maxBatchPages {
+		if err := x.apply(at); err != nil {
+			return err
 		}
-		x.batch.Pages = append(x.batch.Pages, d)
-		x.text += len(d.Text)
+	}
+	switch {
+	case a.page != nil:
+		x.batch.Pages = append(x.batch.Pages, *a.page)
+		x.text += len(a.page.Text)
 		x.pages++
-	case isGone(p.Status) || p.NoIndex:
-		x.remove(u)
+	case a.gone:
+		x.remove(a.url)
 	}
 	return nil
 }
@@ -141,14 +156,4 @@ func (x *Indexer) remove(u store.URL) {
 	}
 	x.batch.Pages = kept
 	x.batch.Removed = append(x.batch.Removed, u)
-}
-
-// isGone reports whether a status means that there is no such page any more.
-func isGone(status int) bool {
-	switch status {
-	case http.StatusNotFound, http.StatusGone, http.StatusMovedPermanently,
-		http.StatusPermanentRedirect:
-		return true
-	}
-	return false
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"peerd/crawl/extract"
 	"peerd/crawl/fetch"
@@ -16,12 +17,11 @@ import (
 	"peerd/store/warc"
 )
 
-const (
-	// maxBody bounds the body of a page, in bytes.
-	maxBody = 64 << 20
-	// maxText bounds the text of one page, in bytes.
-	maxText = 4 << 20
-)
+// maxBody bounds the body of a page, in bytes.
+const maxBody = 64 << 20
+
+// The types of pages that are indexed.
+const typeHTML, typeText = "html", "text"
 
 // ErrNoPage is returned for responses that are not valid HTTP, although archived as received.
 var ErrNoPage = errors.New("no valid response")
@@ -65,18 +65,44 @@ func ReadPage(r io.Reader, u store.URL, agent string) (p Page, err error) {
 		return p, err
 	}
 	contentType := resp.Header.Get("Content-Type")
-	doc, err := extract.Page(body, resp.Header, u, extract.Options{Text: maxText, MaxLinks: 1,
+	doc, err := extract.Page(body, resp.Header, u, extract.Options{Text: MaxText, MaxLinks: 1,
 		Agent: agent})
 	p.Document, p.NoIndex = doc, doc.Robots.NoIndex
 	switch {
 	case p.NoIndex:
 	case err == nil:
-		p.Type = "html"
+		p.Type = typeHTML
 	case strings.HasPrefix(strings.ToLower(contentType), "text/plain"):
-		p.Type = "text"
-		p.Text, p.Charset = extract.Text(body, contentType, maxText)
+		p.Type = typeText
+		p.Text, p.Charset = extract.Text(body, contentType, MaxText)
 	}
 	return p, nil
+}
+
+// answer returns what an answer says about the page with a URL.
+func (p *Page) answer(u store.URL, at time.Time, where store.Location) answer {
+	a := answer{url: u}
+	switch {
+	case isRobots(u) || u.Host() == "":
+	case p.Type != "":
+		a.page = &index.Document{
+			URL: u, Title: plainSpaces(p.Title), Headings: p.Headings, Text: textOf(p),
+			Type: p.Type, FetchedAt: at, Canonical: p.Canonical, Archive: where,
+		}
+	case isGone(p.Status) || p.NoIndex:
+		a.gone = true
+	}
+	return a
+}
+
+// isGone reports whether a status means that there is no such page any more.
+func isGone(status int) bool {
+	switch status {
+	case http.StatusNotFound, http.StatusGone, http.StatusMovedPermanently,
+		http.StatusPermanentRedirect:
+		return true
+	}
+	return false
 }
 
 // Texter returns a function that reads the texts of pages in an index from the archive.

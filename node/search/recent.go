@@ -1,0 +1,104 @@
+package search
+
+import (
+	"net/http"
+	"sync"
+
+	"peerd/crawl"
+	"peerd/store"
+	"peerd/store/index"
+	"peerd/store/warc"
+)
+
+// MaxText bounds the text of one page, in bytes.
+const MaxText = 4 << 20
+
+// recentBytes bounds the texts in a Recent. It is what a peer that crawls fast fetches while a
+// batch is written.
+const recentBytes = 8 << 20
+
+// Recent holds what the crawler has read of the pages that it archived last, so that they need not
+// be read from the archive. Its methods are safe for concurrent use, and work on a nil Recent.
+type Recent struct {
+	mu     sync.Mutex
+	known  map[place]*recentAnswer
+	places []place // the oldest first
+	bytes  int
+}
+
+// place is the start of an exchange in the archive.
+type place struct {
+	file   string
+	offset int64
+}
+
+// recentAnswer is what an answer says about its page.
+type recentAnswer struct {
+	answer
+	end   int64 // of the exchange in the file
+	bytes int
+}
+
+// answer is what an answer says about a page: Page if there is one, Gone if there is none. If it
+// says nothing, neither is set.
+type answer struct {
+	url  store.URL
+	page *index.Document
+	gone bool
+}
+
+// NewRecent returns an empty Recent.
+func NewRecent() *Recent { return &Recent{known: map[place]*recentAnswer{}} }
+
+// Add adds an answer, and discards the oldest ones beyond recentBytes.
+func (r *Recent) Add(a crawl.Archived) {
+	if a.Status == http.StatusOK && a.Page == nil && !isRobots(a.URL) {
+		return // it may be text
+	}
+	p := Page{Status: a.Status}
+	if a.Page != nil && a.Status == http.StatusOK {
+		p.Document, p.NoIndex = *a.Page, a.Page.Robots.NoIndex
+		if !p.NoIndex {
+			p.Type = typeHTML
+		}
+	}
+	v := &recentAnswer{answer: p.answer(a.URL, a.Time,
+		store.Location{File: a.At.File, Offset: a.At.Offset}), end: a.At.End, bytes: 256}
+	if v.page != nil {
+		v.bytes += len(v.page.Text) + len(v.page.Headings) + len(v.page.Title)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := place{a.At.File, a.At.Offset}
+	r.known[at] = v
+	r.places = append(r.places, at)
+	for r.bytes += v.bytes; r.bytes > recentBytes; {
+		oldest := r.places[0]
+		r.places = r.places[1:]
+		r.bytes -= r.known[oldest].bytes
+		delete(r.known, oldest)
+	}
+}
+
+// at returns what is known of an exchange, or nil.
+func (r *Recent) at(file string, offset int64) *recentAnswer {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known[place{file, offset}]
+}
+
+func isRobots(u store.URL) bool { return string(u) == u.Origin()+"/robots.txt" }
+
+// follow returns a warc.Known that passes what is in r to use.
+func (r *Recent) follow(use func(answer) error) warc.Known {
+	return func(file string, offset int64) (end int64, err error) {
+		v := r.at(file, offset)
+		if v == nil {
+			return 0, nil
+		}
+		return v.end, use(v.answer)
+	}
+}
