@@ -158,7 +158,7 @@ type exMessage struct {
 	got      time.Time // by the receiver's clock
 	beat     heartbeat
 	ack      ack
-	run      uint64 // of the process that asked: it gets the answer or nobody does
+	run      uint64 // of the process that asked: no other gets the answer
 	lease    lease.Lease
 	attempt  uint64
 	granted  bool
