@@ -69,6 +69,8 @@ func (d delegate) Observe(p netip.Prefix, who string, r store.FetchReport, err e
 			d.n.countFetch(p, r)
 		}
 		d.n.traits.observe(p, r, err)
+	} else {
+		d.n.addSample(p, who, r, err)
 	}
 	if errors.Is(err, crawl.ErrNotSent) && !errors.Is(err, estimate.ErrNotSent) {
 		err = fmt.Errorf("%w: %w", estimate.ErrNotSent, err) // it is no estimator for this subnet
@@ -93,6 +95,7 @@ func (e remoteFetches) RemoteFetch(
 	rep, err := e.do(ctx, r, e.n.crawler.RemoteFetch)
 	if err == nil {
 		e.n.metrics.ObserveFetch(rep, 0)
+		e.n.addFetch(store.SubnetOf(r.Addr), rep, 0, true)
 		e.n.traits.observe(store.SubnetOf(r.Addr), rep, nil)
 	}
 	return rep, err
@@ -231,6 +234,8 @@ func (n *Node) resolveDialable(ctx context.Context, host string) ([]netip.Addr, 
 type sink struct{ n *Node }
 
 func (s sink) Route(found []store.Pending) error { return s.n.crawler.Route(found) }
+
+func (s sink) ObserveBatch(b outbox.Batch) { s.n.addBatch(b) }
 
 func (s sink) SpeaksFor(p peer.ID, u store.URL) bool {
 	return s.n.crawler.SpeaksFor(p.String(), u)

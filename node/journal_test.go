@@ -47,8 +47,8 @@ func TestKindsAreLogged(t *testing.T) {
 func TestJournal(t *testing.T) {
 	j := newJournal()
 	var text bytes.Buffer
-	log := slog.New(j.handler(slog.NewTextHandler(&text, &slog.HandlerOptions{
-		Level: slog.LevelWarn})))
+	log := slog.New(observingHandler{j: j, next: slog.NewTextHandler(&text,
+		&slog.HandlerOptions{Level: slog.LevelWarn})})
 	subnet := netip.MustParsePrefix("192.0.2.0/24")
 	log.Debug("not an event")
 	log.Info("claimed subnet", "subnet", subnet, "epoch", 1)
@@ -92,7 +92,7 @@ func TestJournal(t *testing.T) {
 // A journal keeps a bounded number of everything, and the newest.
 func TestJournalIsBounded(t *testing.T) {
 	j := newJournal()
-	log := slog.New(j.handler(slog.DiscardHandler))
+	log := slog.New(observingHandler{j: j, next: slog.DiscardHandler})
 	for i := range maxEvents + 10 {
 		log.Info("claimed subnet", "subnet", fmt.Sprint(i))
 		log.Info(startedHandover+"x", "subnet", fmt.Sprint(i))

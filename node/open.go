@@ -247,6 +247,7 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 		strategy = e.Strategy
 	}
 	overlayConf := n.opts.Config.Overlay
+	strategy = n.observeStrategy(strategy)
 	oc := owner.Config{
 		Self: n.net.Self(), Key: key, DB: n.db, Leases: n.leases, Homes: n.homes,
 		Sender: &handover.Sender{
@@ -338,6 +339,9 @@ func (n *Node) openPeers() error {
 	pc.SaveEvery = time.Second
 	if n.peers, err = peers.New(pc); err != nil {
 		return err
+	}
+	if n.events != nil {
+		n.peers.OnExchange(n.addExchange)
 	}
 	n.peersReady.Store(true)
 	n.nearest = &nearest.Service{
@@ -453,8 +457,8 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		Quota: n.quota, CheckSpace: n.checkSpace,
 		StopWhenFull: n.opts.Alone, Resolve: n.resolveDialable, Logger: n.log,
 	}
-	if n.journal != nil {
-		cc.Fetched = n.journal.addPage
+	if n.journal != nil || n.events != nil {
+		cc.Fetched = n.addPage
 	}
 	s := conf.Shares
 	remote := s.Estimations / (s.Own + s.Assigned + s.Estimations)

@@ -94,6 +94,7 @@ type Config struct {
 	Replay  Replay  `toml:"replay"`
 	Collect Collect `toml:"collect"`
 	Traffic Traffic `toml:"traffic"`
+	Events  Events  `toml:"events"`
 	Overlay Overlay `toml:"overlay"`
 }
 
@@ -128,6 +129,7 @@ func Default() Config {
 		},
 		Archive: Archive{MaxFile: 1 << 30},
 		Collect: Collect{Upload: 1 << 20},
+		Events:  Events{MaxSize: 1 << 30},
 		Overlay: Overlay{
 			BatchMaxURLs:  1000,
 			BatchMaxAge:   Duration{5 * time.Second},
@@ -231,6 +233,7 @@ func (c Config) Validate() error {
 	c.Replay.check(&f, c.Archive.Enabled)
 	c.Collect.check(&f, c.Archive.Enabled)
 	c.Traffic.check(&f, c.Listen)
+	between(&f, "events.max_size", int64(c.Events.MaxSize), 0, 1<<50)
 	c.Overlay.check(&f)
 	return f.err()
 }

@@ -29,10 +29,12 @@ func (f *Forwarder) send(ctx context.Context, p batchPlan) error {
 
 // exchange delivers a batch and applies the receipt.
 func (f *Forwarder) exchange(ctx context.Context, owner peer.ID, b batch) (outcome, error) {
+	began := time.Now()
 	r, err := f.deliver(ctx, owner, b)
 	if err == nil {
 		err = r.check(b)
 	}
+	tell(f.cfg.Sink, owner, true, b, r, began, err)
 	if err != nil {
 		f.log.Debug("failed to deliver batch", "owner", owner, "err", err)
 		return failed, nil
