@@ -46,7 +46,7 @@ func newRootCommand() *cobra.Command {
 	}
 	cli.Setup(root)
 	root.AddCommand(newListCommand(), newRunCommand(), newSimCommand(), newChaosCommand(),
-		newCompareCommand(), newSoakCommand(), newAttackCommand())
+		newCompareCommand(), newSoakCommand(), newAttackCommand(), newEventsCommand())
 	root.AddCommand(newChildCommands()...)
 	return root
 }
