@@ -23,7 +23,7 @@ func newEventsCommand() *cobra.Command {
 		Use:   "events",
 		Short: "Evaluate the event logs of peers",
 		Long: `Evaluates the event logs that peers write with events.enabled; docs/events.md
-describes them. Files whose names end in .gz are compressed.`,
+describes them. Files with names that end in .gz are compressed.`,
 		Args: cli.NoArgs,
 	}
 	cmd.AddCommand(newEventsMergeCommand(), newEventsFiguresCommand(), newEventsExportCommand())

@@ -171,7 +171,7 @@ func newResult(r Run) *Result {
 	return &Result{
 		Name: r.Experiment.Name, Title: r.Experiment.Title, Source: r.Experiment.Source,
 		Params: args, cmd: r.Experiment.Command,
-		Data:   []dataFile{}, Tables: []*Table{}, Claims: []Claim{}, Notes: []string{},
+		Data: []dataFile{}, Tables: []*Table{}, Claims: []Claim{}, Notes: []string{},
 	}
 }
 

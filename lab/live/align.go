@@ -128,8 +128,8 @@ type Clocks struct {
 	// margin is for the positions of exchanges and events among the windows, which follow from
 	// rough: they are wrong by a second, and what clocks drift in all.
 	margin  float64
-	begin     int64 // of the first window, by the reference
-	windows   []map[clock]span
+	begin   int64 // of the first window, by the reference
+	windows []map[clock]span
 }
 
 // Align computes the differences. drift is how fast clocks may drift apart, as a share; 0 means

@@ -14,7 +14,7 @@ import (
 var ErrEmpty = errors.New("the logs have no run of a peer")
 
 // Figures returns an experiment that draws the figures of Malet's chapter 5 from merged logs:
-// those about one peer for the one whose ID ends with peer, and that about one server for a
+// those about one peer for the one with an ID that ends with peer, and that about one server for a
 // subnet; "" means the most suitable ones. Logs of runs with different strategies are compared.
 // command is the command line that repeats it.
 func Figures(names []string, peer, subnet, command string) experiment.Experiment {

@@ -21,7 +21,7 @@ import (
 	"peerd/node/events"
 )
 
-// fake is a run of a peer whose clock is wrong.
+// fake is a run of a peer with a clock that is wrong.
 type fake struct {
 	self, run string
 	offset    float64 // microseconds at time 0

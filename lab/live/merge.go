@@ -22,7 +22,7 @@ type log struct {
 	next   events.Event // see logHeap
 }
 
-// open opens a log; one whose name ends in .gz is compressed.
+// open opens a log; one with a name that ends in .gz is compressed.
 func open(name string) (*log, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -86,8 +86,8 @@ func Each(names []string, fn func(events.Event) error) (skipped int, err error) 
 // Merged describes a merged log.
 type Merged struct {
 	Events, Skipped int // Skipped lines could not be read
-	// Runs is the number of runs of peers, Unaligned that of those whose clock could not be
-	// compared with others.
+	// Runs is the number of runs of peers, Unaligned that of those with a clock that could not
+	// be compared with others.
 	Runs, Unaligned int
 	// Worst is the largest error bound of an event of an aligned run, in microseconds, and Mean the
 	// mean of all.

@@ -19,7 +19,7 @@ const (
 	tick = 10 * time.Second
 	// recent is the number of downloads of which a speed is the median (Malet 2009, figure 5.3).
 	recent = 120
-	// typicalPage is the size, in bytes, of the page whose time is a distance.
+	// typicalPage is the size, in bytes, of the page of which the time is a distance.
 	typicalPage = 10_000
 )
 
@@ -89,8 +89,8 @@ func newGroup(strategy string) *group {
 // choice is what figures about one peer and one subnet are about.
 type choice struct{ peer, subnet string }
 
-// read reads merged logs into groups. Figures about one peer are about the peer whose ID ends with
-// want.peer, or else the first one to which an experiment did something, or else the one that
+// read reads merged logs into groups. Figures about one peer are about the peer with an ID that
+// ends with want.peer, or else the first one to which an experiment did something, or else the one that
 // received the most URLs; those about one subnet about want.subnet, or the one with the most
 // requests.
 func read(names []string, want choice) ([]*group, int, error) {
