@@ -70,6 +70,8 @@ func (d delegate) Observe(p netip.Prefix, who string, r store.FetchReport, err e
 			d.n.countFetch(p, r)
 		}
 		d.n.traits.observe(p, r, err)
+	} else {
+		d.n.addSample(p, who, r, err)
 	}
 	if errors.Is(err, crawl.ErrNotSent) && !errors.Is(err, estimate.ErrNotSent) {
 		err = fmt.Errorf("%w: %w", estimate.ErrNotSent, err) // it is no estimator for this subnet
@@ -80,10 +82,8 @@ func (d delegate) Observe(p netip.Prefix, who string, r store.FetchReport, err e
 func (d delegate) PendingAdded(byHost map[string]int) { d.n.outbox.PendingAdded(byHost) }
 
 func (d delegate) Fetched(p store.Page) {
-	if d.n.journal != nil {
-		d.n.journal.addPage(p)
-		d.n.addFetchSpan(p)
-	}
+	d.n.addPage(p)
+	d.n.addFetchSpan(p)
 }
 
 func (d delegate) CheckSpace() error { return d.n.checkSpace() }
@@ -125,6 +125,7 @@ func (e remoteFetches) RemoteFetch(
 	rep, err := e.do(ctx, r, e.n.crawler.RemoteFetch)
 	if err == nil {
 		e.n.metrics.ObserveFetch(rep, 0)
+		e.n.addFetch(store.SubnetOf(r.Addr), rep, 0, true)
 		e.n.traits.observe(store.SubnetOf(r.Addr), rep, nil)
 	}
 	return rep, err
@@ -259,6 +260,11 @@ type outboxNode struct {
 var _ outbox.Observer = outboxNode{}
 
 func (o outboxNode) Check(u store.URL) error { return o.n.checkURL(u) }
+
+func (o outboxNode) ObserveBatch(b outbox.Batch) {
+	o.n.addBatch(b)
+	o.n.addBatchSpan(b)
+}
 
 func (o outboxNode) SpeaksFor(p peer.ID, u store.URL) bool {
 	return o.Crawler.SpeaksFor(p.String(), u)

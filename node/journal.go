@@ -11,6 +11,7 @@ import (
 
 	"peerd/internal/backoff"
 	"peerd/node/admin"
+	"peerd/node/events"
 	"peerd/store"
 	"peerd/store/warc"
 )
@@ -188,36 +189,38 @@ func (j *journal) add(e admin.Event, message string) {
 	}
 }
 
-// handler returns a log handler that adds messages of level INFO or more to j, and passes on what
-// next wants.
-func (j *journal) handler(next slog.Handler) slog.Handler {
-	return journalHandler{j: j, next: next}
-}
-
-type journalHandler struct {
+// observingHandler is a log handler that adds messages of level INFO or more to the journal and
+// the event log, either of which may be nil, and passes on what next wants.
+type observingHandler struct {
 	j     *journal
+	log   *events.Log
 	next  slog.Handler
 	attrs []slog.Attr
 }
 
-func (h journalHandler) Enabled(ctx context.Context, l slog.Level) bool {
+func (h observingHandler) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= slog.LevelInfo || h.next.Enabled(ctx, l)
 }
 
-func (h journalHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+func (h observingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	h.next = h.next.WithAttrs(attrs)
 	h.attrs = append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)
 	return h
 }
 
-func (h journalHandler) WithGroup(name string) slog.Handler {
+func (h observingHandler) WithGroup(name string) slog.Handler {
 	h.next = h.next.WithGroup(name)
 	return h
 }
 
-func (h journalHandler) Handle(ctx context.Context, r slog.Record) error {
+func (h observingHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelInfo {
-		h.j.add(eventOf(r, h.attrs), r.Message)
+		if h.j != nil {
+			h.j.add(eventOf(r, h.attrs), r.Message)
+		}
+		if h.log != nil {
+			h.log.Add(messageOf(r, h.attrs))
+		}
 	}
 	if !h.next.Enabled(ctx, r.Level) {
 		return nil
@@ -229,27 +232,38 @@ func (h journalHandler) Handle(ctx context.Context, r slog.Record) error {
 func eventOf(r slog.Record, attrs []slog.Attr) admin.Event {
 	e := admin.Event{At: r.Time, Level: r.Level.String(), Kind: kindOf(r.Message)}
 	var details []string
-	add := func(a slog.Attr) bool {
-		text := clipText(a.Value.Resolve().String(), maxEventText)
-		switch a.Key {
-		case "subnet":
-			e.Subnet = text
-			return true
-		case "peer", "to", "from", "owner":
-			e.Peer = text
-		}
-		details = append(details, a.Key+" "+text)
-		return true
-	}
-	for _, a := range attrs {
-		add(a)
-	}
-	r.Attrs(add)
+	e.Subnet, e.Peer = eachDetail(r, attrs, func(key, text string) {
+		details = append(details, key+" "+text)
+	})
 	if e.Text = r.Message; len(details) > 0 {
 		e.Text += " (" + strings.Join(details, ", ") + ")"
 	}
 	e.Text = clipText(e.Text, maxEventText)
 	return e
+}
+
+// eachDetail calls add with all attributes of a message but its subnet, and returns that, and the
+// peer that it is about.
+func eachDetail(
+	r slog.Record, attrs []slog.Attr, add func(key, text string),
+) (subnet, peer string) {
+	one := func(a slog.Attr) bool {
+		text := clipText(a.Value.Resolve().String(), maxEventText)
+		switch a.Key {
+		case "subnet":
+			subnet = text
+			return true
+		case "peer", "to", "from", "owner":
+			peer = text
+		}
+		add(a.Key, text)
+		return true
+	}
+	for _, a := range attrs {
+		one(a)
+	}
+	r.Attrs(one)
+	return subnet, peer
 }
 
 // clipText returns at most n bytes of s as valid UTF-8.

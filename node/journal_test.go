@@ -48,8 +48,8 @@ func TestKindsAreLogged(t *testing.T) {
 func TestJournal(t *testing.T) {
 	j := newJournal()
 	var text bytes.Buffer
-	log := slog.New(j.handler(slog.NewTextHandler(&text, &slog.HandlerOptions{
-		Level: slog.LevelWarn})))
+	log := slog.New(observingHandler{j: j, next: slog.NewTextHandler(&text,
+		&slog.HandlerOptions{Level: slog.LevelWarn})})
 	subnet := netip.MustParsePrefix("192.0.2.0/24")
 	log.Debug("not an event")
 	log.Info("claimed subnet", "subnet", subnet, "epoch", 1)
@@ -93,7 +93,7 @@ func TestJournal(t *testing.T) {
 // A journal keeps a bounded number of everything, and the newest.
 func TestJournalIsBounded(t *testing.T) {
 	j := newJournal()
-	log := slog.New(j.handler(slog.DiscardHandler))
+	log := slog.New(observingHandler{j: j, next: slog.DiscardHandler})
 	for i := range maxEvents + 10 {
 		log.Info("claimed subnet", "subnet", fmt.Sprint(i))
 		log.Info(startedHandover+"x", "subnet", fmt.Sprint(i))
@@ -128,7 +128,7 @@ func TestKept(t *testing.T) {
 	if err := j.load(file, now); err != nil {
 		t.Fatalf("load() without a file = %v", err)
 	}
-	log := slog.New(j.handler(slog.DiscardHandler))
+	log := slog.New(observingHandler{j: j, next: slog.DiscardHandler})
 	log.Info("claimed subnet", "subnet", "192.0.2.0/24")
 	log.Info("handed over subnet", "subnet", "192.0.2.0/24", "to", "Q")
 	for _, at := range []time.Time{now.Add(-25 * time.Hour), now.Add(-time.Hour),

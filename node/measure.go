@@ -133,10 +133,11 @@ func (m *measured) coordinate() metrics.Coordinate {
 
 // countFetch counts a request of this peer to a web server in a subnet of its own.
 func (n *Node) countFetch(p netip.Prefix, r store.FetchReport) {
-	if n.metrics == nil {
+	if n.metrics == nil && n.events == nil {
 		return
 	}
 	predicted, _ := n.manager.Predict(p, r.Bytes)
+	n.addFetch(p, r, predicted, false)
 	n.metrics.ObserveFetch(r, predicted)
 	if n.journal != nil && r.Outcome == store.OutcomeOK {
 		n.journal.observe(p, predicted, r.Timing.FirstByte+r.Timing.Body)

@@ -25,6 +25,7 @@ import (
 	"peerd/crawl/scope"
 	"peerd/node/admin"
 	"peerd/node/config"
+	"peerd/node/events"
 	"peerd/node/geo"
 	"peerd/node/metrics"
 	"peerd/node/otlp"
@@ -110,6 +111,7 @@ type Node struct {
 	metrics    *metrics.Set   // nil without an admin API
 	journal    *journal       // nil without an admin API
 	spans      *otlp.Exporter // nil: no collector is configured
+	events     *events.Log    // nil: none
 
 	pause       *pause
 	inbound     atomic.Bool                  // another machine has connected to this peer
@@ -137,7 +139,7 @@ func New(o Options) (n *Node, err error) {
 				n.log.Warn("failed to read the moves before this start", "err", err)
 			}
 		}
-		n.log = slog.New(n.journal.handler(o.Logger.Handler()))
+		n.log = slog.New(observingHandler{j: n.journal, next: o.Logger.Handler()})
 	}
 	defer func() {
 		if err != nil {
@@ -146,8 +148,8 @@ func New(o Options) (n *Node, err error) {
 		}
 	}()
 	for _, step := range []func() error{
-		n.openSettings, n.openData, n.openStore, n.openPause, n.openTraffic, n.openArchive,
-		n.openNet, n.openSpans,
+		n.openSettings, n.openData, n.openStore, n.openEvents, n.openPause, n.openTraffic,
+		n.openArchive, n.openNet, n.openSpans,
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
 		n.openOptOutGossip,
@@ -192,9 +194,8 @@ func (n *Node) Run(ctx context.Context) error {
 	runs := []func(context.Context) error{
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
-		n.runJournal, n.runIndexer, n.runLocalSites, n.runReplay, n.runCollector, n.runTraffic,
-		n.optOuts.Run, n.runPage,
-		n.runSpans,
+		n.runJournal, n.runEvents, n.runIndexer, n.runLocalSites, n.runReplay, n.runCollector,
+		n.runTraffic, n.optOuts.Run, n.runPage, n.runSpans,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)
@@ -300,5 +301,6 @@ func (n *Node) close() error {
 			errs = append(errs, fmt.Errorf("close store: %w", err))
 		}
 	}
+	errs = append(errs, n.events.Close())
 	return errors.Join(errs...)
 }

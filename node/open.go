@@ -247,6 +247,7 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 		strategy = e.Strategy
 	}
 	overlayConf := n.opts.Config.Overlay
+	strategy = n.observeStrategy(strategy)
 	oc := owner.Config{
 		Self: n.net.Self(), Key: key, DB: n.db, Leases: n.leases, Homes: n.homes,
 		Sender: &handover.Sender{
@@ -342,6 +343,9 @@ func (n *Node) openPeers() error {
 	pc.SaveEvery = time.Second
 	if n.peers, err = peers.New(pc); err != nil {
 		return err
+	}
+	if n.events != nil {
+		n.peers.OnExchange(n.addExchange)
 	}
 	n.peersReady.Store(true)
 	n.nearest = &nearest.Service{

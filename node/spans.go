@@ -12,6 +12,7 @@ import (
 	"peerd/node/otlp"
 	"peerd/node/traffic"
 	"peerd/overlay/handover"
+	"peerd/overlay/outbox"
 	"peerd/overlay/owner"
 	"peerd/store"
 )
@@ -78,10 +79,14 @@ func (n *Node) addFetchSpan(p store.Page) {
 	n.spans.Add(s)
 }
 
-// Delivered adds a batch of URLs that was sent to an owner.
-func (o outboxNode) Delivered(to peer.ID, urls int, start time.Time, err error) {
-	o.n.addSpan("batch", start, err, otlp.Attr{Key: "peerd.peer", Value: to.String()},
-		otlp.Attr{Key: "peerd.urls", Value: urls})
+// addBatchSpan adds a batch of URLs that was sent to an owner.
+func (n *Node) addBatchSpan(b outbox.Batch) {
+	if !b.Sent {
+		return
+	}
+	n.addSpan("batch", time.Now().Add(-b.Took), b.Err,
+		otlp.Attr{Key: "peerd.peer", Value: b.Peer.String()},
+		otlp.Attr{Key: "peerd.urls", Value: b.URLs})
 }
 
 // spanEstimator adds estimations of other peers, and connections that they open.

@@ -46,7 +46,8 @@ func newRootCommand() *cobra.Command {
 	}
 	cli.Setup(root)
 	root.AddCommand(newListCommand(), newRunCommand(), newSimCommand(), newChaosCommand(),
-		newCompareCommand(), newSoakCommand(), newAttackCommand(), newParquetCommand())
+		newCompareCommand(), newSoakCommand(), newAttackCommand(), newParquetCommand(),
+		newEventsCommand())
 	root.AddCommand(newChildCommands()...)
 	return root
 }

@@ -9,6 +9,10 @@ type Experiment struct {
 	// Title says what the experiment shows, Source where it comes from, e.g. "Malet 2009,
 	// figure 5.7".
 	Title, Source string
+	// Command is the command line that runs it if that is not peerd-lab run, and Files are the
+	// names of data files besides those of Params. Optional.
+	Command string
+	Files   []string
 	// Needs names the flags of the data files that it requires.
 	Needs []string
 	// Run runs the experiment. Errors describe invalid parameters or data.

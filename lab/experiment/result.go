@@ -28,6 +28,8 @@ type Result struct {
 	Claims []Claim    `json:"claims"`
 	Notes  []string   `json:"notes"`
 	Plots  []Plot     `json:"-"`
+
+	cmd string // Experiment.Command
 }
 
 // resultArgs is the form of Params in results.json. Its keys are the names of the flags. It has
@@ -168,8 +170,8 @@ func newResult(r Run) *Result {
 	}
 	return &Result{
 		Name: r.Experiment.Name, Title: r.Experiment.Title, Source: r.Experiment.Source,
-		Params: args,
-		Data:   []dataFile{}, Tables: []*Table{}, Claims: []Claim{}, Notes: []string{},
+		Params: args, cmd: r.Experiment.Command,
+		Data: []dataFile{}, Tables: []*Table{}, Claims: []Claim{}, Notes: []string{},
 	}
 }
 
@@ -193,6 +195,9 @@ func (r *Result) addData(files []string) error {
 
 // command returns the command line that repeats r.
 func (r *Result) command() string {
+	if r.cmd != "" {
+		return r.cmd
+	}
 	c := []string{"peerd-lab run", r.Name}
 	add := func(set bool, format string, args ...any) {
 		if set {

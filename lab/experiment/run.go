@@ -159,7 +159,7 @@ func (r Run) Do(
 	if c.err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Experiment.Name, c.err)
 	}
-	if err := c.res.addData(r.Params.files()); err != nil {
+	if err := c.res.addData(append(r.Params.files(), r.Experiment.Files...)); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Experiment.Name, err)
 	}
 	return c.res, nil

@@ -98,6 +98,7 @@ type Config struct {
 	Collect Collect `toml:"collect"`
 	Traffic Traffic `toml:"traffic"`
 	Traces  Traces  `toml:"traces"`
+	Events  Events  `toml:"events"`
 	Overlay Overlay `toml:"overlay"`
 }
 
@@ -133,6 +134,7 @@ func Default() Config {
 		},
 		Archive: Archive{MaxFile: 1 << 30},
 		Collect: Collect{Upload: 1 << 20},
+		Events:  Events{MaxSize: 1 << 30},
 		Overlay: Overlay{
 			BatchMaxURLs:  1000,
 			BatchMaxAge:   Duration{5 * time.Second},
@@ -238,6 +240,7 @@ func (c Config) Validate() error {
 	c.Collect.check(&f, c.Archive.Enabled)
 	c.Traffic.check(&f, c.Listen)
 	c.Traces.check(&f)
+	between(&f, "events.max_size", int64(c.Events.MaxSize), 0, 1<<50)
 	c.Overlay.check(&f)
 	return f.err()
 }

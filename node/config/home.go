@@ -84,6 +84,9 @@ func (h Home) ArchiveDir() string { return filepath.Join(h.Dir, "archive") }
 // IndexDir returns the folder of the full-text index.
 func (h Home) IndexDir() string { return filepath.Join(h.Dir, "index") }
 
+// EventsFile returns the path of the event log.
+func (h Home) EventsFile() string { return filepath.Join(h.Dir, "events.jsonl") }
+
 // StoreDir returns the path of the database.
 func (h Home) StoreDir() string { return filepath.Join(h.Dir, "store") }
 

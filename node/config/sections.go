@@ -82,6 +82,14 @@ type Archive struct {
 	MaxBody map[string]Size `toml:"max_body"`
 }
 
+// Events is the section [events] of config.toml.
+type Events struct {
+	// Enabled writes the event log.
+	Enabled bool `toml:"enabled"`
+	// MaxSize is the size at which it ends; 0: no limit.
+	MaxSize Size `toml:"max_size"`
+}
+
 // Search is the section [search] of config.toml.
 type Search struct {
 	// Enabled indexes the archived pages.

@@ -225,6 +225,13 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # "http://127.0.0.1:4318/v1/traces". "" is none.
 #endpoint = ""
 
+[events]
+# Write what happens in this peer, for experiments, to the file events.jsonl beside this file.
+#enabled = false
+
+# Size at which the event log ends; "0" is no limit.
+#max_size = "1GiB"
+
 [overlay]
 # Number of URLs at which a batch is sent to another peer.
 #batch_max_urls = 1000

@@ -94,12 +94,6 @@ type Node interface {
 	SpeaksFor(p peer.ID, u store.URL) bool
 }
 
-// An Observer is a Node that is told of each batch of so many URLs that was sent, or could not be.
-// Delivered must not block.
-type Observer interface {
-	Delivered(to peer.ID, urls int, began time.Time, err error)
-}
-
 // A Forwarder delivers pending URLs to the owners of their hosts and receives URLs for hosts of
 // this peer. Its methods may be called concurrently. Nothing is delivered unless Run is
 // running.

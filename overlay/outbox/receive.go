@@ -32,9 +32,11 @@ func (f *Forwarder) handle(ctx context.Context, c *wire.Conn) error {
 	if err := c.RecvZ(&b); err != nil {
 		return err
 	}
+	began := time.Now()
 	b.from = f.gate.finder(c.Peer())
 	f.checkNotices(b, c.Peer())
 	r, err := f.receive(ctx, b)
+	tell(f.cfg.Node, c.Peer(), false, b, r, began, err)
 	if err != nil {
 		return err
 	}

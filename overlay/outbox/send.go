@@ -34,13 +34,7 @@ func (f *Forwarder) exchange(ctx context.Context, owner peer.ID, b batch) (outco
 	if err == nil {
 		err = r.check(b)
 	}
-	if o, ok := f.cfg.Node.(Observer); ok {
-		urls := 0
-		for _, g := range b.Groups {
-			urls += len(g.URLs)
-		}
-		o.Delivered(owner, urls, began, err)
-	}
+	tell(f.cfg.Node, owner, true, b, r, began, err)
 	if err != nil {
 		f.log.Debug("failed to deliver batch", "owner", owner, "err", err)
 		return failed, nil

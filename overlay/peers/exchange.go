@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
@@ -43,7 +44,21 @@ type welcome struct {
 
 // ping asks for a pong.
 type ping struct {
-	Round int `cbor:"1,keyasint"`
+	// Round is one more than in the ping before. That of the first is a random number, by which
+	// logs of both sides are compared.
+	Round int64 `cbor:"1,keyasint"`
+}
+
+// Exchange are the pings of one exchange, as one side saw them. The nth answer belongs to the nth
+// question.
+type Exchange struct {
+	Peer  peer.ID
+	ID    int64 // the same at both sides
+	Asked bool  // this side asked
+	// Sent and Received are the times of messages of this side and of the other one.
+	Sent, Received []time.Time
+	RTT            time.Duration // the least that this side measured
+	At             coords.Coordinate
 }
 
 // pong is the reply to ping.
@@ -70,7 +85,8 @@ type exchanger struct {
 	intake  *intake
 	checker *checker
 
-	monitored  host.Host // Config.Host, monitored by the Service
+	measured   func(Exchange) // nil: none
+	monitored  host.Host      // Config.Host, monitored by the Service
 	heartbeats heartbeatStreams
 	hellos     wire.Limiter // limits what other peers begin
 }
@@ -106,7 +122,7 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err erro
 	}
 	// Nothing but the pings may happen between here and sending last, because both sides
 	// measure.
-	at, rtt, err := clock(c)
+	seen, err := clock(c)
 	if err != nil {
 		return err
 	}
@@ -114,7 +130,8 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err erro
 	if err := c.Send(last); err != nil {
 		return err
 	}
-	if err := x.finishExchange(p, at, rtt, reply.Beacon,
+	seen.Peer = p
+	if err := x.finishExchange(seen, reply.Beacon,
 		thirdPeers{reply.Others, reply.Suspects}); err != nil {
 		return err
 	}
@@ -145,24 +162,27 @@ func (x *exchanger) beaconsFor(w syncRequest, sealed []byte) ([]RelayedBeacon, e
 	return x.dir.beaconsFor(w, claim.At.Unloaded(claim.Wait)), nil
 }
 
-// clock sends the pings and returns the minimum round trip and the last coordinate of the other
-// side.
-func clock(c *wire.Conn) (at coords.Coordinate, least time.Duration, err error) {
-	least = math.MaxInt64
-	for i := range pingRounds {
+// clock sends the pings.
+func clock(c *wire.Conn) (Exchange, error) {
+	e := Exchange{Asked: true, ID: rand.Int64N(maxExchangeID), RTT: math.MaxInt64}
+	for i := range int64(pingRounds) {
 		start := time.Now()
-		if err := c.Send(ping{Round: i}); err != nil {
-			return at, 0, err
+		if err := c.Send(ping{Round: e.ID + i}); err != nil {
+			return e, err
 		}
 		var answer pong
 		if err := c.Recv(&answer); err != nil {
-			return at, 0, err
+			return e, err
 		}
-		least = min(least, time.Since(start))
-		at = answer.At
+		end := time.Now()
+		e.Sent, e.Received = append(e.Sent, start), append(e.Received, end)
+		e.RTT, e.At = min(e.RTT, end.Sub(start)), answer.At
 	}
-	return at, least, nil
+	return e, nil
 }
+
+// maxExchangeID bounds the random number of an exchange: a Round fits into 32 bits.
+const maxExchangeID = 1 << 30
 
 // handle serves a stream of another peer.
 func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
@@ -195,30 +215,17 @@ func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 	if err := c.Send(reply); err != nil {
 		return err
 	}
-	var asked ping
-	if err := c.Recv(&asked); err != nil {
+	seen, err := answerPings(c, x.self.coordinate)
+	if err != nil {
 		return err
-	}
-	least := time.Duration(math.MaxInt64)
-	for i := range pingRounds {
-		start := time.Now()
-		if err := c.Send(pong{At: x.self.coordinate()}); err != nil {
-			return err
-		}
-		if i == pingRounds-1 {
-			break
-		}
-		if err := c.Recv(&asked); err != nil {
-			return err
-		}
-		least = min(least, time.Since(start))
 	}
 	// This message may be long and is not measured.
 	var last done
 	if err := c.Recv(&last); err != nil {
 		return err
 	}
-	if err := x.finishExchange(c.Peer(), last.At, least, first.Beacon,
+	seen.At = last.At
+	if err := x.finishExchange(seen, first.Beacon,
 		thirdPeers{last.Others, last.Suspects}); err != nil {
 		return err
 	}
@@ -228,28 +235,53 @@ func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 	return nil
 }
 
+// answerPings is the other side of clock. It measures from an answer to the next question.
+func answerPings(c *wire.Conn, at func() coords.Coordinate) (Exchange, error) {
+	e := Exchange{Peer: c.Peer(), RTT: math.MaxInt64}
+	for i := range pingRounds {
+		var asked ping
+		if err := c.Recv(&asked); err != nil {
+			return e, err
+		}
+		now := time.Now()
+		if i == 0 {
+			e.ID = asked.Round
+		} else {
+			e.RTT = min(e.RTT, now.Sub(e.Sent[i-1]))
+		}
+		start := time.Now()
+		if err := c.Send(pong{At: at()}); err != nil {
+			return e, err
+		}
+		e.Sent, e.Received = append(e.Sent, start), append(e.Received, now)
+	}
+	return e, nil
+}
+
 // thirdPeers is what one side sends about third peers.
 type thirdPeers struct {
 	beacons  []RelayedBeacon
 	suspects []suspicion
 }
 
-// finishExchange stores the results of an exchange with p. An error means that p misbehaved.
-func (x *exchanger) finishExchange(
-	p peer.ID, at coords.Coordinate, rtt time.Duration, beacon []byte, third thirdPeers,
-) error {
+// finishExchange stores the results of an exchange. An error means that the other peer misbehaved.
+func (x *exchanger) finishExchange(seen Exchange, beacon []byte, third thirdPeers) error {
+	p := seen.Peer
 	if len(third.beacons) > maxFirstSync || len(third.suspects) > maxSuspicions {
 		return fmt.Errorf("%w: %d beacons and %d suspicions, want at most %d and %d",
 			ErrBeacon, len(third.beacons), len(third.suspects), maxFirstSync, maxSuspicions)
 	}
-	if err := at.Validate(x.dims); err != nil {
+	if err := seen.At.Validate(x.dims); err != nil {
 		return fmt.Errorf("peers: coordinate of %s: %w", p, err)
 	}
 	if err := x.intake.addOwnBeacon(p, beacon); err != nil {
 		return err
 	}
 	x.dir.Touch(p)
-	x.observe(p, at, rtt)
+	x.observe(p, seen.At, seen.RTT)
+	if x.measured != nil {
+		x.measured(seen)
+	}
 	for _, o := range third.beacons {
 		if err := x.intake.addBeacon(p, o); errors.Is(err, ErrBeacon) {
 			return fmt.Errorf("peers: beacon relayed by %s: %w", p, err)

@@ -139,7 +139,7 @@ func lie(
 		return err
 	}
 	for i := range pingRounds {
-		if err := errors.Join(c.Send(ping{Round: i}), c.Recv(new(pong))); err != nil {
+		if err := errors.Join(c.Send(ping{Round: int64(i)}), c.Recv(new(pong))); err != nil {
 			return err
 		}
 	}

@@ -118,6 +118,10 @@ func (s *Service) Moved() float64 { return s.self.moved() }
 // Traits.Validate and then changes nothing.
 func (s *Service) SetTraits(t coords.Traits) error { return s.self.setTraits(t) }
 
+// OnExchange has fn called with the pings of each exchange, whichever side began it. It must be
+// called before Run. fn must not block, and may be called concurrently.
+func (s *Service) OnExchange(fn func(Exchange)) { s.exchanger.measured = fn }
+
 // RTT returns the last measured round trip to p, the minimum of three. It returns false if p
 // was never measured or has expired.
 func (s *Service) RTT(p peer.ID) (time.Duration, bool) { return s.states.rtt(p) }

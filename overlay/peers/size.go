@@ -60,8 +60,8 @@ func MeasureSizes(topic string, proto protocol.ID, dims int) (Sizes, error) {
 	w := &syncRequest{Digest: make(digest, digestSalt), Radius: 12.345678, MaxBeacons: maxLaterSync}
 	messages := []any{hello{Beacon: sealed, Sync: w}, welcome{Beacon: sealed, Sync: w},
 		done{At: at}}
-	for i := range pingRounds {
-		messages = append(messages, ping{Round: i}, pong{At: at})
+	for i := range int64(pingRounds) {
+		messages = append(messages, ping{Round: maxExchangeID + i}, pong{At: at})
 	}
 	for _, m := range messages {
 		if err := wire.WriteMsg(&sum, m); err != nil {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"testing"
 	"time"
-
-	"github.com/libp2p/go-libp2p/core/peer"
 )
 
 // A peer that was unreachable is suspect until it is heard. Only what it has sent since counts.
@@ -116,7 +114,7 @@ func TestSuspicionsAreBounded(t *testing.T) {
 		t.Errorf("suspicions() = %v, want the latest eight", all)
 	}
 	s := &exchanger{env: &env{dims: testDims}}
-	if err := s.finishExchange(peer.ID("x"), testBeacon("", 1, d.now).At, time.Second, nil,
+	if err := s.finishExchange(Exchange{Peer: "x", At: testBeacon("", 1, d.now).At}, nil,
 		thirdPeers{suspects: make([]suspicion, maxSuspicions+1)}); !errors.Is(err, ErrBeacon) {
 		t.Errorf("finishExchange with too many suspicions: %v, want ErrBeacon", err)
 	}
