@@ -19,8 +19,8 @@ var systemDirs = []string{"/etc", "/usr", "/lib", "/lib64", "/nix/store", "/proc
 	"/var/lib/ca-certificates"}
 
 // Sandbox restricts the files of this process, for good, to the home and to what the settings name
-// (Landlock, on Linux from 5.13). Temporary files are in the home then. Where the kernel does not support that, it does nothing. Files
-// that are open stay open.
+// (Landlock, on Linux from 5.13). Temporary files are in the home then. Where the kernel does not
+// support that, it does nothing. Files that are open stay open.
 func Sandbox(home config.Home, c config.Config) error {
 	dir, err := filepath.Abs(home.Dir)
 	if err != nil {
