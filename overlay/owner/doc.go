@@ -23,6 +23,9 @@
 //
 // What the package needs of other layers it declares in needs.go and config.go.
 //
+// Package ownership has the states of a subnet and what changes them; the parts of a Manager
+// give it events.
+//
 // docs/protocol/ownership.md describes the protocol and the rules for concurrent events,
 // docs/protocol/lease.md the leases and docs/protocol/hostmove.md the moves of hosts.
 package owner
