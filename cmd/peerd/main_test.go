@@ -158,10 +158,10 @@ func TestFailures(t *testing.T) {
 		{"no profile", []string{"crawl", "http://a.example/", "--profile",
 			filepath.Join(dir, "none")}, 1, `no such file`},
 		{"export", []string{"export"}, 2,
-			`nothing to export, want warc, cdx, links, graph, given-up or text; ` +
+			`nothing to export, want warc, wacz, cdx, links, graph, arcs, given-up or text; ` +
 				`see peerd export --help`},
-		{"export of what is none", []string{"export", "pdf"}, 2,
-			`unknown command "pdf", want cdx, given-up, graph, links, text or warc; ` +
+		{"export of what is none", []string{"export", "html"}, 2,
+			`unknown command "html", want arcs, cdx, given-up, graph, links, text, wacz or warc; ` +
 				`see peerd export --help`},
 		{"export from nowhere", []string{"export", "warc"}, 2,
 			`not the home of a peer`},

@@ -62,7 +62,7 @@ func Group(cmd *cobra.Command, args []string) error {
 }
 
 // maxListed is the largest number of subcommands that an error lists.
-const maxListed = 6
+const maxListed = 8
 
 // unknownCommand returns the error that cmd has no subcommand of that name. It names the
 // subcommands if there are few, else a similar one.
