@@ -17,6 +17,9 @@ import (
 var ErrNoArchive = errors.New(
 	"the home has no archive; crawl with --warc, or set archive.enabled in config.toml")
 
+// Want says which records of an archive are exported.
+type Want = warc.Want
+
 // Archive opens the archive of a home for reading. A peer may be writing it.
 func Archive(home config.Home) (*warc.Reader, error) {
 	r, err := warc.OpenReader(home.ArchiveDir())

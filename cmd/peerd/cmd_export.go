@@ -19,7 +19,6 @@ import (
 	"peerd/node"
 	"peerd/node/admin"
 	"peerd/node/config"
-	"peerd/store/warc"
 )
 
 // exports are the kinds of export. Those with resumes can be continued.
@@ -61,7 +60,7 @@ type exportFilter struct {
 }
 
 // want is has for the archive; nil selects everything.
-func (f exportFilter) want() warc.Want {
+func (f exportFilter) want() node.Want {
 	if f == (exportFilter{}) {
 		return nil
 	}
