@@ -90,8 +90,8 @@ func newGroup(strategy string) *group {
 type choice struct{ peer, subnet string }
 
 // read reads merged logs into groups. Figures about one peer are about the peer with an ID that
-// ends with want.peer, or else the first one to which an experiment did something, or else the one that
-// received the most URLs; those about one subnet about want.subnet, or the one with the most
+// ends with want.peer, or else the first one to which an experiment did something, or else the one
+// that received the most URLs; those about one subnet about want.subnet, or the one with the most
 // requests.
 func read(names []string, want choice) ([]*group, int, error) {
 	strategies := map[clock]string{} // by run
