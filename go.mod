@@ -227,3 +227,7 @@ require (
 tool honnef.co/go/tools/cmd/staticcheck
 
 replace github.com/json-iterator/go => ./internal/jsoniter
+
+replace github.com/blevesearch/zapx/v11 => ./internal/zap11
+
+replace github.com/blevesearch/zapx/v12 => ./internal/zap12

@@ -64,7 +64,7 @@ func (c *Crawler) readOptOut(
 	got, failure := f.Fetch(ctx, file, deny.MaxOptOut)
 	switch {
 	case f.redirected.IsValid() || f.refused != nil || ctx.Err() != nil:
-		return false, nil // it was not requested, or not to its end
+		return false, nil //nolint:nilerr // it was not requested, or not to its end
 	case got.Status != http.StatusOK:
 		got.Body = nil
 	}

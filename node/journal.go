@@ -291,7 +291,7 @@ func (n *Node) runJournal(ctx context.Context) error {
 		known = n.observePresence(known)
 		if backoff.Sleep(ctx, n.journal.presence) != nil {
 			n.saveJournal()
-			return nil
+			return nil //nolint:nilerr // the end of ctx is none
 		}
 	}
 }

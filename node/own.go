@@ -52,7 +52,7 @@ func (n *Node) runNAT64(ctx context.Context) error {
 			n.log.Debug("failed to look up the translators of the network", "err", err)
 		}
 		if backoff.Sleep(ctx, nat64Every) != nil {
-			return nil
+			return nil //nolint:nilerr // the end of ctx is none
 		}
 	}
 	return nil

@@ -92,7 +92,7 @@ func (n *Node) enqueueSeeds(ctx context.Context) error {
 		n.log.Error("failed to add the seeds of the profile: the disk is full",
 			"err", err, "retry_in", seedRetry)
 		if backoff.Sleep(ctx, seedRetry) != nil {
-			return nil
+			return nil //nolint:nilerr // the end of ctx is none
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (n *Node) runTraffic(ctx context.Context) error {
 			n.net.Disconnect()
 		}
 		if backoff.Sleep(ctx, trafficPoll) != nil {
-			return nil
+			return nil //nolint:nilerr // the end of ctx is none
 		}
 	}
 }

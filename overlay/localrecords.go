@@ -100,7 +100,7 @@ func (l *localRecords) run(ctx context.Context, log *slog.Logger) error {
 		}
 		log.Debug("swept DHT records", "removed", n)
 		if backoff.Sleep(ctx, sweepInterval) != nil {
-			return nil
+			return nil //nolint:nilerr // the end of ctx is none
 		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -63,7 +62,7 @@ func runEventsMerge(cmd *cobra.Command, logs []string, out string, drift float64
 	if !(drift > 0 && drift < 1e5) {
 		return cli.Usagef(cmd, "--max-drift %v: want more than 0 and less than 100000", drift)
 	}
-	var to io.Writer = cmd.OutOrStdout()
+	to := cmd.OutOrStdout()
 	if out != "" {
 		f, err := os.Create(out)
 		if err != nil {

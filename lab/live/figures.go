@@ -55,7 +55,6 @@ func short(peer string) string { return peer[max(0, len(peer)-8):] }
 type line struct {
 	name, title, y string
 	of             func(*group) []point
-	logX           bool
 }
 
 // draw adds all plots.

@@ -46,7 +46,7 @@ func ExportParquet(dir string, names []string) (counts map[events.Kind]int, err 
 // parquetFile is a file of one kind of events.
 type parquetFile struct {
 	file *os.File
-	w    *parquet.Writer
+	w    *parquet.Writer //nolint:staticcheck // the others need the type of events when compiled
 }
 
 func newParquetFile(dir string, kind events.Kind, t reflect.Type) (*parquetFile, error) {

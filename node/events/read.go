@@ -63,11 +63,11 @@ func (r *Reader) Next() (Event, error) {
 func (r *Reader) parse(line []byte) (Event, error) {
 	var h Header
 	if json.Unmarshal(line, &h) != nil || r.made[h.Kind] == nil || h.T <= 0 || h.T > maxTime {
-		return nil, nil
+		return nil, nil //nolint:nilerr // it is none
 	}
 	e := reflect.New(r.made[h.Kind]).Interface().(Event)
 	if json.Unmarshal(line, e) != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // it is none
 	}
 	if s, ok := e.(*Start); ok {
 		if s.Schema > Schema {

@@ -8,12 +8,12 @@
 package sitepage
 
 import (
-	"bytes"
 	"context"
-	"embed"
+	_ "embed" // page.html
 	"errors"
 	"fmt"
-	"html/template"
+	"html"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -77,10 +77,12 @@ type Server struct {
 	handler        http.Handler
 }
 
+// page has names in double braces, in place of which show puts text. Package html/template would
+// do that as well, but makes the program 8 MB larger: it looks methods up by name, so that the
+// linker keeps all of them.
+//
 //go:embed page.html
-var text embed.FS
-
-var pages = template.Must(template.New("page.html").ParseFS(text, "page.html"))
+var page string
 
 // Listen opens a socket at HOST:PORT. The caller must call Run or Close.
 func Listen(addr string, peer Peer, log *slog.Logger) (*Server, error) {
@@ -147,23 +149,55 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// view is what the template shows.
+// view is what the page shows apart from what it says of the peer.
 type view struct {
-	About
-	File    string
-	Site    *Site
-	Message string
+	site    *Site
+	message string
+}
+
+// render returns the page.
+func render(a About, v view) string {
+	message := v.message
+	if message != "" {
+		message = `<p class="message">` + html.EscapeString(message) + "</p>"
+	}
+	contact := a.Contact
+	if contact == "" {
+		contact = "none"
+	}
+	return strings.NewReplacer(
+		"{{message}}", message, "{{site}}", v.site.table(),
+		"{{delay}}", a.MinDelay.String(), "{{agent}}", html.EscapeString(a.UserAgent),
+		"{{contact}}", html.EscapeString(contact), "{{network}}", html.EscapeString(a.Network),
+		"{{peer}}", html.EscapeString(a.Peer), "{{file}}", deny.OptOutPath,
+	).Replace(page)
+}
+
+// table returns what is known of a site; nothing if s is nil.
+func (s *Site) table() string {
+	if s == nil {
+		return ""
+	}
+	by, out := "no peer", "none is known here"
+	switch {
+	case s.Self:
+		by = "this peer"
+	case s.Owner != "":
+		by = "<code>" + html.EscapeString(s.Owner) + "</code>"
+		for _, a := range s.Addrs {
+			by += "<br>" + html.EscapeString(a)
+		}
+	}
+	if s.OptedOut {
+		out = "obeyed here until " + s.Until.Format(time.DateOnly)
+	}
+	return fmt.Sprintf("<table>\n<tr><th>Site</th><td>%s, in %s</td></tr>\n"+
+		"<tr><th>Crawled by</th><td>%s</td></tr>\n<tr><th>Opt-out</th><td>%s</td></tr>\n</table>",
+		html.EscapeString(s.Host), html.EscapeString(s.Subnet), by, out)
 }
 
 // show sends the page with a message or a site.
 func (s *Server) show(w http.ResponseWriter, status int, v view) {
-	v.About, v.File = s.peer.About(), deny.OptOutPath
-	var b bytes.Buffer
-	if err := pages.Execute(&b, v); err != nil {
-		s.log.Error("failed to render page", "err", err)
-		http.Error(w, "internal error", http.StatusInternalServerError)
-		return
-	}
 	head := w.Header()
 	head.Set("Content-Type", "text/html; charset=utf-8")
 	head.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; "+
@@ -172,7 +206,7 @@ func (s *Server) show(w http.ResponseWriter, status int, v view) {
 	head.Set("Referrer-Policy", "no-referrer")
 	head.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the visitor may have gone
+	_, _ = io.WriteString(w, render(s.peer.About(), v)) // the visitor may have gone
 }
 
 func (s *Server) start(w http.ResponseWriter, _ *http.Request) { s.show(w, http.StatusOK, view{}) }
@@ -180,15 +214,15 @@ func (s *Server) start(w http.ResponseWriter, _ *http.Request) { s.show(w, http.
 // fail shows an error, without its details if it is this peer's.
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	if errors.Is(err, ErrRefused) || errors.Is(err, deny.ErrOrigin) {
-		s.show(w, http.StatusBadRequest, view{Message: err.Error()})
+		s.show(w, http.StatusBadRequest, view{message: err.Error()})
 		return
 	}
 	s.log.Warn("failed to answer the owner of a web site", "err", err)
-	s.show(w, http.StatusServiceUnavailable, view{Message: "This did not work: " + err.Error()})
+	s.show(w, http.StatusServiceUnavailable, view{message: "This did not work: " + err.Error()})
 }
 
 func (s *Server) busy(w http.ResponseWriter) {
-	s.show(w, http.StatusTooManyRequests, view{Message: "Too many visitors. Try again soon."})
+	s.show(w, http.StatusTooManyRequests, view{message: "Too many visitors. Try again soon."})
 }
 
 // origin returns the origin in a form, for which a host is enough.
@@ -218,7 +252,7 @@ func (s *Server) site(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	s.show(w, http.StatusOK, view{Site: &site})
+	s.show(w, http.StatusOK, view{site: &site})
 }
 
 func (s *Server) optOut(w http.ResponseWriter, r *http.Request) {
@@ -238,10 +272,10 @@ func (s *Server) optOut(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.fail(w, err)
 	case obeyed:
-		s.show(w, http.StatusOK, view{Message: "Read " + o + deny.OptOutPath + ": the site opts " +
+		s.show(w, http.StatusOK, view{message: "Read " + o + deny.OptOutPath + ": the site opts " +
 			"out. All peers are being told, and each reads the file before it obeys."})
 	default:
-		s.show(w, http.StatusOK, view{Message: "Read " + o + deny.OptOutPath + ": the site does " +
+		s.show(w, http.StatusOK, view{message: "Read " + o + deny.OptOutPath + ": the site does " +
 			"not opt out. If it did before, all peers are being told to read the file again."})
 	}
 }
@@ -256,6 +290,6 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	s.show(w, http.StatusOK, view{Message: fmt.Sprintf("This peer sends no request to %v for %v.",
+	s.show(w, http.StatusOK, view{message: fmt.Sprintf("This peer sends no request to %v for %v.",
 		from.Addr().Unmap(), deny.MaxStop)})
 }

@@ -120,7 +120,7 @@ func (s *Service) SetTraits(t coords.Traits) error { return s.self.setTraits(t) 
 
 // OnExchange has fn called with the pings of each exchange, whichever side began it. It must be
 // called before Run. fn must not block, and may be called concurrently.
-func (s *Service) OnExchange(fn func(Exchange)) { s.exchanger.measured = fn }
+func (s *Service) OnExchange(fn func(Exchange)) { s.measured = fn }
 
 // RTT returns the last measured round trip to p, the minimum of three. It returns false if p
 // was never measured or has expired.

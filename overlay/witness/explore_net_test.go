@@ -160,7 +160,8 @@ func (m *exModel) saveVotes(w *exWorld, p int) {
 		x.disk.votes[q] = nil
 		if s := x.witness.watched[m.ids[q]]; s != nil {
 			for k, v := range s.votes {
-				x.disk.votes[q] = map[netip.Prefix]storedVote{k: {v.epoch, v.to, v.since.UnixMilli()}}
+				is := storedVote{v.epoch, v.to, v.since.UnixMilli()}
+				x.disk.votes[q] = map[netip.Prefix]storedVote{k: is}
 			}
 		}
 	}
@@ -380,9 +381,9 @@ func (m *exModel) attemptTakeover(w *exWorld, p int) {
 		until: w.clock(p).Add(VoteWindow)}
 	x.vote = v
 	for q := range w.peers {
-		switch {
-		case q == v.owner:
-		case q == p:
+		switch q {
+		case v.owner:
+		case p:
 			if !m.ballot(w, p, p, ended, v.attempt) {
 				m.release(w, p)
 				return

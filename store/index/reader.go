@@ -364,7 +364,7 @@ func (s *search) result(
 		}
 		if len(phrases) > 0 && (ctx.Err() != nil || text == nil) {
 			res.Partial = true
-			return res, nil
+			return res, nil //nolint:nilerr // the result says so
 		}
 		hit, err := s.r.hit(c, hashes)
 		if err != nil {
