@@ -98,7 +98,8 @@ func (c *Crawler) ReadOptOut(ctx context.Context, origin string) (out bool, err 
 		store.URL(origin+deny.OptOutPath))
 }
 
-// readForPeer reads the file of an opt-out because another peer or a visitor has asked for it, or for a URL.
+// readForPeer reads the file of an opt-out because another peer or a visitor has asked
+// for it, or for a URL.
 func (c *Crawler) readForPeer(
 	ctx context.Context, r store.FetchRequest, file store.URL,
 ) (out bool, err error) {
@@ -120,7 +121,7 @@ func (c *Crawler) readForPeer(
 }
 
 // checkForPeer returns nil if another peer's request for a URL may be sent. If a peer says that
-// the site has opted out, its file is read first. If it has, the request is not sent by the Fetcher.
+// the site has opted out, its file is read first. If it has, the Fetcher does not send the request.
 func (c *Crawler) checkForPeer(ctx context.Context, r store.FetchRequest) error {
 	if until := c.optOuts().Stopped(r.Addr, time.Now()); !until.IsZero() {
 		return fmt.Errorf("%w until %v: %w", ErrBusy, until, deny.ErrStopped)

@@ -104,12 +104,14 @@ func TestTexts(t *testing.T) {
 	}
 
 	stop := errors.New("stop")
-	if err := Texts(t.Context(), r, map[string]int64{}, func(Text) error { return stop }); !errors.Is(err, stop) {
+	err = Texts(t.Context(), r, map[string]int64{}, func(Text) error { return stop })
+	if !errors.Is(err, stop) {
 		t.Errorf("Texts() = %v, want the error of yield", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Texts(ctx, r, map[string]int64{}, func(Text) error { return nil }); !errors.Is(err, context.Canceled) {
+	err = Texts(ctx, r, map[string]int64{}, func(Text) error { return nil })
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Texts() with an ended context = %v", err)
 	}
 }

@@ -149,7 +149,8 @@ func (v visited) OptOut(ctx context.Context, origin string) (bool, error) {
 
 func (v visited) StopAddr(addr netip.Addr) error {
 	if err := v.n.guard.Check(addr); err != nil {
-		return fmt.Errorf("%w: this peer requests nothing at %v: %w", sitepage.ErrRefused, addr, err)
+		return fmt.Errorf("%w: this peer requests nothing at %v: %w", sitepage.ErrRefused, addr,
+			err)
 	}
 	if !v.n.deny.OptOuts.Stop(addr, time.Now()) {
 		return errors.New("too many addresses are stopped")

@@ -209,9 +209,8 @@ func (tx *Tx) indexOutlink(p netip.Prefix, u URL, d Digest, pending []byte) erro
 // Outlinks calls fn for the out-links that this peer stores as a replica of p, in the
 // order of their digests. fn returns false to stop.
 func (tx *Tx) Outlinks(p netip.Prefix, fn func(Pending) (bool, error)) error {
-	return eachValue(tx, outlinkPrefix(spaceReplicaOutlink, p), nil, func(key []byte, o Pending) (bool, error) {
-		return fn(o)
-	})
+	return eachValue(tx, outlinkPrefix(spaceReplicaOutlink, p), nil,
+		func(_ []byte, o Pending) (bool, error) { return fn(o) })
 }
 
 // promoteBatchSize is the number of out-links that one transaction promotes.

@@ -49,9 +49,8 @@ func (tx *Tx) markChanged(key []byte) error {
 
 // PendingOf calls fn for the pending URLs of host. fn returns false to stop.
 func (tx *Tx) PendingOf(host string, fn func(Pending) (bool, error)) error {
-	return eachValue(tx, hostPrefix(spacePending, host), nil, func(key []byte, p Pending) (bool, error) {
-		return fn(p)
-	})
+	return eachValue(tx, hostPrefix(spacePending, host), nil,
+		func(_ []byte, p Pending) (bool, error) { return fn(p) })
 }
 
 // Pending returns the pending URL u, or ErrNotFound.

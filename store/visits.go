@@ -72,9 +72,8 @@ func (tx *Tx) DeleteVisit(u URL) error {
 
 // Visits calls fn for every planned visit of a host. fn returns false to stop.
 func (tx *Tx) Visits(host string, fn func(Visit) (bool, error)) error {
-	return eachValue(tx, hostPrefix(spaceVisit, host), nil, func(key []byte, v Visit) (bool, error) {
-		return fn(v)
-	})
+	return eachValue(tx, hostPrefix(spaceVisit, host), nil,
+		func(_ []byte, v Visit) (bool, error) { return fn(v) })
 }
 
 // TakeDue removes up to n visits of a host that are due at now from the due order and

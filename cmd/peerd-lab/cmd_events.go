@@ -79,9 +79,9 @@ func runEventsMerge(cmd *cobra.Command, logs []string, out string, drift float64
 		return fmt.Errorf("merge: %w", err)
 	}
 	micros := func(v float64) time.Duration { return time.Duration(v * 1000).Round(10_000) }
-	fmt.Fprintf(cmd.ErrOrStderr(), "merged %d events of %d runs; times are exact to %v on average, "+
-		"%v at worst; %d runs could not be aligned, %d lines were skipped\n", m.Events, m.Runs,
-		micros(m.Mean), micros(float64(m.Worst)), m.Unaligned, m.Skipped)
+	fmt.Fprintf(cmd.ErrOrStderr(), "merged %d events of %d runs; times are exact to %v "+
+		"on average, %v at worst; %d runs could not be aligned, %d lines were skipped\n",
+		m.Events, m.Runs, micros(m.Mean), micros(float64(m.Worst)), m.Unaligned, m.Skipped)
 	return nil
 }
 

@@ -230,8 +230,8 @@ func (d *daemon) browse() {
 			t.Errorf("login %d: status %d, want %d", i+1, resp.StatusCode, want)
 		}
 	}
-	for _, path := range []string{"status", "peers", "subnets", "servers", "moves", "queue", "pages",
-		"limits", "settings", "denied", "history", "disk", "gain", "journal",
+	for _, path := range []string{"status", "peers", "subnets", "servers", "moves", "queue",
+		"pages", "limits", "settings", "denied", "history", "disk", "gain", "journal",
 		"placement?of=127.121.0.10"} {
 		resp := d.get("/v1/"+path, browser)
 		data, err := io.ReadAll(resp.Body)

@@ -24,14 +24,16 @@ func TestOptOut(t *testing.T) {
 	site := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			switch {
-			case r.URL.Path == "/robots.txt", r.URL.Path == "/.well-known/peerd-optout" && out.Load() == 0:
+			case r.URL.Path == "/robots.txt",
+				r.URL.Path == "/.well-known/peerd-optout" && out.Load() == 0:
 				http.NotFound(w, r)
 			case r.URL.Path == "/.well-known/peerd-optout":
 				fmt.Fprintln(w, "crawler: peerd")
 			default:
 				n := pages.Add(1)
 				w.Header().Set("Content-Type", "text/html")
-				fmt.Fprintf(w, "<title>%d</title><a href=/%d>a</a> <a href=/%d>b</a>", n, 2*n, 2*n+1)
+				fmt.Fprintf(w, "<title>%d</title><a href=/%d>a</a> <a href=/%d>b</a>", n, 2*n,
+					2*n+1)
 			}
 		})}
 	go func() { _ = site.Serve(ln) }()

@@ -1,6 +1,7 @@
-// Package deny keeps what a peer does not request: the hosts, domains and networks that its operator
-// denies, the web sites that have opted out, and the addresses that asked to be left alone. The
-// operator's list is a text file that may change at any time; it says nothing to other peers.
+// Package deny keeps what a peer does not request: the hosts, domains and networks that its
+// operator denies, the web sites that have opted out, and the addresses that asked to be left
+// alone. The operator's list is a text file that may change at any time; it says nothing to other
+// peers.
 //
 // A site opts out by a file (OptOutPath), whoever says so: other peers say only that the file is to
 // be read, which [OptOuts] limits. docs/protocol/optout.md describes the file. The package imports

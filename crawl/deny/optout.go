@@ -91,7 +91,7 @@ func ParseOrigin(text string) (string, error) {
 }
 
 // ParseOptOut reports whether the file of a site says that it opts out, and until when; zero: it
-// does not say. A line "crawler: peerd" or "crawler: *" opts out, and "until: 2030-12-31" ends that.
+// does not say. A line "crawler: peerd" or "crawler: *" opts out, "until: 2030-12-31" ends that.
 func ParseOptOut(text []byte) (out bool, until time.Time) {
 	text = bytes.TrimPrefix(text[:min(len(text), MaxOptOut)], []byte("\ufeff"))
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
@@ -128,8 +128,8 @@ func (o *OptOuts) Claim(name string) {
 	s.claimed = true
 }
 
-// origins returns the origins with a file that speaks for a URL: HTTP and HTTPS have their usual ports
-// together, and any other port is a site of its own.
+// origins returns the origins with a file that speaks for a URL: HTTP and HTTPS have their usual
+// ports together, and any other port is a site of its own.
 func origins(u store.URL) [2]string {
 	_, site, _ := strings.Cut(u.Origin(), "://")
 	return [2]string{"https://" + site, "http://" + site}
@@ -147,7 +147,8 @@ func (o *OptOuts) Due(u store.URL, now time.Time) store.URL {
 	}
 	for _, name := range origins(u) {
 		s := cmp.Or(o.obeyed[name], o.claims[name])
-		if s != nil && !now.Before(s.next) && (s.claimed || !s.until.IsZero() && !now.Before(s.until)) {
+		if s != nil && !now.Before(s.next) &&
+			(s.claimed || !s.until.IsZero() && !now.Before(s.until)) {
 			return store.URL(name + OptOutPath)
 		}
 	}
@@ -180,7 +181,8 @@ func (o *OptOuts) Read(
 	}
 	if out = !s.until.IsZero(); out && before.IsZero() && len(o.obeyed) >= maxObeyed {
 		o.mu.Unlock()
-		return false, false, fmt.Errorf("deny: %s has opted out, but %d sites have", name, maxObeyed)
+		return false, false, fmt.Errorf("deny: %s has opted out, but %d sites have", name,
+			maxObeyed)
 	}
 	changed = out != !before.IsZero()
 	if s.vain++; changed {

@@ -16,9 +16,13 @@ import (
 func TestParseOptOut(t *testing.T) {
 	for text, want := range map[string]string{
 		"crawler: peerd": "out", "\ufeffCrawler : PEERD # all\r\n": "out", "crawler: *\n": "out",
-		"crawler: peerd\nuntil: 2030-12-31\n": "out 2031-01-01", "until: 2030-12-31\n": "2031-01-01",
-		"crawler: peerd\nuntil: soon": "out", "": "", "crawler: other": "", "crawler peerd": "",
-		"<html>crawler: peerd</html>": "", "#crawler: peerd": "",
+		"crawler: peerd\nuntil: 2030-12-31\n": "out 2031-01-01",
+		"until: 2030-12-31\n":                 "2031-01-01",
+		"crawler: peerd\nuntil: soon":         "out",
+		"":                                    "",
+		"crawler: other":                      "",
+		"crawler peerd":                       "",
+		"<html>crawler: peerd</html>":         "", "#crawler: peerd": "",
 		strings.Repeat("#", MaxOptOut) + "\ncrawler: peerd": "",
 	} {
 		out, until := ParseOptOut([]byte(text))

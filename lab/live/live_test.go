@@ -339,7 +339,8 @@ func TestParquet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != 1 || rows[0].Self != "me" || rows[0].T < epoch || len(rows[0].Candidates) != 2 ||
+	if len(rows) != 1 || rows[0].Self != "me" || rows[0].T < epoch ||
+		len(rows[0].Candidates) != 2 ||
 		rows[0].Candidates[1].Peer != "other" || rows[0].Candidates[1].At.Vec[2] != 3 ||
 		rows[0].Proxy == nil || rows[0].Proxy.Delay != 10 {
 		t.Errorf("decision.parquet has %+v", rows)

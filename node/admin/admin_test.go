@@ -340,7 +340,8 @@ func TestLinks(t *testing.T) {
 			t.Errorf("Links() yielded %d of %d pages, %v", got, n, err)
 		}
 	}
-	if err := c.Links(t.Context(), "", func(Link) error { return errTest }); !errors.Is(err, errTest) {
+	err := c.Links(t.Context(), "", func(Link) error { return errTest })
+	if !errors.Is(err, errTest) {
 		t.Errorf("Links() = %v, want the error of yield", err)
 	}
 }

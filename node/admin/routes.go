@@ -441,7 +441,8 @@ func readRetryRequest(body io.Reader) (req RetryRequest, err error) {
 func (s *Server) links(w http.ResponseWriter, r *http.Request) {
 	after := r.URL.Query().Get("after")
 	s.stream(w, r, func(encode func(any) error) error {
-		return s.node.Links(r.Context(), after, func(l Link) error { return encode(l.normalized()) })
+		return s.node.Links(r.Context(), after,
+			func(l Link) error { return encode(l.normalized()) })
 	})
 }
 

@@ -126,8 +126,10 @@ func TestPage(t *testing.T) {
 		{"/stop", url.Values{}, 200, "127.0.0.1"},
 	} {
 		status, body := ask(t, base+c.path, c.form)
-		if status != c.status || !strings.Contains(body, c.want) || strings.Contains(body, "<script") {
-			t.Errorf("%s %v: %d, want %d with %q:\n%s", c.path, c.form, status, c.status, c.want, body)
+		if status != c.status || !strings.Contains(body, c.want) ||
+			strings.Contains(body, "<script") {
+			t.Errorf("%s %v: %d, want %d with %q:\n%s", c.path, c.form, status, c.status, c.want,
+				body)
 		}
 	}
 	f.mu.Lock()

@@ -124,7 +124,9 @@ func (m *exModel) step(w *exWorld, p int, e ownership.Event, crash bool) (saves 
 }
 
 // mutated is Unit.Step, but for the rule that is off.
-func (m *exModel) mutated(u ownership.Unit, e ownership.Event) (ownership.Unit, []ownership.Action) {
+func (m *exModel) mutated(
+	u ownership.Unit, e ownership.Event,
+) (ownership.Unit, []ownership.Action) {
 	doubt := u.Doubt
 	switch {
 	case e.Kind == ownership.Granting && !m.on(exGrantWithoutDoubt):

@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	exploreFaults = flag.Int("faults", 0, "additional faults of each scenario of the explorer")
+	exploreFaults = flag.Int("faults", 0, "additional faults of each scenario")
 	exploreStates = flag.Int("states", exploreDefault, "most states of a scenario; 0: no bound")
-	exploreLimit  = flag.Duration("limit", 0, "longest time for a scenario of the explorer; 0: none")
+	exploreLimit  = flag.Duration("limit", 0, "longest time for a scenario; 0: no bound")
 )
 
 // exSlowOwner makes A's clock a fifth slower than the others.

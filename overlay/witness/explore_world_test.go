@@ -146,8 +146,8 @@ const (
 	exUnready // the successor has no current copy
 )
 
-var exWhats = []string{"heartbeat", "ack", "vote request", "vote", "release", "pulse", "pulse reply",
-	"offer", "prepared", "commit", "done", "not ready"}
+var exWhats = []string{"heartbeat", "ack", "vote request", "vote", "release", "pulse",
+	"pulse reply", "offer", "prepared", "commit", "done", "not ready"}
 
 // exMessage is on its way from one peer to another. Stamp is a time by the sender's clock that
 // comes back with the answer.

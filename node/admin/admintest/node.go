@@ -143,8 +143,9 @@ func (n *Node) addActivity(r *rand.Rand) {
 	for i := range min(1000, len(n.subnets)) {
 		n.pages = append(n.pages, admin.Page{
 			URL: fmt.Sprintf("https://www%d.example.org/article/%d", i, r.IntN(1e6)), Status: 200,
-			Seq: uint64(1000 - i), Outcome: "ok", Bytes: int64(2000 + r.IntN(90_000)), ContentType: "text/html",
-			FetchedAt: n.now.Add(-time.Duration(i) * 300 * time.Millisecond), Links: r.IntN(120),
+			Seq: uint64(1000 - i), Outcome: "ok", Bytes: int64(2000 + r.IntN(90_000)),
+			ContentType: "text/html",
+			FetchedAt:   n.now.Add(-time.Duration(i) * 300 * time.Millisecond), Links: r.IntN(120),
 			TookMs: 20 + r.ExpFloat64()*150, Estimation: i%9 == 0,
 			Title: fmt.Sprintf("Article %d <b>of</b> the day", i)})
 	}
