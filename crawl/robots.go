@@ -238,6 +238,10 @@ func (c *Crawler) updateRobots(
 	return r, c.saveRobots(origin, result)
 }
 
+// minRobotsThrottle is the first wait after a robots.txt was answered with 429 and without
+// Retry-After, if Config.MaxThrottle is not shorter.
+const minRobotsThrottle = time.Minute
+
 // unreachableRules returns what follows from a try that found the file unreachable: the origin
 // waits for twice as long as before, and is given up for a while after Config.Patience.
 func (c *Crawler) unreachableRules(old originRules, f *robotsFetcher) originRules {
@@ -247,11 +251,14 @@ func (c *Crawler) unreachableRules(old originRules, f *robotsFetcher) originRule
 		r.failure.since = now
 	}
 	failing := now.Sub(c.since(r.failure.since))
-	longest := c.cfg.MaxBackOff
+	first, longest := c.cfg.BackOff, c.cfg.MaxBackOff
 	if f.throttled() {
 		longest = c.cfg.MaxThrottle
+		if f.retryAfter == 0 {
+			first = max(first, minRobotsThrottle)
+		}
 	}
-	wait := min(max(failing, c.cfg.BackOff), longest)
+	wait := min(failing+first, longest) // doubles with each request
 	if rest := c.cfg.patience(before, f.report.Outcome) - failing; rest > 0 {
 		wait = max(c.cfg.within(rest, wait), f.retryAfter)
 	} else {
