@@ -31,6 +31,7 @@ import (
 	"peerd/node/otlp"
 	"peerd/node/registry"
 	"peerd/node/replay"
+	local "peerd/node/search"
 	"peerd/node/sitepage"
 	"peerd/node/traffic"
 	"peerd/overlay"
@@ -97,7 +98,8 @@ type Node struct {
 	replay        *replay.Server // nil: none
 	search        *search.Service
 	trace         *trace.Service
-	index         *index.Index // nil: none
+	index         *index.Index  // nil: none
+	recent        *local.Recent // nil: none
 	feed          *feed.Server
 	quota         *quota.Quota
 	traffic       *traffic.Limiter
@@ -220,6 +222,7 @@ func (n *Node) Run(ctx context.Context) error {
 	n.log.Info("peer started", "peer", n.net.Self(),
 		"network", n.opts.Profile.NetworkID(), "addrs", n.Addrs())
 	err := g.Wait()
+	n.finishIndex()
 	for _, s := range servers {
 		s.Close()
 	}

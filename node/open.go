@@ -22,6 +22,7 @@ import (
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/node/dashboard"
+	local "peerd/node/search"
 	"peerd/node/traffic"
 	"peerd/overlay"
 	"peerd/overlay/estimate"
@@ -457,6 +458,10 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 
 		MaxPages: n.opts.MaxPages, Rules: crawlRules(rules), Gate: gate, Archive: n.archive,
 		Quota: n.quota, StopWhenFull: n.opts.Alone, Logger: n.log,
+	}
+	if n.opts.indexes() {
+		n.recent = local.NewRecent()
+		cc.Archived, cc.MaxText = n.recent.Add, local.MaxText
 	}
 	s := conf.Shares
 	remote := s.Estimations / (s.Own + s.Assigned + s.Estimations)

@@ -62,6 +62,9 @@ func (o Options) hasAPI() bool {
 	return !o.Alone && (o.Emulation == nil || o.Emulation.Transport == nil)
 }
 
+// indexes reports whether the peer has a full-text index of what it archives.
+func (o Options) indexes() bool { return o.Config.Search.Enabled && o.Config.Archive.Enabled }
+
 // clock returns the clock that this peer uses with others; nil: the system clock.
 func (o Options) clock() func() time.Time {
 	if o.Emulation == nil {

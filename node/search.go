@@ -33,7 +33,7 @@ func (n *Node) openSearch() (err error) {
 			return all
 		},
 	}
-	if !n.opts.Config.Search.Enabled || n.archive == nil {
+	if !n.opts.indexes() {
 		return nil
 	}
 	if n.index, err = index.Open(n.opts.Home.IndexDir()); err != nil {
@@ -49,10 +49,29 @@ func (n *Node) runIndexer(ctx context.Context) error {
 	if n.index == nil {
 		return nil
 	}
-	x := &local.Indexer{Index: n.index, Archive: &n.archive.Reader, Agent: robotsAgent,
-		CheckSpace: n.checkSpace, Logger: n.log}
-	return x.Run(ctx)
+	return n.indexer().Run(ctx)
 }
+
+func (n *Node) indexer() *local.Indexer {
+	return &local.Indexer{Index: n.index, Archive: &n.archive.Reader, Agent: robotsAgent,
+		Recent: n.recent, CheckSpace: n.checkSpace, Logger: n.log}
+}
+
+// finishIndex adds to the index what a one-shot crawl fetched last, because no peer will run with
+// this home. What it does not add in finishIndexTime is added by "peerd index".
+func (n *Node) finishIndex() {
+	if n.index == nil || !n.opts.Alone {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), finishIndexTime)
+	defer cancel()
+	if _, err := n.indexer().CatchUp(ctx); err != nil {
+		n.log.Warn("failed to index all pages; peerd index adds them", "err", err)
+	}
+}
+
+// finishIndexTime is what an interrupted crawl may take for its index.
+const finishIndexTime = 5 * time.Second
 
 // Search searches the indexes of all peers.
 func (n *Node) Search(

@@ -57,16 +57,18 @@ type Indexer struct {
 // Run follows the archive until ctx ends. A failure is logged and tried again later: a peer
 // crawls also without an index.
 func (x *Indexer) Run(ctx context.Context) error {
+	var filled <-chan struct{}
 	for wait := time.Duration(0); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(wait):
+		case <-filled:
 		}
-		wait = followEvery
+		wait, filled = followEvery, x.Recent.filled()
 		if _, err := x.CatchUp(ctx); err != nil && ctx.Err() == nil {
 			x.Logger.Warn("failed to index pages", "retry_in", retryEvery, "err", err)
-			wait = retryEvery
+			wait, filled = retryEvery, nil
 		}
 	}
 }

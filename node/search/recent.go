@@ -13,17 +13,19 @@ import (
 // MaxText bounds the text of one page, in bytes.
 const MaxText = 4 << 20
 
-// recentBytes bounds the texts in a Recent. It is what a peer that crawls fast fetches while a
-// batch is written.
+// recentBytes bounds the texts in a Recent. Half of it is what a peer that crawls fast fetches
+// while a batch is written.
 const recentBytes = 8 << 20
 
-// Recent holds what the crawler has read of the pages that it archived last, so that they need not
-// be read from the archive. Its methods are safe for concurrent use, and work on a nil Recent.
+// Recent holds what the crawler has read of the pages that it archived last and that are not
+// indexed yet, so that they need not be read from the archive. Its methods are safe for concurrent
+// use, and work on a nil Recent.
 type Recent struct {
 	mu     sync.Mutex
 	known  map[place]*recentAnswer
-	places []place // the oldest first
+	places []place // the oldest first, also of some that are not known any more
 	bytes  int
+	half   chan struct{} // see filled
 }
 
 // place is the start of an exchange in the archive.
@@ -48,7 +50,17 @@ type answer struct {
 }
 
 // NewRecent returns an empty Recent.
-func NewRecent() *Recent { return &Recent{known: map[place]*recentAnswer{}} }
+func NewRecent() *Recent {
+	return &Recent{known: map[place]*recentAnswer{}, half: make(chan struct{}, 1)}
+}
+
+// filled returns a channel that receives when half of recentBytes, or more, wait to be indexed.
+func (r *Recent) filled() <-chan struct{} {
+	if r == nil {
+		return nil
+	}
+	return r.half
+}
 
 // Add adds an answer, and discards the oldest ones beyond recentBytes.
 func (r *Recent) Add(a crawl.Archived) {
@@ -73,21 +85,39 @@ func (r *Recent) Add(a crawl.Archived) {
 	r.known[at] = v
 	r.places = append(r.places, at)
 	for r.bytes += v.bytes; r.bytes > recentBytes; {
-		oldest := r.places[0]
-		r.places = r.places[1:]
-		r.bytes -= r.known[oldest].bytes
-		delete(r.known, oldest)
+		r.forget(r.places[0])
+	}
+	if r.bytes >= recentBytes/2 {
+		select {
+		case r.half <- struct{}{}:
+		default: // it has not been received yet
+		}
 	}
 }
 
-// at returns what is known of an exchange, or nil.
-func (r *Recent) at(file string, offset int64) *recentAnswer {
+// forget removes an answer, if it is known. r.mu is held.
+func (r *Recent) forget(at place) {
+	if v := r.known[at]; v != nil {
+		r.bytes -= v.bytes
+		delete(r.known, at)
+	}
+	for len(r.places) > 0 && r.known[r.places[0]] == nil {
+		r.places = r.places[1:]
+	}
+}
+
+// take returns what is known of an exchange, or nil, and forgets it. If it cannot be indexed, it is
+// read from the archive the next time.
+func (r *Recent) take(file string, offset int64) *recentAnswer {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.known[place{file, offset}]
+	at := place{file, offset}
+	v := r.known[at]
+	r.forget(at)
+	return v
 }
 
 func isRobots(u store.URL) bool { return string(u) == u.Origin()+"/robots.txt" }
@@ -95,7 +125,7 @@ func isRobots(u store.URL) bool { return string(u) == u.Origin()+"/robots.txt" }
 // follow returns a warc.Known that passes what is in r to use.
 func (r *Recent) follow(use func(answer) error) warc.Known {
 	return func(file string, offset int64) (end int64, err error) {
-		v := r.at(file, offset)
+		v := r.take(file, offset)
 		if v == nil {
 			return 0, nil
 		}

@@ -96,8 +96,14 @@ func TestRecentIsBounded(t *testing.T) {
 		r.Add(crawl.Archived{URL: "http://a.example/", Status: http.StatusOK,
 			Page: &extract.Document{Text: text}, At: warc.Location{File: "f", Offset: int64(i)}})
 	}
-	if r.bytes > recentBytes || len(r.known) != 3 || len(r.places) != 3 ||
-		r.at("f", 9) == nil || r.at("f", 6) != nil {
+	if r.bytes > recentBytes || len(r.known) != 3 || len(r.places) != 3 || len(r.filled()) != 1 ||
+		r.take("f", 9) == nil || r.take("f", 9) != nil || r.take("f", 6) != nil {
 		t.Errorf("%d bytes, %d answers", r.bytes, len(r.known))
+	}
+	for offset := range int64(9) {
+		r.take("f", offset)
+	}
+	if r.bytes != 0 || len(r.places) != 0 {
+		t.Errorf("%d bytes and %d places after all were taken", r.bytes, len(r.places))
 	}
 }
