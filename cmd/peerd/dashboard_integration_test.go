@@ -62,6 +62,7 @@ func (c *collector) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 // TestDashboard crawls a small web and watches the peer as a browser does, with the cookie that the
 // address of "peerd dashboard" gives, by its feed, and by its traces.
 func TestDashboard(t *testing.T) {
+	t.Parallel()
 	traces := &collector{spans: map[string]int{}, fetched: map[string]bool{}}
 	srv := httptest.NewServer(traces)
 	t.Cleanup(srv.Close)

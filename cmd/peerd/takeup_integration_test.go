@@ -109,6 +109,7 @@ func (w *newHosts) serve(out http.ResponseWriter, r *http.Request) {
 // TestTakeUp verifies that peers take up many new hosts, each with one lookup of A and AAAA per
 // peer that needs one, and logs how fast.
 func TestTakeUp(t *testing.T) {
+	t.Parallel()
 	for _, peers := range []int{1, 3} {
 		if *takeUpPeers != 0 && peers != *takeUpPeers {
 			continue
