@@ -15,13 +15,13 @@ import (
 
 // Limits of a batch.
 const (
-	maxBatchPages = 256
-	maxBatchText  = 4 << 20 // bytes
+	maxBatchPages = 512
+	maxBatchText  = 8 << 20 // bytes
 )
 
 // Pauses of Run.
 const (
-	followEvery = 2 * time.Second
+	followEvery = 4 * time.Second
 	retryEvery  = time.Minute
 )
 

@@ -15,7 +15,7 @@ const MaxText = 4 << 20
 
 // recentBytes bounds the texts in a Recent. Half of it is what a peer that crawls fast fetches
 // while a batch is written.
-const recentBytes = 8 << 20
+const recentBytes = 16 << 20
 
 // Recent holds what the crawler has read of the pages that it archived last and that are not
 // indexed yet, so that they need not be read from the archive. Its methods are safe for concurrent
