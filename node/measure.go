@@ -29,7 +29,7 @@ type measured struct {
 
 // newMetrics returns the metrics of a peer that is about to run.
 func (n *Node) newMetrics() *metrics.Set {
-	return metrics.New(&measured{
+	return metrics.New(n.registry, &measured{
 		n: n, counters: n.db.Counters(), named: n.db.NamedCounters(),
 		protocols: n.net.Names.Words(),
 	}, config.Version, runtime.Version(), n.log)

@@ -98,6 +98,9 @@ func (n *Node) openNet() error {
 	c.Bootstrap, c.Known, c.MDNS = boot, known, n.opts.Config.MDNS
 	c.NAT = n.opts.Config.NAT && n.usesInternet()
 	c.Relay = n.opts.Config.Relay
+	if n.opts.Config.Libp2pMetrics && n.opts.hasAPI() && n.opts.Emulation == nil {
+		c.Metrics = n.registry
+	}
 	c.Limiter, c.NoQUIC = peerTraffic{n.traffic}, n.opts.Config.Traffic.Limits().Limited()
 	c.Datastore = recordStore{n.db}
 	c.UserAgent = "peerd/" + config.Version

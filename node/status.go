@@ -226,14 +226,15 @@ func (n *Node) Peers() []admin.Peer {
 	here := self.At.Unloaded(self.Wait)
 	all := []admin.Peer{}
 	for _, b := range n.peers.Directory().All() {
+		connected, relayed := n.net.ConnectedTo(b.Peer)
 		at := b.At.Unloaded(b.Wait)
 		c := admin.Coordinate(at)
 		p := admin.Peer{
 			PeerID: b.Peer.String(), Addrs: b.Addrs, Coordinate: &c, WaitMs: ms(b.Wait),
 			Capacity: b.Capacity, Version: b.Version, LastSeenS: time.Since(b.Time).Seconds(),
 			DistanceMs: here.Distance(at),
-			Connected:  len(n.net.Host.Network().ConnsToPeer(b.Peer)) > 0,
-			Earth:      n.earth(addrOf(b.Addrs)),
+			Connected:  connected, Relayed: relayed,
+			Earth: n.earth(addrOf(b.Addrs)),
 		}
 		if rtt, ok := n.peers.RTT(b.Peer); ok {
 			p.RTTMs = ms(rtt)

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
 	ma "github.com/multiformats/go-multiaddr"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"peerd/internal/faults"
 	"peerd/overlay/admission"
@@ -65,6 +66,9 @@ type Config struct {
 	// Relay lets other members that cannot be reached be reached through this one, if NAT has
 	// found that it can be reached itself.
 	Relay bool
+	// Metrics gets libp2p's own metrics, which belong to the process: only one Net of a process
+	// may have it. Nil: there are none.
+	Metrics prometheus.Registerer
 	// MDNS makes peers on one local network find each other without configuration.
 	MDNS bool
 	// Datastore holds the DHT's records. Nil keeps them in memory. The Net does

@@ -97,12 +97,14 @@ func hostConfig(cfg Config) (*config.Config, error) {
 		return nil, err
 	}
 	c := &config.Config{
-		PeerKey:        cfg.Key,
-		UserAgent:      cfg.UserAgent,
-		Peerstore:      known,
-		Muxers:         []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}},
-		DialTimeout:    dialTimeout,
-		DisableMetrics: true, // a process may hold many hosts
+		PeerKey:     cfg.Key,
+		UserAgent:   cfg.UserAgent,
+		Peerstore:   known,
+		Muxers:      []upgrader.StreamMuxer{{ID: yamux.ID, Muxer: yamux.DefaultTransport}},
+		DialTimeout: dialTimeout,
+
+		DisableMetrics:       cfg.Metrics == nil,
+		PrometheusRegisterer: cfg.Metrics,
 		// What the options of libp2p set: a kind of address of which almost no dial succeeds is
 		// not dialed for a while.
 		UDPBlackHoleSuccessCounter:  fewDials("UDP"),
@@ -233,12 +235,16 @@ func newResourceManager(cfg Config) (network.ResourceManager, error) {
 		ProtocolPeerDefault: streams,
 	}.Build(defaults.AutoScale())
 
-	rm, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(limits),
-		rcmgr.WithMetricsDisabled(),
+	opts := []rcmgr.Option{
 		rcmgr.WithLimitPerSubnet(
 			connLimits(cfg, 32, 24, 16), connLimits(cfg, 64, 48, 32)),
 		rcmgr.WithNetworkPrefixLimit(connLimitsLocal(conns)),
-		rcmgr.WithConnRateLimiters(newDialLimiter()))
+		rcmgr.WithConnRateLimiters(newDialLimiter()),
+	}
+	if cfg.Metrics == nil {
+		opts = append(opts, rcmgr.WithMetricsDisabled())
+	}
+	rm, err := rcmgr.NewResourceManager(rcmgr.NewFixedLimiter(limits), opts...)
 	if err != nil {
 		return nil, fmt.Errorf("overlay: resource manager: %w", err)
 	}

@@ -129,16 +129,23 @@ func (n *Net) startNAT() error {
 		return fmt.Errorf("overlay: reachability: %w", err)
 	}
 	x := &nat{net: n, since: time.Now(), emit: emit}
-	x.relays, err = autorelay.NewAutoRelay(n.Host, autorelay.WithPeerSource(x.candidates),
+	relayed := []autorelay.Option{autorelay.WithPeerSource(x.candidates),
 		autorelay.WithBootDelay(0), autorelay.WithMinCandidates(1),
-		autorelay.WithNumRelays(relaysWanted), autorelay.WithBackoff(relayRetry))
+		autorelay.WithNumRelays(relaysWanted), autorelay.WithBackoff(relayRetry)}
+	relaying := []relay.Option{relay.WithResources(relayResources()), relay.WithACL(members{n})}
+	if reg := n.cfg.Metrics; reg != nil {
+		relayed = append(relayed, autorelay.WithMetricsTracer(
+			autorelay.NewMetricsTracer(autorelay.WithRegisterer(reg))))
+		relaying = append(relaying, relay.WithMetricsTracer(
+			relay.NewMetricsTracer(relay.WithRegisterer(reg))))
+	}
+	x.relays, err = autorelay.NewAutoRelay(n.Host, relayed...)
 	if err != nil {
 		return fmt.Errorf("overlay: relays: %w", err)
 	}
 	x.relays.Start()
 	if n.cfg.Relay {
-		x.relayed = relaysvc.NewRelayManager(n.Host, relay.WithResources(relayResources()),
-			relay.WithACL(members{n}))
+		x.relayed = relaysvc.NewRelayManager(n.Host, relaying...)
 	}
 	n.nat = x
 	return nil
@@ -172,6 +179,16 @@ func (x *nat) candidates(_ context.Context, most int) <-chan peer.AddrInfo {
 		}
 	}
 	return found
+}
+
+// ConnectedTo reports whether there is a connection to p, and whether all of them lead through other
+// members.
+func (n *Net) ConnectedTo(p peer.ID) (connected, relayed bool) {
+	conns := n.Host.Network().ConnsToPeer(p)
+	direct := slices.ContainsFunc(conns, func(c network.Conn) bool {
+		return !IsRelayed(c.RemoteMultiaddr())
+	})
+	return len(conns) > 0, len(conns) > 0 && !direct
 }
 
 // public reports whether there is a connection to a public address of p.

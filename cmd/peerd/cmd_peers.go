@@ -14,6 +14,13 @@ func newPeersCommand() *cobra.Command {
 		(*admin.Client).Peers, showPeers)
 }
 
+func connected(p admin.Peer) string {
+	if p.Relayed {
+		return "relayed"
+	}
+	return yesNo(p.Connected)
+}
+
 func showPeers(w io.Writer, peers []admin.Peer) error {
 	t := cli.NewTable(w, "PEER", "CONNECTED", "RTT", "DISTANCE", "WAIT", "CAPACITY", "VERSION",
 		"SEEN", "ADDRESS")
@@ -25,7 +32,7 @@ func showPeers(w io.Writer, peers []admin.Peer) error {
 		if len(p.Addrs) > 0 {
 			addr = p.Addrs[0]
 		}
-		t.Row(p.PeerID, yesNo(p.Connected), rtt, ms(p.DistanceMs), ms(p.WaitMs), p.Capacity,
+		t.Row(p.PeerID, connected(p), rtt, ms(p.DistanceMs), ms(p.WaitMs), p.Capacity,
 			p.Version, seconds(p.LastSeenS), addr)
 	}
 	return t.Flush()

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,22 +28,65 @@ import (
 
 const (
 	open = 3 // peers with public addresses
-	home = 2 // peers behind a router each
-	// Hashes of the peers' new identities divide the sites. That one of the two peers behind
-	// routers gets none has a probability of 3e-6.
-	sites = 60
+	// Hashes of the peers' new identities divide the sites. That one of the eight peers gets none
+	// has a probability of 1e-6.
+	sites = 120
 	pages = 4 // of each site
 	// patience only ends what hangs.
 	patience = 15 * time.Minute
 )
+
+// A kind says how a router translates and filters (RFC 4787, sections 4 and 5; the names are those
+// of RFC 3489).
+type kind int
+
+const (
+	// fullCone forwards to the peer what comes for the port that it sends from.
+	fullCone kind = iota
+	// restricted keeps the port, and lets in what comes from where the peer has sent to: holes can
+	// be punched.
+	restricted
+	// symmetric takes a random port for each connection: holes can be punched only to fullCone
+	// and open peers.
+	symmetric
+)
+
+// A home is the place of a peer behind a router.
+type home struct {
+	router string
+	kind   kind
+	outer  string // the router of the router, which is restricted; "": none
+}
+
+// homes are those of the peers after the open ones. No relay is needed between peers in two homes
+// only if direct says so.
+var homes = []home{
+	{router: "cone", kind: fullCone},
+	{router: "symm", kind: symmetric},
+	{router: "inner", kind: restricted, outer: "outer"},
+	{router: "flat", kind: restricted},
+	{router: "flat", kind: restricted},
+}
+
+// direct reports whether two peers can be connected without a relay: one of them is reached
+// directly, both are behind the same router, or a hole can be punched.
+func direct(a, b int) bool {
+	if a < open || b < open {
+		return true
+	}
+	x, y := homes[a-open], homes[b-open]
+	return x.router == y.router || x.kind == fullCone || y.kind == fullCone ||
+		x.kind != symmetric && y.kind != symmetric
+}
 
 var (
 	child   = flag.String("child", "", "directory of the test; this process is inside")
 	program = flag.String("peerd", "", "path of the program to test; built from source without it")
 )
 
-// Peers behind routers join, are reached by each other through a member at a public address, and
-// fetch a part of the pages.
+// Peers behind routers of all kinds join, are connected to each other by holes in the routers or,
+// where that is impossible, through a member at a public address, own subnets, and fetch a part of
+// the pages, each page once.
 func TestBehindRouters(t *testing.T) {
 	if *child != "" {
 		inside(t)
@@ -86,70 +130,106 @@ func run(ctx context.Context, stdin string, words ...string) (string, error) {
 	return string(out), err
 }
 
-// network creates the namespaces. Each connection through a router gets a random port, so that no
-// hole can be punched and relays are needed.
+// network creates the namespaces.
 func network(ctx context.Context) error {
-	lines := []string{
-		"link set lo up", "link add br0 type bridge", "link set br0 up",
-		"addr add 21.100.0.1/8 dev br0",
-		"route add local 21.100.0.0/16 dev lo",
+	ip := func(format string, args ...any) error {
+		_, err := run(ctx, "", append([]string{"ip"}, strings.Fields(fmt.Sprintf(format, args...))...)...)
+		return err
 	}
-	attach := func(name, addr string) {
-		lines = append(lines, "netns add "+name,
-			fmt.Sprintf("link add %s type veth peer name eth0 netns %s", name, name),
-			fmt.Sprintf("link set %s master br0 up", name),
-			fmt.Sprintf("-n %s link set lo up", name),
-			fmt.Sprintf("-n %s link set eth0 up", name),
-			fmt.Sprintf("-n %s addr add %s/8 dev eth0", name, addr),
-			fmt.Sprintf("-n %s route add default via 21.100.0.1", name))
+	// attach connects a namespace to the outside.
+	attach := func(name, addr string) error {
+		return errors.Join(ip("netns add %s", name),
+			ip("link add %s type veth peer name eth0 netns %s", name, name),
+			ip("link set %s master br0 up", name),
+			ip("-n %s link set lo up", name), ip("-n %s link set eth0 up", name),
+			ip("-n %s addr add %s/8 dev eth0", name, addr),
+			ip("-n %s route add default via 21.100.0.1", name))
 	}
-	for i := range open {
-		attach(fmt.Sprintf("p%d", i), fmt.Sprintf("21.%d.0.1", i+1))
+	// behind connects a namespace to a bridge of its router, which has the address .1 of a network.
+	behind := func(name, router, network string, host int) error {
+		return errors.Join(ip("netns add %s", name),
+			ip("-n %s link add to-%s type veth peer name eth0 netns %s", router, name, name),
+			ip("-n %s link set to-%s master lan up", router, name),
+			ip("-n %s link set lo up", name), ip("-n %s link set eth0 up", name),
+			ip("-n %s addr add %s.%d/24 dev eth0", name, network, host),
+			ip("-n %s route add default via %s.1", name, network))
 	}
-	for i := range home {
-		router, peer := fmt.Sprintf("r%d", i), fmt.Sprintf("p%d", open+i)
-		attach(router, fmt.Sprintf("21.%d.0.1", 51+i))
-		lines = append(lines, "netns add "+peer,
-			fmt.Sprintf("-n %s link add lan type veth peer name eth0 netns %s", router, peer),
-			fmt.Sprintf("-n %s link set lan up", router),
-			fmt.Sprintf("-n %s addr add 192.168.%d.1/24 dev lan", router, i+1),
-			fmt.Sprintf("-n %s link set lo up", peer),
-			fmt.Sprintf("-n %s link set eth0 up", peer),
-			fmt.Sprintf("-n %s addr add 192.168.%d.2/24 dev eth0", peer, i+1),
-			fmt.Sprintf("-n %s route add default via 192.168.%d.1", peer, i+1))
-	}
-	for _, l := range lines {
-		if _, err := run(ctx, "", append([]string{"ip"}, strings.Fields(l)...)...); err != nil {
-			return err
-		}
-	}
-	const rules = `table ip home {
-	chain leave { type nat hook postrouting priority 100;
-		oifname "eth0" masquerade fully-random; }
-	chain pass { type filter hook forward priority 0; policy drop;
-		iifname "lan" accept; ct state established,related accept; }
-}`
-	for i := range home {
-		in := []string{"ip", "netns", "exec", fmt.Sprintf("r%d", i)}
-		_, err := run(ctx, rules, append(in, "nft", "-f", "-")...)
-		if err == nil {
-			_, err = run(ctx, "1\n", append(in, "tee", "/proc/sys/net/ipv4/ip_forward")...)
-		}
+	// route makes a namespace a router for a network behind it.
+	route := func(name string, k kind, network string) error {
+		err := errors.Join(ip("-n %s link add lan type bridge", name),
+			ip("-n %s link set lan up", name), ip("-n %s addr add %s.1/24 dev lan", name, network))
 		if err != nil {
 			return err
 		}
+		in := []string{"ip", "netns", "exec", name}
+		_, err = run(ctx, rules(k, network+".2"), append(in, "nft", "-f", "-")...)
+		_, err2 := run(ctx, "1\n", append(in, "tee", "/proc/sys/net/ipv4/ip_forward")...)
+		return errors.Join(err, err2)
 	}
-	return nil
+	err := errors.Join(ip("link set lo up"), ip("link add br0 type bridge"),
+		ip("link set br0 up"), ip("addr add 21.100.0.1/8 dev br0"),
+		ip("route add local 21.100.0.0/16 dev lo"))
+	for i := range open {
+		err = errors.Join(err, attach(fmt.Sprintf("p%d", i), fmt.Sprintf("21.%d.0.1", i+1)))
+	}
+	last := map[string]int{} // address of the last peer behind a router
+	for i, h := range homes {
+		network := fmt.Sprintf("192.168.%d", slices.IndexFunc(homes, func(o home) bool {
+			return o.router == h.router
+		})+1)
+		if last[h.router] == 0 {
+			last[h.router] = 1
+			outside := fmt.Sprintf("21.%d.0.1", 51+i)
+			if h.outer == "" {
+				err = errors.Join(err, attach(h.router, outside))
+			} else {
+				err = errors.Join(err, attach(h.outer, outside), route(h.outer, restricted, "10.0.0"),
+					behind(h.router, h.outer, "10.0.0", 2))
+			}
+			err = errors.Join(err, route(h.router, h.kind, network))
+		}
+		last[h.router]++
+		err = errors.Join(err, behind(fmt.Sprintf("p%d", open+i), h.router, network, last[h.router]))
+	}
+	return err
+}
+
+// rules returns the rules of a router for nftables. Only fullCone forwards to a peer behind it.
+func rules(k kind, peer string) string {
+	masquerade, forward, accept := "masquerade", "", ""
+	switch k {
+	case symmetric:
+		masquerade = "masquerade fully-random"
+	case fullCone:
+		forward = fmt.Sprintf(`chain enter { type nat hook prerouting priority -100;
+			iifname "eth0" meta l4proto { tcp, udp } th dport 1024-65535 dnat to %s; }`, peer)
+		accept = "ip daddr " + peer + " accept;"
+	}
+	return fmt.Sprintf(`table ip home {
+	chain leave { type nat hook postrouting priority 100; oifname "eth0" %s; }
+	chain own { type filter hook input priority 0; iifname "eth0" ct state new drop; }
+	%s
+	chain pass { type filter hook forward priority 0; policy drop;
+		iifname "lan" accept; ct state established,related accept; %s }
+}`, masquerade, forward, accept)
 }
 
 func site(i int) string { return fmt.Sprintf("site%d.example", i) }
 
-// serve serves the sites, each in a subnet of its own.
-func serve(w http.ResponseWriter, r *http.Request) {
+// web is the sites, each in a subnet of its own, and counts the requests for each page.
+type web struct {
+	mu   sync.Mutex
+	hits map[string]int
+}
+
+func (x *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/robots.txt" {
 		http.NotFound(w, r)
 		return
 	}
+	x.mu.Lock()
+	x.hits[r.Host+r.URL.Path]++
+	x.mu.Unlock()
 	w.Header().Set("Content-Type", "text/html")
 	fmt.Fprintf(w, "<title>%s%s</title><p>%s is a page of %s.", r.Host, r.URL.Path, r.URL.Path,
 		r.Host)
@@ -172,17 +252,20 @@ func (p peer) peerd(words ...string) []string {
 }
 
 // start starts the peer, which joins through the peer at an address.
-func start(t *testing.T, name, bootstrap string) peer {
+func start(t *testing.T, i int, bootstrap string) peer {
 	t.Helper()
+	name, port := fmt.Sprintf("p%d", i), 4101+i // peers behind one router need different ports
 	h, err := config.Init(filepath.Join(*child, name))
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := peer{name, h, make(chan struct{})}
-	text := `contact = "https://example.org/nat"
+	text := fmt.Sprintf(`contact = "https://example.org/nat"
 strategy = "hash"
-listen = ["/ip4/0.0.0.0/tcp/4101", "/ip4/0.0.0.0/udp/4101/quic-v1"]
-`
+libp2p_metrics = true
+mdns = true # finds peers behind the same router
+listen = ["/ip4/0.0.0.0/tcp/%[1]d", "/ip4/0.0.0.0/udp/%[1]d/quic-v1"]
+`, port)
 	if bootstrap != "" {
 		text += fmt.Sprintf("bootstrap = [%q]\n", bootstrap)
 	}
@@ -237,78 +320,157 @@ func inside(t *testing.T) {
 	if err := network(ctx); err != nil {
 		t.Skip("no network of routers: ", err)
 	}
-	web := &http.Server{Addr: ":80", Handler: http.HandlerFunc(serve)}
-	go func() { _ = web.ListenAndServe() }()
-	defer web.Close()
+	served := &web{hits: map[string]int{}}
+	srv := &http.Server{Addr: ":80", Handler: served}
+	go func() { _ = srv.ListenAndServe() }()
+	defer srv.Close()
 
-	peers := []peer{start(t, "p0", "")}
+	peers := []peer{start(t, 0, "")}
 	id, err := peers[0].home.PeerID()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 1; i < open+home; i++ {
-		peers = append(peers, start(t, fmt.Sprintf("p%d", i),
-			fmt.Sprintf("/ip4/21.1.0.1/tcp/4101/p2p/%v", id)))
+	for i := 1; i < open+len(homes); i++ {
+		peers = append(peers, start(t, i, fmt.Sprintf("/ip4/21.1.0.1/tcp/4101/p2p/%v", id)))
 	}
-	var all []admin.Status
-	begin := time.Now()
-	until := func(what string, done func() bool) {
-		t.Helper()
-		for {
-			all = all[:0]
-			for _, p := range peers {
-				select {
-				case <-p.ended:
-					t.Fatalf("%s has exited", p.name)
-				default:
-					all = append(all, p.status(ctx))
-				}
-			}
-			if done() {
-				t.Logf("after %v: %s", time.Since(begin).Round(time.Second), what)
-				return
-			}
-			if ctx.Err() != nil {
-				for i, s := range all {
-					t.Logf("p%d: %d connected, reachable %q, %d pages, %v, %v", i,
-						s.PeersConnected, s.Reachability, s.PagesFetched, s.Addrs, s.Health)
-				}
-				t.Fatal("did not happen: ", what)
-			}
-			time.Sleep(2 * time.Second)
-		}
-	}
-	until("every peer knows how it is reached", func() bool {
-		for i, s := range all {
-			want := "direct"
-			if i >= open {
-				want = "relayed"
-			}
-			if s.Reachability != want {
+	w := &watch{t: t, peers: peers, begin: time.Now()}
+	w.until(ctx, "every open peer knows that it is reached, and every peer how", func() bool {
+		for i, s := range w.all {
+			if i < open && s.Reachability != "direct" || s.Reachability == "" {
 				return false
 			}
 		}
 		return true
 	})
-	until("every peer is connected to all others", func() bool {
-		return !slices.ContainsFunc(all, func(s admin.Status) bool {
-			return s.PeersConnected < open+home-1
+	w.until(ctx, "every peer is connected to all others", func() bool {
+		return !slices.ContainsFunc(w.all, func(s admin.Status) bool {
+			return s.PeersConnected < len(peers)-1
 		})
+	})
+	w.until(ctx, "relays are used only where no hole can be punched", func() bool {
+		return w.relayed(ctx, false) == ""
 	})
 	var seeds []string
 	for i := range sites {
 		seeds = append(seeds, "http://"+site(i)+"/")
 	}
-	// A peer behind a router finds the sites, so that it sends the URLs of some to the other.
+	// A peer behind a router finds the sites, so that it sends the URLs of most to the others.
 	last := peers[len(peers)-1]
 	if _, err := run(ctx, "", last.peerd(append([]string{"seed"}, seeds...)...)...); err != nil {
 		t.Fatal(err)
 	}
-	until("all pages are fetched, some by each peer behind a router", func() bool {
-		sum := int64(0)
-		for _, s := range all {
-			sum += s.PagesFetched
-		}
-		return sum >= sites*pages && all[open].PagesFetched > 0 && all[open+1].PagesFetched > 0
+	w.until(ctx, "all pages are fetched, some by each peer", func() bool {
+		served.mu.Lock()
+		defer served.mu.Unlock()
+		return len(served.hits) == sites*pages && !slices.ContainsFunc(w.all,
+			func(s admin.Status) bool { return s.PagesFetched == 0 || s.SubnetsOwned == 0 })
 	})
+	for page, n := range served.hits {
+		if n != 1 {
+			t.Errorf("%s was fetched %d times", page, n)
+		}
+	}
+	t.Logf("%d pages, by peer: %v", len(served.hits), w.pages())
+	t.Log("relayed connections: ", w.relayed(ctx, true))
+	t.Log("bytes relayed by the open peers: ", w.relayedBytes(ctx))
+}
+
+// A watch follows the states of peers.
+type watch struct {
+	t     *testing.T
+	peers []peer
+	begin time.Time
+	all   []admin.Status
+}
+
+// until waits for a condition.
+func (w *watch) until(ctx context.Context, what string, done func() bool) {
+	w.t.Helper()
+	for {
+		w.all = w.all[:0]
+		for _, p := range w.peers {
+			select {
+			case <-p.ended:
+				w.t.Fatalf("%s has exited", p.name)
+			default:
+				w.all = append(w.all, p.status(ctx))
+			}
+		}
+		if done() {
+			w.t.Logf("after %v: %s", time.Since(w.begin).Round(time.Second), what)
+			return
+		}
+		if ctx.Err() != nil {
+			for i, s := range w.all {
+				w.t.Logf("p%d: %d connected, reachable %q, %d pages, %v, %v", i,
+					s.PeersConnected, s.Reachability, s.PagesFetched, s.Addrs, s.Health)
+			}
+			w.t.Log("relayed: ", w.relayed(context.WithoutCancel(ctx), true))
+			w.t.Fatal("did not happen: ", what)
+		}
+		time.Sleep(2 * time.Second)
+	}
+}
+
+// relayed returns the pairs of peers that are connected by relays only: all, or those that need
+// none.
+func (w *watch) relayed(ctx context.Context, all bool) (pairs string) {
+	ids := map[string]int{}
+	for i, p := range w.peers {
+		id, err := p.home.PeerID()
+		if err != nil {
+			return err.Error()
+		}
+		ids[id.String()] = i
+	}
+	for i, p := range w.peers {
+		out, err := run(ctx, "", p.peerd("peers", "--json")...)
+		var others []admin.Peer
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &others)
+		}
+		if err != nil {
+			return err.Error()
+		}
+		for _, o := range others {
+			if j := ids[o.PeerID]; o.Relayed && (all || direct(i, j)) {
+				pairs += fmt.Sprintf(" p%d-p%d", i, j)
+			}
+		}
+	}
+	return pairs
+}
+
+func (w *watch) pages() (all []int64) {
+	for _, s := range w.all {
+		all = append(all, s.PagesFetched)
+	}
+	return all
+}
+
+// relayedBytes returns what libp2p has counted at the open peers.
+func (w *watch) relayedBytes(ctx context.Context) (all []string) {
+	for _, p := range w.peers[:open] {
+		var api struct{ Addr, Token string }
+		b, err := os.ReadFile(p.home.APIFile())
+		if err == nil {
+			err = json.Unmarshal(b, &api)
+		}
+		var out string
+		if err == nil {
+			out, err = run(ctx, "", "ip", "netns", "exec", p.name, "curl", "-s", "-H",
+				"Authorization: Bearer "+api.Token, api.Addr+"/metrics")
+		}
+		n := "unknown"
+		for line := range strings.Lines(out) {
+			if v, ok := strings.CutPrefix(line, "libp2p_relaysvc_data_transferred_bytes_total "); ok {
+				n = strings.TrimSpace(v)
+			}
+		}
+		if err != nil {
+			n = err.Error()
+		}
+		all = append(all, n)
+	}
+	return all
 }

@@ -79,8 +79,8 @@ func TestJSONNames(t *testing.T) {
 			"control_bytes":{"sent":0, "received":0}}`},
 		{BootstrapAddr{}, `{"addr":"", "connected":false, "last_error":"", "next_attempt":null}`},
 		{Peer{}.normalized(), `{
-			"peer_id":"", "addrs":[], "connected":false, "coordinate":null, "rtt_ms":0,
-			"wait_ms":0, "capacity":0, "version":"", "last_seen_s":0, "distance_ms":0,
+			"peer_id":"", "addrs":[], "connected":false, "relayed":false, "coordinate":null,
+			"rtt_ms":0, "wait_ms":0, "capacity":0, "version":"", "last_seen_s":0, "distance_ms":0,
 			"earth":null}`},
 		{Subnet{}.normalized(), `{
 			"subnet":"", "epoch":0, "hosts":0, "pending":0, "state":"", "unverified":false,

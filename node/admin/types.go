@@ -206,6 +206,7 @@ type Peer struct {
 	PeerID     string      `json:"peer_id"`
 	Addrs      []string    `json:"addrs"`
 	Connected  bool        `json:"connected"`
+	Relayed    bool        `json:"relayed"`    // connected through other members only
 	Coordinate *Coordinate `json:"coordinate"` // null without a beacon
 	RTTMs      float64     `json:"rtt_ms"`     // measured; 0: not yet
 	WaitMs     float64     `json:"wait_ms"`    // time that a new URL would wait there

@@ -53,6 +53,8 @@ type Config struct {
 	API string `toml:"api"`
 	// Pprof serves profiles of the process at the admin API.
 	Pprof bool `toml:"pprof"`
+	// Libp2pMetrics adds libp2p's own metrics to those of the admin API.
+	Libp2pMetrics bool `toml:"libp2p_metrics"`
 	// Profile is the path of the network's profile, relative to the home; empty: profile.toml in
 	// the home, or else DefaultProfile.
 	Profile string `toml:"profile"`

@@ -38,6 +38,9 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # api.json only.
 #pprof = false
 
+# Add libp2p's own metrics to /metrics of the admin API.
+#libp2p_metrics = false
+
 # File with the rules of the network, relative to this file. "" is profile.toml beside this file,
 # or without that the built-in network "peerd", which fetches every web page.
 #profile = ""

@@ -10,7 +10,7 @@
 // Conventions: names begin with peerd_, units are seconds and bytes, counters start at 0 with the
 // process and end in _total. Labels have few values, all known in advance: never a host, a peer
 // or a subnet. Every series exists from the start, except those of protocols and marks that did
-// not occur yet. libp2p's own metrics are not included; see docs/monitoring/README.md.
+// not occur yet. libp2p's own metrics are a setting; see docs/monitoring/README.md.
 //
 // Files:
 //

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -33,7 +34,9 @@ type fakePeer struct {
 
 func (f *fakePeer) Measure() State { f.measured++; return f.state }
 
-func newSet(p Peer) *Set { return New(p, "1.2.3", "go1", slog.New(slog.DiscardHandler)) }
+func newSet(p Peer) *Set {
+	return New(prometheus.NewRegistry(), p, "1.2.3", "go1", slog.New(slog.DiscardHandler))
+}
 
 // scrape returns the families that a Set serves in a format.
 func scrape(t testing.TB, s *Set, accept string) map[string]*dto.MetricFamily {

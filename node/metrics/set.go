@@ -29,10 +29,12 @@ type Set struct {
 	handler http.Handler
 }
 
-// New returns the metrics of a peer, which are not read before the first scrape. version is that
-// of the program, goVersion that of its compiler. log receives the errors of scrapes.
-func New(peer Peer, version, goVersion string, log *slog.Logger) *Set {
-	reg := prometheus.NewRegistry()
+// New returns the metrics of a peer, which are not read before the first scrape, beside those that
+// are in reg. version is that of the program, goVersion that of its compiler. log receives the
+// errors of scrapes.
+func New(
+	reg *prometheus.Registry, peer Peer, version, goVersion string, log *slog.Logger,
+) *Set {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "peerd_build_info",
 		Help:        "Versions of the program and of Go, as labels; always 1.",

@@ -178,7 +178,7 @@ async function events(state) {
 
 const peerColumns = (s) => [
   { key: 'peer_id', title: 'Peer', show: (p) => peer(p.peer_id) },
-  { key: 'connected', title: 'Connected', show: (p) => (p.connected ? 'yes' : 'no') },
+  { key: 'connected', title: 'Connected', show: (p) => (p.relayed ? 'relayed' : p.connected ? 'yes' : 'no') },
   { key: 'rtt_ms', title: 'Round trip', number: true, show: (p) => ms(p.rtt_ms) },
   { key: 'distance_ms', title: 'Predicted', number: true, show: (p) => ms(p.distance_ms) },
   { key: 'coordinate.error', title: 'Error', number: true, show: (p) => (p.coordinate ? percent(p.coordinate.error) : '') },
