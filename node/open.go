@@ -264,7 +264,7 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 		HostConfig: owner.HostConfig{
 			Resolve:      resolver(n.lookup(n.names.Addrs)),
 			ResolveFresh: resolver(n.lookup(n.names.Refresh)),
-			Allowed:      n.guard.Check, Reach: n.reach,
+			Allowed:      n.guard.Check, Reach: n.reach, Confirm: newConfirmer(n),
 			HostMoves: n.hostMovePace(), Transferrer: n.hostTransfer,
 		},
 		FailoverConfig: owner.FailoverConfig{Heard: n.lastHeard, Absences: n.absences},
