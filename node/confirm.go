@@ -15,13 +15,8 @@ import (
 	"peerd/store"
 )
 
-const (
-	// joiningFor is how long after its start a peer takes those that it meets for old members: it
-	// cannot know better.
-	joiningFor = time.Minute
-	// maxAnswered bounds the peers of which it is remembered since when they have answered.
-	maxAnswered = 1 << 14
-)
+// maxAnswered bounds the peers of which it is remembered since when they have answered.
+const maxAnswered = 1 << 14
 
 // confirmer asks peers that have been known for long whether they crawl a host. Its methods are
 // safe for concurrent use.
@@ -63,11 +58,10 @@ func (c *confirmer) Confirm(ctx context.Context, who peer.ID, u store.URL) owner
 	return owner.Denies
 }
 
-// old reports whether a peer has been known for long, or was a member before this one.
+// old reports whether a peer has been known for long. It is forgotten as met some time after it
+// has disconnected, as most peers of a large network are.
 func (c *confirmer) old(who peer.ID, now time.Time) bool {
-	since, met := wire.Met(c.n.net.Host.Peerstore(), who)
-	if met && (now.Sub(since) >= wire.OldAfter ||
-		since.Before(c.n.started.Add(c.n.opts.scaled(joiningFor)))) {
+	if c.n.knownForLong(who, now) {
 		return true
 	}
 	c.mu.Lock()

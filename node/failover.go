@@ -5,12 +5,15 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"peerd/node/traffic"
 	"peerd/overlay/lease"
 	"peerd/overlay/owner"
 	"peerd/overlay/peers"
+	nets "peerd/overlay/prefix"
 	"peerd/overlay/replica"
+	"peerd/overlay/wire"
 	"peerd/overlay/witness"
 )
 
@@ -62,6 +65,37 @@ func (w witnessed) LivePeers() []peer.ID {
 	}
 	return ids
 }
+
+// Origin implements witness.Node. The network is that of the address from which the peer is
+// connected, or else of one that it announces.
+func (w witnessed) Origin(p peer.ID) (o witness.Origin) {
+	o.Old = w.n.knownForLong(p, time.Now())
+	addrs := make([]ma.Multiaddr, 0, 4)
+	for _, c := range w.n.net.Host.Network().ConnsToPeer(p) {
+		addrs = append(addrs, c.RemoteMultiaddr())
+	}
+	if b, ok := w.n.peers.Directory().Get(p); ok {
+		addrs = append(addrs, b.Info().Addrs...)
+	}
+	for _, a := range addrs {
+		if ip, ok := nets.Of(a); ok {
+			o.Network = nets.Wide(ip)
+			break
+		}
+	}
+	return o
+}
+
+// knownForLong reports whether this peer has met another one at least ten minutes ago, or soon
+// after its own start: it cannot know then who was a member before.
+func (n *Node) knownForLong(p peer.ID, now time.Time) bool {
+	since, met := wire.Met(n.net.Host.Peerstore(), p)
+	return met && (now.Sub(since) >= wire.OldAfter ||
+		since.Before(n.started.Add(n.opts.scaled(joiningFor))))
+}
+
+// joiningFor is how long after its start a peer takes those that it meets for old members.
+const joiningFor = time.Minute
 
 // lastHeard returns when another peer was last heard, by this peer or by one that told of it, by
 // the system clock; the zero time: never.

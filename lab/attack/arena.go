@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -108,9 +109,14 @@ func (e *arena) lookup(_ context.Context, host string) ([]netip.Addr, error) {
 
 // peers starts honest peers that know each other.
 func (e *arena) peers(n int) ([]*node.Node, error) {
+	return e.peersAt(slices.Repeat([]string{"127.0.0.1"}, n)...)
+}
+
+// peersAt is peers with their addresses.
+func (e *arena) peersAt(addrs ...string) ([]*node.Node, error) {
 	var all []*node.Node
-	for range n {
-		v, err := e.peer(nil, nil)
+	for _, at := range addrs {
+		v, err := e.peer(func(c *config.Config) { c.Listen = []string{"/ip4/" + at + "/tcp/0"} }, nil)
 		if err != nil {
 			return nil, err
 		}
