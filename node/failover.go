@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
-	ma "github.com/multiformats/go-multiaddr"
 
 	"peerd/node/traffic"
 	"peerd/overlay/lease"
@@ -67,20 +67,22 @@ func (w witnessed) LivePeers() []peer.ID {
 }
 
 // Origin implements witness.Node. The network is that of the address from which the peer is
-// connected, or else of one that it announces.
+// connected, or else of one that it announces. The source of a connection within this machine
+// says nothing.
 func (w witnessed) Origin(p peer.ID) (o witness.Origin) {
 	o.Old = w.n.knownForLong(p, time.Now())
-	addrs := make([]ma.Multiaddr, 0, 4)
 	for _, c := range w.n.net.Host.Network().ConnsToPeer(p) {
-		addrs = append(addrs, c.RemoteMultiaddr())
+		ip, ok := nets.Of(c.RemoteMultiaddr())
+		if ok && (c.Stat().Direction == network.DirOutbound || !ip.IsLoopback()) {
+			o.Network = nets.Wide(ip)
+			return o
+		}
 	}
-	if b, ok := w.n.peers.Directory().Get(p); ok {
-		addrs = append(addrs, b.Info().Addrs...)
-	}
-	for _, a := range addrs {
+	b, _ := w.n.peers.Directory().Get(p)
+	for _, a := range b.Info().Addrs {
 		if ip, ok := nets.Of(a); ok {
 			o.Network = nets.Wide(ip)
-			break
+			return o
 		}
 	}
 	return o
