@@ -451,6 +451,7 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		Patience:     conf.Patience.Duration,
 		Network:      n.network,
 		FetchTimeout: conf.Timeout.Duration,
+		CheckReports: conf.CheckReports,
 
 		MaxRequestsPerHostDay: rules.Politeness.HostDay,
 		RemoteTimeout:         min(remoteFetchTimeout, conf.Timeout.Duration),
