@@ -32,6 +32,7 @@ type arena struct {
 	profile config.Profile
 	names   overlay.Names
 	gap     time.Duration // of the honest peers, between two requests to a site
+	keep    bool          // subnets stay with who claims them
 	ahead   atomic.Int64  // by how much the clock of all peers is ahead
 	closers []func() error
 	running sync.WaitGroup
@@ -183,6 +184,9 @@ func (e *arena) config() config.Config {
 	c.Listen = []string{"/ip4/127.0.0.1/tcp/0"}
 	if len(e.nodes) > 0 {
 		c.Bootstrap = e.nodes[0].Addrs()
+	}
+	if e.keep {
+		c.Strategy = "keep"
 	}
 	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	c.Crawl.MinDelay = config.Duration{Duration: e.gap}

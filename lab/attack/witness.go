@@ -218,6 +218,7 @@ func leaveTogether(e *arena) (outcome, error) {
 			addrs = append(addrs, fmt.Sprintf("127.50.%d.1", i))
 		}
 	}
+	e.keep = true // else a peer of the attacker may get the site
 	all, err := e.peersAt(addrs...)
 	if err != nil {
 		return outcome{}, err
@@ -226,13 +227,11 @@ func leaveTogether(e *arena) (outcome, error) {
 	if err := e.crawl(honest[0], s); err != nil {
 		return outcome{}, err
 	}
-	for _, n := range sybils {
-		if n == e.owner(s) {
-			return outcome{}, fmt.Errorf("attack: a peer of the attacker owns the site")
-		}
-	}
 	if err := e.sleep(15 * time.Second); err != nil { // the owner has named its witnesses
 		return outcome{}, err
+	}
+	if slices.Contains(sybils, e.owner(s)) {
+		return outcome{}, fmt.Errorf("attack: a peer of the attacker owns the site")
 	}
 	for _, n := range sybils {
 		n.Stop()
