@@ -14,7 +14,7 @@ import (
 
 // What other peers report about pages that they have fetched for this peer is checked: this peer
 // fetches some of the pages itself, and compares. A page that is checked is not removed from the
-// queue by the report, but by this peer's own fetch. Nobody learns which pages are checked.
+// queue by the report, but by this peer's own fetch. No peer learns which pages are checked.
 //
 // A peer is untested until a check has agreed with its report, and all its reports are checked. Then a
 // share of them is. After a difference all are checked again, and a peer with too many differences
