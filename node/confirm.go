@@ -35,20 +35,21 @@ func newConfirmer(n *Node) *confirmer {
 
 // Confirm implements owner.Confirmer.
 func (c *confirmer) Confirm(ctx context.Context, who peer.ID, u store.URL) owner.Word {
-	old := c.old(who, time.Now())
-	if !old && !c.n.peers.Directory().Partial() {
+	old, answers := c.knows(who, time.Now())
+	switch {
+	case !old && !c.n.peers.Directory().Partial(): // all peers know all others
 		return owner.Strange
+	case !old && answers:
+		return owner.Young
 	}
 	s, err := c.n.askOwner(ctx, who.String(), u)
-	if err == nil || errors.Is(err, trace.ErrRefused) {
-		c.mu.Lock()
-		if _, ok := c.answered.Get(who); !ok {
-			c.answered.Add(who, time.Now())
-		}
-		c.mu.Unlock()
-	}
 	switch {
+	case !old && err != nil && !errors.Is(err, trace.ErrRefused):
+		return owner.Strange
 	case !old:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.answered.Add(who, time.Now())
 		return owner.Young
 	case err != nil:
 		return owner.Silent
@@ -58,14 +59,14 @@ func (c *confirmer) Confirm(ctx context.Context, who peer.ID, u store.URL) owner
 	return owner.Denies
 }
 
-// old reports whether a peer has been known for long. It is forgotten as met some time after it
-// has disconnected, as most peers of a large network are.
-func (c *confirmer) old(who peer.ID, now time.Time) bool {
+// knows reports whether a peer has been known for long, and whether it has answered once. It is
+// forgotten as met some time after it has disconnected, as most peers of a large network are.
+func (c *confirmer) knows(who peer.ID, now time.Time) (old, answers bool) {
 	if c.n.knownForLong(who, now) {
-		return true
+		return true, true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	since, ok := c.answered.Get(who)
-	return ok && now.Sub(since) >= wire.OldAfter
+	return ok && now.Sub(since) >= wire.OldAfter, ok
 }

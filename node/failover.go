@@ -93,7 +93,7 @@ func (w witnessed) Origin(p peer.ID) (o witness.Origin) {
 func (n *Node) knownForLong(p peer.ID, now time.Time) bool {
 	since, met := wire.Met(n.net.Host.Peerstore(), p)
 	return met && (now.Sub(since) >= wire.OldAfter ||
-		since.Before(n.started.Add(n.opts.scaled(joiningFor))))
+		since.Before(n.started.Add(joiningFor)))
 }
 
 // joiningFor is how long after its start a peer takes those that it meets for old members.

@@ -317,7 +317,7 @@ func plantHomes(e *arena) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := e.sleep(15 * time.Second); err != nil { // who joins now is not an old member
+	if err := e.sleep(65 * time.Second); err != nil { // who joins now is not an old member
 		return outcome{}, err
 	}
 	m, err := e.member()
