@@ -16,10 +16,10 @@ import (
 // fetches some of the pages itself, and compares. A page that is checked is not removed from the
 // queue by the report, but by this peer's own fetch. No peer learns which pages are checked.
 //
-// A peer is untested until a check has agreed with its report, and all its reports are checked. Then a
-// share of them is. After a difference all are checked again, and a peer with too many differences
-// is a liar: it is not asked for a day, and what it has reported since the last check that agreed
-// is queued again.
+// A peer is untested until a check has agreed with its report, and all its reports are checked.
+// Then a share of them is. After a difference all are checked again, and a peer with too many
+// differences is a liar: it is not asked for a day, and what it has reported since the last check
+// that agreed is queued again.
 
 const (
 	// maxReporters bounds the peers that are remembered, and maxUnchecked the pages of one that

@@ -75,7 +75,8 @@ func TestMadeUpPages(t *testing.T) {
 					o.c.Lies("other"), o.observed())
 			}
 			r, _ := o.c.Reports("other")
-			if len(r.Checks) != 2 || r.Checks[0].URL == "" || r.Checks[0].Said == r.Checks[0].Found {
+			if len(r.Checks) != 2 || r.Checks[0].URL == "" ||
+				r.Checks[0].Said == r.Checks[0].Found {
 				t.Errorf("the evidence is %+v", r.Checks)
 			}
 		})
@@ -150,7 +151,8 @@ func TestReportsAreTakenBack(t *testing.T) {
 func TestCompareReports(t *testing.T) {
 	page := func(text uint64, bytes int64, links ...store.URL) store.FetchReport {
 		return store.FetchReport{Outcome: store.OutcomeOK, Status: 200, Bytes: bytes, Links: links,
-			Content: store.Content{Fingerprint: text, Digest: store.Digest{byte(text), byte(bytes)}}}
+			Content: store.Content{Fingerprint: text,
+				Digest: store.Digest{byte(text), byte(bytes)}}}
 	}
 	status := func(n int) store.FetchReport {
 		return store.FetchReport{Outcome: store.OutcomeHTTPError, Status: n}

@@ -117,7 +117,9 @@ func (e *arena) peers(n int) ([]*node.Node, error) {
 func (e *arena) peersAt(addrs ...string) ([]*node.Node, error) {
 	var all []*node.Node
 	for _, at := range addrs {
-		v, err := e.peer(func(c *config.Config) { c.Listen = []string{"/ip4/" + at + "/tcp/0"} }, nil)
+		v, err := e.peer(func(c *config.Config) {
+			c.Listen = []string{"/ip4/" + at + "/tcp/0"}
+		}, nil)
 		if err != nil {
 			return nil, err
 		}

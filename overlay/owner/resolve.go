@@ -275,7 +275,7 @@ func (w *resolver) settleHome(
 			return r, false, err
 		}
 	}
-	if !believed && len(found) > 0 { // as if there were none, and the same at each peer that sees these addresses
+	if !believed && len(found) > 0 { // as if there were none: the same for all that see these
 		p = w.reachability.reachableHome(ctx, host, lowest(found), found)
 	}
 	if p != r.Subnet {

@@ -14,10 +14,11 @@ import (
 )
 
 // choose returns the peers that should be members now, sorted: those of the newest set
-// that answer and were not struck, filled up with present peers by rendezvous hashing (Thaler and Ravishankar, 1998), so that witnesses are spread
-// evenly and rarely change. Those that have been known for long come first, and as few as possible
-// are of one network: these may end together. The number is even, because with the owner's vote an odd total wastes none; or one, in a network of
-// two (lease.WitnessSet.Pair).
+// that answer and were not struck, filled up with present peers by rendezvous hashing (Thaler and
+// Ravishankar, 1998), so that witnesses are spread evenly and rarely change. Those that have been
+// known for long come first, and as few as possible are of one network: these may end together.
+// The number is even, because with the owner's vote an odd total wastes none; or one, in a network
+// of two (lease.WitnessSet.Pair).
 func (h *ownerState) choose(now time.Time, present []peer.ID) []peer.ID {
 	var stay, more, young, last []peer.ID
 	for _, id := range h.newest().Members {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestWitnessesOfManyNetworks verifies that a set has as few members of one network as possible,
-// that peers which have not been known for long come last, and that a set which was chosen so stays.
+// that peers which have not been known for long come last, and that a set chosen so stays.
 func TestWitnessesOfManyNetworks(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
