@@ -117,6 +117,9 @@ type Config struct {
 	RemoteWorkers int
 	// MaxRequestsPerHostDay limits the requests to a host per day (UTC); 0 means no limit.
 	MaxRequestsPerHostDay int64
+	// CheckReports is the share of the pages that other peers fetch for this one, which this one
+	// fetches again to check their reports; 0 means that all are believed.
+	CheckReports float64
 	// Gap must equal Frontier's Gap. It is also the wait between the redirects of a
 	// robots.txt.
 	Gap time.Duration
@@ -156,6 +159,8 @@ func (c Config) Validate() error {
 	f.If(c.RemoteWorkers < 0, "RemoteWorkers is %d, want 0 or more", c.RemoteWorkers)
 	f.If(c.MaxRequestsPerHostDay < 0, "MaxRequestsPerHostDay is %d, want 0 or more",
 		c.MaxRequestsPerHostDay)
+	f.If(!(c.CheckReports >= 0 && c.CheckReports <= 1), "CheckReports is %v, want 0 to 1",
+		c.CheckReports)
 	f.If(c.Gap < 0, "Gap is %v, want 0 or more", c.Gap)
 	f.If(c.RemoteTimeout < 0, "RemoteTimeout is %v, want 0 or more", c.RemoteTimeout)
 	f.If(c.FetchTimeout <= 0, "FetchTimeout is %v, want more than 0", c.FetchTimeout)

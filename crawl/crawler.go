@@ -38,6 +38,8 @@ type Crawler struct {
 	spaceWait     time.Duration
 	storeFull     atomic.Bool // the last write failed for lack of space
 
+	checks *checker // of what other peers report
+
 	loggedNoSpace atomic.Pointer[time.Time] // when lack of space was last logged
 }
 
@@ -59,6 +61,7 @@ func New(cfg Config) (*Crawler, error) {
 		budget: newPageBudget(cfg.MaxPages), remoteFetches: newRemoteFetches(cfg.RemoteWorkers),
 		connects: make(chan struct{}, maxConcurrentConnects), contents: newContentIndex(),
 		sitemaps: make(chan struct{}, maxConcurrentSitemaps), spaceWait: spaceWait,
+		checks: newChecker(cfg.CheckReports),
 	}, nil
 }
 
@@ -182,10 +185,22 @@ func (c *Crawler) runJob(
 			c.cfg.Frontier.Release(job, false, gap, retryWait)
 			return false, nil
 		}
+	case c.checks.claimed(job.Entry.URL):
+		req.CompareText = true
+		return c.fetchLocally(ctx, job, req, gap)
 	case d.Peer == "":
 		return c.fetchLocally(ctx, job, req, gap)
 	}
-	return c.fetchRemotely(ctx, job, d.Peer, req, gap)
+	how := c.checks.handle(d.Peer, job.Host, time.Now())
+	switch how {
+	case instead:
+		return c.fetchLocally(ctx, job, req, gap)
+	case askOther:
+		c.cfg.Delegate.Observe(job.Subnet, d.Peer, store.FetchReport{}, errNotAsked)
+		c.cfg.Frontier.Return(job, false)
+		return false, nil
+	}
+	return c.fetchRemotely(ctx, job, d.Peer, req, gap, how)
 }
 
 // fetchLocally fetches a job's URL from this peer. It reports whether the fetch yielded a
@@ -225,6 +240,10 @@ func (c *Crawler) fetchLocally(
 	wait, err := c.commit(got, job, gap)
 	c.forgetUnstored(job.Entry.URL, err)
 	c.cfg.Frontier.Release(job, err == nil, gap, c.hostWait(wait, err))
+	if err == nil {
+		rep.Links = got.page.Links
+		err = c.checkClaim(job, rep)
+	}
 	return err == nil && isPage(rep.Outcome) && job.Entry.Kind == store.KindPage, err
 }
 
@@ -240,6 +259,7 @@ func (c *Crawler) serverPause(job frontier.Job, rep store.FetchReport) time.Dura
 // page.
 func (c *Crawler) fetchRemotely(
 	ctx context.Context, job frontier.Job, peer string, req store.FetchRequest, gap time.Duration,
+	how handling,
 ) (page bool, err error) {
 	began := time.Now()
 	rep, err := c.requestFetch(ctx, job.Subnet, peer, req, gap)
@@ -250,6 +270,12 @@ func (c *Crawler) fetchRemotely(
 	if err != nil && ctx.Err() != nil {
 		c.cfg.Frontier.Release(job, false, gap, 0)
 		return false, nil //nolint:nilerr // canceled by this peer: says nothing about the other
+	}
+	if how == check && err == nil && !findingOf(rep).failed() {
+		c.checks.hold(peer, job.Entry.URL, rep, time.Now())
+		wait, err := c.chargeSeparately(job.Host, 1, gap)
+		c.cfg.Frontier.Release(job, false, gap, wait)
+		return false, err
 	}
 	c.cfg.Delegate.Observe(job.Subnet, peer, rep, err)
 	switch {
@@ -271,6 +297,9 @@ func (c *Crawler) fetchRemotely(
 		return false, c.requeueFailed(job, rep, began, gap, false)
 	}
 	wait, err := c.commitRemote(job, rep, gap)
+	if err == nil {
+		c.checks.believed(peer, job.Entry)
+	}
 	c.cfg.Frontier.Release(job, err == nil, gap, c.hostWait(wait, err))
 	return err == nil && isPage(rep.Outcome) && !job.Entry.Kind.Revisit(), err
 }

@@ -33,3 +33,23 @@ const (
 
 // CheckReport is checkReport.
 var CheckReport = checkReport
+
+// Compare is compare, in words.
+func Compare(said, found store.FetchReport) string {
+	return [...]string{"unclear", "same", "different"}[compare(said, found)]
+}
+
+// ChecksAllowed returns how many of n checks of a host are allowed at each time.
+func ChecksAllowed(host string, n int, at ...time.Time) (allowed []int) {
+	k := newChecker(1)
+	for _, now := range at {
+		sum := 0
+		for i := range n {
+			if k.handle(string(rune('a'+i)), host, now) == check {
+				sum++
+			}
+		}
+		allowed = append(allowed, sum)
+	}
+	return allowed
+}

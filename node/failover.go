@@ -4,13 +4,16 @@ import (
 	"context"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/node/traffic"
 	"peerd/overlay/lease"
 	"peerd/overlay/owner"
 	"peerd/overlay/peers"
+	nets "peerd/overlay/prefix"
 	"peerd/overlay/replica"
+	"peerd/overlay/wire"
 	"peerd/overlay/witness"
 )
 
@@ -62,6 +65,39 @@ func (w witnessed) LivePeers() []peer.ID {
 	}
 	return ids
 }
+
+// Origin implements witness.Node. The network is that of the address from which the peer is
+// connected, or else of one that it announces. The source of a connection within this machine
+// says nothing.
+func (w witnessed) Origin(p peer.ID) (o witness.Origin) {
+	o.Old = w.n.knownForLong(p, time.Now())
+	for _, c := range w.n.net.Host.Network().ConnsToPeer(p) {
+		ip, ok := nets.Of(c.RemoteMultiaddr())
+		if ok && (c.Stat().Direction == network.DirOutbound || !ip.IsLoopback()) {
+			o.Network = nets.Wide(ip)
+			return o
+		}
+	}
+	b, _ := w.n.peers.Directory().Get(p)
+	for _, a := range b.Info().Addrs {
+		if ip, ok := nets.Of(a); ok {
+			o.Network = nets.Wide(ip)
+			return o
+		}
+	}
+	return o
+}
+
+// knownForLong reports whether this peer has met another one at least ten minutes ago, or soon
+// after its own start: it cannot know then who was a member before.
+func (n *Node) knownForLong(p peer.ID, now time.Time) bool {
+	since, met := wire.Met(n.net.Host.Peerstore(), p)
+	return met && (now.Sub(since) >= wire.OldAfter ||
+		since.Before(n.started.Add(joiningFor)))
+}
+
+// joiningFor is how long after its start a peer takes those that it meets for old members.
+const joiningFor = time.Minute
 
 // lastHeard returns when another peer was last heard, by this peer or by one that told of it, by
 // the system clock; the zero time: never.

@@ -48,8 +48,12 @@ func workLimits(c config.Crawl, now time.Time, size float64) owner.Limits {
 	return l
 }
 
-// acceptsNoSubnets reports whether another peer has announced that it accepts no subnets now.
+// acceptsNoSubnets reports whether another peer has announced that it accepts no subnets now, or
+// reports pages that it has not fetched.
 func (n *Node) acceptsNoSubnets(who string) bool {
+	if n.crawler != nil && n.crawler.Lies(who) {
+		return true
+	}
 	id, err := peer.Decode(who)
 	if err != nil {
 		return false

@@ -268,7 +268,7 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 		HostConfig: owner.HostConfig{
 			Resolve:      resolver(n.lookup(n.names.Addrs)),
 			ResolveFresh: resolver(n.lookup(n.names.Refresh)),
-			Allowed:      n.guard.Check, Reach: n.reach,
+			Allowed:      n.guard.Check, Reach: n.reach, Confirm: newConfirmer(n),
 			HostMoves: n.hostMovePace(), Transferrer: n.hostTransfer,
 		},
 		FailoverConfig: owner.FailoverConfig{Heard: n.lastHeard, Absences: n.absences},
@@ -455,6 +455,7 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		Patience:     conf.Patience.Duration,
 		Network:      n.network,
 		FetchTimeout: conf.Timeout.Duration,
+		CheckReports: n.checkReports(),
 
 		MaxRequestsPerHostDay: rules.Politeness.HostDay,
 		RemoteTimeout:         min(remoteFetchTimeout, conf.Timeout.Duration),
@@ -484,6 +485,15 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		cc.Revisit = &p
 	}
 	return cc, nil
+}
+
+// checkReports returns the share of reports that are checked. Members that were admitted answer for
+// what they report.
+func (n *Node) checkReports() float64 {
+	if !n.opts.Profile.AdmissionOpen() {
+		return 0
+	}
+	return n.opts.Config.Crawl.CheckReports
 }
 
 func (n *Node) openOutbox() (err error) {

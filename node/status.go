@@ -239,10 +239,24 @@ func (n *Node) Peers() []admin.Peer {
 		if rtt, ok := n.peers.RTT(b.Peer); ok {
 			p.RTTMs = ms(rtt)
 		}
+		n.addReports(&p)
 		all = append(all, p)
 	}
 	slices.SortFunc(all, func(a, b admin.Peer) int { return strings.Compare(a.PeerID, b.PeerID) })
 	return all
+}
+
+// addReports adds what the checks of a peer's reports have shown.
+func (n *Node) addReports(p *admin.Peer) {
+	r, ok := n.crawler.Reports(p.PeerID)
+	if !ok {
+		return
+	}
+	p.Trust = r.Trust.String()
+	for _, x := range r.Checks {
+		p.Checks = append(p.Checks, admin.ReportCheck{At: x.At, URL: string(x.URL),
+			Agrees: x.Agrees, Said: x.Said, Found: x.Found})
+	}
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"io"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,8 +14,28 @@ import (
 )
 
 func newPeersCommand() *cobra.Command {
-	return newViewCommand("peers", "List the other peers that the running peer knows",
-		(*admin.Client).Peers, showPeers)
+	var why string
+	ask := func(c *admin.Client, ctx context.Context) ([]admin.Peer, error) {
+		all, err := c.Peers(ctx)
+		if why == "" || err != nil {
+			return all, err
+		}
+		i := slices.IndexFunc(all, func(p admin.Peer) bool { return p.PeerID == why })
+		if i < 0 {
+			return nil, fmt.Errorf("peer %s: not known; run: peerd peers", why)
+		}
+		return all[i : i+1], nil
+	}
+	cmd := newViewCommand("peers", "List the other peers that the running peer knows", ask,
+		func(w io.Writer, peers []admin.Peer) error {
+			if why != "" {
+				return showChecks(w, peers[0])
+			}
+			return showPeers(w, peers)
+		})
+	cmd.Flags().StringVar(&why, "why", "",
+		"show what the checks of the reports of the `peer` have found")
+	return cmd
 }
 
 func connected(p admin.Peer) string {
@@ -23,7 +47,7 @@ func connected(p admin.Peer) string {
 
 func showPeers(w io.Writer, peers []admin.Peer) error {
 	t := cli.NewTable(w, "PEER", "CONNECTED", "RTT", "DISTANCE", "WAIT", "CAPACITY", "VERSION",
-		"SEEN", "ADDRESS")
+		"SEEN", "REPORTS", "ADDRESS")
 	for _, p := range peers {
 		rtt, addr := "", ""
 		if p.RTTMs > 0 {
@@ -33,7 +57,20 @@ func showPeers(w io.Writer, peers []admin.Peer) error {
 			addr = p.Addrs[0]
 		}
 		t.Row(p.PeerID, connected(p), rtt, ms(p.DistanceMs), ms(p.WaitMs), p.Capacity,
-			p.Version, seconds(p.LastSeenS), addr)
+			p.Version, seconds(p.LastSeenS), p.Trust, addr)
+	}
+	return t.Flush()
+}
+
+// showChecks shows the checks of what a peer has reported.
+func showChecks(w io.Writer, p admin.Peer) error {
+	t := cli.NewTable(w, "AT", "RESULT", "URL", "REPORTED", "FOUND")
+	for _, x := range p.Checks {
+		result := "differs"
+		if x.Agrees {
+			result = "agrees"
+		}
+		t.Row(x.At.Local().Format(time.DateTime), result, x.URL, x.Said, x.Found)
 	}
 	return t.Flush()
 }

@@ -18,6 +18,8 @@ type crawlFlags struct {
 	minDelay time.Duration
 	workers  int
 	warc     bool
+
+	checkReports float64
 }
 
 func (f *crawlFlags) add(cmd *cobra.Command) {
@@ -33,6 +35,9 @@ func (f *crawlFlags) add(cmd *cobra.Command) {
 		"minimum `time` between two requests to a host or address (default 1s)")
 	cmd.Flags().IntVar(&f.workers, "workers", 0,
 		"maximum number of concurrent `fetches` (default 64)")
+	cmd.Flags().Float64Var(&f.checkReports, "check-reports", 0,
+		"`share` of the pages fetched by other peers that are fetched again, to check their "+
+			"reports; 0: none (default 0.03)")
 	cmd.Flags().BoolVar(&f.warc, "warc", false,
 		"store every response in WARC files, in the folder archive of the home")
 }
@@ -82,6 +87,12 @@ func (f *crawlFlags) apply(cmd *cobra.Command, cfg *config.Config) error {
 			return cli.Usagef(cmd, "--min-delay %s: want 0 or more", f.minDelay)
 		}
 		c.MinDelay = config.Duration{Duration: f.minDelay}
+	}
+	if cmd.Flags().Changed("check-reports") {
+		if !(f.checkReports >= 0 && f.checkReports <= 1) {
+			return cli.Usagef(cmd, "--check-reports %v: want 0 to 1", f.checkReports)
+		}
+		c.CheckReports = f.checkReports
 	}
 	return nil
 }

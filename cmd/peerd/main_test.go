@@ -124,6 +124,7 @@ func TestFailures(t *testing.T) {
 			`--resolve: "a.example" is not HOST=IP`},
 		{"delay", in("run", "--min-delay", "5"), 2, `missing unit in duration`},
 		{"negative delay", in("run", "--min-delay", "-5s"), 2, `--min-delay -5s: want 0 or more`},
+		{"share", in("run", "--check-reports", "2"), 2, `--check-reports 2: want 0 to 1`},
 		{"below the floor", in("run", "--profile", profile, "--min-delay", "1s"), 2,
 			`--min-delay 1s is below the floor of the network, 2s`},
 		{"profile", in("run", "--profile", misspelt), 2,

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,7 @@ type arena struct {
 	profile config.Profile
 	names   overlay.Names
 	gap     time.Duration // of the honest peers, between two requests to a site
+	keep    bool          // subnets stay with who claims them
 	ahead   atomic.Int64  // by how much the clock of all peers is ahead
 	closers []func() error
 	running sync.WaitGroup
@@ -108,9 +110,16 @@ func (e *arena) lookup(_ context.Context, host string) ([]netip.Addr, error) {
 
 // peers starts honest peers that know each other.
 func (e *arena) peers(n int) ([]*node.Node, error) {
+	return e.peersAt(slices.Repeat([]string{"127.0.0.1"}, n)...)
+}
+
+// peersAt is peers with their addresses.
+func (e *arena) peersAt(addrs ...string) ([]*node.Node, error) {
 	var all []*node.Node
-	for range n {
-		v, err := e.peer(nil, nil)
+	for _, at := range addrs {
+		v, err := e.peer(func(c *config.Config) {
+			c.Listen = []string{"/ip4/" + at + "/tcp/0"}
+		}, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -177,6 +186,9 @@ func (e *arena) config() config.Config {
 	c.Listen = []string{"/ip4/127.0.0.1/tcp/0"}
 	if len(e.nodes) > 0 {
 		c.Bootstrap = e.nodes[0].Addrs()
+	}
+	if e.keep {
+		c.Strategy = "keep"
 	}
 	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	c.Crawl.MinDelay = config.Duration{Duration: e.gap}

@@ -22,10 +22,11 @@ func crawlAttacks() []Attack {
 			run: lieAboutRobots,
 		},
 		{
-			Name: "empty-pages", Unit: "pages not fetched, of 30", Slow: true, Open: true,
+			Name: "empty-pages", Unit: "pages not fetched, of 30", Slow: true,
 			Does: "answers every estimation at once with a made-up empty page; if it is given " +
 				"the subnet for its speed, it fetches nothing",
-			By:  "nothing: what another peer reports is believed",
+			By: "the owner fetches a part of the pages itself, and all until a report of a peer " +
+				"has agreed; a liar is not asked, and gets no subnet",
 			run: makeUpPages,
 		},
 		{

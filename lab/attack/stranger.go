@@ -263,3 +263,21 @@ func (s *stranger) dropBatches() *atomic.Int64 {
 	s.e.closers = append(s.e.closers, func() error { server.Close(); return nil })
 	return &n
 }
+
+// claimToCrawl answers all questions about URLs by saying that the stranger crawls their hosts. It
+// returns the number of questions.
+func (s *stranger) claimToCrawl() *atomic.Int64 {
+	var n atomic.Int64
+	server := wire.Serve(s.host, s.e.names.Trace(),
+		wire.Limits{MaxMsg: 8 << 10, Timeout: 10 * time.Second}, nil,
+		func(_ context.Context, c *wire.Conn) error {
+			var q fields
+			if err := c.Recv(&q); err != nil {
+				return err
+			}
+			n.Add(1)
+			return c.Send(fields{2: fields{7: true}})
+		})
+	s.e.closers = append(s.e.closers, func() error { server.Close(); return nil })
+	return &n
+}

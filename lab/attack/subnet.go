@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/node"
 	"peerd/overlay/home"
 	"peerd/overlay/lease"
@@ -38,10 +40,11 @@ func subnetAttacks() []Attack {
 			run:  replay,
 		},
 		{
-			Name: "planted-home", Unit: "URLs lost, of 3", Open: true, Slow: true,
+			Name: "planted-home", Unit: "URLs lost, of 6", Slow: true,
 			Does: "claims an empty subnet and writes home records of hosts that no peer crawls " +
-				"yet, then acknowledges their URLs and drops them",
-			By:  "nothing for hosts without a home; a home that exists is kept",
+				"yet, says that it crawls them, acknowledges their URLs and drops them",
+			By: "a home in which a peer's own resolver shows no address of the host is believed " +
+				"only of an owner that has been known for ten minutes",
 			run: plantHomes,
 		},
 	}
@@ -299,35 +302,59 @@ func replay(e *arena) (outcome, error) {
 	return outcome{float64(accepted), fmt.Sprintf("beacon: %v", err)}, nil
 }
 
+// plantHomes plants the homes of two hosts, one of them with addresses in two subnets.
 func plantHomes(e *arena) (outcome, error) {
-	s, err := e.site(2, 3)
+	one, err := e.site(2, 3)
 	if err != nil {
 		return outcome{}, err
 	}
+	two, err := e.site(3, 3)
+	if err != nil {
+		return outcome{}, err
+	}
+	e.resolve(two.host, two.addr.Addr(), netip.MustParseAddr("127.30.4.7"))
 	vs, err := e.peers(3)
 	if err != nil {
+		return outcome{}, err
+	}
+	if err := e.sleep(65 * time.Second); err != nil { // who joins now is not an old member
 		return outcome{}, err
 	}
 	m, err := e.member()
 	if err != nil {
 		return outcome{}, err
 	}
-	dropped := m.dropBatches()
+	honest := &falseWitness{set: map[peer.ID]uint64{}} // it does not lie in this
+	if err := m.attend(honest.answer); err != nil {
+		return outcome{}, err
+	}
+	err = e.until("the peers know the attacker", func() bool {
+		return vs[1].Status().Directory == len(vs)
+	})
+	if err != nil {
+		return outcome{}, err
+	}
+	dropped, asked := m.dropBatches(), m.claimToCrawl()
 	p := netip.MustParsePrefix("127.31.2.0/24")
 	_, sealed, err := e.claim(p, m.identity)
 	if err != nil {
 		return outcome{}, err
 	}
-	rec, err := home.Seal(home.Record{Network: e.names.Network(), Host: s.host, Subnet: p,
-		By: m.id, Issued: e.now().Add(-time.Minute), Epoch: 1}, m.key)
-	if err != nil {
-		return outcome{}, err
+	stored := m.put(lease.Key(p), sealed)
+	for _, s := range []*site{one, two} {
+		rec, err := home.Seal(home.Record{Network: e.names.Network(), Host: s.host, Subnet: p,
+			By: m.id, Issued: e.now().Add(-time.Minute), Epoch: 1}, m.key)
+		if err != nil {
+			return outcome{}, err
+		}
+		stored += m.put(home.Key(s.host), rec)
+		urls := []string{s.url("/p0"), s.url("/p1"), s.url("/p2")}
+		if _, err := vs[1].Seed(e.ctx, urls); err != nil {
+			return outcome{}, err
+		}
 	}
-	stored := m.put(lease.Key(p), sealed) + m.put(home.Key(s.host), rec)
-	if _, err := vs[1].Seed(e.ctx, []string{s.url("/p0"), s.url("/p1"), s.url("/p2")}); err != nil {
-		return outcome{}, err
-	}
-	e.within(25*time.Second, func() bool { return s.fetched() == 3 })
-	return outcome{float64(3 - s.fetched()), fmt.Sprintf("%d record holders; %d batches came to "+
-		"the attacker", stored, dropped.Load())}, nil
+	fetched := func() int { return one.fetched() + two.fetched() }
+	e.within(25*time.Second, func() bool { return fetched() == 6 })
+	return outcome{float64(6 - fetched()), fmt.Sprintf("%d record holders; the attacker was asked "+
+		"%d times, and %d batches came to it", stored, asked.Load(), dropped.Load())}, nil
 }

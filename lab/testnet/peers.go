@@ -132,6 +132,7 @@ func peerConfig(o Options, addr netip.Addr, boot []string) config.Config {
 	c.Strategy = o.Strategy
 	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	c.Crawl.MinDelay = config.Duration{Duration: o.gap()}
+	c.Crawl.CheckReports = 0 // the pages that are fetched twice are counted
 	c.Overlay.BatchMaxAge = config.Duration{Duration: 500 * time.Millisecond}
 	c.Overlay.UnclaimedAge = config.Duration{Duration: 500 * time.Millisecond}
 	c.Overlay.UnclaimedURLs = 8

@@ -215,6 +215,19 @@ type Peer struct {
 	LastSeenS  float64     `json:"last_seen_s"` // age of its last beacon
 	DistanceMs float64     `json:"distance_ms"` // predicted round-trip time
 	Earth      *Earth      `json:"earth"`       // null: unknown, or there is no database
+	// Trust is what the checks of its reports of pages have shown: untested, trusted, doubted or
+	// liar; empty if it has made none.
+	Trust  string        `json:"trust,omitempty"`
+	Checks []ReportCheck `json:"checks,omitempty"` // the newest last
+}
+
+// ReportCheck is a check of what another peer has reported of a page, by a fetch of this peer.
+type ReportCheck struct {
+	At     time.Time `json:"at"`
+	URL    string    `json:"url"`
+	Agrees bool      `json:"agrees"`
+	Said   string    `json:"said"`
+	Found  string    `json:"found"`
 }
 
 // SubnetState is the state of a subnet at its owner.

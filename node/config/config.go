@@ -131,6 +131,7 @@ func Default() Config {
 			DNSRate:         resolve.DefaultRate,
 			Timeout:         Duration{time.Minute},
 			Patience:        Duration{72 * time.Hour},
+			CheckReports:    0.03,
 			MinFree:         128 << 20,
 			Shares:          Shares{Own: 0.1, Assigned: 0.8, Estimations: 0.1},
 		},

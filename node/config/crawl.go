@@ -41,6 +41,10 @@ type Crawl struct {
 	// Patience is how long a host may answer nothing, while the network is up, before its URLs are
 	// given up. One-shot crawls have their own.
 	Patience Duration `toml:"patience"`
+	// CheckReports is the share of the pages that other peers fetch for this one, which this peer
+	// fetches again to check their reports. The first ones of each peer always are; 0: none is. It
+	// holds in networks that everyone may join.
+	CheckReports float64 `toml:"check_reports"`
 	// Hours is the time of day in which this peer fetches.
 	Hours Hours `toml:"hours"`
 	// PagesPerDay bounds the requests of this peer to web servers in any 24 hours, and Bandwidth
@@ -111,6 +115,9 @@ func (c Crawl) check(f *faults) {
 	}
 	between(f, "crawl.fetch_workers", c.FetchWorkers, 1, MaxFetchWorkers)
 	f.durationBetween("crawl.timeout", c.Timeout, 10*time.Millisecond, time.Hour)
+	if !(c.CheckReports >= 0 && c.CheckReports <= 1) {
+		f.addf("crawl.check_reports is %v, want 0 to 1", c.CheckReports)
+	}
 	f.durationBetween("crawl.patience", c.Patience, time.Second, 365*24*time.Hour)
 	between(f, "crawl.min_free", int64(c.MinFree), 0, 1<<60)
 	between(f, "crawl.pages_per_day", c.PagesPerDay, 0, 1e12)

@@ -136,6 +136,11 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # URLs are given up. "peerd crawl" has the option --patience instead.
 #patience = "72h0m0s"
 
+# Share of the pages that other peers fetch for this one, to find out who is nearest to a server,
+# which this peer fetches again to check their reports. Those of a peer are all checked until one
+# has agreed. 0 believes all reports, and so does a network to which members are admitted.
+#check_reports = 0.03
+
 # Times of day at which this peer fetches, such as "22:00-06:00"; "" is always, and "never"
 # never. Before the end, it hands subnets with work over to other peers; they come back later.
 #hours = ""

@@ -8,7 +8,7 @@
 // carries its proof. Conflicting records merge by a total order ([Better]) to the same
 // one everywhere. This is no consensus: a better record may still appear after a
 // partition. The package does not check that the host has an address in the subnet,
-// because DNS answers differ by place.
+// because DNS answers differ by place: package owner decides which records it believes.
 //
 // A peer that is about to crawl a host must ask the DHT ([Registry.Settle],
 // [Registry.Read]); a peer that only routes URLs may use what is in memory

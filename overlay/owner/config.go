@@ -77,6 +77,9 @@ type HostConfig struct {
 	// Nil: connections say nothing about where a host belongs.
 	Reach func(ctx context.Context, u store.URL, addrs []netip.Addr, recent time.Duration) (
 		netip.Addr, bool)
+	// Confirm asks the owner of a subnet that the home record of a host names, if the host has no
+	// address there by Resolve. Nil: all records are believed.
+	Confirm Confirmer
 	// HostMoves configures when a host moves to another subnet; Transferrer sends it to the
 	// owner of that. Without a Transferrer hosts move only between subnets of this peer.
 	HostMoves   hostmove.Pace

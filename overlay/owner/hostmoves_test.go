@@ -359,25 +359,3 @@ func TestRefresh(t *testing.T) {
 		t.Errorf("another's: %v, %v", changed, err)
 	}
 }
-
-// The address of a finder is no evidence of what our own resolver returns.
-func TestShowsHome(t *testing.T) {
-	home, a, b := subnetA, subnetA.Addr().Next(), subnetA.Addr().Next().Next()
-	elsewhere := netip.MustParseAddr("198.18.7.1")
-	for _, c := range []struct {
-		addrs []netip.Addr
-		hint  netip.Addr
-		want  bool
-	}{
-		{[]netip.Addr{a}, netip.Addr{}, true},
-		{[]netip.Addr{elsewhere}, netip.Addr{}, false},
-		{[]netip.Addr{a, elsewhere}, a, false},
-		{[]netip.Addr{a, a}, a, true},
-		{[]netip.Addr{b, a}, b, true},
-		{[]netip.Addr{a, elsewhere}, elsewhere, true},
-	} {
-		if got := showsHome(c.addrs, c.hint, home); got != c.want {
-			t.Errorf("showsHome(%v, %v) = %v, want %v", c.addrs, c.hint, got, c.want)
-		}
-	}
-}

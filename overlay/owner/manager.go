@@ -122,7 +122,8 @@ func newManager(e *env) *Manager {
 			atOnce: confirmAtOnce, cooldown: confirmCooldown}}
 	m.resolver = &resolver{table: t, arrivals: m.arrivals, claimer: m.claimer,
 		failover: m.failover, hosts: m.hosts, leases: m.leases, reachability: m.reachability,
-		restorer: m.restorer, leaseLookups: semaphore.NewWeighted(maxLeaseLookups)}
+		restorer: m.restorer, leaseLookups: semaphore.NewWeighted(maxLeaseLookups),
+		checks: newHomeChecks(), confirming: semaphore.NewWeighted(confirmsAtOnce)}
 	return m
 }
 

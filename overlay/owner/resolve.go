@@ -32,6 +32,8 @@ type resolver struct {
 	reachability *reachability
 	restorer     *restorer
 	leaseLookups *semaphore.Weighted
+	checks       *homeChecks
+	confirming   *semaphore.Weighted
 }
 
 var _ outbox.Resolver = (*resolver)(nil)
@@ -52,17 +54,22 @@ func (w *resolver) Resolve(
 	if w.cfg.Frontier.Owns(host) {
 		return outbox.Resolution{Kind: outbox.Own}, nil
 	}
-	addrs, err := w.addresses(ctx, host, hint)
+	all, err := w.cfg.Resolve(ctx, host)
 	if err != nil {
 		return outbox.Resolution{}, err
 	}
-	p, err := w.likelyHome(ctx, host, addrs)
+	found, refused := w.allowed(all)
+	addrs, err := w.addresses(host, found, hint, refused)
+	if err != nil {
+		return outbox.Resolution{}, err
+	}
+	p, err := w.likelyHome(ctx, host, found, addrs)
 	if err != nil {
 		return outbox.Resolution{}, err
 	}
 	for range 3 { // guessed home, settled home, and once more if it changed hands
-		r, again, err := w.resolveIn(ctx, host, p, addrs)
-		if err == nil && r.Kind == outbox.Own && showsHome(addrs, hint, r.Subnet) {
+		r, again, err := w.resolveIn(ctx, host, p, found, addrs)
+		if err == nil && r.Kind == outbox.Own && slices.ContainsFunc(found, r.Subnet.Contains) {
 			w.hosts.hostMoves.Sighted(host)
 		}
 		if err != nil || !again {
@@ -73,15 +80,30 @@ func (w *resolver) Resolve(
 	return outbox.Resolution{}, fmt.Errorf("owner: the home of %s keeps changing", host)
 }
 
-// likelyHome returns the likely home subnet of a host: the one known from its record,
-// otherwise that of its address. Homes move: if the host has an address in a subnet of
-// ours and its known home is elsewhere, the record is read again.
+// likelyHome returns the likely home subnet of a host: the one known from its record if that is
+// believed, otherwise that of its address.
 func (w *resolver) likelyHome(
+	ctx context.Context, host string, found, addrs []netip.Addr,
+) (netip.Prefix, error) {
+	p, err := w.recordedHome(ctx, host, addrs)
+	if err != nil || p == (netip.Prefix{}) {
+		return store.SubnetOf(addrs[0]), err
+	}
+	if ok, err := w.believes(ctx, host, p, found); ok || err != nil {
+		return p, err
+	}
+	return store.SubnetOf(addrs[0]), nil
+}
+
+// recordedHome returns the home subnet of a host by its record; a zero one if that is not known.
+// Homes move: if the host has an address in a subnet of ours and its known home is elsewhere, the
+// record is read again.
+func (w *resolver) recordedHome(
 	ctx context.Context, host string, addrs []netip.Addr,
 ) (netip.Prefix, error) {
 	p, settled := w.cfg.Homes.Cached(host)
 	if !settled {
-		return store.SubnetOf(addrs[0]), nil
+		return netip.Prefix{}, nil
 	}
 	if _, recent := w.cfg.Homes.Recent(host); recent || w.Live(p) {
 		return p, nil
@@ -100,7 +122,11 @@ func (w *resolver) likelyHome(
 // none of ours.
 func (w *resolver) HomeElsewhere(host string, p netip.Prefix) bool {
 	q, recent := w.cfg.Homes.Recent(host)
-	return recent && q != p && !w.Live(q) && !w.cfg.Frontier.Owns(host)
+	if !recent || q == p || w.Live(q) || w.cfg.Frontier.Owns(host) {
+		return false
+	}
+	believed, decided := w.checks.get(host, q, time.Now())
+	return believed || !decided
 }
 
 // RefreshHome reads a host's home record again.
@@ -132,57 +158,47 @@ func (w *resolver) RefreshOwner(
 	return l.Owner != owner, nil
 }
 
-// addresses returns where a host may be dialled. The finder's hint comes first
-// if it is in a subnet of ours: names that resolve differently here and there
-// would else be sent to and fro. It is never taken for a host that does not
-// exist.
-func (w *resolver) addresses(
-	ctx context.Context, host string, hint netip.Addr,
-) ([]netip.Addr, error) {
-	all, err := w.cfg.Resolve(ctx, host)
-	switch {
-	case err != nil:
-		return nil, err
-	case !hint.IsValid():
-	case w.Live(store.SubnetOf(hint)):
-		all = append([]netip.Addr{hint}, all...)
-	default:
-		all = append(slices.Clone(all), hint)
-	}
-	var ok []netip.Addr
-	for _, a := range all {
-		if err = w.cfg.Allowed(a); err == nil {
-			ok = append(ok, a.Unmap())
+// allowed returns those of addrs that may be dialled, and why another one may not.
+func (w *resolver) allowed(addrs []netip.Addr) (ok []netip.Addr, refused error) {
+	for _, a := range addrs {
+		if err := w.cfg.Allowed(a); err != nil {
+			refused = err
+			continue
 		}
+		ok = append(ok, a.Unmap())
 	}
-	if len(ok) == 0 && err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", outbox.ErrGone, host, err)
-	}
-	if len(ok) == 0 {
-		return nil, fmt.Errorf("%w: %s has no address", outbox.ErrGone, host)
-	}
-	return ok, nil
+	return ok, refused
 }
 
-// showsHome reports whether our own resolver returned an address in a host's home. addrs also
-// contains the finder's hint, if there is one.
-func showsHome(addrs []netip.Addr, hint netip.Addr, p netip.Prefix) bool {
-	n := 0
-	for _, a := range addrs {
-		if p.Contains(a) {
-			n++
+// addresses returns where a host may be dialled: at the addresses that were found, and at the
+// finder's hint. That comes first if it is in a subnet of ours: names that resolve differently
+// here and there would else be sent to and fro. It is never taken for a host that does not exist.
+func (w *resolver) addresses(
+	host string, found []netip.Addr, hint netip.Addr, refused error,
+) ([]netip.Addr, error) {
+	all := slices.Clone(found)
+	if hint.IsValid() {
+		if err := w.cfg.Allowed(hint); err != nil {
+			refused = err
+		} else if hint = hint.Unmap(); w.Live(store.SubnetOf(hint)) {
+			all = slices.Insert(all, 0, hint)
+		} else {
+			all = append(all, hint)
 		}
 	}
-	if hint.IsValid() && p.Contains(hint.Unmap()) {
-		n--
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case refused != nil:
+		return nil, fmt.Errorf("%w: %s: %w", outbox.ErrGone, host, refused)
 	}
-	return n > 0
+	return nil, fmt.Errorf("%w: %s has no address", outbox.ErrGone, host)
 }
 
 // resolveIn looks a host up under the supposition that its home is p. again
 // says that the home is another: Resolution.Subnet.
 func (w *resolver) resolveIn(
-	ctx context.Context, host string, p netip.Prefix, addrs []netip.Addr,
+	ctx context.Context, host string, p netip.Prefix, found, addrs []netip.Addr,
 ) (r outbox.Resolution, again bool, err error) {
 	r = outbox.Resolution{Subnet: p}
 	for _, a := range addrs {
@@ -199,7 +215,7 @@ func (w *resolver) resolveIn(
 	case leaving:
 		return r, false, fmt.Errorf("%w: %v", errLeaving, p)
 	case s != nil:
-		return w.settleHome(ctx, host, s, r, addrs)
+		return w.settleHome(ctx, host, s, r, found, addrs)
 	}
 	l, sealed, err := w.lookUpLease(ctx, p)
 	switch {
@@ -241,7 +257,7 @@ func (w *resolver) lookUpLease(ctx context.Context, p netip.Prefix) (lease.Lease
 // out to be elsewhere. The subnet does not leave meanwhile, so its next owner does not connect to
 // the host again.
 func (w *resolver) settleHome(
-	ctx context.Context, host string, s *subnet, r outbox.Resolution, addrs []netip.Addr,
+	ctx context.Context, host string, s *subnet, r outbox.Resolution, found, addrs []netip.Addr,
 ) (outbox.Resolution, bool, error) {
 	if !w.enter(s) {
 		return r, false, fmt.Errorf("%w: %v", errLeaving, r.Subnet)
@@ -252,6 +268,15 @@ func (w *resolver) settleHome(
 	})
 	if err != nil {
 		return r, false, err
+	}
+	believed := true
+	if p != r.Subnet {
+		if believed, err = w.believes(ctx, host, p, found); err != nil {
+			return r, false, err
+		}
+	}
+	if !believed && len(found) > 0 { // as if there were none: the same for all that see these
+		p = w.reachability.reachableHome(ctx, host, lowest(found), found)
 	}
 	if p != r.Subnet {
 		r.Subnet = p
@@ -270,6 +295,11 @@ func (w *resolver) settleHome(
 		at = time.Now().Add(w.cfg.Gap)
 	}
 	return r, false, w.cfg.Frontier.AddHost(host, p, r.Addr, at)
+}
+
+// lowest returns the subnet of the lowest address.
+func lowest(addrs []netip.Addr) netip.Prefix {
+	return store.SubnetOf(slices.MinFunc(addrs, netip.Addr.Compare))
 }
 
 // Accepts reports whether this peer takes URLs of a subnet now. moving reports that they

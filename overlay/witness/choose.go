@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -14,11 +15,12 @@ import (
 
 // choose returns the peers that should be members now, sorted: those of the newest set
 // that answer and were not struck, filled up with present peers by rendezvous hashing (Thaler and
-// Ravishankar, 1998), so that witnesses are spread evenly and rarely change. The number
-// is even, because with the owner's vote an odd total wastes none; or one, in a network of
-// two (lease.WitnessSet.Pair).
+// Ravishankar, 1998), so that witnesses are spread evenly and rarely change. Those that have been
+// known for long come first, and as few as possible are of one network: these may end together.
+// The number is even, because with the owner's vote an odd total wastes none; or one, in a network
+// of two (lease.WitnessSet.Pair).
 func (h *ownerState) choose(now time.Time, present []peer.ID) []peer.ID {
-	var stay, more, last []peer.ID
+	var stay, more, young, last []peer.ID
 	for _, id := range h.newest().Members {
 		m := h.members[id]
 		switch {
@@ -34,14 +36,17 @@ func (h *ownerState) choose(now time.Time, present []peer.ID) []peer.ID {
 		case id == h.self || h.newest().Has(id) || h.failedRecently(now, id):
 		case h.struck(now, id):
 			last = append(last, id)
+		case !h.originOf(id).Old:
+			young = append(young, id)
 		default:
 			more = append(more, id)
 		}
 	}
-	h.rank(stay)
-	h.rank(more)
-	h.rank(last)
-	all := slices.Concat(stay, slices.Compact(more), slices.Compact(last))
+	for _, some := range [][]peer.ID{stay, more, young, last} {
+		h.rank(some)
+	}
+	all := h.spread(slices.Concat(stay, slices.Compact(more)), slices.Compact(young),
+		slices.Compact(last))
 	if len(all) == 0 && h.newest().Pair() {
 		return h.newest().Members // it may come back, and has no other witness in its place
 	}
@@ -52,6 +57,33 @@ func (h *ownerState) choose(now time.Time, present []peer.ID) []peer.ID {
 	all = all[:n]
 	slices.Sort(all)
 	return all
+}
+
+// spread joins lists of peers, and moves those in each list back that are of the network of others
+// before them: the first of each network come first, then the second ones, and so on. A peer of an
+// unknown network is one by itself.
+func (h *ownerState) spread(lists ...[]peer.ID) (all []peer.ID) {
+	count := map[netip.Prefix]int{}
+	turn := map[peer.ID]int{}
+	for _, ids := range lists {
+		for _, id := range ids {
+			if p := h.originOf(id).Network; p.IsValid() {
+				turn[id] = count[p]
+				count[p]++
+			}
+		}
+		slices.SortStableFunc(ids, func(a, b peer.ID) int { return cmp.Compare(turn[a], turn[b]) })
+		all = append(all, ids...)
+	}
+	return all
+}
+
+// originOf returns what is known of a peer that may become a witness.
+func (h *ownerState) originOf(id peer.ID) Origin {
+	if h.origin == nil {
+		return Origin{}
+	}
+	return h.origin(id)
 }
 
 // others returns the number of peers without self.

@@ -58,6 +58,14 @@ type Revocation struct {
 	To     peer.ID
 }
 
+// Origin says what peers have in common that may fail or lie together.
+type Origin struct {
+	// Network is the /16 or /32 of the peer's address; invalid if that is not known.
+	Network netip.Prefix
+	// Old means that the peer has been known for long.
+	Old bool
+}
+
 // A Node is what a Service knows of the other peers, and whom it tells of votes. Its methods may
 // be called concurrently.
 type Node interface {
@@ -67,6 +75,8 @@ type Node interface {
 	// LivePeers returns the peers that may be witnesses: those that are believed to be
 	// running, with or without this peer. It is called every Interval and must not block.
 	LivePeers() []peer.ID
+	// Origin returns what is known of a peer. It must answer from memory.
+	Origin(p peer.ID) Origin
 	// Revoked is called with votes against this peer before the acknowledgement that
 	// brought them counts. When it returns nil, it must be on disk that this peer does
 	// not fetch from these subnets any more. It may be called with the same votes again.

@@ -120,6 +120,8 @@ func (n *fakeNode) SendHeartbeat(ctx context.Context, p peer.ID, payload []byte)
 
 func (n *fakeNode) LivePeers() []peer.ID { return n.present() }
 
+func (n *fakeNode) Origin(peer.ID) Origin { return Origin{} }
+
 func (n *fakeNode) Revoked(ctx context.Context, list []Revocation) error {
 	if n.revoked == nil {
 		return nil

@@ -22,7 +22,8 @@ type ownerState struct {
 	gone    time.Duration
 	sets    []sealedSet // in force, oldest first; the last one is published
 	members map[peer.ID]*member
-	lostAt  time.Time // when the quorum lease was lost; zero while it holds
+	lostAt  time.Time            // when the quorum lease was lost; zero while it holds
+	origin  func(peer.ID) Origin // Node.Origin; nil: nothing is known
 }
 
 // sealedSet is a witness set and its sealed form.

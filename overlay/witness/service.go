@@ -93,6 +93,9 @@ func build(cfg Config, self peer.ID, l transport, now func() time.Time) (*Servic
 	}
 	at := now()
 	s.owner = newOwnerState(self, cfg, at, stored.own)
+	if cfg.Node != nil {
+		s.owner.origin = cfg.Node.Origin
+	}
 	s.witness = newWitnessState(self, cfg, at, rand.Uint64()>>1+1, stored.uninitialized)
 	stored.restore(s.witness, at)
 	s.uninitialized = stored.uninitialized
