@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	rir "peerd/coords/registry"
@@ -111,7 +110,7 @@ type Node struct {
 	registries []registry.Info // the files in the home
 	disk       spaceCache
 	api        *admin.Server
-	registry   *prometheus.Registry
+	registry   *metrics.Registry
 	metrics    *metrics.Set   // nil without an admin API
 	journal    *journal       // nil without an admin API
 	spans      *otlp.Exporter // nil: no collector is configured
@@ -134,7 +133,7 @@ type Node struct {
 func New(o Options) (n *Node, err error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	n = &Node{opts: o, log: o.Logger, started: time.Now(), stop: make(chan struct{}),
-		leaving: newLeaveState(), registry: prometheus.NewRegistry()}
+		leaving: newLeaveState(), registry: metrics.NewRegistry()}
 	if o.hasAPI() {
 		n.journal = newJournal()
 		if o.Emulation == nil {

@@ -22,6 +22,12 @@ const (
 	maxScrapes = 4
 )
 
+// Registry holds metrics.
+type Registry = prometheus.Registry
+
+// NewRegistry returns a Registry without metrics.
+func NewRegistry() *Registry { return prometheus.NewRegistry() }
+
 // Set holds the metrics of one peer. Its methods are safe for concurrent use. It starts no
 // goroutine that outlives a call.
 type Set struct {
@@ -33,7 +39,7 @@ type Set struct {
 // are in reg. version is that of the program, goVersion that of its compiler. log receives the
 // errors of scrapes.
 func New(
-	reg *prometheus.Registry, peer Peer, version, goVersion string, log *slog.Logger,
+	reg *Registry, peer Peer, version, goVersion string, log *slog.Logger,
 ) *Set {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "peerd_build_info",
