@@ -231,3 +231,11 @@ replace github.com/json-iterator/go => ./internal/jsoniter
 replace github.com/blevesearch/zapx/v11 => ./internal/zap11
 
 replace github.com/blevesearch/zapx/v12 => ./internal/zap12
+
+replace github.com/blevesearch/zapx/v13 => ./internal/zap13
+
+replace github.com/blevesearch/zapx/v14 => ./internal/zap14
+
+replace github.com/blevesearch/zapx/v15 => ./internal/zap15
+
+replace github.com/blevesearch/zapx/v16 => ./internal/zap16
