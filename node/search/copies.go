@@ -57,7 +57,7 @@ func (c *Copies) Use() (all []search.Copy) {
 	defer c.mu.Unlock()
 	for _, m := range absent[:min(len(absent), search.MaxCopies)] {
 		v := search.Copy{Owner: m.Owner, Naming: m.Naming(), Whole: m.Whole()}
-		if o := c.open[m.Owner]; o != nil && o.ready {
+		if o := c.open[m.Owner]; o != nil && o.ready && o.dir == m.IndexDir() {
 			v.Index = o.Local
 		}
 		all = append(all, v)
@@ -72,21 +72,31 @@ func (c *Copies) Done() { c.searches.RUnlock() }
 func (c *Copies) Run(ctx context.Context) error {
 	failed := map[peer.ID]time.Time{}
 	for {
-		absent := map[peer.ID]bool{}
-		for _, m := range c.Keeper.Absent() {
-			absent[m.Owner] = true
-			if time.Since(failed[m.Owner]) < retryEvery {
-				continue
-			}
-			if err := c.catchUp(ctx, m); err != nil && ctx.Err() == nil {
-				c.Logger.Warn("failed to index the copy of an archive", "peer", m.Owner,
-					"retry_in", retryEvery, "err", err)
-				failed[m.Owner] = time.Now()
-			}
-		}
-		c.closeBut(absent)
+		c.look(ctx, failed)
 		if backoff.Sleep(ctx, copiesEvery) != nil {
 			return nil //nolint:nilerr // the end of ctx is none
+		}
+	}
+}
+
+// look indexes the copies of peers that do not answer, and closes the indexes of others. failed
+// has the times of the last failures.
+func (c *Copies) look(ctx context.Context, failed map[peer.ID]time.Time) {
+	dirs := map[peer.ID]string{}
+	absent := c.Keeper.Absent()
+	for _, m := range absent {
+		dirs[m.Owner] = m.IndexDir()
+	}
+	c.closeBut(dirs)
+	for _, m := range absent {
+		if time.Since(failed[m.Owner]) < retryEvery {
+			continue
+		}
+		delete(failed, m.Owner)
+		if err := c.catchUp(ctx, m, dirs[m.Owner]); err != nil && ctx.Err() == nil {
+			c.Logger.Warn("failed to index the copy of an archive", "peer", m.Owner,
+				"retry_in", retryEvery, "err", err)
+			failed[m.Owner] = time.Now()
 		}
 	}
 }
@@ -103,8 +113,8 @@ func (c *Copies) Close() error {
 	return errors.Join(errs...)
 }
 
-// closeBut closes the indexes of the other copies, unless searches run.
-func (c *Copies) closeBut(absent map[peer.ID]bool) {
+// closeBut closes the indexes that are not in the folders, unless searches run.
+func (c *Copies) closeBut(dirs map[peer.ID]string) {
 	if !c.searches.TryLock() {
 		return
 	}
@@ -112,7 +122,7 @@ func (c *Copies) closeBut(absent map[peer.ID]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for owner, o := range c.open {
-		if absent[owner] {
+		if dirs[owner] == o.dir {
 			continue
 		}
 		delete(c.open, owner)
@@ -123,27 +133,22 @@ func (c *Copies) closeBut(absent map[peer.ID]bool) {
 }
 
 // catchUp indexes what is in a copy and not in its index.
-func (c *Copies) catchUp(ctx context.Context, m *mirror.Copy) error {
-	dir, err := m.IndexDir()
-	if err != nil {
-		return err
-	}
+func (c *Copies) catchUp(ctx context.Context, m *mirror.Copy, dir string) error {
 	c.mu.Lock()
 	o := c.open[m.Owner]
 	c.mu.Unlock()
 	bytes := m.Bytes()
-	if o != nil && o.dir != dir {
-		c.closeBut(map[peer.ID]bool{})
-		return errors.New("the copy was replaced")
-	}
-	if o != nil && o.ready && o.indexed == bytes {
-		return nil
+	if o != nil && (o.dir != dir || o.ready && o.indexed == bytes) {
+		return nil // searches use the index of what was copied before, or it has everything
 	}
 	archive, err := m.Archive()
 	if err != nil {
 		return err
 	}
 	if o == nil {
+		if err := m.RemoveOldIndexes(); err != nil {
+			return err
+		}
 		x, err := index.Open(dir)
 		if err != nil {
 			return err

@@ -76,19 +76,23 @@ func (c *Copy) Archive() (*warc.Reader, error) {
 }
 
 // IndexDir returns the folder of the index of the copy. It is another one when something was
-// removed from the copy: the earlier ones are deleted.
-func (c *Copy) IndexDir() (string, error) {
+// removed from the copy.
+func (c *Copy) IndexDir() string {
 	c.mu.Lock()
-	version := c.state.Version
-	c.mu.Unlock()
-	name := "index-" + strconv.FormatInt(version, 10)
-	others, err := filepath.Glob(filepath.Join(c.dir, "index-*"))
-	for _, dir := range others {
-		if filepath.Base(dir) != name {
+	defer c.mu.Unlock()
+	return filepath.Join(c.dir, "index-"+strconv.FormatInt(c.state.Version, 10))
+}
+
+// RemoveOldIndexes deletes the folders that IndexDir has returned before.
+func (c *Copy) RemoveOldIndexes() error {
+	now := c.IndexDir()
+	all, err := filepath.Glob(filepath.Join(c.dir, "index-*"))
+	for _, dir := range all {
+		if dir != now {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 	}
-	return filepath.Join(c.dir, name), err
+	return err
 }
 
 // Naming returns what shows that the owner has named this peer.

@@ -103,7 +103,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 // Absent returns the copies of peers that do not answer, sorted by owner.
 func (k *Keeper) Absent() (all []*Copy) {
 	now := time.Now()
-	for _, c := range k.all() {
+	for _, c := range k.All() {
 		if c.idle() && k.absent(c.Owner, now) {
 			all = append(all, c)
 		}
@@ -111,8 +111,8 @@ func (k *Keeper) Absent() (all []*Copy) {
 	return all
 }
 
-// all returns the copies, sorted by owner.
-func (k *Keeper) all() (all []*Copy) {
+// All returns the copies, sorted by owner.
+func (k *Keeper) All() (all []*Copy) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range k.copies {
@@ -138,7 +138,7 @@ func (k *Keeper) absent(p peer.ID, now time.Time) bool {
 
 // sweep deletes the copies that their owners do not name any more.
 func (k *Keeper) sweep(now time.Time) {
-	for _, c := range k.all() {
+	for _, c := range k.All() {
 		alive := k.Lives.Liveness(c.Owner).State == peers.Alive &&
 			now.Sub(k.started) > dropAfter
 		k.mu.Lock()
@@ -162,7 +162,7 @@ func (k *Keeper) sweep(now time.Time) {
 // room returns an error if n more bytes of an owner must not be stored.
 func (k *Keeper) room(c *Copy, n int64) error {
 	var used, its int64
-	for _, other := range k.all() {
+	for _, other := range k.All() {
 		size := other.size()
 		used += size
 		if other == c {
