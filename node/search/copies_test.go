@@ -125,6 +125,9 @@ func TestCopies(t *testing.T) {
 				}
 			}
 		}
+		if copies > 0 && (all[0].Index != nil) != (pages > 0) {
+			t.Error("the copy is searched before it is indexed, or not when it is")
+		}
 		if found != pages {
 			t.Errorf("found %d pages, want %d", found, pages)
 		}

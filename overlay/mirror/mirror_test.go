@@ -64,7 +64,7 @@ func (c *chosen) Save(all []peer.ID) error {
 }
 
 // keeper starts a peer that keeps copies.
-func keeper(t *testing.T, bytes int64) *Keeper {
+func keeper(t testing.TB, bytes int64) *Keeper {
 	t.Helper()
 	k := &Keeper{Host: overlaytest.Host(t), Protocol: protocolID, Network: network,
 		Dir: filepath.Join(t.TempDir(), "mirrors"), Bytes: bytes, Space: disk{}, Lives: lives{},
@@ -77,9 +77,14 @@ func keeper(t *testing.T, bytes int64) *Keeper {
 }
 
 // sender returns a Sender of an archive of small files, which is empty.
-func sender(t *testing.T, to ...*Keeper) *Sender {
+func sender(t testing.TB, to ...*Keeper) *Sender {
 	t.Helper()
-	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1, MaxFile: 300 << 10})
+	return senderOf(t, 300<<10, to...)
+}
+
+func senderOf(t testing.TB, maxFile int64, to ...*Keeper) *Sender {
+	t.Helper()
+	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1, MaxFile: maxFile})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +109,7 @@ func sender(t *testing.T, to ...*Keeper) *Sender {
 func infoOf(h host.Host) peer.AddrInfo { return peer.AddrInfo{ID: h.ID(), Addrs: h.Addrs()} }
 
 // add archives pages of about 100 KiB, numbered from a number on.
-func add(t *testing.T, s *Sender, from, n int) {
+func add(t testing.TB, s *Sender, from, n int) {
 	t.Helper()
 	for i := from; i < from+n; i++ {
 		body := make([]byte, 100<<10)
@@ -118,7 +123,7 @@ func add(t *testing.T, s *Sender, from, n int) {
 }
 
 // running runs a Sender until the returned function is called.
-func running(t *testing.T, s *Sender) (stop func()) {
+func running(t testing.TB, s *Sender) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

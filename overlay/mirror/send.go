@@ -276,6 +276,7 @@ type talk struct {
 	conn *wire.Conn
 	link *link
 	at   map[string]int64 // up to where each file is copied, or gone
+	told bool             // that the mirror has everything
 }
 
 // run sends pieces until the conversation fails or ctx ends.
@@ -294,13 +295,21 @@ func (t *talk) run(ctx context.Context) error {
 				delete(t.at, name)
 			}
 		}
+		before := sum(t.at)
 		for _, name := range slices.Sorted(maps.Keys(end)) {
 			if err := t.sendFile(ctx, name, end); err != nil {
 				return err
 			}
 		}
-		if err := t.give(ctx, piece{}); err != nil {
-			return err
+		if sum(t.at) == before {
+			if err := t.give(ctx, piece{}); err != nil {
+				return err
+			}
+		}
+		if !t.told {
+			t.told = true
+			t.s.Logger.Info("copied the archive to a mirror", "peer", t.conn.Peer(),
+				"bytes", sum(t.at))
 		}
 		for began := time.Now(); t.s.Archive.Stats().Exchanges == seen.Exchanges &&
 			time.Since(began) < aliveEvery; {
