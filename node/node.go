@@ -158,7 +158,8 @@ func New(o Options) (n *Node, err error) {
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
 		n.openOptOutGossip,
-		n.openSearch, n.openMirrors, n.openTrace, n.openFeed, n.openLocalSites, n.openReplay, n.openAPI,
+		n.openSearch, n.openMirrors, n.openTrace, n.openFeed, n.openLocalSites, n.openReplay,
+		n.openAPI,
 		n.retryPlanned,
 	} {
 		if err := step(); err != nil {

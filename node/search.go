@@ -74,7 +74,8 @@ func badSearch(err error) error {
 func searchView(r search.Result, offset int) admin.SearchResult {
 	v := admin.SearchResult{
 		Offset: offset, Total: r.Total, Partial: r.Partial || r.Failed > 0,
-		Answered: r.Answered, Copied: r.Copied, NoIndex: r.NoIndex, Failed: r.Failed, Hits: []admin.SearchHit{},
+		Answered: r.Answered, Copied: r.Copied, NoIndex: r.NoIndex, Failed: r.Failed,
+		Hits: []admin.SearchHit{},
 	}
 	for _, h := range r.Hits {
 		v.Hits = append(v.Hits, admin.SearchHit{

@@ -190,7 +190,8 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # does not run; at most 8; 0 is none. See docs/search.md.
 #mirrors = 1
 
-# Maximum number of bytes per second that this peer sends to all of them together; "0" sends nothing.
+# Maximum number of bytes per second that this peer sends to all of them together; "0" sends
+# nothing.
 #mirror_upload = "4MiB"
 
 # Maximum size of the copies of the archives of other peers that this peer keeps, in the folder

@@ -178,13 +178,14 @@ func (c *Copies) catchUp(ctx context.Context, m *mirror.Copy, dir string) error 
 // checkSpace returns an error if the index of a copy must not grow.
 func (c *Copies) checkSpace(dir string, copied int64) error {
 	var size int64
+	// Files that are gone meanwhile have no size.
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil { // it may be gone
+			if info, err := d.Info(); err == nil {
 				size += info.Size()
 			}
 		}
-		return nil //nolint:nilerr // see above
+		return nil
 	})
 	if err == nil && size > max(copied, minIndex) {
 		err = fmt.Errorf("the index has %d bytes for a copy of %d", size, copied)

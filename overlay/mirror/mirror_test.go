@@ -280,7 +280,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Nobody but its owner changes a copy, and the owner only as a mirror expects.
+// No peer but its owner changes a copy, and the owner only as a mirror expects.
 func TestHostileOwner(t *testing.T) {
 	k := keeper(t, 1<<30)
 	other := overlaytest.Peers(2, 1)[0]
@@ -296,7 +296,9 @@ func TestHostileOwner(t *testing.T) {
 		return raw
 	}
 	now := time.Now()
-	good := named(Naming{Mirror: k.Host.ID(), At: now}, other)
+	self := k.Host.ID()
+	good := named(Naming{Mirror: self, At: now}, other)
+	by := overlaytest.Peer{Key: key}
 	// ask sends messages and returns whether all were answered without a refusal.
 	ask := func(o offer, pieces ...piece) bool {
 		c, err := wire.Dial(t.Context(), h, k.Host.ID(),
@@ -320,9 +322,9 @@ func TestHostileOwner(t *testing.T) {
 	for name, o := range map[string]offer{
 		"no naming":         {},
 		"of another mirror": {Naming: named(Naming{Mirror: h.ID(), At: now}, other)},
-		"of another peer":   {Naming: named(Naming{Mirror: k.Host.ID(), At: now}, overlaytest.Peer{Key: key})},
-		"old":               {Naming: named(Naming{Mirror: k.Host.ID(), At: now.Add(-MaxAge - time.Hour)}, other)},
-		"of the future":     {Naming: named(Naming{Mirror: k.Host.ID(), At: now.Add(time.Hour)}, other)},
+		"of another peer":   {Naming: named(Naming{Mirror: self, At: now}, by)},
+		"old":               {Naming: named(Naming{Mirror: self, At: now.Add(-2 * MaxAge)}, other)},
+		"of the future":     {Naming: named(Naming{Mirror: self, At: now.Add(time.Hour)}, other)},
 		"too large":         {Naming: good, Bytes: 1 << 40},
 		"negative":          {Naming: good, Bytes: -1},
 	} {
