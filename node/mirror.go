@@ -36,8 +36,8 @@ func (n *Node) openMirrors() error {
 	n.copies = &local.Copies{Keeper: n.keeper, Agent: robotsAgent, Space: diskSpace{n},
 		Logger: n.log}
 	n.search.Local.Copies = n.copies
-	if c.Mirrors == 0 || c.MirrorUpload == 0 {
-		return nil
+	if c.Mirrors == 0 || c.MirrorUpload == 0 || n.opts.Config.Collect.Enabled {
+		return nil // what was collected is at others already
 	}
 	key, err := n.opts.Home.Key()
 	if err != nil {

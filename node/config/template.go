@@ -187,7 +187,7 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 #enabled = false
 
 # How many other peers keep a copy of the archive, from which they answer searches while this peer
-# does not run; at most 8; 0 is none. See docs/search.md.
+# does not run; at most 8; 0 is none. A collector has none. See docs/search.md.
 #mirrors = 1
 
 # Maximum number of bytes per second that this peer sends to all of them together; "0" sends

@@ -35,7 +35,7 @@ type Copy struct {
 	mu     sync.Mutex
 	state  state
 	saved  time.Time          // when state was stored
-	bytes  int64              // size of the files
+	sizes  map[string]int64   // of the files
 	cancel context.CancelFunc // ends the conversation with the owner; nil: there is none
 }
 
@@ -110,12 +110,10 @@ func (c *Copy) Whole() bool {
 }
 
 // Bytes returns the size of the copied files.
-func (c *Copy) Bytes() int64 { return c.size() }
-
-func (c *Copy) size() int64 {
+func (c *Copy) Bytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.bytes
+	return sum(c.sizes)
 }
 
 // spoke returns when the owner was heard last in a conversation.
@@ -196,50 +194,50 @@ func (c *Copy) parts() (map[string]warc.Part, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.files, c.bytes = files, 0
-	for _, p := range parts {
-		c.bytes += p.Size
+	c.files, c.sizes = files, map[string]int64{}
+	for name, p := range parts {
+		c.sizes[name] = p.Size
 	}
 	return parts, nil
 }
 
 // store stores a piece. c.writing is held.
 func (c *Copy) store(p *piece) error {
-	before, err := c.files.Size(p.File)
-	if err != nil {
-		return err
-	}
-	if p.File != "" && before > 0 && (p.Gone || p.At == 0) {
-		if err := c.newVersion(); err != nil {
+	if p.File != "" {
+		err := c.prepare(p)
+		switch {
+		case err != nil:
+		case p.Gone:
+			err = c.files.Remove(p.File)
+		default:
+			err = c.files.Write(p.File, p.At, p.Data, p.Whole)
+		}
+		if err != nil {
 			return err
 		}
-	}
-	grown := int64(len(p.Data))
-	switch {
-	case p.File == "":
-	case p.Gone:
-		err, grown = c.files.Remove(p.File), -before
-	default:
-		err = c.files.Write(p.File, p.At, p.Data, p.Whole)
-		if p.At == 0 {
-			grown -= before
+		c.mu.Lock()
+		c.sizes[p.File] = p.At + int64(len(p.Data))
+		if p.Gone {
+			delete(c.sizes, p.File)
 		}
+		c.mu.Unlock()
 	}
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	c.bytes += grown
-	c.mu.Unlock()
 	return c.behind(p.Behind)
 }
 
-// newVersion discards what is derived from the files.
-func (c *Copy) newVersion() error {
+// prepare discards what is derived from the files if a piece removes something.
+func (c *Copy) prepare(p *piece) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.state.Version++
-	return c.save(time.Now())
+	size, known := c.sizes[p.File]
+	if !known && len(c.sizes) >= warc.MaxFiles {
+		return fmt.Errorf("%w: more than %d files", ErrMessage, warc.MaxFiles)
+	}
+	if size > 0 && (p.Gone || p.At == 0) {
+		c.state.Version++
+		return c.save(time.Now())
+	}
+	return nil
 }
 
 // behind records how many bytes the copy lacks.

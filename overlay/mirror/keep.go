@@ -163,7 +163,7 @@ func (k *Keeper) sweep(now time.Time) {
 func (k *Keeper) room(c *Copy, n int64) error {
 	var used, its int64
 	for _, other := range k.All() {
-		size := other.size()
+		size := other.Bytes()
 		used += size
 		if other == c {
 			its = size

@@ -352,9 +352,28 @@ func TestHostileOwner(t *testing.T) {
 			t.Errorf("accepted a piece: %s", name)
 		}
 	}
+	k.limiter = wire.Limiter{}
+	if !ask(offer{Naming: good}, piece{File: "b.warc.gz"}, piece{File: "b.warc.gz", Gone: true}) {
+		t.Error("refused to delete a file")
+	}
 	parts, err := copyOf(k).parts()
 	if err != nil || len(parts) != 1 || parts[a.File].Size != 4 {
 		t.Errorf("copied %+v, %v", parts, err)
+	}
+}
+
+// An owner cannot have any number of files created.
+func TestManyFiles(t *testing.T) {
+	c := newCopy(t.TempDir(), "p")
+	c.sizes = map[string]int64{"a.warc.gz": 5}
+	for i := range warc.MaxFiles - 1 {
+		c.sizes[fmt.Sprint(i)] = 1
+	}
+	if err := c.prepare(&piece{File: "a.warc.gz", At: 5}); err != nil {
+		t.Error(err)
+	}
+	if err := c.prepare(&piece{File: "b.warc.gz"}); err == nil {
+		t.Error("accepted a file more")
 	}
 }
 

@@ -52,7 +52,7 @@ func (c *Copy) Parts() (map[string]Part, error) {
 	}
 	all := map[string]Part{}
 	for _, name := range names {
-		size, err := c.Size(name)
+		size, err := c.size(name)
 		if err != nil {
 			return nil, err
 		}
@@ -63,8 +63,8 @@ func (c *Copy) Parts() (map[string]Part, error) {
 	return all, nil
 }
 
-// Size returns the size of a copied file, 0 if there is none.
-func (c *Copy) Size(name string) (int64, error) {
+// size returns the size of a copied file, 0 if there is none.
+func (c *Copy) size(name string) (int64, error) {
 	info, err := os.Stat(filepath.Join(c.dir, openName(name)))
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
@@ -78,7 +78,7 @@ func (c *Copy) Size(name string) (int64, error) {
 // Write appends data at an offset, which is the size of the copied file, or 0 to begin again.
 // whole says that the data ends after a complete exchange. A write that fails is undone.
 func (c *Copy) Write(name string, at int64, data []byte, whole bool) error {
-	size, err := c.Size(name)
+	size, err := c.size(name)
 	if err == nil && at == 0 && size > 0 {
 		err = c.Remove(name)
 		size = 0
