@@ -191,7 +191,14 @@ func TestFollow(t *testing.T) {
 	untilCopied(t, s, k)
 	add(t, s, 9, 1)
 	c := untilCopied(t, s, k)
+	overlaytest.Until(t, "the mirror follows", func() bool {
+		n, behind := s.State()
+		return n == 1 && behind == 0
+	})
 	stop()
+	if n, _ := s.State(); n != 0 {
+		t.Errorf("%d mirrors follow after the end", n)
+	}
 	overlaytest.Until(t, "the conversation is over", c.idle)
 	if n, err := OpenNaming(c.Naming(), network, time.Now()); err != nil ||
 		n.Mirror != k.Host.ID() || n.Owner != s.Host.ID() {

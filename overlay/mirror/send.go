@@ -71,6 +71,24 @@ type link struct {
 	cancel context.CancelFunc // ends the conversations; nil: there are none
 	heard  time.Time          // when it answered last, or was chosen
 	left   time.Time          // when it refused last, or was replaced; zero: never
+	behind int64              // bytes of the archive that it lacks
+	linked bool               // a conversation runs
+}
+
+// State returns how many mirrors follow the archive now, and how many bytes the one lacks that has
+// most of it.
+func (s *Sender) State() (mirrors int, behind int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.links {
+		if l.linked && (mirrors == 0 || l.behind < behind) {
+			behind = l.behind
+		}
+		if l.linked {
+			mirrors++
+		}
+	}
+	return mirrors, behind
 }
 
 // Run sends until ctx ends.
@@ -164,7 +182,7 @@ func (s *Sender) send(ctx context.Context, id peer.ID, l *link) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		l.cancel()
-		l.cancel = nil
+		l.cancel, l.linked = nil, false
 	}()
 	for failed := 0; ; failed++ {
 		began := time.Now()
@@ -176,6 +194,7 @@ func (s *Sender) send(ctx context.Context, id peer.ID, l *link) {
 			return
 		}
 		s.mu.Lock()
+		l.linked = false
 		if l.heard.After(began) {
 			failed = 0
 		}
@@ -195,11 +214,11 @@ func (s *Sender) send(ctx context.Context, id peer.ID, l *link) {
 	}
 }
 
-// heard records that a mirror has answered.
-func (s *Sender) heard(l *link) {
+// heard records that a mirror has answered, and lacks some bytes.
+func (s *Sender) heard(l *link, behind int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.heard = time.Now()
+	l.heard, l.behind, l.linked = time.Now(), behind, true
 }
 
 // converse sends to a mirror what it lacks, until the conversation fails or is long enough.
@@ -240,7 +259,7 @@ func (s *Sender) converse(ctx context.Context, p peer.AddrInfo, l *link) error {
 	for name, part := range has.Files {
 		t.at[name] = s.agreed(name, part, end)
 	}
-	s.heard(l)
+	s.heard(l, sum(end)-sum(t.at))
 	return t.run(ctx)
 }
 
@@ -350,6 +369,6 @@ func (t *talk) give(ctx context.Context, p piece) error {
 	if a.Refused != "" {
 		return fmt.Errorf("%w: %.*q", errRefused, maxReason, a.Refused)
 	}
-	t.s.heard(t.link)
+	t.s.heard(t.link, p.Behind)
 	return nil
 }
