@@ -24,7 +24,7 @@ const (
 func (n *Node) openMirrors() error {
 	c := n.opts.Config.Search
 	n.keeper = &mirror.Keeper{Host: n.monitoredHost(), Protocol: n.net.Names.Mirror(),
-		Network: n.net.Names.Network(), Dir: n.opts.Home.MirrorsDir(), Space: diskSpace{n},
+		Network: n.net.Names.Network(), Dir: n.opts.Home.MirrorsDir(), Space: n.diskSpace(),
 		Lives: n.peers.Directory(), Logger: n.log}
 	if err := n.keeper.Open(); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (n *Node) openMirrors() error {
 		return nil
 	}
 	n.keeper.Bytes = int64(c.MirrorSpace)
-	n.copies = &local.Copies{Keeper: n.keeper, Agent: robotsAgent, Space: diskSpace{n},
+	n.copies = &local.Copies{Keeper: n.keeper, Agent: robotsAgent, Space: n.diskSpace(),
 		Logger: n.log}
 	n.search.Local.Copies = n.copies
 	if c.Mirrors == 0 || c.MirrorUpload == 0 || n.opts.Config.Collect.Enabled {
@@ -66,11 +66,6 @@ func (n *Node) runCopies(ctx context.Context) error {
 	}
 	return n.copies.Run(ctx)
 }
-
-// diskSpace implements mirror.Space.
-type diskSpace struct{ n *Node }
-
-func (d diskSpace) CheckSpace() error { return d.n.checkSpace() }
 
 // metaMirrors names the peers that keep a copy of this peer's archive.
 const metaMirrors = "mirrors"

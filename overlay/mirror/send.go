@@ -94,7 +94,9 @@ func (s *Sender) State() (mirrors int, behind int64) {
 // Run sends until ctx ends.
 func (s *Sender) Run(ctx context.Context) error {
 	s.budget = rate.NewLimiter(rate.Limit(s.Upload), maxPiece)
+	s.mu.Lock()
 	s.links = map[peer.ID]*link{}
+	s.mu.Unlock()
 	now, err := s.Choice.Load()
 	if err != nil {
 		return fmt.Errorf("mirror: %w", err)
@@ -339,11 +341,12 @@ func (t *talk) run(ctx context.Context) error {
 	}
 }
 
-// sendFile sends what the mirror lacks of a file.
+// sendFile sends what the mirror lacks of a file. A piece is what may be sent in a second, so that
+// no mirror waits for messageTime.
 func (t *talk) sendFile(ctx context.Context, name string, end map[string]int64) error {
 	for t.at[name] < end[name] {
 		from := t.at[name]
-		to := min(from+pieceSize, end[name])
+		to := min(from+min(pieceSize, t.s.Upload), end[name])
 		data, err := t.s.Archive.ReadPart(name, from, to)
 		if err != nil {
 			return err
