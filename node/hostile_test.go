@@ -88,6 +88,10 @@ func seedMessages(t *testing.T, n overlay.Names, id protocol.ID) (bodies [][]byt
 			fields{1: []string{"a.example"}, 2: map[string]int64{"a.warc.gz": 7}},
 			fields{1: true},
 		},
+		n.Mirror(): {
+			fields{1: sealed, 2: 100},
+			fields{1: "a.warc.gz", 2: 7, 3: sealed, 4: true, 6: 5},
+		},
 		// protobuf: a type, a key and a record; subscriptions and messages
 		n.DHT(): {
 			[]byte("\x08\x00\x12\x05/a/bc\x1a\x10\x0a\x05/a/bc\x12\x07valuexx"),

@@ -42,6 +42,7 @@ import (
 	"peerd/overlay/home"
 	"peerd/overlay/hosttransfer"
 	"peerd/overlay/lease"
+	"peerd/overlay/mirror"
 	"peerd/overlay/nearest"
 	"peerd/overlay/optout"
 	"peerd/overlay/outbox"
@@ -100,6 +101,9 @@ type Node struct {
 	trace         *trace.Service
 	index         *index.Index  // nil: none
 	recent        *local.Recent // nil: none
+	keeper        *mirror.Keeper
+	copies        *local.Copies  // of the archives of others; nil: none
+	mirrors       *mirror.Sender // of this archive; nil: none
 	feed          *feed.Server
 	quota         *quota.Quota
 	traffic       *traffic.Limiter
@@ -156,7 +160,8 @@ func New(o Options) (n *Node, err error) {
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
 		n.openOptOutGossip,
-		n.openSearch, n.openTrace, n.openFeed, n.openLocalSites, n.openReplay, n.openAPI,
+		n.openSearch, n.openMirrors, n.openTrace, n.openFeed, n.openLocalSites, n.openReplay,
+		n.openAPI,
 		n.retryPlanned,
 	} {
 		if err := step(); err != nil {
@@ -171,7 +176,7 @@ func New(o Options) (n *Node, err error) {
 func (n *Node) Run(ctx context.Context) error {
 	servers := []interface{ Close() }{
 		n.estimate.Serve(), n.outbox.Serve(), n.nearest.Serve(), n.hostTransfer.Serve(),
-		n.search.Serve(), n.trace.Serve(), n.feed.Serve(),
+		n.search.Serve(), n.trace.Serve(), n.feed.Serve(), n.keeper.Serve(),
 		n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
 		n.door.Serve(),
 	}
@@ -198,7 +203,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
 		n.runJournal, n.runEvents, n.runIndexer, n.runLocalSites, n.runReplay, n.runCollector,
-		n.runTraffic, n.optOuts.Run, n.runPage, n.runSpans,
+		n.runTraffic, n.optOuts.Run, n.runPage, n.runSpans, n.runMirrors, n.runCopies, n.keeper.Run,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)
@@ -287,6 +292,9 @@ func (n *Node) close() error {
 	}
 	if n.index != nil {
 		errs = append(errs, n.index.Close())
+	}
+	if n.copies != nil {
+		errs = append(errs, n.copies.Close())
 	}
 	if n.replay != nil {
 		n.replay.Close() // fails if it has run

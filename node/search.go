@@ -25,6 +25,7 @@ const searchTimeout = 5 * time.Second
 func (n *Node) openSearch() (err error) {
 	n.search = &search.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Search(), Valid: n.checkURL,
+		Network: n.net.Names.Network(),
 		Timeout: n.opts.scaled(searchTimeout), Logger: n.log,
 		Peers: func() (all []peer.AddrInfo) {
 			for _, b := range n.peers.Directory().All() {
@@ -92,7 +93,8 @@ func badSearch(err error) error {
 func searchView(r search.Result, offset int) admin.SearchResult {
 	v := admin.SearchResult{
 		Offset: offset, Total: r.Total, Partial: r.Partial || r.Failed > 0,
-		Answered: r.Answered, NoIndex: r.NoIndex, Failed: r.Failed, Hits: []admin.SearchHit{},
+		Answered: r.Answered, Copied: r.Copied, NoIndex: r.NoIndex, Failed: r.Failed,
+		Hits: []admin.SearchHit{},
 	}
 	for _, h := range r.Hits {
 		v.Hits = append(v.Hits, admin.SearchHit{

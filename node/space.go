@@ -53,15 +53,32 @@ func (n *Node) checkSpace() error {
 	return n.disk.err
 }
 
-func (n *Node) measureSpace() error {
-	least := int64(n.opts.Config.Crawl.MinFree)
-	free, err := warc.FreeDisk(n.opts.Home.Dir)
+// diskSpace is the disk of a home; it implements mirror.Space.
+type diskSpace struct {
+	dir   string
+	least int64 // bytes to be kept free
+}
+
+func (n *Node) diskSpace() diskSpace {
+	return diskSpace{n.opts.Home.Dir, int64(n.opts.Config.Crawl.MinFree)}
+}
+
+// CheckSpace returns an error while the disk has too little free space.
+func (d diskSpace) CheckSpace() error {
+	free, err := warc.FreeDisk(d.dir)
 	if err != nil {
-		return fmt.Errorf("free space of %s: %w", n.opts.Home.Dir, err)
+		return fmt.Errorf("free space of %s: %w", d.dir, err)
 	}
-	if free < least {
-		return fmt.Errorf("%w: %s has %d bytes free, want %d (crawl.min_free)", errNoSpace,
-			n.opts.Home.Dir, free, least)
+	if free < d.least {
+		return fmt.Errorf("%w: %s has %d bytes free, want %d (crawl.min_free)", errNoSpace, d.dir,
+			free, d.least)
+	}
+	return nil
+}
+
+func (n *Node) measureSpace() error {
+	if err := n.diskSpace().CheckSpace(); err != nil {
+		return err
 	}
 	quota := int64(n.opts.Config.Archive.Quota)
 	if n.archive == nil || quota == 0 {

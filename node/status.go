@@ -158,10 +158,19 @@ func (n *Node) archiveStatus() *admin.Archive {
 		return nil
 	}
 	s := n.archive.Stats()
-	return &admin.Archive{
+	a := &admin.Archive{
 		Files: s.Files, Bytes: s.Bytes, Quota: int64(n.opts.Config.Archive.Quota),
 		Exchanges: s.Exchanges, Refused: s.Refused, RefusedBytes: s.RefusedBytes,
 	}
+	if n.mirrors != nil {
+		a.MirrorsWanted = n.mirrors.Mirrors
+		a.Mirrors, a.MirrorLag = n.mirrors.State()
+	}
+	for _, c := range n.keeper.All() {
+		a.Copies++
+		a.CopiedSize += c.Bytes()
+	}
+	return a
 }
 
 // blocked lists the reasons why this peer fetches nothing now. With unclaimed, URLs of

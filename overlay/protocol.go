@@ -55,7 +55,7 @@ func (n Names) Protocols() []protocol.ID {
 	return []protocol.ID{
 		n.DHT(), n.Gossip(), n.Coords(), n.HostTransfer(), n.Nearest(), n.Batch(), n.Estimate(),
 		n.Handover(), n.Heartbeat(), n.Witness(), n.Replica(), n.Copies(), n.Join(),
-		n.Membership(), n.Search(), n.Trace(), n.Feed(),
+		n.Membership(), n.Search(), n.Trace(), n.Feed(), n.Mirror(),
 	}
 }
 
@@ -132,6 +132,10 @@ func (n Names) Trace() protocol.ID { return n.Prefix() + "/trace/1.0.0" }
 
 // Feed returns the protocol by which collectors follow the archive of a peer (package feed).
 func (n Names) Feed() protocol.ID { return n.Prefix() + "/feed/1.0.0" }
+
+// Mirror returns the protocol that keeps copies of the archive of a peer at others (package
+// mirror).
+func (n Names) Mirror() protocol.ID { return n.Prefix() + "/mirror/1.0.0" }
 
 // OwnerMap returns the topic on which owners announce their decided subnets (package
 // ownermap).

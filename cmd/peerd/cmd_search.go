@@ -98,6 +98,9 @@ func showHits(w io.Writer, r admin.SearchResult) error {
 	}
 	printf("%s of about %d", cli.Count(len(r.Hits), "hit"), r.Total)
 	printf(" from %s", cli.Count(r.Answered, "peer"))
+	if r.Copied > 0 {
+		printf(" and copies of %s", cli.Count(r.Copied, "absent peer"))
+	}
 	if r.NoIndex > 0 {
 		printf("; without an index: %s", cli.Count(r.NoIndex, "peer"))
 	}

@@ -79,6 +79,9 @@ func showStatus(w io.Writer, s admin.Status) error {
 		cli.Count(s.Failed, "URL"), s.RobotsDenied))
 	if s.Archive != nil {
 		t.Row("archive", formatArchive(*s.Archive))
+		if s.Archive.MirrorsWanted+s.Archive.Copies > 0 {
+			t.Row("mirrors", formatMirrors(*s.Archive))
+		}
 	}
 	if s.Replay != "" {
 		t.Row("replay", s.Replay)
@@ -158,6 +161,17 @@ func formatArchive(a admin.Archive) string {
 	if a.Refused > 0 {
 		text += fmt.Sprintf("; no space for %s, %s", cli.Count(a.Refused, "response"),
 			size(a.RefusedBytes))
+	}
+	return text
+}
+
+func formatMirrors(a admin.Archive) string {
+	text := fmt.Sprintf("%d of %d follow the archive", a.Mirrors, a.MirrorsWanted)
+	if a.MirrorLag > 0 {
+		text += ", " + size(a.MirrorLag) + " behind"
+	}
+	if a.Copies > 0 {
+		text += "; here: " + cli.Count(a.Copies, "archive") + " of others, " + size(a.CopiedSize)
 	}
 	return text
 }

@@ -16,9 +16,11 @@ type SearchResult struct {
 	// Partial says that there may be other or better hits: a peer did not answer, or did not look
 	// at all of its pages.
 	Partial bool `json:"partial"`
-	// Answered, NoIndex and Failed count the peers that answered, those that have no index, and
-	// those that did not answer.
+	// Answered, Copied, NoIndex and Failed count the peers that answered, those of which another
+	// peer searched its copy of their archive, those that have no index, and those that did not
+	// answer.
 	Answered int         `json:"peers_answered"`
+	Copied   int         `json:"peers_copied"`
 	NoIndex  int         `json:"peers_without_index"`
 	Failed   int         `json:"peers_failed"`
 	Hits     []SearchHit `json:"hits"` // best first
@@ -32,7 +34,7 @@ type SearchHit struct {
 	Language  string    `json:"language"` // ISO 639-1; "" if unknown
 	FetchedAt time.Time `json:"fetched_at"`
 	Score     float64   `json:"score"`
-	Peer      string    `json:"peer"` // that has the page
+	Peer      string    `json:"peer"` // that has the page, or a copy of it
 	Snippet   string    `json:"snippet"`
 	// Marks are the places of the words of the query in Snippet: first byte, and byte after the
 	// last one.

@@ -134,6 +134,14 @@ type Archive struct {
 	Exchanges    int64 `json:"exchanges"` // requests stored with their responses
 	Refused      int64 `json:"refused"`   // responses that did not fit
 	RefusedBytes int64 `json:"refused_bytes"`
+	// Mirrors is the number of peers that follow the archive to keep a copy of it, of
+	// MirrorsWanted, and MirrorLag the bytes that the best one lacks.
+	Mirrors       int   `json:"mirrors"`
+	MirrorsWanted int   `json:"mirrors_wanted"`
+	MirrorLag     int64 `json:"mirror_lag"`
+	// Copies is the number of archives of others of which this peer keeps a copy.
+	Copies     int   `json:"copies"`
+	CopiedSize int64 `json:"copied_bytes"`
 }
 
 // Coordinate is a point in the coordinate space, in milliseconds. It has the fields of

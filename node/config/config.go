@@ -136,6 +136,7 @@ func Default() Config {
 			Shares:          Shares{Own: 0.1, Assigned: 0.8, Estimations: 0.1},
 		},
 		Archive: Archive{MaxFile: 1 << 30},
+		Search:  Search{Mirrors: 1, MirrorUpload: 4 << 20, MirrorSpace: 10 << 30},
 		Collect: Collect{Upload: 1 << 20},
 		Events:  Events{MaxSize: 1 << 30},
 		Overlay: Overlay{
@@ -235,9 +236,7 @@ func (c Config) Validate() error {
 	checkLocalSites(&f, c.LocalSites)
 	c.Crawl.check(&f)
 	c.Archive.check(&f)
-	if c.Search.Enabled && !c.Archive.Enabled {
-		f.addf("search.enabled needs archive.enabled: pages are indexed from the archive")
-	}
+	c.Search.check(&f, c.Archive.Enabled)
 	c.Replay.check(&f, c.Archive.Enabled)
 	c.Page.check(&f)
 	c.Collect.check(&f, c.Archive.Enabled)

@@ -36,6 +36,7 @@ const maxKeyBytes = 1024
 //	store/       the database, locked while a process uses it
 //	archive/     the WARC files
 //	index/       the full-text index of the archived pages
+//	mirrors/     copies of the archives of other peers
 //	tmp/         temporary files
 //	deny         hosts and networks that the peer does not request
 //	registry/    data of the Internet registries
@@ -83,6 +84,9 @@ func (h Home) ArchiveDir() string { return filepath.Join(h.Dir, "archive") }
 
 // IndexDir returns the folder of the full-text index.
 func (h Home) IndexDir() string { return filepath.Join(h.Dir, "index") }
+
+// MirrorsDir returns the folder of the copies of the archives of other peers.
+func (h Home) MirrorsDir() string { return filepath.Join(h.Dir, "mirrors") }
 
 // EventsFile returns the path of the event log.
 func (h Home) EventsFile() string { return filepath.Join(h.Dir, "events.jsonl") }

@@ -94,6 +94,24 @@ type Events struct {
 type Search struct {
 	// Enabled indexes the archived pages.
 	Enabled bool `toml:"enabled"`
+	// Mirrors is how many other peers keep a copy of the archive. MirrorUpload bounds the bytes
+	// per second that are sent to them; 0: none are.
+	Mirrors      int  `toml:"mirrors"`
+	MirrorUpload Size `toml:"mirror_upload"`
+	// MirrorSpace bounds the bytes of copies of the archives of other peers; 0: none are kept.
+	MirrorSpace Size `toml:"mirror_space"`
+}
+
+// maxMirrors bounds the number of copies of an archive.
+const maxMirrors = 8
+
+func (s Search) check(f *faults, archive bool) {
+	if s.Enabled && !archive {
+		f.addf("search.enabled needs archive.enabled: pages are indexed from the archive")
+	}
+	between(f, "search.mirrors", s.Mirrors, 0, maxMirrors)
+	between(f, "search.mirror_upload", int64(s.MirrorUpload), 0, 1e12)
+	between(f, "search.mirror_space", int64(s.MirrorSpace), 0, 1<<50)
 }
 
 // Replay is the section [replay] of config.toml.

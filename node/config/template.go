@@ -194,6 +194,18 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # archive, and up to as much processor time for a page as fetching and archiving it.
 #enabled = false
 
+# How many other peers keep a copy of the archive, from which they answer searches while this peer
+# does not run; at most 8; 0 is none. A collector has none. See docs/search.md.
+#mirrors = 1
+
+# Maximum number of bytes per second that this peer sends to all of them together; "0" sends
+# nothing.
+#mirror_upload = "4MiB"
+
+# Maximum size of the copies of the archives of other peers that this peer keeps, in the folder
+# mirrors beside this file. An archive may have half of it. "0" keeps none.
+#mirror_space = "10GiB"
+
 [replay]
 # Address of this machine, such as "127.0.0.1:8090", at which browsers and other programs see the
 # archived pages, without secret. It needs an archive. "" is none. See docs/replay.md.

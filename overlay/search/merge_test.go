@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
 	_ "peerd/internal/rapidtest"
+	"peerd/overlay/overlaytest"
 	"peerd/overlay/wire"
 	"peerd/store"
 	"peerd/store/index"
@@ -91,10 +93,13 @@ func TestMerge(t *testing.T) {
 
 func FuzzMessages(f *testing.F) {
 	for _, v := range []any{
-		request{Query: "a b"}, request{Rank: &rankRequest{5, []uint64{1, 2}, 7}},
+		request{Query: "a b"}, request{Rank: &rankRequest{5, []uint64{1, 2}, 7, nil}},
 		request{Shown: []int{0, 3}}, reply{Pages: 5, With: []uint64{1}},
 		reply{Hits: []hit{{Score: 1, URL: "http://a.example/"}}, Total: 1},
 		reply{Snippets: []snippet{{Text: "abc", Marks: []int{0, 1}}}},
+		request{Rank: &rankRequest{Copies: []peer.ID{overlaytest.Peers(1, 1)[0].ID}}},
+		reply{With: []uint64{1}, Pages: 1, Copies: []copyReply{{[]byte("x"), true, true, 5,
+			[]uint64{4}}}},
 	} {
 		raw, err := wire.Marshal(v)
 		if err != nil {
@@ -114,7 +119,13 @@ func FuzzMessages(f *testing.F) {
 		if wire.Unmarshal(raw, &a) != nil {
 			return
 		}
-		_ = a.checkCounts(1)
+		if a.checkCounts(1) == nil {
+			for _, c := range a.Copies {
+				if c.Indexed && c.With[0] > c.Pages {
+					t.Fatalf("accepted %+v", c)
+				}
+			}
+		}
 		if a.checkHits(5, 3, valid) == nil {
 			for _, h := range a.Hits {
 				if !(h.Score >= 0 && h.Score < 3.1) || h.URL.Host() == "" {

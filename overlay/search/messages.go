@@ -6,6 +6,8 @@ import (
 	"math"
 	"unicode/utf8"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/store"
 	"peerd/store/index"
 )
@@ -22,10 +24,12 @@ const (
 	// maxSnippet and maxMarks bound a snippet.
 	maxSnippet = 512 // bytes
 	maxMarks   = 256
-	maxRequest = 4 << 10 // bytes
+	maxRequest = 8 << 10 // bytes
 	maxReply   = 1 << 20 // bytes
 	// maxPages bounds the number of pages that a peer may claim to have.
 	maxPages = 1 << 40
+	// MaxCopies bounds the copies of archives in a reply.
+	MaxCopies = 32
 )
 
 // ErrAnswer means that a peer sent an answer that no honest peer sends.
@@ -43,6 +47,8 @@ type rankRequest struct {
 	Pages uint64   `cbor:"1,keyasint"`
 	With  []uint64 `cbor:"2,keyasint"`
 	Limit int      `cbor:"3,keyasint"`
+	// Copies are the owners of copies that are searched as well.
+	Copies []peer.ID `cbor:"4,keyasint,omitempty"`
 }
 
 // reply is the reply to a request.
@@ -57,6 +63,18 @@ type reply struct {
 	Partial bool  `cbor:"7,keyasint,omitempty"`
 
 	Snippets []snippet `cbor:"8,keyasint,omitempty"`
+
+	// Copies are those of peers that do not answer this one.
+	Copies []copyReply `cbor:"9,keyasint,omitempty"`
+}
+
+// copyReply are the counts of the copy of the archive of a peer that does not answer.
+type copyReply struct {
+	Naming  []byte   `cbor:"1,keyasint"`
+	Indexed bool     `cbor:"2,keyasint,omitempty"` // without it there are no counts
+	Whole   bool     `cbor:"3,keyasint,omitempty"`
+	Pages   uint64   `cbor:"4,keyasint,omitempty"`
+	With    []uint64 `cbor:"5,keyasint,omitempty"`
 }
 
 // hit is a page in a reply.
@@ -86,18 +104,33 @@ func (r *rankRequest) check(words int) error {
 		return fmt.Errorf("counts of %d words, want %d", len(r.With), words)
 	case r.Limit < 1 || r.Limit > maxHits:
 		return fmt.Errorf("%d hits requested, want 1 to %d", r.Limit, maxHits)
+	case len(r.Copies) > MaxCopies:
+		return fmt.Errorf("%d copies, at most %d", len(r.Copies), MaxCopies)
 	}
 	return nil
 }
 
 // checkCounts checks the reply to the first request.
 func (r *reply) checkCounts(words int) error {
-	if r.Pages > maxPages || len(r.With) != words {
-		return fmt.Errorf("%w: %d pages, counts of %d words", ErrAnswer, r.Pages, len(r.With))
+	if len(r.Copies) > MaxCopies {
+		return fmt.Errorf("%w: %d copies", ErrAnswer, len(r.Copies))
 	}
-	for _, n := range r.With {
-		if n > r.Pages {
-			return fmt.Errorf("%w: a word in %d of %d pages", ErrAnswer, n, r.Pages)
+	err := checkCounts(index.Counts{Pages: r.Pages, With: r.With}, words)
+	for _, c := range r.Copies {
+		if c.Indexed {
+			err = errors.Join(err, checkCounts(index.Counts{Pages: c.Pages, With: c.With}, words))
+		}
+	}
+	return err
+}
+
+func checkCounts(c index.Counts, words int) error {
+	if c.Pages > maxPages || len(c.With) != words {
+		return fmt.Errorf("%w: %d pages, counts of %d words", ErrAnswer, c.Pages, len(c.With))
+	}
+	for _, n := range c.With {
+		if n > c.Pages {
+			return fmt.Errorf("%w: a word in %d of %d pages", ErrAnswer, n, c.Pages)
 		}
 	}
 	return nil
@@ -120,6 +153,14 @@ func (r *reply) checkHits(limit int, maxScore float64, valid func(store.URL) err
 		}
 	}
 	return nil
+}
+
+// newHit returns the form in which a hit is sent.
+func newHit(h index.Hit) hit {
+	return hit{
+		Score: h.Score, URL: h.URL, Title: h.Title, Type: h.Type, Language: h.Language,
+		FetchedAt: h.FetchedAt.Unix(), Digest: h.Digest, Canonical: h.Canonical,
+	}
 }
 
 // check checks the properties of a page.

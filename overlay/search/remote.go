@@ -23,6 +23,8 @@ type remoteSearch struct {
 	query string
 	words int
 	valid func(store.URL) error
+	// named checks what shows that an owner has named the peer as its mirror.
+	named func(naming []byte) (owner peer.ID, err error)
 }
 
 // dial opens a conversation with a peer within Timeout. ctx ends it.
@@ -40,7 +42,8 @@ func (s *Service) dial(
 		cancel()
 		return nil, err
 	}
-	return &remoteSearch{conn: c, query: query, words: words, valid: s.Valid}, nil
+	named := func(naming []byte) (peer.ID, error) { return s.named(naming, p.ID) }
+	return &remoteSearch{conn: c, query: query, words: words, valid: s.Valid, named: named}, nil
 }
 
 // open connects to a peer, if need be, and opens a conversation.
@@ -68,20 +71,27 @@ func (r *remoteSearch) ask(ctx context.Context, q request) (a reply, err error) 
 	return a, nil
 }
 
-func (r *remoteSearch) count(ctx context.Context) (index.Counts, error) {
+func (r *remoteSearch) count(ctx context.Context) (c counts, err error) {
 	a, err := r.ask(ctx, request{Query: r.query})
 	if err == nil {
 		err = a.checkCounts(r.words)
 	}
-	return index.Counts{Pages: a.Pages, With: a.With}, err
+	c.Counts = index.Counts{Pages: a.Pages, With: a.With}
+	for _, n := range a.Copies {
+		if owner, err := r.named(n.Naming); err == nil {
+			c.copies = append(c.copies, copyCounts{index.Counts{Pages: n.Pages, With: n.With},
+				owner, n.Naming, n.Indexed, n.Whole})
+		}
+	}
+	return c, err
 }
 
 func (r *remoteSearch) rank(
-	ctx context.Context, sum index.Counts, limit int,
+	ctx context.Context, sum index.Counts, limit int, owners []peer.ID,
 ) (res index.Result, err error) {
-	a, err := r.ask(ctx, request{Rank: &rankRequest{sum.Pages, sum.With, limit}})
+	a, err := r.ask(ctx, request{Rank: &rankRequest{sum.Pages, sum.With, limit, owners}})
 	if err == nil {
-		err = a.checkHits(limit, sum.MaxScore(), r.valid)
+		err = a.checkHits(maxHitsOf(limit, owners), sum.MaxScore(), r.valid)
 	}
 	if err != nil {
 		return res, err

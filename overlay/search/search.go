@@ -25,6 +25,7 @@ var ErrRange = fmt.Errorf("search: want hits among the first %d", MaxResults)
 type Service struct {
 	Host     host.Host
 	Protocol protocol.ID
+	Network  string
 	// Local is the index of this peer; nil: it has none.
 	Local *Local
 	// Peers returns the other peers to ask.
@@ -47,16 +48,17 @@ type Result struct {
 	Total int
 	// Partial says that a peer that answered did not look at all of its pages.
 	Partial bool
-	// Answered, NoIndex and Failed count the peers, with this one: those that answered all they
-	// were asked, those without an index, and those that did not answer, which may have more.
-	Answered, NoIndex, Failed int
+	// Answered, Copied, NoIndex and Failed count the peers, with this one: those that answered
+	// all they were asked, those of which a copy was searched, those without an index, and those
+	// that did not answer, which may have more.
+	Answered, Copied, NoIndex, Failed int
 }
 
 // Hit is a page that was found.
 type Hit struct {
 	index.Hit
 	Snippet index.Snippet
-	Peer    peer.ID // that has it
+	Peer    peer.ID // that has it, or a copy of it
 }
 
 // member is a peer that takes part in a search, in the state that err says.
@@ -64,9 +66,11 @@ type member struct {
 	id     peer.ID
 	info   peer.AddrInfo // of another peer
 	part   participant
-	counts index.Counts
+	counts counts
+	owners []peer.ID // of the copies that it searches
 	result index.Result
-	err    error // why it does not take part, or no longer
+	err    error   // why it does not take part, or no longer
+	by     *member // that searches a copy in its place
 }
 
 // Search returns the hits from offset on, at most limit, of all peers together. Errors match
@@ -80,7 +84,7 @@ func (s *Service) Search(ctx context.Context, query string, offset, limit int) (
 	defer cancel()
 	all := append(s.others(), &member{id: s.Host.ID(), err: errNoIndex})
 	if s.Local != nil {
-		all[len(all)-1] = s.Local.member(s.Host.ID(), q)
+		all[len(all)-1] = s.Local.member(s.Host.ID(), q, s.Valid)
 	}
 	each(all, func(m *member) {
 		if m.part == nil {
@@ -106,7 +110,7 @@ func (l *Local) Search(ctx context.Context, query string, offset, limit int) (Re
 	if err != nil {
 		return Result{}, err
 	}
-	m := l.member("", q)
+	m := l.member("", q, nil)
 	if m.err != nil {
 		return Result{}, m.err
 	}
@@ -144,11 +148,12 @@ func searchAll(
 	var sum index.Counts
 	for _, m := range all {
 		if m.err == nil {
-			sum.Add(m.counts)
+			sum.Add(m.counts.Counts)
 		}
 	}
+	all = append(all, assignCopies(all, &sum)...)
 	step(func(ctx context.Context, m *member) {
-		m.result, m.err = m.part.rank(ctx, sum, offset+limit+slack)
+		m.result, m.err = m.part.rank(ctx, sum, offset+limit+slack, m.owners)
 	})
 	results := make([]index.Result, len(all))
 	for i, m := range all {
@@ -176,8 +181,8 @@ func (s *Service) others() (all []*member) {
 }
 
 // member returns this index as a member.
-func (l *Local) member(id peer.ID, q index.Query) *member {
-	part, err := l.begin(q)
+func (l *Local) member(id peer.ID, q index.Query, valid func(store.URL) error) *member {
+	part, err := l.begin(q, valid)
 	if err != nil {
 		return &member{id: id, err: err}
 	}
@@ -224,6 +229,8 @@ func summarize(all []*member, hits []Hit) Result {
 	r := Result{Hits: hits}
 	for _, m := range all {
 		switch {
+		case m.by != nil && m.by.err == nil:
+			r.Copied++
 		case m.err == nil:
 			r.Answered++
 			r.Total += m.result.Total

@@ -59,7 +59,11 @@ func valid(u store.URL) error {
 // serve starts a peer with an index, or without one.
 func serve(t *testing.T, l *Local) (host.Host, *Service) {
 	t.Helper()
-	h := overlaytest.Host(t)
+	return serveOn(t, overlaytest.Host(t), l)
+}
+
+func serveOn(t *testing.T, h host.Host, l *Local) (host.Host, *Service) {
+	t.Helper()
 	s := &Service{Host: h, Protocol: protocolID, Local: l, Valid: valid, Timeout: 20 * time.Second,
 		Peers: func() []peer.AddrInfo { return nil }, Logger: overlaytest.Log(t)}
 	server := s.Serve()

@@ -45,7 +45,7 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if err != nil {
 		return c.Send(reply{Refused: err.Error()})
 	}
-	l, err := s.Local.begin(q)
+	l, err := s.Local.begin(q, s.Valid)
 	if err != nil {
 		return c.Send(reply{Refused: errBusy.Error()})
 	}
@@ -84,8 +84,13 @@ func (s *Service) inTurn(
 }
 
 func countStep(ctx context.Context, _ request, l *localSearch) (reply, error) {
-	counts, err := l.count(ctx)
-	return reply{Pages: counts.Pages, With: counts.With}, err
+	c, err := l.count(ctx)
+	a := reply{Pages: c.Pages, With: c.With}
+	for _, n := range c.copies[:min(len(c.copies), MaxCopies)] {
+		a.Copies = append(a.Copies, copyReply{n.naming, n.indexed, n.whole, n.Pages,
+			n.With})
+	}
+	return a, err
 }
 
 func rankStep(ctx context.Context, r request, l *localSearch) (reply, error) {
@@ -93,19 +98,16 @@ func rankStep(ctx context.Context, r request, l *localSearch) (reply, error) {
 		return reply{}, err
 	}
 	sum := index.Counts{Pages: r.Rank.Pages, With: r.Rank.With}
-	res, err := l.rank(ctx, sum, r.Rank.Limit)
+	res, err := l.rank(ctx, sum, r.Rank.Limit, r.Rank.Copies)
 	a := reply{Total: res.Total, Partial: res.Partial}
 	for _, h := range res.Hits {
-		a.Hits = append(a.Hits, hit{
-			Score: h.Score, URL: h.URL, Title: h.Title, Type: h.Type, Language: h.Language,
-			FetchedAt: h.FetchedAt.Unix(), Digest: h.Digest, Canonical: h.Canonical,
-		})
+		a.Hits = append(a.Hits, newHit(h))
 	}
 	return a, err
 }
 
 func snippetStep(ctx context.Context, r request, l *localSearch) (reply, error) {
-	if len(r.Shown) > maxHits {
+	if len(r.Shown) > MaxResults {
 		return reply{}, fmt.Errorf("%d snippets requested", len(r.Shown))
 	}
 	all, err := l.snippets(ctx, r.Shown)

@@ -50,6 +50,7 @@ export async function search(state, query) {
     shown += r.hits.length;
     told.textContent = shown === 0 ? 'No page was found.'
       : `${count(shown)} of about ${count(r.total)} hits, from ${count(r.peers_answered)} peer${r.peers_answered === 1 ? '' : 's'}`
+        + `${r.peers_copied ? ` and copies of absent ones: ${count(r.peers_copied)}` : ''}`
         + `${r.peers_without_index ? `; without an index: ${count(r.peers_without_index)}` : ''}`;
     partial.hidden = !r.partial;
     partial.textContent = 'The result is partial: there may be other or better hits. '

@@ -1,0 +1,174 @@
+//go:build integration
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"peerd/lab/emulate/web"
+	"peerd/node/admin"
+)
+
+// When a peer is killed, all queries find at all other peers what they found before, in the same
+// order and with the same numbers of matching pages, through the copy of its archive. When it is
+// back, it answers itself, and its copy goes on.
+func TestSearchMirror(t *testing.T) {
+	t.Parallel()
+	w, flags := serveWeb(t, web.Config{Sites: 8, Pages: 320, Seed: 43,
+		MinDelay: 20 * time.Millisecond}, 143)
+	flags = append(slices.Clone(flags), "--profile", profileOf(t, w), "--log-level", "info")
+	var ds []*daemon
+	for i := range byte(5) {
+		d := newDaemon(t, append(slices.Clone(flags), "--listen", freeAddr(t, 143+i))...)
+		appendSettings(t, d.home, "[archive]\nenabled = true\n[search]\nenabled = true\n")
+		ds = append(ds, d)
+	}
+	meet(t, ds)
+	peerd(t, "seed", "--home", ds[0].home, w.Seed())
+	eventually(t, 5*time.Minute, "all pages are fetched", func() (bool, any) {
+		a := w.Audit()
+		return a.PagesFetched == a.PagesExpected, a.PagesFetched
+	})
+	untilMirrored(t, ds)
+
+	whole := func(d *daemon, q string, answered, copied int) (r admin.SearchResult) {
+		eventually(t, 3*time.Minute, "all peers answer", func() (bool, any) {
+			client, err := admin.Dial(filepath.Join(d.home, "api.json"))
+			if err == nil {
+				r, err = client.Search(t.Context(), q, 0, 10)
+			}
+			return err == nil && !r.Partial && r.Answered == answered && r.Copied == copied,
+				fmt.Sprintf("%+v, %v", r, err)
+		})
+		return r
+	}
+	eventually(t, 2*time.Minute, "all is indexed", func() (bool, any) {
+		r := searchFor(t, ds[0].home, "filetype:html")
+		return r.Total >= w.Audit().PagesFetched && r.Answered == len(ds), r.Total
+	})
+	queries := manyQueries(t, ds[0])
+	var before []admin.SearchResult
+	ofVictim := 0
+	victim := ds[2]
+	id := victim.status().PeerID
+	for _, q := range queries {
+		r := whole(ds[0], q, len(ds), 0)
+		before = append(before, r)
+		for _, h := range r.Hits {
+			if h.Peer == id {
+				ofVictim++
+			}
+		}
+	}
+	if ofVictim == 0 {
+		t.Fatalf("no hit of %d queries is at the peer that is killed", len(queries))
+	}
+	compare := func(answered, copied int, asked ...*daemon) {
+		t.Helper()
+		for i, q := range queries {
+			r := whole(asked[i%len(asked)], q, answered, copied)
+			if !slices.Equal(urlsOf(r), urlsOf(before[i])) || r.Total != before[i].Total {
+				t.Errorf("%s: found %v of %d, before %v of %d", q, urlsOf(r), r.Total,
+					urlsOf(before[i]), before[i].Total)
+			}
+			for j := range min(len(r.Hits), len(before[i].Hits)) {
+				if r.Hits[j].Snippet != before[i].Hits[j].Snippet {
+					t.Errorf("%s: hit %d has another snippet: %q, before %q", q, j,
+						r.Hits[j].Snippet, before[i].Hits[j].Snippet)
+				}
+			}
+		}
+	}
+
+	victim.kill()
+	began := time.Now()
+	whole(ds[0], queries[0], len(ds)-1, 1)
+	t.Logf("searched the copy %v after the kill; %d hits of %d queries are of the peer",
+		time.Since(began).Round(time.Second), ofVictim, len(queries))
+	compare(len(ds)-1, 1, ds[0], ds[1], ds[3], ds[4])
+
+	victim.run()
+	compare(len(ds), 0, ds[0], victim)
+	untilMirrored(t, ds)
+}
+
+// untilMirrored waits until another peer has each file of the archive of each peer.
+func untilMirrored(t *testing.T, ds []*daemon) {
+	t.Helper()
+	eventually(t, 2*time.Minute, "all archives have copies", func() (bool, any) {
+		for _, d := range ds {
+			s, err := d.ask()
+			if err != nil {
+				return false, err
+			}
+			if lack := notMirrored(t, d, s.PeerID, ds); lack != "" {
+				return false, lack
+			}
+		}
+		return true, nil
+	})
+}
+
+// notMirrored returns a file in the archive of a peer of which no peer has a whole copy, or "".
+func notMirrored(t *testing.T, d *daemon, id string, ds []*daemon) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(d.home, "archive", "*.warc.gz*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return file // it was renamed
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".open") + ".open"
+		if !slices.ContainsFunc(ds, func(other *daemon) bool {
+			c, err := os.Stat(filepath.Join(other.home, "mirrors", id, "archive", name))
+			return err == nil && c.Size() == info.Size()
+		}) {
+			return file
+		}
+	}
+	return ""
+}
+
+// manyQueries returns words and phrases of the pages that a peer finds.
+func manyQueries(t *testing.T, d *daemon) (queries []string) {
+	t.Helper()
+	client, err := admin.Dial(filepath.Join(d.home, "api.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := client.Search(t.Context(), "filetype:html", 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for i, h := range r.Hits {
+		words := strings.FieldsFunc(h.Title+" "+h.Snippet, func(r rune) bool {
+			return !unicode.IsLetter(r)
+		})
+		if len(words) < 4 {
+			continue
+		}
+		at := i % (len(words) - 1)
+		for _, q := range []string{words[at], words[0] + " " + words[at+1],
+			`"` + words[at] + " " + words[at+1] + `"`} {
+			if !seen[q] {
+				queries = append(queries, q)
+			}
+			seen[q] = true
+		}
+	}
+	if len(queries) < 50 {
+		t.Fatalf("only %d queries", len(queries))
+	}
+	return queries[:min(len(queries), 80)]
+}

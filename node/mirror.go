@@ -1,0 +1,81 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	local "peerd/node/search"
+	"peerd/overlay/mirror"
+	"peerd/store"
+)
+
+const (
+	// mirrorLook is how often the mirrors of this peer are chosen, the first time after
+	// mirrorSettle. mirrorRetry is the first wait after a conversation has failed.
+	mirrorLook, mirrorSettle, mirrorRetry = 5 * time.Second, 30 * time.Second, 2 * time.Second
+	// mirrorPatience is how long a mirror is not reached before it is replaced.
+	mirrorPatience = time.Hour
+)
+
+// openMirrors reads the copies of the archives of other peers, and prepares to send this one. Every
+// peer serves the protocol: one that keeps no copies says so.
+func (n *Node) openMirrors() error {
+	c := n.opts.Config.Search
+	n.keeper = &mirror.Keeper{Host: n.monitoredHost(), Protocol: n.net.Names.Mirror(),
+		Network: n.net.Names.Network(), Dir: n.opts.Home.MirrorsDir(), Space: n.diskSpace(),
+		Lives: n.peers.Directory(), Logger: n.log}
+	if err := n.keeper.Open(); err != nil {
+		return err
+	}
+	if !c.Enabled || n.archive == nil || n.opts.Alone {
+		return nil
+	}
+	n.keeper.Bytes = int64(c.MirrorSpace)
+	n.copies = &local.Copies{Keeper: n.keeper, Agent: robotsAgent, Space: n.diskSpace(),
+		Logger: n.log}
+	n.search.Local.Copies = n.copies
+	if c.Mirrors == 0 || c.MirrorUpload == 0 || n.opts.Config.Collect.Enabled {
+		return nil // what was collected is at others already
+	}
+	key, err := n.opts.Home.Key()
+	if err != nil {
+		return err
+	}
+	n.mirrors = &mirror.Sender{Host: n.monitoredHost(), Protocol: n.net.Names.Mirror(),
+		Network: n.net.Names.Network(), Key: key, Archive: n.archive, Peers: n.search.Peers,
+		Mirrors: c.Mirrors, Upload: int64(c.MirrorUpload), Choice: mirrorChoice{n.db},
+		Look: n.opts.scaled(mirrorLook), Settle: n.opts.scaled(mirrorSettle),
+		Retry: n.opts.scaled(mirrorRetry), Patience: n.opts.scaled(mirrorPatience), Logger: n.log}
+	return nil
+}
+
+// runMirrors sends the archive to its mirrors, and keeps copies of others, if the settings say so.
+func (n *Node) runMirrors(ctx context.Context) error {
+	if n.mirrors == nil {
+		return nil
+	}
+	return n.whileVolume(ctx, n.mirrors.Run)
+}
+
+// runCopies keeps the copies of other peers, and indexes those of absent ones.
+func (n *Node) runCopies(ctx context.Context) error {
+	if n.copies == nil {
+		return nil
+	}
+	return n.copies.Run(ctx)
+}
+
+// metaMirrors names the peers that keep a copy of this peer's archive.
+const metaMirrors = "mirrors"
+
+// mirrorChoice is the mirror.Choice of a Node.
+type mirrorChoice struct{ db *store.DB }
+
+func (c mirrorChoice) Load() (all []peer.ID, err error) {
+	err = c.db.Meta(metaMirrors, &all)
+	return all, err
+}
+
+func (c mirrorChoice) Save(all []peer.ID) error { return c.db.PutMeta(metaMirrors, all) }

@@ -1,0 +1,540 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/overlaytest"
+	"peerd/overlay/peers"
+	"peerd/overlay/wire"
+	"peerd/store/warc"
+)
+
+const (
+	protocolID = "/peerd/test/mirror/1.0.0"
+	network    = "test"
+)
+
+// lives are the states of peers; others are alive.
+type lives map[peer.ID]peers.Liveness
+
+func (l lives) Liveness(p peer.ID) peers.Liveness {
+	if v, ok := l[p]; ok {
+		return v
+	}
+	return peers.Liveness{State: peers.Alive}
+}
+
+// disk has enough space if err is nil.
+type disk struct{ err error }
+
+func (d disk) CheckSpace() error { return d.err }
+
+// chosen is a Choice in memory.
+type chosen struct {
+	mu  sync.Mutex
+	all []peer.ID
+}
+
+func (c *chosen) Load() ([]peer.ID, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all, nil
+}
+
+func (c *chosen) Save(all []peer.ID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = all
+	return nil
+}
+
+// keeper starts a peer that keeps copies.
+func keeper(t testing.TB, bytes int64) *Keeper {
+	t.Helper()
+	k := &Keeper{Host: overlaytest.Host(t), Protocol: protocolID, Network: network,
+		Dir: filepath.Join(t.TempDir(), "mirrors"), Bytes: bytes, Space: disk{}, Lives: lives{},
+		Logger: overlaytest.Log(t)}
+	if err := k.Open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Serve().Close)
+	return k
+}
+
+// sender returns a Sender of an archive of small files, which is empty.
+func sender(t testing.TB, to ...*Keeper) *Sender {
+	t.Helper()
+	return senderOf(t, 300<<10, to...)
+}
+
+func senderOf(t testing.TB, maxFile int64, to ...*Keeper) *Sender {
+	t.Helper()
+	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1, MaxFile: maxFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	owner := overlaytest.Peers(1, 1)[0]
+	s := &Sender{Host: overlaytest.HostOf(t, owner.Key), Protocol: protocolID, Network: network,
+		Key: owner.Key, Archive: a, Mirrors: 1, Upload: 1 << 30, Choice: &chosen{},
+		Look: time.Millisecond, Retry: time.Millisecond, Patience: time.Hour,
+		Logger: overlaytest.Log(t)}
+	s.Peers = func() (all []peer.AddrInfo) {
+		for _, k := range to {
+			all = append(all, infoOf(k.Host))
+		}
+		return all
+	}
+	for _, k := range to {
+		wire.Meet(k.Host.Peerstore(), s.Host.ID())
+	}
+	return s
+}
+
+func infoOf(h host.Host) peer.AddrInfo { return peer.AddrInfo{ID: h.ID(), Addrs: h.Addrs()} }
+
+// add archives pages of about 100 KiB, numbered from a number on.
+func add(t testing.TB, s *Sender, from, n int) {
+	t.Helper()
+	for i := from; i < from+n; i++ {
+		body := make([]byte, 100<<10)
+		_, _ = rand.NewChaCha8([32]byte{byte(i)}).Read(body) // no error
+		if _, err := s.Archive.Append(warc.Exchange{URL: fmt.Sprintf("http://a.example/%d", i),
+			Time: time.Now(), Response: []byte("HTTP/1.1 200 OK\r\n\r\n"),
+			Body: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// running runs a Sender until the returned function is called.
+func running(t testing.TB, s *Sender) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// copyOf returns the only copy that a peer has, or nil.
+func copyOf(k *Keeper) *Copy {
+	if all := k.All(); len(all) == 1 {
+		return all[0]
+	}
+	return nil
+}
+
+// urls returns the pages in an archive.
+func urls(t *testing.T, r *warc.Reader) (all []string) {
+	t.Helper()
+	if err := r.Records(t.Context(), func(rec warc.Record) error {
+		if rec.Type == "response" {
+			all = append(all, rec.URL)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// untilCopied waits until a peer has all of an archive.
+func untilCopied(t *testing.T, s *Sender, k *Keeper) *Copy {
+	t.Helper()
+	end, err := s.Archive.Position(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlaytest.Until(t, "the archive is copied", func() bool {
+		c := copyOf(k)
+		return c != nil && c.Whole() && c.Bytes() == sum(end)
+	})
+	c := copyOf(k)
+	r, err := c.Archive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := urls(t, r), urls(t, &s.Archive.Reader); !slices.Equal(got, want) {
+		t.Errorf("copied %v, want %v", got, want)
+	}
+	return c
+}
+
+// A copy follows its archive, goes on from where it was when either end was away, and repairs what
+// differs.
+func TestFollow(t *testing.T) {
+	k := keeper(t, 1<<30)
+	s := sender(t, k)
+	add(t, s, 0, 9)
+	stop := running(t, s)
+	untilCopied(t, s, k)
+	add(t, s, 9, 1)
+	c := untilCopied(t, s, k)
+	overlaytest.Until(t, "the mirror follows", func() bool {
+		n, behind := s.State()
+		return n == 1 && behind == 0
+	})
+	stop()
+	if n, _ := s.State(); n != 0 {
+		t.Errorf("%d mirrors follow after the end", n)
+	}
+	overlaytest.Until(t, "the conversation is over", c.idle)
+	if n, err := OpenNaming(c.Naming(), network, time.Now()); err != nil ||
+		n.Mirror != k.Host.ID() || n.Owner != s.Host.ID() {
+		t.Errorf("named %+v, %v", n, err)
+	}
+
+	if err := k.Open(); err != nil { // as after a restart
+		t.Fatal(err)
+	}
+	if c := copyOf(k); c == nil || !c.Whole() || time.Since(c.spoke()) > time.Hour {
+		t.Fatalf("%+v after a restart", c)
+	}
+	index := copyOf(k).IndexDir()
+	add(t, s, 10, 5)
+	stop = running(t, s)
+	untilCopied(t, s, k)
+	stop()
+	if again := copyOf(k).IndexDir(); again != index {
+		t.Errorf("the copy was replaced: %s", again)
+	}
+
+	overlaytest.Until(t, "the conversation is over", copyOf(k).idle)
+	files, err := filepath.Glob(filepath.Join(k.Dir, "*", "archive", "*.warc.gz.open"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	damage(t, files[0], func(b []byte) []byte { b[len(b)-9] ^= 1; return b })
+	damage(t, files[1], func(b []byte) []byte { return append(b, 1, 2, 3) })
+	if err := os.Rename(files[2], strings.Replace(files[2], "peerd", "other", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Open(); err != nil {
+		t.Fatal(err)
+	}
+	stop = running(t, s)
+	untilCopied(t, s, k)
+	stop()
+	if again := copyOf(k).IndexDir(); again == index {
+		t.Errorf("the index of what was copied before is kept: %s", again)
+	}
+}
+
+func damage(t *testing.T, name string, change func([]byte) []byte) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name, change(b), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A peer without room, or for which the archive is too large, refuses, and another one is chosen;
+// so it is when it has no more room later. What it has is not whole then.
+func TestRefused(t *testing.T) {
+	none, small, large := keeper(t, 0), keeper(t, 100), keeper(t, 1<<30)
+	full := keeper(t, 1<<30)
+	full.Space = disk{errors.New("the disk is full")}
+	s := sender(t, none, small, full, large)
+	add(t, s, 0, 3)
+	stop := running(t, s)
+	untilCopied(t, s, large)
+	stop()
+	if got, _ := s.Choice.Load(); !slices.Equal(got, []peer.ID{large.Host.ID()}) {
+		t.Errorf("chose %v, want %s", got, large.Host.ID())
+	}
+
+	end, err := s.Archive.Position(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := keeper(t, 2*sum(end)+100)
+	s = sender(t, limited)
+	add(t, s, 0, 3)
+	stop = running(t, s)
+	untilCopied(t, s, limited)
+	add(t, s, 3, 20)
+	overlaytest.Until(t, "the mirror refuses", func() bool {
+		got, _ := s.Choice.Load()
+		return len(got) == 0
+	})
+	stop()
+	if c := copyOf(limited); c.Bytes() > limited.Bytes/2 || c.Whole() {
+		t.Errorf("%d bytes of %d copied, whole: %v", c.Bytes(), limited.Bytes/2, c.Whole())
+	}
+}
+
+// No peer but its owner changes a copy, and the owner only as a mirror expects.
+func TestHostileOwner(t *testing.T) {
+	k := keeper(t, 1<<30)
+	other := overlaytest.Peers(2, 1)[0]
+	h := overlaytest.HostOf(t, other.Key)
+	overlaytest.Introduce(h, k.Host)
+	wire.Meet(k.Host.Peerstore(), h.ID())
+	key := overlaytest.Peers(1, 1)[0].Key
+	named := func(n Naming, by overlaytest.Peer) []byte {
+		raw, err := SealNaming(n, network, by.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	now := time.Now()
+	self := k.Host.ID()
+	good := named(Naming{Mirror: self, At: now}, other)
+	by := overlaytest.Peer{Key: key}
+	// ask sends messages and returns whether all were answered without a refusal.
+	ask := func(o offer, pieces ...piece) bool {
+		c, err := wire.Dial(t.Context(), h, k.Host.ID(),
+			wire.Limits{MaxMsg: maxHeld, Timeout: 20 * time.Second}, protocolID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Reset()
+		var has held
+		if errors.Join(c.Send(o), c.Recv(&has)) != nil || has.Refused != "" {
+			return false
+		}
+		for _, p := range pieces {
+			var a ack
+			if errors.Join(c.Send(p), c.Recv(&a)) != nil || a.Refused != "" {
+				return false
+			}
+		}
+		return true
+	}
+	for name, o := range map[string]offer{
+		"no naming":         {},
+		"of another mirror": {Naming: named(Naming{Mirror: h.ID(), At: now}, other)},
+		"of another peer":   {Naming: named(Naming{Mirror: self, At: now}, by)},
+		"old":               {Naming: named(Naming{Mirror: self, At: now.Add(-2 * MaxAge)}, other)},
+		"of the future":     {Naming: named(Naming{Mirror: self, At: now.Add(time.Hour)}, other)},
+		"too large":         {Naming: good, Bytes: 1 << 40},
+		"negative":          {Naming: good, Bytes: -1},
+	} {
+		if ask(o) {
+			t.Errorf("accepted an offer: %s", name)
+		}
+		k.limiter = wire.Limiter{}
+	}
+	a := piece{File: "a.warc.gz", Data: []byte("abc")}
+	if !ask(offer{Naming: good}, a, piece{File: a.File, At: 3, Data: []byte("d")}, piece{}) {
+		t.Fatal("refused an owner")
+	}
+	for name, p := range map[string]piece{
+		"behind the end":  {File: a.File, At: 9, Data: a.Data},
+		"before the end":  {File: a.File, At: 1, Data: a.Data},
+		"another folder":  {File: "../" + a.File, Data: a.Data},
+		"no archive":      {File: "state", Data: a.Data},
+		"no file":         {Data: a.Data},
+		"too long":        {File: a.File, At: 4, Data: make([]byte, pieceSize+1)},
+		"gone, with data": {File: a.File, Data: a.Data, Gone: true},
+		"negative":        {File: a.File, At: -1},
+	} {
+		k.limiter = wire.Limiter{}
+		if ask(offer{Naming: good}, p) {
+			t.Errorf("accepted a piece: %s", name)
+		}
+	}
+	k.limiter = wire.Limiter{}
+	if !ask(offer{Naming: good}, piece{File: "b.warc.gz"}, piece{File: "b.warc.gz", Gone: true}) {
+		t.Error("refused to delete a file")
+	}
+	parts, err := copyOf(k).parts()
+	if err != nil || len(parts) != 1 || parts[a.File].Size != 4 {
+		t.Errorf("copied %+v, %v", parts, err)
+	}
+}
+
+// An owner cannot have any number of files created.
+func TestManyFiles(t *testing.T) {
+	c := newCopy(t.TempDir(), "p")
+	c.sizes = map[string]int64{"a.warc.gz": 5}
+	for i := range warc.MaxFiles - 1 {
+		c.sizes[fmt.Sprint(i)] = 1
+	}
+	if err := c.prepare(&piece{File: "a.warc.gz", At: 5}); err != nil {
+		t.Error(err)
+	}
+	if err := c.prepare(&piece{File: "b.warc.gz"}); err == nil {
+		t.Error("accepted a file more")
+	}
+}
+
+// The mirrors remain the same while they answer. Copies are spread over all peers.
+func TestChoose(t *testing.T) {
+	all := overlaytest.Identities(3, 60, func(id peer.ID, _ crypto.PrivKey) peer.ID { return id })
+	state := map[peer.ID]fitness{}
+	pick := func(self peer.ID, count int, now, candidates []peer.ID) []peer.ID {
+		return choose(self, count, now, candidates, func(p peer.ID) fitness { return state[p] })
+	}
+	load := map[peer.ID]int{}
+	for _, self := range all {
+		got := pick(self, 2, nil, all)
+		if len(got) != 2 || got[0] == got[1] || slices.Contains(got, self) {
+			t.Fatalf("chose %v for %s", got, self)
+		}
+		for _, p := range got {
+			load[p]++
+		}
+	}
+	for p, n := range load {
+		if n > 10 {
+			t.Errorf("%s keeps %d copies of 120 at 60 peers", p, n)
+		}
+	}
+	self, few := all[0], all[1:4]
+	now := pick(self, 2, nil, few)
+	if got := pick(self, 2, now, all); !slices.Equal(got, now) {
+		t.Errorf("replaced %v by %v although they answer", now, got)
+	}
+	if got := pick(self, 2, now, nil); !slices.Equal(got, now) {
+		t.Errorf("%v remains of %v", got, now)
+	}
+	if got := pick(self, 1, now, all); !slices.Equal(got, now[:1]) {
+		t.Errorf("chose %v, want one of %v", got, now)
+	}
+	state[now[0]] = silent
+	if got := pick(self, 2, now, now); !slices.Equal(got, []peer.ID{now[1], now[0]}) {
+		t.Errorf("chose %v of %v, of which the first is silent and no other is known", got, now)
+	}
+	if got := pick(self, 2, now, few); slices.Contains(got, now[0]) || got[0] != now[1] {
+		t.Errorf("chose %v in place of %v, of which the first is silent", got, now)
+	}
+	state[now[1]] = refuses
+	if got := pick(self, 2, now, few); slices.Contains(got, now[1]) {
+		t.Errorf("chose %v, of which %s refuses", got, now[1])
+	}
+}
+
+// A copy is searched while its owner is absent, and deleted when it is of no use.
+func TestAbsenceAndSweep(t *testing.T) {
+	k := keeper(t, 1<<30)
+	owners := overlaytest.Peers(4, 5)
+	for _, o := range owners {
+		if _, err := k.take(o.ID, 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	k.started = now.Add(-time.Hour)
+	k.Lives = lives{
+		owners[0].ID: {State: peers.Dead},
+		owners[1].ID: {State: peers.Suspect, Heard: now.Add(-time.Minute)},
+		owners[2].ID: {State: peers.Suspect, Heard: now.Add(-time.Second)},
+		owners[3].ID: {State: peers.Unknown},
+	}
+	absent := func() (all []int) {
+		for _, c := range k.Absent() {
+			all = append(all, slices.IndexFunc(owners, func(o overlaytest.Peer) bool {
+				return o.ID == c.Owner
+			}))
+		}
+		slices.Sort(all)
+		return all
+	}
+	if got := absent(); !slices.Equal(got, []int{0, 1, 3}) {
+		t.Errorf("absent: %v", got)
+	}
+	k.started = now.Add(-time.Minute)
+	if got := absent(); !slices.Equal(got, []int{0, 1}) {
+		t.Errorf("absent soon after the start: %v", got)
+	}
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{{dropAfter - time.Hour, 5}, {dropAfter + time.Hour, 4}, {MaxAge - time.Hour, 4},
+		{MaxAge + time.Hour, 0}} {
+		k.sweep(now.Add(step.after))
+		if got := len(k.All()); got != step.want {
+			t.Errorf("%d copies after %v, want %d", got, step.after, step.want)
+		}
+	}
+	if left, err := os.ReadDir(k.Dir); err == nil && len(left) > 0 {
+		t.Errorf("%d folders are left", len(left))
+	}
+}
+
+// A naming is of one network and for some time.
+func TestNaming(t *testing.T) {
+	p := overlaytest.Peers(1, 2)
+	now := time.Now()
+	raw, err := SealNaming(Naming{Mirror: p[1].ID, At: now}, network, p[0].Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := OpenNaming(raw, network, now.Add(MaxAge-time.Minute)); err != nil ||
+		n.Owner != p[0].ID || n.Mirror != p[1].ID {
+		t.Errorf("%+v, %v", n, err)
+	}
+	if _, err := OpenNaming(raw, network, now.Add(MaxAge+time.Minute)); err == nil {
+		t.Error("accepted an old naming")
+	}
+	if _, err := OpenNaming(raw, "other", now); err == nil {
+		t.Error("accepted a naming of another network")
+	}
+	if _, err := OpenNaming(bytes.Replace(raw, []byte(p[1].ID), []byte(p[0].ID), 1), network,
+		now); err == nil {
+		t.Error("accepted a naming that was changed")
+	}
+}
+
+// FuzzMessages reads messages: what passes the checks is within bounds.
+func FuzzMessages(f *testing.F) {
+	raw, err := SealNaming(Naming{Mirror: overlaytest.Peers(1, 1)[0].ID, At: time.Now()}, network,
+		overlaytest.Peers(1, 1)[0].Key)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(raw)
+	for _, v := range []any{offer{raw, 5}, held{Files: map[string]warc.Part{"a.warc.gz": {Size: 5,
+		Sum: []byte("x")}}}, piece{File: "a.warc.gz", At: 5, Data: []byte("x"), Whole: true},
+		ack{"no"}} {
+		raw, err := wire.Marshal(v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var p piece
+		if wire.Unmarshal(raw, &p) == nil && p.check() == nil && (p.At < 0 ||
+			p.File != "" && filepath.Base(p.File) != p.File || len(p.Data) > pieceSize) {
+			t.Fatalf("accepted %+v", p)
+		}
+		var h held
+		if wire.Unmarshal(raw, &h) == nil && h.check() == nil {
+			for name, part := range h.Files {
+				if part.Size < 0 || filepath.Base(name) != name {
+					t.Fatalf("accepted %s, %+v", name, part)
+				}
+			}
+		}
+		var o offer
+		_ = wire.Unmarshal(raw, &o)
+		_, _ = OpenNaming(raw, network, time.Now())
+	})
+}
