@@ -27,7 +27,7 @@ const (
 	// absentAfter is how long a peer that no other peer reaches is silent before it is absent,
 	// and unknownAfter how long this peer runs before one that it has never heard is.
 	absentAfter, unknownAfter = 30 * time.Second, 2 * time.Minute
-	// lostFor is how long a peer may be absent after its last conversation, although it seems alive.
+	// lostFor is how long after its last conversation a peer that seems alive may be absent.
 	lostFor = 5 * time.Minute
 	// A copy is deleted when its owner was heard, but has not named this peer for dropAfter; or
 	// after MaxAge.
@@ -113,8 +113,8 @@ func (k *Keeper) Absent() (all []*Copy) {
 	return all
 }
 
-// Lost returns the copies of peers that may be absent, sorted by owner: those that are not alive, or
-// were in a conversation until not long ago.
+// Lost returns the copies of peers that may be absent, sorted by owner: those that are not alive,
+// or were in a conversation until not long ago.
 func (k *Keeper) Lost() (all []*Copy) {
 	now := time.Now()
 	for _, c := range k.All() {
