@@ -49,8 +49,10 @@ func TestSearchMirror(t *testing.T) {
 		})
 		return r
 	}
+	fetched := 0 // with copies
 	eventually(t, 2*time.Minute, "all is indexed", func() (bool, any) {
 		r := searchFor(t, ds[0].home, "filetype:html")
+		fetched = r.Total
 		return r.Total >= w.Audit().PagesFetched && r.Answered == len(ds), r.Total
 	})
 	queries := manyQueries(t, ds[0])
@@ -89,7 +91,18 @@ func TestSearchMirror(t *testing.T) {
 
 	victim.kill()
 	began := time.Now()
-	whole(ds[0], queries[0], len(ds)-1, 1)
+	client, err := admin.Dial(filepath.Join(ds[0].home, "api.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 3*time.Minute, "the copy is searched", func() (bool, any) {
+		r, err := client.Search(t.Context(), "filetype:html", 0, 10)
+		if err == nil && r.Total < fetched && !r.Partial {
+			t.Fatalf("%v after the kill the result lacks pages and is not partial: %+v",
+				time.Since(began), r)
+		}
+		return r.Copied == 1 && !r.Partial, r
+	})
 	t.Logf("searched the copy %v after the kill; %d hits of %d queries are of the peer",
 		time.Since(began).Round(time.Second), ofVictim, len(queries))
 	compare(len(ds)-1, 1, ds[0], ds[1], ds[3], ds[4])

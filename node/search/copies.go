@@ -49,15 +49,17 @@ type openCopy struct {
 	ready   bool  // all of them are indexed
 }
 
-// Use implements search.Copies.
+// Use implements search.Copies. A copy of a peer that is not absent for certain has no index: if
+// the peer does not answer a search either, the result is partial.
 func (c *Copies) Use() (all []search.Copy) {
 	c.searches.RLock()
-	absent := c.Keeper.Absent()
+	lost := c.Keeper.Lost()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, m := range absent[:min(len(absent), search.MaxCopies)] {
+	for _, m := range lost[:min(len(lost), search.MaxCopies)] {
 		v := search.Copy{Owner: m.Owner, Naming: m.Naming(), Whole: m.Whole()}
-		if o := c.open[m.Owner]; o != nil && o.ready && o.dir == m.IndexDir() {
+		o := c.open[m.Owner]
+		if o != nil && o.ready && o.dir == m.IndexDir() && o.indexed == m.Bytes() {
 			v.Index = o.Local
 		}
 		all = append(all, v)

@@ -27,6 +27,8 @@ const (
 	// absentAfter is how long a peer that no other peer reaches is silent before it is absent,
 	// and unknownAfter how long this peer runs before one that it has never heard is.
 	absentAfter, unknownAfter = 30 * time.Second, 2 * time.Minute
+	// lostFor is how long after its last conversation a peer that seems alive may be absent.
+	lostFor = 5 * time.Minute
 	// A copy is deleted when its owner was heard, but has not named this peer for dropAfter; or
 	// after MaxAge.
 	dropAfter = 24 * time.Hour
@@ -105,6 +107,19 @@ func (k *Keeper) Absent() (all []*Copy) {
 	now := time.Now()
 	for _, c := range k.All() {
 		if c.idle() && k.absent(c.Owner, now) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// Lost returns the copies of peers that may be absent, sorted by owner: those that are not alive,
+// or were in a conversation until not long ago.
+func (k *Keeper) Lost() (all []*Copy) {
+	now := time.Now()
+	for _, c := range k.All() {
+		if c.idle() && (k.Lives.Liveness(c.Owner).State != peers.Alive ||
+			now.Sub(c.spoke()) < lostFor) {
 			all = append(all, c)
 		}
 	}

@@ -459,6 +459,20 @@ func TestAbsenceAndSweep(t *testing.T) {
 	if got := absent(); !slices.Equal(got, []int{0, 1, 3}) {
 		t.Errorf("absent: %v", got)
 	}
+	for _, c := range k.All()[:3] {
+		c.state.Spoke = now.Add(-lostFor).Unix()
+	}
+	lost := map[peer.ID]bool{}
+	for _, c := range k.Lost() {
+		lost[c.Owner] = true
+	}
+	for _, c := range k.All() {
+		want := k.Lives.Liveness(c.Owner).State != peers.Alive || c.spoke().After(now.Add(-lostFor))
+		if lost[c.Owner] != want {
+			t.Errorf("%v is lost: %v", k.Lives.Liveness(c.Owner), !want)
+		}
+		c.touch()
+	}
 	k.started = now.Add(-time.Minute)
 	if got := absent(); !slices.Equal(got, []int{0, 1}) {
 		t.Errorf("absent soon after the start: %v", got)
