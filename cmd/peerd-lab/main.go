@@ -35,7 +35,7 @@ Results go to stdout, messages to stderr. Exit status: 0 done, and what must hol
 holds; 1 it failed, or something does not hold; 2 a wrong option, argument or
 file, and nothing was tried.`
 
-func main() { cli.Main(newRootCommand(), experiment.ErrParams) }
+func main() { cli.Main(newRootCommand(), experiment.ErrParams, config.ErrInvalid) }
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -47,7 +47,7 @@ func newRootCommand() *cobra.Command {
 	cli.Setup(root)
 	root.AddCommand(newListCommand(), newRunCommand(), newSimCommand(), newChaosCommand(),
 		newCompareCommand(), newSoakCommand(), newAttackCommand(), newParquetCommand(),
-		newEventsCommand())
+		newEventsCommand(), newExperimentCommand())
 	root.AddCommand(newChildCommands()...)
 	return root
 }

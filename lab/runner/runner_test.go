@@ -1,0 +1,205 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"peerd/node/config"
+)
+
+// standIn takes the place of peerd: a script that knows the commands that a runner needs. "run"
+// adds a line to the file starts beside the home, and an event log with a page.
+const standIn = `#!/bin/sh
+c=$1; shift
+for a; do [ "$last" = --home ] && home=$a; last=$a; done
+case $c in
+version) echo "peerd stand-in" ;;
+init) mkdir -p "$home"; echo "created peer 12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp in $home" ;;
+run)
+	trap 'exit 0' TERM
+	echo $$ >>"$home/../starts"
+	echo '{"t":1000000,"kind":"start","self":"p","run":"'$$'","schema":1,"strategy":"proxy"}
+{"t":2000000,"kind":"page","url":"http://'$$'.test/","outcome":"ok","took_ms":5}' >>"$home/events.jsonl"
+	while :; do sleep 1 & wait $!; done ;;
+status) echo '{"directory":100,"pages_fetched":1,"health":{"state":"idle"}}' ;;
+stop) kill "$(cat "$home"/../start.*/pid | tail -n 1)" ;;
+seed) cat >>"$home/../../seeds" ;;
+*) : ;;
+esac
+`
+
+// lab returns an experiment with local machines of two peers each, in folders of their own.
+func lab(t *testing.T, machines int, more string) (f *File, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	write(t, filepath.Join(dir, "peerd"), standIn)
+	var b strings.Builder
+	b.WriteString("name = 'test'\npeers = 2\nseeds = ['http://a.test/']\nfor = '1s'\nlook = '1s'\n" +
+		"timeout = '30s'\nkeep = true\nfan_out = 1\n")
+	b.WriteString("[profile.scope]\nmode = 'any'\n[settings]\ncontact = 'https://example.org/'\n")
+	for i := range machines {
+		fmt.Fprintf(&b, "[[machine]]\ncommand = ['sh', '-c']\ndir = '%s/m%d'\nport = %d\n", dir, i,
+			4200+10*i)
+	}
+	write(t, filepath.Join(dir, "test.toml"), b.String()+more)
+	f, err := Read(filepath.Join(dir, "test.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.For = config.Duration{Duration: 300 * time.Millisecond}
+	f.Look = config.Duration{Duration: 50 * time.Millisecond}
+	t.Cleanup(func() { // whatever happened
+		for i := range machines {
+			_ = Command{"sh", "-c"}.Run(context.Background(), fmt.Sprintf(
+				"cd %s/m%d && kill -9 $(cat */starts) 2>/dev/null", dir, i), nil, nil)
+		}
+	})
+	return f, dir
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// starts returns how often each peer was started.
+func starts(t *testing.T, dir string) map[string]int {
+	t.Helper()
+	all := map[string]int{}
+	files, _ := filepath.Glob(filepath.Join(dir, "m*", "peer-*", "starts"))
+	for _, f := range files {
+		all[filepath.Base(filepath.Dir(f))] = strings.Count(read(t, f), "\n")
+	}
+	return all
+}
+
+func state(t *testing.T, dir string) (p progress) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(read(t, filepath.Join(dir, "out", stateFile))), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestRun runs an experiment with three machines; a fourth refuses and a fifth hangs.
+func TestRun(t *testing.T) {
+	f, dir := lab(t, 3, `
+[[machine]]
+name = 'refuses'
+command = ['sh', '-c', 'echo no entry >&2; exit 5']
+[[machine]]
+name = 'hangs'
+command = ['sh', '-c', 'sleep 1000']
+[[step]]
+at = '1ms'
+do = 'kill'
+of = 40
+[[step]]
+at = '2ms'
+do = 'start'
+of = 100
+[[step]]
+at = '3ms'
+do = 'restart'
+of = 50
+`)
+	f.Timeout = config.Duration{Duration: 5 * time.Second}
+	var said strings.Builder
+	if err := Run(t.Context(), f, filepath.Join(dir, "out"), &said); err != nil {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+	p := state(t, dir)
+	for i, want := range []State{Collected, Collected, Collected, LeftOut, LeftOut} {
+		if got := p.Machines[i].State; got != want {
+			t.Errorf("machine %d is %s (%s), want %s", i, got, p.Machines[i].Why, want)
+		}
+	}
+	if why := p.Machines[3].Why; !strings.Contains(why, "no entry") {
+		t.Errorf("the machine that refuses was left out because %q", why)
+	}
+	if why := p.Machines[4].Why; !strings.Contains(why, "no answer in time") {
+		t.Errorf("the machine that hangs was left out because %q", why)
+	}
+	total := 0
+	for name, n := range starts(t, dir) {
+		if total += n; n > 3 {
+			t.Errorf("%s was started %d times", name, n)
+		}
+	}
+	if want := 6 + 2 + 3; total != want { // 40 % of 6 were killed, and 50 % restarted
+		t.Errorf("%d starts, want %d\n%s", total, want, &said)
+	}
+	if from := p.Machines[0].From + p.Machines[1].From + p.Machines[2].From; from == "" {
+		t.Error("no machine gave the program to another one")
+	}
+	if page := read(t, filepath.Join(dir, "out", "report", "report.html")); !strings.Contains(page,
+		"politeness_violations") {
+		t.Error("the report lacks the politeness")
+	}
+}
+
+// stopAt is a writer that ends a context at a line that contains a text.
+type stopAt struct {
+	text string
+	stop func()
+	all  strings.Builder
+}
+
+func (s *stopAt) Write(b []byte) (int, error) {
+	if s.text != "" && strings.Contains(string(b), s.text) {
+		s.stop()
+	}
+	return s.all.Write(b)
+}
+
+// TestContinue interrupts a run at each of its messages. In the end each peer has run as often as
+// without interruption.
+func TestContinue(t *testing.T) {
+	f, dir := lab(t, 2, "[[step]]\nat = '1ms'\ndo = 'restart'\nof = 100\n")
+	for _, at := range []string{"checked", "have the program", "started", "gave the seeds", "restart",
+		"peers answer", ""} {
+		ctx, stop := context.WithCancel(t.Context())
+		s := &stopAt{text: at, stop: stop}
+		err := Run(ctx, f, filepath.Join(dir, "out"), s)
+		stop()
+		if (err == nil) != (at == "") {
+			t.Fatalf("interrupted at %q: %v\n%s", at, err, &s.all)
+		}
+	}
+	p := state(t, dir)
+	for name, n := range starts(t, dir) {
+		if n != 2 {
+			t.Errorf("%s was started %d times, want 2", name, n)
+		}
+	}
+	for i, peer := range p.Peers {
+		if peer.State != Collected || peer.Starts != 2 {
+			t.Errorf("peer %d is %s after %d starts, want %s after 2", i, peer.State, peer.Starts,
+				Collected)
+		}
+	}
+	if p.Resumed != 6 {
+		t.Errorf("continued %d times, want 6", p.Resumed)
+	}
+	if _, err := open(&File{Peerd: f.Peerd, digest: "other"}, filepath.Join(dir, "out"),
+		&strings.Builder{}); err == nil {
+		t.Error("another experiment may use the directory")
+	}
+}
