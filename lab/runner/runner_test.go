@@ -24,8 +24,9 @@ init) mkdir -p "$home"; echo "created peer 12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwD
 run)
 	trap 'exit 0' TERM
 	echo $$ >>"$home/../starts"
-	echo '{"t":1000000,"kind":"start","self":"p","run":"'$$'","schema":1,"strategy":"proxy"}
-{"t":2000000,"kind":"page","url":"http://'$$'.test/","outcome":"ok","took_ms":5}' >>"$home/events.jsonl"
+	t=$(date +%s)
+	echo '{"t":'$t'000000,"kind":"start","self":"p","run":"'$$'","schema":1,"strategy":"proxy"}
+{"t":'$t'000001,"kind":"page","url":"http://'$$'.test/","outcome":"ok","took_ms":5}' >>"$home/events.jsonl"
 	while :; do sleep 1 & wait $!; done ;;
 status) echo '{"directory":100,"pages_fetched":1,"health":{"state":"idle"}}' ;;
 stop) kill "$(cat "$home"/../start.*/pid | tail -n 1)" ;;
@@ -121,9 +122,9 @@ do = 'restart'
 of = 50
 `)
 	f.Timeout = config.Duration{Duration: 5 * time.Second}
-	var said strings.Builder
-	if err := Run(t.Context(), f, filepath.Join(dir, "out"), &said); err != nil {
-		t.Fatalf("%v\n%s", err, &said)
+	said := &stopAt{t: t}
+	if err := Run(t.Context(), f, filepath.Join(dir, "out"), said); err != nil {
+		t.Fatalf("%v\n%s", err, &said.all)
 	}
 	p := state(t, dir)
 	for i, want := range []State{Collected, Collected, Collected, LeftOut, LeftOut} {
@@ -144,7 +145,7 @@ of = 50
 		}
 	}
 	if want := 6 + 2 + 3; total != want { // 40 % of 6 were killed, and 50 % restarted
-		t.Errorf("%d starts, want %d\n%s", total, want, &said)
+		t.Errorf("%d starts, want %d\n%s", total, want, &said.all)
 	}
 	if from := p.Machines[0].From + p.Machines[1].From + p.Machines[2].From; from == "" {
 		t.Error("no machine gave the program to another one")
@@ -157,12 +158,14 @@ of = 50
 
 // stopAt is a writer that ends a context at a line that contains a text.
 type stopAt struct {
+	t    *testing.T
 	text string
 	stop func()
 	all  strings.Builder
 }
 
 func (s *stopAt) Write(b []byte) (int, error) {
+	s.t.Logf("%s", b)
 	if s.text != "" && strings.Contains(string(b), s.text) {
 		s.stop()
 	}
@@ -176,7 +179,7 @@ func TestContinue(t *testing.T) {
 	for _, at := range []string{"checked", "have the program", "started", "gave the seeds", "restart",
 		"peers answer", ""} {
 		ctx, stop := context.WithCancel(t.Context())
-		s := &stopAt{text: at, stop: stop}
+		s := &stopAt{t: t, text: at, stop: stop}
 		err := Run(ctx, f, filepath.Join(dir, "out"), s)
 		stop()
 		if (err == nil) != (at == "") {
