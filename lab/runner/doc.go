@@ -9,8 +9,8 @@
 //
 // All state is in state.json. It is replaced before anything is done that must not be done twice,
 // and after each phase of each machine, so that a runner continues after its own kill -9 where it
-// was. Every start of a process has a number, and the machine creates a directory of that number
-// before the process: a second start of the same number does nothing.
+// was. Every start of a process has a number, and the process creates a directory of that number
+// first, or ends if it exists: a second start of the same number does nothing.
 //
 // Files: file.go the description of an experiment; machine.go a Machine and the protocol with its
 // shell; script.go all scripts; state.go State and state.json; run.go the phases; check.go limits

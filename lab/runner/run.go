@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"peerd/lab/emulate"
+	"peerd/node/admin"
 )
 
 // ErrNoMachine means that no machine is left.
@@ -29,6 +30,7 @@ type runner struct {
 	f        *File
 	dir      string
 	machines []Machine
+	told     sync.Mutex // guards say
 	say      io.Writer
 	spec     *emulate.Spec  // nil: no emulation
 	layout   emulate.Layout // with spec
@@ -36,8 +38,13 @@ type runner struct {
 
 	mu     sync.Mutex
 	p      *progress
-	failed error // to save the state
-	silent []int // successive looks that each machine did not answer
+	failed error                // to save the state
+	seen   map[int]admin.Status // what the last look has shown
+
+	// busy is held, for each machine, by who does something to its peers during the crawl, and
+	// guards silent, the number of successive looks that it did not answer.
+	busy   []sync.Mutex
+	silent []int
 }
 
 // Run runs the experiment of a file, or continues it, with its results in dir. It returns nil if
@@ -79,7 +86,8 @@ func Run(ctx context.Context, f *File, dir string, say io.Writer) error {
 
 // open prepares a run, with the state of an earlier one if there is one.
 func open(f *File, dir string, say io.Writer) (*runner, error) {
-	r := &runner{f: f, dir: dir, say: say, silent: make([]int, len(f.Machines))}
+	r := &runner{f: f, dir: dir, say: say, silent: make([]int, len(f.Machines)),
+		busy: make([]sync.Mutex, len(f.Machines)), seen: map[int]admin.Status{}}
 	for _, m := range f.Machines {
 		r.machines = append(r.machines, Command(m.Command))
 	}
@@ -148,6 +156,8 @@ func digest(name string) (string, int64, error) {
 }
 
 func (r *runner) printf(format string, args ...any) {
+	r.told.Lock()
+	defer r.told.Unlock()
 	fmt.Fprintf(r.say, "%s %s\n", time.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }
 
@@ -187,6 +197,8 @@ func name(i int) string {
 
 // procs returns the processes of a machine that are in one of some states, the sites first.
 func (r *runner) procs(m int, states ...State) (all []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i := sites; i < len(r.p.Peers); i++ {
 		if p := r.proc(i); p != nil && p.Machine == m && slices.Contains(states, p.State) {
 			all = append(all, i)
@@ -326,8 +338,10 @@ func (r *runner) check(ctx context.Context) error {
 		r.change(func() { r.p.Machines[m].Probe, r.p.Machines[m].Address = &p, address })
 		return r.f.Limits.fault(p)
 	})
-	r.printf("checked %d machines: %d take part", len(r.p.Machines),
-		len(r.p.Machines)-r.count(LeftOut))
+	if r.p.SetUp.IsZero() {
+		r.printf("checked %d machines: %d take part", len(r.p.Machines),
+			len(r.p.Machines)-r.count(LeftOut))
+	}
 	return err
 }
 

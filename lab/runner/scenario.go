@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,122 +19,165 @@ const (
 	maxSilent = 3
 	// idleLooks is the number of successive looks without work after which a crawl is over.
 	idleLooks = 3
+	// stepWait is how long a step waits for the end of the one before, which may not end because a
+	// machine hangs.
+	stepWait = 10 * time.Second
 )
 
-// crawl follows the scenario until the time is over or nothing is left to do.
+// crawl follows the scenario until the time is over or nothing is left to do. Nothing waits for a
+// machine that hangs: steps and looks run beside each other, one at a time for each machine.
 func (r *runner) crawl(ctx context.Context) error {
 	if !r.p.Ended.IsZero() {
 		return nil
 	}
-	end, look := r.p.Seeded.Add(r.f.For.Duration), time.Now()
-	idle := 0
+	var g errgroup.Group
+	end, err := r.follow(ctx, &g)
+	_ = g.Wait() // the functions return nil
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		r.change(func() { r.p.Ended, r.p.End = time.Now().UTC(), end })
+	}
+	return err
+}
+
+// follow returns why the crawl is over.
+func (r *runner) follow(ctx context.Context, g *errgroup.Group) (string, error) {
+	over, look := r.p.Seeded.Add(r.f.For.Duration), time.Now()
+	next, idle := 0, 0
+	before := make(chan struct{}) // closed at the end of the last step
+	close(before)
 	for {
-		step := slices.IndexFunc(r.p.Steps, func(s *stepState) bool { return !s.Done })
-		wake := look
-		if wake.After(end) {
-			wake = end
+		for next < len(r.p.Steps) && r.p.Steps[next].Done {
+			next++
 		}
-		if step >= 0 {
-			if at := r.p.Seeded.Add(r.f.Steps[step].At.Duration); at.Before(wake) {
-				wake = at
-			}
+		wake := look
+		if wake.After(over) {
+			wake = over
+		}
+		at := over
+		if next < len(r.p.Steps) {
+			at = r.p.Seeded.Add(r.f.Steps[next].At.Duration)
+		}
+		if at.Before(wake) {
+			wake = at
 		}
 		if err := pause(ctx, time.Until(wake)); err != nil {
-			return err
+			return "", err
 		}
 		now := time.Now()
 		switch {
-		case step >= 0 && !now.Before(r.p.Seeded.Add(r.f.Steps[step].At.Duration)):
-			if err := r.step(ctx, step); err != nil {
-				return err
+		case next < len(r.p.Steps) && !now.Before(at):
+			select {
+			case <-before:
+			case <-time.After(stepWait):
+			case <-ctx.Done():
+				return "", ctx.Err()
 			}
+			before = r.step(ctx, next, g)
+			next++
 			continue
-		case !now.Before(end):
-			r.change(func() { r.p.Ended, r.p.End = now.UTC(), "the time was over" })
-			return nil
+		case !now.Before(over):
+			return "the time was over", nil
+		case r.count(Running) == 0:
+			return ErrNoMachine.Error(), nil
 		}
 		look = now.Add(r.f.Look.Duration)
-		seen := r.look(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if r.count(Running) == 0 {
-			r.change(func() { r.p.Ended, r.p.End = now.UTC(), ErrNoMachine.Error() })
-			return nil
-		}
-		pages, left := r.progress(seen)
-		r.printf("%d peers answer, %d pages were fetched, %d URLs wait", len(seen), pages, left)
-		if idle++; left > 0 || pages == 0 || len(seen) < r.running() || step >= 0 ||
-			r.f.Until != "idle" {
+		if r.idle() {
+			idle++
+		} else {
 			idle = 0
 		}
-		if idle == idleLooks {
-			r.change(func() { r.p.Ended, r.p.End = now.UTC(), "no peer had work left" })
-			return nil
+		if idle >= idleLooks && r.f.Until == "idle" {
+			return "no peer had work left", nil
 		}
+		r.look(ctx, g)
 	}
 }
 
-// progress returns how many pages were fetched and how many URLs wait.
-func (r *runner) progress(seen map[int]admin.Status) (pages, left int64) {
-	for _, s := range seen {
+// idle prints the progress that the last look has shown, and reports whether all steps are done and
+// no peer has work.
+func (r *runner) idle() bool {
+	running := r.running()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var pages, left int64
+	for _, s := range r.seen {
 		pages += s.PagesFetched
 		left += s.Frontier.Pending + s.Frontier.InFlight + s.Frontier.Unclaimed + s.OutboxURLs
 	}
-	return pages, left
+	if len(r.seen) > 0 {
+		r.printf("%d of %d peers answered, %d pages were fetched, %d URLs wait", len(r.seen), running,
+			pages, left)
+	}
+	return left == 0 && pages > 0 && len(r.seen) >= running &&
+		!slices.ContainsFunc(r.p.Steps, func(s *stepState) bool { return !s.Done })
 }
 
-// look asks all peers that should run for their status, and returns those of the peers that
-// answer. A machine that does not answer several times in a row is left out.
-func (r *runner) look(ctx context.Context) map[int]admin.Status {
-	var mu sync.Mutex
-	seen := map[int]admin.Status{}
-	r.onMachines(r.peersIn(Running, Paused), func(m int, peers []int) {
-		names, numbers := r.namesOf(peers)
-		text, err := r.sh(ctx, m, r.patience(m), look(names, numbers))
-		if ctx.Err() != nil {
-			return
+// look asks all peers that should run for their status. It does not wait for the answers, which
+// are in r.seen until the next look.
+func (r *runner) look(ctx context.Context, g *errgroup.Group) {
+	r.mu.Lock()
+	clear(r.seen)
+	r.mu.Unlock()
+	for m := range r.p.Machines {
+		if !r.busy[m].TryLock() {
+			continue // the last look or a step has not ended
 		}
-		if r.silent[m]++; err == nil {
-			r.silent[m] = 0
-		} else if r.silent[m] == maxSilent {
-			r.leaveOut(m, fmt.Errorf("no answer to %d looks: %w", maxSilent, err))
-			return
-		}
-		r.note(m, peers, text)
-		for i, answer := range r.answers(m, text) {
-			var s admin.Status
-			if json.Unmarshal([]byte(answer[1]), &s) != nil || answer[0] != "running" {
-				continue
+		g.Go(func() error {
+			defer r.busy[m].Unlock()
+			if peers := r.peersOf(m, Running, Paused); len(peers) > 0 {
+				r.lookAt(ctx, m, peers)
 			}
-			mu.Lock()
-			seen[i] = s
-			mu.Unlock()
-			r.change(func() {
-				switch p := r.proc(i); {
-				case s.Health.State == admin.HealthPaused && p.State == Running:
-					p.State = Paused
-				case s.Health.State != admin.HealthPaused && p.State == Paused:
-					p.State = Running
-				}
-			})
-		}
-	})
-	return seen
+			return nil
+		})
+	}
 }
 
-// peersIn returns the peers in some states on machines that take part.
+// lookAt is look for one machine. A machine that does not answer several times in a row is left
+// out.
+func (r *runner) lookAt(ctx context.Context, m int, peers []int) {
+	names, numbers := r.namesOf(peers)
+	text, err := r.sh(ctx, m, r.patience(m), look(names, numbers))
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		if r.silent[m]++; r.silent[m] == maxSilent {
+			r.leaveOut(m, fmt.Errorf("no answer to %d looks: %w", maxSilent, err))
+		}
+		return
+	}
+	r.silent[m] = 0
+	r.note(m, peers, text)
+	for i, answer := range r.answers(m, text) {
+		var s admin.Status
+		if json.Unmarshal([]byte(answer[1]), &s) != nil || answer[0] != "running" {
+			continue
+		}
+		r.change(func() {
+			r.seen[i] = s
+			switch p := r.proc(i); {
+			case s.Health.State == admin.HealthPaused && p.State == Running:
+				p.State = Paused
+			case s.Health.State != admin.HealthPaused && p.State == Paused:
+				p.State = Running
+			}
+		})
+	}
+}
+
+// peersIn returns the peers in some states.
 func (r *runner) peersIn(states ...State) (all []int) {
 	for m := range r.p.Machines {
-		if r.p.Machines[m].State != LeftOut {
-			all = append(all, r.peersOf(m, states...)...)
-		}
+		all = append(all, r.peersOf(m, states...)...)
 	}
 	slices.Sort(all)
 	return all
 }
 
-// onMachines calls do at once for each machine of some peers.
+// onMachines calls do at once for each machine of some peers, and waits.
 func (r *runner) onMachines(peers []int, do func(m int, peers []int)) {
 	by := map[int][]int{}
 	for _, i := range peers {
@@ -168,14 +210,15 @@ func (r *runner) choose(i int) []int {
 	return can
 }
 
-// step does a step of the scenario. The peers, and the numbers of their starts, are saved before,
-// so that after a restart of the runner nothing is done to others, or twice.
-func (r *runner) step(ctx context.Context, i int) error {
+// step begins a step of the scenario. The peers, and the numbers of their starts, are saved before,
+// so that after a restart of the runner nothing is done to others, or twice. The channel is closed
+// at the end of the step.
+func (r *runner) step(ctx context.Context, i int, g *errgroup.Group) chan struct{} {
 	s, state := r.f.Steps[i], r.p.Steps[i]
 	if !state.Chosen {
 		peers := r.choose(i)
-		_, numbers := r.namesOf(peers)
 		r.change(func() {
+			_, numbers := r.namesOf(peers)
 			*state = stepState{Chosen: true, Peers: peers, Starts: numbers, Begun: time.Now().UTC()}
 		})
 	}
@@ -184,16 +227,25 @@ func (r *runner) step(ctx context.Context, i int) error {
 	} else {
 		r.printf("%s: %d peers", s.Do, len(state.Peers))
 	}
-	r.onMachines(state.Peers, func(m int, peers []int) {
-		if err := r.do(ctx, m, s, state, peers); err != nil && ctx.Err() == nil {
-			r.leaveOut(m, fmt.Errorf("%s: %w", s.Do, err))
+	done := make(chan struct{})
+	g.Go(func() error {
+		defer close(done)
+		r.onMachines(state.Peers, func(m int, peers []int) {
+			r.busy[m].Lock()
+			defer r.busy[m].Unlock()
+			if r.p.Machines[m].State == LeftOut {
+				return
+			}
+			if err := r.do(ctx, m, s, state, peers); err != nil && ctx.Err() == nil {
+				r.leaveOut(m, fmt.Errorf("%s: %w", s.Do, err))
+			}
+		})
+		if ctx.Err() == nil {
+			r.change(func() { state.Done = true })
 		}
+		return nil
 	})
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	r.change(func() { state.Done = true })
-	return nil
+	return done
 }
 
 // do does a step to some peers of one machine.

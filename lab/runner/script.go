@@ -34,11 +34,17 @@ func (p place) enter() string {
 	return fmt.Sprintf(`cd && cd %s && [ "$(cat experiment)" = %s ] || {
 	echo "the directory of the experiment is missing" >&2; exit 1; }
 sum() { { sha256sum "$1" 2>/dev/null || shasum -a 256 "$1"; } | cut -d ' ' -f 1; }
-runs() {
-	[ -s "$1/start.$2/pid" ] && p=$(cat "$1/start.$2/pid") && kill -0 "$p" 2>/dev/null &&
-	{ cat "/proc/$p/cmdline" 2>/dev/null || ps -o args= -p "$p"; } | grep -qF "$PWD/$1/"
-}
 nap() { sleep 0.1 2>/dev/null || sleep 1; }
+runs() {
+	[ -s "$1/start.$2/pid" ] && p=$(cat "$1/start.$2/pid") || return 1
+	for try in 1 2 3; do # a process that becomes another program has no arguments for a moment
+		kill -0 "$p" 2>/dev/null && ! grep -qs '^State:.*Z' "/proc/$p/status" || return 1
+		{ cat "/proc/$p/cmdline" 2>/dev/null || ps -o args= -p "$p"; } | grep -qF "$PWD/$1/" &&
+			return 0
+		nap
+	done
+	return 1
+}
 ended() { # waits up to $3 tenths of a second until start $2 of process $1 does not run
 	i=0
 	while runs "$1" "$2"; do
@@ -97,8 +103,8 @@ func start(names []string, numbers []int) string {
 	var b strings.Builder
 	b.WriteString(`detach=$(command -v setsid || echo nohup)
 begin() {
-	mkdir "$1/start.$2" 2>/dev/null || return 0
-	$detach sh "$PWD/$1/run" "$1/start.$2/pid" </dev/null >>"$1/log" 2>&1 &
+	[ -d "$1/start.$2" ] ||
+	$detach sh "$PWD/$1/run" "$1/start.$2" </dev/null >>"$1/log" 2>&1 &
 }
 look() {
 	i=0
@@ -119,9 +125,11 @@ look() {
 const goneFunc = `gone() { printf '%s\tgone\t%s\n' "$1" "$(tail -n 1 "$1/log" 2>/dev/null)"; }
 `
 
-// runFile is what start runs: it leaves its process ID and becomes the process.
+// runFile is what start runs. It creates the directory of the start, which only one can, leaves its
+// process ID there, and becomes the process.
 func runFile(command string) string {
-	return `echo $$ >"$1.part" && mv "$1.part" "$1" || exit 1
+	return `mkdir "$1" 2>/dev/null || exit 0
+echo $$ >"$1/part" && mv "$1/part" "$1/pid" || exit 1
 exec "$PWD/peerd" ` + command + "\n"
 }
 

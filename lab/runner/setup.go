@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/errgroup"
 
 	"peerd/lab/emulate/web"
 )
@@ -216,13 +217,14 @@ done
 
 // start starts the peers of all machines at once.
 func (r *runner) start(ctx context.Context) error {
-	if r.p.SetUp.IsZero() && r.p.Sites != nil && r.p.Sites.State != LeftOut { // before the peers
-		m := r.p.Sites.Machine
-		if err := r.startProcs(ctx, m, r.procs(m, Prepared, Starting)[:1]); err != nil {
-			r.leaveOut(m, err)
+	if s := r.p.Sites; s != nil && r.p.SetUp.IsZero() { // before the peers
+		if s.State == Prepared || s.State == Starting {
+			if err := r.startProcs(ctx, s.Machine, []int{sites}); err != nil {
+				return fmt.Errorf("start the sites: %w", err)
+			}
 		}
-		if r.p.Sites.State != Running {
-			return fmt.Errorf("the sites do not run: %s", r.p.Sites.Why)
+		if s.State != Running {
+			return fmt.Errorf("the sites do not run: %s", s.Why)
 		}
 	}
 	err := r.each(ctx, Joined, Running, func(ctx context.Context, m int) error {
@@ -338,22 +340,28 @@ func (r *runner) seed(ctx context.Context) error {
 // networks a peer knows a part.
 func (r *runner) acquainted(ctx context.Context) error {
 	late := time.Now().Add(r.f.Timeout.Duration)
+	var g errgroup.Group
+	defer func() { _ = g.Wait() }() // the functions return nil
 	for {
-		seen := r.look(ctx)
-		least := len(r.p.Peers)
-		for _, s := range seen {
+		r.look(ctx, &g)
+		if err := pause(ctx, min(3*time.Second, r.f.Look.Duration)); err != nil {
+			return err
+		}
+		running, least := r.running(), len(r.p.Peers)
+		r.mu.Lock()
+		seen := len(r.seen)
+		for _, s := range r.seen {
 			least = min(least, s.Directory)
 		}
-		if len(seen) > 0 && least >= min(len(seen)-1, 100) {
-			r.printf("%d peers know each other", len(seen))
+		r.mu.Unlock()
+		if seen > 0 && seen == running && least >= min(seen-1, 100) {
+			r.printf("%d peers know each other", seen)
 			return nil
 		}
 		if time.Now().After(late) {
-			r.printf("%d peers answer, and know %d others at least; continuing", len(seen), least)
+			r.printf("%d of %d peers answer, and know %d others at least; continuing", seen, running,
+				least)
 			return nil
-		}
-		if err := pause(ctx, min(5*time.Second, r.f.Look.Duration)); err != nil {
-			return err
 		}
 	}
 }

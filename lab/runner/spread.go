@@ -36,13 +36,20 @@ func (r *runner) spread(ctx context.Context) error {
 			return nil
 		}
 		var err error
-		from := here
+		var from int
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-own:
-			err = fromHere(ctx, m)
 		case from = <-offers:
+		default: // no other machine has it and is free
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case from = <-own:
+			case from = <-offers:
+			}
+		}
+		if from == here {
+			err = fromHere(ctx, m)
+		} else {
 			if err = r.give(ctx, from, m); err != nil && ctx.Err() == nil {
 				r.printf("%s could not give the program to %s: %v", r.f.Machines[from].Name,
 					r.f.Machines[m].Name, err)
@@ -64,7 +71,9 @@ func (r *runner) spread(ctx context.Context) error {
 		offer(m)
 		return nil
 	})
-	r.printf("%d machines have the program", r.count(Equipped))
+	if n := r.count(Equipped); n > 0 {
+		r.printf("%d machines have the program", n)
+	}
 	return err
 }
 

@@ -49,8 +49,8 @@ type peerState struct {
 	Machine int    `json:"machine"`
 	Port    int    `json:"port"`
 	ID      string `json:"id,omitempty"`
-	// Starts is the number of the last start of its process that was begun. On the machine a
-	// directory of that number is created before the process, so that no start happens twice.
+	// Starts is the number of the last start of its process that was begun. The
+	// process creates a directory of that number first, so that no start happens twice.
 	Starts int `json:"starts"`
 }
 
