@@ -103,7 +103,9 @@ func (r *runner) collect(ctx context.Context) error {
 					return fmt.Errorf("collect %s of %s: %w", from, name(i), err)
 				}
 			}
-			r.change(func() { r.proc(i).State = Collected })
+			r.change(func() { // a report without these logs is made again
+				r.proc(i).State, r.p.Reported = Collected, false
+			})
 		}
 		return nil
 	})
@@ -125,8 +127,10 @@ func (r *runner) copyFile(ctx context.Context, m int, from, to string) (err erro
 	defer cancel()
 	limit := r.f.Timeout.Duration
 	w := &watched{to: f, rest: maxLog, limit: limit, late: time.AfterFunc(limit, cancel)}
-	defer w.late.Stop()
 	err = r.machines[m].Run(ctx, r.place(m).enter()+file(from), nil, w)
+	if !w.late.Stop() {
+		err = fmt.Errorf("nothing arrived for %s", limit)
+	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"peerd/node/config"
+	"peerd/node/events"
 )
 
 // standIn takes the place of peerd: a script that knows the commands that a runner needs. "run"
@@ -143,6 +144,66 @@ of = 50
 	if page := read(t, filepath.Join(dir, "out", "report", "report.html")); !strings.Contains(page,
 		"politeness_violations") {
 		t.Error("the report lacks the politeness")
+	}
+}
+
+// TestClean has machines cleaned up by a later run, of which one was half done.
+func TestClean(t *testing.T) {
+	f, dir := lab(t, 2, "")
+	f.Keep = false
+	s := &stopAt{t: t, text: "wrote"}
+	ctx, stop := context.WithCancel(t.Context())
+	s.stop = stop
+	if err := Run(ctx, f, filepath.Join(dir, "out"), s); err == nil {
+		t.Fatal("the run was not interrupted before it cleaned up")
+	}
+	for _, gone := range []string{"peerd", "peer-002", "peer-003", "experiment"} {
+		if err := os.RemoveAll(filepath.Join(dir, "m1", gone)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Run(t.Context(), f, filepath.Join(dir, "out"), &stopAt{t: t}); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []string{"m0", "m1"} {
+		if _, err := os.Stat(filepath.Join(dir, m)); err == nil {
+			t.Errorf("%s is not clean", m)
+		}
+	}
+	write(t, filepath.Join(dir, "file"), "of somebody else")
+	if err := (Command{"sh", "-c"}).Run(t.Context(), place{dir: dir, id: "x"}.clean(), nil,
+		nil); err == nil {
+		t.Error("a directory of something else was removed")
+	}
+	if err := (Command{"sh", "-c"}).Run(t.Context(), place{dir: dir, id: "x"}.claim(), nil,
+		nil); err == nil {
+		t.Error("a directory of something else was taken")
+	}
+}
+
+// TestJudge judges merged event logs.
+func TestJudge(t *testing.T) {
+	j := judge{gap: time.Second, hosts: map[string]visit{}, pages: map[string]bool{},
+		waiting: map[string]int64{}}
+	page := func(self string, ms, took float64, bound int64, url string) {
+		e := &events.Page{URL: url, Took: took}
+		e.Self, e.T, e.Bound = self, int64(ms*1000), bound
+		_ = j.add(e)
+	}
+	page("a", 1000, 100, 5000, "http://x/1")
+	page("a", 2200, 100, 5000, "http://x/2") // began at 2.1 s, 1.1 s after the first ended
+	page("a", 3200, 100, 5000, "http://x/3") // 0.9 s: early
+	page("b", 4295, 100, 5000, "http://x/4") // 0.995 s by another clock: within the bounds
+	page("b", 4400, 100, 5000, "http://y/1") // another host
+	page("a", 5200, 100, 5000, "http://x/4") // repeated, and early
+	page("a", 5300, 10, -1, "http://y/1")    // not comparable
+	s := &events.State{Queued: 1, Outbox: 2}
+	s.Self = "a"
+	_ = j.add(s)
+	row := j.row()
+	if row.Pages != 5 || row.Expected != 8 || row.Early != 2 || row.Coverage != 0.625 ||
+		row.Overlap != 0.4 || row.Comparable != 0.8 || row.P50 != 100 {
+		t.Errorf("row() = %+v", row)
 	}
 }
 

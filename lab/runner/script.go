@@ -187,12 +187,13 @@ func quit(names []string, numbers []int) string {
 // file prints a file, compressed, if it exists and is not empty.
 func file(name string) string { return fmt.Sprintf("[ ! -s %[1]s ] || gzip -c %[1]s\n", name) }
 
-// clean removes the directory.
+// clean removes the directory, and its mark last, so that it can be repeated.
 func (p place) clean() string {
-	return fmt.Sprintf("cd && [ -d %[1]s ] || exit 0\n", quote(p.dir)) + p.enter() +
-		fmt.Sprintf(`for s in */start.*; do
-	[ -d "$s" ] && runs "${s%%/*}" "${s##*.}" && kill -9 "$p"
+	return fmt.Sprintf("cd && [ -d %[1]s ] && ! rmdir %[1]s 2>/dev/null || exit 0\n", quote(p.dir)) +
+		p.enter() + fmt.Sprintf(`for s in */start.*; do
+	[ -d "$s" ] && runs "${s%%%%/*}" "${s##*.}" && kill -9 "$p"
 done
-cd && rm -rf %s
+for f in *; do [ "$f" = experiment ] || rm -rf "$f" || exit 1; done
+rm experiment && cd && rmdir %s
 `, quote(p.dir))
 }

@@ -21,6 +21,9 @@ import (
 // maxBootstrap is the number of machines of which the first peer is a bootstrap peer.
 const maxBootstrap = 3
 
+// lookWait is how long the answers to a look before the seeds may take.
+const lookWait = 5 * time.Second
+
 // prepare creates the homes of all peers.
 func (r *runner) prepare(ctx context.Context) error {
 	if r.spec != nil && r.p.Sites == nil { // on the first machine that is left
@@ -340,12 +343,22 @@ func (r *runner) seed(ctx context.Context) error {
 // networks a peer knows a part.
 func (r *runner) acquainted(ctx context.Context) error {
 	late := time.Now().Add(r.f.Timeout.Duration)
-	var g errgroup.Group
-	defer func() { _ = g.Wait() }() // the functions return nil
+	var all errgroup.Group
+	defer func() { _ = all.Wait() }() // the functions return nil
 	for {
+		var g errgroup.Group
 		r.look(ctx, &g)
-		if err := pause(ctx, min(3*time.Second, r.f.Look.Duration)); err != nil {
-			return err
+		answered := make(chan struct{})
+		all.Go(func() error {
+			defer close(answered)
+			return g.Wait()
+		})
+		select {
+		case <-answered:
+		case <-time.After(lookWait): // some machine hangs
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		running, least := r.running(), len(r.p.Peers)
 		r.mu.Lock()
@@ -362,6 +375,9 @@ func (r *runner) acquainted(ctx context.Context) error {
 			r.printf("%d of %d peers answer, and know %d others at least; continuing", seen, running,
 				least)
 			return nil
+		}
+		if err := pause(ctx, min(time.Second, r.f.Look.Duration)); err != nil {
+			return err
 		}
 	}
 }
