@@ -32,7 +32,7 @@ func (r *runner) atEnd(
 ) error {
 	var g errgroup.Group
 	for m, s := range r.p.Machines {
-		if s.State == LeftOut {
+		if s.State == LeftOut && s.Probe != nil { // else nothing was done there
 			g.Go(func() error {
 				if err := do(ctx, m); err != nil {
 					r.printf("machine %s, which was left out: %v", r.f.Machines[m].Name, err)

@@ -15,7 +15,7 @@ import (
 
 // A Machine runs scripts.
 type Machine interface {
-	// Run runs a script of the POSIX shell, whose standard input is in, nil for none, and whose
+	// Run runs a script of the POSIX shell. Its standard input is in, nil for none, and its
 	// standard output goes to out. The error has what the script wrote to standard error. When ctx
 	// ends, Run returns soon, though the script may run on.
 	Run(ctx context.Context, script string, in io.Reader, out io.Writer) error

@@ -170,7 +170,7 @@ func TestClean(t *testing.T) {
 			t.Errorf("%s is not clean", m)
 		}
 	}
-	write(t, filepath.Join(dir, "file"), "of somebody else")
+	write(t, filepath.Join(dir, "file"), "of something else")
 	if err := (Command{"sh", "-c"}).Run(t.Context(), place{dir: dir, id: "x"}.clean(), nil,
 		nil); err == nil {
 		t.Error("a directory of something else was removed")

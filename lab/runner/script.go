@@ -194,6 +194,10 @@ func (p place) clean() string {
 	[ -d "$s" ] && runs "${s%%%%/*}" "${s##*.}" && kill -9 "$p"
 done
 for f in *; do [ "$f" = experiment ] || rm -rf "$f" || exit 1; done
-rm experiment && cd && rmdir %s
+rm experiment && cd || exit 1
+case %[1]s in
+/*) rmdir %[1]s ;;
+*) rmdir -p %[1]s 2>/dev/null; [ ! -d %[1]s ] ;; # with the directories above, if they are empty
+esac
 `, quote(p.dir))
 }
