@@ -8,8 +8,8 @@ import (
 	"peerd/lab/emulate/web"
 )
 
-// A Spec describes an emulated network of which the peers and sites are processes of their own. Each of
-// them makes the same layout of it, with places in real cities.
+// A Spec describes an emulated network of which the peers and sites are processes of their own.
+// Each of them makes the same layout of it, with places in real cities.
 type Spec struct {
 	Peers int    `json:"peers"`
 	Sites int    `json:"sites"`

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -32,7 +31,7 @@ func (r *runner) atEnd(
 ) error {
 	var g errgroup.Group
 	for m, s := range r.p.Machines {
-		if s.State == LeftOut && s.Probe != nil { // else nothing was done there
+		if s.State == LeftOut && s.Probe.System != "" { // else nothing was done there
 			g.Go(func() error {
 				if err := do(ctx, m); err != nil {
 					r.printf("machine %s, which was left out: %v", r.f.Machines[m].Name, err)
@@ -96,7 +95,7 @@ func logsOf(i int) map[string]string {
 
 // collect copies the logs of all processes, compressed.
 func (r *runner) collect(ctx context.Context) error {
-	err := r.atEnd(ctx, Stopped, Collected, func(ctx context.Context, m int) error {
+	return r.atEnd(ctx, Stopped, Collected, func(ctx context.Context, m int) error {
 		for _, i := range r.started(m) {
 			for from, to := range logsOf(i) {
 				if err := r.copyFile(ctx, m, name(i)+"/"+from, to); err != nil {
@@ -109,7 +108,6 @@ func (r *runner) collect(ctx context.Context) error {
 		}
 		return nil
 	})
-	return err
 }
 
 // copyFile copies one file, unless that was done before. The time limit is that for a pause
@@ -126,31 +124,16 @@ func (r *runner) copyFile(ctx context.Context, m int, from, to string) (err erro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	limit := r.f.Timeout.Duration
-	w := &watched{to: f, rest: maxLog, limit: limit, late: time.AfterFunc(limit, cancel)}
+	late := time.AfterFunc(limit, cancel)
+	w := &limited{f, maxLog, func() { late.Reset(limit) }}
 	err = r.machines[m].Run(ctx, r.place(m).enter()+file(from), nil, w)
-	if !w.late.Stop() {
+	if !late.Stop() {
 		err = fmt.Errorf("nothing arrived for %s", limit)
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+	if err = errors.Join(err, f.Close()); err != nil || w.rest == maxLog { // there is no such file
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return os.Rename(f.Name(), to)
-}
-
-// watched is a file of limited size; late is put off at each write.
-type watched struct {
-	to    io.Writer
-	rest  int64
-	limit time.Duration
-	late  *time.Timer
-}
-
-func (w *watched) Write(b []byte) (int, error) {
-	w.late.Reset(w.limit)
-	if w.rest -= int64(len(b)); w.rest < 0 {
-		return 0, fmt.Errorf("longer than %d bytes", int64(maxLog))
-	}
-	return w.to.Write(b)
 }
 
 // clean removes everything from all machines, unless the file says otherwise.
@@ -159,7 +142,8 @@ func (r *runner) clean(ctx context.Context) error {
 		return nil
 	}
 	return r.atEnd(ctx, Collected, Clean, func(ctx context.Context, m int) error {
-		_, err := r.run(ctx, m, r.place(m).clean())
-		return err
+		ctx, cancel := context.WithTimeout(ctx, r.f.Timeout.Duration)
+		defer cancel()
+		return r.machines[m].Run(ctx, r.place(m).clean(), nil, nil)
 	})
 }

@@ -25,6 +25,7 @@ func reached(t *testing.T) map[string]Command {
 
 // TestCommand runs a script with input by all ways to reach a machine.
 func TestCommand(t *testing.T) {
+	t.Parallel()
 	big := strings.Repeat("exit 3; 'quotes' $(date)\n\x00\xff", 20_000)
 	for name, c := range reached(t) {
 		var out bytes.Buffer
@@ -51,6 +52,7 @@ func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
 // TestCommandHangs ends commands that do not answer, with what they have started.
 func TestCommandHangs(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "alive")
 	for name, c := range map[string]Command{
 		"before the script": {"sh", "-c", "sleep 1000"},
@@ -74,6 +76,7 @@ func TestCommandHangs(t *testing.T) {
 
 // TestProbe measures a machine; the limits name what is wrong.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	for name, c := range reached(t) {
 		p, _, err := probe(t.Context(), c, "")
 		if err != nil || p.Processors < 1 || p.RTT <= 0 || p.Bandwidth <= 0 ||

@@ -37,17 +37,13 @@ type crawlRow struct {
 }
 
 type machineRow struct {
-	Machine   string  `json:"machine"`
-	State     State   `json:"state"`
-	Why       string  `json:"why"`
-	Peers     int     `json:"peers"`
-	System    string  `json:"system"`
-	Load      float64 `json:"load"`
-	Clock     float64 `json:"clock_s"`
-	RTT       float64 `json:"rtt_ms"`
-	Bandwidth float64 `json:"bytes_per_s"`
-	From      string  `json:"program_from"`
-	SetUp     float64 `json:"set_up_s"`
+	Machine string  `json:"machine"`
+	State   State   `json:"state"`
+	Why     string  `json:"why"`
+	Peers   int     `json:"peers"`
+	From    string  `json:"program_from"`
+	SetUp   float64 `json:"set_up_s"`
+	Probe
 }
 
 type stepRow struct {
@@ -76,11 +72,8 @@ func (r *runner) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if logs, err = full(logs); err != nil {
-		return err
-	}
 	merged := filepath.Join(r.dir, "merged.jsonl")
-	m, err := r.merge(merged, append(slices.Clone(logs), r.marksFile()))
+	m, err := merge(merged, append(slices.Clone(logs), r.marksFile()))
 	if err != nil {
 		return err
 	}
@@ -105,45 +98,29 @@ func (r *runner) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := experiment.WriteDir(filepath.Join(r.dir, "report"), []*experiment.Result{res}); err != nil {
+	dir := filepath.Join(r.dir, "report")
+	if err := experiment.WriteDir(dir, []*experiment.Result{res}); err != nil {
 		return err
 	}
 	r.change(func() { r.p.Reported = true })
-	r.printf("wrote %s", filepath.Join(r.dir, "report", "report.html"))
+	r.printf("wrote %s", filepath.Join(dir, "report.html"))
 	return nil
 }
 
-// full returns the files that are not empty: an empty one is that of a peer without events.
-func full(names []string) (all []string, err error) {
-	for _, n := range names {
-		info, err := os.Stat(n)
+// merge merges logs. If clocks drift more than they should, it allows for more: the bounds of all
+// events then show that.
+func merge(to string, logs []string) (m live.Merged, err error) {
+	for drift := live.MaxDrift; drift < 0.05; drift *= 4 {
+		f, err := os.Create(to)
 		if err != nil {
-			return nil, err
+			return m, err
 		}
-		if info.Size() > 0 {
-			all = append(all, n)
-		}
-	}
-	return all, nil
-}
-
-func (r *runner) merge(to string, logs []string) (m live.Merged, err error) {
-	f, err := os.Create(to)
-	if err != nil {
-		return m, err
-	}
-	drift := live.MaxDrift
-	m, err = live.Merge(f, logs, drift)
-	for errors.Is(err, live.ErrClocks) && drift < 0.05 { // the report has the bounds
-		drift *= 4
-		if err = errors.Join(f.Truncate(0)); err == nil {
-			_, err = f.Seek(0, io.SeekStart)
-		}
-		if err == nil {
-			m, err = live.Merge(f, logs, drift)
+		m, err = live.Merge(f, logs, drift)
+		if err = errors.Join(err, f.Close()); !errors.Is(err, live.ErrClocks) {
+			return m, err
 		}
 	}
-	return m, errors.Join(err, f.Close())
+	return m, live.ErrClocks
 }
 
 func (r *runner) marksFile() string { return filepath.Join(r.dir, "logs", "marks.jsonl") }
@@ -178,30 +155,29 @@ func (r *runner) tables(out experiment.Out, merged string) error {
 		return err
 	}
 	out.Row("crawl", row)
-	claim := func(what, want string, got any, holds bool) {
-		out.Claim(what, want, fmt.Sprint(got), holds)
+	setUp := r.p.SetUp.Sub(r.p.Begun).Round(time.Second)
+	for _, c := range []struct {
+		what, want string
+		got        any
+		holds      bool
+	}{
+		{"coverage", "1", row.Coverage, row.Coverage == 1},
+		{"overlap", "at most 0.005", row.Overlap, row.Overlap <= 0.005},
+		{"requests before their time", "0", row.Early, row.Early == 0},
+		{"requests that robots.txt forbids", "0", row.Forbidden, row.Forbidden == 0},
+		{"time until all peers were started", "at most 5m0s", setUp, setUp <= 5*time.Minute},
+	} {
+		out.Claim(c.what, c.want, fmt.Sprint(c.got), c.holds)
 	}
-	claim("coverage", "1", row.Coverage, row.Coverage == 1)
-	claim("overlap", "at most 0.005", row.Overlap, row.Overlap <= 0.005)
-	claim("requests before their time", "0", row.Early, row.Early == 0)
-	claim("requests that robots.txt forbids", "0", row.Forbidden, row.Forbidden == 0)
-	setUp := r.p.SetUp.Sub(r.p.Begun)
-	claim("time until all peers were started", "at most 5m0s", setUp.Round(time.Second),
-		setUp <= 5*time.Minute)
 	for i, s := range r.p.Machines {
-		m := machineRow{Machine: r.f.Machines[i].Name, State: s.State, Why: s.Why,
-			Peers: r.f.Machines[i].Peers, From: s.From, SetUp: s.Seconds}
-		if p := s.Probe; p != nil {
-			m.System, m.Load, m.Clock, m.RTT, m.Bandwidth = p.System, p.Load, p.Clock, p.RTT,
-				p.Bandwidth
-		}
-		out.Row("machines", m)
+		m := r.f.Machines[i]
+		out.Row("machines", machineRow{m.Name, s.State, s.Why, m.Peers, s.From, s.Seconds, s.Probe})
 	}
 	for i, s := range r.p.Steps {
-		text := r.f.Steps[i].Text
-		out.Row("steps", stepRow{r.f.Steps[i].At.Seconds(),
-			s.Begun.Sub(r.p.Seeded).Round(time.Millisecond).Seconds(), r.f.Steps[i].Do,
-			len(s.Peers), text})
+		step := r.f.Steps[i]
+		out.Row("steps", stepRow{step.At.Seconds(),
+			s.Begun.Sub(r.p.Seeded).Round(time.Millisecond).Seconds(), step.Do, len(s.Peers),
+			step.Text})
 	}
 	r.origin(out)
 	for i, p := range r.p.Peers {

@@ -216,28 +216,34 @@ func (r *runner) namesOf(procs []int) (names []string, numbers []int) {
 }
 
 // sh runs a script in the directory on machine m, with a time limit, and returns what it prints.
-func (r *runner) sh(ctx context.Context, m int, limit time.Duration, script string) (string, error) {
+func (r *runner) sh(
+	ctx context.Context, m int, limit time.Duration, script string,
+) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out := &limited{rest: maxAnswer}
-	err := r.machines[m].Run(ctx, r.place(m).enter()+script, nil, out)
+	var out bytes.Buffer
+	err := r.machines[m].Run(ctx, r.place(m).enter()+script, nil, &limited{&out, maxAnswer, nil})
 	return out.String(), err
 }
 
 // maxAnswer is the most that a machine may print.
 const maxAnswer = 16 << 20
 
-// limited is a buffer that fails when it is full.
+// limited writes at most rest bytes, and calls seen before each write.
 type limited struct {
-	bytes.Buffer
-	rest int
+	to   io.Writer
+	rest int64
+	seen func()
 }
 
 func (l *limited) Write(b []byte) (int, error) {
-	if l.rest -= len(b); l.rest < 0 {
-		return 0, fmt.Errorf("more than %d bytes were printed", maxAnswer)
+	if l.seen != nil {
+		l.seen()
 	}
-	return l.Buffer.Write(b)
+	if l.rest -= int64(len(b)); l.rest < 0 {
+		return 0, errors.New("too much was printed")
+	}
+	return l.to.Write(b)
 }
 
 // answers returns the lines "NAME TAB WORD TAB REST" of a script, by process.
@@ -335,7 +341,7 @@ func (r *runner) check(ctx context.Context) error {
 		case address == "" || spec.Command[0] == "sh":
 			address = "127.0.0.1"
 		}
-		r.change(func() { r.p.Machines[m].Probe, r.p.Machines[m].Address = &p, address })
+		r.change(func() { r.p.Machines[m].Probe, r.p.Machines[m].Address = p, address })
 		return r.f.Limits.fault(p)
 	})
 	if r.p.SetUp.IsZero() {

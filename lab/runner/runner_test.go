@@ -21,13 +21,16 @@ c=$1; shift
 for a; do [ "$last" = --home ] && home=$a; last=$a; done
 case $c in
 version) echo "peerd stand-in" ;;
-init) mkdir -p "$home"; echo "created peer 12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp in $home" ;;
+init)
+	mkdir -p "$home"
+	echo "created peer 12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp in $home" ;;
 run)
 	trap 'exit 0' TERM
 	echo $$ >>"$home/../starts"
 	t=$(date +%s)
 	echo '{"t":'$t'000000,"kind":"start","self":"p","run":"'$$'","schema":1,"strategy":"proxy"}
-{"t":'$t'000001,"kind":"page","url":"http://'$$'.test/","outcome":"ok","took_ms":5}' >>"$home/events.jsonl"
+{"t":'$t'000001,"kind":"page","url":"http://'$$'.test/","outcome":"ok","took_ms":5}' \
+		>>"$home/events.jsonl"
 	while :; do sleep 1 & wait $!; done ;;
 status) echo '{"directory":100,"pages_fetched":1,"health":{"state":"idle"}}' ;;
 stop) kill "$(cat "$home"/../start.*/pid | tail -n 1)" ;;
@@ -43,7 +46,7 @@ func lab(t *testing.T, machines int, more string) (f *File, dir string) {
 	write(t, filepath.Join(dir, "peerd"), standIn)
 	var b strings.Builder
 	b.WriteString("name = 'test'\npeers = 2\nseeds = ['http://a.test/']\nfor = '1s'\nlook = '1s'\n" +
-		"timeout = '30s'\nkeep = true\nfan_out = 1\n")
+		"timeout = '30m'\nkeep = true\nfan_out = 1\n")
 	b.WriteString("[profile.scope]\nmode = 'any'\n[settings]\ncontact = 'https://example.org/'\n")
 	for i := range machines {
 		fmt.Fprintf(&b, "[[machine]]\ncommand = ['sh', '-c']\ndir = '%s/m%d'\nport = %d\n", dir, i,
@@ -102,6 +105,7 @@ func state(t *testing.T, dir string) (p progress) {
 
 // TestRun runs an experiment with three machines; a fourth refuses.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	f, dir := lab(t, 3, `
 [[machine]]
 name = 'refuses'
@@ -149,6 +153,7 @@ of = 50
 
 // TestClean has machines cleaned up by a later run, of which one was half done.
 func TestClean(t *testing.T) {
+	t.Parallel()
 	f, dir := lab(t, 2, "")
 	f.Keep = false
 	s := &stopAt{t: t, text: "wrote"}
@@ -209,13 +214,15 @@ func TestJudge(t *testing.T) {
 
 // TestGive has a machine give the program to others, by all ways to reach them.
 func TestGive(t *testing.T) {
+	t.Parallel()
 	f, dir := lab(t, 1, "")
 	write(t, filepath.Join(dir, "peerd"), standIn+strings.Repeat("# padding\n", 20_000))
 	for name, c := range reached(t) {
 		f.Machines = append(f.Machines, MachineSpec{Name: name, Command: c,
 			Dir: filepath.Join(dir, name)})
 	}
-	f.Machines = append(f.Machines, MachineSpec{Name: "x", Command: []string{"false"}, Dir: dir + "/x"})
+	f.Machines = append(f.Machines, MachineSpec{Name: "x", Command: []string{"false"},
+		Dir: dir + "/x"})
 	r, err := open(f, filepath.Join(dir, "out"), &stopAt{t: t})
 	if err == nil {
 		err = r.check(t.Context())
@@ -254,11 +261,15 @@ func (s *stopAt) Write(b []byte) (int, error) {
 // TestContinue interrupts a run at each of its messages. In the end each peer has run as often as
 // without interruption.
 func TestContinue(t *testing.T) {
+	t.Parallel()
 	f, dir := lab(t, 2, "[[step]]\nat = '1ms'\ndo = 'restart'\nof = 100\n")
 	for _, at := range []string{"checked", "have the program", "started", "gave the seeds", "restart",
 		"peers answered", ""} {
 		ctx, stop := context.WithCancel(t.Context())
 		s := &stopAt{t: t, text: at, stop: stop}
+		if f.For.Duration = time.Hour; at == "" {
+			f.For.Duration = time.Millisecond
+		}
 		err := Run(ctx, f, filepath.Join(dir, "out"), s)
 		stop()
 		if (err == nil) != (at == "") {

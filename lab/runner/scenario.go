@@ -19,9 +19,9 @@ const (
 	maxSilent = 3
 	// idleLooks is the number of successive looks without work after which a crawl is over.
 	idleLooks = 3
-	// stepWait is how long a step waits for the end of the one before, which may not end because a
-	// machine hangs.
-	stepWait = 10 * time.Second
+	// stepWait is the part of the time limit of a step for which the next one waits for its end: it
+	// may not end because a machine hangs.
+	stepWait = 6
 )
 
 // crawl follows the scenario until the time is over or nothing is left to do. Nothing waits for a
@@ -71,7 +71,7 @@ func (r *runner) follow(ctx context.Context, g *errgroup.Group) (string, error) 
 		case next < len(r.p.Steps) && !now.Before(at):
 			select {
 			case <-before:
-			case <-time.After(stepWait):
+			case <-time.After(r.f.Timeout.Duration / stepWait):
 			case <-ctx.Done():
 				return "", ctx.Err()
 			}

@@ -60,7 +60,7 @@ quit() { # stops start $2 of process $1, in the end by force
 
 // has exits with 0 if the program is there.
 func (p place) has() string {
-	return p.enter() + `[ "$(sum peerd)" = ` + p.digest + " ] 2>/dev/null"
+	return `[ "$(sum peerd)" = ` + p.digest + " ] 2>/dev/null"
 }
 
 // put stores the program, which is the input.
@@ -152,7 +152,8 @@ func act(s Step, patience time.Duration, names []string, numbers []int) string {
 	printf '%%s\tfailed\t%%s\n' "$1" "$said"; fi`
 	switch s.Do {
 	case "kill":
-		do = `if runs "$1" "$2"; then kill -9 "$p"; fi; ended "$1" "$2" 100 && printf '%s\tstopped\n' "$1"`
+		do = `if runs "$1" "$2"; then kill -9 "$p"; fi
+ended "$1" "$2" 100 && printf '%s\tstopped\n' "$1"`
 	case "stop":
 		do = fmt.Sprintf(`./peerd stop --drain-timeout %s --home "$1/home" >>"$1/log" 2>&1; `+
 			`quit "$1" "$2"`, patience)

@@ -31,7 +31,7 @@ func (r *runner) spread(ctx context.Context) error {
 		return r.put(ctx, m)
 	}
 	err := r.each(ctx, Checked, Equipped, func(ctx context.Context, m int) error {
-		if _, err := r.run(ctx, m, r.place(m).has()); err == nil {
+		if _, err := r.sh(ctx, m, r.f.Timeout.Duration, r.place(m).has()); err == nil {
 			offer(m)
 			return nil
 		}
@@ -77,20 +77,11 @@ func (r *runner) spread(ctx context.Context) error {
 	return err
 }
 
-// run is sh with the time limit of a step, for scripts that enter the directory themselves.
-func (r *runner) run(ctx context.Context, m int, script string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.f.Timeout.Duration)
-	defer cancel()
-	out := &limited{rest: maxAnswer}
-	err := r.machines[m].Run(ctx, script, nil, out)
-	return out.String(), err
-}
-
 // transferTime limits the transfer of n bytes to or from a machine: thrice the time that its
 // bandwidth allows for, besides the time limit of a step.
 func (r *runner) transferTime(m int, n int64) time.Duration {
 	limit := r.f.Timeout.Duration
-	if p := r.p.Machines[m].Probe; p != nil && p.Bandwidth > 0 {
+	if p := r.p.Machines[m].Probe; p.Bandwidth > 0 {
 		limit += time.Duration(3 * float64(n) / p.Bandwidth * float64(time.Second))
 	}
 	return limit

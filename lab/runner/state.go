@@ -37,7 +37,7 @@ type machineState struct {
 	State   State   `json:"state"`
 	Why     string  `json:"why,omitempty"`
 	Address string  `json:"address,omitempty"`
-	Probe   *Probe  `json:"probe,omitempty"`
+	Probe   Probe   `json:"probe,omitzero"`
 	From    string  `json:"program_from,omitempty"` // machine that gave the program; "": this one
 	Seconds float64 `json:"setup_s,omitempty"`      // from the first check to the start of its peers
 }
