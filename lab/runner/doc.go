@@ -14,6 +14,6 @@
 //
 // Files: file.go the description of an experiment; machine.go a Machine and the protocol with its
 // shell; script.go all scripts; state.go State and state.json; run.go the phases; check.go limits
-// of machines; spread.go distribution; setup.go homes, network, start, seeds; scenario.go steps and
-// looks; collect.go the end; report.go judging and reporting.
+// of machines; spread.go distribution; setup.go homes, network, start, seeds; scenario.go steps
+// and looks; collect.go the end; report.go judging and reporting.
 package runner

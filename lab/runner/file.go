@@ -218,8 +218,8 @@ func (f *File) checkMachines(fault func(bool, string, ...any)) {
 		if m.Dir == "" {
 			m.Dir = "peerd-experiments/" + f.Name + "/" + m.Name
 		}
-		fault(!namePattern.MatchString(m.Name), "%s.name is %q, want 1 to 32 of a-z, 0-9, . and -, "+
-			"starting with a letter", key, m.Name)
+		fault(!namePattern.MatchString(m.Name), "%s.name is %q, want 1 to 32 of a-z, 0-9, . and "+
+			"-, starting with a letter", key, m.Name)
 		fault(names[m.Name], "%s.name %q is that of another machine, too", key, m.Name)
 		fault(len(m.Command) == 0 || slices.Contains(m.Command, ""), "%s.command is missing, want "+
 			`one such as ["ssh", "user@host"], ["sh", "-c"] or ["docker", "exec", "-i", "name"]`,
@@ -248,7 +248,8 @@ func (f *File) checkSteps(
 	for i, s := range f.Steps {
 		key := "step[" + strconv.Itoa(i+1) + "]"
 		_, known := actions[s.Do]
-		fault(!known, "%s.do is %q, want stop, kill, start, restart, pause, slow or mark", key, s.Do)
+		fault(!known, "%s.do is %q, want stop, kill, start, restart, pause, slow or mark", key,
+			s.Do)
 		between(key+".at", s.At, last, f.For.Duration)
 		last = s.At.Duration
 		fault(s.Do != "mark" && !(s.Of > 0 && s.Of <= 100), "%s.of is %v, want more than 0 and at "+

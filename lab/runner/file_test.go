@@ -28,13 +28,13 @@ func TestExample(t *testing.T) {
 func TestFaults(t *testing.T) {
 	text := read(t, docsFile)
 	for _, c := range []struct{ old, new, want string }{
-		{"name = ", "nmae = ", ":2:1: unknown key \"nmae\""},
+		{"name = ", "nom = ", ":2:1: unknown key \"nom\""},
 		{"for = \"2h\"", "for = 5", "for: \"5\" is not a duration"},
 		{"for = \"2h\"", "for = \"2y\"", "\"2y\" is not a duration"},
 		{"of = 33", "of = 133", "step[2].of is 133"},
 		{"do = \"kill\"", "do = \"maim\"", "step[2].do is \"maim\""},
 		{"mode = \"domains\"", "mode = \"all\"", "profile.scope.mode is \"all\""},
-		{"contact =", "contcat =", "unknown key \"settings.contcat\""},
+		{"contact =", "contacts =", "unknown key \"settings.contacts\""},
 		{"load = 0.8", "load = \"high\"", "limits.load: got string, want a number"},
 		{"name = \"b\"", "name = \"a\"", "machine[2].name \"a\" is that of another machine"},
 		{"until = \"idle\"", "until = \"never\"", "until is \"never\""},

@@ -17,7 +17,7 @@ func reached(t *testing.T) map[string]Command {
 	t.Helper()
 	ssh := filepath.Join(t.TempDir(), "ssh")
 	// As ssh: the arguments are joined, and a login prints a message.
-	write(t, ssh, "#!/bin/sh\nshift\necho 'Welcome!'\nprintf 'no newline'\necho\nexec sh -c \"$*\"\n")
+	write(t, ssh, "#!/bin/sh\nshift\necho 'Welcome!'\necho\nexec sh -c \"$*\"\n")
 	return map[string]Command{
 		"shell": {"sh", "-c"}, "ssh": {ssh, "user@host"}, "exec": {"env", "A=b"},
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -228,9 +229,12 @@ func (r *runner) judge(merged string) (crawlRow, error) {
 		return row, nil
 	}
 	audit, err := readAudit(filepath.Join(r.dir, "logs", "sites.audit.json.gz"))
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		row.JudgedBy += "; those of the sites are missing"
 		return row, nil
+	}
+	if err != nil {
+		return row, fmt.Errorf("log of the sites: %w", err)
 	}
 	a := emulate.Evaluate(emulate.Input{Audit: audit, Peers: len(r.p.Peers)})
 	row.JudgedBy, row.Comparable = "the logs of the sites", 1
@@ -280,16 +284,14 @@ func (j *judge) add(e events.Event) error {
 		j.fetches++
 		j.pages[e.URL] = true
 		j.took = append(j.took, e.Took)
-		u, err := url.Parse(e.URL)
-		if err != nil {
-			return nil // a peer wrote it; no host
-		}
-		now := visit{e.Self + e.Run, e.T, e.Bound}
-		if last, ok := j.hosts[u.Host]; ok {
-			j.compare(last, now, e.Took)
-		}
-		if now.end >= j.hosts[u.Host].end {
-			j.hosts[u.Host] = now
+		if u, err := url.Parse(e.URL); err == nil {
+			now, last := visit{e.Self + e.Run, e.T, e.Bound}, j.hosts[u.Host]
+			if last.run != "" {
+				j.compare(last, now, e.Took)
+			}
+			if now.end >= last.end {
+				j.hosts[u.Host] = now
+			}
 		}
 	}
 	return nil

@@ -97,7 +97,8 @@ func starts(t *testing.T, dir string) map[string]int {
 
 func state(t *testing.T, dir string) (p progress) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(read(t, filepath.Join(dir, "out", stateFile))), &p); err != nil {
+	text := read(t, filepath.Join(dir, "out", stateFile))
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -263,8 +264,8 @@ func (s *stopAt) Write(b []byte) (int, error) {
 func TestContinue(t *testing.T) {
 	t.Parallel()
 	f, dir := lab(t, 2, "[[step]]\nat = '1ms'\ndo = 'restart'\nof = 100\n")
-	for _, at := range []string{"checked", "have the program", "started", "gave the seeds", "restart",
-		"peers answered", ""} {
+	for _, at := range []string{"checked", "have the program", "started", "gave the seeds",
+		"restart", "peers answered", ""} {
 		ctx, stop := context.WithCancel(t.Context())
 		s := &stopAt{t: t, text: at, stop: stop}
 		if f.For.Duration = time.Hour; at == "" {

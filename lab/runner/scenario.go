@@ -108,8 +108,8 @@ func (r *runner) idle() bool {
 		left += s.Frontier.Pending + s.Frontier.InFlight + s.Frontier.Unclaimed + s.OutboxURLs
 	}
 	if len(r.seen) > 0 {
-		r.printf("%d of %d peers answered, %d pages were fetched, %d URLs wait", len(r.seen), running,
-			pages, left)
+		r.printf("%d of %d peers answered, %d pages were fetched, %d URLs wait", len(r.seen),
+			running, pages, left)
 	}
 	return left == 0 && pages > 0 && len(r.seen) >= running &&
 		!slices.ContainsFunc(r.p.Steps, func(s *stepState) bool { return !s.Done })

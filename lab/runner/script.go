@@ -190,8 +190,8 @@ func file(name string) string { return fmt.Sprintf("[ ! -s %[1]s ] || gzip -c %[
 
 // clean removes the directory, and its mark last, so that it can be repeated.
 func (p place) clean() string {
-	return fmt.Sprintf("cd && [ -d %[1]s ] && ! rmdir %[1]s 2>/dev/null || exit 0\n", quote(p.dir)) +
-		p.enter() + fmt.Sprintf(`for s in */start.*; do
+	return fmt.Sprintf("cd && [ -d %[1]s ] && ! rmdir %[1]s 2>/dev/null || exit 0\n",
+		quote(p.dir)) + p.enter() + fmt.Sprintf(`for s in */start.*; do
 	[ -d "$s" ] && runs "${s%%%%/*}" "${s##*.}" && kill -9 "$p"
 done
 for f in *; do [ "$f" = experiment ] || rm -rf "$f" || exit 1; done

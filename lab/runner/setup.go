@@ -186,13 +186,11 @@ func (r *runner) found(ctx context.Context) error {
 func (r *runner) invite(ctx context.Context, i int) error {
 	p := r.p.Peers[i]
 	profile, err := r.profile()
+	if err == nil && p.State == Prepared {
+		_, err = r.sh(ctx, p.Machine, r.f.Timeout.Duration, rules(name(i), profile))
+	}
 	if err != nil {
 		return err
-	}
-	if p.State == Prepared {
-		if _, err := r.sh(ctx, p.Machine, r.f.Timeout.Duration, rules(name(i), profile)); err != nil {
-			return err
-		}
 	}
 	if err := r.startProcs(ctx, p.Machine, []int{i}); err != nil {
 		return err
@@ -372,8 +370,8 @@ func (r *runner) acquainted(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(late) {
-			r.printf("%d of %d peers answer, and know %d others at least; continuing", seen, running,
-				least)
+			r.printf("%d of %d peers answer, and know %d others at least; continuing", seen,
+				running, least)
 			return nil
 		}
 		if err := pause(ctx, min(time.Second, r.f.Look.Duration)); err != nil {

@@ -39,7 +39,7 @@ type machineState struct {
 	Address string  `json:"address,omitempty"`
 	Probe   Probe   `json:"probe,omitzero"`
 	From    string  `json:"program_from,omitempty"` // machine that gave the program; "": this one
-	Seconds float64 `json:"setup_s,omitempty"`      // from the first check to the start of its peers
+	Seconds float64 `json:"setup_s,omitempty"`      // until its peers were started
 }
 
 // peerState is a peer, or the sites, in state.json.

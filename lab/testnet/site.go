@@ -39,7 +39,7 @@ type SiteOptions struct {
 
 // ServeSite serves one synthetic site, or those of an emulated network, until ctx ends.
 func ServeSite(ctx context.Context, o SiteOptions) (err error) {
-	cfg := web.Config{}
+	var cfg web.Config
 	if o.Emulate != nil {
 		cfg = o.Emulate.Web(o.Emulate.Layout())
 		cfg.Bind, cfg.Logger = o.Bind, o.Logger
