@@ -41,9 +41,9 @@ type runner struct {
 	failed error                // to save the state
 	seen   map[int]admin.Status // what the last look has shown
 
-	// busy is held, for each machine, by who does something to its peers during the crawl, and
-	// guards silent, the number of successive looks that it did not answer.
-	busy   []sync.Mutex
+	// busy has an element, for each machine, while something is done to its peers during the
+	// crawl. It guards silent, the number of successive looks that the machine did not answer.
+	busy   []chan struct{}
 	silent []int
 }
 
@@ -87,9 +87,10 @@ func Run(ctx context.Context, f *File, dir string, say io.Writer) error {
 // open prepares a run, with the state of an earlier one if there is one.
 func open(f *File, dir string, say io.Writer) (*runner, error) {
 	r := &runner{f: f, dir: dir, say: say, silent: make([]int, len(f.Machines)),
-		busy: make([]sync.Mutex, len(f.Machines)), seen: map[int]admin.Status{}}
+		seen: map[int]admin.Status{}}
 	for _, m := range f.Machines {
 		r.machines = append(r.machines, Command(m.Command))
+		r.busy = append(r.busy, make(chan struct{}, 1))
 	}
 	program, size, err := digest(f.Peerd)
 	if err != nil {

@@ -122,11 +122,13 @@ func (r *runner) look(ctx context.Context, g *errgroup.Group) {
 	clear(r.seen)
 	r.mu.Unlock()
 	for m := range r.p.Machines {
-		if !r.busy[m].TryLock() {
+		select {
+		case r.busy[m] <- struct{}{}:
+		default:
 			continue // the last look or a step has not ended
 		}
 		g.Go(func() error {
-			defer r.busy[m].Unlock()
+			defer func() { <-r.busy[m] }()
 			if peers := r.peersOf(m, Running, Paused); len(peers) > 0 {
 				r.lookAt(ctx, m, peers)
 			}
@@ -231,8 +233,8 @@ func (r *runner) step(ctx context.Context, i int, g *errgroup.Group) chan struct
 	g.Go(func() error {
 		defer close(done)
 		r.onMachines(state.Peers, func(m int, peers []int) {
-			r.busy[m].Lock()
-			defer r.busy[m].Unlock()
+			r.busy[m] <- struct{}{} // whoever does something there has a time limit
+			defer func() { <-r.busy[m] }()
 			if r.p.Machines[m].State == LeftOut {
 				return
 			}

@@ -1,0 +1,92 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"peerd/node/config"
+)
+
+// obeys is a machine on which everything succeeds at once. It notes what was done, and when.
+type obeys struct {
+	begin time.Time
+	done  []string
+}
+
+var called = regexp.MustCompile(`(?m)^(begin|act|if runs) (peer-\d+) (\d+)`)
+
+func (o *obeys) Run(_ context.Context, script string, _ io.Reader, out io.Writer) error {
+	for _, m := range called.FindAllStringSubmatch(script, -1) {
+		word := map[string]string{"begin": "running", "act": "stopped",
+			"if runs": `running` + "\t" + `{"directory":3}`}[m[1]]
+		fmt.Fprintf(out, "%s\t%s\n", m[2], word)
+		if m[1] != "if runs" {
+			o.done = append(o.done, fmt.Sprintf("%s %s %s at %s", m[1], m[2], m[3],
+				time.Since(o.begin)))
+		}
+	}
+	return nil
+}
+
+// hangs is a machine that does not answer.
+type hangs struct{}
+
+func (hangs) Run(ctx context.Context, _ string, _ io.Reader, _ io.Writer) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestHang runs a scenario on two machines, of which one hangs: the other one has its steps in time.
+func TestHang(t *testing.T) {
+	f, dir := lab(t, 2, `
+[[step]]
+at = '0s'
+do = 'kill'
+of = 100
+[[step]]
+at = '0s'
+do = 'start'
+of = 100
+`)
+	f.Peers, f.Timeout.Duration, f.Look.Duration = 1, time.Minute, 20*time.Second
+	f.For.Duration = 10 * time.Minute
+	f.Steps[0].At, f.Steps[1].At = config.Duration{Duration: time.Minute},
+		config.Duration{Duration: 2 * time.Minute}
+	synctest.Test(t, func(t *testing.T) {
+		r, err := open(f, filepath.Join(dir, "out"), &stopAt{t: t})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &obeys{begin: time.Now()}
+		r.machines = []Machine{o, hangs{}}
+		r.p.Seeded = o.begin
+		for _, m := range r.p.Machines {
+			m.State = Running
+		}
+		for _, p := range r.p.Peers {
+			p.State, p.Starts = Running, 1
+		}
+		if err := r.crawl(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// The second step waits for the first one, but not for long.
+		want := "act peer-000 1 at 1m0s, act peer-001 1 at 1m0s, begin peer-000 2 at 2m10s, " +
+			"begin peer-001 2 at 2m10s"
+		if got := strings.Join(o.done, ", "); got != want {
+			t.Errorf("done: %s, want %s", got, want)
+		}
+		if m := r.p.Machines[1]; m.State != LeftOut || r.p.Machines[0].State != Running {
+			t.Errorf("the machine that hangs is %s: %s", m.State, m.Why)
+		}
+		if took := time.Since(o.begin); took != f.For.Duration {
+			t.Errorf("the crawl took %s, want %s", took, f.For)
+		}
+	})
+}
