@@ -13,8 +13,11 @@ import (
 
 const docsFile = "../../docs/experiment.toml"
 
-// TestExample reads the file of docs/experiments.md.
+// TestExample reads the files of docs/experiments.md.
 func TestExample(t *testing.T) {
+	if f, err := Read("../../docs/experiment-churn.toml"); err != nil || f.Emulate == nil {
+		t.Errorf("the example with emulation: %+v, %v", f, err)
+	}
 	f, err := Read(docsFile)
 	if err != nil {
 		t.Fatal(err)

@@ -1,12 +1,14 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -210,6 +212,42 @@ func TestJudge(t *testing.T) {
 	if row.Pages != 5 || row.Expected != 8 || row.Early != 2 || row.Coverage != 0.625 ||
 		row.Overlap != 0.4 || row.Comparable != 0.8 || row.P50 != 100 {
 		t.Errorf("row() = %+v", row)
+	}
+}
+
+// TestStart begins the same start several times at once, and again later: one process runs.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	f, dir := lab(t, 1, "")
+	p := place{dir: f.Machines[0].Dir, id: "x"}
+	machine := Command(f.Machines[0].Command)
+	do := func(script string) string {
+		var out bytes.Buffer
+		if err := machine.Run(t.Context(), script, nil, &out); err != nil {
+			t.Error(err)
+		}
+		return out.String()
+	}
+	do(p.claim() + "cp " + quote(f.Peerd) + " peerd\n" + home("peer-000", "", runFile(
+		`run --home "$PWD/peer-000/home"`)))
+	var wg sync.WaitGroup
+	begin := p.enter() + start([]string{"peer-000"}, []int{1})
+	for range 5 {
+		wg.Go(func() {
+			if said := do(begin); said != "peer-000\trunning\n" {
+				t.Errorf("a start printed %q", said)
+			}
+		})
+	}
+	wg.Wait()
+	if said := do(p.enter() + quit([]string{"peer-000"}, []int{1})); said != "peer-000\tstopped\n" {
+		t.Errorf("the end printed %q", said)
+	}
+	if said := do(begin); !strings.HasPrefix(said, "peer-000\tgone") {
+		t.Errorf("a start that had ended printed %q", said)
+	}
+	if n := starts(t, dir)["peer-000"]; n != 1 {
+		t.Errorf("%d processes, want 1", n)
 	}
 }
 
