@@ -46,12 +46,12 @@ func (r *runner) crawl(ctx context.Context) error {
 func (r *runner) follow(ctx context.Context, g *errgroup.Group) (string, error) {
 	over, look := r.p.Seeded.Add(r.f.For.Duration), time.Now()
 	next, idle := 0, 0
+	for next < len(r.p.Steps) && r.p.Steps[next].Done { // before a restart of the runner
+		next++
+	}
 	before := make(chan struct{}) // closed at the end of the last step
 	close(before)
 	for {
-		for next < len(r.p.Steps) && r.p.Steps[next].Done {
-			next++
-		}
 		wake := look
 		if wake.After(over) {
 			wake = over

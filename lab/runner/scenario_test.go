@@ -41,7 +41,8 @@ func (hangs) Run(ctx context.Context, _ string, _ io.Reader, _ io.Writer) error 
 	return ctx.Err()
 }
 
-// TestHang runs a scenario on two machines, of which one hangs: the other one has its steps in time.
+// TestHang runs a scenario on two machines, of which one hangs: the other one has its steps in
+// time.
 func TestHang(t *testing.T) {
 	f, dir := lab(t, 2, `
 [[step]]
