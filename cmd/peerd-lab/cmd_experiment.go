@@ -27,6 +27,15 @@ happens to the peers; docs/experiments.md explains it.`,
 	return cmd
 }
 
+// readExperiment reads the file of an experiment; nothing was tried if it fails.
+func readExperiment(name string) (*runner.File, error) {
+	f, err := runner.Read(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", experiment.ErrParams, err)
+	}
+	return f, nil
+}
+
 func newExperimentRunCommand() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
@@ -37,7 +46,7 @@ the peers, gives the seeds, follows the scenario, collects the logs, and writes 
 interruption or a crash, the same command continues where it was. Peers run on meanwhile.`,
 		Args: cli.Args(1, "want one argument, the file of the experiment"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := runner.Read(args[0])
+			f, err := readExperiment(args[0])
 			if err != nil {
 				return err
 			}
@@ -61,7 +70,7 @@ func newExperimentCheckCommand() *cobra.Command {
 which of them would be left out. It leaves nothing there.`,
 		Args: cli.Args(1, "want one argument, the file of the experiment"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := runner.Read(args[0])
+			f, err := readExperiment(args[0])
 			if err != nil {
 				return err
 			}

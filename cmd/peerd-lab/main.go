@@ -39,7 +39,7 @@ Results go to stdout, messages to stderr. Exit status: 0 done, and what must hol
 holds; 1 it failed, or something does not hold; 2 a wrong option, argument or
 file, and nothing was tried.`
 
-func main() { cli.Main(newRootCommand(), experiment.ErrParams, config.ErrInvalid) }
+func main() { cli.Main(newRootCommand(), experiment.ErrParams) }
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{

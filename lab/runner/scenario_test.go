@@ -54,7 +54,8 @@ at = '0s'
 do = 'start'
 of = 100
 `)
-	f.Timeout.Duration, f.Look.Duration, f.For.Duration = time.Minute, 20*time.Second, 10*time.Minute
+	f.Timeout.Duration, f.Look.Duration = time.Minute, 20*time.Second
+	f.For.Duration = 10 * time.Minute
 	f.Steps[0].At.Duration, f.Steps[1].At.Duration = time.Minute, 2*time.Minute
 	// The second step waits for the first one, but not for long.
 	follow(t, f, filepath.Join(dir, "steps"), "act peer-000 1 at 1m0s, act peer-001 1 at 1m0s, "+
@@ -86,7 +87,8 @@ func follow(t *testing.T, f *File, dir, want, why string) {
 			t.Errorf("done: %s, want %s", got, want)
 		}
 		m := r.p.Machines[1]
-		if m.State != LeftOut || !strings.HasPrefix(m.Why, why) || r.p.Machines[0].State != Running {
+		if m.State != LeftOut || !strings.HasPrefix(m.Why, why) ||
+			r.p.Machines[0].State != Running {
 			t.Errorf("the machine that hangs is %s: %s, want %s", m.State, m.Why, why)
 		}
 		if took := time.Since(o.begin); took != f.For.Duration {
