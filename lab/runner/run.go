@@ -50,6 +50,14 @@ type runner struct {
 // Run runs the experiment of a file, or continues it, with its results in dir. It returns nil if
 // the experiment ran to its end, whatever the report says. Messages go to say.
 func Run(ctx context.Context, f *File, dir string, say io.Writer) error {
+	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
+		return err
+	}
+	held, err := lock(dir)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
 	r, err := open(f, dir, say)
 	if err != nil {
 		return err
@@ -97,9 +105,6 @@ func open(f *File, dir string, say io.Writer) (*runner, error) {
 		return nil, fmt.Errorf("program: %w", err)
 	}
 	r.size = size
-	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
-		return nil, err
-	}
 	r.p, err = load(dir, f.digest)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -262,7 +263,7 @@ func TestGive(t *testing.T) {
 	}
 	f.Machines = append(f.Machines, MachineSpec{Name: "x", Command: []string{"false"},
 		Dir: dir + "/x"})
-	r, err := open(f, filepath.Join(dir, "out"), &stopAt{t: t})
+	r, err := open(f, dir, &stopAt{t: t})
 	if err == nil {
 		err = r.check(t.Context())
 	}
@@ -315,6 +316,15 @@ func TestContinue(t *testing.T) {
 			t.Fatalf("interrupted at %q: %v\n%s", at, err, &s.all)
 		}
 	}
+	held, err := lock(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = Run(t.Context(), f, filepath.Join(dir, "out"), &stopAt{t: t})
+	if !errors.Is(err, ErrBusy) {
+		t.Errorf("beside another runner: %v, want %v", err, ErrBusy)
+	}
+	held.Close()
 	p := state(t, dir)
 	for name, n := range starts(t, dir) {
 		if n != 2 {

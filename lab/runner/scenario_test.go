@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -68,6 +69,9 @@ of = 100
 func follow(t *testing.T, f *File, dir, want, why string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		r, err := open(f, dir, &stopAt{t: t})
 		if err != nil {
 			t.Fatal(err)

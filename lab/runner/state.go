@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -87,6 +88,25 @@ type progress struct {
 // ErrOther is returned for a directory with the state of another experiment.
 var ErrOther = errors.New("the directory has results of another experiment or of another version " +
 	"of its file; use another --out")
+
+// ErrBusy is returned for a directory that another runner uses.
+var ErrBusy = errors.New("another runner uses the directory")
+
+// lock reserves a directory until the file is closed, or the process ends.
+func lock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			err = ErrBusy
+		}
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return f, nil
+}
 
 const stateFile = "state.json"
 
