@@ -66,7 +66,7 @@ func (r *runner) quit(ctx context.Context, m int, procs []int) error {
 		return nil
 	}
 	names, numbers := r.namesOf(procs)
-	text, err := r.sh(ctx, m, r.patience(m), quit(names, numbers))
+	text, err := r.sh(ctx, m, r.patience(m), act(Step{Do: "quit"}, 0, names, numbers))
 	if err != nil {
 		return err
 	}

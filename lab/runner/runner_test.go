@@ -241,7 +241,8 @@ func TestStart(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if said := do(p.enter() + quit([]string{"peer-000"}, []int{1})); said != "peer-000\tstopped\n" {
+	if said := do(p.enter() + act(Step{Do: "quit"}, 0, []string{"peer-000"},
+		[]int{1})); said != "peer-000\tstopped\n" {
 		t.Errorf("the end printed %q", said)
 	}
 	if said := do(begin); !strings.HasPrefix(said, "peer-000\tgone") {

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"peerd/node/config"
 )
 
 // A place is the directory of an experiment on a machine.
@@ -157,13 +155,13 @@ ended "$1" "$2" 100 && printf '%s\tstopped\n' "$1"`
 	case "stop":
 		do = fmt.Sprintf(`./peerd stop --drain-timeout %s --home "$1/home" >>"$1/log" 2>&1; `+
 			`quit "$1" "$2"`, patience)
-	case "restart":
+	case "restart", "quit": // a restart goes on with a start
 		do = `quit "$1" "$2"`
 	case "pause":
 		do = fmt.Sprintf(told, fmt.Sprintf(`./peerd pause --for %s --home "$1/home"`, s.For))
 	case "slow":
 		do = fmt.Sprintf(told, fmt.Sprintf(`./peerd config set --home "$1/home" `+
-			`traffic.bandwidth %s && ./peerd reload --home "$1/home"`, rateText(s.Rate)))
+			`traffic.bandwidth %d && ./peerd reload --home "$1/home"`, int64(s.Rate)))
 	}
 	b := strings.Builder{}
 	fmt.Fprintf(&b, "act() {\n%s\n}\n", do)
@@ -172,17 +170,6 @@ ended "$1" "$2" 100 && printf '%s\tstopped\n' "$1"`
 	}
 	b.WriteString("wait\n")
 	return b.String()
-}
-
-func rateText(r config.Size) string { return fmt.Sprintf("%d", int64(r)) }
-
-// quit stops processes for good.
-func quit(names []string, numbers []int) string {
-	b := strings.Builder{}
-	for i, n := range names {
-		fmt.Fprintf(&b, "quit %s %d &\n", n, numbers[i])
-	}
-	return b.String() + "wait\n"
 }
 
 // file prints a file, compressed, if it exists and is not empty.
