@@ -89,6 +89,25 @@ func TestKills(t *testing.T) {
 	}
 }
 
+// TestBusy runs an experiment beside another runner.
+func TestBusy(t *testing.T) {
+	_, dir := lab(t, 1, "")
+	if err := os.MkdirAll(filepath.Join(dir, "out"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	held, err := lock(filepath.Join(dir, "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childFile+"="+filepath.Join(dir, "test.toml"))
+	if said, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(said),
+		ErrBusy.Error()) {
+		t.Errorf("got %v and %q, want %v", err, said, ErrBusy)
+	}
+}
+
 // TestPeers runs an experiment with real peers and emulated links. The runner is killed in each
 // phase.
 func TestPeers(t *testing.T) {

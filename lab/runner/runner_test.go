@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -317,15 +316,6 @@ func TestContinue(t *testing.T) {
 			t.Fatalf("interrupted at %q: %v\n%s", at, err, &s.all)
 		}
 	}
-	held, err := lock(filepath.Join(dir, "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = Run(t.Context(), f, filepath.Join(dir, "out"), &stopAt{t: t})
-	if !errors.Is(err, ErrBusy) {
-		t.Errorf("beside another runner: %v, want %v", err, ErrBusy)
-	}
-	held.Close()
 	p := state(t, dir)
 	for name, n := range starts(t, dir) {
 		if n != 2 {

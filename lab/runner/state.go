@@ -92,15 +92,17 @@ var ErrOther = errors.New("the directory has results of another experiment or of
 // ErrBusy is returned for a directory that another runner uses.
 var ErrBusy = errors.New("another runner uses the directory")
 
-// lock reserves a directory until the file is closed, or the process ends.
+// lock reserves a directory for this process until the file is closed, or the process ends. Unlike
+// that of flock, the lock is not that of child processes, too, which may outlive a killed runner.
 func lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	all := syscall.Flock_t{Type: syscall.F_WRLCK}
+	if err := syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &all); err != nil {
 		f.Close()
-		if errors.Is(err, syscall.EWOULDBLOCK) {
+		if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
 			err = ErrBusy
 		}
 		return nil, fmt.Errorf("%s: %w", dir, err)
