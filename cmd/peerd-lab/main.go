@@ -31,6 +31,10 @@ Real processes on this machine:
   peerd-lab compare --root DIR
   peerd-lab soak --minutes 30
 
+Peers on many machines, or here:
+
+  peerd-lab experiment run FILE
+
 Results go to stdout, messages to stderr. Exit status: 0 done, and what must hold
 holds; 1 it failed, or something does not hold; 2 a wrong option, argument or
 file, and nothing was tried.`
@@ -47,7 +51,7 @@ func newRootCommand() *cobra.Command {
 	cli.Setup(root)
 	root.AddCommand(newListCommand(), newRunCommand(), newSimCommand(), newChaosCommand(),
 		newCompareCommand(), newSoakCommand(), newAttackCommand(), newParquetCommand(),
-		newEventsCommand())
+		newEventsCommand(), newExperimentCommand())
 	root.AddCommand(newChildCommands()...)
 	return root
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"peerd/cmd/internal/cli"
+	"peerd/lab/emulate"
+	"peerd/lab/testnet"
 	"peerd/node"
 	"peerd/node/admin"
 	"peerd/node/config"
@@ -40,6 +42,7 @@ type runOptions struct {
 	init, mdns, drain            bool
 	drainTimeout                 time.Duration
 	crawl                        crawlFlags
+	emulate                      *emulate.Spec
 }
 
 func newRunCommand() *cobra.Command {
@@ -77,6 +80,8 @@ func (o *runOptions) add(cmd *cobra.Command) {
 	f.DurationVar(&o.drainTimeout, "drain-timeout", 0,
 		"maximum `time` for handing over (default 2m)")
 	o.crawl.add(cmd)
+	f.Var(emulateFlag{&o.emulate}, "emulate", "be a peer of an emulated network")
+	_ = f.MarkHidden("emulate") // it exists
 	cli.Complete(cmd, "strategy", config.Strategies...)
 }
 
@@ -111,13 +116,19 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 			return err
 		}
 	}
-	n, err := node.New(node.Options{
+	options := node.Options{
 		Home:      home,
 		Config:    cfg,
 		Profile:   profile,
 		UserAgent: config.UserAgent(cfg.Contact),
 		Logger:    log,
-	})
+	}
+	if o.emulate != nil {
+		if options.Emulation, err = testnet.Emulation(*o.emulate); err != nil {
+			return err
+		}
+	}
+	n, err := node.New(options)
 	if err != nil {
 		return err
 	}

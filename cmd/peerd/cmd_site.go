@@ -37,6 +37,10 @@ site gives the container an address, which needs CAP_NET_ADMIN.`,
 	f.DurationVar(&o.MinDelay, "min-delay", 20*time.Millisecond,
 		"gap between two requests of a crawler that the audit of the log demands")
 	f.DurationVar(&o.Delay, "delay", 40*time.Millisecond, "median time to answer")
+	f.StringVar(&o.LogDir, "log-dir", "", "`directory` for audit.json and hits.jsonl, which are "+
+		"written at the end")
+	f.Var(emulateFlag{&o.Emulate}, "emulate", "serve all sites of an emulated network")
+	_ = f.MarkHidden("emulate") // it exists
 	f.StringVar(&o.Bind, "site-bind", "", "`host:port` that shows the log of requests")
 	return cmd
 }
@@ -64,7 +68,7 @@ func checkSite(cmd *cobra.Command, o testnet.SiteOptions) error {
 		return cli.Usagef(cmd, "--number %d: want 0 to %d", o.Number, o.Of-1)
 	case o.Pages < o.Of:
 		return cli.Usagef(cmd, "--pages %d: want at least one a site, %d", o.Pages, o.Of)
-	case o.Listen == "" && !o.Net.IsValid():
+	case o.Listen == "" && !o.Net.IsValid() && o.Emulate == nil:
 		return cli.Usagef(cmd, "--listen is missing, or --net")
 	case o.MinDelay < 0 || o.Delay < 0:
 		return cli.Usagef(cmd, "--min-delay %s, --delay %s: want 0 or more", o.MinDelay, o.Delay)

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"peerd/cmd/internal/cli"
+	"peerd/lab/emulate"
 	"peerd/node/config"
 )
 
@@ -96,3 +98,14 @@ func (f *crawlFlags) apply(cmd *cobra.Command, cfg *config.Config) error {
 	}
 	return nil
 }
+
+// emulateFlag is a hidden flag of processes that peerd-lab starts: an emulated network, as JSON.
+type emulateFlag struct{ to **emulate.Spec }
+
+func (f emulateFlag) Set(text string) error {
+	*f.to = &emulate.Spec{}
+	return json.Unmarshal([]byte(text), *f.to)
+}
+
+func (emulateFlag) String() string { return "" }
+func (emulateFlag) Type() string   { return "json" }

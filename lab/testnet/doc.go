@@ -14,6 +14,7 @@
 // Files: testnet.go Options, Run; peers.go starting and stopping peers; data.go registry
 // and database of places; evaluate.go collecting the figures; report.go the report, its
 // conclusion, and a table of several; scenario.go faults during a crawl; site.go one site
-// as a process; container.go, address_linux.go, address_other.go its number and address in a
-// container; collect.go the report of sites in containers.
+// as a process; process.go peers and sites of an emulated network as processes; container.go,
+// address_linux.go, address_other.go its number and address in a container; collect.go the report
+// of sites in containers.
 package testnet

@@ -2,6 +2,7 @@ package testnet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"peerd/lab/emulate"
 	"peerd/lab/emulate/web"
 )
 
@@ -22,6 +24,11 @@ type SiteOptions struct {
 	Listen string
 	// Net, if valid, is the network of a container, which then decides Number, Listen and Bind.
 	Net netip.Prefix
+	// Emulate, if not nil, is an emulated network: then all its sites are served, on their
+	// addresses in it, and Number, Of, Pages, Seed, Listen and MinDelay are not used.
+	Emulate *emulate.Spec
+	// LogDir is a directory for audit.json and hits.jsonl, which are written at the end; "": none.
+	LogDir string
 	// MinDelay is the politeness gap that the audit of the site checks, Delay the time that the
 	// site takes to answer.
 	MinDelay, Delay time.Duration
@@ -30,21 +37,46 @@ type SiteOptions struct {
 	Logger *slog.Logger
 }
 
-// ServeSite serves one synthetic site until ctx ends.
-func ServeSite(ctx context.Context, o SiteOptions) error {
+// ServeSite serves one synthetic site, or those of an emulated network, until ctx ends.
+func ServeSite(ctx context.Context, o SiteOptions) (err error) {
+	var cfg web.Config
+	if o.Emulate != nil {
+		cfg = o.Emulate.Web(o.Emulate.Layout())
+		cfg.Bind, cfg.Logger = o.Bind, o.Logger
+	} else if cfg, err = o.one(ctx); err != nil {
+		return err
+	}
+	w, err := web.New(cfg)
+	if err != nil {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return w.Run(ctx) })
+	if o.Net.IsValid() && o.Number == 0 {
+		g.Go(func() error { return serveNames(ctx, namesAddr(o.Net), w.Sites()) })
+	}
+	err = g.Wait()
+	if o.LogDir != "" {
+		err = errors.Join(err, write(w, o.LogDir))
+	}
+	return err
+}
+
+// one returns the web of which one site is served.
+func (o *SiteOptions) one(ctx context.Context) (cfg web.Config, err error) {
 	if o.Net.IsValid() {
 		if err := o.enter(ctx); err != nil {
-			return err
+			return cfg, err
 		}
 	}
 	at, err := netip.ParseAddrPort(o.Listen)
 	if err != nil {
-		return fmt.Errorf("site: listen address %q is not IP:PORT: %w", o.Listen, err)
+		return cfg, fmt.Errorf("site: listen address %q is not IP:PORT: %w", o.Listen, err)
 	}
 	if o.Number < 0 || o.Number >= o.Of {
-		return fmt.Errorf("site: number %d is not among %d sites", o.Number, o.Of)
+		return cfg, fmt.Errorf("site: number %d is not among %d sites", o.Number, o.Of)
 	}
-	w, err := web.New(web.Config{
+	return web.Config{
 		Sites: o.Of, Pages: o.Pages, Seed: o.Seed, Port: int(at.Port()), MinDelay: o.MinDelay,
 		Delay: o.Delay,
 		Addrs: func(i int) []netip.Addr {
@@ -56,14 +88,5 @@ func ServeSite(ctx context.Context, o SiteOptions) error {
 		Serve:  func(i int) bool { return i == o.Number },
 		Bind:   o.Bind,
 		Logger: o.Logger,
-	})
-	if err != nil {
-		return err
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return w.Run(ctx) })
-	if o.Net.IsValid() && o.Number == 0 {
-		g.Go(func() error { return serveNames(ctx, namesAddr(o.Net), w.Sites()) })
-	}
-	return g.Wait()
+	}, nil
 }

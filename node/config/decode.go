@@ -31,6 +31,25 @@ func readFile(path string) ([]byte, error) {
 	return b, nil
 }
 
+// Load reads a file of at most 1 MiB into v, which holds the defaults, as strictly as config.toml,
+// and validates v. Faults that begin with a key of the file, as machine[2].name for the second
+// table [[machine]], get its line and column. Errors about the content match ErrInvalid.
+func Load(file string, v interface{ Validate() error }) error {
+	text, err := readFile(file)
+	if err != nil {
+		return err
+	}
+	return Parse(file, text, v)
+}
+
+// Parse is Load for a text that did not come from a file, and is called name.
+func Parse(name string, text []byte, v interface{ Validate() error }) error {
+	if err := decode(name, text, v); err != nil {
+		return err
+	}
+	return inFile(name, text, v.Validate())
+}
+
 // decode decodes TOML into v, which holds the defaults. A key that v does not have is an error.
 // Every error names the file, has one line for each fault, and matches ErrInvalid.
 func decode(name string, text []byte, v any) error {

@@ -26,17 +26,21 @@ func (s keyPos) place(text []byte) string {
 		s.at-bytes.LastIndexByte(before, '\n'))
 }
 
-// keyPositions returns the keys and tables of a file in order, up to the first syntax error. It
-// omits keys of tables within lists, which no setting has.
+// keyPositions returns the keys and tables of a file in order, up to the first syntax error. Tables
+// of a list are called name[1], name[2] and so on. It omits keys of tables within other lists.
 func keyPositions(text []byte) (all []keyPos) {
 	var p unstable.Parser
 	p.Reset(text)
-	table := ""
+	table, tables := "", map[string]int{}
 	for p.NextExpression() {
 		e := p.Expression()
 		switch e.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			s := keyPosOf(&p, e, "")
+			if e.Kind == unstable.ArrayTable {
+				tables[s.key]++
+				s.key = fmt.Sprintf("%s[%d]", s.key, tables[s.key])
+			}
 			table = s.key
 			all = append(all, s)
 		case unstable.KeyValue:
@@ -132,12 +136,13 @@ func unquotedValueError(text []byte, v any) (s keyPos, err error) {
 // fieldOf returns the type of the setting with that key; nil if there is none.
 func fieldOf(t reflect.Type, key string) reflect.Type {
 	for name := range strings.SplitSeq(key, ".") {
-		if t.Kind() == reflect.Pointer {
+		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 			t = t.Elem()
 		}
 		if t.Kind() != reflect.Struct {
 			return nil
 		}
+		name, _, _ = strings.Cut(name, "[")
 		found := false
 		for i := range t.NumField() {
 			if strings.EqualFold(t.Field(i).Tag.Get("toml"), name) {
