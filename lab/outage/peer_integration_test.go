@@ -33,6 +33,7 @@ type peer struct {
 }
 
 // settings are the config.toml of all peers, with shorter times than the defaults.
+// Pages that are fetched again are counted, and so no report of another peer is checked.
 const settings = `contact = 'https://example.org/outage'
 [overlay]
 batch_max_age = '300ms'
@@ -44,6 +45,7 @@ allow_net = ['10.80.0.0/12', 'fd80::/16', '127.66.0.0/16']
 min_delay = '%v'
 network_requests = 0
 network_rate = 0.0
+check_reports = 0.0
 `
 
 // rules are the profile of all peers.
