@@ -181,8 +181,8 @@ func (x *nat) candidates(_ context.Context, most int) <-chan peer.AddrInfo {
 	return found
 }
 
-// ConnectedTo reports whether there is a connection to p, and whether all of them lead through other
-// members.
+// ConnectedTo reports whether there is a connection to p, and whether all of them lead through
+// other members.
 func (n *Net) ConnectedTo(p peer.ID) (connected, relayed bool) {
 	conns := n.Host.Network().ConnsToPeer(p)
 	direct := slices.ContainsFunc(conns, func(c network.Conn) bool {

@@ -133,7 +133,8 @@ func run(ctx context.Context, stdin string, words ...string) (string, error) {
 // network creates the namespaces.
 func network(ctx context.Context) error {
 	ip := func(format string, args ...any) error {
-		_, err := run(ctx, "", append([]string{"ip"}, strings.Fields(fmt.Sprintf(format, args...))...)...)
+		words := strings.Fields(fmt.Sprintf(format, args...))
+		_, err := run(ctx, "", append([]string{"ip"}, words...)...)
 		return err
 	}
 	// attach connects a namespace to the outside.
@@ -183,13 +184,15 @@ func network(ctx context.Context) error {
 			if h.outer == "" {
 				err = errors.Join(err, attach(h.router, outside))
 			} else {
-				err = errors.Join(err, attach(h.outer, outside), route(h.outer, restricted, "10.0.0"),
+				err = errors.Join(err, attach(h.outer, outside),
+					route(h.outer, restricted, "10.0.0"),
 					behind(h.router, h.outer, "10.0.0", 2))
 			}
 			err = errors.Join(err, route(h.router, h.kind, network))
 		}
 		last[h.router]++
-		err = errors.Join(err, behind(fmt.Sprintf("p%d", open+i), h.router, network, last[h.router]))
+		name := fmt.Sprintf("p%d", open+i)
+		err = errors.Join(err, behind(name, h.router, network, last[h.router]))
 	}
 	return err
 }
@@ -450,6 +453,7 @@ func (w *watch) pages() (all []int64) {
 
 // relayedBytes returns what libp2p has counted at the open peers.
 func (w *watch) relayedBytes(ctx context.Context) (all []string) {
+	const relayed = "libp2p_relaysvc_data_transferred_bytes_total "
 	for _, p := range w.peers[:open] {
 		var api struct{ Addr, Token string }
 		b, err := os.ReadFile(p.home.APIFile())
@@ -463,7 +467,7 @@ func (w *watch) relayedBytes(ctx context.Context) (all []string) {
 		}
 		n := "unknown"
 		for line := range strings.Lines(out) {
-			if v, ok := strings.CutPrefix(line, "libp2p_relaysvc_data_transferred_bytes_total "); ok {
+			if v, ok := strings.CutPrefix(line, relayed); ok {
 				n = strings.TrimSpace(v)
 			}
 		}
