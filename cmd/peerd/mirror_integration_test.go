@@ -44,8 +44,11 @@ func TestSearchMirror(t *testing.T) {
 			if err == nil {
 				r, err = client.Search(t.Context(), q, 0, 10)
 			}
-			return err == nil && !r.Partial && r.Answered == answered && r.Copied == copied,
-				fmt.Sprintf("%+v, %v", r, err)
+			ok := err == nil && !r.Partial && r.Answered == answered && r.Copied == copied
+			if !ok {
+				time.Sleep(time.Second) // peers answer another one only so often
+			}
+			return ok, fmt.Sprintf("%+v, %v", r, err)
 		})
 		return r
 	}
@@ -72,9 +75,9 @@ func TestSearchMirror(t *testing.T) {
 	if ofVictim == 0 {
 		t.Fatalf("no hit of %d queries is at the peer that is killed", len(queries))
 	}
-	compare := func(answered, copied int, asked ...*daemon) {
+	compare := func(n, answered, copied int, asked ...*daemon) {
 		t.Helper()
-		for i, q := range queries {
+		for i, q := range queries[:n] {
 			r := whole(asked[i%len(asked)], q, answered, copied)
 			if !slices.Equal(urlsOf(r), urlsOf(before[i])) || r.Total != before[i].Total {
 				t.Errorf("%s: found %v of %d, before %v of %d", q, urlsOf(r), r.Total,
@@ -105,10 +108,10 @@ func TestSearchMirror(t *testing.T) {
 	})
 	t.Logf("searched the copy %v after the kill; %d hits of %d queries are of the peer",
 		time.Since(began).Round(time.Second), ofVictim, len(queries))
-	compare(len(ds)-1, 1, ds[0], ds[1], ds[3], ds[4])
+	compare(len(queries), len(ds)-1, 1, ds[0], ds[1], ds[3], ds[4])
 
 	victim.run()
-	compare(len(ds), 0, ds[0], victim)
+	compare(10, len(ds), 0, ds[0], victim)
 	untilMirrored(t, ds)
 }
 
@@ -183,5 +186,5 @@ func manyQueries(t *testing.T, d *daemon) (queries []string) {
 	if len(queries) < 50 {
 		t.Fatalf("only %d queries", len(queries))
 	}
-	return queries[:min(len(queries), 80)]
+	return queries[:50] // peers answer few a second
 }
