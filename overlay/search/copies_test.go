@@ -1,6 +1,7 @@
 package search
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,12 +18,26 @@ const testNetwork = "test"
 
 // held are the copies that a peer has.
 type held struct {
+	mu   sync.Mutex
 	all  []Copy
 	used atomic.Int64
 }
 
-func (h *held) Use() []Copy { h.used.Add(1); return h.all }
-func (h *held) Done()       { h.used.Add(-1) }
+func (h *held) Done() { h.used.Add(-1) }
+
+func (h *held) Use() []Copy {
+	h.used.Add(1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.all
+}
+
+// set replaces the copies; conversations that use the old ones may still be ending.
+func (h *held) set(all ...Copy) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = all
+}
 
 // naming returns what shows that an owner has named a mirror.
 func naming(t *testing.T, owner overlaytest.Peer, holder peer.ID) []byte {
@@ -122,6 +137,8 @@ func TestCopiesThatAreNotSearched(t *testing.T) {
 	ownerService.Network, holderService.Network = testNetwork, testNetwork
 	stranger := overlaytest.Peers(8, 1)[0]
 	more := local(t, pages(3, 100))
+	copies := &held{}
+	holderService.Local.Copies = copies
 	for name, test := range map[string]struct {
 		copy   Copy
 		failed int
@@ -132,7 +149,7 @@ func TestCopiesThatAreNotSearched(t *testing.T) {
 		"not signed":             {Copy{Naming: []byte("x"), Index: more}, 0},
 		"not indexed":            {Copy{Naming: naming(t, stranger, holder.ID())}, 1},
 	} {
-		holderService.Local.Copies = &held{all: []Copy{test.copy}}
+		copies.set(test.copy)
 		s := asking(t, local(t, nil), owner, without, holder)
 		s.Network = testNetwork
 		r := search(t, s, "apple", 0, 5)
