@@ -210,6 +210,7 @@ func (n *Node) openOwnership() error {
 	n.estimate = &estimate.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Estimate(), Leases: confirmed{n.leases},
 		Fetcher: remoteFetches{n}, Timeout: remoteFetchTimeout, Logger: n.log,
+		Peers: func() int { return n.peers.Directory().Len() },
 	}
 	n.hostTransfer = &hosttransfer.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.HostTransfer(),

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"peerd/internal/lru"
 	"peerd/overlay/wire"
 )
@@ -16,10 +14,16 @@ import (
 // keys cost nothing.
 var newcomerRate = wire.Rate{PerSecond: 50, Burst: 500, TotalFactor: 1}
 
+// A subnet belongs to who claims it first, and its owner can ask all peers of the network. So each
+// of them accepts few requests for a subnet at once, and later so few that all of them together
+// send less than one a second. An honest owner chooses from a few estimations, and later has one
+// page in fifty fetched by others.
 const (
-	// maxPerDay is the maximum number of requests of one peer for a subnet per day (UTC), and
-	// maxPerDayAll that of all peers: a subnet has one owner at a time.
-	maxPerDay, maxPerDayAll = 500, 1000
+	// atOnce is how many requests for a subnet are accepted at once.
+	atOnce = 8
+	// interval is the time after which another one is accepted, of a network of at most 32 peers;
+	// perPeer is that time divided by the number of peers in a larger one, up to maxInterval.
+	interval, perPeer, maxInterval = 40 * time.Second, 1250 * time.Millisecond, 20 * time.Minute
 	// subnetsCounted is the number of subnets of which the requests are counted. Those that were
 	// requested least recently are forgotten.
 	subnetsCounted = 1 << 14
@@ -30,38 +34,30 @@ const (
 type allowance struct {
 	newcomers wire.Limiter
 
-	mu      sync.Mutex
-	subnets *lru.Simple[netip.Prefix, *dayCount] // nil: none yet
+	mu sync.Mutex
+	// subnets has when all requests so far for a subnet are used up; nil: none yet.
+	subnets *lru.Simple[netip.Prefix, time.Time]
 }
 
-// dayCount counts the requests for a subnet in one day.
-type dayCount struct {
-	day    int64
-	all    int
-	byPeer map[peer.ID]int
-}
-
-// take counts a request of a peer for a subnet, or returns why it is refused. old says whether the
-// peer has been known for long.
-func (a *allowance) take(from peer.ID, old bool, p netip.Prefix, now time.Time) error {
+// take counts a request for a subnet, or returns why it is refused. old says whether the peer that
+// asks has been known for long, and peers is the size of the network.
+func (a *allowance) take(old bool, p netip.Prefix, peers int, now time.Time) error {
 	if !old && !a.newcomers.Allow(newcomerRate, "", now) {
 		return errors.New("too many requests of new peers")
 	}
+	each := min(max(interval, time.Duration(peers)*perPeer), maxInterval)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.subnets == nil {
-		a.subnets = lru.NewSimple[netip.Prefix, *dayCount](subnetsCounted, nil)
+		a.subnets = lru.NewSimple[netip.Prefix, time.Time](subnetsCounted, nil)
 	}
-	today := now.Unix() / int64(24*time.Hour/time.Second)
-	n, ok := a.subnets.Get(p)
-	if !ok || n.day != today {
-		n = &dayCount{day: today, byPeer: map[peer.ID]int{}}
-		a.subnets.Add(p, n)
+	until, _ := a.subnets.Get(p)
+	if until.Before(now) {
+		until = now
 	}
-	if n.all >= maxPerDayAll || n.byPeer[from] >= maxPerDay {
-		return errors.New("too many requests for this subnet today")
+	if until = until.Add(each); until.Sub(now) > atOnce*each {
+		return errors.New("too many requests for this subnet")
 	}
-	n.all++
-	n.byPeer[from]++
+	a.subnets.Add(p, until)
 	return nil
 }

@@ -3,55 +3,75 @@ package estimate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"peerd/store"
 )
 
-// TestAllowance verifies how many requests are accepted of those that come within a second.
+// TestAllowance verifies how many requests are accepted of those that come within a second, and
+// how many more in the hour that follows.
 func TestAllowance(t *testing.T) {
-	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	one := func(int) netip.Prefix { return subnet }
 	many := func(i int) netip.Prefix {
 		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)
 	}
-	same := func(int) peer.ID { return "a" }
-	each := func(i int) peer.ID { return peer.ID(fmt.Sprint(i)) }
 	for _, test := range []struct {
-		name   string
-		from   func(i int) peer.ID
-		old    bool
-		subnet func(i int) netip.Prefix
-		want   int
+		name        string
+		old         bool
+		subnet      func(i int) netip.Prefix
+		peers       int
+		want, later int // later: of one subnet
 	}{
-		{"one peer, one subnet", same, true, one, maxPerDay},
-		{"many peers, one subnet", each, true, one, maxPerDayAll},
-		{"one peer, many subnets", same, true, many, 3000},
-		{"one new peer, many subnets", same, false, many, newcomerRate.Burst},
-		{"many new peers, many subnets", each, false, many, newcomerRate.Burst},
+		{"one subnet, small network", true, one, 3, atOnce, 90},
+		{"one subnet, large network", true, one, 320, atOnce, 9},
+		{"one subnet, huge network", true, one, 1 << 20, atOnce, 3},
+		{"many subnets", true, many, 3, 3000, 97},
+		{"a new peer, many subnets", false, many, 3, newcomerRate.Burst, 97},
 	} {
 		var a allowance
+		now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 		got := 0
 		for i := range 3000 {
-			if a.take(test.from(i), test.old, test.subnet(i), now) == nil {
+			if a.take(test.old, test.subnet(i), test.peers, now) == nil {
 				got++
 			}
 		}
 		if got != test.want {
 			t.Errorf("%s: %d requests accepted, want %d", test.name, got, test.want)
 		}
-		if !test.old && a.take("b", true, subnet, now) != nil {
+		if !test.old && a.take(true, subnet, test.peers, now) != nil {
 			t.Errorf("%s: an old peer was refused", test.name)
 		}
-		tomorrow := now.Add(12 * time.Hour)
-		if err := a.take(test.from(0), test.old, test.subnet(0), tomorrow); err != nil {
-			t.Errorf("%s: the next day: %v", test.name, err)
+		later := 0
+		for range 3600 {
+			now = now.Add(time.Second)
+			if a.take(true, test.subnet(0), test.peers, now) == nil {
+				later++
+			}
+		}
+		if later != test.later {
+			t.Errorf("%s: %d more requests accepted in an hour, want %d", test.name, later, test.later)
+		}
+	}
+}
+
+// TestAllowanceOfAllPeers verifies that all peers of a network together send a subnet less than one
+// request a second, after those that each of them accepts at once.
+func TestAllowanceOfAllPeers(t *testing.T) {
+	for _, peers := range []int{2, 10, 32, 33, 100, 900} {
+		var a allowance
+		now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+		n, d := 0, 3*time.Hour
+		for end := now.Add(d); now.Before(end); now = now.Add(time.Second) {
+			if a.take(true, subnet, peers, now) == nil {
+				n++
+			}
+		}
+		if rate := float64(peers*(n-atOnce)) / d.Seconds(); rate > 1 {
+			t.Errorf("%d peers: %.2f requests a second, want at most 1", peers, rate)
 		}
 	}
 }
@@ -62,7 +82,7 @@ func TestAllowanceIsBounded(t *testing.T) {
 	now := time.Now()
 	for i := range 2 * subnetsCounted {
 		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 0}), 24)
-		if err := a.take("a", true, p, now); err != nil {
+		if err := a.take(true, p, 3, now); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -53,7 +53,9 @@ type Service struct {
 	Leases   Leases
 	// Timeout bounds one fetch; the Fetcher enforces it. The reply may take a little longer.
 	Timeout time.Duration
-	Logger  *slog.Logger
+	// Peers returns how many peers the network has, as far as is known.
+	Peers  func() int
+	Logger *slog.Logger
 
 	connects  wire.Limiter
 	allowance allowance
@@ -178,5 +180,5 @@ func (s *Service) check(from peer.ID, old bool, q request) error {
 	if q.Connect && !s.connects.Allow(connectRate, from, now) {
 		return errors.New("too many connections requested")
 	}
-	return s.allowance.take(from, old, best.Subnet, now)
+	return s.allowance.take(old, best.Subnet, s.Peers(), now)
 }

@@ -37,7 +37,7 @@ func (f fetcher) RemoteFetch(ctx context.Context, r store.FetchRequest) (store.F
 	return f(ctx, r)
 }
 
-// leases uses the ID of the owner as a lease.
+// leases uses the ID of the owner as a lease, with " of " and a byte for another subnet.
 type leases struct {
 	mu   sync.Mutex
 	best *lease.Lease // better than any other
@@ -51,6 +51,9 @@ func (l *leases) Learn(sealed []byte) (lease.Lease, error) {
 	}
 	if len(sealed) == 0 {
 		return lease.Lease{}, errors.New("a bad lease")
+	}
+	if id, i, ok := strings.Cut(string(sealed), " of "); ok {
+		return lease.Lease{Subnet: another(i[0]), Owner: peer.ID(id), Epoch: 3}, nil
 	}
 	return lease.Lease{Subnet: subnet, Owner: peer.ID(sealed), Epoch: 3}, nil
 }
@@ -69,15 +72,30 @@ func two(t *testing.T, fn fetcher) (owner, estimator *Service) {
 	t.Helper()
 	a, b := overlaytest.Host(t), overlaytest.Host(t)
 	overlaytest.Introduce(a, b)
-	owner = &Service{Host: a, Protocol: proto, Fetcher: fn, Timeout: 5 * time.Minute}
+	owner = &Service{Host: a, Protocol: proto, Fetcher: fn, Timeout: 5 * time.Minute,
+		Peers: func() int { return 2 }}
 	estimator = &Service{Host: b, Protocol: proto, Fetcher: fn, Timeout: 5 * time.Minute,
-		Leases: &leases{}}
+		Peers: func() int { return 2 }, Leases: &leases{}}
 	s := estimator.Serve()
 	t.Cleanup(s.Close)
 	return owner, estimator
 }
 
 func sealedBy(s *Service) []byte { return []byte(s.Host.ID()) }
+
+// another returns one of many subnets.
+func another(i byte) netip.Prefix {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, i, 0}), 24)
+}
+
+// fetchOf has the owner of another subnet ask for a URL of it.
+func fetchOf(
+	t *testing.T, owner, est *Service, i byte, r store.FetchRequest,
+) (store.FetchReport, error) {
+	r.Addr = another(i).Addr().Next()
+	sealed := append(sealedBy(owner), " of "+string([]byte{i})...)
+	return owner.Fetch(t.Context(), est.Host.ID(), sealed, r)
+}
 
 func TestFetch(t *testing.T) {
 	long := store.URL("http://a.test/" + strings.Repeat("x", maxURL))
@@ -246,7 +264,7 @@ func TestManyAtOnce(t *testing.T) {
 		wg.Go(func() {
 			r := good
 			r.Depth = i
-			rep, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), r)
+			rep, err := fetchOf(t, owner, est, byte(i), r)
 			if err != nil || rep.Bytes != int64(i) {
 				t.Errorf("Fetch %d = %+v, %v, want its own depth", i, rep, err)
 			}
@@ -265,10 +283,9 @@ func TestOverload(t *testing.T) {
 		return store.FetchReport{Outcome: store.OutcomeOK}, nil
 	})
 	var wg sync.WaitGroup
-	for range places {
+	for i := range places {
 		wg.Go(func() {
-			if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner),
-				good); err != nil {
+			if _, err := fetchOf(t, owner, est, byte(i), good); err != nil {
 				t.Error(err)
 			}
 		})
@@ -314,7 +331,7 @@ func FuzzAsk(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(raw)
-	s := &Service{Leases: &leases{}, Fetcher: fetcher(nil), Timeout: time.Second}
+	s := &Service{Leases: &leases{}, Fetcher: fetcher(nil), Timeout: time.Second, Peers: func() int { return 2 }}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var q request
 		if wire.Unmarshal(raw, &q) != nil || s.check("me", true, q) != nil {
