@@ -36,6 +36,7 @@ is broken or unknown.`,
 		},
 	}
 	cli.JSONFlag(cmd, &asJSON)
+	cmd.AddCommand(newAttackNetworkCommand())
 	return cmd
 }
 

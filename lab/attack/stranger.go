@@ -45,8 +45,9 @@ func newIdentity() (identity, error) {
 // A stranger is a hostile peer that speaks the network's protocols by hand.
 type stranger struct {
 	identity
-	e    *arena
-	host host.Host
+	e     *arena
+	host  host.Host
+	place func() coords.Coordinate // that it claims; nil: next to everything
 }
 
 // stranger starts a hostile peer.
@@ -61,7 +62,7 @@ func (e *arena) stranger() (*stranger, error) {
 		return nil, fmt.Errorf("attack: start stranger: %w", err)
 	}
 	e.closers = append(e.closers, h.Close)
-	return &stranger{who, e, h}, nil
+	return &stranger{identity: who, e: e, host: h}, nil
 }
 
 // dial opens a conversation with a peer, which may just be starting.
@@ -156,8 +157,11 @@ func (s *stranger) introduce(to *node.Node, relayed []any) error {
 	return err
 }
 
-// at is the coordinate that hostile peers claim: next to everything.
+// at is the coordinate that a hostile peer claims.
 func (s *stranger) at() coords.Coordinate {
+	if s.place != nil {
+		return s.place()
+	}
 	return coords.Coordinate{Vec: make([]float64, coords.DefaultConfig().Dimensions), Error: 0.1}
 }
 
@@ -211,7 +215,7 @@ func (e *arena) member() (*member, error) {
 			return nil, err
 		}
 	}
-	return &member{&stranger{who, e, n.Host}, n}, nil
+	return &member{&stranger{identity: who, e: e, host: n.Host}, n}, nil
 }
 
 // put writes a record to the DHT, and returns how many peers have stored it.

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"peerd/node"
 	"peerd/overlay/home"
 	"peerd/overlay/lease"
@@ -324,7 +322,7 @@ func plantHomes(e *arena) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	honest := &falseWitness{set: map[peer.ID]uint64{}} // it does not lie in this
+	honest := newFalseWitness(netip.Prefix{}, m.id) // it does not lie in this
 	if err := m.attend(honest.answer); err != nil {
 		return outcome{}, err
 	}

@@ -72,14 +72,25 @@ func (m *member) attend(
 // falseWitness answers the heartbeats of owners. While lying is set it says that it has voted
 // for another owner of the subnet.
 type falseWitness struct {
-	subnet netip.Prefix
-	to     peer.ID
-	lying  atomic.Bool
-	heard  atomic.Int64
+	to    peer.ID
+	lying atomic.Bool
+	heard atomic.Int64
 
-	mu  sync.Mutex
-	set map[peer.ID]uint64
-	num uint64
+	mu     sync.Mutex
+	subnet netip.Prefix
+	set    map[peer.ID]uint64
+	num    uint64
+}
+
+func newFalseWitness(p netip.Prefix, to peer.ID) *falseWitness {
+	return &falseWitness{subnet: p, to: to, set: map[peer.ID]uint64{}}
+}
+
+// about changes the subnet about which the witness lies.
+func (w *falseWitness) about(p netip.Prefix) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.subnet = p
 }
 
 func (w *falseWitness) answer(_ context.Context, from peer.ID, payload []byte) ([]byte, error) {
@@ -120,7 +131,7 @@ func lieAsWitness(e *arena) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	w := &falseWitness{subnet: store.SubnetOf(s.addr.Addr()), to: m.id, set: map[peer.ID]uint64{}}
+	w := newFalseWitness(store.SubnetOf(s.addr.Addr()), m.id)
 	if err := m.attend(w.answer); err != nil {
 		return outcome{}, err
 	}

@@ -13,13 +13,14 @@ import (
 // judge combines the figures of the sites and the peers.
 func (t *run) judge() (Report, error) {
 	in := emulate.Input{
-		Strategy: t.o.Strategy, Seed: t.o.Seed, Peers: t.o.Peers, Audit: t.web.Audit(),
-		Wall: time.Since(t.begin),
+		Strategy: t.o.Strategy, Seed: t.o.Seed, Peers: t.o.Peers - t.o.Hostile,
+		Audit: t.web.Audit(),
+		Wall:  time.Since(t.begin),
 		PageTime: func(peer int, url string, reused bool) time.Duration {
 			return t.web.PageTime(t.layout.PeerPlaces[peer], url, reused)
 		},
 	}
-	for i, n := range t.peers.nodes {
+	for i, n := range t.peers.nodes[:t.o.Peers-t.o.Hostile] {
 		s := n.Status()
 		in.Exchanged += s.Batches.URLsSent
 		in.ControlBytes += s.ControlBytes.Sent

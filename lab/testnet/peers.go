@@ -70,11 +70,15 @@ func newPeer(t *run, i int, dir string, data data, bootstrap []string) (*node.No
 	conf := peerConfig(t.o, t.layout.PeerAddrs[i], bootstrap)
 	conf.GeoDB = data.geoDB
 	dial := t.network.Dialer(t.layout.PeerPlaces[i], t.layout.PeerAddrs[i])
+	dialWeb := dial
+	if i >= t.o.Peers-t.o.Hostile {
+		dialWeb = t.o.DialWeb
+	}
 	return node.New(node.Options{
 		Home: home, Config: conf, Profile: profile(t.o),
 		UserAgent: config.UserAgent("https://example.org/testnet"), Logger: t.o.Logger,
 		Emulation: &node.Emulation{
-			DialWeb:   dial,
+			DialWeb:   dialWeb,
 			DialPeer:  func(ma.Multiaddr) (tcp.ContextDialer, error) { return dialer(dial), nil },
 			Lookup:    lookup(t.web.Resolve()),
 			Strategy:  t.o.strategy,
@@ -132,7 +136,7 @@ func peerConfig(o Options, addr netip.Addr, boot []string) config.Config {
 	c.Strategy = o.Strategy
 	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	c.Crawl.MinDelay = config.Duration{Duration: o.gap()}
-	c.Crawl.CheckReports = 0 // the pages that are fetched twice are counted
+	c.Crawl.CheckReports = o.CheckReports // 0 to count the pages that are fetched twice
 	c.Overlay.BatchMaxAge = config.Duration{Duration: 500 * time.Millisecond}
 	c.Overlay.UnclaimedAge = config.Duration{Duration: 500 * time.Millisecond}
 	c.Overlay.UnclaimedURLs = 8

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -55,6 +56,17 @@ type Options struct {
 	// scenario does, not when all pages are fetched, and Pages 0 means as many as last that
 	// long.
 	Scenario string
+	// Gap is the politeness gap of the sites and the peers; 0 means one that suits a run of a
+	// minute.
+	Gap time.Duration
+	// Beside, unless nil, runs beside the crawl, which ends when it returns.
+	Beside func(context.Context, Running) error
+	// Hostile is how many of Peers, the last ones, are hostile: for them DialWeb replaces the
+	// network to web sites, and the report leaves them out.
+	Hostile int
+	DialWeb func(ctx context.Context, network, addr string) (net.Conn, error)
+	// CheckReports is crawl.check_reports of the peers.
+	CheckReports float64
 	// Progress receives a line every two seconds; nil means none.
 	Progress io.Writer
 	Logger   *slog.Logger
@@ -80,6 +92,8 @@ func (o Options) Validate() error {
 	case !slices.Contains(config.Strategies, o.Strategy):
 		return fmt.Errorf("--strategy %q: want one of %s", o.Strategy,
 			strings.Join(config.Strategies, ", "))
+	case o.Hostile < 0 || o.Hostile >= o.Peers:
+		return fmt.Errorf("hostile peers %d: want 0 to %d", o.Hostile, o.Peers-1)
 	case !(o.GeoError >= 0 && o.GeoError <= 1):
 		return fmt.Errorf("--geo-error %v: want 0 to 1", o.GeoError)
 	}
@@ -88,10 +102,22 @@ func (o Options) Validate() error {
 
 // gap returns the politeness gap of the sites and the peers.
 func (o Options) gap() time.Duration {
-	if o.Scenario != "" {
+	switch {
+	case o.Gap > 0:
+		return o.Gap
+	case o.Scenario != "":
 		return scenarioGap
 	}
 	return 20 * time.Millisecond
+}
+
+// Running is a testnet during its crawl.
+type Running struct {
+	Peers   []*node.Node // the hostile ones last
+	Profile config.Profile
+	Web     *web.Web
+	Layout  emulate.Layout
+	Network *wan.Network
 }
 
 // Run runs a testnet until everything is crawled and evaluates it. When ctx ends, Run returns
@@ -248,7 +274,7 @@ func (t *run) crawl(ctx context.Context) (Report, error) {
 		report.Adaptation = a
 		return report, err
 	}
-	if err := t.until(ctx, 24*time.Hour, t.crawlOver(), t.crawlProgress); err != nil {
+	if err := t.wait(ctx); err != nil {
 		return Report{}, err
 	}
 	if t.o.after != nil {
@@ -257,6 +283,27 @@ func (t *run) crawl(ctx context.Context) (Report, error) {
 		}
 	}
 	return t.judge()
+}
+
+// wait waits until no peer has any work left, or until what runs beside the crawl returns.
+func (t *run) wait(ctx context.Context) error {
+	if t.o.Beside == nil {
+		return t.until(ctx, 24*time.Hour, t.crawlOver(), t.crawlProgress)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- t.o.Beside(ctx, Running{t.peers.nodes, profile(t.o), t.web, t.layout, t.network})
+	}()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-tick.C:
+			t.crawlProgress()
+		}
+	}
 }
 
 // until polls a condition and prints progress in between.

@@ -1,0 +1,298 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"peerd/lab/emulate/web"
+	"peerd/lab/testnet"
+	"peerd/node"
+	"peerd/node/admin"
+	"peerd/node/config"
+	"peerd/overlay"
+)
+
+// NetworkOptions describe a network of which some peers are hostile.
+type NetworkOptions struct {
+	// Honest and Hostile are the numbers of peers. A third of the hostile ones are whole peers for
+	// which a server of the attacker stands for all sites; the others are members.
+	Honest, Hostile int
+	Sites, Pages    int
+	// For is how long the attacks take together, after Calm, in which the peers assign most
+	// subnets.
+	Calm, For time.Duration
+	// Quiet leaves the attacks out, for a comparison. The hostile peers are then members that
+	// behave.
+	Quiet    bool
+	Seed     uint64
+	Progress io.Writer
+	Logger   *slog.Logger
+}
+
+// A NetworkReport says what the attacks have achieved. The figures of Report are those of the
+// honest peers.
+type NetworkReport struct {
+	testnet.Report
+	// Steps has what was sent in each attack.
+	Steps []string `json:"steps"`
+	// Missing are the pages that were not fetched although an honest peer owns their host,
+	// Elsewhere the others that were not fetched.
+	Missing   int `json:"missing"`
+	Elsewhere int `json:"elsewhere"`
+	// Taken are subnets that an honest peer has owned, and none of the peers owns in the end.
+	Taken []string `json:"taken"`
+	// Granted are those that a hostile peer owns in the end.
+	Granted []string `json:"granted"`
+	// PeakMiB is the largest resident memory of the process, which has all peers.
+	PeakMiB float64 `json:"peak_mib"`
+	// LiarsFound says how many honest peers take each hostile peer for a liar; HonestDoubted is
+	// how often one takes another honest peer for one.
+	LiarsFound    []int `json:"liars_found"`
+	HonestDoubted int   `json:"honest_doubted"`
+}
+
+// Network runs honest and hostile peers in an emulated wide area until the attacks have been
+// carried out and all pages of the honest peers are fetched, or none was for 90 seconds.
+func Network(ctx context.Context, o NetworkOptions) (NetworkReport, error) {
+	liars := o.Hostile / 3
+	if o.Quiet {
+		liars = 0
+	}
+	if o.Honest < 3 || o.Hostile < 3 {
+		return NetworkReport{}, fmt.Errorf("attack: %d honest and %d hostile peers, want at least 3 each",
+			o.Honest, o.Hostile)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return NetworkReport{}, fmt.Errorf("attack: %w", err)
+	}
+	fake := &http.Server{Handler: http.HandlerFunc(emptyPages), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = fake.Serve(ln) }() // ends with Close
+	defer func() { _ = fake.Close() }()
+
+	c := &campaign{o: o, owned: map[string]bool{}}
+	c.report.Report, err = testnet.Run(ctx, testnet.Options{
+		Peers: o.Honest + liars, Hostile: liars, Sites: o.Sites, Pages: o.Pages, Seed: o.Seed,
+		Strategy: "proxy", Gap: time.Second, CheckReports: config.Default().Crawl.CheckReports,
+		Progress: o.Progress, Logger: o.Logger,
+		DialWeb: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, ln.Addr().String())
+		},
+		Beside: func(ctx context.Context, r testnet.Running) error {
+			return c.run(ctx, r, o.Hostile-liars)
+		},
+	})
+	var use unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &use) == nil {
+		c.report.PeakMiB = float64(use.Maxrss) / 1024
+	}
+	return c.report, err
+}
+
+// emptyPages answers for all sites.
+func emptyPages(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/robots.txt" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html")
+	_, _ = w.Write([]byte("<p>empty"))
+}
+
+// A campaign is a run of Network.
+type campaign struct {
+	o       NetworkOptions
+	r       testnet.Running
+	e       *arena
+	members []*member
+	witness *falseWitness
+	report  NetworkReport
+
+	mu    sync.Mutex
+	owned map[string]bool // subnets that an honest peer has owned
+}
+
+func (c *campaign) honest() []*node.Node { return c.r.Peers[:c.o.Honest] }
+
+// run carries out the attacks with some members, and waits for the honest peers.
+func (c *campaign) run(ctx context.Context, r testnet.Running, members int) (err error) {
+	c.r = r
+	c.e = &arena{profile: r.Profile, nodes: r.Peers, hosts: map[string][]netip.Addr{}}
+	if c.e.names, err = overlay.NewNames(r.Profile.NetworkID()); err != nil {
+		return err
+	}
+	c.e.ctx, c.e.stop = context.WithCancel(ctx)
+	defer func() { _ = c.e.close() }()
+	c.e.running.Go(c.watch)
+	// The attacker's machine is at the place of the first site.
+	r.Network.Place(netip.MustParseAddr("127.0.0.1"), r.Layout.SitePlaces[0])
+	if err := c.join(members); err != nil {
+		return err
+	}
+	if err := c.e.sleep(c.o.Calm); err != nil {
+		return err
+	}
+	steps := c.steps()
+	for _, s := range steps {
+		end := time.Now().Add(c.o.For / time.Duration(len(steps)))
+		if !c.o.Quiet {
+			c.say("begin %s", s.name)
+			c.report.Steps = append(c.report.Steps, s.name+": "+s.do(end))
+			c.say("%s", c.report.Steps[len(c.report.Steps)-1])
+		}
+		if err := c.e.sleep(time.Until(end)); err != nil {
+			return err
+		}
+	}
+	c.settle()
+	c.judge()
+	return context.Cause(ctx)
+}
+
+// settle waits until all pages of the honest peers' hosts are fetched, or none was for 90 s.
+func (c *campaign) settle() {
+	const patience = 90 * time.Second
+	least, since := c.missing(), time.Now()
+	for least > 0 && time.Since(since) < patience && c.e.sleep(time.Second) == nil {
+		if now := c.missing(); now < least {
+			least, since = now, time.Now()
+		}
+	}
+}
+
+func (c *campaign) say(format string, args ...any) {
+	if c.o.Progress != nil {
+		fmt.Fprintf(c.o.Progress, "        "+format+"\n", args...)
+	}
+}
+
+// join starts the members, which measure and answer heartbeats.
+func (c *campaign) join(n int) error {
+	for range n {
+		m, err := c.e.member()
+		if err != nil {
+			return err
+		}
+		w := newFalseWitness(netip.Prefix{}, m.id)
+		if err := m.attend(w.answer); err != nil {
+			return err
+		}
+		c.members, c.witness = append(c.members, m), w
+	}
+	return nil
+}
+
+// watch notes which subnets honest peers own, until the end.
+func (c *campaign) watch() {
+	for c.e.sleep(time.Second) == nil {
+		for p := range c.owners(c.honest()) {
+			c.mu.Lock()
+			c.owned[p] = true
+			c.mu.Unlock()
+		}
+	}
+}
+
+// owners returns the subnets that some peers own.
+func (c *campaign) owners(of []*node.Node) map[string]*node.Node {
+	all := map[string]*node.Node{}
+	for _, n := range of {
+		for _, s := range n.Subnets() {
+			all[s.Subnet] = n
+		}
+	}
+	return all
+}
+
+// crawled returns the hosts that honest peers crawl.
+func (c *campaign) crawled() map[string]*node.Node {
+	all := map[string]*node.Node{}
+	for _, n := range c.honest() {
+		for _, h := range n.Queue() {
+			if h.Role == admin.HostOwn {
+				all[h.Host] = n
+			}
+		}
+	}
+	return all
+}
+
+// missing counts the pages that were not fetched, by whether an honest peer owns their host.
+func (c *campaign) missing() int {
+	hosts, owned, elsewhere := c.crawled(), 0, 0
+	for _, u := range c.r.Web.Missing(c.o.Pages) {
+		if at, err := url.Parse(u); err == nil && hosts[at.Hostname()] != nil {
+			owned++
+		} else {
+			elsewhere++
+		}
+	}
+	c.report.Missing, c.report.Elsewhere = owned, elsewhere
+	return owned
+}
+
+// judge fills in what is known only at the end.
+func (c *campaign) judge() {
+	c.missing()
+	honest, hostile := c.owners(c.honest()), c.owners(c.r.Peers[c.o.Honest:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := range c.owned {
+		switch {
+		case honest[p] != nil:
+		case hostile[p] != nil:
+			c.report.Granted = append(c.report.Granted, p)
+		default:
+			c.report.Taken = append(c.report.Taken, p)
+		}
+	}
+	number := map[string]int{}
+	for i, n := range c.r.Peers[c.o.Honest:] {
+		number[n.ID().String()] = i
+	}
+	for i, m := range c.members {
+		number[m.id.String()] = len(c.r.Peers) - c.o.Honest + i
+	}
+	c.report.LiarsFound = make([]int, len(number))
+	for _, n := range c.honest() {
+		for _, p := range n.Peers() {
+			if i, ok := number[p.PeerID]; p.Trust == "liar" && ok {
+				c.report.LiarsFound[i]++
+			} else if p.Trust == "liar" {
+				c.report.HonestDoubted++
+			}
+		}
+	}
+}
+
+// target is a site as the attacks name it, with the peer that crawls it.
+type target struct {
+	*site
+	owner *node.Node
+}
+
+// targets returns the sites that honest peers crawl.
+func (c *campaign) targets() (all []target) {
+	hosts := c.crawled()
+	for _, s := range c.r.Web.Sites() {
+		if owner := hosts[s.Host]; owner != nil {
+			all = append(all, target{c.siteOf(s), owner})
+		}
+	}
+	return all
+}
+
+func (c *campaign) siteOf(s web.Site) *site {
+	return &site{host: s.Host, addr: netip.AddrPortFrom(s.Addrs[0], uint16(c.r.Web.Port()))}
+}
