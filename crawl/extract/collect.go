@@ -99,11 +99,7 @@ func (c *collector) handleElement(e element, elementName string, a *attributes) 
 			c.addAttribute(a, xlinkHref, elementName)
 		}
 	case anchor, area:
-		known := len(c.refs)
-		c.addAttribute(a, href, elementName)
-		if e == anchor && c.builder != nil && len(c.refs) > known {
-			c.builder.beginAnchor(known)
-		}
+		c.handleAnchor(e, elementName, a)
 	case link:
 		c.handleLink(a)
 	case iframe, frame, audio, track, embed:
@@ -133,6 +129,15 @@ func (c *collector) handleElement(e element, elementName string, a *attributes) 
 	}
 	if css := a.get(styleAttr); css != nil {
 		c.addCSS(css, elementName, "style")
+	}
+}
+
+// handleAnchor handles an anchor or area. The text of an anchor begins here.
+func (c *collector) handleAnchor(e element, elementName string, a *attributes) {
+	known := len(c.refs)
+	c.addAttribute(a, href, elementName)
+	if e == anchor && c.builder != nil && len(c.refs) > known {
+		c.builder.beginAnchor(known)
 	}
 }
 

@@ -351,7 +351,7 @@ func TestRarePhrase(t *testing.T) {
 	var docs []index.Document
 	for i := range 600 {
 		docs = append(docs, index.Document{URL: urlOf(i), Type: "html", FetchedAt: day,
-			Text: text(50) + "rare" + text(50) + " rare x phrase phrase"})
+			Text: text(50) + "rare" + text(50) + " rare x phrase y phrase"})
 	}
 	docs = append(docs, index.Document{URL: urlOf(600), Type: "html", FetchedAt: day,
 		Text: text(2000) + "rare phrase"})
