@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -24,7 +25,8 @@ const archiveFullWaits = 60
 // Archived is an answer that is in the archive, and what was read from it.
 type Archived struct {
 	URL    store.URL
-	Time   time.Time // of the request
+	Time   time.Time  // of the request
+	Addr   netip.Addr // of the server
 	Status int
 	// Page is what was read of an HTML page; nil for other answers. It must not be changed.
 	Page *extract.Document
@@ -72,8 +74,8 @@ func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 	}
 	got.page.Archive = store.Location{File: at.File, Offset: at.Offset, Length: at.Length}
 	if err == nil && c.cfg.Archived != nil {
-		c.cfg.Archived(Archived{URL: got.page.URL, Time: x.Time, Status: res.Status, Page: got.doc,
-			At: at})
+		c.cfg.Archived(Archived{URL: got.page.URL, Time: x.Time, Addr: x.Addr, Status: res.Status,
+			Page: got.doc, At: at})
 	}
 	return err
 }

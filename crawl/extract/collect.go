@@ -26,6 +26,7 @@ const (
 type collector struct {
 	o    Options
 	page canon.Base
+	host string // of the page
 	doc  Document
 	// query encodes queries; nil for UTF-8.
 	query *queryEncoder
@@ -47,6 +48,7 @@ type collector struct {
 type reference struct {
 	start, end              int // in collector.text
 	element, attribute, rel string
+	textStart, textEnd      int // of an anchor, in textBuilder.buf
 }
 
 // inCSS reports whether the reference is in a style element or attribute.
@@ -58,7 +60,8 @@ var collectors = sync.Pool{New: func() any { return new(collector) }}
 
 func newCollector(page store.URL, o Options) *collector {
 	c := collectors.Get().(*collector)
-	*c = collector{o: o, page: canon.BaseOf(page), refs: c.refs[:0], text: c.text[:0]}
+	*c = collector{o: o, page: canon.BaseOf(page), host: page.Host(), refs: c.refs[:0],
+		text: c.text[:0]}
 	c.doc.Base = page
 	if o.Text > 0 {
 		c.builder = newTextBuilder(o.Text)
@@ -96,7 +99,7 @@ func (c *collector) handleElement(e element, elementName string, a *attributes) 
 			c.addAttribute(a, xlinkHref, elementName)
 		}
 	case anchor, area:
-		c.addAttribute(a, href, elementName)
+		c.handleAnchor(e, elementName, a)
 	case link:
 		c.handleLink(a)
 	case iframe, frame, audio, track, embed:
@@ -126,6 +129,15 @@ func (c *collector) handleElement(e element, elementName string, a *attributes) 
 	}
 	if css := a.get(styleAttr); css != nil {
 		c.addCSS(css, elementName, "style")
+	}
+}
+
+// handleAnchor handles an anchor or area. The text of an anchor begins here.
+func (c *collector) handleAnchor(e element, elementName string, a *attributes) {
+	known := len(c.refs)
+	c.addAttribute(a, href, elementName)
+	if e == anchor && c.builder != nil && len(c.refs) > known {
+		c.builder.beginAnchor(known)
 	}
 }
 
@@ -232,7 +244,8 @@ func (c *collector) add(ref []byte, elementName, attributeName, rel string) {
 	}
 	start := len(c.text)
 	c.text = append(c.text, ref...)
-	c.refs = append(c.refs, reference{start, len(c.text), elementName, attributeName, rel})
+	c.refs = append(c.refs, reference{start: start, end: len(c.text),
+		element: elementName, attribute: attributeName, rel: rel})
 }
 
 // document resolves the references. The first base with href applies to the whole page, including
@@ -254,6 +267,11 @@ func (c *collector) document() Document {
 	}
 	if len(c.refs) > 0 {
 		c.doc.Links = make([]Link, 0, len(c.refs))
+	}
+	if c.builder != nil {
+		for _, l := range c.builder.anchors {
+			c.refs[l.ref].textStart, c.refs[l.ref].textEnd = l.start, l.end
+		}
 	}
 	text := string(c.text)
 	c.resolve(c.page, nil, text, c.refs[:c.headerRefs])
@@ -279,9 +297,11 @@ func (c *collector) resolve(
 			if strings.HasPrefix(ref, "http") { // u may share memory with text
 				u = store.URL(strings.Clone(string(u)))
 			}
-			c.doc.Links = append(c.doc.Links, Link{
-				URL: u, Element: r.element, Attribute: r.attribute, Rel: r.rel,
-			})
+			l := Link{URL: u, Element: r.element, Attribute: r.attribute, Rel: r.rel}
+			if r.textEnd > r.textStart && u.Host() != c.host {
+				l.Text = cutText(c.builder.buf[r.textStart:r.textEnd], MaxLinkText)
+			}
+			c.doc.Links = append(c.doc.Links, l)
 		case !errors.Is(err, canon.ErrScheme):
 			c.doc.Invalid++
 		}

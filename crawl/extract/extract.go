@@ -44,7 +44,8 @@ type Options struct {
 	// Agent is the product token of the crawler, in any letter case: robots directives for this
 	// agent apply in addition to those for all agents. "" matches no agent.
 	Agent string
-	// Text is the maximum length of Document.Text in bytes; 0 disables it, and the headings.
+	// Text is the maximum length of Document.Text in bytes; 0 disables it, the headings and the
+	// texts of links.
 	Text int
 }
 
@@ -66,7 +67,13 @@ type Link struct {
 	// and the headers are "http" and "link" or "refresh".
 	Element, Attribute string
 	Rel                string // the rel attribute, unchanged
+	// Text is the visible text between the tags of an anchor that refers to another host, cut to
+	// MaxLinkText bytes; see Options.Text.
+	Text string
 }
+
+// MaxLinkText is the maximum length of Link.Text in bytes.
+const MaxLinkText = 80
 
 // HasRel reports whether rel contains a token, in any letter case.
 func (l Link) HasRel(token string) bool { return hasToken(l.Rel, token) }

@@ -272,3 +272,29 @@ func TestNothingIsShared(t *testing.T) {
 		t.Errorf("link %+v", first.Links[0])
 	}
 }
+
+// Links to other hosts have the text between their tags, also if a tree is built.
+func TestLinkTexts(t *testing.T) {
+	long := strings.Repeat("é", MaxLinkText)
+	body := `<title>t</title><p>before <a href="http://b.example/1">  One
+ <b>and</b>&amp;more </a> after <a href="/own">own</a><a href="http://b.example/2"></a>
+<a name=x>no link</a><A HREF=http://b.example/3>not closed <a href="http://b.example/4">` +
+		`<img src=x></a><a href="http://b.example/5">` + long + `</a>`
+	want := []string{"One and&more", "", "", "not closed", "", long[:MaxLinkText]}
+	for _, build := range []string{"", "<table><title>x</title></table>"} {
+		d, err := pageOf([]byte(build+body), "", page, Options{Text: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, l := range d.Links {
+			got = append(got, l.Text)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: texts %q, want %q", build, got, want)
+		}
+	}
+	if d, _ := pageOf([]byte(body), "", page, Options{}); d.Links[0].Text != "" {
+		t.Error("a text although none was wanted")
+	}
+}

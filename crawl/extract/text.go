@@ -15,12 +15,20 @@ type textBuilder struct {
 
 	heading  int      // start of the open heading in buf; -1: none is open
 	headings [][2]int // start and end in buf of those that have ended
+
+	anchor  anchorText   // the open anchor; ref is -1 if none is open
+	anchors []anchorText // those that have ended
 }
+
+// anchorText is the place of the text of an anchor in textBuilder.buf.
+type anchorText struct{ ref, start, end int }
 
 // maxHeadings is the number of headings that are kept of a page.
 const maxHeadings = 256
 
-func newTextBuilder(limit int) *textBuilder { return &textBuilder{limit: limit, heading: -1} }
+func newTextBuilder(limit int) *textBuilder {
+	return &textBuilder{limit: limit, heading: -1, anchor: anchorText{ref: -1}}
+}
 
 // begin handles the start of an element.
 func (v *textBuilder) begin(element []byte) {
@@ -34,9 +42,27 @@ func (v *textBuilder) begin(element []byte) {
 // end handles the end of an element.
 func (v *textBuilder) end(element []byte) {
 	v.separate(separatorOf(element))
+	if len(element) == 1 && element[0] == 'a' {
+		v.endAnchor()
+	}
 	if isHeading(element) {
 		v.endHeading()
 	}
+}
+
+// beginAnchor handles an anchor, by the number of its reference. It ends the open one: anchors do
+// not contain others.
+func (v *textBuilder) beginAnchor(ref int) {
+	v.endAnchor()
+	v.anchor = anchorText{ref: ref, start: len(v.buf)}
+}
+
+func (v *textBuilder) endAnchor() {
+	if a := v.anchor; a.ref >= 0 && len(v.buf) > a.start {
+		a.end = len(v.buf)
+		v.anchors = append(v.anchors, a)
+	}
+	v.anchor.ref = -1
 }
 
 func (v *textBuilder) endHeading() {
@@ -115,9 +141,15 @@ func (v *textBuilder) addWord(w []byte) {
 
 // String returns the text in UTF-8, cut at the limit between two characters.
 func (v *textBuilder) String() string {
-	s := bytes.ToValidUTF8(v.buf, []byte("\ufffd"))
-	if len(s) > v.limit {
-		cut := v.limit
+	return cutText(v.buf, v.limit)
+}
+
+// cutText returns text in UTF-8, without white space at its ends, cut at the limit between two
+// characters.
+func cutText(text []byte, limit int) string {
+	s := bytes.TrimLeft(bytes.ToValidUTF8(text, []byte("\ufffd")), whiteSpace)
+	if len(s) > limit {
+		cut := limit
 		for cut > 0 && !utf8.RuneStart(s[cut]) {
 			cut--
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"time"
 
 	"peerd/store"
@@ -124,7 +125,8 @@ func (x *Indexer) add(rec warc.Record, at map[string]int64) error {
 	if err != nil {
 		return err
 	}
-	return x.put(p.answer(u, rec.Time, store.Location{File: rec.Location.File,
+	addr, _ := netip.ParseAddr(rec.Get("WARC-IP-Address")) // optional
+	return x.put(p.answer(u, rec.Time, addr, store.Location{File: rec.Location.File,
 		Offset: rec.Location.Offset}), at)
 }
 

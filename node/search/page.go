@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -49,9 +50,16 @@ func Body(resp *http.Response, limit int64) ([]byte, error) {
 	return body, nil
 }
 
+// maxLinks is the number of links that are read of a page, as by the crawler.
+const maxLinks = 100_000
+
 // ReadPage reads a response of the archive, head and body. Agent is the crawler's product token,
 // by which robots directives may name it. The error is that of r, or that there is no page.
-func ReadPage(r io.Reader, u store.URL, agent string) (p Page, err error) {
+func ReadPage(r io.Reader, u store.URL, agent string) (Page, error) {
+	return readPage(r, u, extract.Options{Text: MaxText, MaxLinks: maxLinks, Agent: agent})
+}
+
+func readPage(r io.Reader, u store.URL, o extract.Options) (p Page, err error) {
 	resp, err := http.ReadResponse(bufio.NewReader(r), nil)
 	if err != nil {
 		return p, fmt.Errorf("%w: %w", ErrNoPage, err)
@@ -65,8 +73,7 @@ func ReadPage(r io.Reader, u store.URL, agent string) (p Page, err error) {
 		return p, err
 	}
 	contentType := resp.Header.Get("Content-Type")
-	doc, err := extract.Page(body, resp.Header, u, extract.Options{Text: MaxText, MaxLinks: 1,
-		Agent: agent})
+	doc, err := extract.Page(body, resp.Header, u, o)
 	p.Document, p.NoIndex = doc, doc.Robots.NoIndex
 	switch {
 	case p.NoIndex:
@@ -80,7 +87,10 @@ func ReadPage(r io.Reader, u store.URL, agent string) (p Page, err error) {
 }
 
 // answer returns what an answer says about the page with a URL.
-func (p *Page) answer(u store.URL, at time.Time, where store.Location) answer {
+// The address is that of the server.
+func (p *Page) answer(
+	u store.URL, at time.Time, addr netip.Addr, where store.Location,
+) answer {
 	a := answer{url: u}
 	switch {
 	case isRobots(u) || u.Host() == "":
@@ -88,11 +98,33 @@ func (p *Page) answer(u store.URL, at time.Time, where store.Location) answer {
 		a.page = &index.Document{
 			URL: u, Title: plainSpaces(p.Title), Headings: p.Headings, Text: textOf(p),
 			Type: p.Type, FetchedAt: at, Canonical: p.Canonical, Archive: where,
+			Addr: addr, Links: linksOf(p, u.Host()),
 		}
 	case isGone(p.Status) || p.NoIndex:
 		a.gone = true
 	}
 	return a
+}
+
+// linksOf returns the links of a page to pages of other hosts, unless they say that they recommend
+// nothing.
+func linksOf(p *Page, host string) (links []index.Link) {
+	if p.Robots.NoFollow {
+		return nil
+	}
+	seen := map[index.Link]bool{}
+	for _, l := range p.Links {
+		k := index.Link{URL: l.URL, Text: l.Text}
+		if l.Element != "a" || l.URL.Host() == host || seen[k] || l.NoFollow() ||
+			l.HasRel("ugc") || l.HasRel("sponsored") {
+			continue
+		}
+		seen[k] = true
+		if links = append(links, k); len(links) == index.MaxLinks {
+			break
+		}
+	}
+	return links
 }
 
 // isGone reports whether a status means that there is no such page any more.
@@ -120,8 +152,8 @@ func Texter(archive *warc.Reader, agent string) index.Texter {
 				m.URL,
 			)
 		}
-		p, err := ReadPage(io.MultiReader(bytes.NewReader(c.Head), bytes.NewReader(c.Body)), m.URL,
-			agent)
+		p, err := readPage(io.MultiReader(bytes.NewReader(c.Head), bytes.NewReader(c.Body)), m.URL,
+			extract.Options{Text: MaxText, MaxLinks: 1, Agent: agent})
 		return textOf(&p), err
 	}
 }

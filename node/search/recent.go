@@ -74,7 +74,7 @@ func (r *Recent) Add(a crawl.Archived) {
 			p.Type = typeHTML
 		}
 	}
-	v := &recentAnswer{answer: p.answer(a.URL, a.Time,
+	v := &recentAnswer{answer: p.answer(a.URL, a.Time, a.Addr,
 		store.Location{File: a.At.File, Offset: a.At.Offset}), end: a.At.End, bytes: 256}
 	if v.page != nil {
 		v.bytes += len(v.page.Text) + len(v.page.Headings) + len(v.page.Title)

@@ -1,6 +1,6 @@
 // Package search finds pages in the indexes of all peers of a network.
 //
-// A search asks all known peers at once, over one conversation each, in three steps: in how many
+// A search asks all known peers at once, over one conversation each, in steps: in how many
 // pages does each word occur, what are your best pages by the sums of all peers, and how do those
 // of them look that are shown. So the order of the hits is that of one index of all pages. A peer
 // that does not answer a step in time is left out from then on, and the result says so.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -41,11 +42,13 @@ type Copy struct {
 var errOrder = errors.New("search: steps out of order")
 
 // participant is an index, and copies of others, that take part in a search. Its methods are
-// called in this order.
+// called in this order, the last two any number of times.
 type participant interface {
 	count(ctx context.Context) (counts, error)
-	// rank returns the hits in the index and in the copies of the owners.
-	rank(ctx context.Context, sum index.Counts, limit int, owners []peer.ID) (index.Result, error)
+	// rank returns the hits in the index and in the copies of the owners. It may be called again.
+	rank(ctx context.Context, q ranking) (ranked, error)
+	// linking returns the sources of the links to some hosts.
+	linking(ctx context.Context, hosts []string) ([][]index.Source, error)
 	// snippets returns the snippets of some hits of the result, by their places.
 	snippets(ctx context.Context, shown []int) ([]index.Snippet, error)
 	close()
@@ -55,6 +58,26 @@ type participant interface {
 type counts struct {
 	index.Counts
 	copies []copyCounts
+	hosts  []string // of pages that are likely to be found, at most maxLikely
+}
+
+// ranking says how to rank.
+type ranking struct {
+	sum    index.Counts
+	limit  int
+	owners []peer.ID // of the copies that are searched
+	verify bool      // without it, hits may lack phrases
+	// snippets is the number of hits for which snippets are wanted, and hosts are those of which
+	// the linking ones are, so that they need not be asked for later.
+	snippets int
+	hosts    []string
+}
+
+// ranked is the result of a ranking.
+type ranked struct {
+	index.Result
+	snippets []index.Snippet  // of the first hits
+	linking  [][]index.Source // of each of ranking.hosts
 }
 
 // copyCounts are the counts of the copy of a peer that does not answer, if it is indexed.
@@ -73,6 +96,7 @@ type localSearch struct {
 	own   *index.Reader
 	using bool // the copies
 	parts []part
+	asked []*part // that are searched
 	hits  []place
 }
 
@@ -98,9 +122,17 @@ func (l *Local) begin(q index.Query, valid func(store.URL) error) (*localSearch,
 	return s, nil
 }
 
-func (s *localSearch) count(context.Context) (c counts, err error) {
-	if c.Counts, err = s.own.Count(s.query); err != nil || s.from.Copies == nil {
+func (s *localSearch) count(ctx context.Context) (c counts, err error) {
+	if c.Counts, err = s.own.Count(s.query); err != nil {
 		return c, err
+	}
+	if s.valid != nil { // other peers take part
+		if c.hosts, err = s.likelyHosts(ctx, c.Counts); err != nil {
+			return c, err
+		}
+	}
+	if s.from.Copies == nil {
+		return c, nil
 	}
 	s.using = true
 	for _, cp := range s.from.Copies.Use() {
@@ -121,15 +153,19 @@ func (s *localSearch) count(context.Context) (c counts, err error) {
 	return c, nil
 }
 
-func (s *localSearch) rank(
-	ctx context.Context, sum index.Counts, limit int, owners []peer.ID,
-) (all index.Result, err error) {
+func (s *localSearch) rank(ctx context.Context, q ranking) (all ranked, err error) {
+	s.asked, s.hits = nil, nil
 	for i := range s.parts {
 		p := &s.parts[i]
-		if p.reader != s.own && !slices.Contains(owners, p.Owner) {
+		if p.reader != s.own && !slices.Contains(q.owners, p.Owner) {
 			continue
 		}
-		res, err := p.reader.Search(ctx, s.query, sum, limit, p.Index.Text)
+		s.asked = append(s.asked, p)
+		var text index.Texter
+		if q.verify {
+			text = p.Index.Text
+		}
+		res, err := p.reader.Search(ctx, s.query, q.sum, q.limit, text)
 		if err != nil {
 			return all, err
 		}
@@ -142,11 +178,37 @@ func (s *localSearch) rank(
 		}
 	}
 	slices.SortFunc(s.hits, func(a, b place) int { return index.Compare(a.Hit, b.Hit) })
-	s.hits = s.hits[:min(len(s.hits), maxHitsOf(limit, owners))]
+	s.hits = s.hits[:min(len(s.hits), maxHitsOf(q.limit, q.owners))]
 	for _, h := range s.hits {
 		all.Hits = append(all.Hits, h.Hit)
 	}
-	return all, nil
+	began := time.Now()
+	for n := range min(q.snippets, len(s.hits)) {
+		if ctx.Err() != nil || time.Since(began) > spareTime {
+			break
+		}
+		all.snippets = append(all.snippets, s.snippet(n))
+	}
+	if len(q.hosts) > 0 {
+		all.linking, err = s.linking(ctx, q.hosts)
+	}
+	return all, err
+}
+
+// spareTime is how long snippets are made that may not be needed.
+const spareTime = 150 * time.Millisecond
+
+// likelyHosts returns the hosts of the best pages by the counts of this index.
+func (s *localSearch) likelyHosts(ctx context.Context, c index.Counts) (hosts []string, err error) {
+	q := s.query
+	q.Phrases = nil
+	res, err := s.own.Search(ctx, q, c, maxLikely, nil)
+	for _, h := range res.Hits {
+		if host := h.URL.Host(); !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts, err
 }
 
 // maxHitsOf returns the maximum number of hits with copies.
@@ -165,23 +227,45 @@ func (s *localSearch) check(h *index.Hit) bool {
 	return w.check(s.valid) == nil
 }
 
+func (s *localSearch) linking(
+	ctx context.Context, hosts []string,
+) (all [][]index.Source, err error) {
+	for _, host := range hosts {
+		var sources []index.Source
+		for _, p := range s.asked {
+			some, err := p.reader.Linking(host)
+			if err = errors.Join(err, ctx.Err()); err != nil {
+				return nil, err
+			}
+			sources = append(sources, some...)
+		}
+		all = append(all, index.Least(sources, index.MaxLinking))
+	}
+	return all, nil
+}
+
 func (s *localSearch) snippets(ctx context.Context, shown []int) ([]index.Snippet, error) {
 	all := make([]index.Snippet, len(shown))
 	for i, n := range shown {
 		if n < 0 || n >= len(s.hits) {
 			return nil, errOrder
 		}
-		if ctx.Err() != nil {
-			break
+		if all[i].Lacks = len(s.query.Phrases) > 0; ctx.Err() == nil {
+			all[i] = s.snippet(n)
 		}
-		m, in := s.hits[n].Meta, s.hits[n].in
-		text, err := in.Index.Text(m)
-		if err != nil { // the page is shown without a snippet
-			continue
-		}
-		all[i] = in.reader.Snippet(s.query, m, text)
 	}
-	return all, nil //nolint:nilerr // see above
+	return all, nil
+}
+
+// snippet returns the snippet of a hit. A page of which the text cannot be read has none, and no
+// phrase.
+func (s *localSearch) snippet(n int) index.Snippet {
+	m, in := s.hits[n].Meta, s.hits[n].in
+	text, err := in.Index.Text(m)
+	if err != nil {
+		return index.Snippet{Lacks: len(s.query.Phrases) > 0}
+	}
+	return in.reader.Snippet(s.query, m, text)
 }
 
 func (s *localSearch) close() {

@@ -16,11 +16,10 @@ type found struct {
 	place int // in its result
 }
 
-// merge returns the hits of all results, best first, without copies: of pages with the same URL
-// it keeps the latest version, of pages with the same text the best, and a page that names
-// another as its canonical one only if that is not found.
-func merge(results []index.Result) []found {
-	all := sorted(results)
+// merge returns sorted hits without copies: of pages with the same URL it keeps the latest version,
+// of pages with the same text the best, and a page that names another as its canonical one only if
+// that is not found.
+func merge(all []found) []found {
 	latest := map[store.URL]int{} // places in all
 	for i, f := range all {
 		if old, ok := latest[f.URL]; !ok || all[old].FetchedAt.Before(f.FetchedAt) {
@@ -53,9 +52,13 @@ func sorted(results []index.Result) (all []found) {
 			all = append(all, found{h, from, place})
 		}
 	}
+	sortHits(all)
+	return all
+}
+
+func sortHits(all []found) {
 	slices.SortFunc(all, func(a, b found) int {
 		return cmp.Or(index.Compare(a.Hit, b.Hit), b.FetchedAt.Compare(a.FetchedAt),
 			bytes.Compare(a.Digest[:], b.Digest[:]), cmp.Compare(a.Canonical, b.Canonical))
 	})
-	return all
 }

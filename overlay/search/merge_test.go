@@ -42,7 +42,7 @@ func TestMerge(t *testing.T) {
 			}
 		}
 		results := []index.Result{hits(t, canonical), hits(t, canonical), hits(t, canonical)}
-		got := merge(results)
+		got := merge(sorted(results))
 		known := map[store.URL]time.Time{}
 		for _, r := range results {
 			for _, h := range r.Hits {
@@ -84,22 +84,53 @@ func TestMerge(t *testing.T) {
 			}
 		}
 		slices.Reverse(results)
-		again := merge(results)
+		again := merge(sorted(results))
 		if !slices.EqualFunc(got, again, func(a, b found) bool { return a.URL == b.URL }) {
 			t.Fatalf("the order of the results matters:\n%+v\n%+v", got, again)
 		}
 	})
 }
 
+// No more sources of links are accepted than one index may have.
+func TestCheckSources(t *testing.T) {
+	one := []index.Source{1}
+	for name, r := range map[string]reply{
+		"of no word":   {Anchors: []anchor{{}}},
+		"of two words": {Anchors: []anchor{{Sources: [][]index.Source{one, one}}}},
+		"repeated":     {Anchors: []anchor{{Sources: [][]index.Source{{4, 4}}}}},
+		"too many":     {Anchors: []anchor{{Sources: [][]index.Source{{1, 2, 3, 4, 5}}}}},
+		"too many anchors": {
+			Anchors: slices.Repeat([]anchor{{Sources: [][]index.Source{one}}}, 65)},
+		"of a copy": {Copies: []copyReply{{Indexed: true, Pages: 5, With: []uint64{1},
+			Anchors: []anchor{{Sources: [][]index.Source{{2, 1}}}}}}},
+	} {
+		r.Pages, r.With = 5, []uint64{1}
+		if r.checkCounts(1) == nil {
+			t.Errorf("%s: accepted", name)
+		}
+		k := rankRequest{Pages: 5, With: r.With, Limit: 1, Anchors: r.Anchors}
+		if r.Anchors != nil && k.check(1) == nil {
+			t.Errorf("%s: accepted in a request", name)
+		}
+	}
+	good := reply{Pages: 5, With: []uint64{1},
+		Anchors: []anchor{{Sources: [][]index.Source{{1, 9}}}}}
+	if err := good.checkCounts(1); err != nil {
+		t.Error(err)
+	}
+}
+
 func FuzzMessages(f *testing.F) {
 	for _, v := range []any{
-		request{Query: "a b"}, request{Rank: &rankRequest{5, []uint64{1, 2}, 7, nil}},
+		request{Query: "a b"}, request{Rank: &rankRequest{Pages: 5, With: []uint64{1, 2},
+			Limit: 7, Anchors: []anchor{{Sources: [][]index.Source{{1, 2}, nil}}}, Verify: true}},
+		request{Linking: []string{"a.example"}}, reply{Linking: [][]index.Source{{3, 4}}},
 		request{Shown: []int{0, 3}}, reply{Pages: 5, With: []uint64{1}},
 		reply{Hits: []hit{{Score: 1, URL: "http://a.example/"}}, Total: 1},
 		reply{Snippets: []snippet{{Text: "abc", Marks: []int{0, 1}}}},
 		request{Rank: &rankRequest{Copies: []peer.ID{overlaytest.Peers(1, 1)[0].ID}}},
 		reply{With: []uint64{1}, Pages: 1, Copies: []copyReply{{[]byte("x"), true, true, 5,
-			[]uint64{4}}}},
+			[]uint64{4}, []anchor{{Sources: [][]index.Source{{7}}}}}}},
 	} {
 		raw, err := wire.Marshal(v)
 		if err != nil {
@@ -113,6 +144,10 @@ func FuzzMessages(f *testing.F) {
 			if err := q.Rank.check(2); err == nil &&
 				(q.Rank.Limit > maxHits || len(q.Rank.With) != 2) {
 				t.Fatalf("accepted %+v", q.Rank)
+			} else if err == nil {
+				for _, a := range q.Rank.Anchors {
+					_, _ = a.Sources[0], a.Sources[1]
+				}
 			}
 		}
 		var a reply
@@ -133,7 +168,7 @@ func FuzzMessages(f *testing.F) {
 				}
 			}
 		}
-		if a.checkSnippets(1) == nil {
+		if a.checkSnippets(1) == nil && len(a.Snippets) > 0 {
 			s := a.Snippets[0]
 			for m := s.Marks; len(m) > 0; m = m[2:] {
 				_ = s.Text[m[0]:m[1]]

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -17,17 +18,20 @@ const (
 	// MaxResults bounds the number of the last hit that can be asked for.
 	MaxResults = 100
 	// slack is how many more hits are asked for, because some are copies of others.
-	slack     = 20
+	slack     = 30
 	maxHits   = MaxResults + slack
 	maxTitle  = 1 << 10 // bytes
 	maxReason = 256     // bytes of a refusal that are quoted in an error
 	// maxSnippet and maxMarks bound a snippet.
 	maxSnippet = 512 // bytes
 	maxMarks   = 256
-	maxRequest = 8 << 10 // bytes
-	maxReply   = 1 << 20 // bytes
+	maxRequest = 64 << 10 // bytes
+	maxReply   = 1 << 20  // bytes
 	// maxPages bounds the number of pages that a peer may claim to have.
 	maxPages = 1 << 40
+	// maxLikely bounds the hosts in a reply, and maxHost their length, in bytes.
+	maxLikely = 20
+	maxHost   = 255
 	// MaxCopies bounds the copies of archives in a reply.
 	MaxCopies = 32
 )
@@ -35,11 +39,13 @@ const (
 // ErrAnswer means that a peer sent an answer that no honest peer sends.
 var ErrAnswer = errors.New("search: invalid answer")
 
-// request is one of the three requests of a conversation, in this order.
+// request is a request of a conversation. The first has a query, the second ranks, and may have
+// Linking, and each other has one of the three.
 type request struct {
-	Query string       `cbor:"1,keyasint,omitempty"`
-	Rank  *rankRequest `cbor:"2,keyasint,omitempty"`
-	Shown []int        `cbor:"3,keyasint,omitempty"` // places of hits in the last reply
+	Query   string       `cbor:"1,keyasint,omitempty"`
+	Rank    *rankRequest `cbor:"2,keyasint,omitempty"`
+	Shown   []int        `cbor:"3,keyasint,omitempty"` // places of hits in the reply to Rank
+	Linking []string     `cbor:"4,keyasint,omitempty"` // hosts
 }
 
 // rankRequest asks for the best pages.
@@ -48,7 +54,17 @@ type rankRequest struct {
 	With  []uint64 `cbor:"2,keyasint"`
 	Limit int      `cbor:"3,keyasint"`
 	// Copies are the owners of copies that are searched as well.
-	Copies []peer.ID `cbor:"4,keyasint,omitempty"`
+	Copies  []peer.ID `cbor:"4,keyasint,omitempty"`
+	Anchors []anchor  `cbor:"5,keyasint,omitempty"` // of all peers
+	Verify  bool      `cbor:"6,keyasint,omitempty"` // hits must have the phrases
+	// Snippets is the number of hits of which snippets are wanted.
+	Snippets int `cbor:"7,keyasint,omitempty"`
+}
+
+// anchor is a page of which links have words of the query.
+type anchor struct {
+	Target  index.Target     `cbor:"1,keyasint"`
+	Sources [][]index.Source `cbor:"2,keyasint"`
 }
 
 // reply is the reply to a request.
@@ -66,6 +82,12 @@ type reply struct {
 
 	// Copies are those of peers that do not answer this one.
 	Copies []copyReply `cbor:"9,keyasint,omitempty"`
+
+	Anchors []anchor         `cbor:"10,keyasint,omitempty"`
+	Linking [][]index.Source `cbor:"11,keyasint,omitempty"` // of each host
+
+	// Hosts are those of pages that are likely to be found.
+	Hosts []string `cbor:"12,keyasint,omitempty"`
 }
 
 // copyReply are the counts of the copy of the archive of a peer that does not answer.
@@ -75,6 +97,7 @@ type copyReply struct {
 	Whole   bool     `cbor:"3,keyasint,omitempty"`
 	Pages   uint64   `cbor:"4,keyasint,omitempty"`
 	With    []uint64 `cbor:"5,keyasint,omitempty"`
+	Anchors []anchor `cbor:"6,keyasint,omitempty"`
 }
 
 // hit is a page in a reply.
@@ -93,6 +116,7 @@ type hit struct {
 type snippet struct {
 	Text  string `cbor:"1,keyasint,omitempty"`
 	Marks []int  `cbor:"2,keyasint,omitempty"`
+	Lacks bool   `cbor:"3,keyasint,omitempty"` // a phrase of the query
 }
 
 // check checks the second request for a query of some words.
@@ -106,8 +130,56 @@ func (r *rankRequest) check(words int) error {
 		return fmt.Errorf("%d hits requested, want 1 to %d", r.Limit, maxHits)
 	case len(r.Copies) > MaxCopies:
 		return fmt.Errorf("%d copies, at most %d", len(r.Copies), MaxCopies)
+	case r.Snippets < 0 || r.Snippets > maxHits:
+		return fmt.Errorf("%d snippets requested, at most %d", r.Snippets, maxHits)
+	}
+	return checkAnchors(r.Anchors, words)
+}
+
+func checkAnchors(all []anchor, words int) error {
+	if len(all) > index.MaxAnchors {
+		return fmt.Errorf("%w: %d anchors", ErrAnswer, len(all))
+	}
+	for _, a := range all {
+		if err := checkSources(a.Sources, words, index.MaxSources); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// checkSources checks lists of sources.
+func checkSources(all [][]index.Source, lists, most int) error {
+	if len(all) != lists {
+		return fmt.Errorf("%w: %d lists of sources, want %d", ErrAnswer, len(all), lists)
+	}
+	for _, s := range all {
+		if len(s) > most {
+			return fmt.Errorf("%w: %d sources, at most %d", ErrAnswer, len(s), most)
+		}
+		for i := range s[:max(len(s)-1, 0)] {
+			if s[i] >= s[i+1] {
+				return fmt.Errorf("%w: sources out of order", ErrAnswer)
+			}
+		}
+	}
+	return nil
+}
+
+func newAnchors(all []index.Anchor) []anchor {
+	out := make([]anchor, len(all))
+	for i, a := range all {
+		out[i] = anchor(a)
+	}
+	return out
+}
+
+func openAnchors(all []anchor) []index.Anchor {
+	out := make([]index.Anchor, len(all))
+	for i, a := range all {
+		out[i] = index.Anchor(a)
+	}
+	return out
 }
 
 // checkCounts checks the reply to the first request.
@@ -115,10 +187,16 @@ func (r *reply) checkCounts(words int) error {
 	if len(r.Copies) > MaxCopies {
 		return fmt.Errorf("%w: %d copies", ErrAnswer, len(r.Copies))
 	}
-	err := checkCounts(index.Counts{Pages: r.Pages, With: r.With}, words)
+	if len(r.Hosts) > maxLikely ||
+		slices.ContainsFunc(r.Hosts, func(h string) bool { return len(h) > maxHost }) {
+		return fmt.Errorf("%w: %d hosts", ErrAnswer, len(r.Hosts))
+	}
+	err := errors.Join(checkCounts(index.Counts{Pages: r.Pages, With: r.With}, words),
+		checkAnchors(r.Anchors, words))
 	for _, c := range r.Copies {
 		if c.Indexed {
-			err = errors.Join(err, checkCounts(index.Counts{Pages: c.Pages, With: c.With}, words))
+			err = errors.Join(err, checkCounts(index.Counts{Pages: c.Pages, With: c.With}, words),
+				checkAnchors(c.Anchors, words))
 		}
 	}
 	return err
@@ -177,10 +255,10 @@ func (h *hit) check(valid func(store.URL) error) error {
 	return valid(h.URL)
 }
 
-// checkSnippets checks the reply to the third request.
-func (r *reply) checkSnippets(shown int) error {
-	if len(r.Snippets) != shown {
-		return fmt.Errorf("%w: %d snippets, want %d", ErrAnswer, len(r.Snippets), shown)
+// checkSnippets checks the snippets in a reply.
+func (r *reply) checkSnippets(most int) error {
+	if len(r.Snippets) > most {
+		return fmt.Errorf("%w: %d snippets, at most %d", ErrAnswer, len(r.Snippets), most)
 	}
 	for _, s := range r.Snippets {
 		if len(s.Text) > maxSnippet || len(s.Marks) > 2*maxMarks || len(s.Marks)%2 != 0 ||

@@ -76,22 +76,24 @@ func (r *remoteSearch) count(ctx context.Context) (c counts, err error) {
 	if err == nil {
 		err = a.checkCounts(r.words)
 	}
-	c.Counts = index.Counts{Pages: a.Pages, With: a.With}
+	c.Counts = index.Counts{Pages: a.Pages, With: a.With, Anchors: openAnchors(a.Anchors)}
+	c.hosts = a.Hosts
 	for _, n := range a.Copies {
 		if owner, err := r.named(n.Naming); err == nil {
-			c.copies = append(c.copies, copyCounts{index.Counts{Pages: n.Pages, With: n.With},
-				owner, n.Naming, n.Indexed, n.Whole})
+			c.copies = append(c.copies, copyCounts{index.Counts{Pages: n.Pages, With: n.With,
+				Anchors: openAnchors(n.Anchors)}, owner, n.Naming, n.Indexed, n.Whole})
 		}
 	}
 	return c, err
 }
 
-func (r *remoteSearch) rank(
-	ctx context.Context, sum index.Counts, limit int, owners []peer.ID,
-) (res index.Result, err error) {
-	a, err := r.ask(ctx, request{Rank: &rankRequest{sum.Pages, sum.With, limit, owners}})
+func (r *remoteSearch) rank(ctx context.Context, q ranking) (res ranked, err error) {
+	a, err := r.ask(ctx, request{Linking: q.hosts, Rank: &rankRequest{q.sum.Pages, q.sum.With,
+		q.limit, q.owners, newAnchors(q.sum.Anchors), q.verify, q.snippets}})
 	if err == nil {
-		err = a.checkHits(maxHitsOf(limit, owners), sum.MaxScore(), r.valid)
+		err = errors.Join(a.checkHits(maxHitsOf(q.limit, q.owners), q.sum.MaxScore(), r.valid),
+			a.checkSnippets(min(q.snippets, len(a.Hits))),
+			checkSources(a.Linking, len(q.hosts), index.MaxLinking))
 	}
 	if err != nil {
 		return res, err
@@ -103,25 +105,40 @@ func (r *remoteSearch) rank(
 			FetchedAt: time.Unix(h.FetchedAt, 0).UTC(), Digest: h.Digest, Canonical: h.Canonical,
 		}})
 	}
+	res.snippets, res.linking = a.openSnippets(), a.Linking
 	return res, nil
+}
+
+func (r *remoteSearch) linking(
+	ctx context.Context, hosts []string,
+) ([][]index.Source, error) {
+	a, err := r.ask(ctx, request{Linking: hosts})
+	if err == nil {
+		err = checkSources(a.Linking, len(hosts), index.MaxLinking)
+	}
+	return a.Linking, err
 }
 
 func (r *remoteSearch) snippets(ctx context.Context, shown []int) ([]index.Snippet, error) {
 	a, err := r.ask(ctx, request{Shown: shown})
+	if err == nil && len(a.Snippets) != len(shown) {
+		err = fmt.Errorf("%w: %d snippets, want %d", ErrAnswer, len(a.Snippets), len(shown))
+	}
 	if err == nil {
 		err = a.checkSnippets(len(shown))
 	}
-	if err != nil {
-		return nil, err
-	}
-	all := make([]index.Snippet, len(a.Snippets))
-	for i, s := range a.Snippets {
-		all[i].Text = s.Text
+	return a.openSnippets(), err
+}
+
+func (r *reply) openSnippets() []index.Snippet {
+	all := make([]index.Snippet, len(r.Snippets))
+	for i, s := range r.Snippets {
+		all[i].Text, all[i].Lacks = s.Text, s.Lacks
 		for m := s.Marks; len(m) > 1; m = m[2:] {
 			all[i].Marks = append(all[i].Marks, [2]int{m[0], m[1]})
 		}
 	}
-	return all, nil
+	return all
 }
 
 func (r *remoteSearch) close() { r.conn.Reset() }

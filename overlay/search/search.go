@@ -39,6 +39,7 @@ type Service struct {
 
 	limiter wire.Limiter
 	turns   chan struct{}
+	known   factors
 }
 
 // Result is the result of a search.
@@ -68,7 +69,7 @@ type member struct {
 	part   participant
 	counts counts
 	owners []peer.ID // of the copies that it searches
-	result index.Result
+	result ranked
 	err    error   // why it does not take part, or no longer
 	by     *member // that searches a copy in its place
 }
@@ -93,7 +94,8 @@ func (s *Service) Search(ctx context.Context, query string, offset, limit int) (
 			}
 		}
 	})
-	r, err := searchAll(ctx, all, s.Timeout, offset, limit)
+	r, err := (&run{all: all, timeout: s.Timeout, phrases: len(q.Phrases) > 0, known: &s.known}).
+		search(ctx, offset, limit)
 	if s.Logger != nil {
 		for _, m := range all {
 			if m.err != nil && !errors.Is(m.err, errNoIndex) {
@@ -114,7 +116,9 @@ func (l *Local) Search(ctx context.Context, query string, offset, limit int) (Re
 	if m.err != nil {
 		return Result{}, m.err
 	}
-	r, err := searchAll(ctx, []*member{m}, aloneTimeout, offset, limit)
+	alone := &run{all: []*member{m}, timeout: aloneTimeout, phrases: len(q.Phrases) > 0,
+		known: &factors{}}
+	r, err := alone.search(ctx, offset, limit)
 	return r, errors.Join(err, m.err)
 }
 
@@ -126,50 +130,6 @@ func parse(query string, offset, limit int) (index.Query, error) {
 		return index.Query{}, ErrRange
 	}
 	return index.Parse(query)
-}
-
-// searchAll runs the steps of a search with the members that take part, and ends their parts.
-func searchAll(
-	ctx context.Context, all []*member, timeout time.Duration, offset, limit int,
-) (Result, error) {
-	defer func() {
-		for _, m := range all {
-			if m.part != nil {
-				m.part.close()
-			}
-		}
-	}()
-	step := func(fn func(ctx context.Context, m *member)) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
-		defer cancel()
-		each(all, func(m *member) { fn(ctx, m) })
-	}
-	step(func(ctx context.Context, m *member) { m.counts, m.err = m.part.count(ctx) })
-	var sum index.Counts
-	for _, m := range all {
-		if m.err == nil {
-			sum.Add(m.counts.Counts)
-		}
-	}
-	all = append(all, assignCopies(all, &sum)...)
-	step(func(ctx context.Context, m *member) {
-		m.result, m.err = m.part.rank(ctx, sum, offset+limit+slack, m.owners)
-	})
-	results := make([]index.Result, len(all))
-	for i, m := range all {
-		if m.err == nil {
-			results[i] = m.result
-		}
-	}
-	merged := merge(results)
-	shown := merged[min(offset, len(merged)):min(offset+limit, len(merged))]
-	hits, places := hitsOf(all, shown)
-	step(func(ctx context.Context, m *member) {
-		if mine := places[m]; len(mine) > 0 {
-			m.err = m.addSnippets(ctx, hits, shown, mine)
-		}
-	})
-	return summarize(all, hits), ctx.Err()
 }
 
 // others returns the other peers.
@@ -198,30 +158,6 @@ func each(all []*member, fn func(*member)) {
 		}
 	}
 	g.Wait()
-}
-
-// hitsOf returns the hits that are shown, without snippets, and the places of those of each member.
-func hitsOf(all []*member, shown []found) (hits []Hit, places map[*member][]int) {
-	hits, places = make([]Hit, len(shown)), map[*member][]int{}
-	for i, f := range shown {
-		m := all[f.from]
-		hits[i] = Hit{Hit: f.Hit, Peer: m.id}
-		places[m] = append(places[m], i)
-	}
-	return hits, places
-}
-
-// addSnippets adds the snippets to the hits that a member has found. If it fails, they have none.
-func (m *member) addSnippets(ctx context.Context, hits []Hit, shown []found, mine []int) error {
-	wanted := make([]int, len(mine))
-	for i, n := range mine {
-		wanted[i] = shown[n].place
-	}
-	got, err := m.part.snippets(ctx, wanted)
-	for i := range got {
-		hits[mine[i]].Snippet = got[i]
-	}
-	return err
 }
 
 // summarize returns the result.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -96,14 +97,20 @@ func pages(seed uint64, n int) (docs []index.Document) {
 			b.WriteString(vocabulary[min(rng.IntN(11), rng.IntN(11))] + " ")
 		}
 		fmt.Fprintf(&b, "number%d", i)
-		docs = append(
-			docs,
-			index.Document{URL: store.URL(fmt.Sprintf("http://h%d.example/%d", i%7, i)),
-				Title: "Page", Text: b.String(), Type: "html", FetchedAt: day},
-		)
+		docs = append(docs, index.Document{URL: urlOf(i), Title: "Page", Text: b.String(),
+			Type: "html", FetchedAt: day, Addr: netip.AddrFrom4([4]byte{192, 0, byte(i % 7), 1}),
+			Links: []index.Link{
+				{URL: urlOf(i + 1), Text: "about " + vocabulary[i%11]},
+				{URL: urlOf(i * i % n), Text: "called squares"},
+			}[:1+i%2]})
+		if i%7 == 6 { // not all hosts have the same number of links
+			docs[i].Links = nil
+		}
 	}
 	return docs
 }
+
+func urlOf(i int) store.URL { return store.URL(fmt.Sprintf("http://h%d.example/%d", i%7, i)) }
 
 func search(t *testing.T, s *Service, query string, offset, limit int) Result {
 	t.Helper()
@@ -129,8 +136,8 @@ func TestSearchEqualsOneIndex(t *testing.T) {
 	without, _ := serve(t, nil)
 	s := asking(t, local(t, parts[0]), append(others, without)...)
 	central := local(t, docs)
-	for _, query := range []string{"apple", "lemon date", "fig -pear", "quince site:h3.example",
-		`"apple pear"`, "number17"} {
+	for _, query := range []string{"apple", "lemon date", "quince site:h3.example",
+		`"apple pear"`, "number17", "about", "called fig", "squares -plum"} {
 		for _, at := range []struct{ offset, limit int }{{0, 10}, {10, 7}} {
 			got := search(t, s, query, at.offset, at.limit)
 			want, err := central.Search(t.Context(), query, at.offset, at.limit)
@@ -285,5 +292,73 @@ func TestRange(t *testing.T) {
 	}
 	if _, err := s.Search(t.Context(), "", 0, 1); !errors.Is(err, index.ErrQuery) {
 		t.Errorf("Search of nothing: %v", err)
+	}
+}
+
+// A page is found by a word that only links to it have, in pages of another peer, and pages of
+// hosts that others link to come first. The links of one network of addresses count as few.
+func TestLinks(t *testing.T) {
+	doc := func(url, text string, addr byte, links ...index.Link) index.Document {
+		return index.Document{URL: store.URL(url), Title: url, Text: text, Type: "html",
+			FetchedAt: day, Addr: netip.AddrFrom4([4]byte{203, 0, addr, 1}), Links: links}
+	}
+	var linking []index.Document
+	for i := range 100 {
+		far := index.Link{URL: "http://far.example/", Text: "The Zebra page"}
+		linking = append(linking, doc(fmt.Sprintf("http://a%d.example/", i), "links", byte(i), far),
+			doc(fmt.Sprintf("http://b%d.example/", i), "links", 200,
+				index.Link{URL: "https://near.example/", Text: "zebra"}))
+	}
+	h, _ := serve(t, local(t, linking))
+	s := asking(t, local(t, []index.Document{
+		doc("http://a.example/", "common text", 1),
+		doc("https://far.example/", "common text!", 1), // of which the links say http
+		doc("https://near.example/", "common text?", 1),
+	}), h)
+	for query, want := range map[string]string{
+		"zebra":             "https://far.example/ https://near.example/",
+		"common zebra page": "https://far.example/",
+		"zebra -common":     "", `"the zebra"`: "", "zebra site:near.example": "https://near.example/",
+		"common": "https://far.example/ https://near.example/ http://a.example/",
+	} {
+		r := search(t, s, query, 0, 10)
+		var got []string
+		for _, h := range r.Hits {
+			got = append(got, string(h.URL))
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %s", query, got, want)
+		}
+		if query == "common" {
+			far, near := r.Hits[0].Score/r.Hits[2].Score, r.Hits[1].Score/r.Hits[2].Score
+			if far < 1.1 || far > 1.15 || near > 1.05 {
+				t.Errorf("100 networks multiply the score by %.3f, and one by %.3f", far, near)
+			}
+		}
+	}
+}
+
+// A phrase is found in a page with a low score although many pages of a higher one seem to have it.
+func TestRarePhrase(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	text := func(words int) string {
+		var b strings.Builder
+		for range words {
+			fmt.Fprintf(&b, "w%d ", rng.IntN(1e6))
+		}
+		return b.String()
+	}
+	var docs []index.Document
+	for i := range 600 {
+		docs = append(docs, index.Document{URL: urlOf(i), Type: "html", FetchedAt: day,
+			Text: text(50) + "rare" + text(50) + " rare x phrase y phrase"})
+	}
+	docs = append(docs, index.Document{URL: urlOf(600), Type: "html", FetchedAt: day,
+		Text: text(2000) + "rare phrase"})
+	h, _ := serve(t, local(t, docs))
+	s := asking(t, nil, h)
+	if r := search(t, s, `"rare phrase"`, 0, 10); len(r.Hits) != 1 || r.Hits[0].URL != urlOf(600) ||
+		len(r.Hits[0].Snippet.Marks) != 2 || r.Failed > 0 || r.Partial {
+		t.Errorf("found %+v", r)
 	}
 }

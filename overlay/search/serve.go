@@ -18,9 +18,15 @@ const (
 	maxAtOnce = 2
 	// stepTime bounds the computation of a step, with the wait for its turn.
 	stepTime = 2 * time.Second
+	// maxSteps is the number of requests of a conversation: a search counts, ranks, asks for links,
+	// maxRounds times for snippets, and then maybe again for each of the three.
+	maxSteps = 6 + maxRounds
 )
 
-var errBusy = errors.New("busy")
+var (
+	errBusy  = errors.New("busy")
+	errHosts = errors.New("links to too many hosts requested")
+)
 
 // Serve answers the requests of other peers until the returned Server is closed.
 func (s *Service) Serve() *wire.Server {
@@ -50,9 +56,8 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 		return c.Send(reply{Refused: errBusy.Error()})
 	}
 	defer l.close()
-	for _, step := range []func(context.Context, request, *localSearch) (reply, error){
-		countStep, rankStep, snippetStep,
-	} {
+	for n := range maxSteps {
+		step := stepOf(n, r)
 		a, err := s.inTurn(ctx, func(ctx context.Context) (reply, error) { return step(ctx, r, l) })
 		if err != nil {
 			a = reply{Refused: err.Error()}
@@ -66,6 +71,19 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 		}
 	}
 	return nil
+}
+
+// stepOf returns how the request number n of a conversation is answered.
+func stepOf(n int, r request) func(context.Context, request, *localSearch) (reply, error) {
+	switch {
+	case n == 0:
+		return countStep
+	case n == 1, r.Rank != nil:
+		return rankStep
+	case len(r.Linking) > 0:
+		return linkingStep
+	}
+	return snippetStep
 }
 
 // inTurn runs a step when fewer than maxAtOnce others run.
@@ -85,10 +103,10 @@ func (s *Service) inTurn(
 
 func countStep(ctx context.Context, _ request, l *localSearch) (reply, error) {
 	c, err := l.count(ctx)
-	a := reply{Pages: c.Pages, With: c.With}
+	a := reply{Pages: c.Pages, With: c.With, Anchors: newAnchors(c.Anchors), Hosts: c.hosts}
 	for _, n := range c.copies[:min(len(c.copies), MaxCopies)] {
 		a.Copies = append(a.Copies, copyReply{n.naming, n.indexed, n.whole, n.Pages,
-			n.With})
+			n.With, newAnchors(n.Anchors)})
 	}
 	return a, err
 }
@@ -97,13 +115,27 @@ func rankStep(ctx context.Context, r request, l *localSearch) (reply, error) {
 	if err := r.Rank.check(len(l.query.Words)); err != nil {
 		return reply{}, err
 	}
-	sum := index.Counts{Pages: r.Rank.Pages, With: r.Rank.With}
-	res, err := l.rank(ctx, sum, r.Rank.Limit, r.Rank.Copies)
-	a := reply{Total: res.Total, Partial: res.Partial}
+	sum := index.Counts{Pages: r.Rank.Pages, With: r.Rank.With,
+		Anchors: openAnchors(r.Rank.Anchors)}
+	if len(r.Linking) > maxHits {
+		return reply{}, errHosts
+	}
+	res, err := l.rank(ctx, ranking{sum, r.Rank.Limit, r.Rank.Copies, r.Rank.Verify,
+		r.Rank.Snippets, r.Linking})
+	a := reply{Total: res.Total, Partial: res.Partial, Linking: res.linking,
+		Snippets: newSnippets(res.snippets)}
 	for _, h := range res.Hits {
 		a.Hits = append(a.Hits, newHit(h))
 	}
 	return a, err
+}
+
+func linkingStep(ctx context.Context, r request, l *localSearch) (reply, error) {
+	if len(r.Linking) > maxHits {
+		return reply{}, errHosts
+	}
+	all, err := l.linking(ctx, r.Linking)
+	return reply{Linking: all}, err
 }
 
 func snippetStep(ctx context.Context, r request, l *localSearch) (reply, error) {
@@ -111,13 +143,16 @@ func snippetStep(ctx context.Context, r request, l *localSearch) (reply, error) 
 		return reply{}, fmt.Errorf("%d snippets requested", len(r.Shown))
 	}
 	all, err := l.snippets(ctx, r.Shown)
-	var a reply
+	return reply{Snippets: newSnippets(all)}, err
+}
+
+func newSnippets(all []index.Snippet) (out []snippet) {
 	for _, s := range all {
-		w := snippet{Text: s.Text}
+		w := snippet{Text: s.Text, Lacks: s.Lacks}
 		for _, m := range s.Marks[:min(len(s.Marks), maxMarks)] {
 			w.Marks = append(w.Marks, m[0], m[1])
 		}
-		a.Snippets = append(a.Snippets, w)
+		out = append(out, w)
 	}
-	return a, err
+	return out
 }

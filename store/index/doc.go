@@ -11,7 +11,7 @@
 // all indexes. The score is BM25 over the text, the title and the headings (Robertson et al.,
 // "Simple BM25 extension to multiple weighted fields", 2004). The lengths of fields are compared
 // with constants and not with the mean of the index, so that the score of a page depends on
-// nothing else in its index.
+// nothing else in its index. Links of other hosts count as well; see links.go.
 //
 // Words are reduced to their stems in the languages of language.go; the language of a page is
 // detected. Scripts without spaces between words are indexed as pairs of characters. Positions

@@ -2,6 +2,7 @@ package index
 
 import (
 	"crypto/sha256"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -23,6 +24,9 @@ type Document struct {
 	Canonical store.URL
 	// Archive is the place of the response in the archive.
 	Archive store.Location
+	Addr    netip.Addr // of the server; may be missing
+	// Links are those to pages of other hosts, without repetitions, at most MaxLinks.
+	Links []Link
 }
 
 // Digest identifies the text of a page: pages with equal digests are copies.
@@ -49,6 +53,8 @@ const (
 	fieldFilter  = "f" // terms such as "site:example.org"
 	fieldMeta    = "m"
 	fieldPairs   = "p" // a pairSet
+	fieldAnchor  = "a" // see links.go
+	fieldLinked  = "l" // see links.go
 )
 
 var encMode = func() cbor.EncMode {
@@ -97,6 +103,7 @@ func (s *stemmer) analyze(d Document) (*analyzed, error) {
 			a.fields = append(a.fields, f)
 		}
 	}
+	a.fields = append(a.fields, s.links(d, mark)...)
 	return a, nil
 }
 
@@ -145,20 +152,28 @@ func (s *stemmer) text(name, text string, mark byte) (*field, pairSet) {
 
 // filters returns the field with the terms that the filters of a query look for.
 func filters(d Document, lang string) *field {
-	f := &field{name: fieldFilter, options: bleve.IndexField | bleve.SkipFreqNorm,
-		freqs: bleve.TokenFrequencies{}}
-	add := func(term string) { f.freqs[term] = single(term)[term] }
+	f := newTerms(fieldFilter)
 	for host := d.URL.Host(); host != ""; {
-		add(filterSite + host)
+		f.add(filterSite + host)
 		_, host, _ = strings.Cut(host, ".")
 	}
-	add(filterType + d.Type)
+	f.add(filterType + d.Type)
 	if lang != "" {
-		add(filterLang + lang)
+		f.add(filterLang + lang)
 	}
-	add(filterDay + d.FetchedAt.UTC().Format(dayForm))
-	f.length = len(f.freqs)
+	f.add(filterDay + d.FetchedAt.UTC().Format(dayForm))
 	return f
+}
+
+// newTerms returns a field of terms of which occurrences are not counted.
+func newTerms(name string) *field {
+	return &field{name: name, options: bleve.IndexField | bleve.SkipFreqNorm,
+		freqs: bleve.TokenFrequencies{}}
+}
+
+func (f *field) add(term string) {
+	f.freqs[term] = single(term)[term]
+	f.length = len(f.freqs)
 }
 
 // The filters begin with these words.

@@ -24,7 +24,7 @@ var (
 )
 
 // format is the version of what is stored. An index of another version is built again.
-const format = 2
+const format = 3
 
 // The internal keys of the index.
 var (

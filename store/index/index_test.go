@@ -272,7 +272,7 @@ func TestSearchEnds(t *testing.T) {
 	defer r.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	res, err := r.Search(ctx, q, Counts{1, []uint64{1}}, 10, nil)
+	res, err := r.Search(ctx, q, Counts{Pages: 1, With: []uint64{1}}, 10, nil)
 	if err != nil || !res.Partial {
 		t.Errorf("Search() = %+v, %v, want a partial result", res, err)
 	}
@@ -342,5 +342,22 @@ func TestSnippet(t *testing.T) {
 	}
 	if len(s.Text) > snippetBytes || strings.Contains(s.Text, "\n") {
 		t.Errorf("snippet %q", s.Text)
+	}
+}
+
+// The marks of neighbouring pairs of characters are one.
+func TestSnippetOfPairs(t *testing.T) {
+	x := open(t)
+	d := page("http://a.example/", "T", "你没想过需要了解 word")
+	apply(t, x, d)
+	r, err := x.Reader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	q, _ := Parse("需要了解")
+	if s := r.Snippet(q, Meta{}, d.Text); len(s.Marks) != 1 ||
+		s.Text[s.Marks[0][0]:s.Marks[0][1]] != "需要了解" {
+		t.Errorf("marks %v in %q", s.Marks, s.Text)
 	}
 }

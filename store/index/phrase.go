@@ -4,6 +4,9 @@ import "slices"
 
 // hasPhrases reports whether all phrases occur in a text.
 func hasPhrases(text string, phrases [][]string) bool {
+	if len(phrases) == 0 {
+		return true
+	}
 	longest := 0
 	for _, p := range phrases {
 		longest = max(longest, len(p))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -42,13 +43,20 @@ const (
 	checkEvery = 1024
 )
 
-// Counts says how rare the words of a query are.
+// anchorBoost is the weight of a source of links with a word, as weight.boost is of an occurrence.
+const anchorBoost = 1
+
+// Counts says how rare the words of a query are, and what links say.
 type Counts struct {
 	Pages uint64   // in the index
 	With  []uint64 // those with each of Query.Words, in order
+	// Anchors are the pages of which most links have words of the query; see Best. They need not
+	// be in the index.
+	Anchors []Anchor
 }
 
-// Add adds the counts of another index for the same query.
+// Add adds the counts of another index for the same query. When all are added, Best chooses the
+// anchors.
 func (c *Counts) Add(other Counts) {
 	c.Pages += other.Pages
 	for len(c.With) < len(other.With) {
@@ -57,6 +65,7 @@ func (c *Counts) Add(other Counts) {
 	for i, n := range other.With {
 		c.With[i] += n
 	}
+	c.Anchors = addAnchors(c.Anchors, other.Anchors)
 }
 
 // Hit is a page that matches a query.
@@ -68,7 +77,7 @@ type Hit struct {
 // Result is the result of a search.
 type Result struct {
 	Hits []Hit // best first
-	// Total is the number of pages that match; with phrases, those that have all words.
+	// Total is the number of pages that match; with phrases, at least that.
 	Total int
 	// Partial says that the search ended early, or looked up phrases in only some of the pages.
 	Partial bool
@@ -111,7 +120,8 @@ func (r *Reader) Count(q Query) (Counts, error) {
 		c.With = append(c.With, u.count())
 		u.close()
 	}
-	return c, nil
+	c.Anchors, err = r.anchors(&q)
+	return c, err
 }
 
 // Idf returns how much the word number i of a query counts; rare words count more.
@@ -139,9 +149,10 @@ type scored struct {
 
 func (s *scored) close() { s.text.close(); s.title.close(); s.heading.close() }
 
-// score returns the part of the score of a page that is due to the word.
-func (s *scored) score(doc uint64) (float64, error) {
-	tf := s.text.weigh(doc, weightText)
+// score returns the part of the score of a page that is due to the word. Links with the word have
+// a number of sources.
+func (s *scored) score(doc uint64, sources int) (float64, error) {
+	tf := s.text.weigh(doc, weightText) + anchorBoost*float64(sources)
 	for _, f := range []struct {
 		u union
 		w weight
@@ -160,6 +171,7 @@ type search struct {
 	words    []*scored
 	required []union // the text of words, and the filters
 	excluded []union
+	anchored map[uint64]*Anchor // by page
 	best     ranking
 	limit    int
 	total    int
@@ -169,13 +181,18 @@ type search struct {
 type Texter func(Meta) (string, error)
 
 // Search returns the best limit pages that match a query, at most MaxHits. It ranks by counts,
-// the sums of those of all indexes that are searched. It needs text only for phrases; pages of
-// which the text cannot be read have none. If ctx ends, it returns what it has, as Partial.
+// the sums of those of all indexes that are searched. Phrases are looked up in the texts; pages of
+// which the text cannot be read have none. Without text, hits may lack a phrase: those that their
+// pairs of words do not exclude are returned. If ctx ends, it returns what it has, as Partial.
 func (r *Reader) Search(
 	ctx context.Context, q Query, counts Counts, limit int, text Texter,
 ) (Result, error) {
 	limit = min(max(limit, 1), MaxHits)
-	s := &search{r: r, limit: limit}
+	anchored, err := r.pagesOf(counts.Anchors, len(q.Words))
+	if err != nil {
+		return Result{}, err
+	}
+	s := &search{r: r, limit: limit, anchored: anchored}
 	if len(q.Phrases) > 0 {
 		s.limit = phraseCandidates
 	}
@@ -184,6 +201,9 @@ func (r *Reader) Search(
 		return Result{}, err
 	}
 	ended, err := s.run(ctx)
+	if err == nil && len(s.anchored) > 0 {
+		err = s.runAnchored(&q, counts)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -280,26 +300,75 @@ func (s *search) run(ctx context.Context) (ended bool, err error) {
 		if doc, err = s.next(doc); err != nil || doc == noDoc {
 			return true, err
 		}
-		excluded, err := s.isExcluded(doc)
-		if err != nil {
-			return true, err
-		}
-		if excluded {
+		if s.anchored[doc] != nil {
 			continue
 		}
-		s.total++
-		score := 0.
-		for _, w := range s.words {
-			part, err := w.score(doc)
-			if err != nil {
-				return true, err
-			}
-			score += part
-		}
-		if err := s.offer(doc, score); err != nil {
+		if err := s.consider(doc, nil); err != nil {
 			return true, err
 		}
 	}
+}
+
+// consider offers a page that has all words, unless it is excluded. anchor may be nil.
+func (s *search) consider(doc uint64, anchor *Anchor) error {
+	excluded, err := s.isExcluded(doc)
+	if err != nil || excluded {
+		return err
+	}
+	s.total++
+	score := 0.
+	for i, w := range s.words {
+		sources := 0
+		if anchor != nil {
+			sources = len(anchor.Sources[i])
+		}
+		part, err := w.score(doc, sources)
+		if err != nil {
+			return err
+		}
+		score += part
+	}
+	return s.offer(doc, score)
+}
+
+// runAnchored visits the anchored pages. They match if each word is in the text or in links. It
+// opens the query again, because cursors do not go back.
+func (s *search) runAnchored(q *Query, counts Counts) error {
+	again := &search{r: s.r}
+	defer again.close()
+	if err := again.open(q, counts); err != nil {
+		return err
+	}
+	s.words, again.words = again.words, s.words
+	s.required, again.required = again.required, s.required
+	s.excluded, again.excluded = again.excluded, s.excluded
+	for _, doc := range slices.Sorted(maps.Keys(s.anchored)) {
+		ok, err := s.matches(doc, s.anchored[doc])
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := s.consider(doc, s.anchored[doc]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matches reports whether a page has all of s.required, some of the words in links.
+func (s *search) matches(doc uint64, anchor *Anchor) (bool, error) {
+	for i, u := range s.required {
+		at, err := u.seek(doc)
+		if err != nil {
+			return false, err
+		}
+		if at != doc && (i >= len(s.words) || len(anchor.Sources[i]) == 0) {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // next returns the first page from n on that all of s.required have.
@@ -362,7 +431,7 @@ func (s *search) result(
 		if len(res.Hits) == limit {
 			return res, nil
 		}
-		if len(phrases) > 0 && (ctx.Err() != nil || text == nil) {
+		if len(phrases) > 0 && ctx.Err() != nil {
 			res.Partial = true
 			return res, nil //nolint:nilerr // the result says so
 		}
@@ -373,7 +442,7 @@ func (s *search) result(
 		if hit == nil {
 			continue
 		}
-		if len(phrases) > 0 {
+		if len(phrases) > 0 && text != nil {
 			if t, err := text(hit.Meta); err != nil || !hasPhrases(t, phrases) {
 				continue
 			}

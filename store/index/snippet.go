@@ -19,6 +19,8 @@ type Snippet struct {
 	Text string
 	// Marks are the places of the words in Text, in bytes: start and end.
 	Marks [][2]int
+	// Lacks says that the page lacks a phrase of the query.
+	Lacks bool
 }
 
 // match is a place of a word of a query.
@@ -32,10 +34,15 @@ func (r *Reader) Snippet(q Query, m Meta, text string) Snippet {
 		start = max(0, bestPlace(all)-leadBytes)
 	}
 	start, end := cutText(text, start)
-	s := Snippet{Text: oneLine(text[start:end])}
+	s := Snippet{Text: oneLine(text[start:end]), Lacks: !hasPhrases(text, q.Phrases)}
 	for _, at := range all {
 		if at.start >= start && at.end <= end {
-			s.Marks = append(s.Marks, [2]int{at.start - start, at.end - start})
+			mark := [2]int{at.start - start, at.end - start}
+			if n := len(s.Marks); n > 0 && mark[0] < s.Marks[n-1][1] { // overlapping pairs
+				s.Marks[n-1][1] = mark[1]
+			} else {
+				s.Marks = append(s.Marks, mark)
+			}
 		}
 	}
 	return s

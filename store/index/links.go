@@ -1,0 +1,273 @@
+package index
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"math"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+	"golang.org/x/net/publicsuffix"
+
+	"peerd/store"
+)
+
+// Link is a link to a page of another host.
+type Link struct {
+	URL  store.URL
+	Text string
+}
+
+// Limits of links.
+const (
+	// MaxLinks is the number of links of a page that are indexed.
+	MaxLinks = 256
+	// maxAnchorWords is the number of words of a link that are indexed.
+	maxAnchorWords = 12
+	// MaxAnchors is the number of anchors that Best returns.
+	MaxAnchors = 64
+	// MaxSources is the number of sources that count for a word and a page.
+	MaxSources = 4
+	// MaxLinking is the number of sources that Linking returns.
+	MaxLinking = 32
+	// maxScan is the number of terms that are read for a word in a segment of an index.
+	maxScan = 1 << 14
+	// slots is the number of sources that a network of addresses can be.
+	slots = 4
+)
+
+// Source is a source of links: a registered domain in a network of addresses, /24 or /48. All
+// domains in one network are at most slots sources. The numbers are evenly distributed, so that
+// the least of many are a random sample of them.
+type Source uint32
+
+// sourceOf returns the source of the links of a host.
+func sourceOf(host string, addr netip.Addr) Source {
+	domain, err := publicsuffix.EffectiveTLDPlusOne(host)
+	if err != nil {
+		domain = host
+	}
+	if !addr.IsValid() {
+		return Source(xxhash.Sum64String(domain))
+	}
+	slot := byte('0' + xxhash.Sum64String(domain)%slots)
+	return Source(xxhash.Sum64String(store.SubnetOf(addr).String() + string(slot)))
+}
+
+// Target identifies the page to which a link refers, by the digest of its URL.
+type Target = store.Digest
+
+// targetsOf returns the pages that a link refers to: many pages have moved from http to https.
+func targetsOf(u store.URL) []Target {
+	if rest, ok := strings.CutPrefix(string(u), "http://"); ok {
+		return []Target{u.Digest(), store.URL("https://" + rest).Digest()}
+	}
+	return []Target{u.Digest()}
+}
+
+// The terms of links contain the source, and are only read from the dictionary of the index: each
+// source counts once, however many of its pages have the link.
+//
+//	fieldLinked  host 00 source(4)
+//	fieldAnchor  term of a word 00 target(16) source(4)
+
+// links returns the fields with the links of a page in a language.
+func (s *stemmer) links(d Document, language byte) []*field {
+	if len(d.Links) == 0 {
+		return nil
+	}
+	source := string(binary.BigEndian.AppendUint32(nil, uint32(sourceOf(d.URL.Host(), d.Addr))))
+	hosts, anchors := newTerms(fieldLinked), newTerms(fieldAnchor)
+	for _, l := range d.Links[:min(len(d.Links), MaxLinks)] {
+		hosts.add(l.URL.Host() + "\x00" + source)
+		targets, n := targetsOf(l.URL), 0
+		words(l.Text, func(word []byte, _, _ int, paired bool) bool {
+			term := s.term(markOf(language, word, paired), string(word)) + "\x00"
+			for _, t := range targets {
+				anchors.add(term + string(t[:]) + source)
+			}
+			n++
+			return n < maxAnchorWords
+		})
+	}
+	return []*field{hosts, anchors}
+}
+
+// Anchor is a page of which links have words of a query.
+type Anchor struct {
+	Target Target
+	// Sources are those of the links with each of Query.Words, in order: the least of them,
+	// ascending, at most MaxSources.
+	Sources [][]Source
+}
+
+// words returns the number of words that links have, and that of the sources.
+func (a *Anchor) words() (words, sources int) {
+	for _, s := range a.Sources {
+		if sources += len(s); len(s) > 0 {
+			words++
+		}
+	}
+	return words, sources
+}
+
+// Best sorts anchors and returns the first MaxAnchors: those with the most words, and of these
+// those with the most sources.
+func Best(all []Anchor) []Anchor {
+	slices.SortFunc(all, func(a, b Anchor) int {
+		aw, as := a.words()
+		bw, bs := b.words()
+		return cmp.Or(cmp.Compare(bw, aw), cmp.Compare(bs, as),
+			bytes.Compare(a.Target[:], b.Target[:]))
+	})
+	return all[:min(len(all), MaxAnchors)]
+}
+
+// addAnchors returns the union of two lists for the same query.
+func addAnchors(a, b []Anchor) []Anchor {
+	at := make(map[Target]int, len(a))
+	for i := range a {
+		at[a[i].Target] = i
+	}
+	for _, x := range b {
+		i, known := at[x.Target]
+		if !known {
+			at[x.Target] = len(a)
+			a = append(a, x)
+			continue
+		}
+		sum := make([][]Source, len(a[i].Sources)) // those of a may be shared
+		for w := range sum {
+			sum[w] = Least(slices.Concat(a[i].Sources[w], x.Sources[w]), MaxSources)
+		}
+		a[i].Sources = sum
+	}
+	return a
+}
+
+// Least sorts sources and returns the first n without repetitions.
+func Least(all []Source, n int) []Source {
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return all[:min(len(all), n)]
+}
+
+// anchors returns the pages of which most links in this index have words of a query.
+func (r *Reader) anchors(q *Query) ([]Anchor, error) {
+	found := map[Target][][]Source{}
+	for i, w := range q.Words {
+		err := r.eachTerm(fieldAnchor, r.terms(q, w), maxScan, func(rest string) {
+			if len(rest) != len(Target{})+4 {
+				return
+			}
+			t := Target([]byte(rest[:len(Target{})]))
+			if found[t] == nil {
+				found[t] = make([][]Source, len(q.Words))
+			}
+			found[t][i] = append(found[t][i], sourceIn(rest[len(t):]))
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	all := make([]Anchor, 0, len(found))
+	for t, sources := range found {
+		for i := range sources {
+			sources[i] = Least(sources[i], MaxSources)
+		}
+		all = append(all, Anchor{t, sources})
+	}
+	return Best(all), nil
+}
+
+// Linking returns the sources of links to a host in this index: the least of them, ascending, at
+// most MaxLinking.
+func (r *Reader) Linking(host string) (all []Source, err error) {
+	err = r.eachTerm(fieldLinked, []string{host}, MaxLinking, func(rest string) {
+		if len(rest) == 4 {
+			all = append(all, sourceIn(rest))
+		}
+	})
+	return Least(all, MaxLinking), err
+}
+
+func sourceIn(term string) Source { return Source(binary.BigEndian.Uint32([]byte(term))) }
+
+// eachTerm calls fn for the terms of a field that begin with one of some terms and a NUL, with what
+// follows, in order, but for each segment of the index again; at most limit times for each of both.
+// Terms of pages that were replaced count until their segment is merged.
+func (r *Reader) eachTerm(field string, terms []string, limit int, fn func(rest string)) error {
+	for _, s := range r.segments {
+		d, err := s.Segment().Dictionary(field)
+		if err != nil {
+			return err
+		}
+		for _, t := range terms {
+			it := d.AutomatonIterator(nil, []byte(t+"\x00"), []byte(t+"\x01"))
+			for range limit {
+				e, err := it.Next()
+				if err != nil {
+					return err
+				}
+				if e == nil {
+					break
+				}
+				fn(e.Term[len(t)+1:])
+			}
+		}
+	}
+	return nil
+}
+
+// pagesOf returns the anchors of pages in this index, by their numbers.
+func (r *Reader) pagesOf(all []Anchor, words int) (map[uint64]*Anchor, error) {
+	byID := make(map[string]*Anchor, len(all))
+	ids := make([]string, 0, len(all))
+	for i, a := range all {
+		if id := string(a.Target[:]); len(a.Sources) == words && byID[id] == nil {
+			byID[id] = &all[i]
+			ids = append(ids, id)
+		}
+	}
+	found, first := map[uint64]*Anchor{}, uint64(0)
+	if len(ids) == 0 {
+		return found, nil
+	}
+	for _, s := range r.segments {
+		docs, err := s.DocNumbers(ids)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range docs.ToArray() {
+			id, err := s.DocID(uint64(n))
+			if err != nil {
+				return nil, err
+			}
+			found[first+uint64(n)] = byID[string(id)]
+		}
+		first += uint64(s.FullSize())
+	}
+	return found, nil
+}
+
+// The number of sources that link to a host influences the scores of its pages: by its logarithm,
+// up to manySources.
+const (
+	linkingWeight = .25
+	manySources   = 10_000
+)
+
+// Factor returns by how much the scores of the pages of a host are multiplied, by the least of the
+// sources of links to it; at most 1 + linkingWeight. If there are MaxLinking of them, the number of
+// all is estimated from the greatest (Bar-Yossef et al., "Counting distinct elements in a data
+// stream", 2002).
+func Factor(linking []Source) float64 {
+	n := float64(len(linking))
+	if len(linking) >= MaxLinking {
+		n = max(n, (n-1)*math.MaxUint32/max(float64(linking[len(linking)-1]), 1))
+	}
+	return 1 + linkingWeight*min(math.Log1p(n)/math.Log1p(manySources), 1)
+}
