@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -13,9 +14,15 @@ import (
 	"peerd/lab/emulate/web"
 )
 
-// siteService is the name of the service of all sites in docker-compose.yml; it resolves to the
-// addresses of all containers that run.
-const siteService = "site"
+// The names of the services in docker-compose.yml; they resolve to the addresses of all containers
+// that run.
+const (
+	peerService = "peer"
+	siteService = "site"
+)
+
+// maxAnswer is the size of the largest answer of a container that is read.
+const maxAnswer = 256 << 20
 
 // Collect asks all sites in containers for what they have seen so far and evaluates that. Figures
 // that only the peers know are 0.
@@ -93,7 +100,7 @@ func get(ctx context.Context, at netip.AddrPort, path string, to any) error {
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("testnet: get %s: %s", req.URL, resp.Status)
 	}
-	if err := json.NewDecoder(resp.Body).Decode(to); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(to); err != nil {
 		return fmt.Errorf("testnet: get %s: %w", req.URL, err)
 	}
 	return nil
