@@ -28,7 +28,8 @@ that start later. It runs in a container:
   docker-compose exec site /peerd testnet ctl load site-7 500ms
   docker-compose exec site /peerd testnet ctl cut peer-1 peer-2
   docker-compose exec site /peerd testnet ctl heal`,
-		Args: cli.NoArgs,
+		Args: cobra.ArbitraryArgs,
+		RunE: cli.Group,
 	}
 	order := func(verb string, names []string, o testnet.Order) func(*cobra.Command) error {
 		return func(cmd *cobra.Command) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"net"
 	"net/netip"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"peerd/lab/emulate"
+	"peerd/lab/emulate/wan"
+	"peerd/lab/emulate/web"
 )
 
 // Peers and sites have places, other addresses have none, and the network knows the same places.
@@ -175,5 +178,44 @@ func TestContained(t *testing.T) {
 	}
 	if err := send(ctx, at, Order{Verb: strings.Repeat("x", maxOrder)}); err == nil {
 		t.Error("a request without end was read")
+	}
+}
+
+// The page times of containers are those of the distances and of the site, for the peer that has
+// fetched a page and for the others.
+func TestTimesOfContainers(t *testing.T) {
+	d := Distances{Net: netip.MustParsePrefix("10.78.0.0/16"), Seed: 1}
+	near, far, site := hostAddr(d.Net, 0, 2), hostAddr(d.Net, 0, 3), siteAddr(d.Net, 0)
+	link := func(a netip.Addr) wan.Link {
+		from, _ := d.place(a)
+		to, _ := d.place(site)
+		return d.plan().World.Link(from, to)
+	}
+	if link(far).RTT < link(near).RTT {
+		near, far = far, near
+	}
+	start := time.Now()
+	hit := web.Hit{Start: start, End: start.Add(30 * time.Millisecond), Host: "a.test", Path: "/",
+		Addr: site, Peer: far, Bytes: 1000, Reused: true, Page: true}
+	in := emulate.Input{Peers: 2, Subnets: []emulate.Subnet{{Hosts: []string{"a.test"}, Owner: 1}}}
+	d.times(&in, []web.Hit{hit, {Host: "a.test", Path: "/robots.txt", Addr: site, Peer: near}},
+		map[netip.Addr]int{near: 0, far: 1})
+	r := Report{Report: emulate.Evaluate(in)}
+	ms := func(a netip.Addr) float64 {
+		return float64(web.LinkTime(link(a), 1000, true)+30*time.Millisecond) / 1e6
+	}
+	if math.Abs(r.Download.P90-ms(far)) > .01 || math.Abs(r.Oracle.P90-ms(near)) > .01 ||
+		r.Assigned != r.Download || r.OptimalShare != 0 {
+		t.Errorf("%+v; want %v by the peer and %v by the nearer one", r, ms(far), ms(near))
+	}
+	table := r.Table()
+	for text, want := range map[string]bool{"oracle": true, "fastest peer": true, "overhead": false,
+		"estimations": false} {
+		if strings.Contains(table, text) != want {
+			t.Errorf("%q is in the table: %v\n%s", text, !want, table)
+		}
+	}
+	if r.conclude(DefaultBounds); strings.Contains(r.Conclusion(), "p90") {
+		t.Errorf("%q judges page times", r.Conclusion())
 	}
 }
