@@ -2,7 +2,7 @@
 
 GO ?= go
 
-.PHONY: help build lab crawllet test integration race sim lint fuzz docs image sbom reproducible ci clean
+.PHONY: help build lab crawllet test integration race sim lint fuzz docs image packages reproducible ci clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,11 +43,10 @@ image: ## build the container image
 	mkdir -p dist/data
 	docker build -t peerd -f cmd/peerd/compose/Dockerfile .
 
-sbom: ## build dist/peerd, and the list of all modules in it with their hashes
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o dist/peerd ./cmd/peerd
-	$(GO) version -m dist/peerd > dist/peerd.modules
+packages: ## build Debian packages, archives and lists of components into dist/packages
+	.ci/packages
 
-reproducible: ## build peerd twice, once with an empty cache, and compare the bytes
+reproducible: ## build the packages twice, once with an empty cache, and compare the bytes
 	.ci/reproducible
 
 ci: ## run everything that must pass before a change lands

@@ -140,7 +140,7 @@ func New(o Options) (n *Node, err error) {
 		leaving: newLeaveState(), registry: metrics.NewRegistry()}
 	if o.hasAPI() {
 		n.journal = newJournal()
-		if o.Emulation == nil {
+		if !o.sharesMachine() {
 			n.journal.file = o.Home.JournalFile()
 			if err := n.journal.load(n.journal.file, n.started); err != nil {
 				n.log.Warn("failed to read the moves before this start", "err", err)

@@ -44,8 +44,10 @@ import (
 
 func (n *Node) openStore() (err error) {
 	so := store.Options{Logger: n.log}
-	if n.opts.Emulation != nil { // many peers share one process
+	if n.opts.sharesMachine() {
 		so.MemTable, so.IndexCache = 8<<20, 4<<20
+	}
+	if n.opts.Emulation != nil {
 		so.Disk = n.opts.Emulation.Disk
 	}
 	if n.db, err = store.Open(n.opts.Home.StoreDir(), so); err != nil {
@@ -98,7 +100,7 @@ func (n *Node) openNet() error {
 	c.Bootstrap, c.Known, c.MDNS = boot, known, n.opts.Config.MDNS
 	c.NAT = n.opts.Config.NAT && n.usesInternet()
 	c.Relay = n.opts.Config.Relay
-	if n.opts.Config.Libp2pMetrics && n.opts.hasAPI() && n.opts.Emulation == nil {
+	if n.opts.Config.Libp2pMetrics && n.opts.hasAPI() && !n.opts.sharesMachine() {
 		c.Metrics = n.registry
 	}
 	c.Limiter, c.NoQUIC = peerTraffic{n.traffic}, n.opts.Config.Traffic.Limits().Limited()
@@ -116,7 +118,7 @@ func (n *Node) openNet() error {
 	if n.opts.Emulation != nil {
 		c.TCPDialer, c.TransportOptions = n.opts.Emulation.DialPeer, n.opts.Emulation.Transport
 	}
-	if memory := int(n.opts.Config.Memory); memory > 0 && n.opts.Emulation == nil {
+	if memory := int(n.opts.Config.Memory); memory > 0 && !n.opts.sharesMachine() {
 		wire.LimitMemory(memory / messagePart)
 	}
 	if err := n.setAdmission(&c); err != nil {

@@ -55,7 +55,13 @@ type Emulation struct {
 	// TimeScale multiplies the waiting times that are meant for the Internet and are too long
 	// for a run of a minute; 0 and 1 keep them.
 	TimeScale float64
+	// OwnMachine says that the peer has a machine or a container of its own, so that it uses files,
+	// memory and connections as any peer does.
+	OwnMachine bool
 }
+
+// sharesMachine reports whether other peers run on this machine in the same emulation.
+func (o Options) sharesMachine() bool { return o.Emulation != nil && !o.Emulation.OwnMachine }
 
 // hasAPI reports whether the peer has an admin API.
 func (o Options) hasAPI() bool {

@@ -13,10 +13,11 @@ import (
 	"peerd/internal/backoff"
 )
 
-// openGuard builds the guard of this peer's own networks. An emulation replaces them.
+// openGuard builds the guard of this peer's own networks. On a machine that
+// peers of an emulation share there are none.
 func (n *Node) openGuard() {
 	n.guard = fetch.NewGuard(n.opts.Config.Crawl.AllowNet)
-	if n.opts.Emulation == nil {
+	if !n.opts.sharesMachine() {
 		n.guard.Refuse(fetch.NewOwnNetworks(n.ownAddrs))
 	}
 }

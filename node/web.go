@@ -46,7 +46,7 @@ func idleConnections(memory int64, files uint64) int {
 }
 
 // fetchConfig returns the limits on web servers and connections by the settings. Peers that share
-// a process with others keep the defaults of package fetch.
+// a machine with others keep the defaults of package fetch.
 func (n *Node) fetchConfig() (_ fetch.Config, err error) {
 	fc := fetch.DefaultConfig()
 	conf := n.opts.Config.Crawl
@@ -66,7 +66,8 @@ func (n *Node) fetchConfig() (_ fetch.Config, err error) {
 	}
 	if n.opts.Emulation != nil {
 		fc.Dial = n.opts.Emulation.DialWeb
-	} else {
+	}
+	if !n.opts.sharesMachine() {
 		memory := int64(n.opts.Config.Memory)
 		fc.MaxIdle = idleConnections(memory, openFiles())
 		fc.MaxSessions, fc.BodyMemory = fc.MaxIdle, memory/bodyPart

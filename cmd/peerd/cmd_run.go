@@ -111,7 +111,7 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 		return err
 	}
 	cfg.LimitMemory()
-	if cfg.Sandbox {
+	if cfg.Sandbox && (o.emulate == nil || !o.emulate.Net.IsValid()) { // a container is one
 		if err := node.Sandbox(home, cfg); err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 		Logger:    log,
 	}
 	if o.emulate != nil {
-		if options.Emulation, err = testnet.Emulation(*o.emulate); err != nil {
+		if options.Emulation, err = emulation(cmd.Context(), *o.emulate, log); err != nil {
 			return err
 		}
 	}
@@ -146,6 +146,22 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 		return nil
 	}
 	return err
+}
+
+// emulation returns the emulated network that s describes. In a container, its distances change
+// until ctx ends.
+func emulation(
+	ctx context.Context, s emulate.Spec, log *slog.Logger,
+) (*node.Emulation, error) {
+	if !s.Net.IsValid() {
+		return testnet.Emulation(s)
+	}
+	c, err := testnet.NewContained(s, log)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	go c.Follow(ctx)
+	return c.Emulation(s.TimeScale), nil
 }
 
 // notifySystemd tells systemd, if that has started the process, that the peer listens and, when ctx

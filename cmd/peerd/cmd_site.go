@@ -30,6 +30,8 @@ site gives the container an address, which needs CAP_NET_ADMIN.`,
 	f.IntVar(&o.Number, "number", 0, "number of the site, from 0")
 	f.TextVar(&o.Net, "net", netip.Prefix{}, "`network` of a container, an IPv4 /16, in which "+
 		"the site takes its address; its number is that of the container in its service")
+	f.Uint64Var(&o.Distances, "distances", 0, "with --net: seed of the distances between "+
+		"containers, which the first site changes for \"peerd testnet ctl\"; 0: none")
 	f.IntVar(&o.Of, "of", 1, "number of sites")
 	f.IntVar(&o.Pages, "pages", 100, "number of pages, over all sites")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of everything that is random")

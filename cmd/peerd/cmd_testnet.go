@@ -53,7 +53,7 @@ Several strategies run one after the other over the same sites:
 	f.StringVar(&o.Keep, "keep", "", "keep the home directories of the peers in this `directory`")
 	f.StringVar(&o.SiteBind, "site-bind", "", "`host:port` that serves all sites too")
 	cli.JSONFlag(cmd, &o.json)
-	cmd.AddCommand(newTestnetReportCommand())
+	cmd.AddCommand(newTestnetReportCommand(), newTestnetCtlCommand())
 	return cmd
 }
 

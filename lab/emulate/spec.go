@@ -22,6 +22,9 @@ type Spec struct {
 	TimeScale float64 `json:"time_scale"`
 	// Peer is the number of the peer that this process is; the sites ignore it.
 	Peer int `json:"peer"`
+	// Net, if valid, is the network of containers in which the process runs. Then only Seed and
+	// TimeScale count, and a Seed of 0 means no emulation.
+	Net netip.Prefix `json:"net"`
 }
 
 // Layout returns the layout.

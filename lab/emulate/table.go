@@ -6,11 +6,11 @@ import (
 	"text/tabwriter"
 )
 
-// Timed reports whether the report has the peers' figures, and not only those of the sites.
+// Timed reports whether the report has page times.
 func (r Report) Timed() bool { return r.Download != Times{} }
 
-// Table returns the report as a text table that ends with a newline. Without the peers' figures
-// it has the lines of the others only.
+// Table returns the report as a text table that ends with a newline. Without page times, or a
+// strategy and with it the peers' figures, it has the lines of the others only.
 func (r Report) Table() string {
 	if !r.Timed() {
 		return r.lines()
@@ -36,7 +36,7 @@ func (r Report) lines() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
-	if r.Timed() {
+	if r.Strategy != "" {
 		line("crawl", "%d peers, %d sites, strategy %s, seed %d, %.1f s", r.Peers, r.Sites,
 			r.Strategy, r.Seed, r.WallSeconds)
 	} else {
@@ -46,9 +46,14 @@ func (r Report) lines() string {
 		r.Coverage, r.Overlap)
 	line("hosts per peer", "balance %.2f (standard deviation over mean; 0 is even)", r.Balance)
 	if r.Timed() {
-		line("subnets",
-			"%.0f %% at the fastest peer, %.0f %% within a tenth of it, %.1f estimations each",
-			100*r.OptimalShare, 100*r.NearOptimalShare, r.EstimationsPerSubnet)
+		text := fmt.Sprintf("%.0f %% at the fastest peer, %.0f %% within a tenth of it",
+			100*r.OptimalShare, 100*r.NearOptimalShare)
+		if r.Strategy != "" {
+			text += fmt.Sprintf(", %.1f estimations each", r.EstimationsPerSubnet)
+		}
+		line("subnets", "%s", text)
+	}
+	if r.Strategy != "" {
 		line("measuring", "%.1f probes a subnet, %d connections in all without a request",
 			r.ProbesPerSubnet, r.ExtraRequests)
 		line("overhead", "%.2f URLs and %.0f control bytes between peers for each page",

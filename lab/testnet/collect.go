@@ -4,21 +4,29 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"peerd/lab/emulate"
 	"peerd/lab/emulate/web"
 )
 
-// siteService is the name of the service of all sites in docker-compose.yml; it resolves to the
-// addresses of all containers that run.
-const siteService = "site"
+// The names of the services in docker-compose.yml; they resolve to the addresses of all containers
+// that run.
+const (
+	peerService = "peer"
+	siteService = "site"
+)
+
+// maxAnswer is the size of the largest answer of a container that is read.
+const maxAnswer = 256 << 20
 
 // Collect asks all sites in containers for what they have seen so far and evaluates that. Figures
-// that only the peers know are 0.
+// that only the peers know are 0; page times are computed from the distances, if there are any.
 func Collect(ctx context.Context, most Bounds) (Report, error) {
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", siteService)
 	if err != nil {
@@ -28,12 +36,20 @@ func Collect(ctx context.Context, most Bounds) (Report, error) {
 	for _, a := range addrs {
 		at = append(at, netip.AddrPortFrom(a.Unmap(), bindPort))
 	}
-	return collect(ctx, at, most)
+	// Without distances nothing listens there.
+	var control controlState
+	if len(addrs) > 0 {
+		_ = get(ctx, controlAddr(netip.PrefixFrom(at[0].Addr(), 16).Masked()), "/", &control)
+	}
+	return collect(ctx, at, control.Distances, most)
 }
 
-// collect evaluates the audits at the additional addresses of sites.
-func collect(ctx context.Context, at []netip.AddrPort, most Bounds) (Report, error) {
+// collect evaluates the audits at the additional addresses of sites, and with distances their logs.
+func collect(
+	ctx context.Context, at []netip.AddrPort, d Distances, most Bounds,
+) (Report, error) {
 	var sites []web.Site
+	var log []web.Hit
 	in := emulate.Input{}
 	peers := make(map[netip.Addr]int) // number
 	for _, a := range at {
@@ -55,9 +71,23 @@ func collect(ctx context.Context, at []netip.AddrPort, most Bounds) (Report, err
 				owner, most = peers[addr], c.Pages
 			}
 		}
-		in.Subnets = append(in.Subnets, emulate.Subnet{Hosts: []string{a.String()}, Owner: owner})
+		subnet := emulate.Subnet{Hosts: []string{a.String()}, Owner: owner}
+		if d.Seed != 0 {
+			hits, err := getLog(ctx, a)
+			if err != nil {
+				return Report{}, err
+			}
+			if i := slices.IndexFunc(hits, func(h web.Hit) bool { return h.Page }); i >= 0 {
+				subnet.Hosts[0] = hits[i].Host // a container serves one site
+			}
+			log = append(log, hits...)
+		}
+		in.Subnets = append(in.Subnets, subnet)
 	}
 	in.Peers = len(peers)
+	if d.Seed != 0 {
+		d.times(&in, log, peers)
+	}
 	answered := in.Audit.Sites
 	// Sites that do not answer have pages, too.
 	in.Audit.Sites, in.Audit.PagesExpected = len(sites), 0
@@ -77,8 +107,67 @@ func collect(ctx context.Context, at []netip.AddrPort, most Bounds) (Report, err
 	return r, nil
 }
 
+// times gives in what the emulated distances make of the log of a site: each page, how long the peer
+// took for it, and how long others would have. Waits at a peer, and changes of the distances, are not
+// in it. peers are their numbers.
+func (d Distances) times(in *emulate.Input, log []web.Hit, peers map[netip.Addr]int) {
+	world := d.plan().World
+	addrs := make([]netip.Addr, len(peers))
+	for a, i := range peers {
+		addrs[i] = a
+	}
+	hits := map[string]web.Hit{}
+	for _, h := range log {
+		if h.Page {
+			hits["http://"+h.Host+h.Path] = h
+		}
+	}
+	in.PageTime = func(peer int, url string, reused bool) time.Duration {
+		h := hits[url]
+		from, ok1 := d.place(addrs[peer])
+		to, ok2 := d.place(h.Addr)
+		if !ok1 || !ok2 {
+			return 0
+		}
+		return web.LinkTime(world.Link(from, to), h.Bytes, reused) + h.End.Sub(h.Start)
+	}
+	owners := map[string]int{}
+	for _, s := range in.Subnets {
+		for _, host := range s.Hosts {
+			owners[host] = s.Owner
+		}
+	}
+	for url, h := range hits {
+		peer := peers[h.Peer]
+		in.Downloads = append(in.Downloads, emulate.Download{
+			Peer: peer, URL: url, Bytes: h.Bytes, Took: in.PageTime(peer, url, h.Reused),
+			Reused: h.Reused, Estimation: peer != owners[h.Host],
+		})
+	}
+}
+
 // get reads JSON from the additional address of a site.
 func get(ctx context.Context, at netip.AddrPort, path string, to any) error {
+	return read(ctx, at, path, func(d *json.Decoder) error { return d.Decode(to) })
+}
+
+// getLog reads the log of a site.
+func getLog(ctx context.Context, at netip.AddrPort) (log []web.Hit, err error) {
+	err = read(ctx, at, "/-/log", func(d *json.Decoder) error {
+		for d.More() {
+			var h web.Hit
+			if err := d.Decode(&h); err != nil {
+				return err
+			}
+			log = append(log, h)
+		}
+		return nil
+	})
+	return log, err
+}
+
+func read(ctx context.Context, at netip.AddrPort, path string, decode func(*json.Decoder) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.String()+path, nil)
@@ -93,7 +182,7 @@ func get(ctx context.Context, at netip.AddrPort, path string, to any) error {
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("testnet: get %s: %s", req.URL, resp.Status)
 	}
-	if err := json.NewDecoder(resp.Body).Decode(to); err != nil {
+	if err := decode(json.NewDecoder(io.LimitReader(resp.Body, maxAnswer))); err != nil {
 		return fmt.Errorf("testnet: get %s: %w", req.URL, err)
 	}
 	return nil

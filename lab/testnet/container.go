@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -49,13 +48,13 @@ func (o *SiteOptions) enter(ctx context.Context) error {
 		return fmt.Errorf("site: %d sites in %s: want an IPv4 /16, and at most %d sites", o.Of,
 			o.Net, maxContainers)
 	}
-	name, err := containerName(ctx)
+	own, err := ownAddr(o.Net)
 	if err != nil {
-		return fmt.Errorf("site: name of this container: %w", err)
+		return fmt.Errorf("site: address of this container: %w", err)
 	}
-	n, err := replica(name)
+	n, err := replicaAt(ctx, own)
 	if err != nil {
-		return err
+		return fmt.Errorf("site: number of this container: %w", err)
 	}
 	if n > o.Of {
 		return fmt.Errorf("site: this is container %d of the service, want %d as --of says", n,
@@ -73,38 +72,45 @@ func (o *SiteOptions) enter(ctx context.Context) error {
 	return nil
 }
 
-// containerName returns the name by which the engine's name server knows this container. The
-// hosts file, which knows another one, is not asked.
-func containerName(ctx context.Context) (string, error) {
-	host, err := os.Hostname()
+// ownAddr returns the address of this machine in a network.
+func ownAddr(network netip.Prefix) (netip.Addr, error) {
+	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return "", err
+		return netip.Addr{}, err
 	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", host)
-	if err != nil {
-		return "", err
+	for _, a := range all {
+		p, err := netip.ParsePrefix(a.String())
+		if err == nil && network.Contains(p.Addr()) {
+			return p.Addr(), nil
+		}
 	}
+	return netip.Addr{}, fmt.Errorf("no address in %s", network)
+}
+
+// replicaAt returns the number of the container with an address. The engine's name server is asked;
+// the hosts file knows another name.
+func replicaAt(ctx context.Context, at netip.Addr) (int, error) {
 	conf, err := dns.ClientConfigFromFile("/etc/resolv.conf")
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	reverse, err := dns.ReverseAddr(addrs[0].Unmap().String())
+	reverse, err := dns.ReverseAddr(at.String())
 	if err != nil {
-		return "", err
+		return 0, err
 	}
 	q := new(dns.Msg).SetQuestion(reverse, dns.TypePTR)
 	for _, server := range conf.Servers {
 		r, err := dns.ExchangeContext(ctx, q, net.JoinHostPort(server, conf.Port))
 		if err != nil {
-			return "", err
+			return 0, err
 		}
 		for _, rr := range r.Answer {
 			if ptr, ok := rr.(*dns.PTR); ok {
-				return ptr.Ptr, nil
+				return replica(ptr.Ptr)
 			}
 		}
 	}
-	return "", errors.New("no name server knows it")
+	return 0, fmt.Errorf("no name server knows %s", at)
 }
 
 // replica returns the number in the name of a container: 3 in peerd_site_3.peerd_web and in
@@ -113,7 +119,7 @@ func replica(name string) (int, error) {
 	first, _, _ := strings.Cut(name, ".")
 	n, err := strconv.Atoi(first[strings.LastIndexAny(first, "_-")+1:])
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("site: the container's name %q does not end with a number", first)
+		return 0, fmt.Errorf("the container's name %q does not end with a number", first)
 	}
 	return n, nil
 }

@@ -82,7 +82,7 @@ func TestCollect(t *testing.T) {
 			fetchPage(t, site.Host, netip.AddrPortFrom(site.Addrs[0], uint16(w.Port())))
 		}
 	}
-	r, err := collect(t.Context(), at, Bounds{Overlap: 0.4})
+	r, err := collect(t.Context(), at, Distances{}, Bounds{Overlap: 0.4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestCollect(t *testing.T) {
 	if got := r.Conclusion(); got != want {
 		t.Errorf("Conclusion() = %q, want %q", got, want)
 	}
-	r, err = collect(t.Context(), at, Bounds{Overlap: 0.5, Early: 1})
+	r, err = collect(t.Context(), at, Distances{}, Bounds{Overlap: 0.5, Early: 1})
 	if got := r.Conclusion(); err != nil || got != "fell short: coverage 0.6667, want 1; "+
 		"2 sites answered, want 3" {
 		t.Errorf("Conclusion() within the bounds = %q, %v", got, err)

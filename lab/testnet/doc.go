@@ -15,6 +15,7 @@
 // and database of places; evaluate.go collecting the figures; report.go the report, its
 // conclusion, and a table of several; scenario.go faults during a crawl; site.go one site
 // as a process; process.go peers and sites of an emulated network as processes; container.go,
-// address_linux.go, address_other.go its number and address in a container; collect.go the report
-// of sites in containers.
+// container_linux.go, container_other.go its number and address in a container; distances.go the
+// distances between containers, control.go their changes; collect.go the report of sites in
+// containers.
 package testnet

@@ -24,6 +24,9 @@ type SiteOptions struct {
 	Listen string
 	// Net, if valid, is the network of a container, which then decides Number, Listen and Bind.
 	Net netip.Prefix
+	// Distances, if not 0, is the seed of the distances between the containers of Net. They are
+	// emulated by the peers; the first site has their changes.
+	Distances uint64
 	// Emulate, if not nil, is an emulated network: then all its sites are served, on their
 	// addresses in it, and Number, Of, Pages, Seed, Listen and MinDelay are not used.
 	Emulate *emulate.Spec
@@ -54,6 +57,10 @@ func ServeSite(ctx context.Context, o SiteOptions) (err error) {
 	g.Go(func() error { return w.Run(ctx) })
 	if o.Net.IsValid() && o.Number == 0 {
 		g.Go(func() error { return serveNames(ctx, namesAddr(o.Net), w.Sites()) })
+		if o.Distances != 0 {
+			d := Distances{Net: o.Net.Masked(), Seed: o.Distances}
+			g.Go(func() error { return serveControl(ctx, d, controlAddr(o.Net)) })
+		}
 	}
 	err = g.Wait()
 	if o.LogDir != "" {

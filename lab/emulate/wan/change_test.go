@@ -2,6 +2,8 @@ package wan
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -92,5 +94,59 @@ func TestNetworkChange(t *testing.T) {
 	defer d.Close()
 	if took := time.Since(start); took < 150*ms {
 		t.Errorf("a dial: %v, want at least 150ms", took)
+	}
+}
+
+// What is sent during a cut arrives when it has ended, and so does what was in flight.
+func TestCutConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := pair(t, Link{RTT: 100 * ms, Bps: 1e6})
+		start := time.Now()
+		if _, err := near.Write([]byte("before")); err != nil {
+			t.Fatal(err)
+		}
+		near.change(Link{RTT: 100 * ms, Bps: 1e6, Cut: true})
+		if _, err := near.Write([]byte("during")); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Minute, func() { near.change(Link{RTT: 100 * ms, Bps: 1e6}) })
+		if got := readN(t, far, 12); string(got) != "beforeduring" ||
+			time.Since(start) != time.Minute {
+			t.Errorf("%q arrived after %v, want all of it after 1m", got, time.Since(start))
+		}
+	})
+}
+
+// A dial to another part of the network ends with its context, or succeeds when the parts are
+// connected again; places in the same part are not cut off from each other.
+func TestDialWhileCut(t *testing.T) {
+	n := testNetwork(t, ms)
+	whole := n.World()
+	addr := listen(t, echo)
+	n.Change(whole.Parted(0, 1))
+	short, cancel := context.WithTimeout(t.Context(), 20*ms)
+	defer cancel()
+	if c, err := n.Dialer(0, client)(short, "tcp", addr); !errors.Is(err, short.Err()) {
+		t.Fatalf("dial = %v, %v, want %v", c, err, context.DeadlineExceeded)
+	}
+	done := make(chan error, 1)
+	go func() {
+		c, err := n.Dialer(0, client)(t.Context(), "tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		t.Fatalf("dial ended during the cut: %v", err)
+	case <-time.After(50 * ms):
+	}
+	n.Change(whole)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if both := whole.Parted(0, 1).Parted(1, 1); both.Link(0, 1).Cut || !both.Parted(1, 2).Link(0, 1).Cut {
+		t.Error("Link() is wrong about who is cut off from whom")
 	}
 }

@@ -38,6 +38,7 @@ type line struct {
 	delay  time.Duration // one way
 	jitter time.Duration // at most, one way
 	bps    float64
+	cut    bool // nothing arrives
 	pieces []piece
 	held   int       // bytes of pieces, and pieceCost each
 	free   time.Time // when the link has sent all queued data
@@ -58,18 +59,19 @@ type piece struct {
 func newLine(l Link, rng *rand.Rand) *line {
 	flight := 2 * l.Bps * l.RTT.Seconds()
 	return &line{
-		delay: l.RTT / 2, jitter: l.Jitter / 2, bps: l.Bps, rng: rng,
+		delay: l.RTT / 2, jitter: l.Jitter / 2, bps: l.Bps, cut: l.Cut, rng: rng,
 		window: int(min(max(flight, minWindow), maxWindow)),
 		ready:  make(chan struct{}, 1), space: make(chan struct{}, 1), dead: make(chan struct{}),
 	}
 }
 
 // change sets another link. New data does not overtake data in flight, and the window
-// does not change.
+// does not change. What a cut has held back arrives, if it is due, when the link is whole again.
 func (l *line) change(k Link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.delay, l.jitter, l.bps = k.RTT/2, k.Jitter/2, k.Bps
+	l.delay, l.jitter, l.bps, l.cut = k.RTT/2, k.Jitter/2, k.Bps, k.Cut
+	wake(l.ready)
 }
 
 // send queues all of b, waiting for free space in the window. It returns early when stop
@@ -201,12 +203,15 @@ func (l *line) alarm(wait time.Duration) <-chan time.Time {
 }
 
 // take copies data that is due into p. If none is due, it returns how long to wait, or 0
-// if no data is in flight.
+// if no data is in flight or the link is cut.
 func (l *line) take(p []byte, now time.Time) (n int, wait time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.cause != nil {
 		return 0, 0, l.cause
+	}
+	if l.cut {
+		return 0, 0, nil
 	}
 	crowded := l.held > l.window/2
 	for n < len(p) && len(l.pieces) > 0 && !l.pieces[0].due.After(now) {

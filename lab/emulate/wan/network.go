@@ -23,13 +23,15 @@ type Network struct {
 	places map[netip.Addr]int
 	conns  map[*Conn]ends
 	dials  uint64
+	change chan struct{} // closed by the next Change or Close
 	closed bool
 	open   sync.WaitGroup // connections
 }
 
 // NewNetwork returns a network without addresses.
 func NewNetwork(w *World) *Network {
-	return &Network{world: w, places: make(map[netip.Addr]int), conns: make(map[*Conn]ends)}
+	return &Network{world: w, places: make(map[netip.Addr]int), conns: make(map[*Conn]ends),
+		change: make(chan struct{})}
 }
 
 // World returns the current world.
@@ -48,6 +50,10 @@ func (n *Network) Change(w *World) {
 		panic("wan: new world has fewer places")
 	}
 	n.world = w
+	if !n.closed {
+		close(n.change)
+		n.change = make(chan struct{})
+	}
 	for c, ends := range n.conns {
 		c.change(w.Link(ends.from, ends.to))
 	}
@@ -99,8 +105,11 @@ func (n *Network) Dialer(
 func (n *Network) dial(
 	ctx context.Context, d *net.Dialer, e ends, network, addr string,
 ) (net.Conn, error) {
+	l, err := n.whole(ctx, e)
+	if err != nil {
+		return nil, err
+	}
 	start := time.Now()
-	l := n.World().Link(e.from, e.to)
 	rng, err := n.newRand()
 	if err != nil {
 		return nil, err
@@ -119,6 +128,26 @@ func (n *Network) dial(
 		return nil, err
 	}
 	return n.adopt(raw, e, rng)
+}
+
+// whole returns the link between two places when it is not cut.
+func (n *Network) whole(ctx context.Context, e ends) (Link, error) {
+	for {
+		n.mu.Lock()
+		l, change, closed := n.world.Link(e.from, e.to), n.change, n.closed
+		n.mu.Unlock()
+		if closed {
+			return l, net.ErrClosed
+		}
+		if !l.Cut {
+			return l, nil
+		}
+		select {
+		case <-change:
+		case <-ctx.Done():
+			return l, ctx.Err()
+		}
+	}
 }
 
 // newRand returns the source of jitter for the next connection.
@@ -158,6 +187,9 @@ func (n *Network) forget(c *Conn) {
 // goroutines of connections have returned.
 func (n *Network) Close() error {
 	n.mu.Lock()
+	if !n.closed {
+		close(n.change)
+	}
 	n.closed = true
 	conns := make([]*Conn, 0, len(n.conns))
 	for c := range n.conns {

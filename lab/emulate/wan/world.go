@@ -35,6 +35,8 @@ type Link struct {
 	Jitter time.Duration
 	// Bps is the bandwidth of one connection in bytes per second, in each direction.
 	Bps float64
+	// Cut holds back everything that is sent, dials included, until the link is whole again.
+	Cut bool
 }
 
 // MeanRTT returns the expected round-trip time: RTT plus half of the jitter.
@@ -68,6 +70,7 @@ type node struct {
 	lastMile time.Duration
 	bps      float64
 	load     time.Duration // added to every round trip
+	part     int
 }
 
 // NewWorld returns a world of the given places. A round-trip time is that of light in
@@ -195,6 +198,14 @@ func (w *World) Loaded(place int, by time.Duration) *World {
 	return c
 }
 
+// Parted returns w with a place in a part of the network. Places in different parts are cut off
+// from each other; at first all are in part 0.
+func (w *World) Parted(place, part int) *World {
+	c := w.clone()
+	c.nodes[place].part = part
+	return c
+}
+
 func (w *World) clone() *World {
 	return &World{seed: w.seed, base: w.base, nodes: slices.Clone(w.nodes), lo: w.lo, hi: w.hi}
 }
@@ -215,5 +226,6 @@ func (w *World) Link(a, b int) Link {
 		RTT:    rtt + na.load + nb.load,
 		Jitter: time.Duration(share * float64(rtt)),
 		Bps:    min(na.bps, nb.bps),
+		Cut:    na.part != nb.part,
 	}
 }

@@ -35,13 +35,16 @@ func (w *Web) PageTimeIn(world *wan.World, place int, rawURL string, reused bool
 	if world == nil {
 		return a.delay
 	}
-	link := world.Link(place, w.cfg.Place(s.id))
+	return LinkTime(world.Link(place, w.cfg.Place(s.id)), w.bodyBytes(s, a), reused) + a.delay
+}
+
+// LinkTime returns the expected time of a download of bytes over a link, without the server's delay.
+func LinkTime(link wan.Link, bytes int64, reused bool) time.Duration {
 	trips := 2
 	if reused {
 		trips = 1
 	}
-	return time.Duration(trips)*link.MeanRTT() + a.delay +
-		link.Transfer(headerBytes+w.bodyBytes(s, a))
+	return time.Duration(trips)*link.MeanRTT() + link.Transfer(headerBytes+bytes)
 }
 
 // bodyBytes returns the length of an answer; it renders a page that was not requested

@@ -3,6 +3,8 @@ package testnet
 import (
 	"fmt"
 	"net/netip"
+	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,3 +36,7 @@ func addAddresses(addrs []netip.Addr) error {
 	}
 	return nil
 }
+
+// restartProcess replaces this process by one with the same program, arguments and number. Nothing
+// is written before; files and connections are closed.
+func restartProcess() error { return syscall.Exec("/proc/self/exe", os.Args, os.Environ()) }
