@@ -3,8 +3,8 @@
 // visit is due. Papapetrou 2003, section 4.3, has crawlers that run at the site do so.
 //
 // A [Watcher] compares the files with their versions of before, when it starts and from time to
-// time, and receives the file system's events in between. It opens no connection and reads no
-// content: the pages are fetched from the web server as all others are. It tells an [Announcer],
+// time, and receives the file system's events in between. It opens no connection: the pages are
+// fetched from the web server as all others are, or reported from their files ([Files]). It tells an [Announcer],
 // which also stores the versions; a change that is not announced before a crash is found again.
 //
 // Only directories are watched. What is not a regular file with the name of a page, what begins
@@ -14,9 +14,11 @@ package localsite
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,4 +134,36 @@ func urls(site store.URL, file string, changed bool) []store.URL {
 		}
 	}
 	return found
+}
+
+// Files returns the files, relative to the root, that a web server may answer with for a URL: those
+// of which it is the first of the URLs that are announced.
+func Files(site, u store.URL) []string {
+	rest, ok := strings.CutPrefix(string(u), string(site))
+	if !ok {
+		return nil
+	}
+	name, err := url.PathUnescape(rest)
+	if err != nil {
+		return nil
+	}
+	names := []string{name}
+	if name == "" || strings.HasSuffix(name, "/") {
+		names = []string{name + "index.html", name + "index.htm"}
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		if !fs.ValidPath(name) || strings.ContainsRune(name, 0) || !isPage(path.Base(name)) {
+			return true
+		}
+		all := urls(site, name, false)
+		return len(all) == 0 || all[0] != u
+	})
+}
+
+// Type returns the media type of the page in a file.
+func Type(name string) string {
+	if strings.EqualFold(path.Ext(name), ".xhtml") {
+		return "application/xhtml+xml"
+	}
+	return "text/html"
 }

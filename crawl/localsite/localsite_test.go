@@ -325,3 +325,21 @@ func TestAnnouncementFails(t *testing.T) {
 	}
 	l.expect(t, "after the failure", want)
 }
+
+// TestFiles verifies which files are read for a URL: none that is left out.
+func TestFiles(t *testing.T) {
+	for u, want := range map[store.URL]string{
+		site: "index.html index.htm", site + "a/": "a/index.html a/index.htm",
+		site + "a/b.html": "a/b.html", site + "a%20b.html": "a b.html", site + "c.xhtml": "c.xhtml",
+		// The web server may redirect, or answer with something else.
+		site + "index.html": "", site + "a": "", site + "a.php": "", site + "a.html?x": "",
+		site + ".git/a.html": ".git/a.html", // is never announced
+		site + ".a.html":     "", site + "a%2Fb.html": "", site + "..%2Fa.html": "",
+		site + "%2E%2E/a.html": "", site + "/a.html": "", site + "a%00.html": "",
+		"http://other.test/a.html": "",
+	} {
+		if got := strings.Join(Files(site, u), " "); got != want {
+			t.Errorf("Files(%s) = %q, want %q", u, got, want)
+		}
+	}
+}
