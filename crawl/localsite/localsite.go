@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"peerd/crawl/canon"
+	"peerd/crawl/similar"
 	"peerd/internal/faults"
 	"peerd/store"
 )
@@ -32,12 +33,28 @@ import (
 type Version struct {
 	Size    int64 `cbor:"1,keyasint"`
 	ModTime int64 `cbor:"2,keyasint"` // Unix nanoseconds
+	// Gist is a hash of the text, and Links one of the links and of what crawlers are told, as they
+	// were announced; 0: not known.
+	Gist  uint64 `cbor:"3,keyasint,omitempty"`
+	Links uint64 `cbor:"4,keyasint,omitempty"`
+}
+
+// sameFile reports whether a file has not been written since.
+func (v Version) sameFile(old Version) bool {
+	return v.Size == old.Size && v.ModTime == old.ModTime
+}
+
+// trivial reports whether a page has the same links as before, and the same text but for numbers,
+// dates and very few words.
+func (v Version) trivial(old Version) bool {
+	return v.Gist != 0 && old.Gist != 0 &&
+		similar.Simhash(v.Gist).Distance(similar.Simhash(old.Gist)) <= similar.Near
 }
 
 // Change is a file that is new, changed or deleted.
 type Change struct {
 	Path    string      // of the file, relative to the root, with slashes
-	URLs    []store.URL // of its page: one or two
+	URLs    []store.URL // of its page: one or two; none if the change is trivial
 	Version Version     // now
 	// Changed is false if the site is read for the first time: then the pages are only to be
 	// fetched if they never were.
