@@ -25,9 +25,9 @@ import (
 // A page that the peer does not report is requested as every other, and a peer cannot report that
 // a page has gone, so it can withhold none that the owner knows.
 //
-// One difference suffices, if the page is different a second time, after the usual wait. The peer is
-// not asked again: that would tell it to correct a lie. A difference does not count if the owner's
-// two copies differ, too: the page is another one each time, or has just changed.
+// One difference suffices, if the page is different a second time, after the usual wait. The peer
+// is not asked again: that would tell it to correct a lie. A difference does not count if the
+// owner's two copies differ, too: the page is another one each time, or has just changed.
 
 const (
 	// sampleFirst is the number of pages that are all requested, and sampleShare the share after.

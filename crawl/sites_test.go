@@ -61,7 +61,9 @@ func filesRig(t *testing.T, s *site, n int, file func(i int, page string) string
 	e.resolves("a.test", s.addr.Addr())
 	o = newRig(t, "", 0, func(c *crawl.Config) { c.Workers = 2 })
 	o.own("a.test", s)
-	o.remote = func(_ context.Context, peer string, q store.FetchRequest) (store.FetchReport, error) {
+	o.remote = func(_ context.Context, peer string, q store.FetchRequest) (
+		store.FetchReport, error,
+	) {
 		asked.Add(1)
 		if peer != "local" || !q.File {
 			t.Errorf("%s was asked for %+v", peer, q)
@@ -189,7 +191,9 @@ func TestPagesThatDiffer(t *testing.T) {
 		fmt.Fprint(w, words(5000+int(k.Add(1)), 120))
 	})
 	remote := o.remote
-	o.remote = func(ctx context.Context, p string, q store.FetchRequest) (store.FetchReport, error) {
+	o.remote = func(ctx context.Context, p string, q store.FetchRequest) (
+		store.FetchReport, error,
+	) {
 		if strings.HasSuffix(string(q.URL), "/random") {
 			q.URL = s.url("a.test", "/p1")
 		}

@@ -4,8 +4,9 @@
 //
 // A [Watcher] compares the files with their versions of before, when it starts and from time to
 // time, and receives the file system's events in between. It opens no connection: the pages are
-// fetched from the web server as all others are, or reported from their files ([Files]). It tells an [Announcer],
-// which also stores the versions; a change that is not announced before a crash is found again.
+// fetched from the web server as all others are, or reported from their files ([Files]). It tells
+// an [Announcer], which also stores the versions; a change that is not announced before a crash is
+// found again.
 //
 // Only directories are watched. What is not a regular file with the name of a page, what begins
 // with a dot, and what symbolic links lead to is left out.
