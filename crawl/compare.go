@@ -64,9 +64,12 @@ func compare(said, found store.FetchReport) comparison {
 // different beyond limit bits, and it is unclear if they differ in fewer, but in more than alike.
 func compareFile(said, found store.FetchReport, limit int) comparison {
 	p, q := similar.Simhash(said.Content.Fingerprint), similar.Simhash(found.Content.Fingerprint)
-	if kindOf(said) != answerPage || kindOf(found) != answerPage || p == 0 || q == 0 ||
-		said.Content.Digest == found.Content.Digest {
+	switch {
+	case kindOf(said) != answerPage, kindOf(found) != answerPage, p == 0 && q == 0,
+		said.Content.Digest == found.Content.Digest:
 		return compare(said, found)
+	case p == 0 || q == 0:
+		return unclear
 	}
 	shared, all := overlap(said.Links, found.Links)
 	switch d := p.Distance(q); {

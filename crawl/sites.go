@@ -59,6 +59,7 @@ type siteKey struct{ peer, host string }
 type look struct {
 	peer string
 	said store.FetchReport
+	at   time.Time
 	// first is what this peer found at first, if that was something else.
 	first *store.FetchReport
 }
@@ -127,11 +128,16 @@ func (s *siteReports) asked(k siteKey, reported bool, now time.Time) {
 	s.silent.Add(k, f)
 }
 
-// waits reports whether a page is to be requested because of a report of it.
-func (s *siteReports) waits(u store.URL) bool {
+// waits reports whether a page is to be requested because of a report of it, which is not so old
+// that the page may have changed.
+func (s *siteReports) waits(u store.URL, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.looks[u]
+	l, ok := s.looks[u]
+	if ok && now.Sub(l.at) > claimFor {
+		delete(s.looks, u)
+		return false
+	}
 	return ok
 }
 
@@ -150,7 +156,7 @@ func (s *siteReports) believes(k siteKey, e store.Entry, now time.Time) bool {
 
 // hold keeps a report until this peer has requested the page. It forgets reports if there are too
 // many: their pages count as requested.
-func (s *siteReports) hold(u store.URL, peer string, said store.FetchReport) {
+func (s *siteReports) hold(u store.URL, peer string, said store.FetchReport, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for other := range s.looks {
@@ -159,7 +165,7 @@ func (s *siteReports) hold(u store.URL, peer string, said store.FetchReport) {
 		}
 		delete(s.looks, other)
 	}
-	s.looks[u] = look{peer: peer, said: said}
+	s.looks[u] = look{peer: peer, said: said, at: now}
 }
 
 // compare compares what this peer has found with the report of it, if there is one. It returns the
@@ -175,6 +181,9 @@ func (s *siteReports) compare(u store.URL, found store.FetchReport, now time.Tim
 		return x, "", false, nil
 	}
 	delete(s.looks, u)
+	if now.Sub(l.at) > claimFor {
+		return x, "", false, nil
+	}
 	r := s.reporter(siteKey{l.peer, u.Host()})
 	result := compareFile(l.said, found, r.limit())
 	switch {
@@ -245,7 +254,7 @@ func (c *Crawler) fetchOrAsk(
 		req.CompareText, req.IfNoneMatch, req.IfModifiedSince = true, "", ""
 		return c.fetchLocally(ctx, job, req, gap)
 	}
-	if c.sites.waits(u) {
+	if c.sites.waits(u, time.Now()) {
 		return look()
 	}
 	peer := c.sites.choose(job.Host, c.speakers(u), time.Now())
@@ -271,7 +280,7 @@ func (c *Crawler) fetchOrAsk(
 		c.log.Debug("page was not reported from a file", "url", u, "peer", peer, "err", err)
 		return c.fetchLocally(ctx, job, req, gap)
 	case !c.sites.believes(key, job.Entry, time.Now()):
-		c.sites.hold(u, peer, rep)
+		c.sites.hold(u, peer, rep, time.Now())
 		return look()
 	}
 	_, err = c.commitRemote(job, rep, 0, 0)

@@ -39,7 +39,7 @@ func TestSampleFindsLies(t *testing.T) {
 					}
 					continue
 				}
-				s.hold(u, "peer", said)
+				s.hold(u, "peer", said, now)
 				_, _, twice, _ := s.compare(u, truth, now)
 				if twice {
 					_, _, _, _ = s.compare(u, truth, now)
@@ -61,5 +61,19 @@ func TestSampleFindsLies(t *testing.T) {
 			t.Errorf("honest for %d pages: %d of %d were not found out, and %d lies believed; "+
 				"want 1 %% at most, and none", honest, missed, trials, believed)
 		}
+	}
+}
+
+// TestOldReport verifies that a page is not compared with a report from long ago: while a server
+// was down, the page may have changed.
+func TestOldReport(t *testing.T) {
+	s, now := newSiteReports(), time.Unix(1, 0)
+	const u store.URL = "http://a.test/"
+	s.hold(u, "peer", store.FetchReport{Outcome: store.OutcomeOK}, now)
+	if !s.waits(u, now.Add(claimFor)) || s.waits(u, now.Add(claimFor+1)) {
+		t.Errorf("a report waits for another time than %v", claimFor)
+	}
+	if _, peer, twice, _ := s.compare(u, store.FetchReport{Status: 404}, now); peer != "" || twice {
+		t.Error("an old report was compared")
 	}
 }
