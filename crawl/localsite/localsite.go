@@ -48,7 +48,7 @@ func (v Version) sameFile(old Version) bool {
 // trivial reports whether a page has the same links as before, and the same text but for numbers,
 // dates and very few words.
 func (v Version) trivial(old Version) bool {
-	return v.Gist != 0 && old.Gist != 0 &&
+	return v.Gist != 0 && old.Gist != 0 && v.Links == old.Links &&
 		similar.Simhash(v.Gist).Distance(similar.Simhash(old.Gist)) <= similar.Near
 }
 
