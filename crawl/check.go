@@ -70,9 +70,13 @@ var errNotAsked = fmt.Errorf("%w: reports of the peer are not believed", ErrNotS
 // reporter is a peer that fetches pages for this one.
 type reporter struct {
 	results   []CheckResult // the newest last
-	agreed    bool          // a check of its report has agreed
+	agreed    int           // checks that have agreed, since it was a liar
 	doubted   bool          // the last one has not
 	unchecked []store.Entry // reported since the last check that agreed
+	// site says that it reports pages of a site on its machine: see sites.go. All it has reported
+	// is unchecked. Of the checks that agreed, exact found the same bytes.
+	site  bool
+	exact int
 }
 
 // claim is a report that waits for this peer's own fetch.
@@ -120,9 +124,9 @@ func (r *reporter) trust(now time.Time) Trust {
 		}
 	}
 	switch {
-	case lies >= minLies && lies*lieShare > len(r.results):
+	case r.site && lies > 0, lies >= minLies && lies*lieShare > len(r.results):
 		return Liar
-	case !r.agreed:
+	case r.agreed == 0, r.site && r.agreed < sampleFirst:
 		return Untested
 	case r.doubted && lies > 0:
 		return Doubted
@@ -219,8 +223,12 @@ func (k *checker) believed(peer string, e store.Entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.reporter(peer)
-	r.unchecked = append(r.unchecked, store.Entry{URL: e.URL, Depth: e.Depth, Kind: e.Kind,
-		Hops: e.Hops, From: e.From})
+	r.unchecked = append(r.unchecked, again(e))
+}
+
+// again returns the entry with which a page is queued again.
+func again(e store.Entry) store.Entry {
+	return store.Entry{URL: e.URL, Depth: e.Depth, Kind: e.Kind, Hops: e.Hops, From: e.From}
 }
 
 // enter notes the result of a check. If the peer is a liar now it returns what is to be fetched
@@ -228,15 +236,23 @@ func (k *checker) believed(peer string, e store.Entry) {
 func (k *checker) enter(peer string, x CheckResult) (again []store.Entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	r := k.reporter(peer)
+	return k.reporter(peer).enter(x)
+}
+
+// enter is checker.enter.
+func (r *reporter) enter(x CheckResult) (again []store.Entry) {
 	r.results = append(r.results, x)
 	r.results = r.results[max(0, len(r.results)-resultsKept):]
 	r.doubted = !x.Agrees
 	if x.Agrees {
-		r.agreed, r.unchecked = true, nil
+		r.agreed++
+	}
+	if x.Agrees && !r.site {
+		r.unchecked = nil
 	}
 	if r.trust(x.At) == Liar {
-		again, r.unchecked, r.agreed = r.unchecked, nil, false
+		again, r.unchecked = r.unchecked, nil
+		r.agreed, r.exact = 0, 0
 	}
 	return again
 }

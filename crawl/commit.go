@@ -120,20 +120,23 @@ func recordFetch(tx *store.Tx, got fetched, rec store.PageRecord) error {
 	return tx.PutRecord(rec)
 }
 
-// commitRemote is commit for a page that an estimator fetched and stores. Its links are
-// routed as if this peer had found them.
+// commitRemote is commit for a page that another peer stores: an estimator, with one request, or
+// a peer at the site, with none. Its links are routed as if this peer had found them.
 func (c *Crawler) commitRemote(
-	job frontier.Job, rep store.FetchReport, gap time.Duration,
+	job frontier.Job, rep store.FetchReport, requests int64, gap time.Duration,
 ) (wait time.Duration, err error) {
 	v := visit{job: job, outcome: outcomeOf(rep)}
 	err = c.routeLinks(c.reportedLinks(job.Entry, rep), &v, func(tx *store.Tx) (err error) {
 		if err := c.observe(tx, &v); err != nil {
 			return err
 		}
-		if wait, err = c.charge(tx, job.Host, 1, gap); err != nil {
+		if wait, err = c.charge(tx, job.Host, requests, gap); err != nil {
 			return err
 		}
-		n := store.Counters{EstimationsRequested: 1}
+		n := store.Counters{EstimationsRequested: requests}
+		if requests == 0 {
+			tx.CountNamed(countSiteReports, 1)
+		}
 		if job.Entry.Kind.Revisit() {
 			n.Revisits = 1
 		}

@@ -20,6 +20,8 @@ const (
 	// alike is the number of bits in which the hashes of two texts differ at most that are
 	// versions of one page. Those of other pages differ in about 32.
 	alike = 12
+	// apart is the number for pages that web servers change by a tenth as they send them.
+	apart = 18
 	// fewLinks is the number of links that say nothing.
 	fewLinks = 3
 )
@@ -54,6 +56,29 @@ func compare(said, found store.FetchReport) comparison {
 		return unclear
 	}
 	return different
+}
+
+// compareFile compares the report of a page from its file with what this peer has found, or two of
+// its own answers. Unlike compare it wants similar texts, and mostly the same links if both have
+// some: a web server that answers with something else than the file counts as different. Texts are
+// different beyond limit bits, and it is unclear if they differ in fewer, but in more than alike.
+func compareFile(said, found store.FetchReport, limit int) comparison {
+	p, q := similar.Simhash(said.Content.Fingerprint), similar.Simhash(found.Content.Fingerprint)
+	switch {
+	case kindOf(said) != answerPage, kindOf(found) != answerPage, p == 0 && q == 0,
+		said.Content.Digest == found.Content.Digest:
+		return compare(said, found)
+	case p == 0 || q == 0:
+		return unclear
+	}
+	shared, all := overlap(said.Links, found.Links)
+	switch d := p.Distance(q); {
+	case d > limit, len(found.Links) > 0 && all > fewLinks && 2*shared < all:
+		return different
+	case d > alike:
+		return unclear
+	}
+	return same
 }
 
 // answer is the kind of an answer.

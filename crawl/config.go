@@ -120,6 +120,9 @@ type Config struct {
 	// CheckReports is the share of the pages that other peers fetch for this one, which this one
 	// fetches again to check their reports; 0 means that all are believed.
 	CheckReports float64
+	// File returns the file of a page of a site on this machine, for the owner of the site's
+	// subnet. It may be nil.
+	File func(store.URL) (SiteFile, error)
 	// Gap must equal Frontier's Gap. It is also the wait between the redirects of a
 	// robots.txt.
 	Gap time.Duration

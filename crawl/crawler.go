@@ -38,7 +38,8 @@ type Crawler struct {
 	spaceWait     time.Duration
 	storeFull     atomic.Bool // the last write failed for lack of space
 
-	checks *checker // of what other peers report
+	checks *checker     // of what other peers report
+	sites  *siteReports // of peers on the machines of sites
 
 	loggedNoSpace atomic.Pointer[time.Time] // when lack of space was last logged
 }
@@ -61,7 +62,7 @@ func New(cfg Config) (*Crawler, error) {
 		budget: newPageBudget(cfg.MaxPages), remoteFetches: newRemoteFetches(cfg.RemoteWorkers),
 		connects: make(chan struct{}, maxConcurrentConnects), contents: newContentIndex(),
 		sitemaps: make(chan struct{}, maxConcurrentSitemaps), spaceWait: spaceWait,
-		checks: newChecker(cfg.CheckReports),
+		checks: newChecker(cfg.CheckReports), sites: newSiteReports(),
 	}, nil
 }
 
@@ -189,7 +190,7 @@ func (c *Crawler) runJob(
 		req.CompareText = true
 		return c.fetchLocally(ctx, job, req, gap)
 	case d.Peer == "":
-		return c.fetchLocally(ctx, job, req, gap)
+		return c.fetchOrAsk(ctx, job, req, gap)
 	}
 	how := c.checks.handle(d.Peer, job.Host, time.Now())
 	switch how {
@@ -236,6 +237,11 @@ func (c *Crawler) fetchLocally(
 	gap = max(gap, c.serverPause(job, rep))
 	if findingOf(rep).failed() {
 		return false, c.requeueFailed(job, rep, began, gap, true)
+	}
+	if twice, err := c.checkSite(job.Entry.URL, got); twice || err != nil {
+		wait, late := c.chargeSeparately(job.Host, 1, gap)
+		c.cfg.Frontier.Release(job, false, gap, wait)
+		return false, errors.Join(err, late)
 	}
 	wait, err := c.commit(got, job, gap)
 	c.forgetUnstored(job.Entry.URL, err)
@@ -296,7 +302,7 @@ func (c *Crawler) fetchRemotely(
 	case findingOf(rep).failed():
 		return false, c.requeueFailed(job, rep, began, gap, false)
 	}
-	wait, err := c.commitRemote(job, rep, gap)
+	wait, err := c.commitRemote(job, rep, 1, gap)
 	if err == nil {
 		c.checks.believed(peer, job.Entry)
 	}

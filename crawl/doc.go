@@ -36,5 +36,7 @@
 //	robotsfetch.go  its requests; robotsrefresh.go: its refresh
 //	visits.go       revisits and hints of sitemaps
 //	admit.go        Gate: traps; visit.go: what it learns from a page
+//	check.go        checks of what other peers report; compare.go: comparisons
+//	sites.go        pages that peers on the machines of sites report from files
 //	remotefetch.go  fetching for other peers; connect.go: connections only; reserve.go: politeness
 package crawl

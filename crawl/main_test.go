@@ -293,6 +293,9 @@ func (r *rig) Dispatch(p netip.Prefix) crawl.Dispatch {
 func (r *rig) RequestFetch(
 	ctx context.Context, _ netip.Prefix, peer string, q store.FetchRequest,
 ) (store.FetchReport, error) {
+	if r.remote == nil {
+		return store.FetchReport{}, crawl.ErrNotSent
+	}
 	return r.remote(ctx, peer, q)
 }
 

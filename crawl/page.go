@@ -67,6 +67,7 @@ type fetched struct {
 	links     []store.Pending // in scope, without duplicates
 	hints     []sitemap.Entry // from a sitemap
 	counts    []string        // named counters to increment
+	file      bool            // read from a file on this machine, not requested
 	unchanged bool            // the body equals that of the stored record
 	cause     error           // why there is no complete answer
 	// redirected is the address of the host that answered instead; nothing was requested.
@@ -135,7 +136,7 @@ func (c *Crawler) redirectJob(job frontier.Job, addr netip.Addr) error {
 // read evaluates an answer. It does not retain res.
 func (c *Crawler) read(r store.FetchRequest, res *fetch.Result, remote bool) fetched {
 	got := fetched{
-		kind: r.Kind,
+		kind: r.Kind, file: r.File,
 		report: store.FetchReport{
 			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing,
 			RetryAfter: res.RetryAfter, Error: store.ErrorText(res.Err),
@@ -228,7 +229,7 @@ func (c *Crawler) readPage(
 	}
 	page.Title, got.doc = doc.Title, &doc
 	content := &got.report.Content
-	if r.CompareText || remote && c.cfg.Gate != nil {
+	if r.CompareText || r.File || remote && c.cfg.Gate != nil {
 		content.Fingerprint = uint64(similar.TextHash(res.Body, page.URL))
 	}
 	flag := func(on bool, f store.PageFlags) {

@@ -114,7 +114,7 @@ func (c *Crawler) RemoteFetch(
 func (c *Crawler) runRemoteFetch(
 	ctx context.Context, r store.FetchRequest,
 ) (store.FetchReport, error) {
-	if rep, ok, err := c.recentReport(r); err != nil || ok {
+	if rep, ok, err := c.recentReport(r); !r.File && (err != nil || ok) {
 		return rep, err
 	}
 	if !c.hasSpace() {
@@ -141,13 +141,15 @@ func (c *Crawler) runRemoteFetch(
 	if findingOf(got.report).failed() || got.report.Outcome == store.OutcomeRobotsDenied {
 		return got.report, nil // the owner retries, or drops the URL: nothing to store
 	}
-	got.page.Estimation = true
+	got.page.Estimation = !r.File
 	rec, err := got.page.Record()
 	if err != nil {
 		return store.FetchReport{}, err
 	}
 	err = c.cfg.DB.Batch(func(tx *store.Tx) error {
-		tx.Count(store.Counters{EstimationsServed: 1})
+		if !r.File {
+			tx.Count(store.Counters{EstimationsServed: 1})
+		}
 		return recordFetch(tx, got, rec)
 	})
 	if err == nil {
@@ -160,7 +162,7 @@ func (c *Crawler) runRemoteFetch(
 		return store.FetchReport{}, err
 	}
 	c.reportFetched(got, nil)
-	if r.Kind.Revisit() {
+	if r.Kind.Revisit() && !r.File {
 		c.remoteFetches.revisitReports.Add(r.URL,
 			savedReport{time.Now(), got.report, got.replacesRecord()})
 	}

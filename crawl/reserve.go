@@ -73,6 +73,9 @@ func (c *Crawler) fetchReserved(ctx context.Context, r store.FetchRequest) (fetc
 	if !rules.rules.Allowed(c.cfg.Agent, r.URL) {
 		return fetched{report: store.FetchReport{Outcome: store.OutcomeRobotsDenied}}, nil
 	}
+	if r.File {
+		return c.readFile(r)
+	}
 	clocks, err := c.reserve(ctx, r.URL.Host(), r.Addr)
 	if err != nil {
 		return fetched{}, f.refusal(err)

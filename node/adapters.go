@@ -123,7 +123,7 @@ func (e remoteFetches) RemoteFetch(
 	ctx context.Context, r store.FetchRequest,
 ) (store.FetchReport, error) {
 	rep, err := e.do(ctx, r, e.n.crawler.RemoteFetch)
-	if err == nil {
+	if err == nil && !r.File {
 		e.n.metrics.ObserveFetch(rep, 0)
 		e.n.addFetch(store.SubnetOf(r.Addr), rep, 0, true)
 		e.n.traits.observe(store.SubnetOf(r.Addr), rep, nil)

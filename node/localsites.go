@@ -2,8 +2,11 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +14,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"golang.org/x/sync/errgroup"
 
+	"peerd/crawl"
 	"peerd/crawl/localsite"
 	"peerd/store"
 )
@@ -39,6 +43,49 @@ func (n *Node) runLocalSites(ctx context.Context) error {
 		g.Go(func() error { return w.Run(ctx) })
 	}
 	return g.Wait()
+}
+
+// siteFile returns the file of a page of a local site. It must have been announced, so that it is
+// none that is left out.
+func (n *Node) siteFile(u store.URL) (crawl.SiteFile, error) {
+	for site, root := range n.opts.Config.LocalSites {
+		for _, name := range localsite.Files(store.URL(site), u) {
+			err := n.db.View(func(tx *store.Tx) error {
+				_, err := tx.Data(localSiteKey(store.URL(site), name))
+				return err
+			})
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return crawl.SiteFile{}, err
+			}
+			return readSiteFile(n.opts.Home.Path(root), name, n.opts.Profile.Limits.MaxBodyBytes)
+		}
+	}
+	return crawl.SiteFile{}, fmt.Errorf("%s is not in a file of a local site", u)
+}
+
+func readSiteFile(dir, name string, limit int64) (crawl.SiteFile, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return crawl.SiteFile{}, err
+	}
+	defer root.Close()
+	info, err := root.Lstat(name) // a FIFO must not be opened
+	if err != nil {
+		return crawl.SiteFile{}, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return crawl.SiteFile{}, fmt.Errorf("%s is no file of at most %d bytes", name, limit)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return crawl.SiteFile{}, err
+	}
+	defer f.Close()
+	body, err := io.ReadAll(io.LimitReader(f, limit))
+	return crawl.SiteFile{Body: body, Type: localsite.Type(name), Modified: info.ModTime()}, err
 }
 
 // announcer stores the versions of files, and routes the URLs of changed pages as if another

@@ -466,6 +466,9 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		MaxPages: n.opts.MaxPages, Rules: crawlRules(rules), Gate: gate, Archive: n.archive,
 		Quota: n.quota, StopWhenFull: n.opts.Alone, Logger: n.log,
 	}
+	if n.opts.Config.ReportLocalSites {
+		cc.File = n.siteFile
+	}
 	if n.opts.indexes() {
 		n.recent = local.NewRecent()
 		cc.Archived, cc.MaxText = n.recent.Add, local.MaxText

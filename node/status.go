@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/crawl"
 	"peerd/crawl/canon"
 	"peerd/crawl/network"
 	"peerd/crawl/trap"
@@ -255,13 +256,21 @@ func (n *Node) Peers() []admin.Peer {
 	return all
 }
 
-// addReports adds what the checks of a peer's reports have shown.
+// addReports adds what the checks of a peer's reports have shown, as an estimator and of sites on
+// its machine. The worse one counts.
 func (n *Node) addReports(p *admin.Peer) {
 	r, ok := n.crawler.Reports(p.PeerID)
+	for _, s := range n.crawler.SiteReports(p.PeerID) {
+		if r.Checks = append(r.Checks, s.Checks...); !ok || s.Trust > r.Trust {
+			r.Trust = s.Trust
+		}
+		ok = true
+	}
 	if !ok {
 		return
 	}
 	p.Trust = r.Trust.String()
+	slices.SortStableFunc(r.Checks, func(a, b crawl.CheckResult) int { return a.At.Compare(b.At) })
 	for _, x := range r.Checks {
 		p.Checks = append(p.Checks, admin.ReportCheck{At: x.At, URL: string(x.URL),
 			Agrees: x.Agrees, Said: x.Said, Found: x.Found})

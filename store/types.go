@@ -304,6 +304,9 @@ type FetchRequest struct {
 	// CompareText says that the text of the page is compared with that of other pages. The
 	// owner sets it for its own fetches; others always compare.
 	CompareText bool `cbor:"-"`
+	// File asks a peer on the machine of the site for the page in a file. No request is sent for
+	// it.
+	File bool `cbor:"8,keyasint,omitempty"`
 }
 
 // FetchReport is the result of a FetchRequest.

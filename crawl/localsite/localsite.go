@@ -3,9 +3,10 @@
 // visit is due. Papapetrou 2003, section 4.3, has crawlers that run at the site do so.
 //
 // A [Watcher] compares the files with their versions of before, when it starts and from time to
-// time, and receives the file system's events in between. It opens no connection and reads no
-// content: the pages are fetched from the web server as all others are. It tells an [Announcer],
-// which also stores the versions; a change that is not announced before a crash is found again.
+// time, and receives the file system's events in between. It opens no connection: the pages are
+// fetched from the web server as all others are, or reported from their files ([Files]). It tells
+// an [Announcer], which also stores the versions; a change that is not announced before a crash is
+// found again.
 //
 // Only directories are watched. What is not a regular file with the name of a page, what begins
 // with a dot, and what symbolic links lead to is left out.
@@ -14,13 +15,16 @@ package localsite
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
 	"peerd/crawl/canon"
+	"peerd/crawl/similar"
 	"peerd/internal/faults"
 	"peerd/store"
 )
@@ -30,12 +34,28 @@ import (
 type Version struct {
 	Size    int64 `cbor:"1,keyasint"`
 	ModTime int64 `cbor:"2,keyasint"` // Unix nanoseconds
+	// Gist is a hash of the text, and Links one of the links and of what crawlers are told, as they
+	// were announced; 0: not known.
+	Gist  uint64 `cbor:"3,keyasint,omitempty"`
+	Links uint64 `cbor:"4,keyasint,omitempty"`
+}
+
+// sameFile reports whether a file has not been written since.
+func (v Version) sameFile(old Version) bool {
+	return v.Size == old.Size && v.ModTime == old.ModTime
+}
+
+// trivial reports whether a page has the same links as before, and the same text but for numbers,
+// dates and very few words.
+func (v Version) trivial(old Version) bool {
+	return v.Gist != 0 && old.Gist != 0 && v.Links == old.Links &&
+		similar.Simhash(v.Gist).Distance(similar.Simhash(old.Gist)) <= similar.Near
 }
 
 // Change is a file that is new, changed or deleted.
 type Change struct {
 	Path    string      // of the file, relative to the root, with slashes
-	URLs    []store.URL // of its page: one or two
+	URLs    []store.URL // of its page: one or two; none if the change is trivial
 	Version Version     // now
 	// Changed is false if the site is read for the first time: then the pages are only to be
 	// fetched if they never were.
@@ -132,4 +152,36 @@ func urls(site store.URL, file string, changed bool) []store.URL {
 		}
 	}
 	return found
+}
+
+// Files returns the files, relative to the root, that a web server may answer with for a URL: those
+// of which it is the first of the URLs that are announced.
+func Files(site, u store.URL) []string {
+	rest, ok := strings.CutPrefix(string(u), string(site))
+	if !ok {
+		return nil
+	}
+	name, err := url.PathUnescape(rest)
+	if err != nil {
+		return nil
+	}
+	names := []string{name}
+	if name == "" || strings.HasSuffix(name, "/") {
+		names = []string{name + "index.html", name + "index.htm"}
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		if !fs.ValidPath(name) || strings.ContainsRune(name, 0) || !isPage(path.Base(name)) {
+			return true
+		}
+		all := urls(site, name, false)
+		return len(all) == 0 || all[0] != u
+	})
+}
+
+// Type returns the media type of the page in a file.
+func Type(name string) string {
+	if strings.EqualFold(path.Ext(name), ".xhtml") {
+		return "application/xhtml+xml"
+	}
+	return "text/html"
 }

@@ -3,6 +3,7 @@ package localsite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -232,7 +233,7 @@ func TestChanges(t *testing.T) {
 	stop := run(t, root, l, time.Hour)
 	l.expect(t, "first time", map[store.URL]int{site: 1, site + "a/b.html": 1})
 
-	write(t, root, "a/b.html", "22")
+	write(t, root, "a/b.html", "two")
 	l.expect(t, "changed file", map[store.URL]int{site + "a/b.html": 100})
 	write(t, root, "new/deep/c.html", "1")
 	l.expect(t, "file in a new directory", map[store.URL]int{site + "new/deep/c.html": 100})
@@ -244,12 +245,12 @@ func TestChanges(t *testing.T) {
 	l.expect(t, "moved directory", map[store.URL]int{
 		site + "new/deep/c.html": 100, site + "new/deep/d.html": 100,
 		site + "old/deep/c.html": 100, site + "old/deep/d.html": 100})
-	write(t, root, "old/deep/c.html", "22")
+	write(t, root, "old/deep/c.html", "two")
 	l.expect(t, "changed file below a moved directory", map[store.URL]int{
 		site + "old/deep/c.html": 100})
 	stop()
 
-	write(t, root, "index.html", "333")
+	write(t, root, "index.html", "three")
 	if err := os.RemoveAll(filepath.Join(root, "old")); err != nil {
 		t.Fatal(err)
 	}
@@ -324,4 +325,84 @@ func TestAnnouncementFails(t *testing.T) {
 		want[site+store.URL(name(i))] = 1
 	}
 	l.expect(t, "after the failure", want)
+}
+
+// TestFiles verifies which files are read for a URL: none that is left out.
+func TestFiles(t *testing.T) {
+	for u, want := range map[store.URL]string{
+		site: "index.html index.htm", site + "a/": "a/index.html a/index.htm",
+		site + "a/b.html": "a/b.html", site + "a%20b.html": "a b.html", site + "c.xhtml": "c.xhtml",
+		// The web server may redirect, or answer with something else.
+		site + "index.html": "", site + "a": "", site + "a.php": "", site + "a.html?x": "",
+		site + ".git/a.html": ".git/a.html", // is never announced
+		site + ".a.html":     "", site + "a%2Fb.html": "", site + "..%2Fa.html": "",
+		site + "%2E%2E/a.html": "", site + "/a.html": "", site + "a%00.html": "",
+		"http://other.test/a.html": "",
+	} {
+		if got := strings.Join(Files(site, u), " "); got != want {
+			t.Errorf("Files(%s) = %q, want %q", u, got, want)
+		}
+	}
+}
+
+// TestTrivialChanges verifies that changes of numbers, dates and few words are not announced, until
+// many of them make a large one.
+func TestTrivialChanges(t *testing.T) {
+	t.Parallel()
+	root, l := t.TempDir(), newLedger()
+	page := func(text, rest string) string {
+		return "<title>News</title><a href=/a>a</a><p>" + text + rest
+	}
+	var long strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&long, "%c%c%c ", 'a'+i%26, 'a'+i/26, 'a'+i*7%26)
+	}
+	words := strings.Fields(long.String())
+	const short = "There are few words here. "
+	write(t, root, "long.html", page(long.String(), "seen 1 times on Monday, 2 March 2026, 10:15"))
+	write(t, root, "short.html", page(short, "seen 1 times"))
+	run(t, root, l, time.Hour)
+	l.expect(t, "first time", map[store.URL]int{site + "long.html": 1, site + "short.html": 1})
+	version := func(name string) Version {
+		info, err := os.Stat(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Version{Size: info.Size(), ModTime: info.ModTime().UnixNano()}
+	}
+	for _, c := range []struct{ what, name, text string }{
+		{"counter and date", "long.html",
+			page(long.String(), "seen 23456 times on Friday, 13 November 2026, 22:59")},
+		{"counter of a short page", "short.html", page(short, "seen 2,345 times")},
+		{"markup", "short.html", "<style>p { color: red }</style>" + page(short,
+			"seen <b>3</b> times<script>ad()</script>")},
+	} {
+		write(t, root, c.name, c.text)
+		l.until(t, c.what+" is stored", func() bool {
+			return l.versions[c.name].sameFile(version(c.name))
+		})
+		l.expect(t, c.what, map[store.URL]int{})
+	}
+	for _, c := range []struct{ what, name, text string }{
+		{"new link", "long.html", page(long.String(), "<a href=/b>1</a>")},
+		{"word", "short.html", page(short, "seen one times")},
+		{"what crawlers are told", "short.html",
+			"<meta name=robots content=noindex>" + page(short, "seen one times")},
+	} {
+		write(t, root, c.name, c.text)
+		l.expect(t, c.what, map[store.URL]int{site + store.URL(c.name): 100})
+	}
+	// One word after the other is replaced. The page is announced now and then.
+	for i := range 60 {
+		words[i] = "new" + words[i]
+		write(t, root, "long.html", page(strings.Join(words, " "), "<a href=/b>1</a>"))
+		l.until(t, "the change is stored", func() bool {
+			return l.versions["long.html"].sameFile(version("long.html"))
+		})
+	}
+	n := l.take()[site+"long.html"]
+	t.Logf("60 changes of a word in 400 were announced %d times", n/100)
+	if n == 0 || n > 60*100/2 {
+		t.Errorf("60 changes of a word were announced %d times, want some", n/100)
+	}
 }

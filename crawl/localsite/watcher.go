@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -14,6 +17,9 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"peerd/crawl/extract"
+	"peerd/crawl/similar"
 )
 
 // Files are often written in several steps. Changes are announced when there was no event for
@@ -206,7 +212,7 @@ func (w *Watcher) scan(dir string, found map[string]bool) (complete bool) {
 			return nil
 		}
 		found[name] = true
-		if v, err := w.version(name); err == nil && v != w.versions[name] {
+		if v, err := w.version(name); err == nil && !v.sameFile(w.versions[name]) {
 			w.note(name)
 		}
 		return nil
@@ -241,6 +247,39 @@ func (w *Watcher) version(name string) (Version, error) {
 	return Version{Size: info.Size(), ModTime: info.ModTime().UnixNano()}, nil
 }
 
+// maxRead is the size up to which files are read to compare them. Changes of larger ones, and of
+// those that cannot be read, are never trivial.
+const maxRead = 4 << 20
+
+// read adds to a version what is in the file.
+func (w *Watcher) read(name string, v Version) Version {
+	all := urls(w.cfg.URL, name, true)
+	if v == (Version{}) || v.Size > maxRead || len(all) == 0 {
+		return v
+	}
+	f, err := w.root.Open(name)
+	if err != nil {
+		return v
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxRead))
+	if err != nil {
+		return v
+	}
+	h := http.Header{"Content-Type": {Type(name)}}
+	doc, err := extract.Page(text, h, all[0], extract.Options{})
+	if err != nil {
+		return v
+	}
+	links := fnv.New64a()
+	fmt.Fprintln(links, doc.Canonical, doc.Robots)
+	for _, l := range doc.Links {
+		fmt.Fprintln(links, l.URL)
+	}
+	v.Gist, v.Links = uint64(similar.Gist(text)), links.Sum64()
+	return v
+}
+
 // announce announces the files of pending that differ from their versions. After an error it is
 // called again later.
 func (w *Watcher) announce(ctx context.Context) {
@@ -248,7 +287,7 @@ func (w *Watcher) announce(ctx context.Context) {
 		w.announceAt = w.rescanAt
 		return
 	}
-	total := 0
+	total, trivial := 0, 0
 	for len(w.pending) > 0 && ctx.Err() == nil {
 		var part []string
 		var changes []Change
@@ -258,12 +297,18 @@ func (w *Watcher) announce(ctx context.Context) {
 			}
 			part = append(part, name)
 			v, err := w.version(name)
-			if err != nil || v == w.versions[name] {
+			old := w.versions[name]
+			if err != nil || v.sameFile(old) {
 				continue // unreadable: it is compared again by rescan
 			}
-			changed := !w.first
-			changes = append(changes, Change{Path: name, Version: v, Changed: changed,
-				URLs: urls(w.cfg.URL, name, changed)})
+			c := Change{Path: name, Version: w.read(name, v), Changed: !w.first}
+			if c.Version.trivial(old) {
+				c.Version.Gist = old.Gist // many small changes are a large one
+				trivial++
+			} else {
+				c.URLs = urls(w.cfg.URL, name, c.Changed)
+			}
+			changes = append(changes, c)
 		}
 		if len(changes) > 0 {
 			if err := w.cfg.Announcer.Announce(w.cfg.URL, changes); err != nil {
@@ -285,7 +330,8 @@ func (w *Watcher) announce(ctx context.Context) {
 		total += len(changes)
 	}
 	if total > 0 {
-		w.log.Info("announced pages of local site", "files", total, "first_time", w.first)
+		w.log.Info("announced pages of local site", "files", total-trivial, "trivial", trivial,
+			"first_time", w.first)
 	}
 	w.first = w.first && ctx.Err() != nil
 }

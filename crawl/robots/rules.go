@@ -94,9 +94,13 @@ func (r *Rules) CrawlDelay(agent string) (time.Duration, bool) {
 func (r *Rules) Sitemaps() []string { return slices.Clone(r.sitemaps) }
 
 // NamesPeer reports whether a line "Peerd-Peer: ID" names a peer. The site states by it that the
-// peer may say which pages have changed. The line is not part of RFC 9309, which tells crawlers to
-// ignore lines that they do not know (section 2.2.4). At most maxPeers such lines count.
+// peer may say which pages have changed, and report them. The line is not part of RFC 9309, which
+// tells crawlers to ignore lines that they do not know (section 2.2.4). At most maxPeers such lines
+// count.
 func (r *Rules) NamesPeer(id string) bool { return slices.Contains(r.peers, id) }
+
+// Peers returns the IDs for which NamesPeer is true, in the order of the file.
+func (r *Rules) Peers() []string { return slices.Clone(r.peers) }
 
 // maxPeers is the number of peers that a robots.txt can name.
 const maxPeers = 16

@@ -91,6 +91,9 @@ type Config struct {
 	// LocalSites maps the URLs of web sites, or of directories there, to their document roots on
 	// this machine, relative to the home.
 	LocalSites map[string]string `toml:"local_sites"`
+	// ReportLocalSites reports pages of LocalSites from their files to the owners of their subnets,
+	// which request only a sample.
+	ReportLocalSites bool `toml:"report_local_sites"`
 
 	Crawl   Crawl   `toml:"crawl"`
 	Archive Archive `toml:"archive"`

@@ -89,6 +89,11 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # local_sites = { "https://www.example.org/" = "/srv/www" }
 #local_sites = {}
 
+# Report the pages of these sites from their files to the peers that own the sites' subnets. They
+# request only a sample, and compare. Leave it off if the web server protects any page below the
+# document roots, by a password or by address: it would become public.
+#report_local_sites = false
+
 # Form of log messages: text or json (one object a line).
 #log_format = "text"
 

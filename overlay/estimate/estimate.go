@@ -58,6 +58,7 @@ type Service struct {
 	Logger *slog.Logger
 
 	connects  wire.Limiter
+	files     wire.Limiter
 	allowance allowance
 }
 
@@ -179,6 +180,12 @@ func (s *Service) check(from peer.ID, old bool, q request) error {
 	now := time.Now()
 	if q.Connect && !s.connects.Allow(connectRate, from, now) {
 		return errors.New("too many connections requested")
+	}
+	if q.Request.File && !q.Connect {
+		if !s.files.Allow(fileRate, from, now) {
+			return errors.New("too many files requested")
+		}
+		return nil
 	}
 	return s.allowance.take(old, best.Subnet, s.Peers(), now)
 }

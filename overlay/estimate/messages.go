@@ -25,6 +25,10 @@ type response struct {
 // nothing and go to servers of its choice.
 var connectRate = wire.Rate{PerSecond: 50, Burst: 200, TotalFactor: 4}
 
+// fileRate limits the pages that are reported from files. Only owners of the sites' subnets ask
+// for them, and no request is sent, but each is archived.
+var fileRate = wire.Rate{PerSecond: 50, Burst: 500, TotalFactor: 2}
+
 const (
 	maxRequest  = 32 << 10
 	maxResponse = 16 << 20

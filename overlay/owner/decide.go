@@ -157,7 +157,7 @@ func (c *Placement) commission(
 	return s, sealed, id, nil
 }
 
-// Remote has another peer fetch one URL of a subnet. Errors wrap
+// Remote has another peer fetch one URL of a subnet, or report it from a file. Errors wrap
 // estimate.ErrNotSent or estimate.ErrNoReply.
 func (c *Placement) Remote(
 	ctx context.Context, p netip.Prefix, who string, r store.FetchRequest,
@@ -165,6 +165,9 @@ func (c *Placement) Remote(
 	s, sealed, id, err := c.commission(p, who)
 	if err != nil {
 		return store.FetchReport{}, err
+	}
+	if r.File {
+		return c.cfg.Estimate.Fetch(ctx, id, sealed, r)
 	}
 	c.mu.Lock()
 	s.asked = who
