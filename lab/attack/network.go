@@ -69,8 +69,8 @@ func Network(ctx context.Context, o NetworkOptions) (NetworkReport, error) {
 		liars = 0
 	}
 	if o.Honest < 3 || o.Hostile < 3 {
-		return NetworkReport{}, fmt.Errorf("attack: %d honest and %d hostile peers, want at least 3 each",
-			o.Honest, o.Hostile)
+		return NetworkReport{}, fmt.Errorf("attack: %d honest and %d hostile peers, want at "+
+			"least 3 each", o.Honest, o.Hostile)
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

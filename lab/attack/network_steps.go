@@ -60,7 +60,8 @@ func (c *campaign) lieAboutPlaces(end time.Time) string {
 			return
 		}
 		s.place = func() coords.Coordinate {
-			at := coords.Coordinate{Vec: make([]float64, coords.DefaultConfig().Dimensions), Error: 0.05}
+			at := coords.Coordinate{Error: 0.05,
+				Vec: make([]float64, coords.DefaultConfig().Dimensions)}
 			size := []float64{0, 0.05, 1, 100}[i%4]
 			for k := range at.Vec {
 				at.Vec[k] = (rand.Float64() - 0.5) * size
@@ -232,12 +233,13 @@ func (c *campaign) plant(end time.Time) string {
 	}
 	each(len(c.members), func(i int) {
 		for n := i; time.Now().Before(end) && c.e.sleep(20*time.Millisecond) == nil; n++ {
-			got, _ := c.members[i].flood(c.r.Peers[n%c.o.Honest], n<<20, end) // a refusal is a result
+			// A refusal is a result.
+			got, _ := c.members[i].flood(c.r.Peers[n%c.o.Honest], n<<20, end)
 			stored.Add(int64(got))
 		}
 	})
-	return fmt.Sprintf("%d homes of sites planted, %d batches came; %d records of made-up hosts stored",
-		planted, dropped.Load(), stored.Load())
+	return fmt.Sprintf("%d homes of sites planted, %d batches came; %d records of made-up hosts "+
+		"stored", planted, dropped.Load(), stored.Load())
 }
 
 // throwFrames sends large and unfinished messages to all peers.
@@ -268,7 +270,8 @@ func (c *campaign) throwFrames(end time.Time) string {
 func (c *campaign) optOuts(time.Time) string {
 	sites := c.r.Web.Sites()
 	for _, m := range c.members {
-		if err := m.claimOptOuts(func(i int) string { return sites[i%len(sites)].URL }); err != nil {
+		err := m.claimOptOuts(func(i int) string { return sites[i%len(sites)].URL })
+		if err != nil {
 			return err.Error()
 		}
 	}
@@ -281,9 +284,10 @@ func (c *campaign) openSilently(end time.Time) string {
 	each(len(c.members), func(i int) {
 		m := c.members[i]
 		for n := i; time.Now().Before(end); n++ {
+			to := c.r.Peers[n%c.o.Honest].ID()
 			var streams []network.Stream
 			for range 120 {
-				st, err := m.host.NewStream(c.e.ctx, c.r.Peers[n%c.o.Honest].ID(), c.e.names.Batch())
+				st, err := m.host.NewStream(c.e.ctx, to, c.e.names.Batch())
 				if err == nil {
 					streams, _ = append(streams, st), open.Add(1)
 				}

@@ -107,9 +107,9 @@ func collect(
 	return r, nil
 }
 
-// times gives in what the emulated distances make of the log of a site: each page, how long the peer
-// took for it, and how long others would have. Waits at a peer, and changes of the distances, are not
-// in it. peers are their numbers.
+// times gives in what the emulated distances make of the log of a site: each page, how long the
+// peer took for it, and how long others would have. Waits at a peer, and changes of the distances,
+// are not in it. peers are their numbers.
 func (d Distances) times(in *emulate.Input, log []web.Hit, peers map[netip.Addr]int) {
 	world := d.plan().World
 	addrs := make([]netip.Addr, len(peers))

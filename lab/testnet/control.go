@@ -247,8 +247,8 @@ func (c *Control) Order(ctx context.Context, o Order, names []string) error {
 		}
 		i := slices.IndexFunc(c.Containers, func(at Container) bool { return at.Name == name })
 		if i < 0 {
-			return fmt.Errorf("testnet: no container %q runs; want a name such as %s, or an address",
-				name, c.Containers[0].Name)
+			return fmt.Errorf("testnet: no container %q runs; want a name such as %s, or an "+
+				"address", name, c.Containers[0].Name)
 		}
 		o.Places = append(o.Places, c.Containers[i].Addr)
 	}

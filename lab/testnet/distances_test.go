@@ -96,7 +96,8 @@ func TestOrdersAreChecked(t *testing.T) {
 	if link(peer, site) || !link(peer, siteAddr(d.Net, 4)) || !link(peer, hostAddr(d.Net, 0, 9)) {
 		t.Error("wrong containers are cut off from each other")
 	}
-	if err := c.apply(Order{Verb: "heal"}); err != nil || c.state.Changes[peer] != (Change{Restarts: 1}) ||
+	err := c.apply(Order{Verb: "heal"})
+	if err != nil || c.state.Changes[peer] != (Change{Restarts: 1}) ||
 		c.state.Changes[site] != (Change{}) {
 		t.Errorf("after heal: %+v, %v; want the number of restarts only", c.state.Changes, err)
 	}

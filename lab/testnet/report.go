@@ -27,8 +27,8 @@ type Bounds struct {
 var DefaultBounds = Bounds{Overlap: 0.005}
 
 // unmeasured names the strategies that choose owners without measuring distances. Their page
-// times are like those of random assignment. "" is the unknown strategy of peers in containers, some
-// of which may have failed.
+// times are like those of random assignment. "" is the unknown strategy of peers in containers,
+// some of which may have failed.
 var unmeasured = map[string]bool{"": true, "random": true, "hash": true, "keep": true, "geo": true}
 
 // conclude fills in Shortfalls.

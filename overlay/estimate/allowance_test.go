@@ -53,7 +53,8 @@ func TestAllowance(t *testing.T) {
 			}
 		}
 		if later != test.later {
-			t.Errorf("%s: %d more requests accepted in an hour, want %d", test.name, later, test.later)
+			t.Errorf("%s: %d more requests accepted in an hour, want %d", test.name, later,
+				test.later)
 		}
 	}
 }

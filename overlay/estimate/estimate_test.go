@@ -331,7 +331,8 @@ func FuzzAsk(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(raw)
-	s := &Service{Leases: &leases{}, Fetcher: fetcher(nil), Timeout: time.Second, Peers: func() int { return 2 }}
+	s := &Service{Leases: &leases{}, Fetcher: fetcher(nil), Timeout: time.Second,
+		Peers: func() int { return 2 }}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var q request
 		if wire.Unmarshal(raw, &q) != nil || s.check("me", true, q) != nil {

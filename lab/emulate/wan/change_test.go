@@ -146,7 +146,8 @@ func TestDialWhileCut(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if both := whole.Parted(0, 1).Parted(1, 1); both.Link(0, 1).Cut || !both.Parted(1, 2).Link(0, 1).Cut {
+	both := whole.Parted(0, 1).Parted(1, 1)
+	if both.Link(0, 1).Cut || !both.Parted(1, 2).Link(0, 1).Cut {
 		t.Error("Link() is wrong about who is cut off from whom")
 	}
 }

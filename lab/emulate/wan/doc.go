@@ -6,8 +6,9 @@
 // The end that dials emulates the connection. Both directions are delayed by half the
 // pair's round-trip time plus jitter and limited to the pair's bandwidth; the dial itself
 // takes one round trip. Order is preserved. Bandwidth is per connection: two connections
-// of one pair do not share it. There is no slow start and no loss. UDP is not emulated. A cut holds back what is sent until the
-// places are connected again, as TCP does by repeating it.
+// of one pair do not share it. There is no slow start and no loss. UDP is not emulated. A
+// cut holds back what is sent until the places are connected again, as TCP does by
+// repeating it.
 //
 // Delays are as precise as the runtime's timers, usually about a millisecond on an idle
 // machine, and longer on a busy one.

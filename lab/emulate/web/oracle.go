@@ -38,7 +38,8 @@ func (w *Web) PageTimeIn(world *wan.World, place int, rawURL string, reused bool
 	return LinkTime(world.Link(place, w.cfg.Place(s.id)), w.bodyBytes(s, a), reused) + a.delay
 }
 
-// LinkTime returns the expected time of a download of bytes over a link, without the server's delay.
+// LinkTime returns the expected time of a download of bytes over a link, without the server's
+// delay.
 func LinkTime(link wan.Link, bytes int64, reused bool) time.Duration {
 	trips := 2
 	if reused {
