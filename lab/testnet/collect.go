@@ -1,6 +1,7 @@
 package testnet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -148,12 +149,13 @@ func (d Distances) times(in *emulate.Input, log []web.Hit, peers map[netip.Addr]
 
 // get reads JSON from the additional address of a site.
 func get(ctx context.Context, at netip.AddrPort, path string, to any) error {
-	return read(ctx, at, path, func(d *json.Decoder) error { return d.Decode(to) })
+	return exchange(ctx, http.MethodGet, at, path, nil,
+		func(d *json.Decoder) error { return d.Decode(to) })
 }
 
 // getLog reads the log of a site.
 func getLog(ctx context.Context, at netip.AddrPort) (log []web.Hit, err error) {
-	err = read(ctx, at, "/-/log", func(d *json.Decoder) error {
+	err = exchange(ctx, http.MethodGet, at, "/-/log", nil, func(d *json.Decoder) error {
 		for d.More() {
 			var h web.Hit
 			if err := d.Decode(&h); err != nil {
@@ -166,11 +168,14 @@ func getLog(ctx context.Context, at netip.AddrPort) (log []web.Hit, err error) {
 	return log, err
 }
 
-func read(ctx context.Context, at netip.AddrPort, path string, decode func(*json.Decoder) error,
+// exchange sends a request to a site, and passes the answer to decode unless that is nil.
+func exchange(
+	ctx context.Context, method string, at netip.AddrPort, path string, body io.Reader,
+	decode func(*json.Decoder) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+at.String()+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+at.String()+path, body)
 	if err != nil {
 		return err
 	}
@@ -180,7 +185,11 @@ func read(ctx context.Context, at netip.AddrPort, path string, decode func(*json
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("testnet: get %s: %s", req.URL, resp.Status)
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // what has arrived
+		return fmt.Errorf("testnet: %s: %s: %s", req.URL, resp.Status, bytes.TrimSpace(text))
+	}
+	if decode == nil {
+		return nil
 	}
 	if err := decode(json.NewDecoder(io.LimitReader(resp.Body, maxAnswer))); err != nil {
 		return fmt.Errorf("testnet: get %s: %w", req.URL, err)

@@ -159,27 +159,11 @@ func (o Order) check(d Distances) error {
 
 // send has the first site apply an order.
 func send(ctx context.Context, at netip.AddrPort, o Order) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
 	body, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	url := "http://" + at.String()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("testnet: %w", err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10)) // what has arrived
-		return fmt.Errorf("testnet: %s", bytes.TrimSpace(text))
-	}
-	return nil
+	return exchange(ctx, http.MethodPost, at, "/", bytes.NewReader(body), nil)
 }
 
 // A Container is a peer or a site that runs in the testnet of this container.
