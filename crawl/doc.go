@@ -26,17 +26,15 @@
 //	crawler.go      the workers: from a job to its result
 //	page.go         one request and what is read from its answer; Rules
 //	commit.go       what an answer changes in the store; Route and Enqueue
-//	content.go      copies
-//	archive.go      the archive; space.go: full archive, disk or store
+//	content.go      copies; archive.go: the archive; space.go: full archive, disk or store
 //	politeness.go   requests per day, waits that survive a restart
 //	health.go       hosts that fail: states, back-off, patience; outages of the network
 //	giveup.go       URLs that fail: tries, giving up, Retry
-//	budget.go       the limit on pages; acquire.go: the request quota
-//	robots.go       robots.txt: cached, stored; robotselsewhere.go: of other hosts
-//	robotsfetch.go  its requests; robotsrefresh.go: its refresh
-//	visits.go       revisits and hints of sitemaps
-//	admit.go        Gate: traps; visit.go: what it learns from a page
-//	check.go        checks of what other peers report; compare.go: comparisons
-//	sites.go        pages that peers on the machines of sites report from files
+//	budget.go       limit on pages; acquire.go: request quota
+//	robots*.go      robots.txt: cached, stored, requested; of other hosts
+//	visits.go       revisits and hints of sitemaps; admit.go: Gate: traps; visit.go: what it
+//	                learns from a page
+//	check.go        checks of what other peers report; compare.go: comparisons; sites.go:
+//	                pages that peers on the machines of sites report from files
 //	remotefetch.go  fetching for other peers; connect.go: connections only; reserve.go: politeness
 package crawl
