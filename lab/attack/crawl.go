@@ -81,15 +81,18 @@ func lieAboutRobots(e *arena) (outcome, error) {
 		"requests by liars", v.Status().RobotsDenied, asked.Load())}, nil
 }
 
+// emptyPages answers for all sites.
+func emptyPages(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/robots.txt" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html")
+	_, _ = w.Write([]byte("<p>empty"))
+}
+
 func makeUpPages(e *arena) (outcome, error) {
-	s, v, err := e.lying(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/robots.txt" {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = w.Write([]byte("<p>empty"))
-	}))
+	s, v, err := e.lying(http.HandlerFunc(emptyPages))
 	if err != nil {
 		return outcome{}, err
 	}

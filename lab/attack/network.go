@@ -100,16 +100,6 @@ func Network(ctx context.Context, o NetworkOptions) (NetworkReport, error) {
 	return c.report, err
 }
 
-// emptyPages answers for all sites.
-func emptyPages(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/robots.txt" {
-		http.NotFound(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", "text/html")
-	_, _ = w.Write([]byte("<p>empty"))
-}
-
 // A campaign is a run of Network.
 type campaign struct {
 	o       NetworkOptions

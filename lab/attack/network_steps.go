@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -14,7 +13,6 @@ import (
 	"peerd/coords"
 	"peerd/overlay/home"
 	"peerd/overlay/lease"
-	"peerd/overlay/wire"
 	"peerd/store"
 )
 
@@ -88,17 +86,9 @@ func (c *campaign) makeUpPeers(end time.Time) string {
 	var sent atomic.Int64
 	each(len(c.members), func(i int) {
 		for n := i; time.Now().Before(end) && c.e.ctx.Err() == nil; n++ {
-			var some []any
-			for range 64 {
-				who, err := newIdentity()
-				if err != nil {
-					return
-				}
-				beacon, err := c.members[i].beacon(who, at)
-				if err != nil {
-					return
-				}
-				some = append(some, fields{1: beacon, 2: 100})
+			some, err := c.members[i].madeUp(at)
+			if err != nil {
+				return
 			}
 			if c.members[i].introduce(c.r.Peers[n%c.o.Honest], some) == nil {
 				sent.Add(int64(len(some)))
@@ -244,13 +234,10 @@ func (c *campaign) plant(end time.Time) string {
 
 // throwFrames sends large and unfinished messages to all peers.
 func (c *campaign) throwFrames(end time.Time) string {
-	small := bomb(1, 100_000)
-	large := append([]byte{0x80, 0x80, 0x80, 0x02}, make([]byte, 4<<20-1)...) // a byte is missing
-	var packed bytes.Buffer
-	if err := wire.WriteBodyZ(&packed, bomb(1, 900_000)); err != nil {
+	frames, err := largeFrames()
+	if err != nil {
 		return err.Error()
 	}
-	frames := [][]byte{small, packed.Bytes(), large}
 	var sent, refused atomic.Int64
 	each(8*len(c.members), func(i int) {
 		for n := i; time.Now().Before(end) && c.e.ctx.Err() == nil; n++ {

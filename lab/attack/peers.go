@@ -48,6 +48,22 @@ func (e *arena) counter(at string) (*counter, error) {
 	return c, nil
 }
 
+// madeUp returns beacons of peers that do not exist, as they are relayed, with an address.
+func (s *stranger) madeUp(at string) (some []any, err error) {
+	for range 64 {
+		who, err := newIdentity()
+		if err != nil {
+			return nil, err
+		}
+		beacon, err := s.beacon(who, at)
+		if err != nil {
+			return nil, err
+		}
+		some = append(some, fields{1: beacon, 2: 100})
+	}
+	return some, nil
+}
+
 func makeUpPeers(e *arena) (outcome, error) {
 	third, err := e.counter("127.34.1.1")
 	if err != nil {
@@ -64,17 +80,9 @@ func makeUpPeers(e *arena) (outcome, error) {
 	at := fmt.Sprintf("/ip4/%v/tcp/%d", third.addr.Addr(), third.addr.Port())
 	sent := 0
 	for sent < 1500 {
-		var some []any
-		for range 64 {
-			who, err := newIdentity()
-			if err != nil {
-				return outcome{}, err
-			}
-			beacon, err := s.beacon(who, at)
-			if err != nil {
-				return outcome{}, err
-			}
-			some = append(some, fields{1: beacon, 2: 100})
+		some, err := s.madeUp(at)
+		if err != nil {
+			return outcome{}, err
 		}
 		if err := s.introduce(vs[0], some); err != nil {
 			return outcome{}, fmt.Errorf("attack: after %d beacons: %w", sent, err)

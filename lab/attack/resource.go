@@ -54,6 +54,17 @@ func bomb(field byte, n int) []byte {
 		binary.BigEndian.AppendUint32(nil, uint32(n)), bytes.Repeat([]byte{0xa0}, n))
 }
 
+// largeFrames returns messages that are small, or small when packed, and large in memory, and one
+// that is large and never ends.
+func largeFrames() ([][]byte, error) {
+	small := bomb(1, 100_000)
+	small = append(binary.AppendUvarint(nil, uint64(len(small))), small...)
+	var packed bytes.Buffer
+	err := wire.WriteBodyZ(&packed, bomb(1, 900_000))
+	large := append(binary.AppendUvarint(nil, 4<<20), make([]byte, 4<<20-1)...) // a byte is missing
+	return [][]byte{small, packed.Bytes(), large}, err
+}
+
 func exhaustMemory(e *arena) (outcome, error) {
 	vs, err := e.peers(1)
 	if err != nil {
@@ -62,11 +73,8 @@ func exhaustMemory(e *arena) (outcome, error) {
 	wire.LimitMemory(budget)
 	defer wire.LimitMemory(usual)
 	const keys, streams = 16, 16
-	large := append(binary.AppendUvarint(nil, 4<<20), make([]byte, 4<<20-1)...) // a byte is missing
-	small := bomb(1, 100_000)
-	small = append(binary.AppendUvarint(nil, uint64(len(small))), small...)
-	var packed bytes.Buffer
-	if err := wire.WriteBodyZ(&packed, bomb(1, 900_000)); err != nil {
+	frames, err := largeFrames()
+	if err != nil {
 		return outcome{}, err
 	}
 	var g sync.WaitGroup
@@ -79,7 +87,7 @@ func exhaustMemory(e *arena) (outcome, error) {
 	for _, s := range all {
 		for range streams {
 			g.Go(func() {
-				for _, frame := range [][]byte{small, packed.Bytes(), large} {
+				for _, frame := range frames {
 					if s.throw(vs[0], frame) == nil {
 						sent.Add(1)
 					} else {
