@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,10 +141,10 @@ func TestOwnerOutlivesItsWitnesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, all := startPeers(t, 8)
 		defer f.end()
-		rereads := 0
+		var rereads atomic.Int32
 		time.Sleep(30 * time.Second)
 		s := all[0].service()
-		all[0].tells.reread = func() { rereads++ }
+		all[0].tells.reread = func() { rereads.Add(1) }
 		p, _ := lease.OpenWitnessSet(s.WitnessSet())
 		for _, id := range p.Members[:3] {
 			f.nodes[id].kill()
@@ -153,13 +154,13 @@ func TestOwnerOutlivesItsWitnesses(t *testing.T) {
 			t.Error("QuorumLease() = true without witnesses, want false")
 		}
 		time.Sleep(lease.LongSilence - 2*time.Minute)
-		if ok, _ := s.QuorumLease(); ok || rereads != 0 {
+		if ok, _ := s.QuorumLease(); ok || rereads.Load() != 0 {
 			t.Error("the witnesses were given up before lease.LongSilence")
 		}
 		time.Sleep(4 * time.Minute)
-		if ok, _ := s.QuorumLease(); !ok || rereads != 1 {
+		if ok, _ := s.QuorumLease(); !ok || rereads.Load() != 1 {
 			t.Errorf("QuorumLease() = %v after %d rereads an hour later, want true after 1",
-				ok, rereads)
+				ok, rereads.Load())
 		}
 	})
 }

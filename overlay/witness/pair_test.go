@@ -2,6 +2,7 @@ package witness
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,12 +54,12 @@ func TestPairTakesOver(t *testing.T) {
 		if ok, _ := b.service().QuorumLease(); !ok {
 			t.Error("the survivor has no quorum lease")
 		}
-		var revoked int
+		var revoked atomic.Int32
 		a.tells.revoked = func(_ context.Context, list []Revocation) error {
 			if ok, _ := a.service().QuorumLease(); ok {
 				t.Error("the quorum lease held before the votes were known")
 			}
-			revoked += len(list)
+			revoked.Add(int32(len(list)))
 			return nil
 		}
 		s := a.start(t)
@@ -66,8 +67,9 @@ func TestPairTakesOver(t *testing.T) {
 			t.Error("the quorum lease holds at the start")
 		}
 		time.Sleep(AloneAfter / 2)
-		if ok, _ := s.QuorumLease(); !ok || revoked == 0 {
-			t.Errorf("QuorumLease() = %v after %d votes were told, want true and some", ok, revoked)
+		if ok, _ := s.QuorumLease(); !ok || revoked.Load() == 0 {
+			t.Errorf("QuorumLease() = %v after %d votes were told, want true and some",
+				ok, revoked.Load())
 		}
 	})
 }
