@@ -89,7 +89,8 @@ func TestPrepare(t *testing.T) {
 	checkSame(t, contents(t, he.db), want)
 }
 
-// The old owner becomes a replica of the successor without a snapshot.
+// The old owner becomes a replica of the successor without a snapshot, also if it delivers an
+// out-link after the successor has everything.
 func TestOldOwnerStaysReplica(t *testing.T) {
 	a, b := pair(t)
 	o, he := newOwner(t, open(t, ""), a), &fakeSuccessor{db: open(t, "")}
@@ -102,6 +103,7 @@ func TestOldOwnerStaysReplica(t *testing.T) {
 		}); err != nil {
 		t.Fatal(err)
 	}
+	update(t, o.db, deliverOutlink)
 	head, _, _ := o.db.LogHead(subnet)
 	confirmed := time.Now()
 	if err := o.svc.Demote(subnet, b.ID(), 2, []byte("lease"), confirmed); err != nil {
@@ -112,8 +114,13 @@ func TestOldOwnerStaysReplica(t *testing.T) {
 		t.Fatalf("Copy() = %+v, %v at the old owner, want a complete one at %v, confirmed %v", h,
 			ok, head, confirmed)
 	}
-	update(t, he.db, func(tx *store.Tx) error {
+	push := func(tx *store.Tx) error {
 		_, err := tx.Push("c.test", store.Entry{URL: "http://c.test/late"}, 0)
+		return err
+	}
+	update(t, he.db, push)
+	update(t, o.db, func(tx *store.Tx) error { // what a snapshot would delete
+		_, err := tx.Push("a.test", store.Entry{URL: "http://a.test/kept"}, 0)
 		return err
 	})
 	if err := c.Follow(subnet, a.ID(), replica.OpenRequest{Epoch: 2}); err != nil {
@@ -122,10 +129,27 @@ func TestOldOwnerStaysReplica(t *testing.T) {
 	eventually(t, "Flush succeeds", func() bool {
 		return c.Flush(t.Context(), subnet, a.ID()) == nil
 	})
-	if h, _ := o.svc.Copy(subnet); h.Pos.Seq != 1 {
-		t.Errorf("Pos = %v, want one log record and no snapshot", h.Pos)
+	got, want := contents(t, o.db)["a.test"], contents(t, he.db)["a.test"]
+	if len(got.queue) != len(want.queue)+1 {
+		t.Errorf("the copy of a.test has %d entries, want %d: a snapshot came", len(got.queue),
+			len(want.queue)+1)
 	}
-	checkSame(t, contents(t, o.db), contents(t, he.db))
+	if got, want := contents(t, o.db)["c.test"], contents(t, he.db)["c.test"]; len(got.queue) !=
+		len(want.queue) {
+		t.Errorf("the copy of c.test has %d entries, want %d", len(got.queue), len(want.queue))
+	}
+}
+
+// deliverOutlink removes the first URL that waits for else.test.
+func deliverOutlink(tx *store.Tx) error {
+	var u store.URL
+	if err := tx.PendingOf("else.test", func(p store.Pending) (bool, error) {
+		u = p.URL
+		return false, nil
+	}); err != nil {
+		return err
+	}
+	return tx.RemovePending(u)
 }
 
 // Wherever the connection breaks, once or more, one peer owns the subnet, with all data.

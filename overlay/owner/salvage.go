@@ -79,7 +79,7 @@ func (v *salvager) precious(o replica.OpenRequest, l lease.Lease) bool {
 	switch {
 	case !held, h.Pos.Log == 0, h.Pos.Log == o.Log:
 		return false // nothing in it, or the same log
-	case h.Pos.Log == o.Base.Log && h.Pos.Seq <= o.Base.Seq:
+	case h.Pos.Log == o.Base.Log && h.Pos.Seq <= o.Base.Seq, h.HandedOver(l.Owner, o):
 		return false // the owner has had that, and more
 	}
 	return !passed(h, l)

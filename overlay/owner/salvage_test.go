@@ -75,6 +75,9 @@ func TestWillingToLoseNothing(t *testing.T) {
 		"on a later one": {carol, func(o *replica.OpenRequest) {
 			o.Base = store.LogPos{Log: 9, Seq: 7}
 		}, false},
+		"handed over by us": {alice, func(o *replica.OpenRequest) {
+			o.Base = store.LogPos{Log: 9, Seq: 3}
+		}, false},
 		"owner with no log": {alice, func(*replica.OpenRequest) {}, true},
 		"owner as ever":     {alice, func(o *replica.OpenRequest) { o.Log = 9 }, false},
 	} {
