@@ -108,13 +108,17 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestPeers runs an experiment with real peers and emulated links. The runner is killed in each
-// phase.
+// TestPeers runs an experiment with real peers and emulated links; one machine is reached by ssh
+// if there is one. The runner is killed in each phase.
 func TestPeers(t *testing.T) {
 	dir := t.TempDir()
 	program, err := build.Program(t.Context(), "cmd/peerd", dir)
 	if err != nil {
 		t.Fatal(err)
+	}
+	second := realSSH(t)
+	if second == nil {
+		second = Command{"sh", "-c"}
 	}
 	write(t, filepath.Join(dir, "test.toml"), fmt.Sprintf(`name = 'test'
 peerd = '%[2]s'
@@ -138,7 +142,7 @@ settle = '500ms'
 command = ['sh', '-c']
 dir = '%[1]s/m0'
 [[machine]]
-command = ['sh', '-c']
+command = ['%[3]s']
 dir = '%[1]s/m1'
 [[step]]
 at = '4s'
@@ -152,7 +156,7 @@ of = 100
 at = '8s'
 do = 'mark'
 text = 'all run'
-`, dir, program))
+`, dir, program, strings.Join(second, "', '")))
 	begin := time.Now()
 	for _, at := range []string{"checked", "have the program", "started", "know each other",
 		"gave the seeds", "kill:", "start:", "mark:", "wrote"} {

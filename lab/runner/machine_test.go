@@ -18,9 +18,13 @@ func reached(t *testing.T) map[string]Command {
 	ssh := filepath.Join(t.TempDir(), "ssh")
 	// As ssh: the arguments are joined, and a login prints a message.
 	write(t, ssh, "#!/bin/sh\nshift\necho 'Welcome!'\necho\nexec sh -c \"$*\"\n")
-	return map[string]Command{
-		"shell": {"sh", "-c"}, "ssh": {ssh, "user@host"}, "exec": {"env", "A=b"},
+	all := map[string]Command{
+		"shell": {"sh", "-c"}, "like ssh": {ssh, "user@host"}, "exec": {"env", "A=b"},
 	}
+	if c := realSSH(t); c != nil {
+		all["ssh"] = c
+	}
+	return all
 }
 
 // TestCommand runs a script with input by all ways to reach a machine.
