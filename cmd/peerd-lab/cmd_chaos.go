@@ -41,6 +41,8 @@ or user namespaces.`,
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "seed of the script and of the sites' content")
 	f.StringVar(&o.Scenario, "scenario", o.Scenario, strings.Join(chaos.Scenarios, ", ")+", or all")
 	f.StringVar(&o.Peerd, "peerd", "", "the `program` peerd; built from source if not given")
+	f.StringVar(&o.Previous, "previous", "",
+		"`program` of another version, which every other peer runs")
 	f.StringVar(&o.Keep, "keep", "",
 		"`directory` for the peers' home directories, logs and hits.jsonl, which are kept; "+
 			"peers that still have work at the end get SIGQUIT, which writes their stacks to "+

@@ -42,6 +42,9 @@ type Options struct {
 	Scenario string
 	// Peerd is the path of the program peerd; "" builds it from source.
 	Peerd string
+	// Previous is the path of the program of another version, which every other peer runs; ""
+	// means that all run Peerd.
+	Previous string
 	// Keep is a directory for home directories, logs and hits.jsonl, which are kept after the
 	// run; "" removes them.
 	Keep string

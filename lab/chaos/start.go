@@ -23,7 +23,11 @@ func (s *scenarioRun) startAll(ctx context.Context) error {
 	}
 	var boot []string
 	for i := range s.o.Peers {
-		p, err := newProcess(i, s.o.dir, s.o.Peerd, settings, s.network)
+		program := s.o.Peerd
+		if i%2 == 1 && s.o.Previous != "" {
+			program = s.o.Previous
+		}
+		p, err := newProcess(i, s.o.dir, program, settings, s.network)
 		if err != nil {
 			return err
 		}
