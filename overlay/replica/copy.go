@@ -104,6 +104,11 @@ func (c LocalCopy) HandedOver(to peer.ID, o OpenRequest) bool {
 	return c.Owner == to && c.Epoch == o.Epoch && c.Pos.Log != 0 && c.Pos.Log == o.Base.Log
 }
 
+// continuedBy reports whether the log of the owner that opens c goes on where c is.
+func (c LocalCopy) continuedBy(owner peer.ID, o OpenRequest) bool {
+	return c.Complete && (c.Pos == o.Base || c.HandedOver(owner, o))
+}
+
 func (cs *copies) list() []LocalCopy {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

@@ -127,7 +127,7 @@ func (cs *copies) accept(in *replicaLink, o OpenRequest) (*heldCopy, error) {
 	defer cs.locks.lock(o.Subnet)()
 	cs.mu.Lock()
 	r := cs.held[o.Subnet]
-	handed := r != nil && cs.export(r).HandedOver(in.owner, o)
+	continued := r != nil && cs.export(r).continuedBy(in.owner, o)
 	full := cs.fullForLocked(in.owner)
 	_, pinned := cs.pinned[o.Subnet]
 	cs.mu.Unlock()
@@ -154,7 +154,7 @@ func (cs *copies) accept(in *replicaLink, o OpenRequest) (*heldCopy, error) {
 	if r != nil {
 		next.since, next.progress = r.since, r.progress
 		switch at := r.progress; {
-		case at.complete() && (at.Pos == o.Base || handed):
+		case continued:
 			next.progress.Pos, next.progress.Until = LogPos{Log: o.Log}, 0
 		case at.Pos.Log == o.Log, in.owner == r.owner:
 			// Continues, or stays as it is until a snapshot begins.
