@@ -56,7 +56,7 @@ func (f *failover) toNotify(now time.Time) (tasks []func(context.Context)) {
 			f.salvager.markOrphanedCopy(h.Subnet) // the owner has recreated it, or does not need it
 			continue
 		case h.Complete:
-			f.resume(h.Subnet)
+			f.resume(h.Subnet, looks)
 		}
 		r.next = now.Add(notifyEvery)
 		kept[h.Subnet] = r

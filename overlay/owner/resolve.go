@@ -141,8 +141,12 @@ func (w *resolver) RefreshHome(ctx context.Context, host string) error {
 func (w *resolver) RefreshOwner(
 	ctx context.Context, p netip.Prefix, owner peer.ID, denied bool,
 ) (changed bool, err error) {
-	if l, ok := w.cfg.Leases.Cached(p); denied && ok && l.Owner == owner {
+	switch l, ok := w.cfg.Leases.Cached(p); {
+	case !denied || !ok:
+	case l.Owner == owner:
 		w.cfg.Leases.Doubt(p)
+	case l.Owner != w.cfg.Self:
+		return true, nil // as its answer said
 	}
 	l, sealed, err := w.cfg.Leases.Refresh(ctx, p)
 	switch {
@@ -317,7 +321,9 @@ func (w *resolver) Accepts(p netip.Prefix) (ok, moving bool, sealed []byte) {
 	w.mu.Unlock()
 	if w.cfg.Replicas != nil {
 		if _, held := w.cfg.Replicas.Copy(p); held {
-			w.failover.resume(p) // who sends it here has reason to
+			// Mostly the sender has not heard of a handover, and learns of it. One that has
+			// another reason sends again, and each time the DHT is asked.
+			w.failover.resume(p, 1)
 			sealed, _ = w.cfg.Leases.Sealed(p)
 			return false, false, sealed
 		}

@@ -118,11 +118,11 @@ func (f *failover) attempt(p netip.Prefix, quiet time.Duration, now time.Time) b
 	})
 }
 
-// resume has a copy looked at that may be ours by the DHT: the takeover of it
+// resume has a copy looked at, n times at most, that may be ours by the DHT: the takeover of it
 // was broken off.
-func (f *failover) resume(p netip.Prefix) {
-	if !f.attempts.change(p, func(e *entry[int]) { e.about = max(e.about, looks) }) && !f.Live(p) {
-		f.attempts.add(p, time.Time{}, looks)
+func (f *failover) resume(p netip.Prefix, n int) {
+	if !f.attempts.change(p, func(e *entry[int]) { e.about = max(e.about, n) }) && !f.Live(p) {
+		f.attempts.add(p, time.Time{}, n)
 	}
 }
 
@@ -267,7 +267,7 @@ func (f *failover) take(
 	defer cancel()
 	l, sealed, err := f.cfg.Leases.TakeOver(ctx, old, t, old.Proxy)
 	if err != nil {
-		f.resume(h.Subnet) // it may stand all the same
+		f.resume(h.Subnet, looks) // it may stand all the same
 		return err
 	}
 	return f.arrivals.promote(h, l, sealed)

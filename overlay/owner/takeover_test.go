@@ -305,6 +305,9 @@ func TestTakeoverResumed(t *testing.T) {
 	if ok, _, _ := again.resolver.Accepts(subnetA); ok { // a peer sends what the lease says is ours
 		t.Error("URLs are taken")
 	}
+	if e, ok := again.failover.attempts.get(subnetA); !ok || e.about != 1 {
+		t.Errorf("the DHT is asked %d times, want once", e.about)
+	}
 	again.taken(t, store.PhaseOwned)
 }
 
@@ -318,7 +321,7 @@ func TestTakeoverResumedLate(t *testing.T) {
 	}
 	proof, _ := tally.Takeover(subnetA)
 	e.started, e.heard = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	e.failover.resume(subnetA)
+	e.failover.resume(subnetA, looks)
 	for range 2 {
 		if err := e.failover.lookupOwner(t.Context(), e.held); !errors.Is(err, errNotOurs) {
 			t.Fatal(err)
