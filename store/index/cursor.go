@@ -105,9 +105,29 @@ func (u union) count() (n uint64) {
 func (u union) weigh(doc uint64, f weight) (tf float64) {
 	for _, c := range u {
 		if c.doc == doc {
-			length := 1 / (c.at.Norm * c.at.Norm)
+			length := lengths[min(int(math.Round(1/(c.at.Norm*c.at.Norm))), maxLength)]
 			tf += f.boost * float64(c.at.Freq) / (1 - f.b + f.b*length/f.length)
 		}
 	}
 	return tf
+}
+
+// maxLength is the greatest code of a length. Scorch stores the length of a field with each of its
+// terms, up to 127 in one byte, so codes make the index a tenth smaller than lengths.
+const maxLength = 127
+
+// lengths are the lengths of fields, in words, by their codes: up to about a million, one a ninth
+// greater than the other. Indexes store the codes: lengths must not change.
+var lengths = func() (all [maxLength + 1]float64) {
+	for code := range all {
+		all[code] = math.Expm1(float64(code) / codeScale)
+	}
+	return all
+}()
+
+var codeScale = maxLength / math.Log1p(1<<20)
+
+// lengthCode returns the code of the length that is next to n.
+func lengthCode(n int) int {
+	return min(int(math.Round(math.Log1p(float64(n))*codeScale)), maxLength)
 }

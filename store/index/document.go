@@ -107,12 +107,6 @@ func (s *stemmer) analyze(d Document) (*analyzed, error) {
 	return a, nil
 }
 
-// idOf returns the ID of a page in the index.
-func idOf(u store.URL) string {
-	d := u.Digest()
-	return string(d[:])
-}
-
 // text returns a field with the terms of a text, and the pairs of words in it.
 func (s *stemmer) text(name, text string, mark byte) (*field, pairSet) {
 	type counted struct {
@@ -224,6 +218,6 @@ func (f *field) ArrayPositions() []uint64                         { return nil }
 func (f *field) EncodedFieldType() byte                           { return 't' }
 func (f *field) Analyze()                                         {}
 func (f *field) Options() bleve.FieldIndexingOptions              { return f.options }
-func (f *field) AnalyzedLength() int                              { return f.length }
+func (f *field) AnalyzedLength() int                              { return lengthCode(f.length) }
 func (f *field) AnalyzedTokenFrequencies() bleve.TokenFrequencies { return f.freqs }
 func (f *field) NumPlainTextBytes() uint64                        { return 0 }
