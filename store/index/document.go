@@ -128,7 +128,7 @@ func (s *stemmer) text(name, text string, mark byte) (*field, pairSet) {
 		found[i].n++
 		return true
 	})
-	f := &field{name: name, length: len(hashes), options: bleve.IndexField,
+	f := &field{name: name, length: weights[name].code(len(hashes)), options: bleve.IndexField,
 		freqs: make(bleve.TokenFrequencies, len(found))}
 	all := make([]bleve.TokenFreq, len(found))
 	for i, w := range found {
@@ -205,7 +205,7 @@ func (a *analyzed) Indexed() bool                              { return true }
 type field struct {
 	name    string
 	value   []byte
-	length  int
+	length  int // of a field with words: its code
 	freqs   bleve.TokenFrequencies
 	options bleve.FieldIndexingOptions
 }
@@ -218,6 +218,6 @@ func (f *field) ArrayPositions() []uint64                         { return nil }
 func (f *field) EncodedFieldType() byte                           { return 't' }
 func (f *field) Analyze()                                         {}
 func (f *field) Options() bleve.FieldIndexingOptions              { return f.options }
-func (f *field) AnalyzedLength() int                              { return lengthCode(f.length) }
+func (f *field) AnalyzedLength() int                              { return f.length }
 func (f *field) AnalyzedTokenFrequencies() bleve.TokenFrequencies { return f.freqs }
 func (f *field) NumPlainTextBytes() uint64                        { return 0 }

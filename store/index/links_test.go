@@ -2,6 +2,7 @@ package index
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -34,25 +35,29 @@ func TestLinkCountsForBothSchemes(t *testing.T) {
 	}
 }
 
-// The code of a length fits into seven bits, does not fall, and stands for a length that differs
-// by at most 6 %, or a tenth of a word.
+// The code of a length fits into seven bits, does not fall, and stands for a divisor that differs by
+// at most 3 %, for lengths that pages have.
 func TestLengthCode(t *testing.T) {
+	most := map[string]int{fieldText: 250_000, fieldTitle: 5_000, fieldHeading: 15_000}
 	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(0, 1<<20).Draw(t, "n")
-		code := lengthCode(n)
-		if code < 0 || code > 127 || lengthCode(n+1) < code {
-			t.Fatalf("code %d of %d, %d of %d", code, n, lengthCode(n+1), n+1)
+		name := rapid.SampledFrom(slices.Sorted(maps.Keys(most))).Draw(t, "field")
+		n := rapid.IntRange(0, most[name]).Draw(t, "length")
+		w := weights[name]
+		code := w.code(n)
+		if code < 0 || code > 127 || w.code(n+1) < code {
+			t.Fatalf("code %d of %d, %d of %d", code, n, w.code(n+1), n+1)
 		}
-		if got := lengths[code]; max(got-float64(n), float64(n)-got) > max(.06*float64(n), .1) {
-			t.Fatalf("the code of %d stands for %v", n, got)
+		want := 1 - w.b + w.b*float64(n)/w.length
+		if got := w.divisor(code); got < .97*want || got > 1.03*want {
+			t.Fatalf("the divisor is %v, want %v", got, want)
 		}
 	})
-	if got := lengthCode(1 << 40); got != 127 {
+	if got := weightText.code(1 << 40); got != 127 {
 		t.Errorf("the code of a very long text is %d", got)
 	}
 }
 
-// Scores depend on the lengths of texts as they should, although their codes are stored.
+// Scores depend on the lengths of texts as they should, although codes are stored.
 func TestLengthIsStored(t *testing.T) {
 	x := open(t)
 	apply(t, x, page("http://a.example/", "", "word"))
@@ -68,7 +73,7 @@ func TestLengthIsStored(t *testing.T) {
 	for i, h := range hits[1:] {
 		words := 1 + float64(int(1)<<i)
 		got, want := h.Score/hits[0].Score, score(words)/score(1)
-		if got < .95*want || got > 1.05*want {
+		if got < .96*want || got > 1.04*want {
 			t.Errorf("the score of a page of %v words is %v of the best, want %v", words, got, want)
 		}
 	}
