@@ -35,8 +35,8 @@ func TestLinkCountsForBothSchemes(t *testing.T) {
 	}
 }
 
-// The code of a length fits into seven bits, does not fall, and stands for a divisor that differs by
-// at most 3 %, for lengths that pages have.
+// The code of a length fits into seven bits, does not fall, and stands for a divisor that differs
+// by at most 3 %, for lengths that pages have.
 func TestLengthCode(t *testing.T) {
 	most := map[string]int{fieldText: 250_000, fieldTitle: 5_000, fieldHeading: 15_000}
 	rapid.Check(t, func(t *rapid.T) {
