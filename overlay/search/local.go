@@ -67,8 +67,8 @@ type ranking struct {
 	limit  int
 	owners []peer.ID // of the copies that are searched
 	verify bool      // without it, hits may lack phrases
-	// snippets is the number of hits for which snippets are wanted, and hosts are those of which
-	// the linking ones are, so that they need not be asked for later.
+	// snippets is the number of hits with all phrases for which snippets are wanted, and hosts are
+	// those of which the linking ones are, so that they need not be asked for later.
 	snippets int
 	hosts    []string
 }
@@ -76,7 +76,7 @@ type ranking struct {
 // ranked is the result of a ranking.
 type ranked struct {
 	index.Result
-	snippets []index.Snippet  // of the first hits
+	snippets []index.Snippet  // of the first hits, also of those that lack a phrase
 	linking  [][]index.Source // of each of ranking.hosts
 }
 
@@ -183,11 +183,15 @@ func (s *localSearch) rank(ctx context.Context, q ranking) (all ranked, err erro
 		all.Hits = append(all.Hits, h.Hit)
 	}
 	began := time.Now()
-	for n := range min(q.snippets, len(s.hits)) {
+	for n, wanted := 0, q.snippets; n < len(s.hits) && wanted > 0; n++ {
 		if ctx.Err() != nil || time.Since(began) > spareTime {
 			break
 		}
-		all.snippets = append(all.snippets, s.snippet(n))
+		made := s.snippet(n)
+		if !made.Lacks {
+			wanted--
+		}
+		all.snippets = append(all.snippets, made)
 	}
 	if len(q.hosts) > 0 {
 		all.linking, err = s.linking(ctx, q.hosts)

@@ -57,7 +57,7 @@ type rankRequest struct {
 	Copies  []peer.ID `cbor:"4,keyasint,omitempty"`
 	Anchors []anchor  `cbor:"5,keyasint,omitempty"` // of all peers
 	Verify  bool      `cbor:"6,keyasint,omitempty"` // hits must have the phrases
-	// Snippets is the number of hits of which snippets are wanted.
+	// Snippets is the number of hits with all phrases of which snippets are wanted.
 	Snippets int `cbor:"7,keyasint,omitempty"`
 }
 

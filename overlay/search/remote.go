@@ -92,7 +92,7 @@ func (r *remoteSearch) rank(ctx context.Context, q ranking) (res ranked, err err
 		q.limit, q.owners, newAnchors(q.sum.Anchors), q.verify, q.snippets}})
 	if err == nil {
 		err = errors.Join(a.checkHits(maxHitsOf(q.limit, q.owners), q.sum.MaxScore(), r.valid),
-			a.checkSnippets(min(q.snippets, len(a.Hits))),
+			a.checkSnippets(len(a.Hits)),
 			checkSources(a.Linking, len(q.hosts), index.MaxLinking))
 	}
 	if err != nil {

@@ -69,7 +69,7 @@ func (r *run) search(ctx context.Context, offset, limit int) (Result, error) {
 
 // spareSnippets is the number of snippets that all peers together may make before it is known
 // whether they are shown.
-const spareSnippets = 80
+const spareSnippets = 160
 
 // spare returns how many snippets each peer makes when it ranks, to save a round trip.
 func (r *run) spare(limit int) int {
@@ -106,7 +106,7 @@ func (r *run) rank(ctx context.Context, verify bool) []found {
 	hosts := r.likely()
 	r.step(ctx, func(ctx context.Context, m *member) {
 		q := ranking{r.sum, r.limit, m.owners, verify, r.snippets, hosts}
-		if m.info.ID == "" {
+		if m.info.ID == "" && !r.phrases {
 			q.snippets = 0 // this peer makes those that are shown
 		}
 		m.result, m.err = m.part.rank(ctx, q)
@@ -119,9 +119,27 @@ func (r *run) rank(ctx context.Context, verify bool) []found {
 		}
 	}
 	all := sorted(results)
+	if r.phrases {
+		all = r.certain(all)
+	}
 	all = all[:min(len(all), r.limit)]
 	r.weigh(ctx, all)
 	return all
+}
+
+// certain returns the hits that are not known to lack a phrase, up to the first that a page which
+// a member did not return may precede.
+func (r *run) certain(all []found) []found {
+	bound := 0.
+	for _, m := range r.all {
+		if m.err == nil && len(m.result.Hits) >= r.limit {
+			bound = max(bound, m.result.Hits[r.limit-1].Score)
+		}
+	}
+	return slices.DeleteFunc(all, func(f found) bool {
+		s := r.all[f.from].result.snippets
+		return f.Score < bound || f.place < len(s) && s[f.place].Lacks
+	})
 }
 
 // more reports whether a member has more pages that may match.

@@ -105,9 +105,35 @@ func (u union) count() (n uint64) {
 func (u union) weigh(doc uint64, f weight) (tf float64) {
 	for _, c := range u {
 		if c.doc == doc {
-			length := 1 / (c.at.Norm * c.at.Norm)
-			tf += f.boost * float64(c.at.Freq) / (1 - f.b + f.b*length/f.length)
+			code := int(math.Round(1 / (c.at.Norm * c.at.Norm)))
+			tf += f.boost * float64(c.at.Freq) / f.divisor(code)
 		}
 	}
 	return tf
 }
+
+// Scorch stores the length of a field with each of its terms, in one byte if it is at most maxCode.
+// What is stored there is the code of the length, which makes the index a tenth smaller. It is the
+// logarithm of what divides the number of occurrences, to which 3 % more or less do not matter.
+const maxCode = 127
+
+// codeStep is the difference of two divisors with neighbouring codes. Texts of more than about
+// 250,000 words count as long as these. Indexes store codes: it must not change.
+const codeStep = 1.058
+
+// code returns the code of a length in words.
+func (w weight) code(length int) int {
+	divisor := 1 + w.b/(1-w.b)*float64(length)/w.length
+	return min(int(math.Round(math.Log(divisor)/math.Log(codeStep))), maxCode)
+}
+
+// divisor returns the divisor that belongs to the length with a code.
+func (w weight) divisor(code int) float64 { return (1 - w.b) * divisors[min(code, maxCode)] }
+
+// divisors are those of codes, for weights with b = 0.
+var divisors = func() (all [maxCode + 1]float64) {
+	for code := range all {
+		all[code] = math.Pow(codeStep, float64(code))
+	}
+	return all
+}()

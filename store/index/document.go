@@ -107,12 +107,6 @@ func (s *stemmer) analyze(d Document) (*analyzed, error) {
 	return a, nil
 }
 
-// idOf returns the ID of a page in the index.
-func idOf(u store.URL) string {
-	d := u.Digest()
-	return string(d[:])
-}
-
 // text returns a field with the terms of a text, and the pairs of words in it.
 func (s *stemmer) text(name, text string, mark byte) (*field, pairSet) {
 	type counted struct {
@@ -134,7 +128,7 @@ func (s *stemmer) text(name, text string, mark byte) (*field, pairSet) {
 		found[i].n++
 		return true
 	})
-	f := &field{name: name, length: len(hashes), options: bleve.IndexField,
+	f := &field{name: name, length: weights[name].code(len(hashes)), options: bleve.IndexField,
 		freqs: make(bleve.TokenFrequencies, len(found))}
 	all := make([]bleve.TokenFreq, len(found))
 	for i, w := range found {
@@ -211,7 +205,7 @@ func (a *analyzed) Indexed() bool                              { return true }
 type field struct {
 	name    string
 	value   []byte
-	length  int
+	length  int // of a field with words: its code
 	freqs   bleve.TokenFrequencies
 	options bleve.FieldIndexingOptions
 }

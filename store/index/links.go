@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -57,15 +58,27 @@ func sourceOf(host string, addr netip.Addr) Source {
 	return Source(xxhash.Sum64String(store.SubnetOf(addr).String() + string(slot)))
 }
 
-// Target identifies the page to which a link refers, by the digest of its URL.
+// Target identifies the pages to which a link refers: those of a URL with http and with https, as
+// many pages have moved. It is the digest of that with https, without the last bit.
 type Target = store.Digest
 
-// targetsOf returns the pages that a link refers to: many pages have moved from http to https.
-func targetsOf(u store.URL) []Target {
+// targetOf returns the target of links to a page.
+func targetOf(u store.URL) Target {
 	if rest, ok := strings.CutPrefix(string(u), "http://"); ok {
-		return []Target{u.Digest(), store.URL("https://" + rest).Digest()}
+		u = store.URL("https://" + rest)
 	}
-	return []Target{u.Digest()}
+	t := u.Digest()
+	t[len(t)-1] &^= 1
+	return t
+}
+
+// idOf returns the ID of a page in the index: its target, and the last bit for http.
+func idOf(u store.URL) string {
+	t := targetOf(u)
+	if strings.HasPrefix(string(u), "http://") {
+		t[len(t)-1] |= 1
+	}
+	return string(t[:])
 }
 
 // The terms of links contain the source, and are only read from the dictionary of the index: each
@@ -83,12 +96,10 @@ func (s *stemmer) links(d Document, language byte) []*field {
 	hosts, anchors := newTerms(fieldLinked), newTerms(fieldAnchor)
 	for _, l := range d.Links[:min(len(d.Links), MaxLinks)] {
 		hosts.add(l.URL.Host() + "\x00" + source)
-		targets, n := targetsOf(l.URL), 0
+		target, n := targetOf(l.URL), 0
 		words(l.Text, func(word []byte, _, _ int, paired bool) bool {
-			term := s.term(markOf(language, word, paired), string(word)) + "\x00"
-			for _, t := range targets {
-				anchors.add(term + string(t[:]) + source)
-			}
+			term := s.term(markOf(language, word, paired), string(word))
+			anchors.add(term + "\x00" + string(target[:]) + source)
 			n++
 			return n < maxAnchorWords
 		})
@@ -225,17 +236,18 @@ func (r *Reader) eachTerm(field string, terms []string, limit int, fn func(rest 
 // pagesOf returns the anchors of pages in this index, by their numbers.
 func (r *Reader) pagesOf(all []Anchor, words int) (map[uint64]*Anchor, error) {
 	byID := make(map[string]*Anchor, len(all))
-	ids := make([]string, 0, len(all))
 	for i, a := range all {
-		if id := string(a.Target[:]); len(a.Sources) == words && byID[id] == nil {
-			byID[id] = &all[i]
-			ids = append(ids, id)
+		if t := a.Target; len(a.Sources) == words && byID[string(t[:])] == nil {
+			byID[string(t[:])] = &all[i]
+			t[len(t)-1] ^= 1 // with http
+			byID[string(t[:])] = &all[i]
 		}
 	}
 	found, first := map[uint64]*Anchor{}, uint64(0)
-	if len(ids) == 0 {
+	if len(byID) == 0 {
 		return found, nil
 	}
+	ids := slices.Collect(maps.Keys(byID))
 	for _, s := range r.segments {
 		docs, err := s.DocNumbers(ids)
 		if err != nil {

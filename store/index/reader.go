@@ -30,6 +30,10 @@ var (
 	weightHeading = weight{1.5, .75, 40}
 )
 
+var weights = map[string]weight{
+	fieldText: weightText, fieldTitle: weightTitle, fieldHeading: weightHeading,
+}
+
 // k1 limits how much a repeated word counts.
 const k1 = 1.2
 

@@ -26,15 +26,19 @@ type Snippet struct {
 // match is a place of a word of a query.
 type match struct{ start, end, word int }
 
-// Snippet returns the part of a text in which the most words of a query occur.
+// Snippet returns the part of a text in which the most words of a query occur, or only that the
+// text lacks a phrase.
 func (r *Reader) Snippet(q Query, m Meta, text string) Snippet {
+	if !hasPhrases(text, q.Phrases) {
+		return Snippet{Lacks: true}
+	}
 	all := r.matches(q, m, text)
 	var start int
 	if len(all) > 0 {
 		start = max(0, bestPlace(all)-leadBytes)
 	}
 	start, end := cutText(text, start)
-	s := Snippet{Text: oneLine(text[start:end]), Lacks: !hasPhrases(text, q.Phrases)}
+	s := Snippet{Text: oneLine(text[start:end])}
 	for _, at := range all {
 		if at.start >= start && at.end <= end {
 			mark := [2]int{at.start - start, at.end - start}
