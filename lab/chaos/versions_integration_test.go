@@ -29,7 +29,7 @@ func TestTwoVersions(t *testing.T) {
 	if jsonErr := json.Unmarshal(out.Bytes(), &r); jsonErr != nil {
 		t.Fatalf("Run() = %v and printed %q: %v\n%s", err, out.String(), jsonErr, progress.String())
 	}
-	t.Logf("%d of %d pages in %d fetches, %d faults", r.PagesFetched, r.PagesExpected, r.Fetches,
+	t.Logf("%d of %d pages in %d fetches, %d kills", r.PagesFetched, r.PagesExpected, r.Fetches,
 		r.Faults[kill])
 	if r.PagesFetched != r.PagesExpected || r.Faults[kill] == 0 || r.Politeness.Violations > 0 ||
 		len(r.Crashes) > 0 {

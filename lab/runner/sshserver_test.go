@@ -26,9 +26,13 @@ func realSSH(t *testing.T) Command {
 		t.Log("ssh is not installed: only a program that takes its arguments apart as ssh does")
 		return nil
 	}
-	key := signer(t, filepath.Join(t.TempDir(), "unused"))
-	identity := filepath.Join(t.TempDir(), "id")
-	user := signer(t, identity)
+	dir := t.TempDir()
+	key, _ := newKey(t)
+	user, private := newKey(t)
+	identity, known := filepath.Join(dir, "id"), filepath.Join(dir, "known_hosts")
+	if err := os.WriteFile(identity, private, 0o600); err != nil { // ssh refuses any other mode
+		t.Fatal(err)
+	}
 	conf := &ssh.ServerConfig{
 		PublicKeyCallback: func(_ ssh.ConnMetadata, k ssh.PublicKey) (*ssh.Permissions, error) {
 			if string(k.Marshal()) != string(user.PublicKey().Marshal()) {
@@ -53,7 +57,6 @@ func realSSH(t *testing.T) Command {
 		}
 	})
 	t.Cleanup(func() { l.Close(); wg.Wait() })
-	known := filepath.Join(t.TempDir(), "known_hosts")
 	port := l.Addr().(*net.TCPAddr).Port
 	write(t, known, fmt.Sprintf("[127.0.0.1]:%d %s", port,
 		ssh.MarshalAuthorizedKey(key.PublicKey())))
@@ -62,8 +65,8 @@ func realSSH(t *testing.T) Command {
 		"-o", "UserKnownHostsFile=" + known, "user@127.0.0.1"}
 }
 
-// signer makes a key and writes it to a file.
-func signer(t *testing.T, file string) ssh.Signer {
+// newKey returns a key, and its private part as ssh reads it from a file.
+func newKey(t *testing.T) (s ssh.Signer, file []byte) {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -73,14 +76,10 @@ func signer(t *testing.T, file string) ssh.Signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+	if s, err = ssh.NewSignerFromKey(private); err != nil {
 		t.Fatal(err)
 	}
-	s, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return s, pem.EncodeToMemory(block)
 }
 
 // serveSSH serves one connection: its sessions run commands, and nothing else is granted.

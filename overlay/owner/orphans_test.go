@@ -217,3 +217,19 @@ func TestOrphanAfterLongSilence(t *testing.T) {
 		}
 	}
 }
+
+// An answer that names another owner is enough: a second look at the DHT would only cost.
+func TestDenialNamesOwner(t *testing.T) {
+	e := newCopyFixture(t, false, nil)
+	if _, _, err := e.cfg.Leases.Refresh(t.Context(), subnetA); err != nil {
+		t.Fatal(err)
+	}
+	takenBy(t, carol, e.dht) // which is not known here
+	for _, denied := range []bool{true, false} {
+		changed, err := e.resolver.RefreshOwner(t.Context(), subnetA, carol.id, denied)
+		if err != nil || changed != denied {
+			t.Errorf("denied %v: RefreshOwner() = %v, %v, want %v by what is known", denied, changed,
+				err, denied)
+		}
+	}
+}

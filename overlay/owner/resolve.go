@@ -136,8 +136,8 @@ func (w *resolver) RefreshHome(ctx context.Context, host string) error {
 }
 
 // RefreshOwner reads the owner of a subnet again, and reports whether it is another peer
-// than owner. If that one denied that it is the owner, what is known of the subnet gives way to
-// what the DHT has.
+// than owner. If that one denied that it is the owner, the DHT is not read when another owner is
+// known by now; otherwise what is known of the subnet gives way to what the DHT has.
 func (w *resolver) RefreshOwner(
 	ctx context.Context, p netip.Prefix, owner peer.ID, denied bool,
 ) (changed bool, err error) {
