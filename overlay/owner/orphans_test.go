@@ -228,8 +228,8 @@ func TestDenialNamesOwner(t *testing.T) {
 	for _, denied := range []bool{true, false} {
 		changed, err := e.resolver.RefreshOwner(t.Context(), subnetA, carol.id, denied)
 		if err != nil || changed != denied {
-			t.Errorf("denied %v: RefreshOwner() = %v, %v, want %v by what is known", denied, changed,
-				err, denied)
+			t.Errorf("denied %v: RefreshOwner() = %v, %v, want %v by what is known",
+				denied, changed, err, denied)
 		}
 	}
 }

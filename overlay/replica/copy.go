@@ -98,9 +98,9 @@ type LocalCopy struct {
 
 // HandedOver reports whether c is what this peer kept of a subnet that it handed over to the peer
 // that opens it: no other copy is of the log that the successor continues and of the successor's
-// own epoch. c may be later than the position from which the successor continues. What this peer has
-// logged after that position are only deliveries of out-links, because all else was paused, and the
-// successor delivers those once more.
+// own epoch. c may be later than the position from which the successor continues. But since then
+// this peer has logged only deliveries of out-links, because all else was paused, and the successor
+// delivers those once more.
 func (c LocalCopy) HandedOver(to peer.ID, o OpenRequest) bool {
 	return c.Owner == to && c.Epoch == o.Epoch && c.Pos.Log != 0 && c.Pos.Log == o.Base.Log
 }
