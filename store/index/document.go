@@ -71,8 +71,9 @@ type analyzed struct {
 	fields []*field
 }
 
-// analyze splits a page into terms.
-func (s *stemmer) analyze(d Document) (*analyzed, error) {
+// analyze splits a page into terms. Each page has all fields, also empty ones: scorch merges segments
+// with different fields more slowly.
+func (a *analyzer) analyze(d Document) (*analyzed, error) {
 	lang := detect(d.Text)
 	mark := languageByCode(lang)
 	sum := sha256.Sum256([]byte(d.Text))
@@ -88,60 +89,17 @@ func (s *stemmer) analyze(d Document) (*analyzed, error) {
 		return nil, err
 	}
 	id := idOf(d.URL)
-	text, pairs := s.text(fieldText, d.Text, mark)
-	a := &analyzed{id: id, fields: []*field{
+	text, pairs := a.text(fieldText, d.Text, mark)
+	title, _ := a.text(fieldTitle, d.Title, mark)
+	heading, _ := a.text(fieldHeading, d.Headings, mark)
+	linked, anchors := a.links(d, mark)
+	return &analyzed{id: id, fields: []*field{
 		{name: fieldID, value: []byte(id), length: 1, freqs: single(id),
 			options: bleve.IndexField | bleve.StoreField},
 		{name: fieldMeta, value: meta, options: bleve.StoreField},
 		{name: fieldPairs, value: pairs, options: bleve.StoreField},
-		text,
-		filters(d, lang),
-	}}
-	for _, f := range [][2]string{{fieldTitle, d.Title}, {fieldHeading, d.Headings}} {
-		if name, text := f[0], f[1]; text != "" {
-			f, _ := s.text(name, text, mark)
-			a.fields = append(a.fields, f)
-		}
-	}
-	a.fields = append(a.fields, s.links(d, mark)...)
-	return a, nil
-}
-
-// text returns a field with the terms of a text, and the pairs of words in it.
-func (s *stemmer) text(name, text string, mark byte) (*field, pairSet) {
-	type counted struct {
-		word string
-		mark byte
-		n    int
-	}
-	var found []counted
-	at := make(map[string]int, len(text)/24) // places in found: each word is stemmed once
-	hashes := make([]uint64, 0, len(text)/6)
-	words(text, func(word []byte, _, _ int, paired bool) bool {
-		hashes = append(hashes, hashWord(word))
-		i, ok := at[string(word)]
-		if !ok {
-			i = len(found)
-			found = append(found, counted{word: string(word), mark: markOf(mark, word, paired)})
-			at[found[i].word] = i
-		}
-		found[i].n++
-		return true
-	})
-	f := &field{name: name, length: weights[name].code(len(hashes)), options: bleve.IndexField,
-		freqs: make(bleve.TokenFrequencies, len(found))}
-	all := make([]bleve.TokenFreq, len(found))
-	for i, w := range found {
-		term := s.term(w.mark, w.word)
-		t := f.freqs[term]
-		if t == nil {
-			t = &all[i]
-			t.Term = []byte(term)
-			f.freqs[term] = t
-		}
-		t.SetFrequency(t.Frequency() + w.n)
-	}
-	return f, newPairSet(hashes)
+		text, title, heading, filters(d, lang), linked, anchors,
+	}}, nil
 }
 
 // filters returns the field with the terms that the filters of a query look for.
@@ -166,8 +124,10 @@ func newTerms(name string) *field {
 }
 
 func (f *field) add(term string) {
-	f.freqs[term] = single(term)[term]
-	f.length = len(f.freqs)
+	if f.freqs[term] == nil {
+		f.freqs[term] = once()
+		f.length = len(f.freqs)
+	}
 }
 
 // The filters begin with these words.
@@ -179,10 +139,13 @@ const (
 	dayForm    = "20060102"
 )
 
-func single(term string) bleve.TokenFrequencies {
-	t := &bleve.TokenFreq{Term: []byte(term)}
+func single(term string) bleve.TokenFrequencies { return bleve.TokenFrequencies{term: once()} }
+
+// once returns the frequency of a term that occurs once. Scorch reads terms from the keys only.
+func once() *bleve.TokenFreq {
+	t := &bleve.TokenFreq{}
 	t.SetFrequency(1)
-	return bleve.TokenFrequencies{term: t}
+	return t
 }
 
 // The methods of bleve.Document.

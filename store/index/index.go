@@ -47,7 +47,8 @@ type Position map[string]int64
 // Index is an index in a directory.
 type Index struct {
 	dir   string
-	stems stemmer
+	stems stemmer  // of queries
+	pages analyzer // used by Apply
 
 	mu       sync.Mutex
 	scorch   bleve.Index // nil after Close, and after a failure until the next Apply
@@ -185,7 +186,7 @@ func (x *Index) Apply(b Batch) error {
 		changes.Delete(idOf(u))
 	}
 	for _, d := range b.Pages {
-		a, err := x.stems.analyze(d)
+		a, err := x.pages.analyze(d)
 		if err != nil {
 			return fmt.Errorf("index %s: %w", d.URL, err)
 		}

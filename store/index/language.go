@@ -132,30 +132,39 @@ func detect(text string) string {
 	return languages[best].code
 }
 
-// maxStems bounds the words that a stemmer remembers.
+// maxStems bounds the words of a language of which the terms are remembered.
 const maxStems = 1 << 15
 
-// stemmer returns the terms of words. It is safe for concurrent use, and remembers the words of
-// each language, because stemming is slow and most words are frequent.
+// stems remembers the terms of words, by mark and word, because stemming is slow and most words are
+// frequent.
+type stems [256]map[string]string
+
+// term returns the term of a word in the language with a mark.
+func (s *stems) term(mark byte, word []byte) string {
+	t, ok := s[mark][string(word)]
+	if ok {
+		return t
+	}
+	w := string(word)
+	t = makeTerm(mark, w)
+	if s[mark] == nil || len(s[mark]) >= maxStems {
+		s[mark] = map[string]string{}
+	}
+	s[mark][w] = t
+	return t
+}
+
+// stemmer returns the terms of words. It is safe for concurrent use.
 type stemmer struct {
 	mu    sync.Mutex
-	known [256]map[string]string // terms, by mark and word
+	known stems
 }
 
 // term returns the term of a word in the language with a mark.
 func (s *stemmer) term(mark byte, word string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t, ok := s.known[mark][word]
-	if ok {
-		return t
-	}
-	t = makeTerm(mark, word)
-	if s.known[mark] == nil || len(s.known[mark]) >= maxStems {
-		s.known[mark] = map[string]string{}
-	}
-	s.known[mark][word] = t
-	return t
+	return s.known.term(mark, []byte(word))
 }
 
 // makeTerm returns the term of a word.

@@ -88,23 +88,23 @@ func idOf(u store.URL) string {
 //	fieldAnchor  term of a word 00 target(16) source(4)
 
 // links returns the fields with the links of a page in a language.
-func (s *stemmer) links(d Document, language byte) []*field {
+func (a *analyzer) links(d Document, language byte) (linked, anchors *field) {
+	linked, anchors = newTerms(fieldLinked), newTerms(fieldAnchor)
 	if len(d.Links) == 0 {
-		return nil
+		return linked, anchors
 	}
 	source := string(binary.BigEndian.AppendUint32(nil, uint32(sourceOf(d.URL.Host(), d.Addr))))
-	hosts, anchors := newTerms(fieldLinked), newTerms(fieldAnchor)
 	for _, l := range d.Links[:min(len(d.Links), MaxLinks)] {
-		hosts.add(l.URL.Host() + "\x00" + source)
+		linked.add(l.URL.Host() + "\x00" + source)
 		target, n := targetOf(l.URL), 0
 		words(l.Text, func(word []byte, _, _ int, paired bool) bool {
-			term := s.term(markOf(language, word, paired), string(word))
+			term := a.stems.term(markOf(language, word, paired), word)
 			anchors.add(term + "\x00" + string(target[:]) + source)
 			n++
 			return n < maxAnchorWords
 		})
 	}
-	return []*field{hosts, anchors}
+	return linked, anchors
 }
 
 // Anchor is a page of which links have words of a query.
