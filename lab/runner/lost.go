@@ -48,7 +48,7 @@ type tenure struct {
 type traces struct {
 	owners    map[string][]tenure
 	last      map[string]int64 // event of each peer
-	recreated map[string]bool  // subnets begun anew without a copy
+	recreated map[string]bool  // subnets begun again without a copy
 	failed    map[string]string
 }
 
@@ -234,7 +234,7 @@ func (r *runner) fate(subnet string, s lostRow, ts *traces) (owners, why string)
 			b.WriteString("; the last attempt failed: " + ts.failed[subnet])
 		}
 	case ts.recreated[subnet]:
-		b.WriteString("an owner failed and no copy was found; it was begun anew, with the URLs " +
+		b.WriteString("an owner failed and no copy was found; it was begun again, with the URLs " +
 			"that were on their way")
 	case s.Linked == 0:
 		b.WriteString("its owner ran to the end, and pages that link to these were not fetched")

@@ -13,8 +13,8 @@ import (
 	"peerd/store"
 )
 
-// TestLost has three sites with pages that were not fetched: one whose owner was killed, one that
-// was begun anew, and one that no peer has found.
+// TestLost has three sites with pages that were not fetched: the owner of one was killed, one was
+// begun again, and no peer has found one.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	begin := time.Unix(1_000_000, 0)
@@ -67,7 +67,7 @@ func TestLost(t *testing.T) {
 				"the end; the last attempt failed: too few votes"},
 		{Fetched: 1, Last: 50, By: "peer-001",
 			Owners: "peer-000 from 20 s, 1 copies; peer-001 from 91 s, 0 copies",
-			Why: "an owner failed and no copy was found; it was begun anew, with the URLs that were " +
+			Why: "an owner failed and no copy was found; it was begun again, with the URLs that were " +
 				"on their way"},
 	} {
 		j := slices.IndexFunc(rows, func(r lostRow) bool { return r.Subnet == subnet(i) })

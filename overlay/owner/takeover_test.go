@@ -246,7 +246,7 @@ func TestOldCopyAtLast(t *testing.T) {
 	}
 }
 
-// A copy counts while its owner is silent and nobody is known to have continued it.
+// A copy counts while its owner is silent and no peer is known to have continued it.
 func TestSilentSubnets(t *testing.T) {
 	e := newCopyFixture(t, false, nil)
 	e.heard = time.Now()
