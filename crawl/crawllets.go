@@ -49,6 +49,8 @@ const (
 	crawlletPages = 2000
 	crawlletBytes = 64 << 20 // of pages
 	crawlletTime  = 2 * time.Minute
+	// crawlletAll is the time of a run with the upload of the module, which the site compiles.
+	crawlletAll = 5 * time.Minute
 	// maxCrawllets is the number of runs at the same time: each takes up to 30 MiB of memory.
 	maxCrawllets = 2
 	// A site is asked once in crawlletAskEvery whether it runs crawllets. After a run that has
@@ -194,13 +196,13 @@ func (r *crawlletRun) start(
 		}
 	}
 	// The run ends with the right to fetch here. What has arrived is kept.
-	own, cancel := context.WithTimeout(ctx, crawlletTime)
+	own, cancel := context.WithTimeout(ctx, crawlletAll)
 	defer cancel()
 	done := make(chan struct{})
 	defer close(done)
 	go c.watchHost(r.job.Host, done, cancel)
 
-	t := c.cfg.Fetcher.Transport(r.job.Addr, crawlletTime)
+	t := c.cfg.Fetcher.Transport(r.job.Addr, crawlletAll)
 	defer t.Close()
 	client := &crawllet.Client{HTTP: crawllet.NewHTTPClient(&crawlletWeb{run: r, to: t}),
 		Key: c.cfg.Crawllet.Key, Agent: c.cfg.Crawllet.Agent}

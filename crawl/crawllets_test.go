@@ -289,8 +289,8 @@ func TestCrawlletLies(t *testing.T) {
 	}
 }
 
-// TestCrawlletRefused verifies that the pages of a site that has no crawllets, or whose crawllets
-// fail, are requested, and that it is left alone with crawllets.
+// TestCrawlletRefused verifies that the pages of a site that has no crawllets, or of which the
+// crawllets fail, are requested, and that it is left alone with crawllets.
 func TestCrawlletRefused(t *testing.T) {
 	const n = 200
 	for name, tc := range map[string]struct {

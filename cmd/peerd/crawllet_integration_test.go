@@ -43,6 +43,8 @@ func TestCrawllet(t *testing.T) {
 			})
 			site := serveFiles(t, fmt.Sprintf("127.111.%d.1:0", 10+i), served)
 			serveCrawllets(t, site, root)
+			peerd(t, "crawllet", "fetch", site.URL+"/", "--module", module, "--max-pages", "1",
+				"--to", filepath.Join(t.TempDir(), "one")) // so that the module is compiled
 			flags := []string{"--allow-net", "127.111.0.0/16", "--min-delay", "5ms", "--strategy",
 				"keep", "--listen", freeAddr(t, byte(35+i))}
 			d := newDaemon(t, flags...)

@@ -75,5 +75,5 @@ func (t *Transport) dial(ctx context.Context, network, hostPort string) (net.Con
 func (f *Fetcher) MaxBody() int64 { return f.cfg.MaxBody }
 
 // Denied returns why the operator or the site does not want a URL at an address to be requested;
-// nil if nobody has said so.
+// nil if neither has said so.
 func (f *Fetcher) Denied(u store.URL, addr netip.Addr) error { return f.cfg.Deny.Check(u, addr) }
