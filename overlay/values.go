@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	record "github.com/libp2p/go-libp2p-record"
@@ -24,9 +25,14 @@ var (
 	ErrUnreachable = errors.New("overlay: no record holder answered")
 )
 
-// extraAnswers is how many answers after the first end a read early (libp2p counts its
-// quorum so). With one, the read would rely on a single record holder, which may lag.
-const extraAnswers = 2
+const (
+	// enoughAnswers is how many answers end a read. With one, the read would rely on a single
+	// record holder, which may lag.
+	enoughAnswers = 3
+	// nearTimeout is how long a read waits for the nearest record holders that are known, before
+	// it looks for others. It is more than two round trips around the world.
+	nearTimeout = time.Second
+)
 
 // Values reads and writes records of the DHT. It is safe for concurrent use.
 type Values struct {
@@ -120,10 +126,22 @@ func (v *Values) Get(ctx context.Context, key string) ([]byte, error) {
 
 // search asks other peers. If nothing is found it returns nil without an error.
 func (v *Values) search(ctx context.Context, key string) ([]byte, error) {
-	if v.dht.RoutingTable().Size() == 0 {
-		return v.askKnown(ctx, key), nil
+	known := v.holders.known(key)
+	if v.dht.RoutingTable().Size() == 0 { // just joined: no peer to begin a lookup with
+		best, _ := v.ask(ctx, known, key)
+		return best, nil
 	}
-	found, err := v.dht.SearchValue(ctx, key, dht.Quorum(extraAnswers))
+	// A lookup asks about seven peers until three have answered, and each sends addresses too.
+	if len(known) >= enoughAnswers {
+		near, cancel := context.WithTimeout(ctx, nearTimeout)
+		best, answers := v.ask(near, known[:enoughAnswers], key)
+		cancel()
+		if answers == enoughAnswers {
+			return best, nil
+		}
+	}
+	// libp2p counts the answers after the first.
+	found, err := v.dht.SearchValue(ctx, key, dht.Quorum(enoughAnswers-1))
 	if err != nil {
 		return nil, fmt.Errorf("overlay: get %s: %w", key, err)
 	}
@@ -137,13 +155,14 @@ func (v *Values) search(ctx context.Context, key string) ([]byte, error) {
 	return best, nil
 }
 
-// askKnown asks connected peers directly. It is for the time just after joining,
-// when the routing table is empty.
-func (v *Values) askKnown(ctx context.Context, key string) []byte {
+// ask asks peers for their records, all at once and without a lookup. It returns the best valid
+// record, and how many peers have sent one.
+func (v *Values) ask(ctx context.Context, peers []peer.ID, key string) ([]byte, int) {
 	var mu sync.Mutex
 	var best []byte
+	answers := 0
 	var wait sync.WaitGroup
-	for _, p := range v.holders.known(key) {
+	for _, p := range peers {
 		wait.Go(func() {
 			val, err := v.holders.get(ctx, p, key)
 			if err != nil || len(val) == 0 || v.dht.Validator.Validate(key, val) != nil {
@@ -151,6 +170,7 @@ func (v *Values) askKnown(ctx context.Context, key string) []byte {
 			}
 			mu.Lock()
 			defer mu.Unlock()
+			answers++
 			if best != nil {
 				if keep, err := v.local.better(key, best, val); err != nil || keep {
 					return
@@ -160,7 +180,7 @@ func (v *Values) askKnown(ctx context.Context, key string) []byte {
 		})
 	}
 	wait.Wait()
-	return best
+	return best, answers
 }
 
 // putOperation is one running Put.

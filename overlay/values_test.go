@@ -154,6 +154,55 @@ func TestValuesConcurrentClaims(t *testing.T) {
 	}
 }
 
+// lookups counts the requests of lookups that f causes.
+func lookups(t *testing.T, f func(ctx context.Context)) int {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ctx, events := routing.RegisterForQueryEvents(ctx)
+	f(ctx)
+	cancel() // closes events
+	n := 0
+	for e := range events {
+		if e.Type == routing.SendingQuery {
+			n++
+		}
+	}
+	return n
+}
+
+func TestValuesReadWithoutLookup(t *testing.T) {
+	nets := mesh(t, 6)
+	const key = "/test/near"
+	reader := nets[0]
+	get := func(want string) int {
+		return lookups(t, func(ctx context.Context) {
+			got, err := reader.Values().Get(ctx, key)
+			if string(got) != want || want != "" && err != nil {
+				t.Errorf("Get() = %q, %v, want %q", got, err, want)
+			}
+		})
+	}
+	if get("") == 0 {
+		t.Error("no lookup was made for a record that the nearest holders do not have")
+	}
+	mustPut(t, nets[1], key, "5", 5, 0)
+	if n := get("5"); n != 0 {
+		t.Errorf("a lookup sent %d requests, want none: the nearest holders have the record", n)
+	}
+	near := reader.values.holders.known(key)[0]
+	for _, n := range nets {
+		if n.Self() != near && n != reader {
+			continue
+		}
+		if err := n.cfg.Datastore.Delete(t.Context(), dsKey(key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if get("5") == 0 {
+		t.Error("no lookup was made although one of the nearest holders has no record")
+	}
+}
+
 func TestValuesDeadReplicas(t *testing.T) {
 	nets := mesh(t, 4)
 	const key = "/test/dead"
