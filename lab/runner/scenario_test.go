@@ -6,12 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"peerd/node/admin"
 	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"peerd/node/admin"
 )
 
 // obeys is a machine on which everything succeeds at once. It notes what was done, and when.
