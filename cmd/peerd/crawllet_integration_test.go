@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"peerd/crawl/crawllet"
 )
 
 // A peer has a site that runs crawllets deliver most of its pages, and archives all of them. If the
@@ -131,7 +129,7 @@ func serveCrawllets(t *testing.T, site *fileSite, root string) {
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	files := site.Config.Handler
 	site.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, crawllet.Path) {
+		if strings.HasPrefix(r.URL.Path, "/.well-known/crawllet") {
 			proxy.ServeHTTP(w, r)
 			return
 		}
