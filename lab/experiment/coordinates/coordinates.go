@@ -135,7 +135,9 @@ type course struct {
 	m      *data.Matrix
 	truth  [][]float64
 	rounds int
-	// Of web servers: median delay in ms, and round trips per page.
+	// peers is the number of nodes that are peers; 0: all. Others are web servers, with this median
+	// delay in ms, and round trips per page.
+	peers        int
 	delay, trips float64
 }
 
@@ -195,8 +197,10 @@ func (c *course) runs(
 // run starts all peers at the origin. In each round, each peer initiates one exchange with a
 // random other one; the round trip is drawn from the samples of the matrix.
 func (c *course) run(ctx context.Context, t contest, seed uint64) ([]errorsAt, error) {
-	n := c.m.Len()
-	rng := rand.New(rand.NewPCG(seed, 1))
+	n, rng := c.m.Len(), rand.New(rand.NewPCG(seed, 1))
+	if c.peers > 0 {
+		c, n = c.shuffled(rng), c.peers
+	}
 	players := make([]player, n)
 	for i := range players {
 		var err error

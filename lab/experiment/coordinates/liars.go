@@ -82,12 +82,13 @@ func runLiars(ctx context.Context, p experiment.Params, out experiment.Out) erro
 	if err != nil {
 		return err
 	}
-	p.Rounds = p.Or(p.Rounds, 100, 30)
+	p.Rounds = p.Or(p.Rounds, 60, 30)
+	p.Peers = min(p.Or(p.Peers, 128, 40), m.Len()*2/3)
 	c, err := newCourse(m, p)
 	if err != nil {
 		return err
 	}
-	c.delay, c.trips = cmp.Or(p.DelayMS, 150), cmp.Or(p.RTTs, 3)
+	c.peers, c.delay, c.trips = p.Peers, cmp.Or(p.DelayMS, 150), cmp.Or(p.RTTs, 3)
 	seeds := p.Or(p.Seeds, 5, 2)
 	trials := liarsTrials(c.rounds)
 	clean := map[float64][]errorsAt{}
@@ -121,10 +122,9 @@ func liarsTrials(rounds int) (all []contest) {
 		t.attack, t.from = attack{name: "none"}, rounds+1
 		all = append(all, t)
 		for _, t.attack = range attacks() {
-			if t.from = 1; t.attack.start {
-				all = append(all, t)
+			if t.from = 1; !t.attack.start {
+				t.from = rounds/2 + 1
 			}
-			t.from = rounds/2 + 1
 			all = append(all, t)
 		}
 	}
@@ -174,17 +174,37 @@ func (c *course) region(order []int) []bool {
 	return in
 }
 
+// shuffled returns the course with other nodes first: those are the peers.
+func (c *course) shuffled(rng *rand.Rand) *course {
+	out, nodes := *c, rng.Perm(c.m.Len())[:min(c.m.Len(), c.peers+choiceServers)]
+	move := func(old [][]float64) (moved [][]float64) {
+		for _, i := range nodes {
+			row := make([]float64, len(nodes))
+			for k, j := range nodes {
+				row[k] = old[i][j]
+			}
+			moved = append(moved, row)
+		}
+		return moved
+	}
+	out.truth, out.m = move(c.truth), new(data.Matrix)
+	for _, s := range c.m.Slices {
+		out.m.Slices = append(out.m.Slices, move(s))
+	}
+	return &out
+}
+
 const (
-	// choiceCandidates and choiceServers are how many nodes may be chosen, and decided about.
-	choiceCandidates, choiceServers = 64, 200
+	// choiceServers is how many servers are decided about.
+	choiceServers = 100
 	// choiceNear is the largest ratio of the chosen peer's time to the least that is good.
 	choiceNear = 1.2
 )
 
-// choose decides about servers at nodes of the matrix with the strategy of the network: honest
-// peers decide, every second one in the region, and all candidates are at the places that they tell
-// the decider. It returns the shares of good choices, of all servers and of those that peers of the
-// region decide about. A liar is measured truthfully and counts by its true time.
+// choose decides about servers at the nodes that are no peers with the strategy of the network:
+// honest peers decide, every second one in the region, and all peers are candidates, at the places
+// that they tell the decider. It returns the shares of good choices, of all servers and of those
+// that peers of the region decide about. A liar is measured truthfully and counts by its true time.
 func (c *course) choose(
 	t contest, players []player, liar []bool, order []int, seed uint64,
 ) (all, ofVictims float64, err error) {
@@ -192,33 +212,20 @@ func (c *course) choose(
 	if err != nil {
 		return 0, 0, err
 	}
-	rng := rand.New(rand.NewPCG(seed, 45))
-	nodes := rng.Perm(len(players))
-	peers := nodes[:min(choiceCandidates, len(nodes)/2)]
-	servers := nodes[len(peers):min(len(nodes), len(peers)+choiceServers)]
-	var deciders, victims []int
-	for _, i := range honest(order) {
-		if slices.Contains(peers, i) {
-			if deciders = append(deciders, i); t.victims[i] {
-				victims = append(victims, i)
-			}
-		}
-	}
-	if len(deciders) == 0 {
-		return math.NaN(), math.NaN(), nil
-	}
+	deciders := honest(order)
+	victims := slices.DeleteFunc(slices.Clone(deciders), func(i int) bool { return !t.victims[i] })
 	var good, asked [2]float64 // by others, by peers of the region
-	for nth, s := range servers {
+	for s := len(players); s < c.m.Len(); s++ {
 		rng := rand.New(rand.NewPCG(seed, uint64(s)+100)) // the same with and without liars
 		self, of := deciders[rng.IntN(len(deciders))], 0
-		if nth%2 == 1 && len(victims) > 0 {
+		if s%2 == 1 {
 			self, of = victims[rng.IntN(len(victims))], 1
 		}
 		server := c.newServer(s, rng)
 		e := assign.Evidence{CanProbe: true, Self: name(self),
 			Subnet: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(s >> 8), byte(s)}), 24)}
 		best := math.Inf(1)
-		for _, j := range peers {
+		for j := range players {
 			if _, ok := c.m.Sample(j, s, 0); !ok {
 				continue
 			}
@@ -286,10 +293,10 @@ func (s server) download(i int) coords.Sample {
 func liarsReport(
 	out experiment.Out, m *data.Matrix, c *course, rows []liarsRow, seeds int,
 ) {
-	out.Note("%d nodes, %d rounds, mean of %d seeds with 95 %% intervals. Ratios compare with the "+
+	out.Note("%d peers, %d rounds, mean of %d seeds with 95 %% intervals. Ratios compare with the "+
 		"same run in which the liars do not lie. A page takes %v ms times a log-normal factor and "+
-		"%v round trips; up to %d candidates and %d servers.", m.Len(), c.rounds, seeds, c.delay,
-		c.trips, choiceCandidates, choiceServers)
+		"%v round trips; all peers are candidates, %d other nodes are servers.", c.peers, c.rounds,
+		seeds, c.delay, c.trips, min(choiceServers, m.Len()-c.peers))
 	worst := func(share float64, of func(liarsRow) mean, sign float64) (liarsRow, mean) {
 		var at liarsRow
 		most := math.Inf(-1)
