@@ -139,8 +139,8 @@ func metadata(got *fetched, session *fetch.TLSInfo) []warc.Field {
 		ms("fetchTimeMs", t.Total()), {Name: "outcome", Value: got.page.Outcome.String()},
 		{Name: "hopsFromSeed", Value: strconv.Itoa(got.page.Depth)},
 	}
-	if got.file {
-		return append(all, warc.Field{Name: "source", Value: "file"})
+	if got.source != "" {
+		return append(all, warc.Field{Name: "source", Value: got.source})
 	}
 	if !t.Reused {
 		all = append(all, ms("connectMs", t.Connect), ms("tlsMs", t.TLS))

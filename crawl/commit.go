@@ -17,7 +17,7 @@ const maxPushes = 1000
 // than queue entries.
 const maxPlans = maxPushes / 4
 
-// commit stores a page that this peer fetched. One transaction writes its record, routes
+// commit stores a page that this peer fetched, or that a crawllet reported to it. One transaction writes its record, routes
 // its links and removes the job's entry from the queue. Links beyond one transaction are
 // stored in earlier ones; until the last, the page counts as not fetched. commit returns
 // how long to leave the host alone: gap or longer.
@@ -31,13 +31,16 @@ func (c *Crawler) commit(
 	if err := c.applyHints(got.hints); err != nil {
 		return 0, err
 	}
-	seen := outcomeOf(got.report)
+	seen, requests := outcomeOf(got.report), int64(1)
+	if got.source != "" {
+		requests = 0
+	}
 	v := visit{job: job, outcome: seen}
 	err = c.routeLinks(got.links, &v, func(tx *store.Tx) (err error) {
 		if err := c.observe(tx, &v); err != nil {
 			return err
 		}
-		if wait, err = c.charge(tx, job.Host, 1, gap); err != nil {
+		if wait, err = c.charge(tx, job.Host, requests, gap); err != nil {
 			return err
 		}
 		if err := recordFetch(tx, got, rec); err != nil {

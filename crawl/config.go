@@ -123,6 +123,8 @@ type Config struct {
 	// File returns the file of a page of a site on this machine, for the owner of the site's
 	// subnet. It may be nil.
 	File func(store.URL) (SiteFile, error)
+	// Crawllet fetches pages of sites that run crawllets. Nil: all pages are requested.
+	Crawllet *Crawllet
 	// Gap must equal Frontier's Gap. It is also the wait between the redirects of a
 	// robots.txt.
 	Gap time.Duration

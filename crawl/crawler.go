@@ -41,6 +41,8 @@ type Crawler struct {
 	checks *checker     // of what other peers report
 	sites  *siteReports // of peers on the machines of sites
 
+	crawllets *crawlletSites
+
 	loggedNoSpace atomic.Pointer[time.Time] // when lack of space was last logged
 }
 
@@ -63,6 +65,7 @@ func New(cfg Config) (*Crawler, error) {
 		connects: make(chan struct{}, maxConcurrentConnects), contents: newContentIndex(),
 		sitemaps: make(chan struct{}, maxConcurrentSitemaps), spaceWait: spaceWait,
 		checks: newChecker(cfg.CheckReports), sites: newSiteReports(),
+		crawllets: newCrawlletSites(),
 	}, nil
 }
 
@@ -190,6 +193,9 @@ func (c *Crawler) runJob(
 		req.CompareText = true
 		return c.fetchLocally(ctx, job, req, gap)
 	case d.Peer == "":
+		if ended, err := c.tryCrawllet(ctx, job, gap); ended {
+			return false, err
+		}
 		return c.fetchOrAsk(ctx, job, req, gap)
 	}
 	how := c.checks.handle(d.Peer, job.Host, time.Now())

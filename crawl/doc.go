@@ -35,6 +35,6 @@
 //	visits.go       revisits and hints of sitemaps; admit.go: Gate: traps; visit.go: what it
 //	                learns from a page
 //	check.go        checks of what other peers report; compare.go: comparisons; sites.go:
-//	                pages that peers on the machines of sites report from files
+//	                pages that peers or (crawllets.go) crawllets report from files of sites
 //	remotefetch.go  fetching for other peers; connect.go: connections only; reserve.go: politeness
 package crawl

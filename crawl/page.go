@@ -67,7 +67,7 @@ type fetched struct {
 	links     []store.Pending // in scope, without duplicates
 	hints     []sitemap.Entry // from a sitemap
 	counts    []string        // named counters to increment
-	file      bool            // read from a file on this machine, not requested
+	source    string          // where the page was read if it was not requested, or ""
 	unchanged bool            // the body equals that of the stored record
 	cause     error           // why there is no complete answer
 	// redirected is the address of the host that answered instead; nothing was requested.
@@ -133,10 +133,41 @@ func (c *Crawler) redirectJob(job frontier.Job, addr netip.Addr) error {
 	return c.cfg.Frontier.Redirect(job, addr)
 }
 
-// read evaluates an answer. It does not retain res.
+// read evaluates an answer and archives it. It does not retain res.
 func (c *Crawler) read(r store.FetchRequest, res *fetch.Result, remote bool) fetched {
+	got := c.evaluate(r, res, remote)
+	got.err = c.archive(&got, res)
+	if remote && errors.Is(got.err, warc.ErrNoSpace) {
+		c.log.Warn("failed to archive answer for another peer: archive is full",
+			"url", r.URL, "err", got.err)
+		got.err = nil
+	}
+	if got.err != nil {
+		return got
+	}
+	if got.err = c.compareContent(&got); got.err != nil {
+		return got
+	}
+	content := &got.report.Content
+	got.page.Digest, got.page.Flags = content.Digest, content.Flags
+	got.page.Fingerprint = content.Fingerprint
+	got.page.Links = urlsOf(got.links)
+	return got
+}
+
+// urlsOf returns the URLs of links.
+func urlsOf(links []store.Pending) []store.URL {
+	urls := make([]store.URL, len(links))
+	for i, l := range links {
+		urls[i] = l.URL
+	}
+	return urls
+}
+
+// evaluate reads an answer, and changes nothing.
+func (c *Crawler) evaluate(r store.FetchRequest, res *fetch.Result, remote bool) fetched {
 	got := fetched{
-		kind: r.Kind, file: r.File,
+		kind: r.Kind, source: sourceOf(r, remote),
 		report: store.FetchReport{
 			Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing,
 			RetryAfter: res.RetryAfter, Error: store.ErrorText(res.Err),
@@ -172,25 +203,18 @@ func (c *Crawler) read(r store.FetchRequest, res *fetch.Result, remote bool) fet
 			c.readPage(&got, r, res, remote)
 		}
 	}
-	got.err = c.archive(&got, res)
-	if remote && errors.Is(got.err, warc.ErrNoSpace) {
-		c.log.Warn("failed to archive answer for another peer: archive is full",
-			"url", r.URL, "err", got.err)
-		got.err = nil
-	}
-	if got.err != nil {
-		return got
-	}
-	if got.err = c.compareContent(&got); got.err != nil {
-		return got
-	}
-	got.page.Digest, got.page.Flags = content.Digest, content.Flags
-	got.page.Fingerprint = content.Fingerprint
-	got.page.Links = make([]store.URL, len(got.links))
-	for i, l := range got.links {
-		got.page.Links[i] = l.URL
-	}
 	return got
+}
+
+// sourceOf returns where the page of a request is read: "" if it is requested.
+func sourceOf(r store.FetchRequest, remote bool) string {
+	switch {
+	case !r.File:
+		return ""
+	case remote:
+		return "file"
+	}
+	return "crawllet"
 }
 
 // redirect follows from r to another URL of the same page.

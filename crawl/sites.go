@@ -141,6 +141,23 @@ func (s *siteReports) waits(u store.URL, now time.Time) bool {
 	return ok
 }
 
+// state returns the trust in a peer at a site, and whether a report of it waits for this peer's own
+// request.
+func (s *siteReports) state(k siteKey, now time.Time) (t Trust, waiting bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for u, l := range s.looks {
+		if l.peer == k.peer && u.Host() == k.host && now.Sub(l.at) <= claimFor {
+			waiting = true
+			break
+		}
+	}
+	if r, ok := s.peers.Get(k); ok {
+		t = r.trust(now)
+	}
+	return t, waiting
+}
+
 // believes reports whether a report counts without a look, and remembers it if so.
 func (s *siteReports) believes(k siteKey, e store.Entry, now time.Time) bool {
 	s.mu.Lock()
@@ -311,19 +328,21 @@ func (c *Crawler) readFile(r store.FetchRequest) (fetched, error) {
 	if err != nil {
 		return fetched{}, fmt.Errorf("%w: %w", ErrInvalidRequest, err)
 	}
-	modified := f.Modified.UTC().Format(http.TimeFormat)
-	res := fetch.Result{
-		Outcome: store.OutcomeOK, Status: http.StatusOK, ContentType: f.Type, Body: f.Body,
-		Bytes: int64(len(f.Body)), Started: time.Now(), Addr: r.Addr,
-		Header: http.Header{"Content-Type": {f.Type}, "Last-Modified": {modified}},
-		Remote: netip.AddrPortFrom(r.Addr, 0),
-	}
-	if c.cfg.Archive != nil {
-		res.ResponseHead = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\n"+
-			"Content-Length: %d\r\nLast-Modified: %s\r\n\r\n", f.Type, len(f.Body), modified)
-		res.Raw = f.Body
-	}
+	res := f.answer(r.Addr)
 	return c.read(r, &res, true), nil
+}
+
+// answer returns the answer with which a web server at an address would send the file.
+func (f SiteFile) answer(addr netip.Addr) fetch.Result {
+	modified := f.Modified.UTC().Format(http.TimeFormat)
+	return fetch.Result{
+		Outcome: store.OutcomeOK, Status: http.StatusOK, ContentType: f.Type, Body: f.Body,
+		Bytes: int64(len(f.Body)), Started: time.Now(), Addr: addr,
+		Header: http.Header{"Content-Type": {f.Type}, "Last-Modified": {modified}},
+		Remote: netip.AddrPortFrom(addr, 0), Raw: f.Body,
+		ResponseHead: fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\n"+
+			"Content-Length: %d\r\nLast-Modified: %s\r\n\r\n", f.Type, len(f.Body), modified),
+	}
 }
 
 var errNoFiles = errors.New("this peer reports no pages from files")

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"time"
@@ -469,6 +470,10 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 	if n.opts.Config.ReportLocalSites {
 		cc.File = n.siteFile
 	}
+	var err error
+	if cc.Crawllet, err = n.crawllet(); err != nil {
+		return cc, err
+	}
 	if n.opts.indexes() {
 		n.recent = local.NewRecent()
 		cc.Archived, cc.MaxText = n.recent.Add, local.MaxText
@@ -491,6 +496,27 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		cc.Revisit = &p
 	}
 	return cc, nil
+}
+
+// maxCrawllet is the maximum size of a crawllet in bytes.
+const maxCrawllet = 64 << 20
+
+// crawllet returns the crawllet of the settings; nil without one.
+func (n *Node) crawllet() (*crawl.Crawllet, error) {
+	name := n.opts.Config.Crawl.Crawllet
+	if name == "" {
+		return nil, nil
+	}
+	module, err := readLimited(n.opts.Home.Path(name), maxCrawllet)
+	if err != nil {
+		return nil, fmt.Errorf("read crawl.crawllet: %w", err)
+	}
+	key, err := n.opts.Home.Key()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := key.Raw()
+	return &crawl.Crawllet{Module: module, Key: raw, Agent: n.opts.UserAgent}, err
 }
 
 // checkReports returns the share of reports that are checked. Members that were admitted answer for

@@ -49,7 +49,8 @@ func Sandbox(home config.Home, c config.Config) error {
 		read = append(read, home.Path(name))
 	}
 	files := []string{os.Getenv("SSL_CERT_FILE")}
-	for _, name := range append([]string{c.GeoDB, c.Profile}, c.Crawl.CAFiles...) {
+	for _, name := range append([]string{c.GeoDB, c.Profile, c.Crawl.Crawllet},
+		c.Crawl.CAFiles...) {
 		if name != "" {
 			files = append(files, home.Path(name))
 		}

@@ -44,6 +44,7 @@ func (n *Node) Status() admin.Status {
 		Directory:      n.peers.Directory().Len(),
 		Bootstrap:      n.bootstrapStatus(),
 		SubnetsOwned:   len(n.manager.List()),
+		SubnetsSilent:  n.manager.SilentSubnets(),
 		Hosts:          fr.Hosts,
 		Frontier: admin.Frontier{
 			Pending: fr.Pending, InFlight: int64(fr.InFlight), Unclaimed: pending.Unclaimed,

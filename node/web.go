@@ -134,13 +134,22 @@ func rootCAs(home config.Home, files []string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-func addCAs(pool *x509.CertPool, path string) error {
+// readLimited reads a file of at most limit bytes.
+func readLimited(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxCAFile))
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s: larger than %d bytes", path, limit)
+	}
+	return b, err
+}
+
+func addCAs(pool *x509.CertPool, path string) error {
+	text, err := readLimited(path, maxCAFile)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (v *Values) Get(ctx context.Context, key string) ([]byte, error) {
 // search asks other peers. If nothing is found it returns nil without an error.
 func (v *Values) search(ctx context.Context, key string) ([]byte, error) {
 	known := v.holders.known(key)
-	if v.dht.RoutingTable().Size() == 0 { // just joined: there is nobody to begin a lookup with
+	if v.dht.RoutingTable().Size() == 0 { // just joined: no peer to begin a lookup with
 		best, _ := v.ask(ctx, known, key)
 		return best, nil
 	}

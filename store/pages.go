@@ -59,7 +59,19 @@ func (tx *Tx) Page(u URL) (Page, error) {
 
 func pageOf(key []byte, it kv.Item) (Page, error) {
 	var p storedPage
-	err := it.Value(func(b []byte) error {
+	err := decodePage(key, it, &p)
+	if err != nil {
+		return Page{}, err
+	}
+	if p.Links, err = unpackLinks(p.URL, p.Packed); err != nil {
+		return Page{}, fmt.Errorf("%w: key %q: %w", ErrCorrupt, key, err)
+	}
+	return p.Page, nil
+}
+
+// decodePage decodes a stored page, or the fields of it that p has.
+func decodePage(key []byte, it kv.Item, p any) error {
+	return it.Value(func(b []byte) error {
 		n, err := s2.DecodedLen(b)
 		if err == nil && n > maxPage {
 			err = s2.ErrTooLarge
@@ -71,15 +83,8 @@ func pageOf(key []byte, it kv.Item) (Page, error) {
 		if err != nil {
 			return fmt.Errorf("%w: key %q: %w", ErrCorrupt, key, err)
 		}
-		return decode(key, raw, &p)
+		return decode(key, raw, p)
 	})
-	if err != nil {
-		return Page{}, err
-	}
-	if p.Links, err = unpackLinks(p.URL, p.Packed); err != nil {
-		return Page{}, fmt.Errorf("%w: key %q: %w", ErrCorrupt, key, err)
-	}
-	return p.Page, nil
 }
 
 // Pages calls fn for every page that this peer fetched, host by host.
@@ -99,4 +104,19 @@ func (tx *Tx) PagesAfter(u URL, fn func(Page) error) error {
 		}
 		return true, fn(p)
 	})
+}
+
+// PageURLs calls fn for the URL of every page of a host that this peer fetched, in no useful order.
+// fn returns false to stop.
+func (tx *Tx) PageURLs(host string, fn func(URL) (bool, error)) error {
+	return tx.each(hostPrefix(spacePage, host), nil, true,
+		func(key []byte, it kv.Item) (bool, error) {
+			var p struct {
+				URL URL `cbor:"1,keyasint"`
+			}
+			if err := decodePage(key, it, &p); err != nil {
+				return false, err
+			}
+			return fn(p.URL)
+		})
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -127,6 +128,44 @@ func wantPending(t *testing.T, d *DB, want map[string]int) {
 		}
 		return err
 	})
+}
+
+// The URLs of the pages of a host are those that were stored, without those of other hosts, also of
+// hosts with names that begin alike.
+func TestPageURLs(t *testing.T) {
+	for name, d := range map[string]*DB{"memory": memory(t), "disk": open(t, t.TempDir(), small)} {
+		want := map[URL]bool{}
+		update(t, d, func(tx *Tx) error {
+			err := errors.Join(tx.PutPage(Page{URL: "http://a.example.org/"}),
+				tx.PutPage(Page{URL: "http://b.example/"}))
+			for i := range 50 {
+				u := URL(fmt.Sprintf("http://a.example/%d", i))
+				want[u] = true
+				err = errors.Join(err, tx.PutPage(Page{URL: u, Outcome: OutcomeOK, Title: "title",
+					FetchedAt: when, Links: []URL{"http://a.example/x", "http://b.example/y"}}))
+			}
+			return err
+		})
+		view(t, d, func(tx *Tx) error {
+			got := map[URL]bool{}
+			err := tx.PageURLs("a.example", func(u URL) (bool, error) {
+				got[u] = true
+				return true, nil
+			})
+			if !maps.Equal(got, want) {
+				t.Errorf("%s: PageURLs() = %v, want %v", name, got, want)
+			}
+			n := 0
+			err = errors.Join(err, tx.PageURLs("a.example", func(URL) (bool, error) {
+				n++
+				return n < 7, nil
+			}))
+			if n != 7 {
+				t.Errorf("%s: %d URLs after a stop, want 7", name, n)
+			}
+			return err
+		})
+	}
 }
 
 func TestPage(t *testing.T) {

@@ -72,6 +72,10 @@ func showStatus(w io.Writer, s admin.Status) error {
 		t.Row("blocked", why)
 	}
 	t.Row("owned", cli.Count(s.SubnetsOwned, "subnet")+", "+cli.Count(s.Hosts, "host"))
+	if s.SubnetsSilent > 0 {
+		t.Row("silent owners", fmt.Sprintf("those of %s of which a copy is here: this peer or "+
+			"another takes them over in time", cli.Count(s.SubnetsSilent, "subnet")))
+	}
 	t.Row("waiting", fmt.Sprintf("%d queued, %d in flight, %d unclaimed, %d in the outbox",
 		s.Frontier.Pending, s.Frontier.InFlight, s.Frontier.Unclaimed, s.OutboxURLs))
 	t.Row("fetched", cli.Count(s.PagesFetched, "page")+", "+size(s.BytesFetched))

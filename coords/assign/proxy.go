@@ -102,7 +102,7 @@ func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	e.Candidates, open = plausible(e.Candidates, e.Self), plausible(open, e.Self)
+	e.Candidates, open = s.plausible(e.Candidates, e.Self), s.plausible(open, e.Self)
 	v := s.assess(e, open)
 	step := Step{Proxy: v.proxy, Predicted: v.predicted()}
 	if e.CanProbe {
@@ -114,16 +114,13 @@ func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
 	return step, nil
 }
 
-// farFactor and farFrom are how many median absolute deviations above the median distance from the
-// deciding peer a place is implausible, and from how many candidates on.
-const farFactor, farFrom = 8, 8
-
 // plausible returns the candidates with an error of 1, with which a place says nothing, for those
-// that claim to be far beyond all others. Otherwise a few liars are the first peers that are
-// measured, and the server is placed by their places.
-func plausible(all []Candidate, self string) []Candidate {
+// that claim to be far beyond all others, by the factor with which an Estimator cuts outliers.
+// Otherwise a few liars are the first peers that are measured, and the server is placed by their
+// places. Up to MeasureAll candidates are all measured anyway.
+func (s *ProxyStrategy) plausible(all []Candidate, self string) []Candidate {
 	i := slices.IndexFunc(all, func(c Candidate) bool { return c.ID == self })
-	if len(all) < farFrom || i < 0 {
+	if len(all) <= s.cfg.MeasureAll || i < 0 {
 		return all
 	}
 	all = slices.Clone(all)
@@ -140,7 +137,7 @@ func plausible(all []Candidate, self string) []Candidate {
 	for k, x := range far {
 		off[k] = math.Abs(x - median)
 	}
-	most := median + farFactor*max(middle(off), median/10)
+	most := median + coords.DefaultConfig().OutlierFactor*max(middle(off), median/10)
 	for k := range all {
 		if far[k] > most {
 			all[k].At.Error = 1

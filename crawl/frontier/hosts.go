@@ -45,6 +45,16 @@ func (f *Frontier) HostAddr(name string) (subnet netip.Prefix, addr netip.Addr, 
 	return h.srv.sub.prefix, h.srv.addr, true
 }
 
+// Queued returns the number of queued URLs of one of our hosts, with one in flight.
+func (f *Frontier) Queued(name string) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if h := f.hosts[name]; h != nil {
+		return h.pending
+	}
+	return 0
+}
+
 // InFlight reports whether a URL of one of our hosts is being fetched from its queue.
 func (f *Frontier) InFlight(u store.URL) bool {
 	f.mu.Lock()

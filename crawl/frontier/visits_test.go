@@ -120,6 +120,9 @@ func (w world) removeAll(j frontier.Job) (n int64) {
 func TestRemoved(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a.example", addr(1, 1), 130)
+		if a, b := w.Queued("a.example"), w.Queued("b.example"); a != 130 || b != 0 {
+			t.Errorf("Queued() = %d, and %d of an unknown host, want 130 and 0", a, b)
+		}
 		j := w.want("a.example", 0)
 		w.finish(j) // the next ones have been read ahead
 		j = w.want("a.example", gap)
@@ -127,6 +130,9 @@ func TestRemoved(t *testing.T) {
 			t.Fatalf("%d removed, want 129", n)
 		}
 		w.wantStats(1, 0, 0)
+		if n := w.Queued("a.example"); n != 0 {
+			t.Errorf("Queued() = %d, want 0", n)
+		}
 		w.push("a.example", 0, 10) // seen
 		w.push("a.example", 5000, 1)
 		if j = w.want("a.example", gap); j.Entry.URL != page("a.example", 5000) {

@@ -151,7 +151,7 @@ func (r *runner) writeMarks() (err error) {
 
 // tables adds the tables of the report to those of the figures.
 func (r *runner) tables(out experiment.Out, merged string) error {
-	row, err := r.judge(merged)
+	row, ts, err := r.judge(merged)
 	if err != nil {
 		return err
 	}
@@ -179,6 +179,11 @@ func (r *runner) tables(out experiment.Out, merged string) error {
 		out.Row("steps", stepRow{step.At.Seconds(),
 			s.Begun.Sub(r.p.Seeded).Round(time.Millisecond).Seconds(), step.Do, len(s.Peers),
 			step.Text})
+	}
+	if r.spec != nil && row.Pages < row.Expected && row.Comparable == 1 {
+		if err := r.lost(out, ts); err != nil {
+			return err
+		}
 	}
 	r.origin(out)
 	for i, p := range r.p.Peers {
@@ -216,31 +221,35 @@ func (r *runner) origin(out experiment.Out) {
 
 // judge judges the crawl by the logs of the sites or, if they are not the experiment's own, by
 // those of the peers.
-func (r *runner) judge(merged string) (crawlRow, error) {
+func (r *runner) judge(merged string) (crawlRow, *traces, error) {
 	j := judge{gap: max(r.f.Settings.Crawl.MinDelay.Duration,
 		r.f.Profile.Politeness.MinDelay.Duration), hosts: map[string]visit{},
 		pages: map[string]bool{}, waiting: map[string]int64{}}
-	if _, err := live.Each([]string{merged}, j.add); err != nil {
-		return crawlRow{}, err
+	ts := newTraces()
+	if _, err := live.Each([]string{merged}, func(e events.Event) error {
+		ts.add(e)
+		return j.add(e)
+	}); err != nil {
+		return crawlRow{}, nil, err
 	}
 	row := j.row()
 	row.Seconds = r.p.Ended.Sub(r.p.Seeded).Round(time.Second / 10).Seconds()
 	if r.spec == nil {
-		return row, nil
+		return row, ts, nil
 	}
 	audit, err := readAudit(filepath.Join(r.dir, "logs", "sites.audit.json.gz"))
 	if errors.Is(err, fs.ErrNotExist) {
 		row.JudgedBy += "; those of the sites are missing"
-		return row, nil
+		return row, ts, nil
 	}
 	if err != nil {
-		return row, fmt.Errorf("log of the sites: %w", err)
+		return row, nil, fmt.Errorf("log of the sites: %w", err)
 	}
 	a := emulate.Evaluate(emulate.Input{Audit: audit, Peers: len(r.p.Peers)})
 	row.JudgedBy, row.Comparable = "the logs of the sites", 1
 	row.Expected, row.Pages, row.Coverage = a.PagesExpected, a.PagesFetched, a.Coverage
 	row.Overlap, row.Early, row.Forbidden = a.Overlap, a.PolitenessViolations, a.RobotsViolations
-	return row, nil
+	return row, ts, nil
 }
 
 func readAudit(name string) (a web.Audit, err error) {

@@ -103,15 +103,17 @@ func (r *runner) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var pages, left int64
+	silent := 0
 	for _, s := range r.seen {
 		pages += s.PagesFetched
 		left += s.Frontier.Pending + s.Frontier.InFlight + s.Frontier.Unclaimed + s.OutboxURLs
+		silent += s.SubnetsSilent
 	}
 	if len(r.seen) > 0 {
-		r.printf("%d of %d peers answered, %d pages were fetched, %d URLs wait", len(r.seen),
-			running, pages, left)
+		r.printf("%d of %d peers answered, %d pages were fetched, %d URLs wait, %d copies of "+
+			"subnets with silent owners", len(r.seen), running, pages, left, silent)
 	}
-	return left == 0 && pages > 0 && len(r.seen) >= running &&
+	return left == 0 && silent == 0 && pages > 0 && len(r.seen) >= running &&
 		!slices.ContainsFunc(r.p.Steps, func(s *stepState) bool { return !s.Done })
 }
 

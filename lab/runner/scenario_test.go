@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"peerd/node/admin"
 )
 
 // obeys is a machine on which everything succeeds at once. It notes what was done, and when.
@@ -63,6 +65,23 @@ of = 100
 		"begin peer-000 2 at 2m10s, begin peer-001 2 at 2m10s", "kill:")
 	f.Steps = nil
 	follow(t, f, filepath.Join(dir, "looks"), "", "no answer to 3 looks")
+}
+
+// TestIdle has a peer that answers without work: the crawl is not over while a subnet waits to be
+// taken over.
+func TestIdle(t *testing.T) {
+	f, dir := lab(t, 1, "")
+	r, err := open(f, dir, &stopAt{t: t})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.p.Peers[0].State = Running
+	for silent, want := range []bool{true, false} {
+		r.seen[0] = admin.Status{PagesFetched: 1, SubnetsSilent: silent}
+		if got := r.idle(); got != want {
+			t.Errorf("with %d copies of subnets with silent owners: idle() = %v", silent, got)
+		}
+	}
 }
 
 // follow follows a scenario, and wants things done on one machine, and the other one left out.

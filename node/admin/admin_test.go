@@ -64,7 +64,7 @@ func TestJSONNames(t *testing.T) {
 			"peer_id":"", "health":{"state":"", "why":"", "do":""}, "addrs":[], "network":"",
 "strategy":"", "uptime_s":0,
 			"coordinate":{"vec":[], "height":0, "error":0}, "peers_connected":0, "directory":0,
-			"bootstrap":[], "subnets_owned":0, "hosts":0,
+			"bootstrap":[], "subnets_owned":0,"subnets_silent":0, "hosts":0,
 			"frontier":{"pending":0, "in_flight":0, "unclaimed":0}, "outbox_urls":0,
 			"pages_fetched":0, "bytes_fetched":0, "failed":0, "robots_denied":0, "urls_seen":0,
 			"fetches":0, "dropped":{}, "marked":{},

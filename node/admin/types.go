@@ -18,14 +18,17 @@ type Status struct {
 	// Bootstrap is the state of each bootstrap address.
 	Bootstrap    []BootstrapAddr `json:"bootstrap"`
 	SubnetsOwned int             `json:"subnets_owned"`
-	Hosts        int             `json:"hosts"`
-	Frontier     Frontier        `json:"frontier"`
-	OutboxURLs   int64           `json:"outbox_urls"`
-	PagesFetched int64           `json:"pages_fetched"`
-	BytesFetched int64           `json:"bytes_fetched"`
-	Failed       int64           `json:"failed"`
-	RobotsDenied int64           `json:"robots_denied"`
-	URLsSeen     int64           `json:"urls_seen"`
+	// SubnetsSilent counts the subnets of silent owners of which this peer has a complete copy. It
+	// or another peer takes them over in time; until then their URLs wait and are counted nowhere.
+	SubnetsSilent int      `json:"subnets_silent"`
+	Hosts         int      `json:"hosts"`
+	Frontier      Frontier `json:"frontier"`
+	OutboxURLs    int64    `json:"outbox_urls"`
+	PagesFetched  int64    `json:"pages_fetched"`
+	BytesFetched  int64    `json:"bytes_fetched"`
+	Failed        int64    `json:"failed"`
+	RobotsDenied  int64    `json:"robots_denied"`
+	URLsSeen      int64    `json:"urls_seen"`
 	// Fetches counts responses of any status, including those to revisits.
 	Fetches int64 `json:"fetches"`
 	// Dropped counts URLs that were found but not accepted, by the name of the heuristic, or

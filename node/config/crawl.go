@@ -60,6 +60,9 @@ type Crawl struct {
 	// CAFiles are paths of files with certificates in PEM, relative to the home, of authorities
 	// that are trusted in addition to those of the system.
 	CAFiles []string `toml:"ca_files"`
+	// Crawllet is the path of the reference crawllet, relative to the home, which fetches pages of
+	// sites that run crawllets; "": none.
+	Crawllet string `toml:"crawllet"`
 	// MinFree is the free space of the disk below which nothing is fetched.
 	MinFree Size `toml:"min_free"`
 	// Shares divides the workers while there is more work than they can do.

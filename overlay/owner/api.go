@@ -40,6 +40,11 @@ func (m *Manager) List() []Info { return m.table.List() }
 // Counts returns the current numbers. It looks at each subnet, but allocates nothing.
 func (m *Manager) Counts() Counts { return m.table.Counts() }
 
+// SilentSubnets returns the number of subnets of silent owners of which this peer has a complete
+// copy, unless another peer is known to have continued them. This peer, or another one with a copy,
+// takes them over in time.
+func (m *Manager) SilentSubnets() int { return m.failover.SilentSubnets(time.Now()) }
+
 // Decided returns the subnets that are ours for good, in no order.
 func (m *Manager) Decided() []Decided { return m.table.Decided() }
 

@@ -251,6 +251,21 @@ func (f *failover) vote(ctx context.Context, hs []replica.LocalCopy) (witness.Ta
 	return f.ask(ctx, hs[0].Owner, set, steps)
 }
 
+// SilentSubnets is Manager.SilentSubnets.
+func (f *failover) SilentSubnets(now time.Time) (n int) {
+	if f.cfg.Witness == nil || f.cfg.Replicas == nil {
+		return 0
+	}
+	for _, h := range f.cfg.Replicas.Copies() {
+		best, known := f.cfg.Leases.Cached(h.Subnet)
+		if h.Complete && !f.Live(h.Subnet) && f.silence(h.Owner, now) > f.cfg.Times.Silence &&
+			(!known || best.Owner == h.Owner && best.Epoch == h.Epoch) {
+			n++
+		}
+	}
+	return n
+}
+
 // take makes a copy ours by the votes there are, or by long silence.
 func (f *failover) take(
 	ctx context.Context, h replica.LocalCopy, tally witness.Tally, why error,

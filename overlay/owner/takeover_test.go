@@ -246,6 +246,31 @@ func TestOldCopyAtLast(t *testing.T) {
 	}
 }
 
+// A copy counts while its owner is silent and no peer is known to have continued it.
+func TestSilentSubnets(t *testing.T) {
+	e := newCopyFixture(t, false, nil)
+	e.heard = time.Now()
+	want := func(n int, after time.Duration, what string) {
+		t.Helper()
+		if got := e.failover.SilentSubnets(e.heard.Add(after)); got != n {
+			t.Errorf("%s: %d, want %d", what, got, n)
+		}
+	}
+	late := e.Manager.cfg.Times.Silence + time.Second
+	want(0, 0, "the owner was heard just now")
+	want(1, late, "the owner is silent")
+	whole := e.held
+	e.held.Complete = false
+	e.replicas.held[subnetA] = e.held
+	want(0, late, "the copy has gaps")
+	e.replicas.held[subnetA] = whole
+	_, sealed := rival(t, subnetA, alice)
+	if _, err := e.Manager.cfg.Leases.Learn(sealed); err != nil {
+		t.Fatal(err)
+	}
+	want(0, late, "another peer owns it")
+}
+
 // A short absence of the replica does not keep it from taking over.
 func TestTakeoverAfterRestart(t *testing.T) {
 	e := newCopyFixture(t, false, nil)

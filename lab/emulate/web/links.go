@@ -1,6 +1,7 @@
 package web
 
 import (
+	"iter"
 	"net/http"
 	"strconv"
 )
@@ -82,6 +83,30 @@ func (s *site) addForeign(sites []*site, seed uint64) {
 		from.extra[int32(at)] = append(from.extra[int32(at)], ref{s, p.key})
 	}
 }
+
+// Links yields pairs of pages, both canonical URLs, of which the first links to the second, perhaps
+// over redirects: from them all pages can be reached. Pages have more links than these.
+func (w *Web) Links() iter.Seq2[string, string] {
+	return func(yield func(from, to string) bool) {
+		for _, s := range w.sites {
+			for k := range s.pages {
+				from, to := s.children(k)
+				for c := from; c < to; c++ {
+					if !s.pages[c].foreign && !yield(s.urlOf(k), s.urlOf(c)) {
+						return
+					}
+				}
+				for _, r := range s.extra[int32(k)] {
+					if c, ok := r.site.index[r.key]; ok && !yield(s.urlOf(k), r.site.urlOf(int(c))) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+func (s *site) urlOf(k int) string { return s.origin + s.pages[k].key }
 
 func isForeign(k int) bool { return k%41 == 7 }
 

@@ -113,7 +113,7 @@ func TestLiars(t *testing.T) {
 			one := mean{Mean: 1}
 			if r.RE50Ratio != one || r.VictimsRatio != one || r.WithinRatio != one ||
 				r.WithinVictims != one || r.Within20.Mean < 0.5 {
-				t.Errorf("nobody lies: %+v", r)
+				t.Errorf("no peer lies: %+v", r)
 			}
 		case r.RE50Ratio.Mean == 1 || !(r.RE50.Half > 0):
 			t.Errorf("the attack has no effect, or the seeds no variance: %+v", r)

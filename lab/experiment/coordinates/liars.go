@@ -55,7 +55,7 @@ type liarsRow struct {
 	RE50         mean `json:"re50"`
 	RE50Ratio    mean `json:"re50_ratio"`
 	VictimsRatio mean `json:"victims_ratio"`
-	// Within20 is the share of servers whose chosen peer takes at most 20 % longer than the best
+	// Within20 is the share of servers for which the chosen peer takes at most 20 % longer than the best
 	// candidate, and WithinRatio its ratio; WithinVictims is the ratio for servers that peers of
 	// the region decide about.
 	Within20      mean `json:"within20"`
@@ -158,8 +158,8 @@ func rowOf(t contest, got, clean []errorsAt) liarsRow {
 	}
 }
 
-// honest returns the peers that are honest in every contest of a seed, of an order whose first
-// ones lie.
+// honest returns the peers that are honest in every contest of a seed, of an order of which the
+// first ones lie.
 func honest(order []int) []int { return order[int(liarsMost*float64(len(order))):] }
 
 // region marks an honest peer and those nearest to it: a tenth of all peers.
