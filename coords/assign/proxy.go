@@ -114,6 +114,10 @@ func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
 	return step, nil
 }
 
+// leastFar is a distance that is plausible even if all other peers are near each other: twice the
+// round trip through fibre over half the circumference of the Earth, and the last miles. Milliseconds.
+const leastFar = 500
+
 // plausible returns the candidates with an error of 1, with which a place says nothing, for those
 // that claim to be far beyond all others, by the factor with which an Estimator cuts outliers.
 // Otherwise a few liars are the first peers that are measured, and the server is placed by their
@@ -138,6 +142,7 @@ func (s *ProxyStrategy) plausible(all []Candidate, self string) []Candidate {
 		off[k] = math.Abs(x - median)
 	}
 	most := median + coords.DefaultConfig().OutlierFactor*max(middle(off), median/10)
+	most = max(most, leastFar)
 	for k := range all {
 		if far[k] > most {
 			all[k].At.Error = 1

@@ -101,6 +101,22 @@ func TestProxyPassesOverImplausiblePlaces(t *testing.T) {
 	}
 }
 
+// A peer on another continent than all others is plausible, and owns the servers near it.
+func TestProxyChoosesTheOnlyFarPeer(t *testing.T) {
+	t.Parallel()
+	e := scene("abcdefghijkl", "d")
+	for i := range e.Candidates[:11] {
+		e.Candidates[i].At.Vec[0] = float64(i)
+	}
+	e.Candidates[11].At.Vec[0] = 280
+	_, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample {
+		return at(e, id, 280, 50)
+	})
+	if choice != "l" {
+		t.Errorf("chose %s, want l, which stands there", choice)
+	}
+}
+
 // Delays caused by the server must not count against a peer.
 func TestProxyComparesWithoutServerDelay(t *testing.T) {
 	t.Parallel()
