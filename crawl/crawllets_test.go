@@ -327,11 +327,12 @@ func TestCrawlletRefused(t *testing.T) {
 				old := m.mux
 				m.mux = http.NewServeMux()
 				m.mux.Handle("/", old)
-				m.mux.HandleFunc("POST "+crawllet.Path, func(w http.ResponseWriter, _ *http.Request) {
+				refuse := func(w http.ResponseWriter, _ *http.Request) {
 					w.Header().Set("Content-Type", "application/json")
 					w.WriteHeader(http.StatusForbidden)
 					fmt.Fprint(w, `{"reason":"not-allowed"}`)
-				})
+				}
+				m.mux.HandleFunc("POST "+crawllet.Path, refuse)
 			}
 			r := newRig(t, "", 0, withCrawllets(t))
 			r.c.TrustCrawllets("a.test")

@@ -22,8 +22,8 @@ func TestCrawllet(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	module := filepath.Join(t.TempDir(), "crawllet.wasm")
-	build := exec.Command("go", "build", "-p", "2", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
-		"-o", module, "peerd/crawl/crawllet/agent")
+	build := exec.Command("go", "build", "-p", "2", "-buildvcs=false", "-trimpath",
+		"-ldflags=-s -w", "-o", module, "peerd/crawl/crawllet/agent")
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)

@@ -115,7 +115,7 @@ func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
 }
 
 // leastFar is a distance that is plausible even if all other peers are near each other: twice the
-// round trip through fibre over half the circumference of the Earth, and the last miles. Milliseconds.
+// round trip through fibre over half the circumference of the Earth, and the last miles. ms.
 const leastFar = 500
 
 // plausible returns the candidates with an error of 1, with which a place says nothing, for those

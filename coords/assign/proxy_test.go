@@ -85,8 +85,8 @@ func TestProxyPassesOverImplausiblePlaces(t *testing.T) {
 	e := scene("abcdefghijklmnop", "d")
 	for i, c := range e.Candidates {
 		if strings.Contains("eimo", c.ID) {
-			e.Candidates[i].At = coords.Coordinate{Vec: []float64{0, 2000 + float64(500*i)}, Height: 1,
-				Error: 0.01}
+			e.Candidates[i].At = coords.Coordinate{Vec: []float64{0, 2000 + float64(500*i)},
+				Height: 1, Error: 0.01}
 		}
 	}
 	honest := scene("abcdefghijklmnop", "d")

@@ -23,7 +23,8 @@ type mean struct {
 	Half float64 `json:"half"`
 }
 
-// student holds the 97.5th percentiles of Student's t distribution with 1, 2, ... degrees of freedom.
+// student holds the 97.5th percentiles of Student's t distribution with 1, 2, ... degrees of
+// freedom.
 var student = []float64{12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26}
 
 func meanOf(v []float64) mean {
@@ -55,9 +56,9 @@ type liarsRow struct {
 	RE50         mean `json:"re50"`
 	RE50Ratio    mean `json:"re50_ratio"`
 	VictimsRatio mean `json:"victims_ratio"`
-	// Within20 is the share of servers for which the chosen peer takes at most 20 % longer than the best
-	// candidate, and WithinRatio its ratio; WithinVictims is the ratio for servers that peers of
-	// the region decide about.
+	// Within20 is the share of servers for which the chosen peer takes at most 20 % longer than the
+	// best candidate, and WithinRatio its ratio; WithinVictims is the ratio for servers that peers
+	// of the region decide about.
 	Within20      mean `json:"within20"`
 	WithinRatio   mean `json:"within20_ratio"`
 	WithinVictims mean `json:"within20_victims_ratio"`
@@ -318,8 +319,10 @@ func liarsReport(
 			got.Mean <= most && got.Mean >= least)
 	}
 	all := math.Inf(1)
-	claim("median error of honest peers", 0.2, func(r liarsRow) mean { return r.RE50Ratio }, 1.5, 0)
-	claim("median error in the region", 0.2, func(r liarsRow) mean { return r.VictimsRatio }, 1.5, 0)
+	claim("median error of honest peers", 0.2,
+		func(r liarsRow) mean { return r.RE50Ratio }, 1.5, 0)
+	claim("median error in the region", 0.2,
+		func(r liarsRow) mean { return r.VictimsRatio }, 1.5, 0)
 	claim("choices within 20 % of the best", liarsMost,
 		func(r liarsRow) mean { return r.WithinRatio }, all, 0.9)
 	claim("such choices by peers of the region", liarsMost,
