@@ -17,10 +17,10 @@ const maxPushes = 1000
 // than queue entries.
 const maxPlans = maxPushes / 4
 
-// commit stores a page that this peer fetched, or that a crawllet reported to it. One transaction writes its record, routes
-// its links and removes the job's entry from the queue. Links beyond one transaction are
-// stored in earlier ones; until the last, the page counts as not fetched. commit returns
-// how long to leave the host alone: gap or longer.
+// commit stores a page that this peer fetched, or that a crawllet reported to it. One transaction
+// writes its record, routes its links and removes the job's entry from the queue. Links beyond one
+// transaction are stored in earlier ones; until the last, the page counts as not fetched. commit
+// returns how long to leave the host alone: gap or longer.
 func (c *Crawler) commit(
 	got fetched, job frontier.Job, gap time.Duration,
 ) (wait time.Duration, err error) {

@@ -31,8 +31,8 @@ import (
 // A site can run crawllets (package crawllet). If it does, and enough URLs of it are queued, one of
 // its jobs runs the reference crawllet there, with the queued URLs and those that were fetched,
 // instead of requesting its page. Each page that arrives is committed as if it had been requested
-// for its queue entry. A URL that is not in the queue, or of which no whole page arrives, is left to
-// the queue, and so are redirects and missing pages.
+// for its queue entry. A URL that is not in the queue, or of which no whole page arrives, is left
+// to the queue, and so are redirects and missing pages.
 //
 // The site is believed as a peer on its machine is: see sites.go. Until it is trusted, a run is a
 // trial of about as many pages as must be requested for that, and none starts while one of them

@@ -264,13 +264,20 @@ func TestCrawllets(t *testing.T) {
 // is found out, and that no such page stays.
 func TestCrawlletLies(t *testing.T) {
 	const n = 400
-	for name, from := range map[string]int64{"at once": 0, "when trusted": 70} {
+	for name, tc := range map[string]struct {
+		from  int64 // pages before the first lie
+		every int   // of the pages one is a lie
+	}{
+		"at once": {0, 5},
+		// Of more than 300 pages 3 % are compared: that one of them is a lie must not be chance.
+		"when trusted": {70, 1},
+	} {
 		t.Run(name, func(t *testing.T) {
 			m := newManual(t, 37, byte(2+len(name)), n, true)
 			var sent atomic.Int64
 			runs := m.runsCrawllets(t, "a.test", func(q crawlletRequest) crawllet.Reason {
 				return m.crawled(q, func(i int) string {
-					if sent.Add(1) > from && i%5 == 0 {
+					if sent.Add(1) > tc.from && i%tc.every == 0 {
 						return m.text(i, n+i)
 					}
 					return m.text(i, i)
@@ -320,11 +327,12 @@ func TestCrawlletRefused(t *testing.T) {
 				old := m.mux
 				m.mux = http.NewServeMux()
 				m.mux.Handle("/", old)
-				m.mux.HandleFunc("POST "+crawllet.Path, func(w http.ResponseWriter, _ *http.Request) {
+				refuse := func(w http.ResponseWriter, _ *http.Request) {
 					w.Header().Set("Content-Type", "application/json")
 					w.WriteHeader(http.StatusForbidden)
 					fmt.Fprint(w, `{"reason":"not-allowed"}`)
-				})
+				}
+				m.mux.HandleFunc("POST "+crawllet.Path, refuse)
 			}
 			r := newRig(t, "", 0, withCrawllets(t))
 			r.c.TrustCrawllets("a.test")

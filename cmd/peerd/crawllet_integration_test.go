@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"peerd/crawl/crawllet"
 )
 
 // A peer has a site that runs crawllets deliver most of its pages, and archives all of them. If the
@@ -24,12 +22,14 @@ func TestCrawllet(t *testing.T) {
 	t.Parallel()
 	const n = 300
 	module := filepath.Join(t.TempDir(), "crawllet.wasm")
-	build := exec.Command("go", "build", "-p", "2", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
-		"-o", module, "peerd/crawl/crawllet/agent")
+	build := exec.Command("go", "build", "-p", "2", "-buildvcs=false", "-trimpath",
+		"-ldflags=-s -w", "-o", module, "peerd/crawl/crawllet/agent")
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
+	cache := t.TempDir()
+	compile(t, module, cache)
 	for i, lies := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lies=%v", lies), func(t *testing.T) {
 			t.Parallel()
@@ -42,9 +42,7 @@ func TestCrawllet(t *testing.T) {
 				return i
 			})
 			site := serveFiles(t, fmt.Sprintf("127.111.%d.1:0", 10+i), served)
-			serveCrawllets(t, site, root)
-			peerd(t, "crawllet", "fetch", site.URL+"/", "--module", module, "--max-pages", "1",
-				"--to", filepath.Join(t.TempDir(), "one")) // so that the module is compiled
+			serveCrawllets(t, site, root, cache)
 			flags := []string{"--allow-net", "127.111.0.0/16", "--min-delay", "5ms", "--strategy",
 				"keep", "--listen", freeAddr(t, byte(35+i))}
 			d := newDaemon(t, flags...)
@@ -112,11 +110,25 @@ func writePages(t *testing.T, dir string, n int, text func(int) int) {
 	}
 }
 
+// compile has a site compile the module, which takes seconds of both processors.
+func compile(t *testing.T, module, cache string) {
+	t.Helper()
+	root := t.TempDir()
+	writePages(t, root, 1, func(i int) int { return i })
+	site := serveFiles(t, "127.111.9.1:0", root)
+	serveCrawllets(t, site, root, cache)
+	eventually(t, 5*time.Minute, "the module is compiled", func() (bool, any) {
+		_, stderr, code := tryPeerd(t, "crawllet", "fetch", site.URL+"/", "--module", module,
+			"--to", filepath.Join(t.TempDir(), "one"))
+		return code == 0, stderr
+	})
+}
+
 // serveCrawllets runs `peerd crawllet serve` for a directory, and has the site forward to it.
-func serveCrawllets(t *testing.T, site *fileSite, root string) {
+func serveCrawllets(t *testing.T, site *fileSite, root, cache string) {
 	t.Helper()
 	p := start(t, "crawllet", "serve", "--root", root, "--prefix", site.URL+"/", "--listen",
-		"127.111.255.1:0", "--cache", t.TempDir())
+		"127.111.255.1:0", "--cache", cache)
 	ready := regexp.MustCompile(`policy=(http://[0-9.:]+)/`)
 	var to *url.URL
 	eventually(t, time.Minute, "crawllets are served", func() (bool, any) {
@@ -131,7 +143,7 @@ func serveCrawllets(t *testing.T, site *fileSite, root string) {
 	proxy := httputil.NewSingleHostReverseProxy(to)
 	files := site.Config.Handler
 	site.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, crawllet.Path) {
+		if strings.HasPrefix(r.URL.Path, "/.well-known/crawllet") {
 			proxy.ServeHTTP(w, r)
 			return
 		}

@@ -21,9 +21,11 @@ import (
 	"peerd/node"
 	"peerd/node/admin"
 	"peerd/node/config"
+	"peerd/node/crawllet"
 )
 
 func TestMain(m *testing.M) {
+	crawllet.Main() // the process of a crawllet is this program, too
 	testscript.Main(m, map[string]func(){"peerd": main})
 }
 

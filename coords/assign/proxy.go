@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"peerd/coords"
@@ -101,6 +102,7 @@ func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
+	e.Candidates, open = s.plausible(e.Candidates, e.Self), s.plausible(open, e.Self)
 	v := s.assess(e, open)
 	step := Step{Proxy: v.proxy, Predicted: v.predicted()}
 	if e.CanProbe {
@@ -110,6 +112,43 @@ func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
 		step.Choice = s.choose(e, v)
 	}
 	return step, nil
+}
+
+// leastFar is a distance that is plausible even if all other peers are near each other: twice the
+// round trip through fibre over half the circumference of the Earth, and the last miles. ms.
+const leastFar = 500
+
+// plausible returns the candidates with an error of 1, with which a place says nothing, for those
+// that claim to be far beyond all others, by the factor with which an Estimator cuts outliers.
+// Otherwise a few liars are the first peers that are measured, and the server is placed by their
+// places. Up to MeasureAll candidates are all measured anyway.
+func (s *ProxyStrategy) plausible(all []Candidate, self string) []Candidate {
+	i := slices.IndexFunc(all, func(c Candidate) bool { return c.ID == self })
+	if len(all) <= s.cfg.MeasureAll || i < 0 {
+		return all
+	}
+	all = slices.Clone(all)
+	middle := func(v []float64) float64 {
+		v = slices.Sorted(slices.Values(v))
+		return v[len(v)/2]
+	}
+	far := make([]float64, len(all))
+	for k, c := range all {
+		far[k] = c.At.Distance(all[i].At)
+	}
+	median := middle(far)
+	off := make([]float64, len(all))
+	for k, x := range far {
+		off[k] = math.Abs(x - median)
+	}
+	most := median + coords.DefaultConfig().OutlierFactor*max(middle(off), median/10)
+	most = max(most, leastFar)
+	for k := range all {
+		if far[k] > most {
+			all[k].At.Error = 1
+		}
+	}
+	return all
 }
 
 // probe returns the candidate to measure next, or "" when it is time to choose.
@@ -182,7 +221,7 @@ func byDistance(v assessment) string {
 				least = min(least, flat)
 			}
 		}
-		if least = min(least, coords.MaxComponent) * (1 - min(o.At.Error, 0.9)); least > most {
+		if least = min(least, coords.MaxComponent) * (1 - o.At.Error); least > most {
 			id, most = o.ID, least
 		}
 	}

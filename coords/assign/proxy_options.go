@@ -87,7 +87,7 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 		case m.OK > 0:
 			o.time = digest.Time(m) + penalty
 			o.low, o.high = o.time, o.time
-		case v.proxy != nil:
+		case v.proxy != nil && c.At.Error < 1:
 			bytes := int64(digest.MeanKB * 1000)
 			model := float64(v.proxy.Predict(c.At, bytes)) / float64(time.Millisecond)
 			margin := s.margin(*v.proxy)

@@ -79,6 +79,44 @@ func TestProxyMeasuresSelfThenTheFarthest(t *testing.T) {
 	}
 }
 
+// Peers that claim to be seconds away are not the first ones measured: their places say nothing.
+func TestProxyPassesOverImplausiblePlaces(t *testing.T) {
+	t.Parallel()
+	e := scene("abcdefghijklmnop", "d")
+	for i, c := range e.Candidates {
+		if strings.Contains("eimo", c.ID) {
+			e.Candidates[i].At = coords.Coordinate{Vec: []float64{0, 2000 + float64(500*i)},
+				Height: 1, Error: 0.01}
+		}
+	}
+	honest := scene("abcdefghijklmnop", "d")
+	probes, choice := play(t, e, func(_ assign.Evidence, id string, _ int) coords.Sample {
+		return at(honest, id, 80, 50)
+	})
+	if strings.ContainsAny(probes[:5], "eimo") {
+		t.Errorf("probes %s: those of e, i, m and o are useless", probes)
+	}
+	if choice != "c" {
+		t.Errorf("chose %s, want c, which stands there", choice)
+	}
+}
+
+// A peer on another continent than all others is plausible, and owns the servers near it.
+func TestProxyChoosesTheOnlyFarPeer(t *testing.T) {
+	t.Parallel()
+	e := scene("abcdefghijkl", "d")
+	for i := range e.Candidates[:11] {
+		e.Candidates[i].At.Vec[0] = float64(i)
+	}
+	e.Candidates[11].At.Vec[0] = 280
+	_, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample {
+		return at(e, id, 280, 50)
+	})
+	if choice != "l" {
+		t.Errorf("chose %s, want l, which stands there", choice)
+	}
+}
+
 // Delays caused by the server must not count against a peer.
 func TestProxyComparesWithoutServerDelay(t *testing.T) {
 	t.Parallel()

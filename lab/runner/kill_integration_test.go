@@ -190,7 +190,7 @@ text = 'all run'
 	}
 	r := &runner{f: f, dir: filepath.Join(dir, "out"), p: &p}
 	r.emulation()
-	row, err := r.judge(filepath.Join(r.dir, "merged.jsonl"))
+	row, _, err := r.judge(filepath.Join(r.dir, "merged.jsonl"))
 	if err != nil || row.Coverage != 1 || row.Early > 0 || row.Forbidden > 0 || row.Overlap > 0.05 {
 		t.Errorf("judge() = %+v, %v", row, err)
 	}

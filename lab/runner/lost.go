@@ -93,7 +93,7 @@ func (r *runner) lost(out experiment.Out, ts *traces) error {
 	}
 	hits, err := readHits(filepath.Join(r.dir, "logs", "sites.hits.jsonl.gz"))
 	if errors.Is(err, fs.ErrNotExist) {
-		out.Note("The requests that the sites have logged are missing, hence no table of lost pages.")
+		out.Note("The requests that the sites logged are missing, hence no table of lost pages.")
 		return nil
 	}
 	if err != nil {
@@ -114,16 +114,7 @@ func (r *runner) lost(out experiment.Out, ts *traces) error {
 
 // lostRows returns a row for each subnet with pages that were not fetched.
 func (r *runner) lostRows(w *web.Web, hits []web.Hit, ts *traces) (rows []lostRow) {
-	subnetOf := map[string]string{}
-	for _, s := range w.Sites() {
-		for _, a := range slices.Backward(s.Addrs) { // one that had an owner, or the first
-			p := store.SubnetOf(a).String()
-			if subnetOf[s.Host] == "" || len(ts.owners[p]) > 0 || a == s.Addrs[0] &&
-				len(ts.owners[subnetOf[s.Host]]) == 0 {
-				subnetOf[s.Host] = p
-			}
-		}
-	}
+	subnetOf := ts.subnets(w)
 	fetched := map[string]bool{}
 	last := map[string]web.Hit{}
 	by := map[string]*lostRow{}
@@ -183,6 +174,22 @@ func (r *runner) lostRows(w *web.Web, hits []web.Hit, ts *traces) (rows []lostRo
 	return rows
 }
 
+// subnets returns the subnets of the hosts: of each the one that had an owner, or else that of the
+// first address.
+func (ts *traces) subnets(w *web.Web) map[string]string {
+	of := map[string]string{}
+	for _, s := range w.Sites() {
+		of[s.Host] = store.SubnetOf(s.Addrs[0]).String()
+		for _, a := range s.Addrs {
+			if p := store.SubnetOf(a).String(); len(ts.owners[p]) > 0 {
+				of[s.Host] = p
+				break
+			}
+		}
+	}
+	return of
+}
+
 // since returns the time since the seeds, in seconds.
 func (r *runner) since(t time.Time) float64 {
 	return t.Sub(r.p.Seeded).Round(time.Second / 10).Seconds()
@@ -210,10 +217,12 @@ const stateLate = 30 * time.Second
 
 // fate returns who owned a subnet, and why pages of it were not fetched.
 func (r *runner) fate(subnet string, s lostRow, ts *traces) (owners, why string) {
-	slices.SortStableFunc(ts.owners[subnet], func(a, b tenure) int { return int(a.since - b.since) })
+	slices.SortStableFunc(ts.owners[subnet], func(a, b tenure) int {
+		return int(a.since - b.since)
+	})
 	var all []string
 	for _, t := range ts.owners[subnet] {
-		all = append(all, fmt.Sprintf("%s from %.0f s, %d copies", r.peerNamed(t.peer),
+		all = append(all, fmt.Sprintf("%s from %.0f s (copies: %d)", r.peerNamed(t.peer),
 			r.since(time.UnixMicro(t.since)), t.copies))
 	}
 	owners = strings.Join(all, "; ")
@@ -228,7 +237,7 @@ func (r *runner) fate(subnet string, s lostRow, ts *traces) (owners, why string)
 	var b strings.Builder
 	switch {
 	case r.p.Ended.Sub(ended) > stateLate:
-		fmt.Fprintf(&b, "its owner ended at %.0f s, with %d copies, and no peer continued it in "+
+		fmt.Fprintf(&b, "its owner ended at %.0f s (copies: %d), and no peer continued it in "+
 			"the %.0f s until the end", r.since(ended), t.copies, r.p.Ended.Sub(ended).Seconds())
 		if ts.failed[subnet] != "" {
 			b.WriteString("; the last attempt failed: " + ts.failed[subnet])

@@ -62,13 +62,13 @@ func TestLost(t *testing.T) {
 		t.Fatalf("%d rows, want 3: %+v", len(rows), rows)
 	}
 	for i, want := range []lostRow{
-		{Fetched: 1, Last: 50, By: "peer-001", Owners: "peer-000 from 10 s, 1 copies",
-			Why: "its owner ended at 20 s, with 1 copies, and no peer continued it in the 180 s until " +
-				"the end; the last attempt failed: too few votes"},
+		{Fetched: 1, Last: 50, By: "peer-001", Owners: "peer-000 from 10 s (copies: 1)",
+			Why: "its owner ended at 20 s (copies: 1), and no peer continued it in the 180 s " +
+				"until the end; the last attempt failed: too few votes"},
 		{Fetched: 1, Last: 50, By: "peer-001",
-			Owners: "peer-000 from 20 s, 1 copies; peer-001 from 91 s, 0 copies",
-			Why: "an owner failed and no copy was found; it was begun again, with the URLs that were " +
-				"on their way"},
+			Owners: "peer-000 from 20 s (copies: 1); peer-001 from 91 s (copies: 0)",
+			Why: "an owner failed and no copy was found; it was begun again, with the URLs " +
+				"that were on their way"},
 	} {
 		j := slices.IndexFunc(rows, func(r lostRow) bool { return r.Subnet == subnet(i) })
 		got := rows[j]
@@ -76,7 +76,8 @@ func TestLost(t *testing.T) {
 			t.Errorf("site %d: %d pages missing, %d of them linked, of %d", i, got.Missing,
 				got.Linked, w.Sites()[i].Pages)
 		}
-		if want.Subnet, want.Missing, want.Linked = got.Subnet, got.Missing, got.Linked; got != want {
+		want.Subnet, want.Missing, want.Linked = got.Subnet, got.Missing, got.Linked
+		if got != want {
 			t.Errorf("site %d: %+v, want %+v", i, got, want)
 		}
 	}

@@ -171,8 +171,8 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # addition to those of the system.
 #ca_files = []
 
-# File with the reference crawllet (make crawllet), relative to this file. With it, pages of web sites
-# that run crawllets are fetched by it, many at once: docs/crawllet.md; "" requests each page.
+# File with the reference crawllet (make crawllet), relative to this file. With it, pages of web
+# sites that run crawllets are fetched by it, many at once: docs/crawllet.md; "" requests each page.
 #crawllet = ""
 
 # Stop fetching while the disk has less free space than this.

@@ -97,7 +97,8 @@ func (w *Web) Links() iter.Seq2[string, string] {
 					}
 				}
 				for _, r := range s.extra[int32(k)] {
-					if c, ok := r.site.index[r.key]; ok && !yield(s.urlOf(k), r.site.urlOf(int(c))) {
+					c, ok := r.site.index[r.key]
+					if ok && !yield(s.urlOf(k), r.site.urlOf(int(c))) {
 						return
 					}
 				}

@@ -9,8 +9,10 @@ import (
 // the protocol otherwise.
 type attack struct {
 	name  string
-	level int  // see algorithm.attacked
+	level int  // see algorithm.attacked; 3: only the experiment liars has it
 	start bool // run from the first round, too, not only late
+	// region limits the lies to the peers of one region; to all others liars are honest.
+	region bool
 	// lie returns the place that liar j sends to the victim, days rounds into the attack, and
 	// the ms by which it delays its answer. own is its own coordinate.
 	lie func(rng *rand.Rand, j, days int, own, victim place, ms float64) (place, float64)
@@ -20,9 +22,14 @@ type attack struct {
 // 2011 for frog-boiling).
 func attacks() []attack {
 	return []attack{
-		{"random", 1, true, lieRandom}, {"inflated", 1, true, lieInflated},
-		{"outward", 2, false, lieOutward},
-		{"deflated", 2, true, lieDeflated}, {"frog", 2, false, lieFrog},
+		{name: "random", level: 1, start: true, lie: lieRandom},
+		{name: "inflated", level: 1, start: true, lie: lieInflated},
+		{name: "outward", level: 2, lie: lieOutward},
+		{name: "deflated", level: 2, start: true, lie: lieDeflated},
+		{name: "frog", level: 2, lie: lieFrog},
+		{name: "oscillating", level: 3, start: true, lie: lieOscillating},
+		{name: "isolating", level: 3, start: true, region: true, lie: lieIsolating},
+		{name: "near", level: 3, start: true, lie: lieNear},
 	}
 }
 
@@ -87,6 +94,35 @@ func lieDeflated(rng *rand.Rand, _, _ int, _, victim place, ms float64) (place, 
 func lieFrog(_ *rand.Rand, _, days int, own, _ place, _ float64) (place, float64) {
 	p := place{Coordinate: own.Clone(), adjust: own.adjust}
 	p.Vec[0] += float64(days)
+	p.Error = certain
+	return p, 0
+}
+
+// lieOscillating jumps between two places that are 600 ms apart, every five rounds, together
+// with all other liars (oscillation, colluding).
+func lieOscillating(_ *rand.Rand, _, days int, own, _ place, _ float64) (place, float64) {
+	p := place{Coordinate: own.Clone()}
+	clear(p.Vec)
+	p.Vec[0], p.Error = 300, certain
+	if days/5%2 == 1 {
+		p.Vec[0] = -300
+	}
+	return p, 0
+}
+
+// lieIsolating draws the victims to one place, 400 ms from the centre: each liar claims to be in
+// its own direction from there, as far as its round trip to the victim, so that all lies agree with
+// each other and with what the victims measure (colluding isolation).
+func lieIsolating(_ *rand.Rand, j, _ int, _, victim place, ms float64) (place, float64) {
+	lured := place{Coordinate: victim.Clone()}
+	clear(lured.Vec)
+	lured.Vec[0] = 400
+	return lieDeflated(rand.New(rand.NewPCG(uint64(j), 4)), j, 0, place{}, lured, ms)
+}
+
+// lieNear claims to be where the victim is.
+func lieNear(_ *rand.Rand, _, _ int, _, victim place, _ float64) (place, float64) {
+	p := place{Coordinate: victim.Clone()}
 	p.Error = certain
 	return p, 0
 }

@@ -50,6 +50,10 @@ type contest struct {
 	liars  float64
 	attack attack
 	from   int // the first round of the attack
+	// choices asks for errorsAt.within, too. Set by run: victims are the honest peers of the region
+	// that attack.region is about.
+	choices bool
+	victims []bool
 }
 
 func runCoordinates(ctx context.Context, p experiment.Params, out experiment.Out) error {
@@ -112,7 +116,7 @@ func coordinatesTrials(rounds int, quick bool) []contest {
 	late := rounds*4/5 + 1
 	for _, a := range algorithms() {
 		for _, at := range attacks() {
-			if a.attacked == 0 || a.attacked < at.level {
+			if a.attacked < at.level {
 				continue
 			}
 			if at.start {
@@ -131,6 +135,10 @@ type course struct {
 	m      *data.Matrix
 	truth  [][]float64
 	rounds int
+	// peers is the number of nodes that are peers; 0: all. Others are web servers, with this median
+	// delay in ms, and round trips per page.
+	peers        int
+	delay, trips float64
 }
 
 func newCourse(m *data.Matrix, p experiment.Params) (*course, error) {
@@ -165,8 +173,10 @@ func (c *course) stops() []int {
 	return append(s, c.rounds)
 }
 
-// errorsAt holds the errors after a round.
-type errorsAt struct{ re50, re90 float64 }
+// errorsAt holds the errors after a round; re50Victims is for pairs with a victim of the region.
+// within is the share of good choices, for all servers and for those that a victim decides about:
+// see course.choose.
+type errorsAt struct{ re50, re90, re50Victims, within, withinVictims float64 }
 
 // runs calls run for a number of seeds, in parallel on all processors.
 func (c *course) runs(
@@ -187,8 +197,10 @@ func (c *course) runs(
 // run starts all peers at the origin. In each round, each peer initiates one exchange with a
 // random other one; the round trip is drawn from the samples of the matrix.
 func (c *course) run(ctx context.Context, t contest, seed uint64) ([]errorsAt, error) {
-	n := c.m.Len()
-	rng := rand.New(rand.NewPCG(seed, 1))
+	n, rng := c.m.Len(), rand.New(rand.NewPCG(seed, 1))
+	if c.peers > 0 {
+		c, n = c.shuffled(rng), c.peers
+	}
 	players := make([]player, n)
 	for i := range players {
 		var err error
@@ -197,9 +209,11 @@ func (c *course) run(ctx context.Context, t contest, seed uint64) ([]errorsAt, e
 		}
 	}
 	liar := make([]bool, n)
-	for _, i := range rng.Perm(n)[:int(t.liars*float64(n))] {
+	order := rng.Perm(n)
+	for _, i := range order[:int(t.liars*float64(n))] {
 		liar[i] = true
 	}
+	t.victims = c.region(order)
 	var partners []coords.Partners
 	var got []errorsAt
 	for round := 1; round <= c.rounds; round++ {
@@ -222,33 +236,50 @@ func (c *course) run(ctx context.Context, t contest, seed uint64) ([]errorsAt, e
 			}
 		}
 		if slices.Contains(c.stops(), round) {
-			got = append(got, c.errors(players, liar))
+			got = append(got, c.errors(players, liar, t.victims))
 		}
 	}
-	return got, nil
+	if !t.choices {
+		return got, nil
+	}
+	last := &got[len(got)-1]
+	var err error
+	last.within, last.withinVictims, err = c.choose(t, players, liar, order, seed)
+	return got, err
 }
 
 // exchange lets peer i measure peer j, with a round trip of ms, and peer j measure peer i
-// if the algorithm uses both ends. Liars attack from round t.from on.
+// if the algorithm uses both ends.
 func (t contest) exchange(
 	players []player, liar []bool, i, j, round int, ms float64, rng *rand.Rand,
 ) {
 	lying := round >= t.from
 	a, b := players[i].tell(), players[j].tell()
-	if !liar[i] || !lying {
-		sent, delay := b, 0.0
-		if liar[j] && lying {
-			sent, delay = t.attack.lie(rng, j, round-t.from+1, b, a, ms)
-		}
-		players[i].observe(j, sent, ms+delay)
-	}
-	if t.both && (!liar[j] || !lying) {
-		sent, delay := a, 0.0
+	observe := func(i, j int, a, b place) {
 		if liar[i] && lying {
-			sent, delay = t.attack.lie(rng, i, round-t.from+1, a, b, ms)
+			return
 		}
-		players[j].observe(i, sent, ms+delay)
+		delay := 0.0
+		if liar[j] {
+			b, delay = t.told(rng, i, j, round, a, b, ms)
+		}
+		players[i].observe(j, b, ms+delay)
 	}
+	observe(i, j, a, b)
+	if t.both {
+		observe(j, i, b, a)
+	}
+}
+
+// told returns the place that liar j, which is at own, sends to peer i, at a round trip of ms, and
+// the ms by which it delays its answer. Liars attack from round t.from on.
+func (t contest) told(
+	rng *rand.Rand, i, j, round int, at, own place, ms float64,
+) (place, float64) {
+	if round < t.from || t.attack.region && !t.victims[i] {
+		return own, 0
+	}
+	return t.attack.lie(rng, j, round-t.from+1, own, at, ms)
 }
 
 // partners chooses the measurement partners of each peer: half near, half random. A real
@@ -278,22 +309,30 @@ func (c *course) partners(players []player, size int, rng *rand.Rand) []coords.P
 
 // errors returns the errors over all pairs of honest peers that the matrix has a round trip
 // for.
-func (c *course) errors(players []player, liar []bool) errorsAt {
+func (c *course) errors(players []player, liar, victims []bool) errorsAt {
 	at := make([]place, len(players))
 	for i, p := range players {
 		at[i] = p.tell()
 	}
-	var es []float64
+	var es, ofVictims []float64
 	for i := range players {
 		for j := range i {
 			if real := c.truth[i][j]; real > 0 && !liar[i] && !liar[j] {
-				es = append(es, math.Abs(at[i].distance(at[j])-real)/real)
+				e := math.Abs(at[i].distance(at[j])-real) / real
+				es = append(es, e)
+				if victims[i] || victims[j] {
+					ofVictims = append(ofVictims, e)
+				}
 			}
 		}
 	}
-	if len(es) == 0 {
-		return errorsAt{math.NaN(), math.NaN()}
+	quantile := func(v []float64, q int) float64 {
+		if len(v) == 0 {
+			return math.NaN()
+		}
+		slices.Sort(v)
+		return v[len(v)*q/100]
 	}
-	slices.Sort(es)
-	return errorsAt{es[len(es)/2], es[len(es)*9/10]}
+	return errorsAt{re50: quantile(es, 50), re90: quantile(es, 90),
+		re50Victims: quantile(ofVictims, 50)}
 }

@@ -100,6 +100,30 @@ func TestCoordinates(t *testing.T) {
 	}
 }
 
+func TestLiars(t *testing.T) {
+	p := experiment.Params{Matrix: writeMatrix(t, 60), Rounds: 20, Seeds: 2, Quick: true}
+	h := experimenttest.Run(t, liars(), p)
+	rows := experimenttest.Rows[liarsRow](t, h, "liars")
+	if len(rows) != 2*(1+len(attacks())) || len(h.Claims) != 4 || h.Share != 1 {
+		t.Fatalf("%d rows, claims %q, progress %v", len(rows), h.Claims, h.Share)
+	}
+	for _, r := range rows {
+		switch {
+		case r.Attack == "none":
+			one := mean{Mean: 1}
+			if r.RE50Ratio != one || r.VictimsRatio != one || r.WithinRatio != one ||
+				r.WithinVictims != one || r.Within20.Mean < 0.5 {
+				t.Errorf("no peer lies: %+v", r)
+			}
+		case r.RE50Ratio.Mean == 1 || !(r.RE50.Half > 0):
+			t.Errorf("the attack has no effect, or the seeds no variance: %+v", r)
+		}
+	}
+	if got := meanOf([]float64{1, 2, 3}); math.Abs(got.Half-2.483) > 0.01 || got.Mean != 2 {
+		t.Errorf("meanOf(1, 2, 3) = %v, want 2 ± 2.484", got)
+	}
+}
+
 func TestCoordinatesRefuses(t *testing.T) {
 	write := func(text string) string {
 		path := filepath.Join(t.TempDir(), "m")
