@@ -4,8 +4,8 @@ import (
 	bleve "github.com/blevesearch/bleve_index_api"
 )
 
-// analyzer splits pages into terms. It keeps its buffers, and the terms of words, from page to page.
-// It is not safe for concurrent use.
+// analyzer splits pages into terms. It keeps its buffers, and the terms of words, from page to
+// page. It is not safe for concurrent use.
 type analyzer struct {
 	stems stems
 

@@ -62,7 +62,8 @@ func BenchmarkApply(b *testing.B) {
 func awaitMerges(b *testing.B, x *Index) {
 	for {
 		m := x.scorch.(*scorch.Scorch).StatsMap()
-		if m["CurRootEpoch"] == m["LastMergedEpoch"] && m["CurRootEpoch"] == m["LastPersistedEpoch"] {
+		root := m["CurRootEpoch"]
+		if root == m["LastMergedEpoch"] && root == m["LastPersistedEpoch"] {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)

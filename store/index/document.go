@@ -71,8 +71,8 @@ type analyzed struct {
 	fields []*field
 }
 
-// analyze splits a page into terms. Each page has all fields, also empty ones: scorch merges segments
-// with different fields more slowly.
+// analyze splits a page into terms. Each page has all fields, also empty ones: scorch merges
+// segments with different fields more slowly.
 func (a *analyzer) analyze(d Document) (*analyzed, error) {
 	lang := detect(d.Text)
 	mark := languageByCode(lang)
