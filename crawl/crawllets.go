@@ -288,7 +288,7 @@ func (b *countedBody) Read(p []byte) (int, error) {
 
 func (b *countedBody) Close() error {
 	b.ticket.Done(b.n)
-	b.n = 0
+	b.ticket = quota.Ticket{} // bodies may be closed twice
 	return b.ReadCloser.Close()
 }
 
