@@ -3,6 +3,7 @@
 package live
 
 import (
+	"flag"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,8 +12,14 @@ import (
 	"peerd/lab/internal/build"
 )
 
+var readByArrow = flag.Bool("arrow", false,
+	"read the Parquet files with Apache Arrow, which takes a minute or two to compile")
+
 // Another reader than that of the library opens the files: that of Apache Arrow.
 func TestParquetIndependently(t *testing.T) {
+	if !*readByArrow {
+		t.Skip("compiling Apache Arrow takes a minute or two: -args -arrow")
+	}
 	dir := t.TempDir()
 	if _, err := ExportParquet(dir, []string{small(t)}); err != nil {
 		t.Fatal(err)
