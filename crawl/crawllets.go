@@ -58,8 +58,6 @@ const (
 	// crawlletRest at first and crawlletAskEvery at most.
 	crawlletAskEvery, crawlletRest = 24 * time.Hour, 10 * time.Minute
 	maxCrawlletSites               = 4096
-	// crawlletWatch is how often a run looks whether its subnet is being handed over.
-	crawlletWatch = 200 * time.Millisecond
 	// maxSeedURLs bounds the queued URLs that a crawllet is given, and maxKnownURLs those that were
 	// fetched: together less than what sites accept.
 	maxSeedURLs, maxKnownURLs = 10_000, 50_000
@@ -198,9 +196,13 @@ func (r *crawlletRun) start(
 	// The run ends with the right to fetch here. What has arrived is kept.
 	own, cancel := context.WithTimeout(ctx, crawlletAll)
 	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
-	go c.watchHost(r.job.Host, done, cancel)
+	go func() {
+		select {
+		case <-c.cfg.Frontier.Leaving(r.job.Host):
+			cancel()
+		case <-own.Done():
+		}
+	}()
 
 	t := c.cfg.Fetcher.Transport(r.job.Addr, crawlletAll)
 	defer t.Close()
@@ -220,23 +222,6 @@ func (r *crawlletRun) start(
 	}
 	c.cfg.Frontier.Release(r.job, false, gap, c.hostWait(wait, err))
 	return true, errors.Join(err, late)
-}
-
-// watchHost calls cancel when a host is no longer this peer's to fetch from, until done is closed.
-func (c *Crawler) watchHost(host string, done <-chan struct{}, cancel func()) {
-	tick := time.NewTicker(crawlletWatch)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-			if !c.cfg.Frontier.Owns(host) {
-				cancel()
-				return
-			}
-		}
-	}
 }
 
 // crawlletWeb sends the requests of a run as all others of this peer: each takes a ticket of the

@@ -166,8 +166,23 @@ func (f *Frontier) Stats() Stats {
 func (f *Frontier) Owns(name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.hosts[name].accepts()
+}
+
+// Leaving returns a channel that is closed as soon as Owns is false for a host.
+func (f *Frontier) Leaving(name string) <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	h := f.hosts[name]
-	return h != nil && !h.closed && !h.srv.sub.paused
+	if !h.accepts() {
+		now := make(chan struct{})
+		close(now)
+		return now
+	}
+	if h.leaving == nil {
+		h.leaving = make(chan struct{})
+	}
+	return h.leaving
 }
 
 // AddHost adds a host to the store and the frontier. It does nothing if the frontier has

@@ -231,6 +231,7 @@ func (f *Frontier) tryEvict(name string) (nextAt time.Time, busy <-chan struct{}
 		return nextAt, nil
 	}
 	h.closed = true
+	h.leaveLocked()
 	f.reheapLocked(h.srv)
 	if s := h.srv.sub; h.srv.active == h || h.pushing > 0 {
 		if s.changed == nil {

@@ -60,6 +60,47 @@ func TestSetHostAddr(t *testing.T) {
 	})
 }
 
+// Leaving tells when a host accepts no more URLs, for each reason.
+func TestLeaving(t *testing.T) {
+	for name, leave := range map[string]func(t *testing.T, w world){
+		"pause": func(_ *testing.T, w world) { w.BeginPause(subnet(1)) },
+		"evict": func(t *testing.T, w world) {
+			if _, err := w.EvictHost(t.Context(), "a"); err != nil {
+				t.Error(err)
+			}
+		},
+		"drop": func(_ *testing.T, w world) { w.Drop(subnet(1)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, w world) {
+				w.add("a", addr(1, 1), 1)
+				w.add("z", addr(2, 1), 1)
+				left := func(name string) bool {
+					select {
+					case <-w.Leaving(name):
+						return true
+					default:
+						return false
+					}
+				}
+				before := w.Leaving("a")
+				if left("a") || left("z") {
+					t.Fatal("left at the beginning")
+				}
+				leave(t, w)
+				select {
+				case <-before:
+				default:
+					t.Error("the channel of before is open")
+				}
+				if !left("a") || left("z") {
+					t.Errorf("a left: %v, z left: %v; want only a", left("a"), left("z"))
+				}
+			})
+		})
+	}
+}
+
 // A host leaves when jobs and pushes have ended, and can be added elsewhere.
 func TestEvictHost(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {

@@ -21,8 +21,20 @@ type host struct {
 	turns    turns
 	current  store.URL // of the job in progress; "" without one, or before its entry is read
 	pushing  int
-	closed   bool  // being evicted: no new job, no new URL
-	checked  int64 // when StaleHosts last returned it, in Unix seconds
+	closed   bool          // being evicted: no new job, no new URL
+	leaving  chan struct{} // if not nil: closed when the host is
+	checked  int64         // when StaleHosts last returned it, in Unix seconds
+}
+
+// accepts reports whether the host, which may be nil, accepts new URLs.
+func (h *host) accepts() bool { return h != nil && !h.closed && !h.srv.sub.paused }
+
+// leaveLocked tells those who wait for it that the host accepts no URLs.
+func (h *host) leaveLocked() {
+	if h.leaving != nil {
+		close(h.leaving)
+		h.leaving = nil
+	}
 }
 
 // askAt returns when the host may be asked next, if its server may.

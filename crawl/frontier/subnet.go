@@ -32,6 +32,15 @@ func (s *subnet) notifyLocked() {
 	}
 }
 
+// leaveLocked tells those who wait for it that the subnet's hosts accept no URLs.
+func (s *subnet) leaveLocked() {
+	for _, srv := range s.servers {
+		for _, h := range srv.hosts {
+			h.leaveLocked()
+		}
+	}
+}
+
 // subnetLocked returns the subnet of a prefix and creates it if necessary.
 func (f *Frontier) subnetLocked(p netip.Prefix) *subnet {
 	s := f.subnets[p]
@@ -130,6 +139,9 @@ func (f *Frontier) setPaused(p netip.Prefix, on bool) {
 	defer f.mu.Unlock()
 	s := f.subnetLocked(p)
 	s.paused = on
+	if on {
+		s.leaveLocked()
+	}
 	f.reheapAllLocked(s)
 }
 
@@ -164,6 +176,7 @@ func (f *Frontier) busy(p netip.Prefix) <-chan struct{} {
 	}
 	if !s.paused { // resumed concurrently
 		s.paused = true
+		s.leaveLocked()
 		f.reheapAllLocked(s)
 	}
 	if s.idle() {
@@ -210,6 +223,7 @@ func (f *Frontier) dropLocked(p netip.Prefix) {
 		return
 	}
 	delete(f.subnets, p)
+	s.leaveLocked()
 	for _, srv := range s.servers {
 		f.keepClocksLocked(srv)
 		for _, h := range srv.hosts {
