@@ -14,6 +14,7 @@ import (
 	"peerd/crawl/deny"
 	"peerd/crawl/frontier"
 	"peerd/crawl/hsts"
+	"peerd/crawl/ping"
 	"peerd/internal/backoff"
 	"peerd/store"
 )
@@ -43,6 +44,8 @@ type Crawler struct {
 
 	crawllets *crawlletSites
 
+	pings *ping.Sites // keys of sites that say what has changed
+
 	loggedNoSpace atomic.Pointer[time.Time] // when lack of space was last logged
 }
 
@@ -65,7 +68,7 @@ func New(cfg Config) (*Crawler, error) {
 		connects: make(chan struct{}, maxConcurrentConnects), contents: newContentIndex(),
 		sitemaps: make(chan struct{}, maxConcurrentSitemaps), spaceWait: spaceWait,
 		checks: newChecker(cfg.CheckReports), sites: newSiteReports(),
-		crawllets: newCrawlletSites(),
+		crawllets: newCrawlletSites(), pings: ping.NewSites(),
 	}, nil
 }
 
@@ -99,6 +102,9 @@ func (c *Crawler) Run(ctx context.Context) error {
 	}
 	if c.cfg.Revisit != nil || c.cfg.TryDelay > 0 {
 		wg.Go(func() { end(c.runRevisits(ctx)) })
+	}
+	if c.cfg.Revisit != nil {
+		wg.Go(func() { end(c.runPings(ctx)) })
 	}
 	wg.Wait()
 	return failure

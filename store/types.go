@@ -105,6 +105,9 @@ const (
 	// KindChanged marks a pending URL, or a planned visit: a peer that may speak for the site
 	// says that the page has changed since it was last fetched.
 	KindChanged Kind = 4
+	// KindPinged marks a pending URL that is a notice of a web site: that of a page, with a
+	// proof that it has changed as its fragment (crawl/ping). The page is not known to exist.
+	KindPinged Kind = 8
 )
 
 // Sitemap reports whether k has the flag KindSitemap.
@@ -115,6 +118,9 @@ func (k Kind) Revisit() bool { return k&KindRevisit != 0 }
 
 // Changed reports whether k has the flag KindChanged.
 func (k Kind) Changed() bool { return k&KindChanged != 0 }
+
+// Pinged reports whether k has the flag KindPinged.
+func (k Kind) Pinged() bool { return k&KindPinged != 0 }
 
 // Entry is one URL in the queue of its host.
 type Entry struct {
