@@ -98,7 +98,7 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 		}
 		r.Results[i] = accepted
 		for _, it := range g.URLs {
-			if err := f.cfg.Node.Check(it.URL); err != nil {
+			if err := f.cfg.Node.Check(it.URL, it.Kind); err != nil {
 				// Acknowledged nevertheless: otherwise it would be sent again without end and
 				// delay other URLs.
 				f.log.Debug("rejected URL of a batch", "host", g.Host, "err", err)
@@ -239,11 +239,14 @@ func (b batch) check() error {
 	return nil
 }
 
+// sentKinds are the flags that peers send.
+const sentKinds = store.KindSitemap | store.KindChanged | store.KindPinged
+
 // pending converts a received URL for the store. The sender's address is only a hint; it is
 // kept if it lies in the group's subnet.
 func (g group) pending(it item, now time.Time) store.Pending {
 	p := store.Pending{URL: it.URL, Depth: min(max(it.Depth, 0), maxDepth), Found: now,
-		From: it.From, Kind: it.Kind & (store.KindSitemap | store.KindChanged),
+		From: it.From, Kind: it.Kind & sentKinds,
 		Hops: min(max(it.Hops, 0), maxHops)}
 	if store.SubnetOf(g.Addr) == g.Subnet {
 		p.Hint = g.Addr.Unmap()
