@@ -15,7 +15,9 @@ import (
 	"peerd/crawl/frontier"
 	"peerd/crawl/hsts"
 	"peerd/crawl/ping"
+	"peerd/crawl/revisit"
 	"peerd/internal/backoff"
+	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -44,6 +46,7 @@ type Crawler struct {
 
 	crawllets *crawlletSites
 
+	hints siteHints   // of sitemaps
 	pings *ping.Sites // keys of sites that say what has changed
 
 	loggedNoSpace atomic.Pointer[time.Time] // when lack of space was last logged
@@ -69,6 +72,7 @@ func New(cfg Config) (*Crawler, error) {
 		sitemaps: make(chan struct{}, maxConcurrentSitemaps), spaceWait: spaceWait,
 		checks: newChecker(cfg.CheckReports), sites: newSiteReports(),
 		crawllets: newCrawlletSites(), pings: ping.NewSites(),
+		hints: siteHints{lru.New[string, revisit.Score](hintedHosts)},
 	}, nil
 }
 

@@ -84,6 +84,7 @@ func TestForgedPing(t *testing.T) {
 	r.until("the page is fetched", func() bool { return r.db.Counters().Pages == 1 })
 	r.pinged(pingKey, s.url("a.test", "/a"), s.url("a.test", "/b"))
 	r.until("the key file is read", func() bool { return len(r.waiting()) == 0 })
+	r.pinged(pingKey, s.url("a.test", "/a"))
 	for i := range 100 {
 		r.pinged(fmt.Sprintf("forged-%d", i), s.url("a.test", "/a"))
 	}

@@ -21,7 +21,9 @@ func (v visited) Ping(ctx context.Context, notices []ping.Notice) error {
 	if !n.opts.Profile.Revisit.Enabled {
 		return fmt.Errorf("%w: this network does not visit pages again", sitepage.ErrRefused)
 	}
-	if n.leaving.started() || n.outbox.OverLimit() {
+	waiting := n.outbox.Stats()
+	if n.leaving.started() || waiting.Outbox+waiting.Unclaimed > maxPendingURLs/10 {
+		// Beyond the whole limit this peer would stop to fetch, which no stranger may cause.
 		return errors.New("this peer takes no URLs at the moment")
 	}
 	found := make([]store.Pending, len(notices))
