@@ -66,7 +66,7 @@ type Sites struct {
 }
 
 // A key of a site is in one of two states: claimed, as long as its file has not been read, or
-// proved. One whose file does not have it is forgotten.
+// proved. It is forgotten if its file does not have the key.
 type site struct {
 	proved  map[Claim]time.Time // until when
 	claimed map[Claim]*claim
