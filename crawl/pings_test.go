@@ -20,7 +20,8 @@ func (r *rig) pinged(key string, pages ...store.URL) {
 	for _, p := range pages {
 		n, err := ping.New(string(p), key, "")
 		r.fatal(err)
-		found = append(found, store.Pending{URL: n.URL(), Found: time.Now(), Kind: store.KindPinged})
+		found = append(found, store.Pending{URL: n.URL(), Found: time.Now(),
+			Kind: store.KindPinged})
 	}
 	r.fatal(r.c.Route(found))
 }

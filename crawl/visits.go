@@ -131,7 +131,8 @@ func (c *Crawler) updateVisit(
 	}
 	again := v.Kind.Changed() && o.Outcome != revisit.Failed
 	v.URL, v.Depth, v.Kind = e.URL, e.Depth, e.Kind&^store.KindRevisit
-	hinted := h.ClaimsChange() && (o.Outcome == revisit.Fetched || o.Outcome == revisit.NotModified)
+	answered := o.Outcome == revisit.Fetched || o.Outcome == revisit.NotModified
+	hinted := answered && h.ClaimsChange()
 	if changed = h.Observe(time.Now(), o); hinted {
 		c.hints.add(e.URL.Host(), changed)
 	}

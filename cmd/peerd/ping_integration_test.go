@@ -82,8 +82,8 @@ func TestPing(t *testing.T) {
 		awaitFetches(map[string]int{"/a.html": 2}))
 
 	write("new.html", "no page links here")
-	body := fmt.Sprintf(`{"host":"127.111.5.1","key":%q,"urlList":["%s/a.html","%s/new.html"]}`, key,
-		site.URL, site.URL)
+	body := fmt.Sprintf(`{"host":"127.111.5.1","key":%q,"urlList":["%s/a.html","%s/new.html"]}`,
+		key, site.URL, site.URL)
 	if status := ping("", body); status != http.StatusAccepted {
 		t.Fatalf("status %d of a ping of two pages", status)
 	}

@@ -1,7 +1,7 @@
 // Package ping decides whether a web site that runs no peer has said itself that its pages have
-// changed. A ping is a message by the IndexNow protocol (https://www.indexnow.org/documentation): it
-// names pages, and a key that is the text of a file of their site. Whoever can write that file speaks
-// for the pages beside and below it.
+// changed. A ping is a message by the IndexNow protocol (https://www.indexnow.org/documentation):
+// it names pages, and a key that is the text of a file of their site. Whoever can write that file
+// speaks for the pages beside and below it.
 //
 // Anyone can send a ping to any peer, which passes each page on to the owner of its subnet as a
 // [Notice], with the key. [Sites] holds what the owner knows: which keys it has found in the files

@@ -75,9 +75,9 @@ func directory(file store.URL) string {
 	return path[:strings.LastIndexByte(path, '/')+1]
 }
 
-// URL returns the notice as it is stored and sent to other peers, with store.KindPinged: the URL of
-// the page, and as its fragment the key, followed by a comma and the path of the file if that is not
-// the usual one. No page has this URL, so a notice is never taken for a link to the page.
+// URL returns the notice as it is stored and sent to other peers, with store.KindPinged: the URL
+// of the page, and as its fragment the key, followed by a comma and the path of the file if that is
+// not the usual one. No page has this URL, so a notice is never taken for a link to the page.
 func (n Notice) URL() store.URL {
 	u := string(n.Page) + "#" + n.Key
 	if origin := n.Page.Origin(); n.File != usualFile(origin, n.Key) {

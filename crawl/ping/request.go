@@ -19,8 +19,8 @@ const (
 	MaxBody = 1 << 20
 )
 
-// FromQuery returns the page of a ping in the query of a GET request. Errors wrap ErrForm, ErrKey or
-// ErrURL.
+// FromQuery returns the page of a ping in the query of a GET request. Errors wrap ErrForm, ErrKey
+// or ErrURL.
 func FromQuery(q url.Values) ([]Notice, error) {
 	if q.Get("url") == "" || q.Get("key") == "" {
 		return nil, fmt.Errorf("%w: it needs url and key", ErrForm)

@@ -13,13 +13,14 @@ import (
 const (
 	// MaxFile is the maximum size of a key file in bytes.
 	MaxFile = 1 << 10
-	// MaxPerDay is the number of pages of an origin that are believed to have changed per day (UTC).
+	// MaxPerDay is the number of pages of an origin that are believed to have changed per day, in
+	// UTC.
 	MaxPerDay = 1000
 	// proofLifetime is how long a key is believed without being read again.
 	proofLifetime = 24 * time.Hour
 
-	// After a file of a site was read, the next is read at the earliest after minRead, which doubles
-	// up to maxRead with each that did not have its key.
+	// After a file of a site was read, the next is read at the earliest after minRead, which
+	// doubles up to maxRead with each that did not have its key.
 	minRead, maxRead = time.Minute, time.Hour
 	// maxTries is how often a file is requested of a site that does not answer.
 	maxTries = 5
@@ -191,8 +192,8 @@ func (s *Sites) Next(now time.Time) (c Claim, ok bool) {
 	return c, false
 }
 
-// Read notes what the file of a claim has shown. It returns the notices that do not wait any longer:
-// Ask answers for them if the file has the key; otherwise they are forgotten, or another peer's.
+// Read notes what the file of a claim has shown. It returns the notices that do not wait any
+// longer: Ask answers for them if the file has the key; otherwise they are forgotten, or another peer's.
 func (s *Sites) Read(c Claim, r Result, now time.Time) (settled []store.URL) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

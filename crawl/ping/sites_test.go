@@ -147,7 +147,8 @@ func TestLimits(t *testing.T) {
 	waiting := 0
 	for i := range 2 * maxSites {
 		for k := range 4 {
-			if a, _ := s.Ask(notice(t, fmt.Sprintf("https://%d.test/%d", i, k), key), start); a == Wait {
+			n := notice(t, fmt.Sprintf("https://%d.test/%d", i, k), key)
+			if a, _ := s.Ask(n, start); a == Wait {
 				waiting++
 			}
 		}
@@ -184,8 +185,8 @@ func TestForgotten(t *testing.T) {
 }
 
 func TestIn(t *testing.T) {
-	for text, want := range map[string]bool{key: true, key + "\n": true, "\ufeff" + key + "\r\n": true,
-		"": false, key + key2: false, "<p>" + key: false, key + "\n" + key2: false} {
+	for text, want := range map[string]bool{key: true, key + "\n": true,
+		"\ufeff" + key + "\r\n": true, "": false, key + key2: false, "<p>" + key: false, key + "\n" + key2: false} {
 		if got := (Claim{Key: key}).In([]byte(text)); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
@@ -224,7 +225,8 @@ func TestNotices(t *testing.T) {
 			}
 		}
 	}
-	for _, u := range []store.URL{"", "https://a.test/x", "https://a.test/x#", "https://A.test/#" + key,
+	for _, u := range []store.URL{"", "https://a.test/x", "https://a.test/x#",
+		"https://A.test/#" + key,
 		"https://a.test/x#" + key + ",/" + key + ".txt", "https://a.test/x#" + key + ",/d/k.txt",
 		"https://a.test/x#" + key + ",@b.test/k.txt", "#" + key} {
 		if n, err := Parse(u); err == nil {
@@ -240,8 +242,8 @@ func TestRequests(t *testing.T) {
 		want int
 		err  error
 	}{
-		{`{"host":"A.test","key":"` + key + `","urlList":["https://a.test/1","http://a.test:81/2"]}`, 2,
-			nil},
+		{`{"host":"A.test","key":"` + key +
+			`","urlList":["https://a.test/1","http://a.test:81/2"]}`, 2, nil},
 		{`{"host":"a.test","key":"` + key + `","keyLocation":"https://a.test/k","urlList":` +
 			`["https://a.test/1"],"more":{}}`, 1, nil},
 		{`{"host":"a.test","key":"` + key + `","urlList":["https://b.test/1"]}`, 0, ErrURL},
@@ -262,7 +264,8 @@ func TestRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err := FromQuery(q)
-	if err != nil || len(all) != 1 || all[0] != (Notice{"https://a.test/x", "https://a.test/k.txt", key}) {
+	want := Notice{"https://a.test/x", "https://a.test/k.txt", key}
+	if err != nil || len(all) != 1 || all[0] != want {
 		t.Errorf("%v, %v", all, err)
 	}
 	q.Del("key")

@@ -71,9 +71,9 @@ func (h *History) scoreHint(changed bool) {
 	}
 }
 
-// trust returns how far hints are trusted: from 0, if at most one in four was right, to 1. The share
-// of right hints of the site is where the estimate for the page begins, and counts as much as the
-// page's own hints can. Without any, the share is one half.
+// trust returns how far hints are trusted: from 0, if at most one in four was right, to 1. The
+// share of right hints of the site is where the estimate for the page begins, and counts as much as
+// the page's own hints can. Without any, the share is one half.
 func (h *History) trust() float64 {
 	weight := min(h.Site.total(), maxScoredHints) + 2
 	right := (float64(h.Right) + h.Site.share()*weight) /

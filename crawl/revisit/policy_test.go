@@ -255,8 +255,8 @@ func TestHintsAreScored(t *testing.T) {
 	}
 }
 
-// A page of a site with true hints is visited soon after the first one that names a change; one of a
-// site with false hints is not, nor is one of which the own hints are false.
+// A page of a site with true hints is visited soon after the first one that names a change; one of
+// a site with false hints is not, nor is one of which the own hints are false.
 func TestHintsOfSite(t *testing.T) {
 	p := DefaultPolicy()
 	wait := func(site Score, wrong uint8) time.Duration {

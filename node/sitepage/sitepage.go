@@ -1,11 +1,11 @@
 // Package sitepage serves the page that a peer's User-Agent names, for the owners of web sites: who
-// crawls, which peer crawls a site, how a site opts out, and how its server stops requests at once. It
-// also takes pings of sites that have changed, by IndexNow.
+// crawls, which peer crawls a site, how a site opts out, and how its server stops requests at once.
+// It also takes pings of sites that have changed, by IndexNow.
 //
 // Any visitor may use it, so what it does is limited: it sends a request to a site only to read the
 // file of its opt-out, and stops requests only to the address from which it is asked to. The
-// package imports crawl/deny, crawl/ping and store for what it shows, and node/httpserver. It has no scripts
-// and sets no cookies.
+// package imports crawl/deny, crawl/ping and store for what it shows and takes, and
+// node/httpserver. It has no scripts and sets no cookies.
 package sitepage
 
 import (
