@@ -348,6 +348,9 @@ func (c *Crawler) addPending(tx *store.Tx, host string, p store.Pending) (fresh 
 		}
 	}
 	p.From = cmp.Or(p.From, host)
+	if p.Kind.Pinged() {
+		p.From = "" // no out-link, which the replicas of a subnet would have
+	}
 	return tx.AddPending(p)
 }
 

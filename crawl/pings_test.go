@@ -164,8 +164,8 @@ func TestPingOfOthers(t *testing.T) {
 	r.pinged(pingKey, n.Page)
 	r.fatal(r.db.View(func(tx *store.Tx) error {
 		p, err := tx.Pending(n.URL())
-		if err == nil && !p.Kind.Pinged() {
-			t.Errorf("kind %d of a notice", p.Kind)
+		if err == nil && (!p.Kind.Pinged() || p.From != "") {
+			t.Errorf("kind %d of a notice, from %q", p.Kind, p.From)
 		}
 		return err
 	}))

@@ -53,7 +53,8 @@ func (c *Crawler) queueDue(host string) error {
 		}
 		for _, v := range due {
 			kind := v.Kind &^ store.KindChanged
-			e := store.Entry{URL: v.URL, Depth: v.Depth, Kind: kind | store.KindRevisit}
+			e := store.Entry{URL: v.URL, Depth: v.Depth, Kind: kind | store.KindRevisit,
+				Ahead: v.Ahead}
 			if !v.First.IsZero() { // another try of a page that was never fetched
 				e.Kind, e.Tries, e.First, e.Hops = kind, v.Tries, v.First, v.Hops
 				if err := tx.DeleteVisit(v.URL); err != nil {
@@ -131,6 +132,7 @@ func (c *Crawler) updateVisit(
 	}
 	again := v.Kind.Changed() && o.Outcome != revisit.Failed
 	v.URL, v.Depth, v.Kind = e.URL, e.Depth, e.Kind&^store.KindRevisit
+	v.Ahead = false
 	answered := o.Outcome == revisit.Fetched || o.Outcome == revisit.NotModified
 	hinted := answered && h.ClaimsChange()
 	if changed = h.Observe(time.Now(), o); hinted {
@@ -143,8 +145,8 @@ func (c *Crawler) updateVisit(
 }
 
 // revisitNow plans a visit for now to a page that is said to have changed. A page that waits for
-// its first fetch keeps its place. One that is due may be on its way already, with the old
-// content: it is visited once more after that.
+// its first fetch keeps its place; any other comes before those to which pages of its host link. One
+// that is due may be on its way already, with the old content: it is visited once more after that.
 func (c *Crawler) revisitNow(tx *store.Tx, u store.URL) error {
 	if c.cfg.Revisit == nil {
 		return nil
@@ -159,13 +161,13 @@ func (c *Crawler) revisitNow(tx *store.Tx, u store.URL) error {
 		if err != nil {
 			return err
 		}
-		v = store.Visit{URL: u, Depth: p.Depth, Due: time.Now()}
+		v = store.Visit{URL: u, Depth: p.Depth, Due: time.Now(), Ahead: true}
 	case err != nil || !v.First.IsZero():
 		return err
 	case isDue(v):
 		v.Kind |= store.KindChanged
 	default:
-		v.Due = time.Now()
+		v.Due, v.Ahead = time.Now(), true
 	}
 	if err := tx.PutVisit(v); err != nil {
 		return err

@@ -138,6 +138,8 @@ type Entry struct {
 	// Finder is the number of the peer that found it, below Finders; 0 is this peer. It is
 	// not stored: the place in the queue tells it.
 	Finder int `cbor:"-"`
+	// Ahead puts it where the entries of its finder with depth 0 are. It is not stored.
+	Ahead bool `cbor:"-"`
 }
 
 // Source describes the page of its own host on which a URL was found first; see package
@@ -167,6 +169,8 @@ type Visit struct {
 	Tries int       `cbor:"6,keyasint,omitempty"`
 	First time.Time `cbor:"7,keyasint,omitzero"`
 	Hops  int       `cbor:"8,keyasint,omitempty"`
+	// Ahead is that of the queue entry: the page is said to have changed.
+	Ahead bool `cbor:"9,keyasint,omitempty"`
 }
 
 // Pending is a pending URL: this peer does not own its host, or does not know yet that
