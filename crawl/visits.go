@@ -145,8 +145,9 @@ func (c *Crawler) updateVisit(
 }
 
 // revisitNow plans a visit for now to a page that is said to have changed. A page that waits for
-// its first fetch keeps its place; any other comes before those to which pages of its host link. One
-// that is due may be on its way already, with the old content: it is visited once more after that.
+// its first fetch keeps its place; any other comes before those to which pages of its host link.
+// One that is due may be on its way already, with the old content: it is visited once more after
+// that.
 func (c *Crawler) revisitNow(tx *store.Tx, u store.URL) error {
 	if c.cfg.Revisit == nil {
 		return nil
@@ -229,8 +230,8 @@ func (c *Crawler) prepareRevisit(r *store.FetchRequest) (ok bool, err error) {
 	return ok, err
 }
 
-// siteHints counts how often the sitemaps of hosts were right about changes. It is bounded, and only
-// in memory: after a restart, each page begins with its own hints.
+// siteHints counts how often the sitemaps of hosts were right about changes. It is bounded, and
+// only in memory: after a restart, each page begins with its own hints.
 type siteHints struct {
 	*lru.Cache[string, revisit.Score]
 }

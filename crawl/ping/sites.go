@@ -193,7 +193,8 @@ func (s *Sites) Next(now time.Time) (c Claim, ok bool) {
 }
 
 // Read notes what the file of a claim has shown. It returns the notices that do not wait any
-// longer: Ask answers for them if the file has the key; otherwise they are forgotten, or another peer's.
+// longer: Ask answers for them if the file has the key; otherwise they are forgotten, or another
+// peer's.
 func (s *Sites) Read(c Claim, r Result, now time.Time) (settled []store.URL) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,9 +70,9 @@ func TestProved(t *testing.T) {
 // in a while that gets longer, and nothing is believed.
 func TestForged(t *testing.T) {
 	s := NewSites()
-	reads, now := 0, start
+	reads := 0
 	for i := range 24 * 360 {
-		now = start.Add(time.Duration(i) * 10 * time.Second)
+		now := start.Add(time.Duration(i) * 10 * time.Second)
 		ask(t, s, notice(t, fmt.Sprintf("https://a.test/%d", i), fmt.Sprintf("forged-%d", i)), now,
 			Wait)
 		if c, ok := s.Next(now); ok {
@@ -186,7 +186,8 @@ func TestForgotten(t *testing.T) {
 
 func TestIn(t *testing.T) {
 	for text, want := range map[string]bool{key: true, key + "\n": true,
-		"\ufeff" + key + "\r\n": true, "": false, key + key2: false, "<p>" + key: false, key + "\n" + key2: false} {
+		"\ufeff" + key + "\r\n": true, "": false, key + key2: false,
+		"<p>" + key: false, key + "\n" + key2: false} {
 		if got := (Claim{Key: key}).In([]byte(text)); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
