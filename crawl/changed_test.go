@@ -81,6 +81,38 @@ func TestChangedPages(t *testing.T) {
 	}
 }
 
+// A page that has changed does not wait for all that its host has in its queue, however many links
+// led to it.
+func TestChangedPageComesFirst(t *testing.T) {
+	t.Parallel()
+	const queued = 300
+	r := newRig(t, "", 20*time.Millisecond, visiting(yearly))
+	s := newSite(t, 54, 6)
+	r.own("a.test", s)
+	s.html("/old")
+	old := s.url("a.test", "/old")
+	r.fatal(r.c.Route([]store.Pending{{URL: old, Depth: 5}}))
+	stop := r.start()
+	r.until("the page is fetched", func() bool { _, ok := r.visit(old); return ok && r.idle() })
+	stop()
+	var found []store.Pending
+	for i := range queued {
+		s.html(fmt.Sprintf("/%d", i))
+		found = append(found, store.Pending{URL: s.url("a.test", fmt.Sprintf("/%d", i)), Depth: 1})
+	}
+	r.fatal(r.c.Route(found))
+	r.changed(old)
+	defer r.start()()
+	r.until("the page is fetched again", func() bool { return s.count()["/old"] == 2 })
+	if n := len(s.log()); n > queued/2 {
+		t.Errorf("%d requests before the page that has changed", n)
+	}
+	r.until("the visit is noted", func() bool { v, _ := r.visit(old); return !v.Ahead })
+	if v, _ := r.visit(old); v.Depth != 5 {
+		t.Errorf("depth %d of the page, want 5", v.Depth)
+	}
+}
+
 // A page that changes while it is being fetched is fetched once more.
 func TestChangedDuringFetch(t *testing.T) {
 	t.Parallel()

@@ -205,7 +205,7 @@ func oneTransaction(found []store.Pending) (n int) {
 		if p.From != "" && p.From != host {
 			size++
 		}
-		if p.Kind.Changed() {
+		if p.Kind.Changed() || p.Kind.Pinged() {
 			size += maxPushes/maxPlans - 1
 		}
 		if size > maxPushes {
@@ -308,10 +308,16 @@ func (c *Crawler) tryRoute(
 }
 
 // pushFound queues a URL of one of our hosts unless it was seen before. If it was, and is said to
-// have changed, a visit is planned for now.
+// have changed, a visit is planned for now. A notice of a site that is not proved yet waits.
 func (c *Crawler) pushFound(
 	tx *store.Tx, push frontier.Push, p store.Pending,
 ) (fresh bool, err error) {
+	if p.Kind.Pinged() {
+		var believed bool
+		if p, believed, err = c.checkPing(tx, p); err != nil || !believed {
+			return false, err
+		}
+	}
 	e := c.queueEntry(p)
 	fresh, err = push(p.URL.Host(), e)
 	if err != nil || fresh || !p.Kind.Changed() {
@@ -342,6 +348,9 @@ func (c *Crawler) addPending(tx *store.Tx, host string, p store.Pending) (fresh 
 		}
 	}
 	p.From = cmp.Or(p.From, host)
+	if p.Kind.Pinged() {
+		p.From = "" // no out-link, which the replicas of a subnet would have
+	}
 	return tx.AddPending(p)
 }
 

@@ -14,7 +14,10 @@ import (
 	"peerd/crawl/deny"
 	"peerd/crawl/frontier"
 	"peerd/crawl/hsts"
+	"peerd/crawl/ping"
+	"peerd/crawl/revisit"
 	"peerd/internal/backoff"
+	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -43,6 +46,9 @@ type Crawler struct {
 
 	crawllets *crawlletSites
 
+	hints siteHints   // of sitemaps
+	pings *ping.Sites // keys of sites that say what has changed
+
 	loggedNoSpace atomic.Pointer[time.Time] // when lack of space was last logged
 }
 
@@ -65,7 +71,8 @@ func New(cfg Config) (*Crawler, error) {
 		connects: make(chan struct{}, maxConcurrentConnects), contents: newContentIndex(),
 		sitemaps: make(chan struct{}, maxConcurrentSitemaps), spaceWait: spaceWait,
 		checks: newChecker(cfg.CheckReports), sites: newSiteReports(),
-		crawllets: newCrawlletSites(),
+		crawllets: newCrawlletSites(), pings: ping.NewSites(),
+		hints: siteHints{lru.New[string, revisit.Score](hintedHosts)},
 	}, nil
 }
 
@@ -99,6 +106,9 @@ func (c *Crawler) Run(ctx context.Context) error {
 	}
 	if c.cfg.Revisit != nil || c.cfg.TryDelay > 0 {
 		wg.Go(func() { end(c.runRevisits(ctx)) })
+	}
+	if c.cfg.Revisit != nil {
+		wg.Go(func() { end(c.runPings(ctx)) })
 	}
 	wg.Wait()
 	return failure

@@ -32,8 +32,8 @@
 //	giveup.go       URLs that fail: tries, giving up, Retry
 //	budget.go       limit on pages; acquire.go: request quota
 //	robots*.go      robots.txt: cached, stored, requested; of other hosts
-//	visits.go       revisits and hints of sitemaps; admit.go: Gate: traps; visit.go: what it
-//	                learns from a page
+//	visits.go       revisits and hints of sitemaps; pings.go: sites that say what has changed;
+//	                admit.go: Gate: traps; visit.go: what it learns from a page
 //	check.go        checks of what other peers report; compare.go: comparisons; sites.go:
 //	                pages that peers or (crawllets.go) crawllets report from files of sites
 //	remotefetch.go  fetching for other peers; connect.go: connections only; reserve.go: politeness

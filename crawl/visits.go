@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -12,6 +13,7 @@ import (
 	"peerd/crawl/revisit"
 	"peerd/crawl/sitemap"
 	"peerd/internal/backoff"
+	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -51,7 +53,8 @@ func (c *Crawler) queueDue(host string) error {
 		}
 		for _, v := range due {
 			kind := v.Kind &^ store.KindChanged
-			e := store.Entry{URL: v.URL, Depth: v.Depth, Kind: kind | store.KindRevisit}
+			e := store.Entry{URL: v.URL, Depth: v.Depth, Kind: kind | store.KindRevisit,
+				Ahead: v.Ahead}
 			if !v.First.IsZero() { // another try of a page that was never fetched
 				e.Kind, e.Tries, e.First, e.Hops = kind, v.Tries, v.First, v.Hops
 				if err := tx.DeleteVisit(v.URL); err != nil {
@@ -129,7 +132,12 @@ func (c *Crawler) updateVisit(
 	}
 	again := v.Kind.Changed() && o.Outcome != revisit.Failed
 	v.URL, v.Depth, v.Kind = e.URL, e.Depth, e.Kind&^store.KindRevisit
-	changed = h.Observe(time.Now(), o)
+	v.Ahead = false
+	answered := o.Outcome == revisit.Fetched || o.Outcome == revisit.NotModified
+	hinted := answered && h.ClaimsChange()
+	if changed = h.Observe(time.Now(), o); hinted {
+		c.hints.add(e.URL.Host(), changed)
+	}
 	if err := c.planVisit(tx, v, h); err != nil || !again {
 		return changed, err
 	}
@@ -137,8 +145,9 @@ func (c *Crawler) updateVisit(
 }
 
 // revisitNow plans a visit for now to a page that is said to have changed. A page that waits for
-// its first fetch keeps its place. One that is due may be on its way already, with the old
-// content: it is visited once more after that.
+// its first fetch keeps its place; any other comes before those to which pages of its host link.
+// One that is due may be on its way already, with the old content: it is visited once more after
+// that.
 func (c *Crawler) revisitNow(tx *store.Tx, u store.URL) error {
 	if c.cfg.Revisit == nil {
 		return nil
@@ -153,13 +162,13 @@ func (c *Crawler) revisitNow(tx *store.Tx, u store.URL) error {
 		if err != nil {
 			return err
 		}
-		v = store.Visit{URL: u, Depth: p.Depth, Due: time.Now()}
+		v = store.Visit{URL: u, Depth: p.Depth, Due: time.Now(), Ahead: true}
 	case err != nil || !v.First.IsZero():
 		return err
 	case isDue(v):
 		v.Kind |= store.KindChanged
 	default:
-		v.Due = time.Now()
+		v.Due, v.Ahead = time.Now(), true
 	}
 	if err := tx.PutVisit(v); err != nil {
 		return err
@@ -221,6 +230,24 @@ func (c *Crawler) prepareRevisit(r *store.FetchRequest) (ok bool, err error) {
 	return ok, err
 }
 
+// siteHints counts how often the sitemaps of hosts were right about changes. It is bounded, and
+// only in memory: after a restart, each page begins with its own hints.
+type siteHints struct {
+	*lru.Cache[string, revisit.Score]
+}
+
+const hintedHosts = 4096
+
+func (s siteHints) of(host string) revisit.Score {
+	score, _ := s.Get(host)
+	return score
+}
+
+// add counts a hint of a change. Calls do not overlap: they are in write transactions.
+func (s siteHints) add(host string, right bool) {
+	s.Add(strings.Clone(host), s.of(host).Add(right, revisit.MaxSiteHints))
+}
+
 // applyHints applies what a sitemap says about pages that are known to this peer.
 func (c *Crawler) applyHints(entries []sitemap.Entry) error {
 	if c.cfg.Revisit == nil {
@@ -250,7 +277,8 @@ func (c *Crawler) applyHint(tx *store.Tx, e sitemap.Entry) error {
 		return err
 	}
 	hinted, period := h.Hinted, h.Period
-	h.AddHint(time.Now(), revisit.Hint{LastMod: e.LastMod, Period: e.ChangeFreq.Period()})
+	h.AddHint(time.Now(), revisit.Hint{LastMod: e.LastMod, Period: e.ChangeFreq.Period(),
+		Site: c.hints.of(e.URL.Host())})
 	if h.Hinted == hinted && h.Period == period {
 		return nil
 	}

@@ -259,7 +259,14 @@ type outboxNode struct {
 
 var _ outbox.Observer = outboxNode{}
 
-func (o outboxNode) Check(u store.URL) error { return o.n.checkURL(u) }
+func (o outboxNode) Check(u store.URL, kind store.Kind) (err error) {
+	if kind.Pinged() {
+		if u, err = o.CheckNotice(u); err != nil {
+			return err
+		}
+	}
+	return o.n.checkURL(u)
+}
 
 func (o outboxNode) ObserveBatch(b outbox.Batch) {
 	o.n.addBatch(b)

@@ -83,7 +83,11 @@ const (
 
 // Place returns where e is queued.
 func (e Entry) Place() int {
-	return min(max(e.Finder, 0), Finders-1)*FinderPlaces + min(max(e.Depth, 0), FinderPlaces-1)
+	place := min(max(e.Finder, 0), Finders-1) * FinderPlaces
+	if e.Ahead {
+		return place
+	}
+	return place + min(max(e.Depth, 0), FinderPlaces-1)
 }
 
 func queueKey(host string, place int, seq uint64) []byte {

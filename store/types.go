@@ -105,6 +105,9 @@ const (
 	// KindChanged marks a pending URL, or a planned visit: a peer that may speak for the site
 	// says that the page has changed since it was last fetched.
 	KindChanged Kind = 4
+	// KindPinged marks a pending URL that is a notice of a web site: that of a page, with a
+	// proof that it has changed as its fragment (crawl/ping). The page is not known to exist.
+	KindPinged Kind = 8
 )
 
 // Sitemap reports whether k has the flag KindSitemap.
@@ -115,6 +118,9 @@ func (k Kind) Revisit() bool { return k&KindRevisit != 0 }
 
 // Changed reports whether k has the flag KindChanged.
 func (k Kind) Changed() bool { return k&KindChanged != 0 }
+
+// Pinged reports whether k has the flag KindPinged.
+func (k Kind) Pinged() bool { return k&KindPinged != 0 }
 
 // Entry is one URL in the queue of its host.
 type Entry struct {
@@ -132,6 +138,8 @@ type Entry struct {
 	// Finder is the number of the peer that found it, below Finders; 0 is this peer. It is
 	// not stored: the place in the queue tells it.
 	Finder int `cbor:"-"`
+	// Ahead puts it where the entries of its finder with depth 0 are. It is not stored.
+	Ahead bool `cbor:"-"`
 }
 
 // Source describes the page of its own host on which a URL was found first; see package
@@ -161,6 +169,8 @@ type Visit struct {
 	Tries int       `cbor:"6,keyasint,omitempty"`
 	First time.Time `cbor:"7,keyasint,omitzero"`
 	Hops  int       `cbor:"8,keyasint,omitempty"`
+	// Ahead is that of the queue entry: the page is said to have changed.
+	Ahead bool `cbor:"9,keyasint,omitempty"`
 }
 
 // Pending is a pending URL: this peer does not own its host, or does not know yet that

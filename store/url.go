@@ -12,7 +12,7 @@ import (
 //	scheme "://" host [":" port] path ["?" query]
 //
 // Scheme and host are in lower case. There are no credentials, no fragment and no
-// default port.
+// default port. Only notices have a fragment: see KindPinged.
 type URL string
 
 // String returns the text of u.

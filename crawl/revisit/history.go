@@ -46,6 +46,7 @@ type History struct {
 	Period uint32 `cbor:"15,keyasint,omitempty"` // seconds between changes according to a sitemap
 	Right  uint8  `cbor:"16,keyasint,omitempty"` // right hints of a change
 	Wrong  uint8  `cbor:"17,keyasint,omitempty"` // wrong hints of a change
+	Site   Score  `cbor:"18,keyasint,omitzero"`  // of the site, as of the last hint
 }
 
 // Outcome is how a visit ended.

@@ -255,6 +255,38 @@ func TestHintsAreScored(t *testing.T) {
 	}
 }
 
+// A page of a site with true hints is visited soon after the first one that names a change; one of
+// a site with false hints is not, nor is one of which the own hints are false.
+func TestHintsOfSite(t *testing.T) {
+	p := DefaultPolicy()
+	wait := func(site Score, wrong uint8) time.Duration {
+		var h History
+		h.Observe(start, content(0))
+		h.Wrong = wrong
+		h.AddHint(start.Add(25*time.Hour), Hint{LastMod: start.Add(24 * time.Hour), Site: site})
+		at, _ := p.Next(h, page)
+		return at.Sub(start.Add(24 * time.Hour))
+	}
+	var score [2]Score
+	for range 100 {
+		score[0], score[1] = score[0].Add(false, MaxSiteHints), score[1].Add(true, MaxSiteHints)
+	}
+	if n := score[1].total(); n > MaxSiteHints || n < MaxSiteHints/2 {
+		t.Errorf("%.0f hints are counted", n)
+	}
+	unknown := wait(Score{}, 0)
+	if good := wait(score[1], 0); good > 6*time.Hour {
+		t.Errorf("visited %v after the change, by the sitemap of a site that is right", good)
+	}
+	if bad := wait(score[0], 0); bad <= unknown || unknown < 20*time.Hour {
+		t.Errorf("visited %v after a change, of a site that is wrong; %v of an unknown one", bad,
+			unknown)
+	}
+	if own := wait(score[1], maxScoredHints); own < 12*time.Hour {
+		t.Errorf("visited %v after a change, of a page with false hints", own)
+	}
+}
+
 func TestPeriodIsOnlyAPrior(t *testing.T) {
 	p := DefaultPolicy()
 	gap := func(period time.Duration, n int) time.Duration {

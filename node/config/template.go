@@ -222,7 +222,8 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 
 [page]
 # Address and port, such as "0.0.0.0:8091", of a page for the owners of web sites: who crawls, which
-# peer crawls a site, how a site opts out. Set contact to its URL. "" is none. See docs/sites.md.
+# peer crawls a site, how a site opts out; it also takes their pings (IndexNow). Set contact to its
+# URL. "" is none. See docs/sites.md.
 #listen = ""
 
 [collect]

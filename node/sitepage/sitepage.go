@@ -1,10 +1,11 @@
 // Package sitepage serves the page that a peer's User-Agent names, for the owners of web sites: who
 // crawls, which peer crawls a site, how a site opts out, and how its server stops requests at once.
+// It also takes pings of sites that have changed, by IndexNow.
 //
 // Any visitor may use it, so what it does is limited: it sends a request to a site only to read the
 // file of its opt-out, and stops requests only to the address from which it is asked to. The
-// package imports crawl/deny and store for what it shows, and node/httpserver. It has no scripts
-// and sets no cookies.
+// package imports crawl/deny, crawl/ping and store for what it shows and takes, and
+// node/httpserver. It has no scripts and sets no cookies.
 package sitepage
 
 import (
@@ -25,6 +26,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"peerd/crawl/deny"
+	"peerd/crawl/ping"
+	"peerd/internal/lru"
 	"peerd/node/httpserver"
 	"peerd/store"
 )
@@ -55,6 +58,8 @@ type Peer interface {
 	Site(ctx context.Context, host string) (Site, error)
 	// OptOut reads the opt-out of an origin, obeys it, and tells the other peers.
 	OptOut(ctx context.Context, origin string) (obeyed bool, err error)
+	// Ping tells the owner of a site that pages of it may have changed. All are of one host.
+	Ping(ctx context.Context, notices []ping.Notice) error
 	// StopAddr ends requests to an address for a while.
 	StopAddr(addr netip.Addr) error
 }
@@ -66,6 +71,12 @@ const (
 	timeout                       = 40 * time.Second
 	maxForm                       = 4 << 10
 	maxConns                      = 64
+	// Pings, which need a look-up each.
+	pingsPerSecond, pingBurst = 10, 100
+	// Pages that pings name: of all senders, and of those of one IPv4 /24 or IPv6 /48.
+	pagesPerSecond, pageBurst             = 100, 5000
+	senderPagesPerSecond, senderPageBurst = 5, ping.MaxPages
+	maxSenders                            = 4096
 )
 
 // Server serves the page.
@@ -74,6 +85,8 @@ type Server struct {
 	ln             net.Listener
 	log            *slog.Logger
 	lookups, reads *rate.Limiter
+	pings, pages   *rate.Limiter
+	senders        *lru.Cache[netip.Prefix, *rate.Limiter]
 	handler        http.Handler
 }
 
@@ -92,12 +105,17 @@ func Listen(addr string, peer Peer, log *slog.Logger) (*Server, error) {
 	}
 	s := &Server{peer: peer, ln: ln, log: log,
 		lookups: rate.NewLimiter(lookupsPerSecond, lookupBurst),
-		reads:   rate.NewLimiter(readsPerSecond, readBurst)}
+		reads:   rate.NewLimiter(readsPerSecond, readBurst),
+		pings:   rate.NewLimiter(pingsPerSecond, pingBurst),
+		pages:   rate.NewLimiter(pagesPerSecond, pageBurst),
+		senders: lru.New[netip.Prefix, *rate.Limiter](maxSenders)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.start)
 	mux.HandleFunc("GET /site", s.site)
 	mux.HandleFunc("POST /opt-out", s.optOut)
 	mux.HandleFunc("POST /stop", s.stop)
+	mux.HandleFunc("GET /indexnow", s.pingOne)
+	mux.HandleFunc("POST /indexnow", s.pingMany)
 	var own http.CrossOriginProtection // a page elsewhere cannot use the address of its visitor
 	s.handler = own.Handler(mux)
 	return s, nil

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"peerd/crawl/ping"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,6 +26,20 @@ type fake struct {
 	mu      sync.Mutex
 	stopped []netip.Addr
 	read    []string
+	pinged  []ping.Notice
+}
+
+func (f *fake) Ping(_ context.Context, notices []ping.Notice) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch notices[0].Page.Host() {
+	case "none.example":
+		return fmt.Errorf("%w: not crawled", ErrRefused)
+	case "down.example":
+		return errors.New("disk of /secret is full")
+	}
+	f.pinged = append(f.pinged, notices...)
+	return nil
 }
 
 func (*fake) About() About {
@@ -187,4 +203,71 @@ func TestConnectionsAreLimited(t *testing.T) {
 		}
 	}
 	t.Error("no connection was refused")
+}
+
+// Pings of one page and of several are passed on, with the status of IndexNow.
+func TestPing(t *testing.T) {
+	f := new(fake)
+	base := start(t, f)
+	const key = "0123456789abcdef"
+	many := func(host, key string, urls ...string) string {
+		return fmt.Sprintf(`{"host":%q,"key":%q,"urlList":["%s"]}`, host, key,
+			strings.Join(urls, `","`))
+	}
+	for _, c := range []struct {
+		query, body string
+		status      int
+	}{
+		{"?url=https://a.example/x&key=" + key, "", 202},
+		{"", many("a.example", key, "https://a.example/y", "http://a.example/z"), 202},
+		{"?url=https://a.example/x", "", 400}, {"", "", 400},
+		{"?url=https://a.example/x&key=k", "", 400},
+		{"", strings.Repeat(" ", ping.MaxBody+1), 400},
+		{"", many("a.example", key, "https://b.example/"), 422},
+		{"?keyLocation=https://b.example/k&url=https://a.example/x&key=" + key, "", 422},
+		{"?url=https://none.example/x&key=" + key, "", 422},
+		{"?url=https://down.example/x&key=" + key, "", 503},
+	} {
+		method := http.MethodGet
+		if c.query == "" {
+			method = http.MethodPost
+		}
+		req, err := http.NewRequestWithContext(t.Context(), method, base+"/indexnow"+c.query,
+			strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != c.status || strings.Contains(string(text), "secret") {
+			t.Errorf("%s %.80s: %d %q, %v; want %d", c.query, c.body, resp.StatusCode, text, err,
+				c.status)
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.pinged) != 3 || f.pinged[2].Page != "http://a.example/z" {
+		t.Errorf("passed on %v, want three pages", f.pinged)
+	}
+}
+
+// One sender can name only so many pages.
+func TestPingsAreLimited(t *testing.T) {
+	base := start(t, new(fake))
+	body := `{"host":"a.example","key":"0123456789abcdef","urlList":["http://a.example/"` +
+		strings.Repeat(`,"http://a.example/"`, ping.MaxPages-1) + `]}`
+	for _, want := range []int{http.StatusAccepted, http.StatusTooManyRequests} {
+		resp, err := http.Post(base+"/indexnow", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("status %d, want %d", resp.StatusCode, want)
+		}
+	}
 }

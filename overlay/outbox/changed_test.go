@@ -8,7 +8,7 @@ import (
 )
 
 // A peer may call pages changed only for sites that name it, and for few at once.
-func TestCheckNotices(t *testing.T) {
+func TestCheckChanged(t *testing.T) {
 	p := newPeer(t, listen(t), open(t, ""))
 	p.speaks = map[string]bool{"http://named.test": true, "http://late.test": true}
 	changed := func(u string) item {
@@ -18,14 +18,14 @@ func TestCheckNotices(t *testing.T) {
 		{Host: "named.test", URLs: []item{changed("http://named.test/a"), changed("https://named.test/a")}},
 		{Host: "other.test", URLs: []item{changed("http://other.test/a")}},
 	}}
-	for i := range maxNoticeOrigins {
+	for i := range maxChangedOrigins {
 		h := fmt.Sprintf("host%d.test", i)
 		b.Groups = append(b.Groups, group{Host: h, URLs: []item{changed("http://" + h + "/")}})
 	}
 	b.Groups = append(b.Groups,
 		group{Host: "late.test", URLs: []item{changed("http://late.test/")}},
 		group{Host: "named.test", URLs: []item{changed("http://named.test/b")}})
-	p.f.checkNotices(b, p.host.ID())
+	p.f.checkChanged(b, p.host.ID())
 	want := map[store.URL]bool{"http://named.test/a": true, "http://named.test/b": true}
 	for _, g := range b.Groups {
 		for _, it := range g.URLs {

@@ -72,8 +72,9 @@ type Resolver interface {
 
 // A Node is the rest of this peer. Its methods are called concurrently.
 type Node interface {
-	// Check returns an error for URLs that no peer of this network sends.
-	Check(u store.URL) error
+	// Check returns an error for URLs that no peer of this network sends, and for notices
+	// (KindPinged) of hosts that this peer does not crawl.
+	Check(u store.URL, kind store.Kind) error
 	// Online reports whether this peer's network is up. While it is down, nothing is resolved,
 	// claimed or sent, and no failure counts. The caller calls RetryNow when it is up again. It
 	// must be fast, and must not call the Forwarder.

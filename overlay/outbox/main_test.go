@@ -174,7 +174,7 @@ func (p *testPeer) Online() bool {
 	return p.online
 }
 
-func (p *testPeer) Check(u store.URL) error { return p.check(u) }
+func (p *testPeer) Check(u store.URL, _ store.Kind) error { return p.check(u) }
 
 func (p *testPeer) Safe(_ context.Context, ps []netip.Prefix) []netip.Prefix { return p.safe(ps) }
 

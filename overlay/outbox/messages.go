@@ -28,8 +28,8 @@ type item struct {
 	URL   store.URL `cbor:"1,keyasint"`
 	Depth int       `cbor:"2,keyasint,omitempty"`
 	From  string    `cbor:"3,keyasint,omitempty"` // host of the linking page
-	// Kind may have KindSitemap and KindChanged. Revisits are scheduled by the owner only and
-	// are never sent.
+	// Kind may have KindSitemap, KindChanged and KindPinged. Revisits are scheduled by the owner
+	// only and are never sent.
 	Kind store.Kind `cbor:"4,keyasint,omitempty"`
 	Hops int        `cbor:"5,keyasint,omitempty"` // number of redirects that led here
 }

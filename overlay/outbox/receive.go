@@ -34,7 +34,7 @@ func (f *Forwarder) handle(ctx context.Context, c *wire.Conn) error {
 	}
 	began := time.Now()
 	b.from = f.gate.finder(c.Peer())
-	f.checkNotices(b, c.Peer())
+	f.checkChanged(b, c.Peer())
 	r, err := f.receive(ctx, b)
 	tell(f.cfg.Node, c.Peer(), false, b, r, began, err)
 	if err != nil {
@@ -43,12 +43,12 @@ func (f *Forwarder) handle(ctx context.Context, c *wire.Conn) error {
 	return c.Send(r)
 }
 
-// maxNoticeOrigins is the number of origins in a batch of which pages may be called changed:
+// maxChangedOrigins is the number of origins in a batch of which pages may be called changed:
 // finding out whether the sender speaks for one can take 50 ms.
-const maxNoticeOrigins = 16
+const maxChangedOrigins = 16
 
-// checkNotices removes the mark from URLs that the sender must not call changed.
-func (f *Forwarder) checkNotices(b batch, from peer.ID) {
+// checkChanged removes the mark from URLs that the sender must not call changed.
+func (f *Forwarder) checkChanged(b batch, from peer.ID) {
 	allowed := map[string]bool{} // by origin
 	for _, g := range b.Groups {
 		for i := range g.URLs {
@@ -58,7 +58,7 @@ func (f *Forwarder) checkNotices(b batch, from peer.ID) {
 			}
 			origin := it.URL.Origin()
 			ok, known := allowed[origin]
-			if !known && len(allowed) < maxNoticeOrigins {
+			if !known && len(allowed) < maxChangedOrigins {
 				ok = f.cfg.Node.SpeaksFor(from, it.URL)
 				allowed[origin] = ok
 			}
@@ -98,7 +98,7 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 		}
 		r.Results[i] = accepted
 		for _, it := range g.URLs {
-			if err := f.cfg.Node.Check(it.URL); err != nil {
+			if err := f.cfg.Node.Check(it.URL, it.Kind); err != nil {
 				// Acknowledged nevertheless: otherwise it would be sent again without end and
 				// delay other URLs.
 				f.log.Debug("rejected URL of a batch", "host", g.Host, "err", err)
@@ -239,11 +239,14 @@ func (b batch) check() error {
 	return nil
 }
 
+// sentKinds are the flags that peers send.
+const sentKinds = store.KindSitemap | store.KindChanged | store.KindPinged
+
 // pending converts a received URL for the store. The sender's address is only a hint; it is
 // kept if it lies in the group's subnet.
 func (g group) pending(it item, now time.Time) store.Pending {
 	p := store.Pending{URL: it.URL, Depth: min(max(it.Depth, 0), maxDepth), Found: now,
-		From: it.From, Kind: it.Kind & (store.KindSitemap | store.KindChanged),
+		From: it.From, Kind: it.Kind & sentKinds,
 		Hops: min(max(it.Hops, 0), maxHops)}
 	if store.SubnetOf(g.Addr) == g.Subnet {
 		p.Hint = g.Addr.Unmap()

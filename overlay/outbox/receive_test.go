@@ -105,7 +105,7 @@ func TestReceiveFields(t *testing.T) {
 		{0, 0, 0, 0},
 		{store.KindSitemap, store.KindSitemap, 7, 7},
 		{store.KindRevisit, 0, -1, 0},
-		{0xff, store.KindSitemap | store.KindChanged, 1 << 40, maxHops},
+		{0xff, store.KindSitemap | store.KindChanged | store.KindPinged, 1 << 40, maxHops},
 	} {
 		p := g.pending(item{URL: "http://x.test/", From: "y.test", Kind: c.kind, Hops: c.hops},
 			time.Now())
