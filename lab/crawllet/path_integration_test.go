@@ -5,6 +5,7 @@ package crawllet
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -25,13 +26,16 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
+	"golang.org/x/sys/unix"
 
 	"peerd/crawl/crawllet"
 	"peerd/crawl/crawllet/record"
+	"peerd/crawl/extract"
 	"peerd/lab/emulate/wan"
 	"peerd/node"
 	"peerd/node/config"
 	nodecrawllet "peerd/node/crawllet"
+	"peerd/store"
 )
 
 var (
@@ -39,6 +43,7 @@ var (
 	pages   = flag.Int("pages", 200, "number of generated pages")
 	rtt     = flag.Duration("rtt", 80*time.Millisecond, "round-trip time of the path")
 	bps     = flag.Float64("bps", 1e6, "bandwidth of the path, bytes per second")
+	other   = flag.String("other", "", "another module of which TestStart measures the time")
 	quiet   = flag.Bool("quiet", false, "judge times too; for a machine that does nothing else")
 )
 
@@ -280,10 +285,6 @@ func TestStart(t *testing.T) {
 		server.Close()
 		<-done
 	}()
-	code, err := os.ReadFile(module)
-	if err != nil {
-		t.Fatal(err)
-	}
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -293,24 +294,50 @@ func TestStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var first, startCPU []time.Duration
+	modules := []string{module}
+	if *other != "" {
+		modules = append(modules, *other)
+	}
+	var codes [][]byte
+	var start []time.Duration // processor time until the first page
+	for _, m := range modules {
+		code, err := os.ReadFile(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes, start = append(codes, code), append(start, measureStart(t, c, policy, code))
+	}
+	for _, summaries := range []bool{false, true} {
+		args := crawllet.Args{Prefix: url, Summaries: summaries}
+		alone := runNative(t, native, root, args)
+		usual := runUsual(t, root, url, summaries)
+		t.Logf("summaries %v: native %v, usual code %v", summaries, alone, usual)
+		for i, code := range codes {
+			_, used := runOnce(t, c, policy, code, args)
+			t.Logf("%s: processor time %v, of the start %v; %.1f times native, %.1f times usual",
+				modules[i], used, start[i], used.Seconds()/alone.Seconds(),
+				used.Seconds()/usual.Seconds())
+		}
+	}
+}
+
+// measureStart logs when the first record of a module arrives, and returns the processor time.
+func measureStart(
+	t *testing.T, c *crawllet.Client, p crawllet.Policy, code []byte,
+) time.Duration {
+	t.Helper()
+	var first, cpu []time.Duration
 	for i := range 21 {
-		took, usage := runOnce(t, c, policy, code, crawllet.Args{Prefix: url, Pages: 1})
+		took, used := runOnce(t, c, p, code, crawllet.Args{Prefix: p.Prefix, Pages: 1})
 		if i > 0 { // the first one uploads and compiles
-			first, startCPU = append(first, took), append(startCPU, usage)
+			first, cpu = append(first, took), append(cpu, used)
 		}
 	}
 	slices.Sort(first)
-	slices.Sort(startCPU)
+	slices.Sort(cpu)
 	t.Logf("first record after %v (median of %d; %v to %v), processor time %v", first[10],
-		len(first), first[0], first[19], startCPU[10])
-	for _, summaries := range []bool{false, true} {
-		_, used := runOnce(t, c, policy, code, crawllet.Args{Prefix: url, Summaries: summaries})
-		alone := runNative(t, native, root, crawllet.Args{Prefix: url, Summaries: summaries})
-		t.Logf("summaries %v: processor time %v, native %v: %.1f times; without the start %.1f",
-			summaries, used, alone, used.Seconds()/alone.Seconds(),
-			(used-startCPU[10]).Seconds()/alone.Seconds())
-	}
+		len(first), first[0], first[19], cpu[10])
+	return cpu[10]
 }
 
 // runOnce returns when the first record arrived after the offer, and the processor time.
@@ -352,4 +379,61 @@ func runNative(t *testing.T, program, root string, args crawllet.Args) time.Dura
 		t.Fatal(err)
 	}
 	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}
+
+// runUsual returns the processor time of the same work by the code with which a peer reads pages.
+func runUsual(t *testing.T, root, prefix string, summaries bool) time.Duration {
+	t.Helper()
+	html := http.Header{"Content-Type": {"text/html"}}
+	options := extract.Options{}
+	if summaries {
+		options.Text = 320
+	}
+	before := cpuTime(t)
+	queue, seen := []string{prefix}, map[string]bool{prefix: true}
+	for len(queue) > 0 {
+		u := queue[0]
+		queue = queue[1:]
+		name := strings.TrimPrefix(u, prefix)
+		if name == "" || strings.HasSuffix(name, "/") {
+			name += "index.html"
+		}
+		body, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil || filepath.Ext(name) != ".html" {
+			continue
+		}
+		doc, err := extract.Page(body, html, store.URL(u), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := record.Record{URL: u, Status: 200, Title: doc.Title, Text: doc.Text, Body: body}
+		known := map[string]bool{}
+		for _, l := range doc.Links {
+			link := string(l.URL)
+			if summaries && !known[link] {
+				known[link], r.Links = true, append(r.Links, link)
+			}
+			if strings.HasPrefix(link, prefix) && !strings.Contains(link, "?") && !seen[link] {
+				seen[link], queue = true, append(queue, link)
+			}
+		}
+		if summaries {
+			sum := sha256.Sum256(body)
+			r.Body, r.Digest = nil, sum[:]
+		}
+		if err := record.Write(io.Discard, &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cpuTime(t) - before
+}
+
+// cpuTime returns the processor time of this process.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

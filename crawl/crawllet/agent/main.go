@@ -14,10 +14,13 @@
 //
 // Files:
 //
-//	main.go   arguments and input
-//	crawl.go  from the seeds to the records
-//	site.go   from a URL to a file
-//	page.go   links, title and text of a page
+//	main.go      arguments and input
+//	crawl.go     from the seeds to the records
+//	site.go      from a URL to a file
+//	page.go      links, title and text of a page
+//	scan.go      its tags and texts
+//	elements.go  elements and attributes of interest
+//	resolve.go   from a reference to a URL
 package main
 
 import (

@@ -24,19 +24,21 @@ type page struct {
 
 // reader reads pages, one after the other.
 type reader struct {
-	withText bool // the text is wanted
+	withText   bool // the text is wanted
+	onlyTokens bool // pages are read by the tokenizer alone, for tests
 
 	resolver
-	hasBase bool
-	again   bool // a base was found behind a link
-	seen    map[string]bool
-	links   []string
-	title   []byte
-	titled  bool // a title has ended
-	text    []byte
-	skip    element // the element of which the text is not visible, or title
-	svg     int     // number of open svg elements
-	attr    attributes
+	hasBase  bool
+	referred bool // a reference was resolved
+	again    bool // a base was found behind a reference
+	seen     map[string]bool
+	links    []string
+	title    []byte
+	titled   bool // a title has ended
+	text     []byte
+	skip     element // the element of which the text is not visible, or title
+	svg      int     // number of open svg elements
+	attr     attributes
 }
 
 // parse reads a page.
@@ -49,7 +51,11 @@ func (r *reader) parse(u string, body []byte) page {
 	r.hasBase = false
 	for {
 		r.reset(u)
-		r.scan(body)
+		if r.onlyTokens {
+			r.tokens(bytes.NewReader(body))
+		} else {
+			r.scan(body)
+		}
 		if !r.again {
 			return page{links: r.links, title: string(r.title), text: string(r.text)}
 		}
@@ -64,7 +70,7 @@ func (r *reader) reset(u string) {
 	clear(r.seen)
 	r.seen[u] = true
 	r.links, r.title, r.text = r.links[:0], r.title[:0], r.text[:0]
-	r.again, r.titled, r.skip, r.svg = false, false, other, 0
+	r.referred, r.again, r.titled, r.skip, r.svg = false, false, false, other, 0
 }
 
 // wantsText reports whether the next text may be of use.
@@ -143,7 +149,7 @@ func (r *reader) rebase(ref []byte) {
 	r.hasBase = true
 	if u, err := r.parseRef(ref); err == nil {
 		r.setBase(u)
-		r.again = len(r.links) > 0
+		r.again = r.referred
 	}
 }
 
@@ -152,6 +158,7 @@ func (r *reader) reference(ref []byte) {
 	if ref == nil || len(r.links) == record.MaxLinks {
 		return
 	}
+	r.referred = true
 	u := r.resolve(ref)
 	if len(u) == 0 || len(u) > record.MaxURL || r.seen[string(u)] {
 		return

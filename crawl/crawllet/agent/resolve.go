@@ -86,7 +86,7 @@ var errNotWeb = errors.New("not a URL of the web")
 
 // parseRef resolves a reference of any form.
 func (r *resolver) parseRef(ref []byte) (*url.URL, error) {
-	u, err := r.to.Parse(strings.TrimSpace(string(ref)))
+	u, err := r.to.Parse(repaired(ref))
 	if err != nil {
 		return nil, err
 	}
@@ -94,4 +94,36 @@ func (r *resolver) parseRef(ref []byte) (*url.URL, error) {
 		return nil, errNotWeb
 	}
 	return u, nil
+}
+
+// repaired returns a reference in a form that net/url parses as browsers do (URL Standard, section
+// 4.4): without tabs and line ends, with slashes for backslashes in the path, and with an escape
+// for each control character and each "%" that begins none.
+func repaired(ref []byte) string {
+	const hex = "0123456789ABCDEF"
+	ref = bytes.TrimFunc(ref, func(r rune) bool { return r <= ' ' })
+	path := true
+	var b strings.Builder
+	for i, c := range ref {
+		switch {
+		case c == '\t' || c == '\n' || c == '\r':
+			continue
+		case c == '\\' && path:
+			c = '/'
+		case c < ' ' || c == 0x7f || c == '%' && !isEscape(ref[i:]):
+			b.WriteByte('%')
+			b.WriteByte(hex[c>>4])
+			c = hex[c&15]
+		case c == '?' || c == '#':
+			path = false
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// isEscape reports whether b begins with a percent-encoded byte.
+func isEscape(b []byte) bool {
+	const digits = "0123456789abcdefABCDEF"
+	return len(b) > 2 && strings.IndexByte(digits, b[1]) >= 0 && strings.IndexByte(digits, b[2]) >= 0
 }
