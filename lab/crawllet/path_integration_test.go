@@ -3,7 +3,6 @@
 package crawllet
 
 import (
-	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"errors"
@@ -14,14 +13,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,10 +27,6 @@ import (
 	"peerd/crawl/crawllet"
 	"peerd/crawl/crawllet/record"
 	"peerd/crawl/extract"
-	"peerd/lab/emulate/wan"
-	"peerd/node"
-	"peerd/node/config"
-	nodecrawllet "peerd/node/crawllet"
 	"peerd/store"
 )
 
@@ -48,84 +40,41 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	crawllet.Main()
+	Main()
 	os.Exit(m.Run())
 }
 
-// path is a port on this machine that leads to a server over the emulated path.
-type path struct {
-	url  string
-	back atomic.Int64 // bytes from the server
-}
-
 // newPath returns a path to the server that handler makes of the path's URL.
-func newPath(t *testing.T, handler func(url string) http.Handler) *path {
+func newPath(t *testing.T, handler func(url string) http.Handler) *Path {
 	t.Helper()
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	near, far := listen(), listen()
-	world, err := wan.FromMatrix(nil, [][]time.Duration{{0, *rtt}, {*rtt, 0}}, 1)
+	p, err := NewPath("127.0.0.1", *rtt, *bps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	world = world.WithBandwidth(*bps, *bps)
-	t.Logf("path: %+v", world.Link(0, 1))
-	network := wan.NewNetwork(world)
-	network.Place(netip.MustParseAddr("127.0.0.1"), 1)
-	dial := network.Dialer(0, netip.Addr{})
-	p := &path{url: "http://" + near.Addr().String() + "/"}
-	server := &http.Server{Handler: handler(p.url), ReadHeaderTimeout: time.Minute}
-	var open sync.WaitGroup
-	open.Go(func() { _ = server.Serve(far) })
-	open.Go(func() {
-		for {
-			c, err := near.Accept()
-			if err != nil {
-				return
-			}
-			open.Go(func() { p.forward(c, dial, far.Addr().String()) })
-		}
-	})
+	t.Logf("path: %+v", p.Link)
+	far, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: handler(p.URL), ReadHeaderTimeout: time.Minute}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(far)
+	}()
+	p.Connect(far.Addr().String())
 	t.Cleanup(func() {
-		near.Close()
 		server.Close()
-		network.Close()
-		open.Wait()
+		<-done
+		p.Close()
 	})
 	return p
 }
 
-type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
-
-// forward copies in both directions until one end closes.
-func (p *path) forward(c net.Conn, dial dialFunc, to string) {
-	defer c.Close()
-	s, err := dial(context.Background(), "tcp", to)
-	if err != nil {
-		return
-	}
-	defer s.Close()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = io.Copy(s, c)
-		s.Close()
-	}()
-	_, _ = io.Copy(c, io.TeeReader(s, counter{&p.back}))
-	c.Close()
-	<-done
-}
-
-type counter struct{ n *atomic.Int64 }
-
-func (c counter) Write(p []byte) (int, error) {
-	c.n.Add(int64(len(p)))
-	return len(p), nil
+// back returns the bytes received over a path.
+func back(p *Path) int64 {
+	_, n := p.Bytes()
+	return n
 }
 
 // site returns the directory of the site, of which every page can be reached from the index.
@@ -159,11 +108,8 @@ func site(t *testing.T) string {
 // build builds the reference crawllet.
 func build(t *testing.T, file string, env ...string) {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-p", "2", "-buildvcs=false", "-trimpath",
-		"-ldflags=-s -w", "-o", file, "peerd/crawl/crawllet/agent")
-	cmd.Env = append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := Build(t.Context(), file, env...); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -173,37 +119,28 @@ type sum struct {
 	bytes int64
 }
 
-// Write implements nodecrawllet.Target.
-func (s *sum) Write(r record.Record) error {
+func (s *sum) add(r record.Record) {
 	if r.Status == 200 {
 		s.pages++
 		s.bytes += r.Size
 	}
-	return nil
 }
 
 // serve returns a handler for the files and the crawllets of a site.
 func serve(t *testing.T, root, url, cache string) http.Handler {
 	t.Helper()
-	h, err := crawllet.New(crawllet.Config{Root: root, Prefix: url, Cache: cache,
-		Limits: crawllet.Limits{CPU: 300, Memory: 512, Pages: 100_000, Output: 1 << 32, Wall: 900},
-		// Nothing is refused because of the time that was used before.
-		CPUPerHour: 100_000})
+	h, err := Handler(root, url, cache)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle(crawllet.Path, h)
-	mux.Handle(crawllet.Path+"/", h)
-	mux.Handle("/", http.FileServer(http.Dir(root)))
-	return mux
+	return h
 }
 
 // TestPath crawls the site in four ways and logs the figures.
 func TestPath(t *testing.T) {
 	root, work := site(t), t.TempDir()
 	module := filepath.Join(work, "crawllet.wasm")
-	build(t, module, "GOOS=wasip1", "GOARCH=wasm")
+	build(t, module, WASI...)
 	plain := newPath(t, func(u string) http.Handler {
 		return serve(t, root, u, filepath.Join(work, "cache"))
 	})
@@ -211,18 +148,16 @@ func TestPath(t *testing.T) {
 		return gzhttp.GzipHandler(http.FileServer(http.Dir(root)))
 	})
 	fetch := func(name string, summaries bool) (time.Duration, int64, *sum) {
-		before, to := plain.back.Load(), &sum{}
-		res, err := nodecrawllet.Fetch(t.Context(), nodecrawllet.FetchOptions{
-			URL: plain.url, Module: module, To: to, Summaries: summaries,
-		})
+		before, to := back(plain), &sum{}
+		res, err := AtSource(t.Context(), plain.URL, module, summaries, to.add)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		back := plain.back.Load() - before
+		received := back(plain) - before
 		t.Logf("%-10s %7.1f s, %9d bytes received, %d pages of %d bytes, first after %v, %+v",
-			name, res.Time.Seconds(), back, to.pages, to.bytes,
+			name, res.Time.Seconds(), received, to.pages, to.bytes,
 			res.First.Round(time.Millisecond), res.Usage)
-		return res.Time, back, to
+		return res.Time, received, to
 	}
 	fetch("cold", true)
 	raw, rawBytes, all := fetch("raw", false)
@@ -242,24 +177,17 @@ func TestPath(t *testing.T) {
 }
 
 // crawl crawls the site page by page, without pauses.
-func crawl(t *testing.T, name string, p *path) (time.Duration, int64) {
+func crawl(t *testing.T, name string, p *Path) (time.Duration, int64) {
 	t.Helper()
-	c, rules := config.Default(), config.DefaultProfile()
-	c.Crawl.MinDelay.Duration, rules.Politeness.DelayFactor = 0, 0
-	rules.Links.Sitemaps = false
-	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	before, start := p.back.Load(), time.Now()
-	res, err := node.Crawl(t.Context(), node.CrawlOptions{
-		Seeds: []string{p.url}, Scope: "host", Config: c, Rules: rules,
-		UserAgent: config.UserAgent(""),
-	})
-	took, back := time.Since(start), p.back.Load()-before
+	before, start := back(p), time.Now()
+	res, err := Ordinary(t.Context(), p.URL)
+	took, received := time.Since(start), back(p)-before
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	t.Logf("%-10s %7.1f s, %9d bytes received, %d pages of %d bytes", name, took.Seconds(), back,
+	t.Logf("%-10s %7.1f s, %9d bytes received, %d pages of %d bytes", name, took.Seconds(), received,
 		res.Pages, res.Bytes)
-	return took, back
+	return took, received
 }
 
 // TestStart logs how soon the first record of a known module arrives, without a path, and the
@@ -267,7 +195,7 @@ func crawl(t *testing.T, name string, p *path) (time.Duration, int64) {
 func TestStart(t *testing.T) {
 	root, work := site(t), t.TempDir()
 	module, native := filepath.Join(work, "crawllet.wasm"), filepath.Join(work, "native")
-	build(t, module, "GOOS=wasip1", "GOARCH=wasm")
+	build(t, module, WASI...)
 	build(t, native)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
