@@ -138,6 +138,9 @@ func (l *lab) crawl(ctx context.Context, w way, all []served) (int64, error) {
 			urls = append(urls, s.path.URL)
 		}
 		res, err := crawllet.Ordinary(ctx, urls...)
+		if err == nil && res.Dropped > 0 {
+			err = fmt.Errorf("the crawl left out %d URLs: %v", res.Dropped, res.DroppedBy)
+		}
 		return res.Pages, err
 	}
 	var pages atomic.Int64

@@ -25,9 +25,13 @@ func TestWrite(t *testing.T) {
 	if err := size.write(dir, 1); err != nil {
 		t.Fatal(err)
 	}
-	queue, seen, bytes, outgoing := []string{"index.html"}, map[string]bool{"index.html": true}, 0, 0
+	queue, seen, bytes, outgoing := []string{"/"}, map[string]bool{"/": true}, 0, 0
 	for len(queue) > 0 {
-		page, err := os.ReadFile(filepath.Join(dir, queue[0]))
+		file := filepath.Join(dir, queue[0])
+		if queue[0] == "/" {
+			file = filepath.Join(dir, "index.html")
+		}
+		page, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
