@@ -102,8 +102,8 @@ func (l *lab) measure(ctx context.Context, w way, roots []string) (c cost, err e
 		err = errors.Join(ctx.Err(), err)
 	}()
 	for i, root := range roots {
-		// Each site has an address of its own, as hosts of one address are crawled in turn.
-		if all[i], err = l.serve(ctx, root, fmt.Sprintf("127.0.1.%d", i+1)); err != nil {
+		// Each site has a subnet of its own: a crawl limits the requests to a subnet.
+		if all[i], err = l.serve(ctx, root, fmt.Sprintf("127.%d.0.1", i+1)); err != nil {
 			return c, err
 		}
 	}
