@@ -185,8 +185,8 @@ func crawl(t *testing.T, name string, p *Path) (time.Duration, int64) {
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	t.Logf("%-10s %7.1f s, %9d bytes received, %d pages of %d bytes", name, took.Seconds(), received,
-		res.Pages, res.Bytes)
+	t.Logf("%-10s %7.1f s, %9d bytes received, %d pages of %d bytes", name, took.Seconds(),
+		received, res.Pages, res.Bytes)
 	return took, received
 }
 

@@ -57,7 +57,8 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	}
 	w := bufio.NewWriterSize(out, 64<<10)
 	c := &crawl{
-		pages: reader{withText: *summaries}, site: s, summaries: *summaries, since: *since, limit: *pages, seen: map[string]bool{},
+		pages: reader{withText: *summaries},
+		site:  s, summaries: *summaries, since: *since, limit: *pages, seen: map[string]bool{},
 		write: func(r *record.Record) error { return record.Write(w, r) },
 	}
 	if err := c.readLists(in); err != nil {

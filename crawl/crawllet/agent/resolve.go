@@ -125,5 +125,6 @@ func repaired(ref []byte) string {
 // isEscape reports whether b begins with a percent-encoded byte.
 func isEscape(b []byte) bool {
 	const digits = "0123456789abcdefABCDEF"
-	return len(b) > 2 && strings.IndexByte(digits, b[1]) >= 0 && strings.IndexByte(digits, b[2]) >= 0
+	return len(b) > 2 && strings.IndexByte(digits, b[1]) >= 0 &&
+		strings.IndexByte(digits, b[2]) >= 0
 }
