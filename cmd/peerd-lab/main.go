@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"peerd/cmd/internal/cli"
+	"peerd/lab/crawllet"
 	"peerd/lab/experiment"
 	"peerd/node/config"
 )
@@ -39,7 +40,10 @@ Results go to stdout, messages to stderr. Exit status: 0 done, and what must hol
 holds; 1 it failed, or something does not hold; 2 a wrong option, argument or
 file, and nothing was tried.`
 
-func main() { cli.Main(newRootCommand(), experiment.ErrParams) }
+func main() {
+	crawllet.Main() // the processes of sites and crawllets are this program, too
+	cli.Main(newRootCommand(), experiment.ErrParams)
+}
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{

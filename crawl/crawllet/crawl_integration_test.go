@@ -118,9 +118,9 @@ func TestCrawl(t *testing.T) {
 			name = "index.html"
 		}
 		if string(r.Body) != files[name] || r.Type != "text/html" || r.Modified == 0 ||
-			!strings.HasPrefix(r.Title, "Section ") || len(r.Links) < 10 {
-			t.Errorf("record of %s: type %s, title %q, %d links, %d bytes", name, r.Type, r.Title,
-				len(r.Links), len(r.Body))
+			!strings.HasPrefix(r.Title, "Section ") {
+			t.Errorf("record of %s: type %s, title %q, %d bytes", name, r.Type, r.Title,
+				len(r.Body))
 		}
 	}
 	// The index is also linked by its name; chapter1/ has no index.
@@ -136,7 +136,7 @@ func TestCrawl(t *testing.T) {
 		}
 		for i, r := range short {
 			if r.Body != nil || r.URL != got[i].URL || !bytes.Equal(r.Digest, got[i].Digest) ||
-				r.Status == 200 && len(r.Text) < 100 {
+				r.Status == 200 && (len(r.Text) < 100 || len(r.Links) < 10) {
 				t.Errorf("summary of %s: %d bytes, text %q", r.URL, len(r.Body), r.Text)
 			}
 		}

@@ -3,8 +3,8 @@
 package crawllet
 
 import (
-	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,25 +13,21 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
+	"golang.org/x/sys/unix"
 
 	"peerd/crawl/crawllet"
 	"peerd/crawl/crawllet/record"
-	"peerd/lab/emulate/wan"
-	"peerd/node"
-	"peerd/node/config"
-	nodecrawllet "peerd/node/crawllet"
+	"peerd/crawl/extract"
+	"peerd/store"
 )
 
 var (
@@ -39,88 +35,46 @@ var (
 	pages   = flag.Int("pages", 200, "number of generated pages")
 	rtt     = flag.Duration("rtt", 80*time.Millisecond, "round-trip time of the path")
 	bps     = flag.Float64("bps", 1e6, "bandwidth of the path, bytes per second")
+	other   = flag.String("other", "", "another module of which TestStart measures the time")
 	quiet   = flag.Bool("quiet", false, "judge times too; for a machine that does nothing else")
 )
 
 func TestMain(m *testing.M) {
-	crawllet.Main()
+	Main()
 	os.Exit(m.Run())
 }
 
-// path is a port on this machine that leads to a server over the emulated path.
-type path struct {
-	url  string
-	back atomic.Int64 // bytes from the server
-}
-
 // newPath returns a path to the server that handler makes of the path's URL.
-func newPath(t *testing.T, handler func(url string) http.Handler) *path {
+func newPath(t *testing.T, handler func(url string) http.Handler) *Path {
 	t.Helper()
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	near, far := listen(), listen()
-	world, err := wan.FromMatrix(nil, [][]time.Duration{{0, *rtt}, {*rtt, 0}}, 1)
+	p, err := NewPath("127.0.0.1", *rtt, *bps)
 	if err != nil {
 		t.Fatal(err)
 	}
-	world = world.WithBandwidth(*bps, *bps)
-	t.Logf("path: %+v", world.Link(0, 1))
-	network := wan.NewNetwork(world)
-	network.Place(netip.MustParseAddr("127.0.0.1"), 1)
-	dial := network.Dialer(0, netip.Addr{})
-	p := &path{url: "http://" + near.Addr().String() + "/"}
-	server := &http.Server{Handler: handler(p.url), ReadHeaderTimeout: time.Minute}
-	var open sync.WaitGroup
-	open.Go(func() { _ = server.Serve(far) })
-	open.Go(func() {
-		for {
-			c, err := near.Accept()
-			if err != nil {
-				return
-			}
-			open.Go(func() { p.forward(c, dial, far.Addr().String()) })
-		}
-	})
+	t.Logf("path: %+v", p.Link)
+	far, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: handler(p.URL), ReadHeaderTimeout: time.Minute}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(far)
+	}()
+	p.Connect(far.Addr().String())
 	t.Cleanup(func() {
-		near.Close()
 		server.Close()
-		network.Close()
-		open.Wait()
+		<-done
+		p.Close()
 	})
 	return p
 }
 
-type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
-
-// forward copies in both directions until one end closes.
-func (p *path) forward(c net.Conn, dial dialFunc, to string) {
-	defer c.Close()
-	s, err := dial(context.Background(), "tcp", to)
-	if err != nil {
-		return
-	}
-	defer s.Close()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_, _ = io.Copy(s, c)
-		s.Close()
-	}()
-	_, _ = io.Copy(c, io.TeeReader(s, counter{&p.back}))
-	c.Close()
-	<-done
-}
-
-type counter struct{ n *atomic.Int64 }
-
-func (c counter) Write(p []byte) (int, error) {
-	c.n.Add(int64(len(p)))
-	return len(p), nil
+// back returns the bytes received over a path.
+func back(p *Path) int64 {
+	_, n := p.Bytes()
+	return n
 }
 
 // site returns the directory of the site, of which every page can be reached from the index.
@@ -154,11 +108,8 @@ func site(t *testing.T) string {
 // build builds the reference crawllet.
 func build(t *testing.T, file string, env ...string) {
 	t.Helper()
-	cmd := exec.Command("go", "build", "-p", "2", "-buildvcs=false", "-trimpath",
-		"-ldflags=-s -w", "-o", file, "peerd/crawl/crawllet/agent")
-	cmd.Env = append(os.Environ(), env...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	if err := Build(t.Context(), file, env...); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -168,37 +119,28 @@ type sum struct {
 	bytes int64
 }
 
-// Write implements nodecrawllet.Target.
-func (s *sum) Write(r record.Record) error {
+func (s *sum) add(r record.Record) {
 	if r.Status == 200 {
 		s.pages++
 		s.bytes += r.Size
 	}
-	return nil
 }
 
 // serve returns a handler for the files and the crawllets of a site.
 func serve(t *testing.T, root, url, cache string) http.Handler {
 	t.Helper()
-	h, err := crawllet.New(crawllet.Config{Root: root, Prefix: url, Cache: cache,
-		Limits: crawllet.Limits{CPU: 300, Memory: 512, Pages: 100_000, Output: 1 << 32, Wall: 900},
-		// Nothing is refused because of the time that was used before.
-		CPUPerHour: 100_000})
+	h, err := Handler(root, url, cache)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle(crawllet.Path, h)
-	mux.Handle(crawllet.Path+"/", h)
-	mux.Handle("/", http.FileServer(http.Dir(root)))
-	return mux
+	return h
 }
 
 // TestPath crawls the site in four ways and logs the figures.
 func TestPath(t *testing.T) {
 	root, work := site(t), t.TempDir()
 	module := filepath.Join(work, "crawllet.wasm")
-	build(t, module, "GOOS=wasip1", "GOARCH=wasm")
+	build(t, module, WASI...)
 	plain := newPath(t, func(u string) http.Handler {
 		return serve(t, root, u, filepath.Join(work, "cache"))
 	})
@@ -206,18 +148,16 @@ func TestPath(t *testing.T) {
 		return gzhttp.GzipHandler(http.FileServer(http.Dir(root)))
 	})
 	fetch := func(name string, summaries bool) (time.Duration, int64, *sum) {
-		before, to := plain.back.Load(), &sum{}
-		res, err := nodecrawllet.Fetch(t.Context(), nodecrawllet.FetchOptions{
-			URL: plain.url, Module: module, To: to, Summaries: summaries,
-		})
+		before, to := back(plain), &sum{}
+		res, err := AtSource(t.Context(), plain.URL, module, summaries, to.add)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		back := plain.back.Load() - before
+		received := back(plain) - before
 		t.Logf("%-10s %7.1f s, %9d bytes received, %d pages of %d bytes, first after %v, %+v",
-			name, res.Time.Seconds(), back, to.pages, to.bytes,
+			name, res.Time.Seconds(), received, to.pages, to.bytes,
 			res.First.Round(time.Millisecond), res.Usage)
-		return res.Time, back, to
+		return res.Time, received, to
 	}
 	fetch("cold", true)
 	raw, rawBytes, all := fetch("raw", false)
@@ -237,24 +177,17 @@ func TestPath(t *testing.T) {
 }
 
 // crawl crawls the site page by page, without pauses.
-func crawl(t *testing.T, name string, p *path) (time.Duration, int64) {
+func crawl(t *testing.T, name string, p *Path) (time.Duration, int64) {
 	t.Helper()
-	c, rules := config.Default(), config.DefaultProfile()
-	c.Crawl.MinDelay.Duration, rules.Politeness.DelayFactor = 0, 0
-	rules.Links.Sitemaps = false
-	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	before, start := p.back.Load(), time.Now()
-	res, err := node.Crawl(t.Context(), node.CrawlOptions{
-		Seeds: []string{p.url}, Scope: "host", Config: c, Rules: rules,
-		UserAgent: config.UserAgent(""),
-	})
-	took, back := time.Since(start), p.back.Load()-before
+	before, start := back(p), time.Now()
+	res, err := Ordinary(t.Context(), p.URL)
+	took, received := time.Since(start), back(p)-before
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	t.Logf("%-10s %7.1f s, %9d bytes received, %d pages of %d bytes", name, took.Seconds(), back,
-		res.Pages, res.Bytes)
-	return took, back
+	t.Logf("%-10s %7.1f s, %9d bytes received, %d pages of %d bytes", name, took.Seconds(),
+		received, res.Pages, res.Bytes)
+	return took, received
 }
 
 // TestStart logs how soon the first record of a known module arrives, without a path, and the
@@ -262,7 +195,7 @@ func crawl(t *testing.T, name string, p *path) (time.Duration, int64) {
 func TestStart(t *testing.T) {
 	root, work := site(t), t.TempDir()
 	module, native := filepath.Join(work, "crawllet.wasm"), filepath.Join(work, "native")
-	build(t, module, "GOOS=wasip1", "GOARCH=wasm")
+	build(t, module, WASI...)
 	build(t, native)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -280,10 +213,6 @@ func TestStart(t *testing.T) {
 		server.Close()
 		<-done
 	}()
-	code, err := os.ReadFile(module)
-	if err != nil {
-		t.Fatal(err)
-	}
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -293,24 +222,50 @@ func TestStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var first, startCPU []time.Duration
+	modules := []string{module}
+	if *other != "" {
+		modules = append(modules, *other)
+	}
+	var codes [][]byte
+	var start []time.Duration // processor time until the first page
+	for _, m := range modules {
+		code, err := os.ReadFile(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes, start = append(codes, code), append(start, measureStart(t, c, policy, code))
+	}
+	for _, summaries := range []bool{false, true} {
+		args := crawllet.Args{Prefix: url, Summaries: summaries}
+		alone := runNative(t, native, root, args)
+		usual := runUsual(t, root, url, summaries)
+		t.Logf("summaries %v: native %v, usual code %v", summaries, alone, usual)
+		for i, code := range codes {
+			_, used := runOnce(t, c, policy, code, args)
+			t.Logf("%s: processor time %v, of the start %v; %.1f times native, %.1f times usual",
+				modules[i], used, start[i], used.Seconds()/alone.Seconds(),
+				used.Seconds()/usual.Seconds())
+		}
+	}
+}
+
+// measureStart logs when the first record of a module arrives, and returns the processor time.
+func measureStart(
+	t *testing.T, c *crawllet.Client, p crawllet.Policy, code []byte,
+) time.Duration {
+	t.Helper()
+	var first, cpu []time.Duration
 	for i := range 21 {
-		took, usage := runOnce(t, c, policy, code, crawllet.Args{Prefix: url, Pages: 1})
+		took, used := runOnce(t, c, p, code, crawllet.Args{Prefix: p.Prefix, Pages: 1})
 		if i > 0 { // the first one uploads and compiles
-			first, startCPU = append(first, took), append(startCPU, usage)
+			first, cpu = append(first, took), append(cpu, used)
 		}
 	}
 	slices.Sort(first)
-	slices.Sort(startCPU)
+	slices.Sort(cpu)
 	t.Logf("first record after %v (median of %d; %v to %v), processor time %v", first[10],
-		len(first), first[0], first[19], startCPU[10])
-	for _, summaries := range []bool{false, true} {
-		_, used := runOnce(t, c, policy, code, crawllet.Args{Prefix: url, Summaries: summaries})
-		alone := runNative(t, native, root, crawllet.Args{Prefix: url, Summaries: summaries})
-		t.Logf("summaries %v: processor time %v, native %v: %.1f times; without the start %.1f",
-			summaries, used, alone, used.Seconds()/alone.Seconds(),
-			(used-startCPU[10]).Seconds()/alone.Seconds())
-	}
+		len(first), first[0], first[19], cpu[10])
+	return cpu[10]
 }
 
 // runOnce returns when the first record arrived after the offer, and the processor time.
@@ -352,4 +307,61 @@ func runNative(t *testing.T, program, root string, args crawllet.Args) time.Dura
 		t.Fatal(err)
 	}
 	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+}
+
+// runUsual returns the processor time of the same work by the code with which a peer reads pages.
+func runUsual(t *testing.T, root, prefix string, summaries bool) time.Duration {
+	t.Helper()
+	html := http.Header{"Content-Type": {"text/html"}}
+	options := extract.Options{}
+	if summaries {
+		options.Text = 320
+	}
+	before := cpuTime(t)
+	queue, seen := []string{prefix}, map[string]bool{prefix: true}
+	for len(queue) > 0 {
+		u := queue[0]
+		queue = queue[1:]
+		name := strings.TrimPrefix(u, prefix)
+		if name == "" || strings.HasSuffix(name, "/") {
+			name += "index.html"
+		}
+		body, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil || filepath.Ext(name) != ".html" {
+			continue
+		}
+		doc, err := extract.Page(body, html, store.URL(u), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := record.Record{URL: u, Status: 200, Title: doc.Title, Text: doc.Text, Body: body}
+		known := map[string]bool{}
+		for _, l := range doc.Links {
+			link := string(l.URL)
+			if summaries && !known[link] {
+				known[link], r.Links = true, append(r.Links, link)
+			}
+			if strings.HasPrefix(link, prefix) && !strings.Contains(link, "?") && !seen[link] {
+				seen[link], queue = true, append(queue, link)
+			}
+		}
+		if summaries {
+			sum := sha256.Sum256(body)
+			r.Body, r.Digest = nil, sum[:]
+		}
+		if err := record.Write(io.Discard, &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cpuTime(t) - before
+}
+
+// cpuTime returns the processor time of this process.
+func cpuTime(t *testing.T) time.Duration {
+	t.Helper()
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -50,6 +50,12 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// parse reads one page.
+func parse(u string, body []byte) page {
+	r := reader{withText: true}
+	return r.parse(u, body)
+}
+
 func TestNewSite(t *testing.T) {
 	for prefix, ok := range map[string]bool{
 		"http://a.example/": true, "https://a.example:8443/docs/": true, "http://a.example": false,

@@ -18,6 +18,7 @@ type crawl struct {
 	since     int64 // Unix time
 	limit     int   // of pages, 0 for none
 	write     func(*record.Record) error
+	pages     reader
 
 	queue []string
 	seen  map[string]bool // queued or crawled before
@@ -90,10 +91,10 @@ func (c *crawl) visit(u string) (*record.Record, error) {
 	}
 	r.Type, r.Modified, r.Size, r.Cut = f.mediaType, f.modified, f.size, f.cut
 	if isHTML(f.mediaType) {
-		p := parse(u, f.body)
-		r.Links, r.Title = p.links, p.title
+		p := c.pages.parse(u, f.body)
+		r.Title = p.title
 		if c.summaries {
-			r.Text = p.text
+			r.Links, r.Text = p.links, p.text
 		}
 		for _, l := range p.links {
 			c.add(l)

@@ -14,10 +14,13 @@
 //
 // Files:
 //
-//	main.go   arguments and input
-//	crawl.go  from the seeds to the records
-//	site.go   from a URL to a file
-//	page.go   links, title and text of a page
+//	main.go      arguments and input
+//	crawl.go     from the seeds to the records
+//	site.go      from a URL to a file
+//	page.go      links, title and text of a page
+//	scan.go      its tags and texts
+//	elements.go  elements and attributes of interest
+//	resolve.go   from a reference to a URL
 package main
 
 import (
@@ -54,7 +57,8 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	}
 	w := bufio.NewWriterSize(out, 64<<10)
 	c := &crawl{
-		site: s, summaries: *summaries, since: *since, limit: *pages, seen: map[string]bool{},
+		pages: reader{withText: *summaries},
+		site:  s, summaries: *summaries, since: *since, limit: *pages, seen: map[string]bool{},
 		write: func(r *record.Record) error { return record.Write(w, r) },
 	}
 	if err := c.readLists(in); err != nil {

@@ -6,130 +6,214 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
-
 	"peerd/crawl/crawllet/record"
 )
 
 // maxSummary is the maximum length of the text of a summary in bytes.
 const maxSummary = 320
 
+// maxSeen is the number of links for which memory is kept between pages.
+const maxSeen = 4096
+
 // page is what a page contains.
 type page struct {
-	links []string // without repetitions
+	links []string // without repetitions; valid until the next page is read
 	title string
 	text  string // its beginning
 }
 
-// reader reads a page.
+// reader reads pages, one after the other.
 type reader struct {
-	base  *url.URL
-	seen  map[string]bool
-	title strings.Builder
-	text  strings.Builder
-	skip  atom.Atom // the element of which the text is not visible, 0 for none
-	p     page
+	withText   bool // the text is wanted
+	onlyTokens bool // pages are read by the tokenizer alone, for tests
+
+	resolver
+	hasBase  bool
+	referred bool // a reference was resolved
+	again    bool // a base was found behind a reference
+	seen     map[string]bool
+	links    []string
+	title    []byte
+	titled   bool // a title has ended
+	text     []byte
+	skip     element // the element of which the text is not visible, or title
+	svg      int     // number of open svg elements
+	attr     attributes
 }
 
-// parse reads a page token by token.
-func parse(u string, body []byte) page {
+// parse reads a page.
+func (r *reader) parse(u string, body []byte) page {
 	base, err := url.Parse(u)
 	if err != nil {
 		return page{}
 	}
-	r := &reader{base: base, seen: map[string]bool{u: true}}
-	z := html.NewTokenizer(bytes.NewReader(body))
+	r.setBase(base)
+	r.hasBase = false
 	for {
-		switch z.Next() {
-		case html.ErrorToken:
-			r.p.title, r.p.text = r.title.String(), r.text.String()
-			return r.p
-		case html.TextToken:
-			r.addText(z)
-		case html.StartTagToken, html.SelfClosingTagToken:
-			r.start(z)
-		case html.EndTagToken:
-			name, _ := z.TagName()
-			if atom.Lookup(name) == r.skip {
-				r.skip = 0
-			}
+		r.reset(u)
+		if r.onlyTokens {
+			r.tokens(bytes.NewReader(body))
+		} else {
+			r.scan(body)
+		}
+		if !r.again {
+			return page{links: r.links, title: string(r.title), text: string(r.text)}
 		}
 	}
 }
 
-// addText adds to the title or to the visible text.
-func (r *reader) addText(z *html.Tokenizer) {
+// reset prepares for reading a page from its beginning.
+func (r *reader) reset(u string) {
+	if r.seen == nil || len(r.seen) > maxSeen {
+		r.seen = map[string]bool{}
+	}
+	clear(r.seen)
+	r.seen[u] = true
+	r.links, r.title, r.text = r.links[:0], r.title[:0], r.text[:0]
+	r.referred, r.again, r.titled, r.skip, r.svg = false, false, false, other, 0
+}
+
+// wantsText reports whether the next text may be of use.
+func (r *reader) wantsText() bool {
+	if r.skip == title {
+		return !r.titled
+	}
+	return r.skip == other && r.withText && len(r.text) < maxSummary
+}
+
+// addText adds to the title or to the visible text, if wantsText.
+func (r *reader) addText(text []byte) {
 	to, limit := &r.text, maxSummary
-	switch r.skip {
-	case 0:
-	case atom.Title:
+	if r.skip == title {
 		to, limit = &r.title, record.MaxText/8
-	default:
-		return
 	}
-	if to.Len() >= limit {
-		return
-	}
-	for word := range bytes.FieldsSeq(z.Text()) {
-		if to.Len()+1+len(word) > limit {
+	for word := range bytes.FieldsSeq(text) {
+		if len(*to)+1+len(word) > limit {
 			return
 		}
-		if to.Len() > 0 {
-			to.WriteByte(' ')
+		if len(*to) > 0 {
+			*to = append(*to, ' ')
 		}
-		to.WriteString(strings.ToValidUTF8(string(word), "\uFFFD"))
+		*to = append(*to, bytes.ToValidUTF8(word, []byte("\uFFFD"))...)
 	}
 }
 
-// start handles a start tag.
-func (r *reader) start(z *html.Tokenizer) {
-	// Most elements begin with other letters; reading their names takes a tenth of the time.
-	if !strings.ContainsRune("abfhinst", rune(z.Raw()[1]|0x20)) {
-		return
-	}
-	name, more := z.TagName()
-	tag := atom.Lookup(name)
-	want := ""
-	switch tag {
-	case atom.Title, atom.Script, atom.Style, atom.Nav, atom.Header, atom.Footer:
-		if r.skip == 0 {
-			r.skip = tag
+// start handles a start tag, with the attributes in r.attr.
+func (r *reader) start(e element) {
+	a := &r.attr
+	switch e {
+	case anchor:
+		if a.href == nil && r.svg > 0 {
+			a.href = a.xlink
 		}
-	case atom.A, atom.Area, atom.Base:
-		want = "href"
-	case atom.Iframe, atom.Frame:
-		want = "src"
-	}
-	for want != "" && more {
-		var key, value []byte
-		key, value, more = z.TagAttr()
-		if string(key) == want {
-			r.reference(tag, string(value))
-			return
+		r.reference(a.href)
+	case area:
+		r.reference(a.href)
+	case base:
+		r.rebase(a.href)
+	case link:
+		if a.href != nil && isPage(a.rel) {
+			r.reference(a.href)
 		}
+	case meta:
+		if bytes.EqualFold(a.httpEquiv, []byte("refresh")) {
+			r.reference(refreshTarget(a.content))
+		}
+	case frame, iframe:
+		r.reference(a.src)
+	case svg:
+		r.svg++
+	}
+	if r.skip == other && (e.isRaw() || e == nav || e == header || e == footer) {
+		r.skip = e
 	}
 }
 
-// reference adds a link, or changes the base.
-func (r *reader) reference(tag atom.Atom, ref string) {
-	u, err := r.base.Parse(strings.TrimSpace(ref))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+// end handles an end tag.
+func (r *reader) end(e element) {
+	switch {
+	case e == other:
+	case e == r.skip:
+		r.titled = r.titled || e == title
+		r.skip = other
+	case e == svg && r.svg > 0:
+		r.svg--
+	}
+}
+
+// rebase handles the first base with a reference, which applies to the whole page.
+func (r *reader) rebase(ref []byte) {
+	if ref == nil || r.hasBase {
 		return
 	}
-	if tag == atom.Base {
-		r.base = u
+	r.hasBase = true
+	if u, err := r.parseRef(ref); err == nil {
+		r.setBase(u)
+		r.again = r.referred
+	}
+}
+
+// reference adds a link, unless ref is nil.
+func (r *reader) reference(ref []byte) {
+	if ref == nil || len(r.links) == record.MaxLinks {
 		return
 	}
-	u.Fragment, u.RawFragment = "", ""
-	if u.Path == "" {
-		u.Path = "/"
+	r.referred = true
+	u := r.resolve(ref)
+	if len(u) == 0 || len(u) > record.MaxURL || r.seen[string(u)] {
+		return
 	}
-	s := u.String()
 	// Queries in other encodings than UTF-8 are not valid.
-	if len(s) <= record.MaxURL && utf8.ValidString(s) && !r.seen[s] &&
-		len(r.p.links) < record.MaxLinks {
-		r.seen[s] = true
-		r.p.links = append(r.p.links, s)
+	if !utf8.Valid(u) {
+		return
 	}
+	s := string(u)
+	r.seen[s] = true
+	r.links = append(r.links, s)
+}
+
+// resources are the relations of link elements to something other than pages, in lower case.
+var resources = map[string]bool{
+	"stylesheet": true, "icon": true, "mask-icon": true, "fluid-icon": true,
+	"apple-touch-icon": true, "apple-touch-icon-precomposed": true,
+	"apple-touch-startup-image": true, "manifest": true, "pingback": true, "preload": true,
+	"modulepreload": true, "prefetch": true, "dns-prefetch": true, "preconnect": true,
+}
+
+// isPage reports whether a link element with a rel attribute refers to a page.
+func isPage(rel []byte) bool {
+	for token := range strings.FieldsSeq(string(rel)) {
+		if resources[strings.ToLower(token)] {
+			return false
+		}
+	}
+	return true
+}
+
+// refreshTarget returns the reference in the content of a meta refresh, such as "5; url=next.html"
+// (HTML Standard, shared declarative refresh steps), nil if the page refreshes itself.
+func refreshTarget(content []byte) []byte {
+	const space = " \t\n\f\r"
+	s := bytes.TrimLeft(content, space)
+	rest := bytes.TrimLeft(s, "0123456789.")
+	if len(rest) == len(s) || len(rest) == 0 ||
+		!strings.ContainsRune(";,"+space, rune(rest[0])) {
+		return nil
+	}
+	rest = bytes.TrimLeft(rest, space)
+	if len(rest) > 0 && (rest[0] == ';' || rest[0] == ',') {
+		rest = bytes.TrimLeft(rest[1:], space)
+	}
+	if len(rest) >= 3 && bytes.EqualFold(rest[:3], []byte("url")) {
+		if v, ok := bytes.CutPrefix(bytes.TrimLeft(rest[3:], space), []byte("=")); ok {
+			rest = bytes.TrimLeft(v, space)
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	if quote := rest[:1]; quote[0] == '"' || quote[0] == '\'' {
+		rest, _, _ = bytes.Cut(rest[1:], quote)
+	}
+	return rest
 }

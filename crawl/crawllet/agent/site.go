@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,6 +18,7 @@ import (
 type site struct {
 	prefix string // URL of the root directory, ends with "/"
 	root   string
+	buf    []byte // of the last file
 }
 
 func newSite(prefix, root string) (*site, error) {
@@ -37,9 +39,9 @@ func (s *site) has(u string) bool {
 
 // file is what a URL stands for.
 type file struct {
-	dir       bool // a directory, of which the URL lacks the slash at the end
-	body      []byte
-	cut       bool // body is a part of the file
+	dir       bool   // a directory, of which the URL lacks the slash at the end
+	body      []byte // valid until the next file is read
+	cut       bool   // body is a part of the file
 	size      int64
 	modified  int64 // Unix time
 	mediaType string
@@ -69,7 +71,8 @@ func (s *site) read(u string) (file, error) {
 	out := file{
 		size: info.Size(), modified: info.ModTime().Unix(), mediaType: mediaType(name),
 	}
-	out.body = make([]byte, min(out.size, record.MaxBody))
+	s.buf = slices.Grow(s.buf[:0], int(min(out.size, record.MaxBody)))
+	out.body = s.buf[:min(out.size, record.MaxBody)]
 	n, err := io.ReadFull(f, out.body)
 	// A file may have become shorter.
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {

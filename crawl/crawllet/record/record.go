@@ -44,7 +44,7 @@ type Record struct {
 	Digest   []byte `cbor:"7,keyasint,omitempty" json:"digest,omitempty"`   // SHA-256, without Body
 	Title    string `cbor:"8,keyasint,omitempty" json:"title,omitempty"`
 	Text     string `cbor:"9,keyasint,omitempty" json:"text,omitempty"` // its beginning
-	// Links are the absolute URLs of references to other pages.
+	// Links are the absolute URLs of references to other pages, in summaries.
 	Links []string `cbor:"10,keyasint,omitempty" json:"links,omitempty"`
 	Body  []byte   `cbor:"11,keyasint,omitempty" json:"body,omitempty"` // not in summaries
 	Cut   bool     `cbor:"12,keyasint,omitempty" json:"cut,omitempty"`  // Body is a part

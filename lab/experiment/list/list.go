@@ -11,12 +11,13 @@ import (
 	"peerd/lab/experiment/delegate"
 	"peerd/lab/experiment/malet"
 	"peerd/lab/experiment/scale"
+	"peerd/lab/experiment/source"
 )
 
 // Experiments returns all experiments, in the order in which they are shown.
 func Experiments() []experiment.Experiment {
 	return slices.Concat(
 		choose.Experiments(), coordinates.Experiments(), scale.Experiments(),
-		delegate.Experiments(), malet.Experiments(),
+		delegate.Experiments(), malet.Experiments(), source.Experiments(),
 	)
 }
