@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
@@ -14,23 +16,46 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-msgio/pbio"
+
+	"peerd/internal/lru"
+	"peerd/overlay/wire"
 )
 
 // maxAnswer bounds an answer in the DHT's protocol: a record and the addresses
 // of closer peers. Bytes.
 const maxAnswer = 1 << 20
 
+const (
+	// lookupFor is how long the result of a lookup is used again: a claim reads its key and then
+	// writes it. Members that connect in this time are known without a lookup.
+	lookupFor = 10 * time.Second
+	// maxLookups is how many results are remembered.
+	maxLookups = 1024
+)
+
 // holders finds the peers that hold a key and sends them requests one by one, in
-// the DHT's own protocol.
+// the DHT's own protocol or, to read, in that for records. It is safe for concurrent use.
 type holders struct {
 	host  host.Host
 	dht   *dht.IpfsDHT
 	proto protocol.ID
+	reads protocol.ID
 	msg   *pb.ProtocolMessenger
+
+	mu      sync.Mutex // never held during I/O
+	lookups *lru.Simple[string, lookupResult]
+	all     lookupResult // of the last lookup that found fewer than numHolders: all members
+}
+
+// lookupResult is what a complete lookup has found.
+type lookupResult struct {
+	peers []peer.ID
+	at    time.Time
 }
 
 func newHolders(h host.Host, d *dht.IpfsDHT, n Names) *holders {
-	r := &holders{host: h, dht: d, proto: n.DHT()}
+	r := &holders{host: h, dht: d, proto: n.DHT(), reads: n.Record(),
+		lookups: lru.NewSimple[string, lookupResult](maxLookups, nil)}
 	// The constructor fails only on bad options, and there are none.
 	r.msg, _ = pb.NewProtocolMessenger(sender{host: h, proto: r.proto})
 	return r
@@ -56,11 +81,37 @@ func (r *holders) known(key string) []peer.ID {
 	return append(near, more[:min(len(more), numHolders-len(near))]...)
 }
 
-// lookup finds the members nearest to key by a DHT lookup. At the end of ctx it returns
-// those found so far.
+// lookup returns the members nearest to key by a DHT lookup that began at most lookupFor ago. At
+// the end of ctx it returns those found so far.
 func (r *holders) lookup(ctx context.Context, key string) []peer.ID {
-	found, _ := r.dht.GetClosestPeers(ctx, key) // fails on an empty table or a timeout
-	return slices.DeleteFunc(found, func(p peer.ID) bool { return p == r.host.ID() })
+	now := time.Now()
+	if found, ok := r.remembered(key, now); ok {
+		return found
+	}
+	found, err := r.dht.GetClosestPeers(ctx, key) // fails on an empty table or a timeout
+	found = slices.DeleteFunc(found, func(p peer.ID) bool { return p == r.host.ID() })
+	if err != nil || len(found) == 0 {
+		return found
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l := (lookupResult{found, now}); len(found) < numHolders {
+		r.all = l
+	} else {
+		r.lookups.Add(key, l)
+	}
+	return found
+}
+
+// remembered returns the result of an earlier lookup that is still used. Read only.
+func (r *holders) remembered(key string, now time.Time) ([]peer.ID, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l, ok := r.lookups.Get(key)
+	if !ok || l.at.Before(r.all.at) {
+		l = r.all
+	}
+	return l.peers, now.Sub(l.at) < lookupFor
 }
 
 // put asks p to hold a record. An error does not say why: p may be dead or hold a
@@ -72,10 +123,23 @@ func (r *holders) put(ctx context.Context, p peer.ID, rec *recpb.Record) error {
 }
 
 // get asks p for its record of key; nil without an error means that it has
-// none. The value is not validated.
-func (r *holders) get(ctx context.Context, p peer.ID, key string) ([]byte, error) {
+// none. known is the record that this peer has, or nil: p need not send the same. Others are not
+// validated. If p does not serve the protocol for records, or refuses, the DHT's is used.
+func (r *holders) get(ctx context.Context, p peer.ID, key string, known []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
+	if !wire.Connected(r.host, p) { // only then it is known which protocols p serves
+		if err := r.host.Connect(ctx, peer.AddrInfo{ID: p}); err != nil {
+			return nil, fmt.Errorf("overlay: connect to a record holder: %w", err)
+		}
+	}
+	if served, err := r.host.Peerstore().SupportsProtocols(p, r.reads); err == nil &&
+		len(served) > 0 {
+		val, err := r.read(ctx, p, key, known)
+		if err == nil || ctx.Err() != nil {
+			return val, err
+		}
+	}
 	rec, _, err := r.msg.GetValue(ctx, p, key)
 	if err != nil {
 		return nil, err

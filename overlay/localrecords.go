@@ -41,6 +41,22 @@ func dsKey(key string) ds.Key {
 
 // get returns the valid value held under key, or nil.
 func (l *localRecords) get(ctx context.Context, key string) ([]byte, error) {
+	rec, err := l.load(ctx, key)
+	return rec.GetValue(), err
+}
+
+// served returns what other peers are told of key: the valid value if it was renewed in the last
+// age, or nil.
+func (l *localRecords) served(ctx context.Context, key string, now time.Time) ([]byte, error) {
+	rec, err := l.load(ctx, key)
+	if err != nil || rec == nil || l.outdated(rec, now) {
+		return nil, err
+	}
+	return rec.GetValue(), nil
+}
+
+// load returns the record held under key if its value is valid, or nil.
+func (l *localRecords) load(ctx context.Context, key string) (*recpb.Record, error) {
 	raw, err := l.store.Get(ctx, dsKey(key))
 	if errors.Is(err, ds.ErrNotFound) {
 		return nil, nil
@@ -48,13 +64,19 @@ func (l *localRecords) get(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("overlay: read record: %w", err)
 	}
-	var rec recpb.Record
-	valid := proto.Unmarshal(raw, &rec) == nil && string(rec.GetKey()) == key &&
+	rec := &recpb.Record{}
+	valid := proto.Unmarshal(raw, rec) == nil && string(rec.GetKey()) == key &&
 		l.validator.Validate(key, rec.GetValue()) == nil
 	if !valid {
 		return nil, nil
 	}
-	return rec.GetValue(), nil
+	return rec, nil
+}
+
+// outdated reports whether a record was not renewed for too long.
+func (l *localRecords) outdated(rec *recpb.Record, now time.Time) bool {
+	received, err := time.Parse(time.RFC3339Nano, rec.GetTimeReceived())
+	return err != nil || now.Sub(received) > l.age
 }
 
 // put stores val unless the record held is better, and reports whether val is held
@@ -144,7 +166,6 @@ func (l *localRecords) stale(e query.Entry, now time.Time) (*recpb.Record, bool)
 	if proto.Unmarshal(e.Value, rec) != nil || dsKey(string(rec.GetKey())).String() != e.Key {
 		return nil, false
 	}
-	received, err := time.Parse(time.RFC3339Nano, rec.GetTimeReceived())
-	return rec, err != nil || now.Sub(received) > l.age ||
+	return rec, l.outdated(rec, now) ||
 		l.validator.Validate(string(rec.GetKey()), rec.GetValue()) != nil
 }

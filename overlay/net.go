@@ -105,6 +105,7 @@ func (n *Net) build(ctx context.Context) (err error) {
 		return err
 	}
 	n.values = newValues(n.Host, n.DHT, n.Names, n.cfg, by)
+	n.Handle(n.Names.Record(), readLimits(maxReadRequest), n.values.serve)
 	return n.startNAT()
 }
 

@@ -1,0 +1,218 @@
+package overlay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"peerd/overlay/wire"
+)
+
+// ask sends one request. The error is that of a stream that was reset.
+func ask(t *testing.T, from, to *Net, q readRequest) (a readAnswer, err error) {
+	t.Helper()
+	c, err := wire.Dial(t.Context(), from.Host, to.Self(), readLimits(maxReadAnswer),
+		to.Names.Record())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { c.End(err) }()
+	if err := c.Send(q); err != nil {
+		return a, err
+	}
+	return a, c.Recv(&a)
+}
+
+func TestReadRecord(t *testing.T) {
+	nets := mesh(t, 2)
+	const key = "/test/read"
+	mustPut(t, nets[0], key, "5", 1, 0)
+	for _, c := range []struct {
+		name string
+		q    readRequest
+		want string
+		same bool
+	}{
+		{"unknown", readRequest{Key: key}, "5", false},
+		{"known", readRequest{Key: key, Known: digest([]byte("5"))}, "", true},
+		{"another", readRequest{Key: key, Known: digest([]byte("4"))}, "5", false},
+		{"none", readRequest{Key: "/test/none"}, "", false},
+		{"none any more", readRequest{Key: "/test/none", Known: digest([]byte("5"))}, "", false},
+	} {
+		a, err := ask(t, nets[0], nets[1], c.q)
+		if err != nil || string(a.Record) != c.want || a.Same != c.same {
+			t.Errorf("%s: %q, %v, %v, want %q, %v", c.name, a.Record, a.Same, err, c.want, c.same)
+		}
+	}
+	for _, q := range []readRequest{{}, {Key: strings.Repeat("k", maxKey+1)},
+		{Key: key, Known: []byte("short")}, {Key: key, Known: make([]byte, 2*maxReadRequest)}} {
+		if a, err := ask(t, nets[0], nets[1], q); err == nil {
+			t.Errorf("a request with a key of %d bytes and a digest of %d was answered: %v",
+				len(q.Key), len(q.Known), a)
+		}
+	}
+}
+
+// What a peer holds is told only while it is valid and not too old.
+func TestReadRecordOld(t *testing.T) {
+	nets := mesh(t, 2)
+	const key = "/test/old"
+	mustPut(t, nets[0], key, "5", 1, 0)
+	holder := nets[1].values.local
+	if val, err := holder.served(t.Context(), key, time.Now().Add(2*holder.age)); val != nil ||
+		err != nil {
+		t.Errorf("served() = %q, %v for a record that was not renewed, want none", val, err)
+	}
+	raw, err := holder.store.Get(t.Context(), dsKey(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw = bytes.Replace(raw, []byte("5"), []byte("x"), 1)
+	if err := holder.store.Put(t.Context(), dsKey(key), raw); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := ask(t, nets[0], nets[1], readRequest{Key: key}); err != nil || a.Record != nil {
+		t.Errorf("the answer is %q, %v for an invalid record, want none", a.Record, err)
+	}
+}
+
+func TestReadRecordRate(t *testing.T) {
+	nets := mesh(t, 2)
+	nets[1].values.reads.Allow(readRate, nets[0].Self(), time.Now().Add(time.Hour)) // used up
+	if _, err := ask(t, nets[0], nets[1], readRequest{Key: "/test/rate"}); err == nil {
+		t.Error("a request beyond the rate was answered")
+	}
+	mustPut(t, nets[1], "/test/rate", "5", 1, 0)
+	if got, err := nets[0].values.holders.get(t.Context(), nets[1].Self(), "/test/rate",
+		nil); err != nil || string(got) != "5" {
+		t.Errorf("get() = %q, %v from a peer that refuses, want its answer over the DHT", got, err)
+	}
+}
+
+// liar serves answers that no honest peer sends.
+func liar(t *testing.T, n *Net, a readAnswer) {
+	t.Helper()
+	s := wire.Serve(n.Host, n.Names.Record(), readLimits(maxReadRequest), nil,
+		func(_ context.Context, c *wire.Conn) error {
+			var q readRequest
+			return errors.Join(c.Recv(&q), c.Send(a))
+		})
+	t.Cleanup(s.Close)
+}
+
+// An invalid record is no answer, however it comes.
+func TestReadRecordInvalid(t *testing.T) {
+	nets := mesh(t, 4)
+	const key = "/test/lies"
+	for _, n := range nets[1:] {
+		liar(t, n, readAnswer{Record: []byte("no number")})
+	}
+	if got, err := nets[0].Values().Get(t.Context(), key); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Get() = %q, %v, want ErrNotFound: all records were invalid", got, err)
+	}
+	liar(t, nets[1], readAnswer{Record: make([]byte, maxRecord+1)})
+	liar(t, nets[2], readAnswer{Same: true})
+	liar(t, nets[3], readAnswer{Same: true, Record: []byte("5")})
+	for _, n := range nets[1:] {
+		if val, err := nets[0].values.holders.read(t.Context(), n.Self(), key, nil); err == nil {
+			t.Errorf("read() = %d bytes for an answer that no honest peer sends", len(val))
+		}
+	}
+}
+
+// A peer of the version before is asked in the protocol of the DHT, also when it is not known yet
+// that it does not serve the new one.
+func TestReadRecordOlderVersion(t *testing.T) {
+	nets := mesh(t, 2)
+	const key = "/test/older"
+	mustPut(t, nets[1], key, "5", 1, 0)
+	holders := nets[0].values.holders
+	older := nets[1].Self()
+	before := nets[0].Traffic()[nets[0].Names.DHT()]
+	nets[1].Host.RemoveStreamHandler(nets[1].Names.Record())
+	get := func(ctx context.Context) {
+		t.Helper()
+		if got, err := holders.get(ctx, older, key, []byte("5")); err != nil || string(got) != "5" {
+			t.Errorf("get() = %q, %v, want 5", got, err)
+		}
+	}
+	get(t.Context())
+	eventually(t, "the peer tells its protocols", func() bool {
+		served, err := nets[0].Host.Peerstore().SupportsProtocols(older, nets[0].Names.Record())
+		return err == nil && len(served) == 0
+	})
+	get(t.Context())
+	if after := nets[0].Traffic()[nets[0].Names.DHT()]; after.Sent <= before.Sent {
+		t.Error("the peer was not asked in the protocol of the DHT")
+	}
+}
+
+// An answer that repeats what the reader has is small.
+func TestReadRecordBytes(t *testing.T) {
+	nets := mesh(t, 2)
+	const key = "/test/bytes"
+	mustPut(t, nets[0], key, "5", 1, 0)
+	before := nets[0].Traffic()
+	for range 10 {
+		mustGet(t, nets[0], key, "5")
+	}
+	after := nets[0].Traffic()
+	record := nets[0].Names.Record()
+	if n := after[record].Received - before[record].Received; n == 0 || n > 10*100 {
+		t.Errorf("10 answers took %d bytes, want at most 100 each", n)
+	}
+	dht := nets[0].Names.DHT()
+	if n := after[dht].Sent - before[dht].Sent; n > 2000 {
+		t.Errorf("%d bytes were sent over the DHT, want one lookup at most", n)
+	}
+}
+
+func FuzzReadRequest(f *testing.F) {
+	add(f, readRequest{Key: "/test/a"})
+	add(f, readRequest{Key: "/test/a", Known: digest([]byte("5"))})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var q readRequest
+		if wire.Unmarshal(b, &q) != nil || q.check() != nil {
+			return
+		}
+		if a, err := answerTo(q, []byte("5")).record([]byte("5")); len(q.Known) > 0 &&
+			(err != nil || string(a) != "5") {
+			t.Fatalf("the answer to %v means %q, %v", q, a, err)
+		}
+		if len(q.Key) > maxKey {
+			t.Fatalf("a key of %d bytes", len(q.Key))
+		}
+	})
+}
+
+func FuzzReadAnswer(f *testing.F) {
+	add(f, readAnswer{})
+	add(f, readAnswer{Same: true})
+	add(f, readAnswer{Record: []byte("5")})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var a readAnswer
+		if wire.Unmarshal(b, &a) != nil {
+			return
+		}
+		for _, known := range [][]byte{nil, []byte("4")} {
+			val, err := a.record(known)
+			switch {
+			case err != nil && val != nil, len(val) > maxRecord, val != nil && len(val) == 0:
+				t.Fatalf("record(%q) = %q, %v", known, val, err)
+			case err == nil && a.Same && known == nil:
+				t.Fatal("the same as nothing")
+			}
+		}
+	})
+}
+
+func add(f *testing.F, v any) {
+	b, err := wire.Marshal(v)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+}
