@@ -10,7 +10,7 @@ import (
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
 	kb "github.com/libp2p/go-libp2p-kbucket"
-	recpb "github.com/libp2p/go-libp2p-record/pb"
+	record "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -34,13 +34,13 @@ const (
 )
 
 // holders finds the peers that hold a key and sends them requests one by one, in
-// the DHT's own protocol or, to read, in that for records. It is safe for concurrent use.
+// the protocol of records or, if a peer does not serve that, in the DHT's own. It is safe for concurrent use.
 type holders struct {
-	host  host.Host
-	dht   *dht.IpfsDHT
-	proto protocol.ID
-	reads protocol.ID
-	msg   *pb.ProtocolMessenger
+	host    host.Host
+	dht     *dht.IpfsDHT
+	proto   protocol.ID
+	records protocol.ID
+	msg     *pb.ProtocolMessenger
 
 	mu      sync.Mutex // never held during I/O
 	lookups *lru.Simple[string, lookupResult]
@@ -54,7 +54,7 @@ type lookupResult struct {
 }
 
 func newHolders(h host.Host, d *dht.IpfsDHT, n Names) *holders {
-	r := &holders{host: h, dht: d, proto: n.DHT(), reads: n.Record(),
+	r := &holders{host: h, dht: d, proto: n.DHT(), records: n.Record(),
 		lookups: lru.NewSimple[string, lookupResult](maxLookups, nil)}
 	// The constructor fails only on bad options, and there are none.
 	r.msg, _ = pb.NewProtocolMessenger(sender{host: h, proto: r.proto})
@@ -114,37 +114,56 @@ func (r *holders) remembered(key string, now time.Time) ([]peer.ID, bool) {
 	return l.peers, now.Sub(l.at) < lookupFor
 }
 
-// put asks p to hold a record. An error does not say why: p may be dead or hold a
-// better record.
-func (r *holders) put(ctx context.Context, p peer.ID, rec *recpb.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+// put asks p to hold a record, and returns the one that it holds then; nil without an error means
+// that it has none. If that is another one, it is not validated.
+func (r *holders) put(ctx context.Context, p peer.ID, key string, val []byte) ([]byte, error) {
+	try, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return r.msg.PutValue(ctx, p, rec)
+	held, served, err := r.exchange(try, p, recordRequest{Key: key, Record: val}, val)
+	if served || err != nil {
+		return held, err
+	}
+	if r.msg.PutValue(try, p, record.MakePutRecord(key, val)) == nil {
+		return val, nil
+	}
+	return r.get(ctx, p, key, val) // to tell a refusal from a dead peer
 }
 
 // get asks p for its record of key; nil without an error means that it has
-// none. known is the record that this peer has, or nil: p need not send the same. Others are not
-// validated. If p does not serve the protocol for records, or refuses, the DHT's is used.
+// none. known is the record that this peer has, or nil. Others are not validated.
 func (r *holders) get(ctx context.Context, p peer.ID, key string, known []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	if !wire.Connected(r.host, p) { // only then it is known which protocols p serves
-		if err := r.host.Connect(ctx, peer.AddrInfo{ID: p}); err != nil {
-			return nil, fmt.Errorf("overlay: connect to a record holder: %w", err)
-		}
-	}
-	if served, err := r.host.Peerstore().SupportsProtocols(p, r.reads); err == nil &&
-		len(served) > 0 {
-		val, err := r.read(ctx, p, key, known)
-		if err == nil || ctx.Err() != nil {
-			return val, err
-		}
+	held, served, err := r.exchange(ctx, p, recordRequest{Key: key, Known: digest(known)}, known)
+	if served || err != nil {
+		return held, err
 	}
 	rec, _, err := r.msg.GetValue(ctx, p, key)
 	if err != nil {
 		return nil, err
 	}
 	return rec.GetValue(), nil
+}
+
+// exchange sends a request to p. It reports whether p has served it, and fails if the DHT's
+// protocol need not be tried.
+func (r *holders) exchange(
+	ctx context.Context, p peer.ID, q recordRequest, known []byte,
+) (held []byte, served bool, err error) {
+	if !wire.Connected(r.host, p) { // only then it is known which protocols p serves
+		if err := r.host.Connect(ctx, peer.AddrInfo{ID: p}); err != nil {
+			return nil, false, fmt.Errorf("overlay: connect to a record holder: %w", err)
+		}
+	}
+	protos, err := r.host.Peerstore().SupportsProtocols(p, r.records)
+	if err != nil || len(protos) == 0 || len(q.Record) > maxRecord {
+		return nil, false, nil //nolint:nilerr // it is asked over the DHT
+	}
+	held, err = r.request(ctx, p, q, known)
+	if err != nil && ctx.Err() == nil {
+		return nil, false, nil // it refuses, or has changed its version
+	}
+	return held, err == nil, err
 }
 
 // sender speaks the DHT's protocol with one stream per request. The DHT's own sender

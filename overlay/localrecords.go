@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
+	"sync"
 	"time"
 
 	ds "github.com/ipfs/go-datastore"
@@ -25,13 +27,14 @@ const sweepInterval = time.Hour
 
 // localRecords are the records that this peer itself holds, in the form and under the
 // keys that kad-dht uses, so that it serves them to other peers. Writes are not
-// synchronized with those of kad-dht: at worst this holder has an old record until the
+// synchronized with those of kad-dht, of peers of earlier versions: at worst this holder has an old record until the
 // next renewal, as any holder may.
 type localRecords struct {
 	store     ds.Batching
 	validator record.Validator
 	age       time.Duration
-	signers   *signers // counted again at each sweep
+	signers   *signers        // counted again at each sweep
+	puts      *[64]sync.Mutex // by key, so that of two puts at once the better record stays
 }
 
 // dsKey is where kad-dht keeps the record of a key.
@@ -82,6 +85,9 @@ func (l *localRecords) outdated(rec *recpb.Record, now time.Time) bool {
 // put stores val unless the record held is better, and reports whether val is held
 // now. Storing the same value again renews its age.
 func (l *localRecords) put(ctx context.Context, key string, val []byte) (bool, error) {
+	mu := &l.puts[crc32.ChecksumIEEE([]byte(key))%uint32(len(l.puts))]
+	mu.Lock()
+	defer mu.Unlock()
 	held, err := l.get(ctx, key)
 	if err != nil {
 		return false, err

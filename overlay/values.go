@@ -9,8 +9,6 @@ import (
 	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
-	record "github.com/libp2p/go-libp2p-record"
-	recpb "github.com/libp2p/go-libp2p-record/pb"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/routing"
@@ -38,19 +36,20 @@ const (
 
 // Values reads and writes records of the DHT. It is safe for concurrent use.
 type Values struct {
-	dht     *dht.IpfsDHT
-	holders *holders
-	local   *localRecords
-	reads   wire.Limiter // of requests that other peers send
+	dht      *dht.IpfsDHT
+	holders  *holders
+	local    *localRecords
+	offered  *localRecords // the same; puts what other peers send, within limits
+	requests wire.Limiter  // of other peers
 }
 
-func newValues(h host.Host, d *dht.IpfsDHT, n Names, cfg Config, by *signers) *Values {
-	return &Values{
-		dht:     d,
-		holders: newHolders(h, d, n),
-		local: &localRecords{store: cfg.Datastore, validator: d.Validator, age: recordAge,
-			signers: by},
-	}
+// newValues returns the records of a DHT that stores them in near.
+func newValues(h host.Host, d *dht.IpfsDHT, n Names, near *nearRecords) *Values {
+	local := &localRecords{store: near.Batching, validator: d.Validator, age: recordAge,
+		signers: near.signers, puts: &[64]sync.Mutex{}}
+	offered := *local
+	offered.store = near
+	return &Values{dht: d, holders: newHolders(h, d, n), local: local, offered: &offered}
 }
 
 // Put stores val under key, at this peer and at the peers nearest to the key. acks is
@@ -77,8 +76,7 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 	if len(known) == 0 {
 		return 0, 0, nil
 	}
-	c := &putOperation{v: v, key: key, val: val, rec: record.MakePutRecord(key, val),
-		asked: make(map[peer.ID]bool)}
+	c := &putOperation{v: v, key: key, val: val, asked: make(map[peer.ID]bool)}
 	c.send(ctx, known) // these need not wait for the lookup
 	look, cancel := context.WithTimeout(ctx, lookupTimeout)
 	c.send(ctx, v.holders.lookup(look, key))
@@ -225,11 +223,10 @@ func (g *getOperation) mend(ctx context.Context, peers []peer.ID) {
 	if g.best == nil {
 		return
 	}
-	rec := record.MakePutRecord(g.key, g.best)
 	var wait sync.WaitGroup
 	for _, p := range peers {
 		if val, ok := g.answers[p]; ok && !bytes.Equal(val, g.best) {
-			wait.Go(func() { _ = g.v.holders.put(ctx, p, rec) }) // it may refuse a worse one
+			wait.Go(func() { _, _ = g.v.holders.put(ctx, p, g.key, g.best) }) // or it refuses
 		}
 	}
 	wait.Wait()
@@ -240,7 +237,6 @@ type putOperation struct {
 	v     *Values
 	key   string
 	val   []byte
-	rec   *recpb.Record
 	asked map[peer.ID]bool // used only by the caller's goroutine
 	wait  sync.WaitGroup
 
@@ -259,19 +255,17 @@ func (c *putOperation) send(ctx context.Context, peers []peer.ID) {
 	}
 }
 
-// put sends the record to p. If that fails it reads the record of p, to tell a refusal
-// from a dead peer.
+// put sends the record to p, and counts what it holds then.
 func (c *putOperation) put(ctx context.Context, p peer.ID) {
-	if c.v.holders.put(ctx, p, c.rec) == nil {
+	val, err := c.v.holders.put(ctx, p, c.key, c.val)
+	if err != nil || len(val) == 0 {
+		return
+	}
+	if bytes.Equal(val, c.val) {
 		c.count(1, 0)
 		return
 	}
-	val, err := c.v.fetch(ctx, p, c.key, c.val)
-	switch {
-	case err != nil || val == nil:
-		return
-	case bytes.Equal(val, c.val): // stored, but the answer was lost
-		c.count(1, 0)
+	if c.v.dht.Validator.Validate(c.key, val) != nil {
 		return
 	}
 	if ours, err := c.v.local.better(c.key, c.val, val); err != nil || ours {

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,9 +15,9 @@ import (
 )
 
 // ask sends one request. The error is that of a stream that was reset.
-func ask(t *testing.T, from, to *Net, q readRequest) (a readAnswer, err error) {
+func ask(t *testing.T, from, to *Net, q recordRequest) (a recordAnswer, err error) {
 	t.Helper()
-	c, err := wire.Dial(t.Context(), from.Host, to.Self(), readLimits(maxReadAnswer),
+	c, err := wire.Dial(t.Context(), from.Host, to.Self(), recordLimits,
 		to.Names.Record())
 	if err != nil {
 		t.Fatal(err)
@@ -32,26 +35,84 @@ func TestReadRecord(t *testing.T) {
 	mustPut(t, nets[0], key, "5", 1, 0)
 	for _, c := range []struct {
 		name string
-		q    readRequest
+		q    recordRequest
 		want string
 		same bool
 	}{
-		{"unknown", readRequest{Key: key}, "5", false},
-		{"known", readRequest{Key: key, Known: digest([]byte("5"))}, "", true},
-		{"another", readRequest{Key: key, Known: digest([]byte("4"))}, "5", false},
-		{"none", readRequest{Key: "/test/none"}, "", false},
-		{"none any more", readRequest{Key: "/test/none", Known: digest([]byte("5"))}, "", false},
+		{"unknown", recordRequest{Key: key}, "5", false},
+		{"known", recordRequest{Key: key, Known: digest([]byte("5"))}, "", true},
+		{"another", recordRequest{Key: key, Known: digest([]byte("4"))}, "5", false},
+		{"none", recordRequest{Key: "/test/none"}, "", false},
+		{"none any more", recordRequest{Key: "/test/none", Known: digest([]byte("5"))}, "", false},
 	} {
 		a, err := ask(t, nets[0], nets[1], c.q)
 		if err != nil || string(a.Record) != c.want || a.Same != c.same {
 			t.Errorf("%s: %q, %v, %v, want %q, %v", c.name, a.Record, a.Same, err, c.want, c.same)
 		}
 	}
-	for _, q := range []readRequest{{}, {Key: strings.Repeat("k", maxKey+1)},
-		{Key: key, Known: []byte("short")}, {Key: key, Known: make([]byte, 2*maxReadRequest)}} {
+	for _, q := range []recordRequest{{}, {Key: strings.Repeat("k", maxKey+1)},
+		{Key: key, Known: []byte("short")}, {Key: key, Known: make([]byte, 2*maxRecordMessage)}} {
 		if a, err := ask(t, nets[0], nets[1], q); err == nil {
 			t.Errorf("a request with a key of %d bytes and a digest of %d was answered: %v",
 				len(q.Key), len(q.Known), a)
+		}
+	}
+}
+
+// A record that comes with a request is held unless there is a better one, or it is refused.
+func TestPutRecord(t *testing.T) {
+	nets := mesh(t, 2)
+	const key = "/test/put"
+	for _, c := range []struct {
+		val, want string
+		same      bool
+	}{{"5", "", true}, {"5", "", true}, {"4", "5", false}, {"6", "", true}} {
+		a, err := ask(t, nets[0], nets[1], recordRequest{Key: key, Record: []byte(c.val)})
+		if err != nil || string(a.Record) != c.want || a.Same != c.same {
+			t.Errorf("put %s: %q, %v, %v, want %q, %v", c.val, a.Record, a.Same, err, c.want, c.same)
+		}
+	}
+	if a, err := ask(t, nets[0], nets[1],
+		recordRequest{Key: key, Record: []byte("no number")}); err == nil {
+		t.Errorf("an invalid record was answered: %v", a)
+	}
+}
+
+// A peer holds no record for which others are nearer.
+func TestPutRecordFar(t *testing.T) {
+	nets := mesh(t, 4)
+	near := nets[1].values.offered.store.(*nearRecords)
+	near.k = 1
+	refused := 0
+	for i := range 40 {
+		key := fmt.Sprintf("/test/far-%d", i)
+		a, err := ask(t, nets[0], nets[1], recordRequest{Key: key, Record: []byte("5")})
+		if err != nil || a.Record != nil || a.Same != near.near(key) {
+			t.Errorf("put %s: %v, %v, near: %v", key, a, err, near.near(key))
+		}
+		if !a.Same {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("no record was refused")
+	}
+}
+
+// Of several records that are put at once the best one is held, and whatever the order.
+func TestPutRecordAtOnce(t *testing.T) {
+	nets := mesh(t, 2)
+	for i := range 20 {
+		key := fmt.Sprintf("/test/at-once-%d", i)
+		var wait sync.WaitGroup
+		for n := range 8 {
+			wait.Go(func() {
+				_, _ = nets[1].values.offered.put(t.Context(), key, []byte(strconv.Itoa(n)))
+			})
+		}
+		wait.Wait()
+		if val, err := nets[1].values.local.get(t.Context(), key); string(val) != "7" || err != nil {
+			t.Fatalf("get() = %q, %v, want the best, 7", val, err)
 		}
 	}
 }
@@ -74,15 +135,15 @@ func TestReadRecordOld(t *testing.T) {
 	if err := holder.store.Put(t.Context(), dsKey(key), raw); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := ask(t, nets[0], nets[1], readRequest{Key: key}); err != nil || a.Record != nil {
+	if a, err := ask(t, nets[0], nets[1], recordRequest{Key: key}); err != nil || a.Record != nil {
 		t.Errorf("the answer is %q, %v for an invalid record, want none", a.Record, err)
 	}
 }
 
 func TestReadRecordRate(t *testing.T) {
 	nets := mesh(t, 2)
-	nets[1].values.reads.Allow(readRate, nets[0].Self(), time.Now().Add(time.Hour)) // used up
-	if _, err := ask(t, nets[0], nets[1], readRequest{Key: "/test/rate"}); err == nil {
+	nets[1].values.requests.Allow(recordRate, nets[0].Self(), time.Now().Add(time.Hour)) // used up
+	if _, err := ask(t, nets[0], nets[1], recordRequest{Key: "/test/rate"}); err == nil {
 		t.Error("a request beyond the rate was answered")
 	}
 	mustPut(t, nets[1], "/test/rate", "5", 1, 0)
@@ -93,11 +154,11 @@ func TestReadRecordRate(t *testing.T) {
 }
 
 // liar serves answers that no honest peer sends.
-func liar(t *testing.T, n *Net, a readAnswer) {
+func liar(t *testing.T, n *Net, a recordAnswer) {
 	t.Helper()
-	s := wire.Serve(n.Host, n.Names.Record(), readLimits(maxReadRequest), nil,
+	s := wire.Serve(n.Host, n.Names.Record(), recordLimits, nil,
 		func(_ context.Context, c *wire.Conn) error {
-			var q readRequest
+			var q recordRequest
 			return errors.Join(c.Recv(&q), c.Send(a))
 		})
 	t.Cleanup(s.Close)
@@ -108,17 +169,18 @@ func TestReadRecordInvalid(t *testing.T) {
 	nets := mesh(t, 4)
 	const key = "/test/lies"
 	for _, n := range nets[1:] {
-		liar(t, n, readAnswer{Record: []byte("no number")})
+		liar(t, n, recordAnswer{Record: []byte("no number")})
 	}
 	if got, err := nets[0].Values().Get(t.Context(), key); !errors.Is(err, ErrNotFound) {
 		t.Errorf("Get() = %q, %v, want ErrNotFound: all records were invalid", got, err)
 	}
-	liar(t, nets[1], readAnswer{Record: make([]byte, maxRecord+1)})
-	liar(t, nets[2], readAnswer{Same: true})
-	liar(t, nets[3], readAnswer{Same: true, Record: []byte("5")})
+	liar(t, nets[1], recordAnswer{Record: make([]byte, maxRecord+1)})
+	liar(t, nets[2], recordAnswer{Same: true})
+	liar(t, nets[3], recordAnswer{Same: true, Record: []byte("5")})
 	for _, n := range nets[1:] {
-		if val, err := nets[0].values.holders.read(t.Context(), n.Self(), key, nil); err == nil {
-			t.Errorf("read() = %d bytes for an answer that no honest peer sends", len(val))
+		if val, err := nets[0].values.holders.request(t.Context(), n.Self(),
+			recordRequest{Key: key}, nil); err == nil {
+			t.Errorf("request() = %d bytes for an answer that no honest peer sends", len(val))
 		}
 	}
 }
@@ -145,6 +207,14 @@ func TestReadRecordOlderVersion(t *testing.T) {
 		return err == nil && len(served) == 0
 	})
 	get(t.Context())
+	if held, err := holders.put(t.Context(), older, key, []byte("6")); err != nil ||
+		string(held) != "6" {
+		t.Errorf("put(6) = %q, %v, want 6", held, err)
+	}
+	if held, err := holders.put(t.Context(), older, key, []byte("5")); err != nil ||
+		string(held) != "6" {
+		t.Errorf("put(5) = %q, %v, want the better 6", held, err)
+	}
 	if after := nets[0].Traffic()[nets[0].Names.DHT()]; after.Sent <= before.Sent {
 		t.Error("the peer was not asked in the protocol of the DHT")
 	}
@@ -156,13 +226,14 @@ func TestReadRecordBytes(t *testing.T) {
 	const key = "/test/bytes"
 	mustPut(t, nets[0], key, "5", 1, 0)
 	before := nets[0].Traffic()
-	for range 10 {
+	for range 5 {
 		mustGet(t, nets[0], key, "5")
+		mustPut(t, nets[0], key, "5", 1, 0)
 	}
 	after := nets[0].Traffic()
 	record := nets[0].Names.Record()
 	if n := after[record].Received - before[record].Received; n == 0 || n > 10*100 {
-		t.Errorf("10 answers took %d bytes, want at most 100 each", n)
+		t.Errorf("10 answers of a few bytes took %d bytes, want at most 100 each", n)
 	}
 	dht := nets[0].Names.DHT()
 	if n := after[dht].Sent - before[dht].Sent; n > 2000 {
@@ -170,30 +241,30 @@ func TestReadRecordBytes(t *testing.T) {
 	}
 }
 
-func FuzzReadRequest(f *testing.F) {
-	add(f, readRequest{Key: "/test/a"})
-	add(f, readRequest{Key: "/test/a", Known: digest([]byte("5"))})
+func FuzzRecordRequest(f *testing.F) {
+	add(f, recordRequest{Key: "/test/a"})
+	add(f, recordRequest{Key: "/test/a", Known: digest([]byte("5"))})
+	add(f, recordRequest{Key: "/test/a", Record: []byte("5")})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var q readRequest
+		var q recordRequest
 		if wire.Unmarshal(b, &q) != nil || q.check() != nil {
 			return
 		}
-		if a, err := answerTo(q, []byte("5")).record([]byte("5")); len(q.Known) > 0 &&
-			(err != nil || string(a) != "5") {
-			t.Fatalf("the answer to %v means %q, %v", q, a, err)
+		if a := q.answer([]byte("5")); len(q.Record) > 0 && a.Same != (string(q.Record) == "5") {
+			t.Fatalf("the answer to %v is %v", q, a)
 		}
-		if len(q.Key) > maxKey {
-			t.Fatalf("a key of %d bytes", len(q.Key))
+		if len(q.Key) > maxKey || len(q.Record) > maxRecord {
+			t.Fatalf("a key of %d bytes, a record of %d", len(q.Key), len(q.Record))
 		}
 	})
 }
 
-func FuzzReadAnswer(f *testing.F) {
-	add(f, readAnswer{})
-	add(f, readAnswer{Same: true})
-	add(f, readAnswer{Record: []byte("5")})
+func FuzzRecordAnswer(f *testing.F) {
+	add(f, recordAnswer{})
+	add(f, recordAnswer{Same: true})
+	add(f, recordAnswer{Record: []byte("5")})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var a readAnswer
+		var a recordAnswer
 		if wire.Unmarshal(b, &a) != nil {
 			return
 		}
