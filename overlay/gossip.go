@@ -23,8 +23,8 @@ const (
 	// maxGossip bounds a message; beacons have some hundred bytes. Bytes.
 	maxGossip = 16 << 10
 	// maxMesh is to how many peers a message is forwarded (D_high of gossipsub). The library cuts
-	// a mesh of more than 12 down to 6 (D), so that in a small network everybody forwards each
-	// message to nearly everybody.
+	// a mesh of more than 12 down to 6 (D), so that in a small network all peers forward each
+	// message to nearly all others.
 	maxMesh = 7
 )
 
