@@ -33,8 +33,8 @@ const (
 	maxLookups = 1024
 )
 
-// holders finds the peers that hold a key and sends them requests one by one, in
-// the protocol of records or, if a peer does not serve that, in the DHT's own. It is safe for concurrent use.
+// holders finds the peers that hold a key and sends them requests one by one, in the protocol of
+// records or, if a peer does not serve that, in the DHT's own. It is safe for concurrent use.
 type holders struct {
 	host    host.Host
 	dht     *dht.IpfsDHT

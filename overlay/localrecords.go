@@ -27,8 +27,8 @@ const sweepInterval = time.Hour
 
 // localRecords are the records that this peer itself holds, in the form and under the
 // keys that kad-dht uses, so that it serves them to other peers. Writes are not
-// synchronized with those of kad-dht, of peers of earlier versions: at worst this holder has an old record until the
-// next renewal, as any holder may.
+// synchronized with those of kad-dht, which come from peers of earlier versions: at worst
+// this holder has an old record until the next renewal, as any holder may.
 type localRecords struct {
 	store     ds.Batching
 	validator record.Validator

@@ -69,7 +69,8 @@ func TestPutRecord(t *testing.T) {
 	}{{"5", "", true}, {"5", "", true}, {"4", "5", false}, {"6", "", true}} {
 		a, err := ask(t, nets[0], nets[1], recordRequest{Key: key, Record: []byte(c.val)})
 		if err != nil || string(a.Record) != c.want || a.Same != c.same {
-			t.Errorf("put %s: %q, %v, %v, want %q, %v", c.val, a.Record, a.Same, err, c.want, c.same)
+			t.Errorf("put %s: %q, %v, %v, want %q, %v", c.val, a.Record, a.Same, err, c.want,
+				c.same)
 		}
 	}
 	if a, err := ask(t, nets[0], nets[1],
@@ -111,7 +112,8 @@ func TestPutRecordAtOnce(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		if val, err := nets[1].values.local.get(t.Context(), key); string(val) != "7" || err != nil {
+		val, err := nets[1].values.local.get(t.Context(), key)
+		if err != nil || string(val) != "7" {
 			t.Fatalf("get() = %q, %v, want the best, 7", val, err)
 		}
 	}

@@ -234,7 +234,8 @@ func TestValuesClaimWithOneLookup(t *testing.T) {
 			if _, err := nets[0].Values().Get(ctx, key); !errors.Is(err, ErrNotFound) {
 				t.Errorf("Get() = %v, want ErrNotFound", err)
 			}
-			if acks, _, err := nets[0].Values().Put(ctx, key, []byte("1")); acks != 3 || err != nil {
+			acks, _, err := nets[0].Values().Put(ctx, key, []byte("1"))
+			if acks != 3 || err != nil {
 				t.Errorf("Put() = %d, %v, want 3 acks", acks, err)
 			}
 		})

@@ -341,8 +341,8 @@ func (w *resolver) Accepts(p netip.Prefix) (ok, moving bool, sealed []byte) {
 	return false, ours, sealed
 }
 
-// foreignFor is how long a subnet that is another peer's by the DHT counts as that without being
-// asked about again because URLs come for it: each peer that has not heard of a handover sends some.
+// foreignFor is how long the DHT is not asked again because URLs come for a subnet of which it has
+// named another owner: each peer that has not heard of a handover sends some.
 const foreignFor = 30 * time.Second
 
 // foreignUntil returns until when a subnet counts as another peer's; zero: it does not.
