@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
 	kb "github.com/libp2p/go-libp2p-kbucket"
 	record "github.com/libp2p/go-libp2p-record"
+	recpb "github.com/libp2p/go-libp2p-record/pb"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -24,6 +26,9 @@ import (
 // maxAnswer bounds an answer in the DHT's protocol: a record and the addresses
 // of closer peers. Bytes.
 const maxAnswer = 1 << 20
+
+// errSilent means that a peer did not answer in time.
+var errSilent = errors.New("overlay: no answer in time")
 
 const (
 	// lookupFor is how long the result of a lookup is used again: a claim reads its key and then
@@ -130,19 +135,25 @@ func (r *holders) put(ctx context.Context, p peer.ID, key string, val []byte) ([
 }
 
 // get asks p for its record of key; nil without an error means that it has
-// none. known is the record that this peer has, or nil. Others are not validated.
+// none, errSilent that it did not answer in time. known is the record that this peer has, or nil.
+// Others are not validated.
 func (r *holders) get(ctx context.Context, p peer.ID, key string, known []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	held, served, err := r.exchange(ctx, p, recordRequest{Key: key, Known: digest(known)}, known)
-	if served || err != nil {
-		return held, err
+	if err == nil && !served {
+		var rec *recpb.Record
+		rec, _, err = r.msg.GetValue(ctx, p, key)
+		held = rec.GetValue()
 	}
-	rec, _, err := r.msg.GetValue(ctx, p, key)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		return held, nil
 	}
-	return rec.GetValue(), nil
+	var late interface{ Timeout() bool }
+	if ctx.Err() != nil || errors.As(err, &late) && late.Timeout() {
+		err = fmt.Errorf("%w: %w", errSilent, err)
+	}
+	return nil, err
 }
 
 // exchange sends a request to p. It reports whether p has served it, and fails if the DHT's

@@ -187,6 +187,31 @@ func TestReadRecordInvalid(t *testing.T) {
 	}
 }
 
+// That a record is missing is not known while a member is silent that may hold it, and known when
+// that has failed.
+func TestReadRecordSilent(t *testing.T) {
+	nets := mesh(t, 4)
+	silent := wire.Serve(nets[1].Host, nets[1].Names.Record(), recordLimits, nil,
+		func(ctx context.Context, _ *wire.Conn) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	defer silent.Close()
+	if got, err := nets[0].Values().Get(t.Context(), "/test/silent"); err == nil ||
+		errors.Is(err, ErrNotFound) {
+		t.Errorf("Get() = %q, %v although a member was silent, want another error", got, err)
+	}
+	mustPut(t, nets[2], "/test/there", "5", 2, 0)
+	mustGet(t, nets[0], "/test/there", "5")
+	if err := nets[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	nets[0].values.holders.forget()
+	if got, err := nets[0].Values().Get(t.Context(), "/test/silent"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Get() = %q, %v when the member has ended, want ErrNotFound", got, err)
+	}
+}
+
 // A peer of the version before is asked in the protocol of the DHT, also when it is not known yet
 // that it does not serve the new one.
 func TestReadRecordOlderVersion(t *testing.T) {

@@ -94,8 +94,8 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 
 // Get returns the best value under key among this peer's own record and the first
 // few answers, or ErrNotFound. A peer that is alone has its own records. On a timeout
-// without a value the error is the timeout, because it is not known then that no peer
-// holds one.
+// without a value, also of one of the members that a lookup has found, the error is the
+// timeout, because it is not known then that no peer holds one.
 func (v *Values) Get(ctx context.Context, key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -108,6 +108,9 @@ func (v *Values) Get(ctx context.Context, key string) ([]byte, error) {
 	switch {
 	case g.best == nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("overlay: get %s: %w", key, context.Cause(ctx))
+	case g.best == nil && g.silent > 0:
+		return nil, fmt.Errorf("overlay: get %s: %d record holders were silent: %w", key,
+			g.silent, context.DeadlineExceeded)
 	case g.best == nil:
 		return nil, fmt.Errorf("%w: %s", ErrNotFound, key)
 	case held == nil || bytes.Equal(g.best, held):
@@ -129,6 +132,7 @@ type getOperation struct {
 	best    []byte             // so far, held included
 	answers map[peer.ID][]byte // valid records of peers; nil: the peer has none
 	records int                // of answers that are not nil
+	silent  int                // how many of the peers asked last did not answer in time
 }
 
 // run asks other peers until enoughAnswers have sent a record: first the nearest members that are
@@ -162,6 +166,7 @@ func (g *getOperation) ask(ctx context.Context, peers []peer.ID, n int) {
 	defer cancel()
 	came := make(chan answer, len(peers))
 	running := 0
+	g.silent = 0
 	for {
 		for ; n > 0 && len(peers) > 0; peers = peers[1:] {
 			p := peers[0]
@@ -179,8 +184,11 @@ func (g *getOperation) ask(ctx context.Context, peers []peer.ID, n int) {
 		}
 		a := <-came
 		running--
-		if a.err == nil {
+		switch {
+		case a.err == nil:
 			g.take(a.from, a.val)
+		case errors.Is(a.err, errSilent):
+			g.silent++
 		}
 		if a.val == nil {
 			n += 2
