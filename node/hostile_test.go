@@ -49,6 +49,10 @@ func seedMessages(t *testing.T, n overlay.Names, id protocol.ID) (bodies [][]byt
 			fields{1: sealed, 3: true}, fields{4: fields{1: "peer"}}, fields{1: 1},
 			fields{1: at, 2: []any{fields{1: sealed, 2: 100}}, 3: []any{fields{1: "p", 2: 5}}},
 		},
+		n.Record(): {
+			fields{1: "/peerd-home/a.example", 2: sealed[:16]},
+			fields{1: "/peerd-home/a.example", 3: sealed},
+		},
 		n.Heartbeat(): {fields{1: sealed, 2: sealed, 3: []any{fields{1: "p", 2: 5}}}},
 		n.Nearest():   {fields{1: fields{1: at, 2: 1, 3: 1.0}, 2: 8}},
 		n.Batch(): {fields{1: []any{fields{1: "a.example", 2: subnet, 3: subnet[:4],

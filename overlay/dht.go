@@ -41,7 +41,7 @@ const (
 func newDHT(
 	ctx context.Context, h host.Host, cfg Config, n Names, store ds.Batching, by *signers,
 	boot func() []peer.AddrInfo,
-) (*dht.IpfsDHT, error) {
+) (*dht.IpfsDHT, *nearRecords, error) {
 	validators := make(record.NamespacedValidator, len(cfg.Validators))
 	maps.Copy(validators, cfg.Validators)
 	near := &nearRecords{Batching: store, self: h.ID(), k: numHolders, signers: by}
@@ -60,10 +60,10 @@ func newDHT(
 		dht.RoutingTablePeerDiversityFilter(newDiverse(h)),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("overlay: start DHT: %w", err)
+		return nil, nil, fmt.Errorf("overlay: start DHT: %w", err)
 	}
 	near.table.Store(d.RoutingTable())
-	return d, nil
+	return d, near, nil
 }
 
 // runPrune removes dead peers from the routing table until ctx ends. Connected peers are

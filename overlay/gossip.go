@@ -22,6 +22,10 @@ const (
 	gossipQueue = 512
 	// maxGossip bounds a message; beacons have some hundred bytes. Bytes.
 	maxGossip = 16 << 10
+	// maxMesh is to how many peers a message is forwarded (D_high of gossipsub). The library cuts
+	// a mesh of more than 12 down to 6 (D), so that in a small network all peers forward each
+	// message to nearly all others.
+	maxMesh = 7
 )
 
 // newGossip starts gossipsub under the network's own protocol identifier. It
@@ -33,7 +37,10 @@ const (
 func newGossip(
 	ctx context.Context, h host.Host, n Names, libLog *slog.Logger,
 ) (*pubsub.PubSub, error) {
+	params := pubsub.DefaultGossipSubParams()
+	params.Dhi = maxMesh
 	ps, err := pubsub.NewGossipSub(ctx, h,
+		pubsub.WithGossipSubParams(params),
 		pubsub.WithGossipSubProtocols([]protocol.ID{n.Gossip()}, gossipFeatures),
 		pubsub.WithMessageSignaturePolicy(pubsub.StrictNoSign),
 		pubsub.WithNoAuthor(),

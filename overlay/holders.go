@@ -2,35 +2,65 @@ package overlay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
 	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
 	kb "github.com/libp2p/go-libp2p-kbucket"
+	record "github.com/libp2p/go-libp2p-record"
 	recpb "github.com/libp2p/go-libp2p-record/pb"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-msgio/pbio"
+
+	"peerd/internal/lru"
+	"peerd/overlay/wire"
 )
 
 // maxAnswer bounds an answer in the DHT's protocol: a record and the addresses
 // of closer peers. Bytes.
 const maxAnswer = 1 << 20
 
-// holders finds the peers that hold a key and sends them requests one by one, in
-// the DHT's own protocol.
+// errSilent means that a peer did not answer in time.
+var errSilent = errors.New("overlay: no answer in time")
+
+const (
+	// lookupFor is how long the result of a lookup is used again: a claim reads its key and then
+	// writes it. Members that connect in this time are known without a lookup.
+	lookupFor = 10 * time.Second
+	// maxLookups is how many results are remembered.
+	maxLookups = 1024
+)
+
+// holders finds the peers that hold a key and sends them requests one by one, in the protocol of
+// records or, if a peer does not serve that, in the DHT's own. It is safe for concurrent use.
 type holders struct {
-	host  host.Host
-	dht   *dht.IpfsDHT
-	proto protocol.ID
-	msg   *pb.ProtocolMessenger
+	host    host.Host
+	dht     *dht.IpfsDHT
+	proto   protocol.ID
+	records protocol.ID
+	msg     *pb.ProtocolMessenger
+
+	mu      sync.Mutex // never held during I/O
+	lookups *lru.Simple[string, lookupResult]
+	all     lookupResult // of the last lookup that found fewer than numHolders: all members
+}
+
+// lookupResult is what a complete lookup has found.
+type lookupResult struct {
+	peers []peer.ID
+	at    time.Time
 }
 
 func newHolders(h host.Host, d *dht.IpfsDHT, n Names) *holders {
-	r := &holders{host: h, dht: d, proto: n.DHT()}
+	r := &holders{host: h, dht: d, proto: n.DHT(), records: n.Record(),
+		lookups: lru.NewSimple[string, lookupResult](maxLookups, nil)}
 	// The constructor fails only on bad options, and there are none.
 	r.msg, _ = pb.NewProtocolMessenger(sender{host: h, proto: r.proto})
 	return r
@@ -56,31 +86,95 @@ func (r *holders) known(key string) []peer.ID {
 	return append(near, more[:min(len(more), numHolders-len(near))]...)
 }
 
-// lookup finds the members nearest to key by a DHT lookup. At the end of ctx it returns
-// those found so far.
+// lookup returns the members nearest to key by a DHT lookup that began at most lookupFor ago. At
+// the end of ctx it returns those found so far.
 func (r *holders) lookup(ctx context.Context, key string) []peer.ID {
-	found, _ := r.dht.GetClosestPeers(ctx, key) // fails on an empty table or a timeout
-	return slices.DeleteFunc(found, func(p peer.ID) bool { return p == r.host.ID() })
+	now := time.Now()
+	if found, ok := r.remembered(key, now); ok {
+		return found
+	}
+	found, err := r.dht.GetClosestPeers(ctx, key) // fails on an empty table or a timeout
+	found = slices.DeleteFunc(found, func(p peer.ID) bool { return p == r.host.ID() })
+	if err != nil || len(found) == 0 {
+		return found
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l := (lookupResult{found, now}); len(found) < numHolders {
+		r.all = l
+	} else {
+		r.lookups.Add(key, l)
+	}
+	return found
 }
 
-// put asks p to hold a record. An error does not say why: p may be dead or hold a
-// better record.
-func (r *holders) put(ctx context.Context, p peer.ID, rec *recpb.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+// remembered returns the result of an earlier lookup that is still used. Read only.
+func (r *holders) remembered(key string, now time.Time) ([]peer.ID, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l, ok := r.lookups.Get(key)
+	if !ok || l.at.Before(r.all.at) {
+		l = r.all
+	}
+	return l.peers, now.Sub(l.at) < lookupFor
+}
+
+// put asks p to hold a record, and returns the one that it holds then; nil without an error means
+// that it has none. If that is another one, it is not validated.
+func (r *holders) put(ctx context.Context, p peer.ID, key string, val []byte) ([]byte, error) {
+	try, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return r.msg.PutValue(ctx, p, rec)
+	held, served, err := r.exchange(try, p, recordRequest{Key: key, Record: val}, val)
+	if served || err != nil {
+		return held, err
+	}
+	if r.msg.PutValue(try, p, record.MakePutRecord(key, val)) == nil {
+		return val, nil
+	}
+	return r.get(ctx, p, key, val) // to tell a refusal from a dead peer
 }
 
 // get asks p for its record of key; nil without an error means that it has
-// none. The value is not validated.
-func (r *holders) get(ctx context.Context, p peer.ID, key string) ([]byte, error) {
+// none, errSilent that it did not answer in time. known is the record that this peer has, or nil.
+// Others are not validated.
+func (r *holders) get(ctx context.Context, p peer.ID, key string, known []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	rec, _, err := r.msg.GetValue(ctx, p, key)
-	if err != nil {
-		return nil, err
+	held, served, err := r.exchange(ctx, p, recordRequest{Key: key, Known: digest(known)}, known)
+	if err == nil && !served {
+		var rec *recpb.Record
+		rec, _, err = r.msg.GetValue(ctx, p, key)
+		held = rec.GetValue()
 	}
-	return rec.GetValue(), nil
+	if err == nil {
+		return held, nil
+	}
+	var late interface{ Timeout() bool }
+	if ctx.Err() != nil || errors.As(err, &late) && late.Timeout() {
+		err = fmt.Errorf("%w: %w", errSilent, err)
+	}
+	return nil, err
+}
+
+// exchange sends a request to p. It reports whether p has served it, and fails if the DHT's
+// protocol need not be tried.
+func (r *holders) exchange(
+	ctx context.Context, p peer.ID, q recordRequest, known []byte,
+) (held []byte, served bool, err error) {
+	if !wire.Connected(r.host, p) { // only then it is known which protocols p serves
+		if err := r.host.Connect(ctx, peer.AddrInfo{ID: p}); err != nil {
+			return nil, false, fmt.Errorf("overlay: connect to a record holder: %w", err)
+		}
+	}
+	protos, err := r.host.Peerstore().SupportsProtocols(p, r.records)
+	if err != nil || len(protos) == 0 || len(q.Record) > maxRecord {
+		return nil, false, nil //nolint:nilerr // it is asked over the DHT
+	}
+	held, err = r.request(ctx, p, q, known)
+	if err != nil && ctx.Err() == nil {
+		return nil, false, nil // it refuses, or has changed its version
+	}
+	return held, err == nil, err
 }
 
 // sender speaks the DHT's protocol with one stream per request. The DHT's own sender

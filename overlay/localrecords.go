@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
+	"sync"
 	"time"
 
 	ds "github.com/ipfs/go-datastore"
@@ -25,13 +27,14 @@ const sweepInterval = time.Hour
 
 // localRecords are the records that this peer itself holds, in the form and under the
 // keys that kad-dht uses, so that it serves them to other peers. Writes are not
-// synchronized with those of kad-dht: at worst this holder has an old record until the
-// next renewal, as any holder may.
+// synchronized with those of kad-dht, which come from peers of earlier versions: at worst
+// this holder has an old record until the next renewal, as any holder may.
 type localRecords struct {
 	store     ds.Batching
 	validator record.Validator
 	age       time.Duration
-	signers   *signers // counted again at each sweep
+	signers   *signers        // counted again at each sweep
+	puts      *[64]sync.Mutex // by key, so that of two puts at once the better record stays
 }
 
 // dsKey is where kad-dht keeps the record of a key.
@@ -41,6 +44,22 @@ func dsKey(key string) ds.Key {
 
 // get returns the valid value held under key, or nil.
 func (l *localRecords) get(ctx context.Context, key string) ([]byte, error) {
+	rec, err := l.load(ctx, key)
+	return rec.GetValue(), err
+}
+
+// served returns what other peers are told of key: the valid value if it was renewed in the last
+// age, or nil.
+func (l *localRecords) served(ctx context.Context, key string, now time.Time) ([]byte, error) {
+	rec, err := l.load(ctx, key)
+	if err != nil || rec == nil || l.outdated(rec, now) {
+		return nil, err
+	}
+	return rec.GetValue(), nil
+}
+
+// load returns the record held under key if its value is valid, or nil.
+func (l *localRecords) load(ctx context.Context, key string) (*recpb.Record, error) {
 	raw, err := l.store.Get(ctx, dsKey(key))
 	if errors.Is(err, ds.ErrNotFound) {
 		return nil, nil
@@ -48,18 +67,27 @@ func (l *localRecords) get(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("overlay: read record: %w", err)
 	}
-	var rec recpb.Record
-	valid := proto.Unmarshal(raw, &rec) == nil && string(rec.GetKey()) == key &&
+	rec := &recpb.Record{}
+	valid := proto.Unmarshal(raw, rec) == nil && string(rec.GetKey()) == key &&
 		l.validator.Validate(key, rec.GetValue()) == nil
 	if !valid {
 		return nil, nil
 	}
-	return rec.GetValue(), nil
+	return rec, nil
+}
+
+// outdated reports whether a record was not renewed for too long.
+func (l *localRecords) outdated(rec *recpb.Record, now time.Time) bool {
+	received, err := time.Parse(time.RFC3339Nano, rec.GetTimeReceived())
+	return err != nil || now.Sub(received) > l.age
 }
 
 // put stores val unless the record held is better, and reports whether val is held
 // now. Storing the same value again renews its age.
 func (l *localRecords) put(ctx context.Context, key string, val []byte) (bool, error) {
+	mu := &l.puts[crc32.ChecksumIEEE([]byte(key))%uint32(len(l.puts))]
+	mu.Lock()
+	defer mu.Unlock()
 	held, err := l.get(ctx, key)
 	if err != nil {
 		return false, err
@@ -144,7 +172,6 @@ func (l *localRecords) stale(e query.Entry, now time.Time) (*recpb.Record, bool)
 	if proto.Unmarshal(e.Value, rec) != nil || dsKey(string(rec.GetKey())).String() != e.Key {
 		return nil, false
 	}
-	received, err := time.Parse(time.RFC3339Nano, rec.GetTimeReceived())
-	return rec, err != nil || now.Sub(received) > l.age ||
+	return rec, l.outdated(rec, now) ||
 		l.validator.Validate(string(rec.GetKey()), rec.GetValue()) != nil
 }

@@ -96,15 +96,17 @@ func (n *Net) build(ctx context.Context) (err error) {
 		n.Host = n.members
 	}
 	by := newSigners(n.cfg.Validators, n.Host.Peerstore())
-	n.DHT, err = newDHT(ctx, n.Host, n.cfg, n.Names, n.cfg.Datastore, by, n.bootstrap)
+	d, near, err := newDHT(ctx, n.Host, n.cfg, n.Names, n.cfg.Datastore, by, n.bootstrap)
 	if err != nil {
 		return err
 	}
+	n.DHT = d
 	libLog := slog.New(libraryHandler{n.log.Handler()})
 	if n.PubSub, err = newGossip(ctx, n.Host, n.Names, libLog); err != nil {
 		return err
 	}
-	n.values = newValues(n.Host, n.DHT, n.Names, n.cfg, by)
+	n.values = newValues(n.Host, d, n.Names, near)
+	n.Handle(n.Names.Record(), recordLimits, n.values.serve)
 	return n.startNAT()
 }
 

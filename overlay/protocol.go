@@ -53,8 +53,8 @@ func (n Names) Prefix() protocol.ID { return protocol.ID("/peerd/" + n.network) 
 // Protocols returns all protocols that peers serve on streams.
 func (n Names) Protocols() []protocol.ID {
 	return []protocol.ID{
-		n.DHT(), n.Gossip(), n.Coords(), n.HostTransfer(), n.Nearest(), n.Batch(), n.Estimate(),
-		n.Handover(), n.Heartbeat(), n.Witness(), n.Replica(), n.Copies(), n.Join(),
+		n.DHT(), n.Record(), n.Gossip(), n.Coords(), n.HostTransfer(), n.Nearest(), n.Batch(),
+		n.Estimate(), n.Handover(), n.Heartbeat(), n.Witness(), n.Replica(), n.Copies(), n.Join(),
 		n.Membership(), n.Search(), n.Trace(), n.Feed(), n.Mirror(),
 	}
 }
@@ -74,6 +74,10 @@ func (n Names) DHT() protocol.ID { return n.Prefix() + dhtSuffix }
 
 // dhtSuffix is what kad-dht appends to its prefix.
 const dhtSuffix = "/kad/1.0.0"
+
+// Record returns the protocol that reads a record from a peer that may hold it (Values). A member
+// that does not serve it is asked over DHT.
+func (n Names) Record() protocol.ID { return n.Prefix() + "/record/1.0.0" }
 
 // Gossip returns the protocol of gossipsub.
 func (n Names) Gossip() protocol.ID { return n.Prefix() + "/meshsub/1.2.0" }

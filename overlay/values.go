@@ -9,11 +9,11 @@ import (
 	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
-	record "github.com/libp2p/go-libp2p-record"
-	recpb "github.com/libp2p/go-libp2p-record/pb"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/routing"
+
+	"peerd/overlay/wire"
 )
 
 var (
@@ -29,25 +29,27 @@ const (
 	// enoughAnswers is how many answers end a read. With one, the read would rely on a single
 	// record holder, which may lag.
 	enoughAnswers = 3
-	// nearTimeout is how long a read waits for the nearest record holders that are known, before
-	// it looks for others. It is more than two round trips around the world.
+	// nearTimeout is how long a read waits for the nearest members that are known, before it looks
+	// for others. It is more than two round trips around the world.
 	nearTimeout = time.Second
 )
 
 // Values reads and writes records of the DHT. It is safe for concurrent use.
 type Values struct {
-	dht     *dht.IpfsDHT
-	holders *holders
-	local   *localRecords
+	dht      *dht.IpfsDHT
+	holders  *holders
+	local    *localRecords
+	offered  *localRecords // the same; puts what other peers send, within limits
+	requests wire.Limiter  // of other peers
 }
 
-func newValues(h host.Host, d *dht.IpfsDHT, n Names, cfg Config, by *signers) *Values {
-	return &Values{
-		dht:     d,
-		holders: newHolders(h, d, n),
-		local: &localRecords{store: cfg.Datastore, validator: d.Validator, age: recordAge,
-			signers: by},
-	}
+// newValues returns the records of a DHT that stores them in near.
+func newValues(h host.Host, d *dht.IpfsDHT, n Names, near *nearRecords) *Values {
+	local := &localRecords{store: near.Batching, validator: d.Validator, age: recordAge,
+		signers: near.signers, puts: &[64]sync.Mutex{}}
+	offered := *local
+	offered.store = near
+	return &Values{dht: d, holders: newHolders(h, d, n), local: local, offered: &offered}
 }
 
 // Put stores val under key, at this peer and at the peers nearest to the key. acks is
@@ -74,8 +76,7 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 	if len(known) == 0 {
 		return 0, 0, nil
 	}
-	c := &putOperation{v: v, key: key, val: val, rec: record.MakePutRecord(key, val),
-		asked: make(map[peer.ID]bool)}
+	c := &putOperation{v: v, key: key, val: val, asked: make(map[peer.ID]bool)}
 	c.send(ctx, known) // these need not wait for the lookup
 	look, cancel := context.WithTimeout(ctx, lookupTimeout)
 	c.send(ctx, v.holders.lookup(look, key))
@@ -93,8 +94,8 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 
 // Get returns the best value under key among this peer's own record and the first
 // few answers, or ErrNotFound. A peer that is alone has its own records. On a timeout
-// without a value the error is the timeout, because it is not known then that no peer
-// holds one.
+// without a value, also of one of the members that a lookup has found, the error is the
+// timeout, because it is not known then that no peer holds one.
 func (v *Values) Get(ctx context.Context, key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -102,85 +103,141 @@ func (v *Values) Get(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	best, err := v.search(ctx, key)
+	g := &getOperation{v: v, key: key, held: held, best: held, answers: map[peer.ID][]byte{}}
+	g.run(ctx)
 	switch {
-	case best == nil && held == nil:
-		if err == nil {
-			err = fmt.Errorf("%w: %s", ErrNotFound, key)
-		}
-		return nil, err
-	case best == nil || bytes.Equal(best, held):
-		if best == nil {
-			best = held
-		}
-		return best, nil
-	case held == nil:
-		return best, nil
+	case g.best == nil && ctx.Err() != nil:
+		return nil, fmt.Errorf("overlay: get %s: %w", key, context.Cause(ctx))
+	case g.best == nil && g.silent > 0:
+		return nil, fmt.Errorf("overlay: get %s: %d record holders were silent: %w", key,
+			g.silent, context.DeadlineExceeded)
+	case g.best == nil:
+		return nil, fmt.Errorf("%w: %s", ErrNotFound, key)
+	case held == nil || bytes.Equal(g.best, held):
+		return g.best, nil
 	}
-	// kad-dht does not update the reader's own record, which it serves to others.
-	if stored, err := v.local.put(ctx, key, best); err != nil || stored {
-		return best, err
+	// What this peer holds it serves to others.
+	if stored, err := v.local.put(ctx, key, g.best); err != nil || stored {
+		return g.best, err
 	}
 	return held, nil
 }
 
-// search asks other peers. If nothing is found it returns nil without an error.
-func (v *Values) search(ctx context.Context, key string) ([]byte, error) {
-	known := v.holders.known(key)
-	if v.dht.RoutingTable().Size() == 0 { // just joined: no peer to begin a lookup with
-		best, _ := v.ask(ctx, known, key)
-		return best, nil
-	}
-	// A lookup asks about seven peers until three have answered, and each sends addresses too.
-	if len(known) >= enoughAnswers {
-		near, cancel := context.WithTimeout(ctx, nearTimeout)
-		best, answers := v.ask(near, known[:enoughAnswers], key)
-		cancel()
-		if answers == enoughAnswers {
-			return best, nil
-		}
-	}
-	// libp2p counts the answers after the first.
-	found, err := v.dht.SearchValue(ctx, key, dht.Quorum(enoughAnswers-1))
-	if err != nil {
-		return nil, fmt.Errorf("overlay: get %s: %w", key, err)
-	}
-	var best []byte
-	for val := range found { // each is better than the last
-		best = val
-	}
-	if best == nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("overlay: get %s: %w", key, context.Cause(ctx))
-	}
-	return best, nil
+// getOperation is one running Get. Only the caller's goroutine uses it.
+type getOperation struct {
+	v    *Values
+	key  string
+	held []byte // this peer's own record; nil: none
+
+	best    []byte             // so far, held included
+	answers map[peer.ID][]byte // valid records of peers; nil: the peer has none
+	records int                // of answers that are not nil
+	silent  int                // how many of the peers asked last did not answer in time
 }
 
-// ask asks peers for their records, all at once and without a lookup. It returns the best valid
-// record, and how many peers have sent one.
-func (v *Values) ask(ctx context.Context, peers []peer.ID, key string) ([]byte, int) {
-	var mu sync.Mutex
-	var best []byte
-	answers := 0
+// run asks other peers until enoughAnswers have sent a record: first the nearest members that are
+// known, then those that a lookup finds.
+func (g *getOperation) run(ctx context.Context) {
+	known := g.v.holders.known(g.key)
+	near, cancel := context.WithTimeout(ctx, nearTimeout)
+	g.ask(near, known, enoughAnswers)
+	cancel()
+	if g.records >= enoughAnswers || g.v.dht.RoutingTable().Size() == 0 {
+		return // with an empty table there is no peer to begin a lookup with
+	}
+	found := g.v.holders.lookup(ctx, g.key)
+	g.ask(ctx, found, numHolders)
+	if g.records < enoughAnswers {
+		g.mend(ctx, found)
+	}
+}
+
+// ask asks those of peers that have not answered yet for their records, until enoughAnswers have
+// sent one. It begins with the first n, and asks two more for each that has none.
+func (g *getOperation) ask(ctx context.Context, peers []peer.ID, n int) {
+	type answer struct {
+		from peer.ID
+		val  []byte
+		err  error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer cancel()
+	came := make(chan answer, len(peers))
+	running := 0
+	g.silent = 0
+	for {
+		for ; n > 0 && len(peers) > 0; peers = peers[1:] {
+			p := peers[0]
+			if _, ok := g.answers[p]; ok {
+				continue
+			}
+			n, running = n-1, running+1
+			wait.Go(func() {
+				val, err := g.v.fetch(ctx, p, g.key, g.held)
+				came <- answer{p, val, err}
+			})
+		}
+		if running == 0 || g.records >= enoughAnswers {
+			return
+		}
+		a := <-came
+		running--
+		switch {
+		case a.err == nil:
+			g.take(a.from, a.val)
+		case errors.Is(a.err, errSilent):
+			g.silent++
+		}
+		if a.val == nil {
+			n += 2
+		}
+	}
+}
+
+// fetch returns the valid record that p holds; nil without an error means that it has none.
+// held is the record of this peer.
+func (v *Values) fetch(ctx context.Context, p peer.ID, key string, held []byte) ([]byte, error) {
+	val, err := v.holders.get(ctx, p, key, held)
+	if err != nil || len(val) == 0 {
+		return nil, err
+	}
+	if !bytes.Equal(val, held) {
+		if err := v.dht.Validator.Validate(key, val); err != nil {
+			return nil, fmt.Errorf("overlay: record for %s from %v: %w", key, p, err)
+		}
+	}
+	return val, nil
+}
+
+// take takes in the answer of a peer.
+func (g *getOperation) take(from peer.ID, val []byte) {
+	g.answers[from] = val
+	if val == nil {
+		return
+	}
+	g.records++
+	if g.best != nil {
+		if keep, err := g.v.local.better(g.key, g.best, val); err != nil || keep {
+			return
+		}
+	}
+	g.best = val
+}
+
+// mend sends the best record to those of peers that have answered without it.
+func (g *getOperation) mend(ctx context.Context, peers []peer.ID) {
+	if g.best == nil {
+		return
+	}
 	var wait sync.WaitGroup
 	for _, p := range peers {
-		wait.Go(func() {
-			val, err := v.holders.get(ctx, p, key)
-			if err != nil || len(val) == 0 || v.dht.Validator.Validate(key, val) != nil {
-				return
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			answers++
-			if best != nil {
-				if keep, err := v.local.better(key, best, val); err != nil || keep {
-					return
-				}
-			}
-			best = val
-		})
+		if val, ok := g.answers[p]; ok && !bytes.Equal(val, g.best) {
+			wait.Go(func() { _, _ = g.v.holders.put(ctx, p, g.key, g.best) }) // or it refuses
+		}
 	}
 	wait.Wait()
-	return best, answers
 }
 
 // putOperation is one running Put.
@@ -188,7 +245,6 @@ type putOperation struct {
 	v     *Values
 	key   string
 	val   []byte
-	rec   *recpb.Record
 	asked map[peer.ID]bool // used only by the caller's goroutine
 	wait  sync.WaitGroup
 
@@ -207,19 +263,17 @@ func (c *putOperation) send(ctx context.Context, peers []peer.ID) {
 	}
 }
 
-// put sends the record to p. If that fails it reads the record of p, to tell a refusal
-// from a dead peer.
+// put sends the record to p, and counts what it holds then.
 func (c *putOperation) put(ctx context.Context, p peer.ID) {
-	if c.v.holders.put(ctx, p, c.rec) == nil {
+	val, err := c.v.holders.put(ctx, p, c.key, c.val)
+	if err != nil || len(val) == 0 {
+		return
+	}
+	if bytes.Equal(val, c.val) {
 		c.count(1, 0)
 		return
 	}
-	val, err := c.v.holders.get(ctx, p, c.key)
-	switch {
-	case err != nil || len(val) == 0 || c.v.dht.Validator.Validate(c.key, val) != nil:
-		return
-	case bytes.Equal(val, c.val): // stored, but the answer was lost
-		c.count(1, 0)
+	if c.v.dht.Validator.Validate(c.key, val) != nil {
 		return
 	}
 	if ours, err := c.v.local.better(c.key, c.val, val); err != nil || ours {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/routing"
 )
 
@@ -154,6 +155,14 @@ func TestValuesConcurrentClaims(t *testing.T) {
 	}
 }
 
+// forget makes the next lookup ask others.
+func (r *holders) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lookups.Purge()
+	r.all = lookupResult{}
+}
+
 // lookups counts the requests of lookups that f causes.
 func lookups(t *testing.T, f func(ctx context.Context)) int {
 	t.Helper()
@@ -170,11 +179,19 @@ func lookups(t *testing.T, f func(ctx context.Context)) int {
 	return n
 }
 
+func drop(t *testing.T, n *Net, key string) {
+	t.Helper()
+	if err := n.cfg.Datastore.Delete(t.Context(), dsKey(key)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestValuesReadWithoutLookup(t *testing.T) {
 	nets := mesh(t, 6)
 	const key = "/test/near"
 	reader := nets[0]
 	get := func(want string) int {
+		reader.values.holders.forget()
 		return lookups(t, func(ctx context.Context) {
 			got, err := reader.Values().Get(ctx, key)
 			if string(got) != want || want != "" && err != nil {
@@ -183,23 +200,72 @@ func TestValuesReadWithoutLookup(t *testing.T) {
 		})
 	}
 	if get("") == 0 {
-		t.Error("no lookup was made for a record that the nearest holders do not have")
+		t.Error("no lookup was made for a record that no known member has")
 	}
 	mustPut(t, nets[1], key, "5", 5, 0)
 	if n := get("5"); n != 0 {
 		t.Errorf("a lookup sent %d requests, want none: the nearest holders have the record", n)
 	}
-	near := reader.values.holders.known(key)[0]
-	for _, n := range nets {
-		if n.Self() != near && n != reader {
-			continue
+	drop(t, reader, key)
+	known := reader.values.holders.known(key)
+	for i, want := range []bool{false, false, true} {
+		for _, n := range nets {
+			if n.Self() == known[i] {
+				drop(t, n, key)
+			}
 		}
-		if err := n.cfg.Datastore.Delete(t.Context(), dsKey(key)); err != nil {
-			t.Fatal(err)
+		if n := get("5"); (n > 0) != want {
+			t.Errorf("%d of 5 members have no record: a lookup sent %d requests, want some: %v",
+				i+1, n, want)
 		}
 	}
-	if get("5") == 0 {
-		t.Error("no lookup was made although one of the nearest holders has no record")
+	for _, n := range nets[1:] {
+		if held, err := n.values.local.get(t.Context(), key); err != nil || string(held) != "5" {
+			t.Errorf("a member has %q, %v after a read with a lookup, want the record", held, err)
+		}
+	}
+}
+
+// A claim reads a key and writes it.
+func TestValuesClaimWithOneLookup(t *testing.T) {
+	nets := mesh(t, 4)
+	claim := func(key string) int {
+		return lookups(t, func(ctx context.Context) {
+			if _, err := nets[0].Values().Get(ctx, key); !errors.Is(err, ErrNotFound) {
+				t.Errorf("Get() = %v, want ErrNotFound", err)
+			}
+			acks, _, err := nets[0].Values().Put(ctx, key, []byte("1"))
+			if acks != 3 || err != nil {
+				t.Errorf("Put() = %d, %v, want 3 acks", acks, err)
+			}
+		})
+	}
+	nets[0].values.holders.forget()
+	if n := claim("/test/claim"); n != 3 {
+		t.Errorf("lookups sent %d requests, want 3: one to each member", n)
+	}
+	if n := claim("/test/other"); n != 0 {
+		t.Errorf("lookups sent %d requests, want none: all members were just found", n)
+	}
+}
+
+func TestLookupsAreForgotten(t *testing.T) {
+	h := newHolders(nil, nil, Names{})
+	now := time.Now()
+	h.lookups.Add("a", lookupResult{[]peer.ID{"x"}, now.Add(-lookupFor / 2)})
+	h.all = lookupResult{[]peer.ID{"y"}, now.Add(-lookupFor)}
+	for _, c := range []struct {
+		key  string
+		now  time.Time
+		want []peer.ID
+	}{
+		{"a", now, []peer.ID{"x"}}, {"a", now.Add(lookupFor / 2), nil}, {"b", now, nil},
+		{"b", now.Add(-1), []peer.ID{"y"}},
+	} {
+		got, ok := h.remembered(c.key, c.now)
+		if ok != (c.want != nil) || ok && !slices.Equal(got, c.want) {
+			t.Errorf("remembered(%s, %v) = %v, %v, want %v", c.key, c.now.Sub(now), got, ok, c.want)
+		}
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 
 var members = flag.Int("members", 8, "peers among which the traffic of leases is measured")
 
-// What leases cost over the real DHT: everything that its protocol sends between any
-// two peers, look-ups and answers too. Beneath that are only libp2p's multiplexer and encryption,
+// What leases cost over the real DHT: everything that its protocol and that of records send between
+// any two peers, look-ups and answers too. Beneath that are only libp2p's multiplexer and encryption,
 // and TCP.
 func TestTrafficOverTheDHT(t *testing.T) {
 	subnets := 4
@@ -26,7 +26,8 @@ func TestTrafficOverTheDHT(t *testing.T) {
 	ms := meet(t, *members, 300*time.Millisecond)
 	sent := func() (sum int64) {
 		for _, m := range ms {
-			sum += m.net.Traffic()[m.net.Names.DHT()].Sent
+			all, names := m.net.Traffic(), m.net.Names
+			sum += all[names.DHT()].Sent + all[names.Record()].Sent
 		}
 		return sum
 	}

@@ -322,8 +322,10 @@ func (w *resolver) Accepts(p netip.Prefix) (ok, moving bool, sealed []byte) {
 	if w.cfg.Replicas != nil {
 		if _, held := w.cfg.Replicas.Copy(p); held {
 			// Mostly the sender has not heard of a handover, and learns of it. One that has
-			// another reason sends again, and each time the DHT is asked.
-			w.failover.resume(p, 1)
+			// another reason sends again.
+			if w.foreignUntil(p).Before(time.Now()) {
+				w.failover.resume(p, 1)
+			}
 			sealed, _ = w.cfg.Leases.Sealed(p)
 			return false, false, sealed
 		}
@@ -337,6 +339,19 @@ func (w *resolver) Accepts(p netip.Prefix) (ok, moving bool, sealed []byte) {
 	}
 	sealed, _ = w.cfg.Leases.Sealed(p)
 	return false, ours, sealed
+}
+
+// foreignFor is how long the DHT is not asked again because URLs come for a subnet of which it has
+// named another owner: each peer that has not heard of a handover sends some.
+const foreignFor = 30 * time.Second
+
+// foreignUntil returns until when a subnet counts as another peer's; zero: it does not.
+func (w *resolver) foreignUntil(p netip.Prefix) time.Time {
+	e, ok := w.cfg.Leases.Get(p)
+	if !ok || e.Asked.IsZero() || e.Record.Owner == w.cfg.Self {
+		return time.Time{}
+	}
+	return e.Asked.Add(foreignFor)
 }
 
 // Learn takes in a lease that another peer sent.

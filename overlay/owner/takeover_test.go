@@ -336,6 +336,35 @@ func TestTakeoverResumed(t *testing.T) {
 	again.taken(t, store.PhaseOwned)
 }
 
+// URLs for a copy have the DHT asked, unless it has just named another owner.
+func TestAcceptsAsksOnce(t *testing.T) {
+	e := newCopyFixture(t, false, nil)
+	e.replicas.held[subnetA] = e.held
+	asked := func() bool {
+		e.resolver.Accepts(subnetA)
+		_, asked := e.failover.attempts.get(subnetA)
+		e.failover.attempts.done(subnetA)
+		return asked
+	}
+	e.cfg.Leases.Forget(subnetA)
+	if !asked() {
+		t.Error("not asked, and nothing is known of the subnet")
+	}
+	e.resolver.Learn(e.held.Lease)
+	if !asked() {
+		t.Error("not asked, and the lease is hearsay")
+	}
+	if _, _, err := e.cfg.Leases.Refresh(t.Context(), subnetA); err != nil {
+		t.Fatal(err)
+	}
+	if asked() {
+		t.Error("asked again at once")
+	}
+	if until := e.resolver.foreignUntil(subnetA); time.Until(until) > foreignFor {
+		t.Errorf("not asked before %v, want at most %v from now", until, foreignFor)
+	}
+}
+
 // The same when the write that was given up shows only later, and the owner is back:
 // it has yielded to that lease, so no other peer would take the subnet.
 func TestTakeoverResumedLate(t *testing.T) {
