@@ -48,7 +48,7 @@ func (n *Node) newDoor(c overlay.Config) (*admission.Door, error) {
 	return &admission.Door{
 		Host: n.net.Strangers, Protocol: n.net.Names.Join(), Rules: c.Admission, Profile: text,
 		Issuer: &admission.Issuer{Rules: c.Admission, Key: c.Key, Membership: c.Membership,
-			File: n.opts.Home.InvitationsFile(), Now: n.opts.clock()},
+			File: n.opts.Home.InvitationsFile(), Clock: n.opts.clock()},
 		Peers: n.joinAddrs, Logger: n.log,
 	}, nil
 }

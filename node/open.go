@@ -108,9 +108,9 @@ func (n *Node) openNet() error {
 	c.Datastore = recordStore{n.db}
 	c.UserAgent = "peerd/" + config.Version
 	c.Validators = map[string]record.Validator{
-		overlay.LeaseNamespace: lease.Validator{Network: c.Network, Now: n.opts.clock(),
+		overlay.LeaseNamespace: lease.Validator{Network: c.Network, Clock: n.opts.clock(),
 			Judge: n.judge},
-		overlay.HomeNamespace: home.Validator{Network: c.Network, Now: n.opts.clock()},
+		overlay.HomeNamespace: home.Validator{Network: c.Network, Clock: n.opts.clock()},
 	}
 	c.Logger = n.log
 	if n.opts.Alone {
@@ -142,12 +142,12 @@ func (n *Node) openRegistries() error {
 	lc := lease.DefaultConfig()
 	lc.Network, lc.Judge = n.net.Names.Network(), n.judge
 	lc.Self, lc.Key, lc.Values, lc.Logger = n.net.Self(), key, n.net.Values(), n.log
-	lc.Now = n.opts.clock()
+	lc.Clock = n.opts.clock()
 	lc.TTL, lc.Settle = oc.LeaseTTL.Duration, oc.Settle.Duration
 	hc := home.DefaultConfig()
 	hc.Network = n.net.Names.Network()
 	hc.Self, hc.Key, hc.Values, hc.Logger = n.net.Self(), key, n.net.Values(), n.log
-	hc.Now = n.opts.clock()
+	hc.Clock = n.opts.clock()
 	hc.Settle = oc.Settle.Duration
 	if n.opts.Alone {
 		lc.Settle, hc.Settle = 0, 0 // no other peer can claim at the same time
@@ -344,7 +344,7 @@ func (n *Node) openPeers() error {
 		pc.Answer = n.witness.AnswerHeartbeat
 	}
 	pc.Estimator, pc.Load, pc.Version = estimator, n.load, config.Version
-	pc.Now = n.opts.clock()
+	pc.Clock = n.opts.clock()
 	pc.Saver, pc.Logger = &peerSaver{db: n.db}, n.log
 	// A peer that is killed soon after it met the first others must find them again.
 	// Otherwise it would start a network of its own.

@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/internal/clock"
 	"peerd/node"
 	"peerd/overlay/lease"
 	"peerd/overlay/peers"
@@ -60,7 +61,7 @@ func (m *member) attend(
 	c := peers.DefaultConfig()
 	c.Host, c.Key, c.Topic = m.host, m.key, m.e.names.Beacons()
 	c.Protocol, c.HeartbeatProtocol = m.e.names.Coords(), m.e.names.Heartbeat()
-	c.Estimator, c.Answer, c.Now = est, answer, m.e.now
+	c.Estimator, c.Answer, c.Clock = est, answer, clock.Of(m.e.now)
 	service, err := peers.New(c)
 	if err != nil {
 		return err

@@ -2,11 +2,11 @@ package home
 
 import (
 	"fmt"
-	"time"
 
 	libp2p "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/overlay/record"
 )
 
@@ -45,19 +45,15 @@ func Key(host string) string { return homeType.Key(host) }
 type Validator struct {
 	// Network identifies the network of the records.
 	Network string
-	// Now is the clock. Nil means time.Now.
-	Now func() time.Time
+	// Clock tells when records are valid.
+	Clock clock.Clock
 }
 
 var _ libp2p.Validator = Validator{}
 
 // Validate accepts a sealed record under its own key from Skew before its issue.
 func (v Validator) Validate(key string, value []byte) error {
-	now := time.Now
-	if v.Now != nil {
-		now = v.Now
-	}
-	_, err := typeFor(v.Network).Validate(key, value, now())
+	_, err := typeFor(v.Network).Validate(key, value, v.Clock.Now())
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	libp2p "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/overlay/record"
 )
 
@@ -27,7 +28,7 @@ func Key(subnet netip.Prefix) string { return leaseType.Key(subnet) }
 
 // typeFor returns leaseType for a network. Its Judge, if there is one, sees what is opened.
 func typeFor(
-	network string, j *Judge, now func() time.Time,
+	network string, j *Judge, c clock.Clock,
 ) *record.Type[netip.Prefix, Lease] {
 	t := leaseType
 	t.Open = func(sealed []byte) (Lease, error) {
@@ -36,7 +37,7 @@ func typeFor(
 			err = fmt.Errorf("%w: %.100q", ErrNetwork, l.Network)
 		}
 		if err == nil && j != nil {
-			j.See(l, now())
+			j.See(l, c.Now())
 		}
 		return l, err
 	}
@@ -50,8 +51,8 @@ func typeFor(
 type Validator struct {
 	// Network identifies the network of the leases.
 	Network string
-	// Now is the clock. Nil means time.Now.
-	Now func() time.Time
+	// Clock tells when records are valid.
+	Clock clock.Clock
 	// Judge decides which lease stands. Nil: Better does.
 	Judge *Judge
 }
@@ -61,18 +62,14 @@ var _ libp2p.Validator = Validator{}
 // Validate accepts a sealed lease of the network under its own key from Skew before its issue
 // until Grace after its end.
 func (v Validator) Validate(key string, value []byte) error {
-	now := time.Now
-	if v.Now != nil {
-		now = v.Now
-	}
-	_, err := typeFor(v.Network, v.Judge, now).Validate(key, value, now())
+	_, err := typeFor(v.Network, v.Judge, v.Clock).Validate(key, value, v.Clock.Now())
 	return err
 }
 
 // Select returns the index of the lease that stands, by the Judge; the first of identical ones.
 // Without a Judge it is that of record.Type.
 func (v Validator) Select(_ string, values [][]byte) (int, error) {
-	t := typeFor(v.Network, nil, nil)
+	t := typeFor(v.Network, nil, v.Clock)
 	if v.Judge == nil {
 		return t.Select(values)
 	}

@@ -65,7 +65,7 @@ func (s *publisher) announce(ctx context.Context, now time.Time) {
 		return
 	}
 	s.beaconAt, s.nextBeacon = now, now.Add(jitter(every))
-	if err := s.self.makeBeacon(s.cfg.Now(), wait, capacity, every); err != nil {
+	if err := s.self.makeBeacon(s.cfg.Clock.Now(), wait, capacity, every); err != nil {
 		s.log.Error("failed to sign beacon", "err", err)
 		return
 	}

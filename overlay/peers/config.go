@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"peerd/coords"
+	"peerd/internal/clock"
 	"peerd/internal/faults"
 )
 
@@ -42,8 +43,8 @@ type Config struct {
 	Load func() (wait time.Duration, capacity float64)
 	// Version is announced in beacons.
 	Version string
-	// Now is the clock that dates beacons and checks their dates. Nil means time.Now.
-	Now func() time.Time
+	// Clock dates beacons and checks their dates.
+	Clock clock.Clock
 	// Saver is given the known peers every SaveEvery and when Run returns. Nil disables it.
 	Saver Saver
 	// Logger receives the log of Run. Nil disables it.

@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/semaphore"
 
+	"peerd/internal/clock"
 	"peerd/internal/faults"
 	"peerd/internal/lru"
 )
@@ -118,8 +119,8 @@ type Config struct {
 	Settle time.Duration
 	// CacheSize bounds the records in memory.
 	CacheSize int
-	// Now is the clock. Nil means time.Now.
-	Now func() time.Time
+	// Clock dates records and checks their dates.
+	Clock clock.Clock
 	// Logger receives log records about records that should not exist. Nil discards them.
 	Logger *slog.Logger
 }
@@ -166,16 +167,13 @@ func New[K comparable, R any](t *Type[K, R], cfg Config) (*Register[K, R], error
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Register[K, R]{kind: t, cfg: cfg, cache: lru.NewSimple[K, Entry[R]](cfg.CacheSize, nil),
 		gate: semaphore.NewWeighted(maxWriters)}, nil
 }
 
 // Now returns the time by the clock of r.
-func (r *Register[K, R]) Now() time.Time { return r.cfg.Now() }
+func (r *Register[K, R]) Now() time.Time { return r.cfg.Clock.Now() }
 
 // Learn takes a sealed record that did not come through the DHT, and returns the best one known
 // of its key, which need not be this one. It fails with the reason for which sealed is refused.

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"peerd/internal/clock"
 	_ "peerd/internal/rapidtest"
 	"peerd/overlay/overlaytest"
 )
@@ -153,7 +154,7 @@ func TestVoidAndMaxKept(t *testing.T) {
 	kind.MaxKept = 3
 	key, id := overlaytest.Identity(7)
 	r, err := New(kind, Config{Self: id, Key: key, Values: &holder{}, CacheSize: 1,
-		Now: func() time.Time { return now }})
+		Clock: clock.Of(func() time.Time { return now })})
 	if err != nil {
 		t.Fatal(err)
 	}
