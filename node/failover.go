@@ -36,7 +36,7 @@ func (n *Node) openFailover() error {
 	}
 	n.replicas, err = replica.New(replica.Config{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Replica(),
-		QueryProtocol: n.net.Names.Copies(), DB: n.db, Check: n.checkURL,
+		QueryProtocol: n.net.Names.Copies(), DB: n.db, URLs: urlChecker{n},
 		BatchDelay: n.opts.scaled(200 * time.Millisecond), Redial: n.opts.scaled(time.Second),
 		Uptime: uptime, Logger: n.log,
 	})
@@ -108,9 +108,9 @@ func (n *Node) lastHeard(p peer.ID) time.Time {
 	return n.peers.Directory().Liveness(p).Heard
 }
 
-// absences returns the absences of other peers that were found to be over since then.
-func (n *Node) absences(since time.Time) (all []owner.Absence) {
-	for _, a := range n.peers.Directory().Absences(since) {
+// Absences returns the absences of other peers that were found to be over since then.
+func (o ownerNode) Absences(since time.Time) (all []owner.Absence) {
+	for _, a := range o.n.peers.Directory().Absences(since) {
 		all = append(all, owner.Absence{From: a.From, To: a.To})
 	}
 	return all

@@ -212,12 +212,12 @@ func (n *Node) openOwnership() error {
 	}
 	n.estimate = &estimate.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Estimate(), Leases: confirmed{n.leases},
-		Fetcher: remoteFetches{n}, Timeout: remoteFetchTimeout, Logger: n.log,
-		Peers: func() int { return n.peers.Directory().Len() },
+		Fetcher: remoteFetches{urlChecker{n}}, Timeout: remoteFetchTimeout, Logger: n.log,
+		Peers: directory{n},
 	}
 	n.hostTransfer = &hosttransfer.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.HostTransfer(),
-		DB: n.db, Check: n.checkURL, Logger: n.log,
+		DB: n.db, URLs: urlChecker{n}, Logger: n.log,
 	}
 	oc, err := n.ownerConfig()
 	if err != nil {
@@ -231,7 +231,6 @@ func (n *Node) openOwnership() error {
 	}
 	n.receiver = &handover.Receiver{
 		DB: n.db, Successor: n.manager.Successor(), Copies: n.replicas,
-		PendingAdded: func(byHost map[string]int) { n.outbox.PendingAdded(byHost) },
 	}
 	n.hostTransfer.Receiver = n.manager.HostReceiver()
 	if err := n.hostTransfer.Sweep(); store.IsNoSpace(err) {
@@ -262,30 +261,25 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 			Host: n.monitoredHost(), Protocol: n.net.Names.Handover(),
 			DB: n.db, Followers: n.replicas,
 		},
-		Outbox: pendingURLs{n},
+		Outbox: ownerNode{n},
 		PlacementConfig: owner.PlacementConfig{
 			Directory: directory{n}, Strategy: strategy,
-			Delegations: func() assign.Delegations { return n.ownerMap.Known() },
-			Estimate:    n.estimate, Seek: n.findNearest, Adapt: n.reviewConfig(),
+			OwnerMap: ownerNode{n}, Estimate: n.estimate, Seek: n.findNearest, Adapt: n.reviewConfig(),
 			DecideIdle: max(2*overlayConf.BatchMaxAge.Duration, n.opts.scaled(5*time.Second)),
 		},
 		HostConfig: owner.HostConfig{
 			Resolve:      resolver(n.lookup(n.names.Addrs)),
 			ResolveFresh: resolver(n.lookup(n.names.Refresh)),
-			Allowed:      n.guard.Check, Reach: n.reach, Confirm: newConfirmer(n),
+			Guard:        n.guard, Reacher: ownerNode{n}, Confirm: newConfirmer(n),
 			HostMoves: n.hostMovePace(), Transferrer: n.hostTransfer,
 		},
-		FailoverConfig: owner.FailoverConfig{Heard: n.lastHeard, Absences: n.absences},
-		LimitConfig: owner.LimitConfig{
-			MayClaim: func() error { return n.mayClaim(time.Now()) },
-			Online:   n.network.Online, CheckSpace: n.checkSpace, Limits: n.limits,
-			AtCapacity: n.acceptsNoSubnets,
-		},
-		LeaseTTL: overlayConf.LeaseTTL.Duration,
-		Tick:     n.opts.scaled(500 * time.Millisecond),
-		Cooldown: n.gap() + takeoverCooldown,
-		Gap:      n.gap(),
-		Logger:   n.log,
+		FailoverConfig: owner.FailoverConfig{Contacts: ownerNode{n}},
+		Limiter:        ownerNode{n},
+		LeaseTTL:       overlayConf.LeaseTTL.Duration,
+		Tick:           n.opts.scaled(500 * time.Millisecond),
+		Cooldown:       n.gap() + takeoverCooldown,
+		Gap:            n.gap(),
+		Logger:         n.log,
 	}
 	if n.registryTable != nil {
 		oc.Holders = registryHolders{n.registryTable}
@@ -538,7 +532,7 @@ func (n *Node) openOutbox() (err error) {
 	span = min(span, patience)
 	n.outbox, err = outbox.New(outbox.Config{
 		DB: n.db, Host: n.monitoredHost(), Protocol: n.net.Names.Batch(),
-		Resolver: n.manager.Resolver(), Node: outboxNode{n.crawler, n.network, n.manager, n},
+		Resolver: n.manager.Resolver(), Node: outboxNode{n.crawler, n.network, n.manager, urlChecker{n}},
 		MaxURLs: oc.BatchMaxURLs, MaxAge: oc.BatchMaxAge.Duration,
 		UnclaimedURLs: oc.UnclaimedURLs, UnclaimedAge: oc.UnclaimedAge.Duration,
 		MaxPending: maxPendingURLs, Retry: n.opts.scaled(time.Second),

@@ -45,7 +45,7 @@ func newOrphanFixtureAt(t *testing.T, alices, bobs time.Duration) *orphanFixture
 	a.claim(subnetA)
 	o := &orphanFixture{heard: time.Now()}
 	o.member, o.replicas, o.witness = guardedOn(t, bob, dht, openStore(t), func(c *Config) {
-		c.Heard = func(peer.ID) time.Time { return o.heard }
+		contactsOf(c).heard = func(peer.ID) time.Time { return o.heard }
 		off(c, bobs)
 	})
 	o.strategy.next = probeFirst(bob)

@@ -170,6 +170,14 @@ func (d *Directory) All() []Beacon {
 	return d.list(func(e *entry, _ time.Time) bool { return !e.suspect() && !e.hearsay() })
 }
 
+// Infos returns the addresses of the peers that All returns.
+func (d *Directory) Infos() (all []peer.AddrInfo) {
+	for _, b := range d.All() {
+		all = append(all, b.Info())
+	}
+	return all
+}
+
 // Get returns the beacon of p if p is present, whether suspect or not. See Alive and Suspected.
 func (d *Directory) Get(p peer.ID) (Beacon, bool) {
 	now := d.cfg.Local.Now()

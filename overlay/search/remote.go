@@ -22,7 +22,7 @@ type remoteSearch struct {
 	conn  *wire.Conn
 	query string
 	words int
-	valid func(store.URL) error
+	urls  store.URLChecker
 	// named checks what shows that an owner has named the peer as its mirror.
 	named func(naming []byte) (owner peer.ID, err error)
 }
@@ -43,7 +43,7 @@ func (s *Service) dial(
 		return nil, err
 	}
 	named := func(naming []byte) (peer.ID, error) { return s.named(naming, p.ID) }
-	return &remoteSearch{conn: c, query: query, words: words, valid: s.Valid, named: named}, nil
+	return &remoteSearch{conn: c, query: query, words: words, urls: s.URLs, named: named}, nil
 }
 
 // open connects to a peer, if need be, and opens a conversation.
@@ -91,7 +91,7 @@ func (r *remoteSearch) rank(ctx context.Context, q ranking) (res ranked, err err
 	a, err := r.ask(ctx, request{Linking: q.hosts, Rank: &rankRequest{q.sum.Pages, q.sum.With,
 		q.limit, q.owners, newAnchors(q.sum.Anchors), q.verify, q.snippets}})
 	if err == nil {
-		err = errors.Join(a.checkHits(maxHitsOf(q.limit, q.owners), q.sum.MaxScore(), r.valid),
+		err = errors.Join(a.checkHits(maxHitsOf(q.limit, q.owners), q.sum.MaxScore(), r.urls),
 			a.checkSnippets(len(a.Hits)),
 			checkSources(a.Linking, len(q.hosts), index.MaxLinking))
 	}
