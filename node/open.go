@@ -264,7 +264,8 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 		Outbox: ownerNode{n},
 		PlacementConfig: owner.PlacementConfig{
 			Directory: directory{n}, Strategy: strategy,
-			OwnerMap: ownerNode{n}, Estimate: n.estimate, Seek: n.findNearest, Adapt: n.reviewConfig(),
+			OwnerMap: ownerNode{n}, Estimate: n.estimate,
+			Seek: n.findNearest, Adapt: n.reviewConfig(),
 			DecideIdle: max(2*overlayConf.BatchMaxAge.Duration, n.opts.scaled(5*time.Second)),
 		},
 		HostConfig: owner.HostConfig{
@@ -335,9 +336,9 @@ func (n *Node) openPeers() error {
 	pc.Topic, pc.Protocol = n.net.Names.Beacons(), n.net.Names.Coords()
 	pc.HeartbeatProtocol = n.net.Names.Heartbeat()
 	if n.witness != nil {
-		pc.Answer = n.witness.AnswerHeartbeat
+		pc.Answerer = n.witness
 	}
-	pc.Estimator, pc.Load, pc.Version = estimator, n.load, config.Version
+	pc.Estimator, pc.Worker, pc.Version = estimator, worker{n}, config.Version
 	pc.Clock = n.opts.clock()
 	pc.Saver, pc.Logger = &peerSaver{db: n.db}, n.log
 	// A peer that is killed soon after it met the first others must find them again.
@@ -532,8 +533,9 @@ func (n *Node) openOutbox() (err error) {
 	span = min(span, patience)
 	n.outbox, err = outbox.New(outbox.Config{
 		DB: n.db, Host: n.monitoredHost(), Protocol: n.net.Names.Batch(),
-		Resolver: n.manager.Resolver(), Node: outboxNode{n.crawler, n.network, n.manager, urlChecker{n}},
-		MaxURLs: oc.BatchMaxURLs, MaxAge: oc.BatchMaxAge.Duration,
+		Resolver: n.manager.Resolver(),
+		Node:     outboxNode{n.crawler, n.network, n.manager, urlChecker{n}},
+		MaxURLs:  oc.BatchMaxURLs, MaxAge: oc.BatchMaxAge.Duration,
 		UnclaimedURLs: oc.UnclaimedURLs, UnclaimedAge: oc.UnclaimedAge.Duration,
 		MaxPending: maxPendingURLs, Retry: n.opts.scaled(time.Second),
 		MaxRetry:     n.opts.scaled(30 * time.Second),

@@ -57,7 +57,8 @@ func (n *Node) openOptOuts() (*deny.OptOuts, error) {
 func (n *Node) openOptOutGossip() (err error) {
 	n.optOuts, err = optout.New(optout.Config{
 		Self: n.net.Self(), PubSub: n.net.PubSub, Topic: n.net.Names.OptOuts(),
-		Sites: optOutSites{n.deny.OptOuts, n.scope}, Every: n.opts.scaled(repeatOptOuts), Logger: n.log,
+		Sites: optOutSites{n.deny.OptOuts, n.scope},
+		Every: n.opts.scaled(repeatOptOuts), Logger: n.log,
 	})
 	if addr := n.opts.Config.Page.Listen; err == nil && addr != "" {
 		n.sitePage, err = sitepage.Listen(addr, visited{n}, n.log)

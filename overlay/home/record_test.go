@@ -230,7 +230,8 @@ func TestValidator(t *testing.T) {
 		"other space":  {"/peerd-lease/" + host, noon, record.ErrKey},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := (Validator{Clock: at(c.now)}).Validate(c.key, sealed); !errors.Is(err, c.want) {
+			err := (Validator{Clock: at(c.now)}).Validate(c.key, sealed)
+			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 		})

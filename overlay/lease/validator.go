@@ -15,36 +15,50 @@ import (
 // Namespace is the part of the DHT's key space that leases live in.
 const Namespace = "peerd-lease"
 
-// leaseType is the type of the records of this package, by subnet.
-var leaseType = record.Type[netip.Prefix, Lease]{
-	Namespace: Namespace, KeyOf: func(l Lease) netip.Prefix { return l.Subnet }, Open: OpenLease,
-	CheckTime: Lease.CheckTime, Better: Better,
-	Same: func(a, b Lease) bool { return a.Owner == b.Owner && a.Epoch == b.Epoch },
-	Void: func(l Lease, now time.Time) bool { return now.Sub(l.Expires) > Grace },
-}
+// leaseType is the type of leases of any network, by subnet.
+var leaseType = typeFor("", nil, clock.Clock{})
 
 // Key returns the DHT key of the lease of subnet: /peerd-lease/<prefix>.
 func Key(subnet netip.Prefix) string { return leaseType.Key(subnet) }
 
-// typeFor returns leaseType for a network. Its Judge, if there is one, sees what is opened.
-func typeFor(
-	network string, j *Judge, c clock.Clock,
-) *record.Type[netip.Prefix, Lease] {
-	t := leaseType
-	t.Open = func(sealed []byte) (Lease, error) {
-		l, err := OpenLease(sealed)
-		if err == nil && l.Network != network {
-			err = fmt.Errorf("%w: %.100q", ErrNetwork, l.Network)
-		}
-		if err == nil && j != nil {
-			j.See(l, c.Now())
-		}
-		return l, err
+func typeFor(network string, j *Judge, c clock.Clock) *record.Type[netip.Prefix, Lease] {
+	return &record.Type[netip.Prefix, Lease]{Rules: rules{network, j, c}}
+}
+
+// rules are the record.Rules of the leases of a network.
+type rules struct {
+	network string
+	judge   *Judge // sees what is opened; nil: Better decides
+	clock   clock.Clock
+}
+
+func (rules) Namespace() string                      { return Namespace }
+func (rules) KeyOf(l Lease) netip.Prefix             { return l.Subnet }
+func (rules) CheckTime(l Lease, now time.Time) error { return l.CheckTime(now) }
+func (rules) Better(a, b Lease) int                  { return Better(a, b) }
+func (rules) Void(l Lease, now time.Time) bool       { return now.Sub(l.Expires) > Grace }
+func (rules) MaxKept() int                           { return 0 }
+
+func (rules) Same(a, b Lease) bool {
+	return a.Owner == b.Owner && a.Epoch == b.Epoch
+}
+
+func (r rules) Open(sealed []byte) (Lease, error) {
+	l, err := OpenLease(sealed)
+	if err == nil && l.Network != r.network {
+		err = fmt.Errorf("%w: %.100q", ErrNetwork, l.Network)
 	}
-	if j != nil {
-		t.Replaces = j.Replaces
+	if err == nil {
+		r.judge.See(l, r.clock.Now())
 	}
-	return &t
+	return l, err
+}
+
+func (r rules) Replaces(known, l Lease) bool {
+	if r.judge == nil {
+		return Better(l, known) > 0
+	}
+	return r.judge.Replaces(known, l)
 }
 
 // Validator judges leases for the DHT. It is safe for concurrent use.

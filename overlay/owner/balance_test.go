@@ -96,7 +96,9 @@ func TestHoursEnd(t *testing.T) {
 			}
 		})
 		m := p.owner
-		m.Manager.cfg.Limiter.(*limiter).limits = func(time.Time) Limits { return Limits{Closed: true} }
+		m.Manager.cfg.Limiter.(*limiter).limits = func(time.Time) Limits {
+			return Limits{Closed: true}
+		}
 		m.strategy.next = choose(alice)
 		m.claim(subnetA)
 		m.plant("a.test", subnetA, addrA, 7)

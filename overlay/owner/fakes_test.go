@@ -385,7 +385,8 @@ func (m ownerMap) Known() assign.Delegations { return *m.known }
 
 type reachFunc func(context.Context, store.URL, []netip.Addr, time.Duration) (netip.Addr, bool)
 
-func (f reachFunc) Reach(ctx context.Context, u store.URL, addrs []netip.Addr, recent time.Duration) (
-	netip.Addr, bool) {
+func (f reachFunc) Reach(
+	ctx context.Context, u store.URL, addrs []netip.Addr, recent time.Duration,
+) (netip.Addr, bool) {
 	return f(ctx, u, addrs, recent)
 }

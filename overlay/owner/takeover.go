@@ -317,7 +317,8 @@ func (f *failover) replaced(h replica.LocalCopy) error {
 		8*f.share(h.Subnet) {
 		return nil // no peer has taken over with a newer one in all that time
 	}
-	ranOn, known := ownership.RanOn(h.Confirmed, f.cfg.Contacts.Heard(h.Owner), f.started, f.presence.awake)
+	ranOn, known := ownership.RanOn(h.Confirmed, f.cfg.Contacts.Heard(h.Owner), f.started,
+		f.presence.awake)
 	switch {
 	case !known:
 		return fmt.Errorf("%w: not known how long its owner ran", errReplaced)

@@ -21,6 +21,20 @@ type Saver interface {
 	SavePeers([]peer.AddrInfo) error
 }
 
+// An Answerer answers heartbeats. witness.Service implements it.
+type Answerer interface {
+	// AnswerHeartbeat returns the answer to the payload of a heartbeat of another peer. After an
+	// error the heartbeat is not answered. It may be called concurrently.
+	AnswerHeartbeat(ctx context.Context, from peer.ID, payload []byte) ([]byte, error)
+}
+
+// A Worker tells how busy this peer is.
+type Worker interface {
+	// Load returns the estimated wait of a new URL and the capacity of this peer. It is called
+	// about once a second and must not block.
+	Load() (wait time.Duration, capacity float64)
+}
+
 // Config configures a Service. Start from DefaultConfig.
 type Config struct {
 	// Host and Key are those of this peer. Required.
@@ -32,15 +46,13 @@ type Config struct {
 	Protocol protocol.ID
 	// HeartbeatProtocol is the protocol ID of streams for heartbeats. Empty: there are none.
 	HeartbeatProtocol protocol.ID
-	// Answer returns the answer to the payload of a heartbeat of another peer. After an error
-	// the heartbeat is not answered. It may be called concurrently. Nil: the answer is empty.
-	Answer func(ctx context.Context, from peer.ID, payload []byte) ([]byte, error)
+	// Answerer answers heartbeats. Nil: the answer is empty.
+	Answerer Answerer
 	// Estimator computes the coordinate of this peer. After New only the Service may use it.
 	// Required.
 	Estimator *coords.Estimator
-	// Load returns the estimated wait of a new URL and the capacity of this peer. It is called
-	// about once a second and must not block. Nil means 0 and 1.
-	Load func() (wait time.Duration, capacity float64)
+	// Worker tells how busy this peer is. Nil means a load of 0 and 1.
+	Worker Worker
 	// Version is announced in beacons.
 	Version string
 	// Clock dates beacons and checks their dates.

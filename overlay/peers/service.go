@@ -57,9 +57,6 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Load == nil {
-		cfg.Load = func() (time.Duration, float64) { return 0, 1 }
-	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	me := &self{cfg: &cfg, est: cfg.Estimator}
 	wait, capacity := me.load()

@@ -409,7 +409,8 @@ func FuzzHandleFrame(f *testing.F) {
 		},
 		putHost("ours.test", other, other), pushURL("http://ours.test/")))
 	h := listen(f)
-	s, err := New(Config{Host: h, Protocol: proto, DB: db, Policy: &fakePolicy{}, URLs: overlaytest.URLs(checkURL),
+	s, err := New(Config{Host: h, Protocol: proto, DB: db, Policy: &fakePolicy{},
+		URLs:    overlaytest.URLs(checkURL),
 		MaxURLs: 10_000, MaxBytes: 10 << 20})
 	if err != nil {
 		f.Fatal(err)

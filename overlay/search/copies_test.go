@@ -102,7 +102,9 @@ func TestCopies(t *testing.T) {
 				}
 			}
 			if others := s.Peers.Infos(); test.asked {
-				s.Peers = overlaytest.PeersFunc(func() []peer.AddrInfo { return append(others, gone) })
+				s.Peers = overlaytest.PeersFunc(func() []peer.AddrInfo {
+					return append(others, gone)
+				})
 			}
 			for _, query := range []string{"apple", "lemon date", `"apple pear"`,
 				"filetype:html"} {

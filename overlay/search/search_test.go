@@ -65,8 +65,10 @@ func serve(t *testing.T, l *Local) (host.Host, *Service) {
 
 func serveOn(t *testing.T, h host.Host, l *Local) (host.Host, *Service) {
 	t.Helper()
-	s := &Service{Host: h, Protocol: protocolID, Local: l, URLs: overlaytest.URLs(valid), Timeout: 20 * time.Second,
-		Peers: overlaytest.PeersFunc(func() []peer.AddrInfo { return nil }), Logger: overlaytest.Log(t)}
+	s := &Service{Host: h, Protocol: protocolID, Local: l, URLs: overlaytest.URLs(valid),
+		Timeout: 20 * time.Second,
+		Peers:   overlaytest.PeersFunc(func() []peer.AddrInfo { return nil }),
+		Logger:  overlaytest.Log(t)}
 	server := s.Serve()
 	t.Cleanup(server.Close)
 	return h, s

@@ -87,7 +87,7 @@ func build(cfg Config, self peer.ID, l transport, c clock.Clock) (*Service, erro
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.writer = newWriter(s.values, s.onWritten, cfg.Store)
+	s.writer = newWriter(s, cfg.Store)
 	stored, err := load(cfg.Store)
 	if err != nil {
 		return nil, err
