@@ -98,11 +98,11 @@ func (d *Directory) Put(raw []byte) (Beacon, error) {
 }
 
 // at returns the coordinate of this peer.
-func (d *Directory) at() coords.Coordinate {
-	if d.cfg.Me == nil {
-		return coords.Coordinate{Vec: make([]float64, d.cfg.Dimensions)}
+func (c directoryConfig) at() coords.Coordinate {
+	if c.Me == nil {
+		return coords.Coordinate{Vec: make([]float64, c.Dimensions)}
 	}
-	return d.cfg.Me.coordinate()
+	return c.Me.coordinate()
 }
 
 // put adds a beacon of which the maker was last heard age ago by the sender.
@@ -122,7 +122,7 @@ func (d *Directory) put(raw []byte, age time.Duration, told hearsay) (Beacon, er
 	if age < 0 || age > d.cfg.ttl(b) {
 		return Beacon{}, fmt.Errorf("%w: heard %v ago", ErrTime, age)
 	}
-	at, now := d.at(), d.cfg.Local.Now()
+	at, now := d.cfg.at(), d.cfg.Local.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := d.entries[b.Peer]
