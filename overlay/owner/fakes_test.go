@@ -351,7 +351,7 @@ func (g *guard) Check(a netip.Addr) error {
 	return g.check(a)
 }
 
-// contacts has heard nobody if heard is nil, and knows no absence if absences is nil.
+// contacts has heard no peer if heard is nil, and knows no absence if absences is nil.
 type contacts struct {
 	heard    func(peer.ID) time.Time
 	absences func(time.Time) []Absence
