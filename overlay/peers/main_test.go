@@ -31,7 +31,7 @@ func eventually(t testing.TB, limit time.Duration, what string, cond func() bool
 type member struct {
 	net   *overlay.Net
 	peers *peers.Service
-	wait  atomic.Int64 // returned by Config.Load, in nanoseconds
+	wait  atomic.Int64 // returned by Worker.Load, in nanoseconds
 	saved atomic.Pointer[[]peer.AddrInfo]
 }
 
