@@ -117,7 +117,7 @@ func (f frontierNode) FetchWait(now time.Time) time.Duration { return f.n.fetchW
 func (f frontierNode) Left(host string)                      { f.n.fetcher.Leave(host) }
 
 // remoteFetches executes remote fetches for other owners.
-type remoteFetches struct{ n *Node }
+type remoteFetches struct{ urlChecker }
 
 func (e remoteFetches) RemoteFetch(
 	ctx context.Context, r store.FetchRequest,
@@ -136,8 +136,6 @@ func (e remoteFetches) Connect(
 ) (store.FetchReport, error) {
 	return e.do(ctx, r, e.n.crawler.Connect)
 }
-
-func (e remoteFetches) Check(u store.URL) error { return e.n.checkURL(u) }
 
 // do calls one of the crawler's methods, unless this peer is about to stop.
 func (e remoteFetches) do(
@@ -166,6 +164,8 @@ func (d directory) Candidates() []assign.Candidate {
 	}
 	return all
 }
+
+func (d directory) Len() int { return d.n.peers.Directory().Len() }
 
 func candidate(id peer.ID, b peers.Beacon) assign.Candidate {
 	return assign.Candidate{
@@ -254,7 +254,7 @@ type outboxNode struct {
 	*crawl.Crawler   // Enqueue and Route
 	*network.Monitor // Online
 	*owner.Manager   // Safe
-	n                *Node
+	urlChecker
 }
 
 var _ outbox.Observer = outboxNode{}
@@ -265,7 +265,7 @@ func (o outboxNode) Check(u store.URL, kind store.Kind) (err error) {
 			return err
 		}
 	}
-	return o.n.checkURL(u)
+	return o.urlChecker.Check(u)
 }
 
 func (o outboxNode) ObserveBatch(b outbox.Batch) {
@@ -277,15 +277,31 @@ func (o outboxNode) SpeaksFor(p peer.ID, u store.URL) bool {
 	return o.Crawler.SpeaksFor(p.String(), u)
 }
 
-// pendingURLs adapts the outbox, which is built after the owner, to owner.Outbox.
-type pendingURLs struct{ n *Node }
+// ownerNode is what the owner, which is built before most of it, needs of a Node: its Limiter,
+// Contacts, OwnerMap, Reacher and Outbox.
+type ownerNode struct{ n *Node }
 
-func (u pendingURLs) ResolveAgain(p netip.Prefix)         { u.n.outbox.ResolveAgain(p) }
-func (u pendingURLs) PendingAdded(byHost map[string]int)  { u.n.outbox.PendingAdded(byHost) }
-func (u pendingURLs) Route(pending []store.Pending) error { return u.n.crawler.Route(pending) }
+func (o ownerNode) MayClaim() error                   { return o.n.mayClaim(time.Now()) }
+func (o ownerNode) Online() bool                      { return o.n.network.Online() }
+func (o ownerNode) CheckSpace() error                 { return o.n.checkSpace() }
+func (o ownerNode) Limits(now time.Time) owner.Limits { return o.n.limits(now) }
+func (o ownerNode) Heard(p peer.ID) time.Time         { return o.n.lastHeard(p) }
+func (o ownerNode) Known() assign.Delegations         { return o.n.ownerMap.Known() }
 
-// checkURL rejects URLs that no correct peer of this network sends.
-func (n *Node) checkURL(u store.URL) error {
+func (o ownerNode) Reach(
+	ctx context.Context, u store.URL, addrs []netip.Addr, recent time.Duration,
+) (netip.Addr, bool) {
+	return o.n.crawler.Reach(ctx, u, addrs, recent)
+}
+
+func (o ownerNode) ResolveAgain(p netip.Prefix)         { o.n.outbox.ResolveAgain(p) }
+func (o ownerNode) PendingAdded(byHost map[string]int)  { o.n.outbox.PendingAdded(byHost) }
+func (o ownerNode) Route(pending []store.Pending) error { return o.n.crawler.Route(pending) }
+
+// urlChecker rejects URLs that no correct peer of this network sends.
+type urlChecker struct{ n *Node }
+
+func (x urlChecker) Check(u store.URL) error {
 	c, err := canon.Parse(string(u))
 	if err != nil {
 		return err
@@ -293,7 +309,7 @@ func (n *Node) checkURL(u store.URL) error {
 	if c != u {
 		return fmt.Errorf("url %q is not in canonical form", u)
 	}
-	return n.scope.Allows(u, 0)
+	return x.n.scope.Allows(u, 0)
 }
 
 // compileScope turns a profile's rules into a Scope.

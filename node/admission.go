@@ -3,7 +3,6 @@ package node
 import (
 	"fmt"
 
-	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/overlay"
@@ -48,20 +47,7 @@ func (n *Node) newDoor(c overlay.Config) (*admission.Door, error) {
 	return &admission.Door{
 		Host: n.net.Strangers, Protocol: n.net.Names.Join(), Rules: c.Admission, Profile: text,
 		Issuer: &admission.Issuer{Rules: c.Admission, Key: c.Key, Membership: c.Membership,
-			File: n.opts.Home.InvitationsFile(), Now: n.opts.clock()},
-		Peers: n.joinAddrs, Logger: n.log,
+			File: n.opts.Home.InvitationsFile(), Clock: n.opts.clock()},
+		Peers: n.net, Logger: n.log,
 	}, nil
-}
-
-// joinAddrs returns addresses of connected peers by which a new peer can join: those that this
-// peer has dialed itself.
-func (n *Node) joinAddrs() (all []string) {
-	for _, conn := range n.net.Host.Network().Conns() {
-		if conn.Stat().Direction == network.DirOutbound &&
-			!overlay.IsRelayed(conn.RemoteMultiaddr()) && n.net.Member(conn.RemotePeer()) {
-			all = append(all,
-				conn.RemoteMultiaddr().String()+"/p2p/"+conn.RemotePeer().String())
-		}
-	}
-	return all
 }

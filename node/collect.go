@@ -48,7 +48,7 @@ func (n *Node) collect(ctx context.Context, sink *collected) error {
 		Host: n.monitoredHost(), Protocol: n.net.Names.Feed(), Sink: sink,
 		Hosts: n.opts.Config.Collect.Hosts, Logger: n.log,
 		Look: n.opts.scaled(collectLook), Retry: n.opts.scaled(collectRetry),
-		Peers: n.search.Peers,
+		Peers: n.peers.Directory(),
 	}
 	return c.Run(ctx)
 }
@@ -181,7 +181,7 @@ func (c *collected) archive(p peer.ID, all []warc.Exchange) (last place, added i
 		if c.uncertain[x.From][captureOf(&x)] {
 			continue
 		}
-		err := c.n.checkURL(store.URL(x.URL))
+		err := urlChecker{c.n}.Check(store.URL(x.URL))
 		var loc warc.Location
 		if err == nil {
 			loc, err = c.n.archive.Append(x)

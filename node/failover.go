@@ -36,7 +36,7 @@ func (n *Node) openFailover() error {
 	}
 	n.replicas, err = replica.New(replica.Config{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Replica(),
-		QueryProtocol: n.net.Names.Copies(), DB: n.db, Check: n.checkURL,
+		QueryProtocol: n.net.Names.Copies(), DB: n.db, URLs: urlChecker{n},
 		BatchDelay: n.opts.scaled(200 * time.Millisecond), Redial: n.opts.scaled(time.Second),
 		Uptime: uptime, Logger: n.log,
 	})
@@ -108,9 +108,9 @@ func (n *Node) lastHeard(p peer.ID) time.Time {
 	return n.peers.Directory().Liveness(p).Heard
 }
 
-// absences returns the absences of other peers that were found to be over since then.
-func (n *Node) absences(since time.Time) (all []owner.Absence) {
-	for _, a := range n.peers.Directory().Absences(since) {
+// Absences returns the absences of other peers that were found to be over since then.
+func (o ownerNode) Absences(since time.Time) (all []owner.Absence) {
+	for _, a := range o.n.peers.Directory().Absences(since) {
 		all = append(all, owner.Absence{From: a.From, To: a.To})
 	}
 	return all
@@ -118,7 +118,7 @@ func (n *Node) absences(since time.Time) (all []owner.Absence) {
 
 // newJudge returns what decides which lease of a subnet stands.
 func (n *Node) newJudge() *lease.Judge {
-	return lease.NewJudge(lease.JudgeConfig{Now: n.opts.clock(), Silent: n.silent, Apart: n.apart})
+	return lease.NewJudge(n.opts.clock(), contacts{n})
 }
 
 // How a Judge takes the silence of a peer.
@@ -131,9 +131,13 @@ const (
 	before = time.Minute
 )
 
-// silent reports whether this peer knows that another one, or itself, was not heard in a time, by
+// contacts tells the Judge what this peer knows of others.
+type contacts struct{ n *Node }
+
+// Silent reports whether this peer knows that another one, or itself, was not heard in a time, by
 // the clock that it uses with others.
-func (n *Node) silent(p peer.ID, from, to time.Time) bool {
+func (c contacts) Silent(p peer.ID, from, to time.Time) bool {
+	n := c.n
 	if !n.peersReady.Load() { // the DHT calls this before everything is built
 		return false
 	}
@@ -157,9 +161,10 @@ func wasSilent(started, heard time.Time, away peers.Absence, from, to time.Time)
 	return away.From.Before(from) && !away.To.Before(to)
 }
 
-// apart reports whether a peer that was known before may not have known what came to be known here
+// Apart reports whether a peer that was known before may not have known what came to be known here
 // at a time, by the clock that this peer uses with others: it was away then, and is back just now.
-func (n *Node) apart(p peer.ID, at time.Time) bool {
+func (c contacts) Apart(p peer.ID, at time.Time) bool {
+	n := c.n
 	if !n.peersReady.Load() {
 		return false
 	}
@@ -193,10 +198,7 @@ func (n *Node) absence(p peer.ID) peers.Absence {
 
 // clockOffset is how far the clock that this peer uses with others is ahead of the system clock.
 func (n *Node) clockOffset() time.Duration {
-	if clock := n.opts.clock(); clock != nil {
-		return time.Until(clock())
-	}
-	return 0
+	return time.Until(n.opts.clock().Now())
 }
 
 // fetchRetry is the time after which the frontier checks the quorum lease and the network again.

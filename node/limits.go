@@ -48,9 +48,10 @@ func workLimits(c config.Crawl, now time.Time, size float64) owner.Limits {
 	return l
 }
 
-// acceptsNoSubnets reports whether another peer has announced that it accepts no subnets now, or
+// AtCapacity reports whether another peer has announced that it accepts no subnets now, or
 // reports pages that it has not fetched.
-func (n *Node) acceptsNoSubnets(who string) bool {
+func (o ownerNode) AtCapacity(who string) bool {
+	n := o.n
 	if n.crawler != nil && n.crawler.Lies(who) {
 		return true
 	}

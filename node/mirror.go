@@ -44,7 +44,7 @@ func (n *Node) openMirrors() error {
 		return err
 	}
 	n.mirrors = &mirror.Sender{Host: n.monitoredHost(), Protocol: n.net.Names.Mirror(),
-		Network: n.net.Names.Network(), Key: key, Archive: n.archive, Peers: n.search.Peers,
+		Network: n.net.Names.Network(), Key: key, Archive: n.archive, Peers: n.peers.Directory(),
 		Mirrors: c.Mirrors, Upload: int64(c.MirrorUpload), Choice: mirrorChoice{n.db},
 		Look: n.opts.scaled(mirrorLook), Settle: n.opts.scaled(mirrorSettle),
 		Retry: n.opts.scaled(mirrorRetry), Patience: n.opts.scaled(mirrorPatience), Logger: n.log}

@@ -77,13 +77,6 @@ func (n *Node) connectServer(ctx context.Context, addr netip.AddrPort) error {
 	return err
 }
 
-// reach is the Reach of an owner; it must not be called before the crawler exists.
-func (n *Node) reach(
-	ctx context.Context, u store.URL, addrs []netip.Addr, recent time.Duration,
-) (netip.Addr, bool) {
-	return n.crawler.Reach(ctx, u, addrs, recent)
-}
-
 // askNameServers returns what the answer to a query for a name that does not exist shows.
 func (n *Node) askNameServers(ctx context.Context, name string) network.Evidence {
 	_, err := n.nameClient.Lookup(ctx, name)

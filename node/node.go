@@ -251,10 +251,13 @@ func (n *Node) gap() time.Duration {
 	return max(n.opts.Config.Crawl.MinDelay.Duration, n.opts.Profile.Politeness.MinDelay.Duration)
 }
 
-// load returns how long a new URL would wait here for a worker, and the capacity of this peer
+// worker is the peers.Worker of a Node.
+type worker struct{ n *Node }
+
+// Load returns how long a new URL would wait here for a worker, and the capacity of this peer
 // relative to others.
-func (n *Node) load() (wait time.Duration, capacity float64) {
-	return n.frontier.WorkerWait(), n.manager.Capacity()
+func (w worker) Load() (wait time.Duration, capacity float64) {
+	return w.n.frontier.WorkerWait(), w.n.manager.Capacity()
 }
 
 // Stop requests a clean stop and returns at once.

@@ -108,9 +108,9 @@ func (n *Node) openNet() error {
 	c.Datastore = recordStore{n.db}
 	c.UserAgent = "peerd/" + config.Version
 	c.Validators = map[string]record.Validator{
-		overlay.LeaseNamespace: lease.Validator{Network: c.Network, Now: n.opts.clock(),
+		overlay.LeaseNamespace: lease.Validator{Network: c.Network, Clock: n.opts.clock(),
 			Judge: n.judge},
-		overlay.HomeNamespace: home.Validator{Network: c.Network, Now: n.opts.clock()},
+		overlay.HomeNamespace: home.Validator{Network: c.Network, Clock: n.opts.clock()},
 	}
 	c.Logger = n.log
 	if n.opts.Alone {
@@ -142,12 +142,12 @@ func (n *Node) openRegistries() error {
 	lc := lease.DefaultConfig()
 	lc.Network, lc.Judge = n.net.Names.Network(), n.judge
 	lc.Self, lc.Key, lc.Values, lc.Logger = n.net.Self(), key, n.net.Values(), n.log
-	lc.Now = n.opts.clock()
+	lc.Clock = n.opts.clock()
 	lc.TTL, lc.Settle = oc.LeaseTTL.Duration, oc.Settle.Duration
 	hc := home.DefaultConfig()
 	hc.Network = n.net.Names.Network()
 	hc.Self, hc.Key, hc.Values, hc.Logger = n.net.Self(), key, n.net.Values(), n.log
-	hc.Now = n.opts.clock()
+	hc.Clock = n.opts.clock()
 	hc.Settle = oc.Settle.Duration
 	if n.opts.Alone {
 		lc.Settle, hc.Settle = 0, 0 // no other peer can claim at the same time
@@ -212,12 +212,12 @@ func (n *Node) openOwnership() error {
 	}
 	n.estimate = &estimate.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Estimate(), Leases: confirmed{n.leases},
-		Fetcher: remoteFetches{n}, Timeout: remoteFetchTimeout, Logger: n.log,
-		Peers: func() int { return n.peers.Directory().Len() },
+		Fetcher: remoteFetches{urlChecker{n}}, Timeout: remoteFetchTimeout, Logger: n.log,
+		Peers: directory{n},
 	}
 	n.hostTransfer = &hosttransfer.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.HostTransfer(),
-		DB: n.db, Check: n.checkURL, Logger: n.log,
+		DB: n.db, URLs: urlChecker{n}, Logger: n.log,
 	}
 	oc, err := n.ownerConfig()
 	if err != nil {
@@ -231,7 +231,6 @@ func (n *Node) openOwnership() error {
 	}
 	n.receiver = &handover.Receiver{
 		DB: n.db, Successor: n.manager.Successor(), Copies: n.replicas,
-		PendingAdded: func(byHost map[string]int) { n.outbox.PendingAdded(byHost) },
 	}
 	n.hostTransfer.Receiver = n.manager.HostReceiver()
 	if err := n.hostTransfer.Sweep(); store.IsNoSpace(err) {
@@ -262,30 +261,26 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 			Host: n.monitoredHost(), Protocol: n.net.Names.Handover(),
 			DB: n.db, Followers: n.replicas,
 		},
-		Outbox: pendingURLs{n},
+		Outbox: ownerNode{n},
 		PlacementConfig: owner.PlacementConfig{
 			Directory: directory{n}, Strategy: strategy,
-			Delegations: func() assign.Delegations { return n.ownerMap.Known() },
-			Estimate:    n.estimate, Seek: n.findNearest, Adapt: n.reviewConfig(),
+			OwnerMap: ownerNode{n}, Estimate: n.estimate,
+			Seek: n.findNearest, Adapt: n.reviewConfig(),
 			DecideIdle: max(2*overlayConf.BatchMaxAge.Duration, n.opts.scaled(5*time.Second)),
 		},
 		HostConfig: owner.HostConfig{
 			Resolve:      resolver(n.lookup(n.names.Addrs)),
 			ResolveFresh: resolver(n.lookup(n.names.Refresh)),
-			Allowed:      n.guard.Check, Reach: n.reach, Confirm: newConfirmer(n),
+			Guard:        n.guard, Reacher: ownerNode{n}, Confirm: newConfirmer(n),
 			HostMoves: n.hostMovePace(), Transferrer: n.hostTransfer,
 		},
-		FailoverConfig: owner.FailoverConfig{Heard: n.lastHeard, Absences: n.absences},
-		LimitConfig: owner.LimitConfig{
-			MayClaim: func() error { return n.mayClaim(time.Now()) },
-			Online:   n.network.Online, CheckSpace: n.checkSpace, Limits: n.limits,
-			AtCapacity: n.acceptsNoSubnets,
-		},
-		LeaseTTL: overlayConf.LeaseTTL.Duration,
-		Tick:     n.opts.scaled(500 * time.Millisecond),
-		Cooldown: n.gap() + takeoverCooldown,
-		Gap:      n.gap(),
-		Logger:   n.log,
+		FailoverConfig: owner.FailoverConfig{Contacts: ownerNode{n}},
+		Limiter:        ownerNode{n},
+		LeaseTTL:       overlayConf.LeaseTTL.Duration,
+		Tick:           n.opts.scaled(500 * time.Millisecond),
+		Cooldown:       n.gap() + takeoverCooldown,
+		Gap:            n.gap(),
+		Logger:         n.log,
 	}
 	if n.registryTable != nil {
 		oc.Holders = registryHolders{n.registryTable}
@@ -341,10 +336,10 @@ func (n *Node) openPeers() error {
 	pc.Topic, pc.Protocol = n.net.Names.Beacons(), n.net.Names.Coords()
 	pc.HeartbeatProtocol = n.net.Names.Heartbeat()
 	if n.witness != nil {
-		pc.Answer = n.witness.AnswerHeartbeat
+		pc.Answerer = n.witness
 	}
-	pc.Estimator, pc.Load, pc.Version = estimator, n.load, config.Version
-	pc.Now = n.opts.clock()
+	pc.Estimator, pc.Worker, pc.Version = estimator, worker{n}, config.Version
+	pc.Clock = n.opts.clock()
 	pc.Saver, pc.Logger = &peerSaver{db: n.db}, n.log
 	// A peer that is killed soon after it met the first others must find them again.
 	// Otherwise it would start a network of its own.
@@ -538,8 +533,9 @@ func (n *Node) openOutbox() (err error) {
 	span = min(span, patience)
 	n.outbox, err = outbox.New(outbox.Config{
 		DB: n.db, Host: n.monitoredHost(), Protocol: n.net.Names.Batch(),
-		Resolver: n.manager.Resolver(), Node: outboxNode{n.crawler, n.network, n.manager, n},
-		MaxURLs: oc.BatchMaxURLs, MaxAge: oc.BatchMaxAge.Duration,
+		Resolver: n.manager.Resolver(),
+		Node:     outboxNode{n.crawler, n.network, n.manager, urlChecker{n}},
+		MaxURLs:  oc.BatchMaxURLs, MaxAge: oc.BatchMaxAge.Duration,
 		UnclaimedURLs: oc.UnclaimedURLs, UnclaimedAge: oc.UnclaimedAge.Duration,
 		MaxPending: maxPendingURLs, Retry: n.opts.scaled(time.Second),
 		MaxRetry:     n.opts.scaled(30 * time.Second),

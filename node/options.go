@@ -12,6 +12,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 
 	"peerd/coords/assign"
+	"peerd/internal/clock"
 	"peerd/node/config"
 	"peerd/store/kv"
 )
@@ -71,12 +72,12 @@ func (o Options) hasAPI() bool {
 // indexes reports whether the peer has a full-text index of what it archives.
 func (o Options) indexes() bool { return o.Config.Search.Enabled && o.Config.Archive.Enabled }
 
-// clock returns the clock that this peer uses with others; nil: the system clock.
-func (o Options) clock() func() time.Time {
+// clock returns the clock that this peer uses with others.
+func (o Options) clock() clock.Clock {
 	if o.Emulation == nil {
-		return nil
+		return clock.Clock{}
 	}
-	return o.Emulation.Now
+	return clock.Of(o.Emulation.Now)
 }
 
 // scaled returns d multiplied by the time scale of the emulation.

@@ -12,6 +12,7 @@ import (
 
 	"peerd/crawl"
 	"peerd/crawl/deny"
+	"peerd/crawl/scope"
 	"peerd/node/sitepage"
 	"peerd/overlay/optout"
 	"peerd/store"
@@ -54,28 +55,35 @@ func (n *Node) openOptOuts() (*deny.OptOuts, error) {
 // openOptOutGossip opens the exchange of opt-outs with other peers, and the page for the owners of
 // web sites.
 func (n *Node) openOptOutGossip() (err error) {
-	sites := n.deny.OptOuts
 	n.optOuts, err = optout.New(optout.Config{
 		Self: n.net.Self(), PubSub: n.net.PubSub, Topic: n.net.Names.OptOuts(),
-		Valid: func(origin string) error {
-			if o, err := deny.ParseOrigin(origin); err != nil || o != origin {
-				return deny.ErrOrigin
-			}
-			return n.scope.Allows(store.URL(origin+"/"), 0)
-		},
-		Claim: sites.Claim,
-		Obeyed: func() (all []string) {
-			for _, o := range sites.All() {
-				all = append(all, o.Origin)
-			}
-			return all
-		},
+		Sites: optOutSites{n.deny.OptOuts, n.scope},
 		Every: n.opts.scaled(repeatOptOuts), Logger: n.log,
 	})
 	if addr := n.opts.Config.Page.Listen; err == nil && addr != "" {
 		n.sitePage, err = sitepage.Listen(addr, visited{n}, n.log)
 	}
 	return err
+}
+
+// optOutSites is the optout.Sites of a Node.
+type optOutSites struct {
+	*deny.OptOuts // Claim
+	scope         *scope.Scope
+}
+
+func (s optOutSites) Valid(origin string) error {
+	if o, err := deny.ParseOrigin(origin); err != nil || o != origin {
+		return deny.ErrOrigin
+	}
+	return s.scope.Allows(store.URL(origin+"/"), 0)
+}
+
+func (s optOutSites) Obeyed() (all []string) {
+	for _, o := range s.All() {
+		all = append(all, o.Origin)
+	}
+	return all
 }
 
 func (n *Node) runPage(ctx context.Context) error {

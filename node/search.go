@@ -8,8 +8,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
-
 	"peerd/node/admin"
 	"peerd/node/config"
 	local "peerd/node/search"
@@ -24,15 +22,10 @@ const searchTimeout = 5 * time.Second
 // one without an index says so.
 func (n *Node) openSearch() (err error) {
 	n.search = &search.Service{
-		Host: n.monitoredHost(), Protocol: n.net.Names.Search(), Valid: n.checkURL,
+		Host: n.monitoredHost(), Protocol: n.net.Names.Search(), URLs: urlChecker{n},
 		Network: n.net.Names.Network(),
 		Timeout: n.opts.scaled(searchTimeout), Logger: n.log,
-		Peers: func() (all []peer.AddrInfo) {
-			for _, b := range n.peers.Directory().All() {
-				all = append(all, b.Info())
-			}
-			return all
-		},
+		Peers: n.peers.Directory(),
 	}
 	if !n.opts.indexes() {
 		return nil

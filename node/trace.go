@@ -58,7 +58,7 @@ func (n *Node) Trace(ctx context.Context, raw string) (t admin.Trace, err error)
 // traceNode is the trace.Node of a Node.
 type traceNode struct{ *Node }
 
-func (n traceNode) Check(u store.URL) error { return n.checkURL(u) }
+func (n traceNode) Check(u store.URL) error { return urlChecker{n.Node}.Check(u) }
 
 func (n traceNode) URLState(u store.URL) (trace.State, error) {
 	s, err := n.urlState(u, maxQueueServed)

@@ -182,6 +182,10 @@ func TestUninvitedDoesNotStart(t *testing.T) {
 	}
 }
 
+type joinAddrs []string
+
+func (a joinAddrs) JoinAddrs() []string { return a }
+
 // A new peer gets the profile, and for its invitation a membership with which it is served.
 func TestJoin(t *testing.T) {
 	founder, _ := startInvited(t, 1, rulesOf(), nil)
@@ -190,9 +194,7 @@ func TestJoin(t *testing.T) {
 	door := &admission.Door{Host: founder.Strangers, Protocol: founder.Names.Join(),
 		Rules: rulesOf(), Profile: []byte("name = 'x'"),
 		Issuer: &admission.Issuer{Rules: rulesOf(), Key: key, File: t.TempDir() + "/uses"},
-		Peers: func() []string {
-			return []string{bootstrapAddr(founder.Self(), founder.Host.Addrs()[0])}
-		},
+		Peers:  joinAddrs{bootstrapAddr(founder.Self(), founder.Host.Addrs()[0])},
 	}
 	served := door.Serve()
 	defer served.Close()

@@ -277,6 +277,19 @@ func (n *Net) member(p peer.ID) bool {
 // Member reports whether p has identified itself as a member of this network.
 func (n *Net) Member(p peer.ID) bool { return n.member(p) }
 
+// JoinAddrs returns addresses of connected peers by which a new peer can join: those that this
+// peer has dialed itself.
+func (n *Net) JoinAddrs() (all []string) {
+	for _, conn := range n.Host.Network().Conns() {
+		if conn.Stat().Direction == network.DirOutbound &&
+			!IsRelayed(conn.RemoteMultiaddr()) && n.member(conn.RemotePeer()) {
+			all = append(all,
+				conn.RemoteMultiaddr().String()+"/p2p/"+conn.RemotePeer().String())
+		}
+	}
+	return all
+}
+
 // ofNetwork reports whether p, which has identified itself, serves this network's DHT.
 func (n *Net) ofNetwork(p peer.ID) bool {
 	spoken, err := n.Host.Peerstore().SupportsProtocols(p, n.Names.DHT())

@@ -68,6 +68,9 @@ func (u URL) Digest() Digest {
 	return Digest(sum[:16])
 }
 
+// A URLChecker returns an error for URLs that no correct peer of this network sends.
+type URLChecker interface{ Check(URL) error }
+
 // SubnetOf returns the subnet of a, the unit of ownership: its IPv4 /24 or IPv6 /48.
 // IPv4-mapped addresses are treated as IPv4. The zero address gives the zero prefix.
 func SubnetOf(a netip.Addr) netip.Prefix {

@@ -11,7 +11,7 @@ import (
 	segment "github.com/blevesearch/scorch_segment_api/v2"
 )
 
-var errFormat = errors.New("zap: format 11 of index files is not supported")
+var errFormat = errors.New("zap: this format of index files is not supported")
 
 // ZapPlugin is the format with no more than its name.
 type ZapPlugin struct{}

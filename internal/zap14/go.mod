@@ -2,8 +2,4 @@ module github.com/blevesearch/zapx/v14
 
 go 1.26
 
-require (
-	github.com/RoaringBitmap/roaring/v2 v2.14.5
-	github.com/blevesearch/bleve_index_api v1.4.1
-	github.com/blevesearch/scorch_segment_api/v2 v2.4.11
-)
+require github.com/blevesearch/zapx/v11 v11.4.3

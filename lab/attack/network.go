@@ -175,7 +175,7 @@ func (c *campaign) join(n int) error {
 			return err
 		}
 		w := newFalseWitness(netip.Prefix{}, m.id)
-		if err := m.attend(w.answer); err != nil {
+		if err := m.attend(w); err != nil {
 			return err
 		}
 		c.members, c.witness = append(c.members, m), w

@@ -323,7 +323,7 @@ func plantHomes(e *arena) (outcome, error) {
 		return outcome{}, err
 	}
 	honest := newFalseWitness(netip.Prefix{}, m.id) // it does not lie in this
-	if err := m.attend(honest.answer); err != nil {
+	if err := m.attend(honest); err != nil {
 		return outcome{}, err
 	}
 	err = e.until("the peers know the attacker", func() bool {

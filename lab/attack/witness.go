@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/internal/clock"
 	"peerd/node"
 	"peerd/overlay/lease"
 	"peerd/overlay/peers"
@@ -51,16 +52,14 @@ func witnessAttacks() []Attack {
 }
 
 // attend has a member measure and be measured like an honest peer. answer answers heartbeats.
-func (m *member) attend(
-	answer func(ctx context.Context, from peer.ID, payload []byte) ([]byte, error),
-) error {
+func (m *member) attend(answer peers.Answerer) error {
 	ec := coords.DefaultConfig()
 	ec.Rand = rand.New(rand.NewPCG(1, 2))
 	est := coords.NewEstimator(ec)
 	c := peers.DefaultConfig()
 	c.Host, c.Key, c.Topic = m.host, m.key, m.e.names.Beacons()
 	c.Protocol, c.HeartbeatProtocol = m.e.names.Coords(), m.e.names.Heartbeat()
-	c.Estimator, c.Answer, c.Now = est, answer, m.e.now
+	c.Estimator, c.Answerer, c.Clock = est, answer, clock.Of(m.e.now)
 	service, err := peers.New(c)
 	if err != nil {
 		return err
@@ -93,7 +92,9 @@ func (w *falseWitness) about(p netip.Prefix) {
 	w.subnet = p
 }
 
-func (w *falseWitness) answer(_ context.Context, from peer.ID, payload []byte) ([]byte, error) {
+func (w *falseWitness) AnswerHeartbeat(
+	_ context.Context, from peer.ID, payload []byte,
+) ([]byte, error) {
 	var q struct {
 		Heartbeat struct {
 			Set []byte `cbor:"1,keyasint,omitempty"`
@@ -132,7 +133,7 @@ func lieAsWitness(e *arena) (outcome, error) {
 		return outcome{}, err
 	}
 	w := newFalseWitness(store.SubnetOf(s.addr.Addr()), m.id)
-	if err := m.attend(w.answer); err != nil {
+	if err := m.attend(w); err != nil {
 		return outcome{}, err
 	}
 	err = e.until("the attacker is a witness", func() bool { return w.heard.Load() >= 4 })

@@ -91,9 +91,9 @@ func TestCopies(t *testing.T) {
 		Look: time.Millisecond, Retry: time.Millisecond, Patience: time.Hour, Logger: discard}
 	k := &mirror.Keeper{Host: overlaytest.Host(t), Protocol: "/mirror", Network: "n",
 		Dir: t.TempDir(), Bytes: 1 << 30, Space: &disk{}, Lives: l, Logger: discard}
-	s.Peers = func() []peer.AddrInfo {
+	s.Peers = overlaytest.PeersFunc(func() []peer.AddrInfo {
 		return []peer.AddrInfo{{ID: k.Host.ID(), Addrs: k.Host.Addrs()}}
-	}
+	})
 	wire.Meet(k.Host.Peerstore(), owner.ID)
 	if err := k.Open(); err != nil {
 		t.Fatal(err)

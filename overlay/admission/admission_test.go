@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/overlay/admission"
 	"peerd/overlay/overlaytest"
 )
@@ -51,8 +52,8 @@ func family(t *testing.T, mode admission.Mode) (admission.Rules, []*member) {
 	rules := admission.Rules{Network: network, Mode: mode, Founders: []peer.ID{all[0].ID}}
 	for _, m := range all {
 		m.issuer = &admission.Issuer{Rules: rules, Key: m.Key,
-			File: filepath.Join(t.TempDir(), "invitations"),
-			Now:  func() time.Time { return start }}
+			File:  filepath.Join(t.TempDir(), "invitations"),
+			Clock: clock.Of(func() time.Time { return start })}
 	}
 	return rules, all
 }
@@ -93,7 +94,7 @@ func TestMembership(t *testing.T) {
 
 	// A stranger continues the chain of a member, which has not signed that.
 	thief := admission.Issuer{Rules: rules, Key: all[4].Key, Membership: a.membership,
-		File: all[4].issuer.File, Now: all[4].issuer.Now}
+		File: all[4].issuer.File, Clock: all[4].issuer.Clock}
 	thief.Rules.Founders = []peer.ID{all[4].ID}
 	stolen, err := thief.Redeem(all[5].ID, all[4].invite(t, nil))
 	if err != nil {
@@ -149,7 +150,7 @@ func TestDepth(t *testing.T) {
 		t.Errorf("Redeem() = %v, want ErrMayNotInvite", err)
 	}
 	// It says that it is a founder, to sign, and then shows the true beginning of its chain.
-	liar := admission.Issuer{Rules: rules, Key: a.Key, File: a.issuer.File, Now: a.issuer.Now,
+	liar := admission.Issuer{Rules: rules, Key: a.Key, File: a.issuer.File, Clock: a.issuer.Clock,
 		Membership: a.membership}
 	liar.Rules.Founders = []peer.ID{a.ID}
 	m, err := liar.Redeem(b.ID, a.invite(t, nil))
@@ -178,7 +179,7 @@ func TestRedeem(t *testing.T) {
 	}
 	restarted := &member{Peer: founder.Peer}
 	restarted.issuer = &admission.Issuer{Rules: founder.issuer.Rules, Key: founder.Key,
-		File: founder.issuer.File, Now: founder.issuer.Now}
+		File: founder.issuer.File, Clock: founder.issuer.Clock}
 	if _, err := restarted.issuer.Redeem(c.ID, two); !errors.Is(err, admission.ErrUsedUp) {
 		t.Errorf("after a restart: Redeem() = %v, want ErrUsedUp", err)
 	}

@@ -67,7 +67,7 @@ type Door struct {
 	// Issuer redeems invitations. Not used in an open network.
 	Issuer *Issuer
 	// Peers returns multiaddrs, with peer ID, of peers to join, of which MaxPeers are told.
-	Peers func() []string
+	Peers interface{ JoinAddrs() []string }
 	// Logger may be nil.
 	Logger *slog.Logger
 
@@ -111,7 +111,7 @@ func (d *Door) answer(p peer.ID, in ask) (answer, error) {
 			return answer{Refused: err.Error()}, err
 		}
 	}
-	all := d.Peers()
+	all := d.Peers.JoinAddrs()
 	out.Peers = all[:min(len(all), MaxPeers)]
 	return out, nil
 }

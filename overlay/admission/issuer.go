@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"peerd/internal/clock"
+
 	"github.com/google/renameio/v2"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -26,8 +28,8 @@ type Issuer struct {
 	// File keeps which peers have used which invitation. It is written before a certificate
 	// leaves this peer.
 	File string
-	// Now is the clock; nil: the system clock.
-	Now func() time.Time
+	// Clock dates certificates.
+	Clock clock.Clock
 
 	mu sync.Mutex
 }
@@ -46,10 +48,7 @@ func (s *Issuer) Redeem(p peer.ID, sealed []byte) (Membership, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	if s.Now != nil {
-		now = s.Now()
-	}
+	now := s.Clock.Now()
 	v, err := OpenInvitation(sealed)
 	switch {
 	case err != nil:

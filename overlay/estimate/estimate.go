@@ -53,8 +53,8 @@ type Service struct {
 	Leases   Leases
 	// Timeout bounds one fetch; the Fetcher enforces it. The reply may take a little longer.
 	Timeout time.Duration
-	// Peers returns how many peers the network has, as far as is known.
-	Peers  func() int
+	// Peers are the other peers of the network, as far as is known.
+	Peers  interface{ Len() int }
 	Logger *slog.Logger
 
 	connects  wire.Limiter
@@ -187,5 +187,5 @@ func (s *Service) check(from peer.ID, old bool, q request) error {
 		}
 		return nil
 	}
-	return s.allowance.take(old, best.Subnet, s.Peers(), now)
+	return s.allowance.take(old, best.Subnet, s.Peers.Len(), now)
 }

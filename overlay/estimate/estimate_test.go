@@ -67,15 +67,19 @@ func check(u store.URL) error {
 	return nil
 }
 
+type peers int
+
+func (n peers) Len() int { return int(n) }
+
 // two returns an owner and an estimator with the given fetcher.
 func two(t *testing.T, fn fetcher) (owner, estimator *Service) {
 	t.Helper()
 	a, b := overlaytest.Host(t), overlaytest.Host(t)
 	overlaytest.Introduce(a, b)
 	owner = &Service{Host: a, Protocol: proto, Fetcher: fn, Timeout: 5 * time.Minute,
-		Peers: func() int { return 2 }}
+		Peers: peers(2)}
 	estimator = &Service{Host: b, Protocol: proto, Fetcher: fn, Timeout: 5 * time.Minute,
-		Peers: func() int { return 2 }, Leases: &leases{}}
+		Peers: peers(2), Leases: &leases{}}
 	s := estimator.Serve()
 	t.Cleanup(s.Close)
 	return owner, estimator
@@ -332,7 +336,7 @@ func FuzzAsk(f *testing.F) {
 	}
 	f.Add(raw)
 	s := &Service{Leases: &leases{}, Fetcher: fetcher(nil), Timeout: time.Second,
-		Peers: func() int { return 2 }}
+		Peers: peers(2)}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var q request
 		if wire.Unmarshal(raw, &q) != nil || s.check("me", true, q) != nil {

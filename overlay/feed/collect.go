@@ -34,11 +34,11 @@ type Collector struct {
 	Host     host.Host
 	Protocol protocol.ID
 	// Peers returns the other peers.
-	Peers func() []peer.AddrInfo
+	Peers wire.Peers
 	Sink  Sink
 	// Hosts are the hosts to collect; none: all.
 	Hosts []string
-	// Look is how often Peers is called, and Retry the first wait after a conversation has
+	// Look is how often Peers is asked, and Retry the first wait after a conversation has
 	// failed; the longest is 16 times as long.
 	Look, Retry time.Duration
 	Logger      *slog.Logger
@@ -51,7 +51,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	var mu sync.Mutex
 	links := map[peer.ID]bool{}
 	for {
-		for _, p := range c.Peers() {
+		for _, p := range c.Peers.Infos() {
 			mu.Lock()
 			start := !links[p.ID] && len(links) < maxLinks
 			if start {
@@ -85,7 +85,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // info returns a peer if it is still known.
 func (c *Collector) info(id peer.ID) (peer.AddrInfo, bool) {
-	for _, p := range c.Peers() {
+	for _, p := range c.Peers.Infos() {
 		if p.ID == id {
 			return p, true
 		}

@@ -89,9 +89,9 @@ func TestCollect(t *testing.T) {
 		t.Helper()
 		c := &Collector{Host: to, Protocol: "/feed", Sink: s, Hosts: []string{"a.example"},
 			Look: time.Millisecond, Retry: 10 * time.Millisecond, Logger: log,
-			Peers: func() []peer.AddrInfo {
+			Peers: overlaytest.PeersFunc(func() []peer.AddrInfo {
 				return []peer.AddrInfo{{ID: from.ID(), Addrs: from.Addrs()}}
-			}}
+			})}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- c.Run(ctx) }()

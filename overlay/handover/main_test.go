@@ -64,7 +64,7 @@ type fakeSuccessor struct {
 	links  atomic.Int64 // pending URLs reported
 }
 
-func (h *fakeSuccessor) count(byHost map[string]int) {
+func (h *fakeSuccessor) PendingAdded(byHost map[string]int) {
 	for _, n := range byHost {
 		h.links.Add(int64(n))
 	}
@@ -108,7 +108,7 @@ func startReplica(t testing.TB, h host.Host, db *store.DB) (*replica.Service, fu
 	t.Helper()
 	s, err := replica.New(replica.Config{
 		Host: h, Protocol: replicaProto, DB: db, Policy: acceptAll{},
-		Check:     func(store.URL) error { return nil },
+		URLs:      overlaytest.URLs(func(store.URL) error { return nil }),
 		Heartbeat: 20 * time.Millisecond, BatchDelay: 2 * time.Millisecond,
 		SyncEvery: 10 * time.Millisecond,
 		Redial:    5 * time.Millisecond, Retry: 20 * time.Millisecond,
@@ -144,7 +144,7 @@ func (acceptAll) CurrentLease(netip.Prefix) (peer.ID, uint64, bool) { return "",
 func serve(t testing.TB, h host.Host, he *fakeSuccessor) (*replica.Service, func()) {
 	t.Helper()
 	c, end := startReplica(t, h, he.db)
-	r := &Receiver{DB: he.db, Successor: he, Copies: c, PendingAdded: he.count}
+	r := &Receiver{DB: he.db, Successor: he, Copies: c}
 	s := r.Serve(h, proto, nil)
 	stop := func() { s.Close(); end() }
 	t.Cleanup(stop)

@@ -30,6 +30,9 @@ type Successor interface {
 	TakeOwnership(
 		ctx context.Context, from peer.ID, o Offer, grant []byte, hosts []store.Host,
 	) (lease []byte, err error)
+	// PendingAdded is called with the number of pending URLs, by host, that were added
+	// here: out-links that the old owner had not delivered.
+	PendingAdded(byHost map[string]int)
 }
 
 // Copies are this peer's copies of other peers' subnets; replica.Service implements it.
@@ -45,9 +48,6 @@ type Receiver struct {
 	DB        *store.DB
 	Successor Successor
 	Copies    Copies
-	// PendingAdded is called with the number of pending URLs, by host, that were added
-	// here: out-links that the old owner had not delivered. May be nil.
-	PendingAdded func(byHost map[string]int)
 
 	mu        sync.Mutex
 	receiving map[netip.Prefix]bool // subnets of running handovers
@@ -129,12 +129,12 @@ func (r *Receiver) commit(
 // does no harm.
 func (r *Receiver) promoteOutlinks(p netip.Prefix) error {
 	fresh, err := r.DB.PromoteOutlinks(p)
-	if len(fresh) > 0 && r.PendingAdded != nil {
+	if len(fresh) > 0 {
 		byHost := make(map[string]int, len(fresh))
 		for _, h := range fresh {
 			byHost[h.Host] = h.Count
 		}
-		r.PendingAdded(byHost)
+		r.Successor.PendingAdded(byHost)
 	}
 	return err
 }

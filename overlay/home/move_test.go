@@ -61,7 +61,7 @@ func TestMove(t *testing.T) {
 	if d := len(fourth) - len(third); d > 64 {
 		t.Errorf("the fourth record is %d bytes longer than the third", d)
 	}
-	v := Validator{Now: at(late)}
+	v := Validator{Clock: at(late)}
 	if err := v.Validate(Key(host), fourth); err != nil {
 		t.Error(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
+	"peerd/internal/clock"
 	"peerd/overlay/overlaytest"
 	"peerd/overlay/record"
 )
@@ -57,7 +58,7 @@ func wrap(t testing.TB, p bundle) []byte {
 	return b
 }
 
-func at(t time.Time) func() time.Time { return func() time.Time { return t } }
+func at(t time.Time) clock.Clock { return clock.Of(func() time.Time { return t }) }
 
 func TestRoundTrip(t *testing.T) {
 	for _, r := range []Record{
@@ -229,7 +230,8 @@ func TestValidator(t *testing.T) {
 		"other space":  {"/peerd-lease/" + host, noon, record.ErrKey},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := (Validator{Now: at(c.now)}).Validate(c.key, sealed); !errors.Is(err, c.want) {
+			err := (Validator{Clock: at(c.now)}).Validate(c.key, sealed)
+			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 		})

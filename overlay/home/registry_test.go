@@ -218,7 +218,8 @@ func (refusing) Get(context.Context, string) ([]byte, error) {
 
 func TestLearn(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.Self, cfg.Key, cfg.Values, cfg.Now, cfg.CacheSize = bob.id, bob.key, refusing{}, at(noon), 2
+	cfg.Self, cfg.Key, cfg.Values = bob.id, bob.key, refusing{}
+	cfg.Clock, cfg.CacheSize = at(noon), 2
 	r, err := NewRegistry(cfg)
 	if err != nil {
 		t.Fatal(err)

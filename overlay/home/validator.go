@@ -7,6 +7,7 @@ import (
 	libp2p "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/overlay/record"
 )
 
@@ -17,25 +18,31 @@ const Namespace = "peerd-home"
 // which carry leases, are read again when they are needed.
 const keepValue = 1 << 10
 
-// homeType is the type of the records of this package, by host.
-var homeType = record.Type[string, Record]{
-	Namespace: Namespace, KeyOf: func(r Record) string { return r.Host }, Open: Open,
-	CheckTime: Record.CheckTime, Better: Better,
-	Same:    func(a, b Record) bool { return Better(a, b) == 0 },
-	MaxKept: keepValue,
+// homeType is the type of homes of any network, by host.
+var homeType = typeFor("")
+
+func typeFor(network string) *record.Type[string, Record] {
+	return &record.Type[string, Record]{Rules: rules{network}}
 }
 
-// typeFor returns homeType for a network.
-func typeFor(network string) *record.Type[string, Record] {
-	t := homeType
-	t.Open = func(value []byte) (Record, error) {
-		r, err := Open(value)
-		if err == nil && r.Network != network {
-			err = fmt.Errorf("%w: %.100q", record.ErrNetwork, r.Network)
-		}
-		return r, err
+// rules are the record.Rules of the homes of a network.
+type rules struct{ network string }
+
+func (rules) Namespace() string                       { return Namespace }
+func (rules) KeyOf(r Record) string                   { return r.Host }
+func (rules) CheckTime(r Record, now time.Time) error { return r.CheckTime(now) }
+func (rules) Better(a, b Record) int                  { return Better(a, b) }
+func (rules) Replaces(known, r Record) bool           { return Better(r, known) > 0 }
+func (rules) Same(a, b Record) bool                   { return Better(a, b) == 0 }
+func (rules) Void(Record, time.Time) bool             { return false }
+func (rules) MaxKept() int                            { return keepValue }
+
+func (x rules) Open(value []byte) (Record, error) {
+	r, err := Open(value)
+	if err == nil && r.Network != x.network {
+		err = fmt.Errorf("%w: %.100q", record.ErrNetwork, r.Network)
 	}
-	return &t
+	return r, err
 }
 
 // Key returns the DHT key of the home of host: /peerd-home/<host>.
@@ -45,19 +52,15 @@ func Key(host string) string { return homeType.Key(host) }
 type Validator struct {
 	// Network identifies the network of the records.
 	Network string
-	// Now is the clock. Nil means time.Now.
-	Now func() time.Time
+	// Clock tells when records are valid.
+	Clock clock.Clock
 }
 
 var _ libp2p.Validator = Validator{}
 
 // Validate accepts a sealed record under its own key from Skew before its issue.
 func (v Validator) Validate(key string, value []byte) error {
-	now := time.Now
-	if v.Now != nil {
-		now = v.Now
-	}
-	_, err := typeFor(v.Network).Validate(key, value, now())
+	_, err := typeFor(v.Network).Validate(key, value, v.Clock.Now())
 	return err
 }
 

@@ -80,4 +80,4 @@ func (w receiver) Arrived(ctx context.Context, h store.Host, sealed []byte, at t
 	return nil
 }
 
-func (w receiver) Route(found []store.Pending) error { return w.cfg.Route(found) }
+func (w receiver) Route(found []store.Pending) error { return w.cfg.Subnets.Route(found) }

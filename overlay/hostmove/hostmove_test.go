@@ -377,7 +377,7 @@ func TestOffline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := join(t, folk[0], newDHT(), nil, nil)
 		online := false
-		m.cfg.Online = func() bool { return online }
+		m.online = func() bool { return online }
 		m.settle(1)
 		m.say(mover, newAddr)
 		m.Suspect(mover)

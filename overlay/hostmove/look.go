@@ -127,7 +127,7 @@ func (w *Monitor) tryElsewhere(
 	ctx context.Context, host string, p netip.Prefix, found, in []netip.Addr,
 ) bool {
 	out := slices.DeleteFunc(slices.Clone(found), p.Contains)
-	if w.cfg.Reach == nil || len(out) == 0 || w.reaches(ctx, host, in).IsValid() {
+	if len(out) == 0 || w.reaches(ctx, host, in).IsValid() {
 		return false
 	}
 	to := w.reaches(ctx, host, out)
@@ -142,7 +142,7 @@ func (w *Monitor) tryElsewhere(
 func (w *Monitor) reaches(ctx context.Context, host string, addrs []netip.Addr) netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	a, ok := w.cfg.Reach(ctx, host, addrs)
+	a, ok := w.cfg.Network.Reach(ctx, host, addrs)
 	if !ok {
 		return netip.Addr{}
 	}
@@ -159,13 +159,13 @@ func (w *Monitor) absenceOf(host string) *absence {
 
 // lookup returns the addresses that a name has now and that may be dialled.
 func (w *Monitor) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
-	all, err := w.cfg.Lookup(ctx, host)
+	all, err := w.cfg.Network.Lookup(ctx, host)
 	if err != nil {
 		return nil, err
 	}
 	var ok []netip.Addr
 	for _, a := range all {
-		if w.cfg.Allowed(a) == nil {
+		if w.cfg.Guard.Check(a) == nil {
 			ok = append(ok, a.Unmap())
 		}
 	}

@@ -57,6 +57,8 @@ type member struct {
 	own *subnets
 	f   *frontier
 
+	online func() bool // nil: always
+
 	mu    sync.Mutex
 	names map[string][]netip.Addr
 	dead  map[netip.Addr]bool // addresses that accept no connection
@@ -89,27 +91,8 @@ func join(
 	m.f = &frontier{hosts: map[string]store.Host{}, held: map[string]time.Time{}}
 	m.Monitor, err = New(Config{
 		Self: me.id, DB: db, Subnets: m.own, Homes: homes, Leases: leases, Transferrer: carrier,
-		Lookup: func(_ context.Context, host string) ([]netip.Addr, error) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if a := m.names[host]; len(a) > 0 {
-				return a, nil
-			}
-			return nil, errors.New("no such name")
-		},
-		Allowed: func(netip.Addr) error { return nil },
-		Reach: func(_ context.Context, _ string, addrs []netip.Addr) (netip.Addr, bool) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			for _, a := range addrs {
-				if !m.dead[a] {
-					return a, true
-				}
-			}
-			return netip.Addr{}, false
-		},
-		Route: func([]store.Pending) error { return nil },
-		Tick:  time.Second, Logger: overlaytest.Log(t),
+		Network: m, Guard: m,
+		Tick: time.Second, Logger: overlaytest.Log(t),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,6 +107,29 @@ func join(
 		t.Fatal(err)
 	}
 	return m
+}
+
+func (m *member) Check(netip.Addr) error { return nil }
+func (m *member) Online() bool           { return m.online == nil || m.online() }
+
+func (m *member) Lookup(_ context.Context, host string) ([]netip.Addr, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a := m.names[host]; len(a) > 0 {
+		return a, nil
+	}
+	return nil, errors.New("no such name")
+}
+
+func (m *member) Reach(_ context.Context, _ string, addrs []netip.Addr) (netip.Addr, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, a := range addrs {
+		if !m.dead[a] {
+			return a, true
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // run runs the Monitor until the test ends.
@@ -280,6 +286,8 @@ func (s *subnets) Claim(ctx context.Context, p netip.Prefix) error {
 	s.sealed[p] = sealed
 	return nil
 }
+
+func (s *subnets) Route([]store.Pending) error { return nil }
 
 func (s *subnets) Reroute(h store.Host) error {
 	s.mu.Lock()

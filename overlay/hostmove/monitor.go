@@ -95,7 +95,7 @@ func (w *Monitor) Run(ctx context.Context) error {
 
 // due returns what is to be done now.
 func (w *Monitor) due(now time.Time) (tasks []func(context.Context)) {
-	if w.frontier == nil || w.cfg.Online != nil && !w.cfg.Online() {
+	if w.frontier == nil || !w.cfg.Network.Online() {
 		return nil
 	}
 	return append(append(w.toLook(now), w.toDepart(now)...), w.toRead(now)...)

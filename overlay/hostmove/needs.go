@@ -30,6 +30,22 @@ type Subnets interface {
 	// Reroute sends what is queued at a host, which is in no frontier, to its owner as URLs
 	// that we found. It may be repeated.
 	Reroute(h store.Host) error
+	// Route adds to the pending URLs those that came with a host and are not its own.
+	Route([]store.Pending) error
+}
+
+// A Guard returns an error for addresses that must not be dialled. fetch.Guard implements it.
+type Guard interface{ Check(netip.Addr) error }
+
+// Network is what this peer sees of the web; given by package owner.
+type Network interface {
+	// Online reports whether this peer's network is up: otherwise nothing is looked up or moved.
+	Online() bool
+	// Lookup returns the addresses of a host without caches.
+	Lookup(ctx context.Context, host string) ([]netip.Addr, error)
+	// Reach returns the first of some addresses of a host that accepts a connection now; false if
+	// none does.
+	Reach(ctx context.Context, host string, addrs []netip.Addr) (netip.Addr, bool)
 }
 
 // Frontier is what a frontier knows of single hosts; given by crawl/frontier. All
@@ -109,22 +125,12 @@ type Config struct {
 	Subnets Subnets
 	Homes   *home.Registry
 	Leases  *lease.Registry
-	// Lookup returns the addresses of a host without caches; Allowed returns an error for
-	// addresses that must not be dialled.
-	Lookup  func(ctx context.Context, host string) ([]netip.Addr, error)
-	Allowed func(netip.Addr) error
-	// Reach returns the first of some addresses of a host that accepts a connection now; false if
-	// none does. Nil: none is tried.
-	Reach func(ctx context.Context, host string, addrs []netip.Addr) (netip.Addr, bool)
+	Network Network
+	Guard   Guard
 	// Transferrer sends hosts to other owners. Nil: hosts move only between subnets of this
 	// peer.
 	Transferrer Transferrer
-	// Route adds to the pending URLs those that came with a host and are not its own.
-	Route func([]store.Pending) error
-	Pace  Pace
-	// Online reports whether this peer's network is up: otherwise nothing is looked up or moved.
-	// Nil: it always is.
-	Online func() bool
+	Pace        Pace
 	// Tick is how often it is looked whether there is something to do.
 	Tick   time.Duration
 	Logger *slog.Logger // nil to discard
@@ -134,8 +140,8 @@ func (c Config) validate() error {
 	var errs []error
 	for what, bad := range map[string]bool{
 		"DB": c.DB == nil, "Subnets": c.Subnets == nil, "Homes": c.Homes == nil,
-		"Leases": c.Leases == nil, "Lookup": c.Lookup == nil,
-		"Allowed": c.Allowed == nil, "Route": c.Route == nil, "Tick": c.Tick <= 0,
+		"Leases": c.Leases == nil, "Network": c.Network == nil, "Guard": c.Guard == nil,
+		"Tick": c.Tick <= 0,
 	} {
 		if bad {
 			errs = append(errs, fmt.Errorf("hostmove: %s is missing", what))

@@ -56,9 +56,7 @@ func newSide(t testing.TB) *side {
 	s := &side{t: t}
 	s.Service = &Service{
 		DB: overlaytest.Store(t, ""), Host: overlaytest.Host(t), Protocol: "/test/carry/1",
-		Receiver: s, Check: func(store.URL) error {
-			return nil
-		},
+		Receiver: s, URLs: overlaytest.URLs(func(store.URL) error { return nil }),
 	}
 	return s
 }
@@ -231,12 +229,12 @@ func TestTransferInterrupted(t *testing.T) {
 		server := wire.Serve(b.Host, b.Protocol, limits, nil,
 			func(ctx context.Context, c *wire.Conn) error {
 				n := 0
-				b.Check = func(store.URL) error {
+				b.URLs = overlaytest.URLs(func(store.URL) error {
 					if n++; n > 150*frames {
 						return errors.New("broken off")
 					}
 					return nil
-				}
+				})
 				return b.handle(ctx, c)
 			})
 		err := a.Transfer(t.Context(), b.Host.ID(), o)

@@ -41,7 +41,7 @@ type Service struct {
 	Protocol protocol.ID
 	Receiver Receiver
 	// Check rejects URLs that no peer of this network would send.
-	Check  func(store.URL) error
+	URLs   store.URLChecker
 	Logger *slog.Logger
 
 	mu   sync.Mutex
@@ -156,7 +156,7 @@ func (in *intake) take(ctx context.Context, c *wire.Conn) error {
 		if part.Last {
 			return in.end(ctx)
 		}
-		if err := part.check(in.o.Host, in.s.Check); err != nil {
+		if err := part.check(in.o.Host, in.s.URLs.Check); err != nil {
 			return err
 		}
 		if err := in.store(part); err != nil {

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
 	_ "peerd/internal/rapidtest"
@@ -107,9 +106,7 @@ func TestChainRefuses(t *testing.T) {
 
 // view is a Judge at noon that has seen a lease for some time.
 func view(l Lease, seen time.Duration, silent, apart bool) *Judge {
-	j := NewJudge(JudgeConfig{Now: at(noon),
-		Silent: func(peer.ID, time.Time, time.Time) bool { return silent },
-		Apart:  func(peer.ID, time.Time) bool { return apart }})
+	j := NewJudge(at(noon), &contacts{silent, apart})
 	j.See(l, noon.Add(-seen))
 	return j
 }
@@ -207,7 +204,7 @@ func TestHolderKeepsItsLease(t *testing.T) {
 	own, theft := seal(t, mine, alice), seal(t, passedOn(t, first(carol), carol, bob), bob)
 	next := seal(t, passedOn(t, mine, alice, bob), bob)
 	for _, restarted := range []bool{false, true} {
-		v := Validator{Now: at(now), Judge: view(first(folk[6]), 0, false, false)}
+		v := Validator{Clock: at(now), Judge: view(first(folk[6]), 0, false, false)}
 		if !restarted {
 			v.Judge.See(mine, noon.Add(-time.Hour))
 		}
@@ -279,7 +276,7 @@ func timed(l Lease) Lease {
 func TestNetworksAreSeparate(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.Self, cfg.Key, cfg.Values, cfg.Now = carol.id, carol.key, fixed{}, at(noon)
+	cfg.Self, cfg.Key, cfg.Values, cfg.Clock = carol.id, carol.key, fixed{}, at(noon)
 	cfg.Network = "one"
 	r, err := NewRegistry(cfg)
 	if err != nil {
@@ -287,7 +284,7 @@ func TestNetworksAreSeparate(t *testing.T) {
 	}
 	here, there := first(alice), first(alice)
 	here.Network, there.Network = "one", "two"
-	v := Validator{Network: "one", Now: at(noon)}
+	v := Validator{Network: "one", Clock: at(noon)}
 	if _, err := r.Learn(seal(t, here, alice)); err != nil {
 		t.Error(err)
 	}

@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
+	"peerd/internal/clock"
 	"peerd/overlay/record"
 	"peerd/overlay/record/recordtest"
 )
@@ -142,7 +142,7 @@ func (g *gate) Put(ctx context.Context, key string, val []byte) (int, int, error
 func openApart(t *testing.T, p someone, values record.Values) *Registry {
 	cfg := DefaultConfig()
 	cfg.Self, cfg.Key, cfg.Values = p.id, p.key, values
-	cfg.Judge = NewJudge(JudgeConfig{Apart: func(peer.ID, time.Time) bool { return true }})
+	cfg.Judge = NewJudge(clock.Clock{}, &contacts{silent: true, apart: true})
 	return openWith(t, cfg)
 }
 
@@ -405,7 +405,7 @@ func TestHandover(t *testing.T) {
 func TestAdoptRefuses(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.Self, cfg.Key, cfg.Values, cfg.Now = bob.id, bob.key, fixed{acks: 1}, at(noon)
+	cfg.Self, cfg.Key, cfg.Values, cfg.Clock = bob.id, bob.key, fixed{acks: 1}, at(noon)
 	r, err := NewRegistry(cfg)
 	if err != nil {
 		t.Fatal(err)

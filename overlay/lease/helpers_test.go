@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/internal/clock"
 	"peerd/overlay/overlaytest"
 )
 
@@ -195,4 +196,10 @@ func somewhere() *coords.Proxy {
 }
 
 // at returns a clock that stands still.
-func at(t time.Time) func() time.Time { return func() time.Time { return t } }
+func at(t time.Time) clock.Clock { return clock.Of(func() time.Time { return t }) }
+
+// contacts answers alike for all peers and times.
+type contacts struct{ silent, apart bool }
+
+func (c *contacts) Silent(peer.ID, time.Time, time.Time) bool { return c.silent }
+func (c *contacts) Apart(peer.ID, time.Time) bool             { return c.apart }

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"peerd/internal/clock"
+
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
 )
@@ -37,35 +39,32 @@ const (
 //
 // All else is what a stranger could write as well.
 type Judge struct {
-	cfg JudgeConfig
+	clock    clock.Clock
+	contacts Contacts
 
 	mu   sync.Mutex
 	seen *simplelru.LRU[Digest, time.Time] // when a step was first seen
 }
 
-// JudgeConfig is what a Judge has to know about the peer. Every function answers from memory.
-// Times are by the clock of Now.
-type JudgeConfig struct {
-	// Now is the clock. Nil means time.Now.
-	Now func() time.Time
+// Contacts is what a Judge has to know about other peers. The methods answer from memory and may
+// be called concurrently. Times are by the clock of the Judge.
+type Contacts interface {
 	// Silent reports whether this peer knows that another one, or itself, was not heard in a
-	// time. Nil: always.
-	Silent func(p peer.ID, from, to time.Time) bool
+	// time.
+	Silent(p peer.ID, from, to time.Time) bool
 	// Apart reports whether another peer, which this one knew before, may not have known what
-	// came to be known here at a time. Nil: never.
-	Apart func(p peer.ID, at time.Time) bool
+	// came to be known here at a time.
+	Apart(p peer.ID, at time.Time) bool
 }
 
-// NewJudge returns a Judge that has seen nothing.
-func NewJudge(cfg JudgeConfig) *Judge {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
+// NewJudge returns a Judge that has seen nothing. If contacts is nil, every peer was always silent
+// and none was ever apart.
+func NewJudge(c clock.Clock, contacts Contacts) *Judge {
 	seen, err := simplelru.NewLRU[Digest, time.Time](maxSeen, nil)
 	if err != nil {
 		panic(err) // only for a size that is not positive
 	}
-	return &Judge{cfg: cfg, seen: seen}
+	return &Judge{clock: c, contacts: contacts, seen: seen}
 }
 
 // See records that the steps of l were known at a time, if they were not known before.
@@ -115,7 +114,7 @@ func (j *Judge) Replaces(known, l Lease) bool {
 // believes reports whether this peer believes that the owners were silent which were followed
 // without votes. One that cannot know waits until the known lease has expired.
 func (j *Judge) believes(steps []Link, known Lease) bool {
-	if j.cfg.Silent == nil {
+	if j.contacts == nil {
 		return true
 	}
 	for _, k := range steps {
@@ -127,7 +126,7 @@ func (j *Judge) believes(steps []Link, known Lease) bool {
 			return false
 		}
 		at := k.Takeover.At
-		if !j.cfg.Silent(from, at.Add(-LongSilence), at) && !known.Expired(j.cfg.Now()) {
+		if !j.contacts.Silent(from, at.Add(-LongSilence), at) && !known.Expired(j.clock.Now()) {
 			return false
 		}
 	}
@@ -141,7 +140,7 @@ func (j *Judge) contested(known, l Lease) bool {
 	if !ok {
 		return false
 	}
-	now, since := j.cfg.Now(), j.since(known, mine)
+	now, since := j.clock.Now(), j.since(known, mine)
 	for _, signed := range []time.Time{known.Issued, mine.Claimed} {
 		if at := signed.Add(Skew); !signed.IsZero() && since.After(at) {
 			since = at // it is older than that it was seen here
@@ -154,7 +153,7 @@ func (j *Judge) contested(known, l Lease) bool {
 	if now.Sub(since) <= limit {
 		return true
 	}
-	return j.cfg.Apart != nil && !since.IsZero() && j.cfg.Apart(other.Owner, since)
+	return j.contacts != nil && !since.IsZero() && j.contacts.Apart(other.Owner, since)
 }
 
 // better returns the one of two leases that stands, where none is known to be the first: it is

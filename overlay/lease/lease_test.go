@@ -129,7 +129,7 @@ func TestSelectMerges(t *testing.T) {
 		l.Issued = l.Issued.Add(time.Second)
 		sealed = append(sealed, seal(t, l, p))
 	}
-	v := Validator{Now: at(noon)}
+	v := Validator{Clock: at(noon)}
 	want, err := v.Select("", sealed)
 	if err != nil {
 		t.Fatal(err)

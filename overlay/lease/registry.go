@@ -63,13 +63,9 @@ func NewRegistry(cfg Config) (*Registry, error) {
 		return nil, err
 	}
 	if cfg.Judge == nil {
-		cfg.Judge = NewJudge(JudgeConfig{Now: cfg.Now})
+		cfg.Judge = NewJudge(cfg.Clock, nil)
 	}
-	now := time.Now
-	if cfg.Now != nil {
-		now = cfg.Now
-	}
-	kind := typeFor(cfg.Network, cfg.Judge, now)
+	kind := typeFor(cfg.Network, cfg.Judge, cfg.Clock)
 	r, err := record.New(kind, cfg.Config)
 	return &Registry{r, cfg, kind}, err
 }

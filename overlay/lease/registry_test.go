@@ -158,9 +158,9 @@ func TestLookupIgnoresLies(t *testing.T) {
 	} {
 		cfg := DefaultConfig()
 		cfg.Self, cfg.Key, cfg.Values = bob.id, bob.key, fixed{get: lie}
-		cfg.Now = at(noon)
+		cfg.Clock = at(noon)
 		if name == "long expired" {
-			cfg.Now = at(noon.Add(2 * Grace))
+			cfg.Clock = at(noon.Add(2 * Grace))
 		}
 		r, err := NewRegistry(cfg)
 		if err != nil {
@@ -187,7 +187,7 @@ func (f fixed) Get(context.Context, string) ([]byte, error) { return f.get, nil 
 func TestLearn(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.Self, cfg.Key, cfg.Values, cfg.Now = carol.id, carol.key, fixed{}, at(noon)
+	cfg.Self, cfg.Key, cfg.Values, cfg.Clock = carol.id, carol.key, fixed{}, at(noon)
 	cfg.CacheSize = 2
 	r, err := NewRegistry(cfg)
 	if err != nil {

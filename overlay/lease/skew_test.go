@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"peerd/internal/clock"
 	"peerd/overlay/record"
 	"peerd/overlay/record/recordtest"
 )
@@ -19,7 +20,7 @@ func skewed(
 	t.Helper()
 	now = func() time.Time { return time.Now().Add(off) }
 	cfg := DefaultConfig()
-	cfg.Self, cfg.Key, cfg.Values, cfg.Now = p.id, p.key, values, now
+	cfg.Self, cfg.Key, cfg.Values, cfg.Clock = p.id, p.key, values, clock.Of(now)
 	r, err := NewRegistry(cfg)
 	if err != nil {
 		t.Fatal(err)

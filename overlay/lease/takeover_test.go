@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"pgregory.net/rapid"
 
+	"peerd/internal/clock"
 	"peerd/overlay/record"
 	"peerd/overlay/record/recordtest"
 )
@@ -223,7 +224,7 @@ func evidences(t testing.TB) (all [][]byte) {
 func TestSelectJoinsEveryEvidence(t *testing.T) {
 	t.Parallel()
 	all := evidences(t)
-	v := Validator{Now: at(noon)}
+	v := Validator{Clock: at(noon)}
 	join := func(a, b []byte) []byte {
 		i, err := v.Select("", [][]byte{a, b})
 		if err != nil {
@@ -250,7 +251,7 @@ func TestSelectJoinsEveryEvidence(t *testing.T) {
 func TestLearnNeedsEvidence(t *testing.T) {
 	t.Parallel()
 	cfg := DefaultConfig()
-	cfg.Self, cfg.Key, cfg.Values, cfg.Now = carol.id, carol.key, fixed{}, at(noon)
+	cfg.Self, cfg.Key, cfg.Values, cfg.Clock = carol.id, carol.key, fixed{}, at(noon)
 	r, err := NewRegistry(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -369,9 +370,8 @@ func TestSlowTakeOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		silent := false
-		j := NewJudge(JudgeConfig{
-			Silent: func(peer.ID, time.Time, time.Time) bool { return silent }})
+		seen := &contacts{}
+		j := NewJudge(clock.Clock{}, seen)
 		dht := recordtest.New(Validator{Judge: j}, 5)
 		cfg := DefaultConfig()
 		cfg.Self, cfg.Key, cfg.Values = alice.id, alice.key, dht.Peer()
@@ -389,13 +389,13 @@ func TestSlowTakeOver(t *testing.T) {
 		if _, _, err := b.TakeOver(ctx, old, Takeover{Last: last}, nil); err == nil {
 			t.Error("replicas hear the owner")
 		}
-		silent = true
+		seen.silent = true
 		begin := time.Now()
 		l, _, err := b.TakeOver(ctx, old, Takeover{Last: last}, nil)
 		if err != nil || l.Owner != bob.id || time.Since(begin) != b.cfg.Settle {
 			t.Errorf("%+v, %v after %v", l, err, time.Since(begin))
 		}
-		silent = false // alice is back: no reason to refuse renewals
+		seen.silent = false // alice is back: no reason to refuse renewals
 		<-time.After(70 * time.Minute)
 		if _, _, err := b.Renew(ctx, l); err != nil {
 			t.Error(err)

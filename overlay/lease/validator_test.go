@@ -40,7 +40,8 @@ func TestValidate(t *testing.T) {
 		"no key":             {"", noon, record.ErrKey},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := (Validator{Now: at(c.now)}).Validate(c.key, sealed); !errors.Is(err, c.want) {
+			err := (Validator{Clock: at(c.now)}).Validate(c.key, sealed)
+			if !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 		})

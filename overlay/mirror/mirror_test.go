@@ -94,12 +94,12 @@ func senderOf(t testing.TB, maxFile int64, to ...*Keeper) *Sender {
 		Key: owner.Key, Archive: a, Mirrors: 1, Upload: 1 << 30, Choice: &chosen{},
 		Look: time.Millisecond, Retry: time.Millisecond, Patience: time.Hour,
 		Logger: overlaytest.Log(t)}
-	s.Peers = func() (all []peer.AddrInfo) {
+	s.Peers = overlaytest.PeersFunc(func() (all []peer.AddrInfo) {
 		for _, k := range to {
 			all = append(all, infoOf(k.Host))
 		}
 		return all
-	}
+	})
 	for _, k := range to {
 		wire.Meet(k.Host.Peerstore(), s.Host.ID())
 	}

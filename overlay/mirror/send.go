@@ -49,7 +49,7 @@ type Sender struct {
 	Key      crypto.PrivKey
 	Archive  *warc.Archive
 	// Peers returns the other peers.
-	Peers func() []peer.AddrInfo
+	Peers wire.Peers
 	// Mirrors is how many peers shall keep a copy.
 	Mirrors int
 	// Upload bounds the bytes per second to all mirrors together.
@@ -121,7 +121,7 @@ func (s *Sender) look(
 	ctx context.Context, g *sync.WaitGroup, now []peer.ID,
 ) (chosen []peer.ID, err error) {
 	var known []peer.ID
-	for _, p := range s.Peers() {
+	for _, p := range s.Peers.Infos() {
 		known = append(known, p.ID)
 	}
 	s.mu.Lock()
@@ -170,7 +170,7 @@ func (s *Sender) fitness(p peer.ID) fitness {
 
 // info returns a peer if it is known at present.
 func (s *Sender) info(id peer.ID) (peer.AddrInfo, error) {
-	for _, p := range s.Peers() {
+	for _, p := range s.Peers.Infos() {
 		if p.ID == id {
 			return p, nil
 		}

@@ -43,17 +43,22 @@ const (
 // forwardRate limits what each peer forwards.
 var forwardRate = wire.Rate{PerSecond: 5, Burst: 50, TotalFactor: 8}
 
+// Sites are the opt-outs that this peer knows.
+type Sites interface {
+	// Valid returns nil for the origin of a web site that this network may crawl.
+	Valid(origin string) error
+	// Claim receives what others say has changed. It must not block.
+	Claim(origin string)
+	// Obeyed returns the origins that this peer has read, and obeys.
+	Obeyed() []string
+}
+
 // Config configures a Service. All fields but Logger are required.
 type Config struct {
 	Self   peer.ID
 	PubSub *pubsub.PubSub
 	Topic  string
-	// Valid returns nil for the origin of a web site that this network may crawl.
-	Valid func(origin string) error
-	// Claim receives what others say has changed. It must not block.
-	Claim func(origin string)
-	// Obeyed returns the origins that this peer has read, and obeys.
-	Obeyed func() []string
+	Sites  Sites
 	// Every is the time between two repetitions by whichever peer.
 	Every  time.Duration
 	Logger *slog.Logger
@@ -143,7 +148,7 @@ func (s *Service) due(now time.Time) (due []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	every := max(s.cfg.Every, time.Duration(s.heard.Len())*repeatCost)
-	for _, origin := range s.cfg.Obeyed() {
+	for _, origin := range s.cfg.Sites.Obeyed() {
 		last, ok := s.heard.Get(origin)
 		switch {
 		case !ok:
@@ -200,13 +205,13 @@ func (s *Service) validate(
 	}
 	origin, err := parse(msg.GetData())
 	if err == nil {
-		err = s.cfg.Valid(origin)
+		err = s.cfg.Sites.Valid(origin)
 	}
 	if err != nil {
 		s.cfg.Logger.Debug("rejected opt-out", "peer", from, "err", err)
 		return pubsub.ValidationReject
 	}
-	s.cfg.Claim(origin)
+	s.cfg.Sites.Claim(origin)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if last, ok := s.heard.Get(origin); ok && now.Sub(last) < relayGap {

@@ -28,30 +28,41 @@ func service(t *testing.T, ps *pubsub.PubSub, self peer.ID, obeyed ...string) (
 	*Service, func() []string,
 ) {
 	t.Helper()
-	var mu sync.Mutex
-	var got []string
+	sites := &sites{obeyed: obeyed}
 	s, err := New(Config{Self: self, PubSub: ps, Topic: "opt-outs", Every: time.Minute,
-		Valid: func(origin string) error {
-			if !strings.HasPrefix(origin, "https://") {
-				return errScope
-			}
-			return nil
-		},
-		Claim: func(origin string) {
-			mu.Lock()
-			defer mu.Unlock()
-			got = append(got, origin)
-		},
-		Obeyed: func() []string { return obeyed }, Logger: overlaytest.Log(t)})
+		Sites: sites, Logger: overlaytest.Log(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s, func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return append([]string(nil), got...)
+		sites.mu.Lock()
+		defer sites.mu.Unlock()
+		return append([]string(nil), sites.claimed...)
 	}
 }
+
+// sites notes what is claimed, and accepts origins of https only.
+type sites struct {
+	obeyed []string
+
+	mu      sync.Mutex
+	claimed []string
+}
+
+func (*sites) Valid(origin string) error {
+	if !strings.HasPrefix(origin, "https://") {
+		return errScope
+	}
+	return nil
+}
+
+func (s *sites) Claim(origin string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.claimed = append(s.claimed, origin)
+}
+
+func (s *sites) Obeyed() []string { return s.obeyed }
 
 func message(t testing.TB, c any) *pubsub.Message {
 	t.Helper()

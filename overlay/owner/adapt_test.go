@@ -195,7 +195,7 @@ func TestScoutOutlivesRestart(t *testing.T) {
 // A renewed lease tells where the servers are by the pages since, and a review
 // knows of other subnets.
 func TestRenewalRefreshesTheProxy(t *testing.T) {
-	known := assigntest.Delegations{}
+	known := assign.Delegations(assigntest.Delegations{})
 	samples := func(e assign.Evidence) (assign.Step, error) {
 		at := coords.Proxy{At: e.Candidates[0].At, Samples: len(e.Samples)}
 		return assign.Step{Choice: alice.id.String(), Proxy: &at}, nil
@@ -207,7 +207,7 @@ func TestRenewalRefreshesTheProxy(t *testing.T) {
 		}
 		return assign.Review{}
 	}, func(c *Config) {
-		c.Delegations = func() assign.Delegations { return known }
+		c.OwnerMap = ownerMap{&known}
 	})
 	m.cfg.Strategy.(reviewer).next = samples
 	s := m.table.subnets[subnetA]

@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/overlay/handover"
 	"peerd/overlay/lease"
 	"peerd/overlay/outbox"
@@ -131,11 +132,14 @@ func envelope(t *testing.T, sealed []byte) []byte {
 
 // busy is a judge's view of a peer that has heard all others all the time.
 func busy(leases *lease.Config) {
-	leases.Judge = lease.NewJudge(lease.JudgeConfig{
-		Silent: func(peer.ID, time.Time, time.Time) bool { return false },
-		Apart:  func(peer.ID, time.Time) bool { return false },
-	})
+	leases.Judge = lease.NewJudge(clock.Clock{}, hearing{})
 }
+
+// hearing is the contacts of a peer that has heard all others all the time.
+type hearing struct{}
+
+func (hearing) Silent(peer.ID, time.Time, time.Time) bool { return false }
+func (hearing) Apart(peer.ID, time.Time) bool             { return false }
 
 // joinBusy is join for a peer that has heard all others all the time.
 func joinBusy(t *testing.T, m *member, me someone) *lease.Registry {

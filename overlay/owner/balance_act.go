@@ -27,7 +27,7 @@ func (b *balance) Capacity() float64 {
 // rebalance gives subnets away when this peer has too much load or its working hours
 // end, and returns those that other peers gave when theirs ended.
 func (b *balance) rebalance(now time.Time) {
-	if b.cfg.Limits == nil || b.intake.draining.Load() {
+	if b.intake.draining.Load() {
 		return
 	}
 	b.mu.Lock()
@@ -40,7 +40,7 @@ func (b *balance) rebalance(now time.Time) {
 	if !due {
 		return
 	}
-	l := b.cfg.Limits(now)
+	l := b.cfg.Limiter.Limits(now)
 	var all []assign.Candidate
 	if l.Closed || l.Pages > 0 || b.borrows() {
 		all = b.takers()
@@ -74,7 +74,7 @@ func (b *balance) closedTo(
 	for _, c := range all {
 		switch {
 		case c.ID == b.self:
-		case b.atCapacity(c.ID):
+		case b.cfg.Limiter.AtCapacity(c.ID):
 			excluded[c.ID] = true
 		case !excluded[c.ID]:
 			others = true

@@ -90,13 +90,15 @@ func TestWhatCameStaysForAWhile(t *testing.T) {
 func TestHoursEnd(t *testing.T) {
 	for name, closed := range map[string]bool{"successor open": false, "successor closed": true} {
 		p := newPair(t, func(c *Config) {
-			c.Limits = func(
+			c.Limiter.(*limiter).limits = func(
 				time.Time) Limits {
 				return Limits{Closed: closed}
 			}
 		})
 		m := p.owner
-		m.Manager.cfg.Limits = func(time.Time) Limits { return Limits{Closed: true} }
+		m.Manager.cfg.Limiter.(*limiter).limits = func(time.Time) Limits {
+			return Limits{Closed: true}
+		}
 		m.strategy.next = choose(alice)
 		m.claim(subnetA)
 		m.plant("a.test", subnetA, addrA, 7)
@@ -130,8 +132,8 @@ func TestHoursEnd(t *testing.T) {
 func TestPeersAtCapacityAreNoCandidates(t *testing.T) {
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob, carol}
-		c.Limits = func(time.Time) Limits { return Limits{Closed: true} }
-		c.AtCapacity = func(who string) bool { return who == bob.id.String() }
+		c.Limiter.(*limiter).limits = func(time.Time) Limits { return Limits{Closed: true} }
+		c.Limiter.(*limiter).atCapacity = func(who string) bool { return who == bob.id.String() }
 	})
 	m.claim(subnetA)
 	e := m.strategy.seen[len(m.strategy.seen)-1]
@@ -154,7 +156,7 @@ func TestOverloadGivesAway(t *testing.T) {
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = fixedCapacities{directory{alice, bob, carol},
 			map[string]float64{bob.id.String(): 0.01, carol.id.String(): 1}}
-		c.Limits = func(time.Time) Limits { return Limits{Pages: 1000} }
+		c.Limiter.(*limiter).limits = func(time.Time) Limits { return Limits{Pages: 1000} }
 		c.Gap = time.Second
 	})
 	m.claim(subnetA)

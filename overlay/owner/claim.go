@@ -54,7 +54,7 @@ func (c *claimer) claim(ctx context.Context, p netip.Prefix) error {
 func (c *claimer) settle(
 	ctx context.Context, p netip.Prefix,
 ) (l lease.Lease, sealed []byte, err error) {
-	if err := c.cfg.MayClaim(); err != nil {
+	if err := c.cfg.Limiter.MayClaim(); err != nil {
 		return l, nil, err
 	}
 	switch {

@@ -31,7 +31,7 @@ type Config struct {
 	PlacementConfig
 	HostConfig
 	FailoverConfig
-	LimitConfig
+	Limiter Limiter
 	// Gap is the least time between two requests to a host.
 	Gap time.Duration
 	// Cooldown is the time for which the servers of a subnet that was taken over are left
@@ -49,10 +49,9 @@ type Config struct {
 type PlacementConfig struct {
 	Directory Directory
 	Strategy  assign.Strategy
-	// Delegations returns what is known of other subnets that have been decided; provided by
-	// package ownermap. Nil: nothing.
-	Delegations func() assign.Delegations
-	Estimate    Estimator
+	// OwnerMap is what is known of other subnets that have been decided. Nil: nothing.
+	OwnerMap OwnerMap
+	Estimate Estimator
 	// Seek is called with the proxy of a server in a subnet that is being decided. Nil: the
 	// Directory knows all peers.
 	Seek Seek
@@ -70,13 +69,10 @@ type HostConfig struct {
 	Resolve Resolve
 	// ResolveFresh is Resolve without caches. Nil: Resolve.
 	ResolveFresh Resolve
-	// Allowed says whether an address may be dialled at all.
-	Allowed func(netip.Addr) error
-	// Reach returns the first of some addresses at which the server of a URL accepts a connection;
-	// false if none does. One that has answered within the time recent is not connected to again.
-	// Nil: connections say nothing about where a host belongs.
-	Reach func(ctx context.Context, u store.URL, addrs []netip.Addr, recent time.Duration) (
-		netip.Addr, bool)
+	// Guard says whether an address may be dialled at all.
+	Guard hostmove.Guard
+	// Reacher connects to servers. Nil: connections say nothing about where a host belongs.
+	Reacher Reacher
 	// Confirm asks the owner of a subnet that the home record of a host names, if the host has no
 	// address there by Resolve. Nil: all records are believed.
 	Confirm Confirmer
@@ -99,33 +95,45 @@ type FailoverConfig struct {
 	// Holders identifies peers that are likely to fail together. Nil: those with similar
 	// addresses.
 	Holders Holders
-	// Heard returns when another peer was last heard of in whatever way, the zero
-	// time for never. It must answer from memory. Nil: never of anybody.
-	Heard func(peer.ID) time.Time
-	// Absences returns the absences of other peers that were found to be over at or after a
-	// time. It must answer from memory. Nil: there are none.
-	Absences func(since time.Time) []Absence
+	// Contacts tells when other peers were heard. Nil: never, and none is back.
+	Contacts Contacts
 	// Times configures replicas and takeovers.
 	Times Times
 }
 
-// LimitConfig says what keeps this peer, and others, from taking subnets.
-type LimitConfig struct {
+// OwnerMap returns the other subnets of which it is known that they have been decided.
+// ownermap.Map implements it.
+type OwnerMap interface{ Known() assign.Delegations }
+
+// A Reacher connects to servers.
+type Reacher interface {
+	// Reach returns the first of some addresses at which the server of a URL accepts a connection;
+	// false if none does. One that has answered within the time recent is not connected to again.
+	Reach(ctx context.Context, u store.URL, addrs []netip.Addr, recent time.Duration) (
+		netip.Addr, bool)
+}
+
+// Contacts tells when other peers were heard. It answers from memory.
+type Contacts interface {
+	// Heard returns when another peer was last heard of in whatever way, the zero time for never.
+	Heard(peer.ID) time.Time
+	// Absences returns the absences of other peers that were found to be over at or after a time.
+	Absences(since time.Time) []Absence
+}
+
+// A Limiter says what keeps this peer, and others, from taking subnets. It answers from memory.
+type Limiter interface {
 	// MayClaim says why this peer may claim no subnets now; nil when it may. While
 	// it knows of others and hears none of them that is ErrAlone.
-	MayClaim func() error
-	// Online reports whether this peer's network is up; otherwise no host moves. Nil: it always
-	// is.
-	Online func() bool
-	// CheckSpace returns an error if this peer's disk has no free space for more. Nil: it
-	// has.
-	CheckSpace func() error
-	// Limits says how much this peer wants to do; it must answer from memory. Nil:
-	// whatever there is, at any time.
-	Limits func(now time.Time) Limits
-	// AtCapacity reports that another peer takes no subnets now. It must use memory only.
-	// Nil: all peers take them.
-	AtCapacity func(peer string) bool
+	MayClaim() error
+	// Online reports whether this peer's network is up; otherwise no host moves.
+	Online() bool
+	// CheckSpace returns an error if this peer's disk has no free space for more.
+	CheckSpace() error
+	// Limits says how much this peer wants to do.
+	Limits(now time.Time) Limits
+	// AtCapacity reports that another peer takes no subnets now.
+	AtCapacity(peer string) bool
 }
 
 // Validate names every fault of c.
@@ -145,8 +153,8 @@ func (c Config) Validate() error {
 	fault(c.Estimate == nil, "Estimate is missing")
 	fault(c.Sender == nil, "Sender is missing")
 	fault(c.Resolve == nil, "Resolve is missing")
-	fault(c.Allowed == nil, "Allowed is missing")
-	fault(c.MayClaim == nil, "MayClaim is missing")
+	fault(c.Guard == nil, "Guard is missing")
+	fault(c.Limiter == nil, "Limiter is missing")
 	fault(c.Outbox == nil, "Outbox is missing")
 	fault(c.LeaseTTL <= 0 || c.LeaseTTL > lease.MaxTTL, "LeaseTTL is %v, want up to %v", c.LeaseTTL,
 		lease.MaxTTL)

@@ -63,12 +63,10 @@ func (y *copyPolicy) AcceptCopy(from peer.ID, o replica.OpenRequest) error {
 	if y.intake.draining.Load() {
 		return errDraining
 	}
-	if y.cfg.CheckSpace != nil {
-		if err := y.cfg.CheckSpace(); err != nil {
-			return err
-		}
+	if err := y.cfg.Limiter.CheckSpace(); err != nil {
+		return err
 	}
-	if err := y.cfg.Allowed(inside(o.Subnet)); err != nil {
+	if err := y.cfg.Guard.Check(inside(o.Subnet)); err != nil {
 		return err
 	}
 	return y.confirmed(from, o)

@@ -43,25 +43,21 @@ func (e *env) candidates() []assign.Candidate {
 
 // delegations returns what is known of other subnets; nil if nothing is.
 func (e *env) delegations() assign.Delegations {
-	if e.cfg.Delegations == nil {
+	if e.cfg.OwnerMap == nil {
 		return nil
 	}
-	return e.cfg.Delegations()
+	return e.cfg.OwnerMap.Known()
 }
 
 // takers are this peer, and those of the others that take subnets.
 func (e *env) takers() []assign.Candidate {
 	var some []assign.Candidate
 	for _, c := range e.candidates() {
-		if c.ID == e.self || !e.atCapacity(c.ID) {
+		if c.ID == e.self || !e.cfg.Limiter.AtCapacity(c.ID) {
 			some = append(some, c)
 		}
 	}
 	return some
-}
-
-func (e *env) atCapacity(who string) bool {
-	return e.cfg.AtCapacity != nil && e.cfg.AtCapacity(who)
 }
 
 // HasQuorumLease reports whether this peer may act as the owner of its subnets now. It
@@ -77,8 +73,8 @@ func (e *env) HasQuorumLease() bool {
 // lastHeard returns when a peer was last heard, since our start at the least.
 func (e *env) lastHeard(who peer.ID) time.Time {
 	at := e.started
-	if e.cfg.Heard != nil {
-		if heard := e.cfg.Heard(who); heard.After(at) {
+	if e.cfg.Contacts != nil {
+		if heard := e.cfg.Contacts.Heard(who); heard.After(at) {
 			at = heard
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/coords/assign"
 	"peerd/overlay/lease"
 	"peerd/overlay/record/recordtest"
 	"peerd/overlay/replica"
@@ -310,4 +311,82 @@ func guardedOn(
 		}
 	})
 	return m, r, w
+}
+
+// limiter is a Limiter of which every field may be nil.
+type limiter struct {
+	mayClaim   func() error
+	online     func() bool
+	limits     func(time.Time) Limits
+	atCapacity func(who string) bool
+}
+
+func (l *limiter) MayClaim() error {
+	if l.mayClaim == nil {
+		return nil
+	}
+	return l.mayClaim()
+}
+
+func (l *limiter) Online() bool { return l.online == nil || l.online() }
+
+func (l *limiter) CheckSpace() error { return nil }
+
+func (l *limiter) Limits(now time.Time) Limits {
+	if l.limits == nil {
+		return Limits{}
+	}
+	return l.limits(now)
+}
+
+func (l *limiter) AtCapacity(who string) bool { return l.atCapacity != nil && l.atCapacity(who) }
+
+// guard permits all addresses if check is nil.
+type guard struct{ check func(netip.Addr) error }
+
+func (g *guard) Check(a netip.Addr) error {
+	if g.check == nil {
+		return nil
+	}
+	return g.check(a)
+}
+
+// contacts has heard no peer if heard is nil, and knows no absence if absences is nil.
+type contacts struct {
+	heard    func(peer.ID) time.Time
+	absences func(time.Time) []Absence
+}
+
+// contactsOf sets and returns the contacts of c.
+func contactsOf(c *Config) *contacts {
+	x := &contacts{}
+	c.Contacts = x
+	return x
+}
+
+func (c *contacts) Heard(who peer.ID) time.Time {
+	if c.heard == nil {
+		return time.Time{}
+	}
+	return c.heard(who)
+}
+
+func (c *contacts) Absences(since time.Time) []Absence {
+	if c.absences == nil {
+		return nil
+	}
+	return c.absences(since)
+}
+
+// ownerMap is an OwnerMap that the test may change.
+type ownerMap struct{ known *assign.Delegations }
+
+func (m ownerMap) Known() assign.Delegations { return *m.known }
+
+type reachFunc func(context.Context, store.URL, []netip.Addr, time.Duration) (netip.Addr, bool)
+
+func (f reachFunc) Reach(
+	ctx context.Context, u store.URL, addrs []netip.Addr, recent time.Duration,
+) (netip.Addr, bool) {
+	return f(ctx, u, addrs, recent)
 }

@@ -38,7 +38,7 @@ func newFormerOwner(t *testing.T, replicas int) (f *formerOwner, stop func()) {
 	db := openStore(t)
 	f.member, f.copies, w = guardedOn(t, alice, dht, db, func(c *Config) {
 		setup(c)
-		c.Heard = func(peer.ID) time.Time {
+		contactsOf(c).heard = func(peer.ID) time.Time {
 			if lost := f.lost.Load(); lost != nil {
 				return *lost
 			}

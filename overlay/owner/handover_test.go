@@ -68,9 +68,7 @@ func copiesOf(t *testing.T, h host.Host, db *store.DB) *replica.Service {
 	t.Helper()
 	s, err := replica.New(replica.Config{
 		Host: h, Protocol: proto + "/replica", QueryProtocol: proto + "/copies", DB: db,
-		Check: func(store.URL) error {
-			return nil
-		},
+		URLs:      overlaytest.URLs(func(store.URL) error { return nil }),
 		Heartbeat: 20 * time.Millisecond, BatchDelay: time.Millisecond,
 		Redial: 5 * time.Millisecond, Retry: 20 * time.Millisecond,
 	})
@@ -279,7 +277,7 @@ func TestHandoverUnconfirmed(t *testing.T) {
 // A real successor that declines leaves everything as it was.
 func TestHandoverRefused(t *testing.T) {
 	p := newPair(t, func(c *Config) {
-		c.Allowed = func(netip.Addr) error {
+		c.Guard.(*guard).check = func(netip.Addr) error {
 			return errors.New(
 				"not from here")
 		}

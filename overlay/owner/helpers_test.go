@@ -349,10 +349,10 @@ func join(
 			}),
 		},
 		HostConfig: HostConfig{
-			Resolve: m.resolve, Allowed: func(netip.Addr) error { return nil },
+			Resolve: m.resolve, Guard: &guard{},
 		},
-		LimitConfig: LimitConfig{MayClaim: func() error { return nil }},
-		LeaseTTL:    lc.TTL, Tick: 5 * time.Millisecond,
+		Limiter:  &limiter{},
+		LeaseTTL: lc.TTL, Tick: 5 * time.Millisecond,
 	}
 	if change != nil {
 		change(&m.cfg)

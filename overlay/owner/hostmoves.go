@@ -10,7 +10,8 @@ import (
 
 // Package hostmove decides when hosts move. This file connects it to the subnets.
 
-// hosts is the part of a Manager that moves single hosts; it implements hostmove.Subnets.
+// hosts is the part of a Manager that moves single hosts; it implements hostmove.Subnets and
+// hostmove.Network.
 type hosts struct {
 	*table
 	claimer      *claimer
@@ -23,10 +24,8 @@ type hosts struct {
 func (h *hosts) watch() (err error) {
 	h.hostMoves, err = hostmove.New(hostmove.Config{
 		Self: h.cfg.Self, DB: h.cfg.DB, Subnets: h, Homes: h.cfg.Homes,
-		Leases: h.cfg.Leases, Lookup: h.cfg.ResolveFresh,
-		Allowed: h.cfg.Allowed, Reach: h.reachability.reachNow, Transferrer: h.cfg.Transferrer,
-		Route: h.cfg.Outbox.Route, Pace: h.cfg.HostMoves, Online: h.cfg.Online, Tick: h.cfg.Tick,
-		Logger: h.log,
+		Leases: h.cfg.Leases, Network: h, Guard: h.cfg.Guard, Transferrer: h.cfg.Transferrer,
+		Pace: h.cfg.HostMoves, Tick: h.cfg.Tick, Logger: h.log,
 	})
 	return err
 }
@@ -40,6 +39,24 @@ func (h *hosts) SuspectHost(host string, why store.Outcome) {
 	h.reachability.silent(host, h.cfg.Times.Unreachable)
 	h.hostMoves.Suspect(host)
 }
+
+// Online implements hostmove.Network.
+func (h *hosts) Online() bool { return h.cfg.Limiter.Online() }
+
+// Lookup implements hostmove.Network.
+func (h *hosts) Lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	return h.cfg.ResolveFresh(ctx, host)
+}
+
+// Reach implements hostmove.Network.
+func (h *hosts) Reach(
+	ctx context.Context, host string, addrs []netip.Addr,
+) (netip.Addr, bool) {
+	return h.reachability.reachNow(ctx, host, addrs)
+}
+
+// Route implements hostmove.Subnets.
+func (h *hosts) Route(found []store.Pending) error { return h.cfg.Outbox.Route(found) }
 
 // MovingHosts is Manager.MovingHosts.
 func (h *hosts) MovingHosts() int { return h.hostMoves.Moving() }

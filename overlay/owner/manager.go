@@ -68,9 +68,7 @@ func New(cfg Config) (*Manager, error) {
 		return nil, err
 	}
 	m := newManager(newEnv(cfg))
-	if cfg.Limits != nil {
-		m.balance.balancer.limits = cfg.Limits(m.started)
-	}
+	m.balance.balancer.limits = cfg.Limiter.Limits(m.started)
 	err := m.hosts.watch()
 	if err == nil {
 		err = m.load()

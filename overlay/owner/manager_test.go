@@ -28,7 +28,7 @@ func TestConfigValidate(t *testing.T) {
 	_, err := New(Config{})
 	for _, field := range []string{
 		"Key", "DB", "Directory", "Strategy", "Leases", "Homes", "Estimate", "Sender", "Resolve",
-		"Allowed", "MayClaim",
+		"Guard", "Limiter",
 		"Outbox", "LeaseTTL", "Tick",
 	} {
 		if err == nil || !strings.Contains(err.Error(), "owner: "+field+" is ") {
@@ -440,7 +440,7 @@ func TestResolve(t *testing.T) {
 		errors.Is(err, outbox.ErrGone) {
 		t.Errorf("no DNS: %v", err)
 	}
-	m.Manager.cfg.Allowed = func(netip.Addr) error { return errors.New("forbidden") }
+	m.Manager.cfg.Guard.(*guard).check = func(netip.Addr) error { return errors.New("forbidden") }
 	m.names["c.test"] = []netip.Addr{netip.MustParseAddr("10.0.0.1")}
 	if _, err := m.resolver.Resolve(t.Context(), "c.test", netip.Addr{}); !errors.Is(err,
 		outbox.ErrGone) {
@@ -456,7 +456,7 @@ func TestResolve(t *testing.T) {
 
 func TestClaimAlone(t *testing.T) {
 	m := join(t, alice, newDHT(), nil,
-		func(c *Config) { c.MayClaim = func() error { return ErrAlone } })
+		func(c *Config) { c.Limiter.(*limiter).mayClaim = func() error { return ErrAlone } })
 	if err := m.claimer.Claim(t.Context(), subnetA); !errors.Is(err, ErrAlone) || m.Live(subnetA) {
 		t.Error(err)
 	}

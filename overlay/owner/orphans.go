@@ -110,7 +110,7 @@ func (f *failover) rescueAll(ctx context.Context, owner peer.ID, os []orphan) {
 
 // stillOrphan reads the owner of a subnet: nil means that it is still the old one.
 func (f *failover) stillOrphan(ctx context.Context, old lease.Lease) error {
-	if err := f.cfg.MayClaim(); err != nil {
+	if err := f.cfg.Limiter.MayClaim(); err != nil {
 		return err
 	}
 	best, _, err := f.cfg.Leases.Refresh(ctx, old.Subnet)

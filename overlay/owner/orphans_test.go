@@ -7,6 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/internal/clock"
 	"peerd/overlay/lease"
 	"peerd/overlay/replica"
 	"peerd/store"
@@ -30,7 +31,7 @@ func newOrphanFixtureAt(t *testing.T, alices, bobs time.Duration) *orphanFixture
 	off := func(c *Config, by time.Duration) {
 		lc := lease.DefaultConfig()
 		lc.Self, lc.Key, lc.Values, lc.Settle = c.Self, c.Key, dht.Peer(), 0
-		lc.Now = func() time.Time { return time.Now().Add(by) }
+		lc.Clock = clock.Of(func() time.Time { return time.Now().Add(by) })
 		leases, err := lease.NewRegistry(lc)
 		if err != nil {
 			t.Fatal(err)
@@ -44,7 +45,7 @@ func newOrphanFixtureAt(t *testing.T, alices, bobs time.Duration) *orphanFixture
 	a.claim(subnetA)
 	o := &orphanFixture{heard: time.Now()}
 	o.member, o.replicas, o.witness = guardedOn(t, bob, dht, openStore(t), func(c *Config) {
-		c.Heard = func(peer.ID) time.Time { return o.heard }
+		contactsOf(c).heard = func(peer.ID) time.Time { return o.heard }
 		off(c, bobs)
 	})
 	o.strategy.next = probeFirst(bob)

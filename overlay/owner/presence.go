@@ -91,7 +91,7 @@ func (w *presence) armSince(since, now time.Time, why string) {
 
 // observePresence detects peers that are back.
 func (w *presence) observePresence(now time.Time) {
-	if w.cfg.Absences == nil {
+	if w.cfg.Contacts == nil {
 		return
 	}
 	p := &w.absences
@@ -106,7 +106,7 @@ func (w *presence) observePresence(now time.Time) {
 	}
 	since := p.seen
 	p.seen = now
-	for _, a := range w.cfg.Absences(since) {
+	for _, a := range w.cfg.Contacts.Absences(since) {
 		if a.From.IsZero() {
 			w.newcomer(now)
 		} else {

@@ -151,7 +151,7 @@ func TestKnownAndDecided(t *testing.T) {
 	known := assign.Delegations(nil)
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob}
-		c.Delegations = func() assign.Delegations { return known }
+		c.OwnerMap = ownerMap{&known}
 	})
 	m.strategy.next = probeFirst(alice)
 	m.claim(subnetA)

@@ -106,7 +106,7 @@ func (w *reachability) mayConnect(host string) error {
 func (w *reachability) reach(
 	ctx context.Context, host string, addrs []netip.Addr, recent time.Duration,
 ) (netip.Addr, bool) {
-	if w.cfg.Reach == nil {
+	if w.cfg.Reacher == nil {
 		return netip.Addr{}, false
 	}
 	u, err := w.urlOf(host)
@@ -114,7 +114,7 @@ func (w *reachability) reach(
 		w.log.Debug("failed to find a URL of a host", "host", host, "err", err)
 		return netip.Addr{}, false
 	}
-	return w.cfg.Reach(ctx, u, addrs, recent)
+	return w.cfg.Reacher.Reach(ctx, u, addrs, recent)
 }
 
 var errNoURL = errors.New("owner: the host has no queued or pending URL")

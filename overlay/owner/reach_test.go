@@ -19,7 +19,7 @@ type connections struct {
 	urls  []store.URL
 }
 
-func (c *connections) reach(
+func (c *connections) Reach(
 	_ context.Context, u store.URL, addrs []netip.Addr, _ time.Duration,
 ) (netip.Addr, bool) {
 	c.tried, c.urls = append(c.tried, addrs), append(c.urls, u)
@@ -70,7 +70,7 @@ func TestHomeIsReachable(t *testing.T) {
 			}
 			dht := newDHT()
 			m := join(t, alice, dht, nil, func(cfg *Config) {
-				cfg.Reach, cfg.Gap = c.reach, time.Hour
+				cfg.Reacher, cfg.Gap = c, time.Hour
 			})
 			m.claim(subnetA)
 			m.claim(subnetB)
@@ -126,7 +126,7 @@ func TestSubnetStaysWhileHomeIsChosen(t *testing.T) {
 			}
 			return addrs[0], true
 		}
-		m = join(t, alice, newDHT(), nil, func(cfg *Config) { cfg.Reach = reach })
+		m = join(t, alice, newDHT(), nil, func(cfg *Config) { cfg.Reacher = reachFunc(reach) })
 		m.claim(subnetA)
 		m.names["a.test"] = []netip.Addr{addrA, addrB}
 		m.plantPending("https://a.test/")
@@ -141,7 +141,7 @@ func TestSubnetStaysWhileHomeIsChosen(t *testing.T) {
 func TestHomeOfAnotherOwner(t *testing.T) {
 	c := &connections{dead: map[netip.Addr]bool{addrA: true}}
 	dht := newDHT()
-	m := join(t, alice, dht, nil, func(cfg *Config) { cfg.Reach = c.reach })
+	m := join(t, alice, dht, nil, func(cfg *Config) { cfg.Reacher = c })
 	other := join(t, bob, dht, nil, nil)
 	m.claim(subnetA)
 	other.claim(subnetB)

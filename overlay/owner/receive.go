@@ -70,7 +70,7 @@ func (c *receiver) AcceptOffer(
 	case best.Owner != from:
 		return nil, fmt.Errorf("the subnet is owned by %s since epoch %d", best.Owner, best.Epoch)
 	}
-	if err := c.cfg.Allowed(inside(o.Subnet)); err != nil {
+	if err := c.cfg.Guard.Check(inside(o.Subnet)); err != nil {
 		return nil, err
 	}
 	return nil, c.takes(o.Subnet)
@@ -166,6 +166,9 @@ func (c *receiver) selfMade(
 	return l, sealed, err
 }
 
+// PendingAdded implements handover.Successor.
+func (c *receiver) PendingAdded(byHost map[string]int) { c.cfg.Outbox.PendingAdded(byHost) }
+
 // takes says why this peer refuses a subnet that is offered to it.
 func (c *receiver) takes(p netip.Prefix) error {
 	c.mu.Lock()
@@ -173,9 +176,6 @@ func (c *receiver) takes(p netip.Prefix) error {
 	now := time.Now()
 	if now.Before(c.reachability.refused[p]) {
 		return errors.New("this peer cannot reach its servers")
-	}
-	if c.cfg.Limits == nil {
-		return nil
 	}
 	return c.balance.balancer.accept(now, p)
 }

@@ -165,7 +165,7 @@ func (w *resolver) RefreshOwner(
 // allowed returns those of addrs that may be dialled, and why another one may not.
 func (w *resolver) allowed(addrs []netip.Addr) (ok []netip.Addr, refused error) {
 	for _, a := range addrs {
-		if err := w.cfg.Allowed(a); err != nil {
+		if err := w.cfg.Guard.Check(a); err != nil {
 			refused = err
 			continue
 		}
@@ -182,7 +182,7 @@ func (w *resolver) addresses(
 ) ([]netip.Addr, error) {
 	all := slices.Clone(found)
 	if hint.IsValid() {
-		if err := w.cfg.Allowed(hint); err != nil {
+		if err := w.cfg.Guard.Check(hint); err != nil {
 			refused = err
 		} else if hint = hint.Unmap(); w.Live(store.SubnetOf(hint)) {
 			all = slices.Insert(all, 0, hint)

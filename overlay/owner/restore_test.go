@@ -202,7 +202,7 @@ func testRestore(t *testing.T, notice func(again, successor *member)) {
 		c.Replicas = bobs
 		c.Directory = directory{alice, bob}
 		c.Times.Lost = time.Second
-		c.Heard = now
+		contactsOf(c).heard = now
 	})
 	runCopies(t, b, bobs, &laterPolicy{copyPolicy: successor.policy})
 	r := &handover.Receiver{DB: db, Successor: successor.receiver, Copies: bobs}

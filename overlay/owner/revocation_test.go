@@ -208,7 +208,7 @@ func testReclaim(t *testing.T, silence time.Duration, voted bool, epoch uint64) 
 	heard.Store(time.Now().UnixNano())
 	m, _, w := guardedBy(t, alice, nil, func(c *Config) {
 		c.Directory = directory{alice, bob}
-		c.Heard = func(peer.ID) time.Time { return time.Unix(0, heard.Load()) }
+		contactsOf(c).heard = func(peer.ID) time.Time { return time.Unix(0, heard.Load()) }
 		c.Sender = sendFunc(func(_ context.Context, _ peer.ID, _ handover.Offer,
 			grant func() ([]byte, error)) ([]byte, error) {
 			if _, err := grant(); err != nil {

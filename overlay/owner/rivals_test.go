@@ -139,7 +139,7 @@ func TestPresence(t *testing.T) {
 		now := time.Now()
 		var over []Absence
 		m, _, w := guardedBy(t, bob, nil, func(c *Config) {
-			c.Absences = func(time.Time) []Absence { return over }
+			contactsOf(c).absences = func(time.Time) []Absence { return over }
 		})
 		m.started = now.Add(-c.running)
 		m.claim(subnetA)

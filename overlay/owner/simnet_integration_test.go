@@ -107,10 +107,10 @@ func newSimNet(t *testing.T, change func(*Config), shifts ...shift) *simNet {
 		m := join(t, s.someone, dht, db, func(c *Config) {
 			c.Directory, c.Tick, c.Gap, c.DecideIdle = simNetView{w}, time.Minute, time.Second,
 				time.Minute
-			c.Limits = func(now time.Time) Limits {
+			c.Limiter.(*limiter).limits = func(now time.Time) Limits {
 				return Limits{Closed: s.closed(now) || s.closed(now.Add(10*time.Minute))}
 			}
-			c.AtCapacity = func(who string) bool {
+			c.Limiter.(*limiter).atCapacity = func(who string) bool {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				return w.capacities[who] == 0

@@ -313,11 +313,12 @@ func (f *failover) consent(
 // there is another. Witnesses cannot know that.
 func (f *failover) replaced(h replica.LocalCopy) error {
 	now := time.Now()
-	if f.cfg.Heard == nil || !h.Live && f.silence(h.Owner, now) > f.cfg.Times.Recreate+
+	if f.cfg.Contacts == nil || !h.Live && f.silence(h.Owner, now) > f.cfg.Times.Recreate+
 		8*f.share(h.Subnet) {
 		return nil // no peer has taken over with a newer one in all that time
 	}
-	ranOn, known := ownership.RanOn(h.Confirmed, f.cfg.Heard(h.Owner), f.started, f.presence.awake)
+	ranOn, known := ownership.RanOn(h.Confirmed, f.cfg.Contacts.Heard(h.Owner), f.started,
+		f.presence.awake)
 	switch {
 	case !known:
 		return fmt.Errorf("%w: not known how long its owner ran", errReplaced)

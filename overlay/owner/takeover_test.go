@@ -58,7 +58,7 @@ func (e *copyFixture) rejoin(
 	t *testing.T, dht *recordtest.DHT, db *store.DB, change func(*Config),
 ) {
 	e.member, e.replicas, e.witness = guardedOn(t, bob, dht, db, func(c *Config) {
-		c.Heard = func(peer.ID) time.Time { return e.heard }
+		contactsOf(c).heard = func(peer.ID) time.Time { return e.heard }
 		c.Cooldown = time.Minute
 		c.Outbox = outboxWith{Outbox: c.Outbox, added: func(n map[string]int) {
 			for h, k := range n {
@@ -465,7 +465,7 @@ func TestTakeoverRace(t *testing.T) {
 	other := &copyFixture{deferred: map[string]int{}, heard: e.heard, held: e.held}
 	other.put(t, db, l, e.held.Lease, false)
 	other.member, other.replicas, other.witness = guardedOn(t, carol, e.dht, db, func(c *Config) {
-		c.Heard = func(peer.ID) time.Time { return other.heard }
+		contactsOf(c).heard = func(peer.ID) time.Time { return other.heard }
 	})
 	other.replicas.held[subnetA] = other.held
 	other.witness.voters = []someone{bob, carol} // as no honest ones do

@@ -82,7 +82,7 @@ type reachability struct {
 
 // silent notes that a host of ours did not answer. Others are asked after a wait.
 func (w *reachability) silent(host string, wait time.Duration) {
-	if w.cfg.Reach == nil || w.hosts == nil {
+	if w.cfg.Reacher == nil || w.hosts == nil {
 		return
 	}
 	p, addr, ok := w.hosts.HostAddr(host)
@@ -98,7 +98,7 @@ func (w *reachability) silent(host string, wait time.Duration) {
 
 // toAsk returns what asks other peers about the subnets that have been silent for long enough.
 func (w *reachability) toAsk(now time.Time) (tasks []func(context.Context)) {
-	online := w.cfg.Online == nil || w.cfg.Online()
+	online := w.cfg.Limiter.Online()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, s := range w.subnets {

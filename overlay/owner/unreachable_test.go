@@ -29,11 +29,11 @@ func newCutOff(t *testing.T, can ...someone) *cutOff {
 	}
 	c.member, _ = joinHosts(t, alice, newDHT(), nil, func(cfg *Config) {
 		cfg.Directory = directory{alice, bob, carol}
-		cfg.Online = func() bool { return c.online }
-		cfg.Reach = func(_ context.Context, _ store.URL, addrs []netip.Addr, _ time.Duration) (
-			netip.Addr, bool) {
+		cfg.Limiter.(*limiter).online = func() bool { return c.online }
+		cfg.Reacher = reachFunc(func(_ context.Context, _ store.URL, addrs []netip.Addr,
+			_ time.Duration) (netip.Addr, bool) {
 			return addrs[0], c.can[alice.id]
-		}
+		})
 		cfg.Estimate = fetchFunc(func(_ context.Context, to peer.ID, sealed []byte,
 			r store.FetchRequest) (store.FetchReport, error) {
 			c.asked = append(c.asked, to)
@@ -105,11 +105,11 @@ func TestHostThatAsksToWait(t *testing.T) {
 	for waits, want := range map[bool]bool{true: false, false: true} {
 		c := newCutOff(t, carol)
 		tried := false
-		c.Manager.cfg.Reach = func(_ context.Context, _ store.URL, _ []netip.Addr,
+		c.Manager.cfg.Reacher = reachFunc(func(_ context.Context, _ store.URL, _ []netip.Addr,
 			_ time.Duration) (netip.Addr, bool) {
 			tried = true
 			return netip.Addr{}, false
-		}
+		})
 		h := store.Health{State: store.HostThrottled, NextTry: time.Now().Add(-time.Second)}
 		if waits {
 			h.NextTry = time.Now().Add(time.Hour)
@@ -222,10 +222,10 @@ func TestUnreachableSubnetArrives(t *testing.T) {
 	p := newPair(t, nil)
 	m := p.owner
 	m.strategy.next = choose(alice)
-	m.Manager.cfg.Reach = func(context.Context, store.URL, []netip.Addr, time.Duration) (
-		netip.Addr, bool) {
+	m.Manager.cfg.Reacher = reachFunc(func(context.Context, store.URL, []netip.Addr,
+		time.Duration) (netip.Addr, bool) {
 		return netip.Addr{}, false
-	}
+	})
 	m.Manager.cfg.Estimate = fetchFunc(func(context.Context, peer.ID, []byte, store.FetchRequest) (
 		store.FetchReport, error) {
 		return store.FetchReport{Outcome: store.OutcomeOK}, nil

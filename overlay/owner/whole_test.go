@@ -45,7 +45,7 @@ func TestVanishAndReturn(t *testing.T) {
 	successor := join(t, bob, dht, dbs[bob.id], func(c *Config) {
 		c.Replicas, c.Times = bobs, times
 		c.Witness = &fakeWitness{right: true, me: bob, voters: []someone{bob, carol}}
-		c.Heard = func(peer.ID) time.Time { return time.Unix(0, heard.Load()) }
+		contactsOf(c).heard = func(peer.ID) time.Time { return time.Unix(0, heard.Load()) }
 	})
 	runCopies(t, b, bobs, &laterPolicy{copyPolicy: successor.policy})
 	successor.run()

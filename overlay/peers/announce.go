@@ -14,7 +14,7 @@ import (
 	"peerd/overlay/wire"
 )
 
-// loadInterval is how often announce calls Config.Load.
+// loadInterval is how often announce asks Config.Worker.
 const loadInterval = time.Second
 
 // maxPush is the number of peers to which a new beacon is pushed. Other peers get it by
@@ -33,7 +33,7 @@ type publisher struct {
 	states *peerStates
 	pushes semaphore
 
-	loadAt     time.Time   // when Config.Load was called
+	loadAt     time.Time   // when Config.Worker was asked
 	beaconAt   time.Time   // when the last beacon was made
 	nextBeacon time.Time   // when the next beacon is due
 	early      tokenBucket // limits beacons that are made before they are due
@@ -65,7 +65,7 @@ func (s *publisher) announce(ctx context.Context, now time.Time) {
 		return
 	}
 	s.beaconAt, s.nextBeacon = now, now.Add(jitter(every))
-	if err := s.self.makeBeacon(s.cfg.Now(), wait, capacity, every); err != nil {
+	if err := s.self.makeBeacon(s.cfg.Clock.Now(), wait, capacity, every); err != nil {
 		s.log.Error("failed to sign beacon", "err", err)
 		return
 	}

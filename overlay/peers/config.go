@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"peerd/coords"
+	"peerd/internal/clock"
 	"peerd/internal/faults"
 )
 
@@ -18,6 +19,20 @@ import (
 type Saver interface {
 	// SavePeers replaces what was saved. Calls are not concurrent.
 	SavePeers([]peer.AddrInfo) error
+}
+
+// An Answerer answers heartbeats. witness.Service implements it.
+type Answerer interface {
+	// AnswerHeartbeat returns the answer to the payload of a heartbeat of another peer. After an
+	// error the heartbeat is not answered. It may be called concurrently.
+	AnswerHeartbeat(ctx context.Context, from peer.ID, payload []byte) ([]byte, error)
+}
+
+// A Worker tells how busy this peer is.
+type Worker interface {
+	// Load returns the estimated wait of a new URL and the capacity of this peer. It is called
+	// about once a second and must not block.
+	Load() (wait time.Duration, capacity float64)
 }
 
 // Config configures a Service. Start from DefaultConfig.
@@ -31,19 +46,17 @@ type Config struct {
 	Protocol protocol.ID
 	// HeartbeatProtocol is the protocol ID of streams for heartbeats. Empty: there are none.
 	HeartbeatProtocol protocol.ID
-	// Answer returns the answer to the payload of a heartbeat of another peer. After an error
-	// the heartbeat is not answered. It may be called concurrently. Nil: the answer is empty.
-	Answer func(ctx context.Context, from peer.ID, payload []byte) ([]byte, error)
+	// Answerer answers heartbeats. Nil: the answer is empty.
+	Answerer Answerer
 	// Estimator computes the coordinate of this peer. After New only the Service may use it.
 	// Required.
 	Estimator *coords.Estimator
-	// Load returns the estimated wait of a new URL and the capacity of this peer. It is called
-	// about once a second and must not block. Nil means 0 and 1.
-	Load func() (wait time.Duration, capacity float64)
+	// Worker tells how busy this peer is. Nil means a load of 0 and 1.
+	Worker Worker
 	// Version is announced in beacons.
 	Version string
-	// Now is the clock that dates beacons and checks their dates. Nil means time.Now.
-	Now func() time.Time
+	// Clock dates beacons and checks their dates.
+	Clock clock.Clock
 	// Saver is given the known peers every SaveEvery and when Run returns. Nil disables it.
 	Saver Saver
 	// Logger receives the log of Run. Nil disables it.

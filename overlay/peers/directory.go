@@ -13,6 +13,7 @@ import (
 
 	"peerd/coords"
 	"peerd/coords/zone"
+	"peerd/internal/clock"
 )
 
 var (
@@ -43,14 +44,13 @@ type directoryConfig struct {
 	// Max is the maximum number of entries. If there are more peers, the directory is partial
 	// and keeps those that package zone selects.
 	Max int
-	// Zones configures the selection of a partial directory. At returns the coordinate of this
-	// peer; nil means the origin.
+	// Zones configures the selection of a partial directory. Me has the coordinate of this peer;
+	// nil means the origin.
 	Zones zone.Config
-	At    func() coords.Coordinate
-	// Now is the local clock, used for when peers were heard. Nil means time.Now.
-	Now func() time.Time
-	// Dates is the clock against which the dates of beacons are checked. Nil means Now.
-	Dates func() time.Time
+	Me    *self
+	// Local is the clock for when peers were heard. Dates is the one against which the dates of
+	// beacons are checked.
+	Local, Dates clock.Clock
 }
 
 // A Directory holds the beacons of other peers. It is safe for concurrent use.
@@ -83,16 +83,6 @@ type entry struct {
 
 // newDirectory returns an empty Directory.
 func newDirectory(cfg directoryConfig) *Directory {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Dates == nil {
-		cfg.Dates = cfg.Now
-	}
-	if cfg.At == nil {
-		origin := coords.Coordinate{Vec: make([]float64, cfg.Dimensions)}
-		cfg.At = func() coords.Coordinate { return origin }
-	}
 	return &Directory{cfg: cfg, salt: rand.Uint64(), entries: make(map[peer.ID]*entry),
 		lives: make(map[peer.ID]*life)}
 }
@@ -107,6 +97,14 @@ func (d *Directory) Put(raw []byte) (Beacon, error) {
 	return b, err
 }
 
+// at returns the coordinate of this peer.
+func (c directoryConfig) at() coords.Coordinate {
+	if c.Me == nil {
+		return coords.Coordinate{Vec: make([]float64, c.Dimensions)}
+	}
+	return c.Me.coordinate()
+}
+
 // put adds a beacon of which the maker was last heard age ago by the sender.
 // Without the age, peers would keep a failed peer alive among themselves.
 func (d *Directory) put(raw []byte, age time.Duration, told hearsay) (Beacon, error) {
@@ -117,14 +115,14 @@ func (d *Directory) put(raw []byte, age time.Duration, told hearsay) (Beacon, er
 	if err != nil {
 		return Beacon{}, err
 	}
-	date := d.cfg.Dates()
+	date := d.cfg.Dates.Now()
 	if b.Time.After(date.Add(d.cfg.Skew)) || d.cfg.outdated(b, date) {
 		return Beacon{}, fmt.Errorf("%w: made %v ago", ErrTime, date.Sub(b.Time))
 	}
 	if age < 0 || age > d.cfg.ttl(b) {
 		return Beacon{}, fmt.Errorf("%w: heard %v ago", ErrTime, age)
 	}
-	at, now := d.cfg.At(), d.cfg.Now()
+	at, now := d.cfg.at(), d.cfg.Local.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := d.entries[b.Peer]
@@ -172,9 +170,17 @@ func (d *Directory) All() []Beacon {
 	return d.list(func(e *entry, _ time.Time) bool { return !e.suspect() && !e.hearsay() })
 }
 
+// Infos returns the addresses of the peers that All returns.
+func (d *Directory) Infos() (all []peer.AddrInfo) {
+	for _, b := range d.All() {
+		all = append(all, b.Info())
+	}
+	return all
+}
+
 // Get returns the beacon of p if p is present, whether suspect or not. See Alive and Suspected.
 func (d *Directory) Get(p peer.ID) (Beacon, bool) {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	e := d.entries[p]
@@ -186,7 +192,7 @@ func (d *Directory) Get(p peer.ID) (Beacon, bool) {
 
 // Len returns the number of beacons that All returns.
 func (d *Directory) Len() int {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	n := 0
@@ -201,7 +207,7 @@ func (d *Directory) Len() int {
 // Expire deletes the entries of peers that expired so long ago that their last beacon is out of
 // date. It should be called periodically.
 func (d *Directory) Expire() {
-	now, date := d.cfg.Now(), d.cfg.Dates()
+	now, date := d.cfg.Local.Now(), d.cfg.Dates.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for p, e := range d.entries {
@@ -227,7 +233,7 @@ func (c directoryConfig) outdated(b Beacon, date time.Time) bool {
 
 // Partial reports whether there are more peers than the directory holds.
 func (d *Directory) Partial() bool {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return !d.lastEviction.IsZero() && now.Sub(d.lastEviction) < partialFor
@@ -256,7 +262,7 @@ func (d *Directory) Drop(p peer.ID) {
 // Relayed returns the signed beacon of p for relaying, if p is present, not suspect, and not
 // known by hearsay only.
 func (d *Directory) Relayed(p peer.ID) (RelayedBeacon, bool) {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	e := d.entries[p]

@@ -12,6 +12,7 @@ import (
 
 	"peerd/coords"
 	"peerd/coords/zone"
+	"peerd/internal/clock"
 	_ "peerd/internal/rapidtest"
 )
 
@@ -21,12 +22,14 @@ type clockedDirectory struct {
 	now time.Time
 }
 
+func (c *clockedDirectory) at() time.Time { return c.now }
+
 func testDirectory(self peer.ID, max int) *clockedDirectory {
 	c := &clockedDirectory{now: time.Unix(1_800_000_000, 0)}
 	c.Directory = newDirectory(directoryConfig{
 		Self: self, Topic: testTopic, Dimensions: testDims,
 		TTL: 90 * time.Second, Skew: 5 * time.Minute, Max: max, Zones: zone.DefaultConfig(),
-		Now: func() time.Time { return c.now },
+		Local: clock.Of(c.at), Dates: clock.Of(c.at),
 	})
 	return c
 }
@@ -73,7 +76,8 @@ func TestDirectoryOfWrongDates(t *testing.T) {
 		d := newDirectory(directoryConfig{
 			Topic: testTopic, Dimensions: testDims, TTL: 90 * time.Second, Skew: 2 * time.Minute,
 			Max: 10, Zones: zone.DefaultConfig(),
-			Now: func() time.Time { return now }, Dates: func() time.Time { return now.Add(off) },
+			Local: clock.Of(func() time.Time { return now }),
+			Dates: clock.Of(func() time.Time { return now.Add(off) }),
 		})
 		if _, err := d.Put(mustSeal(t, key, testBeacon(id, 1, now))); err != nil {
 			t.Fatalf("clock off by %v: Put: %v", off, err)

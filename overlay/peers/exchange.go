@@ -122,7 +122,7 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err erro
 	}
 	// Nothing but the pings may happen between here and sending last, because both sides
 	// measure.
-	seen, err := clock(c)
+	seen, err := measure(c)
 	if err != nil {
 		return err
 	}
@@ -162,8 +162,8 @@ func (x *exchanger) beaconsFor(w syncRequest, sealed []byte) ([]RelayedBeacon, e
 	return x.dir.beaconsFor(w, claim.At.Unloaded(claim.Wait)), nil
 }
 
-// clock sends the pings.
-func clock(c *wire.Conn) (Exchange, error) {
+// measure sends the pings.
+func measure(c *wire.Conn) (Exchange, error) {
 	e := Exchange{Asked: true, ID: rand.Int64N(maxExchangeID), RTT: math.MaxInt64}
 	for i := range int64(pingRounds) {
 		start := time.Now()

@@ -137,9 +137,9 @@ func (x *exchanger) serveHeartbeats(ctx context.Context, conn *wire.Conn) error 
 			return err
 		}
 		var answer []byte
-		if x.cfg.Answer != nil {
+		if x.cfg.Answerer != nil {
 			var err error
-			if answer, err = x.cfg.Answer(ctx, c.Peer(), h.Payload); err != nil {
+			if answer, err = x.cfg.Answerer.AnswerHeartbeat(ctx, c.Peer(), h.Payload); err != nil {
 				return err
 			}
 		}

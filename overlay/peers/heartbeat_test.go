@@ -14,6 +14,14 @@ import (
 	"peerd/overlay/peers"
 )
 
+type answerFunc func(ctx context.Context, from peer.ID, payload []byte) ([]byte, error)
+
+func (f answerFunc) AnswerHeartbeat(
+	ctx context.Context, from peer.ID, payload []byte,
+) ([]byte, error) {
+	return f(ctx, from, payload)
+}
+
 // A heartbeat brings its payload, the answer, and the beacons of both sides; a peer that stops
 // is reported. The two exchange beacons in no other way.
 func TestHeartbeats(t *testing.T) {
@@ -22,13 +30,13 @@ func TestHeartbeats(t *testing.T) {
 	o := options{peers: func(c *peers.Config) {
 		c.HeartbeatProtocol = "/heartbeat-test/1"
 		c.Protocol = protocol.ID(fmt.Sprint("/of-one-peer/", n.Add(1)))
-		c.Answer = func(_ context.Context, _ peer.ID, payload []byte) ([]byte, error) {
+		c.Answerer = answerFunc(func(_ context.Context, _ peer.ID, payload []byte) ([]byte, error) {
 			if string(payload) == "refused" {
 				return nil, errors.New("refused")
 			}
 			answered.Add(1)
 			return append([]byte("re: "), payload...), nil
-		}
+		})
 	}}
 	a, _ := start(t, 1, testNetwork, o)
 	b, stopB := start(t, 2, testNetwork, o)

@@ -85,7 +85,7 @@ func (d *Directory) lifetime(l *life) time.Duration {
 
 // Liveness returns the state of p.
 func (d *Directory) Liveness(p peer.ID) Liveness {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	l := d.lives[p]
@@ -113,7 +113,7 @@ func (d *Directory) Suspected(p peer.ID) bool { return d.Liveness(p).State == Su
 
 // Touch records that p was just heard over an authenticated connection.
 func (d *Directory) Touch(p peer.ID) {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.hear(p, now, now).direct = true
@@ -179,7 +179,7 @@ func (d *Directory) miss(p peer.ID, at time.Time) {
 // again or is dead it is Suspect. The method reports whether this is new: p is Alive and was
 // not heard since.
 func (d *Directory) Suspect(p peer.ID, at time.Time) bool {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.lives[p]
@@ -193,7 +193,7 @@ func (d *Directory) Suspect(p peer.ID, at time.Time) bool {
 // mostMissing reports whether so many peers are unreachable that this peer is likely cut off
 // itself: more than one, and more than half of all that are not dead.
 func (d *Directory) mostMissing() bool {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	all, missing := 0, 0
@@ -210,7 +210,7 @@ func (d *Directory) mostMissing() bool {
 
 // isMissing reports whether p has just failed to answer.
 func (d *Directory) isMissing(p peer.ID) bool {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	l := d.lives[p]
@@ -219,7 +219,7 @@ func (d *Directory) isMissing(p peer.ID) bool {
 
 // deadMissing reports whether a peer that was unreachable until the end has just died.
 func (d *Directory) deadMissing() bool {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	for _, l := range d.lives {

@@ -31,7 +31,7 @@ func eventually(t testing.TB, limit time.Duration, what string, cond func() bool
 type member struct {
 	net   *overlay.Net
 	peers *peers.Service
-	wait  atomic.Int64 // returned by Config.Load, in nanoseconds
+	wait  atomic.Int64 // returned by Worker.Load, in nanoseconds
 	saved atomic.Pointer[[]peer.AddrInfo]
 }
 
@@ -84,7 +84,7 @@ func start(t *testing.T, seed int64, network string, o options) (m *member, stop
 	pcfg.Host, pcfg.Key = m.net.Host, key
 	pcfg.Topic, pcfg.Protocol = m.net.Names.Beacons(), m.net.Names.Coords()
 	pcfg.Estimator, pcfg.Saver, pcfg.Version = est, m, "test"
-	pcfg.Load = func() (time.Duration, float64) { return time.Duration(m.wait.Load()), 2 }
+	pcfg.Worker = worker{m}
 	if o.peers != nil {
 		o.peers(&pcfg)
 	}
@@ -152,3 +152,8 @@ func acquainted(members []*member) func() bool {
 		return m.peers.Directory().Len() == len(members)-1
 	})
 }
+
+// worker tells the wait that a member's test has set.
+type worker struct{ *member }
+
+func (w worker) Load() (time.Duration, float64) { return time.Duration(w.wait.Load()), 2 }

@@ -89,9 +89,12 @@ func (s *self) forget(p peer.ID) {
 	s.est.Forget(p.String())
 }
 
-// load calls Config.Load and clamps the result.
+// load calls Config.Worker and clamps the result.
 func (s *self) load() (time.Duration, float64) {
-	wait, capacity := s.cfg.Load()
+	if s.cfg.Worker == nil {
+		return 0, 1
+	}
+	wait, capacity := s.cfg.Worker.Load()
 	wait = min(max(wait, 0), maxWait)
 	if !(capacity >= 0) { // also NaN
 		capacity = 0

@@ -57,16 +57,10 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Load == nil {
-		cfg.Load = func() (time.Duration, float64) { return 0, 1 }
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	me := &self{cfg: &cfg, est: cfg.Estimator}
 	wait, capacity := me.load()
-	if err := me.makeBeacon(cfg.Now(), wait, capacity, cfg.Interval); err != nil {
+	if err := me.makeBeacon(cfg.Clock.Now(), wait, capacity, cfg.Interval); err != nil {
 		return nil, err
 	}
 	return assemble(&cfg, me), nil
@@ -79,7 +73,7 @@ func assemble(cfg *Config, me *self) *Service {
 		dir: newDirectory(directoryConfig{
 			Self: cfg.Host.ID(), Topic: cfg.Topic, Dimensions: dims,
 			TTL: cfg.TTL, Spacing: cfg.Spacing, Skew: cfg.Skew, Max: cfg.MaxPeers,
-			Zones: zone.DefaultConfig(), Dates: cfg.Now, At: me.coordinate,
+			Zones: zone.DefaultConfig(), Dates: cfg.Clock, Me: me,
 		})}
 	s := &Service{env: e, self: me, states: &peerStates{all: make(map[peer.ID]*peerState)}}
 	s.intake = &intake{env: e, states: s.states}

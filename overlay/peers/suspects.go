@@ -30,7 +30,7 @@ func (d *Directory) silent(part int) []Beacon {
 
 // list returns the beacons of the present peers that satisfy cond, sorted by peer ID.
 func (d *Directory) list(cond func(*entry, time.Time) bool) []Beacon {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.RLock()
 	all := make([]Beacon, 0, len(d.entries))
 	for _, e := range d.entries {
@@ -56,7 +56,7 @@ type suspicion struct {
 
 // suspicions returns the suspicions to send, the latest first.
 func (d *Directory) suspicions() []suspicion {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	var out []suspicion
 	d.mu.RLock()
 	for p, e := range d.entries {
@@ -77,7 +77,7 @@ func (d *Directory) isNewSuspicion(b suspicion) bool {
 	if b.Age < 0 || b.Age > suspicionTTL.Milliseconds() {
 		return false
 	}
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	e := d.entries[b.Peer]

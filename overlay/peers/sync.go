@@ -126,7 +126,7 @@ func (w syncRequest) validate() error {
 // syncRequest returns a request for beacons that the directory lacks. at is the coordinate of
 // this peer.
 func (d *Directory) syncRequest(at coords.Coordinate, most int) syncRequest {
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	have := binary.BigEndian.AppendUint64(nil, rand.Uint64())
 	w := syncRequest{MaxBeacons: most}
 	if parts := min(d.Len()/partSize, maxParts); parts > 1 {
@@ -160,7 +160,7 @@ func (d *Directory) syncRequest(at coords.Coordinate, most int) syncRequest {
 // every other peer would relay them.
 func (d *Directory) beaconsFor(w syncRequest, at coords.Coordinate) []RelayedBeacon {
 	salt, known := w.Digest.table()
-	now := d.cfg.Now()
+	now := d.cfg.Local.Now()
 	var offers []zone.Offer
 	var from []*entry
 	d.mu.RLock()

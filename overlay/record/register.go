@@ -14,6 +14,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/semaphore"
 
+	"peerd/internal/clock"
 	"peerd/internal/faults"
 	"peerd/internal/lru"
 )
@@ -25,44 +26,40 @@ var ErrKey = errors.New("record: key does not fit")
 // may be waiting in Settle.
 const maxWriters = 24
 
-// Type is what a Register has to know of records R with keys K. All functions but Replaces are
+// Rules are what a Register has to know of records R with keys K. All methods but Replaces are
 // pure.
-type Type[K comparable, R any] struct {
+type Rules[K comparable, R any] interface {
 	// Namespace is the part of the DHT's key space that the records are in.
-	Namespace string
+	Namespace() string
 	// KeyOf returns the key of a record.
-	KeyOf func(R) K
+	KeyOf(R) K
 	// Open checks a sealed record, without a clock.
-	Open func(sealed []byte) (R, error)
+	Open(sealed []byte) (R, error)
 	// CheckTime reports whether a record is acceptable at a time.
-	CheckTime func(R, time.Time) error
+	CheckTime(R, time.Time) error
 	// Better orders records of one key: positive if a is better than b, negative if b is, zero
 	// only if both say the same. It is a total order.
-	Better func(a, b R) int
-	// Replaces reports whether a record takes the place of the known one; it knows what this
-	// peer has seen. Nil: the better one does.
-	Replaces func(known, r R) bool
+	Better(a, b R) int
+	// Replaces reports whether a record takes the place of the known one; it may know what this
+	// peer has seen.
+	Replaces(known, r R) bool
 	// Same reports whether neither of two records of a key ends what the other one allows.
-	Same func(a, b R) bool
-	// Void reports that a record says nothing any more. Nil: it never happens.
-	Void func(R, time.Time) bool
+	Same(a, b R) bool
+	// Void reports that a record says nothing any more.
+	Void(R, time.Time) bool
 	// MaxKept is the size of the largest sealed record that is kept in memory, in bytes; larger
 	// ones have to be read again. 0: all are kept.
-	MaxKept int
+	MaxKept() int
 }
+
+// Type is the type of the records of some Rules.
+type Type[K comparable, R any] struct{ Rules[K, R] }
 
 // Key returns the DHT key of the record of k: /Namespace/k.
-func (t *Type[K, R]) Key(k K) string { return fmt.Sprintf("/%s/%v", t.Namespace, k) }
+func (t *Type[K, R]) Key(k K) string { return fmt.Sprintf("/%s/%v", t.Namespace(), k) }
 
 // Rivals reports whether a takes the place of b and ends what b allows.
-func (t *Type[K, R]) Rivals(a, b R) bool { return !t.Same(a, b) && t.replaces(b, a) }
-
-func (t *Type[K, R]) replaces(known, r R) bool {
-	if t.Replaces != nil {
-		return t.Replaces(known, r)
-	}
-	return t.Better(r, known) > 0
-}
+func (t *Type[K, R]) Rivals(a, b R) bool { return !t.Same(a, b) && t.Replaces(b, a) }
 
 // Validate checks a value of the DHT. It fails with ErrKey and the errors of Open and CheckTime.
 func (t *Type[K, R]) Validate(key string, value []byte, now time.Time) (R, error) {
@@ -118,8 +115,8 @@ type Config struct {
 	Settle time.Duration
 	// CacheSize bounds the records in memory.
 	CacheSize int
-	// Now is the clock. Nil means time.Now.
-	Now func() time.Time
+	// Clock dates records and checks their dates.
+	Clock clock.Clock
 	// Logger receives log records about records that should not exist. Nil discards them.
 	Logger *slog.Logger
 }
@@ -166,16 +163,13 @@ func New[K comparable, R any](t *Type[K, R], cfg Config) (*Register[K, R], error
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Register[K, R]{kind: t, cfg: cfg, cache: lru.NewSimple[K, Entry[R]](cfg.CacheSize, nil),
 		gate: semaphore.NewWeighted(maxWriters)}, nil
 }
 
 // Now returns the time by the clock of r.
-func (r *Register[K, R]) Now() time.Time { return r.cfg.Now() }
+func (r *Register[K, R]) Now() time.Time { return r.cfg.Clock.Now() }
 
 // Learn takes a sealed record that did not come through the DHT, and returns the best one known
 // of its key, which need not be this one. It fails with the reason for which sealed is refused.
@@ -237,7 +231,7 @@ func (r *Register[K, R]) Get(k K) (Entry[R], bool) {
 // get is Get; the caller holds mu.
 func (r *Register[K, R]) get(k K, now time.Time) (Entry[R], bool) {
 	e, ok := r.cache.Get(k)
-	if !ok || r.kind.Void != nil && r.kind.Void(e.Record, now) {
+	if !ok || r.kind.Void(e.Record, now) {
 		return Entry[R]{}, false
 	}
 	return e, true
@@ -248,7 +242,7 @@ func (r *Register[K, R]) Keep(e Entry[R]) Entry[R] {
 	k, now := r.kind.KeyOf(e.Record), r.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.kind.MaxKept > 0 && len(e.Sealed) > r.kind.MaxKept {
+	if n := r.kind.MaxKept(); n > 0 && len(e.Sealed) > n {
 		e.Sealed = nil
 	}
 	if old, ok := r.get(k, now); ok {
@@ -269,9 +263,9 @@ func (r *Register[K, R]) Keep(e Entry[R]) Entry[R] {
 // is known, unless that is replaced by it.
 func (r *Register[K, R]) gives(old, e Entry[R]) bool {
 	if !old.Known() && e.Known() {
-		return !r.kind.replaces(e.Record, old.Record)
+		return !r.kind.Replaces(e.Record, old.Record)
 	}
-	return r.kind.replaces(old.Record, e.Record)
+	return r.kind.Replaces(old.Record, e.Record)
 }
 
 // Read asks the DHT, and returns the best record known then, with Asked set. It does not

@@ -11,26 +11,40 @@ import (
 
 	"pgregory.net/rapid"
 
+	"peerd/internal/clock"
 	_ "peerd/internal/rapidtest"
 	"peerd/overlay/overlaytest"
 )
 
 // noteType returns the type of notes under the key "k": the greater N is better, then the greater
 // text. Notes of one text are of one writer.
-func noteType() *Type[string, note] {
-	return &Type[string, note]{
-		Namespace: "test",
-		KeyOf:     func(note) string { return "k" },
-		Open: func(sealed []byte) (n note, err error) {
-			_, err = fmt.Sscanf(string(sealed), "%d %s", &n.N, &n.Text)
-			return n, err
-		},
-		CheckTime: func(note, time.Time) error { return nil },
-		Better: func(a, b note) int {
-			return cmp.Or(cmp.Compare(a.N, b.N), strings.Compare(a.Text, b.Text))
-		},
-		Same: func(a, b note) bool { return a.Text == b.Text },
+func noteType() *Type[string, note] { return &Type[string, note]{noteRules{}} }
+
+type noteRules struct{ voids bool }
+
+func (noteRules) Namespace() string                 { return "test" }
+func (noteRules) KeyOf(note) string                 { return "k" }
+func (noteRules) CheckTime(note, time.Time) error   { return nil }
+func (noteRules) Same(a, b note) bool               { return a.Text == b.Text }
+func (r noteRules) Replaces(known, other note) bool { return r.Better(other, known) > 0 }
+
+func (noteRules) Open(sealed []byte) (n note, err error) {
+	_, err = fmt.Sscanf(string(sealed), "%d %s", &n.N, &n.Text)
+	return n, err
+}
+
+func (noteRules) Better(a, b note) int {
+	return cmp.Or(cmp.Compare(a.N, b.N), strings.Compare(a.Text, b.Text))
+}
+
+// If r.voids, notes are void after N seconds, and are kept up to three bytes.
+func (r noteRules) Void(n note, at time.Time) bool { return r.voids && at.Unix() > int64(n.N) }
+
+func (r noteRules) MaxKept() int {
+	if r.voids {
+		return 3
 	}
+	return 0
 }
 
 func sealNote(n note) []byte { return fmt.Appendf(nil, "%d %s", n.N, n.Text) }
@@ -148,12 +162,10 @@ func TestWriteAsksMemory(t *testing.T) {
 
 // What is void counts as unknown, and large records are remembered without their sealed form.
 func TestVoidAndMaxKept(t *testing.T) {
-	kind, now := noteType(), time.Unix(100, 0)
-	kind.Void = func(n note, at time.Time) bool { return at.Unix() > int64(n.N) }
-	kind.MaxKept = 3
+	kind, now := &Type[string, note]{noteRules{voids: true}}, time.Unix(100, 0)
 	key, id := overlaytest.Identity(7)
 	r, err := New(kind, Config{Self: id, Key: key, Values: &holder{}, CacheSize: 1,
-		Now: func() time.Time { return now }})
+		Clock: clock.Of(func() time.Time { return now })})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -177,7 +177,7 @@ func (cs *copies) decode(r *heldCopy, raw []byte) (ops []store.Op, n usage, err 
 	kept := ops[:0]
 	for i := range ops {
 		o := &ops[i]
-		if err := checkOp(r.subnet, o, now, cs.cfg.Check); err != nil {
+		if err := checkOp(r.subnet, o, now, cs.cfg.URLs.Check); err != nil {
 			return nil, n, err
 		}
 		if o.Kind == store.OpState && len(o.Raw) > maxState ||

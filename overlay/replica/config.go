@@ -65,7 +65,7 @@ type Config struct {
 	DB            *store.DB
 	Policy        Policy // may be set by SetPolicy, before Run
 	// Check returns an error for a URL that no peer of this network would send.
-	Check func(store.URL) error
+	URLs store.URLChecker
 
 	// Heartbeat is the interval at which the owner sends a heartbeat. 5 s.
 	Heartbeat time.Duration
@@ -130,7 +130,7 @@ func (c Config) Validate() error {
 	f.If(c.Host == nil, "Host is missing")
 	f.If(c.Protocol == "", "Protocol is missing")
 	f.If(c.DB == nil, "DB is missing")
-	f.If(c.Check == nil, "Check is missing")
+	f.If(c.URLs == nil, "URLs is missing")
 	for _, d := range []time.Duration{c.Heartbeat, c.BatchDelay, c.SyncEvery, c.Redial, c.Retry,
 		c.Later, c.SweepAfter} {
 		f.If(d < 0, "a time is %v, want 0 or more", d)

@@ -108,7 +108,7 @@ func startMember(t testing.TB, h host.Host, db *store.DB, change func(*Config)) 
 	m := &member{host: h, db: db, policy: &fakePolicy{}}
 	cfg := Config{
 		Host: h, Protocol: proto, QueryProtocol: "/test/copies/1", DB: db, Policy: m.policy,
-		Check:     checkURL,
+		URLs:      overlaytest.URLs(checkURL),
 		Heartbeat: 50 * time.Millisecond, BatchDelay: 5 * time.Millisecond,
 		SyncEvery: 20 * time.Millisecond,
 		Redial:    10 * time.Millisecond, Retry: 50 * time.Millisecond, Logger: overlaytest.Log(t),

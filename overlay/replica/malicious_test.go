@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/overlay/overlaytest"
 	"peerd/overlay/wire"
 	"peerd/store"
 )
@@ -408,7 +409,8 @@ func FuzzHandleFrame(f *testing.F) {
 		},
 		putHost("ours.test", other, other), pushURL("http://ours.test/")))
 	h := listen(f)
-	s, err := New(Config{Host: h, Protocol: proto, DB: db, Policy: &fakePolicy{}, Check: checkURL,
+	s, err := New(Config{Host: h, Protocol: proto, DB: db, Policy: &fakePolicy{},
+		URLs:    overlaytest.URLs(checkURL),
 		MaxURLs: 10_000, MaxBytes: 10 << 20})
 	if err != nil {
 		f.Fatal(err)

@@ -101,8 +101,10 @@ func TestCopies(t *testing.T) {
 					s.Local.Copies = h
 				}
 			}
-			if others := s.Peers(); test.asked {
-				s.Peers = func() []peer.AddrInfo { return append(others, gone) }
+			if others := s.Peers.Infos(); test.asked {
+				s.Peers = overlaytest.PeersFunc(func() []peer.AddrInfo {
+					return append(others, gone)
+				})
 			}
 			for _, query := range []string{"apple", "lemon date", `"apple pear"`,
 				"filetype:html"} {

@@ -92,7 +92,7 @@ type copyCounts struct {
 type localSearch struct {
 	from  *Local
 	query index.Query
-	valid func(store.URL) error // nil: pages are not checked
+	urls  store.URLChecker // nil: pages are not checked
 	own   *index.Reader
 	using bool // the copies
 	parts []part
@@ -112,12 +112,12 @@ type place struct {
 	in *part
 }
 
-func (l *Local) begin(q index.Query, valid func(store.URL) error) (*localSearch, error) {
+func (l *Local) begin(q index.Query, urls store.URLChecker) (*localSearch, error) {
 	r, err := l.Index.Reader()
 	if err != nil {
 		return nil, err
 	}
-	s := &localSearch{from: l, query: q, valid: valid, own: r}
+	s := &localSearch{from: l, query: q, urls: urls, own: r}
 	s.parts = []part{{Copy{Index: l, Whole: true}, r}}
 	return s, nil
 }
@@ -126,7 +126,7 @@ func (s *localSearch) count(ctx context.Context) (c counts, err error) {
 	if c.Counts, err = s.own.Count(s.query); err != nil {
 		return c, err
 	}
-	if s.valid != nil { // other peers take part
+	if s.urls != nil { // other peers take part
 		if c.hosts, err = s.likelyHosts(ctx, c.Counts); err != nil {
 			return c, err
 		}
@@ -221,14 +221,14 @@ func maxHitsOf(limit int, owners []peer.ID) int { return limit * (1 + min(len(ow
 // check reports whether other peers accept a hit: an archive that was copied may have pages that
 // no peer of this network has, and any page may name another as its canonical one.
 func (s *localSearch) check(h *index.Hit) bool {
-	if s.valid == nil {
+	if s.urls == nil {
 		return true
 	}
-	if h.Canonical != "" && s.valid(h.Canonical) != nil {
+	if h.Canonical != "" && s.urls.Check(h.Canonical) != nil {
 		h.Canonical = ""
 	}
 	w := newHit(*h)
-	return w.check(s.valid) == nil
+	return w.check(s.urls) == nil
 }
 
 func (s *localSearch) linking(

@@ -161,7 +161,7 @@ func FuzzMessages(f *testing.F) {
 				}
 			}
 		}
-		if a.checkHits(5, 3, valid) == nil {
+		if a.checkHits(5, 3, overlaytest.URLs(valid)) == nil {
 			for _, h := range a.Hits {
 				if !(h.Score >= 0 && h.Score < 3.1) || h.URL.Host() == "" {
 					t.Fatalf("accepted %+v", h)

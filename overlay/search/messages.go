@@ -214,8 +214,8 @@ func checkCounts(c index.Counts, words int) error {
 	return nil
 }
 
-// checkHits checks the reply to the second request. valid checks a URL.
-func (r *reply) checkHits(limit int, maxScore float64, valid func(store.URL) error) error {
+// checkHits checks the reply to the second request. urls checks the URLs.
+func (r *reply) checkHits(limit int, maxScore float64, urls store.URLChecker) error {
 	if len(r.Hits) > limit || r.Total < len(r.Hits) || int64(r.Total) > maxPages {
 		return fmt.Errorf("%w: %d hits of %d, want at most %d", ErrAnswer, len(r.Hits), r.Total,
 			limit)
@@ -226,7 +226,7 @@ func (r *reply) checkHits(limit int, maxScore float64, valid func(store.URL) err
 			return fmt.Errorf("%w: a score of %v, want 0 to %v", ErrAnswer, h.Score, last)
 		}
 		last = h.Score
-		if err := h.check(valid); err != nil {
+		if err := h.check(urls); err != nil {
 			return fmt.Errorf("%w: %w", ErrAnswer, err)
 		}
 	}
@@ -242,17 +242,17 @@ func newHit(h index.Hit) hit {
 }
 
 // check checks the properties of a page.
-func (h *hit) check(valid func(store.URL) error) error {
+func (h *hit) check(urls store.URLChecker) error {
 	if len(h.Title) > maxTitle || len(h.Type) > 8 || len(h.Language) > 8 || h.FetchedAt < 0 ||
 		h.FetchedAt > 1<<40 {
 		return errors.New("a page with invalid properties")
 	}
 	if h.Canonical != "" {
-		if err := valid(h.Canonical); err != nil {
+		if err := urls.Check(h.Canonical); err != nil {
 			return err
 		}
 	}
-	return valid(h.URL)
+	return urls.Check(h.URL)
 }
 
 // checkSnippets checks the snippets in a reply.

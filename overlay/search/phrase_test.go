@@ -11,6 +11,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/overlay/overlaytest"
 	"peerd/store"
 	"peerd/store/index"
 )
@@ -49,7 +50,7 @@ func findPhrase(t *testing.T, peers ...[]index.Document) (Result, []*countedStep
 	var all []*member
 	var counted []*countedSteps
 	for i, docs := range peers {
-		m := local(t, docs).member(peer.ID(fmt.Sprint(i)), q, valid)
+		m := local(t, docs).member(peer.ID(fmt.Sprint(i)), q, overlaytest.URLs(valid))
 		c := &countedSteps{participant: m.part}
 		m.info.ID, m.part = m.id, c
 		all, counted = append(all, m), append(counted, c)

@@ -22,9 +22,9 @@ type remoteSearch struct {
 	conn  *wire.Conn
 	query string
 	words int
-	valid func(store.URL) error
-	// named checks what shows that an owner has named the peer as its mirror.
-	named func(naming []byte) (owner peer.ID, err error)
+	urls  store.URLChecker
+	peer  peer.ID
+	by    *Service // checks what shows that an owner has named the peer as its mirror
 }
 
 // dial opens a conversation with a peer within Timeout. ctx ends it.
@@ -42,8 +42,7 @@ func (s *Service) dial(
 		cancel()
 		return nil, err
 	}
-	named := func(naming []byte) (peer.ID, error) { return s.named(naming, p.ID) }
-	return &remoteSearch{conn: c, query: query, words: words, valid: s.Valid, named: named}, nil
+	return &remoteSearch{conn: c, query: query, words: words, urls: s.URLs, peer: p.ID, by: s}, nil
 }
 
 // open connects to a peer, if need be, and opens a conversation.
@@ -79,7 +78,7 @@ func (r *remoteSearch) count(ctx context.Context) (c counts, err error) {
 	c.Counts = index.Counts{Pages: a.Pages, With: a.With, Anchors: openAnchors(a.Anchors)}
 	c.hosts = a.Hosts
 	for _, n := range a.Copies {
-		if owner, err := r.named(n.Naming); err == nil {
+		if owner, err := r.by.named(n.Naming, r.peer); err == nil {
 			c.copies = append(c.copies, copyCounts{index.Counts{Pages: n.Pages, With: n.With,
 				Anchors: openAnchors(n.Anchors)}, owner, n.Naming, n.Indexed, n.Whole})
 		}
@@ -91,7 +90,7 @@ func (r *remoteSearch) rank(ctx context.Context, q ranking) (res ranked, err err
 	a, err := r.ask(ctx, request{Linking: q.hosts, Rank: &rankRequest{q.sum.Pages, q.sum.With,
 		q.limit, q.owners, newAnchors(q.sum.Anchors), q.verify, q.snippets}})
 	if err == nil {
-		err = errors.Join(a.checkHits(maxHitsOf(q.limit, q.owners), q.sum.MaxScore(), r.valid),
+		err = errors.Join(a.checkHits(maxHitsOf(q.limit, q.owners), q.sum.MaxScore(), r.urls),
 			a.checkSnippets(len(a.Hits)),
 			checkSources(a.Linking, len(q.hosts), index.MaxLinking))
 	}

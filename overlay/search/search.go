@@ -29,9 +29,9 @@ type Service struct {
 	// Local is the index of this peer; nil: it has none.
 	Local *Local
 	// Peers returns the other peers to ask.
-	Peers func() []peer.AddrInfo
-	// Valid checks a URL that another peer sent.
-	Valid func(store.URL) error
+	Peers wire.Peers
+	// URLs checks the URLs that another peer sent.
+	URLs store.URLChecker
 	// Timeout bounds connecting to a peer, and each of the three steps.
 	Timeout time.Duration
 	// Logger may be nil.
@@ -85,7 +85,7 @@ func (s *Service) Search(ctx context.Context, query string, offset, limit int) (
 	defer cancel()
 	all := append(s.others(), &member{id: s.Host.ID(), err: errNoIndex})
 	if s.Local != nil {
-		all[len(all)-1] = s.Local.member(s.Host.ID(), q, s.Valid)
+		all[len(all)-1] = s.Local.member(s.Host.ID(), q, s.URLs)
 	}
 	each(all, func(m *member) {
 		if m.part == nil {
@@ -134,15 +134,15 @@ func parse(query string, offset, limit int) (index.Query, error) {
 
 // others returns the other peers.
 func (s *Service) others() (all []*member) {
-	for _, p := range s.Peers() {
+	for _, p := range s.Peers.Infos() {
 		all = append(all, &member{id: p.ID, info: p})
 	}
 	return all
 }
 
 // member returns this index as a member.
-func (l *Local) member(id peer.ID, q index.Query, valid func(store.URL) error) *member {
-	part, err := l.begin(q, valid)
+func (l *Local) member(id peer.ID, q index.Query, urls store.URLChecker) *member {
+	part, err := l.begin(q, urls)
 	if err != nil {
 		return &member{id: id, err: err}
 	}

@@ -65,8 +65,10 @@ func serve(t *testing.T, l *Local) (host.Host, *Service) {
 
 func serveOn(t *testing.T, h host.Host, l *Local) (host.Host, *Service) {
 	t.Helper()
-	s := &Service{Host: h, Protocol: protocolID, Local: l, Valid: valid, Timeout: 20 * time.Second,
-		Peers: func() []peer.AddrInfo { return nil }, Logger: overlaytest.Log(t)}
+	s := &Service{Host: h, Protocol: protocolID, Local: l, URLs: overlaytest.URLs(valid),
+		Timeout: 20 * time.Second,
+		Peers:   overlaytest.PeersFunc(func() []peer.AddrInfo { return nil }),
+		Logger:  overlaytest.Log(t)}
 	server := s.Serve()
 	t.Cleanup(server.Close)
 	return h, s
@@ -76,12 +78,12 @@ func serveOn(t *testing.T, h host.Host, l *Local) (host.Host, *Service) {
 func asking(t *testing.T, l *Local, others ...host.Host) *Service {
 	t.Helper()
 	_, s := serve(t, l)
-	s.Peers = func() (all []peer.AddrInfo) {
+	s.Peers = overlaytest.PeersFunc(func() (all []peer.AddrInfo) {
 		for _, h := range others {
 			all = append(all, peer.AddrInfo{ID: h.ID(), Addrs: h.Addrs()})
 		}
 		return all
-	}
+	})
 	return s
 }
 
@@ -219,8 +221,10 @@ func TestFaultyPeers(t *testing.T) {
 			defer server.Close()
 			s := asking(t, nil, good, liar)
 			s.Timeout = time.Second
-			others := s.Peers()
-			s.Peers = func() []peer.AddrInfo { return append(others, goneInfo) }
+			others := s.Peers.Infos()
+			s.Peers = overlaytest.PeersFunc(func() []peer.AddrInfo {
+				return append(others, goneInfo)
+			})
 			r, err := s.Search(t.Context(), "apple", 0, 50)
 			if err != nil {
 				t.Fatal(err)

@@ -51,7 +51,7 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if err != nil {
 		return c.Send(reply{Refused: err.Error()})
 	}
-	l, err := s.Local.begin(q, s.Valid)
+	l, err := s.Local.begin(q, s.URLs)
 	if err != nil {
 		return c.Send(reply{Refused: errBusy.Error()})
 	}

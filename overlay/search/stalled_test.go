@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"peerd/overlay/overlaytest"
+
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -75,7 +77,9 @@ func TestStalledPeer(t *testing.T) {
 					h.stream = newSilence()
 				}
 				s := &Service{Host: h, Timeout: time.Second,
-					Peers: func() []peer.AddrInfo { return []peer.AddrInfo{{ID: "other"}} }}
+					Peers: overlaytest.PeersFunc(func() []peer.AddrInfo {
+						return []peer.AddrInfo{{ID: "other"}}
+					})}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				began := time.Now()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/overlay/lease"
 	"peerd/overlay/ownership"
 )
@@ -24,7 +25,7 @@ func (m *exModel) on(r exRule) bool { return m.off != r }
 // judge returns the judge of a peer with what that has seen.
 func (m *exModel) judge(w *exWorld, p int) *lease.Judge {
 	now := w.clock(p)
-	j := lease.NewJudge(lease.JudgeConfig{Now: func() time.Time { return now }})
+	j := lease.NewJudge(clock.Of(func() time.Time { return now }), nil)
 	for _, s := range w.peers[p].seen {
 		j.See(s.step, s.at)
 	}

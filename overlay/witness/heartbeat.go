@@ -13,7 +13,7 @@ func (s *Service) sendHeartbeats(ctx context.Context, p peer.ID) {
 	for again := true; again && err == nil; {
 		again, err = s.sendHeartbeat(ctx, p)
 	}
-	now := s.now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if b := s.heartbeats[p]; b != nil {
@@ -33,7 +33,7 @@ func (s *Service) sendHeartbeat(ctx context.Context, p peer.ID) (again bool, err
 	s.mu.Lock()
 	b := s.owner.heartbeat(p)
 	s.mu.Unlock()
-	sent := s.now()
+	sent := s.clock.Now()
 	r, err := s.transport.call(ctx, p, request{Heartbeat: &b})
 	if err != nil {
 		return false, err
@@ -47,7 +47,7 @@ func (s *Service) sendHeartbeat(ctx context.Context, p peer.ID) (again bool, err
 	if err := s.reportRevoked(ctx, p, r.Ack.Notices); err != nil {
 		return false, err
 	}
-	now := s.now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owner.onAck(now, p, sent, *r.Ack)
@@ -75,7 +75,7 @@ func (s *Service) handle(ctx context.Context, from peer.ID, r request) (reply, e
 		return s.onHeartbeat(ctx, from, *r.Heartbeat)
 	case r.Heartbeat != nil || (r.Vote == nil) == (r.SetQuery == nil):
 		return reply{}, ErrMessage
-	case !s.limiter.Allow(voteRate, from, s.now()):
+	case !s.limiter.Allow(voteRate, from, s.clock.Now()):
 		return reply{}, errors.New("witness: too many requests")
 	case r.SetQuery != nil:
 		a := s.onSetQuery(*r.SetQuery)
@@ -86,7 +86,7 @@ func (s *Service) handle(ctx context.Context, from peer.ID, r request) (reply, e
 }
 
 func (s *Service) onHeartbeat(ctx context.Context, owner peer.ID, b heartbeat) (reply, error) {
-	now := s.now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	a, err := s.witness.onHeartbeat(now, owner, b)
 	durable := err != nil || s.witness.watched[owner].durable || a.Known == 0

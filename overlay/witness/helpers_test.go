@@ -15,6 +15,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"go.uber.org/goleak"
 
+	"peerd/internal/clock"
 	"peerd/overlay/overlaytest"
 	"peerd/overlay/wire"
 )
@@ -212,12 +213,12 @@ func (n *node) pause(on bool) {
 // start starts a Service on the node.
 func (n *node) start(t testing.TB) *Service {
 	n.cfg.Store = n.disk
-	s, err := build(n.cfg, n.id, n, n.clock)
+	s, err := build(n.cfg, n.id, n, clock.Of(n.clock))
 	if err != nil {
 		t.Error(err)
 		return nil
 	}
-	s.now = n.now
+	s.clock = clock.Of(n.now)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	n.mu.Lock()

@@ -30,7 +30,7 @@ func (s *Service) renewSet(ctx context.Context, now time.Time) {
 	s.pending = &sealedSet{p, sealed}
 	s.mu.Unlock()
 	err = s.writer.save(ctx, keyOwn)
-	now = s.now()
+	now = s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending = nil
@@ -59,7 +59,7 @@ func (s *Service) rereadLeases() {
 	}
 	s.log.Warn("witnesses have forgotten what they voted; reading leases again")
 	s.cfg.Node.RereadLeases()
-	now := s.now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rereadDue = false

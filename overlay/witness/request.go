@@ -89,7 +89,7 @@ func (s *Service) RequestVotes(
 	if err := checkProposals(a.Proposals); err != nil {
 		return Tally{}, err
 	}
-	until := s.now().Add(VoteWindow)
+	until := s.clock.Now().Add(VoteWindow)
 	ctx, cancel := context.WithTimeout(ctx, VoteWindow)
 	defer cancel()
 	if err := s.beginVote(proposals); err != nil {
@@ -121,7 +121,7 @@ func (s *Service) RequestVotes(
 func (s *Service) nextAttempt() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.attempt = max(s.attempt+1, uint64(max(s.now().UnixNano(), 1)))
+	s.attempt = max(s.attempt+1, uint64(max(s.clock.Now().UnixNano(), 1)))
 	return s.attempt
 }
 
@@ -154,7 +154,7 @@ func (s *Service) endVote(proposals []Proposal) {
 // VoteLife. It does not release votes for a subnet if votes of an earlier attempt may
 // still be in use.
 func (s *Service) releaseVotes(ctx context.Context, p lease.WitnessSet, a voteRequest, t Tally) {
-	now := s.now()
+	now := s.clock.Now()
 	voted := map[peer.ID]bool{}
 	back := voteRequest{Set: a.Set, Attempt: a.Attempt, Release: true}
 	s.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 	"golang.org/x/sync/errgroup"
 
+	"peerd/internal/clock"
 	"peerd/overlay/wire"
 	"peerd/store"
 )
@@ -22,7 +23,7 @@ import (
 type Service struct {
 	cfg       Config
 	self      peer.ID
-	now       func() time.Time
+	clock     clock.Clock
 	transport transport
 	log       *slog.Logger
 	limiter   wire.Limiter
@@ -54,7 +55,7 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s, err := build(cfg, cfg.Host.ID(), hostTransport{cfg}, time.Now)
+	s, err := build(cfg, cfg.Host.ID(), hostTransport{cfg}, clock.Clock{})
 	if err == nil {
 		s.witness.prefixOf = func(p peer.ID) netip.Prefix { return prefixOf(cfg.Host, p) }
 	}
@@ -77,21 +78,21 @@ func prefixOf(h host.Host, p peer.ID) netip.Prefix {
 }
 
 // build is New with any transport and clock.
-func build(cfg Config, self peer.ID, l transport, now func() time.Time) (*Service, error) {
+func build(cfg Config, self peer.ID, l transport, c clock.Clock) (*Service, error) {
 	s := &Service{
-		cfg: cfg, self: self, now: now, transport: l, log: cfg.Logger,
+		cfg: cfg, self: self, clock: c, transport: l, log: cfg.Logger,
 		heartbeats: map[peer.ID]*heartbeatState{},
 		wonUntil:   map[netip.Prefix]time.Time{}, voting: map[netip.Prefix]bool{},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.writer = newWriter(s.values, s.onWritten, cfg.Store)
+	s.writer = newWriter(s, cfg.Store)
 	stored, err := load(cfg.Store)
 	if err != nil {
 		return nil, err
 	}
-	at := now()
+	at := c.Now()
 	s.owner = newOwnerState(self, cfg, at, stored.own)
 	if cfg.Node != nil {
 		s.owner.origin = cfg.Node.Origin
@@ -117,7 +118,7 @@ func (s *Service) Run(ctx context.Context) error {
 // for subnets that were passed to Node.Revoked; and how long at least, if no witness
 // answers any more: the zero time means without end. Call it before each fetch.
 func (s *Service) QuorumLease() (ok bool, until time.Time) {
-	now := s.now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.quorumLease(now)
@@ -134,7 +135,7 @@ func (s *Service) quorumLease(now time.Time) (bool, time.Time) {
 // QuorumLeaseWithout is QuorumLease if the answers of some witnesses do not count: those that say
 // that they have voted against this peer.
 func (s *Service) QuorumLeaseWithout(voters []peer.ID) (ok bool, until time.Time) {
-	now := s.now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.owner.quorumLease(now, voters...)
@@ -145,7 +146,7 @@ func (s *Service) Strike(id peer.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m := s.owner.members[id]; m != nil {
-		m.struck = s.now()
+		m.struck = s.clock.Now()
 	}
 }
 
@@ -160,7 +161,7 @@ func (s *Service) WitnessSet() []byte {
 // Alone reports whether this peer is the survivor of a network of two: its only witness has been
 // silent for AloneAfter.
 func (s *Service) Alone() bool {
-	now := s.now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.owner.newest()
@@ -169,9 +170,9 @@ func (s *Service) Alone() bool {
 
 // run sends heartbeats and keeps the witness set up to date until ctx ends.
 func (s *Service) run(ctx context.Context, g *errgroup.Group) {
-	sweep := s.now()
+	sweep := s.clock.Now()
 	for ctx.Err() == nil {
-		now := s.now()
+		now := s.clock.Now()
 		for _, p := range s.review(now) {
 			g.Go(func() error { s.sendHeartbeats(ctx, p); return nil })
 		}
@@ -190,7 +191,7 @@ func (s *Service) run(ctx context.Context, g *errgroup.Group) {
 func (s *Service) idleTime() time.Duration {
 	d := s.cfg.Interval / 5
 	if ok, until := s.QuorumLease(); ok && !until.IsZero() {
-		d = min(d, max(until.Sub(s.now()), time.Millisecond))
+		d = min(d, max(until.Sub(s.clock.Now()), time.Millisecond))
 	}
 	return d
 }

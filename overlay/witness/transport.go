@@ -71,7 +71,7 @@ func (l hostTransport) serve(
 	srv.Close()
 }
 
-// AnswerHeartbeat answers the payload of an owner's heartbeat, for peers.Config.Answer. It may
+// AnswerHeartbeat answers the payload of an owner's heartbeat, for package peers. It may
 // be called concurrently, and fails while Run does not run if it has to write to disk.
 func (s *Service) AnswerHeartbeat(ctx context.Context, from peer.ID, raw []byte) ([]byte, error) {
 	var r request

@@ -21,7 +21,7 @@ func (s *Service) onVoteRequest(ctx context.Context, to peer.ID, a voteRequest) 
 	if a.Release {
 		return s.onRelease(ctx, to, p.Owner, a)
 	}
-	now := s.now()
+	now := s.clock.Now()
 	s.mu.Lock()
 	status, granted, newer := s.witness.vote(now, to, p, a.Set, a.Proposals, a.Attempt)
 	s.mu.Unlock()

@@ -8,10 +8,9 @@ import (
 // errStopped is returned when the writer does not run.
 var errStopped = errors.New("witness: not running")
 
-// writer writes values to the Store; requests that wait are written together.
+// writer writes values of a Service to the Store; requests that wait are written together.
 type writer struct {
-	values   func(keys map[string]bool) (map[string][]byte, error)
-	done     func(vals map[string][]byte)
+	of       *Service
 	store    Store
 	requests chan saveRequest
 	stopped  chan struct{} // closed when run has returned
@@ -23,10 +22,8 @@ type saveRequest struct {
 	result chan error // holds one
 }
 
-func newWriter(
-	values func(map[string]bool) (map[string][]byte, error), done func(map[string][]byte), st Store,
-) *writer {
-	return &writer{values: values, done: done, store: st, requests: make(chan saveRequest),
+func newWriter(of *Service, st Store) *writer {
+	return &writer{of: of, store: st, requests: make(chan saveRequest),
 		stopped: make(chan struct{})}
 }
 
@@ -83,13 +80,13 @@ func (w *writer) write(batch []saveRequest) error {
 			keys[k] = true
 		}
 	}
-	vals, err := w.values(keys)
+	vals, err := w.of.values(keys)
 	if err != nil {
 		return err
 	}
 	if err := w.store.Write(vals); err != nil {
 		return err
 	}
-	w.done(vals)
+	w.of.onWritten(vals)
 	return nil
 }
