@@ -44,8 +44,9 @@ const (
 	// point (c_c) is 1, before the adaptive timestep e_i/(e_i+e_j).
 	errorGain = 0.25
 	// remoteErrorFloor is the least error that a remote coordinate is assumed to have,
-	// whatever it claims, so that no peer gains weight by claiming a small error.
-	remoteErrorFloor = 0.1
+	// whatever it claims. While a space unfolds honest errors are large, so that with a lower floor
+	// liars that claim small ones outweigh twice as many honest peers.
+	remoteErrorFloor = 0.5
 	// heightMin is the least height, and the initial one, in milliseconds.
 	heightMin = 0.1
 	// rttMax is the longest round trip that is accepted.

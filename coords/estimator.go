@@ -31,6 +31,8 @@ type Estimator struct {
 	samples    uint64       // accepted or not
 	moved      float64      // length of the path of the coordinate, in ms
 
+	usualShare, usualMS usual // of the neighbours' residuals when the last sample arrived
+
 	force, direction, start, relative, absolute, sorted []float64 // scratch space
 }
 
@@ -65,7 +67,7 @@ func (e *Estimator) Observe(peer string, remote Coordinate, rtt time.Duration) e
 	e.samples++
 	n := e.neighbour(peer)
 	n.seen = e.samples
-	n.at = remote.Clone()
+	n.at, n.path = remote.Clone(), e.moved
 	n.add(millis(rtt))
 	e.weigh()
 	if n.weight == 0 {

@@ -14,6 +14,7 @@ type neighbour struct {
 	next       int        // index in rtts of the next one
 	rtt        float64    // the median of rtts, ms
 	seen       uint64     // the Estimator's sample count at the last observation
+	path       float64    // Estimator.Moved at the last observation
 	weight     float64    // of its spring; 0 for an outlier
 	baseWeight float64    // weight without slack and errors, for the mean
 }

@@ -17,7 +17,8 @@ const (
 	// because they measure jitter.
 	shortTrip = 5.0
 	// tolerance is the relative residual at which a spring has half its strength, unless the
-	// median residual is larger.
+	// median residual or the peer's own error is larger: before a peer knows where it is, a large
+	// residual says nothing about the neighbour.
 	tolerance = 0.5
 	// ageMin and ageShare determine the age at which an announced coordinate has half its
 	// weight, counted in samples: ageMin, or that share of all samples so far. In the
@@ -42,13 +43,14 @@ func (e *Estimator) weigh() {
 		e.absolute = append(e.absolute, off)
 		e.relative = append(e.relative, off/(n.rtt+shortTrip))
 	}
-	mostShare, mostMS, slack := math.Inf(1), math.Inf(1), tolerance
+	e.usualShare = e.usual(e.relative, outlierShare)
+	e.usualMS = e.usual(e.absolute, outlierMS)
+	mostShare, mostMS := math.Inf(1), math.Inf(1)
+	slack := max(tolerance, e.at.Error)
 	if len(e.order) >= outlierWarmUp {
-		median, mad := e.medianAndMAD(e.relative)
-		mostShare = median + e.cfg.OutlierFactor*max(mad, outlierShare)
-		slack = max(slack, median)
-		median, mad = e.medianAndMAD(e.absolute)
-		mostMS = median + e.cfg.OutlierFactor*max(mad, outlierMS)
+		mostShare = e.usualShare.above(e.cfg.OutlierFactor)
+		mostMS = e.usualMS.above(e.cfg.OutlierFactor)
+		slack = max(slack, e.usualShare.median)
 	}
 	half := min(max(ageMin, ageShare*float64(e.samples)), ageMax)
 	for i, n := range e.order {
@@ -64,6 +66,18 @@ func (e *Estimator) weigh() {
 		// mean: baseWeight falls no further than for a residual of the whole round trip.
 		n.baseWeight /= 1 + min(r*r, 1)/(slack*slack)
 	}
+}
+
+// usual holds the median of residuals and the median absolute deviation from it.
+type usual struct{ median, mad float64 }
+
+// above returns the residual that is above the median by factor deviations.
+func (u usual) above(factor float64) float64 { return u.median + factor*u.mad }
+
+// usual returns the median of v, and the deviation, which is at least least.
+func (e *Estimator) usual(v []float64, least float64) usual {
+	median, mad := e.medianAndMAD(v)
+	return usual{median, max(mad, least)}
 }
 
 // medianAndMAD returns the median of v and the median absolute deviation from it,

@@ -69,6 +69,8 @@ const (
 	fitMinPeers = 3
 	// fitNoise is the relative uncertainty of a single round trip.
 	fitNoise = 0.05
+	// fitErrorFloor is the least error of a peer's coordinate that is believed.
+	fitErrorFloor = 0.1
 	// fitHeightScale is the typical height of servers in ms, the width of the prior.
 	fitHeightScale = 10
 	// fitLeaveOutMax bounds the number of refits for Proxy.Error.
@@ -93,13 +95,18 @@ func Locate(samples []Sample) (Proxy, error) {
 // Locate is like the function Locate for callers that already have the Digest. Its only
 // errors are ErrTooFew and ErrDimension.
 func (d Digest) Locate() (Proxy, error) {
+	return d.LocateBy(func(string) bool { return true })
+}
+
+// LocateBy is like Locate, by the places of only those peers for which use returns true.
+func (d Digest) LocateBy(use func(peer string) bool) (Proxy, error) {
 	var anchors []anchor
 	var times []float64
 	for _, m := range d.Peers {
-		if m.OK == 0 {
+		if m.OK == 0 || !use(m.Peer) {
 			continue
 		}
-		sigma := math.Hypot(fitNoise, clamp(m.At.Error, 0.02, 1))
+		sigma := math.Hypot(fitNoise, clamp(m.At.Error, fitErrorFloor, 1))
 		if !m.Direct {
 			sigma = math.Hypot(sigma, 0.5)
 		}

@@ -34,8 +34,8 @@ func (a *Announcer) Consider(c Coordinate) bool {
 // differs reports whether c differs enough from the last announced coordinate.
 func (a *Announcer) differs(c Coordinate) bool {
 	height := math.Abs(c.Height - a.last.Height)
-	// The receiver treats smaller errors alike.
-	was, is := max(a.last.Error, remoteErrorFloor), max(c.Error, remoteErrorFloor)
+	// No receiver believes smaller errors.
+	was, is := max(a.last.Error, fitErrorFloor), max(c.Error, fitErrorFloor)
 	return c.spread(a.last) > announceMove ||
 		height > max(announceMove, announceRelative*a.last.Height) ||
 		math.Abs(is-was) > announceRelative*was

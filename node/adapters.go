@@ -160,7 +160,9 @@ type directory struct{ n *Node }
 func (d directory) Candidates() []assign.Candidate {
 	all := []assign.Candidate{candidate(d.n.net.Self(), d.n.peers.Self())}
 	for _, b := range d.n.peers.Directory().All() {
-		all = append(all, candidate(b.Peer, b))
+		c := candidate(b.Peer, b)
+		c.Place = d.n.peers.Judge(b.Peer, c.At)
+		all = append(all, c)
 	}
 	return all
 }

@@ -45,6 +45,9 @@ type Candidate struct {
 	ID string
 	// At is its coordinate without load (coords.Estimator.Coordinate): the load is in Wait.
 	At coords.Coordinate
+	// Place says whether the deciding peer's own measurements agree with At
+	// (coords.Estimator.Judge).
+	Place coords.Standing
 	// Wait is the time that a new page would wait there before it is fetched. >= 0.
 	Wait time.Duration
 	// Capacity is the peer's capacity relative to other peers. >= 0; HashStrategy treats 0,

@@ -98,11 +98,11 @@ func (s *ProxyStrategy) Name() string { return "proxy" }
 
 // Next probes while that is worthwhile, and then chooses an owner.
 func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
+	e.Candidates = s.refute(e.Candidates, e.Self)
 	open, err := e.openCandidates()
 	if err != nil {
 		return Step{}, err
 	}
-	e.Candidates, open = s.plausible(e.Candidates, e.Self), s.plausible(open, e.Self)
 	v := s.assess(e, open)
 	step := Step{Proxy: v.proxy, Predicted: v.predicted()}
 	if e.CanProbe {
@@ -118,16 +118,20 @@ func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
 // round trip through fibre over half the circumference of the Earth, and the last miles. ms.
 const leastFar = 500
 
-// plausible returns the candidates with an error of 1, with which a place says nothing, for those
-// that claim to be far beyond all others, by the factor with which an Estimator cuts outliers.
-// Otherwise a few liars are the first peers that are measured, and the server is placed by their
-// places. Up to MeasureAll candidates are all measured anyway.
-func (s *ProxyStrategy) plausible(all []Candidate, self string) []Candidate {
+// refute returns the candidates with the standing of their places as far as the strategy knows it:
+// that of the deciding peer is measured, and one far beyond all others, by the factor with which an
+// Estimator cuts outliers, is refuted. Up to MeasureAll candidates are all measured anyway, so that
+// places are not compared.
+func (s *ProxyStrategy) refute(all []Candidate, self string) []Candidate {
 	i := slices.IndexFunc(all, func(c Candidate) bool { return c.ID == self })
-	if len(all) <= s.cfg.MeasureAll || i < 0 {
+	if i < 0 {
 		return all
 	}
 	all = slices.Clone(all)
+	all[i].Place = coords.Measured
+	if len(all) <= s.cfg.MeasureAll {
+		return all
+	}
 	middle := func(v []float64) float64 {
 		v = slices.Sorted(slices.Values(v))
 		return v[len(v)/2]
@@ -145,7 +149,7 @@ func (s *ProxyStrategy) plausible(all []Candidate, self string) []Candidate {
 	most = max(most, leastFar)
 	for k := range all {
 		if far[k] > most {
-			all[k].At.Error = 1
+			all[k].Place = coords.Refuted
 		}
 	}
 	return all
@@ -205,13 +209,25 @@ func (v assessment) untriedByHash() string {
 	return v.e.byScore(names)
 }
 
-// byDistance returns the untried candidate with the point farthest from those of all
-// tried ones, or "" if all were tried. Inaccurate coordinates weigh less, because their
+// byDistance returns the untried candidate with the point farthest from those of all tried ones,
+// or "" if all were tried. Those with a measured place come first, because the server is placed by
+// these peers, and those with a refuted one last. Inaccurate coordinates weigh less, because their
 // distance is mostly error.
 func byDistance(v assessment) string {
+	rank := []coords.Standing{coords.Measured, coords.Claimed, coords.Refuted}
+	for _, place := range rank {
+		if id := farthest(v, place); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// farthest is byDistance for candidates with a place of one standing.
+func farthest(v assessment, place coords.Standing) string {
 	id, most := "", -1.0
 	for _, o := range v.options {
-		if o.tried() {
+		if o.tried() || o.Place != place {
 			continue
 		}
 		least := math.Inf(1)

@@ -58,7 +58,12 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 	samples := e.samples()
 	digest := coords.DigestOf(samples)
 	v := assessment{self: e.Self, ok: digest.OK, e: e}
-	if p, err := digest.Locate(); err == nil {
+	places := make(map[string]coords.Standing, len(e.Candidates))
+	for _, c := range e.Candidates {
+		places[c.ID] = c.Place
+	}
+	placed := func(peer string) bool { return places[peer] != coords.Refuted }
+	if p, err := digest.LocateBy(placed); err == nil {
 		v.proxy = &p
 	}
 	v.located = slices.ContainsFunc(e.Candidates, func(c Candidate) bool {
@@ -87,7 +92,7 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 		case m.OK > 0:
 			o.time = digest.Time(m) + penalty
 			o.low, o.high = o.time, o.time
-		case v.proxy != nil && c.At.Error < 1:
+		case v.proxy != nil && c.Place != coords.Refuted && c.At.Error < 1:
 			bytes := int64(digest.MeanKB * 1000)
 			model := float64(v.proxy.Predict(c.At, bytes)) / float64(time.Millisecond)
 			margin := s.margin(*v.proxy)

@@ -101,6 +101,56 @@ func TestProxyPassesOverImplausiblePlaces(t *testing.T) {
 	}
 }
 
+// Peers at measured places are asked first, and refuted places neither predict nor place anything.
+func TestProxyPlacesByMeasuredPeers(t *testing.T) {
+	t.Parallel()
+	honest := scene("abcdefghijklmnop", "d")
+	e := scene("abcdefghijklmnop", "d")
+	for i, c := range e.Candidates {
+		switch {
+		case strings.Contains("eikmn", c.ID): // liars
+			e.Candidates[i].At.Vec[0], e.Candidates[i].Place = 300+float64(i), coords.Refuted
+		case strings.Contains("op", c.ID):
+			e.Candidates[i].At.Vec[0] = 500
+		default:
+			e.Candidates[i].Place = coords.Measured
+		}
+	}
+	probes, choice := play(t, e, func(_ assign.Evidence, id string, _ int) coords.Sample {
+		return at(honest, id, 80, 50)
+	})
+	if strings.ContainsAny(probes[:5], "eikmnop") {
+		t.Errorf("probes %s: the first five are at measured places", probes)
+	}
+	if choice != "c" {
+		t.Errorf("chose %s, want c, which stands there", choice)
+	}
+	e.Samples = nil
+	for _, id := range []string{"a", "d", "g", "e", "i", "m", "n"} {
+		// The liars agree with each other that the server is at 500.
+		sample := at(honest, id, 80, 50)
+		if i := slices.IndexFunc(e.Candidates, func(c assign.Candidate) bool {
+			return c.ID == id
+		}); e.Candidates[i].Place == coords.Refuted {
+			e.Candidates[i].At.Vec[0] = 502 - float64(sample.Connect)/1e6
+		}
+		e.Samples = append(e.Samples, sample)
+	}
+	step, err := newProxy(t).Next(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if step.Proxy == nil {
+		t.Fatal("the server has no place")
+	}
+	if _, known := step.Predicted["k"]; known {
+		t.Error("a time is predicted for the refuted place of k")
+	}
+	if x := step.Proxy.At.Vec[0]; x < 70 || x > 90 {
+		t.Errorf("the server is at %.0f, want 80: refuted places counted", x)
+	}
+}
+
 // A peer on another continent than all others is plausible, and owns the servers near it.
 func TestProxyChoosesTheOnlyFarPeer(t *testing.T) {
 	t.Parallel()

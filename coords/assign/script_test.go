@@ -29,7 +29,8 @@ import (
 //	range FIRST-LAST|PREFIX [HOLDER]   an entry of the registry's table
 //	subnet PREFIX              what is to be assigned
 //	self NAME                  who decides; the first candidate otherwise
-//	candidate NAME [at X,Y] [addr IP] [on LAT,LON] [takes MS|fails|silent]
+//	candidate NAME [at X,Y] [place claimed|measured|refuted] [addr IP] [on LAT,LON]
+//	          [takes MS|fails|silent]
 //	known PREFIX OWNER [took NAME=MS…] [at X,Y]
 //	place IP LAT,LON           what the Locator knows
 //	no probes                  CanProbe is false
@@ -51,7 +52,7 @@ type script struct {
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) < 9 {
+	if err != nil || len(files) < 10 {
 		t.Fatalf("%d scripts: %v", len(files), err)
 	}
 	for _, path := range files {
@@ -139,6 +140,9 @@ func (s *script) take(words []string) (err error) {
 			case "on":
 				c.Addr = netip.AddrFrom4([4]byte{9, 9, 9, byte(len(s.places))})
 				s.places[c.Addr] = [2]float64(pair(words[i+1]))
+			case "place":
+				c.Place = map[string]coords.Standing{"claimed": coords.Claimed,
+					"measured": coords.Measured, "refuted": coords.Refuted}[words[i+1]]
 			case "takes":
 				s.takes[c.ID] = words[i+1]
 			case "fails", "silent":
@@ -234,6 +238,8 @@ func (s *script) build(t *testing.T) assign.Strategy {
 	switch s.strategy {
 	case "geo":
 		return must(assign.NewGeo(assign.DefaultGeoConfig(), locate))
+	case "proxy":
+		return must(assign.NewProxy(assign.DefaultProxyConfig()))
 	case "probe":
 		return must(assign.NewProbe(assign.DefaultProbeConfig()))
 	case "sequential":

@@ -82,6 +82,13 @@ func (s *self) observe(p peer.ID, at coords.Coordinate, rtt time.Duration) error
 	return s.est.Observe(p.String(), at, rtt)
 }
 
+// judge has the estimator compare a place that a peer claims with what was measured.
+func (s *self) judge(p peer.ID, at coords.Coordinate) coords.Standing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.est.Judge(p.String(), at)
+}
+
 // forget has the estimator forget a peer.
 func (s *self) forget(p peer.ID) {
 	s.mu.Lock()

@@ -116,6 +116,8 @@ type chooseWorld struct {
 	rng    *rand.Rand
 	names  []string
 	places []coords.Coordinate // of the peers; without components if unknown
+	// estimators have computed the places. Nil: they are unknown.
+	estimators []*coords.Estimator
 	// truth is the time of each peer at each server, ms; NaN if the peer is not a candidate.
 	truth [][]float64
 	// measure simulates one download.
@@ -258,7 +260,13 @@ func (w *chooseWorld) newCase(server int) chooseCase {
 		c.evidence.Candidates = append(c.evidence.Candidates, assign.Candidate{ID: w.names[u],
 			At: w.places[u]})
 	}
-	c.evidence.Self = w.names[c.peers[w.rng.IntN(len(c.peers))]]
+	self := c.peers[w.rng.IntN(len(c.peers))]
+	c.evidence.Self = w.names[self]
+	for i, o := range c.evidence.Candidates {
+		if w.estimators != nil {
+			c.evidence.Candidates[i].Place = w.estimators[self].Judge(o.ID, o.At)
+		}
+	}
 	return c
 }
 

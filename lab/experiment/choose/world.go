@@ -212,6 +212,7 @@ func matrixWorld(
 			_ = estimators[b].Observe(w.names[a], at, trip)
 		}
 	}
+	w.estimators = estimators
 	for _, e := range estimators {
 		w.places = append(w.places, e.Coordinate())
 	}

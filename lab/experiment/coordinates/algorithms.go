@@ -32,7 +32,14 @@ type player interface {
 	tell() place
 	// observe updates the peer with the coordinate of peer j and a measured round trip.
 	observe(j int, told place, ms float64)
+	// judge compares the place that peer j claims with what the peer has measured.
+	judge(j int, told place) coords.Standing
 }
+
+// believer is the judge of algorithms that have none.
+type believer struct{}
+
+func (believer) judge(int, place) coords.Standing { return coords.Claimed }
 
 // algorithm creates players.
 type algorithm struct {
@@ -86,17 +93,22 @@ func (p *peerdPlayer) observe(j int, told place, ms float64) {
 	_ = p.e.Observe(name(j), told.Coordinate, time.Duration(ms*float64(time.Millisecond)))
 }
 
+func (p *peerdPlayer) judge(j int, told place) coords.Standing {
+	return p.e.Judge(name(j), told.Coordinate)
+}
+
 // serfPlayer is hashicorp/serf's client with its own defaults. If two points are within a
 // microsecond, serf uses the global source of math/rand, which cannot be seeded. To keep runs
 // deterministic, nudge first moves the point by a few microseconds drawn from our source.
 type serfPlayer struct {
+	believer
 	c   *coordinate.Client
 	rng *rand.Rand
 }
 
 func newSerf(rng *rand.Rand) (player, error) {
 	c, err := coordinate.NewClient(coordinate.DefaultConfig())
-	return &serfPlayer{c, rng}, err
+	return &serfPlayer{c: c, rng: rng}, err
 }
 
 func (p *serfPlayer) tell() place {
@@ -139,6 +151,7 @@ func (p *serfPlayer) nudge(x []float64) {
 // vivaldiPlayer is Vivaldi as published (Dabek 2004, figure 3 and 5.4):
 // adaptive timestep with c_c = c_e = .25, height if wanted, and nothing else.
 type vivaldiPlayer struct {
+	believer
 	at     coords.Coordinate
 	height bool
 	rng    *rand.Rand

@@ -11,6 +11,9 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
 	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/lab/experiment"
@@ -23,24 +26,14 @@ type mean struct {
 	Half float64 `json:"half"`
 }
 
-// student holds the 97.5th percentiles of Student's t distribution with 1, 2, ... degrees of
-// freedom.
-var student = []float64{12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26}
-
 func meanOf(v []float64) mean {
-	n := float64(len(v))
-	var m mean
-	for _, x := range v {
-		m.Mean += x / n
-	}
-	for _, x := range v {
-		m.Half += (x - m.Mean) * (x - m.Mean)
-	}
+	m, deviation := stat.MeanStdDev(v, nil)
 	if len(v) < 2 {
-		return mean{m.Mean, 0}
+		return mean{m, 0}
 	}
-	m.Half = student[min(len(v)-2, len(student)-1)] * math.Sqrt(m.Half/(n-1)/n)
-	return m
+	n := float64(len(v))
+	t := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.975)
+	return mean{m, t * stat.StdErr(deviation, n)}
 }
 
 func (m mean) String() string { return fmt.Sprintf("%.3f ± %.3f", m.Mean, m.Half) }
@@ -236,7 +229,8 @@ func (c *course) choose(
 				at, _ = t.told(rand.New(rand.NewPCG(seed, uint64(j))), self, j, c.rounds,
 					players[self].tell(), at, c.truth[self][j])
 			}
-			e.Candidates = append(e.Candidates, assign.Candidate{ID: name(j), At: at.Coordinate})
+			e.Candidates = append(e.Candidates, assign.Candidate{ID: name(j), At: at.Coordinate,
+				Place: players[self].judge(j, at)})
 		}
 		chosen, err := decide(strategy, e, server)
 		if errors.Is(err, assign.ErrEvidence) {

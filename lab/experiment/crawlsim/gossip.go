@@ -293,11 +293,14 @@ func (s *Sim) candidates(i int) []assign.Candidate {
 	if p.knows == nil {
 		s.asked = append(s.asked[:0], s.shown...)
 		s.asked[i] = self
-		return s.asked
+	} else {
+		s.asked = append(s.asked[:0], self)
+		for _, q := range p.knows {
+			s.asked = append(s.asked, s.shown[q])
+		}
 	}
-	s.asked = append(s.asked[:0], self)
-	for _, q := range p.knows {
-		s.asked = append(s.asked, s.shown[q])
+	for k, c := range s.asked {
+		s.asked[k].Place = p.est.Judge(c.ID, c.At)
 	}
 	return s.asked
 }

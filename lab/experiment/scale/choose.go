@@ -31,7 +31,9 @@ func (s *scaleRun) choose(
 	learn := func(i int) {
 		if !known[i] {
 			known[i] = true
-			e.Candidates = append(e.Candidates, s.candidate(i))
+			c := s.candidate(i)
+			c.Place = s.views.peers[owner].Judge(c.ID, c.At)
+			e.Candidates = append(e.Candidates, c)
 		}
 	}
 	learn(owner)

@@ -1,0 +1,58 @@
+package coords
+
+import "math"
+
+// Standing says whether a peer's own measurements agree with the place that another peer claims.
+type Standing int
+
+const (
+	// Claimed places were not compared with any measurement.
+	Claimed Standing = iota
+	// Measured places agree with the round trip to the peer and with its earlier claim.
+	Measured
+	// Refuted places do not, or cannot be true. They say nothing about distances.
+	Refuted
+)
+
+func (s Standing) String() string {
+	switch s {
+	case Claimed:
+		return "claimed"
+	case Measured:
+		return "measured"
+	case Refuted:
+		return "refuted"
+	}
+	return "invalid"
+}
+
+const (
+	// judgeFactor is the number of median absolute deviations above the median residual that a
+	// measured place may have. It is less than Config.OutlierFactor: a neighbour that is cut is
+	// lost to the fit, but a place that is refuted costs little, as there are others.
+	judgeFactor = 2
+	// jumpSlack is a move of a claimed place, in ms, that refutes nothing.
+	jumpSlack = 25.0
+)
+
+// Judge compares the place that a peer claims now, without load, with the last exchange with that
+// peer. It is refuted if the distance is off by more than judgeFactor deviations, in ms or relative
+// to the round trip, or if it has moved by more than jumpSlack and the path of this peer since:
+// whoever computes a place from measurements in the same space moves about as much as others, and a
+// lie that agrees with each single round trip jumps. An earlier place with a large error was not
+// certain, and may have moved by that share of the round trip more. Among fewer neighbours than
+// liars could be the majority of, no place is judged.
+func (e *Estimator) Judge(peer string, at Coordinate) Standing {
+	n := e.neighbours[peer]
+	if n == nil || len(e.order) < outlierWarmUp {
+		return Claimed
+	}
+	off := math.Abs(n.rtt - e.at.Distance(at))
+	moved := math.Hypot(at.spread(n.at), at.Height-n.at.Height)
+	allowed := jumpSlack + (e.moved - n.path) + n.at.Error*n.rtt
+	if off > e.usualMS.above(judgeFactor) ||
+		off/(n.rtt+shortTrip) > e.usualShare.above(judgeFactor) || moved > allowed {
+		return Refuted
+	}
+	return Measured
+}
