@@ -14,6 +14,7 @@ import (
 
 	"peerd/crawl/crawllet/record"
 	"peerd/lab/crawllet"
+	"peerd/lab/experiment"
 )
 
 // The path to each site. The sources state a bandwidth of more than 1 Mbit/s and no latency.
@@ -82,6 +83,28 @@ func (l *lab) add(name string, s siteSize, seed uint64) (string, error) {
 type served struct {
 	path *crawllet.Path
 	site *crawllet.Site
+}
+
+// rows crawls the sites in directories in each way, and writes a row of table for each. It is part i
+// of n of the experiment.
+func (l *lab) rows(
+	ctx context.Context, out experiment.Out, table, name string, roots []string, i, n int,
+) (map[way]row, error) {
+	got := map[way]row{}
+	var base cost
+	for k, w := range ways {
+		out.Progress(float64(i*len(ways)+k)/float64(len(ways)*n), name+", "+string(w))
+		c, err := l.measure(ctx, w, roots)
+		if err != nil {
+			return nil, err
+		}
+		if w == ordinary {
+			base = c
+		}
+		got[w] = rowOf(name, w, c, base)
+		out.Row(table, got[w])
+	}
+	return got, nil
 }
 
 // measure crawls the sites in directories, all at a time. The sites know the crawllet.

@@ -47,21 +47,9 @@ func runThati(ctx context.Context, p experiment.Params, out experiment.Out) erro
 		if err != nil {
 			return err
 		}
-		got[s.name] = map[way]row{}
-		var base cost
-		for k, w := range ways {
-			out.Progress(float64(i*len(ways)+k)/float64(len(ways)*len(thatiSites)),
-				s.name+", "+string(w))
-			c, err := l.measure(ctx, w, []string{root})
-			if err != nil {
-				return err
-			}
-			if w == ordinary {
-				base = c
-			}
-			r := rowOf(s.name, w, c, base)
-			out.Row("thati", r)
-			got[s.name][w] = r
+		got[s.name], err = l.rows(ctx, out, "thati", s.name, []string{root}, i, len(thatiSites))
+		if err != nil {
+			return err
 		}
 	}
 	out.Progress(1, "done")

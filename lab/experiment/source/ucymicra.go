@@ -45,27 +45,15 @@ func runUCYMicra(ctx context.Context, p experiment.Params, out experiment.Out) e
 			}
 			roots = append(roots, root)
 		}
-		var base cost
-		for k, w := range ways {
-			name := fmt.Sprintf("%d sites", n)
-			out.Progress(float64(i*len(ways)+k)/float64(len(ways)*len(counts)),
-				name+", "+string(w))
-			c, err := l.measure(ctx, w, roots[:n])
-			if err != nil {
-				return err
-			}
-			if w == ordinary {
-				base = c
-			}
-			r := rowOf(name, w, c, base)
-			out.Row("ucymicra", r)
-			if w == summaries {
-				out.Claim(name, "at most 1/10 of the time", fmt.Sprintf("1/%.1f", r.Faster),
-					r.Faster >= 10)
-				out.Claim(name, "less than 1/20 of the bytes",
-					fmt.Sprintf("1/%.1f", 1/r.BytesShare), r.BytesShare < 0.05)
-			}
+		name := fmt.Sprintf("%d sites", n)
+		got, err := l.rows(ctx, out, "ucymicra", name, roots[:n], i, len(counts))
+		if err != nil {
+			return err
 		}
+		r := got[summaries]
+		out.Claim(name, "at most 1/10 of the time", fmt.Sprintf("1/%.1f", r.Faster), r.Faster >= 10)
+		out.Claim(name, "less than 1/20 of the bytes", fmt.Sprintf("1/%.1f", 1/r.BytesShare),
+			r.BytesShare < 0.05)
 	}
 	out.Progress(1, "done")
 	out.Note("%d pages of %d bytes a site; path to each: round-trip time %v, %.0f bytes/s for "+
