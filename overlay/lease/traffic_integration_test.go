@@ -16,8 +16,8 @@ import (
 var members = flag.Int("members", 8, "peers among which the traffic of leases is measured")
 
 // What leases cost over the real DHT: everything that its protocol and that of records send between
-// any two peers, look-ups and answers too. Beneath that are only libp2p's multiplexer and encryption,
-// and TCP.
+// any two peers, look-ups and answers too. Beneath that are only libp2p's multiplexer and
+// encryption, and TCP.
 func TestTrafficOverTheDHT(t *testing.T) {
 	subnets := 4
 	if *members > 8 {
