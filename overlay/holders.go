@@ -149,11 +149,16 @@ func (r *holders) get(ctx context.Context, p peer.ID, key string, known []byte) 
 	if err == nil {
 		return held, nil
 	}
-	var late interface{ Timeout() bool }
-	if ctx.Err() != nil || errors.As(err, &late) && late.Timeout() {
+	if late(ctx, err) {
 		err = fmt.Errorf("%w: %w", errSilent, err)
 	}
 	return nil, err
+}
+
+// late reports whether a request failed because no answer came in time.
+func late(ctx context.Context, err error) bool {
+	var e interface{ Timeout() bool }
+	return ctx.Err() != nil || errors.As(err, &e) && e.Timeout()
 }
 
 // exchange sends a request to p. It reports whether p has served it, and fails if the DHT's
@@ -171,7 +176,7 @@ func (r *holders) exchange(
 		return nil, false, nil //nolint:nilerr // it is asked over the DHT
 	}
 	held, err = r.request(ctx, p, q, known)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !late(ctx, err) {
 		return nil, false, nil // it refuses, or has changed its version
 	}
 	return held, err == nil, err

@@ -197,6 +197,12 @@ func TestReadRecordSilent(t *testing.T) {
 			return ctx.Err()
 		})
 	defer silent.Close()
+	// Until its protocols are known, it is asked over the DHT, where it answers.
+	eventually(t, "the member tells its protocols", func() bool {
+		served, err := nets[0].Host.Peerstore().SupportsProtocols(nets[1].Self(),
+			nets[1].Names.Record())
+		return err == nil && len(served) == 1
+	})
 	if got, err := nets[0].Values().Get(t.Context(), "/test/silent"); err == nil ||
 		errors.Is(err, ErrNotFound) {
 		t.Errorf("Get() = %q, %v although a member was silent, want another error", got, err)
