@@ -150,6 +150,7 @@ func FuzzScan(f *testing.F) {
 	for _, p := range parts {
 		f.Add([]byte(p + "x"))
 	}
+	f.Add([]byte("<p>x</"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if err := sameAsTokens("http://a.example/d/p.html", b); err != "" {
 			t.Error(err)

@@ -47,12 +47,17 @@ func (r *reader) scan(b []byte) {
 			continue
 		}
 		end := tokenAt(b[i:])
-		if end < 0 { // the page ends in a token, or this is none
+		cut := len(b) == i+2 && b[i+1] == '/' // a text of its own
+		if end < 0 && !cut {                  // the page ends in a token, or this is none
 			i++
 			continue
 		}
 		if from < i && r.wantsText() {
 			r.addText(text(b[from:i]))
+		}
+		if cut {
+			from = i
+			break
 		}
 		switch c := b[i+1]; {
 		case classes[c]&isLetter != 0:

@@ -85,8 +85,8 @@ type served struct {
 	site *crawllet.Site
 }
 
-// rows crawls the sites in directories in each way, and writes a row of table for each. It is part i
-// of n of the experiment.
+// rows crawls the sites in directories in each way, and writes a row of table for each. It is part
+// i of n of the experiment.
 func (l *lab) rows(
 	ctx context.Context, out experiment.Out, table, name string, roots []string, i, n int,
 ) (map[way]row, error) {
