@@ -2,12 +2,14 @@ package node
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/node/traffic"
+	"peerd/overlay"
 	"peerd/overlay/lease"
 	"peerd/overlay/owner"
 	"peerd/overlay/peers"
@@ -184,6 +186,25 @@ func wasApart(heard time.Time, away peers.Absence, at, now time.Time) bool {
 	}
 	return !away.From.IsZero() && now.Sub(away.To) <= contestFor && away.From.Before(at) &&
 		!at.After(away.To.Add(2*before))
+}
+
+// Nearest returns the old members nearest to the key of a subnet's lease, this peer among them. In
+// a network that may be so large that peers do not know all others it returns none.
+func (c contacts) Nearest(subnet netip.Prefix) (all []peer.ID) {
+	n := c.n
+	if !n.peersReady.Load() {
+		return nil
+	}
+	now, present := time.Now(), n.peers.Directory().All()
+	if len(present) >= peers.DefaultConfig().MaxPeers {
+		return nil
+	}
+	for _, b := range present {
+		if b.Peer != n.net.Self() && n.knownForLong(b.Peer, now) {
+			all = append(all, b.Peer)
+		}
+	}
+	return overlay.NearestTo(lease.Key(subnet), append(all, n.net.Self()))
 }
 
 // absence returns the last absence of a peer; a zero one if there is none.

@@ -20,7 +20,6 @@ import (
 	"github.com/libp2p/go-msgio/pbio"
 
 	"peerd/internal/lru"
-	"peerd/overlay/wire"
 )
 
 // maxAnswer bounds an answer in the DHT's protocol: a record and the addresses
@@ -50,6 +49,13 @@ type holders struct {
 	mu      sync.Mutex // never held during I/O
 	lookups *lru.Simple[string, lookupResult]
 	all     lookupResult // of the last lookup that found fewer than numHolders: all members
+}
+
+// NearestTo returns those of all that are the nearest to the key of a record, as many as hold it, the
+// nearest first.
+func NearestTo(key string, all []peer.ID) []peer.ID {
+	near := kb.SortClosestPeers(all, kb.ConvertKey(key))
+	return near[:min(len(near), numHolders)]
 }
 
 // lookupResult is what a complete lookup has found.
@@ -166,16 +172,13 @@ func late(ctx context.Context, err error) bool {
 func (r *holders) exchange(
 	ctx context.Context, p peer.ID, q recordRequest, known []byte,
 ) (held []byte, served bool, err error) {
-	if !wire.Connected(r.host, p) { // only then it is known which protocols p serves
-		if err := r.host.Connect(ctx, peer.AddrInfo{ID: p}); err != nil {
-			return nil, false, fmt.Errorf("overlay: connect to a record holder: %w", err)
-		}
+	if served, err := r.serves(ctx, p); err != nil || !served || len(q.Record) > maxRecord {
+		return nil, false, err
 	}
-	protos, err := r.host.Peerstore().SupportsProtocols(p, r.records)
-	if err != nil || len(protos) == 0 || len(q.Record) > maxRecord {
-		return nil, false, nil //nolint:nilerr // it is asked over the DHT
+	a, err := r.request(ctx, p, q)
+	if err == nil {
+		held, err = a.record(known)
 	}
-	held, err = r.request(ctx, p, q, known)
 	if err != nil && !late(ctx, err) {
 		return nil, false, nil // it refuses, or has changed its version
 	}

@@ -33,6 +33,7 @@ type localRecords struct {
 	store     ds.Batching
 	validator record.Validator
 	age       time.Duration
+	bindings  ds.Batching     // beside the records: which one was the first
 	signers   *signers        // counted again at each sweep
 	puts      *[64]sync.Mutex // by key, so that of two puts at once the better record stays
 }
@@ -85,7 +86,7 @@ func (l *localRecords) outdated(rec *recpb.Record, now time.Time) bool {
 // put stores val unless the record held is better, and reports whether val is held
 // now. Storing the same value again renews its age.
 func (l *localRecords) put(ctx context.Context, key string, val []byte) (bool, error) {
-	mu := &l.puts[crc32.ChecksumIEEE([]byte(key))%uint32(len(l.puts))]
+	mu := l.lock(key)
 	mu.Lock()
 	defer mu.Unlock()
 	held, err := l.get(ctx, key)
@@ -107,7 +108,12 @@ func (l *localRecords) put(ctx context.Context, key string, val []byte) (bool, e
 	if err := l.store.Put(ctx, dsKey(key), raw); err != nil {
 		return false, fmt.Errorf("overlay: store record: %w", err)
 	}
-	return true, nil
+	return true, l.bind(ctx, key, held, val)
+}
+
+// lock returns what is held while the record of a key changes.
+func (l *localRecords) lock(key string) *sync.Mutex {
+	return &l.puts[crc32.ChecksumIEEE([]byte(key))%uint32(len(l.puts))]
 }
 
 // better reports whether a is better than b, or as good.
@@ -148,6 +154,9 @@ func (l *localRecords) sweep(ctx context.Context, now time.Time) (removed int, e
 			return removed, fmt.Errorf("overlay: list records: %w", entry.Error)
 		}
 		rec, stale := l.stale(entry.Entry, now)
+		if at := ds.RawKey(entry.Key); at.IsDescendantOf(boundKeys) {
+			rec, stale = nil, outlived(entry.Value, now)
+		}
 		if !stale {
 			if id := l.signers.of(string(rec.GetKey()), rec.GetValue()); id != "" {
 				total[id]++

@@ -45,6 +45,8 @@ type recordRequest struct {
 	Known []byte `cbor:"2,keyasint,omitempty"`
 	// Record is to be held unless there is a better one. None: the request only reads.
 	Record []byte `cbor:"3,keyasint,omitempty"`
+	// Sign asks for a receipt for Record. Peers of earlier versions do not know it.
+	Sign bool `cbor:"4,keyasint,omitempty"`
 }
 
 // check checks a received request.
@@ -78,6 +80,8 @@ type recordAnswer struct {
 	Record []byte `cbor:"1,keyasint,omitempty"`
 	// Same says that the record is the one that the sender of the request has.
 	Same bool `cbor:"2,keyasint,omitempty"`
+	// Receipt is a signature of the statement of the request's Record.
+	Receipt []byte `cbor:"3,keyasint,omitempty"`
 }
 
 // record returns the record that an answer means; nil: none. known is the one that this peer has.
@@ -135,25 +139,27 @@ func (v *Values) serve(ctx context.Context, c *wire.Conn) error {
 	if len(val) > maxRecord { // the DHT's protocol still sends it
 		return fmt.Errorf("%w: a record of %d bytes", errRecordMessage, len(val))
 	}
-	return c.Send(q.answer(val))
+	a := q.answer(val)
+	if q.Sign && len(q.Record) > 0 {
+		if a.Receipt, err = v.receipt(ctx, q.Key, q.Record); err != nil {
+			return err
+		}
+	}
+	return c.Send(a)
 }
 
-// request sends a request to p in the protocol of records, and returns the record that p holds;
-// nil without an error: none. known is the one of this peer. Others are not validated.
-func (r *holders) request(ctx context.Context, p peer.ID, q recordRequest, known []byte) (
-	val []byte, err error,
+// request sends a request to p in the protocol of records, and returns the answer.
+func (r *holders) request(ctx context.Context, p peer.ID, q recordRequest) (
+	a recordAnswer, err error,
 ) {
 	c, err := wire.Dial(ctx, r.host, p, recordLimits, r.records)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
 	defer func() { c.End(err) }()
 	if err := c.Send(q); err != nil {
-		return nil, err
+		return a, err
 	}
-	var a recordAnswer
-	if err := c.Recv(&a); err != nil {
-		return nil, err
-	}
-	return a.record(known)
+	err = c.Recv(&a)
+	return a, err
 }

@@ -45,8 +45,8 @@ type Values struct {
 
 // newValues returns the records of a DHT that stores them in near.
 func newValues(h host.Host, d *dht.IpfsDHT, n Names, near *nearRecords) *Values {
-	local := &localRecords{store: near.Batching, validator: d.Validator, age: recordAge,
-		signers: near.signers, puts: &[64]sync.Mutex{}}
+	local := &localRecords{store: near.Batching, bindings: near.Batching,
+		validator: d.Validator, age: recordAge, signers: near.signers, puts: &[64]sync.Mutex{}}
 	offered := *local
 	offered.store = near
 	return &Values{dht: d, holders: newHolders(h, d, n), local: local, offered: &offered}

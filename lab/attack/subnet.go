@@ -26,10 +26,12 @@ func subnetAttacks() []Attack {
 			run: stealSubnet,
 		},
 		{
-			Name: "young-claim", Unit: "subnets lost, of 1", Open: true, Slow: true,
-			Does: "forges a lease of a subnet that was claimed just now",
-			By:   "nothing within 45 s: two claims may be made at once; afterwards as subnet-theft",
-			run:  stealYoung,
+			Name: "young-claim", Unit: "subnets lost, of 1", Slow: true,
+			Does: "forges a lease of a subnet that was claimed just now, of ten peers; with " +
+				"receipts by its own keys",
+			By: "receipts of the old members nearest to the key: they sign for the first claim " +
+				"only; with fewer than seven nothing within 45 s",
+			run: stealYoung,
 		},
 		{
 			Name: "replay", Unit: "records accepted",
@@ -75,13 +77,14 @@ func forgeries(e *arena, l lease.Lease) ([][]byte, error) {
 		return add(next, to)
 	}
 	claim := lease.Lease{Network: l.Network, Subnet: l.Subnet, Owner: x.id, Epoch: 1, Claimed: now}
-	earlier := claim
+	receipted, earlier := claim, claim
+	receipted.Receipts = []byte{0} // made up when the owner is known
 	earlier.Claimed = now.Add(-2 * time.Hour)
 	high := lease.Lease{Network: l.Network, Subnet: l.Subnet, Owner: x.id, Epoch: 1 << 47,
 		Links: []lease.Link{{Owner: y.id, Epoch: 1<<47 - 1, Prev: lease.Digest{1}}}}
 	for _, err := range []error{
 		granted(claim, x, y), granted(earlier, x, y), granted(high, x, y),
-		ground(claim, l, add), voted(claim, x, y, now, add), silent(l, x, now, add),
+		ground(claim, l, add), ground(receipted, l, add), voted(claim, x, y, now, add), silent(l, x, now, add),
 	} {
 		if err != nil {
 			return nil, err
@@ -92,15 +95,36 @@ func forgeries(e *arena, l lease.Lease) ([][]byte, error) {
 
 // ground adds a claim with a key that wins the tie.
 func ground(claim, l lease.Lease, add func(lease.Lease, identity) error) error {
+	signed := len(claim.Receipts) > 0
 	for {
 		z, err := newIdentity()
 		if err != nil {
 			return err
 		}
-		if claim.Owner = z.id; lease.Better(claim, l) > 0 || l.Epoch > 1 {
-			return add(claim, z)
+		if claim.Owner = z.id; lease.Better(claim, l) <= 0 && l.Epoch == 1 {
+			continue
+		}
+		if signed {
+			if claim.Receipts, err = madeUpReceipts(claim); err != nil {
+				return err
+			}
+		}
+		return add(claim, z)
+	}
+}
+
+// madeUpReceipts returns receipts for a claim by keys of the attacker.
+func madeUpReceipts(claim lease.Lease) (all []byte, err error) {
+	for range 12 {
+		who, err := newIdentity()
+		if err != nil {
+			return nil, err
+		}
+		if all, err = lease.AppendReceipt(all, claim, who.key); err != nil {
+			return nil, err
 		}
 	}
+	return all, nil
 }
 
 // voted adds a takeover from x to y by votes of witnesses that x has named.
@@ -188,8 +212,22 @@ func stealSubnet(e *arena) (outcome, error) {
 }
 
 func stealYoung(e *arena) (outcome, error) {
-	vs, s, m, err := e.ownedSite(60)
+	s, err := e.site(1, 60)
 	if err != nil {
+		return outcome{}, err
+	}
+	vs, err := e.peers(10)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := e.sleep(65 * time.Second); err != nil { // who joins now is not an old member
+		return outcome{}, err
+	}
+	m, err := e.member()
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := e.crawl(vs[0], s); err != nil {
 		return outcome{}, err
 	}
 	return e.steal(vs, s, m)

@@ -98,6 +98,9 @@ func (l Lease) Next(owner peer.ID) Lease {
 		Proxy: l.Proxy}
 	n.Links = append(append(n.Links, l.Links...), l.link())
 	n.Links = trimmed(n.Links)
+	if n.Links[0].Epoch == 1 {
+		n.Receipts = l.Receipts
+	}
 	return n
 }
 
@@ -278,17 +281,23 @@ func (k Link) check() error {
 	return nil
 }
 
-// Shorten returns a sealed lease without the steps before it, except the last one. It is for
-// messages with little space; who knows the step before can follow it. It fails if sealed
-// cannot be parsed.
+// Shorten returns a sealed lease without receipts, and without the steps before it, except the
+// last one. It is for messages with little space; who knows the step before can follow it. It
+// fails if sealed cannot be parsed.
 func Shorten(sealed []byte) ([]byte, error) {
 	l, err := OpenLease(sealed)
-	if err != nil || len(l.Links) <= 1 {
+	if err != nil || len(l.Links) <= 1 && len(l.Receipts) == 0 {
 		return sealed, err
 	}
 	s, err := split(sealed)
 	if err != nil {
 		return nil, err
+	}
+	if s.Envelope, _, err = record.Attached(s.Envelope); err != nil {
+		return nil, err
+	}
+	if len(l.Links) <= 1 {
+		return record.Encode(s, MaxSealed)
 	}
 	last := l.before()
 	last.Grant, last.Takeover = nil, nil

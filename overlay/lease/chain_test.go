@@ -106,7 +106,7 @@ func TestChainRefuses(t *testing.T) {
 
 // view is a Judge at noon that has seen a lease for some time.
 func view(l Lease, seen time.Duration, silent, apart bool) *Judge {
-	j := NewJudge(at(noon), &contacts{silent, apart})
+	j := NewJudge(at(noon), &contacts{silent: silent, apart: apart})
 	j.See(l, noon.Add(-seen))
 	return j
 }

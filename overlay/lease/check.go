@@ -71,6 +71,9 @@ func (l Lease) check() error {
 	if err := l.checkLinks(); err != nil {
 		return err
 	}
+	if err := l.checkReceipts(); err != nil {
+		return err
+	}
 	return l.checkEvidence()
 }
 

@@ -91,11 +91,18 @@ func (r *Registry) Renew(ctx context.Context, l Lease) (Lease, []byte, error) {
 			return Lease{}, nil, err
 		}
 	}
+	if k, _ := l.claim(); r.Now().Sub(k.Claimed) > receiptsFor {
+		l.Receipts = nil
+	}
 	return r.publish(ctx, l)
 }
 
 // settle writes a lease where a rival of the same epoch may be written too.
 func (r *Registry) settle(ctx context.Context, turn *record.Turn, l Lease) (Lease, []byte, error) {
+	l, err := r.receipted(ctx, l)
+	if err != nil {
+		return Lease{}, nil, err
+	}
 	return r.write(l, func(l Lease, sealed []byte) (entry, error) {
 		return r.Settle(ctx, turn, l, sealed)
 	})

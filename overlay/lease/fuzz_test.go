@@ -61,7 +61,7 @@ func FuzzOpenLeaseBody(f *testing.F) {
 			sum := sha256.Sum256(evidence)
 			b.Evidence = sum[:]
 		}
-		sealed, err := sealBodies(b, evidence, links, bob.key)
+		sealed, err := sealBodies(b, evidence, links, nil, bob.key)
 		if err != nil {
 			return
 		}

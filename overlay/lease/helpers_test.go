@@ -114,7 +114,7 @@ func forge(t testing.TB, d draft, by someone) []byte {
 	if d.Evidence == nil {
 		d.Evidence = b.Evidence
 	}
-	sealed, err := sealBodies(d.leaseBody, evidence, links, by.key)
+	sealed, err := sealBodies(d.leaseBody, evidence, links, nil, by.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,11 @@ func somewhere() *coords.Proxy {
 func at(t time.Time) clock.Clock { return clock.Of(func() time.Time { return t }) }
 
 // contacts answers alike for all peers and times.
-type contacts struct{ silent, apart bool }
+type contacts struct {
+	silent, apart bool
+	nearest       []peer.ID
+}
 
 func (c *contacts) Silent(peer.ID, time.Time, time.Time) bool { return c.silent }
 func (c *contacts) Apart(peer.ID, time.Time) bool             { return c.apart }
+func (c *contacts) Nearest(netip.Prefix) []peer.ID            { return slices.Clone(c.nearest) }

@@ -1,6 +1,9 @@
 package lease
 
 import (
+	"bytes"
+	"cmp"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -34,8 +37,9 @@ const (
 //   - it proves that it descends from it, and for each step that was taken because an owner was
 //     silent, this peer knows of the silence; or
 //   - both are successors of the same lease, or claims, and the peers that made them may not have
-//     known of each other: then Better decides. That is so if the known one has just been seen
-//     first, or came to be known while this peer did not hear the owner of the other one.
+//     known of each other: then Better decides, but of claims first their receipts do. That is so
+//     if the known one has just been seen first, or came to be known while this peer did not hear
+//     the owner of the other one.
 //
 // All else is what a stranger could write as well.
 type Judge struct {
@@ -55,6 +59,10 @@ type Contacts interface {
 	// Apart reports whether another peer, which this one knew before, may not have known what
 	// came to be known here at a time.
 	Apart(p peer.ID, at time.Time) bool
+	// Nearest returns the members nearest to the key of the lease of a subnet, this peer
+	// included, of those that it has known for so long that none was made for an attack on a new
+	// claim. It returns none where members do not know all others. The caller may change it.
+	Nearest(subnet netip.Prefix) []peer.ID
 }
 
 // NewJudge returns a Judge that has seen nothing. If contacts is nil, every peer was always silent
@@ -97,7 +105,7 @@ func (j *Judge) Replaces(known, l Lease) bool {
 	}
 	d := known.Digest()
 	if l.Digest() == d {
-		return Better(l, known) > 0
+		return j.later(l, known) > 0
 	}
 	if j == nil || l.Owner == known.Owner && l.Epoch == known.Epoch {
 		return Better(l, known) > 0 // its own word, in the latter case
@@ -108,7 +116,25 @@ func (j *Judge) Replaces(known, l Lease) bool {
 	if l.Epoch <= known.Epoch && known.Follows(l) {
 		return false
 	}
-	return j.contested(known, l) && Better(l, known) > 0
+	switch j.contested(known, l) {
+	case claimedAtOnce:
+		return cmp.Or(j.rank(l, true)-j.rank(known, true), Better(l, known)) > 0
+	case claimedApart:
+		return cmp.Or(j.rank(l, false)-j.rank(known, false), Better(l, known)) > 0
+	case followedAtOnce:
+		return Better(l, known) > 0
+	}
+	return false
+}
+
+// later orders two records of one step: positive if a is later than b, or has receipts that b
+// lacks.
+func (j *Judge) later(a, b Lease) int {
+	c := Better(a, b)
+	if c != 0 || bytes.Equal(a.Receipts, b.Receipts) {
+		return c
+	}
+	return j.rank(a, true) - j.rank(b, true)
 }
 
 // believes reports whether this peer believes that the owners were silent which were followed
@@ -133,12 +159,22 @@ func (j *Judge) believes(steps []Link, known Lease) bool {
 	return true
 }
 
-// contested reports whether two leases, of which none descends from the other, may have come to
-// be without knowledge of each other.
-func (j *Judge) contested(known, l Lease) bool {
+// A contest says why two leases, of which none descends from the other, may have come to be without
+// knowledge of each other.
+type contest uint8
+
+const (
+	notContested   contest = iota // they have not
+	claimedAtOnce                 // they are of two claims, both young
+	claimedApart                  // of two claims, by peers that may have been apart
+	followedAtOnce                // of two successors of one lease
+)
+
+// contested returns the contest that a lease and the known one are in.
+func (j *Judge) contested(known, l Lease) contest {
 	mine, other, ok := fork(known, l)
 	if !ok {
-		return false
+		return notContested
 	}
 	now, since := j.clock.Now(), j.since(known, mine)
 	for _, signed := range []time.Time{known.Issued, mine.Claimed} {
@@ -146,14 +182,23 @@ func (j *Judge) contested(known, l Lease) bool {
 			since = at // it is older than that it was seen here
 		}
 	}
-	limit := youngStep
+	limit, why := youngStep, followedAtOnce
 	if mine.Epoch == 1 {
-		limit = young
+		limit, why = young, claimedAtOnce
 	}
 	if now.Sub(since) <= limit {
-		return true
+		if at := j.since(l, other); why == claimedAtOnce && !at.IsZero() && now.Sub(at) > young {
+			return claimedApart // the same whichever of them is known
+		}
+		return why
 	}
-	return j.contacts != nil && !since.IsZero() && j.contacts.Apart(other.Owner, since)
+	if j.contacts == nil || since.IsZero() || !j.contacts.Apart(other.Owner, since) {
+		return notContested
+	}
+	if mine.Epoch == 1 {
+		return claimedApart
+	}
+	return followedAtOnce
 }
 
 // better returns the one of two leases that stands, where none is known to be the first: it is
@@ -161,7 +206,7 @@ func (j *Judge) contested(known, l Lease) bool {
 // because the DHT shows a record holder its own record last.
 func (j *Judge) better(a, b Lease) (first bool) {
 	if a.Digest() == b.Digest() {
-		return Better(a, b) >= 0
+		return j.later(a, b) >= 0
 	}
 	if j == nil {
 		return Better(a, b) > 0

@@ -65,6 +65,9 @@ type Lease struct {
 	// Links are the last steps before this one, the oldest first: none at epoch 1, above it
 	// at least the one before. Read only.
 	Links []Link
+	// Receipts are those for the claim, if Links reach back to it: of each a key and a
+	// signature. Read only.
+	Receipts []byte
 }
 
 // A Grant is the previous owner's consent to a transfer.

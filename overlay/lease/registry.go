@@ -26,6 +26,8 @@ type Config struct {
 	record.Config
 	// Judge decides which lease stands. Nil: one that knows nothing of this peer.
 	Judge *Judge
+	// Holders gives receipts for claims. Nil: claims have none.
+	Holders Holders
 	// TTL is how long a lease lasts before it must be renewed; at most MaxTTL.
 	// Renew at a third of it: a write may take ten seconds and fail.
 	TTL time.Duration

@@ -149,15 +149,19 @@ func SealLease(l Lease, key crypto.PrivKey) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return sealBodies(b, evidence, links, key)
+	return sealBodies(b, evidence, links, l.Receipts, key)
 }
 
-// sealBodies signs b, whatever it says, and puts the evidence and the links next to it.
-func sealBodies(b leaseBody, evidence, links []byte, key crypto.PrivKey) ([]byte, error) {
+// sealBodies signs b, whatever it says, and puts the evidence, the links and the receipts next to
+// it.
+func sealBodies(
+	b leaseBody, evidence, links, receipts []byte, key crypto.PrivKey,
+) ([]byte, error) {
 	envelope, err := leaseKind.Seal(b, key)
 	if err != nil {
 		return nil, err
 	}
+	envelope = record.Attach(envelope, receipts)
 	return record.Encode(sealedLease{envelope, evidence, links}, MaxSealed)
 }
 
@@ -173,6 +177,9 @@ func OpenLease(sealed []byte) (Lease, error) {
 	l, b, err := openEnvelope(s.Envelope)
 	if err != nil {
 		return Lease{}, err
+	}
+	if _, l.Receipts, err = record.Attached(s.Envelope); err != nil {
+		return Lease{}, fmt.Errorf("lease: %w", err)
 	}
 	if l.Links, err = decodeLinks(s.Links, l.Network, l.Subnet); err != nil {
 		return Lease{}, err

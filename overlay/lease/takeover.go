@@ -214,5 +214,9 @@ func (l Lease) checkSilence() error {
 // LastOf returns what a slow Takeover shows of a sealed lease: the part that its owner signed.
 func LastOf(sealed []byte) ([]byte, error) {
 	s, err := split(sealed)
-	return s.Envelope, err
+	if err != nil {
+		return nil, err
+	}
+	last, _, err := record.Attached(s.Envelope)
+	return last, err
 }

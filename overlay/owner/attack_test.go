@@ -140,6 +140,7 @@ type hearing struct{}
 
 func (hearing) Silent(peer.ID, time.Time, time.Time) bool { return false }
 func (hearing) Apart(peer.ID, time.Time) bool             { return false }
+func (hearing) Nearest(netip.Prefix) []peer.ID            { return nil }
 
 // joinBusy is join for a peer that has heard all others all the time.
 func joinBusy(t *testing.T, m *member, me someone) *lease.Registry {
