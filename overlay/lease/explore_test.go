@@ -142,6 +142,7 @@ type xScenario struct {
 	claimants           int8
 	faults, acts, ticks int8
 	crash               bool
+	fast                bool // the stranger writes before a claim has reached all holders
 	blind               bool // the second claimant knows none of the holders
 	start               func(*xModel, *xWorld)
 }
@@ -379,9 +380,13 @@ func (m *xModel) steal(w *xWorld) xLease {
 	return x
 }
 
-// settledOn reports whether three quarters of the holders have had a peer's claim as the first one.
-func (w *xWorld) settledOn(p int8) bool {
+// settledOn reports whether three quarters of the holders have had a peer's claim as the first one,
+// and, unless the stranger is fast, it is on its way to no other.
+func (m *xModel) settledOn(w *xWorld, p int8) bool {
 	n := 0
+	if !m.fast && slices.ContainsFunc(w.net, func(x xMessage) bool { return x.what == xSign }) {
+		return false
+	}
 	for _, h := range w.holders {
 		if h.bound == p {
 			n++
@@ -419,7 +424,7 @@ func (m *xModel) moves(w *xWorld) (list []xMove) {
 	for p := range m.claimants {
 		m.claims(w, p, add)
 	}
-	if w.acts > 0 && w.settledOn(0) {
+	if w.acts > 0 && (m.start != nil || m.settledOn(w, 0)) {
 		m.attacks(w, add)
 	}
 	if w.faults > 0 && m.crash {
@@ -582,6 +587,7 @@ func someoneOf(id peer.ID, key crypto.PrivKey) someone { return someone{id, key}
 
 var xScenarios = []xScenario{
 	{name: "stranger", claimants: 1, faults: 1, acts: 2, ticks: 1},
+	{name: "fast stranger", claimants: 1, acts: 3, ticks: 1, fast: true},
 	{name: "stranger and restart", claimants: 1, faults: 1, acts: 4, crash: true,
 		start: xOverwritten},
 	{name: "two claims", claimants: 2, faults: 1},
