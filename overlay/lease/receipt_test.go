@@ -161,6 +161,7 @@ func TestJudgeReceipts(t *testing.T) {
 		if got := j.Replaces(c.known, c.l); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
+		j.See(c.l, noon)
 		if c.seen == 0 && c.known.Digest() != c.l.Digest() && j.better(c.l, c.known) != c.want {
 			t.Errorf("%s: a record holder decides otherwise", name)
 		}
