@@ -51,8 +51,8 @@ type holders struct {
 	all     lookupResult // of the last lookup that found fewer than numHolders: all members
 }
 
-// NearestTo returns those of all that are the nearest to the key of a record, as many as hold it, the
-// nearest first.
+// NearestTo returns those of all that are the nearest to the key of a record, as many as hold it,
+// the nearest first.
 func NearestTo(key string, all []peer.ID) []peer.ID {
 	near := kb.SortClosestPeers(all, kb.ConvertKey(key))
 	return near[:min(len(near), numHolders)]

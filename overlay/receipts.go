@@ -16,9 +16,9 @@ import (
 	"peerd/overlay/wire"
 )
 
-// A record holder signs of some records that it had none under their key before, which a Stated
-// validator tells: of one of those that come within boundFor, whatever becomes of it. It writes down
-// which one before it signs.
+// A record holder signs of some records, by their validator, that they were the first under their
+// key: of one of those that come within boundFor, whatever becomes of it. It writes down which one
+// before it signs.
 
 // boundFor is how long a record holder signs no other record. It is much longer than what it has
 // signed can be contested.
@@ -73,8 +73,8 @@ func outlived(raw []byte, now time.Time) bool {
 	return now.Sub(at) > boundFor || at.Sub(now) > boundFor // the clock may have been set
 }
 
-// bind writes down which of two records was the first one: held, if there is one, or val. The caller
-// holds the lock of key, and has stored val.
+// bind writes down which of two records was the first one: held, if there is one, or val. The
+// caller holds the lock of key, and has stored val.
 func (l *localRecords) bind(ctx context.Context, key string, held, val []byte) error {
 	text, ok := l.signers.statement(key, val)
 	if !ok {

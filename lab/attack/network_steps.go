@@ -93,7 +93,10 @@ func (c *campaign) makeUpPeers(end time.Time) string {
 	at := fmt.Sprintf("/ip4/%v/tcp/%d", third.addr.Addr(), third.addr.Port())
 	var sent atomic.Int64
 	each(len(c.members), func(i int) {
-		for n := i; time.Now().Before(end) && sent.Load() < mostBeacons && c.e.ctx.Err() == nil; n++ {
+		for n := i; time.Now().Before(end) && c.e.ctx.Err() == nil; n++ {
+			if sent.Load() >= mostBeacons {
+				return
+			}
 			some, err := c.members[i].madeUp(at)
 			if err != nil {
 				return

@@ -84,7 +84,8 @@ func forgeries(e *arena, l lease.Lease) ([][]byte, error) {
 		Links: []lease.Link{{Owner: y.id, Epoch: 1<<47 - 1, Prev: lease.Digest{1}}}}
 	for _, err := range []error{
 		granted(claim, x, y), granted(earlier, x, y), granted(high, x, y),
-		ground(claim, l, add), ground(receipted, l, add), voted(claim, x, y, now, add), silent(l, x, now, add),
+		ground(claim, l, add), ground(receipted, l, add), voted(claim, x, y, now, add),
+		silent(l, x, now, add),
 	} {
 		if err != nil {
 			return nil, err

@@ -477,7 +477,8 @@ func (m *xModel) attacks(w *xWorld, add xAdder) {
 	}
 	for p := range m.claimants {
 		if w.peers[p].phase != xIdle {
-			add(func(w *xWorld) { w.acts--; m.learn(w, p, x) }, "the stranger shows it to %c", 'A'+p)
+			add(func(w *xWorld) { w.acts--; m.learn(w, p, x) }, "the stranger shows it to %c",
+				'A'+p)
 		}
 	}
 }

@@ -72,7 +72,8 @@ func (l Lease) claim() (k Link, ok bool) {
 // checkReceipts reports whether the receipts of l have the right form.
 func (l Lease) checkReceipts() error {
 	_, claim := l.claim()
-	if n := len(l.Receipts); n > 0 && (!claim || n%receiptSize != 0 || n > maxReceipts*receiptSize) {
+	n := len(l.Receipts)
+	if n > 0 && (!claim || n%receiptSize != 0 || n > maxReceipts*receiptSize) {
 		return fmt.Errorf("%w: %d bytes of receipts", ErrChain, n)
 	}
 	return nil

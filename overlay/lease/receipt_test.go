@@ -100,12 +100,13 @@ func TestSigners(t *testing.T) {
 		receipts []byte
 		want     int
 	}{
-		"enough":         {receiptsBy(t, l, elders[:minReceipts]...), minReceipts},
-		"too few":        {receiptsBy(t, l, elders[:minReceipts-1]...), 0},
-		"one twice":      {receiptsBy(t, l, append(elders[:6:6], elders[0])...), 0},
-		"of the owner":   {receiptsBy(t, l, append(elders[:6:6], alice)...), 0},
-		"for another":    {receiptsBy(t, other, elders...), 0},
-		"one is invalid": {append(receiptsBy(t, l, elders[:6]...), make([]byte, receiptSize)...), 0},
+		"enough":       {receiptsBy(t, l, elders[:minReceipts]...), minReceipts},
+		"too few":      {receiptsBy(t, l, elders[:minReceipts-1]...), 0},
+		"one twice":    {receiptsBy(t, l, append(elders[:6:6], elders[0])...), 0},
+		"of the owner": {receiptsBy(t, l, append(elders[:6:6], alice)...), 0},
+		"for another":  {receiptsBy(t, other, elders...), 0},
+		"one is invalid": {append(receiptsBy(t, l, elders[:6]...),
+			make([]byte, receiptSize)...), 0},
 	} {
 		l.Receipts = c.receipts
 		if got := l.signers(); len(got) != c.want {
