@@ -71,7 +71,7 @@ func TestReceipts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if asked(t, nets[0], nets[1], "/test/c", "02") || asked(t, nets[0], nets[1], "/test/c", "02") {
-		t.Error("a second record was signed for, because nobody had asked for the first")
+		t.Error("a second record was signed for, because no peer had asked for the first")
 	}
 	// What was signed is on the disk, and is forgotten in the end.
 	later := time.Now().Add(boundFor + time.Minute)
