@@ -213,6 +213,7 @@ func stealSubnet(e *arena) (outcome, error) {
 }
 
 func stealYoung(e *arena) (outcome, error) {
+	e.keep = true // else the subnet may go to another honest peer meanwhile
 	s, err := e.site(1, 60)
 	if err != nil {
 		return outcome{}, err
