@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"peerd/crawl/quota"
 	"peerd/internal/backoff"
 	"peerd/internal/lru"
+	"peerd/internal/order"
 	"peerd/store"
 	"peerd/store/warc"
 )
@@ -448,7 +448,7 @@ func (r *crawlletRun) commit(
 func (r *crawlletRun) seeds() (urls []string) {
 	inOrder := func(a, b store.Entry) int { return bytes.Compare(a.Key, b.Key) }
 	size := 0
-	for _, e := range slices.SortedFunc(maps.Values(r.queued), inOrder) {
+	for _, e := range order.SortedFunc(maps.Values(r.queued), inOrder) {
 		if size += len(e.URL) + 1; size > maxCrawlletInput {
 			break
 		}

@@ -17,6 +17,7 @@ import (
 
 	"peerd/crawl/localsite"
 	"peerd/crawl/resolve"
+	"peerd/internal/order"
 	"peerd/node/strategy"
 )
 
@@ -279,7 +280,7 @@ func BootstrapPeers(c Config, p Profile) ([]peer.AddrInfo, error) {
 	if err != nil {
 		return nil, asInvalid(fmt.Errorf("bootstrap: %w", err))
 	}
-	slices.SortFunc(infos, func(a, b peer.AddrInfo) int {
+	order.SortFunc(infos, func(a, b peer.AddrInfo) int {
 		return strings.Compare(string(a.ID), string(b.ID))
 	})
 	return infos, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/order"
 	"peerd/store"
 	"peerd/store/index"
 )
@@ -177,7 +178,7 @@ func (s *localSearch) rank(ctx context.Context, q ranking) (all ranked, err erro
 			}
 		}
 	}
-	slices.SortFunc(s.hits, func(a, b place) int { return index.Compare(a.Hit, b.Hit) })
+	order.SortFunc(s.hits, func(a, b place) int { return index.Compare(a.Hit, b.Hit) })
 	s.hits = s.hits[:min(len(s.hits), maxHitsOf(q.limit, q.owners))]
 	for _, h := range s.hits {
 		all.Hits = append(all.Hits, h.Hit)
