@@ -1,10 +1,12 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"sync"
@@ -12,8 +14,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	local "peerd/node/search"
 	"peerd/overlay/feed"
 	"peerd/store"
+	"peerd/store/index"
 	"peerd/store/warc"
 )
 
@@ -25,7 +29,7 @@ const collectLook, collectRetry = time.Second, time.Second
 func (n *Node) openFeed() error {
 	n.feed = &feed.Server{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Feed(), Archive: n.archive,
-		Upload: int64(n.opts.Config.Collect.Upload), Logger: n.log,
+		Upload: int64(n.opts.Config.Collect.Upload), Read: readExchange, Logger: n.log,
 	}
 	return nil
 }
@@ -46,11 +50,24 @@ func (n *Node) runCollector(ctx context.Context) error {
 func (n *Node) collect(ctx context.Context, sink *collected) error {
 	c := &feed.Collector{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Feed(), Sink: sink,
-		Hosts: n.opts.Config.Collect.Hosts, Logger: n.log,
+		Hosts: n.opts.Config.Collect.Hosts, Topics: n.opts.Config.Collect.Topics,
+		Read: readExchange, Logger: n.log,
 		Look: n.opts.scaled(collectLook), Retry: n.opts.scaled(collectRetry),
 		Peers: n.peers.Directory(),
 	}
 	return c.Run(ctx)
+}
+
+// readExchange reads the page of an exchange, for topics.
+func readExchange(x *warc.Exchange) (index.Document, bool) {
+	u := store.URL(x.URL)
+	p, err := local.ReadPage(io.MultiReader(bytes.NewReader(x.Response), bytes.NewReader(x.Body)), u,
+		robotsAgent)
+	if err != nil || p.Type == "" {
+		return index.Document{}, false
+	}
+	return index.Document{URL: u, Title: p.Title, Headings: p.Headings, Text: p.PlainText(),
+		Type: p.Type, FetchedAt: x.Time}, true
 }
 
 // metaCollected names the place of the last exchange in the archive that was collected and of

@@ -38,6 +38,10 @@ type Collector struct {
 	Sink  Sink
 	// Hosts are the hosts to collect; none: all.
 	Hosts []string
+	// Topics are queries as index.Parse reads them: pages that match one are collected, too. With
+	// Topics and no Hosts only those. Read reads pages; it is needed for topics.
+	Topics []string
+	Read   Reader
 	// Look is how often Peers is asked, and Retry the first wait after a conversation has
 	// failed; the longest is 16 times as long.
 	Look, Retry time.Duration
@@ -135,16 +139,19 @@ func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int,
 		return 0, err
 	}
 	defer conn.Reset()
-	if err := conn.Send(request{Hosts: c.Hosts, At: at}); err != nil {
+	if err := conn.Send(request{Hosts: c.Hosts, At: at, Topics: c.Topics}); err != nil {
 		return 0, err
 	}
-	want := wanted(c.Hosts)
+	f, err := newFilter(c.Hosts, c.Topics, c.Read)
+	if err != nil {
+		return 0, err
+	}
 	for ; ; packets++ {
 		var in packet
 		if err := conn.RecvZ(&in); err != nil {
 			return packets, err
 		}
-		if err := c.store(p.ID, &in, want); err != nil {
+		if err := c.store(p.ID, &in, f); err != nil {
 			return packets, err
 		}
 		if err := conn.Send(ack{Stored: true}); err != nil {
@@ -154,7 +161,7 @@ func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int,
 }
 
 // store checks and stores a packet.
-func (c *Collector) store(p peer.ID, in *packet, want func(string) bool) error {
+func (c *Collector) store(p peer.ID, in *packet, f *filter) error {
 	if in.Refused != "" {
 		return fmt.Errorf("refused: %.*q", maxReason, in.Refused)
 	}
@@ -166,10 +173,12 @@ func (c *Collector) store(p peer.ID, in *packet, want func(string) bool) error {
 	}
 	all := make([]warc.Exchange, 0, len(in.Items))
 	for _, i := range in.Items {
-		if !want(i.URL) {
+		if !f.mayWant(i.URL) {
 			return errors.Join(ErrPacket, errors.New("an exchange of another host"))
 		}
-		all = append(all, i.exchange(p.String()))
+		if x := i.exchange(p.String()); f.wants(&x) {
+			all = append(all, x)
+		}
 	}
 	return c.Sink.Save(p, in.At, all)
 }

@@ -3,6 +3,7 @@ package feed
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -19,6 +20,8 @@ import (
 	_ "peerd/internal/rapidtest"
 	"peerd/overlay/overlaytest"
 	"peerd/overlay/wire"
+	"peerd/store"
+	"peerd/store/index"
 	"peerd/store/warc"
 )
 
@@ -212,4 +215,88 @@ func FuzzRequest(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A collector with topics gets the pages that match one of them, and those of its hosts; the sender
+// sends nothing else.
+func TestTopics(t *testing.T) {
+	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	add := func(url, text string) {
+		t.Helper()
+		if _, err := a.Append(warc.Exchange{URL: url, Time: time.Now(), Body: []byte(text),
+			Response: []byte("HTTP/1.1 200 OK\r\n\r\n")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(x *warc.Exchange) (index.Document, bool) {
+		return index.Document{URL: store.URL(x.URL), Text: string(x.Body), Type: "html"},
+			len(x.Body) > 0
+	}
+	from := overlaytest.Host(t)
+	log := slog.New(slog.DiscardHandler)
+	server := &Server{Host: from, Protocol: "/feed", Archive: a, Upload: 1 << 30, Read: read,
+		Logger: log}
+	defer server.Serve().Close()
+	add("http://a.example/1", "apple tart")
+	add("http://a.example/2", "apple pie")
+	add("http://b.example/1", "nothing")
+	add("http://a.example/3", "")
+	add("http://c.example/1", "pear tart")
+	for i := range 3 * maxItems / 2 { // more than a packet may have
+		add(fmt.Sprintf("http://a.example/x%d", i), "plum")
+	}
+	add("http://a.example/4", "another apple")
+	add("http://d.example/1", "pear pie")
+	for _, tt := range []struct{ hosts, topics, want []string }{
+		{nil, []string{"apple -pie", "pear site:c.example"}, []string{"http://a.example/1",
+			"http://c.example/1", "http://a.example/4"}},
+		{[]string{"b.example"}, []string{"pie"}, []string{"http://a.example/2", "http://b.example/1",
+			"http://d.example/1"}},
+	} {
+		to := overlaytest.Host(t)
+		overlaytest.Introduce(from, to)
+		conn, err := wire.Dial(t.Context(), to, from.ID(), wire.Limits{MaxMsg: maxPacket,
+			Timeout: time.Minute}, "/feed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Reset()
+		if err := conn.Send(request{Hosts: tt.hosts, Topics: tt.topics}); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for len(got) < len(tt.want) {
+			var p packet
+			if err := errors.Join(conn.RecvZ(&p), conn.Send(ack{Stored: true})); err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range p.Items {
+				got = append(got, i.URL)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("hosts %q, topics %q: received %q, want %q", tt.hosts, tt.topics, got, tt.want)
+		}
+	}
+	c := &Collector{Sink: &sink{at: map[string]int64{}, from: map[string]bool{}}}
+	f, err := newFilter(nil, []string{"apple"}, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.store(from.ID(), &packet{At: map[string]int64{"f.warc.gz": 1}, Items: []item{
+		{URL: "http://a.example/1", Time: time.Now().UnixNano(), Response: []byte("x"),
+			Body: []byte("plum")}}}, f)
+	if got := c.Sink.(*sink).got(); err != nil || len(got) > 0 {
+		t.Errorf("stored %q, %v, which the topic does not match", got, err)
+	}
+	if _, err := newFilter(nil, []string{"date:x"}, read); err == nil {
+		t.Error("a topic that is no query is accepted")
+	}
+	if _, err := newFilter(nil, []string{"apple"}, nil); err == nil {
+		t.Error("topics are accepted that nobody reads")
+	}
 }

@@ -12,8 +12,10 @@ import (
 // Limits of messages.
 const (
 	// MaxHosts bounds the hosts that a collector asks for.
-	MaxHosts   = 1000
-	maxHost    = 253     // bytes
+	MaxHosts = 1000
+	maxHost  = 253 // bytes
+	// MaxTopics bounds the topics that a collector asks for; each is a query (index.MaxQuery).
+	MaxTopics  = 64
 	maxRequest = 1 << 20 // bytes
 	// packetSize is the size at which a packet is sent. Bytes.
 	packetSize = 1 << 20
@@ -35,6 +37,8 @@ type request struct {
 	Hosts []string `cbor:"1,keyasint,omitempty"`
 	// At is the position in the archive of the sender: offsets in bytes, by file.
 	At map[string]int64 `cbor:"2,keyasint,omitempty"`
+	// Topics are queries: pages that match one are collected, too. With Topics alone only those.
+	Topics []string `cbor:"3,keyasint,omitempty"`
 }
 
 // packet is sent in answer to a request and to each ack. One without At and Items says that there
@@ -77,6 +81,9 @@ type revisit struct {
 func (r *request) check() error {
 	if len(r.Hosts) > MaxHosts {
 		return fmt.Errorf("%d hosts, at most %d", len(r.Hosts), MaxHosts)
+	}
+	if len(r.Topics) > MaxTopics {
+		return fmt.Errorf("%d topics, at most %d", len(r.Topics), MaxTopics)
 	}
 	for _, h := range r.Hosts {
 		if len(h) > maxHost {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -51,6 +49,8 @@ type Server struct {
 	// Upload bounds the bytes per second, before compression, to all collectors together; 0:
 	// nothing is sent.
 	Upload int64
+	// Read reads pages for collectors with topics. Nil: they are refused.
+	Read   Reader
 	Logger *slog.Logger
 
 	limiter wire.Limiter
@@ -82,13 +82,17 @@ func (s *Server) handle(ctx context.Context, c *wire.Conn) error {
 	if s.Archive == nil || s.Upload == 0 {
 		return c.SendZ(packet{Refused: "nothing is sent to collectors"})
 	}
+	f, err := newFilter(r.Hosts, r.Topics, s.Read)
+	if err != nil {
+		return c.SendZ(packet{Refused: err.Error()})
+	}
 	ctx, leave := s.enter(ctx, c.Peer())
 	if leave == nil {
 		return c.SendZ(packet{Refused: "busy"})
 	}
 	defer leave()
 	defer context.AfterFunc(ctx, c.Reset)()
-	return s.send(ctx, c, r)
+	return s.send(ctx, c, r.At, f)
 }
 
 // enter takes a place for a collector. An earlier conversation with it ends. leave is nil if there
@@ -120,15 +124,15 @@ func (s *Server) enter(ctx context.Context, p peer.ID) (_ context.Context, leave
 }
 
 // send sends packets until the conversation fails.
-func (s *Server) send(ctx context.Context, c *wire.Conn, r request) error {
-	at := r.At
+func (s *Server) send(
+	ctx context.Context, c *wire.Conn, at map[string]int64, f *filter,
+) error {
 	if at == nil {
 		at = map[string]int64{}
 	}
-	want := wanted(r.Hosts)
 	for {
-		seen := s.Archive.Stats().Exchanges
-		p, size, err := s.gather(ctx, at, want)
+		seen, began := s.Archive.Stats().Exchanges, time.Now()
+		p, size, err := s.gather(ctx, at, f)
 		if err != nil {
 			return err
 		}
@@ -141,8 +145,12 @@ func (s *Server) send(ctx context.Context, c *wire.Conn, r request) error {
 		if err := exchange(c, p); err != nil {
 			return err
 		}
+		var rest time.Duration
+		if len(f.topics) > 0 { // reading pages takes at most half of a processor
+			rest = time.Since(began)
+		}
 		delay := s.budget.ReserveN(time.Now(), min(size, maxPacket)).Delay()
-		if err := s.pause(ctx, c, time.Now().Add(delay), nil); err != nil {
+		if err := s.pause(ctx, c, time.Now().Add(max(delay, rest)), nil); err != nil {
 			return err
 		}
 	}
@@ -165,7 +173,7 @@ func exchange(c *wire.Conn, p packet) error {
 
 // gather reads the next packet, and advances at over it.
 func (s *Server) gather(
-	ctx context.Context, at map[string]int64, want func(string) bool,
+	ctx context.Context, at map[string]int64, f *filter,
 ) (p packet, size int, err error) {
 	before, begin := maps.Clone(at), time.Now()
 	full := func() error {
@@ -175,7 +183,7 @@ func (s *Server) gather(
 		return nil
 	}
 	selection := warc.Selection{MaxBytes: maxExchange,
-		Want: want,
+		Want: f.mayWant,
 		Large: func(u string, bytes int64) {
 			s.Logger.Warn("left out a page that is too large for collectors", "url", u,
 				"bytes", bytes)
@@ -183,6 +191,9 @@ func (s *Server) gather(
 	readCtx, cancel := context.WithTimeout(ctx, 2*readTime)
 	defer cancel()
 	err = s.Archive.FollowExchanges(readCtx, at, selection, func(x warc.Exchange) error {
+		if !f.wants(&x) {
+			return full()
+		}
 		i := newItem(&x)
 		size += i.size()
 		p.Items = append(p.Items, i)
@@ -205,21 +216,6 @@ func (s *Server) gather(
 		}
 	}
 	return p, size, nil
-}
-
-// wanted returns whether pages are of the hosts; of any if there are none.
-func wanted(hosts []string) func(string) bool {
-	if len(hosts) == 0 {
-		return func(string) bool { return true }
-	}
-	set := map[string]bool{}
-	for _, h := range hosts {
-		set[strings.ToLower(h)] = true
-	}
-	return func(page string) bool {
-		u, err := url.Parse(page)
-		return err == nil && set[strings.ToLower(u.Hostname())]
-	}
 }
 
 // await waits until more than seen exchanges were archived, and then for others.
