@@ -189,7 +189,7 @@ type Plugin struct {
 	State string `json:"state"`
 }
 
-// PublishPlugin puts the package in a file into a home, whose peer runs it and passes it on.
+// PublishPlugin puts the package in a file into a home, so that its peer runs it and passes it on.
 func PublishPlugin(home config.Home, name string) (Plugin, error) {
 	c, err := home.Load()
 	if err != nil {

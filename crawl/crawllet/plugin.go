@@ -120,7 +120,7 @@ func (p *Plugin) process(ctx context.Context, first *pluginCall) error {
 		func(out io.Reader, stop func()) (uint64, error) {
 			s.out, s.stop = bufio.NewReader(out), stop
 			s.err = s.serve(ctx, first)
-			in.Close() // so that nobody waits for the rest of a page to be read
+			in.Close() // so that no write waits for a page to be read
 			return 0, nil
 		})
 	if s.timer != nil {

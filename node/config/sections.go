@@ -166,7 +166,8 @@ type Collect struct {
 
 // Plugins is the section [plugins] of config.toml.
 type Plugins struct {
-	// Publishers are the peer IDs of those whose plug-ins this peer runs and passes on.
+	// Publishers are the peer IDs of the publishers of the plug-ins that this peer runs and passes
+	// on.
 	Publishers []string `toml:"publishers"`
 }
 

@@ -243,7 +243,7 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 #upload = "1MiB"
 
 [plugins]
-# The peer IDs of the publishers whose plug-ins this peer runs on the pages that it fetches, and
+# The publishers, by peer ID, of the plug-ins that this peer runs on the pages that it fetches, and
 # passes on to other peers: docs/plugins.md.
 #publishers = []
 

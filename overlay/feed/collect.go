@@ -27,6 +27,9 @@ type Sink interface {
 	// Save stores exchanges of a peer and then the position after them, or what has changed of
 	// it, durably. What it has of them already it leaves out.
 	Save(p peer.ID, at map[string]int64, all []warc.Exchange) error
+	// Version returns the body of the version of a page that was saved last for a peer, if it is of
+	// that time and known.
+	Version(p peer.ID, url string, at time.Time) ([]byte, bool)
 }
 
 // Collector follows the archives of all peers. Its fields are set before Run.
@@ -139,7 +142,7 @@ func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int,
 		return 0, err
 	}
 	defer conn.Reset()
-	if err := conn.Send(request{Hosts: c.Hosts, At: at, Topics: c.Topics}); err != nil {
+	if err := conn.Send(request{Hosts: c.Hosts, At: at, Topics: c.Topics, Deltas: true}); err != nil {
 		return 0, err
 	}
 	f, err := newFilter(c.Hosts, c.Topics, c.Read)
@@ -151,10 +154,11 @@ func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int,
 		if err := conn.RecvZ(&in); err != nil {
 			return packets, err
 		}
-		if err := c.store(p.ID, &in, f); err != nil {
+		err := c.store(p.ID, &in, f)
+		if err != nil && !errors.Is(err, errNoVersion) {
 			return packets, err
 		}
-		if err := conn.Send(ack{Stored: true}); err != nil {
+		if err := conn.Send(ack{Stored: err == nil, Plain: err != nil}); err != nil {
 			return packets, err
 		}
 	}
@@ -175,6 +179,17 @@ func (c *Collector) store(p peer.ID, in *packet, f *filter) error {
 	for _, i := range in.Items {
 		if !f.mayWant(i.URL) {
 			return errors.Join(ErrPacket, errors.New("an exchange of another host"))
+		}
+		if i.Base != 0 {
+			base, ok := c.Sink.Version(p, i.URL, time.Unix(0, i.Base))
+			if !ok {
+				return errNoVersion
+			}
+			body, err := patch(base, i.Body)
+			if err != nil {
+				return err
+			}
+			i.Body = body
 		}
 		if x := i.exchange(p.String()); f.wants(&x) {
 			all = append(all, x)

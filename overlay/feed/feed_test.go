@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type sink struct {
 	urls []string
 	from map[string]bool
 	fail bool
+	last map[string]warc.Exchange
 }
 
 func (s *sink) Position(peer.ID) (map[string]int64, error) {
@@ -50,9 +52,19 @@ func (s *sink) Save(_ peer.ID, at map[string]int64, all []warc.Exchange) error {
 	for _, x := range all {
 		s.urls = append(s.urls, x.URL)
 		s.from[x.From] = true
+		if s.last != nil {
+			s.last[x.URL] = x
+		}
 	}
 	maps.Copy(s.at, at)
 	return nil
+}
+
+func (s *sink) Version(_ peer.ID, url string, at time.Time) ([]byte, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x, ok := s.last[url]
+	return x.Body, ok && x.Time.Equal(at)
 }
 
 func (s *sink) got() []string {
@@ -297,6 +309,96 @@ func TestTopics(t *testing.T) {
 		t.Error("a topic that is no query is accepted")
 	}
 	if _, err := newFilter(nil, []string{"apple"}, nil); err == nil {
-		t.Error("topics are accepted that nobody reads")
+		t.Error("topics are accepted that no function reads")
+	}
+}
+
+// A page that has changed a little comes as a difference, also if it changes again, and as a whole if
+// the collector has lost the last version.
+func TestDeltas(t *testing.T) {
+	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	r := rand.New(rand.NewPCG(1, 2))
+	page := make([]byte, 20_000) // cannot be compressed
+	for i := range page {
+		page[i] = byte(r.Uint32())
+	}
+	begin := time.Now().Truncate(time.Microsecond)
+	versions := 0
+	add := func() []byte {
+		t.Helper()
+		versions++
+		body := append(fmt.Appendf(nil, "version %d ", versions), page...)
+		if _, err := a.Append(warc.Exchange{URL: "http://a.example/", Body: body,
+			Time:     begin.Add(time.Duration(versions) * time.Second),
+			Response: []byte("HTTP/1.1 200 OK\r\n\r\n")}); err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	from, to := overlaytest.Host(t), overlaytest.Host(t)
+	overlaytest.Introduce(from, to)
+	server := &Server{Host: from, Protocol: "/feed", Archive: a, Upload: 1 << 30,
+		Logger: slog.New(slog.DiscardHandler)}
+	defer server.Serve().Close()
+	s := &sink{at: map[string]int64{}, from: map[string]bool{}, last: map[string]warc.Exchange{}}
+	c := &Collector{Sink: s}
+	conn, err := wire.Dial(t.Context(), to, from.ID(), wire.Limits{MaxMsg: maxPacket,
+		Timeout: time.Minute}, "/feed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Reset()
+	if err := conn.Send(request{Deltas: true}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := newFilter(nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() (bytes int, stored error) {
+		t.Helper()
+		for {
+			var p packet
+			if err := conn.RecvZ(&p); err != nil {
+				t.Fatal(err)
+			}
+			err := c.store(from.ID(), &p, f)
+			if err := conn.Send(ack{Stored: err == nil, Plain: err != nil}); err != nil {
+				t.Fatal(err)
+			}
+			if len(p.Items) > 0 {
+				return len(p.Items[0].Body), err
+			}
+		}
+	}
+	for i, lost := range []bool{false, false, false, true, false} {
+		want := add()
+		if lost {
+			clear(s.last)
+		}
+		n, err := next()
+		if small := n < 1000; small != (i > 0) || (err != nil) != lost {
+			t.Errorf("version %d: %d bytes, %v", i, n, err)
+		}
+		if lost {
+			if n, err = next(); n < len(page) || err != nil {
+				t.Errorf("version %d again: %d bytes, %v", i, n, err)
+			}
+		}
+		if got := s.last["http://a.example/"].Body; !bytes.Equal(got, want) {
+			t.Fatalf("version %d is stored as %d bytes %.20q, want %d", i, len(got), got, len(want))
+		}
+	}
+	if _, err := patch(page, []byte("nonsense")); !errors.Is(err, ErrPacket) {
+		t.Errorf("nonsense: %v", err)
+	}
+	if bomb, err := diff(nil, make([]byte, maxDelta+1)); err != nil {
+		t.Error(err)
+	} else if _, err := patch(nil, bomb); !errors.Is(err, ErrPacket) {
+		t.Errorf("a difference that becomes larger than allowed: %v", err)
 	}
 }

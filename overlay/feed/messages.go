@@ -39,6 +39,8 @@ type request struct {
 	At map[string]int64 `cbor:"2,keyasint,omitempty"`
 	// Topics are queries: pages that match one are collected, too. With Topics alone only those.
 	Topics []string `cbor:"3,keyasint,omitempty"`
+	// Deltas says that the collector takes differences to the last versions of pages.
+	Deltas bool `cbor:"4,keyasint,omitempty"`
 }
 
 // packet is sent in answer to a request and to each ack. One without At and Items says that there
@@ -52,6 +54,8 @@ type packet struct {
 // ack says that the collector has the last packet on disk.
 type ack struct {
 	Stored bool `cbor:"1,keyasint"`
+	// Plain asks for the packet again, without differences: a last version is missing.
+	Plain bool `cbor:"2,keyasint,omitempty"`
 }
 
 // item is an exchange.
@@ -68,6 +72,9 @@ type item struct {
 	Revisit   *revisit `cbor:"10,keyasint,omitempty"`
 	// Metadata are names and values, in turn.
 	Metadata []string `cbor:"11,keyasint,omitempty"`
+	// Base is the time of the version of the page to which Body is the difference; Unix time in ns,
+	// 0: Body is the body.
+	Base int64 `cbor:"12,keyasint,omitempty"`
 }
 
 // revisit is a warc.Revisit.

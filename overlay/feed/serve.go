@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"golang.org/x/time/rate"
 
+	"peerd/internal/lru"
 	"peerd/overlay/wire"
 	"peerd/store/warc"
 )
@@ -56,8 +57,9 @@ type Server struct {
 	limiter wire.Limiter
 	budget  *rate.Limiter
 
-	mu    sync.Mutex
-	links map[peer.ID]*link
+	mu       sync.Mutex
+	links    map[peer.ID]*link
+	versions *lru.Simple[string, version] // by URL, the last that was sent
 }
 
 // link is the conversation with a collector.
@@ -67,6 +69,7 @@ type link struct{ cancel context.CancelFunc }
 func (s *Server) Serve() *wire.Server {
 	s.budget = rate.NewLimiter(rate.Limit(s.Upload), maxPacket)
 	s.links = map[peer.ID]*link{}
+	s.versions = lru.NewSimple[string, version](maxVersions, nil)
 	return wire.Serve(s.Host, s.Protocol, wire.Limits{MaxMsg: maxRequest, Timeout: messageTime},
 		s.Logger, s.handle)
 }
@@ -92,7 +95,7 @@ func (s *Server) handle(ctx context.Context, c *wire.Conn) error {
 	}
 	defer leave()
 	defer context.AfterFunc(ctx, c.Reset)()
-	return s.send(ctx, c, r.At, f)
+	return s.send(ctx, c, r, f)
 }
 
 // enter takes a place for a collector. An earlier conversation with it ends. leave is nil if there
@@ -125,14 +128,16 @@ func (s *Server) enter(ctx context.Context, p peer.ID) (_ context.Context, leave
 
 // send sends packets until the conversation fails.
 func (s *Server) send(
-	ctx context.Context, c *wire.Conn, at map[string]int64, f *filter,
+	ctx context.Context, c *wire.Conn, r request, f *filter,
 ) error {
+	at := r.At
 	if at == nil {
 		at = map[string]int64{}
 	}
 	for {
 		seen, began := s.Archive.Stats().Exchanges, time.Now()
-		p, size, err := s.gather(ctx, at, f)
+		before := maps.Clone(at)
+		p, versions, size, err := s.gather(ctx, at, f, r.Deltas)
 		if err != nil {
 			return err
 		}
@@ -142,9 +147,17 @@ func (s *Server) send(
 			}
 			continue
 		}
-		if err := exchange(c, p); err != nil {
+		err = exchange(c, p)
+		if errors.Is(err, errNoVersion) {
+			at = before
+			if p, versions, size, err = s.gather(ctx, at, f, false); err == nil {
+				err = exchange(c, p)
+			}
+		}
+		if err != nil {
 			return err
 		}
+		s.sent(versions)
 		var rest time.Duration
 		if len(f.topics) > 0 { // reading pages takes at most half of a processor
 			rest = time.Since(began)
@@ -165,17 +178,22 @@ func exchange(c *wire.Conn, p packet) error {
 	if err := c.Recv(&a); err != nil {
 		return err
 	}
+	if a.Plain {
+		return errNoVersion
+	}
 	if !a.Stored {
 		return errors.New("the collector has not stored the packet")
 	}
 	return nil
 }
 
-// gather reads the next packet, and advances at over it.
+// gather reads the next packet, and advances at over it. With deltas, it has the differences of pages
+// to the last versions that were sent. versions are those in the packet.
 func (s *Server) gather(
-	ctx context.Context, at map[string]int64, f *filter,
-) (p packet, size int, err error) {
+	ctx context.Context, at map[string]int64, f *filter, deltas bool,
+) (p packet, versions map[string]version, size int, err error) {
 	before, begin := maps.Clone(at), time.Now()
+	versions = map[string]version{}
 	full := func() error {
 		if size >= packetSize || len(p.Items) >= maxItems || time.Since(begin) > readTime {
 			return errFull
@@ -195,6 +213,12 @@ func (s *Server) gather(
 			return full()
 		}
 		i := newItem(&x)
+		if hasDeltas(&x) {
+			if _, again := versions[x.URL]; deltas && !again {
+				s.difference(&i, &x)
+			}
+			versions[x.URL] = version{x.At, x.Time}
+		}
 		size += i.size()
 		p.Items = append(p.Items, i)
 		return full()
@@ -205,7 +229,7 @@ func (s *Server) gather(
 	case errors.Is(err, warc.ErrCorrupt):
 		s.Logger.Warn("skipped a part of the archive that cannot be read", "err", err)
 	case err != nil:
-		return packet{}, 0, err
+		return packet{}, nil, 0, err
 	}
 	for name, offset := range at {
 		if before[name] != offset && len(p.At) < warc.MaxFiles {
@@ -215,7 +239,7 @@ func (s *Server) gather(
 			p.At[name] = offset
 		}
 	}
-	return p, size, nil
+	return p, versions, size, nil
 }
 
 // await waits until more than seen exchanges were archived, and then for others.

@@ -155,7 +155,7 @@ func TestSpread(t *testing.T) {
 		})
 	}
 	if all, err := services[3].Folder.List(); err != nil || len(all) > 0 {
-		t.Errorf("a peer that trusts nobody has %+v, %v", all, err)
+		t.Errorf("a peer that trusts no publisher has %+v, %v", all, err)
 	}
 }
 
