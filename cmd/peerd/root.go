@@ -47,7 +47,7 @@ func newRootCommand() *cobra.Command {
 		newDashboardCommand(), newRobotsCommand(), newDenyCommand(),
 		newLinksCommand(), newExportCommand(), newGetCommand(), newSearchCommand(),
 		newTraceCommand(), newIndexCommand(), newReplayCommand(),
-		newCrawlCommand(), newCrawlletCommand(), newTestnetCommand(), newSiteCommand(),
+		newCrawlCommand(), newCrawlletCommand(), newPluginCommand(), newTestnetCommand(), newSiteCommand(),
 		newRegistryCommand(),
 		newToolCommand(), newManCommand(), newVersionCommand(),
 	)

@@ -102,6 +102,7 @@ type Config struct {
 	Replay  Replay  `toml:"replay"`
 	Page    Page    `toml:"page"`
 	Collect Collect `toml:"collect"`
+	Plugins Plugins `toml:"plugins"`
 	Traffic Traffic `toml:"traffic"`
 	Traces  Traces  `toml:"traces"`
 	Events  Events  `toml:"events"`
@@ -244,6 +245,7 @@ func (c Config) Validate() error {
 	c.Replay.check(&f, c.Archive.Enabled)
 	c.Page.check(&f)
 	c.Collect.check(&f, c.Archive.Enabled)
+	c.Plugins.check(&f)
 	c.Traffic.check(&f, c.Listen)
 	c.Traces.check(&f)
 	between(&f, "events.max_size", int64(c.Events.MaxSize), 0, 1<<50)

@@ -8,7 +8,8 @@
 // leaves out what it has already.
 //
 // The sender leaves out what it collected itself from others, so nothing goes in circles, and
-// what is not of the hosts that the collector asked for.
+// what is neither of the hosts nor about the topics that the collector asked for. A topic is a query,
+// which the sender compares with each page, so that nothing else is sent.
 //
 // Bounds: one conversation with each collector and MaxCollectors in all, a packet of about 1 MiB
 // or one larger exchange, bytes per second for all collectors together. An exchange above
