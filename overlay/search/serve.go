@@ -47,6 +47,9 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if !s.limiter.Allow(requestRate, c.Peer(), time.Now()) {
 		return c.Send(reply{Refused: errBusy.Error()})
 	}
+	if r.Query == "" && len(r.Linking) > 0 {
+		return s.handleMeeting(ctx, c, r)
+	}
 	q, err := index.Parse(r.Query)
 	if err != nil {
 		return c.Send(reply{Refused: err.Error()})
@@ -131,7 +134,7 @@ func rankStep(ctx context.Context, r request, l *localSearch) (reply, error) {
 }
 
 func linkingStep(ctx context.Context, r request, l *localSearch) (reply, error) {
-	if len(r.Linking) > maxHits {
+	if len(r.Linking) > maxAsked {
 		return reply{}, errHosts
 	}
 	all, err := l.linking(ctx, r.Linking)
