@@ -253,7 +253,7 @@ type run struct {
 
 // crawl seeds one peer, waits until no peer has any work left, and evaluates.
 func (t *run) crawl(ctx context.Context) (Report, error) {
-	timeout := 2*time.Minute + time.Duration(t.o.Peers)*time.Second
+	timeout := 5*time.Minute + time.Duration(t.o.Peers)*time.Second // on a busy machine
 	if err := t.until(ctx, timeout, t.joined, t.joinProgress); err != nil {
 		return Report{}, fmt.Errorf("testnet: wait for the peers to join: %w", err)
 	}
