@@ -55,8 +55,11 @@ func (tr *trial) assign(
 	at := make(map[string]int)
 	var times []float64
 	for i, p := range tr.swarm.Peers {
-		e.Candidates = append(e.Candidates, assign.Candidate{ID: coordstest.Name(i),
-			At: p.Coordinate()})
+		name := coordstest.Name(i)
+		e.Candidates = append(e.Candidates, assign.Candidate{
+			ID: name, At: p.Coordinate(), Capacity: 1, Traits: coords.InitialTraits(name),
+			Place: tr.swarm.Peers[at[e.Self]].Judge(name, p.Coordinate()),
+		})
 		at[coordstest.Name(i)] = i
 		times = append(times, w.Time(i, server))
 	}

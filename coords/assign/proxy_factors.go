@@ -108,18 +108,6 @@ func leftOut(rows []coords.TraitRow) float64 {
 	return min(max(errs[len(errs)/2], 0.01), 1)
 }
 
-// Republish returns p with the server's traits refitted to what the candidates publish
-// now. An owner calls it when that has changed: the peers learn from what owners
-// publish, and owners from what peers publish.
-func (s *ProxyStrategy) Republish(e Evidence, p coords.Proxy) (coords.Proxy, error) {
-	if err := e.Validate(); err != nil {
-		return p, err
-	}
-	v := assessment{proxy: &p}
-	s.factors(e, coords.DigestOf(e.samples()), &v)
-	return *v.proxy, nil
-}
-
 // apply replaces the times of o by those of the factor model.
 func (f factors) apply(o *option, m coords.Measurement, d coords.Digest) {
 	t := o.Traits
