@@ -336,7 +336,7 @@ func (j *judge) compare(last, now visit, took float64) {
 	}
 }
 
-// unmeant returns how many pages of the sites were fetched again though no report was to be checked.
+// unmeant returns how many pages of the sites were fetched again, but not to check a report.
 func (j *judge) unmeant(hits []web.Hit) (n int) {
 	left := map[string]int{}
 	for _, h := range hits {

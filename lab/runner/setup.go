@@ -24,7 +24,7 @@ const maxBootstrap = 3
 const (
 	// lookWait is how long the answers to a look before the seeds may take.
 	lookWait = 5 * time.Second
-	// lookPause is how many times as long as the answers took the next such look waits. On a machine
+	// lookPause is how many times as long as the answers took the next look waits. On a machine
 	// with many peers, to ask them all takes processor time that they need to meet each other.
 	lookPause = 4
 )
