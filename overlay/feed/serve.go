@@ -67,11 +67,16 @@ type link struct{ cancel context.CancelFunc }
 
 // Serve answers collectors until the returned wire.Server is closed.
 func (s *Server) Serve() *wire.Server {
+	s.start()
+	return wire.Serve(s.Host, s.Protocol, wire.Limits{MaxMsg: maxRequest, Timeout: messageTime},
+		s.Logger, s.handle)
+}
+
+// start creates what Serve needs.
+func (s *Server) start() {
 	s.budget = rate.NewLimiter(rate.Limit(s.Upload), maxPacket)
 	s.links = map[peer.ID]*link{}
 	s.versions = lru.NewSimple[string, version](maxVersions, nil)
-	return wire.Serve(s.Host, s.Protocol, wire.Limits{MaxMsg: maxRequest, Timeout: messageTime},
-		s.Logger, s.handle)
 }
 
 func (s *Server) handle(ctx context.Context, c *wire.Conn) error {
