@@ -19,5 +19,8 @@
 // A packet is compressed (zstd). The connection authenticates the sender: packets are not passed
 // on, so they have no signature of their own.
 //
+// Of a page that has changed, a packet has the difference to the last version, if sender and collector
+// both know where that is in their archives.
+//
 // The messages are described in docs/protocol/feed.md.
 package feed
