@@ -444,7 +444,8 @@ func (r *crawlletRun) commit(
 	return true, nil
 }
 
-// urlList is one of the two lists of URLs of a run: at most maxCrawlletInput bytes, and so many URLs.
+// urlList is one of the two lists of URLs of a run: at most maxCrawlletInput bytes, and so many
+// URLs.
 type urlList struct {
 	urls []string
 	size int // bytes

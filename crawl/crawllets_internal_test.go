@@ -93,10 +93,11 @@ func TestCrawlletInput(t *testing.T) {
 			}
 			seeds := r.seeds()
 			if len(seeds) != tt.seeds || len(known) != tt.known {
-				t.Errorf("%d seeds and %d known URLs, want %d and %d", len(seeds), len(known), tt.seeds,
-					tt.known)
+				t.Errorf("%d seeds and %d known URLs, want %d and %d", len(seeds), len(known),
+					tt.seeds, tt.known)
 			}
-			if n := len(strings.Join(seeds, "\n")) + len(strings.Join(known, "\n")) + 3; n > 16<<20 {
+			n := len(strings.Join(seeds, "\n")) + len(strings.Join(known, "\n")) + 3
+			if n > 16<<20 {
 				t.Errorf("the input has %d bytes, and sites accept 16 MiB", n)
 			}
 		})

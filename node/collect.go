@@ -62,8 +62,8 @@ func (n *Node) collect(ctx context.Context, sink *collected) error {
 // readExchange reads the page of an exchange, for topics.
 func readExchange(x *warc.Exchange) (index.Document, bool) {
 	u := store.URL(x.URL)
-	p, err := local.ReadPage(io.MultiReader(bytes.NewReader(x.Response), bytes.NewReader(x.Body)), u,
-		robotsAgent)
+	whole := io.MultiReader(bytes.NewReader(x.Response), bytes.NewReader(x.Body))
+	p, err := local.ReadPage(whole, u, robotsAgent)
 	if err != nil || p.Type == "" {
 		return index.Document{}, false
 	}

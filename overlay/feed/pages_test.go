@@ -92,7 +92,7 @@ func TestChangedPages(t *testing.T) {
 			return false
 		})
 		n, took := sum(deltas)
-		t.Logf("deltas %v: %d bytes in %v, for %d changed pages of %d bytes; %d pages took %d at first",
-			deltas, n, took.Round(time.Millisecond), changed, size, pages, first)
+		t.Logf("deltas %v: %d bytes in %v, for %d changed pages of %d bytes; %d pages took %d at "+
+			"first", deltas, n, took.Round(time.Millisecond), changed, size, pages, first)
 	}
 }

@@ -192,8 +192,8 @@ func exchange(c *wire.Conn, p packet) error {
 	return nil
 }
 
-// gather reads the next packet, and advances at over it. With deltas, it has the differences of pages
-// to the last versions that were sent. versions are those in the packet.
+// gather reads the next packet, and advances at over it. With deltas, it has the differences of
+// pages to the last versions that were sent. versions are those in the packet.
 func (s *Server) gather(
 	ctx context.Context, at map[string]int64, f *filter, deltas bool,
 ) (p packet, versions map[string]version, size int, err error) {
