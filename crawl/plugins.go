@@ -25,9 +25,9 @@ type PluginResult struct {
 	page.Result
 }
 
-// plugIn has the plug-ins process a page that was read as HTML, and returns the links to follow that
-// they have found beyond those of the page. Their fields become metadata of the archive. What other
-// peers report is compared with the page itself, so neither is part of got.report.
+// plugIn has the plug-ins process a page that was read as HTML, and returns the links to follow
+// that they have found beyond those of the page. Their fields become metadata of the archive. What
+// other peers report is compared with the page itself, so neither is part of got.report.
 func (c *Crawler) plugIn(got *fetched, res *fetch.Result) (links []store.Pending) {
 	if c.cfg.Plugins == nil || got.doc == nil || len(res.Body) > page.MaxBody {
 		return nil

@@ -18,7 +18,8 @@ func TestPlugins(t *testing.T) {
 				return nil
 			}
 			return []crawl.PluginResult{{Plugin: "test", Result: page.Result{
-				Links: []string{"found", "/linked", "http://other.test/", "mailto:a@b", "/found#x"}}}}
+				Links: []string{"found", "/linked", "http://other.test/", "mailto:a@b",
+					"/found#x"}}}}
 		}
 	})
 	a := newSite(t, 57, 1)

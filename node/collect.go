@@ -40,7 +40,7 @@ func (n *Node) runCollector(ctx context.Context) error {
 	if !n.opts.Config.Collect.Enabled || n.archive == nil {
 		return nil
 	}
-	sink := &collected{n: n, last: lru.NewSimple[string, warc.Location](maxCollectedVersions, nil)}
+	sink := newCollected(n)
 	if err := sink.load(ctx); err != nil {
 		return fmt.Errorf("collect: %w", err)
 	}
@@ -62,8 +62,8 @@ func (n *Node) collect(ctx context.Context, sink *collected) error {
 // readExchange reads the page of an exchange, for topics.
 func readExchange(x *warc.Exchange) (index.Document, bool) {
 	u := store.URL(x.URL)
-	p, err := local.ReadPage(io.MultiReader(bytes.NewReader(x.Response), bytes.NewReader(x.Body)), u,
-		robotsAgent)
+	whole := io.MultiReader(bytes.NewReader(x.Response), bytes.NewReader(x.Body))
+	p, err := local.ReadPage(whole, u, robotsAgent)
 	if err != nil || p.Type == "" {
 		return index.Document{}, false
 	}
@@ -96,6 +96,10 @@ type collected struct {
 	// last are the places of the last versions of pages, by peer and URL, to which differences are
 	// sent.
 	last *lru.Simple[string, warc.Location]
+}
+
+func newCollected(n *Node) *collected {
+	return &collected{n: n, last: lru.NewSimple[string, warc.Location](maxCollectedVersions, nil)}
 }
 
 // capture identifies an exchange of one peer.
@@ -233,7 +237,9 @@ func (c *collected) archive(p peer.ID, all []warc.Exchange) (last place, added i
 			continue
 		}
 		c.remember(&x)
-		c.last.Add(x.From+" "+x.URL, loc)
+		if x.Revisit == nil {
+			c.last.Add(x.From+" "+x.URL, loc)
+		}
 		last, added = place{loc.File, loc.Offset}, added+1
 	}
 	return last, added, nil

@@ -161,7 +161,8 @@ func New(o Options) (n *Node, err error) {
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
 		n.openOptOutGossip,
-		n.openSearch, n.openMirrors, n.openTrace, n.openFeed, n.openPlugins, n.openLocalSites, n.openReplay,
+		n.openSearch, n.openMirrors, n.openTrace, n.openFeed, n.openPlugins,
+		n.openLocalSites, n.openReplay,
 		n.openAPI,
 		n.retryPlanned,
 	} {
@@ -177,7 +178,8 @@ func New(o Options) (n *Node, err error) {
 func (n *Node) Run(ctx context.Context) error {
 	servers := []interface{ Close() }{
 		n.estimate.Serve(), n.outbox.Serve(), n.nearest.Serve(), n.hostTransfer.Serve(),
-		n.search.Serve(), n.trace.Serve(), n.feed.Serve(), n.keeper.Serve(), n.plugins.service.Serve(),
+		n.search.Serve(), n.trace.Serve(), n.feed.Serve(), n.keeper.Serve(),
+		n.plugins.service.Serve(),
 		n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
 		n.door.Serve(),
 	}

@@ -18,8 +18,8 @@ func newPluginCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
 		Short: "Sign, publish and list plug-ins",
-		Long: `A plug-in is a small program, in WebAssembly, that reads each page that a peer fetches,
-and finds links or notes something for the archive. Peers receive plug-ins from each other,
+		Long: `A plug-in is a small program, in WebAssembly, that reads each page that a peer
+fetches, and finds links or notes something for the archive. Peers receive plug-ins from each other,
 and run those of the publishers that plugins.publishers in config.toml names.
 
 sign makes a package of a module, and publish gives the package to a peer.`,
@@ -78,8 +78,8 @@ func newPluginPublishCommand() *cobra.Command {
 	return onHome(&cobra.Command{
 		Use:   "publish [--home DIR] PACKAGE",
 		Short: "Give a package to a peer, which runs it and passes it on",
-		Long: `Copies a package into the home of a peer. The peer runs the plug-in within seconds, and other
-peers that trust its publisher receive it. A plug-in that was switched off is on again.`,
+		Long: `Copies a package into the home of a peer. The peer runs the plug-in within seconds,
+and other peers that trust its publisher receive it. A plug-in that was switched off is on again.`,
 		Args: oneFile,
 	}, func(cmd *cobra.Command, home config.Home, args []string) error {
 		p, err := node.PublishPlugin(home, args[0])

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// A plug-in that is published at one peer runs at another that trusts its publisher: it finds a page
-// that no crawler finds, and its field is in the archive. A peer that does not trust the publisher
-// neither has nor runs it. One that fails is switched off, and the crawl continues.
+// A plug-in that is published at one peer runs at another that trusts its publisher: it finds a
+// page that no crawler finds, and its field is in the archive. A peer that does not trust the
+// publisher neither has nor runs it. One that fails is switched off, and the crawl continues.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,7 +71,8 @@ func TestPlugin(t *testing.T) {
 
 	if _, stderr, code := tryPeerd(t, "plugin", "publish", "--home", third.home, pkg); code == 0 ||
 		!strings.Contains(stderr, "plugins.publishers") {
-		t.Errorf("published at a peer that does not trust the publisher: status %d, %s", code, stderr)
+		t.Errorf("published at a peer that does not trust the publisher: status %d, %s", code,
+			stderr)
 	}
 	peerd(t, "plugin", "publish", "--home", first.home, pkg)
 	started := func(d *daemon) int { return strings.Count(d.stderrText(), "started plug-in") }

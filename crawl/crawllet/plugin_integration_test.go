@@ -39,7 +39,8 @@ func TestPlugin(t *testing.T) {
 			got, err := p.Process(page.Page{URL: "http://a.example/", Body: []byte(filler +
 				`<meta name="description" content="A &amp; B"><script type="application/ld+json">` +
 				`{"a":[{"url":"/x"}]}</script>`)})
-			want := page.Result{Links: []string{"/x"}, Fields: map[string]string{"description": "A & B"}}
+			want := page.Result{Links: []string{"/x"},
+				Fields: map[string]string{"description": "A & B"}}
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("result %v, %v, want %v", got, err, want)
 			}

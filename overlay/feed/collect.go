@@ -142,7 +142,8 @@ func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int,
 		return 0, err
 	}
 	defer conn.Reset()
-	if err := conn.Send(request{Hosts: c.Hosts, At: at, Topics: c.Topics, Deltas: true}); err != nil {
+	r := request{Hosts: c.Hosts, At: at, Topics: c.Topics, Deltas: true}
+	if err := conn.Send(r); err != nil {
 		return 0, err
 	}
 	f, err := newFilter(c.Hosts, c.Topics, c.Read)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// minDelta and maxDelta bound the bodies of which the difference to the last version is sent, and
-	// maxVersions the pages of which a peer remembers where the last version is.
+	// minDelta and maxDelta bound the bodies of which the difference to the last version is sent,
+	// and maxVersions the pages of which a peer remembers where the last version is.
 	minDelta, maxDelta = 1 << 10, 2 << 20
 	maxVersions        = 1 << 15
 )

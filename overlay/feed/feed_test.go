@@ -266,8 +266,8 @@ func TestTopics(t *testing.T) {
 	for _, tt := range []struct{ hosts, topics, want []string }{
 		{nil, []string{"apple -pie", "pear site:c.example"}, []string{"http://a.example/1",
 			"http://c.example/1", "http://a.example/4"}},
-		{[]string{"b.example"}, []string{"pie"}, []string{"http://a.example/2", "http://b.example/1",
-			"http://d.example/1"}},
+		{[]string{"b.example"}, []string{"pie"}, []string{"http://a.example/2",
+			"http://b.example/1", "http://d.example/1"}},
 	} {
 		to := overlaytest.Host(t)
 		overlaytest.Introduce(from, to)
@@ -313,8 +313,8 @@ func TestTopics(t *testing.T) {
 	}
 }
 
-// A page that has changed a little comes as a difference, also if it changes again, and as a whole if
-// the collector has lost the last version.
+// A page that has changed a little comes as a difference, also if it changes again, and as a whole
+// if the collector has lost the last version.
 func TestDeltas(t *testing.T) {
 	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1})
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // A Reader reads the page of an exchange; false if it has none.
 type Reader func(*warc.Exchange) (index.Document, bool)
 
-// filter is what a collector wants: pages of its hosts, and pages about its topics; all, if it names
-// neither.
+// filter is what a collector wants: pages of its hosts, and pages about its topics; all, if it
+// names neither.
 type filter struct {
 	hosts  map[string]bool
 	topics []index.Query

@@ -67,11 +67,16 @@ type link struct{ cancel context.CancelFunc }
 
 // Serve answers collectors until the returned wire.Server is closed.
 func (s *Server) Serve() *wire.Server {
+	s.start()
+	return wire.Serve(s.Host, s.Protocol, wire.Limits{MaxMsg: maxRequest, Timeout: messageTime},
+		s.Logger, s.handle)
+}
+
+// start creates what Serve needs.
+func (s *Server) start() {
 	s.budget = rate.NewLimiter(rate.Limit(s.Upload), maxPacket)
 	s.links = map[peer.ID]*link{}
 	s.versions = lru.NewSimple[string, version](maxVersions, nil)
-	return wire.Serve(s.Host, s.Protocol, wire.Limits{MaxMsg: maxRequest, Timeout: messageTime},
-		s.Logger, s.handle)
 }
 
 func (s *Server) handle(ctx context.Context, c *wire.Conn) error {
@@ -187,8 +192,8 @@ func exchange(c *wire.Conn, p packet) error {
 	return nil
 }
 
-// gather reads the next packet, and advances at over it. With deltas, it has the differences of pages
-// to the last versions that were sent. versions are those in the packet.
+// gather reads the next packet, and advances at over it. With deltas, it has the differences of
+// pages to the last versions that were sent. versions are those in the packet.
 func (s *Server) gather(
 	ctx context.Context, at map[string]int64, f *filter, deltas bool,
 ) (p packet, versions map[string]version, size int, err error) {

@@ -1,6 +1,6 @@
 // Package plugin spreads plug-ins among the peers of a network. A plug-in is a WebAssembly module
-// with a manifest that its publisher has signed: name, version, and the digest of the module. A peer
-// keeps, passes on and runs only plug-ins of the publishers that its operator trusts.
+// with a manifest that its publisher has signed: name, version, and the digest of the module. A
+// peer keeps, passes on and runs only plug-ins of the publishers that its operator trusts.
 //
 // A Folder holds packages, which are manifest and module in one file; operators put packages there,
 // too. A Service asks the other peers in turn for their manifests of the trusted publishers, and

@@ -53,11 +53,12 @@ func (m *Manifest) UnmarshalRecord(b []byte) error { return wire.Unmarshal(b, m)
 
 func (m *Manifest) check() error {
 	if !validName.MatchString(m.Name) {
-		return fmt.Errorf("%w: name %.40q: want up to 32 of a-z, 0-9 and hyphens", ErrPlugin, m.Name)
+		return fmt.Errorf("%w: name %.40q: want up to 32 of a-z, 0-9 and hyphens", ErrPlugin,
+			m.Name)
 	}
 	if m.Version == 0 || len(m.Digest) != sha256.Size || m.Size < 1 || m.Size > MaxModule {
-		return fmt.Errorf("%w: version %d, digest of %d bytes, module of %d (at most %d)", ErrPlugin,
-			m.Version, len(m.Digest), m.Size, MaxModule)
+		return fmt.Errorf("%w: version %d, digest of %d bytes, module of %d (at most %d)",
+			ErrPlugin, m.Version, len(m.Digest), m.Size, MaxModule)
 	}
 	return nil
 }

@@ -24,10 +24,10 @@ func TestMatches(t *testing.T) {
 	}
 	defer r.Close()
 	found := 0
-	for _, text := range []string{"pear", "pear -apple", "pear -plum", "pear plum", "indexing", "2026",
-		`"pears are on"`, `"are pears on"`, "site:a.example", "site:docs.a.example pear", "site:b.example",
-		"lang:en", "lang:de", "lang:en apple", "filetype:text pear", "filetype:html", "date:2026-03",
-		"date:2026-03-05.. pear", "date:..2026-03-04", "die pear"} {
+	for _, text := range []string{"pear", "pear -apple", "pear -plum", "pear plum", "indexing",
+		"2026", `"pears are on"`, `"are pears on"`, "site:a.example", "site:docs.a.example pear",
+		"site:b.example", "lang:en", "lang:de", "lang:en apple", "filetype:text pear",
+		"filetype:html", "date:2026-03", "date:2026-03-05.. pear", "date:..2026-03-04", "die pear"} {
 		q, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
@@ -36,7 +36,8 @@ func TestMatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := r.Search(t.Context(), q, c, 10, func(Meta) (string, error) { return d.Text, nil })
+		res, err := r.Search(t.Context(), q, c, 10,
+			func(Meta) (string, error) { return d.Text, nil })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,8 @@ func TestServe(t *testing.T) {
 	}
 	for _, in := range []string{"{", "no JSON\n", "{\"size\":-1}\n", "{\"size\":4}\nabc",
 		"{\"size\":1000000000}\n"} {
-		if err := serve(strings.NewReader(in), &out, func(Page) Result { return Result{} }); err == nil {
+		err := serve(strings.NewReader(in), &out, func(Page) Result { return Result{} })
+		if err == nil {
 			t.Errorf("%q is accepted", in)
 		}
 	}
