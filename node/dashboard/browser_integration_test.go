@@ -405,6 +405,10 @@ func TestQuestions(t *testing.T) {
 	b.show(t, "moves")
 	contains("what moved last, and was it right",
 		b.text(t, `main [role=row][aria-rowindex="2"]`), b.peer.Moves()[0].Subnet, "right")
+	b.run(t, chromedp.Click(`main [role=row][aria-rowindex="2"] a`),
+		chromedp.WaitVisible(`main[data-view=ask] table`))
+	contains("which peers could own what moved last", b.text(t, "main"),
+		b.peer.Moves()[0].Subnet, "Predicted time", "(owner)")
 	b.show(t, "gain")
 	contains("what does the strategy gain", b.text(t, "#gain"), "59 % less time", "16 % less")
 	b.show(t, "limits")

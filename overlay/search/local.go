@@ -169,6 +169,15 @@ func (s *localSearch) join() (all []part, err error) {
 	return all, nil
 }
 
+// askAll has linking look at all indexes.
+func (s *localSearch) askAll() error {
+	_, err := s.join()
+	for i := range s.parts {
+		s.asked = append(s.asked, &s.parts[i])
+	}
+	return err
+}
+
 func (s *localSearch) rank(ctx context.Context, q ranking) (all ranked, err error) {
 	s.asked, s.hits = nil, nil
 	for i := range s.parts {

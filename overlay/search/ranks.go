@@ -1,14 +1,12 @@
 package search
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"peerd/overlay/wire"
 	"peerd/store/index"
 )
 
@@ -110,8 +108,6 @@ func (r *ranker) readLinks() error {
 
 // next returns the peer that is met next: each in turn. What silent ones said is forgotten.
 func (r *ranker) next() (next peer.AddrInfo, ok bool) {
-	all := r.s.Peers.Infos()
-	slices.SortFunc(all, func(a, b peer.AddrInfo) int { return cmp.Compare(a.ID, b.ID) })
 	now := time.Now()
 	for p, at := range r.met {
 		if now.Sub(at) > forgetAfter {
@@ -120,18 +116,20 @@ func (r *ranker) next() (next peer.AddrInfo, ok bool) {
 		}
 	}
 	r.s.Local.Ranks.Forget(func(p string) bool { _, ok := r.met[peer.ID(p)]; return ok })
-	if len(all) == 0 {
-		return next, false
+	var first peer.AddrInfo
+	for _, p := range r.s.Peers.Infos() {
+		if first.ID == "" || p.ID < first.ID {
+			first = p
+		}
+		if p.ID > r.last && (next.ID == "" || p.ID < next.ID) {
+			next = p
+		}
 	}
-	at, found := slices.BinarySearchFunc(all, r.last, func(p peer.AddrInfo, last peer.ID) int {
-		return cmp.Compare(p.ID, last)
-	})
-	if found {
-		at++
+	if next.ID == "" {
+		next = first
 	}
-	next = all[at%len(all)]
 	r.last = next.ID
-	return next, true
+	return next, next.ID != ""
 }
 
 // meet asks a peer for links to the hosts here.
@@ -169,35 +167,4 @@ func (r *ranker) ask(
 	ctx, cancel := context.WithTimeout(ctx, r.s.Timeout)
 	defer cancel()
 	return part.linking(ctx, hosts)
-}
-
-// handleMeeting answers the requests of a meeting. The first one was received.
-func (s *Service) handleMeeting(ctx context.Context, c *wire.Conn, r request) error {
-	l, err := s.Local.begin(index.Query{}, s.URLs)
-	if err != nil {
-		return c.Send(reply{Refused: errBusy.Error()})
-	}
-	defer l.close()
-	if _, err := l.join(); err != nil {
-		return c.Send(reply{Refused: errBusy.Error()})
-	}
-	for i := range l.parts {
-		l.asked = append(l.asked, &l.parts[i])
-	}
-	for range maxMeet / maxAsked {
-		a, err := s.inTurn(ctx, func(ctx context.Context) (reply, error) {
-			return linkingStep(ctx, r, l)
-		})
-		if err != nil {
-			a = reply{Refused: err.Error()}
-		}
-		if err := c.Send(a); err != nil || a.Refused != "" {
-			return err
-		}
-		r = request{}
-		if err := c.Recv(&r); err != nil {
-			return nil // the other peer needs no more
-		}
-	}
-	return nil
 }

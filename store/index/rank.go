@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 )
@@ -43,12 +44,24 @@ func (l Linker) flow() float64 {
 // LeastLinkers sorts what one or several peers said of links to a host, and returns the first n
 // sources without repetitions. Of a source, it believes who knows the most links of it.
 func LeastLinkers(all []Linker, n int) []Linker {
-	slices.SortFunc(all, func(a, b Linker) int {
-		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(b.Out, a.Out),
-			cmp.Compare(b.Rank, a.Rank))
-	})
-	all = slices.CompactFunc(all, func(a, b Linker) bool { return a.Source == b.Source })
-	return all[:min(len(all), n)]
+	sort.Sort(byKnowledge(all))
+	kept := all[:0]
+	for _, l := range all {
+		if len(kept) < n && (len(kept) == 0 || kept[len(kept)-1].Source != l.Source) {
+			kept = append(kept, l)
+		}
+	}
+	return kept
+}
+
+// byKnowledge sorts by source, and of each the one of which the most is known first.
+type byKnowledge []Linker
+
+func (l byKnowledge) Len() int      { return len(l) }
+func (l byKnowledge) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
+func (l byKnowledge) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(l[i].Source, l[j].Source), cmp.Compare(l[j].Out, l[i].Out),
+		cmp.Compare(l[j].Rank, l[i].Rank)) < 0
 }
 
 // Ranks are the ranks of the sources of which this peer has pages, a decentralised PageRank in the
@@ -251,10 +264,12 @@ func (r *Ranks) Compute() (change float64) {
 			all = append(all, *r.ranks[s])
 		}
 		for _, said := range r.heard[host] {
-			all = append(all, said...)
+			for _, l := range said {
+				if l.Source != own { // which gives itself nothing
+					all = append(all, l)
+				}
+			}
 		}
-		// A source has at most one rank here, so that of other peers' is used for other sources.
-		all = slices.DeleteFunc(all, func(l Linker) bool { return l.Source == own })
 		linkers[host] = LeastLinkers(all, MaxLinking)
 	}
 	hosts := slices.Sorted(maps.Keys(r.hosts)) // sums depend on the order
