@@ -13,6 +13,7 @@ import (
 	"peerd/coords/assign"
 	"peerd/coords/assign/assigntest"
 	rir "peerd/coords/registry"
+	_ "peerd/internal/rapidtest"
 	"peerd/node/config"
 	"peerd/node/registry"
 	"peerd/overlay/peers"

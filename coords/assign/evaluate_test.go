@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/coords/coordstest"
 )
@@ -46,10 +47,11 @@ func (tr *trial) assign(
 ) {
 	t.Helper()
 	w := tr.swarm.World
+	self := tr.rng.IntN(tr.peers)
 	e := assign.Evidence{
 		Subnet: netip.PrefixFrom(netip.AddrFrom4([4]byte{192, byte(subnet >> 8), byte(subnet),
 			0}), 24),
-		Self:     coordstest.Name(tr.rng.IntN(tr.peers)),
+		Self:     coordstest.Name(self),
 		CanProbe: true,
 	}
 	at := make(map[string]int)
@@ -58,7 +60,7 @@ func (tr *trial) assign(
 		name := coordstest.Name(i)
 		e.Candidates = append(e.Candidates, assign.Candidate{
 			ID: name, At: p.Coordinate(), Capacity: 1, Traits: coords.InitialTraits(name),
-			Place: tr.swarm.Peers[at[e.Self]].Judge(name, p.Coordinate()),
+			Place: tr.swarm.Peers[self].Judge(name, p.Coordinate()),
 		})
 		at[coordstest.Name(i)] = i
 		times = append(times, w.Time(i, server))

@@ -14,8 +14,9 @@ const (
 	// failWeight is the weight, in downloads, of a peer's failure rate at other servers when
 	// its failures at this one are judged.
 	failWeight = 2.0
-	// boundSigmas is the number of standard deviations below the expected time at which
-	// candidates are compared when the next probe is selected.
+	// boundSigmas is the number of standard deviations by which an expected time may be wrong:
+	// below it candidates are compared when the next probe is selected, and beyond it two
+	// times differ in a review.
 	boundSigmas = 1.5
 	// quantileSigmas is the distance of option.low from the mean in standard deviations: 80
 	// % of the distribution lie within this distance.

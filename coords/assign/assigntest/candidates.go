@@ -9,7 +9,7 @@ import (
 )
 
 // Complete checks that the candidates of a simulation have what those of a running peer have:
-// each field of assign.Candidate is set in at least one of them. Fields whose zero value is the
+// each field of assign.Candidate is set in at least one of them. Fields of which zero is the
 // truth in that simulation are excepted by name.
 func Complete(t *testing.T, all []assign.Candidate, except ...string) {
 	t.Helper()

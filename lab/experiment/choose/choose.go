@@ -181,7 +181,7 @@ func (w *chooseWorld) bestOf(k int) []int {
 func (w *chooseWorld) peerd(ctx context.Context, k int) ([]int, error) {
 	cfg := assign.DefaultProxyConfig()
 	cfg.Budget, cfg.ProbesMax = k, k // exactly k requests to a server
-	cfg.Spread, cfg.MeasureAll = min(cfg.Spread, k), 1
+	cfg.Spread = min(cfg.Spread, k)
 	cfg.GainMin, cfg.Tie = 0, 0
 	strategy, err := assign.NewProxy(cfg)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"peerd/coords"
 	"peerd/coords/assign/assigntest"
+	_ "peerd/internal/rapidtest"
 	"peerd/lab/experiment"
 	"peerd/lab/experiment/data"
 	"peerd/lab/experiment/experimenttest"

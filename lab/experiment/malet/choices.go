@@ -32,8 +32,8 @@ type choiceRow struct {
 	// Probes is the number of measurements of a server before the decision, the finder's included.
 	Probes   float64 `json:"probes"`
 	ProbesCI float64 `json:"probes_ci"`
-	// Inside80 is the share of the candidates without a measurement whose true time is in the
-	// 80 % interval of its prediction.
+	// Inside80 is the share of the candidates without a measurement that have their true time in
+	// the interval of its prediction.
 	Inside80   float64 `json:"inside80"`
 	Inside80CI float64 `json:"inside80_ci"`
 }
@@ -74,7 +74,7 @@ func runChoices(ctx context.Context, p experiment.Params, out experiment.Out) er
 }
 
 // judgeChoices returns the share of good choices, the probes of a server, and the share of
-// candidates without a measurement whose true time is in the interval of its prediction.
+// candidates without a measurement that have their true time in the interval of its prediction.
 func judgeChoices(s *crawlsim.Sim, w *crawlsim.World) (within, probes, inside float64) {
 	measured := map[[2]int]bool{}
 	for _, d := range s.Downloads() {

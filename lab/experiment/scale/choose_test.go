@@ -7,6 +7,7 @@ import (
 	"peerd/coords/assign"
 	"peerd/coords/assign/assigntest"
 	"peerd/coords/zone"
+	_ "peerd/internal/rapidtest"
 	"peerd/overlay/peers"
 )
 
