@@ -17,13 +17,14 @@ var files embed.FS
 // Prefix is the path below which Handler expects requests.
 const Prefix = "/dashboard/"
 
-// The frame of the page names the style sheet, a script that runs at once, and the module that needs
-// all others. Handler serves one file that contains them, because each request takes a browser
+// The frame of the page names the style sheet, a script that runs at once, and the module that
+// needs all others. Handler serves one file that contains them, because each request takes a browser
 // longer than reading what it brings.
 var (
 	style  = regexp.MustCompile(`<link rel="stylesheet" href="([a-z]+\.css)">`)
-	script = regexp.MustCompile(`<script( type="module" blocking="render")? src="([a-z]+\.js)"></script>`)
-	icon   = regexp.MustCompile(`(href|src)="icon\.svg"`)
+	script = regexp.MustCompile(
+		`<script( type="module" blocking="render")? src="([a-z]+\.js)"></script>`)
+	icon = regexp.MustCompile(`(href|src)="icon\.svg"`)
 	// The lines of a module that only connect it with others.
 	imports = regexp.MustCompile(`(?m)^import .*;\n`)
 	exports = regexp.MustCompile(`(?m)^export `)

@@ -24,8 +24,8 @@ func get(t *testing.T, name string, header ...string) *http.Response {
 	return w.Result()
 }
 
-// The page contains all it needs: its scripts and its style sheet are those that the policy names by
-// their digests, and nothing else is inline or from elsewhere.
+// The page contains all it needs: its scripts and its style sheet are those that the policy names
+// by their digests, and nothing else is inline or from elsewhere.
 func TestPage(t *testing.T) {
 	resp := get(t, "")
 	text, err := io.ReadAll(resp.Body)
@@ -53,7 +53,8 @@ func TestPage(t *testing.T) {
 		}
 	}
 	rest := inline.ReplaceAll(text, nil)
-	unsafe := regexp.MustCompile(`(?i)\son\w+=|style=|javascript:|<script|<style|https?://|src="[^d]`)
+	unsafe := regexp.MustCompile(
+		`(?i)\son\w+=|style=|javascript:|<script|<style|https?://|src="[^d]`)
 	if m := unsafe.Find(rest); m != nil {
 		t.Errorf("the page contains %q", m)
 	}

@@ -1,6 +1,6 @@
 // Package dashboard contains the dashboard: static files that show what the admin API says, in a
-// browser. They are written by hand and embedded as they are. Handler joins them to one page when it
-// is first asked for; there is no build step, and nothing comes from another server.
+// browser. They are written by hand and embedded as they are. Handler joins them to one page when
+// it is first asked for; there is no build step, and nothing comes from another server.
 //
 // The page may be read by everyone who can reach the server. What it shows comes from the admin
 // API, which wants a session; see package admin. The Content Security Policy permits the scripts

@@ -124,7 +124,8 @@ func FuzzMessages(f *testing.F) {
 	for _, v := range []any{
 		request{Query: "a b"}, request{Rank: &rankRequest{Pages: 5, With: []uint64{1, 2},
 			Limit: 7, Anchors: []anchor{{Sources: [][]index.Source{{1, 2}, nil}}}, Verify: true}},
-		request{Linking: []string{"a.example"}}, reply{Linking: [][]index.Linker{{{Source: 3, Out: 2, Rank: 1}, {Source: 4}}}},
+		request{Linking: []string{"a.example"}},
+		reply{Linking: [][]index.Linker{{{Source: 3, Out: 2, Rank: 1}, {Source: 4}}}},
 		request{Shown: []int{0, 3}}, reply{Pages: 5, With: []uint64{1}},
 		reply{Hits: []hit{{Score: 1, URL: "http://a.example/"}}, Total: 1},
 		reply{Snippets: []snippet{{Text: "abc", Marks: []int{0, 1}}}},

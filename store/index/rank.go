@@ -323,14 +323,14 @@ func number(linking []Linker) float64 {
 	return n
 }
 
-// The number of sources that link to a host influences the scores of its pages, and what their ranks
-// give to it: each by its logarithm, up to many.
+// The number of sources that link to a host influences the scores of its pages, and what their
+// ranks give to it: each by its logarithm, up to many.
 const (
 	numberWeight = .125
 	rankWeight   = .125
 	many         = 10_000
-	// rankSteps is the number of steps in which what sources give doubles. Peers whose ranks have
-	// not yet converged exactly give the same factors so.
+	// rankSteps is the number of steps in which what sources give doubles. Peers of which the
+	// ranks have not yet converged exactly give the same factors so.
 	rankSteps = 4
 )
 

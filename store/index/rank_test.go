@@ -233,7 +233,8 @@ func TestRanksConverge(t *testing.T) {
 		}
 	})
 	if s, o := spearman(before, central), overlap(before, central, 100); s < .95 || o < .7 {
-		t.Errorf("Spearman's correlation with PageRank is %v, %v of the first 100 are the same", s, o)
+		t.Errorf("Spearman's correlation with PageRank is %v, %v of the first 100 are the same",
+			s, o)
 	}
 }
 
