@@ -505,7 +505,7 @@ func (r *rig) places(u store.URL) (all []string) {
 	return all
 }
 
-// A URL whose port is not one for HTTP is refused at once. Its host answers as before.
+// A URL with a port that is not for HTTP is refused at once. Its host answers as before.
 func TestForbiddenPort(t *testing.T) {
 	for name, tc := range map[string]struct{ change func(*crawl.Config) }{
 		"one shot": {oneShot},
