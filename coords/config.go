@@ -47,13 +47,14 @@ const (
 	// whatever it claims. While a space unfolds honest errors are large, so that with a lower floor
 	// liars that claim small ones outweigh twice as many honest peers.
 	remoteErrorFloor = 0.5
-	// heightMin is the least height, and the initial one, in milliseconds.
+	// heightMin is the least height, and the initial one, in milliseconds. A shorter move is not
+	// worth another pass.
 	heightMin = 0.1
 	// rttMax is the longest round trip that is accepted.
 	rttMax = 20 * time.Second
 	// rttFloor is the least round trip, in milliseconds, with which relative errors are computed,
 	// so that peers on one local network do not have large errors because of microseconds.
-	rttFloor = 1
+	rttFloor = 1.0
 	// window is the number of latest round trips per neighbour of which the median is used ([2]
 	// moving-percentile filter).
 	window = 5

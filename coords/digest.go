@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// defaultKB is the page size assumed before a page was seen.
-	defaultKB = 16.0
+	// DefaultKB is the size of a page, in kB, before one was seen.
+	DefaultKB = 16.0
 	// bodyPrior is the weight of the common transfer rate, in typical pages, when the rate
 	// of one peer is estimated.
 	bodyPrior = 0.25
@@ -60,7 +60,7 @@ type Digest struct {
 // order only determines which coordinate of a peer is its last. Without samples the
 // Digest has no peers.
 func DigestOf(samples []Sample) Digest {
-	d := Digest{MeanKB: defaultKB}
+	d := Digest{MeanKB: DefaultKB}
 	groups := make(map[string][]Sample)
 	bytes, pages := 0.0, 0
 	for _, s := range samples {

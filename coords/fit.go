@@ -74,9 +74,6 @@ type anchor struct {
 func byRTT(a, b anchor) int { return cmp.Compare(a.rtt, b.rtt) }
 
 const (
-	// logFloor, in ms, is added to times before their logarithm is taken. Below it relative
-	// differences do not matter.
-	logFloor = 1.0
 	// studentDegrees is nu of the Student-t loss. Its heavy tails keep a single wrong anchor
 	// from moving the server far.
 	studentDegrees = 4.0
@@ -99,7 +96,7 @@ func newPlacement(anchors []anchor, heights float64) placement {
 	// The width is the second least round trip, so that a single liar that claims to be next
 	// to the server cannot fix its position.
 	second := sorted[min(1, len(sorted)-1)]
-	return placement{anchors: anchors, centre: sorted[0].at.Vec, width: second.rtt + logFloor,
+	return placement{anchors: anchors, centre: sorted[0].at.Vec, width: second.rtt + rttFloor,
 		heightWidth: heights}
 }
 
@@ -111,7 +108,7 @@ func (p placement) startPoints() [][]float64 {
 	total := 0.0
 	var out [][]float64
 	for i, a := range slices.SortedStableFunc(slices.Values(p.anchors), byRTT) {
-		w := 1 / ((a.rtt + logFloor) * (a.rtt + logFloor))
+		w := 1 / ((a.rtt + rttFloor) * (a.rtt + rttFloor))
 		total += w
 		for j, x := range a.at.Vec {
 			centre[j] += w * x
@@ -150,7 +147,7 @@ func (p placement) residual(a anchor, x, row []float64) float64 {
 		flat += d * d
 	}
 	flat = math.Sqrt(flat)
-	predicted := flat + a.at.Height + x[dims] + logFloor
+	predicted := flat + a.at.Height + x[dims] + rttFloor
 	scale := 1 / (predicted * a.sigma)
 	if row != nil {
 		for i := range dims {
@@ -158,7 +155,7 @@ func (p placement) residual(a anchor, x, row []float64) float64 {
 		}
 		row[dims] = scale
 	}
-	return math.Log(predicted/(a.rtt+logFloor)) / a.sigma
+	return math.Log(predicted/(a.rtt+rttFloor)) / a.sigma
 }
 
 // loss is the negative log posterior up to constants.

@@ -76,7 +76,7 @@ func (r *subnetMemory) add(x float64, limit int) {
 const FailedTime = 20 * time.Second
 
 // LogTime returns the logarithm of d in milliseconds, the scale on which traits add up.
-func LogTime(d time.Duration) float64 { return math.Log(millis(max(d, 0)) + logFloor) }
+func LogTime(d time.Duration) float64 { return math.Log(millis(max(d, 0)) + rttFloor) }
 
 // ObserveServer records what the owner of a subnet publishes of its servers. Malformed
 // traits, and subnets from which the peer did not download, are ignored.

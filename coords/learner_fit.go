@@ -86,7 +86,7 @@ type population struct {
 func defaultPopulation() population {
 	o := population{mean: priorPeer}
 	for i := range o.spread {
-		o.spread[i] = loadingPrior
+		o.spread[i] = noisePrior
 	}
 	return o
 }

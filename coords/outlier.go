@@ -9,12 +9,10 @@ const (
 	// outlierWarmUp is the number of neighbours from which on outliers are cut: among fewer,
 	// a few liars can be the majority.
 	outlierWarmUp = 8
-	// outlierShare and outlierMS are lower bounds of the median absolute deviation, relative
-	// to the round trip and in ms. Without them small fluctuations would be outliers in a
-	// network without noise.
-	outlierShare, outlierMS = 0.1, 5.0
 	// shortTrip is the round trip, in ms, below which shorter ones do not weigh more,
-	// because they measure jitter.
+	// because they measure jitter. It and placeError, relative to the round trip, are lower bounds
+	// of the median absolute deviation: without them small fluctuations would be outliers in a
+	// network without noise.
 	shortTrip = 5.0
 	// tolerance is the relative residual at which a spring has half its strength, unless the
 	// median residual or the peer's own error is larger: before a peer knows where it is, a large
@@ -43,8 +41,8 @@ func (e *Estimator) weigh() {
 		e.absolute = append(e.absolute, off)
 		e.relative = append(e.relative, off/(n.rtt+shortTrip))
 	}
-	e.usualShare = e.usual(e.relative, outlierShare)
-	e.usualMS = e.usual(e.absolute, outlierMS)
+	e.usualShare = e.usual(e.relative, placeError)
+	e.usualMS = e.usual(e.absolute, shortTrip)
 	mostShare, mostMS := math.Inf(1), math.Inf(1)
 	slack := max(tolerance, e.at.Error)
 	if len(e.order) >= outlierWarmUp {

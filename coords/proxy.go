@@ -69,8 +69,8 @@ const (
 	fitMinPeers = 3
 	// fitNoise is the relative uncertainty of a single round trip.
 	fitNoise = 0.05
-	// fitErrorFloor is the least error of a peer's coordinate that is believed.
-	fitErrorFloor = 0.1
+	// placeError is the least relative error of a peer's coordinate that is believed.
+	placeError = 0.1
 	// fitHeightScale is the typical height of servers in ms, the width of the prior.
 	fitHeightScale = 10
 	// fitLeaveOutMax bounds the number of refits for Proxy.Error.
@@ -106,7 +106,7 @@ func (d Digest) LocateBy(use func(peer string) bool) (Proxy, error) {
 		if m.OK == 0 || !use(m.Peer) {
 			continue
 		}
-		sigma := math.Hypot(fitNoise, clamp(m.At.Error, fitErrorFloor, 1))
+		sigma := math.Hypot(fitNoise, clamp(m.At.Error, placeError, 1))
 		if !m.Direct {
 			sigma = math.Hypot(sigma, 0.5)
 		}
@@ -145,7 +145,7 @@ func (d Digest) proxyAt(x []float64) Proxy {
 func (p Proxy) misfit(anchors []anchor) float64 {
 	var errs []float64
 	for _, a := range anchors {
-		errs = append(errs, math.Abs(p.At.Distance(a.at)-a.rtt)/(a.rtt+logFloor))
+		errs = append(errs, math.Abs(p.At.Distance(a.at)-a.rtt)/(a.rtt+rttFloor))
 	}
 	return clamp(lowerMedian(errs), 0.01, 1)
 }
@@ -161,7 +161,7 @@ func (d Digest) leftOut(anchors []anchor, times []float64, full []float64) float
 		start := append(slices.Clone(fit.centre), 1)
 		p := d.proxyAt(fit.solve([][]float64{full, start}))
 		predicted := p.Delay + p.Scale*p.At.Distance(anchors[i].at) + p.PerKB*d.MeanKB
-		errs = append(errs, math.Abs(predicted-times[i])/(times[i]+logFloor))
+		errs = append(errs, math.Abs(predicted-times[i])/(times[i]+rttFloor))
 	}
 	slices.Sort(errs)
 	return clamp(errs[len(errs)/2], 0.01, 1)

@@ -35,7 +35,7 @@ func (a *Announcer) Consider(c Coordinate) bool {
 func (a *Announcer) differs(c Coordinate) bool {
 	height := math.Abs(c.Height - a.last.Height)
 	// No receiver believes smaller errors.
-	was, is := max(a.last.Error, fitErrorFloor), max(c.Error, fitErrorFloor)
+	was, is := max(a.last.Error, placeError), max(c.Error, placeError)
 	return c.spread(a.last) > announceMove ||
 		height > max(announceMove, announceRelative*a.last.Height) ||
 		math.Abs(is-was) > announceRelative*was

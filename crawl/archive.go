@@ -45,7 +45,7 @@ func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 	x := warc.Exchange{
 		URL: string(got.page.URL), Addr: res.Remote.Addr(), Time: res.Started,
 		Request: res.RequestHead, Response: res.ResponseHead, Body: res.Raw,
-		Metadata: metadata(got, res.TLS), Truncated: res.RawCut,
+		Metadata: append(metadata(got, res.TLS), got.fields...), Truncated: res.RawCut,
 	}
 	if res.Proto != "" {
 		x.Protocols = append(x.Protocols, res.Proto)

@@ -103,6 +103,9 @@ func TestReportsOfHonestPeer(t *testing.T) {
 			t.Errorf("%s was requested %d times", p, n)
 		}
 	}
+	if n := o.checked.Load(); n != 1 {
+		t.Errorf("%d pages were said to be checks, want 1", n)
+	}
 	if r, _ := o.c.Reports("other"); twice != 1 || asked.Load() != 21 || r.Trust != crawl.Trusted ||
 		r.Unchecked != 20 {
 		t.Errorf("%d pages twice, asked %d times, %+v; want one page, 21 times, trusted", twice,

@@ -61,6 +61,7 @@ func missing(rep store.FetchReport) bool {
 // reportFetched passes a page on that was stored, unless err tells that it was not.
 func (c *Crawler) reportFetched(got fetched, err error) {
 	if err == nil && got.page.Outcome.Answered() {
+		got.page.Check = c.checks.claimed(got.page.URL)
 		c.cfg.Delegate.Fetched(got.page)
 	}
 }

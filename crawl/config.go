@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"peerd/crawl/crawllet/page"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
 	"peerd/crawl/pace"
@@ -125,6 +126,9 @@ type Config struct {
 	File func(store.URL) (SiteFile, error)
 	// Crawllet fetches pages of sites that run crawllets. Nil: all pages are requested.
 	Crawllet *Crawllet
+	// Plugins returns what the plug-ins find in a page, which it must not retain. Nil: there are
+	// none. Pages that are fetched for other peers are left out.
+	Plugins func(page.Page) []PluginResult
 	// Gap must equal Frontier's Gap. It is also the wait between the redirects of a
 	// robots.txt.
 	Gap time.Duration

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"peerd/crawl/quota"
 	"peerd/internal/backoff"
 	"peerd/internal/lru"
+	"peerd/internal/order"
 	"peerd/store"
 	"peerd/store/warc"
 )
@@ -444,17 +444,34 @@ func (r *crawlletRun) commit(
 	return true, nil
 }
 
+// urlList is one of the two lists of URLs of a run: at most maxCrawlletInput bytes, and so many
+// URLs.
+type urlList struct {
+	urls []string
+	size int // bytes
+	most int // URLs
+}
+
+// add adds a URL, if there is space. It reports whether there may be more.
+func (l *urlList) add(u store.URL) bool {
+	if len(l.urls) == l.most || l.size+len(u)+1 > maxCrawlletInput {
+		return false
+	}
+	l.urls = append(l.urls, string(u))
+	l.size += len(u) + 1
+	return true
+}
+
 // seeds returns the queued URLs in the order of the queue.
-func (r *crawlletRun) seeds() (urls []string) {
+func (r *crawlletRun) seeds() []string {
 	inOrder := func(a, b store.Entry) int { return bytes.Compare(a.Key, b.Key) }
-	size := 0
-	for _, e := range slices.SortedFunc(maps.Values(r.queued), inOrder) {
-		if size += len(e.URL) + 1; size > maxCrawlletInput {
+	list := urlList{most: maxSeedURLs}
+	for _, e := range order.SortedFunc(maps.Values(r.queued), inOrder) {
+		if !list.add(e.URL) {
 			break
 		}
-		urls = append(urls, string(e.URL))
 	}
-	return urls
+	return list.urls
 }
 
 // readQueue reads the entries of the queue that a crawllet can deliver.
@@ -507,16 +524,15 @@ func (r *crawlletRun) entry(u store.URL) (e store.Entry, ok bool, err error) {
 }
 
 // known returns URLs of the site that this peer has fetched.
-func (r *crawlletRun) known() (urls []string, err error) {
-	size := 0
-	err = r.c.cfg.DB.View(func(tx *store.Tx) error {
+func (r *crawlletRun) known() ([]string, error) {
+	list := urlList{most: maxKnownURLs}
+	err := r.c.cfg.DB.View(func(tx *store.Tx) error {
 		return tx.PageURLs(r.job.Host, func(u store.URL) (bool, error) {
-			if _, waits := r.queued[u]; !waits && r.isFile(u) {
-				urls = append(urls, string(u))
-				size += len(u) + 1
+			if _, waits := r.queued[u]; waits || !r.isFile(u) {
+				return true, nil
 			}
-			return len(urls) < maxKnownURLs && size < maxCrawlletInput, nil
+			return list.add(u), nil
 		})
 	})
-	return urls, err
+	return list.urls, err
 }

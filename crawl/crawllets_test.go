@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
@@ -436,5 +437,83 @@ func TestCrawlletHandover(t *testing.T) {
 					queued, pages, arrive)
 			}
 		})
+	}
+}
+
+// TestCrawlletBytes verifies that a run ends when the site has sent as many bytes as it may.
+func TestCrawlletBytes(t *testing.T) {
+	const n, size = 70, 1 << 20
+	m := newManual(t, 41, 1, n, true)
+	var sent atomic.Int64
+	body := make([]byte, size)
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range body {
+		body[i] = byte(random.Uint32())
+	}
+	m.runsCrawllets(t, "a.test", func(q crawlletRequest) crawllet.Reason {
+		for i := range 4 * crawl.CrawlletBytes / size {
+			body[0] = byte(i) // others than before
+			u := m.url("a.test", fmt.Sprintf("/q%d", i))
+			if q.send(pageRecord(string(u), string(body))) != nil {
+				break
+			}
+			sent.Add(1)
+		}
+		return crawllet.CutOff
+	})
+	r := newRig(t, "", 0, withCrawllets(t))
+	r.c.TrustCrawllets("a.test")
+	r.own("a.test", m.site)
+	r.seed(m.url("a.test", "/p0"))
+	r.crawl()
+	// What the connection holds was sent in vain.
+	if got := sent.Load(); got < crawl.CrawlletBytes/size || got > 2*crawl.CrawlletBytes/size {
+		t.Errorf("the site could send %d pages of %d bytes, want %d and some that were on the way",
+			got, size, crawl.CrawlletBytes/size)
+	}
+	m.wantAll(t, r)
+}
+
+// TestCrawlletsAtOnce verifies that a peer has two sites run crawllets at a time, and requests the
+// pages of a third one meanwhile.
+func TestCrawlletsAtOnce(t *testing.T) {
+	const n, sites = 100, crawl.MaxCrawllets + 1
+	release := make(chan struct{})
+	var running, most atomic.Int64
+	r := newRig(t, "", 0, func(c *crawl.Config) {
+		withCrawllets(t)(c)
+		c.Workers = 8
+	})
+	var all []*manual
+	for i := range sites {
+		host := fmt.Sprintf("%c.test", 'a'+i)
+		m := newManual(t, 42, byte(i+1), n, true)
+		all = append(all, m)
+		m.runsCrawllets(t, host, func(q crawlletRequest) crawllet.Reason {
+			now := running.Add(1)
+			defer running.Add(-1)
+			for old := most.Load(); now > old && !most.CompareAndSwap(old, now); old = most.Load() {
+			}
+			select {
+			case <-release:
+			case <-q.ctx.Done():
+			}
+			return ""
+		})
+		r.c.TrustCrawllets(host)
+		r.own(host, m.site)
+	}
+	for i, m := range all {
+		r.seed(m.url(fmt.Sprintf("%c.test", 'a'+i), "/p0"))
+	}
+	stop := r.start()
+	r.until("two crawllets run, and all pages of the third site are stored", func() bool {
+		return running.Load() == crawl.MaxCrawllets && r.db.Counters().Pages >= n
+	})
+	close(release)
+	r.until("all pages are stored", func() bool { return r.db.Counters().Pages == sites*n })
+	stop()
+	if got := most.Load(); got != crawl.MaxCrawllets {
+		t.Errorf("%d crawllets ran at the same time, want %d", got, crawl.MaxCrawllets)
 	}
 }

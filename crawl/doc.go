@@ -36,5 +36,6 @@
 //	                admit.go: Gate: traps; visit.go: what it learns from a page
 //	check.go        checks of what other peers report; compare.go: comparisons; sites.go:
 //	                pages that peers or (crawllets.go) crawllets report from files of sites
+//	plugins.go      links and fields of plug-ins
 //	remotefetch.go  fetching for other peers; connect.go: connections only; reserve.go: politeness
 package crawl

@@ -58,6 +58,10 @@ func ChecksAllowed(host string, n int, at ...time.Time) (allowed []int) {
 // CrawlletPages is the maximum number of pages of a run of a crawllet.
 const CrawlletPages = crawlletPages
 
+// CrawlletBytes is the maximum number of bytes of the pages of a run, and MaxCrawllets the number
+// of runs at the same time.
+const CrawlletBytes, MaxCrawllets = crawlletBytes, maxCrawllets
+
 // TrustCrawllets has the crawllets of a host be trusted, and none of their pages compared.
 func (c *Crawler) TrustCrawllets(host string) {
 	c.sites.mu.Lock()

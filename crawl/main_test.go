@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,6 +161,7 @@ type rig struct {
 	remote  func(context.Context, string, store.FetchRequest) (store.FetchReport, error)
 	connect func(context.Context, string, store.FetchRequest) (store.FetchReport, error)
 
+	checked      atomic.Int64 // pages that were fetched to compare them with reports
 	sent         func(store.URL) bool
 	unresponsive func(host string)
 
@@ -233,7 +235,11 @@ func (r *rig) resolves(host string, addrs ...netip.Addr) {
 	r.addrs[host] = addrs
 }
 
-func (r *rig) Fetched(store.Page) {}
+func (r *rig) Fetched(p store.Page) {
+	if p.Check {
+		r.checked.Add(1)
+	}
+}
 
 func (r *rig) CheckSpace() error { return nil }
 

@@ -504,3 +504,28 @@ func (r *rig) places(u store.URL) (all []string) {
 	}))
 	return all
 }
+
+// A URL with a port that is not for HTTP is refused at once. Its host answers as before.
+func TestForbiddenPort(t *testing.T) {
+	for name, tc := range map[string]struct{ change func(*crawl.Config) }{
+		"one shot": {oneShot},
+		"long run": {longRun},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, &memoryWeb{}, func(t *testing.T, r *rig) {
+				r.seedPages(1)
+				r.seed("http://a.test:25/mail")
+				if d := r.wait(time.Hour); d > 30*time.Second {
+					t.Errorf("ended after %v, want at most 30 s", d)
+				}
+				got := r.givenUp()
+				if g := got["http://a.test:25/mail"]; g.Outcome != store.OutcomeRefused {
+					t.Errorf("given up: %+v, want the URL with the port, refused", got)
+				}
+				if h := r.host("a.test").Health; h.State != store.HostAnswering {
+					t.Errorf("host is %+v, want answering", h)
+				}
+			}, tc.change)
+		})
+	}
+}

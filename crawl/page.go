@@ -72,7 +72,8 @@ type fetched struct {
 	cause     error           // why there is no complete answer
 	// redirected is the address of the host that answered instead; nothing was requested.
 	redirected netip.Addr
-	err        error // the answer could not be archived
+	fields     []warc.Field // of plug-ins, for the archive
+	err        error        // the answer could not be archived
 }
 
 // replacesRecord reports whether an answer replaces the stored record of its URL. It does
@@ -136,6 +137,10 @@ func (c *Crawler) redirectJob(job frontier.Job, addr netip.Addr) error {
 // read evaluates an answer and archives it. It does not retain res.
 func (c *Crawler) read(r store.FetchRequest, res *fetch.Result, remote bool) fetched {
 	got := c.evaluate(r, res, remote)
+	own := len(got.links)
+	if !remote {
+		got.links = append(got.links, c.plugIn(&got, res)...)
+	}
 	got.err = c.archive(&got, res)
 	if remote && errors.Is(got.err, warc.ErrNoSpace) {
 		c.log.Warn("failed to archive answer for another peer: archive is full",
@@ -151,7 +156,7 @@ func (c *Crawler) read(r store.FetchRequest, res *fetch.Result, remote bool) fet
 	content := &got.report.Content
 	got.page.Digest, got.page.Flags = content.Digest, content.Flags
 	got.page.Fingerprint = content.Fingerprint
-	got.page.Links = urlsOf(got.links)
+	got.page.Links = urlsOf(got.links[:min(own, len(got.links))])
 	return got
 }
 

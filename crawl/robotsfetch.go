@@ -199,8 +199,9 @@ func (f *robotsFetcher) send(
 	if t := res.Timing; u.Origin() == f.job.Entry.URL.Origin() && addr == f.job.Addr && !t.Reused {
 		f.opened = &t
 	}
-	if res.Outcome == store.OutcomeRefused && addr != f.job.Addr {
-		return absent, other, nil // the address may not be dialled, so no file
+	if res.Outcome == store.OutcomeRefused &&
+		(addr != f.job.Addr || errors.Is(res.Err, fetch.ErrForbiddenPort)) {
+		return absent, other, nil // the address or port may not be dialled, so no file
 	}
 	if !res.Outcome.Answered() {
 		if res.Err == nil {

@@ -1,10 +1,12 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"sync"
@@ -12,8 +14,11 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/lru"
+	local "peerd/node/search"
 	"peerd/overlay/feed"
 	"peerd/store"
+	"peerd/store/index"
 	"peerd/store/warc"
 )
 
@@ -25,7 +30,7 @@ const collectLook, collectRetry = time.Second, time.Second
 func (n *Node) openFeed() error {
 	n.feed = &feed.Server{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Feed(), Archive: n.archive,
-		Upload: int64(n.opts.Config.Collect.Upload), Logger: n.log,
+		Upload: int64(n.opts.Config.Collect.Upload), Read: readExchange, Logger: n.log,
 	}
 	return nil
 }
@@ -35,7 +40,7 @@ func (n *Node) runCollector(ctx context.Context) error {
 	if !n.opts.Config.Collect.Enabled || n.archive == nil {
 		return nil
 	}
-	sink := &collected{n: n}
+	sink := newCollected(n)
 	if err := sink.load(ctx); err != nil {
 		return fmt.Errorf("collect: %w", err)
 	}
@@ -46,12 +51,28 @@ func (n *Node) runCollector(ctx context.Context) error {
 func (n *Node) collect(ctx context.Context, sink *collected) error {
 	c := &feed.Collector{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Feed(), Sink: sink,
-		Hosts: n.opts.Config.Collect.Hosts, Logger: n.log,
+		Hosts: n.opts.Config.Collect.Hosts, Topics: n.opts.Config.Collect.Topics,
+		Read: readExchange, Logger: n.log,
 		Look: n.opts.scaled(collectLook), Retry: n.opts.scaled(collectRetry),
 		Peers: n.peers.Directory(),
 	}
 	return c.Run(ctx)
 }
+
+// readExchange reads the page of an exchange, for topics.
+func readExchange(x *warc.Exchange) (index.Document, bool) {
+	u := store.URL(x.URL)
+	whole := io.MultiReader(bytes.NewReader(x.Response), bytes.NewReader(x.Body))
+	p, err := local.ReadPage(whole, u, robotsAgent)
+	if err != nil || p.Type == "" {
+		return index.Document{}, false
+	}
+	return index.Document{URL: u, Title: p.Title, Headings: p.Headings, Text: p.PlainText(),
+		Type: p.Type, FetchedAt: x.Time}, true
+}
+
+// maxCollectedVersions is the number of pages of which the place of the last version is remembered.
+const maxCollectedVersions = 1 << 16
 
 // metaCollected names the place of the last exchange in the archive that was collected and of
 // which the position at its sender is stored.
@@ -72,6 +93,13 @@ type collected struct {
 	mu sync.Mutex // held during Save, so that the uncertain part of the archive is short
 	// uncertain has the exchanges that are archived, of which the position may not be stored.
 	uncertain map[string]map[capture]bool
+	// last are the places of the last versions of pages, by peer and URL, to which differences are
+	// sent.
+	last *lru.Simple[string, warc.Location]
+}
+
+func newCollected(n *Node) *collected {
+	return &collected{n: n, last: lru.NewSimple[string, warc.Location](maxCollectedVersions, nil)}
 }
 
 // capture identifies an exchange of one peer.
@@ -174,6 +202,21 @@ func (c *collected) Save(p peer.ID, at map[string]int64, all []warc.Exchange) er
 	return err
 }
 
+// Version implements feed.Sink.
+func (c *collected) Version(p peer.ID, url string, at time.Time) ([]byte, bool) {
+	c.mu.Lock()
+	loc, ok := c.last.Get(p.String() + " " + url)
+	c.mu.Unlock()
+	if !ok {
+		return nil, false
+	}
+	x, err := c.n.archive.ReadAt(loc)
+	if err != nil || x.URL != url || x.Time.UnixMicro() != at.UnixMicro() {
+		return nil, false
+	}
+	return x.Body, true
+}
+
 // archive archives exchanges, but those that are archived already or that no correct peer of this
 // network sends. It returns the place of the last one, and their number.
 func (c *collected) archive(p peer.ID, all []warc.Exchange) (last place, added int, err error) {
@@ -194,6 +237,9 @@ func (c *collected) archive(p peer.ID, all []warc.Exchange) (last place, added i
 			continue
 		}
 		c.remember(&x)
+		if x.Revisit == nil {
+			c.last.Add(x.From+" "+x.URL, loc)
+		}
 		last, added = place{loc.File, loc.Offset}, added+1
 	}
 	return last, added, nil

@@ -32,7 +32,7 @@ func TestCollectAgain(t *testing.T) {
 		return all
 	}
 	restart := func() *collected {
-		c := &collected{n: n}
+		c := newCollected(n)
 		if err := c.load(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -51,6 +51,15 @@ func TestCollectAgain(t *testing.T) {
 	}
 	if err := c.Save(from, map[string]int64{"f": 9}, packet(4, 8)); err != nil {
 		t.Fatal(err)
+	}
+	for at, want := range map[int64]bool{7000: true, 8000: false} {
+		body, ok := c.Version(from, "http://a.example/7", time.Unix(1e9, at))
+		if ok != want || want && string(body) != "x" {
+			t.Errorf("version of 7 at %d ns: %q, %v, want %v", at, body, ok, want)
+		}
+	}
+	if _, ok := c.Version(from, "http://a.example/1", time.Unix(1e9, 1000)); ok {
+		t.Error("a version from before the start is known")
 	}
 	bad := packet(9, 9)
 	bad[0].URL = "http://a.example/../x"

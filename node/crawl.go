@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"peerd/crawl"
@@ -198,20 +199,55 @@ func (n *Node) end(ctx context.Context, err error) End {
 	}
 }
 
+// Progress of a one-shot crawl is written when it changes, but not more often than
+// progressInterval, and after progressRepeat in any case.
+const (
+	progressInterval = 2 * time.Second
+	progressRepeat   = 30 * time.Second
+)
+
 // watch returns when nothing is left, or ctx ends.
 func (n *Node) watch(ctx context.Context, progress io.Writer) {
-	reported := time.Now()
+	last, reported := "", time.Now()
 	for backoff.Sleep(ctx, 50*time.Millisecond) == nil && !n.Idle() {
-		if progress != nil && time.Since(reported) > 2*time.Second {
-			reported = time.Now()
-			c, f, out := n.db.Counters(), n.frontier.Stats(), n.outbox.Stats()
-			fmt.Fprintf(progress, "%s, %d queued, %s\n", count(c.Pages, "page"),
-				f.Pending+out.Outbox+out.Unclaimed, count(int64(f.Hosts), "host"))
-			for _, why := range n.blocked(reported, false) {
-				fmt.Fprintf(progress, "blocked: %s\n", why)
-			}
+		now := time.Now()
+		if progress == nil || now.Sub(reported) < progressInterval {
+			continue
+		}
+		if text := n.progress(now); text != last || now.Sub(reported) >= progressRepeat {
+			last, reported = text, now
+			fmt.Fprint(progress, text)
 		}
 	}
+}
+
+// progress describes a one-shot crawl under way: what is done, and what it waits for.
+func (n *Node) progress(now time.Time) string {
+	c, f, out := n.db.Counters(), n.frontier.Stats(), n.outbox.Stats()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %d queued, %s\n", count(c.Pages, "page"),
+		f.Pending+out.Outbox+out.Unclaimed, count(int64(f.Hosts), "host"))
+	for _, why := range n.blocked(now, false) {
+		fmt.Fprintf(&b, "blocked: %s\n", why)
+	}
+	const most = 3
+	hosts := 0
+	_ = n.db.View(func(tx *store.Tx) error { // without hosts if the store is closed
+		return tx.Hosts(func(h store.Host) error {
+			if h.Queued == 0 || h.Health.Error == "" || h.Health.State == store.HostGivenUp {
+				return nil
+			}
+			if hosts++; hosts <= most {
+				fmt.Fprintf(&b, "waiting for %s until %s: %s\n", h.Name,
+					h.Health.NextTry.Local().Format(time.TimeOnly), h.Health.Error)
+			}
+			return nil
+		})
+	})
+	if hosts > most {
+		fmt.Fprintf(&b, "waiting for %s\n", count(int64(hosts-most), "more host"))
+	}
+	return b.String()
 }
 
 // Idle reports whether this peer has no work left: no URL is queued, in flight, in the

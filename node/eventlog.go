@@ -152,6 +152,7 @@ func (n *Node) addPage(p store.Page) {
 		n.events.Add(&events.Page{
 			URL: string(p.URL), Status: p.Status, Outcome: p.Outcome.String(), Bytes: p.Bytes,
 			Links: len(p.Links), Took: millis(p.Timing.Total()), Served: p.Estimation,
+			Check: p.Check,
 		})
 	}
 }

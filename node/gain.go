@@ -3,8 +3,8 @@ package node
 import (
 	"cmp"
 	"net/netip"
-	"slices"
 
+	"peerd/internal/order"
 	"peerd/node/admin"
 )
 
@@ -29,7 +29,7 @@ func (n *Node) Gain() (g admin.Gain) {
 			all = append(all, measured{s.Prefix, f})
 		}
 	}
-	slices.SortFunc(all, func(a, b measured) int { return cmp.Compare(b.n, a.n) })
+	order.SortFunc(all, func(a, b measured) int { return cmp.Compare(b.n, a.n) })
 	for _, m := range all[:min(len(all), maxGainSubnets)] {
 		if l := n.locate(m.p); l.proxy != nil {
 			addGain(&g, m.fit, n.fastest(*l.proxy, l.owner))

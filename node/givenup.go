@@ -11,6 +11,7 @@ import (
 
 	"peerd/crawl"
 	"peerd/crawl/canon"
+	"peerd/internal/order"
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/store"
@@ -218,7 +219,7 @@ func groupGivenUp(ctx context.Context, db *store.DB) ([]GivenUpGroup, error) {
 	for _, g := range groups {
 		sorted = append(sorted, *g)
 	}
-	slices.SortFunc(sorted, func(a, b GivenUpGroup) int {
+	order.SortFunc(sorted, func(a, b GivenUpGroup) int {
 		return cmp.Or(cmp.Compare(b.URLs, a.URLs), strings.Compare(a.Outcome, b.Outcome))
 	})
 	return sorted, err

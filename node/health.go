@@ -61,7 +61,7 @@ func (f facts) health() admin.Health {
 			"check the network of this machine; the peer continues by itself", f.offline)
 	case len(f.blocked) > 0:
 		return h(admin.HealthHeldBack, "%s",
-			"the setting in parentheses is in config.toml; the peer continues when it permits",
+			"settings in parentheses are in config.toml; the peer continues by itself when it can",
 			strings.Join(f.blocked, "; "))
 	case f.members == 0 && !f.alone && f.bootstrap && f.up < joinPatience:
 		return h(admin.HealthJoining, "no peer has answered yet", "")
@@ -105,10 +105,11 @@ func (f facts) unreachable() string {
 
 // health returns how this peer is. s holds the rest of the status.
 func (n *Node) health(s admin.Status) admin.Health {
+	now := time.Now()
 	f := facts{
-		up: time.Since(n.started), blocked: s.Blocked, bootstrap: len(s.Bootstrap) > 0,
+		up: now.Sub(n.started), blocked: n.blocked(now, false), bootstrap: len(s.Bootstrap) > 0,
 		alone: n.opts.Alone, fetched: s.PagesFetched, revisits: n.opts.Profile.Revisit.Enabled,
-		paused:  n.pause.describe(time.Now()),
+		paused:  n.pause.describe(now),
 		volume:  n.volumeState(),
 		waiting: s.Frontier.Pending + s.Frontier.InFlight + s.Frontier.Unclaimed + s.OutboxURLs,
 		givenUp: s.Failed + s.RobotsDenied,

@@ -81,6 +81,9 @@ func TestSavedPeers(t *testing.T) {
 		t.Errorf("savedPeers() = %d peers, the first %v, want %d, the first %v",
 			len(got), got[0].ID, len(want), want[0].ID)
 	}
+	if n := testing.AllocsPerRun(10, func() { save(again, few) }); n > 10 {
+		t.Errorf("saving the same peers again took %.0f allocations, want at most 10", n)
+	}
 	moved := peer.AddrInfo{ID: few[0].ID,
 		Addrs: []ma.Multiaddr{ma.StringCast("/ip4/192.0.2.1/tcp/9")}}
 	save(again, []peer.AddrInfo{moved})

@@ -92,6 +92,7 @@ func seedMessages(t *testing.T, n overlay.Names, id protocol.ID) (bodies [][]byt
 			fields{1: []string{"a.example"}, 2: map[string]int64{"a.warc.gz": 7}},
 			fields{1: true},
 		},
+		n.Plugin(): {fields{1: []string{"12D3KooWabc"}}, fields{2: sealed}},
 		n.Mirror(): {
 			fields{1: sealed, 2: 100},
 			fields{1: "a.warc.gz", 2: 7, 3: sealed, 4: true, 6: 5},

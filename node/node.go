@@ -105,6 +105,7 @@ type Node struct {
 	copies        *local.Copies  // of the archives of others; nil: none
 	mirrors       *mirror.Sender // of this archive; nil: none
 	feed          *feed.Server
+	plugins       plugins
 	quota         *quota.Quota
 	traffic       *traffic.Limiter
 	localSites    []*localsite.Watcher
@@ -160,7 +161,8 @@ func New(o Options) (n *Node, err error) {
 		n.openRegistries, n.openWeb,
 		n.openNetwork, n.openFailover, n.openOwnership, n.openCrawler, n.openPeers, n.openOwnerMap,
 		n.openOptOutGossip,
-		n.openSearch, n.openMirrors, n.openTrace, n.openFeed, n.openLocalSites, n.openReplay,
+		n.openSearch, n.openMirrors, n.openTrace, n.openFeed, n.openPlugins,
+		n.openLocalSites, n.openReplay,
 		n.openAPI,
 		n.retryPlanned,
 	} {
@@ -177,6 +179,7 @@ func (n *Node) Run(ctx context.Context) error {
 	servers := []interface{ Close() }{
 		n.estimate.Serve(), n.outbox.Serve(), n.nearest.Serve(), n.hostTransfer.Serve(),
 		n.search.Serve(), n.trace.Serve(), n.feed.Serve(), n.keeper.Serve(),
+		n.plugins.service.Serve(),
 		n.receiver.Serve(n.monitoredHost(), n.net.Names.Handover(), n.log),
 		n.door.Serve(),
 	}
@@ -202,8 +205,9 @@ func (n *Node) Run(ctx context.Context) error {
 	runs := []func(context.Context) error{
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
-		n.runJournal, n.runEvents, n.runIndexer, n.runLocalSites, n.runReplay, n.runCollector,
-		n.runTraffic, n.optOuts.Run, n.runPage, n.runSpans, n.runMirrors, n.runCopies, n.keeper.Run,
+		n.runJournal, n.runEvents, n.runIndexer, n.runRanks, n.runLocalSites, n.runReplay,
+		n.runCollector, n.runTraffic, n.optOuts.Run, n.runPage, n.runSpans, n.runMirrors, n.runCopies,
+		n.keeper.Run, n.runPlugins,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)

@@ -466,6 +466,9 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		cc.File = n.siteFile
 	}
 	var err error
+	if len(n.opts.Config.Plugins.Publishers) > 0 {
+		cc.Plugins = n.plugins.process
+	}
 	if cc.Crawllet, err = n.crawllet(); err != nil {
 		return cc, err
 	}

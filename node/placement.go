@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"peerd/coords"
+	"peerd/internal/order"
 	"peerd/node/admin"
 	"peerd/store"
 )
@@ -54,7 +54,7 @@ func (n *Node) fastest(p coords.Proxy, owner string) []admin.Candidate {
 			PredictedMs: ms(p.Predict(c.At, typicalPage)), DistanceMs: p.At.Distance(c.At),
 		})
 	}
-	slices.SortFunc(all, func(a, b admin.Candidate) int {
+	order.SortFunc(all, func(a, b admin.Candidate) int {
 		return cmp.Or(cmp.Compare(a.PredictedMs, b.PredictedMs), strings.Compare(a.PeerID,
 			b.PeerID))
 	})

@@ -55,6 +55,11 @@ func Sandbox(home config.Home, c config.Config) error {
 			files = append(files, home.Path(name))
 		}
 	}
+	if len(c.Plugins.Publishers) > 0 { // they run in processes of this program
+		if self, err := os.Executable(); err == nil {
+			files = append(files, self)
+		}
+	}
 	var rules []landlock.Rule
 	for _, p := range write {
 		if info, err := os.Stat(p); err == nil && info.IsDir() {

@@ -15,8 +15,12 @@ import (
 	"peerd/store/index"
 )
 
-// searchTimeout bounds connecting to a peer and each step of a search.
-const searchTimeout = 5 * time.Second
+const (
+	// searchTimeout bounds connecting to a peer and each step of a search.
+	searchTimeout = 5 * time.Second
+	// rankEvery is the time between two meetings at which peers exchange ranks, while they change.
+	rankEvery = 3 * time.Second
+)
 
 // openSearch opens the index, if the settings say so, and the protocol, which every peer serves:
 // one without an index says so.
@@ -33,9 +37,14 @@ func (n *Node) openSearch() (err error) {
 	if n.index, err = index.Open(n.opts.Home.IndexDir()); err != nil {
 		return err
 	}
-	n.search.Local = &search.Local{Index: n.index,
+	n.search.Local = &search.Local{Index: n.index, Ranks: &index.Ranks{},
 		Text: local.Texter(&n.archive.Reader, robotsAgent)}
 	return nil
+}
+
+// runRanks exchanges ranks with other peers.
+func (n *Node) runRanks(ctx context.Context) error {
+	return n.search.RunRanks(ctx, n.opts.scaled(rankEvery))
 }
 
 // runIndexer adds what is archived to the index.
@@ -115,8 +124,12 @@ func SearchHome(
 	if err != nil {
 		return admin.SearchResult{}, err
 	}
-	r, err := (&search.Local{Index: x, Text: local.Texter(archive, robotsAgent)}).Search(ctx, query,
-		offset, limit)
+	ranks, err := x.Ranks()
+	if err != nil {
+		return admin.SearchResult{}, errors.Join(err, x.Close())
+	}
+	r, err := (&search.Local{Index: x, Ranks: ranks, Text: local.Texter(archive, robotsAgent)}).
+		Search(ctx, query, offset, limit)
 	return searchView(r, offset), errors.Join(badSearch(err), x.Close())
 }
 

@@ -16,6 +16,7 @@ import (
 	"peerd/crawl/canon"
 	"peerd/crawl/network"
 	"peerd/crawl/trap"
+	"peerd/internal/order"
 	"peerd/node/admin"
 	"peerd/overlay/owner"
 	"peerd/store"
@@ -253,7 +254,7 @@ func (n *Node) Peers() []admin.Peer {
 		n.addReports(&p)
 		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b admin.Peer) int { return strings.Compare(a.PeerID, b.PeerID) })
+	order.SortFunc(all, func(a, b admin.Peer) int { return strings.Compare(a.PeerID, b.PeerID) })
 	return all
 }
 
@@ -271,7 +272,7 @@ func (n *Node) addReports(p *admin.Peer) {
 		return
 	}
 	p.Trust = r.Trust.String()
-	slices.SortStableFunc(r.Checks, func(a, b crawl.CheckResult) int { return a.At.Compare(b.At) })
+	order.SortStableFunc(r.Checks, func(a, b crawl.CheckResult) int { return a.At.Compare(b.At) })
 	for _, x := range r.Checks {
 		p.Checks = append(p.Checks, admin.ReportCheck{At: x.At, URL: string(x.URL),
 			Agrees: x.Agrees, Said: x.Said, Found: x.Found})
@@ -297,7 +298,7 @@ func (n *Node) Subnets() []admin.Subnet {
 		row.Why = why[row.Subnet]
 		all = append(all, row)
 	}
-	slices.SortFunc(all, func(a, b admin.Subnet) int { return strings.Compare(a.Subnet, b.Subnet) })
+	order.SortFunc(all, func(a, b admin.Subnet) int { return strings.Compare(a.Subnet, b.Subnet) })
 	return all
 }
 
@@ -359,7 +360,7 @@ func (n *Node) Queue() []admin.Host {
 		}
 		all = append(all, row)
 	}
-	slices.SortFunc(all, func(a, b admin.Host) int { return strings.Compare(a.Host, b.Host) })
+	order.SortFunc(all, func(a, b admin.Host) int { return strings.Compare(a.Host, b.Host) })
 	return all
 }
 

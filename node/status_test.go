@@ -118,3 +118,22 @@ func TestBootstrapStatus(t *testing.T) {
 		return b.Connected && b.LastError == "" && b.NextAttempt == nil
 	})
 }
+
+// A peer that cannot reach the network that it is to join says so, also when URLs are waiting.
+func TestHealthWithoutBootstrap(t *testing.T) {
+	o := options(t)
+	o.Config.Bootstrap = []string{
+		"/ip4/127.0.0.1/tcp/1/p2p/12D3KooWRwrR3EbR9fkqGdpPWDXTC3gPLcixzQkN4Y6HYRCgPzPX",
+	}
+	o.Profile.Seeds = []string{"http://127.0.0.1:8099/"}
+	n := newNode(t, o)
+	defer running(t, n)()
+	var s admin.Status
+	until(t, time.Minute, "a URL waits for an owner", func() bool {
+		s = n.Status()
+		return s.Frontier.Unclaimed > 0 && len(s.Blocked) > 0
+	})
+	if s.Health.State != admin.HealthJoining && s.Health.State != admin.HealthAlone {
+		t.Errorf("health %+v, want joining or alone", s.Health)
+	}
+}

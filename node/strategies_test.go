@@ -7,10 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"peerd/coords"
+	"peerd/coords/assign"
+	"peerd/coords/assign/assigntest"
 	rir "peerd/coords/registry"
+	_ "peerd/internal/rapidtest"
 	"peerd/node/config"
 	"peerd/node/registry"
+	"peerd/overlay/peers"
 )
 
 // A peer without the data of its strategy does not start, and the error, one line, says what to
@@ -96,4 +102,13 @@ func TestAddrOf(t *testing.T) {
 			t.Errorf("addrOf(%v) = %v, want %v", c.addrs, got, want)
 		}
 	}
+}
+
+// A candidate has all that its beacon says, and what the simulations of the lab give theirs. How its
+// place was judged does not come from the beacon.
+func TestCandidateIsComplete(t *testing.T) {
+	b := peers.Beacon{Peer: "p", At: coords.Coordinate{Vec: []float64{1, 2, 3, 4}, Error: 0.1},
+		Wait: time.Second, Capacity: 1, Traits: coords.InitialTraits("p"),
+		Addrs: []string{"/ip4/8.8.8.8/tcp/1"}}
+	assigntest.Complete(t, []assign.Candidate{candidate(b.Peer, b)}, "Place")
 }

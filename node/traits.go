@@ -12,6 +12,7 @@ import (
 
 	"peerd/coords"
 	"peerd/coords/assign"
+	"peerd/internal/order"
 	"peerd/store"
 )
 
@@ -234,6 +235,6 @@ func (t *traits) save() error {
 		all = append(all, c)
 	}
 	t.mu.Unlock()
-	slices.SortFunc(all, func(a, b subnetHistory) int { return cmp.Compare(a.lastUse, b.lastUse) })
+	order.SortFunc(all, func(a, b subnetHistory) int { return cmp.Compare(a.lastUse, b.lastUse) })
 	return t.db.PutMeta(metaTraits, all)
 }

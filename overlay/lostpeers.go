@@ -2,13 +2,13 @@ package overlay
 
 import (
 	"cmp"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/internal/backoff"
+	"peerd/internal/order"
 )
 
 const (
@@ -82,7 +82,7 @@ func (l *lostPeers) due(
 			ready = append(ready, m)
 		}
 	}
-	slices.SortFunc(ready, func(a, b *lostPeer) int {
+	order.SortFunc(ready, func(a, b *lostPeer) int {
 		return cmp.Or(a.next.Compare(b.next), cmp.Compare(a.info.ID, b.info.ID))
 	})
 	for _, m := range ready[:min(len(ready), n)] {

@@ -55,7 +55,7 @@ func (n Names) Protocols() []protocol.ID {
 	return []protocol.ID{
 		n.DHT(), n.Record(), n.Gossip(), n.Coords(), n.HostTransfer(), n.Nearest(), n.Batch(),
 		n.Estimate(), n.Handover(), n.Heartbeat(), n.Witness(), n.Replica(), n.Copies(), n.Join(),
-		n.Membership(), n.Search(), n.Trace(), n.Feed(), n.Mirror(),
+		n.Membership(), n.Search(), n.Trace(), n.Feed(), n.Mirror(), n.Plugin(),
 	}
 }
 
@@ -140,6 +140,9 @@ func (n Names) Feed() protocol.ID { return n.Prefix() + "/feed/1.0.0" }
 // Mirror returns the protocol that keeps copies of the archive of a peer at others (package
 // mirror).
 func (n Names) Mirror() protocol.ID { return n.Prefix() + "/mirror/1.0.0" }
+
+// Plugin returns the protocol by which plug-ins spread (package plugin).
+func (n Names) Plugin() protocol.ID { return n.Prefix() + "/plugin/1.0.0" }
 
 // OwnerMap returns the topic on which owners announce their decided subnets (package
 // ownermap).

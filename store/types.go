@@ -219,6 +219,9 @@ type Page struct {
 	TLS   string `cbor:"17,keyasint,omitempty"`
 	// Error is the error of a fetch without a complete answer, in words; see ErrorText.
 	Error string `cbor:"18,keyasint,omitempty"`
+	// Check says that another peer had reported the page, and this one fetched it to compare. It
+	// is not stored.
+	Check bool `cbor:"-"`
 }
 
 // Location is a place in an archive of WARC files.

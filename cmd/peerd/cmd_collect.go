@@ -26,14 +26,14 @@ The other options are those of "peerd run".`
 func newCollectCommand() *cobra.Command {
 	var o runOptions
 	var line string
-	var hosts []string
+	var hosts, topics []string
 	cmd := &cobra.Command{
 		Use:   "collect [--network LINE] [--to DIR]",
 		Short: "Copy what other peers crawl",
 		Long:  collectHelp,
 		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := prepareCollector(cmd, o.home, line, hosts); err != nil {
+			if err := prepareCollector(cmd, o.home, line, hosts, topics); err != nil {
 				return err
 			}
 			return runRun(cmd, &o)
@@ -47,11 +47,13 @@ func newCollectCommand() *cobra.Command {
 	f.StringVar(&line, "network", "", "join by this `line`, which \"peerd invite\" printed")
 	f.StringArrayVar(&hosts, "host", nil,
 		"collect only pages of this `host`; repeatable (default: what config.toml says)")
+	f.StringArrayVar(&topics, "topic", nil,
+		"collect only pages that this `query` finds, beside those of --host; repeatable")
 	return cmd
 }
 
 // prepareCollector creates the home, joins the network, and writes the settings of a collector.
-func prepareCollector(cmd *cobra.Command, dir, text string, hosts []string) error {
+func prepareCollector(cmd *cobra.Command, dir, text string, hosts, topics []string) error {
 	if dir = homeDir(dir); dir == "" {
 		return cli.Usagef(cmd, "--to is missing")
 	}
@@ -71,20 +73,15 @@ func prepareCollector(cmd *cobra.Command, dir, text string, hosts []string) erro
 			return err
 		}
 	}
-	return setCollector(home, hosts)
+	return setCollector(home, hosts, topics)
 }
 
 // setCollector writes the settings that are not in config.toml yet.
-func setCollector(home config.Home, hosts []string) error {
+func setCollector(home config.Home, hosts, topics []string) error {
 	old, err := home.Load()
 	if err != nil {
 		return err
 	}
-	list, err := toml.Marshal(map[string][]string{"hosts": hosts})
-	if err != nil {
-		return err
-	}
-	_, value, _ := strings.Cut(strings.TrimSpace(string(list)), "= ")
 	for _, s := range []struct {
 		key, value string
 		needed     bool
@@ -92,7 +89,8 @@ func setCollector(home config.Home, hosts []string) error {
 		{"archive.enabled", "true", !old.Archive.Enabled},
 		{"search.enabled", "true", !old.Search.Enabled},
 		{"crawl.hours", string(config.Never), old.Crawl.Hours != config.Never},
-		{"collect.hosts", value, len(hosts) > 0},
+		{"collect.hosts", tomlList(hosts), len(hosts) > 0},
+		{"collect.topics", tomlList(topics), len(topics) > 0},
 		{"collect.enabled", "true", !old.Collect.Enabled},
 	} {
 		if !s.needed {
@@ -103,4 +101,14 @@ func setCollector(home config.Home, hosts []string) error {
 		}
 	}
 	return nil
+}
+
+// tomlList returns a list as config.toml has it.
+func tomlList(all []string) string {
+	text, err := toml.Marshal(map[string][]string{"list": all})
+	if err != nil {
+		return "" // strings can be encoded
+	}
+	_, value, _ := strings.Cut(strings.TrimSpace(string(text)), "= ")
+	return value
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -95,5 +96,29 @@ func TestCrawlContinues(t *testing.T) {
 	if got := pagesOf((&daemon{t: t, home: home}).links()); r.Pages != 120 ||
 		!slices.Equal(got, slices.Sorted(w.Pages())) {
 		t.Errorf("summary = %+v with %d links, want 120", r, len(got))
+	}
+}
+
+// A crawl of a site that does not answer says what it waits for, and says so again only when
+// something has changed.
+func TestCrawlSaysWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	_, stderr, code := tryPeerd(t, "crawl", "http://"+addr+"/", "--allow-net", "127.0.0.1/32",
+		"--patience", "12s")
+	if code != cli.ExitFailed || !strings.Contains(stderr, "\nwaiting for 127.0.0.1 until ") ||
+		!strings.Contains(stderr, "connection refused\n") {
+		t.Errorf("status %d, stderr %q, want the host and the reason", code, stderr)
+	}
+	said := map[string]int{}
+	for line := range strings.Lines(stderr) {
+		if said[line]++; strings.HasPrefix(line, "waiting") && said[line] > 1 {
+			t.Errorf("the same progress twice: %q", stderr)
+		}
 	}
 }

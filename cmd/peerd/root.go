@@ -47,8 +47,8 @@ func newRootCommand() *cobra.Command {
 		newDashboardCommand(), newRobotsCommand(), newDenyCommand(),
 		newLinksCommand(), newExportCommand(), newGetCommand(), newSearchCommand(),
 		newTraceCommand(), newIndexCommand(), newReplayCommand(),
-		newCrawlCommand(), newCrawlletCommand(), newTestnetCommand(), newSiteCommand(),
-		newRegistryCommand(),
+		newCrawlCommand(), newCrawlletCommand(), newPluginCommand(), newTestnetCommand(),
+		newSiteCommand(), newRegistryCommand(),
 		newToolCommand(), newManCommand(), newVersionCommand(),
 	)
 	return root

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/coords/coordstest"
 )
@@ -46,17 +47,21 @@ func (tr *trial) assign(
 ) {
 	t.Helper()
 	w := tr.swarm.World
+	self := tr.rng.IntN(tr.peers)
 	e := assign.Evidence{
 		Subnet: netip.PrefixFrom(netip.AddrFrom4([4]byte{192, byte(subnet >> 8), byte(subnet),
 			0}), 24),
-		Self:     coordstest.Name(tr.rng.IntN(tr.peers)),
+		Self:     coordstest.Name(self),
 		CanProbe: true,
 	}
 	at := make(map[string]int)
 	var times []float64
 	for i, p := range tr.swarm.Peers {
-		e.Candidates = append(e.Candidates, assign.Candidate{ID: coordstest.Name(i),
-			At: p.Coordinate()})
+		name := coordstest.Name(i)
+		e.Candidates = append(e.Candidates, assign.Candidate{
+			ID: name, At: p.Coordinate(), Capacity: 1, Traits: coords.InitialTraits(name),
+			Place: tr.swarm.Peers[self].Judge(name, p.Coordinate()),
+		})
 		at[coordstest.Name(i)] = i
 		times = append(times, w.Time(i, server))
 	}

@@ -253,9 +253,6 @@ func predicted(
 	return out
 }
 
-// pageBytes is the size of the page that coordinates predict: 16 kB.
-const pageBytes = 16_000
-
 // predictPage predicts the time of a page by the traits that peer and server have
 // published, or otherwise by coordinates.
 func predictPage(p coords.Proxy, c Candidate) (ms, rel float64, ok bool) {
@@ -265,7 +262,7 @@ func predictPage(p coords.Proxy, c Candidate) (ms, rel float64, ok bool) {
 	if p.Validate(len(c.At.Vec)) != nil {
 		return 0, 0, false
 	}
-	return float64(p.Predict(c.At, pageBytes)) / float64(time.Millisecond),
+	return float64(p.Predict(c.At, coords.DefaultKB*1000)) / float64(time.Millisecond),
 		max(p.At.Error, p.Error), true
 }
 

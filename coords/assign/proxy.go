@@ -14,16 +14,13 @@ var _ Strategy = (*ProxyStrategy)(nil)
 
 // ProxyConfig holds the parameters of a ProxyStrategy.
 type ProxyConfig struct {
-	// MeasureAll is the number of candidates up to which each of them is measured, unless it
-	// is clearly worse. >= 1.
-	MeasureAll int
 	// Spread is the number of candidates, far from each other, that are measured before the
 	// model selects the next. >= 1.
 	Spread int
-	// Budget is the maximum number of candidates that are measured successfully when there
-	// are more than MeasureAll. >= Spread.
+	// Budget is the maximum number of candidates that are measured successfully: all if there are
+	// no more, unless they are clearly worse. >= Spread.
 	Budget int
-	// ProbesMax bounds all probes, including failed ones. >= Budget, >= MeasureAll.
+	// ProbesMax bounds all probes, including failed ones. >= Budget.
 	ProbesMax int
 	// MarginMin is a lower bound of the relative error of predictions, however well they
 	// have fitted so far. In (0, 0.9].
@@ -43,7 +40,6 @@ type ProxyConfig struct {
 // gives the reasons.
 func DefaultProxyConfig() ProxyConfig {
 	return ProxyConfig{
-		MeasureAll:  8,
 		Spread:      4,
 		Budget:      8,
 		ProbesMax:   12,
@@ -62,11 +58,9 @@ func (c ProxyConfig) Validate() error {
 			errs = append(errs, fmt.Errorf("assign: %s is %v, want %s", name, value, want))
 		}
 	}
-	check(c.MeasureAll >= 1, "MeasureAll", c.MeasureAll, ">= 1")
 	check(c.Spread >= 1, "Spread", c.Spread, ">= 1")
 	check(c.Budget >= c.Spread, "Budget", c.Budget, ">= Spread")
-	check(c.ProbesMax >= c.Budget && c.ProbesMax >= c.MeasureAll, "ProbesMax", c.ProbesMax,
-		">= Budget and MeasureAll")
+	check(c.ProbesMax >= c.Budget, "ProbesMax", c.ProbesMax, ">= Budget")
 	check(c.MarginMin > 0 && c.MarginMin <= 0.9, "MarginMin", c.MarginMin, "in (0, 0.9]")
 	check(c.GainMin >= 0 && c.GainMin < 1, "GainMin", c.GainMin, "in [0, 1)")
 	check(c.FailureCost >= 0, "FailureCost", c.FailureCost, ">= 0")
@@ -120,7 +114,7 @@ const leastFar = 500
 
 // refute returns the candidates with the standing of their places as far as the strategy knows it:
 // that of the deciding peer is measured, and one far beyond all others, by the factor with which an
-// Estimator cuts outliers, is refuted. Up to MeasureAll candidates are all measured anyway, so that
+// Estimator cuts outliers, is refuted. Up to Budget candidates are all measured anyway, so that
 // places are not compared.
 func (s *ProxyStrategy) refute(all []Candidate, self string) []Candidate {
 	i := slices.IndexFunc(all, func(c Candidate) bool { return c.ID == self })
@@ -129,7 +123,7 @@ func (s *ProxyStrategy) refute(all []Candidate, self string) []Candidate {
 	}
 	all = slices.Clone(all)
 	all[i].Place = coords.Measured
-	if len(all) <= s.cfg.MeasureAll {
+	if len(all) <= s.cfg.Budget {
 		return all
 	}
 	middle := func(v []float64) float64 {
@@ -166,7 +160,7 @@ func (s *ProxyStrategy) probe(v assessment) string {
 			return o.ID
 		}
 	}
-	many := len(v.options) > s.cfg.MeasureAll
+	many := len(v.options) > s.cfg.Budget
 	switch {
 	case v.ok == 0 && v.spent >= s.cfg.Spread:
 		return "" // a dead server: further probes are useless
@@ -183,7 +177,7 @@ func (s *ProxyStrategy) probe(v assessment) string {
 		}
 	}
 	if v.traits {
-		if len(v.options) > s.cfg.MeasureAll && measured < hashedProbes && s.cfg.GainMin == 0 {
+		if len(v.options) > s.cfg.Budget && measured < hashedProbes && s.cfg.GainMin == 0 {
 			if id := v.untriedByHash(); id != "" {
 				return id
 			}

@@ -14,8 +14,9 @@ const (
 	// failWeight is the weight, in downloads, of a peer's failure rate at other servers when
 	// its failures at this one are judged.
 	failWeight = 2.0
-	// boundSigmas is the number of standard deviations below the expected time at which
-	// candidates are compared when the next probe is selected.
+	// boundSigmas is the number of standard deviations by which an expected time may be wrong:
+	// below it candidates are compared when the next probe is selected, and beyond it two
+	// times differ in a review.
 	boundSigmas = 1.5
 	// quantileSigmas is the distance of option.low from the mean in standard deviations: 80
 	// % of the distribution lie within this distance.
@@ -106,18 +107,6 @@ func leftOut(rows []coords.TraitRow) float64 {
 		return 1
 	}
 	return min(max(errs[len(errs)/2], 0.01), 1)
-}
-
-// Republish returns p with the server's traits refitted to what the candidates publish
-// now. An owner calls it when that has changed: the peers learn from what owners
-// publish, and owners from what peers publish.
-func (s *ProxyStrategy) Republish(e Evidence, p coords.Proxy) (coords.Proxy, error) {
-	if err := e.Validate(); err != nil {
-		return p, err
-	}
-	v := assessment{proxy: &p}
-	s.factors(e, coords.DigestOf(e.samples()), &v)
-	return *v.proxy, nil
 }
 
 // apply replaces the times of o by those of the factor model.

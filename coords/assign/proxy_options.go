@@ -95,7 +95,7 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 		case v.proxy != nil && c.Place != coords.Refuted && c.At.Error < 1:
 			bytes := int64(digest.MeanKB * 1000)
 			model := float64(v.proxy.Predict(c.At, bytes)) / float64(time.Millisecond)
-			margin := s.margin(*v.proxy)
+			margin := s.cfg.Margin(*v.proxy)
 			extra := penalty
 			if !o.done() {
 				extra = 0 // a second chance as if it had not failed
@@ -111,9 +111,9 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 	return v
 }
 
-// margin returns the relative error up to which a prediction of p may be wrong.
-func (s *ProxyStrategy) margin(p coords.Proxy) float64 {
-	return min(max(2*p.Error, s.cfg.MarginMin), 0.9)
+// Margin returns the relative error up to which a prediction of p may be wrong.
+func (c ProxyConfig) Margin(p coords.Proxy) float64 {
+	return min(max(2*p.Error, c.MarginMin), 0.9)
 }
 
 // penalty returns the time in ms that a peer's failures add to the expected time of a

@@ -43,9 +43,8 @@ const (
 	// owner's time and in ms.
 	reviewLeast   = 0.15
 	reviewLeastMs = 5
-	// reviewSigmas is the number of standard errors by which the two times may be wrong.
-	reviewSigmas = 1.5
-	// reviewEqual is the relative difference up to which candidates are equal.
+	// reviewEqual is the relative difference up to which candidates are equal, and which a move
+	// has to save.
 	reviewEqual = 0.10
 	// freshAge is the age up to which a page is new. A peer without a new page does not
 	// become the owner.
@@ -55,10 +54,11 @@ const (
 	// failedWorse is the recent failure rate that makes a review urgent.
 	failedWorse = 0.5
 	// ownerFresh is the maximum age of the owner's own last download for a review.
-	ownerFresh = 90 * time.Second
-	// scoutAgeMax is the age beyond which repeating a candidate's last download becomes no
-	// more urgent.
-	scoutAgeMax = 10 * time.Minute
+	ownerFresh = 2 * freshAge
+	// longAgo is the time in which conditions change: the age of a download without a time, and
+	// beyond which repeating one becomes no more urgent. A move has to save its cost in it, and
+	// for so long after one scouts go twice as often.
+	longAgo = 10 * time.Minute
 )
 
 // Review compares the owner with the others by their latest downloads (see track),
@@ -109,7 +109,7 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 		}
 		maybe[c.ID] = min(cost, cmp.Or(maybe[c.ID], cost))
 		// The uncertainty of the two times is no gain.
-		if cost *= math.Exp(reviewSigmas * math.Hypot(self.err, t.err)); cost < mine {
+		if cost *= math.Exp(boundSigmas * math.Hypot(self.err, t.err)); cost < mine {
 			sure[c.ID] = cost
 		}
 	}
@@ -177,11 +177,11 @@ func (s *ProxyStrategy) scout(e Evidence, open []Candidate, mine float64, tracks
 			continue
 		}
 		t := tracks.peers[c.ID]
-		age, expected := scoutAgeMax, math.NaN()
+		age, expected := longAgo, math.NaN()
 		switch {
 		case t != nil:
-			age = min(t.age, scoutAgeMax)
-			expected = t.expected() + s.toll(t, tracks)*math.Exp2(-float64(age)/float64(slowHalf))
+			age = min(t.age, longAgo)
+			expected = t.expected() + s.toll(t, tracks)*math.Exp2(-float64(age)/float64(spell))
 		default:
 			if predicted == nil {
 				predicted = s.forecast(e, open)

@@ -27,12 +27,10 @@ type MoveConfig struct {
 	Margin float64
 	// Spend is the error budget: the expected number of needless moves per hour and subnet,
 	// whatever its page rate and the number of its candidates. Each page of a scout is
-	// allowed its part. > 0.
+	// allowed its part. A subnet returns to the peer that it left within Memory if the p-value
+	// is what may be spent in Memory: that peer was the better one before, and each move allows
+	// only one return. That halves with each further move. > 0.
 	Spend float64
-	// Back is the p-value at which a subnet returns to the peer that it left within Memory:
-	// that peer was the better one before, and each move allows only one return. It halves
-	// with each further move. In (0, 0.5].
-	Back float64
 	// Alarm is the p-value at which a subnet leaves an owner that became slow within
 	// AlarmLasts: after that another peer is usually better. Alarms must be rare: one that
 	// follows another in less than AlarmEvery allows proportionally less. Alarm in (0, 0.5],
@@ -53,10 +51,10 @@ type MoveConfig struct {
 // their cost: needless moves, and the time to a useful one.
 func DefaultMoveConfig() MoveConfig {
 	return MoveConfig{
-		Least: 0.12, Clear: 0.25, Hold: 30 * time.Second, Confirm: 3, Margin: 0.10, Spend: 0.005,
-		Back: 0.005, Alarm: 0.002,
+		Least: 0.12, Clear: 0.25, Hold: spell, Confirm: changeSlow, Margin: reviewEqual, Spend: 0.005,
+		Alarm:      0.002,
 		AlarmLasts: 5 * time.Minute, AlarmEvery: 20 * time.Minute,
-		Cost: 2 * time.Second, Horizon: 10 * time.Minute, Cooldown: 30 * time.Second,
+		Cost: 2 * time.Second, Horizon: longAgo, Cooldown: spell,
 		Memory: time.Hour,
 	}
 }
@@ -75,7 +73,6 @@ func (c MoveConfig) Validate() error {
 	check(c.Confirm >= 1, "Confirm", c.Confirm, ">= 1")
 	check(c.Margin >= 0 && c.Margin < 1, "Margin", c.Margin, "in [0, 1)")
 	check(c.Spend > 0, "Spend", c.Spend, "> 0")
-	check(c.Back > 0 && c.Back <= 0.5, "Back", c.Back, "in (0, 0.5]")
 	check(c.Alarm > 0 && c.Alarm <= 0.5, "Alarm", c.Alarm, "in (0, 0.5]")
 	check(c.AlarmLasts > 0, "AlarmLasts", c.AlarmLasts, "> 0")
 	check(c.AlarmEvery > 0, "AlarmEvery", c.AlarmEvery, "> 0")
@@ -165,7 +162,7 @@ func (c MoveConfig) confirmed(
 	}
 	late, last := c.remembered(moves, now)
 	if late > 0 && r.Better == former(samples, self, last) {
-		allowed = max(allowed, c.Back*math.Exp2(-float64(late-1)))
+		allowed = max(allowed, c.Spend*c.Memory.Hours()*math.Exp2(-float64(late-1)))
 	}
 	allowed = max(allowed, alarm)
 	d := c.compare(samples, self, r, now)
@@ -183,8 +180,6 @@ func (c MoveConfig) allowedError(pages float64) float64 {
 }
 
 const (
-	// scoutShare is the approximate share of pages that scouts fetch.
-	scoutShare = 0.03
 	// allowedErrorMin and allowedErrorMax bound the allowed p-value: no model of scatter is
 	// valid further out, and chance in the first few pages must not suffice.
 	allowedErrorMin, allowedErrorMax = 1e-5, 5e-4

@@ -19,10 +19,9 @@ type ReviewConfig struct {
 	// since; for some minutes after a move, after half of both. > 0 both.
 	ScoutEvery time.Duration
 	ScoutPages int
-	// UrgentEvery and UrgentPages are used instead while a better peer has to be confirmed
+	// Half of Every and UrgentPages are used instead while a better peer has to be confirmed
 	// or the owner became slow; three times both while another peer appears better with too
-	// few samples. > 0 both.
-	UrgentEvery time.Duration
+	// few samples. > 0.
 	UrgentPages int
 	// UrgentShare bounds the urgent scouts in the long run, as a share of the pages, and
 	// UrgentMost those in a row. Half of both are reserved for an owner that became slow. >
@@ -37,10 +36,19 @@ type ReviewConfig struct {
 func DefaultReviewConfig() ReviewConfig {
 	return ReviewConfig{
 		Move: DefaultMoveConfig(), Every: 4 * time.Second,
-		ScoutEvery: 15 * time.Second, ScoutPages: 50, UrgentEvery: 2 * time.Second, UrgentPages: 2,
-		UrgentShare: 0.01, UrgentMost: 24,
+		ScoutEvery: 15 * time.Second, ScoutPages: scoutPages, UrgentPages: 2, UrgentShare: urgentShare,
+		UrgentMost: 24,
 	}
 }
+
+const (
+	// scoutPages is the number of pages between two scouts, and urgentShare the share of pages
+	// that may be urgent ones beside them.
+	scoutPages  = 50
+	urgentShare = 0.01
+	// scoutShare is the share of pages that scouts fetch.
+	scoutShare = 1.0/scoutPages + urgentShare
+)
 
 // Validate returns an error that names every field that is out of range.
 func (c ReviewConfig) Validate() error {
@@ -53,7 +61,6 @@ func (c ReviewConfig) Validate() error {
 	positive(c.Every > 0, "Every", c.Every)
 	positive(c.ScoutEvery > 0, "ScoutEvery", c.ScoutEvery)
 	positive(c.ScoutPages > 0, "ScoutPages", c.ScoutPages)
-	positive(c.UrgentEvery > 0, "UrgentEvery", c.UrgentEvery)
 	positive(c.UrgentPages > 0, "UrgentPages", c.UrgentPages)
 	positive(c.UrgentShare > 0, "UrgentShare", c.UrgentShare)
 	positive(c.UrgentMost > 0, "UrgentMost", c.UrgentMost)
@@ -63,10 +70,6 @@ func (c ReviewConfig) Validate() error {
 // unclearSlack is the factor by which scouts are rarer for a peer that is not clearly
 // better.
 const unclearSlack = 3
-
-// movedLately is the time after a move during which scouts go twice as often: the reason
-// for the move may be over soon.
-const movedLately = 10 * time.Minute
 
 // MaxMoves bounds the moves of a subnet that are remembered.
 const MaxMoves = 12
@@ -104,7 +107,7 @@ func (w *ReviewState) Due(now time.Time) bool { return w.pages > 0 && !now.Befor
 // CanScout reports whether a page can be spared for a scout now.
 func (w *ReviewState) CanScout(c ReviewConfig, now time.Time) bool {
 	since := now.Sub(w.scoutAt)
-	if n := len(w.Moves); n > 0 && now.Sub(w.Moves[n-1]) < movedLately {
+	if n := len(w.Moves); n > 0 && now.Sub(w.Moves[n-1]) < longAgo {
 		c.ScoutEvery, c.ScoutPages = c.ScoutEvery/2, (c.ScoutPages+1)/2
 	}
 	return since >= c.ScoutEvery && w.pages >= c.ScoutPages
@@ -145,14 +148,14 @@ func (w *ReviewState) Reviewed(
 		urgent = ""
 	}
 	switch {
-	case urgent != "" && since >= time.Duration(slack)*c.UrgentEvery &&
+	case urgent != "" && since >= time.Duration(slack)*c.Every/2 &&
 		w.pages >= slack*c.UrgentPages:
 		w.scout, w.urgent = urgent, account+1
 	case w.CanScout(c, now):
 		w.scout = r.Scout
 	}
 	if urgent != "" { // its answer is awaited
-		w.reviewAt = now.Add(min(c.Every, c.UrgentEvery))
+		w.reviewAt = now.Add(c.Every / 2)
 	}
 	return ""
 }

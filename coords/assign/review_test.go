@@ -461,9 +461,9 @@ func TestReviewConfigValidate(t *testing.T) {
 	t.Parallel()
 	err := assign.ReviewConfig{Move: assign.MoveConfig{Clear: -1, Margin: -1, Cost: -1, Horizon: -1,
 		Cooldown: -1, Memory: -1}}.Validate()
-	for _, f := range []string{"Every", "ScoutEvery", "ScoutPages", "UrgentEvery", "UrgentPages",
+	for _, f := range []string{"Every", "ScoutEvery", "ScoutPages", "UrgentPages",
 		"UrgentShare", "UrgentMost", "Least", "Clear", "Hold",
-		"Confirm", "Margin", "Spend", "Back", "Alarm", "AlarmLasts", "AlarmEvery", "Cost",
+		"Confirm", "Margin", "Spend", "Alarm", "AlarmLasts", "AlarmEvery", "Cost",
 		"Horizon", "Cooldown", "Memory"} {
 		if err == nil || !strings.Contains(err.Error(), " "+f+" is") {
 			t.Errorf("%s not named in %v", f, err)

@@ -21,16 +21,16 @@ const (
 	// the number of later pages needed to conclude that a peer is slow: a page may be late
 	// for many reasons, but none is early.
 	changed     = 3.5
-	changePages = 6
+	changePages = historyNew
 	changeSlow  = 3
 	// worseLeast is the least increase of the logarithm for a peer to have become slower,
 	// and worseAge how long that is reported.
 	worseLeast = 0.25
 	worseAge   = 3 * time.Minute
-	// slowHalf is the age at which evidence that a peer is slow has half its weight.
-	slowHalf = 30 * time.Second
-	// unknownAge is the age assumed for a download without a time.
-	unknownAge = 10 * time.Minute
+	// spell is how long passing slowness lasts: the age at which evidence that a peer is slow has
+	// half its weight, the time that a clear gain has to last, and that a subnet stays after a
+	// move.
+	spell = 30 * time.Second
 	// bodyLeast is the least size in bytes of a download from which the transfer rate is
 	// estimated.
 	bodyLeast = 512
@@ -170,7 +170,7 @@ type page struct {
 func (s sizes) pages(now time.Time, group []coords.Sample, usual float64) []page {
 	out := make([]page, 0, len(group))
 	for _, x := range group {
-		p := page{age: unknownAge, failed: x.Failed}
+		p := page{age: longAgo, failed: x.Failed}
 		switch {
 		case now.IsZero():
 			p.age = 0
@@ -234,7 +234,7 @@ const medianDiff = 0.954
 func trackOf(ps []page, usual float64) *track {
 	sigma := spread(differences(ps), usual) // some links vary more than others
 	t := &track{time: math.NaN(), best: math.NaN(), last: math.NaN(), err: math.Inf(1),
-		age: unknownAge}
+		age: longAgo}
 	plain := make([]weighted, 0, len(ps))
 	var fresh []float64
 	for _, p := range ps {
@@ -344,7 +344,7 @@ func (t *track) expected() float64 {
 		return math.NaN()
 	}
 	good := min(t.best, t.time)
-	keep := math.Exp2(-float64(t.age) / float64(slowHalf))
+	keep := math.Exp2(-float64(t.age) / float64(spell))
 	return math.Exp(keep*math.Log(max(t.time, 0.1)) + (1-keep)*math.Log(max(good, 0.1)))
 }
 
@@ -436,9 +436,9 @@ func History(samples []coords.Sample, self string, n int) []coords.Sample {
 }
 
 const (
-	historyNew   = 6                // newest samples of a peer, all kept
-	historyOld   = 8                // older ones, at most
-	historyApart = 20 * time.Second // between two of the older ones
+	historyNew   = 6          // newest samples of a peer, all kept
+	historyOld   = 8          // older ones, at most
+	historyApart = windowNear // between two of the older ones
 )
 
 // thin chooses among the samples of one peer, by index, in order.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"peerd/internal/order"
 	"peerd/store"
 )
 
@@ -111,7 +112,7 @@ func (r Rules) editQuery(query string) string {
 		return r.dropsParameter(name, value)
 	})
 	if r.SortQuery {
-		slices.SortStableFunc(fields, func(a, b string) int {
+		order.SortStableFunc(fields, func(a, b string) int {
 			a, _, _ = strings.Cut(a, "=")
 			b, _, _ = strings.Cut(b, "=")
 			return strings.Compare(a, b)

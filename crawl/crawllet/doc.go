@@ -4,6 +4,9 @@
 // the protocol, the host at the site, and the client. The program is a WebAssembly module for
 // WASI preview 1; package agent is the reference.
 //
+// A Plugin is a module of the same kind that processes pages that this program has fetched: package
+// page is what it reads and writes, and package sample an example.
+//
 // A site serves crawllets with a Handler at Path, or with peerd crawllet serve. Each crawllet runs
 // in a process of its own. The program that has the Handler is started again for this, so its
 // main function must call Main first.
@@ -35,5 +38,6 @@
 //	stream.go     its output: limit, compression, frames
 //	process.go    what the process does: Main; process_linux.go its limits
 //	files.go      the files that it reads
+//	plugin.go     plug-ins
 //	client.go     Client; check.go: comparison with ordinary fetches
 package crawllet

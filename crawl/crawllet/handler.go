@@ -1,6 +1,7 @@
 package crawllet
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/ed25519"
@@ -125,8 +126,7 @@ func New(c Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		// This file, also after it was replaced by another version.
-		config: c, program: "/proc/self/exe", modules: m, tickets: newTickets(),
+		config: c, program: selfProgram, modules: m, tickets: newTickets(),
 		slots: make(chan struct{}, c.Runs), bodies: make(chan struct{}, maxBodies),
 		mux: http.NewServeMux(),
 		cpu: rate.NewLimiter(rate.Limit(float64(c.CPUPerHour)/3600), c.CPUPerHour),
@@ -290,17 +290,8 @@ func (h *Handler) compile(ctx context.Context, dir string) error {
 	}
 	end := End{}
 	defer func() { release(end) }()
-	// The processor time is limited as well. A busy host may give it little of a processor.
-	limits := Limits{Memory: 1, Wall: 10 * compileCPU}
-	end, err = h.execute(ctx, job{Dir: dir, Limits: limits}, nil,
-		func(out io.Reader, _ func()) (uint64, error) { return 0, nil })
-	switch {
-	case err != nil:
-		return err
-	case end.Reason == CPULimit || end.Reason == Deadline || end.Reason == Killed:
-		return fail(BadModule, "it took too much to compile: "+string(end.Reason))
-	}
-	return end.err()
+	end, err = compileModule(ctx, h.program, dir)
+	return err
 }
 
 // run serves POST Path/TICKET.
@@ -349,7 +340,7 @@ func (h *Handler) serveRun(
 	w.Header().Set("Content-Type", OutputType)
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no") // reverse proxies send at once
-	end, err := h.execute(r.Context(), j, input,
+	end, err := execute(r.Context(), h.program, j, bytes.NewReader(input),
 		func(out io.Reader, stop func()) (uint64, error) {
 			return s.copy(out, j.Limits.Output, stop)
 		})

@@ -1,6 +1,7 @@
 package crawllet
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -37,9 +38,8 @@ func runHost(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	h := &Handler{program: program}
 	j := job{Dir: dir, Run: true, Root: dir, Args: []string{"cpu"}, Limits: DefaultLimits}
-	_, err = h.execute(context.Background(), j, nil,
+	_, err = execute(context.Background(), program, j, bytes.NewReader(nil),
 		func(out io.Reader, _ func()) (uint64, error) {
 			n, err := io.Copy(os.Stdout, out)
 			return uint64(n), err

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
+
+	"peerd/internal/order"
 )
 
 // maxModules is the number of modules that are kept. A module with its compiled form takes about
@@ -108,7 +109,7 @@ func (m *modules) evict(n int) error {
 		}
 		all = append(all, known{e.Name(), info.ModTime()})
 	}
-	slices.SortFunc(all, func(a, b known) int {
+	order.SortFunc(all, func(a, b known) int {
 		return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.name, b.name))
 	})
 	for _, k := range all[min(n, len(all)):] {

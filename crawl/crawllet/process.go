@@ -35,7 +35,7 @@ const maxJob = 1 << 20
 type job struct {
 	Dir    string   `cbor:"1,keyasint"` // of the module and its compiled form
 	Run    bool     `cbor:"2,keyasint"` // else it is only compiled
-	Root   string   `cbor:"3,keyasint"`
+	Root   string   `cbor:"3,keyasint"` // "": the module has no files
 	Prefix string   `cbor:"4,keyasint"`
 	Agent  string   `cbor:"5,keyasint"`
 	Types  []string `cbor:"6,keyasint"`
@@ -52,8 +52,8 @@ type report struct {
 	Memory uint64 `cbor:"4,keyasint"`
 }
 
-// Main runs a crawllet and exits, if the program was started by a Handler for that. Otherwise it
-// returns at once. Programs with a Handler call it first in main.
+// Main runs a crawllet and exits, if the program was started by a Handler or a Plugin for that.
+// Otherwise it returns at once. Programs with either call it first in main.
 func Main() {
 	if len(os.Args) != 1 || os.Args[0] != processName {
 		return
@@ -197,6 +197,9 @@ func checkImports(m wazero.CompiledModule, host map[string]api.FunctionDefinitio
 }
 
 func (p *process) openSite() error {
+	if p.job.Root == "" {
+		return nil
+	}
 	root, err := os.OpenRoot(p.job.Root)
 	if err != nil {
 		return err
@@ -221,7 +224,6 @@ func (p *process) start(
 	config := wazero.NewModuleConfig().
 		WithName("").
 		WithArgs(append([]string{"crawllet"}, p.job.Args...)...).
-		WithFSConfig(wazero.NewFSConfig().WithFSMount(p.site, "/")).
 		// Only the methods, so that the host does not treat them as files.
 		WithStdin(struct{ io.Reader }{p.in}).
 		WithStdout(struct{ io.Writer }{p.out}).
@@ -229,6 +231,9 @@ func (p *process) start(
 		WithWalltime(func() (int64, int32) { return minute, 0 }, wallStep).
 		WithNanotime(clock.now, clockStep).
 		WithNanosleep(clock.sleep)
+	if p.site != nil {
+		config = config.WithFSConfig(wazero.NewFSConfig().WithFSMount(p.site, "/"))
+	}
 	defer func() {
 		// If not even the initial memory is allowed, the library panics.
 		if r := recover(); r != nil {
@@ -246,7 +251,7 @@ func (p *process) start(
 // verdict names the reason of a run's end.
 func (p *process) verdict(err error) error {
 	switch {
-	case p.site.exceeded.Load():
+	case p.site != nil && p.site.exceeded.Load():
 		return fail(PageLimit, fmt.Sprintf("%d pages", p.job.Limits.Pages))
 	case err == nil:
 		return nil

@@ -18,10 +18,13 @@ import (
 // other than OutputLimit means that the client has gone.
 type copyFunc func(out io.Reader, stop func()) (written uint64, err error)
 
-// execute runs the process of a job, and returns how it ended. An error means that it could not be
-// started.
-func (h *Handler) execute(
-	ctx context.Context, j job, input []byte, copyOut copyFunc,
+// selfProgram is this program, also after its file was replaced by another version.
+const selfProgram = "/proc/self/exe"
+
+// execute runs the process of a job in a program, with an input, and returns how it ended. An error
+// means that it could not be started.
+func execute(
+	ctx context.Context, program string, j job, input io.Reader, copyOut copyFunc,
 ) (End, error) {
 	// The process is killed with the thread that started it, see processAttributes.
 	runtime.LockOSThread()
@@ -38,9 +41,9 @@ func (h *Handler) execute(
 	}
 	defer reports.Close()
 	var stderr head
-	cmd := exec.CommandContext(ctx, h.program)
+	cmd := exec.CommandContext(ctx, program)
 	cmd.Args, cmd.Env, cmd.Dir = []string{processName}, []string{"GOTRACEBACK=none"}, "/"
-	cmd.Stdin = io.MultiReader(bytes.NewReader(start), bytes.NewReader(input))
+	cmd.Stdin = io.MultiReader(bytes.NewReader(start), input)
 	cmd.Stderr, cmd.ExtraFiles = &stderr, []*os.File{reportTo}
 	cmd.SysProcAttr = processAttributes()
 	// The process has no children that could keep its pipes open.
@@ -66,6 +69,22 @@ func (h *Handler) execute(
 		end.Detail = strings.TrimSpace(end.Detail + " " + stderr.String())
 	}
 	return end, nil
+}
+
+// compileModule compiles the module in a directory, in a process of its own, and returns what it
+// has used.
+func compileModule(ctx context.Context, program, dir string) (End, error) {
+	// The processor time is limited as well. A busy host may give it little of a processor.
+	limits := Limits{Memory: 1, Wall: 10 * compileCPU}
+	end, err := execute(ctx, program, job{Dir: dir, Limits: limits}, bytes.NewReader(nil),
+		func(io.Reader, func()) (uint64, error) { return 0, nil })
+	switch {
+	case err != nil:
+		return end, err
+	case end.Reason == CPULimit || end.Reason == Deadline || end.Reason == Killed:
+		return end, fail(BadModule, "it took too much to compile: "+string(end.Reason))
+	}
+	return end, end.err()
 }
 
 // verdict names the reason of the end of a process.

@@ -2,11 +2,11 @@ package fetch
 
 import (
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
 	"peerd/internal/lru"
+	"peerd/internal/order"
 )
 
 const (
@@ -106,7 +106,7 @@ func (t *addrTable) rank(addrs []netip.AddrPort) {
 	for _, a := range addrs {
 		dead[a] = t.dead(a)
 	}
-	slices.SortStableFunc(addrs, func(a, b netip.AddrPort) int {
+	order.SortStableFunc(addrs, func(a, b netip.AddrPort) int {
 		switch {
 		case dead[a] == dead[b]:
 			return 0

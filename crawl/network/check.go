@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"peerd/internal/order"
 )
 
 // Evidence is what the answers to a Probe show. A greater value shows more.
@@ -161,7 +163,7 @@ func (m *Monitor) chooseServers() map[netip.Addr][]netip.AddrPort {
 			failed = append(failed, a)
 		}
 	}
-	slices.SortFunc(failed, netip.Addr.Compare)
+	order.SortFunc(failed, netip.Addr.Compare)
 	answered := m.servers.Keys()
 	slices.Reverse(answered) // the most recent first
 	some := append(rotate(answered, checkAnswered, m.turn), rotate(failed, checkFailed, m.turn)...)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"peerd/internal/lru"
+	"peerd/internal/order"
 )
 
 // Cache resolves host names. Its methods are safe for concurrent use.
@@ -146,7 +147,7 @@ func normalAddrs(addrs []netip.Addr) []netip.Addr {
 			out = append(out, a)
 		}
 	}
-	slices.SortFunc(out, netip.Addr.Compare)
+	order.SortFunc(out, netip.Addr.Compare)
 	out = slices.Compact(out)
 	return slices.Clip(out[:min(len(out), maxAddrs)])
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"peerd/internal/order"
 )
 
 // MaxStateBytes is the maximum size of a State, in memory and encoded.
@@ -71,7 +73,7 @@ func (s *State) MarshalCBOR() ([]byte, error) {
 			used = append(used, &s.table.slots[i])
 		}
 	}
-	slices.SortFunc(used, func(a, b *slot) int {
+	order.SortFunc(used, func(a, b *slot) int {
 		return cmp.Or(cmp.Compare(a.used, b.used), cmp.Compare(a.key, b.key))
 	})
 	for _, at := range used {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"peerd/lab/emulate/web"
 	"peerd/node/config"
 	"peerd/node/events"
 )
@@ -192,7 +193,7 @@ func TestClean(t *testing.T) {
 // TestJudge judges merged event logs.
 func TestJudge(t *testing.T) {
 	j := judge{gap: time.Second, hosts: map[string]visit{}, pages: map[string]bool{},
-		waiting: map[string]int64{}}
+		checks: map[string]int{}, waiting: map[string]int64{}}
 	page := func(self string, ms, took float64, bound int64, url string) {
 		e := &events.Page{URL: url, Took: took}
 		e.Self, e.T, e.Bound = self, int64(ms*1000), bound
@@ -205,13 +206,23 @@ func TestJudge(t *testing.T) {
 	page("b", 4400, 100, 5000, "http://y/1") // another host
 	page("a", 5200, 100, 5000, "http://x/4") // repeated, and early
 	page("a", 5300, 10, -1, "http://y/1")    // not comparable
+	again := &events.Page{URL: "http://y/1", Took: 10, Check: true}
+	again.Self, again.T, again.Bound = "a", 7_000_000, 5000
+	_ = j.add(again)
 	s := &events.State{Queued: 1, Outbox: 2}
 	s.Self = "a"
 	_ = j.add(s)
 	row := j.row()
 	if row.Pages != 5 || row.Expected != 8 || row.Early != 2 || row.Coverage != 0.625 ||
-		row.Overlap != 0.4 || row.Comparable != 0.8 || row.P50 != 100 {
+		row.Overlap != 0.6 || row.Unmeant != 0.4 || row.Comparable != 5.0/6 || row.P50 != 100 {
 		t.Errorf("row() = %+v", row)
+	}
+	var hits []web.Hit
+	for _, path := range []string{"/1", "/2", "/1", "/robots.txt", "/1", "/robots.txt", "/2"} {
+		hits = append(hits, web.Hit{Host: "y", Path: path, Page: path != "/robots.txt"})
+	}
+	if n := j.unmeant(hits); n != 2 { // of three repetitions one was the check
+		t.Errorf("%d pages were fetched again without a reason, want 2", n)
 	}
 }
 

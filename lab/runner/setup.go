@@ -21,8 +21,13 @@ import (
 // maxBootstrap is the number of machines of which the first peer is a bootstrap peer.
 const maxBootstrap = 3
 
-// lookWait is how long the answers to a look before the seeds may take.
-const lookWait = 5 * time.Second
+const (
+	// lookWait is how long the answers to a look before the seeds may take.
+	lookWait = 5 * time.Second
+	// lookPause is how many times as long as the answers took the next look waits. On a machine
+	// with many peers, to ask them all takes processor time that they need to meet each other.
+	lookPause = 4
+)
 
 // prepare creates the homes of all peers.
 func (r *runner) prepare(ctx context.Context) error {
@@ -345,6 +350,7 @@ func (r *runner) acquainted(ctx context.Context) error {
 	defer func() { _ = all.Wait() }() // the functions return nil
 	for {
 		var g errgroup.Group
+		began := time.Now()
 		r.look(ctx, &g)
 		answered := make(chan struct{})
 		all.Go(func() error {
@@ -374,7 +380,8 @@ func (r *runner) acquainted(ctx context.Context) error {
 				running, least)
 			return nil
 		}
-		if err := pause(ctx, min(time.Second, r.f.Look.Duration)); err != nil {
+		wait := max(lookPause*time.Since(began), min(time.Second, r.f.Look.Duration))
+		if err := pause(ctx, wait); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"peerd/internal/order"
 )
 
 // Limits of lists.
@@ -135,7 +137,7 @@ func sorted[T any](rows []T, by string) ([]T, error) {
 	for i, v := range rows {
 		all[i] = row{v, fieldValue(reflect.ValueOf(v), path)}
 	}
-	slices.SortStableFunc(all, func(a, b row) int {
+	order.SortStableFunc(all, func(a, b row) int {
 		switch {
 		case !a.key.IsValid() || !b.key.IsValid():
 			return cmp.Compare(btoi(b.key.IsValid()), btoi(a.key.IsValid()))

@@ -17,6 +17,7 @@ import (
 
 	"peerd/crawl/localsite"
 	"peerd/crawl/resolve"
+	"peerd/internal/order"
 	"peerd/node/strategy"
 )
 
@@ -101,6 +102,7 @@ type Config struct {
 	Replay  Replay  `toml:"replay"`
 	Page    Page    `toml:"page"`
 	Collect Collect `toml:"collect"`
+	Plugins Plugins `toml:"plugins"`
 	Traffic Traffic `toml:"traffic"`
 	Traces  Traces  `toml:"traces"`
 	Events  Events  `toml:"events"`
@@ -243,6 +245,7 @@ func (c Config) Validate() error {
 	c.Replay.check(&f, c.Archive.Enabled)
 	c.Page.check(&f)
 	c.Collect.check(&f, c.Archive.Enabled)
+	c.Plugins.check(&f)
 	c.Traffic.check(&f, c.Listen)
 	c.Traces.check(&f)
 	between(&f, "events.max_size", int64(c.Events.MaxSize), 0, 1<<50)
@@ -279,7 +282,7 @@ func BootstrapPeers(c Config, p Profile) ([]peer.AddrInfo, error) {
 	if err != nil {
 		return nil, asInvalid(fmt.Errorf("bootstrap: %w", err))
 	}
-	slices.SortFunc(infos, func(a, b peer.AddrInfo) int {
+	order.SortFunc(infos, func(a, b peer.AddrInfo) int {
 		return strings.Compare(string(a.ID), string(b.ID))
 	})
 	return infos, nil

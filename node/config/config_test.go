@@ -43,7 +43,7 @@ func TestTemplateHoldsTheDefaults(t *testing.T) {
 			c.Bootstrap, c.Crawl.AllowNet, c.Crawl.Resolve = nil, nil, nil
 			c.Crawl.CAFiles, c.Archive.MaxBody = nil, nil
 			c.Crawl.Resolver, c.Announce, c.LocalSites = nil, nil, nil
-			c.Collect.Hosts = nil
+			c.Collect.Hosts, c.Collect.Topics, c.Plugins.Publishers = nil, nil, nil
 		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", name, got, want)

@@ -38,6 +38,7 @@ const maxKeyBytes = 1024
 //	index/       the full-text index of the archived pages
 //	mirrors/     copies of the archives of other peers
 //	tmp/         temporary files
+//	plugins/     the plug-ins of trusted publishers
 //	deny         hosts and networks that the peer does not request
 //	registry/    data of the Internet registries
 //	api.json     address and token of the admin API while the peer runs, mode 0600

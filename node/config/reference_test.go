@@ -199,7 +199,7 @@ func kindOf(t *testing.T, in reflect.Type, section, key string) string {
 // The reference has all settings. Its defaults are those of the templates, which
 // TestTemplateHoldsTheDefaults and TestProfileTemplateHoldsTheDefaults compare with the code.
 func TestReferenceIsComplete(t *testing.T) {
-	want := len(keys(reflect.TypeFor[Config](), "")) - 10 - 3 // sections; keys of shares
+	want := len(keys(reflect.TypeFor[Config](), "")) - 11 - 3 // sections; keys of shares
 	if got := configSettings(t); len(got) != want {
 		t.Errorf("%d settings of config.toml, want %d", len(got), want)
 	}

@@ -9,9 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/crawl/trap"
 	"peerd/node/replay"
 	"peerd/node/traffic"
+	"peerd/overlay/plugin"
+	"peerd/store/index"
 )
 
 // URLs is the section [urls] of a profile: parts of URLs that do not identify a page, in
@@ -153,8 +157,27 @@ type Collect struct {
 	// Enabled archives what the other peers archive, of Hosts or, if it is empty, of all hosts.
 	Enabled bool     `toml:"enabled"`
 	Hosts   []string `toml:"hosts"`
+	// Topics are queries (package index). Pages that match one are collected, too; with Topics and
+	// no Hosts, only those.
+	Topics []string `toml:"topics"`
 	// Upload bounds the bytes per second that this peer sends to collectors; 0: it sends nothing.
 	Upload Size `toml:"upload"`
+}
+
+// Plugins is the section [plugins] of config.toml.
+type Plugins struct {
+	// Publishers are the peer IDs of the publishers of the plug-ins that this peer runs and passes
+	// on.
+	Publishers []string `toml:"publishers"`
+}
+
+func (p Plugins) check(f *faults) {
+	between(f, "number of plugins.publishers", len(p.Publishers), 0, plugin.MaxPublishers)
+	for _, id := range p.Publishers {
+		if _, err := peer.Decode(id); err != nil {
+			f.addf("plugins.publishers: %q: %w", clip(id), err)
+		}
+	}
 }
 
 // Traces is the section [traces] of config.toml.
@@ -201,6 +224,9 @@ func (t Traffic) check(f *faults, listen []string) {
 // maxCollectHosts bounds the number of hosts that a peer collects.
 const maxCollectHosts = 1000
 
+// maxCollectTopics bounds the number of topics.
+const maxCollectTopics = 64
+
 func (c Collect) check(f *faults, archive bool) {
 	if c.Enabled && !archive {
 		f.addf("collect.enabled needs archive.enabled: collected pages are archived")
@@ -210,6 +236,12 @@ func (c Collect) check(f *faults, archive bool) {
 		if h == "" || len(h) > 253 || strings.ToLower(h) != h || strings.ContainsAny(h, "/: \t") {
 			f.addf("collect.hosts: %q is not a host in lower case, such as www.example.org",
 				clip(h))
+		}
+	}
+	between(f, "number of topics in collect.topics", len(c.Topics), 0, maxCollectTopics)
+	for _, t := range c.Topics {
+		if _, err := index.Parse(t); err != nil {
+			f.addf("collect.topics: %q: %w", clip(t), err)
 		}
 	}
 	between(f, "collect.upload", int64(c.Upload), 0, 1e12)

@@ -234,9 +234,18 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # Collect only the pages of these hosts, such as ["www.example.org"]; [] is all hosts.
 #hosts = []
 
+# Collect also the pages that one of these queries finds, such as ["lang:de apple -pie",
+# "site:example.org"]; with topics and no hosts, only those: docs/collect.md.
+#topics = []
+
 # Maximum number of bytes per second, before compression, that this peer sends from its archive
 # to all collectors together; "0" sends nothing.
 #upload = "1MiB"
+
+[plugins]
+# The publishers, by peer ID, of the plug-ins that this peer runs on the pages that it fetches, and
+# passes on to other peers: docs/plugins.md.
+#publishers = []
 
 [traffic]
 # Maximum number of bytes per second that this peer sends and receives, to and from web servers and

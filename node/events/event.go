@@ -97,6 +97,8 @@ type Page struct {
 	Links   int     `json:"links,omitempty"` // distinct ones in the scope of the network
 	Took    float64 `json:"took_ms"`
 	Served  bool    `json:"served,omitempty"`
+	// Check reports that another peer had reported the page, and this one fetched it to compare.
+	Check bool `json:"check,omitempty"`
 }
 
 // Sample is a measurement that another peer has made at the request of this one.

@@ -12,6 +12,7 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
 
+	"peerd/internal/order"
 	"peerd/node/config"
 	"peerd/overlay/admission"
 )
@@ -85,7 +86,7 @@ func Shareable(addrs []string) []string {
 		return 1
 	}
 	all := slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return rank(a) > 2 })
-	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	order.SortStableFunc(all, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	if len(all) > 0 && rank(all[0]) < 2 {
 		all = slices.DeleteFunc(all, func(a string) bool { return rank(a) == 2 })
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"peerd/internal/order"
 	"peerd/store/warc"
 )
 
@@ -168,7 +169,7 @@ func (s *sorter) add(e warc.Entry) {
 // order sorts by the distance in time, and drops what exceeds the limit.
 func (s *sorter) order() {
 	distance := func(e warc.Entry) time.Duration { return e.Time.Sub(s.q.closest).Abs() }
-	slices.SortStableFunc(s.all, func(a, b warc.Entry) int {
+	order.SortStableFunc(s.all, func(a, b warc.Entry) int {
 		return cmp.Compare(distance(a), distance(b))
 	})
 	s.all = s.all[:min(len(s.all), s.q.limit)]

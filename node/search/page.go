@@ -96,7 +96,7 @@ func (p *Page) answer(
 	case isRobots(u) || u.Host() == "":
 	case p.Type != "":
 		a.page = &index.Document{
-			URL: u, Title: plainSpaces(p.Title), Headings: p.Headings, Text: textOf(p),
+			URL: u, Title: plainSpaces(p.Title), Headings: p.Headings, Text: p.PlainText(),
 			Type: p.Type, FetchedAt: at, Canonical: p.Canonical, Archive: where,
 			Addr: addr, Links: linksOf(p, u.Host()),
 		}
@@ -154,12 +154,12 @@ func Texter(archive *warc.Reader, agent string) index.Texter {
 		}
 		p, err := readPage(io.MultiReader(bytes.NewReader(c.Head), bytes.NewReader(c.Body)), m.URL,
 			extract.Options{Text: MaxText, MaxLinks: 1, Agent: agent})
-		return textOf(&p), err
+		return p.PlainText(), err
 	}
 }
 
-// textOf returns the text of a page, with its title.
-func textOf(p *Page) string {
+// PlainText returns the text of a page, with its title.
+func (p *Page) PlainText() string {
 	if p.Title == "" || strings.HasPrefix(p.Text, p.Title) {
 		return plainSpaces(p.Text)
 	}

@@ -27,6 +27,9 @@ type Sink interface {
 	// Save stores exchanges of a peer and then the position after them, or what has changed of
 	// it, durably. What it has of them already it leaves out.
 	Save(p peer.ID, at map[string]int64, all []warc.Exchange) error
+	// Version returns the body of the version of a page that was saved last for a peer, if it is of
+	// that time and known.
+	Version(p peer.ID, url string, at time.Time) ([]byte, bool)
 }
 
 // Collector follows the archives of all peers. Its fields are set before Run.
@@ -38,6 +41,10 @@ type Collector struct {
 	Sink  Sink
 	// Hosts are the hosts to collect; none: all.
 	Hosts []string
+	// Topics are queries as index.Parse reads them: pages that match one are collected, too. With
+	// Topics and no Hosts only those. Read reads pages; it is needed for topics.
+	Topics []string
+	Read   Reader
 	// Look is how often Peers is asked, and Retry the first wait after a conversation has
 	// failed; the longest is 16 times as long.
 	Look, Retry time.Duration
@@ -135,26 +142,31 @@ func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int,
 		return 0, err
 	}
 	defer conn.Reset()
-	if err := conn.Send(request{Hosts: c.Hosts, At: at}); err != nil {
+	r := request{Hosts: c.Hosts, At: at, Topics: c.Topics, Deltas: true}
+	if err := conn.Send(r); err != nil {
 		return 0, err
 	}
-	want := wanted(c.Hosts)
+	f, err := newFilter(c.Hosts, c.Topics, c.Read)
+	if err != nil {
+		return 0, err
+	}
 	for ; ; packets++ {
 		var in packet
 		if err := conn.RecvZ(&in); err != nil {
 			return packets, err
 		}
-		if err := c.store(p.ID, &in, want); err != nil {
+		err := c.store(p.ID, &in, f)
+		if err != nil && !errors.Is(err, errNoVersion) {
 			return packets, err
 		}
-		if err := conn.Send(ack{Stored: true}); err != nil {
+		if err := conn.Send(ack{Stored: err == nil, Plain: err != nil}); err != nil {
 			return packets, err
 		}
 	}
 }
 
 // store checks and stores a packet.
-func (c *Collector) store(p peer.ID, in *packet, want func(string) bool) error {
+func (c *Collector) store(p peer.ID, in *packet, f *filter) error {
 	if in.Refused != "" {
 		return fmt.Errorf("refused: %.*q", maxReason, in.Refused)
 	}
@@ -166,10 +178,23 @@ func (c *Collector) store(p peer.ID, in *packet, want func(string) bool) error {
 	}
 	all := make([]warc.Exchange, 0, len(in.Items))
 	for _, i := range in.Items {
-		if !want(i.URL) {
+		if !f.mayWant(i.URL) {
 			return errors.Join(ErrPacket, errors.New("an exchange of another host"))
 		}
-		all = append(all, i.exchange(p.String()))
+		if i.Base != 0 {
+			base, ok := c.Sink.Version(p, i.URL, time.Unix(0, i.Base))
+			if !ok {
+				return errNoVersion
+			}
+			body, err := patch(base, i.Body)
+			if err != nil {
+				return err
+			}
+			i.Body = body
+		}
+		if x := i.exchange(p.String()); f.wants(&x) {
+			all = append(all, x)
+		}
 	}
 	return c.Sink.Save(p, in.At, all)
 }

@@ -8,7 +8,8 @@
 // leaves out what it has already.
 //
 // The sender leaves out what it collected itself from others, so nothing goes in circles, and
-// what is not of the hosts that the collector asked for.
+// what is neither of the hosts nor about the topics that the collector asked for. A topic is a
+// query, which the sender compares with each page, so that nothing else is sent.
 //
 // Bounds: one conversation with each collector and MaxCollectors in all, a packet of about 1 MiB
 // or one larger exchange, bytes per second for all collectors together. An exchange above
@@ -17,6 +18,9 @@
 //
 // A packet is compressed (zstd). The connection authenticates the sender: packets are not passed
 // on, so they have no signature of their own.
+//
+// Of a page that has changed, a packet has the difference to the last version, if sender and
+// collector both know where that is in their archives.
 //
 // The messages are described in docs/protocol/feed.md.
 package feed

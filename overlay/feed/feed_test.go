@@ -3,9 +3,11 @@ package feed
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,6 +21,8 @@ import (
 	_ "peerd/internal/rapidtest"
 	"peerd/overlay/overlaytest"
 	"peerd/overlay/wire"
+	"peerd/store"
+	"peerd/store/index"
 	"peerd/store/warc"
 )
 
@@ -29,6 +33,7 @@ type sink struct {
 	urls []string
 	from map[string]bool
 	fail bool
+	last map[string]warc.Exchange
 }
 
 func (s *sink) Position(peer.ID) (map[string]int64, error) {
@@ -47,9 +52,19 @@ func (s *sink) Save(_ peer.ID, at map[string]int64, all []warc.Exchange) error {
 	for _, x := range all {
 		s.urls = append(s.urls, x.URL)
 		s.from[x.From] = true
+		if s.last != nil {
+			s.last[x.URL] = x
+		}
 	}
 	maps.Copy(s.at, at)
 	return nil
+}
+
+func (s *sink) Version(_ peer.ID, url string, at time.Time) ([]byte, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x, ok := s.last[url]
+	return x.Body, ok && x.Time.Equal(at)
 }
 
 func (s *sink) got() []string {
@@ -212,4 +227,178 @@ func FuzzRequest(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A collector with topics gets the pages that match one of them, and those of its hosts; the sender
+// sends nothing else.
+func TestTopics(t *testing.T) {
+	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	add := func(url, text string) {
+		t.Helper()
+		if _, err := a.Append(warc.Exchange{URL: url, Time: time.Now(), Body: []byte(text),
+			Response: []byte("HTTP/1.1 200 OK\r\n\r\n")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(x *warc.Exchange) (index.Document, bool) {
+		return index.Document{URL: store.URL(x.URL), Text: string(x.Body), Type: "html"},
+			len(x.Body) > 0
+	}
+	from := overlaytest.Host(t)
+	log := slog.New(slog.DiscardHandler)
+	server := &Server{Host: from, Protocol: "/feed", Archive: a, Upload: 1 << 30, Read: read,
+		Logger: log}
+	defer server.Serve().Close()
+	add("http://a.example/1", "apple tart")
+	add("http://a.example/2", "apple pie")
+	add("http://b.example/1", "nothing")
+	add("http://a.example/3", "")
+	add("http://c.example/1", "pear tart")
+	for i := range 3 * maxItems / 2 { // more than a packet may have
+		add(fmt.Sprintf("http://a.example/x%d", i), "plum")
+	}
+	add("http://a.example/4", "another apple")
+	add("http://d.example/1", "pear pie")
+	for _, tt := range []struct{ hosts, topics, want []string }{
+		{nil, []string{"apple -pie", "pear site:c.example"}, []string{"http://a.example/1",
+			"http://c.example/1", "http://a.example/4"}},
+		{[]string{"b.example"}, []string{"pie"}, []string{"http://a.example/2",
+			"http://b.example/1", "http://d.example/1"}},
+	} {
+		to := overlaytest.Host(t)
+		overlaytest.Introduce(from, to)
+		conn, err := wire.Dial(t.Context(), to, from.ID(), wire.Limits{MaxMsg: maxPacket,
+			Timeout: time.Minute}, "/feed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Reset()
+		if err := conn.Send(request{Hosts: tt.hosts, Topics: tt.topics}); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for len(got) < len(tt.want) {
+			var p packet
+			if err := errors.Join(conn.RecvZ(&p), conn.Send(ack{Stored: true})); err != nil {
+				t.Fatal(err)
+			}
+			for _, i := range p.Items {
+				got = append(got, i.URL)
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("hosts %q, topics %q: received %q, want %q", tt.hosts, tt.topics, got, tt.want)
+		}
+	}
+	c := &Collector{Sink: &sink{at: map[string]int64{}, from: map[string]bool{}}}
+	f, err := newFilter(nil, []string{"apple"}, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.store(from.ID(), &packet{At: map[string]int64{"f.warc.gz": 1}, Items: []item{
+		{URL: "http://a.example/1", Time: time.Now().UnixNano(), Response: []byte("x"),
+			Body: []byte("plum")}}}, f)
+	if got := c.Sink.(*sink).got(); err != nil || len(got) > 0 {
+		t.Errorf("stored %q, %v, which the topic does not match", got, err)
+	}
+	if _, err := newFilter(nil, []string{"date:x"}, read); err == nil {
+		t.Error("a topic that is no query is accepted")
+	}
+	if _, err := newFilter(nil, []string{"apple"}, nil); err == nil {
+		t.Error("topics are accepted that no function reads")
+	}
+}
+
+// A page that has changed a little comes as a difference, also if it changes again, and as a whole
+// if the collector has lost the last version.
+func TestDeltas(t *testing.T) {
+	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	r := rand.New(rand.NewPCG(1, 2))
+	page := make([]byte, 20_000) // cannot be compressed
+	for i := range page {
+		page[i] = byte(r.Uint32())
+	}
+	begin := time.Now().Truncate(time.Microsecond)
+	versions := 0
+	add := func() []byte {
+		t.Helper()
+		versions++
+		body := append(fmt.Appendf(nil, "version %d ", versions), page...)
+		if _, err := a.Append(warc.Exchange{URL: "http://a.example/", Body: body,
+			Time:     begin.Add(time.Duration(versions) * time.Second),
+			Response: []byte("HTTP/1.1 200 OK\r\n\r\n")}); err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	from, to := overlaytest.Host(t), overlaytest.Host(t)
+	overlaytest.Introduce(from, to)
+	server := &Server{Host: from, Protocol: "/feed", Archive: a, Upload: 1 << 30,
+		Logger: slog.New(slog.DiscardHandler)}
+	defer server.Serve().Close()
+	s := &sink{at: map[string]int64{}, from: map[string]bool{}, last: map[string]warc.Exchange{}}
+	c := &Collector{Sink: s}
+	conn, err := wire.Dial(t.Context(), to, from.ID(), wire.Limits{MaxMsg: maxPacket,
+		Timeout: time.Minute}, "/feed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Reset()
+	if err := conn.Send(request{Deltas: true}); err != nil {
+		t.Fatal(err)
+	}
+	f, err := newFilter(nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() (bytes int, stored error) {
+		t.Helper()
+		for {
+			var p packet
+			if err := conn.RecvZ(&p); err != nil {
+				t.Fatal(err)
+			}
+			err := c.store(from.ID(), &p, f)
+			if err := conn.Send(ack{Stored: err == nil, Plain: err != nil}); err != nil {
+				t.Fatal(err)
+			}
+			if len(p.Items) > 0 {
+				return len(p.Items[0].Body), err
+			}
+		}
+	}
+	for i, lost := range []bool{false, false, false, true, false} {
+		want := add()
+		if lost {
+			clear(s.last)
+		}
+		n, err := next()
+		if small := n < 1000; small != (i > 0) || (err != nil) != lost {
+			t.Errorf("version %d: %d bytes, %v", i, n, err)
+		}
+		if lost {
+			if n, err = next(); n < len(page) || err != nil {
+				t.Errorf("version %d again: %d bytes, %v", i, n, err)
+			}
+		}
+		if got := s.last["http://a.example/"].Body; !bytes.Equal(got, want) {
+			t.Fatalf("version %d is stored as %d bytes %.20q, want %d", i, len(got), got, len(want))
+		}
+	}
+	if _, err := patch(page, []byte("nonsense")); !errors.Is(err, ErrPacket) {
+		t.Errorf("nonsense: %v", err)
+	}
+	if bomb, err := diff(nil, make([]byte, maxDelta+1)); err != nil {
+		t.Error(err)
+	} else if _, err := patch(nil, bomb); !errors.Is(err, ErrPacket) {
+		t.Errorf("a difference that becomes larger than allowed: %v", err)
+	}
 }

@@ -12,8 +12,10 @@ import (
 // Limits of messages.
 const (
 	// MaxHosts bounds the hosts that a collector asks for.
-	MaxHosts   = 1000
-	maxHost    = 253     // bytes
+	MaxHosts = 1000
+	maxHost  = 253 // bytes
+	// MaxTopics bounds the topics that a collector asks for; each is a query (index.MaxQuery).
+	MaxTopics  = 64
 	maxRequest = 1 << 20 // bytes
 	// packetSize is the size at which a packet is sent. Bytes.
 	packetSize = 1 << 20
@@ -35,6 +37,10 @@ type request struct {
 	Hosts []string `cbor:"1,keyasint,omitempty"`
 	// At is the position in the archive of the sender: offsets in bytes, by file.
 	At map[string]int64 `cbor:"2,keyasint,omitempty"`
+	// Topics are queries: pages that match one are collected, too. With Topics alone only those.
+	Topics []string `cbor:"3,keyasint,omitempty"`
+	// Deltas says that the collector takes differences to the last versions of pages.
+	Deltas bool `cbor:"4,keyasint,omitempty"`
 }
 
 // packet is sent in answer to a request and to each ack. One without At and Items says that there
@@ -48,6 +54,8 @@ type packet struct {
 // ack says that the collector has the last packet on disk.
 type ack struct {
 	Stored bool `cbor:"1,keyasint"`
+	// Plain asks for the packet again, without differences: a last version is missing.
+	Plain bool `cbor:"2,keyasint,omitempty"`
 }
 
 // item is an exchange.
@@ -64,6 +72,9 @@ type item struct {
 	Revisit   *revisit `cbor:"10,keyasint,omitempty"`
 	// Metadata are names and values, in turn.
 	Metadata []string `cbor:"11,keyasint,omitempty"`
+	// Base is the time of the version of the page to which Body is the difference; Unix time in ns,
+	// 0: Body is the body.
+	Base int64 `cbor:"12,keyasint,omitempty"`
 }
 
 // revisit is a warc.Revisit.
@@ -77,6 +88,9 @@ type revisit struct {
 func (r *request) check() error {
 	if len(r.Hosts) > MaxHosts {
 		return fmt.Errorf("%d hosts, at most %d", len(r.Hosts), MaxHosts)
+	}
+	if len(r.Topics) > MaxTopics {
+		return fmt.Errorf("%d topics, at most %d", len(r.Topics), MaxTopics)
 	}
 	for _, h := range r.Hosts {
 		if len(h) > maxHost {

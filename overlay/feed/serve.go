@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"golang.org/x/time/rate"
 
+	"peerd/internal/lru"
 	"peerd/overlay/wire"
 	"peerd/store/warc"
 )
@@ -51,13 +50,16 @@ type Server struct {
 	// Upload bounds the bytes per second, before compression, to all collectors together; 0:
 	// nothing is sent.
 	Upload int64
+	// Read reads pages for collectors with topics. Nil: they are refused.
+	Read   Reader
 	Logger *slog.Logger
 
 	limiter wire.Limiter
 	budget  *rate.Limiter
 
-	mu    sync.Mutex
-	links map[peer.ID]*link
+	mu       sync.Mutex
+	links    map[peer.ID]*link
+	versions *lru.Simple[string, version] // by URL, the last that was sent
 }
 
 // link is the conversation with a collector.
@@ -65,10 +67,16 @@ type link struct{ cancel context.CancelFunc }
 
 // Serve answers collectors until the returned wire.Server is closed.
 func (s *Server) Serve() *wire.Server {
-	s.budget = rate.NewLimiter(rate.Limit(s.Upload), maxPacket)
-	s.links = map[peer.ID]*link{}
+	s.start()
 	return wire.Serve(s.Host, s.Protocol, wire.Limits{MaxMsg: maxRequest, Timeout: messageTime},
 		s.Logger, s.handle)
+}
+
+// start creates what Serve needs.
+func (s *Server) start() {
+	s.budget = rate.NewLimiter(rate.Limit(s.Upload), maxPacket)
+	s.links = map[peer.ID]*link{}
+	s.versions = lru.NewSimple[string, version](maxVersions, nil)
 }
 
 func (s *Server) handle(ctx context.Context, c *wire.Conn) error {
@@ -82,13 +90,17 @@ func (s *Server) handle(ctx context.Context, c *wire.Conn) error {
 	if s.Archive == nil || s.Upload == 0 {
 		return c.SendZ(packet{Refused: "nothing is sent to collectors"})
 	}
+	f, err := newFilter(r.Hosts, r.Topics, s.Read)
+	if err != nil {
+		return c.SendZ(packet{Refused: err.Error()})
+	}
 	ctx, leave := s.enter(ctx, c.Peer())
 	if leave == nil {
 		return c.SendZ(packet{Refused: "busy"})
 	}
 	defer leave()
 	defer context.AfterFunc(ctx, c.Reset)()
-	return s.send(ctx, c, r)
+	return s.send(ctx, c, r, f)
 }
 
 // enter takes a place for a collector. An earlier conversation with it ends. leave is nil if there
@@ -120,15 +132,17 @@ func (s *Server) enter(ctx context.Context, p peer.ID) (_ context.Context, leave
 }
 
 // send sends packets until the conversation fails.
-func (s *Server) send(ctx context.Context, c *wire.Conn, r request) error {
+func (s *Server) send(
+	ctx context.Context, c *wire.Conn, r request, f *filter,
+) error {
 	at := r.At
 	if at == nil {
 		at = map[string]int64{}
 	}
-	want := wanted(r.Hosts)
 	for {
-		seen := s.Archive.Stats().Exchanges
-		p, size, err := s.gather(ctx, at, want)
+		seen, began := s.Archive.Stats().Exchanges, time.Now()
+		before := maps.Clone(at)
+		p, versions, size, err := s.gather(ctx, at, f, r.Deltas)
 		if err != nil {
 			return err
 		}
@@ -138,11 +152,23 @@ func (s *Server) send(ctx context.Context, c *wire.Conn, r request) error {
 			}
 			continue
 		}
-		if err := exchange(c, p); err != nil {
+		err = exchange(c, p)
+		if errors.Is(err, errNoVersion) {
+			at = before
+			if p, versions, size, err = s.gather(ctx, at, f, false); err == nil {
+				err = exchange(c, p)
+			}
+		}
+		if err != nil {
 			return err
 		}
+		s.sent(versions)
+		var rest time.Duration
+		if len(f.topics) > 0 { // reading pages takes at most half of a processor
+			rest = time.Since(began)
+		}
 		delay := s.budget.ReserveN(time.Now(), min(size, maxPacket)).Delay()
-		if err := s.pause(ctx, c, time.Now().Add(delay), nil); err != nil {
+		if err := s.pause(ctx, c, time.Now().Add(max(delay, rest)), nil); err != nil {
 			return err
 		}
 	}
@@ -157,17 +183,22 @@ func exchange(c *wire.Conn, p packet) error {
 	if err := c.Recv(&a); err != nil {
 		return err
 	}
+	if a.Plain {
+		return errNoVersion
+	}
 	if !a.Stored {
 		return errors.New("the collector has not stored the packet")
 	}
 	return nil
 }
 
-// gather reads the next packet, and advances at over it.
+// gather reads the next packet, and advances at over it. With deltas, it has the differences of
+// pages to the last versions that were sent. versions are those in the packet.
 func (s *Server) gather(
-	ctx context.Context, at map[string]int64, want func(string) bool,
-) (p packet, size int, err error) {
+	ctx context.Context, at map[string]int64, f *filter, deltas bool,
+) (p packet, versions map[string]version, size int, err error) {
 	before, begin := maps.Clone(at), time.Now()
+	versions = map[string]version{}
 	full := func() error {
 		if size >= packetSize || len(p.Items) >= maxItems || time.Since(begin) > readTime {
 			return errFull
@@ -175,7 +206,7 @@ func (s *Server) gather(
 		return nil
 	}
 	selection := warc.Selection{MaxBytes: maxExchange,
-		Want: want,
+		Want: f.mayWant,
 		Large: func(u string, bytes int64) {
 			s.Logger.Warn("left out a page that is too large for collectors", "url", u,
 				"bytes", bytes)
@@ -183,7 +214,16 @@ func (s *Server) gather(
 	readCtx, cancel := context.WithTimeout(ctx, 2*readTime)
 	defer cancel()
 	err = s.Archive.FollowExchanges(readCtx, at, selection, func(x warc.Exchange) error {
+		if !f.wants(&x) {
+			return full()
+		}
 		i := newItem(&x)
+		if hasDeltas(&x) {
+			if _, again := versions[x.URL]; deltas && !again {
+				s.difference(&i, &x)
+			}
+			versions[x.URL] = version{x.At, x.Time}
+		}
 		size += i.size()
 		p.Items = append(p.Items, i)
 		return full()
@@ -194,7 +234,7 @@ func (s *Server) gather(
 	case errors.Is(err, warc.ErrCorrupt):
 		s.Logger.Warn("skipped a part of the archive that cannot be read", "err", err)
 	case err != nil:
-		return packet{}, 0, err
+		return packet{}, nil, 0, err
 	}
 	for name, offset := range at {
 		if before[name] != offset && len(p.At) < warc.MaxFiles {
@@ -204,22 +244,7 @@ func (s *Server) gather(
 			p.At[name] = offset
 		}
 	}
-	return p, size, nil
-}
-
-// wanted returns whether pages are of the hosts; of any if there are none.
-func wanted(hosts []string) func(string) bool {
-	if len(hosts) == 0 {
-		return func(string) bool { return true }
-	}
-	set := map[string]bool{}
-	for _, h := range hosts {
-		set[strings.ToLower(h)] = true
-	}
-	return func(page string) bool {
-		u, err := url.Parse(page)
-		return err == nil && set[strings.ToLower(u.Hostname())]
-	}
+	return p, versions, size, nil
 }
 
 // await waits until more than seen exchanges were archived, and then for others.

@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/internal/order"
 	"peerd/overlay/record"
 )
 
@@ -111,7 +112,7 @@ func (t Takeover) normal() (Takeover, error) {
 		}
 		votes = append(votes, signed{v.Voter, raw})
 	}
-	slices.SortFunc(votes, func(a, b signed) int { return cmp.Compare(a.by, b.by) })
+	order.SortFunc(votes, func(a, b signed) int { return cmp.Compare(a.by, b.by) })
 	votes = slices.CompactFunc(votes, func(a, b signed) bool { return a.by == b.by })
 	t.Votes = nil
 	for _, v := range votes[:min(len(votes), p.TakeoverQuorum())] {

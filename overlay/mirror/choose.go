@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/internal/order"
 )
 
 // fitness says whether a peer can be a mirror.
@@ -50,7 +52,7 @@ func ranked(owner peer.ID, all []peer.ID) []peer.ID {
 		rank[p] = sha256.Sum256([]byte(owner + p))
 	}
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b peer.ID) int {
+	order.SortFunc(all, func(a, b peer.ID) int {
 		x, y := rank[a], rank[b]
 		return bytes.Compare(x[:], y[:])
 	})

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"peerd/internal/backoff"
+	"peerd/internal/order"
 	"peerd/overlay/peers"
 	"peerd/overlay/wire"
 )
@@ -133,7 +133,7 @@ func (k *Keeper) All() (all []*Copy) {
 	for _, c := range k.copies {
 		all = append(all, c)
 	}
-	slices.SortFunc(all, func(a, b *Copy) int { return cmp.Compare(a.Owner, b.Owner) })
+	order.SortFunc(all, func(a, b *Copy) int { return cmp.Compare(a.Owner, b.Owner) })
 	return all
 }
 

@@ -1,10 +1,11 @@
 package outbox
 
 import (
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/internal/order"
 )
 
 // hostShare is the part of a batch that belongs to one host.
@@ -41,7 +42,7 @@ func (t *hostTable) nextBatch(line *timeline[*hostQueue], now time.Time) (batchP
 		p.shares = append(p.shares, hostShare{name: e.name, res: e.res, pending: e.count,
 			adds: e.adds})
 	}
-	slices.SortStableFunc(p.shares, func(x, y hostShare) int { return x.pending - y.pending })
+	order.SortStableFunc(p.shares, func(x, y hostShare) int { return x.pending - y.pending })
 	for i := range p.shares {
 		x := &p.shares[i]
 		x.limit = min(x.pending, left/(len(p.shares)-i))

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/internal/lru"
+	"peerd/internal/order"
 	"peerd/store"
 )
 
@@ -206,7 +206,7 @@ func (f *Forwarder) Rows() []Row {
 			}
 		}
 	})
-	slices.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Host, b.Host) })
+	order.SortFunc(rows, func(a, b Row) int { return cmp.Compare(a.Host, b.Host) })
 	return rows
 }
 

@@ -35,7 +35,7 @@ func (r reviewer) Review(e assign.Evidence) (assign.Review, error) {
 // hasty watches without patience.
 func hasty() *assign.ReviewConfig {
 	c := assign.DefaultReviewConfig()
-	c.Every, c.UrgentEvery, c.UrgentPages = time.Millisecond, time.Millisecond, 1
+	c.Every, c.UrgentPages = time.Millisecond, 1
 	c.Move.Hold, c.Move.Confirm, c.Move.Cooldown = time.Millisecond, 1, time.Hour
 	c.Move.Spend, c.Move.Cost = 1e9, 0
 	return &c

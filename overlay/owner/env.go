@@ -6,13 +6,13 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords/assign"
+	"peerd/internal/order"
 	"peerd/overlay/lease"
 	"peerd/overlay/replica"
 	"peerd/overlay/witness"
@@ -37,7 +37,7 @@ func (e *env) wake() {
 // candidates are the peers of the directory, by name.
 func (e *env) candidates() []assign.Candidate {
 	all := e.cfg.Directory.Candidates()
-	slices.SortFunc(all, func(a, b assign.Candidate) int { return strings.Compare(a.ID, b.ID) })
+	order.SortFunc(all, func(a, b assign.Candidate) int { return strings.Compare(a.ID, b.ID) })
 	return all
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"peerd/coords"
 	"peerd/coords/assign"
+	"peerd/internal/order"
 )
 
 // nomination selects replicas of a subnet.
@@ -98,7 +99,7 @@ func rank(os []option) {
 	}
 	best := slices.MinFunc(os, func(a, b option) int { return cmp.Compare(a.time, b.time) }).time
 	limit := time.Duration(nearFactor*float64(best)) + nearSlack
-	slices.SortFunc(os, func(a, b option) int {
+	order.SortFunc(os, func(a, b option) int {
 		switch aNear, bNear := a.time <= limit, b.time <= limit; {
 		case a.preferred != b.preferred:
 			return first(a.preferred)

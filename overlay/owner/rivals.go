@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
+	"peerd/internal/order"
 	"peerd/overlay/hostmove"
 	"peerd/overlay/lease"
 	"peerd/overlay/record"
@@ -90,7 +90,7 @@ func (k *leases) toRead(now time.Time) []func(context.Context) {
 	if len(due) == 0 {
 		return nil
 	}
-	slices.SortFunc(due, func(a, b *subnet) int {
+	order.SortFunc(due, func(a, b *subnet) int {
 		return cmp.Or(b.since.Compare(a.since), a.prefix.Addr().Compare(b.prefix.Addr()))
 	})
 	var prefixes []netip.Prefix

@@ -6,11 +6,11 @@ import (
 	"context"
 	"math"
 	"net/netip"
-	"slices"
 	"time"
 
 	"peerd/coords"
 	"peerd/internal/backoff"
+	"peerd/internal/order"
 	"peerd/overlay/lease"
 	"peerd/overlay/wire"
 )
@@ -106,7 +106,7 @@ func (t *ownTable) sorted(
 			out = append(out, s)
 		}
 	}
-	slices.SortFunc(out, func(a, b *ownState) int { return at(a).Compare(at(b)) })
+	order.SortFunc(out, func(a, b *ownState) int { return at(a).Compare(at(b)) })
 	return out
 }
 

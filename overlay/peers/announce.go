@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/internal/order"
 	"peerd/overlay/wire"
 )
 
@@ -116,7 +117,7 @@ func (s *publisher) nearest() []peer.ID {
 	for _, p := range all {
 		distances[p] = s.distance(at, p)
 	}
-	slices.SortFunc(all, func(a, b peer.ID) int {
+	order.SortFunc(all, func(a, b peer.ID) int {
 		return cmp.Or(cmp.Compare(distances[a], distances[b]), cmp.Compare(a, b))
 	})
 	return all[:min(len(all), maxPush)]

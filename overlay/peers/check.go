@@ -3,11 +3,11 @@ package peers
 import (
 	"context"
 	"hash/fnv"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/order"
 	"peerd/overlay/wire"
 )
 
@@ -247,7 +247,7 @@ func (k *checker) helpers(p peer.ID) (helpers []peer.ID, others int) {
 		x = (x ^ x>>33) * 0xff51afd7ed558ccd
 		return x ^ x>>33
 	}
-	slices.SortFunc(helpers, func(a, b peer.ID) int {
+	order.SortFunc(helpers, func(a, b peer.ID) int {
 		if rank(a) < rank(b) {
 			return -1
 		}

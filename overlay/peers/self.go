@@ -14,6 +14,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"peerd/coords"
+	"peerd/internal/order"
 	"peerd/overlay/prefix"
 )
 
@@ -170,7 +171,7 @@ func advertisedAddrs(h host.Host) []string {
 		}
 		return !ok || len(a.String()) > maxAddr
 	})
-	slices.SortStableFunc(addrs, func(a, b ma.Multiaddr) int {
+	order.SortStableFunc(addrs, func(a, b ma.Multiaddr) int {
 		return cmp.Compare(addrRank(a), addrRank(b))
 	})
 	if slices.ContainsFunc(addrs, func(a ma.Multiaddr) bool { return !manet.IsIPLoopback(a) }) {

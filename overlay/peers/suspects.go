@@ -2,10 +2,11 @@ package peers
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/internal/order"
 )
 
 // allPresent returns the beacons of all present peers, including suspects.
@@ -39,7 +40,7 @@ func (d *Directory) list(cond func(*entry, time.Time) bool) []Beacon {
 		}
 	}
 	d.mu.RUnlock()
-	slices.SortFunc(all, func(a, b Beacon) int { return cmp.Compare(a.Peer, b.Peer) })
+	order.SortFunc(all, func(a, b Beacon) int { return cmp.Compare(a.Peer, b.Peer) })
 	return all
 }
 
@@ -65,7 +66,7 @@ func (d *Directory) suspicions() []suspicion {
 		}
 	}
 	d.mu.RUnlock()
-	slices.SortFunc(out, func(a, b suspicion) int {
+	order.SortFunc(out, func(a, b suspicion) int {
 		return cmp.Or(cmp.Compare(a.Age, b.Age), cmp.Compare(a.Peer, b.Peer))
 	})
 	return out[:min(len(out), maxSuspicions)]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/order"
 	"peerd/store"
 	"peerd/store/index"
 )
@@ -19,6 +20,8 @@ type Local struct {
 	Text index.Texter
 	// Copies may be nil.
 	Copies Copies
+	// Ranks are those of the sources in Index and in Copies; nil: they do not count.
+	Ranks *index.Ranks
 }
 
 // Copies are the copies of the archives of peers that do not answer (package mirror).
@@ -48,7 +51,7 @@ type participant interface {
 	// rank returns the hits in the index and in the copies of the owners. It may be called again.
 	rank(ctx context.Context, q ranking) (ranked, error)
 	// linking returns the sources of the links to some hosts.
-	linking(ctx context.Context, hosts []string) ([][]index.Source, error)
+	linking(ctx context.Context, hosts []string) ([][]index.Linker, error)
 	// snippets returns the snippets of some hits of the result, by their places.
 	snippets(ctx context.Context, shown []int) ([]index.Snippet, error)
 	close()
@@ -77,7 +80,7 @@ type ranking struct {
 type ranked struct {
 	index.Result
 	snippets []index.Snippet  // of the first hits, also of those that lack a phrase
-	linking  [][]index.Source // of each of ranking.hosts
+	linking  [][]index.Linker // of each of ranking.hosts
 }
 
 // copyCounts are the counts of the copy of a peer that does not answer, if it is indexed.
@@ -131,26 +134,48 @@ func (s *localSearch) count(ctx context.Context) (c counts, err error) {
 			return c, err
 		}
 	}
-	if s.from.Copies == nil {
-		return c, nil
+	copies, err := s.join()
+	if err != nil {
+		return c, err
 	}
-	s.using = true
-	for _, cp := range s.from.Copies.Use() {
-		n := copyCounts{owner: cp.Owner, naming: cp.Naming, whole: cp.Whole,
-			indexed: cp.Index != nil}
-		if cp.Index != nil {
-			r, err := cp.Index.Index.Reader()
-			if err != nil {
-				return c, err
-			}
-			s.parts = append(s.parts, part{cp, r})
-			if n.Counts, err = r.Count(s.query); err != nil {
+	for _, p := range copies {
+		n := copyCounts{owner: p.Owner, naming: p.Naming, whole: p.Whole, indexed: p.reader != nil}
+		if p.reader != nil {
+			if n.Counts, err = p.reader.Count(s.query); err != nil {
 				return c, err
 			}
 		}
 		c.copies = append(c.copies, n)
 	}
 	return c, nil
+}
+
+// join opens the copies, and returns also those without an index.
+func (s *localSearch) join() (all []part, err error) {
+	if s.from.Copies == nil {
+		return nil, nil
+	}
+	s.using = true
+	for _, cp := range s.from.Copies.Use() {
+		p := part{Copy: cp}
+		if cp.Index != nil {
+			if p.reader, err = cp.Index.Index.Reader(); err != nil {
+				return nil, err
+			}
+			s.parts = append(s.parts, p)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// askAll has linking look at all indexes.
+func (s *localSearch) askAll() error {
+	_, err := s.join()
+	for i := range s.parts {
+		s.asked = append(s.asked, &s.parts[i])
+	}
+	return err
 }
 
 func (s *localSearch) rank(ctx context.Context, q ranking) (all ranked, err error) {
@@ -177,7 +202,7 @@ func (s *localSearch) rank(ctx context.Context, q ranking) (all ranked, err erro
 			}
 		}
 	}
-	slices.SortFunc(s.hits, func(a, b place) int { return index.Compare(a.Hit, b.Hit) })
+	order.SortFunc(s.hits, func(a, b place) int { return index.Compare(a.Hit, b.Hit) })
 	s.hits = s.hits[:min(len(s.hits), maxHitsOf(q.limit, q.owners))]
 	for _, h := range s.hits {
 		all.Hits = append(all.Hits, h.Hit)
@@ -233,7 +258,7 @@ func (s *localSearch) check(h *index.Hit) bool {
 
 func (s *localSearch) linking(
 	ctx context.Context, hosts []string,
-) (all [][]index.Source, err error) {
+) (all [][]index.Linker, err error) {
 	for _, host := range hosts {
 		var sources []index.Source
 		for _, p := range s.asked {
@@ -243,7 +268,7 @@ func (s *localSearch) linking(
 			}
 			sources = append(sources, some...)
 		}
-		all = append(all, index.Least(sources, index.MaxLinking))
+		all = append(all, index.LeastLinkers(s.from.Ranks.Linkers(host, sources), index.MaxLinking))
 	}
 	return all, nil
 }

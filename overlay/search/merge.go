@@ -3,8 +3,8 @@ package search
 import (
 	"bytes"
 	"cmp"
-	"slices"
 
+	"peerd/internal/order"
 	"peerd/store"
 	"peerd/store/index"
 )
@@ -57,7 +57,7 @@ func sorted(results []index.Result) (all []found) {
 }
 
 func sortHits(all []found) {
-	slices.SortFunc(all, func(a, b found) int {
+	order.SortFunc(all, func(a, b found) int {
 		return cmp.Or(index.Compare(a.Hit, b.Hit), b.FetchedAt.Compare(a.FetchedAt),
 			bytes.Compare(a.Digest[:], b.Digest[:]), cmp.Compare(a.Canonical, b.Canonical))
 	})

@@ -124,7 +124,8 @@ func FuzzMessages(f *testing.F) {
 	for _, v := range []any{
 		request{Query: "a b"}, request{Rank: &rankRequest{Pages: 5, With: []uint64{1, 2},
 			Limit: 7, Anchors: []anchor{{Sources: [][]index.Source{{1, 2}, nil}}}, Verify: true}},
-		request{Linking: []string{"a.example"}}, reply{Linking: [][]index.Source{{3, 4}}},
+		request{Linking: []string{"a.example"}},
+		reply{Linking: [][]index.Linker{{{Source: 3, Out: 2, Rank: 1}, {Source: 4}}}},
 		request{Shown: []int{0, 3}}, reply{Pages: 5, With: []uint64{1}},
 		reply{Hits: []hit{{Score: 1, URL: "http://a.example/"}}, Total: 1},
 		reply{Snippets: []snippet{{Text: "abc", Marks: []int{0, 1}}}},
@@ -166,6 +167,11 @@ func FuzzMessages(f *testing.F) {
 				if !(h.Score >= 0 && h.Score < 3.1) || h.URL.Host() == "" {
 					t.Fatalf("accepted %+v", h)
 				}
+			}
+		}
+		if checkLinkers(a.Linking, 1) == nil {
+			if f := index.Factor(a.Linking[0]); !(f >= 1 && f <= 1.25) {
+				t.Fatalf("a factor of %v by %+v", f, a.Linking[0])
 			}
 		}
 		if a.checkSnippets(1) == nil && len(a.Snippets) > 0 {

@@ -40,7 +40,7 @@ const (
 var ErrAnswer = errors.New("search: invalid answer")
 
 // request is a request of a conversation. The first has a query, the second ranks, and may have
-// Linking, and each other has one of the three.
+// Linking, and each other has one of the three. A conversation without a query has only Linking.
 type request struct {
 	Query   string       `cbor:"1,keyasint,omitempty"`
 	Rank    *rankRequest `cbor:"2,keyasint,omitempty"`
@@ -84,7 +84,7 @@ type reply struct {
 	Copies []copyReply `cbor:"9,keyasint,omitempty"`
 
 	Anchors []anchor         `cbor:"10,keyasint,omitempty"`
-	Linking [][]index.Source `cbor:"11,keyasint,omitempty"` // of each host
+	Linking [][]index.Linker `cbor:"11,keyasint,omitempty"` // of each host
 
 	// Hosts are those of pages that are likely to be found.
 	Hosts []string `cbor:"12,keyasint,omitempty"`
@@ -160,6 +160,24 @@ func checkSources(all [][]index.Source, lists, most int) error {
 		for i := range s[:max(len(s)-1, 0)] {
 			if s[i] >= s[i+1] {
 				return fmt.Errorf("%w: sources out of order", ErrAnswer)
+			}
+		}
+	}
+	return nil
+}
+
+// checkLinkers checks what a peer said of the links to some hosts.
+func checkLinkers(all [][]index.Linker, hosts int) error {
+	if len(all) != hosts {
+		return fmt.Errorf("%w: links to %d hosts, want %d", ErrAnswer, len(all), hosts)
+	}
+	for _, some := range all {
+		if len(some) > index.MaxLinking {
+			return fmt.Errorf("%w: %d sources, at most %d", ErrAnswer, len(some), index.MaxLinking)
+		}
+		for i, l := range some {
+			if i > 0 && some[i-1].Source >= l.Source || !(l.Rank >= 0 && l.Rank <= index.MaxRank) {
+				return fmt.Errorf("%w: a source out of order, or of rank %v", ErrAnswer, l.Rank)
 			}
 		}
 	}

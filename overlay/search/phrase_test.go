@@ -27,7 +27,7 @@ func (c *countedSteps) rank(ctx context.Context, q ranking) (ranked, error) {
 	return c.participant.rank(ctx, q)
 }
 
-func (c *countedSteps) linking(ctx context.Context, hosts []string) ([][]index.Source, error) {
+func (c *countedSteps) linking(ctx context.Context, hosts []string) ([][]index.Linker, error) {
 	c.others++
 	return c.participant.linking(ctx, hosts)
 }

@@ -92,7 +92,7 @@ func (r *remoteSearch) rank(ctx context.Context, q ranking) (res ranked, err err
 	if err == nil {
 		err = errors.Join(a.checkHits(maxHitsOf(q.limit, q.owners), q.sum.MaxScore(), r.urls),
 			a.checkSnippets(len(a.Hits)),
-			checkSources(a.Linking, len(q.hosts), index.MaxLinking))
+			checkLinkers(a.Linking, len(q.hosts)))
 	}
 	if err != nil {
 		return res, err
@@ -110,10 +110,10 @@ func (r *remoteSearch) rank(ctx context.Context, q ranking) (res ranked, err err
 
 func (r *remoteSearch) linking(
 	ctx context.Context, hosts []string,
-) ([][]index.Source, error) {
+) ([][]index.Linker, error) {
 	a, err := r.ask(ctx, request{Linking: hosts})
 	if err == nil {
-		err = checkSources(a.Linking, len(hosts), index.MaxLinking)
+		err = checkLinkers(a.Linking, len(hosts))
 	}
 	return a.Linking, err
 }

@@ -111,7 +111,7 @@ func (r *run) rank(ctx context.Context, verify bool) []found {
 		}
 		m.result, m.err = m.part.rank(ctx, q)
 	})
-	r.learn(hosts, func(m *member) [][]index.Source { return m.result.linking })
+	r.learn(hosts, func(m *member) [][]index.Linker { return m.result.linking })
 	results := make([]index.Result, len(r.all))
 	for i, m := range r.all {
 		if m.err == nil {
@@ -159,7 +159,7 @@ func (r *run) weigh(ctx context.Context, all []found) {
 		return // the order is the same
 	}
 	if missing := r.missing(hosts); len(missing) > 0 {
-		links := make(map[*member][][]index.Source, len(r.all))
+		links := make(map[*member][][]index.Linker, len(r.all))
 		var mu sync.Mutex
 		r.step(ctx, func(ctx context.Context, m *member) {
 			some, err := m.part.linking(ctx, missing)
@@ -167,7 +167,7 @@ func (r *run) weigh(ctx context.Context, all []found) {
 			defer mu.Unlock()
 			links[m], m.err = some, err
 		})
-		r.learn(missing, func(m *member) [][]index.Source { return links[m] })
+		r.learn(missing, func(m *member) [][]index.Linker { return links[m] })
 	}
 	for i := range all {
 		all[i].Score *= r.factors[all[i].URL.Host()]
@@ -191,9 +191,9 @@ func (r *run) missing(hosts map[string]bool) (missing []string) {
 
 // learn takes over what the members have said about links to some hosts. It is remembered unless
 // a member has failed.
-func (r *run) learn(hosts []string, said func(*member) [][]index.Source) {
+func (r *run) learn(hosts []string, said func(*member) [][]index.Linker) {
 	failed := false
-	sources := make([][]index.Source, len(hosts))
+	sources := make([][]index.Linker, len(hosts))
 	for _, m := range r.all {
 		links := said(m)
 		failed = failed || m.err != nil && !errors.Is(m.err, errNoIndex) && m.part != nil
@@ -204,7 +204,7 @@ func (r *run) learn(hosts []string, said func(*member) [][]index.Source) {
 		}
 	}
 	for i, h := range hosts {
-		r.factors[h] = index.Factor(index.Least(sources[i], index.MaxLinking))
+		r.factors[h] = index.Factor(index.LeastLinkers(sources[i], index.MaxLinking))
 	}
 	if !failed {
 		r.known.put(r.factors, hosts)

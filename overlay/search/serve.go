@@ -35,7 +35,7 @@ func (s *Service) Serve() *wire.Server {
 		s.Logger, s.handle)
 }
 
-// handle answers the requests of one search.
+// handle answers the requests of one search, or of one meeting (ranker).
 func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	var r request
 	if err := c.Recv(&r); err != nil {
@@ -47,17 +47,29 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if !s.limiter.Allow(requestRate, c.Peer(), time.Now()) {
 		return c.Send(reply{Refused: errBusy.Error()})
 	}
-	q, err := index.Parse(r.Query)
-	if err != nil {
-		return c.Send(reply{Refused: err.Error()})
+	meeting := r.Query == "" && len(r.Linking) > 0
+	var q index.Query
+	if !meeting {
+		var err error
+		if q, err = index.Parse(r.Query); err != nil {
+			return c.Send(reply{Refused: err.Error()})
+		}
 	}
 	l, err := s.Local.begin(q, s.URLs)
 	if err != nil {
 		return c.Send(reply{Refused: errBusy.Error()})
 	}
 	defer l.close()
+	if meeting {
+		if err := l.askAll(); err != nil {
+			return c.Send(reply{Refused: errBusy.Error()})
+		}
+	}
 	for n := range maxSteps {
 		step := stepOf(n, r)
+		if meeting {
+			step = linkingStep
+		}
 		a, err := s.inTurn(ctx, func(ctx context.Context) (reply, error) { return step(ctx, r, l) })
 		if err != nil {
 			a = reply{Refused: err.Error()}
@@ -131,7 +143,7 @@ func rankStep(ctx context.Context, r request, l *localSearch) (reply, error) {
 }
 
 func linkingStep(ctx context.Context, r request, l *localSearch) (reply, error) {
-	if len(r.Linking) > maxHits {
+	if len(r.Linking) > maxAsked {
 		return reply{}, errHosts
 	}
 	all, err := l.linking(ctx, r.Linking)

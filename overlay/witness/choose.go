@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/order"
 	"peerd/overlay/lease"
 )
 
@@ -72,7 +73,7 @@ func (h *ownerState) spread(lists ...[]peer.ID) (all []peer.ID) {
 				count[p]++
 			}
 		}
-		slices.SortStableFunc(ids, func(a, b peer.ID) int { return cmp.Compare(turn[a], turn[b]) })
+		order.SortStableFunc(ids, func(a, b peer.ID) int { return cmp.Compare(turn[a], turn[b]) })
 		all = append(all, ids...)
 	}
 	return all
@@ -114,7 +115,7 @@ func (h *ownerState) rank(ids []peer.ID) {
 		s := sha256.Sum256([]byte("peerd witness\x00" + string(h.self) + "\x00" + string(id)))
 		return s[:]
 	}
-	slices.SortFunc(ids, func(a, b peer.ID) int {
+	order.SortFunc(ids, func(a, b peer.ID) int {
 		return cmp.Or(bytes.Compare(score(a), score(b)), cmp.Compare(a, b))
 	})
 }

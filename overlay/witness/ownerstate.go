@@ -6,6 +6,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/order"
 	"peerd/overlay/lease"
 )
 
@@ -173,7 +174,7 @@ func (h *ownerState) quorumLease(
 		if len(sent) < keep {
 			return false, time.Time{}
 		}
-		slices.SortFunc(sent, func(a, b time.Time) int { return b.Compare(a) })
+		order.SortFunc(sent, func(a, b time.Time) int { return b.Compare(a) })
 		if elapsed(now, sent[keep-1]) >= h.hold {
 			return false, time.Time{}
 		}

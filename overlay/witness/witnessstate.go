@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/order"
 	"peerd/overlay/lease"
 )
 
@@ -172,7 +172,7 @@ func (w *watchedPeer) notices(acked bool, last uint64) (list []notice, more bool
 			list = append(list, notice{b.num, subnet, b.epoch, b.to})
 		}
 	}
-	slices.SortFunc(list, func(a, b notice) int {
+	order.SortFunc(list, func(a, b notice) int {
 		if a.Num < b.Num {
 			return -1
 		}

@@ -24,7 +24,7 @@ var (
 )
 
 // format is the version of what is stored. An index of another version is built again.
-const format = 4
+const format = 5
 
 // The internal keys of the index.
 var (

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"maps"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -85,15 +84,14 @@ func idOf(u store.URL) string {
 // source counts once, however many of its pages have the link.
 //
 //	fieldLinked  host 00 source(4)
+//	fieldLinked  00 host 00 source(4): the page is of this host
 //	fieldAnchor  term of a word 00 target(16) source(4)
 
 // links returns the fields with the links of a page in a language.
 func (a *analyzer) links(d Document, language byte) (linked, anchors *field) {
 	linked, anchors = newTerms(fieldLinked), newTerms(fieldAnchor)
-	if len(d.Links) == 0 {
-		return linked, anchors
-	}
 	source := string(binary.BigEndian.AppendUint32(nil, uint32(sourceOf(d.URL.Host(), d.Addr))))
+	linked.add("\x00" + d.URL.Host() + "\x00" + source)
 	for _, l := range d.Links[:min(len(d.Links), MaxLinks)] {
 		linked.add(l.URL.Host() + "\x00" + source)
 		target, n := targetOf(l.URL), 0
@@ -263,23 +261,4 @@ func (r *Reader) pagesOf(all []Anchor, words int) (map[uint64]*Anchor, error) {
 		first += uint64(s.FullSize())
 	}
 	return found, nil
-}
-
-// The number of sources that link to a host influences the scores of its pages: by its logarithm,
-// up to manySources.
-const (
-	linkingWeight = .25
-	manySources   = 10_000
-)
-
-// Factor returns by how much the scores of the pages of a host are multiplied, by the least of the
-// sources of links to it; at most 1 + linkingWeight. If there are MaxLinking of them, the number of
-// all is estimated from the greatest (Bar-Yossef et al., "Counting distinct elements in a data
-// stream", 2002).
-func Factor(linking []Source) float64 {
-	n := float64(len(linking))
-	if len(linking) >= MaxLinking {
-		n = max(n, (n-1)*math.MaxUint32/max(float64(linking[len(linking)-1]), 1))
-	}
-	return 1 + linkingWeight*min(math.Log1p(n)/math.Log1p(manySources), 1)
 }

@@ -49,6 +49,8 @@ type Exchange struct {
 	// Metadata are the fields of the metadata record, such as fetchTimeMs, via and
 	// hopsFromSeed (WARC 1.1, section 6.6).
 	Metadata []Field
+	// At is the place of an exchange that was read, without its length; Append ignores it.
+	At Location
 }
 
 // Revisit refers to the earlier capture of an unchanged page (WARC 1.1, section 6.7).

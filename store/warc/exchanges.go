@@ -65,6 +65,7 @@ func (r *Reader) FollowExchanges(
 		}
 		if first && isCapture(&rec) {
 			x, from = newExchange(&rec), rec.Location
+			x.At = Location{File: from.File, Offset: from.Offset}
 		}
 		err := x.read(&rec)
 		if err != nil {

@@ -22,7 +22,8 @@ type chooseRow struct {
 	K      int    `json:"k"`
 	// Within20 is the share of servers for which the chosen peer takes at most 20 % longer than
 	// the best candidate.
-	Within20 float64 `json:"within20"`
+	Within20   float64 `json:"within20"`
+	Within20CI float64 `json:"within20_ci"`
 	// MedianRatio and P90Ratio are quantiles of the time of the chosen peer over that of the
 	// best candidate.
 	MedianRatio float64 `json:"median_ratio"`
@@ -41,9 +42,8 @@ func choose() experiment.Experiment {
 	}
 }
 
-// chooseGossip is the number of exchanges between peers and owners between two estimations of a
-// server.
-const chooseGossip = 5
+// traitsEvery is the number of seconds between two publications of a peer's traits, as in node.
+const traitsEvery = 10
 
 func runChoose(ctx context.Context, p experiment.Params, out experiment.Out) error {
 	peers, seeds, ks := p.Peers, p.Seeds, p.K
@@ -51,7 +51,7 @@ func runChoose(ctx context.Context, p experiment.Params, out experiment.Out) err
 		peers = 64
 	}
 	if seeds == 0 {
-		seeds = 3
+		seeds = 5
 	}
 	if len(ks) == 0 {
 		ks = []int{4, 8, 16}
@@ -101,8 +101,10 @@ func runChoose(ctx context.Context, p experiment.Params, out experiment.Out) err
 		}
 	}
 	out.Note(
-		"Each server is estimated exactly k times, failures included. All servers take turns; " +
-			"the deciding peer estimates first.")
+		"Each server is estimated exactly k times, failures included, the deciding peer first. One "+
+			"server is found each second; owners publish its traits once, when they have decided, "+
+			"and peers theirs every %d s. _ci is half of the width of the 95 %% interval over seeds.",
+		traitsEvery)
 	return nil
 }
 
@@ -173,11 +175,13 @@ func (w *chooseWorld) bestOf(k int) []int {
 }
 
 // peerd runs the strategy for the owner of every server and a Learner for every peer. They
-// exchange only what peers publish: traits of peers (beacons) and of servers (leases).
+// publish as peers do: an owner the server's traits once, with its decision, and peers their own
+// every traitsEvery. Servers are found one a second in random order, and an owner lets one page a
+// second be downloaded.
 func (w *chooseWorld) peerd(ctx context.Context, k int) ([]int, error) {
 	cfg := assign.DefaultProxyConfig()
 	cfg.Budget, cfg.ProbesMax = k, k // exactly k requests to a server
-	cfg.Spread, cfg.MeasureAll = min(cfg.Spread, k), 1
+	cfg.Spread = min(cfg.Spread, k)
 	cfg.GainMin, cfg.Tie = 0, 0
 	strategy, err := assign.NewProxy(cfg)
 	if err != nil {
@@ -189,52 +193,53 @@ func (w *chooseWorld) peerd(ctx context.Context, k int) ([]int, error) {
 		learners[u] = coords.NewLearner(name, coords.LearnerSubnets)
 		traits[u] = learners[u].Traits()
 	}
-	cases := make([]chooseCase, w.servers())
-	for s := range cases {
-		cases[s] = w.newCase(s)
-	}
-	for range k {
+	out := make([]int, w.servers())
+	found := w.rng.Perm(len(out))
+	var active, published []*chooseCase
+	for second := 0; len(found) > 0 || len(active) > 0; second++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		for s := range cases {
-			if err := cases[s].estimate(w, strategy, traits, learners); err != nil {
+		if len(found) > 0 {
+			c := w.newCase(found[0])
+			active, found = append(active, &c), found[1:]
+		}
+		left := active[:0]
+		for _, c := range active {
+			choice, err := c.step(w, strategy, traits, learners, k)
+			switch {
+			case err != nil:
 				return nil, err
+			case choice == "":
+				left = append(left, c)
+			default:
+				out[c.server] = c.index[choice]
+				published = append(published, c)
 			}
 		}
-		for range chooseGossip {
-			for s := range cases {
-				c := &cases[s]
-				if c.proxy == nil {
-					continue
-				}
-				c.bring(traits)
-				if *c.proxy, err = strategy.Republish(c.evidence, *c.proxy); err != nil {
-					return nil, err
-				}
-				for u := range c.asked {
-					learners[u].ObserveServer(c.name, *c.proxy)
-				}
-			}
-			met := slices.Clone(traits)
-			for u, l := range learners {
-				l.ObservePeers(met)
-				traits[u] = l.Traits()
-			}
+		active = left
+		if (second+1)%traitsEvery == 0 {
+			publish(published, traits, learners)
+			published = nil
 		}
-	}
-	out := make([]int, len(cases))
-	for s := range cases {
-		c := &cases[s]
-		c.bring(traits)
-		c.evidence.CanProbe = false
-		step, err := strategy.Next(c.evidence)
-		if err != nil {
-			return nil, err
-		}
-		out[s] = c.index[step.Choice]
 	}
 	return out, nil
+}
+
+// publish gives the peers what owners have published, and then each other's traits.
+func publish(decided []*chooseCase, traits []coords.Traits, learners []*coords.Learner) {
+	for _, c := range decided {
+		for u := range c.asked {
+			if c.proxy != nil {
+				learners[u].ObserveServer(c.name, *c.proxy)
+			}
+		}
+	}
+	met := slices.Clone(traits)
+	for u, l := range learners {
+		l.ObservePeers(met)
+		traits[u] = l.Traits()
+	}
 }
 
 // chooseCase is the state of a decision about one server.
@@ -258,7 +263,8 @@ func (w *chooseWorld) newCase(server int) chooseCase {
 	for _, u := range c.peers {
 		c.index[w.names[u]] = u
 		c.evidence.Candidates = append(c.evidence.Candidates, assign.Candidate{ID: w.names[u],
-			At: w.places[u]})
+			At: w.places[u], Capacity: 1,
+			Addr: netip.AddrFrom4([4]byte{100, 64, byte(u >> 8), byte(u)})})
 	}
 	self := c.peers[w.rng.IntN(len(c.peers))]
 	c.evidence.Self = w.names[self]
@@ -277,17 +283,20 @@ func (c *chooseCase) bring(traits []coords.Traits) {
 	}
 }
 
-// estimate makes the next probe if the strategy asks for one.
-func (c *chooseCase) estimate(
+// step makes the next probe, or the choice after k of them.
+func (c *chooseCase) step(
 	w *chooseWorld, strategy assign.Strategy, traits []coords.Traits, learners []*coords.Learner,
-) error {
+	k int,
+) (choice string, err error) {
 	c.bring(traits)
+	c.evidence.CanProbe = len(c.evidence.Samples) < k
 	step, err := strategy.Next(c.evidence)
 	if err != nil {
-		return fmt.Errorf("choose: %s: %w", c.name, err)
+		return "", fmt.Errorf("choose: %s: %w", c.name, err)
 	}
-	if step.Probe == "" {
-		return nil
+	if step.Choice != "" {
+		c.proxy = step.Proxy
+		return step.Choice, nil
 	}
 	u := c.index[step.Probe]
 	sample := w.measure(u, c.server)
@@ -299,21 +308,18 @@ func (c *chooseCase) estimate(
 	c.asked[u] = true
 	learners[u].Observe(c.name, sample)
 	c.evidence.Samples = append(c.evidence.Samples, sample)
-	c.evidence.CanProbe = false // the owner evaluates its samples, to publish them
-	seen, err := strategy.Next(c.evidence)
-	c.evidence.CanProbe = true
-	c.proxy = seen.Proxy
-	return err
+	return "", nil
 }
 
 // chooseTally accumulates the results of choices.
 type chooseTally struct {
 	ratios       []float64
 	chosen, mean float64
-	within       int
+	within       []float64 // of each run
 }
 
 func (t *chooseTally) add(w *chooseWorld, chosen []int) {
+	within := 0.0
 	for s, u := range chosen {
 		best, sum, n := math.Inf(1), 0.0, 0.0
 		for _, c := range w.candidates(s) {
@@ -326,18 +332,19 @@ func (t *chooseTally) add(w *chooseWorld, chosen []int) {
 		t.chosen += x
 		t.mean += sum / n
 		if x <= 1.2*best {
-			t.within++
+			within++
 		}
 	}
+	t.within = append(t.within, within/float64(len(chosen)))
 }
 
 func (t *chooseTally) row(method string, k int) chooseRow {
 	n := len(t.ratios)
 	slices.Sort(t.ratios)
 	round := func(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+	within, ci := experiment.MeanInterval(t.within)
 	return chooseRow{
-		Method: method, K: k,
-		Within20:    round(float64(t.within) / float64(n)),
+		Method: method, K: k, Within20: within, Within20CI: ci,
 		MedianRatio: round(t.ratios[n/2]),
 		P90Ratio:    round(t.ratios[min(n-1, n*9/10)]),
 		MeanRatio:   round(t.chosen / t.mean),

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"testing"
 
+	"peerd/coords"
+	"peerd/coords/assign/assigntest"
+	_ "peerd/internal/rapidtest"
 	"peerd/lab/experiment"
 	"peerd/lab/experiment/data"
 	"peerd/lab/experiment/experimenttest"
@@ -109,4 +112,21 @@ func TestChooseOnRealData(t *testing.T) {
 			t.Errorf("%+v, want clearly better than a random choice", row)
 		}
 	}
+}
+
+// A peer knows of the others in the simulation what a running peer knows from their beacons. No
+// peer is busy, and generated times have no places.
+func TestCandidatesAreComplete(t *testing.T) {
+	w, err := syntheticTimes(8, 5, 1, rand.New(rand.NewPCG(1, 1))).world(8,
+		rand.New(rand.NewPCG(1, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := w.newCase(0)
+	traits := make([]coords.Traits, len(w.names))
+	for u, name := range w.names {
+		traits[u] = coords.InitialTraits(name)
+	}
+	c.bring(traits)
+	assigntest.Complete(t, c.evidence.Candidates, "Wait", "Place")
 }

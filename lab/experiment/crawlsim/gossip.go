@@ -77,6 +77,7 @@ func (s *Sim) newPeer(i int) (*peer, error) {
 	var err error
 	p.est = coords.NewEstimator(cfg)
 	p.learner = coords.NewLearner(p.Name, coords.LearnerSubnets)
+	p.traits = p.learner.Traits()
 	p.strategy, err = s.cfg.Strategy(p.Name)
 	return p, err
 }

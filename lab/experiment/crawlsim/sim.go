@@ -140,7 +140,7 @@ func New(cfg Config) (*Sim, error) {
 		s.peers = append(s.peers, p)
 		s.byName[p.Name] = i
 		s.shown = append(s.shown, assign.Candidate{ID: p.Name, Addr: p.Addr, Capacity: 1,
-			At: p.est.Coordinate()})
+			At: p.est.Coordinate(), Traits: p.traits})
 	}
 	for i, w := range s.world.Servers {
 		s.names = append(s.names, w.Subnet.String())

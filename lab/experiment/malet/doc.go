@@ -2,7 +2,7 @@
 // PlanetLab, in simulated worlds.
 //
 // Files: malet.go what all experiments share; figure*.go one or two experiments each;
-// natures.go the influence of the synthetic world; strategy.go the strategies compared;
+// natures.go the influence of the synthetic world; choices.go how good the chosen owners are; strategy.go the strategies compared;
 // vivaldi.go the algorithm of the thesis.
 package malet
 
@@ -11,5 +11,5 @@ import "peerd/lab/experiment"
 // Experiments lists those of this package.
 func Experiments() []experiment.Experiment {
 	return []experiment.Experiment{malet51(), malet54(), malet56(), malet57(), malet58(), malet59(),
-		malet510(), malet512(), natures()}
+		malet510(), malet512(), natures(), choices()}
 }

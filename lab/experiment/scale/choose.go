@@ -13,10 +13,14 @@ import (
 // scaleFound is the number of peers that a search returns, as in overlay/nearest.
 const scaleFound = 8
 
-// candidate returns a peer as described by its beacon.
-func (s *scaleRun) candidate(i int) assign.Candidate {
-	return assign.Candidate{ID: s.views.names[i], At: s.at[i], Wait: scaleTime(s.wait[i]),
-		Capacity: 1}
+// candidate returns a peer as described by its beacon, and as another one judges its place.
+func (s *scaleRun) candidate(by, i int) assign.Candidate {
+	return assign.Candidate{
+		ID: s.views.names[i], At: s.at[i], Wait: scaleTime(s.wait[i]), Capacity: 1,
+		Traits: coords.InitialTraits(s.views.names[i]), // of a peer that has learned nothing
+		Addr:   netip.AddrFrom4([4]byte{100, 64, byte(i >> 8), byte(i)}),
+		Place:  s.views.peers[by].Judge(s.views.names[i], s.at[i]),
+	}
 }
 
 // choose lets a strategy of the peers decide for a peer that knows only its table. As real
@@ -31,9 +35,7 @@ func (s *scaleRun) choose(
 	learn := func(i int) {
 		if !known[i] {
 			known[i] = true
-			c := s.candidate(i)
-			c.Place = s.views.peers[owner].Judge(c.ID, c.At)
-			e.Candidates = append(e.Candidates, c)
+			e.Candidates = append(e.Candidates, s.candidate(owner, i))
 		}
 	}
 	learn(owner)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"peerd/internal/order"
 	"peerd/node/admin"
 )
 
@@ -60,7 +61,7 @@ func Generate(peers, subnets int, seed uint64) *Node {
 	for i := range n.peers {
 		n.peers[i].Earth = earthOf(*n.peers[i].Coordinate)
 	}
-	slices.SortFunc(n.peers, func(a, b admin.Peer) int { return compare(a.PeerID, b.PeerID) })
+	order.SortFunc(n.peers, func(a, b admin.Peer) int { return compare(a.PeerID, b.PeerID) })
 	for i := range subnets {
 		n.addSubnet(r, i, at(0, 10))
 	}

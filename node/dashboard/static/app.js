@@ -1,5 +1,5 @@
 // Login, navigation and the stream of events.
-import { h, answer, fetchJSON } from './dom.js';
+import { h, bodyOf, fetchJSON } from './dom.js';
 import { healthKind, views } from './views.js';
 
 const main = document.getElementById('main');
@@ -87,9 +87,10 @@ async function open() {
   }
   current = shown;
   main.replaceChildren(h('h2', {}, view.title), ...shown.sections);
+  window.early.draw();
   shown.started?.();
   main.dataset.view = view.name; // tests wait for it
-  performance.mark('shown');
+  requestAnimationFrame(() => setTimeout(() => performance.mark('shown'))); // once it was drawn
   return true;
 }
 
@@ -103,7 +104,7 @@ async function start() {
   });
   try {
     const r = await window.early.login;
-    if (r) await answer(r);
+    if (r) await bodyOf(r);
     state.ready = fetchJSON('/v1/status').then(({ body }) => {
       state.status = { ...body, received: Date.now() };
       showHealth();
