@@ -142,7 +142,7 @@ func (n *Node) openRegistries() error {
 	lc := lease.DefaultConfig()
 	lc.Network, lc.Judge = n.net.Names.Network(), n.judge
 	lc.Self, lc.Key, lc.Values, lc.Logger = n.net.Self(), key, n.net.Values(), n.log
-	lc.Clock = n.opts.clock()
+	lc.Clock, lc.Holders = n.opts.clock(), n.net.Values()
 	lc.TTL, lc.Settle = oc.LeaseTTL.Duration, oc.Settle.Duration
 	hc := home.DefaultConfig()
 	hc.Network = n.net.Names.Network()

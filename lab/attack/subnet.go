@@ -26,11 +26,11 @@ func subnetAttacks() []Attack {
 			run: stealSubnet,
 		},
 		{
-			Name: "young-claim", Unit: "subnets lost, of 1", Open: true, Slow: true,
+			Name: "young-claim", Unit: "subnets lost, of 1", Slow: true,
 			Does: "forges a lease of a subnet that was claimed just now, of ten peers; with " +
 				"receipts by its own keys",
-			By: "nothing within 45 s: two claims may be made at once, and peers do not ask for " +
-				"receipts yet; afterwards as subnet-theft",
+			By: "receipts of the old members nearest to the key: they sign for the first claim " +
+				"only; with fewer than seven nothing within 45 s",
 			run: stealYoung,
 		},
 		{
