@@ -206,8 +206,8 @@ func (n *Node) Run(ctx context.Context) error {
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
 		n.runJournal, n.runEvents, n.runIndexer, n.runRanks, n.runLocalSites, n.runReplay,
-		n.runCollector, n.runTraffic, n.optOuts.Run, n.runPage, n.runSpans, n.runMirrors, n.runCopies,
-		n.keeper.Run, n.runPlugins,
+		n.runCollector, n.runTraffic, n.optOuts.Run, n.runPage, n.runSpans, n.runMirrors,
+		n.runCopies, n.keeper.Run, n.runPlugins,
 	}
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.replicas.Run)

@@ -18,6 +18,22 @@ import (
 var systemDirs = []string{"/etc", "/usr", "/lib", "/lib64", "/nix/store", "/proc", "/run", "/sys",
 	"/var/lib/ca-certificates"}
 
+// readFiles returns the files that the process reads: those that the settings name, and its own
+// program if it runs plug-ins, which are processes of it.
+func readFiles(home config.Home, c config.Config) []string {
+	files := []string{os.Getenv("SSL_CERT_FILE")}
+	for _, name := range append([]string{c.GeoDB, c.Profile, c.Crawl.Crawllet},
+		c.Crawl.CAFiles...) {
+		if name != "" {
+			files = append(files, home.Path(name))
+		}
+	}
+	if self, err := os.Executable(); err == nil && len(c.Plugins.Publishers) > 0 {
+		files = append(files, self)
+	}
+	return files
+}
+
 // Sandbox restricts the files of this process, for good, to the home and to what the settings name
 // (Landlock, on Linux from 5.13). Temporary files are in the home then. Where the kernel does not
 // support that, it does nothing. Files that are open stay open.
@@ -48,18 +64,7 @@ func Sandbox(home config.Home, c config.Config) error {
 	for _, name := range slices.Sorted(maps.Values(c.LocalSites)) {
 		read = append(read, home.Path(name))
 	}
-	files := []string{os.Getenv("SSL_CERT_FILE")}
-	for _, name := range append([]string{c.GeoDB, c.Profile, c.Crawl.Crawllet},
-		c.Crawl.CAFiles...) {
-		if name != "" {
-			files = append(files, home.Path(name))
-		}
-	}
-	if len(c.Plugins.Publishers) > 0 { // they run in processes of this program
-		if self, err := os.Executable(); err == nil {
-			files = append(files, self)
-		}
-	}
+	files := readFiles(home, c)
 	var rules []landlock.Rule
 	for _, p := range write {
 		if info, err := os.Stat(p); err == nil && info.IsDir() {

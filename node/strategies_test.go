@@ -104,8 +104,8 @@ func TestAddrOf(t *testing.T) {
 	}
 }
 
-// A candidate has all that its beacon says, and what the simulations of the lab give theirs. How its
-// place was judged does not come from the beacon.
+// A candidate has all that its beacon says, and what the simulations of the lab give theirs. How
+// its place was judged does not come from the beacon.
 func TestCandidateIsComplete(t *testing.T) {
 	b := peers.Beacon{Peer: "p", At: coords.Coordinate{Vec: []float64{1, 2, 3, 4}, Error: 0.1},
 		Wait: time.Second, Capacity: 1, Traits: coords.InitialTraits("p"),

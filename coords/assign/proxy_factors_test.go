@@ -94,7 +94,8 @@ func TestProxyPublishesTraits(t *testing.T) {
 	if step, err = s.Next(e); err != nil {
 		t.Fatal(err)
 	}
-	if after, _ := e.Candidates[2].Traits.Predict(step.Proxy.Traits); !(after.Mean > before.Mean+0.1) {
+	after, _ := e.Candidates[2].Traits.Predict(step.Proxy.Traits)
+	if !(after.Mean > before.Mean+0.1) {
 		t.Errorf("c is expected to take e^%.2f ms, then e^%.2f: want more", before.Mean, after.Mean)
 	}
 }

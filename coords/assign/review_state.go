@@ -36,8 +36,8 @@ type ReviewConfig struct {
 func DefaultReviewConfig() ReviewConfig {
 	return ReviewConfig{
 		Move: DefaultMoveConfig(), Every: 4 * time.Second,
-		ScoutEvery: 15 * time.Second, ScoutPages: scoutPages, UrgentPages: 2, UrgentShare: urgentShare,
-		UrgentMost: 24,
+		ScoutEvery: 15 * time.Second, ScoutPages: scoutPages, UrgentPages: 2,
+		UrgentShare: urgentShare, UrgentMost: 24,
 	}
 }
 

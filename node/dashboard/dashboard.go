@@ -18,8 +18,8 @@ var files embed.FS
 const Prefix = "/dashboard/"
 
 // The frame of the page names the style sheet, a script that runs at once, and the module that
-// needs all others. Handler serves one file that contains them, because each request takes a browser
-// longer than reading what it brings.
+// needs all others. Handler serves one file that contains them, because each request takes a
+// browser longer than reading what it brings.
 var (
 	style  = regexp.MustCompile(`<link rel="stylesheet" href="([a-z]+\.css)">`)
 	script = regexp.MustCompile(

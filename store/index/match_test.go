@@ -27,7 +27,8 @@ func TestMatches(t *testing.T) {
 	for _, text := range []string{"pear", "pear -apple", "pear -plum", "pear plum", "indexing",
 		"2026", `"pears are on"`, `"are pears on"`, "site:a.example", "site:docs.a.example pear",
 		"site:b.example", "lang:en", "lang:de", "lang:en apple", "filetype:text pear",
-		"filetype:html", "date:2026-03", "date:2026-03-05.. pear", "date:..2026-03-04", "die pear"} {
+		"filetype:html", "date:2026-03", "date:2026-03-05.. pear", "date:..2026-03-04",
+		"die pear"} {
 		q, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)

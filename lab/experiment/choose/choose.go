@@ -101,9 +101,10 @@ func runChoose(ctx context.Context, p experiment.Params, out experiment.Out) err
 		}
 	}
 	out.Note(
-		"Each server is estimated exactly k times, failures included, the deciding peer first. One "+
-			"server is found each second; owners publish its traits once, when they have decided, "+
-			"and peers theirs every %d s. _ci is half of the width of the 95 %% interval over seeds.",
+		"Each server is estimated exactly k times, failures included, the deciding peer first. "+
+			"One server is found each second; owners publish its traits once, when they have "+
+			"decided, and peers theirs every %d s. _ci is half of the width of the 95 %% interval "+
+			"over seeds.",
 		traitsEvery)
 	return nil
 }

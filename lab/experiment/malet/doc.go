@@ -2,8 +2,8 @@
 // PlanetLab, in simulated worlds.
 //
 // Files: malet.go what all experiments share; figure*.go one or two experiments each;
-// natures.go the influence of the synthetic world; choices.go how good the chosen owners are; strategy.go the strategies compared;
-// vivaldi.go the algorithm of the thesis.
+// natures.go the influence of the synthetic world; choices.go how good the chosen owners are;
+// strategy.go the strategies compared; vivaldi.go the algorithm of the thesis.
 package malet
 
 import "peerd/lab/experiment"

@@ -15,7 +15,8 @@ import (
 func TestCandidatesAreComplete(t *testing.T) {
 	const n = 20
 	rng := rand.New(rand.NewPCG(1, 1))
-	s := &scaleRun{n: n, seed: 1, rng: rng, world: newScaleWorld(n, 1, nil), wait: make([]float64, n)}
+	s := &scaleRun{n: n, seed: 1, rng: rng, world: newScaleWorld(n, 1, nil),
+		wait: make([]float64, n)}
 	var err error
 	if s.views, err = newScaleViews(peers.DefaultConfig(), peers.Sizes{}, zone.DefaultConfig(),
 		s.world, n, rng); err != nil {
