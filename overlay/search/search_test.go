@@ -418,7 +418,7 @@ func TestRanksEqualThoseOfOneIndex(t *testing.T) {
 	for _, s := range all {
 		s.limiter = wire.Limiter{} // the meetings have used up what is allowed in a second
 	}
-	for _, query := range []string{"apple", "plum grape", "page"} {
+	for _, query := range []string{"apple", "plum grape", "squares", "page"} {
 		want, err := one.Search(t.Context(), query, 0, 50)
 		if err != nil {
 			t.Fatal(err)

@@ -45,6 +45,9 @@ func runChoices(ctx context.Context, p experiment.Params, out experiment.Out) er
 	for _, nature := range natureNames {
 		var within, probes, inside []float64
 		for i := range seeds {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			seed := p.Seed + uint64(i)
 			land, err := newGround(p, seed)
 			if err != nil {
