@@ -37,8 +37,11 @@ func (n *Node) openSearch() (err error) {
 	if n.index, err = index.Open(n.opts.Home.IndexDir()); err != nil {
 		return err
 	}
-	n.search.Local = &search.Local{Index: n.index, Ranks: &index.Ranks{},
+	n.search.Local = &search.Local{Index: n.index,
 		Text: local.Texter(&n.archive.Reader, robotsAgent)}
+	if n.opts.Config.Search.Ranks {
+		n.search.Local.Ranks = &index.Ranks{}
+	}
 	return nil
 }
 
@@ -124,13 +127,22 @@ func SearchHome(
 	if err != nil {
 		return admin.SearchResult{}, err
 	}
-	ranks, err := x.Ranks()
+	ranks, err := homeRanks(home, x)
 	if err != nil {
 		return admin.SearchResult{}, errors.Join(err, x.Close())
 	}
 	r, err := (&search.Local{Index: x, Ranks: ranks, Text: local.Texter(archive, robotsAgent)}).
 		Search(ctx, query, offset, limit)
 	return searchView(r, offset), errors.Join(badSearch(err), x.Close())
+}
+
+// homeRanks returns the ranks in the index of a home; nil if its settings leave them out.
+func homeRanks(home config.Home, x *index.Index) (*index.Ranks, error) {
+	c, err := home.Load()
+	if err != nil || !c.Search.Ranks {
+		return nil, err
+	}
+	return x.Ranks()
 }
 
 // BuildIndex adds the archived pages of a home to its index and returns their number. The peer

@@ -104,6 +104,8 @@ type Search struct {
 	MirrorUpload Size `toml:"mirror_upload"`
 	// MirrorSpace bounds the bytes of copies of the archives of other peers; 0: none are kept.
 	MirrorSpace Size `toml:"mirror_space"`
+	// Ranks has the ranks of the hosts that link influence the order of hits.
+	Ranks bool `toml:"ranks"`
 }
 
 // maxMirrors bounds the number of copies of an archive.

@@ -215,6 +215,10 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 # mirrors beside this file. An archive may have half of it. "0" keeps none.
 #mirror_space = "10GiB"
 
+# Let the ranks of the hosts that link influence the order of hits. Peers exchange ranks while they
+# change, and until then an order is not that of one index. Peers that search together should agree.
+#ranks = false
+
 [replay]
 # Address of this machine, such as "127.0.0.1:8090", at which browsers and other programs see the
 # archived pages, without secret. It needs an archive. "" is none. See docs/replay.md.
