@@ -210,7 +210,7 @@ func (d *daemon) browse() {
 		t.Fatalf("peerd dashboard prints %q", url)
 	}
 	header, status, body := fetched(t, page)
-	if status != http.StatusOK || !strings.Contains(body, "/v1/login") ||
+	if status != http.StatusOK || !strings.Contains(body, "app.js") ||
 		!strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Fatalf("%s: status %d, %v, %s", page, status, header, body)
 	}

@@ -1,14 +1,13 @@
 // Package dashboard contains the dashboard: static files that show what the admin API says, in a
-// browser. They are written by hand and embedded as they are. Handler joins them to one page when
-// it is first asked for; there is no build step, and nothing comes from another server.
+// browser. They are written by hand and embedded as they are; there is no build step, and no file
+// comes from another server.
 //
-// The page may be read by everyone who can reach the server. What it shows comes from the admin
-// API, which wants a session; see package admin. The Content Security Policy permits the scripts
-// and the style sheet of the page by their digests, and nothing else inline or foreign. The scripts
-// create all elements with text nodes: titles and host names come from web sites.
+// The files may be read by everyone who can reach the server. What they show comes from the admin
+// API, which wants a session; see package admin. Handler sends a Content Security Policy that
+// permits nothing inline and nothing foreign, and the scripts create all elements with text nodes:
+// titles and host names come from web sites.
 //
-//	static/index.html  the frame of the page
-//	static/early.js    the login and the first requests, before all else
+//	static/index.html  the frame of the page, and one template for each view
 //	static/app.js      login, navigation, the stream of events
 //	static/views.js    the views
 //	static/table.js    tables that hold only the rows in sight

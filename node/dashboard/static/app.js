@@ -1,5 +1,5 @@
 // Login, navigation and the stream of events.
-import { h, bodyOf, fetchJSON } from './dom.js';
+import { h, answer, fetchJSON } from './dom.js';
 import { healthKind, views } from './views.js';
 
 const main = document.getElementById('main');
@@ -87,10 +87,9 @@ async function open() {
   }
   current = shown;
   main.replaceChildren(h('h2', {}, view.title), ...shown.sections);
-  window.early.draw();
   shown.started?.();
   main.dataset.view = view.name; // tests wait for it
-  requestAnimationFrame(() => setTimeout(() => performance.mark('shown'))); // once it was drawn
+  performance.mark('shown');
   return true;
 }
 
@@ -104,7 +103,7 @@ async function start() {
   });
   try {
     const r = await window.early.login;
-    if (r) await bodyOf(r);
+    if (r) await answer(r);
     state.ready = fetchJSON('/v1/status').then(({ body }) => {
       state.status = { ...body, received: Date.now() };
       showHealth();

@@ -1,5 +1,5 @@
 // Small charts as SVG. Each has a text for screen readers, and can be saved.
-import { h, time } from './dom.js';
+import { h } from './dom.js';
 
 const ns = 'http://www.w3.org/2000/svg';
 
@@ -23,7 +23,7 @@ export function line(points, label, format) {
   const px = (x) => ((x - x0) / (x1 - x0 || 1)) * w;
   const py = (y) => base - ((y - y0) / (y1 - y0 || 1)) * (base - top);
   const d = points.map((p, i) => `${i ? 'L' : 'M'}${px(p[0]).toFixed(1)} ${py(p[1]).toFixed(1)}`).join('');
-  const clock = (t) => time(new Date(t).toISOString()).slice(-8, -3);
+  const clock = (t) => new Date(t).toTimeString().slice(0, 5);
   e.append(
     svg('path', { d: `M0 ${base}H${w}`, class: 'axis' }),
     svg('path', { d: `${d}L${w} ${base}L0 ${base}Z`, class: 'area' }),

@@ -14,11 +14,11 @@ export function h(tag, attrs = {}, ...children) {
 
 // fetchJSON reads a path of the API. The error has the text of the peer and its status.
 export async function fetchJSON(path, options = {}) {
-  return bodyOf(await (window.early.take(path) ?? fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options })));
+  return answer(await (window.early.take(path) ?? fetch(path, { credentials: 'same-origin', cache: 'no-store', ...options })));
 }
 
-// bodyOf returns what a response has.
-export async function bodyOf(r) {
+// answer returns what a response has.
+export async function answer(r) {
   const body = await r.json().catch(() => ({}));
   if (!r.ok) throw Object.assign(new Error(body.error || `HTTP status ${r.status}`), { status: r.status });
   return { body, total: Number(r.headers.get('Total-Count')) };

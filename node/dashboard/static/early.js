@@ -1,12 +1,7 @@
-// Logs in, and requests what the first view shows, while the rest of the page is read and drawn. It is no
-// module, because those run after the page was parsed. Nothing is drawn until the first view is there, or 250 ms have
-// passed: drawing takes a browser longer than all requests.
+// Logs in, and requests what the first view shows, while the other files are loaded and drawn. It is no
+// module, because those run after the page was parsed and perhaps drawn.
 'use strict';
 window.early = (() => {
-  const root = document.documentElement;
-  const draw = () => { root.hidden = false; };
-  root.hidden = true;
-  setTimeout(draw, 250);
   const options = { credentials: 'same-origin', cache: 'no-store' };
   const code = /^#code=([0-9a-f]{64})$/.exec(location.hash)?.[1];
   if (code) history.replaceState(null, '', location.pathname); // the code is not kept in the URL
@@ -25,5 +20,5 @@ window.early = (() => {
     answers.delete(path);
     return answer;
   };
-  return { draw, login, take };
+  return { login, take };
 })();

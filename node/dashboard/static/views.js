@@ -2,8 +2,6 @@
 import { h, fetchJSON, bytes, compact, count, duration, ms, percent, peer, quantity, time } from './dom.js';
 import { table } from './table.js';
 import { bars, line, rates, saved } from './charts.js';
-import { map } from './map.js';
-import { search } from './search.js';
 
 const card = (title, ...children) => h('section', { class: 'card' }, h('h3', {}, title), ...children);
 const value = (name, ...v) => h('div', { class: 'value' }, h('dt', {}, name), h('dd', {}, ...v));
@@ -242,13 +240,13 @@ const pageColumns = (s) => [
 
 export const views = [
   { name: 'overview', title: 'Overview', open: overview },
-  { name: 'map', title: 'Map', open: async (state) => { const m = await map(state); return { sections: [m.section], stop: m.stop }; } },
+  { name: 'map', title: 'Map', open: async (state) => { const m = await (await import('./map.js')).map(state); return { sections: [m.section], stop: m.stop }; } },
   list('peers', 'Peers', 'Predicted is by the coordinates. Load is how long a new URL waits there; capacity is what the peer still takes.', (s) => ({ columns: peerColumns(s), sort: 'distance_ms', empty: 'No other peer is known.' })),
   list('subnets', 'Subnets', 'What this peer owns. Predicted and measured are averages of the download times of its pages.', () => ({ columns: subnetColumns(), empty: 'This peer owns no subnet yet. They come with URLs.' })),
   list('moves', 'Moves', 'The last 2,000 subnets that came and went. The times are predictions for a typical page by what is known now.', (s) => ({ columns: moveColumns(s), empty: 'No subnet has moved yet.' })),
   list('queue', 'Queue', 'Hosts with URLs that wait.', (s) => ({ columns: queueColumns(s), sort: '-pending', empty: 'No URLs wait.' })),
   list('pages', 'Pages', 'The last thousand pages that this peer fetched.', (s) => ({ columns: pageColumns(s), empty: 'No page was fetched since the start.' })),
-  { name: 'search', title: 'Search', open: search },
+  { name: 'search', title: 'Search', open: async (...args) => (await import('./search.js')).search(...args) },
   { name: 'gain', title: 'Strategy', open: gain },
   { name: 'limits', title: 'Limits', open: settings },
   list('denied', 'Deny list', 'What this peer does not request, and web sites that have opted out. Edit it with “peerd deny add” and “peerd deny remove”.', () => ({ columns: [{ key: 'rule', title: 'Rule', show: (r) => r.opt_out ? r.rule + ' has opted out' : r.rule }], empty: 'The list is empty.' })),
