@@ -1,7 +1,10 @@
 package search
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -120,12 +123,45 @@ func TestCheckSources(t *testing.T) {
 	}
 }
 
+// What is known of sources beside their numbers is left out if nothing is, and is checked.
+func TestLinkingMessages(t *testing.T) {
+	plain := [][]index.Linker{{{Source: 3}, {Source: 4}}, {}}
+	ranked := [][]index.Linker{{{Source: 3, Out: 2, Rank: 1.5}, {Source: 4}}, {}}
+	for _, want := range [][][]index.Linker{plain, ranked} {
+		var a reply
+		a.setLinking(want)
+		if known := want[0][0].Out > 0; known != (a.Ranked != nil) {
+			t.Errorf("%+v: ranks are sent: %v, want %v", want, !known, known)
+		}
+		if got, err := a.linking(2); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, %v, want %+v", got, err, want)
+		}
+	}
+	for name, spoil := range map[string]func(*reply){
+		"fewer hosts":   func(a *reply) { a.Linking = a.Linking[:1] },
+		"fewer ranked":  func(a *reply) { a.Ranked = a.Ranked[:1] },
+		"fewer sources": func(a *reply) { a.Ranked[0] = a.Ranked[0][:1] },
+		"out of order":  func(a *reply) { a.Linking[0][1] = 2 },
+		"no number":     func(a *reply) { a.Ranked[0][0].Rank = float32(math.NaN()) },
+		"negative":      func(a *reply) { a.Ranked[0][0].Rank = -1 },
+		"too great":     func(a *reply) { a.Ranked[0][0].Rank = 2 * index.MaxRank },
+	} {
+		var a reply
+		a.setLinking(ranked)
+		spoil(&a)
+		if _, err := a.linking(2); !errors.Is(err, ErrAnswer) {
+			t.Errorf("%s: %v, want ErrAnswer", name, err)
+		}
+	}
+}
+
 func FuzzMessages(f *testing.F) {
 	for _, v := range []any{
 		request{Query: "a b"}, request{Rank: &rankRequest{Pages: 5, With: []uint64{1, 2},
 			Limit: 7, Anchors: []anchor{{Sources: [][]index.Source{{1, 2}, nil}}}, Verify: true}},
 		request{Linking: []string{"a.example"}},
-		reply{Linking: [][]index.Linker{{{Source: 3, Out: 2, Rank: 1}, {Source: 4}}}},
+		reply{Linking: [][]index.Source{{3, 4}}},
+		reply{Linking: [][]index.Source{{3, 4}}, Ranked: [][]rankedSource{{{Out: 2, Rank: 1}, {}}}},
 		request{Shown: []int{0, 3}}, reply{Pages: 5, With: []uint64{1}},
 		reply{Hits: []hit{{Score: 1, URL: "http://a.example/"}}, Total: 1},
 		reply{Snippets: []snippet{{Text: "abc", Marks: []int{0, 1}}}},
@@ -169,9 +205,9 @@ func FuzzMessages(f *testing.F) {
 				}
 			}
 		}
-		if checkLinkers(a.Linking, 1) == nil {
-			if f := index.Factor(a.Linking[0]); !(f >= 1 && f <= 1.25) {
-				t.Fatalf("a factor of %v by %+v", f, a.Linking[0])
+		if all, err := a.linking(1); err == nil {
+			if f := index.Factor(all[0]); !(f >= 1 && f <= 1.25) {
+				t.Fatalf("a factor of %v by %+v", f, all[0])
 			}
 		}
 		if a.checkSnippets(1) == nil && len(a.Snippets) > 0 {

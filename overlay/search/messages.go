@@ -84,10 +84,20 @@ type reply struct {
 	Copies []copyReply `cbor:"9,keyasint,omitempty"`
 
 	Anchors []anchor         `cbor:"10,keyasint,omitempty"`
-	Linking [][]index.Linker `cbor:"11,keyasint,omitempty"` // of each host
+	Linking [][]index.Source `cbor:"11,keyasint,omitempty"` // of each host
 
 	// Hosts are those of pages that are likely to be found.
 	Hosts []string `cbor:"12,keyasint,omitempty"`
+
+	// Ranked is what is known of the sources in Linking, in their order; none: nothing is.
+	Ranked [][]rankedSource `cbor:"13,keyasint,omitempty"`
+}
+
+// rankedSource is an index.Linker without its source.
+type rankedSource struct {
+	_    struct{} `cbor:",toarray"`
+	Out  uint32
+	Rank float32
 }
 
 // copyReply are the counts of the copy of the archive of a peer that does not answer.
@@ -166,22 +176,51 @@ func checkSources(all [][]index.Source, lists, most int) error {
 	return nil
 }
 
-// checkLinkers checks what a peer said of the links to some hosts.
-func checkLinkers(all [][]index.Linker, hosts int) error {
-	if len(all) != hosts {
-		return fmt.Errorf("%w: links to %d hosts, want %d", ErrAnswer, len(all), hosts)
-	}
+// setLinking takes over what is known of the links to some hosts.
+func (a *reply) setLinking(all [][]index.Linker) {
+	known := false
 	for _, some := range all {
-		if len(some) > index.MaxLinking {
-			return fmt.Errorf("%w: %d sources, at most %d", ErrAnswer, len(some), index.MaxLinking)
-		}
+		sources, ranked := make([]index.Source, len(some)), make([]rankedSource, len(some))
 		for i, l := range some {
-			if i > 0 && some[i-1].Source >= l.Source || !(l.Rank >= 0 && l.Rank <= index.MaxRank) {
-				return fmt.Errorf("%w: a source out of order, or of rank %v", ErrAnswer, l.Rank)
+			sources[i], ranked[i] = l.Source, rankedSource{Out: l.Out, Rank: l.Rank}
+			known = known || l.Out > 0
+		}
+		a.Linking, a.Ranked = append(a.Linking, sources), append(a.Ranked, ranked)
+	}
+	if !known {
+		a.Ranked = nil
+	}
+}
+
+// linking returns what a peer said of the links to some hosts, checked.
+func (a *reply) linking(hosts int) ([][]index.Linker, error) {
+	if err := checkSources(a.Linking, hosts, index.MaxLinking); err != nil {
+		return nil, err
+	}
+	if a.Ranked != nil && len(a.Ranked) != hosts {
+		return nil, fmt.Errorf("%w: ranks of %d hosts, want %d", ErrAnswer, len(a.Ranked), hosts)
+	}
+	all := make([][]index.Linker, hosts)
+	for h, sources := range a.Linking {
+		all[h] = make([]index.Linker, len(sources))
+		for i, s := range sources {
+			all[h][i].Source = s
+		}
+		if a.Ranked == nil {
+			continue
+		}
+		if len(a.Ranked[h]) != len(sources) {
+			return nil, fmt.Errorf("%w: ranks of %d sources, want %d", ErrAnswer,
+				len(a.Ranked[h]), len(sources))
+		}
+		for i, r := range a.Ranked[h] {
+			if !(r.Rank >= 0 && r.Rank <= index.MaxRank) {
+				return nil, fmt.Errorf("%w: rank %v", ErrAnswer, r.Rank)
 			}
+			all[h][i].Out, all[h][i].Rank = r.Out, r.Rank
 		}
 	}
-	return nil
+	return all, nil
 }
 
 func newAnchors(all []index.Anchor) []anchor {

@@ -90,9 +90,9 @@ func (r *remoteSearch) rank(ctx context.Context, q ranking) (res ranked, err err
 	a, err := r.ask(ctx, request{Linking: q.hosts, Rank: &rankRequest{q.sum.Pages, q.sum.With,
 		q.limit, q.owners, newAnchors(q.sum.Anchors), q.verify, q.snippets}})
 	if err == nil {
+		res.linking, err = a.linking(len(q.hosts))
 		err = errors.Join(a.checkHits(maxHitsOf(q.limit, q.owners), q.sum.MaxScore(), r.urls),
-			a.checkSnippets(len(a.Hits)),
-			checkLinkers(a.Linking, len(q.hosts)))
+			a.checkSnippets(len(a.Hits)), err)
 	}
 	if err != nil {
 		return res, err
@@ -104,7 +104,7 @@ func (r *remoteSearch) rank(ctx context.Context, q ranking) (res ranked, err err
 			FetchedAt: time.Unix(h.FetchedAt, 0).UTC(), Digest: h.Digest, Canonical: h.Canonical,
 		}})
 	}
-	res.snippets, res.linking = a.openSnippets(), a.Linking
+	res.snippets = a.openSnippets()
 	return res, nil
 }
 
@@ -112,10 +112,10 @@ func (r *remoteSearch) linking(
 	ctx context.Context, hosts []string,
 ) ([][]index.Linker, error) {
 	a, err := r.ask(ctx, request{Linking: hosts})
-	if err == nil {
-		err = checkLinkers(a.Linking, len(hosts))
+	if err != nil {
+		return nil, err
 	}
-	return a.Linking, err
+	return a.linking(len(hosts))
 }
 
 func (r *remoteSearch) snippets(ctx context.Context, shown []int) ([]index.Snippet, error) {

@@ -134,8 +134,8 @@ func rankStep(ctx context.Context, r request, l *localSearch) (reply, error) {
 	}
 	res, err := l.rank(ctx, ranking{sum, r.Rank.Limit, r.Rank.Copies, r.Rank.Verify,
 		r.Rank.Snippets, r.Linking})
-	a := reply{Total: res.Total, Partial: res.Partial, Linking: res.linking,
-		Snippets: newSnippets(res.snippets)}
+	a := reply{Total: res.Total, Partial: res.Partial, Snippets: newSnippets(res.snippets)}
+	a.setLinking(res.linking)
 	for _, h := range res.Hits {
 		a.Hits = append(a.Hits, newHit(h))
 	}
@@ -147,7 +147,9 @@ func linkingStep(ctx context.Context, r request, l *localSearch) (reply, error) 
 		return reply{}, errHosts
 	}
 	all, err := l.linking(ctx, r.Linking)
-	return reply{Linking: all}, err
+	var a reply
+	a.setLinking(all)
+	return a, err
 }
 
 func snippetStep(ctx context.Context, r request, l *localSearch) (reply, error) {

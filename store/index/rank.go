@@ -14,7 +14,6 @@ import (
 // Linker is a source that links to a host. Out is the number of hosts to which it links, apart from
 // its own, and Rank is its rank; 0 if they are not known.
 type Linker struct {
-	_      struct{} `cbor:",toarray"`
 	Source Source
 	Out    uint32
 	Rank   float32
@@ -323,21 +322,24 @@ func number(linking []Linker) float64 {
 	return n
 }
 
-// The number of sources that link to a host influences the scores of its pages, and what their
-// ranks give to it: each by its logarithm, up to many.
+// The number of sources that link to a host influences the scores of its pages, and where ranks are
+// known, by half, what these give to it: each by its logarithm, up to many.
 const (
-	numberWeight = .125
-	rankWeight   = .125
-	many         = 10_000
+	linkingWeight = .25
+	many          = 10_000
 	// rankSteps is the number of steps in which what sources give doubles. Peers of which the
 	// ranks have not yet converged exactly give the same factors so.
 	rankSteps = 4
 )
 
 // Factor returns by how much the scores of the pages of a host are multiplied, by the least of the
-// sources of links to it; at most 1 + numberWeight + rankWeight.
+// sources of links to it; at most 1 + linkingWeight.
 func Factor(linking []Linker) float64 {
 	share := func(log float64) float64 { return min(log/math.Log1p(many), 1) }
-	given := math.Round(rankSteps*math.Log2(1+inflow(linking))) / rankSteps * math.Ln2
-	return 1 + numberWeight*share(math.Log1p(number(linking))) + rankWeight*share(given)
+	weight := share(math.Log1p(number(linking)))
+	if slices.ContainsFunc(linking, func(l Linker) bool { return l.Out > 0 }) {
+		given := math.Round(rankSteps*math.Log2(1+inflow(linking))) / rankSteps * math.Ln2
+		weight = (weight + share(given)) / 2
+	}
+	return 1 + linkingWeight*weight
 }
