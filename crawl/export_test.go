@@ -70,5 +70,8 @@ func (c *Crawler) TrustCrawllets(host string) {
 	c.sites.reporter(siteKey{crawlletReporter, host}).agreed = sampleFirst
 }
 
+// PluginLinks is the maximum number of links that a plug-in adds to a page.
+const PluginLinks = maxPluginLinks
+
 // DigestOf returns the digest of a body.
 func DigestOf(body string) store.Digest { return similar.Digest([]byte(body)) }

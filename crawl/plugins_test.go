@@ -1,7 +1,9 @@
 package crawl_test
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"peerd/crawl"
@@ -42,5 +44,37 @@ func TestPlugins(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A plug-in adds a limited number of links to a page, and none to a page that another peer has
+// requested: that compares the links.
+func TestPluginLimits(t *testing.T) {
+	var calls atomic.Int64
+	r := newRig(t, "", 0, func(c *crawl.Config) {
+		c.Plugins = func(page.Page) []crawl.PluginResult {
+			calls.Add(1)
+			var found page.Result
+			for i := range crawl.PluginLinks + 5 {
+				found.Links = append(found.Links, fmt.Sprintf("http://far.test/%d", i))
+			}
+			return []crawl.PluginResult{{Plugin: "test", Result: found}}
+		}
+	})
+	a := newSite(t, 57, 2)
+	r.own("a.test", a)
+	a.html("/{$}")
+	r.seed(a.url("a.test", "/"))
+	r.crawl()
+	if n := r.pending()["far.test"]; n != crawl.PluginLinks || calls.Load() != 1 {
+		t.Errorf("%d links of %d calls, want %d of one", n, calls.Load(), crawl.PluginLinks)
+	}
+	b := newSite(t, 57, 3)
+	r.resolves("b.test", b.addr.Addr())
+	b.html("/{$}", "/linked")
+	rep, err := r.c.RemoteFetch(t.Context(), store.FetchRequest{URL: b.url("b.test", "/"),
+		Addr: b.addr.Addr()})
+	if err != nil || len(rep.Links) != 1 || calls.Load() != 1 {
+		t.Errorf("a page for another peer: %+v, %v, %d calls", rep, err, calls.Load())
 	}
 }

@@ -15,9 +15,6 @@ import (
 	"peerd/crawl/crawllet/page"
 )
 
-// MaxPlugin is the maximum size of the module of a plug-in, in bytes.
-const MaxPlugin = 8 << 20
-
 const (
 	// A process of a plug-in ends after pluginPages, after pluginIdle without a page, and with the
 	// first page that comes pluginAge after its start.

@@ -393,6 +393,21 @@ func TestDeltas(t *testing.T) {
 			t.Fatalf("version %d is stored as %d bytes %.20q, want %d", i, len(got), got, len(want))
 		}
 	}
+	// Versions that another collector has are of no use to one that begins.
+	second := overlaytest.Host(t)
+	overlaytest.Introduce(from, second)
+	if conn, err = wire.Dial(t.Context(), second, from.ID(), wire.Limits{MaxMsg: maxPacket,
+		Timeout: time.Minute}, "/feed"); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Reset()
+	if err := conn.Send(request{Deltas: true}); err != nil {
+		t.Fatal(err)
+	}
+	clear(s.last)
+	if n, err := next(); n < len(page) || err != nil {
+		t.Errorf("the first packet of a collector: %d bytes, %v, want a whole page", n, err)
+	}
 	if _, err := patch(page, []byte("nonsense")); !errors.Is(err, ErrPacket) {
 		t.Errorf("nonsense: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"go.uber.org/goleak"
+	"golang.org/x/time/rate"
 
 	"peerd/overlay/overlaytest"
 	"peerd/overlay/wire"
@@ -156,6 +157,47 @@ func TestSpread(t *testing.T) {
 	}
 	if all, err := services[3].Folder.List(); err != nil || len(all) > 0 {
 		t.Errorf("a peer that trusts no publisher has %+v, %v", all, err)
+	}
+}
+
+// A plug-in that is switched off is not passed on. The rate at which modules are sent is limited for
+// all peers together.
+func TestServe(t *testing.T) {
+	key, id := overlaytest.Identity(1)
+	s := &Service{Host: overlaytest.Host(t), Protocol: "/peerd/test/plugin/1.0.0",
+		Folder:  Folder{Dir: t.TempDir(), Publishers: []peer.ID{id}},
+		Timeout: time.Minute, Logger: overlaytest.Log(t)}
+	server := s.Serve()
+	t.Cleanup(server.Close)
+	on, err := s.Folder.Put(sign(t, key, "on", 1, module))
+	if err != nil {
+		t.Fatal(err)
+	}
+	off, err := s.Folder.Put(sign(t, key, "off", 1, module[1:]))
+	if err == nil {
+		err = s.Folder.SwitchOff(off, errors.New("it loops"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := peer.AddrInfo{ID: s.Host.ID(), Addrs: s.Host.Addrs()}
+	ask := func(q request) (reply, error) {
+		client := &Service{Host: overlaytest.Host(t), Protocol: s.Protocol, Timeout: time.Minute}
+		return client.ask(t.Context(), to, q)
+	}
+	a, err := ask(request{Publishers: []string{id.String()}})
+	if err != nil || len(a.Manifests) != 1 || !bytes.Equal(a.Manifests[0], on.sealed) {
+		t.Errorf("got %d manifests, %v, want that of the plug-in that is on", len(a.Manifests), err)
+	}
+	if a, err := ask(request{Digest: off.Digest}); err != nil || len(a.Module) > 0 {
+		t.Errorf("a plug-in that is off: %d bytes, %v", len(a.Module), err)
+	}
+	s.modules = rate.NewLimiter(0, 1)
+	if a, err := ask(request{Digest: on.Digest}); err != nil || !bytes.Equal(a.Module, module) {
+		t.Errorf("a plug-in that is on: %d bytes, %v", len(a.Module), err)
+	}
+	if a, err := ask(request{Digest: on.Digest}); err == nil {
+		t.Errorf("more modules than are allowed: %d bytes, want a refusal", len(a.Module))
 	}
 }
 

@@ -297,6 +297,9 @@ func TestLiarIsBounded(t *testing.T) {
 			t.Errorf("host %d has the rank %v by the lie, %v without", i, rank, want[i])
 		}
 	}
+	if got, want := lies[0].flow(), float64(maxFlow); got != want {
+		t.Errorf("a source gives %v, want at most %v", got, want)
+	}
 	if f := Factor(lies); f > 1.25 {
 		t.Errorf("the factor is %v", f)
 	}
