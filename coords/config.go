@@ -47,8 +47,7 @@ const (
 	// whatever it claims. While a space unfolds honest errors are large, so that with a lower floor
 	// liars that claim small ones outweigh twice as many honest peers.
 	remoteErrorFloor = 0.5
-	// heightMin is the least height, and the initial one, in milliseconds. A shorter move is not
-	// worth another pass.
+	// heightMin is the least height, and the initial one, in milliseconds.
 	heightMin = 0.1
 	// rttMax is the longest round trip that is accepted.
 	rttMax = 20 * time.Second

@@ -86,7 +86,7 @@ type population struct {
 func defaultPopulation() population {
 	o := population{mean: priorPeer}
 	for i := range o.spread {
-		o.spread[i] = noisePrior
+		o.spread[i] = loadingPrior
 	}
 	return o
 }

@@ -10,10 +10,11 @@ const (
 	// a few liars can be the majority.
 	outlierWarmUp = 8
 	// shortTrip is the round trip, in ms, below which shorter ones do not weigh more,
-	// because they measure jitter. It and placeError, relative to the round trip, are lower bounds
-	// of the median absolute deviation: without them small fluctuations would be outliers in a
-	// network without noise.
+	// because they measure jitter.
 	shortTrip = 5.0
+	// outlierShare, relative to the round trip, and shortTrip are lower bounds of the median absolute
+	// deviation. Without them small fluctuations would be outliers in a network without noise.
+	outlierShare = 0.1
 	// tolerance is the relative residual at which a spring has half its strength, unless the
 	// median residual or the peer's own error is larger: before a peer knows where it is, a large
 	// residual says nothing about the neighbour.
@@ -41,7 +42,7 @@ func (e *Estimator) weigh() {
 		e.absolute = append(e.absolute, off)
 		e.relative = append(e.relative, off/(n.rtt+shortTrip))
 	}
-	e.usualShare = e.usual(e.relative, placeError)
+	e.usualShare = e.usual(e.relative, outlierShare)
 	e.usualMS = e.usual(e.absolute, shortTrip)
 	mostShare, mostMS := math.Inf(1), math.Inf(1)
 	slack := max(tolerance, e.at.Error)

@@ -7,7 +7,8 @@ import "math"
 const (
 	biasMean       = 6.0  // log ms: 0.4 s
 	initialLoading = 0.3  // standard deviation of a new peer's loadings
-	noisePrior     = 0.15 // variance of downloads, and of bias and loadings between peers
+	loadingPrior   = 0.15 // variance of bias and loadings between peers
+	noisePrior     = 0.15 // variance
 	noiseCount     = 4.0  // weight of noisePrior, in downloads
 	failPrior      = 0.04
 	failCount      = 3.0 // weight of failPrior, in downloads

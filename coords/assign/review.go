@@ -54,7 +54,7 @@ const (
 	// failedWorse is the recent failure rate that makes a review urgent.
 	failedWorse = 0.5
 	// ownerFresh is the maximum age of the owner's own last download for a review.
-	ownerFresh = 2 * freshAge
+	ownerFresh = 90 * time.Second
 	// longAgo is the time in which conditions change: the age of a download without a time, and
 	// beyond which repeating one becomes no more urgent. A move has to save its cost in it, and
 	// for so long after one scouts go twice as often.

@@ -30,7 +30,7 @@ const (
 	driftUsual = 0.08
 	driftSpan  = time.Minute
 	// rateOf is the number of the owner's pages from which the page rate is estimated.
-	rateOf = 2 * historyNew
+	rateOf = 12
 )
 
 // window compares one peer's pages of some seconds with the owner's around them: slow

@@ -51,10 +51,8 @@ type MoveConfig struct {
 // their cost: needless moves, and the time to a useful one.
 func DefaultMoveConfig() MoveConfig {
 	return MoveConfig{
-		Least: 0.12, Clear: 0.25, Hold: spell, Confirm: changeSlow,
-		Margin: reviewEqual, Spend: 0.005,
-		Alarm:      0.002,
-		AlarmLasts: 5 * time.Minute, AlarmEvery: 20 * time.Minute,
+		Least: 0.12, Clear: 0.25, Hold: spell, Confirm: 3, Margin: reviewEqual, Spend: 0.005,
+		Alarm: 0.002, AlarmLasts: 5 * time.Minute, AlarmEvery: 20 * time.Minute,
 		Cost: 2 * time.Second, Horizon: longAgo, Cooldown: spell,
 		Memory: time.Hour,
 	}

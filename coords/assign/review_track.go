@@ -21,7 +21,7 @@ const (
 	// the number of later pages needed to conclude that a peer is slow: a page may be late
 	// for many reasons, but none is early.
 	changed     = 3.5
-	changePages = historyNew
+	changePages = 6
 	changeSlow  = 3
 	// worseLeast is the least increase of the logarithm for a peer to have become slower,
 	// and worseAge how long that is reported.
@@ -436,9 +436,9 @@ func History(samples []coords.Sample, self string, n int) []coords.Sample {
 }
 
 const (
-	historyNew   = 6          // newest samples of a peer, all kept
-	historyOld   = 8          // older ones, at most
-	historyApart = windowNear // between two of the older ones
+	historyNew   = 6                // newest samples of a peer, all kept
+	historyOld   = 8                // older ones, at most
+	historyApart = 20 * time.Second // between two of the older ones
 )
 
 // thin chooses among the samples of one peer, by index, in order.
