@@ -164,6 +164,7 @@ func (r *runner) tables(out experiment.Out, merged string) error {
 		holds      bool
 	}{
 		{"coverage", "1", row.Coverage, row.Coverage == 1},
+		{"overlap", "at most 0.005", row.Overlap, row.Overlap <= 0.005},
 		{"overlap without checks of reports", "at most 0.005", row.Unmeant, row.Unmeant <= 0.005},
 		{"requests before their time", "0", row.Early, row.Early == 0},
 		{"requests that robots.txt forbids", "0", row.Forbidden, row.Forbidden == 0},
