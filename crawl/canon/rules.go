@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"peerd/internal/order"
 	"peerd/store"
 )
 
@@ -112,7 +111,7 @@ func (r Rules) editQuery(query string) string {
 		return r.dropsParameter(name, value)
 	})
 	if r.SortQuery {
-		order.SortStableFunc(fields, func(a, b string) int {
+		slices.SortStableFunc(fields, func(a, b string) int {
 			a, _, _ = strings.Cut(a, "=")
 			b, _, _ = strings.Cut(b, "=")
 			return strings.Compare(a, b)

@@ -2,10 +2,8 @@
 // crawler read what the program writes: one exchange instead of one for each page (Thati, Chang
 // and Agha: Crawlets, Agents for High Performance Web Search Engines, Mobile Agents 2001). It has
 // the protocol, the host at the site, and the client. The program is a WebAssembly module for
-// WASI preview 1; package agent is the reference.
-//
-// A Plugin is a module of the same kind that processes pages that this program has fetched: package
-// page is what it reads and writes, and package sample an example.
+// WASI preview 1; package agent is the reference. A Plugin is a module of the same kind, which
+// processes the pages that this program has fetched (packages page and sample).
 //
 // A site serves crawllets with a Handler at Path, or with peerd crawllet serve. Each crawllet runs
 // in a process of its own. The program that has the Handler is started again for this, so its
@@ -37,7 +35,6 @@
 //	run.go        a crawllet's process, seen from the host
 //	stream.go     its output: limit, compression, frames
 //	process.go    what the process does: Main; process_linux.go its limits
-//	files.go      the files that it reads
-//	plugin.go     plug-ins
+//	files.go      the files that it reads; plugin.go: plug-ins
 //	client.go     Client; check.go: comparison with ordinary fetches
 package crawllet

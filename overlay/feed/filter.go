@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -34,7 +35,7 @@ func newFilter(hosts, topics []string, read Reader) (*filter, error) {
 		f.topics = append(f.topics, q)
 	}
 	if len(f.topics) > 0 && read == nil {
-		return nil, fmt.Errorf("this peer does not know topics")
+		return nil, errors.New("this peer does not know topics")
 	}
 	return f, nil
 }

@@ -132,9 +132,7 @@ func (s *Server) enter(ctx context.Context, p peer.ID) (_ context.Context, leave
 }
 
 // send sends packets until the conversation fails.
-func (s *Server) send(
-	ctx context.Context, c *wire.Conn, r request, f *filter,
-) error {
+func (s *Server) send(ctx context.Context, c *wire.Conn, r request, f *filter) error {
 	at := r.At
 	if at == nil {
 		at = map[string]int64{}
