@@ -12,8 +12,9 @@ const (
 	// shortTrip is the round trip, in ms, below which shorter ones do not weigh more,
 	// because they measure jitter.
 	shortTrip = 5.0
-	// outlierShare, relative to the round trip, and shortTrip are lower bounds of the median absolute
-	// deviation. Without them small fluctuations would be outliers in a network without noise.
+	// outlierShare, relative to the round trip, and shortTrip are lower bounds of the median
+	// absolute deviation. Without them small fluctuations would be outliers in a network without
+	// noise.
 	outlierShare = 0.1
 	// tolerance is the relative residual at which a spring has half its strength, unless the
 	// median residual or the peer's own error is larger: before a peer knows where it is, a large

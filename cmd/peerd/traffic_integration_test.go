@@ -274,9 +274,11 @@ func TestTrafficCap(t *testing.T) {
 		}
 		close(stop)
 		<-done
+		busiest := 0.0
 		for i, name := range names {
 			rate := fastest(all[i])
 			mean := float64(all[i][len(all[i])-1].n-all[i][0].n) / over.Seconds()
+			busiest = max(busiest, mean)
 			t.Logf("%s: at most %.0f bytes/s in 10 s, %.0f in the mean, with a cap of %.0f",
 				name, rate, mean, limit)
 			// 5 % are wanted, and hold for the bucket in virtual time. On a busy machine the
@@ -284,12 +286,16 @@ func TestTrafficCap(t *testing.T) {
 			if rate > 1.1*limit {
 				t.Errorf("%s: %.0f bytes/s in 10 s, want at most %.0f", name, rate, 1.1*limit)
 			}
-			if mean < limit/2 {
-				t.Errorf("%s: %.0f bytes/s in the mean, so the cap did not matter", name, mean)
-			}
+		}
+		// Which of the peers fetches the most depends on their estimations.
+		if busiest < limit/2 {
+			t.Errorf("busiest peer: %.0f bytes/s in the mean, so the cap did not matter", busiest)
 		}
 	}
-	peerd(t, append([]string{"seed", "--home", ds[0].home}, sites...)...)
+	for i, d := range ds {
+		half := sites[i*len(sites)/2 : (i+1)*len(sites)/2]
+		peerd(t, append([]string{"seed", "--home", d.home}, half...)...)
+	}
 	crawl(firstCap, 40*time.Second)
 	for _, d := range ds {
 		peerd(t, "config", "set", "--home", d.home, "traffic.bandwidth", "200kB")

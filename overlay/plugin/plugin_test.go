@@ -160,8 +160,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// A plug-in that is switched off is not passed on. The rate at which modules are sent is limited for
-// all peers together.
+// A plug-in that is switched off is not passed on. The rate at which modules are sent is limited
+// for all peers together.
 func TestServe(t *testing.T) {
 	key, id := overlaytest.Identity(1)
 	s := &Service{Host: overlaytest.Host(t), Protocol: "/peerd/test/plugin/1.0.0",
