@@ -335,9 +335,14 @@ func compileScope(p config.Profile) (*scope.Scope, error) {
 var errHours = errors.New(
 	"outside the hours of this peer (crawl.hours), or paused; no subnet is claimed")
 
+// errSearching prevents claims of subnets while mDNS has had no time to find their owners.
+var errSearching = errors.New(
+	"searching the local network for peers (mdns); no subnet is claimed yet")
+
 // mayClaim returns why this peer must not claim subnets now; nil if it may. If it knows
 // other peers but is connected to none, it would claim what they own: owner.ErrAlone. The
-// survivor of a network of two has taken that over.
+// survivor of a network of two has taken that over. A peer that only mDNS can connect is
+// given joinPatience to meet others.
 func (n *Node) mayClaim(now time.Time) error {
 	if !n.opts.Alone && n.untilOpen(now) > 0 {
 		return errHours
@@ -350,10 +355,15 @@ func (n *Node) mayClaim(now time.Time) error {
 		return err
 	}
 	known, err := savedPeers(n.db)
-	if err == nil && len(boot)+len(known) > 0 {
-		err = owner.ErrAlone
+	switch {
+	case err != nil:
+		return err
+	case len(boot)+len(known) > 0:
+		return owner.ErrAlone
+	case n.opts.Config.MDNS && now.Before(n.started.Add(joinPatience)):
+		return errSearching
 	}
-	return err
+	return nil
 }
 
 // registryHolders finds the holder of an address in the registries' data.

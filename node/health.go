@@ -31,7 +31,9 @@ type facts struct {
 	blocked []string      // limits in effect
 	volume  string        // that of the month is used up; "": it is not
 	// bootstrap says that there are addresses to join through, and lastError what failed last.
+	// mdns says that the local network is searched, too.
 	bootstrap bool
+	mdns      bool
 	lastError string
 	alone     bool // by Options.Alone
 	members   int  // connected peers
@@ -63,7 +65,7 @@ func (f facts) health() admin.Health {
 		return h(admin.HealthHeldBack, "%s",
 			"settings in parentheses are in config.toml; the peer continues by itself when it can",
 			strings.Join(f.blocked, "; "))
-	case f.members == 0 && !f.alone && f.bootstrap && f.up < joinPatience:
+	case f.members == 0 && !f.alone && (f.bootstrap || f.mdns) && f.up < joinPatience:
 		return h(admin.HealthJoining, "no peer has answered yet", "")
 	case f.members == 0 && !f.alone && f.bootstrap:
 		return h(admin.HealthAlone, "no peer can be reached: %s",
@@ -108,6 +110,7 @@ func (n *Node) health(s admin.Status) admin.Health {
 	now := time.Now()
 	f := facts{
 		up: now.Sub(n.started), blocked: n.blocked(now, false), bootstrap: len(s.Bootstrap) > 0,
+		mdns:  n.opts.Config.MDNS,
 		alone: n.opts.Alone, fetched: s.PagesFetched, revisits: n.opts.Profile.Revisit.Enabled,
 		paused:  n.pause.describe(now),
 		volume:  n.volumeState(),

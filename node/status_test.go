@@ -33,6 +33,26 @@ func TestSplitReasons(t *testing.T) {
 	}
 }
 
+// A peer that only mDNS can connect does not claim subnets before it has had time to meet others.
+func TestMayClaimWithMDNS(t *testing.T) {
+	o := options(t)
+	o.Config.MDNS, o.Config.Bootstrap = true, nil
+	n := newNode(t, o)
+	defer n.Close()
+	for _, c := range []struct {
+		up   time.Duration
+		want error
+	}{{joinPatience - time.Second, errSearching}, {joinPatience, nil}} {
+		if err := n.mayClaim(n.started.Add(c.up)); !errors.Is(err, c.want) {
+			t.Errorf("mayClaim() %v after the start = %v, want %v", c.up, err, c.want)
+		}
+	}
+	n.opts.Config.MDNS = false
+	if err := n.mayClaim(n.started); err != nil {
+		t.Errorf("mayClaim() of the first peer of a network = %v, want nil", err)
+	}
+}
+
 // The status gives the reasons why nothing is fetched or claimed.
 func TestBlocked(t *testing.T) {
 	o := options(t)
