@@ -224,8 +224,13 @@ func TestKills(t *testing.T) {
 // address, so that its port stays free.
 func freeAddr(t *testing.T, last byte) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 100, 0, last}),
-		0).String())
+	return freeAddrAt(t, netip.AddrFrom4([4]byte{127, 100, 0, last}))
+}
+
+// freeAddrAt is freeAddr for another address.
+func freeAddrAt(t *testing.T, ip netip.Addr) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", netip.AddrPortFrom(ip, 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -321,11 +321,12 @@ func (b *browser) ask(t *testing.T, of string) {
 }
 
 // TestFirstView measures the first view: from the begin of the navigation until it is in the page,
-// and what was received. The shortest of five times counts, as the machine may be busy.
+// and what was received. The median of five times counts.
 func TestFirstView(t *testing.T) {
 	b := open(t)
 	b.login(t) // starts the processes of the browser
-	best, received := time.Hour, 0.0
+	var times []time.Duration
+	received := 0.0
 	for range 5 {
 		b.mu.Lock()
 		b.bytes = 0
@@ -337,18 +338,18 @@ func TestFirstView(t *testing.T) {
 		}
 		b.run(t, chromedp.Navigate(url), until(`document.querySelector('main[data-view] #disk')`))
 		shown := eval[float64](t, b, `performance.getEntriesByName('shown')[0].startTime`)
-		if took := time.Duration(shown * float64(time.Millisecond)); took < best {
-			b.mu.Lock()
-			best, received = took, b.bytes
-			b.mu.Unlock()
-		}
+		times = append(times, time.Duration(shown)*time.Millisecond)
+		b.mu.Lock()
+		received = max(received, b.bytes)
+		b.mu.Unlock()
 	}
-	t.Logf("the first view took %v and %.0f bytes", best.Round(time.Millisecond), received)
+	slices.Sort(times)
+	t.Logf("the first view took %v and at most %.0f bytes", times, received)
 	if received > 300e3 {
 		t.Errorf("received %.0f bytes, want at most 300,000", received)
 	}
-	if *firstView > 0 && best > *firstView {
-		t.Errorf("the first view took %v, want at most %v", best, *firstView)
+	if *firstView > 0 && times[2] > *firstView {
+		t.Errorf("the first view took %v, want at most %v in the median", times, *firstView)
 	}
 	b.check(t, "first view")
 }

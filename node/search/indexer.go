@@ -80,6 +80,7 @@ func (x *Indexer) CatchUp(ctx context.Context) (pages int, err error) {
 	at := x.Index.Position()
 	before := maps.Clone(at)
 	x.batch, x.text, x.pages = index.Batch{}, 0, 0
+	pass := x.Recent.begin()
 	known := x.Recent.follow(func(a answer) error { return x.put(a, at) })
 	err = x.Archive.FollowBut(ctx, at, known, func(rec warc.Record) error {
 		return x.add(rec, at)
@@ -90,6 +91,9 @@ func (x *Indexer) CatchUp(ctx context.Context) (pages int, err error) {
 	}
 	if err == nil && !maps.Equal(at, before) {
 		err = x.apply(at)
+	}
+	if err == nil {
+		x.Recent.end(pass)
 	}
 	return x.pages, err
 }

@@ -17,15 +17,16 @@ const MaxText = 4 << 20
 // while a batch is written.
 const recentBytes = 16 << 20
 
-// Recent holds what the crawler has read of the pages that it archived last and that are not
-// indexed yet, so that they need not be read from the archive. Its methods are safe for concurrent
-// use, and work on a nil Recent.
+// Recent holds what the crawler has read of pages that it has archived and that are not indexed
+// yet, so that they need not be read from the archive. When it is full, it does not take more:
+// those that it has are the next ones that are needed. Its methods are safe for concurrent use, and
+// work on a nil Recent.
 type Recent struct {
-	mu     sync.Mutex
-	known  map[place]*recentAnswer
-	places []place // the oldest first, also of some that are not known any more
-	bytes  int
-	half   chan struct{} // see filled
+	mu    sync.Mutex
+	known map[place]*recentAnswer
+	bytes int
+	pass  uint64        // the number of passes of the Indexer that have begun
+	half  chan struct{} // see filled
 }
 
 // place is the start of an exchange in the archive.
@@ -39,6 +40,7 @@ type recentAnswer struct {
 	answer
 	end   int64 // of the exchange in the file
 	bytes int
+	pass  uint64 // that of Recent when this was added
 }
 
 // answer is what an answer says about a page: Page if there is one, Gone if there is none. If it
@@ -62,7 +64,7 @@ func (r *Recent) filled() <-chan struct{} {
 	return r.half
 }
 
-// Add adds an answer, and discards the oldest ones beyond recentBytes.
+// Add adds an answer, unless Recent has recentBytes already.
 func (r *Recent) Add(a crawl.Archived) {
 	if a.Status == http.StatusOK && a.Page == nil && !isRobots(a.URL) {
 		return // it may be text
@@ -81,11 +83,10 @@ func (r *Recent) Add(a crawl.Archived) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := place{a.At.File, a.At.Offset}
-	r.known[at] = v
-	r.places = append(r.places, at)
-	for r.bytes += v.bytes; r.bytes > recentBytes; {
-		r.forget(r.places[0])
+	if r.bytes+v.bytes <= recentBytes {
+		v.pass = r.pass
+		r.known[place{a.At.File, a.At.Offset}] = v
+		r.bytes += v.bytes
 	}
 	if r.bytes >= recentBytes/2 {
 		select {
@@ -95,14 +96,38 @@ func (r *Recent) Add(a crawl.Archived) {
 	}
 }
 
+// begin begins a pass over the archive from the position of the index to its end, and returns its
+// number.
+func (r *Recent) begin() uint64 {
+	if r == nil {
+		return 0
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pass++
+	return r.pass
+}
+
+// end ends a pass that has come to the end of the archive. What was added before it began and was
+// not taken is not needed: its file is damaged, or was removed.
+func (r *Recent) end(pass uint64) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at, v := range r.known {
+		if v.pass < pass {
+			r.forget(at)
+		}
+	}
+}
+
 // forget removes an answer, if it is known. r.mu is held.
 func (r *Recent) forget(at place) {
 	if v := r.known[at]; v != nil {
 		r.bytes -= v.bytes
 		delete(r.known, at)
-	}
-	for len(r.places) > 0 && r.known[r.places[0]] == nil {
-		r.places = r.places[1:]
 	}
 }
 

@@ -88,22 +88,26 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// Recent holds a limited number of bytes, the last ones.
+// Recent holds a limited number of bytes, the first ones, and forgets what a pass over the whole
+// archive has not needed.
 func TestRecentIsBounded(t *testing.T) {
 	r := NewRecent()
 	text := strings.Repeat("x", recentBytes/4)
-	for i := range 10 {
+	add := func(offset int64) {
 		r.Add(crawl.Archived{URL: "http://a.example/", Status: http.StatusOK,
-			Page: &extract.Document{Text: text}, At: warc.Location{File: "f", Offset: int64(i)}})
+			Page: &extract.Document{Text: text}, At: warc.Location{File: "f", Offset: offset}})
 	}
-	if r.bytes > recentBytes || len(r.known) != 3 || len(r.places) != 3 || len(r.filled()) != 1 ||
-		r.take("f", 9) == nil || r.take("f", 9) != nil || r.take("f", 6) != nil {
+	for offset := range int64(10) {
+		add(offset)
+	}
+	if r.bytes > recentBytes || len(r.known) != 3 || len(r.filled()) != 1 ||
+		r.take("f", 0) == nil || r.take("f", 0) != nil || r.take("f", 3) != nil {
 		t.Errorf("%d bytes, %d answers", r.bytes, len(r.known))
 	}
-	for offset := range int64(9) {
-		r.take("f", offset)
-	}
-	if r.bytes != 0 || len(r.places) != 0 {
-		t.Errorf("%d bytes and %d places after all were taken", r.bytes, len(r.places))
+	pass := r.begin()
+	add(10)
+	r.end(pass)
+	if r.take("f", 1) != nil || r.take("f", 10) == nil || r.bytes != 0 {
+		t.Errorf("%d bytes after a pass and all were taken", r.bytes)
 	}
 }
