@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -111,6 +112,82 @@ func TestCollect(t *testing.T) {
 	}
 	if n := len(peerd(t, "export", "links", "--home", to)); n > 0 {
 		t.Errorf("the collector has fetched pages: %d bytes of links", n)
+	}
+}
+
+// A collector with topics is sent the pages that one of them finds, and no other page, also after
+// its next start.
+func TestCollectTopic(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	// A page that links to the next one is archived before it.
+	write := func(page, next, text string) {
+		t.Helper()
+		text = fmt.Sprintf("<a href=/%s.html>next</a> %s", next, text)
+		if err := os.WriteFile(filepath.Join(root, page+".html"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 1))
+	large := func() string {
+		var b strings.Builder
+		for b.Len() < 1<<20 {
+			fmt.Fprintf(&b, "%x ", random.Uint64())
+		}
+		return b.String()
+	}
+	write("a", "b", "apple")
+	write("b", "c", "apple pie "+large())
+	write("c", "d", "plum jam")
+	write("d", "e", "jam of plum "+large())
+	write("e", "none", "apple, the last")
+	site := serveFiles(t, "127.114.0.1:0", root)
+	profile := filepath.Join(t.TempDir(), "topics.toml")
+	if err := os.WriteFile(profile, []byte("name = 'topics'\n[scope]\nmode = 'any'\n"),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := []string{"--profile", profile, "--allow-net", "127.114.0.0/16"}
+	addr := freeAddr(t, 43)
+	crawler := newDaemon(t, append([]string{"--listen", addr, "--min-delay", "5ms", "--strategy",
+		"keep"}, flags...)...)
+	appendSettings(t, crawler.home, "[archive]\nenabled = true\n")
+	crawler.run()
+	to := filepath.Join(t.TempDir(), "collector")
+	args := append([]string{"collect", "--to", to, "--listen", freeAddr(t, 44), "--bootstrap",
+		addr + "/p2p/" + crawler.status().PeerID}, flags...)
+	topics := []string{"--topic", "apple -pie", "--topic", `"plum jam"`}
+	collector := start(t, slices.Concat(args, topics)...)
+	// untilSent crawls from a page and waits until the last one is collected.
+	untilSent := func(page, last string) {
+		t.Helper()
+		peerd(t, "seed", "--home", crawler.home, site.URL+"/"+page+".html")
+		eventually(t, time.Minute, last+" is collected", func() (bool, any) {
+			out, stderr, _ := tryPeerd(t, "export", "cdx", "--home", to)
+			return strings.Contains(out, site.URL+"/"+last+".html"), stderr
+		})
+		s, err := (&daemon{t: t, home: to}).ask()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := s.ControlBytes.Received; n > 256<<10 {
+			t.Errorf("%d bytes were sent to the collector, so also pages without a topic", n)
+		}
+	}
+	untilSent("a", "e")
+
+	collector.terminate(time.Minute)
+	start(t, args...) // the topics are in config.toml
+	write("f", "g", "jam and plum "+large())
+	write("g", "none", "apple, the second last")
+	untilSent("f", "g")
+	var got []string
+	for _, c := range readCDX(t, peerd(t, "export", "cdx", "--home", to)) {
+		got = append(got, strings.TrimPrefix(c.URL, site.URL+"/"))
+	}
+	slices.Sort(got)
+	if want := []string{"a.html", "c.html", "e.html", "g.html"}; !slices.Equal(got, want) {
+		t.Errorf("collected %q, want %q", got, want)
 	}
 }
 

@@ -30,6 +30,8 @@ const (
 	ordinary  way = "ordinary"
 	whole     way = "crawllet, whole pages"
 	summaries way = "crawllet, summaries"
+	// atSites is a peer on the machine of each site, and a collector that copies what they archive.
+	atSites way = "peers at the sites"
 )
 
 var ways = []way{ordinary, whole, summaries}
@@ -85,16 +87,23 @@ type served struct {
 	site *crawllet.Site
 }
 
-// rows crawls the sites in directories in each way, and writes a row of table for each. It is part
-// i of n of the experiment.
+// rows crawls the sites in directories in the ways, of which the first is ordinary, and writes a
+// row of table for each. It is part i of n of the experiment.
 func (l *lab) rows(
-	ctx context.Context, out experiment.Out, table, name string, roots []string, i, n int,
+	ctx context.Context, out experiment.Out, table, name string, ways []way, roots []string,
+	i, n int,
 ) (map[way]row, error) {
 	got := map[way]row{}
 	var base cost
 	for k, w := range ways {
 		out.Progress(float64(i*len(ways)+k)/float64(len(ways)*n), name+", "+string(w))
-		c, err := l.measure(ctx, w, roots)
+		var c cost
+		var err error
+		if w == atSites {
+			c, err = l.atSites(ctx, roots, base.pages)
+		} else {
+			c, err = l.measure(ctx, w, roots)
+		}
 		if err != nil {
 			return nil, err
 		}

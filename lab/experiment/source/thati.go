@@ -47,7 +47,8 @@ func runThati(ctx context.Context, p experiment.Params, out experiment.Out) erro
 		if err != nil {
 			return err
 		}
-		got[s.name], err = l.rows(ctx, out, "thati", s.name, []string{root}, i, len(thatiSites))
+		got[s.name], err = l.rows(ctx, out, "thati", s.name, ways, []string{root}, i,
+			len(thatiSites))
 		if err != nil {
 			return err
 		}

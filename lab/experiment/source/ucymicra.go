@@ -46,12 +46,16 @@ func runUCYMicra(ctx context.Context, p experiment.Params, out experiment.Out) e
 			roots = append(roots, root)
 		}
 		name := fmt.Sprintf("%d sites", n)
-		got, err := l.rows(ctx, out, "ucymicra", name, roots[:n], i, len(counts))
+		got, err := l.rows(ctx, out, "ucymicra", name, append(ways, atSites), roots[:n], i,
+			len(counts))
 		if err != nil {
 			return err
 		}
 		r := got[summaries]
 		out.Claim(name, "at most 1/10 of the time", fmt.Sprintf("1/%.1f", r.Faster), r.Faster >= 10)
+		peers := got[atSites]
+		out.Claim(name, "at most 1/10 of the time, with peers and a collector",
+			fmt.Sprintf("1/%.1f", peers.Faster), peers.Faster >= 10)
 		out.Claim(name, "less than 1/20 of the bytes", fmt.Sprintf("1/%.1f", 1/r.BytesShare),
 			r.BytesShare < 0.05)
 	}
@@ -59,5 +63,7 @@ func runUCYMicra(ctx context.Context, p experiment.Params, out experiment.Out) e
 	out.Note("%d pages of %d bytes a site; path to each: round-trip time %v, %.0f bytes/s for "+
 		"each connection; real time, so that times depend on the machine", size.pages, size.bytes,
 		rtt, bps)
+	out.Note("%s: bytes of the collector, processor time of all peers and sites in one process",
+		atSites)
 	return nil
 }
