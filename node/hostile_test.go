@@ -324,7 +324,7 @@ func (a *attackers) attack(t *testing.T, n int, send func(frames ...[]byte)) {
 	g.Wait()
 }
 
-// arrived is a stream on which all that the other peer sends has come, and nobody reads the answers.
+// arrived is a stream on which all that the other peer sends has come; the answers are dropped.
 type arrived struct {
 	network.Stream // nil: its methods are not called
 	in             *bytes.Reader

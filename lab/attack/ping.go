@@ -2,6 +2,7 @@ package attack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -22,9 +23,9 @@ func pingAttacks() []Attack {
 	return []Attack{{
 		Name: "forged-pings", Unit: "requests too many, or true pings without effect", Limit: 0,
 		Slow: true,
-		Does: "sends forged pings of two sites for half a minute, from eight networks to the pages " +
-			"of all peers, and straight to the owner: of many keys, files and ports; one of the " +
-			"sites sends true ones, too",
+		Does: "sends forged pings of two sites for half a minute, from eight networks to the " +
+			"pages of all peers, and straight to the owner: of many keys, files and ports; one " +
+			"of the sites sends true ones, too",
 		By: "only the owner reads the file of a key, of each host one a minute and later one an " +
 			"hour; before that no page is requested, and a key that was read before still counts",
 		run: forgePings,
@@ -135,32 +136,61 @@ func (s *stranger) forgeries(i int, page string, owner *node.Node, port, other *
 	return s.notices(owner, at.host, at.addr.Addr(), []string{u + "#" + key + "-straight"})
 }
 
-func forgePings(e *arena) (outcome, error) {
-	var servers [2][2]*site // the second has another port
+// pingedSites starts two hosts with a site each, and another one without pages at another port. The
+// first has the file of a key.
+func (e *arena) pingedSites() (servers [2][2]*site, err error) {
 	for i := range servers {
 		at := netip.AddrFrom4([4]byte{127, 30, byte(50 + i), 7})
 		for j, n := range []int{pingedPages, 0} {
 			s, err := e.siteAt(fmt.Sprintf("pinged%d.test", i), at, n)
 			if err != nil {
-				return outcome{}, err
+				return servers, err
 			}
 			servers[i][j] = s
 		}
 	}
-	known, keyless := servers[0][0], servers[1][0]
-	known.put("/"+trueKey+".txt", trueKey)
+	servers[0][0].put("/"+trueKey+".txt", trueKey)
+	return servers, nil
+}
+
+// crawlAll has a peer crawl all pages of a site.
+func (e *arena) crawlAll(by *node.Node, s *site) error {
+	if err := e.crawl(by, s); err != nil {
+		return err
+	}
+	return e.until("all pages are fetched", func() bool { return s.fetched() == pingedPages })
+}
+
+// truePing sends a true ping of the page /p1 of a site, and reports whether it is visited.
+func (e *arena) truePing(s *site, to string) (visited bool, err error) {
+	visits := func() (n int) {
+		for _, h := range s.all() {
+			if h.path == "/p1" {
+				n++
+			}
+		}
+		return n
+	}
+	own, before := netip.MustParseAddr("127.0.0.1"), visits()
+	err = e.until("a true ping is taken", func() bool {
+		status, err := e.ping(own, to, s.url("/p1"), trueKey, "")
+		return err == nil && status == http.StatusAccepted
+	})
+	return err == nil && e.within(15*time.Second, func() bool { return visits() > before }), err
+}
+
+func forgePings(e *arena) (outcome, error) {
+	servers, err := e.pingedSites()
+	if err != nil {
+		return outcome{}, err
+	}
 	vs, pages, err := e.pagePeers(2)
 	if err != nil {
 		return outcome{}, err
 	}
-	for _, s := range []*site{known, keyless} {
-		if err := e.crawl(vs[0], s); err != nil {
-			return outcome{}, err
-		}
-		all := func() bool { return s.fetched() == pingedPages }
-		if err := e.until("all pages are fetched", all); err != nil {
-			return outcome{}, err
-		}
+	known, keyless := servers[0][0], servers[1][0]
+	if err := errors.Join(e.crawlAll(vs[0], known), e.crawlAll(vs[0], keyless)); err != nil {
+		return outcome{}, err
 	}
 	m, err := e.stranger()
 	if err != nil {
@@ -170,33 +200,23 @@ func forgePings(e *arena) (outcome, error) {
 		return outcome{}, err
 	}
 	before := [2]int{asked(known), asked(keyless)}
-	visits := func() (n int) {
-		for _, h := range known.all() {
-			if h.path == "/p1" {
-				n++
-			}
-		}
-		return n
-	}
-	own, begin := netip.MustParseAddr("127.0.0.1"), time.Now()
+	begin := time.Now()
 	sent, forged, missed := 0, 0, 0
 	for time.Since(begin) < pingsFor && e.ctx.Err() == nil {
 		if time.Since(begin) >= time.Duration(sent)*pingsFor/3 {
 			sent++
-			if err := e.until("a true ping is taken", func() bool {
-				status, err := e.ping(own, pages[1], known.url("/p1"), trueKey, "")
-				return err == nil && status == http.StatusAccepted
-			}); err != nil {
+			visited, err := e.truePing(known, pages[1])
+			if err != nil {
 				return outcome{}, err
 			}
-			if !e.within(15*time.Second, func() bool { return visits() == 1+sent-missed }) {
+			if !visited {
 				missed++
 			}
 		}
 		for i, s := range servers {
 			owner := e.owner(s[0])
 			if owner == nil {
-				return outcome{}, fmt.Errorf("attack: nobody owns %s", s[0].host)
+				return outcome{}, fmt.Errorf("attack: no peer owns %s", s[0].host)
 			}
 			if m.forgeries(forged, pages[(forged+i)%2], owner, s[0], s[1]) == nil {
 				forged++
@@ -207,6 +227,9 @@ func forgePings(e *arena) (outcome, error) {
 		}
 	}
 	_ = e.sleep(2 * time.Second) // what is still to be requested
+	if forged == 0 {
+		return outcome{}, errors.New("attack: no forged ping was taken")
+	}
 	excess, detail := missed, ""
 	for i, s := range servers {
 		n := asked(s[0], s[1]) - before[i]

@@ -143,8 +143,8 @@ type xScenario struct {
 	crash               bool
 	fast                bool // the stranger writes before a claim has reached all holders
 	blind               bool // the second claimant knows none of the holders, but asks them
-	// The views of the second claimant, and of holders, if not all have that of the first one, which
-	// is the first four holders.
+	// The views of the second claimant, and of holders, if not all have that of the first one,
+	// which is the first four holders.
 	second xView
 	others map[int8]xView
 	start  func(*xModel, *xWorld)

@@ -42,8 +42,8 @@ func TestTraffic(t *testing.T) {
 	}
 	members := sorted(testPeers[2:6])
 	e := &lease.Takeover{}
-	e.WitnessSet, err = lease.SealWitnessSet(lease.WitnessSet{Network: network, Owner: from.id, Seq: 1,
-		Members: ids(members), Issued: now}, from.key)
+	e.WitnessSet, err = lease.SealWitnessSet(lease.WitnessSet{Network: network, Owner: from.id,
+		Seq: 1, Members: ids(members), Issued: now}, from.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,8 @@ func TestTraffic(t *testing.T) {
 	receipted := claim
 	keyOf := func(_ peer.ID, key crypto.PrivKey) crypto.PrivKey { return key }
 	for _, key := range overlaytest.Identities(71, replicas, keyOf) {
-		if receipted.Receipts, err = lease.AppendReceipt(receipted.Receipts, claim, key); err != nil {
+		receipted.Receipts, err = lease.AppendReceipt(receipted.Receipts, claim, key)
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
