@@ -7,7 +7,10 @@ import (
 	"flag"
 	"io"
 	"log/slog"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +19,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
@@ -28,7 +32,7 @@ var mutations = flag.Int("mutations", 100, "mutated messages that TestMutatedMes
 	"each protocol")
 
 // Memory that a message may cost, at both peers and with what they do meanwhile. Bytes. Mutated
-// messages are counted on average, and bombs each: without limits they take 8 MB and more.
+// messages are counted by the hundred, and bombs each: without limits they take 8 MB and more.
 const (
 	allowedPerMessage = 256 << 10
 	allowedPerBomb    = 5 << 20
@@ -37,11 +41,11 @@ const (
 type fields = map[int]any
 
 // seedMessages returns messages of a form that a protocol's handler reads, to be mutated. Their
-// fields need not be valid. A protocol without seeds fails the test.
-func seedMessages(t *testing.T, n overlay.Names, id protocol.ID) (bodies [][]byte) {
+// fields need not be valid; bytes are encoded. A protocol without seeds fails the test.
+func seedMessages(t *testing.T, n overlay.Names, id protocol.ID) []any {
 	t.Helper()
 	subnet, sealed := []byte{192, 0, 2, 0, 24}, make([]byte, 300)
-	position := fields{1: 7, 2: 9}
+	position := []any{7, 9}
 	at := fields{1: []float64{1, 2}, 2: 1.5, 3: 0.5}
 	seeds := map[protocol.ID][]any{
 		n.Coords(): {
@@ -57,8 +61,9 @@ func seedMessages(t *testing.T, n overlay.Names, id protocol.ID) (bodies [][]byt
 		n.Nearest():   {fields{1: fields{1: at, 2: 1, 3: 1.0}, 2: 8}},
 		n.Batch(): {fields{1: []any{fields{1: "a.example", 2: subnet, 3: subnet[:4],
 			4: []any{fields{1: "http://a.example/x", 2: 3, 3: "b.example"}}}}}},
-		n.Estimate(): {fields{1: sealed,
-			2: fields{1: "http://a.example/", 2: fields{1: subnet[:4]}}}},
+		n.Estimate(): {
+			fields{1: sealed, 2: fields{1: "http://a.example/", 2: subnet[:4], 3: 1}, 3: true},
+		},
 		n.Handover(): {
 			fields{1: subnet, 2: 2, 3: sealed, 4: sealed, 5: 3, 6: 1000, 7: position},
 			fields{1: sealed},
@@ -109,17 +114,7 @@ func seedMessages(t *testing.T, n overlay.Names, id protocol.ID) (bodies [][]byt
 	if len(seeds) == 0 {
 		t.Fatalf("no messages to mutate for %s: add some", id)
 	}
-	for _, s := range seeds {
-		raw, ok := s.([]byte)
-		if !ok {
-			var err error
-			if raw, err = wire.Marshal(s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		bodies = append(bodies, raw)
-	}
-	return bodies
+	return seeds
 }
 
 // bombs returns messages with long lists of tiny elements, in every place of the first two levels.
@@ -139,14 +134,87 @@ func bombs() (all [][]byte) {
 	return all
 }
 
-// mutated returns one of the seeds with some changes.
-func mutated(rng *rand.Rand, seeds [][]byte) []byte {
-	b := slices.Clone(seeds[rng.IntN(len(seeds))])
+// oddities are values that a field may have instead of its own.
+var oddities = []any{nil, false, true, 0, 1, -1, 300, math.MaxInt64, math.MinInt64,
+	uint64(math.MaxUint64), 0.5, -1e300, math.NaN(), math.Inf(1), "", "a", "http://a.example/",
+	strings.Repeat("x", 3000), []byte{}, make([]byte, 4), make([]byte, 300), []any{}, fields{},
+	[]any{nil, fields{}}, []any{"a", 1}, []any{[]byte{1}}, fields{1: 1, 2: 2, 3: 3},
+	fields{1: fields{1: []byte{1}}}}
+
+// altered returns a copy of a message with a change in one place: it is still well formed.
+func altered(rng *rand.Rand, v any) any {
+	odd := oddities[rng.IntN(len(oddities))]
+	for range rng.IntN(100) { // mostly another value of the same type
+		if v == nil || reflect.TypeOf(odd) == reflect.TypeOf(v) {
+			break
+		}
+		odd = oddities[rng.IntN(len(oddities))]
+	}
+	if rng.IntN(5) == 0 {
+		return odd
+	}
+	switch v := v.(type) {
+	case fields:
+		out := maps.Clone(v)
+		if len(v) == 0 {
+			return fields{1 + rng.IntN(9): odd}
+		}
+		keys := slices.Sorted(maps.Keys(v))
+		key := keys[rng.IntN(len(keys))]
+		switch rng.IntN(6) {
+		case 0:
+			delete(out, key)
+		case 1:
+			out[1+rng.IntN(9)] = odd
+		default:
+			out[key] = altered(rng, v[key])
+		}
+		return out
+	case []any:
+		out := slices.Concat(v, v)[:max(len(v), rng.IntN(2*len(v)+1))]
+		if len(out) > 0 {
+			i := rng.IntN(len(out))
+			out[i] = altered(rng, out[i])
+		}
+		return out
+	case []byte:
+		return scrambled(rng, v)
+	case string:
+		return string(scrambled(rng, []byte(v)))
+	}
+	return odd
+}
+
+// mutated returns one of the seeds with changes of its fields or of its bytes.
+func mutated(t *testing.T, rng *rand.Rand, seeds []any) []byte {
+	t.Helper()
+	v := seeds[rng.IntN(len(seeds))]
+	b, ok := v.([]byte)
+	if ok {
+		return scrambled(rng, b)
+	}
+	fine := rng.IntN(3) > 0
+	for i := 0; fine && i <= rng.IntN(3); i++ {
+		v = altered(rng, v)
+	}
+	b, err := wire.Marshal(v)
+	if err != nil {
+		t.Error(err)
+	}
+	if !fine {
+		b = scrambled(rng, b)
+	}
+	return b
+}
+
+// scrambled returns bytes with some changes.
+func scrambled(rng *rand.Rand, b []byte) []byte {
+	b = slices.Clone(b)
 	for range 1 + rng.IntN(6) {
 		i := rng.IntN(len(b) + 1)
 		switch rng.IntN(5) {
 		case 0:
-			b = b[:max(i, 1)]
+			b = b[:min(max(i, 1), len(b))]
 		case 1:
 			b = slices.Insert(b, i, byte(rng.Uint32()))
 		case 2:
@@ -162,16 +230,20 @@ func mutated(rng *rand.Rand, seeds [][]byte) []byte {
 	return b
 }
 
-// framed returns a body as a frame: plain, compressed, or with a wrong length.
-func framed(t *testing.T, rng *rand.Rand, body []byte) []byte {
+// framed returns a body as a frame: mostly of the form that the protocol reads, which is compressed
+// or plain; else of the other form, or with a wrong length.
+func framed(t *testing.T, rng *rand.Rand, body []byte, compressed bool) []byte {
 	t.Helper()
-	switch rng.IntN(8) {
+	switch rng.IntN(16) {
 	case 0:
 		return append(binary.AppendUvarint(nil, uint64(rng.Uint32()>>rng.IntN(32))), body...)
-	case 1, 2, 3:
-		return append(binary.AppendUvarint(nil, uint64(len(body))), body...)
+	case 1:
+		compressed = !compressed
 	}
-	return packed(t, body)
+	if compressed {
+		return packed(t, body)
+	}
+	return append(binary.AppendUvarint(nil, uint64(len(body))), body...)
 }
 
 // packed returns a body as a compressed frame.
@@ -216,24 +288,84 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// attack sends mutated messages, several at a time.
-func attack(t *testing.T, from host.Host, to peer.ID, id protocol.ID, seeds [][]byte, n int) {
+// attackers send mutated messages to a protocol, each one stream after the other.
+type attackers struct {
+	id         protocol.ID
+	seeds      []any
+	compressed bool // the protocol's first message is
+	rngs       [8]*rand.Rand
+}
+
+func newAttackers(t *testing.T, names overlay.Names, id protocol.ID) *attackers {
+	t.Helper()
+	a := &attackers{id: id, seeds: seedMessages(t, names, id),
+		compressed: id == names.Batch() || id == names.Replica()}
+	for i := range a.rngs {
+		a.rngs[i] = rand.New(rand.NewPCG(uint64(i), uint64(len(id))))
+	}
+	return a
+}
+
+// attack sends messages on n streams by a function.
+func (a *attackers) attack(t *testing.T, n int, send func(frames ...[]byte)) {
 	t.Helper()
 	var g sync.WaitGroup
-	const at = 8 // at the same time
-	for worker := range at {
+	for i, rng := range a.rngs {
 		g.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(worker), uint64(len(id))))
-			for range n / at {
+			for range (n + i) / len(a.rngs) {
 				frames := make([][]byte, 1+rng.IntN(2))
 				for i := range frames {
-					frames[i] = framed(t, rng, mutated(rng, seeds))
+					frames[i] = framed(t, rng, mutated(t, rng, a.seeds), a.compressed)
 				}
-				send(t, from, to, id, frames...)
+				send(frames...)
 			}
 		})
 	}
 	g.Wait()
+}
+
+// arrived is a stream on which all that the other peer sends has come; the answers are dropped.
+type arrived struct {
+	network.Stream // nil: its methods are not called
+	in             *bytes.Reader
+	conn           network.Conn
+	id             protocol.ID
+}
+
+func (s *arrived) ID() string                                   { return "arrived" }
+func (s *arrived) Protocol() protocol.ID                        { return s.id }
+func (s *arrived) SetProtocol(protocol.ID) error                { return nil }
+func (s *arrived) Conn() network.Conn                           { return s.conn }
+func (s *arrived) Scope() network.StreamScope                   { return &network.NullScope{} }
+func (s *arrived) Stat() (st network.Stats)                     { return st }
+func (s *arrived) Read(b []byte) (int, error)                   { return s.in.Read(b) }
+func (s *arrived) Write(b []byte) (int, error)                  { return len(b), nil }
+func (s *arrived) Close() error                                 { return nil }
+func (s *arrived) CloseRead() error                             { return nil }
+func (s *arrived) CloseWrite() error                            { return nil }
+func (s *arrived) Reset() error                                 { return nil }
+func (s *arrived) ResetWithError(network.StreamErrorCode) error { return nil }
+func (s *arrived) SetDeadline(time.Time) error                  { return nil }
+func (s *arrived) SetReadDeadline(time.Time) error              { return nil }
+func (s *arrived) SetWriteDeadline(time.Time) error             { return nil }
+
+// hand gives frames to the handler of a protocol as libp2p does, but without a connection, which
+// would take ten times as long.
+func hand(t *testing.T, to host.Host, from peer.ID, id protocol.ID, frames ...[]byte) {
+	t.Helper()
+	conns := to.Network().ConnsToPeer(from)
+	if len(conns) == 0 {
+		return // it was closed for a moment
+	}
+	var in []byte
+	for _, line := range []string{"/multistream/1.0.0\n", string(id) + "\n"} {
+		in = append(binary.AppendUvarint(in, uint64(len(line))), line...)
+	}
+	s := &arrived{conn: conns[0], id: id, in: bytes.NewReader(slices.Concat(in,
+		slices.Concat(frames...)))}
+	if err := to.Mux().Handle(s); err != nil {
+		t.Error(err)
+	}
 }
 
 // panics collects what is logged about panics.
@@ -304,13 +436,23 @@ func testMutations(t *testing.T, o Options, which func(overlay.Names) []protocol
 	}
 	all := bombs()
 	for nth, id := range which(n.net.Names) {
-		seeds := seedMessages(t, n.net.Names, id)
-		begin := time.Now()
-		each := allocated(func() { attack(t, attacker, n.net.Self(), id, seeds, *mutations) }) /
-			uint64(*mutations)
+		some, begin := newAttackers(t, n.net.Names, id), time.Now()
+		var each uint64 // on average, in the worst hundred
+		for left := *mutations; left > 0; left -= 100 {
+			n100 := min(left, 100)
+			each = max(each, allocated(func() {
+				some.attack(t, n100, func(frames ...[]byte) {
+					if left == *mutations {
+						send(t, attacker, n.net.Self(), id, frames...)
+						return
+					}
+					hand(t, n.net.Host, attacker.ID(), id, frames...)
+				})
+			})/uint64(n100))
+		}
 		if each > allowedPerMessage {
-			t.Errorf("%s: a message took %d bytes on average, want %d at most", id, each,
-				allowedPerMessage)
+			t.Errorf("%s: a message took %d bytes, on average of a hundred, want %d at most", id,
+				each, allowedPerMessage)
 		}
 		var worst uint64
 		list := all

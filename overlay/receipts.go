@@ -31,13 +31,21 @@ const maxReceipt = 64
 type stated interface {
 	// Statement returns what is signed of the first record; nil if this cannot be one.
 	Statement(value []byte) []byte
+	// Signs reports whether a peer, this one, may sign for a valid record.
+	Signs(value []byte, self peer.ID) bool
+}
+
+// stated returns the validator of a key, if records of its namespace are signed.
+func (s *signers) stated(key string) (v stated, ok bool) {
+	ns, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
+	v, ok = s.validators[ns].(stated)
+	return v, ok
 }
 
 // statement returns what can be signed of a record, nil for others, and whether records of this
 // namespace are signed at all.
 func (s *signers) statement(key string, value []byte) (text []byte, ok bool) {
-	ns, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
-	v, ok := s.validators[ns].(stated)
+	v, ok := s.stated(key)
 	if !ok {
 		return nil, false
 	}
@@ -134,6 +142,9 @@ func (v *Values) receipt(ctx context.Context, key string, val []byte) ([]byte, e
 		return nil, err
 	}
 	h := v.holders.host
+	if by, _ := v.local.signers.stated(key); !by.Signs(val, h.ID()) {
+		return nil, nil
+	}
 	sig, err := h.Peerstore().PrivKey(h.ID()).Sign(text)
 	if err != nil || len(sig) > maxReceipt {
 		return nil, err

@@ -20,6 +20,9 @@ func (firsts) Statement(val []byte) []byte {
 	return append([]byte("test receipt "), val...)
 }
 
+// What ends in 9 is for other holders.
+func (firsts) Signs(val []byte, _ peer.ID) bool { return !bytes.HasSuffix(val, []byte("9")) }
+
 // state lets a Net sign receipts for records of /test.
 func state(n *Net) {
 	v := n.values
@@ -60,6 +63,7 @@ func TestReceipts(t *testing.T) {
 		{"/test/a", "08", false}, {"/test/a", "08", false}, // it is held now
 		{"/test/a", "07", true},
 		{"/test/b", "9", false}, {"/test/b", "010", false},
+		{"/test/d", "09", false}, {"/test/d", "010", false}, // 09 was the first all the same
 	} {
 		if got := asked(t, nets[0], nets[1], c.key, c.val); got != c.want {
 			t.Errorf("%s %s: signed %v, want %v", c.key, c.val, got, c.want)

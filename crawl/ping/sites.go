@@ -13,8 +13,7 @@ import (
 const (
 	// MaxFile is the maximum size of a key file in bytes.
 	MaxFile = 1 << 10
-	// MaxPerDay is the number of pages of an origin that are believed to have changed per day, in
-	// UTC.
+	// MaxPerDay is the number of pages of a host that are believed to have changed per day, in UTC.
 	MaxPerDay = 1000
 	// proofLifetime is how long a key is believed without being read again.
 	proofLifetime = 24 * time.Hour
@@ -62,7 +61,7 @@ type Claim struct {
 // is read again.
 type Sites struct {
 	mu      sync.Mutex
-	sites   map[string]*site // by origin
+	sites   map[string]*site // by host: a server may listen on many ports
 	waiting int              // notices of all sites
 }
 
@@ -93,10 +92,10 @@ func NewSites() *Sites { return &Sites{sites: map[string]*site{}} }
 func (s *Sites) Ask(n Notice, now time.Time) (a Answer, forgotten []store.URL) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	origin, c := n.Page.Origin(), Claim{n.File, n.Key}
-	t := s.sites[origin]
+	host, c := n.Page.Host(), Claim{n.File, n.Key}
+	t := s.sites[host]
 	if t == nil {
-		if t = s.add(origin, now); t == nil {
+		if t = s.add(host, now); t == nil {
 			return Refused, nil
 		}
 	}
@@ -131,7 +130,7 @@ func (s *Sites) Ask(n Notice, now time.Time) (a Answer, forgotten []store.URL) {
 }
 
 // add adds a site, in place of one of which nothing waits; nil if there is none.
-func (s *Sites) add(origin string, now time.Time) *site {
+func (s *Sites) add(host string, now time.Time) *site {
 	if len(s.sites) >= maxSites {
 		full := true
 		for other, t := range s.sites {
@@ -146,7 +145,7 @@ func (s *Sites) add(origin string, now time.Time) *site {
 		}
 	}
 	t := &site{proved: map[Claim]time.Time{}, claimed: map[Claim]*claim{}}
-	s.sites[origin] = t
+	s.sites[host] = t
 	return t
 }
 
@@ -198,7 +197,7 @@ func (s *Sites) Next(now time.Time) (c Claim, ok bool) {
 func (s *Sites) Read(c Claim, r Result, now time.Time) (settled []store.URL) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.sites[c.File.Origin()]
+	t := s.sites[c.File.Host()]
 	if t == nil {
 		return nil
 	}

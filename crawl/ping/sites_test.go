@@ -66,15 +66,15 @@ func TestProved(t *testing.T) {
 	ask(t, s, a, start.Add(proofLifetime), Wait)
 }
 
-// Whatever number of keys is claimed, and by whatever number of notices, one file of a site is read
-// in a while that gets longer, and nothing is believed.
+// Whatever number of keys is claimed, by whatever number of notices and on all ports, one file of a
+// site is read in a while that gets longer, and nothing is believed.
 func TestForged(t *testing.T) {
 	s := NewSites()
 	reads := 0
 	for i := range 24 * 360 {
 		now := start.Add(time.Duration(i) * 10 * time.Second)
-		ask(t, s, notice(t, fmt.Sprintf("https://a.test/%d", i), fmt.Sprintf("forged-%d", i)), now,
-			Wait)
+		ask(t, s, notice(t, fmt.Sprintf("https://a.test:%d/%d", i+1, i), fmt.Sprintf("forged-%d", i)),
+			now, Wait)
 		if c, ok := s.Next(now); ok {
 			reads++
 			s.Read(c, Absent, now)
@@ -83,7 +83,7 @@ func TestForged(t *testing.T) {
 	if reads < 24 || reads > 32 {
 		t.Errorf("%d key files read in a day, want one an hour and some more at first", reads)
 	}
-	if n := len(s.sites["https://a.test"].claimed); n > maxClaims {
+	if n := len(s.sites["a.test"].claimed); n > maxClaims {
 		t.Errorf("%d claims wait, want at most %d", n, maxClaims)
 	}
 }
@@ -117,7 +117,7 @@ func TestUnreached(t *testing.T) {
 	s, now, tries := NewSites(), start, 0
 	n := notice(t, "https://a.test/1", key)
 	ask(t, s, n, now, Wait)
-	for ; len(s.sites["https://a.test"].claimed) > 0; tries++ {
+	for ; len(s.sites["a.test"].claimed) > 0; tries++ {
 		s.Read(next(t, s, now, n.File), Unreached, now)
 		next(t, s, now, "")
 		now = now.Add(maxRead)

@@ -11,13 +11,14 @@ import (
 )
 
 // The explorer of claims visits every state of two peers that claim a subnet, a stranger that makes
-// a rival claim with a better key, and four record holders, each of which stands for three of the
-// twelve. It uses the Judge and the rules of receipts of live peers. Messages of one
-// claimant arrive in their order; that one is lost, arrives any time later, or twice, is a fault.
+// a rival claim with a better key, and record holders, each of which stands for three: four, or six
+// of which peers differ in which four are the nearest. It uses the Judge and the rules of receipts
+// of live peers. Messages of one claimant arrive in their order; that one is lost, arrives any time
+// later, or twice, is a fault.
 
 const (
-	xHolders  = 4
-	xPerOne   = maxReceipts / xHolders
+	xHolders  = 8 // at most
+	xPerOne   = 3
 	xTick     = 20 * time.Second
 	xStranger = 2
 )
@@ -32,10 +33,11 @@ const (
 	xSaved          // also after a restart
 	xOld            // a stranger's keys are told from those of old members
 	xAlike          // peers that do not know the holders count receipts
+	xNear           // a holder signs only if it is one of the nearest itself
 	xRules
 )
 
-var xRuleNames = []string{"all", "receipts", "first", "saved", "old", "alike"}
+var xRuleNames = []string{"all", "receipts", "first", "saved", "old", "alike", "near"}
 
 // xPhase is how far a claimant is.
 type xPhase int8
@@ -111,7 +113,7 @@ type xState struct {
 // xKey is a world that can be compared.
 type xKey struct {
 	xState
-	net  [12]xMessage
+	net  [16]xMessage
 	late [3]xMessage
 }
 
@@ -128,6 +130,11 @@ func (w *xWorld) clone() *xWorld {
 	return &c
 }
 
+// xView is a set of holders: those that a peer finds to be the nearest old members.
+type xView uint8
+
+func (v xView) has(h int8) bool { return v&(1<<h) != 0 }
+
 // xScenario bounds what happens.
 type xScenario struct {
 	name                string
@@ -135,22 +142,28 @@ type xScenario struct {
 	faults, acts, ticks int8
 	crash               bool
 	fast                bool // the stranger writes before a claim has reached all holders
-	blind               bool // the second claimant knows none of the holders
-	start               func(*xModel, *xWorld)
+	blind               bool // the second claimant knows none of the holders, but asks them
+	// The views of the second claimant, and of holders, if not all have that of the first one,
+	// which is the first four holders.
+	second xView
+	others map[int8]xView
+	start  func(*xModel, *xWorld)
 }
 
 type xAsk struct {
-	known, l         xLease
-	knownAge, lAge   int8
-	blind, forHolder bool
+	known, l       xLease
+	knownAge, lAge int8
+	view           xView
+	forHolder      bool
 }
 
 type xModel struct {
 	xScenario
 	off     xRule
 	keys    [3]someone
-	by      []someone // the holders' keys
-	forgers []someone // the stranger's
+	by      []someone      // the holders' keys
+	forgers []someone      // the stranger's
+	near    [xHolders]bool // the holders that find themselves among the nearest
 	leases  map[xLease]Lease
 	answers map[xAsk]bool
 	seen    map[xKey]bool
@@ -162,10 +175,59 @@ func newXModel(sc xScenario, off xRule) *xModel {
 	all := overlaytest.Identities(50, 2*maxReceipts+3, someoneOf)
 	keys := all[2*maxReceipts:]
 	slices.SortFunc(keys, func(a, b someone) int { return Better(first(a), first(b)) })
-	return &xModel{xScenario: sc, off: off, keys: [3]someone(keys), by: all[:maxReceipts],
+	more := overlaytest.Identities(51, xHolders*xPerOne-maxReceipts, someoneOf)
+	m := &xModel{xScenario: sc, off: off, keys: [3]someone(keys),
+		by:      slices.Concat(all[:maxReceipts], more),
 		forgers: all[maxReceipts : 2*maxReceipts], leases: map[xLease]Lease{},
 		answers: map[xAsk]bool{}, seen: map[xKey]bool{}}
+	for h := range int8(xHolders) {
+		j := NewJudge(at(noon), m.contacts(m.holderView(h)))
+		m.near[h] = j.near(first(m.keys[0]), m.by[h*xPerOne].id)
+	}
+	return m
 }
+
+// contacts returns those of a peer with a view.
+func (m *xModel) contacts(v xView) *contacts {
+	c := &contacts{}
+	for h := range int8(xHolders) {
+		for _, s := range m.by[h*xPerOne : (h+1)*xPerOne] {
+			if m.off != xOld && v.has(h) {
+				c.nearest = append(c.nearest, s.id)
+			}
+		}
+	}
+	return c
+}
+
+const xFirstView xView = 0b1111
+
+// asked returns the holders that a claimant asks for receipts.
+func (m *xModel) asked(p int8) xView {
+	if p == 1 && m.second != 0 {
+		return m.second
+	}
+	return xFirstView
+}
+
+// view returns the holders that a claimant finds to be old.
+func (m *xModel) view(p int8) xView {
+	if p == 1 && m.blind {
+		return 0
+	}
+	return m.asked(p)
+}
+
+// holderView returns the view of a holder.
+func (m *xModel) holderView(h int8) xView {
+	if v, ok := m.others[h]; ok {
+		return v
+	}
+	return xFirstView
+}
+
+// n returns the number of holders.
+func (m *xModel) n() int8 { return int8(bits.Len8(uint8(xFirstView | m.second))) }
 
 // lease returns the lease that x stands for.
 func (m *xModel) lease(x xLease) Lease {
@@ -206,17 +268,11 @@ func (m *xModel) replaces(a xAsk) bool {
 	if got, ok := m.answers[a]; ok {
 		return got
 	}
-	c := &contacts{}
-	if m.off != xOld && !a.blind {
-		for _, s := range m.by {
-			c.nearest = append(c.nearest, s.id)
-		}
-	}
 	known, l, now := m.lease(a.known), m.lease(a.l), noon
-	if m.off == xAlike && a.blind {
+	if m.off == xAlike && a.view == 0 {
 		known.Receipts, l.Receipts = nil, nil
 	}
-	j := NewJudge(at(now), c)
+	j := NewJudge(at(now), m.contacts(a.view))
 	j.See(known, now.Add(-time.Duration(a.knownAge)*xTick))
 	j.See(l, now.Add(-time.Duration(a.lAge)*xTick))
 	got := j.Replaces(known, l)
@@ -239,7 +295,7 @@ func (m *xModel) store(w *xWorld, h int8, x xLease) {
 	}
 	see(&y.seen, y.held, w.now)
 	if x == y.held || !m.replaces(xAsk{known: y.held, l: x, knownAge: w.now - y.seen[y.held.by],
-		lAge: w.now - y.seen[x.by], forHolder: true}) {
+		lAge: w.now - y.seen[x.by], view: m.holderView(h), forHolder: true}) {
 		return
 	}
 	if y.bound < 0 {
@@ -260,6 +316,9 @@ func (m *xModel) signs(w *xWorld, h int8, by int8) bool {
 	if y.bound < 0 && y.held.by == by {
 		y.bound = by
 	}
+	if m.off != xNear && !m.near[h] {
+		return false
+	}
 	return y.bound == by || m.off == xFirst && y.held.by == by
 }
 
@@ -272,7 +331,7 @@ func (m *xModel) learn(w *xWorld, p int8, x xLease) {
 		return
 	}
 	if m.replaces(xAsk{known: y.known, l: x, knownAge: w.now - y.seen[y.known.by],
-		lAge: w.now - y.seen[x.by], blind: m.blind && p == 1}) {
+		lAge: w.now - y.seen[x.by], view: m.view(p)}) {
 		y.known = x
 	}
 	if y.known.by != p && y.phase > xCollecting {
@@ -281,16 +340,16 @@ func (m *xModel) learn(w *xWorld, p int8, x xLease) {
 }
 
 // read lets a claimant read from all holders but one, and send them the best record.
-func (m *xModel) read(w *xWorld, p int8, but int) {
-	for h := range xHolders {
+func (m *xModel) read(w *xWorld, p, but int8) {
+	for h := range m.n() {
 		if x := w.holders[h].held; h != but && x != xNone {
 			m.learn(w, p, x)
 		}
 	}
 	if x := w.peers[p].known; x != xNone {
-		for h := range xHolders {
+		for h := range m.n() {
 			if h != but {
-				m.store(w, int8(h), x)
+				m.store(w, h, x)
 			}
 		}
 	}
@@ -314,7 +373,7 @@ func (m *xModel) deliver(w *xWorld, x xMessage) {
 // begin lets a claimant read that there is no lease, and send its claim.
 func (m *xModel) begin(w *xWorld, p int8) {
 	y := &w.peers[p]
-	m.read(w, p, 3-3*int(p))
+	m.read(w, p, 3-3*p)
 	if y.known != xNone {
 		y.phase = xLost
 		return
@@ -322,8 +381,10 @@ func (m *xModel) begin(w *xWorld, p int8) {
 	y.phase = xCollecting
 	x := xLease{by: p}
 	m.learn(w, p, x)
-	for h := range int8(xHolders) {
-		w.net = append(w.net, xMessage{what: xSign, by: p, holder: h, lease: x})
+	for h := range m.n() {
+		if m.asked(p).has(h) {
+			w.net = append(w.net, xMessage{what: xSign, by: p, holder: h, lease: x})
+		}
 	}
 }
 
@@ -336,18 +397,18 @@ func (m *xModel) write(w *xWorld, p int8) {
 		x.signed = y.signed
 	}
 	if r := y.known; r.by != p && m.replaces(xAsk{known: x, l: r, knownAge: w.now - y.seen[p],
-		lAge: w.now - y.seen[r.by], blind: m.blind && p == 1}) {
+		lAge: w.now - y.seen[r.by], view: m.view(p)}) {
 		y.phase = xLost
 		return
 	}
 	y.known = x
-	for h := range int8(xHolders) {
+	for h := range m.n() {
 		w.net = append(w.net, xMessage{what: xPut, by: p, holder: h, lease: x})
 	}
 }
 
 // readBack ends the settling of a claim.
-func (m *xModel) readBack(w *xWorld, p int8, but int) {
+func (m *xModel) readBack(w *xWorld, p, but int8) {
 	if m.read(w, p, but); w.peers[p].phase == xWritten {
 		w.peers[p].phase = xOwner
 	}
@@ -357,7 +418,7 @@ func (m *xModel) tick(w *xWorld) {
 	w.now++
 	for p := range w.peers {
 		if w.peers[p].phase == xOwner {
-			m.read(w, int8(p), (int(w.now)+p)%xHolders)
+			m.read(w, int8(p), (w.now+int8(p))%m.n())
 		}
 	}
 }
@@ -383,5 +444,5 @@ func (m *xModel) settledOn(w *xWorld, p int8) bool {
 			n++
 		}
 	}
-	return 4*n >= 3*xHolders
+	return 4*n >= 3*int(m.n())
 }

@@ -75,7 +75,7 @@ func (m *xModel) claims(w *xWorld, p int8, add xAdder) {
 			add(func(w *xWorld) { m.write(w, p) }, "%c writes its claim", 'A'+p)
 		}
 	case xWritten:
-		for h := 0; h < xHolders && len(w.net) == 0; h++ {
+		for h := int8(0); h < m.n() && len(w.net) == 0; h++ {
 			add(func(w *xWorld) { m.readBack(w, p, h) }, "%c reads back but from %d", 'A'+p, h)
 		}
 	}
@@ -84,7 +84,7 @@ func (m *xModel) claims(w *xWorld, p int8, add xAdder) {
 // attacks adds what the stranger can do, once it has seen A's claim at most holders.
 func (m *xModel) attacks(w *xWorld, add xAdder) {
 	x := m.steal(w)
-	for h := range int8(xHolders) {
+	for h := range m.n() {
 		add(func(w *xWorld) {
 			w.acts--
 			m.store(w, h, x)
@@ -151,7 +151,7 @@ func (m *xModel) check(w *xWorld) {
 			m.readBack(w, p, 0)
 		}
 	}
-	for range xHolders + 1 {
+	for range m.n() + 1 {
 		m.tick(w)
 	}
 	var owners, stolen int
@@ -197,7 +197,7 @@ func xOverwritten(m *xModel, w *xWorld) {
 		w.net = w.net[1:]
 		m.deliver(w, x)
 	}
-	for h := range int8(xHolders) {
+	for h := range m.n() {
 		m.store(w, h, m.steal(w))
 	}
 }
@@ -211,7 +211,17 @@ var xScenarios = []xScenario{
 		start: xOverwritten},
 	{name: "two claims", claimants: 2, faults: 1},
 	{name: "two claims, one blind", claimants: 2, blind: true},
+	{name: "stranger, a holder with another view", claimants: 1, acts: 3, ticks: 1,
+		second: 0b111100, others: map[int8]xView{3: 0b111100}},
+	{name: "two claims, nine of twelve in common", claimants: 2, faults: 1, second: 0b11110,
+		others: map[int8]xView{3: 0b11110, 4: 0b11110}},
+	{name: "two claims, six of twelve in common", claimants: 2, faults: 1, second: 0b111100},
+	{name: "two claims, none of twelve in common", claimants: 2, second: 0b11110000},
 }
+
+// xSplit is a scenario that leaves two owners: holders differ in the view as the claimants do.
+var xSplit = xScenario{name: "two views", claimants: 2, second: 0b111100,
+	others: map[int8]xView{4: 0b111100, 5: 0b111100}}
 
 // TestExploreClaims visits all states of the scenarios.
 func TestExploreClaims(t *testing.T) {
@@ -228,14 +238,17 @@ func TestExploreClaims(t *testing.T) {
 	}
 }
 
-// TestExploreClaimsRules shows what each rule is for: without it something breaks.
+// TestExploreClaimsRules shows what each rule is for: without it something breaks. With all of them
+// on, two views of holders leave two owners.
 func TestExploreClaimsRules(t *testing.T) {
 	t.Parallel()
 	for rule, name := range map[xRule]string{xReceipts: "stranger", xFirst: "stranger and restart",
-		xSaved: "stranger and restart", xOld: "stranger", xAlike: "two claims, one blind"} {
+		xSaved: "stranger and restart", xOld: "stranger", xAlike: "two claims, one blind",
+		xNear: "two claims, six of twelve in common", xAll: xSplit.name} {
 		t.Run(xRuleNames[rule], func(t *testing.T) {
-			i := slices.IndexFunc(xScenarios, func(s xScenario) bool { return s.name == name })
-			m := newXModel(xScenarios[i], rule)
+			all := append(xScenarios, xSplit)
+			i := slices.IndexFunc(all, func(s xScenario) bool { return s.name == name })
+			m := newXModel(all[i], rule)
 			m.run()
 			if m.broken == "" {
 				t.Errorf("nothing breaks in %d states", len(m.seen))

@@ -52,6 +52,20 @@ func (v Validator) Statement(value []byte) []byte {
 	return statement(l.Digest())
 }
 
+// Signs reports whether a peer may sign for a valid record: it is one of the old members nearest to
+// its key itself, as this peer knows them. A claimant that knows other members than all others do
+// would otherwise get receipts of another set, and its rival those of the right one.
+func (v Validator) Signs(value []byte, self peer.ID) bool {
+	l, err := OpenLease(value)
+	return err == nil && v.Judge.near(l, self)
+}
+
+// near reports whether a peer is one of the holders for the claim of l, if any are known.
+func (j *Judge) near(l Lease, p peer.ID) bool {
+	all := j.holders(l)
+	return len(all) == 0 || slices.Contains(all, p)
+}
+
 // AppendReceipt appends a receipt for the claim of l by an Ed25519 key to others.
 func AppendReceipt(receipts []byte, l Lease, key crypto.PrivKey) ([]byte, error) {
 	raw, err := key.GetPublic().Raw()

@@ -196,6 +196,30 @@ func (s *signing) Receipts(
 	return all
 }
 
+// A member signs for a claim only if it finds itself among the nearest old members, or knows none.
+func TestSigns(t *testing.T) {
+	t.Parallel()
+	sealed := seal(t, first(alice), alice)
+	for name, c := range map[string]struct {
+		judge *Judge
+		self  peer.ID
+		want  bool
+	}{
+		"one of the nearest": {NewJudge(at(noon), &contacts{nearest: idsOf(elders)}), elders[3].id,
+			true},
+		"another":    {NewJudge(at(noon), &contacts{nearest: idsOf(elders)}), bob.id, false},
+		"knows none": {NewJudge(at(noon), &contacts{}), bob.id, true},
+		"no judge":   {nil, bob.id, true},
+	} {
+		if got := (Validator{Judge: c.judge}).Signs(sealed, c.self); got != c.want {
+			t.Errorf("%s: signs %v, want %v", name, got, c.want)
+		}
+	}
+	if (Validator{}).Signs(sealed[1:], bob.id) {
+		t.Error("signs for what is no lease")
+	}
+}
+
 // A claim gets its receipts if three quarters of the holders sign, keeps them when it is renewed,
 // and loses them after an hour.
 func TestClaimCollectsReceipts(t *testing.T) {

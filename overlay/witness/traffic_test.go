@@ -5,10 +5,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
 	"peerd/overlay/lease"
+	"peerd/overlay/overlaytest"
 )
 
 // TestTraffic prints the cost of ownership. It does not count lookups in the DHT, nor
@@ -22,8 +24,9 @@ func TestTraffic(t *testing.T) {
 		At:    coords.Coordinate{Vec: []float64{12, -7, 3}, Height: 2, Error: 0.2},
 		Delay: 40, Scale: 2, PerKB: 0.1, Error: 0.1, Samples: 8,
 	}
-	claim := lease.Lease{Subnet: subnet, Owner: owner.id, Epoch: 1, Issued: now,
-		Expires: now.Add(lease.DefaultTTL), Proxy: proxy}
+	const network = "peerd-0123456789abcdef"
+	claim := lease.Lease{Network: network, Subnet: subnet, Owner: owner.id,
+		Epoch: 1, Claimed: now, Issued: now, Expires: now.Add(lease.DefaultTTL), Proxy: proxy}
 	old := claim
 	old.Owner = from.id
 	next := func(old lease.Lease, p testPeer) lease.Lease {
@@ -39,14 +42,14 @@ func TestTraffic(t *testing.T) {
 	}
 	members := sorted(testPeers[2:6])
 	e := &lease.Takeover{}
-	e.WitnessSet, err = lease.SealWitnessSet(lease.WitnessSet{Owner: from.id, Seq: 1,
-		Members: ids(members), Issued: now}, from.key)
+	e.WitnessSet, err = lease.SealWitnessSet(lease.WitnessSet{Network: network, Owner: from.id,
+		Seq: 1, Members: ids(members), Issued: now}, from.key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range members[:3] {
-		v, err := lease.SealVote(lease.Vote{Voter: m.id, Subnet: subnet, Epoch: 2, From: from.id,
-			To: owner.id, SetSeq: 1, Ended: old.Digest(), Issued: now}, m.key)
+		v, err := lease.SealVote(lease.Vote{Voter: m.id, Subnet: subnet, Epoch: 2,
+			From: from.id, To: owner.id, SetSeq: 1, Ended: old.Digest(), Issued: now}, m.key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,10 +66,18 @@ func TestTraffic(t *testing.T) {
 		moved, movedBy = next(moved, by), by
 		moved.Grant = g
 	}
+	receipted := claim
+	keyOf := func(_ peer.ID, key crypto.PrivKey) crypto.PrivKey { return key }
+	for _, key := range overlaytest.Identities(71, replicas, keyOf) {
+		receipted.Receipts, err = lease.AppendReceipt(receipted.Receipts, claim, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Logf("a set of four witnesses: %d bytes, a vote: %d", len(e.WitnessSet), len(e.Votes[0]))
 	renewals := float64(time.Hour) / float64(lease.DefaultTTL/3)
-	for name, l := range map[string]lease.Lease{"claim": claim, "transfer": granted,
-		"takeover": taken, "five transfers": moved} {
+	for name, l := range map[string]lease.Lease{"claim": claim, "claim with receipts": receipted,
+		"transfer": granted, "takeover": taken, "five transfers": moved} {
 		by := owner
 		if l.Owner == movedBy.id {
 			by = movedBy
