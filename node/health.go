@@ -65,7 +65,7 @@ func (f facts) health() admin.Health {
 		return h(admin.HealthHeldBack, "%s",
 			"settings in parentheses are in config.toml; the peer continues by itself when it can",
 			strings.Join(f.blocked, "; "))
-	case f.members == 0 && !f.alone && (f.bootstrap || f.mdns) && f.up < joinPatience:
+	case f.joining():
 		return h(admin.HealthJoining, "no peer has answered yet", "")
 	case f.members == 0 && !f.alone && f.bootstrap:
 		return h(admin.HealthAlone, "no peer can be reached: %s",
@@ -103,6 +103,11 @@ func (f facts) unreachable() string {
 		return fmt.Sprintf("%d peers are connected, but none has connected to this one", f.members)
 	}
 	return ""
+}
+
+// joining reports whether a peer that has not met another one yet may meet one soon.
+func (f facts) joining() bool {
+	return f.members == 0 && !f.alone && (f.bootstrap || f.mdns) && f.up < joinPatience
 }
 
 // health returns how this peer is. s holds the rest of the status.
