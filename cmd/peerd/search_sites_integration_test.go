@@ -67,8 +67,8 @@ func TestSearchOfSites(t *testing.T) {
 	for _, p := range texts {
 		sum += len(p.Text)
 	}
-	t.Logf("%d texts with %d bytes; indexes: %.1f %% of that, one index of all: %.1f %%", len(texts),
-		sum, 100*float64(size)/float64(sum),
+	t.Logf("%d texts with %d bytes; indexes: %.1f %% of that, one index of all: %.1f %%",
+		len(texts), sum, 100*float64(size)/float64(sum),
 		100*float64(sizeOf(t, filepath.Join(central, "index")))/float64(sum))
 
 	if *sitesSeed > 0 {
@@ -135,7 +135,8 @@ func sitePeers(t *testing.T, n int, seeds []string) (ds []*daemon) {
 
 // distant describes an emulated network of n peers.
 func distant(n int) emulate.Spec {
-	return emulate.Spec{Peers: n, Sites: 1, Pages: 1, Seed: max(1, *sitesSeed), Port: 80, TimeScale: 1}
+	return emulate.Spec{Peers: n, Sites: 1, Pages: 1, Seed: max(1, *sitesSeed), Port: 80,
+		TimeScale: 1}
 }
 
 // moveApart starts the peers again with emulated distances between them. The names of sites are
@@ -173,7 +174,8 @@ func settled(t *testing.T, ds []*daemon) (pages int64) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			waiting += s.Frontier.Pending + s.Frontier.InFlight + s.Frontier.Unclaimed + s.OutboxURLs
+			waiting += s.Frontier.Pending + s.Frontier.InFlight + s.Frontier.Unclaimed +
+				s.OutboxURLs
 			pages += s.PagesFetched
 			cpu += processorTime(t, d.cmd.Process.Pid)
 		}
@@ -307,9 +309,9 @@ func compareSearches(
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
 	t.Logf("%d peers: %d of %d queries have the hits of one index in its order, nDCG@10 %.3f, "+
-		"%d partial; median, 95th percentile, maximum: %s; without phrases %s; phrases %s; load %.4s",
-		len(ds), same, len(queries), gain, partial, quantiles(append(slices.Clone(times), phrases...)),
-		quantiles(times), quantiles(phrases), load)
+		"%d partial, load %.4s", len(ds), same, len(queries), gain, partial, load)
+	t.Logf("median, 95th percentile, maximum: %s; without phrases %s; phrases %s",
+		quantiles(append(slices.Clone(times), phrases...)), quantiles(times), quantiles(phrases))
 	if 10*same < 9*len(queries) || gain < .98 {
 		t.Error("the hits differ from those of one index")
 	}
