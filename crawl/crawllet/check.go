@@ -3,7 +3,6 @@ package crawllet
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 
@@ -65,11 +64,10 @@ func (s *Sample) Check(
 		if ctx.Err() != nil {
 			return c, fmt.Errorf("check %s: %w", p.url, ctx.Err())
 		}
-		sum := sha256.Sum256(body)
 		switch {
 		case err != nil || status >= 500 || status == 429:
 			c.Unknown = append(c.Unknown, p.url)
-		case status == 200 && bytes.Equal(sum[:], p.digest):
+		case status == 200 && bytes.Equal(record.Digest(body), p.digest):
 			c.Same++
 		default:
 			c.Different = append(c.Different, p.url)

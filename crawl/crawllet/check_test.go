@@ -2,7 +2,6 @@ package crawllet
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -12,8 +11,7 @@ import (
 )
 
 func pageRecord(i int) record.Record {
-	sum := sha256.Sum256(fmt.Append(nil, i))
-	return record.Record{URL: fmt.Sprint(i), Status: 200, Digest: sum[:]}
+	return record.Record{URL: fmt.Sprint(i), Status: 200, Digest: record.Digest(fmt.Append(nil, i))}
 }
 
 // SampleSize pages show a share of lies of 10 % with at least 99 %, also in the smallest site of

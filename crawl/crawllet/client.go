@@ -287,8 +287,7 @@ func (r *Run) Next() (record.Record, error) {
 		return rec, fail(BadReply, "a record of another site")
 	}
 	if len(rec.Body) > 0 {
-		sum := sha256.Sum256(rec.Body)
-		rec.Digest = sum[:]
+		rec.Digest = record.Digest(rec.Body)
 	}
 	return rec, nil
 }

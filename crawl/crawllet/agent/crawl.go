@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -107,7 +106,6 @@ func (c *crawl) visit(u string) (*record.Record, error) {
 		r.Body = f.body
 		return r, nil
 	}
-	sum := sha256.Sum256(f.body)
-	r.Digest = sum[:]
+	r.Digest = record.Digest(f.body)
 	return r, nil
 }
