@@ -235,6 +235,7 @@ func newMeasured(t *testing.T, name, announce, limits string, flags ...string) *
 // A cap on all bytes holds over any 10 s, by the counts of the kernel, is used, and can be changed;
 // and peers under a cap keep their subnets.
 func TestTrafficCap(t *testing.T) {
+	t.Parallel()
 	const firstCap, secondCap = 500e3, 200e3
 	w := newWireCounter()
 	sites := w.serveLarge(t, 24)
