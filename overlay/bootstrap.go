@@ -118,7 +118,11 @@ func (a *attempts) record(log *slog.Logger, info peer.AddrInfo, err error, now, 
 		if x.logged == failureRefused && kind == failureUnreachable && now.Before(x.next) {
 			continue // the attempt only saw how the refused connection ended
 		}
-		x.err, x.next = reason(cause), next
+		x.next = next
+		if errors.Is(cause, swarm.ErrDialBackoff) {
+			continue // another dial has just failed; the next attempt tells why
+		}
+		x.err = reason(cause)
 		if kind == x.logged {
 			continue
 		}

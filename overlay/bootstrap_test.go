@@ -1,13 +1,16 @@
 package overlay
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	ma "github.com/multiformats/go-multiaddr"
 
 	"peerd/overlay/overlaytest"
@@ -67,6 +70,25 @@ func TestBootstrapUnreachable(t *testing.T) {
 	})
 	if got := log.with(warning); len(got) != 1 {
 		t.Errorf("log = %q, want one line", got)
+	}
+}
+
+// That the library pauses after a dial that failed is not why an address cannot be reached.
+func TestBootstrapAfterAnotherDial(t *testing.T) {
+	t.Parallel()
+	addr := freeAddr(t)
+	_, id := overlaytest.Identity(1)
+	log := slog.New(slog.DiscardHandler)
+	info, now := peer.AddrInfo{ID: id, Addrs: []ma.Multiaddr{addr}}, time.Now()
+	var a attempts
+	for _, cause := range []error{swarm.ErrDialBackoff, errors.New("connection refused"),
+		swarm.ErrDialBackoff} {
+		a.record(log, info, &swarm.DialError{Peer: id,
+			DialErrors: []swarm.TransportError{{Address: addr, Cause: cause}}}, now, now)
+	}
+	x := a.all[bootstrapAddr(id, addr)]
+	if x == nil || x.err != "connection refused" || x.logged != failureUnreachable {
+		t.Errorf("attempt = %+v, want the reason of the dial that failed", x)
 	}
 }
 
