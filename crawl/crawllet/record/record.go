@@ -42,7 +42,7 @@ type Record struct {
 	Modified int64  `cbor:"4,keyasint,omitempty" json:"modified,omitempty"` // Unix time
 	Location string `cbor:"5,keyasint,omitempty" json:"location,omitempty"` // of a 301
 	Size     int64  `cbor:"6,keyasint,omitempty" json:"size,omitempty"`     // of the page
-	Digest   []byte `cbor:"7,keyasint,omitempty" json:"digest,omitempty"`   // see Digest; not with Body
+	Digest   []byte `cbor:"7,keyasint,omitempty" json:"digest,omitempty"`   // if no Body
 	Title    string `cbor:"8,keyasint,omitempty" json:"title,omitempty"`
 	Text     string `cbor:"9,keyasint,omitempty" json:"text,omitempty"` // its beginning
 	// Links are the absolute URLs of references to other pages, in summaries.
