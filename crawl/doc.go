@@ -34,8 +34,7 @@
 //	robots*.go      robots.txt: cached, stored, requested; of other hosts
 //	visits.go       revisits and hints of sitemaps; pings.go: sites that say what has changed;
 //	                admit.go: Gate: traps; visit.go: what it learns from a page
-//	check.go        checks of what other peers report; compare.go: comparisons; sites.go:
-//	                pages that peers or (crawllets.go) crawllets report from files of sites
-//	plugins.go      links and fields of plug-ins
+//	check.go        checks of what other peers report; compare.go: comparisons; sites.go: pages
+//	                from files of sites; crawllets.go: from crawllets; plugins.go: plug-ins
 //	remotefetch.go  fetching for other peers; connect.go: connections only; reserve.go: politeness
 package crawl
