@@ -58,6 +58,8 @@ func TestRecent(t *testing.T) {
 	fromCrawler = slices.DeleteFunc(fromCrawler, func(u string) bool {
 		return strings.HasSuffix(u, "/1") || strings.HasSuffix(u, "/2")
 	})
+	r.Add(crawl.Archived{URL: "http://a.example/", Status: http.StatusOK,
+		Page: &extract.Document{Text: "crawled"}, At: warc.Location{File: "removed"}})
 	fromArchive = append(fromArchive, "http://a.example/unread")
 	slices.Sort(fromCrawler)
 	slices.Sort(fromArchive)
@@ -66,6 +68,9 @@ func TestRecent(t *testing.T) {
 	if n, err := (&Indexer{Index: x, Archive: &a.Reader, Recent: r, Logger: discard}).CatchUp(
 		t.Context()); n != 61 || err != nil {
 		t.Fatalf("CatchUp() = %d, %v, want 61 pages", n, err)
+	}
+	if len(r.known) != 0 || r.bytes != 0 {
+		t.Errorf("%d answers with %d bytes are left, want none", len(r.known), r.bytes)
 	}
 	if got := find(t, x, nil, "crawled"); !slices.Equal(got, fromCrawler) {
 		t.Errorf("of the crawler: %q, want %q", got, fromCrawler)
