@@ -9,9 +9,10 @@ import (
 const (
 	// DefaultKB is the size of a page, in kB, before one was seen.
 	DefaultKB = 16.0
-	// bodyPrior is the weight of the common transfer rate, in typical pages, when the rate
-	// of one peer is estimated.
-	bodyPrior = 0.25
+	// noisePrior is the variance of one download, relative to the square of what it measures:
+	// of the server's delay, and of the time of a kB. noiseCount is its weight in downloads.
+	noisePrior = 0.15
+	noiseCount = 4.0
 )
 
 // Measurement summarises the samples of one peer that downloaded from a server.
@@ -25,8 +26,8 @@ type Measurement struct {
 	// Direct reports whether RTT comes from a handshake. Otherwise it is the time to the
 	// first byte without the server's delay.
 	Direct bool
-	// Rate is the ratio of the peer's body times to the common model: 2 takes twice as long.
-	Rate float64
+	// Traits are those that the peer has published, updated by its downloads here.
+	Traits Traits
 	// OK and Failed are the numbers of its samples.
 	OK, Failed int
 }
@@ -37,17 +38,20 @@ type Measurement struct {
 //
 // The time of a page of kB on a warm connection is modelled as
 //
-//	Delay + rtt + rate·(BodyTrips·rtt + PerKB·kB)
+//	Delay + rtt + BodyTrips·rtt + PerKB·kB + Lag + ownPerKB·kB
 //
-// where rtt and rate belong to the peer.
+// where rtt, Lag and ownPerKB belong to the peer.
 type Digest struct {
 	// Delay is what the server adds to a round trip, in ms (median).
 	Delay float64
 	// BodyTrips is the number of additional round trips that a body costs because of slow
 	// start.
 	BodyTrips float64
-	// PerKB is the time per kB at the common rate, in ms.
+	// PerKB is the time per kB of a typical peer, in ms.
 	PerKB float64
+	// Shared is the variance, in ms², that the times of all peers have in common, because they
+	// share Delay and PerKB. It makes no peer nearer than another.
+	Shared float64
 	// MeanKB is the mean size of the server's pages.
 	MeanKB float64
 	// Peers holds the peers with samples, sorted by name.
@@ -56,10 +60,10 @@ type Digest struct {
 	OK, Failed int
 }
 
-// DigestOf returns the Digest of samples, which must be valid (Sample.Validate). Their
-// order only determines which coordinate of a peer is its last. Without samples the
-// Digest has no peers.
-func DigestOf(samples []Sample) Digest {
+// DigestOf returns the Digest of samples, which must be valid (Sample.Validate), by peers of the
+// given population. The order of samples only determines which coordinate of a peer is its last.
+// Without samples the Digest has no peers.
+func DigestOf(samples []Sample, peers Population) Digest {
 	d := Digest{MeanKB: DefaultKB}
 	groups := make(map[string][]Sample)
 	bytes, pages := 0.0, 0
@@ -81,7 +85,9 @@ func DigestOf(samples []Sample) Digest {
 		d.MeanKB = bytes / 1000 / float64(pages)
 	}
 	for _, group := range groups {
-		d.Peers = append(d.Peers, measure(group))
+		m := measure(group)
+		m.Traits = peers.Of(m.Peer)
+		d.Peers = append(d.Peers, m)
 	}
 	slices.SortFunc(d.Peers, func(a, b Measurement) int { return cmp.Compare(a.Peer, b.Peer) })
 	d.fitDelay(groups, pages)
@@ -92,7 +98,7 @@ func DigestOf(samples []Sample) Digest {
 // measure summarises the samples of one peer, as far as that is possible without the
 // others.
 func measure(group []Sample) Measurement {
-	m := Measurement{Peer: group[0].Peer, At: group[len(group)-1].At, Rate: 1}
+	m := Measurement{Peer: group[0].Peer, At: group[len(group)-1].At}
 	var connects []float64
 	quickest := math.Inf(1)
 	for _, s := range group {
@@ -124,9 +130,9 @@ func (d *Digest) fitDelay(groups map[string][]Sample, pages int) {
 			case s.Failed, pages > 0 && s.handshakeOnly():
 				// Failures and bare handshakes do not show the delay.
 			case m.Direct:
-				rests = append(rests, millis(s.FirstByte)-m.RTT)
+				rests = append(rests, millis(s.FirstByte)-m.RTT-m.Traits.Lag.Mean)
 			default:
-				firsts = append(firsts, millis(s.FirstByte))
+				firsts = append(firsts, millis(s.FirstByte)-m.Traits.Lag.Mean)
 			}
 		}
 	}
@@ -136,7 +142,7 @@ func (d *Digest) fitDelay(groups map[string][]Sample, pages int) {
 	case len(firsts) > 0:
 		// Delay and round trip cannot be separated; how they share the time does not change the
 		// order of peers.
-		d.Delay = slices.Min(firsts) / 2
+		d.Delay = max(0, slices.Min(firsts)) / 2
 	}
 	for i, m := range d.Peers {
 		if m.Direct || m.OK == 0 {
@@ -149,36 +155,77 @@ func (d *Digest) fitDelay(groups map[string][]Sample, pages int) {
 			}
 		}
 		first := lowerMedian(own)
-		d.Peers[i].RTT = max(first-d.Delay, first/10)
+		d.Peers[i].RTT = max(first-d.Delay-m.Traits.Lag.Mean, first/10)
+	}
+	d.fitLags(groups, rests, pages)
+}
+
+// fitLags updates the lag of each peer by what its downloads took beyond a round trip and the
+// server's delay. rests are all such times without the lags known before.
+func (d *Digest) fitLags(groups map[string][]Sample, rests []float64, pages int) {
+	noise, known := noisePrior*d.Delay*d.Delay, 0.0
+	for _, m := range d.Peers {
+		known += m.Traits.Lag.Variance / float64(len(d.Peers))
+	}
+	share, sum := noise/(noise+known+1e-9), noiseCount*noise
+	limit := 9 * (noise + known)
+	for _, x := range rests {
+		e := min((x-d.Delay)*(x-d.Delay), limit) // a page may be late for many reasons
+		sum += share*known + share*share*e
+	}
+	noise = sum/(noiseCount+float64(len(rests))) + 1
+	if n := float64(len(rests)); n > 0 {
+		d.Shared = math.Pi / 2 * (noise + known) / n // the variance of a median
+	}
+	for i, m := range d.Peers {
+		var own []float64
+		for _, s := range groups[m.Peer] {
+			if m.Direct && !s.Failed && (pages == 0 || !s.handshakeOnly()) {
+				own = append(own, millis(s.FirstByte)-m.RTT-d.Delay)
+			}
+		}
+		if n := float64(len(own)); n > 0 {
+			x, variance := lowerMedian(own), noise/n
+			// A page may be late for many reasons: Student's t.
+			off := (x - m.Traits.Lag.Mean) / math.Sqrt(m.Traits.Lag.Variance+variance)
+			d.Peers[i].Traits.Lag = m.Traits.Lag.update(x, variance/min(1, studentWeight(off)))
+		}
 	}
 }
 
-// fitTransfer fits the common transfer model, then each peer's rate within it.
+// fitTransfer fits the common transfer model, then what each peer's time per kB exceeds it by.
 func (d *Digest) fitTransfer(groups map[string][]Sample) {
 	var rows []bodyRow
+	known := 0.0
 	for _, m := range d.Peers {
+		known += m.Traits.PerKB.Variance / float64(len(d.Peers))
 		for _, s := range groups[m.Peer] {
 			if !s.Failed && !s.handshakeOnly() {
-				rows = append(rows, bodyRow{rtt: m.RTT, kb: float64(s.Bytes) / 1000,
-					took: millis(s.Body)})
+				kb := float64(s.Bytes) / 1000
+				rows = append(rows, bodyRow{rtt: m.RTT, kb: kb,
+					took: max(0, millis(s.Body)-m.Traits.PerKB.Mean*kb)})
 			}
 		}
 	}
 	d.BodyTrips, d.PerKB = fitBodies(rows)
+	if len(rows) > 0 {
+		rate := (known + noisePrior*d.PerKB*d.PerKB) / float64(len(rows))
+		d.Shared += rate * d.MeanKB * d.MeanKB
+	}
 	for i, m := range d.Peers {
-		if m.OK == 0 {
-			continue
-		}
-		prior := bodyPrior * d.bodyTime(m.RTT, d.MeanKB)
-		took, usual := prior, prior
+		took, usual, kb, n := 0.0, 0.0, 0.0, 0.0
 		for _, s := range groups[m.Peer] {
 			if !s.Failed && !s.handshakeOnly() {
 				took += millis(s.Body)
 				usual += d.bodyTime(m.RTT, float64(s.Bytes)/1000)
+				kb += float64(s.Bytes) / 1000
+				n++
 			}
 		}
-		if usual > 0 {
-			d.Peers[i].Rate = clamp(took/usual, 0.02, 50)
+		if kb > 0 {
+			usual /= kb
+			noise := noisePrior*usual*usual/n + rateNoise*rateNoise
+			d.Peers[i].Traits.PerKB = m.Traits.PerKB.update(took/kb-usual, noise)
 		}
 	}
 }
@@ -186,11 +233,33 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 // bodyTime returns the time of a body at the common rate.
 func (d Digest) bodyTime(rtt, kb float64) float64 { return d.BodyTrips*rtt + d.PerKB*kb }
 
-// Time returns the expected time, in ms, of a page of mean size for a measured peer on a
-// warm connection. It is NaN for a peer without a successful download.
-func (d Digest) Time(m Measurement) float64 {
+// Time returns the time, in ms, of a page of mean size for a measured peer on a warm connection.
+// The variance is that of a comparison with other peers, without Shared. The mean is NaN for a
+// peer without a successful download.
+func (d Digest) Time(m Measurement) Normal {
 	if m.OK == 0 {
-		return math.NaN()
+		return Normal{Mean: math.NaN()}
 	}
-	return d.Delay + m.RTT + m.Rate*d.bodyTime(m.RTT, d.MeanKB)
+	own := m.Traits.time(d.MeanKB)
+	return Normal{
+		Mean:     m.RTT + max(0, d.Delay+d.bodyTime(m.RTT, d.MeanKB)+own.Mean),
+		Variance: own.Variance + fitNoise*fitNoise*m.RTT*m.RTT,
+	}
+}
+
+// Predict is Time for a peer at a coordinate and with traits that did not download from the server
+// at p. The error of a distance is that of distances to measured peers that were left out of the
+// fit (p.At.Error), drawn to placePrior.
+func (d Digest) Predict(p Proxy, at Coordinate, t Traits) Normal {
+	own := t.time(d.MeanKB)
+	bare := millis(p.Predict(at, int64(d.MeanKB*1000)))
+	measured := float64(len(d.Peers))
+	misplaced := medianError * p.At.Error
+	off := (noiseCount*placePrior*placePrior + measured*misplaced*misplaced) /
+		(noiseCount + measured)
+	trips := p.Scale * p.At.Distance(at)
+	return Normal{
+		Mean:     max(p.At.Distance(at), bare+own.Mean),
+		Variance: own.Variance + off*trips*trips,
+	}
 }

@@ -4,8 +4,8 @@
 // A peer runs an [Estimator], which moves the peer's own [Coordinate] until distances
 // agree with the round trips measured to other peers. A web server does not take part;
 // [Locate] computes its position, a [Proxy], from the download times ([Sample]) that
-// several peers observed. Latent factors ([Traits], [Learner]) model what distance does
-// not explain. Package assign decides which peer crawls which subnet.
+// several peers observed. A [Learner] learns the [Traits] of a peer: what a page takes there
+// in addition. Package assign decides which peer crawls which subnet.
 //
 // The package is pure computation: it has no clock, network, goroutine or lock, and no
 // randomness except the source passed in. Types are not safe for concurrent use unless

@@ -66,9 +66,9 @@ func ExampleLocate() {
 }
 
 func ExampleDigestOf() {
-	d := coords.DigestOf(exampleSamples())
+	d := coords.DigestOf(exampleSamples(), coords.Population{})
 	for _, m := range d.Peers {
-		fmt.Printf("%s: round trip %.0f ms, page %.0f ms\n", m.Peer, m.RTT, d.Time(m))
+		fmt.Printf("%s: round trip %.0f ms, page %.0f ms\n", m.Peer, m.RTT, d.Time(m).Mean)
 	}
 	// Output:
 	// east: round trip 50 ms, page 90 ms
@@ -97,18 +97,16 @@ func ExampleChoosePartners() {
 	// Output: [b d] 2
 }
 
-// A peer learns its own traits from its downloads and from what the owners of subnets
-// publish of their servers.
+// A peer learns from its downloads, and from what the owners of subnets publish of their servers,
+// that pages take 30 ms longer there than distance and server explain.
 func ExampleLearner() {
-	l := coords.NewLearner("peer", coords.LearnerSubnets)
+	l := coords.NewLearner(coords.LearnerSubnets)
 	l.Observe("192.0.2.0/24", coords.Sample{
-		Peer: "peer", FirstByte: 80 * time.Millisecond, Body: 20 * time.Millisecond,
+		Connect: 50 * time.Millisecond, FirstByte: 180 * time.Millisecond,
+		Body: 20 * time.Millisecond, Bytes: 20_000,
 	})
-	server := coords.LocateTraits([]coords.TraitRow{
-		{Peer: coords.InitialTraits("other"), Time: coords.LogTime(120 * time.Millisecond)},
-	})
-	l.ObserveServer("192.0.2.0/24", coords.Proxy{Traits: server})
-	forecast, ok := l.Traits().Predict(server)
-	fmt.Println(ok, forecast.FailRate < 0.1)
-	// Output: true true
+	l.ObserveServer("192.0.2.0/24", coords.Proxy{Delay: 100, Scale: 1, PerKB: 1})
+	traits := l.Traits()
+	fmt.Printf("%.0f ms, %.0f ms per kB\n", traits.Lag.Mean, traits.PerKB.Mean)
+	// Output: 30 ms, 0 ms per kB
 }

@@ -9,9 +9,11 @@ import (
 // bodyRow is the transfer of one body: round trip, size and time.
 type bodyRow struct{ rtt, kb, took float64 }
 
+// bodyPrior is the weight, in downloads, of an artificial row without round trips.
+const bodyPrior = 0.25
+
 // fitBodies fits took = trips·rtt + perKB·kb, both >= 0, by least squares with Huber
-// weights. One artificial row with trips = 0 keeps a few rows from mistaking chance for
-// slow start.
+// weights. The artificial row keeps a few rows from mistaking chance for slow start.
 func fitBodies(rows []bodyRow) (trips, perKB float64) {
 	if len(rows) == 0 {
 		return 0, 0
@@ -46,7 +48,7 @@ func weightedBodies(rows []bodyRow, weights []float64) (trips, perKB float64) {
 		kt += w * r.kb * r.took
 		far = max(far, r.rtt)
 	}
-	rr += far * far
+	rr += bodyPrior * far * far
 	if det := rr*kk - rk*rk; det > 1e-9*rr*kk {
 		trips = (rt*kk - kt*rk) / det
 		perKB = (kt*rr - rt*rk) / det

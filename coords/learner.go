@@ -1,9 +1,9 @@
 package coords
 
 import (
+	"maps"
 	"math"
 	"slices"
-	"time"
 )
 
 const (
@@ -11,119 +11,175 @@ const (
 	LearnerSubnets = 512
 	// LearnerPerSubnet is the number of latest downloads remembered per subnet.
 	LearnerPerSubnet = 5
+	// rateNoise is the least uncertainty of a transfer, in ms per kB.
+	rateNoise = 0.1
+	// varianceLeast is the least variance that a peer publishes.
+	varianceLeast = 1e-6
 )
 
-// Learner learns the Traits of one peer from its own downloads and from what the owners
-// of subnets publish of their servers (Proxy.Traits). Together with the owners' fits
-// (LocateTraits) this is alternating least squares without a central node: each side
-// solves its own small problem with what the other side published.
+// Learner learns the Traits of one peer from its own downloads and from what the owners of
+// subnets publish of their servers.
 //
 // A Learner is not safe for concurrent use.
 type Learner struct {
 	subnets int
-	id      string
 	memory  map[string]*subnetMemory
 	clock   uint64 // counts observations: the age of a subnetMemory
-	own     peerView
-	prior   population
 }
 
-// subnetMemory is what a peer remembers of one subnet.
+// subnetMemory is what a peer remembers of one subnet. Times are in ms.
 type subnetMemory struct {
-	times  []float64 // log ms, oldest first, failures as FailedTime
-	failed int
-	server Traits // traits of the server; nil: not known
-	last   uint64 // Learner.clock at the last download
+	firsts, bodies, kbs []float64 // of the latest downloads, oldest first
+	rtt                 float64   // shortest handshake; 0: none
+	server              *Proxy    // nil: not known
+	last                uint64    // Learner.clock at the last download
 }
 
-// NewLearner returns a Learner for the peer with the given name. It remembers a number of subnets;
-// the one without a download for the longest time is dropped. It starts from small
-// loadings derived from the name, so that peers differ.
-func NewLearner(id string, subnets int) *Learner {
-	return &Learner{subnets: subnets, id: id, memory: make(map[string]*subnetMemory),
-		own: initialPeer(id), prior: defaultPopulation()}
+// NewLearner returns a Learner that remembers a number of subnets; the one without a download for
+// the longest time is dropped.
+func NewLearner(subnets int) *Learner {
+	return &Learner{subnets: subnets, memory: make(map[string]*subnetMemory)}
 }
 
-// Observe processes a download that the peer itself made from a server of the subnet.
-// Malformed samples are ignored.
+// Observe processes a download that the peer itself made from a server of the subnet. Failures,
+// connections without a download and malformed samples are ignored.
 func (l *Learner) Observe(subnet string, s Sample) {
-	r := l.memoryOf(subnet)
+	if s.Failed || s.handshakeOnly() || !inBounds(s) {
+		return
+	}
+	m := l.memoryOf(subnet)
 	l.clock++
-	r.last = l.clock
-	if s.Failed {
-		r.failed = min(r.failed+1, LearnerPerSubnet)
-		r.add(LogTime(FailedTime), LearnerPerSubnet)
-		return
+	m.last = l.clock
+	if rtt := millis(s.Connect); !s.Reused && rtt > 0 && (m.rtt == 0 || rtt < m.rtt) {
+		m.rtt = rtt
 	}
-	took := s.FirstByte + s.Body
-	if took <= 0 || took > 2*sampleTimeMax {
-		return
-	}
-	r.add(LogTime(took), LearnerPerSubnet)
-}
-
-// add appends a time and drops the oldest one beyond limit.
-func (r *subnetMemory) add(x float64, limit int) {
-	r.times = append(r.times, x)
-	if n := len(r.times) - limit; n > 0 {
-		r.times = slices.Delete(r.times, 0, n)
+	m.firsts = append(m.firsts, millis(s.FirstByte))
+	m.bodies = append(m.bodies, millis(s.Body))
+	m.kbs = append(m.kbs, float64(s.Bytes)/1000)
+	if len(m.firsts) > LearnerPerSubnet {
+		m.firsts, m.bodies, m.kbs = m.firsts[1:], m.bodies[1:], m.kbs[1:]
 	}
 }
 
-// FailedTime is the time that a failed download is treated as in the factor model: a
-// peer that fails at one server is likely to fail at similar ones. It is of the order of
-// a time-out.
-const FailedTime = 20 * time.Second
+// inBounds reports whether the times and the size of s are within those of Sample.Validate.
+func inBounds(s Sample) bool {
+	s.Peer, s.At = "self", Coordinate{Vec: []float64{0}}
+	return s.Validate(1) == nil
+}
 
-// LogTime returns the logarithm of d in milliseconds, the scale on which traits add up.
-func LogTime(d time.Duration) float64 { return math.Log(millis(max(d, 0)) + rttFloor) }
-
-// ObserveServer records what the owner of a subnet publishes of its servers. Malformed
-// traits, and subnets from which the peer did not download, are ignored.
+// ObserveServer records what the owner of a subnet publishes of its servers. p must be valid
+// (Proxy.Validate). Subnets from which the peer did not download are ignored.
 func (l *Learner) ObserveServer(subnet string, p Proxy) {
-	r, ok := l.memory[subnet]
-	if !ok {
-		return
-	}
-	if _, ok := unpackHost(p.Traits); ok {
-		r.server = slices.Clone(p.Traits)
+	if m, ok := l.memory[subnet]; ok {
+		m.server = &p
 	}
 }
 
-// Subnets returns the remembered subnets, sorted. ObserveServer is useful only for
-// these.
-func (l *Learner) Subnets() []string {
-	out := make([]string, 0, len(l.memory))
-	for s := range l.memory {
-		out = append(out, s)
-	}
-	slices.Sort(out)
-	return out
-}
+// Subnets returns the remembered subnets, sorted. ObserveServer is useful only for these.
+func (l *Learner) Subnets() []string { return slices.Sorted(maps.Keys(l.memory)) }
 
-// memoryOf returns the memory of a subnet. If the subnet is new it drops the oldest one
-// when the memory is full.
+// memoryOf returns the memory of a subnet. If the subnet is new it drops the oldest one when the
+// memory is full.
 func (l *Learner) memoryOf(subnet string) *subnetMemory {
-	if r, ok := l.memory[subnet]; ok {
-		return r
+	if m, ok := l.memory[subnet]; ok {
+		return m
 	}
 	if len(l.memory) >= l.subnets {
 		oldest := ""
-		for s, r := range l.memory {
-			if o := l.memory[oldest]; o == nil || r.last < o.last {
+		for s, m := range l.memory {
+			if o := l.memory[oldest]; o == nil || m.last < o.last {
 				oldest = s
 			}
 		}
 		delete(l.memory, oldest)
 	}
-	r := new(subnetMemory)
-	l.memory[subnet] = r
-	return r
+	m := new(subnetMemory)
+	l.memory[subnet] = m
+	return m
 }
 
-// Traits fits the peer's traits to its memory and returns those that the peer should
-// publish (assign.Candidate.Traits).
-func (l *Learner) Traits() Traits {
-	l.learn()
-	return l.own.pack()
+// Traits returns the traits that the peer should publish (assign.Candidate.Traits): estimates from
+// its own downloads alone, which readers compare with those of other peers (Population). It
+// returns nil if no owner has published a server from which the peer downloaded.
+func (l *Learner) Traits() *Traits {
+	var lags, rates []Normal
+	for _, subnet := range l.Subnets() { // sums depend on the order
+		m := l.memory[subnet]
+		if m.server == nil || m.rtt == 0 {
+			continue
+		}
+		lags = append(lags, m.lag())
+		if rate, ok := m.rate(); ok {
+			rates = append(rates, rate)
+		}
+	}
+	if len(lags) == 0 {
+		return nil
+	}
+	t := Traits{Lag: robustMean(lags), PerKB: Normal{Variance: traitMax * traitMax}}
+	if len(rates) > 0 {
+		t.PerKB = robustMean(rates)
+	}
+	return &t
+}
+
+// uncertainty returns the variance of a mean of n downloads relative to the squared value. The
+// published value is as uncertain as that of noiseCount downloads.
+func uncertainty(n int) float64 { return noisePrior * (1/float64(n) + 1/noiseCount) }
+
+// lag returns by how much the peer's time to the first byte exceeds that of others.
+func (m *subnetMemory) lag() Normal {
+	delay := m.server.Delay
+	return Normal{
+		Mean:     lowerMedian(m.firsts) - m.rtt - delay,
+		Variance: uncertainty(len(m.firsts))*delay*delay + shortTrip*shortTrip,
+	}
+}
+
+// rate returns by how much the peer's time per kB exceeds that of others. It returns false if
+// there were no bytes.
+func (m *subnetMemory) rate() (Normal, bool) {
+	took, usual, kb := 0.0, 0.0, 0.0
+	for i, x := range m.bodies {
+		took += x
+		usual += (m.server.Scale-1)*m.rtt + m.server.PerKB*m.kbs[i]
+		kb += m.kbs[i]
+	}
+	if kb <= 0 {
+		return Normal{}, false
+	}
+	usual /= kb
+	return Normal{
+		Mean:     took/kb - usual,
+		Variance: uncertainty(len(m.bodies))*usual*usual + rateNoise*rateNoise,
+	}, true
+}
+
+// robustMean returns the mean of estimates under a Student-t loss, so that single wrong ones count
+// little. all must not be empty.
+func robustMean(all []Normal) Normal {
+	means := make([]float64, len(all))
+	for i, x := range all {
+		means[i] = x.Mean
+	}
+	mean := Normal{Mean: lowerMedian(means)}
+	for range 5 {
+		weight, sum := 0.0, 0.0
+		for _, x := range all {
+			off := (x.Mean - mean.Mean) / math.Sqrt(x.Variance)
+			w := studentWeight(off) / x.Variance
+			weight += w
+			sum += w * x.Mean
+		}
+		mean = Normal{Mean: sum / weight, Variance: 1 / weight}
+	}
+	return Normal{Mean: rounded(clamp(mean.Mean, -traitMax, traitMax)),
+		Variance: rounded(clamp(mean.Variance, varianceLeast, traitMax*traitMax))}
+}
+
+// rounded keeps the first eleven significant bits, as many as a 16 bit float has, which often takes
+// three bytes on the wire.
+func rounded(x float64) float64 {
+	const drop = 52 - 10
+	return math.Float64frombits(math.Float64bits(x) &^ (1<<drop - 1))
 }

@@ -11,204 +11,177 @@ import (
 	"pgregory.net/rapid"
 )
 
-// planted is a world of the model's form: peers and servers on a plane of factors.
-type planted struct {
-	times [][]float64 // log ms, by peer and server
+// download returns a page of a server from a peer at 40 ms that adds lag and rate to it.
+func download(p Proxy, kb, lag, rate, noise float64) Sample {
+	const rtt = 40.0
+	return Sample{
+		Peer: "p", Connect: duration(rtt),
+		FirstByte: duration(rtt + p.Delay*noise + lag),
+		Body:      duration((p.Scale-1)*rtt + (p.PerKB+rate)*kb), Bytes: int64(kb * 1000),
+	}
 }
 
-func plant(peers, servers int, noise float64, rng *rand.Rand) planted {
-	var w planted
-	type vec [3]float64
-	var at []vec
-	for range servers {
-		at = append(at, vec{5.5 + 0.5*rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()})
-	}
-	for range peers {
-		me := vec{0.4 * rng.NormFloat64(), 0.6 * rng.NormFloat64(), 0.6 * rng.NormFloat64()}
-		var row []float64
-		for _, v := range at {
-			row = append(row, v[0]+me[0]+me[1]*v[1]+me[2]*v[2]+noise*rng.NormFloat64())
-		}
-		w.times = append(w.times, row)
-	}
-	return w
-}
-
-// protocol lets peers and owners learn from each other: owners know the times of the
-// peers that asked, peers what owners publish. told may replace the time that an owner
-// is told.
-func protocol(
-	t *testing.T, w planted, asked [][]int, rounds int, told func(peer int, x float64) float64,
-) (peers, hosts []Traits) {
-	t.Helper()
-	var learners []*Learner
-	for u := range w.times {
-		l := NewLearner(fmt.Sprint("peer", u), LearnerSubnets)
-		learners = append(learners, l)
-		peers = append(peers, l.Traits())
-	}
-	for s, us := range asked {
-		for _, u := range us {
-			learners[u].Observe(fmt.Sprint(s),
-				Sample{Peer: "p",
-					FirstByte: time.Duration(math.Expm1(w.times[u][s]) * float64(
-						time.Millisecond))})
-		}
-	}
-	hosts = make([]Traits, len(asked))
-	for range rounds {
-		for s, us := range asked {
-			var rows []TraitRow
-			for _, u := range us {
-				rows = append(rows, TraitRow{Peer: peers[u], Time: told(u, w.times[u][s])})
-			}
-			hosts[s] = LocateTraits(rows)
-			for _, u := range us {
-				learners[u].ObserveServer(fmt.Sprint(s), Proxy{Traits: hosts[s]})
-			}
-		}
-		for u, l := range learners {
-			peers[u] = l.Traits()
-		}
-	}
-	return peers, hosts
-}
-
-// errors returns the median absolute error of the pairs that were not measured, and the
-// share of them within the forecast's 80 % interval.
-func (w planted) errors(
-	t *testing.T, asked [][]int, peers, hosts []Traits,
-) (median, inside float64) {
-	t.Helper()
-	var errs []float64
-	hits := 0.0
-	for s, us := range asked {
-		for u := range w.times {
-			if slices.Contains(us, u) {
-				continue
-			}
-			f, ok := peers[u].Predict(hosts[s])
-			if !ok {
-				t.Fatal("published traits are malformed")
-			}
-			e := math.Abs(f.Mean - w.times[u][s])
-			errs = append(errs, e)
-			if e <= 1.28*math.Sqrt(f.Model+f.Noise) {
-				hits++
-			}
-		}
-	}
-	return lowerMedian(errs), hits / float64(len(errs))
-}
-
-// pick lets k random peers ask each server.
-func pick(peers, servers, k int, rng *rand.Rand) [][]int {
-	var out [][]int
-	for range servers {
-		out = append(out, rng.Perm(peers)[:k])
-	}
-	return out
-}
-
-func honest(_ int, x float64) float64 { return x }
-
-func TestTraitsPredictUnmeasuredPairs(t *testing.T) {
+// A peer learns what it adds to the time of a page and of a kB, as exactly as it says, though
+// single pages are late.
+func TestLearnerFindsOwnTime(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	w := plant(30, 200, 0.1, rng)
-	asked := pick(30, 200, 8, rng)
-	peers, hosts := protocol(t, w, asked, 15, honest)
-	median, inside := w.errors(t, asked, peers, hosts)
-	t.Logf("median error %.3f, %.2f inside the 80 %% interval, wide with noise below the prior",
-		median, inside)
-	if median > 0.25 {
-		t.Errorf("median error %.3f of log times, want <= 0.25 (spread of the pairs: 0.6)", median)
-	}
-	// The published uncertainty must be meaningful, too: with noise of the usual size four
-	// fifths should be within the interval; with twelve loadings from fifty downloads two
-	// thirds are, because peers do not publish their own uncertainty.
-	w = plant(30, 200, 0.45, rng)
-	peers, hosts = protocol(t, w, asked, 15, honest)
-	_, inside = w.errors(t, asked, peers, hosts)
-	t.Logf("%.2f inside the 80 %% interval", inside)
-	if inside < 0.6 || inside > 0.9 {
-		t.Errorf("%.2f of the pairs inside the 80 %% interval, want 0.6 to 0.9", inside)
-	}
-}
-
-// Peers that report random times to owners must not spoil what others learn.
-func TestTraitsSurviveLiars(t *testing.T) {
-	rng := rand.New(rand.NewPCG(2, 1))
-	w := plant(30, 200, 0.1, rng)
-	asked := pick(30, 200, 10, rng)
-	peers, hosts := protocol(t, w, asked, 15, honest)
-	clean, _ := w.errors(t, asked, peers, hosts)
-	peers, hosts = protocol(t, w, asked, 15, func(u int, x float64) float64 {
-		if u < 3 { // every tenth
-			return rng.Float64() * 10
+	outside := 0
+	for range 200 {
+		lag, rate := 40*rng.NormFloat64(), rng.ExpFloat64()
+		l := NewLearner(LearnerSubnets)
+		if got := l.Traits(); got != nil {
+			t.Fatalf("traits without a download = %+v, want nil", got)
 		}
-		return x
-	})
-	lied, _ := w.errors(t, asked, peers, hosts)
-	t.Logf("median error %.3f, with liars %.3f", clean, lied)
-	if lied > clean+0.12 {
-		t.Errorf("median error %.3f, with a tenth of liars %.3f", clean, lied)
+		for s := range 30 {
+			server := Proxy{Delay: 60 + 100*rng.Float64(), Scale: 1.5, PerKB: 0.5}
+			subnet := fmt.Sprint(s)
+			for range 3 {
+				late := 0.0
+				if rng.IntN(50) == 0 {
+					late = 1000
+				}
+				l.Observe(subnet, download(server, 10+40*rng.Float64(), lag+late, rate,
+					math.Exp(0.3*rng.NormFloat64())))
+			}
+			l.Observe(subnet, Sample{Failed: true})
+			l.ObserveServer(subnet, server)
+		}
+		got := l.Traits()
+		if got == nil {
+			t.Fatal("no traits after 90 downloads from known servers")
+		}
+		for _, x := range []struct{ got, want, sd, most float64 }{
+			{got.Lag.Mean, lag, math.Sqrt(got.Lag.Variance), 15},
+			{got.PerKB.Mean, rate, math.Sqrt(got.PerKB.Variance), 0.1},
+		} {
+			if off := math.Abs(x.got - x.want); off > 2*x.sd {
+				outside++
+			} else if x.sd > x.most {
+				t.Errorf("%.2f ± %.2f, want it within %v", x.got, x.sd, x.most)
+			}
+		}
+	}
+	if outside > 20 {
+		t.Errorf("%d of 400 traits are two deviations off, want at most 20", outside)
 	}
 }
 
 func TestLearnerMemoryIsBounded(t *testing.T) {
-	l := NewLearner("p", 3)
+	l := NewLearner(3)
 	for i := range 10 {
-		for range 5 {
-			l.Observe(fmt.Sprint(i), Sample{Peer: "p", FirstByte: time.Second})
-			l.Observe(fmt.Sprint(i), Sample{Peer: "p", Failed: true})
+		for range 9 {
+			l.Observe(fmt.Sprint(i), download(Proxy{}, 1, 0, 0, 1))
 		}
 	}
 	if got := l.Subnets(); !slices.Equal(got, []string{"7", "8", "9"}) {
 		t.Errorf("remembers %v, want the last three", got)
 	}
-	if r := l.memory["9"]; len(r.times) != 5 || r.failed != 5 {
-		t.Errorf("remembers %d times and %d failures, want 5 and 5", len(r.times), r.failed)
+	if n := len(l.memory["9"].firsts); n != LearnerPerSubnet {
+		t.Errorf("remembers %d downloads, want %d", n, LearnerPerSubnet)
 	}
 }
 
-// Peers with similar names must not start alike: a factor common to all has no
-// information.
-func TestFreshTraitsDiffer(t *testing.T) {
-	sum := 0.0
-	for i := range 200 {
-		a, b := InitialTraits(fmt.Sprint("peer-", i)), InitialTraits(fmt.Sprint("peer-", i+1))
-		for f := 2; f <= Factors; f++ {
-			sum += a[f] * b[f] / 0.09 / 200 / (Factors - 1)
+// A Population finds how different peers are, and with that draws each estimate towards the others
+// as far as it is uncertain.
+func TestPopulationLearnsTheSpread(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 1))
+	for _, spread := range []float64{10, 30, 100} {
+		published := map[string]*Traits{"none": nil}
+		truth := map[string]float64{}
+		for i := range 100 {
+			name := fmt.Sprint(i)
+			truth[name] = spread * rng.NormFloat64()
+			published[name] = &Traits{
+				Lag:   Normal{Mean: truth[name] + 20*rng.NormFloat64(), Variance: 400},
+				PerKB: Normal{Variance: 1},
+			}
+		}
+		p := NewPopulation(published)
+		if got := math.Sqrt(p.Of("none").Lag.Variance); got < 0.7*spread || got > 1.4*spread {
+			t.Errorf("spread %.1f of peers, want about %v", got, spread)
+		}
+		bare, drawn := 0.0, 0.0
+		for name, x := range truth {
+			bare += math.Abs(published[name].Lag.Mean - x)
+			drawn += math.Abs(p.Of(name).Lag.Mean - x)
+		}
+		if drawn > 1.05*bare {
+			t.Errorf("spread %v: error %.0f, of the published values %.0f", spread, drawn, bare)
 		}
 	}
-	if math.Abs(sum) > 0.15 {
-		t.Errorf("correlation of neighbours' loadings %.2f, want none", sum)
+	if got := (Population{}).Of("x").Lag; got.Mean != 0 || got.Variance != lagPrior*lagPrior {
+		t.Errorf("without any peer %+v, want the prior", got)
 	}
 }
 
-// Whatever peers claim, what an owner publishes is valid, and so is what a peer makes of
-// whatever an owner claims.
+// A peer that claims to be far faster than all others, and to be certain of it, is believed to be
+// hardly faster than the fastest, and what it downloads decides.
+func TestPopulationBoundsClaims(t *testing.T) {
+	published := map[string]*Traits{"liar": {Lag: Normal{Mean: -1e6, Variance: 1e-6},
+		PerKB: Normal{Mean: -1e3, Variance: 1e-6}}}
+	for i := range 20 {
+		published[fmt.Sprint(i)] = &Traits{Lag: Normal{Mean: float64(i-10) * 3, Variance: 25},
+			PerKB: Normal{Mean: 0.1, Variance: 0.01}}
+	}
+	p := NewPopulation(published)
+	lag := p.Of("liar").Lag
+	spread := math.Sqrt(p.Of("unknown").Lag.Variance)
+	if lag.Mean < -3*spread || spread > 40 || lag.Variance < spread*spread/12 {
+		t.Errorf("the liar is believed to be %+v among peers that differ by %.0f ms, want at most "+
+			"three times as much, uncertain", lag, spread)
+	}
+	var samples []Sample
+	for _, name := range []string{"0", "10", "19", "liar"} {
+		s := download(Proxy{Delay: 20, Scale: 1, PerKB: 0.1}, 10, 0, 0, 1)
+		s.Peer, s.At = name, Coordinate{Vec: []float64{0}}
+		samples = append(samples, s)
+	}
+	d := DigestOf(samples, p)
+	times := map[string]float64{}
+	for _, m := range d.Peers {
+		times[m.Peer] = d.Time(m).Mean
+	}
+	if gain := times["10"] - times["liar"]; gain > 40 {
+		t.Errorf("the liar gained %.0f ms of %v by its claim, want at most 40", gain, times)
+	}
+}
+
+// Whatever peers and owners claim, the result is valid and does not depend on an order.
 func TestTraitsStayInBounds(t *testing.T) {
 	number := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-20, 20))
+	normal := func(rt *rapid.T, label string) Normal {
+		return Normal{Mean: number.Draw(rt, label), Variance: number.Draw(rt, label+"²")}
+	}
 	rapid.Check(t, func(rt *rapid.T) {
-		var rows []TraitRow
-		for range rapid.IntRange(0, 12).Draw(rt, "rows") {
-			rows = append(rows, TraitRow{
-				Peer: rapid.SliceOfN(number, 0, peerTraits+1).Draw(rt, "peer"),
-				Time: number.Draw(rt, "time"),
-			})
+		published := map[string]*Traits{}
+		for i := range rapid.IntRange(0, 12).Draw(rt, "peers") {
+			published[fmt.Sprint(i)] = &Traits{Lag: normal(rt, "lag"), PerKB: normal(rt, "rate")}
 		}
-		host := LocateTraits(rows)
-		if _, ok := InitialTraits("p").Predict(host); !ok {
-			rt.Fatalf("published %v", host)
+		p := NewPopulation(published)
+		for name, claim := range published {
+			got := p.Of(name)
+			if err := got.Validate(); err != nil {
+				rt.Fatalf("%+v is believed as %+v: %v", claim, got, err)
+			}
+			if again := NewPopulation(published).Of(name); again != got {
+				rt.Fatalf("%+v, then %+v", got, again)
+			}
 		}
-		l := NewLearner("p", LearnerSubnets)
-		l.Observe("s", Sample{Peer: "p", FirstByte: time.Duration(rapid.Int64().Draw(rt, "took"))})
-		l.ObserveServer("s", Proxy{Traits: rapid.SliceOfN(number, hostTraits, hostTraits).Draw(rt,
-			"told")})
-		f, ok := l.Traits().Predict(host)
-		if !ok || math.IsNaN(f.Mean) || !(f.Model >= 0) || !(f.Noise > 0) {
-			rt.Fatalf("forecast %+v, %v", f, ok)
+		l := NewLearner(LearnerSubnets)
+		took := rapid.Int64Range(-1, int64(sampleTimeMax))
+		for range rapid.IntRange(1, 8).Draw(rt, "downloads") {
+			l.Observe("s", Sample{Connect: time.Duration(took.Draw(rt, "connect")),
+				FirstByte: time.Duration(took.Draw(rt, "first")),
+				Body:      time.Duration(took.Draw(rt, "body")),
+				Bytes:     rapid.Int64().Draw(rt, "bytes")})
+		}
+		told := Proxy{At: Coordinate{Vec: []float64{1}}, Delay: number.Draw(rt, "delay"),
+			Scale: number.Draw(rt, "scale"), PerKB: number.Draw(rt, "rate")}
+		if told.Validate(1) == nil {
+			l.ObserveServer("s", told)
+		}
+		if got := l.Traits(); got != nil && got.Validate() != nil {
+			rt.Fatalf("%+v: %v", got, got.Validate())
 		}
 	})
 }

@@ -17,8 +17,8 @@ var ErrTooFew = errors.New("coords: too few peers measured the server")
 //
 //	time = Delay + Scale·distance + PerKB·kB
 type Proxy struct {
-	// At is the server's coordinate ([4]); At.Error is the relative error of the distances
-	// to which it was fitted.
+	// At is the server's coordinate ([4]); At.Error is the median relative error of the
+	// distances to peers that were left out of the fit in turn.
 	At Coordinate `cbor:"1,keyasint" json:"at"`
 	// Delay is the server's own delay, in ms.
 	Delay float64 `cbor:"2,keyasint" json:"delay"`
@@ -26,14 +26,10 @@ type Proxy struct {
 	Scale float64 `cbor:"3,keyasint" json:"scale"`
 	// PerKB is the time per kB (1,000 bytes), in ms.
 	PerKB float64 `cbor:"4,keyasint" json:"per_kb"`
-	// Error is the median relative error of predictions for peers that were left out of the
-	// fit in turn. In [0, 1].
+	// Error is the same for predicted times. In [0, 1].
 	Error float64 `cbor:"5,keyasint" json:"error"`
 	// Samples is the number of successful downloads that were used.
 	Samples int `cbor:"6,keyasint" json:"samples"`
-	// Traits are the latent factors of the server, which distance does not explain. Nil: not
-	// known.
-	Traits Traits `cbor:"7,keyasint,omitempty" json:"traits,omitempty"`
 }
 
 // Validate reports whether a Proxy that was received from another peer may be used. The
@@ -50,9 +46,6 @@ func (p Proxy) Validate(dims int) error {
 	if !(p.Error >= 0 && p.Error <= 1) || p.Samples < 0 {
 		return fmt.Errorf("%w: proxy error is %v of %d samples", ErrBounds, p.Error, p.Samples)
 	}
-	if err := p.Traits.Validate(); err != nil {
-		return fmt.Errorf("proxy: %w", err)
-	}
 	return nil
 }
 
@@ -65,14 +58,21 @@ func (p Proxy) Predict(peer Coordinate, bytes int64) time.Duration {
 }
 
 const (
-	// fitMinPeers is the number of different peers that must have downloaded.
-	fitMinPeers = 3
+	// PlacedBy is the number of different peers that must have downloaded from a server to
+	// place it.
+	PlacedBy = 3
 	// fitNoise is the relative uncertainty of a single round trip.
 	fitNoise = 0.05
 	// placeError is the least relative error of a peer's coordinate that is believed.
 	placeError = 0.1
 	// fitHeightScale is the typical height of servers in ms, the width of the prior.
 	fitHeightScale = 10
+	// placePrior is the standard deviation of the relative error of a distance to a server
+	// before the fit has shown its own; its weight is noiseCount peers.
+	placePrior = 0.3
+	// medianError is the standard deviation of a normal distribution with a median absolute
+	// value of 1.
+	medianError = 1.4826
 	// fitLeaveOutMax bounds the number of refits for Proxy.Error.
 	fitLeaveOutMax = 16
 )
@@ -89,7 +89,7 @@ func Locate(samples []Sample) (Proxy, error) {
 			return Proxy{}, err
 		}
 	}
-	return DigestOf(samples).Locate()
+	return DigestOf(samples, Population{}).Locate()
 }
 
 // Locate is like the function Locate for callers that already have the Digest. Its only
@@ -111,10 +111,10 @@ func (d Digest) LocateBy(use func(peer string) bool) (Proxy, error) {
 			sigma = math.Hypot(sigma, 0.5)
 		}
 		anchors = append(anchors, anchor{at: m.At, rtt: m.RTT, sigma: sigma})
-		times = append(times, d.Time(m))
+		times = append(times, d.Time(m).Mean-m.Traits.time(d.MeanKB).Mean)
 	}
-	if len(anchors) < fitMinPeers {
-		return Proxy{}, fmt.Errorf("%w: %d, want %d", ErrTooFew, len(anchors), fitMinPeers)
+	if len(anchors) < PlacedBy {
+		return Proxy{}, fmt.Errorf("%w: %d, want %d", ErrTooFew, len(anchors), PlacedBy)
 	}
 	if len(anchors[0].at.Vec) == 0 {
 		return Proxy{}, fmt.Errorf("%w: no components", ErrDimension)
@@ -122,8 +122,7 @@ func (d Digest) LocateBy(use func(peer string) bool) (Proxy, error) {
 	fit := newPlacement(anchors, fitHeightScale)
 	best := fit.solve(fit.startPoints())
 	p := d.proxyAt(best)
-	p.At.Error = p.misfit(anchors)
-	p.Error = d.leftOut(anchors, times, best)
+	p.At.Error, p.Error = d.leftOut(anchors, times, best)
 	return p, nil
 }
 
@@ -141,28 +140,25 @@ func (d Digest) proxyAt(x []float64) Proxy {
 	}
 }
 
-// misfit returns the median relative error of the distances to the anchors.
-func (p Proxy) misfit(anchors []anchor) float64 {
-	var errs []float64
-	for _, a := range anchors {
-		errs = append(errs, math.Abs(p.At.Distance(a.at)-a.rtt)/(a.rtt+rttFloor))
-	}
-	return clamp(lowerMedian(errs), 0.01, 1)
-}
-
-// leftOut refits without each peer in turn and returns the median relative error of the
-// predicted times of the peers left out.
-func (d Digest) leftOut(anchors []anchor, times []float64, full []float64) float64 {
+// leftOut refits without each peer in turn and returns the median relative errors of the distance
+// and of the predicted time of the peers left out.
+func (d Digest) leftOut(
+	anchors []anchor, times []float64, full []float64,
+) (distance, time float64) {
 	stride := (len(anchors) + fitLeaveOutMax - 1) / fitLeaveOutMax
-	var errs []float64
+	var distances, errs []float64
 	for i := 0; i < len(anchors); i += stride {
 		rest := slices.Delete(slices.Clone(anchors), i, i+1)
 		fit := newPlacement(rest, fitHeightScale)
 		start := append(slices.Clone(fit.centre), 1)
 		p := d.proxyAt(fit.solve([][]float64{full, start}))
-		predicted := p.Delay + p.Scale*p.At.Distance(anchors[i].at) + p.PerKB*d.MeanKB
+		far := p.At.Distance(anchors[i].at)
+		predicted := p.Delay + p.Scale*far + p.PerKB*d.MeanKB
+		distances = append(distances, math.Abs(far-anchors[i].rtt)/(anchors[i].rtt+rttFloor))
 		errs = append(errs, math.Abs(predicted-times[i])/(times[i]+rttFloor))
 	}
+	slices.Sort(distances)
 	slices.Sort(errs)
-	return clamp(errs[len(errs)/2], 0.01, 1)
+	middle := len(errs) / 2
+	return clamp(distances[middle], 0.01, 1), clamp(errs[middle], 0.01, 1)
 }

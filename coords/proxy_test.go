@@ -76,10 +76,10 @@ func TestServerDelayDoesNotHideDistance(t *testing.T) {
 		}
 	}
 	samples[nearest].FirstByte += 2 * time.Second
-	d := coords.DigestOf(samples)
+	d := coords.DigestOf(samples, coords.Population{})
 	best := 0
 	for i, m := range d.Peers {
-		if d.Time(m) < d.Time(d.Peers[best]) {
+		if d.Time(m).Mean < d.Time(d.Peers[best]).Mean {
 			best = i
 		}
 	}
@@ -131,20 +131,21 @@ func TestDigest(t *testing.T) {
 		reused(visit(1, far, server, 40, 3, 10)), // never a handshake; a slow link
 		{Peer: "p02", At: far, Failed: true, FirstByte: time.Hour},
 	}
-	d := coords.DigestOf(samples)
+	d := coords.DigestOf(samples, coords.Population{})
 	if d.OK != 4 || d.Failed != 1 || d.MeanKB != 10 || len(d.Peers) != 3 {
 		t.Fatalf("got %+v", d)
 	}
 	if m := d.Peers[0]; !m.Direct || m.RTT > near.Distance(server)+41 {
 		t.Errorf("the lost packet counts: %+v", m)
 	}
-	if m := d.Peers[1]; m.Direct || m.OK != 1 || m.Rate < 1.2 {
+	if m := d.Peers[1]; m.Direct || m.OK != 1 || m.Traits.PerKB.Mean < 1 {
 		t.Errorf("got %+v", m)
 	}
-	if m := d.Peers[2]; m.OK != 0 || m.Failed != 1 || !math.IsNaN(d.Time(m)) {
+	if m := d.Peers[2]; m.OK != 0 || m.Failed != 1 || !math.IsNaN(d.Time(m).Mean) {
 		t.Errorf("got %+v", m)
 	}
-	if empty := coords.DigestOf(nil); len(empty.Peers) != 0 || empty.MeanKB <= 0 {
+	empty := coords.DigestOf(nil, coords.Population{})
+	if len(empty.Peers) != 0 || empty.MeanKB <= 0 {
 		t.Errorf("got %+v", empty)
 	}
 }
@@ -261,16 +262,17 @@ func TestDigestTakesHandshakesForRoundTrips(t *testing.T) {
 	ms := time.Millisecond
 	page := coords.Sample{Peer: "a", Connect: 40 * ms, FirstByte: 140 * ms, Body: 80 * ms,
 		Bytes: 16_000}
-	d := coords.DigestOf([]coords.Sample{page, {Peer: "b", Connect: 90 * ms}})
+	d := coords.DigestOf([]coords.Sample{page, {Peer: "b", Connect: 90 * ms}},
+		coords.Population{})
 	b := d.Peers[1]
-	if !b.Direct || b.RTT != 90 || b.Rate != 1 {
+	if !b.Direct || b.RTT != 90 || b.Traits.PerKB.Mean != 0 {
 		t.Errorf("of a handshake of 90 ms: %+v", b)
 	}
 	if d.Delay != 100 || d.MeanKB != 16 {
 		t.Errorf("delay %v ms, pages of %v kB, want those of the only page: 100, 16", d.Delay,
 			d.MeanKB)
 	}
-	if a := d.Time(d.Peers[0]); !(d.Time(b) > a) {
-		t.Errorf("b takes %v ms, a, which is nearer, %v", d.Time(b), a)
+	if a, its := d.Time(d.Peers[0]).Mean, d.Time(b).Mean; !(its > a) {
+		t.Errorf("b takes %v ms, a, which is nearer, %v", its, a)
 	}
 }

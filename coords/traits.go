@@ -2,30 +2,145 @@ package coords
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 )
 
-// MaxTraits bounds the number of components of Traits, and MaxTrait the absolute value
-// of each.
 const (
-	MaxTraits = 96
-	MaxTrait  = 1e4
+	// lagPrior and ratePrior are the standard deviations of Traits between peers before any
+	// has published its own: ms for a page, and ms for a kB (8 Mbit/s).
+	lagPrior  = 20.0
+	ratePrior = 1.0
+	// priorPeers is the number of peers that outweigh lagPrior and ratePrior.
+	priorPeers = 4.0
+	// claimMax is how many times the median of all published estimates one of them counts as at
+	// most, and claimLeast how many deviations of the population a peer can claim to be faster
+	// than others.
+	claimMax   = 5.0
+	claimLeast = 3.0
+	// claimShare is the least variance that is believed of a published estimate, as a share of
+	// the population's: a peer gains little influence by claiming to be certain.
+	claimShare = 0.1
+	// spreadLeast is the least variance of a population, as a share of that before any peer is
+	// known: no number of peers without a difference excludes that one is different.
+	spreadLeast = 1.0 / 36
+	// traitMax bounds the means of published Traits and the deviations of all: the longest phase
+	// of a download, in ms.
+	traitMax = 3.6e6
 )
 
-// Traits is the vector of latent factors of a peer or of a web server. They explain the
-// part of download times that distance does not.
-type Traits []float64
+// Normal is a normal distribution.
+type Normal struct {
+	_        struct{} `cbor:",toarray"`
+	Mean     float64
+	Variance float64
+}
 
-// Validate reports whether traits that were received from another peer may be used. The
-// errors wrap ErrDimension or ErrBounds.
-func (t Traits) Validate() error {
-	if len(t) > MaxTraits {
-		return fmt.Errorf("%w: %d traits, at most %d", ErrDimension, len(t), MaxTraits)
-	}
-	for i, x := range t {
-		if !(math.Abs(x) <= MaxTrait) {
-			return fmt.Errorf("%w: trait %d is %v", ErrBounds, i, x)
-		}
+// update returns the posterior of n after an observation with the given variance.
+func (n Normal) update(x, variance float64) Normal {
+	gain := n.Variance / (n.Variance + variance)
+	return Normal{Mean: n.Mean + gain*(x-n.Mean), Variance: (1 - gain) * n.Variance}
+}
+
+func (n Normal) validate() error {
+	if !(math.Abs(n.Mean) <= traitMax) || !(n.Variance > 0 && n.Variance <= traitMax*traitMax) {
+		return fmt.Errorf("%w: trait is %v with variance %v", ErrBounds, n.Mean, n.Variance)
 	}
 	return nil
+}
+
+// Traits are what a page takes at a peer in addition to what distance and server explain, the
+// same at all servers: the peer's processor, its access link, other work on its machine. They
+// are relative to other peers, and therefore negative for a fast one.
+type Traits struct {
+	_ struct{} `cbor:",toarray"`
+	// Lag is the additional time of a page, in ms.
+	Lag Normal
+	// PerKB is the additional time of a kB (1,000 bytes), in ms.
+	PerKB Normal
+}
+
+// Validate reports whether Traits that were received from another peer may be used. The errors
+// wrap ErrBounds.
+func (t Traits) Validate() error {
+	if err := t.Lag.validate(); err != nil {
+		return err
+	}
+	return t.PerKB.validate()
+}
+
+// time returns what t adds to a page of the given size, in ms, and its variance.
+func (t Traits) time(kb float64) Normal {
+	return Normal{Mean: t.Lag.Mean + t.PerKB.Mean*kb,
+		Variance: t.Lag.Variance + t.PerKB.Variance*kb*kb}
+}
+
+// Population is what is known of the Traits of all peers from what they publish. Peers publish
+// estimates from their own downloads alone; a Population estimates from all of them how
+// different peers are, and draws each towards the others by as much (empirical Bayes). The
+// zero Population knows nothing. A Population is safe for concurrent use.
+type Population struct {
+	typical Traits
+	peers   map[string]Traits
+}
+
+// NewPopulation returns the Population of the peers with the given names. Malformed and nil
+// Traits are ignored.
+func NewPopulation(published map[string]*Traits) Population {
+	var names []string
+	var lags, rates []Normal
+	for _, name := range slices.Sorted(maps.Keys(published)) { // sums depend on the order
+		if t := published[name]; t != nil && t.Validate() == nil {
+			names = append(names, name)
+			lags, rates = append(lags, t.Lag), append(rates, t.PerKB)
+		}
+	}
+	p := Population{peers: make(map[string]Traits, len(names))}
+	p.typical.Lag.Variance = spreadOf(lags, lagPrior)
+	p.typical.PerKB.Variance = spreadOf(rates, ratePrior)
+	for i, name := range names {
+		p.peers[name] = Traits{Lag: shrink(lags[i], p.typical.Lag.Variance),
+			PerKB: shrink(rates[i], p.typical.PerKB.Variance)}
+	}
+	return p
+}
+
+// Of returns the Traits of a peer, or those of any peer if it has published none.
+func (p Population) Of(peer string) Traits {
+	if t, ok := p.peers[peer]; ok {
+		return t
+	}
+	if p.peers == nil {
+		p = NewPopulation(nil)
+	}
+	return p.typical
+}
+
+// spreadOf returns the variance of a trait between peers, of which some estimates are known: what
+// their squares exceed their own variances by. Estimates count by their precision.
+func spreadOf(estimates []Normal, prior float64) float64 {
+	v := prior * prior
+	if len(estimates) == 0 {
+		return v
+	}
+	sizes := make([]float64, len(estimates))
+	for i, e := range estimates {
+		sizes[i] = math.Abs(e.Mean)
+	}
+	most := min(claimMax*lowerMedian(sizes)+prior, traitMax)
+	sum, weight := priorPeers*v, priorPeers
+	for _, e := range estimates {
+		w := v / (v + e.Variance)
+		size := min(math.Abs(e.Mean), most)
+		sum += w * w * (size*size - e.Variance)
+		weight += w * w
+	}
+	return max(sum/weight, spreadLeast*v)
+}
+
+// shrink returns the posterior of a published estimate in a population with the given variance.
+func shrink(e Normal, spread float64) Normal {
+	mean := max(e.Mean, -claimLeast*math.Sqrt(spread))
+	return Normal{Variance: spread}.update(mean, max(e.Variance, claimShare*spread))
 }

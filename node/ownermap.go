@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"peerd/coords"
 	"peerd/node/admin"
 	"peerd/overlay/owner"
 	"peerd/overlay/ownermap"
@@ -23,22 +22,8 @@ func (n *Node) openOwnerMap() (err error) {
 	if n.ownerMap, err = ownermap.New(c); err != nil {
 		return err
 	}
-	n.traits, err = newTraits(n.net.Self().String(), n.db, n.ownerMap.Known, n.peers.SetTraits,
-		n.opts.scaled(10*time.Second), n.log)
-	if err == nil {
-		n.traits.peers = n.peerTraits
-	}
-	return err
-}
-
-// peerTraits returns the traits that the other peers publish.
-func (n *Node) peerTraits() (all []coords.Traits) {
-	for _, b := range n.peers.Directory().All() {
-		if len(b.Traits) > 0 {
-			all = append(all, b.Traits)
-		}
-	}
-	return all
+	n.traits = newTraits(n.ownerMap.Known, n.peers.SetTraits, n.opts.scaled(10*time.Second), n.log)
+	return nil
 }
 
 // mapped is the ownermap.Node of a Node.

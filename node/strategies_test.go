@@ -108,7 +108,7 @@ func TestAddrOf(t *testing.T) {
 // its place was judged does not come from the beacon.
 func TestCandidateIsComplete(t *testing.T) {
 	b := peers.Beacon{Peer: "p", At: coords.Coordinate{Vec: []float64{1, 2, 3, 4}, Error: 0.1},
-		Wait: time.Second, Capacity: 1, Traits: coords.InitialTraits("p"),
+		Wait: time.Second, Capacity: 1, Traits: new(coords.Traits),
 		Addrs: []string{"/ip4/8.8.8.8/tcp/1"}}
 	assigntest.Complete(t, []assign.Candidate{candidate(b.Peer, b)}, "Place")
 }

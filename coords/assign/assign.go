@@ -53,9 +53,9 @@ type Candidate struct {
 	// Capacity is the peer's capacity relative to other peers. >= 0; HashStrategy treats 0,
 	// not known, as 1.
 	Capacity float64
-	// Traits are what the peer has learned about its own download times beyond its position
-	// (coords.Traits). Nil: nothing yet.
-	Traits coords.Traits
+	// Traits are what the peer has learned about its own download times (coords.Learner). Nil:
+	// nothing yet.
+	Traits *coords.Traits
 	// Addr is an address of the peer, for strategies that use the registries' prefixes or
 	// geography. Invalid: not known.
 	Addr netip.Addr
@@ -126,4 +126,7 @@ type Step struct {
 	// Predicted is the expected time of a typical page for each candidate, without waiting
 	// time. Candidates about which nothing is known are missing.
 	Predicted map[string]time.Duration
+	// Spread is the standard deviation of the true time around Predicted, for strategies that
+	// know it.
+	Spread map[string]time.Duration
 }

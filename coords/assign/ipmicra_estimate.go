@@ -253,12 +253,8 @@ func predicted(
 	return out
 }
 
-// predictPage predicts the time of a page by the traits that peer and server have
-// published, or otherwise by coordinates.
+// predictPage predicts the time of a page by coordinates.
 func predictPage(p coords.Proxy, c Candidate) (ms, rel float64, ok bool) {
-	if f, ok := c.Traits.Predict(p.Traits); ok {
-		return math.Exp(min(f.Mean, 20)), math.Sqrt(f.Model), true
-	}
 	if p.Validate(len(c.At.Vec)) != nil {
 		return 0, 0, false
 	}
@@ -267,15 +263,15 @@ func predictPage(p coords.Proxy, c Candidate) (ms, rel float64, ok bool) {
 }
 
 // pageTimes replaces the times of probes that were downloads by those of a typical page,
-// to which traits and proxies refer.
+// to which proxies refer.
 func (s *search) pageTimes(samples []coords.Sample) {
 	pages := slices.DeleteFunc(slices.Clone(samples), func(x coords.Sample) bool {
 		return !x.Failed && x.FirstByte == 0
 	})
-	d := coords.DigestOf(pages)
+	d := coords.DigestOf(pages, coords.Population{})
 	for _, m := range d.Peers {
 		if m.OK > 0 {
-			s.times[m.Peer] = d.Time(m)
+			s.times[m.Peer] = d.Time(m).Mean
 		}
 	}
 }
@@ -299,15 +295,6 @@ func (s *search) proxyOf(samples []coords.Sample) *coords.Proxy {
 		p = coords.Proxy{At: s.open[i].At.Clone(), Scale: 1, Delay: s.times[near.Choice], Error: 1,
 			Samples: len(s.times)}
 		p.At.Error = 1
-	}
-	var rows []coords.TraitRow
-	for _, c := range s.open {
-		if t, ok := s.times[c.ID]; ok && !math.IsInf(t, 1) && len(c.Traits) > 0 {
-			rows = append(rows, coords.TraitRow{Peer: c.Traits, Time: logMillis(t)})
-		}
-	}
-	if len(rows) > 0 {
-		p.Traits = coords.LocateTraits(rows)
 	}
 	return &p
 }

@@ -33,7 +33,7 @@ type IPMicraProxyConfig struct {
 	PredictSigma float64
 	// Predict returns the time that a peer would need to probe a server, in ms, and its
 	// relative error; ok is false if it is not known. It must be safe for concurrent use.
-	// Nil: by traits if both have published them, otherwise by coordinates.
+	// Nil: by coordinates.
 	Predict func(p coords.Proxy, c Candidate) (ms, rel float64, ok bool)
 }
 

@@ -14,20 +14,10 @@ var _ Strategy = (*ProxyStrategy)(nil)
 
 // ProxyConfig holds the parameters of a ProxyStrategy.
 type ProxyConfig struct {
-	// Spread is the number of candidates, far from each other, that are measured before the
-	// model selects the next. >= 1.
-	Spread int
-	// Budget is the maximum number of candidates that are measured successfully: all if there are
-	// no more, unless they are clearly worse. >= Spread.
+	// Budget is the maximum number of probes, including failed ones. >= 4.
 	Budget int
-	// ProbesMax bounds all probes, including failed ones. >= Budget.
-	ProbesMax int
-	// MarginMin is a lower bound of the relative error of predictions, however well they
-	// have fitted so far. In (0, 0.9].
-	MarginMin float64
-	// GainMin is the least expected improvement for which another candidate is measured when
-	// traits are used: the expected share by which it is faster than the best measured one.
-	// 0 never stops before the budget is used up. In [0, 1).
+	// GainMin is the least expected saving for which another candidate is measured, as a share
+	// of the best time so far: a measurement must pay within 1/GainMin pages. In [0, 1).
 	GainMin float64
 	// FailureCost is the time that a failed download wastes. >= 0.
 	FailureCost time.Duration
@@ -40,11 +30,8 @@ type ProxyConfig struct {
 // gives the reasons.
 func DefaultProxyConfig() ProxyConfig {
 	return ProxyConfig{
-		Spread:      4,
 		Budget:      8,
-		ProbesMax:   12,
-		MarginMin:   0.4,
-		GainMin:     0.03,
+		GainMin:     0.01,
 		FailureCost: time.Second,
 		Tie:         2 * time.Millisecond, // scheduling noise of a busy machine
 	}
@@ -58,10 +45,7 @@ func (c ProxyConfig) Validate() error {
 			errs = append(errs, fmt.Errorf("assign: %s is %v, want %s", name, value, want))
 		}
 	}
-	check(c.Spread >= 1, "Spread", c.Spread, ">= 1")
-	check(c.Budget >= c.Spread, "Budget", c.Budget, ">= Spread")
-	check(c.ProbesMax >= c.Budget, "ProbesMax", c.ProbesMax, ">= Budget")
-	check(c.MarginMin > 0 && c.MarginMin <= 0.9, "MarginMin", c.MarginMin, "in (0, 0.9]")
+	check(c.Budget >= firstProbes, "Budget", c.Budget, fmt.Sprint(">= ", firstProbes))
 	check(c.GainMin >= 0 && c.GainMin < 1, "GainMin", c.GainMin, "in [0, 1)")
 	check(c.FailureCost >= 0, "FailureCost", c.FailureCost, ">= 0")
 	check(c.Tie >= 0, "Tie", c.Tie, ">= 0")
@@ -73,8 +57,9 @@ func (c ProxyConfig) Validate() error {
 // waiting time included.
 //
 // It selects measurements actively: first the deciding peer itself, which has already
-// requested robots.txt, then peers far from each other, then those with the least
-// predicted time, until none of the rest is likely to be better.
+// requested robots.txt, then peers far from each other until the server can be placed, then
+// those with the greatest expected improvement (Jones et al. 1998), while that is worth a
+// measurement.
 type ProxyStrategy struct {
 	cfg ProxyConfig
 }
@@ -98,7 +83,8 @@ func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
 		return Step{}, err
 	}
 	v := s.assess(e, open)
-	step := Step{Proxy: v.proxy, Predicted: v.predicted()}
+	step := Step{Proxy: v.proxy}
+	step.Predicted, step.Spread = v.predicted()
 	if e.CanProbe {
 		step.Probe = s.probe(v)
 	}
@@ -149,58 +135,33 @@ func (s *ProxyStrategy) refute(all []Candidate, self string) []Candidate {
 	return all
 }
 
+// firstProbes is the number of candidates far from each other that are measured before the
+// model selects the next: one more than place a server.
+const firstProbes = coords.PlacedBy + 1
+
 // probe returns the candidate to measure next, or "" when it is time to choose.
 func (s *ProxyStrategy) probe(v assessment) string {
 	measured := 0
 	for _, o := range v.options {
-		if o.measured() {
+		if o.ok > 0 {
 			measured++
 		}
 		if o.ID == v.self && !o.tried() {
 			return o.ID
 		}
 	}
-	many := len(v.options) > s.cfg.Budget
 	switch {
-	case v.ok == 0 && v.spent >= s.cfg.Spread:
+	case v.ok == 0 && v.spent >= deadAfter:
 		return "" // a dead server: further probes are useless
-	case len(v.options) == 1, v.spent >= s.cfg.ProbesMax, many && measured >= s.cfg.Budget:
+	case len(v.options) == 1, v.spent >= s.cfg.Budget:
 		return ""
 	}
-	spread := s.cfg.Spread
-	if v.traits {
-		spread = 0 // there are no distances between the candidates
-	}
-	if measured < spread {
+	if measured < firstProbes {
 		if id := byDistance(v); id != "" {
 			return id
 		}
 	}
-	if v.traits {
-		if len(v.options) > s.cfg.Budget && measured < hashedProbes && s.cfg.GainMin == 0 {
-			if id := v.untriedByHash(); id != "" {
-				return id
-			}
-		}
-		return s.byConfidenceBound(v)
-	}
-	return byExpectedTime(v)
-}
-
-// hashedProbes is the number of candidates that are measured whatever their predicted
-// time, if there are no coordinates and every probe is to be made: peers also learn from
-// servers for which they were not chosen.
-const hashedProbes = 2
-
-// untriedByHash returns an untried candidate, selected by a hash of the subnet, or "".
-func (v assessment) untriedByHash() string {
-	var names []string
-	for _, o := range v.options {
-		if !o.tried() {
-			names = append(names, o.ID)
-		}
-	}
-	return v.e.byScore(names)
+	return s.byImprovement(v)
 }
 
 // byDistance returns the untried candidate with the point farthest from those of all tried ones,
@@ -238,21 +199,29 @@ func farthest(v assessment, place coords.Standing) string {
 	return id
 }
 
-// byExpectedTime returns the candidate with the least expected time of those that are
-// not done. It returns "" if all of them are clearly worse than the best measured one:
-// slower even if the model errs by its whole margin.
-func byExpectedTime(v assessment) string {
-	id, least, unknown := "", math.Inf(1), ""
+// byImprovement returns the candidate with the greatest expected improvement over the best
+// measured one: the mean of what it saves, by the distribution of its time, if it is faster. If
+// that is not worth a measurement it returns a candidate about which nothing is known, or "".
+// If no candidate was measured, it returns the one with the least expected time.
+func (s *ProxyStrategy) byImprovement(v assessment) string {
 	best := v.bestMeasured()
+	id, unknown, most, least := "", "", s.cfg.GainMin*best, math.Inf(1)
 	for _, o := range v.options {
+		cost := o.time + o.wait()
 		switch {
 		case o.done():
 		case math.IsNaN(o.time):
 			if unknown == "" {
 				unknown = o.ID
 			}
-		case o.low+o.wait() < best && o.time+o.wait() < least:
-			id, least = o.ID, o.time+o.wait()
+		case math.IsInf(best, 1):
+			if cost < least {
+				id, least = o.ID, cost
+			}
+		default:
+			if gain := improvement(best-cost, o.spread); gain > most {
+				id, most = o.ID, gain
+			}
 		}
 	}
 	if id == "" {
@@ -261,12 +230,22 @@ func byExpectedTime(v assessment) string {
 	return id
 }
 
+// improvement returns the mean of the positive part of a normal variable.
+func improvement(mean, spread float64) float64 {
+	if spread <= 0 {
+		return max(0, mean)
+	}
+	z := mean / spread
+	density := math.Exp(-z*z/2) / math.Sqrt(2*math.Pi)
+	return mean*normalCDF(z) + spread*density
+}
+
 // choose returns the candidate with the least expected time, waiting time included. A
-// candidate that was only predicted must win even if the model errs by its whole margin.
+// candidate that was only predicted must win even at the end of its 80 % interval.
 func (s *ProxyStrategy) choose(e Evidence, v assessment) string {
 	best := math.Inf(1)
 	for _, o := range v.options {
-		best = min(best, o.high+o.wait())
+		best = min(best, o.high()+o.wait())
 	}
 	if math.IsInf(best, 1) {
 		return s.chooseBlind(e, v)
@@ -274,7 +253,7 @@ func (s *ProxyStrategy) choose(e Evidence, v assessment) string {
 	tie := float64(s.cfg.Tie) / float64(time.Millisecond)
 	var names []string
 	for _, o := range v.options {
-		if o.high+o.wait() <= best+tie {
+		if o.high()+o.wait() <= best+tie {
 			names = append(names, o.ID)
 		}
 	}

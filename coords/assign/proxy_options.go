@@ -2,7 +2,6 @@ package assign
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"peerd/coords"
@@ -14,23 +13,28 @@ type option struct {
 	ok, failed int
 	// time is the expected time of a typical page, including failures; NaN if nothing is
 	// known. For measured candidates it is the denoised measurement, for others a
-	// prediction.
-	time float64
-	// low and high are bounds of time. They are equal to it for measured candidates, and 0
-	// and +Inf if nothing is known.
-	low, high float64
-	// mean and spread are the mean and standard deviation of the logarithm of the time (ms)
-	// of candidates that were not measured. Used only with traits.
-	mean, spread float64
-	// failRate is the share of its downloads here that fail, as far as is known.
-	failRate float64
+	// prediction. spread is its standard deviation in comparisons with other candidates.
+	time, spread float64
+}
+
+// quantileSigmas is the distance of the ends of an 80 % interval from the mean in standard
+// deviations.
+const quantileSigmas = 1.28
+
+// high returns the time that a candidate competes with: of a candidate that was not measured, the
+// upper end of the 80 % interval.
+func (o option) high() float64 {
+	switch {
+	case o.ok > 0:
+		return o.time
+	case math.IsNaN(o.time):
+		return math.Inf(1)
+	}
+	return o.time + quantileSigmas*o.spread
 }
 
 // tried reports whether the candidate downloaded or failed to.
 func (o option) tried() bool { return o.ok+o.failed > 0 }
-
-// measured reports whether the candidate downloaded.
-func (o option) measured() bool { return o.ok > 0 }
 
 // done reports whether no further probe is worthwhile. One failure may be chance, two
 // are a result.
@@ -47,73 +51,52 @@ type assessment struct {
 	proxy   *coords.Proxy // nil if not known
 	ok      int           // successful downloads by any peer
 	spent   int           // probes made by candidates
-	located bool          // some candidates have coordinates: only geometry predicts
-	// traits is set if no candidate has coordinates and some have published traits: the
-	// factor model predicts
-	traits bool
+	shared  float64       // variance of all times together, ms²
 }
 
 // assess evaluates the evidence for the open candidates.
 func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
-	samples := e.samples()
-	digest := coords.DigestOf(samples)
-	v := assessment{self: e.Self, ok: digest.OK, e: e}
+	published := make(map[string]*coords.Traits, len(e.Candidates))
 	places := make(map[string]coords.Standing, len(e.Candidates))
 	for _, c := range e.Candidates {
-		places[c.ID] = c.Place
+		published[c.ID], places[c.ID] = c.Traits, c.Place
 	}
+	peers := coords.NewPopulation(published)
+	digest := coords.DigestOf(e.samples(), peers)
+	v := assessment{self: e.Self, ok: digest.OK, e: e, shared: digest.Shared}
 	placed := func(peer string) bool { return places[peer] != coords.Refuted }
 	if p, err := digest.LocateBy(placed); err == nil {
 		v.proxy = &p
-	}
-	v.located = slices.ContainsFunc(e.Candidates, func(c Candidate) bool {
-		return len(c.At.Vec) > 0
-	})
-	var byTraits factors
-	if !v.located {
-		byTraits = s.factors(e, digest, &v)
 	}
 	known := make(map[string]coords.Measurement, len(digest.Peers))
 	for _, m := range digest.Peers {
 		known[m.Peer] = m
 	}
 	for _, c := range e.Candidates { // also excluded ones: a probe is a probe
-		if m, ok := known[c.ID]; ok && m.OK > 0 {
-			v.spent++
-		} else if ok {
-			v.spent += m.Failed
+		if m, ok := known[c.ID]; ok {
+			v.spent += min(m.OK, 1) + m.Failed
 		}
 	}
 	for _, c := range open {
 		m := known[c.ID]
-		o := option{Candidate: c, ok: m.OK, failed: m.Failed, time: math.NaN(), high: math.Inf(1)}
-		penalty := s.penalty(m, digest)
+		o := option{Candidate: c, ok: m.OK, failed: m.Failed, time: math.NaN()}
+		var t coords.Normal
 		switch {
 		case m.OK > 0:
-			o.time = digest.Time(m) + penalty
-			o.low, o.high = o.time, o.time
+			t = digest.Time(m)
 		case v.proxy != nil && c.Place != coords.Refuted && c.At.Error < 1:
-			bytes := int64(digest.MeanKB * 1000)
-			model := float64(v.proxy.Predict(c.At, bytes)) / float64(time.Millisecond)
-			margin := s.cfg.Margin(*v.proxy)
-			extra := penalty
-			if !o.done() {
-				extra = 0 // a second chance as if it had not failed
-			}
-			o.time = model + extra
-			o.low, o.high = model*(1-margin)+extra, model*(1+margin)+penalty
+			t = digest.Predict(*v.proxy, c.At, peers.Of(c.ID))
+		default:
+			v.options = append(v.options, o)
+			continue
 		}
-		if v.traits {
-			byTraits.apply(&o, m, digest)
+		o.time, o.spread = t.Mean, math.Sqrt(t.Variance)
+		if o.done() { // one failure may be chance: a second try as if there had been none
+			o.time += s.penalty(m, digest)
 		}
 		v.options = append(v.options, o)
 	}
 	return v
-}
-
-// Margin returns the relative error up to which a prediction of p may be wrong.
-func (c ProxyConfig) Margin(p coords.Proxy) float64 {
-	return min(max(2*p.Error, c.MarginMin), 0.9)
 }
 
 // penalty returns the time in ms that a peer's failures add to the expected time of a
@@ -131,15 +114,22 @@ func (s *ProxyStrategy) penalty(m coords.Measurement, d coords.Digest) float64 {
 // predictedMax, in ms, keeps absurd times from overflowing a time.Duration.
 const predictedMax = 1e12
 
-// predicted returns the expected times for a Step.
-func (v assessment) predicted() map[string]time.Duration {
-	out := make(map[string]time.Duration, len(v.options))
+// predicted returns the expected times and their standard deviations for a Step.
+func (v assessment) predicted() (times, spreads map[string]time.Duration) {
+	times = make(map[string]time.Duration, len(v.options))
+	spreads = make(map[string]time.Duration, len(v.options))
 	for _, o := range v.options {
 		if !math.IsNaN(o.time) {
-			out[o.ID] = time.Duration(min(o.time, predictedMax) * float64(time.Millisecond))
+			times[o.ID] = fromMillis(o.time)
+			spreads[o.ID] = fromMillis(math.Sqrt(o.spread*o.spread + v.shared))
 		}
 	}
-	return out
+	return times, spreads
+}
+
+// fromMillis converts a time in ms.
+func fromMillis(ms float64) time.Duration {
+	return time.Duration(min(ms, predictedMax) * float64(time.Millisecond))
 }
 
 // bestMeasured returns the least time of a measured candidate, waiting included, or
@@ -147,7 +137,7 @@ func (v assessment) predicted() map[string]time.Duration {
 func (v assessment) bestMeasured() float64 {
 	best := math.Inf(1)
 	for _, o := range v.options {
-		if o.measured() {
+		if o.ok > 0 {
 			best = min(best, o.time+o.wait())
 		}
 	}

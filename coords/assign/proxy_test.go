@@ -304,10 +304,8 @@ func TestProxyExplainsItself(t *testing.T) {
 
 func TestProxyConfigNamesEveryWrongField(t *testing.T) {
 	t.Parallel()
-	err := assign.ProxyConfig{Spread: 0, Budget: -1, ProbesMax: -2, MarginMin: math.NaN(),
-		FailureCost: -1, Tie: -1}.Validate()
-	for _, field := range []string{"Spread", "Budget", "ProbesMax", "MarginMin",
-		"FailureCost", "Tie"} {
+	err := assign.ProxyConfig{Budget: -1, GainMin: math.NaN(), FailureCost: -1, Tie: -1}.Validate()
+	for _, field := range []string{"Budget", "GainMin", "FailureCost", "Tie"} {
 		if err == nil || !strings.Contains(err.Error(), field+" is") {
 			t.Errorf("%s not named in %v", field, err)
 		}

@@ -46,6 +46,8 @@ const (
 	// reviewEqual is the relative difference up to which candidates are equal, and which a move
 	// has to save.
 	reviewEqual = 0.10
+	// boundSigmas is the number of standard deviations by which two times must differ.
+	boundSigmas = 1.5
 	// freshAge is the age up to which a page is new. A peer without a new page does not
 	// become the owner.
 	freshAge = 45 * time.Second

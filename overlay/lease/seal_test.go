@@ -18,15 +18,8 @@ func TestLeaseRoundTrip(t *testing.T) {
 	six.Subnet = subnet6
 	placed := granted(t, alice, bob, 2)
 	placed.Proxy = somewhere()
-	learned := granted(t, alice, bob, 2)
-	learned.Proxy = somewhere()
-	learned.Proxy.Traits = make(coords.Traits, coords.MaxTraits) // as long as they may be
-	for i := range learned.Proxy.Traits {
-		learned.Proxy.Traits[i] = 1000.0 / float64(i+3)
-	}
 	for name, l := range map[string]Lease{"claim": first(alice), "IPv6": six, "transfer": placed,
-		"with traits": learned,
-		"takeover":    taken(t), "slow takeover": inherited(t)} {
+		"takeover": taken(t), "slow takeover": inherited(t)} {
 		by := alice
 		if l.Owner == bob.id {
 			by = bob

@@ -183,13 +183,8 @@ func same(a, b lease.Lease) bool {
 		return true
 	}
 	p, q := *a.Proxy, *b.Proxy
-	if len(p.At.Vec) != len(q.At.Vec) || len(p.Traits) != len(q.Traits) {
+	if len(p.At.Vec) != len(q.At.Vec) {
 		return false
-	}
-	for i, x := range p.Traits {
-		if math.Abs(x-q.Traits[i]) > changeThreshold {
-			return false
-		}
 	}
 	// The distance between the two positions bounds the change of the distance to any peer.
 	between := coords.Coordinate{Vec: p.At.Vec}.Distance(coords.Coordinate{Vec: q.At.Vec})

@@ -56,9 +56,9 @@ type Beacon struct {
 	Time time.Time `cbor:"7,keyasint"`
 	// Addrs are the multiaddrs on which the peer listens.
 	Addrs []string `cbor:"8,keyasint"`
-	// Traits are the peer's latent factors: why some servers are faster or slower from there
-	// than the distance suggests. Nil if unknown.
-	Traits coords.Traits `cbor:"9,keyasint,omitempty"`
+	// Traits are what a page takes at the peer in addition to what distance and server explain.
+	// Nil if unknown. Key 9 held other numbers once.
+	Traits *coords.Traits `cbor:"11,keyasint,omitempty"`
 	// Interval is the approximate time between the peer's beacons. It grows with the network. 0
 	// if unknown.
 	Interval time.Duration `cbor:"10,keyasint,omitempty"`
@@ -90,8 +90,10 @@ func (b Beacon) validate(dims int) error {
 	if err := b.At.Validate(dims); err != nil {
 		errs = append(errs, err)
 	}
-	if err := b.Traits.Validate(); err != nil {
-		errs = append(errs, err)
+	if b.Traits != nil {
+		if err := b.Traits.Validate(); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	bad := func(wrong bool, format string, args ...any) {
 		if wrong {

@@ -35,7 +35,8 @@ func testBeacon(id peer.ID, seq uint64, now time.Time) Beacon {
 		Seq:      seq,
 		Time:     now,
 		Addrs:    []string{"/ip4/127.0.0.1/tcp/4101"},
-		Traits:   coords.Traits{0.25, -1.5},
+		Traits: &coords.Traits{Lag: coords.Normal{Mean: 0.25, Variance: 4},
+			PerKB: coords.Normal{Mean: -1.5, Variance: 0.5}},
 		Interval: 15 * time.Second,
 	}
 }
@@ -105,8 +106,7 @@ func TestBeaconOpenRejects(t *testing.T) {
 		"long address":      func(b *Beacon) { b.Addrs = []string{strings.Repeat("a", maxAddr+1)} },
 		"long interval":     func(b *Beacon) { b.Interval = maxInterval + 1 },
 		"negative interval": func(b *Beacon) { b.Interval = -1 },
-		"traits":            func(b *Beacon) { b.Traits = coords.Traits{math.NaN()} },
-		"many traits":       func(b *Beacon) { b.Traits = make(coords.Traits, coords.MaxTraits+1) },
+		"traits":            func(b *Beacon) { b.Traits = new(coords.Traits) },
 		"addresses":         func(b *Beacon) { b.Addrs = make([]string, maxAddrs+1) },
 	}
 	for name, spoil := range spoils {

@@ -28,7 +28,7 @@ type self struct {
 	announcer coords.Announcer
 	own       Beacon
 	ownSealed []byte
-	traits    coords.Traits // replaced, never modified: beacons share it
+	traits    *coords.Traits // replaced, never modified: beacons share it
 }
 
 func (s *self) beacon() Beacon {
@@ -69,9 +69,8 @@ func (s *self) setTraits(t coords.Traits) error {
 	if err := t.Validate(); err != nil {
 		return fmt.Errorf("peers: set traits: %w", err)
 	}
-	t = slices.Clone(t)
 	s.mu.Lock()
-	s.traits = t
+	s.traits = &t
 	s.mu.Unlock()
 	return nil
 }

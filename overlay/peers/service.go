@@ -114,7 +114,7 @@ func (s *Service) Judge(p peer.ID, at coords.Coordinate) coords.Standing {
 	return s.self.judge(p, at)
 }
 
-// SetTraits sets the latent factors that the next beacon announces. It returns the error of
+// SetTraits sets the traits that the next beacon announces. It returns the error of
 // Traits.Validate and then changes nothing.
 func (s *Service) SetTraits(t coords.Traits) error { return s.self.setTraits(t) }
 

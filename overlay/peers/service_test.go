@@ -44,11 +44,13 @@ func TestAllPeersLearnOfEachOther(t *testing.T) {
 	// A change of load spreads, in the beacon and in the height of its coordinate.
 	changed := members[1]
 	changed.wait.Store(int64(7 * time.Second))
-	if err := changed.peers.SetTraits(coords.Traits{1, -0.5}); err != nil {
+	traits := coords.Traits{Lag: coords.Normal{Mean: -0.5, Variance: 1},
+		PerKB: coords.Normal{Mean: 0.25, Variance: 2}}
+	if err := changed.peers.SetTraits(traits); err != nil {
 		t.Fatal(err)
 	}
-	if err := changed.peers.SetTraits(coords.Traits{math.Inf(1)}); err == nil {
-		t.Error("SetTraits(+Inf) = nil, want an error")
+	if err := changed.peers.SetTraits(coords.Traits{}); err == nil {
+		t.Error("SetTraits of traits without a variance = nil, want an error")
 	}
 	eventually(t, time.Minute, "all know the new load", all(members, func(m *member) bool {
 		if m == changed {
@@ -56,7 +58,7 @@ func TestAllPeersLearnOfEachOther(t *testing.T) {
 		}
 		b, ok := m.peers.Directory().Get(changed.net.Self())
 		return ok && b.Wait == 7*time.Second && b.At.Height >= 7000 && b.Capacity == 2 &&
-			b.Version == "test" && slices.Equal(b.Traits, coords.Traits{1, -0.5})
+			b.Version == "test" && b.Traits != nil && *b.Traits == traits
 	}))
 	if h := changed.peers.Coordinate().Height; h >= 7000 {
 		t.Errorf("Coordinate().Height = %v, want it without the load of 7000", h)

@@ -52,6 +52,8 @@ func MeasureSizes(topic string, proto protocol.ID, dims int) (Sizes, error) {
 		Peer: id, At: rounded(at), Wait: 1234567890, Capacity: 1, Version: "0.1.0",
 		Seq: uint64(now.UnixMilli()), Time: now, Interval: 45 * time.Second,
 		Addrs: []string{"/ip4/198.51.100.123/tcp/40123", "/ip4/198.51.100.123/udp/40123/quic-v1"},
+		Traits: &coords.Traits{Lag: coords.Normal{Mean: 12.5, Variance: 36.125},
+			PerKB: coords.Normal{Mean: 0.125, Variance: 0.015625}},
 	})
 	if err != nil {
 		return Sizes{}, err

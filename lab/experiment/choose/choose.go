@@ -29,7 +29,7 @@ type chooseRow struct {
 	P90Ratio    float64 `json:"p90_ratio"`
 	// MeanRatio is the mean time of the chosen peers over the mean time of all candidates.
 	MeanRatio float64 `json:"mean_ratio"`
-	// Within20CI is half of the width of the 95 % interval of Within20 over seeds.
+	// Within20CI is half of the width of the 95 %% interval of Within20 over seeds.
 	Within20CI float64 `json:"within20_ci"`
 }
 
@@ -42,9 +42,6 @@ func choose() experiment.Experiment {
 		Run:    runChoose,
 	}
 }
-
-// traitsEvery is the number of seconds between two publications of a peer's traits, as in node.
-const traitsEvery = 10
 
 func runChoose(ctx context.Context, p experiment.Params, out experiment.Out) error {
 	peers, seeds, ks := p.Peers, p.Seeds, p.K
@@ -101,12 +98,9 @@ func runChoose(ctx context.Context, p experiment.Params, out experiment.Out) err
 			out.Row("choose", t.row(m.name, k))
 		}
 	}
-	out.Note(
-		"Each server is estimated exactly k times, failures included, the deciding peer first. "+
-			"One server is found each second; owners publish its traits once, when they have "+
-			"decided, and peers theirs every %d s. _ci is half of the width of the 95 %% interval "+
-			"over seeds.",
-		traitsEvery)
+	out.Note("Each server is estimated at most k times, failures included, the deciding peer " +
+		"first. No peer has learned traits. _ci is half of the width of the 95 %% interval over " +
+		"seeds.")
 	return nil
 }
 
@@ -176,72 +170,30 @@ func (w *chooseWorld) bestOf(k int) []int {
 	return out
 }
 
-// peerd runs the strategy for the owner of every server and a Learner for every peer. They
-// publish as peers do: an owner the server's traits once, with its decision, and peers their own
-// every traitsEvery. Servers are found one a second in random order, and an owner lets one page a
-// second be downloaded.
+// peerd runs the strategy of the peers for the owner of every server.
 func (w *chooseWorld) peerd(ctx context.Context, k int) ([]int, error) {
 	cfg := assign.DefaultProxyConfig()
-	cfg.Budget, cfg.ProbesMax = k, k // exactly k requests to a server
-	cfg.Spread = min(cfg.Spread, k)
+	cfg.Budget = max(k, 4)
 	cfg.GainMin, cfg.Tie = 0, 0
 	strategy, err := assign.NewProxy(cfg)
 	if err != nil {
 		return nil, err
 	}
-	learners := make([]*coords.Learner, len(w.names))
-	traits := make([]coords.Traits, len(w.names))
-	for u, name := range w.names {
-		learners[u] = coords.NewLearner(name, coords.LearnerSubnets)
-		traits[u] = learners[u].Traits()
-	}
 	out := make([]int, w.servers())
-	found := w.rng.Perm(len(out))
-	var active, published []*chooseCase
-	for second := 0; len(found) > 0 || len(active) > 0; second++ {
+	for _, server := range w.rng.Perm(len(out)) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if len(found) > 0 {
-			c := w.newCase(found[0])
-			active, found = append(active, &c), found[1:]
-		}
-		left := active[:0]
-		for _, c := range active {
-			choice, err := c.step(w, strategy, traits, learners, k)
-			switch {
-			case err != nil:
+		c := w.newCase(server)
+		choice := ""
+		for choice == "" {
+			if choice, err = c.step(w, strategy, k); err != nil {
 				return nil, err
-			case choice == "":
-				left = append(left, c)
-			default:
-				out[c.server] = c.index[choice]
-				published = append(published, c)
 			}
 		}
-		active = left
-		if (second+1)%traitsEvery == 0 {
-			publish(published, traits, learners)
-			published = nil
-		}
+		out[server] = c.index[choice]
 	}
 	return out, nil
-}
-
-// publish gives the peers what owners have published, and then each other's traits.
-func publish(decided []*chooseCase, traits []coords.Traits, learners []*coords.Learner) {
-	for _, c := range decided {
-		for u := range c.asked {
-			if c.proxy != nil {
-				learners[u].ObserveServer(c.name, *c.proxy)
-			}
-		}
-	}
-	met := slices.Clone(traits)
-	for u, l := range learners {
-		l.ObservePeers(met)
-		traits[u] = l.Traits()
-	}
 }
 
 // chooseCase is the state of a decision about one server.
@@ -251,15 +203,13 @@ type chooseCase struct {
 	evidence assign.Evidence
 	peers    []int          // of the candidates
 	index    map[string]int // peer by name
-	asked    map[int]bool
-	proxy    *coords.Proxy
 }
 
 func (w *chooseWorld) newCase(server int) chooseCase {
 	subnet := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(server >> 8), byte(server), 0}), 24)
 	c := chooseCase{
 		name: subnet.String(), server: server, peers: w.candidates(server),
-		index: make(map[string]int), asked: make(map[int]bool),
+		index: make(map[string]int),
 	}
 	c.evidence = assign.Evidence{Subnet: subnet, CanProbe: true}
 	for _, u := range c.peers {
@@ -278,26 +228,16 @@ func (w *chooseWorld) newCase(server int) chooseCase {
 	return c
 }
 
-// bring gives the owner the traits that the candidates publish.
-func (c *chooseCase) bring(traits []coords.Traits) {
-	for i, u := range c.peers {
-		c.evidence.Candidates[i].Traits = traits[u]
-	}
-}
-
 // step makes the next probe, or the choice after k of them.
 func (c *chooseCase) step(
-	w *chooseWorld, strategy assign.Strategy, traits []coords.Traits, learners []*coords.Learner,
-	k int,
+	w *chooseWorld, strategy assign.Strategy, k int,
 ) (choice string, err error) {
-	c.bring(traits)
 	c.evidence.CanProbe = len(c.evidence.Samples) < k
 	step, err := strategy.Next(c.evidence)
 	if err != nil {
 		return "", fmt.Errorf("choose: %s: %w", c.name, err)
 	}
 	if step.Choice != "" {
-		c.proxy = step.Proxy
 		return step.Choice, nil
 	}
 	u := c.index[step.Probe]
@@ -307,8 +247,6 @@ func (c *chooseCase) step(
 		sample.Connect, sample.Body = 0, 0
 	}
 	sample.Peer, sample.At = step.Probe, w.places[u]
-	c.asked[u] = true
-	learners[u].Observe(c.name, sample)
 	c.evidence.Samples = append(c.evidence.Samples, sample)
 	return "", nil
 }

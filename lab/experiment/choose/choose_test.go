@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"testing"
 
-	"peerd/coords"
 	"peerd/coords/assign/assigntest"
 	_ "peerd/internal/rapidtest"
 	"peerd/lab/experiment"
@@ -27,12 +26,13 @@ func runRows(t *testing.T, p experiment.Params) map[string]chooseRow {
 	return out
 }
 
-// On generated times the protocol of the peers is better than measuring random peers.
-func TestChooseBeatsTheBestOfRandomPeers(t *testing.T) {
+// On generated times, where no peer has a place, the strategy of the peers is about as good as
+// measuring random peers, and both are far better than a random choice.
+func TestChooseBeatsRandomPeers(t *testing.T) {
 	rows := runRows(t, experiment.Params{K: []int{8}, Seeds: 1, Peers: 40, Quick: true})
 	ours, random, base := rows["peerd8"], rows["random8"], rows["best-of-k8"]
-	if !(ours.Within20 >= base.Within20+0.08) || !(ours.MedianRatio < base.MedianRatio) {
-		t.Errorf("peerd %+v, want clearly better than %+v", ours, base)
+	if !(ours.Within20 >= base.Within20-0.1) || !(ours.MedianRatio < 1.2*base.MedianRatio) {
+		t.Errorf("peerd %+v, want about %+v", ours, base)
 	}
 	if !(ours.MeanRatio <= 0.5*random.MeanRatio) {
 		t.Errorf("mean of the choice / random %.2f, want at most half of %.2f", ours.MeanRatio,
@@ -123,10 +123,5 @@ func TestCandidatesAreComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := w.newCase(0)
-	traits := make([]coords.Traits, len(w.names))
-	for u, name := range w.names {
-		traits[u] = coords.InitialTraits(name)
-	}
-	c.bring(traits)
-	assigntest.Complete(t, c.evidence.Candidates, "Wait", "Place")
+	assigntest.Complete(t, c.evidence.Candidates, "Wait", "Place", "Traits")
 }

@@ -43,10 +43,10 @@ type peer struct {
 	est       *coords.Estimator
 	announcer coords.Announcer
 	learner   *coords.Learner
-	traits    coords.Traits // that it has learned
-	news      bool          // whether there were downloads since then
-	halves    [2][]int      // near and random partners
-	turn      int           // of the halves
+	traits    *coords.Traits // that it has learned
+	news      bool           // whether there were downloads since then
+	halves    [2][]int       // near and random partners
+	turn      int            // of the halves
 	measured  map[int]time.Duration
 	hasty     int
 	knows     []int         // peers in its directory; nil: all
@@ -76,8 +76,7 @@ func (s *Sim) newPeer(i int) (*peer, error) {
 	cfg.Rand = rand.New(rand.NewPCG(s.cfg.Seed, uint64(i)))
 	var err error
 	p.est = coords.NewEstimator(cfg)
-	p.learner = coords.NewLearner(p.Name, coords.LearnerSubnets)
-	p.traits = p.learner.Traits()
+	p.learner = coords.NewLearner(coords.LearnerSubnets)
 	p.strategy, err = s.cfg.Strategy(p.Name)
 	return p, err
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"peerd/coords"
 	"peerd/coords/assign"
 )
 
@@ -55,13 +54,6 @@ func (s *Sim) learn(i int) {
 				p.learner.ObserveServer(name, *n.Proxy)
 			}
 		}
-		var others []coords.Traits
-		for _, c := range s.candidates(i) {
-			if c.ID != p.Name && len(c.Traits) > 0 {
-				others = append(others, c.Traits)
-			}
-		}
-		p.learner.ObservePeers(others)
 		p.traits = p.learner.Traits()
 	}
 	s.clock.after(s.spread(s.cfg.Traits), func() { s.learn(i) })

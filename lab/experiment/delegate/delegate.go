@@ -245,7 +245,7 @@ func runDelegate(ctx context.Context, p experiment.Params, out experiment.Out) e
 	out.Plot(plot)
 	out.Note(
 		"Probes of training are not counted. ipmicra-proxy knows what the owners of the "+
-			"training sites publish: proxy coordinates and traits; "+
+			"training sites publish: proxy coordinates; "+
 			"ipmicra-proxy-probes also knows the probes themselves, as the thesis' database "+
 			"does. Means over %d worlds.", len(worlds))
 	if at := slices.Index(thresholds, 50); at >= 0 && len(p.World) > 0 {

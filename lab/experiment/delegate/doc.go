@@ -3,7 +3,7 @@
 //
 // Files: delegate.go the comparison over any worlds; papapetrou.go the tables and figures of
 // the thesis; delegations.go how sites are delegated and counted; places.go how crawlers learn
-// their own coordinates and traits.
+// their own coordinates.
 package delegate
 
 import "peerd/lab/experiment"

@@ -2,7 +2,6 @@ package delegate
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -11,17 +10,12 @@ import (
 	"peerd/lab/experiment/data"
 )
 
-const (
-	// placeRounds is the number of exchanges of each crawler with all others before the
-	// first delegation.
-	placeRounds = 40
-	// gossipRounds is how often crawlers and owners exchange what they have learned.
-	gossipRounds = 6
-)
+// placeRounds is the number of exchanges of each crawler with all others before the first
+// delegation.
+const placeRounds = 40
 
 // place gives the candidates what peers of a network know about themselves: a coordinate, from
-// coords.Estimator, and traits, from a coords.Learner each, learned from the training sites,
-// which all of them have probed.
+// coords.Estimator. Probes are bare round trips, from which no peer learns traits.
 //
 // A world has no round trips between its crawlers. place derives them from the training sites:
 // the distance of two crawlers is at most the distance via any site, so it uses the least of
@@ -50,7 +44,7 @@ func (d *delegator) place(ctx context.Context, training []int) error {
 	for i, e := range estimators {
 		d.candidates[i].At = e.Coordinate()
 	}
-	return d.learn(ctx, training)
+	return nil
 }
 
 // crawlerRTTs estimates the round trips among the crawlers.
@@ -69,43 +63,6 @@ func (d *delegator) crawlerRTTs(training []int) [][]time.Duration {
 	return out
 }
 
-// learn lets the crawlers learn their traits from the training sites, and the owners of these
-// sites the traits of their hosts, each from what the others publish.
-func (d *delegator) learn(ctx context.Context, training []int) error {
-	learners := make([]*coords.Learner, len(d.candidates))
-	for i := range learners {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		learners[i] = coords.NewLearner(d.candidates[i].ID,
-			min(max(coords.LearnerSubnets, len(training)), 1<<16))
-		for _, site := range training {
-			learners[i].Observe(d.subnetOf(site).String(), d.sample(i, site))
-		}
-		d.candidates[i].Traits = learners[i].Traits()
-	}
-	for range gossipRounds {
-		for _, site := range training {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			p := coords.Proxy{Traits: d.hostTraits(d.samples(site))}
-			for _, l := range learners {
-				l.ObserveServer(d.subnetOf(site).String(), p)
-			}
-		}
-		met := make([]coords.Traits, len(learners))
-		for i := range learners {
-			met[i] = d.candidates[i].Traits
-		}
-		for i, l := range learners {
-			l.ObservePeers(met)
-			d.candidates[i].Traits = l.Traits()
-		}
-	}
-	return nil
-}
-
 // samples returns the probes of a site by all candidates.
 func (d *delegator) samples(site int) []coords.Sample {
 	out := make([]coords.Sample, len(d.candidates))
@@ -115,25 +72,12 @@ func (d *delegator) samples(site int) []coords.Sample {
 	return out
 }
 
-// hostTraits returns the traits that the owner of a site derives from probes of it.
-func (d *delegator) hostTraits(samples []coords.Sample) coords.Traits {
-	var rows []coords.TraitRow
-	for _, s := range samples {
-		if i := d.index[s.Peer]; !s.Failed {
-			rows = append(rows, coords.TraitRow{Peer: d.candidates[i].Traits,
-				Time: math.Log(float64(s.FirstByte)/float64(time.Millisecond) + 1)})
-		}
-	}
-	return coords.LocateTraits(rows)
-}
-
 // proxyOf returns the proxy coordinate that the owner of a training site publishes.
 func (d *delegator) proxyOf(samples []coords.Sample) *coords.Proxy {
 	p, err := coords.Locate(samples)
 	if err != nil {
 		return nil
 	}
-	p.Traits = d.hostTraits(samples)
 	return &p
 }
 

@@ -3,9 +3,6 @@ package malet
 import (
 	"context"
 	"math"
-	"time"
-
-	"peerd/coords/assign"
 	"peerd/lab/experiment"
 	"peerd/lab/experiment/crawlsim"
 )
@@ -94,12 +91,12 @@ func judgeChoices(s *crawlsim.Sim, w *crawlsim.World) (within, probes, inside fl
 		probes += float64(n.Probes)
 		for p, peer := range w.Peers {
 			at, ok := n.Predicted[peer.Name]
-			if !ok || measured[[2]int{i, p}] || n.Proxy == nil {
+			if !ok || measured[[2]int{i, p}] {
 				continue
 			}
 			predicted++
-			low, high := bounds(at, assign.DefaultProxyConfig().Margin(*n.Proxy))
-			if t := s.Expected(p, i); t >= low && t <= high {
+			off := (s.Expected(p, i) - at).Abs()
+			if float64(off) <= z80*float64(n.Spread[peer.Name]) {
 				hits++
 			}
 		}
@@ -108,7 +105,5 @@ func judgeChoices(s *crawlsim.Sim, w *crawlsim.World) (within, probes, inside fl
 	return within / n, probes / n, hits / math.Max(1, predicted)
 }
 
-// bounds returns the ends of the interval of a predicted time.
-func bounds(at time.Duration, margin float64) (low, high time.Duration) {
-	return time.Duration(float64(at) * (1 - margin)), time.Duration(float64(at) * (1 + margin))
-}
+// z80 is half of the width of an 80 % interval of a normal distribution, in standard deviations.
+const z80 = 1.2816

@@ -17,9 +17,8 @@ const scaleFound = 8
 func (s *scaleRun) candidate(by, i int) assign.Candidate {
 	return assign.Candidate{
 		ID: s.views.names[i], At: s.at[i], Wait: scaleTime(s.wait[i]), Capacity: 1,
-		Traits: coords.InitialTraits(s.views.names[i]), // of a peer that has learned nothing
-		Addr:   netip.AddrFrom4([4]byte{100, 64, byte(i >> 8), byte(i)}),
-		Place:  s.views.peers[by].Judge(s.views.names[i], s.at[i]),
+		Addr:  netip.AddrFrom4([4]byte{100, 64, byte(i >> 8), byte(i)}),
+		Place: s.views.peers[by].Judge(s.views.names[i], s.at[i]),
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"peerd/overlay/peers"
 )
 
-// A peer knows of the others in the simulation what a running peer knows from their beacons.
+// A peer knows of the others in the simulation what a running peer knows from their beacons. No
+// peer has downloaded anything before.
 func TestCandidatesAreComplete(t *testing.T) {
 	const n = 20
 	rng := rand.New(rand.NewPCG(1, 1))
@@ -31,5 +32,5 @@ func TestCandidatesAreComplete(t *testing.T) {
 	for i := range n {
 		all = append(all, s.candidate(0, i))
 	}
-	assigntest.Complete(t, all)
+	assigntest.Complete(t, all, "Traits")
 }

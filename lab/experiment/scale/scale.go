@@ -231,11 +231,11 @@ func (s *scaleRun) run(ctx context.Context, progress func(float64, string)) erro
 		return err
 	}
 	s.strategy = strategy
-	pcfg.Budget, pcfg.ProbesMax, pcfg.MarginMin = 16, 20, 0.9 // do not stop earlier
+	pcfg.Budget, pcfg.GainMin = 16, 0 // do not stop earlier
 	if s.sixteen, err = assign.NewProxy(pcfg); err != nil {
 		return err
 	}
-	s.strategyMost = pcfg.ProbesMax
+	s.strategyMost = pcfg.Budget
 	s.world = newScaleWorld(s.n+s.queries, s.seed, s.matrix)
 	progress(0, "tables")
 	for range s.n {
