@@ -131,7 +131,7 @@ func TestProxyFindsNearOptimalPeers(t *testing.T) {
 		near, probes, overOther float64
 	}{
 		{"8 peers", 8, 24, 5, 10, 7, 0.9, 8, 0.7},
-		{"20 peers", 20, 40, 2, 30, 4, 0.8, 8, 0.7},
+		{"20 peers", 20, 40, 1, 30, 4, 0.8, 8, 0.7},
 		{"64 peers", 64, 40, 1, 40, 2, 0.6, 8, 0.7},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
