@@ -1,8 +1,8 @@
 // Package rapidtest makes random tests short by default. A test package that uses
 // pgregory.net/rapid imports it for its effect: a property is checked with 30 cases, not rapid's
 // 100. The environment variable RAPID_CHECKS and the flag -rapid.checks still decide if given;
-// .ci/run asks for 100. The garbage collector runs more rarely, unless the environment variable GOGC
-// is set: tests have small heaps, and it took a sixth of their processor time.
+// .ci/run asks for 100. The garbage collector runs more rarely, unless the environment variable
+// GOGC is set: tests have small heaps, and it took a sixth of their processor time.
 package rapidtest
 
 import (
