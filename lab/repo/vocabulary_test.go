@@ -84,7 +84,7 @@ func TestVocabulary(t *testing.T) {
 	begin, begins := regexp.MustCompile(`^(`+strings.Join(words, "|")+`)$`), map[string]bool{}
 	mayFind := func(text string) bool {
 		for w := range strings.FieldsFuncSeq(text, func(r rune) bool {
-			return !('a' <= r && r <= 'z' || '0' <= r && r <= '9')
+			return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 		}) {
 			b, known := begins[w]
 			if !known {
