@@ -39,6 +39,7 @@ type Crawler struct {
 	contents      *contentIndex
 	sitemaps      chan struct{} // slots for sitemaps in progress, which may be large
 	spaceWait     time.Duration
+	checkInterval time.Duration
 	storeFull     atomic.Bool // the last write failed for lack of space
 
 	checks *checker     // of what other peers report
@@ -69,7 +70,8 @@ func New(cfg Config) (*Crawler, error) {
 		hsts:   secure,
 		budget: newPageBudget(cfg.MaxPages), remoteFetches: newRemoteFetches(cfg.RemoteWorkers),
 		connects: make(chan struct{}, maxConcurrentConnects), contents: newContentIndex(),
-		sitemaps: make(chan struct{}, maxConcurrentSitemaps), spaceWait: spaceWait,
+		sitemaps:  make(chan struct{}, maxConcurrentSitemaps),
+		spaceWait: spaceWait, checkInterval: checkInterval,
 		checks: newChecker(cfg.CheckReports), sites: newSiteReports(),
 		crawllets: newCrawlletSites(), pings: ping.NewSites(),
 		hints: siteHints{lru.New[string, revisit.Score](hintedHosts)},

@@ -11,6 +11,9 @@ import (
 // SetSpaceWait changes the wait for free space.
 func (c *Crawler) SetSpaceWait(d time.Duration) { c.spaceWait = d }
 
+// SetCheckInterval changes the time between two checks for due pages and keys.
+func (c *Crawler) SetCheckInterval(d time.Duration) { c.checkInterval = d }
+
 // SetArchive replaces the archive. The crawler must not be running.
 func (c *Crawler) SetArchive(a *warc.Archive) { c.cfg.Archive = a }
 

@@ -225,6 +225,7 @@ func newRigOn(
 	}
 	r.c, err = crawl.New(cfg)
 	r.fatal(err)
+	r.c.SetCheckInterval(20 * time.Millisecond)
 	return r
 }
 

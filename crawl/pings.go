@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// pingInterval is the time between two checks for key files to be read.
-	pingInterval = time.Second
 	// maxKeyReads is the number of key files that are read at the same time.
 	maxKeyReads = 4
 	// pingPrefix begins the keys of notices that wait in the store.
@@ -119,7 +117,7 @@ func (c *Crawler) runPings(ctx context.Context) (err error) {
 	var reads sync.WaitGroup
 	defer reads.Wait()
 	slots, failed := make(chan struct{}, maxKeyReads), make(chan error, 1)
-	for backoff.Sleep(ctx, pingInterval) == nil {
+	for backoff.Sleep(ctx, c.checkInterval) == nil {
 		for len(slots) < maxKeyReads {
 			claim, ok := c.pings.Next(time.Now())
 			if !ok {

@@ -89,7 +89,7 @@ func TestForgedPing(t *testing.T) {
 	for i := range 100 {
 		r.pinged(fmt.Sprintf("forged-%d", i), s.url("a.test", "/a"))
 	}
-	time.Sleep(3 * time.Second) // three times the interval in which files are read
+	time.Sleep(200 * time.Millisecond) // ten times the interval in which files are read
 	if n := s.count(); n["/robots.txt"] != 1 || n["/a"] != 1 || n["/"+pingKey+".txt"] != 1 ||
 		len(s.log()) != 3 {
 		t.Errorf("requests %v, want one each of robots.txt, a page and a key", n)

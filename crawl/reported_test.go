@@ -18,6 +18,7 @@ import (
 // An estimator may be lost with its disk as soon as it has answered. All links that it
 // found are in the change log of the page's subnet, from which replicas are updated.
 func TestEstimatorLost(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, 33, 1)
 	s.html("/", "/own", "http://far.test/", "/moved", "http://far.test/2")
 	s.html("/own")

@@ -174,6 +174,7 @@ func inVirtualTime(
 					f(c)
 				}
 			})
+		r.c.SetCheckInterval(20 * time.Second) // some tests take weeks
 		stop := r.start()
 		defer stop()
 		test(t, r)

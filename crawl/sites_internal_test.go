@@ -13,7 +13,7 @@ import (
 // through 50 pages of which this peer has requested its own copy: of those that lie from the
 // beginning, and of those that have begun to when they were trusted.
 func TestSampleFindsLies(t *testing.T) {
-	const trials, most = 2000, 50
+	const trials, most = 1000, 50
 	report := func(text uint64) store.FetchReport {
 		return store.FetchReport{Outcome: store.OutcomeOK, Status: 200, Content: store.Content{
 			Digest: store.Digest{byte(text)}, Fingerprint: text}}

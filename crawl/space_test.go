@@ -184,6 +184,7 @@ func TestStoreFullRemoteFetch(t *testing.T) {
 
 // A disk that is full now and then costs requests, but no page and no visit.
 func TestStoreFullOften(t *testing.T) {
+	t.Parallel()
 	const hosts, pages = 2, 20
 	disk := kv.NewDisk()
 	r, _ := newFullRig(t, disk, func(c *crawl.Config) {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// dueInterval is the time between two checks for due pages.
-	dueInterval = time.Second
+	// checkInterval is the time between two checks for due pages, and for key files to be read.
+	checkInterval = time.Second
 	// maxDuePerHost is the maximum number of pages of one host that are queued per check.
 	maxDuePerHost = 64
 )
@@ -27,7 +27,7 @@ const (
 // runRevisits queues pages when they are due, until ctx ends. Its error comes from the
 // store.
 func (c *Crawler) runRevisits(ctx context.Context) error {
-	for backoff.Sleep(ctx, dueInterval) == nil {
+	for backoff.Sleep(ctx, c.checkInterval) == nil {
 		for _, host := range c.cfg.Frontier.Due(time.Now()) {
 			if err := c.handleStoreFull(c.queueDue(host)); err != nil {
 				return err
@@ -46,7 +46,7 @@ func (c *Crawler) queueDue(host string) error {
 	// Visits planned before this call are in the store, and later ones update the due time.
 	c.cfg.Frontier.SetDue(host, time.Time{}, false)
 	err := c.cfg.Frontier.Update([]string{host}, func(tx *store.Tx, push frontier.Push) error {
-		next = time.Now().Add(dueInterval)
+		next = time.Now().Add(c.checkInterval)
 		due, err := tx.TakeDue(host, time.Now(), maxDuePerHost)
 		if err != nil {
 			return err
@@ -72,7 +72,7 @@ func (c *Crawler) queueDue(host string) error {
 		return err
 	})
 	if errors.Is(err, frontier.ErrPaused) || errors.Is(err, frontier.ErrUnknownHost) {
-		next, err = time.Now().Add(dueInterval), nil
+		next, err = time.Now().Add(c.checkInterval), nil
 	}
 	if errors.Is(err, store.ErrNoSpace) {
 		next = time.Now().Add(c.spaceWait)

@@ -28,8 +28,8 @@ import (
 	"peerd/overlay/wire"
 )
 
-var mutations = flag.Int("mutations", 100, "mutated messages that TestMutatedMessages sends to "+
-	"each protocol")
+var mutations = flag.Int("mutations", mutationsEach,
+	"mutated messages that TestMutatedMessages sends to each protocol")
 
 // Memory that a message may cost, at both peers and with what they do meanwhile. Bytes. Mutated
 // messages are counted by the hundred, and bombs each: without limits they take 8 MB and more.

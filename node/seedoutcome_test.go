@@ -17,6 +17,7 @@ import (
 
 // A crawl reports for each seed whether it was fetched, and why not.
 func TestSeedOutcomes(t *testing.T) {
+	t.Parallel()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/robots.txt", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "user-agent: *\ndisallow: /secret\n")

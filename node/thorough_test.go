@@ -4,3 +4,6 @@ package node
 
 // bombStep is n if each protocol is sent every nth of the bombs.
 const bombStep = 5
+
+// mutationsEach is the default of -mutations.
+const mutationsEach = 30

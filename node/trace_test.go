@@ -109,6 +109,7 @@ func TestTrace(t *testing.T) {
 
 // A peer that is not the owner asks the owner.
 func TestTraceAsksOwner(t *testing.T) {
+	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprint(w, "text")

@@ -193,6 +193,7 @@ func TestReadRecordInvalid(t *testing.T) {
 // That a record is missing is not known while a member is silent that may hold it, and known when
 // that has failed.
 func TestReadRecordSilent(t *testing.T) {
+	t.Parallel()
 	nets := mesh(t, 4)
 	silent := wire.Serve(nets[1].Host, nets[1].Names.Record(), recordLimits, nil,
 		func(ctx context.Context, _ *wire.Conn) error {

@@ -138,7 +138,7 @@ func TestFreshness(t *testing.T) {
 	} {
 		p := DefaultPolicy()
 		p.Price = c.price
-		got := compete(newWorld(1000, 90, 1./20, 1.5, c.dated), p)
+		got := compete(newWorld(500, 90, 1./20, 1.5, c.dated), p)
 		t.Logf(
 			"%s: %d visits; policy %.3f, uniform %.3f, proportional %.3f, "+
 				"best with known rates %.3f",

@@ -12,7 +12,7 @@ import (
 
 // Size is about the memory of rules, of files of any kind.
 func TestSize(t *testing.T) {
-	const files = 4
+	const files = 2
 	for _, line := range []string{
 		"Disallow:/a\n", "User-agent:a%d\nAllow:/\n", "Allow:*a*a*a*a*a*a*a\n", "Sitemap:a\n",
 		"Disallow:/\xff\xff\xff\xff\n",

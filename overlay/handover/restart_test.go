@@ -13,7 +13,7 @@ import (
 
 // If either side stops at a step and restarts with what is on its disk, one peer owns the
 // subnet, with all data. See also TestRestartAtEachStepAll.
-func TestRestartAtEachStep(t *testing.T) { testRestartAtEachStep(t, 8) }
+func TestRestartAtEachStep(t *testing.T) { testRestartAtEachStep(t, 12) }
 
 func testRestartAtEachStep(t *testing.T, stride int) {
 	a, b := pair(t)

@@ -14,13 +14,14 @@ import (
 // explore_model_test.go has the states and the rules; this file visits them.
 
 type xMove struct {
-	text string
-	do   func(*xWorld)
+	do     func(*xWorld)
+	format string // formatted only for a trace
+	args   []any
 }
 
 func (m *xModel) moves(w *xWorld) (list []xMove) {
 	add := func(do func(*xWorld), format string, args ...any) {
-		list = append(list, xMove{fmt.Sprintf(format, args...), do})
+		list = append(list, xMove{do, format, args})
 	}
 	for i, x := range w.net {
 		if slices.ContainsFunc(w.net[:i], func(y xMessage) bool { return y.by == x.by }) {
@@ -116,11 +117,10 @@ func (m *xModel) visit(w *xWorld) {
 	for _, mv := range m.moves(w) {
 		next := w.clone()
 		mv.do(next)
-		m.trace = append(m.trace, mv.text)
 		if m.visit(next); m.broken != "" {
+			m.trace = append(m.trace, fmt.Sprintf(mv.format, mv.args...)) // the last move first
 			return
 		}
-		m.trace = m.trace[:len(m.trace)-1]
 	}
 }
 
@@ -187,6 +187,7 @@ func (m *xModel) run() {
 		m.start(m, w)
 	}
 	m.visit(w)
+	slices.Reverse(m.trace)
 }
 
 // xOverwritten lets A collect all receipts, and the stranger then write its claim to all holders.

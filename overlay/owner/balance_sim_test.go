@@ -195,9 +195,9 @@ func (n *levelNet) least() time.Duration {
 func TestNoCapacityAnywhereMovesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	n := newLevelNet(t, rng, []float64{10_000, 10_000, 10_000}, 60, func() float64 { return 1000 })
-	n.run(12 * time.Hour)
+	n.run(6 * time.Hour)
 	rest := n.now
-	n.run(24 * time.Hour)
+	n.run(12 * time.Hour)
 	if c := n.since(rest); c > 0 {
 		t.Errorf("%d moves among peers that are all full", c)
 	}

@@ -8,6 +8,7 @@ import (
 
 // A peer two hops away learns of an owner's subnets, and of a change of the owner.
 func TestGossip(t *testing.T) {
+	t.Parallel()
 	a := join(t, alice, nil)
 	b := join(t, bob, nil)
 	c := join(t, carol, nil)
@@ -46,6 +47,7 @@ func TestGossip(t *testing.T) {
 // If nothing changes, leases are not announced again until they are due to be repeated, even if
 // they are renewed.
 func TestNoAnnouncementWithoutChange(t *testing.T) {
+	t.Parallel()
 	slow := func(c *Config) { c.RepeatAfter = time.Hour }
 	a, b := join(t, alice, slow), join(t, bob, slow)
 	connect(t, a, b)
@@ -68,6 +70,7 @@ func TestNoAnnouncementWithoutChange(t *testing.T) {
 }
 
 func TestLateJoinerReceivesRepetition(t *testing.T) {
+	t.Parallel()
 	often := func(c *Config) { c.RepeatAfter, c.RepeatRate = 10*time.Millisecond, 1<<20 }
 	a, b := join(t, alice, often), join(t, bob, often)
 	connect(t, a, b)

@@ -48,6 +48,7 @@ func TestNetworksMerge(t *testing.T) {
 // A peer that restarts after a long time knows many peers that are gone and one that is
 // present. The others know it by an address it has left.
 func TestRejoinByStalePeers(t *testing.T) {
+	t.Parallel()
 	first, _ := start(t, 1, testNetwork, options{})
 	second, _ := start(t, 2, testNetwork, options{boot: first})
 	third, stop := start(t, 3, testNetwork, options{boot: first})

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAllPeersLearnOfEachOther(t *testing.T) {
+	t.Parallel()
 	const n = 5
 	var members []*member
 	for i := range n {

@@ -136,6 +136,7 @@ func TestLeaseAndWitnessSetReachReplica(t *testing.T) {
 // Incomplete copies, and those of former owners, are dropped after a time; complete
 // ones of a silent owner are kept.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	b := startMember(t, hb, open(t, ""), func(c *Config) {
 		c.SweepAfter = 24 * 50 * time.Millisecond
@@ -192,6 +193,7 @@ func TestSweep(t *testing.T) {
 
 // The log is trimmed up to what all followers have, and no further.
 func TestTrim(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
 	addOwned(t, a.db, subnet)

@@ -207,6 +207,7 @@ func TestFaultyPeers(t *testing.T) {
 		"refused": {{Refused: strings.Repeat("no", 9999)}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			liar := overlaytest.Host(t)
 			server := wire.Serve(liar, protocolID, wire.Limits{MaxMsg: maxRequest,
 				Timeout: 20 * time.Second}, nil, func(ctx context.Context, c *wire.Conn) error {

@@ -208,7 +208,7 @@ func TestRanksOfOneIndex(t *testing.T) {
 // Peers that meet come to the ranks of one index, from below, and near to PageRank, although of a
 // host with many links only the least sources are known.
 func TestRanksConverge(t *testing.T) {
-	links := web(2, 2000)
+	links := web(2, 1000)
 	owner := func(host int) int { return host * 7919 % 31 % 8 }
 	one := rankers(links, 1, func(int) int { return 0 })
 	one[0].Compute()

@@ -28,10 +28,13 @@ func TestCutEverywhere(t *testing.T) {
 	warc, log := readFile(t, src, openName(last.File)), readFile(t, src, logName(last.File))
 	ends := memberEnds(t, warc)
 	for cut := 0; cut <= len(warc); cut++ {
+		at, whole := slices.BinarySearch(ends, cut)
+		if near := min(at, len(ends)-1); cut%5 > 0 && max(cut-ends[near], ends[near]-cut) > 20 {
+			continue // each byte at the end of a member, and each fifth elsewhere
+		}
 		end, _, err := newScanner(bytes.NewReader(warc[:cut]), "x", 0).index(func([]byte) error {
 			return nil
 		})
-		at, whole := slices.BinarySearch(ends, cut)
 		if want := append([]int{0}, ends...)[at+btoi(whole)]; int(end) != want ||
 			whole != (err == nil) && cut > 0 {
 			t.Fatalf("cut at %d: records end at %d, %v; members end at %v", cut, end, err, ends)

@@ -152,7 +152,7 @@ func TestBodies(t *testing.T) {
 		resp.ContentLength != int64(len(body)) {
 		t.Errorf("%d bytes", len(body))
 	}
-	if s := raw(t, w, "body-endless."+Domain+"/bad/1", 64<<20); len(s) != 64<<20 {
+	if s := raw(t, w, "body-endless."+Domain+"/bad/1", 8<<20); len(s) != 8<<20 {
 		t.Errorf("the end came after %d bytes", len(s))
 	}
 	for name, want := range map[string]int{"links-many": 200_000, "links-denied": 200_001,

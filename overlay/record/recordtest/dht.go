@@ -4,6 +4,7 @@
 package recordtest
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -97,7 +98,11 @@ func (s *shelf) offer(v libp2p.Validator, key string, val []byte) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.values[key]; old != nil && v.Validate(key, old) == nil {
+	old := s.values[key]
+	if bytes.Equal(old, val) { // saves checking its signatures three times more
+		return true
+	}
+	if old != nil && v.Validate(key, old) == nil {
 		if i, err := v.Select(key, [][]byte{val, old}); err != nil || i != 0 {
 			return false
 		}
@@ -165,7 +170,7 @@ func (p *Peer) Get(ctx context.Context, key string) ([]byte, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		asked = append(asked, s)
-		if val == nil || p.dht.Validator.Validate(key, val) != nil {
+		if val == nil || bytes.Equal(val, best) || p.dht.Validator.Validate(key, val) != nil {
 			return
 		}
 		if best == nil {
@@ -181,7 +186,9 @@ func (p *Peer) Get(ctx context.Context, key string) ([]byte, error) {
 		return nil, fmt.Errorf("recordtest: %w", routing.ErrNotFound)
 	}
 	for _, s := range asked {
-		s.offer(p.dht.Validator, key, best)
+		if !bytes.Equal(s.get(key), best) {
+			s.offer(p.dht.Validator, key, best)
+		}
 	}
 	return best, nil
 }
