@@ -6,6 +6,7 @@ import (
 	"iter"
 	"log/slog"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,9 +38,11 @@ func subnetNo(i int) netip.Prefix {
 // of a server has published something.
 func TestTraits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var known fakeOwnerMap
+		var known atomic.Pointer[coords.Proxy]
 		var set []coords.Traits
-		l := newTraits(func() assign.Delegations { return known }, func(x coords.Traits) error {
+		l := newTraits(func() assign.Delegations {
+			return fakeOwnerMap{known.Load()}
+		}, func(x coords.Traits) error {
 			set = append(set, x)
 			return x.Validate()
 		}, 10*time.Second, slog.New(slog.DiscardHandler))
@@ -64,7 +67,7 @@ func TestTraits(t *testing.T) {
 		if len(set) != 0 {
 			t.Errorf("published %+v while no server was known, want nothing", set)
 		}
-		known.proxy = &coords.Proxy{Delay: 100, Scale: 1, PerKB: 1}
+		known.Store(&coords.Proxy{Delay: 100, Scale: 1, PerKB: 1})
 		fetch()
 		pass()
 		pass()
