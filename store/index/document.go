@@ -83,7 +83,8 @@ func (a *analyzer) analyze(d Document) (*analyzed, error) {
 	title := a.field(fieldTitle, mark)
 	a.split(d.Headings, nil)
 	heading := a.field(fieldHeading, mark)
-	sum := sha256.Sum256([]byte(d.Text))
+	a.letters = append(a.letters[:0], d.Text...)
+	sum := sha256.Sum256(a.letters)
 	if d.Canonical == d.URL {
 		d.Canonical = ""
 	}
