@@ -132,3 +132,13 @@ func TestStepsOfPhrase(t *testing.T) {
 		}
 	})
 }
+
+// Peers answer a search for as many pages with a phrase as can be asked for, of which they have
+// none.
+func TestManyPagesWithPhrase(t *testing.T) {
+	h, _ := serve(t, local(t, pages(1, 20)))
+	r := search(t, asking(t, local(t, pages(2, 20)), h), `"apple absent"`, 0, MaxResults)
+	if r.Answered != 2 || r.Failed > 0 || len(r.Hits) > 0 {
+		t.Errorf("%+v", r)
+	}
+}

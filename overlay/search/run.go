@@ -83,7 +83,7 @@ func (r *run) spare(limit int) int {
 			likely++
 		}
 	}
-	return min(limit, spareSnippets/likely)
+	return min(limit, spareSnippets/likely, maxHits)
 }
 
 // likely returns hosts of pages that are likely to be found, of which the factor is not known.
