@@ -42,6 +42,7 @@ type collector struct {
 	hasCanonical        bool
 	canonicalFromHeader bool
 	builder             *textBuilder // nil if no text is requested
+	spare               *textBuilder // builder, or that of another page
 }
 
 // reference is a link that is resolved when the base is known.
@@ -61,12 +62,22 @@ var collectors = sync.Pool{New: func() any { return new(collector) }}
 func newCollector(page store.URL, o Options) *collector {
 	c := collectors.Get().(*collector)
 	*c = collector{o: o, page: canon.BaseOf(page), host: page.Host(), refs: c.refs[:0],
-		text: c.text[:0]}
+		text: c.text[:0], spare: c.spare}
 	c.doc.Base = page
-	if o.Text > 0 {
-		c.builder = newTextBuilder(o.Text)
-	}
+	c.startText()
 	return c
+}
+
+// startText begins the text of the page, if it is requested.
+func (c *collector) startText() {
+	if c.o.Text <= 0 {
+		return
+	}
+	if c.spare == nil {
+		c.spare = new(textBuilder)
+	}
+	c.builder = c.spare
+	c.builder.reset(c.o.Text)
 }
 
 // release returns the memory of c for reuse; c must not be used afterwards.
@@ -74,8 +85,11 @@ func (c *collector) release() {
 	if cap(c.refs) > maxScratch || cap(c.text) > maxScratch*16 {
 		return
 	}
+	if c.spare != nil && cap(c.spare.buf) > maxScratch*16 {
+		c.spare = nil
+	}
 	clear(c.refs) // releases the strings
-	*c = collector{refs: c.refs[:0], text: c.text[:0]}
+	*c = collector{refs: c.refs[:0], text: c.text[:0], spare: c.spare}
 	collectors.Put(c)
 }
 
@@ -86,9 +100,7 @@ func (c *collector) restore(to collector) {
 	refs, text := c.refs[:len(to.refs)], c.text[:len(to.text)]
 	*c = to
 	c.refs, c.text = refs, text
-	if c.builder != nil {
-		c.builder = newTextBuilder(c.o.Text)
-	}
+	c.startText()
 }
 
 // handleElement handles the elements in document order. It keeps no value of a.
@@ -335,7 +347,9 @@ func trim(s []byte) []byte {
 	return s
 }
 
-func isSpace(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' || b == '\f' }
+func isSpace(b byte) bool {
+	return b <= ' ' && (b == ' ' || b == '\n' || b == '\t' || b == '\r' || b == '\f')
+}
 
 // whiteSpace is the ASCII white space of HTML.
 const whiteSpace = " \t\n\f\r"

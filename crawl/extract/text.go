@@ -27,7 +27,15 @@ type anchorText struct{ ref, start, end int }
 const maxHeadings = 256
 
 func newTextBuilder(limit int) *textBuilder {
-	return &textBuilder{limit: limit, heading: -1, anchor: anchorText{ref: -1}}
+	v := new(textBuilder)
+	v.reset(limit)
+	return v
+}
+
+// reset prepares v for another text. It keeps the memory.
+func (v *textBuilder) reset(limit int) {
+	*v = textBuilder{buf: v.buf[:0], limit: limit, heading: -1, headings: v.headings[:0],
+		anchor: anchorText{ref: -1}, anchors: v.anchors[:0]}
 }
 
 // begin handles the start of an element.
@@ -114,12 +122,20 @@ func (v *textBuilder) addWords(text []byte, newline byte) {
 			text = text[n:]
 			continue
 		}
-		for n < len(text) && !isSpace(text[n]) {
-			n++
-		}
+		n = plainWords(text)
 		v.addWord(text[:n])
 		text = text[n:]
 	}
+}
+
+// plainWords returns the length of the words that text begins with and that have single spaces
+// between them.
+func plainWords(text []byte) (n int) {
+	for n < len(text) && (!isSpace(text[n]) ||
+		text[n] == ' ' && n+1 < len(text) && !isSpace(text[n+1])) {
+		n++
+	}
+	return n
 }
 
 // separate adds a separator before the next word; a newline has precedence over a space.
@@ -129,6 +145,7 @@ func (v *textBuilder) separate(gap byte) {
 	}
 }
 
+// addWord appends a word, or several with single spaces between them.
 func (v *textBuilder) addWord(w []byte) {
 	if v.gap != 0 {
 		v.buf = append(v.buf, v.gap)
@@ -147,7 +164,10 @@ func (v *textBuilder) String() string {
 // cutText returns text in UTF-8, without white space at its ends, cut at the limit between two
 // characters.
 func cutText(text []byte, limit int) string {
-	s := bytes.TrimLeft(bytes.ToValidUTF8(text, []byte("\ufffd")), whiteSpace)
+	if !utf8.Valid(text) {
+		text = bytes.ToValidUTF8(text, []byte("\ufffd")) // a copy
+	}
+	s := bytes.TrimLeft(text, whiteSpace)
 	if len(s) > limit {
 		cut := limit
 		for cut > 0 && !utf8.RuneStart(s[cut]) {

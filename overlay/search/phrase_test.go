@@ -39,9 +39,8 @@ func (c *countedSteps) snippets(ctx context.Context, shown []int) ([]index.Snipp
 
 const phraseQuery = `"rare phrase"`
 
-// findPhrase returns the first ten pages of some peers with the phrase, and how the peers were
-// asked.
-func findPhrase(t *testing.T, peers ...[]index.Document) (Result, []*countedSteps) {
+// findPhrase returns the first pages of some peers with the phrase, and how the peers were asked.
+func findPhrase(t *testing.T, limit int, peers ...[]index.Document) (Result, []*countedSteps) {
 	t.Helper()
 	q, err := index.Parse(phraseQuery)
 	if err != nil {
@@ -56,7 +55,7 @@ func findPhrase(t *testing.T, peers ...[]index.Document) (Result, []*countedStep
 		all, counted = append(all, m), append(counted, c)
 	}
 	r, err := (&run{all: all, timeout: time.Minute, phrases: true, known: &factors{}}).
-		search(t.Context(), 0, 10)
+		search(t.Context(), 0, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,10 +87,26 @@ func TestPhraseBehindOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := append(longPages(1, 600, 50, without), longPages(1, 5, 1000, with)...)
 		second := longPages(2, 12, 3000, with)
-		got, _ := findPhrase(t, first, second)
+		got, _ := findPhrase(t, 10, first, second)
 		want, err := local(t, append(first, second...)).Search(t.Context(), phraseQuery, 0, 10)
 		if err != nil || len(want.Hits) != 10 || want.Hits[4].URL.Host() != "h1.example" {
 			t.Fatalf("one index finds %+v, %v", want, err)
+		}
+		compare(t, phraseQuery, got.Hits, want.Hits)
+	})
+}
+
+// Pages with a phrase are found although all peers together return more pages before them, which
+// seem to have it, than are looked at, and no peer alone does.
+func TestPhraseBehindThoseOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := append(longPages(1, 55, 20, strings.Repeat(with+" ", 4)), longPages(1, 250, 50, without)...)
+		second := longPages(2, 80, 3000, with)
+		got, _ := findPhrase(t, MaxResults, first, second)
+		want, err := local(t, append(first, second...)).Search(t.Context(), phraseQuery, 0,
+			MaxResults)
+		if err != nil || len(want.Hits) != MaxResults {
+			t.Fatalf("one index finds %d pages, %v", len(want.Hits), err)
 		}
 		compare(t, phraseQuery, got.Hits, want.Hits)
 	})
@@ -105,7 +120,7 @@ func TestStepsOfPhrase(t *testing.T) {
 		for i := range peers {
 			peers[i] = append(longPages(i, 100, 50, without), longPages(i, 2, 2000, with)...)
 		}
-		r, counted := findPhrase(t, peers[:]...)
+		r, counted := findPhrase(t, 10, peers[:]...)
 		if len(r.Hits) != 10 || r.Partial {
 			t.Errorf("found %+v", r)
 		}
@@ -116,4 +131,14 @@ func TestStepsOfPhrase(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Peers answer a search for as many pages with a phrase as can be asked for, of which they have
+// none.
+func TestManyPagesWithPhrase(t *testing.T) {
+	h, _ := serve(t, local(t, pages(1, 20)))
+	r := search(t, asking(t, local(t, pages(2, 20)), h), `"apple absent"`, 0, MaxResults)
+	if r.Answered != 2 || r.Failed > 0 || len(r.Hits) > 0 {
+		t.Errorf("%+v", r)
+	}
 }

@@ -26,6 +26,7 @@ type run struct {
 	// snippets is the number of snippets that each member makes when it ranks.
 	snippets int
 	factors  map[string]float64 // of hosts
+	cut      bool               // there are more hits than rank returned last
 }
 
 // step calls fn concurrently for the members that take part.
@@ -82,7 +83,7 @@ func (r *run) spare(limit int) int {
 			likely++
 		}
 	}
-	return min(limit, spareSnippets/likely)
+	return min(limit, spareSnippets/likely, maxHits)
 }
 
 // likely returns hosts of pages that are likely to be found, of which the factor is not known.
@@ -122,6 +123,7 @@ func (r *run) rank(ctx context.Context, verify bool) []found {
 	if r.phrases {
 		all = r.certain(all)
 	}
+	r.cut = len(all) > r.limit
 	all = all[:min(len(all), r.limit)]
 	r.weigh(ctx, all)
 	return all
@@ -142,9 +144,9 @@ func (r *run) certain(all []found) []found {
 	})
 }
 
-// more reports whether a member has more pages that may match.
+// more reports whether there are more pages that may match than rank returned last.
 func (r *run) more() bool {
-	return slices.ContainsFunc(r.all, func(m *member) bool {
+	return r.cut || slices.ContainsFunc(r.all, func(m *member) bool {
 		return m.err == nil && len(m.result.Hits) >= r.limit
 	})
 }

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -66,15 +65,20 @@ func writeFrame(w io.Writer, body []byte) error {
 
 // readBody returns the n bytes of a frame.
 func readBody(r io.Reader, n int) ([]byte, error) {
-	var body bytes.Buffer
-	body.Grow(min(n, initialBuffer))
-	if _, err := io.CopyN(&body, r, int64(n)); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
+	var body []byte
+	for len(body) < n {
+		size := min(n, max(initialBuffer, 8*len(body)))
+		body = append(make([]byte, 0, size), body...)
+		got, err := io.ReadFull(r, body[len(body):size])
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, fmt.Errorf("wire: read frame: %w", err)
 		}
-		return nil, fmt.Errorf("wire: read frame: %w", err)
+		body = body[:len(body)+got]
 	}
-	return body.Bytes(), nil
+	return body, nil
 }
 
 // readLength returns the length of the next frame, which may have max bytes.

@@ -171,16 +171,35 @@ func TestReadHostileLengths(t *testing.T) {
 	}
 	// A length alone does not cost memory.
 	claim := binary.AppendUvarint(nil, MaxFrame)
-	const reads = 100
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range reads {
-		_ = readMsg(bytes.NewReader(claim), MaxFrame, &message{})
-	}
-	runtime.ReadMemStats(&after)
-	if each := (after.TotalAlloc - before.TotalAlloc) / reads; each > 4*initialBuffer {
+	each := allocates(func() { _ = readMsg(bytes.NewReader(claim), MaxFrame, &message{}) })
+	if each > 4*initialBuffer {
 		t.Errorf("a length without a body allocates %d bytes, want %d or less",
 			each, 4*initialBuffer)
+	}
+}
+
+// allocates returns how many bytes are allocated by a call of fn.
+func allocates(fn func()) uint64 {
+	const calls = 100
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range calls {
+		fn()
+	}
+	runtime.ReadMemStats(&after)
+	return (after.TotalAlloc - before.TotalAlloc) / calls
+}
+
+// The memory for a frame is not allocated many times over while it arrives.
+func TestReadAllocatesLittle(t *testing.T) {
+	body := make([]byte, 4*initialBuffer)
+	each := allocates(func() {
+		if _, err := readBody(bytes.NewReader(body), len(body)); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if each > 6*initialBuffer {
+		t.Errorf("a frame of %d bytes allocates %d bytes", len(body), each)
 	}
 }
 

@@ -1,6 +1,9 @@
 package index
 
 import (
+	"math/bits"
+	"slices"
+
 	bleve "github.com/blevesearch/bleve_index_api"
 )
 
@@ -9,7 +12,7 @@ import (
 type analyzer struct {
 	stems stems
 
-	// What follows is of the text that is being split.
+	// What follows is of the text that was split last.
 	letters []byte    // of the words in found
 	found   []counted // each word once
 	slots   []int32   // a hash table: numbers of words in found, from 1; 0 is free
@@ -20,7 +23,7 @@ type analyzer struct {
 type counted struct {
 	hash       uint64
 	start, end int // in analyzer.letters
-	mark       byte
+	paired     bool
 	n          int // occurrences
 }
 
@@ -29,7 +32,7 @@ type counted struct {
 const maxKeptWords = 1 << 16
 
 // count counts an occurrence of a word.
-func (a *analyzer) count(word []byte, language byte, paired bool) {
+func (a *analyzer) count(word []byte, paired bool) {
 	h := hashWord(word)
 	a.hashes = append(a.hashes, h)
 	slot := a.slot(h, word)
@@ -39,7 +42,7 @@ func (a *analyzer) count(word []byte, language byte, paired bool) {
 	}
 	start := len(a.letters)
 	a.letters = append(a.letters, word...)
-	a.found = append(a.found, counted{h, start, len(a.letters), markOf(language, word, paired), 1})
+	a.found = append(a.found, counted{h, start, len(a.letters), paired, 1})
 	a.slots[slot] = int32(len(a.found))
 	if 2*len(a.found) > len(a.slots) {
 		a.grow()
@@ -71,36 +74,44 @@ func (a *analyzer) grow() {
 	}
 }
 
-// reset prepares the buffers for another text.
-func (a *analyzer) reset() {
+// wordBytes is the number of bytes of a text for which the hash table has a place at first. A text
+// repeats most of its words.
+const wordBytes = 16
+
+// reset prepares the buffers for another text with a size in bytes.
+func (a *analyzer) reset(size int) {
 	if cap(a.found) > maxKeptWords || cap(a.hashes) > 4*maxKeptWords {
 		a.letters, a.found, a.slots, a.hashes = nil, nil, nil, nil
 	}
-	if a.slots == nil {
-		a.slots = make([]int32, 1024)
-	}
+	places := 1 << bits.Len(uint(size/wordBytes)|15)
+	a.slots = slices.Grow(a.slots[:0], places)[:places]
 	clear(a.slots)
 	a.letters, a.found, a.hashes = a.letters[:0], a.found[:0], a.hashes[:0]
 }
 
-// text returns a field with the terms of a text in a language, and the pairs of words in it.
-func (a *analyzer) text(name, text string, language byte) (*field, pairSet) {
-	a.reset()
+// split finds the words of a text, and adds them to its sample, which may be nil.
+func (a *analyzer) split(text string, s *sample) {
+	a.reset(len(text))
 	words(text, func(word []byte, _, _ int, paired bool) bool {
-		a.count(word, language, paired)
+		a.count(word, paired)
+		if s != nil && !s.add(word, 0, 0, paired) {
+			s = nil // it is complete
+		}
 		return true
 	})
-	all := make([]bleve.TokenFreq, len(a.found))
+}
+
+// field returns a field with the terms of the text that was split, in a language.
+func (a *analyzer) field(name string, language byte) *field {
 	freqs := make(bleve.TokenFrequencies, len(a.found))
-	for i, w := range a.found {
-		term := a.stems.term(w.mark, a.letters[w.start:w.end])
-		t := freqs[term]
-		if t == nil {
-			t = &all[i]
-			freqs[term] = t
+	for _, w := range a.found {
+		word := a.letters[w.start:w.end]
+		term := a.stems.term(markOf(language, word, w.paired), word)
+		if t := freqs[term]; t != nil {
+			w.n += t.Frequency()
 		}
-		t.SetFrequency(t.Frequency() + w.n)
+		freqs[term] = occurs(w.n)
 	}
 	return &field{name: name, length: weights[name].code(len(a.hashes)), freqs: freqs,
-		options: bleve.IndexField}, newPairSet(a.hashes)
+		options: bleve.IndexField}
 }

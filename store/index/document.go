@@ -74,9 +74,17 @@ type analyzed struct {
 // analyze splits a page into terms. Each page has all fields, also empty ones: scorch merges
 // segments with different fields more slowly.
 func (a *analyzer) analyze(d Document) (*analyzed, error) {
-	lang := detect(d.Text)
+	var s sample
+	a.split(d.Text, &s)
+	lang := s.language()
 	mark := languageByCode(lang)
-	sum := sha256.Sum256([]byte(d.Text))
+	text, pairs := a.field(fieldText, mark), newPairSet(a.hashes)
+	a.split(d.Title, nil)
+	title := a.field(fieldTitle, mark)
+	a.split(d.Headings, nil)
+	heading := a.field(fieldHeading, mark)
+	a.letters = append(a.letters[:0], d.Text...)
+	sum := sha256.Sum256(a.letters)
 	if d.Canonical == d.URL {
 		d.Canonical = ""
 	}
@@ -89,9 +97,6 @@ func (a *analyzer) analyze(d Document) (*analyzed, error) {
 		return nil, err
 	}
 	id := idOf(d.URL)
-	text, pairs := a.text(fieldText, d.Text, mark)
-	title, _ := a.text(fieldTitle, d.Title, mark)
-	heading, _ := a.text(fieldHeading, d.Headings, mark)
 	linked, anchors := a.links(d, mark)
 	return &analyzed{id: id, fields: []*field{
 		{name: fieldID, value: []byte(id), length: 1, freqs: single(id),
@@ -125,7 +130,7 @@ func newTerms(name string) *field {
 
 func (f *field) add(term string) {
 	if f.freqs[term] == nil {
-		f.freqs[term] = once()
+		f.freqs[term] = occurs(1)
 		f.length = len(f.freqs)
 	}
 }
@@ -139,12 +144,30 @@ const (
 	dayForm    = "20060102"
 )
 
-func single(term string) bleve.TokenFrequencies { return bleve.TokenFrequencies{term: once()} }
+func single(term string) bleve.TokenFrequencies {
+	return bleve.TokenFrequencies{term: occurs(1)}
+}
 
-// once returns the frequency of a term that occurs once. Scorch reads terms from the keys only.
-func once() *bleve.TokenFreq {
+// frequencies are those of terms that occur rarely, by the number of occurrences.
+var frequencies = func() (all [256]*bleve.TokenFreq) {
+	for n := range all {
+		all[n] = frequency(n)
+	}
+	return all
+}()
+
+// occurs returns the frequency of a term that occurs n times. Many terms share it: scorch reads
+// terms from the keys only, and changes no frequency.
+func occurs(n int) *bleve.TokenFreq {
+	if n < len(frequencies) {
+		return frequencies[n]
+	}
+	return frequency(n)
+}
+
+func frequency(n int) *bleve.TokenFreq {
 	t := &bleve.TokenFreq{}
-	t.SetFrequency(1)
+	t.SetFrequency(n)
 	return t
 }
 

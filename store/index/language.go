@@ -70,6 +70,14 @@ var frequent = func() map[string]uint32 {
 	return m
 }()
 
+// maxFrequent is the length in bytes of the longest of the frequent words.
+var maxFrequent = func() (most int) {
+	for w := range frequent {
+		most = max(most, len(w))
+	}
+	return most
+}()
+
 const (
 	// detectWords is the number of words from which the language is detected.
 	detectWords = 400
@@ -99,8 +107,10 @@ func (s *sample) add(word []byte, _, _ int, paired bool) bool {
 			s.hanAndKana++
 		}
 	}
-	for set, i := frequent[string(word)], 0; set != 0; set, i = set>>1, i+1 {
-		s.frequent[i] += int(set & 1)
+	if len(word) <= maxFrequent {
+		for set, i := frequent[string(word)], 0; set != 0; set, i = set>>1, i+1 {
+			s.frequent[i] += int(set & 1)
+		}
 	}
 	return s.words < detectWords
 }
@@ -110,6 +120,11 @@ func (s *sample) add(word []byte, _, _ int, paired bool) bool {
 func detect(text string) string {
 	var s sample
 	words(text, s.add)
+	return s.language()
+}
+
+// language returns the code of the language of the text of a sample; see detect.
+func (s *sample) language() string {
 	switch {
 	case s.words == 0:
 		return ""

@@ -1,7 +1,6 @@
 package index
 
 import (
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -19,14 +18,14 @@ const maxWord = 64
 // pair of neighbouring characters is a word, and so is a character that stands alone: paired
 // says so.
 func words(text string, fn func(word []byte, start, end int, paired bool) bool) {
-	var buf [maxWord]byte
+	buf := make([]byte, 0, 2*maxWord)
 	for i := 0; i < len(text); {
 		if class[text[i]] == 0 {
 			i++
 			continue
 		}
 		start, ascii := i, true
-		word := buf[:0]
+		word := buf
 		for i < len(text) {
 			c := text[i]
 			if c >= utf8.RuneSelf {
@@ -43,7 +42,7 @@ func words(text string, fn func(word []byte, start, end int, paired bool) bool) 
 		}
 		if !ascii {
 			var ok bool
-			if i, ok = mixedWord(text, start, fn); !ok {
+			if i, ok = mixedWord(text, start, buf, fn); !ok {
 				return
 			}
 			continue
@@ -70,16 +69,19 @@ var class = func() (t [256]byte) {
 }()
 
 // mixedWord reads what begins at start, up to the end of a run of letters, marks and digits of
-// any script. It returns the end, and false if fn did.
+// any script. It returns the end, and false if fn did. Words are put into buf.
 func mixedWord(
-	text string, start int, fn func(word []byte, start, end int, paired bool) bool,
+	text string, start int, buf []byte, fn func(word []byte, start, end int, paired bool) bool,
 ) (end int, ok bool) {
 	from, i := start, start // a word of a script with spaces begins at from
 	flush := func() bool {
 		if from == i || i-from > 2*maxWord {
 			return true
 		}
-		word := []byte(strings.ToLower(norm.NFC.String(text[from:i])))
+		word := buf
+		for _, r := range norm.NFC.String(text[from:i]) {
+			word = utf8.AppendRune(word, unicode.ToLower(r))
+		}
 		return len(word) > maxWord || fn(word, from, i, false)
 	}
 	for i < len(text) {
@@ -88,7 +90,7 @@ func mixedWord(
 			if !flush() {
 				return i, false
 			}
-			if i, ok = pairs(text, i, fn); !ok {
+			if i, ok = pairs(text, i, buf, fn); !ok {
 				return i, false
 			}
 			from = i
@@ -106,7 +108,7 @@ func mixedWord(
 
 // pairs passes the pairs of a run of characters of scripts without spaces to fn.
 func pairs(
-	text string, i int, fn func(word []byte, start, end int, paired bool) bool,
+	text string, i int, buf []byte, fn func(word []byte, start, end int, paired bool) bool,
 ) (end int, ok bool) {
 	last, n := i, 0 // start of the last character, and number of characters
 	for i < len(text) {
@@ -114,13 +116,13 @@ func pairs(
 		if !unspaced(r) {
 			break
 		}
-		if n > 0 && !fn([]byte(text[last:i+size]), last, i+size, true) {
+		if n > 0 && !fn(append(buf, text[last:i+size]...), last, i+size, true) {
 			return i, false
 		}
 		last, n, i = i, n+1, i+size
 	}
 	if n == 1 {
-		return i, fn([]byte(text[last:i]), last, i, true)
+		return i, fn(append(buf, text[last:i]...), last, i, true)
 	}
 	return i, true
 }
