@@ -100,7 +100,8 @@ func TestPhraseBehindOthers(t *testing.T) {
 // seem to have it, than are looked at, and no peer alone does.
 func TestPhraseBehindThoseOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first := append(longPages(1, 55, 20, strings.Repeat(with+" ", 4)), longPages(1, 250, 50, without)...)
+		first := append(longPages(1, 55, 20, strings.Repeat(with+" ", 4)),
+			longPages(1, 250, 50, without)...)
 		second := longPages(2, 80, 3000, with)
 		got, _ := findPhrase(t, MaxResults, first, second)
 		want, err := local(t, append(first, second...)).Search(t.Context(), phraseQuery, 0,
