@@ -135,10 +135,10 @@ func queriesOf(t *testing.T, home string) (queries []string) {
 	return queries
 }
 
-func searchFor(t *testing.T, home, query string) (r admin.SearchResult) {
+func searchFor(t *testing.T, home, query string, flags ...string) (r admin.SearchResult) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(peerd(t, "search", "--json", "--home", home, query)),
-		&r); err != nil {
+	args := append([]string{"search", "--json", "--home", home}, flags...)
+	if err := json.Unmarshal([]byte(peerd(t, append(args, "--", query)...)), &r); err != nil {
 		t.Fatal(err)
 	}
 	return r
