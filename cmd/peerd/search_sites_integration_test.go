@@ -371,8 +371,8 @@ func compareSearches(t *testing.T, ds []*daemon, want []answers, copied int) {
 		gain += ndcg(urlsOf(r), urlsOf(w.ten)) / float64(len(want))
 	}
 	t.Logf("%d peers, %d queries: %d have the first ten hits of one index in its order, "+
-		"nDCG@10 %.3f, %d the first hundred; %d of %d totals with phrases are the same, all without; "+
-		"%d partial, load %s", len(ds), len(want), same, gain, sameAll, phraseTotals,
+		"nDCG@10 %.3f, %d the first hundred; %d of %d totals with phrases are the same, all "+
+		"without; %d partial, load %s", len(ds), len(want), same, gain, sameAll, phraseTotals,
 		len(phrases), partial, load())
 	t.Logf("median, 95th percentile, maximum: %s; without phrases %s; phrases %s",
 		quantiles(append(slices.Clone(times), phrases...)), quantiles(times), quantiles(phrases))
