@@ -22,7 +22,6 @@ import (
 
 	"peerd/lab/emulate"
 	"peerd/node/admin"
-	"peerd/store/index"
 )
 
 var (
@@ -275,9 +274,9 @@ func siteQueries(texts []pageText) (queries []string) {
 	return queries
 }
 
+// tooLong reports whether a query has a word that no query may have.
 func tooLong(query string) bool {
-	_, err := index.Parse(query)
-	return err != nil
+	return slices.ContainsFunc(strings.Fields(query), func(w string) bool { return len(w) > 64 })
 }
 
 // allHits is the number of hits that a search shows at most.
