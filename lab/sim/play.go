@@ -39,6 +39,9 @@ func Play(o Options, s Schedule) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := w.web.Listen(); err != nil {
+		return Result{}, err
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- w.web.Run(ctx) }()
