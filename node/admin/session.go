@@ -90,20 +90,9 @@ func cookieName(host string) string {
 	return "peerd-session-" + port
 }
 
-// createCode answers with a LoginCode.
-func (s *Server) createCode(w http.ResponseWriter, r *http.Request) {
-	code, err := s.sessions.code()
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	s.reply(w, r, LoginCode{Code: code, LifeS: codeLife.Seconds()})
-}
-
 // login answers a LoginRequest with the cookie of a session.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	var req LoginRequest
-	err := readRequest(r.Body, &req)
+	req, err := readRequest[LoginRequest](r.Body)
 	var token string
 	if err == nil {
 		token, err = s.sessions.exchange(req.Code)
