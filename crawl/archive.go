@@ -73,9 +73,9 @@ func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 		return nil
 	}
 	got.page.Archive = store.Location{File: at.File, Offset: at.Offset, Length: at.Length}
-	if err == nil && c.cfg.Archived != nil {
-		c.cfg.Archived(Archived{URL: got.page.URL, Time: x.Time, Addr: x.Addr, Status: res.Status,
-			Page: got.doc, At: at})
+	if err == nil {
+		c.cfg.Delegate.Archived(Archived{URL: got.page.URL, Time: x.Time, Addr: x.Addr,
+			Status: res.Status, Page: got.doc, At: at})
 	}
 	return err
 }

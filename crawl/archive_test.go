@@ -54,9 +54,8 @@ func records(t *testing.T, a *warc.Archive) (all []record) {
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, 0)
-	var handed handedOver
 	r := newRig(t, "", 0, func(c *crawl.Config) {
-		c.Archive, c.Revisit, c.Archived, c.MaxText = a, &eager, handed.add, 100
+		c.Archive, c.Revisit, c.MaxText = a, &eager, 100
 	})
 	s := newSite(t, 64, 1)
 	r.own("a.test", s)
@@ -129,7 +128,7 @@ func TestArchive(t *testing.T) {
 	if c, err := a.ReadAt(at); err != nil || c.Type != "response" || c.URL != string(p.URL) {
 		t.Errorf("record at the page's location: %+v, %v", c, err)
 	}
-	handed.check(t, a, s.url("a.test", "/"))
+	r.handed.check(t, a, s.url("a.test", "/"))
 }
 
 // handedOver are answers that Archived was called with.

@@ -69,6 +69,15 @@ type Delegate interface {
 	Resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	// CheckSpace returns an error while the disk has too little free space to fetch.
 	CheckSpace() error
+	// Archived is called with each answer that was archived, by several goroutines, and gets at
+	// most Config.MaxText bytes of the text of a page. It must not block.
+	Archived(Archived)
+	// File returns the file of a page of a site on this machine, for the owner of the site's
+	// subnet.
+	File(store.URL) (SiteFile, error)
+	// Plugins returns what the plug-ins find in a page, which they must not retain. Pages that are
+	// fetched for other peers are left out.
+	Plugins(page.Page) []PluginResult
 }
 
 // Config configures a Crawler. Fields are required unless stated otherwise.
@@ -106,10 +115,8 @@ type Config struct {
 	Revisit *revisit.Policy
 	// Archive receives every answer. Optional.
 	Archive *warc.Archive
-	// Archived is called with each answer that was archived, by several goroutines, and gets at
-	// most MaxText bytes of the text of a page. It must not block. Optional.
-	Archived func(Archived)
-	MaxText  int
+	// MaxText is how much of the text of a page Archived gets, in bytes.
+	MaxText int
 	// StopWhenFull says that too little space ends Run with ErrNoSpace; otherwise the crawler
 	// waits.
 	StopWhenFull bool
@@ -121,14 +128,8 @@ type Config struct {
 	// CheckReports is the share of the pages that other peers fetch for this one, which this one
 	// fetches again to check their reports; 0 means that all are believed.
 	CheckReports float64
-	// File returns the file of a page of a site on this machine, for the owner of the site's
-	// subnet. It may be nil.
-	File func(store.URL) (SiteFile, error)
 	// Crawllet fetches pages of sites that run crawllets. Nil: all pages are requested.
 	Crawllet *Crawllet
-	// Plugins returns what the plug-ins find in a page, which it must not retain. Nil: there are
-	// none. Pages that are fetched for other peers are left out.
-	Plugins func(page.Page) []PluginResult
 	// Gap must equal Frontier's Gap. It is also the wait between the redirects of a
 	// robots.txt.
 	Gap time.Duration

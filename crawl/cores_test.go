@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"peerd/crawl/canon"
+	"peerd/crawl/crawllet/page"
 	"peerd/crawl/extract"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
@@ -215,3 +216,5 @@ type silent struct{ Delegate }
 func (silent) PendingAdded(map[string]int)        {}
 func (silent) RecentlySent(store.URL) bool        { return false }
 func (silent) Unresponsive(string, store.Outcome) {}
+func (silent) Archived(Archived)                  {}
+func (silent) Plugins(page.Page) []PluginResult   { return nil }

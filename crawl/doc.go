@@ -27,10 +27,10 @@
 //	page.go         one request and what is read from its answer; Rules
 //	commit.go       what an answer changes in the store; Route and Enqueue
 //	content.go      copies; archive.go: the archive; space.go: full archive, disk or store
-//	politeness.go   requests per day, waits that survive a restart
+//	politeness.go   requests per day, waits that survive a restart; request quota
 //	health.go       hosts that fail: states, back-off, patience; outages of the network
 //	giveup.go       URLs that fail: tries, giving up, Retry
-//	budget.go       limit on pages; acquire.go: request quota
+//	budget.go       limit on pages
 //	robots*.go      robots.txt: cached, stored, requested; of other hosts
 //	visits.go       revisits and hints of sitemaps; pings.go: sites that say what has changed;
 //	                admit.go: Gate: traps; visit.go: what it learns from a page

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"peerd/crawl"
+	"peerd/crawl/crawllet/page"
 	"peerd/crawl/deny"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
@@ -164,6 +165,9 @@ type rig struct {
 	checked      atomic.Int64 // pages that were fetched to compare them with reports
 	sent         func(store.URL) bool
 	unresponsive func(host string)
+	handed       handedOver
+	file         func(store.URL) (crawl.SiteFile, error)
+	plugins      func(page.Page) []crawl.PluginResult
 
 	mu           sync.Mutex
 	seen         []observation
@@ -243,6 +247,22 @@ func (r *rig) Fetched(p store.Page) {
 }
 
 func (r *rig) CheckSpace() error { return nil }
+
+func (r *rig) Archived(a crawl.Archived) { r.handed.add(a) }
+
+func (r *rig) File(u store.URL) (crawl.SiteFile, error) {
+	if r.file == nil {
+		return crawl.SiteFile{}, errors.New("no files")
+	}
+	return r.file(u)
+}
+
+func (r *rig) Plugins(p page.Page) []crawl.PluginResult {
+	if r.plugins == nil {
+		return nil
+	}
+	return r.plugins(p)
+}
 
 // resolving is a Delegate that looks up hosts in another way.
 type resolving struct {

@@ -246,10 +246,8 @@ func headerValue(v string) string {
 func (c *Crawler) readPage(
 	got *fetched, r store.FetchRequest, res *fetch.Result, remote bool,
 ) {
-	o := extract.Options{MaxLinks: maxLinks, Kinds: c.cfg.Rules.Kinds, Agent: c.cfg.Agent}
-	if c.cfg.Archived != nil {
-		o.Text = c.cfg.MaxText
-	}
+	o := extract.Options{MaxLinks: maxLinks, Kinds: c.cfg.Rules.Kinds, Agent: c.cfg.Agent,
+		Text: c.cfg.MaxText}
 	page := &got.page
 	doc, err := extract.Page(res.Body, res.Header, page.URL, o)
 	if err != nil {

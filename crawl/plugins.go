@@ -29,10 +29,10 @@ type PluginResult struct {
 // that they have found beyond those of the page. Their fields become metadata of the archive. What
 // other peers report is compared with the page itself, so neither is part of got.report.
 func (c *Crawler) plugIn(got *fetched, res *fetch.Result) (links []store.Pending) {
-	if c.cfg.Plugins == nil || got.doc == nil || len(res.Body) > page.MaxBody {
+	if got.doc == nil || len(res.Body) > page.MaxBody {
 		return nil
 	}
-	all := c.cfg.Plugins(page.Page{URL: string(got.page.URL), Type: got.page.ContentType,
+	all := c.cfg.Delegate.Plugins(page.Page{URL: string(got.page.URL), Type: got.page.ContentType,
 		Body: res.Body})
 	follow := !c.cfg.Rules.ObeyNofollow || got.report.Content.Flags&store.PageNoFollow == 0
 	if c.cfg.Rules.ObeyCanonical && got.report.Content.Flags&store.PageNotCanonical != 0 {

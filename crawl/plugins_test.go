@@ -13,17 +13,16 @@ import (
 
 // A link that a plug-in finds is fetched if it is in scope, and does not count as one of the page.
 func TestPlugins(t *testing.T) {
-	r := newRig(t, "", 0, func(c *crawl.Config) {
-		c.Plugins = func(p page.Page) []crawl.PluginResult {
-			if !strings.HasSuffix(p.URL, "/") || !strings.Contains(string(p.Body), "/linked") ||
-				!strings.HasPrefix(p.Type, "text/html") {
-				return nil
-			}
-			return []crawl.PluginResult{{Plugin: "test", Result: page.Result{
-				Links: []string{"found", "/linked", "http://other.test/", "mailto:a@b",
-					"/found#x"}}}}
+	r := newRig(t, "", 0, nil)
+	r.plugins = func(p page.Page) []crawl.PluginResult {
+		if !strings.HasSuffix(p.URL, "/") || !strings.Contains(string(p.Body), "/linked") ||
+			!strings.HasPrefix(p.Type, "text/html") {
+			return nil
 		}
-	})
+		return []crawl.PluginResult{{Plugin: "test", Result: page.Result{
+			Links: []string{"found", "/linked", "http://other.test/", "mailto:a@b",
+				"/found#x"}}}}
+	}
 	a := newSite(t, 57, 1)
 	r.own("a.test", a)
 	a.html("/{$}", "/linked")
@@ -51,16 +50,15 @@ func TestPlugins(t *testing.T) {
 // requested: that compares the links.
 func TestPluginLimits(t *testing.T) {
 	var calls atomic.Int64
-	r := newRig(t, "", 0, func(c *crawl.Config) {
-		c.Plugins = func(page.Page) []crawl.PluginResult {
-			calls.Add(1)
-			var found page.Result
-			for i := range crawl.PluginLinks + 5 {
-				found.Links = append(found.Links, fmt.Sprintf("http://far.test/%d", i))
-			}
-			return []crawl.PluginResult{{Plugin: "test", Result: found}}
+	r := newRig(t, "", 0, nil)
+	r.plugins = func(page.Page) []crawl.PluginResult {
+		calls.Add(1)
+		var found page.Result
+		for i := range crawl.PluginLinks + 5 {
+			found.Links = append(found.Links, fmt.Sprintf("http://far.test/%d", i))
 		}
-	})
+		return []crawl.PluginResult{{Plugin: "test", Result: found}}
+	}
 	a := newSite(t, 57, 2)
 	r.own("a.test", a)
 	a.html("/{$}")

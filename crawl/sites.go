@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -321,10 +320,7 @@ func (c *Crawler) checkSite(u store.URL, got fetched) (twice bool, err error) {
 
 // readFile answers the request of another peer with the file of a page on this machine.
 func (c *Crawler) readFile(r store.FetchRequest) (fetched, error) {
-	if c.cfg.File == nil {
-		return fetched{}, fmt.Errorf("%w: %w", ErrInvalidRequest, errNoFiles)
-	}
-	f, err := c.cfg.File(r.URL)
+	f, err := c.cfg.Delegate.File(r.URL)
 	if err != nil {
 		return fetched{}, fmt.Errorf("%w: %w", ErrInvalidRequest, err)
 	}
@@ -344,5 +340,3 @@ func (f SiteFile) answer(addr netip.Addr) fetch.Result {
 			"Content-Length: %d\r\nLast-Modified: %s\r\n\r\n", f.Type, len(f.Body), modified),
 	}
 }
-
-var errNoFiles = errors.New("this peer reports no pages from files")

@@ -44,20 +44,19 @@ func filesRig(t *testing.T, s *site, n int, file func(i int, page string) string
 				time.Now().Format(time.TimeOnly))
 		})
 	}
-	e := newRig(t, "", 0, func(c *crawl.Config) {
-		c.File = func(u store.URL) (crawl.SiteFile, error) {
-			i := 0
-			_, path, _ := strings.Cut(strings.TrimPrefix(string(u), "http://"), "/p")
-			if _, err := fmt.Sscan(path, &i); err != nil {
-				return crawl.SiteFile{}, err
-			}
-			text := file(i, page(i))
-			if text == "" {
-				return crawl.SiteFile{}, fmt.Errorf("no file for %s", u)
-			}
-			return crawl.SiteFile{Body: []byte(text), Type: "text/html"}, nil
+	e := newRig(t, "", 0, nil)
+	e.file = func(u store.URL) (crawl.SiteFile, error) {
+		i := 0
+		_, path, _ := strings.Cut(strings.TrimPrefix(string(u), "http://"), "/p")
+		if _, err := fmt.Sscan(path, &i); err != nil {
+			return crawl.SiteFile{}, err
 		}
-	})
+		text := file(i, page(i))
+		if text == "" {
+			return crawl.SiteFile{}, fmt.Errorf("no file for %s", u)
+		}
+		return crawl.SiteFile{Body: []byte(text), Type: "text/html"}, nil
+	}
 	e.resolves("a.test", s.addr.Addr())
 	o = newRig(t, "", 0, func(c *crawl.Config) { c.Workers = 2 })
 	o.own("a.test", s)

@@ -16,6 +16,7 @@ import (
 	rir "peerd/coords/registry"
 	"peerd/crawl"
 	"peerd/crawl/canon"
+	"peerd/crawl/crawllet/page"
 	"peerd/crawl/network"
 	"peerd/crawl/resolve"
 	"peerd/crawl/scope"
@@ -87,6 +88,16 @@ func (d delegate) Fetched(p store.Page) {
 }
 
 func (d delegate) CheckSpace() error { return d.n.checkSpace() }
+
+func (d delegate) Archived(a crawl.Archived) {
+	if d.n.recent != nil {
+		d.n.recent.Add(a)
+	}
+}
+
+func (d delegate) File(u store.URL) (crawl.SiteFile, error) { return d.n.siteFile(u) }
+
+func (d delegate) Plugins(p page.Page) []crawl.PluginResult { return d.n.plugins.process(p) }
 
 // Resolve returns the addresses of a host that may be dialled.
 func (d delegate) Resolve(ctx context.Context, host string) ([]netip.Addr, error) {

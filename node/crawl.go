@@ -42,18 +42,19 @@ type CrawlOptions struct {
 
 // Summary is the result of a crawl. Its counters cover all crawls with the same home.
 type Summary struct {
-	Pages, Bytes int64
+	Pages int64 `json:"pages"`
+	Bytes int64 `json:"bytes"`
 	// GivenUp are the URLs that were given up and not fetched since, by outcome.
-	GivenUp   []GivenUpGroup
-	Dropped   int64 // URLs beyond a limit, or of a crawler trap
-	Left      int64 // URLs found and not fetched yet
-	Hosts     int
-	Took      time.Duration
-	End       End              // why it ended; "" if it did not start
-	ByOutcome map[string]int64 // URLs, by the outcome of their last fetch
-	DroppedBy map[string]int64 // Dropped by reason, as in admin.Status
-	MarkedBy  map[string]int64 // pages, as in admin.Status
-	Seeds     []SeedOutcome    // in the order of CrawlOptions.Seeds
+	GivenUp   []GivenUpGroup   `json:"given_up"`
+	Dropped   int64            `json:"dropped"` // URLs beyond a limit, or of a crawler trap
+	Left      int64            `json:"left"`    // URLs found and not fetched yet
+	Hosts     int              `json:"hosts"`
+	Took      time.Duration    `json:"-"`
+	End       End              `json:"end"`               // why it ended; "" if it did not start
+	ByOutcome map[string]int64 `json:"outcomes"`          // URLs, by that of their last fetch
+	DroppedBy map[string]int64 `json:"dropped_by_reason"` // as in admin.Status
+	MarkedBy  map[string]int64 `json:"marked"`            // pages, as in admin.Status
+	Seeds     []SeedOutcome    `json:"seeds"`             // in the order of CrawlOptions.Seeds
 }
 
 // Failed returns the number of URLs in GivenUp: those that robots.txt forbids, and the others.
@@ -154,7 +155,7 @@ func (n *Node) crawlAll(ctx context.Context, progress io.Writer) (Summary, error
 	if err != nil {
 		return Summary{}, errors.Join(err, n.close())
 	}
-	var sum Summary
+	sum := Summary{GivenUp: []GivenUpGroup{}, Seeds: []SeedOutcome{}} // if the store cannot be read
 	done := make(chan struct{})
 	watch, stopWatch := context.WithCancel(ctx)
 	go func() {

@@ -191,11 +191,11 @@ func withStore(home config.Home, fn func(*store.DB) error) error {
 
 // A GivenUpGroup is the URLs of a one-shot crawl that were given up with one outcome.
 type GivenUpGroup struct {
-	Outcome string
+	Outcome string `json:"outcome"`
 	// Connectivity reports whether their servers could not be reached.
-	Connectivity bool
-	URLs         int64
-	Examples     []admin.GivenUp // the first few
+	Connectivity bool            `json:"connectivity"`
+	URLs         int64           `json:"urls"`
+	Examples     []admin.GivenUp `json:"examples"` // the first few
 }
 
 // maxExamples is the number of Examples of a GivenUpGroup.

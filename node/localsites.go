@@ -45,9 +45,14 @@ func (n *Node) runLocalSites(ctx context.Context) error {
 	return g.Wait()
 }
 
+var errNoFiles = errors.New("this peer reports no pages from files")
+
 // siteFile returns the file of a page of a local site. It must have been announced, so that it is
 // none that is left out.
 func (n *Node) siteFile(u store.URL) (crawl.SiteFile, error) {
+	if !n.opts.Config.ReportLocalSites {
+		return crawl.SiteFile{}, errNoFiles
+	}
 	for site, root := range n.opts.Config.LocalSites {
 		for _, name := range localsite.Files(store.URL(site), u) {
 			err := n.db.View(func(tx *store.Tx) error {

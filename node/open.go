@@ -462,19 +462,13 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 		MaxPages: n.opts.MaxPages, Rules: crawlRules(rules), Gate: gate, Archive: n.archive,
 		Quota: n.quota, StopWhenFull: n.opts.Alone, Logger: n.log,
 	}
-	if n.opts.Config.ReportLocalSites {
-		cc.File = n.siteFile
-	}
 	var err error
-	if len(n.opts.Config.Plugins.Publishers) > 0 {
-		cc.Plugins = n.plugins.process
-	}
 	if cc.Crawllet, err = n.crawllet(); err != nil {
 		return cc, err
 	}
 	if n.opts.indexes() {
 		n.recent = local.NewRecent()
-		cc.Archived, cc.MaxText = n.recent.Add, local.MaxText
+		cc.MaxText = local.MaxText
 	}
 	s := conf.Shares
 	remote := s.Estimations / (s.Own + s.Assigned + s.Estimations)

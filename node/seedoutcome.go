@@ -15,10 +15,10 @@ import (
 
 // SeedOutcome is the result of one seed of a one-shot crawl.
 type SeedOutcome struct {
-	URL     string
-	Fetched bool
+	URL     string `json:"url"`
+	Fetched bool   `json:"fetched"`
 	// Reason is why the page of the URL was not fetched; "" if it was.
-	Reason string
+	Reason string `json:"reason"`
 }
 
 const (

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/google/renameio/v2"
 
@@ -85,4 +86,12 @@ func versionError(dir, found string) error {
 	return fmt.Errorf("%w: %s has %s, this peerd needs version %q: "+
 		"use the peerd that wrote it, or move the directory away to start with an empty store",
 		ErrVersion, dir, found, Version)
+}
+
+// IsNoSpace reports whether err means that the disk or a quota has no space left: it is
+// ErrNoSpace, or an error of the file system below the store or the archive. The caller
+// may try again later.
+func IsNoSpace(err error) bool {
+	return errors.Is(err, ErrNoSpace) || errors.Is(err, syscall.ENOSPC) ||
+		errors.Is(err, syscall.EDQUOT)
 }

@@ -11,14 +11,8 @@ import (
 )
 
 func newConfigCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "config",
-		Short: "Show, check and change the settings in config.toml",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  cli.Group,
-	}
-	cmd.AddCommand(newConfigShowCommand(), newConfigCheckCommand(), newConfigSetCommand())
-	return cmd
+	return newGroup("config", "Show, check and change the settings in config.toml", "",
+		newConfigShowCommand(), newConfigCheckCommand(), newConfigSetCommand())
 }
 
 func newConfigShowCommand() *cobra.Command {

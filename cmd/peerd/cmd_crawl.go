@@ -13,7 +13,6 @@ import (
 
 	"peerd/cmd/internal/cli"
 	"peerd/node"
-	"peerd/node/admin"
 	"peerd/node/config"
 )
 
@@ -194,55 +193,16 @@ func (o *crawlOptions) config(cmd *cobra.Command) (config.Config, error) {
 
 // crawlReport is the output of --json.
 type crawlReport struct {
-	Pages           int64            `json:"pages"`
-	Bytes           int64            `json:"bytes"`
-	Hosts           int              `json:"hosts"`
-	Failed          int64            `json:"failed"`        // URLs in given_up, without denied ones
-	RobotsDenied    int64            `json:"robots_denied"` // URLs in given_up
-	GivenUp         []crawlGivenUp   `json:"given_up"`
-	Dropped         int64            `json:"dropped"` // URLs
-	DroppedByReason map[string]int64 `json:"dropped_by_reason"`
-	Marked          map[string]int64 `json:"marked"` // pages, by mark
-	Left            int64            `json:"left"`   // URLs not fetched yet
-	End             node.End         `json:"end"`
-	TookS           float64          `json:"took_s"`
-	Outcomes        map[string]int64 `json:"outcomes"` // URLs, by the outcome of their fetch
-	Seeds           []crawlSeed      `json:"seeds"`
-}
-
-// crawlGivenUp is the URLs that were given up with one outcome.
-type crawlGivenUp struct {
-	Outcome      string          `json:"outcome"`
-	Connectivity bool            `json:"connectivity"` // their servers could not be reached
-	URLs         int64           `json:"urls"`
-	Examples     []admin.GivenUp `json:"examples"`
-}
-
-// crawlSeed is the result of one URL of the command line.
-type crawlSeed struct {
-	URL     string `json:"url"`
-	Fetched bool   `json:"fetched"`
-	Reason  string `json:"reason"` // why it was not fetched
+	node.Summary
+	Failed       int64   `json:"failed"`        // URLs in given_up, without denied ones
+	RobotsDenied int64   `json:"robots_denied"` // URLs in given_up
+	TookS        float64 `json:"took_s"`
 }
 
 func (o *crawlOptions) print(w io.Writer, s node.Summary) error {
 	if o.json {
-		seeds := make([]crawlSeed, len(s.Seeds))
-		for i, seed := range s.Seeds {
-			seeds[i] = crawlSeed(seed)
-		}
-		groups := make([]crawlGivenUp, len(s.GivenUp))
-		for i, g := range s.GivenUp {
-			groups[i] = crawlGivenUp(g)
-		}
 		failed, denied := s.Failed()
-		return cli.PrintJSON(w, crawlReport{
-			Pages: s.Pages, Bytes: s.Bytes, Hosts: s.Hosts, GivenUp: groups,
-			Failed: failed, RobotsDenied: denied,
-			Dropped: s.Dropped, DroppedByReason: s.DroppedBy, Marked: s.MarkedBy, Left: s.Left,
-			End:   s.End,
-			TookS: s.Took.Seconds(), Outcomes: s.ByOutcome, Seeds: seeds,
-		})
+		return cli.PrintJSON(w, crawlReport{s, failed, denied, s.Took.Seconds()})
 	}
 	t := cli.NewTable(w)
 	t.Row("pages", s.Pages)

@@ -17,18 +17,12 @@ import (
 )
 
 func newCrawlletCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "crawllet",
-		Short: "Run crawlers beside the files of a web site",
-		Long: `A crawllet is a small program of a crawler that a web site runs beside its files. The
+	return newGroup("crawllet", "Run crawlers beside the files of a web site",
+		`A crawllet is a small program of a crawler that a web site runs beside its files. The
 crawler receives all pages, or summaries of them, in one exchange.
 
 serve is for the web site, fetch for the crawler.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: cli.Group,
-	}
-	cmd.AddCommand(newCrawlletServeCommand(), newCrawlletFetchCommand())
-	return cmd
+		newCrawlletServeCommand(), newCrawlletFetchCommand())
 }
 
 func newCrawlletServeCommand() *cobra.Command {

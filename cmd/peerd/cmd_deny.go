@@ -11,10 +11,8 @@ import (
 )
 
 func newDenyCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "deny",
-		Short: "Choose hosts and networks that the peer does not request",
-		Long: `Edits the deny list of a peer, the file "deny" in its home. A rule is one of:
+	return newGroup("deny", "Choose hosts and networks that the peer does not request",
+		`Edits the deny list of a peer, the file "deny" in its home. A rule is one of:
 
   example.org      a host
   .example.org     a domain: the host and all hosts below it
@@ -23,15 +21,10 @@ func newDenyCommand() *cobra.Command {
 A running peer reads the list before its next request; it need not be restarted. It keeps
 its place in the network: another peer fetches what this one denies, or it waits. If no
 peer fetches it, it is given up, and "peerd retry" queues it again.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(
 		newDenyEditCommand("add", "Deny hosts, domains or networks", node.AddDenied,
 			"%d of %d rules were new\n"),
 		newDenyEditCommand("remove", "Remove rules", node.RemoveDenied, "removed %d of %d rules\n"),
 		newDenyListCommand())
-	return cmd
 }
 
 func newDenyEditCommand(
@@ -40,12 +33,7 @@ func newDenyEditCommand(
 	return onHome(&cobra.Command{
 		Use:   name + " [--home DIR] RULE...",
 		Short: short,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usagef(cmd, "got no rule, want a host, .domain or range of addresses")
-			}
-			return nil
-		},
+		Args:  cli.SomeArgs("got no rule, want a host, .domain or range of addresses"),
 	}, func(cmd *cobra.Command, home config.Home, args []string) error {
 		n, err := edit(home, args...)
 		if err != nil {

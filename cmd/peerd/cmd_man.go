@@ -18,12 +18,7 @@ func newManCommand() *cobra.Command {
 		Short: "Write manual pages into a directory",
 		Long: `Writes a manual page for each command into a directory, which is created if it is
 missing: peerd.1, peerd-run.1 and so on.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usagef(cmd, "want one directory")
-			}
-			return nil
-		},
+		Args: cli.Args(1, "want one directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return writeManuals(cmd.Root(), args[0])
 		},

@@ -14,14 +14,8 @@ import (
 )
 
 func newNetworkCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "network",
-		Short: "Found a network, or explain the rules of this peer's",
-		Args:  cobra.ArbitraryArgs,
-		RunE:  cli.Group,
-	}
-	cmd.AddCommand(newNetworkNewCommand(), newNetworkShowCommand())
-	return cmd
+	return newGroup("network", "Found a network, or explain the rules of this peer's", "",
+		newNetworkNewCommand(), newNetworkShowCommand())
 }
 
 // networkOptions are the options of network new.

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
-	"text/tabwriter"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -15,19 +14,13 @@ import (
 )
 
 func newPluginCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "plugin",
-		Short: "Sign, publish and list plug-ins",
-		Long: `A plug-in is a small program, in WebAssembly, that reads each page that a peer
+	return newGroup("plugin", "Sign, publish and list plug-ins",
+		`A plug-in is a small program, in WebAssembly, that reads each page that a peer
 fetches, and finds links or notes something for the archive. Peers receive plug-ins from each other,
 and run those of the publishers that plugins.publishers in config.toml names.
 
 sign makes a package of a module, and publish gives the package to a peer.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: cli.Group,
-	}
-	cmd.AddCommand(newPluginSignCommand(), newPluginPublishCommand(), newPluginListCommand())
-	return cmd
+		newPluginSignCommand(), newPluginPublishCommand(), newPluginListCommand())
 }
 
 func newPluginSignCommand() *cobra.Command {
@@ -36,7 +29,7 @@ func newPluginSignCommand() *cobra.Command {
 	cmd := onHome(&cobra.Command{
 		Use:   "sign --name NAME --version N -o FILE [--home DIR] MODULE",
 		Short: "Make a package of a module, signed with the key of a peer",
-		Args:  oneFile,
+		Args:  cli.Args(1, "want one file"),
 	}, func(cmd *cobra.Command, home config.Home, args []string) error {
 		if name == "" || version == 0 || to == "" {
 			return cli.Usagef(cmd, "--name, --version and -o are needed")
@@ -67,20 +60,13 @@ func newPluginSignCommand() *cobra.Command {
 	return cmd
 }
 
-func oneFile(cmd *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return cli.Usagef(cmd, "got %d files, want one", len(args))
-	}
-	return nil
-}
-
 func newPluginPublishCommand() *cobra.Command {
 	return onHome(&cobra.Command{
 		Use:   "publish [--home DIR] PACKAGE",
 		Short: "Give a package to a peer, which runs it and passes it on",
 		Long: `Copies a package into the home of a peer. The peer runs the plug-in within seconds,
 and other peers that trust its publisher receive it. A plug-in that was switched off is on again.`,
-		Args: oneFile,
+		Args: cli.Args(1, "want one file"),
 	}, func(cmd *cobra.Command, home config.Home, args []string) error {
 		p, err := node.PublishPlugin(home, args[0])
 		if err != nil {
@@ -99,23 +85,15 @@ func newPluginListCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}, func(cmd *cobra.Command, home config.Home, _ []string) error {
 		all, err := node.Plugins(home)
-		out := cmd.OutOrStdout()
-		if asJSON {
-			for _, p := range all {
-				if err := json.NewEncoder(out).Encode(p); err != nil {
-					return err
-				}
-			}
-			return err
-		}
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		t := cli.NewTable(cmd.OutOrStdout())
 		for _, p := range all {
-			fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", p.Name, p.Version, p.Publisher, p.State)
+			if !asJSON {
+				t.Row(p.Name, p.Version, p.Publisher, p.State)
+			} else if e := cli.PrintJSON(cmd.OutOrStdout(), p); e != nil {
+				return e
+			}
 		}
-		if e := w.Flush(); e != nil {
-			return e
-		}
-		return err
+		return errors.Join(err, t.Flush())
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	return cmd

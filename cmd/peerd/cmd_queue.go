@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -39,7 +37,14 @@ queues them again.`
 		}
 		dir, _ := cmd.Flags().GetString("home")
 		asJSON, _ := cmd.Flags().GetBool("json")
-		return runGivenUp(cmd, dir, host, asJSON)
+		home, err := openHome(cmd, dir)
+		if err != nil {
+			return err
+		}
+		return printLines(cmd.OutOrStdout(), asJSON, givenUpLine,
+			func(show func(admin.GivenUp) error) error {
+				return eachGivenUp(cmd.Context(), home, strings.ToLower(host), show)
+			})
 	}
 	return cmd
 }
@@ -59,47 +64,20 @@ func showQueue(w io.Writer, hosts []admin.Host) error {
 	return t.Flush()
 }
 
-func runGivenUp(cmd *cobra.Command, dir, host string, asJSON bool) error {
-	home, err := openHome(cmd, dir)
-	if err != nil {
-		return err
-	}
-	out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
-	show := givenUpLine(out)
-	if asJSON {
-		show = func(g admin.GivenUp) error { return cli.PrintJSON(out, g) }
-	}
-	return errors.Join(eachGivenUp(cmd.Context(), home, strings.ToLower(host), show), out.Flush())
-}
-
 // eachGivenUp reads the URLs that were given up from the running peer, or from the store if none
 // runs.
 func eachGivenUp(
 	ctx context.Context, home config.Home, host string, show func(admin.GivenUp) error,
 ) error {
-	client, err := admin.Dial(home.APIFile())
-	if err == nil {
-		err = client.GivenUp(ctx, host, show)
-	}
-	if errors.Is(err, admin.ErrNotRunning) {
-		return node.GivenUp(ctx, home, host, show)
-	}
-	return err
+	return fromPeerOrHome(home,
+		func(c *admin.Client) error { return c.GivenUp(ctx, host, show) },
+		func() error { return node.GivenUp(ctx, home, host, show) })
 }
 
-// givenUpLine prints URLs line by line; a table would have to hold all of them in memory.
+// givenUpLine prints URLs that were given up, one a line.
 func givenUpLine(w io.Writer) func(admin.GivenUp) error {
-	const columns = "%-18s  %-19s  %s\n"
-	first := true
-	return func(g admin.GivenUp) error {
-		if first {
-			first = false
-			fmt.Fprintf(w, columns, "OUTCOME", "GIVEN UP", "URL: ERROR")
-		}
-		_, err := fmt.Fprintf(w, columns, g.Outcome, g.At.Local().Format(time.DateTime),
-			formatGivenUp(g))
-		return err
-	}
+	return lineByLine(w, "%-18s  %-19s  %s\n", []any{"OUTCOME", "GIVEN UP", "URL: ERROR"},
+		func(g admin.GivenUp) []any { return []any{g.Outcome, when(g.At), formatGivenUp(g)} })
 }
 
 // formatGivenUp formats a URL with the reason why it was given up.

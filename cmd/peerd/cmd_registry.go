@@ -12,10 +12,8 @@ import (
 )
 
 func newRegistryCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "registry",
-		Short: "Load and show the address data of the Internet registries",
-		Long: `Loads and shows the delegated-extended files, in which the five regional Internet
+	return newGroup("registry", "Load and show the address data of the Internet registries",
+		`Loads and shows the delegated-extended files, in which the five regional Internet
 registries publish every day which organisation holds which addresses. NRO's combined
 file works as well. The strategies ipmicra and ipmicra-proxy need this data. A peer
 reads it when it starts.
@@ -25,17 +23,12 @@ reads it when it starts.
   https://ftp.apnic.net/stats/apnic/delegated-apnic-extended-latest
   https://ftp.lacnic.net/pub/stats/lacnic/delegated-lacnic-extended-latest
   https://ftp.afrinic.net/pub/stats/afrinic/delegated-afrinic-extended-latest`,
-		Args: cobra.ArbitraryArgs,
-		RunE: cli.Group,
-	}
-	cmd.AddCommand(newRegistryLoadCommand(), newRegistryShowCommand(), newRegistryLookupCommand())
-	return cmd
+		newRegistryLoadCommand(), newRegistryShowCommand(), newRegistryLookupCommand())
 }
 
 func newRegistryLoadCommand() *cobra.Command {
-	var dir string
 	var force bool
-	cmd := &cobra.Command{
+	cmd := onHome(&cobra.Command{
 		Use:   "load [--home DIR] FILE|URL...",
 		Short: "Load delegated files into the home",
 		Long: `Loads delegated-extended files, plain or gzip, from disk or over http and https. Each
@@ -44,24 +37,16 @@ of them are printed. A file is refused if it lacks more than 5% of the records t
 announces or, without --force, if it has over 5% fewer records than the stored file.
 A file that fails changes nothing, and the exit status is 1. A URL is fetched only if
 the server has a newer file than the stored one.`,
-		RunE: func(cmd *cobra.Command, list []string) error {
-			return runRegistryLoad(cmd, dir, force, list)
-		},
-	}
-	homeFlag(cmd, &dir)
+		Args: cli.SomeArgs("no file or URL"),
+	}, func(cmd *cobra.Command, home config.Home, list []string) error {
+		return runRegistryLoad(cmd, home, force, list)
+	})
 	cmd.Flags().BoolVar(&force, "force", false,
 		"accept files with fewer records, and fetch files that are not newer")
 	return cmd
 }
 
-func runRegistryLoad(cmd *cobra.Command, dir string, force bool, list []string) error {
-	if len(list) == 0 {
-		return cli.Usagef(cmd, "no file or URL")
-	}
-	home, err := openHome(cmd, dir)
-	if err != nil {
-		return err
-	}
+func runRegistryLoad(cmd *cobra.Command, home config.Home, force bool, list []string) error {
 	cfg, err := home.Load()
 	if err != nil {
 		return err
@@ -187,19 +172,17 @@ func day(s string) string {
 }
 
 func newRegistryLookupCommand() *cobra.Command {
-	var dir string
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := onHome(&cobra.Command{
 		Use:   "lookup [--home DIR] ADDR...",
 		Short: "Show the holder of an address",
 		Long: `Shows the smallest block that contains each address, its holder, and the blocks that
 contain that block. For an address in no block, it prints a message, and the exit
 status is 1.`,
-		RunE: func(cmd *cobra.Command, list []string) error {
-			return runRegistryLookup(cmd, dir, asJSON, list)
-		},
-	}
-	homeFlag(cmd, &dir)
+		Args: cli.SomeArgs("no address"),
+	}, func(cmd *cobra.Command, home config.Home, list []string) error {
+		return runRegistryLookup(cmd, home, asJSON, list)
+	})
 	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }
@@ -210,7 +193,7 @@ type lookupResult struct {
 	Blocks []registry.Block `json:"blocks"` // the smallest first
 }
 
-func runRegistryLookup(cmd *cobra.Command, dir string, asJSON bool, list []string) error {
+func runRegistryLookup(cmd *cobra.Command, home config.Home, asJSON bool, list []string) error {
 	var addrs []netip.Addr
 	for _, s := range list {
 		a, err := netip.ParseAddr(s)
@@ -218,13 +201,6 @@ func runRegistryLookup(cmd *cobra.Command, dir string, asJSON bool, list []strin
 			return cli.Usagef(cmd, "%q is not an IP address", cli.Clip(s))
 		}
 		addrs = append(addrs, a.Unmap())
-	}
-	if len(addrs) == 0 {
-		return cli.Usagef(cmd, "no address")
-	}
-	home, err := openHome(cmd, dir)
-	if err != nil {
-		return err
 	}
 	table, _, err := registry.Open(home.RegistryDir())
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -14,28 +13,21 @@ import (
 )
 
 func newRetryCommand() *cobra.Command {
-	var dir string
 	var all, asJSON bool
-	cmd := &cobra.Command{
+	cmd := onHome(&cobra.Command{
 		Use:   "retry [--home DIR] HOST|URL|--all",
 		Short: "Queue URLs again that were given up",
 		Long: `Queues one URL that was given up, those of one host, or all of them, as if they had
 never been tried. "peerd queue --given-up" lists them. A running peer queues them at once;
 if none runs, the next "peerd run" or "peerd crawl" with the home does.`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := retryRequest(cmd, args, all)
-			if err != nil {
-				return err
-			}
-			home, err := openHome(cmd, dir)
-			if err != nil {
-				return err
-			}
-			return runRetry(cmd, home, r, asJSON)
-		},
-	}
-	homeFlag(cmd, &dir)
+	}, func(cmd *cobra.Command, home config.Home, args []string) error {
+		r, err := retryRequest(cmd, args, all)
+		if err != nil {
+			return err
+		}
+		return runRetry(cmd, home, r, asJSON)
+	})
 	cmd.Flags().BoolVar(&all, "all", false, "queue all URLs that were given up")
 	cli.JSONFlag(cmd, &asJSON)
 	return cmd
@@ -62,15 +54,16 @@ func retryRequest(cmd *cobra.Command, args []string, all bool) (r admin.RetryReq
 }
 
 func runRetry(cmd *cobra.Command, home config.Home, r admin.RetryRequest, asJSON bool) error {
-	client, err := admin.Dial(home.APIFile())
 	var res admin.RetryResult
-	if err == nil {
-		res, err = client.Retry(cmd.Context(), r)
-	}
-	running := !errors.Is(err, admin.ErrNotRunning)
-	if !running {
+	running := true
+	err := fromPeerOrHome(home, func(c *admin.Client) (err error) {
+		res, err = c.Retry(cmd.Context(), r)
+		return err
+	}, func() (err error) {
+		running = false
 		res, err = node.Retry(cmd.Context(), home, r)
-	}
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"time"
 
@@ -11,8 +12,8 @@ import (
 )
 
 func newRobotsCommand() *cobra.Command {
-	var refresh, asJSON bool
-	cmd := onPeer(&cobra.Command{
+	var refresh bool
+	cmd := viewCommand(&cobra.Command{
 		Use:   "robots [--home DIR] [--refresh] HOST",
 		Short: "Show the robots.txt files of a host, or read them again",
 		Long: `Lists what the running peer knows of the robots.txt of each origin of a host that it
@@ -28,24 +29,11 @@ as the delays of the host allow. Otherwise it reads them when they expire, by de
 after an hour.
 
 "peerd tool robots" shows what a robots.txt allows.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usagef(cmd, "got %d arguments, want one host", len(args))
-			}
-			return nil
-		},
-	}, func(cmd *cobra.Command, c *admin.Client, args []string) error {
-		files, err := c.Robots(cmd.Context(), args[0], refresh)
-		switch {
-		case err != nil:
-			return err
-		case asJSON:
-			return cli.PrintJSON(cmd.OutOrStdout(), files)
-		}
-		return showRobots(cmd.OutOrStdout(), files)
-	})
+		Args: cli.Args(1, "want one host"),
+	}, func(ctx context.Context, c *admin.Client, args []string) ([]admin.RobotsFile, error) {
+		return c.Robots(ctx, args[0], refresh)
+	}, showRobots)
 	cmd.Flags().BoolVar(&refresh, "refresh", false, "read the files again now")
-	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }
 

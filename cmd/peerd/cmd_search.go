@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,10 +17,9 @@ import (
 )
 
 func newSearchCommand() *cobra.Command {
-	var dir string
 	var offset, limit int
 	var asJSON bool
-	cmd := &cobra.Command{
+	cmd := onHome(&cobra.Command{
 		Use:   "search [--home DIR] QUERY...",
 		Short: "Search the crawled pages of all peers",
 		Long: `Searches the pages that all peers of the network have crawled and indexed, and prints
@@ -37,26 +35,17 @@ A page must have all words, in any form of them. The arguments are joined by spa
   date:2026-01..        fetched on this day, month or year, or in a span of them (UTC)
 
 docs/search.md describes what is indexed, and what the order means.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cli.Usagef(cmd, "nothing to search for, want words")
-			}
-			home, err := openHome(cmd, dir)
-			if err != nil {
-				return err
-			}
-			r, err := runSearch(cmd.Context(), home, strings.Join(args, " "), offset, limit)
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return cli.PrintJSON(cmd.OutOrStdout(), r)
-			}
-			return showHits(cmd.OutOrStdout(), r)
-		},
-	}
-	homeFlag(cmd, &dir)
+		Args: cli.SomeArgs("nothing to search for, want words"),
+	}, func(cmd *cobra.Command, home config.Home, args []string) error {
+		r, err := runSearch(cmd.Context(), home, strings.Join(args, " "), offset, limit)
+		switch {
+		case err != nil:
+			return err
+		case asJSON:
+			return cli.PrintJSON(cmd.OutOrStdout(), r)
+		}
+		return showHits(cmd.OutOrStdout(), r)
+	})
 	cmd.Flags().IntVar(&offset, "offset", 0, "number of hits to skip")
 	cmd.Flags().IntVar(&limit, "limit", 10, "maximum number of hits; with --offset at most 100")
 	cli.JSONFlag(cmd, &asJSON)
@@ -67,13 +56,13 @@ docs/search.md describes what is indexed, and what the order means.`,
 func runSearch(
 	ctx context.Context, home config.Home, query string, offset, limit int,
 ) (r admin.SearchResult, err error) {
-	client, err := admin.Dial(home.APIFile())
-	if err == nil {
-		r, err = client.Search(ctx, query, offset, limit)
-	}
-	if errors.Is(err, admin.ErrNotRunning) {
-		return node.SearchHome(ctx, home, query, offset, limit)
-	}
+	err = fromPeerOrHome(home, func(c *admin.Client) (err error) {
+		r, err = c.Search(ctx, query, offset, limit)
+		return err
+	}, func() (err error) {
+		r, err = node.SearchHome(ctx, home, query, offset, limit)
+		return err
+	})
 	return r, err
 }
 

@@ -19,13 +19,24 @@ func newViewCommand[T any](
 	name, short string, ask func(*admin.Client, context.Context) (T, error),
 	show func(io.Writer, T) error,
 ) *cobra.Command {
-	var asJSON bool
-	cmd := onPeer(&cobra.Command{
+	return viewCommand(&cobra.Command{
 		Use:   name + " [--home DIR]",
 		Short: short,
 		Args:  cli.NoArgs,
-	}, func(cmd *cobra.Command, c *admin.Client, _ []string) error {
-		v, err := ask(c, cmd.Context())
+	}, func(ctx context.Context, c *admin.Client, _ []string) (T, error) {
+		return ask(c, ctx)
+	}, show)
+}
+
+// viewCommand completes a command like those of newViewCommand that has arguments.
+func viewCommand[T any](
+	cmd *cobra.Command, ask func(context.Context, *admin.Client, []string) (T, error),
+	show func(io.Writer, T) error,
+) *cobra.Command {
+	var asJSON bool
+	cli.JSONFlag(cmd, &asJSON)
+	return onPeer(cmd, func(cmd *cobra.Command, c *admin.Client, args []string) error {
+		v, err := ask(cmd.Context(), c, args)
 		switch {
 		case err != nil:
 			return err
@@ -34,8 +45,6 @@ func newViewCommand[T any](
 		}
 		return show(cmd.OutOrStdout(), v)
 	})
-	cli.JSONFlag(cmd, &asJSON)
-	return cmd
 }
 
 func newStatusCommand() *cobra.Command {

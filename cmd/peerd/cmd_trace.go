@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -13,26 +14,16 @@ import (
 )
 
 func newTraceCommand() *cobra.Command {
-	var asJSON bool
-	cmd := onPeer(&cobra.Command{
+	return viewCommand(&cobra.Command{
 		Use:   "trace [--home DIR] URL",
 		Short: "Show what has happened to a URL",
 		Long: `Shows what the running peer, and the owner, know of a URL: whether the network crawls
 it, which peer owns its host and why, whether it is queued, being fetched or pending, its last
 fetch or why it was given up, its next visit, and its responses in the archive.`,
 		Args: cli.Args(1, "want one URL"),
-	}, func(cmd *cobra.Command, c *admin.Client, args []string) error {
-		t, err := c.Trace(cmd.Context(), args[0])
-		switch {
-		case err != nil:
-			return err
-		case asJSON:
-			return cli.PrintJSON(cmd.OutOrStdout(), t)
-		}
-		return showTrace(cmd.OutOrStdout(), t)
-	})
-	cli.JSONFlag(cmd, &asJSON)
-	return cmd
+	}, func(ctx context.Context, c *admin.Client, args []string) (admin.Trace, error) {
+		return c.Trace(ctx, args[0])
+	}, showTrace)
 }
 
 func showTrace(w io.Writer, r admin.Trace) error {

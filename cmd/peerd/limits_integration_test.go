@@ -76,7 +76,7 @@ func TestEndlessSites(t *testing.T) {
 
 	r, text := crawl("--profile", profile)
 	if r.Pages < 40 || r.Pages > 80 || r.End != "done" || r.Left != 0 || r.Dropped == 0 ||
-		r.DroppedByReason["yield"] != r.Dropped {
+		r.DroppedBy["yield"] != r.Dropped {
 		t.Errorf("crawl with the limits of a profile = %+v", r)
 	}
 	says(text, `pages +\d\d`, `dropped +\d+ URLs`, `  yield +\d+`, `answered +\d\d URLs`,
@@ -84,7 +84,7 @@ func TestEndlessSites(t *testing.T) {
 
 	r, text = crawl("--max-pages", "15")
 	if r.Pages != 15 || r.End != "max_pages" || r.Left == 0 || r.Dropped != 0 ||
-		len(r.DroppedByReason) != 0 {
+		len(r.DroppedBy) != 0 {
 		t.Errorf("crawl with --max-pages = %+v", r)
 	}
 	says(text, `pages +15`, `end +reached --max-pages`, `left +\d+ URLs`)

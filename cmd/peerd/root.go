@@ -54,6 +54,15 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
+// newGroup returns a command that only holds others.
+func newGroup(name, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: name, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: cli.Group,
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
 // homeFlag adds --home. Its value may be "", which homeDir replaces.
 func homeFlag(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "home", "",
@@ -121,6 +130,20 @@ func onPeer(
 		}
 		return adviseRun(home, err)
 	})
+}
+
+// fromPeerOrHome asks the peer that runs with a home, or reads the home if none runs.
+func fromPeerOrHome(
+	home config.Home, ask func(c *admin.Client) error, read func() error,
+) error {
+	client, err := admin.Dial(home.APIFile())
+	if err == nil {
+		err = ask(client)
+	}
+	if errors.Is(err, admin.ErrNotRunning) {
+		return read()
+	}
+	return err
 }
 
 // dial returns the home that --home names and a client for the peer in it.

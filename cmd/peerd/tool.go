@@ -13,17 +13,11 @@ import (
 )
 
 func newToolCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "tool",
-		Short: "Show how the crawler reads a URL, a robots.txt or a page",
-		Long: `Answers questions of webmasters with the crawler's own code. The tools read only
+	return newGroup("tool", "Show how the crawler reads a URL, a robots.txt or a page",
+		`Answers questions of webmasters with the crawler's own code. The tools read only
 their arguments, stdin and the files that they are given. They contact no peer and fetch
 nothing.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: cli.Group,
-	}
-	cmd.AddCommand(newToolURLCommand(), newToolRobotsCommand(), newToolExtractCommand())
-	return cmd
+		newToolURLCommand(), newToolRobotsCommand(), newToolExtractCommand())
 }
 
 // fromStdin reports whether the inputs are the lines of stdin.

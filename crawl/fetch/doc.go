@@ -20,8 +20,7 @@
 //	fetcher.go                   Fetcher, Request, Result, Do
 //	connect.go                   Connect: open a connection without sending a request
 //	race.go, addrs.go            the first of several addresses that answers
-//	guard.go, prefixes.go        which addresses may be dialled
-//	ports.go                     ports that are not used for HTTP
+//	guard.go, prefixes.go        which addresses and ports may be dialled
 //	target.go                    store.URL to the request target, byte for byte
 //	conn.go, pool.go             connections, in use and idle
 //	stale_linux.go               detects idle connections that the server has closed
@@ -29,9 +28,9 @@
 //	tlsinfo.go, tlserror.go      a TLS session, and why there is none
 //	phases.go                    measures the phases of a request
 //	rate.go                      the time for a head, and the minimum rates of a body
-//	response.go, sniff.go        status, header and first bytes to outcome
+//	response.go                  status, header and first bytes to outcome
 //	body.go, memory.go           reading bodies within limits, of one and of all together
-//	coding.go, decode.go         content codings, also of stored bodies
+//	coding.go                    content codings, also of stored bodies
 //	partial.go                   continues a body that was cut
 //	record.go                    heads as text for an archive; conditional requests
 //	classify.go                  error to outcome

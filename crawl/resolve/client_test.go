@@ -18,8 +18,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-
-	"peerd/crawl/resolve/resolvetest"
 )
 
 // clientOf returns a client of name servers, with a hosts file.
@@ -41,44 +39,44 @@ func clientOf(t *testing.T, hosts string, servers ...string) *Client {
 func TestClientAnswers(t *testing.T) {
 	v4, v6 := addrs("203.0.113.1"), addrs("2001:db8::1")
 	both := slices.Concat(v4, v6)
-	srv := resolvetest.Serve(t, func(_, name string, qtype uint16) resolvetest.Reply {
+	srv := serveDNS(t, func(_, name string, qtype uint16) dnsReply {
 		switch name {
 		case "both.example":
-			return resolvetest.Reply{Addrs: both, TTL: 300}
+			return dnsReply{Addrs: both, TTL: 300}
 		case "four.example":
-			return resolvetest.Reply{Addrs: v4, TTL: 300, SOA: 60}
+			return dnsReply{Addrs: v4, TTL: 300, SOA: 60}
 		case "six.example":
-			return resolvetest.Reply{Addrs: v6, TTL: 300, SOA: 60}
+			return dnsReply{Addrs: v6, TTL: 300, SOA: 60}
 		case "large.example":
-			return resolvetest.Reply{Addrs: v4, TTL: 300, Truncate: true}
+			return dnsReply{Addrs: v4, TTL: 300, Truncate: true}
 		case "old.example":
-			return resolvetest.Reply{Addrs: v4, TTL: 300, NoEDNS: true}
+			return dnsReply{Addrs: v4, TTL: 300, NoEDNS: true}
 		case "alias.example":
-			return resolvetest.Reply{Alias: "both.example", Addrs: v4, TTL: 200}
+			return dnsReply{Alias: "both.example", Addrs: v4, TTL: 200}
 		case "far.example": // the server does not follow its alias
-			return resolvetest.Reply{Alias: "both.example", TTL: 100}
+			return dnsReply{Alias: "both.example", TTL: 100}
 		case "loop.example":
-			return resolvetest.Reply{Alias: "loop.example", TTL: 300}
+			return dnsReply{Alias: "loop.example", TTL: 300}
 		case "endless.example":
-			return resolvetest.Reply{Alias: "a.endless.example", TTL: 300}
+			return dnsReply{Alias: "a.endless.example", TTL: 300}
 		case "none.example":
-			return resolvetest.Reply{SOA: 900}
+			return dnsReply{SOA: 900}
 		case "servfail.example":
-			return resolvetest.Reply{Rcode: dns.RcodeServerFailure}
+			return dnsReply{Rcode: dns.RcodeServerFailure}
 		case "half.example": // the server fails for AAAA
 			if qtype == dns.TypeA {
-				return resolvetest.Reply{Addrs: v4, TTL: 300}
+				return dnsReply{Addrs: v4, TTL: 300}
 			}
-			return resolvetest.Reply{Rcode: dns.RcodeServerFailure}
+			return dnsReply{Rcode: dns.RcodeServerFailure}
 		case "refused.example":
-			return resolvetest.Reply{Rcode: dns.RcodeRefused}
+			return dnsReply{Rcode: dns.RcodeRefused}
 		case "unsigned.example":
-			return resolvetest.Reply{Rcode: dns.RcodeNameError}
+			return dnsReply{Rcode: dns.RcodeNameError}
 		}
 		if strings.HasSuffix(name, ".endless.example") {
-			return resolvetest.Reply{Alias: "a." + name, TTL: 300}
+			return dnsReply{Alias: "a." + name, TTL: 300}
 		}
-		return resolvetest.Reply{Rcode: dns.RcodeNameError, SOA: 900}
+		return dnsReply{Rcode: dns.RcodeNameError, SOA: 900}
 	})
 	c := clientOf(t, "203.0.113.9 Static.Example. static\n", srv.Addr)
 	for _, tt := range []struct {
@@ -116,7 +114,7 @@ func TestClientAnswers(t *testing.T) {
 			e.ttl != tt.ttl || e.Authoritative != tt.authoritative) {
 			t.Errorf("Lookup(%s): error %+v, want %v for %v", tt.host, err, tt.reason, tt.ttl)
 		}
-		if n := srv.Queries(tt.host); tt.queries > 0 && n != tt.queries {
+		if n := srv.queriesOf(tt.host); tt.queries > 0 && n != tt.queries {
 			t.Errorf("Lookup(%s) sent %d queries for the name, want %d", tt.host, n, tt.queries)
 		}
 	}
@@ -128,9 +126,9 @@ func TestClientTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClient(ClientConfig{
 			Servers: []Server{{SchemeDNS, "192.0.2.1:53"}}, Hosts: os.DevNull,
-			Dial: pipeDial(func(q *dns.Msg) resolvetest.Reply {
+			Dial: pipeDial(func(q *dns.Msg) dnsReply {
 				half := strings.HasPrefix(q.Question[0].Name, "half")
-				return resolvetest.Reply{Addrs: addrs("203.0.113.1"), TTL: 300,
+				return dnsReply{Addrs: addrs("203.0.113.1"), TTL: 300,
 					Drop: !half || q.Question[0].Qtype == dns.TypeAAAA}
 			}),
 		})
@@ -150,7 +148,7 @@ func TestClientTimeout(t *testing.T) {
 }
 
 // pipeDial connects to a name server in memory.
-func pipeDial(answer func(q *dns.Msg) resolvetest.Reply) dialFunc {
+func pipeDial(answer func(q *dns.Msg) dnsReply) dialFunc {
 	return func(context.Context, string, string) (net.Conn, error) {
 		near, far := net.Pipe()
 		go func() {
@@ -161,7 +159,7 @@ func pipeDial(answer func(q *dns.Msg) resolvetest.Reply) dialFunc {
 				if err != nil {
 					return
 				}
-				if r := answer(q); !r.Drop && c.WriteMsg(r.Message(q, "tcp")) != nil {
+				if r := answer(q); !r.Drop && c.WriteMsg(r.message(q, "tcp")) != nil {
 					return
 				}
 			}
@@ -175,8 +173,8 @@ func pipeDial(answer func(q *dns.Msg) resolvetest.Reply) dialFunc {
 func TestFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
-		good := pipeDial(func(*dns.Msg) resolvetest.Reply {
-			return resolvetest.Reply{Addrs: addrs("203.0.113.1"), TTL: 300}
+		good := pipeDial(func(*dns.Msg) dnsReply {
+			return dnsReply{Addrs: addrs("203.0.113.1"), TTL: 300}
 		})
 		dead := true
 		c := NewClient(ClientConfig{
@@ -211,8 +209,8 @@ func TestRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClient(ClientConfig{
 			Servers: []Server{{SchemeDNS, "192.0.2.1:53"}}, Rate: 50, Hosts: os.DevNull,
-			Dial: pipeDial(func(*dns.Msg) resolvetest.Reply {
-				return resolvetest.Reply{Addrs: addrs("203.0.113.1"), TTL: 300}
+			Dial: pipeDial(func(*dns.Msg) dnsReply {
+				return dnsReply{Addrs: addrs("203.0.113.1"), TTL: 300}
 			}),
 		})
 		start := time.Now()
@@ -243,7 +241,7 @@ func TestRates(t *testing.T) {
 
 // TestEncrypted verifies DNS over TLS and over HTTPS, and that TLS connections are used again.
 func TestEncrypted(t *testing.T) {
-	reply := resolvetest.Reply{Addrs: addrs("203.0.113.1"), TTL: 300}
+	reply := dnsReply{Addrs: addrs("203.0.113.1"), TTL: 300}
 	web := httptest.NewUnstartedServer(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			raw := make([]byte, r.ContentLength)
@@ -255,7 +253,7 @@ func TestEncrypted(t *testing.T) {
 				w.WriteHeader(http.StatusBadRequest)
 				return
 			}
-			out, err := reply.Message(q, "tcp").Pack()
+			out, err := reply.message(q, "tcp").Pack()
 			if err != nil {
 				t.Error(err)
 			}
@@ -273,7 +271,7 @@ func TestEncrypted(t *testing.T) {
 	}
 	var accepted int
 	dot := &dns.Server{Listener: &countingListener{l, &accepted}, Handler: dns.HandlerFunc(
-		func(w dns.ResponseWriter, m *dns.Msg) { _ = w.WriteMsg(reply.Message(m, "tcp")) })}
+		func(w dns.ResponseWriter, m *dns.Msg) { _ = w.WriteMsg(reply.message(m, "tcp")) })}
 	served := make(chan error, 1)
 	started := make(chan struct{})
 	dot.NotifyStartedFunc = func() { close(started) }
@@ -324,16 +322,16 @@ func (l *countingListener) Accept() (net.Conn, error) {
 // TestSystemFiles verifies that resolv.conf is read again when it changes, and that search domains
 // apply to names with one label only.
 func TestSystemFiles(t *testing.T) {
-	handle := func(addr string) resolvetest.Handler {
-		return func(_, name string, _ uint16) resolvetest.Reply {
+	handle := func(addr string) dnsHandler {
+		return func(_, name string, _ uint16) dnsReply {
 			if name == "wiki.corp.example" || name == "www.example" {
-				return resolvetest.Reply{Addrs: addrs(addr), TTL: 300}
+				return dnsReply{Addrs: addrs(addr), TTL: 300}
 			}
-			return resolvetest.Reply{Rcode: dns.RcodeNameError, SOA: 60}
+			return dnsReply{Rcode: dns.RcodeNameError, SOA: 60}
 		}
 	}
-	first := resolvetest.Serve(t, handle("203.0.113.1"))
-	second := resolvetest.Serve(t, handle("203.0.113.2"))
+	first := serveDNS(t, handle("203.0.113.1"))
+	second := serveDNS(t, handle("203.0.113.2"))
 	file := filepath.Join(t.TempDir(), "resolv.conf")
 	write := func(addr string) {
 		t.Helper()
@@ -364,7 +362,7 @@ func TestSystemFiles(t *testing.T) {
 	ask("www.example", "203.0.113.1")
 	ask("wiki", "203.0.113.1")
 	ask("wiki.corp", "")
-	if n := first.Queries("wiki.corp.corp.example"); n != 0 {
+	if n := first.queriesOf("wiki.corp.corp.example"); n != 0 {
 		t.Errorf("%d queries for a name with several labels in the search domain", n)
 	}
 	write("2001:db8::2")
@@ -433,12 +431,12 @@ func TestErrorText(t *testing.T) {
 func FuzzResponse(f *testing.F) {
 	query := newQuery("a.example", dns.TypeA, true)
 	query.Id = 7
-	for _, r := range []resolvetest.Reply{
+	for _, r := range []dnsReply{
 		{Addrs: addrs("203.0.113.1"), TTL: 300},
 		{Alias: "b.example", Addrs: addrs("203.0.113.1"), TTL: 300},
 		{Alias: "a.example"}, {Rcode: dns.RcodeNameError, SOA: 60}, {SOA: 60},
 	} {
-		raw, err := r.Message(query, "tcp").Pack()
+		raw, err := r.message(query, "tcp").Pack()
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -60,7 +60,7 @@ func TestJSONNames(t *testing.T) {
 		v    any
 		want string
 	}{
-		{Status{}.normalized(), `{
+		{filled(Status{}), `{
 			"peer_id":"", "health":{"state":"", "why":"", "do":""}, "addrs":[], "network":"",
 "strategy":"", "uptime_s":0,
 			"coordinate":{"vec":[], "height":0, "error":0}, "peers_connected":0, "directory":0,
@@ -78,18 +78,18 @@ func TestJSONNames(t *testing.T) {
 			"handovers":{"out":0, "in":0, "moves":0, "takeovers":0},
 			"control_bytes":{"sent":0, "received":0}}`},
 		{BootstrapAddr{}, `{"addr":"", "connected":false, "last_error":"", "next_attempt":null}`},
-		{Peer{}.normalized(), `{
+		{filled(Peer{}), `{
 			"peer_id":"", "addrs":[], "connected":false, "relayed":false, "coordinate":null,
 			"rtt_ms":0, "wait_ms":0, "capacity":0, "version":"", "last_seen_s":0, "distance_ms":0,
 			"earth":null}`},
-		{Subnet{}.normalized(), `{
+		{filled(Subnet{}), `{
 			"subnet":"", "epoch":0, "hosts":0, "pending":0, "state":"", "unverified":false,
 			"proxy":null, "estimations":0, "since":"0001-01-01T00:00:00Z", "predicted_ms":0,
 			"measured_ms":0, "measured":0, "why":""}`},
 		{Host{}, `{
 			"host":"", "subnet":"", "role":"", "pending":0, "in_flight":0, "next_at":null,
 			"delay_ms":0, "owner":""}`},
-		{Link{}.normalized(), `{
+		{filled(Link{}), `{
 			"url":"", "status":0, "outcome":"", "bytes":0, "fetched_at":"0001-01-01T00:00:00Z",
 			"outlinks":[], "estimation":false, "took_ms":0}`},
 		{Offline{}, `{"since":"0001-01-01T00:00:00Z", "reason":""}`},
@@ -103,7 +103,7 @@ func TestJSONNames(t *testing.T) {
 		{RobotsFile{}, `{
 			"origin":"", "state":"", "status":0, "bytes":0, "fetched":"0001-01-01T00:00:00Z",
 			"expires":"0001-01-01T00:00:00Z", "unreachable_since":null}`},
-		{SeedResult{}.normalized(), `{"accepted":0, "known":0, "out_of_scope":[], "invalid":[]}`},
+		{filled(SeedResult{}), `{"accepted":0, "known":0, "out_of_scope":[], "invalid":[]}`},
 	}
 	for _, tt := range tests {
 		var want bytes.Buffer
@@ -479,12 +479,12 @@ func TestWait(t *testing.T) {
 func FuzzReadSeedRequest(f *testing.F) {
 	f.Add(`{"urls":["http://a.example/"]}`)
 	f.Fuzz(func(t *testing.T, body string) {
-		req, err := readSeedRequest(strings.NewReader(body))
+		req, err := readRequest[SeedRequest](strings.NewReader(body))
 		if err != nil && !errors.Is(err, ErrBadRequest) && !errors.Is(err, ErrTooLarge) {
 			t.Errorf("unexpected error %v", err)
 		}
 		if len(req.URLs) > MaxSeedURLs {
-			t.Errorf("readSeedRequest() returned %d URLs", len(req.URLs))
+			t.Errorf("readRequest() returned %d URLs", len(req.URLs))
 		}
 	})
 }
@@ -494,7 +494,7 @@ func FuzzReadRetryRequest(f *testing.F) {
 	f.Add(`{"all":true}`)
 	f.Add(`{"url":"http://a.example/","all":false}`)
 	f.Fuzz(func(t *testing.T, body string) {
-		req, err := readRetryRequest(strings.NewReader(body))
+		req, err := readRequest[RetryRequest](strings.NewReader(body))
 		set := 0
 		for _, on := range []bool{req.Host != "", req.URL != "", req.All} {
 			if on {
@@ -502,7 +502,7 @@ func FuzzReadRetryRequest(f *testing.F) {
 			}
 		}
 		if (err == nil) != (set == 1) {
-			t.Errorf("readRetryRequest(%q) = %+v, %v", body, req, err)
+			t.Errorf("readRequest(%q) = %+v, %v", body, req, err)
 		}
 	})
 }
@@ -510,12 +510,12 @@ func FuzzReadRetryRequest(f *testing.F) {
 func FuzzReadLeaveRequest(f *testing.F) {
 	f.Add(`{"limit_s":1.5}`)
 	f.Fuzz(func(t *testing.T, body string) {
-		limit, err := readLeaveRequest(strings.NewReader(body))
+		req, err := readRequest[LeaveRequest](strings.NewReader(body))
 		if err != nil && !errors.Is(err, ErrBadRequest) && !errors.Is(err, ErrTooLarge) {
 			t.Errorf("unexpected error %v", err)
 		}
-		if err == nil && (limit <= 0 || limit > MaxLeave) {
-			t.Errorf("readLeaveRequest() = %v", limit)
+		if limit := req.limit(); err == nil && (limit <= 0 || limit > MaxLeave) {
+			t.Errorf("readRequest() = %v", limit)
 		}
 	})
 }

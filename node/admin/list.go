@@ -36,9 +36,7 @@ var listQuery = []parameter{
 }
 
 // listRoute returns a route that answers with a part of rows.
-func listRoute[T any](
-	s *Server, path, summary string, rows func() ([]T, error), fill func(T) T,
-) route {
+func listRoute[T any](s *Server, path, summary string, rows func() ([]T, error)) route {
 	return route{pattern: "GET " + path, access: readAccess, summary: summary, query: listQuery,
 		response: []T{}, handler: func(w http.ResponseWriter, r *http.Request) {
 			var some []T
@@ -52,12 +50,9 @@ func listRoute[T any](
 				return
 			}
 			w.Header().Set(totalHeader, strconv.Itoa(total))
-			s.reply(w, r, normalizeAll(some, fill))
+			s.reply(w, r, some)
 		}}
 }
-
-// same is the fill function of rows without lists.
-func same[T any](v T) T { return v }
 
 // selectRows returns the rows that the parameters of a list select, and how many there are
 // without limit and offset. It does not change rows.

@@ -1,77 +1,42 @@
 package admin
 
-// The functions of this file replace nil lists by empty ones, so that clients never see null
-// for a list.
+import "reflect"
 
-func nonNil[T any](s []T) []T {
-	if s == nil {
-		return []T{}
+// filled returns v with empty lists and maps in place of nil ones, so that clients never see null
+// for one. It does not change what v refers to, which the peer may keep.
+func filled(v any) any {
+	out := reflect.New(reflect.TypeOf(v)).Elem()
+	out.Set(reflect.ValueOf(v))
+	fill(out)
+	return out.Interface()
+}
+
+// fill fills v, which is a copy; what v refers to is copied before it is filled.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Slice:
+		some := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(some, v)
+		v.Set(some)
+		for i := range v.Len() {
+			fill(v.Index(i))
+		}
+	case reflect.Map:
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			to := reflect.New(v.Type().Elem())
+			to.Elem().Set(v.Elem())
+			fill(to.Elem())
+			v.Set(to)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); f.CanSet() {
+				fill(f)
+			}
+		}
 	}
-	return s
-}
-
-func nonNilMap(m map[string]int64) map[string]int64 {
-	if m == nil {
-		return map[string]int64{}
-	}
-	return m
-}
-
-func normalizeAll[T any](in []T, fill func(T) T) []T {
-	out := make([]T, 0, len(in))
-	for _, v := range in {
-		out = append(out, fill(v))
-	}
-	return out
-}
-
-func (c Coordinate) normalized() Coordinate {
-	c.Vec = nonNil(c.Vec)
-	return c
-}
-
-func (s Status) normalized() Status {
-	s.Bootstrap = nonNil(s.Bootstrap)
-	s.Addrs, s.Blocked, s.Registries = nonNil(s.Addrs), nonNil(s.Blocked), nonNil(s.Registries)
-	s.Dropped, s.Marked = nonNilMap(s.Dropped), nonNilMap(s.Marked)
-	s.Coordinate = s.Coordinate.normalized()
-	return s
-}
-
-func (p Peer) normalized() Peer {
-	p.Addrs = nonNil(p.Addrs)
-	if p.Coordinate != nil {
-		c := p.Coordinate.normalized()
-		p.Coordinate = &c
-	}
-	return p
-}
-
-func (s Subnet) normalized() Subnet {
-	if s.Proxy != nil {
-		p := *s.Proxy
-		p.At = p.At.normalized()
-		s.Proxy = &p
-	}
-	return s
-}
-
-func (l Link) normalized() Link {
-	l.Outlinks = nonNil(l.Outlinks)
-	return l
-}
-
-func (r SeedResult) normalized() SeedResult {
-	r.OutOfScope, r.Invalid = nonNil(r.OutOfScope), nonNil(r.Invalid)
-	return r
-}
-
-func (s Site) normalized() Site {
-	s.At = s.At.normalized()
-	return s
-}
-
-func (p Placement) normalized() Placement {
-	p.Candidates, p.Moves = nonNil(p.Candidates), nonNil(p.Moves)
-	return p
 }

@@ -114,31 +114,46 @@ func (s *Server) table() []route {
 	return all
 }
 
+// answering returns a route that answers with the value of view.
+func answering[T any](s *Server, r route, view func(*http.Request) (T, error)) route {
+	var none T
+	r.response = none
+	r.handler = func(w http.ResponseWriter, q *http.Request) {
+		v, err := view(q)
+		if err != nil {
+			s.fail(w, q, err)
+			return
+		}
+		s.reply(w, q, v)
+	}
+	return r
+}
+
 // views are the routes that answer with one value.
 func (s *Server) views() []route {
-	get := func(path, summary string, response any, view func() any) route {
-		return route{pattern: "GET " + path, summary: summary, response: response,
-			handler: func(w http.ResponseWriter, r *http.Request) { s.reply(w, r, view()) }}
-	}
+	n := s.node
 	return []route{
-		get(pathAlive, "Whether the peer runs", struct{}{},
-			func() any { return struct{}{} }), // does not use the node
-		get(pathStatus, "The state of the peer", Status{},
-			func() any { return s.node.Status().normalized() }),
-		get(pathDisk, "The free space, and when it will be used up", Disk{},
-			func() any { return s.node.Disk() }),
-		get(pathGain, "Download times against those of random owners and of the fastest peers",
-			Gain{}, func() any { return s.node.Gain() }),
-		{pattern: "GET " + pathPlacement, response: Placement{}, handler: s.placement,
+		answering(s, route{pattern: "GET " + pathAlive, summary: "Whether the peer runs"},
+			func(*http.Request) (struct{}, error) { return struct{}{}, nil }), // without the node
+		answering(s, route{pattern: "GET " + pathStatus, summary: "The state of the peer"},
+			func(*http.Request) (Status, error) { return n.Status(), nil }),
+		answering(s, route{pattern: "GET " + pathDisk,
+			summary: "The free space, and when it will be used up"},
+			func(*http.Request) (Disk, error) { return n.Disk(), nil }),
+		answering(s, route{pattern: "GET " + pathGain,
+			summary: "Download times against those of random owners and of the fastest peers"},
+			func(*http.Request) (Gain, error) { return n.Gain(), nil }),
+		answering(s, route{pattern: "GET " + pathPlacement,
 			summary: "The owner of a host, address or subnet, and why it is the owner",
-			query:   []parameter{{"of", "string", "a host name, an address or a subnet"}}},
-		{pattern: "GET " + pathTrace, response: Trace{}, handler: s.trace,
+			query:   []parameter{{"of", "string", "a host name, an address or a subnet"}},
+		}, s.placement),
+		answering(s, route{pattern: "GET " + pathTrace,
 			summary: "What this peer, and the owner, know of a URL",
-			query:   []parameter{{"url", "string", "the URL, which need not be canonical"}}},
-		{pattern: "GET " + pathSearch, response: SearchResult{}, handler: s.search,
-			summary: "Search the pages of all peers",
+			query:   []parameter{{"url", "string", "the URL, which need not be canonical"}},
+		}, s.trace),
+		answering(s, route{pattern: "GET " + pathSearch, summary: "Search the pages of all peers",
 			query: []parameter{{"q", "string", "the query"}, {"offset", "integer", "hits to skip"},
-				{"limit", "integer", "hits to return"}}},
+				{"limit", "integer", "hits to return"}}}, s.search),
 		{pattern: "GET " + pathOpenAPI, summary: "This description", media: mediaJSON,
 			handler: func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", mediaJSON)
@@ -151,24 +166,21 @@ func (s *Server) views() []route {
 func (s *Server) lists() []route {
 	n := s.node
 	return []route{
-		listRoute(s, pathPeers, "The other peers", noError(n.Peers), Peer.normalized),
-		listRoute(s, pathSubnets, "The subnets that the peer owns", noError(n.Subnets),
-			Subnet.normalized),
+		listRoute(s, pathPeers, "The other peers", noError(n.Peers)),
+		listRoute(s, pathSubnets, "The subnets that the peer owns", noError(n.Subnets)),
 		listRoute(s, pathServers, "The decided subnets of all peers, by the owner map",
-			noError(n.Servers), Site.normalized),
-		listRoute(s, pathMoves, "Subnets that came and went, the latest first", noError(n.Moves),
-			same[Move]),
-		listRoute(s, pathQueue, "The hosts that have URLs waiting", noError(n.Queue), same[Host]),
+			noError(n.Servers)),
+		listRoute(s, pathMoves, "Subnets that came and went, the latest first", noError(n.Moves)),
+		listRoute(s, pathQueue, "The hosts that have URLs waiting", noError(n.Queue)),
 		listRoute(s, pathPages, "Pages that were fetched recently, the latest first",
-			noError(n.RecentPages), same[Page]),
+			noError(n.RecentPages)),
 		listRoute(s, pathLimits, "What may limit the peer, and whether it does",
-			noError(n.Limits), same[Limit]),
-		listRoute(s, pathSettings, "The settings in effect", noError(n.Settings), same[Setting]),
-		listRoute(s, pathDenied, "The deny list", n.DenyList, same[DenyRule]),
+			noError(n.Limits)),
+		listRoute(s, pathSettings, "The settings in effect", noError(n.Settings)),
+		listRoute(s, pathDenied, "The deny list", n.DenyList),
 		listRoute(s, pathHistory, "Counters every five minutes of the last day, the oldest first",
-			noError(n.History), same[Sample]),
-		listRoute(s, pathJournal, "What happened recently, the latest first", s.journal,
-			same[Event]),
+			noError(n.History)),
+		listRoute(s, pathJournal, "What happened recently, the latest first", s.journal),
 	}
 }
 
@@ -205,32 +217,77 @@ func (s *Server) streams() []route {
 	}
 }
 
+// action returns a route that changes something: it passes the body of a request to do, and answers
+// with the result.
+func action[Q checked, T any](
+	s *Server, path, summary string, do func(context.Context, Q) (T, error),
+) route {
+	var request Q
+	var response T
+	return route{pattern: "POST " + path, access: fullAccess, summary: summary, request: request,
+		response: response, handler: func(w http.ResponseWriter, r *http.Request) {
+			q, err := readRequest[Q](r.Body)
+			var v T
+			if err == nil {
+				clearReadDeadline(w)
+				v, err = do(r.Context(), q)
+			}
+			if err != nil {
+				s.fail(w, r, err)
+				return
+			}
+			s.reply(w, r, v)
+		}}
+}
+
 // actions are the routes that change something.
 func (s *Server) actions() []route {
+	n := s.node
+	post := func(path, summary string) route {
+		return route{pattern: "POST " + path, access: fullAccess, summary: summary}
+	}
+	seed := func(add func(context.Context, []string) (SeedResult, error)) func(context.Context,
+		SeedRequest) (SeedResult, error) {
+		return func(ctx context.Context, q SeedRequest) (SeedResult, error) {
+			return add(ctx, q.URLs)
+		}
+	}
+	leave := post(pathLeave,
+		"Hand everything over, then stop; one line for each step of progress")
+	leave.request, leave.media, leave.handler = LeaveRequest{}, mediaLines, s.leave
 	return []route{
-		{pattern: "POST " + pathRetry, access: fullAccess, handler: s.retry,
-			request:  RetryRequest{},
-			response: RetryResult{}, summary: "Queue URLs again that were given up"},
-		{pattern: "POST " + pathRobots, access: fullAccess, handler: s.robots,
-			request: RobotsRequest{}, response: []RobotsFile{},
-			summary: "What is known of the robots.txt of a host"},
-		{pattern: "POST " + pathSeed, access: fullAccess, handler: s.addURLs(s.node.Seed),
-			request: SeedRequest{}, response: SeedResult{}, summary: "Add URLs to the crawl"},
-		{pattern: "POST " + pathChanged, access: fullAccess, handler: s.addURLs(s.node.Changed),
-			request: SeedRequest{}, response: SeedResult{},
-			summary: "Announce that pages have changed"},
-		{pattern: "POST " + pathStop, access: fullAccess, handler: s.stop, response: Stopping{},
-			summary: "Stop the peer"},
-		{pattern: "POST " + pathLeave, access: fullAccess, handler: s.leave,
-			request: LeaveRequest{}, media: mediaLines,
-			summary: "Hand everything over, then stop; one line for each step of progress"},
-		{pattern: "POST " + pathPause, access: fullAccess, handler: s.pause,
-			request: PauseRequest{}, response: struct{}{},
-			summary: "Stop fetching for a while, or go on"},
-		{pattern: "POST " + pathReload, access: fullAccess, handler: s.reload,
-			response: Reloaded{}, summary: "Read config.toml again"},
-		{pattern: "POST " + pathCodes, access: fullAccess, handler: s.createCode,
-			response: LoginCode{}, summary: "Create a code with which one browser can log in"},
+		action(s, pathRetry, "Queue URLs again that were given up", n.Retry),
+		action(s, pathRobots, "What is known of the robots.txt of a host",
+			func(_ context.Context, q RobotsRequest) ([]RobotsFile, error) {
+				return n.Robots(q.Host, q.Refresh)
+			}),
+		action(s, pathSeed, "Add URLs to the crawl", seed(n.Seed)),
+		action(s, pathChanged, "Announce that pages have changed", seed(n.Changed)),
+		answering(s, post(pathStop, "Stop the peer"), func(*http.Request) (Stopping, error) {
+			n.Stop() // it is answered before it happens
+			return Stopping{true}, nil
+		}),
+		leave,
+		action(s, pathPause, "Stop fetching for a while, or go on",
+			func(_ context.Context, q PauseRequest) (struct{}, error) {
+				if q.Resume {
+					return struct{}{}, n.Resume()
+				}
+				return struct{}{}, n.Pause(time.Duration(q.ForS * float64(time.Second)))
+			}),
+		answering(s, post(pathReload, "Read config.toml again"),
+			func(*http.Request) (Reloaded, error) {
+				res, err := n.Reload()
+				if err != nil {
+					err = fmt.Errorf("%w: %w", ErrBadRequest, err)
+				}
+				return res, err
+			}),
+		answering(s, post(pathCodes, "Create a code with which one browser can log in"),
+			func(*http.Request) (LoginCode, error) {
+				code, err := s.sessions.code()
+				return LoginCode{Code: code, LifeS: codeLife.Seconds()}, err
+			}),
 		{pattern: "POST " + pathLogin, access: publicAccess, handler: s.login,
 			request: LoginRequest{}, response: struct{}{},
 			summary: "Exchange a code for the cookie of a session that may read"},
@@ -240,155 +297,102 @@ func (s *Server) actions() []route {
 // placementTimeout bounds the time in which a host name is looked up.
 const placementTimeout = 10 * time.Second
 
-// placement answers with the Placement of a host, address or subnet.
-func (s *Server) placement(w http.ResponseWriter, r *http.Request) {
+// placement returns the Placement of a host, address or subnet.
+func (s *Server) placement(r *http.Request) (Placement, error) {
 	of := strings.TrimSpace(r.URL.Query().Get("of"))
-	err := fmt.Errorf("%w: the parameter of needs a host, an address or a subnet", ErrBadRequest)
-	var p Placement
-	if of != "" && len(of) <= maxSearch {
-		ctx, cancel := context.WithTimeout(r.Context(), placementTimeout)
-		defer cancel()
-		p, err = s.node.Placement(ctx, strings.ToLower(of))
+	if of == "" || len(of) > maxSearch {
+		return Placement{}, fmt.Errorf(
+			"%w: the parameter of needs a host, an address or a subnet", ErrBadRequest)
 	}
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	s.reply(w, r, p.normalized())
+	ctx, cancel := context.WithTimeout(r.Context(), placementTimeout)
+	defer cancel()
+	return s.node.Placement(ctx, strings.ToLower(of))
 }
 
-// robots answers a RobotsRequest with the files of the host.
-func (s *Server) robots(w http.ResponseWriter, r *http.Request) {
-	var req RobotsRequest
-	err := readRequest(r.Body, &req)
-	if err == nil && len(req.Host) > MaxURLBytes {
-		err = fmt.Errorf("%w: a host of %d bytes", ErrTooLarge, len(req.Host))
-	}
-	var files []RobotsFile
-	if err == nil {
-		files, err = s.node.Robots(req.Host, req.Refresh)
-	}
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	s.reply(w, r, normalizeAll(files, func(f RobotsFile) RobotsFile { return f }))
-}
+// checked is the body of a request, of which check returns what is wrong with it.
+type checked interface{ check() error }
 
-// addURLs returns a handler that passes the URLs of a SeedRequest to add and answers with the
-// SeedResult.
-func (s *Server) addURLs(
-	add func(context.Context, []string) (SeedResult, error),
-) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		req, err := readSeedRequest(r.Body)
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		clearReadDeadline(w)
-		res, err := add(r.Context(), req.URLs)
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		s.reply(w, r, res.normalized())
-	}
-}
-
-// readRequest decodes exactly one JSON value.
-func readRequest(body io.Reader, to any) error {
+// readRequest decodes exactly one JSON value, and checks it.
+func readRequest[Q checked](body io.Reader) (q Q, err error) {
 	d := json.NewDecoder(body)
 	d.DisallowUnknownFields()
-	err := d.Decode(to)
-	if err == nil && d.More() {
+	if err = d.Decode(&q); err == nil && d.More() {
 		err = errors.New("more than one JSON value")
 	}
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return fmt.Errorf("%w: want at most %d bytes", ErrTooLarge, large.Limit)
+		err = fmt.Errorf("%w: want at most %d bytes", ErrTooLarge, large.Limit)
 	case err != nil:
-		return fmt.Errorf("%w: %w", ErrBadRequest, err)
+		err = fmt.Errorf("%w: %w", ErrBadRequest, err)
+	default:
+		err = q.check()
+	}
+	if err != nil {
+		var none Q
+		return none, err
+	}
+	return q, nil
+}
+
+func (r SeedRequest) check() error {
+	if len(r.URLs) > MaxSeedURLs {
+		return fmt.Errorf("%w: %d URLs, want at most %d", ErrTooLarge, len(r.URLs), MaxSeedURLs)
+	}
+	for _, u := range r.URLs {
+		if len(u) > MaxURLBytes {
+			return fmt.Errorf("%w: a URL of %d bytes, want at most %d", ErrTooLarge, len(u),
+				MaxURLBytes)
+		}
 	}
 	return nil
 }
 
-// readSeedRequest decodes a SeedRequest and checks its limits.
-func readSeedRequest(body io.Reader) (req SeedRequest, err error) {
-	if err := readRequest(body, &req); err != nil {
-		return SeedRequest{}, err
+func (r RobotsRequest) check() error {
+	if len(r.Host) > MaxURLBytes {
+		return fmt.Errorf("%w: a host of %d bytes", ErrTooLarge, len(r.Host))
 	}
-	if len(req.URLs) > MaxSeedURLs {
-		return SeedRequest{}, fmt.Errorf("%w: %d URLs, want at most %d", ErrTooLarge, len(req.URLs),
-			MaxSeedURLs)
+	return nil
+}
+
+func (r LeaveRequest) check() error {
+	if r.LimitS > 0 && r.LimitS <= MaxLeave.Seconds() && r.limit() > 0 {
+		return nil
 	}
-	for _, u := range req.URLs {
-		if len(u) > MaxURLBytes {
-			return SeedRequest{}, fmt.Errorf("%w: a URL of %d bytes, want at most %d", ErrTooLarge,
-				len(u), MaxURLBytes)
+	return fmt.Errorf("%w: limit_s is %v, want more than 0 and at most %v", ErrBadRequest,
+		r.LimitS, MaxLeave.Seconds())
+}
+
+func (r LeaveRequest) limit() time.Duration {
+	return time.Duration(r.LimitS * float64(time.Second))
+}
+
+func (r PauseRequest) check() error {
+	if r.Resume || r.ForS >= 0 && r.ForS <= MaxPause.Seconds() {
+		return nil
+	}
+	return fmt.Errorf("%w: for_s is %v, want 0 to %v", ErrBadRequest, r.ForS, MaxPause.Seconds())
+}
+
+// check returns an error unless exactly one field is set.
+func (r RetryRequest) check() error {
+	if len(r.URL)+len(r.Host) > MaxURLBytes {
+		return fmt.Errorf("%w: want at most %d bytes", ErrTooLarge, MaxURLBytes)
+	}
+	for _, one := range []RetryRequest{{Host: r.Host}, {URL: r.URL}, {All: r.All}} {
+		if r == one && one != (RetryRequest{}) {
+			return nil
 		}
 	}
-	return req, nil
+	return fmt.Errorf("%w: want one of host, url and all", ErrBadRequest)
 }
 
-// readLeaveRequest decodes a LeaveRequest and returns its limit: more than 0, and at most
-// MaxLeave.
-func readLeaveRequest(body io.Reader) (time.Duration, error) {
-	var req LeaveRequest
-	if err := readRequest(body, &req); err != nil {
-		return 0, err
-	}
-	if limit := time.Duration(req.LimitS * float64(time.Second)); req.LimitS > 0 &&
-		req.LimitS <= MaxLeave.Seconds() && limit > 0 {
-		return limit, nil
-	}
-	return 0, fmt.Errorf("%w: limit_s is %v, want more than 0 and at most %v", ErrBadRequest,
-		req.LimitS, MaxLeave.Seconds())
-}
-
-// stop requests a stop of the node and answers before it happens.
-func (s *Server) stop(w http.ResponseWriter, r *http.Request) {
-	s.node.Stop()
-	s.reply(w, r, Stopping{true})
-}
-
-// pause answers a PauseRequest when it is in effect.
-func (s *Server) pause(w http.ResponseWriter, r *http.Request) {
-	var req PauseRequest
-	err := readRequest(r.Body, &req)
-	switch {
-	case err != nil:
-	case req.Resume:
-		err = s.node.Resume()
-	case !(req.ForS >= 0 && req.ForS <= MaxPause.Seconds()):
-		err = fmt.Errorf("%w: for_s is %v, want 0 to %v", ErrBadRequest, req.ForS,
-			MaxPause.Seconds())
-	default:
-		err = s.node.Pause(time.Duration(req.ForS * float64(time.Second)))
-	}
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	s.reply(w, r, struct{}{})
-}
-
-// reload has the node read config.toml again.
-func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
-	res, err := s.node.Reload()
-	if err != nil {
-		s.fail(w, r, fmt.Errorf("%w: %w", ErrBadRequest, err))
-		return
-	}
-	res.Applied, res.Restart = nonNil(res.Applied), nonNil(res.Restart)
-	s.reply(w, r, res)
-}
+func (LoginRequest) check() error { return nil }
 
 // leave requests a stop that first hands everything over, and streams the progress, one Drain a
 // line. Done is set in the last line of a complete stream.
 func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
-	limit, err := readLeaveRequest(r.Body)
+	q, err := readRequest[LeaveRequest](r.Body)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -397,7 +401,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", mediaLines)
 	ctl := http.NewResponseController(w)
 	enc := json.NewEncoder(&deadlineWriter{w: w, ctl: ctl})
-	err = s.node.Leave(r.Context(), limit, func(d Drain) error {
+	err = s.node.Leave(r.Context(), q.limit(), func(d Drain) error {
 		return errors.Join(enc.Encode(d), ctl.Flush())
 	})
 	if err != nil { // the client has gone, or sees an incomplete stream
@@ -405,44 +409,11 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// retry answers a RetryRequest with a RetryResult.
-func (s *Server) retry(w http.ResponseWriter, r *http.Request) {
-	req, err := readRetryRequest(r.Body)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	clearReadDeadline(w)
-	res, err := s.node.Retry(r.Context(), req)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	s.reply(w, r, res)
-}
-
-// readRetryRequest decodes a RetryRequest and checks that exactly one field is set.
-func readRetryRequest(body io.Reader) (req RetryRequest, err error) {
-	if err := readRequest(body, &req); err != nil {
-		return RetryRequest{}, err
-	}
-	if len(req.URL)+len(req.Host) > MaxURLBytes {
-		return RetryRequest{}, fmt.Errorf("%w: want at most %d bytes", ErrTooLarge, MaxURLBytes)
-	}
-	for _, one := range []RetryRequest{{Host: req.Host}, {URL: req.URL}, {All: req.All}} {
-		if req == one && one != (RetryRequest{}) {
-			return req, nil
-		}
-	}
-	return RetryRequest{}, fmt.Errorf("%w: want one of host, url and all", ErrBadRequest)
-}
-
 // links streams the pages.
 func (s *Server) links(w http.ResponseWriter, r *http.Request) {
 	after := r.URL.Query().Get("after")
 	s.stream(w, r, func(encode func(any) error) error {
-		return s.node.Links(r.Context(), after,
-			func(l Link) error { return encode(l.normalized()) })
+		return s.node.Links(r.Context(), after, func(l Link) error { return encode(l) })
 	})
 }
 
@@ -470,7 +441,7 @@ func (s *Server) stream(
 			return err
 		}
 		lines++
-		return enc.Encode(v)
+		return enc.Encode(filled(v))
 	})
 	if err != nil {
 		if a, ok := w.(*responseWriter); ok && !a.started {
@@ -506,7 +477,7 @@ func (p *deadlineWriter) Write(b []byte) (int, error) {
 
 // reply answers with status 200 and v as JSON.
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, v any) {
-	data, err := json.Marshal(v)
+	data, err := json.Marshal(filled(v))
 	if err != nil { // a NaN among the numbers
 		s.log.Error("admin answer not encodable", "path", r.URL.Path, "err", err)
 		s.fail(w, r, ErrInternal)

@@ -41,31 +41,18 @@ type SearchHit struct {
 	Marks [][2]int `json:"marks"`
 }
 
-// search answers with a SearchResult.
-func (s *Server) search(w http.ResponseWriter, r *http.Request) {
+// search returns a SearchResult.
+func (s *Server) search(r *http.Request) (res SearchResult, err error) {
 	q := r.URL.Query()
 	offset, err := number(q, "offset", 0, 1<<40, 0)
-	limit, err2 := number(q, "limit", 0, MaxRows, 10)
-	if err == nil {
-		err = err2
-	}
-	var res SearchResult
-	if err == nil {
-		res, err = s.node.Search(r.Context(), q.Get("q"), offset, limit)
-	}
 	if err != nil {
-		s.fail(w, r, err)
-		return
+		return res, err
 	}
-	s.reply(w, r, res.normalized())
-}
-
-func (s SearchResult) normalized() SearchResult {
-	s.Hits = normalizeAll(s.Hits, func(h SearchHit) SearchHit {
-		h.Marks = nonNil(h.Marks)
-		return h
-	})
-	return s
+	limit, err := number(q, "limit", 0, MaxRows, 10)
+	if err != nil {
+		return res, err
+	}
+	return s.node.Search(r.Context(), q.Get("q"), offset, limit)
 }
 
 // Search searches the indexes of all peers.

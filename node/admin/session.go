@@ -21,15 +21,13 @@ const (
 // sessions holds the browsers that may read. A command with the token of api.json creates a code;
 // a browser exchanges it, once, for a cookie. Both are random and in memory only.
 type sessions struct {
-	now func() time.Time // set by tests
-
 	mu     sync.Mutex
 	codes  map[string]time.Time // the ends, by code
 	tokens map[string]time.Time // by the value of the cookie
 }
 
 func newSessions() *sessions {
-	return &sessions{now: time.Now, codes: map[string]time.Time{}, tokens: map[string]time.Time{}}
+	return &sessions{codes: map[string]time.Time{}, tokens: map[string]time.Time{}}
 }
 
 // code returns a new login code.
@@ -41,7 +39,7 @@ func (s *sessions) exchange(code string) (string, error) {
 	end, ok := s.codes[code]
 	delete(s.codes, code)
 	s.mu.Unlock()
-	if !ok || s.now().After(end) {
+	if !ok || time.Now().After(end) {
 		return "", fmt.Errorf("%w: the code is used up or expired; run \"peerd dashboard\" again",
 			ErrUnauthorized)
 	}
@@ -54,7 +52,7 @@ func (s *sessions) add(
 ) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
+	now := time.Now()
 	for t, end := range to {
 		if now.After(end) {
 			delete(to, t)
@@ -77,7 +75,7 @@ func (s *sessions) valid(r *http.Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	end, ok := s.tokens[c.Value] // 32 random bytes: the time of a look-up reveals nothing useful
-	return ok && s.now().Before(end)
+	return ok && time.Now().Before(end)
 }
 
 // cookieName returns the name of the cookie of a server. Browsers send cookies to all ports of an
@@ -90,20 +88,9 @@ func cookieName(host string) string {
 	return "peerd-session-" + port
 }
 
-// createCode answers with a LoginCode.
-func (s *Server) createCode(w http.ResponseWriter, r *http.Request) {
-	code, err := s.sessions.code()
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	s.reply(w, r, LoginCode{Code: code, LifeS: codeLife.Seconds()})
-}
-
 // login answers a LoginRequest with the cookie of a session.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
-	var req LoginRequest
-	err := readRequest(r.Body, &req)
+	req, err := readRequest[LoginRequest](r.Body)
 	var token string
 	if err == nil {
 		token, err = s.sessions.exchange(req.Code)

@@ -32,7 +32,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return last, err
 		}
-		return last, sendEvent(out, "status", 0, s.node.Status().normalized())
+		return last, sendEvent(out, "status", 0, filled(s.node.Status()))
 	})
 }
 

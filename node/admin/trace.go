@@ -72,34 +72,14 @@ type Capture struct {
 	File   string    `json:"file"`
 }
 
-// trace answers with the Trace of a URL.
-func (s *Server) trace(w http.ResponseWriter, r *http.Request) {
+// trace returns the Trace of a URL.
+func (s *Server) trace(r *http.Request) (Trace, error) {
 	raw := r.URL.Query().Get("url")
-	err := fmt.Errorf("%w: the parameter url needs a URL of at most %d bytes", ErrBadRequest,
-		MaxURLBytes)
-	var t Trace
-	if raw != "" && len(raw) <= MaxURLBytes {
-		t, err = s.node.Trace(r.Context(), raw)
+	if raw == "" || len(raw) > MaxURLBytes {
+		return Trace{}, fmt.Errorf("%w: the parameter url needs a URL of at most %d bytes",
+			ErrBadRequest, MaxURLBytes)
 	}
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	s.reply(w, r, t.normalized())
-}
-
-func (t Trace) normalized() Trace {
-	if t.Placement != nil {
-		p := t.Placement.normalized()
-		t.Placement = &p
-	}
-	t.Here.Captures = nonNil(t.Here.Captures)
-	if t.AtOwner != nil {
-		s := *t.AtOwner
-		s.Captures = nonNil(s.Captures)
-		t.AtOwner = &s
-	}
-	return t
+	return s.node.Trace(r.Context(), raw)
 }
 
 // Trace returns what the peer, and the owner, know of a URL.

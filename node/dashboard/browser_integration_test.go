@@ -24,9 +24,10 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"peerd/node/admin"
-	"peerd/node/admin/admintest"
 	"peerd/node/dashboard"
 )
 
@@ -38,7 +39,7 @@ var (
 // browser is a browser that is logged in at a generated peer.
 type browser struct {
 	ctx    context.Context
-	peer   *admintest.Node
+	peer   *generated
 	client *admin.Client
 	base   string
 
@@ -54,11 +55,11 @@ const patience = 15 * time.Minute
 // open starts a server with 1,000 peers and 10,000 subnets, and a browser.
 func open(t *testing.T) *browser {
 	t.Helper()
-	return openWith(t, admintest.Generate(1000, 10_000, 1))
+	return openWith(t, generate(1000, 10_000, 1))
 }
 
 // openWith is open for another peer.
-func openWith(t *testing.T, n *admintest.Node) *browser {
+func openWith(t *testing.T, n *generated) *browser {
 	t.Helper()
 	b := openAt(t, serve(t, n))
 	b.peer = n
@@ -109,7 +110,8 @@ func serve(t *testing.T, n admin.Node) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "api.json")
 	s, err := admin.Listen(admin.Config{Addr: "127.0.0.1:0", File: file, Node: n,
-		Dashboard: dashboard.Handler()})
+		Dashboard: dashboard.Handler(),
+		Metrics:   promhttp.HandlerFor(prometheus.NewRegistry(), promhttp.HandlerOpts{})})
 	if err != nil {
 		t.Fatal(err)
 	}

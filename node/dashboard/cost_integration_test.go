@@ -17,7 +17,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"peerd/node/admin"
-	"peerd/node/admin/admintest"
 	"peerd/node/dashboard"
 )
 
@@ -34,7 +33,7 @@ func TestMain(m *testing.M) {
 // serveAlone serves a generated peer until stdin ends, so that its CPU time is that of a process.
 func serveAlone(file string) int {
 	s, err := admin.Listen(admin.Config{Addr: "127.0.0.1:0", File: file,
-		Node: admintest.Generate(1000, 10_000, 1), Dashboard: dashboard.Handler()})
+		Node: generate(1000, 10_000, 1), Dashboard: dashboard.Handler()})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -109,7 +108,7 @@ const maxFrameCPU = 50 * time.Millisecond
 // draws in software, as it has no graphics card. The time is reported; CPU time is judged, since
 // the machine may be busy.
 func TestMapFrames(t *testing.T) {
-	b := openWith(t, admintest.Generate(1000, 6667, 1)) // and half as many of other peers
+	b := openWith(t, generate(1000, 6667, 1)) // and half as many of other peers
 	if n := len(b.peer.Servers()); n < 9_500 || n > 10_500 {
 		t.Fatalf("the map has %d servers, want about 10,000", n)
 	}

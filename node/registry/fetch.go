@@ -20,7 +20,7 @@ var errNotModified = errors.New("not modified")
 // source is an open file or response.
 type source struct {
 	io.Reader
-	close          func() error
+	body           io.Closer
 	etag, modified string
 }
 
@@ -49,7 +49,7 @@ func (o Options) open(ctx context.Context, name string, before Info) (*source, e
 	if head, _ := in.Peek(2); string(head) == "\x1f\x8b" {
 		z, err := gzip.NewReader(in)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("invalid gzip: %w", err), s.close())
+			return nil, errors.Join(fmt.Errorf("invalid gzip: %w", err), s.body.Close())
 		}
 		s.Reader = z
 	}
@@ -68,7 +68,7 @@ func (o Options) file(name string) (*source, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &source{Reader: o.withProgress(f, name, info.Size()), close: f.Close}, nil
+	return &source{Reader: o.withProgress(f, name, info.Size()), body: f}, nil
 }
 
 func (o Options) get(ctx context.Context, name string, before Info) (*source, error) {
@@ -102,7 +102,7 @@ func (o Options) get(ctx context.Context, name string, before Info) (*source, er
 			resp.ContentLength, o.MaxBytes), resp.Body.Close())
 	}
 	return &source{
-		Reader: o.withProgress(resp.Body, name, resp.ContentLength), close: resp.Body.Close,
+		Reader: o.withProgress(resp.Body, name, resp.ContentLength), body: resp.Body,
 		etag:     boundedValidator(resp.Header.Get("ETag")),
 		modified: boundedValidator(resp.Header.Get("Last-Modified")),
 	}, nil
@@ -125,7 +125,7 @@ func (o Options) client() *http.Client {
 
 // withProgress returns a reader that is bounded by MaxBytes and reports its progress.
 func (o Options) withProgress(r io.Reader, name string, size int64) io.Reader {
-	return &progressReader{r: r, name: name, size: size, limit: o.MaxBytes, report: o.Progress,
+	return &progressReader{Options: o, r: r, name: name, size: size,
 		next: time.Now().Add(reportInterval)}
 }
 
@@ -133,21 +133,20 @@ func (o Options) withProgress(r io.Reader, name string, size int64) io.Reader {
 const reportInterval = time.Second
 
 type progressReader struct {
-	r           io.Reader
-	name        string
-	size, limit int64
-	done        int64
-	report      func(name string, done, size int64)
-	next        time.Time
+	Options
+	r          io.Reader
+	name       string
+	size, done int64
+	next       time.Time
 }
 
 func (w *progressReader) Read(b []byte) (int, error) {
 	n, err := w.r.Read(b)
-	if w.done += int64(n); w.done > w.limit {
-		return n, fmt.Errorf("more than %d bytes", w.limit)
+	if w.done += int64(n); w.done > w.MaxBytes {
+		return n, fmt.Errorf("more than %d bytes", w.MaxBytes)
 	}
-	if now := time.Now(); w.report != nil && now.After(w.next) {
-		w.report(w.name, w.done, w.size)
+	if now := time.Now(); w.Progress != nil && now.After(w.next) {
+		w.Progress(w.name, w.done, w.size)
 		w.next = now.Add(reportInterval)
 	}
 	return n, err

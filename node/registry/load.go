@@ -98,7 +98,7 @@ func (o Options) load(ctx context.Context, dir, name string) (info Info, same bo
 	if err != nil {
 		return info, false, err
 	}
-	defer s.close()
+	defer s.body.Close()
 	file, err := rir.Parse(s, o.Limits)
 	if err != nil {
 		return info, false, fmt.Errorf("%s: %w", name, err)

@@ -74,19 +74,9 @@ func (c *Collector) Run(ctx context.Context) error {
 				})
 			}
 		}
-		if !sleep(ctx, c.Look) {
+		if backoff.Sleep(ctx, c.Look) != nil {
 			return nil
 		}
-	}
-}
-
-// sleep reports whether ctx has not ended after d.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
@@ -116,7 +106,7 @@ func (c *Collector) follow(ctx context.Context, id peer.ID) {
 		}
 		wait := backoff.Jitter(backoff.Double(c.Retry, 16*c.Retry, failed))
 		c.Logger.Debug("lost the feed of peer", "peer", id, "retry_in", wait, "err", err)
-		if !sleep(ctx, wait) {
+		if backoff.Sleep(ctx, wait) != nil {
 			return
 		}
 	}
@@ -192,8 +182,8 @@ func (c *Collector) store(p peer.ID, in *packet, f *filter) error {
 			}
 			i.Body = body
 		}
-		if x := i.exchange(p.String()); f.wants(&x) {
-			all = append(all, x)
+		if i.From = p.String(); f.wants(&i.Exchange) {
+			all = append(all, i.Exchange)
 		}
 	}
 	return c.Sink.Save(p, in.At, all)

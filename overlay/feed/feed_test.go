@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -165,7 +166,7 @@ func TestItems(t *testing.T) {
 			x.Revisit = &warc.Revisit{Profile: warc.NotModified, Digest: text.Draw(t, "digest"),
 				Time: x.Time.Add(-time.Hour)}
 		}
-		p := packet{At: map[string]int64{"a": 1}, Items: []item{newItem(&x)}}
+		p := packet{At: map[string]int64{"a": 1}, Items: []item{{Exchange: x}}}
 		raw, err := wire.Marshal(p)
 		if err != nil {
 			t.Fatal(err)
@@ -177,7 +178,8 @@ func TestItems(t *testing.T) {
 		if err := got.check(); err != nil {
 			t.Fatal(err)
 		}
-		if y := got.Items[0].exchange("p"); !reflect.DeepEqual(x, y) {
+		y := got.Items[0].Exchange
+		if y.From = "p"; !reflect.DeepEqual(x, y) {
 			t.Fatalf("got %+v, want %+v", y, x)
 		}
 	})
@@ -186,9 +188,10 @@ func TestItems(t *testing.T) {
 // FuzzPacket reads packets: what passes the checks can be turned into exchanges.
 func FuzzPacket(f *testing.F) {
 	for _, p := range []packet{{}, {Refused: "no"}, {At: map[string]int64{"a": 1},
-		Items: []item{{URL: "http://a.example/", Time: 1e18, Response: []byte("HTTP/1.1 200 OK"),
-			Addr: []byte{192, 0, 2, 1}, Metadata: []string{"a", "b"},
-			Revisit: &revisit{Profile: "p", Time: 5}}}}} {
+		Items: []item{{Exchange: warc.Exchange{URL: "http://a.example/", Time: time.Unix(1e9, 0),
+			Response: []byte("HTTP/1.1 200 OK"), Addr: netip.MustParseAddr("192.0.2.1"),
+			Metadata: []warc.Field{{Name: "a", Value: "b"}},
+			Revisit:  &warc.Revisit{Profile: "p", Time: time.Unix(5, 0)}}}}}} {
 		raw, err := wire.Marshal(p)
 		if err != nil {
 			f.Fatal(err)
@@ -201,8 +204,7 @@ func FuzzPacket(f *testing.F) {
 			return
 		}
 		for _, i := range p.Items {
-			x := i.exchange("peer")
-			if x.From != "peer" || x.Time.Year() < 1989 || len(x.Response) == 0 {
+			if x := i.Exchange; x.From != "" || x.Time.Year() < 1990 || len(x.Response) == 0 {
 				t.Errorf("exchange %+v", x)
 			}
 		}
@@ -300,8 +302,8 @@ func TestTopics(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = c.store(from.ID(), &packet{At: map[string]int64{"f.warc.gz": 1}, Items: []item{
-		{URL: "http://a.example/1", Time: time.Now().UnixNano(), Response: []byte("x"),
-			Body: []byte("plum")}}}, f)
+		{Exchange: warc.Exchange{URL: "http://a.example/1", Time: time.Now(),
+			Response: []byte("x"), Body: []byte("plum")}}}}, f)
 	if got := c.Sink.(*sink).got(); err != nil || len(got) > 0 {
 		t.Errorf("stored %q, %v, which the topic does not match", got, err)
 	}

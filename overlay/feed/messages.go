@@ -3,8 +3,6 @@ package feed
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"time"
 
 	"peerd/store/warc"
 )
@@ -60,29 +58,10 @@ type ack struct {
 
 // item is an exchange.
 type item struct {
-	URL       string   `cbor:"1,keyasint"`
-	Time      int64    `cbor:"2,keyasint"` // Unix time in ns
-	Addr      []byte   `cbor:"3,keyasint,omitempty"`
-	Request   []byte   `cbor:"4,keyasint,omitempty"`
-	Response  []byte   `cbor:"5,keyasint"`
-	Body      []byte   `cbor:"6,keyasint,omitempty"`
-	Truncated string   `cbor:"7,keyasint,omitempty"`
-	Protocols []string `cbor:"8,keyasint,omitempty"`
-	Cipher    string   `cbor:"9,keyasint,omitempty"`
-	Revisit   *revisit `cbor:"10,keyasint,omitempty"`
-	// Metadata are names and values, in turn.
-	Metadata []string `cbor:"11,keyasint,omitempty"`
+	warc.Exchange `cbor:"1,keyasint"`
 	// Base is the time of the version of the page to which Body is the difference; Unix time in ns,
 	// 0: Body is the body.
-	Base int64 `cbor:"12,keyasint,omitempty"`
-}
-
-// revisit is a warc.Revisit.
-type revisit struct {
-	Profile string `cbor:"1,keyasint"`
-	URL     string `cbor:"2,keyasint,omitempty"`
-	Time    int64  `cbor:"3,keyasint,omitempty"` // Unix time in ns; 0: none
-	Digest  string `cbor:"4,keyasint,omitempty"`
+	Base int64 `cbor:"2,keyasint,omitempty"`
 }
 
 func (r *request) check() error {
@@ -108,58 +87,26 @@ func (p *packet) check() error {
 	if len(p.Items) > maxItems || len(p.Items) > 0 && len(p.At) == 0 {
 		return fmt.Errorf("%w: %d exchanges and %d files", ErrPacket, len(p.Items), len(p.At))
 	}
-	for _, i := range p.Items {
-		at := time.Unix(0, i.Time)
-		if len(i.Response) == 0 || at.Year() < 1990 || at.Year() > 2200 || len(i.Metadata)%2 != 0 {
-			return fmt.Errorf("%w: exchange at %s with %d bytes of header", ErrPacket, at,
-				len(i.Response))
+	for i := range p.Items {
+		x := &p.Items[i]
+		x.Time = x.Time.UTC()
+		if r := x.Revisit; r != nil {
+			r.Time = r.Time.UTC()
+		}
+		if len(x.Response) == 0 || x.Time.Year() < 1990 || x.Time.Year() > 2200 ||
+			x.Revisit != nil && x.Revisit.Time.Year() > 2200 {
+			return fmt.Errorf("%w: exchange at %s with %d bytes of header", ErrPacket, x.Time,
+				len(x.Response))
 		}
 	}
 	return nil
 }
 
-// newItem returns the form in which an exchange is sent.
-func newItem(x *warc.Exchange) item {
-	i := item{URL: x.URL, Time: x.Time.UnixNano(), Request: x.Request, Response: x.Response,
-		Body: x.Body, Truncated: x.Truncated, Protocols: x.Protocols, Cipher: x.CipherSuite}
-	if x.Addr.IsValid() {
-		i.Addr = x.Addr.Unmap().AsSlice()
-	}
-	for _, f := range x.Metadata {
-		i.Metadata = append(i.Metadata, f.Name, f.Value)
-	}
-	if v := x.Revisit; v != nil {
-		i.Revisit = &revisit{Profile: v.Profile, URL: v.URL, Digest: v.Digest}
-		if !v.Time.IsZero() {
-			i.Revisit.Time = v.Time.UnixNano()
-		}
-	}
-	return i
-}
-
-// exchange is the inverse of newItem. The packet must be checked.
-func (i *item) exchange(from string) warc.Exchange {
-	x := warc.Exchange{URL: i.URL, Time: time.Unix(0, i.Time).UTC(), Request: i.Request,
-		Response: i.Response, Body: i.Body, Truncated: i.Truncated, Protocols: i.Protocols,
-		CipherSuite: i.Cipher, From: from}
-	x.Addr, _ = netip.AddrFromSlice(i.Addr) // optional
-	for f := i.Metadata; len(f) > 1; f = f[2:] {
-		x.Metadata = append(x.Metadata, warc.Field{Name: f[0], Value: f[1]})
-	}
-	if v := i.Revisit; v != nil {
-		x.Revisit = &warc.Revisit{Profile: v.Profile, URL: v.URL, Digest: v.Digest}
-		if v.Time != 0 {
-			x.Revisit.Time = time.Unix(0, v.Time).UTC()
-		}
-	}
-	return x
-}
-
 // size returns the size of an exchange in a packet, about. Bytes.
 func (i *item) size() int {
 	n := 256 + len(i.URL) + len(i.Request) + len(i.Response) + len(i.Body)
-	for _, s := range i.Metadata {
-		n += len(s) + 3
+	for _, f := range i.Metadata {
+		n += len(f.Name) + len(f.Value) + 6
 	}
 	return n
 }

@@ -215,7 +215,8 @@ func (s *Server) gather(
 		if !f.wants(&x) {
 			return full()
 		}
-		i := newItem(&x)
+		i := item{Exchange: x}
+		i.Addr = x.Addr.Unmap()
 		if hasDeltas(&x) {
 			if _, again := versions[x.URL]; deltas && !again {
 				s.difference(&i, &x)

@@ -1,15 +1,15 @@
 package hostmove
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/faults"
 	"peerd/overlay/home"
 	"peerd/overlay/hosttransfer"
 	"peerd/overlay/lease"
@@ -92,18 +92,10 @@ type Pace struct {
 }
 
 func (p Pace) withDefaults() Pace {
-	if p.Every <= 0 {
-		p.Every = time.Hour
-	}
-	if p.Span <= 0 {
-		p.Span = 10 * time.Minute
-	}
-	if p.Lookups <= 0 {
-		p.Lookups = 4
-	}
-	if p.Unreachable <= 0 {
-		p.Unreachable = 30 * time.Second
-	}
+	p.Every = cmp.Or(max(p.Every, 0), time.Hour)
+	p.Span = cmp.Or(max(p.Span, 0), 10*time.Minute)
+	p.Lookups = cmp.Or(max(p.Lookups, 0), 4)
+	p.Unreachable = cmp.Or(max(p.Unreachable, 0), 30*time.Second)
 	return p
 }
 
@@ -137,15 +129,9 @@ type Config struct {
 }
 
 func (c Config) validate() error {
-	var errs []error
-	for what, bad := range map[string]bool{
-		"DB": c.DB == nil, "Subnets": c.Subnets == nil, "Homes": c.Homes == nil,
-		"Leases": c.Leases == nil, "Network": c.Network == nil, "Guard": c.Guard == nil,
-		"Tick": c.Tick <= 0,
-	} {
-		if bad {
-			errs = append(errs, fmt.Errorf("hostmove: %s is missing", what))
-		}
-	}
-	return errors.Join(errs...)
+	f := faults.Of("hostmove")
+	f.If(c.DB == nil || c.Subnets == nil || c.Homes == nil || c.Leases == nil ||
+		c.Network == nil || c.Guard == nil || c.Tick <= 0,
+		"DB, Subnets, Homes, Leases, Network, Guard or Tick is missing")
+	return f.Err()
 }

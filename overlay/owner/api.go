@@ -31,22 +31,10 @@ func (m *Manager) CopyPolicy() replica.Policy { return m.policy }
 // HostReceiver returns the receiver of hosts that other peers transfer.
 func (m *Manager) HostReceiver() hosttransfer.Receiver { return m.hosts.hostMoves.Receiver() }
 
-// Live says whether a subnet's hosts are ours.
-func (m *Manager) Live(p netip.Prefix) bool { return m.table.Live(p) }
-
-// List returns a row for each subnet.
-func (m *Manager) List() []Info { return m.table.List() }
-
-// Counts returns the current numbers. It looks at each subnet, but allocates nothing.
-func (m *Manager) Counts() Counts { return m.table.Counts() }
-
 // SilentSubnets returns the number of subnets of silent owners of which this peer has a complete
 // copy, unless another peer is known to have continued them. This peer, or another one with a copy,
 // takes them over in time.
 func (m *Manager) SilentSubnets() int { return m.failover.SilentSubnets(time.Now()) }
-
-// Decided returns the subnets that are ours for good, in no order.
-func (m *Manager) Decided() []Decided { return m.table.Decided() }
 
 // Revoked takes in that witnesses have voted subnets of ours away: given to
 // witness.Config.Revoked. When it returns nil nothing is begun there any more,

@@ -1,7 +1,6 @@
 package owner
 
 import (
-	"maps"
 	"net/netip"
 	"time"
 
@@ -153,31 +152,4 @@ func (b *balance) times(s *subnet, all []assign.Candidate, now time.Time) map[st
 		ms[c.ID] = float64(d) / float64(time.Millisecond)
 	}
 	return ms
-}
-
-// question is who may have a subnet. The table's mutex is held.
-func (b *balance) question(
-	s *subnet, all []assign.Candidate, now time.Time,
-) (q nomination, own assign.Candidate) {
-	q = nomination{subnet: s.prefix, self: b.self, proxy: s.lease.Proxy,
-		not: maps.Clone(s.exclude), anywhere: true}
-	if q.not == nil {
-		q.not = map[string]bool{}
-	}
-	for who, until := range s.avoid {
-		if until.After(now) {
-			q.not[who] = true
-		}
-	}
-	for _, k := range s.replicas {
-		if k.synced {
-			q.prefer = append(q.prefer, k.id.String())
-		}
-	}
-	for _, c := range all {
-		if c.ID == q.self {
-			own = c
-		}
-	}
-	return q, own
 }

@@ -2,8 +2,6 @@ package owner
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords/assign"
+	"peerd/internal/faults"
 	"peerd/overlay/home"
 	"peerd/overlay/hostmove"
 	"peerd/overlay/lease"
@@ -138,38 +137,30 @@ type Limiter interface {
 
 // Validate names every fault of c.
 func (c Config) Validate() error {
-	var errs []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf("owner: "+format, args...))
-		}
-	}
-	fault(c.Key == nil || !c.Self.MatchesPrivateKey(c.Key), "Key is not that of Self %v", c.Self)
-	fault(c.DB == nil, "DB is missing")
-	fault(c.Directory == nil, "Directory is missing")
-	fault(c.Strategy == nil, "Strategy is missing")
-	fault(c.Leases == nil, "Leases is missing")
-	fault(c.Homes == nil, "Homes is missing")
-	fault(c.Estimate == nil, "Estimate is missing")
-	fault(c.Sender == nil, "Sender is missing")
-	fault(c.Resolve == nil, "Resolve is missing")
-	fault(c.Guard == nil, "Guard is missing")
-	fault(c.Limiter == nil, "Limiter is missing")
-	fault(c.Outbox == nil, "Outbox is missing")
-	fault(c.LeaseTTL <= 0 || c.LeaseTTL > lease.MaxTTL, "LeaseTTL is %v, want up to %v", c.LeaseTTL,
+	f := faults.Of("owner")
+	f.If(c.Key == nil || !c.Self.MatchesPrivateKey(c.Key), "Key is not that of Self %v", c.Self)
+	f.If(c.DB == nil, "DB is missing")
+	f.If(c.Directory == nil, "Directory is missing")
+	f.If(c.Strategy == nil, "Strategy is missing")
+	f.If(c.Leases == nil, "Leases is missing")
+	f.If(c.Homes == nil, "Homes is missing")
+	f.If(c.Estimate == nil, "Estimate is missing")
+	f.If(c.Sender == nil, "Sender is missing")
+	f.If(c.Resolve == nil, "Resolve is missing")
+	f.If(c.Guard == nil, "Guard is missing")
+	f.If(c.Limiter == nil, "Limiter is missing")
+	f.If(c.Outbox == nil, "Outbox is missing")
+	f.If(c.LeaseTTL <= 0 || c.LeaseTTL > lease.MaxTTL, "LeaseTTL is %v, want up to %v", c.LeaseTTL,
 		lease.MaxTTL)
-	fault(c.DecideIdle < 0, "DecideIdle is %v, want 0 or more", c.DecideIdle)
+	f.If(c.DecideIdle < 0, "DecideIdle is %v, want 0 or more", c.DecideIdle)
 	if c.Adapt != nil {
-		if err := c.Adapt.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("owner: Adapt: %w", err))
-		}
+		err := c.Adapt.Validate()
+		f.If(err != nil, "Adapt: %w", err)
 	}
-	fault(c.ReplicaCount < 0 || c.ReplicaCount > MaxReplicas, "ReplicaCount is %d, want 0 to %d",
+	f.If(c.ReplicaCount < 0 || c.ReplicaCount > MaxReplicas, "ReplicaCount is %d, want 0 to %d",
 		c.ReplicaCount, MaxReplicas)
-	fault(c.Cooldown < 0, "Cooldown is %v, want 0 or more", c.Cooldown)
-	if err := c.Times.validate(); err != nil {
-		errs = append(errs, err)
-	}
-	fault(c.Tick <= 0, "Tick is %v, want more than 0", c.Tick)
-	return errors.Join(errs...)
+	f.If(c.Cooldown < 0, "Cooldown is %v, want 0 or more", c.Cooldown)
+	c.Times.validate(f)
+	f.If(c.Tick <= 0, "Tick is %v, want more than 0", c.Tick)
+	return f.Err()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"peerd/coords/assign"
@@ -69,19 +68,12 @@ func (d *departures) drain(now time.Time) (left int) {
 // successor returns the peer to which a subnet goes when this peer leaves; "" if there
 // is none now. The table's mutex is held.
 func (d *departures) successor(s *subnet, all []assign.Candidate, now time.Time) string {
-	not := maps.Clone(s.exclude)
-	for who, until := range s.avoid {
-		if until.After(now) {
-			not[who] = true
+	q, _ := d.question(s, all, now)
+	for _, id := range q.prefer {
+		if !q.not[id] {
+			return id
 		}
 	}
-	for _, k := range s.replicas {
-		if k.synced && !not[k.id.String()] {
-			return k.id.String()
-		}
-	}
-	q := nomination{subnet: s.prefix, self: d.self, proxy: s.lease.Proxy, not: not,
-		anywhere: true}
 	if ids := q.choose(all, 1); len(ids) > 0 {
 		return ids[0].String()
 	}

@@ -38,8 +38,7 @@ import (
 //
 // Its methods may be called at once.
 type Manager struct {
-	*env
-	table        *table
+	*table
 	intake       *intake
 	replicas     *replicas
 	balance      *balance
@@ -85,7 +84,7 @@ func New(cfg Config) (*Manager, error) {
 // newManager connects the parts: each knows those that were made before it.
 func newManager(e *env) *Manager {
 	t := &table{env: e, subnets: map[netip.Prefix]*subnet{}}
-	m := &Manager{env: e, table: t}
+	m := &Manager{table: t}
 	route := &rerouter{e}
 	m.intake = &intake{table: t}
 	m.replicas = &replicas{table: t, intake: m.intake}

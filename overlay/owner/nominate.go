@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -145,4 +146,31 @@ func sameNetwork(a, b netip.Addr) bool {
 	}
 	p, err := a.Prefix(bits)
 	return err == nil && p.Contains(b)
+}
+
+// question is who may have a subnet. The table's mutex is held.
+func (t *table) question(
+	s *subnet, all []assign.Candidate, now time.Time,
+) (q nomination, own assign.Candidate) {
+	q = nomination{subnet: s.prefix, self: t.self, proxy: s.lease.Proxy,
+		not: maps.Clone(s.exclude), anywhere: true}
+	if q.not == nil {
+		q.not = map[string]bool{}
+	}
+	for who, until := range s.avoid {
+		if until.After(now) {
+			q.not[who] = true
+		}
+	}
+	for _, k := range s.replicas {
+		if k.synced {
+			q.prefer = append(q.prefer, k.id.String())
+		}
+	}
+	for _, c := range all {
+		if c.ID == q.self {
+			own = c
+		}
+	}
+	return q, own
 }

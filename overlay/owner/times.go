@@ -1,10 +1,10 @@
 package owner
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"time"
 
+	"peerd/internal/faults"
 	"peerd/overlay/witness"
 )
 
@@ -62,30 +62,25 @@ func DefaultTimes() Times {
 // withDefaults fills in what is left zero.
 func (t Times) withDefaults() Times {
 	d := DefaultTimes()
-	for _, f := range []struct{ to, from *time.Duration }{
-		{&t.Silence, &d.Silence}, {&t.Spread, &d.Spread}, {&t.Orphan, &d.Orphan},
-		{&t.Recreate, &d.Recreate}, {&t.Lost, &d.Lost}, {&t.First, &d.First},
-		{&t.Flush, &d.Flush}, {&t.QuorumMargin, &d.QuorumMargin}, {&t.Revive, &d.Revive},
-		{&t.Unreachable, &d.Unreachable},
-	} {
-		if *f.to == 0 {
-			*f.to = *f.from
-		}
+	to, from := t.all(), d.all()
+	for name, x := range to {
+		*x = cmp.Or(*x, *from[name])
 	}
 	return t
 }
 
-// validate names every fault of t.
-func (t Times) validate() error {
-	var errs []error
-	for name, d := range map[string]time.Duration{
-		"Silence": t.Silence, "Spread": t.Spread, "Orphan": t.Orphan, "Recreate": t.Recreate,
-		"Lost": t.Lost, "First": t.First, "Flush": t.Flush,
-		"QuorumMargin": t.QuorumMargin, "Revive": t.Revive, "Unreachable": t.Unreachable,
-	} {
-		if d < 0 {
-			errs = append(errs, fmt.Errorf("owner: Times.%s is %v, want 0 or more", name, d))
-		}
+// all returns the times by name.
+func (t *Times) all() map[string]*time.Duration {
+	return map[string]*time.Duration{
+		"Silence": &t.Silence, "Spread": &t.Spread, "Orphan": &t.Orphan,
+		"Recreate": &t.Recreate, "Lost": &t.Lost, "First": &t.First, "Flush": &t.Flush,
+		"QuorumMargin": &t.QuorumMargin, "Revive": &t.Revive, "Unreachable": &t.Unreachable,
 	}
-	return errors.Join(errs...)
+}
+
+// validate adds every fault of t.
+func (t Times) validate(f *faults.List) {
+	for name, d := range t.all() {
+		f.If(*d < 0, "Times.%s is %v, want 0 or more", name, *d)
+	}
 }

@@ -10,18 +10,18 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/record"
 
-	"peerd/overlay/wire"
+	"peerd/overlay/record"
 )
 
 const (
 	// MaxModule is the maximum size of a module, and maxManifest of a signed manifest. Bytes.
 	MaxModule   = 8 << 20
 	maxManifest = 1024
-	// domain separates manifests from everything else that a key signs.
-	domain = "peerd-plugin"
 )
+
+// manifests separates manifests from everything else that a key signs.
+var manifests = record.Kind{Domain: "peerd-plugin", Codec: "peerd-plugin", Max: maxManifest}
 
 // ErrPlugin means that bytes are not a package or manifest that a publisher has made.
 var ErrPlugin = errors.New("plugin: invalid")
@@ -36,20 +36,6 @@ type Manifest struct {
 	Digest  []byte `cbor:"3,keyasint"` // SHA-256 of the module
 	Size    int    `cbor:"4,keyasint"` // of the module, bytes
 }
-
-var _ record.Record = (*Manifest)(nil)
-
-// Domain implements record.Record.
-func (*Manifest) Domain() string { return domain }
-
-// Codec implements record.Record.
-func (*Manifest) Codec() []byte { return []byte(domain) }
-
-// MarshalRecord implements record.Record.
-func (m *Manifest) MarshalRecord() ([]byte, error) { return wire.Marshal(m) }
-
-// UnmarshalRecord implements record.Record.
-func (m *Manifest) UnmarshalRecord(b []byte) error { return wire.Unmarshal(b, m) }
 
 func (m *Manifest) check() error {
 	if !validName.MatchString(m.Name) {
@@ -73,14 +59,8 @@ type Signed struct {
 // open checks a signed manifest.
 func open(sealed []byte) (Signed, error) {
 	s := Signed{sealed: sealed}
-	if len(sealed) > maxManifest {
-		return s, fmt.Errorf("%w: a manifest of %d bytes", ErrPlugin, len(sealed))
-	}
-	env, err := record.ConsumeTypedEnvelope(sealed, &s.Manifest)
-	if err != nil {
-		return s, fmt.Errorf("%w: %w", ErrPlugin, err)
-	}
-	if s.Publisher, err = peer.IDFromPublicKey(env.PublicKey); err != nil {
+	var err error
+	if s.Publisher, err = manifests.Open(sealed, &s.Manifest); err != nil {
 		return s, fmt.Errorf("%w: %w", ErrPlugin, err)
 	}
 	return s, s.check()
@@ -93,11 +73,7 @@ func Sign(key crypto.PrivKey, name string, version uint64, module []byte) ([]byt
 	if err := m.check(); err != nil {
 		return nil, err
 	}
-	env, err := record.Seal(m, key)
-	if err != nil {
-		return nil, err
-	}
-	sealed, err := env.Marshal()
+	sealed, err := manifests.Seal(m, key)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,9 @@ func (s *sources) run(ctx context.Context) {
 	}
 }
 
-func (s *sources) setWitnessSet(sealed []byte) {
+// SetWitnessSet sends this peer's witness set, sealed, to all replicas. Follow does the
+// same if its request has a new one.
+func (s *sources) SetWitnessSet(sealed []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changeWitnessSet(sealed)

@@ -36,7 +36,7 @@ func assignCopies(all []*member, sum *index.Counts) (others []*member) {
 		if m.err != nil {
 			continue
 		}
-		for _, c := range m.counts.copies {
+		for _, c := range m.counts.Copies {
 			a := absent[c.owner]
 			if a == nil {
 				a = &member{id: c.owner, err: errAbsent}
@@ -44,7 +44,7 @@ func assignCopies(all []*member, sum *index.Counts) (others []*member) {
 				others = append(others, a)
 			}
 			answered := a.err == nil || errors.Is(a.err, errNoIndex)
-			if !answered && c.indexed && (a.by == nil || c.better(best[c.owner])) {
+			if !answered && c.Indexed && (a.by == nil || c.better(best[c.owner])) {
 				a.by, best[c.owner] = m, c
 			}
 		}
@@ -62,8 +62,8 @@ func assignCopies(all []*member, sum *index.Counts) (others []*member) {
 
 // better reports whether the copy is to be searched rather than another one of the same archive.
 func (c *copyCounts) better(other copyCounts) bool {
-	if c.whole != other.whole {
-		return c.whole
+	if c.Whole != other.Whole {
+		return c.Whole
 	}
 	return c.Pages > other.Pages
 }

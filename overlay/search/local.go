@@ -57,40 +57,6 @@ type participant interface {
 	close()
 }
 
-// counts are the counts of a participant.
-type counts struct {
-	index.Counts
-	copies []copyCounts
-	hosts  []string // of pages that are likely to be found, at most maxLikely
-}
-
-// ranking says how to rank.
-type ranking struct {
-	sum    index.Counts
-	limit  int
-	owners []peer.ID // of the copies that are searched
-	verify bool      // without it, hits may lack phrases
-	// snippets is the number of hits with all phrases for which snippets are wanted, and hosts are
-	// those of which the linking ones are, so that they need not be asked for later.
-	snippets int
-	hosts    []string
-}
-
-// ranked is the result of a ranking.
-type ranked struct {
-	index.Result
-	snippets []index.Snippet  // of the first hits, also of those that lack a phrase
-	linking  [][]index.Linker // of each of ranking.hosts
-}
-
-// copyCounts are the counts of the copy of a peer that does not answer, if it is indexed.
-type copyCounts struct {
-	index.Counts
-	owner          peer.ID
-	naming         []byte
-	indexed, whole bool
-}
-
 // localSearch is a search in the index of this peer, and in copies.
 type localSearch struct {
 	from  *Local
@@ -130,7 +96,7 @@ func (s *localSearch) count(ctx context.Context) (c counts, err error) {
 		return c, err
 	}
 	if s.urls != nil { // other peers take part
-		if c.hosts, err = s.likelyHosts(ctx, c.Counts); err != nil {
+		if c.Hosts, err = s.likelyHosts(ctx, c.Counts); err != nil {
 			return c, err
 		}
 	}
@@ -139,13 +105,13 @@ func (s *localSearch) count(ctx context.Context) (c counts, err error) {
 		return c, err
 	}
 	for _, p := range copies {
-		n := copyCounts{owner: p.Owner, naming: p.Naming, whole: p.Whole, indexed: p.reader != nil}
+		n := copyCounts{owner: p.Owner, Naming: p.Naming, Whole: p.Whole, Indexed: p.reader != nil}
 		if p.reader != nil {
 			if n.Counts, err = p.reader.Count(s.query); err != nil {
 				return c, err
 			}
 		}
-		c.copies = append(c.copies, n)
+		c.Copies = append(c.Copies, n)
 	}
 	return c, nil
 }
@@ -182,15 +148,15 @@ func (s *localSearch) rank(ctx context.Context, q ranking) (all ranked, err erro
 	s.asked, s.hits = nil, nil
 	for i := range s.parts {
 		p := &s.parts[i]
-		if p.reader != s.own && !slices.Contains(q.owners, p.Owner) {
+		if p.reader != s.own && !slices.Contains(q.Owners, p.Owner) {
 			continue
 		}
 		s.asked = append(s.asked, p)
 		var text index.Texter
-		if q.verify {
+		if q.Verify {
 			text = p.Index.Text
 		}
-		res, err := p.reader.Search(ctx, s.query, q.sum, q.limit, text)
+		res, err := p.reader.Search(ctx, s.query, q.Sum, q.Limit, text)
 		if err != nil {
 			return all, err
 		}
@@ -203,12 +169,12 @@ func (s *localSearch) rank(ctx context.Context, q ranking) (all ranked, err erro
 		}
 	}
 	order.SortFunc(s.hits, func(a, b place) int { return index.Compare(a.Hit, b.Hit) })
-	s.hits = s.hits[:min(len(s.hits), maxHitsOf(q.limit, q.owners))]
+	s.hits = s.hits[:min(len(s.hits), maxHitsOf(q.Limit, q.Owners))]
 	for _, h := range s.hits {
 		all.Hits = append(all.Hits, h.Hit)
 	}
 	began := time.Now()
-	for n, wanted := 0, q.snippets; n < len(s.hits) && wanted > 0; n++ {
+	for n, wanted := 0, q.Snippets; n < len(s.hits) && wanted > 0; n++ {
 		if ctx.Err() != nil || time.Since(began) > spareTime {
 			break
 		}
@@ -216,10 +182,10 @@ func (s *localSearch) rank(ctx context.Context, q ranking) (all ranked, err erro
 		if !made.Lacks {
 			wanted--
 		}
-		all.snippets = append(all.snippets, made)
+		all.Snippets = append(all.Snippets, made)
 	}
-	if len(q.hosts) > 0 {
-		all.linking, err = s.linking(ctx, q.hosts)
+	if len(q.Hosts) > 0 {
+		all.Linking, err = s.linking(ctx, q.Hosts)
 	}
 	return all, err
 }
@@ -252,8 +218,7 @@ func (s *localSearch) check(h *index.Hit) bool {
 	if h.Canonical != "" && s.urls.Check(h.Canonical) != nil {
 		h.Canonical = ""
 	}
-	w := newHit(*h)
-	return w.check(s.urls) == nil
+	return checkMeta(&h.Meta, s.urls) == nil
 }
 
 func (s *localSearch) linking(
@@ -294,7 +259,9 @@ func (s *localSearch) snippet(n int) index.Snippet {
 	if err != nil {
 		return index.Snippet{Lacks: len(s.query.Phrases) > 0}
 	}
-	return in.reader.Snippet(s.query, m, text)
+	made := in.reader.Snippet(s.query, m, text)
+	made.Marks = made.Marks[:min(len(made.Marks), maxMarks)]
+	return made
 }
 
 func (s *localSearch) close() {

@@ -97,77 +97,83 @@ func TestMerge(t *testing.T) {
 // No more sources of links are accepted than one index may have.
 func TestCheckSources(t *testing.T) {
 	one := []index.Source{1}
-	for name, r := range map[string]reply{
-		"of no word":   {Anchors: []anchor{{}}},
-		"of two words": {Anchors: []anchor{{Sources: [][]index.Source{one, one}}}},
-		"repeated":     {Anchors: []anchor{{Sources: [][]index.Source{{4, 4}}}}},
-		"too many":     {Anchors: []anchor{{Sources: [][]index.Source{{1, 2, 3, 4, 5}}}}},
-		"too many anchors": {
-			Anchors: slices.Repeat([]anchor{{Sources: [][]index.Source{one}}}, 65)},
-		"of a copy": {Copies: []copyReply{{Indexed: true, Pages: 5, With: []uint64{1},
-			Anchors: []anchor{{Sources: [][]index.Source{{2, 1}}}}}}},
+	anchor := func(sources ...[]index.Source) []index.Anchor {
+		return []index.Anchor{{Sources: sources}}
+	}
+	with := func(all []index.Anchor) index.Counts {
+		return index.Counts{Pages: 5, With: []uint64{1}, Anchors: all}
+	}
+	for name, all := range map[string][]index.Anchor{
+		"of no word":       anchor(),
+		"of two words":     anchor(one, one),
+		"repeated":         anchor([]index.Source{4, 4}),
+		"too many":         anchor([]index.Source{1, 2, 3, 4, 5}),
+		"too many anchors": slices.Repeat(anchor(one), 65),
 	} {
-		r.Pages, r.With = 5, []uint64{1}
-		if r.checkCounts(1) == nil {
+		if c := (counts{Counts: with(all)}); c.check(1) == nil {
 			t.Errorf("%s: accepted", name)
 		}
-		k := rankRequest{Pages: 5, With: r.With, Limit: 1, Anchors: r.Anchors}
-		if r.Anchors != nil && k.check(1) == nil {
+		c := counts{Counts: with(nil), Copies: []copyCounts{{Counts: with(all), Indexed: true}}}
+		if c.check(1) == nil {
+			t.Errorf("%s of a copy: accepted", name)
+		}
+		if k := (ranking{Sum: with(all), Limit: 1}); k.check(1) == nil {
 			t.Errorf("%s: accepted in a request", name)
 		}
 	}
-	good := reply{Pages: 5, With: []uint64{1},
-		Anchors: []anchor{{Sources: [][]index.Source{{1, 9}}}}}
-	if err := good.checkCounts(1); err != nil {
-		t.Error(err)
+	if good := (counts{Counts: with(anchor([]index.Source{1, 9}))}); good.check(1) != nil {
+		t.Error(good.check(1))
 	}
 }
 
-// What is known of sources beside their numbers is left out if nothing is, and is checked.
+// What is said of sources is sent as it is, and checked.
 func TestLinkingMessages(t *testing.T) {
-	plain := [][]index.Linker{{{Source: 3}, {Source: 4}}, {}}
-	ranked := [][]index.Linker{{{Source: 3, Out: 2, Rank: 1.5}, {Source: 4}}, {}}
-	for _, want := range [][][]index.Linker{plain, ranked} {
-		var a reply
-		a.setLinking(want)
-		if known := want[0][0].Out > 0; known != (a.Ranked != nil) {
-			t.Errorf("%+v: ranks are sent: %v, want %v", want, !known, known)
-		}
-		if got, err := a.linking(2); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v, %v, want %+v", got, err, want)
-		}
+	want := func() [][]index.Linker {
+		return [][]index.Linker{{{Source: 3, Out: 2, Rank: 1.5}, {Source: 4}}, {}}
 	}
-	for name, spoil := range map[string]func(*reply){
-		"fewer hosts":   func(a *reply) { a.Linking = a.Linking[:1] },
-		"fewer ranked":  func(a *reply) { a.Ranked = a.Ranked[:1] },
-		"fewer sources": func(a *reply) { a.Ranked[0] = a.Ranked[0][:1] },
-		"out of order":  func(a *reply) { a.Linking[0][1] = 2 },
-		"no number":     func(a *reply) { a.Ranked[0][0].Rank = float32(math.NaN()) },
-		"negative":      func(a *reply) { a.Ranked[0][0].Rank = -1 },
-		"too great":     func(a *reply) { a.Ranked[0][0].Rank = 2 * index.MaxRank },
+	raw, err := wire.Marshal(ranked{Linking: want()})
+	var got ranked
+	if err == nil {
+		err = wire.Unmarshal(raw, &got)
+	}
+	if err == nil {
+		err = checkLinking(got.Linking, 2)
+	}
+	if err != nil || !reflect.DeepEqual(got.Linking, want()) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want())
+	}
+	for name, spoil := range map[string]func(*[][]index.Linker){
+		"fewer hosts":  func(a *[][]index.Linker) { *a = (*a)[:1] },
+		"out of order": func(a *[][]index.Linker) { (*a)[0][1].Source = 2 },
+		"too many": func(a *[][]index.Linker) {
+			for n := range index.Source(index.MaxLinking + 1) {
+				(*a)[1] = append((*a)[1], index.Linker{Source: n})
+			}
+		},
+		"no number": func(a *[][]index.Linker) { (*a)[0][0].Rank = float32(math.NaN()) },
+		"negative":  func(a *[][]index.Linker) { (*a)[0][0].Rank = -1 },
+		"too great": func(a *[][]index.Linker) { (*a)[0][0].Rank = 2 * index.MaxRank },
 	} {
-		var a reply
-		a.setLinking(ranked)
-		spoil(&a)
-		if _, err := a.linking(2); !errors.Is(err, ErrAnswer) {
+		all := want()
+		spoil(&all)
+		if err := checkLinking(all, 2); !errors.Is(err, ErrAnswer) {
 			t.Errorf("%s: %v, want ErrAnswer", name, err)
 		}
 	}
 }
 
 func FuzzMessages(f *testing.F) {
+	sum := index.Counts{Pages: 5, With: []uint64{1, 2},
+		Anchors: []index.Anchor{{Sources: [][]index.Source{{1, 2}, nil}}}}
 	for _, v := range []any{
-		request{Query: "a b"}, request{Rank: &rankRequest{Pages: 5, With: []uint64{1, 2},
-			Limit: 7, Anchors: []anchor{{Sources: [][]index.Source{{1, 2}, nil}}}, Verify: true}},
-		request{Linking: []string{"a.example"}},
-		reply{Linking: [][]index.Source{{3, 4}}},
-		reply{Linking: [][]index.Source{{3, 4}}, Ranked: [][]rankedSource{{{Out: 2, Rank: 1}, {}}}},
-		request{Shown: []int{0, 3}}, reply{Pages: 5, With: []uint64{1}},
-		reply{Hits: []hit{{Score: 1, URL: "http://a.example/"}}, Total: 1},
-		reply{Snippets: []snippet{{Text: "abc", Marks: []int{0, 1}}}},
-		request{Rank: &rankRequest{Copies: []peer.ID{overlaytest.Peers(1, 1)[0].ID}}},
-		reply{With: []uint64{1}, Pages: 1, Copies: []copyReply{{[]byte("x"), true, true, 5,
-			[]uint64{4}, []anchor{{Sources: [][]index.Source{{7}}}}}}},
+		request{Query: "a b"}, request{Rank: &ranking{Sum: sum, Limit: 7, Verify: true}},
+		request{Linking: []string{"a.example"}}, request{Shown: []int{0, 3}},
+		request{Rank: &ranking{Owners: []peer.ID{overlaytest.Peers(1, 1)[0].ID}}},
+		reply{Ranked: ranked{Linking: [][]index.Linker{{{Source: 3, Out: 2, Rank: 1}, {}}}}},
+		answerOf(5, 1), hitsOf(1, index.Hit{Score: 1, Meta: index.Meta{URL: "http://a.example/"}}),
+		reply{Ranked: ranked{Snippets: []index.Snippet{{Text: "abc", Marks: [][2]int{{0, 1}}}}}},
+		reply{Counts: counts{Counts: index.Counts{Pages: 1, With: []uint64{1}},
+			Copies: []copyCounts{{Counts: sum, Naming: []byte("x"), Indexed: true}}}},
 	} {
 		raw, err := wire.Marshal(v)
 		if err != nil {
@@ -179,10 +185,10 @@ func FuzzMessages(f *testing.F) {
 		var q request
 		if wire.Unmarshal(raw, &q) == nil {
 			if err := q.Rank.check(2); err == nil &&
-				(q.Rank.Limit > maxHits || len(q.Rank.With) != 2) {
+				(q.Rank.Limit > maxHits || len(q.Rank.Sum.With) != 2) {
 				t.Fatalf("accepted %+v", q.Rank)
 			} else if err == nil {
-				for _, a := range q.Rank.Anchors {
+				for _, a := range q.Rank.Sum.Anchors {
 					_, _ = a.Sources[0], a.Sources[1]
 				}
 			}
@@ -191,29 +197,28 @@ func FuzzMessages(f *testing.F) {
 		if wire.Unmarshal(raw, &a) != nil {
 			return
 		}
-		if a.checkCounts(1) == nil {
-			for _, c := range a.Copies {
+		if a.Counts.check(1) == nil {
+			for _, c := range a.Counts.Copies {
 				if c.Indexed && c.With[0] > c.Pages {
 					t.Fatalf("accepted %+v", c)
 				}
 			}
 		}
-		if a.checkHits(5, 3, overlaytest.URLs(valid)) == nil {
-			for _, h := range a.Hits {
+		if a.Ranked.checkHits(5, 3, overlaytest.URLs(valid)) == nil {
+			for _, h := range a.Ranked.Hits {
 				if !(h.Score >= 0 && h.Score < 3.1) || h.URL.Host() == "" {
 					t.Fatalf("accepted %+v", h)
 				}
 			}
 		}
-		if all, err := a.linking(1); err == nil {
+		if all := a.Ranked.Linking; checkLinking(all, 1) == nil {
 			if f := index.Factor(all[0]); !(f >= 1 && f <= 1.25) {
 				t.Fatalf("a factor of %v by %+v", f, all[0])
 			}
 		}
-		if a.checkSnippets(1) == nil && len(a.Snippets) > 0 {
-			s := a.Snippets[0]
-			for m := s.Marks; len(m) > 0; m = m[2:] {
-				_ = s.Text[m[0]:m[1]]
+		if s := a.Ranked.Snippets; checkSnippets(s, 1) == nil && len(s) > 0 {
+			for _, m := range s[0].Marks {
+				_ = s[0].Text[m[0]:m[1]]
 			}
 		}
 	})

@@ -39,221 +39,138 @@ const (
 // ErrAnswer means that a peer sent an answer that no honest peer sends.
 var ErrAnswer = errors.New("search: invalid answer")
 
-// request is a request of a conversation. The first has a query, the second ranks, and may have
-// Linking, and each other has one of the three. A conversation without a query has only Linking.
+// request is a request of a conversation. The first has a query, the second ranks, and each other
+// has one of the others. A conversation without a query has only Linking.
 type request struct {
-	Query   string       `cbor:"1,keyasint,omitempty"`
-	Rank    *rankRequest `cbor:"2,keyasint,omitempty"`
-	Shown   []int        `cbor:"3,keyasint,omitempty"` // places of hits in the reply to Rank
-	Linking []string     `cbor:"4,keyasint,omitempty"` // hosts
+	Query   string   `cbor:"1,keyasint,omitempty"`
+	Rank    *ranking `cbor:"2,keyasint,omitempty"`
+	Shown   []int    `cbor:"3,keyasint,omitempty"` // places of hits in the reply to Rank
+	Linking []string `cbor:"4,keyasint,omitempty"` // hosts
 }
 
-// rankRequest asks for the best pages.
-type rankRequest struct {
-	Pages uint64   `cbor:"1,keyasint"`
-	With  []uint64 `cbor:"2,keyasint"`
-	Limit int      `cbor:"3,keyasint"`
-	// Copies are the owners of copies that are searched as well.
-	Copies  []peer.ID `cbor:"4,keyasint,omitempty"`
-	Anchors []anchor  `cbor:"5,keyasint,omitempty"` // of all peers
-	Verify  bool      `cbor:"6,keyasint,omitempty"` // hits must have the phrases
-	// Snippets is the number of hits with all phrases of which snippets are wanted.
-	Snippets int `cbor:"7,keyasint,omitempty"`
-}
-
-// anchor is a page of which links have words of the query.
-type anchor struct {
-	Target  index.Target     `cbor:"1,keyasint"`
-	Sources [][]index.Source `cbor:"2,keyasint"`
+// ranking asks for the best pages.
+type ranking struct {
+	Sum    index.Counts `cbor:"1,keyasint"` // of all peers
+	Limit  int          `cbor:"2,keyasint"`
+	Owners []peer.ID    `cbor:"3,keyasint,omitempty"` // of the copies that are searched as well
+	Verify bool         `cbor:"4,keyasint,omitempty"` // without it, hits may lack phrases
+	// Snippets is the number of hits with all phrases for which snippets are wanted, and Hosts are
+	// those of which the linking ones are, so that they need not be asked for later.
+	Snippets int      `cbor:"5,keyasint,omitempty"`
+	Hosts    []string `cbor:"6,keyasint,omitempty"`
 }
 
 // reply is the reply to a request.
 type reply struct {
-	Refused string   `cbor:"1,keyasint,omitempty"`
-	NoIndex bool     `cbor:"2,keyasint,omitempty"` // the peer has no index
-	Pages   uint64   `cbor:"3,keyasint,omitempty"`
-	With    []uint64 `cbor:"4,keyasint,omitempty"`
+	Refused string `cbor:"1,keyasint,omitempty"`
+	NoIndex bool   `cbor:"2,keyasint,omitempty"` // the peer has no index
+	Counts  counts `cbor:"3,keyasint"`
+	Ranked  ranked `cbor:"4,keyasint"` // of a later request, what it asks for
+}
 
-	Hits    []hit `cbor:"5,keyasint,omitempty"`
-	Total   int   `cbor:"6,keyasint,omitempty"`
-	Partial bool  `cbor:"7,keyasint,omitempty"`
-
-	Snippets []snippet `cbor:"8,keyasint,omitempty"`
-
+// counts are the counts of a participant.
+type counts struct {
+	index.Counts `cbor:"1,keyasint"`
 	// Copies are those of peers that do not answer this one.
-	Copies []copyReply `cbor:"9,keyasint,omitempty"`
-
-	Anchors []anchor         `cbor:"10,keyasint,omitempty"`
-	Linking [][]index.Source `cbor:"11,keyasint,omitempty"` // of each host
-
-	// Hosts are those of pages that are likely to be found.
-	Hosts []string `cbor:"12,keyasint,omitempty"`
-
-	// Ranked is what is known of the sources in Linking, in their order; none: nothing is.
-	Ranked [][]rankedSource `cbor:"13,keyasint,omitempty"`
+	Copies []copyCounts `cbor:"2,keyasint,omitempty"`
+	Hosts  []string     `cbor:"3,keyasint,omitempty"` // of pages that are likely to be found
 }
 
-// rankedSource is an index.Linker without its source.
-type rankedSource struct {
-	_    struct{} `cbor:",toarray"`
-	Out  uint32
-	Rank float32
+// copyCounts are the counts of the copy of a peer that does not answer.
+type copyCounts struct {
+	index.Counts `cbor:"1,keyasint"`
+	Naming       []byte  `cbor:"2,keyasint"`           // shows that the owner has named the peer
+	Indexed      bool    `cbor:"3,keyasint,omitempty"` // without it there are no counts
+	Whole        bool    `cbor:"4,keyasint,omitempty"`
+	owner        peer.ID // by Naming
 }
 
-// copyReply are the counts of the copy of the archive of a peer that does not answer.
-type copyReply struct {
-	Naming  []byte   `cbor:"1,keyasint"`
-	Indexed bool     `cbor:"2,keyasint,omitempty"` // without it there are no counts
-	Whole   bool     `cbor:"3,keyasint,omitempty"`
-	Pages   uint64   `cbor:"4,keyasint,omitempty"`
-	With    []uint64 `cbor:"5,keyasint,omitempty"`
-	Anchors []anchor `cbor:"6,keyasint,omitempty"`
-}
-
-// hit is a page in a reply.
-type hit struct {
-	Score     float64      `cbor:"1,keyasint"`
-	URL       store.URL    `cbor:"2,keyasint"`
-	Title     string       `cbor:"3,keyasint,omitempty"`
-	Type      string       `cbor:"4,keyasint,omitempty"`
-	Language  string       `cbor:"5,keyasint,omitempty"`
-	FetchedAt int64        `cbor:"6,keyasint"` // Unix time in seconds
-	Digest    index.Digest `cbor:"7,keyasint"`
-	Canonical store.URL    `cbor:"8,keyasint,omitempty"`
-}
-
-// snippet is a part of a page in a reply. Marks are pairs of start and end.
-type snippet struct {
-	Text  string `cbor:"1,keyasint,omitempty"`
-	Marks []int  `cbor:"2,keyasint,omitempty"`
-	Lacks bool   `cbor:"3,keyasint,omitempty"` // a phrase of the query
+// ranked is the result of a ranking.
+type ranked struct {
+	index.Result `cbor:"1,keyasint"`
+	// Snippets are those of the first hits, also of those that lack a phrase.
+	Snippets []index.Snippet  `cbor:"2,keyasint,omitempty"`
+	Linking  [][]index.Linker `cbor:"3,keyasint,omitempty"` // of each of the hosts
 }
 
 // check checks the second request for a query of some words.
-func (r *rankRequest) check(words int) error {
+func (r *ranking) check(words int) error {
 	switch {
 	case r == nil:
 		return errors.New("no counts")
-	case len(r.With) != words:
-		return fmt.Errorf("counts of %d words, want %d", len(r.With), words)
+	case len(r.Sum.With) != words:
+		return fmt.Errorf("counts of %d words, want %d", len(r.Sum.With), words)
 	case r.Limit < 1 || r.Limit > maxHits:
 		return fmt.Errorf("%d hits requested, want 1 to %d", r.Limit, maxHits)
-	case len(r.Copies) > MaxCopies:
-		return fmt.Errorf("%d copies, at most %d", len(r.Copies), MaxCopies)
+	case len(r.Owners) > MaxCopies:
+		return fmt.Errorf("%d copies, at most %d", len(r.Owners), MaxCopies)
 	case r.Snippets < 0 || r.Snippets > maxHits:
 		return fmt.Errorf("%d snippets requested, at most %d", r.Snippets, maxHits)
+	case len(r.Hosts) > maxHits:
+		return errHosts
 	}
-	return checkAnchors(r.Anchors, words)
+	return checkAnchors(r.Sum.Anchors, words)
 }
 
-func checkAnchors(all []anchor, words int) error {
+func checkAnchors(all []index.Anchor, words int) error {
 	if len(all) > index.MaxAnchors {
 		return fmt.Errorf("%w: %d anchors", ErrAnswer, len(all))
 	}
 	for _, a := range all {
-		if err := checkSources(a.Sources, words, index.MaxSources); err != nil {
-			return err
+		if len(a.Sources) != words {
+			return fmt.Errorf("%w: sources of %d words, want %d", ErrAnswer, len(a.Sources), words)
 		}
-	}
-	return nil
-}
-
-// checkSources checks lists of sources.
-func checkSources(all [][]index.Source, lists, most int) error {
-	if len(all) != lists {
-		return fmt.Errorf("%w: %d lists of sources, want %d", ErrAnswer, len(all), lists)
-	}
-	for _, s := range all {
-		if len(s) > most {
-			return fmt.Errorf("%w: %d sources, at most %d", ErrAnswer, len(s), most)
-		}
-		for i := range s[:max(len(s)-1, 0)] {
-			if s[i] >= s[i+1] {
-				return fmt.Errorf("%w: sources out of order", ErrAnswer)
+		for _, s := range a.Sources {
+			if len(s) > index.MaxSources || !ascending(s) {
+				return fmt.Errorf("%w: %d sources, or out of order", ErrAnswer, len(s))
 			}
 		}
 	}
 	return nil
 }
 
-// setLinking takes over what is known of the links to some hosts.
-func (a *reply) setLinking(all [][]index.Linker) {
-	known := false
+func ascending(all []index.Source) bool {
+	for i := range all[:max(len(all)-1, 0)] {
+		if all[i] >= all[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+// checkLinking checks what a peer said of the links to some hosts.
+func checkLinking(all [][]index.Linker, hosts int) error {
+	if len(all) != hosts {
+		return fmt.Errorf("%w: links to %d hosts, want %d", ErrAnswer, len(all), hosts)
+	}
 	for _, some := range all {
-		sources, ranked := make([]index.Source, len(some)), make([]rankedSource, len(some))
-		for i, l := range some {
-			sources[i], ranked[i] = l.Source, rankedSource{Out: l.Out, Rank: l.Rank}
-			known = known || l.Out > 0
-		}
-		a.Linking, a.Ranked = append(a.Linking, sources), append(a.Ranked, ranked)
-	}
-	if !known {
-		a.Ranked = nil
-	}
-}
-
-// linking returns what a peer said of the links to some hosts, checked.
-func (a *reply) linking(hosts int) ([][]index.Linker, error) {
-	if err := checkSources(a.Linking, hosts, index.MaxLinking); err != nil {
-		return nil, err
-	}
-	if a.Ranked != nil && len(a.Ranked) != hosts {
-		return nil, fmt.Errorf("%w: ranks of %d hosts, want %d", ErrAnswer, len(a.Ranked), hosts)
-	}
-	all := make([][]index.Linker, hosts)
-	for h, sources := range a.Linking {
-		all[h] = make([]index.Linker, len(sources))
-		for i, s := range sources {
-			all[h][i].Source = s
-		}
-		if a.Ranked == nil {
-			continue
-		}
-		if len(a.Ranked[h]) != len(sources) {
-			return nil, fmt.Errorf("%w: ranks of %d sources, want %d", ErrAnswer,
-				len(a.Ranked[h]), len(sources))
-		}
-		for i, r := range a.Ranked[h] {
-			if !(r.Rank >= 0 && r.Rank <= index.MaxRank) {
-				return nil, fmt.Errorf("%w: rank %v", ErrAnswer, r.Rank)
+		var sources []index.Source
+		for _, l := range some {
+			sources = append(sources, l.Source)
+			if !(l.Rank >= 0 && l.Rank <= index.MaxRank) {
+				return fmt.Errorf("%w: rank %v", ErrAnswer, l.Rank)
 			}
-			all[h][i].Out, all[h][i].Rank = r.Out, r.Rank
+		}
+		if len(some) > index.MaxLinking || !ascending(sources) {
+			return fmt.Errorf("%w: %d sources, or out of order", ErrAnswer, len(some))
 		}
 	}
-	return all, nil
+	return nil
 }
 
-func newAnchors(all []index.Anchor) []anchor {
-	out := make([]anchor, len(all))
-	for i, a := range all {
-		out[i] = anchor(a)
+// check checks the reply to the first request.
+func (c *counts) check(words int) error {
+	if len(c.Copies) > MaxCopies {
+		return fmt.Errorf("%w: %d copies", ErrAnswer, len(c.Copies))
 	}
-	return out
-}
-
-func openAnchors(all []anchor) []index.Anchor {
-	out := make([]index.Anchor, len(all))
-	for i, a := range all {
-		out[i] = index.Anchor(a)
+	if len(c.Hosts) > maxLikely ||
+		slices.ContainsFunc(c.Hosts, func(h string) bool { return len(h) > maxHost }) {
+		return fmt.Errorf("%w: %d hosts", ErrAnswer, len(c.Hosts))
 	}
-	return out
-}
-
-// checkCounts checks the reply to the first request.
-func (r *reply) checkCounts(words int) error {
-	if len(r.Copies) > MaxCopies {
-		return fmt.Errorf("%w: %d copies", ErrAnswer, len(r.Copies))
-	}
-	if len(r.Hosts) > maxLikely ||
-		slices.ContainsFunc(r.Hosts, func(h string) bool { return len(h) > maxHost }) {
-		return fmt.Errorf("%w: %d hosts", ErrAnswer, len(r.Hosts))
-	}
-	err := errors.Join(checkCounts(index.Counts{Pages: r.Pages, With: r.With}, words),
-		checkAnchors(r.Anchors, words))
-	for _, c := range r.Copies {
-		if c.Indexed {
-			err = errors.Join(err, checkCounts(index.Counts{Pages: c.Pages, With: c.With}, words),
-				checkAnchors(c.Anchors, words))
+	err := checkCounts(c.Counts, words)
+	for _, n := range c.Copies {
+		if n.Indexed {
+			err = errors.Join(err, checkCounts(n.Counts, words))
 		}
 	}
 	return err
@@ -268,67 +185,60 @@ func checkCounts(c index.Counts, words int) error {
 			return fmt.Errorf("%w: a word in %d of %d pages", ErrAnswer, n, c.Pages)
 		}
 	}
-	return nil
+	return checkAnchors(c.Anchors, words)
 }
 
 // checkHits checks the reply to the second request. urls checks the URLs.
-func (r *reply) checkHits(limit int, maxScore float64, urls store.URLChecker) error {
+func (r *ranked) checkHits(limit int, maxScore float64, urls store.URLChecker) error {
 	if len(r.Hits) > limit || r.Total < len(r.Hits) || int64(r.Total) > maxPages {
 		return fmt.Errorf("%w: %d hits of %d, want at most %d", ErrAnswer, len(r.Hits), r.Total,
 			limit)
 	}
 	last := maxScore*(1+1e-9) + 1e-9
-	for _, h := range r.Hits {
+	for i := range r.Hits {
+		h := &r.Hits[i]
 		if math.IsNaN(h.Score) || h.Score < 0 || h.Score > last {
 			return fmt.Errorf("%w: a score of %v, want 0 to %v", ErrAnswer, h.Score, last)
 		}
-		last = h.Score
-		if err := h.check(urls); err != nil {
+		last, h.Score = h.Score, math.Abs(h.Score) // no negative zero
+		h.Archive, h.FetchedAt = store.Location{}, h.FetchedAt.UTC()
+		if err := checkMeta(&h.Meta, urls); err != nil {
 			return fmt.Errorf("%w: %w", ErrAnswer, err)
 		}
 	}
 	return nil
 }
 
-// newHit returns the form in which a hit is sent.
-func newHit(h index.Hit) hit {
-	return hit{
-		Score: h.Score, URL: h.URL, Title: h.Title, Type: h.Type, Language: h.Language,
-		FetchedAt: h.FetchedAt.Unix(), Digest: h.Digest, Canonical: h.Canonical,
-	}
-}
-
-// check checks the properties of a page.
-func (h *hit) check(urls store.URLChecker) error {
-	if len(h.Title) > maxTitle || len(h.Type) > 8 || len(h.Language) > 8 || h.FetchedAt < 0 ||
-		h.FetchedAt > 1<<40 {
+// checkMeta checks the properties of a page.
+func checkMeta(m *index.Meta, urls store.URLChecker) error {
+	if at := m.FetchedAt.Unix(); len(m.Title) > maxTitle || len(m.Type) > 8 ||
+		len(m.Language) > 8 || at < 0 || at > 1<<40 {
 		return errors.New("a page with invalid properties")
 	}
-	if h.Canonical != "" {
-		if err := urls.Check(h.Canonical); err != nil {
+	if m.Canonical != "" {
+		if err := urls.Check(m.Canonical); err != nil {
 			return err
 		}
 	}
-	return urls.Check(h.URL)
+	return urls.Check(m.URL)
 }
 
-// checkSnippets checks the snippets in a reply.
-func (r *reply) checkSnippets(most int) error {
-	if len(r.Snippets) > most {
-		return fmt.Errorf("%w: %d snippets, at most %d", ErrAnswer, len(r.Snippets), most)
+// checkSnippets checks snippets in a reply.
+func checkSnippets(all []index.Snippet, most int) error {
+	if len(all) > most {
+		return fmt.Errorf("%w: %d snippets, at most %d", ErrAnswer, len(all), most)
 	}
-	for _, s := range r.Snippets {
-		if len(s.Text) > maxSnippet || len(s.Marks) > 2*maxMarks || len(s.Marks)%2 != 0 ||
-			!utf8.ValidString(s.Text) {
+	for _, s := range all {
+		if len(s.Text) > maxSnippet || len(s.Marks) > maxMarks || !utf8.ValidString(s.Text) {
 			return fmt.Errorf("%w: a snippet of %d bytes, %d marks", ErrAnswer, len(s.Text),
 				len(s.Marks))
 		}
 		at := 0
 		for _, m := range s.Marks {
-			if m < at || m > len(s.Text) {
-				return fmt.Errorf("%w: a mark at %d of %d bytes", ErrAnswer, m, len(s.Text))
+			if m[0] < at || m[1] < m[0] || m[1] > len(s.Text) {
+				return fmt.Errorf("%w: a mark at %v of %d bytes", ErrAnswer, m, len(s.Text))
 			}
-			at = m
+			at = m[1]
 		}
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -70,74 +70,50 @@ func (r *remoteSearch) ask(ctx context.Context, q request) (a reply, err error) 
 	return a, nil
 }
 
-func (r *remoteSearch) count(ctx context.Context) (c counts, err error) {
+func (r *remoteSearch) count(ctx context.Context) (counts, error) {
 	a, err := r.ask(ctx, request{Query: r.query})
 	if err == nil {
-		err = a.checkCounts(r.words)
+		err = a.Counts.check(r.words)
 	}
-	c.Counts = index.Counts{Pages: a.Pages, With: a.With, Anchors: openAnchors(a.Anchors)}
-	c.hosts = a.Hosts
-	for _, n := range a.Copies {
-		if owner, err := r.by.named(n.Naming, r.peer); err == nil {
-			c.copies = append(c.copies, copyCounts{index.Counts{Pages: n.Pages, With: n.With,
-				Anchors: openAnchors(n.Anchors)}, owner, n.Naming, n.Indexed, n.Whole})
-		}
+	a.Counts.Copies = slices.DeleteFunc(a.Counts.Copies, func(c copyCounts) bool {
+		_, err := r.by.named(c.Naming, r.peer)
+		return err != nil
+	})
+	for i := range a.Counts.Copies {
+		c := &a.Counts.Copies[i]
+		c.owner, _ = r.by.named(c.Naming, r.peer)
 	}
-	return c, err
+	return a.Counts, err
 }
 
-func (r *remoteSearch) rank(ctx context.Context, q ranking) (res ranked, err error) {
-	a, err := r.ask(ctx, request{Linking: q.hosts, Rank: &rankRequest{q.sum.Pages, q.sum.With,
-		q.limit, q.owners, newAnchors(q.sum.Anchors), q.verify, q.snippets}})
+func (r *remoteSearch) rank(ctx context.Context, q ranking) (ranked, error) {
+	a, err := r.ask(ctx, request{Rank: &q})
 	if err == nil {
-		res.linking, err = a.linking(len(q.hosts))
-		err = errors.Join(a.checkHits(maxHitsOf(q.limit, q.owners), q.sum.MaxScore(), r.urls),
-			a.checkSnippets(len(a.Hits)), err)
+		err = errors.Join(
+			a.Ranked.checkHits(maxHitsOf(q.Limit, q.Owners), q.Sum.MaxScore(), r.urls),
+			checkSnippets(a.Ranked.Snippets, len(a.Ranked.Hits)),
+			checkLinking(a.Ranked.Linking, len(q.Hosts)))
 	}
-	if err != nil {
-		return res, err
-	}
-	res.Total, res.Partial = a.Total, a.Partial
-	for _, h := range a.Hits {
-		res.Hits = append(res.Hits, index.Hit{Score: math.Abs(h.Score), Meta: index.Meta{
-			URL: h.URL, Title: h.Title, Type: h.Type, Language: h.Language,
-			FetchedAt: time.Unix(h.FetchedAt, 0).UTC(), Digest: h.Digest, Canonical: h.Canonical,
-		}})
-	}
-	res.snippets = a.openSnippets()
-	return res, nil
+	return a.Ranked, err
 }
 
-func (r *remoteSearch) linking(
-	ctx context.Context, hosts []string,
-) ([][]index.Linker, error) {
+func (r *remoteSearch) linking(ctx context.Context, hosts []string) ([][]index.Linker, error) {
 	a, err := r.ask(ctx, request{Linking: hosts})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = checkLinking(a.Ranked.Linking, len(hosts))
 	}
-	return a.linking(len(hosts))
+	return a.Ranked.Linking, err
 }
 
 func (r *remoteSearch) snippets(ctx context.Context, shown []int) ([]index.Snippet, error) {
 	a, err := r.ask(ctx, request{Shown: shown})
-	if err == nil && len(a.Snippets) != len(shown) {
-		err = fmt.Errorf("%w: %d snippets, want %d", ErrAnswer, len(a.Snippets), len(shown))
+	if got := a.Ranked.Snippets; err == nil && len(got) != len(shown) {
+		err = fmt.Errorf("%w: %d snippets, want %d", ErrAnswer, len(got), len(shown))
 	}
 	if err == nil {
-		err = a.checkSnippets(len(shown))
+		err = checkSnippets(a.Ranked.Snippets, len(shown))
 	}
-	return a.openSnippets(), err
-}
-
-func (r *reply) openSnippets() []index.Snippet {
-	all := make([]index.Snippet, len(r.Snippets))
-	for i, s := range r.Snippets {
-		all[i].Text, all[i].Lacks = s.Text, s.Lacks
-		for m := s.Marks; len(m) > 1; m = m[2:] {
-			all[i].Marks = append(all[i].Marks, [2]int{m[0], m[1]})
-		}
-	}
-	return all
+	return a.Ranked.Snippets, err
 }
 
 func (r *remoteSearch) close() { r.conn.Reset() }

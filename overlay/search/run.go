@@ -93,7 +93,7 @@ func (r *run) likely() []string {
 		if m.err != nil {
 			continue
 		}
-		for _, h := range m.counts.hosts {
+		for _, h := range m.counts.Hosts {
 			if len(hosts) < maxHits {
 				hosts[h] = true
 			}
@@ -108,11 +108,11 @@ func (r *run) rank(ctx context.Context, verify bool) []found {
 	r.step(ctx, func(ctx context.Context, m *member) {
 		q := ranking{r.sum, r.limit, m.owners, verify, r.snippets, hosts}
 		if m.info.ID == "" && !r.phrases {
-			q.snippets = 0 // this peer makes those that are shown
+			q.Snippets = 0 // this peer makes those that are shown
 		}
 		m.result, m.err = m.part.rank(ctx, q)
 	})
-	r.learn(hosts, func(m *member) [][]index.Linker { return m.result.linking })
+	r.learn(hosts, func(m *member) [][]index.Linker { return m.result.Linking })
 	results := make([]index.Result, len(r.all))
 	for i, m := range r.all {
 		if m.err == nil {
@@ -139,7 +139,7 @@ func (r *run) certain(all []found) []found {
 		}
 	}
 	return slices.DeleteFunc(all, func(f found) bool {
-		s := r.all[f.from].result.snippets
+		s := r.all[f.from].result.Snippets
 		return f.Score < bound || f.place < len(s) && s[f.place].Lacks
 	})
 }
@@ -225,7 +225,7 @@ func (r *run) show(
 	}
 	for i, m := range r.all {
 		snippets[i] = map[int]index.Snippet{}
-		for place, s := range m.result.snippets {
+		for place, s := range m.result.Snippets {
 			snippets[i][place] = s
 		}
 	}

@@ -174,6 +174,16 @@ func compare(t *testing.T, query string, got, want []Hit) {
 	}
 }
 
+// answerOf is the answer of a peer with some pages to the first request.
+func answerOf(pages uint64, with ...uint64) reply {
+	return reply{Counts: counts{Counts: index.Counts{Pages: pages, With: with}}}
+}
+
+// hitsOf is an answer with hits.
+func hitsOf(total int, all ...index.Hit) reply {
+	return reply{Ranked: ranked{Result: index.Result{Hits: all, Total: total}}}
+}
+
 // Peers that are gone, silent or lie are left out, and counted.
 func TestFaultyPeers(t *testing.T) {
 	good, _ := serve(t, local(t, pages(1, 20)))
@@ -181,29 +191,37 @@ func TestFaultyPeers(t *testing.T) {
 	goneInfo := peer.AddrInfo{ID: gone.ID(), Addrs: gone.Addrs()}
 	gone.Close()
 	big := uint64(1) << 50
-	h := hit{Score: .1, URL: "http://a.example/"}
-	one := reply{Pages: 5, With: []uint64{1}}
-	hits := func(total int, all ...hit) []reply {
-		return []reply{one, {Hits: all, Total: total}}
+	h := index.Hit{Score: .1, Meta: index.Meta{URL: "http://a.example/", FetchedAt: day}}
+	one := answerOf(5, 1)
+	hits := func(total int, all ...index.Hit) []reply {
+		return []reply{one, hitsOf(total, all...)}
+	}
+	scored := func(h index.Hit, score float64) index.Hit { h.Score = score; return h }
+	spoiled := func(fn func(*index.Hit)) []reply {
+		spoiled := h
+		fn(&spoiled)
+		return hits(1, spoiled)
 	}
 	for name, answers := range map[string][]reply{
-		"silent":            {},
-		"too many pages":    {{Pages: big, With: []uint64{1}}},
-		"too few counts":    {{Pages: 5}},
-		"too many counts":   {{Pages: 5, With: []uint64{1, 2}}},
-		"count of no page":  {{Pages: 5, With: []uint64{6}}},
-		"silent later":      {{Pages: 5, With: []uint64{1}}},
-		"score too high":    hits(1, hit{Score: 1e6, URL: h.URL}),
-		"negative score":    hits(1, hit{Score: -1, URL: h.URL}),
-		"invalid URL":       hits(1, hit{Score: .1, URL: "x"}),
-		"wrong order":       hits(2, hit{Score: .05, URL: h.URL}, h),
-		"total too low":     hits(0, h),
-		"long title":        hits(1, hit{URL: h.URL, Title: strings.Repeat("x", 5000)}),
-		"too many hits":     hits(100, slices.Repeat([]hit{h}, 100)...),
-		"invalid canonical": hits(1, hit{URL: h.URL, Canonical: "x"}),
-		"no snippet":        {{Pages: 5, With: []uint64{1}}, {Hits: []hit{h}, Total: 1}, {}},
-		"mark outside": {{Pages: 5, With: []uint64{1}}, {Hits: []hit{h}, Total: 1},
-			{Snippets: []snippet{{Text: "abc", Marks: []int{1, 9}}}}},
+		"silent":           {},
+		"too many pages":   {answerOf(big, 1)},
+		"too few counts":   {answerOf(5)},
+		"too many counts":  {answerOf(5, 1, 2)},
+		"count of no page": {answerOf(5, 6)},
+		"silent later":     {one},
+		"score too high":   hits(1, scored(h, 1e6)),
+		"negative score":   hits(1, scored(h, -1)),
+		"invalid URL":      spoiled(func(h *index.Hit) { h.URL = "x" }),
+		"wrong order":      hits(2, scored(h, .05), h),
+		"total too low":    hits(0, h),
+		"long title": spoiled(func(h *index.Hit) {
+			h.Title = strings.Repeat("x", 5000)
+		}),
+		"too many hits":     hits(100, slices.Repeat([]index.Hit{h}, 100)...),
+		"invalid canonical": spoiled(func(h *index.Hit) { h.Canonical = "x" }),
+		"no snippet":        {one, hitsOf(1, h), {}},
+		"mark outside": {one, hitsOf(1, h), {Ranked: ranked{
+			Snippets: []index.Snippet{{Text: "abc", Marks: [][2]int{{1, 9}}}}}}},
 		"refused": {{Refused: strings.Repeat("no", 9999)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,14 +281,16 @@ func TestInvalidRequests(t *testing.T) {
 		}
 		return a
 	}
-	rank := &rankRequest{Pages: 20, With: []uint64{3}, Limit: 5}
+	rank := &ranking{Sum: index.Counts{Pages: 20, With: []uint64{3}}, Limit: 5}
+	many := *rank
+	many.Limit = 1e9
 	for name, requests := range map[string][]request{
 		"no query":    {{}},
 		"bad query":   {{Query: "date:x"}},
 		"long query":  {{Query: strings.Repeat("x", 2000)}},
 		"no counts":   {{Query: "apple"}, {Query: "apple"}},
 		"few counts":  {{Query: "apple pear"}, {Rank: rank}},
-		"many hits":   {{Query: "apple"}, {Rank: &rankRequest{With: []uint64{1}, Limit: 1e9}}},
+		"many hits":   {{Query: "apple"}, {Rank: &many}},
 		"no such hit": {{Query: "apple"}, {Rank: rank}, {Shown: []int{-1}}},
 		"many shown":  {{Query: "apple"}, {Rank: rank}, {Shown: make([]int, 1000)}},
 	} {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"peerd/overlay/wire"
+	"peerd/store"
 	"peerd/store/index"
 )
 
@@ -113,60 +114,35 @@ func (s *Service) inTurn(
 	}
 }
 
-func countStep(ctx context.Context, _ request, l *localSearch) (reply, error) {
-	c, err := l.count(ctx)
-	a := reply{Pages: c.Pages, With: c.With, Anchors: newAnchors(c.Anchors), Hosts: c.hosts}
-	for _, n := range c.copies[:min(len(c.copies), MaxCopies)] {
-		a.Copies = append(a.Copies, copyReply{n.naming, n.indexed, n.whole, n.Pages,
-			n.With, newAnchors(n.Anchors)})
-	}
+func countStep(ctx context.Context, _ request, l *localSearch) (a reply, err error) {
+	a.Counts, err = l.count(ctx)
+	a.Counts.Copies = a.Counts.Copies[:min(len(a.Counts.Copies), MaxCopies)]
 	return a, err
 }
 
-func rankStep(ctx context.Context, r request, l *localSearch) (reply, error) {
+func rankStep(ctx context.Context, r request, l *localSearch) (a reply, err error) {
 	if err := r.Rank.check(len(l.query.Words)); err != nil {
-		return reply{}, err
+		return a, err
 	}
-	sum := index.Counts{Pages: r.Rank.Pages, With: r.Rank.With,
-		Anchors: openAnchors(r.Rank.Anchors)}
-	if len(r.Linking) > maxHits {
-		return reply{}, errHosts
-	}
-	res, err := l.rank(ctx, ranking{sum, r.Rank.Limit, r.Rank.Copies, r.Rank.Verify,
-		r.Rank.Snippets, r.Linking})
-	a := reply{Total: res.Total, Partial: res.Partial, Snippets: newSnippets(res.snippets)}
-	a.setLinking(res.linking)
-	for _, h := range res.Hits {
-		a.Hits = append(a.Hits, newHit(h))
+	a.Ranked, err = l.rank(ctx, *r.Rank)
+	for i := range a.Ranked.Hits {
+		a.Ranked.Hits[i].Archive = store.Location{}
 	}
 	return a, err
 }
 
-func linkingStep(ctx context.Context, r request, l *localSearch) (reply, error) {
+func linkingStep(ctx context.Context, r request, l *localSearch) (a reply, err error) {
 	if len(r.Linking) > maxAsked {
-		return reply{}, errHosts
+		return a, errHosts
 	}
-	all, err := l.linking(ctx, r.Linking)
-	var a reply
-	a.setLinking(all)
+	a.Ranked.Linking, err = l.linking(ctx, r.Linking)
 	return a, err
 }
 
-func snippetStep(ctx context.Context, r request, l *localSearch) (reply, error) {
+func snippetStep(ctx context.Context, r request, l *localSearch) (a reply, err error) {
 	if len(r.Shown) > MaxResults {
-		return reply{}, fmt.Errorf("%d snippets requested", len(r.Shown))
+		return a, fmt.Errorf("%d snippets requested", len(r.Shown))
 	}
-	all, err := l.snippets(ctx, r.Shown)
-	return reply{Snippets: newSnippets(all)}, err
-}
-
-func newSnippets(all []index.Snippet) (out []snippet) {
-	for _, s := range all {
-		w := snippet{Text: s.Text, Lacks: s.Lacks}
-		for _, m := range s.Marks[:min(len(s.Marks), maxMarks)] {
-			w.Marks = append(w.Marks, m[0], m[1])
-		}
-		out = append(out, w)
-	}
-	return out
+	a.Ranked.Snippets, err = l.snippets(ctx, r.Shown)
+	return a, err
 }

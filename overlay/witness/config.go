@@ -2,8 +2,6 @@ package witness
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"peerd/internal/faults"
 	"peerd/overlay/lease"
 )
 
@@ -128,22 +127,17 @@ func DefaultConfig() Config {
 
 // Validate returns all faults of c, joined.
 func (c Config) Validate() error {
-	var errs []error
-	fault := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf("witness: "+format, args...))
-		}
-	}
-	fault(c.Host == nil || c.Key == nil || c.Protocol == "", "Host, Key or Protocol is missing")
-	fault(c.Host != nil && c.Key != nil && !c.Host.ID().MatchesPrivateKey(c.Key),
+	f := faults.Of("witness")
+	f.If(c.Host == nil || c.Key == nil || c.Protocol == "", "Host, Key or Protocol is missing")
+	f.If(c.Host != nil && c.Key != nil && !c.Host.ID().MatchesPrivateKey(c.Key),
 		"Key is not that of Host")
-	fault(c.Store == nil || c.Node == nil, "Store or Node is missing")
-	fault(c.Members < 0 || c.Members > lease.MaxWitnesses || c.Members%2 != 0,
+	f.If(c.Store == nil || c.Node == nil, "Store or Node is missing")
+	f.If(c.Members < 0 || c.Members > lease.MaxWitnesses || c.Members%2 != 0,
 		"Members is %d, want 0, 2 or %d", c.Members, lease.MaxWitnesses)
-	fault(c.Interval < 10*time.Millisecond || 2*c.Interval > c.Hold,
+	f.If(c.Interval < 10*time.Millisecond || 2*c.Interval > c.Hold,
 		"Interval is %v, want 10ms to half of Hold, %v", c.Interval, c.Hold)
-	fault(c.Promise < c.Hold+c.Hold/20, "Promise is %v, want a twentieth more than Hold, %v",
+	f.If(c.Promise < c.Hold+c.Hold/20, "Promise is %v, want a twentieth more than Hold, %v",
 		c.Promise, c.Hold)
-	fault(c.Gone < c.Promise, "Gone is %v, want at least Promise, %v", c.Gone, c.Promise)
-	return errors.Join(errs...)
+	f.If(c.Gone < c.Promise, "Gone is %v, want at least Promise, %v", c.Gone, c.Promise)
+	return f.Err()
 }

@@ -107,10 +107,10 @@ func (a *analyzer) links(d Document, language byte) (linked, anchors *field) {
 
 // Anchor is a page of which links have words of a query.
 type Anchor struct {
-	Target Target
+	Target Target `cbor:"1,keyasint"`
 	// Sources are those of the links with each of Query.Words, in order: the least of them,
 	// ascending, at most MaxSources.
-	Sources [][]Source
+	Sources [][]Source `cbor:"2,keyasint"`
 }
 
 // words returns the number of words that links have, and that of the sources.

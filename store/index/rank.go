@@ -14,6 +14,7 @@ import (
 // Linker is a source that links to a host. Out is the number of hosts to which it links, apart from
 // its own, and Rank is its rank; 0 if they are not known.
 type Linker struct {
+	_      struct{} `cbor:",toarray"`
 	Source Source
 	Out    uint32
 	Rank   float32

@@ -52,11 +52,11 @@ const anchorBoost = 1
 
 // Counts says how rare the words of a query are, and what links say.
 type Counts struct {
-	Pages uint64   // in the index
-	With  []uint64 // those with each of Query.Words, in order
+	Pages uint64   `cbor:"1,keyasint,omitempty"` // in the index
+	With  []uint64 `cbor:"2,keyasint,omitempty"` // those with each of Query.Words, in order
 	// Anchors are the pages of which most links have words of the query; see Best. They need not
 	// be in the index.
-	Anchors []Anchor
+	Anchors []Anchor `cbor:"3,keyasint,omitempty"`
 }
 
 // Add adds the counts of another index for the same query. When all are added, Best chooses the
@@ -74,17 +74,17 @@ func (c *Counts) Add(other Counts) {
 
 // Hit is a page that matches a query.
 type Hit struct {
-	Meta
-	Score float64
+	Meta  `cbor:"1,keyasint"`
+	Score float64 `cbor:"2,keyasint"`
 }
 
 // Result is the result of a search.
 type Result struct {
-	Hits []Hit // best first
+	Hits []Hit `cbor:"1,keyasint,omitempty"` // best first
 	// Total is the number of pages that match; with phrases, at least that.
-	Total int
+	Total int `cbor:"2,keyasint,omitempty"`
 	// Partial says that the search ended early, or looked up phrases in only some of the pages.
-	Partial bool
+	Partial bool `cbor:"3,keyasint,omitempty"`
 }
 
 // Reader is a view of an index.

@@ -16,11 +16,11 @@ const (
 
 // Snippet is a part of a page in which words of a query occur.
 type Snippet struct {
-	Text string
+	Text string `cbor:"1,keyasint,omitempty"`
 	// Marks are the places of the words in Text, in bytes: start and end.
-	Marks [][2]int
+	Marks [][2]int `cbor:"2,keyasint,omitempty"`
 	// Lacks says that the page lacks a phrase of the query.
-	Lacks bool
+	Lacks bool `cbor:"3,keyasint,omitempty"`
 }
 
 // match is a place of a word of a query.

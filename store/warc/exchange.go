@@ -22,43 +22,51 @@ var (
 const maxURL = 16 << 10
 
 // Field is one "name: value" line of a WARC header or of an application/warc-fields block.
-type Field struct{ Name, Value string }
+type Field struct {
+	Name  string `cbor:"1,keyasint"`
+	Value string `cbor:"2,keyasint"`
+}
 
 // Exchange is an HTTP request and its response. Append keeps no reference to it.
 type Exchange struct {
-	URL      string     // absolute, ASCII, at most 16 KiB
-	Addr     netip.Addr // server address; optional
-	Time     time.Time  // start of the request
-	Request  []byte     // request header as sent, with the empty line; nil if nothing was sent
-	Response []byte     // response header, "HTTP/1.1 200 OK\r\n...\r\n\r\n"; nil if none came
-	Body     []byte     // as received, with content coding, without chunking
+	URL  string     `cbor:"1,keyasint"`           // absolute, ASCII, at most 16 KiB
+	Addr netip.Addr `cbor:"2,keyasint,omitempty"` // server address; optional
+	Time time.Time  `cbor:"3,keyasint"`           // start of the request
+	// Request is the request header as sent, with the empty line; nil if nothing was sent.
+	Request []byte `cbor:"4,keyasint,omitempty"`
+	// Response is the response header, "HTTP/1.1 200 OK\r\n...\r\n\r\n"; nil if none came.
+	Response []byte `cbor:"5,keyasint"`
+	// Body is as received, with content coding, without chunking.
+	Body []byte `cbor:"6,keyasint,omitempty"`
 	// Truncated is the reason why Body is incomplete: "length", "time", "disconnect" or
 	// "unspecified". It is "" if Body is complete.
-	Truncated string
+	Truncated string `cbor:"7,keyasint,omitempty"`
 
 	// Protocols are the values of WARC-Protocol fields, such as "http/1.1", "h2" and
 	// "tls/1.3". CipherSuite is an IANA name. Both fields are widely used proposals:
 	// https://github.com/iipc/warc-specifications, issues 42 and 86.
-	Protocols   []string
-	CipherSuite string
+	Protocols   []string `cbor:"8,keyasint,omitempty"`
+	CipherSuite string   `cbor:"9,keyasint,omitempty"`
 
-	Revisit *Revisit // set if the page is stored already; Body is not written then
+	// Revisit is set if the page is stored already; Body is not written then.
+	Revisit *Revisit `cbor:"10,keyasint,omitempty"`
 	// From names the peer that fetched an exchange that was copied, in the field
 	// Peerd-Collected-From of each record; "" if it was not copied.
-	From string
+	From string `cbor:"-"`
 	// Metadata are the fields of the metadata record, such as fetchTimeMs, via and
 	// hopsFromSeed (WARC 1.1, section 6.6).
-	Metadata []Field
+	Metadata []Field `cbor:"11,keyasint,omitempty"`
 	// At is the place of an exchange that was read, without its length; Append ignores it.
-	At Location
+	At Location `cbor:"-"`
 }
 
 // Revisit refers to the earlier capture of an unchanged page (WARC 1.1, section 6.7).
 type Revisit struct {
-	Profile string    // NotModified or IdenticalPayload
-	URL     string    // of the earlier capture; optional
-	Time    time.Time // of the earlier capture; optional
-	Digest  string    // payload digest, "sha1:..."; required for IdenticalPayload
+	Profile string    `cbor:"1,keyasint"`           // NotModified or IdenticalPayload
+	URL     string    `cbor:"2,keyasint,omitempty"` // of the earlier capture; optional
+	Time    time.Time `cbor:"3,keyasint,omitzero"`  // of the earlier capture; optional
+	// Digest is the payload digest, "sha1:..."; required for IdenticalPayload.
+	Digest string `cbor:"4,keyasint,omitempty"`
 }
 
 // Profiles of revisit records.

@@ -60,6 +60,17 @@ func Args(n int, want string) cobra.PositionalArgs {
 	}
 }
 
+// SomeArgs returns a function that demands at least one argument; without is the error if there is
+// none.
+func SomeArgs(without string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, list []string) error {
+		if len(list) == 0 {
+			return Usagef(cmd, "%s", without)
+		}
+		return nil
+	}
+}
+
 // Report writes err to w as exactly one line that begins with the program's name, and returns
 // the exit status: ExitUsage for errors of Usagef and for those that wrap one of unfit, else
 // ExitFailed.

@@ -1,5 +1,4 @@
-// Package resolvetest has a DNS server for tests that answers as a script says.
-package resolvetest
+package resolve
 
 import (
 	"net"
@@ -11,8 +10,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Reply is the response to a query.
-type Reply struct {
+// dnsReply is the response to a query.
+type dnsReply struct {
 	Addrs []netip.Addr // those of the queried family are returned
 	Alias string       // target of a CNAME record
 	TTL   uint32       // of the records, in seconds
@@ -26,12 +25,12 @@ type Reply struct {
 	NoEDNS bool
 }
 
-// A Handler returns the Reply to a query for a name, in lower case and without a trailing dot.
+// A dnsHandler returns the reply to a query for a name, in lower case and without a trailing dot.
 // Network is "udp" or "tcp". It is called concurrently.
-type Handler func(network, name string, qtype uint16) Reply
+type dnsHandler func(network, name string, qtype uint16) dnsReply
 
-// Server is a DNS server on a port of 127.0.0.1, by UDP and TCP.
-type Server struct {
+// dnsServer is a DNS server on a port of 127.0.0.1, by UDP and TCP.
+type dnsServer struct {
 	Addr string // IP:PORT
 
 	mu      sync.Mutex
@@ -39,10 +38,10 @@ type Server struct {
 	total   int
 }
 
-// Serve runs a server until the test ends.
-func Serve(tb testing.TB, handle Handler) *Server {
+// serveDNS runs a server until the test ends.
+func serveDNS(tb testing.TB, handle dnsHandler) *dnsServer {
 	tb.Helper()
-	s := &Server{queries: map[string]int{}}
+	s := &dnsServer{queries: map[string]int{}}
 	var udp net.PacketConn
 	var tcp net.Listener
 	var err error
@@ -81,8 +80,8 @@ func Serve(tb testing.TB, handle Handler) *Server {
 	return s
 }
 
-// Queries returns the number of queries for a name; for "" of all.
-func (s *Server) Queries(name string) int {
+// queriesOf returns the number of queries for a name; for "" of all.
+func (s *dnsServer) queriesOf(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if name == "" {
@@ -91,7 +90,7 @@ func (s *Server) Queries(name string) int {
 	return s.queries[name]
 }
 
-func (s *Server) answer(w dns.ResponseWriter, m *dns.Msg, handle Handler) {
+func (s *dnsServer) answer(w dns.ResponseWriter, m *dns.Msg, handle dnsHandler) {
 	network := w.LocalAddr().Network()
 	q := m.Question[0]
 	name := strings.ToLower(strings.TrimSuffix(q.Name, "."))
@@ -103,11 +102,11 @@ func (s *Server) answer(w dns.ResponseWriter, m *dns.Msg, handle Handler) {
 	if r.Drop {
 		return
 	}
-	_ = w.WriteMsg(r.Message(m, network)) // the client may have gone
+	_ = w.WriteMsg(r.message(m, network)) // the client may have gone
 }
 
-// Message returns r as the response to a query by a network.
-func (r Reply) Message(query *dns.Msg, network string) *dns.Msg {
+// message returns r as the response to a query by a network.
+func (r dnsReply) message(query *dns.Msg, network string) *dns.Msg {
 	resp := new(dns.Msg).SetReply(query)
 	resp.RecursionAvailable = true
 	if r.NoEDNS && query.IsEdns0() != nil {

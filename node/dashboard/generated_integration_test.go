@@ -1,6 +1,6 @@
-// Package admintest has a generated peer behind the admin API, for tests and measurements of what
-// uses the API. Equal sizes and seeds give equal peers.
-package admintest
+//go:build integration
+
+package dashboard_test
 
 import (
 	"context"
@@ -16,8 +16,9 @@ import (
 	"peerd/node/admin"
 )
 
-// Node is a generated peer. It is safe for concurrent use.
-type Node struct {
+// generated is a generated peer behind the admin API. Equal sizes and seeds give equal peers. It is
+// safe for concurrent use.
+type generated struct {
 	now     time.Time
 	self    string
 	peers   []admin.Peer
@@ -32,12 +33,12 @@ type Node struct {
 	ticks  int64
 }
 
-var _ admin.Node = (*Node)(nil)
+var _ admin.Node = (*generated)(nil)
 
-// Generate returns a peer that knows other peers and owns subnets, in five regions.
-func Generate(peers, subnets int, seed uint64) *Node {
+// generate returns a peer that knows other peers and owns subnets, in five regions.
+func generate(peers, subnets int, seed uint64) *generated {
 	r := rand.New(rand.NewPCG(seed, 1))
-	n := &Node{now: time.Now().Truncate(time.Second), self: peerID(r)}
+	n := &generated{now: time.Now().Truncate(time.Second), self: peerID(r)}
 	centers := make([][2]float64, 5)
 	for i := range centers {
 		a := float64(i) * 2 * math.Pi / 5
@@ -101,7 +102,7 @@ func peerID(r *rand.Rand) string {
 	return string(id)
 }
 
-func (n *Node) anyPeer(r *rand.Rand) string {
+func (n *generated) anyPeer(r *rand.Rand) string {
 	if len(n.peers) == 0 {
 		return n.self
 	}
@@ -109,7 +110,7 @@ func (n *Node) anyPeer(r *rand.Rand) string {
 }
 
 // addSubnet adds a subnet of this peer with a host.
-func (n *Node) addSubnet(r *rand.Rand, i int, at admin.Coordinate) {
+func (n *generated) addSubnet(r *rand.Rand, i int, at admin.Coordinate) {
 	name := fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)
 	predicted := 20 + r.ExpFloat64()*80
 	s := admin.Subnet{
@@ -140,7 +141,7 @@ func (n *Node) addSubnet(r *rand.Rand, i int, at admin.Coordinate) {
 }
 
 // addActivity adds pages, moves and events.
-func (n *Node) addActivity(r *rand.Rand) {
+func (n *generated) addActivity(r *rand.Rand) {
 	for i := range min(1000, len(n.subnets)) {
 		n.pages = append(n.pages, admin.Page{
 			URL: fmt.Sprintf("https://www%d.example.org/article/%d", i, r.IntN(1e6)), Status: 200,
@@ -175,7 +176,7 @@ func (n *Node) addActivity(r *rand.Rand) {
 	}
 }
 
-func (n *Node) addEvent(e admin.Event) {
+func (n *generated) addEvent(e admin.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	e.Seq = uint64(len(n.events) + 1)
@@ -183,12 +184,12 @@ func (n *Node) addEvent(e admin.Event) {
 }
 
 // AddEvent adds an event, as if it happened now.
-func (n *Node) AddEvent(text string) {
+func (n *generated) AddEvent(text string) {
 	n.addEvent(admin.Event{At: time.Now(), Level: "INFO", Kind: admin.EventOther, Text: text})
 }
 
 // Status returns a state in which the counters grow with each call.
-func (n *Node) Status() admin.Status {
+func (n *generated) Status() admin.Status {
 	n.mu.Lock()
 	n.ticks++
 	t := n.ticks
@@ -221,38 +222,38 @@ func (n *Node) Status() admin.Status {
 }
 
 // Peers returns the generated peers.
-func (n *Node) Peers() []admin.Peer { return n.peers }
+func (n *generated) Peers() []admin.Peer { return n.peers }
 
 // Subnets returns the generated subnets.
-func (n *Node) Subnets() []admin.Subnet { return n.subnets }
+func (n *generated) Subnets() []admin.Subnet { return n.subnets }
 
 // Servers returns the subnets of this peer and half as many of others.
-func (n *Node) Servers() []admin.Site { return n.servers }
+func (n *generated) Servers() []admin.Site { return n.servers }
 
 // Moves returns the generated moves.
-func (n *Node) Moves() []admin.Move { return n.moves }
+func (n *generated) Moves() []admin.Move { return n.moves }
 
 // Queue returns a host for each subnet.
-func (n *Node) Queue() []admin.Host { return n.hosts }
+func (n *generated) Queue() []admin.Host { return n.hosts }
 
 // NewPages returns the generated pages, the oldest first.
-func (n *Node) NewPages() []admin.Page {
+func (n *generated) NewPages() []admin.Page {
 	all := slices.Clone(n.pages)
 	slices.Reverse(all)
 	return all
 }
 
 // Gain returns times that are between those of the fastest peers and of random ones.
-func (n *Node) Gain() admin.Gain {
+func (n *generated) Gain() admin.Gain {
 	return admin.Gain{Strategy: "proxy", Subnets: 200, Pages: 81_240, MeasuredMs: 61, HereMs: 58,
 		RandomMs: 142, BestMs: 49}
 }
 
 // RecentPages returns the generated pages.
-func (n *Node) RecentPages() []admin.Page { return n.pages }
+func (n *generated) RecentPages() []admin.Page { return n.pages }
 
 // Limits returns limits of which one is active.
-func (n *Node) Limits() []admin.Limit {
+func (n *generated) Limits() []admin.Limit {
 	return []admin.Limit{
 		{Name: "network"}, {Name: "witnesses"},
 		{Name: "working hours", Setting: "crawl.hours"},
@@ -270,7 +271,7 @@ func (n *Node) Limits() []admin.Limit {
 }
 
 // Settings returns some settings.
-func (n *Node) Settings() []admin.Setting {
+func (n *generated) Settings() []admin.Setting {
 	return []admin.Setting{
 		{Key: "strategy", Value: "proxy", Default: "proxy"},
 		{Key: "contact", Value: "https://example.org/crawler", Changed: true},
@@ -280,12 +281,12 @@ func (n *Node) Settings() []admin.Setting {
 }
 
 // DenyList returns two rules.
-func (n *Node) DenyList() ([]admin.DenyRule, error) {
+func (n *generated) DenyList() ([]admin.DenyRule, error) {
 	return []admin.DenyRule{{Rule: ".private.example"}, {Rule: "192.0.2.0/24"}}, nil
 }
 
 // History returns a day of samples.
-func (n *Node) History() (all []admin.Sample) {
+func (n *generated) History() (all []admin.Sample) {
 	for i := int64(0); i < 1440; i += 5 {
 		at := n.now.Add(time.Duration(i-1440) * time.Minute)
 		wave := int64(70_000 * math.Sin(float64(i)/200))
@@ -297,21 +298,21 @@ func (n *Node) History() (all []admin.Sample) {
 }
 
 // Disk returns a disk that is full in about a month.
-func (n *Node) Disk() admin.Disk {
+func (n *generated) Disk() admin.Disk {
 	full := n.now.Add(31 * 24 * time.Hour)
 	return admin.Disk{Free: 310e9, MinFree: 128 << 20, PerDay: 1e10, ObservedS: 86_400,
 		FullAt: &full}
 }
 
 // Events returns the generated events and those added.
-func (n *Node) Events() []admin.Event {
+func (n *generated) Events() []admin.Event {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.Clone(n.events)
 }
 
 // Placement returns the placement of any host: another peer owns its subnet.
-func (n *Node) Placement(_ context.Context, of string) (admin.Placement, error) {
+func (n *generated) Placement(_ context.Context, of string) (admin.Placement, error) {
 	if of == "unknown.example" {
 		return admin.Placement{}, fmt.Errorf("%w: unknown.example has no address",
 			admin.ErrBadRequest)
@@ -334,7 +335,7 @@ func (n *Node) Placement(_ context.Context, of string) (admin.Placement, error) 
 }
 
 // Trace returns a URL that another peer has fetched.
-func (n *Node) Trace(ctx context.Context, url string) (admin.Trace, error) {
+func (n *generated) Trace(ctx context.Context, url string) (admin.Trace, error) {
 	p, err := n.Placement(ctx, "www0.example.org")
 	due := n.now.Add(24 * time.Hour)
 	return admin.Trace{URL: url, Host: p.Of, Placement: &p,
@@ -348,30 +349,30 @@ func (n *Node) Trace(ctx context.Context, url string) (admin.Trace, error) {
 // The methods that change a peer say that they did it.
 
 // Robots returns one file.
-func (n *Node) Robots(host string, _ bool) ([]admin.RobotsFile, error) {
+func (n *generated) Robots(host string, _ bool) ([]admin.RobotsFile, error) {
 	return []admin.RobotsFile{{Origin: "https://" + host, State: admin.RobotsKnown, Status: 200,
 		Fetched: n.now, Expires: n.now.Add(time.Hour)}}, nil
 }
 
 // Seed rejects one URL more than it accepts.
-func (n *Node) Seed(_ context.Context, urls []string) (admin.SeedResult, error) {
+func (n *generated) Seed(_ context.Context, urls []string) (admin.SeedResult, error) {
 	return admin.SeedResult{Accepted: len(urls), Invalid: []admin.Rejected{{URL: "x",
 		Reason: "not a URL"}}}, nil
 }
 
 // Changed is Seed.
-func (n *Node) Changed(ctx context.Context, urls []string) (admin.SeedResult, error) {
+func (n *generated) Changed(ctx context.Context, urls []string) (admin.SeedResult, error) {
 	return n.Seed(ctx, urls)
 }
 
 // Links yields one page.
-func (n *Node) Links(_ context.Context, _ string, yield func(admin.Link) error) error {
+func (n *generated) Links(_ context.Context, _ string, yield func(admin.Link) error) error {
 	return yield(admin.Link{URL: "https://www.example.org/", Status: 200, Outcome: "ok",
 		FetchedAt: n.now, Outlinks: []string{"https://www.example.org/a"}})
 }
 
 // GivenUp yields one URL.
-func (n *Node) GivenUp(
+func (n *generated) GivenUp(
 	_ context.Context, host string, yield func(admin.GivenUp) error,
 ) error {
 	return yield(admin.GivenUp{URL: "https://" + host + "/", Outcome: "timeout", At: n.now,
@@ -379,7 +380,7 @@ func (n *Node) GivenUp(
 }
 
 // Retry queues one URL.
-func (n *Node) Retry(context.Context, admin.RetryRequest) (admin.RetryResult, error) {
+func (n *generated) Retry(context.Context, admin.RetryRequest) (admin.RetryResult, error) {
 	return admin.RetryResult{Queued: 1}, nil
 }
 
@@ -388,7 +389,7 @@ const generatedHits = 25
 
 // Search finds pages for any query but "nothing". One peer does not answer. The error matches
 // ErrBadRequest for a query that begins with a hyphen.
-func (n *Node) Search(
+func (n *generated) Search(
 	_ context.Context, query string, offset, limit int,
 ) (r admin.SearchResult, err error) {
 	if strings.HasPrefix(query, "-") {
@@ -412,7 +413,7 @@ func (n *Node) Search(
 }
 
 // anyHit returns the peer that has a hit.
-func (n *Node) anyHit(i int) string {
+func (n *generated) anyHit(i int) string {
 	if len(n.peers) == 0 {
 		return n.self
 	}
@@ -420,18 +421,20 @@ func (n *Node) anyHit(i int) string {
 }
 
 // Pause does nothing.
-func (n *Node) Pause(time.Duration) error { return nil }
+func (n *generated) Pause(time.Duration) error { return nil }
 
 // Resume does nothing.
-func (n *Node) Resume() error { return nil }
+func (n *generated) Resume() error { return nil }
 
 // Reload changes nothing.
-func (n *Node) Reload() (admin.Reloaded, error) { return admin.Reloaded{}, nil }
+func (n *generated) Reload() (admin.Reloaded, error) { return admin.Reloaded{}, nil }
 
 // Stop does nothing.
-func (n *Node) Stop() {}
+func (n *generated) Stop() {}
 
 // Leave is done at once.
-func (n *Node) Leave(_ context.Context, _ time.Duration, report func(admin.Drain) error) error {
+func (n *generated) Leave(
+	_ context.Context, _ time.Duration, report func(admin.Drain) error,
+) error {
 	return report(admin.Drain{Done: true})
 }

@@ -1,6 +1,6 @@
 //go:build integration
 
-package admin_test
+package dashboard_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"path/filepath"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,37 +18,25 @@ import (
 	"github.com/pb33f/libopenapi"
 	validator "github.com/pb33f/libopenapi-validator"
 	"github.com/pb33f/libopenapi-validator/errors"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"peerd/node/admin"
-	"peerd/node/admin/admintest"
-	"peerd/node/dashboard"
 )
 
 // api is api.json.
 type api struct{ Addr, Token, file string }
 
 // serveGenerated serves a generated peer until the end of the test.
-func serveGenerated(t *testing.T) api {
+func serveGenerated(t *testing.T) (a api) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "api.json")
-	s, err := admin.Listen(admin.Config{Addr: "127.0.0.1:0", File: file,
-		Node: admintest.Generate(20, 50, 1), Dashboard: dashboard.Handler(),
-		Metrics: promhttp.HandlerFor(prometheus.NewRegistry(), promhttp.HandlerOpts{})})
+	a.file = serve(t, generate(20, 50, 1))
+	text, err := os.ReadFile(a.file)
+	if err == nil {
+		err = json.Unmarshal(text, &a)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
-	return api{Addr: s.Addr(), Token: admin.AwaitToken(t, file), file: file}
+	return a
 }
 
 // TestDocumentIsValid checks openapi.json by the schema of OpenAPI 3.1, and by openapi.json a
