@@ -36,6 +36,7 @@ type reader struct {
 	title    []byte
 	titled   bool // a title has ended
 	text     []byte
+	full     bool    // the next word does not fit in text
 	skip     element // the element of which the text is not visible, or title
 	svg      int     // number of open svg elements
 	attr     attributes
@@ -70,7 +71,8 @@ func (r *reader) reset(u string) {
 	clear(r.seen)
 	r.seen[u] = true
 	r.links, r.title, r.text = r.links[:0], r.title[:0], r.text[:0]
-	r.referred, r.again, r.titled, r.skip, r.svg = false, false, false, other, 0
+	r.referred, r.again, r.titled, r.full = false, false, false, false
+	r.skip, r.svg = other, 0
 }
 
 // wantsText reports whether the next text may be of use.
@@ -78,17 +80,18 @@ func (r *reader) wantsText() bool {
 	if r.skip == title {
 		return !r.titled
 	}
-	return r.skip == other && r.withText && len(r.text) < maxSummary
+	return r.skip == other && r.withText && !r.full
 }
 
 // addText adds to the title or to the visible text, if wantsText.
 func (r *reader) addText(text []byte) {
-	to, limit := &r.text, maxSummary
+	to, limit, full := &r.text, maxSummary, &r.full
 	if r.skip == title {
-		to, limit = &r.title, record.MaxText/8
+		to, limit, full = &r.title, record.MaxText/8, &r.titled
 	}
 	for word := range bytes.FieldsSeq(text) {
 		if len(*to)+1+len(word) > limit {
+			*full = true
 			return
 		}
 		if len(*to) > 0 {
