@@ -35,6 +35,9 @@ func (r *resolver) resolve(ref []byte) []byte {
 	if u := r.resolvePlain(ref); u != nil {
 		return u
 	}
+	if u := r.resolveAbsolute(ref); u != nil {
+		return u
+	}
 	u, err := r.parseRef(ref)
 	if err != nil {
 		return nil
@@ -60,15 +63,10 @@ func (r *resolver) resolvePlain(ref []byte) []byte {
 			dir = strings.LastIndexByte(r.text[:dir-1], '/') + 1
 		}
 	}
-	end, last := 0, byte('/')
-	for ; end < len(ref) && ref[end] != '#'; end++ {
-		c := ref[end]
-		if classes[c]&isPlain == 0 || last == '/' && (c == '.' || c == '/' && end > 0) {
-			return nil
-		}
-		last = c
-	}
+	end := plainEnd(ref)
 	switch {
+	case end < 0:
+		return nil
 	case end == 0 && up:
 		return nil
 	case end == 0:
@@ -79,6 +77,50 @@ func (r *resolver) resolvePlain(ref []byte) []byte {
 		dir = r.root
 	}
 	r.buf = append(append(r.buf[:0], r.text[:dir]...), ref[:end]...)
+	return r.buf
+}
+
+// plainEnd returns the end of a reference without its fragment, -1 if it has other characters than
+// those of plain paths, dot segments, or empty segments.
+func plainEnd(ref []byte) int {
+	last := byte('/')
+	for i, c := range ref {
+		if classes[c]&isPlain == 0 || last == '/' && (c == '.' || c == '/' && i > 0) {
+			if c == '#' {
+				return i
+			}
+			return -1
+		}
+		last = c
+	}
+	return len(ref)
+}
+
+// resolveAbsolute resolves an http URL of a host in lower case and a plain path. It returns nil for
+// others.
+func (r *resolver) resolveAbsolute(ref []byte) []byte {
+	host := len("http://")
+	switch {
+	case len(ref) <= host+1 || ref[0] != 'h':
+		return nil
+	case string(ref[:host]) == "http://":
+	case string(ref[:host+1]) == "https://":
+		host++
+	default:
+		return nil
+	}
+	path := host
+	for path < len(ref) && classes[ref[path]]&isHost != 0 {
+		path++
+	}
+	end := plainEnd(ref[path:])
+	if path == host || end < 0 || end > 0 && ref[path] != '/' {
+		return nil
+	}
+	r.buf = append(r.buf[:0], ref[:path+end]...)
+	if end == 0 {
+		r.buf = append(r.buf, '/')
+	}
 	return r.buf
 }
 

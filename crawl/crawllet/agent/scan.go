@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 )
@@ -20,6 +22,8 @@ const (
 	endsName             // of an element: white space, "/" and ">"
 	endsKey              // the same and "="
 	isPlain              // unreserved in URLs, or "/"
+	isHost               // of a host in lower case
+	isWord               // ASCII but for white space
 )
 
 var classes = func() (t [256]uint8) {
@@ -28,6 +32,14 @@ var classes = func() (t [256]uint8) {
 	}
 	for _, c := range "0123456789-._~/" {
 		t[c] |= isPlain
+	}
+	for _, c := range "abcdefghijklmnopqrstuvwxyz0123456789-." {
+		t[c] |= isHost
+	}
+	for c := range utf8.RuneSelf {
+		if !unicode.IsSpace(rune(c)) {
+			t[c] |= isWord
+		}
 	}
 	for _, c := range " \n\r\t\f" {
 		t[c] |= isSpace | endsName | endsKey
