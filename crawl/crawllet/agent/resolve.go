@@ -31,7 +31,9 @@ func (r *resolver) setBase(u *url.URL) {
 // resolve returns the absolute URL of a reference without its fragment, valid until the next call;
 // nil if it is none of the web.
 func (r *resolver) resolve(ref []byte) []byte {
-	ref = bytes.TrimSpace(ref)
+	if len(ref) > 0 && (classes[ref[0]]&classes[ref[len(ref)-1]]&isWord == 0) {
+		ref = bytes.TrimSpace(ref)
+	}
 	if u := r.resolvePlain(ref); u != nil {
 		return u
 	}
@@ -83,8 +85,20 @@ func (r *resolver) resolvePlain(ref []byte) []byte {
 // plainEnd returns the end of a reference without its fragment, -1 if it has other characters than
 // those of plain paths, dot segments, or empty segments.
 func plainEnd(ref []byte) int {
-	last := byte('/')
-	for i, c := range ref {
+	last, i := byte('/'), 0
+	for ; i+8 <= len(ref); i += 8 {
+		w := word(ref, i)
+		slash := exactZeros(w ^ '/'*ones)
+		if classes[byte(w)]&classes[byte(w>>8)]&classes[byte(w>>16)]&classes[byte(w>>24)]&
+			classes[byte(w>>32)]&classes[byte(w>>40)]&classes[byte(w>>48)]&classes[byte(w>>56)]&
+			isPlain == 0 || last == '/' ||
+			slash<<8&(slash|exactZeros(w^'.'*ones)) != 0 {
+			break
+		}
+		last = byte(w >> 56)
+	}
+	for ; i < len(ref); i++ {
+		c := ref[i]
 		if classes[c]&isPlain == 0 || last == '/' && (c == '.' || c == '/' && i > 0) {
 			if c == '#' {
 				return i

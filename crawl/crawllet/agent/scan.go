@@ -54,16 +54,11 @@ var classes = func() (t [256]uint8) {
 func (r *reader) scan(b []byte) {
 	from := 0 // of the text before the next token
 	for i := 0; !r.again; {
-		for i+8 <= len(b) {
-			if m := equal(word(b, i), '<'); m != 0 {
-				i += first(m)
-				break
-			}
-			i += 8
+		if !r.wantsText() {
+			i = pass(b, i, r.skip != other || r.svg > 0)
+			from = i
 		}
-		for i < len(b) && b[i] != '<' {
-			i++
-		}
+		i = index(b, i, '<')
 		if i+1 >= len(b) {
 			break
 		}
@@ -103,6 +98,82 @@ func (r *reader) scan(b []byte) {
 	if from < len(b) && r.wantsText() {
 		r.addText(text(b[from:]))
 	}
+}
+
+// pass returns where something of interest begins at i or behind it, if texts are not: an element, an
+// end tag if ends is set, or what is rare or near the end of the page. It calls no functions.
+func pass(b []byte, i int, ends bool) int {
+	for i+8 <= len(b) {
+		m := equal(word(b, i), '<')
+		if m == 0 {
+			i += 8
+			continue
+		}
+		i += first(m)
+		if i+9 > len(b) {
+			return i
+		}
+		w := word(b, i+1)
+		if byte(w) == '/' {
+			m = equal(w, '>')
+			if ends || m == 0 || equal(w, '=')&(m&-m-1) != 0 ||
+				classes[byte(w>>8)]&isLetter == 0 {
+				return i
+			}
+			i += 1 + first(m) + 1
+			continue
+		}
+		m = spaces(w) | equal(w, '>')
+		n := first(m) // 8 if there is none
+		if classes[byte(w)]&isLetter == 0 || n == 8 || lengths[byte(w)|0x20]>>n&1 != 0 ||
+			equal(w, '/')&(m&-m-1) != 0 {
+			return i
+		}
+		end := i + 1 + n
+		if b[end] != '>' {
+			if end = passAttributes(b, end); end < 0 {
+				return i
+			}
+		}
+		i = end + 1
+	}
+	return i
+}
+
+// passAttributes returns where the tag ends, with a ">", of which the name ends at i; -1 if there
+// are other attributes than those with a value in quotes, or the page is near its end.
+func passAttributes(b []byte, i int) int {
+	for i+8 <= len(b) {
+		w := word(b, i)
+		m := equal(w, '=') | equal(w, '>')
+		if m == 0 {
+			i += 8
+			continue
+		}
+		i += first(m)
+		if b[i] == '>' {
+			return i
+		}
+		if i+1 >= len(b) || classes[b[i-1]]&isLetter == 0 {
+			return -1
+		}
+		quote := b[i+1]
+		if quote != '"' && quote != '\'' {
+			return -1
+		}
+		i += 2
+		for {
+			if i+8 > len(b) {
+				return -1
+			}
+			if m = equal(word(b, i), quote); m != 0 {
+				break
+			}
+			i += 8
+		}
+		i += first(m) + 1
+	}
+	return -1
 }
 
 // commentAt returns the end of the comment or other markup at i that is not a tag, -1 if there is
@@ -151,8 +222,7 @@ func commentLength(b []byte) int {
 func nameEnd(b []byte, i int) int {
 	if i+8 <= len(b) {
 		w := word(b, i)
-		space := (w - (' '+1)*ones) &^ w & highs // and control characters
-		if m := space | equal(w, '>') | equal(w, '/'); m != 0 {
+		if m := spaces(w) | equal(w, '>') | equal(w, '/'); m != 0 {
 			i += first(m)
 		}
 	}

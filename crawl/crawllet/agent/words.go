@@ -20,8 +20,15 @@ func word(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 // zeros returns a mark for each byte of w that is zero. Marks above the lowest may be wrong.
 func zeros(w uint64) uint64 { return (w - ones) &^ w & highs }
 
+// exactZeros returns a mark for each byte of w that is zero, and no others.
+func exactZeros(w uint64) uint64 { return ^((w&^highs + (highs - ones)) | w) & highs }
+
 // equal returns a mark for each byte of w that is c. Marks above the lowest may be wrong.
 func equal(w uint64, c byte) uint64 { return zeros(w ^ uint64(c)*ones) }
+
+// spaces returns a mark for each byte of w that is a space or a control character. Marks above the
+// lowest may be wrong.
+func spaces(w uint64) uint64 { return (w - (' '+1)*ones) &^ w & highs }
 
 // first returns the index of the byte with the lowest mark.
 func first(marks uint64) int { return bits.TrailingZeros64(marks) >> 3 }
