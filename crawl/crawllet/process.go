@@ -178,8 +178,8 @@ func (p *process) do(ctx context.Context) error {
 	return p.verdict(p.start(ctx, rt, m))
 }
 
-// wasi is the module that crawllets may import from, beside own, and sockets are the functions of it
-// that they may not.
+// wasi is the module that crawllets may import from, beside own, and sockets are the functions of
+// it that they may not.
 const wasi = wasi_snapshot_preview1.ModuleName
 
 var sockets = []string{"sock_accept", "sock_recv", "sock_send", "sock_shutdown"}

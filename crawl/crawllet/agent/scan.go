@@ -11,9 +11,9 @@ import (
 )
 
 // In WebAssembly a call for each byte costs more than everything else, and the tokenizer of
-// x/net/html makes several. So scan reads a page in words, by the rules of the tokenizer, and leaves
-// to it what is rare: values with character references, scripts that contain comments, and plaintext
-// elements.
+// x/net/html makes several. So scan reads a page in words, by the rules of the tokenizer, and
+// leaves to it what is rare: values with character references, scripts that contain comments, and
+// plaintext elements.
 
 // Classes of bytes.
 const (
@@ -100,8 +100,8 @@ func (r *reader) scan(b []byte) {
 	}
 }
 
-// pass returns where something of interest begins at i or behind it, if texts are not: an element, an
-// end tag if ends is set, or what is rare or near the end of the page. It calls no functions.
+// pass returns where something of interest begins at i or behind it, if texts are not: an element,
+// an end tag if ends is set, or what is rare or near the end of the page. It calls no functions.
 func pass(b []byte, i int, ends bool) int {
 	for i+8 <= len(b) {
 		m := equal(word(b, i), '<')
@@ -232,8 +232,8 @@ func nameEnd(b []byte, i int) int {
 	return i
 }
 
-// startAt handles the start tag with the name at i, and returns its end, or that of its raw text; -1
-// if there is nothing left to do.
+// startAt handles the start tag with the name at i, and returns its end, or that of its raw text;
+// -1 if there is nothing left to do.
 func (r *reader) startAt(b []byte, i int) int {
 	nameTo := nameEnd(b, i)
 	if lengths[b[i]|0x20]>>(nameTo-i)&1 == 0 {
