@@ -35,6 +35,7 @@
 //	run.go        a crawllet's process, seen from the host
 //	stream.go     its output: limit, compression, frames
 //	process.go    what the process does: Main; process_linux.go its limits
+//	functions.go  functions for it beside WASI
 //	files.go      the files that it reads; plugin.go: plug-ins
 //	client.go     Client; check.go: comparison with ordinary fetches
 package crawllet

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"peerd/crawl/crawllet/record"
 )
 
 // built holds the modules that tests build, one for each package.
@@ -273,6 +275,25 @@ func TestModules(t *testing.T) {
 		{"foreign function", wasm("env", "system", 1, 1, nil), BadImport},
 		{"socket", wasm(wasi, "sock_accept", 3, 1, nil), BadImport},
 		{"unknown function", wasm(wasi, "sock_open", 3, 1, nil), BadImport},
+		{"wrong parameters", wasm(wasi, "fd_close", 2, 1, nil), BadImport},
+		{"later version", wasm("peerd_crawllet_2", digestName, 3, 1, nil), BadImport},
+		{"unknown function of the host", wasm(own, "sha_256", 3, 1, nil), BadImport},
+		{"digest with wrong parameters", wasm(own, digestName, 2, 1, nil), BadImport},
+		{"digest", wasm(own, digestName, 3, 1, trapUnless(errnoSuccess, 0, 9, 32)), ""},
+		{"digest of nothing", wasm(own, digestName, 3, 1, trapUnless(errnoSuccess, 0, 0, 0)), ""},
+		{"digest without memory", wasm(own, digestName, 3, 0, trapUnless(errnoFault, 0, 1, 0)), ""},
+		{"digest of memory outside", wasm(own, digestName, 3, 1,
+			trapUnless(errnoFault, -1, 9, 0)), ""},
+		{"digest beyond the memory", wasm(own, digestName, 3, 1,
+			trapUnless(errnoFault, 1, 1<<16, 0)), ""},
+		{"digest of too much", wasm(own, digestName, 3, 200,
+			trapUnless(errnoInvalid, 0, record.MaxBody+1, 0)), ""},
+		{"digest of negative size", wasm(own, digestName, 3, 1,
+			trapUnless(errnoInvalid, 0, -1, 0)), ""},
+		{"digest to outside", wasm(own, digestName, 3, 1,
+			trapUnless(errnoFault, 0, 9, 1<<16-31)), ""},
+		{"digests without end", wasm(own, digestName, 3, 200, append(append([]byte{0x03, 0x40},
+			trapUnless(errnoSuccess, 0, record.MaxBody, 0)...), 0x0c, 0x00, 0x0b)), CPULimit},
 		{"random bytes outside", wasm(wasi, "random_get", 2, 1, call(minus1, minus1)), ""},
 		{"random bytes, then a loop", wasm(wasi, "random_get", 2, 1, append(call(0, 9), loop...)),
 			CPULimit},
@@ -291,6 +312,24 @@ func TestModules(t *testing.T) {
 			}
 		})
 	}
+}
+
+// trapUnless returns code that calls the imported function with args, and traps unless it returns
+// want.
+func trapUnless(want int32, args ...int32) (b []byte) {
+	number := func(v int32) { // i32.const
+		b = append(b, 0x41)
+		for ; v < -64 || v > 63; v >>= 7 {
+			b = append(b, byte(v)|0x80)
+		}
+		b = append(b, byte(v)&0x7f)
+	}
+	for _, a := range args {
+		number(a)
+	}
+	b = append(b, 0x10, 0x00)
+	number(want)
+	return append(b, 0x47, 0x04, 0x40, 0x00, 0x0b) // i32.ne, if unreachable
 }
 
 // wasm returns a module with one imported function, if module is not "", of n parameters of type

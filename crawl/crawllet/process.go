@@ -163,8 +163,10 @@ func (p *process) do(ctx context.Context) error {
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, rt); err != nil {
 		return fail(Internal, err.Error())
 	}
-	host := rt.Module(wasi).ExportedFunctionDefinitions()
-	if err := checkImports(m, host); err != nil || !p.job.Run {
+	if err := instantiateOwn(ctx, rt); err != nil {
+		return fail(Internal, err.Error())
+	}
+	if err := checkImports(m, rt); err != nil || !p.job.Run {
 		return err
 	}
 	if err := p.openSite(); err != nil {
@@ -176,17 +178,24 @@ func (p *process) do(ctx context.Context) error {
 	return p.verdict(p.start(ctx, rt, m))
 }
 
-// wasi is the only module that crawllets may import from, and sockets are the functions of it that
-// they may not.
+// wasi is the module that crawllets may import from, beside own, and sockets are the functions of
+// it that they may not.
 const wasi = wasi_snapshot_preview1.ModuleName
 
 var sockets = []string{"sock_accept", "sock_recv", "sock_send", "sock_shutdown"}
 
 // checkImports refuses modules that need more than the functions of the host.
-func checkImports(m wazero.CompiledModule, host map[string]api.FunctionDefinition) error {
+func checkImports(m wazero.CompiledModule, rt wazero.Runtime) error {
+	host := map[string]map[string]api.FunctionDefinition{
+		wasi: rt.Module(wasi).ExportedFunctionDefinitions(),
+		own:  rt.Module(own).ExportedFunctionDefinitions(),
+	}
 	for _, f := range m.ImportedFunctions() {
 		module, name, _ := f.Import()
-		if module != wasi || host[name] == nil || slices.Contains(sockets, name) {
+		d := host[module][name]
+		if d == nil || slices.Contains(sockets, name) ||
+			!slices.Equal(f.ParamTypes(), d.ParamTypes()) ||
+			!slices.Equal(f.ResultTypes(), d.ResultTypes()) {
 			return fail(BadImport, fmt.Sprintf("%.40s.%.40s", module, name))
 		}
 	}

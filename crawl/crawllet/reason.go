@@ -18,7 +18,7 @@ const (
 	ModuleSize   Reason = "module-size"   // the module is too large
 	ModuleDigest Reason = "module-digest" // the module is not the one of the offer
 	BadModule    Reason = "bad-module"    // not WebAssembly, or took too long to compile
-	BadImport    Reason = "bad-import"    // the module needs more than WASI preview 1
+	BadImport    Reason = "bad-import"    // the module needs more than the host has
 	Busy         Reason = "busy"          // too many crawllets run, or have run this hour
 )
 

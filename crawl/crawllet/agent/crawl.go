@@ -95,7 +95,7 @@ func (c *crawl) visit(u string) (*record.Record, error) {
 		if c.summaries {
 			r.Links, r.Text = p.links, p.text
 		}
-		for _, l := range p.links {
+		for _, l := range p.fresh {
 			c.add(l)
 		}
 	}

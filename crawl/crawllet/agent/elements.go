@@ -86,6 +86,13 @@ func (a *attributes) set(key, value []byte) {
 		return
 	}
 	*to = value[:len(value):len(value)]
+	for len(value) >= 8 {
+		w := word(value, 0)
+		if equal(w, '&')|equal(w, '\r')|zeros(w) != 0 {
+			a.odd = true
+		}
+		value = value[8:]
+	}
 	for _, c := range value {
 		if c == '&' || c == '\r' || c == 0 {
 			a.odd = true

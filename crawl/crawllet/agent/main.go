@@ -19,6 +19,7 @@
 //	site.go      from a URL to a file
 //	page.go      links, title and text of a page
 //	scan.go      its tags and texts
+//	words.go     search for bytes
 //	elements.go  elements and attributes of interest
 //	resolve.go   from a reference to a URL
 package main

@@ -12,12 +12,13 @@ import (
 // maxSummary is the maximum length of the text of a summary in bytes.
 const maxSummary = 320
 
-// maxSeen is the number of links for which memory is kept between pages.
-const maxSeen = 4096
+// maxSeen is the number of links that are remembered between pages.
+const maxSeen = 16384
 
-// page is what a page contains.
+// page is what a page contains. The slices are valid until the next page is read.
 type page struct {
-	links []string // without repetitions; valid until the next page is read
+	links []string // without repetitions
+	fresh []string // those of them that are not remembered from earlier pages
 	title string
 	text  string // its beginning
 }
@@ -31,14 +32,23 @@ type reader struct {
 	hasBase  bool
 	referred bool // a reference was resolved
 	again    bool // a base was found behind a reference
-	seen     map[string]bool
+	seen     map[string]*seenLink
+	page     int // number of the page, or of reading it again
 	links    []string
+	fresh    []string
 	title    []byte
 	titled   bool // a title has ended
 	text     []byte
+	full     bool    // the next word does not fit in text
 	skip     element // the element of which the text is not visible, or title
 	svg      int     // number of open svg elements
 	attr     attributes
+}
+
+// seenLink is a link of this or an earlier page.
+type seenLink struct {
+	url  string
+	page int // of which it is a link, the last one
 }
 
 // parse reads a page.
@@ -57,20 +67,25 @@ func (r *reader) parse(u string, body []byte) page {
 			r.scan(body)
 		}
 		if !r.again {
-			return page{links: r.links, title: string(r.title), text: string(r.text)}
+			return page{
+				links: r.links, fresh: r.fresh, title: string(r.title), text: string(r.text),
+			}
 		}
+		r.seen = nil // it has links that do not exist
 	}
 }
 
 // reset prepares for reading a page from its beginning.
 func (r *reader) reset(u string) {
 	if r.seen == nil || len(r.seen) > maxSeen {
-		r.seen = map[string]bool{}
+		r.seen = map[string]*seenLink{}
 	}
-	clear(r.seen)
-	r.seen[u] = true
-	r.links, r.title, r.text = r.links[:0], r.title[:0], r.text[:0]
-	r.referred, r.again, r.titled, r.skip, r.svg = false, false, false, other, 0
+	r.page++
+	r.seen[u] = &seenLink{u, r.page} // no link to itself
+	r.links, r.fresh = r.links[:0], r.fresh[:0]
+	r.title, r.text = r.title[:0], r.text[:0]
+	r.referred, r.again, r.titled, r.full = false, false, false, false
+	r.skip, r.svg = other, 0
 }
 
 // wantsText reports whether the next text may be of use.
@@ -78,23 +93,42 @@ func (r *reader) wantsText() bool {
 	if r.skip == title {
 		return !r.titled
 	}
-	return r.skip == other && r.withText && len(r.text) < maxSummary
+	return r.skip == other && r.withText && !r.full
 }
 
 // addText adds to the title or to the visible text, if wantsText.
 func (r *reader) addText(text []byte) {
-	to, limit := &r.text, maxSummary
+	to, limit, full := &r.text, maxSummary, &r.full
 	if r.skip == title {
-		to, limit = &r.title, record.MaxText/8
+		to, limit, full = &r.title, record.MaxText/8, &r.titled
 	}
-	for word := range bytes.FieldsSeq(text) {
+	add := func(word []byte) bool {
 		if len(*to)+1+len(word) > limit {
-			return
+			*full = true
+			return false
 		}
 		if len(*to) > 0 {
 			*to = append(*to, ' ')
 		}
-		*to = append(*to, bytes.ToValidUTF8(word, []byte("\uFFFD"))...)
+		*to = append(*to, word...)
+		return true
+	}
+	for i := 0; i < len(text); i++ {
+		from := i
+		for i < len(text) && classes[text[i]]&isWord != 0 {
+			i++
+		}
+		if i < len(text) && text[i] >= utf8.RuneSelf {
+			for word := range bytes.FieldsSeq(text[from:]) {
+				if !add(bytes.ToValidUTF8(word, []byte("\uFFFD"))) {
+					return
+				}
+			}
+			return
+		}
+		if from < i && !add(text[from:i]) {
+			return
+		}
 	}
 }
 
@@ -160,16 +194,23 @@ func (r *reader) reference(ref []byte) {
 	}
 	r.referred = true
 	u := r.resolve(ref)
-	if len(u) == 0 || len(u) > record.MaxURL || r.seen[string(u)] {
+	if len(u) == 0 || len(u) > record.MaxURL {
 		return
 	}
-	// Queries in other encodings than UTF-8 are not valid.
-	if !utf8.Valid(u) {
-		return
+	l := r.seen[string(u)]
+	if l == nil {
+		// Queries in other encodings than UTF-8 are not valid.
+		if !utf8.Valid(u) {
+			return
+		}
+		l = &seenLink{url: string(u)}
+		r.seen[l.url] = l
+		r.fresh = append(r.fresh, l.url)
 	}
-	s := string(u)
-	r.seen[s] = true
-	r.links = append(r.links, s)
+	if l.page < r.page {
+		l.page = r.page
+		r.links = append(r.links, l.url)
+	}
 }
 
 // resources are the relations of link elements to something other than pages, in lower case.

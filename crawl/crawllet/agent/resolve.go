@@ -31,8 +31,13 @@ func (r *resolver) setBase(u *url.URL) {
 // resolve returns the absolute URL of a reference without its fragment, valid until the next call;
 // nil if it is none of the web.
 func (r *resolver) resolve(ref []byte) []byte {
-	ref = bytes.TrimSpace(ref)
+	if len(ref) > 0 && (classes[ref[0]]&classes[ref[len(ref)-1]]&isWord == 0) {
+		ref = bytes.TrimSpace(ref)
+	}
 	if u := r.resolvePlain(ref); u != nil {
+		return u
+	}
+	if u := r.resolveAbsolute(ref); u != nil {
 		return u
 	}
 	u, err := r.parseRef(ref)
@@ -60,15 +65,10 @@ func (r *resolver) resolvePlain(ref []byte) []byte {
 			dir = strings.LastIndexByte(r.text[:dir-1], '/') + 1
 		}
 	}
-	end, last := 0, byte('/')
-	for ; end < len(ref) && ref[end] != '#'; end++ {
-		c := ref[end]
-		if classes[c]&isPlain == 0 || last == '/' && (c == '.' || c == '/' && end > 0) {
-			return nil
-		}
-		last = c
-	}
+	end := plainEnd(ref)
 	switch {
+	case end < 0:
+		return nil
 	case end == 0 && up:
 		return nil
 	case end == 0:
@@ -79,6 +79,62 @@ func (r *resolver) resolvePlain(ref []byte) []byte {
 		dir = r.root
 	}
 	r.buf = append(append(r.buf[:0], r.text[:dir]...), ref[:end]...)
+	return r.buf
+}
+
+// plainEnd returns the end of a reference without its fragment, -1 if it has other characters than
+// those of plain paths, dot segments, or empty segments.
+func plainEnd(ref []byte) int {
+	last, i := byte('/'), 0
+	for ; i+8 <= len(ref); i += 8 {
+		w := word(ref, i)
+		slash := exactZeros(w ^ '/'*ones)
+		if classes[byte(w)]&classes[byte(w>>8)]&classes[byte(w>>16)]&classes[byte(w>>24)]&
+			classes[byte(w>>32)]&classes[byte(w>>40)]&classes[byte(w>>48)]&classes[byte(w>>56)]&
+			isPlain == 0 || last == '/' ||
+			slash<<8&(slash|exactZeros(w^'.'*ones)) != 0 {
+			break
+		}
+		last = byte(w >> 56)
+	}
+	for ; i < len(ref); i++ {
+		c := ref[i]
+		if classes[c]&isPlain == 0 || last == '/' && (c == '.' || c == '/' && i > 0) {
+			if c == '#' {
+				return i
+			}
+			return -1
+		}
+		last = c
+	}
+	return len(ref)
+}
+
+// resolveAbsolute resolves an http URL of a host in lower case and a plain path. It returns nil for
+// others.
+func (r *resolver) resolveAbsolute(ref []byte) []byte {
+	host := len("http://")
+	switch {
+	case len(ref) <= host+1 || ref[0] != 'h':
+		return nil
+	case string(ref[:host]) == "http://":
+	case string(ref[:host+1]) == "https://":
+		host++
+	default:
+		return nil
+	}
+	path := host
+	for path < len(ref) && classes[ref[path]]&isHost != 0 {
+		path++
+	}
+	end := plainEnd(ref[path:])
+	if path == host || end < 0 || end > 0 && ref[path] != '/' {
+		return nil
+	}
+	r.buf = append(r.buf[:0], ref[:path+end]...)
+	if end == 0 {
+		r.buf = append(r.buf, '/')
+	}
 	return r.buf
 }
 

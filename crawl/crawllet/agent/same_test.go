@@ -161,7 +161,8 @@ func FuzzScan(f *testing.F) {
 // FuzzResolve resolves references with and without the parser of URLs.
 func FuzzResolve(f *testing.F) {
 	for _, ref := range []string{
-		"", "x", "../x/", "/a/b#c", "./x", "..", "a//b", "/.x", "../../..//x", "%zz", "a\\b\tc",
+		"", "http://b.example", "https://b.example/x#y", "http://b.example:1/", "http://b.example//",
+		"https://", "http://B/", "http://b?q", "http://b/a%20b", "x", "../x/", "/a/b#c", "./x", "..", "a//b", "/.x", "../../..//x", "%zz", "a\\b\tc",
 	} {
 		f.Add("http://a.example/d/e", ref)
 	}

@@ -4,14 +4,16 @@ import (
 	"bytes"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 )
 
 // In WebAssembly a call for each byte costs more than everything else, and the tokenizer of
-// x/net/html makes several. So scan reads a page in loops without calls, by the rules of the
-// tokenizer, and leaves to it what is rare: values with character references, scripts that contain
-// comments, and plaintext elements.
+// x/net/html makes several. So scan reads a page in words, by the rules of the tokenizer, and
+// leaves to it what is rare: values with character references, scripts that contain comments, and
+// plaintext elements.
 
 // Classes of bytes.
 const (
@@ -20,6 +22,8 @@ const (
 	endsName             // of an element: white space, "/" and ">"
 	endsKey              // the same and "="
 	isPlain              // unreserved in URLs, or "/"
+	isHost               // of a host in lower case
+	isWord               // ASCII but for white space
 )
 
 var classes = func() (t [256]uint8) {
@@ -28,6 +32,14 @@ var classes = func() (t [256]uint8) {
 	}
 	for _, c := range "0123456789-._~/" {
 		t[c] |= isPlain
+	}
+	for _, c := range "abcdefghijklmnopqrstuvwxyz0123456789-." {
+		t[c] |= isHost
+	}
+	for c := range utf8.RuneSelf {
+		if !unicode.IsSpace(rune(c)) {
+			t[c] |= isWord
+		}
 	}
 	for _, c := range " \n\r\t\f" {
 		t[c] |= isSpace | endsName | endsKey
@@ -41,31 +53,42 @@ var classes = func() (t [256]uint8) {
 // scan reads a page.
 func (r *reader) scan(b []byte) {
 	from := 0 // of the text before the next token
-	for i := 0; i < len(b) && !r.again; {
-		if b[i] != '<' {
-			i++
-			continue
+	for i := 0; !r.again; {
+		if !r.wantsText() {
+			i = pass(b, i, r.skip != other || r.svg > 0)
+			from = i
 		}
-		end := tokenAt(b[i:])
-		cut := len(b) == i+2 && b[i+1] == '/' // a text of its own
-		if end < 0 && !cut {                  // the page ends in a token, or this is none
-			i++
-			continue
+		i = index(b, i, '<')
+		if i+1 >= len(b) {
+			break
+		}
+		name, end := i+1, 0
+		if b[name] == '/' {
+			name++
+		}
+		if name == len(b) { // "</" is a text of its own
+			if from < i && r.wantsText() {
+				r.addText(text(b[from:i]))
+			}
+			from = i
+			break
+		}
+		isTag := classes[b[name]]&isLetter != 0
+		if !isTag {
+			if end = commentAt(b, i); end < 0 {
+				i++
+				continue
+			}
 		}
 		if from < i && r.wantsText() {
 			r.addText(text(b[from:i]))
 		}
-		if cut {
-			from = i
-			break
-		}
-		switch c := b[i+1]; {
-		case classes[c]&isLetter != 0:
-			end = r.startAt(b, i)
-		case c == '/' && classes[b[i+2]]&isLetter != 0:
-			end = r.endAt(b, i)
+		switch {
+		case !isTag:
+		case name == i+1:
+			end = r.startAt(b, name)
 		default:
-			end += i
+			end = r.endAt(b, name)
 		}
 		if end < 0 { // the page ends in the tag, or was left to the tokenizer
 			return
@@ -77,26 +100,90 @@ func (r *reader) scan(b []byte) {
 	}
 }
 
-// tokenAt returns the length of the token other than text that b begins with, 1 for a tag, which
-// may be longer, and -1 if there is none.
-func tokenAt(b []byte) int {
-	if len(b) < 2 {
-		return -1
-	}
-	switch c := b[1]; {
-	case classes[c]&isLetter != 0:
-		return 1
-	case c == '/' && len(b) == 2:
-		return -1
-	case c == '/' && classes[b[2]]&isLetter != 0:
-		return 1
-	case c == '!' && len(b) >= 4 && b[2] == '-' && b[3] == '-':
-		return 4 + commentLength(b[4:])
-	case c == '!' || c == '?' || c == '/':
-		if end := bytes.IndexByte(b[2:], '>'); end >= 0 {
-			return 2 + end + 1
+// pass returns where something of interest begins at i or behind it, if texts are not: an element,
+// an end tag if ends is set, or what is rare or near the end of the page. It calls no functions.
+func pass(b []byte, i int, ends bool) int {
+	for i+8 <= len(b) {
+		m := equal(word(b, i), '<')
+		if m == 0 {
+			i += 8
+			continue
 		}
-		return len(b)
+		i += first(m)
+		if i+9 > len(b) {
+			return i
+		}
+		w := word(b, i+1)
+		if byte(w) == '/' {
+			m = equal(w, '>')
+			if ends || m == 0 || equal(w, '=')&(m&-m-1) != 0 ||
+				classes[byte(w>>8)]&isLetter == 0 {
+				return i
+			}
+			i += 1 + first(m) + 1
+			continue
+		}
+		m = spaces(w) | equal(w, '>')
+		n := first(m) // 8 if there is none
+		if classes[byte(w)]&isLetter == 0 || n == 8 || lengths[byte(w)|0x20]>>n&1 != 0 ||
+			equal(w, '/')&(m&-m-1) != 0 {
+			return i
+		}
+		end := i + 1 + n
+		if b[end] != '>' {
+			if end = passAttributes(b, end); end < 0 {
+				return i
+			}
+		}
+		i = end + 1
+	}
+	return i
+}
+
+// passAttributes returns where the tag ends, with a ">", of which the name ends at i; -1 if there
+// are other attributes than those with a value in quotes, or the page is near its end.
+func passAttributes(b []byte, i int) int {
+	for i+8 <= len(b) {
+		w := word(b, i)
+		m := equal(w, '=') | equal(w, '>')
+		if m == 0 {
+			i += 8
+			continue
+		}
+		i += first(m)
+		if b[i] == '>' {
+			return i
+		}
+		if i+1 >= len(b) || classes[b[i-1]]&isLetter == 0 {
+			return -1
+		}
+		quote := b[i+1]
+		if quote != '"' && quote != '\'' {
+			return -1
+		}
+		i += 2
+		for {
+			if i+8 > len(b) {
+				return -1
+			}
+			if m = equal(word(b, i), quote); m != 0 {
+				break
+			}
+			i += 8
+		}
+		i += first(m) + 1
+	}
+	return -1
+}
+
+// commentAt returns the end of the comment or other markup at i that is not a tag, -1 if there is
+// none.
+func commentAt(b []byte, i int) int {
+	switch c := b[i+1]; {
+	case c == '!' && len(b) >= i+4 && b[i+2] == '-' && b[i+3] == '-':
+		return i + 4 + commentLength(b[i+4:])
+	case c == '!' || c == '?' || c == '/':
+		return min(index(b, i+2, '>')+1, len(b))
 	}
 	return -1
 }
@@ -133,37 +220,45 @@ func commentLength(b []byte) int {
 
 // nameEnd returns the end of the name of an element that begins at i.
 func nameEnd(b []byte, i int) int {
+	if i+8 <= len(b) {
+		w := word(b, i)
+		if m := spaces(w) | equal(w, '>') | equal(w, '/'); m != 0 {
+			i += first(m)
+		}
+	}
 	for i < len(b) && classes[b[i]]&endsName == 0 {
 		i++
 	}
 	return i
 }
 
-// startAt handles the start tag at i, and returns its end, or that of its raw text; -1 if there is
-// nothing left to do.
+// startAt handles the start tag with the name at i, and returns its end, or that of its raw text;
+// -1 if there is nothing left to do.
 func (r *reader) startAt(b []byte, i int) int {
-	name := i + 1
-	nameTo := nameEnd(b, name)
-	e := elementOf(b[name:nameTo])
-	end := r.attributesAt(b, nameTo, e != other)
+	nameTo := nameEnd(b, i)
+	if lengths[b[i]|0x20]>>(nameTo-i)&1 == 0 {
+		return tagEnd(b, nameTo)
+	}
+	e := elementOf(b[i:nameTo])
+	if e == other {
+		return tagEnd(b, nameTo)
+	}
+	end := r.attributesAt(b, nameTo)
 	if end < 0 {
 		return -1
 	}
-	if e == other {
-		return end
-	}
 	if r.attr.odd {
-		r.attr.readTag(b[i:end])
+		r.attr.readTag(b[i-1 : end])
 	}
 	r.start(e)
 	if !e.isRaw() {
 		return end
 	}
-	rest := rawEnd(b[end:], b[name:nameTo])
+	rest := rawEnd(b[end:], b[i:nameTo])
 	raw := b[end : end+rest]
 	if e == plaintext || bytes.Contains(raw, []byte("<!--")) && e == script ||
 		e == title && bytes.IndexByte(raw, 0) >= 0 {
-		r.tokens(io.MultiReader(strings.NewReader("<"+string(b[name:nameTo])+">"),
+		r.tokens(io.MultiReader(strings.NewReader("<"+string(b[i:nameTo])+">"),
 			bytes.NewReader(b[end:])))
 		return -1
 	}
@@ -173,21 +268,63 @@ func (r *reader) startAt(b []byte, i int) int {
 	return end + rest
 }
 
-// endAt handles the end tag at i, and returns its end, -1 if the page ends before.
+// endAt handles the end tag with the name at i, and returns its end, -1 if the page ends before.
 func (r *reader) endAt(b []byte, i int) int {
-	end := nameEnd(b, i+2)
 	if r.skip != other || r.svg > 0 {
-		r.end(elementOf(b[i+2 : end]))
+		r.end(elementOf(b[i:nameEnd(b, i)]))
 	}
-	return r.attributesAt(b, end, false)
+	if i+8 <= len(b) { // most are short
+		w := word(b, i)
+		if m := equal(w, '>'); m != 0 && equal(w, '=')&(m&-m-1) == 0 {
+			return i + first(m) + 1
+		}
+	}
+	return tagEnd(b, nameEnd(b, i))
 }
 
-// attributesAt reads the attributes at i, and keeps those of interest if want is set. It returns
-// the end of the tag, -1 if the page ends before.
-func (r *reader) attributesAt(b []byte, i int, want bool) int {
-	if want {
-		r.attr = attributes{}
+// tagEnd returns the end of the tag of which the name ends at i, -1 if the page ends before.
+func tagEnd(b []byte, i int) int {
+	for {
+		for i < len(b) && classes[b[i]]&isSpace != 0 {
+			i++
+		}
+		if i < len(b) && b[i] == '=' { // part of the name of an attribute
+			i++
+		}
+		for i+8 <= len(b) {
+			w := word(b, i)
+			if m := equal(w, '=') | equal(w, '>'); m != 0 {
+				i += first(m)
+				break
+			}
+			i += 8
+		}
+		for i < len(b) && b[i] != '=' && b[i] != '>' {
+			i++
+		}
+		if i == len(b) {
+			return -1
+		}
+		if b[i] == '>' {
+			return i + 1
+		}
+		before := i - 1
+		for classes[b[before]]&isSpace != 0 {
+			before--
+		}
+		if b[before] == '/' { // the name begins here
+			continue
+		}
+		if _, _, i = valueAt(b, i+1); i < 0 {
+			return -1
+		}
 	}
+}
+
+// attributesAt keeps the attributes of interest at i, the end of the name of an element. It returns
+// the end of the tag, -1 if the page ends before.
+func (r *reader) attributesAt(b []byte, i int) int {
+	r.attr = attributes{}
 	for {
 		for i < len(b) && classes[b[i]]&isSpace != 0 {
 			i++
@@ -222,7 +359,7 @@ func (r *reader) attributesAt(b []byte, i int, want bool) int {
 				return -1
 			}
 		}
-		if want && key < keyEnd {
+		if key < keyEnd {
 			r.attr.set(b[key:keyEnd], b[value:valueEnd])
 		}
 	}
@@ -243,8 +380,7 @@ func valueAt(b []byte, i int) (start, end, next int) {
 		return i, i, i
 	case '"', '\'':
 		start++
-		for i++; i < len(b) && b[i] != quote; i++ {
-		}
+		i = index(b, start, quote)
 		end, next = i, i+1
 	default:
 		for i++; i < len(b) && b[i] != '>' && classes[b[i]]&isSpace == 0; i++ {

@@ -13,7 +13,6 @@ import (
 	"io"
 
 	"github.com/fxamacker/cbor/v2"
-	"golang.org/x/crypto/blake2b"
 )
 
 const (
@@ -49,13 +48,6 @@ type Record struct {
 	Links []string `cbor:"10,keyasint,omitempty" json:"links,omitempty"`
 	Body  []byte   `cbor:"11,keyasint,omitempty" json:"body,omitempty"` // not in summaries
 	Cut   bool     `cbor:"12,keyasint,omitempty" json:"cut,omitempty"`  // Body is a part
-}
-
-// Digest returns the digest of a page in summaries: BLAKE2b with 256 bits (RFC 7693). SHA-256 takes
-// more than twice as long in WebAssembly, which has no instructions for it.
-func Digest(body []byte) []byte {
-	sum := blake2b.Sum256(body)
-	return sum[:]
 }
 
 // check reports what is wrong with r.
