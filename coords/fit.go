@@ -72,6 +72,12 @@ type anchor struct {
 	sigma float64 // relative uncertainty of at and rtt together
 }
 
+// anchorAt returns the anchor of a peer that measured a round trip, in ms.
+func anchorAt(at Coordinate, rtt float64) anchor {
+	return anchor{at: at, rtt: rtt,
+		sigma: math.Hypot(fitNoise, clamp(at.Error, placeError, 1))}
+}
+
 // byRTT orders anchors by round trip, nearest first.
 func byRTT(a, b anchor) int { return cmp.Compare(a.rtt, b.rtt) }
 
@@ -169,6 +175,17 @@ func (p placement) loss(x []float64) float64 {
 	}
 	r := x[dims] / p.heightWidth
 	return sum + studentLoss(p.priorDistance(x)) + r*r/2
+}
+
+// usualError returns the median relative error of the distances from x to the anchors.
+func (p placement) usualError(x []float64) float64 {
+	dims := len(x) - 1
+	at := Coordinate{Vec: x[:dims], Height: x[dims]}
+	off := make([]float64, len(p.anchors))
+	for i, a := range p.anchors {
+		off[i] = math.Abs(at.Distance(a.at)-a.rtt) / (a.rtt + rttFloor)
+	}
+	return min(lowerMedian(off), 1)
 }
 
 // studentLoss is the loss of a residual scaled by its uncertainty.

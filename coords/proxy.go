@@ -106,11 +106,11 @@ func (d Digest) LocateBy(use func(peer string) bool) (Proxy, error) {
 		if m.OK == 0 || !use(m.Peer) {
 			continue
 		}
-		sigma := math.Hypot(fitNoise, clamp(m.At.Error, placeError, 1))
+		a := anchorAt(m.At, m.RTT)
 		if !m.Direct {
-			sigma = math.Hypot(sigma, 0.5)
+			a.sigma = math.Hypot(a.sigma, 0.5)
 		}
-		anchors = append(anchors, anchor{at: m.At, rtt: m.RTT, sigma: sigma})
+		anchors = append(anchors, a)
 		times = append(times, d.Time(m).Mean-m.Traits.time(d.MeanKB).Mean)
 	}
 	if len(anchors) < PlacedBy {

@@ -42,7 +42,20 @@ const (
 // lie that agrees with each single round trip jumps. An earlier place with a large error was not
 // certain, and may have moved by that share of the round trip more. Among fewer neighbours than
 // liars could be the majority of, no place is judged.
-func (e *Estimator) Judge(peer string, at Coordinate) Standing {
+//
+// If the observations of others disagree with the claim, Judge returns the place that agrees with them
+// (see Place), which is Claimed: the peer itself did not say it.
+func (e *Estimator) Judge(
+	peer string, claim Coordinate, observed []Observation,
+) (Coordinate, Standing) {
+	if at, moved := Place(claim, observed); moved {
+		return at, Claimed
+	}
+	return claim, e.compare(peer, claim)
+}
+
+// compare is Judge by the own measurements.
+func (e *Estimator) compare(peer string, at Coordinate) Standing {
 	n := e.neighbours[peer]
 	if n == nil || len(e.order) < outlierWarmUp {
 		return Claimed

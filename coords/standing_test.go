@@ -38,16 +38,16 @@ func trip(ms float64) time.Duration { return time.Duration(ms * float64(time.Mil
 func TestJudge(t *testing.T) {
 	e, places := settled(t, 1)
 	for i, p := range places {
-		if got := e.Judge(fmt.Sprint("p", i), p); got != coords.Measured {
+		if _, got := e.Judge(fmt.Sprint("p", i), p, nil); got != coords.Measured {
 			t.Errorf("Judge(p%d, where it is) = %v, want measured", i, got)
 		}
 	}
-	if got := e.Judge("stranger", places[0]); got != coords.Claimed {
+	if _, got := e.Judge("stranger", places[0], nil); got != coords.Claimed {
 		t.Errorf("Judge(stranger) = %v, want claimed", got)
 	}
 	young := newEstimator(t, nil)
 	_ = young.Observe("p0", places[0], 50*time.Millisecond)
-	if got := young.Judge("p0", places[0]); got != coords.Claimed {
+	if _, got := young.Judge("p0", places[0], nil); got != coords.Claimed {
 		t.Errorf("Judge() among too few neighbours = %v, want claimed", got)
 	}
 	// A peer in the opposite direction of before has moved by more than 25 ms, but not by more than
@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 		before := places[i].Clone()
 		before.Error = doubt.error
 		_ = e.Observe(fmt.Sprint("p", i), before, trip(own.Distance(before)))
-		if got := e.Judge(fmt.Sprint("p", i), mirrored); got != doubt.want {
+		if _, got := e.Judge(fmt.Sprint("p", i), mirrored, nil); got != doubt.want {
 			t.Errorf("Judge(a peer with an error of %v before) = %v, want %v", doubt.error, got,
 				doubt.want)
 		}
@@ -92,7 +92,7 @@ func TestJudgeRefutesLies(t *testing.T) {
 		far.Vec[rapid.IntRange(0, 3).Draw(r, "axis")] += rapid.Float64Range(400, 3000).Draw(r, "ms")
 		// It was there before, too: only the round trip contradicts it.
 		_ = e.Observe(name, far, trip(own.Distance(p)))
-		if got := e.Judge(name, far); got != coords.Refuted {
+		if _, got := e.Judge(name, far, nil); got != coords.Refuted {
 			t.Errorf("Judge(a place of another distance) = %v, want refuted", got)
 		}
 		_ = e.Observe(name, p, trip(own.Distance(p)))
@@ -103,7 +103,7 @@ func TestJudgeRefutesLies(t *testing.T) {
 		}
 		off := math.Abs(own.Distance(jumped) - own.Distance(p))
 		if moved := jumped.Distance(p) - 4; off < 1 && moved > 60 {
-			if got := e.Judge(name, jumped); got != coords.Refuted {
+			if _, got := e.Judge(name, jumped, nil); got != coords.Refuted {
 				t.Errorf("Judge(a place %.0f ms from the last one) = %v, want refuted", moved, got)
 			}
 		}

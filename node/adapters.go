@@ -170,9 +170,10 @@ type directory struct{ n *Node }
 
 func (d directory) Candidates() []assign.Candidate {
 	all := []assign.Candidate{candidate(d.n.net.Self(), d.n.peers.Self())}
+	observed := d.n.peers.Observations()
 	for _, b := range d.n.peers.Directory().All() {
 		c := candidate(b.Peer, b)
-		c.Place = d.n.peers.Judge(b.Peer, c.At)
+		c.At, c.Place = observed.Judge(b.Peer, c.At)
 		all = append(all, c)
 	}
 	return all

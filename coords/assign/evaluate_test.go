@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/coords/coordstest"
 )
@@ -53,14 +54,17 @@ func (tr *trial) assign(
 		Self:     coordstest.Name(self),
 		CanProbe: true,
 	}
+	observed := coords.Observations{}
+	for _, p := range tr.swarm.Peers {
+		observed.Add(p.Coordinate(), p.Trips())
+	}
 	at := make(map[string]int)
 	var times []float64
 	for i, p := range tr.swarm.Peers {
 		name := coordstest.Name(i)
-		e.Candidates = append(e.Candidates, assign.Candidate{
-			ID: name, At: p.Coordinate(), Capacity: 1,
-			Place: tr.swarm.Peers[self].Judge(name, p.Coordinate()),
-		})
+		c := assign.Candidate{ID: name, Capacity: 1}
+		c.At, c.Place = tr.swarm.Peers[self].Judge(name, p.Coordinate(), observed[name])
+		e.Candidates = append(e.Candidates, c)
 		at[coordstest.Name(i)] = i
 		times = append(times, w.Time(i, server))
 	}

@@ -59,6 +59,8 @@ type Beacon struct {
 	// Traits are what a page takes at the peer in addition to what distance and server explain.
 	// Nil if unknown. Key 9 held other numbers once.
 	Traits *coords.Traits `cbor:"11,keyasint,omitempty"`
+	// Trips are round trips to other peers.
+	Trips Trips `cbor:"12,keyasint,omitempty"`
 	// Interval is the approximate time between the peer's beacons. It grows with the network. 0
 	// if unknown.
 	Interval time.Duration `cbor:"10,keyasint,omitempty"`
@@ -94,6 +96,9 @@ func (b Beacon) validate(dims int) error {
 		if err := b.Traits.Validate(); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if err := b.Trips.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	bad := func(wrong bool, format string, args ...any) {
 		if wrong {

@@ -37,6 +37,7 @@ func testBeacon(id peer.ID, seq uint64, now time.Time) Beacon {
 		Addrs:    []string{"/ip4/127.0.0.1/tcp/4101"},
 		Traits: &coords.Traits{Lag: coords.Normal{Mean: 0.25, Variance: 4},
 			PerKB: coords.Normal{Mean: -1.5, Variance: 0.5}},
+		Trips:    Trips("12345678\x00\x0512345678\x01\x00"),
 		Interval: 15 * time.Second,
 	}
 }
@@ -107,6 +108,8 @@ func TestBeaconOpenRejects(t *testing.T) {
 		"long interval":     func(b *Beacon) { b.Interval = maxInterval + 1 },
 		"negative interval": func(b *Beacon) { b.Interval = -1 },
 		"traits":            func(b *Beacon) { b.Traits = new(coords.Traits) },
+		"half a trip":       func(b *Beacon) { b.Trips = make(Trips, tripSize+1) },
+		"trips":             func(b *Beacon) { b.Trips = make(Trips, (coords.TripsMax+1)*tripSize) },
 		"addresses":         func(b *Beacon) { b.Addrs = make([]string, maxAddrs+1) },
 	}
 	for name, spoil := range spoils {

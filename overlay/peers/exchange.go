@@ -291,8 +291,9 @@ func (x *exchanger) finishExchange(seen Exchange, beacon []byte, third thirdPeer
 	return nil
 }
 
-// observe passes a measurement to the estimator.
-func (x *exchanger) observe(p peer.ID, at coords.Coordinate, rtt time.Duration) {
+// observe passes a measurement to the estimator, with the place that others confirm.
+func (x *exchanger) observe(p peer.ID, claim coords.Coordinate, rtt time.Duration) {
+	at := observationsOf(x.self, x.dir).place(p, claim)
 	x.states.mu.Lock()
 	st := x.states.of(p)
 	st.rtt, st.measuredAt = rtt, time.Now()

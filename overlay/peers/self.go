@@ -82,11 +82,13 @@ func (s *self) observe(p peer.ID, at coords.Coordinate, rtt time.Duration) error
 	return s.est.Observe(p.String(), at, rtt)
 }
 
-// judge has the estimator compare a place that a peer claims with what was measured.
-func (s *self) judge(p peer.ID, at coords.Coordinate) coords.Standing {
+// judge has the estimator compare a place that a peer claims with what it and others have observed.
+func (s *self) judge(
+	p peer.ID, claim coords.Coordinate, observed []coords.Observation,
+) (coords.Coordinate, coords.Standing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.est.Judge(p.String(), at)
+	return s.est.Judge(p.String(), claim, observed)
 }
 
 // forget has the estimator forget a peer.
@@ -138,6 +140,7 @@ func (s *self) makeBeacon(
 		Time:     now.Round(0),
 		Addrs:    addrs,
 		Traits:   s.traits,
+		Trips:    tripsOf(s.est.Trips()),
 		Interval: every,
 	}
 	raw, err := Seal(s.cfg.Key, s.cfg.Topic, b)

@@ -108,12 +108,6 @@ func (s *Service) Coordinate() coords.Coordinate { return s.self.coordinate() }
 // Moved returns how far the coordinate of this peer has moved; see coords.Estimator.Moved.
 func (s *Service) Moved() float64 { return s.self.moved() }
 
-// Judge compares the place, without load, that a peer claims with what this peer has measured; see
-// coords.Estimator.Judge.
-func (s *Service) Judge(p peer.ID, at coords.Coordinate) coords.Standing {
-	return s.self.judge(p, at)
-}
-
 // SetTraits sets the traits that the next beacon announces. It returns the error of
 // Traits.Validate and then changes nothing.
 func (s *Service) SetTraits(t coords.Traits) error { return s.self.setTraits(t) }

@@ -54,6 +54,7 @@ func MeasureSizes(topic string, proto protocol.ID, dims int) (Sizes, error) {
 		Addrs: []string{"/ip4/198.51.100.123/tcp/40123", "/ip4/198.51.100.123/udp/40123/quic-v1"},
 		Traits: &coords.Traits{Lag: coords.Normal{Mean: 12.5, Variance: 36.125},
 			PerKB: coords.Normal{Mean: 0.125, Variance: 0.015625}},
+		Trips: make(Trips, coords.TripsMax*tripSize),
 	})
 	if err != nil {
 		return Sizes{}, err

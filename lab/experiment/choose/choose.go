@@ -220,10 +220,16 @@ func (w *chooseWorld) newCase(server int) chooseCase {
 	}
 	self := c.peers[w.rng.IntN(len(c.peers))]
 	c.evidence.Self = w.names[self]
+	if w.estimators == nil {
+		return c
+	}
+	observed := coords.Observations{}
+	for _, u := range c.peers {
+		observed.Add(w.places[u], w.estimators[u].Trips())
+	}
 	for i, o := range c.evidence.Candidates {
-		if w.estimators != nil {
-			c.evidence.Candidates[i].Place = w.estimators[self].Judge(o.ID, o.At)
-		}
+		o.At, o.Place = w.estimators[self].Judge(o.ID, o.At, observed[o.ID])
+		c.evidence.Candidates[i] = o
 	}
 	return c
 }

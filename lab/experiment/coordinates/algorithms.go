@@ -32,14 +32,25 @@ type player interface {
 	tell() place
 	// observe updates the peer with the coordinate of peer j and a measured round trip.
 	observe(j int, told place, ms float64)
-	// judge compares the place that peer j claims with what the peer has measured.
-	judge(j int, told place) coords.Standing
+	// judge compares the place that peer j claims with what the peer has measured, and with the
+	// observed of others. It returns where the peer takes j to be.
+	judge(j int, told place, observed []coords.Observation) (place, coords.Standing)
+	// place is judge by the observed only.
+	place(told place, observed []coords.Observation) place
+	// trips returns the round trips that the peer publishes.
+	trips() []coords.Trip
 }
 
-// believer is the judge of algorithms that have none.
+// believer is the judge of algorithms that have none, and publish nothing.
 type believer struct{}
 
-func (believer) judge(int, place) coords.Standing { return coords.Claimed }
+func (believer) trips() []coords.Trip { return nil }
+
+func (believer) place(told place, _ []coords.Observation) place { return told }
+
+func (believer) judge(_ int, told place, _ []coords.Observation) (place, coords.Standing) {
+	return told, coords.Claimed
+}
 
 // algorithm creates players.
 type algorithm struct {
@@ -90,11 +101,23 @@ func (p *peerdPlayer) tell() place { return place{Coordinate: p.e.Coordinate()} 
 
 func (p *peerdPlayer) observe(j int, told place, ms float64) {
 	// The algorithm rejects some samples; that is no failure.
-	_ = p.e.Observe(name(j), told.Coordinate, time.Duration(ms*float64(time.Millisecond)))
+	_ = p.e.Observe(name(j), told.Coordinate, millis(ms))
 }
 
-func (p *peerdPlayer) judge(j int, told place) coords.Standing {
-	return p.e.Judge(name(j), told.Coordinate)
+func (p *peerdPlayer) trips() []coords.Trip { return p.e.Trips() }
+
+func (p *peerdPlayer) place(told place, observed []coords.Observation) place {
+	at, _ := coords.Place(told.Coordinate, observed)
+	return place{Coordinate: at}
+}
+
+func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
+
+func (p *peerdPlayer) judge(
+	j int, told place, observed []coords.Observation,
+) (place, coords.Standing) {
+	at, standing := p.e.Judge(name(j), told.Coordinate, observed)
+	return place{Coordinate: at}, standing
 }
 
 // serfPlayer is hashicorp/serf's client with its own defaults. If two points are within a
@@ -129,7 +152,7 @@ func (p *serfPlayer) observe(j int, told place, ms float64) {
 	}
 	p.nudge(other.Vec)
 	p.nudge(make([]float64, len(other.Vec))) // its gravity compares with the origin
-	_, _ = p.c.Update(name(j), other, time.Duration(ms*float64(time.Millisecond)))
+	_, _ = p.c.Update(name(j), other, millis(ms))
 }
 
 // nudge moves the point away from x, in seconds, if they coincide.

@@ -214,6 +214,8 @@ func (c *course) run(ctx context.Context, t contest, seed uint64) ([]errorsAt, e
 		liar[i] = true
 	}
 	t.victims = c.region(order)
+	pub := &published{t: t, c: c, players: players, liar: liar,
+		rng: rand.New(rand.NewPCG(seed, 2))}
 	var partners []coords.Partners
 	var got []errorsAt
 	for round := 1; round <= c.rounds; round++ {
@@ -223,6 +225,7 @@ func (c *course) run(ctx context.Context, t contest, seed uint64) ([]errorsAt, e
 		if t.partners > 0 && (round-1)%20 == 0 {
 			partners = c.partners(players, t.partners, rng)
 		}
+		pub.renew(round)
 		for i := range n {
 			j := rng.IntN(n - 1)
 			if j >= i {
@@ -232,7 +235,7 @@ func (c *course) run(ctx context.Context, t contest, seed uint64) ([]errorsAt, e
 				j = number(partners[i].Partner(rng))
 			}
 			if ms, ok := c.m.Sample(i, j, rng.IntN(len(c.m.Slices))); ok {
-				t.exchange(players, liar, i, j, round, ms, rng)
+				t.exchange(pub, i, j, ms, rng)
 			}
 		}
 		if slices.Contains(c.stops(), round) {
@@ -244,26 +247,24 @@ func (c *course) run(ctx context.Context, t contest, seed uint64) ([]errorsAt, e
 	}
 	last := &got[len(got)-1]
 	var err error
-	last.within, last.withinVictims, err = c.choose(t, players, liar, order, seed)
+	last.within, last.withinVictims, err = c.choose(pub, order, seed)
 	return got, err
 }
 
 // exchange lets peer i measure peer j, with a round trip of ms, and peer j measure peer i
 // if the algorithm uses both ends.
-func (t contest) exchange(
-	players []player, liar []bool, i, j, round int, ms float64, rng *rand.Rand,
-) {
-	lying := round >= t.from
-	a, b := players[i].tell(), players[j].tell()
+func (t contest) exchange(pub *published, i, j int, ms float64, rng *rand.Rand) {
+	a, b := pub.players[i].tell(), pub.players[j].tell()
 	observe := func(i, j int, a, b place) {
-		if liar[i] && lying {
+		if pub.lies(i) {
 			return
 		}
 		delay := 0.0
-		if liar[j] {
-			b, delay = t.told(rng, i, j, round, a, b, ms)
+		if pub.liar[j] {
+			b, delay = t.told(rng, i, j, pub.round, a, b, ms)
 		}
-		players[i].observe(j, b, ms+delay)
+		b = pub.players[i].place(b, pub.about(i, j, b.Coordinate))
+		pub.players[i].observe(j, b, ms+delay)
 	}
 	observe(i, j, a, b)
 	if t.both {

@@ -200,8 +200,9 @@ const (
 // that they tell the decider. It returns the shares of good choices, of all servers and of those
 // that peers of the region decide about. A liar is measured truthfully and counts by its true time.
 func (c *course) choose(
-	t contest, players []player, liar []bool, order []int, seed uint64,
+	pub *published, order []int, seed uint64,
 ) (all, ofVictims float64, err error) {
+	t, players := pub.t, pub.players
 	strategy, err := assign.NewProxy(assign.DefaultProxyConfig())
 	if err != nil {
 		return 0, 0, err
@@ -225,12 +226,13 @@ func (c *course) choose(
 			}
 			best = min(best, server.time(j))
 			at := players[j].tell()
-			if liar[j] {
+			if pub.liar[j] {
 				at, _ = t.told(rand.New(rand.NewPCG(seed, uint64(j))), self, j, c.rounds,
 					players[self].tell(), at, c.truth[self][j])
 			}
+			at, standing := players[self].judge(j, at, pub.about(self, j, at.Coordinate))
 			e.Candidates = append(e.Candidates, assign.Candidate{ID: name(j), At: at.Coordinate,
-				Place: players[self].judge(j, at)})
+				Place: standing})
 		}
 		chosen, err := decide(strategy, e, server)
 		if errors.Is(err, assign.ErrEvidence) {

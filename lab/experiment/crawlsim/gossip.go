@@ -223,10 +223,10 @@ func (s *Sim) exchange(i, j int) {
 	}
 	s.counts.Exchanges++
 	s.clock.after(rounds*least, func() {
-		at := p.est.Coordinate()
+		here, there := p.est.Coordinate(), q.est.Coordinate()
 		// The Estimator ignores outliers.
-		_ = p.est.Observe(q.Name, q.est.Coordinate(), least)
-		_ = q.est.Observe(p.Name, at, least)
+		_ = p.est.Observe(q.Name, s.placed(i, q.Name, there), least)
+		_ = q.est.Observe(p.Name, s.placed(j, p.Name, here), least)
 	})
 }
 
@@ -268,8 +268,9 @@ func (s *Sim) announce(i int) {
 		p.due = s.clock.now + s.spread(beaconEvery)
 		s.counts.Beacons++
 		at := p.est.Coordinate()
-		traits := p.traits
+		traits, trips := p.traits, p.est.Trips()
 		s.clock.after(gossipDelay, func() {
+			s.trips[i] = trips
 			s.shown[i].At, s.shown[i].Wait, s.shown[i].Traits = at, wait, traits
 		})
 	}
@@ -299,10 +300,37 @@ func (s *Sim) candidates(i int) []assign.Candidate {
 			s.asked = append(s.asked, s.shown[q])
 		}
 	}
+	observed := coords.Observations{}
+	for _, c := range s.asked {
+		observed.Add(c.At, s.trips[s.byName[c.ID]])
+	}
 	for k, c := range s.asked {
-		s.asked[k].Place = p.est.Judge(c.ID, c.At)
+		s.asked[k].At, s.asked[k].Place = p.est.Judge(c.ID, c.At, observed[c.ID])
 	}
 	return s.asked
+}
+
+// placed returns where peer i takes a peer to be that claims to be at a place.
+func (s *Sim) placed(i int, name string, claim coords.Coordinate) coords.Coordinate {
+	var observed []coords.Observation
+	add := func(q int) {
+		for _, t := range s.trips[q] {
+			if t.Peer == name {
+				observed = append(observed, coords.Observation{From: s.shown[q].At, RTT: t.RTT})
+			}
+		}
+	}
+	add(i)
+	for _, q := range s.peers[i].knows {
+		add(q)
+	}
+	for q := range s.peers {
+		if s.peers[i].knows == nil && q != i {
+			add(q)
+		}
+	}
+	at, _ := coords.Place(claim, observed)
+	return at
 }
 
 // take runs run in a worker of peer p, at once or when one is free.

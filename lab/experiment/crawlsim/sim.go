@@ -85,6 +85,7 @@ type Sim struct {
 	bySubnet map[string]int
 	names    []string           // of subnets
 	shown    []assign.Candidate // by peer, as in its last received beacon
+	trips    [][]coords.Trip    // by peer, likewise
 	asked    []assign.Candidate // buffer for one decision
 	open     int                // subnets with pages left
 	downs    []Download
@@ -142,6 +143,7 @@ func New(cfg Config) (*Sim, error) {
 		s.shown = append(s.shown, assign.Candidate{ID: p.Name, Addr: p.Addr, Capacity: 1,
 			At: p.est.Coordinate(), Traits: p.traits})
 	}
+	s.trips = make([][]coords.Trip, len(s.peers))
 	for i, w := range s.world.Servers {
 		s.names = append(s.names, w.Subnet.String())
 		s.bySubnet[s.names[i]] = i

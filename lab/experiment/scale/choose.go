@@ -14,12 +14,24 @@ import (
 const scaleFound = 8
 
 // candidate returns a peer as described by its beacon, and as another one judges its place.
-func (s *scaleRun) candidate(by, i int) assign.Candidate {
-	return assign.Candidate{
-		ID: s.views.names[i], At: s.at[i], Wait: scaleTime(s.wait[i]), Capacity: 1,
-		Addr:  netip.AddrFrom4([4]byte{100, 64, byte(i >> 8), byte(i)}),
-		Place: s.views.peers[by].Judge(s.views.names[i], s.at[i]),
+func (s *scaleRun) candidate(by, i int, observed coords.Observations) assign.Candidate {
+	c := assign.Candidate{
+		ID: s.views.names[i], Wait: scaleTime(s.wait[i]), Capacity: 1,
+		Addr: netip.AddrFrom4([4]byte{100, 64, byte(i >> 8), byte(i)}),
 	}
+	c.At, c.Place = s.views.peers[by].Judge(c.ID, s.at[i], observed[c.ID])
+	return c
+}
+
+// observed returns what the peers that one knows report.
+func (s *scaleRun) observed(by int) coords.Observations {
+	all := coords.Observations{}
+	add := func(i int) { all.Add(s.at[i], s.views.peers[i].Trips()) }
+	add(by)
+	for _, id := range idsOf(s.views.tables[by]) {
+		add(int(id))
+	}
+	return all
 }
 
 // choose lets a strategy of the peers decide for a peer that knows only its table. As real
@@ -30,11 +42,11 @@ func (s *scaleRun) choose(
 ) (int, error) {
 	e := assign.Evidence{Subnet: netip.MustParsePrefix("192.0.2.0/24"), Self: s.views.names[owner],
 		CanProbe: true}
-	known := map[int]bool{}
+	known, observed := map[int]bool{}, s.observed(owner)
 	learn := func(i int) {
 		if !known[i] {
 			known[i] = true
-			e.Candidates = append(e.Candidates, s.candidate(owner, i))
+			e.Candidates = append(e.Candidates, s.candidate(owner, i, observed))
 		}
 	}
 	learn(owner)

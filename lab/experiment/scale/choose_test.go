@@ -30,7 +30,7 @@ func TestCandidatesAreComplete(t *testing.T) {
 	s.at, s.wait[3] = s.views.said, 100
 	var all []assign.Candidate
 	for i := range n {
-		all = append(all, s.candidate(0, i))
+		all = append(all, s.candidate(0, i, nil))
 	}
 	assigntest.Complete(t, all, "Traits")
 }
