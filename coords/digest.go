@@ -247,19 +247,18 @@ func (d Digest) Time(m Measurement) Normal {
 	}
 }
 
-// Predict is Time for a peer at a coordinate and with traits that did not download from the server
-// at p. The error of a distance is that of distances to measured peers that were left out of the
-// fit (p.At.Error), drawn to placePrior.
-func (d Digest) Predict(p Proxy, at Coordinate, t Traits) Normal {
-	own := t.time(d.MeanKB)
-	bare := millis(p.Predict(at, int64(d.MeanKB*1000)))
-	measured := float64(len(d.Peers))
-	misplaced := medianError * p.At.Error
-	off := (noiseCount*placePrior*placePrior + measured*misplaced*misplaced) /
-		(noiseCount + measured)
-	trips := p.Scale * p.At.Distance(at)
-	return Normal{
-		Mean:     max(p.At.Distance(at), bare+own.Mean),
-		Variance: own.Variance + off*trips*trips,
+// Predict is Time for a peer at a coordinate that did not download from the server, which is at one
+// of the places. traits are equally likely ones; there must be one.
+func (d Digest) Predict(places Places, at Coordinate, traits []Traits) Mixture {
+	m := make(Mixture, len(places))
+	off := tripError(at)
+	for i, p := range places {
+		own := traits[i*len(traits)/len(places)].time(d.MeanKB)
+		far := p.Distance(at)
+		trips := (1 + d.BodyTrips) * far
+		misplaced := math.Hypot(off, p.Error) * trips
+		m[i] = Normal{Mean: max(far, d.Delay+trips+d.PerKB*d.MeanKB+own.Mean),
+			Variance: own.Variance + misplaced*misplaced}
 	}
+	return m
 }

@@ -156,7 +156,8 @@ func (m *subnetMemory) rate() (Normal, bool) {
 }
 
 // robustMean returns the mean of estimates under a Student-t loss, so that single wrong ones count
-// little. all must not be empty.
+// little. If they differ by more than their variances explain, it is less certain by as much.
+// all must not be empty.
 func robustMean(all []Normal) Normal {
 	means := make([]float64, len(all))
 	for i, x := range all {
@@ -164,14 +165,15 @@ func robustMean(all []Normal) Normal {
 	}
 	mean := Normal{Mean: lowerMedian(means)}
 	for range 5 {
-		weight, sum := 0.0, 0.0
+		weight, sum, square := 0.0, 0.0, 0.0
 		for _, x := range all {
 			off := (x.Mean - mean.Mean) / math.Sqrt(x.Variance)
 			w := studentWeight(off) / x.Variance
 			weight += w
 			sum += w * x.Mean
+			square += studentWeight(off) * off * off
 		}
-		mean = Normal{Mean: sum / weight, Variance: 1 / weight}
+		mean = Normal{Mean: sum / weight, Variance: max(1, square/float64(len(all))) / weight}
 	}
 	return Normal{Mean: rounded(clamp(mean.Mean, -traitMax, traitMax)),
 		Variance: rounded(clamp(mean.Variance, varianceLeast, traitMax*traitMax))}

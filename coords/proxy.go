@@ -67,12 +67,6 @@ const (
 	placeError = 0.1
 	// fitHeightScale is the typical height of servers in ms, the width of the prior.
 	fitHeightScale = 10
-	// placePrior is the standard deviation of the relative error of a distance to a server
-	// before the fit has shown its own; its weight is noiseCount peers.
-	placePrior = 0.3
-	// medianError is the standard deviation of a normal distribution with a median absolute
-	// value of 1.
-	medianError = 1.4826
 	// fitLeaveOutMax bounds the number of refits for Proxy.Error.
 	fitLeaveOutMax = 16
 )
@@ -100,19 +94,7 @@ func (d Digest) Locate() (Proxy, error) {
 
 // LocateBy is like Locate, by the places of only those peers for which use returns true.
 func (d Digest) LocateBy(use func(peer string) bool) (Proxy, error) {
-	var anchors []anchor
-	var times []float64
-	for _, m := range d.Peers {
-		if m.OK == 0 || !use(m.Peer) {
-			continue
-		}
-		a := anchorAt(m.At, m.RTT)
-		if !m.Direct {
-			a.sigma = math.Hypot(a.sigma, 0.5)
-		}
-		anchors = append(anchors, a)
-		times = append(times, d.Time(m).Mean-m.Traits.time(d.MeanKB).Mean)
-	}
+	anchors, times := d.anchors(use)
 	if len(anchors) < PlacedBy {
 		return Proxy{}, fmt.Errorf("%w: %d, want %d", ErrTooFew, len(anchors), PlacedBy)
 	}
@@ -124,6 +106,28 @@ func (d Digest) LocateBy(use func(peer string) bool) (Proxy, error) {
 	p := d.proxyAt(best)
 	p.At.Error, p.Error = d.leftOut(anchors, times, best)
 	return p, nil
+}
+
+// anchors returns the peers with a round trip for which use returns true, and what a page takes
+// there without what the peers add.
+func (d Digest) anchors(use func(peer string) bool) (anchors []anchor, times []float64) {
+	for _, m := range d.Peers {
+		if m.OK == 0 || !use(m.Peer) {
+			continue
+		}
+		a := anchorAt(m.At, m.RTT)
+		if !m.Direct {
+			a.sigma = math.Hypot(a.sigma, 0.5)
+		}
+		anchors = append(anchors, a)
+		times = append(times, d.Time(m).Mean-m.Traits.time(d.MeanKB).Mean)
+	}
+	return anchors, times
+}
+
+// tripError returns the relative uncertainty of a round trip and of the distance to a peer.
+func tripError(at Coordinate) float64 {
+	return math.Hypot(fitNoise, clamp(at.Error, placeError, 1))
 }
 
 // proxyAt returns the Proxy for a solution of the fit, with the server's parameters from

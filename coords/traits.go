@@ -83,6 +83,7 @@ func (t Traits) time(kb float64) Normal {
 type Population struct {
 	typical Traits
 	peers   map[string]Traits
+	anyone  []Traits // typical, as often as priorPeers says, and all of peers
 }
 
 // NewPopulation returns the Population of the peers with the given names. Malformed and nil
@@ -99,9 +100,11 @@ func NewPopulation(published map[string]*Traits) Population {
 	p := Population{peers: make(map[string]Traits, len(names))}
 	p.typical.Lag.Variance = spreadOf(lags, lagPrior)
 	p.typical.PerKB.Variance = spreadOf(rates, ratePrior)
+	p.anyone = slices.Repeat([]Traits{p.typical}, priorPeers)
 	for i, name := range names {
 		p.peers[name] = Traits{Lag: shrink(lags[i], p.typical.Lag.Variance),
 			PerKB: shrink(rates[i], p.typical.PerKB.Variance)}
+		p.anyone = append(p.anyone, p.peers[name])
 	}
 	return p
 }
@@ -115,6 +118,15 @@ func (p Population) Of(peer string) Traits {
 		p = NewPopulation(nil)
 	}
 	return p.typical
+}
+
+// Like returns equally likely Traits of a peer: its own, or those of all peers that have published
+// any, and of priorPeers imagined ones.
+func (p Population) Like(peer string) []Traits {
+	if _, ok := p.peers[peer]; ok || len(p.anyone) == 0 {
+		return []Traits{p.Of(peer)}
+	}
+	return p.anyone
 }
 
 // spreadOf returns the variance of a trait between peers, of which some estimates are known: what
@@ -140,7 +152,9 @@ func spreadOf(estimates []Normal, prior float64) float64 {
 }
 
 // shrink returns the posterior of a published estimate in a population with the given variance.
+// Of peers unlike all others less is certain: Student's t.
 func shrink(e Normal, spread float64) Normal {
 	mean := max(e.Mean, -claimLeast*math.Sqrt(spread))
+	spread /= min(1, studentWeight(mean/math.Sqrt(spread+e.Variance)))
 	return Normal{Variance: spread}.update(mean, max(e.Variance, claimShare*spread))
 }

@@ -126,7 +126,7 @@ type Step struct {
 	// Predicted is the expected time of a typical page for each candidate, without waiting
 	// time. Candidates about which nothing is known are missing.
 	Predicted map[string]time.Duration
-	// Spread is the standard deviation of the true time around Predicted, for strategies that
-	// know it.
-	Spread map[string]time.Duration
+	// Range holds the ends of the 80 % interval of the true time for those candidates, for
+	// strategies that know it, if there is a Choice.
+	Range map[string][2]time.Duration
 }

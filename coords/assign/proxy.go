@@ -45,7 +45,7 @@ func (c ProxyConfig) Validate() error {
 			errs = append(errs, fmt.Errorf("assign: %s is %v, want %s", name, value, want))
 		}
 	}
-	check(c.Budget >= firstProbes, "Budget", c.Budget, fmt.Sprint(">= ", firstProbes))
+	check(c.Budget > coords.PlacedBy, "Budget", c.Budget, fmt.Sprint("> ", coords.PlacedBy))
 	check(c.GainMin >= 0 && c.GainMin < 1, "GainMin", c.GainMin, "in [0, 1)")
 	check(c.FailureCost >= 0, "FailureCost", c.FailureCost, ">= 0")
 	check(c.Tie >= 0, "Tie", c.Tie, ">= 0")
@@ -57,9 +57,10 @@ func (c ProxyConfig) Validate() error {
 // waiting time included.
 //
 // It selects measurements actively: first the deciding peer itself, which has already
-// requested robots.txt, then peers far from each other until the server can be placed, then
+// requested robots.txt, then those that tell most of the server's place until it can be placed, then
 // those with the greatest expected improvement (Jones et al. 1998), while that is worth a
-// measurement.
+// measurement. Among few candidates, of which most are measured anyway, the first ones are far from
+// each other instead: that leaves fewer wrong places.
 type ProxyStrategy struct {
 	cfg ProxyConfig
 }
@@ -84,12 +85,12 @@ func (s *ProxyStrategy) Next(e Evidence) (Step, error) {
 	}
 	v := s.assess(e, open)
 	step := Step{Proxy: v.proxy}
-	step.Predicted, step.Spread = v.predicted()
+	step.Predicted = v.predicted()
 	if e.CanProbe {
 		step.Probe = s.probe(v)
 	}
 	if step.Probe == "" {
-		step.Choice = s.choose(e, v)
+		step.Choice, step.Range = s.choose(e, v), v.ranges()
 	}
 	return step, nil
 }
@@ -135,10 +136,6 @@ func (s *ProxyStrategy) refute(all []Candidate, self string) []Candidate {
 	return all
 }
 
-// firstProbes is the number of candidates far from each other that are measured before the
-// model selects the next: one more than place a server.
-const firstProbes = coords.PlacedBy + 1
-
 // probe returns the candidate to measure next, or "" when it is time to choose.
 func (s *ProxyStrategy) probe(v assessment) string {
 	measured := 0
@@ -156,55 +153,78 @@ func (s *ProxyStrategy) probe(v assessment) string {
 	case len(v.options) == 1, v.spent >= s.cfg.Budget:
 		return ""
 	}
-	if measured < firstProbes {
-		if id := byDistance(v); id != "" {
+	first, by := coords.PlacedBy, byInformation
+	if len(v.options) <= 2*s.cfg.Budget {
+		first, by = coords.PlacedBy+1, byDistance
+	}
+	if measured < first {
+		if id := by(v); id != "" {
 			return id
 		}
 	}
 	return s.byImprovement(v)
 }
 
+// byInformation returns the untried candidate of which a measurement tells most of the server's
+// place, or "" if all were tried. Those with a measured place come first, because the server is
+// placed by these peers, and those with a refuted one last.
+func byInformation(v assessment) string {
+	for _, place := range []coords.Standing{coords.Measured, coords.Claimed, coords.Refuted} {
+		var names []string
+		id, most := "", -1.0
+		for _, o := range v.options {
+			if o.tried() || o.Place != place {
+				continue
+			}
+			names = append(names, o.ID)
+			if o.dist != nil && o.dist.Information() > most {
+				id, most = o.ID, o.dist.Information()
+			}
+		}
+		switch {
+		case id != "":
+			return id
+		case len(names) > 0: // nothing was measured yet
+			return v.e.byScore(names)
+		}
+	}
+	return ""
+}
+
 // byDistance returns the untried candidate with the point farthest from those of all tried ones,
-// or "" if all were tried. Those with a measured place come first, because the server is placed by
-// these peers, and those with a refuted one last. Inaccurate coordinates weigh less, because their
-// distance is mostly error.
+// or "" if all were tried, in the same order of standings. Inaccurate coordinates weigh less,
+// because their distance is mostly error.
 func byDistance(v assessment) string {
-	rank := []coords.Standing{coords.Measured, coords.Claimed, coords.Refuted}
-	for _, place := range rank {
-		if id := farthest(v, place); id != "" {
+	for _, place := range []coords.Standing{coords.Measured, coords.Claimed, coords.Refuted} {
+		id, most := "", -1.0
+		for _, o := range v.options {
+			if o.tried() || o.Place != place {
+				continue
+			}
+			least := math.Inf(1)
+			for _, t := range v.options {
+				if t.tried() {
+					least = min(least, o.At.Distance(t.At)-o.At.Height-t.At.Height)
+				}
+			}
+			if least = min(least, coords.MaxComponent) * (1 - o.At.Error); least > most {
+				id, most = o.ID, least
+			}
+		}
+		if id != "" {
 			return id
 		}
 	}
 	return ""
 }
 
-// farthest is byDistance for candidates with a place of one standing.
-func farthest(v assessment, place coords.Standing) string {
-	id, most := "", -1.0
-	for _, o := range v.options {
-		if o.tried() || o.Place != place {
-			continue
-		}
-		least := math.Inf(1)
-		for _, t := range v.options {
-			if t.tried() {
-				flat := o.At.Distance(t.At) - o.At.Height - t.At.Height
-				least = min(least, flat)
-			}
-		}
-		if least = min(least, coords.MaxComponent) * (1 - o.At.Error); least > most {
-			id, most = o.ID, least
-		}
-	}
-	return id
-}
-
 // byImprovement returns the candidate with the greatest expected improvement over the best
-// measured one: the mean of what it saves, by the distribution of its time, if it is faster. If
+// measured one: the mean of what it saves beyond Tie, by the distribution of its time. If
 // that is not worth a measurement it returns a candidate about which nothing is known, or "".
 // If no candidate was measured, it returns the one with the least expected time.
 func (s *ProxyStrategy) byImprovement(v assessment) string {
 	best := v.bestMeasured()
+	tie := float64(s.cfg.Tie) / float64(time.Millisecond)
 	id, unknown, most, least := "", "", s.cfg.GainMin*best, math.Inf(1)
 	for _, o := range v.options {
 		cost := o.time + o.wait()
@@ -219,7 +239,7 @@ func (s *ProxyStrategy) byImprovement(v assessment) string {
 				id, least = o.ID, cost
 			}
 		default:
-			if gain := improvement(best-cost, o.spread); gain > most {
+			if gain := o.dist.Saving(best - o.wait() - tie); gain > most {
 				id, most = o.ID, gain
 			}
 		}
@@ -228,16 +248,6 @@ func (s *ProxyStrategy) byImprovement(v assessment) string {
 		return unknown
 	}
 	return id
-}
-
-// improvement returns the mean of the positive part of a normal variable.
-func improvement(mean, spread float64) float64 {
-	if spread <= 0 {
-		return max(0, mean)
-	}
-	z := mean / spread
-	density := math.Exp(-z*z/2) / math.Sqrt(2*math.Pi)
-	return mean*normalCDF(z) + spread*density
 }
 
 // choose returns the candidate with the least expected time, waiting time included. A

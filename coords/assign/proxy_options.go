@@ -13,13 +13,11 @@ type option struct {
 	ok, failed int
 	// time is the expected time of a typical page, including failures; NaN if nothing is
 	// known. For measured candidates it is the denoised measurement, for others a
-	// prediction. spread is its standard deviation in comparisons with other candidates.
+	// prediction. spread is the standard deviation in comparisons with other candidates.
 	time, spread float64
+	// dist is the distribution of a predicted time, with the mean time.
+	dist coords.Mixture
 }
-
-// quantileSigmas is the distance of the ends of an 80 % interval from the mean in standard
-// deviations.
-const quantileSigmas = 1.28
 
 // high returns the time that a candidate competes with: of a candidate that was not measured, the
 // upper end of the 80 % interval.
@@ -30,7 +28,7 @@ func (o option) high() float64 {
 	case math.IsNaN(o.time):
 		return math.Inf(1)
 	}
-	return o.time + quantileSigmas*o.spread
+	return o.dist.Quantile(1-coords.Tail, 0)
 }
 
 // tried reports whether the candidate downloaded or failed to.
@@ -57,17 +55,24 @@ type assessment struct {
 // assess evaluates the evidence for the open candidates.
 func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 	published := make(map[string]*coords.Traits, len(e.Candidates))
-	places := make(map[string]coords.Standing, len(e.Candidates))
+	standing := make(map[string]coords.Standing, len(e.Candidates))
 	for _, c := range e.Candidates {
-		published[c.ID], places[c.ID] = c.Traits, c.Place
+		published[c.ID], standing[c.ID] = c.Traits, c.Place
 	}
 	peers := coords.NewPopulation(published)
 	digest := coords.DigestOf(e.samples(), peers)
 	v := assessment{self: e.Self, ok: digest.OK, e: e, shared: digest.Shared}
-	placed := func(peer string) bool { return places[peer] != coords.Refuted }
+	placed := func(peer string) bool { return standing[peer] != coords.Refuted }
 	if p, err := digest.LocateBy(placed); err == nil {
 		v.proxy = &p
 	}
+	var prior []coords.Coordinate
+	for _, c := range open { // sorted: the places depend on the order
+		if c.Place != coords.Refuted && c.At.Error < 1 {
+			prior = append(prior, c.At)
+		}
+	}
+	places := digest.Believe(prior, placed)
 	known := make(map[string]coords.Measurement, len(digest.Peers))
 	for _, m := range digest.Peers {
 		known[m.Peer] = m
@@ -84,8 +89,9 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 		switch {
 		case m.OK > 0:
 			t = digest.Time(m)
-		case v.proxy != nil && c.Place != coords.Refuted && c.At.Error < 1:
-			t = digest.Predict(*v.proxy, c.At, peers.Of(c.ID))
+		case len(places) > 0 && c.Place != coords.Refuted && c.At.Error < 1:
+			o.dist = digest.Predict(places, c.At, peers.Like(c.ID))
+			t = o.dist.Moments()
 		default:
 			v.options = append(v.options, o)
 			continue
@@ -114,17 +120,32 @@ func (s *ProxyStrategy) penalty(m coords.Measurement, d coords.Digest) float64 {
 // predictedMax, in ms, keeps absurd times from overflowing a time.Duration.
 const predictedMax = 1e12
 
-// predicted returns the expected times and their standard deviations for a Step.
-func (v assessment) predicted() (times, spreads map[string]time.Duration) {
-	times = make(map[string]time.Duration, len(v.options))
-	spreads = make(map[string]time.Duration, len(v.options))
+// predicted returns the expected times for a Step.
+func (v assessment) predicted() map[string]time.Duration {
+	times := make(map[string]time.Duration, len(v.options))
 	for _, o := range v.options {
 		if !math.IsNaN(o.time) {
 			times[o.ID] = fromMillis(o.time)
-			spreads[o.ID] = fromMillis(math.Sqrt(o.spread*o.spread + v.shared))
 		}
 	}
-	return times, spreads
+	return times
+}
+
+// ranges returns the 80 % intervals for a Step.
+func (v assessment) ranges() map[string][2]time.Duration {
+	ranges := make(map[string][2]time.Duration, len(v.options))
+	for _, o := range v.options {
+		if math.IsNaN(o.time) {
+			continue
+		}
+		m := o.dist
+		if m == nil {
+			m = coords.Mixture{{Mean: o.time, Variance: o.spread * o.spread}}
+		}
+		ranges[o.ID] = [2]time.Duration{fromMillis(m.Quantile(coords.Tail, v.shared)),
+			fromMillis(m.Quantile(1-coords.Tail, v.shared))}
+	}
+	return ranges
 }
 
 // fromMillis converts a time in ms.

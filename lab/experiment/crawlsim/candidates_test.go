@@ -18,7 +18,7 @@ func TestCandidatesAreComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []assign.Candidate
-	for at := c.WarmUp; at < c.WarmUp+3*c.FoundWithin; at += time.Second {
+	for at := c.WarmUp; at < c.WarmUp+8*c.FoundWithin; at += time.Second {
 		s.At(at, func() { all = append(all, slices.Clone(s.candidates(0)[1:])...) })
 	}
 	if err := s.Run(t.Context(), nil); err != nil {

@@ -29,7 +29,7 @@ type Subnet struct {
 	Calls            int // calls of Next
 	Proxy            *coords.Proxy
 	Predicted        map[string]time.Duration
-	Spread           map[string]time.Duration
+	Range            map[string][2]time.Duration
 	Moves            []Move
 	Pages, Abandoned int
 
@@ -154,7 +154,7 @@ func (s *Sim) evidence(n *Subnet) assign.Evidence {
 // choose applies a choice of the strategy.
 func (s *Sim) choose(n *Subnet, step assign.Step) {
 	n.Decided, n.DoneAt, n.before = true, s.clock.now, n.Pages+n.Abandoned
-	n.Proxy, n.Predicted, n.Spread = step.Proxy, step.Predicted, step.Spread
+	n.Proxy, n.Predicted, n.Range = step.Proxy, step.Predicted, step.Range
 	to := s.byName[step.Choice]
 	if to == n.Owner {
 		s.step(n)

@@ -90,13 +90,12 @@ func judgeChoices(s *crawlsim.Sim, w *crawlsim.World) (within, probes, inside fl
 		}
 		probes += float64(n.Probes)
 		for p, peer := range w.Peers {
-			at, ok := n.Predicted[peer.Name]
+			interval, ok := n.Range[peer.Name]
 			if !ok || measured[[2]int{i, p}] {
 				continue
 			}
 			predicted++
-			off := (s.Expected(p, i) - at).Abs()
-			if float64(off) <= z80*float64(n.Spread[peer.Name]) {
+			if t := s.Expected(p, i); t >= interval[0] && t <= interval[1] {
 				hits++
 			}
 		}
@@ -104,6 +103,3 @@ func judgeChoices(s *crawlsim.Sim, w *crawlsim.World) (within, probes, inside fl
 	n := float64(len(s.Subnets()))
 	return within / n, probes / n, hits / math.Max(1, predicted)
 }
-
-// z80 is half of the width of an 80 % interval of a normal distribution, in standard deviations.
-const z80 = 1.2816
