@@ -119,10 +119,7 @@ type Follower struct {
 	Since time.Time
 }
 
-// Follow keeps a copy of one of this peer's subnets at another peer until Unfollow. Call
-// it again if the lease or the witness set has changed. It starts a log of the subnet if
-// there is none. An error comes from the store.
-func (s *sources) Follow(p netip.Prefix, to peer.ID, o OpenRequest) error {
+func (s *sources) follow(p netip.Prefix, to peer.ID, o OpenRequest) error {
 	if _, _, err := s.logOf(p); err != nil {
 		return err
 	}
@@ -158,9 +155,7 @@ func (o OpenRequest) same(p OpenRequest) bool {
 	return o.Epoch == p.Epoch && bytes.Equal(o.Lease, p.Lease)
 }
 
-// Unfollow ends a Follow. With drop the replica drops its copy, otherwise it keeps the
-// copy for a time as it is. A replica that cannot be reached is told within ten minutes.
-func (s *sources) Unfollow(p netip.Prefix, to peer.ID, drop bool) {
+func (s *sources) unfollow(p netip.Prefix, to peer.ID, drop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.follower(p, to)
@@ -176,11 +171,9 @@ func (s *sources) Unfollow(p netip.Prefix, to peer.ID, drop bool) {
 	signal(f.link.wakeup)
 }
 
-// Release ends everything for a subnet that this peer no longer owns: it unfollows each
-// follower without drop and stops the log.
-func (s *sources) Release(p netip.Prefix) error {
+func (s *sources) release(p netip.Prefix) error {
 	for _, to := range s.followers(p) {
-		s.Unfollow(p, to, false)
+		s.unfollow(p, to, false)
 	}
 	s.mu.Lock()
 	delete(s.subnets, p)
@@ -208,8 +201,7 @@ func (s *sources) followers(p netip.Prefix) []peer.ID {
 	return ids
 }
 
-// State returns the state of a follower. Err is ErrNotFollowed if to is not a follower.
-func (s *sources) State(p netip.Prefix, to peer.ID) Follower {
+func (s *sources) state(p netip.Prefix, to peer.ID) Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.follower(p, to)
@@ -221,11 +213,7 @@ func (s *sources) State(p netip.Prefix, to peer.ID) Follower {
 	}
 }
 
-// Flush returns when the named followers, or all if none are named, have complete copies
-// on their disks with everything that was committed before the call.
-// It waits for followers that are being brought up to date, and returns the error of one
-// that has failed at once.
-func (s *sources) Flush(ctx context.Context, p netip.Prefix, to ...peer.ID) error {
+func (s *sources) flush(ctx context.Context, p netip.Prefix, to ...peer.ID) error {
 	if len(to) == 0 {
 		to = s.followers(p)
 	}
@@ -316,10 +304,4 @@ func (s *sources) trim() {
 			s.cfg.Logger.Error("failed to trim log", "subnet", c.p, "err", err)
 		}
 	}
-}
-
-// Await returns when a follower is synced, or with its error when it has failed. While the error is
-// ErrLater it waits, for up to Config.Later.
-func (s *sources) Await(ctx context.Context, p netip.Prefix, to peer.ID) error {
-	return s.await(ctx, p, to, s.cfg.Later, (*follower).synced)
 }

@@ -271,15 +271,3 @@ func (in *replicaLink) dropAck(p netip.Prefix) {
 	defer in.mu.Unlock()
 	delete(in.unacked, p)
 }
-
-// AskAgain has an owner repeat at once an open request to which the Policy answered ErrLater,
-// because the reason is gone. id is that of the request. If the owner has sent another one since,
-// or is not connected, nothing happens.
-func (s *server) AskAgain(owner peer.ID, p netip.Prefix, id uint64) {
-	s.mu.Lock()
-	in := s.links[owner]
-	s.mu.Unlock()
-	if in != nil {
-		in.reply(openReply{Subnet: p, ID: id, Status: statusReopen, Reason: "possible now"})
-	}
-}

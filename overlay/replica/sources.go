@@ -43,9 +43,7 @@ func (s *sources) run(ctx context.Context) {
 	}
 }
 
-// SetWitnessSet sends this peer's witness set, sealed, to all replicas. Follow does the
-// same if its request has a new one.
-func (s *sources) SetWitnessSet(sealed []byte) {
+func (s *sources) setWitnessSet(sealed []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changeWitnessSet(sealed)
