@@ -35,8 +35,8 @@ type Observation struct {
 
 // Place checks the place that a peer claims by the round trips that others say they have measured
 // to it. It returns the claim, or if that disagrees with them the place that agrees with them
-// best, and true. An observation that is off by Config.OutlierFactor deviations or more is wrong, and
-// all such ones count alike. A claim is false if at another place PlacedBy observations fewer are
+// best, and true. An observation that is off by Config.OutlierFactor deviations or more is wrong,
+// and all such ones count alike. A claim is false if at another place PlacedBy observations fewer are
 // wrong: as many as agree with some place whatever they say. So a minority of false observations
 // rarely changes anything, and a claim that a majority confirms stands.
 //
@@ -107,7 +107,7 @@ func placementOf(observed []Observation, dims int) placement {
 	return fit
 }
 
-// Observations are what a number of peers have published, by the name of the peer that was measured.
+// Observations are what a number of peers have published, by the peer that was measured.
 type Observations map[string][]Observation
 
 // Add adds the round trips that a peer at the given place has published.

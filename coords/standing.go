@@ -43,8 +43,8 @@ const (
 // certain, and may have moved by that share of the round trip more. Among fewer neighbours than
 // liars could be the majority of, no place is judged.
 //
-// If the observations of others disagree with the claim, Judge returns the place that agrees with them
-// (see Place), which is Claimed: the peer itself did not say it.
+// If the observations of others disagree with the claim, Judge returns the place that agrees with
+// them (see Place), which is Claimed: the peer itself did not say it.
 func (e *Estimator) Judge(
 	peer string, claim Coordinate, observed []Observation,
 ) (Coordinate, Standing) {

@@ -57,8 +57,8 @@ func (c ProxyConfig) Validate() error {
 // waiting time included.
 //
 // It selects measurements actively: first the deciding peer itself, which has already
-// requested robots.txt, then those that tell most of the server's place until it can be placed, then
-// those with the greatest expected improvement (Jones et al. 1998), while that is worth a
+// requested robots.txt, then those that tell most of the server's place until it can be placed,
+// then those with the greatest expected improvement (Jones et al. 1998), while that is worth a
 // measurement. Among few candidates, of which most are measured anyway, the first ones are far from
 // each other instead: that leaves fewer wrong places.
 type ProxyStrategy struct {

@@ -138,7 +138,7 @@ func (m *Manager) load() error {
 			if m.started.Sub(s.since) < apart {
 				s.arm(m.started)
 			}
-			m.table.subnets[r.Prefix] = s
+			m.subnets[r.Prefix] = s
 			_, err = m.cfg.Leases.Hold(s.sealed, s.since)
 			if err != nil { // expired: Renew looks up the owner
 				m.log.Warn("found own lease expired", "subnet", r.Prefix, "err", err)
@@ -159,8 +159,8 @@ func (m *Manager) Attach(f Frontier) {
 			m.log.Error("failed to load host moves; moving hosts stay in place", "err", err)
 		}
 	}
-	m.table.mu.Lock()
-	defer m.table.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	for _, s := range m.table.subnets {
 		m.table.show(s)
 	}

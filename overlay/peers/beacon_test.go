@@ -109,7 +109,7 @@ func TestBeaconOpenRejects(t *testing.T) {
 		"negative interval": func(b *Beacon) { b.Interval = -1 },
 		"traits":            func(b *Beacon) { b.Traits = new(coords.Traits) },
 		"half a trip":       func(b *Beacon) { b.Trips = make(Trips, tripSize+1) },
-		"trips":             func(b *Beacon) { b.Trips = make(Trips, (coords.TripsMax+1)*tripSize) },
+		"trips":             func(b *Beacon) { b.Trips = make(Trips, 17*tripSize) },
 		"addresses":         func(b *Beacon) { b.Addrs = make([]string, maxAddrs+1) },
 	}
 	for name, spoil := range spoils {

@@ -80,7 +80,9 @@ func observationsOf(s *self, d *Directory) Observations {
 
 // Judge returns at which place, without load, a peer is that claims to be at one, and what that is
 // worth; see coords.Estimator.Judge.
-func (r Observations) Judge(p peer.ID, claim coords.Coordinate) (coords.Coordinate, coords.Standing) {
+func (r Observations) Judge(
+	p peer.ID, claim coords.Coordinate,
+) (coords.Coordinate, coords.Standing) {
 	return r.self.judge(p, claim, r.all[keyOf(p)])
 }
 
