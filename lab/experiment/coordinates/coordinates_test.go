@@ -101,7 +101,7 @@ func TestCoordinates(t *testing.T) {
 }
 
 func TestLiars(t *testing.T) {
-	p := experiment.Params{Matrix: writeMatrix(t, 45), Rounds: 10, Seeds: 2, Quick: true}
+	p := experiment.Params{Matrix: writeMatrix(t, 30), Rounds: 6, Seeds: 2, Quick: true}
 	h := experimenttest.Run(t, liars(), p)
 	rows := experimenttest.Rows[liarsRow](t, h, "liars")
 	if len(rows) != 2*(1+len(attacks())) || len(h.Claims) != 4 || h.Share != 1 {

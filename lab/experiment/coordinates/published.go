@@ -26,7 +26,7 @@ func (p *published) renew(round int) {
 	for i := range p.players {
 		p.trips[i] = map[int]float64{}
 		if p.lies(i) {
-			for _, j := range p.rng.Perm(len(p.players))[:coords.TripsMax] {
+			for _, j := range p.rng.Perm(len(p.players))[:min(coords.TripsMax, len(p.players))] {
 				p.trips[i][j] = 0 // told by observed
 			}
 			continue
