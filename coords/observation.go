@@ -36,9 +36,9 @@ type Observation struct {
 // Place checks the place that a peer claims by the round trips that others say they have measured
 // to it. It returns the claim, or if that disagrees with them the place that agrees with them
 // best, and true. An observation that is off by Config.OutlierFactor deviations or more is wrong,
-// and all such ones count alike. A claim is false if at another place PlacedBy observations fewer are
-// wrong: as many as agree with some place whatever they say. So a minority of false observations
-// rarely changes anything, and a claim that a majority confirms stands.
+// and all such ones count alike. A claim is false if at another place PlacedBy observations fewer
+// are wrong: as many as agree with some place whatever they say. So a minority of false
+// observations rarely changes anything, and a claim that a majority confirms stands.
 //
 // With fewer observations than determine a place the claim stands.
 func Place(claim Coordinate, observed []Observation) (Coordinate, bool) {

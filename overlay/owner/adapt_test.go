@@ -141,7 +141,7 @@ func TestScoutNotReached(t *testing.T) {
 	m.placement.review(time.Now())
 	who, _ := m.placement.Where(subnetA)
 	m.placement.Observe(subnetA, who, store.FetchReport{}, estimate.ErrNotSent)
-	s := m.table.subnets[subnetA]
+	s := m.subnets[subnetA]
 	if who != bob.id.String() || len(s.avoid) != 1 || len(s.exclude) != 0 || len(s.history) != 1 {
 		t.Fatalf("scout %q, avoids %v, excludes %v, %d samples", who, s.avoid, s.exclude,
 			len(s.history))
@@ -210,7 +210,7 @@ func TestRenewalRefreshesTheProxy(t *testing.T) {
 		c.OwnerMap = ownerMap{&known}
 	})
 	m.cfg.Strategy.(reviewer).next = samples
-	s := m.table.subnets[subnetA]
+	s := m.subnets[subnetA]
 	for _, n := range []int{2, 5, 5} {
 		for len(s.history) < n {
 			ok(m, "")
@@ -250,7 +250,7 @@ func TestLeaveOneByOne(t *testing.T) {
 	now := time.Now()
 	for i := range 5 {
 		now = now.Add(10 * time.Millisecond)
-		for _, s := range m.table.subnets {
+		for _, s := range m.subnets {
 			s.watch.Page()
 			s.observe(coords.Sample{Peer: alice.id.String(), FirstByte: 10 * time.Millisecond,
 				Taken: now.Add(time.Duration(i))})
@@ -260,7 +260,7 @@ func TestLeaveOneByOne(t *testing.T) {
 		m.placement.review(now)
 	}
 	leaving := 0
-	for _, s := range m.table.subnets {
+	for _, s := range m.subnets {
 		if s.unit.To != "" {
 			leaving++
 		}
@@ -269,11 +269,11 @@ func TestLeaveOneByOne(t *testing.T) {
 		t.Errorf("%d leave at once, want 1", leaving)
 	}
 	now = now.Add(leaveGap)
-	for _, s := range m.table.subnets {
+	for _, s := range m.subnets {
 		s.watch.Page()
 	}
 	m.placement.review(now)
-	for p, s := range m.table.subnets {
+	for p, s := range m.subnets {
 		if s.unit.To == "" {
 			t.Errorf("%v stays", p)
 		}
@@ -321,7 +321,7 @@ func TestMove(t *testing.T) {
 	if p.owner.Stats().Moves != 1 {
 		t.Errorf("%d moves counted", p.owner.Stats().Moves)
 	}
-	s := p.successor.table.subnets[subnetA]
+	s := p.successor.subnets[subnetA]
 	if len(s.watch.Moves) != 1 || len(s.history) == 0 ||
 		time.Since(s.history.samples()[0].Taken) > time.Hour {
 		t.Errorf("the successor knows of %d moves, %d samples", len(s.watch.Moves), len(s.history))

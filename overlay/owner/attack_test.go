@@ -199,7 +199,7 @@ func attack(t *testing.T, name string, send func(*member, forgery)) {
 	m.claim(subnetA)
 	m.plant("a.test", subnetA, addrA, 3)
 	m.mu.Lock()
-	s := m.table.subnets[subnetA]
+	s := m.subnets[subnetA]
 	m.mu.Unlock()
 	aged := time.Now().Add(-time.Hour) // it was claimed long ago
 	m.cfg.Leases.Replaces(s.lease, s.lease, aged)

@@ -62,7 +62,7 @@ func TestLenderOf(t *testing.T) {
 		m.claim(subnetA)
 		m.plant("a.test", subnetA, addrA, 1)
 		m.frontier.load(subnetA, 50)
-		s := m.table.subnets[subnetA]
+		s := m.subnets[subnetA]
 		s.lenders, s.lease.Proxy, s.history = x.lenders, x.proxy, historyOf(x.samples)
 		if x.avoid != "" {
 			s.shun(x.avoid, time.Now())
@@ -82,7 +82,7 @@ func TestLendersTravel(t *testing.T) {
 	a, b, c := alice.id.String(), bob.id.String(), carol.id.String()
 	m := join(t, bob, newDHT(), nil, nil)
 	m.claim(subnetA)
-	s := m.table.subnets[subnetA]
+	s := m.subnets[subnetA]
 	s.lenders, s.unit.Why = []string{a}, ownership.ReasonHours
 	rec, err := s.record()
 	if err != nil {

@@ -109,7 +109,7 @@ func TestHoursEnd(t *testing.T) {
 			until(t, "the successor refuses", func() bool {
 				m.table.mu.Lock()
 				defer m.table.mu.Unlock()
-				s := m.table.subnets[subnetA]
+				s := m.subnets[subnetA]
 				return s != nil && len(s.avoid) > 0 && s.unit.To == ""
 			})
 			if _, hold := m.placement.Where(subnetA); hold || !m.Live(subnetA) {
@@ -166,7 +166,7 @@ func TestOverloadGivesAway(t *testing.T) {
 	for d := time.Duration(0); d < 10*time.Minute; d += measureEvery {
 		m.balance.rebalance(begin.Add(d))
 	}
-	if s := m.table.subnets[subnetA]; s.unit.To != carol.id.String() ||
+	if s := m.subnets[subnetA]; s.unit.To != carol.id.String() ||
 		s.unit.State != ownership.Copying ||
 		len(s.watch.Moves) != 1 {
 		t.Errorf("to %q: %s has no capacity for 86,400 pages a day", s.unit.To, bob.id)

@@ -275,7 +275,7 @@ func hostComes(t *testing.T) {
 	}
 	free := make(chan struct{})
 	go func() {
-		b.table.subnets[newNet].adding.Wait()
+		b.subnets[newNet].adding.Wait()
 		close(free)
 	}()
 	synctest.Wait()

@@ -52,7 +52,7 @@ func TestFullDiskEndsNothing(t *testing.T) {
 	until(t, "leases are renewed all the same", func() bool {
 		m.table.mu.Lock()
 		defer m.table.mu.Unlock()
-		s := m.table.subnets[subnetA]
+		s := m.subnets[subnetA]
 		return s.lease.Issued.After(began) && s.disk == diskUnsaved
 	})
 	if err := m.claimer.Claim(t.Context(), subnetB); !errors.Is(err, errDiskFull) {
@@ -61,7 +61,7 @@ func TestFullDiskEndsNothing(t *testing.T) {
 	disk.SetFull(false)
 	until(t, "all is on the disk", func() bool {
 		m.table.mu.Lock()
-		s := m.table.subnets[subnetA]
+		s := m.subnets[subnetA]
 		keepers, epoch := len(s.replicas), s.lease.Epoch
 		m.table.mu.Unlock()
 		rec, ok := m.stored(subnetA)
@@ -133,9 +133,9 @@ func TestFullDiskGrantsNothing(t *testing.T) {
 	m.run()
 	sendOff := func() {
 		m.table.mu.Lock()
-		s := m.table.subnets[subnetA]
+		s := m.subnets[subnetA]
 		if s.unit.To == "" {
-			m.table.close(s, bob)
+			m.close(s, bob)
 		}
 		m.table.mu.Unlock()
 		m.wake()
@@ -144,7 +144,7 @@ func TestFullDiskGrantsNothing(t *testing.T) {
 	until(t, "a handover was tried and undone", func() bool {
 		m.table.mu.Lock()
 		defer m.table.mu.Unlock()
-		return tries.Load() > 0 && m.table.subnets[subnetA].unit.To == ""
+		return tries.Load() > 0 && m.subnets[subnetA].unit.To == ""
 	})
 	if m.phase(subnetA) == store.PhaseCommitting || granted.Load() > 0 {
 		t.Errorf("committed on a full disk: %v, %d grants", m.phase(subnetA), granted.Load())
@@ -181,7 +181,7 @@ func TestFullDiskKeepsCopy(t *testing.T) {
 	m.Manager.cfg.Replicas = fillsDisk{copies, disk}
 	m.claim(subnetA)
 	m.table.mu.Lock()
-	s := m.table.subnets[subnetA]
+	s := m.subnets[subnetA]
 	m.table.mu.Unlock()
 	err := m.departures.retire(s, s.lease.Next(bob.id), s.sealed, time.Time{})
 	if err != nil || m.Live(subnetA) {

@@ -161,8 +161,8 @@ func (m *Manager) Attach(f Frontier) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, s := range m.table.subnets {
-		m.table.show(s)
+	for _, s := range m.subnets {
+		m.show(s)
 	}
 }
 

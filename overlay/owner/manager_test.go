@@ -100,7 +100,7 @@ func TestObserveFailures(t *testing.T) {
 	m.placement.Observe(subnetA, carol.id.String(), store.FetchReport{}, estimate.ErrNoReply)
 	m.placement.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeReset}, nil)
 	m.placement.Observe(subnetB, "", store.FetchReport{}, nil) // not ours
-	s := m.table.subnets[subnetA]
+	s := m.subnets[subnetA]
 	if !s.exclude[bob.id.String()] || len(s.exclude) != 1 {
 		t.Errorf("excluded %v", s.exclude)
 	}

@@ -92,7 +92,7 @@ func TestProbesAreCounted(t *testing.T) {
 			t.Errorf("%d estimations", i.Estimations)
 		}
 	}
-	for _, s := range m.table.subnets[subnetA].history.samples() {
+	for _, s := range m.subnets[subnetA].history.samples() {
 		if time.Since(s.Taken) > time.Hour {
 			t.Errorf("a sample was taken at %v", s.Taken)
 		}

@@ -115,7 +115,7 @@ func TestSubnetStaysWhileHomeIsChosen(t *testing.T) {
 			tried++
 			free := make(chan struct{})
 			go func() {
-				m.table.subnets[subnetA].adding.Wait()
+				m.subnets[subnetA].adding.Wait()
 				close(free)
 			}()
 			synctest.Wait()

@@ -177,7 +177,7 @@ func TestSafe(t *testing.T) {
 	ok(m, false, "the replica was dropped just now")
 	m.table.subnets[subnetA].copied = time.Now().Add(-m.Manager.cfg.Times.First)
 	ok(m, true, "the replica is lost and there is no other peer")
-	m.table.subnets[subnetA].unit.State = ownership.Yielding
+	m.subnets[subnetA].unit.State = ownership.Yielding
 	ok(m, false, "yielding")
 
 	m, _, _ = sheltered(t)

@@ -69,7 +69,7 @@ func TestRestart(t *testing.T) {
 	m.placement.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK}, nil)
 
 	m = join(t, alice, dht, db, change)
-	if s := m.table.subnets[subnetA]; s == nil || s.unit.State != ownership.Deciding ||
+	if s := m.subnets[subnetA]; s == nil || s.unit.State != ownership.Deciding ||
 		len(s.history) != 1 {
 		t.Fatalf("after the intention: %+v", s)
 	}

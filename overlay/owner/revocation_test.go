@@ -61,7 +61,7 @@ func (m *member) still(what string) {
 func TestRevokedAndRevived(t *testing.T) {
 	m, _, _ := sheltered(t, bob)
 	if err := m.Revoked(t.Context(), revocation(1)); err != nil ||
-		m.table.subnets[subnetA].unit.Doubt != 0 {
+		m.subnets[subnetA].unit.Doubt != 0 {
 		t.Error("stopped by a vote on what we have")
 	}
 	begin := time.Now()
@@ -166,7 +166,7 @@ func TestYieldInterrupted(t *testing.T) {
 	}
 	l, _ := m.cfg.Leases.Cached(subnetA)
 	m.leases.beaten(l)
-	if err := m.table.save(m.table.subnets[subnetA]); err != nil {
+	if err := m.save(m.subnets[subnetA]); err != nil {
 		t.Fatal(err)
 	}
 	_ = r.Release(subnetA)
@@ -189,7 +189,7 @@ func TestNoQuorumLease(t *testing.T) {
 	if ok, moving, _ := m.resolver.Accepts(subnetA); ok || !moving {
 		t.Error("URLs are taken without the right")
 	}
-	if _, err := m.departures.commit(m.table.subnets[subnetA], bob.id); err == nil {
+	if _, err := m.departures.commit(m.subnets[subnetA], bob.id); err == nil {
 		t.Error("given away without the right")
 	}
 }
@@ -244,9 +244,9 @@ func testReclaim(t *testing.T, silence time.Duration, voted bool, epoch uint64) 
 // The state of a subnet that is being removed is not written down again, unless that fails.
 func TestRemove(t *testing.T) {
 	m, _, _ := sheltered(t, bob)
-	s, failure := m.table.subnets[subnetA], errors.New("failure")
+	s, failure := m.subnets[subnetA], errors.New("failure")
 	removed := func() bool {
-		if err := m.table.save(s); err != nil {
+		if err := m.save(s); err != nil {
 			t.Fatal(err)
 		}
 		err := m.cfg.DB.View(func(tx *store.Tx) error {
@@ -264,11 +264,11 @@ func TestRemove(t *testing.T) {
 			t.Errorf("written down again, %v", err)
 		}
 	}
-	err := m.table.remove(s, func() error { begin(); return failure })
+	err := m.remove(s, func() error { begin(); return failure })
 	if !errors.Is(err, failure) || removed() || !m.Live(subnetA) {
 		t.Errorf("after %v, the subnet is gone or is not written down", err)
 	}
-	if err := m.table.remove(s, func() error { begin(); return nil }); err != nil ||
+	if err := m.remove(s, func() error { begin(); return nil }); err != nil ||
 		m.Live(subnetA) ||
 		!removed() {
 		t.Errorf("after %v, the subnet is there or is written down", err)

@@ -60,13 +60,13 @@ func TestReadAgain(t *testing.T) {
 	plantRival(t, m)
 	m.presence.armSince(time.Time{}, now.Add(time.Minute), "the test")
 	m.readAt(now.Add(2 * time.Minute))
-	a, b := m.table.subnets[subnetA].unit.State, m.table.subnets[subnetB].unit.State
+	a, b := m.subnets[subnetA].unit.State, m.subnets[subnetB].unit.State
 	if a != ownership.Yielding || b == ownership.Yielding {
 		t.Error("the wrong one is given up, or none")
 	}
 	m.table.subnets[subnetB].renewAt = now.Add(time.Hour)
 	m.readAt(now.Add(3 * time.Minute))
-	if s := m.table.subnets[subnetB]; s.renewAt.After(now.Add(3 * time.Minute)) {
+	if s := m.subnets[subnetB]; s.renewAt.After(now.Add(3 * time.Minute)) {
 		t.Error("a peer was back, and the lease is not renewed")
 	}
 	m.run()
@@ -93,7 +93,7 @@ func TestClaimWithoutQuorumLease(t *testing.T) {
 func TestObserveLease(t *testing.T) {
 	m := join(t, bob, newDHT(), nil, nil)
 	m.claim(subnetA)
-	s := m.table.subnets[subnetA]
+	s := m.subnets[subnetA]
 	_, sealed := rival(t, subnetA, bob)
 	l, err := lease.OpenLease(sealed)
 	if err != nil {
@@ -145,7 +145,7 @@ func TestPresence(t *testing.T) {
 		m.claim(subnetA)
 		m.claim(subnetB)
 		for p, age := range map[netip.Prefix]time.Duration{subnetA: old, subnetB: young} {
-			s := m.table.subnets[p]
+			s := m.subnets[p]
 			s.since, s.rereads = now.Add(-age), record.Rereads{}
 		}
 		if c.noRight > 0 {
@@ -160,7 +160,7 @@ func TestPresence(t *testing.T) {
 			over = []Absence{{From: now.Add(-c.silent), To: now}}
 		}
 		m.presence.observePresence(now)
-		armed := func(p netip.Prefix) bool { return m.table.subnets[p].rereads.Planned() }
+		armed := func(p netip.Prefix) bool { return m.subnets[p].rereads.Planned() }
 		if armed(subnetA) != c.wantOld || armed(subnetB) == c.wantNo {
 			t.Errorf("%s: old %v, young %v", name, armed(subnetA), armed(subnetB))
 		}
@@ -180,8 +180,8 @@ func TestHandoverReadsFirst(t *testing.T) {
 	m.claim(subnetA)
 	plantRival(t, m)
 	m.mu.Lock()
-	s := m.table.subnets[subnetA]
-	m.table.close(s, carol)
+	s := m.subnets[subnetA]
+	m.close(s, carol)
 	s.moving = true
 	m.mu.Unlock()
 	m.departures.move(t.Context(), s, carol.id.String())

@@ -420,7 +420,7 @@ func TestPromoteAfterTheRecord(t *testing.T) {
 	again := *e // of which nothing is in memory yet, but the copy
 	again.rejoin(t, e.dht, e.cfg.DB, func(*Config) {})
 	again.table.mu.Lock()
-	delete(again.table.subnets, subnetA)
+	delete(again.subnets, subnetA)
 	again.table.mu.Unlock()
 	again.replicas.held[subnetA] = again.held
 	l, err := lease.OpenLease(rec.Lease)

@@ -71,7 +71,7 @@ func (c *cutOff) pass(d time.Duration) []peer.ID {
 func (c *cutOff) successor() string {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
-	return c.table.subnets[subnetA].unit.To
+	return c.subnets[subnetA].unit.To
 }
 
 const askWait = 3 * time.Minute

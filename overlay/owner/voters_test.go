@@ -59,9 +59,9 @@ func TestVotesWithoutLeaseAreStruck(t *testing.T) {
 	m, _, w := sheltered(t, bob)
 	noticed(t, m, carol.id)
 	m.still("revoked")
-	begin := m.table.subnets[subnetA].unit.VotedAt
+	begin := m.subnets[subnetA].unit.VotedAt
 	noticed(t, m, carol.id)
-	if got := m.table.subnets[subnetA].unit.VotedAt; !got.Equal(begin) {
+	if got := m.subnets[subnetA].unit.VotedAt; !got.Equal(begin) {
 		t.Errorf("the wait began again after %v", got.Sub(begin))
 	}
 	m.run()
@@ -84,7 +84,7 @@ func TestVotesWithoutLeaseAreStruck(t *testing.T) {
 func TestRenewedVotesStop(t *testing.T) {
 	m, _, w := sheltered(t, bob)
 	m.Manager.cfg.Times.Revive = witness.ReviveAfter
-	s := m.table.subnets[subnetA]
+	s := m.subnets[subnetA]
 	pass := func(d time.Duration) {
 		for i := range s.votes {
 			s.votes[i].First, s.votes[i].Last = s.votes[i].First.Add(-d), s.votes[i].Last.Add(-d)
