@@ -279,10 +279,8 @@ func (tx *Tx) trimLog(p netip.Prefix, through uint64) (more bool, err error) {
 	if err != nil || len(keys) == 0 {
 		return false, err
 	}
-	for _, k := range keys {
-		if err := tx.del(k); err != nil {
-			return false, err
-		}
+	if err := tx.del(keys...); err != nil {
+		return false, err
 	}
 	s.Through = last
 	tx.logStates = map[netip.Prefix]*logState{p: &s}

@@ -211,12 +211,7 @@ func (a *applier) deleteIn(prefix []byte, lo, hi string, keep map[string]bool) e
 		return ErrTooManyDeletes
 	}
 	a.deletesLeft -= len(keys)
-	for _, k := range keys {
-		if err := a.tx.del(k); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.tx.del(keys...)
 }
 
 // keysToClear returns up to n keys with a prefix in the range (lo, hi], except those in
@@ -375,12 +370,7 @@ func (d *DB) deleteRange(p netip.Prefix, prefix []byte, o *Op, keep map[string]b
 			if n = len(keys); err != nil {
 				return err
 			}
-			for _, k := range keys {
-				if err := tx.del(k); err != nil {
-					return err
-				}
-			}
-			return nil
+			return tx.del(keys...)
 		})
 		if err != nil {
 			return err

@@ -111,10 +111,8 @@ func (tx *Tx) releaseCrossLinks(p netip.Prefix, through LogPos) (more bool, err 
 			return false, err
 		}
 	}
-	for _, k := range keys {
-		if err := tx.del(k); err != nil {
-			return false, err
-		}
+	if err := tx.del(keys...); err != nil {
+		return false, err
 	}
 	return more, nil
 }

@@ -236,16 +236,19 @@ func (tx *Tx) has(key []byte) (bool, error) {
 	return true, nil
 }
 
-func (tx *Tx) del(key []byte) error {
-	if tx.log != nil {
-		if err := tx.logChange(key, nil, false); err != nil {
-			return err
+// del deletes keys.
+func (tx *Tx) del(keys ...[]byte) error {
+	for _, key := range keys {
+		if tx.log != nil {
+			if err := tx.logChange(key, nil, false); err != nil {
+				return err
+			}
 		}
-	}
-	tx.seenDeleted = tx.seenDeleted || key[0] == spaceSeen
-	tx.wrote(len(key), 0)
-	if err := tx.t.Delete(key); err != nil {
-		return fmt.Errorf("store: delete: %w", err)
+		tx.seenDeleted = tx.seenDeleted || key[0] == spaceSeen
+		tx.wrote(len(key), 0)
+		if err := tx.t.Delete(key); err != nil {
+			return fmt.Errorf("store: delete: %w", err)
+		}
 	}
 	return nil
 }

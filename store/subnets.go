@@ -152,12 +152,7 @@ func (d *DB) deleteAll(prefix []byte) error {
 				return err
 			}
 			last = keys[n-1]
-			for _, k := range keys {
-				if err := tx.del(k); err != nil {
-					return err
-				}
-			}
-			return nil
+			return tx.del(keys...)
 		})
 		if err != nil {
 			return err

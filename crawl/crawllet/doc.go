@@ -19,9 +19,8 @@
 //     run with a named Reason. What was written before arrives.
 //   - Its process ends with the run, the client's connection, or the host's process.
 //
-// The client checks everything that it receives, but cannot know whether a record is true: a site
-// can answer what it likes, as it can to any request. Check compares a sample with ordinary
-// fetches.
+// The client checks everything that it receives, but cannot know whether a record is true. Check
+// compares a sample with ordinary fetches.
 //
 // Files:
 //
