@@ -107,8 +107,8 @@ func TestHoursEnd(t *testing.T) {
 		m.run()
 		if closed {
 			until(t, "the successor refuses", func() bool {
-				m.table.mu.Lock()
-				defer m.table.mu.Unlock()
+				m.mu.Lock()
+				defer m.mu.Unlock()
 				s := m.subnets[subnetA]
 				return s != nil && len(s.avoid) > 0 && s.unit.To == ""
 			})

@@ -301,11 +301,12 @@ type member struct {
 	frontier *fakeFrontier
 	strategy *script
 
-	mu      sync.Mutex
-	routed  []store.Pending
-	moved   []netip.Prefix
-	names   map[string][]netip.Addr
-	nothing error // what Resolve returns for other names
+	// outboxMu guards what follows. It is not the table's mutex, which is mu.
+	outboxMu sync.Mutex
+	routed   []store.Pending
+	moved    []netip.Prefix
+	names    map[string][]netip.Addr
+	nothing  error // what Resolve returns for other names
 }
 
 // join makes a peer in dht on the store db, or on a new one. It changes the
@@ -377,8 +378,8 @@ func join(
 
 // resolve is Config.Resolve.
 func (m *member) resolve(_ context.Context, host string) ([]netip.Addr, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.outboxMu.Lock()
+	defer m.outboxMu.Unlock()
 	if a, ok := m.names[host]; ok {
 		return a, nil
 	}
@@ -387,8 +388,8 @@ func (m *member) resolve(_ context.Context, host string) ([]netip.Addr, error) {
 
 // ResolveAgain implements Outbox.
 func (m *member) ResolveAgain(p netip.Prefix) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.outboxMu.Lock()
+	defer m.outboxMu.Unlock()
 	m.moved = append(m.moved, p)
 }
 
@@ -397,8 +398,8 @@ func (*member) PendingAdded(map[string]int) {}
 
 // Route implements Outbox.
 func (m *member) Route(ps []store.Pending) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.outboxMu.Lock()
+	defer m.outboxMu.Unlock()
 	m.routed = append(m.routed, ps...)
 	return nil
 }
@@ -517,14 +518,14 @@ func (m *member) epoch(p netip.Prefix) uint64 {
 
 // told returns the subnets that ResolveAgain was called for.
 func (m *member) told() []netip.Prefix {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.outboxMu.Lock()
+	defer m.outboxMu.Unlock()
 	return slices.Clone(m.moved)
 }
 
 func (m *member) routedURLs() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.outboxMu.Lock()
+	defer m.outboxMu.Unlock()
 	return len(m.routed)
 }
 

@@ -38,9 +38,9 @@ func plantHome(t *testing.T, host string, say func(peer.ID) Word, found ...netip
 	if _, _, err := dht.Peer().Put(t.Context(), home.Key(host), sealed); err != nil {
 		t.Fatal(err)
 	}
-	m.mu.Lock()
+	m.outboxMu.Lock()
 	m.names[host] = found
-	m.mu.Unlock()
+	m.outboxMu.Unlock()
 	m.plantPending(store.URL("https://" + host + "/"))
 	return m
 }

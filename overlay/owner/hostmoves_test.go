@@ -119,8 +119,8 @@ func joinHosts(
 }
 
 func (m *member) say(host string, addrs ...netip.Addr) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.outboxMu.Lock()
+	defer m.outboxMu.Unlock()
 	m.names[host] = addrs
 }
 

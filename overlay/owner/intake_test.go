@@ -50,8 +50,8 @@ func TestFullDiskEndsNothing(t *testing.T) {
 	until(t, "the disk is known to be full", m.intake.diskFull.Load)
 	began := time.Now()
 	until(t, "leases are renewed all the same", func() bool {
-		m.table.mu.Lock()
-		defer m.table.mu.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		s := m.subnets[subnetA]
 		return s.lease.Issued.After(began) && s.disk == diskUnsaved
 	})
@@ -60,10 +60,10 @@ func TestFullDiskEndsNothing(t *testing.T) {
 	}
 	disk.SetFull(false)
 	until(t, "all is on the disk", func() bool {
-		m.table.mu.Lock()
+		m.mu.Lock()
 		s := m.subnets[subnetA]
 		keepers, epoch := len(s.replicas), s.lease.Epoch
-		m.table.mu.Unlock()
+		m.mu.Unlock()
 		rec, ok := m.stored(subnetA)
 		e := openEvidence(rec.Evidence)
 		return ok && !m.intake.diskFull.Load() && keepers == 1 && len(e.Replicas) == 1 &&
@@ -132,18 +132,18 @@ func TestFullDiskGrantsNothing(t *testing.T) {
 	disk.SetFull(true)
 	m.run()
 	sendOff := func() {
-		m.table.mu.Lock()
+		m.mu.Lock()
 		s := m.subnets[subnetA]
 		if s.unit.To == "" {
 			m.close(s, bob)
 		}
-		m.table.mu.Unlock()
+		m.mu.Unlock()
 		m.wake()
 	}
 	sendOff()
 	until(t, "a handover was tried and undone", func() bool {
-		m.table.mu.Lock()
-		defer m.table.mu.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		return tries.Load() > 0 && m.subnets[subnetA].unit.To == ""
 	})
 	if m.phase(subnetA) == store.PhaseCommitting || granted.Load() > 0 {
@@ -180,9 +180,9 @@ func TestFullDiskKeepsCopy(t *testing.T) {
 	m, copies, _ := guardedOn(t, alice, newDHT(), db, nil)
 	m.Manager.cfg.Replicas = fillsDisk{copies, disk}
 	m.claim(subnetA)
-	m.table.mu.Lock()
+	m.mu.Lock()
 	s := m.subnets[subnetA]
-	m.table.mu.Unlock()
+	m.mu.Unlock()
 	err := m.departures.retire(s, s.lease.Next(bob.id), s.sealed, time.Time{})
 	if err != nil || m.Live(subnetA) {
 		t.Errorf("retired: %v, still ours: %v", err, m.Live(subnetA))

@@ -237,8 +237,8 @@ func TestDecideIdleInDoubt(t *testing.T) {
 		m.claim(subnetA)
 		m.plant("a.test", subnetA, addrA, 0)
 		doubt := func(stale bool) {
-			m.table.mu.Lock()
-			defer m.table.mu.Unlock()
+			m.mu.Lock()
+			defer m.mu.Unlock()
 			m.table.subnets[subnetA].doubt(stale)
 		}
 		for _, c := range []struct {

@@ -85,8 +85,8 @@ func TestVanishAndReturn(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "alice yields", func() bool { return !m.Live(subnetA) })
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.outboxMu.Lock()
+	defer m.outboxMu.Unlock()
 	if len(m.routed) != 7 || slices.ContainsFunc(m.routed, func(p store.Pending) bool {
 		return p.URL.Host() != "c.test"
 	}) {

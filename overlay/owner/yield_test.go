@@ -65,8 +65,8 @@ func TestYieldIsRepeated(t *testing.T) {
 	m.resolver.Learn(sealed)
 	stop := m.run()
 	until(t, "it is about to leave", func() bool {
-		m.table.mu.Lock()
-		defer m.table.mu.Unlock()
+		m.mu.Lock()
+		defer m.mu.Unlock()
 		return m.table.subnets[subnetA].moving
 	})
 	stop() // in mid-Pause
@@ -89,9 +89,9 @@ func TestRenewalIsBeaten(t *testing.T) {
 	by, sealed := rival(t, subnetA, alice)
 	m.claim(subnetA)
 	dht.Plant(lease.Key(subnetA), sealed)
-	m.table.mu.Lock()
+	m.mu.Lock()
 	m.table.subnets[subnetA].renewAt = time.Time{}
-	m.table.mu.Unlock()
+	m.mu.Unlock()
 	m.run()
 	until(t, "it is gone", func() bool { return !m.Live(subnetA) })
 	m.say("a.test", addrA)
