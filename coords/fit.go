@@ -208,19 +208,15 @@ func (p placement) priorDistance(x []float64) float64 {
 // minimize runs Levenberg-Marquardt with Student-t weights from x to a local minimum.
 func (p placement) minimize(x []float64) (end []float64, loss float64) {
 	loss = p.loss(x)
+	at := newNormal(len(x))
+	p.linearize(x, at)
 	damping := 1e-2
 	for range 40 {
-		matrix, gradient := p.normal(x)
-		step := solveLinear(matrix, gradient, damping)
-		if step == nil {
+		next := at.step(x, damping)
+		if next == nil {
 			damping *= 10
 			continue
 		}
-		next := make([]float64, len(x))
-		for i := range x {
-			next[i] = clamp(x[i]-step[i], -MaxComponent, MaxComponent)
-		}
-		next[len(next)-1] = max(0, next[len(next)-1])
 		after := p.loss(next)
 		if !(after < loss) {
 			if damping *= 4; damping > 1e8 {
@@ -234,55 +230,83 @@ func (p placement) minimize(x []float64) (end []float64, loss float64) {
 		if gained < 1e-7 {
 			break
 		}
+		p.linearize(x, at)
 	}
 	return x, loss
 }
 
-// normal builds the weighted normal equations at x.
-func (p placement) normal(x []float64) (matrix [][]float64, gradient []float64) {
-	n := len(x)
-	matrix = make([][]float64, n)
-	for i := range matrix {
-		matrix[i] = make([]float64, n)
+// normal holds the normal equations of a least squares step, matrix·step = gradient.
+type normal struct {
+	matrix, work [][]float64 // symmetric; only the upper half of matrix is set
+	gradient     []float64
+	row          []float64 // derivatives of one residual
+}
+
+func newNormal(n int) *normal {
+	square := func() [][]float64 {
+		return slices.Collect(slices.Chunk(make([]float64, n*n), n))
 	}
-	gradient = make([]float64, n)
-	row := make([]float64, n)
+	return &normal{matrix: square(), work: square(), gradient: make([]float64, n),
+		row: make([]float64, n)}
+}
+
+// linearize sets the normal equations of a step at x.
+func (p placement) linearize(x []float64, at *normal) {
+	n := len(x)
+	for _, row := range at.matrix {
+		clear(row)
+	}
+	clear(at.gradient)
 	for _, a := range p.anchors {
-		r := p.residual(a, x, row)
+		r := p.residual(a, x, at.row)
 		w := studentWeight(r)
-		for i := range n {
-			gradient[i] += w * r * row[i]
-			for j := range n {
-				matrix[i][j] += w * row[i] * row[j]
+		for i, d := range at.row {
+			at.gradient[i] += w * r * d
+			for j := i; j < n; j++ {
+				at.matrix[i][j] += w * d * at.row[j]
 			}
 		}
 	}
 	prior := studentWeight(p.priorDistance(x)) / (p.width * p.width)
 	for i := range n - 1 {
-		matrix[i][i] += prior
-		gradient[i] += prior * (x[i] - p.centre[i])
+		at.matrix[i][i] += prior
+		at.gradient[i] += prior * (x[i] - p.centre[i])
 	}
-	matrix[n-1][n-1] += 1 / (p.heightWidth * p.heightWidth)
-	gradient[n-1] += x[n-1] / (p.heightWidth * p.heightWidth)
-	return matrix, gradient
+	at.matrix[n-1][n-1] += 1 / (p.heightWidth * p.heightWidth)
+	at.gradient[n-1] += x[n-1] / (p.heightWidth * p.heightWidth)
 }
 
-// solveLinear solves (m + damping·diag(m))·x = b by elimination and overwrites m. It
-// returns nil if the matrix is singular.
-func solveLinear(m [][]float64, b []float64, damping float64) []float64 {
-	n := len(b)
-	x := slices.Clone(b)
-	for i := range n {
+// step returns the point that the damped equations lead to from x, within the bounds of a
+// Coordinate, or nil if they have no solution.
+func (at *normal) step(x []float64, damping float64) []float64 {
+	step := at.solve(damping)
+	if step == nil {
+		return nil
+	}
+	for i := range step {
+		step[i] = clamp(x[i]-step[i], -MaxComponent, MaxComponent)
+	}
+	step[len(step)-1] = max(0, step[len(step)-1])
+	return step
+}
+
+// solve solves (matrix + damping·diag(matrix))·x = gradient by elimination. It returns nil if the
+// matrix is singular.
+func (at *normal) solve(damping float64) []float64 {
+	m, x := at.work, slices.Clone(at.gradient)
+	for i, row := range at.matrix {
+		copy(m[i], row)
 		m[i][i] *= 1 + damping
 	}
+	n := len(x)
 	for i := range n {
 		pivot := m[i][i] // m is positive definite: no pivot search is needed
 		if !(pivot > 1e-18) {
 			return nil
 		}
 		for j := i + 1; j < n; j++ {
-			f := m[j][i] / pivot
-			for k := i; k < n; k++ {
+			f := m[i][j] / pivot
+			for k := j; k < n; k++ {
 				m[j][k] -= f * m[i][k]
 			}
 			x[j] -= f * x[i]

@@ -133,9 +133,9 @@ func TestProxyFindsNearOptimalPeers(t *testing.T) {
 		rounds, partners        int
 		near, probes, overOther float64
 	}{
-		{"8 peers", 8, 24, 5, 10, 7, 0.9, 8, 0.7},
+		{"8 peers", 8, 24, 4, 10, 7, 0.9, 8, 0.7},
 		{"20 peers", 20, 40, 2, 30, 4, 0.75, 8, 0.7},
-		{"64 peers", 64, 40, 1, 40, 2, 0.6, 8, 0.7},
+		{"64 peers", 64, 20, 1, 40, 2, 0.6, 8, 0.7},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			strategy := newProxy(t)

@@ -210,13 +210,13 @@ var xScenarios = []xScenario{
 	{name: "fast stranger", claimants: 1, acts: 3, ticks: 1, fast: true},
 	{name: "stranger and restart", claimants: 1, faults: 1, acts: 4, crash: true,
 		start: xOverwritten},
-	{name: "two claims", claimants: 2, faults: 1},
+	{name: "two claims", claimants: 2},
 	{name: "two claims, one blind", claimants: 2, blind: true},
 	{name: "stranger, a holder with another view", claimants: 1, acts: 3, ticks: 1,
 		second: 0b111100, others: map[int8]xView{3: 0b111100}},
-	{name: "two claims, nine of twelve in common", claimants: 2, faults: 1, second: 0b11110,
+	{name: "two claims, nine of twelve in common", claimants: 2, second: 0b11110,
 		others: map[int8]xView{3: 0b11110, 4: 0b11110}},
-	{name: "two claims, six of twelve in common", claimants: 2, faults: 1, second: 0b111100},
+	{name: "two claims, six of twelve in common", claimants: 2, second: 0b111100},
 	{name: "two claims, none of twelve in common", claimants: 2, second: 0b11110000},
 }
 
@@ -227,7 +227,12 @@ var xSplit = xScenario{name: "two views", claimants: 2, second: 0b111100,
 // TestExploreClaims visits all states of the scenarios.
 func TestExploreClaims(t *testing.T) {
 	t.Parallel()
-	for _, sc := range xScenarios {
+	exploreClaims(t, xScenarios)
+}
+
+func exploreClaims(t *testing.T, scenarios []xScenario) {
+	t.Helper()
+	for _, sc := range scenarios {
 		t.Run(strings.ReplaceAll(sc.name, " ", "-"), func(t *testing.T) {
 			began, m := time.Now(), newXModel(sc, xAll)
 			m.run()

@@ -102,7 +102,7 @@ func TestPhraseBehindThoseOfAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := append(longPages(1, 55, 20, strings.Repeat(with+" ", 4)),
 			longPages(1, 250, 50, without)...)
-		second := longPages(2, 80, 3000, with)
+		second := longPages(2, 60, 1500, with)
 		got, _ := findPhrase(t, MaxResults, first, second)
 		want, err := local(t, append(first, second...)).Search(t.Context(), phraseQuery, 0,
 			MaxResults)
