@@ -273,7 +273,7 @@ func TestSwitches(t *testing.T) {
 		})
 		r := rand.New(rand.NewPCG(1, 2))
 		s := new(State)
-		for i := range 40_000 {
+		for i := range 10_000 {
 			g.Admit(s, store.URL("http://a.example"+trap.url(r, i)))
 		}
 		if n := s.drops[trap.want]; n > 0 {

@@ -32,6 +32,7 @@ func (e *copyFixture) salvaged(t *testing.T) {
 
 // A peer without a copy took over while the one with a copy was away.
 func TestOutdatedCopyIsSalvaged(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, soon)
 	takenBy(t, carol, e.dht)
 	e.run()

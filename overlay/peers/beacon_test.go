@@ -37,7 +37,7 @@ func testBeacon(id peer.ID, seq uint64, now time.Time) Beacon {
 		Addrs:    []string{"/ip4/127.0.0.1/tcp/4101"},
 		Traits: &coords.Traits{Lag: coords.Normal{Mean: 0.25, Variance: 4},
 			PerKB: coords.Normal{Mean: -1.5, Variance: 0.5}},
-		Trips:    Trips("12345678\x00\x0512345678\x01\x00"),
+		Trips:    Trips("123456\x05123456\xff"),
 		Interval: 15 * time.Second,
 	}
 }

@@ -27,14 +27,15 @@ func TestTripsAddTo(t *testing.T) {
 	all := coords.Observations{}
 	trips.addTo(all, at)
 	want := map[peer.ID][]time.Duration{
-		near: {tripUnit, 12300 * time.Microsecond}, far: {math.MaxUint16 * tripUnit}}
+		near: {tripUnit, 12345 * time.Microsecond}, far: {6270 * time.Millisecond}}
 	for p, rtts := range want {
 		got := all[keyOf(p)]
 		if len(got) != len(rtts) {
 			t.Fatalf("observed about %v = %v, want %v", p, got, rtts)
 		}
 		for i, rtt := range rtts {
-			if got[i].RTT != rtt || got[i].From.Distance(at) != 0 {
+			if off := math.Abs(float64(got[i].RTT)/float64(rtt) - 1); off > 0.022 ||
+				got[i].From.Distance(at) != 0 {
 				t.Errorf("observation %d = %v, want %v from %v", i, got[i], rtt, at)
 			}
 		}

@@ -22,6 +22,7 @@ func (m *machine) uptime() (string, time.Duration, bool) {
 // After a restart a replica knows until when its owner counted on a copy, unless the uptime
 // of the machine is unknown or the copy was outdated before.
 func TestConfirmedAfterRestart(t *testing.T) {
+	t.Parallel()
 	const up, away = 24 * time.Hour, time.Hour
 	for name, c := range map[string]struct {
 		before func(a, b *member)

@@ -76,6 +76,7 @@ func (s *flakyStream) Read(b []byte) (int, error) {
 
 // Wherever the connection breaks, the copy is exact after the next successful Flush.
 func TestConnectionBreaksAnywhere(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	stride := 1
 	if testing.Short() {
@@ -158,6 +159,7 @@ func testRandomRestarts(t *testing.T, r *rand.Rand) {
 // After a restart of both sides a snapshot continues where it was; what has changed behind
 // its cursor comes by the log.
 func TestSnapshotResumes(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	adir, bdir := t.TempDir(), t.TempDir()
 	a, b := startMember(t, ha, open(t, adir), nil), startMember(t, hb, open(t, bdir), nil)

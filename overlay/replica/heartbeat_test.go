@@ -39,6 +39,7 @@ func TestSendTimes(t *testing.T) {
 // A replica knows until when its owner counted on it by the replies that the owner
 // confirms, not by the frames that come: these may have been buffered.
 func TestConfirmed(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
 	addOwned(t, a.db, subnet)
