@@ -16,6 +16,7 @@ var rttMatrix = flag.String("rtt-matrix", "",
 // A small network must place its peers within seconds, with one exchange per second and
 // pair of peers.
 func TestEightPeersConvergeInTenRounds(t *testing.T) {
+	t.Parallel()
 	var sum50, sum90, worst, ranked, total float64
 	const worlds = 20
 	for seed := range uint64(worlds) {
@@ -62,6 +63,7 @@ func ordered(s *coordstest.Swarm, n int) (good, all float64) {
 
 // TestRealMatrix sets a bar for a large network on measured round trips.
 func TestRealMatrix(t *testing.T) {
+	t.Parallel()
 	if *rttMatrix == "" {
 		t.Skip("skipped: no matrix of measured round trips, set -rtt-matrix")
 	}
@@ -93,6 +95,7 @@ func TestRealMatrix(t *testing.T) {
 // Peers that lie about everything, at random and claiming certainty, must not pull the
 // others apart ([3], disorder attack).
 func TestThirdOfThePeersLies(t *testing.T) {
+	t.Parallel()
 	const honest, liars = 28, 12
 	rng := rand.New(rand.NewPCG(4, 4))
 	s := coordstest.NewSwarm(coordstest.Globe(honest, rng), honest, rng)
@@ -124,6 +127,7 @@ func TestThirdOfThePeersLies(t *testing.T) {
 
 // A network at rest stays at rest, without drift or oscillation.
 func TestSettledNetworkStaysPut(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(6, 6))
 	s := coordstest.NewSwarm(coordstest.Globe(12, rng), 12, rng)
 	for range 100 {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestCoordinateValidate(t *testing.T) {
+	t.Parallel()
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, tc := range []struct {
 		name string
@@ -55,6 +56,7 @@ func coordinate(dims int) *rapid.Generator[coords.Coordinate] {
 
 // Distances are those of a metric space with heights ([1] 5.4).
 func TestDistanceProperties(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := coordinate(4).Draw(t, "a"), coordinate(4).Draw(t, "b"),
 			coordinate(4).Draw(t, "c")
@@ -72,6 +74,7 @@ func TestDistanceProperties(t *testing.T) {
 }
 
 func TestDistanceOfUnequalDimensionsDoesNotPanic(t *testing.T) {
+	t.Parallel()
 	a := coords.Coordinate{Vec: []float64{3, 4}, Height: 1}
 	if d := a.Distance(coords.Coordinate{}); d != 6 {
 		t.Errorf("got %v, want 6", d)
@@ -82,6 +85,7 @@ func TestDistanceOfUnequalDimensionsDoesNotPanic(t *testing.T) {
 }
 
 func TestLoadIsHeight(t *testing.T) {
+	t.Parallel()
 	c := coords.Coordinate{Vec: []float64{1, 2}, Height: 3}
 	loaded := c.Loaded(2 * time.Second)
 	if loaded.Height != 2003 || c.Height != 3 {
@@ -101,6 +105,7 @@ func TestLoadIsHeight(t *testing.T) {
 
 // The wire form is a map with small integer keys.
 func TestCBOR(t *testing.T) {
+	t.Parallel()
 	in := coords.Coordinate{Vec: []float64{1, 2, 3, 4}, Height: 5, Error: 0.25}
 	raw, err := cbor.Marshal(in)
 	if err != nil {

@@ -26,6 +26,7 @@ func newEstimator(t testing.TB, change func(*coords.Config)) *coords.Estimator {
 func at(x ...float64) coords.Coordinate { return coords.Coordinate{Vec: x, Height: 1, Error: 0.1} }
 
 func TestObserveRefuses(t *testing.T) {
+	t.Parallel()
 	e := newEstimator(t, nil)
 	before := fmt.Sprint(e.Coordinate())
 	for _, tc := range []struct {
@@ -53,6 +54,7 @@ func TestObserveRefuses(t *testing.T) {
 // "When two nodes share a location, the spring pushes them in a random
 // direction" ([1] 3.2): from one point, a pair finds its distance.
 func TestTwoPeersFromOnePoint(t *testing.T) {
+	t.Parallel()
 	a := newEstimator(t, nil)
 	b := newEstimator(t, func(c *coords.Config) { c.Rand = rand.New(rand.NewPCG(3, 4)) })
 	for range 30 {
@@ -71,6 +73,7 @@ func TestTwoPeersFromOnePoint(t *testing.T) {
 // "A node with a high error relative to its neighbour moves a lot, one with a
 // low error little" ([1] 3.4).
 func TestWeightLeansToTheCertain(t *testing.T) {
+	t.Parallel()
 	move := func(remoteError float64) float64 {
 		e := newEstimator(t, func(c *coords.Config) { c.Passes = 1 })
 		remote := at(50, 0, 0, 0)
@@ -92,6 +95,7 @@ func TestWeightLeansToTheCertain(t *testing.T) {
 }
 
 func TestLoadNeverMovesThePoint(t *testing.T) {
+	t.Parallel()
 	e := newEstimator(t, nil)
 	_ = e.Observe("p", at(10, 0, 0, 0), 30*time.Millisecond)
 	own := e.Coordinate()
@@ -129,6 +133,7 @@ func settle(t testing.TB, e *coords.Estimator, rounds int) []coords.Coordinate {
 }
 
 func TestOutlierIsRejectedAndOneStrayRTTFiltered(t *testing.T) {
+	t.Parallel()
 	e := newEstimator(t, nil)
 	peers := settle(t, e, 20)
 	before := e.Coordinate()
@@ -154,6 +159,7 @@ func TestOutlierIsRejectedAndOneStrayRTTFiltered(t *testing.T) {
 // A peer that really moved leaves its old position: when most samples disagree, the
 // samples are right.
 func TestMovedPeerRecovers(t *testing.T) {
+	t.Parallel()
 	e := newEstimator(t, nil)
 	peers := settle(t, e, 20)
 	truth := at(-80, 40, 0, 0)
@@ -173,6 +179,7 @@ func TestMovedPeerRecovers(t *testing.T) {
 }
 
 func TestMoveIsCappedAfterWarmUp(t *testing.T) {
+	t.Parallel()
 	e := newEstimator(t, func(c *coords.Config) { c.OutlierFactor = 1e9; c.GravityRho = 1e9 })
 	settle(t, e, 20)
 	before := e.Coordinate()
@@ -186,6 +193,7 @@ func TestMoveIsCappedAfterWarmUp(t *testing.T) {
 
 // Memory is bounded, and the peers that are still observed stay.
 func TestNeighboursAreBounded(t *testing.T) {
+	t.Parallel()
 	e := newEstimator(t, func(c *coords.Config) { c.MaxNeighbours = 8 })
 	for i := range 1000 {
 		_ = e.Observe(fmt.Sprint("p", i), at(float64(i%50), 1, 0, 0), 20*time.Millisecond)
@@ -203,6 +211,7 @@ func TestNeighboursAreBounded(t *testing.T) {
 
 // Whatever the input, the coordinate remains one that others accept.
 func TestCoordinateStaysValid(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := coords.DefaultConfig()
 		cfg.Rand = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -219,6 +228,7 @@ func TestCoordinateStaysValid(t *testing.T) {
 }
 
 func TestRunsRepeat(t *testing.T) {
+	t.Parallel()
 	run := func() string {
 		e := newEstimator(t, nil)
 		settle(t, e, 5)
@@ -257,6 +267,7 @@ func BenchmarkObserve(b *testing.B) {
 // A peer that claims to be far away must not displace a new peer that knows no other,
 // even if its claim is the only one.
 func TestFirstLiarDoesNotDisplace(t *testing.T) {
+	t.Parallel()
 	e := newEstimator(t, nil)
 	for range 20 {
 		_ = e.Observe("liar", at(5000, 0, 0, 0), 50*time.Millisecond)
@@ -269,6 +280,7 @@ func TestFirstLiarDoesNotDisplace(t *testing.T) {
 // Two peers that know only each other and move at the same time find their distance
 // without alternately overshooting.
 func TestTwoDoNotOvershoot(t *testing.T) {
+	t.Parallel()
 	a := newEstimator(t, nil)
 	b := newEstimator(t, func(c *coords.Config) { c.Rand = rand.New(rand.NewPCG(3, 4)) })
 	for i := range 40 {
@@ -283,6 +295,7 @@ func TestTwoDoNotOvershoot(t *testing.T) {
 
 // Moved grows while the coordinate moves, and not while samples are rejected.
 func TestMoved(t *testing.T) {
+	t.Parallel()
 	e := newEstimator(t, nil)
 	path, last := 0.0, e.Coordinate()
 	for i := range 40 {

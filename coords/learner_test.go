@@ -24,6 +24,7 @@ func download(p Proxy, kb, lag, rate, noise float64) Sample {
 // A peer learns what it adds to the time of a page and of a kB, as exactly as it says, though
 // single pages are late.
 func TestLearnerFindsOwnTime(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	outside := 0
 	for range 200 {
@@ -67,6 +68,7 @@ func TestLearnerFindsOwnTime(t *testing.T) {
 }
 
 func TestLearnerMemoryIsBounded(t *testing.T) {
+	t.Parallel()
 	l := NewLearner(3)
 	for i := range 10 {
 		for range 9 {
@@ -84,6 +86,7 @@ func TestLearnerMemoryIsBounded(t *testing.T) {
 // A Population finds how different peers are, and with that draws each estimate towards the others
 // as far as it is uncertain.
 func TestPopulationLearnsTheSpread(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 1))
 	for _, spread := range []float64{10, 30, 100} {
 		published := map[string]*Traits{"none": nil}
@@ -117,6 +120,7 @@ func TestPopulationLearnsTheSpread(t *testing.T) {
 // A peer that claims to be far faster than all others, and to be certain of it, is believed to be
 // hardly faster than the fastest, and what it downloads decides.
 func TestPopulationBoundsClaims(t *testing.T) {
+	t.Parallel()
 	published := map[string]*Traits{"liar": {Lag: Normal{Mean: -1e6, Variance: 1e-6},
 		PerKB: Normal{Mean: -1e3, Variance: 1e-6}}}
 	for i := range 20 {
@@ -148,6 +152,7 @@ func TestPopulationBoundsClaims(t *testing.T) {
 
 // Whatever peers and owners claim, the result is valid and does not depend on an order.
 func TestTraitsStayInBounds(t *testing.T) {
+	t.Parallel()
 	number := rapid.OneOf(rapid.Float64(), rapid.Float64Range(-20, 20))
 	normal := func(rt *rapid.T, label string) Normal {
 		return Normal{Mean: number.Draw(rt, label), Variance: number.Draw(rt, label+"²")}

@@ -30,6 +30,7 @@ func reported(rng *rand.Rand, n, lies int, truth, lie coords.Coordinate) []coord
 // A false place that a minority confirms is replaced by one near the truth; a true one stands
 // although a minority says that the peer is elsewhere.
 func TestPlace(t *testing.T) {
+	t.Parallel()
 	const n, lies, tries = 16, 4, 200
 	refuted, near, misplaced := 0, 0, 0
 	for seed := range uint64(tries) {
@@ -63,6 +64,7 @@ func TestPlace(t *testing.T) {
 }
 
 func TestPlaceNeedsObservations(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	truth, lie := at(0, 0, 0, 0), at(300, 0, 0, 0)
 	observed := reported(rng, 6, 0, truth, lie)
@@ -76,6 +78,7 @@ func TestPlaceNeedsObservations(t *testing.T) {
 
 // Whatever others say, the place is valid, and the claim stands if a majority confirms it.
 func TestPlaceOfAnyObservations(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		number := func(name string, least, most float64) float64 {
 			return rapid.Float64Range(least, most).Draw(t, name)
@@ -110,6 +113,7 @@ func TestPlaceOfAnyObservations(t *testing.T) {
 }
 
 func TestTrips(t *testing.T) {
+	t.Parallel()
 	e, places := settled(t, 1)
 	trips := e.Trips()
 	if len(trips) != coords.TripsMax {

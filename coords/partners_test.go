@@ -21,6 +21,7 @@ func knownPeers(n int) []coords.KnownPeer {
 }
 
 func TestPartnersAreHalfNearHalfRandom(t *testing.T) {
+	t.Parallel()
 	known := knownPeers(100)
 	p := coords.ChoosePartners(known, 16, 1)
 	if len(p.Near) != 8 || len(p.Random) != 8 {
@@ -65,6 +66,7 @@ func TestPartnersAreHalfNearHalfRandom(t *testing.T) {
 
 // A peer that leaves does not change the rest of the random half.
 func TestRandomPartnersStay(t *testing.T) {
+	t.Parallel()
 	known := knownPeers(100)
 	p := coords.ChoosePartners(known, 16, 7)
 	gone := p.Random[3]
@@ -79,6 +81,7 @@ func TestRandomPartnersStay(t *testing.T) {
 }
 
 func TestPartnersOfFew(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	if got := coords.ChoosePartners(nil, 8, 1).Partner(rng); got != "" {
 		t.Errorf("Partner() of no partners = %q, want none", got)
@@ -91,6 +94,7 @@ func TestPartnersOfFew(t *testing.T) {
 }
 
 func TestPartnersProperties(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		known := rapid.SliceOf(rapid.Custom(func(t *rapid.T) coords.KnownPeer {
 			return coords.KnownPeer{ID: rapid.StringMatching(`[a-e]{0,2}`).Draw(t, "id"),

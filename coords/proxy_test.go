@@ -38,6 +38,7 @@ func visit(i int, c, s coords.Coordinate, delay, perKB, kb float64) coords.Sampl
 var server = coords.Coordinate{Vec: []float64{20, -30, 5, 0}, Height: 2}
 
 func TestLocateRecoversAServer(t *testing.T) {
+	t.Parallel()
 	var samples []coords.Sample
 	for i, c := range ring(10, 80) {
 		samples = append(samples, visit(i, c, server, 40, 0.5, 10+float64(i)))
@@ -63,6 +64,7 @@ func TestLocateRecoversAServer(t *testing.T) {
 // Variations of the server's delay must not move it: delays vary ten times as much as
 // distances, and the nearest peer got the slowest page.
 func TestServerDelayDoesNotHideDistance(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 5))
 	var samples []coords.Sample
 	peers := ring(8, 80)
@@ -98,6 +100,7 @@ func TestServerDelayDoesNotHideDistance(t *testing.T) {
 }
 
 func TestOneLiarDoesNotMoveTheServer(t *testing.T) {
+	t.Parallel()
 	var samples []coords.Sample
 	peers := ring(9, 80)
 	for i, c := range peers {
@@ -117,6 +120,7 @@ func TestOneLiarDoesNotMoveTheServer(t *testing.T) {
 }
 
 func TestDigest(t *testing.T) {
+	t.Parallel()
 	near, far := at(0, 0, 0, 0), at(100, 0, 0, 0)
 	reused := func(s coords.Sample) coords.Sample {
 		s.Reused, s.Connect = true, 0
@@ -151,6 +155,7 @@ func TestDigest(t *testing.T) {
 }
 
 func TestLocateRefuses(t *testing.T) {
+	t.Parallel()
 	peers := ring(3, 50)
 	good := []coords.Sample{visit(0, peers[0], server, 1, 1, 1), visit(1, peers[1], server, 1, 1,
 		1), visit(2, peers[2], server, 1, 1, 1)}
@@ -186,6 +191,7 @@ func TestLocateRefuses(t *testing.T) {
 }
 
 func TestProxyValidate(t *testing.T) {
+	t.Parallel()
 	good := coords.Proxy{At: server, Delay: 1, Scale: 1, PerKB: 1, Error: 0.1, Samples: 3}
 	if err := good.Validate(4); err != nil {
 		t.Fatal(err)
@@ -259,6 +265,7 @@ func BenchmarkLocate(b *testing.B) {
 // A handshake alone is a round trip: it neither gives its peer the distance 0 nor says
 // anything about pages.
 func TestDigestTakesHandshakesForRoundTrips(t *testing.T) {
+	t.Parallel()
 	ms := time.Millisecond
 	page := coords.Sample{Peer: "a", Connect: 40 * ms, FirstByte: 140 * ms, Body: 80 * ms,
 		Bytes: 16_000}

@@ -8,6 +8,7 @@ import (
 )
 
 func TestAnnouncer(t *testing.T) {
+	t.Parallel()
 	a := new(coords.Announcer)
 	base := coords.Coordinate{Vec: []float64{10, 10}, Height: 2, Error: 0.2}
 	with := func(x, height, e float64) coords.Coordinate {

@@ -36,6 +36,7 @@ func settled(t testing.TB, seed uint64) (*coords.Estimator, []coords.Coordinate)
 func trip(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
 func TestJudge(t *testing.T) {
+	t.Parallel()
 	e, places := settled(t, 1)
 	for i, p := range places {
 		if _, got := e.Judge(fmt.Sprint("p", i), p, nil); got != coords.Measured {
@@ -84,6 +85,7 @@ func TestJudge(t *testing.T) {
 // A place that contradicts the round trip, and one that agrees with it but is elsewhere than
 // before, are refuted, whatever the world.
 func TestJudgeRefutesLies(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		e, places := settled(t, rapid.Uint64().Draw(r, "world"))
 		i := rapid.IntRange(0, len(places)-1).Draw(r, "peer")

@@ -32,6 +32,7 @@ var errOwn = errors.New("own")
 
 // A function that fails does not affect the others, and each of them counts once.
 func TestBatchFails(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	addHost(t, d, host, 0)
 	const n = 3*maxBatch + 5
@@ -83,6 +84,7 @@ func indexOf(u URL) (i int) {
 // Functions that do not fit into one transaction run in several. One that fits into none
 // fails alone.
 func TestBatchSizes(t *testing.T) {
+	t.Parallel()
 	d := open(t, t.TempDir(), small)
 	addHost(t, d, longHost, 0)
 	sizes := []int{10, 800, 700, 10, 20_000, 10, 900, 900, 10, 600}
@@ -121,6 +123,7 @@ func TestBatchSizes(t *testing.T) {
 // A function that does not return ends the goroutine that runs it. The other callers do
 // not wait forever.
 func TestBatchPanics(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	panicked := 0
 	var mu sync.Mutex
@@ -155,6 +158,7 @@ func TestBatchPanics(t *testing.T) {
 }
 
 func TestBatchClosed(t *testing.T) {
+	t.Parallel()
 	d, err := openOn(t, "", Options{InMemory: true, MemTable: 8 << 20})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 // A replica can apply a snapshot to a copy with any amount of obsolete data.
 func TestApplyManyDeletes(t *testing.T) {
+	t.Parallel()
 	d, r := logged(t, inMemory()), replicaOf(t, "peer", netA, netB)
 	for _, name := range []string{"a", "gone", "gone too"} {
 		for i := range 4 {
@@ -50,6 +51,7 @@ func TestApplyManyDeletes(t *testing.T) {
 
 // A snapshot deletes hosts that the owner does not have.
 func TestApplyOtherHosts(t *testing.T) {
+	t.Parallel()
 	d, r := logged(t, inMemory()), replicaOf(t, "peer", netA)
 	for _, name := range []string{"0", "a0", "z"} {
 		update(t, r, func(tx *Tx) error { tx.PutHost(Host{Name: name, Subnet: netA}); return nil })
@@ -69,6 +71,7 @@ func TestApplyOtherHosts(t *testing.T) {
 
 // A host that another owner has in one of its subnets is not moved.
 func TestApplyHostConflict(t *testing.T) {
+	t.Parallel()
 	d, r := logged(t, inMemory()), replicaOf(t, "peer", netA)
 	update(t, r, func(tx *Tx) error {
 		tx.PutHost(Host{Name: "a", Subnet: netB})
@@ -99,6 +102,7 @@ func TestApplyHostConflict(t *testing.T) {
 // A replica that becomes the owner queues behind the entries it was sent, however large
 // their sequence numbers are.
 func TestForeignSeq(t *testing.T) {
+	t.Parallel()
 	r := replicaOf(t, "peer", netA)
 	for _, seq := range []uint64{5000, MaxSeq} {
 		ops := []Op{
@@ -126,6 +130,7 @@ func TestForeignSeq(t *testing.T) {
 
 // Import keeps the positions of entries.
 func TestImportKeepsPositions(t *testing.T) {
+	t.Parallel()
 	d, r := memory(t), memory(t)
 	addHost(t, d, "a", 5)
 	update(t, d, func(tx *Tx) error {
@@ -147,6 +152,7 @@ func TestImportKeepsPositions(t *testing.T) {
 // Pending URLs are copied with the subnet where they were found, even those that were
 // pending before the subnet was logged.
 func TestPromoteOutlinks(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	update(t, d, func(tx *Tx) error {
 		tx.PutHost(Host{Name: "a", Subnet: netA})

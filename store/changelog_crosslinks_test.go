@@ -105,6 +105,7 @@ func (x *crossWorld) checkLogStates(t *rapid.T) {
 // No URL is lost with the owner, although the replica reads the logs of two subnets that
 // link to each other independently.
 func TestCrossLinks(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		x := &crossWorld{logWorld: logWorld{owner: tiny(t), replica: tiny(t),
 			followers: map[netip.Prefix]*follower{}}}

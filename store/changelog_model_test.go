@@ -298,6 +298,7 @@ func tiny(t testing.TB) *DB {
 // start, give the owner's state; also if the replica applies records again, if a snapshot
 // is applied to an older copy, and if hosts change their subnet.
 func TestLogModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		x := newLogWorld(t, rt, nil)
 		defer x.close()
@@ -309,6 +310,7 @@ func TestLogModel(t *testing.T) {
 // After each record behind the snapshot, the replica has the state that the owner had
 // there: it may be promoted at any of them.
 func TestLogPrefix(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		x := newLogWorld(t, rt, map[uint64]map[string]string{})
 		defer x.close()

@@ -120,6 +120,7 @@ func logChanged(d *DB) bool {
 
 // Each transaction that changes the logged subnet is one record, others are none.
 func TestLogRecords(t *testing.T) {
+	t.Parallel()
 	d := logged(t, inMemory())
 	logChanged(d)
 	push(t, d, "b", 1)
@@ -167,6 +168,7 @@ func TestLogRecords(t *testing.T) {
 
 // A log survives a restart, with its head, base and records.
 func TestLogRestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d, err := Open(dir, small)
 	if err != nil {
@@ -212,6 +214,7 @@ func TestLogRestart(t *testing.T) {
 // A log that exceeds its maximum size is broken: it signals that, the owner continues to
 // write, and starting another log deletes all records of the broken one.
 func TestLogBound(t *testing.T) {
+	t.Parallel()
 	o := inMemory()
 	o.MaxChangeLog = 2000
 	d := logged(t, o)
@@ -247,6 +250,7 @@ func TestLogBound(t *testing.T) {
 
 // A host with much data that comes into a subnet breaks its log; one with little does not.
 func TestLogHostMovesIn(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{10, 5000} {
 		d := logged(t, inMemory())
 		for i := 0; i < n; i += 500 {
@@ -282,6 +286,7 @@ func TestLogHostMovesIn(t *testing.T) {
 
 // Invalid cursors and records of other peers are refused.
 func TestInvalidCursor(t *testing.T) {
+	t.Parallel()
 	d := logged(t, inMemory())
 	for _, c := range []snapshotCursor{{Stage: -1}, {Stage: 99}, {Host: "a\x00"},
 		{Stage: 2, After: make([]byte, 99)}} {
@@ -303,6 +308,7 @@ func TestInvalidCursor(t *testing.T) {
 
 // Log records count towards the limit of a shared transaction.
 func TestLogCountsTowardsLimit(t *testing.T) {
+	t.Parallel()
 	d := logged(t, inMemory())
 	d.threshold = d.limits.Bytes // all values count
 	update(t, d, func(tx *Tx) error {
@@ -323,6 +329,7 @@ func TestLogCountsTowardsLimit(t *testing.T) {
 
 // One transaction can queue a thousand URLs even if the subnets are logged.
 func TestThousandURLsLogged(t *testing.T) {
+	t.Parallel()
 	for _, length := range []int{100, 1000, 2048} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
 			d := logged(t, small)
@@ -371,6 +378,7 @@ func TestThousandURLsLogged(t *testing.T) {
 
 // What a transaction changes in a host that leaves its subnet and comes back is logged.
 func TestLogHostLeavesAndReturns(t *testing.T) {
+	t.Parallel()
 	d := logged(t, inMemory())
 	update(t, d, func(tx *Tx) error {
 		h, err := tx.Host("a")

@@ -107,6 +107,7 @@ func checkCallers(t *testing.T, d *DB) {
 // A peer that is killed has all transactions that it acknowledged, and each of them is
 // stored completely or not at all. The next run continues from there.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	if *engine != "" {
 		t.Skip("runs on badger only")
 	}

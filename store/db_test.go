@@ -17,6 +17,7 @@ import (
 )
 
 func TestOpenTwice(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir, small)
 	_, err := openOn(t, dir, small)
@@ -27,6 +28,7 @@ func TestOpenTwice(t *testing.T) {
 }
 
 func TestOpenAgain(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "deep", "store") // does not exist yet
 	for range 3 {
 		d, err := Open(dir, small)
@@ -42,6 +44,7 @@ func TestOpenAgain(t *testing.T) {
 // A store of another version is refused with one message that says what was found and
 // where, and what to do.
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	check := func(t *testing.T, dir, found string) {
 		t.Helper()
 		_, err := Open(dir, small)
@@ -108,6 +111,7 @@ func write(t *testing.T, dir, name, text string) {
 }
 
 func TestUpdateIsAtomic(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	addHost(t, d, "a.example", 1)
 	before := d.Counters()
@@ -146,6 +150,7 @@ func TestUpdateIsAtomic(t *testing.T) {
 
 // A transaction sees its own writes with every method of reading.
 func TestOwnWrites(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	update(t, d, func(tx *Tx) error {
 		tx.PutHost(Host{Name: "a.example"})
@@ -174,6 +179,7 @@ func TestOwnWrites(t *testing.T) {
 }
 
 func TestClosed(t *testing.T) {
+	t.Parallel()
 	d, err := openOn(t, "", Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
@@ -187,12 +193,14 @@ func TestClosed(t *testing.T) {
 }
 
 func TestViewCannotWrite(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	err := d.View(func(tx *Tx) error { return tx.PutData("k", nil) })
 	wantErr(t, err, kv.ErrReadOnly)
 }
 
 func TestCountersSurvive(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	all := Counters{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20}
 	twice := Counters{2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 40}
@@ -227,6 +235,7 @@ func TestCountersSurvive(t *testing.T) {
 }
 
 func TestCorrupt(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	const u = URL("http://a.example/")
 	bad := []byte{0xff, 0x00, 0x13}
@@ -280,6 +289,7 @@ func TestCorrupt(t *testing.T) {
 }
 
 func TestCorruptCounters(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d, err := openOn(t, dir, small)
 	if err != nil {
@@ -296,6 +306,7 @@ func TestCorruptCounters(t *testing.T) {
 }
 
 func TestBadOptions(t *testing.T) {
+	t.Parallel()
 	if _, err := Open(t.TempDir(), Options{MemTable: 1}); err == nil {
 		t.Error("Open() with a memtable of one byte succeeded, want an error")
 	}
@@ -303,6 +314,7 @@ func TestBadOptions(t *testing.T) {
 
 // Run returns nil when its context is canceled, after all of its timers have fired.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, err := Open("", Options{InMemory: true})
 		if err != nil {

@@ -26,6 +26,7 @@ func openDisk(t testing.TB, disk *kv.Disk) *DB {
 // A store can be used in a bubble: with many callers, maintenance, a disk that is paused
 // or slow, and a process that is killed and started again.
 func TestBubble(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		disk := kv.NewDisk()
 		acked := 0
@@ -93,6 +94,7 @@ func TestBubble(t *testing.T) {
 // After a power failure, all synced transactions are stored, and a prefix of the later
 // ones, each completely.
 func TestPowerCut(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		disk, n, synced := kv.NewDisk(), 0, 0
@@ -125,6 +127,7 @@ func TestPowerCut(t *testing.T) {
 // A commit without space changes nothing, on disk or in memory. The store works again
 // when there is space.
 func TestNoSpace(t *testing.T) {
+	t.Parallel()
 	disk := kv.NewDisk()
 	d := openDisk(t, disk)
 	addHost(t, d, "a.example", 3)

@@ -10,6 +10,7 @@ import (
 
 // TestEachEngine runs all other tests again, on badger and in memory.
 func TestEachEngine(t *testing.T) {
+	t.Parallel()
 	if *engine != "" {
 		t.Skip("started by TestEachEngine")
 	}

@@ -11,6 +11,7 @@ import (
 const host = "a.example"
 
 func TestPush(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	wantErr(t, d.Update(func(tx *Tx) error {
 		_, err := tx.Push(host, Entry{URL: page(host, 0)}, 0)
@@ -51,6 +52,7 @@ func TestPush(t *testing.T) {
 
 // A limit holds within one transaction.
 func TestPushLimitInTransaction(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	addHost(t, d, host, 0)
 	fresh := 0
@@ -72,6 +74,7 @@ func TestPushLimitInTransaction(t *testing.T) {
 }
 
 func TestQueueOrder(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	addHost(t, d, host, 0)
 	depths := []int{3, 0, 70000, 1, -5, 3, 0, 65535, 256, 255}
@@ -119,6 +122,7 @@ func TestQueueOrder(t *testing.T) {
 }
 
 func TestQueuesAreSeparate(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	hosts := []string{"a", "a.b", "a.b.c", "aa", "a:1", "2001:db8::1", "2001:db8::11"}
 	for i, h := range hosts {
@@ -139,6 +143,7 @@ func TestQueuesAreSeparate(t *testing.T) {
 }
 
 func TestRemove(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	addHost(t, d, host, 2)
 	first := queue(t, d, host)[0]
@@ -163,6 +168,7 @@ func TestRemove(t *testing.T) {
 }
 
 func TestDefer(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	addHost(t, d, host, 2)
 	update(t, d, func(tx *Tx) error {
@@ -194,6 +200,7 @@ func TestDefer(t *testing.T) {
 }
 
 func TestRobots(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	const v6 = "2001:db8::1"
 	origins := map[string][]string{
@@ -243,6 +250,7 @@ func TestRobots(t *testing.T) {
 }
 
 func TestRobotsReplaced(t *testing.T) {
+	t.Parallel()
 	d := open(t, t.TempDir(), small)
 	big := []byte(strings.Repeat("Disallow: /\n", 40_000)) // 480 kB
 	for _, v := range [][]byte{[]byte("x"), big, nil} {

@@ -28,6 +28,7 @@ func givenUp(t *testing.T, d *DB, host string) (us []URL) {
 }
 
 func TestGiveUp(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	addHost(t, d, host, 3)
 	addHost(t, d, "b.example", 0)
@@ -78,6 +79,7 @@ func TestGiveUp(t *testing.T) {
 
 // A URL that was given up can be queued again; it counts as known once.
 func TestPushAgain(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	addHost(t, d, host, 1)
 	e := queue(t, d, host)[0]
@@ -108,6 +110,7 @@ func TestPushAgain(t *testing.T) {
 
 // A pending URL that was given up has a record until it is found again.
 func TestGiveUpPending(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	p := Pending{URL: page("far", 1), Depth: 3, Hops: 1, Found: when}
 	giveUp := func() {

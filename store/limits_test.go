@@ -17,6 +17,7 @@ func longURL(host string, i, length int) URL {
 // One transaction can queue a thousand URLs of any length, make them pending, or move
 // them from there to a queue, even with the smallest memtable in use.
 func TestThousandURLs(t *testing.T) {
+	t.Parallel()
 	for _, length := range []int{100, 380, 1000, 2048} {
 		for _, host := range []string{"a.example", longHost} {
 			t.Run(fmt.Sprintf("%d bytes, host of %d", length, len(host)), func(t *testing.T) {
@@ -56,6 +57,7 @@ func TestThousandURLs(t *testing.T) {
 
 // One transaction can import the largest chunks of a handover.
 func TestBigImport(t *testing.T) {
+	t.Parallel()
 	d := open(t, t.TempDir(), small)
 	entries := make([]Entry, 500)
 	for i := range entries {
@@ -79,6 +81,7 @@ func bigPage(links int) Page {
 }
 
 func TestBigPage(t *testing.T) {
+	t.Parallel()
 	for _, links := range []int{50_000, 140_000} {
 		dir := t.TempDir()
 		d, err := openOn(t, dir, small)

@@ -364,6 +364,7 @@ func (x *machine) checkHost(t *rapid.T, tx *Tx, name string, m *modelHost) error
 }
 
 func TestModel(t *testing.T) {
+	t.Parallel()
 	dirs := t
 	rapid.Check(t, func(t *rapid.T) {
 		d, err := openOn(dirs, "", Options{InMemory: true, MemTable: 1 << 20,

@@ -9,6 +9,7 @@ import (
 )
 
 func TestPackLinks(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		url := rapid.Custom(func(t *rapid.T) URL {
 			return URL(rapid.StringMatching(`(http://[ab]/[cd]{0,9})?[^\x00]{0,3}`).Draw(t, "url"))
@@ -23,6 +24,7 @@ func TestPackLinks(t *testing.T) {
 
 // TestPackLinksIsSmall verifies that what links share is stored once.
 func TestPackLinksIsSmall(t *testing.T) {
+	t.Parallel()
 	page := URL("http://a.example/" + strings.Repeat("x", 1000))
 	if b := packLinks(page, []URL{page + "1", page + "2", page}); len(b) > 20 {
 		t.Errorf("packed links have %d bytes, want at most 20", len(b))

@@ -17,6 +17,7 @@ var when = time.Date(2026, 3, 1, 12, 0, 0, 123_456_000, time.UTC)
 func sameTime(a, b time.Time) bool { return a.Sub(b).Abs() <= time.Microsecond }
 
 func TestHostRecord(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	want := Host{
 		Name: "a.example", Subnet: prefix("192.0.2.0/24"), Addr: addr("192.0.2.7"), Queued: 3,
@@ -62,6 +63,7 @@ func TestHostRecord(t *testing.T) {
 }
 
 func TestPending(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	ps := []Pending{
 		{URL: "http://a.example/1", Depth: 2, Found: when, Hint: addr("192.0.2.7")},
@@ -133,6 +135,7 @@ func wantPending(t *testing.T, d *DB, want map[string]int) {
 // The URLs of the pages of a host are those that were stored, without those of other hosts, also of
 // hosts with names that begin alike.
 func TestPageURLs(t *testing.T) {
+	t.Parallel()
 	for name, d := range map[string]*DB{"memory": memory(t), "disk": open(t, t.TempDir(), small)} {
 		want := map[URL]bool{}
 		update(t, d, func(tx *Tx) error {
@@ -169,6 +172,7 @@ func TestPageURLs(t *testing.T) {
 }
 
 func TestPage(t *testing.T) {
+	t.Parallel()
 	for name, d := range map[string]*DB{"memory": memory(t), "disk": open(t, t.TempDir(), small)} {
 		p := Page{
 			URL: "http://a.example/", Outcome: OutcomeOK, Status: 200, Bytes: 12345,
@@ -207,6 +211,7 @@ func TestPage(t *testing.T) {
 }
 
 func TestSubnets(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	ss := []Subnet{
 		{
@@ -245,6 +250,7 @@ func TestSubnets(t *testing.T) {
 
 // What one store exports makes the same host in another store.
 func TestImport(t *testing.T) {
+	t.Parallel()
 	from, to := memory(t), memory(t)
 	addHost(t, from, host, 20)
 	update(t, from, func(tx *Tx) error {
@@ -306,6 +312,7 @@ func TestImport(t *testing.T) {
 
 // Import marks the URLs of entries as seen.
 func TestImportMarksSeen(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	update(t, d, func(tx *Tx) error { return tx.Import(host, []Entry{{URL: page(host, 1)}}, nil) })
 	view(t, d, func(tx *Tx) error {
@@ -323,6 +330,7 @@ func TestImportMarksSeen(t *testing.T) {
 }
 
 func TestDropHost(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	const n = 5000 // more keys than one transaction deletes
 	for _, h := range []string{host, "a.example.org"} {
@@ -353,6 +361,7 @@ func TestDropHost(t *testing.T) {
 }
 
 func TestData(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	update(t, d, func(tx *Tx) error {
 		for _, k := range []string{"/a", "/a/b", "/b", ""} {
@@ -386,6 +395,7 @@ func TestData(t *testing.T) {
 }
 
 func TestMeta(t *testing.T) {
+	t.Parallel()
 	d := memory(t)
 	want := []string{"x", "y"}
 	update(t, d, func(tx *Tx) error {
@@ -405,6 +415,7 @@ func TestMeta(t *testing.T) {
 
 // Sub is the inverse of adding, for each counter.
 func TestCountersSub(t *testing.T) {
+	t.Parallel()
 	var sum, part, want Counters
 	for i := range reflect.TypeFor[Counters]().NumField() {
 		reflect.ValueOf(&sum).Elem().Field(i).SetInt(int64(1000 + i))

@@ -10,6 +10,7 @@ func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 func addr(s string) netip.Addr     { return netip.MustParseAddr(s) }
 
 func TestURL(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		url          URL
 		host, origin string
@@ -38,6 +39,7 @@ func TestURL(t *testing.T) {
 }
 
 func TestDigest(t *testing.T) {
+	t.Parallel()
 	if URL("http://a.example/").Digest() == URL("http://a.example/x").Digest() {
 		t.Error("two URLs have the same digest, want different ones")
 	}
@@ -50,6 +52,7 @@ func TestDigest(t *testing.T) {
 }
 
 func TestSubnetOf(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"192.0.2.77": "192.0.2.0/24", "::ffff:192.0.2.77": "192.0.2.0/24",
 		"2001:db8:1:2::3": "2001:db8:1::/48", "fe80::1%eth0": "fe80::/48",
@@ -64,6 +67,7 @@ func TestSubnetOf(t *testing.T) {
 }
 
 func TestOutcome(t *testing.T) {
+	t.Parallel()
 	names := map[string]bool{}
 	for o := range outcomeCount {
 		if o.String() == "" || names[o.String()] {
@@ -77,6 +81,7 @@ func TestOutcome(t *testing.T) {
 }
 
 func TestTiming(t *testing.T) {
+	t.Parallel()
 	got := Timing{DNS: 100 * time.Second, Connect: 1, TLS: 2, FirstByte: 4, Body: 8}.Total()
 	if got != 15 {
 		t.Errorf("Total() = %d, want 15", got)
@@ -84,6 +89,7 @@ func TestTiming(t *testing.T) {
 }
 
 func TestPhase(t *testing.T) {
+	t.Parallel()
 	for p, want := range map[Phase]string{
 		PhaseNone: "none", PhaseDeciding: "estimating", PhaseOwned: "owned",
 		PhaseCommitting: "leaving", PhaseStaged: "staged", PhaseReplica: "replica", 99: "none",

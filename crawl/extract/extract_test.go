@@ -42,6 +42,7 @@ func urls(d Document) string {
 }
 
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, body, want string }{
 		{"all elements", `<link rel=next href=1><a href=2>x<map><area href=3></map><iframe src=4></iframe>`, "/a/1 /a/2 /a/3 /a/4"},
 		{"frames", `<frameset><frame src=1><frame src=2><noframes><a href=3></noframes></frameset>`, "/a/1 /a/2"},
@@ -84,6 +85,7 @@ func TestLinks(t *testing.T) {
 }
 
 func TestRelations(t *testing.T) {
+	t.Parallel()
 	for rel, want := range map[string]bool{
 		"": true, "next": true, "canonical": true, "alternate": true, "Alternate Hreflang": true,
 		"stylesheet": false, "STYLESHEET": false, "alternate stylesheet": false,
@@ -109,6 +111,7 @@ func TestRelations(t *testing.T) {
 }
 
 func TestMetaRobots(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		body              string
 		nofollow, noindex bool
@@ -129,6 +132,7 @@ func TestMetaRobots(t *testing.T) {
 }
 
 func TestRefreshTarget(t *testing.T) {
+	t.Parallel()
 	for content, want := range map[string]string{
 		"0;url=x": "x", " 5 ; URL = x ": "x ", "1.5,x": "x", "0 x": "x", ".5;x": "x",
 		"0;url='x'y": "x", `0;url="x`: "x",
@@ -146,6 +150,7 @@ func TestRefreshTarget(t *testing.T) {
 }
 
 func TestTitle(t *testing.T) {
+	t.Parallel()
 	for body, want := range map[string]string{
 		"<title> a\n\t b&amp;c </title><title>d</title>": "a b&c",
 		"<svg><title>a</title></svg><title>b</title>":    "b",
@@ -162,6 +167,7 @@ func TestTitle(t *testing.T) {
 }
 
 func TestCharsets(t *testing.T) {
+	t.Parallel()
 	const body = `<a href="ü?ü">`
 	const want, latin = "/a/%C3%BC?%C3%BC", "/a/%C3%BC?%FC"
 	encoded := func(e encoding.Encoding, s string) string {
@@ -199,6 +205,7 @@ func TestCharsets(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
+	t.Parallel()
 	d, err := pageOf([]byte(`<a href=1><a href="http://["><a href=2><a href=3>`), "", page,
 		Options{MaxLinks: 3})
 	if err != nil || len(d.Links) != 2 || d.Invalid != 1 || d.Dropped != 1 {
@@ -214,6 +221,7 @@ func TestBounds(t *testing.T) {
 // TestDeepNesting verifies that pages that are nested too deeply for the parser keep their links
 // and base.
 func TestDeepNesting(t *testing.T) {
+	t.Parallel()
 	body := `<base href="/x/"><title>t</title><noscript><a href=1></noscript>` +
 		`<script><a href=2></script>` +
 		strings.Repeat("<div>", 2000) + `<a rel=nofollow href=3>` + strings.Repeat("</div>", 2000) +
@@ -225,6 +233,7 @@ func TestDeepNesting(t *testing.T) {
 }
 
 func TestIsHTML(t *testing.T) {
+	t.Parallel()
 	for contentType, want := range map[string]bool{
 		"": true, "text/html": true, "Text/HTML ; charset=x": true, "application/xhtml+xml": true,
 		"text/html, text/html": true, "text/html;;": true, "text/plain": false,

@@ -11,6 +11,7 @@ import (
 // TestHostilePagesAreFast judges the processor time to read pages that are slow to parse.
 // BenchmarkHostile measures the real time.
 func TestHostilePagesAreFast(t *testing.T) {
+	t.Parallel()
 	const size, limit = 256 << 10, 2 * time.Second
 	for name, body := range hostile(size) {
 		o := everything

@@ -54,6 +54,7 @@ func hostile(size int) map[string][]byte {
 
 // TestHostilePages verifies the limits on what is extracted from such pages.
 func TestHostilePages(t *testing.T) {
+	t.Parallel()
 	const size = 256 << 10
 	for name, body := range hostile(size) {
 		o := everything
@@ -72,6 +73,7 @@ func TestHostilePages(t *testing.T) {
 // TestIsSafeForTree verifies that pages are rejected if elements could be reopened too often, and
 // that pages that are merely long are accepted.
 func TestIsSafeForTree(t *testing.T) {
+	t.Parallel()
 	pages := hostile(1 << 19)
 	for name, want := range map[string]bool{
 		"opened again": false, "opened again in few bytes": false, "many roots": false,
@@ -100,6 +102,7 @@ func TestIsSafeForTree(t *testing.T) {
 
 // TestReplaceTokenizer verifies that the tokenizer is replaced after a large tag.
 func TestReplaceTokenizer(t *testing.T) {
+	t.Parallel()
 	large := "<a" + strings.Repeat(" x", maxTag) + ">"
 	for body, want := range map[string]bool{
 		"<a href=1>": false, large: true, "<svg>" + large: true,

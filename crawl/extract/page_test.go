@@ -22,6 +22,7 @@ func described(d Document) []string {
 }
 
 func TestKinds(t *testing.T) {
+	t.Parallel()
 	const body = `<link rel=canonical href=0><link rel=icon href=1><link rel=stylesheet href=2>` +
 		`<style>@import "3"; a{b:url( 4 )}</style>
 <body style="background:url('5')"><img src=6 srcset="7 1x, 8,9 2x, data:,x 3x"><picture><source ` +
@@ -61,6 +62,7 @@ func TestKinds(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
+	t.Parallel()
 	h := http.Header{
 		"Content-Type": {"text/html"},
 		"Link": {
@@ -93,6 +95,7 @@ func TestHeaders(t *testing.T) {
 }
 
 func TestRobotsDirectives(t *testing.T) {
+	t.Parallel()
 	date := time.Date(2025, 12, 3, 13, 9, 53, 0, time.UTC)
 	for _, c := range []struct {
 		values []string
@@ -146,6 +149,7 @@ func TestRobotsDirectives(t *testing.T) {
 }
 
 func TestCSS(t *testing.T) {
+	t.Parallel()
 	for css, want := range map[string]string{
 		`@import "a"; @IMPORT 'b' print; @import url(c)`:            "a b c",
 		`a{b: URL( "d" ) url('e)') url(f\)g) URL(h`:                 "d e) f)g h",
@@ -165,6 +169,7 @@ func TestCSS(t *testing.T) {
 }
 
 func TestVisibleText(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		body string
 		most int
@@ -195,6 +200,7 @@ func TestVisibleText(t *testing.T) {
 }
 
 func TestHeadings(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ body, want string }{
 		{"<title>no</title><h1> A  b</h1>no<h2>c <i>d</i></h2>", "A b\nc d"},
 		{"<h1>a<h2>b</h3>no", "a\nb"},
@@ -216,6 +222,7 @@ func TestHeadings(t *testing.T) {
 }
 
 func TestXHTML(t *testing.T) {
+	t.Parallel()
 	const body = `<html><head><title/><script src="x"/></head><body><a href="1"/><style/><a ` +
 		`href="2"/><![CDATA[<a href="no"/>]]><svg><a xlink:href="3"/></svg></body></html>`
 	if got := urls(parse(t, body, "application/xhtml+xml")); got != "/a/1 /a/2 /a/3" {
@@ -227,6 +234,7 @@ func TestXHTML(t *testing.T) {
 }
 
 func TestCharsetNames(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ contentType, body, want string }{
 		{"", "a", "utf-8"}, {"", "\xfc", "windows-1252"}, {"text/html; charset=Latin1", "a",
 			"windows-1252"}, {"", "\xff\xfea\x00", "utf-16le"},
@@ -243,6 +251,7 @@ func TestCharsetNames(t *testing.T) {
 
 // A tag that is larger than the tokenizer may keep changes nothing.
 func TestLargeTags(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat(" x", maxTag)
 	for body, want := range map[string]string{
 		"<a href=1" + long +
@@ -262,6 +271,7 @@ func TestLargeTags(t *testing.T) {
 
 // The document of one page must not change with what is read after it.
 func TestNothingIsShared(t *testing.T) {
+	t.Parallel()
 	first := parse(t, `<title>one</title><a href=http://example.org/1 rel=x><a href=2>`, "")
 	links := slices.Clone(first.Links)
 	parse(t, `<title>two</title><a href=http://example.com/3 rel=yyyy><a href=4>`, "")
@@ -275,6 +285,7 @@ func TestNothingIsShared(t *testing.T) {
 
 // Links to other hosts have the text between their tags, also if a tree is built.
 func TestLinkTexts(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("é", MaxLinkText)
 	body := `<title>t</title><p>before <a href="http://b.example/1">  One
  <b>and</b>&amp;more </a> after <a href="/own">own</a><a href="http://b.example/2"></a>

@@ -94,6 +94,7 @@ var tags = []string{
 }
 
 func TestSameLinksAsTree(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		body := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(tags), 0, 30).Draw(t, "tags"),
 			""))

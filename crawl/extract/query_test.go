@@ -19,6 +19,7 @@ import (
 // of the lines "code point in hex, space, query" that follow from its indexes (whatwg/encoding,
 // commit a985b62 of 2026-05-21).
 func TestQueryEncodings(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{
 		"big5":           "8da1c781afeac858",
 		"euc-jp":         "86a75f6bfd6c5e5d",
@@ -75,6 +76,7 @@ func TestQueryEncodings(t *testing.T) {
 // TestQueryISO2022JP verifies the states of the only encoding that has some. The results follow
 // from the Encoding Standard, "ISO-2022-JP encoder".
 func TestQueryISO2022JP(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"aあいz":     "a%1B$B$%22$$%1B(Bz",
 		"¥\\¥~‾a~": "%1B(J\\%1B(B\\%1B(J\\%1B(B~%1B(J~a%1B(B~",
@@ -96,6 +98,7 @@ func TestQueryISO2022JP(t *testing.T) {
 
 // TestQueryReferences verifies which part of a reference is encoded, and what is removed.
 func TestQueryReferences(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ charset, in, want string }{
 		{"windows-1251", "/п?п=я#п", "/п?%EF=%FF#п"},
 		{"windows-1251", "/п#?п", "/п#?п"},
@@ -122,6 +125,7 @@ func TestQueryReferences(t *testing.T) {
 // TestQueryOfPage verifies which references of a page are affected by its encoding, as the web
 // platform tests do (html/infrastructure/urls/resolving-urls/query-encoding).
 func TestQueryOfPage(t *testing.T) {
+	t.Parallel()
 	page := `<!doctype html><meta charset=windows-1251><base href="/d/?п"><title>п</title>
 <link rel=canonical href="?к=п"><meta http-equiv=refresh content="1;url=?р=п">
 <a href="">x</a><a href="/п?q=п&amp;r=%CF%80&#960;">x</a><area href=//b.test/?п>

@@ -122,6 +122,7 @@ func checkSame(t interface {
 // TestTokensEqualTree has pages for which tokens and tree would differ without a rule of the
 // scanner.
 func TestTokensEqualTree(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		body   string
 		tokens bool // suffice
@@ -188,6 +189,7 @@ var soup = append(slices.Clip(tags),
 )
 
 func TestTokensEqualTreeOnSoup(t *testing.T) {
+	t.Parallel()
 	enough, all := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		text := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(soup), 0, 25).Draw(t, "soup"),
@@ -247,6 +249,7 @@ func realPages(tb testing.TB, n int, see func(body []byte)) {
 }
 
 func TestTokensEqualTreeOnRealPages(t *testing.T) {
+	t.Parallel()
 	all, enough, deep := 0, 0, 0
 	realPages(t, max(*htmlStep, 1), func(body []byte) {
 		all++

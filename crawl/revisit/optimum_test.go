@@ -9,6 +9,7 @@ import (
 // times a day, and five visits a day. The optimal numbers of visits are from the paper; the
 // fastest page gets none.
 func TestOptimumMatchesPaper(t *testing.T) {
+	t.Parallel()
 	want := []float64{1.15, 1.36, 1.35, 1.14, 0}
 	price := bisect(0.01, 1, func(p float64) bool {
 		sum := 0.0
@@ -25,6 +26,7 @@ func TestOptimumMatchesPaper(t *testing.T) {
 }
 
 func TestPeak(t *testing.T) {
+	t.Parallel()
 	if d := math.Exp(peak) - (1 + peak + peak*peak); math.Abs(d) > 1e-4 {
 		t.Errorf("peak is off by %g", d)
 	}
@@ -34,6 +36,7 @@ func TestPeak(t *testing.T) {
 }
 
 func TestSlowRateInverts(t *testing.T) {
+	t.Parallel()
 	for _, interval := range []float64{4, 10, 100, 1e4} {
 		if got := optimum(slowRate(interval, 1), 1); math.Abs(got/interval-1) > 1e-3 {
 			t.Errorf("interval of slowRate(%g) = %g", interval, got)

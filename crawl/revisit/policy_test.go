@@ -35,6 +35,7 @@ func visits(
 func content(i int) Observation { return Observation{Digest: [16]byte{byte(i), byte(i >> 8), 1}} }
 
 func TestDefaultPolicy(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
@@ -48,6 +49,7 @@ func TestDefaultPolicy(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*Policy){
 		"min":     func(p *Policy) { p.Min = 0 },
 		"initial": func(p *Policy) { p.Initial = p.Min - 1 },
@@ -64,12 +66,14 @@ func TestValidate(t *testing.T) {
 }
 
 func TestNextNeverVisited(t *testing.T) {
+	t.Parallel()
 	if at, ok := DefaultPolicy().Next(History{}, page); !at.IsZero() || !ok {
 		t.Errorf("Next() = %v, %v, want the zero time", at, ok)
 	}
 }
 
 func TestUnchangedPageIsVisitedRarely(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	gaps := visits(t, p, new(History), 30, func(int, time.Time) Observation { return content(0) })
 	if d := gaps[0]; d < p.Initial*9/10 || d > p.Initial*11/10 {
@@ -88,6 +92,7 @@ func TestUnchangedPageIsVisitedRarely(t *testing.T) {
 // The interval of a page that changes daily converges to the optimum. When the page stops
 // changing, its interval grows again.
 func TestIntervalFollowsRate(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	var h History
 	daily := func(_ int, at time.Time) Observation { return content(int(at.Unix() / day)) }
@@ -106,6 +111,7 @@ func TestIntervalFollowsRate(t *testing.T) {
 
 // A page that is new at every visit is too fast to be kept fresh, but is still visited.
 func TestFastPage(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	gaps := visits(t, p, new(History), 100, func(i int, _ time.Time) Observation {
 		return content(i)
@@ -124,6 +130,7 @@ func TestFastPage(t *testing.T) {
 }
 
 func TestDateGivesRateAtOnce(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	next := func(age time.Duration) time.Duration {
 		var h History
@@ -141,6 +148,7 @@ func TestDateGivesRateAtOnce(t *testing.T) {
 
 // Dates of answers are not dates of changes.
 func TestMisdated(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	dated := func(i int, at time.Time) Observation {
 		o := content(0)
@@ -155,6 +163,7 @@ func TestMisdated(t *testing.T) {
 }
 
 func TestFailuresBackOff(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	var h History
 	h.Observe(start, content(1))
@@ -176,6 +185,7 @@ func TestFailuresBackOff(t *testing.T) {
 }
 
 func TestGone(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	var h History
 	gone := Observation{Outcome: Gone}
@@ -199,6 +209,7 @@ func TestGone(t *testing.T) {
 }
 
 func TestHintBringsForward(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	var h History
 	h.Observe(start, content(0))
@@ -230,6 +241,7 @@ func TestHintBringsForward(t *testing.T) {
 }
 
 func TestHintsAreScored(t *testing.T) {
+	t.Parallel()
 	var h History
 	h.Observe(start, content(0))
 	for i := range 100 {
@@ -258,6 +270,7 @@ func TestHintsAreScored(t *testing.T) {
 // A page of a site with true hints is visited soon after the first one that names a change; one of
 // a site with false hints is not, nor is one of which the own hints are false.
 func TestHintsOfSite(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	wait := func(site Score, wrong uint8) time.Duration {
 		var h History
@@ -288,6 +301,7 @@ func TestHintsOfSite(t *testing.T) {
 }
 
 func TestPeriodIsOnlyAPrior(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	gap := func(period time.Duration, n int) time.Duration {
 		var h History
@@ -314,6 +328,7 @@ func TestPeriodIsOnlyAPrior(t *testing.T) {
 }
 
 func TestNextIsBounded(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		hours := func(name string, lo, hi int) time.Duration {
 			return time.Duration(rapid.IntRange(lo, hi).Draw(t, name)) * time.Hour
@@ -355,6 +370,7 @@ func TestNextIsBounded(t *testing.T) {
 }
 
 func TestJitterSpreads(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	seen := map[time.Duration]bool{}
 	for i := range 100 {
@@ -369,6 +385,7 @@ func TestJitterSpreads(t *testing.T) {
 }
 
 func TestHistorySize(t *testing.T) {
+	t.Parallel()
 	p := DefaultPolicy()
 	var plain, dated History
 	visits(t, p, &plain, 100, func(i int, at time.Time) Observation {
@@ -403,6 +420,7 @@ func TestHistorySize(t *testing.T) {
 }
 
 func TestCopiesAreIndependent(t *testing.T) {
+	t.Parallel()
 	var h History
 	h.Observe(start, content(0))
 	h.Observe(start.Add(time.Hour), content(1))

@@ -56,6 +56,7 @@ func spreadOut(r *rand.Rand) func() float64 {
 }
 
 func TestRateMatchesPaper(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 50).Draw(t, "n")
 		x := rapid.IntRange(0, n).Draw(t, "x")
@@ -92,6 +93,7 @@ func TestRateMatchesPaper(t *testing.T) {
 // than for 50: the undated estimators are bounded by log(2n+1), and for irregular visits
 // there is only the likelihood.
 func TestBias(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		gap   func(*rand.Rand) func() float64
@@ -126,6 +128,7 @@ func TestBias(t *testing.T) {
 }
 
 func TestConsistency(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		gap   func(*rand.Rand) func() float64
@@ -153,6 +156,7 @@ func TestConsistency(t *testing.T) {
 // Bins approximate the intervals; this is the error compared with the equation over all
 // intervals.
 func TestBins(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	worst := 0.0
 	for range 500 {
@@ -187,6 +191,7 @@ func TestBins(t *testing.T) {
 }
 
 func TestRateIsBounded(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		f := func(name string, most float32) float32 {
 			return rapid.Float32Range(0, most).Draw(t, name)

@@ -127,6 +127,7 @@ func compete(w *world, p Policy) (c contest) {
 }
 
 func TestFreshness(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		dated bool

@@ -11,6 +11,7 @@ import (
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestValidators(t *testing.T) {
+	t.Parallel()
 	const sunday, httpDate = "Sun, 22 Feb 2026 10:00:00 GMT", "Sun, 22 Feb 2026 10:00:00 GMT"
 	for _, c := range []struct{ etag, modified, wantTag, wantDate string }{
 		{`"abc"`, sunday, `"abc"`, httpDate},
@@ -45,6 +46,7 @@ func TestValidators(t *testing.T) {
 
 // A History may come from another peer: its contents are validated again.
 func TestValidatorsOfForeignHistory(t *testing.T) {
+	t.Parallel()
 	tag, date := Validators(History{Visits: 1, Fetched: 100, ETag: "x\r\ny: z", Modified: 1 << 60})
 	if tag != "" || date != "" {
 		t.Errorf("Validators() = %q, %q", tag, date)
@@ -52,6 +54,7 @@ func TestValidatorsOfForeignHistory(t *testing.T) {
 }
 
 func TestValidatorsFollowContent(t *testing.T) {
+	t.Parallel()
 	var h History
 	h.Observe(start, Observation{ETag: `"1"`, Digest: [16]byte{1}})
 	h.Observe(start.Add(time.Hour), Observation{Outcome: Failed, ETag: `"2"`})
@@ -70,6 +73,7 @@ func TestValidatorsFollowContent(t *testing.T) {
 }
 
 func TestFullVisits(t *testing.T) {
+	t.Parallel()
 	var h History
 	full := 0
 	for i := range 4 * fullVisitEvery {

@@ -7,6 +7,7 @@ import (
 )
 
 func TestSubdomains(t *testing.T) {
+	t.Parallel()
 	g := guard(t, nil)
 	for _, c := range []struct {
 		name     string
@@ -52,6 +53,7 @@ func TestSubdomains(t *testing.T) {
 }
 
 func TestLooksGenerated(t *testing.T) {
+	t.Parallel()
 	for label, want := range map[string]bool{
 		"www": false, "docs": false, "mail2": false, "s3": false, "node101": false, "de": false,
 		"static-cdn-1": false,
@@ -66,6 +68,7 @@ func TestLooksGenerated(t *testing.T) {
 }
 
 func TestRegisteredDomain(t *testing.T) {
+	t.Parallel()
 	for host, want := range map[string]string{
 		"a.b.example.com": "example.com", "example.com": "example.com", "com": "com",
 		"a.b.co.uk":     "b.co.uk",

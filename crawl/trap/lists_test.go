@@ -16,6 +16,7 @@ var urlLists = flag.String("url-lists", "",
 // TestURLLists passes lists of URLs of real, legitimate sites through the default limits:
 // none may be dropped.
 func TestURLLists(t *testing.T) {
+	t.Parallel()
 	dir := *urlLists
 	if dir == "" {
 		t.Skip("not tested with URLs of real sites: -url-lists is not set")

@@ -11,6 +11,7 @@ import (
 
 // TestQuotaGrows counts linking registered domains, each once.
 func TestQuotaGrows(t *testing.T) {
+	t.Parallel()
 	g := guard(t, func(c *Config) { c.Quota = 10; c.MaxDomains = 5 })
 	for _, c := range []struct {
 		from []string
@@ -40,6 +41,7 @@ func TestQuotaGrows(t *testing.T) {
 // TestSketchedLimits: the cut-off is between the limit and 1.8 times the limit. Values that
 // occur again on other pages do not count as new.
 func TestSketchedLimits(t *testing.T) {
+	t.Parallel()
 	seeds := uint64(3)
 	if thorough {
 		seeds = 20

@@ -26,6 +26,7 @@ func encoded(t interface{ Fatal(...any) }, s *State) []byte {
 // TestStateRoundTrip: a State that was encoded and decoded makes the same decisions as the
 // original.
 func TestStateRoundTrip(t *testing.T) {
+	t.Parallel()
 	cfg := DefaultConfig()
 	cfg.MaxSessions, cfg.MaxTokens, cfg.MaxFacets, cfg.Quota = 10, 20, 30, 400
 	cfg.MaxYield, cfg.MaxClosed = 20, 30
@@ -66,6 +67,7 @@ func TestStateRoundTrip(t *testing.T) {
 }
 
 func TestDirty(t *testing.T) {
+	t.Parallel()
 	g, s := guard(t, nil), new(State)
 	if s.Dirty() {
 		t.Error("a new state is dirty")
@@ -89,6 +91,7 @@ func TestDirty(t *testing.T) {
 
 // TestLargestState fills every slot with as much as it can hold.
 func TestLargestState(t *testing.T) {
+	t.Parallel()
 	var s State
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -117,6 +120,7 @@ func TestLargestState(t *testing.T) {
 }
 
 func TestSketch(t *testing.T) {
+	t.Parallel()
 	worst := 0.0
 	for seed := range uint64(10) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -145,6 +149,7 @@ func TestSketch(t *testing.T) {
 }
 
 func TestUnmarshalInvalidState(t *testing.T) {
+	t.Parallel()
 	slot := append(bytes.Repeat([]byte{1}, 8), 1, 0)
 	for name, w := range map[string]wire{
 		"version":       {Version: 1},
@@ -215,6 +220,7 @@ func FuzzAdmit(f *testing.F) {
 }
 
 func TestParse(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		items []string
 		want  Set
@@ -242,6 +248,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Error(err)
 	}

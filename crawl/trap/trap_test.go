@@ -25,6 +25,7 @@ func guard(t testing.TB, change func(*Config)) *Guard {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	g := guard(t, nil)
 	row := func(s string, n int) string { return "http://a.example/" + strings.Repeat(s, n) }
 	for _, c := range []struct {
@@ -81,6 +82,7 @@ func manyParams(n int, divider string) string {
 }
 
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	for v, want := range map[string]bool{
 		"f47ac10b-58cc-4372-a567-0e02b2c3d479":       true, // UUID
 		"5d41402abc4b2a76b9719d911017c592":           true, // MD5
@@ -105,6 +107,7 @@ func TestTokens(t *testing.T) {
 
 // TestShapes lists URLs of one shape per row; rows differ.
 func TestShapes(t *testing.T) {
+	t.Parallel()
 	seen := map[uint64]int{}
 	for i, row := range [][]string{
 		{"/a/1", "/a/22", "/a/333333333333333333333333", "/a/1/2/3", "/a/a1b2c3", "/a/bjklri6cqq8jl"},
@@ -203,6 +206,7 @@ func letters(n int) string {
 }
 
 func TestTrapsAreCut(t *testing.T) {
+	t.Parallel()
 	most, enough := 260_000, 1_000 // URLs, and consecutive drops after which none is expected
 	if thorough {
 		most, enough = 1_000_000, 100_000
@@ -267,6 +271,7 @@ func checkSize(t testing.TB, s *State) {
 
 // TestSwitches: a disabled heuristic drops nothing.
 func TestSwitches(t *testing.T) {
+	t.Parallel()
 	for _, trap := range traps() {
 		g := guard(t, func(c *Config) {
 			c.On = All.Without(trap.want).Without(Quota)

@@ -77,6 +77,7 @@ func scan(path, format string, n ...any) bool {
 // limits, whether the path or the query names the threads, and although most are found on
 // other threads first.
 func TestForum(t *testing.T) {
+	t.Parallel()
 	const perPage = 30
 	threads := 30_000
 	if thorough {
@@ -124,6 +125,7 @@ func TestForum(t *testing.T) {
 // TestReference: a reference manual is crawled completely of which the lists are read first, and
 // most numbered pages are found on the listed ones only.
 func TestReference(t *testing.T) {
+	t.Parallel()
 	const listed, others = 300, 1_200
 	page := func(n int) string { return fmt.Sprintf("/a%05d.html", n) }
 	pages, dropped := explore(guard(t, nil), func(path string) (string, []string) {
@@ -153,6 +155,7 @@ func TestReference(t *testing.T) {
 
 // TestModels: endless sites end after at most 1,000 pages, finite ones are complete.
 func TestModels(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	token := func() string { return random(r, 32) }
 	for name, c := range map[string]struct {
@@ -226,6 +229,7 @@ func TestModels(t *testing.T) {
 // TestCompare: near-copies of the last texts are found, also after the State was stored, and
 // texts are compared more often while there are copies.
 func TestCompare(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	s := new(State)
 	text := func() similar.Simhash { return similar.Simhash(r.Uint64()) }
@@ -270,6 +274,7 @@ func TestCompare(t *testing.T) {
 
 // TestObserveIsStored: a State that was encoded and decoded rejects what the original does.
 func TestObserveIsStored(t *testing.T) {
+	t.Parallel()
 	g := guard(t, func(c *Config) { c.MaxYield, c.MaxClosed = 20, 20 })
 	const copied = store.URL("http://a.example/x/copy")
 	s := new(State)

@@ -139,6 +139,7 @@ func isExchange(e events.Event) bool { _, ok := e.(*events.Exchange); return ok 
 // Merged events have their true times within their bounds, up to one difference that all share,
 // and are in order. Bounds are about a round trip at most.
 func TestMerge(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		names := write(t, world(rng, 8))
@@ -219,6 +220,7 @@ func driftOf(t *testing.T, names []string, k clock) float64 {
 
 // A clock that drifts faster than is assumed is an error, and none if more is assumed.
 func TestFastClock(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	all := world(rng, 2)
 	for _, f := range all {
@@ -247,6 +249,7 @@ func TestFastClock(t *testing.T) {
 
 // A run without exchanges keeps its times, and says so.
 func TestUnaligned(t *testing.T) {
+	t.Parallel()
 	f := &fake{self: "a", run: "r"}
 	g := &fake{self: "b", run: "r"}
 	for i := range 10 {
@@ -313,6 +316,7 @@ func small(t *testing.T) string {
 // Every kind is written to a file of its own, with the names and values of the JSON, which the
 // reader of the library opens; parquet_integration_test.go has another one.
 func TestParquet(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	counts, err := ExportParquet(dir, []string{small(t)})
 	if err != nil {
@@ -349,6 +353,7 @@ func TestParquet(t *testing.T) {
 
 // The figures have what the events say.
 func TestFigures(t *testing.T) {
+	t.Parallel()
 	var out experimenttest.Out
 	e := Figures([]string{small(t)}, "", "", "command")
 	if err := e.Run(t.Context(), experiment.Params{}, &out); err != nil {

@@ -17,6 +17,7 @@ var readByArrow = flag.Bool("arrow", false,
 
 // Another reader than that of the library opens the files: that of Apache Arrow.
 func TestParquetIndependently(t *testing.T) {
+	t.Parallel()
 	if !*readByArrow {
 		t.Skip("compiling Apache Arrow takes a minute or two: -args -arrow")
 	}

@@ -28,6 +28,7 @@ func TestSim(t *testing.T) {
 		sim.PlaySeed(t, *simChild)
 		return
 	}
+	t.Parallel()
 	playSeeds(t, *simSeeds, sim.Level(*simLevel))
 }
 

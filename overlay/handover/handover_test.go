@@ -17,6 +17,7 @@ import (
 )
 
 func TestHandover(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	o, he := newOwner(t, open(t, ""), a), &fakeSuccessor{db: open(t, "")}
 	serve(t, b, he)
@@ -67,6 +68,7 @@ func TestHandover(t *testing.T) {
 
 // Prepare copies a subnet while it is crawled; Send then only copies the rest.
 func TestPrepare(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	o, he := newOwner(t, open(t, ""), a), &fakeSuccessor{db: open(t, "")}
 	c, _ := serve(t, b, he)
@@ -92,6 +94,7 @@ func TestPrepare(t *testing.T) {
 // The old owner becomes a replica of the successor without a snapshot, also if it delivers an
 // out-link after the successor has everything.
 func TestOldOwnerStaysReplica(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	o, he := newOwner(t, open(t, ""), a), &fakeSuccessor{db: open(t, "")}
 	b.Peerstore().AddAddrs(a.ID(), a.Addrs(), time.Hour)
@@ -154,6 +157,7 @@ func deliverOutlink(tx *store.Tx) error {
 
 // Wherever the connection breaks, once or more, one peer owns the subnet, with all data.
 func TestConnectionBreaksAnywhere(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	const stride = 2
 	for i, gentle := range []bool{false, true} {
@@ -231,6 +235,7 @@ func hosts(t *testing.T, db *store.DB) (n int) {
 }
 
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	o, he := newOwner(t, open(t, ""), a), &fakeSuccessor{db: open(t, ""),
 		refuse: errors.New("no " + strings.Repeat("x", 1000))}
@@ -255,6 +260,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestTakeOwnershipFails(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	fail := true
 	o, he := newOwner(t, open(t, ""), a), &fakeSuccessor{db: open(t, "")}
@@ -315,6 +321,7 @@ func newPrepared(t *testing.T) (a, b host.Host, o *owner, he *fakeSuccessor, off
 }
 
 func TestOneStreamPerSubnet(t *testing.T) {
+	t.Parallel()
 	a, b, o, _, offer := newPrepared(t)
 	c, r := sendOffer(t, a, b, offer)
 	if r.Status != statusPrepared || r.Pos != offer.Pos {
@@ -330,6 +337,7 @@ func TestOneStreamPerSubnet(t *testing.T) {
 
 // A copy at another position than offered is not taken over, even with a grant.
 func TestOnlyCompleteCopyTaken(t *testing.T) {
+	t.Parallel()
 	a, b, o, he, offer := newPrepared(t)
 	stranger := listen(t)
 	stranger.Peerstore().AddAddrs(b.ID(), b.Addrs(), time.Hour)
@@ -373,6 +381,7 @@ func TestOnlyCompleteCopyTaken(t *testing.T) {
 
 // A successor without a complete copy gets no grant.
 func TestNoCommitWithoutCopy(t *testing.T) {
+	t.Parallel()
 	a, b := pair(t)
 	o := newOwner(t, open(t, ""), a)
 	fill(t, o.db)

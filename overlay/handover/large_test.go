@@ -21,6 +21,7 @@ var large = flag.Int("large", 0,
 
 // TestLarge measures: go test ./overlay/handover -run Large -v -args -large 1000000
 func TestLarge(t *testing.T) {
+	t.Parallel()
 	n := *large
 	if n == 0 {
 		t.Skip("skipped without -large")

@@ -9,6 +9,7 @@ import (
 
 // A peer may call pages changed only for sites that name it, and for few at once.
 func TestCheckChanged(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	p.speaks = map[string]bool{"http://named.test": true, "http://late.test": true}
 	changed := func(u string) item {
@@ -39,6 +40,7 @@ func TestCheckChanged(t *testing.T) {
 
 // A mark arrives with the URL. One that is set while the URL is on its way is sent afterwards.
 func TestChangedURLIsDelivered(t *testing.T) {
+	t.Parallel()
 	a, b := newPeer(t, listen(t), open(t, "")), newPeer(t, listen(t), open(t, ""))
 	introduce(a.host, b.host)
 	srv := b.f.Serve()

@@ -6,6 +6,7 @@ import (
 )
 
 func TestChanges(t *testing.T) {
+	t.Parallel()
 	c := newChanges()
 	subnet := func(i int) netip.Prefix {
 		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)

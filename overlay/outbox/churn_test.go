@@ -251,6 +251,7 @@ func (w *world) kill(i int) {
 // Whichever streams break, subnets move and peers fail: each URL ends in the queue of exactly
 // one peer, the owner of its host.
 func TestChurn(t *testing.T) {
+	t.Parallel()
 	hosts := []host.Host{listen(t), listen(t), listen(t), listen(t)}
 	introduce(hosts...)
 	seeds := []uint64{*churnSeed}

@@ -31,6 +31,7 @@ func two(t *testing.T, hosts ...string) (finder, owner *testPeer) {
 }
 
 func TestBatchesReachTheOwner(t *testing.T) {
+	t.Parallel()
 	a, b := two(t, "x.test", "y.test")
 	s := b.f.Serve()
 	defer s.Close()
@@ -71,6 +72,7 @@ func TestBatchesReachTheOwner(t *testing.T) {
 }
 
 func TestOwnerHasChanged(t *testing.T) {
+	t.Parallel()
 	a, b := two(t)
 	c := newPeer(t, listen(t), open(t, ""))
 	introduce(a.host, c.host)
@@ -94,6 +96,7 @@ func TestOwnerHasChanged(t *testing.T) {
 }
 
 func TestUnreachableOwnerIsReadAgain(t *testing.T) {
+	t.Parallel()
 	a, b := two(t, "x.test")
 	closed := listen(t)
 	introduce(a.host, closed)
@@ -121,6 +124,7 @@ func TestUnreachableOwnerIsReadAgain(t *testing.T) {
 }
 
 func TestMovingSubnetIsRetried(t *testing.T) {
+	t.Parallel()
 	a, b := two(t, "x.test", "y.test")
 	moving := 5
 	b.accepts = func(p netip.Prefix) (bool, bool, []byte) {
@@ -148,6 +152,7 @@ func TestMovingSubnetIsRetried(t *testing.T) {
 }
 
 func TestUnclaimedSubnetIsClaimed(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	claims := 0
 	p.resolve = func(h string, _ netip.Addr) (Resolution, error) {
@@ -184,6 +189,7 @@ func TestUnclaimedSubnetIsClaimed(t *testing.T) {
 
 // URLs may be moved before the crawler reports them.
 func TestLateNotification(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	p.resolve = func(h string, _ netip.Addr) (Resolution, error) {
 		p.own[h] = true
@@ -213,6 +219,7 @@ func TestLateNotification(t *testing.T) {
 }
 
 func TestGoneHostIsDropped(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	p.resolve = func(string, netip.Addr) (Resolution, error) {
 		return Resolution{}, fmt.Errorf("%w: x", ErrGone)
@@ -227,6 +234,7 @@ func TestGoneHostIsDropped(t *testing.T) {
 
 // What the names of hosts fail with decides when their URLs are given up, and leaves a record.
 func TestNameIsGivenUp(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, noHost{}, memoryStore(t))
 		start := time.Now()
@@ -322,6 +330,7 @@ func memoryStore(t *testing.T) *store.DB {
 
 // A lookup that began before the network came back does not count.
 func TestLookupBeforeNetworkIsBack(t *testing.T) {
+	t.Parallel()
 	c := Config{Retry: time.Second, NamePatience: time.Minute, NotFoundSpan: time.Minute,
 		MaxNameRetry: time.Minute}
 	back := time.Now()
@@ -339,6 +348,7 @@ func TestLookupBeforeNetworkIsBack(t *testing.T) {
 
 // Hosts and subnets that wait for name servers or rivals do not delay many others.
 func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, noHost{}, memoryStore(t))
 		r := &slowResolver{testPeer: p, claimed: map[netip.Prefix]bool{}}
@@ -395,6 +405,7 @@ func (r *slowResolver) Claim(_ context.Context, p netip.Prefix) error {
 }
 
 func TestHintIsPassedOn(t *testing.T) {
+	t.Parallel()
 	a, b := two(t)
 	got := make(chan netip.Addr, 1)
 	b.resolve = func(_ string, hint netip.Addr) (Resolution, error) {
@@ -415,6 +426,7 @@ func TestHintIsPassedOn(t *testing.T) {
 }
 
 func TestStoreErrorEndsRun(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	p.addPending("x.test", 1)
 	if err := p.db.Close(); err != nil {
@@ -426,6 +438,7 @@ func TestStoreErrorEndsRun(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	err := Config{NotFoundSpan: -1, MaxAge: -1}.Validate()
 	for _, want := range []string{"DB", "Host", "Protocol", "Resolver", "Node", "MaxURLs",
@@ -444,6 +457,7 @@ func TestConfigValidate(t *testing.T) {
 
 // If a subnet's owner changes, as reported by ResolveAgain, its URLs follow.
 func TestResolveAgain(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	p.resolve = func(string, netip.Addr) (Resolution, error) {
 		return Resolution{Kind: Unowned, Subnet: subnet(1)}, nil
@@ -469,6 +483,7 @@ func TestResolveAgain(t *testing.T) {
 
 // A host of this peer that cannot take URLs now gets them later.
 func TestEnqueueFails(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	p.resolve = func(h string, _ netip.Addr) (Resolution, error) {
 		if p.asked[h] == 4 {
@@ -487,6 +502,7 @@ func TestEnqueueFails(t *testing.T) {
 // If a host becomes this peer's while a batch with its URLs is in progress, no URL is counted
 // or deleted twice.
 func TestOwnerChangesDuringBatch(t *testing.T) {
+	t.Parallel()
 	a, b := two(t, "x.test")
 	arrived, answer := make(chan struct{}), make(chan struct{})
 	s := wire.Serve(b.host, proto, batchLimits, nil, func(_ context.Context, c *wire.Conn) error {

@@ -38,6 +38,7 @@ func (p *testPeer) suspected(id peer.ID) (yes bool) {
 // A finder with a full disk continues when there is space. No URL is lost, and delivered URLs
 // are not deleted early.
 func TestFullFinder(t *testing.T) {
+	t.Parallel()
 	a, b := two(t, "x.test", "y.test")
 	disk := a.onDisk(t)
 	s := b.f.Serve()
@@ -63,6 +64,7 @@ func TestFullFinder(t *testing.T) {
 
 // A finder with a full disk sends the same URLs at most once per probe.
 func TestFullFinderBacksOff(t *testing.T) {
+	t.Parallel()
 	a, b := two(t, "x.test")
 	disk := a.onDisk(t)
 	s := b.f.Serve()
@@ -79,6 +81,7 @@ func TestFullFinderBacksOff(t *testing.T) {
 // An owner with a full disk acknowledges nothing and is not suspected. It accepts everything
 // when there is space.
 func TestFullOwner(t *testing.T) {
+	t.Parallel()
 	a, b := two(t, "x.test")
 	disk := b.onDisk(t)
 	s := b.f.Serve()
@@ -112,6 +115,7 @@ func TestFullOwner(t *testing.T) {
 
 // A host to be dropped and a host of this peer wait for space like all others.
 func TestFullDiskKeepsHosts(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	disk := p.onDisk(t)
 	p.resolve = func(h string, _ netip.Addr) (Resolution, error) {
@@ -137,6 +141,7 @@ func TestFullDiskKeepsHosts(t *testing.T) {
 }
 
 func TestFullRetry(t *testing.T) {
+	t.Parallel()
 	c := Config{Retry: time.Second, MaxRetry: 30 * time.Second}
 	if got := c.fullRetry(); got != 10*time.Second {
 		t.Errorf("fullRetry() = %v, want 10s", got)

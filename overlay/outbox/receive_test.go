@@ -15,6 +15,7 @@ import (
 )
 
 func TestReceive(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	p.own["x.test"] = true
 	p.accepts = func(s netip.Prefix) (bool, bool, []byte) {
@@ -66,6 +67,7 @@ func TestReceive(t *testing.T) {
 }
 
 func TestReceiveRefuses(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	one := []item{{URL: "http://x.test/"}}
 	many := make([]item, maxBatchURLs+1)
@@ -97,6 +99,7 @@ func TestReceiveRefuses(t *testing.T) {
 // The values that a finder sends are limited, and a revisit is ignored: only the owner
 // schedules revisits.
 func TestReceiveFields(t *testing.T) {
+	t.Parallel()
 	g := group{Host: "x.test", Subnet: subnet(1), Addr: addr(1)}
 	for _, c := range []struct {
 		kind, want store.Kind
@@ -121,6 +124,7 @@ func TestReceiveFields(t *testing.T) {
 }
 
 func TestReceiptCheck(t *testing.T) {
+	t.Parallel()
 	b := batch{Groups: make([]group, 2)}
 	for name, r := range map[string]receipt{
 		"short":   {Results: []result{accepted}},
@@ -139,6 +143,7 @@ func TestReceiptCheck(t *testing.T) {
 }
 
 func TestGate(t *testing.T) {
+	t.Parallel()
 	g := newGate()
 	ctx, cancel := context.WithCancel(t.Context())
 	var leave []func()

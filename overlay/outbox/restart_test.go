@@ -11,6 +11,7 @@ import (
 // If a stream breaks between the owner's commit and the finder's, the URLs are sent twice
 // rather than never.
 func TestBrokenStreams(t *testing.T) {
+	t.Parallel()
 	a, b := two(t, "x.test")
 	n := 0
 	s := wire.Serve(b.host, proto, batchLimits, nil, func(_ context.Context, c *wire.Conn) error {
@@ -54,6 +55,7 @@ func TestBrokenStreams(t *testing.T) {
 }
 
 func TestOwnerRestarts(t *testing.T) {
+	t.Parallel()
 	a, b := listen(t), listen(t)
 	introduce(a, b)
 	finder := newPeer(t, a, open(t, ""))
@@ -98,6 +100,7 @@ func TestOwnerRestarts(t *testing.T) {
 }
 
 func TestFinderRestarts(t *testing.T) {
+	t.Parallel()
 	a, b := two(t, "x.test")
 	a.db = open(t, t.TempDir())
 	a.restart(a.db)

@@ -19,6 +19,7 @@ import (
 
 // URLs that only this peer has are not acknowledged.
 func TestReceiveUnsafe(t *testing.T) {
+	t.Parallel()
 	p := newPeer(t, listen(t), open(t, ""))
 	p.own["x.test"] = true
 	var asked []netip.Prefix
@@ -64,6 +65,7 @@ func TestReceiveUnsafe(t *testing.T) {
 
 // A URL that the receiver drops is acknowledged in the end.
 func TestDroppedURLIsAcknowledged(t *testing.T) {
+	t.Parallel()
 	a, b := two(t)
 	b.resolve = func(string, netip.Addr) (Resolution, error) { return Resolution{}, ErrGone }
 	s := b.f.Serve()
@@ -80,6 +82,7 @@ func TestDroppedURLIsAcknowledged(t *testing.T) {
 
 // The home record of a host that has moved is read again.
 func TestWrongHome(t *testing.T) {
+	t.Parallel()
 	a, b := two(t)
 	c := newPeer(t, listen(t), open(t, ""))
 	introduce(a.host, c.host)
@@ -103,6 +106,7 @@ func TestWrongHome(t *testing.T) {
 // record. Otherwise the finder would send them again without end, because only URLs in a queue
 // are acknowledged.
 func TestForwardedHost(t *testing.T) {
+	t.Parallel()
 	a, b := two(t)
 	c := newPeer(t, listen(t), open(t, ""))
 	introduce(a.host, c.host)
@@ -127,6 +131,7 @@ func TestForwardedHost(t *testing.T) {
 // The URLs of a host without a home record, which each peer finds at an address of the next,
 // are not forwarded in a circle: one of the peers becomes its owner.
 func TestCircle(t *testing.T) {
+	t.Parallel()
 	var ring []*testPeer
 	for range 3 {
 		p := newPeer(t, listen(t), open(t, ""))
@@ -171,6 +176,7 @@ func TestCircle(t *testing.T) {
 // The failure of an owner of many subnets does not cause a burst: it gets one batch at a time,
 // and owners are read at the configured rate.
 func TestRefreshRate(t *testing.T) {
+	t.Parallel()
 	tab := newTestTable()
 	tab.cfg.RefreshRate = 10
 	now := start
@@ -219,6 +225,7 @@ func TestRefreshRate(t *testing.T) {
 
 // A failed owner does not delay reading the owners of another's subnets.
 func TestSuspectsTakeTurns(t *testing.T) {
+	t.Parallel()
 	tab := newTestTable()
 	tab.cfg.RefreshRate = 1000
 	for i := range 50 {
@@ -252,6 +259,7 @@ func TestSuspectsTakeTurns(t *testing.T) {
 // Above the limit, all unowned subnets are claimed, those with the oldest URLs first, until
 // enough URLs have left.
 func TestOverLimit(t *testing.T) {
+	t.Parallel()
 	tab := newTestTable()
 	tab.cfg.MaxPending = 100
 	tab.cfg.UnclaimedURLs, tab.cfg.UnclaimedAge = 1000, time.Hour
@@ -292,6 +300,7 @@ func TestOverLimit(t *testing.T) {
 // While the network of this peer is down, nothing is resolved and nothing is dropped, and a lookup
 // that was in progress does not count. When it is back, all hosts are resolved at once.
 func TestOffline(t *testing.T) {
+	t.Parallel()
 	for name, failure := range map[string]error{
 		"temporary":    &NameError{Err: errors.New("SERVFAIL")},
 		"no such host": &NameError{NotFound: true, Err: errors.New("NXDOMAIN")},
@@ -336,6 +345,7 @@ func TestOffline(t *testing.T) {
 
 // What waits after failures is due at once when the network is back.
 func TestRetryNow(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	tab := newHostTable(Config{MaxURLs: 1, UnclaimedURLs: 1, Retry: time.Hour, MaxRetry: time.Hour})
 	for _, h := range []string{"lookup", "foreign", "unclaimed"} {
@@ -371,6 +381,7 @@ func TestRetryNow(t *testing.T) {
 
 // Batches are compressed: URLs of one site take a fraction of their size.
 func TestBatchIsCompressed(t *testing.T) {
+	t.Parallel()
 	a, b := two(t, "x.test")
 	sizes := make(chan uint64, 1)
 	b.host.SetStreamHandler(proto, func(s network.Stream) {

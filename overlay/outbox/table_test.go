@@ -35,6 +35,7 @@ func owned(owner peer.ID) func(string) Resolution {
 }
 
 func TestBatchIsDue(t *testing.T) {
+	t.Parallel()
 	tab := newTestTable()
 	tab.add("x.test", 99, start, start)
 	resolveAll(tab, start, owned("a"))
@@ -72,6 +73,7 @@ func TestBatchIsDue(t *testing.T) {
 // URLs added while a batch is in progress wait for their own time. URLs that did not fit do not
 // wait.
 func TestNextBatch(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		n    int
 		wait time.Duration
@@ -94,6 +96,7 @@ func TestNextBatch(t *testing.T) {
 }
 
 func TestHostsShareABatch(t *testing.T) {
+	t.Parallel()
 	tab := newTestTable()
 	tab.add("big.test", 1_000_000, start, start)
 	for i := range 60 {
@@ -117,6 +120,7 @@ func TestHostsShareABatch(t *testing.T) {
 
 // If an owner has more hosts than fit into a batch, they take turns.
 func TestHostsTakeTurns(t *testing.T) {
+	t.Parallel()
 	tab := newTestTable()
 	for i := range 1000 {
 		tab.add(fmt.Sprintf("h%d.test", i), 1000, start, start)
@@ -141,6 +145,7 @@ func TestHostsTakeTurns(t *testing.T) {
 
 // An owner with very many URLs and an owner that fails delay no other.
 func TestOwnersTakeTurns(t *testing.T) {
+	t.Parallel()
 	tab := newTestTable()
 	tab.add("busy.test", 1_000_000, start, start)
 	tab.add("down.test", 1_000_000, start, start)
@@ -171,6 +176,7 @@ func TestOwnersTakeTurns(t *testing.T) {
 }
 
 func TestClaimBacksOff(t *testing.T) {
+	t.Parallel()
 	tab := newTestTable()
 	tab.add("x.test", 16, start, start)
 	resolveAll(tab, start, func(string) Resolution {
@@ -205,6 +211,7 @@ func TestClaimBacksOff(t *testing.T) {
 
 // If a host has a new owner, the other hosts of its subnet are looked up again.
 func TestSubnetOwnerChanges(t *testing.T) {
+	t.Parallel()
 	tab := newTestTable()
 	for i := range 10 {
 		tab.add(fmt.Sprintf("h%d.test", i), 1, start, start)
@@ -284,6 +291,7 @@ func (tab *hostTable) checkQueue(t *rapid.T, q *hostQueue, busy bool) {
 }
 
 func TestTableModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		tab := newTestTable()
 		now := start

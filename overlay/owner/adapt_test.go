@@ -90,6 +90,7 @@ func both(m *member) {
 // A scout goes before anything moves, one at a time, and what it says is
 // written down.
 func TestScout(t *testing.T) {
+	t.Parallel()
 	m := adaptive(t, prefer(bob), func(c *Config) {
 		c.Adapt.Move.Hold = time.Hour
 		c.Estimate = fetchFunc(func(context.Context, peer.ID, []byte, store.FetchRequest) (
@@ -136,6 +137,7 @@ func TestScout(t *testing.T) {
 
 // A scout that was not reached is left alone for a while, and the subnet stays.
 func TestScoutNotReached(t *testing.T) {
+	t.Parallel()
 	m := adaptive(t, prefer(bob), nil)
 	ok(m, "")
 	m.placement.review(time.Now())
@@ -160,6 +162,7 @@ func TestScoutNotReached(t *testing.T) {
 // Back after a crash, the scout that was out is asked again before all else, for
 // it gives the same answer.
 func TestScoutOutlivesRestart(t *testing.T) {
+	t.Parallel()
 	db := openStore(t)
 	dht := newDHT()
 	change := func(c *Config) {
@@ -195,6 +198,7 @@ func TestScoutOutlivesRestart(t *testing.T) {
 // A renewed lease tells where the servers are by the pages since, and a review
 // knows of other subnets.
 func TestRenewalRefreshesTheProxy(t *testing.T) {
+	t.Parallel()
 	known := assign.Delegations(assigntest.Delegations{})
 	samples := func(e assign.Evidence) (assign.Step, error) {
 		at := coords.Proxy{At: e.Candidates[0].At, Samples: len(e.Samples)}
@@ -230,6 +234,7 @@ func TestRenewalRefreshesTheProxy(t *testing.T) {
 
 // What has no work left stays, whoever is nearer.
 func TestIdleStays(t *testing.T) {
+	t.Parallel()
 	m := adaptive(t, prefer(bob), nil)
 	m.frontier.load(subnetA, 0)
 	for range 5 {
@@ -243,6 +248,7 @@ func TestIdleStays(t *testing.T) {
 
 // Subnets do not all leave at once for the same peer.
 func TestLeaveOneByOne(t *testing.T) {
+	t.Parallel()
 	m := adaptive(t, prefer(bob), nil)
 	m.claim(subnetB)
 	m.plant("b.test", subnetB, addrB, 3)
@@ -314,6 +320,7 @@ func (p *pair) press(t *testing.T) {
 
 // The whole way: reviewed, confirmed, handed over, with what was measured.
 func TestMove(t *testing.T) {
+	t.Parallel()
 	p := adaptivePair(t, 1200)
 	p.owner.run()
 	p.press(t)
@@ -335,6 +342,7 @@ func TestMove(t *testing.T) {
 
 // A successor that declines is left alone, and the subnet rests.
 func TestMoveRefused(t *testing.T) {
+	t.Parallel()
 	var tries atomic.Int32
 	m := adaptive(t, prefer(bob), func(c *Config) {
 		c.Sender = sendFunc(func(context.Context, peer.ID, handover.Offer, func() ([]byte, error)) (
@@ -358,6 +366,7 @@ func TestMoveRefused(t *testing.T) {
 // Stopped between any two steps and started again, the subnet is whole, here or
 // there.
 func TestMoveOutlivesRestart(t *testing.T) {
+	t.Parallel()
 	for range 5 {
 		p := adaptivePair(t, 10)
 		stop := p.owner.run()
@@ -388,6 +397,7 @@ func TestMoveOutlivesRestart(t *testing.T) {
 // Evidence by a clock that is off arrives by ours; what an older peer or a liar
 // sends does no harm.
 func TestEvidence(t *testing.T) {
+	t.Parallel()
 	theirs := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	e := evidence{Now: theirs, Moves: []time.Time{theirs.Add(-time.Hour), theirs.Add(time.Hour)}}
 	e.Samples = []coords.Sample{{Peer: "a", Taken: theirs.Add(-time.Minute)}, {Peer: "b"}}

@@ -10,6 +10,7 @@ import (
 
 // While its witnesses are silent a peer fetches no page that its replicas would not know of.
 func TestNotAheadOfReplicas(t *testing.T) {
+	t.Parallel()
 	m, r, w := sheltered(t, bob)
 	m.rounds(2)
 	m.plant("b.test", subnetA, addrA, 2)

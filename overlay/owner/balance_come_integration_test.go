@@ -56,6 +56,7 @@ func (w *simNet) fetching(rng *rand.Rand, x map[netip.Prefix]float64, d time.Dur
 // When it goes, it gives back, and each subnet moves once more at the most. While no peer
 // comes or goes, nothing moves.
 func TestPeersJoinAndLeave(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		places := []float64{0, 100, 200}
 		strategy := func(c *Config) {

@@ -14,6 +14,7 @@ import (
 // For some days the subnets of a peer follow its hours: elsewhere while it is closed,
 // back when it opens, those without work too; none moves more than twice a day.
 func TestSubnetsFollowWorkingHours(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const each, days = 2, 2
 		place := map[netip.Prefix]int{}

@@ -13,6 +13,7 @@ import (
 // A subnet goes back to who had it first of those that take it, have capacity and are
 // nearer; who takes some and is not nearer is no lender any more.
 func TestLenderOf(t *testing.T) {
+	t.Parallel()
 	a, b, c := alice.id.String(), bob.id.String(), carol.id.String()
 	at := func(x float64) coords.Coordinate {
 		return coords.Coordinate{Vec: []float64{x, 0, 0}, Error: 0.1}
@@ -79,6 +80,7 @@ func TestLenderOf(t *testing.T) {
 // Who lent a subnet to whom travels with it and outlives a restart; at a lender it
 // starts over, and junk is left out.
 func TestLendersTravel(t *testing.T) {
+	t.Parallel()
 	a, b, c := alice.id.String(), bob.id.String(), carol.id.String()
 	m := join(t, bob, newDHT(), nil, nil)
 	m.claim(subnetA)

@@ -128,6 +128,7 @@ func (n *levelNet) since(at time.Time) (c int) {
 }
 
 func TestLoadIsBalancedAndConverges(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		n := newLevelNet(t, rng, []float64{30_000, 40_000, 50_000, 20_000}, 60, func() float64 {
@@ -193,6 +194,7 @@ func (n *levelNet) least() time.Duration {
 }
 
 func TestNoCapacityAnywhereMovesNothing(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 1))
 	n := newLevelNet(t, rng, []float64{10_000, 10_000, 10_000}, 60, func() float64 { return 1000 })
 	n.run(6 * time.Hour)
@@ -204,6 +206,7 @@ func TestNoCapacityAnywhereMovesNothing(t *testing.T) {
 }
 
 func TestShortOverloadMovesNothing(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(4, 1))
 	n := newLevelNet(t, rng, []float64{10_000, 100_000}, 9, func() float64 { return 1000 })
 	for range 40 { // over for three minutes, then not for ten

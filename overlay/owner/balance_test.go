@@ -14,6 +14,7 @@ import (
 )
 
 func TestLeastVarianceGoesToTheNextBest(t *testing.T) {
+	t.Parallel()
 	b, now := newBalancer(), time.Unix(1e9, 0)
 	loads := []assign.Load{
 		{Subnet: subnetA, Size: 700, Probes: map[string]float64{"me": 10, "near": 20, "far": 300}},
@@ -42,6 +43,7 @@ func TestLeastVarianceGoesToTheNextBest(t *testing.T) {
 
 // Beacons are old: what was given to a peer since counts in the capacity it announced.
 func TestAnnouncedCapacityIsUsedOnce(t *testing.T) {
+	t.Parallel()
 	b, now := newBalancer(), time.Unix(1e9, 0)
 	probes := map[string]float64{"me": 10, "near": 20}
 	loads := map[netip.Prefix]assign.Load{
@@ -66,6 +68,7 @@ func TestAnnouncedCapacityIsUsedOnce(t *testing.T) {
 
 // What came a short time ago is not given on for load.
 func TestWhatCameStaysForAWhile(t *testing.T) {
+	t.Parallel()
 	b, now := newBalancer(), time.Unix(1e9, 0)
 	b.observe(now, Limits{Pages: 1000}, 500, 1)
 	if err := b.accept(now, subnetA); err != nil {
@@ -88,6 +91,7 @@ func TestWhatCameStaysForAWhile(t *testing.T) {
 
 // At the end of its hours a peer gives away what has work, to one that takes it.
 func TestHoursEnd(t *testing.T) {
+	t.Parallel()
 	for name, closed := range map[string]bool{"successor open": false, "successor closed": true} {
 		p := newPair(t, func(c *Config) {
 			c.Limiter.(*limiter).limits = func(
@@ -130,6 +134,7 @@ func TestHoursEnd(t *testing.T) {
 // Of subnets that are decided, none goes to peers that take nothing; and what this
 // peer has no capacity for goes to others.
 func TestPeersAtCapacityAreNoCandidates(t *testing.T) {
+	t.Parallel()
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob, carol}
 		c.Limiter.(*limiter).limits = func(time.Time) Limits { return Limits{Closed: true} }
@@ -153,6 +158,7 @@ func TestPeersAtCapacityAreNoCandidates(t *testing.T) {
 
 // Overload gives a subnet to who has announced capacity.
 func TestOverloadGivesAway(t *testing.T) {
+	t.Parallel()
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = fixedCapacities{directory{alice, bob, carol},
 			map[string]float64{bob.id.String(): 0.01, carol.id.String(): 1}}
@@ -188,6 +194,7 @@ func (r fixedCapacities) Candidates() []assign.Candidate {
 }
 
 func TestWhatIsAnnouncedAndRefused(t *testing.T) {
+	t.Parallel()
 	now := time.Unix(1e9, 0)
 	for name, c := range map[string]struct {
 		limits   Limits

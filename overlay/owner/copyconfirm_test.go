@@ -40,6 +40,7 @@ func (m *member) reads() int { _, n := m.values.Calls(); return n }
 
 // A copy is promised only when the DHT has shown the claimant's lease, which is read once.
 func TestCopyOfUnconfirmedLease(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, copies, _ := guardedBy(t, bob, nil, nil)
 		good, made := claimOf(t, alice, subnetA, 7), claimOf(t, carol, subnetB, 8)
@@ -88,6 +89,7 @@ func TestCopyOfUnconfirmedLease(t *testing.T) {
 
 // Who keeps a copy under a lease needs no confirmation of it, as after a restart.
 func TestCopyThatIsKept(t *testing.T) {
+	t.Parallel()
 	m, copies, _ := guardedBy(t, bob, nil, nil)
 	o := claimOf(t, alice, subnetA, 1)
 	copies.held[subnetA] = replica.LocalCopy{Subnet: subnetA, Owner: alice.id, Epoch: 1,
@@ -103,6 +105,7 @@ func TestCopyThatIsKept(t *testing.T) {
 
 // The reads that one claimant causes are bounded, and do not keep another one waiting.
 func TestConfirmationsOfOneClaimant(t *testing.T) {
+	t.Parallel()
 	m, _, _ := guardedBy(t, bob, nil, nil)
 	for i := range 2 * confirmByOwner {
 		o := claimOf(t, carol, nthSubnet(i), uint64(i))
@@ -157,6 +160,7 @@ func (k *laterPolicy) AcceptCopy(from peer.ID, o replica.OpenRequest) error {
 
 // A handover waits while the successor asks to be asked later: that is no refusal.
 func TestHandoverToSuccessorThatWaits(t *testing.T) {
+	t.Parallel()
 	const n = 5
 	p := newPair(t, nil)
 	p.later.left.Store(3)

@@ -12,6 +12,7 @@ import (
 // Whoever claims to own the very subnet that is being decided is measured before
 // it gets it.
 func TestClaimedOwnershipIsIgnored(t *testing.T) {
+	t.Parallel()
 	p, next := netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.0.3.0/24")
 	known := assigntest.Delegations{{Subnet: p, Owner: "z", Proxy: &coords.Proxy{Scale: 1}},
 		{Subnet: next, Owner: "z"}}

@@ -12,6 +12,7 @@ import (
 // A peer that leaves hands over all it has, a subnet that is being estimated too,
 // and takes nothing any more.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, nil)
 	m := p.owner
 	m.strategy.next = choose(alice)
@@ -44,6 +45,7 @@ func TestDrain(t *testing.T) {
 
 // If no peer accepts subnets, all stay and are worked on until the end.
 func TestDrainAlone(t *testing.T) {
+	t.Parallel()
 	m, _, _ := sheltered(t)
 	m.run()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

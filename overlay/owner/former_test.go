@@ -69,6 +69,7 @@ func newFormerOwner(t *testing.T, replicas int) (f *formerOwner, stop func()) {
 // TestSuccessorLost verifies that a subnet returns to its former owner if the successor is lost
 // before it has opened the former owner's copy, unless that copy may be outdated.
 func TestSuccessorLost(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		replicas int
@@ -102,6 +103,7 @@ func TestSuccessorLost(t *testing.T) {
 // TestFormerOwnerCounts verifies that the successor acknowledges nothing that the former owner
 // does not have, as long as that may take over with what it had.
 func TestFormerOwnerCounts(t *testing.T) {
+	t.Parallel()
 	refused := replica.Follower{Err: replica.ErrRefused}
 	for _, c := range []struct {
 		name   string

@@ -195,6 +195,7 @@ func (p *pair) arrived(t *testing.T, n int) {
 }
 
 func TestHandover(t *testing.T) {
+	t.Parallel()
 	const n = 1200
 	p := newPair(t, nil)
 	p.decide(t, n)
@@ -241,6 +242,7 @@ func TestHandover(t *testing.T) {
 // A stream that breaks around the commit is mended by asking again, also after
 // a restart of the owner.
 func TestHandoverUnconfirmed(t *testing.T) {
+	t.Parallel()
 	for name, break_ := range map[string]func(f *failingReceiver, times int32){
 		"before it was adopted": func(f *failingReceiver, n int32) { f.before.Store(n) },
 		"after it was adopted":  func(f *failingReceiver, n int32) { f.after.Store(n) },
@@ -276,6 +278,7 @@ func TestHandoverUnconfirmed(t *testing.T) {
 
 // A real successor that declines leaves everything as it was.
 func TestHandoverRefused(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, func(c *Config) {
 		c.Guard.(*guard).check = func(netip.Addr) error {
 			return errors.New(
@@ -299,6 +302,7 @@ func TestHandoverRefused(t *testing.T) {
 // Without the DHT the successor's lease is as good, is shown to others, and gets
 // there later, if the successor knows who the owner is.
 func TestAdoptWithoutDHT(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, nil)
 	p.decide(t, 3)
 	if _, _, err := p.successor.cfg.Leases.Refresh(t.Context(), subnetA); err != nil {
@@ -330,6 +334,7 @@ func TestAdoptWithoutDHT(t *testing.T) {
 // A successor that is killed right after it has adopted must find the queue where
 // the lease is: nothing is in the DHT before it is on the disk.
 func TestAdoptIsOnDiskFirst(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, nil)
 	p.decide(t, 3)
 	p.owner.run()
@@ -358,6 +363,7 @@ func TestAdoptIsOnDiskFirst(t *testing.T) {
 }
 
 func TestConsider(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	seal := func(by someone, l lease.Lease) []byte {
 		l.Issued, l.Expires = now, now.Add(time.Minute)
@@ -421,6 +427,7 @@ func TestConsider(t *testing.T) {
 // An offer of what is ours by a worse lease makes us yield; the next one is
 // taken.
 func TestConsiderWhatIsLost(t *testing.T) {
+	t.Parallel()
 	by, sealed := rival(t, subnetA, alice)
 	m := join(t, alice, newDHT(), nil, nil)
 	m.claim(subnetA)
@@ -439,6 +446,7 @@ func TestConsiderWhatIsLost(t *testing.T) {
 
 // What foreign offers say of the past is bounded.
 func TestAdoptBounds(t *testing.T) {
+	t.Parallel()
 	m := join(t, bob, newDHT(), nil, nil)
 	now := time.Now()
 	l := lease.Lease{

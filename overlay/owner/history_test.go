@@ -12,6 +12,7 @@ import (
 
 // TestHistory: samples come back as they were, with times in whole microseconds.
 func TestHistory(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		micro := func(name string) time.Duration {
 			return time.Duration(rapid.Int64Range(0, 3.6e9).Draw(t, name)) * time.Microsecond
@@ -48,6 +49,7 @@ func TestHistoryMemory(t *testing.T) {
 
 // TestMicros: what took any time at all took at least a microsecond, and no time is negative.
 func TestMicros(t *testing.T) {
+	t.Parallel()
 	for d, want := range map[time.Duration]uint32{
 		-time.Second: 0, 0: 0, 1: 1, 1001: 2, time.Hour: 3.6e9, 2 * time.Hour: 1<<32 - 1,
 	} {

@@ -48,6 +48,7 @@ func plantHome(t *testing.T, host string, say func(peer.ID) Word, found ...netip
 // TestHomeElsewhere verifies which home records are believed that name a subnet without an
 // address of the host.
 func TestHomeElsewhere(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		word  Word
 		found []netip.Addr
@@ -86,6 +87,7 @@ func TestHomeElsewhere(t *testing.T) {
 
 // TestHomeJustMoved verifies that the owner is not asked if a fresh look-up shows the home.
 func TestHomeJustMoved(t *testing.T) {
+	t.Parallel()
 	m := plantHome(t, "a.test", func(peer.ID) Word {
 		t.Error("asked")
 		return Strange
@@ -103,6 +105,7 @@ func TestHomeJustMoved(t *testing.T) {
 // TestPlantedHomeOfTwoSubnets verifies that the owners of both subnets of a host agree on its home
 // although the record names a third one.
 func TestPlantedHomeOfTwoSubnets(t *testing.T) {
+	t.Parallel()
 	strange := func(peer.ID) Word { return Strange }
 	m := plantHome(t, "a.test", strange, addrA, addrC)
 	third := join(t, carol, m.dht, nil, func(c *Config) { c.Confirm = wordFunc(strange) })

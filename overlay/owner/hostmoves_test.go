@@ -157,6 +157,7 @@ func (m *member) storedHost(host string) (h store.Host, ok bool) {
 // A host moves to another subnet of ours with its queue; one that only has another
 // address in its home stays.
 func TestHostMovesWithin(t *testing.T) {
+	t.Parallel()
 	m, f := joinHosts(t, folk[0], newDHT(), nil, nil)
 	m.settle(5)
 	m.claim(newNet)
@@ -194,6 +195,7 @@ func TestHostMovesWithin(t *testing.T) {
 // A host goes to the owner of its new home before the world is told, and is tried
 // again until it is there.
 func TestHostIsTransferred(t *testing.T) {
+	t.Parallel()
 	dht := newDHT()
 	other := join(t, folk[1], dht, nil, nil)
 	other.claim(newNet)
@@ -298,6 +300,7 @@ func hostComes(t *testing.T) {
 // The owner of the new subnet fetches a host out of one with an owner that has been silent for
 // long; not before.
 func TestRescue(t *testing.T) {
+	t.Parallel()
 	for name, silence := range map[string]time.Duration{"long": home.Silence + time.Minute,
 		"not long enough": home.Silence / 2} {
 		t.Run(name, func(t *testing.T) {
@@ -343,6 +346,7 @@ func TestRescue(t *testing.T) {
 
 // RefreshOwner sees through what is remembered.
 func TestRefresh(t *testing.T) {
+	t.Parallel()
 	dht := newDHT()
 	a, b := join(t, folk[0], dht, nil, nil), join(t, folk[1], dht, nil, nil)
 	if changed, err := a.resolver.RefreshOwner(t.Context(), oldNet, folk[1].id,

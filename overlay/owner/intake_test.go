@@ -34,6 +34,7 @@ func storeOn(t *testing.T) (*store.DB, *kv.Disk) {
 // A full disk ends no Run. Leases are renewed on it, nothing is claimed or taken, and
 // what was decided meanwhile is written down when there is free space.
 func TestFullDiskEndsNothing(t *testing.T) {
+	t.Parallel()
 	db, disk := storeOn(t)
 	alone := make(chan struct{})
 	m, _, _ := guardedOn(t, alice, newDHT(), db, func(c *Config) {
@@ -95,6 +96,7 @@ func (o openable) At(who string) (coords.Coordinate, bool) { return o.now().At(w
 
 // A subnet with a claim that cannot be saved is not ours; the next claim makes it so.
 func TestFullDiskBeginsNothing(t *testing.T) {
+	t.Parallel()
 	db, disk := storeOn(t)
 	m := join(t, alice, newDHT(), db, nil)
 	disk.SetFull(true)
@@ -113,6 +115,7 @@ func TestFullDiskBeginsNothing(t *testing.T) {
 // No grant leaves a peer that cannot write it down, and the subnet goes on being
 // worked on; it leaves when there is free space.
 func TestFullDiskGrantsNothing(t *testing.T) {
+	t.Parallel()
 	db, disk := storeOn(t)
 	var tries, granted atomic.Int64
 	m := join(t, alice, newDHT(), db, func(c *Config) {
@@ -176,6 +179,7 @@ func (f fillsDisk) Demote(
 // A subnet that was handed over becomes a copy once, though that cannot be counted: its log is gone
 // by then, without which the second time would wipe the copy.
 func TestFullDiskKeepsCopy(t *testing.T) {
+	t.Parallel()
 	db, disk := storeOn(t)
 	m, copies, _ := guardedOn(t, alice, newDHT(), db, nil)
 	m.Manager.cfg.Replicas = fillsDisk{copies, disk}
@@ -195,6 +199,7 @@ func TestFullDiskKeepsCopy(t *testing.T) {
 // That a subnet is voted away is not acknowledged before it is on the disk, however
 // often it is said.
 func TestFullDiskAcknowledgesNoRevocation(t *testing.T) {
+	t.Parallel()
 	db, disk := storeOn(t)
 	m, _, _ := guardedOn(t, alice, newDHT(), db, nil)
 	m.claim(subnetA)
@@ -216,6 +221,7 @@ func TestFullDiskAcknowledgesNoRevocation(t *testing.T) {
 
 // A peer with a full disk accepts no subnet from another peer.
 func TestFullDiskRefusesOffers(t *testing.T) {
+	t.Parallel()
 	db, disk := storeOn(t)
 	dht := newDHT()
 	m, _, _ := guardedOn(t, bob, dht, db, nil)

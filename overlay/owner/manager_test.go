@@ -25,6 +25,7 @@ import (
 )
 
 func TestConfigValidate(t *testing.T) {
+	t.Parallel()
 	_, err := New(Config{})
 	for _, field := range []string{
 		"Key", "DB", "Directory", "Strategy", "Leases", "Homes", "Estimate", "Sender", "Resolve",
@@ -39,6 +40,7 @@ func TestConfigValidate(t *testing.T) {
 
 // Claimed, every candidate is probed once, then the subnet stays.
 func TestEstimateAndStay(t *testing.T) {
+	t.Parallel()
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob, carol}
 	})
@@ -90,6 +92,7 @@ func TestEstimateAndStay(t *testing.T) {
 
 // Where an estimation failed decides what is held against the peer.
 func TestObserveFailures(t *testing.T) {
+	t.Parallel()
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob, carol}
 	})
@@ -120,6 +123,7 @@ func TestObserveFailures(t *testing.T) {
 }
 
 func TestRemote(t *testing.T) {
+	t.Parallel()
 	var asked peer.ID
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Estimate = fetchFunc(func(_ context.Context, to peer.ID, sealed []byte,
@@ -148,6 +152,7 @@ func TestRemote(t *testing.T) {
 
 // A strategy that fails neither ends the peer nor blocks the subnet.
 func TestStrategyFails(t *testing.T) {
+	t.Parallel()
 	m := join(t, alice, newDHT(), nil, nil)
 	m.strategy.next = func(assign.Evidence) (assign.Step, error) {
 		return assign.Step{}, errors.New("cannot")
@@ -166,6 +171,7 @@ func TestStrategyFails(t *testing.T) {
 
 // Without a URL to estimate with, what is known decides.
 func TestDecideIdle(t *testing.T) {
+	t.Parallel()
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.DecideIdle = 10 * time.Millisecond
 		c.Directory = directory{alice, bob}
@@ -185,6 +191,7 @@ func TestDecideIdle(t *testing.T) {
 // Without the quorum lease no URL is accepted, so that the lack of URLs decides nothing: not
 // before the lease is back, nor before URLs have had time to come.
 func TestDecideIdleWithoutQuorumLease(t *testing.T) {
+	t.Parallel()
 	for _, hosts := range []int{0, 1} {
 		t.Run(fmt.Sprintf("%d hosts", hosts), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -231,6 +238,7 @@ func TestDecideIdleWithoutQuorumLease(t *testing.T) {
 
 // While a subnet may have another owner no URL is accepted either.
 func TestDecideIdleInDoubt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := join(t, alice, newDHT(), nil, func(c *Config) { c.DecideIdle = 10 * time.Second })
 		m.strategy.next = probeFirst(alice)
@@ -265,6 +273,7 @@ func TestDecideIdleInDoubt(t *testing.T) {
 // A successor that refuses, or is not reached, is left out; the subnet stays and
 // is crawled on.
 func TestSuccessorRefuses(t *testing.T) {
+	t.Parallel()
 	for _, why := range []error{handover.ErrRefused, handover.ErrBroken} {
 		t.Run(why.Error(), func(t *testing.T) {
 			var offers []handover.Offer
@@ -304,6 +313,7 @@ func TestSuccessorRefuses(t *testing.T) {
 
 // A successor that took the subnet and was never heard of again: its lease tells.
 func TestCommittedAndSuccessorGone(t *testing.T) {
+	t.Parallel()
 	dht := newDHT()
 	other := join(t, bob, dht, nil, nil)
 	m := join(t, alice, dht, nil, func(c *Config) {
@@ -341,6 +351,7 @@ func TestCommittedAndSuccessorGone(t *testing.T) {
 // "Done" by another way than our commit: the one who has the subnet now is told
 // what was queued here.
 func TestDoneWithoutCommit(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	claimed := lease.Lease{Subnet: subnetA, Owner: carol.id, Epoch: 1}
 	grant, err := claimed.GrantTo(bob.id, now, carol.key)
@@ -393,6 +404,7 @@ func TestDoneWithoutCommit(t *testing.T) {
 }
 
 func TestResolve(t *testing.T) {
+	t.Parallel()
 	dht := newDHT()
 	m, other := join(t, alice, dht, nil, nil), join(t, bob, dht, nil, nil)
 	m.names["a.test"], m.names["b.test"] = []netip.Addr{addrA}, []netip.Addr{addrB}
@@ -455,6 +467,7 @@ func TestResolve(t *testing.T) {
 }
 
 func TestClaimAlone(t *testing.T) {
+	t.Parallel()
 	m := join(t, alice, newDHT(), nil,
 		func(c *Config) { c.Limiter.(*limiter).mayClaim = func() error { return ErrAlone } })
 	if err := m.claimer.Claim(t.Context(), subnetA); !errors.Is(err, ErrAlone) || m.Live(subnetA) {
@@ -464,6 +477,7 @@ func TestClaimAlone(t *testing.T) {
 
 // Everything at once, for the race detector; the subnet comes to one decision.
 func TestConcurrency(t *testing.T) {
+	t.Parallel()
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob, carol}
 	})

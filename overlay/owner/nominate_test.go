@@ -19,6 +19,7 @@ func at(p someone, ms float64, addr string) assign.Candidate {
 }
 
 func TestNominate(t *testing.T) {
+	t.Parallel()
 	me := at(alice, 0, "192.0.2.1")
 	for name, c := range map[string]struct {
 		others []assign.Candidate
@@ -70,6 +71,7 @@ func (h holderTable) Holder(a netip.Addr) (string, bool) {
 
 // Who holds the addresses counts, where that is known, and not what they look like.
 func TestNominateByHolder(t *testing.T) {
+	t.Parallel()
 	all := []assign.Candidate{at(alice, 0, "192.0.2.1"), at(bob, 1, "192.0.9.1"),
 		at(carol, 300, "203.0.113.1")}
 	for name, c := range map[string]struct {
@@ -92,6 +94,7 @@ func TestNominateByHolder(t *testing.T) {
 
 // Peers of one place share the subnets of one owner.
 func TestNominateSpreads(t *testing.T) {
+	t.Parallel()
 	all := []assign.Candidate{at(alice, 0, "192.0.2.1"), at(bob, 10, "198.51.100.1"),
 		at(carol, 12, "203.0.113.1")}
 	n := map[string]int{}
@@ -111,6 +114,7 @@ func TestNominateSpreads(t *testing.T) {
 
 // A prediction of the subnet's times counts, not the way to its owner.
 func TestNominateByProxy(t *testing.T) {
+	t.Parallel()
 	all := []assign.Candidate{at(alice, 0, "192.0.2.1"), at(bob, 10, "198.51.100.1"),
 		at(carol, 400, "203.0.113.1")}
 	q := nomination{subnet: subnetA, self: alice.id.String(),

@@ -7,6 +7,7 @@ import (
 
 // An owner is reminded of a copy that it does not follow up, while it is there.
 func TestNotify(t *testing.T) {
+	t.Parallel()
 	var times Times
 	const lost, silence = time.Minute, 20 * time.Second
 	times.Lost, times.Silence = lost, silence

@@ -69,6 +69,7 @@ func (o *orphanFixture) try(t *testing.T, now time.Time) (tasks int) {
 }
 
 func TestOrphanIsRecreated(t *testing.T) {
+	t.Parallel()
 	o := newOrphanFixture(t)
 	if o.try(t, o.heard.Add(o.Manager.cfg.Times.Orphan*5/4)) != 0 || o.witness.asked() != 0 {
 		t.Fatal("asked for votes while a replica may still take over")
@@ -96,6 +97,7 @@ func TestOrphanIsRecreated(t *testing.T) {
 
 // A cut that an owner and its replicas are behind is waited for, unless it had none yet.
 func TestOrphanThatHadReplicas(t *testing.T) {
+	t.Parallel()
 	o := newOrphanFixture(t)
 	times := o.Manager.cfg.Times
 	for _, c := range []struct {
@@ -135,6 +137,7 @@ func TestOrphanThatHadReplicas(t *testing.T) {
 
 // Who is there and has a copy is left the time to take over with it.
 func TestOrphanWithACopyElsewhere(t *testing.T) {
+	t.Parallel()
 	o := newOrphanFixture(t)
 	o.Manager.cfg.Directory = directory{alice, bob, carol}
 	c := replica.RemoteCopy{Subnet: subnetA, Owner: alice.id, Epoch: 1, Complete: true,
@@ -175,6 +178,7 @@ func TestOrphanWithACopyElsewhere(t *testing.T) {
 }
 
 func TestOrphanOfAnotherOwner(t *testing.T) {
+	t.Parallel()
 	o := newOrphanFixture(t)
 	takenBy(t, carol, o.dht)
 	o.try(t, time.Now().Add(time.Hour))
@@ -185,6 +189,7 @@ func TestOrphanOfAnotherOwner(t *testing.T) {
 
 // Without witnesses that anybody knows of, it takes long silence.
 func TestOrphanWithoutWitnesses(t *testing.T) {
+	t.Parallel()
 	o := newOrphanFixture(t)
 	o.witness.others = nil
 	o.heard = time.Now().Add(-lease.LongSilence / 2)
@@ -199,6 +204,7 @@ func TestOrphanWithoutWitnesses(t *testing.T) {
 
 // Long silence is enough, whatever clocks show.
 func TestOrphanAfterLongSilence(t *testing.T) {
+	t.Parallel()
 	for _, off := range []time.Duration{0, 2 * time.Minute, -2 * time.Minute} {
 		// alice's last lease, by a clock that is as wrong the other way
 		ago := lease.LongSilence + 5*time.Minute
@@ -221,6 +227,7 @@ func TestOrphanAfterLongSilence(t *testing.T) {
 
 // An answer that names another owner is enough: a second look at the DHT would only cost.
 func TestDenialNamesOwner(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	if _, _, err := e.cfg.Leases.Refresh(t.Context(), subnetA); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 )
 
 func TestInactive(t *testing.T) {
+	t.Parallel()
 	noon := time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
 	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 	none := time.Time{}

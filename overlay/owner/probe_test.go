@@ -34,6 +34,7 @@ func in(steps ...assign.Step) func(assign.Evidence) (assign.Step, error) {
 // Probes are counted one by one, whoever makes them and however; of what was
 // fetched besides, the first of each peer.
 func TestProbesAreCounted(t *testing.T) {
+	t.Parallel()
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob, carol}
 	})
@@ -101,6 +102,7 @@ func TestProbesAreCounted(t *testing.T) {
 
 // Who cannot be reached for a connection is not asked again, and no probe.
 func TestConnectNotSent(t *testing.T) {
+	t.Parallel()
 	var asked []peer.ID
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob}
@@ -148,6 +150,7 @@ func TestConnectNotSent(t *testing.T) {
 // The strategy is shown what is known and what time it is; others may hear of a
 // subnet when it is decided and its lease says so.
 func TestKnownAndDecided(t *testing.T) {
+	t.Parallel()
 	known := assign.Delegations(nil)
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
 		c.Directory = directory{alice, bob}

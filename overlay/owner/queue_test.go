@@ -17,6 +17,7 @@ func dueOf(q *queue[int], now time.Time, v verdict) (n int) {
 }
 
 func TestQueue(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	q := &queue[int]{most: 1, wait: time.Second, waitMax: 4 * time.Second, cooldown: time.Second}
 	q.add(subnetA, now, 1)
@@ -67,6 +68,7 @@ func TestQueue(t *testing.T) {
 
 // Many subnets do not become as many tasks at once, and one that failed is done again.
 func TestQueueTasks(t *testing.T) {
+	t.Parallel()
 	const n = 5
 	now := time.Now()
 	e := newEnv(Config{})

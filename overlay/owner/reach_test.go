@@ -46,6 +46,7 @@ func (m *member) plantPending(u store.URL) {
 // TestHomeIsReachable verifies that a host with addresses in several subnets gets its home where it
 // answers, and that only such a host is connected to.
 func TestHomeIsReachable(t *testing.T) {
+	t.Parallel()
 	addrA2 := addrA.Next()
 	for name, tc := range map[string]struct {
 		addrs, dead []netip.Addr
@@ -106,6 +107,7 @@ func TestHomeIsReachable(t *testing.T) {
 // TestSubnetStaysWhileHomeIsChosen verifies that a subnet does not leave while a host in it is
 // connected to: its next owner would connect to the host again at once.
 func TestSubnetStaysWhileHomeIsChosen(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var m *member
 		tried := 0
@@ -139,6 +141,7 @@ func TestSubnetStaysWhileHomeIsChosen(t *testing.T) {
 
 // TestHomeOfAnotherOwner verifies that URLs go to the owner of the subnet in which a host answers.
 func TestHomeOfAnotherOwner(t *testing.T) {
+	t.Parallel()
 	c := &connections{dead: map[netip.Addr]bool{addrA: true}}
 	dht := newDHT()
 	m := join(t, alice, dht, nil, func(cfg *Config) { cfg.Reacher = c })
@@ -161,6 +164,7 @@ func TestHomeOfAnotherOwner(t *testing.T) {
 }
 
 func TestAlternate(t *testing.T) {
+	t.Parallel()
 	var all []netip.Addr
 	for _, s := range []string{"192.0.2.1", "192.0.2.2", "198.51.100.1", "203.0.113.1",
 		"2001:db8:1::1", "2001:db8:2::1", "192.0.2.1"} {

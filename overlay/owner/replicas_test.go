@@ -44,6 +44,7 @@ func sheltered(t *testing.T, others ...someone) (*member, *fakeReplicas, *fakeWi
 }
 
 func TestReplicaReplaced(t *testing.T) {
+	t.Parallel()
 	m, r, _ := sheltered(t, bob, carol)
 	m.rounds(2)
 	first := r.followers(subnetA)
@@ -68,6 +69,7 @@ func TestReplicaReplaced(t *testing.T) {
 
 // A link that hangs is lost, whatever its socket says.
 func TestReplicaHangs(t *testing.T) {
+	t.Parallel()
 	m, r, _ := sheltered(t, bob, carol)
 	m.Manager.cfg.Times.Lost = time.Hour
 	m.rounds(2)
@@ -88,6 +90,7 @@ func TestReplicaHangs(t *testing.T) {
 
 // While a replica does not answer, another one is added. When both answer, one is dropped.
 func TestReplicaDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	m, r, _ := sheltered(t, bob, carol)
 	m.rounds(2)
 	first := r.followers(subnetA)
@@ -116,6 +119,7 @@ func TestReplicaDoesNotAnswer(t *testing.T) {
 
 // A peer that refuses is not asked again soon; without other peers there is no replica.
 func TestReplicaRefuses(t *testing.T) {
+	t.Parallel()
 	m, r, _ := sheltered(t, bob)
 	m.rounds(2)
 	r.set(bob.id, replica.Follower{Err: replica.ErrRefused})
@@ -127,6 +131,7 @@ func TestReplicaRefuses(t *testing.T) {
 
 // Replicas outlive a restart, so that they need no new snapshot.
 func TestReplicasAfterRestart(t *testing.T) {
+	t.Parallel()
 	m, r, _ := sheltered(t, bob, carol)
 	m.rounds(2)
 	want := r.followers(subnetA)
@@ -144,6 +149,7 @@ func TestReplicasAfterRestart(t *testing.T) {
 }
 
 func TestSafe(t *testing.T) {
+	t.Parallel()
 	all := []netip.Prefix{subnetA}
 	ok := func(m *member, want bool, what string) {
 		t.Helper()

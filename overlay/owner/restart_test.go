@@ -17,6 +17,7 @@ import (
 // again, or no peer until it must be over: else the server would be asked twice
 // at once.
 func TestAskedOutlivesRestart(t *testing.T) {
+	t.Parallel()
 	db, dht := openStore(t), newDHT()
 	m := join(t, alice, dht, db, func(c *Config) {
 		c.Estimate = fetchFunc(func(context.Context, peer.ID, []byte, store.FetchRequest) (
@@ -48,6 +49,7 @@ func TestAskedOutlivesRestart(t *testing.T) {
 
 // The intention to leave does not survive a restart, the commit does.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	db, dht := openStore(t), newDHT()
 	granted := make(chan []byte, 8)
 	change := func(c *Config) {

@@ -48,6 +48,7 @@ func (m *member) seekLost() error {
 
 // What was lost with the disk is recreated only when it is known that no peer has it.
 func TestRestoreWithoutCopies(t *testing.T) {
+	t.Parallel()
 	m, r, _ := wiped(t, nil)
 	r.others = map[peer.ID][]replica.RemoteCopy{bob.id: nil}
 	if err := m.seekLost(); !errors.Is(err, errRestoring) || m.Live(subnetA) {
@@ -78,6 +79,7 @@ func TestRestoreWithoutCopies(t *testing.T) {
 
 // A subnet that was ours for long had replicas: they are waited for.
 func TestRestoreWaitsForReplicas(t *testing.T) {
+	t.Parallel()
 	m, _, _ := wiped(t, nil)
 	times := m.Manager.cfg.Times
 	l := lease.Lease{Epoch: 1, Issued: m.started.Add(-times.First - times.Lost + time.Second)}
@@ -98,6 +100,7 @@ func TestRestoreWaitsForReplicas(t *testing.T) {
 
 // The best copy is continued, and no peer gets a second grant.
 func TestRestoreGives(t *testing.T) {
+	t.Parallel()
 	var asked []peer.ID
 	var grants [][]byte
 	var offers []handover.Offer
@@ -158,6 +161,7 @@ func TestRestoreGives(t *testing.T) {
 }
 
 func TestFurther(t *testing.T) {
+	t.Parallel()
 	of := func(log, seq uint64, ago time.Duration) held {
 		return held{RemoteCopy: replica.RemoteCopy{Pos: store.LogPos{Log: log, Seq: seq},
 			SinceConfirmed: ago}}

@@ -59,6 +59,7 @@ func (m *member) still(what string) {
 
 // A vote that leads to nothing stops the owner for as long as it might.
 func TestRevokedAndRevived(t *testing.T) {
+	t.Parallel()
 	m, _, _ := sheltered(t, bob)
 	if err := m.Revoked(t.Context(), revocation(1)); err != nil ||
 		m.subnets[subnetA].unit.Doubt != 0 {
@@ -90,6 +91,7 @@ func TestRevokedAndRevived(t *testing.T) {
 
 // An owner that was taken over yields what the winner cannot know, and no more.
 func TestYieldsTheRest(t *testing.T) {
+	t.Parallel()
 	m, r, _ := sheltered(t, bob)
 	m.rounds(2)
 	m.plant("b.test", subnetA, addrA, 4) // logged
@@ -126,6 +128,7 @@ func TestYieldsTheRest(t *testing.T) {
 
 // Where it is not known what the winner has, it is told all.
 func TestYieldsAll(t *testing.T) {
+	t.Parallel()
 	m, _, _ := sheltered(t, bob)
 	m.rounds(2)
 	takenBy(t, carol, m.dht)
@@ -140,6 +143,7 @@ func TestYieldsAll(t *testing.T) {
 
 // A winner that had only a part of the copy has begun with nothing.
 func TestYieldsAllToRecreatedSubnet(t *testing.T) {
+	t.Parallel()
 	m, r, _ := sheltered(t, bob)
 	m.rounds(2)
 	m.plant("b.test", subnetA, addrA, 4)
@@ -159,6 +163,7 @@ func TestYieldsAllToRecreatedSubnet(t *testing.T) {
 
 // A peer that was beaten and then killed does not go on with what it has lost.
 func TestYieldInterrupted(t *testing.T) {
+	t.Parallel()
 	m, r, _ := sheltered(t, bob)
 	takenBy(t, bob, m.dht)
 	if _, _, err := m.cfg.Leases.Refresh(t.Context(), subnetA); err != nil {
@@ -184,6 +189,7 @@ func TestYieldInterrupted(t *testing.T) {
 
 // Without the right nothing is taken in, and nothing given away.
 func TestNoQuorumLease(t *testing.T) {
+	t.Parallel()
 	m, _, w := sheltered(t, bob)
 	w.right = false
 	if ok, moving, _ := m.resolver.Accepts(subnetA); ok || !moving {
@@ -197,6 +203,7 @@ func TestNoQuorumLease(t *testing.T) {
 // A successor that vanished in the middle of the handover does not keep the subnet for
 // ever: its old owner still has all of it.
 func TestReclaim(t *testing.T) {
+	t.Parallel()
 	t.Run("after long silence", func(t *testing.T) {
 		testReclaim(t, lease.LongSilence+2*lease.Skew, false, 2)
 	})
@@ -243,6 +250,7 @@ func testReclaim(t *testing.T, silence time.Duration, voted bool, epoch uint64) 
 
 // The state of a subnet that is being removed is not written down again, unless that fails.
 func TestRemove(t *testing.T) {
+	t.Parallel()
 	m, _, _ := sheltered(t, bob)
 	s, failure := m.subnets[subnetA], errors.New("failure")
 	removed := func() bool {

@@ -40,6 +40,7 @@ func (m *member) readAt(now time.Time) (n int) {
 
 // What was claimed is read again some times, and given up when it has a rival.
 func TestReadAgain(t *testing.T) {
+	t.Parallel()
 	m := join(t, bob, newDHT(), nil, nil)
 	m.claim(subnetA)
 	m.claim(subnetB)
@@ -78,6 +79,7 @@ func TestReadAgain(t *testing.T) {
 
 // Who may not act as an owner claims nothing.
 func TestClaimWithoutQuorumLease(t *testing.T) {
+	t.Parallel()
 	m, _, w := guardedBy(t, bob, nil, nil)
 	w.right = false
 	if err := m.claimer.Claim(t.Context(), subnetA); !errors.Is(err, errNoQuorumLease) ||
@@ -91,6 +93,7 @@ func TestClaimWithoutQuorumLease(t *testing.T) {
 
 // A rival that others talk of is believed when the DHT has it.
 func TestObserveLease(t *testing.T) {
+	t.Parallel()
 	m := join(t, bob, newDHT(), nil, nil)
 	m.claim(subnetA)
 	s := m.subnets[subnetA]
@@ -119,6 +122,7 @@ func TestObserveLease(t *testing.T) {
 
 // Who is back has read what came while it was away, and shortly before.
 func TestPresence(t *testing.T) {
+	t.Parallel()
 	const young, old = 10 * time.Minute, 2 * time.Hour // ages of B and A
 	for name, c := range map[string]struct {
 		silent          time.Duration // of carol, before she is heard again
@@ -169,6 +173,7 @@ func TestPresence(t *testing.T) {
 
 // What is another's by now is not given away.
 func TestHandoverReadsFirst(t *testing.T) {
+	t.Parallel()
 	var sent atomic.Int32
 	m := join(t, bob, newDHT(), nil, func(c *Config) {
 		c.Sender = sendFunc(func(context.Context, peer.ID, handover.Offer, func() ([]byte, error)) (

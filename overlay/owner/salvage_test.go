@@ -43,6 +43,7 @@ func TestOutdatedCopyIsSalvaged(t *testing.T) {
 }
 
 func TestUnfinishedCopyIsSalvaged(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, soon)
 	e.held.Complete = false
 	e.replicas.held[subnetA] = e.held
@@ -52,6 +53,7 @@ func TestUnfinishedCopyIsSalvaged(t *testing.T) {
 
 // An old copy is better than none, once no peer can have a newer one.
 func TestOldCopyOfTheDead(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, soon)
 	e.held.Heard = e.heard.Add(-time.Hour)
 	e.replicas.held[subnetA] = e.held
@@ -61,6 +63,7 @@ func TestOldCopyOfTheDead(t *testing.T) {
 
 // A copy is not overwritten by an owner who may know less.
 func TestWillingToLoseNothing(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		by     someone // alice has lost her disk, or carol has taken over
 		change func(o *replica.OpenRequest)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestSeekerAsksRarely(t *testing.T) {
+	t.Parallel()
 	at, later := &coords.Proxy{Scale: 1, Samples: 3}, &coords.Proxy{Scale: 1, Samples: 6}
 	s := &subnet{}
 	for i, c := range []struct {

@@ -36,6 +36,7 @@ func TestCounts(t *testing.T) {
 }
 
 func TestPredict(t *testing.T) {
+	t.Parallel()
 	m := &Placement{table: &table{
 		env: newEnv(Config{Self: alice.id,
 			PlacementConfig: PlacementConfig{Directory: directory{alice}}}),

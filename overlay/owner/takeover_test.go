@@ -155,6 +155,7 @@ func (e *copyFixture) taken(t *testing.T, phase store.Phase) {
 }
 
 func TestTakeover(t *testing.T) {
+	t.Parallel()
 	for name, deciding := range map[string]bool{"owned": false, "estimating": true} {
 		t.Run(name, func(t *testing.T) {
 			e := newCopyFixture(t, deciding, nil)
@@ -227,6 +228,7 @@ func TestNoTakeover(t *testing.T) {
 
 // An old copy is better than none, once a cut is unlikely to be the cause.
 func TestOldCopyAtLast(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	times := e.Manager.cfg.Times
 	for _, c := range []struct {
@@ -248,6 +250,7 @@ func TestOldCopyAtLast(t *testing.T) {
 
 // A copy counts while its owner is silent and no peer is known to have continued it.
 func TestSilentSubnets(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	e.heard = time.Now()
 	want := func(n int, after time.Duration, what string) {
@@ -273,6 +276,7 @@ func TestSilentSubnets(t *testing.T) {
 
 // A short absence of the replica does not keep it from taking over.
 func TestTakeoverAfterRestart(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	e.away()
 	e.presence.awake = e.heard.Add(-10 * time.Millisecond)
@@ -283,6 +287,7 @@ func TestTakeoverAfterRestart(t *testing.T) {
 
 // What is written down of the link is enough, although no peer has heard the owner since.
 func TestTakeoverByWhatIsWrittenDown(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	e.away()
 	e.held.Confirmed, e.heard = e.started.Add(-10*time.Millisecond), time.Time{}
@@ -304,6 +309,7 @@ func (e *copyFixture) old(t *testing.T) lease.Lease {
 // Without votes and without the lease in the DHT nothing is fetched; a lease that
 // got there although we broke off is made good, even if no witness would vote now.
 func TestTakeoverResumed(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	tally, err := e.failover.vote(t.Context(), []replica.LocalCopy{e.held})
 	if err != nil {
@@ -338,6 +344,7 @@ func TestTakeoverResumed(t *testing.T) {
 
 // URLs for a copy have the DHT asked, unless it has just named another owner.
 func TestAcceptsAsksOnce(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	e.replicas.held[subnetA] = e.held
 	asked := func() bool {
@@ -368,6 +375,7 @@ func TestAcceptsAsksOnce(t *testing.T) {
 // The same when the write that was given up shows only later, and the owner is back:
 // it has yielded to that lease, so no other peer would take the subnet.
 func TestTakeoverResumedLate(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	tally, err := e.failover.vote(t.Context(), []replica.LocalCopy{e.held})
 	if err != nil {
@@ -391,6 +399,7 @@ func TestTakeoverResumedLate(t *testing.T) {
 
 // Broken off in the middle of a promotion, it is done again from the disk.
 func TestPromoteAgain(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	if err := e.arrivals.rerouter.promoteLinks(subnetA); err != nil {
 		t.Fatal(err)
@@ -408,6 +417,7 @@ func TestPromoteAgain(t *testing.T) {
 // A promotion that failed when all was written, as the disk did not sync, is done
 // again.
 func TestPromoteAfterTheRecord(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	tally, _ := e.failover.vote(t.Context(), []replica.LocalCopy{e.held})
 	if err := e.failover.take(t.Context(), e.held, tally, nil); err != nil {
@@ -437,6 +447,7 @@ func TestPromoteAfterTheRecord(t *testing.T) {
 
 // A subnet without an owner that is claimed begins with the copy of it.
 func TestClaimWithCopy(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	now := time.Now()
 	sealed, err := lease.SealLease(lease.Lease{Subnet: subnetA, Owner: bob.id, Epoch: 1,
@@ -459,6 +470,7 @@ func TestClaimWithCopy(t *testing.T) {
 
 // Only one replica wins, and the other learns it.
 func TestTakeoverRace(t *testing.T) {
+	t.Parallel()
 	e := newCopyFixture(t, false, nil)
 	l, _ := lease.OpenLease(e.held.Lease)
 	db := openStore(t)
@@ -478,6 +490,7 @@ func TestTakeoverRace(t *testing.T) {
 }
 
 func TestWilling(t *testing.T) {
+	t.Parallel()
 	m, _, _ := guardedBy(t, bob, nil, nil)
 	seal := func(s someone, p netip.Prefix, epoch uint64) []byte {
 		now := time.Now()

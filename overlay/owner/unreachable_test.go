@@ -79,6 +79,7 @@ const askWait = 3 * time.Minute
 // TestUnreachableSubnetIsGivenAway verifies that a subnet goes to a peer that can reach it, and is
 // not taken back for a while.
 func TestUnreachableSubnetIsGivenAway(t *testing.T) {
+	t.Parallel()
 	c := newCutOff(t, carol)
 	c.fail()
 	if who := c.pass(askWait - time.Second); len(who) > 0 {
@@ -102,6 +103,7 @@ func TestUnreachableSubnetIsGivenAway(t *testing.T) {
 // TestHostThatAsksToWait verifies that neither this peer nor others connect to a host that has
 // asked to be left alone.
 func TestHostThatAsksToWait(t *testing.T) {
+	t.Parallel()
 	for waits, want := range map[bool]bool{true: false, false: true} {
 		c := newCutOff(t, carol)
 		tried := false
@@ -138,6 +140,7 @@ func TestHostThatAsksToWait(t *testing.T) {
 
 // TestReachableSubnetStays verifies when other peers are not asked, or not asked again soon.
 func TestReachableSubnetStays(t *testing.T) {
+	t.Parallel()
 	t.Run("answered meanwhile", func(t *testing.T) {
 		c := newCutOff(t, bob, carol)
 		c.fail()
@@ -219,6 +222,7 @@ func TestReachableSubnetStays(t *testing.T) {
 // TestUnreachableSubnetArrives verifies with the real handover that the subnet and its queue
 // arrive.
 func TestUnreachableSubnetArrives(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, nil)
 	m := p.owner
 	m.strategy.next = choose(alice)

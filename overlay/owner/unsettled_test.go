@@ -15,6 +15,7 @@ const looked = 3 * time.Minute
 // A claim that was written, by a peer that failed before it owned the subnet, is settled by
 // the first who sends URLs there.
 func TestBrokenClaimIsSettled(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dht := newDHT()
 		before := join(t, alice, dht, nil, nil)
@@ -44,6 +45,7 @@ func TestBrokenClaimIsSettled(t *testing.T) {
 // A claim that was not acknowledged is settled when the DHT answers again, though
 // no peer asks for it any more.
 func TestFailedClaimIsSettled(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dht := newDHT()
 		m := join(t, alice, dht, nil, nil)
@@ -75,6 +77,7 @@ func TestFailedClaimIsSettled(t *testing.T) {
 // A claim that was not acknowledged is also settled if the subnet has just been found not to be
 // ours.
 func TestFailedClaimOfForeignSubnetIsSettled(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dht := newDHT()
 		m := join(t, alice, dht, nil, nil)
@@ -110,6 +113,7 @@ func TestFailedClaimOfForeignSubnetIsSettled(t *testing.T) {
 // An interrupted claim that is made again does not begin at once: a peer that claimed later
 // may have won in the meantime and fetch already.
 func TestFailedClaimRests(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dht := newDHT()
 		m := join(t, alice, dht, nil, func(c *Config) { c.Cooldown = 7 * time.Second })
@@ -138,6 +142,7 @@ func TestFailedClaimRests(t *testing.T) {
 // URLs for a subnet without an owner, or with another one, make us claim
 // nothing.
 func TestForeignURLsCauseNoClaim(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		dht := newDHT()
 		other := join(t, bob, dht, nil, nil)

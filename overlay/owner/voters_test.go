@@ -22,6 +22,7 @@ func noticed(t *testing.T, m *member, by peer.ID) {
 
 // One witness that always says that it has voted stops no owner that enough others hear.
 func TestOneLyingWitnessStopsNoOwner(t *testing.T) {
+	t.Parallel()
 	m, _, w := sheltered(t, bob)
 	w.spare = 1
 	working := func() bool {
@@ -56,6 +57,7 @@ func TestOneLyingWitnessStopsNoOwner(t *testing.T) {
 
 // Votes that may be enough stop an owner once, and their witnesses are replaced.
 func TestVotesWithoutLeaseAreStruck(t *testing.T) {
+	t.Parallel()
 	m, _, w := sheltered(t, bob)
 	noticed(t, m, carol.id)
 	m.still("revoked")
@@ -82,6 +84,7 @@ func TestVotesWithoutLeaseAreStruck(t *testing.T) {
 // A witness may vote again for a candidate after it has told of its first vote: the candidate's
 // time begins again. One that does so again and again is replaced.
 func TestRenewedVotesStop(t *testing.T) {
+	t.Parallel()
 	m, _, w := sheltered(t, bob)
 	m.Manager.cfg.Times.Revive = witness.ReviveAfter
 	s := m.subnets[subnetA]

@@ -31,6 +31,7 @@ func (m *member) urls(host string) (all []store.URL) {
 // acknowledged is at the new owner, in order and once; and when it is back, it
 // stops, and yields only what the other cannot know.
 func TestVanishAndReturn(t *testing.T) {
+	t.Parallel()
 	dht := newDHT()
 	a, b := listen(t, alice), listen(t, bob)
 	b.Peerstore().AddAddrs(a.ID(), a.Addrs(), time.Hour)

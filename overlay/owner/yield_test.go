@@ -16,6 +16,7 @@ import (
 
 // A better lease ends ours: what is queued goes to the winner, in portions.
 func TestYield(t *testing.T) {
+	t.Parallel()
 	const n = 2300
 	m := join(t, alice, newDHT(), nil, nil)
 	_, sealed := rival(t, subnetA, alice)
@@ -46,6 +47,7 @@ func TestYield(t *testing.T) {
 
 // Yielding that is cut short by the end, or goes wrong, is done again.
 func TestYieldIsRepeated(t *testing.T) {
+	t.Parallel()
 	db, dht := openStore(t), newDHT()
 	fail := true
 	m := join(t, alice, dht, db, func(c *Config) {
@@ -84,6 +86,7 @@ func TestYieldIsRepeated(t *testing.T) {
 // A renewal that meets a better lease yields, too, also when the clock of ours
 // has run out.
 func TestRenewalIsBeaten(t *testing.T) {
+	t.Parallel()
 	dht := newDHT()
 	m := join(t, alice, dht, nil, nil)
 	by, sealed := rival(t, subnetA, alice)
@@ -103,6 +106,7 @@ func TestRenewalIsBeaten(t *testing.T) {
 
 // An own lease beyond its grace gives no right until it was renewed.
 func TestStaleLease(t *testing.T) {
+	t.Parallel()
 	db, dht := openStore(t), newDHT()
 	then := time.Now().Add(-3 * lease.Grace)
 	sealed, err := lease.SealLease(lease.Lease{Subnet: subnetA, Owner: alice.id, Epoch: 1,

@@ -86,6 +86,7 @@ func TestConfirmedAfterRestart(t *testing.T) {
 }
 
 func TestConfirmationAge(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	x := confirmation{At: now.Add(-time.Minute), Boot: "1", Up: time.Hour}
 	for name, c := range map[string]struct {

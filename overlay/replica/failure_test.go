@@ -112,6 +112,7 @@ func TestConnectionBreaksAnywhere(t *testing.T) {
 // After restarts of either side and broken connections in any order, while the owner
 // crawls, the copy is exact.
 func TestRandomRestarts(t *testing.T) {
+	t.Parallel()
 	testRandomRestarts(t, rand.New(rand.NewPCG(0, 1)))
 }
 
@@ -206,6 +207,7 @@ func (m *member) progress(t testing.TB) copyProgress {
 
 // If the log was trimmed, stopped or started again, a new snapshot replaces the copy.
 func TestLogLost(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	bdir := t.TempDir()
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, bdir), nil)

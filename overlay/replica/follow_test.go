@@ -14,6 +14,7 @@ import (
 )
 
 func TestUnfollow(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
 	addOwned(t, a.db, subnet)
@@ -51,6 +52,7 @@ func TestUnfollow(t *testing.T) {
 
 // A replica that is not running is told of an Unfollow when it returns.
 func TestCloseReachesReplica(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	bdir := t.TempDir()
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, bdir), nil)
@@ -74,6 +76,7 @@ func TestCloseReachesReplica(t *testing.T) {
 }
 
 func TestRefusedThenRetried(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
 	addOwned(t, a.db, subnet)
@@ -98,6 +101,7 @@ func TestRefusedThenRetried(t *testing.T) {
 
 // New leases and witness sets reach the replica without a new snapshot.
 func TestLeaseAndWitnessSetReachReplica(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	bdir := t.TempDir()
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, bdir), nil)
@@ -266,6 +270,7 @@ func TestManySubnets(t *testing.T) {
 
 // A host that moves between two subnets of one owner moves in the copies too.
 func TestHostMoves(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
 	addOwned(t, a.db, subnet)
@@ -291,6 +296,7 @@ func TestHostMoves(t *testing.T) {
 
 // A copy is promoted in its current state, or not at all.
 func TestPromote(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
 	addOwned(t, a.db, subnet)

@@ -6,6 +6,7 @@ import (
 )
 
 func TestSendTimes(t *testing.T) {
+	t.Parallel()
 	var ms sendTimes
 	begin := time.Now()
 	at := func(d time.Duration) time.Time { return begin.Add(d) }

@@ -109,6 +109,7 @@ func pushURL(u store.URL) func(tx *store.Tx) error {
 }
 
 func TestMalformedFramesRefused(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	b := startMember(t, hb, open(t, ""), nil)
 	update(t, b.db, inOrder(
@@ -172,6 +173,7 @@ func TestMalformedFramesRefused(t *testing.T) {
 }
 
 func TestOpenRefused(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	hc := listen(t)
 	hc.Peerstore().AddAddrs(hb.ID(), hb.Addrs(), time.Hour)
@@ -234,6 +236,7 @@ func TestOpenRefused(t *testing.T) {
 
 // Pieces and records that do not continue the copy are refused.
 func TestGapsDetected(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	b := startMember(t, hb, open(t, ""), nil)
 	l := newMaliciousOwner(t, ha, hb)
@@ -301,6 +304,7 @@ func TestGapsDetected(t *testing.T) {
 
 // Records of one frame are applied in order.
 func TestRecordsInOrder(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	b := startMember(t, hb, open(t, ""), nil)
 	l := newMaliciousOwner(t, ha, hb)
@@ -328,6 +332,7 @@ func TestRecordsInOrder(t *testing.T) {
 
 // What is kept is bounded for each owner and for all together.
 func TestQuota(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	hc := listen(t)
 	hc.Peerstore().AddAddrs(hb.ID(), hb.Addrs(), time.Hour)
@@ -384,6 +389,7 @@ func TestQuota(t *testing.T) {
 
 // One owner gets half of the places for copies, though others are free.
 func TestShareOfCopies(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	hc := listen(t)
 	hc.Peerstore().AddAddrs(hb.ID(), hb.Addrs(), time.Hour)

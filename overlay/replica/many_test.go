@@ -16,6 +16,7 @@ var many = flag.Int("many", 0,
 
 // TestMany measures: go test ./overlay/replica -run Many$ -v -args -many 10000
 func TestMany(t *testing.T) {
+	t.Parallel()
 	n := *many
 	if n == 0 {
 		t.Skip("skipped without -many")

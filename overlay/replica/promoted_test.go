@@ -11,6 +11,7 @@ import (
 // An owner that returns while its subnet is taken over cannot end the copy, or send it
 // again, until it is unpinned.
 func TestPin(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
 	addOwned(t, a.db, subnet)
@@ -51,6 +52,7 @@ func TestPin(t *testing.T) {
 // If a promotion fails after it has written the record of an owned subnet, Drop refuses
 // to delete the data; a repeated promotion ends the copy.
 func TestDropKeepsPromotedSubnet(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
 	addOwned(t, a.db, subnet)
@@ -91,6 +93,7 @@ func TestDropKeepsPromotedSubnet(t *testing.T) {
 // Await waits for a replica that asks to be asked later, and gives up after Config.Later. AskAgain
 // ends the wait at once.
 func TestAwaitLater(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	a := startMember(t, ha, open(t, ""), func(c *Config) { c.Redial = time.Hour })
 	b := startMember(t, hb, open(t, ""), nil)

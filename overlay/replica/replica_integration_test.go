@@ -29,6 +29,7 @@ const (
 
 // The owner notices a hanging replica by what it owes, although the connection is up.
 func TestHangingReplica(t *testing.T) {
+	t.Parallel()
 	for name, how := range map[string]int32{"silent": modeSilent, "takes nothing": modeTakesNone,
 		"acknowledges nothing": modeAcksNone} {
 		t.Run(name, func(t *testing.T) {
@@ -134,6 +135,7 @@ func answerFrame(d ownerFrame, how int32) (replies []openReply, acks []ack) {
 
 // A Flush does not wait for the snapshot of another subnet.
 func TestFlushOvertakesSnapshots(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
 	addOwned(t, a.db, subnet)
@@ -167,6 +169,7 @@ func TestFlushOvertakesSnapshots(t *testing.T) {
 
 // A Flush waits neither for Config.BatchDelay nor for Config.SyncEvery.
 func TestFlushIsFast(t *testing.T) {
+	t.Parallel()
 	ha, hb := hostPair(t)
 	slow := func(c *Config) {
 		c.BatchDelay, c.SyncEvery, c.Heartbeat = time.Hour, time.Hour, 5*time.Second
@@ -189,6 +192,7 @@ func TestFlushIsFast(t *testing.T) {
 }
 
 func TestRandomRestartsMany(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			testRandomRestarts(t, rand.New(rand.NewPCG(seed, 1)))

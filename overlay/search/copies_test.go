@@ -53,6 +53,7 @@ func naming(t *testing.T, owner overlaytest.Peer, holder peer.ID) []byte {
 // A peer that does not answer is found through one of the copies of its archive, once and in the
 // order of one index of all pages, wherever the copies are.
 func TestCopies(t *testing.T) {
+	t.Parallel()
 	docs := pages(1, 200)
 	var parts [3][]index.Document
 	for i, d := range docs {
@@ -131,6 +132,7 @@ func TestCopies(t *testing.T) {
 // A copy is not searched if its owner answers, or has not named the peer that has it. One that is
 // not indexed makes the result partial.
 func TestCopiesThatAreNotSearched(t *testing.T) {
+	t.Parallel()
 	key := overlaytest.Peers(6, 1)[0]
 	owner, ownerService := serveOn(t, overlaytest.HostOf(t, key.Key), local(t, pages(1, 20)))
 	silent := overlaytest.Peers(7, 1)[0] // without an index
@@ -163,6 +165,7 @@ func TestCopiesThatAreNotSearched(t *testing.T) {
 
 // What a copied archive has does not make the other pages of a mirror invalid.
 func TestInvalidPagesInCopy(t *testing.T) {
+	t.Parallel()
 	owner := overlaytest.Peers(5, 1)[0]
 	good := pages(1, 3)
 	holder, service := serve(t, local(t, good[:2]))

@@ -37,6 +37,7 @@ func hits(t *rapid.T, canonical map[store.URL]store.URL) (r index.Result) {
 }
 
 func TestMerge(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		canonical := map[store.URL]store.URL{}
 		for i := range 10 {
@@ -96,6 +97,7 @@ func TestMerge(t *testing.T) {
 
 // No more sources of links are accepted than one index may have.
 func TestCheckSources(t *testing.T) {
+	t.Parallel()
 	one := []index.Source{1}
 	anchor := func(sources ...[]index.Source) []index.Anchor {
 		return []index.Anchor{{Sources: sources}}
@@ -128,6 +130,7 @@ func TestCheckSources(t *testing.T) {
 
 // What is said of sources is sent as it is, and checked.
 func TestLinkingMessages(t *testing.T) {
+	t.Parallel()
 	want := func() [][]index.Linker {
 		return [][]index.Linker{{{Source: 3, Out: 2, Rank: 1.5}, {Source: 4}}, {}}
 	}

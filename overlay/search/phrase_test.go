@@ -84,6 +84,7 @@ const without, with = "rare x phrase y phrase", "rare phrase"
 // Pages with a phrase that a peer did not return at first, because too many before them lack it,
 // come before those of other peers with a lower score.
 func TestPhraseBehindOthers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := append(longPages(1, 600, 50, without), longPages(1, 5, 1000, with)...)
 		second := longPages(2, 12, 3000, with)
@@ -99,6 +100,7 @@ func TestPhraseBehindOthers(t *testing.T) {
 // Pages with a phrase are found although all peers together return more pages before them, which
 // seem to have it, than are looked at, and no peer alone does.
 func TestPhraseBehindThoseOfAll(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		first := append(longPages(1, 55, 20, strings.Repeat(with+" ", 4)),
 			longPages(1, 250, 50, without)...)
@@ -116,6 +118,7 @@ func TestPhraseBehindThoseOfAll(t *testing.T) {
 // A search for a phrase takes two steps at other peers, although pages that seem to have the phrase
 // and lack it come before those that have it.
 func TestStepsOfPhrase(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var peers [8][]index.Document
 		for i := range peers {
@@ -137,6 +140,7 @@ func TestStepsOfPhrase(t *testing.T) {
 // Peers answer a search for as many pages with a phrase as can be asked for, of which they have
 // none.
 func TestManyPagesWithPhrase(t *testing.T) {
+	t.Parallel()
 	h, _ := serve(t, local(t, pages(1, 20)))
 	r := search(t, asking(t, local(t, pages(2, 20)), h), `"apple absent"`, 0, MaxResults)
 	if r.Answered != 2 || r.Failed > 0 || len(r.Hits) > 0 {

@@ -126,6 +126,7 @@ func search(t *testing.T, s *Service, query string, offset, limit int) Result {
 
 // Five peers, of which one has no index, find what one index of all pages finds, in its order.
 func TestSearchEqualsOneIndex(t *testing.T) {
+	t.Parallel()
 	docs := pages(1, 200)
 	var parts [4][]index.Document
 	for i, d := range docs {
@@ -186,6 +187,7 @@ func hitsOf(total int, all ...index.Hit) reply {
 
 // Peers that are gone, silent or lie are left out, and counted.
 func TestFaultyPeers(t *testing.T) {
+	t.Parallel()
 	good, _ := serve(t, local(t, pages(1, 20)))
 	gone := overlaytest.Host(t)
 	goneInfo := peer.AddrInfo{ID: gone.ID(), Addrs: gone.Addrs()}
@@ -263,6 +265,7 @@ func TestFaultyPeers(t *testing.T) {
 
 // Requests that are invalid or out of order are refused, and so are too many.
 func TestInvalidRequests(t *testing.T) {
+	t.Parallel()
 	h, s := serve(t, local(t, pages(1, 20)))
 	client := overlaytest.Host(t)
 	overlaytest.Introduce(h, client)
@@ -310,6 +313,7 @@ func TestInvalidRequests(t *testing.T) {
 }
 
 func TestRange(t *testing.T) {
+	t.Parallel()
 	_, s := serve(t, local(t, nil))
 	for _, at := range [][2]int{{-1, 5}, {0, 0}, {0, 101}, {100, 1}, {1 << 62, 1 << 62}} {
 		if _, err := s.Search(t.Context(), "x", at[0], at[1]); !errors.Is(err, ErrRange) {
@@ -324,6 +328,7 @@ func TestRange(t *testing.T) {
 // A page is found by a word that only links to it have, in pages of another peer, and pages of
 // hosts that others link to come first. The links of one network of addresses count as few.
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	doc := func(url, text string, addr byte, links ...index.Link) index.Document {
 		return index.Document{URL: store.URL(url), Title: url, Text: text, Type: "html",
 			FetchedAt: day, Addr: netip.AddrFrom4([4]byte{203, 0, addr, 1}), Links: links}
@@ -366,6 +371,7 @@ func TestLinks(t *testing.T) {
 
 // A phrase is found in a page with a low score although many pages of a higher one seem to have it.
 func TestRarePhrase(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	text := func(words int) string {
 		var b strings.Builder
@@ -392,6 +398,7 @@ func TestRarePhrase(t *testing.T) {
 // Four peers that exchange ranks find pages in the order, and with the scores, of one index of all
 // pages by its own ranks. Without an exchange they would not.
 func TestRanksEqualThoseOfOneIndex(t *testing.T) {
+	t.Parallel()
 	docs := pages(1, 200)
 	parts := make([][]index.Document, 4)
 	for i, d := range docs {

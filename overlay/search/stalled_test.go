@@ -69,6 +69,7 @@ func (silentConn) RemotePeer() peer.ID { return "other" }
 // A peer that opens no stream, or with a reply that is late however it comes, holds a search up for
 // Timeout.
 func TestStalledPeer(t *testing.T) {
+	t.Parallel()
 	for name, stream := range map[string]bool{"no stream": false, "no reply": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

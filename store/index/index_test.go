@@ -79,6 +79,7 @@ func urls(r Result) (names []string) {
 }
 
 func TestSearch(t *testing.T) {
+	t.Parallel()
 	x := open(t)
 	docs := []Document{
 		page("http://docs.example.org/vacuum", "Vacuuming tables",
@@ -186,6 +187,7 @@ func randomDocs(rng *rand.Rand, n int) (docs []Document) {
 
 // Several indexes, with updates in batches of any size, rank exactly as one.
 func TestSeveralIndexesRankAsOne(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(2) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		docs := randomDocs(rng, 300)
@@ -262,6 +264,7 @@ func findInAll(t *testing.T, all []*Index, query string) (hits []Hit) {
 
 // A search that is cancelled returns what it has.
 func TestSearchEnds(t *testing.T) {
+	t.Parallel()
 	x := open(t)
 	apply(t, x, page("http://a.example/", "One", "word"))
 	q, _ := Parse("word")
@@ -280,6 +283,7 @@ func TestSearchEnds(t *testing.T) {
 
 // The index and its position survive a restart, and another version is built again.
 func TestReopen(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	x, err := Open(dir)
 	if err != nil {
@@ -320,6 +324,7 @@ func TestReopen(t *testing.T) {
 }
 
 func TestSnippet(t *testing.T) {
+	t.Parallel()
 	x := open(t)
 	text := strings.Repeat("menu of the site and its parts. ", 40) +
 		"The vacuumed tables of this\ndatabase are smaller. " + strings.Repeat("It is so. ", 50)
@@ -347,6 +352,7 @@ func TestSnippet(t *testing.T) {
 
 // The marks of neighbouring pairs of characters are one.
 func TestSnippetOfPairs(t *testing.T) {
+	t.Parallel()
 	x := open(t)
 	d := page("http://a.example/", "T", "你没想过需要了解 word")
 	apply(t, x, d)

@@ -15,6 +15,7 @@ import (
 
 // A link counts for the page with http and with https, and for no other.
 func TestLinkCountsForBothSchemes(t *testing.T) {
+	t.Parallel()
 	for _, scheme := range []string{"http", "https"} {
 		x := open(t)
 		from := page("http://from.example/", "From", "a page with a link")
@@ -38,6 +39,7 @@ func TestLinkCountsForBothSchemes(t *testing.T) {
 // The code of a length fits into seven bits, does not fall, and stands for a divisor that differs
 // by at most 3 %, for lengths that pages have.
 func TestLengthCode(t *testing.T) {
+	t.Parallel()
 	most := map[string]int{fieldText: 250_000, fieldTitle: 5_000, fieldHeading: 15_000}
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom(slices.Sorted(maps.Keys(most))).Draw(t, "field")
@@ -59,6 +61,7 @@ func TestLengthCode(t *testing.T) {
 
 // Scores depend on the lengths of texts as they should, although codes are stored.
 func TestLengthIsStored(t *testing.T) {
+	t.Parallel()
 	x := open(t)
 	apply(t, x, page("http://a.example/", "", "word"))
 	for n := range 12 {

@@ -7,6 +7,7 @@ import (
 
 // Matches agrees with searches of an index that has the page alone.
 func TestMatches(t *testing.T) {
+	t.Parallel()
 	d := Document{URL: "http://docs.a.example/x", Title: "Pears", Type: "html",
 		Text:      "Pears\nThe indexes of pears are on this page, with the apples of the year 2026",
 		FetchedAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}

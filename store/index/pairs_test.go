@@ -20,6 +20,7 @@ func hashes(text string) (all []uint64) {
 
 // A page has, by its pairs, each run of its words.
 func TestPairsOfText(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		all := hashes(rapid.String().Draw(t, "text") + " " + rapid.String().Draw(t, "more"))
 		if len(all) < 2 {
@@ -36,6 +37,7 @@ func TestPairsOfText(t *testing.T) {
 // Of the pairs that a text does not have, also its words in another order, at most a quarter seem
 // to be in it.
 func TestPairsOfOthers(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 1))
 	const n = 3000
 	text := make([]uint64, n)

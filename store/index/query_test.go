@@ -9,6 +9,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
+	t.Parallel()
 	word := func(text string) Word { return Word{Text: text} }
 	for text, want := range map[string]Query{
 		"Two  words two": {Words: []Word{word("two"), word("words")}},
@@ -81,6 +82,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestDetect(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"The index of the table is used by the planner, and it is not large": "en",
 		"Der Index der Tabelle ist nicht groß, und das ist auch gut so":      "de",

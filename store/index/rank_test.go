@@ -194,6 +194,7 @@ func overlap(a, b []float64, n int) float64 {
 
 // The ranks of one index are PageRank, as far as hosts have at most MaxLinking sources.
 func TestRanksOfOneIndex(t *testing.T) {
+	t.Parallel()
 	links := web(1, 25)
 	one := rankers(links, 1, func(int) int { return 0 })
 	one[0].Compute()
@@ -208,6 +209,7 @@ func TestRanksOfOneIndex(t *testing.T) {
 // Peers that meet come to the ranks of one index, from below, and near to PageRank, although of a
 // host with many links only the least sources are known.
 func TestRanksConverge(t *testing.T) {
+	t.Parallel()
 	links := web(2, 1000)
 	owner := func(host int) int { return host * 7919 % 31 % 8 }
 	one := rankers(links, 1, func(int) int { return 0 })
@@ -241,6 +243,7 @@ func TestRanksConverge(t *testing.T) {
 // The factors of all hosts are those of one index, however their pages are distributed, and also
 // where several peers have pages of a host.
 func TestFactorsOfPeers(t *testing.T) {
+	t.Parallel()
 	links := web(4, 300)
 	owner := func(host int) int { return host % 8 }
 	one := rankers(links, 1, func(int) int { return 0 })
@@ -277,6 +280,7 @@ func TestFactorsOfPeers(t *testing.T) {
 
 // A peer that lies lifts the hosts that it names, but a host that is lifted gives little to others.
 func TestLiarIsBounded(t *testing.T) {
+	t.Parallel()
 	links := web(5, 400)
 	owner := func(host int) int { return host % 8 }
 	honest := rankers(links, 8, owner)

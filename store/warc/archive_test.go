@@ -15,6 +15,7 @@ import (
 )
 
 func TestRecords(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	a := open(t, dir, Options{})
 	empty := page(3, 0)
@@ -85,6 +86,7 @@ func TestRecords(t *testing.T) {
 }
 
 func TestInvalid(t *testing.T) {
+	t.Parallel()
 	a := open(t, t.TempDir(), Options{})
 	for name, fn := range map[string]func(*Exchange){
 		"no URL":          func(x *Exchange) { x.URL = "" },
@@ -122,6 +124,7 @@ func TestInvalid(t *testing.T) {
 // TestConcurrent appends in several goroutines to files that fill up, while others copy,
 // index and sync.
 func TestConcurrent(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	a := open(t, dir, Options{MaxFile: 40 << 10})
 	_, err := Open(dir, Options{Logger: silent})
@@ -199,6 +202,7 @@ func TestConcurrent(t *testing.T) {
 // With a maximum file size of one byte, each exchange gets its own file, even if several
 // are appended concurrently.
 func TestTinyFiles(t *testing.T) {
+	t.Parallel()
 	a := open(t, t.TempDir(), Options{MaxFile: 1})
 	var wg sync.WaitGroup
 	for g := range 4 {
@@ -221,6 +225,7 @@ func TestTinyFiles(t *testing.T) {
 
 // An index that was deleted is built again.
 func TestMissingIndex(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	a := open(t, dir, Options{})
 	loc := appendOne(t, a, page(1, 100))
@@ -242,6 +247,7 @@ func TestMissingIndex(t *testing.T) {
 
 // TestSort sorts more lines than fit into memory, in more runs than are merged at once.
 func TestSort(t *testing.T) {
+	t.Parallel()
 	s := newSorter()
 	s.limit = 2000
 	defer s.close()

@@ -13,6 +13,7 @@ import (
 // A copy that is made in pieces of any size has the complete exchanges at each time, and begins a
 // file again when it is told to.
 func TestCopy(t *testing.T) {
+	t.Parallel()
 	a, err := Open(t.TempDir(), Options{MinFree: -1, MaxFile: 10 << 10})
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +108,7 @@ func TestCopy(t *testing.T) {
 
 // Names of files that would be elsewhere are refused.
 func TestCheckFile(t *testing.T) {
+	t.Parallel()
 	for name, ok := range map[string]bool{"a.warc.gz": true, "": false, ".warc.gz": false,
 		"../a.warc.gz": false, "a.warc.gz.open": false, "a.txt": false, "a\\b.warc.gz": false} {
 		if err := CheckFile(name); (err == nil) != ok {

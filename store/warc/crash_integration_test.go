@@ -59,6 +59,7 @@ func crashChild(dir string, from int) {
 
 // An archive contains all pages that were appended by processes that were killed.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	const rounds = 12
 	dir := t.TempDir()
 	stored := map[int]Location{}

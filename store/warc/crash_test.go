@@ -11,6 +11,7 @@ import (
 // TestCutEverywhere truncates a file at many places of its last records, with the complete
 // log, as after a power failure, and opens it.
 func TestCutEverywhere(t *testing.T) {
+	t.Parallel()
 	src := t.TempDir()
 	a := open(t, src, Options{})
 	for i := range 2 {
@@ -67,6 +68,7 @@ func TestCutEverywhere(t *testing.T) {
 
 // TestDamagedLog opens an archive with a log that is truncated or damaged at many places.
 func TestDamagedLog(t *testing.T) {
+	t.Parallel()
 	src := t.TempDir()
 	a := open(t, src, Options{})
 	var last Location

@@ -50,6 +50,7 @@ func sample(i int) Exchange {
 // A reader that stops anywhere and continues from its position reads every exchange once, as it
 // was written, also across files; those that were copied only if it asks for them.
 func TestFollowExchanges(t *testing.T) {
+	t.Parallel()
 	a := openTest(t, t.TempDir(), 4<<10)
 	var want []Exchange
 	for i := range 100 {
@@ -110,6 +111,7 @@ func TestFollowExchanges(t *testing.T) {
 
 // A reader that is cancelled in the middle of an exchange reads it again.
 func TestFollowExchangesCancelled(t *testing.T) {
+	t.Parallel()
 	a := openTest(t, t.TempDir(), 2<<10)
 	const all = 20
 	for i := range all {

@@ -40,6 +40,7 @@ func ofB(url string, at time.Time) bool {
 
 // TestExtract copies a part, in one go and with an interruption after each record.
 func TestExtract(t *testing.T) {
+	t.Parallel()
 	a := mixed(t)
 	var whole bytes.Buffer
 	if err := a.Extract(t.Context(), &whole, ofB, map[string]int64{}, nil); err != nil {
@@ -84,6 +85,7 @@ func TestExtract(t *testing.T) {
 
 // A damaged file does not hide the others.
 func TestExtractDamaged(t *testing.T) {
+	t.Parallel()
 	a := mixed(t)
 	closeNow(t, a)
 	names, err := filepath.Glob(a.dir + "/*.warc.gz")
@@ -111,6 +113,7 @@ func TestExtractDamaged(t *testing.T) {
 
 // TestWACZ reads a WACZ file as its specification says.
 func TestWACZ(t *testing.T) {
+	t.Parallel()
 	a := mixed(t)
 	for name, want := range map[string]Want{"all": nil, "part": ofB} {
 		var out bytes.Buffer

@@ -35,6 +35,7 @@ func (f faultyFile) Truncate(n int64) error {
 
 // TestDiskFull uses disks of different sizes, with and without a working Truncate.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	for _, truncateErr := range []error{nil, syscall.EIO} {
 		for free := int64(0); free < 9000; free += 633 {
 			t.Run(fmt.Sprint(free, truncateErr), func(t *testing.T) {
@@ -83,6 +84,7 @@ func TestDiskFull(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	const quota = 100 << 10
 	for range 2 { // existing files count

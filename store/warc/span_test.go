@@ -31,6 +31,7 @@ func entriesOf(t *testing.T, r *Reader, url string, m Match) (all []string) {
 
 // TestEntries writes the same URLs into several files, of which the last is open.
 func TestEntries(t *testing.T) {
+	t.Parallel()
 	a := open(t, t.TempDir(), Options{MaxFile: 3000})
 	urls := []string{"http://a.example/", "http://a.example/x", "http://a.example/x/1",
 		"http://a.example/xy", "http://a.example:8080/x", "http://b.a.example/",
@@ -98,6 +99,7 @@ func TestEntries(t *testing.T) {
 
 // TestEntriesInPasses reads an open file with more lines than there is memory for.
 func TestEntriesInPasses(t *testing.T) {
+	t.Parallel()
 	a := open(t, t.TempDir(), Options{})
 	var want []string
 	for i := range 50 {
@@ -121,6 +123,7 @@ func TestEntriesInPasses(t *testing.T) {
 
 // TestStream reads a capture in parts, and one that was damaged.
 func TestStream(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	a := open(t, dir, Options{})
 	x := page(1, 200_000)

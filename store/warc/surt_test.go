@@ -12,6 +12,7 @@ import (
 // TestSURT: the first rows are facts of the tests of the Python package surt
 // (tests/test_surt.py), the others follow from its rules.
 func TestSURT(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"http://www.archive.org/":                         "org,archive)/",
 		"http://archive.org/goo/":                         "org,archive)/goo",

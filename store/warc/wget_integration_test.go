@@ -15,6 +15,7 @@ import (
 
 // Records and index of an exchange are those that GNU wget writes.
 func TestWget(t *testing.T) {
+	t.Parallel()
 	wget, err := exec.LookPath("wget")
 	if err != nil {
 		t.Skip("wget is not installed")

@@ -17,6 +17,7 @@ import (
 const ms = time.Millisecond
 
 func TestJudge(t *testing.T) {
+	t.Parallel()
 	zero := time.Now()
 	hit := func(host string, addr byte, start, end int) Hit {
 		h := Hit{Site: 0, Host: host, Addr: netip.AddrFrom4([4]byte{127, 0, 0, addr}),
@@ -68,6 +69,7 @@ func TestJudge(t *testing.T) {
 // A schedule that keeps the delay has no violations, and moving one request into the
 // delay of another is always detected.
 func TestJudgeProperty(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		gap := time.Duration(rapid.IntRange(2, 50).Draw(t, "gap")) * ms
 		now := time.Now()
@@ -92,6 +94,7 @@ func TestJudgeProperty(t *testing.T) {
 // A client that waits exactly the delay after the last byte has no violations, because the
 // end in the log is before the last byte is sent.
 func TestPoliteClientPasses(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(2, 120, 1)
 	cfg.MinDelay = 2 * ms
 	w := serve(t, cfg)
@@ -106,6 +109,7 @@ func TestPoliteClientPasses(t *testing.T) {
 }
 
 func TestAuditCatches(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(3, 60, 1)
 	cfg.MinDelay = 300 * ms
 	w := serve(t, cfg)
@@ -134,6 +138,7 @@ func TestAuditCatches(t *testing.T) {
 }
 
 func TestAuditCatchesOverlaps(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(1, 10, 1)
 	cfg.Delay = 200 * ms
 	w := serve(t, cfg)
@@ -158,6 +163,7 @@ func TestAuditCatchesOverlaps(t *testing.T) {
 
 // A client that disconnects before the answer has fetched no page.
 func TestClientThatLeavesFetchesNothing(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(1, 10, 1)
 	cfg.Delay = time.Minute
 	w := serve(t, cfg)

@@ -109,6 +109,7 @@ func (c *truth) visit(u string) {
 // Pages yields exactly the pages that a crawl from the seed finds, for any size, and a
 // complete crawl passes the audit.
 func TestCrawlFindsExactlyThePages(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		sites, pages int
 		seed         uint64

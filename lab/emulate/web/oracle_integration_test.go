@@ -17,6 +17,7 @@ import (
 
 // A download over the emulated network takes at least PageTime, and at best hardly more.
 func TestPageTimeIsWhatDownloadsTake(t *testing.T) {
+	t.Parallel()
 	world := wan.NewWorld(wan.Cities(), 5).Select([]int{9, 24}) // London, Tokyo
 	net := wan.NewNetwork(world)
 	defer net.Close()

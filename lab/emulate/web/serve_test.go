@@ -11,6 +11,7 @@ import (
 )
 
 func TestExtraAddress(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(3, 30, 1)
 	cfg.Bind = "127.0.0.1:0"
 	w := serve(t, cfg)
@@ -65,6 +66,7 @@ func TestExtraAddress(t *testing.T) {
 
 // Several processes with equal settings serve one web together.
 func TestServeSomeSites(t *testing.T) {
+	t.Parallel()
 	all := testConfig(4, 80, 3)
 	all.Port = freePort(t)
 	var parts []*Web
@@ -105,6 +107,7 @@ func freePort(t *testing.T) int {
 }
 
 func TestUnknownHostAndMethod(t *testing.T) {
+	t.Parallel()
 	w := serve(t, testConfig(1, 5, 1))
 	c := client(t, w)
 	addr := fmt.Sprintf("http://%v:%d/", w.Resolve()["site-00.peerd.test"][0], w.Port())
@@ -127,6 +130,7 @@ func TestUnknownHostAndMethod(t *testing.T) {
 }
 
 func TestPortInUse(t *testing.T) {
+	t.Parallel()
 	w := serve(t, testConfig(3, 5, 1))
 	cfg := testConfig(3, 5, 1)
 	cfg.Port = w.Port()
@@ -140,6 +144,7 @@ func TestPortInUse(t *testing.T) {
 }
 
 func TestPageTimeOfWhatIsNoPage(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(1, 6, 3)
 	cfg.Delay = 30 * ms
 	w, err := New(cfg)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestSharesAddUpAndAreUneven(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		sites := rapid.IntRange(1, 200).Draw(t, "sites")
 		pages := sites + rapid.IntRange(0, 5000).Draw(t, "more")
@@ -35,6 +36,7 @@ func TestSharesAddUpAndAreUneven(t *testing.T) {
 }
 
 func TestEqualWebsServeEqualBytes(t *testing.T) {
+	t.Parallel()
 	make2 := func(seed uint64) *Web {
 		w, err := New(testConfig(6, 200, seed))
 		if err != nil {
@@ -63,6 +65,7 @@ func TestEqualWebsServeEqualBytes(t *testing.T) {
 }
 
 func TestDelaysStayNearTheirSite(t *testing.T) {
+	t.Parallel()
 	cfg := testConfig(24, 1000, 7)
 	cfg.Delay = 40 * time.Millisecond
 	w, err := New(cfg)
@@ -84,6 +87,7 @@ func TestDelaysStayNearTheirSite(t *testing.T) {
 // The audit and a robots.txt library, which reads the served file, agree on the forbidden
 // paths.
 func TestForbidsAgreesWithALibrary(t *testing.T) {
+	t.Parallel()
 	keys := []string{"/", "/robots.txt", "/private", "/private/", "/private/a/b/",
 		"/internal/x.html", "/internal/public/x.html",
 		"/internal/public", "/list?sort=name", "/list?a=1&sort=name", "/run/report.cgi",
@@ -106,6 +110,7 @@ func TestForbidsAgreesWithALibrary(t *testing.T) {
 }
 
 func TestRelative(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ base, key, want string }{
 		{"/", "/", "./"}, {"/", "/a/b.html", "a/b.html"}, {"/a/", "/a/b", "b"},
 		{"/a/", "/a/", "./"},
@@ -119,6 +124,7 @@ func TestRelative(t *testing.T) {
 }
 
 func TestValidateNamesEveryFault(t *testing.T) {
+	t.Parallel()
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Fatal(err)
 	}

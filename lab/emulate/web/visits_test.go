@@ -9,6 +9,7 @@ import (
 
 // Exactly the connections that are closed without a request are logged as bare.
 func TestBareConnections(t *testing.T) {
+	t.Parallel()
 	w := serve(t, testConfig(1, 4, 1))
 	addr := netip.AddrPortFrom(w.Sites()[0].Addrs[0], uint16(w.Port()))
 	begin := time.Now()

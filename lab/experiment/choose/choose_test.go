@@ -29,6 +29,7 @@ func runRows(t *testing.T, p experiment.Params) map[string]chooseRow {
 // On generated times, where no peer has a place, the strategy of the peers is about as good as
 // measuring random peers, and both are far better than a random choice.
 func TestChooseBeatsRandomPeers(t *testing.T) {
+	t.Parallel()
 	rows := runRows(t, experiment.Params{K: []int{8}, Seeds: 1, Peers: 40, Quick: true})
 	ours, random, base := rows["peerd8"], rows["random8"], rows["best-of-k8"]
 	if !(ours.Within20 >= base.Within20-0.1) || !(ours.MedianRatio < 1.2*base.MedianRatio) {
@@ -41,6 +42,7 @@ func TestChooseBeatsRandomPeers(t *testing.T) {
 }
 
 func TestChooseIsDeterministic(t *testing.T) {
+	t.Parallel()
 	p := experiment.Params{K: []int{4}, Seeds: 1, Peers: 12, Quick: true, Seed: 7}
 	a, b := runRows(t, p), runRows(t, p)
 	for name, row := range a {
@@ -53,6 +55,7 @@ func TestChooseIsDeterministic(t *testing.T) {
 // Estimations come from the first eighth of the slots; the truth is the median of the last
 // eighth. A user and a server without both are not a pair.
 func TestPairsOf(t *testing.T) {
+	t.Parallel()
 	times := new(data.Times)
 	for slot := range 16 {
 		x := float32(slot)
@@ -72,6 +75,7 @@ func TestPairsOf(t *testing.T) {
 }
 
 func TestChooseRejectsParams(t *testing.T) {
+	t.Parallel()
 	for _, p := range []experiment.Params{
 		{Peers: 1}, {K: []int{0}}, {Times: "a", Matrix: "b"}, {Times: "no such file"},
 		{Matrix: "no such file"},
@@ -97,6 +101,7 @@ var (
 
 // TestChooseOnRealData logs the results on measured data.
 func TestChooseOnRealData(t *testing.T) {
+	t.Parallel()
 	if *timesFile == "" && *rttMatrix == "" {
 		t.Skip("skipped: neither -times nor -rtt-matrix is set")
 	}
@@ -117,6 +122,7 @@ func TestChooseOnRealData(t *testing.T) {
 // A peer knows of the others in the simulation what a running peer knows from their beacons. No
 // peer is busy, and generated times have no places.
 func TestCandidatesAreComplete(t *testing.T) {
+	t.Parallel()
 	w, err := syntheticTimes(8, 5, 1, rand.New(rand.NewPCG(1, 1))).world(8,
 		rand.New(rand.NewPCG(1, 1)))
 	if err != nil {

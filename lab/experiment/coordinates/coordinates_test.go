@@ -52,6 +52,7 @@ func writeMatrix(t *testing.T, n int) string {
 }
 
 func TestCoordinates(t *testing.T) {
+	t.Parallel()
 	path := writeMatrix(t, 30)
 	h := experimenttest.Run(t, coordinates(), experiment.Params{Matrix: path, Rounds: 60,
 		Seeds: 1, Quick: true})
@@ -95,6 +96,7 @@ func TestCoordinates(t *testing.T) {
 }
 
 func TestEqualSeeds(t *testing.T) {
+	t.Parallel()
 	p := experiment.Params{Matrix: writeMatrix(t, 12), Rounds: 10, Seeds: 1, Quick: true}
 	first := experimenttest.Run(t, coordinates(), p)
 	second := experimenttest.Run(t, coordinates(), p)
@@ -104,6 +106,7 @@ func TestEqualSeeds(t *testing.T) {
 }
 
 func TestLiars(t *testing.T) {
+	t.Parallel()
 	p := experiment.Params{Matrix: writeMatrix(t, 20), Rounds: 6, Seeds: 2, Quick: true}
 	h := experimenttest.Run(t, liars(), p)
 	rows := experimenttest.Rows[liarsRow](t, h, "liars")
@@ -128,6 +131,7 @@ func TestLiars(t *testing.T) {
 }
 
 func TestCoordinatesRefuses(t *testing.T) {
+	t.Parallel()
 	write := func(text string) string {
 		path := filepath.Join(t.TempDir(), "m")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -157,6 +161,7 @@ var rttSlices = flag.String("rtt-slices", "",
 
 // TestCoordinatesTargets checks the figures of docs/results/2026-11-coordinates.md.
 func TestCoordinatesTargets(t *testing.T) {
+	t.Parallel()
 	path := *rttSlices
 	if path == "" {
 		t.Skip("skipped: -rtt-slices is not set")

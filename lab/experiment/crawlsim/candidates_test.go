@@ -11,6 +11,7 @@ import (
 
 // A peer knows of the others in the simulation what a running peer knows from their beacons.
 func TestCandidatesAreComplete(t *testing.T) {
+	t.Parallel()
 	c := testConfig(testWorld(12, 36, 1), 1)
 	c.Workers = 1 // so that downloads wait
 	s, err := New(c)

@@ -41,6 +41,7 @@ func run(t *testing.T, c Config) *Sim {
 // Events run in the order of their time and, at equal times, of their creation, also if they
 // are created while others run.
 func TestClockOrder(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var c clock
 		type mark struct {
@@ -83,6 +84,7 @@ func TestClockOrder(t *testing.T) {
 }
 
 func TestClockEnd(t *testing.T) {
+	t.Parallel()
 	var c clock
 	c.at(2, func() { t.Error("ran an event after the end") })
 	if c.next(1) || c.now != 0 {
@@ -93,6 +95,7 @@ func TestClockEnd(t *testing.T) {
 // n equal transfers on one line take n times as long as one. A transfer that starts later slows
 // down the others, and a change of bandwidth takes effect at once.
 func TestLineShares(t *testing.T) {
+	t.Parallel()
 	var c clock
 	l := line{bps: 1000}
 	ends := map[string]time.Duration{}
@@ -121,6 +124,7 @@ func TestLineShares(t *testing.T) {
 }
 
 func TestEqualRuns(t *testing.T) {
+	t.Parallel()
 	w := testWorld(8, 12, 3)
 	a, b, other := run(t, testConfig(w, 5)), run(t, testConfig(w, 5)), run(t, testConfig(w, 6))
 	if !reflect.DeepEqual(a.Downloads(), b.Downloads()) || a.Counts() != b.Counts() {
@@ -134,6 +138,7 @@ func TestEqualRuns(t *testing.T) {
 // Every page is fetched once, or given up after triesMax failures, whichever peer owns the
 // subnet. No server gets two requests at a time or within the gap.
 func TestEveryPageOnce(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(2) {
 		c := testConfig(testWorld(10, 30, seed), seed)
 		c.Workers = 2 // queues
@@ -176,6 +181,7 @@ func TestEveryPageOnce(t *testing.T) {
 
 // No phase of a sample is negative, and their sum is the measured time.
 func TestSamplesAddUp(t *testing.T) {
+	t.Parallel()
 	s := run(t, testConfig(testWorld(6, 12, 2), 2))
 	for _, n := range s.Subnets() {
 		for _, x := range n.samples {
@@ -189,6 +195,7 @@ func TestSamplesAddUp(t *testing.T) {
 
 // The proxy strategy is close to the optimum, and far better than a random choice.
 func TestProxyBeatsRandom(t *testing.T) {
+	t.Parallel()
 	w := testWorld(16, 40, 9)
 	random := func(self string) (assign.Strategy, error) {
 		return assign.NewRandom(assign.RandomConfig{Seed: 1}), nil
@@ -211,6 +218,7 @@ func TestProxyBeatsRandom(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
 	w := testWorld(2, 2, 1)
 	for name, change := range map[string]func(*Config){
 		"world":    func(c *Config) { c.World = &World{} },

@@ -10,6 +10,7 @@ import (
 )
 
 func TestPapapetrouQuick(t *testing.T) {
+	t.Parallel()
 	for _, e := range papapetrou() {
 		var out experimenttest.Out
 		if err := e.Run(t.Context(), experiment.Params{Quick: true}, &out); err != nil {

@@ -37,6 +37,7 @@ func delegateRows(t *testing.T, p experiment.Params) map[string]delegateRow {
 }
 
 func TestDelegate(t *testing.T) {
+	t.Parallel()
 	rows := delegateRows(t, experiment.Params{Quick: true, Threshold: []float64{25, 50}})
 	if len(rows) != 2*len(contestants()) {
 		t.Errorf("%d rows", len(rows))
@@ -66,6 +67,7 @@ func TestDelegate(t *testing.T) {
 }
 
 func TestDelegateIsDeterministic(t *testing.T) {
+	t.Parallel()
 	p := experiment.Params{Quick: true, Threshold: []float64{50}, Seeds: 2, Sites: 100, Peers: 5}
 	if a, b := delegateRows(t, p), delegateRows(t, p); fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("%v\n%v", a, b)
@@ -73,6 +75,7 @@ func TestDelegateIsDeterministic(t *testing.T) {
 }
 
 func TestDelegateRejectsParams(t *testing.T) {
+	t.Parallel()
 	for name, p := range map[string]experiment.Params{
 		"threshold": {Threshold: []float64{-1}},
 		"no file":   {World: []string{"testdata/nowhere.json"}},
@@ -88,6 +91,7 @@ func TestDelegateRejectsParams(t *testing.T) {
 
 // Training returns when its context ends.
 func TestTrainingEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	worlds, err := worldsOf(experiment.Params{Seed: 1, Quick: true}, new(experimenttest.Out))
@@ -112,6 +116,7 @@ func TestTrainingEndsWithItsContext(t *testing.T) {
 // The figures in the worlds of -worlds-dir are within ranges around those of the thesis and of
 // a reference implementation.
 func TestWorldsHold(t *testing.T) {
+	t.Parallel()
 	dir := *worldsDir
 	if dir == "" {
 		t.Skip("skipped: -worlds-dir is not set")

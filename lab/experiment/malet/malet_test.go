@@ -95,6 +95,7 @@ func figures(t *testing.T, r *experiment.Result, table, key string) map[string]m
 // "A good assignment strategy should achieve a coverage of 1, e.g. every page
 // that was assigned has been downloaded" (Malet 2009, 5.4.2), and nothing twice.
 func TestCrawlCoversAll(t *testing.T) {
+	t.Parallel()
 	rows := figures(t, do(t, experiment.Run{Experiment: malet512(),
 		Params: experiment.Params{Seed: 4, Quick: true}}), "crawls", "strategy")
 	for name, r := range rows {
@@ -110,6 +111,7 @@ func TestCrawlCoversAll(t *testing.T) {
 // With exact round trips and no delay the algorithm of the thesis places a server well, and
 // takes more updates for a smaller error.
 func TestOnePassConverges(t *testing.T) {
+	t.Parallel()
 	var peers []assign.Candidate
 	for i, v := range [][]float64{{0, 0}, {100, 0}, {0, 100}, {100, 100}, {50, 120}, {120, 50}} {
 		peers = append(peers, assign.Candidate{ID: string(rune('a' + i)),
@@ -146,6 +148,7 @@ func TestOnePassConverges(t *testing.T) {
 // Excluded candidates are neither asked nor chosen, and invalid evidence is ignored. The tests
 // of assigntest do not apply, because the algorithm takes hundreds of probes.
 func TestOnePassExcludes(t *testing.T) {
+	t.Parallel()
 	v := newOnePass(0.25, 10)
 	if _, err := v.Next(assign.Evidence{}); !errors.Is(err, assign.ErrEvidence) {
 		t.Errorf("no evidence: %v", err)
@@ -173,6 +176,7 @@ func TestOnePassExcludes(t *testing.T) {
 }
 
 func TestQuantile(t *testing.T) {
+	t.Parallel()
 	if q := quantile([]float64{1, 2, 3, 4}, 0.5); q != 2 {
 		t.Errorf("got %v", q)
 	}

@@ -14,6 +14,7 @@ import (
 // A peer knows of the others in the simulation what a running peer knows from their beacons. No
 // peer has downloaded anything before.
 func TestCandidatesAreComplete(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	rng := rand.New(rand.NewPCG(1, 1))
 	s := &scaleRun{n: n, seed: 1, rng: rng, world: newScaleWorld(n, 1, nil),

@@ -10,6 +10,7 @@ import (
 )
 
 func TestScaleQuick(t *testing.T) {
+	t.Parallel()
 	out := experimenttest.Run(t, Scale(), experiment.Params{Quick: true})
 	rows := experimenttest.Rows[scaleRow](t, out, "scale")
 	if len(rows) != 3 || len(out.Tables["tables"]) != 5 || len(out.Plots) != 3 {
