@@ -42,6 +42,7 @@ type facts struct {
 	inbound  bool
 	reach    overlay.Reachability
 	waiting  int64 // URLs: queued, in flight, unclaimed, in the outbox
+	sent     int64 // URLs delivered to their owners since the start
 	fetched  int64 // pages, in the lifetime of the home
 	givenUp  int64 // URLs
 	revisits bool
@@ -83,6 +84,9 @@ func (f facts) health() admin.Health {
 	case f.fetched == 0 && f.givenUp > 0:
 		return h(admin.HealthIdle, "no page was fetched, and %d URLs were given up",
 			"see why: peerd queue --given-up", f.givenUp)
+	case f.fetched == 0 && f.sent > 0:
+		return h(admin.HealthIdle, "other peers own the %d URLs that came to this peer",
+			"see who fetches one: peerd trace URL", f.sent)
 	case f.fetched == 0:
 		return h(admin.HealthIdle, "no URL has come to this peer",
 			"add one: peerd seed URL; or wait for other peers")
@@ -120,7 +124,7 @@ func (n *Node) health(s admin.Status) admin.Health {
 		paused:  n.pause.describe(now),
 		volume:  n.volumeState(),
 		waiting: s.Frontier.Pending + s.Frontier.InFlight + s.Frontier.Unclaimed + s.OutboxURLs,
-		givenUp: s.Failed + s.RobotsDenied,
+		givenUp: s.Failed + s.RobotsDenied, sent: s.Batches.URLsSent,
 		inbound: n.inbound.Load() || !n.listensOutside(), reach: n.net.Reachability(),
 	}
 	if s.Offline != nil {

@@ -37,6 +37,7 @@ func TestHealth(t *testing.T) {
 		{admin.HealthCrawling, func(f *facts) { f.inbound, f.up = false, time.Minute }, "7 URLs"},
 		{admin.HealthCrawling, func(f *facts) { f.inbound, f.members = false, 2 }, "7 URLs"},
 		{admin.HealthIdle, func(f *facts) { f.waiting, f.fetched = 0, 0 }, "peerd seed"},
+		{admin.HealthIdle, func(f *facts) { f.waiting, f.fetched, f.sent = 0, 0, 5 }, "trace"},
 		{admin.HealthIdle, func(f *facts) { f.waiting, f.fetched, f.givenUp = 0, 0, 3 },
 			"3 URLs were given up"},
 		{admin.HealthDone, func(f *facts) { f.waiting = 0 }, "all 9 pages"},
