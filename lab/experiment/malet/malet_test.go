@@ -17,8 +17,8 @@ import (
 	"peerd/lab/experiment"
 )
 
-// Two experiments run and have results; the test with the tag integration runs all of them.
-func TestMalet(t *testing.T) { testMalet(t, "malet-5.10", "malet-5.12") }
+// An experiment runs and has results; the test with the tag integration runs all of them.
+func TestMalet(t *testing.T) { testMalet(t, "malet-5.12") }
 
 // testMalet runs experiments, which must have rows, plots and claims. Two of them run twice and
 // must have identical results.
