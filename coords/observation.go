@@ -29,7 +29,8 @@ func (e *Estimator) Trips() []Trip {
 
 // Observation is a round trip that another peer says it has measured to the peer in question.
 type Observation struct {
-	From Coordinate // the place of the peer that measured, without load
+	By   string     // the peer that measured, as Trips name it
+	From Coordinate // the place that it claims, without load
 	RTT  time.Duration
 }
 
@@ -65,6 +66,18 @@ func Place(claim Coordinate, observed []Observation) (Coordinate, bool) {
 	}
 	return Coordinate{Vec: best[:dims:dims], Height: clamp(best[dims], heightMin, MaxComponent),
 		Error: fit.usualError(best)}, true
+}
+
+// contradicted reports whether more than half of the observations are wrong about a claim.
+func contradicted(claim Coordinate, observed []Observation) bool {
+	dims := len(claim.Vec)
+	if len(observed) < dims+2 {
+		return false
+	}
+	wrong := studentLoss(DefaultConfig().OutlierFactor)
+	loss := placementOf(observed, dims).boundedLoss(append(slices.Clone(claim.Vec), claim.Height),
+		wrong)
+	return loss > float64(len(observed))/2*wrong
 }
 
 // spacedStarts returns the middle of the anchors, and the places of some from the nearest to the
@@ -107,12 +120,38 @@ func placementOf(observed []Observation, dims int) placement {
 	return fit
 }
 
-// Observations are what a number of peers have published, by the peer that was measured.
-type Observations map[string][]Observation
+// Observations are what a number of peers have published. They must not be used concurrently.
+type Observations struct {
+	of     map[string][]Observation // by the peer that was measured
+	absent map[string]bool          // peers that are not where they claim to be, as far as is known
+}
 
-// Add adds the round trips that a peer at the given place has published.
-func (r Observations) Add(from Coordinate, trips []Trip) {
+// NewObservations returns none.
+func NewObservations() *Observations {
+	return &Observations{of: map[string][]Observation{}, absent: map[string]bool{}}
+}
+
+// Add adds the round trips that a peer has published, with the place that it claims.
+func (r *Observations) Add(by string, from Coordinate, trips []Trip) {
+	clear(r.absent)
 	for _, t := range trips {
-		r[t.Peer] = append(r[t.Peer], Observation{From: from, RTT: t.RTT})
+		r.of[t.Peer] = append(r.of[t.Peer], Observation{By: by, From: from, RTT: t.RTT})
 	}
+}
+
+// Of returns the observations of a peer by those that are where they claim to be, as far as most
+// others that have observed them say: a round trip to a place that is false says nothing.
+func (r *Observations) Of(peer string) []Observation {
+	var credible []Observation
+	for _, o := range r.of[peer] {
+		absent, ok := r.absent[o.By]
+		if !ok {
+			absent = contradicted(o.From, r.of[o.By])
+			r.absent[o.By] = absent
+		}
+		if !absent {
+			credible = append(credible, o)
+		}
+	}
+	return credible
 }

@@ -3,6 +3,7 @@ package coords_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -60,6 +61,40 @@ func TestPlace(t *testing.T) {
 	if refuted < tries*8/10 || near < tries*6/10 || misplaced > 0 {
 		t.Errorf("%d of %d lies were refuted, %d placed near the truth, %d true places refuted",
 			refuted, tries, near, misplaced)
+	}
+}
+
+// Peers that are not where they claim to be do not count as witnesses of others.
+func TestObservationsOf(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 1))
+	truth, lie := at(0, 0, 0, 0), at(300, 0, 0, 0)
+	all := coords.NewObservations()
+	add := func(peer string, observed []coords.Observation) {
+		for _, o := range observed {
+			all.Add(o.By, o.From, []coords.Trip{{Peer: peer, RTT: o.RTT}})
+		}
+	}
+	of := reported(rng, 12, 0, truth, lie)
+	for i := range of {
+		of[i].By = fmt.Sprint("honest", i)
+		add(of[i].By, reported(rng, 12, 2, of[i].From, lie))
+	}
+	for i := range 8 {
+		by := fmt.Sprint("liar", i)
+		of = append(of, coords.Observation{By: by, From: lie, RTT: trip(1)})
+		add(by, reported(rng, 12, 2, at(rng.NormFloat64()*60, 0, 0, 0), lie))
+	}
+	add("p", of)
+	honest := 0
+	for _, o := range all.Of("p") {
+		if strings.HasPrefix(o.By, "liar") {
+			t.Errorf("counts what %s published, which is not at %v", o.By, o.From)
+		} else {
+			honest++
+		}
+	}
+	if honest < 11 {
+		t.Errorf("counts %d of 12 honest peers", honest)
 	}
 }
 

@@ -55,16 +55,16 @@ func (tr *trial) assign(
 		Self:     coordstest.Name(self),
 		CanProbe: true,
 	}
-	observed := coords.Observations{}
-	for _, p := range tr.swarm.Peers {
-		observed.Add(p.Coordinate(), p.Trips())
+	observed := coords.NewObservations()
+	for i, p := range tr.swarm.Peers {
+		observed.Add(coordstest.Name(i), p.Coordinate(), p.Trips())
 	}
 	at := make(map[string]int)
 	var times []float64
 	for i, p := range tr.swarm.Peers {
 		name := coordstest.Name(i)
 		c := assign.Candidate{ID: name, Capacity: 1}
-		c.At, c.Place = tr.swarm.Peers[self].Judge(name, p.Coordinate(), observed[name])
+		c.At, c.Place = tr.swarm.Peers[self].Judge(name, p.Coordinate(), observed.Of(name))
 		e.Candidates = append(e.Candidates, c)
 		at[coordstest.Name(i)] = i
 		times = append(times, w.Time(i, server))

@@ -53,29 +53,29 @@ func (t Trips) validate() error {
 	return nil
 }
 
-// addTo adds the round trips that a peer at the given place observed.
-func (t Trips) addTo(all coords.Observations, from coords.Coordinate) {
+// decode returns the round trips, to peers named by keyOf.
+func (t Trips) decode() (all []coords.Trip) {
 	for ; len(t) >= tripSize; t = t[tripSize:] {
 		rtt := float64(tripUnit) * math.Exp2(float64(t[tripKey])/tripSteps)
-		key := string(t[:tripKey])
-		all[key] = append(all[key], coords.Observation{From: from, RTT: time.Duration(rtt)})
+		all = append(all, coords.Trip{Peer: string(t[:tripKey]), RTT: time.Duration(rtt)})
 	}
+	return all
 }
 
 // Observations are the round trips that the present peers and this one have published. They are
 // what was known when Service.Observations was called.
 type Observations struct {
 	self *self
-	all  coords.Observations
+	all  *coords.Observations
 }
 
 // Observations collects them.
 func (s *Service) Observations() Observations { return observationsOf(s.self, s.dir) }
 
 func observationsOf(s *self, d *Directory) Observations {
-	all := coords.Observations{}
+	all := coords.NewObservations()
 	for _, b := range append(d.All(), s.beacon()) {
-		b.Trips.addTo(all, b.At.Unloaded(b.Wait))
+		all.Add(keyOf(b.Peer), b.At.Unloaded(b.Wait), b.Trips.decode())
 	}
 	return Observations{s, all}
 }
@@ -85,11 +85,11 @@ func observationsOf(s *self, d *Directory) Observations {
 func (r Observations) Judge(
 	p peer.ID, claim coords.Coordinate,
 ) (coords.Coordinate, coords.Standing) {
-	return r.self.judge(p, claim, r.all[keyOf(p)])
+	return r.self.judge(p, claim, r.all.Of(keyOf(p)))
 }
 
 // place is Judge without what this peer itself has measured.
 func (r Observations) place(p peer.ID, claim coords.Coordinate) coords.Coordinate {
-	at, _ := coords.Place(claim, r.all[keyOf(p)])
+	at, _ := coords.Place(claim, r.all.Of(keyOf(p)))
 	return at
 }

@@ -223,12 +223,12 @@ func (w *chooseWorld) newCase(server int) chooseCase {
 	if w.estimators == nil {
 		return c
 	}
-	observed := coords.Observations{}
+	observed := coords.NewObservations()
 	for _, u := range c.peers {
-		observed.Add(w.places[u], w.estimators[u].Trips())
+		observed.Add(w.names[u], w.places[u], w.estimators[u].Trips())
 	}
 	for i, o := range c.evidence.Candidates {
-		o.At, o.Place = w.estimators[self].Judge(o.ID, o.At, observed[o.ID])
+		o.At, o.Place = w.estimators[self].Judge(o.ID, o.At, observed.Of(o.ID))
 		c.evidence.Candidates[i] = o
 	}
 	return c

@@ -42,6 +42,25 @@ func (p *published) lies(i int) bool { return p.liar[i] && p.round >= p.t.from }
 // about returns what reader knows of the round trips to peer j, which claims to be at the place
 // at. Liars tell each reader what suits their claims.
 func (p *published) about(reader, j int, at coords.Coordinate) []coords.Observation {
+	all, known := coords.NewObservations(), map[int]bool{j: true}
+	add := func(peer int, observed []coords.Observation) {
+		for _, o := range observed {
+			all.Add(o.By, o.From, []coords.Trip{{Peer: name(peer), RTT: o.RTT}})
+		}
+	}
+	of := p.observed(reader, j, at)
+	add(j, of)
+	for _, o := range of {
+		if by := number(o.By); !known[by] {
+			known[by] = true
+			add(by, p.observed(reader, by, o.From))
+		}
+	}
+	return all.Of(name(j))
+}
+
+// observed returns what has been published to reader about peer j.
+func (p *published) observed(reader, j int, at coords.Coordinate) []coords.Observation {
 	var all []coords.Observation
 	for i, trips := range p.trips {
 		ms, ok := trips[j]
@@ -58,7 +77,7 @@ func (p *published) about(reader, j int, at coords.Coordinate) []coords.Observat
 				ms = falseTrip
 			}
 		}
-		all = append(all, coords.Observation{From: from.Coordinate, RTT: millis(ms)})
+		all = append(all, coords.Observation{By: name(i), From: from.Coordinate, RTT: millis(ms)})
 	}
 	return all
 }

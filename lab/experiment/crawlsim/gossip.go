@@ -300,26 +300,17 @@ func (s *Sim) candidates(i int) []assign.Candidate {
 			s.asked = append(s.asked, s.shown[q])
 		}
 	}
-	observed := coords.Observations{}
-	for _, c := range s.asked {
-		observed.Add(c.At, s.trips[s.byName[c.ID]])
-	}
+	observed := s.observed(i)
 	for k, c := range s.asked {
-		s.asked[k].At, s.asked[k].Place = p.est.Judge(c.ID, c.At, observed[c.ID])
+		s.asked[k].At, s.asked[k].Place = p.est.Judge(c.ID, c.At, observed.Of(c.ID))
 	}
 	return s.asked
 }
 
-// placed returns where peer i takes a peer to be that claims to be at a place.
-func (s *Sim) placed(i int, name string, claim coords.Coordinate) coords.Coordinate {
-	var observed []coords.Observation
-	add := func(q int) {
-		for _, t := range s.trips[q] {
-			if t.Peer == name {
-				observed = append(observed, coords.Observation{From: s.shown[q].At, RTT: t.RTT})
-			}
-		}
-	}
+// observed returns what peer i and those that it knows have published.
+func (s *Sim) observed(i int) *coords.Observations {
+	all := coords.NewObservations()
+	add := func(q int) { all.Add(s.peers[q].Name, s.shown[q].At, s.trips[q]) }
 	add(i)
 	for _, q := range s.peers[i].knows {
 		add(q)
@@ -329,7 +320,12 @@ func (s *Sim) placed(i int, name string, claim coords.Coordinate) coords.Coordin
 			add(q)
 		}
 	}
-	at, _ := coords.Place(claim, observed)
+	return all
+}
+
+// placed returns where peer i takes a peer to be that claims to be at a place.
+func (s *Sim) placed(i int, name string, claim coords.Coordinate) coords.Coordinate {
+	at, _ := coords.Place(claim, s.observed(i).Of(name))
 	return at
 }
 

@@ -14,19 +14,19 @@ import (
 const scaleFound = 8
 
 // candidate returns a peer as described by its beacon, and as another one judges its place.
-func (s *scaleRun) candidate(by, i int, observed coords.Observations) assign.Candidate {
+func (s *scaleRun) candidate(by, i int, observed *coords.Observations) assign.Candidate {
 	c := assign.Candidate{
 		ID: s.views.names[i], Wait: scaleTime(s.wait[i]), Capacity: 1,
 		Addr: netip.AddrFrom4([4]byte{100, 64, byte(i >> 8), byte(i)}),
 	}
-	c.At, c.Place = s.views.peers[by].Judge(c.ID, s.at[i], observed[c.ID])
+	c.At, c.Place = s.views.peers[by].Judge(c.ID, s.at[i], observed.Of(c.ID))
 	return c
 }
 
 // observed returns what the peers that one knows report.
-func (s *scaleRun) observed(by int) coords.Observations {
-	all := coords.Observations{}
-	add := func(i int) { all.Add(s.at[i], s.views.peers[i].Trips()) }
+func (s *scaleRun) observed(by int) *coords.Observations {
+	all := coords.NewObservations()
+	add := func(i int) { all.Add(s.views.names[i], s.at[i], s.views.peers[i].Trips()) }
 	add(by)
 	for _, id := range idsOf(s.views.tables[by]) {
 		add(int(id))

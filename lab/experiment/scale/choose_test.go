@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/coords/assign/assigntest"
 	"peerd/coords/zone"
@@ -31,7 +32,7 @@ func TestCandidatesAreComplete(t *testing.T) {
 	s.at, s.wait[3] = s.views.said, 100
 	var all []assign.Candidate
 	for i := range n {
-		all = append(all, s.candidate(0, i, nil))
+		all = append(all, s.candidate(0, i, coords.NewObservations()))
 	}
 	assigntest.Complete(t, all, "Traits")
 }
