@@ -429,9 +429,9 @@ func TestPromoteAfterTheRecord(t *testing.T) {
 	}
 	again := *e // of which nothing is in memory yet, but the copy
 	again.rejoin(t, e.dht, e.cfg.DB, func(*Config) {})
-	again.table.mu.Lock()
+	again.mu.Lock()
 	delete(again.subnets, subnetA)
-	again.table.mu.Unlock()
+	again.mu.Unlock()
 	again.replicas.held[subnetA] = again.held
 	l, err := lease.OpenLease(rec.Lease)
 	if err != nil {

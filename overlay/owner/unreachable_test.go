@@ -69,8 +69,8 @@ func (c *cutOff) pass(d time.Duration) []peer.ID {
 }
 
 func (c *cutOff) successor() string {
-	c.table.mu.Lock()
-	defer c.table.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.subnets[subnetA].unit.To
 }
 
@@ -186,8 +186,8 @@ func TestReachableSubnetStays(t *testing.T) {
 	t.Run("in doubt when a peer can connect", func(t *testing.T) {
 		c := newCutOff(t, carol)
 		doubt := func(stale bool) {
-			c.table.mu.Lock()
-			defer c.table.mu.Unlock()
+			c.mu.Lock()
+			defer c.mu.Unlock()
 			c.table.subnets[subnetA].doubt(stale)
 		}
 		connect := c.Manager.cfg.Estimate

@@ -121,10 +121,11 @@ const maxCode = 127
 // 250,000 words count as long as these. Indexes store codes: it must not change.
 const codeStep = 1.058
 
-// code returns the code of a length in words.
+// code returns the code of a length in words. It is never 0: zapx takes a term for absent if a
+// merged segment has it in one page only, and the length that is stored there is 0.
 func (w weight) code(length int) int {
 	divisor := 1 + w.b/(1-w.b)*float64(length)/w.length
-	return min(int(math.Round(math.Log(divisor)/math.Log(codeStep))), maxCode)
+	return min(max(int(math.Round(math.Log(divisor)/math.Log(codeStep))), 1), maxCode)
 }
 
 // divisor returns the divisor that belongs to the length with a code.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/blevesearch/bleve/v2/index/scorch"
 	"go.uber.org/goleak"
 
 	"peerd/store"
@@ -263,6 +264,29 @@ func findInAll(t *testing.T, all []*Index, query string) (hits []Hit) {
 }
 
 // A search that is cancelled returns what it has.
+// Words of short pages are found after segments have been merged.
+func TestShortPagesMerged(t *testing.T) {
+	t.Parallel()
+	x := open(t)
+	words := []string{"pears", "apples", "plums", "cherries", "figs", "grapes"}
+	for i, w := range words {
+		apply(t, x, page(fmt.Sprint("http://a.example/", i), "", w))
+	}
+	merger, ok := x.scorch.(*scorch.Scorch)
+	if !ok {
+		t.Fatalf("the index is a %T", x.scorch)
+	}
+	if err := merger.ForceMerge(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range words {
+		want := store.URL(fmt.Sprint("http://a.example/", i))
+		if got := find(t, x, w, nil); len(got.Hits) != 1 || got.Hits[0].URL != want {
+			t.Errorf("%s: found %+v, want %s", w, got.Hits, want)
+		}
+	}
+}
+
 func TestSearchEnds(t *testing.T) {
 	t.Parallel()
 	x := open(t)
