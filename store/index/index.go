@@ -24,7 +24,7 @@ var (
 )
 
 // format is the version of what is stored. An index of another version is built again.
-const format = 5
+const format = 6
 
 // The internal keys of the index.
 var (
