@@ -45,8 +45,9 @@ type NetworkReport struct {
 	testnet.Report
 	// Steps has what was sent in each attack.
 	Steps []string `json:"steps"`
-	// Missing are the pages that were not fetched although an honest peer owns their host,
-	// Elsewhere the others that were not fetched.
+	// Missing are the pages that were not fetched although an honest peer owns their host, and no
+	// hostile one has owned it: that one may say that it has fetched them. Elsewhere are the others
+	// that were not fetched.
 	Missing   int `json:"missing"`
 	Elsewhere int `json:"elsewhere"`
 	// Taken are subnets that an honest peer has owned, and none of the peers owns in the end.
@@ -62,7 +63,7 @@ type NetworkReport struct {
 }
 
 // Network runs honest and hostile peers in an emulated wide area until the attacks have been
-// carried out and all pages of the honest peers are fetched, or none was for 90 seconds.
+// carried out and all pages of the honest peers are fetched, or none was for four minutes.
 func Network(ctx context.Context, o NetworkOptions) (NetworkReport, error) {
 	liars := o.Hostile / 3
 	if o.Quiet {
@@ -80,7 +81,7 @@ func Network(ctx context.Context, o NetworkOptions) (NetworkReport, error) {
 	go func() { _ = fake.Serve(ln) }() // ends with Close
 	defer func() { _ = fake.Close() }()
 
-	c := &campaign{o: o, owned: map[string]bool{}}
+	c := &campaign{o: o, owned: map[string]bool{}, lent: map[string]bool{}}
 	c.report.Report, err = testnet.Run(ctx, testnet.Options{
 		Peers: o.Honest + liars, Hostile: liars, Sites: o.Sites, Pages: o.Pages, Seed: o.Seed,
 		Strategy: "proxy", Gap: time.Second, CheckReports: config.Default().Crawl.CheckReports,
@@ -111,6 +112,7 @@ type campaign struct {
 
 	mu    sync.Mutex
 	owned map[string]bool // subnets that an honest peer has owned
+	lent  map[string]bool // subnets that a hostile peer has owned
 }
 
 func (c *campaign) honest() []*node.Node { return c.r.Peers[:c.o.Honest] }
@@ -150,9 +152,10 @@ func (c *campaign) run(ctx context.Context, r testnet.Running, members int) (err
 	return context.Cause(ctx)
 }
 
-// settle waits until all pages of the honest peers' hosts are fetched, or none was for 90 s.
+// settle waits until all pages of the honest peers' hosts are fetched, or none was for four
+// minutes.
 func (c *campaign) settle() {
-	const patience = 90 * time.Second
+	const patience = 4 * time.Minute
 	least, since := c.missing(), time.Now()
 	for least > 0 && time.Since(since) < patience && c.e.sleep(time.Second) == nil {
 		if now := c.missing(); now < least {
@@ -183,14 +186,18 @@ func (c *campaign) join(n int) error {
 	return nil
 }
 
-// watch notes which subnets honest peers own, until the end.
+// watch notes which subnets honest and hostile peers own, until the end.
 func (c *campaign) watch() {
 	for c.e.sleep(time.Second) == nil {
-		for p := range c.owners(c.honest()) {
-			c.mu.Lock()
+		honest, hostile := c.owners(c.honest()), c.owners(c.r.Peers[c.o.Honest:])
+		c.mu.Lock()
+		for p := range honest {
 			c.owned[p] = true
-			c.mu.Unlock()
 		}
+		for p := range hostile {
+			c.lent[p] = true
+		}
+		c.mu.Unlock()
 	}
 }
 
@@ -205,13 +212,19 @@ func (c *campaign) owners(of []*node.Node) map[string]*node.Node {
 	return all
 }
 
+// crawled is a host that an honest peer crawls.
+type crawled struct {
+	owner  *node.Node
+	subnet string
+}
+
 // crawled returns the hosts that honest peers crawl.
-func (c *campaign) crawled() map[string]*node.Node {
-	all := map[string]*node.Node{}
+func (c *campaign) crawled() map[string]crawled {
+	all := map[string]crawled{}
 	for _, n := range c.honest() {
 		for _, h := range n.Queue() {
 			if h.Role == admin.HostOwn {
-				all[h.Host] = n
+				all[h.Host] = crawled{n, h.Subnet}
 			}
 		}
 	}
@@ -221,8 +234,14 @@ func (c *campaign) crawled() map[string]*node.Node {
 // missing counts the pages that were not fetched, by whether an honest peer owns their host.
 func (c *campaign) missing() int {
 	hosts, owned, elsewhere := c.crawled(), 0, 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, u := range c.r.Web.Missing(c.o.Pages) {
-		if at, err := url.Parse(u); err == nil && hosts[at.Hostname()] != nil {
+		at, err := url.Parse(u)
+		if err != nil {
+			continue
+		}
+		if h, ok := hosts[at.Hostname()]; ok && !c.lent[h.subnet] {
 			owned++
 		} else {
 			elsewhere++
@@ -235,6 +254,12 @@ func (c *campaign) missing() int {
 // judge fills in what is known only at the end.
 func (c *campaign) judge() {
 	c.missing()
+	for _, u := range c.r.Web.Missing(c.o.Pages) {
+		for i, n := range c.r.Peers {
+			trace, err := n.Trace(c.e.ctx, u)
+			c.say("%s was not fetched; peer %d knows of it %+v (%v)", u, i, trace.Here, err)
+		}
+	}
 	honest, hostile := c.owners(c.honest()), c.owners(c.r.Peers[c.o.Honest:])
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -276,8 +301,8 @@ type target struct {
 func (c *campaign) targets() (all []target) {
 	hosts := c.crawled()
 	for _, s := range c.r.Web.Sites() {
-		if owner := hosts[s.Host]; owner != nil {
-			all = append(all, target{c.siteOf(s), owner})
+		if h, ok := hosts[s.Host]; ok {
+			all = append(all, target{c.siteOf(s), h.owner})
 		}
 	}
 	return all
