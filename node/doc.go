@@ -35,7 +35,6 @@
 //	health.go       how the peer is; journal.go, view.go, placement.go the dashboard;
 //	                trace.go what happened to a URL
 //	reload.go       settings that change; pause.go pauses of the operator
-//	plugins.go      plug-ins
-//	localsites.go   sites on this machine
+//	plugins.go      plug-ins; localsites.go sites on this machine
 //	web.go, own.go, deny.go, robots.go: limits on requests; admission.go who joins
 package node

@@ -81,7 +81,7 @@ func Network(ctx context.Context, o NetworkOptions) (NetworkReport, error) {
 	go func() { _ = fake.Serve(ln) }() // ends with Close
 	defer func() { _ = fake.Close() }()
 
-	c := &campaign{o: o, owned: map[string]bool{}, lent: map[string]bool{}}
+	c := &campaign{o: o, owned: map[string]bool{}, hostileOwned: map[string]bool{}}
 	c.report.Report, err = testnet.Run(ctx, testnet.Options{
 		Peers: o.Honest + liars, Hostile: liars, Sites: o.Sites, Pages: o.Pages, Seed: o.Seed,
 		Strategy: "proxy", Gap: time.Second, CheckReports: config.Default().Crawl.CheckReports,
@@ -110,9 +110,9 @@ type campaign struct {
 	witness *falseWitness
 	report  NetworkReport
 
-	mu    sync.Mutex
-	owned map[string]bool // subnets that an honest peer has owned
-	lent  map[string]bool // subnets that a hostile peer has owned
+	mu           sync.Mutex
+	owned        map[string]bool // subnets that an honest peer has owned
+	hostileOwned map[string]bool // subnets that a hostile peer has owned
 }
 
 func (c *campaign) honest() []*node.Node { return c.r.Peers[:c.o.Honest] }
@@ -195,7 +195,7 @@ func (c *campaign) watch() {
 			c.owned[p] = true
 		}
 		for p := range hostile {
-			c.lent[p] = true
+			c.hostileOwned[p] = true
 		}
 		c.mu.Unlock()
 	}
@@ -241,7 +241,7 @@ func (c *campaign) missing() int {
 		if err != nil {
 			continue
 		}
-		if h, ok := hosts[at.Hostname()]; ok && !c.lent[h.subnet] {
+		if h, ok := hosts[at.Hostname()]; ok && !c.hostileOwned[h.subnet] {
 			owned++
 		} else {
 			elsewhere++
