@@ -2,7 +2,7 @@ package index
 
 import "slices"
 
-// Matches reports whether a search for q would find a page, the words of links to it left aside.
+// Matches reports whether a search for q would find a page without the words of links to it.
 func (q *Query) Matches(d Document) bool {
 	lang := detect(d.Text)
 	passes := filters(d, lang).freqs
