@@ -14,8 +14,8 @@ import (
 )
 
 // requeueFailed ends a job after a request that failed in a way that a later one may not. Its URL
-// is tried again when the host may be asked: it moves to the end of its queue, or is planned as a
-// visit. It is given up if it was tried often enough; all URLs of the host are given up after
+// is tried again when the host may be asked: it moves behind the URLs that this peer has found, or
+// is planned as a visit. It is given up if it was tried often enough; all URLs of the host are given up after
 // Config.Patience. Only failures of this peer's own requests count against the URL.
 func (c *Crawler) requeueFailed(
 	job frontier.Job, rep store.FetchReport, began time.Time, gap time.Duration, own bool,
@@ -56,7 +56,7 @@ func (c *Crawler) requeueFailed(
 			left, due = true, now.Add(delay)
 			return planTry(tx, job.Host, e, due)
 		}
-		return tx.Defer(job.Host, e)
+		return tx.Requeue(job.Host, e)
 	})
 	if err == nil && health.State == store.HostGivenUp {
 		err = c.giveUpHost(job, health)
@@ -89,7 +89,7 @@ func (c *Crawler) updateHealth(
 // planTry moves an entry from the queue to the planned visits.
 func planTry(tx *store.Tx, host string, e store.Entry, due time.Time) error {
 	if e.Kind.Revisit() {
-		return tx.Defer(host, e) // a visit of its page exists
+		return tx.Requeue(host, e) // a visit of its page exists
 	}
 	if err := tx.Remove(host, e); err != nil {
 		return err

@@ -113,7 +113,7 @@ func (c *Config) nextHealth(
 	}
 	wait := backOff(c.BackOff, longest, doublings)
 	if found == foundBroken && h.Failures == 1 {
-		wait = 0 // the URL comes again behind all others
+		wait = 0 // the URL comes again behind those that this peer has found
 	}
 	rest := h.Since.Add(patience).Sub(now)
 	if rest <= 0 || rep.RetryAfter > rest {

@@ -316,7 +316,7 @@ func (c *Crawler) requeueUnreachable(
 		if health, _, err = c.updateHealth(tx, job.Host, r.failure.report, began); err != nil {
 			return err
 		}
-		return tx.Defer(job.Host, job.Entry)
+		return tx.Requeue(job.Host, job.Entry)
 	})
 	if err == nil && health.State == store.HostGivenUp {
 		err = c.giveUpHost(job, health)

@@ -265,14 +265,22 @@ func (tx *Tx) Remove(host string, e Entry) error {
 
 // Defer moves e, read by Peek or Queue, behind all other entries of its host. If e is no
 // longer there, Defer does nothing.
-func (tx *Tx) Defer(host string, e Entry) error {
+func (tx *Tx) Defer(host string, e Entry) error { return tx.move(host, e, DeferredPlace) }
+
+// Requeue moves e, read by Peek or Queue, behind all other entries that this peer has found, to be
+// tried again. Unlike a deferred entry it does not wait for what others find, of which there may
+// be no end. If e is no longer there, Requeue does nothing.
+func (tx *Tx) Requeue(host string, e Entry) error { return tx.move(host, e, RetryPlace) }
+
+// move moves e behind the other entries of a place.
+func (tx *Tx) move(host string, e Entry, place int) error {
 	if ok, err := tx.has(e.Key); err != nil || !ok {
 		return err
 	}
 	if err := tx.del(e.Key); err != nil {
 		return err
 	}
-	return tx.putEntry(host, tx.nextQueueKey(host, DeferredPlace), e, 0)
+	return tx.putEntry(host, tx.nextQueueKey(host, place), e, 0)
 }
 
 // State returns the state of a host as package crawl encoded it, or ErrNotFound.

@@ -77,6 +77,8 @@ const (
 	Finders = 31
 	// FinderPlaces is how many places a finder has.
 	FinderPlaces = 1 << 11
+	// RetryPlace is the place of entries that are tried again, the last one of this peer itself.
+	RetryPlace = FinderPlaces - 1
 	// DeferredPlace is the place of deferred entries, behind those of all finders.
 	DeferredPlace = 0xffff
 )

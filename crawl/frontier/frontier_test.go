@@ -173,7 +173,7 @@ func TestNotDone(t *testing.T) {
 			t.Errorf("got %s", j.Entry.URL)
 		}
 		if err := w.db.Update(func(tx *store.Tx) error {
-			return tx.Defer("a", j.Entry)
+			return tx.Requeue("a", j.Entry)
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -111,7 +111,7 @@ func (w world) worker(ctx context.Context, c *webMonitor) {
 			continue
 		case 1: // it failed
 			if err := w.db.Update(func(tx *store.Tx) error {
-				return tx.Defer(j.Host, j.Entry)
+				return tx.Requeue(j.Host, j.Entry)
 			}); err != nil {
 				w.t.Error(err)
 			}

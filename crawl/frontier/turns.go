@@ -80,7 +80,7 @@ func (t *turns) putBack(e store.Entry, moved bool) {
 	q.got()
 	q.window.putBack(e, moved)
 	if moved {
-		t.pushed(store.DeferredPlace)
+		t.pushed(store.RetryPlace)
 	}
 }
 

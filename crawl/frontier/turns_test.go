@@ -2,6 +2,7 @@ package frontier_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,6 +126,36 @@ func (w world) findLong(finder, n int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// However many URLs others find, what has failed is tried again after what this peer has found, in
+// its turn.
+func TestRequeuedAmongFinders(t *testing.T) {
+	bubble(t, func(t *testing.T, w world) {
+		w.add(host, addr(1, 1), 3)
+		w.find(host, 7, 0, 1000)
+		w.find(host, 9, 0, 1000)
+		failed := w.want(host, 0)
+		if err := w.db.Update(func(tx *store.Tx) error {
+			return tx.Requeue(host, failed.Entry)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.Release(failed, false, 0, 0)
+		var own []store.URL
+		for range 12 {
+			pass(gap)
+			j, _ := w.next()
+			if place, _ := j.Entry.Position(); place < store.FinderPlaces {
+				own = append(own, j.Entry.URL)
+			}
+			w.finish(j)
+		}
+		want := []store.URL{page(host, 1), page(host, 2), failed.Entry.URL}
+		if !slices.Equal(own, want) {
+			t.Errorf("of twelve jobs %v are this peer's, want %v", own, want)
+		}
+	})
 }
 
 // Deferred entries come when no finder has anything else.

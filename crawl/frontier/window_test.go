@@ -100,14 +100,14 @@ func (p *queueModel) end(t *rapid.T, host string) {
 		p.w.Release(j, false, 0, 0)
 	case 2, 3: // comes again after all others
 		if err := p.w.db.Batch(func(tx *store.Tx) error {
-			return tx.Defer(host, j.Entry)
+			return tx.Requeue(host, j.Entry)
 		}); err != nil {
 			t.Fatal(err)
 		}
 		p.w.Release(j, false, 0, 0)
 		it := p.queue[host][i]
 		p.queue[host] = slices.Delete(p.queue[host], i, i+1)
-		it.depth = store.DeferredPlace
+		it.depth = store.RetryPlace
 		p.put(host, it)
 	case 4:
 		if rapid.IntRange(0, 9).Draw(t, "remove all") > 0 {
