@@ -84,7 +84,7 @@ func (n Names) Gossip() protocol.ID { return n.Prefix() + "/meshsub/1.2.0" }
 
 // Coords returns the protocol that measures round trips and exchanges coordinates
 // and beacons (package peers).
-func (n Names) Coords() protocol.ID { return n.Prefix() + "/coords/2.0.0" }
+func (n Names) Coords() protocol.ID { return n.Prefix() + "/coords/3.0.0" }
 
 // HostTransfer returns the protocol that moves a host to another owner (package
 // hosttransfer).
@@ -106,7 +106,7 @@ func (n Names) Handover() protocol.ID { return n.Prefix() + "/handover/2.0.0" }
 
 // Heartbeat returns the protocol of heartbeats (package peers), with the promises of
 // witnesses (package witness).
-func (n Names) Heartbeat() protocol.ID { return n.Prefix() + "/heartbeat/1.0.0" }
+func (n Names) Heartbeat() protocol.ID { return n.Prefix() + "/heartbeat/2.0.0" }
 
 // Witness returns the protocol of requests for the votes of witnesses (package witness).
 func (n Names) Witness() protocol.ID { return n.Prefix() + "/witness/3.0.0" }
@@ -157,4 +157,4 @@ func (n Names) Topics() []string { return []string{n.OwnerMap(), n.OptOuts()} }
 
 // Beacons returns the context for which beacons of this network are sealed (package
 // peers).
-func (n Names) Beacons() string { return "/peerd/" + n.network + "/beacons/1" }
+func (n Names) Beacons() string { return "/peerd/" + n.network + "/beacons/2" }

@@ -240,7 +240,7 @@ func (s *stranger) foreignBeacon(to *node.Node) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.ask(to, s.e.names.Coords(), fields{1: sealed, 3: true}, false, false)
+	_, err = s.ask(to, s.e.names.Heartbeat(), fields{2: sealed}, false, false)
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -12,7 +11,6 @@ import (
 
 	"peerd/coords"
 	"peerd/internal/order"
-	"peerd/overlay/wire"
 )
 
 // loadInterval is how often announce asks Config.Worker.
@@ -30,9 +28,10 @@ const (
 // are used by the goroutine of Service.loop only.
 type publisher struct {
 	*env
-	self   *self
-	states *peerStates
-	pushes semaphore
+	self      *self
+	states    *peerStates
+	exchanger *exchanger
+	pushes    semaphore
 
 	loadAt     time.Time   // when Config.Worker was asked
 	beaconAt   time.Time   // when the last beacon was made
@@ -132,32 +131,26 @@ func (s *publisher) distance(at coords.Coordinate, p peer.ID) float64 {
 	return at.Distance(b.At.Unloaded(b.Wait))
 }
 
-// pushAll sends the beacon of this peer to the given peers and does not wait. Those that it
-// exchanges heartbeats with get it by the next one.
+// pushAll sends the given peers heartbeats without a payload, and does not wait. Those that it
+// exchanges other heartbeats with get the beacon by the next one. One that has not answered the
+// last push gets it by an exchange.
 func (s *publisher) pushAll(ctx context.Context, to []peer.ID) {
-	to = slices.DeleteFunc(to, s.states.hasHeartbeats)
-	if ctx.Err() != nil || len(to) == 0 || !s.pushes.tryAcquire() {
-		return
-	}
-	s.start(s.pushes, func() {
-		ctx, cancel := context.WithTimeout(network.WithNoDial(ctx, "beacon"), 2*s.cfg.Timeout)
-		defer cancel()
-		for _, p := range to {
-			if err := s.push(ctx, p); err != nil && ctx.Err() == nil {
+	for _, p := range to {
+		if ctx.Err() != nil || !s.pushes.tryAcquire() {
+			return
+		}
+		if !s.states.beginPush(p) {
+			<-s.pushes
+			continue
+		}
+		s.start(s.pushes, func() {
+			defer s.states.endPush(p)
+			_, err := s.exchanger.SendHeartbeat(network.WithNoDial(ctx, "beacon"), p, nil)
+			if err != nil && ctx.Err() == nil {
 				s.log.Debug("failed to push beacon", "peer", p, "err", err)
 			}
-		}
-	})
-}
-
-// push sends the beacon of this peer to p.
-func (s *publisher) push(ctx context.Context, p peer.ID) (err error) {
-	c, err := wire.Dial(ctx, s.cfg.Host, p, s.limits(), s.cfg.Protocol)
-	if err != nil {
-		return err
+		})
 	}
-	defer func() { c.End(err) }()
-	return c.Send(hello{Beacon: s.self.sealed(), Push: true})
 }
 
 // mustRefute reports whether this peer must make a beacon to refute a suspicion. It does so at

@@ -39,31 +39,32 @@ const ttlIntervals = 6
 // and must not be modified.
 type Beacon struct {
 	// Peer is the maker.
-	Peer peer.ID `cbor:"1,keyasint"`
+	Peer peer.ID
 	// At is the coordinate with Wait added to its height. At.Unloaded(Wait) is the coordinate
 	// without load.
-	At coords.Coordinate `cbor:"2,keyasint"`
-	// Wait is the estimated time from enqueueing a new URL at the peer to fetching it.
-	Wait time.Duration `cbor:"3,keyasint"`
+	At coords.Coordinate
+	// Wait is the estimated time from enqueueing a new URL at the peer to fetching it, in whole
+	// microseconds.
+	Wait time.Duration
 	// Capacity is how much more work the peer takes, relative to what an average peer does in a
 	// day: 1 without any limit, 0 if it takes none because it is full or outside its hours.
-	Capacity float64 `cbor:"4,keyasint"`
+	Capacity float64
 	// Version is the version of the peer's program.
-	Version string `cbor:"5,keyasint"`
+	Version string
 	// Seq increases with each beacon, also across restarts.
-	Seq uint64 `cbor:"6,keyasint"`
-	// Time is when the beacon was made, by the maker's clock.
-	Time time.Time `cbor:"7,keyasint"`
+	Seq uint64
+	// Time is when the beacon was made, by the maker's clock, in whole milliseconds.
+	Time time.Time
 	// Addrs are the multiaddrs on which the peer listens.
-	Addrs []string `cbor:"8,keyasint"`
+	Addrs []string
 	// Traits are what a page takes at the peer in addition to what distance and server explain.
-	// Nil if unknown. Key 9 held other numbers once.
-	Traits *coords.Traits `cbor:"11,keyasint,omitempty"`
+	// Nil if unknown.
+	Traits *coords.Traits
 	// Trips are round trips to other peers.
-	Trips Trips `cbor:"12,keyasint,omitempty"`
-	// Interval is the approximate time between the peer's beacons. It grows with the network. 0
-	// if unknown.
-	Interval time.Duration `cbor:"10,keyasint,omitempty"`
+	Trips Trips
+	// Interval is the approximate time between the peer's beacons, in whole milliseconds. It grows
+	// with the network. 0 if unknown.
+	Interval time.Duration
 }
 
 // Info returns the peer's ID and addresses. Addresses that do not parse, or do not begin with an
@@ -118,9 +119,13 @@ func (b Beacon) validate(dims int) error {
 	return errors.Join(errs...)
 }
 
-// Seal signs b for a topic. b.Peer must be the peer of key.
+// Seal signs b for a topic. b.Peer must be the peer of key. Addresses that do not parse are left
+// out.
 func Seal(key crypto.PrivKey, topic string, b Beacon) ([]byte, error) {
-	envelope, err := record.Seal(&signedBeacon{topic: topic, Beacon: b}, key)
+	if !b.Peer.MatchesPrivateKey(key) {
+		return nil, fmt.Errorf("peers: seal beacon: %w: the key is not that of %s", ErrBeacon, b.Peer)
+	}
+	envelope, err := record.Seal(&signedBeacon{topic: topic, encoded: encode(b)}, key)
 	if err != nil {
 		return nil, fmt.Errorf("peers: seal beacon: %w", err)
 	}
@@ -138,9 +143,8 @@ func checkSize(raw []byte) error {
 	return nil
 }
 
-// Open decodes raw and checks that it was signed for topic by the peer it is about, that its
-// values are within bounds and that its coordinate has dims dimensions. It does not check Time
-// and Seq. Errors wrap ErrBeacon.
+// Open decodes raw and checks that it was signed for topic, that its values are within bounds and
+// that its coordinate has dims dimensions. It does not check Time and Seq. Errors wrap ErrBeacon.
 func Open(raw []byte, topic string, dims int) (Beacon, error) {
 	if err := checkSize(raw); err != nil {
 		return Beacon{}, err
@@ -150,13 +154,14 @@ func Open(raw []byte, topic string, dims int) (Beacon, error) {
 	if err != nil {
 		return Beacon{}, fmt.Errorf("%w: %w", ErrBeacon, err)
 	}
-	if err := rec.validate(dims); err != nil {
+	b, err := rec.decode(envelope)
+	if err == nil {
+		err = b.validate(dims)
+	}
+	if err != nil {
 		return Beacon{}, fmt.Errorf("%w: %w", ErrBeacon, err)
 	}
-	if !rec.Peer.MatchesPublicKey(envelope.PublicKey) {
-		return Beacon{}, fmt.Errorf("%w: about %s, which did not sign it", ErrBeacon, rec.Peer)
-	}
-	return rec.Beacon, nil
+	return b, nil
 }
 
 // peek decodes raw without checking its signature or values.
@@ -169,17 +174,72 @@ func peek(raw []byte) (Beacon, error) {
 		return Beacon{}, fmt.Errorf("%w: %w", ErrBeacon, err)
 	}
 	var claim signedBeacon
-	if err := claim.UnmarshalRecord(envelope.RawPayload); err != nil {
+	err = claim.UnmarshalRecord(envelope.RawPayload)
+	var b Beacon
+	if err == nil {
+		b, err = claim.decode(envelope)
+	}
+	if err != nil {
 		return Beacon{}, fmt.Errorf("%w: %w", ErrBeacon, err)
 	}
-	return claim.Beacon, nil
+	return b, nil
 }
 
-// signedBeacon is a Beacon as the payload of a libp2p envelope. The topic is part of the
+// encoded is a Beacon without its maker, who is known by the public key of the envelope.
+type encoded struct {
+	At       coords.Coordinate `cbor:"1,keyasint"`
+	Wait     int64             `cbor:"2,keyasint,omitempty"` // microseconds
+	Capacity float64           `cbor:"3,keyasint,omitempty"`
+	Version  string            `cbor:"4,keyasint,omitempty"`
+	Seq      uint64            `cbor:"5,keyasint"`
+	Time     int64             `cbor:"6,keyasint"`           // milliseconds since 1970
+	Addrs    [][]byte          `cbor:"7,keyasint,omitempty"` // multiaddrs in their binary form
+	Traits   *coords.Traits    `cbor:"8,keyasint,omitempty"`
+	Trips    Trips             `cbor:"9,keyasint,omitempty"`
+	Interval int64             `cbor:"10,keyasint,omitempty"` // milliseconds
+}
+
+func encode(b Beacon) encoded {
+	e := encoded{
+		At: b.At, Wait: b.Wait.Microseconds(), Capacity: b.Capacity, Version: b.Version, Seq: b.Seq,
+		Time: b.Time.UnixMilli(), Traits: b.Traits, Trips: b.Trips,
+		Interval: b.Interval.Milliseconds(),
+	}
+	for _, text := range b.Addrs {
+		if a, err := ma.NewMultiaddr(text); err == nil {
+			e.Addrs = append(e.Addrs, a.Bytes())
+		}
+	}
+	return e
+}
+
+// decode returns the beacon in an envelope. Addresses that this program does not know are left out.
+func (e encoded) decode(in *record.Envelope) (Beacon, error) {
+	id, err := peer.IDFromPublicKey(in.PublicKey)
+	if err != nil {
+		return Beacon{}, err
+	}
+	if len(e.Addrs) > maxAddrs {
+		return Beacon{}, fmt.Errorf("has %d addresses", len(e.Addrs))
+	}
+	b := Beacon{
+		Peer: id, At: e.At, Wait: time.Duration(e.Wait) * time.Microsecond, Capacity: e.Capacity,
+		Version: e.Version, Seq: e.Seq, Time: time.UnixMilli(e.Time), Traits: e.Traits,
+		Trips: e.Trips, Interval: time.Duration(e.Interval) * time.Millisecond,
+	}
+	for _, raw := range e.Addrs {
+		if a, err := ma.NewMultiaddrBytes(raw); err == nil {
+			b.Addrs = append(b.Addrs, a.String())
+		}
+	}
+	return b, nil
+}
+
+// signedBeacon is a beacon as the payload of a libp2p envelope. The topic is part of the
 // signature's domain, so a beacon of one network is invalid in another even if a peer uses the
 // same key in both.
 type signedBeacon struct {
-	Beacon
+	encoded
 	topic string
 }
 
@@ -189,10 +249,10 @@ var _ record.Record = (*signedBeacon)(nil)
 func (s *signedBeacon) Domain() string { return "peerd-beacon:" + s.topic }
 
 // Codec implements record.Record.
-func (s *signedBeacon) Codec() []byte { return []byte("/peerd/beacon/1") }
+func (s *signedBeacon) Codec() []byte { return []byte("/peerd/beacon/2") }
 
 // MarshalRecord implements record.Record.
-func (s *signedBeacon) MarshalRecord() ([]byte, error) { return wire.Marshal(s.Beacon) }
+func (s *signedBeacon) MarshalRecord() ([]byte, error) { return wire.Marshal(s.encoded) }
 
 // UnmarshalRecord implements record.Record. It is called after the signature was checked.
-func (s *signedBeacon) UnmarshalRecord(b []byte) error { return wire.Unmarshal(b, &s.Beacon) }
+func (s *signedBeacon) UnmarshalRecord(b []byte) error { return wire.Unmarshal(b, &s.encoded) }

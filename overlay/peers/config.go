@@ -44,9 +44,10 @@ type Config struct {
 	// contain the network's identifier. Required.
 	Topic    string
 	Protocol protocol.ID
-	// HeartbeatProtocol is the protocol ID of streams for heartbeats. Empty: there are none.
+	// HeartbeatProtocol is the protocol ID of streams for heartbeats, and contains the network's
+	// identifier as well. Required.
 	HeartbeatProtocol protocol.ID
-	// Answerer answers heartbeats. Nil: the answer is empty.
+	// Answerer answers heartbeats with a payload. Nil: the answer has none.
 	Answerer Answerer
 	// Estimator computes the coordinate of this peer. After New only the Service may use it.
 	// Required.
@@ -118,6 +119,7 @@ func (c Config) Validate() error {
 	f.If(c.Key == nil, "Key is missing")
 	f.If(c.Topic == "", "Topic is missing")
 	f.If(c.Protocol == "", "Protocol is missing")
+	f.If(c.HeartbeatProtocol == "", "HeartbeatProtocol is missing")
 	f.If(c.Estimator == nil, "Estimator is missing")
 	f.If(len(c.Version) > maxVersion, "Version has %d bytes, want at most %d", len(c.Version),
 		maxVersion)

@@ -28,10 +28,8 @@ type hello struct {
 	Beacon []byte `cbor:"1,keyasint"` // the sender's, signed
 	// Sync, if not nil, asks both sides to relay beacons of third peers in this exchange.
 	Sync *syncRequest `cbor:"2,keyasint,omitempty"`
-	// Push means that the stream consists of this message only, which carries a new beacon.
-	Push bool `cbor:"3,keyasint,omitempty"`
 	// Probe, if not nil, asks for a probeReply and nothing else.
-	Probe *probeRequest `cbor:"4,keyasint,omitempty"`
+	Probe *probeRequest `cbor:"3,keyasint,omitempty"`
 }
 
 // welcome is the reply to hello.
@@ -73,7 +71,7 @@ type done struct {
 	Suspects []suspicion       `cbor:"3,keyasint,omitempty"`
 }
 
-// helloRate limits the streams that a peer opens for exchanges and pushes. An honest peer
+// helloRate limits the exchanges and the pushes that a peer begins. An honest peer
 // opens one or two a second while its coordinate has not converged.
 var helloRate = wire.Rate{PerSecond: 8, Burst: 64, TotalFactor: 32}
 
@@ -195,13 +193,6 @@ func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 	}
 	if !x.hellos.Allow(helloRate, c.Peer(), time.Now()) {
 		return fmt.Errorf("peers: too many exchanges of %s", c.Peer())
-	}
-	if first.Push {
-		if err := x.intake.addOwnBeacon(c.Peer(), first.Beacon); err != nil {
-			return err
-		}
-		x.dir.Touch(c.Peer())
-		return nil
 	}
 	reply := welcome{Beacon: x.self.sealed(), Suspects: x.dir.suspicions()}
 	if first.Sync != nil {

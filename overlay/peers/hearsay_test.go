@@ -221,16 +221,16 @@ func TestBeaconOfAnotherPeer(t *testing.T) {
 	b := testBeacon(id, 1, time.Now())
 	b.At = s.Coordinate()
 	sealed := mustSeal(t, key, b)
-	c, err := attacker.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.Protocol,
+	c, err := attacker.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.HeartbeatProtocol,
 		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Reset()
-	if err := c.Send(hello{Beacon: sealed, Push: true}); err != nil {
+	if err := c.Send(heartbeat{Beacon: sealed}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Recv(new(pong)); err == nil {
+	if err := c.Recv(new(heartbeat)); err == nil {
 		t.Error("a push of another peer's beacon was answered, want a reset")
 	}
 	if _, ok := s.dir.Get(id); ok {
@@ -238,5 +238,50 @@ func TestBeaconOfAnotherPeer(t *testing.T) {
 	}
 	if _, ok := wire.Met(s.cfg.Host.Peerstore(), attacker.Self()); ok {
 		t.Error("the sender counts as introduced, want not")
+	}
+}
+
+// A push is answered with the beacon of the receiver, which is sent once; too many are refused.
+func TestPushes(t *testing.T) {
+	s, other := startService(t)
+	key, id := identity(t, 101)
+	c, err := other.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.HeartbeatProtocol,
+		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Reset()
+	push := func(h heartbeat) (answer heartbeat, err error) {
+		return answer, errors.Join(c.Send(h), c.Recv(&answer))
+	}
+	b := testBeacon(id, 1, time.Now())
+	b.At = s.Coordinate()
+	answer, err := push(heartbeat{Beacon: mustSeal(t, key, b)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Open(answer.Beacon, s.cfg.Topic, s.dims)
+	if err != nil || got.Peer != s.cfg.Host.ID() {
+		t.Errorf("the answer has the beacon of %v (%v), want that of the receiver", got.Peer, err)
+	}
+	if _, ok := s.dir.Get(id); !ok {
+		t.Error("the directory lacks the beacon that was pushed")
+	}
+	answers, beacons := 0, 0
+	for range 2 * helloRate.Burst {
+		if answer, err = push(heartbeat{}); err != nil {
+			break
+		}
+		answers++
+		if len(answer.Beacon) > 0 {
+			beacons++
+		}
+	}
+	if answers < helloRate.Burst/2 || err == nil {
+		t.Errorf("%d of %d pushes in a row were answered, want about %d", answers,
+			2*helloRate.Burst, helloRate.Burst)
+	}
+	if beacons > answers/2 {
+		t.Errorf("%d of %d answers have a beacon, want those after a new one", beacons, answers)
 	}
 }

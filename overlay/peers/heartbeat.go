@@ -19,34 +19,32 @@ const (
 	MaxPayload = 64 << 10
 	// maxHeartbeat is the maximum size of a heartbeat. Bytes.
 	maxHeartbeat = MaxPayload + maxSealed + maxSuspicions*128 + 64
-	// heartbeatTTL is how long a peer may be silent on a stream for heartbeats, and how long
-	// after a heartbeat the next one is expected to bring a new beacon.
-	heartbeatTTL = 20 * time.Second
+	// streamTTL is how long a peer may be silent on a stream for heartbeats: longer than the
+	// interval of beacons in a network in which they are pushed to all.
+	streamTTL = 30 * time.Second
+	// heartbeatTTL is how long after a heartbeat with a payload the next one is expected, which
+	// brings a new beacon.
+	heartbeatTTL = 10 * time.Second
 )
 
 // heartbeat is a message of a stream for heartbeats. Each one is answered by one.
 type heartbeat struct {
-	// Payload is of the caller of SendHeartbeat, or its answer.
+	// Payload is of the caller of SendHeartbeat, or its answer. A push of a beacon, and the
+	// answer to it, have none.
 	Payload []byte `cbor:"1,keyasint,omitempty"`
-	// Beacon is the sender's, if it is newer than the last one on the stream.
+	// Beacon is the sender's, if it is newer than the last one that it sent in heartbeats.
 	Beacon   []byte      `cbor:"2,keyasint,omitempty"`
 	Suspects []suspicion `cbor:"3,keyasint,omitempty"` // peers that the sender suspects
 }
 
-// heartbeatStream is a stream for heartbeats to or from a peer. Heartbeats to one peer share a
-// stream, because opening one costs several times the bytes of a heartbeat.
-type heartbeatStream struct {
-	*wire.Conn
-	sent uint64 // Seq of the last beacon sent
-}
-
-// heartbeatStreams are the idle streams to other peers. The zero value is ready.
+// heartbeatStreams are the idle streams to other peers. Heartbeats to one peer share a stream,
+// because opening one costs several times the bytes of a heartbeat. The zero value is ready.
 type heartbeatStreams struct {
 	mu   sync.Mutex
-	idle map[peer.ID]*heartbeatStream
+	idle map[peer.ID]*wire.Conn
 }
 
-func (h *heartbeatStreams) take(p peer.ID) *heartbeatStream {
+func (h *heartbeatStreams) take(p peer.ID) *wire.Conn {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.idle[p]
@@ -54,11 +52,11 @@ func (h *heartbeatStreams) take(p peer.ID) *heartbeatStream {
 	return c
 }
 
-func (h *heartbeatStreams) put(p peer.ID, c *heartbeatStream) {
+func (h *heartbeatStreams) put(p peer.ID, c *wire.Conn) {
 	h.mu.Lock()
 	old := h.idle[p]
 	if h.idle == nil {
-		h.idle = make(map[peer.ID]*heartbeatStream)
+		h.idle = make(map[peer.ID]*wire.Conn)
 	}
 	h.idle[p] = c
 	h.mu.Unlock()
@@ -77,8 +75,8 @@ func (h *heartbeatStreams) close() {
 	}
 }
 
-// SendHeartbeat sends p a heartbeat with a payload, and returns the payload of its answer. Both
-// heartbeats carry new beacons and suspicions, and show that the sender is alive. The stream is
+// SendHeartbeat sends p a heartbeat with a payload, and returns the payload of its answer. Without
+// a payload p is not asked for one. Both heartbeats carry new beacons and suspicions, and show that the sender is alive. The stream is
 // kept for the next heartbeat until ctx ends. A failure is reported as ReportUnreachable does.
 func (x *exchanger) SendHeartbeat(
 	ctx context.Context, p peer.ID, payload []byte,
@@ -98,22 +96,23 @@ func (x *exchanger) SendHeartbeat(
 	if err != nil {
 		return nil, err
 	}
-	return x.exchangeHeartbeats(&heartbeatStream{Conn: conn}, p, payload)
+	return x.exchangeHeartbeats(conn, p, payload)
 }
 
 // exchangeHeartbeats sends a heartbeat and waits for the answer. After an error the stream is of
 // no more use.
 func (x *exchanger) exchangeHeartbeats(
-	c *heartbeatStream, p peer.ID, payload []byte,
+	c *wire.Conn, p peer.ID, payload []byte,
 ) (answer []byte, err error) {
 	defer func() {
 		if err != nil {
+			x.states.setSent(p, 0)
 			c.Reset()
 		} else {
 			x.heartbeats.put(p, c)
 		}
 	}()
-	if err := c.Send(x.heartbeat(c, payload)); err != nil {
+	if err := c.Send(x.heartbeat(p, payload)); err != nil {
 		return nil, err
 	}
 	var h heartbeat
@@ -124,8 +123,8 @@ func (x *exchanger) exchangeHeartbeats(
 }
 
 // serveHeartbeats answers the heartbeats of a peer.
-func (x *exchanger) serveHeartbeats(ctx context.Context, conn *wire.Conn) error {
-	c := &heartbeatStream{Conn: conn}
+func (x *exchanger) serveHeartbeats(ctx context.Context, c *wire.Conn) (err error) {
+	p := c.Peer()
 	for {
 		var h heartbeat
 		if err := c.Recv(&h); errors.Is(err, io.EOF) {
@@ -133,26 +132,32 @@ func (x *exchanger) serveHeartbeats(ctx context.Context, conn *wire.Conn) error 
 		} else if err != nil {
 			return err
 		}
-		if err := x.receiveHeartbeat(c.Peer(), h); err != nil {
+		if len(h.Payload) == 0 && !x.hellos.Allow(helloRate, p, time.Now()) {
+			return fmt.Errorf("peers: too many pushes of %s", p)
+		}
+		if err := x.receiveHeartbeat(p, h); err != nil {
 			return err
 		}
 		var answer []byte
-		if x.cfg.Answerer != nil {
-			var err error
-			if answer, err = x.cfg.Answerer.AnswerHeartbeat(ctx, c.Peer(), h.Payload); err != nil {
+		if x.cfg.Answerer != nil && len(h.Payload) > 0 {
+			if answer, err = x.cfg.Answerer.AnswerHeartbeat(ctx, p, h.Payload); err != nil {
 				return err
 			}
 		}
-		if err := c.Send(x.heartbeat(c, answer)); err != nil {
+		if err := c.Send(x.heartbeat(p, answer)); err != nil {
+			x.states.setSent(p, 0)
 			return err
 		}
 	}
 }
 
-// heartbeat returns the next heartbeat to send on a stream.
-func (x *exchanger) heartbeat(c *heartbeatStream, payload []byte) heartbeat {
+// heartbeat returns the next heartbeat to send to p.
+func (x *exchanger) heartbeat(p peer.ID, payload []byte) heartbeat {
+	sealed, seq := x.self.latest()
 	h := heartbeat{Payload: payload, Suspects: x.dir.suspicions()}
-	h.Beacon, c.sent = x.self.since(c.sent)
+	if x.states.setSent(p, seq) < seq {
+		h.Beacon = sealed
+	}
 	return h
 }
 
@@ -169,6 +174,9 @@ func (x *exchanger) receiveHeartbeat(p peer.ID, h heartbeat) error {
 		}
 	}
 	x.checker.receiveSuspicions(h.Suspects)
+	if len(h.Payload) == 0 {
+		return nil
+	}
 	x.states.mu.Lock()
 	defer x.states.mu.Unlock()
 	x.states.of(p).heartbeatAt = time.Now()

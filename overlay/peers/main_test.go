@@ -83,6 +83,7 @@ func start(t *testing.T, seed int64, network string, o options) (m *member, stop
 	pcfg := peers.DefaultConfig()
 	pcfg.Host, pcfg.Key = m.net.Host, key
 	pcfg.Topic, pcfg.Protocol = m.net.Names.Beacons(), m.net.Names.Coords()
+	pcfg.HeartbeatProtocol = m.net.Names.Heartbeat()
 	pcfg.Estimator, pcfg.Saver, pcfg.Version = est, m, "test"
 	pcfg.Worker = worker{m}
 	if o.peers != nil {

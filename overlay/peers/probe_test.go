@@ -39,6 +39,7 @@ func newService(t testing.TB) (s *Service, other *overlay.Net) {
 	est := coords.NewEstimator(ec)
 	c := DefaultConfig()
 	c.Host, c.Estimator, c.Topic, c.Protocol = nets[0].Host, est, testTopic, nets[0].Names.Coords()
+	c.HeartbeatProtocol = nets[0].Names.Heartbeat()
 	c.Key, _ = identity(t, 100)
 	var err error
 	if s, err = New(c); err != nil {

@@ -72,7 +72,9 @@ type peerState struct {
 	dialFails int
 	dialAt    time.Time // no dial before
 
-	heartbeatAt  time.Time // when the last heartbeat of it came
+	heartbeatAt  time.Time // when the last heartbeat with a payload came from it
+	sentSeq      uint64    // Seq of the last beacon sent to it in a heartbeat
+	pushing      bool      // a push is in progress
 	wasConnected bool      // at the last call of updateConnections
 	checkState
 }
@@ -104,12 +106,33 @@ func (s *peerStates) markSynced(p peer.ID) {
 	s.of(p).syncedAt = time.Now()
 }
 
-// hasHeartbeats reports whether p gets new beacons by heartbeats.
-func (s *peerStates) hasHeartbeats(p peer.ID) bool {
+// setSent records the Seq of the beacon that p has been sent in a heartbeat, and returns that of
+// the one before. 0 means that it has to be sent again.
+func (s *peerStates) setSent(p peer.ID, seq uint64) (before uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := s.all[p]
-	return st != nil && time.Since(st.heartbeatAt) < heartbeatTTL/2
+	st := s.of(p)
+	before, st.sentSeq = st.sentSeq, seq
+	return before
+}
+
+// beginPush reports whether a beacon is to be pushed to p: not if p will get it by other
+// heartbeats, or has not answered the last push yet. The caller ends the push with endPush.
+func (s *peerStates) beginPush(p peer.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.of(p)
+	if st.pushing || time.Since(st.heartbeatAt) < heartbeatTTL {
+		return false
+	}
+	st.pushing = true
+	return true
+}
+
+func (s *peerStates) endPush(p peer.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of(p).pushing = false
 }
 
 // scheduler decides with which peers to exchange beacons, and which to dial and to check. What is
@@ -224,8 +247,8 @@ func (s *scheduler) updateConnections(
 		if st.wasConnected {
 			st.wasConnected, disconnected = false, append(disconnected, p)
 		}
-		st.syncedAt = time.Time{}
-		if !present[p] && !st.exchanging && !st.dialing && !st.checking {
+		st.syncedAt, st.sentSeq = time.Time{}, 0
+		if !present[p] && !st.exchanging && !st.dialing && !st.checking && !st.pushing {
 			delete(s.states.all, p)
 			s.self.forget(p)
 		}

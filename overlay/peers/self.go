@@ -43,13 +43,10 @@ func (s *self) sealed() []byte {
 	return s.ownSealed
 }
 
-// since returns the signed beacon of this peer if its number is above seq, and its number.
-func (s *self) since(seq uint64) ([]byte, uint64) {
+// latest returns the signed beacon of this peer, and its Seq.
+func (s *self) latest() ([]byte, uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.own.Seq <= seq {
-		return nil, seq
-	}
 	return s.ownSealed, s.own.Seq
 }
 

@@ -81,7 +81,8 @@ func assemble(cfg *Config, me *self) *Service {
 		checks: make(semaphore, maxChecks), indirect: make(semaphore, maxIndirect)}
 	s.exchanger = &exchanger{env: e, self: me, states: s.states, intake: s.intake,
 		checker: s.checker, monitored: MonitorHost(cfg.Host, s)}
-	s.publisher = &publisher{env: e, self: me, states: s.states, pushes: make(semaphore, 1)}
+	s.publisher = &publisher{env: e, self: me, states: s.states, exchanger: s.exchanger,
+		pushes: make(semaphore, maxPush)}
 	s.scheduler = &scheduler{env: e, self: me, states: s.states, checker: s.checker,
 		exchanger: s.exchanger, exchanges: make(semaphore, maxExchanges),
 		dials: make(semaphore, maxDials), fastLeft: maxFastMeasurements, salt: rand.Uint64()}
@@ -124,10 +125,10 @@ func (s *Service) RTT(p peer.ID) (time.Duration, bool) { return s.states.rtt(p) 
 // It must be called once.
 func (s *Service) Run(ctx context.Context) error {
 	x := s.exchanger
-	servers := []*wire.Server{wire.Serve(s.cfg.Host, s.cfg.Protocol, s.limits(), s.log, x.handle)}
-	if s.cfg.HeartbeatProtocol != "" {
-		servers = append(servers, wire.Serve(x.monitored, s.cfg.HeartbeatProtocol,
-			wire.Limits{MaxMsg: maxHeartbeat, Timeout: heartbeatTTL}, s.log, x.serveHeartbeats))
+	servers := []*wire.Server{
+		wire.Serve(s.cfg.Host, s.cfg.Protocol, s.limits(), s.log, x.handle),
+		wire.Serve(x.monitored, s.cfg.HeartbeatProtocol,
+			wire.Limits{MaxMsg: maxHeartbeat, Timeout: streamTTL}, s.log, x.serveHeartbeats),
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { s.loop(gctx); return nil })

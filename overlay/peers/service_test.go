@@ -121,7 +121,7 @@ func TestConfigValidate(t *testing.T) {
 			t.Errorf("Validate() = %v, want it to mention %s", err, field)
 		}
 	}
-	if err := peers.DefaultConfig().Validate(); strings.Count(err.Error(), "\n") != 4 {
-		t.Errorf("Validate() of DefaultConfig() = %v, want only five missing fields", err)
+	if err := peers.DefaultConfig().Validate(); strings.Count(err.Error(), "\n") != 5 {
+		t.Errorf("Validate() of DefaultConfig() = %v, want only six missing fields", err)
 	}
 }

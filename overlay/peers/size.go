@@ -21,7 +21,7 @@ type Sizes struct {
 	Exchange int
 	// Entry is one entry of a digest.
 	Entry int
-	// Push is one pushed beacon.
+	// Push is one pushed beacon and its answer.
 	Push int
 }
 
@@ -73,14 +73,16 @@ func MeasureSizes(topic string, proto protocol.ID, dims int) (Sizes, error) {
 	}
 	exchange := int(sum)
 	sum = 0
-	if err := wire.WriteMsg(&sum, hello{Beacon: sealed, Push: true}); err != nil {
-		return Sizes{}, err
+	for _, h := range []heartbeat{{Beacon: sealed}, {}} {
+		if err := wire.WriteMsg(&sum, h); err != nil {
+			return Sizes{}, err
+		}
 	}
 	// Each side of a stream names multistream and the protocol.
 	negotiation := 2 * (len("/multistream/1.0.0\n") + 1 + len(proto) + 2)
 	return Sizes{
 		Beacon: len(sealed) + 12, Exchange: exchange + negotiation, Entry: digestEntry,
-		Push: int(sum) + negotiation,
+		Push: int(sum),
 	}, nil
 }
 
