@@ -294,7 +294,14 @@ func whyQueued(e store.Entry, ahead int) string {
 	case e.Tries > 0 || !e.First.IsZero():
 		what = fmt.Sprintf("another try, after %d that failed", e.Tries)
 	}
-	return fmt.Sprintf("It waits for %s; URLs of its host before it: %d.", what, ahead)
+	text := fmt.Sprintf("It waits for %s; URLs of its host before it: %d.", what, ahead)
+	switch place, _ := e.Position(); {
+	case e.Deferred():
+		text += " It seems to belong to a trap, so it comes last."
+	case place >= store.FinderPlaces:
+		text += " Other peers have found it; the finders of a host take turns."
+	}
+	return text
 }
 
 // whyPending says why a URL of a host has not gone to its owner.

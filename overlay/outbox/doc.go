@@ -27,6 +27,6 @@
 // Files: forwarder.go the API and the main loop; due.go the tasks that are due; table.go
 // hosts and their counts, with entry.go, changes.go, batch.go, refresh.go (owners that do
 // not answer) and timeline.go; resolve.go owner lookups; names.go names that do not resolve;
-// send.go, receive.go and messages.go the protocol; gate.go its concurrency limit; full.go a
-// full disk; observe.go what a Sink is told of batches.
+// send.go, receive.go and messages.go the protocol; gate.go its concurrency limit;
+// finders.go the senders of URLs; full.go a full disk; observe.go what a Sink is told of batches.
 package outbox

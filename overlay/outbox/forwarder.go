@@ -104,6 +104,7 @@ type Forwarder struct {
 	sent    *lru.Cache[store.Digest, struct{}]
 	dropped *lru.Cache[store.Digest, time.Time] // when
 	gate    gate
+	finders *finders
 	space   space
 
 	mu    sync.Mutex // never held during I/O
@@ -126,6 +127,7 @@ func New(cfg Config) (*Forwarder, error) {
 	cfg.MaxNameRetry = cmp.Or(cfg.MaxNameRetry, time.Hour)
 	f := &Forwarder{
 		cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)), gate: newGate(),
+		finders: newFinders(),
 		sent:    lru.New[store.Digest, struct{}](1 << 17),
 		dropped: lru.New[store.Digest, time.Time](1 << 14),
 		table:   newHostTable(cfg), wakeup: make(chan struct{}, 1),

@@ -49,7 +49,7 @@ func TestBatchesReachTheOwner(t *testing.T) {
 	err := b.db.View(func(tx *store.Tx) error {
 		e, err := tx.Peek("x.test")
 		place, _ := e.Position()
-		if by := b.f.gate.finder(a.host.ID()); by < 1 || by >= store.Finders ||
+		if by := b.f.finders.number(a.host.ID()); by < 1 || by >= store.Finders ||
 			place != by*store.FinderPlaces {
 			t.Errorf("queued at place %d, want the first one of finder %d", place, by)
 		}

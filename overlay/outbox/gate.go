@@ -3,13 +3,10 @@ package outbox
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-
-	"peerd/store"
 )
 
 // errBusy ends a stream. The sender retries later and reads the owner of the subnets again.
@@ -26,23 +23,15 @@ const (
 	gateTimeout = 10 * time.Second
 )
 
-// gate limits the number of batches that are received concurrently, and tells their senders apart.
+// gate limits the number of batches that are received concurrently.
 type gate struct {
-	seed  maphash.Seed
 	slots chan struct{}
 	mu    *sync.Mutex
 	by    map[peer.ID]int
 }
 
 func newGate() gate {
-	return gate{seed: maphash.MakeSeed(), slots: make(chan struct{}, gateSlots),
-		mu: &sync.Mutex{}, by: map[peer.ID]int{}}
-}
-
-// finder returns the number under which the URLs of a peer share the queue of a host with those
-// of others. No peer can choose to share the number of another one.
-func (g gate) finder(who peer.ID) int {
-	return 1 + int(maphash.String(g.seed, string(who))%(store.Finders-1))
+	return gate{slots: make(chan struct{}, gateSlots), mu: &sync.Mutex{}, by: map[peer.ID]int{}}
 }
 
 // enter waits for a slot and returns a function that releases it. It returns errBusy if who has

@@ -33,7 +33,7 @@ func (f *Forwarder) handle(ctx context.Context, c *wire.Conn) error {
 		return err
 	}
 	began := time.Now()
-	b.from = f.gate.finder(c.Peer())
+	b.from = f.finders.number(c.Peer())
 	f.checkChanged(b, c.Peer())
 	r, err := f.receive(ctx, b)
 	tell(f.cfg.Node, c.Peer(), false, b, r, began, err)
