@@ -52,6 +52,7 @@ func startStation(t *testing.T, f *fabric.Fabric, i int, boot []peer.AddrInfo) *
 	pc := peers.DefaultConfig()
 	pc.Host, pc.Key, pc.Estimator = s.net.Host, key, est
 	pc.Topic, pc.Protocol = s.net.Names.Beacons(), s.net.Names.Coords()
+	pc.HeartbeatProtocol = s.net.Names.Heartbeat()
 	if s.peers, err = peers.New(pc); err != nil {
 		t.Fatal(err)
 	}
