@@ -65,6 +65,13 @@ func (h *heartbeatStreams) put(p peer.ID, c *wire.Conn) {
 	}
 }
 
+// drop ends the idle stream to a peer that has disconnected.
+func (h *heartbeatStreams) drop(p peer.ID) {
+	if c := h.take(p); c != nil {
+		c.Reset()
+	}
+}
+
 func (h *heartbeatStreams) close() {
 	h.mu.Lock()
 	all := h.idle

@@ -165,6 +165,9 @@ func (s *scheduler) schedule(ctx context.Context, now time.Time) {
 	}
 	all, good := s.dir.allPresent(), s.dir.known()
 	disconnected := s.updateConnections(connected, all)
+	for _, p := range disconnected {
+		s.exchanger.heartbeats.drop(p)
+	}
 	if now.Sub(s.contactsAt) >= contactsTTL || len(good) != s.contacts.numKnown ||
 		len(connected) != s.contacts.numConnected {
 		s.contacts, s.contactsAt = s.findContacts(connected, good, now), now
