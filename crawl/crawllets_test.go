@@ -469,6 +469,11 @@ func TestCrawlletBytes(t *testing.T) {
 	r.own("a.test", m.site)
 	r.seed(m.url("a.test", "/p0"))
 	r.crawl()
+	r.until("the run has ended at the site", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(sent) > 0
+	})
 	// What the connection holds was sent in vain.
 	mu.Lock()
 	defer mu.Unlock()
