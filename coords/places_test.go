@@ -90,7 +90,8 @@ func TestQuantile(t *testing.T) {
 				wider[i].Variance += common
 			}
 			if want := wider.Quantile(q, 0); math.Abs(got-want) > 1e-6 || got < before {
-				t.Fatalf("Quantile(%v, %v) = %v, want %v, and at least %v", q, common, got, want, before)
+				t.Fatalf("Quantile(%v, %v) = %v, want %v, at least %v", q, common, got, want,
+					before)
 			}
 			before = got
 		}
@@ -116,7 +117,8 @@ func TestSystematic(t *testing.T) {
 			times[k]++
 		}
 		for k, l := range logs {
-			if want := math.Exp(l-most) / sum * float64(n); math.Abs(float64(times[k])-want) > 1+1e-6 {
+			want := math.Exp(l-most) / sum * float64(n)
+			if math.Abs(float64(times[k])-want) > 1+1e-6 {
 				t.Fatalf("index %d was drawn %d times, want about %v", k, times[k], want)
 			}
 		}
@@ -157,8 +159,8 @@ func TestBelieve(t *testing.T) {
 		return sum / float64(len(all))
 	}
 	if one, six := off(1), off(6); six > 30 || six > one/2 {
-		t.Errorf("places are %.1f ms off with one measurement and %.1f with six, want at most half "+
-			"and 30", one, six)
+		t.Errorf("places are %.1f ms off with one measurement and %.1f with six, want at most "+
+			"half and 30", one, six)
 	}
 	if got := (Digest{}).Believe(peers, func(string) bool { return true }); got != nil {
 		t.Errorf("Believe() without a measurement = %v, want nil", got)

@@ -15,8 +15,8 @@ import (
 
 // requeueFailed ends a job after a request that failed in a way that a later one may not. Its URL
 // is tried again when the host may be asked: it moves behind the URLs that this peer has found, or
-// is planned as a visit. It is given up if it was tried often enough; all URLs of the host are given up after
-// Config.Patience. Only failures of this peer's own requests count against the URL.
+// is planned as a visit. It is given up if it was tried often enough; all URLs of the host are
+// given up after Config.Patience. Only failures of this peer's own requests count against the URL.
 func (c *Crawler) requeueFailed(
 	job frontier.Job, rep store.FetchReport, began time.Time, gap time.Duration, own bool,
 ) error {

@@ -9,8 +9,8 @@ import (
 	"peerd/store"
 )
 
-// Peers share a number only if there are more than numbers, and then with as few as possible. A peer
-// keeps its number while it sends URLs.
+// Peers share a number only if there are more than numbers, and then with as few as possible. A
+// peer keeps its number while it sends URLs.
 func TestFinders(t *testing.T) {
 	f := newFinders()
 	name := func(i int) peer.ID { return peer.ID(fmt.Sprint("peer ", i)) }

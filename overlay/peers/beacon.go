@@ -123,7 +123,7 @@ func (b Beacon) validate(dims int) error {
 // out.
 func Seal(key crypto.PrivKey, topic string, b Beacon) ([]byte, error) {
 	if !b.Peer.MatchesPrivateKey(key) {
-		return nil, fmt.Errorf("peers: seal beacon: %w: the key is not that of %s", ErrBeacon, b.Peer)
+		return nil, fmt.Errorf("peers: seal beacon: %w: the key is not of %s", ErrBeacon, b.Peer)
 	}
 	envelope, err := record.Seal(&signedBeacon{topic: topic, encoded: encode(b)}, key)
 	if err != nil {

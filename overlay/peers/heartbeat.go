@@ -83,8 +83,9 @@ func (h *heartbeatStreams) close() {
 }
 
 // SendHeartbeat sends p a heartbeat with a payload, and returns the payload of its answer. Without
-// a payload p is not asked for one. Both heartbeats carry new beacons and suspicions, and show that the sender is alive. The stream is
-// kept for the next heartbeat until ctx ends. A failure is reported as ReportUnreachable does.
+// a payload p is not asked for one. Both heartbeats carry new beacons and suspicions, and show that
+// the sender is alive. The stream is kept for the next heartbeat until ctx ends. A failure is
+// reported as ReportUnreachable does.
 func (x *exchanger) SendHeartbeat(
 	ctx context.Context, p peer.ID, payload []byte,
 ) (answer []byte, err error) {
