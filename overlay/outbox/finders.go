@@ -15,8 +15,8 @@ import (
 const maxFinders = 1024
 
 // finders gives numbers to the peers that send URLs, under which their URLs share the queue of a
-// host with those of others. Each gets one that the fewest have, so none is shared before all are
-// in use. Which of these is random: no peer can choose with whom it shares.
+// host with those of others. Each gets one of those that the fewest have, at random: none is shared
+// before all are in use, and no peer can choose with whom it shares.
 type finders struct {
 	mu      sync.Mutex
 	numbers *lru.Simple[peer.ID, int]
@@ -36,15 +36,10 @@ func (f *finders) number(who peer.ID) int {
 	if n, ok := f.numbers.Get(who); ok {
 		return n
 	}
-	best, ties := 0, 0
-	for n := 1; n < store.Finders; n++ {
-		switch {
-		case best == 0 || f.peers[n] < f.peers[best]:
-			best, ties = n, 1
-		case f.peers[n] == f.peers[best]:
-			if ties++; rand.IntN(ties) == 0 {
-				best = n
-			}
+	best := 0
+	for _, i := range rand.Perm(store.Finders - 1) {
+		if n := i + 1; best == 0 || f.peers[n] < f.peers[best] {
+			best = n
 		}
 	}
 	f.peers[best]++

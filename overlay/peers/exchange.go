@@ -71,8 +71,8 @@ type done struct {
 	Suspects []suspicion       `cbor:"3,keyasint,omitempty"`
 }
 
-// helloRate limits the exchanges and the pushes that a peer begins. An honest peer
-// opens one or two a second while its coordinate has not converged.
+// helloRate limits the exchanges and the pushes that a peer begins. An honest peer begins one or
+// two a second while its coordinate has not converged.
 var helloRate = wire.Rate{PerSecond: 8, Burst: 64, TotalFactor: 32}
 
 // exchanger exchanges beacons and heartbeats with other peers.
