@@ -16,7 +16,7 @@ type Config struct {
 	Passes int
 	// MaxNeighbours bounds the peers remembered; the least recently observed one is dropped. > 0.
 	MaxNeighbours int
-	// OutlierFactor cuts the springs of neighbours with a relative residual above the
+	// OutlierFactor cuts the springs of neighbours with a logarithmic residual above the
 	// median of all of them by more than this many median absolute deviations ([3]). > 0.
 	OutlierFactor float64
 	// WarmUp is the number of samples during which moves are not limited. >= 0.
@@ -35,7 +35,7 @@ type Config struct {
 // DefaultConfig returns the parameters of the network without Rand.
 // docs/protocol/coordinates.md gives the reasons.
 func DefaultConfig() Config {
-	return Config{Dimensions: 4, Passes: 8, MaxNeighbours: 128, OutlierFactor: 8, WarmUp: 64,
+	return Config{Dimensions: 4, Passes: 8, MaxNeighbours: 128, OutlierFactor: 6, WarmUp: 64,
 		MoveMax: 5, GravityRho: 500}
 }
 

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/coords"
+	"peerd/coords/coordstest"
 )
 
 func newEstimator(t testing.TB, change func(*coords.Config)) *coords.Estimator {
@@ -316,5 +317,40 @@ func TestMoved(t *testing.T) {
 	before := e.Moved()
 	if err := e.Observe("p", at(0, 0), time.Second); err == nil || e.Moved() != before {
 		t.Errorf("Moved() after a rejected sample = %v, %v, want %v", e.Moved(), err, before)
+	}
+}
+
+// If three of ten peers claim to be where each other peer is, the honest ones still find their
+// places: a peer that is farther away than it says must not lift them all.
+func TestNearLiarsDoNotLift(t *testing.T) {
+	t.Parallel()
+	const honest, all = 42, 60
+	meanError := func(lying bool) (sum float64) {
+		for seed := range uint64(5) {
+			rng := rand.New(rand.NewPCG(seed, 5))
+			s := coordstest.NewSwarm(coordstest.Globe(all, rng), all, rng)
+			for range 60 {
+				for a := range all {
+					b := (a + 1 + rng.IntN(all-1)) % all
+					rtt := coordstest.Millis(s.World.Trip(a, b, rng))
+					for _, end := range [][2]int{{a, b}, {b, a}} {
+						me, told := s.Peers[end[0]], s.Peers[end[1]].Coordinate()
+						if lying && end[1] >= honest {
+							told = me.Coordinate()
+							told.Error = 0.01
+						}
+						_ = me.Observe(coordstest.Name(end[1]), told, rtt)
+					}
+				}
+			}
+			re50, _ := s.Errors(honest)
+			sum += re50 / 5
+		}
+		return sum
+	}
+	without, with := meanError(false), meanError(true)
+	t.Logf("%.3f, %.3f with liars", without, with)
+	if with > 1.4*without {
+		t.Errorf("the median error is %.3f instead of %.3f", with, without)
 	}
 }

@@ -12,11 +12,11 @@ const (
 	// shortTrip is the round trip, in ms, below which shorter ones do not weigh more,
 	// because they measure jitter.
 	shortTrip = 5.0
-	// outlierShare, relative to the round trip, and shortTrip are lower bounds of the median
-	// absolute deviation. Without them small fluctuations would be outliers in a network without
-	// noise.
+	// outlierShare, of logarithmic residuals, and shortTrip, of those in ms, are lower bounds of the
+	// median absolute deviation. Without them small fluctuations would be outliers in a network
+	// without noise.
 	outlierShare = 0.1
-	// tolerance is the relative residual at which a spring has half its strength, unless the
+	// tolerance is the logarithmic residual at which a spring has half its strength, unless the
 	// median residual or the peer's own error is larger: before a peer knows where it is, a large
 	// residual says nothing about the neighbour.
 	tolerance = 0.5
@@ -28,26 +28,39 @@ const (
 	ageMin, ageShare, ageMax = 5.0, 0.15, 1000.0
 )
 
-// weigh sets the weight of every neighbour's spring. It uses the residual relative to
-// the round trip, so that long trips do not dominate short ones. A residual above the
-// median of all neighbours by more than OutlierFactor median absolute deviations cuts
-// the spring ([3]); relative residuals detect lies about short trips, milliseconds those
-// about long ones. Below that limit Cauchy's weight weakens springs with a large
-// residual. Each neighbour has one vote in the median however often it is observed, and
-// outliers keep their vote: when more than half of the network has changed, the network
-// is right.
+// logResidual is how far a distance and a round trip, in ms, are apart: their difference relative to
+// either while that is small. A peer that claims to be ten times nearer than it is has as large a
+// residual as one that claims to be ten times farther; relative to the round trip, that of the
+// first would never be above 1.
+func logResidual(distance, rtt float64) float64 {
+	return math.Abs(math.Log((rtt + shortTrip) / (distance + shortTrip)))
+}
+
+// weigh sets the weight of every neighbour's spring. It uses logarithmic residuals, so that long
+// trips do not dominate short ones. A residual above the median of all neighbours by more than
+// OutlierFactor median absolute deviations cuts the spring ([3]); logarithmic residuals detect
+// lies about short trips, milliseconds those about long ones. Below that limit Cauchy's weight
+// weakens springs with a large residual. Each neighbour has one vote in the median however
+// often it is observed, and outliers keep their vote: when more than half of the network has
+// changed, the network is right.
 func (e *Estimator) weigh() {
+	many := len(e.order) >= outlierWarmUp
 	e.relative, e.absolute = e.relative[:0], e.absolute[:0]
 	for _, n := range e.order {
-		off := math.Abs(n.rtt - e.at.Distance(n.at))
-		e.absolute = append(e.absolute, off)
-		e.relative = append(e.relative, off/(n.rtt+shortTrip))
+		distance := e.at.Distance(n.at)
+		e.absolute = append(e.absolute, math.Abs(n.rtt-distance))
+		off := logResidual(distance, n.rtt)
+		if !many {
+			// No liar is cut yet: one that claims to be far away must not displace this peer.
+			off = max(off, (distance-n.rtt)/(n.rtt+shortTrip))
+		}
+		e.relative = append(e.relative, off)
 	}
 	e.usualShare = e.usual(e.relative, outlierShare)
 	e.usualMS = e.usual(e.absolute, shortTrip)
 	mostShare, mostMS := math.Inf(1), math.Inf(1)
 	slack := max(tolerance, e.at.Error)
-	if len(e.order) >= outlierWarmUp {
+	if many {
 		mostShare = e.usualShare.above(e.cfg.OutlierFactor)
 		mostMS = e.usualMS.above(e.cfg.OutlierFactor)
 		slack = max(slack, e.usualShare.median)

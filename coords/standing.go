@@ -36,8 +36,8 @@ const (
 )
 
 // Judge compares the place that a peer claims now, without load, with the last exchange with that
-// peer. It is refuted if the distance is off by more than judgeFactor deviations, in ms or relative
-// to the round trip, or if it has moved by more than jumpSlack and the path of this peer since:
+// peer. It is refuted if the distance is off by more than judgeFactor deviations, in ms or
+// in the logarithm, or if it has moved by more than jumpSlack and the path of this peer since:
 // whoever computes a place from measurements in the same space moves about as much as others, and a
 // lie that agrees with each single round trip jumps. An earlier place with a large error was not
 // certain, and may have moved by that share of the round trip more. Among fewer neighbours than
@@ -60,11 +60,11 @@ func (e *Estimator) compare(peer string, at Coordinate) Standing {
 	if n == nil || len(e.order) < outlierWarmUp {
 		return Claimed
 	}
-	off := math.Abs(n.rtt - e.at.Distance(at))
+	distance := e.at.Distance(at)
 	moved := math.Hypot(at.spread(n.at), at.Height-n.at.Height)
 	allowed := jumpSlack + (e.moved - n.path) + n.at.Error*n.rtt
-	if off > e.usualMS.above(judgeFactor) ||
-		off/(n.rtt+shortTrip) > e.usualShare.above(judgeFactor) || moved > allowed {
+	if math.Abs(n.rtt-distance) > e.usualMS.above(judgeFactor) ||
+		logResidual(distance, n.rtt) > e.usualShare.above(judgeFactor) || moved > allowed {
 		return Refuted
 	}
 	return Measured

@@ -128,7 +128,7 @@ func newProxy(t *testing.T) *assign.ProxyStrategy {
 // almost as good as the best.
 func TestProxyFindsNearOptimalPeers(t *testing.T) {
 	t.Parallel()
-	findsNearOptimal{8, 24, 4, 10, 7, 0.9}.run(t)
+	findsNearOptimal{8, 24, 12, 10, 7, 0.9}.run(t)
 }
 
 // findsNearOptimal has peers choose among themselves in a number of worlds, after so many rounds
