@@ -12,8 +12,8 @@ const (
 	// shortTrip is the round trip, in ms, below which shorter ones do not weigh more,
 	// because they measure jitter.
 	shortTrip = 5.0
-	// outlierShare, of logarithmic residuals, and shortTrip, of those in ms, are lower bounds of the
-	// median absolute deviation. Without them small fluctuations would be outliers in a network
+	// outlierShare, of logarithmic residuals, and shortTrip, of those in ms, are lower bounds of
+	// the median absolute deviation. Without them small fluctuations would be outliers in a network
 	// without noise.
 	outlierShare = 0.1
 	// tolerance is the logarithmic residual at which a spring has half its strength, unless the
@@ -28,9 +28,9 @@ const (
 	ageMin, ageShare, ageMax = 5.0, 0.15, 1000.0
 )
 
-// logResidual is how far a distance and a round trip, in ms, are apart: their difference relative to
-// either while that is small. A peer that claims to be ten times nearer than it is has as large a
-// residual as one that claims to be ten times farther; relative to the round trip, that of the
+// logResidual is how far a distance and a round trip, in ms, are apart: their difference relative
+// to either while that is small. A peer that claims to be ten times nearer than it is has as large
+// a residual as one that claims to be ten times farther; relative to the round trip, that of the
 // first would never be above 1.
 func logResidual(distance, rtt float64) float64 {
 	return math.Abs(math.Log((rtt + shortTrip) / (distance + shortTrip)))
