@@ -31,9 +31,9 @@ type Estimator struct {
 	samples    uint64       // accepted or not
 	moved      float64      // length of the path of the coordinate, in ms
 
-	usualShare, usualMS usual // of the neighbours' residuals when the last sample arrived
+	usualLog, usualMS usual // of the neighbours' residuals when the last sample arrived
 
-	force, direction, start, relative, absolute, sorted []float64 // scratch space
+	force, direction, start, logs, absolute, sorted []float64 // scratch space
 }
 
 // NewEstimator returns an Estimator at the origin, with an error of 1.

@@ -45,7 +45,7 @@ func logResidual(distance, rtt float64) float64 {
 // changed, the network is right.
 func (e *Estimator) weigh() {
 	many := len(e.order) >= outlierWarmUp
-	e.relative, e.absolute = e.relative[:0], e.absolute[:0]
+	e.logs, e.absolute = e.logs[:0], e.absolute[:0]
 	for _, n := range e.order {
 		distance := e.at.Distance(n.at)
 		e.absolute = append(e.absolute, math.Abs(n.rtt-distance))
@@ -54,21 +54,21 @@ func (e *Estimator) weigh() {
 			// No liar is cut yet: one that claims to be far away must not displace this peer.
 			off = max(off, (distance-n.rtt)/(n.rtt+shortTrip))
 		}
-		e.relative = append(e.relative, off)
+		e.logs = append(e.logs, off)
 	}
-	e.usualShare = e.usual(e.relative, outlierShare)
+	e.usualLog = e.usual(e.logs, outlierShare)
 	e.usualMS = e.usual(e.absolute, shortTrip)
-	mostShare, mostMS := math.Inf(1), math.Inf(1)
+	mostLog, mostMS := math.Inf(1), math.Inf(1)
 	slack := max(tolerance, e.at.Error)
 	if many {
-		mostShare = e.usualShare.above(e.cfg.OutlierFactor)
+		mostLog = e.usualLog.above(e.cfg.OutlierFactor)
 		mostMS = e.usualMS.above(e.cfg.OutlierFactor)
-		slack = max(slack, e.usualShare.median)
+		slack = max(slack, e.usualLog.median)
 	}
 	half := min(max(ageMin, ageShare*float64(e.samples)), ageMax)
 	for i, n := range e.order {
-		r := e.relative[i]
-		if r > mostShare || e.absolute[i] > mostMS {
+		r := e.logs[i]
+		if r > mostLog || e.absolute[i] > mostMS {
 			n.weight, n.baseWeight = 0, 0
 			continue
 		}

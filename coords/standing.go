@@ -64,7 +64,7 @@ func (e *Estimator) compare(peer string, at Coordinate) Standing {
 	moved := math.Hypot(at.spread(n.at), at.Height-n.at.Height)
 	allowed := jumpSlack + (e.moved - n.path) + n.at.Error*n.rtt
 	if math.Abs(n.rtt-distance) > e.usualMS.above(judgeFactor) ||
-		logResidual(distance, n.rtt) > e.usualShare.above(judgeFactor) || moved > allowed {
+		logResidual(distance, n.rtt) > e.usualLog.above(judgeFactor) || moved > allowed {
 		return Refuted
 	}
 	return Measured
