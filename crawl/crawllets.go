@@ -149,7 +149,6 @@ func (c *Crawler) tryCrawllet(
 	}
 	select {
 	case c.crawllets.slots <- struct{}{}:
-		defer func() { <-c.crawllets.slots }()
 	default:
 		return false, nil
 	}
@@ -157,7 +156,12 @@ func (c *Crawler) tryCrawllet(
 	if trust == Trusted {
 		r.limit = crawlletPages
 	}
-	return r.start(ctx, origin, gap)
+	ended, err = r.start(ctx, origin)
+	<-c.crawllets.slots // before the host is released, because its next job may need the slot
+	if ended {
+		err = r.release(gap, err)
+	}
+	return ended, err
 }
 
 // crawlletRun is one use of a site's crawllets. It is used by one goroutine.
@@ -176,15 +180,13 @@ type crawlletRun struct {
 	gone     bool                      // the job's entry has left the queue
 }
 
-// start is tryCrawllet when all is well.
-func (r *crawlletRun) start(
-	ctx context.Context, origin string, gap time.Duration,
-) (ended bool, err error) {
+// start asks for the policy or runs a crawllet. It reports whether the job has ended. Errors come
+// from the store.
+func (r *crawlletRun) start(ctx context.Context, origin string) (ended bool, err error) {
 	c := r.c
 	run := r.site.policy != nil
 	if run {
 		if err := r.readQueue(); err != nil {
-			c.cfg.Frontier.Return(r.job, false)
 			return true, err
 		}
 		if len(r.queued) < minCrawlletURLs {
@@ -216,12 +218,17 @@ func (r *crawlletRun) start(
 	if own.Err() == nil || errors.Is(own.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
 		c.crawllets.set(origin, r.site)
 	}
-	wait, late := c.chargeSeparately(r.job.Host, r.requests, gap)
+	return true, err
+}
+
+// release charges the host for the requests and ends the job. err is how the run ended.
+func (r *crawlletRun) release(gap time.Duration, err error) error {
+	wait, late := r.c.chargeSeparately(r.job.Host, r.requests, gap)
 	if r.gone {
 		r.job.Entry.Key = nil
 	}
-	c.cfg.Frontier.Release(r.job, false, gap, c.hostWait(wait, err))
-	return true, errors.Join(err, late)
+	r.c.cfg.Frontier.Release(r.job, false, gap, r.c.hostWait(wait, err))
+	return errors.Join(err, late)
 }
 
 // crawlletWeb sends the requests of a run as all others of this peer: each takes a ticket of the
