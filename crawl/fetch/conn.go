@@ -66,6 +66,7 @@ type wire struct {
 	written atomic.Int64 // bytes
 	ended   atomic.Bool  // no more data can be read
 	idle    atomic.Bool  // no request was written since the last response
+	due     atomic.Bool  // the last request has not been answered in full
 }
 
 // Read reads and records the end of the connection. Data on an idle connection (a 408, a TLS alert,
@@ -88,6 +89,16 @@ func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
 	w.written.Add(int64(n))
 	return n, err
+}
+
+// Close closes the connection. If a response is due, the kernel must not repeat what the server
+// has not acknowledged (SO_LINGER, socket(7)): the request would arrive when the path works again,
+// although it was given up here, and beside the next one.
+func (w *wire) Close() error {
+	if c, ok := w.Conn.(interface{ SetLinger(sec int) error }); ok && w.due.Load() {
+		_ = c.SetLinger(0) // fails if it is closed
+	}
+	return w.Conn.Close()
 }
 
 // dialState passes the addresses to dial through net/http to dialContext, and the result back.

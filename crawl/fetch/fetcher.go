@@ -306,6 +306,7 @@ func (f *Fetcher) exchange(
 	if err != nil {
 		c.close()
 	} else {
+		c.wire.due.Store(false)
 		f.pool.put(c)
 	}
 	return watch, reused, err
@@ -373,6 +374,7 @@ func (f *Fetcher) roundTrip(
 ) (resp *http.Response, unsent bool, err error) {
 	before := c.wire.written.Load()
 	watch.sending(c.h2)
+	c.wire.due.Store(true)
 	resp, err = c.cc.RoundTrip(hr.WithContext(httptrace.WithClientTrace(ctx, &watch.trace)))
 	if err == nil {
 		return resp, false, nil

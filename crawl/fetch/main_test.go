@@ -163,8 +163,11 @@ func (s *rawSite) readRequest(r *bufio.Reader) bool {
 
 // get fetches the front page of s.
 func (s *rawSite) get(f *Fetcher) Result {
-	return f.Do(context.Background(), Request{URL: store.URL("http://" + s.at.String() + "/"),
-		Addr: s.at.Addr()})
+	return f.Do(context.Background(), s.request())
+}
+
+func (s *rawSite) request() Request {
+	return Request{URL: store.URL("http://" + s.at.String() + "/"), Addr: s.at.Addr()}
 }
 
 const okAnswer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nok"

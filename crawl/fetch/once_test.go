@@ -3,6 +3,7 @@ package fetch
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -51,6 +52,41 @@ func TestNoSecondSendOnReusedConnection(t *testing.T) {
 				t.Errorf("%d requests on %d connections, want 2 on 1", n, conns)
 			}
 		})
+	}
+}
+
+// TestGivenUpRequestIsNotRepeated has a server that does not respond. After Do has given up, the
+// kernel must not send the request again, so that the server sees a reset; but after a response it
+// sees the end of the connection.
+func TestGivenUpRequestIsNotRepeated(t *testing.T) {
+	for _, answers := range []bool{false, true} {
+		ended := make(chan error, 1)
+		s := newRawSite(t, func(s *rawSite, c net.Conn, r *bufio.Reader) {
+			s.readRequest(r)
+			if answers {
+				io.WriteString(c, okAnswer)
+			}
+			_, err := r.ReadByte()
+			ended <- err
+		})
+		f := newFetcher(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		if answers {
+			f.Do(ctx, s.request())
+			f.Close()
+		} else {
+			go func() {
+				for s.requests.Load() == 0 {
+					runtime.Gosched()
+				}
+				cancel()
+			}()
+			f.Do(ctx, s.request())
+		}
+		cancel()
+		if err := <-ended; errors.Is(err, syscall.ECONNRESET) == answers {
+			t.Errorf("with an answer: %v; the server sees %v", answers, err)
+		}
 	}
 }
 
