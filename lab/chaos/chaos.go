@@ -103,6 +103,7 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	if o.Peerd == "" {
+		fmt.Fprintln(stderr, "chaos: building peerd, which may take minutes")
 		if o.Peerd, err = build.Program(ctx, "cmd/peerd", dir); err != nil {
 			return err
 		}
