@@ -72,7 +72,8 @@ func networkTable(r attack.NetworkReport) string {
 	line("page time, p50 and p90", "%.0f, %.0f ms", r.Download.P50, r.Download.P90)
 	line("of an oracle", "%.0f, %.0f ms", r.Oracle.P50, r.Oracle.P90)
 	line("peak memory of all peers", "%.0f MiB", r.PeakMiB)
-	line("honest peers that found each liar", "%v", r.LiarsFound)
+	line("honest peers that found each liar", "%v of %v that found a lie, within %v", r.LiarsFound,
+		r.LiesFound, r.FoundWithin.Round(time.Second))
 	line("honest peers taken for liars", "%d", r.HonestDoubted)
 	return b.String()
 }

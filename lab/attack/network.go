@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,10 +57,14 @@ type NetworkReport struct {
 	Granted []string `json:"granted"`
 	// PeakMiB is the largest resident memory of the process, which has all peers.
 	PeakMiB float64 `json:"peak_mib"`
-	// LiarsFound says how many honest peers take each hostile peer for a liar; HonestDoubted is
-	// how often one takes another honest peer for one.
-	LiarsFound    []int `json:"liars_found"`
-	HonestDoubted int   `json:"honest_doubted"`
+	// LiarsFound says how many honest peers take each hostile peer for a liar, and LiesFound how
+	// many have found at least one of its reports to be wrong. FoundWithin is the longest time from
+	// an honest peer's first check of a liar's report to its last; a liar is not asked again.
+	LiarsFound  []int         `json:"liars_found"`
+	LiesFound   []int         `json:"lies_found"`
+	FoundWithin time.Duration `json:"found_within_ns"`
+	// HonestDoubted is how often an honest peer takes another one for a liar.
+	HonestDoubted int `json:"honest_doubted"`
 }
 
 // Network runs honest and hostile peers in an emulated wide area until the attacks have been
@@ -279,15 +284,30 @@ func (c *campaign) judge() {
 	for i, m := range c.members {
 		number[m.id.String()] = len(c.r.Peers) - c.o.Honest + i
 	}
-	c.report.LiarsFound = make([]int, len(number))
+	c.report.LiarsFound, c.report.LiesFound = make([]int, len(number)), make([]int, len(number))
 	for _, n := range c.honest() {
 		for _, p := range n.Peers() {
-			if i, ok := number[p.PeerID]; p.Trust == "liar" && ok {
-				c.report.LiarsFound[i]++
+			if i, ok := number[p.PeerID]; ok {
+				c.judgeTrust(i, p)
 			} else if p.Trust == "liar" {
 				c.report.HonestDoubted++
 			}
 		}
+	}
+}
+
+// judgeTrust notes what an honest peer knows of the hostile peer of a number.
+func (c *campaign) judgeTrust(number int, p admin.Peer) {
+	lies := slices.DeleteFunc(slices.Clone(p.Checks), func(x admin.ReportCheck) bool {
+		return x.Agrees
+	})
+	if len(lies) > 0 {
+		c.report.LiesFound[number]++
+	}
+	if p.Trust == "liar" {
+		c.report.LiarsFound[number]++
+		c.report.FoundWithin = max(c.report.FoundWithin,
+			lies[len(lies)-1].At.Sub(p.Checks[0].At))
 	}
 }
 
