@@ -300,3 +300,27 @@ func TestHintOfDuePage(t *testing.T) {
 		t.Errorf("due %v before the hint, %v after it", v.Due, after.Due)
 	}
 }
+
+// TestFailingRevisit has a page that cannot be fetched for some minutes after its first visit,
+// while other pages of its host answer. It must be visited again, and the frontier must count what
+// the store has.
+func TestFailingRevisit(t *testing.T) {
+	w := &memoryWeb{page: func(_, path string, nth int) string {
+		if path == "/0" && nth > 0 && nth < 8 {
+			return partial(cut)
+		}
+		return okPage
+	}}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		r.seedPages(30)
+		time.Sleep(2*time.Hour + 50*time.Second)
+		if n, queued := r.fr.Queued("a.test"), r.host("a.test").Queued; n != queued {
+			t.Errorf("the frontier has %d URLs, the store %d", n, queued)
+		}
+		times := w.times("a.test", "/0")
+		if since := time.Since(times[len(times)-1]); len(times) < 20 || since > 2*time.Minute {
+			t.Errorf("%d visits, the last %v ago; want one in each minute", len(times), since)
+		}
+	}, longRun, visiting(revisit.Policy{Min: time.Minute, Max: time.Minute,
+		Initial: time.Minute, Price: time.Minute, Confirm: 2}))
+}
