@@ -239,6 +239,38 @@ func TestRobotsElsewhereIsShared(t *testing.T) {
 	})
 }
 
+// TestRobotsOfOwnHostIsUsed verifies that a host whose robots.txt redirects to that of another host
+// of this peer does not wait for that host if its file is known.
+func TestRobotsOfOwnHostIsUsed(t *testing.T) {
+	w := &memoryWeb{robots: func(host string, _ int) string {
+		if host == "b.test" {
+			return response(http.StatusOK, "", "User-agent: *\nDisallow: /no\n")
+		}
+		return response(http.StatusMovedPermanently, "Location: http://b.test/robots.txt\r\n", "")
+	}}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		own := func(n int, host string) {
+			a := memoryAddr(n)
+			r.fatal(r.fr.AddHost(host, store.SubnetOf(a), a, time.Time{}))
+			r.seed(store.URL("http://"+host+"/"), store.URL("http://"+host+"/no"))
+			time.Sleep(10 * time.Second)
+		}
+		own(1, "b.test")
+		r.fr.DelayHost("b.test", time.Now().Add(time.Hour))
+		own(2, "a.test")
+		if ok, no := len(w.times("a.test", "/")), len(w.times("a.test", "/no")); ok != 1 || no != 0 {
+			t.Errorf("%d requests for / and %d for /no, want 1 and 0", ok, no)
+		}
+		if n := len(w.times("b.test", "/robots.txt")); n != 1 {
+			t.Errorf("%d requests for robots.txt of the other host, want 1", n)
+		}
+	}, func(c *crawl.Config) {
+		c.Delegate = resolving{c.Delegate, func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{memoryAddr(1)}, nil
+		}}
+	})
+}
+
 // TestRobotsOfOneOrigin verifies that the URLs of an origin of which the robots.txt is unreachable
 // do not delay those of another origin of the host, and are fetched when it is served.
 func TestRobotsOfOneOrigin(t *testing.T) {

@@ -124,6 +124,7 @@ func TestRobotsOnAnotherHost(t *testing.T) {
 		"not dialled":    {netip.MustParseAddr("10.1.2.3"), nil, 1, 1, 0},
 		"no such host":   {netip.Addr{}, resolve.ErrNotFound, 1, 1, 0},
 		"no answer":      {netip.Addr{}, resolve.ErrTemporary, 0, 0, 0},
+		"not asked":      {netip.Addr{}, resolve.ErrBusy, 0, 0, 0},
 		"another reason": {netip.Addr{}, errors.New("address may not be dialled"), 1, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,5 +161,36 @@ func TestRobotsOnAnotherHost(t *testing.T) {
 				t.Errorf("requests %v apart, want at least %v", d, gap)
 			}
 		})
+	}
+}
+
+// TestStopDuringRobotsLookup verifies that a robots.txt is not taken for absent if the crawler
+// stops while it looks up the host to which the file redirects.
+func TestStopDuringRobotsLookup(t *testing.T) {
+	asked := make(chan struct{})
+	r := newRig(t, "", 0, func(c *crawl.Config) {
+		c.Delegate = resolving{c.Delegate,
+			func(ctx context.Context, host string) ([]netip.Addr, error) {
+				if host == "www.test" {
+					close(asked)
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}}
+	})
+	s := newSite(t, 80, 3)
+	r.own("a.test", s)
+	s.mux.Handle("/robots.txt",
+		http.RedirectHandler("http://www.test/robots.txt", http.StatusMovedPermanently))
+	r.seed(s.url("a.test", "/"))
+	stop := r.start()
+	<-asked
+	stop()
+	err := r.db.View(func(tx *store.Tx) error {
+		_, err := tx.Robots(s.url("a.test", "/").Origin())
+		return err
+	})
+	if !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a result was stored (%v), want none", err)
 	}
 }

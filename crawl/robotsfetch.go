@@ -76,7 +76,8 @@ func (f *robotsFetcher) Fetch(
 	switch {
 	case host != f.job.Host:
 		all, err := c.cfg.Delegate.Resolve(ctx, host)
-		if errors.Is(err, resolve.ErrTemporary) {
+		if ctx.Err() != nil || errors.Is(err, resolve.ErrTemporary) ||
+			errors.Is(err, resolve.ErrBusy) { // it says nothing about the file
 			f.report = store.FetchReport{Outcome: store.OutcomeDNS, Error: store.ErrorText(err)}
 			return robots.Response{}, err
 		}
@@ -239,12 +240,14 @@ func (f *robotsFetcher) observe(res *fetch.Result, host bool) {
 // Valid returns the result of another origin if no request for it is due. What the store has of a
 // host that is not ours is part of a copy, and its owner may have made it up.
 func (f *robotsFetcher) Valid(origin string) (robots.Result, bool) {
-	if store.URL(origin).Host() != f.job.Host || !f.c.cfg.Frontier.Owns(f.job.Host) {
-		return f.c.elsewhere.valid(origin)
+	if host := store.URL(origin).Host(); f.c.cfg.Frontier.Owns(host) {
+		known, err := f.c.loadRobots(origin)
+		ok := err == nil && known.UnreachableSince.IsZero() && time.Now().Before(validUntil(known))
+		if ok || host == f.job.Host {
+			return known, ok
+		}
 	}
-	known, err := f.c.loadRobots(origin)
-	return known, err == nil && known.UnreachableSince.IsZero() &&
-		time.Now().Before(validUntil(known))
+	return f.c.elsewhere.valid(origin)
 }
 
 // robotsElsewhere has the robots.txt of other hosts, by origin, to which those of our hosts
