@@ -202,8 +202,18 @@ func (f *Frontier) tryReserve(
 	f.enterLocked(p, now)
 	f.addrs.at(addr, now).active++
 	f.names.at(host, now).active++
+	f.reserveLocked(host, 1)
 	f.reheapAtLocked(addr)
 	return time.Time{}, nil
+}
+
+// reserveLocked adds n to the reservations of a host, if it is in the frontier. Its queue may be at
+// another address.
+func (f *Frontier) reserveLocked(host string, n int) {
+	if h := f.hosts[host]; h != nil {
+		h.reserved += n
+		f.reheapLocked(h.srv)
+	}
 }
 
 // reheapAtLocked reheaps the server at an address, if there is one.
@@ -235,8 +245,8 @@ func (f *Frontier) endReservation(r *Reservation, sent bool, gap, hostWait time.
 	}
 	if h := f.hosts[r.host]; h != nil {
 		h.nextAt = later(h.nextAt, name.nextAt)
-		f.reheapLocked(h.srv)
 	}
+	f.reserveLocked(r.host, -1)
 	f.leaveLocked(store.SubnetOf(r.addr), sent)
 	f.reheapAtLocked(r.addr)
 }

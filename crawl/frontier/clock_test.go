@@ -53,6 +53,24 @@ func TestReserve(t *testing.T) {
 	})
 }
 
+// TestReserveElsewhere verifies that a host gets one request at a time although a reservation is for
+// another address of it, and that the wait that it then asks for is not shortened.
+func TestReserveElsewhere(t *testing.T) {
+	bubble(t, func(_ *testing.T, w world) {
+		w.add("a", addr(1, 1), 2)
+		r := w.reserve("a", addr(2, 1), 0)
+		w.none(time.Minute)
+		r.Release(0, 3*gap)
+		w.finish(w.want("a", 3*gap))
+		r = w.reserve("b", addr(2, 1), 0)
+		w.add("b", addr(1, 2), 1) // while it is reserved
+		w.finish(w.want("a", gap))
+		w.none(time.Minute)
+		r.Cancel()
+		w.finish(w.want("b", 0))
+	})
+}
+
 // TestReserveCanceled verifies that the end of a context ends the wait.
 func TestReserveCanceled(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {

@@ -21,6 +21,7 @@ type host struct {
 	turns    turns
 	current  store.URL // of the job in progress; "" without one, or before its entry is read
 	pushing  int
+	reserved int           // Reservations of the host in progress, as its clock says
 	closed   bool          // being evicted: no new job, no new URL
 	leaving  chan struct{} // if not nil: closed when the host is
 	checked  int64         // when StaleHosts last returned it, in Unix seconds
@@ -40,10 +41,11 @@ func (h *host) leaveLocked() {
 // askAt returns when the host may be asked next, if its server may.
 func (h *host) askAt() time.Time { return later(h.nextAt, h.retryAt) }
 
+// hasWork reports whether the host has URLs, and no request outside its queue is in progress.
+func (h *host) hasWork() bool { return h.pending > 0 && !h.closed && h.reserved == 0 }
+
 // mayAsk reports whether the host has work and may be asked now, if its server may.
-func (h *host) mayAsk(now time.Time) bool {
-	return h.pending > 0 && !h.closed && !h.askAt().After(now)
-}
+func (h *host) mayAsk(now time.Time) bool { return h.hasWork() && !h.askAt().After(now) }
 
 // A server is one address. It is the unit of scheduling, because two hosts at one address
 // are one machine, which must not get two requests at once. Its hosts take turns.
@@ -128,8 +130,9 @@ func (f *Frontier) addLocked(rec store.Host) *server {
 		srv.sub.servers = append(srv.sub.servers, srv)
 	}
 	f.epochs++
+	others := f.names.read(rec.Name)
 	h := &host{name: rec.Name, srv: srv, pending: rec.Queued,
-		nextAt:  later(rec.NextAt, f.names.read(rec.Name).nextAt),
+		nextAt: later(rec.NextAt, others.nextAt), reserved: others.active,
 		retryAt: rec.Health.NextTry, dueAt: rec.DueAt, epoch: f.epochs}
 	srv.hosts = append(srv.hosts, h)
 	f.hosts[rec.Name] = h
@@ -198,7 +201,7 @@ func (s *server) next() (time.Time, bool) {
 	var first time.Time
 	found := false
 	for _, h := range s.hosts {
-		if h.pending > 0 && !h.closed && (!found || h.askAt().Before(first)) {
+		if h.hasWork() && (!found || h.askAt().Before(first)) {
 			first, found = h.askAt(), true
 		}
 	}
@@ -370,7 +373,7 @@ func (f *Frontier) releaseLocked(j Job, o outcome) {
 		f.pauses.Count++
 		f.pauses.Total += o.gap
 		if o.hostWait > 0 {
-			h.nextAt = now.Add(o.hostWait)
+			h.nextAt = later(h.nextAt, now.Add(o.hostWait))
 		}
 	}
 	f.leaveLocked(j.Subnet, o.requested)
