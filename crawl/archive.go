@@ -98,13 +98,13 @@ func (c *Crawler) archiveForbidden(got *fetched, res *fetch.Result) bool {
 // archiveFailed ends a job after its answer could not be archived. If the archive is full,
 // the crawl ends (StopWhenFull) or the host waits. The URL stays queued.
 func (c *Crawler) archiveFailed(
-	ctx context.Context, job frontier.Job, gap time.Duration, cause error,
+	ctx context.Context, job frontier.Job, rep store.FetchReport, gap time.Duration, cause error,
 ) error {
 	if !errors.Is(cause, warc.ErrNoSpace) {
 		c.cfg.Frontier.Release(job, false, gap, 0)
 		return cause
 	}
-	wait, err := c.chargeSeparately(job.Host, 1, gap)
+	wait, err := c.chargeSeparately(job.Host, 1, max(gap, rep.RetryAfter))
 	c.cfg.Frontier.Release(job, false, gap, max(wait, archiveFullWaits*c.spaceWait))
 	if err == nil && c.cfg.StopWhenFull {
 		err = fmt.Errorf("%w: %w", ErrNoSpace, cause)

@@ -248,7 +248,7 @@ func (c *Crawler) fetchLocally(
 		return false, nil
 	}
 	if got.err != nil {
-		return false, c.archiveFailed(ctx, job, gap, got.err)
+		return false, c.archiveFailed(ctx, job, rep, gap, got.err)
 	}
 	c.reportNetwork(job.Addr, rep, got.cause)
 	c.cfg.Delegate.Observe(job.Subnet, "", rep, nil)

@@ -246,7 +246,7 @@ func (w *crawlletWeb) RoundTrip(q *http.Request) (*http.Response, error) {
 	var err error
 	if w.run.requests == 0 {
 		ticket, ok, err = c.cfg.Quota.Acquire(time.Now())
-	} else if err = backoff.Sleep(q.Context(), c.cfg.Gap); err == nil {
+	} else if err = backoff.Sleep(q.Context(), max(c.cfg.Gap, w.run.rules.delay)); err == nil {
 		ticket, err = c.cfg.Quota.Borrow(time.Now())
 	}
 	if err == nil && !ok {

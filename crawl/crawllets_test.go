@@ -392,6 +392,27 @@ func TestCrawlletLimits(t *testing.T) {
 	}
 }
 
+// TestCrawlletKeepsCrawlDelay verifies that the requests of a run keep the Crawl-delay, too.
+func TestCrawlletKeepsCrawlDelay(t *testing.T) {
+	const n, delay = 100, 100 * time.Millisecond
+	m := newManual(t, 43, 1, n, true)
+	m.site.text("/robots.txt", "User-agent: *\nCrawl-delay: 0.1\n")
+	ran := make(chan struct{}, 1)
+	m.runsCrawllets(t, "a.test", func(crawlletRequest) crawllet.Reason {
+		ran <- struct{}{}
+		return ""
+	})
+	r := newRig(t, "", 0, withCrawllets(t))
+	r.own("a.test", m.site)
+	r.seed(m.url("a.test", "/p0"))
+	stop := r.start()
+	<-ran
+	stop()
+	if least := m.apart(t); least < delay {
+		t.Errorf("%v between two requests, want at least %v", least, delay)
+	}
+}
+
 // TestCrawlletHandover verifies that a run ends soon when its subnet is about to be handed over,
 // or when the crawler stops, and that the pages that have arrived are kept.
 func TestCrawlletHandover(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"peerd/crawl"
+	"peerd/crawl/frontier"
 	_ "peerd/internal/rapidtest"
 	"peerd/store"
 )
@@ -528,4 +529,50 @@ func TestForbiddenPort(t *testing.T) {
 			}, tc.change)
 		})
 	}
+}
+
+// TestExcusedFailureKeepsRetryAfter has a request in progress that is answered with Retry-After
+// after the network was found to work again: the failure counts for nothing, but the host waits.
+func TestExcusedFailureKeepsRetryAfter(t *testing.T) {
+	w := &memoryWeb{page: func(_, _ string, nth int) string {
+		if nth > 0 {
+			return okPage
+		}
+		time.Sleep(5 * time.Second)
+		return response(http.StatusServiceUnavailable, "Retry-After: 3600\r\n", "")
+	}}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		r.seedPages(1)
+		time.Sleep(4 * time.Second)
+		forgiven := time.Now()
+		r.fatal(r.c.Forgive(forgiven))
+		time.Sleep(2 * time.Hour)
+		times := w.times("a.test", "/0")
+		if len(times) != 2 || times[0].After(forgiven) || times[1].Sub(times[0]) < time.Hour {
+			t.Errorf("requests at %v, want one before %v and one an hour later", times, forgiven)
+		}
+	})
+}
+
+// TestOriginIsNotGivenUpUnasked has a peer that cannot ask for a robots.txt for longer than the
+// patience after it was unreachable once. That time does not count.
+func TestOriginIsNotGivenUpUnasked(t *testing.T) {
+	var fr *frontier.Frontier
+	w := &memoryWeb{robots: func(host string, nth int) string {
+		if nth == 0 {
+			fr.DelayHost(host, time.Now().Add(20*time.Minute))
+		}
+		if nth < 2 {
+			return unavailable
+		}
+		return response(http.StatusNotFound, "", "")
+	}}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		fr = r.fr
+		r.seedPages(5)
+		time.Sleep(time.Hour)
+		if c := r.db.Counters(); c.Pages != 5 || c.Failed != 0 {
+			t.Errorf("counters %+v, want 5 pages", c)
+		}
+	}, oneShot)
 }

@@ -247,8 +247,11 @@ const minRobotsThrottle = time.Minute
 func (c *Crawler) unreachableRules(old originRules, f *robotsFetcher) originRules {
 	now, before := time.Now(), old.failure.report.Outcome
 	r := originRules{failure: originFailure{since: old.failure.since, report: f.unreachable()}}
-	if r.failure.since.IsZero() {
+	switch idle := now.Sub(old.expires); {
+	case r.failure.since.IsZero():
 		r.failure.since = now
+	case idle > c.cfg.Patience/2: // as in nextHealth
+		r.failure.since = r.failure.since.Add(idle)
 	}
 	failing := now.Sub(c.since(r.failure.since))
 	first, longest := c.cfg.BackOff, c.cfg.MaxBackOff
@@ -296,7 +299,8 @@ func (c *Crawler) requeueUnreachable(
 ) error {
 	if c.excused(began) {
 		c.robots.Remove(job.Entry.URL.Origin())
-		wait, err := c.chargeSeparately(job.Host, asked, r.delay)
+		wait := max(r.delay, r.failure.report.RetryAfter)
+		wait, err := c.chargeSeparately(job.Host, asked, wait)
 		c.cfg.Frontier.Release(job, false, r.delay, wait)
 		return err
 	}
