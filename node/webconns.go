@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// webConns are the open connections to web servers. After an outage they are closed: TCP repeats
-// what was lost only after up to twice the length of the outage. Its methods are safe for
-// concurrent use.
+// webConns are the open connections to web servers. After an outage they are reset: TCP repeats
+// what was lost only after up to twice the length of the outage, and would deliver requests that
+// are given up then. Its methods are safe for concurrent use.
 type webConns struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// connected is called after each successful connection.
@@ -48,7 +48,7 @@ func (w *webConns) DialContext(ctx context.Context, network, addr string) (net.C
 	return wc, nil
 }
 
-// closeAll closes all open connections, those in use, too.
+// closeAll resets all open connections, those in use, too.
 func (w *webConns) closeAll() {
 	w.mu.Lock()
 	all := make([]*webConn, 0, len(w.open))
@@ -57,6 +57,7 @@ func (w *webConns) closeAll() {
 	}
 	w.mu.Unlock()
 	for _, c := range all {
+		_ = c.SetLinger(0) // fails if it is closed
 		c.Close()
 	}
 }
@@ -65,6 +66,7 @@ func (w *webConns) closeAll() {
 type socket interface {
 	net.Conn
 	syscall.Conn
+	SetLinger(sec int) error
 }
 
 // webConn is a connection to a web server, or to the proxy.

@@ -55,18 +55,18 @@ func networkRows() []row {
 			name: "crawl-cut", command: crawl, sites: size(5, 40, 0), gap: 100 * time.Millisecond,
 			after: 40, fail: cut, lasts: outageTime, full: 10 * time.Minute,
 			config: impatient, args: brief, during: noticed,
-			want: want{resume: soon, repeats: 5, says: lost},
+			want: want{resume: soon, repeats: 1, says: lost},
 		},
 		{
 			name: "crawl-one-known-url", command: crawl, sites: sites(10, 20, 1), after: 20,
 			fail: cut, lasts: outageTime, full: 2 * time.Minute, config: impatient, args: brief,
-			during: noticed, want: want{resume: soon, repeats: 10, says: lost},
+			during: noticed, want: want{resume: soon, repeats: 1, says: lost},
 		},
 		{
 			name: "crawl-cable", command: crawl, sites: size(5, 40, 0), gap: 100 * time.Millisecond,
 			after: 40, fail: func(w *world) { w.must(w.net.SetCable(0, false)) },
 			lasts: outageTime, full: 2 * time.Minute, config: impatient, args: brief,
-			during: noticed, want: want{resume: soon, repeats: 5, says: lost},
+			during: noticed, want: want{resume: soon, repeats: 1, says: lost},
 		},
 		{
 			name: "crawl-uplink", command: crawl, sites: size(5, 40, 0),
@@ -76,7 +76,7 @@ func networkRows() []row {
 				w.names.Break(faulty.NamesFail)
 			},
 			lasts: outageTime, full: 2 * time.Minute, config: impatient, args: brief,
-			during: noticed, want: want{resume: soon, repeats: 5, says: lost},
+			during: noticed, want: want{resume: soon, repeats: 1, says: lost},
 		},
 		{
 			name: "crawl-uplink-one-site", command: crawl, sites: sites(1, 80, 0),
@@ -93,14 +93,14 @@ func networkRows() []row {
 			name: "run-interface-down", command: run, sites: size(5, 40, 0),
 			gap: 100 * time.Millisecond, after: 40, fail: down, lasts: outageTime,
 			full: 10 * time.Minute, config: impatient, during: saysOffline,
-			want: want{resume: soon, repeats: 5, says: lost},
+			want: want{resume: soon, repeats: 1, says: lost},
 		},
 		{
 			name: "run-cut-three-peers", command: run, peers: 3, sites: size(6, 30, 0),
 			gap: 100 * time.Millisecond, after: 40, fail: cut, lasts: 30 * time.Second,
 			full:   10 * time.Minute,
 			config: "timeout = '4s'\npatience = '12s'\n", // peer 0 may have one host only
-			want:   want{repeats: 10},
+			want:   want{repeats: 2},
 		},
 		{
 			name: "crawl-dropped-100-hosts", command: crawl, sites: sites(100, 3, 1), after: 60,

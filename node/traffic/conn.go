@@ -189,6 +189,14 @@ func (c *conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(t)
 }
 
+// SetLinger is that of net.TCPConn; other connections are left as they are.
+func (c *conn) SetLinger(sec int) error {
+	if s, ok := c.Conn.(interface{ SetLinger(sec int) error }); ok {
+		return s.SetLinger(sec)
+	}
+	return nil
+}
+
 // SyscallConn returns the socket, or an error if there is none.
 func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	if s, ok := c.Conn.(syscall.Conn); ok {
