@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestOpenConnectionsAreReset verifies that the kernel repeats nothing on connections to web servers
-// that are closed because the network was down.
+// TestOpenConnectionsAreReset verifies that the kernel repeats nothing on connections to web
+// servers that are closed because the network was down.
 func TestOpenConnectionsAreReset(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -53,8 +53,8 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// TestReserveElsewhere verifies that a host gets one request at a time although a reservation is for
-// another address of it, and that the wait that it then asks for is not shortened.
+// TestReserveElsewhere verifies that a host gets one request at a time although a reservation is
+// for another address of it, and that the wait that it then asks for is not shortened.
 func TestReserveElsewhere(t *testing.T) {
 	bubble(t, func(_ *testing.T, w world) {
 		w.add("a", addr(1, 1), 2)
