@@ -102,15 +102,19 @@ func TestReload(t *testing.T) {
 		t.Errorf("Reload(invalid) = %v, limit %d", err, n.crawlSettings().PagesPerDay)
 	}
 	write("api = '127.0.0.1:0'\nmdns = true\n[crawl]\npages_per_day = 86400\n" +
-		"hours = '00:00-24:00'\n")
+		"hours = '00:00-24:00'\n[traffic]\nbandwidth = '20kB'\n")
 	r, err := n.Reload()
 	if err != nil || !slices.Equal(r.Restart, []string{"local_sites", "mdns"}) ||
 		!slices.Equal(r.Applied, []string{"crawl.hours = 00:00-24:00",
-			"crawl.pages_per_day = 86400"}) {
+			"crawl.pages_per_day = 86400", "traffic.bandwidth = 20000"}) {
 		t.Errorf("Reload() = %+v, %v", r, err)
 	}
 	if wait := n.fetchWait(time.Now()); wait > time.Minute {
 		t.Errorf("fetchWait() = %v under the new limit", wait)
+	}
+	// As after a start with these settings.
+	if minimum, steady := n.fetcher.Rates(); minimum > 512 || steady != 20_000/32 {
+		t.Errorf("bodies must come at %d and %d bytes/s, want at most 512 and 625", minimum, steady)
 	}
 	shown := map[string]string{}
 	for _, s := range n.Settings() {

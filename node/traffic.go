@@ -35,6 +35,7 @@ func (n *Node) changeTraffic(t config.Traffic) error {
 		return err
 	}
 	n.trafficConf.Store(&t)
+	n.fetcher.SetRates(bodyRates(t))
 	if n.opts.Emulation != nil || n.opts.Alone {
 		return nil
 	}

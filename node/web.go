@@ -45,6 +45,18 @@ func idleConnections(memory int64, files uint64) int {
 	return int(max(n, minIdle))
 }
 
+// bodyRates returns the rates below which the body of a page counts as slow. One that waits for the
+// bandwidth of this peer does not.
+func bodyRates(t config.Traffic) (minimum, steady int64) {
+	fc := fetch.DefaultConfig()
+	minimum, steady = fc.MinRate, fc.SteadyRate
+	if limit := int64(t.Bandwidth); limit > 0 {
+		steady = min(steady, limit/(8*maxWaitingReads))
+		minimum = min(minimum, steady)
+	}
+	return minimum, steady
+}
+
 // fetchConfig returns the limits on web servers and connections by the settings. Peers that share
 // a machine with others keep the defaults of package fetch.
 func (n *Node) fetchConfig() (_ fetch.Config, err error) {
@@ -59,11 +71,7 @@ func (n *Node) fetchConfig() (_ fetch.Config, err error) {
 	fc.ConnectTimeout = min(fc.ConnectTimeout, fc.TotalTimeout)
 	fc.IdleTimeout = idleTimeout(n.gap())
 	fc.MaxRaw = archiveLimit(n.opts.Config.Archive.MaxBody)
-	if cap := int64(n.opts.Config.Traffic.Bandwidth); cap > 0 {
-		// A body that waits here is no slow server.
-		fc.SteadyRate = min(fc.SteadyRate, cap/(8*maxWaitingReads))
-		fc.MinRate = min(fc.MinRate, fc.SteadyRate)
-	}
+	fc.MinRate, fc.SteadyRate = bodyRates(n.opts.Config.Traffic)
 	if n.opts.Emulation != nil {
 		fc.Dial = n.opts.Emulation.DialWeb
 	}

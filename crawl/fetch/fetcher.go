@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"peerd/crawl/deny"
@@ -110,6 +111,7 @@ type Fetcher struct {
 	dial      dialFunc
 	tls       *tls.Config // base configuration
 	header    http.Header // shared by all requests, never changed
+	rates     atomic.Pointer[rates]
 }
 
 // New returns a Fetcher, or all errors in cfg.
@@ -134,6 +136,7 @@ func New(cfg Config) (*Fetcher, error) {
 			"Accept-Encoding": {acceptEncoding},
 		},
 	}
+	f.SetRates(cfg.MinRate, cfg.SteadyRate)
 	if cfg.Proxy != "" {
 		u, err := parseProxy(cfg.Proxy)
 		if err != nil {

@@ -31,11 +31,24 @@ type progress struct {
 	err      error         // why the request was cancelled
 }
 
+// rates are Config.MinRate and Config.SteadyRate.
+type rates struct{ minimum, steady int64 }
+
+// SetRates replaces Config.MinRate and Config.SteadyRate for requests that begin from now on.
+func (f *Fetcher) SetRates(minimum, steady int64) { f.rates.Store(&rates{minimum, steady}) }
+
+// Rates returns what holds for requests that begin now.
+func (f *Fetcher) Rates() (minimum, steady int64) {
+	r := f.rates.Load()
+	return r.minimum, r.steady
+}
+
 // newProgress starts the time of a request.
 func (f *Fetcher) newProgress(timeout time.Duration, cancel context.CancelFunc) *progress {
+	minimum, steady := f.Rates()
 	p := &progress{
-		cancel: cancel, window: f.cfg.RateWindow, steady: f.cfg.SteadyRate,
-		minBytes: int64(float64(f.cfg.MinRate) * f.cfg.RateWindow.Seconds()),
+		cancel: cancel, window: f.cfg.RateWindow, steady: steady,
+		minBytes: int64(float64(minimum) * f.cfg.RateWindow.Seconds()),
 		end:      time.Now().Add(timeout),
 	}
 	p.mu.Lock()
