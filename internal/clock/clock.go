@@ -18,3 +18,9 @@ func (c Clock) Now() time.Time {
 	}
 	return c.now()
 }
+
+// Elapsed returns the time from then to now by the clock that shows more: the monotonic clock
+// stands still while a machine sleeps, and the wall clock may be set back.
+func Elapsed(now, then time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
+}
