@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"peerd/internal/clock"
 	"peerd/store"
 )
 
@@ -114,7 +115,7 @@ func (cs *copies) sweep(now time.Time) {
 	cs.mu.Unlock()
 	for _, r := range old {
 		cs.mu.Lock()
-		idle, complete := now.Sub(later(r.since, r.heard)), r.progress.complete()
+		idle, complete := now.Sub(clock.Later(r.since, r.heard)), r.progress.complete()
 		owner, epoch, p := r.owner, r.epoch, r.subnet
 		_, pinned := cs.pinned[p]
 		cs.mu.Unlock()
