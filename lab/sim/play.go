@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"peerd/internal/clock"
 )
 
 const (
@@ -144,19 +146,12 @@ func (w *world) maintain() {
 	w.sample()
 	for _, m := range w.machines {
 		if m.node != nil && m.ended() {
-			m.node, m.startAt = nil, later(time.Now().Add(restartDelay), m.awayUntil)
+			m.node, m.startAt = nil, clock.Later(time.Now().Add(restartDelay), m.awayUntil)
 		}
 		if !m.startAt.IsZero() && !time.Now().Before(m.startAt) {
 			w.start(m)
 		}
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // start starts a peer that is not running and schedules a retry if that fails.

@@ -179,18 +179,28 @@ func (f *Forwarder) pendingResult(g group) result {
 }
 
 // withholdUnsafe turns acknowledgements into retryLater or wrongHome for URLs that only this
-// peer has: those of unsafe subnets and those that are pending here.
+// peer has: those in unsafe subnets and those that are pending here.
 func (f *Forwarder) withholdUnsafe(ctx context.Context, b batch, r receipt) error {
-	seen := map[netip.Prefix]bool{}
+	homes := make([]netip.Prefix, len(b.Groups))
 	var subnets []netip.Prefix
-	for i, g := range b.Groups {
-		if r.Results[i] == accepted && !seen[g.Subnet] {
-			seen[g.Subnet] = true
-			subnets = append(subnets, g.Subnet)
+	err := f.cfg.DB.View(func(tx *store.Tx) (err error) {
+		seen := map[netip.Prefix]bool{}
+		for i, g := range b.Groups {
+			if r.Results[i] != accepted {
+				continue
+			}
+			if homes[i], err = homeHere(tx, g); err != nil {
+				return err
+			}
+			if !seen[homes[i]] {
+				seen[homes[i]] = true
+				subnets = append(subnets, homes[i])
+			}
 		}
-	}
-	if len(subnets) == 0 {
 		return nil
+	})
+	if err != nil || len(subnets) == 0 {
+		return err
 	}
 	unsafe := f.cfg.Node.Safe(ctx, subnets)
 	return f.cfg.DB.View(func(tx *store.Tx) error {
@@ -198,7 +208,7 @@ func (f *Forwarder) withholdUnsafe(ctx context.Context, b batch, r receipt) erro
 			if r.Results[i] != accepted {
 				continue
 			}
-			if slices.Contains(unsafe, g.Subnet) {
+			if slices.Contains(unsafe, homes[i]) {
 				r.Results[i] = retryLater
 				continue
 			}
@@ -215,6 +225,25 @@ func (f *Forwarder) withholdUnsafe(ctx context.Context, b batch, r receipt) erro
 		}
 		return nil
 	})
+}
+
+// homeHere returns the subnet in which the queue of a group's host is, and of which the replicas
+// have its URLs. The sender may have found the host in another one. If it is in no queue of this
+// peer, that is the subnet that the sender names.
+func homeHere(tx *store.Tx, g group) (netip.Prefix, error) {
+	h, err := tx.Host(g.Host)
+	if errors.Is(err, store.ErrNotFound) {
+		return g.Subnet, nil
+	}
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	s, err := tx.Subnet(h.Subnet)
+	if errors.Is(err, store.ErrNotFound) || s.Phase == store.PhaseReplica ||
+		s.Phase == store.PhaseStaged {
+		return g.Subnet, nil
+	}
+	return h.Subnet, err
 }
 
 // check validates the form of a batch.

@@ -63,6 +63,48 @@ func TestReceiveUnsafe(t *testing.T) {
 	}
 }
 
+// The replicas that count are those of the subnet in whose queue the URLs are, also if the sender
+// has found the host in another subnet of this peer. A copy of another peer's host does not count.
+func TestReceiveUnsafeHome(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t, listen(t), open(t, ""))
+	p.own["x.test"] = true
+	err := p.db.Update(func(tx *store.Tx) error {
+		tx.PutHost(store.Host{Name: "x.test", Subnet: subnet(2), Addr: addr(2)})
+		tx.PutHost(store.Host{Name: "copy.test", Subnet: subnet(3), Addr: addr(3)})
+		return errors.Join(
+			tx.PutSubnet(store.Subnet{Prefix: subnet(2), Phase: store.PhaseOwned}),
+			tx.PutSubnet(store.Subnet{Prefix: subnet(3), Phase: store.PhaseReplica}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsafe := []netip.Prefix{subnet(2), subnet(3)}
+	p.safe = func(ps []netip.Prefix) []netip.Prefix {
+		return slices.DeleteFunc(ps, func(s netip.Prefix) bool { return !slices.Contains(unsafe, s) })
+	}
+	p.check = func(u store.URL) error {
+		if u.Host() == "copy.test" {
+			return errors.New("bad")
+		}
+		return nil
+	}
+	b := batch{Groups: []group{
+		{Host: "x.test", Subnet: subnet(1), URLs: []item{{URL: "http://x.test/a"}}},
+		{Host: "copy.test", Subnet: subnet(1), URLs: []item{{URL: "http://copy.test/a"}}},
+	}}
+	for _, want := range []result{retryLater, accepted} {
+		r, err := p.f.receive(t.Context(), b)
+		if err != nil || !slices.Equal(r.Results, []result{want, accepted}) {
+			t.Errorf("results %v, %v, want %v for the host here", r.Results, err, want)
+		}
+		unsafe = nil
+	}
+	if got := p.queued("x.test"); got != 1 {
+		t.Errorf("%d queued, want 1", got)
+	}
+}
+
 // A URL that the receiver drops is acknowledged in the end.
 func TestDroppedURLIsAcknowledged(t *testing.T) {
 	t.Parallel()

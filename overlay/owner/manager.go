@@ -109,7 +109,7 @@ func newManager(e *env) *Manager {
 			atOnce: unsettledAtOnce, cooldown: unsettledCooldown,
 			wait: unsettledWait, waitMax: unsettledWaitMax}}
 	m.hosts = &hosts{table: t, claimer: m.claimer, reachability: m.reachability, rerouter: route}
-	m.presence = &presence{table: t, hosts: m.hosts}
+	m.presence = &presence{table: t, hosts: m.hosts, leases: m.leases}
 	m.failover = &failover{table: t, arrivals: m.arrivals, intake: m.intake, presence: m.presence,
 		replicas: m.replicas, salvager: m.salvager,
 		attempts: queue[int]{wait: takeWait, waitMax: takeWaitMax},

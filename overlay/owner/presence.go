@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"peerd/internal/clock"
 	"peerd/overlay/lease"
 	"peerd/store"
 )
@@ -30,14 +31,15 @@ func (w *presence) wasAwake() error {
 type presence struct {
 	*table
 	hosts    *hosts
+	leases   *leases
 	awake    time.Time // when this peer was last known to run before started
 	stamped  time.Time // of Run alone
 	absences absences  // of Run alone
 	idle     idle      // guarded by mu
 }
 
-// idle is the last time in which this peer ran without a quorum lease; to is zero as long as it
-// lasts.
+// idle is the last time in which this peer had no quorum lease, or was stopped; to is zero as long
+// as it lasts.
 type idle struct{ from, to time.Time }
 
 func (w *presence) setIdle(from, to time.Time) {
@@ -89,23 +91,25 @@ func (w *presence) armSince(since, now time.Time, why string) {
 	}
 }
 
-// observePresence detects peers that are back.
+// observePresence detects peers that are back, and that this one may act as an owner again.
 func (w *presence) observePresence(now time.Time) {
 	if w.cfg.Contacts == nil {
 		return
 	}
 	p := &w.absences
-	switch right := w.HasQuorumLease(); {
-	case !right && p.lostAt.IsZero():
-		p.lostAt = now
-		w.setIdle(now, time.Time{})
-	case right && !p.lostAt.IsZero():
-		w.armSince(p.lostAt.Add(-beforehand), now, "the right is back")
-		w.setIdle(p.lostAt, now)
-		p.lostAt = time.Time{}
-	}
 	since := p.seen
 	p.seen = now
+	right := w.HasQuorumLease()
+	switch {
+	case !p.lostAt.IsZero():
+	case !since.IsZero() && clock.Elapsed(now, since) > asleep:
+		w.lost(since.Round(0))
+	case !right:
+		w.lost(now)
+	}
+	if right && !p.lostAt.IsZero() {
+		w.regained(now)
+	}
 	for _, a := range w.cfg.Contacts.Absences(since) {
 		if a.From.IsZero() {
 			w.newcomer(now)
@@ -113,6 +117,26 @@ func (w *presence) observePresence(now time.Time) {
 			w.returned(a, now)
 		}
 	}
+}
+
+// lost takes in that this peer does not act as an owner since then.
+func (w *presence) lost(since time.Time) {
+	w.absences.lostAt = since
+	w.setIdle(since, time.Time{})
+}
+
+// regained takes in that this peer acts as an owner again. After so long that subnets may have
+// been taken over without votes, it reads all leases before it does.
+func (w *presence) regained(now time.Time) {
+	p := &w.absences
+	since := p.lostAt.Add(-beforehand)
+	w.setIdle(p.lostAt, now)
+	if clock.Elapsed(now, p.lostAt) > lease.LongSilence {
+		since = time.Time{}
+		w.leases.SuspectTakeover()
+	}
+	w.armSince(since, now, "the right is back")
+	p.lostAt = time.Time{}
 }
 
 // returned takes in that the absence of a peer is over.

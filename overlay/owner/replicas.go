@@ -8,6 +8,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords/assign"
+	"peerd/internal/clock"
 	"peerd/overlay/replica"
 )
 
@@ -109,7 +110,7 @@ func (rs *replicas) looked(s *subnet, now time.Time) (ks []replicaPeer, changed 
 		refused := false
 		switch {
 		case st.Err == nil:
-			k.well, k.synced = later(k.well, st.Heard), st.Synced || now.Before(k.until)
+			k.well, k.synced = clock.Later(k.well, st.Heard), st.Synced || now.Before(k.until)
 		case errors.Is(st.Err, replica.ErrStale):
 			rs.suspect(s, now)
 		default:

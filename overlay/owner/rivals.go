@@ -40,6 +40,9 @@ const (
 	// longAway is the least time between two reads of all leases because a peer is back
 	// after so long that subnets may have been taken over without votes.
 	longAway = time.Hour
+	// asleep is the time without a look at the other peers after which this process was stopped,
+	// or its machine slept. Every quorum lease has ended by then.
+	asleep = 15 * time.Second
 )
 
 // An Absence is a time in which another peer was not heard.

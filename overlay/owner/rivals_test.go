@@ -171,6 +171,52 @@ func TestPresence(t *testing.T) {
 	}
 }
 
+// Who was stopped for long has not acted meanwhile, reads all leases again, and fetches nothing in
+// between, also if the quorum lease is there again before its end is seen.
+func TestAsleep(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		pause         time.Duration
+		idle, suspect bool
+		old, young    bool // leases that are read
+	}{
+		"not":         {pause: 10 * time.Second},
+		"for minutes": {pause: 20 * time.Minute, idle: true, young: true},
+		"for long":    {pause: 2 * time.Hour, idle: true, suspect: true, old: true, young: true},
+	} {
+		now := time.Now()
+		m, _, _ := guardedBy(t, bob, nil, func(c *Config) { contactsOf(c) })
+		m.started = now.Add(-24 * time.Hour)
+		m.claim(subnetA)
+		m.claim(subnetB)
+		for p, age := range map[netip.Prefix]time.Duration{
+			subnetA: 20 * time.Hour, subnetB: c.pause / 2,
+		} {
+			s := m.subnets[p]
+			s.since, s.rereads = now.Add(-age), record.Rereads{}
+		}
+		m.presence.observePresence(now.Add(-c.pause))
+		m.presence.observePresence(now)
+		if got := m.Inactive(now.Add(-c.pause+time.Second), now.Add(-time.Second)); got != c.idle {
+			t.Errorf("%s: inactive is %v", name, got)
+		}
+		if m.Inactive(now.Add(-c.pause-time.Second), now.Add(-time.Second)) {
+			t.Errorf("%s: inactive before", name)
+		}
+		a, b := m.subnets[subnetA], m.subnets[subnetB]
+		if a.rereads.Planned() != c.old || b.rereads.Planned() != c.young {
+			t.Errorf("%s: old %v, young %v", name, a.rereads.Planned(), b.rereads.Planned())
+		}
+		if a.unit.Works() == c.suspect || b.unit.Works() == c.suspect {
+			t.Errorf("%s: work goes on: %v, %v", name, a.unit.Works(), b.unit.Works())
+		}
+		m.presence.observePresence(now.Add(time.Second))
+		if m.Inactive(now.Add(-c.pause+time.Second), now.Add(time.Second)) {
+			t.Errorf("%s: inactive afterwards", name)
+		}
+	}
+}
+
 // What is another's by now is not given away.
 func TestHandoverReadsFirst(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,8 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
+
+	"peerd/internal/clock"
 )
 
 // flushesAtOnce bounds the subnets for which one Safe waits at a time.
@@ -57,7 +59,7 @@ func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool
 			to = append(to, k.id)
 		}
 	}
-	fresh := now.Sub(later(s.since, s.copied)) < rs.cfg.Times.First
+	fresh := now.Sub(clock.Later(s.since, s.copied)) < rs.cfg.Times.First
 	rs.mu.Unlock()
 	if rs.cfg.Replicas == nil || rs.cfg.ReplicaCount == 0 || len(to) > 0 || !fresh {
 		return to, true

@@ -327,10 +327,3 @@ func (f *failover) replaced(h replica.LocalCopy) error {
 	}
 	return nil
 }
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/internal/order"
 	"peerd/overlay/wire"
 )
@@ -76,19 +77,12 @@ func (k *checker) requestCheck(p peer.ID, event bool) {
 	st := k.states.of(p)
 	switch {
 	case event:
-		st.checkAt = later(now, st.blockedUntil)
+		st.checkAt = clock.Later(now, st.blockedUntil)
 	case st.checkAt.IsZero() && !st.checking:
-		st.checkAt = later(now, later(st.pausedUntil, st.blockedUntil))
+		st.checkAt = clock.Later(now, clock.Later(st.pausedUntil, st.blockedUntil))
 	}
 	k.states.mu.Unlock()
 	k.wake()
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 // receiveSuspicions handles suspicions that another peer sent. If this peer itself is

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"peerd/internal/clock"
 )
 
 // Reads begin at increasing times within a quarter of the plan, whenever the caller looks.
@@ -23,7 +25,7 @@ func TestRereads(t *testing.T) {
 			if early := begin.Add(after - 1); early.After(now) && r.Due(early) {
 				t.Fatalf("read %d is due early", n)
 			}
-			if now = later(now, begin.Add(after+after/4)); !r.Due(now) {
+			if now = clock.Later(now, begin.Add(after+after/4)); !r.Due(now) {
 				t.Fatalf("read %d is not due at %v", n, now.Sub(begin))
 			}
 			now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "s")) * time.Second)
@@ -35,11 +37,4 @@ func TestRereads(t *testing.T) {
 			t.Fatal("a read too many")
 		}
 	})
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"peerd/internal/clock"
 	"peerd/store"
 )
 
@@ -250,7 +251,7 @@ func checkOp(
 		e.Depth, e.Tries, e.Hops = min(max(e.Depth, 0), maxDepth), min(max(e.Tries, 0), maxTries),
 			min(max(e.Hops, 0), maxHops)
 		e.Kind &= store.KindSitemap | store.KindRevisit
-		e.First = earlier(e.First, now)
+		e.First = clock.Earlier(e.First, now)
 	case store.OpVisit:
 		if len(o.Visit.History) > maxHistory {
 			return fmt.Errorf("%w: a history of %d bytes", errMalformed, len(o.Visit.History))
@@ -259,29 +260,22 @@ func checkOp(
 		v.Depth, v.Tries, v.Hops = min(max(v.Depth, 0), maxDepth), min(max(v.Tries, 0), maxTries),
 			min(max(v.Hops, 0), maxHops)
 		v.Kind &= store.KindSitemap
-		v.First = earlier(v.First, now)
+		v.First = clock.Earlier(v.First, now)
 	case store.OpGivenUp:
 		g := o.GivenUp
 		g.Depth, g.Tries, g.Hops = min(max(g.Depth, 0), maxDepth), min(max(g.Tries, 0), maxTries),
 			min(max(g.Hops, 0), maxHops)
 		g.Kind &= store.KindSitemap
-		g.At, g.First = earlier(g.At, now), earlier(g.First, now)
+		g.At, g.First = clock.Earlier(g.At, now), clock.Earlier(g.First, now)
 		g.Error = store.CutErrorText(g.Error)
 	case store.OpOutlink:
 		x := o.Pending
 		x.Finder = min(max(x.Finder, 0), store.Finders-1)
 		x.Depth, x.Hops = min(max(x.Depth, 0), maxDepth), min(max(x.Hops, 0), maxHops)
 		x.Kind &= store.KindSitemap
-		x.Found = earlier(x.Found, now)
+		x.Found = clock.Earlier(x.Found, now)
 	}
 	return nil
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 func checkHost(p netip.Prefix, h *store.Host, now time.Time) error {

@@ -3,6 +3,8 @@ package replica
 import (
 	"errors"
 	"time"
+
+	"peerd/internal/clock"
 )
 
 // A link may hang without its socket noticing: the other process is stopped, or its
@@ -139,7 +141,7 @@ func (r *heldCopy) lastTimes() (heard, confirmed time.Time) {
 	r.link.mu.Lock()
 	defer r.link.mu.Unlock()
 	if r.current {
-		return r.link.heard, later(r.confirmed, r.link.confirmed)
+		return r.link.heard, clock.Later(r.confirmed, r.link.confirmed)
 	}
 	return r.link.heard, r.confirmed
 }
@@ -166,11 +168,4 @@ func (cs *copies) detachAll(in *replicaLink) {
 			r.detach()
 		}
 	}
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

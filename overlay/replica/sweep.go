@@ -6,27 +6,47 @@ import (
 	"net/netip"
 	"time"
 
+	"peerd/internal/clock"
 	"peerd/store"
 )
+
+// wipeRetry is the time after which a wipe that failed is tried again. Owners that open a copy of
+// the subnet are told to wait until then.
+const wipeRetry = 15 * time.Second
 
 // runSweep wipes dropped copies, and drops useless ones, until ctx ends.
 func (cs *copies) runSweep(ctx context.Context) {
 	every := time.NewTicker(max(cs.cfg.SweepAfter/100, 10*time.Millisecond))
 	defer every.Stop()
 	for {
-		for p, ok := cs.nextWipe(); ok && ctx.Err() == nil; p, ok = cs.nextWipe() {
-			if err := cs.wipe(ctx, p); err != nil && ctx.Err() == nil {
-				cs.cfg.Logger.Error("failed to wipe copy", "subnet", p, "err", err)
-			}
+		var retry <-chan time.Time
+		if !cs.wipeAll(ctx) {
+			retry = time.After(wipeRetry)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-cs.wipeAdded:
+		case <-retry:
 		case <-every.C:
 			cs.sweep(time.Now())
 		}
 	}
+}
+
+// wipeAll wipes the dropped copies until ctx ends. If it fails, as on a full disk, it returns false
+// and leaves the rest for the next call.
+func (cs *copies) wipeAll(ctx context.Context) bool {
+	for p, ok := cs.nextWipe(); ok && ctx.Err() == nil; p, ok = cs.nextWipe() {
+		if err := cs.wipe(ctx, p); err != nil && ctx.Err() == nil {
+			cs.cfg.Logger.Error("failed to wipe copy", "subnet", p, "err", err)
+			cs.mu.Lock()
+			cs.wipes = append(cs.wipes, p)
+			cs.mu.Unlock()
+			return false
+		}
+	}
+	return true
 }
 
 func (cs *copies) nextWipe() (netip.Prefix, bool) {
@@ -95,7 +115,7 @@ func (cs *copies) sweep(now time.Time) {
 	cs.mu.Unlock()
 	for _, r := range old {
 		cs.mu.Lock()
-		idle, complete := now.Sub(later(r.since, r.heard)), r.progress.complete()
+		idle, complete := now.Sub(clock.Later(r.since, r.heard)), r.progress.complete()
 		owner, epoch, p := r.owner, r.epoch, r.subnet
 		_, pinned := cs.pinned[p]
 		cs.mu.Unlock()

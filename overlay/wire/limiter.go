@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/internal/clock"
 )
 
 // Rate bounds how often one peer may ask for something, and how often all peers
@@ -44,8 +46,8 @@ func (l *Limiter) Allow(r Rate, p peer.ID, now time.Time) bool {
 			return false
 		}
 	}
-	until, all := later(until, now).Add(each),
-		later(l.totalUntil, now).Add(each/time.Duration(r.TotalFactor))
+	until, all := clock.Later(until, now).Add(each),
+		clock.Later(l.totalUntil, now).Add(each/time.Duration(r.TotalFactor))
 	if until.Sub(now) > most || all.Sub(now) > most {
 		return false
 	}
@@ -54,11 +56,4 @@ func (l *Limiter) Allow(r Rate, p peer.ID, now time.Time) bool {
 	}
 	l.until[p], l.totalUntil = until, all
 	return true
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }

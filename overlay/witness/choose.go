@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/internal/order"
 	"peerd/overlay/lease"
 )
@@ -25,7 +26,7 @@ func (h *ownerState) choose(now time.Time, present []peer.ID) []peer.ID {
 	for _, id := range h.newest().Members {
 		m := h.members[id]
 		switch {
-		case m == nil || elapsed(now, m.last()) > h.gone:
+		case m == nil || clock.Elapsed(now, m.last()) > h.gone:
 		case h.struck(now, id):
 			last = append(last, id)
 		default:
@@ -100,13 +101,13 @@ const struckFor = time.Hour
 
 func (h *ownerState) struck(now time.Time, id peer.ID) bool {
 	m := h.members[id]
-	return m != nil && !m.struck.IsZero() && elapsed(now, m.struck) < struckFor
+	return m != nil && !m.struck.IsZero() && clock.Elapsed(now, m.struck) < struckFor
 }
 
 // failedRecently reports whether a peer that is not a member did not answer recently.
 func (h *ownerState) failedRecently(now time.Time, id peer.ID) bool {
 	m := h.members[id]
-	return m != nil && elapsed(now, m.last()) > h.hold
+	return m != nil && clock.Elapsed(now, m.last()) > h.hold
 }
 
 // rank sorts peers by the hash of owner and peer.
@@ -136,7 +137,7 @@ func (h *ownerState) targets(now time.Time, chosen []peer.ID) []peer.ID {
 	}
 	for id, m := range h.members {
 		if _, found := slices.BinarySearch(all, id); !found &&
-			(!m.heard.IsZero() || elapsed(now, m.added) > 4*h.gone) && !h.struck(now, id) {
+			(!m.heard.IsZero() || clock.Elapsed(now, m.added) > 4*h.gone) && !h.struck(now, id) {
 			delete(h.members, id)
 		}
 	}
@@ -151,10 +152,10 @@ func (h *ownerState) ready(now time.Time, chosen []peer.ID) bool {
 		return false
 	}
 	for _, id := range chosen {
-		if m := h.members[id]; m == nil || m.sent.IsZero() || elapsed(now, m.sent) >= h.hold {
+		if m := h.members[id]; m == nil || m.sent.IsZero() || clock.Elapsed(now, m.sent) >= h.hold {
 			return false
 		}
 	}
 	ok, _ := h.quorumLease(now)
-	return ok || !h.lostAt.IsZero() && elapsed(now, h.lostAt) > lease.LongSilence
+	return ok || !h.lostAt.IsZero() && clock.Elapsed(now, h.lostAt) > lease.LongSilence
 }

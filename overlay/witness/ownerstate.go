@@ -6,6 +6,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/internal/order"
 	"peerd/overlay/lease"
 )
@@ -45,12 +46,6 @@ type member struct {
 	incarnation uint64    // of the witness
 	struck      time.Time // when it was to be replaced; zero: not
 	lastNotice  uint64    // last notice handled, in that incarnation
-}
-
-// elapsed returns the time from then to now by the clock that shows more: the monotonic
-// clock stands still while a machine sleeps, and the wall clock may be set back.
-func elapsed(now, then time.Time) time.Duration {
-	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
 func newOwnerState(self peer.ID, cfg Config, now time.Time, sets []sealedSet) *ownerState {
@@ -175,7 +170,7 @@ func (h *ownerState) quorumLease(
 			return false, time.Time{}
 		}
 		order.SortFunc(sent, func(a, b time.Time) int { return b.Compare(a) })
-		if elapsed(now, sent[keep-1]) >= h.hold {
+		if clock.Elapsed(now, sent[keep-1]) >= h.hold {
 			return false, time.Time{}
 		}
 		if end := sent[keep-1].Add(h.hold); until.IsZero() || end.Before(until) {
@@ -189,7 +184,7 @@ func (h *ownerState) quorumLease(
 // not just after a start, because its witness may have voted while it was away.
 func (h *ownerState) mayBeAlone(now time.Time, id peer.ID) bool {
 	m := h.members[id]
-	return m != nil && (!m.sent.IsZero() || elapsed(now, m.added) >= AloneAfter)
+	return m != nil && (!m.sent.IsZero() || clock.Elapsed(now, m.added) >= AloneAfter)
 }
 
 // retireSets removes sets that can no longer produce a takeover, because so many of
@@ -212,7 +207,7 @@ func (h *ownerState) retireSets(now time.Time) (unsure bool) {
 			switch m := h.addMember(now, id); {
 			case m.known > p.Seq:
 				know++
-			case elapsed(now, m.last()) > lease.LongSilence:
+			case clock.Elapsed(now, m.last()) > lease.LongSilence:
 				lapsed++
 			}
 		}

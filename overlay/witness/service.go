@@ -165,7 +165,7 @@ func (s *Service) Alone() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.owner.newest()
-	return p.Pair() && elapsed(now, s.owner.members[p.Members[0]].last()) >= AloneAfter
+	return p.Pair() && clock.Elapsed(now, s.owner.members[p.Members[0]].last()) >= AloneAfter
 }
 
 // run sends heartbeats and keeps the witness set up to date until ctx ends.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/internal/order"
 	"peerd/overlay/lease"
 )
@@ -284,17 +285,10 @@ func (g *witnessState) expire(
 		if w.set.Seq > 0 {
 			keep = forgetAfter
 		}
-		if len(w.votes) == 0 && now.Sub(later(w.heard, w.since)) > keep {
+		if len(w.votes) == 0 && now.Sub(clock.Later(w.heard, w.since)) > keep {
 			delete(g.watched, owner)
 			forgotten = append(forgotten, owner)
 		}
 	}
 	return gone, forgotten
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
