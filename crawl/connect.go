@@ -42,9 +42,7 @@ func (c *Crawler) measure(
 			"peer", peer, "url", job.Entry.URL, "err", err)
 		gap = max(gap, c.cfg.RemoteTimeout)
 	}
-	wait, err := c.chargeSeparately(job.Host, 1, gap)
-	c.cfg.Frontier.Release(job, false, gap, wait)
-	return err
+	return c.releaseCharged(job, 1, gap, 0)
 }
 
 // connect opens a connection from this peer. The error comes from the store.

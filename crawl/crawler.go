@@ -257,9 +257,7 @@ func (c *Crawler) fetchLocally(
 		return false, c.requeueFailed(job, rep, began, gap, true)
 	}
 	if twice, err := c.checkSite(job.Entry.URL, got); twice || err != nil {
-		wait, late := c.chargeSeparately(job.Host, 1, gap)
-		c.cfg.Frontier.Release(job, false, gap, wait)
-		return false, errors.Join(err, late)
+		return false, errors.Join(err, c.releaseCharged(job, 1, gap, 0))
 	}
 	wait, err := c.commit(got, job, gap)
 	c.forgetUnstored(job.Entry.URL, err)
@@ -297,9 +295,7 @@ func (c *Crawler) fetchRemotely(
 	}
 	if how == check && err == nil && !findingOf(rep).failed() {
 		c.checks.hold(peer, job.Entry.URL, rep, time.Now())
-		wait, err := c.chargeSeparately(job.Host, 1, gap)
-		c.cfg.Frontier.Release(job, false, gap, wait)
-		return false, err
+		return false, c.releaseCharged(job, 1, gap, 0)
 	}
 	c.cfg.Delegate.Observe(job.Subnet, peer, rep, err)
 	switch {
@@ -314,9 +310,7 @@ func (c *Crawler) fetchRemotely(
 		if !unanswered { // an invalid answer: the estimator may still be fetching
 			gap = max(gap, c.cfg.RemoteTimeout)
 		}
-		wait, err := c.chargeSeparately(job.Host, 1, gap)
-		c.cfg.Frontier.Release(job, false, gap, wait)
-		return false, err
+		return false, c.releaseCharged(job, 1, gap, 0)
 	case findingOf(rep).failed():
 		return false, c.requeueFailed(job, rep, began, gap, false)
 	}

@@ -21,9 +21,7 @@ func (c *Crawler) requeueFailed(
 	job frontier.Job, rep store.FetchReport, began time.Time, gap time.Duration, own bool,
 ) error {
 	if c.excused(began) {
-		wait, err := c.chargeSeparately(job.Host, 1, max(gap, rep.RetryAfter))
-		c.cfg.Frontier.Release(job, false, gap, wait)
-		return err
+		return c.releaseCharged(job, 1, gap, rep.RetryAfter)
 	}
 	if findingOf(rep) != foundThrottled {
 		c.cfg.Delegate.Unresponsive(job.Host, rep.Outcome)

@@ -52,9 +52,7 @@ func (c *Crawler) readForJob(ctx context.Context, job frontier.Job, file store.U
 		return c.redirectJob(job, f.redirected)
 	}
 	rules, _ := c.robots.Peek(job.Entry.URL.Origin())
-	wait, failure := c.chargeSeparately(job.Host, f.requests, max(f.retryAfter, rules.delay))
-	c.cfg.Frontier.Release(job, false, rules.delay, wait)
-	return errors.Join(err, failure)
+	return errors.Join(err, c.releaseCharged(job, f.requests, rules.delay, f.retryAfter))
 }
 
 // readOptOut requests the file of an opt-out, and reports whether its site has opted out.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"peerd/crawl/frontier"
 	"peerd/crawl/quota"
 	"peerd/internal/backoff"
 	"peerd/store"
@@ -60,6 +61,14 @@ func (c *Crawler) chargeSeparately(
 		return err
 	})
 	return c.hostWait(max(longer, wait), err), err
+}
+
+// releaseCharged charges a host for n requests, and ends a job whose entry stays queued. The host
+// waits for wait if that is longer than gap. The error comes from the store.
+func (c *Crawler) releaseCharged(job frontier.Job, n int64, gap, wait time.Duration) error {
+	wait, err := c.chargeSeparately(job.Host, n, max(gap, wait))
+	c.cfg.Frontier.Release(job, false, gap, wait)
+	return err
 }
 
 // quotaWait is how long a worker sleeps after another worker used up the last request that

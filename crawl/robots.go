@@ -299,10 +299,7 @@ func (c *Crawler) requeueUnreachable(
 ) error {
 	if c.excused(began) {
 		c.robots.Remove(job.Entry.URL.Origin())
-		wait := max(r.delay, r.failure.report.RetryAfter)
-		wait, err := c.chargeSeparately(job.Host, asked, wait)
-		c.cfg.Frontier.Release(job, false, r.delay, wait)
-		return err
+		return c.releaseCharged(job, asked, r.delay, r.failure.report.RetryAfter)
 	}
 	var health store.Health
 	var wait time.Duration
