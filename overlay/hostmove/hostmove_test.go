@@ -234,6 +234,34 @@ func TestHostIsTransferred(t *testing.T) {
 	}
 }
 
+// A host with so much state that its transfer takes longer than any other step arrives, at once.
+func TestLargeHostArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		other := join(t, folk[1], dht, nil, nil)
+		calls := 0
+		m := join(t, folk[0], dht, nil,
+			transferFunc(func(ctx context.Context, _ peer.ID, _ hosttransfer.Offer) error {
+				calls++
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(90 * time.Second):
+					return nil
+				}
+			}))
+		m.settle(5)
+		other.claim(newNet)
+		m.relocate(mover, &move{From: oldNet, To: newNet, Addr: newAddr})
+		m.run()
+		wait(2 * time.Minute)
+		if r := other.home(mover); r.Subnet != newNet || m.InTransit(mover) || calls != 1 {
+			t.Errorf("home %v, in transit %v, transferred %d times, want %v, false, 1",
+				r.Subnet, m.InTransit(mover), calls, newNet)
+		}
+	})
+}
+
 // Who receives a host takes it from its owner only, and only if it is to be here.
 func TestWelcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
