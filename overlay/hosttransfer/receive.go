@@ -45,14 +45,17 @@ type Service struct {
 	Logger *slog.Logger
 
 	mu   sync.Mutex
-	busy map[string]bool // hosts on their way in
+	busy map[string]peer.ID // hosts on their way in, and who sends them
 }
 
 // staging is the home of hosts with incomplete state: none.
 var staging netip.Prefix
 
-// maxIncoming bounds the hosts that come in at once.
-const maxIncoming = 8
+// maxIncoming bounds the hosts that come in at once, and maxFromPeer those from one peer.
+const (
+	maxIncoming = 8
+	maxFromPeer = 2
+)
 
 // Serve takes hosts until the Server is closed.
 func (s *Service) Serve() *wire.Server {
@@ -95,10 +98,13 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if err != nil {
 		return refuse(err)
 	}
-	if !s.enter(o.Host) {
+	if !s.enter(o.Host, c.Peer()) {
 		return refuse(errors.New("busy"))
 	}
 	defer s.exit(o.Host)
+	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	defer cancel()
+	defer context.AfterFunc(ctx, c.Reset)()
 	done, merge, leave, err := s.Receiver.Accept(ctx, c.Peer(), r)
 	if err != nil {
 		return refuse(err)
@@ -119,16 +125,23 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	return c.Send(reply{Outcome: outcomeDone})
 }
 
-func (s *Service) enter(host string) bool {
+// enter takes a place for a host that a peer sends, if there is one.
+func (s *Service) enter(host string, from peer.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy[host] || len(s.busy) >= maxIncoming {
+	theirs := 0
+	for _, p := range s.busy {
+		if p == from {
+			theirs++
+		}
+	}
+	if s.busy[host] != "" || len(s.busy) >= maxIncoming || theirs >= maxFromPeer {
 		return false
 	}
 	if s.busy == nil {
-		s.busy = map[string]bool{}
+		s.busy = map[string]peer.ID{}
 	}
-	s.busy[host] = true
+	s.busy[host] = from
 	return true
 }
 
