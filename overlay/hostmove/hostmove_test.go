@@ -79,6 +79,7 @@ func TestSilentAfterItWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := join(t, folk[0], newDHT(), nil, nil)
 		m.settle(5)
+		m.Sighted(mover)
 		m.claim(newNet)
 		m.run()
 		m.say(mover, newAddr)
@@ -124,6 +125,32 @@ func TestHostStays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A host that cannot leave is not looked up again and again, nor after its home was handed over:
+// they would take the places of hosts that have moved.
+func TestAbsenceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := join(t, folk[0], newDHT(), nil, nil)
+		m.settle(5)
+		m.say(mover, newAddr)
+		m.look(t.Context(), mover, false)
+		if a := m.absenceOf(mover); a != nil {
+			t.Errorf("a host that answers and was never seen in its home: %+v, want nil", a)
+		}
+		m.look(t.Context(), mover, true)
+		if m.absenceOf(mover) == nil {
+			t.Error("a host that is silent is forgotten")
+		}
+		if _, err := m.f.EvictHost(t.Context(), mover); err != nil {
+			t.Fatal(err)
+		}
+		delete(m.own.sealed, oldNet)
+		m.look(t.Context(), mover, false)
+		if a := m.absenceOf(mover); a != nil {
+			t.Errorf("after its home was handed over: %+v, want nil", a)
+		}
+	})
 }
 
 // How long a host must have been away.
