@@ -212,8 +212,10 @@ func (w *Monitor) departHere(ctx context.Context, host string, mv *move, value [
 		return errBusy
 	}
 	defer leave()
-	if r, err := w.cfg.Homes.Announce(ctx, value); err != nil || r.Subnet != mv.To {
-		return errors.Join(err, errAgain)
+	if r, err := w.cfg.Homes.Announce(ctx, value); err != nil {
+		return err
+	} else if r.Subnet != mv.To {
+		return errAgain
 	}
 	var h *store.Host
 	err := w.cfg.DB.Update(func(tx *store.Tx) error {
@@ -243,7 +245,10 @@ func (w *Monitor) departThere(whole context.Context, host string, mv *move, valu
 	l, _, err := w.cfg.Leases.Lookup(ctx, mv.To)
 	switch {
 	case errors.Is(err, lease.ErrUnowned):
-		return errors.Join(w.cfg.Subnets.Claim(ctx, mv.To), errAgain)
+		if err := w.cfg.Subnets.Claim(ctx, mv.To); err != nil {
+			return err
+		}
+		return errAgain
 	case err != nil:
 		return err
 	case l.Owner == w.cfg.Self || w.cfg.Transferrer == nil:

@@ -289,6 +289,39 @@ func TestLargeHostArrives(t *testing.T) {
 	})
 }
 
+// A move to a subnet that cannot be claimed, or with a record that cannot be published, is tried
+// again ever less often.
+func TestFailedMoveBacksOff(t *testing.T) {
+	for _, ours := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			dht := newDHT()
+			m := join(t, folk[0], dht, nil, nil)
+			m.settle(1)
+			if ours {
+				m.claim(newNet)
+			}
+			m.own.refuse, m.own.claims = errors.New("the disk is full"), 0
+			values := &failingPuts{Peer: dht.Peer()}
+			cfg := home.DefaultConfig()
+			cfg.Self, cfg.Key, cfg.Values = folk[0].id, folk[0].key, values
+			homes, err := home.NewRegistry(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.cfg.Homes = homes
+			m.relocate(mover, &move{From: oldNet, To: newNet, Addr: newAddr})
+			m.run()
+			wait(10 * time.Minute)
+			m.own.mu.Lock()
+			defer m.own.mu.Unlock()
+			if n := m.own.claims + values.puts; n < 10 || n > 20 {
+				t.Errorf("ours %v: %d claims and %d writes in ten minutes, want 10 to 20",
+					ours, m.own.claims, values.puts)
+			}
+		})
+	}
+}
+
 // Who receives a host takes it from its owner only, and only if it is to be here.
 func TestWelcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
