@@ -164,7 +164,7 @@ func (d *DB) deleteLog(p netip.Prefix) error {
 			return err
 		}
 	}
-	return d.deleteAll(hostPrefix(spaceLog, p.String()))
+	return d.deleteAll(hostPrefix(spaceLog, p.String()), always)
 }
 
 // putLogState writes the state of a change log, or deletes it if s is nil, in a

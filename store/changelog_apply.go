@@ -345,7 +345,7 @@ func (d *DB) deleteImplicit(p netip.Prefix, ops []Op) error {
 		case OpClearOutlinks:
 			err = d.deleteRange(p, outlinkPrefix(spaceReplicaOutlink, p), o, keep)
 		case OpDeleteHost:
-			err = d.dropHostIn(p, o.Name)
+			err = d.DropHostIn(p, o.Name)
 		case OpClearHosts:
 			err = d.dropHostsBetween(p, o.Lo, o.Hi)
 		}
@@ -379,19 +379,6 @@ func (d *DB) deleteRange(p netip.Prefix, prefix []byte, o *Op, keep map[string]b
 	return nil
 }
 
-// dropHostIn deletes a host if it is in p.
-func (d *DB) dropHostIn(p netip.Prefix, host string) error {
-	var here bool
-	err := d.View(func(tx *Tx) (err error) {
-		here, err = (&applier{tx: tx, p: p}).hasHost(host)
-		return err
-	})
-	if err != nil || !here {
-		return err
-	}
-	return d.DropHost(host)
-}
-
 func (d *DB) dropHostsBetween(p netip.Prefix, lo, hi string) error {
 	var names []string
 	err := d.View(func(tx *Tx) (err error) {
@@ -400,7 +387,7 @@ func (d *DB) dropHostsBetween(p netip.Prefix, lo, hi string) error {
 	})
 	for _, name := range names {
 		if err == nil {
-			err = d.DropHost(name)
+			err = d.DropHostIn(p, name)
 		}
 	}
 	return err

@@ -286,5 +286,5 @@ func (tx *Tx) promoteBatch(p netip.Prefix) (fresh []Pending, more bool, err erro
 // DropOutlinks deletes the out-links that this peer stores as a replica of p. It uses
 // transactions of limited size.
 func (d *DB) DropOutlinks(p netip.Prefix) error {
-	return d.deleteAll(outlinkPrefix(spaceReplicaOutlink, p))
+	return d.deleteAll(outlinkPrefix(spaceReplicaOutlink, p), always)
 }

@@ -119,6 +119,11 @@ func (tx *Tx) Data(key string) ([]byte, error) {
 // DeleteData removes key.
 func (tx *Tx) DeleteData(key string) error { return tx.del(spaceKey(spaceData, key)) }
 
+// DropData removes every key that begins with prefix, in several transactions and in order.
+func (d *DB) DropData(prefix string) error {
+	return d.deleteAll(spaceKey(spaceData, prefix), always)
+}
+
 // EachData calls fn for every key that begins with prefix, in order. fn returns false to
 // stop.
 func (tx *Tx) EachData(prefix string, fn func(key string, val []byte) (bool, error)) error {

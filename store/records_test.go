@@ -426,3 +426,30 @@ func TestCountersSub(t *testing.T) {
 		t.Errorf("Sub() = %+v, want %+v", got, want)
 	}
 }
+
+// A host that has come to be in another subnet is not deleted.
+func TestDropHostIn(t *testing.T) {
+	t.Parallel()
+	d := memory(t)
+	addHost(t, d, host, 10)
+	var in netip.Prefix
+	view(t, d, func(tx *Tx) error {
+		h, err := tx.Host(host)
+		if err == nil {
+			in = h.Subnet
+		}
+		return err
+	})
+	if err := d.DropHostIn(netip.MustParsePrefix("198.18.7.0/24"), host); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(queue(t, d, host)); n != 10 {
+		t.Errorf("queue has %d entries, want 10", n)
+	}
+	if err := d.DropHostIn(in, host); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(queue(t, d, host)); n != 0 {
+		t.Errorf("queue has %d entries, want 0", n)
+	}
+}

@@ -105,12 +105,31 @@ func (tx *Tx) importKey(host string, e Entry) []byte {
 // but not the pages fetched from it. It uses several transactions and deletes the record
 // last. If it is interrupted, calling it again completes it.
 func (d *DB) DropHost(host string) error {
+	return d.dropHost(host, always)
+}
+
+// DropHostIn is DropHost for a host with home subnet p. It deletes nothing more once the host
+// has another one.
+func (d *DB) DropHostIn(p netip.Prefix, host string) error {
+	return d.dropHost(host, func(tx *Tx) (bool, error) {
+		return (&applier{tx: tx, p: p}).hasHost(host)
+	})
+}
+
+// dropHost is DropHost in transactions of which each begins with may, and deletes nothing if
+// that returns false.
+func (d *DB) dropHost(host string, may func(*Tx) (bool, error)) error {
 	for _, s := range snapshotSpaces {
-		if err := d.deleteAll(hostPrefix(s.space, host)); err != nil {
+		if err := d.deleteAll(hostPrefix(s.space, host), may); err != nil {
 			return err
 		}
 	}
-	return d.Update(func(tx *Tx) error { return tx.dropRecord(host) })
+	return d.Update(func(tx *Tx) error {
+		if ok, err := may(tx); err != nil || !ok {
+			return err
+		}
+		return tx.dropRecord(host)
+	})
 }
 
 // dropRecord deletes a host's record and state.
@@ -133,16 +152,23 @@ func (tx *Tx) dropRecord(host string) error {
 	return nil
 }
 
+// always lets deleteAll delete everything.
+func always(*Tx) (bool, error) { return true, nil }
+
 // deleteBatchSize is the number of keys, of at most 300 bytes each, that one transaction
 // deletes.
 const deleteBatchSize = 2048
 
-// deleteAll deletes all keys with a prefix. Each transaction starts behind the last key
-// of the previous one, because iterating over deleted keys takes time.
-func (d *DB) deleteAll(prefix []byte) error {
+// deleteAll deletes all keys with a prefix, as long as may returns true. Each transaction starts
+// behind the last key of the previous one, because iterating over deleted keys takes time.
+func (d *DB) deleteAll(prefix []byte, may func(*Tx) (bool, error)) error {
 	var last []byte
 	for n := deleteBatchSize; n == deleteBatchSize; {
 		err := d.Update(func(tx *Tx) error {
+			if ok, err := may(tx); err != nil || !ok {
+				n = 0
+				return err
+			}
 			var keys [][]byte
 			err := tx.each(prefix, last, false, func(key []byte, _ kv.Item) (bool, error) {
 				keys = append(keys, key)

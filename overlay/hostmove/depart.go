@@ -100,8 +100,6 @@ func (w *Monitor) toDepart(now time.Time) (tasks []func(context.Context)) {
 		mv.busy = true
 		busy++
 		tasks = append(tasks, func(ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, taskTimeout)
-			defer cancel()
 			w.departed(host, mv, w.depart(ctx, host, mv))
 		})
 	}
@@ -127,8 +125,11 @@ func (w *Monitor) departed(host string, mv *move, err error) {
 }
 
 // depart does what is left to do of a move. When it returns nil the host has left,
-// or is no matter of ours any more.
-func (w *Monitor) depart(ctx context.Context, host string, mv *move) error {
+// or is no matter of ours any more. whole may last as long as the transfer of a host, and each
+// other step taskTimeout.
+func (w *Monitor) depart(whole context.Context, host string, mv *move) error {
+	ctx, cancel := context.WithTimeout(whole, taskTimeout)
+	defer cancel()
 	if mv.Lease != nil {
 		return w.rescue(ctx, host, mv)
 	}
@@ -172,7 +173,7 @@ func (w *Monitor) depart(ctx context.Context, host string, mv *move) error {
 	case here:
 		return w.departHere(ctx, host, mv, value)
 	}
-	return w.departThere(ctx, host, mv, value)
+	return w.departThere(whole, host, mv, value)
 }
 
 // evict writes the intent down and takes the host out of the frontier.
@@ -211,8 +212,10 @@ func (w *Monitor) departHere(ctx context.Context, host string, mv *move, value [
 		return errBusy
 	}
 	defer leave()
-	if r, err := w.cfg.Homes.Announce(ctx, value); err != nil || r.Subnet != mv.To {
-		return errors.Join(err, errAgain)
+	if r, err := w.cfg.Homes.Announce(ctx, value); err != nil {
+		return err
+	} else if r.Subnet != mv.To {
+		return errAgain
 	}
 	var h *store.Host
 	err := w.cfg.DB.Update(func(tx *store.Tx) error {
@@ -236,11 +239,16 @@ func (w *Monitor) departHere(ctx context.Context, host string, mv *move, value [
 }
 
 // departThere brings a host to the owner of its new home.
-func (w *Monitor) departThere(ctx context.Context, host string, mv *move, value []byte) error {
+func (w *Monitor) departThere(whole context.Context, host string, mv *move, value []byte) error {
+	ctx, cancel := context.WithTimeout(whole, taskTimeout)
+	defer cancel()
 	l, _, err := w.cfg.Leases.Lookup(ctx, mv.To)
 	switch {
 	case errors.Is(err, lease.ErrUnowned):
-		return errors.Join(w.cfg.Subnets.Claim(ctx, mv.To), errAgain)
+		if err := w.cfg.Subnets.Claim(ctx, mv.To); err != nil {
+			return err
+		}
+		return errAgain
 	case err != nil:
 		return err
 	case l.Owner == w.cfg.Self || w.cfg.Transferrer == nil:
@@ -258,12 +266,16 @@ func (w *Monitor) departThere(ctx context.Context, host string, mv *move, value 
 	case err == nil:
 		o := hosttransfer.Offer{Host: host, Addr: mv.Addr, Record: value,
 			Wait: max(time.Until(mv.NextAt), 0), Day: h.Day, DayCount: h.DayCount}
-		if err := w.cfg.Transferrer.Transfer(ctx, l.Owner, o); err != nil {
+		long, cancel := context.WithTimeout(whole, hosttransfer.MaxTime)
+		defer cancel()
+		if err := w.cfg.Transferrer.Transfer(long, l.Owner, o); err != nil {
 			if errors.Is(err, hosttransfer.ErrRefused) {
 				w.cfg.Leases.Forget(mv.To) // perhaps it is another's now
 			}
 			return err
 		}
+		ctx, cancel = context.WithTimeout(whole, taskTimeout)
+		defer cancel()
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}

@@ -79,6 +79,7 @@ func TestSilentAfterItWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := join(t, folk[0], newDHT(), nil, nil)
 		m.settle(5)
+		m.Sighted(mover)
 		m.claim(newNet)
 		m.run()
 		m.say(mover, newAddr)
@@ -124,6 +125,32 @@ func TestHostStays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A host that cannot leave is not looked up again and again, nor after its home was handed over:
+// they would take the places of hosts that have moved.
+func TestAbsenceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := join(t, folk[0], newDHT(), nil, nil)
+		m.settle(5)
+		m.say(mover, newAddr)
+		m.look(t.Context(), mover, false)
+		if a := m.absenceOf(mover); a != nil {
+			t.Errorf("a host that answers and was never seen in its home: %+v, want nil", a)
+		}
+		m.look(t.Context(), mover, true)
+		if m.absenceOf(mover) == nil {
+			t.Error("a host that is silent is forgotten")
+		}
+		if _, err := m.f.EvictHost(t.Context(), mover); err != nil {
+			t.Fatal(err)
+		}
+		delete(m.own.sealed, oldNet)
+		m.look(t.Context(), mover, false)
+		if a := m.absenceOf(mover); a != nil {
+			t.Errorf("after its home was handed over: %+v, want nil", a)
+		}
+	})
 }
 
 // How long a host must have been away.
@@ -229,6 +256,67 @@ func TestHostIsTransferred(t *testing.T) {
 				t.Errorf("%+v, %d queued still, carried %d times", h, queued, calls)
 			case !owned && (h.Subnet != newNet || queued != 5 || calls != 0):
 				t.Errorf("%+v, %d queued, carried %d times", h, queued, calls)
+			}
+		})
+	}
+}
+
+// A host with so much state that its transfer takes longer than any other step arrives, at once.
+func TestLargeHostArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		other := join(t, folk[1], dht, nil, nil)
+		calls := 0
+		m := join(t, folk[0], dht, nil,
+			transferFunc(func(ctx context.Context, _ peer.ID, _ hosttransfer.Offer) error {
+				calls++
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(90 * time.Second):
+					return nil
+				}
+			}))
+		m.settle(5)
+		other.claim(newNet)
+		m.relocate(mover, &move{From: oldNet, To: newNet, Addr: newAddr})
+		m.run()
+		wait(2 * time.Minute)
+		if r := other.home(mover); r.Subnet != newNet || m.InTransit(mover) || calls != 1 {
+			t.Errorf("home %v, in transit %v, transferred %d times, want %v, false, 1",
+				r.Subnet, m.InTransit(mover), calls, newNet)
+		}
+	})
+}
+
+// A move to a subnet that cannot be claimed, or with a record that cannot be published, is tried
+// again ever less often.
+func TestFailedMoveBacksOff(t *testing.T) {
+	for _, ours := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			dht := newDHT()
+			m := join(t, folk[0], dht, nil, nil)
+			m.settle(1)
+			if ours {
+				m.claim(newNet)
+			}
+			m.own.refuse, m.own.claims = errors.New("the disk is full"), 0
+			values := &failingPuts{Peer: dht.Peer()}
+			cfg := home.DefaultConfig()
+			cfg.Self, cfg.Key, cfg.Values = folk[0].id, folk[0].key, values
+			homes, err := home.NewRegistry(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.cfg.Homes = homes
+			m.relocate(mover, &move{From: oldNet, To: newNet, Addr: newAddr})
+			m.run()
+			wait(10 * time.Minute)
+			m.own.mu.Lock()
+			defer m.own.mu.Unlock()
+			if n := m.own.claims + values.puts; n < 10 || n > 20 {
+				t.Errorf("ours %v: %d claims and %d writes in ten minutes, want 10 to 20",
+					ours, m.own.claims, values.puts)
 			}
 		})
 	}

@@ -85,6 +85,10 @@ func (w *Monitor) look(ctx context.Context, host string, isSilent bool) {
 		if a == nil {
 			return
 		}
+		if a.lease == nil && !w.live(a.home) { // it left with its home
+			w.forgetAbsence(host)
+			return
+		}
 		p = a.home
 	}
 	if _, err := netip.ParseAddr(host); err == nil || w.InTransit(host) {
@@ -157,6 +161,12 @@ func (w *Monitor) absenceOf(host string) *absence {
 	return w.absent[host]
 }
 
+func (w *Monitor) forgetAbsence(host string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.absent, host)
+}
+
 // lookup returns the addresses that a name has now and that may be dialled.
 func (w *Monitor) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	all, err := w.cfg.Network.Lookup(ctx, host)
@@ -207,7 +217,7 @@ func (w *Monitor) atHome(host string, addr netip.Addr, in []netip.Addr, ours boo
 }
 
 // away notes that a host seems to have left its home, and moves the host when that has been so
-// for long enough.
+// for long enough. A host that answers and never moves is not remembered.
 func (w *Monitor) away(host string, p netip.Prefix, found []netip.Addr, why cause) {
 	now := time.Now()
 	epoch := uint64(1)
@@ -226,11 +236,16 @@ func (w *Monitor) away(host string, p netip.Prefix, found []netip.Addr, why caus
 	}
 	a.looks++
 	a.because(why)
-	a.next = now.Add(w.cfg.Pace.pause(a.cause))
-	a.note(found)
 	_, sighted := w.sighted.Get(host)
 	span := w.span(epoch, a.cause, sighted)
-	leaves := span > 0 && a.looks >= w.cfg.Pace.Lookups && now.Sub(a.since) >= span
+	if span == 0 {
+		delete(w.absent, host)
+		w.mu.Unlock()
+		return
+	}
+	a.next = now.Add(w.cfg.Pace.pause(a.cause))
+	a.note(found)
+	leaves := a.looks >= w.cfg.Pace.Lookups && now.Sub(a.since) >= span
 	held, spared := a.cause != renamed, w.spared(a)
 	if leaves {
 		delete(w.absent, host)

@@ -245,6 +245,17 @@ func (m *member) home(host string) home.Record {
 	return r
 }
 
+// failingPuts is a DHT that can only be read.
+type failingPuts struct {
+	*recordtest.Peer
+	puts int
+}
+
+func (f *failingPuts) Put(context.Context, string, []byte) (acks, rejects int, err error) {
+	f.puts++
+	return 0, 0, errors.New("no peer answers")
+}
+
 // subnets is a Subnets.
 type subnets struct {
 	leases *lease.Registry
@@ -253,6 +264,8 @@ type subnets struct {
 	sealed   map[netip.Prefix][]byte
 	inside   map[netip.Prefix]int // AdoptHost without leave
 	rerouted []string             // hosts that were rerouted
+	refuse   error                // what Claim returns, if not nil
+	claims   int                  // calls of Claim
 }
 
 func (s *subnets) Lease(p netip.Prefix) ([]byte, bool) {
@@ -277,6 +290,13 @@ func (s *subnets) Enter(p netip.Prefix) (leave func(), ok bool) {
 }
 
 func (s *subnets) Claim(ctx context.Context, p netip.Prefix) error {
+	s.mu.Lock()
+	s.claims++
+	refuse := s.refuse
+	s.mu.Unlock()
+	if refuse != nil {
+		return refuse
+	}
 	_, sealed, err := s.leases.Claim(ctx, p)
 	if err != nil {
 		return err

@@ -17,7 +17,8 @@ const (
 	tasksAtOnce = 4
 	// maxSighted bounds the hosts of which it is remembered that our resolver returned an
 	// address in their home.
-	maxSighted  = 1 << 16
+	maxSighted = 1 << 16
+	// taskTimeout bounds a look-up, and each step of a move but the transfer of the host.
 	taskTimeout = time.Minute
 )
 

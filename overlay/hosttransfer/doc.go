@@ -15,6 +15,10 @@
 // chunk N's copy is incomplete, and the next Offer or Sweep deletes it. If N has the
 // host in another way, such as a rescue, what arrives is merged.
 //
+// N may be a replica of the old home. The copy is then as it was until all of the host is on
+// N's disk: if O is lost on the way, N can continue the old home with the host in it. N refuses
+// a host that it has in another subnet of its own, or in a copy of another owner's.
+//
 // The package may import store and its siblings home and wire. docs/protocol/hostmove.md
 // describes the protocol.
 package hosttransfer

@@ -48,7 +48,8 @@ type side struct {
 	merge   bool
 	arrived []store.Host
 	routed  []store.Pending
-	open    int // Welcomes not left
+	open    int       // Welcomes not left
+	until   time.Time // the deadline of the last Accept
 }
 
 func newSide(t testing.TB) *side {
@@ -62,8 +63,9 @@ func newSide(t testing.TB) *side {
 }
 
 func (s *side) Accept(
-	context.Context, peer.ID, home.Record,
+	ctx context.Context, _ peer.ID, _ home.Record,
 ) (done, merge bool, leave func(), err error) {
+	s.until, _ = ctx.Deadline()
 	if s.refuse != nil {
 		return false, false, nil, s.refuse
 	}
@@ -318,6 +320,83 @@ func TestRefused(t *testing.T) {
 	}
 	if got := b.holds(); got != (holds{}) {
 		t.Errorf("left %+v", got)
+	}
+}
+
+// begin opens a conversation about a host, which the caller ends, and returns the answer.
+func (s *side) begin(to *side, h string) (*wire.Conn, outcome) {
+	s.t.Helper()
+	c, err := wire.Dial(s.t.Context(), s.Host, to.Host.ID(), limits, s.Protocol)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var r reply
+	err = c.Send(Offer{Host: h, Addr: addr, Record: record(s.t, h)})
+	if err == nil {
+		err = c.Recv(&r)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c, r.Outcome
+}
+
+// A conversation that goes on and on is ended, and its subnet is free to leave.
+func TestEndlessTransferIsEnded(t *testing.T) {
+	a, b := newSide(t), newSide(t)
+	know(a.Host, b.Host)
+	handled := make(chan error, 1)
+	began := make(chan context.CancelFunc, 1)
+	server := wire.Serve(b.Host, b.Protocol, limits, nil,
+		func(ctx context.Context, c *wire.Conn) error {
+			ctx, cancel := context.WithCancel(ctx)
+			began <- cancel
+			err := b.handle(ctx, c)
+			handled <- err
+			return err
+		})
+	defer server.Close()
+	c, got := a.begin(b, name)
+	defer c.Reset()
+	if got != outcomeOK {
+		t.Fatalf("outcome %d, want %d", got, outcomeOK)
+	}
+	if err := c.SendZ(chunk{}); err != nil {
+		t.Fatal(err)
+	}
+	(<-began)() // as at the deadline
+	if err := <-handled; err == nil || b.open != 0 {
+		t.Errorf("handle() = %v, %d subnets are held; want an error and none", err, b.open)
+	}
+	if left := time.Until(b.until); b.until.IsZero() || left > MaxTime {
+		t.Errorf("it may last %v more, want at most %v", left, MaxTime)
+	}
+	if got := b.holds(); got != (holds{}) {
+		t.Errorf("left %+v", got)
+	}
+}
+
+// One peer does not take all places.
+func TestPlacesForOtherPeers(t *testing.T) {
+	a, b, other := newSide(t), newSide(t), newSide(t)
+	know(a.Host, b.Host, other.Host)
+	server := b.Serve()
+	defer server.Close()
+	for i := range maxIncoming {
+		c, got := a.begin(b, fmt.Sprintf("h%d.test", i))
+		defer c.Reset()
+		want := outcomeOK
+		if i >= maxFromPeer {
+			want = outcomeRefused
+		}
+		if got != want {
+			t.Errorf("host %d of one peer: outcome %d, want %d", i, got, want)
+		}
+	}
+	c, got := other.begin(b, name)
+	defer c.Reset()
+	if got != outcomeOK {
+		t.Errorf("host of another peer: outcome %d, want %d", got, outcomeOK)
 	}
 }
 

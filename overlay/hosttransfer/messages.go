@@ -73,6 +73,9 @@ const (
 	maxChunks = 1 << 20
 )
 
+// MaxTime bounds the transfer of one host. A peer that is silent ends it earlier.
+const MaxTime = 30 * time.Minute
+
 var limits = wire.Limits{MaxMsg: 4 << 20, Timeout: time.Minute}
 
 // check looks at an offer and returns the record in it.

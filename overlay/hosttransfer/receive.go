@@ -45,22 +45,29 @@ type Service struct {
 	Logger *slog.Logger
 
 	mu   sync.Mutex
-	busy map[string]bool // hosts on their way in
+	busy map[string]peer.ID // hosts on their way in, and who sends them
 }
 
 // staging is the home of hosts with incomplete state: none.
 var staging netip.Prefix
 
-// maxIncoming bounds the hosts that come in at once.
-const maxIncoming = 8
+// maxIncoming bounds the hosts that come in at once, and maxFromPeer those from one peer.
+const (
+	maxIncoming = 8
+	maxFromPeer = 2
+)
 
 // Serve takes hosts until the Server is closed.
 func (s *Service) Serve() *wire.Server {
 	return wire.Serve(s.Host, s.Protocol, limits, s.Logger, s.handle)
 }
 
-// Sweep drops what broken conversations have left, at the start.
+// Sweep ends broken conversations, at the start: what came completely takes the place of the
+// copy that it was kept beside, and the rest is dropped.
 func (s *Service) Sweep() error {
+	if err := s.sweepKept(); err != nil {
+		return err
+	}
 	var left []string
 	err := s.DB.View(func(tx *store.Tx) error {
 		return tx.Hosts(func(h store.Host) error {
@@ -72,7 +79,7 @@ func (s *Service) Sweep() error {
 	})
 	for _, h := range left {
 		if err == nil {
-			err = s.DB.DropHost(h)
+			err = s.DB.DropHostIn(staging, h)
 		}
 	}
 	return err
@@ -91,10 +98,13 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if err != nil {
 		return refuse(err)
 	}
-	if !s.enter(o.Host) {
+	if !s.enter(o.Host, c.Peer()) {
 		return refuse(errors.New("busy"))
 	}
 	defer s.exit(o.Host)
+	ctx, cancel := context.WithTimeout(ctx, MaxTime)
+	defer cancel()
+	defer context.AfterFunc(ctx, c.Reset)()
 	done, merge, leave, err := s.Receiver.Accept(ctx, c.Peer(), r)
 	if err != nil {
 		return refuse(err)
@@ -103,23 +113,35 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if done {
 		return c.Send(reply{Outcome: outcomeDone})
 	}
-	in := &intake{s: s, o: o, subnet: r.Subnet, merge: merge}
+	in := &intake{s: s, o: o, from: c.Peer(), subnet: r.Subnet, merge: merge}
+	if err := in.look(); errors.Is(err, errElsewhere) {
+		return refuse(err)
+	} else if err != nil {
+		return err
+	}
 	if err := in.take(ctx, c); err != nil {
 		return errors.Join(err, in.undo())
 	}
 	return c.Send(reply{Outcome: outcomeDone})
 }
 
-func (s *Service) enter(host string) bool {
+// enter takes a place for a host that a peer sends, if there is one.
+func (s *Service) enter(host string, from peer.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy[host] || len(s.busy) >= maxIncoming {
+	theirs := 0
+	for _, p := range s.busy {
+		if p == from {
+			theirs++
+		}
+	}
+	if s.busy[host] != "" || len(s.busy) >= maxIncoming || theirs >= maxFromPeer {
 		return false
 	}
 	if s.busy == nil {
-		s.busy = map[string]bool{}
+		s.busy = map[string]peer.ID{}
 	}
-	s.busy[host] = true
+	s.busy[host] = from
 	return true
 }
 
@@ -133,14 +155,67 @@ func (s *Service) exit(host string) {
 type intake struct {
 	s            *Service
 	o            Offer
+	from         peer.ID
 	subnet       netip.Prefix
 	merge        bool
+	copied       bool // the host is in a copy: see kept.go
+	complete     bool // all of it is kept beside the copy
+	chunks       int  // kept
 	queued, seen int64
+}
+
+// errElsewhere is returned for a host that is here in a subnet which the sender may not change.
+var errElsewhere = errors.New("hosttransfer: the host is here in another subnet")
+
+// look finds out how the host is to be taken in.
+func (in *intake) look() error {
+	if in.merge {
+		return nil
+	}
+	return in.s.DB.View(func(tx *store.Tx) (err error) {
+		if in.copied, err = in.inCopy(tx); err == nil {
+			in.complete, err = in.keptAll(tx)
+		}
+		return err
+	})
+}
+
+// inCopy reports whether the host is in a copy of a subnet of the sender's. If it is in another
+// subnet of this peer's, or in a copy of another owner's, the error is errElsewhere.
+func (in *intake) inCopy(tx *store.Tx) (bool, error) {
+	h, err := tx.Host(in.o.Host)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil || h.Subnet == staging || h.Subnet == in.subnet {
+		return false, err
+	}
+	there, err := tx.Subnet(h.Subnet)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false, nil
+	case err != nil:
+		return false, err
+	case there.Phase != store.PhaseReplica || there.Owner != in.from.String():
+		return false, fmt.Errorf("%w: %s in %v", errElsewhere, h.Name, h.Subnet)
+	}
+	return true, nil
 }
 
 // take stores what comes. When it returns nil the host is here.
 func (in *intake) take(ctx context.Context, c *wire.Conn) error {
-	if !in.merge {
+	if in.complete {
+		return in.end(ctx)
+	}
+	put := in.store
+	switch {
+	case in.merge:
+	case in.copied:
+		put = in.keep
+		if err := in.s.DB.DropData(in.space()); err != nil {
+			return err
+		}
+	default:
 		if err := in.begin(); err != nil {
 			return err
 		}
@@ -154,31 +229,69 @@ func (in *intake) take(ctx context.Context, c *wire.Conn) error {
 			return err
 		}
 		if part.Last {
+			if in.copied {
+				if err := in.keepOffer(); err != nil {
+					return err
+				}
+			}
 			return in.end(ctx)
 		}
 		if err := part.check(in.o.Host, in.s.URLs.Check); err != nil {
 			return err
 		}
-		if err := in.store(part); err != nil {
+		if err := put(part); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("%w: too many chunks", errMessage)
 }
 
-// begin prepares the host: its record belongs to no subnet yet, so it is in
-// no frontier, and Sweep finds it.
+// begin deletes what is here of the host, and prepares it: its record belongs to no subnet yet,
+// so it is in no frontier, no copy changes it, and Sweep finds it.
 func (in *intake) begin() error {
-	if err := in.s.DB.DropHost(in.o.Host); err != nil {
+	rec := store.Host{Name: in.o.Host, Subnet: staging, Addr: in.o.Addr.Unmap(), Assigned: true}
+	if today := store.DayOf(time.Now()); in.o.Day == today {
+		rec.Day, rec.DayCount = today, max(in.o.DayCount, 0)
+	}
+	err := in.s.DB.Update(func(tx *store.Tx) error {
+		copied, err := in.inCopy(tx)
+		if err == nil && copied && !in.complete { // the copy has just come
+			err = errElsewhere
+		}
+		if err == nil {
+			tx.PutHost(rec)
+		}
+		return err
+	})
+	if err == nil {
+		err = in.s.DB.DropHostIn(staging, rec.Name)
+	}
+	if err != nil {
 		return err
 	}
 	return in.s.DB.Update(func(tx *store.Tx) error {
-		h := store.Host{Name: in.o.Host, Subnet: staging, Addr: in.o.Addr.Unmap(), Assigned: true}
-		if today := store.DayOf(time.Now()); in.o.Day == today {
-			h.Day, h.DayCount = today, max(in.o.DayCount, 0)
+		switch _, err := tx.Host(rec.Name); {
+		case err == nil:
+			return errElsewhere
+		case !errors.Is(err, store.ErrNotFound):
+			return err
 		}
-		tx.PutHost(h)
+		tx.PutHost(rec)
 		return nil
+	})
+}
+
+// update changes the host, unless a copy has come in which it is: that one is the owner's.
+func (in *intake) update(fn func(*store.Tx) error) error {
+	return in.s.DB.Update(func(tx *store.Tx) error {
+		if !in.merge {
+			if h, err := tx.Host(in.o.Host); err != nil {
+				return err
+			} else if h.Subnet != staging {
+				return errElsewhere
+			}
+		}
+		return fn(tx)
 	})
 }
 
@@ -198,7 +311,7 @@ func (in *intake) store(c chunk) error {
 		}
 		c.Entries, c.State, c.Visits = nil, nil, nil
 	}
-	err := in.s.DB.Update(func(tx *store.Tx) error {
+	err := in.update(func(tx *store.Tx) error {
 		for origin, v := range c.Robots {
 			if in.merge {
 				break
@@ -215,7 +328,7 @@ func (in *intake) store(c chunk) error {
 		return tx.Import(name, c.Entries, nil)
 	})
 	if err == nil && len(c.Visits)+len(c.GivenUp) > 0 {
-		err = in.s.DB.Update(func(tx *store.Tx) error {
+		err = in.update(func(tx *store.Tx) error {
 			for _, g := range c.GivenUp {
 				if err := in.giveUp(tx, g); err != nil {
 					return err
@@ -230,7 +343,7 @@ func (in *intake) store(c chunk) error {
 		})
 	}
 	if err == nil && len(c.Seen) > 0 {
-		err = in.s.DB.Update(func(tx *store.Tx) error { return tx.Import(name, nil, c.Seen) })
+		err = in.update(func(tx *store.Tx) error { return tx.Import(name, nil, c.Seen) })
 	}
 	in.queued += int64(len(c.Entries))
 	in.seen += int64(len(c.Seen))
@@ -250,9 +363,25 @@ func (in *intake) giveUp(tx *store.Tx, g store.GivenUp) error {
 
 // end makes the host one of its new home, on the disk and then in the frontier.
 func (in *intake) end(ctx context.Context) error {
-	at := time.Now().Add(min(max(in.o.Wait, 0), maxWait))
-	var h store.Host
-	err := in.s.DB.Update(func(tx *store.Tx) error {
+	if in.complete {
+		if err := in.replay(); err != nil {
+			return err
+		}
+	}
+	at := in.nextAt()
+	h, err := in.move(at)
+	if err != nil || in.merge {
+		return err
+	}
+	return in.s.Receiver.Arrived(ctx, h, in.o.Record, at)
+}
+
+// nextAt is the time before which the host must not be asked.
+func (in *intake) nextAt() time.Time { return time.Now().Add(min(max(in.o.Wait, 0), maxWait)) }
+
+// move makes the host one of its new home on the disk.
+func (in *intake) move(at time.Time) (h store.Host, err error) {
+	err = in.update(func(tx *store.Tx) error {
 		rec, err := tx.Host(in.o.Host)
 		if err != nil || in.merge {
 			return err
@@ -265,33 +394,24 @@ func (in *intake) end(ctx context.Context) error {
 			return err
 		}
 		h = *rec
-		return nil
+		return tx.DeleteData(in.offerKey())
 	})
 	if err == nil {
 		err = in.s.DB.Sync()
 	}
-	if err != nil || in.merge {
-		return err
+	if err == nil && in.complete {
+		err = in.s.DB.DropData(in.space())
 	}
-	return in.s.Receiver.Arrived(ctx, h, in.o.Record, at)
+	return h, err
 }
 
 // undo takes away what a broken conversation has left.
 func (in *intake) undo() error {
-	if in.merge {
+	switch {
+	case in.merge, in.complete:
 		return nil
+	case in.copied:
+		return in.s.DB.DropData(in.space())
 	}
-	staged := false
-	err := in.s.DB.View(func(tx *store.Tx) error {
-		h, err := tx.Host(in.o.Host)
-		staged = err == nil && h.Subnet == staging
-		if errors.Is(err, store.ErrNotFound) {
-			err = nil
-		}
-		return err
-	})
-	if err == nil && staged {
-		err = in.s.DB.DropHost(in.o.Host)
-	}
-	return err
+	return in.s.DB.DropHostIn(staging, in.o.Host)
 }

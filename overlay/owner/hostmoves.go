@@ -79,7 +79,7 @@ func (h *hosts) Enter(p netip.Prefix) (leave func(), ok bool) {
 	if s == nil || !h.enter(s) {
 		return nil, false
 	}
-	return s.adding.Done, true
+	return func() { h.exit(s) }, true
 }
 
 // Claim implements hostmove.Subnets.

@@ -246,6 +246,41 @@ func TestHostIsTransferred(t *testing.T) {
 	})
 }
 
+// A host that comes slowly does not keep a peer from stopping that is giving its subnet up.
+func TestStopWhileHostComes(t *testing.T) { synctest.Test(t, stopWhileHostComes) }
+
+func stopWhileHostComes(t *testing.T) {
+	m, _ := joinHosts(t, folk[0], newDHT(), nil, nil)
+	m.claim(newNet)
+	for what, leave := range map[string]func(context.Context) error{
+		"yield": func(ctx context.Context) error {
+			return m.departures.yield(ctx, m.subnets[newNet])
+		},
+		"handover": func(ctx context.Context) error {
+			return m.departures.handOver(ctx, m.subnets[newNet], folk[1].id.String())
+		},
+	} {
+		exit, ok := m.hosts.Enter(newNet)
+		if !ok {
+			t.Fatal("the subnet takes no hosts")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { left <- leave(ctx) }()
+		synctest.Wait()
+		select {
+		case err := <-left:
+			t.Errorf("%s: it did not wait: %v", what, err)
+		default:
+		}
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v, want %v", what, err, context.Canceled)
+		}
+		exit()
+	}
+}
+
 // A host that is being transferred is not resolved, and keeps its subnet here, until it
 // is there.
 func TestHostComes(t *testing.T) { synctest.Test(t, hostComes) }
@@ -277,7 +312,9 @@ func hostComes(t *testing.T) {
 	}
 	free := make(chan struct{})
 	go func() {
-		b.subnets[newNet].adding.Wait()
+		if err := b.departures.awaitAdded(t.Context(), b.subnets[newNet]); err != nil {
+			t.Error(err)
+		}
 		close(free)
 	}()
 	synctest.Wait()

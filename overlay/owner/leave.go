@@ -136,7 +136,9 @@ func (d *departures) handOver(ctx context.Context, s *subnet, to string) error {
 		return fmt.Errorf("%w: %w", handover.ErrBroken, err)
 	}
 	d.close(s)
-	s.adding.Wait()
+	if err := d.awaitAdded(ctx, s); err != nil {
+		return err
+	}
 	if err := d.cfg.Frontier.Pause(ctx, s.prefix); err != nil {
 		return err
 	}

@@ -117,8 +117,9 @@ func TestSubnetStaysWhileHomeIsChosen(t *testing.T) {
 			tried++
 			free := make(chan struct{})
 			go func() {
-				m.subnets[subnetA].adding.Wait()
-				close(free)
+				if m.departures.awaitAdded(t.Context(), m.subnets[subnetA]) == nil {
+					close(free)
+				}
 			}()
 			synctest.Wait()
 			select {

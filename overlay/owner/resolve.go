@@ -266,7 +266,7 @@ func (w *resolver) settleHome(
 	if !w.enter(s) {
 		return r, false, fmt.Errorf("%w: %v", errLeaving, r.Subnet)
 	}
-	defer s.adding.Done()
+	defer w.exit(s)
 	p, err := w.cfg.Homes.SettleChosen(ctx, host, func(ctx context.Context) netip.Prefix {
 		return w.reachability.reachableHome(ctx, host, r.Subnet, addrs)
 	})

@@ -2,7 +2,6 @@ package owner
 
 import (
 	"net/netip"
-	"sync"
 	"time"
 
 	"peerd/coords"
@@ -26,7 +25,8 @@ type subnet struct {
 	replication
 	contact contact
 	disk    diskState
-	adding  sync.WaitGroup // hosts being added; none begins once the subnet is leaving
+	adding  int           // hosts being added; none begins once the subnet is leaving
+	added   chan struct{} // closed when adding is 0; nil if no goroutine waits for it
 }
 
 // ourLease is the lease of a subnet, and when it is renewed and read again.

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"context"
 	"net/netip"
 	"sync"
 	"time"
@@ -91,15 +92,45 @@ func (t *table) guarded() []*subnet {
 }
 
 // enter lets a host be added to a subnet, unless it is leaving or has left: it
-// does not go before the caller is done with s.adding.
+// does not go before the caller has called exit.
 func (t *table) enter(s *subnet) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.subnets[s.prefix] != s || s.unit.Leaves() {
 		return false
 	}
-	s.adding.Add(1)
+	s.adding++
 	return true
+}
+
+// exit ends what enter began.
+func (t *table) exit(s *subnet) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.adding--; s.adding == 0 && s.added != nil {
+		close(s.added)
+		s.added = nil
+	}
+}
+
+// awaitAdded waits until no host is being added to a subnet that is leaving.
+func (t *table) awaitAdded(ctx context.Context, s *subnet) error {
+	t.mu.Lock()
+	if s.adding == 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	if s.added == nil {
+		s.added = make(chan struct{})
+	}
+	added := s.added
+	t.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-added:
+		return nil
+	}
 }
 
 // granted reports whether the successor of a subnet may own it by now.
