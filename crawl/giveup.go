@@ -30,10 +30,9 @@ func (c *Crawler) requeueFailed(
 	}
 	var health store.Health
 	var wait time.Duration
-	var due time.Time
 	left := false // the entry has left the queue
 	err := c.cfg.DB.Batch(func(tx *store.Tx) (err error) {
-		left, due = false, time.Time{}
+		left = false
 		if wait, err = c.charge(tx, job.Host, 1, gap); err != nil {
 			return err
 		}
@@ -53,16 +52,13 @@ func (c *Crawler) requeueFailed(
 			return c.giveUp(tx, e, rep)
 		}
 		if delay := c.tryDelay(e); delay > 0 && before == store.HostAnswering && own {
-			left, due = true, now.Add(delay)
-			return planTry(tx, job.Host, e, due)
+			left = true
+			return c.planTry(tx, e, outcomeOf(rep), now.Add(delay))
 		}
 		return tx.Requeue(job.Host, e)
 	})
 	if err == nil && health.State == store.HostGivenUp {
 		err = c.giveUpHost(job, health)
-	}
-	if err == nil && !due.IsZero() {
-		c.cfg.Frontier.SetDue(job.Host, due, true)
 	}
 	c.cfg.Frontier.SetRetryAt(job.Host, health.NextTry)
 	c.cfg.Frontier.Release(job, left && err == nil, gap, c.hostWait(wait, err))
@@ -86,18 +82,22 @@ func (c *Crawler) updateHealth(
 	return h.Health, before, nil
 }
 
-// planTry moves an entry from the queue to the planned visits.
-func planTry(tx *store.Tx, host string, e store.Entry, due time.Time) error {
-	if e.Kind.Revisit() {
-		return tx.Requeue(host, e) // a visit of its page exists
-	}
-	if err := tx.Remove(host, e); err != nil {
+// planTry moves an entry from the queue to the planned visits: to that at the time due, or if its
+// page was fetched before, to the next one after a visit that has failed.
+func (c *Crawler) planTry(tx *store.Tx, e store.Entry, seen fetchOutcome, due time.Time) error {
+	if err := tx.Remove(e.URL.Host(), e); err != nil {
 		return err
 	}
-	return tx.PutVisit(store.Visit{
+	if e.Kind.Revisit() {
+		return c.recordVisit(tx, e, seen)
+	}
+	err := tx.PutVisit(store.Visit{
 		URL: e.URL, Depth: e.Depth, Due: due, Kind: e.Kind, Tries: e.Tries, First: e.First,
 		Hops: e.Hops,
 	})
+	// As in planVisit: if the transaction fails, the next check finds nothing due.
+	c.cfg.Frontier.SetDue(e.URL.Host(), due, true)
+	return err
 }
 
 // giveUpHost gives up all queued URLs of a host that has failed for longer than

@@ -283,15 +283,8 @@ func (c *Crawler) awaitRobots(job frontier.Job, until time.Time) error {
 		e.First = time.Now()
 	}
 	err := c.cfg.DB.Batch(func(tx *store.Tx) error {
-		if e.Kind.Revisit() {
-			seen := fetchOutcome{outcome: store.OutcomeRobotsUnreachable}
-			return errors.Join(c.recordVisit(tx, e, seen), tx.Remove(job.Host, e))
-		}
-		return planTry(tx, job.Host, e, until)
+		return c.planTry(tx, e, fetchOutcome{outcome: store.OutcomeRobotsUnreachable}, until)
 	})
-	if err == nil && !e.Kind.Revisit() {
-		c.cfg.Frontier.SetDue(job.Host, until, true)
-	}
 	c.cfg.Frontier.Return(job, err == nil)
 	return err
 }

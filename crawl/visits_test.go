@@ -300,3 +300,27 @@ func TestHintOfDuePage(t *testing.T) {
 		t.Errorf("due %v before the hint, %v after it", v.Due, after.Due)
 	}
 }
+
+// TestFailingRevisit has a page that cannot be fetched for some hours after its first visit, while
+// other pages of its host answer. It must be visited again, and the frontier must count what the
+// store has.
+func TestFailingRevisit(t *testing.T) {
+	w := &memoryWeb{page: func(_, path string, nth int) string {
+		if path == "/0" && nth > 0 && nth < 12 {
+			return partial(cut)
+		}
+		return okPage
+	}}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		r.seedPages(5)
+		time.Sleep(36*time.Hour + time.Minute)
+		if queued := r.host("a.test").Queued; r.fr.Queued("a.test") != queued {
+			t.Errorf("the frontier has %d URLs, the store %d", r.fr.Queued("a.test"), queued)
+		}
+		times := w.times("a.test", "/0")
+		if since := time.Since(times[len(times)-1]); len(times) < 20 || since > 2*time.Hour {
+			t.Errorf("%d visits, the last %v ago; want one in each hour", len(times), since)
+		}
+	}, longRun, visiting(revisit.Policy{Min: time.Hour, Max: time.Hour, Initial: time.Hour,
+		Price: time.Hour, Confirm: 2}))
+}
