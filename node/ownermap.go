@@ -17,6 +17,7 @@ import (
 func (n *Node) openOwnerMap() (err error) {
 	c := ownermap.DefaultConfig()
 	c.Self, c.PubSub, c.Topic, c.Logger = n.net.Self(), n.net.PubSub, n.net.Names.OwnerMap(), n.log
+	c.Network = n.net.Names.Network()
 	c.Node, c.Store = mapped{n.manager, n.peers.Directory()}, ownerMapStore{n.db}
 	c.Step, c.Gap = n.opts.scaled(c.Step), n.opts.scaled(c.Gap)
 	if n.ownerMap, err = ownermap.New(c); err != nil {

@@ -18,8 +18,8 @@ import (
 const (
 	// maxOfSigner is for all records of one signer.
 	maxOfSigner = 2_000_000
-	// maxOfNewcomer and maxOfNewcomers are for the records that came since the start, of one
-	// signer and of all together that were met less than ten minutes ago or not at all.
+	// maxOfNewcomer and maxOfNewcomers are for the records that came since the start and are still
+	// held, of one signer and of all together that were met less than ten minutes ago or not at all.
 	maxOfNewcomer, maxOfNewcomers = 50_000, 400_000
 )
 
@@ -38,7 +38,7 @@ type signers struct {
 
 	mu     sync.Mutex
 	total  map[peer.ID]int // at the last sweep, and what came since then
-	recent map[peer.ID]int // since the start, of those who were not known for long
+	recent map[peer.ID]int // of total, since the start, of those who were not known for long
 	all    int             // of recent
 }
 
@@ -84,15 +84,19 @@ func (s *signers) take(key string, value []byte) error {
 	return nil
 }
 
-// recount replaces what was counted before the last sweep.
+// recount replaces what was counted before the last sweep, after which so many records are held.
 func (s *signers) recount(total map[peer.ID]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.total = total
+	s.total, s.all = total, 0
 	for id, n := range s.recent {
-		if since, met := wire.Met(s.met, id); met && time.Since(since) >= wire.OldAfter {
+		since, met := wire.Met(s.met, id)
+		n = min(n, total[id])
+		if n == 0 || met && time.Since(since) >= wire.OldAfter {
 			delete(s.recent, id)
-			s.all -= n
+			continue
 		}
+		s.recent[id] = n
+		s.all += n
 	}
 }

@@ -21,7 +21,8 @@ type bySigner struct{ record.Validator }
 func (bySigner) Signer(value []byte) (peer.ID, error) { return peer.ID(value), nil }
 
 // A key that was just made gets so many records and no more, many such keys together, too, and a
-// peer that was met long ago is not held up by them.
+// peer that was met long ago is not held up by them. When their records are gone, there is room
+// for others.
 func TestRecordsOfSigner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		met, err := pstoremem.NewPeerstore()
@@ -65,6 +66,27 @@ func TestRecordsOfSigner(t *testing.T) {
 		s.recount(map[peer.ID]int{known: maxOfSigner})
 		if n := take(known, 1); n != 0 {
 			t.Error("a record more than a peer may have was stored")
+		}
+		for range 2 {
+			held := map[peer.ID]int{}
+			for i := range 8 {
+				id := peer.ID(fmt.Sprint("other", i))
+				if n := take(id, maxOfNewcomer); n != maxOfNewcomer {
+					t.Errorf("%d records of %s when those of others are gone, want %d", n, id,
+						maxOfNewcomer)
+				}
+				held[id] = maxOfNewcomer
+			}
+			s.recount(held)
+			if n := take("late", 1); n != 0 {
+				t.Error("a record more than new keys may have was stored after a sweep")
+			}
+			held["other0"] = 7
+			s.recount(held)
+			if n := take("late", maxOfNewcomer); n != maxOfNewcomer-7 {
+				t.Errorf("%d records in the room of others, want %d", n, maxOfNewcomer-7)
+			}
+			s.recount(map[peer.ID]int{})
 		}
 		if s.take("/other/x", []byte("new")) != nil {
 			t.Error("a record of a namespace without signers was refused")

@@ -42,6 +42,7 @@ const (
 	unreachableFor   = time.Hour
 
 	maxObeyed = 100_000 // origins
+	maxOfHost = 16      // of them
 	maxClaims = 8192
 	maxStops  = 1024
 )
@@ -53,6 +54,7 @@ type OptOuts struct {
 
 	mu     sync.Mutex
 	obeyed map[string]*origin
+	hosts  map[string]int           // how many of the obeyed origins each has
 	claims map[string]*origin       // origins that are not obeyed
 	stops  map[netip.Addr]time.Time // until when
 }
@@ -74,10 +76,10 @@ type origin struct {
 // NewOptOuts returns the opt-outs that were saved. save is called with each change, and not while a
 // lock is held; it may be nil.
 func NewOptOuts(saved []OptOut, save func(OptOut) error) *OptOuts {
-	o := &OptOuts{save: save, obeyed: map[string]*origin{}, claims: map[string]*origin{},
-		stops: map[netip.Addr]time.Time{}}
+	o := &OptOuts{save: save, obeyed: map[string]*origin{}, hosts: map[string]int{},
+		claims: map[string]*origin{}, stops: map[netip.Addr]time.Time{}}
 	for _, s := range saved {
-		o.obeyed[s.Origin] = &origin{until: s.Until}
+		o.obey(s.Origin, &origin{until: s.Until})
 	}
 	return o
 }
@@ -116,16 +118,67 @@ func (o *OptOuts) Claim(name string) {
 	defer o.mu.Unlock()
 	s := cmp.Or(o.obeyed[name], o.claims[name])
 	if s == nil {
-		for other := range o.claims { // any one, so that a flood does not evict all others
-			if len(o.claims) < maxClaims {
-				break
-			}
-			delete(o.claims, other)
-		}
 		s = new(origin)
-		o.claims[name] = s
+		o.addClaim(name, s)
 	}
 	s.claimed = true
+}
+
+// addClaim adds an origin to the claims. o.mu is held.
+func (o *OptOuts) addClaim(name string, s *origin) {
+	for other := range o.claims { // any one, so that a flood does not evict all others
+		if len(o.claims) < maxClaims {
+			break
+		}
+		delete(o.claims, other)
+	}
+	o.claims[name] = s
+}
+
+// hostOf returns the host of an origin, without parsing all of it.
+func hostOf(name string) string {
+	_, site, _ := strings.Cut(name, "://")
+	if port := strings.LastIndexByte(site, ':'); port > strings.LastIndexByte(site, ']') {
+		return site[:port]
+	}
+	return site
+}
+
+// obey adds an origin to those that are obeyed. o.mu is held.
+func (o *OptOuts) obey(name string, s *origin) {
+	o.obeyed[name] = s
+	o.hosts[hostOf(name)]++
+}
+
+// forget removes an origin from those that are obeyed. o.mu is held.
+func (o *OptOuts) forget(name string) {
+	if o.obeyed[name] == nil {
+		return
+	}
+	delete(o.obeyed, name)
+	host := hostOf(name)
+	if o.hosts[host]--; o.hosts[host] == 0 {
+		delete(o.hosts, host)
+	}
+}
+
+// makeRoom makes room for an origin among those that are obeyed. It returns the one that it has
+// forgotten: any one, or one of the same host if that has too many; "": none. The file of that is
+// read before the next request to it. o.mu is held.
+func (o *OptOuts) makeRoom(name string) (forgotten string) {
+	host := hostOf(name)
+	crowded := o.hosts[host] >= maxOfHost
+	if !crowded && len(o.obeyed) < maxObeyed {
+		return ""
+	}
+	for forgotten = range o.obeyed {
+		if !crowded || hostOf(forgotten) == host {
+			break
+		}
+	}
+	o.forget(forgotten)
+	o.addClaim(forgotten, &origin{claimed: true})
+	return forgotten
 }
 
 // origins returns the origins with a file that speaks for a URL: HTTP and HTTPS have their usual
@@ -179,27 +232,30 @@ func (o *OptOuts) Read(
 	default:
 		s.until = until
 	}
-	if out = !s.until.IsZero(); out && before.IsZero() && len(o.obeyed) >= maxObeyed {
-		o.mu.Unlock()
-		return false, false, fmt.Errorf("deny: %s has opted out, but %d sites have", name,
-			maxObeyed)
-	}
+	out = !s.until.IsZero()
 	changed = out != !before.IsZero()
 	if s.vain++; changed {
 		s.vain = 0
 	}
 	s.claimed, s.next = false, now.Add(min(minRead<<min(s.vain, 8), maxRead))
-	delete(o.obeyed, name)
+	o.forget(name)
 	delete(o.claims, name)
+	forgotten := ""
 	if out {
-		o.obeyed[name] = s
+		if changed {
+			forgotten = o.makeRoom(name)
+		}
+		o.obey(name, s)
 	} else if len(o.claims) < maxClaims {
 		o.claims[name] = s
 	}
 	saved := OptOut{name, s.until}
 	o.mu.Unlock()
+	if o.save != nil && forgotten != "" {
+		err = o.save(OptOut{Origin: forgotten})
+	}
 	if o.save != nil && (changed || out && !saved.Until.Equal(before)) {
-		err = o.save(saved)
+		err = errors.Join(err, o.save(saved))
 	}
 	return out, changed, err
 }

@@ -196,6 +196,50 @@ func TestClaimsAreBounded(t *testing.T) {
 	}
 }
 
+// A site is obeyed when there is no more room: then another one is forgotten, also on disk, and its
+// file is read before the next request to it.
+func TestObeyedAreBounded(t *testing.T) {
+	saved := map[string]time.Time{}
+	now := time.Now()
+	for i := range maxObeyed {
+		saved[fmt.Sprintf("http://%d.example", i)] = now.Add(OptOutLifetime)
+	}
+	o := optOuts(saved)
+	all := o.All()
+	const origin = "https://last.example"
+	o.Claim(origin)
+	if out, changed, err := o.Read(origin, file, true, now); !out || !changed || err != nil {
+		t.Fatalf("read with a full table: %v, %v, %v; want it obeyed", out, changed, err)
+	}
+	if o.Check(origin+"/", noAddr) == nil || saved[origin].IsZero() {
+		t.Error("a site that has opted out is not obeyed, or not saved")
+	}
+	if len(o.obeyed) != maxObeyed || len(saved) != maxObeyed {
+		t.Errorf("%d sites are obeyed, %d saved, want %d", len(o.obeyed), len(saved), maxObeyed)
+	}
+	for _, a := range all {
+		if saved[a.Origin].IsZero() && o.Due(store.URL(a.Origin+"/"), now) == "" {
+			t.Errorf("%s was forgotten, but its file is not due", a.Origin)
+		}
+	}
+
+	saved = map[string]time.Time{}
+	o = optOuts(saved)
+	for i := range 3 * maxOfHost {
+		name := fmt.Sprintf("http://a.example:%d", 8000+i)
+		if out, _, err := o.Read(name, file, true, now); !out || err != nil {
+			t.Fatalf("read %s: %v, %v; want it obeyed", name, out, err)
+		}
+		if out, _, err := o.Read(name, file, true, now); !out || err != nil {
+			t.Fatalf("read %s again: %v, %v; want it obeyed", name, out, err)
+		}
+	}
+	if len(o.obeyed) != maxOfHost || len(saved) != maxOfHost || o.hosts["a.example"] != maxOfHost {
+		t.Errorf("%d origins of a host are obeyed, %d saved, want %d", len(o.obeyed), len(saved),
+			maxOfHost)
+	}
+}
+
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := Open("", nil)

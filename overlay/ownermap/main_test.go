@@ -28,6 +28,8 @@ var until = overlaytest.Until
 // Peers with the same IDs in every run.
 var testPeers = overlaytest.Peers(8, 4)
 
+const network = "test"
+
 var alice, bob, carol = testPeers[0], testPeers[1], testPeers[2]
 
 // subnet returns the n-th subnet.
@@ -38,7 +40,7 @@ func subnet(n int) netip.Prefix {
 
 // owned returns a lease of s for p with epoch 1, issued at that time.
 func owned(p overlaytest.Peer, s netip.Prefix, at time.Time, proxy *coords.Proxy) lease.Lease {
-	return lease.Lease{Subnet: s, Owner: p.ID, Epoch: 1, Issued: at,
+	return lease.Lease{Network: network, Subnet: s, Owner: p.ID, Epoch: 1, Issued: at,
 		Expires: at.Add(10 * time.Minute), Proxy: proxy}
 }
 
@@ -106,7 +108,7 @@ func (n *fakeNode) ObserveLease(l lease.Lease) {
 func newMap(t testing.TB, p overlaytest.Peer, change func(*Config)) *Map {
 	t.Helper()
 	c := DefaultConfig()
-	c.Self, c.PubSub, c.Topic = p.ID, new(pubsub.PubSub), "owners"
+	c.Self, c.Network, c.PubSub, c.Topic = p.ID, network, new(pubsub.PubSub), "owners"
 	c.Node = &fakeNode{peers: 1}
 	if change != nil {
 		change(&c)
@@ -174,7 +176,7 @@ func newMember(t *testing.T, me overlaytest.Peer, change func(*Config)) *member 
 	}
 	m := &member{me: me, host: h}
 	c := DefaultConfig()
-	c.Self, c.PubSub, c.Topic = me.ID, ps, "owners"
+	c.Self, c.Network, c.PubSub, c.Topic = me.ID, network, ps, "owners"
 	c.Node = &fakeNode{peers: 2, own: m.subnets}
 	c.Step, c.Gap, c.Settle = 5*time.Millisecond, 20*time.Millisecond, 1500*time.Millisecond
 	if change != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrMessage means that bytes are not an announcement: too long, malformed, not validly signed,
-// or with leases of several owners.
+// or with leases of several owners or of another network.
 var ErrMessage = errors.New("ownermap: bad announcement")
 
 // Bounds of a message.
@@ -28,9 +28,9 @@ type announcement struct {
 // overhead is the size of the encoding around the leases, and around each lease.
 const overhead = 8
 
-// parse returns the leases in a message and their owner. It does not check their times. Errors
-// wrap ErrMessage.
-func parse(raw []byte) (owner peer.ID, leases []lease.Lease, err error) {
+// parse returns the leases of a network in a message and their owner. It does not check their times.
+// Errors wrap ErrMessage.
+func parse(raw []byte, network string) (owner peer.ID, leases []lease.Lease, err error) {
 	if len(raw) > maxMessage {
 		return "", nil, fmt.Errorf("%w: %d bytes, at most %d", ErrMessage, len(raw), maxMessage)
 	}
@@ -45,6 +45,9 @@ func parse(raw []byte) (owner peer.ID, leases []lease.Lease, err error) {
 		l, err := lease.OpenLease(sealed)
 		if err != nil {
 			return "", nil, fmt.Errorf("%w: %w", ErrMessage, err)
+		}
+		if l.Network != network {
+			return "", nil, fmt.Errorf("%w: a lease of network %.60q", ErrMessage, l.Network)
 		}
 		if len(leases) > 0 && l.Owner != owner {
 			return "", nil, fmt.Errorf("%w: leases of %v and %v", ErrMessage, owner, l.Owner)

@@ -33,11 +33,12 @@ type Node interface {
 
 // Config configures a Map. Start from DefaultConfig.
 type Config struct {
-	// Self is this peer. PubSub is its gossip and Topic the topic of the announcements.
-	// Required.
-	Self   peer.ID
-	PubSub *pubsub.PubSub
-	Topic  string
+	// Self is this peer, and Network its network. PubSub is its gossip and Topic the topic of the
+	// announcements. Required.
+	Self    peer.ID
+	Network string
+	PubSub  *pubsub.PubSub
+	Topic   string
 	// Node is required.
 	Node Node
 	// Store saves the leases for the next start. It may be nil.
@@ -76,6 +77,7 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	f := faults.Of("ownermap")
 	f.If(c.Self == "", "Self is missing")
+	f.If(c.Network == "", "Network is missing")
 	f.If(c.PubSub == nil, "PubSub is missing")
 	f.If(c.Topic == "", "Topic is missing")
 	f.If(c.Node == nil, "Node is missing")

@@ -37,7 +37,7 @@ func (m *Map) validate(
 
 // receive adds what is new in a message and returns the number of changed subnets.
 func (m *Map) receive(raw []byte, now time.Time) (added int, err error) {
-	owner, leases, err := parse(raw)
+	owner, leases, err := parse(raw, m.cfg.Network)
 	if err != nil || owner == m.cfg.Self { // our own message
 		return 0, err
 	}

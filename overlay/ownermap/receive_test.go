@@ -18,6 +18,11 @@ func TestReceive(t *testing.T) {
 	for i := range long {
 		long[i] = l(bob, i, 0)
 	}
+	foreign := func(of string) []byte {
+		l := owned(bob, subnet(11), now, nil)
+		l.Network = of
+		return seal(t, bob, l)
+	}
 	forged := l(bob, 1, 0)
 	forged[len(forged)-1] ^= 1
 	a := newMap(t, alice, nil)
@@ -41,6 +46,9 @@ func TestReceive(t *testing.T) {
 		{"forged", message(t, forged), 0, true},
 		{"one good, one forged", message(t, l(bob, 2, 0), forged), 0, true},
 		{"two owners", message(t, l(bob, 3, 0), l(carol, 4, 0)), 0, true},
+		{"of another network", message(t, foreign("other")), 0, true},
+		{"one of another network", message(t, l(bob, 12, 0), foreign("other")), 0, true},
+		{"of no network", message(t, foreign("")), 0, true},
 		{"two", message(t, l(bob, 5, 0), l(bob, 6, 0)), 2, false},
 		{"the same again", message(t, l(bob, 5, 0)), 0, false},
 		{"a little later, the same", message(t, l(bob, 5, time.Minute)), 0, false},
@@ -117,7 +125,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(message(f))
 	f.Add(message(f, one[:40]))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		owner, leases, err := parse(raw)
+		owner, leases, err := parse(raw, network)
 		if err != nil {
 			if !errors.Is(err, ErrMessage) || leases != nil {
 				t.Fatalf("parse: %v with %d leases, want ErrMessage and none", err, len(leases))
