@@ -279,6 +279,15 @@ func (n *Node) Addrs() []string {
 	return all
 }
 
+// unlessFull returns err unless the disk is full, which it logs.
+func (n *Node) unlessFull(err error) error {
+	if store.IsNoSpace(err) || errors.Is(err, warc.ErrNoSpace) {
+		n.log.Warn("closed without saving everything: no space left", "err", err)
+		return nil
+	}
+	return err
+}
+
 // close closes what New opened, top-down.
 func (n *Node) close() error {
 	var errs []error
@@ -292,7 +301,7 @@ func (n *Node) close() error {
 		errs = append(errs, n.net.Close())
 	}
 	if n.traffic != nil {
-		errs = append(errs, n.traffic.Close())
+		errs = append(errs, n.unlessFull(n.traffic.Close())) // the stored count is higher
 	}
 	if n.onClose != nil {
 		errs = append(errs, n.onClose())
@@ -310,7 +319,7 @@ func (n *Node) close() error {
 		n.sitePage.Close() // fails if it has run
 	}
 	if n.archive != nil {
-		errs = append(errs, n.archive.Close())
+		errs = append(errs, n.unlessFull(n.archive.Close())) // the next Open repairs it
 	}
 	if n.geoDB != nil {
 		errs = append(errs, n.geoDB.Close())

@@ -11,6 +11,7 @@ import (
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/node/traffic"
+	"peerd/store/kv"
 )
 
 // useUp sends over connections of a class until the volume is used up.
@@ -38,6 +39,20 @@ func useUp(t *testing.T, n *Node, c traffic.Class) {
 	}
 	if !errors.Is(err, traffic.ErrUsedUp) {
 		t.Fatal(err)
+	}
+}
+
+// A peer whose disk is full ends without error: the count of its traffic that is stored is higher.
+func TestStopFull(t *testing.T) {
+	o := options(t)
+	o.Config.Traffic.MonthlyVolume = 20e6
+	disk := kv.NewDisk()
+	o.Emulation = &Emulation{Disk: disk}
+	n := newNode(t, o)
+	disk.SetFull(true)
+	n.Stop()
+	if err := n.Run(t.Context()); err != nil {
+		t.Errorf("Run() = %v", err)
 	}
 }
 
