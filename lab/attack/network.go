@@ -256,10 +256,14 @@ func (c *campaign) missing() int {
 	return owned
 }
 
+// mostTraced is of how many missing pages the peers say what they know: a second for each.
+const mostTraced = 10
+
 // judge fills in what is known only at the end.
 func (c *campaign) judge() {
 	c.missing()
-	for _, u := range c.r.Web.Missing(c.o.Pages) {
+	missing := c.r.Web.Missing(c.o.Pages)
+	for _, u := range missing[:min(len(missing), mostTraced)] {
 		for i, n := range c.r.Peers {
 			trace, err := n.Trace(c.e.ctx, u)
 			c.say("%s was not fetched; peer %d knows of it %+v (%v)", u, i, trace.Here, err)
