@@ -37,7 +37,7 @@ Peers on many machines, or here:
   peerd-lab experiment run FILE
 
 Results go to stdout, messages to stderr. Exit status: 0 done, and what must hold
-holds; 1 it failed, or something does not hold; 64 a wrong option, argument or
+holds; 1 it failed, or something does not hold; 2 a wrong option, argument or
 file, and nothing was tried.`
 
 func main() {

@@ -25,7 +25,7 @@ To run a peer:
 
 A peer lives in a directory, its home: $PEERD_HOME, or ~/.local/share/peerd, or --home DIR.
 
-Results go to stdout, messages to stderr. Exit status: 0 success; 1 failure; 64 a wrong
+Results go to stdout, messages to stderr. Exit status: 0 success; 1 failure; 2 a wrong
 option, argument, setting or home, and nothing was done.`
 
 func newRootCommand() *cobra.Command {

@@ -15,9 +15,7 @@ import (
 const (
 	ExitOK     = 0
 	ExitFailed = 1 // the command was tried and failed
-	// ExitUsage means an invalid option, argument, setting or home directory; nothing was tried.
-	// It differs from 2, with which Go ends a program that panics.
-	ExitUsage = 64
+	ExitUsage  = 2 // an invalid option, argument, setting or home directory; nothing was tried
 )
 
 // ErrReported fails a command that has already written its error to stderr.
