@@ -63,7 +63,7 @@ func TestReceiveUnsafe(t *testing.T) {
 	}
 }
 
-// The replicas that count are those of the subnet in whose queue the URLs are, also if the sender
+// The replicas that count are those of the subnet in which the URLs are queued, also if the sender
 // has found the host in another subnet of this peer. A copy of another peer's host does not count.
 func TestReceiveUnsafeHome(t *testing.T) {
 	t.Parallel()
@@ -81,7 +81,9 @@ func TestReceiveUnsafeHome(t *testing.T) {
 	}
 	unsafe := []netip.Prefix{subnet(2), subnet(3)}
 	p.safe = func(ps []netip.Prefix) []netip.Prefix {
-		return slices.DeleteFunc(ps, func(s netip.Prefix) bool { return !slices.Contains(unsafe, s) })
+		return slices.DeleteFunc(ps, func(s netip.Prefix) bool {
+			return !slices.Contains(unsafe, s)
+		})
 	}
 	p.check = func(u store.URL) error {
 		if u.Host() == "copy.test" {
