@@ -63,7 +63,7 @@ func (c *Crawler) chargeSeparately(
 	return c.hostWait(max(longer, wait), err), err
 }
 
-// releaseCharged charges a host for n requests, and ends a job whose entry stays queued. The host
+// releaseCharged charges a host for n requests, and ends a job; its entry stays queued. The host
 // waits for wait if that is longer than gap. The error comes from the store.
 func (c *Crawler) releaseCharged(job frontier.Job, n int64, gap, wait time.Duration) error {
 	wait, err := c.chargeSeparately(job.Host, n, max(gap, wait))

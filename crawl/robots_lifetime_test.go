@@ -239,7 +239,7 @@ func TestRobotsElsewhereIsShared(t *testing.T) {
 	})
 }
 
-// TestRobotsOfOwnHostIsUsed verifies that a host whose robots.txt redirects to that of another host
+// TestRobotsOfOwnHostIsUsed verifies that a host with a robots.txt that redirects to another host
 // of this peer does not wait for that host if its file is known.
 func TestRobotsOfOwnHostIsUsed(t *testing.T) {
 	w := &memoryWeb{robots: func(host string, _ int) string {
@@ -258,7 +258,8 @@ func TestRobotsOfOwnHostIsUsed(t *testing.T) {
 		own(1, "b.test")
 		r.fr.DelayHost("b.test", time.Now().Add(time.Hour))
 		own(2, "a.test")
-		if ok, no := len(w.times("a.test", "/")), len(w.times("a.test", "/no")); ok != 1 || no != 0 {
+		ok, no := len(w.times("a.test", "/")), len(w.times("a.test", "/no"))
+		if ok != 1 || no != 0 {
 			t.Errorf("%d requests for / and %d for /no, want 1 and 0", ok, no)
 		}
 		if n := len(w.times("b.test", "/robots.txt")); n != 1 {

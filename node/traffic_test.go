@@ -42,7 +42,7 @@ func useUp(t *testing.T, n *Node, c traffic.Class) {
 	}
 }
 
-// A peer whose disk is full ends without error: the count of its traffic that is stored is higher.
+// A peer with a full disk ends without error: the count of its traffic that is stored is higher.
 func TestStopFull(t *testing.T) {
 	o := options(t)
 	o.Config.Traffic.MonthlyVolume = 20e6

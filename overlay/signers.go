@@ -18,8 +18,9 @@ import (
 const (
 	// maxOfSigner is for all records of one signer.
 	maxOfSigner = 2_000_000
-	// maxOfNewcomer and maxOfNewcomers are for the records that came since the start and are still
-	// held, of one signer and of all together that were met less than ten minutes ago or not at all.
+	// maxOfNewcomer and maxOfNewcomers are for the records that came since the start and are
+	// still held, of one signer and of all together that were met less than ten minutes ago or
+	// not at all.
 	maxOfNewcomer, maxOfNewcomers = 50_000, 400_000
 )
 

@@ -28,7 +28,7 @@ type announcement struct {
 // overhead is the size of the encoding around the leases, and around each lease.
 const overhead = 8
 
-// parse returns the leases of a network in a message and their owner. It does not check their times.
+// parse returns the leases of a network in a message, and their owner. It does not check times.
 // Errors wrap ErrMessage.
 func parse(raw []byte, network string) (owner peer.ID, leases []lease.Lease, err error) {
 	if len(raw) > maxMessage {
