@@ -368,7 +368,8 @@ func TestEndlessTransferIsEnded(t *testing.T) {
 	if err := <-handled; err == nil || b.open != 0 {
 		t.Errorf("handle() = %v, %d subnets are held; want an error and none", err, b.open)
 	}
-	if left := time.Until(b.until); b.until.IsZero() || left > MaxTime {
+	until, _ := b.until.Load().(time.Time)
+	if left := time.Until(until); until.IsZero() || left > MaxTime {
 		t.Errorf("it may last %v more, want at most %v", left, MaxTime)
 	}
 	if got := b.holds(); got != (holds{}) {
