@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,8 +49,8 @@ type side struct {
 	merge   bool
 	arrived []store.Host
 	routed  []store.Pending
-	open    int       // Welcomes not left
-	until   time.Time // the deadline of the last Accept
+	open    atomic.Int64 // Accepts not left
+	until   atomic.Value // of time.Time, the deadline of the last Accept
 }
 
 func newSide(t testing.TB) *side {
@@ -65,12 +66,13 @@ func newSide(t testing.TB) *side {
 func (s *side) Accept(
 	ctx context.Context, _ peer.ID, _ home.Record,
 ) (done, merge bool, leave func(), err error) {
-	s.until, _ = ctx.Deadline()
+	until, _ := ctx.Deadline()
+	s.until.Store(until)
 	if s.refuse != nil {
 		return false, false, nil, s.refuse
 	}
-	s.open++
-	return false, s.merge, func() { s.open-- }, nil
+	s.open.Add(1)
+	return false, s.merge, func() { s.open.Add(-1) }, nil
 }
 
 func (s *side) Arrived(_ context.Context, h store.Host, _ []byte, _ time.Time) error {
@@ -214,8 +216,8 @@ func TestTransfer(t *testing.T) {
 		time.Until(b.arrived[0].NextAt) < 50*time.Second {
 		t.Errorf("arrived %+v", b.arrived)
 	}
-	if b.open != 0 {
-		t.Errorf("%d subnets are held, want none", b.open)
+	if b.open.Load() != 0 {
+		t.Errorf("%d subnets are held, want none", b.open.Load())
 	}
 }
 
@@ -365,8 +367,8 @@ func TestEndlessTransferIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	(<-began)() // as at the deadline
-	if err := <-handled; err == nil || b.open != 0 {
-		t.Errorf("handle() = %v, %d subnets are held; want an error and none", err, b.open)
+	if err := <-handled; err == nil || b.open.Load() != 0 {
+		t.Errorf("handle() = %v, %d subnets are held; want an error and none", err, b.open.Load())
 	}
 	until, _ := b.until.Load().(time.Time)
 	if left := time.Until(until); until.IsZero() || left > MaxTime {

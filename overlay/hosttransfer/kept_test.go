@@ -109,8 +109,8 @@ func TestHostOfAnotherIsRefused(t *testing.T) {
 		if !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: Transfer() = %v, want ErrRefused", what, err)
 		}
-		if got := b.holds(); got != before || b.open != 0 {
-			t.Errorf("%s: holds %+v, want %+v; %d subnets are held", what, got, before, b.open)
+		if got := b.holds(); got != before || b.open.Load() != 0 {
+			t.Errorf("%s: holds %+v, want %+v; %d subnets are held", what, got, before, b.open.Load())
 		}
 	}
 }
