@@ -110,7 +110,8 @@ func TestHostOfAnotherIsRefused(t *testing.T) {
 			t.Errorf("%s: Transfer() = %v, want ErrRefused", what, err)
 		}
 		if got := b.holds(); got != before || b.open.Load() != 0 {
-			t.Errorf("%s: holds %+v, want %+v; %d subnets are held", what, got, before, b.open.Load())
+			t.Errorf("%s: holds %+v, want %+v; %d subnets are held", what, got, before,
+				b.open.Load())
 		}
 	}
 }
