@@ -221,6 +221,23 @@ func TestTransfer(t *testing.T) {
 	}
 }
 
+// transferUpTo offers a host to b, which breaks off after so many URLs.
+func (s *side) transferUpTo(b *side, o Offer, urls int) error {
+	server := wire.Serve(b.Host, b.Protocol, limits, nil,
+		func(ctx context.Context, c *wire.Conn) error {
+			n := 0
+			b.URLs = overlaytest.URLs(func(store.URL) error {
+				if n++; n > urls {
+					return errors.New("broken off")
+				}
+				return nil
+			})
+			return b.handle(ctx, c)
+		})
+	defer server.Close()
+	return s.Transfer(s.t.Context(), b.Host.ID(), o)
+}
+
 // Broken off anywhere it leaves nothing behind, and is begun again.
 func TestTransferInterrupted(t *testing.T) {
 	a, b := newSide(t), newSide(t)
@@ -230,19 +247,7 @@ func TestTransferInterrupted(t *testing.T) {
 	want.home = to
 	o := Offer{Host: name, Addr: addr, Record: record(t, name)}
 	for frames := range 12 {
-		server := wire.Serve(b.Host, b.Protocol, limits, nil,
-			func(ctx context.Context, c *wire.Conn) error {
-				n := 0
-				b.URLs = overlaytest.URLs(func(store.URL) error {
-					if n++; n > 150*frames {
-						return errors.New("broken off")
-					}
-					return nil
-				})
-				return b.handle(ctx, c)
-			})
-		err := a.Transfer(t.Context(), b.Host.ID(), o)
-		server.Close()
+		err := a.transferUpTo(b, o, 150*frames)
 		got := b.holds()
 		switch {
 		case err == nil && got != want:

@@ -1,14 +1,12 @@
 package hosttransfer
 
 import (
-	"context"
 	"errors"
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/overlay/overlaytest"
-	"peerd/overlay/wire"
 	"peerd/store"
 )
 
@@ -50,19 +48,7 @@ func TestCopyOutlivesBrokenTransfer(t *testing.T) {
 	want.home = to
 	o := Offer{Host: name, Addr: addr, Record: record(t, name)}
 	for frames := range 12 {
-		server := wire.Serve(b.Host, b.Protocol, limits, nil,
-			func(ctx context.Context, c *wire.Conn) error {
-				n := 0
-				b.URLs = overlaytest.URLs(func(store.URL) error {
-					if n++; n > 150*frames {
-						return errors.New("broken off")
-					}
-					return nil
-				})
-				return b.handle(ctx, c)
-			})
-		err := a.Transfer(t.Context(), b.Host.ID(), o)
-		server.Close()
+		err := a.transferUpTo(b, o, 150*frames)
 		if err == nil { // then the owner deletes the host, and the copy is told
 			left := []store.Op{{Kind: store.OpDeleteHost, Name: name}}
 			if err := b.DB.Apply(from, left, nil); err != nil {
