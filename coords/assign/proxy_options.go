@@ -15,8 +15,9 @@ type option struct {
 	// known. For measured candidates it is the denoised measurement, for others a
 	// prediction. spread is the standard deviation in comparisons with other candidates.
 	time, spread float64
-	// dist is the distribution of a predicted time, with the mean time.
-	dist coords.Mixture
+	// dist is the distribution of a predicted time without penalty, which is what failures add.
+	dist    coords.Mixture
+	penalty float64
 }
 
 // high returns the time that a candidate competes with: of a candidate that was not measured, the
@@ -28,7 +29,7 @@ func (o option) high() float64 {
 	case math.IsNaN(o.time):
 		return math.Inf(1)
 	}
-	return o.dist.Quantile(1-coords.Tail, 0)
+	return o.dist.Quantile(1-coords.Tail, 0) + o.penalty
 }
 
 // tried reports whether the candidate downloaded or failed to.
@@ -98,7 +99,8 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 		}
 		o.time, o.spread = t.Mean, math.Sqrt(t.Variance)
 		if o.done() { // one failure may be chance: a second try as if there had been none
-			o.time += s.penalty(m, digest)
+			o.penalty = s.penalty(m, digest)
+			o.time += o.penalty
 		}
 		v.options = append(v.options, o)
 	}
@@ -107,13 +109,13 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 
 // penalty returns the time in ms that a peer's failures add to the expected time of a
 // page. Only failures beyond the rate of all other peers count: the rest is caused by
-// the server and does not distinguish peers.
+// the server and does not distinguish peers. That rate is expected of the peer, too, as if Budget
+// downloads had shown it: a single failure is mostly chance.
 func (s *ProxyStrategy) penalty(m coords.Measurement, d coords.Digest) float64 {
-	rate := func(failed, ok int) float64 { return float64(failed) / float64(failed+ok+1) }
-	excess := rate(m.Failed, m.OK) - rate(d.Failed-m.Failed, d.OK-m.OK)
-	if excess <= 0 {
-		return 0
-	}
+	others := float64(d.Failed-m.Failed) / float64(d.Failed-m.Failed+d.OK-m.OK+1)
+	weight := float64(s.cfg.Budget)
+	rate := (float64(m.Failed) + weight*others) / (float64(m.Failed+m.OK) + weight)
+	excess := max(0, rate-others)
 	return float64(s.cfg.FailureCost) / float64(time.Millisecond) * excess / (1 - excess)
 }
 

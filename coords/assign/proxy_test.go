@@ -222,6 +222,25 @@ func TestProxyRetriesOneFailureAndLeavesTheUnreliable(t *testing.T) {
 	}
 }
 
+// One failure is mostly chance: it does not outweigh the distance to all other peers.
+func TestProxyForgivesOneFailure(t *testing.T) {
+	t.Parallel()
+	e := scene("abcd", "d")
+	e.Candidates[0].At.Vec[0] = -200
+	failed := false
+	probes, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample {
+		if id == "a" && !failed {
+			failed = true
+			return failure(e, id)
+		}
+		return at(e, id, -200, 20)
+	})
+	if choice != "a" {
+		t.Errorf("probes %s, choice %s, want a, which is 200 ms nearer and failed once", probes,
+			choice)
+	}
+}
+
 func TestProxyGivesUpOnADeadServer(t *testing.T) {
 	t.Parallel()
 	probes, choice := play(t, scene("abcdefgh", "c"), func(e assign.Evidence, id string,
