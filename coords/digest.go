@@ -52,6 +52,10 @@ type Digest struct {
 	// Shared is the variance, in ms², that the times of all peers have in common, because they
 	// share Delay and PerKB. It makes no peer nearer than another.
 	Shared float64
+	// Apart is the variance, in ms², by which the times of peers without a download are together
+	// less certain than those of the others: what a peer with a download needs is known, however
+	// it divides into Delay and Lag, or into PerKB and ownPerKB.
+	Apart float64
 	// MeanKB is the mean size of the server's pages.
 	MeanKB float64
 	// Peers holds the peers with samples, sorted by name.
@@ -176,6 +180,8 @@ func (d *Digest) fitLags(groups map[string][]Sample, rests []float64, pages int)
 	noise = sum/(noiseCount+float64(len(rests))) + 1
 	if n := float64(len(rests)); n > 0 {
 		d.Shared = math.Pi / 2 * (noise + known) / n // the variance of a median
+		own := known / (noise + known)
+		d.Apart = own * own * d.Shared
 	}
 	for i, m := range d.Peers {
 		var own []float64
@@ -209,8 +215,10 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 	}
 	d.BodyTrips, d.PerKB = fitBodies(rows)
 	if len(rows) > 0 {
-		rate := (known + noisePrior*d.PerKB*d.PerKB) / float64(len(rows))
-		d.Shared += rate * d.MeanKB * d.MeanKB
+		all := known + noisePrior*d.PerKB*d.PerKB
+		shared := all / float64(len(rows)) * d.MeanKB * d.MeanKB
+		d.Shared += shared
+		d.Apart += known / all * known / all * shared
 	}
 	for i, m := range d.Peers {
 		took, usual, kb, n := 0.0, 0.0, 0.0, 0.0
@@ -247,12 +255,13 @@ func (d Digest) Time(m Measurement) Normal {
 	}
 }
 
-// Predict is Time for a peer at a coordinate that did not download from the server, which is at one
-// of the places. traits are equally likely ones; there must be one.
-func (d Digest) Predict(places Places, at Coordinate, traits []Traits) Mixture {
+// Predict is Time for a peer that did not download from the server, which is at one of the places.
+// peer holds equally likely places of the peer, traits equally likely Traits; neither may be empty.
+func (d Digest) Predict(places Places, peer []Coordinate, traits []Traits) Mixture {
 	m := make(Mixture, len(places))
-	off := tripError(at)
 	for i, p := range places {
+		at := peer[i%len(peer)]
+		off := tripError(at)
 		own := traits[i*len(traits)/len(places)].time(d.MeanKB)
 		far := p.Distance(at)
 		trips := (1 + d.BodyTrips) * far

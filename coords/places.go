@@ -37,11 +37,12 @@ func (m Mixture) Moments() Normal {
 	return sum
 }
 
-// Saving returns the mean of what a time is below best, 0 if it is above. No time is below 0.
-func (m Mixture) Saving(best float64) float64 {
+// Saving returns the mean of what a time is below best, 0 if it is above, if all components have
+// an additional variance in common. No time is below 0.
+func (m Mixture) Saving(best, common float64) float64 {
 	sum := 0.0
 	for _, x := range m {
-		sd := math.Sqrt(x.Variance)
+		sd := math.Sqrt(x.Variance + common)
 		sum += saving(best-x.Mean, sd) - saving(-x.Mean, sd)
 	}
 	return max(0, sum/float64(len(m)))
@@ -59,16 +60,6 @@ func saving(mean, spread float64) float64 {
 
 // normalCDF returns the probability that a standard normal variable is less than z.
 func normalCDF(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
-
-// Information returns by how much places differ in the time, relative to what would be uncertain
-// if the place were known: the greater, the more a measurement tells of the place.
-func (m Mixture) Information() float64 {
-	within := 0.0
-	for _, x := range m {
-		within += x.Variance / float64(len(m))
-	}
-	return m.Moments().Variance / within
-}
 
 // Quantile returns the time below which m is with probability q, in (0, 1), if all components
 // have an additional variance in common.

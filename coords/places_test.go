@@ -42,7 +42,7 @@ func TestMixture(t *testing.T) {
 			t.Errorf("%s: Moments() = %+v, want mean %.2f and variance %.1f", name, got, mean,
 				squares-mean*mean)
 		}
-		if s := m.Saving(best); math.Abs(s-saved) > 0.02*best {
+		if s := m.Saving(best, 0); math.Abs(s-saved) > 0.02*best {
 			t.Errorf("%s: Saving(%d) = %.3f, want %.3f", name, best, s, saved)
 		}
 		slices.Sort(all)
@@ -53,22 +53,6 @@ func TestMixture(t *testing.T) {
 				t.Errorf("%s: %.3f of the values are below Quantile(%v) = %.2f", name, share, q, at)
 			}
 		}
-	}
-}
-
-// A time that depends on the place more than on chance tells more of the place.
-func TestInformation(t *testing.T) {
-	t.Parallel()
-	const variance = 100
-	before := -1.0
-	for _, apart := range []float64{0, 10, 30, 100} {
-		m := Mixture{{Mean: 100 - apart/2, Variance: variance}, {Mean: 100 + apart/2,
-			Variance: variance}}
-		got, want := m.Information(), 1+apart*apart/4/variance
-		if math.Abs(got-want) > 1e-9 || got <= before {
-			t.Errorf("Information() of places %v ms apart = %v, want %v", apart, got, want)
-		}
-		before = got
 	}
 }
 
@@ -92,6 +76,9 @@ func TestQuantile(t *testing.T) {
 			if want := wider.Quantile(q, 0); math.Abs(got-want) > 1e-6 || got < before {
 				t.Fatalf("Quantile(%v, %v) = %v, want %v, at least %v", q, common, got, want,
 					before)
+			}
+			if got, want := m.Saving(q*1e3, common), wider.Saving(q*1e3, 0); got != want {
+				t.Fatalf("Saving(%v, %v) = %v, want %v", q*1e3, common, got, want)
 			}
 			before = got
 		}

@@ -52,8 +52,8 @@ func ExampleProxyStrategy_Next() {
 	}
 	// Output:
 	// probe: amsterdam
-	// probe: tokyo
 	// probe: virginia
+	// probe: tokyo
 	// choice: tokyo
 }
 

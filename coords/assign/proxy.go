@@ -31,7 +31,7 @@ type ProxyConfig struct {
 func DefaultProxyConfig() ProxyConfig {
 	return ProxyConfig{
 		Budget:      8,
-		GainMin:     0.01,
+		GainMin:     0.005,
 		FailureCost: time.Second,
 		Tie:         2 * time.Millisecond, // scheduling noise of a busy machine
 	}
@@ -57,10 +57,8 @@ func (c ProxyConfig) Validate() error {
 // waiting time included.
 //
 // It selects measurements actively: first the deciding peer itself, which has already
-// requested robots.txt, then those that tell most of the server's place until it can be placed,
-// then those with the greatest expected improvement (Jones et al. 1998), while that is worth a
-// measurement. Among few candidates, of which most are measured anyway, the first ones are far from
-// each other instead: that leaves fewer wrong places.
+// requested robots.txt, then those with the greatest expected improvement (Jones et al. 1998), at
+// least until the server can be placed, and then while that is worth a measurement.
 type ProxyStrategy struct {
 	cfg ProxyConfig
 }
@@ -101,8 +99,8 @@ const leastFar = 500
 
 // refute returns the candidates with the standing of their places as far as the strategy knows it:
 // that of the deciding peer is measured, and one far beyond all others, by the factor with which an
-// Estimator cuts outliers, is refuted. Up to Budget candidates are all measured anyway, so that
-// places are not compared.
+// Estimator cuts outliers, is refuted. Among up to Budget candidates
+// no place is typical, so that they are not compared.
 func (s *ProxyStrategy) refute(all []Candidate, self string) []Candidate {
 	i := slices.IndexFunc(all, func(c Candidate) bool { return c.ID == self })
 	if i < 0 {
@@ -153,99 +151,52 @@ func (s *ProxyStrategy) probe(v assessment) string {
 	case len(v.options) == 1, v.spent >= s.cfg.Budget:
 		return ""
 	}
-	first, by := coords.PlacedBy, byInformation
-	if len(v.options) <= 2*s.cfg.Budget {
-		first, by = coords.PlacedBy+1, byDistance
-	}
-	if measured < first {
-		if id := by(v); id != "" {
-			return id
+	if measured < coords.PlacedBy {
+		// The server is placed by these peers, so that those at measured places come first.
+		for _, place := range []coords.Standing{coords.Measured, coords.Claimed, coords.Refuted} {
+			if id := s.mostSaving(v, math.Inf(-1), place); id != "" {
+				return id
+			}
 		}
+		return ""
 	}
-	return s.byImprovement(v)
+	least := s.cfg.GainMin * v.bestMeasured()
+	if id := s.mostSaving(v, least, coords.Measured, coords.Claimed); id != "" {
+		return id
+	}
+	return s.mostSaving(v, least, coords.Refuted)
 }
 
-// byInformation returns the untried candidate of which a measurement tells most of the server's
-// place, or "" if all were tried. Those with a measured place come first, because the server is
-// placed by these peers, and those with a refuted one last.
-func byInformation(v assessment) string {
-	for _, place := range []coords.Standing{coords.Measured, coords.Claimed, coords.Refuted} {
-		var names []string
-		id, most := "", -1.0
-		for _, o := range v.options {
-			if o.tried() || o.Place != place {
-				continue
-			}
-			names = append(names, o.ID)
-			if o.dist != nil && o.dist.Information() > most {
-				id, most = o.ID, o.dist.Information()
-			}
-		}
-		switch {
-		case id != "":
-			return id
-		case len(names) > 0: // nothing was measured yet
-			return v.e.byScore(names)
-		}
-	}
-	return ""
-}
-
-// byDistance returns the untried candidate with the point farthest from those of all tried ones,
-// or "" if all were tried, in the same order of standings. Inaccurate coordinates weigh less,
-// because their distance is mostly error.
-func byDistance(v assessment) string {
-	for _, place := range []coords.Standing{coords.Measured, coords.Claimed, coords.Refuted} {
-		id, most := "", -1.0
-		for _, o := range v.options {
-			if o.tried() || o.Place != place {
-				continue
-			}
-			least := math.Inf(1)
-			for _, t := range v.options {
-				if t.tried() {
-					least = min(least, o.At.Distance(t.At)-o.At.Height-t.At.Height)
-				}
-			}
-			if least = min(least, coords.MaxComponent) * (1 - o.At.Error); least > most {
-				id, most = o.ID, least
-			}
-		}
-		if id != "" {
-			return id
-		}
-	}
-	return ""
-}
-
-// byImprovement returns the candidate with the greatest expected improvement over the best
-// measured one: the mean of what it saves beyond Tie, by the distribution of its time. If
-// that is not worth a measurement it returns a candidate about which nothing is known, or "".
-// If no candidate was measured, it returns the one with the least expected time.
-func (s *ProxyStrategy) byImprovement(v assessment) string {
+// mostSaving returns the candidate, among those with a place of the given standings, with the
+// greatest expected improvement over the best measured one: the mean of what it saves beyond Tie,
+// by the distribution of its time. It returns "" if all save at most least. If no candidate was
+// measured, it returns the one with the least expected time, and if nothing is known of any, one
+// by hashing.
+func (s *ProxyStrategy) mostSaving(
+	v assessment, least float64, places ...coords.Standing,
+) string {
 	best := v.bestMeasured()
 	tie := float64(s.cfg.Tie) / float64(time.Millisecond)
-	id, unknown, most, least := "", "", s.cfg.GainMin*best, math.Inf(1)
+	id, most := "", least
+	var unknown []string
 	for _, o := range v.options {
-		cost := o.time + o.wait()
+		if o.done() || !slices.Contains(places, o.Place) {
+			continue
+		}
+		gain := -o.time - o.wait()
 		switch {
-		case o.done():
 		case math.IsNaN(o.time):
-			if unknown == "" {
-				unknown = o.ID
-			}
-		case math.IsInf(best, 1):
-			if cost < least {
-				id, least = o.ID, cost
-			}
-		default:
-			if gain := o.dist.Saving(best - o.wait() - tie); gain > most {
-				id, most = o.ID, gain
-			}
+			unknown = append(unknown, o.ID)
+			continue
+		case !math.IsInf(best, 1):
+			gain = o.dist.Saving(best-o.wait()-tie, v.apart)
+		}
+		if gain > most {
+			id, most = o.ID, gain
 		}
 	}
-	if id == "" {
-		return unknown
+	if id == "" && len(unknown) > 0 {
+		return v.e.byScore(unknown)
 	}
 	return id
 }

@@ -26,11 +26,18 @@ func (o option) high() float64 {
 	switch {
 	case o.ok > 0:
 		return o.time
-	case math.IsNaN(o.time):
+	case !o.known():
 		return math.Inf(1)
 	}
 	return o.dist.Quantile(1-coords.Tail, 0) + o.penalty
 }
+
+// placed reports whether the place of c says something about distances.
+func placed(c Candidate) bool { return c.Place != coords.Refuted && c.At.Error < 1 }
+
+// known reports whether something is known of the candidate's own time: of a peer that may be
+// anywhere, a prediction only says what a measurement is worth.
+func (o option) known() bool { return o.ok > 0 || o.dist != nil && placed(o.Candidate) }
 
 // tried reports whether the candidate downloaded or failed to.
 func (o option) tried() bool { return o.ok+o.failed > 0 }
@@ -51,6 +58,7 @@ type assessment struct {
 	ok      int           // successful downloads by any peer
 	spent   int           // probes made by candidates
 	shared  float64       // variance of all times together, ms²
+	apart   float64       // variance of those that are predicted together, ms²
 }
 
 // assess evaluates the evidence for the open candidates.
@@ -62,18 +70,19 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 	}
 	peers := coords.NewPopulation(published)
 	digest := coords.DigestOf(e.samples(), peers)
-	v := assessment{self: e.Self, ok: digest.OK, e: e, shared: digest.Shared}
-	placed := func(peer string) bool { return standing[peer] != coords.Refuted }
-	if p, err := digest.LocateBy(placed); err == nil {
+	v := assessment{self: e.Self, ok: digest.OK, e: e, shared: digest.Shared,
+		apart: digest.Apart}
+	use := func(peer string) bool { return standing[peer] != coords.Refuted }
+	if p, err := digest.LocateBy(use); err == nil {
 		v.proxy = &p
 	}
 	var prior []coords.Coordinate
 	for _, c := range open { // sorted: the places depend on the order
-		if c.Place != coords.Refuted && c.At.Error < 1 {
+		if placed(c) {
 			prior = append(prior, c.At)
 		}
 	}
-	places := digest.Believe(prior, placed)
+	places := digest.Believe(prior, use)
 	known := make(map[string]coords.Measurement, len(digest.Peers))
 	for _, m := range digest.Peers {
 		known[m.Peer] = m
@@ -90,8 +99,12 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 		switch {
 		case m.OK > 0:
 			t = digest.Time(m)
-		case len(places) > 0 && c.Place != coords.Refuted && c.At.Error < 1:
-			o.dist = digest.Predict(places, c.At, peers.Like(c.ID))
+		case len(places) > 0:
+			at := prior // anywhere
+			if placed(c) {
+				at = []coords.Coordinate{c.At}
+			}
+			o.dist = digest.Predict(places, at, peers.Like(c.ID))
 			t = o.dist.Moments()
 		default:
 			v.options = append(v.options, o)
@@ -126,7 +139,7 @@ const predictedMax = 1e12
 func (v assessment) predicted() map[string]time.Duration {
 	times := make(map[string]time.Duration, len(v.options))
 	for _, o := range v.options {
-		if !math.IsNaN(o.time) {
+		if o.known() {
 			times[o.ID] = fromMillis(o.time)
 		}
 	}
@@ -137,7 +150,7 @@ func (v assessment) predicted() map[string]time.Duration {
 func (v assessment) ranges() map[string][2]time.Duration {
 	ranges := make(map[string][2]time.Duration, len(v.options))
 	for _, o := range v.options {
-		if math.IsNaN(o.time) {
+		if !o.known() {
 			continue
 		}
 		m := o.dist
