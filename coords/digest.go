@@ -96,6 +96,7 @@ func DigestOf(samples []Sample, peers Population) Digest {
 	slices.SortFunc(d.Peers, func(a, b Measurement) int { return cmp.Compare(a.Peer, b.Peer) })
 	d.fitDelay(groups, pages)
 	d.fitTransfer(groups)
+	d.fitSize(samples, pages)
 	return d
 }
 
@@ -236,6 +237,18 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 			d.Peers[i].Traits.PerKB = m.Traits.PerKB.update(took/kb-usual, noise)
 		}
 	}
+}
+
+// fitSize adds to Shared what is uncertain of the mean size of pages.
+func (d *Digest) fitSize(samples []Sample, pages int) {
+	squares := noiseCount * noisePrior * d.MeanKB * d.MeanKB
+	for _, s := range samples {
+		if off := float64(s.Bytes)/1000 - d.MeanKB; !s.Failed && !s.handshakeOnly() {
+			squares += off * off
+		}
+	}
+	n := float64(pages)
+	d.Shared += d.PerKB * d.PerKB * squares / ((n + noiseCount) * max(n, 1))
 }
 
 // bodyTime returns the time of a body at the common rate.

@@ -43,6 +43,11 @@ func (n Normal) update(x, variance float64) Normal {
 	return Normal{Mean: n.Mean + gain*(x-n.Mean), Variance: (1 - gain) * n.Variance}
 }
 
+// off returns the difference of two means in deviations.
+func (n Normal) off(from Normal) float64 {
+	return (n.Mean - from.Mean) / math.Sqrt(n.Variance+from.Variance)
+}
+
 func (n Normal) validate() error {
 	if !(math.Abs(n.Mean) <= traitMax) || !(n.Variance > 0 && n.Variance <= traitMax*traitMax) {
 		return fmt.Errorf("%w: trait is %v with variance %v", ErrBounds, n.Mean, n.Variance)
@@ -129,6 +134,23 @@ func (p Population) Like(peer string) []Traits {
 	return p.anyone
 }
 
+// Lasting returns equally likely Traits of a peer over a longer time, of which now are those that
+// its downloads show. A peer like others stays as it is. The more it is unlike them (Student's t),
+// the more likely a passing cause is, such as other work on its machine, and then it will be like
+// any peer; at most, that is as likely as not.
+func (p Population) Lasting(now Traits) []Traits {
+	if len(p.anyone) == 0 {
+		return []Traits{now}
+	}
+	like := min(1, studentWeight(now.Lag.off(p.typical.Lag))) *
+		min(1, studentWeight(now.PerKB.off(p.typical.PerKB)))
+	all := slices.Repeat([]Traits{now}, placesKept)
+	for i := int((1 + like) / 2 * placesKept); i < placesKept; i++ {
+		all[i] = p.anyone[i%len(p.anyone)]
+	}
+	return all
+}
+
 // spreadOf returns the variance of a trait between peers, of which some estimates are known: what
 // their squares exceed their own variances by. Estimates count by their precision.
 func spreadOf(estimates []Normal, prior float64) float64 {
@@ -154,7 +176,7 @@ func spreadOf(estimates []Normal, prior float64) float64 {
 // shrink returns the posterior of a published estimate in a population with the given variance.
 // Of peers unlike all others less is certain: Student's t.
 func shrink(e Normal, spread float64) Normal {
-	mean := max(e.Mean, -claimLeast*math.Sqrt(spread))
-	spread /= min(1, studentWeight(mean/math.Sqrt(spread+e.Variance)))
-	return Normal{Variance: spread}.update(mean, max(e.Variance, claimShare*spread))
+	e.Mean = max(e.Mean, -claimLeast*math.Sqrt(spread))
+	spread /= min(1, studentWeight(e.off(Normal{Variance: spread})))
+	return Normal{Variance: spread}.update(e.Mean, max(e.Variance, claimShare*spread))
 }

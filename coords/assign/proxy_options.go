@@ -10,11 +10,12 @@ import (
 // option is a candidate and what the samples show of it. Times are in ms.
 type option struct {
 	Candidate
+	measured   coords.Measurement
 	ok, failed int
 	// time is the expected time of a typical page, including failures; NaN if nothing is
 	// known. For measured candidates it is the denoised measurement, for others a
-	// prediction. spread is the standard deviation in comparisons with other candidates.
-	time, spread float64
+	// prediction.
+	time float64
 	// dist is the distribution of a predicted time without penalty, which is what failures add.
 	dist    coords.Mixture
 	penalty float64
@@ -57,8 +58,9 @@ type assessment struct {
 	proxy   *coords.Proxy // nil if not known
 	ok      int           // successful downloads by any peer
 	spent   int           // probes made by candidates
-	shared  float64       // variance of all times together, ms²
-	apart   float64       // variance of those that are predicted together, ms²
+	peers   coords.Population
+	digest  coords.Digest
+	places  coords.Places // of the server
 }
 
 // assess evaluates the evidence for the open candidates.
@@ -70,8 +72,7 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 	}
 	peers := coords.NewPopulation(published)
 	digest := coords.DigestOf(e.samples(), peers)
-	v := assessment{self: e.Self, ok: digest.OK, e: e, shared: digest.Shared,
-		apart: digest.Apart}
+	v := assessment{self: e.Self, ok: digest.OK, e: e, peers: peers, digest: digest}
 	use := func(peer string) bool { return standing[peer] != coords.Refuted }
 	if p, err := digest.LocateBy(use); err == nil {
 		v.proxy = &p
@@ -82,7 +83,7 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 			prior = append(prior, c.At)
 		}
 	}
-	places := digest.Believe(prior, use)
+	v.places = digest.Believe(prior, use)
 	known := make(map[string]coords.Measurement, len(digest.Peers))
 	for _, m := range digest.Peers {
 		known[m.Peer] = m
@@ -94,23 +95,23 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 	}
 	for _, c := range open {
 		m := known[c.ID]
-		o := option{Candidate: c, ok: m.OK, failed: m.Failed, time: math.NaN()}
+		o := option{Candidate: c, measured: m, ok: m.OK, failed: m.Failed, time: math.NaN()}
 		var t coords.Normal
 		switch {
 		case m.OK > 0:
 			t = digest.Time(m)
-		case len(places) > 0:
+		case len(v.places) > 0:
 			at := prior // anywhere
 			if placed(c) {
 				at = []coords.Coordinate{c.At}
 			}
-			o.dist = digest.Predict(places, at, peers.Like(c.ID))
+			o.dist = digest.Predict(v.places, at, peers.Like(c.ID))
 			t = o.dist.Moments()
 		default:
 			v.options = append(v.options, o)
 			continue
 		}
-		o.time, o.spread = t.Mean, math.Sqrt(t.Variance)
+		o.time = t.Mean
 		if o.done() { // one failure may be chance: a second try as if there had been none
 			o.penalty = s.penalty(m, digest)
 			o.time += o.penalty
@@ -146,21 +147,36 @@ func (v assessment) predicted() map[string]time.Duration {
 	return times
 }
 
-// ranges returns the 80 % intervals for a Step.
+// ranges returns the 80 % intervals for a Step, of times over a longer time than the present.
 func (v assessment) ranges() map[string][2]time.Duration {
 	ranges := make(map[string][2]time.Duration, len(v.options))
 	for _, o := range v.options {
 		if !o.known() {
 			continue
 		}
-		m := o.dist
-		if m == nil {
-			m = coords.Mixture{{Mean: o.time, Variance: o.spread * o.spread}}
-		}
-		ranges[o.ID] = [2]time.Duration{fromMillis(m.Quantile(coords.Tail, v.shared)),
-			fromMillis(m.Quantile(1-coords.Tail, v.shared))}
+		m := o.lasting(v)
+		ranges[o.ID] = [2]time.Duration{fromMillis(m.Quantile(coords.Tail, v.digest.Shared)),
+			fromMillis(m.Quantile(1-coords.Tail, v.digest.Shared))}
 	}
 	return ranges
+}
+
+// lasting returns the distribution of the candidate's time over a longer time, without penalty.
+func (o option) lasting(v assessment) coords.Mixture {
+	if o.ok == 0 {
+		traits := v.peers.Like(o.ID)
+		if len(traits) == 1 {
+			traits = v.peers.Lasting(traits[0])
+		}
+		return v.digest.Predict(v.places, []coords.Coordinate{o.At}, traits)
+	}
+	var all coords.Mixture
+	for _, t := range v.peers.Lasting(o.measured.Traits) {
+		m := o.measured
+		m.Traits = t
+		all = append(all, v.digest.Time(m))
+	}
+	return all
 }
 
 // fromMillis converts a time in ms.
