@@ -10,9 +10,8 @@ const (
 	// DefaultKB is the size of a page, in kB, before one was seen.
 	DefaultKB = 16.0
 	// noisePrior is the variance of one download, relative to the square of what it measures:
-	// of the server's delay, and of the time of a kB. noiseCount is its weight in downloads.
+	// of the server's delay, and of the time of a kB. priorCount is its weight in downloads.
 	noisePrior = 0.15
-	noiseCount = 4.0
 )
 
 // Measurement summarises the samples of one peer that downloaded from a server.
@@ -70,7 +69,7 @@ type Digest struct {
 func DigestOf(samples []Sample, peers Population) Digest {
 	d := Digest{MeanKB: DefaultKB}
 	groups := make(map[string][]Sample)
-	bytes, pages := 0.0, 0
+	kb, pages := 0.0, 0
 	for _, s := range samples {
 		if s.handshakeOnly() { // a round trip to a server without delay
 			s.FirstByte = s.Connect
@@ -83,10 +82,10 @@ func DigestOf(samples []Sample, peers Population) Digest {
 			continue
 		}
 		d.OK++
-		bytes += float64(s.Bytes)
+		kb += s.kb()
 	}
-	if bytes > 0 {
-		d.MeanKB = bytes / 1000 / float64(pages)
+	if kb > 0 {
+		d.MeanKB = kb / float64(pages)
 	}
 	for _, group := range groups {
 		m := measure(group)
@@ -172,13 +171,13 @@ func (d *Digest) fitLags(groups map[string][]Sample, rests []float64, pages int)
 	for _, m := range d.Peers {
 		known += m.Traits.Lag.Variance / float64(len(d.Peers))
 	}
-	share, sum := noise/(noise+known+1e-9), noiseCount*noise
+	share, sum := noise/(noise+known+1e-9), priorCount*noise
 	limit := 9 * (noise + known)
 	for _, x := range rests {
 		e := min((x-d.Delay)*(x-d.Delay), limit) // a page may be late for many reasons
 		sum += share*known + share*share*e
 	}
-	noise = sum/(noiseCount+float64(len(rests))) + 1
+	noise = sum/(priorCount+float64(len(rests))) + 1
 	if n := float64(len(rests)); n > 0 {
 		d.Shared = math.Pi / 2 * (noise + known) / n // the variance of a median
 		own := known / (noise + known)
@@ -208,7 +207,7 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 		known += m.Traits.PerKB.Variance / float64(len(d.Peers))
 		for _, s := range groups[m.Peer] {
 			if !s.Failed && !s.handshakeOnly() {
-				kb := float64(s.Bytes) / 1000
+				kb := s.kb()
 				rows = append(rows, bodyRow{rtt: m.RTT, kb: kb,
 					took: max(0, millis(s.Body)-m.Traits.PerKB.Mean*kb)})
 			}
@@ -226,8 +225,8 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 		for _, s := range groups[m.Peer] {
 			if !s.Failed && !s.handshakeOnly() {
 				took += millis(s.Body)
-				usual += d.bodyTime(m.RTT, float64(s.Bytes)/1000)
-				kb += float64(s.Bytes) / 1000
+				usual += d.bodyTime(m.RTT, s.kb())
+				kb += s.kb()
 				n++
 			}
 		}
@@ -241,14 +240,14 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 
 // fitSize adds to Shared what is uncertain of the mean size of pages.
 func (d *Digest) fitSize(samples []Sample, pages int) {
-	squares := noiseCount * noisePrior * d.MeanKB * d.MeanKB
+	squares := priorCount * noisePrior * d.MeanKB * d.MeanKB
 	for _, s := range samples {
-		if off := float64(s.Bytes)/1000 - d.MeanKB; !s.Failed && !s.handshakeOnly() {
+		if off := s.kb() - d.MeanKB; !s.Failed && !s.handshakeOnly() {
 			squares += off * off
 		}
 	}
 	n := float64(pages)
-	d.Shared += d.PerKB * d.PerKB * squares / ((n + noiseCount) * max(n, 1))
+	d.Shared += d.PerKB * d.PerKB * squares / ((n + priorCount) * max(n, 1))
 }
 
 // bodyTime returns the time of a body at the common rate.

@@ -92,16 +92,13 @@ func (e *Estimator) sampleWeight(n *neighbour) float64 {
 	return e.at.Error / (e.at.Error + clamp(n.at.Error, remoteErrorFloor, 1))
 }
 
-// stepMin is the move, in ms, below which another pass is not worth its time.
-const stepMin = 0.1
-
-// move applies the springs of all neighbours, up to Passes times, and reduces the result
-// by inertia.
+// move applies the springs of all neighbours, up to Passes times or until a move is less than the
+// least height, and reduces the result by inertia.
 func (e *Estimator) move() {
 	copy(e.start, e.at.Vec)
 	height := e.at.Height
 	for range e.cfg.Passes {
-		if e.step() < stepMin {
+		if e.step() < heightMin {
 			break
 		}
 	}

@@ -55,7 +55,7 @@ func (l *Learner) Observe(subnet string, s Sample) {
 	}
 	m.firsts = append(m.firsts, millis(s.FirstByte))
 	m.bodies = append(m.bodies, millis(s.Body))
-	m.kbs = append(m.kbs, float64(s.Bytes)/1000)
+	m.kbs = append(m.kbs, s.kb())
 	if len(m.firsts) > LearnerPerSubnet {
 		m.firsts, m.bodies, m.kbs = m.firsts[1:], m.bodies[1:], m.kbs[1:]
 	}
@@ -124,8 +124,8 @@ func (l *Learner) Traits() *Traits {
 }
 
 // uncertainty returns the variance of a mean of n downloads relative to the squared value. The
-// published value is as uncertain as that of noiseCount downloads.
-func uncertainty(n int) float64 { return noisePrior * (1/float64(n) + 1/noiseCount) }
+// published value is as uncertain as that of priorCount downloads.
+func uncertainty(n int) float64 { return noisePrior * (1/float64(n) + 1/priorCount) }
 
 // lag returns by how much the peer's time to the first byte exceeds that of others.
 func (m *subnetMemory) lag() Normal {

@@ -10,12 +10,10 @@ const (
 	// a few liars can be the majority.
 	outlierWarmUp = 8
 	// shortTrip is the round trip, in ms, below which shorter ones do not weigh more,
-	// because they measure jitter.
-	shortTrip = 5.0
-	// outlierShare, of logarithmic residuals, and shortTrip, of those in ms, are lower bounds of
+	// because they measure jitter. It and, of logarithmic residuals, placeError are lower bounds of
 	// the median absolute deviation. Without them small fluctuations would be outliers in a network
 	// without noise.
-	outlierShare = 0.1
+	shortTrip = 5.0
 	// tolerance is the logarithmic residual at which a spring has half its strength, unless the
 	// median residual or the peer's own error is larger: before a peer knows where it is, a large
 	// residual says nothing about the neighbour.
@@ -56,7 +54,7 @@ func (e *Estimator) weigh() {
 		}
 		e.logs = append(e.logs, off)
 	}
-	e.usualLog = e.usual(e.logs, outlierShare)
+	e.usualLog = e.usual(e.logs, placeError)
 	e.usualMS = e.usual(e.absolute, shortTrip)
 	mostLog, mostMS := math.Inf(1), math.Inf(1)
 	slack := max(tolerance, e.at.Error)

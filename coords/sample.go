@@ -37,6 +37,9 @@ func (s Sample) handshakeOnly() bool {
 		(s.FirstByte == 0 || s.FirstByte == s.Connect) && s.Body == 0 && s.Bytes == 0
 }
 
+// kb returns the size of the body in kB.
+func (s Sample) kb() float64 { return float64(s.Bytes) / 1000 }
+
 // sampleTimeMax bounds each phase of a download.
 const sampleTimeMax = time.Hour
 

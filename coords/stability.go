@@ -2,15 +2,10 @@ package coords
 
 import "math"
 
-// Smaller changes do not alter any choice.
-const (
-	// announceMove is the change of the point, in milliseconds, that is announced.
-	announceMove = 5
-	// announceRelative is the change of the height or of the error, relative to the last announced
-	// one, that is announced. Load can make heights of seconds, for which
-	// announceMove alone would be too sensitive.
-	announceRelative = 0.25
-)
+// announceRelative is the change of the height or of the error, relative to the last announced one,
+// that is announced. Load can make heights of seconds, for which shortTrip, the move that is
+// announced, would be too sensitive. Smaller changes do not alter any choice.
+const announceRelative = 0.25
 
 // Announcer decides when a coordinate has changed enough to be announced, so that small
 // fluctuations cause no traffic. The zero value has announced nothing. It is not safe for
@@ -36,7 +31,7 @@ func (a *Announcer) differs(c Coordinate) bool {
 	height := math.Abs(c.Height - a.last.Height)
 	// No receiver believes smaller errors.
 	was, is := max(a.last.Error, placeError), max(c.Error, placeError)
-	return c.spread(a.last) > announceMove ||
-		height > max(announceMove, announceRelative*a.last.Height) ||
+	return c.spread(a.last) > shortTrip ||
+		height > max(shortTrip, announceRelative*a.last.Height) ||
 		math.Abs(is-was) > announceRelative*was
 }

@@ -12,8 +12,9 @@ const (
 	// has published its own: ms for a page, and ms for a kB (8 Mbit/s).
 	lagPrior  = 20.0
 	ratePrior = 1.0
-	// priorPeers is the number of peers that outweigh lagPrior and ratePrior.
-	priorPeers = 4.0
+	// priorCount is the weight of what is expected before anything is known: the number of peers
+	// that outweigh lagPrior and ratePrior, and of downloads that outweigh noisePrior.
+	priorCount = 4.0
 	// claimMax is how many times the median of all published estimates one of them counts as at
 	// most, and claimLeast how many deviations of the population a peer can claim to be faster
 	// than others.
@@ -88,7 +89,7 @@ func (t Traits) time(kb float64) Normal {
 type Population struct {
 	typical Traits
 	peers   map[string]Traits
-	anyone  []Traits // typical, as often as priorPeers says, and all of peers
+	anyone  []Traits // typical, as often as priorCount says, and all of peers
 }
 
 // NewPopulation returns the Population of the peers with the given names. Malformed and nil
@@ -105,7 +106,7 @@ func NewPopulation(published map[string]*Traits) Population {
 	p := Population{peers: make(map[string]Traits, len(names))}
 	p.typical.Lag.Variance = spreadOf(lags, lagPrior)
 	p.typical.PerKB.Variance = spreadOf(rates, ratePrior)
-	p.anyone = slices.Repeat([]Traits{p.typical}, priorPeers)
+	p.anyone = slices.Repeat([]Traits{p.typical}, priorCount)
 	for i, name := range names {
 		p.peers[name] = Traits{Lag: shrink(lags[i], p.typical.Lag.Variance),
 			PerKB: shrink(rates[i], p.typical.PerKB.Variance)}
@@ -126,7 +127,7 @@ func (p Population) Of(peer string) Traits {
 }
 
 // Like returns equally likely Traits of a peer: its own, or those of all peers that have published
-// any, and of priorPeers imagined ones.
+// any, and of priorCount imagined ones.
 func (p Population) Like(peer string) []Traits {
 	if _, ok := p.peers[peer]; ok || len(p.anyone) == 0 {
 		return []Traits{p.Of(peer)}
@@ -163,7 +164,7 @@ func spreadOf(estimates []Normal, prior float64) float64 {
 		sizes[i] = math.Abs(e.Mean)
 	}
 	most := min(claimMax*lowerMedian(sizes)+prior, traitMax)
-	sum, weight := priorPeers*v, priorPeers
+	sum, weight := priorCount*v, priorCount
 	for _, e := range estimates {
 		w := v / (v + e.Variance)
 		size := min(math.Abs(e.Mean), most)

@@ -405,7 +405,7 @@ func History(samples []coords.Sample, self string, n int) []coords.Sample {
 	var kept [][]int
 	total := 0
 	for id, at := range byPeer {
-		newest := historyNew
+		newest := changePages
 		if id == self {
 			newest *= 2
 		}
@@ -435,11 +435,9 @@ func History(samples []coords.Sample, self string, n int) []coords.Sample {
 	return out
 }
 
-const (
-	historyNew   = 6                // newest samples of a peer, all kept
-	historyOld   = 8                // older ones, at most
-	historyApart = 20 * time.Second // between two of the older ones
-)
+// historyOld is the largest number of samples of a peer that are kept beside the newest ones, of
+// which there are as many as are compared with a change. Two of them are windowNear apart.
+const historyOld = 8
 
 // thin chooses among the samples of one peer, by index, in order.
 func thin(samples []coords.Sample, at []int, newest int) []int {
@@ -448,7 +446,7 @@ func thin(samples []coords.Sample, at []int, newest int) []int {
 	var old []int // newest first
 	next := samples[last[0]].Taken
 	for i := cut - 1; i >= 0; i-- {
-		if x := samples[at[i]].Taken; next.Sub(x) >= historyApart {
+		if x := samples[at[i]].Taken; next.Sub(x) >= windowNear {
 			old = append(old, at[i])
 			next = x
 		}
