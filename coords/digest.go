@@ -232,8 +232,7 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 		}
 		if kb > 0 {
 			usual /= kb
-			noise := noisePrior*usual*usual/n + rateNoise*rateNoise
-			d.Peers[i].Traits.PerKB = m.Traits.PerKB.update(took/kb-usual, noise)
+			d.Peers[i].Traits.PerKB = m.Traits.PerKB.update(took/kb-usual, noisePrior*usual*usual/n)
 		}
 	}
 }
@@ -261,10 +260,8 @@ func (d Digest) Time(m Measurement) Normal {
 		return Normal{Mean: math.NaN()}
 	}
 	own := m.Traits.time(d.MeanKB)
-	return Normal{
-		Mean:     m.RTT + max(0, d.Delay+d.bodyTime(m.RTT, d.MeanKB)+own.Mean),
-		Variance: own.Variance + fitNoise*fitNoise*m.RTT*m.RTT,
-	}
+	own.Mean = m.RTT + max(0, d.Delay+d.bodyTime(m.RTT, d.MeanKB)+own.Mean)
+	return own
 }
 
 // Predict is Time for a peer that did not download from the server, which is at one of the places.
@@ -273,7 +270,7 @@ func (d Digest) Predict(places Places, peer []Coordinate, traits []Traits) Mixtu
 	m := make(Mixture, len(places))
 	for i, p := range places {
 		at := peer[i%len(peer)]
-		off := tripError(at)
+		off := placeErrorOf(at)
 		own := traits[i*len(traits)/len(places)].time(d.MeanKB)
 		far := p.Distance(at)
 		trips := (1 + d.BodyTrips) * far

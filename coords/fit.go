@@ -74,7 +74,7 @@ type anchor struct {
 
 // anchorAt returns the anchor of a peer that measured a round trip, in ms.
 func anchorAt(at Coordinate, rtt float64) anchor {
-	return anchor{at: at, rtt: rtt, sigma: tripError(at)}
+	return anchor{at: at, rtt: rtt, sigma: placeErrorOf(at)}
 }
 
 // byRTT orders anchors by round trip, nearest first.

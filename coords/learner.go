@@ -11,8 +11,6 @@ const (
 	LearnerSubnets = 512
 	// LearnerPerSubnet is the number of latest downloads remembered per subnet.
 	LearnerPerSubnet = 5
-	// rateNoise is the least uncertainty of a transfer, in ms per kB.
-	rateNoise = 0.1
 	// varianceLeast is the least variance that a peer publishes.
 	varianceLeast = 1e-6
 )
@@ -151,7 +149,7 @@ func (m *subnetMemory) rate() (Normal, bool) {
 	usual /= kb
 	return Normal{
 		Mean:     took/kb - usual,
-		Variance: uncertainty(len(m.bodies))*usual*usual + rateNoise*rateNoise,
+		Variance: max(uncertainty(len(m.bodies))*usual*usual, varianceLeast),
 	}, true
 }
 

@@ -61,8 +61,6 @@ const (
 	// PlacedBy is the number of different peers that must have downloaded from a server to
 	// place it.
 	PlacedBy = 3
-	// fitNoise is the relative uncertainty of a single round trip.
-	fitNoise = 0.05
 	// placeError is the least relative error of a peer's coordinate that is believed.
 	placeError = 0.1
 	// fitHeightScale is the typical height of servers in ms, the width of the prior.
@@ -125,10 +123,8 @@ func (d Digest) anchors(use func(peer string) bool) (anchors []anchor, times []f
 	return anchors, times
 }
 
-// tripError returns the relative uncertainty of a round trip and of the distance to a peer.
-func tripError(at Coordinate) float64 {
-	return math.Hypot(fitNoise, clamp(at.Error, placeError, 1))
-}
+// placeErrorOf returns the relative error of the place of a peer that is believed.
+func placeErrorOf(at Coordinate) float64 { return clamp(at.Error, placeError, 1) }
 
 // proxyAt returns the Proxy for a solution of the fit, with the server's parameters from
 // d.
