@@ -101,9 +101,11 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 		case m.OK > 0:
 			t = digest.Time(m)
 		case len(v.places) > 0:
-			at := prior // anywhere
-			if placed(c) {
-				at = []coords.Coordinate{c.At}
+			at := []coords.Coordinate{c.At}
+			if !placed(c) { // as likely there as at the place of any other
+				for _, x := range prior {
+					at = append(at, x, c.At)
+				}
 			}
 			o.dist = digest.Predict(v.places, at, peers.Like(c.ID))
 			t = o.dist.Moments()
