@@ -56,6 +56,7 @@ type Server struct {
 
 	limiter wire.Limiter
 	budget  *rate.Limiter
+	turn    turn
 
 	mu       sync.Mutex
 	links    map[peer.ID]*link
@@ -138,9 +139,9 @@ func (s *Server) send(ctx context.Context, c *wire.Conn, r request, f *filter) e
 		at = map[string]int64{}
 	}
 	for {
-		seen, began := s.Archive.Stats().Exchanges, time.Now()
+		seen := s.Archive.Stats().Exchanges
 		before := maps.Clone(at)
-		p, versions, size, err := s.gather(ctx, at, f, r.Deltas)
+		p, versions, size, err := s.next(ctx, c, at, f, r.Deltas)
 		if err != nil {
 			return err
 		}
@@ -153,7 +154,7 @@ func (s *Server) send(ctx context.Context, c *wire.Conn, r request, f *filter) e
 		err = exchange(c, p)
 		if errors.Is(err, errNoVersion) {
 			at = before
-			if p, versions, size, err = s.gather(ctx, at, f, false); err == nil {
+			if p, versions, size, err = s.next(ctx, c, at, f, false); err == nil {
 				err = exchange(c, p)
 			}
 		}
@@ -161,12 +162,8 @@ func (s *Server) send(ctx context.Context, c *wire.Conn, r request, f *filter) e
 			return err
 		}
 		s.sent(versions)
-		var rest time.Duration
-		if len(f.topics) > 0 { // reading pages takes at most half of a processor
-			rest = time.Since(began)
-		}
 		delay := s.budget.ReserveN(time.Now(), min(size, maxPacket)).Delay()
-		if err := s.pause(ctx, c, time.Now().Add(max(delay, rest)), nil); err != nil {
+		if err := s.pause(ctx, c, time.Now().Add(delay), nil); err != nil {
 			return err
 		}
 	}
@@ -188,6 +185,19 @@ func exchange(c *wire.Conn, p packet) error {
 		return errors.New("the collector has not stored the packet")
 	}
 	return nil
+}
+
+// next is gather, for which a collector that wants only a part of the archive waits for its turn.
+func (s *Server) next(
+	ctx context.Context, c *wire.Conn, at map[string]int64, f *filter, deltas bool,
+) (p packet, versions map[string]version, size int, err error) {
+	if !f.all() {
+		if err := s.pause(ctx, c, time.Time{}, s.turn.take); err != nil {
+			return packet{}, nil, 0, err
+		}
+		defer s.turn.end()
+	}
+	return s.gather(ctx, at, f, deltas)
 }
 
 // gather reads the next packet, and advances at over it. With deltas, it has the differences of
