@@ -151,22 +151,38 @@ func (s *Server) send(ctx context.Context, c *wire.Conn, r request, f *filter) e
 			}
 			continue
 		}
-		err = exchange(c, p)
+		err = s.deliver(ctx, c, p, size)
 		if errors.Is(err, errNoVersion) {
 			at = before
 			if p, versions, size, err = s.next(ctx, c, at, f, false); err == nil {
-				err = exchange(c, p)
+				err = s.deliver(ctx, c, p, size)
 			}
 		}
 		if err != nil {
 			return err
 		}
 		s.sent(versions)
-		delay := s.budget.ReserveN(time.Now(), min(size, maxPacket)).Delay()
-		if err := s.pause(ctx, c, time.Now().Add(delay), nil); err != nil {
-			return err
-		}
 	}
+}
+
+// deliver sends a packet of some size when it may be, and waits until it is acknowledged.
+func (s *Server) deliver(ctx context.Context, c *wire.Conn, p packet, size int) error {
+	if err := s.charge(ctx, c, size); err != nil {
+		return err
+	}
+	return exchange(c, p)
+}
+
+// charge takes bytes from the budget, and waits until it has them. What is sent counts also if the
+// collector does not acknowledge it.
+func (s *Server) charge(ctx context.Context, c *wire.Conn, bytes int) error {
+	now := time.Now()
+	r := s.budget.ReserveN(now, min(bytes, maxPacket))
+	err := s.pause(ctx, c, now.Add(r.DelayFrom(now)), nil)
+	if err != nil {
+		r.Cancel()
+	}
+	return err
 }
 
 // exchange sends a packet and waits until it is acknowledged.
