@@ -211,7 +211,7 @@ func (n *Node) openOwnership() error {
 		return err
 	}
 	n.estimate = &estimate.Service{
-		Host: n.monitoredHost(), Protocol: n.net.Names.Estimate(), Leases: confirmed{n.leases},
+		Host: n.monitoredHost(), Protocol: n.net.Names.Estimate(), Leases: n.leases,
 		Fetcher: remoteFetches{urlChecker{n}}, Timeout: remoteFetchTimeout, Logger: n.log,
 		Peers: directory{n},
 	}

@@ -62,6 +62,10 @@ func (m *Manager) ObserveLease(l lease.Lease) { m.leases.ObserveLease(l) }
 // run, or had no quorum lease. Its subnets may have been taken over then without its consent.
 func (m *Manager) Inactive(from, to time.Time) bool { return m.presence.Inactive(from, to) }
 
+// AwakeSince returns the time since which this peer has run without a sleep of its machine. In a
+// sleep it hears no peer, so it knows of no silence from before.
+func (m *Manager) AwakeSince(now time.Time) time.Time { return m.presence.AwakeSince(now) }
+
 // Capacity returns what this peer can still take, in units of NominalPages: 1 without a
 // limit, 0 if it takes nothing. It uses memory only.
 func (m *Manager) Capacity() float64 { return m.balance.Capacity() }
