@@ -291,6 +291,9 @@ func (n *Node) unlessFull(err error) error {
 // close closes what New opened, top-down.
 func (n *Node) close() error {
 	var errs []error
+	if n.api != nil {
+		n.api.Drain() // its requests read everything below
+	}
 	if n.fetcher != nil {
 		n.fetcher.Close()
 	}
