@@ -94,10 +94,8 @@ func (n *Node) measureSpace() error {
 }
 
 // archiveReserve returns the part of its quota that the archive, of which there is one, must have
-// left for a page to be fetched.
+// left for a page to be fetched. What is larger is cut.
 func (n *Node) archiveReserve() int64 {
-	if n.archive.Stats().Refused > 0 { // it was too small: the page would be fetched repeatedly
-		return max(archiveMargin, n.opts.Profile.Limits.MaxBodyBytes+archiveSlack)
-	}
-	return min(archiveMargin, int64(n.opts.Config.Archive.Quota)/4)
+	page := max(archiveMargin, n.opts.Profile.Limits.MaxBodyBytes+archiveSlack)
+	return min(page, int64(n.opts.Config.Archive.Quota)/4)
 }

@@ -218,6 +218,33 @@ func (a *Archive) Append(x Exchange) (Location, error) {
 	return Location{}, errNewFile
 }
 
+// Cut returns an exchange that was refused with ErrNoSpace with as much of its body as there is
+// space for now, even if the rest cannot be compressed.
+func (a *Archive) Cut(x Exchange) (Exchange, error) {
+	head := x
+	head.Body = nil
+	e := a.encoders.Get().(*encoder)
+	defer a.putEncoder(e)
+	e.prepare(&head)
+	if err := e.encode(&head, newID()); err != nil {
+		return x, err
+	}
+	var room int64
+	var err error
+	if err := a.do(func(w *writer) { room, err = w.room() }); err != nil {
+		return x, err
+	}
+	if err != nil {
+		return x, err
+	}
+	room -= int64(e.buf.Len()) + 2*(lineSize(x.URL)+infoSize(a.o.Info))
+	room -= room>>8 + 1<<10 // what gzip and the fields of a body may add
+	if n := max(0, room); n < int64(len(x.Body)) {
+		x.Body, x.Truncated = x.Body[:n], "length"
+	}
+	return x, nil
+}
+
 // putEncoder keeps an encoder for the next exchange unless its buffer is too large.
 func (a *Archive) putEncoder(e *encoder) {
 	if e.buf.Cap() <= 4<<20 {

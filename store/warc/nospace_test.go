@@ -1,7 +1,9 @@
 package warc
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync/atomic"
 	"syscall"
@@ -125,4 +127,37 @@ func TestQuota(t *testing.T) {
 	}
 	free = 5 << 20
 	appendOne(t, a, page(1, 3000))
+}
+
+// An exchange that does not fit is cut so that it just fits.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	const space = 200 << 10
+	x := page(1, 0)
+	x.Body = make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{1}).Read(x.Body)
+	var a *Archive
+	for name, o := range map[string]Options{
+		"quota": {Quota: space},
+		"disk": {MinFree: 1 << 20, disk: disk{free: func(string) (int64, error) {
+			return 1<<20 + space - a.Stats().Bytes, nil
+		}}},
+	} {
+		a = open(t, t.TempDir(), o)
+		if same, err := a.Cut(page(2, 10)); err != nil || same.Truncated != "" {
+			t.Errorf("%s: Cut() of what fits: truncated %q, %v", name, same.Truncated, err)
+		}
+		_, err := a.Append(x)
+		wantErr(t, err, ErrNoSpace)
+		cut, err := a.Cut(x)
+		if err != nil || cut.Truncated != "length" || len(cut.Body) < space*9/10 {
+			t.Fatalf("%s: Cut() = %d bytes, truncated %q, %v", name, len(cut.Body), cut.Truncated,
+				err)
+		}
+		loc := appendOne(t, a, cut)
+		if c, err := a.ReadAt(loc); err != nil || !bytes.Equal(c.Body, cut.Body) {
+			t.Errorf("%s: ReadAt() = %v, want the body that was cut", name, err)
+		}
+		closeNow(t, a)
+	}
 }

@@ -76,12 +76,12 @@ func (w *writer) append(j *job) (Location, error) {
 	if f := w.current; f != nil && (f.logFailed || f.end > f.infoEnd && f.end+n > w.a.o.MaxFile) {
 		w.rotate()
 	}
-	line := int64(1024)
+	line := lineSize("")
+	if j.entry != nil {
+		line = lineSize(j.entry.url)
+	}
 	if w.current == nil {
 		line += infoSize(w.a.o.Info)
-	}
-	if j.entry != nil {
-		line += int64(3 * len(j.entry.url))
 	}
 	// Reserve space for a line twice, in the log and in the index.
 	if err := w.checkSpace(n + 2*line); err != nil {
@@ -131,6 +131,16 @@ func (w *writer) checkSpace(n int64) error {
 	}
 	w.free -= n
 	return nil
+}
+
+// room returns how many bytes may be written.
+func (w *writer) room() (int64, error) {
+	free, err := w.a.o.disk.free(w.a.dir)
+	n := free - w.a.o.MinFree
+	if q := w.a.o.Quota; q > 0 {
+		n = min(n, q-w.total)
+	}
+	return n, err
 }
 
 // write appends data to the WARC, all of it or nothing.
@@ -266,6 +276,9 @@ func (w *writer) close() error {
 	}
 	return err
 }
+
+// lineSize returns the maximum size of the index line of a URL.
+func lineSize(url string) int64 { return 1024 + int64(3*len(url)) }
 
 // infoSize returns the maximum size of a warcinfo record with the given fields.
 func infoSize(info []Field) int64 {
