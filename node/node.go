@@ -210,7 +210,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.runCopies, n.keeper.Run, n.runPlugins,
 	}
 	if !n.opts.Alone {
-		runs = append(runs, n.witness.Run, n.replicas.Run)
+		runs = append(runs, n.witness.Run, n.replicas.Run, n.refetchLost)
 	}
 	for _, run := range runs {
 		g.Go(func() error { return run(gctx) })

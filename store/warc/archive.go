@@ -56,6 +56,7 @@ type Archive struct {
 	close    func() error  // runs once
 	info     atomic.Pointer[string]
 	encoders sync.Pool
+	repaired map[string]int64
 
 	mu    sync.Mutex
 	live  map[string]extent // files that are being written or finished
@@ -128,7 +129,7 @@ func Open(dir string, o Options) (*Archive, error) {
 		lockFile.Close()
 		return nil, fmt.Errorf("warc: repair %s: %w", dir, err)
 	}
-	a := &Archive{o: o, lockFile: lockFile, live: map[string]extent{},
+	a := &Archive{o: o, lockFile: lockFile, live: map[string]extent{}, repaired: held.repaired,
 		ops: make(chan func(*writer)), quit: make(chan struct{}), done: make(chan struct{})}
 	a.Reader = Reader{dir: dir, archive: a}
 	a.stats.Files, a.stats.Bytes = held.files, held.bytes
@@ -158,6 +159,10 @@ func Open(dir string, o Options) (*Archive, error) {
 	}()
 	return a, nil
 }
+
+// Repaired returns the files that Open has repaired, and where they end now; 0 if nothing is left.
+// A location behind that was lost in a power failure. The map must not be changed.
+func (a *Archive) Repaired() map[string]int64 { return a.repaired }
 
 // Close finishes the current file, syncs it and unlocks the directory. The archive can
 // still be read. Further calls return the result of the first one.

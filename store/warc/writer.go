@@ -195,7 +195,11 @@ func (w *writer) create() error {
 		return noSpaceError(err)
 	}
 	if f.log, err = w.a.o.disk.create(logPath); err == nil {
-		if err = w.write(f, w.enc.buf.Bytes()); err == nil {
+		err = syncDir(w.a.dir) // Open has to find the file after a power failure
+		if err == nil {
+			err = w.write(f, w.enc.buf.Bytes())
+		}
+		if err == nil {
 			f.infoEnd, f.pending = f.end, appendEvent(nil, f.end, nil)
 			w.current = f
 			w.a.setInfo(id)
