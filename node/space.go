@@ -86,6 +86,9 @@ func (n *Node) measureSpace() error {
 	}
 	s := n.archive.Stats()
 	if s.Bytes+n.archiveReserve() > quota {
+		s = n.archive.Recount()
+	}
+	if s.Bytes+n.archiveReserve() > quota {
 		return fmt.Errorf(
 			"%w: the archive has %d bytes of %d, and the next response may not fit (archive.quota)",
 			errNoSpace, s.Bytes, quota)

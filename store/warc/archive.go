@@ -264,6 +264,13 @@ func (a *Archive) Stats() Stats {
 	return a.stats
 }
 
+// Recount is Stats for an archive that seems full: it notices that files were moved away, but reads
+// the directory once a minute only.
+func (a *Archive) Recount() Stats {
+	_ = a.do(func(w *writer) { w.recount() }) // a closed archive remains as it is
+	return a.Stats()
+}
+
 func (a *Archive) setInfo(id string) { a.info.Store(&id) }
 
 // count updates the statistics.

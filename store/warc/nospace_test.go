@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // faultyFile is a file on a disk with a limited number of free bytes.
@@ -160,4 +164,49 @@ func TestCut(t *testing.T) {
 		}
 		closeNow(t, a)
 	}
+}
+
+// A full archive has space again within a minute after files were moved away.
+func TestFilesMovedAway(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		const quota = 100 << 10
+		a := open(t, dir, Options{Quota: quota, MaxFile: 30 << 10, MinFree: -1})
+		defer closeNow(t, a)
+		fill := func() {
+			t.Helper()
+			var err error
+			for i := 0; err == nil; i++ {
+				_, err = a.Append(page(i, 3000))
+			}
+			wantErr(t, err, ErrNoSpace)
+		}
+		fill()
+		synctest.Wait() // all but the last file are finished
+		before := a.Recount()
+		for _, name := range names(t, dir) {
+			if strings.HasSuffix(name, warcSuffix) || strings.HasSuffix(name, ".cdxj") {
+				if err := os.Remove(filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if s := a.Recount(); s != before {
+			t.Errorf("Recount() = %+v at once, want %+v", s, before)
+		}
+		time.Sleep(recountEvery)
+		var held int64
+		for _, name := range names(t, dir) {
+			held += int64(len(readFile(t, dir, name)))
+		}
+		appendOne(t, a, page(1, 3000))
+		if s := a.Stats(); s.Bytes < held+3000 || s.Bytes > held+8000 || s.Files != 1 {
+			t.Errorf("Stats() = %+v, want 1 file and some more than %d bytes", s, held)
+		}
+		fill()
+		if s := a.Stats(); s.Bytes > quota || s.Bytes < quota*9/10 {
+			t.Errorf("Stats() = %+v", s)
+		}
+	})
 }

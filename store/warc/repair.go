@@ -99,20 +99,34 @@ func (h inventory) count(dir string) (inventory, error) {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil {
 				return h, err
 			}
-			continue
-		}
-		info, err := d.Info()
-		if err != nil {
-			return h, err
-		}
-		if info.Mode().IsRegular() {
-			h.bytes += info.Size()
-		}
-		if strings.HasSuffix(name, warcSuffix) {
-			h.files++
 		}
 	}
-	return h, nil
+	h.files, h.bytes, err = size(dir)
+	return h, err
+}
+
+// size returns the number of WARC files in a directory, and the size of all its files.
+func size(dir string) (files int, bytes int64, err error) {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, d := range all {
+		info, err := d.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it was moved away meanwhile
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if info.Mode().IsRegular() {
+			bytes += info.Size()
+		}
+		if strings.HasSuffix(strings.TrimSuffix(d.Name(), openSuffix), warcSuffix) {
+			files++
+		}
+	}
+	return files, bytes, nil
 }
 
 // repairOpen truncates an open file after its last complete record and finishes it. It returns its

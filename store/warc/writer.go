@@ -15,6 +15,7 @@ import (
 const (
 	checkpointBytes  = 64 << 20 // bytes of WARC between two checkpoints
 	recheckFreeBytes = 1 << 20  // bytes of WARC between two checks of the free disk space
+	recountEvery     = time.Minute
 )
 
 // errNewFile means that a new file was started and the exchange has to be encoded again.
@@ -35,6 +36,7 @@ type writer struct {
 	current       *openFile
 	previous      *openFile // the file before, being finished or finished
 	total         int64     // size of all files
+	recounted     time.Time // when it was last read from the directory
 	free          int64     // above MinFree at the last check, minus bytes written since
 	unchecked     int64     // bytes written since the last check
 	serial        int
@@ -116,7 +118,7 @@ func (w *writer) append(j *job) (Location, error) {
 
 // checkSpace returns an error if n more bytes must not be written.
 func (w *writer) checkSpace(n int64) error {
-	if q := w.a.o.Quota; q > 0 && w.total+n > q {
+	if q := w.a.o.Quota; q > 0 && w.total+n > q && w.recount()+n > q {
 		return fmt.Errorf("%w: quota of %d bytes", ErrNoSpace, q)
 	}
 	if w.unchecked += n; w.unchecked >= recheckFreeBytes || w.free < n {
@@ -131,6 +133,23 @@ func (w *writer) checkSpace(n int64) error {
 	}
 	w.free -= n
 	return nil
+}
+
+// recount returns the size of all files, which it reads from the directory once a minute: files may
+// have been moved away.
+func (w *writer) recount() int64 {
+	if w.finishing || time.Since(w.recounted) < recountEvery {
+		return w.total
+	}
+	w.recounted = time.Now()
+	files, bytes, err := size(w.a.dir)
+	if err != nil {
+		w.a.o.Logger.Warn("failed to measure archive", "err", err)
+		return w.total
+	}
+	w.total = bytes
+	w.a.count(func(s *Stats) { s.Files, s.Bytes = files, bytes })
+	return w.total
 }
 
 // room returns how many bytes may be written.
