@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"peerd/node/config"
+	"peerd/store/warc"
 )
 
 func TestExportFilter(t *testing.T) {
@@ -42,7 +45,8 @@ func TestExportFilter(t *testing.T) {
 	}
 }
 
-// An interrupted export continues, with the rows after those that are known to be in the file.
+// An interrupted export continues, with the rows after those that are known to be in the file. It
+// tells of damaged records that were found before.
 func TestResume(t *testing.T) {
 	markEvery = 20
 	t.Cleanup(func() { markEvery = 16 << 20 })
@@ -58,6 +62,9 @@ func TestResume(t *testing.T) {
 			for i := from; i < 100; i++ {
 				if i == last {
 					return stop
+				}
+				if i == 10 {
+					j.at.addDamage(errors.New("bad"))
 				}
 				fmt.Fprintf(j.w, "row %05d\n", i)
 				j.at.After, j.at.Archive["f"] = strconv.Itoa(i+1), int64(i)
@@ -85,7 +92,8 @@ func TestResume(t *testing.T) {
 		begun, _ = strconv.Atoi(j.at.After)
 		return rows(100)(ctx, j)
 	})
-	if err != nil || begun < 60 || begun > 71 {
+	if err == nil || err.Error() != "exported everything but 1 damaged record, the first: bad" ||
+		begun < 60 || begun > 71 {
 		t.Errorf("resume() = %v, beginning with row %d, want one of 60 to 71", err, begun)
 	}
 	var want strings.Builder
@@ -97,5 +105,66 @@ func TestResume(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(name + ".*"); len(left) > 0 {
 		t.Errorf("%v is left", left)
+	}
+}
+
+// A damaged record costs an export to a file this record, and its status.
+func TestExportDamaged(t *testing.T) {
+	home, err := config.Init(filepath.Join(t.TempDir(), "home"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := warc.Open(home.ArchiveDir(), warc.Options{MinFree: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pages, bad = 5, 2
+	var at warc.Location
+	for i := range pages {
+		loc, err := a.Append(warc.Exchange{
+			URL: fmt.Sprintf("http://a.example/%d", i), Time: time.Unix(1e9, 0),
+			Response: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"),
+			Body:     fmt.Appendf(nil, "<title>%d</title>", i),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == bad {
+			at = loc
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(home.ArchiveDir(), at.File)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[at.Offset+at.Length-8] ^= 1 // of the checksum
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	for _, kind := range []string{"text", "text --resume", "warc --resume", "wacz",
+		"warc --host a.example"} {
+		cmd := newRootCommand()
+		cmd.SetArgs(append([]string{"export", "--home", home.Dir, "-o", out},
+			strings.Fields(kind)...))
+		err := cmd.ExecuteContext(t.Context())
+		want := fmt.Sprintf("exported everything but 1 damaged record, the first: warc: damaged "+
+			"record: %s, record at %d: gzip: invalid checksum", at.File, at.Offset)
+		if err == nil || err.Error() != want {
+			t.Errorf("export %s = %v, want %s", kind, err, want)
+		}
+		got, err := os.ReadFile(out)
+		if err != nil {
+			t.Errorf("export %s: %v", kind, err)
+		}
+		if lines := strings.Count(string(got), "\n"); strings.HasPrefix(kind, "text") &&
+			lines != pages-1 {
+			t.Errorf("export %s has %d lines, want %d", kind, lines, pages-1)
+		}
+		os.Remove(out)
 	}
 }

@@ -23,6 +23,10 @@ const MaxCapture = 256 << 20
 // Reader reads an archive, even while another process writes it. It has no state; its
 // methods are safe for concurrent use.
 type Reader struct {
+	// Damaged, if set, is called with the error of each damaged record that Extract, WACZ and
+	// Follow leave out. They do not return these errors then.
+	Damaged func(error)
+
 	dir     string
 	archive *Archive // nil if this process does not write the archive
 }
