@@ -37,7 +37,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	cfg = cfg.withDefaults()
 	locks := &subnetLocks{locked: map[netip.Prefix]chan struct{}{}}
-	syncs := &groupSync{fn: cfg.DB.Sync}
+	syncs := &groupSync{db: cfg.DB}
 	s := &Service{cfg: &cfg}
 	s.sources = &sources{cfg: &cfg, locks: locks, sync: syncs,
 		subnets: map[netip.Prefix]*source{}, links: map[peer.ID]*ownerLink{},
