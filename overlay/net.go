@@ -172,13 +172,6 @@ func (n *Net) Handle(proto protocol.ID, l wire.Limits, fn wire.Handler) {
 	n.servers = append(n.servers, wire.Serve(n.Host, proto, l, n.log, fn))
 }
 
-// Dial opens a conversation with p over a protocol; see wire.Dial.
-func (n *Net) Dial(
-	ctx context.Context, p peer.ID, proto protocol.ID, l wire.Limits,
-) (*wire.Conn, error) {
-	return wire.Dial(ctx, n.Host, p, l, proto)
-}
-
 // Values returns the records of this network's DHT.
 func (n *Net) Values() *Values { return n.values }
 
