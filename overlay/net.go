@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"golang.org/x/sync/errgroup"
 
+	"peerd/internal/backoff"
 	"peerd/overlay/admission"
 	"peerd/overlay/wire"
 )
@@ -72,7 +73,7 @@ func New(cfg Config) (*Net, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	n := &Net{Names: names, cfg: cfg, log: cfg.Logger, traffic: &traffic{},
 		gate: newGater(cfg), stop: stop,
-		outages: outages{over: make(chan struct{}, 1)}}
+		outages: outages{over: backoff.NewWake()}}
 	if err := n.build(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}

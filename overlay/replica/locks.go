@@ -36,14 +36,6 @@ func (x *subnetLocks) lock(p netip.Prefix) (unlock func()) {
 	}
 }
 
-// signal puts a token into a channel of capacity 1.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // groupSync lets callers that arrive while a Sync is running share the next one.
 type groupSync struct {
 	db      *store.DB

@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
+	"peerd/internal/backoff"
 	"peerd/internal/clock"
 	"peerd/overlay/wire"
 )
@@ -158,7 +159,7 @@ func (s *Service) run(ctx context.Context, g *errgroup.Group) {
 			sweep = now
 			s.sweep(ctx, now)
 		}
-		pause(ctx, s.idleTime())
+		_ = backoff.Sleep(ctx, s.idleTime())
 	}
 }
 
@@ -169,15 +170,6 @@ func (s *Service) idleTime() time.Duration {
 		d = min(d, max(until.Sub(s.clock.Now()), time.Millisecond))
 	}
 	return d
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // review updates the state and returns the witnesses for which a heartbeat is due.
