@@ -40,7 +40,7 @@ type record struct {
 
 func records(t *testing.T, a *warc.Archive) (all []record) {
 	t.Helper()
-	err := a.Records(t.Context(), func(r warc.Record) error {
+	err := a.Follow(t.Context(), map[string]int64{}, func(r warc.Record) error {
 		b, err := io.ReadAll(r.Block)
 		all = append(all, record{r.Type, r.URL, r.Time, r.Get("WARC-Refers-To-Date"), string(b)})
 		return err

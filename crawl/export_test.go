@@ -69,7 +69,7 @@ const CrawlletBytes, MaxCrawllets = crawlletBytes, maxCrawllets
 func (c *Crawler) TrustCrawllets(host string) {
 	c.sites.mu.Lock()
 	defer c.sites.mu.Unlock()
-	c.sites.random = func() float64 { return 1 }
+	c.sites.share = 0
 	c.sites.reporter(siteKey{crawlletReporter, host}).agreed = sampleFirst
 }
 

@@ -160,6 +160,9 @@ func (n *Node) openRegistries() error {
 }
 
 func (n *Node) openWeb() (err error) {
+	if err := n.openNames(); err != nil {
+		return err
+	}
 	n.openGuard()
 	fc, err := n.fetchConfig()
 	if err != nil {
@@ -207,9 +210,6 @@ func (n *Node) openNames() error {
 const negativeTTLAlone = 10 * time.Second
 
 func (n *Node) openOwnership() error {
-	if err := n.openNames(); err != nil {
-		return err
-	}
 	n.estimate = &estimate.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Estimate(), Leases: n.leases,
 		Fetcher: remoteFetches{urlChecker{n}}, Timeout: remoteFetchTimeout, Logger: n.log,

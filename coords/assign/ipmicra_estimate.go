@@ -115,7 +115,7 @@ func (s *IPMicraProxyStrategy) estimate(run *search, d Delegation) (neighbourEst
 			v.logs[i] = logMillis(ms(took))
 			v.sigmas[i] = s.cfg.PredictSigma
 		} else if d.Proxy != nil {
-			if ms, rel, ok := s.cfg.Predict(*d.Proxy, c); ok {
+			if ms, rel, ok := predictPage(*d.Proxy, c); ok {
 				v.logs[i] = logMillis(ms)
 				v.sigmas[i] = math.Hypot(s.cfg.PredictSigma, min(max(rel, 0), 1))
 			}
@@ -253,7 +253,8 @@ func predicted(
 	return out
 }
 
-// predictPage predicts the time of a page by coordinates.
+// predictPage predicts the time of a page and its relative error by coordinates; ok is false if
+// there are none.
 func predictPage(p coords.Proxy, c Candidate) (ms, rel float64, ok bool) {
 	if p.Validate(len(c.At.Vec)) != nil {
 		return 0, 0, false

@@ -2,8 +2,6 @@ package zone
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
@@ -31,22 +29,6 @@ type Config struct {
 // DefaultConfig returns the parameters of the network.
 func DefaultConfig() Config {
 	return Config{Near: 0.5, Zones: 0.25, Rings: 8, InnerRadius: 2}
-}
-
-// Validate returns an error that names every field that is out of range.
-func (c Config) Validate() error {
-	var errs []error
-	if !(c.Near >= 0 && c.Zones >= 0 && c.Near+c.Zones <= 1) {
-		errs = append(errs, fmt.Errorf(
-			"zone: Near and Zones are %v and %v, want shares of up to 1 together", c.Near, c.Zones))
-	}
-	if c.Rings < 1 || c.Rings > 32 {
-		errs = append(errs, fmt.Errorf("zone: Rings is %d, want 1 to 32", c.Rings))
-	}
-	if !(c.InnerRadius > 0) {
-		errs = append(errs, fmt.Errorf("zone: InnerRadius is %v, want > 0", c.InnerRadius))
-	}
-	return errors.Join(errs...)
 }
 
 // Keep returns the indices of the known peers to keep in a table of the given size at

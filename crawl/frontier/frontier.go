@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -109,7 +110,7 @@ type Frontier struct {
 	// One goroutine in Next, the leader, watches the heap. The others wait to become the
 	// leader, so a change wakes one of them and not all.
 	lead chan struct{} // holds a token while there is a leader
-	wake chan struct{} // holds a token if the leader must look again
+	wake backoff.Wake  // holds a token if the leader must look again
 }
 
 // New loads the hosts from the store. It reads one small record per host, not the queues.
@@ -121,7 +122,7 @@ func New(cfg Config, live func(netip.Prefix) bool) (*Frontier, error) {
 		cfg: cfg, interval: cfg.networkInterval(),
 		hosts: map[string]*host{}, servers: map[netip.Addr]*server{},
 		subnets: map[netip.Prefix]*subnet{}, lead: make(chan struct{}, 1),
-		wake: make(chan struct{}, 1),
+		wake: backoff.NewWake(),
 	}
 	if cfg.Node == nil {
 		f.cfg.Node = free{}
@@ -348,20 +349,9 @@ func (f *Frontier) await(ctx context.Context) (Job, error) {
 		if job.host != nil {
 			return job, nil
 		}
-		f.sleep(ctx, wait)
+		_ = f.wake.Sleep(ctx, wait)
 	}
 	return Job{}, ctx.Err()
-}
-
-// sleep returns after d, when something has changed, or when ctx ends.
-func (f *Frontier) sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-f.wake:
-	case <-t.C:
-	}
 }
 
 // Release ends a job for which a request was sent. done says that its entry has left the

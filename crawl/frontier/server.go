@@ -174,7 +174,7 @@ func (f *Frontier) reheapLocked(s *server) {
 		heap.Push(s.heap, s)
 	}
 	if s.index == 0 {
-		f.wakeLocked()
+		f.wake.Signal()
 	}
 }
 
@@ -183,13 +183,6 @@ func later(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-func (f *Frontier) wakeLocked() {
-	select {
-	case f.wake <- struct{}{}:
-	default: // already woken
-	}
 }
 
 // next returns when s may be asked for the next page, if nothing else is asked in its subnet. ok is
@@ -269,7 +262,7 @@ func (f *Frontier) endVisitLocked(s *server) {
 	f.leftLocked(s)
 	s.visited, s.jobs = nil, 0
 	f.visits--
-	f.wakeLocked()
+	f.wake.Signal()
 }
 
 // leftLocked reports that the host that is being visited, if there is one, is left.

@@ -148,7 +148,7 @@ func copyOf(k *Keeper) *Copy {
 // urls returns the pages in an archive.
 func urls(t *testing.T, r *warc.Reader) (all []string) {
 	t.Helper()
-	if err := r.Records(t.Context(), func(rec warc.Record) error {
+	if err := r.Follow(t.Context(), map[string]int64{}, func(rec warc.Record) error {
 		if rec.Type == "response" {
 			all = append(all, rec.URL)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/backoff"
 	"peerd/internal/lru"
 	"peerd/internal/order"
 	"peerd/store"
@@ -112,7 +113,7 @@ type Forwarder struct {
 	// backOnline is when RetryNow was last called: lookups that began before do not count.
 	backOnline time.Time
 	running    [numKinds]int
-	wakeup     chan struct{}
+	wakeup     backoff.Wake
 }
 
 // New returns a Forwarder for the pending URLs in the store. It does nothing until Run is
@@ -130,7 +131,7 @@ func New(cfg Config) (*Forwarder, error) {
 		finders: newFinders(),
 		sent:    lru.New[store.Digest, struct{}](1 << 17),
 		dropped: lru.New[store.Digest, time.Time](1 << 14),
-		table:   newHostTable(cfg), wakeup: make(chan struct{}, 1),
+		table:   newHostTable(cfg), wakeup: backoff.NewWake(),
 	}
 	f.space.cfg, f.space.log, f.space.wakeup = cfg, f.log, f.wakeup
 	err := cfg.DB.View(func(tx *store.Tx) error {
@@ -244,15 +245,7 @@ func (f *Forwarder) withTable(fn func(*hostTable)) {
 	fn(f.table)
 }
 
-func (f *Forwarder) wake() { signal(f.wakeup) }
-
-// signal puts a token into a channel of capacity 1.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (f *Forwarder) wake() { f.wakeup.Signal() }
 
 // Run delivers URLs until ctx is done. It returns after all goroutines it started have ended.
 // An error is a fatal error of the store; a full store is not one: delivery is suspended until
@@ -271,22 +264,11 @@ func (f *Forwarder) Run(ctx context.Context) error {
 				f.wake()
 			})
 		}
-		f.sleep(work, next)
+		_ = f.wakeup.Sleep(work, next)
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}
 	return context.Cause(work)
-}
-
-// sleep returns after d, on a wake-up, or when ctx is done.
-func (f *Forwarder) sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-f.wakeup:
-	case <-t.C:
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -13,7 +14,7 @@ import (
 type space struct {
 	cfg    Config
 	log    *slog.Logger
-	wakeup chan struct{} // of the Forwarder
+	wakeup backoff.Wake // of the Forwarder
 
 	mu      sync.Mutex // never held during I/O
 	refused int64      // writes refused since the store became full; 0: it is not
@@ -36,7 +37,7 @@ func (s *space) note(err error) error {
 	began := s.refused == 1
 	s.mu.Unlock()
 	if began {
-		signal(s.wakeup)
+		s.wakeup.Signal()
 		s.log.Error("suspended delivery: store is full", "err", err, "retry_in",
 			s.cfg.fullRetry())
 	}

@@ -50,10 +50,6 @@ func (m *Manager) Revoked(ctx context.Context, rs []witness.Revocation) error {
 // there again.
 func (m *Manager) SuspectTakeover() { m.leases.SuspectTakeover() }
 
-// Struck returns how many times a witness was to be replaced since the start, because its vote
-// led to no lease.
-func (m *Manager) Struck() int64 { return m.leases.Struck() }
-
 // ObserveLease processes a lease that another peer announced. If it beats ours, ours is
 // renewed at once, which shows whether it stands.
 func (m *Manager) ObserveLease(l lease.Lease) { m.leases.ObserveLease(l) }

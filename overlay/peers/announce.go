@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/internal/backoff"
 	"peerd/internal/order"
 )
 
@@ -64,7 +65,7 @@ func (s *publisher) announce(ctx context.Context, now time.Time) {
 		!s.early.take(now, 2*every) {
 		return
 	}
-	s.beaconAt, s.nextBeacon = now, now.Add(jitter(every))
+	s.beaconAt, s.nextBeacon = now, now.Add(backoff.Jitter(every))
 	if err := s.self.makeBeacon(s.cfg.Clock.Now(), wait, capacity, every); err != nil {
 		s.log.Error("failed to sign beacon", "err", err)
 		return

@@ -163,8 +163,8 @@ func lie(
 	t *testing.T, attacker *overlay.Net, s *Service, own []byte, others []RelayedBeacon,
 ) error {
 	t.Helper()
-	c, err := attacker.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.Protocol,
-		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute})
+	c, err := wire.Dial(t.Context(), attacker.Host, s.cfg.Host.ID(),
+		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute}, s.cfg.Protocol)
 	if err != nil {
 		return err
 	}
@@ -255,8 +255,8 @@ func TestBeaconOfAnotherPeer(t *testing.T) {
 	b := testBeacon(id, 1, time.Now())
 	b.At = s.Coordinate()
 	sealed := mustSeal(t, key, b)
-	c, err := attacker.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.HeartbeatProtocol,
-		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute})
+	c, err := wire.Dial(t.Context(), attacker.Host, s.cfg.Host.ID(),
+		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute}, s.cfg.HeartbeatProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,8 +279,8 @@ func TestBeaconOfAnotherPeer(t *testing.T) {
 func TestPushes(t *testing.T) {
 	s, other := startService(t)
 	key, id := identity(t, 101)
-	c, err := other.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.HeartbeatProtocol,
-		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute})
+	c, err := wire.Dial(t.Context(), other.Host, s.cfg.Host.ID(),
+		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute}, s.cfg.HeartbeatProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}

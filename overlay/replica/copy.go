@@ -10,6 +10,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -28,7 +29,7 @@ type copies struct {
 	pinned      map[netip.Prefix]func() error // what drops the copy on unpin; may be nil
 	wipes       []netip.Prefix                // subnets to be wiped
 
-	wipeAdded chan struct{}
+	wipeAdded backoff.Wake
 }
 
 // heldCopy is a copy of another peer's subnet. Its fields are guarded by copies.mu and
@@ -194,7 +195,7 @@ func (cs *copies) dropIf(p netip.Prefix, ok func(*heldCopy) bool) error {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.wipes = append(cs.wipes, p)
-	signal(cs.wipeAdded)
+	cs.wipeAdded.Signal()
 	return nil
 }
 
@@ -267,7 +268,7 @@ func (cs *copies) demote(
 	defer cs.mu.Unlock()
 	if !ok {
 		cs.wipes = append(cs.wipes, p)
-		signal(cs.wipeAdded)
+		cs.wipeAdded.Signal()
 		return nil
 	}
 	cs.held[p] = &heldCopy{subnet: p, owner: to, epoch: epoch, lease: lease, progress: at,

@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -471,7 +472,7 @@ func (m *exModel) beat(w *exWorld, p int) {
 		}
 		y := &w.peers[q]
 		y.heard[p] = w.clock(q)
-		if a, err := y.witness.onHeartbeat(w.clock(q), m.ids[p], b); err == nil {
+		if a, err := y.witness.onHeartbeat(w.clock(q), m.ids[p], netip.Prefix{}, b); err == nil {
 			y.disk.sets[p] = a.Known > 0
 			x.owner.onAck(now, m.ids[q], now, a)
 			x.heard[q] = now

@@ -86,9 +86,9 @@ func (s *Service) handle(ctx context.Context, from peer.ID, r request) (reply, e
 }
 
 func (s *Service) onHeartbeat(ctx context.Context, owner peer.ID, b heartbeat) (reply, error) {
-	now := s.clock.Now()
+	now, prefix := s.clock.Now(), s.transport.prefixOf(owner)
 	s.mu.Lock()
-	a, err := s.witness.onHeartbeat(now, owner, b)
+	a, err := s.witness.onHeartbeat(now, owner, prefix, b)
 	durable := err != nil || s.witness.watched[owner].durable || a.Known == 0
 	s.mu.Unlock()
 	if err == nil && !durable {

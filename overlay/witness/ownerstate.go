@@ -24,8 +24,8 @@ type ownerState struct {
 	gone    time.Duration
 	sets    []sealedSet // in force, oldest first; the last one is published
 	members map[peer.ID]*member
-	lostAt  time.Time            // when the quorum lease was lost; zero while it holds
-	origin  func(peer.ID) Origin // Node.Origin; nil: nothing is known
+	lostAt  time.Time // when the quorum lease was lost; zero while it holds
+	node    Node      // nil: nothing is known of other peers
 }
 
 // sealedSet is a witness set and its sealed form.
@@ -50,7 +50,7 @@ type member struct {
 
 func newOwnerState(self peer.ID, cfg Config, now time.Time, sets []sealedSet) *ownerState {
 	h := &ownerState{self: self, size: cfg.Members, hold: cfg.Hold, gone: cfg.Gone,
-		members: map[peer.ID]*member{}, lostAt: now}
+		node: cfg.Node, members: map[peer.ID]*member{}, lostAt: now}
 	for _, p := range sets {
 		h.install(now, p)
 		for _, id := range p.Members {

@@ -147,21 +147,6 @@ func (r *Reader) Copy(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// Records calls fn for each record of the archive. The record and its Block are valid
-// until fn returns; unread data is skipped. An error of fn stops the iteration and is
-// returned. A damaged record stops it with ErrCorrupt.
-func (r *Reader) Records(ctx context.Context, fn func(Record) error) error {
-	return r.files(ctx, func(name string, x extent) error {
-		f, err := openWARC(r.dir, name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		s := newScanner(io.LimitReader(f, x.end), name, 0)
-		return s.each(ctx, fn)
-	})
-}
-
 // Index writes the CDXJ index of the whole archive, sorted by bytes (as LC_ALL=C sort
 // does). Memory use is limited; a large index needs a temporary file.
 func (r *Reader) Index(ctx context.Context, w io.Writer) error {
