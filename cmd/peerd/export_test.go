@@ -2,8 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"peerd/node"
 	"peerd/node/config"
-	"peerd/store/warc"
 )
 
 func TestExportFilter(t *testing.T) {
@@ -110,50 +115,74 @@ func TestResume(t *testing.T) {
 
 // A damaged record costs an export to a file this record, and its status.
 func TestExportDamaged(t *testing.T) {
+	const pages = 5
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		for i := range pages {
+			fmt.Fprintf(w, "<a href=/%d>%s</a>", i, r.URL.Path)
+		}
+	}))
+	defer site.Close()
 	home, err := config.Init(filepath.Join(t.TempDir(), "home"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := warc.Open(home.ArchiveDir(), warc.Options{MinFree: -1})
+	c := config.Default()
+	c.Archive.Enabled, c.Crawl.MinFree = true, 0
+	c.Crawl.MinDelay = config.Duration{Duration: time.Millisecond}
+	c.Crawl.AllowNet = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	if sum, err := node.Crawl(t.Context(), node.CrawlOptions{
+		Home: home.Dir, Seeds: []string{site.URL + "/0"}, Scope: "host", Config: c,
+		Rules: config.DefaultProfile(), UserAgent: "peerd-test",
+		Emulation: &node.Emulation{TimeScale: 0.01, DialWeb: (&net.Dialer{}).DialContext},
+	}); err != nil || sum.Pages != pages {
+		t.Fatalf("Crawl() = %+v, %v, want %d pages", sum, err, pages)
+	}
+	r, err := node.Archive(home)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const pages, bad = 5, 2
-	var at warc.Location
-	for i := range pages {
-		loc, err := a.Append(warc.Exchange{
-			URL: fmt.Sprintf("http://a.example/%d", i), Time: time.Unix(1e9, 0),
-			Response: []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"),
-			Body:     fmt.Appendf(nil, "<title>%d</title>", i),
-		})
+	var index strings.Builder
+	if err := r.Index(t.Context(), &index); err != nil {
+		t.Fatal(err)
+	}
+	var file string
+	var offset, length int
+	for line := range strings.Lines(index.String()) {
+		var x struct {
+			URL, Filename  string
+			Offset, Length int `json:",string"`
+		}
+		err := json.Unmarshal([]byte(line[strings.Index(line, "{"):]), &x)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i == bad {
-			at = loc
+		if x.URL == site.URL+"/2" {
+			file, offset, length = x.Filename, x.Offset, x.Length
 		}
 	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(home.ArchiveDir(), at.File)
+	path := filepath.Join(home.ArchiveDir(), file)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data[at.Offset+at.Length-8] ^= 1 // of the checksum
+	data[offset+length-8] ^= 1 // of the checksum
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "out")
 	for _, kind := range []string{"text", "text --resume", "warc --resume", "wacz",
-		"warc --host a.example"} {
+		"warc --host 127.0.0.1"} {
 		cmd := newRootCommand()
 		cmd.SetArgs(append([]string{"export", "--home", home.Dir, "-o", out},
 			strings.Fields(kind)...))
 		err := cmd.ExecuteContext(t.Context())
 		want := fmt.Sprintf("exported everything but 1 damaged record, the first: warc: damaged "+
-			"record: %s, record at %d: gzip: invalid checksum", at.File, at.Offset)
+			"record: %s, record at %d: gzip: invalid checksum", file, offset)
 		if err == nil || err.Error() != want {
 			t.Errorf("export %s = %v, want %s", kind, err, want)
 		}
