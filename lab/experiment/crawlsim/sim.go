@@ -247,7 +247,7 @@ func (s *Sim) Delay(server int, by time.Duration) { s.nets[server].extra = by }
 // estimate.
 func (s *Sim) Expected(peer, server int) time.Duration {
 	p, w := s.peers[peer], &s.world.Servers[server]
-	rtt := s.world.toServer(peer, server).MeanRTT().Seconds()
+	rtt := s.world.Path(peer, server).MeanRTT().Seconds()
 	t := rtt*(1+w.Turns) + (w.Delay + s.nets[server].extra + p.Lag + p.extra).Seconds() +
 		w.KB*1000*(1/w.Bps+1/p.line.bps)
 	return time.Duration(t * float64(time.Second))
@@ -264,7 +264,7 @@ func (s *Sim) Current(peer, server int) time.Duration {
 		t += time.Duration(p.wait)
 	}
 	if last, ok := s.nets[server].conns[peer]; !ok || s.clock.now-last >= warm {
-		t += s.world.toServer(peer, server).MeanRTT()
+		t += s.world.Path(peer, server).MeanRTT()
 	}
 	return t
 }
