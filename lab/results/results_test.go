@@ -85,7 +85,8 @@ func TestReadRejects(t *testing.T) {
 		"other program":   "[[result]]\nname='a'\ndocument='d'\ncommand='rm x'\nminutes=1",
 		"no minutes":      "[[result]]\nname='a'\ndocument='d'\ncommand='go x'",
 		"nothing":         "[[result]]\nname='a'\ndocument='d'",
-		"data not a word": "[[result]]\nname='a'\ndocument='d'\ncommand='go x'\nminutes=1\ndata=['y']",
+		"data not a word": "[[result]]\nname='a'\ndocument='d'\ncommand='go x'\nminutes=1\n" +
+			"data=['y']",
 		"twice": "[[result]]\nname='a'\ndocument='d'\nmanual='m'\n[[result]]\nname='a'\n" +
 			"document='d'\nmanual='m'",
 	} {
@@ -119,7 +120,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("Report() = %d, %v", failed, err)
 	}
 	for _, want := range []string{
-		"version 1.\n", "    peerd-lab x w*.gz y\n\n```\nx " + dir + "/w1.gz " + dir + "/w2.gz y\n```\n",
+		"version 1.\n",
+		"    peerd-lab x w*.gz y\n\n```\nx " + dir + "/w1.gz " + dir + "/w2.gz y\n```\n",
 		"Skipped: there is no none in --data.", "Not repeated by a command: by hand.",
 		"It failed (exit status 2)",
 	} {

@@ -62,9 +62,9 @@ func runPapapetrou76(ctx context.Context, p experiment.Params, out experiment.Ou
 		}
 	}
 	out.Note("Crawlers have equal capacities, and sites come one by one, to the crawler that is " +
-		"nearest by the stored probes. Decisions are those of a full crawler. Best is the site and " +
-		"crawler with capacity left that add least to the sum of all times, by the stored probes. " +
-		"A site of which fewer than two probes are stored cannot be given up.")
+		"nearest by the stored probes. Decisions are those of a full crawler. Best is the site " +
+		"and crawler with capacity left that add least to the sum of all times, by the stored " +
+		"probes. A site of which fewer than two probes are stored cannot be given up.")
 	return nil
 }
 

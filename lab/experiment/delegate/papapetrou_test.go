@@ -47,7 +47,8 @@ func TestRelieve(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	// With the probes of two crawlers, the least variance is the least difference.
-	b = &balance{w: w, probes: [][]int{{0, 1}, {0, 1}}, capacity: 1, held: [][]int{{0, 1}, nil, nil}}
+	b = &balance{w: w, probes: [][]int{{0, 1}, {0, 1}}, capacity: 1,
+		held: [][]int{{0, 1}, nil, nil}}
 	b.relieve(0)
 	if b.best != 1 || b.held[0][0] != 1 {
 		t.Errorf("%+v", b)

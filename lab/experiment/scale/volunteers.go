@@ -128,8 +128,8 @@ func volunteers(n float64, w internet, c costs, idle, least float64) volunteersR
 	pages := min(r.Processor, r.Politeness) * 1e6 / n / day
 	for range 100 {
 		links := pages * foreign
-		// Leases are believed for half a day. A peer with a copy, and a former owner, read the lease
-		// when they get a URL of the subnet.
+		// Leases are believed for half a day. A peer with a copy, and a former owner, read the
+		// lease when they get a URL of the subnet.
 		r.Lookups = (2*w.met(links*day/2)/day + 2*links/n) * c.lookup
 		batch := max(least, 1+links/max(1, n-1)*age)
 		r.Connections = (1 - connected) * links / batch * c.connection
@@ -254,8 +254,9 @@ func runVolunteers(ctx context.Context, p experiment.Params, out experiment.Out)
 	}
 	hosts, pages := theInternet.crowded(measuredCosts)
 	out.Note("A volunteer has %.0f Mbit/s each way and %.0f core. The web has %.3g hosts at %.3g "+
-		"addresses in %.3g /24s; each host has %d pages in %.0f days. Politeness allows an address "+
-		"%.0f pages a day: too few for %.0f %% of the hosts, which would miss %.0f %% of all pages.",
+		"addresses in %.3g /24s; each host has %d pages in %.0f days. Politeness allows an "+
+		"address %.0f pages a day: too few for %.0f %% of the hosts, which would miss %.0f %% of "+
+		"all pages.",
 		lineBps*8/1e6, cores, theInternet.hosts, theInternet.addresses, theInternet.subnets,
 		pagesPerHost, revisitInDays, perAddress(measuredCosts.pageTime), 100*hosts, 100*pages)
 	return nil
@@ -293,9 +294,9 @@ func idleTraffic(
 	return s.row.Bytes, s.row.Table, sizes, nil
 }
 
-// idleBytes returns what an idle peer sends in a second by the sizes of messages: for exchanges, with
-// digests of the peers that both know; and for beacons, if each that it knows were passed on once in
-// each interval between beacons.
+// idleBytes returns what an idle peer sends in a second by the sizes of messages: for exchanges,
+// with digests of the peers that both know; and for beacons, if each that it knows were passed on
+// once in each interval between beacons.
 func idleBytes(known float64, sizes peers.Sizes) (exchanges, beacons float64) {
 	cfg := peers.DefaultConfig()
 	every := math.Max(cfg.Interval.Seconds(), known*cfg.Spacing.Seconds())
