@@ -80,11 +80,11 @@ func (e Entry) is(command string) bool {
 
 func TestReadRejects(t *testing.T) {
 	for name, text := range map[string]string{
-		"no name":         "[[result]]\ndocument = 'd'\ncommand = 'go x'\nminutes = 1",
-		"unknown key":     "[[result]]\nnom = 'd'",
-		"other program":   "[[result]]\nname='a'\ndocument='d'\ncommand='rm x'\nminutes=1",
-		"no minutes":      "[[result]]\nname='a'\ndocument='d'\ncommand='go x'",
-		"nothing":         "[[result]]\nname='a'\ndocument='d'",
+		"no name":       "[[result]]\ndocument = 'd'\ncommand = 'go x'\nminutes = 1",
+		"unknown key":   "[[result]]\nnom = 'd'",
+		"other program": "[[result]]\nname='a'\ndocument='d'\ncommand='rm x'\nminutes=1",
+		"no minutes":    "[[result]]\nname='a'\ndocument='d'\ncommand='go x'",
+		"nothing":       "[[result]]\nname='a'\ndocument='d'",
 		"data not a word": "[[result]]\nname='a'\ndocument='d'\ncommand='go x'\nminutes=1\n" +
 			"data=['y']",
 		"twice": "[[result]]\nname='a'\ndocument='d'\nmanual='m'\n[[result]]\nname='a'\n" +
