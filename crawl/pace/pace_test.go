@@ -1,6 +1,8 @@
 package pace_test
 
 import (
+	"math"
+	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"time"
@@ -118,6 +120,33 @@ func TestTrend(t *testing.T) {
 				t.Errorf("trend %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// An address with many hosts answers in many times: the hosts differ, and that is no overload.
+func TestManyHosts(t *testing.T) {
+	for _, tt := range []struct{ deviation, most float64 }{
+		{0.5, 0.005}, {1, 0.03}, {1.5, 0.1}, // a deviation of 1 is a factor of 2.7
+	} {
+		b := pacer(t, pace.Config{Factor: 10, Max: time.Minute})
+		r := rand.New(rand.NewPCG(1, 2))
+		hosts := make([]float64, 200)
+		for i := range hosts {
+			hosts[i] = r.NormFloat64() * tt.deviation
+		}
+		const answers = 20_000
+		overloaded := 0.0
+		for range answers {
+			d := time.Duration(math.Exp(hosts[r.IntN(200)]+.2*r.NormFloat64()) * 100 * float64(ms))
+			if _, trend := b.Observe(addr(1), d, d); trend == pace.Overloaded {
+				overloaded++
+			}
+		}
+		t.Logf("deviation %v: %.3f of the answers", tt.deviation, overloaded/answers)
+		if overloaded/answers > tt.most {
+			t.Errorf("deviation %v: overload after %.3f of the answers, want at most %v",
+				tt.deviation, overloaded/answers, tt.most)
+		}
 	}
 }
 

@@ -102,8 +102,9 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 #log_file = ""
 
 [crawl]
-# Minimum time between two requests to the same host or address. A longer crawl-delay of the
-# server, or a longer minimum of the network, applies instead.
+# Minimum time between two requests to the same host or address; for an address that serves many
+# domains, see address_requests. A longer crawl-delay of the server, or a longer minimum of the
+# network, applies instead.
 #min_delay = "1s"
 
 # Maximum number of concurrent requests to an address that serves many domains, and the factor by
