@@ -35,6 +35,9 @@ const (
 	MaxLinkBytes = maxLinkBytes
 )
 
+// LoadOf is loadOf.
+var LoadOf = loadOf
+
 // CheckReport is checkReport.
 var CheckReport = checkReport
 

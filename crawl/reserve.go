@@ -46,14 +46,15 @@ func (c *Crawler) reserve(
 func (c *Crawler) releaseClocks(
 	r *frontier.Reservation, addr netip.Addr, delay time.Duration, rep store.FetchReport,
 ) {
-	gap, wait := delay, rep.RetryAfter
-	if c.cfg.Pace != nil && rep.Outcome.Answered() {
-		gap = max(gap, c.cfg.Pace.Observe(addr, rep.Timing.Total()))
+	wait := rep.RetryAfter
+	pause, trend := c.observePace(addr, rep)
+	if loadOf(rep, trend) == frontier.LoadStrained {
+		c.cfg.Frontier.Strained(addr)
 	}
 	if findingOf(rep).failed() {
 		wait = max(wait, c.cfg.BackOff)
 	}
-	r.Release(gap, wait)
+	r.Release(max(delay, pause), wait)
 }
 
 // fetchReserved fetches a URL for another peer if its robots.txt allows that, which is requested

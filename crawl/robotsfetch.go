@@ -12,6 +12,7 @@ import (
 
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
+	"peerd/crawl/pace"
 	"peerd/crawl/quota"
 	"peerd/crawl/resolve"
 	"peerd/crawl/robots"
@@ -234,6 +235,9 @@ func (f *robotsFetcher) observe(res *fetch.Result, host bool) {
 	}
 	if !host {
 		return
+	}
+	if loadOf(f.report, pace.Usual) == frontier.LoadStrained {
+		f.c.cfg.Frontier.Strained(f.job.Addr)
 	}
 	if found := findingOf(f.report); found.failed() && found != foundThrottled {
 		// It may have moved before its first page.

@@ -413,6 +413,7 @@ func (n *Node) openCrawler() (err error) {
 	shares := conf.Shares
 	n.frontier, err = frontier.New(frontier.Config{
 		DB: n.db, Gap: gap, HostLimit: rules.Limits.MaxPagesPerHost, Node: frontierNode{gate, n},
+		AddrRequests:    conf.AddressRequests,
 		NetworkRequests: conf.NetworkRequests, NetworkRate: conf.NetworkRate,
 		Shares:      frontier.Shares{Own: shares.Own, Assigned: shares.Assigned},
 		VisitLength: visitLength, MaxVisits: maxVisits(n.fetcher.MaxIdle()),

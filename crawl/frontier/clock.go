@@ -125,7 +125,7 @@ func (f *Frontier) postponeLocked(now time.Time) {
 // keepClocksLocked keeps the clocks of a server and its hosts, which leave the frontier.
 func (f *Frontier) keepClocksLocked(s *server) {
 	now := time.Now()
-	f.addrs.delay(s.addr, s.nextAt, now)
+	f.addrs.delay(s.addr, s.restedAt(), now)
 	for _, h := range s.hosts {
 		f.names.delay(h.name, h.nextAt, now)
 	}
@@ -182,10 +182,11 @@ func (f *Frontier) tryReserve(
 		at, busy = later(at, t.nextAt), busy || t.active > 0
 	}
 	if s := f.servers[addr]; s != nil {
-		at, busy = later(at, s.nextAt), busy || s.active != nil
+		free, some := s.free(clock{})
+		at, busy = later(at, free), busy || !some
 	}
 	if h := f.hosts[host]; h != nil {
-		at, busy = later(at, h.askAt()), busy || h.srv.active == h
+		at, busy = later(at, h.askAt()), busy || h.slot != nil
 	}
 	if s := f.subnets[p]; s != nil {
 		busy = busy || s.taken()
