@@ -64,8 +64,9 @@ type Config struct {
 	// At most MaxVisits servers are visited at once, and no other server is asked: a connection
 	// to each of them can be kept open, although there is not enough memory for connections to
 	// all hosts that have work. A visit goes on with one host of the server, or one for each of its
-	// slots, until that has nothing to ask for. It ends when the server has no work or pauses for more than
-	// MaxVisitPause, and after VisitLength jobs if another server waits. 0: there are no visits.
+	// slots, until that has nothing to ask for, or has had VisitLength jobs and another host of the
+	// server may be asked. It ends when the server has no work or pauses for more than MaxVisitPause,
+	// and after VisitLength jobs if another server waits. 0: there are no visits.
 	MaxVisits, VisitLength int
 	// Shares defaults to DefaultShares.
 	Shares Shares
@@ -132,6 +133,7 @@ func New(cfg Config, live func(netip.Prefix) bool) (*Frontier, error) {
 	if cfg.Node == nil {
 		f.cfg.Node = free{}
 	}
+	f.cfg.VisitLength = max(cfg.VisitLength, 1)
 	shares := cmp.Or(cfg.Shares, DefaultShares)
 	f.share = [classes]float64{own: shares.Own, assigned: shares.Assigned}
 	err := cfg.DB.View(func(tx *store.Tx) error {

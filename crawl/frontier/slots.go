@@ -16,6 +16,7 @@ import (
 type slot struct {
 	active  *host     // host with a job in progress, or nil
 	visited *host     // host of the visit in progress, or nil
+	jobs    int       // of that host in that visit
 	nextAt  time.Time // no request before
 }
 
@@ -221,14 +222,12 @@ func (f *Frontier) pickLocked(s *server, now time.Time) (*slot, *host) {
 	}
 	h := sl.visited
 	switch goesOn := h != nil && h.mayAsk(now); {
-	case goesOn && !f.testsLocked(s, h):
-		s.jobs++
-		return sl, h
-	case goesOn:
+	case goesOn && f.testsLocked(s, h):
 		if other := s.pickNext(now, true); other != nil {
 			h = other
 			s.tested++
 		}
+	case goesOn && sl.jobs%f.cfg.VisitLength != 0:
 	default:
 		if h = s.pickNext(now, false); h == nil || f.cfg.MaxVisits == 0 {
 			return sl, h
@@ -239,8 +238,9 @@ func (f *Frontier) pickLocked(s *server, now time.Time) (*slot, *host) {
 	}
 	if sl.visited != h {
 		f.leftLocked(sl)
+		sl.visited, sl.jobs = h, 0
 	}
-	sl.visited = h
+	sl.jobs++
 	s.jobs++
 	return sl, h
 }
@@ -296,7 +296,7 @@ func (f *Frontier) endVisitLocked(s *server, sl *slot) {
 		return
 	}
 	f.leftLocked(sl)
-	if sl.visited = nil; !s.visited() {
+	if sl.visited, sl.jobs = nil, 0; !s.visited() {
 		s.jobs = 0
 		f.visits--
 		f.wake.Signal()
