@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/overlay/lease"
 )
 
@@ -247,6 +249,39 @@ func TestSetRetiredAfterLastNotice(t *testing.T) {
 	if !answer(false, testPeers[3:5]...) || len(h.sets) != 1 {
 		t.Errorf("%d sets in force after the last notice, want 1 and a quorum lease", len(h.sets))
 	}
+}
+
+// TestEndlessNotices verifies that a witness that tells of votes without end is replaced.
+func TestEndlessNotices(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, all := startPeers(t, 7)
+		defer f.end()
+		time.Sleep(30 * time.Second)
+		s := all[0].service()
+		p, err := lease.OpenWitnessSet(s.WitnessSet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		liar := p.Members[0]
+		var told atomic.Int32
+		all[0].after = func(_ *node, by peer.ID, r reply) {
+			if by == liar && r.Ack != nil {
+				r.Ack.More, r.Ack.Notices = true, []notice{{Num: uint64(told.Add(1)),
+					Subnet: subnet, Epoch: 2, To: liar}}
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		if n := told.Load(); n > 2*maxInARow {
+			t.Errorf("heard %d times of votes, want at most %d", n, 2*maxInARow)
+		}
+		if p, err = lease.OpenWitnessSet(s.WitnessSet()); err != nil || p.Has(liar) {
+			t.Errorf("witnesses are %v, %v; want others than %v", p.Members, err, liar)
+		}
+		if ok, _ := s.QuorumLease(); !ok {
+			t.Error("QuorumLease() = false, want true")
+		}
+	})
 }
 
 // TestForgetfulWitness verifies that leases are read again because of a witness that has lost its
