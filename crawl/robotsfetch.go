@@ -131,22 +131,23 @@ func (f *robotsFetcher) exchange(
 }
 
 // await waits until a request may be sent to a host at an address, and takes a ticket for it. The
-// clocks of the job's host and network are held by the job, unless another peer has requested it;
-// those of any other place are reserved. end must be called when the request has ended.
+// clocks of the job's host are held by the job, unless another peer has requested it; those of any
+// other host are reserved. end must be called when the request has ended.
 func (f *robotsFetcher) await(
 	ctx context.Context, host string, addr netip.Addr,
 ) (end func(sent bool), err error) {
 	c := f.c
-	if !f.remote && (host == f.job.Host || f.job.Subnet.Contains(addr)) {
-		if f.requests == 0 {
-			return func(bool) {}, nil
+	if own := host == f.job.Host; !f.remote && (own || f.job.Subnet.Contains(addr)) {
+		if f.requests > 0 {
+			if err := backoff.Sleep(ctx, c.cfg.Gap); err != nil {
+				return nil, err
+			}
 		}
-		if err := backoff.Sleep(ctx, c.cfg.Gap); err != nil {
-			return nil, err
+		if own {
+			return func(bool) {}, f.takeTicket()
 		}
-		return func(bool) {}, f.takeTicket()
 	}
-	clocks, err := c.reserve(ctx, host, addr)
+	clocks, err := c.reserve(ctx, f.job, host, addr)
 	if err != nil {
 		f.refused = err
 		f.report = store.FetchReport{Outcome: store.OutcomeRobotsUnreachable,

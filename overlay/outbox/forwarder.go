@@ -139,6 +139,7 @@ func New(cfg Config) (*Forwarder, error) {
 		all, err := tx.PendingHosts()
 		for _, d := range all {
 			f.table.add(d.Host, d.Count, d.Oldest, now)
+			f.table.addReceived(d.Host, d.Received)
 		}
 		return err
 	})

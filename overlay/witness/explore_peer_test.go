@@ -282,6 +282,7 @@ func (m *exModel) tickPeer(w *exWorld, p int) {
 	now := w.clock(p)
 	x.witness.expire(now)
 	if x.owner.recovered(now) && m.on(exForgetfulReread) {
+		x.owner.reread()
 		m.step(w, p, ownership.Event{Kind: ownership.Suspected}, false)
 	}
 	if v := x.vote; v != nil && now.After(v.until) && m.on(exWindow) {

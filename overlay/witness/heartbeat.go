@@ -3,14 +3,27 @@ package witness
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// sendHeartbeats sends a heartbeat, and more at once as long as there are more notices.
+// maxInARow is how many heartbeats are sent at once: a witness gives no more votes against one
+// owner than so many acknowledgements have room for.
+const maxInARow = maxVotesOfOwner/maxNotices + 1
+
+// sendHeartbeats sends a heartbeat, and more at once as long as there are more notices. A witness
+// that has more than it may give is replaced.
 func (s *Service) sendHeartbeats(ctx context.Context, p peer.ID) {
 	var err error
-	for again := true; again && err == nil; {
+	n := 0
+	for again := true; again && err == nil; n++ {
+		if n == maxInARow {
+			err = fmt.Errorf("%w: more than %d votes", ErrMessage, maxVotesOfOwner)
+			s.Strike(p)
+			s.log.Warn("replacing witness that tells of votes without end", "witness", p)
+			break
+		}
 		again, err = s.sendHeartbeat(ctx, p)
 	}
 	now := s.clock.Now()

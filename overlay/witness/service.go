@@ -202,8 +202,8 @@ func (s *Service) review(now time.Time) (due []peer.ID) {
 // The caller holds mu.
 func (s *Service) update(now time.Time) {
 	unsure := s.owner.retireSets(now)
-	recovered := s.owner.recovered(now)
-	s.rereadDue = s.rereadDue || unsure || recovered
+	unsure = s.owner.recovered(now) || unsure
+	s.rereadDue = s.rereadDue || unsure
 	if ok, _ := s.quorumLease(now); ok != s.hadLease {
 		s.hadLease = ok
 		if ok {
