@@ -13,7 +13,6 @@ import (
 // neighbourEstimate is an estimate of the target's times from a decided neighbouring
 // subnet: candidates are assumed to be about as far from the target as from there.
 type neighbourEstimate struct {
-	owner string
 	// weight is the logarithm of its weight.
 	weight float64
 	// logs are the logarithms of the candidates' times there, in ms, in the order of the
@@ -103,8 +102,8 @@ func (s *IPMicraProxyStrategy) estimates(
 // proxy. Its owner was found to be the nearest, so that no predicted time is less than
 // the owner's.
 func (s *IPMicraProxyStrategy) estimate(run *search, d Delegation) (neighbourEstimate, bool) {
-	v := neighbourEstimate{owner: d.Owner, logs: make([]float64, len(run.open)),
-		sigmas: make([]float64, len(run.open))}
+	n := len(run.open)
+	v := neighbourEstimate{logs: make([]float64, n), sigmas: make([]float64, n)}
 	least, owner, known := math.Inf(1), -1, false
 	for i, c := range run.open {
 		v.logs[i] = math.NaN()

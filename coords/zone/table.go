@@ -2,7 +2,6 @@ package zone
 
 import (
 	"cmp"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 
@@ -42,7 +41,7 @@ func Keep(self coords.Coordinate, known []Peer, size int, cfg Config, salt uint6
 	size = max(size, 0)
 	order := make([]ranked, len(known))
 	for i, p := range known {
-		order[i] = ranked{i, self.Distance(p.At), rank(p.ID, salt)}
+		order[i] = ranked{i, self.Distance(p.At), coords.SaltedRank(p.ID, salt)}
 	}
 	if len(known) > size {
 		slices.SortFunc(order, nearer)
@@ -183,15 +182,4 @@ func byRandom(a, b ranked) int {
 		return 1
 	}
 	return a.index - b.index
-}
-
-// rank returns a pseudo-random number that depends only on id and salt.
-func rank(id string, salt uint64) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id)) // never fails
-	x := h.Sum64() ^ salt
-	// The finaliser of splitmix64: FNV alone gives similar names similar hashes.
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

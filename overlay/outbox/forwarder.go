@@ -197,7 +197,6 @@ type Row struct {
 	Subnet netip.Prefix
 	Owner  peer.ID
 	Count  int
-	At     time.Time // when its next task is due; zero while one is running
 }
 
 // Rows returns one Row per host, sorted by name.
@@ -221,11 +220,6 @@ func (e *entry) row() Row {
 		r.State, r.Subnet, r.Owner = "outbox", e.res.Subnet, e.res.Owner
 	case unclaimed:
 		r.State, r.Subnet = "unclaimed", e.res.Subnet
-	case unresolved:
-		r.At = e.at
-	}
-	if e.queue != nil && e.queue.timeline != nil {
-		r.At = e.queue.at
 	}
 	return r
 }

@@ -51,14 +51,9 @@ func (s *space) full() (next time.Time, full bool) {
 	return s.next, s.refused > 0
 }
 
-// probe tries to write, without changing anything. Only the store itself knows how much space a
-// write needs.
+// probe finds out whether the store has space again.
 func (s *space) probe(context.Context) error {
-	err := s.cfg.DB.Update(func(tx *store.Tx) error {
-		tx.Count(store.Counters{})
-		return nil
-	})
-	if err != nil {
+	if err := s.cfg.DB.Probe(); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"peerd/coords"
 	"peerd/coords/zone"
@@ -82,7 +83,7 @@ func assemble(cfg *Config, me *self) *Service {
 	s.exchanger = &exchanger{env: e, self: me, states: s.states, intake: s.intake,
 		checker: s.checker, monitored: MonitorHost(cfg.Host, s)}
 	s.publisher = &publisher{env: e, self: me, states: s.states, exchanger: s.exchanger,
-		pushes: make(semaphore, maxPush)}
+		pushes: make(semaphore, maxPush), early: rate.NewLimiter(0, earlyBurst)}
 	s.scheduler = &scheduler{env: e, self: me, states: s.states, checker: s.checker,
 		exchanger: s.exchanger, exchanges: make(semaphore, maxExchanges),
 		dials: make(semaphore, maxDials), fastLeft: maxFastMeasurements, salt: rand.Uint64()}
