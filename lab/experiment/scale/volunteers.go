@@ -200,7 +200,7 @@ func (w internet) ranks(units float64, f func(hosts, units float64)) {
 
 // maxCrawled is the largest number of peers of a simulated crawl. Decisions about ever more
 // candidates take most of the time.
-const maxCrawled = 300
+const maxCrawled = 200
 
 // calibrated is the size of the small network.
 const calibrated = 50
