@@ -198,6 +198,10 @@ func (w internet) ranks(units float64, f func(hosts, units float64)) {
 	}
 }
 
+// maxCrawled is the largest number of peers of a simulated crawl. Decisions about ever more
+// candidates take most of the time.
+const maxCrawled = 200
+
 // calibrated is the size of the small network.
 const calibrated = 50
 
@@ -239,6 +243,10 @@ func runVolunteers(ctx context.Context, p experiment.Params, out experiment.Out)
 		out.Progress(float64(i+1)/float64(2*len(sizes)), fmt.Sprintf("idle, %d peers", n))
 	}
 	for i, n := range sizes {
+		if n > maxCrawled {
+			out.Note("A crawl of %d peers takes too long, and is not simulated.", n)
+			continue
+		}
 		got, err := crawlOf(ctx, n, 2*n, max(p.Seed, 1))
 		if err != nil {
 			return err
