@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"peerd/lab/emulate"
+	"peerd/lab/emulate/web"
 	"peerd/node/admin"
 	"peerd/store"
 )
@@ -40,7 +41,18 @@ func (t *run) judge() (Report, error) {
 			return Report{}, err
 		}
 	}
-	return Report{Report: emulate.Evaluate(in)}, nil
+	return Report{Report: emulate.Evaluate(in), CrawlSeconds: crawlTime(t.web.Log()).Seconds(),
+		ContentNetworks: t.contentNetworks(in)}, nil
+}
+
+// crawlTime returns the time from the first request to the end of the last page.
+func crawlTime(log []web.Hit) (d time.Duration) {
+	for _, h := range log {
+		if h.Page {
+			d = max(d, h.End.Sub(log[0].Start))
+		}
+	}
+	return d
 }
 
 // owned is the part of a node that the figures need.

@@ -35,7 +35,7 @@ func (w *Web) PageTimeIn(world *wan.World, place int, rawURL string, reused bool
 	if world == nil {
 		return a.delay
 	}
-	return LinkTime(world.Link(place, w.cfg.Place(s.id)), w.bodyBytes(s, a), reused) + a.delay
+	return LinkTime(world.Link(place, w.cfg.Place(place, s.id)), w.bodyBytes(s, a), reused) + a.delay
 }
 
 // LinkTime returns the expected time of a download of bytes over a link, without the server's
