@@ -13,6 +13,9 @@ type Report struct {
 	emulate.Report
 	// CrawlSeconds is the time from the first request to a site to the end of the last page.
 	CrawlSeconds float64 `json:"crawl_s"`
+	// Expected is how long the pages should have taken where they were fetched, by the emulated
+	// distances: without the delays of a busy machine.
+	Expected emulate.Times `json:"expected_ms"`
 	// ContentNetworks is nil if no site is behind one.
 	ContentNetworks *ContentNetworks `json:"content_networks,omitempty"`
 	// Adaptation is nil without a scenario.
