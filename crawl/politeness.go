@@ -96,7 +96,8 @@ func (c *Crawler) observePace(
 	if c.cfg.Pace == nil || !rep.Outcome.Answered() {
 		return 0, pace.Usual
 	}
-	return c.cfg.Pace.Observe(addr, rep.Timing.Total(), rep.Timing.FirstByte)
+	return c.cfg.Pace.Observe(addr, rep.Timing.Total(), rep.Timing.FirstByte,
+		c.cfg.Frontier.Slots(addr))
 }
 
 // loadOf returns what the report of a request shows of the load of the server. Certificates, names

@@ -188,9 +188,12 @@ func TestSharedAddressMeasured(t *testing.T) {
 	if !*shared {
 		t.Skip("takes ten minutes; run it with -args -shared")
 	}
-	now := frontier.Config{Gap: time.Second, NetworkRequests: 4, NetworkRate: 10, AddrRequests: 8}
-	before, fast := now, frontier.Config{Gap: 200 * time.Millisecond, AddrRequests: 16}
+	now := frontier.Config{Gap: time.Second, NetworkRequests: 4, NetworkRate: 10, AddrRequests: 8,
+		MaxVisits: 100, VisitLength: 64}
+	before, fast := now, now
 	before.AddrRequests = 1
+	fast.Gap, fast.NetworkRequests, fast.NetworkRate = 200*time.Millisecond, 0, 0
+	fast.AddrRequests = 16
 	for i, tt := range []struct {
 		name   string
 		server *limitedServer

@@ -124,6 +124,16 @@ func (f *Frontier) Observe(j Job, l Load) {
 	}
 }
 
+// Slots returns how many requests at a time an address may get.
+func (f *Frontier) Slots(addr netip.Addr) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.servers[addr.Unmap()]; s != nil {
+		return len(s.slots)
+	}
+	return 1
+}
+
 // Strained tells that a request that is not a job, or that another peer has sent, showed a sign of
 // strain of the server at an address.
 func (f *Frontier) Strained(addr netip.Addr) {

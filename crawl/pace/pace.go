@@ -92,11 +92,16 @@ func New(c Config) (*Pacer, error) {
 
 // Observe records the time of one answer, and of that the time from the end of the request to the
 // first byte: it depends on the load of the server, and not on the size of the answer or on whether
-// a connection was opened. Observe returns how long to leave the server alone.
-func (p *Pacer) Observe(addr netip.Addr, took, first time.Duration) (time.Duration, Trend) {
+// a connection was opened. slots is how many requests at a time the server may get: what it does
+// with many must not become usual, nor count as a change of all servers, so the more there are, the
+// less it counts. Observe returns how long to leave the server alone.
+func (p *Pacer) Observe(
+	addr netip.Addr, took, first time.Duration, slots int,
+) (time.Duration, Trend) {
 	if took <= 0 {
 		return 0, Usual
 	}
+	alone := 1 / float64(slots*slots)
 	d, t := math.Log(took.Seconds()), math.Log(min(max(first, minFirst), took).Seconds())
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +109,7 @@ func (p *Pacer) Observe(addr netip.Addr, took, first time.Duration) (time.Durati
 	if known {
 		s.download += recentWeight * (d - s.download)
 		s.recent += recentWeight * (t - s.recent)
-		s.usual += usualWeight * (t - s.usual)
+		s.usual += usualWeight * alone * (t - s.usual)
 	} else {
 		s.download, s.recent, s.usual = d, t, t
 	}
@@ -118,7 +123,7 @@ func (p *Pacer) Observe(addr netip.Addr, took, first time.Duration) (time.Durati
 		case e > usualRatio:
 			trend = Slower
 		}
-		p.drift += driftWeight * (min(max(change, -1), 1) - p.drift)
+		p.drift += driftWeight * alone * (min(max(change, -1), 1) - p.drift)
 	}
 	p.servers.Add(addr, s)
 	pause := p.cfg.Factor * overload * max(math.Exp(s.download), took.Seconds())

@@ -30,15 +30,15 @@ func addr(i byte) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, i}) }
 func TestMultipleOfDownloadTime(t *testing.T) {
 	b := pacer(t, pace.Config{Factor: 10, Max: time.Minute})
 	for range 20 {
-		if got, _ := b.Observe(addr(1), 100*time.Millisecond, ms); got < 999*time.Millisecond ||
+		if got, _ := b.Observe(addr(1), 100*time.Millisecond, ms, 1); got < 999*time.Millisecond ||
 			got > 1001*time.Millisecond {
 			t.Fatalf("pause %v, want 1s", got)
 		}
 	}
-	if got, _ := b.Observe(addr(1), 30*time.Second, ms); got != time.Minute {
+	if got, _ := b.Observe(addr(1), 30*time.Second, ms, 1); got != time.Minute {
 		t.Errorf("pause %v, want the maximum", got)
 	}
-	if got, _ := pacer(t, pace.Config{}).Observe(addr(1), time.Second, ms); got != 0 {
+	if got, _ := pacer(t, pace.Config{}).Observe(addr(1), time.Second, ms, 1); got != 0 {
 		t.Errorf("pause %v with Factor 0, want 0", got)
 	}
 }
@@ -55,7 +55,7 @@ func TestOverloadIgnoresCommonDrift(t *testing.T) {
 				if round >= 100 && slow(i) {
 					took *= 8
 				}
-				if got, _ := b.Observe(addr(i), took, took); i == 0 {
+				if got, _ := b.Observe(addr(i), took, took, 1); i == 0 {
 					last = got
 				}
 				if round == 106 && i == 0 { // some requests after the change
@@ -84,7 +84,7 @@ func TestOverloadEnds(t *testing.T) {
 		if i >= 100 {
 			took = time.Second
 		}
-		got, trend = b.Observe(addr(1), took, took)
+		got, trend = b.Observe(addr(1), took, took, 1)
 	}
 	if got > 1100*time.Millisecond || trend != pace.Usual {
 		t.Errorf("after 300 answers of 1s the pause is %v, trend %v", got, trend)
@@ -108,18 +108,40 @@ func TestTrend(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			b := pacer(t, pace.Config{Max: time.Hour})
 			for range 100 {
-				if _, got := b.Observe(addr(1), 100*ms, 50*ms); got != pace.Usual {
+				if _, got := b.Observe(addr(1), 100*ms, 50*ms, 1); got != pace.Usual {
 					t.Fatalf("trend %v, want usual", got)
 				}
 			}
 			var got pace.Trend
 			for range 5 {
-				_, got = b.Observe(addr(1), tt.took, tt.first)
+				_, got = b.Observe(addr(1), tt.took, tt.first, 1)
 			}
 			if got != tt.want {
 				t.Errorf("trend %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// What a server does with more and more requests at a time is noticed before it becomes usual.
+func TestSlowerWithSlots(t *testing.T) {
+	b := pacer(t, pace.Config{Max: time.Hour})
+	for range 50 {
+		b.Observe(addr(1), 100*ms, 100*ms, 1)
+	}
+	for slots := 2; ; slots++ {
+		took := time.Duration(max(slots, 4)) * 25 * ms // four at a time are no load
+		trend := pace.Usual
+		for range slots {
+			_, trend = b.Observe(addr(1), took, took, slots)
+		}
+		if trend == pace.Overloaded {
+			t.Logf("overloaded with %d slots, %v", slots, took)
+			break
+		}
+		if took > 250*ms {
+			t.Fatalf("trend %v with %d slots, %v, want overload", trend, slots, took)
+		}
 	}
 }
 
@@ -138,7 +160,7 @@ func TestManyHosts(t *testing.T) {
 		overloaded := 0.0
 		for range answers {
 			d := time.Duration(math.Exp(hosts[r.IntN(200)]+.2*r.NormFloat64()) * 100 * float64(ms))
-			if _, trend := b.Observe(addr(1), d, d); trend == pace.Overloaded {
+			if _, trend := b.Observe(addr(1), d, d, 1); trend == pace.Overloaded {
 				overloaded++
 			}
 		}
@@ -160,7 +182,8 @@ func TestBounds(t *testing.T) {
 		for range 100 {
 			took := time.Duration(rapid.Int64().Draw(t, "took"))
 			first := time.Duration(rapid.Int64().Draw(t, "first"))
-			if got, _ := b.Observe(addr(rapid.Byte().Draw(t, "server")), took, first); got < 0 ||
+			if got, _ := b.Observe(addr(rapid.Byte().Draw(t, "server")), took, first,
+				rapid.IntRange(1, 64).Draw(t, "slots")); got < 0 ||
 				got > time.Minute {
 				t.Fatalf("Observe(%v, %v) = %v", took, first, got)
 			}
@@ -179,6 +202,6 @@ func TestValidate(t *testing.T) {
 func BenchmarkObserve(b *testing.B) {
 	k := pacer(b, pace.Config{Factor: 10, Max: time.Minute})
 	for i := 0; b.Loop(); i++ {
-		k.Observe(addr(byte(i)), 50*time.Millisecond, ms)
+		k.Observe(addr(byte(i)), 50*ms, ms, 1)
 	}
 }
