@@ -59,6 +59,10 @@ type copyProgress struct {
 	SnapshotSize usage  `cbor:"5,keyasint"`           // of the present snapshot
 	Unstarted    bool   `cbor:"6,keyasint,omitempty"` // no piece of the snapshot has come yet
 	Link         uint64 `cbor:"7,keyasint,omitempty"` // on which it was current last; 0: outdated
+	// Partial means that the present snapshot does not replace what was there before. Robots is the
+	// part of Size that robots.txt files take, which no snapshot replaces; SnapshotSize is without.
+	Partial bool  `cbor:"8,keyasint,omitempty"`
+	Robots  usage `cbor:"9,keyasint"`
 }
 
 // usage bounds what is stored for other peers.
