@@ -63,8 +63,8 @@ type Config struct {
 	// At most MaxVisits servers are visited at once, and no other server is asked: a connection
 	// to each of them can be kept open, although there is not enough memory for connections to
 	// all hosts that have work. A visit goes on with one host of the server, or one for each of its
-	// slots, until that has nothing to ask for. It ends when the server has no work or pauses for more than
-	// MaxVisitPause, and after VisitLength jobs if another server waits. 0: there are no visits.
+	// slots, until that has nothing to ask for. It ends when the server has no work or pauses for
+	// more than MaxVisitPause, and after VisitLength jobs if another server waits. 0: there are no visits.
 	MaxVisits, VisitLength int
 	// Shares defaults to DefaultShares.
 	Shares Shares
