@@ -74,8 +74,8 @@ func (w *memoryWeb) wantApart(t *testing.T) {
 }
 
 // TestSharedAddress verifies that an address with many hosts is asked more often if it answers
-// steadily, and not if every third answer is a sign of strain, or if it has pages of few hosts. Each
-// host is asked as if it were alone.
+// steadily, and not if every third answer is a sign of strain, or if it has pages of few hosts.
+// Each host is asked as if it were alone.
 func TestSharedAddress(t *testing.T) {
 	page := response(http.StatusOK, "Content-Type: text/html\r\n", "")
 	third := func(answer string) func(string, int) string {
