@@ -47,7 +47,7 @@ func ChoosePartners(known []KnownPeer, size int, salt uint64) Partners {
 		if !(far >= 0) {
 			far = math.Inf(1)
 		}
-		all = append(all, entry{k.ID, far, saltedRank(k.ID, salt)})
+		all = append(all, entry{k.ID, far, SaltedRank(k.ID, salt)})
 	}
 	size = min(max(size, 0), len(all))
 	slices.SortFunc(all, func(a, b entry) int {
@@ -89,8 +89,8 @@ func (p Partners) Partner(rng *rand.Rand) string {
 	return half[rng.IntN(len(half))]
 }
 
-// saltedRank returns a pseudo-random number that depends only on id and salt.
-func saltedRank(id string, salt uint64) uint64 {
+// SaltedRank returns a pseudo-random number that depends only on id and salt.
+func SaltedRank(id string, salt uint64) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id))
 	x := h.Sum64() ^ salt

@@ -18,10 +18,6 @@ import (
 	"peerd/store/warc"
 )
 
-// archiveFullWaits times spaceWait is how long a host is left alone after an answer did not
-// fit into the archive although the disk had free space.
-const archiveFullWaits = 60
-
 // Archived is an answer that is in the archive, and what was read from it.
 type Archived struct {
 	URL    store.URL
@@ -36,7 +32,8 @@ type Archived struct {
 // archive appends an answer to the archive unless the answer forbids it. Truncated
 // exchanges are not archived, because such a record would misrepresent the server. A
 // committed page has at most one record; after a crash between archive and commit the page
-// is fetched and archived again.
+// is fetched and archived again. An answer that does not fit is fetched again when there is
+// space, or cut if there is space for others.
 func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 	if c.cfg.Archive == nil || len(res.ResponseHead) == 0 || !res.Outcome.Answered() ||
 		c.archiveForbidden(got, res) {
@@ -68,7 +65,15 @@ func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 		}
 	}
 	at, err := c.cfg.Archive.Append(x)
-	if errors.Is(err, warc.ErrInvalid) {
+	if c.tooLarge(err) {
+		if x, err = c.cfg.Archive.Cut(x); err != nil {
+			return err
+		}
+		c.log.Warn("cut answer that is larger than what is left of the archive",
+			"url", got.page.URL, "bytes", len(res.Raw), "kept", len(x.Body))
+		at, err = c.cfg.Archive.Append(x)
+	}
+	if errors.Is(err, warc.ErrInvalid) || c.tooLarge(err) {
 		c.log.Warn("skipped answer that cannot be archived", "url", got.page.URL, "err", err)
 		return nil
 	}
@@ -78,6 +83,12 @@ func (c *Crawler) archive(got *fetched, res *fetch.Result) error {
 			Status: res.Status, Page: got.doc, At: at})
 	}
 	return err
+}
+
+// tooLarge reports whether an answer did not fit into the archive although there is space to
+// fetch others: to fetch it again would not help.
+func (c *Crawler) tooLarge(err error) bool {
+	return errors.Is(err, warc.ErrNoSpace) && c.cfg.Delegate.CheckSpace() == nil
 }
 
 // archiveForbidden reports whether an answer asks not to be archived, by its headers or as
@@ -105,7 +116,7 @@ func (c *Crawler) archiveFailed(
 		return cause
 	}
 	wait, err := c.chargeSeparately(job.Host, 1, max(gap, rep.RetryAfter))
-	c.cfg.Frontier.Release(job, false, gap, max(wait, archiveFullWaits*c.spaceWait))
+	c.cfg.Frontier.Release(job, false, gap, max(wait, c.spaceWait))
 	if err == nil && c.cfg.StopWhenFull {
 		err = fmt.Errorf("%w: %w", ErrNoSpace, cause)
 	}

@@ -1,6 +1,7 @@
 package crawl_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ type record struct {
 
 func records(t *testing.T, a *warc.Archive) (all []record) {
 	t.Helper()
-	err := a.Records(t.Context(), func(r warc.Record) error {
+	err := a.Follow(t.Context(), map[string]int64{}, func(r warc.Record) error {
 		b, err := io.ReadAll(r.Block)
 		all = append(all, record{r.Type, r.URL, r.Time, r.Get("WARC-Refers-To-Date"), string(b)})
 		return err
@@ -174,8 +175,15 @@ func (h *handedOver) check(t *testing.T, a *warc.Archive, page store.URL) {
 func TestArchiveFull(t *testing.T) {
 	const n = 12
 	small := newArchive(t, 40<<10)
+	var replaced atomic.Bool
 	r := newRig(t, t.TempDir(), 0, func(c *crawl.Config) {
 		c.Archive, c.StopWhenFull, c.Workers = small, true, 1
+		c.Delegate = spaceless{c.Delegate, func() error {
+			if small.Stats().Refused > 0 && !replaced.Load() {
+				return errors.New("the archive is full")
+			}
+			return nil
+		}}
 		c.Rules.Content = crawl.ContentRules{Exact: true, MaxCopies: 1}
 	})
 	s := newSite(t, 65, 1)
@@ -202,6 +210,7 @@ func TestArchiveFull(t *testing.T) {
 	}
 	large := newArchive(t, 0)
 	r.c.SetArchive(large)
+	replaced.Store(true)
 	r.fatal(r.restart())
 	r.crawl()
 	requests := s.count()
@@ -225,6 +234,50 @@ func TestArchiveFull(t *testing.T) {
 	for u, k := range kept {
 		if k != 1 && !strings.HasSuffix(u, "robots.txt") {
 			t.Errorf("%s is archived %d times, want 1", u, k)
+		}
+	}
+}
+
+// An answer that is larger than what is left of the archive is requested once. It is cut to what
+// fits, if anything does.
+func TestArchiveTooSmall(t *testing.T) {
+	t.Parallel()
+	film := make([]byte, 64<<10) // what the fetcher keeps
+	noise := rand.NewChaCha8([32]byte{1})
+	noise.Read(film)
+	for i, quota := range []int64{64 << 10, 1} {
+		a := newArchive(t, quota)
+		r := newRig(t, "", 0, func(c *crawl.Config) { c.Archive = a })
+		r.c.SetSpaceWait(time.Millisecond)
+		s := newSite(t, 68, byte(i+1))
+		r.own("a.test", s)
+		s.html("/", "/film")
+		s.mux.HandleFunc("/film", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "video/mp4")
+			w.Write(film)
+		})
+		r.seed(s.url("a.test", "/"))
+		stop := r.start()
+		r.until("everything is fetched", r.idle)
+		stop()
+		if n := s.count(); n["/"] != 1 || n["/film"] != 1 {
+			t.Errorf("quota %d: requests %v", quota, n)
+		}
+		p, ok := r.page(s.url("a.test", "/film"))
+		if !ok || p.Outcome != store.OutcomeNotHTML {
+			t.Errorf("quota %d: page %+v", quota, p)
+		}
+		if quota == 1 {
+			if p.Archive.File != "" || a.Stats().Exchanges > 0 {
+				t.Errorf("page %+v, archive %+v, want nothing archived", p, a.Stats())
+			}
+			continue
+		}
+		x, err := a.ReadAt(warc.Location{File: p.Archive.File, Offset: p.Archive.Offset,
+			Length: p.Archive.Length})
+		if n := len(x.Body); err != nil || x.Truncated != "length" || n < 32<<10 ||
+			!bytes.HasPrefix(film, x.Body) || n == len(film) || a.Stats().Bytes > quota {
+			t.Errorf("read %d bytes, truncated %q, %v; archive %+v", n, x.Truncated, err, a.Stats())
 		}
 	}
 }

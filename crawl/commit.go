@@ -181,13 +181,7 @@ func (c *Crawler) reportedLinks(e store.Entry, rep store.FetchReport) []store.Pe
 // Route stores URLs that other peers found: those of our hosts in their queues, all others
 // in the pending table. It returns when they are stored.
 func (c *Crawler) Route(found []store.Pending) error {
-	for n := oneTransaction(found); n < len(found); n = oneTransaction(found) {
-		if err := c.routeAll(found[:n], nil, nil); err != nil {
-			return err
-		}
-		found = found[n:]
-	}
-	return c.routeAll(found, nil, nil)
+	return c.routeInParts(found, nil, nil)
 }
 
 // oneTransaction returns how many of the first URLs fit into one transaction. It writes about as
@@ -233,6 +227,11 @@ func (c *Crawler) routeLinks(links []store.Pending, v *visit, also func(*store.T
 	if v != nil {
 		v.found = found
 	}
+	return c.routeInParts(found, v, also)
+}
+
+// routeInParts is routeAll in as many transactions as needed.
+func (c *Crawler) routeInParts(found []store.Pending, v *visit, also func(*store.Tx) error) error {
 	for n := oneTransaction(found); n < len(found); n = oneTransaction(found) {
 		if err := c.routeAll(found[:n], v, nil); err != nil {
 			return err

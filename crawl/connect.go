@@ -91,7 +91,7 @@ func (c *Crawler) Connect(ctx context.Context, r store.FetchRequest) (store.Fetc
 	default:
 		return store.FetchReport{}, ErrBusy
 	}
-	clocks, err := c.reserve(ctx, r.URL.Host(), r.Addr)
+	clocks, err := c.reserve(ctx, frontier.Job{}, r.URL.Host(), r.Addr)
 	if err != nil {
 		return store.FetchReport{}, err
 	}

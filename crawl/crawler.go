@@ -14,6 +14,7 @@ import (
 	"peerd/crawl/deny"
 	"peerd/crawl/frontier"
 	"peerd/crawl/hsts"
+	"peerd/crawl/pace"
 	"peerd/crawl/ping"
 	"peerd/crawl/revisit"
 	"peerd/internal/backoff"
@@ -269,12 +270,12 @@ func (c *Crawler) fetchLocally(
 	return err == nil && isPage(rep.Outcome) && job.Entry.Kind == store.KindPage, err
 }
 
-// serverPause returns how long the server must be left alone after an answer.
+// serverPause returns how long the server must be left alone after a request for a page, and tells
+// the frontier what the answer shows of its load.
 func (c *Crawler) serverPause(job frontier.Job, rep store.FetchReport) time.Duration {
-	if c.cfg.Pace == nil || !rep.Outcome.Answered() {
-		return 0
-	}
-	return c.cfg.Pace.Observe(job.Addr, rep.Timing.Total())
+	pause, trend := c.observePace(job.Addr, rep)
+	c.cfg.Frontier.Observe(job, loadOf(rep, trend))
+	return pause
 }
 
 // fetchRemotely has an estimator fetch a job's URL. It reports whether the fetch yielded a
@@ -312,6 +313,9 @@ func (c *Crawler) fetchRemotely(
 		}
 		return false, c.releaseCharged(job, 1, gap, 0)
 	case findingOf(rep).failed():
+		if loadOf(rep, pace.Usual) == frontier.LoadStrained {
+			c.cfg.Frontier.Strained(job.Addr)
+		}
 		return false, c.requeueFailed(job, rep, began, gap, false)
 	}
 	wait, err := c.commitRemote(job, rep, 1, gap)

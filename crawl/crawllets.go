@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"path"
 	"strings"
@@ -407,7 +408,7 @@ func (r *crawlletRun) take(rec record.Record) error {
 	req := store.FetchRequest{URL: e.URL, Addr: job.Addr, Depth: e.Depth, Hops: e.Hops, File: true}
 	res := SiteFile{Body: rec.Body, Type: rec.Type,
 		Modified: time.Unix(rec.Modified, 0)}.answer(job.Addr)
-	if !c.sites.believes(siteKey{crawlletReporter, job.Host}, e, now) {
+	if !c.sites.believes(siteKey{crawlletReporter, job.Host}, e, rand.Float64(), now) {
 		got := c.evaluate(req, &res, false)
 		got.report.Links = urlsOf(got.links)
 		c.sites.hold(e.URL, crawlletReporter, got.report, now)

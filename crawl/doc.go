@@ -27,7 +27,7 @@
 //	page.go         one request and what is read from its answer; Rules
 //	commit.go       what an answer changes in the store; Route and Enqueue
 //	content.go      copies; archive.go: the archive; space.go: full archive, disk or store
-//	politeness.go   requests per day, waits that survive a restart; request quota
+//	politeness.go   requests per day, waits that survive a restart; request quota; load of servers
 //	health.go       hosts that fail: states, back-off, patience; outages of the network
 //	giveup.go       URLs that fail: tries, giving up, Retry
 //	budget.go       limit on pages

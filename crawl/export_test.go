@@ -35,6 +35,9 @@ const (
 	MaxLinkBytes = maxLinkBytes
 )
 
+// LoadOf is loadOf.
+var LoadOf = loadOf
+
 // CheckReport is checkReport.
 var CheckReport = checkReport
 
@@ -69,7 +72,7 @@ const CrawlletBytes, MaxCrawllets = crawlletBytes, maxCrawllets
 func (c *Crawler) TrustCrawllets(host string) {
 	c.sites.mu.Lock()
 	defer c.sites.mu.Unlock()
-	c.sites.random = func() float64 { return 1 }
+	c.sites.share = 0
 	c.sites.reporter(siteKey{crawlletReporter, host}).agreed = sampleFirst
 }
 

@@ -227,6 +227,7 @@ func newRigOn(
 	if change != nil {
 		change(&cfg)
 	}
+	r.fr = cfg.Frontier
 	r.c, err = crawl.New(cfg)
 	r.fatal(err)
 	r.c.SetCheckInterval(20 * time.Millisecond)

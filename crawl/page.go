@@ -97,15 +97,15 @@ func isGone(status int) bool { return status == http.StatusNotFound || status ==
 // and burden the site again.
 func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest, remote bool) fetched {
 	q := fetch.Request{
-		URL: r.URL, Addr: r.Addr, Accept: extract.IsHTML, KeepRaw: c.cfg.Archive != nil,
+		URL: r.URL, Addr: r.Addr, HTML: true, KeepRaw: c.cfg.Archive != nil,
 		IfNoneMatch: r.IfNoneMatch, IfModifiedSince: r.IfModifiedSince,
 		Timeout: c.cfg.FetchTimeout,
 	}
 	if r.Kind.Sitemap() {
-		q.Accept, q.MaxBody = nil, maxSitemap
+		q.HTML, q.MaxBody = false, maxSitemap
 	}
 	if !remote {
-		q.More = c.otherAddrs(r.URL.Host(), store.SubnetOf(r.Addr))
+		q.More = otherAddrs{c, r.URL.Host(), store.SubnetOf(r.Addr)}
 	}
 	res := c.cfg.Fetcher.Do(ctx, q)
 	defer res.Release()
@@ -115,17 +115,20 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest, remote bool) 
 	return c.read(r, &res, remote)
 }
 
-// otherAddrs returns a function that looks up the addresses of a host in its home subnet.
-func (c *Crawler) otherAddrs(
-	host string, home netip.Prefix,
-) func(context.Context) []netip.Addr {
-	return func(ctx context.Context) []netip.Addr {
-		all, err := c.cfg.Delegate.Resolve(ctx, host)
-		if err != nil {
-			c.log.Debug("failed to look up other addresses", "host", host, "err", err)
-		}
-		return slices.DeleteFunc(all, func(a netip.Addr) bool { return store.SubnetOf(a) != home })
+// otherAddrs are the addresses of a host in its home subnet.
+type otherAddrs struct {
+	c    *Crawler
+	host string
+	home netip.Prefix
+}
+
+// Addrs implements fetch.Addrs.
+func (o otherAddrs) Addrs(ctx context.Context) []netip.Addr {
+	all, err := o.c.cfg.Delegate.Resolve(ctx, o.host)
+	if err != nil {
+		o.c.log.Debug("failed to look up other addresses", "host", o.host, "err", err)
 	}
+	return slices.DeleteFunc(all, func(a netip.Addr) bool { return store.SubnetOf(a) != o.home })
 }
 
 // redirectJob returns a job to the frontier because another address of its host has answered.

@@ -3,9 +3,11 @@ package crawl
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"time"
 
 	"peerd/crawl/frontier"
+	"peerd/crawl/pace"
 	"peerd/crawl/quota"
 	"peerd/internal/backoff"
 	"peerd/store"
@@ -84,4 +86,32 @@ func (c *Crawler) acquire(ctx context.Context) (t quota.Ticket, ok bool, err err
 	}
 	_ = backoff.Sleep(ctx, quotaWait)
 	return t, false, nil
+}
+
+// observePace records how long an answer to this peer took, and returns how long to leave the
+// server alone, and how that compares with its other answers.
+func (c *Crawler) observePace(
+	addr netip.Addr, rep store.FetchReport,
+) (time.Duration, pace.Trend) {
+	if c.cfg.Pace == nil || !rep.Outcome.Answered() {
+		return 0, pace.Usual
+	}
+	return c.cfg.Pace.Observe(addr, rep.Timing.Total(), rep.Timing.FirstByte,
+		c.cfg.Frontier.Slots(addr))
+}
+
+// loadOf returns what the report of a request shows of the load of the server. Certificates, names
+// and the deny list of a peer say nothing about it.
+func loadOf(rep store.FetchReport, trend pace.Trend) frontier.Load {
+	switch rep.Outcome {
+	case store.OutcomeTLS, store.OutcomeDNS, store.OutcomeDenied:
+		return frontier.LoadUnknown
+	}
+	switch {
+	case findingOf(rep).failed() || trend == pace.Overloaded:
+		return frontier.LoadStrained
+	case trend == pace.Usual && (isPage(rep.Outcome) || rep.Outcome == store.OutcomeNotModified):
+		return frontier.LoadSteady
+	}
+	return frontier.LoadUnknown
 }

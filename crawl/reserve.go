@@ -17,11 +17,12 @@ import (
 // itself, whatever they say: to the clocks of the frontier, to the addresses that this peer finds
 // for the host, and to the robots.txt that it has read itself.
 
-// reserve takes the clocks for a request to a host at the address that another peer named. Errors
-// of the clocks and of the look-up wrap ErrBusy, or ErrInvalidRequest if this peer does not find
-// the address; the others are those of ctx.
+// reserve takes the clocks for a request to a host at the address that another peer or another site
+// named; beside is the job that needs it, if any (frontier.Frontier.ReserveBeside). Errors of the
+// clocks and of the look-up wrap ErrBusy, or ErrInvalidRequest if this peer does not find the
+// address; the others are those of ctx.
 func (c *Crawler) reserve(
-	ctx context.Context, host string, addr netip.Addr,
+	ctx context.Context, beside frontier.Job, host string, addr netip.Addr,
 ) (*frontier.Reservation, error) {
 	until := time.Now().Add(c.cfg.RemoteTimeout / 2)
 	timed, cancel := context.WithDeadline(ctx, until)
@@ -35,7 +36,7 @@ func (c *Crawler) reserve(
 	case !slices.ContainsFunc(found, func(a netip.Addr) bool { return a.Unmap() == addr.Unmap() }):
 		return nil, fmt.Errorf("%w: %s is not an address of %s here", ErrInvalidRequest, addr, host)
 	}
-	clocks, err := c.cfg.Frontier.Reserve(ctx, host, addr, until)
+	clocks, err := c.cfg.Frontier.ReserveBeside(ctx, beside, host, addr, until)
 	if errors.Is(err, frontier.ErrNotYet) {
 		err = fmt.Errorf("%w: %w", ErrBusy, err)
 	}
@@ -46,14 +47,15 @@ func (c *Crawler) reserve(
 func (c *Crawler) releaseClocks(
 	r *frontier.Reservation, addr netip.Addr, delay time.Duration, rep store.FetchReport,
 ) {
-	gap, wait := delay, rep.RetryAfter
-	if c.cfg.Pace != nil && rep.Outcome.Answered() {
-		gap = max(gap, c.cfg.Pace.Observe(addr, rep.Timing.Total()))
+	wait := rep.RetryAfter
+	pause, trend := c.observePace(addr, rep)
+	if loadOf(rep, trend) == frontier.LoadStrained {
+		c.cfg.Frontier.Strained(addr)
 	}
 	if findingOf(rep).failed() {
 		wait = max(wait, c.cfg.BackOff)
 	}
-	r.Release(gap, wait)
+	r.Release(max(delay, pause), wait)
 }
 
 // fetchReserved fetches a URL for another peer if its robots.txt allows that, which is requested
@@ -76,7 +78,7 @@ func (c *Crawler) fetchReserved(ctx context.Context, r store.FetchRequest) (fetc
 	if r.File {
 		return c.readFile(r)
 	}
-	clocks, err := c.reserve(ctx, r.URL.Host(), r.Addr)
+	clocks, err := c.reserve(ctx, frontier.Job{}, r.URL.Host(), r.Addr)
 	if err != nil {
 		return fetched{}, f.refusal(err)
 	}

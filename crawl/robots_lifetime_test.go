@@ -272,6 +272,56 @@ func TestRobotsOfOwnHostIsUsed(t *testing.T) {
 	})
 }
 
+// TestRobotsInSubnetKeepsClocks verifies that a redirect to a host in the same subnet waits for the
+// clocks of that host and its address, and moves them, if its file is not known.
+func TestRobotsInSubnetKeepsClocks(t *testing.T) {
+	const wait = 20 * time.Second
+	home := memoryAddr(0)
+	for name, other := range map[string]netip.Addr{"same address": home, "other": home.Next()} {
+		t.Run(name, func(t *testing.T) {
+			w := &memoryWeb{robots: func(host string, _ int) string {
+				if host == "b.test" {
+					return response(http.StatusOK, "", "User-agent: *\nDisallow: /no\n")
+				}
+				return response(http.StatusMovedPermanently,
+					"Location: http://b.test/x/robots.txt\r\n", "")
+			}}
+			inVirtualTime(t, w, func(t *testing.T, r *rig) {
+				own := func(host string, a netip.Addr) {
+					r.fatal(r.fr.AddHost(host, store.SubnetOf(a), a, time.Time{}))
+				}
+				own("a.test", home)
+				own("b.test", other)
+				r.fr.DelayHost("b.test", time.Now().Add(wait))
+				began := time.Now()
+				r.seed("http://a.test/", "http://b.test/")
+				time.Sleep(time.Minute)
+				times := slices.Concat(w.times("b.test", "/x/robots.txt"),
+					w.times("b.test", "/robots.txt"), w.times("b.test", "/"))
+				slices.SortFunc(times, time.Time.Compare)
+				if len(times) != 3 || len(w.times("a.test", "/")) != 1 {
+					t.Fatalf("requests at %v, want 3, and one for the page of a.test", times)
+				}
+				for i, at := range times {
+					if at.Sub(began) < wait {
+						t.Errorf("a request %v after the start, want at least %v", at.Sub(began),
+							wait)
+					}
+					if i > 0 && at.Sub(times[i-1]) < time.Second {
+						t.Errorf("%v between two requests, want a second", at.Sub(times[i-1]))
+					}
+				}
+			}, func(c *crawl.Config) {
+				c.RemoteTimeout = time.Minute
+				c.Delegate = resolving{c.Delegate,
+					func(context.Context, string) ([]netip.Addr, error) {
+						return []netip.Addr{other}, nil
+					}}
+			})
+		})
+	}
+}
+
 // TestRobotsOfOneOrigin verifies that the URLs of an origin of which the robots.txt is unreachable
 // do not delay those of another origin of the host, and are fetched when it is served.
 func TestRobotsOfOneOrigin(t *testing.T) {

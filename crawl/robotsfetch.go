@@ -12,6 +12,7 @@ import (
 
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
+	"peerd/crawl/pace"
 	"peerd/crawl/quota"
 	"peerd/crawl/resolve"
 	"peerd/crawl/robots"
@@ -84,12 +85,12 @@ func (f *robotsFetcher) Fetch(
 		if err != nil {
 			return absent, nil //nolint:nilerr // there is no such host, so no file
 		}
-		q.Addr, q.More = all[0], func(context.Context) []netip.Addr { return all[1:] }
+		q.Addr, q.More = all[0], knownAddrs(all[1:])
 		if isRobots(u) {
 			f.elsewhere = append(f.elsewhere, u.Origin())
 		}
 	case !f.remote:
-		q.More = c.otherAddrs(host, f.job.Subnet)
+		q.More = otherAddrs{c, host, f.job.Subnet}
 	}
 	got, other, err := f.exchange(ctx, q)
 	switch {
@@ -104,6 +105,12 @@ func (f *robotsFetcher) Fetch(
 	got, _, err = f.exchange(ctx, q)
 	return got, err
 }
+
+// knownAddrs are addresses that need not be looked up.
+type knownAddrs []netip.Addr
+
+// Addrs implements fetch.Addrs.
+func (a knownAddrs) Addrs(context.Context) []netip.Addr { return a }
 
 // exchange sends a request as soon as the clocks allow. If other is valid, it was not sent, because
 // only that address of the host has answered.
@@ -124,22 +131,23 @@ func (f *robotsFetcher) exchange(
 }
 
 // await waits until a request may be sent to a host at an address, and takes a ticket for it. The
-// clocks of the job's host and network are held by the job, unless another peer has requested it;
-// those of any other place are reserved. end must be called when the request has ended.
+// clocks of the job's host are held by the job, unless another peer has requested it; those of any
+// other host are reserved. end must be called when the request has ended.
 func (f *robotsFetcher) await(
 	ctx context.Context, host string, addr netip.Addr,
 ) (end func(sent bool), err error) {
 	c := f.c
-	if !f.remote && (host == f.job.Host || f.job.Subnet.Contains(addr)) {
-		if f.requests == 0 {
-			return func(bool) {}, nil
+	if own := host == f.job.Host; !f.remote && (own || f.job.Subnet.Contains(addr)) {
+		if f.requests > 0 {
+			if err := backoff.Sleep(ctx, c.cfg.Gap); err != nil {
+				return nil, err
+			}
 		}
-		if err := backoff.Sleep(ctx, c.cfg.Gap); err != nil {
-			return nil, err
+		if own {
+			return func(bool) {}, f.takeTicket()
 		}
-		return func(bool) {}, f.takeTicket()
 	}
-	clocks, err := c.reserve(ctx, host, addr)
+	clocks, err := c.reserve(ctx, f.job, host, addr)
 	if err != nil {
 		f.refused = err
 		f.report = store.FetchReport{Outcome: store.OutcomeRobotsUnreachable,
@@ -228,6 +236,9 @@ func (f *robotsFetcher) observe(res *fetch.Result, host bool) {
 	}
 	if !host {
 		return
+	}
+	if loadOf(f.report, pace.Usual) == frontier.LoadStrained {
+		f.c.cfg.Frontier.Strained(f.job.Addr)
 	}
 	if found := findingOf(f.report); found.failed() && found != foundThrottled {
 		// It may have moved before its first page.

@@ -72,7 +72,7 @@ type silence struct {
 // siteReports decides which reports of peers on the machines of sites are believed. Its methods
 // are safe for concurrent use.
 type siteReports struct {
-	random func() float64
+	share float64 // sampleShare
 
 	mu     sync.Mutex
 	peers  *lru.Simple[siteKey, *reporter]
@@ -81,7 +81,7 @@ type siteReports struct {
 }
 
 func newSiteReports() *siteReports {
-	return &siteReports{random: rand.Float64, looks: map[store.URL]look{},
+	return &siteReports{share: sampleShare, looks: map[store.URL]look{},
 		peers:  lru.NewSimple[siteKey, *reporter](maxSites, nil),
 		silent: lru.NewSimple[siteKey, silence](maxReporters, nil)}
 }
@@ -157,12 +157,13 @@ func (s *siteReports) state(k siteKey, now time.Time) (t Trust, waiting bool) {
 	return t, waiting
 }
 
-// believes reports whether a report counts without a look, and remembers it if so.
-func (s *siteReports) believes(k siteKey, e store.Entry, now time.Time) bool {
+// believes reports whether a report counts without a look, and remembers it if so. draw is a random
+// number in [0, 1).
+func (s *siteReports) believes(k siteKey, e store.Entry, draw float64, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.reporter(k)
-	if r.trust(now) != Trusted || s.random() < sampleShare {
+	if r.trust(now) != Trusted || draw < s.share {
 		return false
 	}
 	r.unchecked = append(r.unchecked, again(e))
@@ -295,7 +296,7 @@ func (c *Crawler) fetchOrAsk(
 	case err != nil:
 		c.log.Debug("page was not reported from a file", "url", u, "peer", peer, "err", err)
 		return c.fetchLocally(ctx, job, req, gap)
-	case !c.sites.believes(key, job.Entry, time.Now()):
+	case !c.sites.believes(key, job.Entry, rand.Float64(), time.Now()):
 		c.sites.hold(u, peer, rep, time.Now())
 		return look()
 	}

@@ -24,7 +24,6 @@ func TestSampleFindsLies(t *testing.T) {
 		missed, believed := 0, 0
 		for range trials {
 			s := newSiteReports()
-			s.random = rng.Float64
 			key, now := siteKey{"peer", "a.test"}, time.Unix(1, 0)
 			found := false
 			for i, samples := 0, 0; samples < most && !found; i++ {
@@ -33,7 +32,7 @@ func TestSampleFindsLies(t *testing.T) {
 				if lying {
 					said = lie
 				}
-				if s.believes(key, store.Entry{URL: u}, now) {
+				if s.believes(key, store.Entry{URL: u}, rng.Float64(), now) {
 					if lying && honest == 0 {
 						believed++
 					}

@@ -19,8 +19,7 @@ var ErrNoSpace = errors.New("crawl: no space left")
 const spaceWait = 10 * time.Second
 
 // checkSpace returns an error while there is no space for what would be fetched. A store
-// that was full counts as full until it accepts a write, because only the store knows how
-// much space it needs.
+// that was full counts as full until it accepts a write.
 func (c *Crawler) checkSpace() error {
 	if err := c.cfg.Delegate.CheckSpace(); err != nil {
 		return err
@@ -28,11 +27,7 @@ func (c *Crawler) checkSpace() error {
 	if !c.storeFull.Load() {
 		return nil
 	}
-	err := c.cfg.DB.Batch(func(tx *store.Tx) error {
-		tx.Count(store.Counters{}) // rewrites the counters
-		return nil
-	})
-	if errors.Is(err, store.ErrNoSpace) {
+	if err := c.cfg.DB.Probe(); errors.Is(err, store.ErrNoSpace) {
 		return err
 	}
 	c.storeFull.Store(false) // any other error ends Run at the next write

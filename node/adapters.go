@@ -23,7 +23,6 @@ import (
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/overlay/estimate"
-	"peerd/overlay/lease"
 	"peerd/overlay/outbox"
 	"peerd/overlay/owner"
 	"peerd/overlay/peers"
@@ -219,18 +218,6 @@ func (l listener) ReportUnreachable(p peer.ID) {
 	if l.n.peersReady.Load() {
 		l.n.peers.ReportUnreachable(p)
 	}
-}
-
-// confirmed checks the leases of peers that ask this one to fetch: hearsay does not suffice.
-type confirmed struct{ leases *lease.Registry }
-
-// confirmTimeout bounds the time in which the lease of a peer is looked up that asks for a fetch.
-const confirmTimeout = 5 * time.Second
-
-func (c confirmed) Learn(sealed []byte) (lease.Lease, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), confirmTimeout)
-	defer cancel()
-	return c.leases.Confirm(ctx, sealed)
 }
 
 // nearestTimeout bounds one request for the peers nearest to a server. nearestPeers is how

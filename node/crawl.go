@@ -152,6 +152,9 @@ func (n *Node) crawlAll(ctx context.Context, progress io.Writer) (Summary, error
 	if err == nil {
 		_, err = n.crawler.Retry(ctx, crawl.Retried{Outcomes: connectivity})
 	}
+	if err == nil {
+		err = n.refetchLost(ctx)
+	}
 	if err != nil {
 		return Summary{}, errors.Join(err, n.close())
 	}

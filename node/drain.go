@@ -112,11 +112,15 @@ func (n *Node) Leave(
 	var last admin.Drain
 	var lastAt time.Time
 	for {
+		cut := ctx.Err() // read first: the end of the peer ends ctx, after done
 		done := false
 		select {
 		case <-n.leaving.done:
 			done = true
 		default:
+			if cut != nil {
+				return cut
+			}
 		}
 		d := n.drainProgress(done)
 		if d != last || time.Since(lastAt) >= drainReport {
@@ -132,7 +136,6 @@ func (n *Node) Leave(
 		case <-n.leaving.done:
 		case <-t.C:
 		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
 }

@@ -160,3 +160,31 @@ func TestLeaveAlone(t *testing.T) {
 		t.Errorf("drainProgress() = %+v, want the reason %q", d, errNoPeers)
 	}
 }
+
+// A client learns that the handover is done although the peer has ended its request meanwhile.
+func TestLeaveReportsTheEnd(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, options(t))
+	defer n.Close()
+	for range 20 { // select chooses at random
+		n.leaving = newLeaveState()
+		ctx, cancel := context.WithCancel(t.Context())
+		var got admin.Drain
+		err := n.Leave(ctx, time.Hour, func(d admin.Drain) error {
+			n.leaving.finish()
+			cancel()
+			got = d
+			return nil
+		})
+		if err != nil || !got.Done {
+			t.Fatalf("Leave() = %v, last report = %+v, want Done", err, got)
+		}
+	}
+	n.leaving = newLeaveState()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := n.Leave(ctx, time.Hour, func(admin.Drain) error { return nil }); !errors.Is(err,
+		context.Canceled) {
+		t.Errorf("Leave() with an ended context = %v", err)
+	}
+}

@@ -41,6 +41,7 @@ type Text struct {
 // Texts yields the texts of all HTML and plain text pages in an archive, once for each time that
 // a page was archived. It omits pages that ask not to be indexed. at says up to where each file was
 // read; it is that of the record when yield is called, so that a copy of it begins with this page.
+// Damaged records are left out as by warc.Reader.Follow.
 func Texts(
 	ctx context.Context, r *warc.Reader, at map[string]int64, yield func(Text) error,
 ) error {
@@ -51,6 +52,9 @@ func Texts(
 		p, err := search.ReadPage(rec.Block, store.URL(rec.URL), robotsAgent)
 		if errors.Is(err, search.ErrNoPage) {
 			return nil // archived as received, and not valid HTTP
+		}
+		if err == nil {
+			err = rec.Check()
 		}
 		if err != nil || p.Type == "" {
 			return err

@@ -148,14 +148,14 @@ func (c contacts) Silent(p peer.ID, from, to time.Time) bool {
 	if p == n.net.Self() {
 		return n.manager.Inactive(from, to)
 	}
-	return wasSilent(n.started, n.lastHeard(p), n.absence(p), from, to)
+	return wasSilent(n.manager.AwakeSince(time.Now()), n.lastHeard(p), n.absence(p), from, to)
 }
 
-// wasSilent reports whether a peer was silent in a time, as far as one knows that has run since it
-// was started: heard is when it was last heard, away its last absence.
-func wasSilent(started, heard time.Time, away peers.Absence, from, to time.Time) bool {
+// wasSilent reports whether a peer was silent in a time, as far as one knows that has run and not
+// slept since awake: heard is when it was last heard, away its last absence.
+func wasSilent(awake, heard time.Time, away peers.Absence, from, to time.Time) bool {
 	switch {
-	case started.After(from):
+	case awake.After(from):
 		return false
 	case heard.Before(from):
 		return true

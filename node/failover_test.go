@@ -12,9 +12,9 @@ func TestWasSilent(t *testing.T) {
 	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 	away := func(from, to int) peers.Absence { return peers.Absence{From: at(from), To: at(to)} }
 	for name, c := range map[string]struct {
-		started, heard time.Time
-		away           peers.Absence
-		want           bool // from minute 0 to 60
+		awake, heard time.Time
+		away         peers.Absence
+		want         bool // from minute 0 to 60
 	}{
 		"never heard":                 {at(-1), time.Time{}, peers.Absence{}, true},
 		"never heard, just started":   {at(1), time.Time{}, peers.Absence{}, false},
@@ -30,7 +30,7 @@ func TestWasSilent(t *testing.T) {
 		"silent, but started in it":   {at(10), at(-1), peers.Absence{}, false},
 		"away long ago, heard always": {at(-99), at(61), away(-90, -80), false},
 	} {
-		if got := wasSilent(c.started, c.heard, c.away, at(0), at(60)); got != c.want {
+		if got := wasSilent(c.awake, c.heard, c.away, at(0), at(60)); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}

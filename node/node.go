@@ -210,7 +210,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.runCopies, n.keeper.Run, n.runPlugins,
 	}
 	if !n.opts.Alone {
-		runs = append(runs, n.witness.Run, n.replicas.Run)
+		runs = append(runs, n.witness.Run, n.replicas.Run, n.refetchLost)
 	}
 	for _, run := range runs {
 		g.Go(func() error { return run(gctx) })
@@ -291,6 +291,9 @@ func (n *Node) unlessFull(err error) error {
 // close closes what New opened, top-down.
 func (n *Node) close() error {
 	var errs []error
+	if n.api != nil {
+		n.api.Drain() // its requests read everything below
+	}
 	if n.fetcher != nil {
 		n.fetcher.Close()
 	}

@@ -160,6 +160,9 @@ func (n *Node) openRegistries() error {
 }
 
 func (n *Node) openWeb() (err error) {
+	if err := n.openNames(); err != nil {
+		return err
+	}
 	n.openGuard()
 	fc, err := n.fetchConfig()
 	if err != nil {
@@ -207,11 +210,8 @@ func (n *Node) openNames() error {
 const negativeTTLAlone = 10 * time.Second
 
 func (n *Node) openOwnership() error {
-	if err := n.openNames(); err != nil {
-		return err
-	}
 	n.estimate = &estimate.Service{
-		Host: n.monitoredHost(), Protocol: n.net.Names.Estimate(), Leases: confirmed{n.leases},
+		Host: n.monitoredHost(), Protocol: n.net.Names.Estimate(), Leases: n.leases,
 		Fetcher: remoteFetches{urlChecker{n}}, Timeout: remoteFetchTimeout, Logger: n.log,
 		Peers: directory{n},
 	}
@@ -413,6 +413,7 @@ func (n *Node) openCrawler() (err error) {
 	shares := conf.Shares
 	n.frontier, err = frontier.New(frontier.Config{
 		DB: n.db, Gap: gap, HostLimit: rules.Limits.MaxPagesPerHost, Node: frontierNode{gate, n},
+		AddrRequests:    conf.AddressRequests,
 		NetworkRequests: conf.NetworkRequests, NetworkRate: conf.NetworkRate,
 		Shares:      frontier.Shares{Own: shares.Own, Assigned: shares.Assigned},
 		VisitLength: visitLength, MaxVisits: maxVisits(n.fetcher.MaxIdle()),

@@ -86,6 +86,9 @@ func (n *Node) measureSpace() error {
 	}
 	s := n.archive.Stats()
 	if s.Bytes+n.archiveReserve() > quota {
+		s = n.archive.Recount()
+	}
+	if s.Bytes+n.archiveReserve() > quota {
 		return fmt.Errorf(
 			"%w: the archive has %d bytes of %d, and the next response may not fit (archive.quota)",
 			errNoSpace, s.Bytes, quota)
@@ -94,10 +97,8 @@ func (n *Node) measureSpace() error {
 }
 
 // archiveReserve returns the part of its quota that the archive, of which there is one, must have
-// left for a page to be fetched.
+// left for a page to be fetched. What is larger is cut.
 func (n *Node) archiveReserve() int64 {
-	if n.archive.Stats().Refused > 0 { // it was too small: the page would be fetched repeatedly
-		return max(archiveMargin, n.opts.Profile.Limits.MaxBodyBytes+archiveSlack)
-	}
-	return min(archiveMargin, int64(n.opts.Config.Archive.Quota)/4)
+	page := max(archiveMargin, n.opts.Profile.Limits.MaxBodyBytes+archiveSlack)
+	return min(page, int64(n.opts.Config.Archive.Quota)/4)
 }

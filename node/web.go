@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"os"
-	"strings"
 	"time"
 
 	"peerd/crawl/deny"
@@ -64,13 +62,13 @@ func (n *Node) fetchConfig() (_ fetch.Config, err error) {
 	conf := n.opts.Config.Crawl
 	fc.UserAgent, fc.Guard = n.opts.UserAgent, n.guard
 	fc.MaxBody = n.opts.Profile.Limits.MaxBodyBytes
-	fc.LookupTime = func(host string) time.Duration { return n.names.TakeDuration(host) }
+	fc.Lookups = n.names
 	fc.Proxy, fc.TotalTimeout = conf.Proxy, conf.Timeout.Duration
 	fc.HTTP2, fc.AcceptInvalidTLS = conf.HTTP2, conf.AcceptInvalidTLS
 	fc.HeadTimeout = min(fc.HeadTimeout, fc.TotalTimeout)
 	fc.ConnectTimeout = min(fc.ConnectTimeout, fc.TotalTimeout)
 	fc.IdleTimeout = idleTimeout(n.gap())
-	fc.MaxRaw = archiveLimit(n.opts.Config.Archive.MaxBody)
+	fc.MaxRaw = archiveLimits(n.opts.Config.Archive.MaxBody)
 	fc.MinRate, fc.SteadyRate = bodyRates(n.opts.Config.Traffic)
 	if n.opts.Emulation != nil {
 		fc.Dial = n.opts.Emulation.DialWeb
@@ -167,24 +165,11 @@ func addCAs(pool *x509.CertPool, path string) error {
 	return nil
 }
 
-// archiveLimit returns a function that returns how much of a body with a Content-Type field the
-// archive keeps, by the setting archive.max_body.
-func archiveLimit(limits map[string]config.Size) func(contentType string) int64 {
-	return func(contentType string) int64 {
-		kind, _, err := mime.ParseMediaType(contentType)
-		if err != nil {
-			kind, _, _ = strings.Cut(contentType, ";")
-			kind = strings.ToLower(strings.TrimSpace(kind))
-		}
-		class, _, _ := strings.Cut(kind, "/")
-		for _, key := range []string{kind, class + "/*"} {
-			if limit, ok := limits[key]; ok {
-				return int64(limit)
-			}
-		}
-		if limit, ok := limits["*/*"]; ok {
-			return int64(limit)
-		}
-		return config.DefaultArchiveBody
+// archiveLimits returns how much of bodies the archive keeps, by the setting archive.max_body.
+func archiveLimits(limits map[string]config.Size) map[string]int64 {
+	all := map[string]int64{"*/*": config.DefaultArchiveBody}
+	for kind, limit := range limits {
+		all[kind] = int64(limit)
 	}
+	return all
 }

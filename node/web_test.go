@@ -8,6 +8,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"maps"
 	"math/big"
 	"os"
 	"path/filepath"
@@ -47,17 +48,18 @@ func TestIdleConnections(t *testing.T) {
 }
 
 func TestArchiveLimit(t *testing.T) {
-	limit := archiveLimit(map[string]config.Size{"image/*": 5, "image/png": 7, "*/*": 1})
-	some := archiveLimit(map[string]config.Size{"text/plain": 0})
-	for kind, want := range map[string]int64{
-		"image/png": 7, "Image/PNG; q=\"x": 7, "image/gif": 5, "": 1, "text/plain": 1,
+	for _, tt := range []struct {
+		setting map[string]config.Size
+		want    map[string]int64
+	}{
+		{nil, map[string]int64{"*/*": config.DefaultArchiveBody}},
+		{map[string]config.Size{"a/b": 0},
+			map[string]int64{"a/b": 0, "*/*": config.DefaultArchiveBody}},
+		{map[string]config.Size{"image/*": 5, "*/*": 1}, map[string]int64{"image/*": 5, "*/*": 1}},
 	} {
-		if got := limit(kind); got != want {
-			t.Errorf("%q: %d, want %d", kind, got, want)
+		if got := archiveLimits(tt.setting); !maps.Equal(got, tt.want) {
+			t.Errorf("%v: %v, want %v", tt.setting, got, tt.want)
 		}
-	}
-	if some("text/plain; charset=utf-8") != 0 || some("a/b") != config.DefaultArchiveBody {
-		t.Error("a limit of one type applies to others, or not to itself")
 	}
 }
 

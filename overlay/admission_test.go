@@ -60,7 +60,8 @@ func startInvited(
 
 // echoed reports whether a gets an answer from b over a protocol for members.
 func echoed(ctx context.Context, a, b *Net) error {
-	c, err := a.Dial(ctx, b.Self(), a.Names.Batch(), wire.Limits{MaxMsg: 64, Timeout: time.Second})
+	c, err := wire.Dial(ctx, a.Host, b.Self(), wire.Limits{MaxMsg: 64, Timeout: time.Second},
+		a.Names.Batch())
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ const (
 // joiner keeps a Net connected. It belongs to one Run.
 type joiner struct {
 	net    *Net
-	wakeup chan struct{} // holds a token when the last member may have been lost
+	wakeup backoff.Wake // holds a token when the last member may have been lost
 	lost   lostPeers
 
 	// Used only by the goroutine of run:
@@ -56,7 +56,7 @@ type joiner struct {
 }
 
 func newJoiner(n *Net) *joiner {
-	return &joiner{net: n, wakeup: make(chan struct{}, 1)}
+	return &joiner{net: n, wakeup: backoff.NewWake()}
 }
 
 // run keeps the Net connected until ctx ends.
@@ -110,10 +110,7 @@ func (j *joiner) disconnected(nw network.Network, c network.Conn) {
 		j.lost.add(j.net.Host.Peerstore().PeerInfo(p), time.Now())
 	}
 	if j.net.alone() {
-		select {
-		case j.wakeup <- struct{}{}:
-		default:
-		}
+		j.wakeup.Signal()
 	}
 }
 

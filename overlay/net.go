@@ -17,6 +17,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"golang.org/x/sync/errgroup"
 
+	"peerd/internal/backoff"
 	"peerd/overlay/admission"
 	"peerd/overlay/wire"
 )
@@ -72,7 +73,7 @@ func New(cfg Config) (*Net, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	n := &Net{Names: names, cfg: cfg, log: cfg.Logger, traffic: &traffic{},
 		gate: newGater(cfg), stop: stop,
-		outages: outages{over: make(chan struct{}, 1)}}
+		outages: outages{over: backoff.NewWake()}}
 	if err := n.build(ctx); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -170,13 +171,6 @@ func (n *Net) Handle(proto protocol.ID, l wire.Limits, fn wire.Handler) {
 		return
 	}
 	n.servers = append(n.servers, wire.Serve(n.Host, proto, l, n.log, fn))
-}
-
-// Dial opens a conversation with p over a protocol; see wire.Dial.
-func (n *Net) Dial(
-	ctx context.Context, p peer.ID, proto protocol.ID, l wire.Limits,
-) (*wire.Conn, error) {
-	return wire.Dial(ctx, n.Host, p, l, proto)
 }
 
 // Values returns the records of this network's DHT.

@@ -158,7 +158,7 @@ func TestHandle(t *testing.T) {
 		return c.Send(s + " from " + c.Peer().String())
 	})
 	ask := func(s string) (string, error) {
-		c, err := b.Dial(t.Context(), a.Self(), a.Names.Batch(), limits)
+		c, err := wire.Dial(t.Context(), b.Host, a.Self(), limits, a.Names.Batch())
 		if err != nil {
 			t.Fatal(err)
 		}

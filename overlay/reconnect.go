@@ -8,6 +8,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/protocol/ping"
 	"golang.org/x/sync/errgroup"
+
+	"peerd/internal/backoff"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 
 // outages tells a joiner that the network of this peer is back. The zero value is not ready.
 type outages struct {
-	over chan struct{} // holds a token
+	over backoff.Wake // holds a token
 
 	mu     sync.Mutex
 	cancel context.CancelFunc // of the attempts in progress
@@ -44,10 +46,7 @@ func (n *Net) Reconnect() {
 		n.outages.cancel()
 	}
 	n.outages.mu.Unlock()
-	select {
-	case n.outages.over <- struct{}{}:
-	default:
-	}
+	n.outages.over.Signal()
 }
 
 // afterOutage connects again to the peers that were connected before.

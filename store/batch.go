@@ -149,6 +149,12 @@ func (d *DB) Update(fn func(*Tx) error) error {
 	return d.updateLocked(fn)
 }
 
+// Probe commits a transaction that changes nothing. Only the engine knows how much space a write
+// needs, so this shows whether there is some again.
+func (d *DB) Probe() error {
+	return d.Update(func(tx *Tx) error { tx.counted = true; return nil })
+}
+
 func (d *DB) updateLocked(fn func(*Tx) error) error {
 	t, err := d.kv.Begin(true)
 	if err != nil {

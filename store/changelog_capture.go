@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"maps"
 	"net/netip"
@@ -177,16 +176,12 @@ func (tx *Tx) flushLog() error {
 		tx.logStates = map[netip.Prefix]*logState{}
 	}
 	tx.logChanged = len(lists) > 0
-	for _, p := range slices.SortedFunc(maps.Keys(lists), comparePrefix) {
+	for _, p := range slices.SortedFunc(maps.Keys(lists), netip.Prefix.Compare) {
 		if err := tx.appendLog(p, lists[p]); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func comparePrefix(a, b netip.Prefix) int {
-	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
 // opList is the list of operations of a transaction for one change log.

@@ -51,7 +51,6 @@ func FuzzDecodeOps(f *testing.F) {
 			return
 		}
 		for i := range ops {
-			ops[i].Host()
 			ops[i].URL()
 		}
 		err = r.Update(func(tx *Tx) error {

@@ -172,6 +172,7 @@ func (x *logWorld) piece(t *rapid.T, p netip.Prefix, budget int) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checkCovers(t, f.cursor, next, raw)
 	x.apply(t, p, raw)
 	f.cursor, f.done = next, next == nil
 }

@@ -70,9 +70,6 @@ type Op struct {
 	Lo, Hi  string
 }
 
-// Host returns the host that o is about, or "" if there is none.
-func (o *Op) Host() string { return o.Name }
-
 // URL returns the URL that o contains, if it contains one.
 func (o *Op) URL() (URL, bool) {
 	switch {

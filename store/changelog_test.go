@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -94,12 +95,31 @@ func snapshot(t testing.TB, d *DB, p netip.Prefix, budget int) (raws [][]byte, h
 			if err != nil {
 				return err
 			}
+			checkCovers(t, cursor, next, raw)
 			if raws, cursor = append(raws, raw), next; cursor == nil {
 				return nil
 			}
 		}
 	})
 	return raws, head
+}
+
+// checkCovers fails unless a piece of a snapshot covers what is between two cursors, and no longer
+// does without any one of the operations that do that.
+func checkCovers(t interface{ Fatalf(string, ...any) }, after, next, raw []byte) {
+	ops, err := DecodeOps(raw)
+	if err != nil || !Covers(after, next, ops) {
+		t.Fatalf("the piece from %x to %x does not cover that, %v", after, next, err)
+	}
+	for i, o := range ops {
+		switch o.Kind {
+		case OpClear, OpClearHosts, OpClearOutlinks, OpHost, OpState, OpDeleteState:
+			if Covers(after, next, slices.Delete(slices.Clone(ops), i, i+1)) {
+				t.Fatalf("the piece from %x to %x covers that without operation %d, %v", after,
+					next, i, o.Kind)
+			}
+		}
+	}
 }
 
 func wantHead(t testing.TB, d *DB, p netip.Prefix, want LogPos) {

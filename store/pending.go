@@ -75,9 +75,10 @@ func (tx *Tx) RemovePending(u URL) error {
 
 // PendingHost summarizes the pending URLs of one host.
 type PendingHost struct {
-	Host   string
-	Count  int
-	Oldest time.Time
+	Host     string
+	Count    int
+	Received int // of Count, those that other peers sent
+	Oldest   time.Time
 }
 
 // PendingHosts summarizes all pending URLs by host. It reads every pending URL, so it is
@@ -98,6 +99,9 @@ func (tx *Tx) PendingHosts() ([]PendingHost, error) {
 		}
 		last := &all[len(all)-1]
 		last.Count++
+		if p.Finder != 0 {
+			last.Received++
+		}
 		if p.Found.Before(last.Oldest) {
 			last.Oldest = p.Found
 		}

@@ -35,7 +35,7 @@ func newRunCommand() *cobra.Command {
 Flags override the keys of the file. The tables are written to stdout;
 with --out a directory gets results.json, CSV and SVG files and report.html.
 With --json the rows of the experiment's first table come one per line, as they
-are found.`,
+are found; with --intervals at the end.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 || len(args) > 1 && len(o.World) == 0 {
 				return cli.Usagef(cmd,
@@ -67,6 +67,8 @@ are found.`,
 		"median delay of a web server in `ms`, for times derived from a matrix")
 	f.Float64Var(&o.RTTs, "rtts", 0, "round trips of a page, for times derived from a matrix")
 	f.BoolVar(&o.Quick, "quick", false, "do a fraction of the work, as a test")
+	f.BoolVar(&o.Intervals, "intervals", false,
+		"run each seed (5 if --seeds is 0) or world by itself; print means and 95 % intervals")
 	cli.JSONFlag(cmd, &o.json)
 	return cmd
 }
@@ -107,6 +109,7 @@ func (o *runOptions) over(cmd *cobra.Command, p *experiment.Params) {
 		"threshold": func() { p.Threshold = o.Threshold },
 		"delay-ms":  func() { p.DelayMS = o.DelayMS },
 		"rtts":      func() { p.RTTs = o.RTTs }, "quick": func() { p.Quick = o.Quick },
+		"intervals": func() { p.Intervals = o.Intervals },
 	} {
 		if cmd.Flags().Changed(name) {
 			put()

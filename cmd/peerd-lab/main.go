@@ -55,7 +55,7 @@ func newRootCommand() *cobra.Command {
 	cli.Setup(root)
 	root.AddCommand(newListCommand(), newRunCommand(), newSimCommand(), newChaosCommand(),
 		newCompareCommand(), newSoakCommand(), newAttackCommand(), newParquetCommand(),
-		newEventsCommand(), newExperimentCommand())
+		newEventsCommand(), newExperimentCommand(), newResultsCommand())
 	root.AddCommand(newChildCommands()...)
 	return root
 }

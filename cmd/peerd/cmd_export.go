@@ -107,7 +107,11 @@ The archive holds one copy, and one text, for each time a page was fetched. It d
 hold pages that ask not to be archived. Pages that ask not to be indexed have no text.
 
 What was fetched since an earlier export, or is of one host, can be exported alone. With
---resume, an export that was interrupted continues where it was.`,
+--resume, an export that was interrupted continues where it was.
+
+Records of the archive that are damaged are left out. The export is complete otherwise; the
+command says how many there are and exits with status 1. Only "warc" without --host, --since
+and --resume copies them as they are.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -143,10 +147,13 @@ What was fetched since an earlier export, or is of one host, can be exported alo
 					return j.resume(cmd.Context(), out, e.write)
 				}
 				j.raw = only == exportFilter{}
-				return toFile(cmd, out, func(w io.Writer) error {
+				if err := toFile(cmd, out, func(w io.Writer) error {
 					j.w = w
 					return e.write(cmd.Context(), j)
-				})
+				}); err != nil {
+					return err
+				}
+				return j.at.damage()
 			},
 		}
 		homeFlag(sub, &dir)
@@ -191,6 +198,7 @@ func exportWARC(ctx context.Context, j *exportJob) error {
 	if err != nil {
 		return err
 	}
+	r.Damaged = j.at.addDamage
 	if j.raw { // the fastest way
 		return r.Copy(ctx, j.w)
 	}
@@ -202,6 +210,7 @@ func exportWACZ(ctx context.Context, j *exportJob) error {
 	if err != nil {
 		return err
 	}
+	r.Damaged = j.at.addDamage
 	return r.WACZ(ctx, j.w, j.only.want(), "peerd/"+config.Version)
 }
 
@@ -276,6 +285,7 @@ func exportText(ctx context.Context, j *exportJob) error {
 	if err != nil {
 		return err
 	}
+	r.Damaged = j.at.addDamage
 	return node.Texts(ctx, r, j.at.Archive, func(t node.Text) error {
 		if err := j.mark(); err != nil { // this text is not written yet
 			return err

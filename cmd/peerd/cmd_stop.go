@@ -57,7 +57,7 @@ func runStop(cmd *cobra.Command, o stopOptions) error {
 	} else {
 		err = handOver(cmd.Context(), client, o.drain, cmd.ErrOrStderr())
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, admin.ErrStopping) { // it stops already
 		return adviseRun(home, err)
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)

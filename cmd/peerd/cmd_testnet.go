@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"peerd/cmd/internal/cli"
+	"peerd/lab/emulate"
 	"peerd/lab/testnet"
 	"peerd/node/config"
 )
@@ -46,6 +47,10 @@ Several strategies run one after the other over the same sites:
 		"how owners are chosen, one or several of "+strings.Join(config.Strategies, ","))
 	f.Float64Var(&o.GeoError, "geo-error", 0.3,
 		"`share` of the subnets that the strategy geo locates wrongly, 0 to 1")
+	f.Float64Var(&o.CDN, "cdn", 0,
+		"`share` of the sites that are behind content networks (CDNs), 0 to 1")
+	f.IntVar(&o.CDNs, "cdns", 5,
+		fmt.Sprintf("number of content networks, 1 to %d", emulate.MaxContentNetworks))
 	f.StringVar(&o.Scenario, "scenario", "", "what happens during the crawl: "+
 		strings.Join(testnet.Scenarios, ", ")+" (default: nothing)")
 	f.StringVar(&o.Matrix, "matrix", "",

@@ -34,7 +34,7 @@ func (f *crawlFlags) add(cmd *cobra.Command) {
 		"name `server`, such as 192.0.2.1 or tls://HOST, instead of those of the system; "+
 			"repeatable, in order of preference")
 	cmd.Flags().DurationVar(&f.minDelay, "min-delay", 0,
-		"minimum `time` between two requests to a host or address (default 1s)")
+		"minimum `time` between two requests to a host (default 1s)")
 	cmd.Flags().IntVar(&f.workers, "workers", 0,
 		"maximum number of concurrent `fetches` (default 64)")
 	cmd.Flags().Float64Var(&f.checkReports, "check-reports", 0,

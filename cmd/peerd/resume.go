@@ -11,6 +11,8 @@ import (
 	"os"
 
 	"github.com/google/renameio/v2"
+
+	"peerd/cmd/internal/cli"
 )
 
 // An exportPosition says up to where an export has come. It is stored in FILE.part.json.
@@ -21,6 +23,25 @@ type exportPosition struct {
 	// the archive was read.
 	After   string           `json:"after"`
 	Archive map[string]int64 `json:"archive"`
+	// Damaged is the number of records that were left out, and Damage what is wrong with the first.
+	Damaged int    `json:"damaged,omitempty"`
+	Damage  string `json:"damage,omitempty"`
+}
+
+// addDamage counts a record that is left out because of err.
+func (p *exportPosition) addDamage(err error) {
+	if p.Damaged++; p.Damaged == 1 {
+		p.Damage = err.Error()
+	}
+}
+
+// damage returns the error of a complete export for the records that were left out; nil: none.
+func (p *exportPosition) damage() error {
+	if p.Damaged == 0 {
+		return nil
+	}
+	return fmt.Errorf("exported everything but %s, the first: %s",
+		cli.Count(p.Damaged, "damaged record"), p.Damage)
 }
 
 // markEvery is the number of bytes after which the position is stored.
@@ -63,7 +84,10 @@ func (j *exportJob) resume(
 	if err := os.Remove(state); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.Rename(part, name)
+	if err := os.Rename(part, name); err != nil {
+		return err
+	}
+	return j.at.damage()
 }
 
 // continueAt reads the position and cuts the file there. Without one, or if the file is shorter,

@@ -64,10 +64,7 @@ type cluster struct {
 }
 
 // hierarchy builds HiMicra's tree level by level.
-type hierarchy struct {
-	branching int
-	distance  func(a, b Candidate) float64
-}
+type hierarchy struct{ HiMicraConfig }
 
 // children finds the next level among the crawlers around a root: "the subset which
 // maximizes the DiffFunction is chosen over all the possible subsets", and "each of the
@@ -80,11 +77,11 @@ func (h hierarchy) children(root *Candidate, crawlers []Candidate) []cluster {
 	}
 	var picked []int
 	switch {
-	case len(crawlers) <= h.branching:
+	case len(crawlers) <= h.Branching:
 		for i := range crawlers {
 			picked = append(picked, i)
 		}
-	case subsets(len(crawlers), h.branching) <= subsetsMax:
+	case subsets(len(crawlers), h.Branching) <= subsetsMax:
 		picked = h.exhaustive(root, crawlers)
 	default:
 		picked = h.greedy(root, crawlers)
@@ -99,7 +96,7 @@ func (h hierarchy) children(root *Candidate, crawlers []Candidate) []cluster {
 		}
 		near, least := 0, math.Inf(1)
 		for k := range out {
-			if d := h.distance(c, out[k].Candidate); d < least {
+			if d := h.Distance(c, out[k].Candidate); d < least {
 				near, least = k, d
 			}
 		}
@@ -113,7 +110,7 @@ func (h hierarchy) toRoot(root *Candidate, c Candidate) float64 {
 	if root == nil {
 		return 0
 	}
-	return h.distance(*root, c)
+	return h.Distance(*root, c)
 }
 
 // exhaustive tries all subsets in the order of the crawlers.
@@ -124,22 +121,22 @@ func (h hierarchy) exhaustive(root *Candidate, crawlers []Candidate) []int {
 	for i := range n {
 		own[i] = h.toRoot(root, crawlers[i])
 		for j := range i {
-			d := h.distance(crawlers[i], crawlers[j])
+			d := h.Distance(crawlers[i], crawlers[j])
 			far[i*n+j], far[j*n+i] = d, d
 		}
 	}
 	var best []int
 	most := math.Inf(-1)
-	set := make([]int, 0, h.branching)
+	set := make([]int, 0, h.Branching)
 	var extend func(from int, sum float64)
 	extend = func(from int, sum float64) {
-		if len(set) == h.branching {
+		if len(set) == h.Branching {
 			if sum > most {
 				best, most = slices.Clone(set), sum
 			}
 			return
 		}
-		for i := from; i <= n-(h.branching-len(set)); i++ {
+		for i := from; i <= n-(h.Branching-len(set)); i++ {
 			more := own[i]
 			for _, j := range set {
 				more += far[i*n+j]
@@ -159,16 +156,16 @@ func (h hierarchy) exhaustive(root *Candidate, crawlers []Candidate) []int {
 func (h hierarchy) greedy(root *Candidate, crawlers []Candidate) []int {
 	sums := make([]float64, len(crawlers))
 	for i, c := range crawlers {
-		sums[i] = h.distance(crawlers[0], c)
+		sums[i] = h.Distance(crawlers[0], c)
 	}
 	picked := []int{farthestOf(sums, nil)}
 	for i, c := range crawlers {
 		sums[i] = h.toRoot(root, c)
 	}
-	for len(picked) < h.branching {
+	for len(picked) < h.Branching {
 		last := crawlers[picked[len(picked)-1]]
 		for i, c := range crawlers {
-			sums[i] += h.distance(last, c)
+			sums[i] += h.Distance(last, c)
 		}
 		picked = append(picked, farthestOf(sums, picked))
 	}

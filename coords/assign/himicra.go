@@ -64,7 +64,7 @@ func (s *HiMicraStrategy) Next(e Evidence) (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	tree := hierarchy{branching: s.cfg.Branching, distance: s.cfg.Distance}
+	tree := hierarchy{s.cfg}
 	list := tree.children(nil, run.open)
 	next := list[0].ID // the choice if no candidate could be asked
 	for fresh := list; ; {

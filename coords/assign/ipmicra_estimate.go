@@ -13,7 +13,6 @@ import (
 // neighbourEstimate is an estimate of the target's times from a decided neighbouring
 // subnet: candidates are assumed to be about as far from the target as from there.
 type neighbourEstimate struct {
-	owner string
 	// weight is the logarithm of its weight.
 	weight float64
 	// logs are the logarithms of the candidates' times there, in ms, in the order of the
@@ -103,8 +102,8 @@ func (s *IPMicraProxyStrategy) estimates(
 // proxy. Its owner was found to be the nearest, so that no predicted time is less than
 // the owner's.
 func (s *IPMicraProxyStrategy) estimate(run *search, d Delegation) (neighbourEstimate, bool) {
-	v := neighbourEstimate{owner: d.Owner, logs: make([]float64, len(run.open)),
-		sigmas: make([]float64, len(run.open))}
+	n := len(run.open)
+	v := neighbourEstimate{logs: make([]float64, n), sigmas: make([]float64, n)}
 	least, owner, known := math.Inf(1), -1, false
 	for i, c := range run.open {
 		v.logs[i] = math.NaN()
@@ -115,7 +114,7 @@ func (s *IPMicraProxyStrategy) estimate(run *search, d Delegation) (neighbourEst
 			v.logs[i] = logMillis(ms(took))
 			v.sigmas[i] = s.cfg.PredictSigma
 		} else if d.Proxy != nil {
-			if ms, rel, ok := s.cfg.Predict(*d.Proxy, c); ok {
+			if ms, rel, ok := predictPage(*d.Proxy, c); ok {
 				v.logs[i] = logMillis(ms)
 				v.sigmas[i] = math.Hypot(s.cfg.PredictSigma, min(max(rel, 0), 1))
 			}
@@ -253,7 +252,8 @@ func predicted(
 	return out
 }
 
-// predictPage predicts the time of a page by coordinates.
+// predictPage predicts the time of a page and its relative error by coordinates; ok is false if
+// there are none.
 func predictPage(p coords.Proxy, c Candidate) (ms, rel float64, ok bool) {
 	if p.Validate(len(c.At.Vec)) != nil {
 		return 0, 0, false

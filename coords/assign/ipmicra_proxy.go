@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"peerd/coords"
 	"peerd/coords/registry"
 )
 
@@ -31,10 +30,6 @@ type IPMicraProxyConfig struct {
 	CompareSigma float64
 	// PredictSigma is the same for estimates that predict. In (0, 3].
 	PredictSigma float64
-	// Predict returns the time that a peer would need to probe a server, in ms, and its
-	// relative error; ok is false if it is not known. It must be safe for concurrent use.
-	// Nil: by coordinates.
-	Predict func(p coords.Proxy, c Candidate) (ms, rel float64, ok bool)
 }
 
 // DefaultIPMicraProxyConfig returns the best measured parameters; see
@@ -95,9 +90,6 @@ type IPMicraProxyStrategy struct {
 func NewIPMicraProxy(cfg IPMicraProxyConfig, table *registry.Table) (*IPMicraProxyStrategy, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
-	}
-	if cfg.Predict == nil {
-		cfg.Predict = predictPage
 	}
 	plain, err := NewIPMicra(cfg.IPMicraConfig, table)
 	if err != nil {

@@ -29,10 +29,8 @@ const magic = "peerdRIR\x01"
 func Encode(entries []Entry) ([]byte, error) {
 	sorted := slices.Clone(entries)
 	slices.SortFunc(sorted, func(a, b Entry) int {
-		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()),
-			cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()),
-			cmp.Compare(a.Registry, b.Registry), cmp.Compare(a.Holder, b.Holder),
-			cmp.Compare(a.Country, b.Country))
+		return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.Registry, b.Registry),
+			cmp.Compare(a.Holder, b.Holder), cmp.Compare(a.Country, b.Country))
 	})
 	var holders, registries names
 	for _, e := range sorted {

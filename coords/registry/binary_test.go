@@ -42,7 +42,7 @@ func TestEncode(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	data, err := Encode(slices.Collect(nested(t).All()))
+	data, err := Encode(slices.Collect(all(nested(t))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,18 +209,6 @@ func (t *Table) link() {
 // Len returns the number of entries.
 func (t *Table) Len() int { return len(t.blocks) }
 
-// All yields all entries, IPv4 first, in the order of their addresses, an entry before
-// those inside it.
-func (t *Table) All() iter.Seq[Entry] {
-	return func(yield func(Entry) bool) {
-		for i := range t.blocks {
-			if !yield(t.entry(uint32(i))) {
-				return
-			}
-		}
-	}
-}
-
 // Lookup returns the smallest entry that contains the address.
 func (t *Table) Lookup(addr netip.Addr) (Entry, bool) {
 	if t.index == nil || !addr.IsValid() {
@@ -264,17 +252,6 @@ func (t *Table) Supernets(p netip.Prefix) iter.Seq[Entry] {
 	}
 }
 
-// Parent returns the smallest entry that contains p, other than p itself.
-func (t *Table) Parent(p netip.Prefix) (Entry, bool) {
-	p = p.Masked()
-	for e := range t.Supernets(p) {
-		if e.Prefix != p {
-			return e, true
-		}
-	}
-	return Entry{}, false
-}
-
 // Children yields the entries directly below p in the order of their addresses: those
 // inside p, without p itself, that are inside no other such entry. p need not be an
 // entry: the children of 0.0.0.0/0 are IPv4's roots.
@@ -291,7 +268,8 @@ func (t *Table) Children(p netip.Prefix) iter.Seq[Entry] {
 	}
 }
 
-// Within yields all entries inside p, without p itself, in the order of All.
+// Within yields all entries inside p, without p itself, in the order of their addresses,
+// an entry before those inside it.
 func (t *Table) Within(p netip.Prefix) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		if !p.IsValid() {

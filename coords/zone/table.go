@@ -2,9 +2,6 @@ package zone
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 
@@ -33,22 +30,6 @@ func DefaultConfig() Config {
 	return Config{Near: 0.5, Zones: 0.25, Rings: 8, InnerRadius: 2}
 }
 
-// Validate returns an error that names every field that is out of range.
-func (c Config) Validate() error {
-	var errs []error
-	if !(c.Near >= 0 && c.Zones >= 0 && c.Near+c.Zones <= 1) {
-		errs = append(errs, fmt.Errorf(
-			"zone: Near and Zones are %v and %v, want shares of up to 1 together", c.Near, c.Zones))
-	}
-	if c.Rings < 1 || c.Rings > 32 {
-		errs = append(errs, fmt.Errorf("zone: Rings is %d, want 1 to 32", c.Rings))
-	}
-	if !(c.InnerRadius > 0) {
-		errs = append(errs, fmt.Errorf("zone: InnerRadius is %v, want > 0", c.InnerRadius))
-	}
-	return errors.Join(errs...)
-}
-
 // Keep returns the indices of the known peers to keep in a table of the given size at
 // self, in ascending order; all of them if there are no more. Places that one kind of
 // peers does not fill go to random ones.
@@ -60,7 +41,7 @@ func Keep(self coords.Coordinate, known []Peer, size int, cfg Config, salt uint6
 	size = max(size, 0)
 	order := make([]ranked, len(known))
 	for i, p := range known {
-		order[i] = ranked{i, self.Distance(p.At), rank(p.ID, salt)}
+		order[i] = ranked{i, self.Distance(p.At), coords.SaltedRank(p.ID, salt)}
 	}
 	if len(known) > size {
 		slices.SortFunc(order, nearer)
@@ -201,15 +182,4 @@ func byRandom(a, b ranked) int {
 		return 1
 	}
 	return a.index - b.index
-}
-
-// rank returns a pseudo-random number that depends only on id and salt.
-func rank(id string, salt uint64) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(id)) // never fails
-	x := h.Sum64() ^ salt
-	// The finaliser of splitmix64: FNV alone gives similar names similar hashes.
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

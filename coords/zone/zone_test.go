@@ -344,17 +344,8 @@ func TestSearchGone(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Error(err)
-	}
 	if err := DefaultSearchConfig().Validate(); err != nil {
 		t.Error(err)
-	}
-	for _, c := range []Config{{}, {Near: 0.6, Zones: 0.6, Rings: 1, InnerRadius: 1},
-		{Rings: 33, InnerRadius: 1}, {Rings: 1, InnerRadius: math.NaN()}} {
-		if c.Validate() == nil {
-			t.Errorf("Validate(%+v) = nil, want an error", c)
-		}
 	}
 	for _, c := range []SearchConfig{{}, {Hops: 1}, {Hops: 1, Width: 2, Known: 1}} {
 		if _, err := NewSearch(at(0, 0), c); err == nil {

@@ -26,7 +26,7 @@ func BenchmarkJoin(b *testing.B) {
 const benchURL = "https://docs.example.org/guide/part/chapter.html?lang=en&page=2&version=3"
 
 func BenchmarkApply(b *testing.B) {
-	all := Rules{DropSessions: true, DropTracking: true, SortQuery: true, FoldIndex: true}
+	all := Rules{DropSessions: true, DropTracking: true, SortQuery: true}
 	for name, c := range map[string]struct {
 		r Rules
 		u store.URL

@@ -48,32 +48,19 @@ func ExampleBase_Rebase() {
 
 func ExampleRules_Apply() {
 	rules := canon.Rules{
-		DropSessions:   true,
-		DropTracking:   true,
-		DropParameters: []string{"ref"},
-		SortQuery:      true,
-		FoldIndex:      true,
+		DropSessions: true,
+		DropTracking: true,
+		SortQuery:    true,
 	}
 	for _, u := range []store.URL{
-		"http://example.org/shop;jsessionid=1A2B3C?page=2&item=7&utm_source=mail&ref=home",
-		"http://example.org/news/index.html",
-		"http://example.org/news/",
+		"http://example.org/shop;jsessionid=1A2B3C?page=2&item=7&utm_source=mail",
+		"http://example.org/news/?gclid=1",
 	} {
 		fmt.Println(rules.Apply(u))
 	}
 	// Output:
 	// http://example.org/shop?item=7&page=2
 	// http://example.org/news/
-	// http://example.org/news/
-}
-
-func ExampleRules_Validate() {
-	rules := canon.Rules{DropParameters: []string{"ref", "a=b"}}
-	fmt.Println(rules.Validate() != nil)
-	fmt.Println(canon.DefaultRules().Validate())
-	// Output:
-	// true
-	// <nil>
 }
 
 func ExampleParseWHATWG() {

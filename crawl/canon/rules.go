@@ -1,17 +1,10 @@
 package canon
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"peerd/store"
-)
-
-const (
-	maxParameters    = 64 // length of Rules.DropParameters
-	maxParameterName = 64 // bytes of each name
 )
 
 // Rules determine which different canonical URLs name the same page. That depends on what is
@@ -24,43 +17,13 @@ type Rules struct {
 	// DropTracking removes query parameters that only state where a visitor came from: common
 	// ones such as gclid, and all that begin with utm_ or mtm_.
 	DropTracking bool
-	// DropParameters are the names of further query parameters to remove, in any letter case.
-	DropParameters []string
 	// SortQuery sorts query parameters by name. Parameters of the same name keep their order.
 	SortQuery bool
-	// FoldIndex removes the name of an index file such as index.html, unless there is a query.
-	FoldIndex bool
 }
 
 // DefaultRules returns the rules of a network that does not choose any. They remove session IDs,
 // because every visit creates a new one and a crawl would not end.
 func DefaultRules() Rules { return Rules{DropSessions: true} }
-
-// Validate returns all errors in r, joined.
-func (r Rules) Validate() error {
-	var errs []error
-	if n := len(r.DropParameters); n > maxParameters {
-		errs = append(errs, fmt.Errorf("canon: %d parameters to drop, want at most %d",
-			n, maxParameters))
-	}
-	for _, name := range r.DropParameters {
-		if !isParameterName(name) {
-			errs = append(errs, fmt.Errorf("canon: parameter to drop %.80q: "+
-				"want 1 to %d bytes in the form in which a query contains them before the =",
-				name, maxParameterName))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func isParameterName(name string) bool {
-	const front = "http://a/?"
-	if name == "" || len(name) > maxParameterName || strings.ContainsAny(name, "&=") {
-		return false
-	}
-	u, err := parse(front + name)
-	return err == nil && string(u) == front+name
-}
 
 // Apply returns the URL that represents u; it is u itself if no rule applies. If u is canonical,
 // so is the result. The result is not longer than u, and represents itself.
@@ -76,9 +39,6 @@ func (r Rules) Apply(u store.URL) store.URL {
 	}
 	if r.DropSessions {
 		front = dropPathSessions(front)
-	}
-	if r.FoldIndex && newQuery == "" {
-		front = foldIndex(front)
 	}
 	switch {
 	case len(front) == end && newQuery == query:
@@ -122,25 +82,6 @@ func (r Rules) editQuery(query string) string {
 
 // dropsParameter reports whether a query parameter is removed.
 func (r Rules) dropsParameter(name, value string) bool {
-	if name == "" {
-		return false
-	}
-	if r.DropSessions && isSession(name, value) || r.DropTracking && isTracking(name) {
-		return true
-	}
-	for _, drop := range r.DropParameters {
-		if strings.EqualFold(name, drop) {
-			return true
-		}
-	}
-	return false
-}
-
-// foldIndex removes the name of an index file.
-func foldIndex(front string) string {
-	slash := strings.LastIndexByte(front, '/')
-	if indexNames.has(front[slash+1:]) {
-		return front[:slash+1]
-	}
-	return front
+	return name != "" &&
+		(r.DropSessions && isSession(name, value) || r.DropTracking && isTracking(name))
 }

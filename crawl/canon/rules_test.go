@@ -12,8 +12,7 @@ import (
 const id32 = "0123456789abcdef0123456789abcdef"
 
 var allRules = Rules{
-	DropSessions: true, DropTracking: true, SortQuery: true, FoldIndex: true,
-	DropParameters: []string{"ref", "a[]"},
+	DropSessions: true, DropTracking: true, SortQuery: true,
 }
 
 func TestRules(t *testing.T) {
@@ -54,20 +53,10 @@ func TestRules(t *testing.T) {
 
 		{"utm_", allRules, "/?utm_source=a&utm_x=b&utm_=c&x=y", "/?utm_=c&x=y"},
 		{"click ids", allRules, "/?gclid=a&FBCLID=b&_ga=1&__hstc=2", "/"},
-		{"own names", allRules, "/?REF=a&a[]=1&refs=1", "/?refs=1"},
 		{"sorted", allRules, "/?b=2&a=1&b=1&B", "/?B&a=1&b=2&b=1"},
 		{"sorted, many of one name", allRules, "/?b" + strings.Repeat("&a=2&a=1", 20), "/?" + strings.Repeat("a=2&a=1&", 20) + "b"},
 		{"empty fields stay", Rules{DropSessions: true}, "/?a&&b&", "/?a&&b&"},
 		{"between empty ones", Rules{DropSessions: true}, "/?&phpsessid=1", "/"},
-
-		{"index", allRules, "/a/index.html", "/a/"},
-		{"index, letter case", allRules, "/a/Default.aspx", "/a/"},
-		{"index, of the root", allRules, "/index.php", "/"},
-		{"index with a query", allRules, "/index.php?id=1", "/index.php?id=1"},
-		{"index with a query that goes", allRules, "/index.php?phpsessid=1", "/"},
-		{"index with a path parameter", allRules, "/index.jsp;jsessionid=1", "/"},
-		{"a folder of that name", allRules, "/index.html/", "/index.html/"},
-		{"ends like one", allRules, "/myindex.html", "/myindex.html"},
 	} {
 		in := store.URL("http://example.org" + c.in)
 		if u, err := Parse(string(in)); err == nil && u != in {
@@ -76,29 +65,6 @@ func TestRules(t *testing.T) {
 		if got := c.r.Apply(in); string(got) != "http://example.org"+c.want {
 			t.Errorf("%s: %q becomes %q, want %q", c.what, in, got, c.want)
 		}
-	}
-}
-
-func TestRulesValidate(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		ok   bool
-	}{
-		{"ref", true}, {"a%5B%5D", true}, {"a.b-c_d~e", true}, {"", false}, {"a=b", false},
-		{"a&b", false}, {"a b", false}, {"a#b", false}, {"a[]", true}, {"%7e", false},
-		{"ü", false},
-		{strings.Repeat("a", 65), false},
-	} {
-		if err := (Rules{DropParameters: []string{c.name}}).Validate(); (err == nil) != c.ok {
-			t.Errorf("Validate() = %v for the parameter %q, want ok = %v", err, c.name, c.ok)
-		}
-	}
-	err := Rules{DropParameters: make([]string, 65)}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "65 parameters") {
-		t.Errorf("Validate() = %v for 65 parameters, want an error", err)
-	}
-	if err := DefaultRules().Validate(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -131,11 +97,9 @@ func TestRulesProperties(t *testing.T) {
 			return
 		}
 		r := Rules{
-			DropSessions:   rapid.Bool().Draw(t, "sessions"),
-			DropTracking:   rapid.Bool().Draw(t, "tracking"),
-			SortQuery:      rapid.Bool().Draw(t, "sort"),
-			FoldIndex:      rapid.Bool().Draw(t, "fold"),
-			DropParameters: []string{"ref"},
+			DropSessions: rapid.Bool().Draw(t, "sessions"),
+			DropTracking: rapid.Bool().Draw(t, "tracking"),
+			SortQuery:    rapid.Bool().Draw(t, "sort"),
 		}
 		checkApplied(t, r, u)
 		if got := (Rules{}).Apply(u); got != u {

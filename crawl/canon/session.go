@@ -46,10 +46,6 @@ var (
 		"oly_enc_id", "ml_subscriber", "ml_subscriber_hash", "rb_clickid", "s_cid", "wickedid",
 		"_branch_match_id", "_kx", "pk_campaign", "pk_kwd", "pk_source", "pk_medium", "pk_content",
 		"pk_cid")
-	// indexNames are files that servers send for their directory.
-	indexNames = newNames("index.html", "index.htm", "index.xhtml", "index.shtml", "index.php",
-		"index.jsp", "index.asp", "index.aspx", "default.html", "default.htm", "default.asp",
-		"default.aspx")
 )
 
 // minID is the minimum length of a value that looks like a session ID.

@@ -333,7 +333,10 @@ func (h *Handler) serveRun(
 	wall := time.Duration(j.Limits.Wall) * time.Second
 	_ = control.SetWriteDeadline(time.Now().Add(wall + 10*time.Second)) // as for reading
 	defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
-	s, err := newStream(w, control.Flush)
+	s, err := newStream(struct {
+		io.Writer
+		*http.ResponseController
+	}{w, control})
 	if err != nil {
 		return End{}, err
 	}

@@ -111,19 +111,26 @@ func (p *Plugin) Process(pg page.Page) (page.Result, error) {
 // process runs a process of the plug-in for a page and those that follow.
 func (p *Plugin) process(ctx context.Context, first *pluginCall) error {
 	in, pages := io.Pipe()
-	s := pluginSession{plugin: p, pages: pages, in: in}
+	s := pluginSession{plugin: p, pages: pages}
+	var own *Failure
 	defer context.AfterFunc(ctx, func() { in.Close() })()
 	end, err := execute(ctx, selfProgram, job{Dir: p.dir, Run: true, Limits: pluginLimits}, in,
 		func(out io.Reader, stop func()) (uint64, error) {
-			s.out, s.stop = bufio.NewReader(out), stop
-			s.err = s.serve(ctx, first)
+			s.out = bufio.NewReader(out)
+			s.timer = time.AfterFunc(p.PageTime, func() {
+				s.late.Store(true)
+				in.Close()
+				stop()
+			})
+			if s.err = s.serve(ctx, first); errors.As(s.err, &own) {
+				stop()
+			}
 			in.Close() // so that no write waits for a page to be read
 			return 0, nil
 		})
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	var own *Failure
 	switch {
 	case err != nil:
 		return err
@@ -140,18 +147,16 @@ func (p *Plugin) process(ctx context.Context, first *pluginCall) error {
 // pluginSession is a process of a plug-in, seen from the host.
 type pluginSession struct {
 	plugin *Plugin
-	in     *io.PipeReader
 	pages  *io.PipeWriter
 	out    *bufio.Reader
-	stop   func()
-	timer  *time.Timer // of the current page
+	timer  *time.Timer // of the current page: stops the process
 	late   atomic.Bool
 	err    error
 }
 
 // serve exchanges pages for answers until it is time for another process, or for a reason that is
-// the error. After an error that is not a Failure the process is about to end, or is stopped when
-// the time for the page is over.
+// the error. After a Failure the process must be stopped; after another error it is about to end, or
+// is stopped when the time for the page is over.
 func (s *pluginSession) serve(ctx context.Context, c *pluginCall) error {
 	began := time.Now()
 	idle := time.NewTimer(pluginIdle)
@@ -176,22 +181,12 @@ func (s *pluginSession) serve(ctx context.Context, c *pluginCall) error {
 	}
 }
 
-// watch stops the process unless the timer is stopped within the time for a page.
-func (s *pluginSession) watch() {
-	s.timer = time.AfterFunc(s.plugin.PageTime, func() {
-		s.late.Store(true)
-		s.in.Close()
-		s.stop()
-	})
-}
-
 // finish has the process end as it likes.
 func (s *pluginSession) finish() error {
-	s.watch()
+	s.timer.Reset(s.plugin.PageTime)
 	s.pages.Close()
 	_, err := s.out.ReadByte()
 	if !errors.Is(err, io.EOF) {
-		s.stop()
 		return fail(BadReply, "it wrote more than one line for a page")
 	}
 	return nil
@@ -200,14 +195,11 @@ func (s *pluginSession) finish() error {
 // exchange sends a page and receives the result.
 func (s *pluginSession) exchange(c *pluginCall) (page.Result, error) {
 	var r page.Result
-	s.watch()
+	s.timer.Reset(s.plugin.PageTime)
 	sent := make(chan error, 1)
 	go func() { sent <- writePage(s.pages, c.page) }()
 	line, err := readLine(s.out)
 	if err != nil {
-		if errors.Is(err, OutputLimit) {
-			s.stop()
-		}
 		return r, err
 	}
 	if err := <-sent; err != nil {
@@ -215,7 +207,6 @@ func (s *pluginSession) exchange(c *pluginCall) (page.Result, error) {
 	}
 	s.timer.Stop()
 	if err := json.Unmarshal(line, &r); err != nil {
-		s.stop()
 		return r, fail(BadReply, err.Error())
 	}
 	return r, nil

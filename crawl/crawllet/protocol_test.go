@@ -1,6 +1,7 @@
 package crawllet
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
@@ -170,7 +171,7 @@ func TestTickets(t *testing.T) {
 func replyOf(t testing.TB, end End, parts ...[]byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	s, err := newStream(&b, func() error { return nil })
+	s, err := newStream(bufio.NewWriter(&b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +310,7 @@ func TestRunBomb(t *testing.T) {
 func TestStreamLimit(t *testing.T) {
 	for _, size := range []int{0, 1, 999, 1000, 1001, chunk, 3 * chunk} {
 		var b bytes.Buffer
-		s, err := newStream(&b, func() error { return nil })
+		s, err := newStream(bufio.NewWriter(&b))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +346,7 @@ func (b *broken) Write(p []byte) (int, error) {
 
 // If the client has gone, the output is stopped.
 func TestStreamBroken(t *testing.T) {
-	s, err := newStream(&broken{10}, func() error { return nil })
+	s, err := newStream(bufio.NewWriter(&broken{10}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,15 +21,20 @@ const (
 
 // stream compresses output and sends it in frames.
 type stream struct {
-	enc   *zstd.Encoder
-	to    io.Writer
-	flush func() error // sends what was written
+	enc *zstd.Encoder
+	to  flushWriter
 }
 
-func newStream(to io.Writer, flush func() error) (*stream, error) {
+// flushWriter sends what was written when it is flushed.
+type flushWriter interface {
+	io.Writer
+	Flush() error
+}
+
+func newStream(to flushWriter) (*stream, error) {
 	enc, err := zstd.NewWriter(frameWriter{to}, zstd.WithEncoderConcurrency(1),
 		zstd.WithWindowSize(window), zstd.WithEncoderLevel(zstd.SpeedDefault))
-	return &stream{enc, to, flush}, err
+	return &stream{enc, to}, err
 }
 
 // copy sends the output as it is produced, up to the limit, in bytes. If it returns an error, it
@@ -114,7 +119,7 @@ func (s *stream) sendPending() error {
 	if err := s.enc.Flush(); err != nil {
 		return err
 	}
-	return s.flush()
+	return s.to.Flush()
 }
 
 // close ends the stream and sends the last frame.
@@ -129,5 +134,5 @@ func (s *stream) close(end End) error {
 	if err := writeFrame(s.to, frameEnd, payload); err != nil {
 		return err
 	}
-	return s.flush()
+	return s.to.Flush()
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"peerd/crawl/canon"
+	"peerd/internal/clock"
 	"peerd/store"
 )
 
@@ -224,7 +225,7 @@ func (o *OptOuts) Read(
 	switch limit := now.Add(OptOutLifetime); {
 	case !reached && before.IsZero():
 	case !reached:
-		s.until = later(before, now.Add(unreachableFor))
+		s.until = clock.Later(before, now.Add(unreachableFor))
 	case !stated || !until.IsZero() && !until.After(now):
 		s.until = time.Time{}
 	case until.IsZero() || until.After(limit):
@@ -258,13 +259,6 @@ func (o *OptOuts) Read(
 		err = errors.Join(err, o.save(saved))
 	}
 	return out, changed, err
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // Known reports whether an origin is obeyed, or was claimed to have opted out.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"peerd/crawl/extract"
 )
 
 // ratioExempt is the size up to which the ratio of a body's coding is not limited: pages of nothing
@@ -66,11 +68,12 @@ type body struct {
 
 // bodyOptions say how a body is read.
 type bodyOptions struct {
-	limit  int64
-	raw    bool                    // keep the bytes as received as well
-	start  []byte                  // from an earlier response; the body received continues it
-	accept func(first []byte) bool // reports whether a body that begins so is wanted; nil: it is
-	hold   *reservation
+	limit int64
+	raw   bool   // keep the bytes as received as well
+	start []byte // from an earlier response; the body received continues it
+	html  bool   // only a body that begins like a page is wanted
+	sent  string // the Content-Type field
+	hold  *reservation
 }
 
 // errUnwanted means that the first bytes of a body show that it is not wanted.
@@ -138,7 +141,7 @@ func bufferSize(length, limit int64) int64 {
 
 // readUpTo appends the data of src to b, until the end of src or more than the limit.
 func (o *bodyOptions) readUpTo(b []byte, src io.Reader) ([]byte, error) {
-	undecided := o.accept != nil
+	undecided := o.html
 	for int64(len(b)) <= o.limit {
 		if len(b) == cap(b) {
 			size := min(2*int64(cap(b))+initialBuffer, o.limit+1)
@@ -164,7 +167,8 @@ func (o *bodyOptions) readUpTo(b []byte, src io.Reader) ([]byte, error) {
 		}
 		if undecided && (len(b) >= sniffed || err == io.EOF) {
 			undecided = false
-			if len(b) > 0 && !o.accept(b) {
+			if found := sniffType(o.sent, b); len(b) > 0 && found != o.sent &&
+				!extract.IsHTML(found) {
 				return b, errUnwanted
 			}
 		}

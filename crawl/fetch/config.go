@@ -20,9 +20,11 @@ type Config struct {
 	Guard *Guard
 	// Deny are the hosts and networks that the operator does not want to be requested; nil: none.
 	Deny *deny.List
-	// LookupTime returns how long the lookup of a host took, for Timing.DNS; 0 if there was none
-	// since the last fetch of it. Nil: that is not known.
-	LookupTime func(host string) time.Duration
+	// Lookups says how long the lookup of a host took, for Timing.DNS; 0 if there was none since
+	// the last fetch of it. Nil: that is not known.
+	Lookups interface {
+		TakeDuration(host string) time.Duration
+	}
 	// Dial opens a connection to addr, an IP address with port; nil means a net.Dialer. The
 	// connection must outlive ctx. Its RemoteAddr must be the address that was reached: the guard
 	// checks it again.
@@ -58,9 +60,9 @@ type Config struct {
 	// of Do may take a second more than TotalTimeout.
 	MinRate, SteadyRate int64
 
-	// MaxRaw returns how many bytes of a body with this Content-Type field are kept with
-	// Request.KeepRaw if the body is not wanted. Nil means 64 KiB of each.
-	MaxRaw func(contentType string) int64
+	// MaxRaw is how many bytes of a body are kept with Request.KeepRaw if it is not wanted, by its
+	// media type or else a pattern for that: image/png, image/*, */*. Of others 64 KiB are kept.
+	MaxRaw map[string]int64
 	// BodyMemory is the memory in bytes of all bodies together that are being received or were not
 	// released, apart from 256 KiB of each; 0 means no limit. A body that does not fit waits.
 	BodyMemory int64

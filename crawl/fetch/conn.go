@@ -104,7 +104,7 @@ func (w *wire) Close() error {
 // dialState passes the addresses to dial through net/http to dialContext, and the result back.
 type dialState struct {
 	addr   netip.AddrPort // afterwards the one that answered
-	more   func(context.Context) []netip.Addr
+	more   Addrs
 	watch  *stopwatch
 	wire   *wire
 	remote netip.AddrPort
@@ -116,7 +116,7 @@ type dialStateKey struct{}
 // and returns it with that address. The caller checks the address of key with the guard; connect
 // checks the others, and the address that was reached.
 func (f *Fetcher) connect(
-	ctx context.Context, t target, key connKey, more func(context.Context) []netip.Addr,
+	ctx context.Context, t target, key connKey, more Addrs,
 	watch *stopwatch,
 ) (*conn, netip.Addr, error) {
 	d := &dialState{addr: netip.AddrPortFrom(key.addr, t.port), more: more, watch: watch}

@@ -27,10 +27,10 @@ type Request struct {
 	URL     store.URL
 	Addr    netip.Addr // the only address to which the request is sent; required
 	MaxBody int64      // in bytes; 0 means Config.MaxBody
-	// More returns further addresses of the host, in order of preference. It is called, once, if
-	// a new connection is needed and Addr does not answer within 250 ms, has refused, or is known
-	// to be dead. If one of them answers first, Result.Err is ErrOtherAddr. Nil means none.
-	More func(ctx context.Context) []netip.Addr
+	// More looks up further addresses of the host. It is asked, once, if a new connection is
+	// needed and Addr does not answer within 250 ms, has refused, or is known to be dead. If one of
+	// them answers first, Result.Err is ErrOtherAddr. Nil means that there are none.
+	More Addrs
 	// IfNoneMatch and IfModifiedSince are sent unchanged (an entity tag with its quotes, an HTTP
 	// date), unless they are empty; a 304 is then OutcomeNotModified. They are omitted if they are
 	// longer than 1 KiB or contain control characters.
@@ -38,13 +38,16 @@ type Request struct {
 	// KeepRaw requests what an archive needs: Result.RequestHead, ResponseHead and Raw. Of a body
 	// that is not wanted, as much is kept as Config.MaxRaw allows.
 	KeepRaw bool
-	// Accept reports whether the body of a 2xx response with this Content-Type field (at most 256
-	// bytes of it, "" if there is none) is wanted. If so, and the first bytes of the body show
-	// another type, it is called again with that type. If the body is not wanted, the outcome is
-	// OutcomeNotHTML. Nil accepts all types.
-	Accept func(contentType string) bool
+	// HTML says that the body of a 2xx response is wanted only if it is a page, by its Content-Type
+	// field (extract.IsHTML) and by its first bytes. If it is not, the outcome is OutcomeNotHTML.
+	HTML bool
 	// Timeout replaces Config.TotalTimeout unless it is 0.
 	Timeout time.Duration
+}
+
+// Addrs looks up addresses of a host, in order of preference.
+type Addrs interface {
+	Addrs(ctx context.Context) []netip.Addr
 }
 
 // conditional reports whether the request has a validator that can be sent.
@@ -65,7 +68,7 @@ type Result struct {
 	Location    string        // as sent; only for OutcomeRedirect
 	RetryAfter  time.Duration // requested by the server, at most 24 h; 0 if none
 	Header      http.Header   // of the response; nil if there was none
-	// Timing.DNS is from Config.LookupTime; the other phases are those of the last attempt.
+	// Timing.DNS is from Config.Lookups; the other phases are those of the last attempt.
 	Timing  store.Timing
 	Started time.Time
 	Err     error // nil if the response is complete, or cut at the limit
@@ -250,8 +253,8 @@ func (f *Fetcher) Do(ctx context.Context, req Request) Result {
 	watch, reused, err := f.exchange(x, t, &res)
 	late := x.progress.stop()
 	res.Timing = watch.timing(reused)
-	if f.cfg.LookupTime != nil {
-		res.Timing.DNS = f.cfg.LookupTime(req.URL.Host())
+	if f.cfg.Lookups != nil {
+		res.Timing.DNS = f.cfg.Lookups.TakeDuration(req.URL.Host())
 	}
 	at := netip.AddrPortFrom(res.Addr, t.port)
 	if err == nil {

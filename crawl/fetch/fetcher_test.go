@@ -161,7 +161,6 @@ func TestBodyNotTaken(t *testing.T) {
 		w.Write(make([]byte, n))
 	})
 	f := newFetcher(t, nil)
-	html := func(ct string) bool { return strings.HasPrefix(ct, "text/html") }
 	for _, tt := range []struct {
 		path string
 		kept bool
@@ -170,13 +169,13 @@ func TestBodyNotTaken(t *testing.T) {
 		{"/60000?chunked", true}, {"/300000?chunked", false},
 	} {
 		res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", tt.path), Addr: s.addr,
-			Accept: html})
+			HTML: true})
 		if res.Outcome != store.OutcomeNotHTML || res.Body != nil ||
 			res.ContentType != "image/png" || res.Err != nil {
 			t.Errorf("%s: %v %q %v", tt.path, res.Outcome, res.ContentType, res.Err)
 		}
 		next := f.Do(t.Context(), Request{URL: s.url("http", "site.example", "/1"), Addr: s.addr,
-			Accept: html})
+			HTML: true})
 		if next.Timing.Reused != tt.kept {
 			t.Errorf("%s: connection kept = %v", tt.path, next.Timing.Reused)
 		}
@@ -191,11 +190,9 @@ func TestTLS(t *testing.T) {
 		w.Write(make([]byte, 100_000))
 	})
 	good := newFetcher(t, func(c *Config) { c.TLS = tlsRoots(s) })
-	do := func(f *Fetcher, host string, accept bool) Result {
+	do := func(f *Fetcher, host string, image bool) Result {
 		return f.Do(context.Background(), Request{
-			URL: s.url("https", host, "/"), Addr: s.addr, Accept: func(string) bool {
-				return accept
-			},
+			URL: s.url("https", host, "/"), Addr: s.addr, HTML: !image,
 		})
 	}
 	res := do(good, "example.com", true)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -89,7 +88,7 @@ func TestPartial(t *testing.T) {
 			f := newFetcher(t, nil)
 			req := tt.req
 			req.URL, req.Addr = s.url("http", "site.example", "/"), s.addr
-			req.Accept = func(c string) bool { return strings.HasPrefix(c, "text/html") }
+			req.HTML = true
 			res := f.Do(t.Context(), req)
 			if res.Outcome != store.OutcomeReset || res.Body != nil {
 				t.Fatal(res.Outcome, len(res.Body), res.Err)

@@ -139,9 +139,6 @@ func TestSniffing(t *testing.T) {
 	pdf := "%PDF-1.4\n" + strings.Repeat("stream", 10_000)
 	binary := "\x00\x01\x02\x03" + strings.Repeat("\x80", 200_000)
 	page := "<!DOCTYPE html><title>x</title>" + strings.Repeat("<p>x", 5000)
-	html := func(t string) bool {
-		return t == "" || strings.HasPrefix(strings.ToLower(t), "text/html")
-	}
 	for _, tt := range []struct {
 		name, sent, coding, body string
 		want                     store.Outcome
@@ -180,10 +177,10 @@ func TestSniffing(t *testing.T) {
 					w.Write(sent)
 				})
 				f := newFetcher(t, func(c *Config) {
-					c.MaxRaw = func(string) int64 { return 1 << 20 }
+					c.MaxRaw = map[string]int64{"*/*": 1 << 20}
 				})
 				res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", "/"),
-					Addr: s.addr, Accept: html, KeepRaw: raw})
+					Addr: s.addr, HTML: true, KeepRaw: raw})
 				if res.Outcome != tt.want || res.Err != nil || res.ContentType != tt.sent {
 					t.Errorf("%v %q %v, want %v", res.Outcome, res.ContentType, res.Err, tt.want)
 				}
@@ -202,6 +199,22 @@ func TestSniffing(t *testing.T) {
 	}
 }
 
+// TestMaxRawOfTypes checks which limit applies to a Content-Type field.
+func TestMaxRawOfTypes(t *testing.T) {
+	all := Config{MaxRaw: map[string]int64{"image/*": 5, "image/png": 7, "*/*": 1}}
+	for kind, want := range map[string]int64{
+		"image/png": 7, "Image/PNG; q=\"x": 7, "image/gif": 5, "": 1, "text/plain": 1,
+	} {
+		if got := all.maxRaw(kind); got != want {
+			t.Errorf("%q: %d, want %d", kind, got, want)
+		}
+	}
+	some := Config{MaxRaw: map[string]int64{"text/plain": 0}}
+	if some.maxRaw("text/plain; charset=utf-8") != 0 || some.maxRaw("a/b") != drainLimit {
+		t.Error("a limit of one type applies to others, or not to itself")
+	}
+}
+
 // TestMaxRaw checks the limit on bodies that are kept for an archive only.
 func TestMaxRaw(t *testing.T) {
 	s := newSite(t, "127.7.3.8", "http", func(w http.ResponseWriter, r *http.Request) {
@@ -210,15 +223,10 @@ func TestMaxRaw(t *testing.T) {
 	})
 	for _, limit := range []int64{0, 100, 299_999, 300_000, 1 << 40} {
 		f := newFetcher(t, func(c *Config) {
-			c.MaxRaw = func(contentType string) int64 {
-				if contentType != "image/png" {
-					t.Errorf("asked for the limit of %q", contentType)
-				}
-				return limit
-			}
+			c.MaxRaw = map[string]int64{"image/png": limit, "image/*": 1, "*/*": 1}
 		})
 		res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", "/"), Addr: s.addr,
-			KeepRaw: true, Accept: func(string) bool { return false }})
+			KeepRaw: true, HTML: true})
 		if int64(len(res.Raw)) != min(limit, 300_000) ||
 			(res.RawCut == "length") != (limit < 300_000) ||
 			res.Outcome != store.OutcomeNotHTML {

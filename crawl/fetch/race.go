@@ -31,7 +31,7 @@ type race struct {
 	f       *Fetcher
 	network string
 	port    uint16
-	more    func(context.Context) []netip.Addr // nil if there is nothing more to look up
+	more    Addrs // nil if there is nothing more to look up
 
 	known   []netip.AddrPort // all addresses, without duplicates
 	waiting []netip.AddrPort // not dialled yet, best first
@@ -46,8 +46,7 @@ type race struct {
 // dialFirst connects to the first of addrs and more that answers. It takes at most
 // Config.ConnectTimeout. The caller has checked addrs with the guard.
 func (f *Fetcher) dialFirst(
-	ctx context.Context, network string, port uint16, addrs []netip.Addr,
-	more func(context.Context) []netip.Addr,
+	ctx context.Context, network string, port uint16, addrs []netip.Addr, more Addrs,
 ) (attempt, error) {
 	r := &race{
 		f: f, network: network, port: port, more: more,
@@ -143,7 +142,7 @@ func (r *race) look(ctx context.Context) {
 	r.more, r.looking = nil, true
 	go func() {
 		var ok []netip.Addr
-		for _, a := range more(ctx) {
+		for _, a := range more.Addrs(ctx) {
 			if r.f.mayDial("", a) == nil {
 				ok = append(ok, a)
 			}

@@ -2,10 +2,12 @@ package fetch
 
 import (
 	"errors"
+	"mime"
 	"net/http"
 	"strings"
 	"time"
 
+	"peerd/crawl/extract"
 	"peerd/store"
 )
 
@@ -20,20 +22,18 @@ const maxContentType = 256
 const maxLocation = 8 << 10
 
 // outcomeOf returns the outcome of a response according to its head, and whether its body is
-// wanted: the body of a 2xx response with a type that accept allows. A 304 is OutcomeNotModified if
-// the request was conditional.
-func outcomeOf(
-	resp *http.Response, accept func(string) bool, conditional bool,
-) (o store.Outcome, wanted bool) {
+// wanted: the body of a 2xx response, if need be of a page. A 304 is OutcomeNotModified if the
+// request was conditional.
+func outcomeOf(resp *http.Response, req Request) (o store.Outcome, wanted bool) {
 	switch s := resp.StatusCode; {
 	case s < 200:
 		return store.OutcomeProtocol, false
 	case s < 300:
-		if accept != nil && !accept(contentType(resp)) {
+		if req.HTML && !extract.IsHTML(contentType(resp)) {
 			return store.OutcomeNotHTML, false
 		}
 		return store.OutcomeOK, true
-	case s == http.StatusNotModified && conditional:
+	case s == http.StatusNotModified && req.conditional():
 		return store.OutcomeNotModified, false
 	case s < 400 && s != http.StatusNotModified && location(resp) != "":
 		return store.OutcomeRedirect, false
@@ -78,7 +78,7 @@ func (f *Fetcher) read(x *exchange, c *conn, resp *http.Response, res *Result) (
 			start = x.partial.data
 		}
 	}
-	outcome, wanted := outcomeOf(resp, x.req.Accept, x.req.conditional())
+	outcome, wanted := outcomeOf(resp, x.req)
 	res.Status = resp.StatusCode
 	res.Header = resp.Header
 	res.ContentType = contentType(resp)
@@ -101,7 +101,7 @@ func (f *Fetcher) read(x *exchange, c *conn, resp *http.Response, res *Result) (
 	}
 	b, err := f.readBody(resp, wire, bodyOptions{
 		limit: f.limit(x.req), raw: x.req.KeepRaw, start: start,
-		accept: sniffer(x.req.Accept, resp), hold: hold,
+		html: x.req.HTML, sent: res.ContentType, hold: hold,
 	})
 	switch {
 	case errors.Is(err, errUnwanted):
@@ -131,18 +131,6 @@ func (f *Fetcher) limit(req Request) int64 {
 	return f.cfg.MaxBody
 }
 
-// sniffer returns a function that reports whether accept wants a body by its first bytes.
-func sniffer(accept func(string) bool, resp *http.Response) func(first []byte) bool {
-	if accept == nil {
-		return nil
-	}
-	sent := contentType(resp)
-	return func(first []byte) bool {
-		found := sniffType(sent, first)
-		return found == sent || accept(found)
-	}
-}
-
 // readUnwanted reads a body that is not wanted, after start: for the archive as far as
 // Config.MaxRaw allows, and otherwise only to reuse the connection.
 func (f *Fetcher) readUnwanted(
@@ -152,11 +140,7 @@ func (f *Fetcher) readUnwanted(
 		f.drain(x.cancel, resp, wire)
 		return
 	}
-	limit := int64(drainLimit)
-	if f.cfg.MaxRaw != nil {
-		limit = f.cfg.MaxRaw(res.ContentType)
-	}
-	raw, err := readRaw(resp, wire, start, limit, res.pooled.hold)
+	raw, err := readRaw(resp, wire, start, f.cfg.maxRaw(res.ContentType), res.pooled.hold)
 	switch {
 	case err == nil:
 	case errors.Is(err, errTooLong):
@@ -168,6 +152,22 @@ func (f *Fetcher) readUnwanted(
 	}
 	res.Raw = raw
 	res.pooled.raw.Store(&raw)
+}
+
+// maxRaw returns how much of a body with a Content-Type field is kept if it is not wanted.
+func (c Config) maxRaw(contentType string) int64 {
+	kind, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		kind, _, _ = strings.Cut(contentType, ";")
+		kind = strings.ToLower(strings.TrimSpace(kind))
+	}
+	class, _, _ := strings.Cut(kind, "/")
+	for _, key := range []string{kind, class + "/*", "*/*"} {
+		if limit, ok := c.MaxRaw[key]; ok {
+			return limit
+		}
+	}
+	return drainLimit
 }
 
 // setBody sets the body of the result.

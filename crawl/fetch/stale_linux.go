@@ -21,19 +21,18 @@ func (c *conn) stale() bool {
 		if err != nil {
 			return true
 		}
-		s.raw, s.poll = raw, s.check
+		s.raw = raw
 	}
 	if s.events = unix.POLLRDHUP; !c.h2 && !c.fresh {
 		s.events |= unix.POLLIN
 	}
 	// Control and not Read, because the reader of net/http is blocked in a Read.
-	return s.raw.Control(s.poll) != nil || s.ended
+	return s.raw.Control(s.check) != nil || s.ended
 }
 
 // socket is the state of a connection that stale needs.
 type socket struct {
 	raw    syscall.RawConn
-	poll   func(fd uintptr) // check
 	events int16
 	ended  bool // result of check
 	fds    [1]unix.PollFd

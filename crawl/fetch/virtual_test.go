@@ -68,6 +68,13 @@ func serveAll(answer func(c net.Conn)) func(net.Conn, *bufio.Reader) {
 	}
 }
 
+type lookups map[string]time.Duration
+
+func (l lookups) TakeDuration(host string) time.Duration {
+	defer delete(l, host)
+	return l[host]
+}
+
 func TestPhases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := pipeFetcher(t, 50*time.Millisecond, serveAll(func(c net.Conn) {
@@ -80,11 +87,7 @@ func TestPhases(t *testing.T) {
 		want := store.Timing{Connect: 50 * time.Millisecond, FirstByte: 120 * time.Millisecond,
 			Body: 300 * time.Millisecond}
 		want.DNS = 7 * time.Millisecond
-		lookups := map[string]time.Duration{"site.example": want.DNS}
-		f.cfg.LookupTime = func(host string) time.Duration {
-			defer delete(lookups, host)
-			return lookups[host]
-		}
+		f.cfg.Lookups = lookups{"site.example": want.DNS}
 		res := f.Do(t.Context(), Request{URL: "http://site.example/", Addr: pipeAddr})
 		if res.Timing != want || string(res.Body) != "abcd" {
 			t.Errorf("%+v %q %v, want %+v", res.Timing, res.Body, res.Err, want)

@@ -125,7 +125,7 @@ func (f *Frontier) postponeLocked(now time.Time) {
 // keepClocksLocked keeps the clocks of a server and its hosts, which leave the frontier.
 func (f *Frontier) keepClocksLocked(s *server) {
 	now := time.Now()
-	f.addrs.delay(s.addr, s.nextAt, now)
+	f.addrs.delay(s.addr, s.restedAt(), now)
 	for _, h := range s.hosts {
 		f.names.delay(h.name, h.nextAt, now)
 	}
@@ -146,10 +146,20 @@ type Reservation struct {
 func (f *Frontier) Reserve(
 	ctx context.Context, host string, addr netip.Addr, until time.Time,
 ) (*Reservation, error) {
+	return f.ReserveBeside(ctx, Job{}, host, addr, until)
+}
+
+// ReserveBeside is Reserve for a request to another host than that of a job, which goes on. The
+// reservation does not wait for the end of the job if the address or the network is the same: the
+// caller sends one request at a time for both, and observes the gap between them. A Job that was
+// not taken with Next holds nothing.
+func (f *Frontier) ReserveBeside(
+	ctx context.Context, j Job, host string, addr netip.Addr, until time.Time,
+) (*Reservation, error) {
 	addr = addr.Unmap()
 	for ctx.Err() == nil {
 		now := time.Now()
-		at, freed := f.tryReserve(host, addr, now)
+		at, freed := f.tryReserve(j, host, addr, now)
 		switch {
 		case at.IsZero():
 			return &Reservation{f: f, host: host, addr: addr}, nil
@@ -172,23 +182,26 @@ func (f *Frontier) Reserve(
 // tryReserve takes the clocks if they allow a request now; then at is zero. Otherwise at is when
 // they may, or freed is closed when a request has ended.
 func (f *Frontier) tryReserve(
-	host string, addr netip.Addr, now time.Time,
+	j Job, host string, addr netip.Addr, now time.Time,
 ) (at time.Time, freed <-chan struct{}) {
 	p := store.SubnetOf(addr)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at, busy := f.networkAt(p)
+	inside := j.host != nil && j.Subnet == p // the job counts as a request to the network
+	busy = busy && !inside
 	for _, t := range []clock{f.addrs.read(addr), f.names.read(host)} {
 		at, busy = later(at, t.nextAt), busy || t.active > 0
 	}
-	if s := f.servers[addr]; s != nil {
-		at, busy = later(at, s.nextAt), busy || s.active != nil
+	if s := f.servers[addr]; s != nil && (j.host == nil || j.host.srv != s) {
+		free, some := s.free(clock{})
+		at, busy = later(at, free), busy || !some
 	}
 	if h := f.hosts[host]; h != nil {
-		at, busy = later(at, h.askAt()), busy || h.srv.active == h
+		at, busy = later(at, h.askAt()), busy || h.slot != nil
 	}
 	if s := f.subnets[p]; s != nil {
-		busy = busy || s.taken()
+		busy = busy || s.taken() && !inside
 	}
 	switch {
 	case at.After(now):

@@ -71,6 +71,40 @@ func TestReserveElsewhere(t *testing.T) {
 	})
 }
 
+// TestReserveBeside verifies that a reservation beside a job waits for the clocks of the other host
+// and address, and not for the job, although that has the address, or all that the network may get.
+func TestReserveBeside(t *testing.T) {
+	bubble(t, func(t *testing.T, w world) {
+		w = newWorld(t, w.db, frontier.Config{Gap: gap, NetworkRequests: 1})
+		w.SetSerial(subnet(1), true)
+		w.add("a", addr(1, 1), 2)
+		j := w.want("a", 0)
+		beside := func(host string, at netip.Addr, d time.Duration) *frontier.Reservation {
+			t.Helper()
+			began := time.Now()
+			r, err := w.ReserveBeside(t.Context(), j, host, at, began.Add(time.Hour))
+			if took := time.Since(began); err != nil || took != d {
+				t.Fatalf("reserved %s at %v after %v, %v; want after %v", host, at, took, err, d)
+			}
+			return r
+		}
+		w.DelayHost("b", time.Now().Add(3*gap))
+		beside("b", addr(1, 1), 3*gap).Release(0, 2*gap)
+		beside("c", addr(1, 2), 0).Release(0, 0)
+		beside("d", addr(1, 2), gap).Release(0, 0)
+		beside("b", addr(1, 3), gap).Release(0, 0)
+		w.add("e", addr(1, 4), 1)
+		r := beside("e", addr(1, 4), 0)
+		_, err := w.ReserveBeside(t.Context(), j, "f", addr(1, 4), time.Now().Add(gap))
+		wantErr(t, err, frontier.ErrNotYet)
+		w.refuse("g", addr(1, 5), gap)
+		r.Release(0, 0)
+		w.finish(j)
+		w.finish(w.want("a", gap))
+		w.finish(w.want("e", 0))
+	})
+}
+
 // TestReserveCanceled verifies that the end of a context ends the wait.
 func TestReserveCanceled(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {

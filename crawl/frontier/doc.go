@@ -1,6 +1,7 @@
 // Package frontier decides which URL of our own hosts is fetched next, and when. It owns
-// the politeness clocks: at most one request at a time per host and per address, a gap after
-// each request, and limits on each network of addresses. It imports store only.
+// the politeness clocks: at most one request at a time per host and, at first, per address, a gap
+// after each request, and limits on each network of addresses. An address that serves many domains
+// and answers steadily gets more at a time. It imports store only.
 //
 // The queues are in the store. The finders of a host's URLs, of which this peer is one, take
 // turns; the URLs of a finder are ordered by depth, and within a depth first in, first out. In
@@ -17,6 +18,7 @@
 //
 //	frontier.go  Frontier: adding hosts and URLs, taking and ending jobs
 //	server.go    hosts, addresses and the heaps
+//	slots.go     how many requests at a time an address gets
 //	clock.go     networks, and requests outside the queues
 //	subnet.go    pausing, serializing, adopting and dropping whole subnets
 //	hosts.go     hosts that change their address or leave on their own

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -54,13 +55,18 @@ type Config struct {
 	// host with a gap allows. Requests outside the queues (Reserve) count. 0: no limit.
 	NetworkRequests int
 	NetworkRate     float64
+	// AddrRequests is the maximum number of concurrent requests to an address with many hosts,
+	// and the factor by which it may be asked more often than one host: see Observe. 0 and 1 are
+	// one request at a time. What the network allows is not exceeded.
+	AddrRequests int
 	// HostLimit is the maximum number of URLs that a host may ever have; 0 means no limit.
 	HostLimit int64
 	// At most MaxVisits servers are visited at once, and no other server is asked: a connection
 	// to each of them can be kept open, although there is not enough memory for connections to
-	// all hosts that have work. A visit goes on with one host of the server until that has
-	// nothing to ask for. It ends when the server has no work or pauses for more than
-	// MaxVisitPause, and after VisitLength jobs if another server waits. 0: there are no visits.
+	// all hosts that have work. A visit goes on with one host of the server, or one for each of its
+	// slots, until that has nothing to ask for, or has had VisitLength jobs and another host of the
+	// server may be asked. It ends when the server has no work or pauses for more than MaxVisitPause,
+	// and after VisitLength jobs if another server waits. 0: there are no visits.
 	MaxVisits, VisitLength int
 	// Shares defaults to DefaultShares.
 	Shares Shares
@@ -96,7 +102,7 @@ type Frontier struct {
 	pending     int64
 	inFlight    int
 	epochs      uint64  // number of hosts ever added
-	visits      int     // in progress
+	visits      int     // servers with a host that is being visited
 	workerWait  float64 // average in nanoseconds; see WorkerWait
 	pauses      Pauses
 	closedUntil time.Time // end of the last FetchWait
@@ -105,11 +111,12 @@ type Frontier struct {
 	addrs    clocks[netip.Addr] // of requests outside the queues, and of what has left them
 	names    clocks[string]     // of hosts; the same
 	freed    chan struct{}      // if not nil: closed when a request ends
+	domains  domainSet          // for counting
 
 	// One goroutine in Next, the leader, watches the heap. The others wait to become the
 	// leader, so a change wakes one of them and not all.
 	lead chan struct{} // holds a token while there is a leader
-	wake chan struct{} // holds a token if the leader must look again
+	wake backoff.Wake  // holds a token if the leader must look again
 }
 
 // New loads the hosts from the store. It reads one small record per host, not the queues.
@@ -121,11 +128,12 @@ func New(cfg Config, live func(netip.Prefix) bool) (*Frontier, error) {
 		cfg: cfg, interval: cfg.networkInterval(),
 		hosts: map[string]*host{}, servers: map[netip.Addr]*server{},
 		subnets: map[netip.Prefix]*subnet{}, lead: make(chan struct{}, 1),
-		wake: make(chan struct{}, 1),
+		wake: backoff.NewWake(),
 	}
 	if cfg.Node == nil {
 		f.cfg.Node = free{}
 	}
+	f.cfg.VisitLength = max(cfg.VisitLength, 1)
 	shares := cmp.Or(cfg.Shares, DefaultShares)
 	f.share = [classes]float64{own: shares.Own, assigned: shares.Assigned}
 	err := cfg.DB.View(func(tx *store.Tx) error {
@@ -141,7 +149,7 @@ func New(cfg Config, live func(netip.Prefix) bool) (*Frontier, error) {
 	}
 	at := time.Now().Add(cfg.Gap)
 	for _, s := range f.servers {
-		s.nextAt = at
+		s.delay(at)
 		f.reheapLocked(s)
 	}
 	return f, nil
@@ -226,7 +234,7 @@ func (f *Frontier) AddHost(
 		added.checked = time.Now().Unix() // its name has just been looked up
 		added.nextAt = later(added.nextAt, at)
 		if len(srv.hosts) == 1 {
-			srv.nextAt = later(srv.nextAt, at)
+			srv.delay(at)
 		}
 		f.reheapLocked(srv)
 	}
@@ -348,25 +356,14 @@ func (f *Frontier) await(ctx context.Context) (Job, error) {
 		if job.host != nil {
 			return job, nil
 		}
-		f.sleep(ctx, wait)
+		_ = f.wake.Sleep(ctx, wait)
 	}
 	return Job{}, ctx.Err()
 }
 
-// sleep returns after d, when something has changed, or when ctx ends.
-func (f *Frontier) sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-f.wake:
-	case <-t.C:
-	}
-}
-
 // Release ends a job for which a request was sent. done says that its entry has left the
-// queue (fetched or given up); otherwise it will be handed out again. The host and its
-// address are not asked before now+max(gap, Config.Gap). hostWait delays the host alone for
+// queue (fetched or given up); otherwise it will be handed out again. The host and the slot of
+// its address are not asked before now+max(gap, Config.Gap). hostWait delays the host alone for
 // longer (Retry-After, back-off).
 func (f *Frontier) Release(j Job, done bool, gap, hostWait time.Duration) {
 	f.release(j, outcome{done: done, requested: true, gap: max(gap, f.cfg.Gap), hostWait: hostWait})

@@ -407,7 +407,7 @@ func TestAddHost(t *testing.T) {
 		w.wantStats(0, 0, 0)
 		w.add("a", addr(3, 1), 0)
 		w.wantStats(1, 2, 0)
-		if j := w.want("a", 0); j.Addr != addr(3, 1) {
+		if j := w.want("a", gap); j.Addr != addr(3, 1) { // the gap goes with the host
 			t.Errorf("job at %s", j.Addr)
 		}
 	})

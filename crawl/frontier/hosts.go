@@ -160,23 +160,23 @@ func (f *Frontier) moveHostLocked(name string, addr netip.Addr) (bool, error) {
 	case store.SubnetOf(addr) != sub.prefix:
 		return false, fmt.Errorf("frontier: set address of %s: %s is not in %v",
 			name, addr, sub.prefix)
-	case old.active == h:
+	case h.slot != nil:
 		return false, nil
 	case old.addr == addr:
 		return true, nil
 	}
 	srv := f.servers[addr]
 	if srv == nil {
-		srv = &server{addr: addr, index: -1}
+		srv = newServer(addr)
 		f.servers[addr] = srv
 	}
 	if srv.sub == nil {
 		srv.sub, srv.class = sub, old.class
 		sub.servers = append(sub.servers, srv)
 	}
-	h.nextAt = later(h.nextAt, old.nextAt)
+	h.nextAt = later(h.nextAt, old.restedAt())
 	f.detachLocked(h)
-	h.srv = srv
+	h.srv, h.evidence = srv, unasked
 	srv.hosts = append(srv.hosts, h)
 	f.reheapLocked(srv)
 	return true, nil
@@ -187,7 +187,11 @@ func (f *Frontier) detachLocked(h *host) {
 	s := h.srv
 	s.hosts = slices.DeleteFunc(s.hosts, func(x *host) bool { return x == h })
 	s.turn = 0
-	f.endVisitLocked(s)
+	for _, sl := range s.slots {
+		if sl.visited == h {
+			f.endVisitLocked(s, sl)
+		}
+	}
 	if len(s.hosts) > 0 {
 		f.reheapLocked(s)
 		return
@@ -196,7 +200,7 @@ func (f *Frontier) detachLocked(h *host) {
 	s.sub = nil
 	f.reheapLocked(s)
 	sub.servers = slices.DeleteFunc(sub.servers, func(x *server) bool { return x == s })
-	if s.active == nil {
+	if !s.active() {
 		f.keepClocksLocked(s)
 		delete(f.servers, s.addr)
 	}
@@ -233,13 +237,13 @@ func (f *Frontier) tryEvict(name string) (nextAt time.Time, busy <-chan struct{}
 	h.closed = true
 	h.leaveLocked()
 	f.reheapLocked(h.srv)
-	if s := h.srv.sub; h.srv.active == h || h.pushing > 0 {
+	if s := h.srv.sub; h.slot != nil || h.pushing > 0 {
 		if s.changed == nil {
 			s.changed = make(chan struct{})
 		}
 		return nextAt, s.changed
 	}
-	nextAt = later(h.nextAt, h.srv.nextAt)
+	nextAt = later(h.nextAt, h.srv.restedAt())
 	f.pending -= h.pending
 	delete(f.hosts, name)
 	f.detachLocked(h)

@@ -21,6 +21,9 @@ type host struct {
 	turns    turns
 	current  store.URL // of the job in progress; "" without one, or before its entry is read
 	pushing  int
+	slot     *slot         // of the job in progress, or nil
+	domain   string        // see domainOf; "" until it was needed
+	evidence evidence      // whether its server has pages of it
 	reserved int           // Reservations of the host in progress, as its clock says
 	closed   bool          // being evicted: no new job, no new URL
 	leaving  chan struct{} // if not nil: closed when the host is
@@ -41,24 +44,28 @@ func (h *host) leaveLocked() {
 // askAt returns when the host may be asked next, if its server may.
 func (h *host) askAt() time.Time { return later(h.nextAt, h.retryAt) }
 
-// hasWork reports whether the host has URLs, and no request outside its queue is in progress.
-func (h *host) hasWork() bool { return h.pending > 0 && !h.closed && h.reserved == 0 }
+// hasWork reports whether the host has URLs, and no request to it is in progress.
+func (h *host) hasWork() bool {
+	return h.pending > 0 && !h.closed && h.slot == nil && h.reserved == 0
+}
 
 // mayAsk reports whether the host has work and may be asked now, if its server may.
 func (h *host) mayAsk(now time.Time) bool { return h.hasWork() && !h.askAt().After(now) }
 
 // A server is one address. It is the unit of scheduling, because two hosts at one address
-// are one machine, which must not get two requests at once. Its hosts take turns.
+// are one machine, which must not get two requests at once unless it has shown that it serves
+// many (slots.go). Its hosts take turns.
 type server struct {
 	addr     netip.Addr
 	sub      *subnet
 	hosts    []*host
 	turn     int
 	class    class
-	active   *host // host with a job in progress, or nil
-	visited  *host // host of the visit in progress, or nil
-	jobs     int   // taken in that visit
-	nextAt   time.Time
+	slots    []*slot   // at least one
+	width    float64   // number of slots that are allowed, rounded down; at least 1
+	calmAt   time.Time // until then a sign of strain belongs to the last one
+	tested   int       // hosts that were preferred to find out whether they are served
+	jobs     int       // taken in the present visits
 	readyAt  time.Time // key in the heap: not before heapedAt, so that all wait equally
 	heapedAt time.Time // when it was put into the heap
 	heap     *readyHeap
@@ -118,7 +125,7 @@ func (f *Frontier) addLocked(rec store.Host) *server {
 	rec.Addr = rec.Addr.Unmap()
 	srv := f.servers[rec.Addr]
 	if srv == nil {
-		srv = &server{addr: rec.Addr, index: -1}
+		srv = newServer(rec.Addr)
 		f.servers[rec.Addr] = srv
 	}
 	if srv.sub == nil {
@@ -143,20 +150,21 @@ func (f *Frontier) addLocked(rec store.Host) *server {
 // reheapLocked inserts s into the heap, moves it or removes it, according to its state, and
 // wakes the leader if s is now the first.
 func (f *Frontier) reheapLocked(s *server) {
+	f.resizeLocked(s)
 	at, ok := s.next()
-	others := f.addrs.read(s.addr)
-	at = later(at, others.nextAt)
-	if s.active == nil && (!ok || time.Until(at) > MaxVisitPause ||
-		s.jobs >= f.cfg.VisitLength && f.crowdedLocked()) {
-		f.endVisitLocked(s)
+	free, some := s.free(f.addrs.read(s.addr))
+	at = later(at, free)
+	if !ok || time.Until(at) > MaxVisitPause ||
+		s.jobs >= f.cfg.VisitLength && f.crowdedLocked() {
+		f.endVisitsLocked(s)
 	}
-	ok = ok && s.active == nil && others.active == 0 && !s.sub.taken()
+	ok = ok && some && !s.sub.taken()
 	if ok {
 		next, full := f.networkAt(s.sub.prefix)
 		at, ok = later(at, next), !full
 	}
 	in := &f.ready[s.class].others
-	if s.visited != nil {
+	if s.visited() {
 		in = &f.ready[s.class].visited
 	}
 	if s.index >= 0 && (!ok || s.heap != in) {
@@ -174,7 +182,7 @@ func (f *Frontier) reheapLocked(s *server) {
 		heap.Push(s.heap, s)
 	}
 	if s.index == 0 {
-		f.wakeLocked()
+		f.wake.Signal()
 	}
 }
 
@@ -185,15 +193,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-func (f *Frontier) wakeLocked() {
-	select {
-	case f.wake <- struct{}{}:
-	default: // already woken
-	}
-}
-
-// next returns when s may be asked for the next page, if nothing else is asked in its subnet. ok is
-// false if it has no work.
+// next returns when a host of s may be asked for the next page, if its slots allow and nothing else
+// is asked in its subnet. ok is false if s has no work.
 func (s *server) next() (time.Time, bool) {
 	if s.sub == nil || s.sub.paused {
 		return time.Time{}, false
@@ -204,9 +205,6 @@ func (s *server) next() (time.Time, bool) {
 		if h.hasWork() && (!found || h.askAt().Before(first)) {
 			first, found = h.askAt(), true
 		}
-	}
-	if first.Before(s.nextAt) {
-		first = s.nextAt
 	}
 	return first, found
 }
@@ -235,60 +233,12 @@ func (r *readyServers) first(now time.Time, visitsOnly bool) (*server, time.Dura
 	return best, 0
 }
 
-// pickLocked returns the host of s to ask now: the one that is being visited, or else the next in
-// turn, which is then visited.
-func (f *Frontier) pickLocked(s *server, now time.Time) *host {
-	h := s.visited
-	if h == nil || !h.mayAsk(now) {
-		if h = s.pickNext(now); h == nil || f.cfg.MaxVisits == 0 {
-			return h
-		}
-		f.leftLocked(s)
-		if s.visited == nil {
-			f.visits++
-		}
-		s.visited = h
-	}
-	s.jobs++
-	return h
-}
-
 // fullLocked reports whether no other server may be visited now.
 func (f *Frontier) fullLocked() bool { return f.cfg.MaxVisits > 0 && f.visits >= f.cfg.MaxVisits }
 
 // crowdedLocked reports whether a server waits for the end of a visit.
 func (f *Frontier) crowdedLocked() bool {
 	return f.fullLocked() && len(f.ready[own].others)+len(f.ready[assigned].others) > 0
-}
-
-// endVisitLocked ends the visit of s, if there is one.
-func (f *Frontier) endVisitLocked(s *server) {
-	if s.visited == nil {
-		return
-	}
-	f.leftLocked(s)
-	s.visited, s.jobs = nil, 0
-	f.visits--
-	f.wakeLocked()
-}
-
-// leftLocked reports that the host that is being visited, if there is one, is left.
-func (f *Frontier) leftLocked(s *server) {
-	if s.visited != nil {
-		f.cfg.Node.Left(s.visited.name)
-	}
-}
-
-// pickNext returns the next host in turn that may be asked now.
-func (s *server) pickNext(now time.Time) *host {
-	for i := range s.hosts {
-		h := s.hosts[(s.turn+i)%len(s.hosts)]
-		if h.mayAsk(now) {
-			s.turn = (s.turn + i + 1) % len(s.hosts)
-			return h
-		}
-	}
-	return nil
 }
 
 // take starts a job of the first ready host. If there is none, it returns how long to wait.
@@ -304,14 +254,14 @@ func (f *Frontier) take(now time.Time) (Job, time.Duration) {
 	if s == nil {
 		return Job{}, wait
 	}
-	h := f.pickLocked(s, now)
+	sl, h := f.pickLocked(s, now)
 	if h == nil { // impossible, but must not cause a busy loop
-		s.nextAt = now.Add(100 * time.Millisecond)
+		s.delay(now.Add(100 * time.Millisecond))
 		f.reheapLocked(s)
 		return Job{}, 100 * time.Millisecond
 	}
 	f.recordWaitLocked(now.Sub(later(f.closedUntil, s.readyAt)))
-	s.active = h
+	sl.active, h.slot = h, sl
 	f.enterLocked(s.sub.prefix, now)
 	s.sub.inFlight++
 	f.inFlight++
@@ -363,18 +313,16 @@ func (f *Frontier) release(j Job, o outcome) {
 
 func (f *Frontier) releaseLocked(j Job, o outcome) {
 	now := time.Now()
-	h, s := j.host, j.host.srv
+	h, s, sl := j.host, j.host.srv, j.host.slot
 	f.inFlight--
 	j.sub.inFlight--
 	j.sub.notifyLocked()
-	s.active, h.current = nil, ""
+	sl.active, h.slot, h.current = nil, nil, ""
 	if o.requested {
-		s.nextAt = now.Add(o.gap)
+		sl.nextAt = later(sl.nextAt, now.Add(o.gap))
+		h.nextAt = later(h.nextAt, now.Add(max(o.gap, o.hostWait)))
 		f.pauses.Count++
 		f.pauses.Total += o.gap
-		if o.hostWait > 0 {
-			h.nextAt = later(h.nextAt, now.Add(o.hostWait))
-		}
 	}
 	f.leaveLocked(j.Subnet, o.requested)
 	switch {
@@ -389,13 +337,23 @@ func (f *Frontier) releaseLocked(j Job, o outcome) {
 			f.pending--
 		}
 	}
-	if s.sub == nil { // dropped, and no other host uses the address
-		f.keepClocksLocked(s)
-		f.names.delay(h.name, h.nextAt, now)
-		delete(f.servers, s.addr)
+	if f.hosts[h.name] != h { // dropped, and perhaps added again
+		t := f.names.by[h.name]
+		t.active--
+		t.nextAt = later(t.nextAt, h.nextAt)
+		if again := f.hosts[h.name]; again != nil {
+			again.nextAt = later(again.nextAt, h.nextAt)
+		}
+		f.reserveLocked(h.name, -1)
+	}
+	if s.sub != nil {
+		f.changedLocked(s)
 		return
 	}
-	f.changedLocked(s)
+	f.keepClocksLocked(s) // no host uses the address
+	if !s.active() {
+		delete(f.servers, s.addr)
+	}
 }
 
 // changedLocked reheaps the servers that a change of s may affect: the whole subnet if it

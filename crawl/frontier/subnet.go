@@ -203,7 +203,7 @@ func (f *Frontier) Adopt(p netip.Prefix, hosts []store.Host, at time.Time) {
 	}
 	s := f.subnetLocked(p)
 	for _, srv := range s.servers {
-		srv.nextAt = later(srv.nextAt, at)
+		srv.delay(at)
 		f.reheapLocked(srv)
 	}
 }
@@ -215,8 +215,8 @@ func (f *Frontier) Drop(p netip.Prefix) {
 	f.dropLocked(p)
 }
 
-// dropLocked removes a subnet. Servers with a request in progress stay until it ends, so
-// that new hosts at their addresses have to wait.
+// dropLocked removes a subnet. Servers and clocks of hosts with a request in progress stay until
+// it ends, so that new hosts at their addresses, and hosts that return, have to wait.
 func (f *Frontier) dropLocked(p netip.Prefix) {
 	s := f.subnets[p]
 	if s == nil {
@@ -229,11 +229,16 @@ func (f *Frontier) dropLocked(p netip.Prefix) {
 		for _, h := range srv.hosts {
 			f.pending -= h.pending
 			delete(f.hosts, h.name)
+			if h.slot != nil {
+				f.names.at(h.name, time.Now()).active++ // until the job ends
+			}
 		}
 		srv.sub, srv.hosts, srv.turn = nil, nil, 0
-		f.endVisitLocked(srv)
+		for _, sl := range srv.slots {
+			f.endVisitLocked(srv, sl)
+		}
 		f.reheapLocked(srv)
-		if srv.active == nil {
+		if !srv.active() {
 			delete(f.servers, srv.addr)
 		}
 	}
@@ -254,9 +259,7 @@ func (f *Frontier) SubnetLoad(
 		return
 	}
 	for _, srv := range s.servers {
-		if srv.nextAt.After(nextAt) {
-			nextAt = srv.nextAt
-		}
+		nextAt = later(nextAt, srv.restedAt())
 		hosts += len(srv.hosts)
 		for _, h := range srv.hosts {
 			pending += h.pending
@@ -281,9 +284,9 @@ func (f *Frontier) HostList() []HostStats {
 	defer f.mu.Unlock()
 	rows := make([]HostStats, 0, len(f.hosts))
 	for _, h := range f.hosts {
-		at := later(h.askAt(), h.srv.nextAt)
+		free, _ := h.srv.free(clock{})
 		rows = append(rows, HostStats{Name: h.name, Subnet: h.srv.sub.prefix, Pending: h.pending,
-			InFlight: h.srv.active == h, NextAt: at})
+			InFlight: h.slot != nil, NextAt: later(h.askAt(), free)})
 	}
 	return rows
 }

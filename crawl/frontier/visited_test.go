@@ -21,7 +21,7 @@ func TestVisits(t *testing.T) {
 	}{
 		{"no visits", 0, "acbcacbcaaaaaad"},
 		{"one visit", 1, "aaacccbbacaaaad"},
-		{"all", 9, "acacacacaaaabbd"},
+		{"all", 9, "acacacbcbaaaaad"}, // b does not wait for the end of a
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, w world) {

@@ -17,7 +17,7 @@ func (f *Frontier) FetchWaitChanged() {
 	if now := time.Now(); now.Before(f.closedUntil) {
 		f.closedUntil = now
 	}
-	f.wakeLocked()
+	f.wake.Signal()
 }
 
 // WorkerWait returns the recent average time that a URL waited for a free worker after

@@ -2,6 +2,7 @@ package network
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -36,20 +37,20 @@ func Gateway(connect ConnectFunc) Probe {
 
 // Gateways returns the default gateways of this machine.
 func Gateways() (all []netip.Addr) {
-	for _, table := range []struct {
-		file  string
-		parse func(io.Reader) []netip.Addr
-	}{
-		{"/proc/net/route", parseRoutes4}, {"/proc/net/ipv6_route", parseRoutes6},
-	} {
-		f, err := os.Open(table.file)
-		if err != nil {
-			continue
-		}
-		all = append(all, table.parse(io.LimitReader(f, maxRoutes))...)
-		f.Close()
-	}
+	all = append(parseRoutes4(readRoutes("/proc/net/route")),
+		parseRoutes6(readRoutes("/proc/net/ipv6_route"))...)
 	return all[:min(len(all), maxGateways)]
+}
+
+// readRoutes returns a routing table; it is empty if it cannot be read.
+func readRoutes(file string) io.Reader {
+	f, err := os.Open(file)
+	if err != nil {
+		return strings.NewReader("")
+	}
+	defer f.Close()
+	text, _ := io.ReadAll(io.LimitReader(f, maxRoutes)) // what was read before an error counts
+	return bytes.NewReader(text)
 }
 
 // parseRoutes4 returns the gateways of the default routes in the format of /proc/net/route:

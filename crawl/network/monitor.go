@@ -110,7 +110,7 @@ type Monitor struct {
 
 	usual []Evidence // the best of each probe so far, if it is RemoteAnswer; only Run uses it
 
-	wakeup chan struct{}
+	wakeup backoff.Wake
 }
 
 // New returns a Monitor that is online. It starts nothing.
@@ -125,7 +125,7 @@ func New(cfg Config) (*Monitor, error) {
 	return &Monitor{
 		cfg: cfg, log: cfg.Logger, failed: map[netip.Addr]struct{}{},
 		servers: lru.NewSimple[netip.Addr, uint16](maxServers, nil),
-		wakeup:  make(chan struct{}, 1), usual: make([]Evidence, len(cfg.Probes)),
+		wakeup:  backoff.NewWake(), usual: make([]Evidence, len(cfg.Probes)),
 	}, nil
 }
 
@@ -153,13 +153,13 @@ func (m *Monitor) Answered(addr netip.Addr) {
 	}
 	if m.state.Status == Offline { // an answer may be older than the outage
 		m.early = true
-		m.wake()
+		m.wakeup.Signal()
 		return
 	}
 	m.state.Status = Online
 	m.forget()
 	if m.answered.IsZero() {
-		m.wake() // to learn
+		m.wakeup.Signal() // to learn
 	}
 	m.answered, m.quiet = time.Now(), 0
 }
@@ -195,7 +195,7 @@ func (m *Monitor) Failed(addr netip.Addr, err error) {
 	m.lastErr, m.machine = err, m.machine || what == blameMachine
 	if m.state.Status == Online && (m.failures > 1 || m.machine) {
 		m.state.Status = Suspected
-		m.wake()
+		m.wakeup.Signal()
 	}
 }
 
@@ -203,13 +203,6 @@ func (m *Monitor) Failed(addr netip.Addr, err error) {
 func (m *Monitor) forget() {
 	clear(m.failed)
 	m.failures, m.machine, m.lastErr, m.first = 0, false, nil, time.Time{}
-}
-
-func (m *Monitor) wake() {
-	select {
-	case m.wakeup <- struct{}{}:
-	default:
-	}
 }
 
 // Run checks the network whenever that is necessary, until ctx ends. It returns nil, and leaves
@@ -223,13 +216,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 			m.check(ctx)
 			continue
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-m.wakeup:
-		case <-timer.C:
-		}
-		timer.Stop()
+		_ = m.wakeup.Sleep(ctx, wait)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package pace computes how long to leave a server alone after a request, from how long its
-// answers take. It imports no other package of the module, reads no clock and performs no
+// Package pace computes how long to leave a server alone after a request, and whether it is
+// overloaded, from how long its answers take. It imports no other package of the module, reads no clock and performs no
 // I/O.
 //
 // The pause is a multiple of the download time (Mercator, Heydon and Najork 1999, section

@@ -48,6 +48,21 @@ const (
 	// servers, above which a server counts as overloaded. maxOverload limits how much that
 	// lengthens the pause.
 	overloadRatio, maxOverload = 2.0, 16.0
+	// usualRatio is the same ratio up to which a server answers as usual.
+	usualRatio = 1.4
+	// minFirst is the least time until the first byte that is told from others: below, the
+	// machines at both ends decide.
+	minFirst = time.Millisecond
+)
+
+// A Trend compares how long a server takes to answer now with how long it usually does. What all
+// servers have in common is left out.
+type Trend int
+
+const (
+	Usual      Trend = iota // no longer, or too little is known
+	Slower                  // longer
+	Overloaded              // more than twice as long
 )
 
 // Pacer remembers the download times of servers. It is safe for concurrent use.
@@ -59,8 +74,9 @@ type Pacer struct {
 	drift   float64 // mean of log(recent / usual) over all servers: changes on this peer's side
 }
 
-// server holds logarithms of seconds.
+// server holds logarithms of seconds: of downloads, and of times until the first byte.
 type server struct {
+	download      float64
 	recent, usual float64
 	answers       int
 }
@@ -74,31 +90,42 @@ func New(c Config) (*Pacer, error) {
 	return &Pacer{cfg: c, servers: lru.New[netip.Addr, server](c.Servers)}, nil
 }
 
-// Observe records the time of one answer and returns how long to leave the server alone.
-func (p *Pacer) Observe(addr netip.Addr, took time.Duration) time.Duration {
-	if p.cfg.Factor == 0 || took <= 0 {
-		return 0
+// Observe records the time of one answer, and of that the time from the end of the request to the
+// first byte: it depends on the load of the server, and not on the size of the answer or on whether
+// a connection was opened. slots is how many requests at a time the server may get: what it does
+// with many must not become usual, nor count as a change of all servers, so the more there are, the
+// less it counts. Observe returns how long to leave the server alone.
+func (p *Pacer) Observe(
+	addr netip.Addr, took, first time.Duration, slots int,
+) (time.Duration, Trend) {
+	if took <= 0 {
+		return 0, Usual
 	}
-	t := math.Log(took.Seconds())
+	alone := 1 / float64(slots*slots)
+	d, t := math.Log(took.Seconds()), math.Log(min(max(first, minFirst), took).Seconds())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, known := p.servers.Get(addr)
 	if known {
+		s.download += recentWeight * (d - s.download)
 		s.recent += recentWeight * (t - s.recent)
-		s.usual += usualWeight * (t - s.usual)
+		s.usual += usualWeight * alone * (t - s.usual)
 	} else {
-		s.recent, s.usual = t, t
+		s.download, s.recent, s.usual = d, t, t
 	}
 	s.answers++
-	overload := 1.0
+	trend, overload := Usual, 1.0
 	if s.answers > minAnswers {
 		change := s.recent - s.usual
-		if e := math.Exp(change - max(p.drift, 0)); e > overloadRatio {
-			overload = min(e, maxOverload)
+		switch e := math.Exp(change - max(p.drift, 0)); {
+		case e > overloadRatio:
+			trend, overload = Overloaded, min(e, maxOverload)
+		case e > usualRatio:
+			trend = Slower
 		}
-		p.drift += driftWeight * (min(max(change, -1), 1) - p.drift)
+		p.drift += driftWeight * alone * (min(max(change, -1), 1) - p.drift)
 	}
 	p.servers.Add(addr, s)
-	pause := p.cfg.Factor * overload * max(math.Exp(s.recent), took.Seconds())
-	return time.Duration(min(pause, p.cfg.Max.Seconds()) * float64(time.Second))
+	pause := p.cfg.Factor * overload * max(math.Exp(s.download), took.Seconds())
+	return time.Duration(min(pause, p.cfg.Max.Seconds()) * float64(time.Second)), trend
 }

@@ -71,11 +71,11 @@ func NewClient(cfg ClientConfig) *Client {
 	}
 	cfg.Hosts, cfg.ResolvConf = cmp.Or(cfg.Hosts, hostsPath), cmp.Or(cfg.ResolvConf, resolvConfPath)
 	c := &Client{
-		cfg: cfg, hosts: watchHosts(cfg.Hosts), limits: newLimits(),
+		cfg: cfg, hosts: watch[hostTable](cfg.Hosts), limits: newLimits(),
 		upstreams: map[Server]*upstream{},
 	}
 	if len(cfg.Servers) == 0 {
-		c.conf = watch(cfg.ResolvConf, parseResolvConf)
+		c.conf = watch[resolvConf](cfg.ResolvConf)
 	}
 	return c
 }

@@ -465,12 +465,12 @@ func FuzzFiles(f *testing.F) {
 	f.Add([]byte("127.0.0.1 localhost # me\n::1 ip6-localhost\n"))
 	f.Add([]byte("nameserver 192.0.2.1\nsearch a.example b.example\noptions ndots:2\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		for name, all := range parseHosts(text) {
+		for name, all := range (hostTable{}).parse(text) {
 			if name != normalHost(name) || len(all) > maxAddrs {
 				t.Errorf("%q: %v", name, all)
 			}
 		}
-		c := parseResolvConf(text, resolvConf{})
+		c := resolvConf{}.parse(text)
 		if len(c.servers) == 0 || len(c.servers) > maxServers || len(c.search) > maxSearch {
 			t.Errorf("%+v", c)
 		}

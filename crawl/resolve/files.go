@@ -25,11 +25,15 @@ const (
 	maxServers = 8
 )
 
+// content is the content of a file.
+type content[T any] interface {
+	// parse returns the new content, of which the receiver is the previous one.
+	parse(text []byte) T
+}
+
 // watched is the content of a file. It is read again when the file has changed.
-type watched[T any] struct {
+type watched[T content[T]] struct {
 	path string
-	// parse returns the new content; old is the previous one.
-	parse func(text []byte, old T) T
 
 	mu      sync.Mutex
 	checked time.Time
@@ -39,8 +43,8 @@ type watched[T any] struct {
 }
 
 // watch reads a file. A missing or unreadable file counts as empty.
-func watch[T any](path string, parse func(text []byte, old T) T) *watched[T] {
-	w := &watched[T]{path: path, parse: parse, checked: time.Now()}
+func watch[T content[T]](path string) *watched[T] {
+	w := &watched[T]{path: path, checked: time.Now()}
 	w.read()
 	return w
 }
@@ -80,15 +84,15 @@ func (w *watched[T]) read() T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mod, w.size = mod, size
-	w.value = w.parse(text, w.value)
+	w.value = w.value.parse(text)
 	return w.value
 }
 
 // hostTable maps names in lower case without a trailing dot to addresses.
 type hostTable map[string][]netip.Addr
 
-// parseHosts parses a hosts file (hosts(5)): lines with an address and its names.
-func parseHosts(text []byte) hostTable {
+// parse parses a hosts file (hosts(5)): lines with an address and its names.
+func (hostTable) parse(text []byte) hostTable {
 	table := hostTable{}
 	for line := range bytes.Lines(text) {
 		line, _, _ = bytes.Cut(line, []byte("#"))
@@ -108,20 +112,16 @@ func parseHosts(text []byte) hostTable {
 	return table
 }
 
-func watchHosts(path string) *watched[hostTable] {
-	return watch(path, func(text []byte, _ hostTable) hostTable { return parseHosts(text) })
-}
-
 // resolvConf is what is used of resolv.conf(5).
 type resolvConf struct {
 	servers []Server
 	search  []string // without dots at the ends
 }
 
-// parseResolvConf parses a resolv.conf. Options are ignored. Without a name server, the old
+// parse parses a resolv.conf. Options are ignored. Without a name server, the old
 // content remains, because the file may be about to be written; if there is none, the name server
 // is that of this machine.
-func parseResolvConf(text []byte, old resolvConf) resolvConf {
+func (old resolvConf) parse(text []byte) resolvConf {
 	conf, err := dns.ClientConfigFromReader(bytes.NewReader(text))
 	if err != nil || len(conf.Servers) == 0 {
 		if len(old.servers) > 0 {
@@ -141,7 +141,7 @@ func parseResolvConf(text []byte, old resolvConf) resolvConf {
 		}
 	}
 	if len(c.servers) == 0 {
-		return parseResolvConf(nil, old)
+		return old.parse(nil)
 	}
 	return c
 }

@@ -37,9 +37,6 @@ type Rules struct {
 	MaxURLLength int
 	// MaxDepth is the maximum number of links between a seed and a URL.
 	MaxDepth int
-	// MaxPagesPerHost is the maximum number of URLs of one host. The owner of the host
-	// enforces it, not Scope.Allows.
-	MaxPagesPerHost int64
 }
 
 // Validate returns an error that lists every fault of r.
@@ -55,9 +52,8 @@ func (r Rules) Validate() error {
 	errs = append(errs, err)
 	for _, limit := range []struct {
 		name string
-		n    int64
-	}{{"max URL length", int64(r.MaxURLLength)}, {"max depth", int64(r.MaxDepth)},
-		{"max pages per host", r.MaxPagesPerHost}} {
+		n    int
+	}{{"max URL length", r.MaxURLLength}, {"max depth", r.MaxDepth}} {
 		if limit.n < 0 {
 			errs = append(errs, fmt.Errorf("scope: %s is %d, want at least 0", limit.name, limit.n))
 		}

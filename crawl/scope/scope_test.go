@@ -77,13 +77,12 @@ func TestValidateListsAllFaults(t *testing.T) {
 	err := scope.Rules{
 		Mode: "domain", Hosts: []string{"a/b", "a:80"}, Domains: []string{"u@d", ""},
 		Include: []string{"("}, Exclude: []string{"["}, MaxURLLength: -1, MaxDepth: -2,
-		MaxPagesPerHost: -3,
 	}.Validate()
 	if err == nil {
 		t.Fatal("Validate() = nil, want an error")
 	}
 	for _, want := range []string{`"domain"`, `"a/b"`, `"a:80"`, `"u@d"`, `""`, "include",
-		"exclude", "URL length", "depth", "pages per host"} {
+		"exclude", "URL length", "depth"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("error does not mention %q: %v", want, err)
 		}

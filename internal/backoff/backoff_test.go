@@ -71,6 +71,28 @@ func TestJitter(t *testing.T) {
 	}
 }
 
+// A signal ends a Sleep, or the next one; several before it are one.
+func TestWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, began := backoff.NewWake(), time.Now()
+		go func() {
+			time.Sleep(time.Minute)
+			w.Signal()
+		}()
+		if err := w.Sleep(t.Context(), time.Hour); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("Sleep() = %v after %v, want nil after a minute", err, time.Since(began))
+		}
+		w.Signal()
+		w.Signal()
+		began = time.Now()
+		for _, want := range []time.Duration{0, time.Hour} {
+			if err := w.Sleep(t.Context(), time.Hour); err != nil || time.Since(began) != want {
+				t.Errorf("Sleep() = %v after %v, want nil after %v", err, time.Since(began), want)
+			}
+		}
+	})
+}
+
 // Sleep waits for the whole time, and no longer than its context.
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

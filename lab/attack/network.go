@@ -1,10 +1,12 @@
 package attack
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -259,16 +261,37 @@ func (c *campaign) missing() int {
 // mostTraced is of how many missing pages the peers say what they know: a second for each.
 const mostTraced = 10
 
+// traceMissing says how many pages of each host were not fetched, and for the hosts with most of
+// them what the peers know of one.
+func (c *campaign) traceMissing() {
+	hosts, pages := c.crawled(), map[string][]string{}
+	for _, u := range c.r.Web.Missing(c.o.Pages) {
+		if at, err := url.Parse(u); err == nil {
+			pages[at.Hostname()] = append(pages[at.Hostname()], u)
+		}
+	}
+	most := slices.SortedFunc(maps.Keys(pages), func(a, b string) int {
+		return cmp.Or(len(pages[b])-len(pages[a]), cmp.Compare(a, b))
+	})
+	for _, host := range most {
+		c.say("%s: %d pages were not fetched; subnet %s", host, len(pages[host]),
+			hosts[host].subnet)
+	}
+	for _, host := range most[:min(len(most), mostTraced)] {
+		for i, n := range c.r.Peers {
+			trace, err := n.Trace(c.e.ctx, pages[host][0])
+			if err != nil || trace.Here.Place != admin.PlaceNone {
+				c.say("%s was not fetched; peer %d knows of it %+v (%v)", pages[host][0], i,
+					trace.Here, err)
+			}
+		}
+	}
+}
+
 // judge fills in what is known only at the end.
 func (c *campaign) judge() {
 	c.missing()
-	missing := c.r.Web.Missing(c.o.Pages)
-	for _, u := range missing[:min(len(missing), mostTraced)] {
-		for i, n := range c.r.Peers {
-			trace, err := n.Trace(c.e.ctx, u)
-			c.say("%s was not fetched; peer %d knows of it %+v (%v)", u, i, trace.Here, err)
-		}
-	}
+	c.traceMissing()
 	honest, hostile := c.owners(c.honest()), c.owners(c.r.Peers[c.o.Honest:])
 	c.mu.Lock()
 	defer c.mu.Unlock()

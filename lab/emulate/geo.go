@@ -68,18 +68,28 @@ func (l Layout) GeoDB(wrong float64, seed uint64) ([]byte, error) {
 type siteSubnet struct {
 	prefix netip.Prefix
 	place  int
+	holder string // "" unless it is an edge of a content network
 }
 
-// siteSubnets returns the /24s of the sites in the order of the sites.
+// siteSubnets returns the /24s of the sites in the order of the sites, then those of the edges.
 func (l Layout) siteSubnets() []siteSubnet {
 	var all []siteSubnet
 	seen := map[netip.Prefix]bool{}
 	for i, addrs := range l.SiteAddrs {
+		if _, ok := l.Behind(i); ok {
+			continue
+		}
 		for _, a := range addrs {
 			if p := subnetOf(a); !seen[p] {
 				seen[p] = true
-				all = append(all, siteSubnet{p, l.SitePlaces[i]})
+				all = append(all, siteSubnet{prefix: p, place: l.SitePlaces[i]})
 			}
+		}
+	}
+	for i, c := range l.Networks {
+		for _, e := range c.Edges {
+			all = append(all, siteSubnet{subnetOf(e.Addr), e.Place,
+				fmt.Sprintf("%s:C%04d", registryName, i)})
 		}
 	}
 	return all

@@ -17,7 +17,9 @@ type Layout struct {
 	PeerPlaces []int
 	PeerAddrs  []netip.Addr
 	SitePlaces []int
-	SiteAddrs  [][]netip.Addr
+	SiteAddrs  [][]netip.Addr // at a content network: of all its edges
+	Networks   []ContentNetwork
+	behind     map[int]int // site → number of its content network
 }
 
 // The limits of the address plan.
@@ -84,6 +86,11 @@ func (l Layout) Network() *wan.Network {
 	for i, addrs := range l.SiteAddrs {
 		for _, a := range addrs {
 			n.Place(a, l.SitePlaces[i])
+		}
+	}
+	for _, c := range l.Networks {
+		for _, e := range c.Edges {
+			n.Place(e.Addr, e.Place)
 		}
 	}
 	return n

@@ -22,7 +22,8 @@ const (
 // in these the holders' prefixes, runs of 1 to 4 /24s, which usually are not one CIDR
 // block; and the single /24s. Neighbouring /24s are mostly near each other (see
 // NewLayout), so those of a holder are too. A holder has the same numbers in the block
-// of second addresses. Equal arguments give equal entries.
+// of second addresses. The /24s of a content network have one holder, and are all over the world.
+// Equal arguments give equal entries.
 func (l Layout) Registry(seed uint64) []rir.Entry {
 	rng := rand.New(rand.NewPCG(seed, 0x726972))
 	used := map[netip.Prefix]bool{}
@@ -69,6 +70,11 @@ func (l Layout) Registry(seed uint64) []rir.Entry {
 			}
 		}
 		from = to + 1
+	}
+	for _, s := range l.siteSubnets() {
+		if s.holder != "" {
+			add(s.prefix, s.holder)
+		}
 	}
 	return all
 }

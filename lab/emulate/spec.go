@@ -38,6 +38,6 @@ func (s Spec) Web(l Layout) web.Config {
 		Sites: s.Sites, Pages: s.Pages, Seed: s.Seed, Port: s.Port, MinDelay: s.MinDelay,
 		Delay: 40 * time.Millisecond,
 		Addrs: func(i int) []netip.Addr { return l.SiteAddrs[i] },
-		World: l.World, Place: func(i int) int { return l.SitePlaces[i] },
+		World: l.World, Place: l.PlaceFor,
 	}
 }

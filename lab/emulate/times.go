@@ -13,9 +13,9 @@ type Times struct {
 	Mean float64 `json:"mean"`
 }
 
-// summarise sorts ds and computes percentiles by nearest rank. It returns zeros for an
+// Summarise sorts ds and computes percentiles by nearest rank. It returns zeros for an
 // empty slice.
-func summarise(ds []time.Duration) Times {
+func Summarise(ds []time.Duration) Times {
 	if len(ds) == 0 {
 		return Times{}
 	}
@@ -49,7 +49,7 @@ func measured(downloads []Download) (all, assigned Times) {
 			own = append(own, d.Took)
 		}
 	}
-	return summarise(every), summarise(own)
+	return Summarise(every), Summarise(own)
 }
 
 // ideal summarises the expected times of the same downloads, with the same reuse of
@@ -69,5 +69,5 @@ func ideal(in Input) (oracle, random Times) {
 		}
 		best = append(best, least)
 	}
-	return summarise(best), summarise(every)
+	return Summarise(best), Summarise(every)
 }

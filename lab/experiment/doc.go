@@ -13,6 +13,6 @@
 // experimenttest helps tests. This package imports none of them.
 //
 // Files: experiment.go what an experiment is; run.go checking and running one; file.go
-// runs from a TOML file; result.go the result of a run; write.go, html.go, svg.go results
-// as JSON, CSV, text, page and plots; progress.go progress.
+// runs from a TOML file; result.go the result of a run; intervals.go means of runs;
+// write.go, html.go, svg.go results as JSON, CSV, text, page and plots; progress.go progress.
 package experiment

@@ -39,6 +39,9 @@ type Params struct {
 	RTTs    float64
 	// Quick asks for a fraction of the work, for tests.
 	Quick bool
+	// Intervals has each seed, or each world, run by itself. The numbers of the tables are then
+	// means, each followed by half of the width of its 95 % interval. Experiments ignore it.
+	Intervals bool
 }
 
 // Out receives the results of an experiment. Only one goroutine may use it at a time.

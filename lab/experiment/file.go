@@ -35,6 +35,7 @@ type fileRun struct {
 	DelayMS    float64   `toml:"delay_ms"`
 	RTTs       float64   `toml:"rtts"`
 	Quick      bool      `toml:"quick"`
+	Intervals  bool      `toml:"intervals"`
 }
 
 // ReadRuns reads a TOML file of runs of any of the experiments. Each run is a table [[run]]
@@ -102,7 +103,7 @@ func (r fileRun) params(dir string) Params {
 		Seed: r.Seed, Seeds: r.Seeds, Peers: r.Peers, Sites: r.Sites, Rounds: r.Rounds, K: r.K,
 		Threshold: r.Threshold,
 		Matrix:    at(r.Matrix), Times: at(r.Times), DelayMS: r.DelayMS, RTTs: r.RTTs,
-		Quick: r.Quick,
+		Quick: r.Quick, Intervals: r.Intervals,
 	}
 	for _, w := range r.World {
 		p.World = append(p.World, at(w))

@@ -48,6 +48,7 @@ type resultArgs struct {
 	DelayMS   float64   `json:"delay_ms,omitempty"`
 	RTTs      float64   `json:"rtts,omitempty"`
 	Quick     bool      `json:"quick,omitempty"`
+	Intervals bool      `json:"intervals,omitempty"`
 }
 
 // dataFile identifies a data file by its content.
@@ -156,7 +157,7 @@ func newResult(r Run) *Result {
 	args := resultArgs{
 		Seed: p.Seed, Seeds: p.Seeds, Peers: p.Peers, Sites: p.Sites, Rounds: p.Rounds, K: p.K,
 		Threshold: p.Threshold,
-		DelayMS:   p.DelayMS, RTTs: p.RTTs, Quick: p.Quick,
+		DelayMS:   p.DelayMS, RTTs: p.RTTs, Quick: p.Quick, Intervals: p.Intervals,
 	}
 	base := func(name string) string {
 		if name == "" {
@@ -223,6 +224,7 @@ func (r *Result) command() string {
 	add(p.DelayMS > 0, "--delay-ms %v", p.DelayMS)
 	add(p.RTTs > 0, "--rtts %v", p.RTTs)
 	add(p.Quick, "--quick")
+	add(p.Intervals, "--intervals")
 	return strings.Join(c, " ")
 }
 

@@ -143,6 +143,7 @@ func (p Params) Validate() error {
 
 // Do checks r and runs it. It calls stream, if not nil, with each new row of the first table,
 // and progress, if not nil, as Out.Progress.
+// With Params.Intervals the rows come at the end.
 func (r Run) Do(
 	ctx context.Context, stream func(Row), progress func(share float64, what string),
 ) (*Result, error) {
@@ -151,6 +152,9 @@ func (r Run) Do(
 	}
 	if err := r.Check(); err != nil {
 		return nil, err
+	}
+	if r.Params.Intervals {
+		return r.doEach(ctx, stream, progress)
 	}
 	c := &collector{res: newResult(r), stream: stream, progress: progress}
 	if err := r.Experiment.Run(ctx, r.Params, c); err != nil {

@@ -206,15 +206,25 @@ func WriteText(w io.Writer, r *Result) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "%s: %s (%s)\n", r.Name, r.Title, r.Source)
 	for _, t := range r.Tables {
-		fmt.Fprintf(tw, "\n%s\n%s\n", printable(t.Name), strings.Join(t.Columns, "\t"))
+		var columns []string
+		for i, c := range t.Columns {
+			if !t.interval(i) {
+				columns = append(columns, c)
+			}
+		}
+		fmt.Fprintf(tw, "\n%s\n%s\n", printable(t.Name), strings.Join(columns, "\t"))
 		for i, row := range t.Rows {
 			if i == shownRows {
 				fmt.Fprintf(tw, "... %d more, see --out\n", len(t.Rows)-i)
 				break
 			}
-			cells := make([]string, len(row))
+			var cells []string
 			for j, c := range row {
-				cells[j] = printable(c.short())
+				if text := printable(c.short()); !t.interval(j) {
+					cells = append(cells, text)
+				} else if c.Value != nil {
+					cells[len(cells)-1] += " ± " + text
+				}
 			}
 			fmt.Fprintln(tw, strings.Join(cells, "\t"))
 		}
@@ -233,6 +243,11 @@ func WriteText(w io.Writer, r *Result) error {
 		fmt.Fprintln(tw, printable(n))
 	}
 	return tw.Flush()
+}
+
+// interval reports whether a column has the half widths of the one before it.
+func (t *Table) interval(col int) bool {
+	return col > 0 && t.Columns[col] == t.Columns[col-1]+ciSuffix
 }
 
 func yes(b bool) string {

@@ -3,9 +3,11 @@ package testnet
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"time"
 
 	"peerd/lab/emulate"
+	"peerd/lab/emulate/web"
 	"peerd/node/admin"
 	"peerd/store"
 )
@@ -40,7 +42,37 @@ func (t *run) judge() (Report, error) {
 			return Report{}, err
 		}
 	}
-	return Report{Report: emulate.Evaluate(in)}, nil
+	return Report{Report: emulate.Evaluate(in), CrawlSeconds: crawlTime(t.web.Log()).Seconds(),
+		Expected: t.expected(), ContentNetworks: t.contentNetworks(in)}, nil
+}
+
+// expected summarises how long the pages should have taken that the peers fetched.
+func (t *run) expected() emulate.Times {
+	places := map[netip.Addr]int{}
+	for i, a := range t.layout.PeerAddrs {
+		places[a] = t.layout.PeerPlaces[i]
+	}
+	urls := t.web.Sites()
+	var all []time.Duration
+	for _, h := range t.web.Log() {
+		from, ok := places[h.Peer]
+		to, known := t.network.PlaceOf(h.Addr)
+		if h.Page && ok && known {
+			origin := strings.TrimSuffix(urls[h.Site].URL, "/")
+			all = append(all, t.web.PageTimeAt(from, to, origin+h.Path, h.Reused))
+		}
+	}
+	return emulate.Summarise(all)
+}
+
+// crawlTime returns the time from the first request to the end of the last page.
+func crawlTime(log []web.Hit) (d time.Duration) {
+	for _, h := range log {
+		if h.Page {
+			d = max(d, h.End.Sub(log[0].Start))
+		}
+	}
+	return d
 }
 
 // owned is the part of a node that the figures need.

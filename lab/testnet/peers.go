@@ -17,6 +17,8 @@ import (
 	ma "github.com/multiformats/go-multiaddr"
 	"golang.org/x/sync/errgroup"
 
+	"peerd/lab/emulate"
+	"peerd/lab/emulate/web"
 	"peerd/node"
 	"peerd/node/config"
 )
@@ -80,7 +82,7 @@ func newPeer(t *run, i int, dir string, data data, bootstrap []string) (*node.No
 		Emulation: &node.Emulation{
 			DialWeb:   dialWeb,
 			DialPeer:  func(ma.Multiaddr) (tcp.ContextDialer, error) { return dialer(dial), nil },
-			Lookup:    lookup(t.web.Resolve()),
+			Lookup:    lookup(t.web, t.layout, i),
 			Strategy:  t.o.strategy,
 			TimeScale: 0.2,
 		},
@@ -94,7 +96,14 @@ func (d dialer) DialContext(ctx context.Context, network, addr string) (net.Conn
 	return d(ctx, network, addr)
 }
 
-func lookup(hosts map[string][]netip.Addr) func(context.Context, string) ([]netip.Addr, error) {
+// lookup returns the resolver of a peer.
+func lookup(
+	w *web.Web, l emulate.Layout, peer int,
+) func(context.Context, string) ([]netip.Addr, error) {
+	hosts := map[string][]netip.Addr{}
+	for _, s := range w.Sites() {
+		hosts[s.Host] = l.Answer(l.PeerPlaces[peer], s.Site)
+	}
 	return func(_ context.Context, host string) ([]netip.Addr, error) {
 		if addrs, ok := hosts[host]; ok {
 			return addrs, nil

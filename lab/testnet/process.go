@@ -30,7 +30,7 @@ func Emulation(s emulate.Spec) (*node.Emulation, error) {
 	return &node.Emulation{
 		DialWeb:   dial,
 		DialPeer:  func(ma.Multiaddr) (tcp.ContextDialer, error) { return dialer(dial), nil },
-		Lookup:    lookup(w.Resolve()),
+		Lookup:    lookup(w, l, s.Peer),
 		TimeScale: s.TimeScale,
 	}, nil
 }

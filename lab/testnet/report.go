@@ -11,6 +11,13 @@ import (
 // Report is the result of a testnet.
 type Report struct {
 	emulate.Report
+	// CrawlSeconds is the time from the first request to a site to the end of the last page.
+	CrawlSeconds float64 `json:"crawl_s"`
+	// Expected is how long the pages should have taken where they were fetched, by the emulated
+	// distances: without the delays of a busy machine.
+	Expected emulate.Times `json:"expected_ms"`
+	// ContentNetworks is nil if no site is behind one.
+	ContentNetworks *ContentNetworks `json:"content_networks,omitempty"`
 	// Adaptation is nil without a scenario.
 	Adaptation *Adaptation `json:"adaptation,omitempty"`
 	// Shortfalls describes each figure that was out of bounds; empty if none was.
@@ -85,6 +92,9 @@ func (r Report) Conclusion() string {
 // Table returns the figures as text. Its last line is Conclusion.
 func (r Report) Table() string {
 	text := r.Report.Table()
+	if c := r.ContentNetworks; c != nil {
+		text = strings.TrimRight(text, "\n") + "\n\n" + c.Table()
+	}
 	if r.Adaptation != nil {
 		text = strings.TrimRight(text, "\n") + "\n\n" + r.Adaptation.Table()
 	}

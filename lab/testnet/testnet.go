@@ -43,6 +43,10 @@ type Options struct {
 	// GeoError is the share of the sites' subnets, 0 to 1, that the database of places
 	// locates wrongly (emulate.Layout.GeoDB). Only the strategy geo uses one.
 	GeoError float64
+	// CDN is the share of the sites, 0 to 1, that are behind CDNs content networks
+	// (emulate.Layout.WithContentNetworks).
+	CDN  float64
+	CDNs int
 	// Matrix is a file of round-trip times between places (see wan.LoadMatrix);
 	// "" means real cities.
 	Matrix string
@@ -96,6 +100,10 @@ func (o Options) Validate() error {
 		return fmt.Errorf("hostile peers %d: want 0 to %d", o.Hostile, o.Peers-1)
 	case !(o.GeoError >= 0 && o.GeoError <= 1):
 		return fmt.Errorf("--geo-error %v: want 0 to 1", o.GeoError)
+	case !(o.CDN >= 0 && o.CDN <= 1):
+		return fmt.Errorf("--cdn %v: want 0 to 1", o.CDN)
+	case o.CDN > 0 && (o.CDNs < 1 || o.CDNs > emulate.MaxContentNetworks):
+		return fmt.Errorf("--cdns %d: want 1 to %d", o.CDNs, emulate.MaxContentNetworks)
 	}
 	return nil
 }
@@ -183,11 +191,14 @@ func runIn(ctx context.Context, o Options, dir string) (report Report, err error
 		}
 	}
 	layout := emulate.NewLayout(world, o.Peers, o.Sites, o.Seed)
+	if o.CDN > 0 {
+		layout = layout.WithContentNetworks(world, o.CDN, o.CDNs, o.Seed)
+	}
 	w, err := web.New(web.Config{
 		Sites: o.Sites, Pages: o.Pages, Seed: o.Seed, MinDelay: o.gap(),
 		Delay: 40 * time.Millisecond,
 		Addrs: func(i int) []netip.Addr { return layout.SiteAddrs[i] },
-		World: layout.World, Place: func(i int) int { return layout.SitePlaces[i] },
+		World: layout.World, Place: layout.PlaceFor,
 		Bind: o.SiteBind, Logger: o.Logger,
 	})
 	if err != nil {

@@ -57,6 +57,8 @@ func TestValidate(t *testing.T) {
 		`--strategy "best": want one of`:     func(o *Options) { o.Strategy = "best" },
 		`--scenario "flood": want one of`:    func(o *Options) { o.Scenario = "flood" },
 		"--geo-error NaN: want 0 to 1":       func(o *Options) { o.GeoError = math.NaN() },
+		"--cdn 1.5: want 0 to 1":             func(o *Options) { o.CDN = 1.5 },
+		"--cdns 0: want 1 to 64":             func(o *Options) { o.CDN = 0.5 },
 	} {
 		o := good
 		change(&o)

@@ -32,7 +32,8 @@
 //	access.go     who may use which route
 //	guard.go      tokens, Host and Origin headers, size of the body, panics
 //	errors.go     the table from error to HTTP status, and back
-//	server.go     Listen, Run
+//	requests.go   requests that are answered, and their end
+//	server.go     Listen, Run, Drain
 //	file.go       api.json and read.token
 //	client.go     Client
 package admin

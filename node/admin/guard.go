@@ -22,7 +22,8 @@ func newToken() string {
 	return hex.EncodeToString(b[:])
 }
 
-// protect adds to the paths what every request needs: headers, access control and a size limit.
+// protect adds to the paths what every request needs: headers, access control, a size limit, and
+// an end when the server is drained.
 func (s *Server) protect(rs *routes) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", serverName)
@@ -32,6 +33,14 @@ func (s *Server) protect(rs *routes) http.Handler {
 		if err := s.check(r, rs); err != nil {
 			s.fail(w, r, err)
 			return
+		}
+		if r.URL.Path != pathAlive { // which needs no Node, and tells clients when the peer ends
+			end, err := s.requests.begin(r)
+			if err != nil {
+				s.fail(w, r, err)
+				return
+			}
+			defer end()
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 		rs.mux.ServeHTTP(w, r)

@@ -14,9 +14,6 @@ import (
 // serverName is the Server header, by which the client recognizes a peer.
 const serverName = "peerd-admin"
 
-// shutdownTimeout is the time for requests in flight to end when the server stops.
-const shutdownTimeout = 2 * time.Second
-
 // Config configures a Server.
 type Config struct {
 	// Addr is HOST:PORT to listen on; port 0 takes any free one.
@@ -51,6 +48,7 @@ type Server struct {
 
 	token, readToken string
 	sessions         *sessions
+	requests         *requests
 	places           chan struct{} // one element for each stream of events
 }
 
@@ -93,7 +91,7 @@ func newServer(cfg Config) *Server {
 		file: cfg.File, readTokenFile: cfg.ReadTokenFile, node: cfg.Node,
 		metrics: cfg.Metrics, dashboard: cfg.Dashboard, pprof: cfg.Pprof, log: log,
 		token: newToken(), readToken: newToken(), sessions: newSessions(),
-		places: make(chan struct{}, maxStreams),
+		requests: newRequests(), places: make(chan struct{}, maxStreams),
 	}
 }
 
@@ -102,6 +100,10 @@ func (s *Server) Addr() string { return s.ln.Addr().String() }
 
 // Close closes the socket of a server that does not run.
 func (s *Server) Close() error { return s.ln.Close() }
+
+// Drain ends all requests and refuses later ones with ErrStopping, except those that ask whether
+// the peer runs. When it returns, the server calls no method of its Node any more.
+func (s *Server) Drain() { s.requests.drain() }
 
 // Run writes the file by which clients find the server, and before it the one with the token for
 // reading, and serves until ctx ends. The files are gone when Run returns. Run may be called once.
@@ -118,11 +120,10 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	defer os.Remove(s.file)
 
-	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
 	srv := &http.Server{
 		Handler:           s.handler(),
-		BaseContext:       func(net.Listener) context.Context { return requests },
+		BaseContext:       func(net.Listener) context.Context { return s.requests.ctx },
+		ConnContext:       withConn,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
@@ -132,17 +133,20 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(s.ln) }()
+	var failed error
 	select {
-	case err := <-served:
-		return fmt.Errorf("admin API: %w", err)
+	case failed = <-served:
+		failed = fmt.Errorf("admin API: %w", failed)
 	case <-ctx.Done():
 	}
-	cut() // ends the handlers
+	s.Drain()
 	closing, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer done()
 	if err := srv.Shutdown(closing); err != nil {
 		srv.Close()
 	}
-	<-served
-	return nil
+	if failed == nil {
+		<-served
+	}
+	return failed
 }

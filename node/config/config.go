@@ -130,6 +130,7 @@ func Default() Config {
 		LogFormat:    "text",
 		Crawl: Crawl{
 			MinDelay:        Duration{time.Second},
+			AddressRequests: 8,
 			NetworkRequests: 4,
 			NetworkRate:     10,
 			FetchWorkers:    64,

@@ -150,6 +150,8 @@ func TestParseConfigRefuses(t *testing.T) {
 			`only printable ASCII`},
 		{"level", "log_level = 'loud'",
 			`config.toml:1:13: log_level: slog: level string "loud": unknown name`},
+		{"address requests", "[crawl]\naddress_requests = 0",
+			`config.toml:2:1: crawl.address_requests is 0, want 1 to 64`},
 		{"network requests", "[crawl]\nnetwork_requests = -1",
 			`config.toml:2:1: crawl.network_requests is -1, want 0 to 4096`},
 		{"network rate", "[crawl]\nnetwork_rate = nan",

@@ -19,6 +19,9 @@ type Crawl struct {
 	// the start of the next one. A longer minimum of the profile, or a longer crawl-delay of the
 	// server, applies instead.
 	MinDelay Duration `toml:"min_delay"`
+	// AddressRequests is the maximum number of concurrent requests to an address that serves many
+	// domains, and the factor by which its rate may grow; 1: one at a time (frontier.Observe).
+	AddressRequests int `toml:"address_requests"`
 	// NetworkRequests is the maximum number of concurrent requests to a network of addresses, an
 	// IPv4 /24 or IPv6 /48, and NetworkRate how many may start there in a second. A MinDelay below
 	// 1/NetworkRate allows one request each MinDelay. 0: no limit.
@@ -108,6 +111,7 @@ type Overlay struct {
 
 func (c Crawl) check(f *faults) {
 	f.durationBetween("crawl.min_delay", c.MinDelay, 0, time.Hour)
+	between(f, "crawl.address_requests", c.AddressRequests, 1, 64)
 	between(f, "crawl.network_requests", c.NetworkRequests, 0, MaxFetchWorkers)
 	if !(c.NetworkRate >= 0 && c.NetworkRate <= 1e6) {
 		f.addf("crawl.network_rate is %v, want 0 to 1e6", c.NetworkRate)

@@ -102,9 +102,17 @@ const template = `# Settings of this peer. Every setting is shown with its defau
 #log_file = ""
 
 [crawl]
-# Minimum time between two requests to the same host or address. A longer crawl-delay of the
-# server, or a longer minimum of the network, applies instead.
+# Minimum time between two requests to the same host or address; for an address that serves many
+# domains, see address_requests. A longer crawl-delay of the server, or a longer minimum of the
+# network, applies instead.
 #min_delay = "1s"
+
+# Maximum number of concurrent requests to an address that serves many domains, and the factor by
+# which it may be asked more often than an address of one host; 1 is one request at a time. It
+# grows while the answers are steady, up to the square root of the number of domains, and falls
+# at once if the address answers slower, with errors or not at all. network_requests and
+# network_rate still hold.
+#address_requests = 8
 
 # Maximum number of concurrent requests to a network of addresses, an IPv4 /24 or IPv6 /48; 0
 # is no limit.

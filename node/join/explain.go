@@ -32,7 +32,7 @@ func Explain(p config.Profile) []string {
 	if len(p.Seeds) > 0 {
 		lines = append(lines, line("starts at", "%s", strings.Join(p.Seeds, " ")))
 	}
-	lines = append(lines, line("waits", "%s between two requests to a host or address, at least",
+	lines = append(lines, line("waits", "%s between two requests to a host, at least",
 		max(p.Politeness.MinDelay.Duration, 0)))
 	if day := p.Politeness.HostDay; day > 0 {
 		lines = append(lines, line("asks", "a host at most %d times a day", day))

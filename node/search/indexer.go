@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -42,8 +41,6 @@ type Indexer struct {
 	Agent   string // the crawler's product token
 	// Recent has the pages that need not be read from the archive; it may be nil.
 	Recent *Recent
-	// MaxText is the number of bytes of text after which a batch is full; 0: maxBatchText.
-	MaxText int
 	// CheckSpace returns an error while the disk is too full; nil: it is not checked.
 	CheckSpace func() error
 	Logger     *slog.Logger
@@ -137,7 +134,7 @@ func (x *Indexer) add(rec warc.Record, at map[string]int64) error {
 // put adds what an answer says to the batch. All before it, which at says, is indexed or in the
 // batch.
 func (x *Indexer) put(a answer, at map[string]int64) error {
-	if x.text >= cmp.Or(x.MaxText, maxBatchText) ||
+	if x.text >= maxBatchText ||
 		len(x.batch.Pages)+len(x.batch.Removed) >= maxBatchPages {
 		if err := x.apply(at); err != nil {
 			return err

@@ -234,7 +234,7 @@ func snapshot(t *testing.T, dir string) string {
 	return to
 }
 
-// A damaged archive file costs its pages from the damage on, and no others.
+// A damaged record of the archive costs at most its page.
 func TestDamagedArchive(t *testing.T) {
 	dir := t.TempDir()
 	a := archive(t, dir, 4<<10)
@@ -268,8 +268,8 @@ func TestDamagedArchive(t *testing.T) {
 	defer x.Close()
 	in := &Indexer{Index: x, Archive: r, Logger: discard}
 	n, err := in.CatchUp(t.Context())
-	if err != nil || n == 60 || n < 30 {
-		t.Errorf("CatchUp() = %d, %v, want most of 60 pages", n, err)
+	if err != nil || n < 59 {
+		t.Errorf("CatchUp() = %d, %v, want 59 pages or 60", n, err)
 	}
 	if again, err := in.CatchUp(t.Context()); again != 0 || err != nil {
 		t.Errorf("second CatchUp() = %d, %v", again, err)

@@ -60,40 +60,45 @@ type invitationBody struct {
 var invitations = record.Form[Invitation, invitationBody]{
 	Kind: record.Kind{Domain: "peerd-invitation", Codec: "/peerd/invitation/1",
 		Max: MaxInvitation},
-	Signer: func(v Invitation) peer.ID { return v.Issuer },
-	Body: func(v Invitation) invitationBody {
-		b := invitationBody{ID: v.ID[:], Network: v.Network, Expires: v.Expires.UnixMilli(),
-			Uses: v.Uses, Depth: v.Depth}
-		if v.Peer != "" {
-			b.Peer = v.Peer.String()
-		}
-		return b
-	},
-	Record: func(b invitationBody, by peer.ID) (Invitation, error) {
-		v := Invitation{Network: b.Network, Issuer: by, Expires: record.Millis(b.Expires),
-			Uses: b.Uses, Depth: b.Depth}
-		if len(b.ID) != len(v.ID) {
-			return v, fmt.Errorf("%w: ID of %d bytes", ErrInvitation, len(b.ID))
-		}
-		v.ID = [16]byte(b.ID)
-		if b.Peer == "" {
-			return v, nil
-		}
-		var err error
-		if v.Peer, err = peer.Decode(b.Peer); err != nil {
-			return v, fmt.Errorf("%w: peer: %w", ErrInvitation, err)
-		}
+}
+
+// Body implements record.Signed.
+func (v Invitation) Body() (invitationBody, peer.ID) {
+	b := invitationBody{ID: v.ID[:], Network: v.Network, Expires: v.Expires.UnixMilli(),
+		Uses: v.Uses, Depth: v.Depth}
+	if v.Peer != "" {
+		b.Peer = v.Peer.String()
+	}
+	return b, v.Issuer
+}
+
+// Record implements record.Body.
+func (b invitationBody) Record(by peer.ID) (Invitation, error) {
+	v := Invitation{Network: b.Network, Issuer: by, Expires: record.Millis(b.Expires),
+		Uses: b.Uses, Depth: b.Depth}
+	if len(b.ID) != len(v.ID) {
+		return v, fmt.Errorf("%w: ID of %d bytes", ErrInvitation, len(b.ID))
+	}
+	v.ID = [16]byte(b.ID)
+	if b.Peer == "" {
 		return v, nil
-	},
-	Check: func(v Invitation) error {
-		switch {
-		case v.Uses < 1 || v.Uses > MaxUses:
-			return fmt.Errorf("%w: %d uses, want 1 to %d", ErrInvitation, v.Uses, MaxUses)
-		case v.Depth < 0 || v.Depth >= MaxChain:
-			return fmt.Errorf("%w: depth %d", ErrInvitation, v.Depth)
-		}
-		return record.CheckMillis(v.Expires)
-	},
+	}
+	var err error
+	if v.Peer, err = peer.Decode(b.Peer); err != nil {
+		return v, fmt.Errorf("%w: peer: %w", ErrInvitation, err)
+	}
+	return v, nil
+}
+
+// Check implements record.Signed.
+func (v Invitation) Check() error {
+	switch {
+	case v.Uses < 1 || v.Uses > MaxUses:
+		return fmt.Errorf("%w: %d uses, want 1 to %d", ErrInvitation, v.Uses, MaxUses)
+	case v.Depth < 0 || v.Depth >= MaxChain:
+		return fmt.Errorf("%w: depth %d", ErrInvitation, v.Depth)
+	}
+	return record.CheckMillis(v.Expires)
 }
 
 // NewInvitation signs an invitation with a new ID. v lacks ID and Issuer. It fails with

@@ -78,24 +78,28 @@ type certificateBody struct {
 const maxCertificate = 512
 
 var certificates = record.Form[certificate, certificateBody]{
-	Kind: record.Kind{Domain: "peerd-member", Codec: "/peerd/member/1",
-		Max: maxCertificate},
-	Signer: func(c certificate) peer.ID { return c.Issuer },
-	Body: func(c certificate) certificateBody {
-		return certificateBody{c.Network, c.Subject, c.Depth, c.Issued.UnixMilli()}
-	},
-	Record: func(b certificateBody, by peer.ID) (certificate, error) {
-		return certificate{b.Network, by, b.Subject, b.Depth, record.Millis(b.Issued)}, nil
-	},
-	Check: func(c certificate) error {
-		if c.Depth < 0 || c.Depth >= MaxChain {
-			return fmt.Errorf("%w: depth %d", ErrMembership, c.Depth)
-		}
-		if err := c.Subject.Validate(); err != nil {
-			return fmt.Errorf("%w: subject: %w", ErrMembership, err)
-		}
-		return record.CheckMillis(c.Issued)
-	},
+	Kind: record.Kind{Domain: "peerd-member", Codec: "/peerd/member/1", Max: maxCertificate},
+}
+
+// Body implements record.Signed.
+func (c certificate) Body() (certificateBody, peer.ID) {
+	return certificateBody{c.Network, c.Subject, c.Depth, c.Issued.UnixMilli()}, c.Issuer
+}
+
+// Record implements record.Body.
+func (b certificateBody) Record(by peer.ID) (certificate, error) {
+	return certificate{b.Network, by, b.Subject, b.Depth, record.Millis(b.Issued)}, nil
+}
+
+// Check implements record.Signed.
+func (c certificate) Check() error {
+	if c.Depth < 0 || c.Depth >= MaxChain {
+		return fmt.Errorf("%w: depth %d", ErrMembership, c.Depth)
+	}
+	if err := c.Subject.Validate(); err != nil {
+		return fmt.Errorf("%w: subject: %w", ErrMembership, err)
+	}
+	return record.CheckMillis(c.Issued)
 }
 
 // Check returns nil if a peer with membership m belongs to the network; else ErrNoMember or

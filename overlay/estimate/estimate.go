@@ -41,8 +41,9 @@ type Fetcher interface {
 
 // Leases checks leases. lease.Registry implements it.
 type Leases interface {
-	// Learn handles a signed lease and returns the best known lease of its subnet.
-	Learn(sealed []byte) (lease.Lease, error)
+	// Confirm handles a signed lease and returns the best known lease of its subnet. It may ask
+	// other peers.
+	Confirm(ctx context.Context, sealed []byte) (lease.Lease, error)
 }
 
 // Service implements both sides of the protocol. Its methods may be called concurrently.
@@ -57,6 +58,7 @@ type Service struct {
 	Peers  interface{ Len() int }
 	Logger *slog.Logger
 
+	lookups   wire.Limiter
 	connects  wire.Limiter
 	files     wire.Limiter
 	allowance allowance
@@ -137,7 +139,7 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if err := c.Recv(&q); err != nil {
 		return err
 	}
-	if err := s.check(c.Peer(), c.Old(), q); err != nil {
+	if err := s.check(ctx, c.Peer(), c.Old(), q); err != nil {
 		return c.SendZ(response{Refused: err.Error()})
 	}
 	// A fetch ends with a report after Timeout. This context stops one that does not, because
@@ -160,24 +162,33 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 
 // check returns an error if the request is invalid, if from does not, as far as we know, own the
 // subnet, or if it requests too much. old says whether from has been known for long.
-func (s *Service) check(from peer.ID, old bool, q request) error {
-	best, err := s.Leases.Learn(q.Lease)
-	if err != nil {
-		return err
-	}
-	switch {
-	case best.Owner != from:
-		return fmt.Errorf("subnet %v is owned by %s since epoch %d", best.Subnet, best.Owner,
-			best.Epoch)
-	case store.SubnetOf(q.Request.Addr) != best.Subnet:
-		return fmt.Errorf("address is not in subnet %v", best.Subnet)
-	case len(q.Request.URL) > maxURL || q.Request.Depth < 0 || q.Request.Depth > maxDepth:
+func (s *Service) check(ctx context.Context, from peer.ID, old bool, q request) error {
+	if len(q.Request.URL) > maxURL || q.Request.Depth < 0 || q.Request.Depth > maxDepth {
 		return errors.New("request out of range")
 	}
 	if err := s.Fetcher.Check(q.Request.URL); err != nil {
 		return err
 	}
 	now := time.Now()
+	who := from
+	if !old {
+		who = "" // all new ones together
+	}
+	if !s.lookups.Allow(lookupRate, who, now) {
+		return errors.New("too many leases to look up")
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	best, err := s.Leases.Confirm(ctx, q.Lease)
+	switch {
+	case err != nil:
+		return err
+	case best.Owner != from:
+		return fmt.Errorf("subnet %v is owned by %s since epoch %d", best.Subnet, best.Owner,
+			best.Epoch)
+	case store.SubnetOf(q.Request.Addr) != best.Subnet:
+		return fmt.Errorf("address is not in subnet %v", best.Subnet)
+	}
 	if q.Connect && !s.connects.Allow(connectRate, from, now) {
 		return errors.New("too many connections requested")
 	}

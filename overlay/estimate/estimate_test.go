@@ -41,11 +41,16 @@ func (f fetcher) RemoteFetch(ctx context.Context, r store.FetchRequest) (store.F
 type leases struct {
 	mu   sync.Mutex
 	best *lease.Lease // better than any other
+	// asked is how often Confirm was called.
+	asked int
 }
 
-func (l *leases) Learn(sealed []byte) (lease.Lease, error) {
+func (l *leases) Confirm(ctx context.Context, sealed []byte) (lease.Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.asked++; ctx.Err() != nil {
+		return lease.Lease{}, ctx.Err()
+	}
 	if l.best != nil {
 		return *l.best, nil
 	}
@@ -178,6 +183,42 @@ func TestRefusals(t *testing.T) {
 	if _, err := owner.Fetch(t.Context(), est.Host.ID(), mine, good); !errors.Is(err, ErrNotSent) ||
 		!strings.Contains(err.Error(), "epoch 4") {
 		t.Errorf("Fetch with a beaten lease: %v, want ErrNotSent with the epoch", err)
+	}
+}
+
+// A lease is looked up only for a request that can be accepted, not too often for one peer, and not
+// longer than the request lasts. New peers do not keep those that are known from asking.
+func TestLookupsAreLimited(t *testing.T) {
+	l := &leases{}
+	s := &Service{Leases: l, Fetcher: fetcher(nil), Timeout: time.Second, Peers: peers(2)}
+	q := request{Lease: []byte("another"), Request: good}
+	bad := q
+	bad.Request.URL = "http://a.test/bad"
+	if s.check(t.Context(), "me", true, bad) == nil || l.asked > 0 {
+		t.Errorf("%d leases looked up for a URL that is refused", l.asked)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := s.check(ended, "me", true, q); !errors.Is(err, context.Canceled) {
+		t.Errorf("a request that has ended: %v", err)
+	}
+	most := lookupRate.Burst + 100 // some become free meanwhile
+	l.asked = 0
+	for i := range 2 * most {
+		if s.check(t.Context(), peer.ID(fmt.Sprint("new", i)), false, q) == nil {
+			t.Fatal("accepted the lease of another peer")
+		}
+	}
+	if l.asked > most {
+		t.Errorf("%d leases looked up for new peers, want at most %d", l.asked, most)
+	}
+	l.asked = 0
+	for range 2 * most {
+		_ = s.check(t.Context(), "old", true, q) // of another owner
+	}
+	if l.asked < lookupRate.Burst || l.asked > most {
+		t.Errorf("%d leases looked up for an old peer, want %d to %d", l.asked, lookupRate.Burst,
+			most)
 	}
 }
 
@@ -339,7 +380,7 @@ func FuzzAsk(f *testing.F) {
 		Peers: peers(2)}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var q request
-		if wire.Unmarshal(raw, &q) != nil || s.check("me", true, q) != nil {
+		if wire.Unmarshal(raw, &q) != nil || s.check(context.Background(), "me", true, q) != nil {
 			return
 		}
 		if string(q.Lease) != "me" || !subnet.Contains(q.Request.Addr.Unmap()) ||

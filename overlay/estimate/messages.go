@@ -21,6 +21,13 @@ type response struct {
 	Report  store.FetchReport `cbor:"2,keyasint"`
 }
 
+// lookupRate limits the leases that are checked: of which nothing is known yet, the DHT is asked.
+// The peers met less than ten minutes ago count as one.
+var lookupRate = wire.Rate{PerSecond: 50, Burst: 500, TotalFactor: 4}
+
+// lookupTime bounds the time for that.
+const lookupTime = 5 * time.Second
+
 // connectRate limits the bare connections requested by other peers: they cost the requester
 // nothing and go to servers of its choice.
 var connectRate = wire.Rate{PerSecond: 50, Burst: 200, TotalFactor: 4}

@@ -14,7 +14,8 @@
 // Bounds: one conversation with each collector and MaxCollectors in all, a packet of about 1 MiB
 // or one larger exchange, bytes per second for all collectors together. An exchange above
 // maxExchange is left out, and the sender logs it. New pages are held for a second, so that those
-// of a moment share a packet.
+// of a moment share a packet. Collectors that name hosts or topics share a turn to have the archive
+// read.
 //
 // A packet is compressed (zstd). The connection authenticates the sender: packets are not passed
 // on, so they have no signature of their own.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -147,6 +148,62 @@ func TestRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("error %v, want a refusal", err)
 	}
+}
+
+// A packet counts when it is sent, whether the collector acknowledges it or not.
+func TestChargedWhenSent(t *testing.T) {
+	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if _, err := a.Append(warc.Exchange{URL: "http://a.example/", Time: time.Now(),
+		Response: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: make([]byte, 100_000)}); err != nil {
+		t.Fatal(err)
+	}
+	from, to := overlaytest.Host(t), overlaytest.Host(t)
+	overlaytest.Introduce(from, to)
+	server := &Server{Host: from, Protocol: "/feed", Archive: a, Upload: 1,
+		Logger: slog.New(slog.DiscardHandler)}
+	defer server.Serve().Close()
+	for i := range 3 {
+		conn, err := wire.Dial(t.Context(), to, from.ID(), wire.Limits{MaxMsg: maxPacket,
+			Timeout: time.Minute}, "/feed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var p packet
+		if err := errors.Join(conn.Send(request{}), conn.RecvZ(&p)); err != nil {
+			t.Fatal(err)
+		}
+		conn.Reset()
+		most := float64(maxPacket - (i+1)*100_000)
+		if left := server.budget.Tokens(); len(p.Items) != 1 || left > most {
+			t.Errorf("%d pages received, %.0f bytes left to send, want at most %.0f", len(p.Items),
+				left, most)
+		}
+	}
+}
+
+// What is to be sent waits for the budget, and counts no more if the conversation ends before.
+func TestChargeWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{Upload: 1000}
+		s.start()
+		charge := func(ctx context.Context, bytes int, wait time.Duration, want error) {
+			t.Helper()
+			begin := time.Now()
+			err := s.charge(ctx, nil, bytes)
+			if took := time.Since(begin); !errors.Is(err, want) || took != wait {
+				t.Errorf("%d bytes: %v after %v, want %v after %v", bytes, err, took, want, wait)
+			}
+		}
+		charge(t.Context(), maxPacket, 0, nil)
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		charge(short, 5000, time.Second, context.DeadlineExceeded)
+		charge(t.Context(), 5000, 4*time.Second, nil) // one second has passed
+	})
 }
 
 // What is sent is what is received.

@@ -40,9 +40,12 @@ func newFilter(hosts, topics []string, read Reader) (*filter, error) {
 	return f, nil
 }
 
+// all reports whether every page is wanted.
+func (f *filter) all() bool { return len(f.hosts) == 0 && len(f.topics) == 0 }
+
 // mayWant reports whether a page with this URL may be wanted.
 func (f *filter) mayWant(page string) bool {
-	return len(f.topics) > 0 || len(f.hosts) == 0 || f.ofHost(page)
+	return len(f.topics) > 0 || f.all() || f.ofHost(page)
 }
 
 func (f *filter) ofHost(page string) bool {

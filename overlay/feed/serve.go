@@ -56,6 +56,7 @@ type Server struct {
 
 	limiter wire.Limiter
 	budget  *rate.Limiter
+	turn    turn
 
 	mu       sync.Mutex
 	links    map[peer.ID]*link
@@ -138,9 +139,9 @@ func (s *Server) send(ctx context.Context, c *wire.Conn, r request, f *filter) e
 		at = map[string]int64{}
 	}
 	for {
-		seen, began := s.Archive.Stats().Exchanges, time.Now()
+		seen := s.Archive.Stats().Exchanges
 		before := maps.Clone(at)
-		p, versions, size, err := s.gather(ctx, at, f, r.Deltas)
+		p, versions, size, err := s.next(ctx, c, at, f, r.Deltas)
 		if err != nil {
 			return err
 		}
@@ -150,26 +151,38 @@ func (s *Server) send(ctx context.Context, c *wire.Conn, r request, f *filter) e
 			}
 			continue
 		}
-		err = exchange(c, p)
+		err = s.deliver(ctx, c, p, size)
 		if errors.Is(err, errNoVersion) {
 			at = before
-			if p, versions, size, err = s.gather(ctx, at, f, false); err == nil {
-				err = exchange(c, p)
+			if p, versions, size, err = s.next(ctx, c, at, f, false); err == nil {
+				err = s.deliver(ctx, c, p, size)
 			}
 		}
 		if err != nil {
 			return err
 		}
 		s.sent(versions)
-		var rest time.Duration
-		if len(f.topics) > 0 { // reading pages takes at most half of a processor
-			rest = time.Since(began)
-		}
-		delay := s.budget.ReserveN(time.Now(), min(size, maxPacket)).Delay()
-		if err := s.pause(ctx, c, time.Now().Add(max(delay, rest)), nil); err != nil {
-			return err
-		}
 	}
+}
+
+// deliver sends a packet of some size when it may be, and waits until it is acknowledged.
+func (s *Server) deliver(ctx context.Context, c *wire.Conn, p packet, size int) error {
+	if err := s.charge(ctx, c, size); err != nil {
+		return err
+	}
+	return exchange(c, p)
+}
+
+// charge takes bytes from the budget, and waits until it has them. What is sent counts also if the
+// collector does not acknowledge it.
+func (s *Server) charge(ctx context.Context, c *wire.Conn, bytes int) error {
+	now := time.Now()
+	r := s.budget.ReserveN(now, min(bytes, maxPacket))
+	err := s.pause(ctx, c, now.Add(r.DelayFrom(now)), nil)
+	if err != nil {
+		r.Cancel()
+	}
+	return err
 }
 
 // exchange sends a packet and waits until it is acknowledged.
@@ -188,6 +201,19 @@ func exchange(c *wire.Conn, p packet) error {
 		return errors.New("the collector has not stored the packet")
 	}
 	return nil
+}
+
+// next is gather, for which a collector that wants only a part of the archive waits for its turn.
+func (s *Server) next(
+	ctx context.Context, c *wire.Conn, at map[string]int64, f *filter, deltas bool,
+) (p packet, versions map[string]version, size int, err error) {
+	if !f.all() {
+		if err := s.pause(ctx, c, time.Time{}, s.turn.take); err != nil {
+			return packet{}, nil, 0, err
+		}
+		defer s.turn.end()
+	}
+	return s.gather(ctx, at, f, deltas)
 }
 
 // gather reads the next packet, and advances at over it. With deltas, it has the differences of

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/overlay/replica"
 	"peerd/overlay/wire"
@@ -333,6 +335,33 @@ func TestOneStreamPerSubnet(t *testing.T) {
 	}
 	c.Reset()
 	eventually(t, "the next Send succeeds", func() bool { return o.handOver(t, b.ID()) == nil })
+}
+
+// Another peer's offer of the subnet, however long it takes, does not keep the owner from handing
+// it over.
+func TestOffersOfOthersDoNotBlock(t *testing.T) {
+	t.Parallel()
+	_, b, o, he, offer := newPrepared(t)
+	stranger := listen(t)
+	stranger.Peerstore().AddAddrs(b.ID(), b.Addrs(), time.Hour)
+	began, over := make(chan struct{}), make(chan struct{})
+	he.offer = func(from peer.ID) {
+		if from == stranger.ID() {
+			close(began)
+			<-over
+		}
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		c, _ := sendOffer(t, stranger, b, offer)
+		c.Reset()
+	})
+	<-began
+	if err := o.handOver(t, b.ID()); err != nil {
+		t.Errorf("Send() = %v while another peer offers the subnet, want nil", err)
+	}
+	close(over)
+	done.Wait()
 }
 
 // A copy at another position than offered is not taken over, even with a grant.

@@ -60,8 +60,9 @@ func update(t testing.TB, db *store.DB, fn func(tx *store.Tx) error) {
 type fakeSuccessor struct {
 	db     *store.DB
 	refuse error
-	adopt  func() error // called before it adopts, if set
-	links  atomic.Int64 // pending URLs reported
+	offer  func(from peer.ID) // called before it considers an offer, if set
+	adopt  func() error       // called before it adopts, if set
+	links  atomic.Int64       // pending URLs reported
 }
 
 func (h *fakeSuccessor) PendingAdded(byHost map[string]int) {
@@ -70,7 +71,10 @@ func (h *fakeSuccessor) PendingAdded(byHost map[string]int) {
 	}
 }
 
-func (h *fakeSuccessor) AcceptOffer(_ context.Context, _ peer.ID, o Offer) ([]byte, error) {
+func (h *fakeSuccessor) AcceptOffer(_ context.Context, from peer.ID, o Offer) ([]byte, error) {
+	if h.offer != nil {
+		h.offer(from)
+	}
 	var have []byte
 	err := h.db.View(func(tx *store.Tx) error {
 		s, err := tx.Subnet(o.Subnet)

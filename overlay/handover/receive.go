@@ -17,8 +17,8 @@ import (
 	"peerd/store"
 )
 
-// errReceiving refuses an offer while another stream hands over the same subnet. The
-// owner repeats it.
+// errReceiving refuses an offer while another stream of the same owner hands over the same
+// subnet. The owner repeats it.
 var errReceiving = errors.New("the subnet is being received already")
 
 // Successor is the peer to which subnets are handed over; package owner implements it.
@@ -50,7 +50,14 @@ type Receiver struct {
 	Copies    Copies
 
 	mu        sync.Mutex
-	receiving map[netip.Prefix]bool // subnets of running handovers
+	receiving map[receivingKey]bool // running handovers
+}
+
+// receivingKey is the owner and the subnet of a handover. What another peer offers does not keep
+// the owner from offering its subnet.
+type receivingKey struct {
+	from   peer.ID
+	subnet netip.Prefix
 }
 
 // Serve serves handovers until the returned Server is closed.
@@ -70,10 +77,11 @@ func (r *Receiver) handle(ctx context.Context, c *wire.Conn) error {
 	o.Wait = min(max(o.Wait, 0), maxWait)
 	// Two streams could take the same subnet. The mark is set before AcceptOffer, so
 	// that no other stream changes its result.
-	if !r.begin(o.Subnet) {
+	key := receivingKey{from, o.Subnet}
+	if !r.begin(key) {
 		return c.Send(reply{Status: statusRefused, Reason: errReceiving.Error()})
 	}
-	defer r.end(o.Subnet)
+	defer r.end(key)
 	have, err := r.Successor.AcceptOffer(ctx, from, o)
 	switch {
 	case err != nil:
@@ -152,22 +160,22 @@ func (o Offer) check() error {
 	return nil
 }
 
-// begin marks a subnet as being received; false if it is already.
-func (r *Receiver) begin(p netip.Prefix) bool {
+// begin marks a handover as running; false if it is already.
+func (r *Receiver) begin(k receivingKey) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.receiving[p] {
+	if r.receiving[k] {
 		return false
 	}
 	if r.receiving == nil {
-		r.receiving = map[netip.Prefix]bool{}
+		r.receiving = map[receivingKey]bool{}
 	}
-	r.receiving[p] = true
+	r.receiving[k] = true
 	return true
 }
 
-func (r *Receiver) end(p netip.Prefix) {
+func (r *Receiver) end(k receivingKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.receiving, p)
+	delete(r.receiving, k)
 }

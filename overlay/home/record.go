@@ -45,9 +45,7 @@ const maxNetwork = 96 // bytes, as in package overlay
 // An Ed25519 statement takes about 350 bytes plus the host's name; the limit leaves
 // space for RSA identities.
 var statements = record.Form[Record, recordBody]{
-	Kind:   record.Kind{Domain: "peerd-home", Codec: "/peerd/home/3", Max: 2 << 10},
-	Signer: func(r Record) peer.ID { return r.By },
-	Body:   Record.body, Record: recordBody.record, Check: Record.check,
+	Kind: record.Kind{Domain: "peerd-home", Codec: "/peerd/home/3", Max: 2 << 10},
 }
 
 // A Record says that Host belongs to Subnet. Issued has millisecond precision and
@@ -91,8 +89,8 @@ type recordBody struct {
 	Network string `cbor:"9,keyasint,omitempty"`
 }
 
-// body is the inverse of Record.
-func (r Record) body() recordBody {
+// Body implements record.Signed.
+func (r Record) Body() (recordBody, peer.ID) {
 	b := recordBody{
 		Host: r.Host, Subnet: r.Subnet, By: r.By, Issued: r.Issued.UnixMilli(), Epoch: r.Epoch,
 		From: r.From, Rescue: r.Rescue, Network: r.Network,
@@ -100,10 +98,11 @@ func (r Record) body() recordBody {
 	if r.Proof != (Digest{}) {
 		b.Proof = r.Proof[:]
 	}
-	return b
+	return b, r.By
 }
 
-func (b recordBody) record(peer.ID) (Record, error) {
+// Record implements record.Body.
+func (b recordBody) Record(peer.ID) (Record, error) {
 	r := Record{
 		Host: b.Host, Subnet: b.Subnet, By: b.By, Issued: record.Millis(b.Issued), Epoch: b.Epoch,
 		From: b.From, Rescue: b.Rescue, Network: b.Network,
@@ -123,8 +122,8 @@ func (r Record) CheckTime(now time.Time) error {
 	return nil
 }
 
-// check tells whether r could be a record at any time.
-func (r Record) check() error {
+// Check tells whether r could be a record at any time.
+func (r Record) Check() error {
 	if err := checkHost(r.Host); err != nil {
 		return err
 	}

@@ -265,8 +265,8 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(seal(f, Record{Host: host, Subnet: here, By: alice.id, Issued: noon, Epoch: 1}, alice))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if r, err := Open(b); err == nil && r.check() != nil {
-			t.Fatalf("opened %+v, but %v", r, r.check())
+		if r, err := Open(b); err == nil && r.Check() != nil {
+			t.Fatalf("opened %+v, but %v", r, r.Check())
 		}
 	})
 }
@@ -286,8 +286,8 @@ func FuzzOpenBody(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if s, err := statements.Open(sealed); err == nil && s.check() != nil {
-			t.Fatalf("opened %+v, but %v", s, s.check())
+		if s, err := statements.Open(sealed); err == nil && s.Check() != nil {
+			t.Fatalf("opened %+v, but %v", s, s.Check())
 		}
 		r, err := Open(wrap(t, bundle{Sealed: sealed}))
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"peerd/overlay/home"
 	"peerd/overlay/hosttransfer"
+	"peerd/overlay/lease"
 	"peerd/store"
 )
 
@@ -23,22 +24,25 @@ type receiver struct{ *Monitor }
 // of its record, or the owner of its old home.
 func (w receiver) Accept(
 	ctx context.Context, from peer.ID, r home.Record,
-) (done, merge bool, leave func(), err error) {
+) (done bool, merge hosttransfer.Merge, leave func(), err error) {
+	refuse := func(format string, args ...any) (bool, hosttransfer.Merge, func(), error) {
+		return false, hosttransfer.NoMerge, nil, fmt.Errorf("hostmove: "+format, args...)
+	}
 	if w.frontier == nil {
-		return false, false, nil, errors.New("hostmove: hosts are not accepted")
+		return refuse("hosts are not accepted")
 	}
 	if r.By != from {
 		if l, _, err := w.cfg.Leases.Lookup(ctx, r.From); err != nil || l.Owner != from {
-			return false, false, nil, fmt.Errorf("hostmove: %s does not belong to %v", r.Host, from)
+			return refuse("%s does not belong to %v", r.Host, from)
 		}
 	}
-	if best, err := w.cfg.Homes.Read(ctx, r.Host); err == nil && home.Better(best, r) > 0 &&
-		best.Subnet != r.Subnet {
-		return false, false, nil, fmt.Errorf("hostmove: the home of %s is %v", r.Host, best.Subnet)
+	best, err := w.cfg.Homes.Read(ctx, r.Host)
+	if err == nil && home.Better(best, r) > 0 && best.Subnet != r.Subnet {
+		return refuse("the home of %s is %v", r.Host, best.Subnet)
 	}
 	leaveSubnet, ok := w.cfg.Subnets.Enter(r.Subnet)
 	if !ok {
-		return false, false, nil, fmt.Errorf("hostmove: %v is not ours", r.Subnet)
+		return refuse("%v is not ours", r.Subnet)
 	}
 	w.mu.Lock()
 	busy := w.moves[r.Host] != nil || w.arriving[r.Host]
@@ -46,18 +50,48 @@ func (w receiver) Accept(
 		w.arriving[r.Host] = true
 	}
 	w.mu.Unlock()
-	p, _, here := w.frontier.HostAddr(r.Host)
-	if busy || here && p != r.Subnet {
+	leave = func() {
 		if !busy {
 			w.left(r.Host)
 		}
 		leaveSubnet()
-		return false, false, nil, fmt.Errorf("hostmove: %s is in transit, or in %v", r.Host, p)
 	}
-	return false, here, func() {
-		w.left(r.Host)
-		leaveSubnet()
-	}, nil
+	p, _, here := w.frontier.HostAddr(r.Host)
+	if busy || here && p != r.Subnet {
+		leave()
+		return refuse("%s is in transit, or in %v", r.Host, p)
+	}
+	if here {
+		if merge, err = w.merge(ctx, from, r, best); err != nil {
+			leave()
+			return refuse("former owner of %s: %w", r.Host, err)
+		}
+	}
+	return false, merge, leave, nil
+}
+
+// merge returns what is taken from a peer of a host that is here. That others sign and publish
+// records, and leases in them, proves nothing. So all is taken only if this peer has fetched the
+// host out of a subnet with a silent owner (rescue), by its own record, and the sender owns that.
+func (w receiver) merge(
+	ctx context.Context, from peer.ID, offered, known home.Record,
+) (hosttransfer.Merge, error) {
+	ours := offered
+	if ours.By != w.cfg.Self {
+		ours = known
+	}
+	if ours.By != w.cfg.Self || !ours.Rescue {
+		return hosttransfer.MergeURLs, nil
+	}
+	l, _, err := w.cfg.Leases.Refresh(ctx, ours.From)
+	switch {
+	case errors.Is(err, lease.ErrUnowned):
+	case err != nil:
+		return hosttransfer.NoMerge, err
+	case l.Owner == from:
+		return hosttransfer.MergeAll, nil
+	}
+	return hosttransfer.MergeURLs, nil
 }
 
 func (w receiver) left(host string) {

@@ -348,7 +348,7 @@ func TestWelcome(t *testing.T) {
 			t.Error("into a subnet that is not ours")
 		}
 		_, merge, leave, err := successor.Accept(t.Context(), folk[0].id, r)
-		if err != nil || merge || b.own.entered(newNet) != 1 {
+		if err != nil || merge != hosttransfer.NoMerge || b.own.entered(newNet) != 1 {
 			t.Fatal(merge, err)
 		}
 		if _, _, _, err := successor.Accept(t.Context(), folk[0].id, r); err == nil {
@@ -369,8 +369,8 @@ func TestWelcome(t *testing.T) {
 			t.Errorf("home %+v", now)
 		}
 		_, merge, leave, err = successor.Accept(t.Context(), folk[0].id, r)
-		if err != nil || !merge {
-			t.Errorf("second Accept: merge %v, %v, want true, nil", merge, err)
+		if err != nil || merge != hosttransfer.MergeURLs {
+			t.Errorf("second Accept: merge %v, %v, want %v", merge, err, hosttransfer.MergeURLs)
 		} else {
 			leave()
 		}
@@ -378,7 +378,7 @@ func TestWelcome(t *testing.T) {
 }
 
 // The owner of the new subnet fetches a host out of one with an owner that has been silent for
-// long.
+// long. When that is back, what it has seen is taken from it, and from no other peer.
 func TestRescue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dht := newDHT()
@@ -404,8 +404,48 @@ func TestRescue(t *testing.T) {
 			t.Errorf("moved too early: %+v", r)
 		}
 		wait(10 * time.Minute)
-		if r := m.home(mover); r.Epoch != 2 || r.Subnet != newNet || m.InTransit(mover) {
-			t.Errorf("home %+v", r)
+		r := m.home(mover)
+		if r.Epoch != 2 || r.Subnet != newNet || m.InTransit(mover) {
+			t.Fatalf("home %+v", r)
+		}
+		m.f.AdoptHost(store.Host{Name: mover, Subnet: newNet, Addr: newAddr}, time.Now())
+		accept := func(from peer.ID, r home.Record) (hosttransfer.Merge, error) {
+			_, merge, leave, err := m.Receiver().Accept(t.Context(), from, r)
+			if err == nil {
+				leave()
+			}
+			return merge, err
+		}
+		theirs := r
+		theirs.By, theirs.Rescue = folk[1].id, false // who had not heard of the rescue
+		// Any member can sign a record that brings a host here.
+		planted := home.Record{Host: mover, Subnet: newNet, By: folk[2].id, Epoch: 3,
+			From: netip.MustParsePrefix("203.0.114.0/24")}
+		if merge, err := accept(folk[2].id, planted); merge != hosttransfer.MergeURLs {
+			t.Errorf("from a stranger: %v, %v, want %v", merge, err, hosttransfer.MergeURLs)
+		}
+		planted.From = oldNet
+		if merge, err := accept(folk[2].id, planted); merge != hosttransfer.MergeURLs {
+			t.Errorf("from a stranger: %v, %v, want %v", merge, err, hosttransfer.MergeURLs)
+		}
+		if merge, err := accept(folk[1].id, theirs); merge != hosttransfer.MergeURLs {
+			t.Errorf("from one that owns nothing: %v, %v, want %v", merge, err,
+				hosttransfer.MergeURLs)
+		}
+		sealed, err = lease.SealLease(lease.Lease{Subnet: oldNet, Owner: folk[1].id, Epoch: 1,
+			Issued: time.Now(), Expires: time.Now().Add(time.Minute)}, folk[1].key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dht.Plant(lease.Key(oldNet), sealed)
+		for _, offered := range []home.Record{r, theirs} {
+			if merge, err := accept(folk[1].id, offered); merge != hosttransfer.MergeAll {
+				t.Errorf("from the owner that is back: %v, %v, want %v", merge, err,
+					hosttransfer.MergeAll)
+			}
+		}
+		if merge, err := accept(folk[2].id, planted); merge != hosttransfer.MergeURLs {
+			t.Errorf("from a stranger: %v, %v, want %v", merge, err, hosttransfer.MergeURLs)
 		}
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"peerd/internal/backoff"
 )
 
 const (
@@ -39,7 +41,7 @@ type Monitor struct {
 	settled  map[string]*settled
 	reading  bool // homes are being read again
 
-	kick chan struct{}
+	kick backoff.Wake
 }
 
 // New returns a Monitor, or all that is wrong with cfg. It starts nothing.
@@ -60,7 +62,7 @@ func New(cfg Config) (*Monitor, error) {
 		absent: map[string]*absence{},
 		moves:  map[string]*move{}, arriving: map[string]bool{}, sighted: sighted,
 		settled: map[string]*settled{},
-		kick:    make(chan struct{}, 1),
+		kick:    backoff.NewWake(),
 	}, nil
 }
 
@@ -102,12 +104,7 @@ func (w *Monitor) due(now time.Time) (tasks []func(context.Context)) {
 	return append(append(w.toLook(now), w.toDepart(now)...), w.toRead(now)...)
 }
 
-func (w *Monitor) wake() {
-	select {
-	case w.kick <- struct{}{}:
-	default:
-	}
-}
+func (w *Monitor) wake() { w.kick.Signal() }
 
 // Suspect reports that the server of a host of ours does not answer: it may have moved.
 func (w *Monitor) Suspect(host string) {

@@ -46,7 +46,7 @@ type side struct {
 	*Service
 	t       testing.TB
 	refuse  error
-	merge   bool
+	merge   Merge
 	arrived []store.Host
 	routed  []store.Pending
 	open    atomic.Int64 // Accepts not left
@@ -65,11 +65,11 @@ func newSide(t testing.TB) *side {
 
 func (s *side) Accept(
 	ctx context.Context, _ peer.ID, _ home.Record,
-) (done, merge bool, leave func(), err error) {
+) (done bool, merge Merge, leave func(), err error) {
 	until, _ := ctx.Deadline()
 	s.until.Store(until)
 	if s.refuse != nil {
-		return false, false, nil, s.refuse
+		return false, NoMerge, nil, s.refuse
 	}
 	s.open.Add(1)
 	return false, s.merge, func() { s.open.Add(-1) }, nil
@@ -281,29 +281,33 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A host that is here already keeps its own, and learns what was seen elsewhere.
+// A host that is here already keeps its own, and learns what was seen elsewhere, but only from one
+// that was its owner: others would keep pages from being fetched.
 func TestMerge(t *testing.T) {
-	a, b := newSide(t), newSide(t)
-	know(a.Host, b.Host)
-	server := b.Serve()
-	defer server.Close()
-	a.fill(90)
-	b.merge = true
-	err := b.DB.Update(func(tx *store.Tx) error {
-		tx.PutHost(store.Host{Name: name, Subnet: to, Addr: addr})
-		_, err := tx.Push(name, store.Entry{URL: url(1000)}, 0)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Transfer(t.Context(), b.Host.ID(),
-		Offer{Host: name, Addr: addr, Record: record(t, name)}); err != nil {
-		t.Fatal(err)
-	}
-	if got := b.holds(); got.queued != 1 || got.pending != 1 || got.seen != 91 || got.home != to ||
-		len(b.routed) != 60 {
-		t.Errorf("%+v, %d routed", got, len(b.routed))
+	for merge, seen := range map[Merge]int{MergeAll: 91, MergeURLs: 1} {
+		a, b := newSide(t), newSide(t)
+		know(a.Host, b.Host)
+		server := b.Serve()
+		defer server.Close()
+		a.fill(90)
+		b.merge = merge
+		err := b.DB.Update(func(tx *store.Tx) error {
+			tx.PutHost(store.Host{Name: name, Subnet: to, Addr: addr})
+			_, err := tx.Push(name, store.Entry{URL: url(1000)}, 0)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Transfer(t.Context(), b.Host.ID(),
+			Offer{Host: name, Addr: addr, Record: record(t, name)}); err != nil {
+			t.Fatal(err)
+		}
+		got := b.holds()
+		if got.queued != 1 || got.pending != 1 || got.seen != seen || got.home != to ||
+			len(b.routed) != 60 || (got.givenUp > 0) != (merge == MergeAll) {
+			t.Errorf("merge %v: %+v, %d routed", merge, got, len(b.routed))
+		}
 	}
 }
 

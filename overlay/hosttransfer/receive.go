@@ -22,17 +22,30 @@ import (
 // methods must be safe for concurrent use.
 type Receiver interface {
 	// Accept decides whether a host may come from the given peer to its new home r. done
-	// means that it is already here by this or a later record; merge that it is here in
-	// another way and takes what arrives in addition. leave is called when the host is here
-	// or is not coming; until then its subnet stays.
-	Accept(ctx context.Context, from peer.ID, r home.Record) (done, merge bool, leave func(),
-		err error)
+	// means that it is already here by this or a later record; merge says what is taken if it
+	// is here in another way. leave is called when the host is here or is not coming; until
+	// then its subnet stays.
+	Accept(ctx context.Context, from peer.ID, r home.Record) (done bool, merge Merge,
+		leave func(), err error)
 	// Arrived puts a host, with state that is on disk, into the frontier; it must not be
 	// asked before at. sealed is its home record.
 	Arrived(ctx context.Context, h store.Host, sealed []byte, at time.Time) error
 	// Route queues URLs of a host that is here.
 	Route(found []store.Pending) error
 }
+
+// Merge says what is taken of a host that is here already.
+type Merge uint8
+
+const (
+	// NoMerge: the host is not here. All that arrives is stored.
+	NoMerge Merge = iota
+	// MergeURLs: the URLs in the queue. The sender may never have fetched from the host, and what
+	// it says that it has seen would never be fetched.
+	MergeURLs
+	// MergeAll: also what the sender has seen and given up.
+	MergeAll
+)
 
 // Service carries hosts. Its fields are set before it is used.
 type Service struct {
@@ -157,7 +170,7 @@ type intake struct {
 	o            Offer
 	from         peer.ID
 	subnet       netip.Prefix
-	merge        bool
+	merge        Merge
 	copied       bool // the host is in a copy: see kept.go
 	complete     bool // all of it is kept beside the copy
 	chunks       int  // kept
@@ -169,7 +182,7 @@ var errElsewhere = errors.New("hosttransfer: the host is here in another subnet"
 
 // look finds out how the host is to be taken in.
 func (in *intake) look() error {
-	if in.merge {
+	if in.merge != NoMerge {
 		return nil
 	}
 	return in.s.DB.View(func(tx *store.Tx) (err error) {
@@ -209,7 +222,7 @@ func (in *intake) take(ctx context.Context, c *wire.Conn) error {
 	}
 	put := in.store
 	switch {
-	case in.merge:
+	case in.merge != NoMerge:
 	case in.copied:
 		put = in.keep
 		if err := in.s.DB.DropData(in.space()); err != nil {
@@ -284,7 +297,7 @@ func (in *intake) begin() error {
 // update changes the host, unless a copy has come in which it is: that one is the owner's.
 func (in *intake) update(fn func(*store.Tx) error) error {
 	return in.s.DB.Update(func(tx *store.Tx) error {
-		if !in.merge {
+		if in.merge == NoMerge {
 			if h, err := tx.Host(in.o.Host); err != nil {
 				return err
 			} else if h.Subnet != staging {
@@ -298,7 +311,7 @@ func (in *intake) update(fn func(*store.Tx) error) error {
 // store writes a chunk.
 func (in *intake) store(c chunk) error {
 	name := in.o.Host
-	if in.merge {
+	if in.merge != NoMerge {
 		var found []store.Pending
 		for _, e := range c.Entries {
 			if !e.Kind.Revisit() { // those are planned here too
@@ -309,13 +322,13 @@ func (in *intake) store(c chunk) error {
 		if err := in.s.Receiver.Route(found); err != nil {
 			return err
 		}
-		c.Entries, c.State, c.Visits = nil, nil, nil
+		if in.merge == MergeURLs {
+			return nil
+		}
+		c.Entries, c.State, c.Visits, c.Robots = nil, nil, nil, nil
 	}
 	err := in.update(func(tx *store.Tx) error {
 		for origin, v := range c.Robots {
-			if in.merge {
-				break
-			}
 			if err := tx.PutRobots(origin, v); err != nil {
 				return err
 			}
@@ -353,7 +366,7 @@ func (in *intake) store(c chunk) error {
 // giveUp stores the record of a URL that was given up, unless the host was here already and
 // knows the URL.
 func (in *intake) giveUp(tx *store.Tx, g store.GivenUp) error {
-	if in.merge {
+	if in.merge != NoMerge {
 		if seen, err := tx.Seen(g.URL); err != nil || seen {
 			return err
 		}
@@ -370,7 +383,7 @@ func (in *intake) end(ctx context.Context) error {
 	}
 	at := in.nextAt()
 	h, err := in.move(at)
-	if err != nil || in.merge {
+	if err != nil || in.merge != NoMerge {
 		return err
 	}
 	return in.s.Receiver.Arrived(ctx, h, in.o.Record, at)
@@ -383,7 +396,7 @@ func (in *intake) nextAt() time.Time { return time.Now().Add(min(max(in.o.Wait, 
 func (in *intake) move(at time.Time) (h store.Host, err error) {
 	err = in.update(func(tx *store.Tx) error {
 		rec, err := tx.Host(in.o.Host)
-		if err != nil || in.merge {
+		if err != nil || in.merge != NoMerge {
 			return err
 		}
 		rec.Queued, rec.Known = in.queued, max(in.queued, in.seen)
@@ -408,7 +421,7 @@ func (in *intake) move(at time.Time) (h store.Host, err error) {
 // undo takes away what a broken conversation has left.
 func (in *intake) undo() error {
 	switch {
-	case in.merge, in.complete:
+	case in.merge != NoMerge, in.complete:
 		return nil
 	case in.copied:
 		return in.s.DB.DropData(in.space())

@@ -140,8 +140,8 @@ func (l Lease) checkGrant() error {
 	return nil
 }
 
-// check tells whether g could be a grant.
-func (g Grant) check() error {
+// Check tells whether g could be a grant.
+func (g Grant) Check() error {
 	if err := checkNames(g.Subnet, g.From, g.Epoch); err != nil {
 		return err
 	}

@@ -139,8 +139,8 @@ func FuzzOpenGrant(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(grant(f, alice, bob, 2))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if g, err := OpenGrant(b); err == nil && g.check() != nil {
-			t.Fatalf("opened %+v, but %v", g, g.check())
+		if g, err := OpenGrant(b); err == nil && g.Check() != nil {
+			t.Fatalf("opened %+v, but %v", g, g.Check())
 		}
 	})
 }

@@ -18,18 +18,8 @@ import (
 // space for RSA identities.
 var (
 	leaseKind = record.Kind{Domain: "peerd-lease", Codec: "/peerd/lease/3", Max: 3 << 10}
-	grantKind = record.Form[Grant, grantBody]{
-		Kind:   record.Kind{Domain: "peerd-grant", Codec: "/peerd/grant/2", Max: 2 << 10},
-		Signer: func(g Grant) peer.ID { return g.From },
-		Body: func(g Grant) grantBody {
-			return grantBody{g.Subnet, g.From, g.To, g.Epoch, g.Ended[:], g.Issued.UnixMilli()}
-		},
-		Record: func(b grantBody, _ peer.ID) (Grant, error) {
-			d, err := digestOf(b.Ended)
-			return Grant{b.Subnet, b.From, b.To, b.Epoch, d, record.Millis(b.Issued)}, err
-		},
-		Check: Grant.check,
-	}
+	grantKind = record.Form[Grant, grantBody]{Kind: record.Kind{
+		Domain: "peerd-grant", Codec: "/peerd/grant/2", Max: 2 << 10}}
 )
 
 // MaxSealed is the largest sealed lease, evidence and links included. Bytes.
@@ -78,6 +68,17 @@ type grantBody struct {
 	Epoch  uint64       `cbor:"4,keyasint"`
 	Ended  []byte       `cbor:"5,keyasint"`
 	Issued int64        `cbor:"6,keyasint"`
+}
+
+// Body implements record.Signed.
+func (g Grant) Body() (grantBody, peer.ID) {
+	return grantBody{g.Subnet, g.From, g.To, g.Epoch, g.Ended[:], g.Issued.UnixMilli()}, g.From
+}
+
+// Record implements record.Body.
+func (b grantBody) Record(peer.ID) (Grant, error) {
+	d, err := digestOf(b.Ended)
+	return Grant{b.Subnet, b.From, b.To, b.Epoch, d, record.Millis(b.Issued)}, err
 }
 
 // digestOf reads the digest of a step that has one before it.

@@ -76,32 +76,10 @@ type Vote struct {
 
 // A witness set of five takes about 430 bytes with Ed25519, a vote 320.
 var (
-	witnessSetKind = record.Form[WitnessSet, witnessSetBody]{
-		Kind: record.Kind{Domain: "peerd-witness-set", Codec: "/peerd/witness-set/2",
-			Max: MaxSealedWitnessSet},
-		Signer: func(p WitnessSet) peer.ID { return p.Owner },
-		Body: func(p WitnessSet) witnessSetBody {
-			return witnessSetBody{p.Seq, p.Members, p.Issued.UnixMilli(), p.Network}
-		},
-		Record: func(b witnessSetBody, signer peer.ID) (WitnessSet, error) {
-			return WitnessSet{b.Network, signer, b.Seq, b.Members, record.Millis(b.Issued)}, nil
-		},
-		Check: WitnessSet.check,
-	}
-	voteKind = record.Form[Vote, voteBody]{
-		Kind:   record.Kind{Domain: "peerd-vote", Codec: "/peerd/vote/2", Max: MaxSealedVote},
-		Signer: func(v Vote) peer.ID { return v.Voter },
-		Body: func(v Vote) voteBody {
-			return voteBody{v.Subnet, v.Epoch, v.From, v.To, v.SetSeq, v.Ended[:],
-				v.Issued.UnixMilli()}
-		},
-		Record: func(b voteBody, signer peer.ID) (Vote, error) {
-			d, err := digestOf(b.Ended)
-			return Vote{signer, b.Subnet, b.Epoch, b.From, b.To, b.SetSeq, d,
-				record.Millis(b.Issued)}, err
-		},
-		Check: Vote.check,
-	}
+	witnessSetKind = record.Form[WitnessSet, witnessSetBody]{Kind: record.Kind{
+		Domain: "peerd-witness-set", Codec: "/peerd/witness-set/2", Max: MaxSealedWitnessSet}}
+	voteKind = record.Form[Vote, voteBody]{Kind: record.Kind{
+		Domain: "peerd-vote", Codec: "/peerd/vote/2", Max: MaxSealedVote}}
 )
 
 // MaxSealedWitnessSet and MaxSealedVote are the maximum sizes of a sealed witness set
@@ -119,6 +97,16 @@ type witnessSetBody struct {
 	Network string    `cbor:"4,keyasint,omitempty"`
 }
 
+// Body implements record.Signed.
+func (p WitnessSet) Body() (witnessSetBody, peer.ID) {
+	return witnessSetBody{p.Seq, p.Members, p.Issued.UnixMilli(), p.Network}, p.Owner
+}
+
+// Record implements record.Body.
+func (b witnessSetBody) Record(signer peer.ID) (WitnessSet, error) {
+	return WitnessSet{b.Network, signer, b.Seq, b.Members, record.Millis(b.Issued)}, nil
+}
+
 // voteBody is the CBOR form of a Vote; its voter is who signed.
 type voteBody struct {
 	Subnet netip.Prefix `cbor:"1,keyasint"`
@@ -128,6 +116,18 @@ type voteBody struct {
 	SetSeq uint64       `cbor:"5,keyasint"`
 	Ended  []byte       `cbor:"6,keyasint"`
 	Issued int64        `cbor:"7,keyasint"`
+}
+
+// Body implements record.Signed.
+func (v Vote) Body() (voteBody, peer.ID) {
+	return voteBody{v.Subnet, v.Epoch, v.From, v.To, v.SetSeq, v.Ended[:],
+		v.Issued.UnixMilli()}, v.Voter
+}
+
+// Record implements record.Body.
+func (b voteBody) Record(signer peer.ID) (Vote, error) {
+	d, err := digestOf(b.Ended)
+	return Vote{signer, b.Subnet, b.Epoch, b.From, b.To, b.SetSeq, d, record.Millis(b.Issued)}, err
 }
 
 // SealWitnessSet checks p and signs it with the key of p.Owner.
@@ -146,8 +146,8 @@ func SealVote(v Vote, key crypto.PrivKey) ([]byte, error) { return voteKind.Seal
 // Voter, which is whoever signed it. It looks at no clock.
 func OpenVote(sealed []byte) (Vote, error) { return voteKind.Open(sealed) }
 
-// check reports whether p is a valid witness set.
-func (p WitnessSet) check() error {
+// Check reports whether p is a valid witness set.
+func (p WitnessSet) Check() error {
 	if err := p.Owner.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrSigner, err)
 	}
@@ -169,8 +169,8 @@ func (p WitnessSet) check() error {
 	return record.CheckMillis(p.Issued)
 }
 
-// check tells whether v could be a vote.
-func (v Vote) check() error {
+// Check tells whether v could be a vote.
+func (v Vote) Check() error {
 	if err := checkNames(v.Subnet, v.Voter, v.Epoch); err != nil {
 		return err
 	}

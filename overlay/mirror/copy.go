@@ -47,6 +47,8 @@ type state struct {
 	Whole bool `cbor:"3,keyasint"`
 	// Version grows when something is removed from the files.
 	Version int64 `cbor:"4,keyasint"`
+	// WasWhole says that the copy is or was whole.
+	WasWhole bool `cbor:"5,keyasint"`
 }
 
 func newCopy(dir string, owner peer.ID) *Copy { return &Copy{Owner: owner, dir: dir} }
@@ -107,6 +109,13 @@ func (c *Copy) Whole() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state.Whole
+}
+
+// wasWhole reports whether the copy is or was whole.
+func (c *Copy) wasWhole() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state.WasWhole
 }
 
 // Bytes returns the size of the copied files.
@@ -246,6 +255,7 @@ func (c *Copy) behind(bytes int64) error {
 	defer c.mu.Unlock()
 	was := c.state.Whole
 	c.state.Whole = bytes == 0 || was && bytes <= maxBehind
+	c.state.WasWhole = c.state.WasWhole || c.state.Whole
 	now := time.Now()
 	if c.state.Whole != was || now.Sub(c.saved) > saveEvery {
 		return c.save(now)

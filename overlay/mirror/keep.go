@@ -29,9 +29,10 @@ const (
 	absentAfter, unknownAfter = 30 * time.Second, 2 * time.Minute
 	// lostFor is how long after its last conversation a peer that seems alive may be absent.
 	lostFor = 5 * time.Minute
-	// A copy is deleted when its owner was heard, but has not named this peer for dropAfter; or
-	// after MaxAge.
-	dropAfter = 24 * time.Hour
+	// A copy is deleted after a time without a conversation with its owner: one that is empty
+	// after emptyAfter; one that was never whole, or of an owner that is alive, after dropAfter;
+	// any other after MaxAge. So peers that come and go cannot take all MaxCopies places for long.
+	emptyAfter, dropAfter = 10 * time.Minute, 24 * time.Hour
 	// sweepEvery is how often that is looked at.
 	sweepEvery = 10 * time.Minute
 )
@@ -151,14 +152,20 @@ func (k *Keeper) absent(p peer.ID, now time.Time) bool {
 	return false
 }
 
-// sweep deletes the copies that their owners do not name any more.
+// sweep deletes the copies that their owners do not name any more, or never filled.
 func (k *Keeper) sweep(now time.Time) {
 	for _, c := range k.All() {
-		alive := k.Lives.Liveness(c.Owner).State == peers.Alive &&
+		left := k.Lives.Liveness(c.Owner).State == peers.Alive &&
 			now.Sub(k.started) > dropAfter
 		k.mu.Lock()
-		silence := now.Sub(c.spoke())
-		useless := c.idle() && (silence > MaxAge || alive && silence > dropAfter)
+		silence, limit := now.Sub(c.spoke()), MaxAge
+		switch {
+		case c.Bytes() == 0:
+			limit = emptyAfter
+		case left || !c.wasWhole():
+			limit = dropAfter
+		}
+		useless := c.idle() && silence > limit
 		if useless {
 			delete(k.copies, c.Owner)
 		}

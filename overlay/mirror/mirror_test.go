@@ -148,7 +148,7 @@ func copyOf(k *Keeper) *Copy {
 // urls returns the pages in an archive.
 func urls(t *testing.T, r *warc.Reader) (all []string) {
 	t.Helper()
-	if err := r.Records(t.Context(), func(rec warc.Record) error {
+	if err := r.Follow(t.Context(), map[string]int64{}, func(rec warc.Record) error {
 		if rec.Type == "response" {
 			all = append(all, rec.URL)
 		}
@@ -435,9 +435,11 @@ func TestAbsenceAndSweep(t *testing.T) {
 	k := keeper(t, 1<<30)
 	owners := overlaytest.Peers(4, 5)
 	for _, o := range owners {
-		if _, err := k.take(o.ID, 5); err != nil {
+		c, err := k.take(o.ID, 5)
+		if err != nil {
 			t.Fatal(err)
 		}
+		c.sizes, c.state.WasWhole = map[string]int64{"a.warc.gz": 5}, true
 	}
 	now := time.Now()
 	k.started = now.Add(-time.Hour)
@@ -489,6 +491,66 @@ func TestAbsenceAndSweep(t *testing.T) {
 	}
 	if left, err := os.ReadDir(k.Dir); err == nil && len(left) > 0 {
 		t.Errorf("%d folders are left", len(left))
+	}
+}
+
+// A copy that stays empty or was never whole is deleted earlier, but not during a conversation.
+func TestSweepOfUnfilled(t *testing.T) {
+	k := keeper(t, 1<<30)
+	now := time.Now()
+	k.started = now.Add(-time.Hour)
+	unknown := lives{}
+	names := map[peer.ID]string{}
+	for i, name := range []string{"empty", "talking", "part", "once whole"} {
+		o := overlaytest.Peers(4, 4)[i]
+		c, err := k.take(o.ID, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names[o.ID], unknown[o.ID] = name, peers.Liveness{State: peers.Unknown}
+		if name == "talking" {
+			_, leave, err := c.enter(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer leave()
+			continue
+		}
+		if _, err := c.parts(); err != nil {
+			t.Fatal(err)
+		}
+		p := piece{File: "a.warc.gz", Data: []byte("x"), Behind: maxBehind}
+		switch name {
+		case "empty": // although it says that it is whole
+			err = c.store(&piece{})
+		case "part":
+			err = c.store(&p)
+		case "once whole":
+			err = errors.Join(c.store(&piece{}), c.store(&p), c.behind(maxBehind+1))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.Lives = unknown
+	for _, step := range []struct {
+		after time.Duration
+		want  []string
+	}{
+		{emptyAfter - time.Minute, []string{"empty", "once whole", "part", "talking"}},
+		{emptyAfter + time.Minute, []string{"once whole", "part", "talking"}},
+		{dropAfter - time.Minute, []string{"once whole", "part", "talking"}},
+		{dropAfter + time.Minute, []string{"once whole", "talking"}},
+		{MaxAge + time.Minute, []string{"talking"}},
+	} {
+		k.sweep(now.Add(step.after))
+		var got []string
+		for _, c := range k.All() {
+			got = append(got, names[c.Owner])
+		}
+		if slices.Sort(got); !slices.Equal(got, step.want) {
+			t.Errorf("after %v: %v, want %v", step.after, got, step.want)
+		}
 	}
 }
 

@@ -263,8 +263,8 @@ func TestInvalidRequests(t *testing.T) {
 		K      int          `cbor:"2,keyasint"`
 	}
 	ask := func(q any) (wireResponse, error) {
-		c, err := a.net.Dial(context.Background(), b.net.Self(), b.net.Names.Nearest(),
-			wire.Limits{MaxMsg: 1 << 16, Timeout: time.Minute})
+		c, err := wire.Dial(context.Background(), a.net.Host, b.net.Self(),
+			wire.Limits{MaxMsg: 1 << 16, Timeout: time.Minute}, b.net.Names.Nearest())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ const (
 	// relayGap is the minimum time between two claims about an origin that are relayed.
 	relayGap = 10 * time.Second
 	// repeatMost is how many claims are repeated at a time, and repeatCost lengthens the time
-	// between two repetitions for each origin that was heard of.
+	// between two repetitions for each origin that this peer obeys.
 	repeatMost = 8
 	repeatCost = 500 * time.Millisecond
 	validators = 16
@@ -145,10 +145,11 @@ func (s *Service) join() (leave func() error, err error) {
 // due returns the origins to repeat. An origin that is new here is not repeated before half of the
 // time has passed, so that the peers take turns after all have started.
 func (s *Service) due(now time.Time) (due []string) {
+	obeyed := s.cfg.Sites.Obeyed()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	every := max(s.cfg.Every, time.Duration(s.heard.Len())*repeatCost)
-	for _, origin := range s.cfg.Sites.Obeyed() {
+	every := max(s.cfg.Every, time.Duration(len(obeyed))*repeatCost)
+	for _, origin := range obeyed {
 		last, ok := s.heard.Get(origin)
 		switch {
 		case !ok:

@@ -112,10 +112,15 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-// What is obeyed is repeated, unless another peer has just done so.
+// What is obeyed is repeated, unless another peer has just done so, and not later because of other
+// claims.
 func TestRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := service(t, nil, "self", "https://a.example", "https://b.example")
+		for i := range 1000 {
+			_ = s.validate(t.Context(), peer.ID(fmt.Sprint("p", i)),
+				message(t, claim{fmt.Sprintf("https://%d.example", i), 1}))
+		}
 		if due := s.due(time.Now()); len(due) != 0 {
 			t.Errorf("due at the start: %v", due)
 		}

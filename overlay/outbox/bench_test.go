@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/internal/backoff"
 )
 
 // largeTable returns a table with one URL of each of the given number of hosts, which have 50
@@ -32,7 +34,7 @@ func BenchmarkPendingAdded(b *testing.B) {
 	for _, hosts := range []int{1_000, 100_000} {
 		b.Run(fmt.Sprint(hosts), func(b *testing.B) {
 			bk, names, now := largeTable(hosts)
-			f := &Forwarder{cfg: bk.cfg, table: bk, wakeup: make(chan struct{}, 1)}
+			f := &Forwarder{cfg: bk.cfg, table: bk, wakeup: backoff.NewWake()}
 			f.running[batches] = maxRunning[batches]
 			for n := 0; b.Loop(); n++ {
 				byHost := map[string]int{}

@@ -23,6 +23,7 @@ type entry struct {
 	slot       // in hostTable.names while unresolved
 	name       string
 	count      int
+	received   int // of count, those that other peers sent; never too low
 	oldest     time.Time
 	state      state
 	res        Resolution

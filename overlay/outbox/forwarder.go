@@ -12,6 +12,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/backoff"
 	"peerd/internal/lru"
 	"peerd/internal/order"
 	"peerd/store"
@@ -112,7 +113,7 @@ type Forwarder struct {
 	// backOnline is when RetryNow was last called: lookups that began before do not count.
 	backOnline time.Time
 	running    [numKinds]int
-	wakeup     chan struct{}
+	wakeup     backoff.Wake
 }
 
 // New returns a Forwarder for the pending URLs in the store. It does nothing until Run is
@@ -130,7 +131,7 @@ func New(cfg Config) (*Forwarder, error) {
 		finders: newFinders(),
 		sent:    lru.New[store.Digest, struct{}](1 << 17),
 		dropped: lru.New[store.Digest, time.Time](1 << 14),
-		table:   newHostTable(cfg), wakeup: make(chan struct{}, 1),
+		table:   newHostTable(cfg), wakeup: backoff.NewWake(),
 	}
 	f.space.cfg, f.space.log, f.space.wakeup = cfg, f.log, f.wakeup
 	err := cfg.DB.View(func(tx *store.Tx) error {
@@ -138,6 +139,7 @@ func New(cfg Config) (*Forwarder, error) {
 		all, err := tx.PendingHosts()
 		for _, d := range all {
 			f.table.add(d.Host, d.Count, d.Oldest, now)
+			f.table.addReceived(d.Host, d.Received)
 		}
 		return err
 	})
@@ -195,7 +197,6 @@ type Row struct {
 	Subnet netip.Prefix
 	Owner  peer.ID
 	Count  int
-	At     time.Time // when its next task is due; zero while one is running
 }
 
 // Rows returns one Row per host, sorted by name.
@@ -219,11 +220,6 @@ func (e *entry) row() Row {
 		r.State, r.Subnet, r.Owner = "outbox", e.res.Subnet, e.res.Owner
 	case unclaimed:
 		r.State, r.Subnet = "unclaimed", e.res.Subnet
-	case unresolved:
-		r.At = e.at
-	}
-	if e.queue != nil && e.queue.timeline != nil {
-		r.At = e.queue.at
 	}
 	return r
 }
@@ -244,15 +240,7 @@ func (f *Forwarder) withTable(fn func(*hostTable)) {
 	fn(f.table)
 }
 
-func (f *Forwarder) wake() { signal(f.wakeup) }
-
-// signal puts a token into a channel of capacity 1.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+func (f *Forwarder) wake() { f.wakeup.Signal() }
 
 // Run delivers URLs until ctx is done. It returns after all goroutines it started have ended.
 // An error is a fatal error of the store; a full store is not one: delivery is suspended until
@@ -271,22 +259,11 @@ func (f *Forwarder) Run(ctx context.Context) error {
 				f.wake()
 			})
 		}
-		f.sleep(work, next)
+		_ = f.wakeup.Sleep(work, next)
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
 		return nil
 	}
 	return context.Cause(work)
-}
-
-// sleep returns after d, on a wake-up, or when ctx is done.
-func (f *Forwarder) sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-f.wakeup:
-	case <-t.C:
-	}
 }

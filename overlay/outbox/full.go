@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -13,7 +14,7 @@ import (
 type space struct {
 	cfg    Config
 	log    *slog.Logger
-	wakeup chan struct{} // of the Forwarder
+	wakeup backoff.Wake // of the Forwarder
 
 	mu      sync.Mutex // never held during I/O
 	refused int64      // writes refused since the store became full; 0: it is not
@@ -36,7 +37,7 @@ func (s *space) note(err error) error {
 	began := s.refused == 1
 	s.mu.Unlock()
 	if began {
-		signal(s.wakeup)
+		s.wakeup.Signal()
 		s.log.Error("suspended delivery: store is full", "err", err, "retry_in",
 			s.cfg.fullRetry())
 	}
@@ -50,14 +51,9 @@ func (s *space) full() (next time.Time, full bool) {
 	return s.next, s.refused > 0
 }
 
-// probe tries to write, without changing anything. Only the store itself knows how much space a
-// write needs.
+// probe finds out whether the store has space again.
 func (s *space) probe(context.Context) error {
-	err := s.cfg.DB.Update(func(tx *store.Tx) error {
-		tx.Count(store.Counters{})
-		return nil
-	})
-	if err != nil {
+	if err := s.cfg.DB.Probe(); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -76,6 +76,15 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 	if err := b.check(); err != nil {
 		return receipt{}, err
 	}
+	var err error
+	var queued map[string]bool // nil: there is room for URLs that are pending here
+	crowded := false
+	f.withTable(func(t *hostTable) { crowded = t.crowded() })
+	if crowded {
+		if queued, err = queuedHosts(f.cfg.DB, b); err != nil {
+			return receipt{}, err
+		}
+	}
 	r := receipt{Results: make([]result, len(b.Groups))}
 	var found []store.Pending
 	now := time.Now()
@@ -94,6 +103,9 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 			continue
 		case f.cfg.Resolver.HomeElsewhere(g.Host, g.Subnet):
 			r.Results[i] = wrongHome
+			continue
+		case queued != nil && !queued[g.Host]:
+			r.Results[i] = retryLater
 			continue
 		}
 		r.Results[i] = accepted
@@ -117,15 +129,38 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 		r.postpone()
 		return r, nil
 	}
-	err := f.persist(found, rejected)
+	err = f.persist(found, rejected)
 	if store.IsNoSpace(err) {
 		r.postpone()
 		return r, f.space.note(err)
 	}
 	if err == nil {
+		f.withTable(func(t *hostTable) {
+			for i, g := range b.Groups {
+				if r.Results[i] == accepted {
+					t.addReceived(g.Host, len(g.URLs))
+				}
+			}
+		})
 		err = f.withholdUnsafe(ctx, b, r)
 	}
 	return r, err
+}
+
+// queuedHosts returns the hosts of a batch that are in a queue of this peer.
+func queuedHosts(db *store.DB, b batch) (map[string]bool, error) {
+	all := map[string]bool{}
+	err := db.View(func(tx *store.Tx) error {
+		for _, g := range b.Groups {
+			_, ok, err := queueOf(tx, g.Host)
+			if err != nil {
+				return err
+			}
+			all[g.Host] = ok
+		}
+		return nil
+	})
+	return all, err
 }
 
 // persist stores and syncs the URLs of a batch.
@@ -231,19 +266,29 @@ func (f *Forwarder) withholdUnsafe(ctx context.Context, b batch, r receipt) erro
 // have its URLs. The sender may have found the host in another one. If it is in no queue of this
 // peer, that is the subnet that the sender names.
 func homeHere(tx *store.Tx, g group) (netip.Prefix, error) {
-	h, err := tx.Host(g.Host)
-	if errors.Is(err, store.ErrNotFound) {
+	p, ok, err := queueOf(tx, g.Host)
+	if err == nil && !ok {
 		return g.Subnet, nil
 	}
+	return p, err
+}
+
+// queueOf returns the subnet in which this peer has the queue of a host; ok is false if there is
+// none.
+func queueOf(tx *store.Tx, host string) (p netip.Prefix, ok bool, err error) {
+	h, err := tx.Host(host)
+	if errors.Is(err, store.ErrNotFound) {
+		return p, false, nil
+	}
 	if err != nil {
-		return netip.Prefix{}, err
+		return p, false, err
 	}
 	s, err := tx.Subnet(h.Subnet)
 	if errors.Is(err, store.ErrNotFound) || s.Phase == store.PhaseReplica ||
 		s.Phase == store.PhaseStaged {
-		return g.Subnet, nil
+		return p, false, nil
 	}
-	return h.Subnet, err
+	return h.Subnet, err == nil, err
 }
 
 // check validates the form of a batch.

@@ -107,6 +107,75 @@ func TestReceiveUnsafeHome(t *testing.T) {
 	}
 }
 
+// Made-up URLs of other peers do not bring a peer over its limit, and do not keep others from
+// sending URLs of its hosts. That is so after a restart, too.
+func TestReceiveCrowded(t *testing.T) {
+	t.Parallel()
+	const limit = 1000
+	p := newPeer(t, listen(t), open(t, ""))
+	p.own["x.test"] = true
+	err := p.db.Update(func(tx *store.Tx) error {
+		tx.PutHost(store.Host{Name: "x.test", Subnet: subnet(1), Addr: addr(1)})
+		return tx.PutSubnet(store.Subnet{Prefix: subnet(1), Phase: store.PhaseOwned})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := 0
+	send := func() []result {
+		t.Helper()
+		b := batch{from: 1}
+		for range 30 {
+			next++
+			h := fmt.Sprintf("h%d.test", next)
+			b.Groups = append(b.Groups, group{Host: h, Subnet: subnet(1),
+				URLs: []item{{URL: url(h, 0)}}})
+		}
+		b.Groups = append(b.Groups, group{Host: "x.test", Subnet: subnet(1),
+			URLs: []item{{URL: url("x.test", next)}}})
+		r, err := p.f.receive(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Results
+	}
+	start := func() {
+		p.restart(p.db)
+		p.f.cfg.MaxPending, p.f.table.cfg.MaxPending = limit, limit
+	}
+	start()
+	for i := range 80 {
+		if i == 40 {
+			start()
+		}
+		got := send()
+		if last := len(got) - 1; got[0] != retryLater || got[last] != accepted {
+			t.Fatalf("batch %d: results %v, want URLs that are pending sent later", i, got)
+		}
+	}
+	if n := p.pendingURLs(); n < limit/maxReceived || n >= limit/maxReceived+30 || p.f.OverLimit() {
+		t.Errorf("%d URLs pending, over the limit: %v; want about %d", n, p.f.OverLimit(),
+			limit/maxReceived)
+	}
+	if got := p.queued("x.test"); got != 80 {
+		t.Errorf("%d queued, want 80", got)
+	}
+	p.resolve = func(string, netip.Addr) (Resolution, error) {
+		return Resolution{Kind: Own, Subnet: subnet(1)}, nil
+	}
+	for i := range next + 1 {
+		p.own[fmt.Sprintf("h%d.test", i)] = true
+	}
+	stop := p.run()
+	defer stop()
+	eventually(t, "nothing is pending", p.idle) // what leaves makes room
+	p.f.withTable(func(tab *hostTable) {
+		if tab.received != 0 || tab.crowded() {
+			t.Errorf("%d received URLs are counted, want none", tab.received)
+		}
+	})
+}
+
 // A URL that the receiver drops is acknowledged in the end.
 func TestDroppedURLIsAcknowledged(t *testing.T) {
 	t.Parallel()

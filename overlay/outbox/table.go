@@ -45,6 +45,7 @@ type hostTable struct {
 	claims  timeline[*hostQueue]
 
 	total, unclaimedTotal int64 // pending URLs
+	received              int64 // of total, those that other peers sent
 	overLimit             bool  // see Config.MaxPending
 
 	reads ownerReads
@@ -83,6 +84,7 @@ func (t *hostTable) addCount(e *entry, n int, now time.Time) {
 	e.count = max(0, was+n)
 	n = e.count - was
 	t.total += int64(n)
+	t.setReceived(e, e.received)
 	if e.queue != nil {
 		t.addQueueCount(e.queue, n)
 	}
@@ -93,6 +95,29 @@ func (t *hostTable) addCount(e *entry, n int, now time.Time) {
 		t.schedule(e.queue, now)
 	}
 	t.checkLimit(now)
+}
+
+// addReceived records that n URLs of a host, or fewer if not so many are pending, came from other
+// peers. They have been added before.
+func (t *hostTable) addReceived(name string, n int) {
+	if e := t.hosts[name]; e != nil {
+		t.setReceived(e, e.received+n)
+	}
+}
+
+func (t *hostTable) setReceived(e *entry, n int) {
+	n = min(n, e.count)
+	t.received += int64(n - e.received)
+	e.received = n
+}
+
+// maxReceived is the part of Config.MaxPending that URLs of other peers may take.
+const maxReceived = 10
+
+// crowded reports whether no more URLs are taken from other peers that would be pending here. Most
+// are so for seconds, but those with made-up names for hours: they must not cause overLimit.
+func (t *hostTable) crowded() bool {
+	return t.cfg.MaxPending > 0 && t.received >= t.cfg.MaxPending/maxReceived
 }
 
 // checkLimit updates overLimit. If it changes, all unclaimed queues are scheduled again.

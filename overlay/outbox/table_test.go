@@ -259,6 +259,16 @@ func (tab *hostTable) check(t *rapid.T) {
 			t.Fatalf("host %s is in the wrong structure: %+v", name, e)
 		}
 	}
+	received := int64(0)
+	for name, e := range tab.hosts {
+		if e.received < 0 || e.received > e.count {
+			t.Fatalf("host %s has %d received URLs of %d", name, e.received, e.count)
+		}
+		received += int64(e.received)
+	}
+	if received != tab.received {
+		t.Fatalf("%d received URLs, want %d", tab.received, received)
+	}
 	if total != tab.total || unclaimedTotal != tab.unclaimedTotal {
 		t.Fatalf("totals %d, %d, want %d, %d", tab.total, tab.unclaimedTotal, total, unclaimedTotal)
 	}
@@ -322,6 +332,9 @@ func TestTableModel(t *testing.T) {
 				h, n := host.Draw(t, "host"), rapid.IntRange(1, 150).Draw(t, "n")
 				store[h] += n
 				tab.add(h, n, now, now)
+			},
+			"received": func(t *rapid.T) {
+				tab.addReceived(host.Draw(t, "host"), rapid.IntRange(1, 150).Draw(t, "n"))
 			},
 			"lookup": func(*rapid.T) {
 				wait()

@@ -50,10 +50,6 @@ func (m *Manager) Revoked(ctx context.Context, rs []witness.Revocation) error {
 // there again.
 func (m *Manager) SuspectTakeover() { m.leases.SuspectTakeover() }
 
-// Struck returns how many times a witness was to be replaced since the start, because its vote
-// led to no lease.
-func (m *Manager) Struck() int64 { return m.leases.Struck() }
-
 // ObserveLease processes a lease that another peer announced. If it beats ours, ours is
 // renewed at once, which shows whether it stands.
 func (m *Manager) ObserveLease(l lease.Lease) { m.leases.ObserveLease(l) }
@@ -61,6 +57,10 @@ func (m *Manager) ObserveLease(l lease.Lease) { m.leases.ObserveLease(l) }
 // Inactive reports whether this peer is known not to have acted as an owner in a time: it did not
 // run, or had no quorum lease. Its subnets may have been taken over then without its consent.
 func (m *Manager) Inactive(from, to time.Time) bool { return m.presence.Inactive(from, to) }
+
+// AwakeSince returns the time since which this peer has run without a sleep of its machine. In a
+// sleep it hears no peer, so it knows of no silence from before.
+func (m *Manager) AwakeSince(now time.Time) time.Time { return m.presence.AwakeSince(now) }
 
 // Capacity returns what this peer can still take, in units of NominalPages: 1 without a
 // limit, 0 if it takes nothing. It uses memory only.

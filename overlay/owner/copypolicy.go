@@ -91,4 +91,10 @@ func (y *copyPolicy) CopyRequested(p netip.Prefix) {
 
 // CopyReported reports that another peer keeps a copy of a subnet of this peer. If
 // nothing is here it checks whether the subnet is ours.
-func (y *copyPolicy) CopyReported(p netip.Prefix) { y.claimer.verifyLease(p, time.Now()) }
+func (y *copyPolicy) CopyReported(p netip.Prefix) {
+	if ours, _ := y.ours(p); ours {
+		y.claimer.verifyLease(p, time.Now())
+		return
+	}
+	y.claimer.verifyReported(p)
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords/assign"
+	"peerd/internal/backoff"
 	"peerd/internal/order"
 	"peerd/overlay/lease"
 	"peerd/overlay/replica"
@@ -24,15 +25,10 @@ type env struct {
 	self    string // cfg.Self in text form
 	log     *slog.Logger
 	started time.Time
-	kick    chan struct{}
+	kick    backoff.Wake
 }
 
-func (e *env) wake() {
-	select {
-	case e.kick <- struct{}{}:
-	default:
-	}
-}
+func (e *env) wake() { e.kick.Signal() }
 
 // candidates are the peers of the directory, by name.
 func (e *env) candidates() []assign.Candidate {
@@ -125,7 +121,7 @@ func (e *env) beats(by, ours lease.Lease) bool {
 
 func newEnv(cfg Config) *env {
 	e := &env{cfg: cfg, self: cfg.Self.String(), log: cfg.Logger, started: time.Now(),
-		kick: make(chan struct{}, 1)}
+		kick: backoff.NewWake()}
 	e.cfg.Times = cfg.Times.withDefaults()
 	if cfg.ResolveFresh == nil {
 		e.cfg.ResolveFresh = cfg.Resolve

@@ -444,6 +444,51 @@ func TestConsiderWhatIsLost(t *testing.T) {
 	}
 }
 
+// Offers of subnets that were not copied before lead to few reads of the DHT and no promise, and do
+// not keep the owner of a copy from offering its subnet.
+func TestOffersWithoutCopy(t *testing.T) {
+	t.Parallel()
+	dht := newDHT()
+	m, copies, _ := guardedBy(t, bob, join(t, alice, dht, nil, nil), nil)
+	offer := func(i int) handover.Offer {
+		now := time.Now()
+		l := lease.Lease{Owner: alice.id, Epoch: 1, Issued: now, Expires: now.Add(time.Minute),
+			Subnet: netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, byte(i), 0}), 24)}
+		sealed, err := lease.SealLease(l, alice.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return handover.Offer{Subnet: l.Subnet, Epoch: 2, Lease: sealed}
+	}
+	const n = 200
+	refused, began := 0, time.Now()
+	for i := range n {
+		have, err := m.receiver.AcceptOffer(t.Context(), alice.id, offer(i))
+		if errors.Is(err, errTooManyOffers) {
+			refused++
+		} else if err != nil || have != nil {
+			t.Fatalf("offer %d: lease %v, %v", i, have != nil, err)
+		}
+	}
+	most := offerRate.Burst + 1 + int(time.Since(began)/time.Second)*offerRate.PerSecond
+	if _, gets := m.values.Calls(); gets > most || n-refused > most {
+		t.Errorf("%d reads of the DHT for %d offers, %d refused; want at most %d", gets, n, refused,
+			most)
+	}
+	if k := len(m.balance.balancer.taken); k != 0 {
+		t.Errorf("%d subnets are expected, want none", k)
+	}
+	o := offer(n)
+	copies.held[o.Subnet] = replica.LocalCopy{Subnet: o.Subnet, Owner: alice.id, Epoch: 1,
+		Lease: o.Lease, Complete: true}
+	if _, err := m.receiver.AcceptOffer(t.Context(), alice.id, o); err != nil {
+		t.Errorf("offer with a copy: %v", err)
+	}
+	if _, ok := m.balance.balancer.taken[o.Subnet]; !ok {
+		t.Error("the subnet of which there is a copy is not expected")
+	}
+}
+
 // What foreign offers say of the past is bounded.
 func TestAdoptBounds(t *testing.T) {
 	t.Parallel()

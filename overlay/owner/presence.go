@@ -2,6 +2,7 @@ package owner
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"peerd/internal/clock"
@@ -36,6 +37,15 @@ type presence struct {
 	stamped  time.Time // of Run alone
 	absences absences  // of Run alone
 	idle     idle      // guarded by mu
+	sleeps   sleeps
+}
+
+// sleeps knows when this process was last stopped, or its machine slept. It has a mutex of its own:
+// a Judge asks while the mutex of the table may be held.
+type sleeps struct {
+	mu     sync.Mutex
+	looked time.Time // when other peers were last looked at
+	woke   time.Time // when that was last found to be too long ago
 }
 
 // idle is the last time in which this peer had no quorum lease, or was stopped; to is zero as long
@@ -97,12 +107,11 @@ func (w *presence) observePresence(now time.Time) {
 		return
 	}
 	p := &w.absences
-	since := p.seen
-	p.seen = now
+	since, slept := w.sleeps.look(now)
 	right := w.HasQuorumLease()
 	switch {
 	case !p.lostAt.IsZero():
-	case !since.IsZero() && clock.Elapsed(now, since) > asleep:
+	case slept:
 		w.lost(since.Round(0))
 	case !right:
 		w.lost(now)
@@ -117,6 +126,34 @@ func (w *presence) observePresence(now time.Time) {
 			w.returned(a, now)
 		}
 	}
+}
+
+// look records that other peers are looked at now. It returns when they were before, and whether
+// this peer slept in between.
+func (s *sleeps) look(now time.Time) (since time.Time, slept bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since, slept = s.looked, s.slept(now)
+	if s.looked = now; slept {
+		s.woke = now
+	}
+	return since, slept
+}
+
+// slept reports whether this peer slept since it last looked at others. The caller holds mu.
+func (s *sleeps) slept(now time.Time) bool {
+	return !s.looked.IsZero() && clock.Elapsed(now, s.looked) > asleep
+}
+
+// AwakeSince is Manager.AwakeSince.
+func (w *presence) AwakeSince(now time.Time) time.Time {
+	s := &w.sleeps
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slept(now) {
+		return now
+	}
+	return clock.Later(w.started, s.woke)
 }
 
 // lost takes in that this peer does not act as an owner since then.

@@ -79,6 +79,13 @@ func (q *queue[T]) get(p netip.Prefix) (e entry[T], ok bool) {
 	return e, ok
 }
 
+// size returns the number of entries, those for which nothing is to be done included.
+func (q *queue[T]) size() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.entries)
+}
+
 // count returns how many entries fit, those for which nothing is to be done included.
 func (q *queue[T]) count(fit func(T) bool) (n int) {
 	q.mu.Lock()

@@ -11,6 +11,7 @@ import (
 
 	"peerd/overlay/handover"
 	"peerd/overlay/lease"
+	"peerd/overlay/wire"
 	"peerd/store"
 )
 
@@ -22,13 +23,21 @@ type receiver struct {
 	intake       *intake
 	leases       *leases
 	reachability *reachability
+	limiter      wire.Limiter // of offers without a copy
 }
+
+// offerRate is how often a peer may offer a subnet of which there is no copy of its own here. An
+// owner copies a subnet before it offers it, so that this is an offer that is repeated; others
+// would only have the DHT read.
+var offerRate = wire.Rate{PerSecond: 1, Burst: 32, TotalFactor: 8}
+
+var errTooManyOffers = errors.New("owner: too many offers of subnets without a copy")
 
 var _ handover.Successor = (*receiver)(nil)
 
 // AcceptOffer reports whether this peer takes a subnet that another peer offers. It
 // returns a lease instead if the subnet has already come to this peer or moved on from
-// here.
+// here. Nothing is promised before there is a copy: the offer comes again then.
 func (c *receiver) AcceptOffer(
 	ctx context.Context, from peer.ID, o handover.Offer,
 ) ([]byte, error) {
@@ -38,6 +47,10 @@ func (c *receiver) AcceptOffer(
 	}
 	if l.Owner != from || l.Subnet != o.Subnet || l.Epoch+1 != o.Epoch {
 		return nil, errors.New("the lease does not match the offer")
+	}
+	copied := c.copied(from, o.Subnet)
+	if !copied && !c.limiter.Allow(offerRate, from, time.Now()) {
+		return nil, errTooManyOffers
 	}
 	best, err := c.confirm(ctx, o.Lease)
 	if err != nil {
@@ -69,11 +82,22 @@ func (c *receiver) AcceptOffer(
 		fallthrough
 	case best.Owner != from:
 		return nil, fmt.Errorf("the subnet is owned by %s since epoch %d", best.Owner, best.Epoch)
+	case !copied:
+		return nil, nil
 	}
 	if err := c.cfg.Guard.Check(inside(o.Subnet)); err != nil {
 		return nil, err
 	}
 	return nil, c.takes(o.Subnet)
+}
+
+// copied reports whether a copy of a subnet of that owner is kept here.
+func (c *receiver) copied(owner peer.ID, p netip.Prefix) bool {
+	if c.cfg.Replicas == nil {
+		return true // nothing is copied
+	}
+	h, ok := c.cfg.Replicas.Copy(p)
+	return ok && h.Owner == owner
 }
 
 // confirmFor bounds the time in which a lease is looked up that a peer has sent.

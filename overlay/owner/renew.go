@@ -3,7 +3,6 @@ package owner
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"peerd/internal/backoff"
@@ -17,7 +16,6 @@ type leases struct {
 	*table
 	intake    *intake
 	placement *Placement
-	struck    atomic.Int64
 	reading   bool // leases are being read again; guarded by mu
 }
 

@@ -335,7 +335,7 @@ func (w *resolver) Accepts(p netip.Prefix) (ok, moving bool, sealed []byte) {
 	case ours: // a claim may be under way
 		w.claimer.verifyLease(p, time.Now().Add(unsettledWait))
 	case unknown:
-		w.claimer.verifyLease(p, time.Now())
+		w.claimer.verifyReported(p)
 	}
 	sealed, _ = w.cfg.Leases.Sealed(p)
 	return false, ours, sealed

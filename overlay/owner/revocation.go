@@ -92,7 +92,6 @@ func (k *leases) settled(s *subnet, began time.Time) {
 		votes, by := s.votes.Refuted(began, k.cfg.Times.Revive)
 		s.votes = votes
 		for _, id := range by {
-			k.struck.Add(1)
 			k.log.Warn("votes of a witness led to no lease; replacing it", "subnet", s.prefix,
 				"witness", id)
 			k.cfg.Witness.Strike(id)
@@ -104,6 +103,3 @@ func (k *leases) settled(s *subnet, began time.Time) {
 		s.votes = nil
 	}
 }
-
-// Struck is Manager.Struck.
-func (k *leases) Struck() int64 { return k.struck.Load() }

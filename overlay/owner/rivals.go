@@ -53,7 +53,6 @@ type Absence struct {
 
 // absences is what is remembered of absences that are over. Of Run alone.
 type absences struct {
-	seen     time.Time // when absences were last asked for
 	lostAt   time.Time // since when there is no right; zero: there is
 	newcomer time.Time // when leases were last read because of one
 	all      time.Time // when all were

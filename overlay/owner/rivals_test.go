@@ -196,6 +196,13 @@ func TestAsleep(t *testing.T) {
 			s.since, s.rereads = now.Add(-age), record.Rereads{}
 		}
 		m.presence.observePresence(now.Add(-c.pause))
+		awake := m.started
+		if c.idle {
+			awake = now
+		}
+		if got := m.AwakeSince(now); !got.Equal(awake) {
+			t.Errorf("%s: awake since %v before that is noticed, want %v", name, got, awake)
+		}
 		m.presence.observePresence(now)
 		if got := m.Inactive(now.Add(-c.pause+time.Second), now.Add(-time.Second)); got != c.idle {
 			t.Errorf("%s: inactive is %v", name, got)
@@ -211,6 +218,9 @@ func TestAsleep(t *testing.T) {
 			t.Errorf("%s: work goes on: %v, %v", name, a.unit.Works(), b.unit.Works())
 		}
 		m.presence.observePresence(now.Add(time.Second))
+		if got := m.AwakeSince(now.Add(time.Second)); !got.Equal(awake) {
+			t.Errorf("%s: awake since %v, want %v", name, got, awake)
+		}
 		if m.Inactive(now.Add(-c.pause+time.Second), now.Add(time.Second)) {
 			t.Errorf("%s: inactive afterwards", name)
 		}

@@ -37,6 +37,14 @@ func (c *claimer) verifyLease(p netip.Prefix, at time.Time) {
 	}
 }
 
+// verifyReported is verifyLease for a subnet of which nothing here, but what another peer says,
+// suggests that it is ours. Half of the places are not for such subnets: anybody can name some.
+func (c *claimer) verifyReported(p netip.Prefix) {
+	if c.unsettled.size() < unsettledMost/2 {
+		c.verifyLease(p, time.Now())
+	}
+}
+
 // brokeOff notes that a claim did: it may stand all the same, even if the subnet was just found not
 // to be ours.
 func (c *claimer) brokeOff(p netip.Prefix) {

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -40,6 +41,27 @@ func TestBrokenClaimIsSettled(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// Subnets that other peers name, without end, do not keep a broken claim from being settled.
+func TestReportsLeaveRoomForClaims(t *testing.T) {
+	t.Parallel()
+	m := join(t, alice, newDHT(), nil, nil)
+	for i := range 2 * unsettledMost {
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)
+		if i%2 == 0 {
+			m.policy.CopyReported(p)
+		} else if ok, _, _ := m.resolver.Accepts(p); ok {
+			t.Fatalf("URLs of %v are taken", p)
+		}
+	}
+	if n := m.claimer.unsettled.size(); n != unsettledMost/2 {
+		t.Errorf("%d leases are to be read, want %d", n, unsettledMost/2)
+	}
+	m.claimer.brokeOff(subnetA)
+	if !m.claimer.broke(subnetA) {
+		t.Error("a claim that broke off is forgotten")
+	}
 }
 
 // A claim that was not acknowledged is settled when the DHT answers again, though

@@ -1,10 +1,6 @@
 package ownership
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // transition is a row of the table: what do makes of a unit on an event in these states, and
 // the states that it leads to apart from the one before.
@@ -51,33 +47,11 @@ var transitions = []transition{
 		"the doubts end; that of a vote if its candidate's time was over when the renewal began"},
 }
 
-// Table returns the transitions as a table for docs/protocol/ownership-machine.md.
-func Table() string {
-	var b strings.Builder
-	b.WriteString("| in state | event | leads to | what happens |\n|---|---|---|---|\n")
-	for _, t := range transitions {
-		to := "the same"
-		if t.to != nil {
-			to = names(t.to)
-		}
-		fmt.Fprintf(&b, "| %s | %v | %s | %s |\n", names(t.in), t.on, to, t.text)
-	}
-	return b.String()
-}
-
 // Listed reports whether the table has a transition from one state to another on an event.
 func Listed(from State, on EventKind, to State) bool {
 	return from == to || slices.ContainsFunc(transitions, func(t transition) bool {
 		return t.on == on && slices.Contains(t.in, from) && slices.Contains(t.to, to)
 	})
-}
-
-func names(states []State) string {
-	var all []string
-	for _, s := range states {
-		all = append(all, s.String())
-	}
-	return strings.Join(all, ", ")
 }
 
 var eventNames = []string{"", "began", "arrived", "loaded", "chosen", "moved", "ready", "granting",

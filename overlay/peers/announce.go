@@ -8,8 +8,10 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 
 	"peerd/coords"
+	"peerd/internal/backoff"
 	"peerd/internal/order"
 )
 
@@ -33,10 +35,10 @@ type publisher struct {
 	exchanger *exchanger
 	pushes    semaphore
 
-	loadAt     time.Time   // when Config.Worker was asked
-	beaconAt   time.Time   // when the last beacon was made
-	nextBeacon time.Time   // when the next beacon is due
-	early      tokenBucket // limits beacons that are made before they are due
+	loadAt     time.Time     // when Config.Worker was asked
+	beaconAt   time.Time     // when the last beacon was made
+	nextBeacon time.Time     // when the next beacon is due
+	early      *rate.Limiter // of beacons that are made before they are due
 }
 
 // beaconInterval is the time between two beacons of this peer without a change. It grows with
@@ -60,11 +62,12 @@ func (s *publisher) announce(ctx context.Context, now time.Time) {
 	}
 	changed := s.self.changed(wait) || s.mustRefute(now)
 	early := changed && now.Before(s.nextBeacon)
+	s.early.SetLimitAt(now, rate.Every(2*every))
 	if !changed && now.Before(s.nextBeacon) || early && every > s.cfg.Interval &&
-		!s.early.take(now, 2*every) {
+		!s.early.AllowN(now, 1) {
 		return
 	}
-	s.beaconAt, s.nextBeacon = now, now.Add(jitter(every))
+	s.beaconAt, s.nextBeacon = now, now.Add(backoff.Jitter(every))
 	if err := s.self.makeBeacon(s.cfg.Clock.Now(), wait, capacity, every); err != nil {
 		s.log.Error("failed to sign beacon", "err", err)
 		return
@@ -82,23 +85,6 @@ func (s *publisher) announce(ctx context.Context, now time.Time) {
 // intervals, so early beacons add at most half to the regular ones, even where noisy round
 // trips keep the coordinate moving.
 const earlyBurst = 4
-
-// tokenBucket limits early beacons. It holds earlyBurst tokens and is full at first.
-type tokenBucket struct {
-	spent float64
-	at    time.Time
-}
-
-// take spends a token if there is one. refill is the time after which a token comes back.
-func (b *tokenBucket) take(now time.Time, refill time.Duration) bool {
-	b.spent = max(0, b.spent-float64(now.Sub(b.at))/float64(refill))
-	b.at = now
-	if b.spent > earlyBurst-1 {
-		return false
-	}
-	b.spent++
-	return true
-}
 
 // minGap is the minimum time between two beacons if every is longer than usual.
 func minGap(every, usual time.Duration) time.Duration {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/backoff"
 	"peerd/internal/clock"
 	"peerd/internal/order"
 	"peerd/overlay/wire"
@@ -170,7 +171,7 @@ func (k *checker) check(ctx context.Context, p peer.ID) {
 	st.checking = false
 	switch v {
 	case checkUndecided:
-		st.checkAt = now.Add(jitter(undecidedPause))
+		st.checkAt = now.Add(backoff.Jitter(undecidedPause))
 	case checkAnswered:
 		if st.answers++; now.Sub(st.checkedAt) > time.Minute {
 			st.answers = 0
@@ -178,7 +179,8 @@ func (k *checker) check(ctx context.Context, p peer.ID) {
 		st.vouched, st.pausedUntil, st.blockedUntil = 0, now,
 			now.Add(min(answeredPauseMin<<min(st.answers, 10), answeredPauseMax))
 	case checkVouched:
-		st.pausedUntil = now.Add(jitter(min(vouchedPauseMin<<min(st.vouched, 10), vouchedPauseMax)))
+		pause := min(vouchedPauseMin<<min(st.vouched, 10), vouchedPauseMax)
+		st.pausedUntil = now.Add(backoff.Jitter(pause))
 		st.blockedUntil = now.Add(answeredPauseMin)
 		st.vouched++
 	case checkUnreachable: // nothing to schedule

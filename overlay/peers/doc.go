@@ -18,7 +18,7 @@
 //
 // Guarantees: a beacon is in the directory only if its peer signed it for this network.
 // No round trip and no failure is taken from another peer's word. What only one peer has
-// told, or peers without a measured distance, is hearsay: at most a quarter of the
+// told, or peers of one /24, or without a measured distance, is hearsay: at most a quarter of the
 // directory, dialed but neither relayed nor shown to other packages. Memory, and the
 // traffic per peer and second, are bounded whatever the size of the network.
 //

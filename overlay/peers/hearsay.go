@@ -19,7 +19,7 @@ var ErrFull = errors.New("peers: no room for the beacon")
 // cost nothing, unless each source and each network of addresses may only fill a part).
 const (
 	hearsayPart = 4 // a quarter may be known by hearsay
-	tellerPart  = 8 // an eighth by hearsay from one peer
+	tellerPart  = 8 // an eighth by hearsay from one peer, or the peers at one /24 or /48
 	nearPart    = 4 // a quarter may have addresses in one /24 or /48
 	widePart    = 2 // a half in one /16 or /32
 	// nearHearsay is how many peers known by hearsay may have addresses in one /24 or /48, and
@@ -33,11 +33,18 @@ const (
 
 // hearsay says who has told this peer of another one. A peer is known by hearsay only, until it
 // was heard over a connection of its own, or two peers to which this one has measured the
-// distance have told of it. Hearsay is dialed, but neither relayed nor shown to other packages.
+// distance have told of it, and not from one /24 or /48: keys cost nothing. Hearsay is dialed, but
+// neither relayed nor shown to other packages.
 type hearsay struct {
-	by      peer.ID // the first to tell; empty: not hearsay
-	vouched bool    // by two measured peers
-	unsure  bool    // by is not measured
+	by      peer.ID      // the first to tell; empty: not hearsay
+	near    netip.Prefix // the /24 or /48 of its connection; invalid if that is not public
+	vouched bool         // by two measured peers
+	unsure  bool         // by is not measured, or not connected any more
+}
+
+// same reports whether a and b may be accounts of one machine.
+func (a hearsay) same(b hearsay) bool {
+	return a.by == b.by || a.near.IsValid() && a.near == b.near
 }
 
 // and returns what a and another account b of the same peer are together.
@@ -47,7 +54,7 @@ func (a hearsay) and(b hearsay) hearsay {
 		return a
 	case b.by == "":
 		return b
-	case a.by != b.by && !a.unsure && !b.unsure:
+	case !a.same(b) && !a.unsure && !b.unsure:
 		a.vouched = true
 	case a.unsure && !b.unsure:
 		return b
@@ -66,12 +73,8 @@ func (d *Directory) Hearsay(p peer.ID) bool {
 	return e != nil && e.hearsay()
 }
 
-// PutHearsay is Put for a beacon that the peer by has relayed. measured says whether the
-// distance to by was measured. Errors may also wrap ErrFull.
-func (d *Directory) PutHearsay(
-	raw []byte, age time.Duration, by peer.ID, measured bool,
-) (Beacon, error) {
-	told := hearsay{by: by, unsure: !measured}
+// putHearsay is Put for a beacon that another peer has relayed. Errors may also wrap ErrFull.
+func (d *Directory) putHearsay(raw []byte, age time.Duration, told hearsay) (Beacon, error) {
 	b, err := d.put(raw, age, told)
 	if errors.Is(err, ErrKnown) {
 		d.vouch(raw, told)
@@ -109,7 +112,7 @@ func (d *Directory) checkRoom(b Beacon, told hearsay, now time.Time) error {
 		if e.hearsay() {
 			all++
 			nearTold, wideTold = nearTold+sharesNear, wideTold+sharesWide
-			if e.told.by == told.by {
+			if e.told.same(told) {
 				byTeller++
 			}
 		}
@@ -120,8 +123,8 @@ func (d *Directory) checkRoom(b Beacon, told hearsay, now time.Time) error {
 		return fmt.Errorf("%w: %d peers have addresses in %v, and %d in %v", ErrFull, near,
 			nears, wide, wides)
 	case isHearsay && (all >= part(hearsayPart) || byTeller >= part(tellerPart)):
-		return fmt.Errorf("%w: %d peers are known by hearsay, %d of them from %s", ErrFull, all,
-			byTeller, told.by)
+		return fmt.Errorf("%w: %d peers are known by hearsay, %d of them from %s or its network",
+			ErrFull, all, byTeller, told.by)
 	case isHearsay && (nearTold >= nearHearsay || wideTold >= wideHearsay):
 		return fmt.Errorf("%w: %d peers in %v, and %d in %v, are known by hearsay", ErrFull,
 			nearTold, nears, wideTold, wides)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,12 +16,12 @@ import (
 )
 
 // tell has a teller relay the beacon of a peer with these addresses.
-func tell(t *testing.T, d *clockedDirectory, seed int64, by peer.ID, addrs ...string) error {
+func tell(t *testing.T, d *clockedDirectory, seed int64, told hearsay, addrs ...string) error {
 	t.Helper()
 	key, id := identity(t, seed)
 	b := testBeacon(id, uint64(d.now.UnixMilli()), d.now)
 	b.Addrs = addrs
-	_, err := d.PutHearsay(mustSeal(t, key, b), time.Second, by, true)
+	_, err := d.putHearsay(mustSeal(t, key, b), time.Second, told)
 	return err
 }
 
@@ -31,18 +32,20 @@ func TestHearsayIsBounded(t *testing.T) {
 	local := func(i int) string { return fmt.Sprintf("/ip4/10.0.0.1/tcp/%d", i) }
 	tests := map[string]struct {
 		tellers int
+		near    string // the network of all tellers
 		addr    func(i int) string
 		want    int
 	}{
-		"many tellers": {50, local, 48},
-		"one teller":   {1, local, 24},
-		"one /24": {50, func(i int) string {
+		"many tellers":   {50, "", local, 48},
+		"one teller":     {1, "", local, 24},
+		"tellers at one": {50, "11.7.0.0/24", local, 24},
+		"one /24": {50, "", func(i int) string {
 			return fmt.Sprintf("/ip4/11.0.0.%d/tcp/1", i%250)
 		}, 8},
-		"one /48": {50, func(i int) string {
+		"one /48": {50, "", func(i int) string {
 			return fmt.Sprintf("/ip6/2a01:4f8:1:%x::1/tcp/1", i)
 		}, 8},
-		"one /16": {50, func(i int) string {
+		"one /16": {50, "", func(i int) string {
 			return fmt.Sprintf("/ip4/11.0.%d.1/tcp/1", i%250)
 		}, 24},
 	}
@@ -51,7 +54,8 @@ func TestHearsayIsBounded(t *testing.T) {
 		added := 0
 		for i := range 120 {
 			_, by := identity(t, int64(1000+i%c.tellers))
-			switch err := tell(t, d, int64(2000+i), by, c.addr(i)); {
+			near, _ := netip.ParsePrefix(c.near) // none is invalid
+			switch err := tell(t, d, int64(2000+i), hearsay{by: by, near: near}, c.addr(i)); {
 			case err == nil:
 				added++
 			case !errors.Is(err, ErrFull):
@@ -72,35 +76,45 @@ func TestHearsayIsBounded(t *testing.T) {
 }
 
 // A peer is more than hearsay when it was heard itself, or when a second measured peer has told
-// of it.
+// of it from another network. Networks that are not public do not count.
 func TestHearsayIsConfirmed(t *testing.T) {
 	_, self := identity(t, 1)
 	_, a := identity(t, 2)
 	_, b := identity(t, 3)
 	key, id := identity(t, 4)
+	at := func(p peer.ID, near string) hearsay {
+		n, _ := netip.ParsePrefix(near) // none is invalid
+		return hearsay{by: p, near: n}
+	}
+	first, local := at(a, "11.0.0.0/24"), at(a, "")
+	then := func(told hearsay) func(*clockedDirectory, []byte) {
+		return func(d *clockedDirectory, raw []byte) { _, _ = d.putHearsay(raw, 0, told) }
+	}
 	tests := map[string]struct {
+		first hearsay
 		then  func(*clockedDirectory, []byte)
 		shown bool
 	}{
-		"nothing more": {func(*clockedDirectory, []byte) {}, false},
-		"heard":        {func(d *clockedDirectory, _ []byte) { d.Touch(id) }, true},
-		"told again by the same": {func(d *clockedDirectory, raw []byte) {
-			_, _ = d.PutHearsay(raw, 0, a, true)
-		}, false},
-		"told by another": {func(d *clockedDirectory, raw []byte) {
-			_, _ = d.PutHearsay(raw, 0, b, true)
+		"nothing more": {first, func(*clockedDirectory, []byte) {}, false},
+		"heard": {first, func(d *clockedDirectory, _ []byte) {
+			d.Touch(id)
 		}, true},
-		"told by one at an unknown distance": {func(d *clockedDirectory, raw []byte) {
-			_, _ = d.PutHearsay(raw, 0, b, false)
-		}, false},
-		"a new beacon told by another": {func(d *clockedDirectory, _ []byte) {
-			_, _ = d.PutHearsay(mustSeal(t, key, testBeacon(id, 1<<60, d.now)), 0, b, true)
+		"told again by the same": {first, then(at(a, "11.0.1.0/24")), false},
+		"told by another":        {first, then(at(b, "11.0.1.0/24")), true},
+		"of the same /24":        {first, then(at(b, "11.0.0.0/24")), false},
+		"of a local network":     {first, then(at(b, "")), true},
+		"two of a local network": {local, then(at(b, "")), true},
+		"one of a local network": {local, then(at(a, "")), false},
+		"at an unknown distance": {first, then(hearsay{by: b, unsure: true}), false},
+		"a new beacon by another": {first, func(d *clockedDirectory, _ []byte) {
+			_, _ = d.putHearsay(mustSeal(t, key, testBeacon(id, 1<<60, d.now)), 0,
+				at(b, "11.0.1.0/24"))
 		}, true},
 	}
 	for name, c := range tests {
 		d := testDirectory(self, 192)
 		raw := mustSeal(t, key, testBeacon(id, 1, d.now))
-		if _, err := d.PutHearsay(raw, 0, a, true); err != nil {
+		if _, err := d.putHearsay(raw, 0, c.first); err != nil {
 			t.Fatal(err)
 		}
 		c.then(d, raw)
@@ -124,13 +138,33 @@ func TestOneSiteFillsAQuarter(t *testing.T) {
 	}
 }
 
+// The word of a peer counts less if its distance was not measured, or if there is no connection of
+// which to know the network; that of a local network counts.
+func TestAccount(t *testing.T) {
+	s, other := startService(t)
+	id := other.Self()
+	measured := func(p peer.ID) hearsay {
+		s.states.mu.Lock()
+		s.states.of(p).rtt = time.Millisecond
+		s.states.mu.Unlock()
+		return s.intake.account(p)
+	}
+	_, gone := identity(t, 7)
+	if told := measured(gone); !told.unsure {
+		t.Errorf("%+v, without a connection", told)
+	}
+	if told := measured(id); told != (hearsay{by: id}) {
+		t.Errorf("%+v, of a measured peer at a local network", told)
+	}
+}
+
 // lie runs an exchange in which the attacker relays beacons.
 func lie(
 	t *testing.T, attacker *overlay.Net, s *Service, own []byte, others []RelayedBeacon,
 ) error {
 	t.Helper()
-	c, err := attacker.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.Protocol,
-		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute})
+	c, err := wire.Dial(t.Context(), attacker.Host, s.cfg.Host.ID(),
+		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute}, s.cfg.Protocol)
 	if err != nil {
 		return err
 	}
@@ -221,8 +255,8 @@ func TestBeaconOfAnotherPeer(t *testing.T) {
 	b := testBeacon(id, 1, time.Now())
 	b.At = s.Coordinate()
 	sealed := mustSeal(t, key, b)
-	c, err := attacker.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.HeartbeatProtocol,
-		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute})
+	c, err := wire.Dial(t.Context(), attacker.Host, s.cfg.Host.ID(),
+		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute}, s.cfg.HeartbeatProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,8 +279,8 @@ func TestBeaconOfAnotherPeer(t *testing.T) {
 func TestPushes(t *testing.T) {
 	s, other := startService(t)
 	key, id := identity(t, 101)
-	c, err := other.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.HeartbeatProtocol,
-		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute})
+	c, err := wire.Dial(t.Context(), other.Host, s.cfg.Host.ID(),
+		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute}, s.cfg.HeartbeatProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/overlay/prefix"
 	"peerd/overlay/wire"
 )
 
@@ -45,12 +46,24 @@ func (in *intake) addBeacon(from peer.ID, a RelayedBeacon) error {
 	if in.dir.checkNew(a.Sealed) == nil && !in.relayed.Allow(relayRate, from, time.Now()) {
 		return nil // it will be relayed again
 	}
-	_, measured := in.states.rtt(from)
-	b, err := in.dir.PutHearsay(a.Sealed, a.age(), from, measured)
+	b, err := in.dir.putHearsay(a.Sealed, a.age(), in.account(from))
 	if err == nil {
 		in.addAddrs(b)
 	}
 	return err
+}
+
+// account returns what tells how much the word of a peer counts.
+func (in *intake) account(from peer.ID) hearsay {
+	_, measured := in.states.rtt(from)
+	conns := in.cfg.Host.Network().ConnsToPeer(from)
+	told := hearsay{by: from, unsure: !measured || len(conns) == 0}
+	for _, c := range conns {
+		if addr, ok := prefix.Public(c.RemoteMultiaddr()); ok {
+			told.near = prefix.Near(addr)
+		}
+	}
+	return told
 }
 
 // relayRate limits the signatures that are checked for a peer that relays beacons. The burst
@@ -87,8 +100,9 @@ func (in *intake) Learn(a RelayedBeacon) (Beacon, error) {
 		return Beacon{}, err
 	}
 	// While many beacons arrive, the entry may be evicted before it is pinned.
+	told := hearsay{by: in.cfg.Host.ID(), unsure: true}
 	for range maxLearnTries {
-		if _, err = in.dir.PutHearsay(a.Sealed, a.age(), in.cfg.Host.ID(), false); err == nil {
+		if _, err = in.dir.putHearsay(a.Sealed, a.age(), told); err == nil {
 			in.addAddrs(b)
 		}
 		if in.dir.Suspected(b.Peer) {

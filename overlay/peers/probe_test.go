@@ -94,8 +94,8 @@ func TestIndirectProbesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(p peer.ID) (answer probeReply) {
-		c, err := other.Dial(t.Context(), s.cfg.Host.ID(), s.cfg.Protocol,
-			wire.Limits{MaxMsg: maxReply, Timeout: time.Minute})
+		c, err := wire.Dial(t.Context(), other.Host, s.cfg.Host.ID(),
+			wire.Limits{MaxMsg: maxReply, Timeout: time.Minute}, s.cfg.Protocol)
 		if err == nil {
 			err = errors.Join(c.Send(hello{Probe: &probeRequest{Target: p}}), c.Recv(&answer))
 			c.End(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/internal/backoff"
 	"peerd/overlay/wire"
 )
 
@@ -289,7 +290,7 @@ func (s *scheduler) dueExchanges(c contacts, now time.Time) []peer.ID {
 			s.fastLeft--
 			n, pause = fastPeers, s.cfg.FastInterval
 		}
-		s.nextMeasure = now.Add(jitter(pause))
+		s.nextMeasure = now.Add(backoff.Jitter(pause))
 		for range n {
 			s.nearTurn = !s.nearTurn
 			if p := s.leastRecentlyMeasured(c.partners, ready); p != "" {
@@ -403,7 +404,7 @@ func (s *scheduler) dial(ctx context.Context, info peer.AddrInfo) {
 	if err == nil {
 		st.dialFails, st.dialAt = 0, now.Add(redialConnected)
 	} else {
-		st.dialAt = now.Add(jitter(min(redialFirst<<min(st.dialFails, 10), redialLast)))
+		st.dialAt = now.Add(backoff.Jitter(min(redialFirst<<min(st.dialFails, 10), redialLast)))
 		st.dialFails++
 	}
 	failed := st.dialFails >= dropAfter

@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"peerd/coords"
 	"peerd/coords/zone"
@@ -69,7 +70,7 @@ func New(cfg Config) (*Service, error) {
 // assemble connects the parts.
 func assemble(cfg *Config, me *self) *Service {
 	dims := len(cfg.Estimator.Coordinate().Vec)
-	e := &env{cfg: cfg, log: cfg.Logger, dims: dims, wakeup: make(chan struct{}, 1),
+	e := &env{cfg: cfg, log: cfg.Logger, dims: dims, wakeup: backoff.NewWake(),
 		dir: newDirectory(directoryConfig{
 			Self: cfg.Host.ID(), Topic: cfg.Topic, Dimensions: dims,
 			TTL: cfg.TTL, Spacing: cfg.Spacing, Skew: cfg.Skew, Max: cfg.MaxPeers,
@@ -82,7 +83,7 @@ func assemble(cfg *Config, me *self) *Service {
 	s.exchanger = &exchanger{env: e, self: me, states: s.states, intake: s.intake,
 		checker: s.checker, monitored: MonitorHost(cfg.Host, s)}
 	s.publisher = &publisher{env: e, self: me, states: s.states, exchanger: s.exchanger,
-		pushes: make(semaphore, maxPush)}
+		pushes: make(semaphore, maxPush), early: rate.NewLimiter(0, earlyBurst)}
 	s.scheduler = &scheduler{env: e, self: me, states: s.states, checker: s.checker,
 		exchanger: s.exchanger, exchanges: make(semaphore, maxExchanges),
 		dials: make(semaphore, maxDials), fastLeft: maxFastMeasurements, salt: rand.Uint64()}
@@ -190,18 +191,6 @@ func (s *Service) save() {
 	}
 }
 
-// jitter returns a random duration of 75 to 125 % of d, so that peers do not synchronize.
-func jitter(d time.Duration) time.Duration {
-	return d*3/4 + randDuration(d/2)
-}
-
-func randDuration(n time.Duration) time.Duration {
-	if n <= 0 {
-		return 0
-	}
-	return rand.N(n)
-}
-
 // semaphore limits how many tasks of a kind run concurrently.
 type semaphore chan struct{}
 
@@ -222,16 +211,11 @@ type env struct {
 	dir    *Directory
 	dims   int
 	work   sync.WaitGroup // goroutines started by start
-	wakeup chan struct{}  // holds a token if the loop should run before the next tick
+	wakeup backoff.Wake   // holds a token if the loop should run before the next tick
 }
 
 // wake makes the loop run now rather than at its next tick.
-func (e *env) wake() {
-	select {
-	case e.wakeup <- struct{}{}:
-	default:
-	}
-}
+func (e *env) wake() { e.wakeup.Signal() }
 
 func (e *env) limits() wire.Limits {
 	return wire.Limits{MaxMsg: maxMessage, Timeout: e.cfg.Timeout}

@@ -7,31 +7,37 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// Form seals and opens records R. B is what is encoded.
-type Form[R, B any] struct {
-	Kind
-	// Signer returns the peer that signs a record.
-	Signer func(R) peer.ID
-	// Body returns what is encoded of a record. Record is the inverse, given the signer.
-	Body   func(R) B
-	Record func(B, peer.ID) (R, error)
-	// Check reports whether a record could be valid at any time.
-	Check func(R) error
+// Signed is a record of which B is what is encoded.
+type Signed[B any] interface {
+	// Body returns what is encoded, and the peer that signs it.
+	Body() (B, peer.ID)
+	// Check reports whether the record could be valid at any time.
+	Check() error
 }
 
-// Seal checks r and signs it with the key of its Signer. It fails with the error of Check,
+// Body is what is encoded of a record R.
+type Body[R any] interface {
+	// Record is the inverse of Signed.Body.
+	Record(signer peer.ID) (R, error)
+}
+
+// Form seals and opens records R.
+type Form[R Signed[B], B Body[R]] struct{ Kind }
+
+// Seal checks r and signs it with the key of its signer. It fails with the error of Check,
 // ErrSigner or ErrTooLarge.
 func (f Form[R, B]) Seal(r R, key crypto.PrivKey) ([]byte, error) {
-	if err := f.Check(r); err != nil {
+	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	if by := f.Signer(r); !by.MatchesPrivateKey(key) {
+	b, by := r.Body()
+	if !by.MatchesPrivateKey(key) {
 		return nil, fmt.Errorf("%w: not the key of %v", ErrSigner, by)
 	}
-	return f.Kind.Seal(f.Body(r), key)
+	return f.Kind.Seal(b, key)
 }
 
-// Open returns the record in sealed if its Signer signed it and it is well formed. It uses no
+// Open returns the record in sealed if its signer signed it and it is well formed. It uses no
 // clock. It fails like Kind.Open, and with ErrSigner and the error of Check.
 func (f Form[R, B]) Open(sealed []byte) (R, error) {
 	var b B
@@ -40,14 +46,14 @@ func (f Form[R, B]) Open(sealed []byte) (R, error) {
 	if err != nil {
 		return none, err
 	}
-	r, err := f.Record(b, signer)
+	r, err := b.Record(signer)
 	if err != nil {
 		return none, err
 	}
-	if by := f.Signer(r); by != signer {
+	if _, by := r.Body(); by != signer {
 		return none, fmt.Errorf("%w: %v instead of %v", ErrSigner, signer, by)
 	}
-	if err := f.Check(r); err != nil {
+	if err := r.Check(); err != nil {
 		return none, err
 	}
 	return r, nil

@@ -82,7 +82,7 @@ func (cs *copies) applyPiece(r *heldCopy, x *snapshotPiece) error {
 	case x.Start.Log == 0 || x.Start.Seq > maxSeq || len(x.Next) > maxCursor || x.Until > maxSeq:
 		return fmt.Errorf("%w: a piece is out of range", errMalformed)
 	case len(x.After) == 0:
-		at = copyProgress{Pos: x.Start, Size: at.Size}
+		at = copyProgress{Pos: x.Start, Size: at.Size, Robots: at.Robots}
 	case at.Unstarted || at.Pos != x.Start || !slices.Equal(at.Cursor, x.After):
 		return fmt.Errorf("%w: a piece does not follow", errGap)
 	}
@@ -91,9 +91,15 @@ func (cs *copies) applyPiece(r *heldCopy, x *snapshotPiece) error {
 		return err
 	}
 	at.Cursor, at.Unstarted = x.Next, false
-	at.Size, at.SnapshotSize = at.Size.plus(n), at.SnapshotSize.plus(n)
+	at.Partial = at.Partial || !store.Covers(x.After, x.Next, ops)
+	files := robotsUsage(ops)
+	at.Size, at.Robots = at.Size.plus(n), at.Robots.plus(files)
+	at.SnapshotSize = at.SnapshotSize.plus(n.minus(files))
 	if len(x.Next) == 0 {
-		at.Until, at.Size, at.SnapshotSize = x.Until, at.SnapshotSize, usage{}
+		if !at.Partial {
+			at.Size = at.SnapshotSize.plus(at.Robots)
+		}
+		at.Until, at.SnapshotSize, at.Partial = x.Until, usage{}, false
 	}
 	return cs.write(r, ops, at)
 }
@@ -126,6 +132,7 @@ func (cs *copies) applyLog(r *heldCopy, t *logRecords) error {
 		}
 		at.Pos.Seq++
 		at.Size, bytes = at.Size.plus(n), bytes+n.Bytes
+		at.Robots = at.Robots.plus(robotsUsage(next))
 		ops = append(ops, next...)
 		if alone {
 			if err := cs.write(r, ops, at); err != nil {
@@ -226,6 +233,16 @@ func maxUsage(o *store.Op) usage {
 	case store.OpState, store.OpRobots, store.OpRevisit, store.OpDue:
 	default:
 		return usage{}
+	}
+	return n
+}
+
+// robotsUsage returns what the robots.txt files of some changes add.
+func robotsUsage(ops []store.Op) (n usage) {
+	for i := range ops {
+		if ops[i].Kind == store.OpRobots {
+			n = n.plus(maxUsage(&ops[i]))
+		}
 	}
 	return n
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/backoff"
 	"peerd/store"
 )
 
@@ -28,7 +29,7 @@ type copies struct {
 	pinned      map[netip.Prefix]func() error // what drops the copy on unpin; may be nil
 	wipes       []netip.Prefix                // subnets to be wiped
 
-	wipeAdded chan struct{}
+	wipeAdded backoff.Wake
 }
 
 // heldCopy is a copy of another peer's subnet. Its fields are guarded by copies.mu and
@@ -58,6 +59,10 @@ type copyProgress struct {
 	SnapshotSize usage  `cbor:"5,keyasint"`           // of the present snapshot
 	Unstarted    bool   `cbor:"6,keyasint,omitempty"` // no piece of the snapshot has come yet
 	Link         uint64 `cbor:"7,keyasint,omitempty"` // on which it was current last; 0: outdated
+	// Partial means that the present snapshot does not replace what was there before. Robots is the
+	// part of Size that robots.txt files take, which no snapshot replaces; SnapshotSize is without.
+	Partial bool  `cbor:"8,keyasint,omitempty"`
+	Robots  usage `cbor:"9,keyasint"`
 }
 
 // usage bounds what is stored for other peers.
@@ -194,7 +199,7 @@ func (cs *copies) dropIf(p netip.Prefix, ok func(*heldCopy) bool) error {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.wipes = append(cs.wipes, p)
-	signal(cs.wipeAdded)
+	cs.wipeAdded.Signal()
 	return nil
 }
 
@@ -267,7 +272,7 @@ func (cs *copies) demote(
 	defer cs.mu.Unlock()
 	if !ok {
 		cs.wipes = append(cs.wipes, p)
-		signal(cs.wipeAdded)
+		cs.wipeAdded.Signal()
 		return nil
 	}
 	cs.held[p] = &heldCopy{subnet: p, owner: to, epoch: epoch, lease: lease, progress: at,

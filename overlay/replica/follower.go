@@ -168,7 +168,7 @@ func (s *sources) unfollow(p netip.Prefix, to peer.ID, drop bool) {
 	if f.openID > 0 || drop {
 		f.link.closings[p] = pendingClose{drop: drop, until: time.Now().Add(closeRetryTime)}
 	}
-	signal(f.link.wakeup)
+	f.link.wakeup.Signal()
 }
 
 func (s *sources) release(p netip.Prefix) error {

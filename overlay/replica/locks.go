@@ -3,6 +3,8 @@ package replica
 import (
 	"net/netip"
 	"sync"
+
+	"peerd/store"
 )
 
 // subnetLocks excludes goroutines that change a copy or start a log of the same subnet.
@@ -34,17 +36,9 @@ func (x *subnetLocks) lock(p netip.Prefix) (unlock func()) {
 	}
 }
 
-// signal puts a token into a channel of capacity 1.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // groupSync lets callers that arrive while a Sync is running share the next one.
 type groupSync struct {
-	fn      func() error
+	db      *store.DB
 	mu      sync.Mutex
 	running *syncRun
 	next    *syncRun
@@ -82,7 +76,7 @@ func (g *groupSync) Sync() error {
 
 // lead runs a Sync and makes the next one current.
 func (g *groupSync) lead(run *syncRun) {
-	run.err = g.fn()
+	run.err = g.db.Sync()
 	g.mu.Lock()
 	g.running, g.next = g.next, nil
 	g.mu.Unlock()

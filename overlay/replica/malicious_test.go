@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -385,6 +386,78 @@ func TestQuota(t *testing.T) {
 			total, theirs)
 	}
 	eventually(t, "the copy is wiped", func() bool { return len(contents(t, b.db, other)) == 0 })
+}
+
+// An owner that sends one snapshot after another, none of which deletes what came before, is
+// refused when its share is used. Snapshots that do are counted once.
+func TestQuotaOfSnapshots(t *testing.T) {
+	t.Parallel()
+	for name, n := range map[string]int{"replacing": 20, "adding": 2} {
+		ha, hb := hostPair(t)
+		b := startMember(t, hb, open(t, ""), func(c *Config) { c.MaxURLs = 1000 })
+		a := newMaliciousOwner(t, ha, hb)
+		a.open(OpenRequest{Subnet: subnet, Epoch: 1})
+		for i := range n {
+			host := fmt.Sprintf("h%d.test", i)
+			fill := inOrder(putHost(host, subnet, subnet),
+				pushMany(store.URL("http://"+host+"/"), 200))
+			x := &snapshotPiece{Subnet: subnet, Start: LogPos{Log: 1, Seq: uint64(i)}}
+			if name == "replacing" {
+				x.Ops = pieces(t, subnet, fill)
+			} else {
+				x.Ops = record(t, subnet, fill)
+			}
+			a.send(ownerFrame{Piece: x})
+			eventually(t, "the snapshot is applied", func() bool {
+				c, _ := b.Copy(subnet)
+				return c.Complete && c.Pos == x.Start
+			})
+			b.copies.mu.Lock()
+			got := b.copies.total.URLs
+			b.copies.mu.Unlock()
+			if want := int64(201); name == "replacing" && got != want ||
+				name == "adding" && got != want*int64(i+1) {
+				t.Errorf("%s: %d URLs are counted after snapshot %d", name, got, i)
+			}
+		}
+		if name == "adding" {
+			a.send(ownerFrame{Piece: &snapshotPiece{Subnet: subnet, Start: LogPos{Log: 1, Seq: 9},
+				Ops: record(t, subnet, inOrder(putHost("x.test", subnet, subnet),
+					pushMany("http://x.test/", 200)))}})
+			if h := a.reply(); h.Status != statusRefused {
+				t.Errorf("reply to more than the share = %+v, want statusRefused", h)
+			}
+		}
+	}
+}
+
+// pushMany queues n URLs.
+func pushMany(prefix store.URL, n int) func(tx *store.Tx) error {
+	var fns []func(tx *store.Tx) error
+	for i := range n {
+		fns = append(fns, pushURL(prefix+store.URL(fmt.Sprint(i))))
+	}
+	return inOrder(fns...)
+}
+
+// record returns the log record of a subnet that fill has written to a store.
+func record(t testing.TB, p netip.Prefix, fill func(tx *store.Tx) error) (raw []byte) {
+	t.Helper()
+	db := open(t, "")
+	if err := db.StartLog(p, 1, store.LogPos{}); err != nil {
+		t.Fatal(err)
+	}
+	update(t, db, fill)
+	err := db.View(func(tx *store.Tx) error {
+		return tx.LogRecords(p, 0, func(_ uint64, r []byte) (bool, error) {
+			raw = slices.Clone(r)
+			return true, nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }
 
 // One owner gets half of the places for copies, though others are free.

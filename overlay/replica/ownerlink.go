@@ -50,7 +50,7 @@ type ownerLink struct {
 	sentWitnessSet string        // the last one sent
 	flight         flight
 
-	wakeup chan struct{}
+	wakeup backoff.Wake
 }
 
 // pendingClose is a close request that the replica has not received yet.
@@ -86,10 +86,10 @@ func (s *sources) linkTo(to peer.ID) *ownerLink {
 		l = &ownerLink{
 			s: s, peer: to, followers: map[netip.Prefix]*follower{},
 			closings: map[netip.Prefix]pendingClose{},
-			wakeup:   make(chan struct{}, 1),
+			wakeup:   backoff.NewWake(),
 		}
 		s.links[to] = l
-		signal(s.linkAdded)
+		s.linkAdded.Signal()
 	}
 	return l
 }
@@ -106,7 +106,7 @@ func (l *ownerLink) queue(f *follower, urgent bool) {
 		l.work.push(f)
 	}
 	f.queued = true // in one of the queues, or both
-	signal(l.wakeup)
+	l.wakeup.Signal()
 }
 
 // reopen opens a follower again. The caller holds mu.
@@ -202,7 +202,7 @@ func (l *ownerLink) reset() {
 		})
 		l.queue(f, false)
 	}
-	signal(l.wakeup)
+	l.wakeup.Signal()
 }
 
 // onDown marks the followers of a link that has broken.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/backoff"
 	"peerd/overlay/wire"
 )
 
@@ -29,7 +30,7 @@ type replicaLink struct {
 	id         uint64 // random
 	owner      peer.ID
 	witnessSet []byte // the last one received; for the handler of frames only
-	wakeup     chan struct{}
+	wakeup     backoff.Wake
 	cancel     context.CancelFunc
 	done       chan struct{} // closed when the handler has returned
 
@@ -54,7 +55,7 @@ func (s *server) serve(ctx context.Context, c *wire.Conn) error {
 	defer cancel()
 	in := &replicaLink{
 		id: rand.Uint64() | 1, owner: c.Peer(), heard: time.Now(), lastUseful: time.Now(),
-		unacked: map[netip.Prefix]ack{}, wakeup: make(chan struct{}, 1),
+		unacked: map[netip.Prefix]ack{}, wakeup: backoff.NewWake(),
 		cancel: cancel, done: make(chan struct{}),
 	}
 	defer close(in.done)
@@ -177,7 +178,7 @@ func (in *replicaLink) onTaken(d ownerFrame) bool {
 		in.taken++
 	}
 	in.urgent = in.urgent || d.isHeartbeat() || d.Records != nil && d.Records.Urgent
-	signal(in.wakeup)
+	in.wakeup.Signal()
 	return len(in.openReplies) <= maxUnread
 }
 
@@ -255,7 +256,7 @@ func (in *replicaLink) reply(h openReply) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.openReplies = append(in.openReplies, h)
-	signal(in.wakeup)
+	in.wakeup.Signal()
 }
 
 // ack queues an acknowledgement.

@@ -26,7 +26,7 @@ func (l *ownerLink) onReply(u replicaFrame) error {
 			f.onAck(a)
 		}
 	}
-	signal(l.wakeup)
+	l.wakeup.Signal()
 	return nil
 }
 
@@ -88,5 +88,5 @@ func (l *ownerLink) startSnapshot(f *follower, start LogPos, at []byte) {
 		f.snapshot, f.unacked = &snapshotCursor{start: start, next: at}, nil
 	})
 	l.snapshots.push(f)
-	signal(l.wakeup)
+	l.wakeup.Signal()
 }

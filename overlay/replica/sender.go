@@ -73,7 +73,7 @@ func (l *ownerLink) next() job {
 		}
 	}
 	if snapshot {
-		signal(l.wakeup) // there is nothing else to send: look again
+		l.wakeup.Signal() // there is nothing else to send: look again
 	}
 	return job{}
 }

@@ -23,7 +23,7 @@ type sources struct {
 	links      map[peer.ID]*ownerLink
 	witnessSet []byte // this peer's
 
-	linkAdded chan struct{}
+	linkAdded backoff.Wake
 }
 
 // run keeps the links, and updates and trims the logs, until ctx ends.
@@ -57,7 +57,7 @@ func (s *sources) changeWitnessSet(sealed []byte) {
 	s.witnessSet = sealed
 	for _, l := range s.links {
 		l.newWitnessSet = true
-		signal(l.wakeup)
+		l.wakeup.Signal()
 	}
 }
 

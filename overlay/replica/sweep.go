@@ -6,28 +6,35 @@ import (
 	"net/netip"
 	"time"
 
+	"peerd/internal/backoff"
 	"peerd/internal/clock"
 	"peerd/store"
 )
 
-// wipeRetry is the time after which a wipe that failed is tried again. Owners that open a copy of
-// the subnet are told to wait until then.
-const wipeRetry = 15 * time.Second
+// wipeRetry is the time after which a wipe that failed is tried again; it is doubled up to
+// longestWipeRetry. Owners that open a copy of the subnet are told to wait until then.
+const wipeRetry, longestWipeRetry = 15 * time.Second, 4 * time.Minute
 
 // runSweep wipes dropped copies, and drops useless ones, until ctx ends.
 func (cs *copies) runSweep(ctx context.Context) {
 	every := time.NewTicker(max(cs.cfg.SweepAfter/100, 10*time.Millisecond))
 	defer every.Stop()
-	for {
-		var retry <-chan time.Time
-		if !cs.wipeAll(ctx) {
-			retry = time.After(wipeRetry)
+	var retry <-chan time.Time // nil: the last wipe did not fail
+	for failed := 0; ; {
+		switch {
+		case retry != nil:
+		case cs.wipeAll(ctx):
+			failed = 0
+		default:
+			retry = time.After(backoff.Double(wipeRetry, longestWipeRetry, failed))
+			failed++
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-cs.wipeAdded:
 		case <-retry:
+			retry = nil
 		case <-every.C:
 			cs.sweep(time.Now())
 		}

@@ -1,8 +1,11 @@
 package replica
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,7 +16,8 @@ import (
 	"peerd/store/kv"
 )
 
-// A copy that cannot be wiped because the disk is full is wiped when there is space.
+// A copy that cannot be wiped because the disk is full is wiped when there is space. That is tried,
+// and said, ever less often.
 func TestWipeOnFullDisk(t *testing.T) {
 	t.Parallel()
 	h := listen(t)
@@ -24,8 +28,9 @@ func TestWipeOnFullDisk(t *testing.T) {
 		update(t, db, func(tx *store.Tx) error {
 			return tx.PutSubnet(store.Subnet{Prefix: subnet, Phase: store.PhaseStaged})
 		})
+		var said bytes.Buffer
 		s, err := New(Config{Host: h, Protocol: proto, DB: db, URLs: overlaytest.URLs(checkURL),
-			Logger: overlaytest.Log(t)})
+			Logger: slog.New(slog.NewTextHandler(&said, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,12 +45,16 @@ func TestWipeOnFullDisk(t *testing.T) {
 			}
 			return p
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := strings.Count(said.String(), "failed to wipe copy"); n < 5 || n > 7 {
+			t.Errorf("said %d times in ten minutes that a wipe failed, want about 6", n)
+		}
 		if p := phase(); p != store.PhaseStaged {
 			t.Errorf("the subnet is %v on a full disk", p)
 		}
 		disk.SetFull(false)
-		time.Sleep(wipeRetry)
+		time.Sleep(longestWipeRetry)
 		synctest.Wait()
 		if p := phase(); p != store.PhaseNone {
 			t.Errorf("the subnet is %v when there is space, want none", p)

@@ -105,7 +105,7 @@ func (c *Conn) recv(v any, packed bool) error {
 			return err
 		}
 	}
-	return decode(body, c.maxMsg(), v, packed, c.charge)
+	return decode(body, c.maxMsg(), v, packed, c)
 }
 
 // readFrame returns the body of the next frame, of which the first byte comes within wait. It

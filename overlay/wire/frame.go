@@ -29,12 +29,15 @@ func WriteMsg(w io.Writer, v any) error {
 	return writeFrame(w, body)
 }
 
+// charger counts the memory of a message, as a Conn does.
+type charger interface{ charge(n int) error }
+
 // decode decodes the body of a frame into the pointer v. Before memory is allocated for n
-// bytes, it calls charge(n) and returns its error.
-func decode(body []byte, max int, v any, packed bool, charge func(n int) error) error {
+// bytes, it calls from.charge(n) and returns its error.
+func decode(body []byte, max int, v any, packed bool, from charger) error {
 	if packed {
 		var err error
-		if body, err = unpack(body, min(max, MaxFrame), charge); err != nil {
+		if body, err = unpack(body, min(max, MaxFrame), from); err != nil {
 			return err
 		}
 	}
@@ -42,7 +45,7 @@ func decode(body []byte, max int, v any, packed bool, charge func(n int) error) 
 	if err != nil {
 		return err
 	}
-	if err := charge(size); err != nil {
+	if err := from.charge(size); err != nil {
 		return err
 	}
 	return unmarshal(body, v)

@@ -49,15 +49,15 @@ func WriteBodyZ(w io.Writer, body []byte) error {
 	return writeFrame(w, encoder.EncodeAll(body, nil))
 }
 
-// unpack decompresses at most max bytes. It calls charge before it allocates.
-func unpack(packed []byte, max int, charge func(n int) error) ([]byte, error) {
+// unpack decompresses at most max bytes. It calls from.charge before it allocates.
+func unpack(packed []byte, max int, from charger) ([]byte, error) {
 	d := decoders.Get().(*zstd.Decoder)
 	defer decoders.Put(d)
 	if err := d.Reset(bytes.NewReader(packed)); err != nil {
 		return nil, fmt.Errorf("wire: decompress: %w", err)
 	}
 	defer func() { _ = d.Reset(nil) }() // drops the reference to packed
-	body := boundedBuffer{max: max, charge: charge}
+	body := boundedBuffer{max: max, from: from}
 	if _, err := d.WriteTo(&body); err != nil {
 		return nil, fmt.Errorf("wire: decompress: %w", err)
 	}
@@ -67,8 +67,8 @@ func unpack(packed []byte, max int, charge func(n int) error) ([]byte, error) {
 // boundedBuffer is a buffer that does not grow above max bytes.
 type boundedBuffer struct {
 	bytes.Buffer
-	max    int
-	charge func(n int) error // called before it grows
+	max  int
+	from charger // charged before it grows
 }
 
 // Write implements io.Writer.
@@ -76,7 +76,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > b.max {
 		return 0, fmt.Errorf("%w: it decompresses to more than %d bytes", ErrTooLarge, b.max)
 	}
-	if err := b.charge(len(p)); err != nil {
+	if err := b.from.charge(len(p)); err != nil {
 		return 0, err
 	}
 	return b.Buffer.Write(p)

@@ -82,10 +82,10 @@ func (h *ownerState) spread(lists ...[]peer.ID) (all []peer.ID) {
 
 // originOf returns what is known of a peer that may become a witness.
 func (h *ownerState) originOf(id peer.ID) Origin {
-	if h.origin == nil {
+	if h.node == nil {
 		return Origin{}
 	}
-	return h.origin(id)
+	return h.node.Origin(id)
 }
 
 // others returns the number of peers without self.

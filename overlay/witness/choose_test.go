@@ -36,18 +36,19 @@ func TestWitnessesOfManyNetworks(t *testing.T) {
 			map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true}, 1,
 			[]int{0, 5, 6, 7}},
 	} {
-		h := newOwnerState(testPeers[0].id, DefaultConfig(), now, nil)
-		h.origin = func(id peer.ID) (o Origin) {
+		cfg := DefaultConfig()
+		cfg.Node = &fakeNode{origin: func(id peer.ID) (o Origin) {
 			i := slices.Index(all, id)
 			if o.Old = !c.young[i]; c.networks[i] > 0 {
 				o.Network = network(c.networks[i])
 			}
 			return o
-		}
+		}}
+		h := newOwnerState(testPeers[0].id, cfg, now, nil)
 		got := h.choose(now, all)
 		count := map[netip.Prefix]int{}
 		for _, id := range got {
-			count[h.origin(id).Network]++
+			count[h.originOf(id).Network]++
 		}
 		for p, n := range count {
 			if n > c.most {

@@ -145,7 +145,7 @@ func (e *exEncoder) witnesses(m *exModel, x *exPeer, now time.Time) {
 		if o := x.owner.members[m.ids[q]]; o != nil {
 			e.age(now, o.sent, o.added, o.countsFrom)
 			e.num(int(o.lastNotice), int(o.expected), int(o.known))
-			e.flag(o.incarnation != 0)
+			e.flag(o.incarnation != 0, o.voted)
 		}
 		s := x.witness.watched[m.ids[q]]
 		e.flag(s != nil)

@@ -37,7 +37,7 @@ func (m *exModel) deliver(w *exWorld, x exMessage, crash bool) (saves bool) {
 	}
 	switch x.what {
 	case exHeartbeat:
-		if a, err := y.witness.onHeartbeat(now, m.ids[x.from], x.beat); err == nil {
+		if a, err := y.witness.onHeartbeat(now, m.ids[x.from], netip.Prefix{}, x.beat); err == nil {
 			y.disk.sets[x.from] = a.Known > 0
 			answer(exMessage{what: exAck, ack: a})
 		}

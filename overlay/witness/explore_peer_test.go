@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -281,6 +282,7 @@ func (m *exModel) tickPeer(w *exWorld, p int) {
 	now := w.clock(p)
 	x.witness.expire(now)
 	if x.owner.recovered(now) && m.on(exForgetfulReread) {
+		x.owner.reread()
 		m.step(w, p, ownership.Event{Kind: ownership.Suspected}, false)
 	}
 	if v := x.vote; v != nil && now.After(v.until) && m.on(exWindow) {
@@ -471,7 +473,7 @@ func (m *exModel) beat(w *exWorld, p int) {
 		}
 		y := &w.peers[q]
 		y.heard[p] = w.clock(q)
-		if a, err := y.witness.onHeartbeat(w.clock(q), m.ids[p], b); err == nil {
+		if a, err := y.witness.onHeartbeat(w.clock(q), m.ids[p], netip.Prefix{}, b); err == nil {
 			y.disk.sets[p] = a.Known > 0
 			x.owner.onAck(now, m.ids[q], now, a)
 			x.heard[q] = now

@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func FuzzMessages(f *testing.F) {
 		}
 		g := newWitnessState(testPeers[1].id, cfg, now, 7, false)
 		if q.Heartbeat != nil {
-			_, _ = g.onHeartbeat(now, testPeers[0].id, *q.Heartbeat)
+			_, _ = g.onHeartbeat(now, testPeers[0].id, netip.Prefix{}, *q.Heartbeat)
 		}
 		if q.Vote != nil && checkProposals(q.Vote.Proposals) == nil {
 			if p, err := lease.OpenWitnessSet(q.Vote.Set); err == nil {

@@ -3,14 +3,27 @@ package witness
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
-// sendHeartbeats sends a heartbeat, and more at once as long as there are more notices.
+// maxInARow is how many heartbeats are sent at once: a witness gives no more votes against one
+// owner than so many acknowledgements have room for.
+const maxInARow = maxVotesOfOwner/maxNotices + 1
+
+// sendHeartbeats sends a heartbeat, and more at once as long as there are more notices. A witness
+// that has more than it may give is replaced.
 func (s *Service) sendHeartbeats(ctx context.Context, p peer.ID) {
 	var err error
-	for again := true; again && err == nil; {
+	n := 0
+	for again := true; again && err == nil; n++ {
+		if n == maxInARow {
+			err = fmt.Errorf("%w: more than %d votes", ErrMessage, maxVotesOfOwner)
+			s.Strike(p)
+			s.log.Warn("replacing witness that tells of votes without end", "witness", p)
+			break
+		}
 		again, err = s.sendHeartbeat(ctx, p)
 	}
 	now := s.clock.Now()
@@ -86,9 +99,9 @@ func (s *Service) handle(ctx context.Context, from peer.ID, r request) (reply, e
 }
 
 func (s *Service) onHeartbeat(ctx context.Context, owner peer.ID, b heartbeat) (reply, error) {
-	now := s.clock.Now()
+	now, prefix := s.clock.Now(), s.transport.prefixOf(owner)
 	s.mu.Lock()
-	a, err := s.witness.onHeartbeat(now, owner, b)
+	a, err := s.witness.onHeartbeat(now, owner, prefix, b)
 	durable := err != nil || s.witness.watched[owner].durable || a.Known == 0
 	s.mu.Unlock()
 	if err == nil && !durable {

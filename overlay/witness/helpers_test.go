@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
@@ -113,6 +114,7 @@ type fakeNode struct {
 	present func() []peer.ID
 	revoked func(context.Context, []Revocation) error
 	reread  func()
+	origin  func(peer.ID) Origin
 }
 
 func (n *fakeNode) SendHeartbeat(ctx context.Context, p peer.ID, payload []byte) ([]byte, error) {
@@ -121,7 +123,12 @@ func (n *fakeNode) SendHeartbeat(ctx context.Context, p peer.ID, payload []byte)
 
 func (n *fakeNode) LivePeers() []peer.ID { return n.present() }
 
-func (n *fakeNode) Origin(peer.ID) Origin { return Origin{} }
+func (n *fakeNode) Origin(p peer.ID) Origin {
+	if n.origin == nil {
+		return Origin{}
+	}
+	return n.origin(p)
+}
 
 func (n *fakeNode) Revoked(ctx context.Context, list []Revocation) error {
 	if n.revoked == nil {
@@ -272,6 +279,8 @@ func (n *node) serve(
 	n.mu.Unlock()
 	<-ctx.Done()
 }
+
+func (n *node) prefixOf(peer.ID) netip.Prefix { return netip.Prefix{} }
 
 var errLost = errors.New("no answer")
 

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/overlay/lease"
 )
 
@@ -246,5 +248,97 @@ func TestSetRetiredAfterLastNotice(t *testing.T) {
 	}
 	if !answer(false, testPeers[3:5]...) || len(h.sets) != 1 {
 		t.Errorf("%d sets in force after the last notice, want 1 and a quorum lease", len(h.sets))
+	}
+}
+
+// TestEndlessNotices verifies that a witness that tells of votes without end is replaced.
+func TestEndlessNotices(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, all := startPeers(t, 7)
+		defer f.end()
+		time.Sleep(30 * time.Second)
+		s := all[0].service()
+		p, err := lease.OpenWitnessSet(s.WitnessSet())
+		if err != nil {
+			t.Fatal(err)
+		}
+		liar := p.Members[0]
+		var told atomic.Int32
+		all[0].after = func(_ *node, by peer.ID, r reply) {
+			if by == liar && r.Ack != nil {
+				r.Ack.More, r.Ack.Notices = true, []notice{{Num: uint64(told.Add(1)),
+					Subnet: subnet, Epoch: 2, To: liar}}
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		if n := told.Load(); n > 2*maxInARow {
+			t.Errorf("heard %d times of votes, want at most %d", n, 2*maxInARow)
+		}
+		if p, err = lease.OpenWitnessSet(s.WitnessSet()); err != nil || p.Has(liar) {
+			t.Errorf("witnesses are %v, %v; want others than %v", p.Members, err, liar)
+		}
+		if ok, _ := s.QuorumLease(); !ok {
+			t.Error("QuorumLease() = false, want true")
+		}
+	})
+}
+
+// TestForgetfulWitness verifies that leases are read again because of a witness that has lost its
+// disk only if the others are too few to know of all takeovers.
+func TestForgetfulWitness(t *testing.T) {
+	t.Parallel()
+	for others, want := range []bool{true, true, false, false} {
+		now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+		p, sealed := newSealedSet(t, 7, testPeers[1:5]...)
+		h := newOwnerState(testPeers[0].id, DefaultConfig(), now, []sealedSet{{p, sealed}})
+		answer := func(known uint64, by testPeer) {
+			h.onAck(now, by.id, now, ack{Known: known, Incarnation: 3})
+		}
+		liar := testPeers[1]
+		for round := range 3 {
+			answer(7, liar)
+			answer(0, liar)
+			now = now.Add(ReviveAfter)
+			for _, w := range testPeers[2 : 2+others] {
+				answer(7, w)
+			}
+			if h.recovered(now.Add(-1)) {
+				t.Errorf("%d others, round %d: leases are read before votes are used", others,
+					round)
+			}
+			if got := h.recovered(now); got != want {
+				t.Errorf("%d others, round %d: leases are read again: %v, want %v", others, round,
+					got, want)
+			}
+			if !h.struck(now, liar.id) {
+				t.Errorf("%d others, round %d: the witness is kept", others, round)
+			}
+			answer(7, liar)
+			if held, _ := h.quorumLease(now); held != (others > 0) {
+				t.Errorf("%d others, round %d: quorum lease %v with the witness", others, round,
+					held)
+			}
+		}
+		answer(0, liar)
+		now = now.Add(ReviveAfter)
+		for _, w := range testPeers[2 : 2+others] {
+			h.onAck(now, w.id, now, ack{Known: 7, Incarnation: 3,
+				Notices: []notice{{Num: 1, Subnet: subnet, Epoch: 2, To: testPeers[5].id}}})
+		}
+		if !h.recovered(now) {
+			t.Errorf("%d others that have voted: leases are not read again", others)
+		}
+		h.reread()
+		answer(7, liar)
+		answer(0, liar)
+		now = now.Add(ReviveAfter)
+		for _, w := range testPeers[2 : 2+others] {
+			answer(7, w)
+		}
+		if got := h.recovered(now); got != want {
+			t.Errorf("%d others that had voted before: leases are read again: %v, want %v", others,
+				got, want)
+		}
 	}
 }

@@ -24,8 +24,8 @@ type ownerState struct {
 	gone    time.Duration
 	sets    []sealedSet // in force, oldest first; the last one is published
 	members map[peer.ID]*member
-	lostAt  time.Time            // when the quorum lease was lost; zero while it holds
-	origin  func(peer.ID) Origin // Node.Origin; nil: nothing is known
+	lostAt  time.Time // when the quorum lease was lost; zero while it holds
+	node    Node      // nil: nothing is known of other peers
 }
 
 // sealedSet is a witness set and its sealed form.
@@ -46,11 +46,12 @@ type member struct {
 	incarnation uint64    // of the witness
 	struck      time.Time // when it was to be replaced; zero: not
 	lastNotice  uint64    // last notice handled, in that incarnation
+	voted       bool      // it has told of a vote since the leases were last read again
 }
 
 func newOwnerState(self peer.ID, cfg Config, now time.Time, sets []sealedSet) *ownerState {
 	h := &ownerState{self: self, size: cfg.Members, hold: cfg.Hold, gone: cfg.Gone,
-		members: map[peer.ID]*member{}, lostAt: now}
+		node: cfg.Node, members: map[peer.ID]*member{}, lostAt: now}
 	for _, p := range sets {
 		h.install(now, p)
 		for _, id := range p.Members {
@@ -111,12 +112,12 @@ func (h *ownerState) onAck(now time.Time, id peer.ID, sent time.Time, a ack) {
 		m.incarnation, m.lastNotice = a.Incarnation, 0
 	}
 	if n := len(a.Notices); n > 0 {
-		m.lastNotice = max(m.lastNotice, a.Notices[n-1].Num)
+		m.lastNotice, m.voted = max(m.lastNotice, a.Notices[n-1].Num), true
 	}
 	m.heard = now
 	if a.Known < m.expected { // it has lost its disk, and with it what it voted
 		m.known, m.expected = a.Known, a.Known
-		m.sent, m.countsFrom = time.Time{}, now.Add(ReviveAfter)
+		m.sent, m.countsFrom, m.struck = time.Time{}, now.Add(ReviveAfter), now
 	}
 	m.expected = max(m.expected, a.Known)
 	if a.More {
@@ -130,16 +131,28 @@ func (h *ownerState) onAck(now time.Time, id peer.ID, sent time.Time, a ack) {
 	}
 }
 
-// recovered lets witnesses count again that have lost their disks, and reports whether there is
-// one. What they voted before has been used by now, and its result is in the DHT: the caller has
-// the leases read again.
-func (h *ownerState) recovered(now time.Time) (any bool) {
-	for _, m := range h.members {
-		if !m.countsFrom.IsZero() && !now.Before(m.countsFrom) {
-			m.countsFrom, any = time.Time{}, true
+// recovered lets witnesses count again that have lost their disks, and reports whether their votes
+// may have led to a takeover that is not known. What they voted before has been used by now, and
+// its result is in the DHT: the caller has the leases read again. That is not so if the quorum
+// lease holds by witnesses that have told of no vote since that was last done, because each
+// takeover needs the vote of one of these. So a witness that says again and again that it has lost
+// its disk changes nothing.
+func (h *ownerState) recovered(now time.Time) (unsure bool) {
+	var voters []peer.ID
+	for id, m := range h.members {
+		back := !m.countsFrom.IsZero() && !now.Before(m.countsFrom)
+		if back {
+			m.countsFrom, unsure = time.Time{}, true
+		}
+		if back || m.voted {
+			voters = append(voters, id)
 		}
 	}
-	return any
+	if unsure {
+		ok, _ := h.quorumLease(now, voters...)
+		unsure = !ok
+	}
+	return unsure
 }
 
 // quorumLease reports whether this peer may act as owner, and until when if no witness
@@ -178,6 +191,14 @@ func (h *ownerState) quorumLease(
 		}
 	}
 	return true, until
+}
+
+// reread takes in that all leases are read again before the quorum lease holds: what was voted so
+// far will be known.
+func (h *ownerState) reread() {
+	for _, m := range h.members {
+		m.voted = false
+	}
 }
 
 // mayBeAlone reports whether the owner of a Pair may act without an acknowledgement. It may

@@ -53,6 +53,9 @@ func (s *Service) renewSet(ctx context.Context, now time.Time) {
 func (s *Service) rereadLeases() {
 	s.mu.Lock()
 	due := s.rereadDue
+	if due {
+		s.owner.reread()
+	}
 	s.mu.Unlock()
 	if !due {
 		return

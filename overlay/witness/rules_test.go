@@ -79,7 +79,8 @@ func TestVoteRefused(t *testing.T) {
 	} {
 		g := newWitnessState(testPeers[1].id, cfg, boot, 7, c.fresh)
 		if c.beat != nil {
-			if _, err := g.onHeartbeat(boot, testPeers[0].id, heartbeat{Set: c.beat}); err != nil {
+			if _, err := g.onHeartbeat(boot, testPeers[0].id, netip.Prefix{},
+				heartbeat{Set: c.beat}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -93,7 +94,8 @@ func TestVoteRefused(t *testing.T) {
 		t.Errorf("vote() = status %d at the owner itself, want %d", v, statusHeardOwner)
 	}
 	g = newWitnessState(testPeers[1].id, cfg, boot, 7, false)
-	if _, err := g.onHeartbeat(boot, testPeers[6].id, heartbeat{Set: s2}); !errors.Is(err,
+	if _, err := g.onHeartbeat(boot, testPeers[6].id, netip.Prefix{},
+		heartbeat{Set: s2}); !errors.Is(err,
 		ErrMessage) {
 		t.Errorf("onHeartbeat() = %v for a set of another owner, want ErrMessage", err)
 	}
@@ -106,7 +108,8 @@ func TestOneVotePerSubnet(t *testing.T) {
 	boot := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	p, sealed := newSealedSet(t, 1, testPeers[1:5]...)
 	g := newWitnessState(testPeers[1].id, cfg, boot, 7, false)
-	if _, err := g.onHeartbeat(boot, testPeers[0].id, heartbeat{Set: sealed}); err != nil {
+	if _, err := g.onHeartbeat(boot, testPeers[0].id, netip.Prefix{},
+		heartbeat{Set: sealed}); err != nil {
 		t.Fatal(err)
 	}
 	up := boot.Add(cfg.Promise)
@@ -168,7 +171,8 @@ func TestLateRequestKeepsVote(t *testing.T) {
 	boot := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	p, sealed := newSealedSet(t, 1, testPeers[1:5]...)
 	g := newWitnessState(testPeers[1].id, cfg, boot, 7, false)
-	if _, err := g.onHeartbeat(boot, testPeers[0].id, heartbeat{Set: sealed}); err != nil {
+	if _, err := g.onHeartbeat(boot, testPeers[0].id, netip.Prefix{},
+		heartbeat{Set: sealed}); err != nil {
 		t.Fatal(err)
 	}
 	up, one := boot.Add(cfg.Promise), []proposal{{Subnet: subnet, Epoch: 2}}
@@ -232,15 +236,9 @@ func TestWitnessIsNotFilled(t *testing.T) {
 	_, sealed := newSealedSet(t, 1, testPeers[1:5]...)
 	g := newWitnessState(testPeers[1].id, cfg, boot, 7, false)
 	home := netip.MustParsePrefix("203.0.113.0/24")
-	g.prefixOf = func(id peer.ID) netip.Prefix {
-		if id == testPeers[0].id {
-			return netip.MustParsePrefix("198.51.100.0/24")
-		}
-		return home
-	}
 	accepted := 0
 	for i := range 2 * maxWatchedOfPrefix {
-		_, err := g.onHeartbeat(boot, peer.ID(fmt.Sprint("sybil ", i)), heartbeat{})
+		_, err := g.onHeartbeat(boot, peer.ID(fmt.Sprint("sybil ", i)), home, heartbeat{})
 		if err == nil {
 			accepted++
 		}
@@ -248,7 +246,8 @@ func TestWitnessIsNotFilled(t *testing.T) {
 	if accepted != maxWatchedOfPrefix {
 		t.Errorf("%d owners of one prefix, want %d", accepted, maxWatchedOfPrefix)
 	}
-	if _, err := g.onHeartbeat(boot, testPeers[0].id, heartbeat{Set: sealed}); err != nil {
+	if _, err := g.onHeartbeat(boot, testPeers[0].id, netip.MustParsePrefix("198.51.100.0/24"),
+		heartbeat{Set: sealed}); err != nil {
 		t.Errorf("an owner of another prefix: %v", err)
 	}
 	many := make([]proposal, MaxProposals)

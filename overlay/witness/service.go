@@ -8,14 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
-	manet "github.com/multiformats/go-multiaddr/net"
 	"golang.org/x/sync/errgroup"
 
+	"peerd/internal/backoff"
 	"peerd/internal/clock"
 	"peerd/overlay/wire"
-	"peerd/store"
 )
 
 // Service is this peer as an owner with witnesses, and as a witness of other owners. Its
@@ -55,26 +53,7 @@ func New(cfg Config) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s, err := build(cfg, cfg.Host.ID(), hostTransport{cfg}, clock.Clock{})
-	if err == nil {
-		s.witness.prefixOf = func(p peer.ID) netip.Prefix { return prefixOf(cfg.Host, p) }
-	}
-	return s, err
-}
-
-// prefixOf returns the IPv4 /24 or IPv6 /48 from which a peer is connected; none if it is not, or
-// not over IP.
-func prefixOf(h host.Host, p peer.ID) netip.Prefix {
-	for _, c := range h.Network().ConnsToPeer(p) {
-		ip, err := manet.ToIP(c.RemoteMultiaddr())
-		if err != nil {
-			continue
-		}
-		if addr, ok := netip.AddrFromSlice(ip); ok && !addr.IsLoopback() {
-			return store.SubnetOf(addr.Unmap())
-		}
-	}
-	return netip.Prefix{}
+	return build(cfg, cfg.Host.ID(), hostTransport{cfg}, clock.Clock{})
 }
 
 // build is New with any transport and clock.
@@ -94,9 +73,6 @@ func build(cfg Config, self peer.ID, l transport, c clock.Clock) (*Service, erro
 	}
 	at := c.Now()
 	s.owner = newOwnerState(self, cfg, at, stored.own)
-	if cfg.Node != nil {
-		s.owner.origin = cfg.Node.Origin
-	}
 	s.witness = newWitnessState(self, cfg, at, rand.Uint64()>>1+1, stored.uninitialized)
 	stored.restore(s.witness, at)
 	s.uninitialized = stored.uninitialized
@@ -183,7 +159,7 @@ func (s *Service) run(ctx context.Context, g *errgroup.Group) {
 			sweep = now
 			s.sweep(ctx, now)
 		}
-		pause(ctx, s.idleTime())
+		_ = backoff.Sleep(ctx, s.idleTime())
 	}
 }
 
@@ -194,15 +170,6 @@ func (s *Service) idleTime() time.Duration {
 		d = min(d, max(until.Sub(s.clock.Now()), time.Millisecond))
 	}
 	return d
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
 }
 
 // review updates the state and returns the witnesses for which a heartbeat is due.
@@ -235,8 +202,8 @@ func (s *Service) review(now time.Time) (due []peer.ID) {
 // The caller holds mu.
 func (s *Service) update(now time.Time) {
 	unsure := s.owner.retireSets(now)
-	recovered := s.owner.recovered(now)
-	s.rereadDue = s.rereadDue || unsure || recovered
+	unsure = s.owner.recovered(now) || unsure
+	s.rereadDue = s.rereadDue || unsure
 	if ok, _ := s.quorumLease(now); ok != s.hadLease {
 		s.hadLease = ok
 		if ok {

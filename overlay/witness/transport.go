@@ -2,12 +2,15 @@ package witness
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	manet "github.com/multiformats/go-multiaddr/net"
 
 	"peerd/overlay/wire"
+	"peerd/store"
 )
 
 // transport sends requests to peers and receives theirs.
@@ -18,6 +21,9 @@ type transport interface {
 	// serve answers requests concurrently until ctx ends, and returns when all answers
 	// are complete. After an error no reply is sent.
 	serve(ctx context.Context, answer func(context.Context, peer.ID, request) (reply, error))
+	// prefixOf returns the IPv4 /24 or IPv6 /48 from which a peer is connected; none if it is
+	// not, or not over IP: bounds by prefix do not apply then.
+	prefixOf(p peer.ID) netip.Prefix
 }
 
 // hostTransport is the transport over a libp2p host. Heartbeats travel with those of package
@@ -69,6 +75,19 @@ func (l hostTransport) serve(
 		})
 	<-ctx.Done()
 	srv.Close()
+}
+
+func (l hostTransport) prefixOf(p peer.ID) netip.Prefix {
+	for _, c := range l.cfg.Host.Network().ConnsToPeer(p) {
+		ip, err := manet.ToIP(c.RemoteMultiaddr())
+		if err != nil {
+			continue
+		}
+		if addr, ok := netip.AddrFromSlice(ip); ok && !addr.IsLoopback() {
+			return store.SubnetOf(addr.Unmap())
+		}
+	}
+	return netip.Prefix{}
 }
 
 // AnswerHeartbeat answers the payload of an owner's heartbeat, for package peers. It may

@@ -38,9 +38,6 @@ type witnessState struct {
 	watched     map[peer.ID]*watchedPeer
 	voteCount   int
 	lastNum     uint64 // the last number given to a vote
-	// prefixOf returns the prefix of the address from which a peer is connected; none if that
-	// is not known, and bounds by prefix do not apply then. Nil: it is never known.
-	prefixOf func(peer.ID) netip.Prefix
 }
 
 // watchedPeer is an owner of which this peer is or may become a witness. Package peers says
@@ -82,16 +79,13 @@ func newWitnessState(
 	return g
 }
 
-// watch returns the watched peer with that ID, which is connected, added if need be.
-func (g *witnessState) watch(owner peer.ID) (*watchedPeer, error) {
+// watch returns the watched peer with that ID, added if need be with the prefix of its address.
+func (g *witnessState) watch(owner peer.ID, from netip.Prefix) (*watchedPeer, error) {
 	w := g.watched[owner]
 	if w != nil {
 		return w, nil
 	}
-	w = &watchedPeer{votes: map[netip.Prefix]*voteRecord{}}
-	if g.prefixOf != nil {
-		w.prefix = g.prefixOf(owner)
-	}
+	w = &watchedPeer{prefix: from, votes: map[netip.Prefix]*voteRecord{}}
 	if len(g.watched) >= maxWatched {
 		return nil, fmt.Errorf("witness: too many owners: %d", maxWatched)
 	}
@@ -136,8 +130,10 @@ func (w *watchedPeer) update(p lease.WitnessSet, sealed []byte) error {
 
 // onHeartbeat answers a heartbeat that came at now. From then on this peer does not vote
 // against the owner for the promise.
-func (g *witnessState) onHeartbeat(now time.Time, owner peer.ID, b heartbeat) (ack, error) {
-	w, err := g.watch(owner)
+func (g *witnessState) onHeartbeat(
+	now time.Time, owner peer.ID, from netip.Prefix, b heartbeat,
+) (ack, error) {
+	w, err := g.watch(owner, from)
 	if err != nil {
 		return ack{}, err
 	}

@@ -56,6 +56,7 @@ type Archive struct {
 	close    func() error  // runs once
 	info     atomic.Pointer[string]
 	encoders sync.Pool
+	repaired map[string]int64
 
 	mu    sync.Mutex
 	live  map[string]extent // files that are being written or finished
@@ -128,7 +129,7 @@ func Open(dir string, o Options) (*Archive, error) {
 		lockFile.Close()
 		return nil, fmt.Errorf("warc: repair %s: %w", dir, err)
 	}
-	a := &Archive{o: o, lockFile: lockFile, live: map[string]extent{},
+	a := &Archive{o: o, lockFile: lockFile, live: map[string]extent{}, repaired: held.repaired,
 		ops: make(chan func(*writer)), quit: make(chan struct{}), done: make(chan struct{})}
 	a.Reader = Reader{dir: dir, archive: a}
 	a.stats.Files, a.stats.Bytes = held.files, held.bytes
@@ -158,6 +159,10 @@ func Open(dir string, o Options) (*Archive, error) {
 	}()
 	return a, nil
 }
+
+// Repaired returns the files that Open has repaired, and where they end now; 0 if nothing is left.
+// A location behind that was lost in a power failure. The map must not be changed.
+func (a *Archive) Repaired() map[string]int64 { return a.repaired }
 
 // Close finishes the current file, syncs it and unlocks the directory. The archive can
 // still be read. Further calls return the result of the first one.
@@ -218,6 +223,33 @@ func (a *Archive) Append(x Exchange) (Location, error) {
 	return Location{}, errNewFile
 }
 
+// Cut returns an exchange that was refused with ErrNoSpace with as much of its body as there is
+// space for now, even if the rest cannot be compressed.
+func (a *Archive) Cut(x Exchange) (Exchange, error) {
+	head := x
+	head.Body = nil
+	e := a.encoders.Get().(*encoder)
+	defer a.putEncoder(e)
+	e.prepare(&head)
+	if err := e.encode(&head, newID()); err != nil {
+		return x, err
+	}
+	var room int64
+	var err error
+	if err := a.do(func(w *writer) { room, err = w.room() }); err != nil {
+		return x, err
+	}
+	if err != nil {
+		return x, err
+	}
+	room -= int64(e.buf.Len()) + 2*(lineSize(x.URL)+infoSize(a.o.Info))
+	room -= room>>8 + 1<<10 // what gzip and the fields of a body may add
+	if n := max(0, room); n < int64(len(x.Body)) {
+		x.Body, x.Truncated = x.Body[:n], "length"
+	}
+	return x, nil
+}
+
 // putEncoder keeps an encoder for the next exchange unless its buffer is too large.
 func (a *Archive) putEncoder(e *encoder) {
 	if e.buf.Cap() <= 4<<20 {
@@ -230,6 +262,13 @@ func (a *Archive) Stats() Stats {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.stats
+}
+
+// Recount is Stats for an archive that seems full: it notices that files were moved away, but reads
+// the directory once a minute only.
+func (a *Archive) Recount() Stats {
+	_ = a.do(func(w *writer) { w.recount() }) // a closed archive remains as it is
+	return a.Stats()
 }
 
 func (a *Archive) setInfo(id string) { a.info.Store(&id) }

@@ -74,11 +74,11 @@ func TestRecords(t *testing.T) {
 		t.Errorf("revisit record is %v, want one of page 1", r.header)
 	}
 	var got []string
-	if err := a.Records(t.Context(), func(r Record) error {
+	if err := a.Follow(t.Context(), map[string]int64{}, func(r Record) error {
 		got = append(got, r.Type)
 		return nil
 	}); err != nil || len(got) != len(all) {
-		t.Errorf("Records() = %v after %d records, want nil after %d", err, len(got), len(all))
+		t.Errorf("Follow() = %v after %d records, want nil after %d", err, len(got), len(all))
 	}
 	if _, err := a.Append(page(1, 1)); !errors.Is(err, ErrClosed) {
 		t.Errorf("Append() after Close() = %v, want ErrClosed", err)

@@ -25,7 +25,7 @@ func TestCopy(t *testing.T) {
 	}
 	urls := func(r *Reader) (all []string) {
 		t.Helper()
-		if err := r.Records(t.Context(), func(rec Record) error {
+		if err := r.Follow(t.Context(), map[string]int64{}, func(rec Record) error {
 			if rec.Type == "response" {
 				all = append(all, rec.URL)
 			}

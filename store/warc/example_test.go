@@ -143,14 +143,15 @@ func ExampleArchive_Stats() {
 }
 
 // A Reader can read an archive while another process writes it.
-func ExampleReader_Records() {
+func ExampleReader_Follow() {
 	dir, remove := archiveOf()
 	defer remove()
 	r, err := warc.OpenReader(dir)
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = r.Records(context.Background(), func(rec warc.Record) error {
+	read := map[string]int64{} // nothing yet
+	err = r.Follow(context.Background(), read, func(rec warc.Record) error {
 		if rec.Type != "response" {
 			return nil
 		}

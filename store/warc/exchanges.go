@@ -123,6 +123,9 @@ func (x *Exchange) read(rec *Record) error {
 		at := rec.Location
 		return fmt.Errorf("%w: %s at %d: %w", ErrCorrupt, at.File, at.Offset, err)
 	}
+	if err := rec.Check(); err != nil {
+		return err
+	}
 	switch rec.Type {
 	case "request":
 		x.Request = block

@@ -13,8 +13,9 @@ type Want func(url string, at time.Time) bool
 
 // Extract copies the records of the selected exchanges to w as they are, and all warcinfo records,
 // as one valid WARC file. at says up to where each file was read: offsets in bytes, by name. When
-// Extract calls mark, which may be nil, exactly what is before at has been written. A damaged file
-// is skipped from the damage on, and reported as ErrCorrupt at the end.
+// Extract calls mark, which may be nil, exactly what is before at has been written. A damaged
+// record is left out, with those after it up to the next capture, and reported as ErrCorrupt at the
+// end.
 func (r *Reader) Extract(
 	ctx context.Context, w io.Writer, want Want, at map[string]int64, mark func() error,
 ) error {
@@ -32,48 +33,55 @@ func (r *Reader) extract(
 	ctx context.Context, w io.Writer, want Want, at map[string]int64,
 	copied func(rec *Record, head []byte) error,
 ) error {
-	var damaged error
+	k := &skipper{r: r}
 	err := r.files(ctx, func(name string, x extent) error {
-		if at[name] >= x.end {
-			return nil
+		for at[name] < x.end {
+			damaged, err := r.extractFile(ctx, name, x.end, w, want, at, copied)
+			if errors.Is(err, ErrCorrupt) {
+				at[name], err = k.skip(name, x, damaged, err)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		err := r.extractFile(ctx, name, x.end, w, want, at, copied)
-		if errors.Is(err, ErrCorrupt) {
-			damaged, err = errors.Join(damaged, err), nil
-		}
-		return err
+		return nil
 	})
-	return errors.Join(err, damaged)
+	if err != nil {
+		return err
+	}
+	return k.err()
 }
 
+// extractFile is extract for a file, up to the first damaged record, of which it returns the offset
+// with the error.
 func (r *Reader) extractFile(
 	ctx context.Context, name string, end int64, w io.Writer, want Want, at map[string]int64,
 	copied func(rec *Record, head []byte) error,
-) error {
+) (damaged int64, err error) {
 	f, err := openWARC(r.dir, name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.Close()
 	from := at[name]
 	s := newScanner(io.NewSectionReader(f, from, end-from), name, from)
 	for {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return 0, context.Cause(ctx)
 		}
 		rec, err := s.next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return 0, nil
 		}
 		if err != nil {
-			return err
+			return s.off, err
 		}
 		var head []byte
 		if isCapture(rec) {
 			head, _ = readHead(rec.Block)
 		}
-		if err := s.finish(); err != nil {
-			return err
+		if err := rec.Check(); err != nil {
+			return s.off, err
 		}
 		at[name] = s.off
 		if rec.Type != "warcinfo" && want != nil && !want(rec.URL, rec.Time) {
@@ -81,10 +89,10 @@ func (r *Reader) extractFile(
 		}
 		l := rec.Location
 		if _, err := io.Copy(w, io.NewSectionReader(f, l.Offset, l.Length)); err != nil {
-			return fmt.Errorf("warc: copy %s: %w", name, err)
+			return 0, fmt.Errorf("warc: copy %s: %w", name, err)
 		}
 		if err := copied(rec, head); err != nil {
-			return err
+			return 0, err
 		}
 	}
 }

@@ -3,6 +3,7 @@ package warc
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,8 +11,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,31 +83,78 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// A damaged file does not hide the others.
+// A damaged record costs itself and what belongs to it, and no others, whatever damages it.
 func TestExtractDamaged(t *testing.T) {
 	t.Parallel()
-	a := mixed(t)
-	closeNow(t, a)
-	names, err := filepath.Glob(a.dir + "/*.warc.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[len(data)/2] ^= 0xff
-	write(t, a.dir, filepath.Base(names[0]), data)
-	var got bytes.Buffer
-	wantErr(t, a.Extract(t.Context(), &got, nil, map[string]int64{}, nil), ErrCorrupt)
-	info := 0
-	for _, p := range checkStrict(t, got.Bytes()) {
-		if p.get("warc-type") == "warcinfo" {
-			info++
+	for name, harm := range map[string]func(record []byte){
+		"header":   func(b []byte) { clear(b[:10]) },
+		"contents": func(b []byte) { clear(b[len(b)/2 : len(b)/2+20]) },
+		"checksum": func(b []byte) { b[len(b)-8] ^= 1 },
+	} {
+		a := mixed(t)
+		closeNow(t, a)
+		var places []Location
+		err := a.Entries(t.Context(), SpanOf("http://a.example/", MatchHost), func(e Entry) error {
+			places = append(places, e.Location)
+			return nil
+		})
+		if err != nil || len(places) != 10 {
+			t.Fatalf("%d captures, %v", len(places), err)
 		}
-	}
-	if info != len(names) {
-		t.Errorf("records of %d files, want %d", info, len(names))
+		slices.SortFunc(places, func(a, b Location) int {
+			return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
+		})
+		for _, l := range []Location{places[2], places[9]} {
+			data := readFile(t, a.dir, l.File)
+			harm(data[l.Offset:][:l.Length])
+			write(t, a.dir, l.File, data)
+		}
+		var got, parts, packed bytes.Buffer
+		err = a.Extract(t.Context(), &got, nil, map[string]int64{}, nil)
+		wantErr(t, err, ErrCorrupt)
+		if !strings.Contains(err.Error(), places[2].File) ||
+			!strings.Contains(err.Error(), fmt.Sprint("at ", places[2].Offset)) ||
+			!strings.Contains(err.Error(), "and 1 more") {
+			t.Errorf("%s: Extract() = %v, want the first of two places", name, err)
+		}
+		kinds := map[string]int{}
+		for _, p := range checkStrict(t, got.Bytes()) {
+			kinds[p.get("warc-type")]++
+		}
+		want := map[string]int{"warcinfo": a.Stats().Files, "response": 18, "request": 18,
+			"metadata": 18}
+		if !maps.Equal(kinds, want) {
+			t.Errorf("%s: records = %v, want %v", name, kinds, want)
+		}
+
+		// With a callback, an interruption at each record tells of each damaged record once.
+		r, err := OpenReader(a.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []error
+		r.Damaged = func(err error) { told = append(told, err) }
+		stop, at := errors.New("stop"), map[string]int64{}
+		for err = stop; errors.Is(err, stop); {
+			err = r.Extract(t.Context(), &parts, nil, at, func() error { return stop })
+		}
+		if err != nil || len(told) != 2 || !bytes.Equal(parts.Bytes(), got.Bytes()) {
+			t.Errorf("%s: Extract() in parts = %d bytes, %v, told of %q", name, parts.Len(), err,
+				told)
+		}
+		wantErr(t, a.WACZ(t.Context(), &packed, nil, "peerd/test"), ErrCorrupt)
+		z, err := zip.NewReader(bytes.NewReader(packed.Bytes()), int64(packed.Len()))
+		if err != nil || len(z.File) != 5 {
+			t.Errorf("%s: WACZ() wrote %d bytes, no whole file: %v", name, packed.Len(), err)
+		}
+		n := 0
+		err = a.FollowExchanges(t.Context(), map[string]int64{}, Selection{}, func(Exchange) error {
+			n++
+			return nil
+		})
+		if wantErr(t, err, ErrCorrupt); n != 18 {
+			t.Errorf("%s: FollowExchanges() = %d exchanges, want 18", name, n)
+		}
 	}
 }
 

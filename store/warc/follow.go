@@ -12,9 +12,9 @@ import (
 // Follow calls fn for each record that is not read yet. at says up to where each file was read:
 // offsets in bytes, by name. Follow sets the offset of a file to the start of a record before it
 // calls fn, and to the end of the file after the last one, so that a caller that continues with
-// a copy of at, made by fn, reads this record again and none before it. A damaged file is skipped
-// from the damage on, and reported as ErrCorrupt after the other files were read. Other errors,
-// and those of fn, stop it.
+// a copy of at, made by fn, reads this record again and none before it. A damaged record is left
+// out, with those after it up to the next capture, and reported as ErrCorrupt at the end. Unless fn
+// calls Check, it may not notice the damage. Other errors, and those of fn, stop it.
 func (r *Reader) Follow(
 	ctx context.Context, at map[string]int64, fn func(Record) error,
 ) error {
@@ -30,35 +30,36 @@ type Known func(file string, offset int64) (end int64, err error)
 func (r *Reader) FollowBut(
 	ctx context.Context, at map[string]int64, known Known, fn func(Record) error,
 ) error {
-	var damaged error
+	k := &skipper{r: r}
 	err := r.files(ctx, func(name string, x extent) error {
 		if at[name] >= x.end {
 			return nil
 		}
-		err := r.followFile(ctx, name, x.end, at, known, fn)
-		if errors.Is(err, ErrCorrupt) {
-			damaged, err = errors.Join(damaged, err), nil
-		}
+		err := r.followFile(ctx, name, x, at, known, fn, k)
 		if err == nil {
 			at[name] = x.end
 		}
 		return err
 	})
-	return errors.Join(err, damaged)
+	if err != nil {
+		return err
+	}
+	return k.err()
 }
 
 // errKnown ends the reading of a file at a part that is known.
 var errKnown = errors.New("known")
 
 func (r *Reader) followFile(
-	ctx context.Context, name string, end int64, at map[string]int64, known Known,
-	fn func(Record) error,
+	ctx context.Context, name string, x extent, at map[string]int64, known Known,
+	fn func(Record) error, k *skipper,
 ) error {
-	for at[name] < end {
+	for at[name] < x.end {
 		from := at[name]
 		to, err := knownAt(known, name, from)
 		if err == nil && to == 0 {
-			err = r.readFile(ctx, name, end, from, func(rec Record) (err error) {
+			var damaged int64
+			damaged, err = r.readFile(ctx, name, x.end, from, func(rec Record) (err error) {
 				at[name] = rec.Location.Offset
 				if at[name] > from {
 					to, err = knownAt(known, name, at[name])
@@ -70,6 +71,9 @@ func (r *Reader) followFile(
 			})
 			if err == nil {
 				return nil
+			}
+			if errors.Is(err, ErrCorrupt) {
+				to, err = k.skip(name, x, damaged, err)
 			}
 		}
 		if err != nil && !errors.Is(err, errKnown) {
@@ -91,16 +95,19 @@ func knownAt(known Known, name string, offset int64) (end int64, err error) {
 	return end, err
 }
 
-// readFile calls fn for the records of a part of a file.
+// readFile calls fn for the records of a part of a file. With an error it returns the offset of the
+// record that was being read.
 func (r *Reader) readFile(
 	ctx context.Context, name string, end, from int64, fn func(Record) error,
-) error {
+) (at int64, err error) {
 	f, err := openWARC(r.dir, name)
 	if err != nil {
-		return err
+		return from, err
 	}
 	defer f.Close()
-	return newScanner(io.NewSectionReader(f, from, end-from), name, from).each(ctx, fn)
+	s := newScanner(io.NewSectionReader(f, from, end-from), name, from)
+	err = s.each(ctx, fn)
+	return s.off, err
 }
 
 // MaxFiles bounds the files of an archive in a position that another peer sends. By default a file

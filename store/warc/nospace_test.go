@@ -1,11 +1,17 @@
 package warc
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // faultyFile is a file on a disk with a limited number of free bytes.
@@ -125,4 +131,82 @@ func TestQuota(t *testing.T) {
 	}
 	free = 5 << 20
 	appendOne(t, a, page(1, 3000))
+}
+
+// An exchange that does not fit is cut so that it just fits.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	const space = 200 << 10
+	x := page(1, 0)
+	x.Body = make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{1}).Read(x.Body)
+	var a *Archive
+	for name, o := range map[string]Options{
+		"quota": {Quota: space},
+		"disk": {MinFree: 1 << 20, disk: disk{free: func(string) (int64, error) {
+			return 1<<20 + space - a.Stats().Bytes, nil
+		}}},
+	} {
+		a = open(t, t.TempDir(), o)
+		if same, err := a.Cut(page(2, 10)); err != nil || same.Truncated != "" {
+			t.Errorf("%s: Cut() of what fits: truncated %q, %v", name, same.Truncated, err)
+		}
+		_, err := a.Append(x)
+		wantErr(t, err, ErrNoSpace)
+		cut, err := a.Cut(x)
+		if err != nil || cut.Truncated != "length" || len(cut.Body) < space*9/10 {
+			t.Fatalf("%s: Cut() = %d bytes, truncated %q, %v", name, len(cut.Body), cut.Truncated,
+				err)
+		}
+		loc := appendOne(t, a, cut)
+		if c, err := a.ReadAt(loc); err != nil || !bytes.Equal(c.Body, cut.Body) {
+			t.Errorf("%s: ReadAt() = %v, want the body that was cut", name, err)
+		}
+		closeNow(t, a)
+	}
+}
+
+// A full archive has space again within a minute after files were moved away.
+func TestFilesMovedAway(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		const quota = 100 << 10
+		a := open(t, dir, Options{Quota: quota, MaxFile: 30 << 10, MinFree: -1})
+		defer closeNow(t, a)
+		fill := func() {
+			t.Helper()
+			var err error
+			for i := 0; err == nil; i++ {
+				_, err = a.Append(page(i, 3000))
+			}
+			wantErr(t, err, ErrNoSpace)
+		}
+		fill()
+		synctest.Wait() // all but the last file are finished
+		before := a.Recount()
+		for _, name := range names(t, dir) {
+			if strings.HasSuffix(name, warcSuffix) || strings.HasSuffix(name, ".cdxj") {
+				if err := os.Remove(filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if s := a.Recount(); s != before {
+			t.Errorf("Recount() = %+v at once, want %+v", s, before)
+		}
+		time.Sleep(recountEvery)
+		var held int64
+		for _, name := range names(t, dir) {
+			held += int64(len(readFile(t, dir, name)))
+		}
+		appendOne(t, a, page(1, 3000))
+		if s := a.Stats(); s.Bytes < held+3000 || s.Bytes > held+8000 || s.Files != 1 {
+			t.Errorf("Stats() = %+v, want 1 file and some more than %d bytes", s, held)
+		}
+		fill()
+		if s := a.Stats(); s.Bytes > quota || s.Bytes < quota*9/10 {
+			t.Errorf("Stats() = %+v", s)
+		}
+	})
 }

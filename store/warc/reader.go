@@ -23,6 +23,10 @@ const MaxCapture = 256 << 20
 // Reader reads an archive, even while another process writes it. It has no state; its
 // methods are safe for concurrent use.
 type Reader struct {
+	// Damaged, if set, is called with the error of each damaged record that Extract, WACZ and
+	// Follow leave out. They do not return these errors then.
+	Damaged func(error)
+
 	dir     string
 	archive *Archive // nil if this process does not write the archive
 }
@@ -140,21 +144,6 @@ func (r *Reader) Copy(ctx context.Context, w io.Writer) error {
 			}
 		}
 		return nil
-	})
-}
-
-// Records calls fn for each record of the archive. The record and its Block are valid
-// until fn returns; unread data is skipped. An error of fn stops the iteration and is
-// returned. A damaged record stops it with ErrCorrupt.
-func (r *Reader) Records(ctx context.Context, fn func(Record) error) error {
-	return r.files(ctx, func(name string, x extent) error {
-		f, err := openWARC(r.dir, name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		s := newScanner(io.LimitReader(f, x.end), name, 0)
-		return s.each(ctx, fn)
 	})
 }
 

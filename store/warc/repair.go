@@ -50,6 +50,7 @@ func list(dir string) (names []string, open map[string]bool, err error) {
 type inventory struct {
 	files, serial int
 	bytes         int64
+	repaired      map[string]int64 // where the files end that were open
 }
 
 var serialForm = regexp.MustCompile(`-([0-9]{5,9})\.warc\.gz$`)
@@ -61,13 +62,14 @@ func repair(dir string, log *slog.Logger) (h inventory, err error) {
 	if err != nil {
 		return h, err
 	}
+	h.repaired = map[string]int64{}
 	for _, name := range names {
 		if m := serialForm.FindStringSubmatch(name); m != nil {
 			n, _ := strconv.Atoi(m[1])
 			h.serial = max(h.serial, n)
 		}
 		if open[name] {
-			err = repairOpen(dir, name, log)
+			h.repaired[name], err = repairOpen(dir, name, log)
 		} else if missing(filepath.Join(dir, indexName(name))) {
 			err = reindex(dir, name, log)
 		}
@@ -97,60 +99,75 @@ func (h inventory) count(dir string) (inventory, error) {
 			if err := os.Remove(filepath.Join(dir, name)); err != nil {
 				return h, err
 			}
-			continue
-		}
-		info, err := d.Info()
-		if err != nil {
-			return h, err
-		}
-		if info.Mode().IsRegular() {
-			h.bytes += info.Size()
-		}
-		if strings.HasSuffix(name, warcSuffix) {
-			h.files++
 		}
 	}
-	return h, nil
+	h.files, h.bytes, err = size(dir)
+	return h, err
 }
 
-// repairOpen truncates an open file after its last complete record and finishes it.
-func repairOpen(dir, name string, log *slog.Logger) error {
+// size returns the number of WARC files in a directory, and the size of all its files.
+func size(dir string) (files int, bytes int64, err error) {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, d := range all {
+		info, err := d.Info()
+		if errors.Is(err, os.ErrNotExist) {
+			continue // it was moved away meanwhile
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if info.Mode().IsRegular() {
+			bytes += info.Size()
+		}
+		if strings.HasSuffix(strings.TrimSuffix(d.Name(), openSuffix), warcSuffix) {
+			files++
+		}
+	}
+	return files, bytes, nil
+}
+
+// repairOpen truncates an open file after its last complete record and finishes it. It returns its
+// end, 0 if nothing is left.
+func repairOpen(dir, name string, log *slog.Logger) (end int64, err error) {
 	path := filepath.Join(dir, openName(name))
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	s := newSorter()
 	defer s.close()
 	from, err := readTrustedLog(dir, name, info.Size(), s)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	unread := io.NewSectionReader(f, from, info.Size()-from)
 	end, records, err := newScanner(unread, name, from).index(s.add)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
-		return err
+		return 0, err
 	}
 	if from == 0 && records <= 1 { // nothing, or only the warcinfo record
-		return removeOpen(dir, name)
+		return 0, removeOpen(dir, name)
 	}
 	if end < info.Size() {
 		if err := f.Truncate(end); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := f.Sync(); err != nil {
-		return err
+		return 0, err
 	}
 	log.Info("repaired WARC file", "file", name, "bytes", end, "cut", info.Size()-end,
 		"read", info.Size()-from)
 	_, err = finishFile(dir, name, s)
-	return err
+	return end, err
 }
 
 // readTrustedLog adds the index lines of a log up to its last checkpoint to s and returns

@@ -29,6 +29,16 @@ type Record struct {
 	Fields   []Field // the whole header
 	Length   int64   // of the block in bytes
 	Block    io.Reader
+
+	scan *scanner
+}
+
+// Check reads the rest of the record. The error matches ErrCorrupt if the record is damaged.
+func (r *Record) Check() error {
+	if r.scan.rec == nil {
+		return nil
+	}
+	return r.scan.finish()
 }
 
 // Get returns the value of the first field with a name, ignoring case, or "".
@@ -126,9 +136,20 @@ func (s *scanner) next() (*Record, error) {
 	}
 	rec.Location = Location{File: s.file, Offset: s.off, Digest: rec.Get("WARC-Payload-Digest")}
 	s.block = io.LimitedReader{R: s.member, N: rec.Length}
-	rec.Block = &s.block
+	rec.Block, rec.scan = blockReader{s}, s
 	s.rec = rec
 	return rec, nil
+}
+
+// blockReader reads the block of the record. Its errors match ErrCorrupt if the block is damaged.
+type blockReader struct{ s *scanner }
+
+func (b blockReader) Read(p []byte) (int, error) {
+	n, err := b.s.block.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.s.readError(err)
+	}
+	return n, err
 }
 
 // finish reads the rest of the record and checks its end.
@@ -170,7 +191,7 @@ func (s *scanner) readTrailer() error {
 // readError distinguishes invalid data from errors of the file system.
 func (s *scanner) readError(err error) error {
 	var path interface{ Timeout() bool } // *fs.PathError, syscall.Errno
-	if errors.As(err, &path) {
+	if errors.As(err, &path) || errors.Is(err, ErrCorrupt) {
 		return err
 	}
 	return corrupt("%s, record at %d: %v", s.file, s.off, err)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"path"
 	"time"
@@ -16,14 +17,16 @@ const waczData = "data.warc.gz"
 
 // WACZ writes the selected exchanges as a WACZ file, version 1.1.1
 // (https://specs.webrecorder.net/wacz/1.1.1/): the WARC data, their index, a list of the HTML
-// pages, and digests. Memory use is limited; a large index needs a temporary file.
+// pages, and digests. Memory use is limited; a large index needs a temporary file. Damaged records
+// are left out as by Extract.
 func (r *Reader) WACZ(ctx context.Context, w io.Writer, want Want, software string) error {
 	z := &waczWriter{zip: zip.NewWriter(w), now: time.Now().UTC()}
 	s := newSorter()
 	defer s.close()
+	var damaged error
 	err := z.add("archive/"+waczData, zip.Store, func(w io.Writer) error {
 		var at int64
-		return r.extract(ctx, w, want, map[string]int64{}, func(rec *Record, head []byte) error {
+		err := r.extract(ctx, w, want, map[string]int64{}, func(rec *Record, head []byte) error {
 			from := at
 			at += rec.Location.Length
 			if !isCapture(rec) {
@@ -33,6 +36,10 @@ func (r *Reader) WACZ(ctx context.Context, w io.Writer, want Want, software stri
 			e.file, e.offset, e.length = waczData, from, rec.Location.Length
 			return s.add(e.appendTo(nil))
 		})
+		if errors.Is(err, ErrCorrupt) {
+			damaged, err = err, nil
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -60,7 +67,10 @@ func (r *Reader) WACZ(ctx context.Context, w io.Writer, want Want, software stri
 	if err != nil {
 		return err
 	}
-	return z.close(software)
+	if err := z.close(software); err != nil {
+		return err
+	}
+	return damaged
 }
 
 // A waczWriter writes the files of a WACZ file and remembers their digests.

@@ -15,6 +15,7 @@ import (
 const (
 	checkpointBytes  = 64 << 20 // bytes of WARC between two checkpoints
 	recheckFreeBytes = 1 << 20  // bytes of WARC between two checks of the free disk space
+	recountEvery     = time.Minute
 )
 
 // errNewFile means that a new file was started and the exchange has to be encoded again.
@@ -35,6 +36,7 @@ type writer struct {
 	current       *openFile
 	previous      *openFile // the file before, being finished or finished
 	total         int64     // size of all files
+	recounted     time.Time // when it was last read from the directory
 	free          int64     // above MinFree at the last check, minus bytes written since
 	unchecked     int64     // bytes written since the last check
 	serial        int
@@ -76,12 +78,12 @@ func (w *writer) append(j *job) (Location, error) {
 	if f := w.current; f != nil && (f.logFailed || f.end > f.infoEnd && f.end+n > w.a.o.MaxFile) {
 		w.rotate()
 	}
-	line := int64(1024)
+	line := lineSize("")
+	if j.entry != nil {
+		line = lineSize(j.entry.url)
+	}
 	if w.current == nil {
 		line += infoSize(w.a.o.Info)
-	}
-	if j.entry != nil {
-		line += int64(3 * len(j.entry.url))
 	}
 	// Reserve space for a line twice, in the log and in the index.
 	if err := w.checkSpace(n + 2*line); err != nil {
@@ -116,7 +118,7 @@ func (w *writer) append(j *job) (Location, error) {
 
 // checkSpace returns an error if n more bytes must not be written.
 func (w *writer) checkSpace(n int64) error {
-	if q := w.a.o.Quota; q > 0 && w.total+n > q {
+	if q := w.a.o.Quota; q > 0 && w.total+n > q && w.recount()+n > q {
 		return fmt.Errorf("%w: quota of %d bytes", ErrNoSpace, q)
 	}
 	if w.unchecked += n; w.unchecked >= recheckFreeBytes || w.free < n {
@@ -131,6 +133,33 @@ func (w *writer) checkSpace(n int64) error {
 	}
 	w.free -= n
 	return nil
+}
+
+// recount returns the size of all files, which it reads from the directory once a minute: files may
+// have been moved away.
+func (w *writer) recount() int64 {
+	if w.finishing || time.Since(w.recounted) < recountEvery {
+		return w.total
+	}
+	w.recounted = time.Now()
+	files, bytes, err := size(w.a.dir)
+	if err != nil {
+		w.a.o.Logger.Warn("failed to measure archive", "err", err)
+		return w.total
+	}
+	w.total = bytes
+	w.a.count(func(s *Stats) { s.Files, s.Bytes = files, bytes })
+	return w.total
+}
+
+// room returns how many bytes may be written.
+func (w *writer) room() (int64, error) {
+	free, err := w.a.o.disk.free(w.a.dir)
+	n := free - w.a.o.MinFree
+	if q := w.a.o.Quota; q > 0 {
+		n = min(n, q-w.total)
+	}
+	return n, err
 }
 
 // write appends data to the WARC, all of it or nothing.
@@ -185,7 +214,11 @@ func (w *writer) create() error {
 		return noSpaceError(err)
 	}
 	if f.log, err = w.a.o.disk.create(logPath); err == nil {
-		if err = w.write(f, w.enc.buf.Bytes()); err == nil {
+		err = syncDir(w.a.dir) // Open has to find the file after a power failure
+		if err == nil {
+			err = w.write(f, w.enc.buf.Bytes())
+		}
+		if err == nil {
 			f.infoEnd, f.pending = f.end, appendEvent(nil, f.end, nil)
 			w.current = f
 			w.a.setInfo(id)
@@ -266,6 +299,9 @@ func (w *writer) close() error {
 	}
 	return err
 }
+
+// lineSize returns the maximum size of the index line of a URL.
+func lineSize(url string) int64 { return 1024 + int64(3*len(url)) }
 
 // infoSize returns the maximum size of a warcinfo record with the given fields.
 func infoSize(info []Field) int64 {

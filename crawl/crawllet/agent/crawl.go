@@ -16,7 +16,7 @@ type crawl struct {
 	summaries bool
 	since     int64 // Unix time
 	limit     int   // of pages, 0 for none
-	write     func(*record.Record) error
+	out       io.Writer
 	pages     reader
 
 	queue []string
@@ -65,7 +65,7 @@ func (c *crawl) run() error {
 		if err != nil {
 			continue // the site does not serve the file to crawllets
 		}
-		if err := c.write(r); err != nil {
+		if err := record.Write(c.out, r); err != nil {
 			return fmt.Errorf("write record: %w", err)
 		}
 	}

@@ -30,8 +30,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"peerd/crawl/crawllet/record"
 )
 
 func main() {
@@ -60,7 +58,7 @@ func run(args []string, in io.Reader, out io.Writer) error {
 	c := &crawl{
 		pages: reader{withText: *summaries},
 		site:  s, summaries: *summaries, since: *since, limit: *pages, seen: map[string]bool{},
-		write: func(r *record.Record) error { return record.Write(w, r) },
+		out: w,
 	}
 	if err := c.readLists(in); err != nil {
 		return err

@@ -15,6 +15,7 @@ const (
 	saltPeers
 	saltSites
 	saltGlobe
+	saltEdges
 )
 
 // mix hashes its arguments to 64 uniformly distributed bits (the finaliser of splitmix64

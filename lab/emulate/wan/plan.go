@@ -30,6 +30,11 @@ func NewPlan(w *World, peers, sites int, seed uint64) Plan {
 	return p
 }
 
+// Edges chooses n places of w for the edges of a content network, evenly over the order of w.
+func Edges(w *World, n int, seed uint64, network int) []int {
+	return spread(w.Len(), n, mix(seed, uint64(network)), saltEdges)
+}
+
 // spread chooses k of the numbers below n in random order: each number equally often,
 // and for the remainder one from each of equally long ranges.
 func spread(n, k int, seed, salt uint64) []int {

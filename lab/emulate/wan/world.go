@@ -159,6 +159,16 @@ func (w *World) Select(places []int) *World {
 	return s
 }
 
+// Extend returns w with the given places of from added, each with a last mile of its own. w was
+// selected from the same world.
+func (w *World) Extend(from *World, places []int) *World {
+	c := w.clone()
+	for _, p := range places {
+		c.nodes = append(c.nodes, w.newNode(from.nodes[p].row, len(c.nodes), true))
+	}
+	return c
+}
+
 // newNode draws the properties of place number i.
 func (w *World) newNode(row, i int, lastMile bool) node {
 	lo, hi := w.lo, w.hi

@@ -20,6 +20,8 @@ type Audit struct {
 	RobotsViolations int                      `json:"robots_violations"`
 	Politeness       Politeness               `json:"politeness"`
 	Peers            map[netip.Addr]PeerCount `json:"peers"` // by source address
+	// Addrs is the number of requests by destination.
+	Addrs map[netip.Addr]int `json:"addrs"`
 	// Lost is the number of requests after the log was full. The other fields do not
 	// include them.
 	Lost int `json:"lost"`
@@ -62,6 +64,12 @@ func (a *Audit) Add(b Audit) {
 		a.Peers[addr] = PeerCount{p.Requests + more.Requests, p.Pages + more.Pages,
 			p.Bytes + more.Bytes}
 	}
+	if a.Addrs == nil {
+		a.Addrs = make(map[netip.Addr]int)
+	}
+	for addr, n := range b.Addrs {
+		a.Addrs[addr] += n
+	}
 	a.Lost += b.Lost
 }
 
@@ -73,7 +81,7 @@ func (w *Web) Audit() Audit {
 	w.recorder.mu.Unlock()
 	hits := w.Log()
 
-	a := Audit{Lost: lost, Peers: make(map[netip.Addr]PeerCount)}
+	a := Audit{Lost: lost, Peers: make(map[netip.Addr]PeerCount), Addrs: make(map[netip.Addr]int)}
 	for _, s := range w.sites {
 		if s.served {
 			a.Sites++
@@ -87,6 +95,7 @@ func (w *Web) Audit() Audit {
 			continue
 		}
 		a.Requests++
+		a.Addrs[h.Addr]++
 		p := a.Peers[h.Peer]
 		p.Requests++
 		p.Bytes += h.Bytes

@@ -32,10 +32,10 @@ type Config struct {
 	// Delay is the median over the sites of the time that a site takes to answer.
 	// The times of its pages vary by up to 30 %. 0 answers at once.
 	Delay time.Duration
-	// World and Place, the place of a site in it, are only used by PageTime. Nil
-	// means no latency.
+	// World and Place, the place in it at which a client at place from reaches a site, are
+	// only used by PageTime. Nil means no latency.
 	World *wan.World
-	Place func(site int) int
+	Place func(from, site int) int
 	// Open opens a port of an address of the sites. Nil means a TCP socket.
 	Open func(netip.AddrPort) (net.Listener, error)
 	// OnRequest, if not nil, is called with each request to the sites before it is

@@ -20,6 +20,19 @@ func (w *Web) PageTime(place int, rawURL string, reused bool) time.Duration {
 
 // PageTimeIn is PageTime in another world with the same places, after Network.Change.
 func (w *Web) PageTimeIn(world *wan.World, place int, rawURL string, reused bool) time.Duration {
+	return w.pageTime(world, place, -1, rawURL, reused)
+}
+
+// PageTimeAt is PageTime from a server at a place, whichever the peer should have used.
+func (w *Web) PageTimeAt(place, server int, rawURL string, reused bool) time.Duration {
+	return w.pageTime(w.cfg.World, place, server, rawURL, reused)
+}
+
+// pageTime is PageTime in a world; server is the place of the server, or -1 for the one that the
+// configuration says.
+func (w *Web) pageTime(
+	world *wan.World, place, server int, rawURL string, reused bool,
+) time.Duration {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return 0
@@ -35,7 +48,10 @@ func (w *Web) PageTimeIn(world *wan.World, place int, rawURL string, reused bool
 	if world == nil {
 		return a.delay
 	}
-	return LinkTime(world.Link(place, w.cfg.Place(s.id)), w.bodyBytes(s, a), reused) + a.delay
+	if server < 0 {
+		server = w.cfg.Place(place, s.id)
+	}
+	return LinkTime(world.Link(place, server), w.bodyBytes(s, a), reused) + a.delay
 }
 
 // LinkTime returns the expected time of a download of bytes over a link, without the server's

@@ -22,7 +22,7 @@ func TestPageTimeIsWhatDownloadsTake(t *testing.T) {
 	net := wan.NewNetwork(world)
 	defer net.Close()
 	cfg := testConfig(1, 6, 3)
-	cfg.Delay, cfg.World, cfg.Place = 30*ms, world, func(int) int { return 1 }
+	cfg.Delay, cfg.World, cfg.Place = 30*ms, world, func(int, int) int { return 1 }
 	w := serve(t, cfg)
 	me, site := netip.MustParseAddr("127.211.0.1"), w.Resolve()["site-00.peerd.test"][0]
 	net.Place(site, 1)

@@ -111,6 +111,8 @@ func (s *Sim) step(n *Subnet) {
 	case !s.left(n):
 		s.finish(n)
 		return
+	case s.cfg.Fetcher != nil:
+		who = s.cfg.Fetcher(n)
 	default:
 		if id := n.watch.Scout(base.Add(s.clock.now)); id != "" {
 			who, scout = s.byName[id], true

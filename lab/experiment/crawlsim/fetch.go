@@ -35,7 +35,7 @@ func (s *Sim) fetch(who int, n *Subnet, page int, done func(coords.Sample, Downl
 		late, fails := dice.IntN(50) == 0, dice.Float64()
 		jitter, lag := dice.Float64(), 0.7+0.6*dice.Float64()
 
-		link := s.world.toServer(who, n.Server)
+		link := s.world.Path(who, n.Server)
 		rtt := link.RTT + time.Duration(jitter*float64(link.Jitter))
 		busy := time.Duration(lag * float64(p.Lag+p.extra+p.spell))
 		sample := coords.Sample{Peer: p.Name, At: p.est.Coordinate(), Bytes: int64(kb * 1000)}
@@ -80,7 +80,7 @@ func (s *Sim) fetch(who int, n *Subnet, page int, done func(coords.Sample, Downl
 // connect lets a peer open and close a connection to a subnet.
 func (s *Sim) connect(who int, n *Subnet, done func(coords.Sample)) {
 	p := s.peers[who]
-	link := s.world.toServer(who, n.Server)
+	link := s.world.Path(who, n.Server)
 	rtt := link.RTT + time.Duration(s.rng.Float64()*float64(link.Jitter))
 	s.clock.after(rtt, func() {
 		done(coords.Sample{Peer: p.Name, At: p.est.Coordinate(), Connect: rtt,

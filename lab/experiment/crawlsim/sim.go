@@ -45,6 +45,9 @@ type Config struct {
 	Traits time.Duration
 	// Finder returns the peer that finds a server; nil means a random peer.
 	Finder func(server int) int
+	// Fetcher returns the peer that fetches the next page of a decided subnet; nil means its
+	// owner, or a scout.
+	Fetcher func(n *Subnet) int
 }
 
 // Default returns a Config without World and Strategy. Its values are the defaults of the
@@ -244,10 +247,26 @@ func (s *Sim) Delay(server int, by time.Duration) { s.nets[server].extra = by }
 // estimate.
 func (s *Sim) Expected(peer, server int) time.Duration {
 	p, w := s.peers[peer], &s.world.Servers[server]
-	rtt := s.world.toServer(peer, server).MeanRTT().Seconds()
+	rtt := s.world.Path(peer, server).MeanRTT().Seconds()
 	t := rtt*(1+w.Turns) + (w.Delay + s.nets[server].extra + p.Lag + p.extra).Seconds() +
 		w.KB*1000*(1/w.Bps+1/p.line.bps)
 	return time.Duration(t * float64(time.Second))
+}
+
+// Current returns the time of a page of typical size if a peer fetched it now: Expected, and what
+// is true only now: its spell of overload, its queue, its transfers in progress, and whether it
+// has an open connection.
+func (s *Sim) Current(peer, server int) time.Duration {
+	p, w := s.peers[peer], &s.world.Servers[server]
+	t := s.Expected(peer, server) + p.spell
+	t += time.Duration(w.KB * 1000 / p.line.bps * float64(len(p.line.flows)) * float64(time.Second))
+	if p.busy >= s.cfg.Workers {
+		t += time.Duration(p.wait)
+	}
+	if last, ok := s.nets[server].conns[peer]; !ok || s.clock.now-last >= warm {
+		t += s.world.Path(peer, server).MeanRTT()
+	}
+	return t
 }
 
 // base is the start of virtual time, for the times of samples.

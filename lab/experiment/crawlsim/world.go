@@ -240,9 +240,9 @@ func drawServer(i int, n Nature, rng *rand.Rand) Server {
 
 func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// between returns the link between two peers, and toServer the link between a peer and a
+// between returns the link between two peers, and Path the link between a peer and a
 // server.
 func (w *World) between(p, q int) wan.Link { return w.net.Link(w.row[p], w.row[q]) }
-func (w *World) toServer(p, server int) wan.Link {
+func (w *World) Path(p, server int) wan.Link {
 	return w.net.Link(w.row[p], w.row[len(w.Peers)+server])
 }

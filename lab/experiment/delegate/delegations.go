@@ -158,6 +158,7 @@ func (d *delegator) publish(one assign.Delegation, samples []coords.Sample) {
 type outcome struct {
 	choice  int // candidate
 	probes  int
+	asked   []int   // candidates that probed
 	excess  float64 // of the choice over the best of all candidates, ms
 	optimal bool
 }
@@ -168,12 +169,14 @@ func (d *delegator) decide(s assign.Strategy, site int) (outcome, error) {
 		Subnet: d.subnetOf(site), Self: d.candidates[d.rng.IntN(len(d.candidates))].ID,
 		Candidates: d.candidates, CanProbe: true, Delegations: &d.known,
 	}
+	var asked []int
 	for range 4*len(d.candidates) + 1 {
 		step, err := s.Next(e)
 		if err != nil {
 			return outcome{}, fmt.Errorf("%s, site %s: %w", s.Name(), d.world.Sites[site], err)
 		}
 		if step.Choice == "" {
+			asked = append(asked, d.index[step.Probe])
 			e.Samples = append(e.Samples, d.sample(d.index[step.Probe], site))
 			continue
 		}
@@ -185,8 +188,8 @@ func (d *delegator) decide(s assign.Strategy, site int) (outcome, error) {
 			best = min(best, d.world.ProbeMS[row][site])
 		}
 		took := d.world.ProbeMS[d.crawlers[choice]][site]
-		return outcome{choice: choice, probes: len(e.Samples), excess: took - best,
-			optimal: took == best}, nil
+		return outcome{choice: choice, probes: len(e.Samples), asked: asked,
+			excess: took - best, optimal: took == best}, nil
 	}
 	return outcome{}, fmt.Errorf("%s: no choice for site %s after %d probes", s.Name(),
 		d.world.Sites[site], len(e.Samples))

@@ -2,8 +2,8 @@
 // address, over worlds of crawlers and sites: Papapetrou's experiments.
 //
 // Files: delegate.go the comparison over any worlds; papapetrou.go the tables and figures of
-// the thesis; delegations.go how sites are delegated and counted; places.go how crawlers learn
-// their own coordinates.
+// the thesis, with location.go for figure 8.1 and balance.go for 7.6.3; delegations.go how sites
+// are delegated and counted; places.go how crawlers learn their own coordinates.
 package delegate
 
 import "peerd/lab/experiment"

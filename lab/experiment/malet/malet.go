@@ -97,6 +97,11 @@ func (g *stage) run(p play) (*crawlsim.Sim, error) {
 	}
 	var s *crawlsim.Sim
 	cfg.Strategy = p.who.make(p.world, p.seed, &s)
+	if p.who.perPage {
+		cfg.Fetcher = func(n *crawlsim.Subnet) int {
+			return fastestNow(s, len(p.world.Peers), n.Server)
+		}
+	}
 	s, err := crawlsim.New(cfg)
 	if err != nil {
 		return nil, err

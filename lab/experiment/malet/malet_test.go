@@ -15,6 +15,8 @@ import (
 	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/lab/experiment"
+	"peerd/lab/experiment/crawlsim"
+	"peerd/lab/experiment/experimenttest"
 )
 
 // An experiment runs and has results; the test with the tag integration runs all of them.
@@ -189,5 +191,34 @@ func TestQuantile(t *testing.T) {
 	share, half, most := reached([]float64{30, 10, 20}, 4)
 	if share != 0.75 || half != 20 || !math.IsNaN(most) {
 		t.Errorf("%v %v %v", share, half, most)
+	}
+}
+
+// The oracle knows which peers are overloaded. An oracle that knows only the usual times gives
+// pages to them.
+func TestOracleKnowsOverloads(t *testing.T) {
+	t.Parallel()
+	land, err := newGround(experiment.Params{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nature := crawlsim.PlanetLab()
+	nature.Spells.Every = 5 * time.Minute
+	world := land.world(6, 20, nature, 1)
+	g := newStage(t.Context(), new(experimenttest.Out), 2)
+	p90 := map[string]float64{}
+	for _, name := range []string{"oracle", "oracle-owner"} {
+		s, err := g.run(play{who: contenderNamed(name), world: world, seed: 1,
+			tune: func(c *crawlsim.Config) { c.Pages, c.Assigned = thesisUpdates, 30 }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sc score
+		sc.add(s, world)
+		sc.settle()
+		p90[name] = sc.row.P90
+	}
+	if p90["oracle"] > 0.3*p90["oracle-owner"] {
+		t.Errorf("90th percentiles %v, want that of oracle much less", p90)
 	}
 }

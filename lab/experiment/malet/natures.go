@@ -44,7 +44,8 @@ func natureNamed(name string) crawlsim.Nature {
 func runNatures(ctx context.Context, p experiment.Params, out experiment.Out) error {
 	seeds, peers, sites, pages := p.Or(p.Seeds, 4, 1), p.Or(p.Peers, 10, 6), p.Or(p.Sites, 100, 8),
 		p.Or(p.Rounds, 30, 5)
-	names := []string{"proxy", "random", "hash", "geo", "vivaldi-0.25", "oracle"}
+	names := []string{"proxy", "random", "hash", "geo", "vivaldi-0.25", "oracle-owner",
+		"oracle"}
 	if p.Matrix != "" {
 		names = slices.DeleteFunc(names, func(n string) bool { return n == "geo" })
 		out.Note("A matrix has no places: geography is skipped.")

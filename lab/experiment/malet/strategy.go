@@ -26,6 +26,9 @@ type contender struct {
 	// samples is the number of downloads that the strategy wants to be stored; 0 means the
 	// peers' default.
 	samples int
+	// perPage has each page fetched by the peer that is fastest for it at that moment, and not by
+	// the owner.
+	perPage bool
 }
 
 // maker creates the strategies of one simulation.
@@ -59,12 +62,14 @@ func product(name string) contender {
 }
 
 // contenders returns all strategies that can be compared: those of the peers, that of the
-// thesis, and the oracle, which knows the true times.
+// thesis, and two oracles. oracle-owner knows the true times of a page; oracle knows besides which
+// peers are overloaded, their queues and transfers, and chooses for each page.
 func contenders() []contender {
 	vivaldi := func(theta float64) contender {
-		return contender{fmt.Sprintf("vivaldi-%.2f", theta), same(func() (assign.Strategy, error) {
-			return newOnePass(theta, thesisUpdates), nil
-		}), thesisUpdates + 8}
+		return contender{name: fmt.Sprintf("vivaldi-%.2f", theta),
+			make: same(func() (assign.Strategy, error) {
+				return newOnePass(theta, thesisUpdates), nil
+			}), samples: thesisUpdates + 8}
 	}
 	all := []contender{vivaldi(0.15), vivaldi(0.25), {name: "geo", make: geo(0)},
 		{name: "geo-misled", make: geo(misled)}}
@@ -73,10 +78,12 @@ func contenders() []contender {
 			all = append(all, product(name))
 		}
 	}
-	return append(all, contender{name: "oracle", make: func(w *crawlsim.World, _ uint64,
-		s **crawlsim.Sim) func(string) (assign.Strategy, error) {
+	owner := func(w *crawlsim.World, _ uint64, s **crawlsim.Sim) func(string) (assign.Strategy,
+		error) {
 		return func(string) (assign.Strategy, error) { return oracle{w, s}, nil }
-	}})
+	}
+	return append(all, contender{name: "oracle-owner", make: owner},
+		contender{name: "oracle", make: owner, perPage: true})
 }
 
 // contenderNamed returns the contender with a name. It panics if there is none, because names
@@ -132,6 +139,17 @@ func (o oracle) Next(e assign.Evidence) (assign.Step, error) {
 		}
 	}
 	return assign.Step{}, assign.ErrEvidence
+}
+
+// fastestNow returns the peer with the least time of a page of a server at this moment.
+func fastestNow(s *crawlsim.Sim, peers, server int) (best int) {
+	least := time.Duration(math.MaxInt64)
+	for p := range peers {
+		if t := s.Current(p, server); t < least {
+			best, least = p, t
+		}
+	}
+	return best
 }
 
 // fastest returns the peer, other than the excepted one, with the least true time of a page of

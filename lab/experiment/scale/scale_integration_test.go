@@ -26,3 +26,12 @@ func TestScaleQuick(t *testing.T) {
 		}
 	}
 }
+
+// The predictions are within a fifth of the simulations.
+func TestPredictions(t *testing.T) {
+	t.Parallel()
+	out := experimenttest.Run(t, Volunteers(), experiment.Params{Seed: 1, Quick: true})
+	if out.Failed > 0 || len(out.Claims) != 2 {
+		t.Errorf("%q", out.Claims)
+	}
+}

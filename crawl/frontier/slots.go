@@ -1,0 +1,321 @@
+package frontier
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// A slot permits one request at a time to an address, with a gap after each. An address has one
+// slot at first. With n it is asked as n addresses of one host would be. The number grows by
+// additive increase and falls by multiplicative decrease, as the window of TCP does (RFC 5681): see
+// Frontier.Observe.
+type slot struct {
+	active  *host     // host with a job in progress, or nil
+	visited *host     // host of the visit in progress, or nil
+	jobs    int       // of that host in that visit
+	nextAt  time.Time // no request before
+}
+
+// A Load is what an answer shows of the load of its server.
+type Load int
+
+const (
+	LoadUnknown  Load = iota // neither
+	LoadSteady               // a page of the host, in no longer a time than usual
+	LoadStrained             // too many requests, no answer, or a much longer time than usual
+)
+
+// An evidence says whether the server of a host has pages of it.
+type evidence uint8
+
+const (
+	unasked  evidence = iota // no page was requested
+	unproved                 // there was no page in a usual time
+	served                   // there was one
+)
+
+// minManyHosts is the number of hosts from which an address may have two slots.
+const minManyHosts = 4
+
+func newServer(addr netip.Addr) *server {
+	return &server{addr: addr, slots: []*slot{{}}, width: 1, index: -1}
+}
+
+// active reports whether a job is in progress.
+func (s *server) active() bool {
+	return slices.ContainsFunc(s.slots, func(sl *slot) bool { return sl.active != nil })
+}
+
+// visited reports whether a host is being visited.
+func (s *server) visited() bool {
+	return slices.ContainsFunc(s.slots, func(sl *slot) bool { return sl.visited != nil })
+}
+
+// delay has s asked no earlier than at.
+func (s *server) delay(at time.Time) {
+	for _, sl := range s.slots {
+		sl.nextAt = later(sl.nextAt, at)
+	}
+}
+
+// restedAt returns when the gaps after all requests that have ended are over.
+func (s *server) restedAt() (at time.Time) {
+	for _, sl := range s.slots {
+		at = later(at, sl.nextAt)
+	}
+	return at
+}
+
+// free returns when a slot is free. A request outside the queues, of which others is the clock,
+// takes one of them. ok is false if a request must end first.
+func (s *server) free(others clock) (at time.Time, ok bool) {
+	var first, second time.Time
+	idle := 0
+	for _, sl := range s.slots {
+		if sl.active != nil {
+			continue
+		}
+		if idle++; idle == 1 || sl.nextAt.Before(first) {
+			first, second = sl.nextAt, first
+		} else if idle == 2 || sl.nextAt.Before(second) {
+			second = sl.nextAt
+		}
+	}
+	switch {
+	case idle == 0 || idle == 1 && others.active > 0:
+		return time.Time{}, false
+	case others.active > 0:
+		return second, true
+	}
+	at = later(first, others.nextAt)
+	if idle > 1 && second.Before(at) {
+		at = second
+	}
+	return at, true
+}
+
+// Observe tells what the answer to a job shows of the load of its server. The job goes on.
+//
+// A steady answer adds 1/n slot to the n slots of an address, up to Config.AddrRequests and to the
+// square root of the number of registrable domains there: of those that have URLs, and of those of
+// which it has answered with pages. Names in one domain count once, so that a site gains nothing by
+// many names. A sign of strain takes half of the slots. Those that follow within the gap belong to
+// it.
+func (f *Frontier) Observe(j Job, l Load) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := j.host
+	switch {
+	case l == LoadStrained:
+		f.strainedLocked(h.srv)
+	case f.hosts[h.name] != h: // dropped
+	case l == LoadSteady:
+		h.evidence = served
+		if s := h.srv; !time.Now().Before(s.calmAt) {
+			s.width = min(s.width+1/s.width, f.boundLocked(s))
+			f.changedLocked(s)
+		}
+	case h.evidence == unasked:
+		h.evidence = unproved
+	}
+}
+
+// Slots returns how many requests at a time an address may get.
+func (f *Frontier) Slots(addr netip.Addr) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.servers[addr.Unmap()]; s != nil {
+		return len(s.slots)
+	}
+	return 1
+}
+
+// Strained tells that a request that is not a job, or that another peer has sent, showed a sign of
+// strain of the server at an address.
+func (f *Frontier) Strained(addr netip.Addr) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.servers[addr.Unmap()]; s != nil {
+		f.strainedLocked(s)
+	}
+}
+
+func (f *Frontier) strainedLocked(s *server) {
+	if now := time.Now(); !now.Before(s.calmAt) {
+		s.width, s.calmAt = max(s.width/2, 1), now.Add(f.cfg.Gap)
+		f.reheapLocked(s)
+	}
+}
+
+// boundLocked returns how many slots the hosts of a server permit.
+func (f *Frontier) boundLocked(s *server) float64 {
+	if f.cfg.AddrRequests <= 1 || len(s.hosts) < minManyHosts {
+		return 1
+	}
+	enough := f.cfg.AddrRequests * f.cfg.AddrRequests
+	n := min(f.domains.count(s, enough, func(h *host) bool { return h.evidence == served }),
+		f.domains.count(s, enough, func(h *host) bool { return h.pending > 0 && !h.closed }))
+	return max(math.Floor(math.Sqrt(float64(n))), 1)
+}
+
+// A domainSet counts domains. The zero value is ready.
+type domainSet map[string]struct{}
+
+// count returns the number of domains with a host of s for which ok returns true, up to enough.
+func (d *domainSet) count(s *server, enough int, ok func(*host) bool) int {
+	if *d == nil {
+		*d = domainSet{}
+	}
+	clear(*d)
+	for _, h := range s.hosts {
+		if len(*d) == enough {
+			break
+		}
+		if ok(h) {
+			if h.domain == "" {
+				h.domain = domainOf(h.name)
+			}
+			(*d)[h.domain] = struct{}{}
+		}
+	}
+	return len(*d)
+}
+
+// domainOf returns the registrable domain of a host, or the host if it has none: it is an address
+// or a public suffix.
+func domainOf(name string) string {
+	if _, err := netip.ParseAddr(name); err == nil {
+		return name
+	}
+	d, err := publicsuffix.EffectiveTLDPlusOne(name)
+	if err != nil {
+		return name
+	}
+	return d
+}
+
+// resizeLocked gives a server as many slots as its width and its hosts permit. Those that rest for
+// longest are kept, and a new one rests first, because it may replace one that was removed while it
+// rested. Requests in progress end before their slots are removed.
+func (f *Frontier) resizeLocked(s *server) {
+	if s.width > 1 {
+		s.width = min(s.width, f.boundLocked(s))
+	}
+	for len(s.slots) < int(s.width) {
+		s.slots = append(s.slots, &slot{nextAt: time.Now().Add(f.cfg.Gap)})
+	}
+	for len(s.slots) > int(s.width) {
+		first := -1
+		for i, sl := range s.slots {
+			if sl.active == nil && (first < 0 || sl.nextAt.Before(s.slots[first].nextAt)) {
+				first = i
+			}
+		}
+		if first < 0 {
+			return
+		}
+		f.endVisitLocked(s, s.slots[first])
+		s.slots = slices.Delete(s.slots, first, first+1)
+	}
+}
+
+// pickLocked returns the slot and the host of s to ask now: a host that is being visited, or else
+// the next in turn, which is then visited.
+func (f *Frontier) pickLocked(s *server, now time.Time) (*slot, *host) {
+	sl := s.freeSlot(now)
+	if sl == nil {
+		return nil, nil
+	}
+	h := sl.visited
+	switch goesOn := h != nil && h.mayAsk(now); {
+	case goesOn && f.testsLocked(s, h):
+		if other := s.pickNext(now, true); other != nil {
+			h = other
+			s.tested++
+		}
+	case goesOn && sl.jobs%f.cfg.VisitLength != 0:
+	default:
+		if h = s.pickNext(now, false); h == nil || f.cfg.MaxVisits == 0 {
+			return sl, h
+		}
+	}
+	if !s.visited() {
+		f.visits++
+	}
+	if sl.visited != h {
+		f.leftLocked(sl)
+		sl.visited, sl.jobs = h, 0
+	}
+	sl.jobs++
+	s.jobs++
+	return sl, h
+}
+
+// freeSlot returns a slot that is free, or nil: if possible one with a visit that goes on, or else
+// one without a visit.
+func (s *server) freeSlot(now time.Time) (free *slot) {
+	for _, sl := range s.slots {
+		switch {
+		case sl.active != nil || sl.nextAt.After(now):
+		case sl.visited != nil && sl.visited.mayAsk(now):
+			return sl
+		case free == nil || free.visited != nil:
+			free = sl
+		}
+	}
+	return free
+}
+
+// testsLocked reports whether a visit of h is to give way to hosts of which no page was requested:
+// with many hosts it is soon known whether the server serves them. The connections that this costs
+// are bounded.
+func (f *Frontier) testsLocked(s *server, h *host) bool {
+	most := f.cfg.AddrRequests
+	return most > 1 && len(s.hosts) >= minManyHosts && s.tested < 2*most*most &&
+		h.evidence != unasked
+}
+
+// pickNext returns the next host in turn that may be asked now, or only of those that are unasked.
+func (s *server) pickNext(now time.Time, onlyUnasked bool) *host {
+	for i := range s.hosts {
+		h := s.hosts[(s.turn+i)%len(s.hosts)]
+		if h.mayAsk(now) && (!onlyUnasked || h.evidence == unasked) {
+			s.turn = (s.turn + i + 1) % len(s.hosts)
+			return h
+		}
+	}
+	return nil
+}
+
+// endVisitsLocked ends the visits of hosts of s without a job in progress.
+func (f *Frontier) endVisitsLocked(s *server) {
+	for _, sl := range s.slots {
+		if sl.active == nil {
+			f.endVisitLocked(s, sl)
+		}
+	}
+}
+
+// endVisitLocked ends the visit of a slot of s, if there is one.
+func (f *Frontier) endVisitLocked(s *server, sl *slot) {
+	if sl.visited == nil {
+		return
+	}
+	f.leftLocked(sl)
+	if sl.visited, sl.jobs = nil, 0; !s.visited() {
+		s.jobs = 0
+		f.visits--
+		f.wake.Signal()
+	}
+}
+
+// leftLocked reports that the host that a slot visits, if there is one, is left.
+func (f *Frontier) leftLocked(sl *slot) {
+	if sl.visited != nil {
+		f.cfg.Node.Left(sl.visited.name)
+	}
+}

@@ -1,0 +1,43 @@
+package feed
+
+import (
+	"sync"
+	"time"
+)
+
+// turn is shared by the collectors that want only a part of the archive: one of them at a time has
+// it read, and then none for as long as that took. So they take at most half of a processor and of
+// a disk, also those that ask for what does not exist. The zero value is ready.
+type turn struct {
+	mu    sync.Mutex
+	state turnState
+	began time.Time // reading: when it began
+	until time.Time // resting: its end
+}
+
+type turnState int
+
+const (
+	resting turnState = iota
+	reading
+)
+
+// take begins to read if no other collector does and the rest is over, and reports whether it did.
+func (t *turn) take() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if t.state == reading || now.Before(t.until) {
+		return false
+	}
+	t.state, t.began = reading, now
+	return true
+}
+
+// end ends what take began.
+func (t *turn) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	t.state, t.until = resting, now.Add(now.Sub(t.began))
+}

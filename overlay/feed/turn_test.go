@@ -1,0 +1,58 @@
+package feed
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"peerd/store/warc"
+)
+
+// While an archive is read for a collector that wants a part of it, and then for as long again, it
+// is not read for another one of that kind, whatever that asks for. Who wants everything does not
+// wait.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		if _, err := a.Append(warc.Exchange{URL: "http://a.example/", Time: time.Now(),
+			Response: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("page")}); err != nil {
+			t.Fatal(err)
+		}
+		s := &Server{Archive: a, Logger: slog.New(slog.DiscardHandler)}
+		s.start()
+		for _, tt := range []struct {
+			host  string
+			items int
+			waits bool
+		}{{"", 1, false}, {"a.example", 1, true}, {"none.example", 0, true}} {
+			var hosts []string
+			if tt.host != "" {
+				hosts = []string{tt.host}
+			}
+			f, err := newFilter(hosts, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !s.turn.take() || s.turn.take() {
+				t.Fatal("not exactly one has its turn")
+			}
+			begin := time.Now()
+			go func() {
+				time.Sleep(3 * time.Second)
+				s.turn.end()
+			}()
+			p, _, _, err := s.next(t.Context(), nil, map[string]int64{}, f, false)
+			if took := time.Since(begin); err != nil || len(p.Items) != tt.items ||
+				len(p.At) != 1 || tt.waits != (took >= 6*time.Second) || took > 7*time.Second {
+				t.Errorf("host %q: %d exchanges of %d files after %v, error %v", tt.host,
+					len(p.Items), len(p.At), took, err)
+			}
+			time.Sleep(10 * time.Second) // the rest of the first case
+		}
+	})
+}
