@@ -184,8 +184,10 @@ func TestCrawlWithFullArchive(t *testing.T) {
 		!strings.Contains(stderr, "(archive.quota)") {
 		t.Errorf("status %d, stdout %s\nstderr %s", code, stdout, stderr)
 	}
-	if n := asked.Load(); n != 2 {
-		t.Errorf("sent %d requests for pages of which one fits", n)
+	// One page fits and one is cut. Another may be requested before the space is measured again.
+	full := asked.Load()
+	if full < 2 || full > 3 {
+		t.Errorf("sent %d requests for pages of which one fits", full)
 	}
 	// warcinfo, and two pages of three records
 	if n := len(readWARC(t, []byte(peerd(t, "export", "warc", "--home", home)))); n < 7 {
@@ -197,7 +199,7 @@ func TestCrawlWithFullArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	peerd(t, args...)
-	if n := asked.Load(); n != 4 {
-		t.Errorf("sent %d requests in the end", n)
+	if n := asked.Load(); n != full+1 {
+		t.Errorf("sent %d requests after there was space, want 1", n-full)
 	}
 }

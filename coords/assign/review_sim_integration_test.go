@@ -98,7 +98,7 @@ func (f figures) String() string {
 // A peer becomes slow and recovers: its subnets leave it and come back.
 func TestAdaptFollowsAPeer(t *testing.T) {
 	first := *adaptSeed
-	worlds, seeds, subnets, least, want := []nature{natures[0]}, uint64(1), 40, 3, 0.6
+	worlds, seeds, subnets, least, want := []nature{natures[0]}, uint64(3), 40, 3, 0.6
 	if *adaptHours > 0 {
 		worlds, seeds, want = natures, 3, 0.9
 	}
