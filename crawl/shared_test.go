@@ -64,6 +64,8 @@ func (w *memoryWeb) rates() (n []int) {
 // wantApart fails the test if a host got a request within a second of another.
 func (w *memoryWeb) wantApart(t *testing.T) {
 	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	last := map[string]time.Time{}
 	for _, h := range w.hits {
 		d := h.start.Sub(last[h.host])
