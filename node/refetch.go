@@ -20,12 +20,12 @@ func (n *Node) refetchLost(ctx context.Context) error {
 		n.log.Warn("found pages that a power failure removed from the archive",
 			"pages", found, "queued", queued)
 	}
-	switch {
-	case ctx.Err() != nil:
-		return nil
-	case store.IsNoSpace(err):
+	if store.IsNoSpace(err) {
 		n.log.Error("failed to queue pages again: the disk is full", "err", err)
-		return nil
+		err = nil
+	}
+	if ctx.Err() != nil {
+		err = nil
 	}
 	return err
 }

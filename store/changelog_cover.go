@@ -51,19 +51,15 @@ func (c *snapshotCursor) clear(o *Op) bool {
 			c.Stage = stageSpace
 		}
 		return true
-	case OpClear:
-		if c.Stage < stageSpace || c.Stage >= stageOutlinks || o.Name != c.Host ||
-			o.Space != snapshotSpaces[c.Stage-stageSpace].space {
-			return false
-		}
-	case OpClearOutlinks:
-		if c.Stage != stageOutlinks {
-			return false
-		}
-	default:
-		return true
+	case OpClear, OpClearOutlinks:
+		return c.clearPart(o)
 	}
-	if o.Lo != string(c.After) {
+	return true
+}
+
+// clearPart is clear for the deletion of a range in a part of the subnet.
+func (c *snapshotCursor) clearPart(o *Op) bool {
+	if !c.isIn(o) || o.Lo != string(c.After) {
 		return false
 	}
 	if o.Hi != "" {
@@ -74,4 +70,13 @@ func (c *snapshotCursor) clear(o *Op) bool {
 		c.Stage = stageNext
 	}
 	return true
+}
+
+// isIn reports whether an operation deletes in the part in which the cursor is.
+func (c *snapshotCursor) isIn(o *Op) bool {
+	if o.Kind == OpClearOutlinks {
+		return c.Stage == stageOutlinks
+	}
+	return c.Stage >= stageSpace && c.Stage < stageOutlinks && o.Name == c.Host &&
+		o.Space == snapshotSpaces[c.Stage-stageSpace].space
 }

@@ -155,8 +155,8 @@ type pluginSession struct {
 }
 
 // serve exchanges pages for answers until it is time for another process, or for a reason that is
-// the error. After a Failure the process must be stopped; after another error it is about to end, or
-// is stopped when the time for the page is over.
+// the error. After a Failure the process must be stopped; after another error it is about to end,
+// or is stopped when the time for the page is over.
 func (s *pluginSession) serve(ctx context.Context, c *pluginCall) error {
 	began := time.Now()
 	idle := time.NewTimer(pluginIdle)

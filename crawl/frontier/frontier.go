@@ -65,8 +65,8 @@ type Config struct {
 	// to each of them can be kept open, although there is not enough memory for connections to
 	// all hosts that have work. A visit goes on with one host of the server, or one for each of its
 	// slots, until that has nothing to ask for, or has had VisitLength jobs and another host of the
-	// server may be asked. It ends when the server has no work or pauses for more than MaxVisitPause,
-	// and after VisitLength jobs if another server waits. 0: there are no visits.
+	// server may be asked. It ends when the server has no work or pauses for more than
+	// MaxVisitPause, and after VisitLength jobs if another server waits. 0: there are no visits.
 	MaxVisits, VisitLength int
 	// Shares defaults to DefaultShares.
 	Shares Shares

@@ -66,7 +66,9 @@ func (t *run) contentNetworks(in emulate.Input) *ContentNetworks {
 			}
 		}
 	}
-	slices.SortStableFunc(c.Edges, func(a, b Edge) int { return cmp.Compare(b.Requests, a.Requests) })
+	slices.SortStableFunc(c.Edges, func(a, b Edge) int {
+		return cmp.Compare(b.Requests, a.Requests)
+	})
 	in.Downloads = slices.DeleteFunc(slices.Clone(in.Downloads), func(d emulate.Download) bool {
 		u, err := url.Parse(d.URL)
 		return err != nil || !behind[u.Hostname()]

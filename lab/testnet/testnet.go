@@ -100,6 +100,12 @@ func (o Options) Validate() error {
 		return fmt.Errorf("hostile peers %d: want 0 to %d", o.Hostile, o.Peers-1)
 	case !(o.GeoError >= 0 && o.GeoError <= 1):
 		return fmt.Errorf("--geo-error %v: want 0 to 1", o.GeoError)
+	}
+	return o.validateCDN()
+}
+
+func (o Options) validateCDN() error {
+	switch {
 	case !(o.CDN >= 0 && o.CDN <= 1):
 		return fmt.Errorf("--cdn %v: want 0 to 1", o.CDN)
 	case o.CDN > 0 && (o.CDNs < 1 || o.CDNs > emulate.MaxContentNetworks):

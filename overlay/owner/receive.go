@@ -41,12 +41,8 @@ var _ handover.Successor = (*receiver)(nil)
 func (c *receiver) AcceptOffer(
 	ctx context.Context, from peer.ID, o handover.Offer,
 ) ([]byte, error) {
-	l, err := lease.OpenLease(o.Lease)
-	if err != nil {
+	if err := checkOffer(from, o); err != nil {
 		return nil, err
-	}
-	if l.Owner != from || l.Subnet != o.Subnet || l.Epoch+1 != o.Epoch {
-		return nil, errors.New("the lease does not match the offer")
 	}
 	copied := c.copied(from, o.Subnet)
 	if !copied && !c.limiter.Allow(offerRate, from, time.Now()) {
@@ -89,6 +85,18 @@ func (c *receiver) AcceptOffer(
 		return nil, err
 	}
 	return nil, c.takes(o.Subnet)
+}
+
+// checkOffer returns an error if the lease of an offer is not that of the subnet by the sender.
+func checkOffer(from peer.ID, o handover.Offer) error {
+	l, err := lease.OpenLease(o.Lease)
+	if err != nil {
+		return err
+	}
+	if l.Owner != from || l.Subnet != o.Subnet || l.Epoch+1 != o.Epoch {
+		return errors.New("the lease does not match the offer")
+	}
+	return nil
 }
 
 // copied reports whether a copy of a subnet of that owner is kept here.

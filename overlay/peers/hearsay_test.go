@@ -147,7 +147,7 @@ func TestAccount(t *testing.T) {
 		s.states.mu.Lock()
 		s.states.of(p).rtt = time.Millisecond
 		s.states.mu.Unlock()
-		return s.intake.account(p)
+		return s.account(p)
 	}
 	_, gone := identity(t, 7)
 	if told := measured(gone); !told.unsure {

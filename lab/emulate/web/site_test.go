@@ -128,9 +128,8 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Fatal(err)
 	}
-	bad := Config{Sites: 0, Pages: -1, Port: -1, MinDelay: -1, Delay: -1, Place: func(int, int) int {
-		return 0
-	}}
+	bad := Config{Sites: 0, Pages: -1, Port: -1, MinDelay: -1, Delay: -1,
+		Place: func(int, int) int { return 0 }}
 	_, err := New(bad)
 	for _, field := range []string{"Sites", "Pages", "Addrs", "Port", "MinDelay", "Delay",
 		"World"} {
