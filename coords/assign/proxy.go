@@ -99,8 +99,8 @@ const leastFar = 500
 
 // refute returns the candidates with the standing of their places as far as the strategy knows it:
 // that of the deciding peer is measured, and one far beyond all others, by the factor with which an
-// Estimator cuts outliers, is refuted. Among up to Budget candidates
-// no place is typical, so that they are not compared.
+// Estimator cuts outliers, is refuted. Among up to Budget candidates no place is typical, so that
+// they are not compared.
 func (s *ProxyStrategy) refute(all []Candidate, self string) []Candidate {
 	i := slices.IndexFunc(all, func(c Candidate) bool { return c.ID == self })
 	if i < 0 {

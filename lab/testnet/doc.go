@@ -11,12 +11,11 @@
 // Run checks its options before it starts anything, writes progress from the first
 // second, and returns soon after its context ends.
 //
-// Files: testnet.go Options, Run; peers.go starting and stopping peers; data.go registry
-// and database of places; evaluate.go collecting the figures; content.go those of sites behind
-// content networks; report.go the report, its conclusion, and a table of several; scenario.go
-// faults during a crawl; site.go one site as a process; process.go peers and sites of an emulated
-// network as processes; container.go,
-// container_linux.go, container_other.go its number and address in a container; distances.go the
-// distances between containers, control.go their changes; collect.go the report of sites in
-// containers.
+// Files: testnet.go Options, Run; peers.go starting and stopping peers; data.go registry and
+// database of places; evaluate.go collecting the figures; content.go those of sites behind content
+// networks; report.go the report, its conclusion, and a table of several; scenario.go faults
+// during a crawl; site.go one site as a process; process.go peers and sites of an emulated network
+// as processes; container.go, container_linux.go, container_other.go its number and address in a
+// container; distances.go the distances between containers, control.go their changes; collect.go
+// the report of sites in containers.
 package testnet
