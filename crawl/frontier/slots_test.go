@@ -242,6 +242,27 @@ func TestSlotsAndReservations(t *testing.T) {
 	})
 }
 
+// TestReservationTakesTheRestedSlot verifies that a job waits for the slot that rests while a
+// request outside the queues has the other one.
+func TestReservationTakesTheRestedSlot(t *testing.T) {
+	bubble(t, func(t *testing.T, w world) {
+		w = sharedWorld(t, w, 2)
+		for i := range 4 {
+			w.add(domain(i), addr(1, 1), 100)
+		}
+		w.steady(10)
+		w.wantAtOnce(2)
+		pass(time.Minute)
+		j, _ := w.next()
+		w.Release(j, false, 0, 0)
+		r := w.reserve("other.example", addr(1, 1), 0)
+		if _, took := w.next(); took != gap {
+			t.Errorf("a job came after %v beside a reservation, want %v", took, gap)
+		}
+		r.Release(0, 0)
+	})
+}
+
 // TestVisitsOfSlots verifies that each slot goes on with its host, for which a connection is kept
 // open, after the hosts of the address were tested.
 func TestVisitsOfSlots(t *testing.T) {
