@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/store"
@@ -71,6 +72,36 @@ func TestCloseReachesReplica(t *testing.T) {
 		t.Errorf("Flush() = %v, want ErrLink", err)
 	}
 	a.Unfollow(subnet, hb.ID(), true)
+	b = startMember(t, hb, open(t, bdir), nil)
+	eventually(t, "the replica is told", func() bool { return len(b.Copies()) == 0 })
+}
+
+// A close request that was sent, and lost with its stream, is sent again.
+func TestLostCloseIsSentAgain(t *testing.T) {
+	t.Parallel()
+	ha, hb := hostPair(t)
+	bdir := t.TempDir()
+	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, bdir), nil)
+	addOwned(t, a.db, subnet)
+	follow(t, a, subnet, b)
+	flush(t, a, subnet)
+	b.stop()
+	_ = b.db.Close()
+	eventually(t, "the owner sees the link broken", func() bool {
+		return errors.Is(a.State(subnet, hb.ID()).Err, ErrLink)
+	})
+	a.Unfollow(subnet, hb.ID(), true)
+	lost := make(chan struct{}, 1)
+	hb.SetStreamHandler(proto, func(st network.Stream) {
+		if _, err := st.Read(make([]byte, 1)); err == nil {
+			select {
+			case lost <- struct{}{}:
+			default:
+			}
+		}
+		_ = st.Reset()
+	})
+	<-lost
 	b = startMember(t, hb, open(t, bdir), nil)
 	eventually(t, "the replica is told", func() bool { return len(b.Copies()) == 0 })
 }

@@ -79,6 +79,9 @@ func (x *flight) add(weight int, now time.Time) {
 	x.size += weight
 }
 
+// next returns the number of the next frame, from 1.
+func (x *flight) next() uint64 { return x.taken + uint64(len(x.weights)) + 1 }
+
 // reply records a reply, by which the replica has taken that many frames.
 func (x *flight) reply(taken uint64, now time.Time) error {
 	before := x.taken

@@ -57,6 +57,7 @@ type ownerLink struct {
 type pendingClose struct {
 	drop  bool
 	until time.Time
+	frame uint64 // number of the frame on the present stream in which it was sent; 0: it was not
 }
 
 // followerQueue is a queue of followers.
@@ -195,6 +196,10 @@ func (l *ownerLink) reset() {
 	l.up, l.lastOpenID, l.sentWitnessSet = true, 0, ""
 	l.urgent, l.work, l.snapshots = followerQueue{}, followerQueue{}, followerQueue{}
 	l.flight = flight{heard: l.flight.heard, lastProgress: l.flight.lastProgress}
+	for p, x := range l.closings { // it may not have come over the last stream
+		x.frame = 0
+		l.closings[p] = x
+	}
 	for _, f := range l.followers {
 		f.update(func() {
 			f.snapshot, f.state, f.openID, f.err = nil, stateIdle, 0, nil

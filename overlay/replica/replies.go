@@ -3,6 +3,8 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"net/netip"
 	"time"
 )
 
@@ -16,6 +18,9 @@ func (l *ownerLink) onReply(u replicaFrame) error {
 	if err := l.flight.reply(u.Taken, time.Now()); err != nil {
 		return err
 	}
+	maps.DeleteFunc(l.closings, func(_ netip.Prefix, x pendingClose) bool {
+		return x.frame > 0 && x.frame <= l.flight.taken
+	})
 	for _, h := range u.Replies {
 		if f := l.followers[h.Subnet]; f != nil && f.openID == h.ID && f.openID > 0 {
 			l.onOpenReply(f, h)

@@ -45,7 +45,11 @@ func (l *ownerLink) next() job {
 		return job{}
 	}
 	for p, x := range l.closings {
-		delete(l.closings, p)
+		if x.frame > 0 {
+			continue
+		}
+		x.frame = l.flight.next()
+		l.closings[p] = x
 		return job{kind: jobClose, subnet: p, drop: x.drop}
 	}
 	snapshot := len(l.snapshots.q) > 0 && l.flight.size < window/4
