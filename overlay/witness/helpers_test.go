@@ -153,10 +153,10 @@ type node struct {
 	offset  time.Duration
 	rate    float64 // of the clock
 	created time.Time
-	before  func(*node)                 // called before a request is sent
-	after   func(*node, peer.ID, reply) // called before a reply is handled
+	before  func(*node) // called before a request is sent
 
 	mu     sync.Mutex
+	after  func(*node, peer.ID, reply) // called before a reply is handled
 	s      *Service
 	answer func(context.Context, peer.ID, request) (reply, error)
 	ctx    context.Context
@@ -194,6 +194,13 @@ func (n *node) clock() time.Time {
 func (n *node) now() time.Time {
 	n.waitPaused()
 	return n.clock()
+}
+
+// setAfter sets what is called before a reply is handled.
+func (n *node) setAfter(fn func(*node, peer.ID, reply)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.after = fn
 }
 
 func (n *node) waitPaused() {
@@ -339,8 +346,11 @@ func (n *node) call(ctx context.Context, p peer.ID, r request) (reply, error) {
 		return reply{}, context.Cause(ctx)
 	}
 	n.waitPaused()
-	if n.after != nil {
-		n.after(n, p, back)
+	n.mu.Lock()
+	after := n.after
+	n.mu.Unlock()
+	if after != nil {
+		after(n, p, back)
 	}
 	return back, nil
 }

@@ -265,12 +265,12 @@ func TestEndlessNotices(t *testing.T) {
 		}
 		liar := p.Members[0]
 		var told atomic.Int32
-		all[0].after = func(_ *node, by peer.ID, r reply) {
+		all[0].setAfter(func(_ *node, by peer.ID, r reply) {
 			if by == liar && r.Ack != nil {
 				r.Ack.More, r.Ack.Notices = true, []notice{{Num: uint64(told.Add(1)),
 					Subnet: subnet, Epoch: 2, To: liar}}
 			}
-		}
+		})
 		time.Sleep(10 * time.Minute)
 		if n := told.Load(); n > 2*maxInARow {
 			t.Errorf("heard %d times of votes, want at most %d", n, 2*maxInARow)

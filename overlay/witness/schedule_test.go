@@ -40,7 +40,8 @@ func (s schedule) run(t testing.TB, bad mutation) *judge {
 	owner := w.nodes[0]
 	owner.cfg.Members = s.Members
 	owner.tells.revoked, owner.tells.present = w.onRevoked, w.present
-	owner.before, owner.after = bad.before, bad.after
+	owner.before = bad.before
+	owner.setAfter(bad.after)
 	start := func(n *node) {
 		n.start(t)
 		if bad.started != nil {
