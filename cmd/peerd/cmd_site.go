@@ -19,7 +19,7 @@ func newSiteCommand() *cobra.Command {
 		Short: "Serve one synthetic web site, for a testnet of containers",
 		Long: `Serves site I of the N sites that the seed makes, until a signal. Processes
 with the same --seed, --of, --pages and port serve sites that link to each
-other by name: site-00.peerd.test, site-01.peerd.test and so on.
+other by name: site-00.test, site-01.test and so on.
 
 With --net, a container of docker-compose.yml gives the site its number, and the
 site gives the container an address, which needs CAP_NET_ADMIN.`,

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"time"
@@ -28,7 +29,8 @@ type Audit struct {
 }
 
 // Politeness counts requests that were too early: before the previous one at the host
-// or the address had been answered, or too soon after it.
+// or the address had been answered, or too soon after it. An address with sites in four domains or
+// more may get some at a time.
 type Politeness struct {
 	Violations int `json:"violations"` // requests that were too early for either reason
 	ByHost     int `json:"by_host"`
@@ -110,17 +112,17 @@ func (w *Web) Audit() Audit {
 		}
 	}
 	a.PagesFetched = len(seen)
-	a.Politeness = judge(hits, w.hostGap, w.cfg.MinDelay)
+	a.Politeness = judge(hits, w.limits())
 	return a
 }
 
-// Early is a request that was too early, and the request before it, with the latest
-// end, at the host or the address.
+// Early is a request that was too early, and the request at the host or the address that it should
+// have waited for.
 type Early struct{ Before, Hit Hit }
 
 // Early returns the requests that Audit counts as violations of politeness, by start.
 func (w *Web) Early() (all []Early) {
-	follow(w.Log(), w.hostGap, w.cfg.MinDelay, func(e Early) { all = append(all, e) })
+	follow(w.Log(), w.limits(), func(e Early) { all = append(all, e) })
 	return all
 }
 
@@ -152,56 +154,91 @@ func (w *Web) Missing(n int) []string {
 	return out
 }
 
-// pace tracks the requests to one host or address.
-type pace struct {
-	any   bool
-	until time.Time // end of the latest answer; zero after an answer without end
-	last  Hit       // the request with that answer
+// pace tracks the requests to one host or address, which may get some at a time.
+type pace struct{ slots []lastHit }
+
+// lastHit is a request and when its answer ended, the zero time if it has not.
+type lastHit struct {
+	until time.Time
+	hit   Hit
 }
 
-// early reports whether h is too early and whether it overlaps, and records it. Calls
-// must be in the order of the starts.
-func (p *pace) early(h Hit, gap time.Duration) (early, overlap bool) {
-	if p.any {
-		overlap = p.until.IsZero() || h.Start.Before(p.until)
-		early = overlap || h.Start.Sub(p.until) < gap
-	}
-	switch {
-	case h.End.IsZero():
-		p.until, p.last = time.Time{}, h
-	case !p.any || !p.until.IsZero() && h.End.After(p.until):
-		p.until, p.last = h.End, h
-	}
-	p.any = true
-	return early, overlap
+// free reports whether a request may come at a time.
+func (l lastHit) free(at time.Time, gap time.Duration) bool {
+	return !l.until.IsZero() && at.Sub(l.until) >= gap
 }
 
-// judge counts the requests of a log that were too early. hostGap returns the delay for
-// each site, addrGap is the one for every address.
-func judge(hits []Hit, hostGap func(site int) time.Duration, addrGap time.Duration) Politeness {
-	return follow(hits, hostGap, addrGap, func(Early) {})
+// early reports whether h is too early if most requests at a time are permitted, and whether it
+// overlaps, and records it. before is the request that it should have waited for. Calls must be in
+// the order of the starts.
+func (p *pace) early(h Hit, gap time.Duration, most int) (early, overlap bool, before Hit) {
+	i := slices.IndexFunc(p.slots, func(l lastHit) bool { return l.free(h.Start, gap) })
+	if i < 0 && len(p.slots) < most {
+		i = len(p.slots)
+		p.slots = append(p.slots, lastHit{})
+	} else if i < 0 { // the one that it has to wait for least
+		early = true
+		for k, l := range p.slots {
+			if i < 0 || !l.until.IsZero() &&
+				(p.slots[i].until.IsZero() || l.until.Before(p.slots[i].until)) {
+				i = k
+			}
+		}
+		before = p.slots[i].hit
+		overlap = p.slots[i].until.IsZero() || h.Start.Before(p.slots[i].until)
+	}
+	if l := &p.slots[i]; h.End.IsZero() || !early || !l.until.IsZero() && h.End.After(l.until) {
+		*l = lastHit{h.End, h}
+	}
+	return early, overlap, before
 }
+
+// addrRequests returns how many requests at a time an address may get that has hosts in so many
+// registrable domains, each site one: what peers keep to that are not configured otherwise.
+func addrRequests(domains int) int {
+	if domains < 4 {
+		return 1
+	}
+	return min(int(math.Sqrt(float64(domains))), 8)
+}
+
+// limits are what the sites expect of crawlers.
+type limits struct {
+	hostGap func(site int) time.Duration // between two requests
+	addrGap time.Duration                // the same, at every address
+	domains map[netip.Addr]int           // at each address; one if not listed
+}
+
+func (w *Web) limits() limits {
+	l := limits{hostGap: w.hostGap, addrGap: w.cfg.MinDelay, domains: make(map[netip.Addr]int)}
+	for i := range w.sites {
+		for _, a := range w.cfg.Addrs(i) {
+			l.domains[a]++
+		}
+	}
+	return l
+}
+
+// judge counts the requests of a log that were too early.
+func judge(hits []Hit, l limits) Politeness { return follow(hits, l, func(Early) {}) }
 
 // follow does the same and calls tell for each such request.
-func follow(
-	hits []Hit, hostGap func(site int) time.Duration, addrGap time.Duration, tell func(Early),
-) Politeness {
+func follow(hits []Hit, l limits, tell func(Early)) Politeness {
 	hits = slices.Clone(hits)
 	slices.SortStableFunc(hits, func(a, b Hit) int { return a.Start.Compare(b.Start) })
 	hosts, addrs := make(map[string]*pace), make(map[netip.Addr]*pace)
 	var out Politeness
 	for _, h := range hits {
-		addr := entry(addrs, h.Addr)
-		before := addr.last
 		var byHost, over1 bool
+		var first Hit
 		if !h.Bare { // a bare connection has no known host
-			host := entry(hosts, h.Host)
-			last := host.last
-			if byHost, over1 = host.early(h, hostGap(h.Site)); byHost {
-				before = last
-			}
+			byHost, over1, first = entry(hosts, h.Host).early(h, l.hostGap(h.Site), 1)
 		}
-		byAddr, over2 := addr.early(h, addrGap)
+		byAddr, over2, before := entry(addrs, h.Addr).early(h, l.addrGap,
+			addrRequests(l.domains[h.Addr]))
+		if byHost {
+			before = first
+		}
 		if byHost || byAddr {
 			tell(Early{before, h})
 		}

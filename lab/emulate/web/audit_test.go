@@ -32,6 +32,8 @@ func TestJudge(t *testing.T) {
 		h.Site, h.Bare = -1, true
 		return h
 	}
+	l := limits{hostGap: func(int) time.Duration { return 40 * ms }, addrGap: 40 * ms,
+		domains: map[netip.Addr]int{hit("", 4, 0, 0).Addr: 4}}
 	for _, c := range []struct {
 		name string
 		hits []Hit
@@ -58,9 +60,15 @@ func TestJudge(t *testing.T) {
 			Politeness{Violations: 1, ByAddr: 1}},
 		{"bare, before the answer", []Hit{hit("a", 1, 0, 60), bare(1, 50)},
 			Politeness{Violations: 1, ByAddr: 1, Overlaps: 1}},
+		{"two at a time where there are four domains", []Hit{hit("a", 4, 0, 10), hit("b", 4, 5, 30),
+			hit("a", 4, 50, 60), hit("c", 4, 70, 80)}, Politeness{}},
+		{"three there", []Hit{hit("a", 4, 0, 10), hit("b", 4, 5, -1), hit("c", 4, 8, 9),
+			bare(4, 50), bare(4, 89)}, Politeness{Violations: 2, ByAddr: 2, Overlaps: 1}},
+		{"two at a time of one host there", []Hit{hit("a", 4, 0, 10), hit("a", 4, 20, 30)},
+			Politeness{Violations: 1, ByHost: 1}},
 		{"entered late", []Hit{hit("a", 1, 50, 60), hit("a", 1, 0, 10)}, Politeness{}},
 	} {
-		if got := judge(c.hits, func(int) time.Duration { return 40 * ms }, 40*ms); got != c.want {
+		if got := judge(c.hits, l); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -79,13 +87,13 @@ func TestJudgeProperty(t *testing.T) {
 			hits = append(hits, Hit{Host: "a", Start: now, End: end})
 			now = end.Add(gap + time.Duration(rapid.IntRange(0, 9).Draw(t, "idle"))*ms)
 		}
-		all := func(int) time.Duration { return gap }
-		if got := judge(hits, all, gap); got != (Politeness{}) {
+		l := limits{hostGap: func(int) time.Duration { return gap }, addrGap: gap}
+		if got := judge(hits, l); got != (Politeness{}) {
 			t.Fatalf("polite schedule: got %+v, want no violations", got)
 		}
 		i := rapid.IntRange(1, len(hits)-1).Draw(t, "i")
 		hits[i].Start = hits[i-1].End.Add(gap - 1)
-		if got := judge(hits, all, gap); got.Violations == 0 {
+		if got := judge(hits, l); got.Violations == 0 {
 			t.Fatal("early request was not detected")
 		}
 	})

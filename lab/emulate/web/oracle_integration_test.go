@@ -24,7 +24,7 @@ func TestPageTimeIsWhatDownloadsTake(t *testing.T) {
 	cfg := testConfig(1, 6, 3)
 	cfg.Delay, cfg.World, cfg.Place = 30*ms, world, func(int, int) int { return 1 }
 	w := serve(t, cfg)
-	me, site := netip.MustParseAddr("127.211.0.1"), w.Resolve()["site-00.peerd.test"][0]
+	me, site := netip.MustParseAddr("127.211.0.1"), w.Resolve()["site-00.test"][0]
 	net.Place(site, 1)
 	dial := net.Dialer(0, me)
 	tr := &http.Transport{Proxy: nil}
@@ -38,7 +38,7 @@ func TestPageTimeIsWhatDownloadsTake(t *testing.T) {
 		path := u[strings.Index(u[7:], "/")+7:]
 		req, _ := http.NewRequest(http.MethodGet, fmt.Sprintf("http://%v:%d%s", site, w.Port(),
 			path), nil)
-		req.Host = "site-00.peerd.test"
+		req.Host = "site-00.test"
 		want := w.PageTime(0, u, reused)
 		start := time.Now()
 		resp, err := c.Do(req)

@@ -38,7 +38,7 @@ func TestExtraAddress(t *testing.T) {
 		return resp, b.Bytes()
 	}
 	_, direct := get(t, c, w.Sites()[1].URL)
-	if _, body := ask("SITE-01.peerd.test.:99", "/"); !bytes.Equal(body, direct) {
+	if _, body := ask("SITE-01.test.:99", "/"); !bytes.Equal(body, direct) {
 		t.Error("additional address serves a different page")
 	}
 	if a := w.Audit(); a.Requests != 1 {
@@ -46,7 +46,7 @@ func TestExtraAddress(t *testing.T) {
 	}
 	_, log := ask("", "/-/log")
 	var h Hit
-	if err := json.Unmarshal(log, &h); err != nil || h.Host != "site-01.peerd.test" ||
+	if err := json.Unmarshal(log, &h); err != nil || h.Host != "site-01.test" ||
 		h.Path != "/" || h.Status != 200 || !h.Page || h.End.IsZero() {
 		t.Errorf("log %s: %v", log, err)
 	}
@@ -59,7 +59,7 @@ func TestExtraAddress(t *testing.T) {
 	if resp, _ := ask("", "/"); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("no site and no log: %d", resp.StatusCode)
 	}
-	if resp, _ := ask("site-00.peerd.test", "/-/log"); resp.StatusCode != http.StatusNotFound {
+	if resp, _ := ask("site-00.test", "/-/log"); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("the log as a page of a site: %d", resp.StatusCode)
 	}
 }
@@ -110,7 +110,7 @@ func TestUnknownHostAndMethod(t *testing.T) {
 	t.Parallel()
 	w := serve(t, testConfig(1, 5, 1))
 	c := client(t, w)
-	addr := fmt.Sprintf("http://%v:%d/", w.Resolve()["site-00.peerd.test"][0], w.Port())
+	addr := fmt.Sprintf("http://%v:%d/", w.Resolve()["site-00.test"][0], w.Port())
 	if resp, _ := get(t, c, addr); resp.StatusCode != http.StatusMisdirectedRequest {
 		t.Errorf("a host that is no site: %d", resp.StatusCode)
 	}
@@ -154,7 +154,7 @@ func TestPageTimeOfWhatIsNoPage(t *testing.T) {
 	if d := w.PageTime(0, "http://elsewhere.test/", false); d != 0 {
 		t.Errorf("another web: %v", d)
 	}
-	if d := w.PageTime(0, "http://site-00.peerd.test/robots.txt", false); d == 0 {
+	if d := w.PageTime(0, "http://site-00.test/robots.txt", false); d == 0 {
 		t.Error("PageTime of robots.txt = 0, want more")
 	}
 }

@@ -77,11 +77,12 @@ func shares(sites, pages int, seed uint64) []int {
 	return counts
 }
 
-// newSite returns a site with a tree of n pages.
+// newSite returns a site with a tree of n pages. It has a registrable domain of its own, as sites of
+// different people do.
 func newSite(id, n int, seed uint64, median time.Duration) *site {
 	d := newDice(seed, saltSite, uint64(id))
 	s := &site{
-		id: id, host: fmt.Sprintf("site-%02d.peerd.test", id),
+		id: id, host: fmt.Sprintf("site-%02d.test", id),
 		branch: 6 + d.below(7), robots: robotsOf(id),
 		pages: make([]page, n), index: make(map[string]int32, n),
 		aliases: make(map[string]alias), extra: make(map[int32][]ref),
