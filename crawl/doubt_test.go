@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -301,4 +302,40 @@ func TestDoubtedPeersAtOnce(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("a silent peer was asked at %v, want %v", got, want)
 	}
+}
+
+// TestLieAboutRevisit verifies that a made-up page is found that a peer reports of a page which has
+// not changed since this peer's last visit.
+func TestLieAboutRevisit(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 55, 1)
+	s.mux.HandleFunc("/", func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		if q.Header.Get("If-None-Match") == `"1"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, words(1, 120))
+	})
+	o := newRig(t, "", time.Millisecond, func(c *crawl.Config) {
+		visiting(yearly)(c)
+		c.CheckReports = 1
+	})
+	o.own("a.test", s)
+	e := &estimator{answer: func(int, store.URL) store.FetchReport { return emptyPage }}
+	o.remote = e.fetch
+	var lying atomic.Bool
+	o.where = func(netip.Prefix) crawl.Dispatch {
+		if lying.Load() {
+			return crawl.Dispatch{Peer: "other"}
+		}
+		return crawl.Dispatch{}
+	}
+	o.seed(s.url("a.test", "/"))
+	defer o.start()()
+	o.until("the page is fetched", func() bool { return o.db.Counters().Pages == 1 })
+	lying.Store(true)
+	o.changed(s.url("a.test", "/"))
+	o.until("the lie is found", func() bool { return o.c.Doubts("other") })
 }
