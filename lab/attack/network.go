@@ -63,6 +63,7 @@ type NetworkReport struct {
 	// of these have found at least one of its reports to be wrong, and LiarsFound how many take it
 	// for a liar. The other honest peers have heard no lie: no peer believes what another one says
 	// of a third, so that each has to find a liar itself, and only one that asks it can be harmed.
+	// Whole peers come first; the others answer no request for a page.
 	Asked      []int `json:"asked"`
 	LiesFound  []int `json:"lies_found"`
 	LiarsFound []int `json:"liars_found"`
@@ -399,7 +400,7 @@ func (c *campaign) judgeTrust(honest string, number int, p admin.Peer) {
 	if p.Trust == "liar" {
 		c.report.LiarsFound[number]++
 		c.found = append(c.found, lies[len(lies)-1].At.Sub(asked))
-	} else {
+	} else if number < len(c.r.Peers)-c.o.Honest {
 		c.say("a hostile peer that was first asked %v ago is %s: %+v",
 			time.Since(asked).Round(time.Second), p.Trust, p.Checks)
 	}
