@@ -16,10 +16,15 @@ import (
 // fetches some of the pages itself, and compares. A page that is checked is not removed from the
 // queue by the report, but by this peer's own fetch. No peer learns which pages are checked.
 //
+// A difference does not count if this peer's own copies of the page differ, too: it fetches the
+// page a second time, after the usual wait.
+//
 // A peer is untested until a check has agreed with its report, and all its reports are checked.
-// Then a share of them is. After a difference all are checked again, and a peer with too many
-// differences is a liar: it is not asked for a day, and what it has reported since the last check
-// that agreed is queued again.
+// Then a share of them is. After a difference the peer is doubted: all its reports are checked, and
+// it is asked for some of the next pages, whatever their subnet and whoever was to fetch them, as
+// if it were a scout there. So it soon is trusted again, or a liar: one with too many differences.
+// A liar is not asked for a day, and what it has reported since the last check that agreed is
+// queued again.
 
 const (
 	// maxReporters bounds the peers that are remembered, and maxUnchecked the pages of one that
@@ -36,12 +41,18 @@ const (
 	// A host gets checkBurst requests for checks at once, and one each checkEvery.
 	checkBurst, checkEvery = 32, 10 * time.Second
 	maxCheckedHosts        = 4096
+	// A doubted peer is asked for the next page once a check has a result, or after askAgain, which
+	// doubles with each request up to maxAskAgain. At most maxFollowUps requests to doubted peers
+	// are under way: one that does not answer holds up the host for which it was asked.
+	askAgain, maxAskAgain = 10 * time.Second, 10 * time.Minute
+	maxFollowUps          = 2
 )
 
 // Trust is what the checks say of a peer.
 type Trust uint8
 
-// The states. The reports of an Untested and of a Doubted peer are all checked.
+// The states. The reports of an Untested and of a Doubted peer are all checked. A Doubted peer has
+// differences that too few checks have outweighed, but not enough of them for a Liar.
 const (
 	Untested Trust = iota
 	Trusted
@@ -64,6 +75,10 @@ type CheckResult struct {
 // errLied is what the owner of a subnet is told of a report that is not believed.
 var errLied = fmt.Errorf("%w: the report is not what this peer finds", ErrNotSent)
 
+// errDoubted is what it is told of a failure that a doubted peer reports: the host is not left
+// alone because of that.
+var errDoubted = fmt.Errorf("%w: a doubted peer reports a failure", ErrNotSent)
+
 // errNotAsked is what it is told of a peer that is not asked.
 var errNotAsked = fmt.Errorf("%w: reports of the peer are not believed", ErrNotSent)
 
@@ -84,22 +99,35 @@ type claim struct {
 	peer string
 	rep  store.FetchReport
 	at   time.Time
+	// first is what this peer found at first, if that was something else.
+	first *store.FetchReport
+}
+
+// doubt says when a doubted peer is asked for the next page, at the earliest, and what it waits
+// after that.
+type doubt struct {
+	next time.Time
+	wait time.Duration
 }
 
 // checker decides which reports are checked. Its methods are safe for concurrent use.
 type checker struct {
-	share float64 // of the reports of trusted peers; 0: none is checked at all
+	share     float64       // of the reports of trusted peers; 0: none is checked at all
+	followUps chan struct{} // one for each request to a doubted peer
 
 	mu     sync.Mutex
 	peers  *lru.Simple[string, *reporter]
+	doubts map[string]doubt // of those of peers that are doubted
 	claims map[store.URL]claim
 	hosts  *lru.Simple[string, time.Time] // until when the checks so far use up the allowance
 }
 
 func newChecker(share float64) *checker {
-	return &checker{share: share, claims: map[store.URL]claim{},
-		peers: lru.NewSimple[string, *reporter](maxReporters, nil),
-		hosts: lru.NewSimple[string, time.Time](maxCheckedHosts, nil)}
+	k := &checker{share: share, claims: map[store.URL]claim{}, doubts: map[string]doubt{},
+		followUps: make(chan struct{}, maxFollowUps),
+		hosts:     lru.NewSimple[string, time.Time](maxCheckedHosts, nil)}
+	k.peers = lru.NewSimple(maxReporters, func(peer string, _ *reporter) { delete(k.doubts, peer) })
+	return k
 }
 
 // reporter returns the state of a peer; the caller holds mu.
@@ -126,10 +154,10 @@ func (r *reporter) trust(now time.Time) Trust {
 	switch {
 	case r.site && lies > 0, lies >= minLies && lies*lieShare > len(r.results):
 		return Liar
+	case lies > 0 && (r.doubted || lies*lieShare > len(r.results)):
+		return Doubted
 	case r.agreed == 0, r.site && r.agreed < sampleFirst:
 		return Untested
-	case r.doubted && lies > 0:
-		return Doubted
 	}
 	return Trusted
 }
@@ -140,6 +168,7 @@ type handling uint8
 const (
 	believe  handling = iota // its report counts
 	check                    // this peer fetches the page, too
+	followUp                 // the same, because the peer is doubted; only suspect decides that
 	instead                  // this peer fetches the page in its place
 	askOther                 // it is not asked
 )
@@ -178,24 +207,83 @@ func (k *checker) handle(peer, host string, now time.Time) handling {
 	return askOther
 }
 
+// suspect returns a doubted peer that is to be asked for the next page of a host; "" if none is.
+// The caller calls asked when it was.
+func (k *checker) suspect(host string, now time.Time) (peer string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for peer, d := range k.doubts {
+		if now.Before(d.next) || len(k.claims) >= maxClaims {
+			continue
+		}
+		select {
+		case k.followUps <- struct{}{}:
+		default:
+			return ""
+		}
+		if !k.allow(host, now) {
+			k.asked()
+			return ""
+		}
+		k.doubts[peer] = doubt{now.Add(d.wait), min(2*d.wait, maxAskAgain)}
+		return peer
+	}
+	return ""
+}
+
+// asked ends a request to a peer that suspect has returned.
+func (k *checker) asked() { <-k.followUps }
+
 // allow reports whether a host may be requested once more for a check, and if so counts that.
 func (k *checker) allow(host string, now time.Time) bool {
-	until, _ := k.hosts.Get(host)
-	if until.Before(now) {
-		until = now
-	}
-	if until = until.Add(checkEvery); until.Sub(now) > checkBurst*checkEvery {
+	until := k.used(host, now)
+	if until.Sub(now) > checkBurst*checkEvery {
 		return false
 	}
 	k.hosts.Add(host, until)
 	return true
 }
 
+// used returns until when one more check of a host uses up its allowance.
+func (k *checker) used(host string, now time.Time) time.Time {
+	until, _ := k.hosts.Get(host)
+	if until.Before(now) {
+		until = now
+	}
+	return until.Add(checkEvery)
+}
+
 // hold keeps a report until this peer has fetched the page.
 func (k *checker) hold(peer string, u store.URL, rep store.FetchReport, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.claims[u] = claim{peer, rep, now}
+	k.claims[u] = claim{peer: peer, rep: rep, at: now}
+}
+
+// lookTwice reports whether this peer has to fetch a page once more, because it has found something
+// else than was reported, and only once. That counts as a check of the host.
+func (k *checker) lookTwice(u store.URL, found store.FetchReport, now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c, ok := k.claims[u]
+	if !ok || c.first != nil || c.compare(found, now) != different {
+		return false
+	}
+	c.first = &found
+	k.claims[u] = c
+	k.hosts.Add(u.Host(), k.used(u.Host(), now))
+	return true
+}
+
+// compare compares a report with what this peer has found. It is unclear if the page is another one
+// each time, or may have changed since.
+func (c claim) compare(found store.FetchReport, now time.Time) comparison {
+	result := compare(c.rep, found)
+	if now.Sub(c.at) > claimFor || result == different && c.first != nil &&
+		compare(*c.first, found) != same {
+		return unclear
+	}
+	return result
 }
 
 // claimed reports whether a report of u waits for this peer's own fetch.
@@ -236,7 +324,14 @@ func again(e store.Entry) store.Entry {
 func (k *checker) enter(peer string, x CheckResult) (again []store.Entry) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.reporter(peer).enter(x)
+	r := k.reporter(peer)
+	again = r.enter(x)
+	if r.trust(x.At) == Doubted {
+		k.doubts[peer] = doubt{wait: askAgain}
+	} else {
+		delete(k.doubts, peer)
+	}
+	return again
 }
 
 // enter is checker.enter.
@@ -277,10 +372,10 @@ func (c *Crawler) Reports(peer string) (Reporter, bool) {
 	return Reporter{t, len(r.unchecked), append([]CheckResult(nil), r.results...)}, true
 }
 
-// Lies reports whether a peer is a liar.
-func (c *Crawler) Lies(peer string) bool {
+// Doubts reports whether a peer is doubted, or a liar.
+func (c *Crawler) Doubts(peer string) bool {
 	r, _ := c.Reports(peer)
-	return r.Trust == Liar
+	return r.Trust >= Doubted
 }
 
 // checkClaim compares the report of another peer that waits for it with what this peer has found.
@@ -291,7 +386,7 @@ func (c *Crawler) checkClaim(job frontier.Job, own store.FetchReport) error {
 		return nil
 	}
 	now := time.Now()
-	result := compare(cl.rep, own)
+	result := cl.compare(own, now)
 	if result == unclear {
 		c.cfg.Delegate.Observe(job.Subnet, cl.peer, cl.rep, nil)
 		return nil

@@ -203,9 +203,14 @@ func (c *Crawler) runJob(
 			return false, nil
 		}
 	case c.checks.claimed(job.Entry.URL):
-		req.CompareText = true
+		req.CompareText, req.IfNoneMatch, req.IfModifiedSince = true, "", ""
 		return c.fetchLocally(ctx, job, req, gap)
-	case d.Peer == "":
+	}
+	if peer := c.checks.suspect(job.Host, time.Now()); peer != "" {
+		defer c.checks.asked()
+		return c.fetchRemotely(ctx, job, peer, req, gap, followUp)
+	}
+	if d.Peer == "" {
 		if ended, err := c.tryCrawllet(ctx, job, gap); ended {
 			return false, err
 		}
@@ -257,14 +262,15 @@ func (c *Crawler) fetchLocally(
 	if findingOf(rep).failed() {
 		return false, c.requeueFailed(job, rep, began, gap, true)
 	}
-	if twice, err := c.checkSite(job.Entry.URL, got); twice || err != nil {
+	rep.Links = got.page.Links
+	twice, err := c.checkSite(job.Entry.URL, rep)
+	if twice || err != nil || c.checks.lookTwice(job.Entry.URL, rep, time.Now()) {
 		return false, errors.Join(err, c.releaseCharged(job, 1, gap, 0))
 	}
 	wait, err := c.commit(got, job, gap)
 	c.forgetUnstored(job.Entry.URL, err)
 	c.cfg.Frontier.Release(job, err == nil, gap, c.hostWait(wait, err))
 	if err == nil {
-		rep.Links = got.page.Links
 		err = c.checkClaim(job, rep)
 	}
 	return err == nil && isPage(rep.Outcome) && job.Entry.Kind == store.KindPage, err
@@ -294,7 +300,12 @@ func (c *Crawler) fetchRemotely(
 		c.cfg.Frontier.Release(job, false, gap, 0)
 		return false, nil //nolint:nilerr // canceled by this peer: says nothing about the other
 	}
-	if how == check && err == nil && !findingOf(rep).failed() {
+	failed := err == nil && findingOf(rep).failed()
+	switch {
+	case failed && how == followUp:
+		c.cfg.Delegate.Observe(job.Subnet, peer, store.FetchReport{}, errDoubted)
+		return false, c.releaseCharged(job, 1, gap, 0)
+	case err == nil && !failed && how != believe:
 		c.checks.hold(peer, job.Entry.URL, rep, time.Now())
 		return false, c.releaseCharged(job, 1, gap, 0)
 	}
@@ -312,7 +323,7 @@ func (c *Crawler) fetchRemotely(
 			gap = max(gap, c.cfg.RemoteTimeout)
 		}
 		return false, c.releaseCharged(job, 1, gap, 0)
-	case findingOf(rep).failed():
+	case failed:
 		if loadOf(rep, pace.Usual) == frontier.LoadStrained {
 			c.cfg.Frontier.Strained(job.Addr)
 		}

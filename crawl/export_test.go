@@ -81,3 +81,40 @@ const PluginLinks = maxPluginLinks
 
 // DigestOf returns the digest of a body.
 func DigestOf(body string) store.Digest { return similar.Digest([]byte(body)) }
+
+// doubting returns a checker that doubts n peers.
+func doubting(n int, now time.Time) *checker {
+	k := newChecker(1)
+	for i := range n {
+		k.enter(string(rune('a'+i)), CheckResult{At: now})
+	}
+	return k
+}
+
+// AskDoubted returns how many pages doubted peers are asked for, as many as there are pages, of
+// which it gets the hosts; their answers come at once, or not at all.
+func AskDoubted(hosts []string, answers bool, now time.Time) (asked int) {
+	k := doubting(len(hosts), now)
+	for _, host := range hosts {
+		if k.suspect(host, now) == "" {
+			continue
+		}
+		if asked++; answers {
+			k.asked()
+		}
+	}
+	return asked
+}
+
+// AskedAt returns when a doubted peer is asked of which no report comes, of the times at which
+// this peer is about to fetch a page.
+func AskedAt(begin time.Time, at []time.Duration) (asked []time.Duration) {
+	k := doubting(1, begin)
+	for _, d := range at {
+		if k.suspect("a.test", begin.Add(d)) != "" {
+			k.asked()
+			asked = append(asked, d)
+		}
+	}
+	return asked
+}

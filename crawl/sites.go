@@ -307,9 +307,7 @@ func (c *Crawler) fetchOrAsk(
 
 // checkSite compares an answer with what another peer has reported of its page, if one has. It
 // reports whether the page must be looked at once more before the answer is stored.
-func (c *Crawler) checkSite(u store.URL, got fetched) (twice bool, err error) {
-	found := got.report
-	found.Links = got.page.Links
+func (c *Crawler) checkSite(u store.URL, found store.FetchReport) (twice bool, err error) {
 	x, peer, twice, queue := c.sites.compare(u, found, time.Now())
 	if peer == "" || x.Agrees {
 		return twice, nil

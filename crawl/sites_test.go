@@ -102,7 +102,7 @@ func TestReportsFromFiles(t *testing.T) {
 		t.Errorf("%d pages were requested, up to %d times, and %d asked for; want 50 to 100, "+
 			"once, and %d", pages, most, asked.Load(), n)
 	}
-	if len(trust) != 1 || trust[0].Trust != crawl.Trusted || o.c.Lies("local") {
+	if len(trust) != 1 || trust[0].Trust != crawl.Trusted || o.c.Doubts("local") {
 		t.Errorf("the peer is %+v, want trusted", trust)
 	}
 	if left := o.db.Counters(); left.EstimationsRequested != 0 {

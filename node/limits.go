@@ -48,11 +48,11 @@ func workLimits(c config.Crawl, now time.Time, size float64) owner.Limits {
 	return l
 }
 
-// AtCapacity reports whether another peer has announced that it accepts no subnets now, or
-// reports pages that it has not fetched.
+// AtCapacity reports whether another peer has announced that it accepts no subnets now, or is
+// doubted because it seems to report pages that it has not fetched.
 func (o ownerNode) AtCapacity(who string) bool {
 	n := o.n
-	if n.crawler != nil && n.crawler.Lies(who) {
+	if n.crawler != nil && n.crawler.Doubts(who) {
 		return true
 	}
 	id, err := peer.Decode(who)

@@ -72,8 +72,14 @@ func networkTable(r attack.NetworkReport) string {
 	line("page time, p50 and p90", "%.0f, %.0f ms", r.Download.P50, r.Download.P90)
 	line("of an oracle", "%.0f, %.0f ms", r.Oracle.P50, r.Oracle.P90)
 	line("peak memory of all peers", "%.0f MiB", r.PeakMiB)
-	line("honest peers that found each liar", "%v of %v that found a lie, within %v", r.LiarsFound,
-		r.LiesFound, r.FoundWithin.Round(time.Second))
+	line("honest peers that found each liar", "%v, of %v that asked it, and %v that found a lie",
+		r.LiarsFound, r.Asked, r.LiesFound)
+	spread := func(s attack.Spread) string {
+		return fmt.Sprintf("%v (median), at most %v", s.Median.Round(time.Second),
+			s.Most.Round(time.Second))
+	}
+	line("from the first request to a lie found", "%s", spread(r.Doubted))
+	line("from the first request to a liar", "%s", spread(r.Found))
 	line("honest peers taken for liars", "%d", r.HonestDoubted)
 	return b.String()
 }

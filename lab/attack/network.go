@@ -59,14 +59,36 @@ type NetworkReport struct {
 	Granted []string `json:"granted"`
 	// PeakMiB is the largest resident memory of the process, which has all peers.
 	PeakMiB float64 `json:"peak_mib"`
-	// LiarsFound says how many honest peers take each hostile peer for a liar, and LiesFound how
-	// many have found at least one of its reports to be wrong. FoundWithin is the longest time from
-	// an honest peer's first check of a liar's report to its last; a liar is not asked again.
-	LiarsFound  []int         `json:"liars_found"`
-	LiesFound   []int         `json:"lies_found"`
-	FoundWithin time.Duration `json:"found_within_ns"`
+	// Asked says how many honest peers have asked each hostile peer for a page, LiesFound how many
+	// of these have found at least one of its reports to be wrong, and LiarsFound how many take it
+	// for a liar. The other honest peers have heard no lie: no peer believes what another one says
+	// of a third, so that each has to find a liar itself, and only one that asks it can be harmed.
+	// Whole peers come first; the others answer no request for a page.
+	Asked      []int `json:"asked"`
+	LiesFound  []int `json:"lies_found"`
+	LiarsFound []int `json:"liars_found"`
+	// Doubted is how long it took from an honest peer's first request to a hostile one, which is
+	// not after its first lie there, to the check that found a lie: from then on its reports count
+	// for nothing and it gets no subnet. Found is the same for the check that made it a liar, which
+	// only an owner that fetches pages can carry out. The first request is noted too early by
+	// watchTrust at most.
+	Doubted Spread `json:"doubted"`
+	Found   Spread `json:"found"`
 	// HonestDoubted is how often an honest peer takes another one for a liar.
 	HonestDoubted int `json:"honest_doubted"`
+}
+
+// Spread is the median and the longest of some durations; 0 of none.
+type Spread struct {
+	Median time.Duration `json:"median_ns"`
+	Most   time.Duration `json:"most_ns"`
+}
+
+func spreadOf(all []time.Duration) (s Spread) {
+	if slices.Sort(all); len(all) > 0 {
+		s = Spread{all[len(all)/2], all[len(all)-1]}
+	}
+	return s
 }
 
 // Network runs honest and hostile peers in an emulated wide area until the attacks have been
@@ -88,7 +110,8 @@ func Network(ctx context.Context, o NetworkOptions) (NetworkReport, error) {
 	go func() { _ = fake.Serve(ln) }() // ends with Close
 	defer func() { _ = fake.Close() }()
 
-	c := &campaign{o: o, owned: map[string]bool{}, hostileOwned: map[string]bool{}}
+	c := &campaign{o: o, owned: map[string]bool{}, hostileOwned: map[string]bool{},
+		asked: map[askedBy]time.Time{}}
 	c.report.Report, err = testnet.Run(ctx, testnet.Options{
 		Peers: o.Honest + liars, Hostile: liars, Sites: o.Sites, Pages: o.Pages, Seed: o.Seed,
 		Strategy: "proxy", Gap: time.Second, CheckReports: config.Default().Crawl.CheckReports,
@@ -117,10 +140,17 @@ type campaign struct {
 	witness *falseWitness
 	report  NetworkReport
 
+	// From the first request to a hostile peer until it was doubted, and until it was found.
+	doubted, found []time.Duration
+
 	mu           sync.Mutex
-	owned        map[string]bool // subnets that an honest peer has owned
-	hostileOwned map[string]bool // subnets that a hostile peer has owned
+	asked        map[askedBy]time.Time // not after the first request
+	owned        map[string]bool       // subnets that an honest peer has owned
+	hostileOwned map[string]bool       // subnets that a hostile peer has owned
 }
+
+// askedBy is a peer that an honest peer has asked for a page.
+type askedBy struct{ honest, peer string }
 
 func (c *campaign) honest() []*node.Node { return c.r.Peers[:c.o.Honest] }
 
@@ -193,9 +223,19 @@ func (c *campaign) join(n int) error {
 	return nil
 }
 
-// watch notes which subnets honest and hostile peers own, until the end.
+// watchTrust is the time between two looks at which peers were asked.
+const watchTrust = 5 * time.Second
+
+// watch notes which subnets honest and hostile peers own, and whom honest ones ask for pages, until
+// the end.
 func (c *campaign) watch() {
+	looked := time.Now()
 	for c.e.sleep(time.Second) == nil {
+		if time.Since(looked) >= watchTrust {
+			now := time.Now()
+			c.noteAsked(looked)
+			looked = now
+		}
 		honest, hostile := c.owners(c.honest()), c.owners(c.r.Peers[c.o.Honest:])
 		c.mu.Lock()
 		for p := range honest {
@@ -205,6 +245,20 @@ func (c *campaign) watch() {
 			c.hostileOwned[p] = true
 		}
 		c.mu.Unlock()
+	}
+}
+
+// noteAsked notes whom honest peers have asked for pages since a time.
+func (c *campaign) noteAsked(since time.Time) {
+	for _, n := range c.honest() {
+		for _, p := range n.Peers() {
+			by := askedBy{n.ID().String(), p.PeerID}
+			c.mu.Lock()
+			if _, ok := c.asked[by]; p.Trust != "" && !ok {
+				c.asked[by] = since
+			}
+			c.mu.Unlock()
+		}
 	}
 }
 
@@ -311,30 +365,44 @@ func (c *campaign) judge() {
 	for i, m := range c.members {
 		number[m.id.String()] = len(c.r.Peers) - c.o.Honest + i
 	}
-	c.report.LiarsFound, c.report.LiesFound = make([]int, len(number)), make([]int, len(number))
+	r := &c.report
+	r.Asked, r.LiesFound = make([]int, len(number)), make([]int, len(number))
+	r.LiarsFound = make([]int, len(number))
 	for _, n := range c.honest() {
 		for _, p := range n.Peers() {
 			if i, ok := number[p.PeerID]; ok {
-				c.judgeTrust(i, p)
+				c.judgeTrust(n.ID().String(), i, p)
 			} else if p.Trust == "liar" {
-				c.report.HonestDoubted++
+				r.HonestDoubted++
 			}
 		}
 	}
+	r.Doubted, r.Found = spreadOf(c.doubted), spreadOf(c.found)
 }
 
 // judgeTrust notes what an honest peer knows of the hostile peer of a number.
-func (c *campaign) judgeTrust(number int, p admin.Peer) {
+func (c *campaign) judgeTrust(honest string, number int, p admin.Peer) {
+	if p.Trust == "" {
+		return
+	}
+	c.report.Asked[number]++
+	asked, ok := c.asked[askedBy{honest, p.PeerID}]
+	if !ok { // within the last seconds
+		asked = time.Now().Add(-watchTrust)
+	}
 	lies := slices.DeleteFunc(slices.Clone(p.Checks), func(x admin.ReportCheck) bool {
 		return x.Agrees
 	})
 	if len(lies) > 0 {
 		c.report.LiesFound[number]++
+		c.doubted = append(c.doubted, lies[0].At.Sub(asked))
 	}
 	if p.Trust == "liar" {
 		c.report.LiarsFound[number]++
-		c.report.FoundWithin = max(c.report.FoundWithin,
-			lies[len(lies)-1].At.Sub(p.Checks[0].At))
+		c.found = append(c.found, lies[len(lies)-1].At.Sub(asked))
+	} else if number < len(c.r.Peers)-c.o.Honest {
+		c.say("a hostile peer that was first asked %v ago is %s: %+v",
+			time.Since(asked).Round(time.Second), p.Trust, p.Checks)
 	}
 }
 
