@@ -121,7 +121,9 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 				continue
 			}
 			p := g.pending(it, now)
-			p.Finder = b.from
+			if p.Finder = b.from; it.Relayed {
+				p.Finder = store.FinderRelayed
+			}
 			found = append(found, p)
 		}
 	}
