@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// turn is shared by collectors: one of them at a time has the archive read, and then none for as long
-// as that took. So they take at most half of a processor and of a disk, also those that ask for what
-// does not exist. The collectors that want all have one of their own, so that they do not wait for
-// those that want a part. The zero value is ready.
+// turn is shared by collectors: one of them at a time has the archive read, and then none for as
+// long as that took. So they take at most half of a processor and of a disk, also those that ask
+// for what does not exist. The collectors that want all have one of their own, so that they do not
+// wait for those that want a part. The zero value is ready.
 type turn struct {
 	mu    sync.Mutex
 	state turnState

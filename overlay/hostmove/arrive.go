@@ -62,7 +62,7 @@ func (w receiver) Accept(
 		return refuse("%s is in transit, or in %v", r.Host, p)
 	}
 	switch {
-	case here && err == nil && r.By == from && sameMove(best, r):
+	case here && sameMove(from, best, r):
 		return true, hosttransfer.NoMerge, leave, nil
 	case here:
 		if merge, err = w.merge(ctx, from, r, best); err != nil {
@@ -73,10 +73,10 @@ func (w receiver) Accept(
 	return false, merge, leave, nil
 }
 
-// sameMove reports whether the best record known is of the move that is offered. The one who moves a
-// host there publishes it when the host has arrived, and Arrived learns it.
-func sameMove(best, r home.Record) bool {
-	return best.By == r.By && best.Epoch == r.Epoch && best.From == r.From &&
+// sameMove reports whether the best record known is of the move that its signer offers, who
+// publishes it when the host has arrived. Arrived learns it, too.
+func sameMove(signer peer.ID, best, r home.Record) bool {
+	return best.By == signer && r.By == signer && best.Epoch == r.Epoch && best.From == r.From &&
 		best.Subnet == r.Subnet
 }
 

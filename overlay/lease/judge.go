@@ -102,8 +102,8 @@ func (j *Judge) since(l Lease, k Link) time.Time {
 }
 
 // sinceSigned is since for a step of the known lease. What was signed before is older than that it
-// was seen here. If the step may have been forgotten, its own time counts: others can make this peer
-// forget what it has seen, and then see it again.
+// was seen here. If the step may have been forgotten, its own time counts: others can make this
+// peer forget what it has seen, and then see it again.
 func (j *Judge) sinceSigned(known Lease, k Link) time.Time {
 	since := j.since(known, k)
 	j.mu.Lock()

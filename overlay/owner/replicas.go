@@ -20,7 +20,7 @@ type replicaPeer struct {
 	id     peer.ID
 	well   time.Time // chosen, or when it last kept up
 	synced bool      // it has had all; what is committed since may be missing
-	late   time.Time // since when its acknowledgements take longer than Safe waits; zero: they do not
+	late   time.Time // since when it acknowledges later than Safe waits; zero: it does not
 	slow   bool      // it is late, or without a copy, for so long that another one takes its place
 	told   bool      // Replicas knows of it since our start
 	// until is when synced ends if it has not opened its copy: it gave us the subnet, and

@@ -47,7 +47,8 @@ func (rs *replicas) Safe(ctx context.Context, subnets []netip.Prefix) (unsafe []
 }
 
 // guards returns the replicas that hold a subnet of ours: none if its URLs are accepted
-// without. It returns false while they are not accepted. Slow ones count only if there are no others.
+// without. It returns false while they are not accepted. Slow ones count only if there are no
+// others.
 func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool) {
 	rs.mu.Lock()
 	s := rs.subnets[p]

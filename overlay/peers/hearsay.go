@@ -33,8 +33,8 @@ const (
 
 // hearsay says who has told this peer of another one. A peer is known by hearsay only, until it
 // was heard over a connection of its own, or two peers to which this one has measured the
-// distance have told of it that have no /24 or /48 in common: keys cost nothing. Hearsay is dialed, but
-// neither relayed nor shown to other packages.
+// distance have told of it that have no /24 or /48 in common: keys cost nothing. Hearsay is dialed,
+// but neither relayed nor shown to other packages.
 type hearsay struct {
 	by      peer.ID        // the first to tell; empty: not hearsay
 	nears   []netip.Prefix // every /24 and /48 of its connections and public addresses

@@ -334,8 +334,9 @@ func TestPushes(t *testing.T) {
 		t.Errorf("%d of %d heartbeats in a row were answered, want about %d", answers,
 			2*payloadRate.Burst, payloadRate.Burst)
 	}
-	if c, err = wire.Dial(t.Context(), other.Host, s.cfg.Host.ID(),
-		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute}, s.cfg.HeartbeatProtocol); err != nil {
+	c, err = wire.Dial(t.Context(), other.Host, s.cfg.Host.ID(),
+		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute}, s.cfg.HeartbeatProtocol)
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Reset()
