@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/netip"
@@ -41,8 +42,12 @@ const (
 	perTable  = 48
 )
 
-// errFar is returned for a record that other peers are to hold.
-var errFar = errors.New("overlay: other peers are nearer to the key")
+var (
+	// errFar is returned for a record that other peers are to hold.
+	errFar = errors.New("overlay: other peers are nearer to the key")
+	// errHeld is returned for a record that does not take the place of the one held.
+	errHeld = errors.New("overlay: a better record is held")
+)
 
 // nearRecords stores the records that other peers send, if this peer is near enough to the key
 // that an honest one would have found it, and their signers have not too many.
@@ -63,11 +68,20 @@ func (r *nearRecords) Put(ctx context.Context, at ds.Key, val []byte) error {
 	if !r.near(string(rec.GetKey())) {
 		return errFar
 	}
-	if held, err := r.Has(ctx, at); err != nil || !held {
-		err = errors.Join(err, r.signers.take(string(rec.GetKey()), rec.GetValue()))
-		if err != nil {
-			return err
+	key, held := string(rec.GetKey()), recpb.Record{}
+	raw, err := r.Get(ctx, at)
+	switch {
+	case errors.Is(err, ds.ErrNotFound):
+		err = r.signers.take(key, rec.GetValue())
+	case err == nil && proto.Unmarshal(raw, &held) == nil &&
+		!bytes.Equal(held.GetValue(), rec.GetValue()):
+		var ok bool
+		if ok, err = r.signers.replaces(key, held.GetValue(), rec.GetValue()); err == nil && !ok {
+			err = errHeld
 		}
+	}
+	if err != nil {
+		return err
 	}
 	return r.Batching.Put(ctx, at, val)
 }

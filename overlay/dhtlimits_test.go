@@ -77,6 +77,39 @@ func TestOnlyNearRecords(t *testing.T) {
 	}
 }
 
+// largest is a validator that knows better than Select which value stands.
+type largest struct{ record.Validator }
+
+func (largest) Validate(_ string, value []byte) error {
+	if string(value) == "void" {
+		return errors.New("void")
+	}
+	return nil
+}
+func (largest) Select(string, [][]byte) (int, error) { return 0, nil }
+func (largest) Replaces(held, value []byte) bool     { return string(value) > string(held) }
+
+// What kad-dht has found to be better by what it was sent does not take the place of a record that
+// its validator keeps.
+func TestHeldRecordStays(t *testing.T) {
+	t.Parallel()
+	_, self := overlaytest.Identity(1)
+	r := &nearRecords{Batching: dssync.MutexWrap(ds.NewMapDatastore()), self: self, k: 4,
+		signers: newSigners(map[string]record.Validator{"test": largest{}}, nil)}
+	for _, c := range []struct {
+		val  string
+		want error
+	}{{"b", nil}, {"b", nil}, {"a", errHeld}, {"void", nil}, {"a", nil}, {"c", nil}} {
+		raw, err := proto.Marshal(record.MakePutRecord("/test/key", []byte(c.val)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Put(t.Context(), dsKey("/test/key"), raw); !errors.Is(err, c.want) {
+			t.Errorf("Put(%q) = %v, want %v", c.val, err, c.want)
+		}
+	}
+}
+
 // One network of public addresses fills a part of the routing table; local ones are not counted.
 func TestDiverseRoutingTable(t *testing.T) {
 	count := func(key string) (n int) {

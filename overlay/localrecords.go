@@ -94,7 +94,7 @@ func (l *localRecords) put(ctx context.Context, key string, val []byte) (bool, e
 		return false, err
 	}
 	if held != nil && !bytes.Equal(held, val) {
-		better, err := l.better(key, val, held)
+		better, err := l.signers.replaces(key, held, val)
 		if err != nil || !better {
 			return false, err
 		}
@@ -116,7 +116,7 @@ func (l *localRecords) lock(key string) *sync.Mutex {
 	return &l.puts[crc32.ChecksumIEEE([]byte(key))%uint32(len(l.puts))]
 }
 
-// better reports whether a is better than b, or as good.
+// better reports whether a is better than b, or as good. Neither needs to be held here.
 func (l *localRecords) better(key string, a, b []byte) (bool, error) {
 	i, err := l.validator.Select(key, [][]byte{a, b})
 	if err != nil {

@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -60,6 +61,29 @@ func (s *signers) of(key string, value []byte) peer.ID {
 		return ""
 	}
 	return id
+}
+
+// A judging validator knows better than Select whether a value takes the place of the one held.
+type judging interface {
+	Replaces(held, value []byte) bool
+}
+
+// replaces reports whether a valid value under a key takes the place of the one held, which gives
+// way if it is not valid any more.
+func (s *signers) replaces(key string, held, value []byte) (bool, error) {
+	ns, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
+	v := s.validators[ns]
+	if v == nil || v.Validate(key, held) != nil {
+		return true, nil
+	}
+	if v, ok := v.(judging); ok {
+		return v.Replaces(held, value), nil
+	}
+	i, err := v.Select(key, [][]byte{value, held})
+	if err != nil {
+		return false, fmt.Errorf("overlay: compare records: %w", err)
+	}
+	return i == 0, nil
 }
 
 // take counts a new record, or returns errQuota.

@@ -196,6 +196,16 @@ func TestPromoteOutlinks(t *testing.T) {
 		t.Errorf("PromoteOutlinks() = %v, want 698 of old, 1 of new", got)
 	}
 	view(t, r, func(tx *Tx) error {
+		// This peer has not found them, except the one that it knew.
+		return tx.PendingOf("old", func(p Pending) (bool, error) {
+			if known := p.URL == page("old", 5); known != (p.Finder == 0) ||
+				!known && p.Finder != FinderRelayed {
+				t.Errorf("%s is of finder %d", p.URL, p.Finder)
+			}
+			return true, nil
+		})
+	})
+	view(t, r, func(tx *Tx) error {
 		hs, err := tx.PendingHosts()
 		if len(hs) != 2 || hs[0].Count+hs[1].Count != 700 {
 			t.Errorf("PendingHosts() = %+v, want 700 URLs of 2 hosts", hs)

@@ -217,7 +217,7 @@ func (tx *Tx) Outlinks(p netip.Prefix, fn func(Pending) (bool, error)) error {
 const promoteBatchSize = 300
 
 // PromoteOutlinks turns the out-links that this peer stores as a replica of p into
-// pending URLs of its own, and returns how many new ones each host has. It uses
+// pending URLs of FinderRelayed, and returns how many new ones each host has. It uses
 // transactions of limited size. If it is interrupted, calling it again completes it, but
 // does not count again what was done before.
 func (d *DB) PromoteOutlinks(p netip.Prefix) ([]PendingHost, error) {
@@ -269,6 +269,7 @@ func (tx *Tx) promoteBatch(p netip.Prefix) (fresh []Pending, more bool, err erro
 		if err := tx.del(outlinkKey(spaceReplicaOutlink, p, o.URL.Digest())); err != nil {
 			return nil, false, err
 		}
+		o.Finder = FinderRelayed
 		if o.FromSubnet = p; o.Found.IsZero() { // cross-links have no time
 			o.Found = time.Now()
 		}

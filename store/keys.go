@@ -75,6 +75,9 @@ const (
 	// Finders is how many finders of a host's URLs are told apart. The first, 0, is this peer
 	// itself; others share numbers.
 	Finders = 31
+	// FinderRelayed, the last, is no peer: it is for URLs that a peer has of others, such as those
+	// of a copy that it continues. What they are worth says nothing about who sent them.
+	FinderRelayed = Finders - 1
 	// FinderPlaces is how many places a finder has.
 	FinderPlaces = 1 << 11
 	// RetryPlace is the place of entries that are tried again, the last one of this peer itself.

@@ -70,3 +70,45 @@ func trips(b *testing.B, f *frontier.Frontier, workers, n int) {
 	}
 	wg.Wait()
 }
+
+// BenchmarkObserve measures what a steady answer costs at an address with many hosts.
+func BenchmarkObserve(b *testing.B) {
+	for _, hosts := range []int{10, 10_000} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			db, err := store.Open("", store.Options{InMemory: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer db.Close()
+			f, err := frontier.New(frontier.Config{DB: db, AddrRequests: 8},
+				func(netip.Prefix) bool { return true })
+			if err != nil {
+				b.Fatal(err)
+			}
+			addr := netip.MustParseAddr("203.0.113.1")
+			for i := range hosts {
+				name := fmt.Sprintf("h%d.example", i%10)
+				if i >= 10 {
+					name = fmt.Sprintf("h%d.one.example", i)
+				}
+				if err := f.AddHost(name, store.SubnetOf(addr), addr, time.Time{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			err = f.Update([]string{"h0.example"}, func(_ *store.Tx, push frontier.Push) error {
+				_, err := push("h0.example", store.Entry{URL: "http://h0.example/"})
+				return err
+			})
+			if err != nil {
+				b.Fatal(err)
+			}
+			j, err := f.Next(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				f.Observe(j, frontier.LoadSteady)
+			}
+		})
+	}
+}

@@ -1,5 +1,10 @@
 package frontier
 
+import (
+	"fmt"
+	"net/netip"
+)
+
 // MaxAheadBytes is the approximate size of what is read ahead of all hosts.
 const MaxAheadBytes = maxAheadBytes
 
@@ -21,4 +26,35 @@ func (f *Frontier) Clocks() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.networks.by) + len(f.addrs.by) + len(f.names.by)
+}
+
+// WrongDomains returns what is counted wrongly of the domains at an address; "" if nothing is.
+func (f *Frontier) WrongDomains(addr netip.Addr) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.servers[addr]
+	if s == nil || s.domains == nil {
+		return ""
+	}
+	var of [kinds]map[string]bool
+	for kind := range of {
+		of[kind] = map[string]bool{}
+	}
+	for _, h := range s.hosts {
+		if h.evidence == served {
+			of[servedHosts][domainOf(h.name)] = true
+		}
+		if h.pending > 0 && !h.closed {
+			of[waitingHosts][domainOf(h.name)] = true
+		}
+	}
+	for kind, want := range of {
+		if got := s.domains.n[kind]; got != len(want) {
+			return fmt.Sprintf("kind %d: %d domains, want %d", kind, got, len(want))
+		}
+	}
+	if len(s.domains.by) > len(of[servedHosts])+len(of[waitingHosts]) {
+		return fmt.Sprintf("%d domains are kept", len(s.domains.by))
+	}
+	return ""
 }

@@ -111,7 +111,6 @@ type Frontier struct {
 	addrs    clocks[netip.Addr] // of requests outside the queues, and of what has left them
 	names    clocks[string]     // of hosts; the same
 	freed    chan struct{}      // if not nil: closed when a request ends
-	domains  domainSet          // for counting
 
 	// One goroutine in Next, the leader, watches the heap. The others wait to become the
 	// leader, so a change wakes one of them and not all.

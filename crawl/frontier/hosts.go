@@ -96,6 +96,7 @@ func (f *Frontier) Removed(j Job, n int64) {
 	h.pending -= n
 	if f.hosts[h.name] == h {
 		f.pending -= n
+		f.recountLocked(h)
 	}
 }
 
@@ -178,6 +179,7 @@ func (f *Frontier) moveHostLocked(name string, addr netip.Addr) (bool, error) {
 	f.detachLocked(h)
 	h.srv, h.evidence = srv, unasked
 	srv.hosts = append(srv.hosts, h)
+	f.recountLocked(h)
 	f.reheapLocked(srv)
 	return true, nil
 }
@@ -185,6 +187,7 @@ func (f *Frontier) moveHostLocked(name string, addr netip.Addr) (bool, error) {
 // detachLocked removes a host from its server, and the server if it has no host left.
 func (f *Frontier) detachLocked(h *host) {
 	s := h.srv
+	h.countAs([kinds]bool{})
 	s.hosts = slices.DeleteFunc(s.hosts, func(x *host) bool { return x == h })
 	s.turn = 0
 	for _, sl := range s.slots {
@@ -235,6 +238,7 @@ func (f *Frontier) tryEvict(name string) (nextAt time.Time, busy <-chan struct{}
 		return nextAt, nil
 	}
 	h.closed = true
+	f.recountLocked(h)
 	h.leaveLocked()
 	f.reheapLocked(h.srv)
 	if s := h.srv.sub; h.slot != nil || h.pushing > 0 {
@@ -255,6 +259,7 @@ func (f *Frontier) reopen(name string) {
 	defer f.mu.Unlock()
 	if h := f.hosts[name]; h != nil {
 		h.closed = false
+		f.recountLocked(h)
 		f.reheapLocked(h.srv)
 	}
 }

@@ -23,6 +23,7 @@ type host struct {
 	pushing  int
 	slot     *slot         // of the job in progress, or nil
 	domain   string        // see domainOf; "" until it was needed
+	counted  [kinds]bool   // as what it is counted in srv.domains
 	evidence evidence      // whether its server has pages of it
 	reserved int           // Reservations of the host in progress, as its clock says
 	closed   bool          // being evicted: no new job, no new URL
@@ -59,6 +60,7 @@ type server struct {
 	addr     netip.Addr
 	sub      *subnet
 	hosts    []*host
+	domains  *domains // of hosts; nil: not counted yet
 	turn     int
 	class    class
 	slots    []*slot   // at least one
@@ -144,6 +146,7 @@ func (f *Frontier) addLocked(rec store.Host) *server {
 	srv.hosts = append(srv.hosts, h)
 	f.hosts[rec.Name] = h
 	f.pending += rec.Queued
+	f.recountLocked(h)
 	return srv
 }
 
@@ -335,6 +338,7 @@ func (f *Frontier) releaseLocked(j Job, o outcome) {
 		h.pending--
 		if f.hosts[h.name] == h {
 			f.pending--
+			f.recountLocked(h)
 		}
 	}
 	if f.hosts[h.name] != h { // dropped, and perhaps added again

@@ -115,9 +115,12 @@ func (f *Frontier) Observe(j Job, l Load) {
 	case f.hosts[h.name] != h: // dropped
 	case l == LoadSteady:
 		h.evidence = served
+		f.recountLocked(h)
 		if s := h.srv; !time.Now().Before(s.calmAt) {
 			s.width = min(s.width+1/s.width, f.boundLocked(s))
-			f.changedLocked(s)
+			if int(s.width) != len(s.slots) {
+				f.changedLocked(s)
+			}
 		}
 	case h.evidence == unasked:
 		h.evidence = unproved
@@ -156,33 +159,78 @@ func (f *Frontier) boundLocked(s *server) float64 {
 	if f.cfg.AddrRequests <= 1 || len(s.hosts) < minManyHosts {
 		return 1
 	}
-	enough := f.cfg.AddrRequests * f.cfg.AddrRequests
-	n := min(f.domains.count(s, enough, func(h *host) bool { return h.evidence == served }),
-		f.domains.count(s, enough, func(h *host) bool { return h.pending > 0 && !h.closed }))
-	return max(math.Floor(math.Sqrt(float64(n))), 1)
+	if s.domains == nil {
+		s.domains = &domains{by: map[string]*[kinds]int{}}
+		for _, h := range s.hosts {
+			h.counted = [kinds]bool{}
+			f.recountLocked(h)
+		}
+	}
+	n := min(s.domains.n[servedHosts], s.domains.n[waitingHosts])
+	return max(math.Floor(min(math.Sqrt(float64(n)), float64(f.cfg.AddrRequests))), 1)
 }
 
-// A domainSet counts domains. The zero value is ready.
-type domainSet map[string]struct{}
+// The kinds of hosts of which the domains are counted.
+const (
+	servedHosts  = iota // their server has pages of them
+	waitingHosts        // they have URLs
+	kinds
+)
 
-// count returns the number of domains with a host of s for which ok returns true, up to enough.
-func (d *domainSet) count(s *server, enough int, ok func(*host) bool) int {
-	if *d == nil {
-		*d = domainSet{}
+// domains are the registrable domains of the hosts of a server, counted so that an answer need not
+// look at all hosts: there may be many thousands. A server has none before they are needed.
+type domains struct {
+	by map[string]*[kinds]int // hosts of each kind; none with none of any
+	n  [kinds]int             // domains with hosts of each kind
+}
+
+// add adds n to the hosts of a kind in a domain.
+func (d *domains) add(domain string, kind, n int) {
+	c := d.by[domain]
+	if c == nil {
+		c = new([kinds]int)
+		d.by[domain] = c
 	}
-	clear(*d)
-	for _, h := range s.hosts {
-		if len(*d) == enough {
-			break
-		}
-		if ok(h) {
-			if h.domain == "" {
-				h.domain = domainOf(h.name)
-			}
-			(*d)[h.domain] = struct{}{}
+	before := c[kind]
+	c[kind] += n
+	switch {
+	case before == 0:
+		d.n[kind]++
+	case c[kind] == 0:
+		d.n[kind]--
+		if *c == ([kinds]int{}) {
+			delete(d.by, domain)
 		}
 	}
-	return len(*d)
+}
+
+// recountLocked counts a host as what it is now. It is called after each change.
+func (f *Frontier) recountLocked(h *host) {
+	if f.hosts[h.name] == h {
+		h.countAs([kinds]bool{servedHosts: h.evidence == served,
+			waitingHosts: h.pending > 0 && !h.closed})
+	}
+}
+
+// countAs counts a host at its server as a host of some kinds.
+func (h *host) countAs(is [kinds]bool) {
+	d := h.srv.domains
+	if d == nil {
+		return
+	}
+	for kind, now := range is {
+		if now == h.counted[kind] {
+			continue
+		}
+		if h.domain == "" {
+			h.domain = domainOf(h.name)
+		}
+		if h.counted[kind] = now; now {
+			d.add(h.domain, kind, 1)
+		} else {
+			d.add(h.domain, kind, -1)
+		}
+	}
 }
 
 // domainOf returns the registrable domain of a host, or the host if it has none: it is an address

@@ -378,8 +378,10 @@ func slotsRandomly(t *rapid.T, outer *testing.T) {
 	domains := rapid.SampledFrom([]int{hosts, 8, 1}).Draw(t, "domains")
 	name := func(i int) string { return fmt.Sprintf("n%d.site%d.example", i, i%domains) }
 	home := func(i int) netip.Addr { return addr(1, byte(i%2)) }
+	urls := rapid.SampledFrom([]int{30, 1}).Draw(t, "urls")
+	few := urls == 1
 	for i := range hosts {
-		w.add(name(i), home(i), 30)
+		w.add(name(i), home(i), urls)
 	}
 	type request struct {
 		job  frontier.Job
@@ -415,6 +417,9 @@ func slotsRandomly(t *rapid.T, outer *testing.T) {
 			if r, err := w.Reserve(ctx, name(i), at, time.Now().Add(gap)); err == nil {
 				begin(request{r: r, host: name(i), addr: at})
 			}
+		case what == 95 || what > 85 && few:
+			urls++
+			_ = w.tryPush(name(i), urls, 1) // not while it is being evicted
 		case what < 50 || len(open) == 0:
 			if j, err := w.Next(ctx); err == nil {
 				begin(request{job: j, host: j.Host, addr: j.Addr})
@@ -452,6 +457,11 @@ func slotsRandomly(t *rapid.T, outer *testing.T) {
 			}
 		}
 		cancel()
+		for i := range 2 {
+			if wrong := w.WrongDomains(home(i)); wrong != "" {
+				t.Fatal(wrong)
+			}
+		}
 	}
 	for _, q := range open {
 		if q.r != nil {

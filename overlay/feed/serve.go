@@ -56,7 +56,8 @@ type Server struct {
 
 	limiter wire.Limiter
 	budget  *rate.Limiter
-	turn    turn
+	turn    turn // of collectors that want a part
+	all     turn // of those that want all
 
 	mu       sync.Mutex
 	links    map[peer.ID]*link
@@ -203,16 +204,19 @@ func exchange(c *wire.Conn, p packet) error {
 	return nil
 }
 
-// next is gather, for which a collector that wants only a part of the archive waits for its turn.
+// next is gather, for which a collector waits for its turn.
 func (s *Server) next(
 	ctx context.Context, c *wire.Conn, at map[string]int64, f *filter, deltas bool,
 ) (p packet, versions map[string]version, size int, err error) {
-	if !f.all() {
-		if err := s.pause(ctx, c, time.Time{}, s.turn.take); err != nil {
-			return packet{}, nil, 0, err
-		}
-		defer s.turn.end()
+	t := &s.turn
+	if f.all() {
+		t = &s.all
 	}
+	if err := s.pause(ctx, c, time.Time{}, t.take); err != nil {
+		return packet{}, nil, 0, err
+	}
+	// Of differences more is read than is sent.
+	defer func() { t.end(f.all() && !deltas && size >= packetSize) }()
 	return s.gather(ctx, at, f, deltas)
 }
 

@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// turn is shared by the collectors that want only a part of the archive: one of them at a time has
-// it read, and then none for as long as that took. So they take at most half of a processor and of
-// a disk, also those that ask for what does not exist. The zero value is ready.
+// turn is shared by collectors: one of them at a time has the archive read, and then none for as
+// long as that took. So they take at most half of a processor and of a disk, also those that ask
+// for what does not exist. The collectors that want all have one of their own, so that they do not
+// wait for those that want a part. The zero value is ready.
 type turn struct {
 	mu    sync.Mutex
 	state turnState
@@ -34,10 +35,14 @@ func (t *turn) take() bool {
 	return true
 }
 
-// end ends what take began.
-func (t *turn) end() {
+// end ends what take began. If it has brought a whole packet there is no rest: Server.Upload bounds
+// what is read like this.
+func (t *turn) end(whole bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	t.state, t.until = resting, now.Add(now.Sub(t.began))
+	t.state, t.until = resting, now
+	if !whole {
+		t.until = now.Add(now.Sub(t.began))
+	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // While an archive is read for a collector that wants a part of it, and then for as long again, it
-// is not read for another one of that kind, whatever that asks for. Who wants everything does not
-// wait.
+// is not read for another one of that kind, whatever that asks for. Those that want everything wait
+// for each other only.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1})
@@ -26,10 +26,13 @@ func TestTurns(t *testing.T) {
 		s := &Server{Archive: a, Logger: slog.New(slog.DiscardHandler)}
 		s.start()
 		for _, tt := range []struct {
+			turn  *turn
 			host  string
 			items int
 			waits bool
-		}{{"", 1, false}, {"a.example", 1, true}, {"none.example", 0, true}} {
+		}{{&s.turn, "", 1, false}, {&s.turn, "a.example", 1, true},
+			{&s.turn, "none.example", 0, true}, {&s.all, "", 1, true},
+			{&s.all, "a.example", 1, false}} {
 			var hosts []string
 			if tt.host != "" {
 				hosts = []string{tt.host}
@@ -38,13 +41,13 @@ func TestTurns(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !s.turn.take() || s.turn.take() {
+			if !tt.turn.take() || tt.turn.take() {
 				t.Fatal("not exactly one has its turn")
 			}
 			begin := time.Now()
 			go func() {
 				time.Sleep(3 * time.Second)
-				s.turn.end()
+				tt.turn.end(false)
 			}()
 			p, _, _, err := s.next(t.Context(), nil, map[string]int64{}, f, false)
 			if took := time.Since(begin); err != nil || len(p.Items) != tt.items ||
@@ -53,6 +56,23 @@ func TestTurns(t *testing.T) {
 					len(p.Items), len(p.At), took, err)
 			}
 			time.Sleep(10 * time.Second) // the rest of the first case
+		}
+	})
+}
+
+// After a whole packet there is no rest.
+func TestNoRestAfterWholePacket(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, whole := range []bool{false, true} {
+			var turns turn
+			if !turns.take() {
+				t.Fatal("there is no turn")
+			}
+			time.Sleep(time.Second)
+			turns.end(whole)
+			if turns.take() != whole {
+				t.Errorf("whole %v: a turn at once is %v", whole, !whole)
+			}
 		}
 	})
 }

@@ -61,13 +61,23 @@ func (w receiver) Accept(
 		leave()
 		return refuse("%s is in transit, or in %v", r.Host, p)
 	}
-	if here {
+	switch {
+	case here && sameMove(from, best, r):
+		return true, hosttransfer.NoMerge, leave, nil
+	case here:
 		if merge, err = w.merge(ctx, from, r, best); err != nil {
 			leave()
 			return refuse("former owner of %s: %w", r.Host, err)
 		}
 	}
 	return false, merge, leave, nil
+}
+
+// sameMove reports whether the best record known is of the move that its signer offers, who
+// publishes it when the host has arrived. Arrived learns it, too.
+func sameMove(signer peer.ID, best, r home.Record) bool {
+	return best.By == signer && r.By == signer && best.Epoch == r.Epoch && best.From == r.From &&
+		best.Subnet == r.Subnet
 }
 
 // merge returns what is taken from a peer of a host that is here. That others sign and publish

@@ -368,11 +368,24 @@ func TestWelcome(t *testing.T) {
 		if now := a.home(mover); now.Epoch != 2 {
 			t.Errorf("home %+v", now)
 		}
-		_, merge, leave, err = successor.Accept(t.Context(), folk[0].id, r)
-		if err != nil || merge != hosttransfer.MergeURLs {
-			t.Errorf("second Accept: merge %v, %v, want %v", merge, err, hosttransfer.MergeURLs)
-		} else {
+		// The answer was lost: it is offered again, perhaps with a later record of the same move.
+		again := r
+		again.Issued = again.Issued.Add(time.Minute)
+		for _, c := range []struct {
+			r    home.Record
+			done bool
+		}{{r, true}, {again, true}, {home.Record{Host: mover, Subnet: newNet, From: oldNet,
+			By: folk[0].id, Epoch: 3}, false}} {
+			done, merge, leave, err := successor.Accept(t.Context(), folk[0].id, c.r)
+			if err != nil || done != c.done || !done && merge != hosttransfer.MergeURLs {
+				t.Errorf("second Accept of epoch %d: done %v, merge %v, %v", c.r.Epoch, done, merge,
+					err)
+				continue
+			}
 			leave()
+			if n := b.own.entered(newNet); n != 0 {
+				t.Errorf("the subnet is entered %d times", n)
+			}
 		}
 	})
 }

@@ -2,13 +2,16 @@ package lease
 
 import (
 	"errors"
+	"net/netip"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"peerd/internal/clock"
 	_ "peerd/internal/rapidtest"
 	"peerd/overlay/record/recordtest"
+	"peerd/store"
 )
 
 // passedOn returns the lease that old's owner grants to p.
@@ -223,6 +226,62 @@ func TestHolderKeepsItsLease(t *testing.T) {
 		if !accepts(next) || !accepts(own) {
 			t.Errorf("restarted %v: a successor or the same lease is refused", restarted)
 		}
+	}
+}
+
+// A record holder keeps what it has also if others have made it forget when it was first seen, and
+// remember that it has seen a theft before.
+func TestHolderThatForgot(t *testing.T) {
+	t.Parallel()
+	mine := first(alice)
+	mine.Issued, mine.Expires = noon.Add(-time.Hour), noon.Add(time.Hour)
+	theft := first(bob)
+	theft.Issued, theft.Claimed = noon.Add(-time.Minute), noon.Add(-time.Minute)
+	v := Validator{Clock: at(noon), Judge: view(theft, time.Minute, false, false)}
+	own, other := seal(t, mine, alice), seal(t, theft, bob)
+	for _, b := range [][]byte{other, own} {
+		if err := v.Validate(Key(subnet4), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v.Replaces(own, other) {
+		t.Error("a theft is stored")
+	}
+	if !v.Replaces(own, seal(t, passedOn(t, mine, alice, bob), bob)) {
+		t.Error("a successor is refused")
+	}
+}
+
+// A claim that is seen again is not young, after as many others as make a Judge forget it.
+func TestForgottenClaimIsNotYoung(t *testing.T) {
+	t.Parallel()
+	known, rival := first(alice), first(carol)
+	if Better(rival, known) < 0 {
+		known, rival = rival, known
+	}
+	now := noon.Add(-time.Hour)
+	j := NewJudge(clock.Of(func() time.Time { return now }), &contacts{})
+	known.Claimed, now = noon, noon.Add(time.Second)
+	j.See(known, now)
+	if !j.Replaces(known, rival) {
+		t.Fatal("two claims at once are not contested")
+	}
+	forget := func() {
+		for i := range maxSeen {
+			l := first(bob)
+			l.Subnet = store.SubnetOf(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i)}))
+			j.See(l, now)
+		}
+	}
+	forget()
+	if !j.Replaces(known, rival) {
+		t.Error("a claim that was forgotten at once is not contested")
+	}
+	now = noon.Add(young + 2*time.Second)
+	forget()
+	j.See(known, now)
+	if j.Replaces(known, rival) {
+		t.Error("a claim that was forgotten counts as new")
 	}
 }
 

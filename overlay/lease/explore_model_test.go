@@ -154,7 +154,6 @@ type xAsk struct {
 	known, l       xLease
 	knownAge, lAge int8
 	view           xView
-	forHolder      bool
 }
 
 type xModel struct {
@@ -276,9 +275,6 @@ func (m *xModel) replaces(a xAsk) bool {
 	j.See(known, now.Add(-time.Duration(a.knownAge)*xTick))
 	j.See(l, now.Add(-time.Duration(a.lAge)*xTick))
 	got := j.Replaces(known, l)
-	if a.forHolder {
-		got = j.better(l, known)
-	}
 	m.answers[a] = got
 	return got
 }
@@ -295,7 +291,7 @@ func (m *xModel) store(w *xWorld, h int8, x xLease) {
 	}
 	see(&y.seen, y.held, w.now)
 	if x == y.held || !m.replaces(xAsk{known: y.held, l: x, knownAge: w.now - y.seen[y.held.by],
-		lAge: w.now - y.seen[x.by], view: m.holderView(h), forHolder: true}) {
+		lAge: w.now - y.seen[x.by], view: m.holderView(h)}) {
 		return
 	}
 	if y.bound < 0 {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"peerd/internal/clock"
+	"peerd/internal/lru"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/libp2p/go-libp2p/core/peer"
 )
 
@@ -47,7 +47,10 @@ type Judge struct {
 	contacts Contacts
 
 	mu   sync.Mutex
-	seen *simplelru.LRU[Digest, time.Time] // when a step was first seen
+	seen *lru.Simple[Digest, time.Time] // when a step was first seen
+	// lost is the last time at which a step was first seen that is forgotten: what was signed
+	// before may have been seen earlier than seen has it.
+	lost time.Time
 }
 
 // Contacts is what a Judge has to know about other peers. The methods answer from memory and may
@@ -68,11 +71,11 @@ type Contacts interface {
 // NewJudge returns a Judge that has seen nothing. If contacts is nil, every peer was always silent
 // and none was ever apart.
 func NewJudge(c clock.Clock, contacts Contacts) *Judge {
-	seen, err := simplelru.NewLRU[Digest, time.Time](maxSeen, nil)
-	if err != nil {
-		panic(err) // only for a size that is not positive
-	}
-	return &Judge{clock: c, contacts: contacts, seen: seen}
+	j := &Judge{clock: c, contacts: contacts, lost: c.Now()}
+	j.seen = lru.NewSimple(maxSeen, func(_ Digest, at time.Time) {
+		j.lost = clock.Later(j.lost, at)
+	})
+	return j
 }
 
 // See records that the steps of l were known at a time, if they were not known before.
@@ -96,6 +99,26 @@ func (j *Judge) since(l Lease, k Link) time.Time {
 	defer j.mu.Unlock()
 	at, _ := j.seen.Get(k.digest(l.Network, l.Subnet))
 	return at
+}
+
+// sinceSigned is since for a step of the known lease. What was signed before is older than that it
+// was seen here. If the step may have been forgotten, its own time counts: others can make this
+// peer forget what it has seen, and then see it again.
+func (j *Judge) sinceSigned(known Lease, k Link) time.Time {
+	since := j.since(known, k)
+	j.mu.Lock()
+	lost := j.lost
+	j.mu.Unlock()
+	for _, at := range []time.Time{known.Issued, k.Claimed} {
+		forgotten := !lost.Before(at)
+		if !forgotten {
+			at = at.Add(Skew)
+		}
+		if !at.IsZero() && (since.After(at) || since.IsZero() && forgotten) {
+			since = at
+		}
+	}
+	return since
 }
 
 // Replaces reports whether l takes the place of the known lease.
@@ -176,12 +199,7 @@ func (j *Judge) contested(known, l Lease) contest {
 	if !ok {
 		return notContested
 	}
-	now, since := j.clock.Now(), j.since(known, mine)
-	for _, signed := range []time.Time{known.Issued, mine.Claimed} {
-		if at := signed.Add(Skew); !signed.IsZero() && since.After(at) {
-			since = at // it is older than that it was seen here
-		}
-	}
+	now, since := j.clock.Now(), j.sinceSigned(known, mine)
 	limit, why := youngStep, followedAtOnce
 	if mine.Epoch == 1 {
 		limit, why = young, claimedAtOnce

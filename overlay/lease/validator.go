@@ -101,6 +101,21 @@ func (v Validator) Select(_ string, values [][]byte) (int, error) {
 	return at, nil
 }
 
+// Replaces reports whether a valid lease takes the place of another one that a record holder has.
+// What the holder has is known, even if it has forgotten when it has first seen it.
+func (v Validator) Replaces(held, value []byte) bool {
+	t := typeFor(v.Network, nil, v.Clock)
+	l, err := t.Open(value)
+	if err != nil {
+		return false
+	}
+	known, err := t.Open(held)
+	if err == nil && known.Digest() == l.Digest() {
+		return v.Judge.later(l, known) >= 0
+	}
+	return err != nil || v.Judge.Replaces(known, l)
+}
+
 // Signer returns who has signed a valid lease.
 func (v Validator) Signer(value []byte) (peer.ID, error) {
 	s, err := split(value)

@@ -16,7 +16,8 @@ const maxFinders = 1024
 
 // finders gives numbers to the peers that send URLs, under which their URLs share the queue of a
 // host with those of others. Each gets one of those that the fewest have, at random: none is shared
-// before all are in use, and no peer can choose with whom it shares.
+// before all are in use, and no peer can choose with whom it shares. What senders have not found
+// themselves has a number of its own (store.FinderRelayed).
 type finders struct {
 	mu      sync.Mutex
 	numbers *lru.Simple[peer.ID, int]
@@ -37,7 +38,7 @@ func (f *finders) number(who peer.ID) int {
 		return n
 	}
 	best := 0
-	for _, i := range rand.Perm(store.Finders - 1) {
+	for _, i := range rand.Perm(store.FinderRelayed - 1) {
 		if n := i + 1; best == 0 || f.peers[n] < f.peers[best] {
 			best = n
 		}

@@ -16,13 +16,13 @@ func TestFinders(t *testing.T) {
 	name := func(i int) peer.ID { return peer.ID(fmt.Sprint("peer ", i)) }
 	by := map[int]int{}
 	first := f.number(name(0))
-	for i := range 10 * (store.Finders - 1) {
+	for i := range 10 * (store.FinderRelayed - 1) {
 		n := f.number(name(i))
-		if n < 1 || n >= store.Finders {
-			t.Fatalf("number = %d, want 1 to %d", n, store.Finders-1)
+		if n < 1 || n >= store.FinderRelayed {
+			t.Fatalf("number = %d, want 1 to %d", n, store.FinderRelayed-1)
 		}
 		by[n]++
-		if most := i/(store.Finders-1) + 1; by[n] > most {
+		if most := i/(store.FinderRelayed-1) + 1; by[n] > most {
 			t.Fatalf("%d of %d peers have the number %d, want at most %d", by[n], i+1, n, most)
 		}
 	}
@@ -46,11 +46,11 @@ func TestFindersAreRandom(t *testing.T) {
 	with := map[int]bool{}
 	for range 200 {
 		f := newFinders()
-		for i := range store.Finders - 1 {
+		for i := range store.FinderRelayed - 1 {
 			f.number(peer.ID(fmt.Sprint("peer ", i)))
 		}
 		attacker := f.number("attacker")
-		for i := range store.Finders - 1 {
+		for i := range store.FinderRelayed - 1 {
 			if f.number(peer.ID(fmt.Sprint("peer ", i))) == attacker {
 				with[i] = true
 			}
@@ -58,6 +58,6 @@ func TestFindersAreRandom(t *testing.T) {
 	}
 	if len(with) < store.Finders/2 {
 		t.Errorf("in 200 attempts a peer shared its number with %d different ones, want most of %d",
-			len(with), store.Finders-1)
+			len(with), store.FinderRelayed-1)
 	}
 }

@@ -71,6 +71,46 @@ func TestBatchesReachTheOwner(t *testing.T) {
 	}
 }
 
+// What a peer has of others is not counted as found by it.
+func TestRelayedURLs(t *testing.T) {
+	t.Parallel()
+	a, b := two(t, "x.test")
+	s := b.f.Serve()
+	defer s.Close()
+	err := a.db.Update(func(tx *store.Tx) error {
+		for i, finder := range []int{0, 7, store.FinderRelayed} {
+			_, err := tx.AddPending(store.Pending{URL: url("x.test", i), Finder: finder,
+				Found: time.Now()})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.f.PendingAdded(map[string]int{"x.test": 3})
+	stop := a.run()
+	eventually(t, "all URLs are delivered", a.idle)
+	stop()
+	places := map[int]int{}
+	err = b.db.View(func(tx *store.Tx) error {
+		return tx.Queue("x.test", nil, func(e store.Entry) (bool, error) {
+			place, _ := e.Position()
+			places[place/store.FinderPlaces]++
+			return true, nil
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by := b.f.finders.number(a.host.ID()); places[by] != 1 || places[store.FinderRelayed] != 2 {
+		t.Errorf("URLs by finder: %v, want one of %d and two of %d", places, by,
+			store.FinderRelayed)
+	}
+}
+
 func TestOwnerHasChanged(t *testing.T) {
 	t.Parallel()
 	a, b := two(t)

@@ -32,6 +32,8 @@ type item struct {
 	// only and are never sent.
 	Kind store.Kind `cbor:"4,keyasint,omitempty"`
 	Hops int        `cbor:"5,keyasint,omitempty"` // number of redirects that led here
+	// Relayed says that the sender has it of another peer, and did not find it itself.
+	Relayed bool `cbor:"6,keyasint,omitempty"`
 }
 
 // receipt is the reply to a batch. It has one result per group, in the same order.

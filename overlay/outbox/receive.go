@@ -121,7 +121,7 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 				continue
 			}
 			p := g.pending(it, now)
-			p.Finder = b.from
+			p.Finder = b.finder(it)
 			found = append(found, p)
 		}
 	}
@@ -315,6 +315,14 @@ func (b batch) check() error {
 
 // sentKinds are the flags that peers send.
 const sentKinds = store.KindSitemap | store.KindChanged | store.KindPinged
+
+// finder returns store.Pending.Finder of a received URL.
+func (b batch) finder(it item) int {
+	if it.Relayed {
+		return store.FinderRelayed
+	}
+	return b.from
+}
 
 // pending converts a received URL for the store. The sender's address is only a hint; it is
 // kept if it lies in the group's subnet.

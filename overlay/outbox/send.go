@@ -70,7 +70,7 @@ func (f *Forwarder) pack(p batchPlan) (b batch, err error) {
 			g := group{Host: x.name, Subnet: x.res.Subnet, Addr: x.res.Addr}
 			err := tx.PendingOf(x.name, func(p store.Pending) (bool, error) {
 				g.URLs = append(g.URLs, item{URL: p.URL, Depth: p.Depth, From: p.From, Kind: p.Kind,
-					Hops: p.Hops})
+					Hops: p.Hops, Relayed: p.Finder != 0})
 				return len(g.URLs) < x.limit, nil
 			})
 			if err != nil {

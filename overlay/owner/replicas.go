@@ -20,6 +20,8 @@ type replicaPeer struct {
 	id     peer.ID
 	well   time.Time // chosen, or when it last kept up
 	synced bool      // it has had all; what is committed since may be missing
+	late   time.Time // since when it acknowledges later than Safe waits; zero: it does not
+	slow   bool      // it is late, or without a copy, for so long that another one takes its place
 	told   bool      // Replicas knows of it since our start
 	// until is when synced ends if it has not opened its copy: it gave us the subnet, and
 	// may take over with what it had then for Times.Lost.
@@ -81,14 +83,15 @@ func (rs *replicas) missing(ks []replicaPeer, now time.Time) int {
 // surplus returns how many of the last replicas of a subnet are not needed, because enough others
 // answer and have everything.
 func (rs *replicas) surplus(ks []replicaPeer, now time.Time) int {
-	n := rs.answering(ks, now, func(k replicaPeer) bool { return k.synced })
+	n := rs.answering(ks, now, isSynced)
 	return max(0, n-rs.cfg.ReplicaCount)
 }
 
-// answering returns how many of the replicas that fit have answered within half of Times.Lost.
+// answering returns how many of the replicas that fit have answered within half of Times.Lost, and
+// are not slow.
 func (rs *replicas) answering(ks []replicaPeer, now time.Time, fit func(replicaPeer) bool) (n int) {
 	for _, k := range ks {
-		if fit(k) && now.Sub(k.well) <= rs.cfg.Times.Lost/2 {
+		if fit(k) && !k.slow && now.Sub(k.well) <= rs.cfg.Times.Lost/2 {
 			n++
 		}
 	}
@@ -111,6 +114,7 @@ func (rs *replicas) looked(s *subnet, now time.Time) (ks []replicaPeer, changed 
 		switch {
 		case st.Err == nil:
 			k.well, k.synced = clock.Later(k.well, st.Heard), st.Synced || now.Before(k.until)
+			rs.judge(&k, st, now)
 		case errors.Is(st.Err, replica.ErrStale):
 			rs.suspect(s, now)
 		default:
@@ -123,12 +127,42 @@ func (rs *replicas) looked(s *subnet, now time.Time) (ks []replicaPeer, changed 
 		}
 		ks = append(ks, k)
 	}
+	enough := rs.answering(ks, now, isSynced) >= rs.cfg.ReplicaCount
+	ks = slices.DeleteFunc(ks, func(k replicaPeer) bool {
+		if !k.slow || !enough {
+			return false
+		}
+		rs.dropReplica(s, k, now, errSlow)
+		changed = true
+		return true
+	})
 	for range rs.surplus(ks, now) {
 		rs.cfg.Replicas.Unfollow(s.prefix, ks[len(ks)-1].id, true)
 		ks, changed = ks[:len(ks)-1], true
 	}
 	return ks, changed
 }
+
+// snapshotTime is how long a replica may take for its first copy before another one gets one, too.
+const snapshotTime = 10 * time.Minute
+
+// errSlow is why a replica is dropped that answers and acknowledges late.
+var errSlow = errors.New("it acknowledges too late, or has no copy for long")
+
+// judge finds out whether a replica that answers is slow. URLs of other peers are acknowledged when
+// the replicas have them within Times.Flush; one that is always later delays them without end.
+func (rs *replicas) judge(k *replicaPeer, st replica.Follower, now time.Time) {
+	switch {
+	case st.Owes.IsZero() || now.Sub(st.Owes) <= rs.cfg.Times.Flush:
+		k.late = time.Time{}
+	case k.late.IsZero():
+		k.late = now
+	}
+	k.slow = !k.late.IsZero() && now.Sub(k.late) > rs.cfg.Times.First ||
+		!k.synced && !st.Since.IsZero() && now.Sub(st.Since) > snapshotTime
+}
+
+func isSynced(k replicaPeer) bool { return k.synced }
 
 // dropReplica has a peer delete its copy of a subnet, and does not choose it again for a while.
 func (rs *replicas) dropReplica(s *subnet, k replicaPeer, now time.Time, err error) {
@@ -153,7 +187,7 @@ func (rs *replicas) followed(s *subnet, ks []replicaPeer, changed bool) error {
 	}
 	rs.mu.Lock()
 	s.replicas = ks
-	if slices.ContainsFunc(ks, func(k replicaPeer) bool { return k.synced }) {
+	if slices.ContainsFunc(ks, isSynced) {
 		s.copied = time.Now()
 	}
 	rs.mu.Unlock()

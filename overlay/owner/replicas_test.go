@@ -117,6 +117,70 @@ func TestReplicaDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// A replica that acknowledges later than Safe waits, or has no copy for long, is replaced when
+// another one has a copy; until then it counts as long as it is the only one.
+func TestReplicaIsSlow(t *testing.T) {
+	t.Parallel()
+	for name, slow := range map[string]func(now time.Time) replica.Follower{
+		"late": func(now time.Time) replica.Follower {
+			return replica.Follower{Synced: true, Heard: now, Owes: now.Add(-10 * time.Second)}
+		},
+		"without a copy": func(now time.Time) replica.Follower {
+			return replica.Follower{Heard: now, Since: now.Add(-snapshotTime - 1)}
+		},
+	} {
+		m, r, _ := sheltered(t, bob, carol)
+		first := m.Manager.cfg.Times.First
+		m.rounds(2)
+		it := r.followers(subnetA)[0]
+		other := bob.id
+		if it == bob.id {
+			other = carol.id
+		}
+		at := time.Now()
+		for _, d := range []time.Duration{0, first / 2, first + time.Second} {
+			now := at.Add(d)
+			r.set(it, slow(now))
+			m.roundsAt(2, now)
+		}
+		if got := r.followers(subnetA); len(got) != 2 {
+			t.Fatalf("%s: replicas %v, want another one", name, got)
+		}
+		to, ok := m.replicas.guards(subnetA, at)
+		if name == "late" && (!ok || len(to) != 1 || to[0] != it) {
+			t.Errorf("%s: guards %v, want the only one that has a copy", name, to)
+		}
+		at = at.Add(first + 2*time.Second)
+		r.set(it, slow(at))
+		r.set(other, replica.Follower{Synced: true, Heard: at})
+		m.roundsAt(2, at)
+		if got := r.followers(subnetA); !slices.Equal(got, []peer.ID{other}) {
+			t.Errorf("%s: replicas %v, want %v only", name, got, other)
+		}
+	}
+}
+
+// A replica that is late for less long stays.
+func TestReplicaIsLateOnce(t *testing.T) {
+	t.Parallel()
+	m, r, _ := sheltered(t, bob, carol)
+	first := m.Manager.cfg.Times.First
+	m.rounds(2)
+	it, at := r.followers(subnetA)[0], time.Now()
+	for i := range 4 {
+		now := at.Add(time.Duration(i) * first * 2 / 3)
+		st := replica.Follower{Synced: true, Heard: now}
+		if i%2 == 0 {
+			st.Owes = now.Add(-10 * time.Second)
+		}
+		r.set(it, st)
+		m.roundsAt(2, now)
+		if got := r.followers(subnetA); len(got) != 1 {
+			t.Fatalf("replicas %v after look %d, want one", got, i)
+		}
+	}
+}
+
 // A peer that refuses is not asked again soon; without other peers there is no replica.
 func TestReplicaRefuses(t *testing.T) {
 	t.Parallel()

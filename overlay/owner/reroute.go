@@ -100,11 +100,11 @@ func queuedBy(tx *store.Tx, raw []byte) (found []store.Pending, err error) {
 	return found, nil
 }
 
-// pendingURL converts a queued URL to a pending URL for another owner.
+// pendingURL converts a queued URL to a pending URL for another owner. Others may have found it.
 func pendingURL(e store.Entry, now time.Time, hint netip.Addr) store.Pending {
 	return store.Pending{
 		URL: e.URL, Depth: e.Depth, Found: now, Hint: hint, Kind: e.Kind & store.KindSitemap,
-		Hops: e.Hops,
+		Hops: e.Hops, Finder: store.FinderRelayed,
 	}
 }
 

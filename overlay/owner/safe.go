@@ -3,6 +3,7 @@ package owner
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +47,8 @@ func (rs *replicas) Safe(ctx context.Context, subnets []netip.Prefix) (unsafe []
 }
 
 // guards returns the replicas that hold a subnet of ours: none if its URLs are accepted
-// without. It returns false while they are not accepted.
+// without. It returns false while they are not accepted. Slow ones count only if there are no
+// others.
 func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool) {
 	rs.mu.Lock()
 	s := rs.subnets[p]
@@ -54,8 +56,9 @@ func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool
 		rs.mu.Unlock()
 		return nil, false
 	}
+	fast := slices.ContainsFunc(s.replicas, func(k replicaPeer) bool { return k.synced && !k.slow })
 	for _, k := range s.replicas {
-		if k.synced {
+		if k.synced && !(fast && k.slow) {
 			to = append(to, k.id)
 		}
 	}

@@ -18,9 +18,9 @@
 //
 // Guarantees: a beacon is in the directory only if its peer signed it for this network.
 // No round trip and no failure is taken from another peer's word. What only one peer has
-// told, or peers of one /24, or without a measured distance, is hearsay: at most a quarter of the
-// directory, dialed but neither relayed nor shown to other packages. Memory, and the
-// traffic per peer and second, are bounded whatever the size of the network.
+// told, or peers with a /24 in common, or without a measured distance, is hearsay: at most a
+// quarter of the directory, dialed but neither relayed nor shown to other packages. Memory, and
+// the traffic per peer and second, are bounded whatever the size of the network.
 //
 // Callers run one Service per peer and report peers that do not respond. Directory and
 // Service are safe for concurrent use.

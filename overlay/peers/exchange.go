@@ -87,6 +87,7 @@ type exchanger struct {
 	monitored  host.Host      // Config.Host, monitored by the Service
 	heartbeats heartbeatStreams
 	hellos     wire.Limiter // limits what other peers begin
+	payloads   wire.Limiter // limits their heartbeats with a payload
 }
 
 // exchange runs an exchange with a connected peer. most is how many beacons of third peers each

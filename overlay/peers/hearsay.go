@@ -33,18 +33,18 @@ const (
 
 // hearsay says who has told this peer of another one. A peer is known by hearsay only, until it
 // was heard over a connection of its own, or two peers to which this one has measured the
-// distance have told of it, and not from one /24 or /48: keys cost nothing. Hearsay is dialed, but
-// neither relayed nor shown to other packages.
+// distance have told of it that have no /24 or /48 in common: keys cost nothing. Hearsay is dialed,
+// but neither relayed nor shown to other packages.
 type hearsay struct {
-	by      peer.ID      // the first to tell; empty: not hearsay
-	near    netip.Prefix // the /24 or /48 of its connection; invalid if that is not public
-	vouched bool         // by two measured peers
-	unsure  bool         // by is not measured, or not connected any more
+	by      peer.ID        // the first to tell; empty: not hearsay
+	nears   []netip.Prefix // every /24 and /48 of its connections and public addresses
+	vouched bool           // by two measured peers
+	unsure  bool           // by is not measured, or not connected any more
 }
 
 // same reports whether a and b may be accounts of one machine.
 func (a hearsay) same(b hearsay) bool {
-	return a.by == b.by || a.near.IsValid() && a.near == b.near
+	return a.by == b.by || overlap(a.nears, b.nears) > 0
 }
 
 // and returns what a and another account b of the same peer are together.

@@ -25,6 +25,17 @@ func tell(t *testing.T, d *clockedDirectory, seed int64, told hearsay, addrs ...
 	return err
 }
 
+// hearsayAt returns the account of a peer with connections from networks of addresses.
+func hearsayAt(by peer.ID, nears ...string) hearsay {
+	told := hearsay{by: by}
+	for _, s := range nears {
+		if p, err := netip.ParsePrefix(s); err == nil {
+			told.nears = append(told.nears, p)
+		}
+	}
+	return told
+}
+
 // Hearsay fills a quarter of a directory, one teller an eighth, and one network of addresses a
 // few places, however many beacons there are. Nothing of it is shown.
 func TestHearsayIsBounded(t *testing.T) {
@@ -54,8 +65,7 @@ func TestHearsayIsBounded(t *testing.T) {
 		added := 0
 		for i := range 120 {
 			_, by := identity(t, int64(1000+i%c.tellers))
-			near, _ := netip.ParsePrefix(c.near) // none is invalid
-			switch err := tell(t, d, int64(2000+i), hearsay{by: by, near: near}, c.addr(i)); {
+			switch err := tell(t, d, int64(2000+i), hearsayAt(by, c.near), c.addr(i)); {
 			case err == nil:
 				added++
 			case !errors.Is(err, ErrFull):
@@ -82,11 +92,8 @@ func TestHearsayIsConfirmed(t *testing.T) {
 	_, a := identity(t, 2)
 	_, b := identity(t, 3)
 	key, id := identity(t, 4)
-	at := func(p peer.ID, near string) hearsay {
-		n, _ := netip.ParsePrefix(near) // none is invalid
-		return hearsay{by: p, near: n}
-	}
-	first, local := at(a, "11.0.0.0/24"), at(a, "")
+	at := hearsayAt
+	first, local := at(a, "11.0.0.0/24"), at(a)
 	then := func(told hearsay) func(*clockedDirectory, []byte) {
 		return func(d *clockedDirectory, raw []byte) { _, _ = d.putHearsay(raw, 0, told) }
 	}
@@ -102,9 +109,13 @@ func TestHearsayIsConfirmed(t *testing.T) {
 		"told again by the same": {first, then(at(a, "11.0.1.0/24")), false},
 		"told by another":        {first, then(at(b, "11.0.1.0/24")), true},
 		"of the same /24":        {first, then(at(b, "11.0.0.0/24")), false},
-		"of a local network":     {first, then(at(b, "")), true},
-		"two of a local network": {local, then(at(b, "")), true},
-		"one of a local network": {local, then(at(a, "")), false},
+		"of one of its networks": {at(a, "2a01:4f8:1::/48", "11.0.0.0/24"),
+			then(at(b, "11.0.0.0/24", "11.0.1.0/24")), false},
+		"of other networks": {at(a, "2a01:4f8:1::/48", "11.0.0.0/24"),
+			then(at(b, "11.0.1.0/24")), true},
+		"of a local network":     {first, then(at(b)), true},
+		"two of a local network": {local, then(at(b)), true},
+		"one of a local network": {local, then(at(a)), false},
 		"at an unknown distance": {first, then(hearsay{by: b, unsure: true}), false},
 		"a new beacon by another": {first, func(d *clockedDirectory, _ []byte) {
 			_, _ = d.putHearsay(mustSeal(t, key, testBeacon(id, 1<<60, d.now)), 0,
@@ -153,8 +164,18 @@ func TestAccount(t *testing.T) {
 	if told := measured(gone); !told.unsure {
 		t.Errorf("%+v, without a connection", told)
 	}
-	if told := measured(id); told != (hearsay{by: id}) {
+	if told := measured(id); told.by != id || told.unsure || len(told.nears) > 0 {
 		t.Errorf("%+v, of a measured peer at a local network", told)
+	}
+	key, _ := identity(t, 7)
+	b := testBeacon(gone, 1, time.Now())
+	b.At = s.Coordinate()
+	b.Addrs = []string{"/ip4/11.0.0.1/tcp/1", "/ip6/2a01:4f8:1::1/tcp/1", "/ip4/10.0.0.1/tcp/1"}
+	if _, err := s.dir.Put(mustSeal(t, key, b)); err != nil {
+		t.Fatal(err)
+	}
+	if told := s.account(gone); len(told.nears) != 2 {
+		t.Errorf("%v are the networks of a peer with two public addresses", told.nears)
 	}
 }
 
@@ -275,7 +296,8 @@ func TestBeaconOfAnotherPeer(t *testing.T) {
 	}
 }
 
-// A push is answered with the beacon of the receiver, which is sent once; too many are refused.
+// A push is answered with the beacon of the receiver, which is sent once; too many are refused, and
+// too many heartbeats with a payload.
 func TestPushes(t *testing.T) {
 	s, other := startService(t)
 	key, id := identity(t, 101)
@@ -302,6 +324,23 @@ func TestPushes(t *testing.T) {
 		t.Error("the directory lacks the beacon that was pushed")
 	}
 	answers, beacons := 0, 0
+	for range 2 * payloadRate.Burst {
+		if answer, err = push(heartbeat{Payload: []byte("payload")}); err != nil {
+			break
+		}
+		answers++
+	}
+	if answers < payloadRate.Burst || err == nil {
+		t.Errorf("%d of %d heartbeats in a row were answered, want about %d", answers,
+			2*payloadRate.Burst, payloadRate.Burst)
+	}
+	c, err = wire.Dial(t.Context(), other.Host, s.cfg.Host.ID(),
+		wire.Limits{MaxMsg: maxMessage, Timeout: time.Minute}, s.cfg.HeartbeatProtocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Reset()
+	answers = 0
 	for range 2 * helloRate.Burst {
 		if answer, err = push(heartbeat{}); err != nil {
 			break

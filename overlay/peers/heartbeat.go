@@ -140,8 +140,8 @@ func (x *exchanger) serveHeartbeats(ctx context.Context, c *wire.Conn) (err erro
 		} else if err != nil {
 			return err
 		}
-		if len(h.Payload) == 0 && !x.hellos.Allow(helloRate, p, time.Now()) {
-			return fmt.Errorf("peers: too many pushes of %s", p)
+		if err := x.allow(p, h); err != nil {
+			return err
 		}
 		if err := x.receiveHeartbeat(p, h); err != nil {
 			return err
@@ -157,6 +157,21 @@ func (x *exchanger) serveHeartbeats(ctx context.Context, c *wire.Conn) (err erro
 			return err
 		}
 	}
+}
+
+// payloadRate limits the heartbeats with a payload of a peer. An honest peer sends one every few
+// seconds, and up to 257 in a row if there is much to acknowledge (package witness).
+var payloadRate = wire.Rate{PerSecond: 2, Burst: 300, TotalFactor: 1024}
+
+// allow returns an error if a peer sends too many heartbeats.
+func (x *exchanger) allow(p peer.ID, h heartbeat) error {
+	switch now := time.Now(); {
+	case len(h.Payload) == 0 && !x.hellos.Allow(helloRate, p, now):
+		return fmt.Errorf("peers: too many pushes of %s", p)
+	case len(h.Payload) > 0 && !x.payloads.Allow(payloadRate, p, now):
+		return fmt.Errorf("peers: too many heartbeats of %s", p)
+	}
+	return nil
 }
 
 // heartbeat returns the next heartbeat to send to p.

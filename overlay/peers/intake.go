@@ -60,8 +60,12 @@ func (in *intake) account(from peer.ID) hearsay {
 	told := hearsay{by: from, unsure: !measured || len(conns) == 0}
 	for _, c := range conns {
 		if addr, ok := prefix.Public(c.RemoteMultiaddr()); ok {
-			told.near = prefix.Near(addr)
+			told.nears = append(told.nears, prefix.Near(addr))
 		}
+	}
+	if b, ok := in.dir.Get(from); ok {
+		nears, _ := networks(b)
+		told.nears = append(told.nears, nears...)
 	}
 	return told
 }

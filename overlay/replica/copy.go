@@ -22,7 +22,7 @@ type copies struct {
 
 	mu          sync.Mutex // never held during I/O
 	held        map[netip.Prefix]*heldCopy
-	witnessSets map[peer.ID][]byte            // of the owners
+	witnessSets map[peer.ID][]byte            // of the owners of which there are copies
 	usage       map[peer.ID]usage             // of the copies, by owner
 	numbers     map[peer.ID]int               // of copies, by owner
 	total       usage                         // sum of usage
@@ -30,6 +30,9 @@ type copies struct {
 	wipes       []netip.Prefix                // subnets to be wiped
 
 	wipeAdded backoff.Wake
+	// setting is read-locked while a witness set is written, from the test whether it is wanted to
+	// the entry of the copy, and locked while those that are not wanted are deleted.
+	setting sync.RWMutex
 }
 
 // heldCopy is a copy of another peer's subnet. Its fields are guarded by copies.mu and
@@ -234,6 +237,7 @@ func (cs *copies) addCopy(owner peer.ID, n int, size usage) {
 	cs.addUsage(owner, size)
 	if cs.numbers[owner] += n; cs.numbers[owner] == 0 {
 		delete(cs.numbers, owner)
+		delete(cs.witnessSets, owner)
 	}
 }
 
@@ -282,7 +286,9 @@ func (cs *copies) demote(
 }
 
 func progressKey(p netip.Prefix) string  { return "replica/progress/" + p.String() }
-func witnessSetKey(owner peer.ID) string { return "replica/witness-set/" + owner.String() }
+func witnessSetKey(owner peer.ID) string { return witnessSetSpace + owner.String() }
+
+const witnessSetSpace = "replica/witness-set/"
 
 func putProgress(tx *store.Tx, p netip.Prefix, x copyProgress) error {
 	b, err := cbor.Marshal(x)

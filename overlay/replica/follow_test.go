@@ -168,6 +168,46 @@ func TestLeaseAndWitnessSetReachReplica(t *testing.T) {
 	}
 }
 
+// The witness set of an owner is deleted when there is no copy of its subnets any more.
+func TestWitnessSetOfFormerOwner(t *testing.T) {
+	t.Parallel()
+	ha, hb := hostPair(t)
+	a := startMember(t, ha, open(t, ""), nil)
+	b := startMember(t, hb, open(t, ""), func(c *Config) { c.SweepAfter = time.Hour })
+	addOwned(t, a.db, subnet)
+	if err := a.Follow(subnet, hb.ID(),
+		OpenRequest{Epoch: 1, WitnessSet: []byte("set")}); err != nil {
+		t.Fatal(err)
+	}
+	flush(t, a, subnet)
+	kept := func() bool {
+		if err := b.copies.sweepWitnessSets(); err != nil {
+			t.Fatal(err)
+		}
+		err := b.db.View(func(tx *store.Tx) error {
+			_, err := tx.Data(witnessSetKey(ha.ID()))
+			return err
+		})
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			t.Fatal(err)
+		}
+		return err == nil
+	}
+	if h, _ := b.Copy(subnet); !kept() || string(h.WitnessSet) != "set" {
+		t.Error("the witness set is not kept with the copy")
+	}
+	a.Unfollow(subnet, hb.ID(), true)
+	eventually(t, "the copy is dropped", func() bool { return len(b.Copies()) == 0 })
+	if kept() {
+		t.Error("the witness set is kept without a copy")
+	}
+	b.copies.mu.Lock()
+	defer b.copies.mu.Unlock()
+	if n := len(b.copies.witnessSets); n != 0 {
+		t.Errorf("%d witness sets in memory, want none", n)
+	}
+}
+
 // Incomplete copies, and those of former owners, are dropped after a time; complete
 // ones of a silent owner are kept.
 func TestSweep(t *testing.T) {

@@ -117,6 +117,8 @@ type Follower struct {
 	Heard time.Time
 	// Since is when Synced last changed.
 	Since time.Time
+	// Owes is since when it has changes that it has not acknowledged; zero: it has none.
+	Owes time.Time
 }
 
 func (s *sources) follow(p netip.Prefix, to peer.ID, o OpenRequest) error {
@@ -208,9 +210,13 @@ func (s *sources) state(p netip.Prefix, to peer.ID) Follower {
 	if f == nil {
 		return Follower{Err: ErrNotFollowed}
 	}
-	return Follower{
+	st := Follower{
 		Synced: f.synced(), Pos: f.acked, Err: f.err, Heard: f.lastHeard(), Since: f.since,
 	}
+	if len(f.unacked) > 0 {
+		st.Owes = f.unacked[0].at
+	}
+	return st
 }
 
 func (s *sources) flush(ctx context.Context, p netip.Prefix, to ...peer.ID) error {

@@ -1,8 +1,13 @@
 package replica
 
 import (
+	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/overlay/overlaytest"
 )
 
 func TestSendTimes(t *testing.T) {
@@ -92,5 +97,26 @@ func TestConfirmed(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.send(ownerFrame{Heard: n})
+	}
+}
+
+// A follower owes an acknowledgement since the first record was sent that it has not acknowledged.
+func TestOwes(t *testing.T) {
+	t.Parallel()
+	_, who := overlaytest.Identity(1)
+	f := &follower{link: &ownerLink{}, state: stateLog, sent: LogPos{Log: 1, Seq: 9}}
+	s := &sources{subnets: map[netip.Prefix]*source{
+		subnet: {followers: map[peer.ID]*follower{who: f}}}}
+	at := time.Now()
+	f.unacked.add(3, at)
+	f.unacked.add(7, at.Add(5*time.Second))
+	for _, c := range []struct {
+		acked uint64
+		want  time.Time
+	}{{2, at}, {3, at.Add(5 * time.Second)}, {7, time.Time{}}} {
+		f.onAck(ack{Subnet: subnet, Pos: LogPos{Log: 1, Seq: c.acked}, Complete: true})
+		if got := s.state(subnet, who).Owes; !got.Equal(c.want) {
+			t.Errorf("Owes = %v after %d, want %v", got, c.acked, c.want)
+		}
 	}
 }

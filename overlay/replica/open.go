@@ -18,8 +18,10 @@ func (cs *copies) handleWitnessSet(in *replicaLink, sealed []byte) error {
 		return fmt.Errorf("%w: a witness set of %d bytes", errMalformed, len(sealed))
 	}
 	in.witnessSet = sealed
+	cs.setting.RLock()
+	defer cs.setting.RUnlock()
 	cs.mu.Lock()
-	_, kept := cs.witnessSets[in.owner]
+	kept := cs.numbers[in.owner] > 0
 	if kept {
 		cs.witnessSets[in.owner] = sealed
 	}
@@ -163,6 +165,8 @@ func (cs *copies) accept(in *replicaLink, o OpenRequest) (*heldCopy, error) {
 		}
 	}
 	next.progress.Link = 0 // until a change comes
+	cs.setting.RLock()
+	defer cs.setting.RUnlock()
 	if err := cs.saveCopy(&next, o); err != nil {
 		return nil, err
 	}

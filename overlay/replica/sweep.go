@@ -37,6 +37,9 @@ func (cs *copies) runSweep(ctx context.Context) {
 			retry = nil
 		case <-every.C:
 			cs.sweep(time.Now())
+			if err := cs.sweepWitnessSets(); err != nil {
+				cs.cfg.Logger.Error("failed to delete witness sets", "err", err)
+			}
 		}
 	}
 }
@@ -140,3 +143,31 @@ func (cs *copies) sweep(now time.Time) {
 		}
 	}
 }
+
+// sweepWitnessSets deletes the witness sets of owners of which there is no copy any more.
+func (cs *copies) sweepWitnessSets() error {
+	cs.setting.Lock()
+	defer cs.setting.Unlock()
+	cs.mu.Lock()
+	wanted := make(map[string]bool, len(cs.numbers))
+	for owner := range cs.numbers {
+		wanted[witnessSetKey(owner)] = true
+	}
+	cs.mu.Unlock()
+	return cs.cfg.DB.Update(func(tx *store.Tx) error {
+		var left []string
+		err := tx.EachData(witnessSetSpace, func(key string, _ []byte) (bool, error) {
+			if !wanted[key] {
+				left = append(left, key)
+			}
+			return len(left) < maxSetsSwept, nil
+		})
+		for _, key := range left {
+			err = errors.Join(err, tx.DeleteData(key))
+		}
+		return err
+	})
+}
+
+// maxSetsSwept is how many witness sets are deleted at a time.
+const maxSetsSwept = 10_000

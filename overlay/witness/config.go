@@ -30,6 +30,10 @@ const (
 	// witness votes, and an owner that was just started does without its acknowledgement.
 	// Longer than most restarts and cuts, as after longer ones both act.
 	AloneAfter = time.Minute
+	// StrangerAfter is how much longer than the promise an owner must have been silent before a
+	// witness votes for a candidate that it has not known for long. The owner's replicas have asked
+	// several times by then; keys cost nothing, and one made for this would ask before them.
+	StrangerAfter = time.Minute
 	// NoticeLife is how long votes are kept for an owner that does not come back:
 	// longer than any lease is valid.
 	NoticeLife = lease.MaxTTL + lease.Grace

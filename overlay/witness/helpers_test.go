@@ -125,7 +125,7 @@ func (n *fakeNode) LivePeers() []peer.ID { return n.present() }
 
 func (n *fakeNode) Origin(p peer.ID) Origin {
 	if n.origin == nil {
-		return Origin{}
+		return Origin{Old: true}
 	}
 	return n.origin(p)
 }

@@ -89,6 +89,7 @@ const (
 	statusNewerSet                         // the witness knows a newer set
 	statusTooMany                          // the witness keeps too many votes already
 	statusReleased                         // the votes were released
+	statusStranger                         // others may ask first: see StrangerAfter
 )
 
 // voteReply has a vote for each proposal, in order; empty where another candidate has it.

@@ -101,6 +101,39 @@ func TestVoteRefused(t *testing.T) {
 	}
 }
 
+// A candidate that the witness has not known for long gets no vote before others had time to ask.
+func TestStrangerAsksLast(t *testing.T) {
+	t.Parallel()
+	cfg := DefaultConfig()
+	stranger, old := testPeers[5].id, testPeers[6].id
+	cfg.Node = &fakeNode{origin: func(id peer.ID) Origin { return Origin{Old: id == old} }}
+	boot := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	p, sealed := newSealedSet(t, 1, testPeers[1:5]...)
+	one := []proposal{{Subnet: subnet, Epoch: 2}}
+	heard := boot.Add(time.Hour)
+	for name, c := range map[string]struct {
+		silent time.Duration
+		to     peer.ID
+		want   voteStatus
+	}{
+		"stranger, at once":        {cfg.Promise, stranger, statusStranger},
+		"stranger, too early":      {cfg.Promise + StrangerAfter - 1, stranger, statusStranger},
+		"stranger, after a minute": {cfg.Promise + StrangerAfter, stranger, statusVoted},
+		"old, at once":             {cfg.Promise, old, statusVoted},
+		"the witness itself":       {cfg.Promise, testPeers[1].id, statusVoted},
+		"stranger, owner is heard": {cfg.Promise - 1, stranger, statusHeardOwner},
+	} {
+		g := newWitnessState(testPeers[1].id, cfg, boot, 7, false)
+		if _, err := g.onHeartbeat(heard, testPeers[0].id, netip.Prefix{},
+			heartbeat{Set: sealed}); err != nil {
+			t.Fatal(err)
+		}
+		if v, _, _ := g.vote(heard.Add(c.silent), c.to, p, sealed, one, 1); v != c.want {
+			t.Errorf("%s: vote() = status %d, want %d", name, v, c.want)
+		}
+	}
+}
+
 // There is one vote for a subnet as long as its candidate may use it.
 func TestOneVotePerSubnet(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,7 @@ type witnessState struct {
 	self        peer.ID
 	network     string
 	promise     time.Duration
+	node        Node      // knows the candidates; nil: all are old
 	incarnation uint64    // of this peer, random
 	votesFrom   time.Time // no votes before: then the last incarnation's promises have ended
 	watched     map[peer.ID]*watchedPeer
@@ -70,8 +71,8 @@ func newWitnessState(
 	self peer.ID, cfg Config, now time.Time, incarnation uint64, uninitialized bool,
 ) *witnessState {
 	g := &witnessState{self: self, network: cfg.Network, promise: cfg.Promise,
-		incarnation: incarnation,
-		votesFrom:   now.Add(cfg.Promise), watched: map[peer.ID]*watchedPeer{}}
+		node: cfg.Node, incarnation: incarnation,
+		votesFrom: now.Add(cfg.Promise), watched: map[peer.ID]*watchedPeer{}}
 	if uninitialized {
 		// By then candidates have used the votes that were lost.
 		g.votesFrom = now.Add(max(cfg.Promise, ReviveAfter))
@@ -214,12 +215,19 @@ func (g *witnessState) vote(
 		return statusNotMember, nil, nil
 	case !w.heard.IsZero() && now.Sub(w.heard) < promise:
 		return statusHeardOwner, nil, nil
+	case g.strange(to) && now.Sub(clock.Later(w.heard, w.since)) < promise+StrangerAfter:
+		return statusStranger, nil, nil
 	}
 	granted = make([]bool, len(proposals))
 	for i, s := range proposals {
 		granted[i] = g.voteFor(now, w, to, s, attempt)
 	}
 	return statusVoted, granted, nil
+}
+
+// strange reports whether a candidate has not been known here for long.
+func (g *witnessState) strange(candidate peer.ID) bool {
+	return g.node != nil && candidate != g.self && !g.node.Origin(candidate).Old
 }
 
 // voteFor gives the vote for a proposal to a candidate, unless another one has it. There
