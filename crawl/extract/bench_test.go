@@ -72,7 +72,6 @@ var ways = []struct {
 	{"bare tokenizer", func(b []byte) { bare(b) }},
 	{"Page", func(b []byte) { mustRead(b, Options{}) }},
 	{"Page with everything", func(b []byte) { o := everything; o.Text = 1 << 20; mustRead(b, o) }},
-	{"tree", func(b []byte) { byTree(b, Options{}) }},
 }
 
 var asHTML = http.Header{"Content-Type": {"text/html"}}

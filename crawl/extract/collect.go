@@ -64,20 +64,14 @@ func newCollector(page store.URL, o Options) *collector {
 	*c = collector{o: o, page: canon.BaseOf(page), host: page.Host(), refs: c.refs[:0],
 		text: c.text[:0], spare: c.spare}
 	c.doc.Base = page
-	c.startText()
+	if o.Text > 0 {
+		if c.spare == nil {
+			c.spare = new(textBuilder)
+		}
+		c.builder = c.spare
+		c.builder.reset(o.Text)
+	}
 	return c
-}
-
-// startText begins the text of the page, if it is requested.
-func (c *collector) startText() {
-	if c.o.Text <= 0 {
-		return
-	}
-	if c.spare == nil {
-		c.spare = new(textBuilder)
-	}
-	c.builder = c.spare
-	c.builder.reset(c.o.Text)
 }
 
 // release returns the memory of c for reuse; c must not be used afterwards.
@@ -93,23 +87,9 @@ func (c *collector) release() {
 	collectors.Put(c)
 }
 
-// snapshot returns the state after the headers; restore restores it.
-func (c *collector) snapshot() collector { return *c }
-
-func (c *collector) restore(to collector) {
-	refs, text := c.refs[:len(to.refs)], c.text[:len(to.text)]
-	*c = to
-	c.refs, c.text = refs, text
-	c.startText()
-}
-
 // handleElement handles the elements in document order. It keeps no value of a.
 func (c *collector) handleElement(e element, elementName string, a *attributes) {
 	switch e {
-	case svgAnchor:
-		if !c.addAttribute(a, href, elementName) {
-			c.addAttribute(a, xlinkHref, elementName)
-		}
 	case anchor, area:
 		c.handleAnchor(e, elementName, a)
 	case link:
@@ -147,7 +127,9 @@ func (c *collector) handleElement(e element, elementName string, a *attributes) 
 // handleAnchor handles an anchor or area. The text of an anchor begins here.
 func (c *collector) handleAnchor(e element, elementName string, a *attributes) {
 	known := len(c.refs)
-	c.addAttribute(a, href, elementName)
+	if !c.addAttribute(a, href, elementName) {
+		c.addAttribute(a, xlinkHref, elementName) // of SVG
+	}
 	if e == anchor && c.builder != nil && len(c.refs) > known {
 		c.builder.beginAnchor(known)
 	}
@@ -170,8 +152,9 @@ func (c *collector) addAttribute(a *attributes, k attribute, elementName string)
 }
 
 // handleGraphic handles an element of SVG that may refer to parts of the page itself, which are not
-// added.
+// added, or an image of HTML, which browsers take for img.
 func (c *collector) handleGraphic(a *attributes, elementName string) {
+	c.addAttribute(a, src, elementName)
 	k := href
 	if a.get(k) == nil {
 		k = xlinkHref

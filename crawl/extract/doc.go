@@ -1,12 +1,11 @@
 // Package extract finds the links of HTML pages and of their HTTP headers, and reads what a
 // page states about itself: title, base, canonical URL, directives for crawlers, text. It does
 // no I/O, and its functions are safe for concurrent use. It imports store, canon, and the HTML
-// tokenizer and parser of golang.org/x/net.
+// tokenizer of golang.org/x/net.
 //
 // The links of a page are those of the tree that a browser builds with scripting disabled.
-// Building the tree is the most expensive step, so a page is read token by token, and the tree
-// is built only if the tokens do not determine the links. docs/protocol/extract.md describes
-// when that is so, and the few differences that remain.
+// Building it is expensive, so a page is read token by token. docs/protocol/extract.md
+// describes the differences that remain.
 //
 // The contents of template and noscript elements are included. Kinds selects the elements and
 // attributes that are followed; a link element is skipped if its rel names something other
@@ -23,8 +22,6 @@
 //	collect.go   what each element contributes
 //	scan.go      reads a page token by token
 //	plain.go     reads most tags without the tokenizer
-//	foreign.go   SVG and MathML in scan.go
-//	tree.go      reads a page as a tree, if that is safe
 //	headers.go   Link and Refresh
 //	robots.go    X-Robots-Tag and meta robots
 //	refresh.go   the URL of a refresh

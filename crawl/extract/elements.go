@@ -23,20 +23,16 @@ const (
 	input
 	form
 	style
-	svgAnchor // a of SVG
-	graphic   // image, use and feImage of SVG
+	graphic // image, use and feImage of SVG
 
 	// The following only affect how the text is read.
 	noscript
 	template
-	frameset
-	table
-	col
 	svg
 	math
 )
 
-// elementOf returns the HTML element with a name in lower case.
+// elementOf returns the element with a name in lower case.
 //
 //nolint:gocyclo // a table; a switch does not allocate
 func elementOf(name []byte) element {
@@ -57,7 +53,7 @@ func elementOf(name []byte) element {
 		return base
 	case "title":
 		return title
-	case "img", "image": // a common error that the standard defines as img
+	case "img":
 		return img
 	case "source":
 		return source
@@ -81,12 +77,8 @@ func elementOf(name []byte) element {
 		return noscript
 	case "template":
 		return template
-	case "frameset":
-		return frameset
-	case "table":
-		return table
-	case "col":
-		return col
+	case "image", "use", "feimage":
+		return graphic
 	case "svg":
 		return svg
 	case "math":
@@ -95,22 +87,9 @@ func elementOf(name []byte) element {
 	return other
 }
 
-// elementOfSVG returns the SVG element with a name in lower case.
-func elementOfSVG(name []byte) element {
-	switch string(name) {
-	case "a":
-		return svgAnchor
-	case "image", "use", "feimage":
-		return graphic
-	case "style":
-		return style
-	}
-	return other
-}
-
 // elementNames are the names of the elements in links.
 var elementNames = [...]string{
-	anchor: "a", svgAnchor: "a", area: "area", link: "link", iframe: "iframe", frame: "frame",
+	anchor: "a", area: "area", link: "link", iframe: "iframe", frame: "frame",
 	meta: "meta", img: "img", source: "source",
 	video: "video", audio: "audio", track: "track", object: "object", embed: "embed",
 	input: "input", form: "form", style: "style",
@@ -199,10 +178,8 @@ func attributeOf(key []byte) attribute {
 func wantedAttributes(e element, k Kinds) uint16 {
 	var w uint16
 	switch e {
-	case svgAnchor:
-		w = attributeMask(k, Pages, href, xlinkHref, rel)
 	case anchor, area:
-		w = attributeMask(k, Pages, href, rel)
+		w = attributeMask(k, Pages, href, xlinkHref, rel)
 	case link: // for any kinds, because it may be canonical
 		w = 1<<href | 1<<rel
 	case iframe, frame:
@@ -224,7 +201,7 @@ func wantedAttributes(e element, k Kinds) uint16 {
 	case form:
 		w = attributeMask(k, Forms, action, method)
 	case graphic:
-		w = attributeMask(k, Media, href, xlinkHref)
+		w = attributeMask(k, Media, src, href, xlinkHref)
 	}
 	return w | attributeMask(k, Styles, styleAttr)
 }

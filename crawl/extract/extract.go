@@ -156,18 +156,5 @@ func Page(body []byte, header http.Header, page store.URL, o Options) (Document,
 func (c *collector) read(body []byte, contentType string) {
 	text, charset := decode(body, contentType)
 	c.doc.Charset, c.query = charset, newQueryEncoder(charset)
-	if mediaType(contentType) == xhtml {
-		newScanner(text, c, modeXML).run()
-		return
-	}
-	mark := c.snapshot()
-	if newScanner(text, c, modeStrict).run() {
-		return
-	}
-	c.restore(mark)
-	if isSafeForTree(text) && c.readTree(text) {
-		return
-	}
-	c.restore(mark)
-	newScanner(text, c, modeLenient).run()
+	newScanner(text, c, mediaType(contentType) == xhtml).run()
 }

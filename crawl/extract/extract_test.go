@@ -63,7 +63,7 @@ func TestLinks(t *testing.T) {
 		{"CDATA", `<![CDATA[<a href=1>]]><svg><![CDATA[<a href=2>]]></svg><a href=3>`, "/a/3"},
 		{"noscript", `<head><noscript><link rel=next href=1></noscript></head><noscript><a href=2></noscript>`, "/a/1 /a/2"},
 		{"template", `<template><a href=1></template>`, "/a/1"},
-		{"SVG", `<svg><a xlink:href=1></a><style><a href=2></style></svg>`, "/a/1 /a/2"},
+		{"SVG", `<svg><title/><a xlink:href=1></a><style/><A HREF=2></a></svg><a xlink:href=no>`, "/a/1 /a/2"},
 		{"after the end", `</body></html><a href=1>`, "/a/1"},
 		{"cut off", `<a href=1>x</a><a href="2`, "/a/1"},
 		{"tables", `<table><a href=1><tr><a href=2><td><a href=3>`, "/a/1 /a/2 /a/3"},

@@ -41,8 +41,8 @@ func (in *feed) Read(p []byte) (n int, err error) {
 
 // readPlain reads text and plain tags until a token needs the tokenizer, which must have nothing
 // buffered and not be in raw text. A tag is plain if it is written as nearly all tags are: in
-// lower case, with quoted values. It returns false if a tree is needed.
-func (s *scanner) readPlain() bool {
+// lower case, with quoted values.
+func (s *scanner) readPlain() {
 	for {
 		start := bytes.IndexByte(s.in.rest, '<')
 		if start < 0 {
@@ -52,22 +52,22 @@ func (s *scanner) readPlain() bool {
 		s.in.rest = s.in.rest[start:]
 		if len(s.in.rest) == 0 {
 			s.in.rest = nil
-			return true
+			return
 		}
 		isEnd, name, rest := splitTag(s.in.rest)
-		size, sure := 0, true
+		size := 0
 		switch {
 		case len(name) == 0:
 		case isEnd:
 			if len(rest) > 0 && rest[0] == '>' {
 				size = 1
-				s.endPlain(name)
+				s.leave(name)
 			}
 		default:
-			size, sure = s.startPlain(name, rest)
+			size = s.startPlain(name, rest)
 		}
-		if !sure || size == 0 {
-			return sure
+		if size == 0 {
+			return
 		}
 		s.in.rest = rest[size:]
 	}
@@ -85,31 +85,26 @@ func (s *scanner) addPlain(text []byte) {
 	v.add(text)
 }
 
-// endPlain handles a plain end tag.
-func (s *scanner) endPlain(name []byte) {
-	s.endForm(name)
-	if s.c.builder != nil {
-		s.endText(name)
-	}
-}
-
 // startPlain handles a start tag if it is plain. It returns the length of the tag behind its name,
-// or 0, and false if a tree is needed.
-func (s *scanner) startPlain(name, rest []byte) (size int, sure bool) {
+// or 0.
+func (s *scanner) startPlain(name, rest []byte) (size int) {
 	e := elementOf(name)
-	if isRaw(name) || e == svg || e == math {
-		return 0, true
+	if isRaw(name) || e == svg || e == math { // the tokenizer knows whether they end at once
+		return 0
 	}
-	e = s.anchorOf(e)
 	want := (*s.wanted)[e]
 	if size = s.attr.readPlain(rest, want); size == 0 {
-		return 0, true
+		return 0
 	}
 	s.textOf, s.hidden = other, false
 	if s.c.builder != nil {
 		s.c.builder.begin(name)
 	}
-	return size, s.enter(e, name, false) && (want == 0 || s.handleElement(e, name))
+	s.enter(e, false)
+	if want != 0 {
+		s.handleElement(e, name)
+	}
+	return size
 }
 
 // splitTag returns the name of the tag that begins with tag, and what follows it. The name is empty

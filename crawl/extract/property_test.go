@@ -78,17 +78,23 @@ func linkSet(d Document) map[store.URL]bool {
 }
 
 // tags are tags that make HTML hard to parse, with a different link each.
-var tags = []string{
+var tags = append(slices.Clip(placed),
+	"<frame src=7>", "<frameset>", "</frameset>", "<head>", "</head>", "</html>", "<select>",
+	"</select>", "<option>", "<svg>", "</svg>", "<math>", "</math>", "<mi>", "<foreignObject>",
+	"<desc>", "<annotation-xml encoding=text/html>", "<caption>", "<colgroup>", "<col>",
+	"<template>", "</template>", "<![CDATA[", "]]>")
+
+// placed are those of which the links do not depend on where they are.
+var placed = []string{
 	"<a href=1>", "</a>", "<a href=2 />", "<area href=3>", "<link href=4>",
-	"<link rel=stylesheet href=5>", "<iframe src=6>", "</iframe>", "<frame src=7>", "<frameset>",
-	"</frameset>", "<noframes>", "</noframes>", "<base href=/x/>", "<base href=/y/>", "<head>",
-	"</head>", "<body>", "</body>", "</html>", "<script>", "</script>", "<style>", "</style>",
-	"<title>", "</title>", "<textarea>", "</textarea>", "<noscript>", "</noscript>", "<template>",
-	"</template>", "<select>", "</select>", "<option>", "<svg>", "</svg>", "<math>", "</math>",
-	"<mi>", "<foreignObject>", "<desc>", "<annotation-xml encoding=text/html>", "<table>",
-	"</table>", "<tr>", "<td>", "<caption>", "<colgroup>", "<col>", "<p>", "</p>", "<b>", "</b>",
+	"<link rel=stylesheet href=5>", "<iframe src=6>", "</iframe>",
+	"<noframes>", "</noframes>", "<base href=/x/>", "<base href=/y/>",
+	"<body>", "</body>", "<script>", "</script>", "<style>", "</style>",
+	"<title>", "</title>", "<textarea>", "</textarea>", "<noscript>", "</noscript>",
+	"<svg><a href=11></a></svg>", "<svg><path d=x /></svg>", "<table><tr><td></table>",
+	"<tr>", "<td>", "<p>", "</p>", "<b>", "</b>",
 	"<i>", "</i>", "<button>", "<form>", "<xmp>", "</xmp>", "<plaintext>", "<!--", "-->",
-	"<![CDATA[", "]]>", "<!doctype html>", "text", "<", "&amp;", "<a href='8", "'>",
+	"<!doctype html>", "text", "<", "&amp;", "<a href='8", "'>",
 	"<a href=\"9\">", "<font color=x>", "<br>", "</br>", "<img>", "<noembed>", "</noembed>", "\x00",
 	"<a xlink:href=10>",
 }
@@ -96,7 +102,7 @@ var tags = []string{
 func TestSameLinksAsTree(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		body := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(tags), 0, 30).Draw(t, "tags"),
+		body := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(placed), 0, 30).Draw(t, "tags"),
 			""))
 		d, err := pageOf(body, "text/html; charset=utf-8", page, Options{})
 		if err != nil {

@@ -11,69 +11,48 @@ import (
 // the table of attribute names of the largest tag, and clears it for every tag with attributes.
 const maxTag = 4 << 10
 
-// scanMode is how a scanner proceeds where the tokens may not determine the links.
-type scanMode uint8
-
-const (
-	modeStrict  scanMode = iota // stop, so that a tree is built
-	modeLenient                 // continue with the tokens
-	modeXML                     // continue; "/>" ends every element, and CDATA is text
-)
-
-// scanner reads a page token by token. It applies the rules of tree construction that affect the
-// tokenizer, and stops where they are not sufficient; see docs/protocol/extract.md.
+// scanner reads a page token by token, with the rules of tree construction that decide which tags
+// are elements and which text is raw; see docs/protocol/extract.md.
 type scanner struct {
 	z      *html.Tokenizer
 	in     feed
 	text   []byte
 	c      *collector
-	mode   scanMode
+	xml    bool // "/>" ends every element, and CDATA sections are text
 	wanted *wantedTable
 
-	raw           bool         // the next token is raw text, or its end
-	foreign       openElements // of SVG and MathML
-	sawTemplate   bool
-	sawTable      bool
-	formOpen      bool
+	raw           bool    // the next token is raw text, or its end
+	foreign       int     // number of open svg and math elements
+	formOpen      bool    // a form within a form is ignored
 	textOf        element // element of the next text token: title, style or other
 	hidden        bool    // the next text token is not visible
 	templateDepth int     // number of open templates
-	css           []byte  // of a style element of SVG, so far
 	attr          attributes
 }
 
-func newScanner(text []byte, c *collector, mode scanMode) *scanner {
+func newScanner(text []byte, c *collector, xml bool) *scanner {
 	s := &scanner{
-		in: feed{rest: text}, text: text, c: c, mode: mode,
+		in: feed{rest: text}, text: text, c: c, xml: xml,
 		wanted: &wantedTables[c.o.Kinds&(Pages|Media|Forms|Styles)],
 	}
 	s.z = html.NewTokenizer(&s.in)
-	s.z.AllowCDATA(mode == modeXML)
+	s.z.AllowCDATA(xml)
 	return s
 }
 
-// run reads the page. It returns false if it stopped early.
-func (s *scanner) run() bool {
+// run reads the page.
+func (s *scanner) run() {
 	for {
-		if !s.prepare() {
-			return false
-		}
+		s.prepare()
 		switch s.z.Next() {
 		case html.ErrorToken:
-			s.endCSS() // of a style element that is not closed
-			return true
+			return
 		case html.StartTagToken:
-			if !s.start(false) {
-				return false
-			}
+			s.start(false)
 		case html.SelfClosingTagToken:
-			if !s.start(true) {
-				return false
-			}
+			s.start(true)
 		case html.EndTagToken:
-			if !s.end() {
-				return false
-			}
+			s.end()
 		case html.TextToken:
 			if s.textOf != other || s.c.builder != nil {
 				s.handleText()
@@ -83,33 +62,29 @@ func (s *scanner) run() bool {
 }
 
 // prepare reads plain tags, if there is nothing for the tokenizer to do before, and prepares it for
-// its next token. It returns false if a tree is needed.
-func (s *scanner) prepare() bool {
+// its next token.
+func (s *scanner) prepare() {
 	s.in.begin()
 	if s.raw {
 		s.raw = false
-		return true
+		return
 	}
 	buffered := len(s.z.Buffered())
 	if buffered > maxTag { // the tokenizer has read far beyond the end of a large token
-		s.replaceTokenizer("", false)
+		s.replaceTokenizer("")
 		buffered = 0
 	}
-	if buffered > 0 || s.foreign.depth() > 0 {
-		return true
+	if buffered == 0 {
+		s.readPlain()
 	}
-	return s.readPlain()
 }
 
 // start handles a start tag.
-func (s *scanner) start(selfClosing bool) bool {
+func (s *scanner) start(selfClosing bool) {
 	size := len(s.z.Raw())
 	name, more := s.z.TagName()
-	if s.foreign.depth() > 0 {
-		return s.startForeign(name, more, selfClosing, size)
-	}
-	e := s.anchorOf(elementOf(name))
-	s.raw = isRaw(name) && e != noscript && (s.mode != modeXML || !selfClosing)
+	e := elementOf(name)
+	s.raw = isRaw(name) && e != noscript && !(selfClosing && (s.xml || s.foreign > 0))
 	if !s.raw {
 		s.z.NextIsNotRawText()
 	}
@@ -117,87 +92,58 @@ func (s *scanner) start(selfClosing bool) bool {
 	if s.c.builder != nil {
 		s.c.builder.begin(name)
 	}
-	if !s.enter(e, name, selfClosing) {
-		return false
-	}
-	if !s.raw { // an empty title or style of XML
+	s.enter(e, selfClosing)
+	if !s.raw { // an empty title or style
 		s.textOf = other
 	}
 	if want := (*s.wanted)[e]; want != 0 {
-		if s.attributes(more, want); !s.handleElement(e, name) {
-			return false
-		}
+		s.attributes(more, want)
+		s.handleElement(e, name)
 	}
-	if size > maxTag {
-		s.replaceTokenizer(string(name), s.raw)
+	switch {
+	case size <= maxTag:
+	case s.raw:
+		s.replaceTokenizer(string(name))
+	default:
+		s.replaceTokenizer("")
 	}
-	return true
 }
 
-// anchorOf returns e, or svgAnchor for an anchor that may be one of SVG.
-func (s *scanner) anchorOf(e element) element {
-	if e == anchor && s.mode != modeStrict {
-		return svgAnchor
-	}
-	return e
-}
-
-// enter records the effect of an element on those that follow. It returns false if a tree is needed
-// to determine it.
-func (s *scanner) enter(e element, name []byte, selfClosing bool) bool {
-	sure := true
+// enter records the effect of an element on those that follow.
+func (s *scanner) enter(e element, selfClosing bool) {
 	switch e {
-	case frameset:
-		sure = false
-	case col:
-		sure = !s.sawTemplate
 	case template:
-		s.sawTemplate = true
 		s.templateDepth++
-	case table:
-		s.sawTable = true
 	case title:
-		sure = !s.c.hasTitle || !s.sawTable
-		s.textOf = e
+		if s.foreign == 0 {
+			s.textOf = e
+		}
 	case style:
 		s.textOf = e
 	case svg, math:
-		if !selfClosing && s.mode == modeStrict {
-			s.foreign.push(name)
-			s.z.AllowCDATA(true)
+		if !selfClosing {
+			s.setForeign(s.foreign + 1)
 		}
 	}
-	return sure || s.mode != modeStrict
 }
 
-// handleElement passes an element with its attributes to the collector. It returns false if a tree
-// is needed.
-func (s *scanner) handleElement(e element, name []byte) bool {
-	if s.mode == modeStrict {
-		switch e {
-		case base:
-			// Tree construction moves misplaced content of a table to before the table.
-			if s.sawTable && s.c.hasBase && s.attr.get(href) != nil {
-				return false
-			}
-		case link:
-			if s.sawTable && s.c.hasCanonical && hasToken(string(s.attr.get(rel)), "canonical") {
-				return false
-			}
-		case frame: // valid only in framesets
-			return true
-		case form:
-			if s.sawTemplate {
-				return false
-			}
-			if s.formOpen { // a form within a form is ignored
-				return true
-			}
-			s.formOpen = s.c.o.Kinds&Forms != 0
-		}
+// setForeign sets the number of open svg and math elements, which have CDATA sections.
+func (s *scanner) setForeign(n int) {
+	s.foreign = max(n, 0)
+	s.z.AllowCDATA(s.xml || s.foreign > 0)
+}
+
+// handleElement passes an element with its attributes to the collector.
+func (s *scanner) handleElement(e element, name []byte) {
+	switch {
+	case e == anchor && s.foreign == 0:
+		s.attr.has &^= 1 << xlinkHref
+	case e == form && s.formOpen:
+		return
+	case e == form:
+		s.formOpen = s.c.o.Kinds&Forms != 0
 	}
 	s.c.handleElement(e, elementName(e, name), &s.attr)
-	return true
 }
 
 // attributes reads the wanted attributes of the tag.
@@ -214,38 +160,27 @@ func (s *scanner) attributes(more bool, want uint16) {
 }
 
 // end handles an end tag.
-func (s *scanner) end() bool {
+func (s *scanner) end() {
 	if s.textOf == title {
 		s.c.setTitle(nil)
 	}
 	s.textOf, s.hidden = other, false
-	foreign := s.foreign.depth() > 0
-	if !foreign && s.c.builder == nil && !s.formOpen {
-		return true
-	}
 	name, _ := s.z.TagName()
-	if foreign {
-		return s.endForeign(name)
-	}
-	s.endForm(name)
-	s.endText(name)
-	return true
+	s.leave(name)
 }
 
-// endText records that an element has ended, for the text of the page.
-func (s *scanner) endText(name []byte) {
-	if string(name) == "template" && s.templateDepth > 0 {
-		s.templateDepth--
+// leave records that an element has ended.
+func (s *scanner) leave(name []byte) {
+	switch string(name) {
+	case "form":
+		s.formOpen = false
+	case "template":
+		s.templateDepth = max(0, s.templateDepth-1)
+	case "svg", "math":
+		s.setForeign(s.foreign - 1)
 	}
 	if s.c.builder != nil {
 		s.c.builder.end(name)
-	}
-}
-
-// endForm closes the open form at its end tag.
-func (s *scanner) endForm(name []byte) {
-	if string(name) == "form" {
-		s.formOpen = false
 	}
 }
 
@@ -255,8 +190,6 @@ func (s *scanner) handleText() {
 	switch {
 	case s.textOf == title:
 		s.c.setTitle(text)
-	case s.textOf == style && s.foreign.depth() > 0:
-		s.css = append(s.css, text...)
 	case s.textOf == style && s.c.o.Kinds&Styles != 0:
 		s.c.addCSS(text, elementNames[style], "")
 	}
@@ -265,17 +198,16 @@ func (s *scanner) handleText() {
 	}
 }
 
-// replaceTokenizer continues with a new tokenizer. With raw, it continues in the raw text of the
-// element with that name.
-func (s *scanner) replaceTokenizer(name string, raw bool) {
+// replaceTokenizer continues with a new tokenizer, in the raw text of the element with that name;
+// "": in none.
+func (s *scanner) replaceTokenizer(name string) {
 	s.in.rest = s.text[len(s.text)-len(s.in.rest)-len(s.z.Buffered()):]
-	if raw {
+	s.z = html.NewTokenizer(&s.in)
+	if name != "" {
 		s.z = html.NewTokenizer(io.MultiReader(strings.NewReader("<"+name+">"), &s.in))
 		s.z.Next()
-	} else {
-		s.z = html.NewTokenizer(&s.in)
 	}
-	s.z.AllowCDATA(s.foreign.depth() > 0 || s.mode == modeXML)
+	s.setForeign(s.foreign)
 }
 
 // isRaw reports whether the tokenizer treats the content of an element as text.
