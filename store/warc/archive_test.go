@@ -245,7 +245,7 @@ func TestMissingIndex(t *testing.T) {
 	}
 }
 
-// TestSort sorts more lines than fit into memory, in more runs than are merged at once.
+// TestSort sorts more lines than fit into memory.
 func TestSort(t *testing.T) {
 	t.Parallel()
 	s := newSorter()
@@ -259,8 +259,8 @@ func TestSort(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(s.runs) <= sortFanIn {
-		t.Fatalf("sorter made %d runs, want more than %d", len(s.runs), sortFanIn)
+	if len(s.runs) < 50 {
+		t.Fatalf("sorter made %d runs, want at least 50", len(s.runs))
 	}
 	slices.Sort(want)
 	var b bytes.Buffer

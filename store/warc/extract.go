@@ -2,9 +2,9 @@ package warc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 )
 
@@ -19,7 +19,7 @@ type Want func(url string, at time.Time) bool
 func (r *Reader) Extract(
 	ctx context.Context, w io.Writer, want Want, at map[string]int64, mark func() error,
 ) error {
-	return r.extract(ctx, w, want, at, func(*Record, []byte) error {
+	return r.extract(ctx, w, want, at, func(*Record, []byte, int64) error {
 		if mark == nil {
 			return nil
 		}
@@ -27,74 +27,41 @@ func (r *Reader) Extract(
 	})
 }
 
-// extract is Extract. It calls copied after each record that it has written, with the HTTP header
-// of a capture.
+// extract is Extract. It calls copied after each record that it has written, with its length in the
+// file and the HTTP header of a capture.
 func (r *Reader) extract(
 	ctx context.Context, w io.Writer, want Want, at map[string]int64,
-	copied func(rec *Record, head []byte) error,
+	copied func(rec *Record, head []byte, length int64) error,
 ) error {
-	k := &skipper{r: r}
-	err := r.files(ctx, func(name string, x extent) error {
-		for at[name] < x.end {
-			damaged, err := r.extractFile(ctx, name, x.end, w, want, at, copied)
-			if errors.Is(err, ErrCorrupt) {
-				at[name], err = k.skip(name, x, damaged, err)
-			}
-			if err != nil {
+	var f *os.File // that is read
+	name := ""
+	defer func() { f.Close() }() // a nil file, too
+	return r.Follow(ctx, at, func(rec Record) (err error) {
+		from := rec.Location
+		if from.File != name {
+			f.Close()
+			if f, err = openWARC(r.dir, from.File); err != nil {
 				return err
 			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return k.err()
-}
-
-// extractFile is extract for a file, up to the first damaged record, of which it returns the offset
-// with the error.
-func (r *Reader) extractFile(
-	ctx context.Context, name string, end int64, w io.Writer, want Want, at map[string]int64,
-	copied func(rec *Record, head []byte) error,
-) (damaged int64, err error) {
-	f, err := openWARC(r.dir, name)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	from := at[name]
-	s := newScanner(io.NewSectionReader(f, from, end-from), name, from)
-	for {
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
-		}
-		rec, err := s.next()
-		if errors.Is(err, io.EOF) {
-			return 0, nil
-		}
-		if err != nil {
-			return s.off, err
+			name = from.File
 		}
 		var head []byte
-		if isCapture(rec) {
+		if isCapture(&rec) {
 			head, _ = readHead(rec.Block)
 		}
 		if err := rec.Check(); err != nil {
-			return s.off, err
+			return err
 		}
-		at[name] = s.off
+		at[name] = rec.scan.off
 		if rec.Type != "warcinfo" && want != nil && !want(rec.URL, rec.Time) {
-			continue
+			return nil
 		}
-		l := rec.Location
-		if _, err := io.Copy(w, io.NewSectionReader(f, l.Offset, l.Length)); err != nil {
-			return 0, fmt.Errorf("warc: copy %s: %w", name, err)
+		n := rec.scan.off - from.Offset
+		if _, err := io.Copy(w, io.NewSectionReader(f, from.Offset, n)); err != nil {
+			return fmt.Errorf("warc: copy %s: %w", name, err)
 		}
-		if err := copied(rec, head); err != nil {
-			return 0, err
-		}
-	}
+		return copied(&rec, head, n)
+	})
 }
 
 // IndexOf is Index for the selected captures.

@@ -108,8 +108,7 @@ func (a *Archive) complete(f *openFile) (int64, error) {
 			return 0, err
 		}
 	} else if err := withLog(a.dir, f.name, f.logEnd, func(r *bufio.Reader) error {
-		_, err := addLog(s, r, f.end)
-		return err
+		return addLog(s.add, r, f.end)
 	}); err != nil {
 		return 0, err
 	}

@@ -100,18 +100,12 @@ func checkpoint(r io.Reader) (end, at int64, err error) {
 	return end, at, err
 }
 
-// addLog adds the index lines of a log to s and returns the end of the last exchange
-// that ends at or before limit. Later ones are skipped.
-func addLog(s *sorter, r io.Reader, limit int64) (end int64, err error) {
-	err = readLog(r, func(e event) error {
-		if e.end > limit || e.checkpoint {
+// addLog calls add with the index lines of a log, of exchanges that end at or before limit.
+func addLog(add func(line []byte) error, r io.Reader, limit int64) error {
+	return readLog(r, func(e event) error {
+		if e.end > limit || e.checkpoint || len(e.line) == 0 {
 			return nil
 		}
-		end = max(end, e.end)
-		if s == nil || len(e.line) == 0 {
-			return nil
-		}
-		return s.add(e.line)
+		return add(e.line)
 	})
-	return end, err
 }

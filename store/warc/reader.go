@@ -148,37 +148,10 @@ func (r *Reader) Copy(ctx context.Context, w io.Writer) error {
 }
 
 // Index writes the CDXJ index of the whole archive, sorted by bytes (as LC_ALL=C sort
-// does). Memory use is limited; a large index needs a temporary file.
+// does). Memory use is limited; a large index log needs a temporary file.
 func (r *Reader) Index(ctx context.Context, w io.Writer) error {
-	s := newSorter() // of files without a sorted index
-	defer s.close()
-	var all []source
-	err := r.files(ctx, func(name string, x extent) error {
-		if x.open && !x.logFailed {
-			err := withLog(r.dir, name, x.logEnd, func(br *bufio.Reader) error {
-				_, err := addLog(s, br, x.end)
-				return err
-			})
-			if !errors.Is(err, os.ErrNotExist) {
-				return err
-			} // otherwise it was finished meanwhile
-		}
-		path := filepath.Join(r.dir, indexName(name))
-		if _, err := os.Stat(path); err == nil && (!x.open || !x.logFailed) {
-			all = append(all, func() (io.ReadCloser, error) { return os.Open(path) })
-			return nil
-		}
-		_, _, err := scanFile(r.dir, name, 0, x.end, s.add)
-		if errors.Is(err, ErrCorrupt) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
 	bw := bufio.NewWriterSize(w, 64<<10)
-	if err := merge(ctx, bw, append(all, s.sources()...)); err != nil {
+	if err := r.lines(ctx, Span{To: "\xff"}, bw); err != nil {
 		return err
 	}
 	return bw.Flush()

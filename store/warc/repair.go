@@ -186,8 +186,7 @@ func readTrustedLog(dir, name string, size int64, s *sorter) (end int64, err err
 		return 0, err
 	}
 	return end, withLog(dir, name, at, func(r *bufio.Reader) error {
-		_, err := addLog(s, r, end)
-		return err
+		return addLog(s.add, r, end)
 	})
 }
 

@@ -14,7 +14,6 @@ import (
 
 const (
 	sortMemory = 8 << 20  // maximum size in bytes of lines sorted in memory
-	sortFanIn  = 64       // maximum number of runs merged at once
 	maxLine    = 64 << 10 // maximum length in bytes of an index line
 )
 
@@ -63,17 +62,9 @@ func (s *sorter) spill() error {
 		s.tmp = f
 	}
 	slices.SortFunc(s.lines, bytes.Compare)
-	return s.run(func(w io.Writer) error { return writeLines(w, s.lines) })
-}
-
-// run writes one sorted run to the temporary file.
-func (s *sorter) run(fill func(io.Writer) error) error {
 	cw := &countWriter{w: io.NewOffsetWriter(s.tmp, s.end)}
 	bw := bufio.NewWriterSize(cw, 64<<10)
-	if err := fill(bw); err != nil {
-		return err
-	}
-	if err := bw.Flush(); err != nil {
+	if err := errors.Join(writeLines(bw, s.lines), bw.Flush()); err != nil {
 		return err
 	}
 	from, n, tmp := s.end, cw.n, s.tmp
@@ -103,30 +94,9 @@ func (s *sorter) close() {
 	}
 }
 
-// merge writes the lines of all sorted runs in order. Many runs are merged in several
-// steps, to limit the number of open files and buffers.
-func merge(ctx context.Context, w io.Writer, all []source) error {
-	if len(all) <= sortFanIn {
-		return mergeOnce(ctx, w, all, maxLine)
-	}
-	tmp, err := os.CreateTemp("", "warc-sort-")
-	if err != nil {
-		return err
-	}
-	os.Remove(tmp.Name())
-	s := &sorter{tmp: tmp}
-	defer s.close()
-	for group := range slices.Chunk(all, sortFanIn) {
-		err := s.run(func(w io.Writer) error { return mergeOnce(ctx, w, group, maxLine) })
-		if err != nil {
-			return err
-		}
-	}
-	return merge(ctx, w, s.runs)
-}
-
-// mergeOnce merges with a buffer of size bytes for each run; a run with a longer line gets maxLine.
-func mergeOnce(ctx context.Context, w io.Writer, all []source, size int) (err error) {
+// merge writes the lines of all sorted runs in order, with a small buffer for each run; one with a
+// longer line gets maxLine.
+func merge(ctx context.Context, w io.Writer, all []source) (err error) {
 	var h runs
 	defer func() {
 		for _, r := range h {
@@ -138,7 +108,7 @@ func mergeOnce(ctx context.Context, w io.Writer, all []source, size int) (err er
 		if err != nil {
 			return err
 		}
-		r := &run{c: c, br: bufio.NewReaderSize(c, size)}
+		r := &run{c: c, br: bufio.NewReaderSize(c, 4<<10)}
 		h = append(h, r)
 		if err := r.next(); err != nil {
 			return err

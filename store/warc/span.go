@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -62,116 +61,55 @@ func SpanOf(url string, m Match) Span {
 // Entries calls fn for each entry of the index in a range, in the order of keys and times. Of a
 // finished file it reads the lines in the range, found by bisection, and of a file that is being
 // written the whole index log. An error of fn ends it and is returned. Lines that are not valid are
-// left out. It needs 8 MiB of memory and some KiB for each file, but no temporary file.
+// left out. It needs at most 8 MiB of memory, some KiB for each file, and a temporary file if the
+// log has more lines in the range.
 func (r *Reader) Entries(ctx context.Context, span Span, fn func(Entry) error) error {
-	return r.entriesWithin(ctx, sortMemory, span, fn)
+	return r.lines(ctx, span, &entryWriter{fn: func(e Entry, _ []byte) error { return fn(e) }})
 }
 
-// entriesWithin is Entries with so many bytes of memory for the lines of files without a sorted
-// index.
-func (r *Reader) entriesWithin(
-	ctx context.Context, memory int, span Span, fn func(Entry) error,
-) error {
-	for {
-		l := &lowest{span: span, limit: memory}
-		if err := r.entries(ctx, l, fn); err != nil || l.span == span {
-			return err
-		}
-		span.From = l.span.To
-	}
-}
-
-// entries calls fn for the entries in the range of l, which is shortened if the lines of files
-// without a sorted index need too much memory.
-func (r *Reader) entries(ctx context.Context, l *lowest, fn func(Entry) error) error {
-	var finished []string
-	err := r.files(ctx, func(name string, x extent) error {
-		if _, err := os.Stat(filepath.Join(r.dir, indexName(name))); err == nil && !x.open {
-			finished = append(finished, name)
+// lines writes the lines of the index in a range, in order.
+func (r *Reader) lines(ctx context.Context, span Span, w io.Writer) error {
+	s := newSorter() // of files without a sorted index
+	defer s.close()
+	add := func(line []byte) error {
+		if string(line) < span.From || string(line) >= span.To {
 			return nil
 		}
-		return r.addOpen(ctx, l, name, x)
+		return s.add(line)
+	}
+	var all []source
+	err := r.files(ctx, func(name string, x extent) error {
+		if x.open && !x.logFailed {
+			err := withLog(r.dir, name, x.logEnd, func(br *bufio.Reader) error {
+				return addLog(add, br, x.end)
+			})
+			if !errors.Is(err, os.ErrNotExist) {
+				return err
+			} // otherwise it was finished meanwhile
+		}
+		if !x.open || !x.logFailed {
+			part, err := r.section(name, span)
+			if part != nil {
+				all = append(all, part)
+			}
+			if !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+		_, _, err := scanFile(r.dir, name, 0, x.end, add)
+		if errors.Is(err, ErrCorrupt) {
+			return nil
+		}
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(l.lines, bytes.Compare)
-	all := []source{func() (io.ReadCloser, error) {
-		return io.NopCloser(&lineReader{lines: l.lines}), nil
-	}}
-	for _, name := range finished {
-		part, err := r.section(name, l.span)
-		if err != nil {
-			return err
-		}
-		if part != nil {
-			all = append(all, part)
-		}
-	}
-	w := &entryWriter{fn: func(e Entry, _ []byte) error { return fn(e) }}
-	return mergeOnce(ctx, w, all, 4<<10)
+	return merge(ctx, w, append(all, s.sources()...))
 }
 
-// lowest keeps the lowest lines of a range, as many as memory permits.
-type lowest struct {
-	span        Span // To is lowered to the first line that has no place
-	limit, size int  // in bytes, with slice headers
-	lines       [][]byte
-}
-
-// add adds a copy of a line.
-func (l *lowest) add(line []byte) error {
-	if string(line) < l.span.From || string(line) >= l.span.To {
-		return nil
-	}
-	l.lines = append(l.lines, bytes.Clone(line))
-	l.size += len(line) + 24
-	if l.size <= l.limit || len(l.lines) < 2 {
-		return nil
-	}
-	slices.SortFunc(l.lines, bytes.Compare)
-	half := len(l.lines) / 2
-	l.span.To = string(l.lines[half])
-	clear(l.lines[half:])
-	l.lines, l.size = l.lines[:half], 0
-	for _, kept := range l.lines {
-		l.size += len(kept) + 24
-	}
-	return nil
-}
-
-// addOpen adds the lines of a file without a sorted index.
-func (r *Reader) addOpen(ctx context.Context, l *lowest, name string, x extent) error {
-	if x.open && !x.logFailed {
-		err := withLog(r.dir, name, x.logEnd, func(br *bufio.Reader) error {
-			return readLog(br, func(e event) error {
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
-				}
-				if e.end > x.end || e.checkpoint || len(e.line) == 0 {
-					return nil
-				}
-				return l.add(e.line)
-			})
-		})
-		if !errors.Is(err, os.ErrNotExist) {
-			return err
-		}
-		if part, err := r.section(name, l.span); err == nil { // it was finished meanwhile
-			return addSource(part, l.add)
-		}
-	}
-	_, _, err := scanFile(r.dir, name, 0, x.end, l.add)
-	if errors.Is(err, ErrCorrupt) {
-		return nil
-	}
-	return err
-}
-
+// addSource calls add with the lines of a sorted run.
 func addSource(open source, add func([]byte) error) error {
-	if open == nil {
-		return nil
-	}
 	f, err := open()
 	if err != nil {
 		return err

@@ -97,30 +97,6 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestEntriesInPasses reads an open file with more lines than there is memory for.
-func TestEntriesInPasses(t *testing.T) {
-	t.Parallel()
-	a := open(t, t.TempDir(), Options{})
-	var want []string
-	for i := range 50 {
-		x := page(49-i, 10)
-		x.URL = fmt.Sprintf("http://a.example/%02d", 49-i)
-		appendOne(t, a, x)
-		want = append(want, fmt.Sprintf("http://a.example/%02d", i))
-	}
-	for _, memory := range []int{1, 1000, 3000, sortMemory} {
-		var got []string
-		span := SpanOf("http://a.example/", MatchHost)
-		err := a.entriesWithin(t.Context(), memory, span, func(e Entry) error {
-			got = append(got, e.URL)
-			return nil
-		})
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("with %d bytes: %d entries %q, %v", memory, len(got), got, err)
-		}
-	}
-}
-
 // TestStream reads a capture in parts, and one that was damaged.
 func TestStream(t *testing.T) {
 	t.Parallel()

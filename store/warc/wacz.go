@@ -26,16 +26,17 @@ func (r *Reader) WACZ(ctx context.Context, w io.Writer, want Want, software stri
 	var damaged error
 	err := z.add("archive/"+waczData, zip.Store, func(w io.Writer) error {
 		var at int64
-		err := r.extract(ctx, w, want, map[string]int64{}, func(rec *Record, head []byte) error {
-			from := at
-			at += rec.Location.Length
-			if !isCapture(rec) {
-				return nil
-			}
-			e := newEntry(rec.Type, rec.URL, rec.Time, head, rec.Location.Digest)
-			e.file, e.offset, e.length = waczData, from, rec.Location.Length
-			return s.add(e.appendTo(nil))
-		})
+		err := r.extract(ctx, w, want, map[string]int64{},
+			func(rec *Record, head []byte, length int64) error {
+				from := at
+				at += length
+				if !isCapture(rec) {
+					return nil
+				}
+				e := newEntry(rec.Type, rec.URL, rec.Time, head, rec.Location.Digest)
+				e.file, e.offset, e.length = waczData, from, length
+				return s.add(e.appendTo(nil))
+			})
 		if errors.Is(err, ErrCorrupt) {
 			damaged, err = err, nil
 		}
