@@ -8,11 +8,9 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/protocol"
 
-	"peerd/crawl/network"
 	"peerd/crawl/trap"
 	"peerd/node/config"
 	"peerd/node/metrics"
-	"peerd/node/traffic"
 	"peerd/overlay"
 	"peerd/store"
 	"peerd/store/warc"
@@ -87,18 +85,13 @@ func (m *measured) reasons(total int64) (dropped, marked map[string]int64) {
 	return dropped, marked
 }
 
-// blocked tells for each reason why nothing may be fetched whether it applies.
+// blocked tells for each obstacle whether it is there.
 func (m *measured) blocked(now time.Time) map[string]bool {
-	n := m.n
-	return map[string]bool{
-		"offline":   n.network.State().Status == network.Offline,
-		"space":     n.checkSpace() != nil,
-		"paused":    n.pause.wait(now) > 0,
-		"hours":     n.crawlSettings().Hours.Wait(now) > 0,
-		"quota":     n.quota.RequestWait(now) >= time.Second,
-		"volume":    n.traffic.UsedUp(traffic.Crawl),
-		"witnesses": !n.manager.HasQuorumLease(),
+	all, blocked := m.n.obstacles(now), map[string]bool{}
+	for _, name := range obstacleNames {
+		_, blocked[name] = all[name]
 	}
+	return blocked
 }
 
 // traffic returns the bytes by the name of the protocol.

@@ -176,36 +176,52 @@ func (n *Node) archiveStatus() *admin.Archive {
 	return a
 }
 
-// blocked lists the reasons why this peer fetches nothing now. With unclaimed, URLs of
-// subnets without owner are waiting, and it also lists why no subnet is claimed.
-func (n *Node) blocked(now time.Time, unclaimed bool) []string {
-	why := []string{}
+// obstacleNames are the names of obstacles.
+var obstacleNames = []string{
+	"offline", "paused", "volume", "space", "hours", "quota", "witnesses",
+}
+
+// obstacles returns, by name, why this peer fetches nothing now.
+func (n *Node) obstacles(now time.Time) map[string]string {
+	all := map[string]string{}
 	if s := n.network.State(); s.Status == network.Offline {
-		why = append(why, fmt.Sprintf("offline since %s (%s): %s",
-			s.Since.Local().Format(time.TimeOnly), now.Sub(s.Since).Round(time.Second), s.Reason))
+		all["offline"] = fmt.Sprintf("offline since %s (%s): %s",
+			s.Since.Local().Format(time.TimeOnly), now.Sub(s.Since).Round(time.Second), s.Reason)
 	}
 	if paused := n.pause.describe(now); paused != "" {
-		why = append(why, paused)
+		all["paused"] = paused
 	}
 	if volume := n.volumeState(); volume != "" {
-		why = append(why, volume)
+		all["volume"] = volume
 	}
 	if err := n.checkSpace(); err != nil {
-		why = append(why, err.Error())
+		all["space"] = err.Error()
 	}
-	if wait := n.crawlSettings().Hours.Wait(now); wait > 0 {
-		why = append(why, fmt.Sprintf("outside the hours %s (crawl.hours), until %s",
-			n.crawlSettings().Hours, now.Add(wait).Format("2006-01-02 15:04")))
+	c := n.crawlSettings()
+	if wait := c.Hours.Wait(now); wait > 0 {
+		all["hours"] = fmt.Sprintf("outside the hours %s (crawl.hours), until %s", c.Hours,
+			now.Add(wait).Format("2006-01-02 15:04"))
 	}
 	if wait := n.quota.RequestWait(now); wait >= time.Second {
-		why = append(why, fmt.Sprintf(
+		all["quota"] = fmt.Sprintf(
 			"reached %d pages a day (crawl.pages_per_day), next request at %s",
-			n.crawlSettings().PagesPerDay, now.Add(wait).Format("15:04:05")))
+			c.PagesPerDay, now.Add(wait).Format("15:04:05"))
 	}
 	if !n.manager.HasQuorumLease() {
-		why = append(why,
-			"too few of this peer's witnesses have heard it recently; "+
-				"other peers may take over its subnets")
+		all["witnesses"] = "too few of this peer's witnesses have heard it recently; " +
+			"other peers may take over its subnets"
+	}
+	return all
+}
+
+// blocked lists the obstacles. With unclaimed, URLs of subnets without owner are waiting, and it
+// also lists why no subnet is claimed.
+func (n *Node) blocked(now time.Time, unclaimed bool) []string {
+	why, all := []string{}, n.obstacles(now)
+	for _, name := range obstacleNames {
+		if text, ok := all[name]; ok {
+			why = append(why, text)
+		}
 	}
 	if votes := n.revoked(); votes != "" {
 		why = append(why, votes)

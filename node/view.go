@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"peerd/crawl/network"
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/store/warc"
@@ -109,9 +108,19 @@ func diskOf(samples []admin.Sample, minFree int64, now time.Time) admin.Disk {
 func (n *Node) Limits() []admin.Limit {
 	now := time.Now()
 	fr, c := n.frontier.Stats(), n.crawlSettings()
-	traffic := n.trafficLimits()
-	all := []admin.Limit{n.networkLimit(now), n.witnessLimit(), n.hoursLimit(now),
-		n.quotaLimit(now),
+	traffic, why := n.trafficLimits(), n.obstacles(now)
+	obstacle := func(name string, l admin.Limit) admin.Limit {
+		l.Advice, l.Blocked = why[name], why[name] != ""
+		l.Active = l.Blocked
+		return l
+	}
+	fetched, _ := n.change(now, 24*time.Hour, func(s admin.Sample) int64 { return s.Fetches })
+	all := []admin.Limit{
+		obstacle("offline", admin.Limit{Name: "network"}),
+		obstacle("witnesses", admin.Limit{Name: "witnesses"}),
+		obstacle("hours", admin.Limit{Name: "working hours", Setting: "crawl.hours"}),
+		obstacle("quota", admin.Limit{Name: "pages a day", Setting: "crawl.pages_per_day",
+			Unit: "pages", Used: fetched, Max: float64(c.PagesPerDay)}),
 		n.bandwidthLimit(now), traffic[0], traffic[1],
 		n.diskLimit(), n.archiveLimit(), n.politenessLimit(),
 		{Name: "workers", Setting: "crawl.fetch_workers", Unit: "requests",
@@ -129,49 +138,6 @@ func (n *Node) Limits() []admin.Limit {
 		pending.Advice = "their owners do not accept them; see the queue for the owners"
 	}
 	return all
-}
-
-func (n *Node) networkLimit(now time.Time) admin.Limit {
-	l := admin.Limit{Name: "network", Unit: ""}
-	if s := n.network.State(); s.Status == network.Offline {
-		l.Active, l.Blocked = true, true
-		l.Advice = fmt.Sprintf("offline for %s: %s; nothing is lost, and the peer continues when "+
-			"the network is back", now.Sub(s.Since).Round(time.Second), s.Reason)
-	}
-	return l
-}
-
-func (n *Node) witnessLimit() admin.Limit {
-	l := admin.Limit{Name: "witnesses"}
-	if !n.manager.HasQuorumLease() {
-		l.Active, l.Blocked = true, true
-		l.Advice = "too few witnesses have heard this peer recently; " +
-			"check that other peers can reach its addresses"
-	}
-	return l
-}
-
-func (n *Node) hoursLimit(now time.Time) admin.Limit {
-	h := n.crawlSettings().Hours
-	l := admin.Limit{Name: "working hours", Setting: "crawl.hours"}
-	if wait := h.Wait(now); wait > 0 {
-		l.Active, l.Blocked = true, true
-		l.Advice = fmt.Sprintf("outside the hours %s until %s", h,
-			now.Add(wait).Format("2006-01-02 15:04"))
-	}
-	return l
-}
-
-func (n *Node) quotaLimit(now time.Time) admin.Limit {
-	fetched, _ := n.change(now, 24*time.Hour, func(s admin.Sample) int64 { return s.Fetches })
-	l := admin.Limit{Name: "pages a day", Setting: "crawl.pages_per_day", Unit: "pages",
-		Used: fetched, Max: float64(n.crawlSettings().PagesPerDay)}
-	if wait := n.quota.RequestWait(now); wait >= time.Second {
-		l.Active, l.Blocked = true, true
-		l.Advice = fmt.Sprintf("the next request is at %s; raise crawl.pages_per_day for more",
-			now.Add(wait).Format(time.TimeOnly))
-	}
-	return l
 }
 
 func (n *Node) bandwidthLimit(now time.Time) admin.Limit {
