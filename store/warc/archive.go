@@ -49,14 +49,13 @@ type Archive struct {
 	Reader
 
 	o        Options
-	lockFile *os.File
-	ops      chan func(*writer)
-	quit     chan struct{}
-	done     chan struct{} // closed when the writer's goroutine has ended
-	close    func() error  // runs once
+	close    func() error // runs once
 	info     atomic.Pointer[string]
 	encoders sync.Pool
 	repaired map[string]int64
+
+	writing sync.Mutex // held by whoever uses w
+	w       *writer
 
 	mu    sync.Mutex
 	live  map[string]extent // files that are being written or finished
@@ -129,14 +128,12 @@ func Open(dir string, o Options) (*Archive, error) {
 		lockFile.Close()
 		return nil, fmt.Errorf("warc: repair %s: %w", dir, err)
 	}
-	a := &Archive{o: o, lockFile: lockFile, live: map[string]extent{}, repaired: held.repaired,
-		ops: make(chan func(*writer)), quit: make(chan struct{}), done: make(chan struct{})}
+	a := &Archive{o: o, live: map[string]extent{}, repaired: held.repaired}
 	a.Reader = Reader{dir: dir, archive: a}
 	a.stats.Files, a.stats.Bytes = held.files, held.bytes
 	a.setInfo("")
-	w := &writer{a: a, total: held.bytes, serial: held.serial,
-		finished: make(chan finishResult, 1), checkpoints: make(chan syncResult, 1)}
-	if w.enc, err = newEncoder(o.Level); err != nil {
+	a.w = &writer{a: a, total: held.bytes, serial: held.serial}
+	if a.w.enc, err = newEncoder(o.Level); err != nil {
 		lockFile.Close()
 		return nil, err
 	}
@@ -148,15 +145,8 @@ func Open(dir string, o Options) (*Archive, error) {
 		return e
 	}
 	a.close = sync.OnceValue(func() error {
-		close(a.quit)
-		<-a.done
-		err := w.close()
-		return errors.Join(err, a.lockFile.Close())
+		return errors.Join(a.w.close(), lockFile.Close())
 	})
-	go func() {
-		defer close(a.done)
-		w.loop(a.ops, a.quit)
-	}()
 	return a, nil
 }
 
@@ -168,16 +158,16 @@ func (a *Archive) Repaired() map[string]int64 { return a.repaired }
 // still be read. Further calls return the result of the first one.
 func (a *Archive) Close() error { return a.close() }
 
-// do runs fn in the writer's goroutine and waits for it to return.
+// do runs fn, one call at a time, and then writes the pending lines of the index log.
 func (a *Archive) do(fn func(*writer)) error {
-	ran := make(chan struct{})
-	select {
-	case a.ops <- func(w *writer) { fn(w); close(ran) }:
-		<-ran
-		return nil
-	case <-a.done:
+	a.writing.Lock()
+	defer a.writing.Unlock()
+	if a.w.closed {
 		return ErrClosed
 	}
+	fn(a.w)
+	a.w.flush()
+	return nil
 }
 
 // Append writes an exchange and returns the location of its response, or of its first

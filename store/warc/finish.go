@@ -17,12 +17,6 @@ type syncResult struct {
 	err error
 }
 
-// finishResult is the result of finishing a file. grown is the growth of the directory.
-type finishResult struct {
-	f     *openFile
-	grown int64
-}
-
 // checkpoint syncs a file in another goroutine and then writes a checkpoint to its log.
 func (w *writer) checkpoint(f *openFile) {
 	w.flush()
@@ -30,17 +24,15 @@ func (w *writer) checkpoint(f *openFile) {
 	m := syncResult{f: f, end: f.end}
 	w.helpers.Go(func() {
 		m.err = m.f.sync()
-		w.checkpoints <- m
+		w.a.writing.Lock()
+		defer w.a.writing.Unlock()
+		w.checkpointing = false
+		w.logCheckpoint(m)
 	})
 }
 
 // sync syncs the WARC and the log.
 func (f *openFile) sync() error { return errors.Join(f.warc.Sync(), f.log.Sync()) }
-
-func (w *writer) checkpointDone(m syncResult) {
-	w.checkpointing = false
-	w.logCheckpoint(m)
-}
 
 // logCheckpoint writes a checkpoint to the log if the file is still the current one.
 func (w *writer) logCheckpoint(m syncResult) {
@@ -55,25 +47,28 @@ func (w *writer) logCheckpoint(m syncResult) {
 // rotate finishes the current file in another goroutine, one file at a time.
 func (w *writer) rotate() {
 	w.flush()
-	if w.finishing {
-		w.recordFinished(<-w.finished)
+	if w.previous != nil {
+		<-w.previous.done
 	}
 	f := w.current
 	w.current, w.previous, w.finishing = nil, f, true
 	w.a.setInfo("")
 	w.helpers.Go(func() {
-		defer close(f.done)
-		r := finishResult{f: f, grown: w.a.finish(f)}
-		w.finished <- r
+		grown := w.a.finish(f)
+		close(f.done)
+		w.a.writing.Lock()
+		defer w.a.writing.Unlock()
+		w.recordFinished(f, grown)
 	})
 }
 
-func (w *writer) recordFinished(r finishResult) {
-	w.finishing = false
-	w.total += r.grown
+// recordFinished records that a file was finished, by which the directory has grown.
+func (w *writer) recordFinished(f *openFile, grown int64) {
+	w.finishing = w.finishing && w.previous != f
+	w.total += grown
 	w.a.count(func(s *Stats) {
 		s.Bytes = w.total
-		if r.f.end == r.f.infoEnd && r.f.indexErr == nil {
+		if f.end == f.infoEnd && f.indexErr == nil {
 			s.Files--
 		}
 	})

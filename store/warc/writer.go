@@ -29,8 +29,7 @@ type file interface {
 	Close() error
 }
 
-// writer owns the file being written. Its methods run in the archive's goroutine, or
-// before that starts or after it has ended.
+// writer owns the file being written. Its methods need Archive.writing.
 type writer struct {
 	a             *Archive
 	current       *openFile
@@ -40,10 +39,9 @@ type writer struct {
 	free          int64     // above MinFree at the last check, minus bytes written since
 	unchecked     int64     // bytes written since the last check
 	serial        int
-	finished      chan finishResult // from the goroutine that finishes a file
-	finishing     bool              // that goroutine is running
-	checkpoints   chan syncResult   // from the goroutine that syncs for a checkpoint
-	checkpointing bool              // that goroutine is running
+	finishing     bool // a goroutine finishes previous
+	checkpointing bool // a goroutine syncs current for a checkpoint
+	closed        bool
 	helpers       sync.WaitGroup
 	enc           *encoder
 }
@@ -257,47 +255,20 @@ func (w *writer) flush() {
 	w.a.setLive(f)
 }
 
-// loop executes operations until quit is closed.
-func (w *writer) loop(ops <-chan func(*writer), quit <-chan struct{}) {
-	for {
-		select {
-		case op := <-ops:
-			op(w)
-			for range 64 { // write the pending lines of several exchanges at once
-				select {
-				case op := <-ops:
-					op(w)
-					continue
-				default:
-				}
-				break
-			}
-			w.flush()
-		case r := <-w.finished:
-			w.recordFinished(r)
-		case m := <-w.checkpoints:
-			w.checkpointDone(m)
-		case <-quit:
-			return
-		}
-	}
-}
-
 // close finishes the current file and waits for all helpers.
 func (w *writer) close() error {
-	var err error
-	if w.finishing {
-		w.recordFinished(<-w.finished)
-	}
-	if f := w.current; f != nil {
+	w.a.writing.Lock()
+	f := w.current
+	if f != nil {
 		w.rotate()
-		w.recordFinished(<-w.finished)
-		err = errors.Join(f.syncErr, f.indexErr)
 	}
-	go func() { w.helpers.Wait(); close(w.checkpoints) }()
-	for range w.checkpoints {
+	w.closed = true
+	w.a.writing.Unlock()
+	w.helpers.Wait()
+	if f == nil {
+		return nil
 	}
-	return err
+	return errors.Join(f.syncErr, f.indexErr)
 }
 
 // lineSize returns the maximum size of the index line of a URL.
