@@ -9,8 +9,8 @@
 // order, and is UTF-8 otherwise.
 //
 // Parsing is tolerant: bare ampersands, missing and foreign namespaces, unclosed entries and
-// control characters are accepted. An element is used only at its place and in the namespace of
-// its entry, so that locations of images, videos and translations are not taken for pages. A
+// control characters are accepted. An element is used only at its place and with the prefix of
+// its entry, or none, so that locations of images, videos and translations are not taken for pages. A
 // document that is cut yields the entries before the cut, and is marked as truncated.
 //
 // The cost of a document is proportional to its length: entities are not expanded (encoding/xml

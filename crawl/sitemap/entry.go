@@ -21,19 +21,16 @@ const (
 	priorityField
 )
 
-// dublinCore is the namespace of dc:date.
-const dublinCore = "http://purl.org/dc/elements/1.1/"
-
 // rawEntry holds the texts of an entry as they stand.
 type rawEntry struct {
-	space                     string // namespace
+	prefix                    string // of the name of the element
 	base                      canon.Base
 	loc, guid                 string
 	mod, date, freq, priority string
 }
 
 func newRawEntry(t xml.StartElement, base canon.Base) rawEntry {
-	return rawEntry{space: t.Name.Space, base: rebase(base, t), guid: attr(t, "rdf", "about")}
+	return rawEntry{prefix: t.Name.Space, base: rebase(base, t), guid: attr(t, "rdf", "about")}
 }
 
 // rebase applies xml:base.
@@ -57,10 +54,10 @@ func attr(t xml.StartElement, prefix, name string) string {
 // fieldOf returns the field that a child of an entry contains. The links of Atom have their URL in
 // an attribute, which is stored at once.
 func (e *rawEntry) fieldOf(k Kind, t xml.StartElement, name string) field {
-	if k == RSS && name == "date" && (t.Name.Space == dublinCore || t.Name.Space == "dc") {
+	if k == RSS && name == "date" && t.Name.Space == "dc" {
 		return dateField
 	}
-	if t.Name.Space != e.space && t.Name.Space != "" {
+	if t.Name.Space != e.prefix && t.Name.Space != "" {
 		return noField
 	}
 	switch k {

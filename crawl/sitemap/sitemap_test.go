@@ -79,8 +79,8 @@ func TestParse(t *testing.T) {
 			`<loc>/no3</loc></image>
 			<loc xmlns="y">/no4</loc><news:news><news:lastmod>2020</news:lastmod></news:news></url>
 			<image:url><loc>/no5</loc></image:url></urlset>`, URLSet, []string{"http://example.org/a"}, 0, false},
-		{"namespaces end",
-			`<urlset xmlns="s"><x xmlns="t"/><url><loc>/a</loc></url><url xmlns="t"><loc>/no</loc></url></urlset>`, URLSet, []string{"http://example.org/a"}, 0, false},
+		{"other prefixes",
+			`<s:urlset><x:url><loc>/no</loc></x:url><s:url><s:loc>/a</s:loc></s:url><url><loc>/b</loc></url></s:urlset>`, URLSet, []string{"http://example.org/a", "http://example.org/b"}, 0, false},
 		{"first loc counts", `<urlset><url><loc></loc><loc>/a</loc><loc>/b</loc></url></urlset>`,
 			URLSet, []string{"http://example.org/a"}, 0, false},
 		{"invalid",

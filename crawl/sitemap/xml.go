@@ -11,8 +11,6 @@ import (
 const (
 	// maxDepth is the maximum depth of elements.
 	maxDepth = 64
-	// maxScopes is the maximum number of namespace declarations in force at one place.
-	maxScopes = 256
 	// maxStray is the maximum number of elements before the root, such as warnings of a broken
 	// generator.
 	maxStray = 8
@@ -28,25 +26,18 @@ type parser struct {
 	doc  Doc
 	buf  []byte
 
-	open   []xml.Name // names of the open elements as written, in lower case
-	scopes []scope
-	stray  int // elements before the root
-	done   bool
+	open  []xml.Name // names of the open elements, in lower case
+	stray int        // elements before the root
+	done  bool
 
-	rootDepth int    // depth of the root, 0 before it
-	rootSpace string // namespace of the root
+	rootDepth  int    // depth of the root, 0 before it
+	rootPrefix string // of its name
 
 	entryDepth int // depth of the open entry, 0 outside
 	entry      rawEntry
 
 	text      field // that is being read
 	textDepth int   // depth of its element
-}
-
-// scope is a namespace declaration that is in force below depth.
-type scope struct {
-	prefix, space string
-	depth         int
 }
 
 // parseXML handles the elements until the root is closed. It keeps its own stack of open elements,
@@ -92,8 +83,7 @@ func (p *parser) start(t xml.StartElement) {
 		return
 	}
 	p.open = append(p.open, name)
-	p.declare(t)
-	t.Name.Space = p.resolve(t.Name.Space)
+	t.Name.Space = name.Space
 	switch depth := len(p.open); {
 	case p.rootDepth == 0:
 		p.findRoot(t, name.Local)
@@ -126,33 +116,7 @@ func (p *parser) pop(depth int) {
 		p.flush()
 	}
 	p.open = p.open[:depth-1]
-	for n := len(p.scopes); n > 0 && p.scopes[n-1].depth >= depth; n-- {
-		p.scopes = p.scopes[:n-1]
-	}
 	p.done = p.rootDepth != 0 && depth <= p.rootDepth
-}
-
-// declare records the namespaces that the tag of the innermost element declares.
-func (p *parser) declare(t xml.StartElement) {
-	for _, a := range t.Attr {
-		prefix, is := "", a.Name.Space == "" && a.Name.Local == "xmlns"
-		if a.Name.Space == "xmlns" {
-			prefix, is = a.Name.Local, true
-		}
-		if is && len(p.scopes) < maxScopes {
-			p.scopes = append(p.scopes, scope{prefix, a.Value, len(p.open)})
-		}
-	}
-}
-
-// resolve returns the namespace of a prefix, or the prefix if it is not declared.
-func (p *parser) resolve(prefix string) string {
-	for i := len(p.scopes) - 1; i >= 0; i-- {
-		if p.scopes[i].prefix == prefix {
-			return p.scopes[i].space
-		}
-	}
-	return prefix
 }
 
 func (p *parser) findRoot(t xml.StartElement, name string) {
@@ -170,15 +134,16 @@ func (p *parser) findRoot(t xml.StartElement, name string) {
 		p.done = name == "html" || p.stray > maxStray
 		return
 	}
-	p.rootDepth, p.rootSpace = len(p.open), t.Name.Space
+	p.rootDepth, p.rootPrefix = len(p.open), t.Name.Space
 	p.base = rebase(p.base, t)
 }
 
 // opensEntry reports whether an element is an entry: a child of the root, or of the channel of a
-// feed. Entries of sitemaps and of Atom are in the namespace of the root, or in none.
+// feed. Entries of sitemaps and of Atom have the prefix of the root, or none: which namespaces the
+// prefixes stand for is not looked at.
 func (p *parser) opensEntry(t xml.StartElement, name string) bool {
 	level := len(p.open) - p.rootDepth
-	own := t.Name.Space == p.rootSpace || t.Name.Space == ""
+	own := t.Name.Space == p.rootPrefix || t.Name.Space == ""
 	switch p.doc.Kind {
 	case RSS:
 		return level <= 2 && name == "item"
