@@ -33,8 +33,7 @@ type conn struct {
 
 	// Of the pool. They are guarded by its mutex.
 	timer *time.Timer   // closes the idle connection
-	order *list.List    // pool.useful or pool.spare if the connection is idle, else nil
-	place *list.Element // in order
+	place *list.Element // in pool.order if the connection is idle, else nil
 }
 
 // connKey identifies the connections that a request can use.

@@ -176,5 +176,5 @@ const okAnswer = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 
 func idle(f *Fetcher) int {
 	f.pool.mu.Lock()
 	defer f.pool.mu.Unlock()
-	return f.pool.lenLocked()
+	return f.pool.order.Len()
 }

@@ -15,20 +15,13 @@ type pool struct {
 
 	mu     sync.Mutex
 	idle   map[string][]*conn // by host name, least recently used first
-	useful *list.List         // of *conn, least recently used first
-	spare  *list.List         // the same for hosts that were left
+	order  *list.List         // of *conn, the first to be closed first
 	closed bool
 }
 
 func newPool(maxIdle, perKey int) *pool {
-	return &pool{
-		max: maxIdle, perKey: perKey, idle: map[string][]*conn{},
-		useful: list.New(), spare: list.New(),
-	}
+	return &pool{max: maxIdle, perKey: perKey, idle: map[string][]*conn{}, order: list.New()}
 }
-
-// lenLocked returns the number of idle connections.
-func (p *pool) lenLocked() int { return p.useful.Len() + p.spare.Len() }
 
 // get returns a connection for key that is open and has one request reserved, or nil. It prefers
 // the most recently used one.
@@ -83,7 +76,7 @@ func (p *pool) add(c *conn) (victim *conn) {
 		p.removeLocked(victim)
 	}
 	p.idle[c.key.name()] = append(p.idle[c.key.name()], c)
-	c.order, c.place = p.useful, p.useful.PushBack(c)
+	c.place = p.order.PushBack(c)
 	if c.timer == nil {
 		c.timer = time.AfterFunc(c.idleTimeout, func() { p.expire(c) })
 	} else {
@@ -107,12 +100,10 @@ func (p *pool) victimLocked(key connKey) *conn {
 	switch {
 	case n >= p.perKey:
 		return oldest
-	case p.lenLocked() < p.max:
+	case p.order.Len() < p.max:
 		return nil
-	case p.spare.Len() > 0:
-		return p.spare.Front().Value.(*conn)
 	}
-	return p.useful.Front().Value.(*conn)
+	return p.order.Front().Value.(*conn)
 }
 
 // leave makes the idle connections to a host the first to be closed, until they are used again.
@@ -120,8 +111,7 @@ func (p *pool) leave(host string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.idle[host] {
-		c.order.Remove(c.place)
-		c.order, c.place = p.spare, p.spare.PushBack(c)
+		p.order.MoveToFront(c.place)
 	}
 }
 
@@ -138,12 +128,12 @@ func (p *pool) expire(c *conn) {
 
 // removeLocked removes the idle connection c and reports whether it was idle.
 func (p *pool) removeLocked(c *conn) bool {
-	if c.order == nil {
+	if c.place == nil {
 		return false
 	}
 	c.timer.Stop()
-	c.order.Remove(c.place)
-	c.order, c.place = nil, nil
+	p.order.Remove(c.place)
+	c.place = nil
 	name := c.key.name()
 	of := slices.DeleteFunc(p.idle[name], func(o *conn) bool { return o == c })
 	if len(of) == 0 {

@@ -10,8 +10,8 @@ import (
 	"peerd/store"
 )
 
-// If there are too many idle connections, those to hosts that were left are closed first, in that
-// order, and then the one that was used least recently.
+// If there are too many idle connections, those to hosts that were left are closed first, the last
+// one before the others, and then the one that was used least recently.
 func TestLeave(t *testing.T) {
 	s := newRawSite(t, func(s *rawSite, c net.Conn, r *bufio.Reader) {
 		for s.readRequest(r) {
@@ -32,12 +32,12 @@ func TestLeave(t *testing.T) {
 	for _, host := range []string{"a", "b", "c"} {
 		get(host)
 	}
-	f.Leave("c.example")
 	f.Leave("b.example")
+	f.Leave("c.example")
 	f.Leave("unknown.example")
 	get("d")       // instead of c
 	if !get("b") { // and is wanted again
-		t.Error("closed the connection to a host that was left last")
+		t.Error("closed the connection to a host that was left first")
 	}
 	if get("c") || !get("b") || get("a") { // c instead of a, which was used least recently
 		t.Error("closed another connection than the one that was used least recently")
