@@ -44,21 +44,29 @@ func newScanner(text []byte, c *collector, xml bool) *scanner {
 func (s *scanner) run() {
 	for {
 		s.prepare()
-		switch s.z.Next() {
-		case html.ErrorToken:
+		if !s.token() {
 			return
-		case html.StartTagToken:
-			s.start(false)
-		case html.SelfClosingTagToken:
-			s.start(true)
-		case html.EndTagToken:
-			s.end()
-		case html.TextToken:
-			if s.textOf != other || s.c.builder != nil {
-				s.handleText()
-			}
 		}
 	}
+}
+
+// token handles the next token. It returns false at the end.
+func (s *scanner) token() bool {
+	switch s.z.Next() {
+	case html.ErrorToken:
+		return false
+	case html.StartTagToken:
+		s.start(false)
+	case html.SelfClosingTagToken:
+		s.start(true)
+	case html.EndTagToken:
+		s.end()
+	case html.TextToken:
+		if s.textOf != other || s.c.builder != nil {
+			s.handleText()
+		}
+	}
+	return true
 }
 
 // prepare reads plain tags, if there is nothing for the tokenizer to do before, and prepares it for
