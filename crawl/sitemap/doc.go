@@ -10,8 +10,8 @@
 //
 // Parsing is tolerant: bare ampersands, missing and foreign namespaces, unclosed entries and
 // control characters are accepted. An element is used only at its place and with the prefix of
-// its entry, or none, so that locations of images, videos and translations are not taken for pages. A
-// document that is cut yields the entries before the cut, and is marked as truncated.
+// its entry, or none, so that locations of images, videos and translations are not taken for
+// pages. A document that is cut yields the entries before the cut, and is marked as truncated.
 //
 // The cost of a document is proportional to its length: entities are not expanded (encoding/xml
 // knows only the five of XML), there are limits on nesting, tokens, texts, entries, the inflated
