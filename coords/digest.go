@@ -51,10 +51,6 @@ type Digest struct {
 	// Shared is the variance, in ms², that the times of all peers have in common, because they
 	// share Delay and PerKB. It makes no peer nearer than another.
 	Shared float64
-	// Apart is the variance, in ms², by which the times of peers without a download are together
-	// less certain than those of the others: what a peer with a download needs is known, however
-	// it divides into Delay and Lag, or into PerKB and ownPerKB.
-	Apart float64
 	// MeanKB is the mean size of the server's pages.
 	MeanKB float64
 	// Peers holds the peers with samples, sorted by name.
@@ -180,8 +176,6 @@ func (d *Digest) fitLags(groups map[string][]Sample, rests []float64, pages int)
 	noise = sum/(priorCount+float64(len(rests))) + 1
 	if n := float64(len(rests)); n > 0 {
 		d.Shared = math.Pi / 2 * (noise + known) / n // the variance of a median
-		own := known / (noise + known)
-		d.Apart = own * own * d.Shared
 	}
 	for i, m := range d.Peers {
 		var own []float64
@@ -216,9 +210,7 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 	d.BodyTrips, d.PerKB = fitBodies(rows)
 	if len(rows) > 0 {
 		all := known + noisePrior*d.PerKB*d.PerKB
-		shared := all / float64(len(rows)) * d.MeanKB * d.MeanKB
-		d.Shared += shared
-		d.Apart += known / all * known / all * shared
+		d.Shared += all / float64(len(rows)) * d.MeanKB * d.MeanKB
 	}
 	for i, m := range d.Peers {
 		took, usual, kb, n := 0.0, 0.0, 0.0, 0.0

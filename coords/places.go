@@ -37,12 +37,11 @@ func (m Mixture) Moments() Normal {
 	return sum
 }
 
-// Saving returns the mean of what a time is below best, 0 if it is above, if all components have
-// an additional variance in common. No time is below 0.
-func (m Mixture) Saving(best, common float64) float64 {
+// Saving returns the mean of what a time is below best, 0 if it is above. No time is below 0.
+func (m Mixture) Saving(best float64) float64 {
 	sum := 0.0
 	for _, x := range m {
-		sd := math.Sqrt(x.Variance + common)
+		sd := math.Sqrt(x.Variance)
 		sum += saving(best-x.Mean, sd) - saving(-x.Mean, sd)
 	}
 	return max(0, sum/float64(len(m)))

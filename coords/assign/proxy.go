@@ -189,7 +189,7 @@ func (s *ProxyStrategy) mostSaving(
 			unknown = append(unknown, o.ID)
 			continue
 		case !math.IsInf(best, 1):
-			gain = o.dist.Saving(best-o.wait()-tie, v.digest.Apart)
+			gain = o.dist.Saving(best - o.wait() - tie)
 		}
 		if gain > most {
 			id, most = o.ID, gain
