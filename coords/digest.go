@@ -10,8 +10,9 @@ const (
 	// DefaultKB is the size of a page, in kB, before one was seen.
 	DefaultKB = 16.0
 	// noisePrior is the variance of one download, relative to the square of what it measures:
-	// of the server's delay, and of the time of a kB. priorCount is its weight in downloads.
-	noisePrior = 0.15
+	// of the server's delay, and of the time of a kB, as of a distance. priorCount is its weight in
+	// downloads.
+	noisePrior = placePrior * placePrior
 )
 
 // Measurement summarises the samples of one peer that downloaded from a server.
@@ -185,10 +186,10 @@ func (d *Digest) fitLags(groups map[string][]Sample, rests []float64, pages int)
 			}
 		}
 		if n := float64(len(own)); n > 0 {
-			x, variance := lowerMedian(own), noise/n
+			shown := Normal{Mean: lowerMedian(own), Variance: noise / n}
 			// A page may be late for many reasons: Student's t.
-			off := (x - m.Traits.Lag.Mean) / math.Sqrt(m.Traits.Lag.Variance+variance)
-			d.Peers[i].Traits.Lag = m.Traits.Lag.update(x, variance/min(1, studentWeight(off)))
+			shown.Variance /= min(1, studentWeight(shown.off(m.Traits.Lag)))
+			d.Peers[i].Traits.Lag = m.Traits.Lag.update(shown)
 		}
 	}
 }
@@ -224,7 +225,9 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 		}
 		if kb > 0 {
 			usual /= kb
-			d.Peers[i].Traits.PerKB = m.Traits.PerKB.update(took/kb-usual, noisePrior*usual*usual/n)
+			shown := Normal{Mean: took/kb - usual,
+				Variance: noisePrior * usual * usual / n}
+			d.Peers[i].Traits.PerKB = m.Traits.PerKB.update(shown)
 		}
 	}
 }

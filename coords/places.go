@@ -131,7 +131,7 @@ func apart(all []Coordinate) []float64 {
 			}
 		}
 		if len(all) == 1 {
-			out[i] = fitHeightScale
+			out[i] = shortTrip
 		}
 	}
 	return out
@@ -146,7 +146,7 @@ func drawNear(peer Coordinate, width float64, rng *rand.Rand) []float64 {
 	for i, c := range peer.Vec {
 		x[i] = c + width*rng.NormFloat64()
 	}
-	x[dims] = math.Abs(fitHeightScale * rng.NormFloat64())
+	x[dims] = math.Abs(shortTrip * rng.NormFloat64())
 	return x
 }
 

@@ -146,7 +146,7 @@ func (s *ProxyStrategy) probe(v assessment) string {
 		}
 	}
 	switch {
-	case v.ok == 0 && v.spent >= deadAfter:
+	case v.ok == 0 && v.spent > coords.PlacedBy:
 		return "" // a dead server: further probes are useless
 	case len(v.options) == 1, v.spent >= s.cfg.Budget:
 		return ""
