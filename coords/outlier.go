@@ -10,9 +10,9 @@ const (
 	// a few liars can be the majority.
 	outlierWarmUp = 8
 	// shortTrip is the round trip, in ms, below which shorter ones do not weigh more,
-	// because they measure jitter, and the typical height of a server. It and, of logarithmic residuals, placeError are lower bounds of
+	// because they measure jitter. It and, of logarithmic residuals, placeError are lower bounds of
 	// the median absolute deviation. Without them small fluctuations would be outliers in a network
-	// without noise.
+	// without noise. It is also the typical height of a server.
 	shortTrip = 5.0
 	// tolerance is the logarithmic residual at which a spring has half its strength, unless the
 	// median residual or the peer's own error is larger: before a peer knows where it is, a large
