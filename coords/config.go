@@ -36,17 +36,13 @@ type Config struct {
 // docs/protocol/coordinates.md gives the reasons.
 func DefaultConfig() Config {
 	return Config{Dimensions: 4, Passes: 8, MaxNeighbours: 128, OutlierFactor: 6, WarmUp: 64,
-		MoveMax: 5, GravityRho: 500}
+		MoveMax: shortTrip, GravityRho: 500}
 }
 
 const (
 	// errorGain (c_e in [1]) bounds how far one sample moves the error estimate. The gain of the
 	// point (c_c) is 1, before the adaptive timestep e_i/(e_i+e_j).
 	errorGain = 0.25
-	// remoteErrorFloor is the least error that a remote coordinate is assumed to have,
-	// whatever it claims. While a space unfolds honest errors are large, so that with a lower floor
-	// liars that claim small ones outweigh twice as many honest peers.
-	remoteErrorFloor = 0.5
 	// heightMin is the least height, and the initial one, in milliseconds.
 	heightMin = 0.1
 	// rttMax is the longest round trip that is accepted.

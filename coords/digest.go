@@ -10,8 +10,9 @@ const (
 	// DefaultKB is the size of a page, in kB, before one was seen.
 	DefaultKB = 16.0
 	// noisePrior is the variance of one download, relative to the square of what it measures:
-	// of the server's delay, and of the time of a kB. priorCount is its weight in downloads.
-	noisePrior = 0.15
+	// of the server's delay, and of the time of a kB, as of a distance. priorCount is its weight in
+	// downloads.
+	noisePrior = placePrior * placePrior
 )
 
 // Measurement summarises the samples of one peer that downloaded from a server.
@@ -51,10 +52,6 @@ type Digest struct {
 	// Shared is the variance, in ms², that the times of all peers have in common, because they
 	// share Delay and PerKB. It makes no peer nearer than another.
 	Shared float64
-	// Apart is the variance, in ms², by which the times of peers without a download are together
-	// less certain than those of the others: what a peer with a download needs is known, however
-	// it divides into Delay and Lag, or into PerKB and ownPerKB.
-	Apart float64
 	// MeanKB is the mean size of the server's pages.
 	MeanKB float64
 	// Peers holds the peers with samples, sorted by name.
@@ -180,8 +177,6 @@ func (d *Digest) fitLags(groups map[string][]Sample, rests []float64, pages int)
 	noise = sum/(priorCount+float64(len(rests))) + 1
 	if n := float64(len(rests)); n > 0 {
 		d.Shared = math.Pi / 2 * (noise + known) / n // the variance of a median
-		own := known / (noise + known)
-		d.Apart = own * own * d.Shared
 	}
 	for i, m := range d.Peers {
 		var own []float64
@@ -191,10 +186,10 @@ func (d *Digest) fitLags(groups map[string][]Sample, rests []float64, pages int)
 			}
 		}
 		if n := float64(len(own)); n > 0 {
-			x, variance := lowerMedian(own), noise/n
+			shown := Normal{Mean: lowerMedian(own), Variance: noise / n}
 			// A page may be late for many reasons: Student's t.
-			off := (x - m.Traits.Lag.Mean) / math.Sqrt(m.Traits.Lag.Variance+variance)
-			d.Peers[i].Traits.Lag = m.Traits.Lag.update(x, variance/min(1, studentWeight(off)))
+			shown.Variance /= min(1, studentWeight(shown.off(m.Traits.Lag)))
+			d.Peers[i].Traits.Lag = m.Traits.Lag.update(shown)
 		}
 	}
 }
@@ -216,9 +211,7 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 	d.BodyTrips, d.PerKB = fitBodies(rows)
 	if len(rows) > 0 {
 		all := known + noisePrior*d.PerKB*d.PerKB
-		shared := all / float64(len(rows)) * d.MeanKB * d.MeanKB
-		d.Shared += shared
-		d.Apart += known / all * known / all * shared
+		d.Shared += all / float64(len(rows)) * d.MeanKB * d.MeanKB
 	}
 	for i, m := range d.Peers {
 		took, usual, kb, n := 0.0, 0.0, 0.0, 0.0
@@ -232,7 +225,9 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 		}
 		if kb > 0 {
 			usual /= kb
-			d.Peers[i].Traits.PerKB = m.Traits.PerKB.update(took/kb-usual, noisePrior*usual*usual/n)
+			shown := Normal{Mean: took/kb - usual,
+				Variance: noisePrior * usual * usual / n}
+			d.Peers[i].Traits.PerKB = m.Traits.PerKB.update(shown)
 		}
 	}
 }

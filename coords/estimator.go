@@ -89,7 +89,7 @@ func (e *Estimator) updateError(n *neighbour) {
 // sampleWeight returns the published weight of a sample, which favours the more certain
 // of the two peers by their errors.
 func (e *Estimator) sampleWeight(n *neighbour) float64 {
-	return e.at.Error / (e.at.Error + clamp(n.at.Error, remoteErrorFloor, 1))
+	return e.at.Error / (e.at.Error + clamp(n.at.Error, tolerance, 1))
 }
 
 // move applies the springs of all neighbours, up to Passes times or until a move is less than the

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
+// bodyPrior is the weight, in downloads, of an artificial row without round trips.
+const bodyPrior = 0.1
+
 // bodyRow is the transfer of one body: round trip, size and time.
 type bodyRow struct{ rtt, kb, took float64 }
-
-// bodyPrior is the weight, in downloads, of an artificial row without round trips.
-const bodyPrior = 0.25
 
 // fitBodies fits took = trips·rtt + perKB·kb, both >= 0, by least squares with Huber
 // weights. The artificial row keeps a few rows from mistaking chance for slow start.
@@ -80,11 +80,9 @@ func anchorAt(at Coordinate, rtt float64) anchor {
 // byRTT orders anchors by round trip, nearest first.
 func byRTT(a, b anchor) int { return cmp.Compare(a.rtt, b.rtt) }
 
-const (
-	// studentDegrees is nu of the Student-t loss. Its heavy tails keep a single wrong anchor
-	// from moving the server far.
-	studentDegrees = 4.0
-)
+// studentDegrees is nu of the Student-t loss: deviations are known as if by priorCount
+// observations. Its heavy tails keep a single wrong anchor from moving the server far.
+const studentDegrees = priorCount
 
 // placement finds the point and height at which the distances to the anchors agree with their
 // round trips on a logarithmic scale. A weak prior favours the point of the nearest

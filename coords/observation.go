@@ -103,7 +103,7 @@ func (p placement) boundedLoss(x []float64, most float64) (sum float64) {
 // placementOf returns the search for the place of a peer. Its prior is the middle of those that
 // report, and as wide as the round trips.
 func placementOf(observed []Observation, dims int) placement {
-	fit := placement{centre: make([]float64, dims), heightWidth: fitHeightScale}
+	fit := placement{centre: make([]float64, dims), heightWidth: shortTrip}
 	trips := make([]float64, len(observed))
 	for i, r := range observed {
 		trips[i] = millis(r.RTT)

@@ -12,11 +12,13 @@ const (
 	// shortTrip is the round trip, in ms, below which shorter ones do not weigh more,
 	// because they measure jitter. It and, of logarithmic residuals, placeError are lower bounds of
 	// the median absolute deviation. Without them small fluctuations would be outliers in a network
-	// without noise.
+	// without noise. It is also the typical height of a server.
 	shortTrip = 5.0
 	// tolerance is the logarithmic residual at which a spring has half its strength, unless the
 	// median residual or the peer's own error is larger: before a peer knows where it is, a large
-	// residual says nothing about the neighbour.
+	// residual says nothing about the neighbour. It is also the least error that a neighbour is
+	// assumed to have, whatever it claims: while a space unfolds honest errors are large, and liars
+	// that claim small ones would outweigh twice as many honest peers.
 	tolerance = 0.5
 	// ageMin and ageShare determine the age at which an announced coordinate has half its
 	// weight, counted in samples: ageMin, or that share of all samples so far. In the

@@ -37,12 +37,11 @@ func (m Mixture) Moments() Normal {
 	return sum
 }
 
-// Saving returns the mean of what a time is below best, 0 if it is above, if all components have
-// an additional variance in common. No time is below 0.
-func (m Mixture) Saving(best, common float64) float64 {
+// Saving returns the mean of what a time is below best, 0 if it is above. No time is below 0.
+func (m Mixture) Saving(best float64) float64 {
 	sum := 0.0
 	for _, x := range m {
-		sd := math.Sqrt(x.Variance + common)
+		sd := math.Sqrt(x.Variance)
 		sum += saving(best-x.Mean, sd) - saving(-x.Mean, sd)
 	}
 	return max(0, sum/float64(len(m)))
@@ -132,7 +131,7 @@ func apart(all []Coordinate) []float64 {
 			}
 		}
 		if len(all) == 1 {
-			out[i] = fitHeightScale
+			out[i] = shortTrip
 		}
 	}
 	return out
@@ -147,7 +146,7 @@ func drawNear(peer Coordinate, width float64, rng *rand.Rand) []float64 {
 	for i, c := range peer.Vec {
 		x[i] = c + width*rng.NormFloat64()
 	}
-	x[dims] = math.Abs(fitHeightScale * rng.NormFloat64())
+	x[dims] = math.Abs(shortTrip * rng.NormFloat64())
 	return x
 }
 

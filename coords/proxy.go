@@ -63,8 +63,6 @@ const (
 	PlacedBy = 3
 	// placeError is the least relative error of a peer's coordinate that is believed.
 	placeError = 0.1
-	// fitHeightScale is the typical height of servers in ms, the width of the prior.
-	fitHeightScale = 10
 	// fitLeaveOutMax bounds the number of refits for Proxy.Error.
 	fitLeaveOutMax = 16
 )
@@ -99,7 +97,7 @@ func (d Digest) LocateBy(use func(peer string) bool) (Proxy, error) {
 	if len(anchors[0].at.Vec) == 0 {
 		return Proxy{}, fmt.Errorf("%w: no components", ErrDimension)
 	}
-	fit := newPlacement(anchors, fitHeightScale)
+	fit := newPlacement(anchors, shortTrip)
 	best := fit.solve(fit.startPoints())
 	p := d.proxyAt(best)
 	p.At.Error, p.Error = d.leftOut(anchors, times, best)
@@ -149,7 +147,7 @@ func (d Digest) leftOut(
 	var distances, errs []float64
 	for i := 0; i < len(anchors); i += stride {
 		rest := slices.Delete(slices.Clone(anchors), i, i+1)
-		fit := newPlacement(rest, fitHeightScale)
+		fit := newPlacement(rest, shortTrip)
 		start := append(slices.Clone(fit.centre), 1)
 		p := d.proxyAt(fit.solve([][]float64{full, start}))
 		far := p.At.Distance(anchors[i].at)

@@ -8,24 +8,20 @@ import (
 )
 
 const (
-	// lagPrior and ratePrior are the standard deviations of Traits between peers before any
-	// has published its own: ms for a page, and ms for a kB (8 Mbit/s).
-	lagPrior  = 20.0
+	// ratePrior is the standard deviation between peers, before any has published its own Traits,
+	// of the time of a kB in ms (8 Mbit/s), and lagPrior that of the time before the body: as much
+	// as a page of DefaultKB takes.
 	ratePrior = 1.0
+	lagPrior  = ratePrior * DefaultKB
 	// priorCount is the weight of what is expected before anything is known: the number of peers
 	// that outweigh lagPrior and ratePrior, and of downloads that outweigh noisePrior.
 	priorCount = 4.0
-	// claimMax is how many times the median of all published estimates one of them counts as at
-	// most, and claimLeast how many deviations of the population a peer can claim to be faster
-	// than others.
-	claimMax   = 5.0
-	claimLeast = 3.0
+	// claimMost is how many times the median of all published estimates one of them counts as at
+	// most, and how many deviations of the population a peer can claim to be faster than others.
+	claimMost = 3.0
 	// claimShare is the least variance that is believed of a published estimate, as a share of
 	// the population's: a peer gains little influence by claiming to be certain.
 	claimShare = 0.1
-	// spreadLeast is the least variance of a population, as a share of that before any peer is
-	// known: no number of peers without a difference excludes that one is different.
-	spreadLeast = 1.0 / 36
 	// traitMax bounds the means of published Traits and the deviations of all: the longest phase
 	// of a download, in ms.
 	traitMax = 3.6e6
@@ -38,10 +34,10 @@ type Normal struct {
 	Variance float64
 }
 
-// update returns the posterior of n after an observation with the given variance.
-func (n Normal) update(x, variance float64) Normal {
-	gain := n.Variance / (n.Variance + variance)
-	return Normal{Mean: n.Mean + gain*(x-n.Mean), Variance: (1 - gain) * n.Variance}
+// update returns the posterior of n after an observation.
+func (n Normal) update(x Normal) Normal {
+	gain := n.Variance / (n.Variance + x.Variance)
+	return Normal{Mean: n.Mean + gain*(x.Mean-n.Mean), Variance: (1 - gain) * n.Variance}
 }
 
 // off returns the difference of two means in deviations.
@@ -153,7 +149,8 @@ func (p Population) Lasting(now Traits) []Traits {
 }
 
 // spreadOf returns the variance of a trait between peers, of which some estimates are known: what
-// their squares exceed their own variances by. Estimates count by their precision.
+// their squares exceed their own variances by. Estimates count by their precision. However alike
+// they are, those that priorCount imagines are not.
 func spreadOf(estimates []Normal, prior float64) float64 {
 	v := prior * prior
 	if len(estimates) == 0 {
@@ -163,7 +160,7 @@ func spreadOf(estimates []Normal, prior float64) float64 {
 	for i, e := range estimates {
 		sizes[i] = math.Abs(e.Mean)
 	}
-	most := min(claimMax*lowerMedian(sizes)+prior, traitMax)
+	most := min(claimMost*lowerMedian(sizes)+prior, traitMax)
 	sum, weight := priorCount*v, priorCount
 	for _, e := range estimates {
 		w := v / (v + e.Variance)
@@ -171,13 +168,14 @@ func spreadOf(estimates []Normal, prior float64) float64 {
 		sum += w * w * (size*size - e.Variance)
 		weight += w * w
 	}
-	return max(sum/weight, spreadLeast*v)
+	return max(sum, priorCount*v) / weight
 }
 
 // shrink returns the posterior of a published estimate in a population with the given variance.
 // Of peers unlike all others less is certain: Student's t.
 func shrink(e Normal, spread float64) Normal {
-	e.Mean = max(e.Mean, -claimLeast*math.Sqrt(spread))
+	e.Mean = max(e.Mean, -claimMost*math.Sqrt(spread))
 	spread /= min(1, studentWeight(e.off(Normal{Variance: spread})))
-	return Normal{Variance: spread}.update(e.Mean, max(e.Variance, claimShare*spread))
+	e.Variance = max(e.Variance, claimShare*spread)
+	return Normal{Variance: spread}.update(e)
 }

@@ -26,7 +26,7 @@ type CalibrationConfig struct {
 // DefaultCalibrationConfig returns twice the time and at least 20 ms more, three times
 // in a row.
 func DefaultCalibrationConfig() CalibrationConfig {
-	return CalibrationConfig{Factor: 2, Least: 20 * time.Millisecond, Times: 3}
+	return CalibrationConfig{Factor: 2, Least: 20 * time.Millisecond, Times: changeSlow}
 }
 
 // Validate returns an error that names every field that is out of range.

@@ -54,7 +54,7 @@ func TestConformance(t *testing.T) {
 		{assigntest.MaxProbes, func() assign.Strategy { return newHash(t, 64) }},
 		{assigntest.MaxProbes, func() assign.Strategy { return assign.KeepStrategy{} }},
 		{assigntest.MaxProbes, func() assign.Strategy {
-			return must(assign.NewGeo(assign.DefaultGeoConfig(), halves))
+			return must(assign.NewGeo(halves))
 		}},
 		{assigntest.AllCandidates, func() assign.Strategy {
 			return must(assign.NewProbe(assign.DefaultProbeConfig()))

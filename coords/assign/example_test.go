@@ -99,7 +99,7 @@ func exampleRegion(a netip.Addr) (lat, lon float64, ok bool) {
 }
 
 func ExampleNewGeo() {
-	strategy, err := assign.NewGeo(assign.DefaultGeoConfig(), exampleRegion)
+	strategy, err := assign.NewGeo(exampleRegion)
 	if err != nil {
 		fmt.Println(err)
 		return

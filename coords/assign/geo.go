@@ -12,33 +12,20 @@ var _ Strategy = (*GeoStrategy)(nil)
 // not known. It must not block and must be safe for concurrent use.
 type Locator func(netip.Addr) (lat, lon float64, ok bool)
 
-// GeoConfig holds the parameters of a GeoStrategy.
-type GeoConfig struct {
-	// TieKM is the difference of distances, in km, up to which candidates are treated as
-	// equally near and share the subnets by hashing. >= 0.
-	TieKM float64
-}
-
-// DefaultGeoConfig returns 1 km, because location databases resolve cities, not streets.
-func DefaultGeoConfig() GeoConfig { return GeoConfig{TieKM: 1} }
-
 // GeoStrategy gives a subnet to the geographically nearest candidate (Malet 2009, 3.3.1;
 // Exposto and others 2005). It never probes. Candidates without a position are chosen
-// only if none has one, and a subnet without a position stays where it is.
+// only if none has one, those at one place share subnets by hashing, and a subnet without a position
+// stays where it is.
 type GeoStrategy struct {
-	cfg    GeoConfig
 	locate Locator
 }
 
-// NewGeo returns a GeoStrategy. The error says what is missing or wrong.
-func NewGeo(cfg GeoConfig, locate Locator) (*GeoStrategy, error) {
+// NewGeo returns a GeoStrategy.
+func NewGeo(locate Locator) (*GeoStrategy, error) {
 	if locate == nil {
 		return nil, errors.New("assign: geo needs a Locator")
 	}
-	if !(cfg.TieKM >= 0) {
-		return nil, errors.New("assign: TieKM is no distance")
-	}
-	return &GeoStrategy{cfg: cfg, locate: locate}, nil
+	return &GeoStrategy{locate: locate}, nil
 }
 
 // Name returns "geo".
@@ -62,7 +49,7 @@ func (s *GeoStrategy) Next(e Evidence) (Step, error) {
 	}
 	var near []string
 	for _, c := range open {
-		if km, ok := far[c.ID]; ok && km <= least+s.cfg.TieKM {
+		if km, ok := far[c.ID]; ok && km == least {
 			near = append(near, c.ID)
 		}
 	}

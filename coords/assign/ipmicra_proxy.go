@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"peerd/coords"
 	"peerd/coords/registry"
 )
 
@@ -67,10 +68,6 @@ func (c IPMicraProxyConfig) chance() float64 {
 	ms := float64(c.Threshold) / float64(time.Millisecond)
 	return min(max((ms-10)/200, 0.03), 0.6)
 }
-
-// deadAfter is the number of failed candidates, without a success, after which the
-// server is treated as dead.
-const deadAfter = 4
 
 // IPMicraProxyStrategy is IPMicra with the help of coordinates. Neighbouring subnets in
 // the registries' hierarchy contribute not only their owners but the times of all
@@ -150,7 +147,7 @@ func (s *IPMicraProxyStrategy) step(
 			}
 		}
 		switch {
-		case tried >= deadAfter:
+		case tried > coords.PlacedBy: // a dead server
 			return run.best("")
 		case next == "" || !run.allowed:
 			return run.best(next)

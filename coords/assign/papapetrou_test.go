@@ -278,7 +278,7 @@ func TestThresholdConfigs(t *testing.T) {
 	if _, err := assign.NewHiMicra(himicra); err == nil {
 		t.Error("NewHiMicra accepted a branching of 1")
 	}
-	if _, err := assign.NewGeo(assign.DefaultGeoConfig(), nil); err == nil {
+	if _, err := assign.NewGeo(nil); err == nil {
 		t.Error("NewGeo accepted a nil Locator")
 	}
 	proxy := assign.DefaultIPMicraProxyConfig()

@@ -146,7 +146,7 @@ func (s *ProxyStrategy) probe(v assessment) string {
 		}
 	}
 	switch {
-	case v.ok == 0 && v.spent >= deadAfter:
+	case v.ok == 0 && v.spent > coords.PlacedBy:
 		return "" // a dead server: further probes are useless
 	case len(v.options) == 1, v.spent >= s.cfg.Budget:
 		return ""
@@ -189,7 +189,7 @@ func (s *ProxyStrategy) mostSaving(
 			unknown = append(unknown, o.ID)
 			continue
 		case !math.IsInf(best, 1):
-			gain = o.dist.Saving(best-o.wait()-tie, v.digest.Apart)
+			gain = o.dist.Saving(best - o.wait() - tie)
 		}
 		if gain > most {
 			id, most = o.ID, gain

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"peerd/coords"
 )
 
 var _ Reviewer = (*ProxyStrategy)(nil)
@@ -39,29 +41,19 @@ type Reviewer interface {
 }
 
 const (
-	// reviewLeast and reviewLeastMs are the least saving that is reported, as a share of the
-	// owner's time and in ms.
-	reviewLeast   = 0.15
-	reviewLeastMs = 5
 	// reviewEqual is the relative difference up to which candidates are equal, and which a move
 	// has to save.
 	reviewEqual = 0.10
-	// boundSigmas is the number of standard deviations by which two times must differ.
-	boundSigmas = 1.5
-	// freshAge is the age up to which a page is new. A peer without a new page does not
-	// become the owner.
-	freshAge = 45 * time.Second
-	// freshMax is the number of new downloads beyond which more make no difference.
-	freshMax = 4
 	// failedWorse is the recent failure rate that makes a review urgent.
 	failedWorse = 0.5
-	// ownerFresh is the maximum age of the owner's own last download for a review.
-	ownerFresh = 90 * time.Second
 	// longAgo is the time in which conditions change: the age of a download without a time, and
 	// beyond which repeating one becomes no more urgent. A move has to save its cost in it, and
 	// for so long after one scouts go twice as often.
 	longAgo = 10 * time.Minute
 )
+
+// bound is the number of standard deviations from the median to the end of an 80 % interval.
+var bound = math.Sqrt2 * math.Erfcinv(2*coords.Tail)
 
 // Review compares the owner with the others by their latest downloads (see track),
 // waiting time included as in Next. A peer that has never downloaded from the subnet is
@@ -78,7 +70,7 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 	}
 	tracks := tracksOf(e)
 	self := tracks.peers[e.Self]
-	if self == nil || self.age > ownerFresh || math.IsNaN(self.time) {
+	if self == nil || self.age > trackHalf || math.IsNaN(self.time) {
 		return Review{}, nil
 	}
 	var r Review
@@ -93,6 +85,7 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 	if math.IsInf(mine, 1) { // the owner itself is excluded
 		return Review{}, nil
 	}
+	least := max(reviewEqual*mine, ms(s.cfg.Tie))
 	sure, maybe := make(map[string]float64, len(open)), make(map[string]float64, len(open))
 	for _, c := range open {
 		t := tracks.peers[c.ID]
@@ -101,17 +94,16 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 		}
 		cost := s.cost(c, t, tracks)
 		if !math.IsNaN(t.last) {
-			if news := cost - t.time + min(t.last, t.time); mine-news >= max(reviewLeast*mine,
-				reviewLeastMs) {
+			if news := cost - t.time + min(t.last, t.time); mine-news >= least {
 				maybe[c.ID] = news
 			}
 		}
-		if mine-cost < max(reviewLeast*mine, reviewLeastMs) {
+		if mine-cost < least {
 			continue
 		}
 		maybe[c.ID] = min(cost, cmp.Or(maybe[c.ID], cost))
-		// The uncertainty of the two times is no gain.
-		if cost *= math.Exp(boundSigmas * math.Hypot(self.err, t.err)); cost < mine {
+		// The uncertainty of the two times is no gain: the end of the 80 % interval counts.
+		if cost *= math.Exp(bound * math.Hypot(self.err, t.err)); cost < mine {
 			sure[c.ID] = cost
 		}
 	}
@@ -142,7 +134,7 @@ func (e Evidence) cheapest(costs map[string]float64, tracks tracks) string {
 		if c > least*(1+reviewEqual) {
 			continue
 		}
-		switch n := min(tracks.peers[id].fresh, freshMax); {
+		switch n := min(tracks.peers[id].fresh, changeSlow); {
 		case n > most:
 			names, most = []string{id}, n
 		case n == most:

@@ -10,27 +10,26 @@ import (
 
 const (
 	// windowSpan is the distance in time up to which pages of a peer are one observation,
-	// because they share conditions.
-	windowSpan = 5 * time.Second
+	// because they share conditions; the time between two reviews.
+	windowSpan = 4 * time.Second
 	// windowNear is the distance in time up to which the owner's pages are compared with
-	// those of another peer.
+	// those of another peer, the age at which a failure has half its weight, and the least time
+	// between two scouts and between two of the older pages that are kept.
 	windowNear = 20 * time.Second
 	// windowMax is the number of windows used.
 	windowMax = 16
 	// windowPrior is the weight, in windows, of the expected scatter beside the observed
-	// one; windowOutlier the number of deviations at which a window is clipped; driftPrior
-	// the weight, in windows, of there being no drift.
+	// one, and of there being no drift; windowOutlier the number of deviations at which a window
+	// is clipped.
 	windowPrior   = 8
 	windowOutlier = 2
-	driftPrior    = 12
-	// driftLeast is the part of the standard error of the logarithm that no number of
-	// windows removes; driftUsual the one that paths and peers show by drifting from time to
-	// time, and driftSpan how long that lasts: a smaller lead has to last longer.
-	driftLeast = 0.03
+	// driftUsual is the standard error of the logarithm that paths and peers show by drifting
+	// from time to time, and driftSpan how long that lasts: a smaller lead has to last longer.
 	driftUsual = 0.08
 	driftSpan  = time.Minute
-	// rateOf is the number of the owner's pages from which the page rate is estimated.
-	rateOf = 12
+	// freshAge is the age up to which a page is new. A peer without a new page does not
+	// become the owner.
+	freshAge = driftSpan
 )
 
 // window compares one peer's pages of some seconds with the owner's around them: slow
@@ -75,7 +74,6 @@ func windows(ours, theirs []page, usual float64) (out []window) {
 	}
 	out = slices.DeleteFunc(out, func(b window) bool { return len(b.ours) == 0 })
 	so, st := spread(differences(ours), usual), spread(differences(theirs), usual)
-	so, st = max(so, spreadLeast), max(st, spreadLeast)
 	for i := range out {
 		b := &out[i]
 		b.lead = median(b.ours) - mean(b.theirs)
@@ -83,9 +81,6 @@ func windows(ours, theirs []page, usual float64) (out []window) {
 	}
 	return out
 }
-
-// spreadLeast is the least scatter of pages that is assumed.
-const spreadLeast = 0.1
 
 func mean(xs []float64) float64 {
 	sum := 0.0
@@ -114,26 +109,18 @@ func drift(all [][]window) float64 {
 		return 0
 	}
 	white /= float64(n)
-	diffs = append(diffs, weighted{math.Sqrt(white) * medianDiff, driftPrior})
+	diffs = append(diffs, weighted{math.Sqrt(white) * medianDiff, windowPrior})
 	sd := quantile(diffs, 0.5) / medianDiff
 	return max(0, sd*sd-white)
 }
 
-// comparison is the result of the windows with one peer.
-type comparison struct {
-	// pValue is the probability that the peer does not save the margin, for the number of
-	// newest windows with the clearest result.
-	pValue float64
-	// lead is the mean logarithm of the ratio of the owner's time to the peer's.
-	lead float64
-}
-
-// judge evaluates windows, newest first; it needs the number least of them. The posterior of
+// judge returns the probability that a peer does not save the margin, for the number of windows,
+// newest first, with the clearest result; it needs the number least of them. The posterior of
 // the mean lead is a Student's t distribution; its scatter combines the expectation from
 // pages and drift, with weight windowPrior, and the observation. It tries every number
 // of windows, because after a step only the newest are valid.
-func judge(bs []window, drift, margin float64, least int) comparison {
-	out := comparison{pValue: 1}
+func judge(bs []window, drift, margin float64, least int) float64 {
+	out := 1.0
 	if len(bs) < least || bs[0].last > freshAge {
 		return out
 	}
@@ -144,10 +131,8 @@ func judge(bs []window, drift, margin float64, least int) comparison {
 		nu := windowPrior + k - 1
 		v := (windowPrior*white + squares) / nu
 		span := (bs[n-1].first - bs[0].last).Seconds() / driftSpan.Seconds()
-		err := math.Sqrt(v/k + driftLeast*driftLeast + max(drift, driftUsual*driftUsual)/(1+span))
-		if p := studentTail((lead-bar)/err, nu); p < out.pValue {
-			out = comparison{p, lead}
-		}
+		err := math.Sqrt(v/k + max(drift, driftUsual*driftUsual)/(1+span))
+		out = min(out, studentTail((lead-bar)/err, nu))
 	}
 	return out
 }
@@ -205,10 +190,10 @@ func waiting(ps []page, wait float64) []page {
 	return ps
 }
 
-// compare compares another peer with the owner.
+// compare returns the p-value of the comparison of the better peer with the owner.
 func (c MoveConfig) compare(
 	samples []coords.Sample, self string, r Review, now time.Time,
-) comparison {
+) float64 {
 	pages, usual := pagesOf(samples, now)
 	ours := waiting(pages[self], ms(r.WaitSelf))
 	var mine []window
@@ -254,7 +239,7 @@ func failing(samples []coords.Sample, self string, now time.Time) float64 {
 func rate(samples []coords.Sample, self string) float64 {
 	var gaps []weighted
 	var next time.Time
-	for i := len(samples) - 1; i >= 0 && len(gaps) < rateOf; i-- {
+	for i := len(samples) - 1; i >= 0 && len(gaps) < 2*changePages; i-- {
 		if x := samples[i]; x.Peer == self {
 			if !next.IsZero() {
 				gaps = append(gaps, weighted{max(next.Sub(x.Taken).Seconds(), 0.01), 1})

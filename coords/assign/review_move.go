@@ -11,19 +11,16 @@ import (
 
 // MoveConfig defines when a subnet moves to a better peer.
 type MoveConfig struct {
-	// Least is the least gain that is used, in (0, 1): the share of the owner's time that a
-	// move saves.
-	Least float64
-	// Clear is the gain that moves a subnet after Hold. A smaller one takes longer, by the
-	// square. In [Least, 1).
+	// Clear is the gain, the share of the owner's time that a move saves, that moves a subnet
+	// after Hold. A smaller one takes longer, by the square. In [Margin, 1).
 	Clear float64
 	// Hold is the time that a clear gain has to last. > 0.
 	Hold time.Duration
 	// Confirm is the number of windows in which the better peer must have been compared with
 	// the owner. >= 1.
 	Confirm int
-	// Margin is the share of the owner's time that a move must save: the p-value is the
-	// probability that it does not. In [0, 1).
+	// Margin is the share of the owner's time that a move must save, and the least gain that is
+	// used: the p-value is the probability that it does not. In [0, 1).
 	Margin float64
 	// Spend is the error budget: the expected number of needless moves per hour and subnet,
 	// whatever its page rate and the number of its candidates. Each page of a scout is
@@ -31,15 +28,10 @@ type MoveConfig struct {
 	// is what may be spent in Memory: that peer was the better one before, and each move allows
 	// only one return. That halves with each further move. > 0.
 	Spend float64
-	// Alarm is the p-value at which a subnet leaves an owner that became slow within
-	// AlarmLasts: after that another peer is usually better. Alarms must be rare: one that
-	// follows another in less than AlarmEvery allows proportionally less. Alarm in (0, 0.5],
-	// the others > 0.
-	Alarm                  float64
-	AlarmLasts, AlarmEvery time.Duration
-	// Cost is the cost of a move in time of the subnet; the saving within Horizon must be at
-	// least as much. >= 0.
-	Cost, Horizon time.Duration
+	// AlarmLasts is the time after the owner became slow in which a subnet leaves it at a
+	// larger p-value, as another peer is usually better then: what may be spent in the time since
+	// the alarm before, longAgo at most. > 0.
+	AlarmLasts time.Duration
 	// Cooldown is the time that a subnet stays after a move; each further move within Memory
 	// doubles it. >= 0.
 	Cooldown time.Duration
@@ -51,10 +43,8 @@ type MoveConfig struct {
 // their cost: needless moves, and the time to a useful one.
 func DefaultMoveConfig() MoveConfig {
 	return MoveConfig{
-		Least: 0.12, Clear: 0.25, Hold: spell, Confirm: 3, Margin: reviewEqual, Spend: 0.005,
-		Alarm: 0.002, AlarmLasts: 5 * time.Minute, AlarmEvery: 20 * time.Minute,
-		Cost: 2 * time.Second, Horizon: longAgo, Cooldown: spell,
-		Memory: time.Hour,
+		Clear: worseLeast, Hold: spell, Confirm: changeSlow, Margin: reviewEqual, Spend: 0.005,
+		AlarmLasts: worseAge, Cooldown: spell, Memory: time.Hour,
 	}
 }
 
@@ -66,17 +56,12 @@ func (c MoveConfig) Validate() error {
 			errs = append(errs, fmt.Errorf("assign: %s is %v, want %s", name, value, want))
 		}
 	}
-	check(c.Least > 0 && c.Least < 1, "Least", c.Least, "in (0, 1)")
-	check(c.Clear >= c.Least && c.Clear < 1, "Clear", c.Clear, "in [Least, 1)")
+	check(c.Clear >= c.Margin && c.Clear < 1, "Clear", c.Clear, "in [Margin, 1)")
 	check(c.Hold > 0, "Hold", c.Hold, "> 0")
 	check(c.Confirm >= 1, "Confirm", c.Confirm, ">= 1")
 	check(c.Margin >= 0 && c.Margin < 1, "Margin", c.Margin, "in [0, 1)")
 	check(c.Spend > 0, "Spend", c.Spend, "> 0")
-	check(c.Alarm > 0 && c.Alarm <= 0.5, "Alarm", c.Alarm, "in (0, 0.5]")
 	check(c.AlarmLasts > 0, "AlarmLasts", c.AlarmLasts, "> 0")
-	check(c.AlarmEvery > 0, "AlarmEvery", c.AlarmEvery, "> 0")
-	check(c.Cost >= 0, "Cost", c.Cost, ">= 0")
-	check(c.Horizon >= 0, "Horizon", c.Horizon, ">= 0")
 	check(c.Cooldown >= 0, "Cooldown", c.Cooldown, ">= 0")
 	check(c.Memory >= 0, "Memory", c.Memory, ">= 0")
 	return errors.Join(errs...)
@@ -97,9 +82,6 @@ type MoveState struct {
 	SinceAlarm time.Duration
 }
 
-// considerMax bounds the time between two reviews that is credited.
-const considerMax = 10 * time.Second
-
 // Running reports whether there is evidence for a move.
 func (p MoveState) Running() bool { return !p.Since.IsZero() }
 
@@ -113,13 +95,13 @@ func (p MoveState) Consider(
 ) (MoveState, string) {
 	step := time.Duration(0)
 	if !p.Last.IsZero() {
-		step = min(max(0, now.Sub(p.Last)), considerMax)
+		step = min(max(0, now.Sub(p.Last)), windowNear)
 	}
 	p.Last = now
 	if quiet := now.Sub(p.Alarm); r.Worse && quiet >= c.AlarmLasts {
 		p.Alarm, p.SinceAlarm = now, quiet
 	}
-	if r.Better == "" || r.Gain < c.Least {
+	if r.Better == "" || r.Gain < c.Margin {
 		// Twice as fast back: a peer that is better half of the time is not better.
 		if p.Credit -= 2 * step; p.Credit <= 0 {
 			return MoveState{Last: now, Alarm: p.Alarm, SinceAlarm: p.SinceAlarm}, ""
@@ -144,17 +126,16 @@ func (p MoveState) alarmed(c MoveConfig, now time.Time) float64 {
 	if p.Alarm.IsZero() || now.Sub(p.Alarm) >= c.AlarmLasts {
 		return 0
 	}
-	return c.Alarm * min(1, float64(p.SinceAlarm)/float64(c.AlarmEvery))
+	return c.Spend * min(p.SinceAlarm, longAgo).Hours()
 }
 
 // confirmed reports whether the p-value for saving Margin is small enough that needless
-// moves stay within Spend, and the saving large enough, or whether the owner fails where
-// others do not.
+// moves stay within Spend, or whether the owner fails where others do not.
 func (c MoveConfig) confirmed(
 	self string, r Review, samples []coords.Sample, moves []time.Time, alarm float64, now time.Time,
 ) bool {
-	pages := rate(samples, self)
-	allowed := c.allowedError(pages)
+	// Every page of a scout may complete a comparison.
+	allowed := c.Spend / max(scoutShare*rate(samples, self), 1)
 	if downloads(samples, r.Better, now.Add(-freshAge)) >= c.Confirm &&
 		failing(samples, self, now) <= allowed {
 		return true
@@ -164,38 +145,7 @@ func (c MoveConfig) confirmed(
 		allowed = max(allowed, c.Spend*c.Memory.Hours()*math.Exp2(-float64(late-1)))
 	}
 	allowed = max(allowed, alarm)
-	d := c.compare(samples, self, r, now)
-	if d.pValue > allowed {
-		return false
-	}
-	saved := (1 - math.Exp(-d.lead)) * timeOf(samples, self) * pages * c.Horizon.Hours()
-	return saved >= ms(c.Cost)
-}
-
-// allowedError returns the allowed p-value at the given number of pages per hour: every
-// page of a scout may complete a comparison.
-func (c MoveConfig) allowedError(pages float64) float64 {
-	return min(max(c.Spend/max(scoutShare*pages, 1), allowedErrorMin), allowedErrorMax)
-}
-
-const (
-	// allowedErrorMin and allowedErrorMax bound the allowed p-value: no model of scatter is
-	// valid further out, and chance in the first few pages must not suffice.
-	allowedErrorMin, allowedErrorMax = 1e-5, 5e-4
-)
-
-// timeOf returns the median time of a peer's last pages in ms, not scaled by size.
-func timeOf(samples []coords.Sample, peer string) float64 {
-	var all []weighted
-	for i := len(samples) - 1; i >= 0 && len(all) < rateOf; i-- {
-		if x := samples[i]; x.Peer == peer && !x.Failed {
-			all = append(all, weighted{ms(x.FirstByte + x.Body), 1})
-		}
-	}
-	if len(all) == 0 {
-		return 0
-	}
-	return quantile(all, 0.5)
+	return c.compare(samples, self, r, now) <= allowed
 }
 
 // downloads counts the successful downloads of a peer since a time.

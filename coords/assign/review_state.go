@@ -24,20 +24,20 @@ type ReviewConfig struct {
 	// few samples. > 0.
 	UrgentPages int
 	// UrgentShare bounds the urgent scouts in the long run, as a share of the pages, and
-	// UrgentMost those in a row. Half of both are reserved for an owner that became slow. >
-	// 0 both.
+	// UrgentMost those in a row. Half of the share and as many in a row are reserved for an owner
+	// that became slow. > 0 both.
 	UrgentShare float64
 	UrgentMost  int
 }
 
 // DefaultReviewConfig returns the parameters of the network: one page in fifty goes to a
-// scout, one in a hundred more where peers are hard to distinguish, and one in three
-// while a move is confirmed, at most 24.
+// scout, one in a hundred more where peers are hard to distinguish, and one in three while a move
+// is confirmed, at most as many as a comparison uses.
 func DefaultReviewConfig() ReviewConfig {
 	return ReviewConfig{
-		Move: DefaultMoveConfig(), Every: 4 * time.Second,
-		ScoutEvery: 15 * time.Second, ScoutPages: scoutPages, UrgentPages: 2,
-		UrgentShare: urgentShare, UrgentMost: 24,
+		Move: DefaultMoveConfig(), Every: windowSpan,
+		ScoutEvery: windowNear, ScoutPages: scoutPages, UrgentPages: 2,
+		UrgentShare: urgentShare, UrgentMost: windowMax,
 	}
 }
 
@@ -140,11 +140,11 @@ func (w *ReviewState) Reviewed(
 	account := 0
 	if r.Worse {
 		slack = 1
-		if w.spent[1] < float64(c.UrgentMost)/2 {
+		if w.spent[1] < float64(c.UrgentMost) {
 			account = 1
 		}
 	}
-	if w.spent[account] >= float64(c.UrgentMost)/2 {
+	if w.spent[account] >= float64(c.UrgentMost) {
 		urgent = ""
 	}
 	switch {

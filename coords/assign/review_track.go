@@ -14,8 +14,6 @@ const (
 	// trackHalf is the age at which a download has half the weight of a new one, while there
 	// is no evidence that the peer has changed.
 	trackHalf = 2 * time.Minute
-	// failHalf is the same for failures.
-	failHalf = 15 * time.Second
 	// changed is the number of standard errors by which the pages before and after must
 	// differ for a change, changePages the number of earlier pages compared, and changeSlow
 	// the number of later pages needed to conclude that a peer is slow: a page may be late
@@ -239,7 +237,7 @@ func trackOf(ps []page, usual float64) *track {
 	var fresh []float64
 	for _, p := range ps {
 		t.age = min(t.age, p.age)
-		w := fading(p.age, failHalf)
+		w := fading(p.age, windowNear)
 		t.weight += w
 		if p.failed {
 			t.lost += w
@@ -435,11 +433,8 @@ func History(samples []coords.Sample, self string, n int) []coords.Sample {
 	return out
 }
 
-// historyOld is the largest number of samples of a peer that are kept beside the newest ones, of
-// which there are as many as are compared with a change. Two of them are windowNear apart.
-const historyOld = 8
-
-// thin chooses among the samples of one peer, by index, in order.
+// thin chooses among the samples of one peer, by index, in order: the newest ones, and at most
+// changePages older ones that are windowNear apart.
 func thin(samples []coords.Sample, at []int, newest int) []int {
 	cut := max(0, len(at)-newest)
 	last := at[cut:]
@@ -451,13 +446,13 @@ func thin(samples []coords.Sample, at []int, newest int) []int {
 			next = x
 		}
 	}
-	if len(old) > historyOld { // every other one of the oldest half goes
+	if len(old) > changePages { // every other one of the oldest half goes
 		half := len(old) / 2
 		out := old[:half:half]
 		for i := half; i < len(old); i += 2 {
 			out = append(out, old[i])
 		}
-		old = out[:min(len(out), historyOld)]
+		old = out[:min(len(out), changePages)]
 	}
 	slices.Reverse(old)
 	return append(old, last...)

@@ -237,7 +237,7 @@ func (s *script) build(t *testing.T) assign.Strategy {
 	}
 	switch s.strategy {
 	case "geo":
-		return must(assign.NewGeo(assign.DefaultGeoConfig(), locate))
+		return must(assign.NewGeo(locate))
 	case "proxy":
 		return must(assign.NewProxy(assign.DefaultProxyConfig()))
 	case "probe":

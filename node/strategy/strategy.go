@@ -54,7 +54,7 @@ func New(name string, m Config) (assign.Strategy, error) {
 		_, _ = h.Write([]byte(m.Self))
 		return assign.NewRandom(assign.RandomConfig{Seed: h.Sum64() ^ m.Seed}), nil
 	case "geo":
-		return assign.NewGeo(assign.DefaultGeoConfig(), m.Locate)
+		return assign.NewGeo(m.Locate)
 	case "probe":
 		return assign.NewProbe(assign.DefaultProbeConfig())
 	case "sequential":

@@ -37,7 +37,7 @@ func hasty() *assign.ReviewConfig {
 	c := assign.DefaultReviewConfig()
 	c.Every, c.UrgentPages = time.Millisecond, 1
 	c.Move.Hold, c.Move.Confirm, c.Move.Cooldown = time.Millisecond, 1, time.Hour
-	c.Move.Spend, c.Move.Cost = 1e9, 0
+	c.Move.Spend = 1e9
 	return &c
 }
 
