@@ -1,0 +1,91 @@
+package kv
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// After Sync no log of a memtable has a page that is only in memory, also not that of a memtable
+// which badger has replaced and not written to a table yet.
+func TestSyncReplacedMemtables(t *testing.T) {
+	dir := t.TempDir()
+	e, err := Open(dir, small)
+	must(t, err)
+	defer e.Close()
+	must(t, put(e, "k", "v"))
+	must(t, e.Sync())
+	if kb := mapped(t, dir, "Private_Dirty:", ".mem"); kb > 0 {
+		t.Skipf("%d kB are unsynced after one commit: the file system has no disk", kb)
+	}
+	val, seen := strings.Repeat("v", 300), 0
+	for i := 0; i < 40_000 && seen < 8; i++ {
+		must(t, put(e, "k"+strconv.Itoa(i), val))
+		if logs, _ := filepath.Glob(filepath.Join(dir, "*.mem")); len(logs) < 2 {
+			continue
+		}
+		seen++
+		must(t, e.Sync())
+		if kb := mapped(t, dir, "Private_Dirty:", ".mem"); kb > 0 {
+			t.Fatalf("%d kB of logs are unsynced after Sync", kb)
+		}
+	}
+	if seen == 0 {
+		t.Skip("badger has written each memtable to a table at once")
+	}
+}
+
+// Trim finds the files of a store wherever it is.
+func TestTrim(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	must(t, os.Symlink(filepath.Join(base, "a b"), filepath.Join(base, "link")))
+	for _, name := range []string{"ab", "a b", "link"} {
+		dir := filepath.Join(base, name)
+		if name != "link" {
+			must(t, os.Mkdir(dir, 0o700))
+		}
+		e, err := Open(dir, small)
+		must(t, err)
+		for i := range 1000 {
+			must(t, put(e, "k"+strconv.Itoa(i), strings.Repeat("v", 300)))
+		}
+		must(t, e.Sync())
+		before := mapped(t, base, "Rss:", ".sst", ".vlog")
+		e.Trim(0)
+		after := mapped(t, base, "Rss:", ".sst", ".vlog")
+		must(t, e.Close())
+		switch {
+		case after < before:
+		case name == "ab":
+			t.Skip("the kernel does not release pages of this file system")
+		default:
+			t.Errorf("%q: %d kB of files are in memory, %d kB after Trim", name, before, after)
+		}
+	}
+}
+
+// mapped returns the sum of a number in kB for the mapped files with some extensions in dir.
+func mapped(t *testing.T, dir, field string, exts ...string) (kb int) {
+	t.Helper()
+	f, err := os.Open("/proc/self/smaps")
+	must(t, err)
+	defer f.Close()
+	in := false
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		if !strings.HasSuffix(fields[0], ":") { // 7f0000000000-7f0000200000 rw-s ... path
+			in = slices.Contains(exts, filepath.Ext(lines.Text())) &&
+				strings.Contains(lines.Text(), dir)
+		} else if in && fields[0] == field {
+			n, err := strconv.Atoi(fields[1])
+			must(t, err)
+			kb += n
+		}
+	}
+	return kb
+}
