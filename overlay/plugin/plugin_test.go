@@ -193,6 +193,9 @@ func TestServe(t *testing.T) {
 		t.Errorf("a plug-in that is off: %d bytes, %v", len(a.Module), err)
 	}
 	s.modules = rate.NewLimiter(0, 1)
+	if a, err := ask(request{Digest: make([]byte, 32)}); err != nil || len(a.Module) > 0 {
+		t.Errorf("a plug-in that it does not have: %d bytes, %v", len(a.Module), err)
+	}
 	if a, err := ask(request{Digest: on.Digest}); err != nil || !bytes.Equal(a.Module, module) {
 		t.Errorf("a plug-in that is on: %d bytes, %v", len(a.Module), err)
 	}

@@ -72,9 +72,9 @@ func (s *Service) handle(_ context.Context, c *wire.Conn) error {
 	if err := c.Recv(&q); err != nil {
 		return err
 	}
-	if !s.requests.Allow(requestRate, c.Peer(), time.Now()) ||
-		q.Digest != nil && !s.modules.Allow() {
-		return c.SendZ(reply{Refused: "busy"})
+	busy := reply{Refused: "busy"}
+	if !s.requests.Allow(requestRate, c.Peer(), time.Now()) {
+		return c.SendZ(busy)
 	}
 	if len(s.Folder.Publishers) == 0 {
 		return c.SendZ(reply{})
@@ -88,6 +88,9 @@ func (s *Service) handle(_ context.Context, c *wire.Conn) error {
 		switch {
 		case !e.Trusted || e.Off != "": // others need not have the same trouble
 		case q.Digest != nil && string(q.Digest) == string(e.Digest):
+			if !s.modules.Allow() {
+				return c.SendZ(busy)
+			}
 			a.Module, err = s.Folder.Module(e)
 			if err != nil {
 				return err
