@@ -27,7 +27,7 @@ func (r ContentRules) disabled() bool {
 const (
 	countDuplicate = "duplicate"
 	countRedirects = "redirects" // redirect chains longer than maxRedirects
-	countLinks     = "links"     // pages with more than maxLinkBytes of links
+	countLinks     = "links"     // pages with more links than are taken
 	countCopies    = "copies"    // pages beyond MaxCopies, without their links
 )
 

@@ -23,9 +23,8 @@ const (
 	// real documentation have about ten thousand.
 	maxLinks = 100_000
 	// maxLinkBytes is the maximum total length of the links taken from a page, because the
-	// report of a remote fetch carries all of them in one message. Pages have at most a few
-	// megabytes, so only a page with a very long base URL can exceed it.
-	maxLinkBytes = 12 << 20
+	// report of a remote fetch carries all of them in one message.
+	maxLinkBytes = extract.MaxLinkBytes
 	// maxSitemap is the maximum size of a sitemap in bytes, as defined by the protocol.
 	maxSitemap = 50 << 20
 	// maxLiterals is the maximum number of links of a page to hosts that are addresses instead of
@@ -284,7 +283,7 @@ func (c *Crawler) readPage(
 			}
 		}
 		var cut bool
-		if got.links, cut = truncateLinks(c.inScope(links, page.URL)); cut {
+		if got.links, cut = truncateLinks(c.inScope(links, page.URL)); cut || doc.Dropped > 0 {
 			c.log.Debug("dropped links beyond the limit", "url", page.URL, "taken", len(got.links))
 			got.counts = append(got.counts, countLinks)
 		}

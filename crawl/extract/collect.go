@@ -34,6 +34,7 @@ type collector struct {
 	refs       []reference
 	text       []byte // contains the references
 	headerRefs int    // number of references from headers
+	linkBytes  int    // length of the URLs of doc.Links
 	rel        string // of the last reference, to be shared
 
 	base                string // of the first <base href>
@@ -281,7 +282,11 @@ func (c *collector) document() Document {
 func (c *collector) resolve(
 	base canon.Base, query *queryEncoder, text string, refs []reference,
 ) {
-	for _, r := range refs {
+	for i, r := range refs {
+		if c.linkBytes > MaxLinkBytes-canon.MaxLength { // the next might not fit
+			c.doc.Dropped += len(refs) - i
+			return
+		}
 		ref := text[r.start:r.end]
 		if !r.inCSS() {
 			ref = query.encode(ref)
@@ -297,6 +302,7 @@ func (c *collector) resolve(
 				l.Text = cutText(c.builder.buf[r.textStart:r.textEnd], MaxLinkText)
 			}
 			c.doc.Links = append(c.doc.Links, l)
+			c.linkBytes += len(u)
 		case !errors.Is(err, canon.ErrScheme):
 			c.doc.Invalid++
 		}

@@ -16,6 +16,10 @@ var ErrNotHTML = errors.New("extract: not HTML")
 // with hundreds of thousands are crawler traps.
 const DefaultMaxLinks = 10_000
 
+// MaxLinkBytes is the maximum length of all URLs of Document.Links together. Pages have at most a
+// few megabytes, so only one with a very long base URL can exceed it: each link repeats that.
+const MaxLinkBytes = 12 << 20
+
 // Kinds is a set of kinds of references.
 type Kinds uint8
 
@@ -114,7 +118,7 @@ type Document struct {
 	// syntax errors, too long, or with credentials. References with other schemes than http and
 	// https are not counted.
 	Invalid int
-	// Dropped is the number of references beyond MaxLinks.
+	// Dropped is the number of references beyond MaxLinks or MaxLinkBytes.
 	Dropped int
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/unicode"
 
+	"peerd/crawl/canon"
 	"peerd/store"
 )
 
@@ -210,6 +211,17 @@ func TestBounds(t *testing.T) {
 		Options{MaxLinks: 3})
 	if err != nil || len(d.Links) != 2 || d.Invalid != 1 || d.Dropped != 1 {
 		t.Errorf("Page() = %+v, %v, want 2 links, 1 invalid, 1 dropped", d, err)
+	}
+	// A short reference takes as much memory as a long one if the base is long.
+	d = parse(t, `<base href="http://a.example/`+strings.Repeat("d", canon.MaxLength-100)+`/">`+
+		strings.Repeat("<a href=1>", 9000), "")
+	size := 0
+	for _, l := range d.Links {
+		size += len(l.URL)
+	}
+	if size > MaxLinkBytes || size < MaxLinkBytes-2*canon.MaxLength ||
+		len(d.Links)+d.Dropped != 9000 {
+		t.Errorf("%d bytes of %d links, %d dropped", size, len(d.Links), d.Dropped)
 	}
 	d = parse(t, `<a href="http://u:p@x/"><a href="http:///"><a href="http://a..b/"><a href="`+
 		strings.Repeat("x", 9000)+`"><a href="tel:1">`, "")

@@ -120,6 +120,29 @@ func TestClientAnswers(t *testing.T) {
 	}
 }
 
+// A caller that stops to wait says nothing about the name server.
+func TestCancelledQuery(t *testing.T) {
+	asked := make(chan struct{}, 8)
+	srv := serveDNS(t, func(string, string, uint16) dnsReply {
+		asked <- struct{}{}
+		return dnsReply{Drop: true}
+	})
+	c := clientOf(t, "", srv.Addr)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = c.Lookup(ctx, "a.example")
+	}()
+	<-asked
+	<-asked
+	cancel()
+	<-ended
+	if u := c.order(c.servers())[0]; u.isFailing(time.Now()) {
+		t.Error("a name server counts as failing after a query that was cancelled")
+	}
+}
+
 // TestClientTimeout verifies that a lookup ends in time, and that a server that answers only one
 // family does not delay the other for long.
 func TestClientTimeout(t *testing.T) {

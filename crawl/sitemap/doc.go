@@ -14,8 +14,8 @@
 // pages. A document that is cut yields the entries before the cut, and is marked as truncated.
 //
 // The cost of a document is proportional to its length: entities are not expanded (encoding/xml
-// knows only the five of XML), there are limits on nesting, tokens, texts, entries, the inflated
-// size and the compression ratio, and the text is never held as a whole.
+// knows only the five of XML), there are limits on nesting, tokens, texts, entries, URLs, the
+// inflated size and the compression ratio, and the text is never held as a whole.
 //
 // # Files
 //

@@ -142,7 +142,7 @@ func (p *parser) add(e rawEntry, toMap bool) {
 		p.doc.Invalid++
 		return
 	}
-	if len(p.doc.Pages)+len(p.doc.Sitemaps) >= p.o.MaxEntries {
+	if len(p.doc.Pages)+len(p.doc.Sitemaps) >= p.o.MaxEntries || p.urlBytes > maxURLBytes {
 		p.doc.Dropped++
 		return
 	}
@@ -151,6 +151,7 @@ func (p *parser) add(e rawEntry, toMap bool) {
 		p.doc.Invalid++
 		return
 	}
+	p.urlBytes += len(u)
 	entry := Entry{URL: u, ChangeFreq: parseFreq(e.freq), Priority: parsePriority(e.priority)}
 	entry.LastMod, _ = parseDate(e.mod)
 	if entry.LastMod.IsZero() {

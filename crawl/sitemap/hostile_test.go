@@ -100,6 +100,20 @@ func TestEntitiesAreNotExpanded(t *testing.T) {
 	}
 }
 
+// A reference that is short in the document takes no more memory than one that is written out.
+func TestLongBase(t *testing.T) {
+	const n = 14_000
+	d, err := Parse([]byte(`<urlset xml:base="http://a.example/`+strings.Repeat("d", 1900)+`/">`+
+		strings.Repeat("<url><loc>1</loc></url>", n)+"</urlset>"), "", at, Options{})
+	size := 0
+	for _, e := range d.Pages {
+		size += len(e.URL)
+	}
+	if err != nil || size > 25<<20 || size < 24<<20 || len(d.Pages)+d.Dropped != n {
+		t.Errorf("%d bytes of %d URLs, %d dropped, %v", size, len(d.Pages), d.Dropped, err)
+	}
+}
+
 func TestLimits(t *testing.T) {
 	if o := (Options{}).withDefaults(); o.MaxEntries != 50_000 || o.MaxBytes != 50<<20 ||
 		o.MaxRatio != 200 {

@@ -59,7 +59,7 @@ type Doc struct {
 	Sitemaps []Entry // further documents, of an index
 	Pages    []Entry
 	Invalid  int // entries without a usable URL
-	Dropped  int // entries beyond Options.MaxEntries
+	Dropped  int // entries beyond Options.MaxEntries or maxURLBytes
 	// Truncated means that the document ended early, had an error, or exceeded a limit on bytes
 	// or nesting. The other fields describe the part before.
 	Truncated bool

@@ -16,6 +16,9 @@ const (
 	maxStray = 8
 	// maxText is the maximum length of a text in bytes: canon accepts no longer URL.
 	maxText = 6 << 10
+	// maxURLBytes is the length of the URLs of a document, together, after which no more are taken:
+	// references with a long base take more memory than the document.
+	maxURLBytes = 24 << 20
 )
 
 // parser parses one document.
@@ -25,6 +28,8 @@ type parser struct {
 	src  *source
 	doc  Doc
 	buf  []byte
+
+	urlBytes int // length of the URLs in doc
 
 	open  []xml.Name // names of the open elements, in lower case
 	stray int        // elements before the root

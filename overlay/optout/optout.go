@@ -72,6 +72,7 @@ type Service struct {
 
 	mu    sync.Mutex
 	heard *simplelru.LRU[string, time.Time] // by origin; also of what this peer has published
+	said  map[string]time.Time              // the same of all origins that this peer obeys
 }
 
 // claim is the message.
@@ -149,16 +150,29 @@ func (s *Service) due(now time.Time) (due []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	every := max(s.cfg.Every, time.Duration(len(obeyed))*repeatCost)
+	said := make(map[string]time.Time, len(obeyed))
 	for _, origin := range obeyed {
-		last, ok := s.heard.Get(origin)
-		switch {
-		case !ok:
-			s.heard.Add(origin, now.Add(-rand.N(every/2)))
-		case now.Sub(last) >= every && len(due) < repeatMost:
+		last, ok := s.said[origin]
+		if !ok {
+			last, ok = s.heard.Peek(origin)
+		}
+		if !ok {
+			last = now.Add(-rand.N(every / 2))
+		}
+		if said[origin] = last; now.Sub(last) >= every && len(due) < repeatMost {
 			due = append(due, origin)
 		}
 	}
+	s.said = said
 	return due
+}
+
+// note notes that a claim was heard or published. s.mu is held.
+func (s *Service) note(origin string, now time.Time) {
+	s.heard.Add(origin, now)
+	if _, ok := s.said[origin]; ok {
+		s.said[origin] = now
+	}
 }
 
 // Publish says that the opt-out of an origin has changed.
@@ -170,7 +184,7 @@ func (s *Service) Publish(ctx context.Context, origin string) error {
 	}
 	s.mu.Lock()
 	topic := s.topic
-	s.heard.Add(origin, now)
+	s.note(origin, now)
 	s.mu.Unlock()
 	if topic == nil {
 		return errors.New("optout: the peer is not running yet")
@@ -218,6 +232,6 @@ func (s *Service) validate(
 	if last, ok := s.heard.Get(origin); ok && now.Sub(last) < relayGap {
 		return pubsub.ValidationIgnore
 	}
-	s.heard.Add(origin, now)
+	s.note(origin, now)
 	return pubsub.ValidationAccept
 }

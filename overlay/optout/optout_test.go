@@ -132,6 +132,25 @@ func TestRepeat(t *testing.T) {
 	})
 }
 
+// Claims are also repeated if more is obeyed than heard has room for.
+func TestRepeatMany(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := make([]string, maxHeard+1)
+		for i := range all {
+			all[i] = fmt.Sprintf("https://%d.example", i)
+		}
+		s, _ := service(t, nil, "self", all...)
+		every := time.Duration(len(all)) * repeatCost
+		for range 4 {
+			if due := s.due(time.Now()); len(due) > 0 {
+				return
+			}
+			time.Sleep(every / 2)
+		}
+		t.Errorf("nothing is repeated after %v", 2*every)
+	})
+}
+
 // A claim reaches peers that are not connected to its origin.
 func TestGossip(t *testing.T) {
 	peers := overlaytest.Peers(9, 3)

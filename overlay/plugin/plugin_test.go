@@ -193,6 +193,9 @@ func TestServe(t *testing.T) {
 		t.Errorf("a plug-in that is off: %d bytes, %v", len(a.Module), err)
 	}
 	s.modules = rate.NewLimiter(0, 1)
+	if a, err := ask(request{Digest: make([]byte, 32)}); err != nil || len(a.Module) > 0 {
+		t.Errorf("a plug-in that it does not have: %d bytes, %v", len(a.Module), err)
+	}
 	if a, err := ask(request{Digest: on.Digest}); err != nil || !bytes.Equal(a.Module, module) {
 		t.Errorf("a plug-in that is on: %d bytes, %v", len(a.Module), err)
 	}
@@ -238,6 +241,38 @@ func TestHostile(t *testing.T) {
 		if all, _ := s.Folder.List(); err == nil || len(all) > 0 {
 			t.Errorf("%s: %v, and %d plug-ins", name, err, len(all))
 		}
+	}
+}
+
+// What cannot be stored does not keep others from being updated.
+func TestUpdateAll(t *testing.T) {
+	key, id := overlaytest.Identity(1)
+	service := func() *Service {
+		return &Service{Host: overlaytest.Host(t), Protocol: "/peerd/test/plugin/1.0.0",
+			Folder:  Folder{Dir: t.TempDir(), Publishers: []peer.ID{id}},
+			Timeout: time.Minute, Logger: overlaytest.Log(t)}
+	}
+	from, to := service(), service()
+	put := func(s *Service, name string, version uint64) {
+		t.Helper()
+		if _, err := s.Folder.Put(sign(t, key, name, version, module)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range MaxPlugins {
+		put(to, string(rune('b'+i)), 1)
+	}
+	put(from, "a", 1) // there is no space for it
+	put(from, "c", 2)
+	server := from.Serve()
+	t.Cleanup(server.Close)
+	err := to.update(t.Context(), peer.AddrInfo{ID: from.Host.ID(), Addrs: from.Host.Addrs()})
+	if err == nil {
+		t.Error("a plug-in too many: no error")
+	}
+	all, err := to.Folder.List()
+	if err != nil || len(all) != MaxPlugins || all[1].Name != "c" || all[1].Version != 2 {
+		t.Errorf("%+v, %v, want version 2 of c", all, err)
 	}
 }
 

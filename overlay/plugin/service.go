@@ -72,9 +72,9 @@ func (s *Service) handle(_ context.Context, c *wire.Conn) error {
 	if err := c.Recv(&q); err != nil {
 		return err
 	}
-	if !s.requests.Allow(requestRate, c.Peer(), time.Now()) ||
-		q.Digest != nil && !s.modules.Allow() {
-		return c.SendZ(reply{Refused: "busy"})
+	busy := reply{Refused: "busy"}
+	if !s.requests.Allow(requestRate, c.Peer(), time.Now()) {
+		return c.SendZ(busy)
 	}
 	if len(s.Folder.Publishers) == 0 {
 		return c.SendZ(reply{})
@@ -88,6 +88,9 @@ func (s *Service) handle(_ context.Context, c *wire.Conn) error {
 		switch {
 		case !e.Trusted || e.Off != "": // others need not have the same trouble
 		case q.Digest != nil && string(q.Digest) == string(e.Digest):
+			if !s.modules.Allow() {
+				return c.SendZ(busy)
+			}
 			a.Module, err = s.Folder.Module(e)
 			if err != nil {
 				return err
@@ -130,7 +133,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// update fetches what a peer has that is newer.
+// update fetches what a peer has that is newer. It ends at the first fault of the peer.
 func (s *Service) update(ctx context.Context, p peer.AddrInfo) error {
 	var q request
 	for _, id := range s.Folder.Publishers {
@@ -143,16 +146,15 @@ func (s *Service) update(ctx context.Context, p peer.AddrInfo) error {
 	if len(a.Manifests) > MaxPlugins {
 		return fmt.Errorf("%w: %d manifests", ErrPlugin, len(a.Manifests))
 	}
+	var refused error // why some are not wanted
 	for _, sealed := range a.Manifests {
 		m, err := open(sealed)
 		if err != nil {
 			return err
 		}
 		newer, err := s.Folder.newer(&m)
-		if err != nil {
-			return err
-		}
 		if !newer {
+			refused = errors.Join(refused, err)
 			continue
 		}
 		got, err := s.ask(ctx, p, request{Digest: m.Digest})
@@ -165,7 +167,7 @@ func (s *Service) update(ctx context.Context, p peer.AddrInfo) error {
 		s.Logger.Info("received plug-in", "plugin", m.Name, "version", m.Version, "publisher",
 			m.Publisher, "from", p.ID)
 	}
-	return nil
+	return refused
 }
 
 // ask sends one request.

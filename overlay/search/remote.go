@@ -20,6 +20,7 @@ var errNoIndex = errors.New("the peer has no index")
 // remoteSearch is a search at another peer.
 type remoteSearch struct {
 	conn  *wire.Conn
+	stop  context.CancelFunc // of the conversation's context
 	query string
 	words int
 	urls  store.URLChecker
@@ -42,7 +43,8 @@ func (s *Service) dial(
 		cancel()
 		return nil, err
 	}
-	return &remoteSearch{conn: c, query: query, words: words, urls: s.URLs, peer: p.ID, by: s}, nil
+	return &remoteSearch{conn: c, stop: cancel, query: query, words: words, urls: s.URLs,
+		peer: p.ID, by: s}, nil
 }
 
 // open connects to a peer, if need be, and opens a conversation.
@@ -116,4 +118,7 @@ func (r *remoteSearch) snippets(ctx context.Context, shown []int) ([]index.Snipp
 	return a.Ranked.Snippets, err
 }
 
-func (r *remoteSearch) close() { r.conn.Reset() }
+func (r *remoteSearch) close() {
+	r.conn.Reset()
+	r.stop()
+}

@@ -2,11 +2,15 @@ package kv
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -18,8 +22,7 @@ const tableSize = 512 << 10
 
 // Exists reports whether dir contains a badger database.
 func Exists(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
-	return err == nil
+	return exists(filepath.Join(dir, badger.ManifestFilename))
 }
 
 // Open opens the badger database in dir and creates it if it does not exist. The error
@@ -53,6 +56,8 @@ func Open(dir string, o Options) (Engine, error) {
 type badgerEngine struct {
 	b     *badger.DB
 	space *freeSpace
+	// newest is the number of the newest log of a memtable when all logs were on the disk last.
+	newest atomic.Int64
 }
 
 func (e *badgerEngine) Begin(update bool) (Txn, error) {
@@ -66,7 +71,52 @@ func (e *badgerEngine) Limits() Limits {
 	return Limits{Count: e.b.MaxBatchCount(), Bytes: e.b.MaxBatchSize()}
 }
 
-func (e *badgerEngine) Sync() error { return e.b.Sync() }
+// Sync also syncs the logs of memtables that badger has replaced and not yet written to tables.
+// Badger itself syncs only that of the current memtable.
+func (e *badgerEngine) Sync() error {
+	if err := e.b.Sync(); err != nil {
+		return err
+	}
+	if n := e.newest.Load(); exists(e.log(n)) && !exists(e.log(n+1)) {
+		return nil // none was replaced since
+	}
+	logs, err := filepath.Glob(filepath.Join(e.space.dir, "*"+extLog))
+	if err != nil {
+		return err
+	}
+	var newest int64
+	for _, name := range logs {
+		if err := syncFile(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("sync %s: %w", name, err)
+		}
+		n, _ := strconv.ParseInt(strings.TrimSuffix(filepath.Base(name), extLog), 10, 64)
+		newest = max(newest, n)
+	}
+	e.newest.Store(newest)
+	return nil
+}
+
+// extLog is the extension of the logs of memtables, which badger numbers. It deletes one after it
+// has written the memtable to a table and synced that.
+const extLog = ".mem"
+
+func (e *badgerEngine) log(n int64) string {
+	return filepath.Join(e.space.dir, fmt.Sprintf("%05d", n)+extLog)
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
+
+// syncFile syncs a file, also what was written to it through a mapping.
+func syncFile(name string) error {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
 
 func (e *badgerEngine) Close() error { return e.b.Close() }
 

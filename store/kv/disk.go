@@ -25,7 +25,7 @@ type diff struct {
 // bubble belongs to that bubble.
 //
 // A commit goes to a simulated page cache and survives Kill. Sync and Close write the
-// cache to stable storage, which survives a power failure (Crash, Lose). If the cache
+// cache to stable storage, which survives a power failure (Crash). If the cache
 // exceeds maxUnsynced, its oldest commits are written back.
 type Disk struct {
 	mu            sync.Mutex    // never held while waiting

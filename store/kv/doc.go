@@ -14,9 +14,8 @@
 //	   ^                    |
 //	   |   Close            | Kill   keeps all commits
 //	   +--------------------+ Crash  keeps synced data and some of the later commits
-//	                          Lose   keeps synced data
 //	                          Wipe   keeps nothing
 //
-// After one of the last four, all calls of the process return ErrClosed, including those
+// After one of the last three, all calls of the process return ErrClosed, including those
 // that Pause had blocked. The Disk can be opened again at once.
 package kv

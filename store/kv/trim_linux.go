@@ -21,7 +21,10 @@ func trim(dir string, limit int64) {
 	if residentFiles() <= limit {
 		return
 	}
-	dir, err := filepath.Abs(dir)
+	dir, err := filepath.EvalSymlinks(dir) // the kernel names files without links
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
 	if err != nil {
 		return
 	}
@@ -33,15 +36,13 @@ func trim(dir string, limit int64) {
 	defer f.Close()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		// 7f0000000000-7f0000200000 rw-s 00000000 fe:00 123 /path/000001.sst
-		fields := strings.Fields(lines.Text())
-		if len(fields) != 6 {
-			continue
-		}
+		place, path, _ := strings.Cut(lines.Text(), "/")
+		fields, path := strings.Fields(place), "/"+path
 		advice := unix.MADV_PAGEOUT
 		switch {
-		case fields[5] == program && fields[1] == "r-xp": // other parts may have been written
+		case path == program && fields[1] == "r-xp": // other parts may have been written
 			advice = unix.MADV_DONTNEED
-		case !isTable(fields[5]) || filepath.Dir(fields[5]) != dir:
+		case !isTable(path) || filepath.Dir(path) != dir:
 			continue
 		}
 		from, to, _ := strings.Cut(fields[0], "-")
