@@ -1,7 +1,6 @@
 package overlay
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	record "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/time/rate"
-	"google.golang.org/protobuf/proto"
 
 	"peerd/overlay/overlaytest"
 )
@@ -29,19 +27,13 @@ func TestOnlyNearRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &nearRecords{Batching: dssync.MutexWrap(ds.NewMapDatastore()), self: self, k: k,
+	r := &localRecords{store: dssync.MutexWrap(ds.NewMapDatastore()), self: self, k: k,
+		validator: record.NamespacedValidator{"test": newest{}}, table: table, age: recordAge,
 		signers: newSigners(nil, nil)}
 	put := func(key string) error {
-		raw, err := proto.Marshal(record.MakePutRecord(key, []byte("value")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Put(context.Background(), dsKey(key), raw)
+		_, err := r.offer(t.Context(), key, []byte("5"))
+		return err
 	}
-	if err := put("/test/early"); err != nil {
-		t.Errorf("Put before the DHT has started = %v, want nil", err)
-	}
-	r.table.Store(table)
 	if err := put("/test/alone"); err != nil {
 		t.Errorf("Put in a small network = %v, want nil", err)
 	}
