@@ -136,7 +136,7 @@ func (v *Values) serve(ctx context.Context, c *wire.Conn) error {
 	if err != nil {
 		return err
 	}
-	if len(val) > maxRecord { // put by this peer itself
+	if len(val) > maxRecord { // this peer itself has stored it
 		return fmt.Errorf("%w: a record of %d bytes", errRecordMessage, len(val))
 	}
 	a := q.answer(val)

@@ -113,10 +113,8 @@ func (s *subnet) inherit(e evidence) {
 // enrol writes a subnet down that has come to this peer: its log, which
 // continues base, its state, and n.
 func (a *arrivals) enrol(s *subnet, base store.LogPos, n store.Counters) error {
-	if a.cfg.Replicas != nil {
-		if err := a.cfg.DB.StartLog(s.prefix, rand.Uint64()|1, base); err != nil {
-			return err
-		}
+	if err := a.cfg.DB.StartLog(s.prefix, rand.Uint64()|1, base); err != nil {
+		return err
 	}
 	rec, err := s.record()
 	if err != nil {
@@ -203,7 +201,7 @@ func (a *arrivals) found(s *subnet) (fresh bool, err error) {
 // beginCopy is begin for a subnet of which there is a copy here; it says whether
 // there is one.
 func (a *arrivals) beginCopy(l lease.Lease, sealed []byte) (bool, error) {
-	if a.cfg.Replicas == nil || a.Live(l.Subnet) {
+	if a.Live(l.Subnet) {
 		return false, nil
 	}
 	h, held := a.cfg.Replicas.Copy(l.Subnet)

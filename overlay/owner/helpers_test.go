@@ -358,6 +358,12 @@ func join(
 	if change != nil {
 		change(&m.cfg)
 	}
+	if m.cfg.ResolveFresh == nil {
+		m.cfg.ResolveFresh = m.cfg.Resolve
+	}
+	if m.cfg.Replicas == nil {
+		m.cfg.Replicas = newFakeReplicas(db)
+	}
 	if m.Manager, err = New(m.cfg); err != nil {
 		t.Fatal(err)
 	}

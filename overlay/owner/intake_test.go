@@ -14,6 +14,7 @@ import (
 	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/overlay/handover"
+	"peerd/overlay/replica"
 	"peerd/overlay/witness"
 	"peerd/store"
 	"peerd/store/kv"
@@ -132,6 +133,9 @@ func TestFullDiskGrantsNothing(t *testing.T) {
 		})
 	})
 	m.claim(subnetA)
+	if err := m.cfg.Replicas.Follow(subnetA, bob.id, replica.OpenRequest{}); err != nil { // the log
+		t.Fatal(err)
+	}
 	disk.SetFull(true)
 	m.run()
 	sendOff := func() {

@@ -33,7 +33,7 @@ type orphan struct {
 // orphaned notes that URLs wait for a subnet's owner, who does not answer. Its lease
 // was just read.
 func (f *failover) orphaned(l lease.Lease, sealed []byte) {
-	if f.cfg.Witness == nil || f.cfg.Replicas == nil || l.Owner == f.cfg.Self {
+	if f.cfg.Witness == nil || l.Owner == f.cfg.Self {
 		return
 	}
 	now := time.Now()

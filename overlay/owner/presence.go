@@ -76,8 +76,7 @@ func (w *presence) Inactive(from, to time.Time) bool {
 // It starts only after owners have had time to reopen their copies here, so that two
 // restarts in quick succession do not look like one.
 func (w *presence) stamp(now time.Time) error {
-	if w.cfg.Replicas == nil || now.Sub(w.stamped) < awakeEvery ||
-		now.Sub(w.started) < w.cfg.Times.Lost {
+	if now.Sub(w.stamped) < awakeEvery || now.Sub(w.started) < w.cfg.Times.Lost {
 		return nil
 	}
 	w.stamped = now

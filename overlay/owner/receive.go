@@ -101,9 +101,6 @@ func checkOffer(from peer.ID, o handover.Offer) error {
 
 // copied reports whether a copy of a subnet of that owner is kept here.
 func (c *receiver) copied(owner peer.ID, p netip.Prefix) bool {
-	if c.cfg.Replicas == nil {
-		return true // nothing is copied
-	}
 	h, ok := c.cfg.Replicas.Copy(p)
 	return ok && h.Owner == owner
 }
@@ -161,7 +158,7 @@ func (c *receiver) TakeOwnership(
 		return nil, err
 	}
 	s.prefer = append([]string{from.String()}, s.prefer...) // it lacks nothing
-	if o.Replica && c.cfg.Replicas != nil {
+	if o.Replica {
 		s.replicas = []replicaPeer{{id: from, well: s.since, synced: true,
 			until: s.since.Add(c.cfg.Times.Lost)}}
 	}

@@ -46,9 +46,6 @@ type replicas struct {
 // maintainReplicas checks the replicas of our subnets and chooses new ones for those
 // that are lost or missing. The error comes from the store.
 func (rs *replicas) maintainReplicas(now time.Time) error {
-	if rs.cfg.Replicas == nil {
-		return nil
-	}
 	if rs.cfg.Witness != nil {
 		rs.cfg.Replicas.SetWitnessSet(rs.cfg.Witness.WitnessSet())
 	}

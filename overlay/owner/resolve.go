@@ -319,16 +319,14 @@ func (w *resolver) Accepts(p netip.Prefix) (ok, moving bool, sealed []byte) {
 		return !moving, moving, nil
 	}
 	w.mu.Unlock()
-	if w.cfg.Replicas != nil {
-		if _, held := w.cfg.Replicas.Copy(p); held {
-			// Mostly the sender has not heard of a handover, and learns of it. One that has
-			// another reason sends again.
-			if w.foreignUntil(p).Before(time.Now()) {
-				w.failover.resume(p, 1)
-			}
-			sealed, _ = w.cfg.Leases.Sealed(p)
-			return false, false, sealed
+	if _, held := w.cfg.Replicas.Copy(p); held {
+		// Mostly the sender has not heard of a handover, and learns of it. One that has
+		// another reason sends again.
+		if w.foreignUntil(p).Before(time.Now()) {
+			w.failover.resume(p, 1)
 		}
+		sealed, _ = w.cfg.Leases.Sealed(p)
+		return false, false, sealed
 	}
 	ours, unknown := w.ours(p)
 	switch {

@@ -89,7 +89,7 @@ func (c *claimer) ownedBefore(p netip.Prefix) error {
 // recreated: once it is known that no peer has a copy. Until then it returns
 // errRestoring.
 func (q *restorer) restore(l lease.Lease, sealed []byte) error {
-	if q.cfg.Replicas == nil || q.cfg.ReplicaCount == 0 {
+	if q.cfg.ReplicaCount == 0 {
 		return nil
 	}
 	if _, held := q.cfg.Replicas.Copy(l.Subnet); held { // to begin with

@@ -61,7 +61,7 @@ func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool
 	}
 	fresh := now.Sub(clock.Later(s.since, s.copied)) < rs.cfg.Times.First
 	rs.mu.Unlock()
-	if rs.cfg.Replicas == nil || rs.cfg.ReplicaCount == 0 || len(to) > 0 || !fresh {
+	if rs.cfg.ReplicaCount == 0 || len(to) > 0 || !fresh {
 		return to, true
 	}
 	return nil, rs.alone()
@@ -72,7 +72,7 @@ func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool
 // lasts for Times.QuorumMargin at most, because by then the witnesses are heard again or
 // the quorum lease is lost.
 func (rs *replicas) ahead(p netip.Prefix, now time.Time) bool {
-	if rs.cfg.Witness == nil || rs.cfg.Replicas == nil {
+	if rs.cfg.Witness == nil {
 		return false
 	}
 	if ok, until := rs.cfg.Witness.QuorumLease(); !ok || until.IsZero() ||

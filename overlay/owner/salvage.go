@@ -32,10 +32,7 @@ func (v *salvager) markOrphanedCopy(p netip.Prefix) {
 }
 
 // toSalvage returns the tasks for orphaned copies.
-func (v *salvager) toSalvage() (tasks []func(context.Context)) {
-	if v.cfg.Replicas == nil {
-		return nil
-	}
+func (v *salvager) toSalvage() []func(context.Context) {
 	anyOf := func(netip.Prefix) bool { return true }
 	return v.copies.tasks(v.env, time.Now(), anyOf,
 		func(_ context.Context, p netip.Prefix, _ struct{}) error {
@@ -72,9 +69,6 @@ func (v *salvager) salvage(p netip.Prefix) error {
 // opens it does not have: an owner that recreated it because it took over without a copy
 // or lost its disk.
 func (v *salvager) precious(o replica.OpenRequest, l lease.Lease) bool {
-	if v.cfg.Replicas == nil {
-		return false
-	}
 	h, held := v.cfg.Replicas.Copy(o.Subnet)
 	switch {
 	case !held, h.Pos.Log == 0, h.Pos.Log == o.Log:

@@ -64,7 +64,7 @@ type failover struct {
 
 // toTake returns the tasks for the copies here with silent owners.
 func (f *failover) toTake(now time.Time) []func(context.Context) {
-	if f.cfg.Witness == nil || f.cfg.Replicas == nil || f.intake.draining.Load() {
+	if f.cfg.Witness == nil || f.intake.draining.Load() {
 		return nil
 	}
 	groups := map[peer.ID][]replica.LocalCopy{}
@@ -253,7 +253,7 @@ func (f *failover) vote(ctx context.Context, hs []replica.LocalCopy) (witness.Ta
 
 // SilentSubnets is Manager.SilentSubnets.
 func (f *failover) SilentSubnets(now time.Time) (n int) {
-	if f.cfg.Witness == nil || f.cfg.Replicas == nil {
+	if f.cfg.Witness == nil {
 		return 0
 	}
 	for _, h := range f.cfg.Replicas.Copies() {

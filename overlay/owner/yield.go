@@ -67,10 +67,9 @@ func (d *departures) forget(s *subnet, n store.Counters) error {
 		return err
 	}
 	d.cfg.Frontier.Drop(s.prefix)
-	if d.cfg.Replicas != nil { // before the hosts are deleted: replicas need not follow that
-		if err := d.cfg.Replicas.Release(s.prefix); err != nil {
-			return err
-		}
+	// before the hosts are deleted: replicas need not follow that
+	if err := d.cfg.Replicas.Release(s.prefix); err != nil {
+		return err
 	}
 	for _, h := range hosts {
 		if err := d.cfg.DB.DropHost(h.Name); err != nil {
@@ -99,8 +98,7 @@ func (d *departures) unknown(s *subnet, by lease.Lease) (after uint64, ok bool) 
 	if !whole { // it may have recreated the subnet without our log
 		return 0, false
 	}
-	if d.cfg.Replicas == nil || by.Epoch != mine.Epoch+1 || by.Takeover == nil ||
-		by.Takeover.Slow() {
+	if by.Epoch != mine.Epoch+1 || by.Takeover == nil || by.Takeover.Slow() {
 		return 0, false
 	}
 	if from, err := by.Takeover.From(); err != nil || from != d.cfg.Self {
