@@ -11,17 +11,21 @@ import (
 	"peerd/overlay/lease"
 	"peerd/overlay/ownership"
 	"peerd/overlay/replica"
+	"peerd/overlay/wire"
 	"peerd/store"
 )
 
-// arrivals is the part of a Manager that makes subnets this peer's: on the disk first, then for the
-// frontier.
+// arrivals is the part of a Manager that makes subnets this peer's, on the disk first, then for the
+// frontier, and that takes those that other peers hand over (receive.go).
 type arrivals struct {
 	*table
-	placement *Placement
-	rerouter  *rerouter
-	salvager  *salvager
-	takeovers atomic.Int64
+	balance      *balance
+	leases       *leases
+	placement    *Placement
+	reachability *reachability
+	salvager     *salvager
+	takeovers    atomic.Int64
+	limiter      wire.Limiter // of offers without a copy
 }
 
 // promote makes a copy ours, by a lease that stands in the DHT. It may be
@@ -36,7 +40,7 @@ func (a *arrivals) promote(h replica.LocalCopy, l lease.Lease, sealed []byte) er
 		if err != nil {
 			return err
 		}
-		if err := a.rerouter.promoteLinks(p); err != nil {
+		if err := a.promoteLinks(p); err != nil {
 			return err
 		}
 		s, err := a.taken(rec, l, sealed)

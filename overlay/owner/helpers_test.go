@@ -267,7 +267,7 @@ func handTo(
 	ctx context.Context, from peer.ID, successor *member, o handover.Offer,
 	grant func() ([]byte, error), hosts ...store.Host,
 ) ([]byte, error) {
-	if sealed, err := successor.receiver.AcceptOffer(ctx, from, o); err != nil || sealed != nil {
+	if sealed, err := successor.arrivals.AcceptOffer(ctx, from, o); err != nil || sealed != nil {
 		if err != nil {
 			err = fmt.Errorf("%w: %w", handover.ErrBroken, err)
 		}
@@ -277,7 +277,7 @@ func handTo(
 	if err != nil {
 		return nil, err
 	}
-	return successor.receiver.TakeOwnership(ctx, from, o, g, hosts)
+	return successor.arrivals.TakeOwnership(ctx, from, o, g, hosts)
 }
 
 // fetchFunc is an Estimator.

@@ -30,10 +30,8 @@ var errNoQuorumLease = errors.New("owner: no quorum lease")
 // other peers own.
 type departures struct {
 	*table
-	intake   *intake
 	leases   *leases
 	replicas *replicas
-	rerouter *rerouter
 	moves    atomic.Int64
 }
 
@@ -243,7 +241,7 @@ func (d *departures) offer(s *subnet, to peer.ID) (handover.Offer, error) {
 // remains reports whether this peer stays as a replica of a subnet that it hands over: the
 // successor would choose it.
 func (rs *replicas) remains(s *subnet, to peer.ID) bool {
-	if rs.intake.draining.Load() {
+	if rs.draining.Load() {
 		return false
 	}
 	rs.mu.Lock()
@@ -342,7 +340,7 @@ func (d *departures) retire(s *subnet, l lease.Lease, sealed []byte, confirmed t
 			tx.Count(store.Counters{HandoversOut: 1})
 			return nil
 		})
-		if err = d.intake.noteDiskFull(err); err != nil {
+		if err = d.noteDiskFull(err); err != nil {
 			d.log.Error("failed to count handover", "subnet", s.prefix, "err", err)
 		}
 		return nil

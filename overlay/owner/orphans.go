@@ -46,7 +46,7 @@ func (f *failover) orphaned(l lease.Lease, sealed []byte) {
 
 // toRescue returns the tasks for orphans with owners that no peer hears.
 func (f *failover) toRescue(now time.Time) []func(context.Context) {
-	if f.intake.draining.Load() {
+	if f.draining.Load() {
 		return nil
 	}
 	groups := map[peer.ID][]orphan{}

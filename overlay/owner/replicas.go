@@ -40,7 +40,6 @@ func replicaPeersOf(names []string) []replicaPeer {
 // replicas is the part of a Manager that keeps copies of its subnets at other peers.
 type replicas struct {
 	*table
-	intake *intake
 }
 
 // maintainReplicas checks the replicas of our subnets and chooses new ones for those
@@ -52,7 +51,7 @@ func (rs *replicas) maintainReplicas(now time.Time) error {
 	var all []assign.Candidate
 	for _, s := range rs.guarded() {
 		ks, changed := rs.looked(s, now)
-		if n := rs.missing(ks, now); n > 0 && !rs.intake.draining.Load() {
+		if n := rs.missing(ks, now); n > 0 && !rs.draining.Load() {
 			if all == nil {
 				all = rs.candidates()
 			}
@@ -60,7 +59,7 @@ func (rs *replicas) maintainReplicas(now time.Time) error {
 				ks, changed = append(ks, replicaPeer{id: id, well: now}), true
 			}
 		}
-		if err := rs.followed(s, ks, changed); rs.intake.noteDiskFull(err) != nil {
+		if err := rs.followed(s, ks, changed); rs.noteDiskFull(err) != nil {
 			return err
 		}
 	}

@@ -30,7 +30,6 @@ type resolver struct {
 	hosts        *hosts
 	leases       *leases
 	reachability *reachability
-	restorer     *restorer
 	leaseLookups *semaphore.Weighted
 	checks       *homeChecks
 	confirming   *semaphore.Weighted
@@ -229,7 +228,7 @@ func (w *resolver) resolveIn(
 	case err != nil:
 		return r, false, err
 	case l.Owner == w.cfg.Self: // ours by the DHT, and our disk does not know: we lost it
-		if err := w.restorer.restore(l, sealed); err != nil {
+		if err := w.claimer.restore(l, sealed); err != nil {
 			return r, false, err
 		}
 		if err := w.arrivals.begin(l, sealed); err != nil {

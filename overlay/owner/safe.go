@@ -15,7 +15,12 @@ import (
 // flushesAtOnce bounds the subnets for which one Safe waits at a time.
 const flushesAtOnce = 64
 
-// Safe is Manager.Safe.
+// Safe returns when what was committed before the call for the given subnets would
+// survive this peer, because their replicas have it on disk. It returns the subnets for
+// which that is not so within Times.Flush: the sender has to keep what it sent for them
+// and retry. It waits for a replica that does not answer until it is dropped (Times.Lost), and for
+// the first replica, or the next one, as long as Times.First. After that, or if there is no peer to
+// be a replica, this peer's disk has to suffice. A subnet that is no longer ours is not safe.
 func (rs *replicas) Safe(ctx context.Context, subnets []netip.Prefix) (unsafe []netip.Prefix) {
 	ctx, cancel := context.WithTimeout(ctx, rs.cfg.Times.Flush)
 	defer cancel()

@@ -22,8 +22,7 @@ const salvagesAtOnce = 2
 // may contain to the owners.
 type salvager struct {
 	*table
-	rerouter *rerouter
-	copies   queue[struct{}] // that are orphaned
+	copies queue[struct{}] // that are orphaned
 }
 
 // markOrphanedCopy marks a copy as one to be salvaged.
@@ -51,10 +50,10 @@ func (v *salvager) salvage(p netip.Prefix) error {
 	if !held || v.Live(p) {
 		return nil
 	}
-	if err := v.rerouter.rerouteAll(p); err != nil {
+	if err := v.rerouteAll(p); err != nil {
 		return err
 	}
-	if err := v.rerouter.promoteLinks(p); err != nil {
+	if err := v.promoteLinks(p); err != nil {
 		return err
 	}
 	if err := v.cfg.DB.Sync(); err != nil {

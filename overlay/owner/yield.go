@@ -19,7 +19,7 @@ func (d *departures) leave(ctx context.Context, s *subnet) {
 	if err == nil {
 		return
 	}
-	if d.intake.noteDiskFull(err) != nil && ctx.Err() == nil {
+	if d.noteDiskFull(err) != nil && ctx.Err() == nil {
 		d.log.Error("failed to yield subnet", "subnet", s.prefix, "err", err)
 	}
 	d.mu.Lock()
@@ -42,7 +42,7 @@ func (d *departures) yield(ctx context.Context, s *subnet) error {
 	d.mu.Unlock()
 	after, known := d.unknown(s, by)
 	if known {
-		err := d.rerouter.rerouteAfter(s.prefix, after)
+		err := d.rerouteAfter(s.prefix, after)
 		if err == nil {
 			return d.forget(s, store.Counters{})
 		}
@@ -50,7 +50,7 @@ func (d *departures) yield(ctx context.Context, s *subnet) error {
 			return err
 		}
 	}
-	if err := d.rerouter.rerouteAll(s.prefix); err != nil {
+	if err := d.rerouteAll(s.prefix); err != nil {
 		return err
 	}
 	return d.forget(s, store.Counters{})
