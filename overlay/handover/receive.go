@@ -35,19 +35,11 @@ type Successor interface {
 	PendingAdded(byHost map[string]int)
 }
 
-// Copies are this peer's copies of other peers' subnets; replica.Service implements it.
-type Copies interface {
-	Copy(p netip.Prefix) (replica.LocalCopy, bool)
-	Promote(p netip.Prefix, fn func(pos store.LogPos) error) error
-}
-
-var _ Copies = (*replica.Service)(nil)
-
 // Receiver is the successor's side.
 type Receiver struct {
 	DB        *store.DB
 	Successor Successor
-	Copies    Copies
+	Copies    *replica.Service
 
 	mu        sync.Mutex
 	receiving map[receivingKey]bool // running handovers

@@ -14,7 +14,6 @@ import (
 	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/overlay/handover"
-	"peerd/overlay/replica"
 	"peerd/overlay/witness"
 	"peerd/store"
 	"peerd/store/kv"
@@ -133,7 +132,7 @@ func TestFullDiskGrantsNothing(t *testing.T) {
 		})
 	})
 	m.claim(subnetA)
-	if err := m.cfg.Replicas.Follow(subnetA, bob.id, replica.OpenRequest{}); err != nil { // the log
+	if err := m.cfg.Replicas.Follow(subnetA, bob.id, 1); err != nil { // the log
 		t.Fatal(err)
 	}
 	disk.SetFull(true)

@@ -162,9 +162,9 @@ func (rs *replicas) followed(s *subnet, ks []replicaPeer, changed bool) error {
 // follow has a peer keep a copy of a subnet of ours.
 func (rs *replicas) follow(s *subnet, to peer.ID) error {
 	rs.mu.Lock()
-	o := replica.OpenRequest{Subnet: s.prefix, Epoch: s.lease.Epoch}
+	epoch := s.lease.Epoch
 	rs.mu.Unlock()
-	return rs.cfg.Replicas.Follow(s.prefix, to, o)
+	return rs.cfg.Replicas.Follow(s.prefix, to, epoch)
 }
 
 // nominate chooses up to n new replicas of a subnet.

@@ -43,14 +43,10 @@ func (s *sources) run(ctx context.Context) {
 	}
 }
 
-func (s *sources) setWitnessSet(sealed []byte) {
+// SetWitnessSet sends this peer's witness set, sealed, to all replicas.
+func (s *sources) SetWitnessSet(sealed []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changeWitnessSet(sealed)
-}
-
-// changeWitnessSet sets the witness set and has all links send it. The caller holds mu.
-func (s *sources) changeWitnessSet(sealed []byte) {
 	if len(sealed) == 0 || bytes.Equal(sealed, s.witnessSet) {
 		return
 	}
