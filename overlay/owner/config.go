@@ -161,7 +161,7 @@ func (c Config) Validate() error {
 	f.If(c.ReplicaCount < 0 || c.ReplicaCount > MaxReplicas, "ReplicaCount is %d, want 0 to %d",
 		c.ReplicaCount, MaxReplicas)
 	f.If(c.Cooldown < 0, "Cooldown is %v, want 0 or more", c.Cooldown)
-	c.Times.validate(f)
+	f.If(c.Times == (Times{}), "Times is missing")
 	f.If(c.Tick <= 0, "Tick is %v, want more than 0", c.Tick)
 	return f.Err()
 }

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -358,6 +359,7 @@ func join(
 	if change != nil {
 		change(&m.cfg)
 	}
+	m.cfg.Times = m.cfg.Times.withDefaults()
 	if m.cfg.ResolveFresh == nil {
 		m.cfg.ResolveFresh = m.cfg.Resolve
 	}
@@ -568,4 +570,23 @@ func (s *subnet) doubt(stale bool) {
 func (t *table) close(s *subnet, to someone) {
 	t.step(s, ownership.Event{Kind: ownership.Moved, To: to.id.String()})
 	t.step(s, ownership.Event{Kind: ownership.Ready})
+}
+
+// withDefaults fills in what is left zero.
+func (t Times) withDefaults() Times {
+	d := DefaultTimes()
+	to, from := t.all(), d.all()
+	for name, x := range to {
+		*x = cmp.Or(*x, *from[name])
+	}
+	return t
+}
+
+// all returns the times by name.
+func (t *Times) all() map[string]*time.Duration {
+	return map[string]*time.Duration{
+		"Silence": &t.Silence, "Spread": &t.Spread, "Orphan": &t.Orphan,
+		"Recreate": &t.Recreate, "Lost": &t.Lost, "First": &t.First, "Flush": &t.Flush,
+		"QuorumMargin": &t.QuorumMargin, "Revive": &t.Revive, "Unreachable": &t.Unreachable,
+	}
 }

@@ -29,7 +29,7 @@ func TestConfigValidate(t *testing.T) {
 	_, err := New(Config{})
 	for _, field := range []string{
 		"Key", "DB", "Directory", "Strategy", "Leases", "Homes", "Estimate", "Sender", "Resolve",
-		"ResolveFresh", "Replicas", "Guard", "Limiter", "Outbox", "LeaseTTL", "Tick",
+		"ResolveFresh", "Replicas", "Guard", "Limiter", "Outbox", "LeaseTTL", "Times", "Tick",
 	} {
 		if err == nil || !strings.Contains(err.Error(), "owner: "+field+" is ") {
 			t.Errorf("%s is not named: %v", field, err)

@@ -203,10 +203,9 @@ func (cs *copies) checkQuota(r *heldCopy, n usage) error {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	all, theirs := cs.total.plus(n), cs.usage[r.owner].plus(n)
-	share := cs.cfg.OwnerShare
-	urls, bytes := float64(cs.cfg.MaxURLs)*share, float64(cs.cfg.MaxBytes)*share
-	if all.URLs > cs.cfg.MaxURLs || all.Bytes > cs.cfg.MaxBytes || float64(theirs.URLs) > urls ||
-		float64(theirs.Bytes) > bytes {
+	if all.URLs > cs.cfg.MaxURLs || all.Bytes > cs.cfg.MaxBytes ||
+		float64(theirs.URLs) > ownerShare*float64(cs.cfg.MaxURLs) ||
+		float64(theirs.Bytes) > ownerShare*float64(cs.cfg.MaxBytes) {
 		return errQuota
 	}
 	return nil

@@ -294,7 +294,7 @@ func (s *sources) trim() {
 	s.mu.Lock()
 	for p, src := range s.subnets {
 		if head, _, ok := s.cfg.DB.LogHead(p); ok {
-			if through := src.trimPoint(head, s.cfg.MaxLog, time.Now()); through > src.trimmed &&
+			if through := src.trimPoint(head, maxLog, time.Now()); through > src.trimmed &&
 				through <= head.Seq {
 				src.trimmed = through
 				cuts = append(cuts, cut{p, through})

@@ -114,7 +114,7 @@ func (s *sources) onDisk(src *source, to LogPos) error {
 	if done {
 		return nil
 	}
-	if err := s.sync.Sync(); err != nil {
+	if err := s.cfg.DB.Sync(); err != nil {
 		return fmt.Errorf("replica: %w", err)
 	}
 	s.mu.Lock()

@@ -37,16 +37,15 @@ func New(cfg Config) (*Service, error) {
 	}
 	cfg = cfg.withDefaults()
 	locks := &subnetLocks{locked: map[netip.Prefix]chan struct{}{}}
-	syncs := &groupSync{db: cfg.DB}
 	s := &Service{cfg: &cfg}
-	s.sources = &sources{cfg: &cfg, locks: locks, sync: syncs,
+	s.sources = &sources{cfg: &cfg, locks: locks,
 		subnets: map[netip.Prefix]*source{}, links: map[peer.ID]*ownerLink{},
 		linkAdded: backoff.NewWake()}
 	s.copies = &copies{cfg: &cfg, locks: locks, sources: s.sources,
 		held: map[netip.Prefix]*heldCopy{}, witnessSets: map[peer.ID][]byte{},
 		usage: map[peer.ID]usage{}, numbers: map[peer.ID]int{},
 		pinned: map[netip.Prefix]func() error{}, wipeAdded: backoff.NewWake()}
-	s.server = &server{cfg: &cfg, sync: syncs, copies: s.copies,
+	s.server = &server{cfg: &cfg, copies: s.copies,
 		links: map[peer.ID]*replicaLink{}}
 	if err := s.copies.load(); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)

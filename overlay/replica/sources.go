@@ -16,7 +16,6 @@ import (
 type sources struct {
 	cfg   *Config
 	locks *subnetLocks
-	sync  *groupSync
 
 	mu         sync.Mutex // never held during I/O
 	subnets    map[netip.Prefix]*source
