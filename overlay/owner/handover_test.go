@@ -41,12 +41,12 @@ type failingReceiver struct {
 var errInjected = errors.New("a fault of the test")
 
 func (f *failingReceiver) TakeOwnership(
-	ctx context.Context, from peer.ID, o handover.Offer, grant []byte, hosts []store.Host,
+	ctx context.Context, from peer.ID, o handover.Offer, grant []byte,
 ) ([]byte, error) {
 	if f.before.Add(-1) >= 0 {
 		return nil, errInjected
 	}
-	sealed, err := f.arrivals.TakeOwnership(ctx, from, o, grant, hosts)
+	sealed, err := f.arrivals.TakeOwnership(ctx, from, o, grant)
 	if err == nil && f.after.Add(-1) >= 0 {
 		return nil, errInjected
 	}
@@ -415,9 +415,8 @@ func TestConsider(t *testing.T) {
 			if (err == nil) != tc.ok || (have != nil) != tc.done {
 				t.Errorf("lease %v, error %v", have != nil, err)
 			}
-			if _, err := m.arrivals.TakeOwnership(t.Context(), alice.id, tc.offer, grant,
-				nil); err == nil ||
-				m.Live(subnetA) {
+			if _, err := m.arrivals.TakeOwnership(t.Context(), alice.id, tc.offer,
+				grant); err == nil || m.Live(subnetA) {
 				t.Errorf("accepted a grant for another peer: %v", err)
 			}
 		})
@@ -510,7 +509,7 @@ func TestAdoptBounds(t *testing.T) {
 		Subnet: subnetA, Epoch: 2, Lease: sealed, Evidence: []byte{0xff, 0x00}, Estimations: -5,
 		Wait: 1000 * time.Hour,
 	}
-	if _, err := m.arrivals.TakeOwnership(t.Context(), alice.id, o, grant, nil); err != nil {
+	if _, err := m.arrivals.TakeOwnership(t.Context(), alice.id, o, grant); err != nil {
 		t.Fatal(err)
 	}
 	if i := m.List()[0]; i.Estimations != 0 || i.Proxy == nil {
@@ -523,7 +522,7 @@ func TestAdoptBounds(t *testing.T) {
 	if err != nil || have == nil {
 		t.Errorf("asked again: lease %v, %v", have != nil, err)
 	}
-	if _, err := m.arrivals.TakeOwnership(t.Context(), alice.id, o, grant, nil); err == nil {
+	if _, err := m.arrivals.TakeOwnership(t.Context(), alice.id, o, grant); err == nil {
 		t.Error("adopted twice")
 	}
 }

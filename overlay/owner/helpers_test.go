@@ -266,7 +266,7 @@ func (f sendFunc) SendGrant(
 // handTo hands a subnet to another Manager as the protocol does, without a stream.
 func handTo(
 	ctx context.Context, from peer.ID, successor *member, o handover.Offer,
-	grant func() ([]byte, error), hosts ...store.Host,
+	grant func() ([]byte, error),
 ) ([]byte, error) {
 	if sealed, err := successor.arrivals.AcceptOffer(ctx, from, o); err != nil || sealed != nil {
 		if err != nil {
@@ -278,7 +278,7 @@ func handTo(
 	if err != nil {
 		return nil, err
 	}
-	return successor.arrivals.TakeOwnership(ctx, from, o, g, hosts)
+	return successor.arrivals.TakeOwnership(ctx, from, o, g)
 }
 
 // fetchFunc is an Estimator.

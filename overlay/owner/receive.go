@@ -114,7 +114,7 @@ const maxEstimations = 1 << 20
 // TakeOwnership makes this peer the owner of a subnet with state that has arrived. It
 // returns this peer's lease, or an error that leaves the subnet with the owner.
 func (a *arrivals) TakeOwnership(
-	ctx context.Context, from peer.ID, o handover.Offer, grant []byte, hosts []store.Host,
+	ctx context.Context, from peer.ID, o handover.Offer, grant []byte,
 ) ([]byte, error) {
 	old, err := lease.OpenLease(o.Lease)
 	if err != nil {
@@ -129,6 +129,13 @@ func (a *arrivals) TakeOwnership(
 	}
 	if a.Live(o.Subnet) { // since AcceptOffer; asked again, the owner is told
 		return nil, errors.New("owner: the subnet is already ours")
+	}
+	if err := a.promoteLinks(o.Subnet); err != nil {
+		return nil, err
+	}
+	hosts, err := a.cfg.DB.HostsOf(o.Subnet)
+	if err != nil {
+		return nil, err
 	}
 	// On the disk first, then in the DHT: who finds the lease there, this peer
 	// after a crash included, must find the queue here.
@@ -183,9 +190,6 @@ func (a *arrivals) selfMade(
 	l, err = lease.OpenLease(sealed)
 	return l, sealed, err
 }
-
-// PendingAdded implements handover.Successor.
-func (a *arrivals) PendingAdded(byHost map[string]int) { a.cfg.Outbox.PendingAdded(byHost) }
 
 // takes says why this peer refuses a subnet that is offered to it.
 func (a *arrivals) takes(p netip.Prefix) error {

@@ -13,11 +13,7 @@ const rerouteBatch = 1000
 // rerouteAll makes what is queued in a paused subnet pending, as URLs that this peer found, for the
 // other owner.
 func (e *env) rerouteAll(p netip.Prefix) error {
-	var hosts []store.Host
-	err := e.cfg.DB.View(func(tx *store.Tx) (err error) {
-		hosts, err = tx.HostsOf(p)
-		return err
-	})
+	hosts, err := e.cfg.DB.HostsOf(p)
 	for _, h := range hosts {
 		if err == nil {
 			err = e.reroute(h)
@@ -109,12 +105,8 @@ func pendingURL(e store.Entry, now time.Time, hint netip.Addr) store.Pending {
 // promoteLinks adds the undelivered outlinks of the old owner's pages to our pending
 // URLs. It runs before the subnet is ours and is repeated if interrupted.
 func (e *env) promoteLinks(p netip.Prefix) error {
-	fresh, err := e.cfg.DB.PromoteOutlinks(p)
-	if len(fresh) > 0 {
-		byHost := make(map[string]int, len(fresh))
-		for _, h := range fresh {
-			byHost[h.Host] = h.Count
-		}
+	byHost, err := e.cfg.DB.PromoteOutlinks(p)
+	if len(byHost) > 0 {
 		e.cfg.Outbox.PendingAdded(byHost)
 	}
 	return err

@@ -58,11 +58,7 @@ func (d *departures) yield(ctx context.Context, s *subnet) error {
 
 // forget removes a subnet's state and hosts.
 func (d *departures) forget(s *subnet, n store.Counters) error {
-	var hosts []store.Host
-	err := d.cfg.DB.View(func(tx *store.Tx) (err error) {
-		hosts, err = tx.HostsOf(s.prefix)
-		return err
-	})
+	hosts, err := d.cfg.DB.HostsOf(s.prefix)
 	if err != nil {
 		return err
 	}
