@@ -148,18 +148,10 @@ func (v *Values) serve(ctx context.Context, c *wire.Conn) error {
 	return c.Send(a)
 }
 
-// request sends a request to p in the protocol of records, and returns the answer.
+// request sends a request to p, and returns the answer.
 func (r *holders) request(ctx context.Context, p peer.ID, q recordRequest) (
 	a recordAnswer, err error,
 ) {
-	c, err := wire.Dial(ctx, r.host, p, recordLimits, r.proto)
-	if err != nil {
-		return a, err
-	}
-	defer func() { c.End(err) }()
-	if err := c.Send(q); err != nil {
-		return a, err
-	}
-	err = c.Recv(&a)
+	err = wire.Ask(ctx, r.host, p, recordLimits, r.proto, q, &a)
 	return a, err
 }
