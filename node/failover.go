@@ -19,8 +19,8 @@ import (
 	"peerd/overlay/witness"
 )
 
-// openFailover builds what keeps subnets alive when their owner fails: replicas, and witnesses unless
-// the peer is alone.
+// openFailover builds what keeps subnets alive when their owner fails: replicas and, unless this
+// peer is alone, witnesses.
 func (n *Node) openFailover() (err error) {
 	n.replicas, err = replica.New(replica.Config{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Replica(),

@@ -274,12 +274,12 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 		},
 		FailoverConfig: owner.FailoverConfig{Contacts: ownerNode{n}, Replicas: n.replicas,
 			Times: owner.DefaultTimes()},
-		Limiter:        ownerNode{n},
-		LeaseTTL:       overlayConf.LeaseTTL.Duration,
-		Tick:           n.opts.scaled(500 * time.Millisecond),
-		Cooldown:       n.gap() + takeoverCooldown,
-		Gap:            n.gap(),
-		Logger:         n.log,
+		Limiter:  ownerNode{n},
+		LeaseTTL: overlayConf.LeaseTTL.Duration,
+		Tick:     n.opts.scaled(500 * time.Millisecond),
+		Cooldown: n.gap() + takeoverCooldown,
+		Gap:      n.gap(),
+		Logger:   n.log,
 	}
 	if n.registryTable != nil {
 		oc.Holders = registryHolders{n.registryTable}

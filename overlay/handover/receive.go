@@ -28,7 +28,9 @@ type Successor interface {
 	AcceptOffer(ctx context.Context, from peer.ID, o Offer) (lease []byte, err error)
 	// TakeOwnership makes this peer the owner, durably, and returns its lease. The subnet has come
 	// with out-links that the old owner had not delivered.
-	TakeOwnership(ctx context.Context, from peer.ID, o Offer, grant []byte) (lease []byte, err error)
+	TakeOwnership(
+		ctx context.Context, from peer.ID, o Offer, grant []byte,
+	) (lease []byte, err error)
 }
 
 // Receiver is the successor's side.
