@@ -19,11 +19,17 @@ import (
 	"peerd/overlay/witness"
 )
 
-// openFailover builds what keeps subnets alive when their owner fails: witnesses and replicas. A
-// network of one peer has neither.
-func (n *Node) openFailover() error {
-	if n.opts.Alone {
-		return nil
+// openFailover builds what keeps subnets alive when their owner fails: replicas and, unless this
+// peer is alone, witnesses.
+func (n *Node) openFailover() (err error) {
+	n.replicas, err = replica.New(replica.Config{
+		Host: n.monitoredHost(), Protocol: n.net.Names.Replica(),
+		QueryProtocol: n.net.Names.Copies(), DB: n.db, URLs: urlChecker{n},
+		BatchDelay: n.opts.scaled(200 * time.Millisecond), Redial: n.opts.scaled(time.Second),
+		Uptime: uptime, Logger: n.log,
+	})
+	if err != nil || n.opts.Alone {
+		return err
 	}
 	key, err := n.opts.Home.Key()
 	if err != nil {
@@ -33,15 +39,7 @@ func (n *Node) openFailover() error {
 	wc.Host, wc.Key, wc.Protocol = n.monitoredHost(), key, n.net.Names.Witness()
 	wc.Network = n.net.Names.Network()
 	wc.Node, wc.Store, wc.Logger = witnessed{n}, witness.OnDB(n.db), n.log
-	if n.witness, err = witness.New(wc); err != nil {
-		return err
-	}
-	n.replicas, err = replica.New(replica.Config{
-		Host: n.monitoredHost(), Protocol: n.net.Names.Replica(),
-		QueryProtocol: n.net.Names.Copies(), DB: n.db, URLs: urlChecker{n},
-		BatchDelay: n.opts.scaled(200 * time.Millisecond), Redial: n.opts.scaled(time.Second),
-		Uptime: uptime, Logger: n.log,
-	})
+	n.witness, err = witness.New(wc)
 	return err
 }
 

@@ -129,7 +129,7 @@ func (n *Node) countFetch(p netip.Prefix, r store.FetchReport) {
 	if n.metrics == nil && n.events == nil {
 		return
 	}
-	predicted, _ := n.manager.Predict(p, r.Bytes)
+	predicted, _ := n.manager.Placement().Predict(p, r.Bytes)
 	n.addFetch(p, r, predicted, false)
 	n.metrics.ObserveFetch(r, predicted)
 	if n.journal != nil && r.Outcome == store.OutcomeOK {

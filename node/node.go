@@ -80,7 +80,7 @@ type Node struct {
 	webConns      *webConns
 	scope         *scope.Scope
 	manager       *owner.Manager
-	replicas      *replica.Service // nil with Options.Alone
+	replicas      *replica.Service
 	witness       *witness.Service // nil with Options.Alone
 	peersReady    atomic.Bool      // peers is set
 	frontier      *frontier.Frontier
@@ -207,10 +207,10 @@ func (n *Node) Run(ctx context.Context) error {
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
 		n.runJournal, n.runEvents, n.runIndexer, n.runRanks, n.runLocalSites, n.runReplay,
 		n.runCollector, n.runTraffic, n.optOuts.Run, n.runPage, n.runSpans, n.runMirrors,
-		n.runCopies, n.keeper.Run, n.runPlugins,
+		n.runCopies, n.keeper.Run, n.runPlugins, n.replicas.Run,
 	}
 	if !n.opts.Alone {
-		runs = append(runs, n.witness.Run, n.replicas.Run, n.refetchLost)
+		runs = append(runs, n.witness.Run, n.refetchLost)
 	}
 	for _, run := range runs {
 		g.Go(func() error { return run(gctx) })

@@ -226,9 +226,7 @@ func (n *Node) openOwnership() error {
 	if n.manager, err = owner.New(oc); err != nil {
 		return err
 	}
-	if n.replicas != nil {
-		n.replicas.SetPolicy(n.manager.CopyPolicy())
-	}
+	n.replicas.SetPolicy(n.manager.CopyPolicy())
 	n.receiver = &handover.Receiver{
 		DB: n.db, Successor: n.manager.Successor(), Copies: n.replicas,
 	}
@@ -274,13 +272,14 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 			Guard:        n.guard, Reacher: ownerNode{n}, Confirm: newConfirmer(n),
 			HostMoves: n.hostMovePace(), Transferrer: n.hostTransfer,
 		},
-		FailoverConfig: owner.FailoverConfig{Contacts: ownerNode{n}},
-		Limiter:        ownerNode{n},
-		LeaseTTL:       overlayConf.LeaseTTL.Duration,
-		Tick:           n.opts.scaled(500 * time.Millisecond),
-		Cooldown:       n.gap() + takeoverCooldown,
-		Gap:            n.gap(),
-		Logger:         n.log,
+		FailoverConfig: owner.FailoverConfig{Contacts: ownerNode{n}, Replicas: n.replicas,
+			Times: owner.DefaultTimes()},
+		Limiter:  ownerNode{n},
+		LeaseTTL: overlayConf.LeaseTTL.Duration,
+		Tick:     n.opts.scaled(500 * time.Millisecond),
+		Cooldown: n.gap() + takeoverCooldown,
+		Gap:      n.gap(),
+		Logger:   n.log,
 	}
 	if n.registryTable != nil {
 		oc.Holders = registryHolders{n.registryTable}
@@ -290,7 +289,7 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 		oc.Estimate = spanEstimator{oc.Estimate, n}
 	}
 	if !n.opts.Alone {
-		oc.Witness, oc.Replicas = n.witness, n.replicas
+		oc.Witness = n.witness
 		oc.ReplicaCount = overlayConf.Replicas
 	}
 	return oc, nil

@@ -45,7 +45,7 @@ func (n *Node) Status() admin.Status {
 		Directory:      n.peers.Directory().Len(),
 		Bootstrap:      n.bootstrapStatus(),
 		SubnetsOwned:   len(n.manager.List()),
-		SubnetsSilent:  n.manager.SilentSubnets(),
+		SubnetsSilent:  n.manager.SilentSubnets(time.Now()),
 		Hosts:          fr.Hosts,
 		Frontier: admin.Frontier{
 			Pending: fr.Pending, InFlight: int64(fr.InFlight), Unclaimed: pending.Unclaimed,

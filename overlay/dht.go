@@ -3,14 +3,11 @@ package overlay
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
 
-	ds "github.com/ipfs/go-datastore"
 	dht "github.com/libp2p/go-libp2p-kad-dht"
-	record "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
@@ -36,34 +33,27 @@ const (
 	lookupWidth = 6
 )
 
-// newDHT starts the network's own DHT. This peer always serves: a mode that
+// newDHT starts the network's own DHT, which only finds peers. This peer always serves: a mode that
 // waits to be proven reachable never serves on a loopback or local network.
 func newDHT(
-	ctx context.Context, h host.Host, cfg Config, n Names, store ds.Batching, by *signers,
-	boot func() []peer.AddrInfo,
-) (*dht.IpfsDHT, *nearRecords, error) {
-	validators := make(record.NamespacedValidator, len(cfg.Validators))
-	maps.Copy(validators, cfg.Validators)
-	near := &nearRecords{Batching: store, self: h.ID(), k: numHolders, signers: by}
+	ctx context.Context, h host.Host, n Names, boot func() []peer.AddrInfo,
+) (*dht.IpfsDHT, error) {
 	d, err := dht.New(ctx, &meteredHost{Host: h, meters: map[string]*rate.Limiter{}},
 		dht.ProtocolPrefix(n.Prefix()),
 		dht.Mode(dht.ModeServer),
-		dht.Datastore(near),
-		dht.Validator(validators),
 		dht.BucketSize(numHolders),
 		dht.Concurrency(lookupWidth),
-		dht.MaxRecordAge(recordAge),
 		dht.BootstrapPeersFunc(boot),
 		dht.RoutingTableRefreshPeriod(refreshPeriod),
 		dht.RoutingTableRefreshQueryTimeout(refreshTimeout),
 		dht.DisableProviders(),
+		dht.DisableValues(), // see Values
 		dht.RoutingTablePeerDiversityFilter(newDiverse(h)),
 	)
 	if err != nil {
-		return nil, nil, fmt.Errorf("overlay: start DHT: %w", err)
+		return nil, fmt.Errorf("overlay: start DHT: %w", err)
 	}
-	near.table.Store(d.RoutingTable())
-	return d, near, nil
+	return d, nil
 }
 
 // runPrune removes dead peers from the routing table until ctx ends. Connected peers are

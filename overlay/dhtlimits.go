@@ -1,25 +1,17 @@
 package overlay
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"net/netip"
 	"strings"
 	"sync"
-	"sync/atomic"
 
-	ds "github.com/ipfs/go-datastore"
 	dht "github.com/libp2p/go-libp2p-kad-dht"
-	kb "github.com/libp2p/go-libp2p-kbucket"
 	"github.com/libp2p/go-libp2p-kbucket/peerdiversity"
-	recpb "github.com/libp2p/go-libp2p-record/pb"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
-	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"golang.org/x/time/rate"
-	"google.golang.org/protobuf/proto"
 
 	"peerd/overlay/prefix"
 )
@@ -41,60 +33,6 @@ const (
 	perBucket = 8
 	perTable  = 48
 )
-
-var (
-	// errFar is returned for a record that other peers are to hold.
-	errFar = errors.New("overlay: other peers are nearer to the key")
-	// errHeld is returned for a record that does not take the place of the one held.
-	errHeld = errors.New("overlay: a better record is held")
-)
-
-// nearRecords stores the records that other peers send, if this peer is near enough to the key
-// that an honest one would have found it, and their signers have not too many.
-type nearRecords struct {
-	ds.Batching
-	self    peer.ID
-	k       int // numHolders
-	table   atomic.Pointer[kb.RoutingTable]
-	signers *signers
-}
-
-// Put implements datastore.Write.
-func (r *nearRecords) Put(ctx context.Context, at ds.Key, val []byte) error {
-	var rec recpb.Record
-	if proto.Unmarshal(val, &rec) != nil {
-		return r.Batching.Put(ctx, at, val) // of kad-dht itself
-	}
-	if !r.near(string(rec.GetKey())) {
-		return errFar
-	}
-	key, held := string(rec.GetKey()), recpb.Record{}
-	raw, err := r.Get(ctx, at)
-	switch {
-	case errors.Is(err, ds.ErrNotFound):
-		err = r.signers.take(key, rec.GetValue())
-	case err == nil && proto.Unmarshal(raw, &held) == nil &&
-		!bytes.Equal(held.GetValue(), rec.GetValue()):
-		var ok bool
-		if ok, err = r.signers.replaces(key, held.GetValue(), rec.GetValue()); err == nil && !ok {
-			err = errHeld
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return r.Batching.Put(ctx, at, val)
-}
-
-// near reports whether this peer is to hold the record of a key.
-func (r *nearRecords) near(key string) bool {
-	table := r.table.Load()
-	if table == nil { // the DHT is just starting
-		return true
-	}
-	others := table.NearestPeers(kb.ConvertKey(key), nearFactor*r.k)
-	return len(others) < nearFactor*r.k || kb.Closer(r.self, others[len(others)-1], key)
-}
 
 // meteredHost is a host that reads the streams of the DHT no faster than dhtRate.
 type meteredHost struct {

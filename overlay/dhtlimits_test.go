@@ -1,7 +1,6 @@
 package overlay
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -14,34 +13,34 @@ import (
 	record "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/time/rate"
-	"google.golang.org/protobuf/proto"
 
 	"peerd/overlay/overlaytest"
 )
 
-// A peer holds the records of the keys that it is near to, and not of all.
-func TestOnlyNearRecords(t *testing.T) {
-	const k = 4
+// localRecordsOf returns the records of a peer without others in its table.
+func localRecordsOf(t *testing.T, k int, v record.Validator) *localRecords {
+	t.Helper()
 	_, self := overlaytest.Identity(1)
-	h := overlaytest.Host(t)
-	table, err := kb.NewRoutingTable(20, kb.ConvertPeerID(self), time.Minute, h.Peerstore(),
-		time.Minute, nil)
+	table, err := kb.NewRoutingTable(20, kb.ConvertPeerID(self), time.Minute,
+		overlaytest.Host(t).Peerstore(), time.Minute, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &nearRecords{Batching: dssync.MutexWrap(ds.NewMapDatastore()), self: self, k: k,
-		signers: newSigners(nil, nil)}
+	all := map[string]record.Validator{"test": v}
+	return &localRecords{store: dssync.MutexWrap(ds.NewMapDatastore()), self: self, k: k,
+		validator: record.NamespacedValidator(all), table: table, age: recordAge,
+		signers: newSigners(all, nil)}
+}
+
+// A peer holds the records of the keys that it is near to, and not of all.
+func TestOnlyNearRecords(t *testing.T) {
+	const k = 4
+	r := localRecordsOf(t, k, newest{})
+	self, table := r.self, r.table
 	put := func(key string) error {
-		raw, err := proto.Marshal(record.MakePutRecord(key, []byte("value")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.Put(context.Background(), dsKey(key), raw)
+		_, err := r.offer(t.Context(), key, []byte("5"))
+		return err
 	}
-	if err := put("/test/early"); err != nil {
-		t.Errorf("Put before the DHT has started = %v, want nil", err)
-	}
-	r.table.Store(table)
 	if err := put("/test/alone"); err != nil {
 		t.Errorf("Put in a small network = %v, want nil", err)
 	}
@@ -89,23 +88,16 @@ func (largest) Validate(_ string, value []byte) error {
 func (largest) Select(string, [][]byte) (int, error) { return 0, nil }
 func (largest) Replaces(held, value []byte) bool     { return string(value) > string(held) }
 
-// What kad-dht has found to be better by what it was sent does not take the place of a record that
-// its validator keeps.
+// What another peer offers does not take the place of a record that its validator keeps.
 func TestHeldRecordStays(t *testing.T) {
 	t.Parallel()
-	_, self := overlaytest.Identity(1)
-	r := &nearRecords{Batching: dssync.MutexWrap(ds.NewMapDatastore()), self: self, k: 4,
-		signers: newSigners(map[string]record.Validator{"test": largest{}}, nil)}
+	r := localRecordsOf(t, 4, largest{})
 	for _, c := range []struct {
 		val  string
-		want error
-	}{{"b", nil}, {"b", nil}, {"a", errHeld}, {"void", nil}, {"a", nil}, {"c", nil}} {
-		raw, err := proto.Marshal(record.MakePutRecord("/test/key", []byte(c.val)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.Put(t.Context(), dsKey("/test/key"), raw); !errors.Is(err, c.want) {
-			t.Errorf("Put(%q) = %v, want %v", c.val, err, c.want)
+		held bool
+	}{{"b", true}, {"b", true}, {"a", false}, {"void", true}, {"a", true}, {"c", true}} {
+		if ok, err := r.offer(t.Context(), "/test/key", []byte(c.val)); ok != c.held || err != nil {
+			t.Errorf("offer(%q) = %v, %v, want %v", c.val, ok, err, c.held)
 		}
 	}
 }

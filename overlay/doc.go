@@ -13,8 +13,7 @@
 // network that connects, or is dialed, is logged once, disconnected, and tried again
 // only with increasing delay.
 //
-// Read and write DHT records with [Values], not with the DHT's own PutValue, which
-// reports success even if every record holder refused.
+// The DHT finds peers. [Values] reads and writes records at those nearest to their keys.
 //
 // Packages receive what they need - a host, a topic, Values - from their caller. This
 // package imports overlay/wire and libp2p. docs/protocol/overlay.md describes joining.

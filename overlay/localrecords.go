@@ -12,6 +12,7 @@ import (
 
 	ds "github.com/ipfs/go-datastore"
 	"github.com/ipfs/go-datastore/query"
+	kb "github.com/libp2p/go-libp2p-kbucket"
 	record "github.com/libp2p/go-libp2p-record"
 	recpb "github.com/libp2p/go-libp2p-record/pb"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -25,20 +26,20 @@ import (
 // only when it is asked for them.
 const sweepInterval = time.Hour
 
-// localRecords are the records that this peer itself holds, in the form and under the
-// keys that kad-dht uses, so that it serves them to other peers. Writes are not
-// synchronized with those of kad-dht, which come from peers of earlier versions: at worst
-// this holder has an old record until the next renewal, as any holder may.
+// localRecords are the records that this peer itself holds, and which of them were the first under
+// their key (receipts.go).
 type localRecords struct {
 	store     ds.Batching
 	validator record.Validator
 	age       time.Duration
-	bindings  ds.Batching     // beside the records: which one was the first
-	signers   *signers        // counted again at each sweep
-	puts      *[64]sync.Mutex // by key, so that of two puts at once the better record stays
+	signers   *signers // counted again at each sweep
+	self      peer.ID
+	k         int // numHolders
+	table     *kb.RoutingTable
+	puts      [64]sync.Mutex // by key, so that of two puts at once the better record stays
 }
 
-// dsKey is where kad-dht keeps the record of a key.
+// dsKey is where the record of a key is.
 func dsKey(key string) ds.Key {
 	return ds.NewKey(base32.RawStdEncoding.EncodeToString([]byte(key)))
 }
@@ -93,6 +94,39 @@ func (l *localRecords) put(ctx context.Context, key string, val []byte) (bool, e
 	if err != nil {
 		return false, err
 	}
+	return l.replace(ctx, key, held, val)
+}
+
+// errFar is returned for a record that other peers are to hold.
+var errFar = errors.New("overlay: other peers are nearer to the key")
+
+// offer is put for what another peer sends: if this peer is near enough to the key that an honest
+// one would have found it, and the signer of a new record has not too many.
+func (l *localRecords) offer(ctx context.Context, key string, val []byte) (bool, error) {
+	if !l.near(key) {
+		return false, errFar
+	}
+	mu := l.lock(key)
+	mu.Lock()
+	defer mu.Unlock()
+	held, err := l.get(ctx, key)
+	if err == nil && held == nil {
+		err = l.signers.take(key, val)
+	}
+	if err != nil {
+		return false, err
+	}
+	return l.replace(ctx, key, held, val)
+}
+
+// near reports whether this peer is to hold the record of a key.
+func (l *localRecords) near(key string) bool {
+	others := l.table.NearestPeers(kb.ConvertKey(key), nearFactor*l.k)
+	return len(others) < nearFactor*l.k || kb.Closer(l.self, others[len(others)-1], key)
+}
+
+// replace is put for a key that the caller has locked, and under which held is held; nil: nothing.
+func (l *localRecords) replace(ctx context.Context, key string, held, val []byte) (bool, error) {
 	if held != nil && !bytes.Equal(held, val) {
 		better, err := l.signers.replaces(key, held, val)
 		if err != nil || !better {

@@ -30,7 +30,7 @@ type Net struct {
 	Host host.Host
 	// Strangers is the same host without that restriction.
 	Strangers host.Host
-	// DHT finds peers and holds records. Use Values to read and write them.
+	// DHT finds peers. Values reads and writes records.
 	DHT *dht.IpfsDHT
 	// PubSub gossips. It neither signs messages nor names authors: publish only sealed
 	// messages.
@@ -96,17 +96,14 @@ func (n *Net) build(ctx context.Context) (err error) {
 		n.servers = append(n.servers, n.members.Serve(n.log))
 		n.Host = n.members
 	}
-	by := newSigners(n.cfg.Validators, n.Host.Peerstore())
-	d, near, err := newDHT(ctx, n.Host, n.cfg, n.Names, n.cfg.Datastore, by, n.bootstrap)
-	if err != nil {
+	if n.DHT, err = newDHT(ctx, n.Host, n.Names, n.bootstrap); err != nil {
 		return err
 	}
-	n.DHT = d
 	libLog := slog.New(libraryHandler{n.log.Handler()})
 	if n.PubSub, err = newGossip(ctx, n.Host, n.Names, libLog); err != nil {
 		return err
 	}
-	n.values = newValues(n.Host, d, n.Names, near)
+	n.values = newValues(n.Host, n.DHT, n.cfg, n.Names)
 	n.Handle(n.Names.Record(), recordLimits, n.values.serve)
 	return n.startNAT()
 }

@@ -75,8 +75,8 @@ func (n Names) DHT() protocol.ID { return n.Prefix() + dhtSuffix }
 // dhtSuffix is what kad-dht appends to its prefix.
 const dhtSuffix = "/kad/1.0.0"
 
-// Record returns the protocol that reads a record from a peer that may hold it (Values). A member
-// that does not serve it is asked over DHT.
+// Record returns the protocol that reads a record from a peer that may hold it, or has it hold one
+// (Values).
 func (n Names) Record() protocol.ID { return n.Prefix() + "/record/1.0.0" }
 
 // Gossip returns the protocol of gossipsub.

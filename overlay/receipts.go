@@ -12,8 +12,6 @@ import (
 
 	ds "github.com/ipfs/go-datastore"
 	"github.com/libp2p/go-libp2p/core/peer"
-
-	"peerd/overlay/wire"
 )
 
 // A record holder signs of some records, by their validator, that they were the first under their
@@ -59,7 +57,7 @@ var boundKeys = ds.NewKey("/bound")
 
 // bound returns the first statement under a key; nil if none was written down in the last boundFor.
 func (l *localRecords) bound(ctx context.Context, key string, now time.Time) ([]byte, error) {
-	raw, err := l.bindings.Get(ctx, boundKey(key))
+	raw, err := l.store.Get(ctx, boundKey(key))
 	if errors.Is(err, ds.ErrNotFound) {
 		return nil, nil
 	}
@@ -100,7 +98,7 @@ func (l *localRecords) bind(ctx context.Context, key string, held, val []byte) e
 		return err
 	}
 	raw := binary.BigEndian.AppendUint64(nil, uint64(now.UnixMilli()))
-	if err := l.bindings.Put(ctx, boundKey(key), append(raw, text...)); err != nil {
+	if err := l.store.Put(ctx, boundKey(key), append(raw, text...)); err != nil {
 		return fmt.Errorf("overlay: write what was first: %w", err)
 	}
 	return nil
@@ -181,20 +179,6 @@ func (v *Values) Receipts(
 
 // receipt asks p for a receipt.
 func (r *holders) receipt(ctx context.Context, p peer.ID, key string, val []byte) ([]byte, error) {
-	if served, err := r.serves(ctx, p); err != nil || !served {
-		return nil, err
-	}
 	a, err := r.request(ctx, p, recordRequest{Key: key, Record: val, Sign: true})
 	return a.Receipt, err
-}
-
-// serves reports whether p, to which this peer connects, speaks the protocol of records.
-func (r *holders) serves(ctx context.Context, p peer.ID) (bool, error) {
-	if !wire.Connected(r.host, p) { // only then it is known which protocols p serves
-		if err := r.host.Connect(ctx, peer.AddrInfo{ID: p}); err != nil {
-			return false, fmt.Errorf("overlay: connect to a record holder: %w", err)
-		}
-	}
-	protos, err := r.host.Peerstore().SupportsProtocols(p, r.records)
-	return err == nil && len(protos) > 0, nil
 }

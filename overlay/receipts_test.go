@@ -88,7 +88,7 @@ func TestReceipts(t *testing.T) {
 	if _, err := holder.local.sweep(t.Context(), later); err != nil {
 		t.Fatal(err)
 	}
-	if has, err := holder.local.bindings.Has(t.Context(), boundKey("/test/a")); err != nil || has {
+	if has, err := holder.local.store.Has(t.Context(), boundKey("/test/a")); err != nil || has {
 		t.Errorf("what was first is still there: %v, %v", has, err)
 	}
 }

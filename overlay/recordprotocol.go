@@ -27,7 +27,7 @@ var recordLimits = wire.Limits{MaxMsg: maxRecordMessage, Timeout: answerTimeout}
 
 // recordRate limits the requests of each peer. An honest one that takes up a hundred hosts a
 // second stays below. A request counts once for each recordUnit that it has begun, so that records
-// come as slowly as over the DHT (dhtRate).
+// come about as slowly as other requests of the DHT (dhtRate).
 var recordRate = wire.Rate{PerSecond: 256, Burst: 4096, TotalFactor: 8}
 
 const recordUnit = 2 << 10
@@ -45,7 +45,7 @@ type recordRequest struct {
 	Known []byte `cbor:"2,keyasint,omitempty"`
 	// Record is to be held unless there is a better one. None: the request only reads.
 	Record []byte `cbor:"3,keyasint,omitempty"`
-	// Sign asks for a receipt for Record. Peers of earlier versions do not know it.
+	// Sign asks for a receipt for Record.
 	Sign bool `cbor:"4,keyasint,omitempty"`
 }
 
@@ -124,11 +124,11 @@ func (v *Values) serve(ctx context.Context, c *wire.Conn) error {
 		}
 	}
 	if len(q.Record) > 0 {
-		if err := v.dht.Validator.Validate(q.Key, q.Record); err != nil {
+		if err := v.local.validator.Validate(q.Key, q.Record); err != nil {
 			return fmt.Errorf("overlay: record for %s: %w", q.Key, err)
 		}
 		// If it is refused the answer shows that.
-		if _, err := v.offered.put(ctx, q.Key, q.Record); err != nil && ctx.Err() != nil {
+		if _, err := v.local.offer(ctx, q.Key, q.Record); err != nil && ctx.Err() != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (v *Values) serve(ctx context.Context, c *wire.Conn) error {
 	if err != nil {
 		return err
 	}
-	if len(val) > maxRecord { // the DHT's protocol still sends it
+	if len(val) > maxRecord { // this peer itself has stored it
 		return fmt.Errorf("%w: a record of %d bytes", errRecordMessage, len(val))
 	}
 	a := q.answer(val)
@@ -148,18 +148,10 @@ func (v *Values) serve(ctx context.Context, c *wire.Conn) error {
 	return c.Send(a)
 }
 
-// request sends a request to p in the protocol of records, and returns the answer.
+// request sends a request to p, and returns the answer.
 func (r *holders) request(ctx context.Context, p peer.ID, q recordRequest) (
 	a recordAnswer, err error,
 ) {
-	c, err := wire.Dial(ctx, r.host, p, recordLimits, r.records)
-	if err != nil {
-		return a, err
-	}
-	defer func() { c.End(err) }()
-	if err := c.Send(q); err != nil {
-		return a, err
-	}
-	err = c.Recv(&a)
+	err = wire.Ask(ctx, r.host, p, recordLimits, r.proto, q, &a)
 	return a, err
 }

@@ -82,7 +82,7 @@ func TestPutRecord(t *testing.T) {
 // A peer holds no record for which others are nearer.
 func TestPutRecordFar(t *testing.T) {
 	nets := mesh(t, 4)
-	near := nets[1].values.offered.store.(*nearRecords)
+	near := nets[1].values.local
 	near.k = 1
 	refused := 0
 	for i := range 40 {
@@ -108,7 +108,7 @@ func TestPutRecordAtOnce(t *testing.T) {
 		var wait sync.WaitGroup
 		for n := range 8 {
 			wait.Go(func() {
-				_, _ = nets[1].values.offered.put(t.Context(), key, []byte(strconv.Itoa(n)))
+				_, _ = nets[1].values.local.offer(t.Context(), key, []byte(strconv.Itoa(n)))
 			})
 		}
 		wait.Wait()
@@ -150,8 +150,8 @@ func TestReadRecordRate(t *testing.T) {
 	}
 	mustPut(t, nets[1], "/test/rate", "5", 1, 0)
 	if got, err := nets[0].values.holders.get(t.Context(), nets[1].Self(), "/test/rate",
-		nil); err != nil || string(got) != "5" {
-		t.Errorf("get() = %q, %v from a peer that refuses, want its answer over the DHT", got, err)
+		nil); err == nil || errors.Is(err, errSilent) {
+		t.Errorf("get() = %q, %v from a peer that refuses, want an error at once", got, err)
 	}
 }
 
@@ -201,12 +201,6 @@ func TestReadRecordSilent(t *testing.T) {
 			return ctx.Err()
 		})
 	defer silent.Close()
-	// Until its protocols are known, it is asked over the DHT, where it answers.
-	eventually(t, "the member tells its protocols", func() bool {
-		served, err := nets[0].Host.Peerstore().SupportsProtocols(nets[1].Self(),
-			nets[1].Names.Record())
-		return err == nil && len(served) == 1
-	})
 	if got, err := nets[0].Values().Get(t.Context(), "/test/silent"); err == nil ||
 		errors.Is(err, ErrNotFound) {
 		t.Errorf("Get() = %q, %v although a member was silent, want another error", got, err)
@@ -219,41 +213,6 @@ func TestReadRecordSilent(t *testing.T) {
 	nets[0].values.holders.forget()
 	if got, err := nets[0].Values().Get(t.Context(), "/test/silent"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("Get() = %q, %v when the member has ended, want ErrNotFound", got, err)
-	}
-}
-
-// A peer of the version before is asked in the protocol of the DHT, also when it is not known yet
-// that it does not serve the new one.
-func TestReadRecordOlderVersion(t *testing.T) {
-	nets := mesh(t, 2)
-	const key = "/test/older"
-	mustPut(t, nets[1], key, "5", 1, 0)
-	holders := nets[0].values.holders
-	older := nets[1].Self()
-	before := nets[0].Traffic()[nets[0].Names.DHT()]
-	nets[1].Host.RemoveStreamHandler(nets[1].Names.Record())
-	get := func(ctx context.Context) {
-		t.Helper()
-		if got, err := holders.get(ctx, older, key, []byte("5")); err != nil || string(got) != "5" {
-			t.Errorf("get() = %q, %v, want 5", got, err)
-		}
-	}
-	get(t.Context())
-	eventually(t, "the peer tells its protocols", func() bool {
-		served, err := nets[0].Host.Peerstore().SupportsProtocols(older, nets[0].Names.Record())
-		return err == nil && len(served) == 0
-	})
-	get(t.Context())
-	if held, err := holders.put(t.Context(), older, key, []byte("6")); err != nil ||
-		string(held) != "6" {
-		t.Errorf("put(6) = %q, %v, want 6", held, err)
-	}
-	if held, err := holders.put(t.Context(), older, key, []byte("5")); err != nil ||
-		string(held) != "6" {
-		t.Errorf("put(5) = %q, %v, want the better 6", held, err)
-	}
-	if after := nets[0].Traffic()[nets[0].Names.DHT()]; after.Sent <= before.Sent {
-		t.Error("the peer was not asked in the protocol of the DHT")
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
+	record "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/routing"
@@ -39,17 +40,15 @@ type Values struct {
 	dht      *dht.IpfsDHT
 	holders  *holders
 	local    *localRecords
-	offered  *localRecords // the same; puts what other peers send, within limits
-	requests wire.Limiter  // of other peers
+	requests wire.Limiter // of other peers
 }
 
-// newValues returns the records of a DHT that stores them in near.
-func newValues(h host.Host, d *dht.IpfsDHT, n Names, near *nearRecords) *Values {
-	local := &localRecords{store: near.Batching, bindings: near.Batching,
-		validator: d.Validator, age: recordAge, signers: near.signers, puts: &[64]sync.Mutex{}}
-	offered := *local
-	offered.store = near
-	return &Values{dht: d, holders: newHolders(h, d, n), local: local, offered: &offered}
+// newValues returns the records of a DHT.
+func newValues(h host.Host, d *dht.IpfsDHT, cfg Config, n Names) *Values {
+	local := &localRecords{store: cfg.Datastore, age: recordAge, self: h.ID(), k: numHolders,
+		validator: record.NamespacedValidator(cfg.Validators), table: d.RoutingTable(),
+		signers: newSigners(cfg.Validators, h.Peerstore())}
+	return &Values{dht: d, holders: newHolders(h, d, n), local: local}
 }
 
 // Put stores val under key, at this peer and at the peers nearest to the key. acks is
@@ -62,7 +61,7 @@ func newValues(h host.Host, d *dht.IpfsDHT, n Names, near *nearRecords) *Values 
 // then. Without a deadline in ctx a Put takes at most the time of a lookup and two
 // answers.
 func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects int, err error) {
-	if err := v.dht.Validator.Validate(key, val); err != nil {
+	if err := v.local.validator.Validate(key, val); err != nil {
 		return 0, 0, fmt.Errorf("overlay: record for %s: %w", key, err)
 	}
 	held, err := v.local.put(ctx, key, val)
@@ -204,7 +203,7 @@ func (v *Values) fetch(ctx context.Context, p peer.ID, key string, held []byte) 
 		return nil, err
 	}
 	if !bytes.Equal(val, held) {
-		if err := v.dht.Validator.Validate(key, val); err != nil {
+		if err := v.local.validator.Validate(key, val); err != nil {
 			return nil, fmt.Errorf("overlay: record for %s from %v: %w", key, p, err)
 		}
 	}
@@ -273,7 +272,7 @@ func (c *putOperation) put(ctx context.Context, p peer.ID) {
 		c.count(1, 0)
 		return
 	}
-	if c.v.dht.Validator.Validate(c.key, val) != nil {
+	if c.v.local.validator.Validate(c.key, val) != nil {
 		return
 	}
 	if ours, err := c.v.local.better(c.key, c.val, val); err != nil || ours {

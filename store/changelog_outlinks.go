@@ -220,11 +220,11 @@ const promoteBatchSize = 300
 // pending URLs of FinderRelayed, and returns how many new ones each host has. It uses
 // transactions of limited size. If it is interrupted, calling it again completes it, but
 // does not count again what was done before.
-func (d *DB) PromoteOutlinks(p netip.Prefix) ([]PendingHost, error) {
+func (d *DB) PromoteOutlinks(p netip.Prefix) (byHost map[string]int, err error) {
 	if err := d.indexOutlinks(); err != nil {
 		return nil, err
 	}
-	sums := map[string]*PendingHost{}
+	byHost = map[string]int{}
 	for more := true; more; {
 		var fresh []Pending
 		err := d.Update(func(tx *Tx) (err error) {
@@ -232,27 +232,13 @@ func (d *DB) PromoteOutlinks(p netip.Prefix) ([]PendingHost, error) {
 			return err
 		})
 		if err != nil {
-			return pendingHosts(sums), err
+			return byHost, err
 		}
 		for _, o := range fresh {
-			sum := sums[o.URL.Host()]
-			if sum == nil {
-				sum = &PendingHost{Host: o.URL.Host(), Oldest: o.Found}
-				sums[sum.Host] = sum
-			}
-			if sum.Count++; o.Found.Before(sum.Oldest) {
-				sum.Oldest = o.Found
-			}
+			byHost[o.URL.Host()]++
 		}
 	}
-	return pendingHosts(sums), nil
-}
-
-func pendingHosts(sums map[string]*PendingHost) (all []PendingHost) {
-	for _, s := range sums {
-		all = append(all, *s)
-	}
-	return all
+	return byHost, nil
 }
 
 func (tx *Tx) promoteBatch(p netip.Prefix) (fresh []Pending, more bool, err error) {

@@ -57,6 +57,7 @@ type Options struct {
 // DB is an open store. Its methods are safe for concurrent use.
 type DB struct {
 	kv        kv.Engine
+	syncs     groupSync
 	limits    kv.Limits // of a transaction
 	threshold int64     // size from which values are stored in the value log
 
@@ -132,7 +133,7 @@ func (d *DB) Run(ctx context.Context) error {
 }
 
 // Sync returns when all committed data is on the disk and survives a power failure.
-func (d *DB) Sync() error { return d.kv.Sync() }
+func (d *DB) Sync() error { return d.syncs.do(d.kv.Sync) }
 
 // Tx is a transaction. It is for one goroutine and must not be used after the function
 // that received it has returned. Reads see the writes of the transaction itself. In an

@@ -48,6 +48,15 @@ func (tx *Tx) HostsOf(p netip.Prefix) ([]Host, error) {
 	return hs, err
 }
 
+// HostsOf is Tx.HostsOf in a transaction of its own.
+func (d *DB) HostsOf(p netip.Prefix) (hosts []Host, err error) {
+	err = d.View(func(tx *Tx) (err error) {
+		hosts, err = tx.HostsOf(p)
+		return err
+	})
+	return hosts, err
+}
+
 // SeenDigests calls fn for the digests of the URLs ever accepted at host, in order,
 // starting behind after if it is not nil. fn returns false to stop.
 func (tx *Tx) SeenDigests(host string, after *Digest, fn func(Digest) (bool, error)) error {

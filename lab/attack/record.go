@@ -1,16 +1,10 @@
 package attack
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"io"
 	"net/netip"
 	"time"
-
-	pb "github.com/libp2p/go-libp2p-kad-dht/pb"
-	libp2p "github.com/libp2p/go-libp2p-record"
-	"github.com/libp2p/go-libp2p/core/network"
-	"google.golang.org/protobuf/proto"
 
 	"peerd/node"
 	"peerd/overlay/home"
@@ -26,7 +20,7 @@ func recordAttacks() []Attack {
 			Name: "record-flood", Unit: "records stored", Limit: 50_000, Slow: true,
 			Does: "writes home records of made-up hosts to one peer for 50 s",
 			By: "50,000 records of a signer that was just met, 400,000 of all such signers; " +
-				"512 KiB/s for a peer",
+				"256 requests/s for a peer",
 			run: floodRecords,
 		},
 		{
@@ -37,34 +31,6 @@ func recordAttacks() []Attack {
 			run: fillCopies,
 		},
 	}
-}
-
-// put sends a record to a peer over a stream of the DHT.
-func putRecord(st network.Stream, key string, value []byte) error {
-	raw, err := proto.Marshal(&pb.Message{Type: pb.Message_PUT_VALUE, Key: []byte(key),
-		Record: libp2p.MakePutRecord(key, value)})
-	if err != nil {
-		return err
-	}
-	_ = st.SetDeadline(time.Now().Add(10 * time.Second))
-	if _, err := st.Write(append(binary.AppendUvarint(nil, uint64(len(raw))), raw...)); err != nil {
-		return err
-	}
-	n, err := binary.ReadUvarint(oneByte{st})
-	if err != nil || n > 1<<20 {
-		return fmt.Errorf("attack: answer to a record: %d bytes, %w", n, err)
-	}
-	_, err = io.CopyN(io.Discard, st, int64(n))
-	return err
-}
-
-// oneByte reads single bytes.
-type oneByte struct{ io.Reader }
-
-func (r oneByte) ReadByte() (byte, error) {
-	var b [1]byte
-	_, err := io.ReadFull(r, b[:])
-	return b[0], err
 }
 
 func floodRecords(e *arena) (outcome, error) {
@@ -92,14 +58,6 @@ func floodRecords(e *arena) (outcome, error) {
 
 // flood writes records of made-up hosts until one is refused, and returns how many were stored.
 func (s *stranger) flood(v *node.Node, from int, until time.Time) (stored int, err error) {
-	if err := s.host.Connect(s.e.ctx, addrOf(v)); err != nil {
-		return 0, err
-	}
-	st, err := s.host.NewStream(s.e.ctx, v.ID(), s.e.names.DHT())
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = st.Reset() }()
 	for ; time.Now().Before(until); stored++ {
 		host := fmt.Sprintf("h%d.flood.test", from+stored)
 		rec, err := home.Seal(home.Record{Network: s.e.names.Network(), Host: host,
@@ -108,7 +66,12 @@ func (s *stranger) flood(v *node.Node, from int, until time.Time) (stored int, e
 		if err != nil {
 			return stored, err
 		}
-		if err := putRecord(st, home.Key(host), rec); err != nil {
+		// {1: key, 3: record}, and in the answer {2: true} if the record is held
+		a, err := s.ask(v, s.e.names.Record(), fields{1: home.Key(host), 3: rec}, false, false)
+		if held, _ := a[2].(bool); err == nil && !held {
+			err = errors.New("attack: the record is not held")
+		}
+		if err != nil {
 			return stored, err
 		}
 	}

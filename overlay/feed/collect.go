@@ -132,7 +132,7 @@ func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int,
 		return 0, err
 	}
 	defer conn.Reset()
-	r := request{Hosts: c.Hosts, At: at, Topics: c.Topics, Deltas: true}
+	r := request{Hosts: c.Hosts, At: at, Topics: c.Topics}
 	if err := conn.Send(r); err != nil {
 		return 0, err
 	}

@@ -411,7 +411,7 @@ func TestDeltas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Reset()
-	if err := conn.Send(request{Deltas: true}); err != nil {
+	if err := conn.Send(request{}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := newFilter(nil, nil, nil)
@@ -460,7 +460,7 @@ func TestDeltas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Reset()
-	if err := conn.Send(request{Deltas: true}); err != nil {
+	if err := conn.Send(request{}); err != nil {
 		t.Fatal(err)
 	}
 	clear(s.last)

@@ -37,8 +37,6 @@ type request struct {
 	At map[string]int64 `cbor:"2,keyasint,omitempty"`
 	// Topics are queries: pages that match one are collected, too. With Topics alone only those.
 	Topics []string `cbor:"3,keyasint,omitempty"`
-	// Deltas says that the collector takes differences to the last versions of pages.
-	Deltas bool `cbor:"4,keyasint,omitempty"`
 }
 
 // packet is sent in answer to a request and to each ack. One without At and Items says that there

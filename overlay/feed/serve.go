@@ -142,7 +142,7 @@ func (s *Server) send(ctx context.Context, c *wire.Conn, r request, f *filter) e
 	for {
 		seen := s.Archive.Stats().Exchanges
 		before := maps.Clone(at)
-		p, versions, size, err := s.next(ctx, c, at, f, r.Deltas)
+		p, versions, size, err := s.next(ctx, c, at, f, true)
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 
-	"peerd/overlay/replica"
 	"peerd/overlay/wire"
 	"peerd/store"
 )
@@ -68,15 +67,14 @@ func TestHandover(t *testing.T) {
 	})
 }
 
-// Prepare copies a subnet while it is crawled; Send then only copies the rest.
+// A subnet is copied while it is crawled; Send then only copies the rest.
 func TestPrepare(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
 	o, he := newOwner(t, open(t, ""), a), &fakeSuccessor{db: open(t, "")}
 	c, _ := serve(t, b, he)
 	fill(t, o.db)
-	if err := o.s.Prepare(t.Context(), b.ID(), replica.OpenRequest{Subnet: subnet,
-		Epoch: 1}); err != nil {
+	if err := o.s.prepare(t.Context(), b.ID(), Offer{Subnet: subnet, Epoch: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if h, ok := c.Copy(subnet); !ok || !h.Complete {
@@ -128,7 +126,7 @@ func TestOldOwnerStaysReplica(t *testing.T) {
 		_, err := tx.Push("a.test", store.Entry{URL: "http://a.test/kept"}, 0)
 		return err
 	})
-	if err := c.Follow(subnet, a.ID(), replica.OpenRequest{Epoch: 2}); err != nil {
+	if err := c.Follow(subnet, a.ID(), 2); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "Flush succeeds", func() bool {
@@ -315,7 +313,7 @@ func newPrepared(t *testing.T) (a, b host.Host, o *owner, he *fakeSuccessor, off
 	serve(t, b, he)
 	fill(t, o.db)
 	offer = Offer{Subnet: subnet, Epoch: 2}
-	if err := o.s.Prepare(t.Context(), b.ID(), offer.openRequest()); err != nil {
+	if err := o.s.prepare(t.Context(), b.ID(), offer); err != nil {
 		t.Fatal(err)
 	}
 	offer.Pos, _, _ = o.db.LogHead(subnet)
@@ -414,7 +412,7 @@ func TestNoCommitWithoutCopy(t *testing.T) {
 	a, b := pair(t)
 	o := newOwner(t, open(t, ""), a)
 	fill(t, o.db)
-	if err := o.svc.Follow(subnet, b.ID(), replica.OpenRequest{Epoch: 1}); err != nil {
+	if err := o.svc.Follow(subnet, b.ID(), 1); err != nil {
 		t.Fatal(err)
 	}
 	head, _, _ := o.db.LogHead(subnet)

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"peerd/overlay/replica"
 	"peerd/store"
 )
 
@@ -39,8 +38,7 @@ func TestLarge(t *testing.T) {
 	go func() { done <- crawlLarge(crawling, o.db, names, &pages) }()
 	memory := sampled(t)
 	began = time.Now()
-	if err := o.s.Prepare(t.Context(), b.ID(), replica.OpenRequest{Subnet: subnet,
-		Epoch: 1}); err != nil {
+	if err := o.s.prepare(t.Context(), b.ID(), Offer{Subnet: subnet, Epoch: 2}); err != nil {
 		t.Fatal(err)
 	}
 	took, fetched := time.Since(began), pages.Load()

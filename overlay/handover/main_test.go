@@ -65,12 +65,6 @@ type fakeSuccessor struct {
 	links  atomic.Int64       // pending URLs reported
 }
 
-func (h *fakeSuccessor) PendingAdded(byHost map[string]int) {
-	for _, n := range byHost {
-		h.links.Add(int64(n))
-	}
-}
-
 func (h *fakeSuccessor) AcceptOffer(_ context.Context, from peer.ID, o Offer) ([]byte, error) {
 	if h.offer != nil {
 		h.offer(from)
@@ -87,7 +81,7 @@ func (h *fakeSuccessor) AcceptOffer(_ context.Context, from peer.ID, o Offer) ([
 }
 
 func (h *fakeSuccessor) TakeOwnership(
-	_ context.Context, from peer.ID, o Offer, grant []byte, hosts []store.Host,
+	_ context.Context, from peer.ID, o Offer, grant []byte,
 ) ([]byte, error) {
 	if string(grant) != "grant" {
 		return nil, fmt.Errorf("grant %q", grant)
@@ -96,6 +90,13 @@ func (h *fakeSuccessor) TakeOwnership(
 		if err := h.adopt(); err != nil {
 			return nil, err
 		}
+	}
+	byHost, err := h.db.PromoteOutlinks(o.Subnet)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range byHost {
+		h.links.Add(int64(n))
 	}
 	lease := []byte("lease from " + from.String())
 	if err := h.db.StartLog(o.Subnet, rand.Uint64()|1, o.Pos); err != nil {

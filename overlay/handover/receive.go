@@ -26,28 +26,18 @@ type Successor interface {
 	// AcceptOffer returns an error if the peer does not take the subnet. A non-nil lease
 	// means that the handover was completed before.
 	AcceptOffer(ctx context.Context, from peer.ID, o Offer) (lease []byte, err error)
-	// TakeOwnership makes this peer the owner, durably, and returns its lease.
+	// TakeOwnership makes this peer the owner, durably, and returns its lease. The subnet has come
+	// with out-links that the old owner had not delivered.
 	TakeOwnership(
-		ctx context.Context, from peer.ID, o Offer, grant []byte, hosts []store.Host,
+		ctx context.Context, from peer.ID, o Offer, grant []byte,
 	) (lease []byte, err error)
-	// PendingAdded is called with the number of pending URLs, by host, that were added
-	// here: out-links that the old owner had not delivered.
-	PendingAdded(byHost map[string]int)
 }
-
-// Copies are this peer's copies of other peers' subnets; replica.Service implements it.
-type Copies interface {
-	Copy(p netip.Prefix) (replica.LocalCopy, bool)
-	Promote(p netip.Prefix, fn func(pos store.LogPos) error) error
-}
-
-var _ Copies = (*replica.Service)(nil)
 
 // Receiver is the successor's side.
 type Receiver struct {
 	DB        *store.DB
 	Successor Successor
-	Copies    Copies
+	Copies    *replica.Service
 
 	mu        sync.Mutex
 	receiving map[receivingKey]bool // running handovers
@@ -115,36 +105,10 @@ func (r *Receiver) commit(
 		if pos != o.Pos {
 			return fmt.Errorf("handover: the copy is at %v, want %v", pos, o.Pos)
 		}
-		if err := r.promoteOutlinks(o.Subnet); err != nil {
-			return err
-		}
-		var hosts []store.Host
-		err := r.DB.View(func(tx *store.Tx) (err error) {
-			hosts, err = tx.HostsOf(o.Subnet)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		lease, err = r.Successor.TakeOwnership(ctx, from, o, grant, hosts)
+		lease, err = r.Successor.TakeOwnership(ctx, from, o, grant)
 		return err
 	})
 	return lease, err
-}
-
-// promoteOutlinks adds the out-links that the old owner had not delivered to the pending
-// URLs. It comes first: if it is interrupted it is repeated, and delivering a URL twice
-// does no harm.
-func (r *Receiver) promoteOutlinks(p netip.Prefix) error {
-	fresh, err := r.DB.PromoteOutlinks(p)
-	if len(fresh) > 0 {
-		byHost := make(map[string]int, len(fresh))
-		for _, h := range fresh {
-			byHost[h.Host] = h.Count
-		}
-		r.Successor.PendingAdded(byHost)
-	}
-	return err
 }
 
 // check validates the form of an offer.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -15,39 +14,12 @@ import (
 	"peerd/store"
 )
 
-// Followers keeps copies of this peer's subnets; replica.Service implements it.
-type Followers interface {
-	Follow(p netip.Prefix, to peer.ID, o replica.OpenRequest) error
-	Await(ctx context.Context, p netip.Prefix, to peer.ID) error
-	Flush(ctx context.Context, p netip.Prefix, to ...peer.ID) error
-	State(p netip.Prefix, to peer.ID) replica.Follower
-}
-
-var _ Followers = (*replica.Service)(nil)
-
 // Sender is the owner's side.
 type Sender struct {
 	Host      host.Host
 	Protocol  protocol.ID
 	DB        *store.DB
-	Followers Followers
-}
-
-// Prepare makes a peer a follower of a subnet and returns when it has a complete copy.
-// Call it while the subnet is still crawled. A Send without it copies the subnet while
-// the subnet is paused.
-func (s *Sender) Prepare(ctx context.Context, to peer.ID, o replica.OpenRequest) error {
-	err := s.Followers.Follow(o.Subnet, to, o)
-	if err == nil {
-		err = s.Followers.Await(ctx, o.Subnet, to)
-	}
-	switch {
-	case errors.Is(err, replica.ErrRefused), errors.Is(err, replica.ErrStale):
-		return fmt.Errorf("%w: %w", ErrRefused, err)
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrBroken, err)
-	}
-	return nil
+	Followers *replica.Service
 }
 
 // Send hands a subnet over and returns the successor's lease. The subnet must be
@@ -70,7 +42,7 @@ func (s *Sender) Send(
 		if lease, behind, err = s.offer(ctx, to, o, grant); err != nil || !behind {
 			return lease, err
 		}
-		if err := s.Prepare(ctx, to, o.openRequest()); err != nil {
+		if err := s.prepare(ctx, to, o); err != nil {
 			return nil, err
 		}
 		if err := s.Followers.Flush(ctx, o.Subnet, to); err != nil {
@@ -94,11 +66,19 @@ func (s *Sender) SendGrant(
 	return lease, err
 }
 
-// openRequest returns the request that makes the successor a follower. The lease in an
-// Offer may be newer than the one that other followers have; both are valid.
-func (o Offer) openRequest() replica.OpenRequest {
-	return replica.OpenRequest{Subnet: o.Subnet, Epoch: o.Epoch - 1, Lease: o.Lease,
-		Evidence: o.Evidence, Estimations: o.Estimations}
+// prepare makes a peer a follower of a subnet and returns when it has a complete copy.
+func (s *Sender) prepare(ctx context.Context, to peer.ID, o Offer) error {
+	err := s.Followers.Follow(o.Subnet, to, o.Epoch-1)
+	if err == nil {
+		err = s.Followers.Await(ctx, o.Subnet, to)
+	}
+	switch {
+	case errors.Is(err, replica.ErrRefused), errors.Is(err, replica.ErrStale):
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrBroken, err)
+	}
+	return nil
 }
 
 // offer makes one offer, with the log at o.Pos.

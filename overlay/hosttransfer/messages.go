@@ -64,9 +64,6 @@ const (
 	// owner would find no replica for its subnet, and no successor. Bytes.
 	maxHistory = 4 << 10
 	maxURL     = 2048
-	maxTries   = 1 << 10
-	maxDepth   = 1<<16 - 1
-	maxHops    = 255
 	maxWait    = time.Hour
 	maxReason  = 200
 	// maxChunks bounds a conversation: some hundred million URLs.
@@ -115,10 +112,7 @@ func (c *chunk) check(host string, allowed func(store.URL) error) error {
 		if err := url(e.URL); err != nil {
 			return err
 		}
-		e.Depth, e.Tries, e.Hops = min(max(e.Depth, 0), maxDepth), min(max(e.Tries, 0), maxTries),
-			min(max(e.Hops, 0), maxHops)
-		e.Kind &= store.KindSitemap | store.KindRevisit
-		e.First = earlier(e.First, now)
+		e.Limit(now)
 	}
 	for i := range c.Visits {
 		v := &c.Visits[i]
@@ -128,26 +122,14 @@ func (c *chunk) check(host string, allowed func(store.URL) error) error {
 		if len(v.History) > maxHistory {
 			v.History = nil // it is learned again
 		}
-		v.Depth, v.Kind = min(max(v.Depth, 0), maxDepth), v.Kind&store.KindSitemap
-		v.Tries, v.Hops = min(max(v.Tries, 0), maxTries), min(max(v.Hops, 0), maxHops)
-		v.First = earlier(v.First, now)
+		v.Limit(now)
 	}
 	for i := range c.GivenUp {
 		g := &c.GivenUp[i]
 		if err := url(g.URL); err != nil {
 			return err
 		}
-		g.Depth, g.Tries, g.Hops = min(max(g.Depth, 0), maxDepth), min(max(g.Tries, 0), maxTries),
-			min(max(g.Hops, 0), maxHops)
-		g.Kind &= store.KindSitemap
-		g.At, g.First = earlier(g.At, now), earlier(g.First, now)
+		g.Limit(now)
 	}
 	return nil
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }

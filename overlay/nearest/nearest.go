@@ -209,14 +209,9 @@ func (s *Service) query(ctx context.Context, to peer.AddrInfo, q request) (r que
 	if r.err = s.Host.Connect(ctx, to); r.err != nil {
 		return r
 	}
-	c, err := wire.Dial(ctx, s.Host, to.ID, s.limits(maxResponse), s.Protocol)
-	if err != nil {
-		r.err = err
-		return r
-	}
-	defer func() { c.End(r.err) }()
 	var a response
-	if r.err = errors.Join(c.Send(q), c.Recv(&a)); r.err != nil {
+	r.err = wire.Ask(ctx, s.Host, to.ID, s.limits(maxResponse), s.Protocol, q, &a)
+	if r.err != nil {
 		return r
 	}
 	switch {

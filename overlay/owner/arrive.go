@@ -11,17 +11,21 @@ import (
 	"peerd/overlay/lease"
 	"peerd/overlay/ownership"
 	"peerd/overlay/replica"
+	"peerd/overlay/wire"
 	"peerd/store"
 )
 
-// arrivals is the part of a Manager that makes subnets this peer's: on the disk first, then for the
-// frontier.
+// arrivals is the part of a Manager that makes subnets this peer's, on the disk first, then for the
+// frontier, and that takes those that other peers hand over (receive.go).
 type arrivals struct {
 	*table
-	placement *Placement
-	rerouter  *rerouter
-	salvager  *salvager
-	takeovers atomic.Int64
+	balance      *balance
+	leases       *leases
+	placement    *Placement
+	reachability *reachability
+	salvager     *salvager
+	takeovers    atomic.Int64
+	limiter      wire.Limiter // of offers without a copy
 }
 
 // promote makes a copy ours, by a lease that stands in the DHT. It may be
@@ -36,7 +40,7 @@ func (a *arrivals) promote(h replica.LocalCopy, l lease.Lease, sealed []byte) er
 		if err != nil {
 			return err
 		}
-		if err := a.rerouter.promoteLinks(p); err != nil {
+		if err := a.promoteLinks(p); err != nil {
 			return err
 		}
 		s, err := a.taken(rec, l, sealed)
@@ -113,10 +117,8 @@ func (s *subnet) inherit(e evidence) {
 // enrol writes a subnet down that has come to this peer: its log, which
 // continues base, its state, and n.
 func (a *arrivals) enrol(s *subnet, base store.LogPos, n store.Counters) error {
-	if a.cfg.Replicas != nil {
-		if err := a.cfg.DB.StartLog(s.prefix, rand.Uint64()|1, base); err != nil {
-			return err
-		}
+	if err := a.cfg.DB.StartLog(s.prefix, rand.Uint64()|1, base); err != nil {
+		return err
 	}
 	rec, err := s.record()
 	if err != nil {
@@ -203,7 +205,7 @@ func (a *arrivals) found(s *subnet) (fresh bool, err error) {
 // beginCopy is begin for a subnet of which there is a copy here; it says whether
 // there is one.
 func (a *arrivals) beginCopy(l lease.Lease, sealed []byte) (bool, error) {
-	if a.cfg.Replicas == nil || a.Live(l.Subnet) {
+	if a.Live(l.Subnet) {
 		return false, nil
 	}
 	h, held := a.cfg.Replicas.Copy(l.Subnet)

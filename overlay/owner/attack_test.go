@@ -165,7 +165,7 @@ func TestNoStrangerTakesASubnet(t *testing.T) {
 		for channel, send := range map[string]func(*member, forgery){
 			"receipt": func(m *member, f forgery) { m.resolver.Learn(f.sealed) },
 			"offer": func(m *member, f forgery) {
-				_, _ = m.receiver.AcceptOffer(t.Context(), f.by.id, handover.Offer{Subnet: subnetA,
+				_, _ = m.arrivals.AcceptOffer(t.Context(), f.by.id, handover.Offer{Subnet: subnetA,
 					Epoch: f.epoch + 1, Lease: f.sealed})
 			},
 			"copy": func(m *member, f forgery) {

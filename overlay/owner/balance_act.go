@@ -12,11 +12,11 @@ import (
 // working hours end.
 type balance struct {
 	*table
-	intake   *intake
 	balancer *balancer // guarded by mu
 }
 
-// Capacity is Manager.Capacity.
+// Capacity returns what this peer can still take, in units of NominalPages: 1 without a
+// limit, 0 if it takes nothing. It uses memory only.
 func (b *balance) Capacity() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -26,7 +26,7 @@ func (b *balance) Capacity() float64 {
 // rebalance gives subnets away when this peer has too much load or its working hours
 // end, and returns those that other peers gave when theirs ended.
 func (b *balance) rebalance(now time.Time) {
-	if b.intake.draining.Load() {
+	if b.draining.Load() {
 		return
 	}
 	b.mu.Lock()

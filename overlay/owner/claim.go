@@ -14,14 +14,15 @@ var ErrAlone = errors.New("owner: no other peer reachable; not claiming")
 // errClearing says that what is left of a subnet's copy is being swept away.
 var errClearing = errors.New("owner: the old copy of the subnet is being deleted")
 
-// claimer is the part of a Manager that claims subnets without an owner, and finds out what became
-// of claims that were interrupted.
+// claimer is the part of a Manager that claims subnets without an owner, finds out what became
+// of claims that were interrupted, and gives the subnets of a lost disk to peers with a copy
+// (restore.go).
 type claimer struct {
 	*table
 	arrivals *arrivals
-	intake   *intake
-	restorer *restorer
+	replicas *replicas
 	claims   map[netip.Prefix]bool // that this process has begun; guarded by mu
+	restores queue[*restoring]
 	// subnets that may be ours by a lease in the DHT; true: a claim of this process broke off
 	unsettled queue[bool]
 }
@@ -42,7 +43,7 @@ func (c *claimer) claim(ctx context.Context, p netip.Prefix) error {
 		return err
 	}
 	if err := c.arrivals.begin(l, sealed); err != nil {
-		_ = c.intake.noteDiskFull(err) // the caller tries again in any case
+		_ = c.noteDiskFull(err) // the caller tries again in any case
 		return err
 	}
 	c.claimed(p)
@@ -58,9 +59,9 @@ func (c *claimer) settle(
 		return l, nil, err
 	}
 	switch {
-	case c.intake.draining.Load():
+	case c.draining.Load():
 		return l, nil, errDraining
-	case c.intake.diskFull.Load():
+	case c.diskFull.Load():
 		return l, nil, errDiskFull
 	// nothing could be fetched there, and what others own may not be seen from here
 	case !c.HasQuorumLease():

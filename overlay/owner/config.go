@@ -66,7 +66,7 @@ type PlacementConfig struct {
 // HostConfig says how hosts are found, and when they move.
 type HostConfig struct {
 	Resolve Resolve
-	// ResolveFresh is Resolve without caches. Nil: Resolve.
+	// ResolveFresh is Resolve without caches.
 	ResolveFresh Resolve
 	// Guard says whether an address may be dialled at all.
 	Guard hostmove.Guard
@@ -86,8 +86,7 @@ type FailoverConfig struct {
 	// Witness says when this peer may act as an owner, and gathers votes against
 	// those that are silent. Nil: it always may, and takes nothing over.
 	Witness Witness
-	// Replicas keeps copies of our subnets at other peers, and of theirs here. Nil: there
-	// are none, and nothing can be handed over.
+	// Replicas keeps copies of our subnets at other peers, and of theirs here.
 	Replicas Replicas
 	// ReplicaCount is the number of replicas of each owned subnet.
 	ReplicaCount int
@@ -147,6 +146,8 @@ func (c Config) Validate() error {
 	f.If(c.Estimate == nil, "Estimate is missing")
 	f.If(c.Sender == nil, "Sender is missing")
 	f.If(c.Resolve == nil, "Resolve is missing")
+	f.If(c.ResolveFresh == nil, "ResolveFresh is missing")
+	f.If(c.Replicas == nil, "Replicas is missing")
 	f.If(c.Guard == nil, "Guard is missing")
 	f.If(c.Limiter == nil, "Limiter is missing")
 	f.If(c.Outbox == nil, "Outbox is missing")
@@ -160,7 +161,7 @@ func (c Config) Validate() error {
 	f.If(c.ReplicaCount < 0 || c.ReplicaCount > MaxReplicas, "ReplicaCount is %d, want 0 to %d",
 		c.ReplicaCount, MaxReplicas)
 	f.If(c.Cooldown < 0, "Cooldown is %v, want 0 or more", c.Cooldown)
-	c.Times.validate(f)
+	f.If(c.Times == (Times{}), "Times is missing")
 	f.If(c.Tick <= 0, "Tick is %v, want more than 0", c.Tick)
 	return f.Err()
 }

@@ -67,9 +67,6 @@ func (y *copyPolicy) leaseKnown(p netip.Prefix, owner peer.ID) bool {
 
 // keeps reports whether a copy is kept here under the lease of a request.
 func (y *copyPolicy) keeps(o replica.OpenRequest) bool {
-	if y.cfg.Replicas == nil {
-		return false
-	}
 	c, ok := y.cfg.Replicas.Copy(o.Subnet)
 	if !ok || c.Epoch != o.Epoch {
 		return false

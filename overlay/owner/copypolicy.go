@@ -20,7 +20,6 @@ type copyPolicy struct {
 	*table
 	claimer  *claimer
 	failover *failover
-	intake   *intake
 	leases   *leases
 	salvager *salvager
 	confirms queue[copyAsker] // subnets of which the leases are to be confirmed
@@ -60,7 +59,7 @@ func (y *copyPolicy) AcceptCopy(from peer.ID, o replica.OpenRequest) error {
 		y.leases.beaten(best)
 		return fmt.Errorf("%w: the subnet was mine until now", replica.ErrLater)
 	}
-	if y.intake.draining.Load() {
+	if y.draining.Load() {
 		return errDraining
 	}
 	if err := y.cfg.Limiter.CheckSpace(); err != nil {

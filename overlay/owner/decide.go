@@ -23,7 +23,6 @@ import (
 type Placement struct {
 	*table
 	balance  *balance
-	intake   *intake
 	replicas *replicas
 	searches queue[coords.Proxy] // for peers near servers
 	scouts   atomic.Int64
@@ -278,14 +277,16 @@ func (c *Placement) decideIdle() error {
 	}
 	c.mu.Unlock()
 	for _, s := range idle {
-		if _, err := c.next(s, false); c.intake.noteDiskFull(err) != nil {
+		if _, err := c.next(s, false); c.noteDiskFull(err) != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Predict is Manager.Predict.
+// Predict returns how long this peer should take for a page of that many bytes, over an open
+// connection, by the proxy coordinate of the subnet. It returns false if the subnet is not ours or
+// has no proxy coordinate.
 func (c *Placement) Predict(p netip.Prefix, bytes int64) (time.Duration, bool) {
 	c.mu.Lock()
 	s := c.subnets[p]

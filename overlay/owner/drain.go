@@ -17,9 +17,12 @@ const drainsAtOnce = 16
 // ErrLeft is returned by Drain when not all subnets could be handed over.
 var ErrLeft = errors.New("owner: subnets remain")
 
-// Drain is Manager.Drain.
+// Drain hands all subnets over: those of which a replica has a copy to it, others to the
+// nearest peer that accepts them. From its call until the process ends this peer accepts
+// nothing. Run must be running. It returns when no subnet is left, or at the end of ctx
+// with an error that wraps ErrLeft.
 func (d *departures) Drain(ctx context.Context) error {
-	d.intake.draining.Store(true)
+	d.draining.Store(true)
 	t := time.NewTicker(d.cfg.Tick)
 	defer t.Stop()
 	for {

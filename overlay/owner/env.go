@@ -122,10 +122,6 @@ func (e *env) beats(by, ours lease.Lease) bool {
 func newEnv(cfg Config) *env {
 	e := &env{cfg: cfg, self: cfg.Self.String(), log: cfg.Logger, started: time.Now(),
 		kick: backoff.NewWake()}
-	e.cfg.Times = cfg.Times.withDefaults()
-	if cfg.ResolveFresh == nil {
-		e.cfg.ResolveFresh = cfg.Resolve
-	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}

@@ -100,14 +100,11 @@ type evidence struct {
 	Lenders []string `cbor:"7,keyasint,omitempty"`
 }
 
-// openEvidence decodes evidence, or the bare samples that it once was.
+// openEvidence decodes evidence.
 func openEvidence(raw []byte) evidence {
 	var e evidence
 	if cbor.Unmarshal(raw, &e) != nil {
 		e = evidence{}
-		if cbor.Unmarshal(raw, &e.Samples) != nil {
-			e.Samples = nil
-		}
 	}
 	e.Moves = e.Moves[max(0, len(e.Moves)-assign.MaxMoves):]
 	e.Replicas = e.Replicas[:min(len(e.Replicas), MaxReplicas)]

@@ -48,7 +48,7 @@ func newFakeReplicas(db *store.DB) *fakeReplicas {
 
 func (f *fakeReplicas) SetWitnessSet([]byte) {}
 
-func (f *fakeReplicas) Follow(p netip.Prefix, to peer.ID, _ replica.OpenRequest) error {
+func (f *fakeReplicas) Follow(p netip.Prefix, to peer.ID, _ uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !slices.Contains(f.follows[p], to) {

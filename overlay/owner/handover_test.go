@@ -34,19 +34,19 @@ func listen(t *testing.T, me someone, others ...host.Host) host.Host {
 
 // failingReceiver is a successor that may fail to take ownership, before or after it has done so.
 type failingReceiver struct {
-	*receiver
+	*arrivals
 	before, after atomic.Int32 // how often still
 }
 
 var errInjected = errors.New("a fault of the test")
 
 func (f *failingReceiver) TakeOwnership(
-	ctx context.Context, from peer.ID, o handover.Offer, grant []byte, hosts []store.Host,
+	ctx context.Context, from peer.ID, o handover.Offer, grant []byte,
 ) ([]byte, error) {
 	if f.before.Add(-1) >= 0 {
 		return nil, errInjected
 	}
-	sealed, err := f.receiver.TakeOwnership(ctx, from, o, grant, hosts)
+	sealed, err := f.arrivals.TakeOwnership(ctx, from, o, grant)
 	if err == nil && f.after.Add(-1) >= 0 {
 		return nil, errInjected
 	}
@@ -115,7 +115,7 @@ func newPair(t *testing.T, successorChange func(*Config)) *pair {
 	})
 	p.later = &laterPolicy{copyPolicy: p.successor.policy}
 	runCopies(t, b, copies, p.later)
-	p.failing = &failingReceiver{receiver: p.successor.receiver}
+	p.failing = &failingReceiver{arrivals: p.successor.arrivals}
 	r := &handover.Receiver{DB: successorDB, Successor: p.failing, Copies: copies}
 	server := r.Serve(b, proto, nil)
 	t.Cleanup(server.Close)
@@ -411,13 +411,12 @@ func TestConsider(t *testing.T) {
 			if tc.learnt != nil {
 				m.resolver.Learn(tc.learnt)
 			}
-			have, err := m.receiver.AcceptOffer(t.Context(), alice.id, tc.offer)
+			have, err := m.arrivals.AcceptOffer(t.Context(), alice.id, tc.offer)
 			if (err == nil) != tc.ok || (have != nil) != tc.done {
 				t.Errorf("lease %v, error %v", have != nil, err)
 			}
-			if _, err := m.receiver.TakeOwnership(t.Context(), alice.id, tc.offer, grant,
-				nil); err == nil ||
-				m.Live(subnetA) {
+			if _, err := m.arrivals.TakeOwnership(t.Context(), alice.id, tc.offer,
+				grant); err == nil || m.Live(subnetA) {
 				t.Errorf("accepted a grant for another peer: %v", err)
 			}
 		})
@@ -433,12 +432,12 @@ func TestConsiderWhatIsLost(t *testing.T) {
 	m.claim(subnetA)
 	m.plant("a.test", subnetA, addrA, 2)
 	o := handover.Offer{Subnet: subnetA, Epoch: 2, Lease: sealed}
-	if _, err := m.receiver.AcceptOffer(t.Context(), by.id, o); err == nil {
+	if _, err := m.arrivals.AcceptOffer(t.Context(), by.id, o); err == nil {
 		t.Error("taken while it is still here")
 	}
 	m.run()
 	until(t, "it is gone", func() bool { return !m.Live(subnetA) })
-	have, err := m.receiver.AcceptOffer(t.Context(), by.id, o)
+	have, err := m.arrivals.AcceptOffer(t.Context(), by.id, o)
 	if err != nil || have != nil || m.routedURLs() != 2 {
 		t.Errorf("lease %v, error %v, %d routed", have != nil, err, m.routedURLs())
 	}
@@ -463,7 +462,7 @@ func TestOffersWithoutCopy(t *testing.T) {
 	const n = 200
 	refused, began := 0, time.Now()
 	for i := range n {
-		have, err := m.receiver.AcceptOffer(t.Context(), alice.id, offer(i))
+		have, err := m.arrivals.AcceptOffer(t.Context(), alice.id, offer(i))
 		if errors.Is(err, errTooManyOffers) {
 			refused++
 		} else if err != nil || have != nil {
@@ -481,7 +480,7 @@ func TestOffersWithoutCopy(t *testing.T) {
 	o := offer(n)
 	copies.held[o.Subnet] = replica.LocalCopy{Subnet: o.Subnet, Owner: alice.id, Epoch: 1,
 		Lease: o.Lease, Complete: true}
-	if _, err := m.receiver.AcceptOffer(t.Context(), alice.id, o); err != nil {
+	if _, err := m.arrivals.AcceptOffer(t.Context(), alice.id, o); err != nil {
 		t.Errorf("offer with a copy: %v", err)
 	}
 	if _, ok := m.balance.balancer.taken[o.Subnet]; !ok {
@@ -510,7 +509,7 @@ func TestAdoptBounds(t *testing.T) {
 		Subnet: subnetA, Epoch: 2, Lease: sealed, Evidence: []byte{0xff, 0x00}, Estimations: -5,
 		Wait: 1000 * time.Hour,
 	}
-	if _, err := m.receiver.TakeOwnership(t.Context(), alice.id, o, grant, nil); err != nil {
+	if _, err := m.arrivals.TakeOwnership(t.Context(), alice.id, o, grant); err != nil {
 		t.Fatal(err)
 	}
 	if i := m.List()[0]; i.Estimations != 0 || i.Proxy == nil {
@@ -519,11 +518,11 @@ func TestAdoptBounds(t *testing.T) {
 	if wait := time.Until(m.frontier.adopts[subnetA]); wait > time.Hour {
 		t.Errorf("it waits for %v", wait)
 	}
-	have, err := m.receiver.AcceptOffer(t.Context(), alice.id, o) // asked again
+	have, err := m.arrivals.AcceptOffer(t.Context(), alice.id, o) // asked again
 	if err != nil || have == nil {
 		t.Errorf("asked again: lease %v, %v", have != nil, err)
 	}
-	if _, err := m.receiver.TakeOwnership(t.Context(), alice.id, o, grant, nil); err == nil {
+	if _, err := m.arrivals.TakeOwnership(t.Context(), alice.id, o, grant); err == nil {
 		t.Error("adopted twice")
 	}
 }

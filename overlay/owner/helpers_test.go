@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -265,9 +266,9 @@ func (f sendFunc) SendGrant(
 // handTo hands a subnet to another Manager as the protocol does, without a stream.
 func handTo(
 	ctx context.Context, from peer.ID, successor *member, o handover.Offer,
-	grant func() ([]byte, error), hosts ...store.Host,
+	grant func() ([]byte, error),
 ) ([]byte, error) {
-	if sealed, err := successor.receiver.AcceptOffer(ctx, from, o); err != nil || sealed != nil {
+	if sealed, err := successor.arrivals.AcceptOffer(ctx, from, o); err != nil || sealed != nil {
 		if err != nil {
 			err = fmt.Errorf("%w: %w", handover.ErrBroken, err)
 		}
@@ -277,7 +278,7 @@ func handTo(
 	if err != nil {
 		return nil, err
 	}
-	return successor.receiver.TakeOwnership(ctx, from, o, g, hosts)
+	return successor.arrivals.TakeOwnership(ctx, from, o, g)
 }
 
 // fetchFunc is an Estimator.
@@ -357,6 +358,13 @@ func join(
 	}
 	if change != nil {
 		change(&m.cfg)
+	}
+	m.cfg.Times = m.cfg.Times.withDefaults()
+	if m.cfg.ResolveFresh == nil {
+		m.cfg.ResolveFresh = m.cfg.Resolve
+	}
+	if m.cfg.Replicas == nil {
+		m.cfg.Replicas = newFakeReplicas(db)
 	}
 	if m.Manager, err = New(m.cfg); err != nil {
 		t.Fatal(err)
@@ -562,4 +570,23 @@ func (s *subnet) doubt(stale bool) {
 func (t *table) close(s *subnet, to someone) {
 	t.step(s, ownership.Event{Kind: ownership.Moved, To: to.id.String()})
 	t.step(s, ownership.Event{Kind: ownership.Ready})
+}
+
+// withDefaults fills in what is left zero.
+func (t Times) withDefaults() Times {
+	d := DefaultTimes()
+	to, from := t.all(), d.all()
+	for name, x := range to {
+		*x = cmp.Or(*x, *from[name])
+	}
+	return t
+}
+
+// all returns the times by name.
+func (t *Times) all() map[string]*time.Duration {
+	return map[string]*time.Duration{
+		"Silence": &t.Silence, "Spread": &t.Spread, "Orphan": &t.Orphan,
+		"Recreate": &t.Recreate, "Lost": &t.Lost, "First": &t.First, "Flush": &t.Flush,
+		"QuorumMargin": &t.QuorumMargin, "Revive": &t.Revive, "Unreachable": &t.Unreachable,
+	}
 }

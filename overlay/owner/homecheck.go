@@ -120,11 +120,7 @@ func (w *resolver) believes(
 	if believed, ok := w.checks.get(host, p, time.Now()); ok {
 		return believed, nil
 	}
-	fresh := w.cfg.ResolveFresh
-	if fresh == nil {
-		fresh = w.cfg.Resolve
-	}
-	found, err := fresh(ctx, host) // it may just have moved
+	found, err := w.cfg.ResolveFresh(ctx, host) // it may just have moved
 	if err != nil {
 		return false, err
 	}

@@ -16,7 +16,6 @@ type hosts struct {
 	*table
 	claimer      *claimer
 	reachability *reachability
-	rerouter     *rerouter
 	hostMoves    *hostmove.Monitor
 }
 
@@ -30,8 +29,8 @@ func (h *hosts) watch() (err error) {
 	return err
 }
 
-// SuspectHost is Manager.SuspectHost.
-func (h *hosts) SuspectHost(host string, why store.Outcome) {
+// suspectHost is Manager.SuspectHost.
+func (h *hosts) suspectHost(host string, why store.Outcome) {
 	if why == store.OutcomeDenied {
 		h.reachability.silent(host, 0)
 		return
@@ -58,9 +57,6 @@ func (h *hosts) Reach(
 // Route implements hostmove.Subnets.
 func (h *hosts) Route(found []store.Pending) error { return h.cfg.Outbox.Route(found) }
 
-// MovingHosts is Manager.MovingHosts.
-func (h *hosts) MovingHosts() int { return h.hostMoves.Moving() }
-
 // Lease implements hostmove.Subnets.
 func (h *hosts) Lease(p netip.Prefix) (sealed []byte, ours bool) {
 	h.mu.Lock()
@@ -86,4 +82,4 @@ func (h *hosts) Enter(p netip.Prefix) (leave func(), ok bool) {
 func (h *hosts) Claim(ctx context.Context, p netip.Prefix) error { return h.claimer.Claim(ctx, p) }
 
 // Reroute implements hostmove.Subnets.
-func (h *hosts) Reroute(host store.Host) error { return h.rerouter.reroute(host) }
+func (h *hosts) Reroute(host store.Host) error { return h.reroute(host) }

@@ -48,7 +48,7 @@ func TestFullDiskEndsNothing(t *testing.T) {
 	disk.SetFull(true)
 	close(alone) // there is a peer that can be a replica, which is to be written down
 	m.run()      // fails the test if it ends by itself
-	until(t, "the disk is known to be full", m.intake.diskFull.Load)
+	until(t, "the disk is known to be full", m.diskFull.Load)
 	began := time.Now()
 	until(t, "leases are renewed all the same", func() bool {
 		m.mu.Lock()
@@ -67,7 +67,7 @@ func TestFullDiskEndsNothing(t *testing.T) {
 		m.mu.Unlock()
 		rec, ok := m.stored(subnetA)
 		e := openEvidence(rec.Evidence)
-		return ok && !m.intake.diskFull.Load() && keepers == 1 && len(e.Replicas) == 1 &&
+		return ok && !m.diskFull.Load() && keepers == 1 && len(e.Replicas) == 1 &&
 			rec.Epoch == epoch
 	})
 	if err := m.claimer.Claim(t.Context(), subnetB); err != nil {
@@ -105,7 +105,7 @@ func TestFullDiskBeginsNothing(t *testing.T) {
 	}
 	disk.SetFull(false)
 	m.run()
-	until(t, "the free space is noticed", func() bool { return !m.intake.diskFull.Load() })
+	until(t, "the free space is noticed", func() bool { return !m.diskFull.Load() })
 	m.claim(subnetA)
 	if _, ok := m.stored(subnetA); !ok || !m.Live(subnetA) {
 		t.Error("not ours when there was free space again")
@@ -132,13 +132,16 @@ func TestFullDiskGrantsNothing(t *testing.T) {
 		})
 	})
 	m.claim(subnetA)
+	if err := m.cfg.Replicas.Follow(subnetA, bob.id, 1); err != nil { // the log
+		t.Fatal(err)
+	}
 	disk.SetFull(true)
 	m.run()
 	sendOff := func() {
 		m.mu.Lock()
 		s := m.subnets[subnetA]
 		if s.unit.To == "" {
-			m.close(s, bob)
+			m.table.close(s, bob)
 		}
 		m.mu.Unlock()
 		m.wake()
@@ -191,7 +194,7 @@ func TestFullDiskKeepsCopy(t *testing.T) {
 	if err != nil || m.Live(subnetA) {
 		t.Errorf("retired: %v, still ours: %v", err, m.Live(subnetA))
 	}
-	if !m.intake.diskFull.Load() {
+	if !m.diskFull.Load() {
 		t.Error("the disk was not full: nothing was tested")
 	}
 }
@@ -229,13 +232,13 @@ func TestFullDiskRefusesOffers(t *testing.T) {
 	from.claim(subnetA)
 	sealed, _ := from.cfg.Leases.Sealed(subnetA)
 	o := handover.Offer{Subnet: subnetA, Epoch: 2, Lease: bytes.Clone(sealed)}
-	if _, err := m.receiver.AcceptOffer(t.Context(), alice.id, o); err != nil {
+	if _, err := m.arrivals.AcceptOffer(t.Context(), alice.id, o); err != nil {
 		t.Fatal(err)
 	}
 	disk.SetFull(true)
 	m.run()
-	until(t, "the disk is known to be full", m.intake.diskFull.Load)
-	if _, err := m.receiver.AcceptOffer(t.Context(), alice.id, o); !errors.Is(err, errDiskFull) {
+	until(t, "the disk is known to be full", m.diskFull.Load)
+	if _, err := m.arrivals.AcceptOffer(t.Context(), alice.id, o); !errors.Is(err, errDiskFull) {
 		t.Errorf("considered on a full disk: %v", err)
 	}
 }

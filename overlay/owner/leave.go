@@ -30,10 +30,8 @@ var errNoQuorumLease = errors.New("owner: no quorum lease")
 // other peers own.
 type departures struct {
 	*table
-	intake   *intake
 	leases   *leases
 	replicas *replicas
-	rerouter *rerouter
 	moves    atomic.Int64
 }
 
@@ -165,9 +163,6 @@ const bringInFor = 30 * time.Minute
 // bringIn copies nearly all of a subnet to the successor while its pages are still
 // fetched.
 func (d *departures) bringIn(ctx context.Context, s *subnet, to peer.ID) error {
-	if d.cfg.Replicas == nil {
-		return nil
-	}
 	if err := d.replicas.follow(s, to); err != nil {
 		return err
 	}
@@ -206,7 +201,7 @@ func (d *departures) close(s *subnet) {
 // replica.
 func (rs *replicas) dismiss(s *subnet, to string) {
 	id, err := peer.Decode(to)
-	if rs.cfg.Replicas == nil || err != nil {
+	if err != nil {
 		return
 	}
 	rs.mu.Lock()
@@ -246,7 +241,7 @@ func (d *departures) offer(s *subnet, to peer.ID) (handover.Offer, error) {
 // remains reports whether this peer stays as a replica of a subnet that it hands over: the
 // successor would choose it.
 func (rs *replicas) remains(s *subnet, to peer.ID) bool {
-	if rs.cfg.Replicas == nil || rs.intake.draining.Load() {
+	if rs.draining.Load() {
 		return false
 	}
 	rs.mu.Lock()
@@ -335,9 +330,6 @@ func (d *departures) gone(
 // retire turns what was handed over into a copy of the successor's subnet, from which
 // the successor's log continues.
 func (d *departures) retire(s *subnet, l lease.Lease, sealed []byte, confirmed time.Time) error {
-	if d.cfg.Replicas == nil {
-		return d.forget(s, store.Counters{HandoversOut: 1})
-	}
 	err := d.remove(s, func() error {
 		err := d.cfg.Replicas.Demote(s.prefix, l.Owner, l.Epoch, sealed, confirmed)
 		if err != nil {
@@ -348,7 +340,7 @@ func (d *departures) retire(s *subnet, l lease.Lease, sealed []byte, confirmed t
 			tx.Count(store.Counters{HandoversOut: 1})
 			return nil
 		})
-		if err = d.intake.noteDiskFull(err); err != nil {
+		if err = d.noteDiskFull(err); err != nil {
 			d.log.Error("failed to count handover", "subnet", s.prefix, "err", err)
 		}
 		return nil

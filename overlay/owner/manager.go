@@ -19,17 +19,15 @@ import (
 // Manager holds this peer's subnets. It consists of parts. The table holds the subnets, and nothing
 // else does. Each other part does one thing with them, and knows only parts that come before it:
 //
-//	intake        why this peer takes no subnets: it leaves, or its disk is full
 //	replicas      copies of its subnets at other peers
 //	balance       load, working hours
 //	placement     the strategy: decisions, scouts, reviews
 //	leases        renewal, votes against this peer, rivals
 //	reachability  servers that this peer cannot reach
 //	salvager      copies that no peer continues
-//	arrivals      subnets that become this peer's; receiver: those that are handed over
+//	arrivals      subnets that become this peer's, those that are handed over included
 //	departures    subnets that leave: handover, yielding, draining
-//	restorer      subnets of a lost disk
-//	claimer       claims, and those that were interrupted
+//	claimer       claims, those that were interrupted, and subnets of a lost disk
 //	hosts         moves of single hosts
 //	presence      who was away, this peer included
 //	failover      takeovers, and subnets of which no peer has a copy
@@ -39,21 +37,18 @@ import (
 // Its methods may be called at once.
 type Manager struct {
 	*table
-	intake       *intake
-	replicas     *replicas
-	balance      *balance
+	*replicas
+	*balance
+	*leases
+	*departures
+	*presence
+	*failover
 	placement    *Placement
-	leases       *leases
 	reachability *reachability
 	salvager     *salvager
 	arrivals     *arrivals
-	departures   *departures
-	receiver     *receiver
-	restorer     *restorer
 	claimer      *claimer
 	hosts        *hosts
-	presence     *presence
-	failover     *failover
 	policy       *copyPolicy
 	resolver     *resolver
 	turn         uint64 // rounds of Run
@@ -85,42 +80,37 @@ func New(cfg Config) (*Manager, error) {
 func newManager(e *env) *Manager {
 	t := &table{env: e, subnets: map[netip.Prefix]*subnet{}}
 	m := &Manager{table: t}
-	route := &rerouter{e}
-	m.intake = &intake{table: t}
-	m.replicas = &replicas{table: t, intake: m.intake}
-	m.balance = &balance{table: t, intake: m.intake, balancer: newBalancer()}
-	m.placement = &Placement{table: t, balance: m.balance, intake: m.intake, replicas: m.replicas,
+	m.replicas = &replicas{table: t}
+	m.balance = &balance{table: t, balancer: newBalancer()}
+	m.placement = &Placement{table: t, balance: m.balance, replicas: m.replicas,
 		outgoing: map[string]time.Time{},
 		searches: queue[coords.Proxy]{atOnce: seeksAtOnce, wait: time.Second, waitMax: time.Minute}}
-	m.leases = &leases{table: t, intake: m.intake, placement: m.placement}
+	m.leases = &leases{table: t, placement: m.placement}
 	m.reachability = &reachability{table: t, balance: m.balance,
 		refused: map[netip.Prefix]time.Time{}}
-	m.salvager = &salvager{table: t, rerouter: route,
+	m.salvager = &salvager{table: t,
 		copies: queue[struct{}]{atOnce: salvagesAtOnce, wait: takeWait, waitMax: takeWaitMax}}
-	m.arrivals = &arrivals{table: t, placement: m.placement, rerouter: route, salvager: m.salvager}
-	m.departures = &departures{table: t, intake: m.intake, leases: m.leases, replicas: m.replicas,
-		rerouter: route}
-	m.receiver = &receiver{table: t, arrivals: m.arrivals, balance: m.balance, intake: m.intake,
-		leases: m.leases, reachability: m.reachability}
-	m.restorer = &restorer{table: t, intake: m.intake, replicas: m.replicas,
-		restores: queue[*restoring]{most: maxOrphans, wait: takeWait, waitMax: takeWaitMax}}
-	m.claimer = &claimer{table: t, arrivals: m.arrivals, intake: m.intake, restorer: m.restorer,
-		claims: map[netip.Prefix]bool{}, unsettled: queue[bool]{most: unsettledMost,
-			atOnce: unsettledAtOnce, cooldown: unsettledCooldown,
-			wait: unsettledWait, waitMax: unsettledWaitMax}}
-	m.hosts = &hosts{table: t, claimer: m.claimer, reachability: m.reachability, rerouter: route}
+	m.arrivals = &arrivals{table: t, balance: m.balance, leases: m.leases, placement: m.placement,
+		reachability: m.reachability, salvager: m.salvager}
+	m.departures = &departures{table: t, leases: m.leases, replicas: m.replicas}
+	m.claimer = &claimer{table: t, arrivals: m.arrivals, replicas: m.replicas,
+		claims:   map[netip.Prefix]bool{},
+		restores: queue[*restoring]{most: maxOrphans, wait: takeWait, waitMax: takeWaitMax},
+		unsettled: queue[bool]{most: unsettledMost, atOnce: unsettledAtOnce,
+			cooldown: unsettledCooldown, wait: unsettledWait, waitMax: unsettledWaitMax}}
+	m.hosts = &hosts{table: t, claimer: m.claimer, reachability: m.reachability}
 	m.presence = &presence{table: t, hosts: m.hosts, leases: m.leases}
-	m.failover = &failover{table: t, arrivals: m.arrivals, intake: m.intake, presence: m.presence,
+	m.failover = &failover{table: t, arrivals: m.arrivals, presence: m.presence,
 		replicas: m.replicas, salvager: m.salvager,
 		attempts: queue[int]{wait: takeWait, waitMax: takeWaitMax},
 		orphans:  queue[orphan]{most: maxOrphans, wait: takeWait, waitMax: takeWaitMax}}
-	m.policy = &copyPolicy{table: t, claimer: m.claimer, failover: m.failover, intake: m.intake,
-		leases: m.leases, salvager: m.salvager, confirms: queue[copyAsker]{most: confirmMost,
-			atOnce: confirmAtOnce, cooldown: confirmCooldown}}
+	m.policy = &copyPolicy{table: t, claimer: m.claimer, failover: m.failover, leases: m.leases,
+		salvager: m.salvager, confirms: queue[copyAsker]{most: confirmMost, atOnce: confirmAtOnce,
+			cooldown: confirmCooldown}}
 	m.resolver = &resolver{table: t, arrivals: m.arrivals, claimer: m.claimer,
 		failover: m.failover, hosts: m.hosts, leases: m.leases, reachability: m.reachability,
-		restorer: m.restorer, leaseLookups: semaphore.NewWeighted(maxLeaseLookups),
-		checks: newHomeChecks(), confirming: semaphore.NewWeighted(confirmsAtOnce)}
+		leaseLookups: semaphore.NewWeighted(maxLeaseLookups),
+		checks:       newHomeChecks(), confirming: semaphore.NewWeighted(confirmsAtOnce)}
 	return m
 }
 
@@ -226,7 +216,7 @@ func (m *Manager) Run(ctx context.Context) error {
 				m.salvager.toSalvage())
 		}
 		for _, task := range slices.Concat(tasks, m.departures.toMove(), m.placement.toSeek(),
-			m.restorer.toRestore(now), m.claimer.toSettle(now), m.policy.toConfirm(now)) {
+			m.claimer.toRestore(now), m.claimer.toSettle(now), m.policy.toConfirm(now)) {
 			wg.Go(func() { task(ctx) })
 		}
 		for _, s := range m.leases.toRenew(time.Now(), cap(renewals)-len(renewals)) {
@@ -262,8 +252,8 @@ func (m *Manager) runMaintenance(now time.Time) error {
 			return err
 		}
 	}
-	if err := m.presence.stamp(now); m.intake.noteDiskFull(err) != nil {
+	if err := m.presence.stamp(now); m.noteDiskFull(err) != nil {
 		return err
 	}
-	return m.intake.saveLate()
+	return m.saveLate()
 }

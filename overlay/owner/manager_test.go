@@ -29,8 +29,7 @@ func TestConfigValidate(t *testing.T) {
 	_, err := New(Config{})
 	for _, field := range []string{
 		"Key", "DB", "Directory", "Strategy", "Leases", "Homes", "Estimate", "Sender", "Resolve",
-		"Guard", "Limiter",
-		"Outbox", "LeaseTTL", "Tick",
+		"ResolveFresh", "Replicas", "Guard", "Limiter", "Outbox", "LeaseTTL", "Times", "Tick",
 	} {
 		if err == nil || !strings.Contains(err.Error(), "owner: "+field+" is ") {
 			t.Errorf("%s is not named: %v", field, err)
@@ -343,8 +342,8 @@ func TestCommittedAndSuccessorGone(t *testing.T) {
 	m.plant("a.test", subnetA, addrA, 3)
 	m.run()
 	until(t, "it is gone", func() bool { return !m.Live(subnetA) })
-	if _, ok := m.stored(subnetA); ok || m.queued("a.test") != 0 || m.routedURLs() != 0 {
-		t.Errorf("left behind: %v, %d queued, %d routed", ok, m.queued("a.test"), m.routedURLs())
+	if rec, _ := m.stored(subnetA); rec.Phase != store.PhaseReplica || m.routedURLs() != 0 {
+		t.Errorf("left behind: %v, %d routed, want a copy", rec.Phase, m.routedURLs())
 	}
 }
 

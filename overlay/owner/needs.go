@@ -101,7 +101,7 @@ type Replicas interface {
 	// SetWitnessSet sends our witness set to the peers that keep copies.
 	SetWitnessSet(set []byte)
 	// Follow has a peer keep a copy until Unfollow.
-	Follow(p netip.Prefix, to peer.ID, o replica.OpenRequest) error
+	Follow(p netip.Prefix, to peer.ID, epoch uint64) error
 	Unfollow(p netip.Prefix, to peer.ID, drop bool)
 	State(p netip.Prefix, to peer.ID) replica.Follower
 	// Await returns when a copy is in sync; it waits while its peer answers ErrLater. Flush

@@ -31,7 +31,7 @@ type notification struct {
 
 // toNotify returns the tasks that notify owners of copies here. Only Run calls it.
 func (f *failover) toNotify(now time.Time) (tasks []func(context.Context)) {
-	if f.cfg.Replicas == nil || f.intake.draining.Load() {
+	if f.draining.Load() {
 		return nil
 	}
 	missed := map[peer.ID][]netip.Prefix{}

@@ -33,7 +33,7 @@ type orphan struct {
 // orphaned notes that URLs wait for a subnet's owner, who does not answer. Its lease
 // was just read.
 func (f *failover) orphaned(l lease.Lease, sealed []byte) {
-	if f.cfg.Witness == nil || f.cfg.Replicas == nil || l.Owner == f.cfg.Self {
+	if f.cfg.Witness == nil || l.Owner == f.cfg.Self {
 		return
 	}
 	now := time.Now()
@@ -46,7 +46,7 @@ func (f *failover) orphaned(l lease.Lease, sealed []byte) {
 
 // toRescue returns the tasks for orphans with owners that no peer hears.
 func (f *failover) toRescue(now time.Time) []func(context.Context) {
-	if f.intake.draining.Load() {
+	if f.draining.Load() {
 		return nil
 	}
 	groups := map[peer.ID][]orphan{}

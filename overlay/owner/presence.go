@@ -58,7 +58,8 @@ func (w *presence) setIdle(from, to time.Time) {
 	w.idle = idle{from, to}
 }
 
-// Inactive is Manager.Inactive.
+// Inactive reports whether this peer is known not to have acted as an owner in a time: it did not
+// run, or had no quorum lease. Its subnets may have been taken over then without its consent.
 func (w *presence) Inactive(from, to time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,8 +77,7 @@ func (w *presence) Inactive(from, to time.Time) bool {
 // It starts only after owners have had time to reopen their copies here, so that two
 // restarts in quick succession do not look like one.
 func (w *presence) stamp(now time.Time) error {
-	if w.cfg.Replicas == nil || now.Sub(w.stamped) < awakeEvery ||
-		now.Sub(w.started) < w.cfg.Times.Lost {
+	if now.Sub(w.stamped) < awakeEvery || now.Sub(w.started) < w.cfg.Times.Lost {
 		return nil
 	}
 	w.stamped = now
@@ -145,7 +145,8 @@ func (s *sleeps) slept(now time.Time) bool {
 	return !s.looked.IsZero() && clock.Elapsed(now, s.looked) > asleep
 }
 
-// AwakeSince is Manager.AwakeSince.
+// AwakeSince returns the time since which this peer has run without a sleep of its machine. In a
+// sleep it hears no peer, so it knows of no silence from before.
 func (w *presence) AwakeSince(now time.Time) time.Time {
 	s := &w.sleeps
 	s.mu.Lock()

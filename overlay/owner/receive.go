@@ -15,17 +15,6 @@ import (
 	"peerd/store"
 )
 
-// receiver is the part of a Manager that takes subnets that other peers hand over.
-type receiver struct {
-	*table
-	arrivals     *arrivals
-	balance      *balance
-	intake       *intake
-	leases       *leases
-	reachability *reachability
-	limiter      wire.Limiter // of offers without a copy
-}
-
 // offerRate is how often a peer may offer a subnet of which there is no copy of its own here. An
 // owner copies a subnet before it offers it, so that this is an offer that is repeated; others
 // would only have the DHT read.
@@ -33,46 +22,46 @@ var offerRate = wire.Rate{PerSecond: 1, Burst: 32, TotalFactor: 8}
 
 var errTooManyOffers = errors.New("owner: too many offers of subnets without a copy")
 
-var _ handover.Successor = (*receiver)(nil)
+var _ handover.Successor = (*arrivals)(nil)
 
 // AcceptOffer reports whether this peer takes a subnet that another peer offers. It
 // returns a lease instead if the subnet has already come to this peer or moved on from
 // here. Nothing is promised before there is a copy: the offer comes again then.
-func (c *receiver) AcceptOffer(
+func (a *arrivals) AcceptOffer(
 	ctx context.Context, from peer.ID, o handover.Offer,
 ) ([]byte, error) {
 	if err := checkOffer(from, o); err != nil {
 		return nil, err
 	}
-	copied := c.copied(from, o.Subnet)
-	if !copied && !c.limiter.Allow(offerRate, from, time.Now()) {
+	copied := a.copied(from, o.Subnet)
+	if !copied && !a.limiter.Allow(offerRate, from, time.Now()) {
 		return nil, errTooManyOffers
 	}
-	best, err := c.confirm(ctx, o.Lease)
+	best, err := a.confirm(ctx, o.Lease)
 	if err != nil {
 		return nil, err
 	}
-	c.mu.Lock()
-	s := c.subnets[o.Subnet]
+	a.mu.Lock()
+	s := a.subnets[o.Subnet]
 	var have []byte
 	if s != nil && s.lease.Epoch >= o.Epoch {
 		have = s.sealed
 	}
-	c.mu.Unlock()
+	a.mu.Unlock()
 	switch {
 	case have != nil:
 		return have, nil
-	case c.intake.draining.Load():
+	case a.draining.Load():
 		return nil, errDraining
-	case c.intake.diskFull.Load():
+	case a.diskFull.Load():
 		return nil, errDiskFull
 	case s != nil:
-		c.leases.beaten(best)
+		a.leases.beaten(best)
 		return nil, errors.New("the subnet is mine, or was until now")
-	case best.Owner == c.cfg.Self && best.Epoch >= o.Epoch:
+	case best.Owner == a.cfg.Self && best.Epoch >= o.Epoch:
 		return nil, nil // adopted once, and the disk lost since: take it again
 	case best.Epoch >= o.Epoch:
-		if sealed, ok := c.cfg.Leases.Sealed(o.Subnet); ok {
+		if sealed, ok := a.cfg.Leases.Sealed(o.Subnet); ok {
 			return sealed, nil
 		}
 		fallthrough
@@ -81,10 +70,10 @@ func (c *receiver) AcceptOffer(
 	case !copied:
 		return nil, nil
 	}
-	if err := c.cfg.Guard.Check(inside(o.Subnet)); err != nil {
+	if err := a.cfg.Guard.Check(inside(o.Subnet)); err != nil {
 		return nil, err
 	}
-	return nil, c.takes(o.Subnet)
+	return nil, a.takes(o.Subnet)
 }
 
 // checkOffer returns an error if the lease of an offer is not that of the subnet by the sender.
@@ -100,11 +89,8 @@ func checkOffer(from peer.ID, o handover.Offer) error {
 }
 
 // copied reports whether a copy of a subnet of that owner is kept here.
-func (c *receiver) copied(owner peer.ID, p netip.Prefix) bool {
-	if c.cfg.Replicas == nil {
-		return true // nothing is copied
-	}
-	h, ok := c.cfg.Replicas.Copy(p)
+func (a *arrivals) copied(owner peer.ID, p netip.Prefix) bool {
+	h, ok := a.cfg.Replicas.Copy(p)
 	return ok && h.Owner == owner
 }
 
@@ -113,10 +99,10 @@ const confirmFor = 10 * time.Second
 
 // confirm returns the best lease known of the subnet of a lease that a peer has sent, by the DHT
 // if nothing else is known.
-func (c *receiver) confirm(ctx context.Context, sealed []byte) (lease.Lease, error) {
+func (a *arrivals) confirm(ctx context.Context, sealed []byte) (lease.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, confirmFor)
 	defer cancel()
-	return c.cfg.Leases.Confirm(ctx, sealed)
+	return a.cfg.Leases.Confirm(ctx, sealed)
 }
 
 // inside returns an address of p that is not its network address.
@@ -127,8 +113,8 @@ const maxEstimations = 1 << 20
 
 // TakeOwnership makes this peer the owner of a subnet with state that has arrived. It
 // returns this peer's lease, or an error that leaves the subnet with the owner.
-func (c *receiver) TakeOwnership(
-	ctx context.Context, from peer.ID, o handover.Offer, grant []byte, hosts []store.Host,
+func (a *arrivals) TakeOwnership(
+	ctx context.Context, from peer.ID, o handover.Offer, grant []byte,
 ) ([]byte, error) {
 	old, err := lease.OpenLease(o.Lease)
 	if err != nil {
@@ -138,59 +124,66 @@ func (c *receiver) TakeOwnership(
 	if err != nil {
 		return nil, err
 	}
-	if g.From != from || g.To != c.cfg.Self || g.Subnet != o.Subnet || g.Epoch != o.Epoch {
+	if g.From != from || g.To != a.cfg.Self || g.Subnet != o.Subnet || g.Epoch != o.Epoch {
 		return nil, errors.New("owner: the grant does not match the offer")
 	}
-	if c.Live(o.Subnet) { // since AcceptOffer; asked again, the owner is told
+	if a.Live(o.Subnet) { // since AcceptOffer; asked again, the owner is told
 		return nil, errors.New("owner: the subnet is already ours")
+	}
+	if err := a.promoteLinks(o.Subnet); err != nil {
+		return nil, err
+	}
+	hosts, err := a.cfg.DB.HostsOf(o.Subnet)
+	if err != nil {
+		return nil, err
 	}
 	// On the disk first, then in the DHT: who finds the lease there, this peer
 	// after a crash included, must find the queue here.
-	l, sealed, err := c.selfMade(o, old, grant)
+	l, sealed, err := a.selfMade(o, old, grant)
 	if err != nil {
 		return nil, err
 	}
 	what := store.Subnet{Prefix: o.Subnet, Evidence: o.Evidence, Estimations: o.Estimations}
 	if len(o.Evidence) == 0 { // from an owner that has lost it: what it showed us before
-		if was, _, err := c.arrivals.copyOf(o.Subnet); err == nil {
+		if was, _, err := a.copyOf(o.Subnet); err == nil {
 			what.Evidence, what.Estimations = was.Evidence, was.Estimations
 		}
 	}
-	s, err := c.arrivals.taken(what, l, sealed)
+	s, err := a.taken(what, l, sealed)
 	if err != nil {
 		return nil, err
 	}
 	s.prefer = append([]string{from.String()}, s.prefer...) // it lacks nothing
-	if o.Replica && c.cfg.Replicas != nil {
+	if o.Replica {
 		s.replicas = []replicaPeer{{id: from, well: s.since, synced: true,
-			until: s.since.Add(c.cfg.Times.Lost)}}
+			until: s.since.Add(a.cfg.Times.Lost)}}
 	}
 	s.renewAt = time.Now() // publishes the lease
-	if err := c.arrivals.enrol(s, o.Pos, store.Counters{HandoversIn: 1}); err != nil {
+	if err := a.enrol(s, o.Pos, store.Counters{HandoversIn: 1}); err != nil {
 		return nil, err
 	}
-	c.arrivals.admit(s, hosts, time.Now().Add(min(max(o.Wait, 0), time.Hour)))
-	c.log.Info("received subnet", "subnet", o.Subnet, "from", from, "epoch", o.Epoch,
+	a.admit(s, hosts, time.Now().Add(min(max(o.Wait, 0), time.Hour)))
+	a.log.Info("received subnet", "subnet", o.Subnet, "from", from, "epoch", o.Epoch,
 		"hosts", len(hosts))
 	return sealed, nil
 }
 
 // selfMade is an adopted subnet's lease that the DHT has not seen. The Registry
 // learns it, so that others are shown it, and may know a better one.
-func (c *receiver) selfMade(
+func (a *arrivals) selfMade(
 	o handover.Offer, old lease.Lease, grant []byte,
 ) (l lease.Lease, sealed []byte, err error) {
 	now := time.Now()
-	l = old.Next(c.cfg.Self)
-	l.Issued, l.Expires, l.Grant = now, now.Add(c.cfg.LeaseTTL), grant
-	if sealed, err = lease.SealLease(l, c.cfg.Key); err != nil {
+	l = old.Next(a.cfg.Self)
+	l.Issued, l.Expires, l.Grant = now, now.Add(a.cfg.LeaseTTL), grant
+	if sealed, err = lease.SealLease(l, a.cfg.Key); err != nil {
 		return l, nil, err
 	}
-	best, err := c.cfg.Leases.Hold(sealed, now)
+	best, err := a.cfg.Leases.Hold(sealed, now)
 	switch {
 	case err != nil:
 		return l, nil, err
-	case best.Owner != c.cfg.Self:
+	case best.Owner != a.cfg.Self:
 		return l, nil, fmt.Errorf("owner: the subnet is owned by %s since epoch %d", best.Owner,
 			best.Epoch)
 	}
@@ -198,16 +191,13 @@ func (c *receiver) selfMade(
 	return l, sealed, err
 }
 
-// PendingAdded implements handover.Successor.
-func (c *receiver) PendingAdded(byHost map[string]int) { c.cfg.Outbox.PendingAdded(byHost) }
-
 // takes says why this peer refuses a subnet that is offered to it.
-func (c *receiver) takes(p netip.Prefix) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (a *arrivals) takes(p netip.Prefix) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	now := time.Now()
-	if now.Before(c.reachability.refused[p]) {
+	if now.Before(a.reachability.refused[p]) {
 		return errors.New("this peer cannot reach its servers")
 	}
-	return c.balance.balancer.accept(now, p)
+	return a.balance.balancer.accept(now, p)
 }

@@ -14,7 +14,6 @@ import (
 // they may have rivals, and stops work in a subnet that may have another owner.
 type leases struct {
 	*table
-	intake    *intake
 	placement *Placement
 	reading   bool // leases are being read again; guarded by mu
 }

@@ -42,22 +42,18 @@ func replicaPeersOf(names []string) []replicaPeer {
 // replicas is the part of a Manager that keeps copies of its subnets at other peers.
 type replicas struct {
 	*table
-	intake *intake
 }
 
 // maintainReplicas checks the replicas of our subnets and chooses new ones for those
 // that are lost or missing. The error comes from the store.
 func (rs *replicas) maintainReplicas(now time.Time) error {
-	if rs.cfg.Replicas == nil {
-		return nil
-	}
 	if rs.cfg.Witness != nil {
 		rs.cfg.Replicas.SetWitnessSet(rs.cfg.Witness.WitnessSet())
 	}
 	var all []assign.Candidate
 	for _, s := range rs.guarded() {
 		ks, changed := rs.looked(s, now)
-		if n := rs.missing(ks, now); n > 0 && !rs.intake.draining.Load() {
+		if n := rs.missing(ks, now); n > 0 && !rs.draining.Load() {
 			if all == nil {
 				all = rs.candidates()
 			}
@@ -65,7 +61,7 @@ func (rs *replicas) maintainReplicas(now time.Time) error {
 				ks, changed = append(ks, replicaPeer{id: id, well: now}), true
 			}
 		}
-		if err := rs.followed(s, ks, changed); rs.intake.noteDiskFull(err) != nil {
+		if err := rs.followed(s, ks, changed); rs.noteDiskFull(err) != nil {
 			return err
 		}
 	}
@@ -200,9 +196,9 @@ func (rs *replicas) followed(s *subnet, ks []replicaPeer, changed bool) error {
 // follow has a peer keep a copy of a subnet of ours.
 func (rs *replicas) follow(s *subnet, to peer.ID) error {
 	rs.mu.Lock()
-	o := replica.OpenRequest{Subnet: s.prefix, Epoch: s.lease.Epoch}
+	epoch := s.lease.Epoch
 	rs.mu.Unlock()
-	return rs.cfg.Replicas.Follow(s.prefix, to, o)
+	return rs.cfg.Replicas.Follow(s.prefix, to, epoch)
 }
 
 // nominate chooses up to n new replicas of a subnet.

@@ -10,31 +10,25 @@ import (
 // rerouteBatch bounds the URLs in memory while a subnet is yielded.
 const rerouteBatch = 1000
 
-// rerouter makes what is queued here pending, as URLs that this peer found, for other owners.
-type rerouter struct{ *env }
-
-// rerouteAll routes what is queued in a paused subnet.
-func (r *rerouter) rerouteAll(p netip.Prefix) error {
-	var hosts []store.Host
-	err := r.cfg.DB.View(func(tx *store.Tx) (err error) {
-		hosts, err = tx.HostsOf(p)
-		return err
-	})
+// rerouteAll makes what is queued in a paused subnet pending, as URLs that this peer found, for the
+// other owner.
+func (e *env) rerouteAll(p netip.Prefix) error {
+	hosts, err := e.cfg.DB.HostsOf(p)
 	for _, h := range hosts {
 		if err == nil {
-			err = r.reroute(h)
+			err = e.reroute(h)
 		}
 	}
 	return err
 }
 
 // reroute routes what is queued at a host of a paused subnet.
-func (r *rerouter) reroute(h store.Host) error {
+func (e *env) reroute(h store.Host) error {
 	now := time.Now()
 	var last []byte
 	for {
 		var found []store.Pending
-		err := r.cfg.DB.View(func(tx *store.Tx) error {
+		err := e.cfg.DB.View(func(tx *store.Tx) error {
 			return tx.Queue(h.Name, last, func(e store.Entry) (bool, error) {
 				found = append(found, pendingURL(e, now, h.Addr))
 				last = e.Key
@@ -45,7 +39,7 @@ func (r *rerouter) reroute(h store.Host) error {
 			return err
 		}
 		// The subnet is paused, so all become pending.
-		if err := r.cfg.Outbox.Route(found); err != nil {
+		if err := e.cfg.Outbox.Route(found); err != nil {
 			return err
 		}
 	}
@@ -53,10 +47,10 @@ func (r *rerouter) reroute(h store.Host) error {
 
 // rerouteAfter routes what was queued in a paused subnet after a position in its log and
 // still is. What waits in the outbox is sent anyway.
-func (r *rerouter) rerouteAfter(p netip.Prefix, after uint64) error {
+func (e *env) rerouteAfter(p netip.Prefix, after uint64) error {
 	for more := true; more; {
 		var found []store.Pending
-		err := r.cfg.DB.View(func(tx *store.Tx) error {
+		err := e.cfg.DB.View(func(tx *store.Tx) error {
 			more = false
 			return tx.LogRecords(p, after, func(seq uint64, raw []byte) (bool, error) {
 				fs, err := queuedBy(tx, raw)
@@ -66,7 +60,7 @@ func (r *rerouter) rerouteAfter(p netip.Prefix, after uint64) error {
 			})
 		})
 		if err == nil && len(found) > 0 {
-			err = r.cfg.Outbox.Route(found)
+			err = e.cfg.Outbox.Route(found)
 		}
 		if err != nil {
 			return err
@@ -110,14 +104,10 @@ func pendingURL(e store.Entry, now time.Time, hint netip.Addr) store.Pending {
 
 // promoteLinks adds the undelivered outlinks of the old owner's pages to our pending
 // URLs. It runs before the subnet is ours and is repeated if interrupted.
-func (r *rerouter) promoteLinks(p netip.Prefix) error {
-	fresh, err := r.cfg.DB.PromoteOutlinks(p)
-	if len(fresh) > 0 {
-		byHost := make(map[string]int, len(fresh))
-		for _, h := range fresh {
-			byHost[h.Host] = h.Count
-		}
-		r.cfg.Outbox.PendingAdded(byHost)
+func (e *env) promoteLinks(p netip.Prefix) error {
+	byHost, err := e.cfg.DB.PromoteOutlinks(p)
+	if len(byHost) > 0 {
+		e.cfg.Outbox.PendingAdded(byHost)
 	}
 	return err
 }

@@ -30,7 +30,6 @@ type resolver struct {
 	hosts        *hosts
 	leases       *leases
 	reachability *reachability
-	restorer     *restorer
 	leaseLookups *semaphore.Weighted
 	checks       *homeChecks
 	confirming   *semaphore.Weighted
@@ -229,7 +228,7 @@ func (w *resolver) resolveIn(
 	case err != nil:
 		return r, false, err
 	case l.Owner == w.cfg.Self: // ours by the DHT, and our disk does not know: we lost it
-		if err := w.restorer.restore(l, sealed); err != nil {
+		if err := w.claimer.restore(l, sealed); err != nil {
 			return r, false, err
 		}
 		if err := w.arrivals.begin(l, sealed); err != nil {
@@ -319,16 +318,14 @@ func (w *resolver) Accepts(p netip.Prefix) (ok, moving bool, sealed []byte) {
 		return !moving, moving, nil
 	}
 	w.mu.Unlock()
-	if w.cfg.Replicas != nil {
-		if _, held := w.cfg.Replicas.Copy(p); held {
-			// Mostly the sender has not heard of a handover, and learns of it. One that has
-			// another reason sends again.
-			if w.foreignUntil(p).Before(time.Now()) {
-				w.failover.resume(p, 1)
-			}
-			sealed, _ = w.cfg.Leases.Sealed(p)
-			return false, false, sealed
+	if _, held := w.cfg.Replicas.Copy(p); held {
+		// Mostly the sender has not heard of a handover, and learns of it. One that has
+		// another reason sends again.
+		if w.foreignUntil(p).Before(time.Now()) {
+			w.failover.resume(p, 1)
 		}
+		sealed, _ = w.cfg.Leases.Sealed(p)
+		return false, false, sealed
 	}
 	ours, unknown := w.ours(p)
 	switch {

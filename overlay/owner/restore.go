@@ -54,14 +54,6 @@ type restoring struct {
 	not    map[peer.ID]bool // who refused
 }
 
-// restorer is the part of a Manager that gives the subnets of a lost disk to peers with a copy.
-type restorer struct {
-	*table
-	intake   *intake
-	replicas *replicas
-	restores queue[*restoring]
-}
-
 // ownedBefore prevents claiming a subnet that is ours by the DHT, and not by a claim of
 // this process, until it is known that no peer has a copy.
 func (c *claimer) ownedBefore(p netip.Prefix) error {
@@ -73,7 +65,7 @@ func (c *claimer) ownedBefore(p netip.Prefix) error {
 	}
 	if l, ok := c.cfg.Leases.Cached(p); ok && l.Owner == c.cfg.Self {
 		sealed, _ := c.cfg.Leases.Sealed(p)
-		if err := c.restorer.restore(l, sealed); err != nil {
+		if err := c.restore(l, sealed); err != nil {
 			return err
 		}
 	}
@@ -88,34 +80,34 @@ func (c *claimer) ownedBefore(p netip.Prefix) error {
 // restore reports whether a subnet that is ours by the DHT and not on disk may be
 // recreated: once it is known that no peer has a copy. Until then it returns
 // errRestoring.
-func (q *restorer) restore(l lease.Lease, sealed []byte) error {
-	if q.cfg.Replicas == nil || q.cfg.ReplicaCount == 0 {
+func (c *claimer) restore(l lease.Lease, sealed []byte) error {
+	if c.cfg.ReplicaCount == 0 {
 		return nil
 	}
-	if _, held := q.cfg.Replicas.Copy(l.Subnet); held { // to begin with
+	if _, held := c.cfg.Replicas.Copy(l.Subnet); held { // to begin with
 		return nil
 	}
 	over := false
-	q.restores.change(l.Subnet, func(e *entry[*restoring]) { over = e.about.over })
+	c.restores.change(l.Subnet, func(e *entry[*restoring]) { over = e.about.over })
 	if over {
-		q.restores.done(l.Subnet)
+		c.restores.done(l.Subnet)
 		return nil
 	}
-	q.restores.add(l.Subnet, time.Time{}, &restoring{lease: l, sealed: sealed, since: time.Now(),
+	c.restores.add(l.Subnet, time.Time{}, &restoring{lease: l, sealed: sealed, since: time.Now(),
 		not: map[peer.ID]bool{}})
-	q.wake()
+	c.wake()
 	return errRestoring
 }
 
 // toRestore returns what is to be done for such subnets, one group at a time.
-func (q *restorer) toRestore(now time.Time) []func(context.Context) {
-	if q.intake.draining.Load() || q.restores.busy() > 0 {
+func (c *claimer) toRestore(now time.Time) []func(context.Context) {
+	if c.draining.Load() || c.restores.busy() > 0 {
 		return nil
 	}
 	var due []*restoring
-	q.restores.due(now, func(p netip.Prefix, e *entry[*restoring]) verdict {
+	c.restores.due(now, func(p netip.Prefix, e *entry[*restoring]) verdict {
 		switch {
-		case q.Live(p):
+		case c.Live(p):
 			return forget
 		case e.about.over || len(due) == askSteps:
 			return skip
@@ -127,44 +119,44 @@ func (q *restorer) toRestore(now time.Time) []func(context.Context) {
 		return nil
 	}
 	return []func(context.Context){func(ctx context.Context) {
-		q.restoreAll(ctx, due)
-		q.wake()
+		c.restoreAll(ctx, due)
+		c.wake()
 	}}
 }
 
 // restoreAll tries to find copies and to hand the subnets to their holders. Nothing else
 // changes rs while they are busy.
-func (q *restorer) restoreAll(ctx context.Context, rs []*restoring) {
+func (c *claimer) restoreAll(ctx context.Context, rs []*restoring) {
 	ctx, cancel := context.WithTimeout(ctx, 3*witness.VoteWindow)
 	defer cancel()
 	errs := make([]error, len(rs))
-	each(rs, func(i int, r *restoring) { errs[i] = q.stillMine(ctx, r) })
+	each(rs, func(i int, r *restoring) { errs[i] = c.stillMine(ctx, r) })
 	var ls []lease.Lease
 	for i, r := range rs {
 		if errs[i] == nil {
 			ls = append(ls, r.lease)
 		}
 	}
-	h := q.replicas.holders(ctx, ls)
+	h := c.replicas.holders(ctx, ls)
 	each(rs, func(i int, r *restoring) {
 		if errs[i] == nil {
-			errs[i] = q.entrust(ctx, r, h)
+			errs[i] = c.entrust(ctx, r, h)
 		}
-		q.restored(ctx, r, errs[i])
+		c.restored(ctx, r, errs[i])
 	})
 }
 
 // stillMine reads the lease again. Our own lease in the DHT is treated as no lease until
 // we claim it, and is remembered.
-func (q *restorer) stillMine(ctx context.Context, r *restoring) error {
+func (c *claimer) stillMine(ctx context.Context, r *restoring) error {
 	p := r.lease.Subnet
-	_, _, err := q.cfg.Leases.Refresh(ctx, p)
+	_, _, err := c.cfg.Leases.Refresh(ctx, p)
 	if err != nil && !errors.Is(err, lease.ErrUnowned) {
 		return err
 	}
-	l, ok := q.cfg.Leases.Cached(p)
-	sealed, _ := q.cfg.Leases.Sealed(p)
-	if !ok || sealed == nil || l.Owner != q.cfg.Self {
+	l, ok := c.cfg.Leases.Cached(p)
+	sealed, _ := c.cfg.Leases.Sealed(p)
+	if !ok || sealed == nil || l.Owner != c.cfg.Self {
 		return errNotOurs
 	}
 	r.lease, r.sealed = l, sealed
@@ -173,38 +165,38 @@ func (q *restorer) stillMine(ctx context.Context, r *restoring) error {
 
 // search is how long a copy of a subnet of ours is looked for: if all who are asked
 // answer, and at most.
-func (q *restorer) search(l lease.Lease) (short, long time.Duration) {
+func (c *claimer) search(l lease.Lease) (short, long time.Duration) {
 	// a claim that a crash broke off
-	if undecided(l) && l.Issued.Add(q.cfg.Times.First+q.cfg.Times.Lost).After(q.started) {
-		return q.cfg.Times.Silence, q.cfg.Times.Orphan
+	if undecided(l) && l.Issued.Add(c.cfg.Times.First+c.cfg.Times.Lost).After(c.started) {
+		return c.cfg.Times.Silence, c.cfg.Times.Orphan
 	}
-	return q.cfg.Times.Recreate, q.cfg.Times.Recreate
+	return c.cfg.Times.Recreate, c.cfg.Times.Recreate
 }
 
 // entrust gives a subnet to who has the best copy of it.
-func (q *restorer) entrust(ctx context.Context, r *restoring, h holding) error {
+func (c *claimer) entrust(ctx context.Context, r *restoring, h holding) error {
 	p, quiet := r.lease.Subnet, time.Since(r.since)
-	short, long := q.search(r.lease)
-	g, err := q.loadGrant(p)
+	short, long := c.search(r.lease)
+	g, err := c.loadGrant(p)
 	if err != nil {
 		return err
 	}
 	var offered []held
-	for _, c := range h.copies[p] {
-		if !r.not[c.by] {
-			offered = append(offered, c)
+	for _, x := range h.copies[p] {
+		if !r.not[x.by] {
+			offered = append(offered, x)
 		}
 	}
-	c, ok := best(offered)
+	to, ok := best(offered)
 	switch {
 	case g.Epoch == r.lease.Epoch+1: // to the same peer, whatever others say
-		if quiet > long && q.silence(g.To, time.Now()) > long {
+		if quiet > long && c.silence(g.To, time.Now()) > long {
 			return errNothing // it may be back with a lease that beats ours
 		}
-		c = held{by: g.To}
+		to = held{by: g.To}
 		for _, x := range h.copies[p] {
 			if x.by == g.To {
-				c = x
+				to = x
 			}
 		}
 	case ok:
@@ -214,20 +206,20 @@ func (q *restorer) entrust(ctx context.Context, r *restoring, h holding) error {
 	default:
 		return errUnanswered
 	}
-	o := handover.Offer{Subnet: p, Epoch: r.lease.Epoch + 1, Lease: r.sealed, Wait: q.cfg.Cooldown,
-		Pos: c.Pos}
-	sealed, err := q.cfg.Sender.SendGrant(ctx, c.by, o, func() ([]byte, error) {
-		return q.signGrant(r, c.by, g)
+	o := handover.Offer{Subnet: p, Epoch: r.lease.Epoch + 1, Lease: r.sealed, Wait: c.cfg.Cooldown,
+		Pos: to.Pos}
+	sealed, err := c.cfg.Sender.SendGrant(ctx, to.by, o, func() ([]byte, error) {
+		return c.signGrant(r, to.by, g)
 	})
 	if errors.Is(err, handover.ErrRefused) {
-		r.not[c.by] = true
+		r.not[to.by] = true
 	}
 	if err == nil {
-		_, err = q.cfg.Leases.Learn(sealed)
+		_, err = c.cfg.Leases.Learn(sealed)
 	}
 	if err == nil {
-		q.log.Warn("handed lost subnet to replica", "subnet", p,
-			"to", c.by, "epoch", o.Epoch)
+		c.log.Warn("handed lost subnet to replica", "subnet", p,
+			"to", to.by, "epoch", o.Epoch)
 	}
 	return err
 }
@@ -242,8 +234,8 @@ type grantRecord struct {
 func grantKey(p netip.Prefix) string { return "owner/given/" + p.String() }
 
 // loadGrant reads the grant for a subnet from disk; the zero one if there is none.
-func (q *restorer) loadGrant(p netip.Prefix) (g grantRecord, err error) {
-	err = q.cfg.DB.View(func(tx *store.Tx) error {
+func (c *claimer) loadGrant(p netip.Prefix) (g grantRecord, err error) {
+	err = c.cfg.DB.View(func(tx *store.Tx) error {
 		b, err := tx.Data(grantKey(p))
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -260,17 +252,17 @@ func (q *restorer) loadGrant(p netip.Prefix) (g grantRecord, err error) {
 }
 
 // signGrant returns the grant for a holder, signed and saved; an existing one is reused.
-func (q *restorer) signGrant(r *restoring, to peer.ID, g grantRecord) ([]byte, error) {
+func (c *claimer) signGrant(r *restoring, to peer.ID, g grantRecord) ([]byte, error) {
 	p := r.lease.Subnet
 	switch {
 	case g.Grant != nil:
 		return g.Grant, nil
-	case !q.HasQuorumLease():
+	case !c.HasQuorumLease():
 		return nil, errNoQuorumLease
-	case q.Live(p):
+	case c.Live(p):
 		return nil, errors.New("owner: the subnet was recreated")
 	}
-	grant, err := r.lease.GrantTo(to, time.Now(), q.cfg.Key)
+	grant, err := r.lease.GrantTo(to, time.Now(), c.cfg.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -278,42 +270,42 @@ func (q *restorer) signGrant(r *restoring, to peer.ID, g grantRecord) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	if err := q.cfg.DB.Update(func(tx *store.Tx) error {
+	if err := c.cfg.DB.Update(func(tx *store.Tx) error {
 		return tx.PutData(grantKey(p), b)
 	}); err != nil {
 		return nil, err
 	}
-	return grant, q.cfg.DB.Sync()
+	return grant, c.cfg.DB.Sync()
 }
 
 // restored records the result of an attempt. URLs that wait for the subnet are resolved
 // again when it is over.
-func (q *restorer) restored(ctx context.Context, r *restoring, err error) {
+func (c *claimer) restored(ctx context.Context, r *restoring, err error) {
 	p := r.lease.Subnet
 	over := err == nil || errors.Is(err, errNotOurs) || errors.Is(err, errNothing)
 	if over {
-		if err := q.cfg.DB.Update(func(tx *store.Tx) error {
+		if err := c.cfg.DB.Update(func(tx *store.Tx) error {
 			return tx.DeleteData(grantKey(p))
 		}); err != nil {
-			q.log.Error("failed to delete obsolete grant", "subnet", p, "err", err)
+			c.log.Error("failed to delete obsolete grant", "subnet", p, "err", err)
 		}
 	}
 	switch {
 	case errors.Is(err, errNothing):
-		q.restores.change(p, func(e *entry[*restoring]) {
+		c.restores.change(p, func(e *entry[*restoring]) {
 			e.state, e.about.over = entryWaits,
 				true
 		})
 	case over:
-		q.restores.done(p)
+		c.restores.done(p)
 	default:
-		q.restores.fail(p, time.Now())
+		c.restores.fail(p, time.Now())
 	}
 	switch {
 	case over:
-		q.cfg.Outbox.ResolveAgain(p)
+		c.cfg.Outbox.ResolveAgain(p)
 	case ctx.Err() == nil:
-		q.log.Info("found no copy of lost subnet yet",
+		c.log.Info("found no copy of lost subnet yet",
 			"subnet", p, "err", err)
 	}
 }

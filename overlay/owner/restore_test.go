@@ -36,8 +36,8 @@ func wiped(t *testing.T, change func(*Config)) (*member, *fakeReplicas, *fakeWit
 
 // seekLost has what is due for lost subnets done once, and says how a claim goes.
 func (m *member) seekLost() error {
-	m.restorer.restores.change(subnetA, func(e *entry[*restoring]) { e.next = time.Time{} })
-	for _, task := range m.restorer.toRestore(time.Now()) {
+	m.claimer.restores.change(subnetA, func(e *entry[*restoring]) { e.next = time.Time{} })
+	for _, task := range m.claimer.toRestore(time.Now()) {
 		task(m.t.Context())
 	}
 	if _, err := m.resolver.Resolve(m.t.Context(), "a.test", netip.Addr{}); err != nil {
@@ -54,7 +54,7 @@ func TestRestoreWithoutCopies(t *testing.T) {
 	if err := m.seekLost(); !errors.Is(err, errRestoring) || m.Live(subnetA) {
 		t.Fatalf("at once: %v", err)
 	}
-	old := m.restorer.restores.entries[subnetA].about
+	old := m.claimer.restores.entries[subnetA].about
 	old.since = old.since.Add(-m.Manager.cfg.Times.Silence - time.Second)
 	if err := m.seekLost(); !errors.Is(err, errRestoring) || m.Live(subnetA) {
 		t.Fatalf("carol has not answered: %v", err)
@@ -70,7 +70,7 @@ func TestRestoreWithoutCopies(t *testing.T) {
 	if err := m.seekLost(); !errors.Is(err, errRestoring) {
 		t.Fatal(err)
 	}
-	old = m.restorer.restores.entries[subnetA].about
+	old = m.claimer.restores.entries[subnetA].about
 	old.since = time.Now().Add(-m.Manager.cfg.Times.Orphan - time.Second)
 	if err := m.seekLost(); err != nil || !m.Live(subnetA) {
 		t.Errorf("half a copy, and carol never answers: %v", err)
@@ -83,17 +83,17 @@ func TestRestoreWaitsForReplicas(t *testing.T) {
 	m, _, _ := wiped(t, nil)
 	times := m.Manager.cfg.Times
 	l := lease.Lease{Epoch: 1, Issued: m.started.Add(-times.First - times.Lost + time.Second)}
-	if short, long := m.restorer.search(l); short != times.Silence || long != times.Orphan {
+	if short, long := m.claimer.search(l); short != times.Silence || long != times.Orphan {
 		t.Errorf("a young lease: %v, %v", short, long)
 	}
 	successor := l
 	successor.Epoch = 2
-	if short, long := m.restorer.search(successor); short != times.Recreate ||
+	if short, long := m.claimer.search(successor); short != times.Recreate ||
 		long != times.Recreate {
 		t.Errorf("a successor's: %v, %v", short, long)
 	}
 	l.Issued = l.Issued.Add(-2 * time.Second)
-	if short, long := m.restorer.search(l); short != times.Recreate || long != times.Recreate {
+	if short, long := m.claimer.search(l); short != times.Recreate || long != times.Recreate {
 		t.Errorf("an old one: %v, %v", short, long)
 	}
 }
@@ -136,7 +136,7 @@ func TestRestoreGives(t *testing.T) {
 		t.Errorf("%v was offered %+v", asked[len(asked)-1], o)
 	}
 	delete(r.others, carol.id) // unconfirmed: bob is not given it
-	m.restorer.restores.done(subnetA)
+	m.claimer.restores.done(subnetA)
 	_ = m.seekLost() // as after a restart
 	if err := m.seekLost(); !errors.Is(err, errRestoring) || asked[len(asked)-1] != carol.id ||
 		string(grants[len(grants)-1]) != string(grants[0]) {
@@ -152,10 +152,10 @@ func TestRestoreGives(t *testing.T) {
 	if err != nil || l.Owner != carol.id {
 		t.Fatal(l, err)
 	}
-	if err := m.seekLost(); err != nil || m.Live(subnetA) || len(m.restorer.restores.entries) != 0 {
-		t.Errorf("%v; %d looked for", err, len(m.restorer.restores.entries))
+	if err := m.seekLost(); err != nil || m.Live(subnetA) || len(m.claimer.restores.entries) != 0 {
+		t.Errorf("%v; %d looked for", err, len(m.claimer.restores.entries))
 	}
-	if g, err := m.restorer.loadGrant(subnetA); err != nil || g.Grant != nil {
+	if g, err := m.claimer.loadGrant(subnetA); err != nil || g.Grant != nil {
 		t.Errorf("the grant is kept: %+v, %v", g, err)
 	}
 }
@@ -209,7 +209,7 @@ func testRestore(t *testing.T, notice func(again, successor *member)) {
 		contactsOf(c).heard = now
 	})
 	runCopies(t, b, bobs, &laterPolicy{copyPolicy: successor.policy})
-	r := &handover.Receiver{DB: db, Successor: successor.receiver, Copies: bobs}
+	r := &handover.Receiver{DB: db, Successor: successor.arrivals, Copies: bobs}
 	server := r.Serve(b, proto, nil)
 	t.Cleanup(server.Close)
 

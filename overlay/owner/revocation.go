@@ -8,7 +8,11 @@ import (
 	"peerd/overlay/witness"
 )
 
-// Revoked is Manager.Revoked.
+// Revoked takes in that witnesses have voted subnets of ours away: given to
+// witness.Config.Revoked. When it returns nil nothing is begun there any more,
+// and that is on the disk, unless the other witnesses are enough to prevent a takeover.
+// The lease is renewed at once, which shows a better one; where there is none when the
+// candidate's time is over, we go on.
 func (k *leases) Revoked(_ context.Context, rs []witness.Revocation) error {
 	now := time.Now()
 	for _, r := range rs {
@@ -67,14 +71,16 @@ func (k *leases) recount(now time.Time) error {
 	}
 	k.mu.Unlock()
 	for _, s := range stopped {
-		if err := k.save(s); k.intake.noteDiskFull(err) != nil {
+		if err := k.save(s); k.noteDiskFull(err) != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// SuspectTakeover is Manager.SuspectTakeover.
+// SuspectTakeover reports that our subnets may have been taken over without our
+// knowledge; package witness calls it. Each lease is renewed before anything is fetched
+// there again.
 func (k *leases) SuspectTakeover() {
 	k.mu.Lock()
 	for _, s := range k.subnets {

@@ -64,7 +64,8 @@ func (s *subnet) arm(now time.Time) {
 	s.back = false
 }
 
-// ObserveLease is Manager.ObserveLease.
+// ObserveLease processes a lease that another peer announced. If it beats ours, ours is
+// renewed at once, which shows whether it stands.
 func (k *leases) ObserveLease(l lease.Lease) {
 	k.mu.Lock()
 	s := k.subnets[l.Subnet]

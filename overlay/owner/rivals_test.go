@@ -242,7 +242,7 @@ func TestHandoverReadsFirst(t *testing.T) {
 	plantRival(t, m)
 	m.mu.Lock()
 	s := m.subnets[subnetA]
-	m.close(s, carol)
+	m.table.close(s, carol)
 	s.moving = true
 	m.mu.Unlock()
 	m.departures.move(t.Context(), s, carol.id.String())

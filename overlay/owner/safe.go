@@ -16,7 +16,12 @@ import (
 // flushesAtOnce bounds the subnets for which one Safe waits at a time.
 const flushesAtOnce = 64
 
-// Safe is Manager.Safe.
+// Safe returns when what was committed before the call for the given subnets would
+// survive this peer, because their replicas have it on disk. It returns the subnets for
+// which that is not so within Times.Flush: the sender has to keep what it sent for them
+// and retry. It waits for a replica that does not answer until it is dropped (Times.Lost), and for
+// the first replica, or the next one, as long as Times.First. After that, or if there is no peer to
+// be a replica, this peer's disk has to suffice. A subnet that is no longer ours is not safe.
 func (rs *replicas) Safe(ctx context.Context, subnets []netip.Prefix) (unsafe []netip.Prefix) {
 	ctx, cancel := context.WithTimeout(ctx, rs.cfg.Times.Flush)
 	defer cancel()
@@ -64,7 +69,7 @@ func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool
 	}
 	fresh := now.Sub(clock.Later(s.since, s.copied)) < rs.cfg.Times.First
 	rs.mu.Unlock()
-	if rs.cfg.Replicas == nil || rs.cfg.ReplicaCount == 0 || len(to) > 0 || !fresh {
+	if rs.cfg.ReplicaCount == 0 || len(to) > 0 || !fresh {
 		return to, true
 	}
 	return nil, rs.alone()
@@ -75,7 +80,7 @@ func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool
 // lasts for Times.QuorumMargin at most, because by then the witnesses are heard again or
 // the quorum lease is lost.
 func (rs *replicas) ahead(p netip.Prefix, now time.Time) bool {
-	if rs.cfg.Witness == nil || rs.cfg.Replicas == nil {
+	if rs.cfg.Witness == nil {
 		return false
 	}
 	if ok, until := rs.cfg.Witness.QuorumLease(); !ok || until.IsZero() ||

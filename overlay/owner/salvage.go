@@ -22,8 +22,7 @@ const salvagesAtOnce = 2
 // may contain to the owners.
 type salvager struct {
 	*table
-	rerouter *rerouter
-	copies   queue[struct{}] // that are orphaned
+	copies queue[struct{}] // that are orphaned
 }
 
 // markOrphanedCopy marks a copy as one to be salvaged.
@@ -32,10 +31,7 @@ func (v *salvager) markOrphanedCopy(p netip.Prefix) {
 }
 
 // toSalvage returns the tasks for orphaned copies.
-func (v *salvager) toSalvage() (tasks []func(context.Context)) {
-	if v.cfg.Replicas == nil {
-		return nil
-	}
+func (v *salvager) toSalvage() []func(context.Context) {
 	anyOf := func(netip.Prefix) bool { return true }
 	return v.copies.tasks(v.env, time.Now(), anyOf,
 		func(_ context.Context, p netip.Prefix, _ struct{}) error {
@@ -54,10 +50,10 @@ func (v *salvager) salvage(p netip.Prefix) error {
 	if !held || v.Live(p) {
 		return nil
 	}
-	if err := v.rerouter.rerouteAll(p); err != nil {
+	if err := v.rerouteAll(p); err != nil {
 		return err
 	}
-	if err := v.rerouter.promoteLinks(p); err != nil {
+	if err := v.promoteLinks(p); err != nil {
 		return err
 	}
 	if err := v.cfg.DB.Sync(); err != nil {
@@ -72,9 +68,6 @@ func (v *salvager) salvage(p netip.Prefix) error {
 // opens it does not have: an owner that recreated it because it took over without a copy
 // or lost its disk.
 func (v *salvager) precious(o replica.OpenRequest, l lease.Lease) bool {
-	if v.cfg.Replicas == nil {
-		return false
-	}
 	h, held := v.cfg.Replicas.Copy(o.Subnet)
 	switch {
 	case !held, h.Pos.Log == 0, h.Pos.Log == o.Log:

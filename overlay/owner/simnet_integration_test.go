@@ -129,10 +129,17 @@ func (w *simNet) send(from peer.ID) sendFunc {
 		[]byte, error) {
 		granted := false
 		host := store.Host{Name: o.Subnet.Addr().String(), Subnet: o.Subnet, Addr: inside(o.Subnet)}
-		sealed, err := handTo(ctx, from, w.peers[to.String()], o, func() ([]byte, error) {
+		successor := w.peers[to.String()]
+		if err := successor.cfg.DB.Update(func(tx *store.Tx) error {
+			tx.PutHost(host)
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		sealed, err := handTo(ctx, from, successor, o, func() ([]byte, error) {
 			granted = true
 			return grant()
-		}, host)
+		})
 		if err == nil && granted {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -18,8 +19,11 @@ import (
 // while it holds mu. mu is never held during I/O; the Frontier's own lock comes after it.
 type table struct {
 	*env
-	mu      sync.Mutex
-	subnets map[netip.Prefix]*subnet
+	draining       atomic.Bool // this peer leaves, and takes no subnets
+	diskFull       atomic.Bool // the last write failed for lack of disk space
+	mu             sync.Mutex
+	subnets        map[netip.Prefix]*subnet
+	diskFullLogged time.Time
 }
 
 // Live says whether a subnet's hosts are ours.

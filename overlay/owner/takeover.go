@@ -50,7 +50,6 @@ var (
 type failover struct {
 	*table
 	arrivals *arrivals
-	intake   *intake
 	presence *presence
 	replicas *replicas
 	salvager *salvager
@@ -64,7 +63,7 @@ type failover struct {
 
 // toTake returns the tasks for the copies here with silent owners.
 func (f *failover) toTake(now time.Time) []func(context.Context) {
-	if f.cfg.Witness == nil || f.cfg.Replicas == nil || f.intake.draining.Load() {
+	if f.cfg.Witness == nil || f.draining.Load() {
 		return nil
 	}
 	groups := map[peer.ID][]replica.LocalCopy{}
@@ -251,9 +250,11 @@ func (f *failover) vote(ctx context.Context, hs []replica.LocalCopy) (witness.Ta
 	return f.ask(ctx, hs[0].Owner, set, steps)
 }
 
-// SilentSubnets is Manager.SilentSubnets.
+// SilentSubnets returns the number of subnets of silent owners of which this peer has a complete
+// copy, unless another peer is known to have continued them. This peer, or another one with a copy,
+// takes them over in time.
 func (f *failover) SilentSubnets(now time.Time) (n int) {
-	if f.cfg.Witness == nil || f.cfg.Replicas == nil {
+	if f.cfg.Witness == nil {
 		return 0
 	}
 	for _, h := range f.cfg.Replicas.Copies() {

@@ -207,7 +207,7 @@ func TestNoTakeover(t *testing.T) {
 		"the copy may change meanwhile": {func(e *copyFixture) {
 			e.replicas.pins[subnetA] = true
 		}, false},
-		"we leave":         {func(e *copyFixture) { e.intake.draining.Store(true) }, false},
+		"we leave":         {func(e *copyFixture) { e.draining.Store(true) }, false},
 		"of a lower epoch": {func(e *copyFixture) { e.held.Epoch = 0 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -401,7 +401,7 @@ func TestTakeoverResumedLate(t *testing.T) {
 func TestPromoteAgain(t *testing.T) {
 	t.Parallel()
 	e := newCopyFixture(t, false, nil)
-	if err := e.arrivals.rerouter.promoteLinks(subnetA); err != nil {
+	if err := e.arrivals.promoteLinks(subnetA); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.cfg.DB.StartLog(subnetA, 5, e.held.Pos); err != nil {
@@ -541,7 +541,7 @@ func TestWilling(t *testing.T) {
 			t.Errorf("beaten: %v", err)
 		}
 	}
-	m.intake.draining.Store(true)
+	m.draining.Store(true)
 	if m.policy.AcceptCopy(alice.id, good) == nil {
 		t.Error("taken although we leave")
 	}

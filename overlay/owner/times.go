@@ -1,14 +1,12 @@
 package owner
 
 import (
-	"cmp"
 	"time"
 
-	"peerd/internal/faults"
 	"peerd/overlay/witness"
 )
 
-// Times configures replicas and takeovers. Zero fields have their defaults.
+// Times configures replicas and takeovers: DefaultTimes, but for tests.
 type Times struct {
 	// Silence is the time without a sign of an owner after which its replicas request votes.
 	// 20 s, which is also what its witnesses promise it.
@@ -56,31 +54,5 @@ func DefaultTimes() Times {
 		Recreate: 15 * time.Minute, Lost: 25 * time.Second, First: time.Minute,
 		Flush: 2 * time.Second, QuorumMargin: 8500 * time.Millisecond, Revive: witness.ReviveAfter,
 		Unreachable: 3 * time.Minute,
-	}
-}
-
-// withDefaults fills in what is left zero.
-func (t Times) withDefaults() Times {
-	d := DefaultTimes()
-	to, from := t.all(), d.all()
-	for name, x := range to {
-		*x = cmp.Or(*x, *from[name])
-	}
-	return t
-}
-
-// all returns the times by name.
-func (t *Times) all() map[string]*time.Duration {
-	return map[string]*time.Duration{
-		"Silence": &t.Silence, "Spread": &t.Spread, "Orphan": &t.Orphan,
-		"Recreate": &t.Recreate, "Lost": &t.Lost, "First": &t.First, "Flush": &t.Flush,
-		"QuorumMargin": &t.QuorumMargin, "Revive": &t.Revive, "Unreachable": &t.Unreachable,
-	}
-}
-
-// validate adds every fault of t.
-func (t Times) validate(f *faults.List) {
-	for name, d := range t.all() {
-		f.If(*d < 0, "Times.%s is %v, want 0 or more", name, *d)
 	}
 }

@@ -92,10 +92,10 @@ func TestUnreachableSubnetIsGivenAway(t *testing.T) {
 	if to := c.successor(); to != carol.id.String() {
 		t.Errorf("the subnet goes to %q, want carol", to)
 	}
-	if err := c.receiver.takes(subnetA); err == nil {
+	if err := c.arrivals.takes(subnetA); err == nil {
 		t.Error("the subnet would be taken back")
 	}
-	if err := c.receiver.takes(subnetB); err != nil {
+	if err := c.arrivals.takes(subnetB); err != nil {
 		t.Errorf("another subnet is refused: %v", err)
 	}
 }

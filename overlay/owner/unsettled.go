@@ -65,7 +65,7 @@ func (c *claimer) broke(p netip.Prefix) bool {
 
 // toSettle returns what is to be done for subnets that may be ours.
 func (c *claimer) toSettle(now time.Time) []func(context.Context) {
-	if c.intake.draining.Load() {
+	if c.draining.Load() {
 		return nil
 	}
 	notOurs := func(p netip.Prefix) bool { return !c.Live(p) }

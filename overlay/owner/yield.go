@@ -19,7 +19,7 @@ func (d *departures) leave(ctx context.Context, s *subnet) {
 	if err == nil {
 		return
 	}
-	if d.intake.noteDiskFull(err) != nil && ctx.Err() == nil {
+	if d.noteDiskFull(err) != nil && ctx.Err() == nil {
 		d.log.Error("failed to yield subnet", "subnet", s.prefix, "err", err)
 	}
 	d.mu.Lock()
@@ -42,7 +42,7 @@ func (d *departures) yield(ctx context.Context, s *subnet) error {
 	d.mu.Unlock()
 	after, known := d.unknown(s, by)
 	if known {
-		err := d.rerouter.rerouteAfter(s.prefix, after)
+		err := d.rerouteAfter(s.prefix, after)
 		if err == nil {
 			return d.forget(s, store.Counters{})
 		}
@@ -50,7 +50,7 @@ func (d *departures) yield(ctx context.Context, s *subnet) error {
 			return err
 		}
 	}
-	if err := d.rerouter.rerouteAll(s.prefix); err != nil {
+	if err := d.rerouteAll(s.prefix); err != nil {
 		return err
 	}
 	return d.forget(s, store.Counters{})
@@ -58,19 +58,14 @@ func (d *departures) yield(ctx context.Context, s *subnet) error {
 
 // forget removes a subnet's state and hosts.
 func (d *departures) forget(s *subnet, n store.Counters) error {
-	var hosts []store.Host
-	err := d.cfg.DB.View(func(tx *store.Tx) (err error) {
-		hosts, err = tx.HostsOf(s.prefix)
-		return err
-	})
+	hosts, err := d.cfg.DB.HostsOf(s.prefix)
 	if err != nil {
 		return err
 	}
 	d.cfg.Frontier.Drop(s.prefix)
-	if d.cfg.Replicas != nil { // before the hosts are deleted: replicas need not follow that
-		if err := d.cfg.Replicas.Release(s.prefix); err != nil {
-			return err
-		}
+	// before the hosts are deleted: replicas need not follow that
+	if err := d.cfg.Replicas.Release(s.prefix); err != nil {
+		return err
 	}
 	for _, h := range hosts {
 		if err := d.cfg.DB.DropHost(h.Name); err != nil {
@@ -99,8 +94,7 @@ func (d *departures) unknown(s *subnet, by lease.Lease) (after uint64, ok bool) 
 	if !whole { // it may have recreated the subnet without our log
 		return 0, false
 	}
-	if d.cfg.Replicas == nil || by.Epoch != mine.Epoch+1 || by.Takeover == nil ||
-		by.Takeover.Slow() {
+	if by.Epoch != mine.Epoch+1 || by.Takeover == nil || by.Takeover.Slow() {
 		return 0, false
 	}
 	if from, err := by.Takeover.From(); err != nil || from != d.cfg.Self {

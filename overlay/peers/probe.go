@@ -135,16 +135,9 @@ func (k *checker) reach(ctx context.Context, p peer.ID) error {
 func (k *checker) sendProbe(
 	ctx context.Context, p peer.ID, q hello, wait time.Duration,
 ) (reply probeReply, err error) {
-	c, err := wire.Dial(network.WithNoDial(ctx, "check"), k.cfg.Host, p,
-		wire.Limits{MaxMsg: maxReply, Timeout: wait}, k.cfg.Protocol)
-	if err != nil {
-		return probeReply{}, err
-	}
-	defer func() { c.End(err) }()
-	if err := c.Send(q); err != nil {
-		return probeReply{}, err
-	}
-	return reply, c.Recv(&reply)
+	err = wire.Ask(network.WithNoDial(ctx, "check"), k.cfg.Host, p,
+		wire.Limits{MaxMsg: maxReply, Timeout: wait}, k.cfg.Protocol, q, &reply)
+	return reply, err
 }
 
 // probeThrough asks several peers concurrently whether they reach p. It returns how many have

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"peerd/internal/clock"
 	"peerd/store"
 )
 
@@ -24,9 +23,6 @@ var (
 const (
 	maxCount    = 1 << 40
 	maxCooldown = 24 * time.Hour
-	maxDepth    = 1<<16 - 1
-	maxTries    = 255
-	maxHops     = 255
 )
 
 // Bounds of one transaction.
@@ -203,10 +199,9 @@ func (cs *copies) checkQuota(r *heldCopy, n usage) error {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	all, theirs := cs.total.plus(n), cs.usage[r.owner].plus(n)
-	share := cs.cfg.OwnerShare
-	urls, bytes := float64(cs.cfg.MaxURLs)*share, float64(cs.cfg.MaxBytes)*share
-	if all.URLs > cs.cfg.MaxURLs || all.Bytes > cs.cfg.MaxBytes || float64(theirs.URLs) > urls ||
-		float64(theirs.Bytes) > bytes {
+	if all.URLs > cs.cfg.MaxURLs || all.Bytes > cs.cfg.MaxBytes ||
+		float64(theirs.URLs) > ownerShare*float64(cs.cfg.MaxURLs) ||
+		float64(theirs.Bytes) > ownerShare*float64(cs.cfg.MaxBytes) {
 		return errQuota
 	}
 	return nil
@@ -264,33 +259,16 @@ func checkOp(
 	case store.OpHost:
 		return checkHost(p, o.Rec, now)
 	case store.OpEntry:
-		e := o.Entry
-		e.Depth, e.Tries, e.Hops = min(max(e.Depth, 0), maxDepth), min(max(e.Tries, 0), maxTries),
-			min(max(e.Hops, 0), maxHops)
-		e.Kind &= store.KindSitemap | store.KindRevisit
-		e.First = clock.Earlier(e.First, now)
+		o.Entry.Limit(now)
 	case store.OpVisit:
 		if len(o.Visit.History) > maxHistory {
 			return fmt.Errorf("%w: a history of %d bytes", errMalformed, len(o.Visit.History))
 		}
-		v := o.Visit
-		v.Depth, v.Tries, v.Hops = min(max(v.Depth, 0), maxDepth), min(max(v.Tries, 0), maxTries),
-			min(max(v.Hops, 0), maxHops)
-		v.Kind &= store.KindSitemap
-		v.First = clock.Earlier(v.First, now)
+		o.Visit.Limit(now)
 	case store.OpGivenUp:
-		g := o.GivenUp
-		g.Depth, g.Tries, g.Hops = min(max(g.Depth, 0), maxDepth), min(max(g.Tries, 0), maxTries),
-			min(max(g.Hops, 0), maxHops)
-		g.Kind &= store.KindSitemap
-		g.At, g.First = clock.Earlier(g.At, now), clock.Earlier(g.First, now)
-		g.Error = store.CutErrorText(g.Error)
+		o.GivenUp.Limit(now)
 	case store.OpOutlink:
-		x := o.Pending
-		x.Finder = min(max(x.Finder, 0), store.Finders-1)
-		x.Depth, x.Hops = min(max(x.Depth, 0), maxDepth), min(max(x.Hops, 0), maxHops)
-		x.Kind &= store.KindSitemap
-		x.Found = clock.Earlier(x.Found, now)
+		o.Pending.Limit(now)
 	}
 	return nil
 }

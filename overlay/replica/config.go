@@ -87,21 +87,22 @@ type Config struct {
 
 	// MaxCopies, MaxURLs and MaxBytes bound what is kept for all other peers
 	// together: subnets, URLs in their seen-sets, queues and histories, and bytes as
-	// received. 100,000; 200 million; 40 GiB.
+	// received. 100,000; 200 million; 40 GiB. One owner may use half of each.
 	MaxCopies int
 	MaxURLs   int64
 	MaxBytes  int64
-	// OwnerShare is the part of each of these that one owner may use. 0.5.
-	OwnerShare float64
-
-	// MaxLog is how many records of its log an owner keeps for a follower that
-	// lags behind. 16,384.
-	MaxLog uint64
 	// Uptime is used to tell how long this peer was away. Nil: that is never known.
 	Uptime Uptime
 	// Logger receives log records. Nil discards them.
 	Logger *slog.Logger
 }
+
+const (
+	// ownerShare is the part of what is kept for other peers that one owner may use.
+	ownerShare = 0.5
+	// maxLog is how many records of its log an owner keeps for a follower that lags behind.
+	maxLog = 1 << 14
+)
 
 // IdleLog is how many records of a log are kept while it has no follower.
 const IdleLog = 1024
@@ -118,8 +119,6 @@ func (c Config) withDefaults() Config {
 	c.MaxCopies = cmp.Or(c.MaxCopies, 100_000)
 	c.MaxURLs = cmp.Or(c.MaxURLs, 200_000_000)
 	c.MaxBytes = cmp.Or(c.MaxBytes, 40<<30)
-	c.OwnerShare = cmp.Or(c.OwnerShare, 0.5)
-	c.MaxLog = cmp.Or(c.MaxLog, 1<<14)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
@@ -137,6 +136,5 @@ func (c Config) Validate() error {
 	}
 	f.If(c.Heartbeat > silence/2, "Heartbeat is %v, want up to %v", c.Heartbeat, silence/2)
 	f.If(c.MaxCopies < 0 || c.MaxURLs < 0 || c.MaxBytes < 0, "a bound is negative")
-	f.If(!(c.OwnerShare >= 0 && c.OwnerShare <= 1), "OwnerShare is %v, want 0 to 1", c.OwnerShare)
 	return f.Err()
 }

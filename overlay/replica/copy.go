@@ -118,7 +118,8 @@ func (c LocalCopy) continuedBy(owner peer.ID, o OpenRequest) bool {
 	return c.Complete && (c.Pos == o.Base || c.HandedOver(owner, o))
 }
 
-func (cs *copies) list() []LocalCopy {
+// Copies returns the copies that this peer keeps.
+func (cs *copies) Copies() []LocalCopy {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	all := make([]LocalCopy, 0, len(cs.held))
@@ -128,7 +129,8 @@ func (cs *copies) list() []LocalCopy {
 	return all
 }
 
-func (cs *copies) get(p netip.Prefix) (c LocalCopy, ok bool) {
+// Copy returns the copy of one subnet; ok is false if there is none.
+func (cs *copies) Copy(p netip.Prefix) (c LocalCopy, ok bool) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	r := cs.held[p]
@@ -152,7 +154,12 @@ func (cs *copies) export(r *heldCopy) LocalCopy {
 	return h
 }
 
-func (cs *copies) promote(p netip.Prefix, fn func(pos LogPos) error) error {
+// Promote ends a copy because this peer owns the subnet from now on: no changes are
+// accepted any more. The data on disk is complete up to the position that fn receives. fn
+// makes the subnet's record that of an owned subnet; the copy does not change meanwhile. If
+// fn fails, the copy remains; Drop refuses to drop it once fn has written that record. fn
+// must not call Promote, Drop or Demote for the same subnet.
+func (cs *copies) Promote(p netip.Prefix, fn func(pos LogPos) error) error {
 	defer cs.locks.lock(p)()
 	cs.mu.Lock()
 	r := cs.held[p]
@@ -168,6 +175,11 @@ func (cs *copies) promote(p netip.Prefix, fn func(pos LogPos) error) error {
 	}
 	cs.removeCopy(r)
 	return nil
+}
+
+// Drop ends a copy that is not needed any more. Its data is deleted while Run runs.
+func (cs *copies) Drop(p netip.Prefix) error {
+	return cs.dropIf(p, func(*heldCopy) bool { return true })
 }
 
 // errOwned protects the data of an owned subnet that is still listed as a copy, because
@@ -241,7 +253,12 @@ func (cs *copies) addCopy(owner peer.ID, n int, size usage) {
 	}
 }
 
-func (cs *copies) demote(
+// Demote turns a subnet that this peer has handed over to another one, by the given
+// lease, into a copy at the end of its log. The new owner continues that copy if its own
+// log has this position as its base. The followers of the subnet are told that they are
+// no longer replicas, and the log is deleted. confirmed is until when the new owner is
+// known to count on the copy; zero if it may not.
+func (cs *copies) Demote(
 	p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time,
 ) error {
 	defer cs.locks.lock(p)()
@@ -267,7 +284,7 @@ func (cs *copies) demote(
 		return errors.Join(putProgress(tx, p, at), tx.PutSubnet(rec))
 	})
 	if err == nil {
-		err = cs.sources.release(p)
+		err = cs.sources.Release(p)
 	}
 	if err != nil {
 		return fmt.Errorf("replica: %w", err)

@@ -137,8 +137,8 @@ func TestLeaseAndWitnessSetReachReplica(t *testing.T) {
 	bdir := t.TempDir()
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, bdir), nil)
 	addOwned(t, a.db, subnet)
-	if err := a.Follow(subnet, hb.ID(),
-		OpenRequest{Epoch: 1, WitnessSet: []byte("set 1")}); err != nil {
+	a.SetWitnessSet([]byte("set 1"))
+	if err := a.Follow(subnet, hb.ID(), 1); err != nil {
 		t.Fatal(err)
 	}
 	flush(t, a, subnet)
@@ -147,8 +147,12 @@ func TestLeaseAndWitnessSetReachReplica(t *testing.T) {
 		t.Errorf("WitnessSet = %q, want %q", before.WitnessSet, "set 1")
 	}
 	a.SetWitnessSet([]byte("set 2"))
-	if err := a.Follow(subnet, hb.ID(),
-		OpenRequest{Epoch: 1, Lease: []byte("lease 2")}); err != nil {
+	update(t, a.db, func(tx *store.Tx) error {
+		rec, err := tx.Subnet(subnet)
+		rec.Epoch, rec.Lease = 2, []byte("lease 2")
+		return errors.Join(err, tx.PutSubnet(rec))
+	})
+	if err := a.Follow(subnet, hb.ID(), 2); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "both have arrived", func() bool {
@@ -175,8 +179,8 @@ func TestWitnessSetOfFormerOwner(t *testing.T) {
 	a := startMember(t, ha, open(t, ""), nil)
 	b := startMember(t, hb, open(t, ""), func(c *Config) { c.SweepAfter = time.Hour })
 	addOwned(t, a.db, subnet)
-	if err := a.Follow(subnet, hb.ID(),
-		OpenRequest{Epoch: 1, WitnessSet: []byte("set")}); err != nil {
+	a.SetWitnessSet([]byte("set"))
+	if err := a.Follow(subnet, hb.ID(), 1); err != nil {
 		t.Fatal(err)
 	}
 	flush(t, a, subnet)

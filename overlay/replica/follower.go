@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -63,9 +62,9 @@ const (
 // follower is one replica of one subnet. Guarded by sources.mu, except what snapshot
 // points to, which belongs to the sender of the link.
 type follower struct {
-	src  *source
-	link *ownerLink
-	open OpenRequest
+	src   *source
+	link  *ownerLink
+	epoch uint64 // of this peer's lease
 
 	state    followState
 	openID   uint64
@@ -121,21 +120,22 @@ type Follower struct {
 	Owes time.Time
 }
 
-func (s *sources) follow(p netip.Prefix, to peer.ID, o OpenRequest) error {
+// Follow keeps a copy of one of this peer's subnets, which it owns by a lease of that epoch, at
+// another peer until Unfollow. It starts a log of the subnet if there is none. An error comes from
+// the store.
+func (s *sources) Follow(p netip.Prefix, to peer.ID, epoch uint64) error {
 	if _, _, err := s.logOf(p); err != nil {
 		return err
 	}
-	o.Subnet = p
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changeWitnessSet(o.WitnessSet)
 	src := s.subnets[p]
 	if src == nil {
 		src = &source{prefix: p, followers: map[peer.ID]*follower{}}
 		s.subnets[p] = src
 	}
 	f := src.followers[to]
-	if f != nil && f.open.same(o) {
+	if f != nil && f.epoch == epoch {
 		return nil
 	}
 	l := s.linkTo(to)
@@ -144,7 +144,7 @@ func (s *sources) follow(p netip.Prefix, to peer.ID, o OpenRequest) error {
 		src.followers[to], l.followers[p] = f, f
 		delete(l.closings, p)
 	}
-	f.open = o
+	f.epoch = epoch
 	if f.state == stateWaiting {
 		f.update(func() { f.err = nil })
 	}
@@ -152,12 +152,9 @@ func (s *sources) follow(p netip.Prefix, to peer.ID, o OpenRequest) error {
 	return nil
 }
 
-// same reports whether nothing has changed that a replica has to know.
-func (o OpenRequest) same(p OpenRequest) bool {
-	return o.Epoch == p.Epoch && bytes.Equal(o.Lease, p.Lease)
-}
-
-func (s *sources) unfollow(p netip.Prefix, to peer.ID, drop bool) {
+// Unfollow ends a Follow. With drop the replica drops its copy, otherwise it keeps the
+// copy for a time as it is. A replica that cannot be reached is told within ten minutes.
+func (s *sources) Unfollow(p netip.Prefix, to peer.ID, drop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.follower(p, to)
@@ -173,9 +170,11 @@ func (s *sources) unfollow(p netip.Prefix, to peer.ID, drop bool) {
 	f.link.wakeup.Signal()
 }
 
-func (s *sources) release(p netip.Prefix) error {
+// Release ends everything for a subnet that this peer no longer owns: it unfollows each
+// follower without drop and stops the log.
+func (s *sources) Release(p netip.Prefix) error {
 	for _, to := range s.followers(p) {
-		s.unfollow(p, to, false)
+		s.Unfollow(p, to, false)
 	}
 	s.mu.Lock()
 	delete(s.subnets, p)
@@ -203,7 +202,8 @@ func (s *sources) followers(p netip.Prefix) []peer.ID {
 	return ids
 }
 
-func (s *sources) state(p netip.Prefix, to peer.ID) Follower {
+// State returns the state of a follower. Err is ErrNotFollowed if to is not a follower.
+func (s *sources) State(p netip.Prefix, to peer.ID) Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.follower(p, to)
@@ -219,7 +219,11 @@ func (s *sources) state(p netip.Prefix, to peer.ID) Follower {
 	return st
 }
 
-func (s *sources) flush(ctx context.Context, p netip.Prefix, to ...peer.ID) error {
+// Flush returns when the named followers, or all if none are named, have complete copies
+// on their disks with everything that was committed before the call.
+// It waits for followers that are being brought up to date, and returns the error of one
+// that has failed at once.
+func (s *sources) Flush(ctx context.Context, p netip.Prefix, to ...peer.ID) error {
 	if len(to) == 0 {
 		to = s.followers(p)
 	}
@@ -296,7 +300,7 @@ func (s *sources) trim() {
 	s.mu.Lock()
 	for p, src := range s.subnets {
 		if head, _, ok := s.cfg.DB.LogHead(p); ok {
-			if through := src.trimPoint(head, s.cfg.MaxLog, time.Now()); through > src.trimmed &&
+			if through := src.trimPoint(head, maxLog, time.Now()); through > src.trimmed &&
 				through <= head.Seq {
 				src.trimmed = through
 				cuts = append(cuts, cut{p, through})

@@ -115,7 +115,7 @@ func TestOwes(t *testing.T) {
 		want  time.Time
 	}{{2, at}, {3, at.Add(5 * time.Second)}, {7, time.Time{}}} {
 		f.onAck(ack{Subnet: subnet, Pos: LogPos{Log: 1, Seq: c.acked}, Complete: true})
-		if got := s.state(subnet, who).Owes; !got.Equal(c.want) {
+		if got := s.State(subnet, who).Owes; !got.Equal(c.want) {
 			t.Errorf("Owes = %v after %d, want %v", got, c.acked, c.want)
 		}
 	}

@@ -306,7 +306,7 @@ func withTimeout(t testing.TB) context.Context {
 
 func follow(t testing.TB, o *member, p netip.Prefix, to *member) {
 	t.Helper()
-	if err := o.Follow(p, to.host.ID(), OpenRequest{Epoch: 1}); err != nil {
+	if err := o.Follow(p, to.host.ID(), 1); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -162,7 +162,7 @@ func TestMalformedFramesRefused(t *testing.T) {
 			t.Errorf("host = %+v, want its values corrected", h)
 		}
 		e, err := tx.Peek("x.test")
-		if e.Depth > maxDepth || e.Hops > maxHops ||
+		if e.Depth > 1<<16-1 || e.Hops > 255 ||
 			e.Kind&^(store.KindSitemap|store.KindRevisit) != 0 {
 			t.Errorf("entry = %+v, want its values corrected", e)
 		}

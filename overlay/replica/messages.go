@@ -11,9 +11,6 @@ import (
 )
 
 // OpenRequest asks a peer to keep a copy of a subnet.
-// If Lease, Evidence and Estimations are zero, they are taken from the
-// owner's record of the subnet when the link sends the request, so that they need not
-// be kept in memory for many subnets.
 type OpenRequest struct {
 	Subnet      netip.Prefix `cbor:"1,keyasint"`
 	Epoch       uint64       `cbor:"2,keyasint"`           // of the owner's lease

@@ -118,10 +118,9 @@ func (cs *copies) phase(p netip.Prefix) (store.Phase, error) {
 // fullForLocked reports whether no copy of another subnet of an owner is kept: there are too many
 // in all, or the owner has used its share.
 func (cs *copies) fullForLocked(owner peer.ID) bool {
-	share := cs.cfg.OwnerShare
 	return len(cs.held) >= cs.cfg.MaxCopies ||
-		float64(cs.numbers[owner]) >= share*float64(cs.cfg.MaxCopies) ||
-		float64(cs.usage[owner].URLs) > share*float64(cs.cfg.MaxURLs)
+		float64(cs.numbers[owner]) >= ownerShare*float64(cs.cfg.MaxCopies) ||
+		float64(cs.usage[owner].URLs) > ownerShare*float64(cs.cfg.MaxURLs)
 }
 
 // accept makes this peer a replica, or continues a copy.

@@ -8,7 +8,12 @@ import (
 // errPinned asks an owner to wait.
 var errPinned = fmt.Errorf("%w: about to be taken over", ErrLater)
 
-func (cs *copies) pin(p netip.Prefix, epoch uint64) (unpin func(), ok bool) {
+// Pin protects a complete copy of that epoch while this peer is about to take the subnet
+// over. Otherwise an owner that returns in that moment could end the copy or send it
+// again, and there would be a lease without data. What the owner asks for is done by
+// unpin, if the copy still exists. ok is false, and unpin nil, if there is no
+// such copy, or it is pinned already.
+func (cs *copies) Pin(p netip.Prefix, epoch uint64) (unpin func(), ok bool) {
 	defer cs.locks.lock(p)()
 	cs.mu.Lock()
 	defer cs.mu.Unlock()

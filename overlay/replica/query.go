@@ -70,15 +70,8 @@ func (s *Service) query(
 ) (copies []RemoteCopy, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*queryLimits.Timeout)
 	defer cancel()
-	c, err := wire.Dial(ctx, s.cfg.Host, to, queryLimits, s.cfg.QueryProtocol)
-	if err != nil {
-		return nil, fmt.Errorf("replica: ask %v for copies: %w", to, err)
-	}
-	defer func() { c.End(err) }()
 	var r copyReply
-	if err = c.Send(q); err == nil {
-		err = c.Recv(&r)
-	}
+	err = wire.Ask(ctx, s.cfg.Host, to, queryLimits, s.cfg.QueryProtocol, q, &r)
 	if err != nil {
 		return nil, fmt.Errorf("replica: ask %v for copies: %w", to, err)
 	}

@@ -10,30 +10,22 @@ import (
 	"peerd/store"
 )
 
-// completeOpen fills in the rest of an open request.
-func (s *sources) completeOpen(j job) (*OpenRequest, error) {
+// openRequest returns an open request, with what the record of the subnet has.
+func (s *sources) openRequest(j job) (*OpenRequest, error) {
 	s.mu.Lock()
-	o := j.f.open
+	o := OpenRequest{Subnet: j.f.src.prefix, Epoch: j.f.epoch, ID: j.openID}
 	s.mu.Unlock()
 	head, base, err := s.logOf(o.Subnet)
 	if err != nil {
 		return nil, err
 	}
-	o.ID, o.Log, o.Base, o.WitnessSet = j.openID, head.Log, base, nil
-	if o.Lease != nil && o.Evidence != nil {
-		return &o, nil
-	}
+	o.Log, o.Base = head.Log, base
 	err = s.cfg.DB.View(func(tx *store.Tx) error {
 		rec, err := tx.Subnet(o.Subnet)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
-		if o.Lease == nil {
-			o.Lease = rec.Lease
-		}
-		if o.Evidence == nil {
-			o.Evidence, o.Estimations = rec.Evidence, rec.Estimations
-		}
+		o.Lease, o.Evidence, o.Estimations = rec.Lease, rec.Evidence, rec.Estimations
 		return err
 	})
 	return &o, err
@@ -122,7 +114,7 @@ func (s *sources) onDisk(src *source, to LogPos) error {
 	if done {
 		return nil
 	}
-	if err := s.sync.Sync(); err != nil {
+	if err := s.cfg.DB.Sync(); err != nil {
 		return fmt.Errorf("replica: %w", err)
 	}
 	s.mu.Lock()

@@ -40,7 +40,7 @@ func TestHangingReplica(t *testing.T) {
 			addOwned(t, a.db, subnet)
 			addHost(t, a.db, other, "o.test", 3)
 			for _, p := range []netip.Prefix{subnet, other} {
-				if err := a.Follow(p, hb.ID(), OpenRequest{Epoch: 1}); err != nil {
+				if err := a.Follow(p, hb.ID(), 1); err != nil {
 					t.Fatal(err)
 				}
 				eventually(t, "the subnet is synced", func() bool {

@@ -18,7 +18,6 @@ import (
 // server has the replica's ends of all streams of owners.
 type server struct {
 	cfg    *Config
-	sync   *groupSync
 	copies *copies
 
 	mu    sync.Mutex // never held during I/O
@@ -207,7 +206,7 @@ func (s *server) sendReplies(ctx context.Context, in *replicaLink, c *wire.Conn)
 				break
 			}
 			if sync {
-				if err := s.sync.Sync(); err != nil {
+				if err := s.cfg.DB.Sync(); err != nil {
 					s.cfg.Logger.Error("failed to sync copies", "err", err)
 					return err
 				}

@@ -107,7 +107,7 @@ func (l *ownerLink) sendJob(c *wire.Conn, j job) error {
 		if err := l.sendWitnessSet(c); err != nil {
 			return err
 		}
-		d.Open, err = l.s.completeOpen(j)
+		d.Open, err = l.s.openRequest(j)
 	case jobWitnessSet:
 		return l.sendWitnessSet(c)
 	case jobLog:

@@ -16,7 +16,6 @@ import (
 type sources struct {
 	cfg   *Config
 	locks *subnetLocks
-	sync  *groupSync
 
 	mu         sync.Mutex // never held during I/O
 	subnets    map[netip.Prefix]*source
@@ -43,14 +42,10 @@ func (s *sources) run(ctx context.Context) {
 	}
 }
 
-func (s *sources) setWitnessSet(sealed []byte) {
+// SetWitnessSet sends this peer's witness set, sealed, to all replicas.
+func (s *sources) SetWitnessSet(sealed []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changeWitnessSet(sealed)
-}
-
-// changeWitnessSet sets the witness set and has all links send it. The caller holds mu.
-func (s *sources) changeWitnessSet(sealed []byte) {
 	if len(sealed) == 0 || bytes.Equal(sealed, s.witnessSet) {
 		return
 	}

@@ -196,13 +196,9 @@ func (s *Service) Ask(ctx context.Context, p peer.AddrInfo, u store.URL) (_ Stat
 	if err := s.Host.Connect(ctx, p); err != nil {
 		return State{}, err
 	}
-	c, err := wire.Dial(ctx, s.Host, p.ID, s.limits(maxReply), s.Protocol)
-	if err != nil {
-		return State{}, err
-	}
-	defer func() { c.End(err) }()
 	var a reply
-	if err := errors.Join(c.Send(request{u}), c.Recv(&a)); err != nil {
+	err = wire.Ask(ctx, s.Host, p.ID, s.limits(maxReply), s.Protocol, request{u}, &a)
+	if err != nil {
 		return State{}, err
 	}
 	if a.Refused != "" {

@@ -70,6 +70,21 @@ func Dial(
 	return newConn(ctx, h, s, l, false), nil
 }
 
+// Ask sends a message to p on a stream of its own, and receives the answer.
+func Ask(
+	ctx context.Context, h host.Host, p peer.ID, l Limits, proto protocol.ID, msg, answer any,
+) (err error) {
+	c, err := Dial(ctx, h, p, l, proto)
+	if err != nil {
+		return err
+	}
+	defer func() { c.End(err) }()
+	if err := c.Send(msg); err != nil {
+		return err
+	}
+	return c.Recv(answer)
+}
+
 // Peer returns the other peer, as proven by the connection's handshake.
 func (c *Conn) Peer() peer.ID { return c.stream.Conn().RemotePeer() }
 
