@@ -256,8 +256,8 @@ func (c *course) run(ctx context.Context, t contest, seed uint64) ([]errorsAt, e
 func (t contest) exchange(pub *published, i, j int, ms float64, rng *rand.Rand) {
 	a, b := pub.players[i].tell(), pub.players[j].tell()
 	observe := func(i, j int, a, b place) {
-		if pub.lies(i) {
-			return
+		if pub.lies(i) && !t.attack.region {
+			return // a liar in a region is at its own place for all others
 		}
 		delay := 0.0
 		if pub.liar[j] {
