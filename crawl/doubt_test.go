@@ -295,9 +295,9 @@ func TestDoubtedPeersAtOnce(t *testing.T) {
 		at = append(at, now.Sub(begin))
 	}
 	got := crawl.AskedAt(begin, at)
-	want := []time.Duration{0, 10, 30, 70, 150, 310, 630, 1230, 1830, 2430, 3030}
-	for i := range want {
-		want[i] *= time.Second
+	var want []time.Duration
+	for _, s := range []int{0, 10, 30, 70, 150, 310, 630, 1230, 1830, 2430, 3030} {
+		want = append(want, time.Duration(s)*time.Second)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("a silent peer was asked at %v, want %v", got, want)

@@ -14,8 +14,8 @@ type Locator func(netip.Addr) (lat, lon float64, ok bool)
 
 // GeoStrategy gives a subnet to the geographically nearest candidate (Malet 2009, 3.3.1;
 // Exposto and others 2005). It never probes. Candidates without a position are chosen
-// only if none has one, those at one place share subnets by hashing, and a subnet without a position
-// stays where it is.
+// only if none has one, those at one place share subnets by hashing, and a subnet without a
+// position stays where it is.
 type GeoStrategy struct {
 	locate Locator
 }

@@ -33,16 +33,6 @@ func FuzzHTML(f *testing.F) {
 	})
 }
 
-// plainRels reports whether the oracle knows all relations.
-func plainRels(d Document) bool {
-	for _, l := range d.Links {
-		if l.Element == "link" && l.Rel != "" {
-			return false
-		}
-	}
-	return true
-}
-
 func FuzzPage(f *testing.F) {
 	for _, s := range soup {
 		f.Add([]byte(s), `<x>; rel="next"; title*=UTF-8''a, <y>;rel=canonical`,

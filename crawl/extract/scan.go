@@ -92,7 +92,7 @@ func (s *scanner) start(selfClosing bool) {
 	size := len(s.z.Raw())
 	name, more := s.z.TagName()
 	e := elementOf(name)
-	s.raw = isRaw(name) && e != noscript && !(selfClosing && (s.xml || s.foreign > 0))
+	s.raw = isRaw(name) && e != noscript && (!selfClosing || !s.xml && s.foreign == 0)
 	if !s.raw {
 		s.z.NextIsNotRawText()
 	}

@@ -63,7 +63,7 @@ func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool
 	}
 	fast := slices.ContainsFunc(s.replicas, func(k replicaPeer) bool { return k.synced && !k.slow })
 	for _, k := range s.replicas {
-		if k.synced && !(fast && k.slow) {
+		if k.synced && (!fast || !k.slow) {
 			to = append(to, k.id)
 		}
 	}

@@ -325,7 +325,7 @@ func TestPushes(t *testing.T) {
 	}
 	answers, beacons := 0, 0
 	for range 2 * payloadRate.Burst {
-		if answer, err = push(heartbeat{Payload: []byte("payload")}); err != nil {
+		if _, err = push(heartbeat{Payload: []byte("payload")}); err != nil {
 			break
 		}
 		answers++

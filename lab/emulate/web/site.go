@@ -77,8 +77,8 @@ func shares(sites, pages int, seed uint64) []int {
 	return counts
 }
 
-// newSite returns a site with a tree of n pages. It has a registrable domain of its own, as sites of
-// different people do.
+// newSite returns a site with a tree of n pages. It has a registrable domain of its own, as sites
+// of different people do.
 func newSite(id, n int, seed uint64, median time.Duration) *site {
 	d := newDice(seed, saltSite, uint64(id))
 	s := &site{
