@@ -1,10 +1,6 @@
 package store
 
-import (
-	"time"
-
-	"peerd/internal/clock"
-)
+import "time"
 
 // Bounds of what another peer may say of a URL.
 const (
@@ -15,13 +11,20 @@ const (
 
 func limit(n *int, most int) { *n = min(max(*n, 0), most) }
 
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
 // Limit corrects what no correct owner sends to another peer.
 func (e *Entry) Limit(now time.Time) {
 	limit(&e.Depth, maxDepth)
 	limit(&e.Tries, maxTries)
 	limit(&e.Hops, maxHops)
 	e.Kind &= KindSitemap | KindRevisit
-	e.First = clock.Earlier(e.First, now)
+	e.First = earlier(e.First, now)
 }
 
 // Limit corrects what no correct owner sends to another peer.
@@ -30,7 +33,7 @@ func (v *Visit) Limit(now time.Time) {
 	limit(&v.Tries, maxTries)
 	limit(&v.Hops, maxHops)
 	v.Kind &= KindSitemap
-	v.First = clock.Earlier(v.First, now)
+	v.First = earlier(v.First, now)
 }
 
 // Limit corrects what no correct owner sends to another peer.
@@ -39,7 +42,7 @@ func (g *GivenUp) Limit(now time.Time) {
 	limit(&g.Tries, maxTries)
 	limit(&g.Hops, maxHops)
 	g.Kind &= KindSitemap
-	g.At, g.First = clock.Earlier(g.At, now), clock.Earlier(g.First, now)
+	g.At, g.First = earlier(g.At, now), earlier(g.First, now)
 	g.Error = CutErrorText(g.Error)
 }
 
@@ -49,5 +52,5 @@ func (p *Pending) Limit(now time.Time) {
 	limit(&p.Depth, maxDepth)
 	limit(&p.Hops, maxHops)
 	p.Kind &= KindSitemap
-	p.Found = clock.Earlier(p.Found, now)
+	p.Found = earlier(p.Found, now)
 }
