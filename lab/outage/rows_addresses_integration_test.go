@@ -3,7 +3,6 @@
 package outage
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -55,9 +54,11 @@ func addressRows() (all []row) {
 						prefixes = append(prefixes, one(a))
 					}
 					w.setFaults(d.with(prefixes...))
-					w.background(func(ctx context.Context) error {
-						return w.net.WatchSyns(ctx, 0, tap.add)
-					})
+					watch, err := w.net.WatchSyns(0, tap.add)
+					if err != nil {
+						w.t.Fatal(err)
+					}
+					w.background(watch)
 				},
 				want: want{within: 6 * time.Second, check: tap.judge},
 			})

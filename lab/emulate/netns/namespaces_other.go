@@ -21,4 +21,6 @@ func SetResolver(string) error { return ErrUnavailable }
 func KillWithParent(*exec.Cmd) {}
 
 // WatchSyns returns ErrUnavailable.
-func (n *Network) WatchSyns(context.Context, int, func(Syn)) error { return ErrUnavailable }
+func (n *Network) WatchSyns(int, func(Syn)) (func(context.Context) error, error) {
+	return nil, ErrUnavailable
+}

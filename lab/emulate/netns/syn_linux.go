@@ -11,12 +11,18 @@ import (
 	"time"
 )
 
-// WatchSyns calls seen for each Syn of peer i, in their order, until ctx ends. It returns nil then.
-func (n *Network) WatchSyns(ctx context.Context, i int, seen func(Syn)) error {
+// WatchSyns returns a function to be called once, which calls seen for each Syn of peer i from now
+// on, in their order, until ctx ends. It returns nil then.
+func (n *Network) WatchSyns(i int, seen func(Syn)) (run func(context.Context) error, err error) {
 	fd, err := openTap(fmt.Sprintf("p%d", i))
 	if err != nil {
-		return fmt.Errorf("watch p%d: %w", i, err)
+		return nil, fmt.Errorf("watch p%d: %w", i, err)
 	}
+	return func(ctx context.Context) error { return readSyns(ctx, fd, seen) }, nil
+}
+
+// readSyns reads from a socket of openTap, and closes it.
+func readSyns(ctx context.Context, fd int, seen func(Syn)) error {
 	defer syscall.Close(fd)
 	packet, control := make([]byte, 128), make([]byte, 128)
 	for ctx.Err() == nil {
@@ -25,7 +31,7 @@ func (n *Network) WatchSyns(ctx context.Context, i int, seen func(Syn)) error {
 		case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR):
 			continue
 		case err != nil:
-			return fmt.Errorf("watch p%d: %w", i, err)
+			return fmt.Errorf("watch connections: %w", err)
 		}
 		if s, ok := parseSyn(packet[:got]); ok {
 			s.At = stamp(control[:gotControl])
