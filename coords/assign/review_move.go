@@ -30,7 +30,7 @@ type MoveConfig struct {
 	Spend float64
 	// AlarmLasts is the time after the owner became slow in which a subnet leaves it at a
 	// larger p-value, as another peer is usually better then: what may be spent in the time since
-	// the alarm before, longAgo at most. > 0.
+	// the alarm before, twice longAgo at most. > 0.
 	AlarmLasts time.Duration
 	// Cooldown is the time that a subnet stays after a move; each further move within Memory
 	// doubles it. >= 0.
@@ -126,7 +126,7 @@ func (p MoveState) alarmed(c MoveConfig, now time.Time) float64 {
 	if p.Alarm.IsZero() || now.Sub(p.Alarm) >= c.AlarmLasts {
 		return 0
 	}
-	return c.Spend * min(p.SinceAlarm, longAgo).Hours()
+	return c.Spend * min(p.SinceAlarm, 2*longAgo).Hours()
 }
 
 // confirmed reports whether the p-value for saving Margin is small enough that needless

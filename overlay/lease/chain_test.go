@@ -252,7 +252,8 @@ func TestHolderThatForgot(t *testing.T) {
 	}
 }
 
-// A claim that is seen again is not young, after as many others as make a Judge forget it.
+// A claim that is seen again is not young for longer than clocks may differ, after as many others as
+// make a Judge forget it.
 func TestForgottenClaimIsNotYoung(t *testing.T) {
 	t.Parallel()
 	known, rival := first(alice), first(carol)
@@ -273,11 +274,7 @@ func TestForgottenClaimIsNotYoung(t *testing.T) {
 			j.See(l, now)
 		}
 	}
-	forget()
-	if !j.Replaces(known, rival) {
-		t.Error("a claim that was forgotten at once is not contested")
-	}
-	now = noon.Add(young + 2*time.Second)
+	now = noon.Add(Skew + young + 2*time.Second)
 	forget()
 	j.See(known, now)
 	if j.Replaces(known, rival) {

@@ -48,9 +48,6 @@ type Judge struct {
 
 	mu   sync.Mutex
 	seen *lru.Simple[Digest, time.Time] // when a step was first seen
-	// lost is the last time at which a step was first seen that is forgotten: what was signed
-	// before may have been seen earlier than seen has it.
-	lost time.Time
 }
 
 // Contacts is what a Judge has to know about other peers. The methods answer from memory and may
@@ -71,11 +68,8 @@ type Contacts interface {
 // NewJudge returns a Judge that has seen nothing. If contacts is nil, every peer was always silent
 // and none was ever apart.
 func NewJudge(c clock.Clock, contacts Contacts) *Judge {
-	j := &Judge{clock: c, contacts: contacts, lost: c.Now()}
-	j.seen = lru.NewSimple(maxSeen, func(_ Digest, at time.Time) {
-		j.lost = clock.Later(j.lost, at)
-	})
-	return j
+	return &Judge{clock: c, contacts: contacts,
+		seen: lru.NewSimple[Digest, time.Time](maxSeen, nil)}
 }
 
 // See records that the steps of l were known at a time, if they were not known before.
@@ -101,20 +95,12 @@ func (j *Judge) since(l Lease, k Link) time.Time {
 	return at
 }
 
-// sinceSigned is since for a step of the known lease. What was signed before is older than that it
-// was seen here. If the step may have been forgotten, its own time counts: others can make this
-// peer forget what it has seen, and then see it again.
+// sinceSigned is since for a step of the known lease: it is older than that it was seen here. Others
+// can make this peer forget what it has seen, and see it again as if it were new, for Skew at most.
 func (j *Judge) sinceSigned(known Lease, k Link) time.Time {
 	since := j.since(known, k)
-	j.mu.Lock()
-	lost := j.lost
-	j.mu.Unlock()
-	for _, at := range []time.Time{known.Issued, k.Claimed} {
-		forgotten := !lost.Before(at)
-		if !forgotten {
-			at = at.Add(Skew)
-		}
-		if !at.IsZero() && (since.After(at) || since.IsZero() && forgotten) {
+	for _, signed := range []time.Time{known.Issued, k.Claimed} {
+		if at := signed.Add(Skew); !signed.IsZero() && since.After(at) {
 			since = at
 		}
 	}
