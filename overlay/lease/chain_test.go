@@ -252,8 +252,8 @@ func TestHolderThatForgot(t *testing.T) {
 	}
 }
 
-// A claim that is seen again is not young for longer than clocks may differ, after as many others as
-// make a Judge forget it.
+// A claim that is seen again is not young for longer than clocks may differ, after as many others
+// as make a Judge forget it.
 func TestForgottenClaimIsNotYoung(t *testing.T) {
 	t.Parallel()
 	known, rival := first(alice), first(carol)

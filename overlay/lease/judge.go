@@ -95,8 +95,9 @@ func (j *Judge) since(l Lease, k Link) time.Time {
 	return at
 }
 
-// sinceSigned is since for a step of the known lease: it is older than that it was seen here. Others
-// can make this peer forget what it has seen, and see it again as if it were new, for Skew at most.
+// sinceSigned is since for a step of the known lease: it is older than that it was seen here.
+// Others can make this peer forget what it has seen, and see it again as if it were new, for Skew
+// at most.
 func (j *Judge) sinceSigned(known Lease, k Link) time.Time {
 	since := j.since(known, k)
 	for _, signed := range []time.Time{known.Issued, k.Claimed} {
