@@ -11,6 +11,12 @@ const (
 
 func limit(n *int, most int) { *n = min(max(*n, 0), most) }
 
+func limitCounts(depth, tries, hops *int) {
+	limit(depth, maxDepth)
+	limit(tries, maxTries)
+	limit(hops, maxHops)
+}
+
 func earlier(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
@@ -20,27 +26,21 @@ func earlier(a, b time.Time) time.Time {
 
 // Limit corrects what no correct owner sends to another peer.
 func (e *Entry) Limit(now time.Time) {
-	limit(&e.Depth, maxDepth)
-	limit(&e.Tries, maxTries)
-	limit(&e.Hops, maxHops)
+	limitCounts(&e.Depth, &e.Tries, &e.Hops)
 	e.Kind &= KindSitemap | KindRevisit
 	e.First = earlier(e.First, now)
 }
 
 // Limit corrects what no correct owner sends to another peer.
 func (v *Visit) Limit(now time.Time) {
-	limit(&v.Depth, maxDepth)
-	limit(&v.Tries, maxTries)
-	limit(&v.Hops, maxHops)
+	limitCounts(&v.Depth, &v.Tries, &v.Hops)
 	v.Kind &= KindSitemap
 	v.First = earlier(v.First, now)
 }
 
 // Limit corrects what no correct owner sends to another peer.
 func (g *GivenUp) Limit(now time.Time) {
-	limit(&g.Depth, maxDepth)
-	limit(&g.Tries, maxTries)
-	limit(&g.Hops, maxHops)
+	limitCounts(&g.Depth, &g.Tries, &g.Hops)
 	g.Kind &= KindSitemap
 	g.At, g.First = earlier(g.At, now), earlier(g.First, now)
 	g.Error = CutErrorText(g.Error)

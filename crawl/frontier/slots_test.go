@@ -20,10 +20,15 @@ import (
 // domain is host i of its own registrable domain.
 func domain(i int) string { return fmt.Sprintf("www.site%d.example", i) }
 
-// sharedWorld is a world in which an address may get most requests at a time.
-func sharedWorld(t *testing.T, w world, most int) world {
+// sharedWorld is a world in which an address may get most requests at a time, and one has hosts in
+// so many domains, with a hundred URLs each.
+func sharedWorld(t *testing.T, w world, most, hosts int) world {
 	t.Helper()
-	return newWorld(t, w.db, frontier.Config{Gap: gap, AddrRequests: most})
+	w = newWorld(t, w.db, frontier.Config{Gap: gap, AddrRequests: most})
+	for i := range hosts {
+		w.add(domain(i), addr(1, 1), 100)
+	}
+	return w
 }
 
 // atOnce returns how many jobs at one address can be taken at once. They are returned.
@@ -75,10 +80,7 @@ func (w world) wantAtOnce(n int) {
 // by addition, and fall to a half.
 func TestSlotsGrow(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		w = sharedWorld(t, w, 8)
-		for i := range 100 {
-			w.add(domain(i), addr(1, 1), 100)
-		}
+		w = sharedWorld(t, w, 8, 100)
 		w.wantAtOnce(1)
 		w.steady(3)
 		w.wantAtOnce(1)
@@ -108,10 +110,7 @@ func TestSlotsGrow(t *testing.T) {
 // TestSignsOfOneStrain verifies that signs within a gap count once, and that nothing grows then.
 func TestSignsOfOneStrain(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		w = sharedWorld(t, w, 4)
-		for i := range 20 {
-			w.add(domain(i), addr(1, 1), 100)
-		}
+		w = sharedWorld(t, w, 4, 20)
 		w.steady(40)
 		w.wantAtOnce(4)
 		var jobs []frontier.Job
@@ -130,10 +129,7 @@ func TestSignsOfOneStrain(t *testing.T) {
 // TestRestAfterStrain verifies that the slots that are left rest for the whole gap.
 func TestRestAfterStrain(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		w = sharedWorld(t, w, 2)
-		for i := range 4 {
-			w.add(domain(i), addr(1, 1), 100)
-		}
+		w = sharedWorld(t, w, 2, 4)
 		w.steady(10)
 		pass(time.Minute)
 		a, _ := w.next()
@@ -161,7 +157,7 @@ func TestRestAfterStrain(t *testing.T) {
 // time there.
 func TestSlotsOfOneDomain(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		w = sharedWorld(t, w, 8)
+		w = sharedWorld(t, w, 8, 0)
 		for i := range 200 {
 			w.add(fmt.Sprintf("n%d.evil.example.co.uk", i), addr(1, 1), 5)
 			w.add(fmt.Sprintf("n%d.example.com", i), addr(1, 1), 5)
@@ -175,7 +171,7 @@ func TestSlotsOfOneDomain(t *testing.T) {
 // although a site that it does serve answers steadily.
 func TestSlotsNeedAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		w = sharedWorld(t, w, 8)
+		w = sharedWorld(t, w, 8, 0)
 		w.add("victim.example", addr(1, 1), 1000)
 		for i := range 100 {
 			w.add(domain(i), addr(1, 1), 10)
@@ -197,7 +193,7 @@ func TestSlotsNeedAnswers(t *testing.T) {
 // count.
 func TestSlotsOfHostsThatLeave(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		w = sharedWorld(t, w, 8)
+		w = sharedWorld(t, w, 8, 0)
 		for i := range 36 {
 			w.add(domain(i), addr(1, 1), 3)
 			if i >= 27 {
@@ -220,10 +216,7 @@ func TestSlotsOfHostsThatLeave(t *testing.T) {
 // TestSlotsAndReservations verifies that a request outside the queues takes one of the slots.
 func TestSlotsAndReservations(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		w = sharedWorld(t, w, 2)
-		for i := range 4 {
-			w.add(domain(i), addr(1, 1), 100)
-		}
+		w = sharedWorld(t, w, 2, 4)
 		w.steady(10)
 		w.wantAtOnce(2)
 		r := w.reserve("other.example", addr(1, 1), 0)
@@ -246,10 +239,7 @@ func TestSlotsAndReservations(t *testing.T) {
 // request outside the queues has the other one.
 func TestReservationTakesTheRestedSlot(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
-		w = sharedWorld(t, w, 2)
-		for i := range 4 {
-			w.add(domain(i), addr(1, 1), 100)
-		}
+		w = sharedWorld(t, w, 2, 4)
 		w.steady(10)
 		w.wantAtOnce(2)
 		pass(time.Minute)

@@ -17,7 +17,7 @@
 //   - A copy is Complete only if it was the owner's state at Pos.
 //   - A complete copy at the base of a new owner's log continues without a snapshot.
 //   - The log is trimmed to what all followers have. A follower that has failed for a
-//     minute, or lags by Config.MaxLog records, does not prevent trimming.
+//     minute, or lags by 16,384 records, does not prevent trimming.
 //   - A Flush waits for two Syncs and the frames in flight, not for a snapshot.
 //   - Memory is bounded by a window of 4 MiB per link at the owner, one frame at the
 //     replica, and a few hundred bytes for each follower or copy besides its lease.

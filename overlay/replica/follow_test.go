@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 
@@ -51,11 +52,12 @@ func TestUnfollow(t *testing.T) {
 	checkSame(t, a.db, b.db, subnet)
 }
 
-// A replica that is not running is told of an Unfollow when it returns.
-func TestCloseReachesReplica(t *testing.T) {
-	t.Parallel()
+// ownerOfStopped returns the owner of a subnet with a replica that was stopped, and its host and
+// directory. The owner sees the link broken.
+func ownerOfStopped(t *testing.T) (a *member, hb host.Host, bdir string) {
+	t.Helper()
 	ha, hb := hostPair(t)
-	bdir := t.TempDir()
+	bdir = t.TempDir()
 	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, bdir), nil)
 	addOwned(t, a.db, subnet)
 	follow(t, a, subnet, b)
@@ -65,6 +67,13 @@ func TestCloseReachesReplica(t *testing.T) {
 	eventually(t, "the owner sees the link broken", func() bool {
 		return errors.Is(a.State(subnet, hb.ID()).Err, ErrLink)
 	})
+	return a, hb, bdir
+}
+
+// A replica that is not running is told of an Unfollow when it returns.
+func TestCloseReachesReplica(t *testing.T) {
+	t.Parallel()
+	a, hb, bdir := ownerOfStopped(t)
 	if f := a.State(subnet, hb.ID()); f.Synced || f.Since.IsZero() {
 		t.Errorf("State() = %+v, want not synced", f)
 	}
@@ -72,24 +81,14 @@ func TestCloseReachesReplica(t *testing.T) {
 		t.Errorf("Flush() = %v, want ErrLink", err)
 	}
 	a.Unfollow(subnet, hb.ID(), true)
-	b = startMember(t, hb, open(t, bdir), nil)
+	b := startMember(t, hb, open(t, bdir), nil)
 	eventually(t, "the replica is told", func() bool { return len(b.Copies()) == 0 })
 }
 
 // A close request that was sent, and lost with its stream, is sent again.
 func TestLostCloseIsSentAgain(t *testing.T) {
 	t.Parallel()
-	ha, hb := hostPair(t)
-	bdir := t.TempDir()
-	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, bdir), nil)
-	addOwned(t, a.db, subnet)
-	follow(t, a, subnet, b)
-	flush(t, a, subnet)
-	b.stop()
-	_ = b.db.Close()
-	eventually(t, "the owner sees the link broken", func() bool {
-		return errors.Is(a.State(subnet, hb.ID()).Err, ErrLink)
-	})
+	a, hb, bdir := ownerOfStopped(t)
 	a.Unfollow(subnet, hb.ID(), true)
 	lost := make(chan struct{}, 1)
 	hb.SetStreamHandler(proto, func(st network.Stream) {
@@ -102,7 +101,7 @@ func TestLostCloseIsSentAgain(t *testing.T) {
 		_ = st.Reset()
 	})
 	<-lost
-	b = startMember(t, hb, open(t, bdir), nil)
+	b := startMember(t, hb, open(t, bdir), nil)
 	eventually(t, "the replica is told", func() bool { return len(b.Copies()) == 0 })
 }
 
