@@ -215,8 +215,7 @@ func (s *Server) next(
 	if err := s.pause(ctx, c, time.Time{}, t.take); err != nil {
 		return packet{}, nil, 0, err
 	}
-	// Of differences more is read than is sent.
-	defer func() { t.end(f.all() && !deltas && size >= packetSize) }()
+	defer t.end()
 	return s.gather(ctx, at, f, deltas)
 }
 

@@ -35,14 +35,10 @@ func (t *turn) take() bool {
 	return true
 }
 
-// end ends what take began. If it has brought a whole packet there is no rest: Server.Upload bounds
-// what is read like this.
-func (t *turn) end(whole bool) {
+// end ends what take began.
+func (t *turn) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	t.state, t.until = resting, now
-	if !whole {
-		t.until = now.Add(now.Sub(t.began))
-	}
+	t.state, t.until = resting, now.Add(now.Sub(t.began))
 }

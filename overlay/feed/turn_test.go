@@ -47,7 +47,7 @@ func TestTurns(t *testing.T) {
 			begin := time.Now()
 			go func() {
 				time.Sleep(3 * time.Second)
-				tt.turn.end(false)
+				tt.turn.end()
 			}()
 			p, _, _, err := s.next(t.Context(), nil, map[string]int64{}, f, false)
 			if took := time.Since(begin); err != nil || len(p.Items) != tt.items ||
@@ -56,23 +56,6 @@ func TestTurns(t *testing.T) {
 					len(p.Items), len(p.At), took, err)
 			}
 			time.Sleep(10 * time.Second) // the rest of the first case
-		}
-	})
-}
-
-// After a whole packet there is no rest.
-func TestNoRestAfterWholePacket(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, whole := range []bool{false, true} {
-			var turns turn
-			if !turns.take() {
-				t.Fatal("there is no turn")
-			}
-			time.Sleep(time.Second)
-			turns.end(whole)
-			if turns.take() != whole {
-				t.Errorf("whole %v: a turn at once is %v", whole, !whole)
-			}
 		}
 	})
 }
