@@ -47,8 +47,8 @@ const (
 	// failedWorse is the recent failure rate that makes a review urgent.
 	failedWorse = 0.5
 	// longAgo is the time in which conditions change: the age of a download without a time, and
-	// beyond which repeating one becomes no more urgent. A move has to save its cost in it, and
-	// for so long after one scouts go twice as often.
+	// beyond which repeating one becomes no more urgent. For so long after a move scouts go twice
+	// as often.
 	longAgo = 10 * time.Minute
 )
 
