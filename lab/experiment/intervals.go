@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+
+	"peerd/lab/internal/interval"
 )
 
 // intervalRuns is the number of runs with Params.Intervals if Seeds is 0; quickRuns if Quick is
@@ -138,8 +140,8 @@ func joinTables(results []*Result, i int) *Table {
 	return joined
 }
 
-// meanInterval is MeanInterval for cells.
-func meanInterval(xs []float64) (mean, half any) { return MeanInterval(xs) }
+// meanInterval is interval.OfMean for cells.
+func meanInterval(xs []float64) (mean, half any) { return interval.OfMean(xs) }
 
 // numbers returns the numbers among cells. ok reports whether every cell is a number, or nil for
 // one that is not finite.

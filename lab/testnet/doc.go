@@ -13,9 +13,10 @@
 //
 // Files: testnet.go Options, Run; peers.go starting and stopping peers; data.go registry and
 // database of places; evaluate.go collecting the figures; content.go those of sites behind content
-// networks; report.go the report, its conclusion, and a table of several; scenario.go faults
-// during a crawl; site.go one site as a process; process.go peers and sites of an emulated network
-// as processes; container.go, container_linux.go, container_other.go its number and address in a
-// container; distances.go the distances between containers, control.go their changes; collect.go
-// the report of sites in containers.
+// networks; report.go the report, its conclusion, and a table of several; paired.go
+// comparing them page by page; scenario.go faults during a crawl; site.go one site as a process;
+// process.go peers and sites of an emulated network as processes; container.go,
+// container_linux.go, container_other.go its number and address in a container; distances.go the
+// distances between containers, control.go their changes; collect.go the report of sites in
+// containers.
 package testnet

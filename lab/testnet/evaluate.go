@@ -42,27 +42,30 @@ func (t *run) judge() (Report, error) {
 			return Report{}, err
 		}
 	}
+	all, pages := t.expected()
 	return Report{Report: emulate.Evaluate(in), CrawlSeconds: crawlTime(t.web.Log()).Seconds(),
-		Expected: t.expected(), ContentNetworks: t.contentNetworks(in)}, nil
+		Expected: emulate.Summarise(all), ContentNetworks: t.contentNetworks(in), pages: pages}, nil
 }
 
-// expected summarises how long the pages should have taken that the peers fetched.
-func (t *run) expected() emulate.Times {
+// expected returns how long the pages should have taken that the peers fetched.
+func (t *run) expected() (all []time.Duration, pages pageTimes) {
+	pages = make(pageTimes)
 	places := map[netip.Addr]int{}
 	for i, a := range t.layout.PeerAddrs {
 		places[a] = t.layout.PeerPlaces[i]
 	}
 	urls := t.web.Sites()
-	var all []time.Duration
 	for _, h := range t.web.Log() {
 		from, ok := places[h.Peer]
 		to, known := t.network.PlaceOf(h.Addr)
 		if h.Page && ok && known {
 			origin := strings.TrimSuffix(urls[h.Site].URL, "/")
 			all = append(all, t.web.PageTimeAt(from, to, origin+h.Path, h.Reused))
+			// That of a warm connection, so that only the places differ.
+			pages.add(h.Site, h.Path, t.web.PageTimeAt(from, to, origin+h.Path, true))
 		}
 	}
-	return emulate.Summarise(all)
+	return all, pages
 }
 
 // crawlTime returns the time from the first request to the end of the last page.

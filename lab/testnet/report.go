@@ -22,6 +22,8 @@ type Report struct {
 	Adaptation *Adaptation `json:"adaptation,omitempty"`
 	// Shortfalls describes each figure that was out of bounds; empty if none was.
 	Shortfalls []string `json:"shortfalls"`
+
+	pages pageTimes
 }
 
 // Bounds are the largest figures that are not shortfalls.
@@ -101,8 +103,9 @@ func (r Report) Table() string {
 	return strings.TrimRight(text, "\n") + "\n\n" + r.Conclusion() + "\n"
 }
 
-// Compare returns a table of several testnets with different strategies, one per row, followed
-// by the conclusion of each testnet with shortfalls.
+// Compare returns a table of several testnets with the same sites and different strategies, one
+// per row, and one of their page times beside those of the first, page by page, followed by the
+// conclusion of each testnet with shortfalls.
 func Compare(reports []Report) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -116,6 +119,7 @@ func Compare(reports []Report) string {
 	}
 	w.Flush()
 	b.WriteByte('\n')
+	writePairs(&b, reports)
 	short := 0
 	for _, r := range reports {
 		if len(r.Shortfalls) > 0 {

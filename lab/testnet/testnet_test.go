@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -125,7 +126,33 @@ func TestCompare(t *testing.T) {
 	b.conclude(DefaultBounds)
 	text := Compare([]Report{a, b})
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	if len(lines) != 5 || !strings.HasPrefix(lines[4], "hash fell short: coverage 0.5000") {
-		t.Errorf("Compare() =\n%s\nwant a head, two rows and what fell short with hash", text)
+	if len(lines) != 9 || !strings.HasPrefix(lines[8], "hash fell short: coverage 0.5000") {
+		t.Errorf("Compare() =\n%s\nwant two heads, three rows and what fell short with hash", text)
+	}
+}
+
+// Only pages of both testnets are compared, and each site counts once.
+func TestPairs(t *testing.T) {
+	t.Parallel()
+	base, other := make(pageTimes), make(pageTimes)
+	for i := range 9 { // a site with many pages, all as far away in both
+		base.add(0, strconv.Itoa(i), 50*time.Millisecond)
+		other.add(0, strconv.Itoa(i), 50*time.Millisecond)
+	}
+	base.add(1, "/", 10*time.Millisecond)
+	other.add(1, "/", 40*time.Millisecond)
+	other.add(1, "/", time.Second) // fetched again
+	base.add(1, "/only", time.Second)
+	other.add(2, "/only", time.Second)
+	p := other.compare(base)
+	if p.pages != 10 || p.faster != 0 || math.Abs(p.slower-.1) > 1e-9 ||
+		math.Abs(p.ratio-2) > .001 || !(p.low < 1 && p.high > 4) {
+		t.Errorf("pairs are %+v, want 10 pages, a tenth of them slower, and 2 times as long", p)
+	}
+	if p := base.compare(other); math.Abs(p.faster-.1) > 1e-9 || math.Abs(p.ratio-.5) > .001 {
+		t.Errorf("the other way round: %+v, want half as long", p)
+	}
+	if p := base.compare(make(pageTimes)); p.pages != 0 || !math.IsNaN(p.ratio) {
+		t.Errorf("without a common page: %+v", p)
 	}
 }

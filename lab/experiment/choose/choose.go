@@ -14,6 +14,7 @@ import (
 	"peerd/coords"
 	"peerd/coords/assign"
 	"peerd/lab/experiment"
+	"peerd/lab/internal/interval"
 )
 
 // chooseRow is the result of one method with k estimations per server.
@@ -288,7 +289,7 @@ func (t *chooseTally) row(method string, k int) chooseRow {
 	n := len(t.ratios)
 	slices.Sort(t.ratios)
 	round := func(x float64) float64 { return math.Round(x*1e4) / 1e4 }
-	within, ci := experiment.MeanInterval(t.within)
+	within, ci := interval.OfMean(t.within)
 	return chooseRow{
 		Method: method, K: k, Within20: within, Within20CI: ci,
 		MedianRatio: round(t.ratios[n/2]),

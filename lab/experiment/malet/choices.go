@@ -5,6 +5,7 @@ import (
 	"math"
 	"peerd/lab/experiment"
 	"peerd/lab/experiment/crawlsim"
+	"peerd/lab/internal/interval"
 )
 
 func choices() experiment.Experiment {
@@ -63,9 +64,9 @@ func runChoices(ctx context.Context, p experiment.Params, out experiment.Out) er
 			inside = append(inside, covered)
 		}
 		r := choiceRow{Nature: nature, Peers: peers, Seeds: seeds}
-		r.Within20, r.Within20CI = experiment.MeanInterval(within)
-		r.Probes, r.ProbesCI = experiment.MeanInterval(probes)
-		r.Inside80, r.Inside80CI = experiment.MeanInterval(inside)
+		r.Within20, r.Within20CI = interval.OfMean(within)
+		r.Probes, r.ProbesCI = interval.OfMean(probes)
+		r.Inside80, r.Inside80CI = interval.OfMean(inside)
 		out.Row("choices", r)
 	}
 	out.Note("Means over seeds; _ci is half of the width of the 95 %% interval (Student's t).")

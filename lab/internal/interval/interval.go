@@ -1,14 +1,15 @@
-package experiment
+// Package interval computes confidence intervals of the results of experiments.
+package interval
 
 import "math"
 
 // student95 are the 97.5 % quantiles of Student's t distribution with 1 to 9 degrees of freedom.
 var student95 = []float64{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262}
 
-// MeanInterval returns the mean of the results of independent runs, and half of the width of its
+// OfMean returns the mean of the results of independent runs, and half of the width of its
 // 95 % interval; 0 for a single run. Both have four decimal places. From eleven runs on the
 // quantile is that of ten.
-func MeanInterval(xs []float64) (mean, half float64) {
+func OfMean(xs []float64) (mean, half float64) {
 	n := float64(len(xs))
 	for _, x := range xs {
 		mean += x / n
