@@ -83,15 +83,15 @@ func fillCopies(e *arena) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	s, err := e.stranger()
+	m, err := e.member() // a stranger is disconnected
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := s.introduce(vs[0], nil); err != nil {
+	if err := m.introduce(vs[0], nil); err != nil {
 		return outcome{}, err
 	}
 	const n = 1000
-	c, err := s.dial(vs[0], e.names.Replica())
+	c, err := m.dial(vs[0], e.names.Replica())
 	if err != nil {
 		return outcome{}, err
 	}
@@ -99,7 +99,7 @@ func fillCopies(e *arena) (outcome, error) {
 	e.running.Go(func() { // while the replies are read
 		for i := 0; i < n; i++ {
 			p := store.SubnetOf(netip.AddrFrom4([4]byte{127, 100 + byte(i>>8), byte(i), 1}))
-			_, sealed, err := e.claim(p, s.identity)
+			_, sealed, err := e.claim(p, m.identity)
 			if err == nil {
 				err = c.SendZ(fields{2: fields{1: p, 2: 1, 3: sealed, 7: i + 1, 8: uint64(i + 5),
 					9: store.LogPos{}}})
