@@ -123,7 +123,7 @@ func (t Takeover) normal() (Takeover, error) {
 
 // openLast opens what is left of the old owner's lease, and returns the digest of its step.
 func openLast(envelope []byte) (Lease, Digest, error) {
-	l, b, err := openEnvelope(envelope)
+	l, b, err := openEnvelope(envelope, leaseKind.Open)
 	if err != nil {
 		return l, Digest{}, err
 	}

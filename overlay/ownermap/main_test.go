@@ -30,7 +30,7 @@ var testPeers = overlaytest.Peers(8, 4)
 
 const network = "test"
 
-var alice, bob, carol = testPeers[0], testPeers[1], testPeers[2]
+var alice, bob, carol, dave = testPeers[0], testPeers[1], testPeers[2], testPeers[3]
 
 // subnet returns the n-th subnet.
 func subnet(n int) netip.Prefix {

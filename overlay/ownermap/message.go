@@ -28,9 +28,11 @@ type announcement struct {
 // overhead is the size of the encoding around the leases, and around each lease.
 const overhead = 8
 
-// parse returns the leases of a network in a message, and their owner. It does not check times.
-// Errors wrap ErrMessage.
-func parse(raw []byte, network string) (owner peer.ID, leases []lease.Lease, err error) {
+// parse returns the leases of a network in a message, and their owner. open is lease.OpenLease, or
+// lease.PeekLease to check no signatures. It does not check times. Errors wrap ErrMessage.
+func parse(
+	raw []byte, network string, open func([]byte) (lease.Lease, error),
+) (owner peer.ID, leases []lease.Lease, err error) {
 	if len(raw) > maxMessage {
 		return "", nil, fmt.Errorf("%w: %d bytes, at most %d", ErrMessage, len(raw), maxMessage)
 	}
@@ -42,7 +44,7 @@ func parse(raw []byte, network string) (owner peer.ID, leases []lease.Lease, err
 		return "", nil, fmt.Errorf("%w: %d leases, want 1 to %d", ErrMessage, n, maxLeases)
 	}
 	for _, sealed := range a.Leases {
-		l, err := lease.OpenLease(sealed)
+		l, err := open(sealed)
 		if err != nil {
 			return "", nil, fmt.Errorf("%w: %w", ErrMessage, err)
 		}

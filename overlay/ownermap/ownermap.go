@@ -26,8 +26,8 @@ type Node interface {
 	OwnSubnets() []OwnSubnet
 	// OtherPeers returns the number of other peers.
 	OtherPeers() int
-	// ObserveLease is called with each valid lease received from another peer, whether new or
-	// not. It is called concurrently.
+	// ObserveLease is called with each valid lease of another peer in a message with news. A lease
+	// of an own subnet is always news. It is called concurrently.
 	ObserveLease(lease.Lease)
 }
 
@@ -101,8 +101,9 @@ type Map struct {
 	log   *slog.Logger
 	table *table
 	quota *quota // by owner
-	// forwarded counts messages by who has forwarded them.
-	forwarded wire.Limiter
+	// forwarded counts messages by who has forwarded them, and verified the KiB of those of which
+	// the signatures were checked.
+	forwarded, verified wire.Limiter
 
 	sent, received, bytes atomic.Int64
 

@@ -3,6 +3,7 @@ package ownermap
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,11 +11,12 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/internal/lru"
+	"peerd/overlay/lease"
 	"peerd/overlay/wire"
 )
 
-// validate validates a message and adds what is new in it. It checks up to twice maxLeases
-// signatures and therefore does not run inline.
+// validate validates a message and adds what is new in it. It checks up to sixty signatures and
+// therefore does not run inline.
 func (m *Map) validate(
 	_ context.Context, from peer.ID, msg *pubsub.Message,
 ) pubsub.ValidationResult {
@@ -24,7 +26,7 @@ func (m *Map) validate(
 	if !m.forwarded.Allow(forwardRate, from, time.Now()) {
 		return pubsub.ValidationIgnore // others forward it too, or it is repeated
 	}
-	added, err := m.receive(msg.GetData(), time.Now())
+	added, err := m.receive(msg.GetData(), from, time.Now())
 	switch {
 	case errors.Is(err, ErrMessage):
 		m.log.Debug("rejected announcement", "peer", from, "err", err)
@@ -35,10 +37,21 @@ func (m *Map) validate(
 	return pubsub.ValidationAccept
 }
 
-// receive adds what is new in a message and returns the number of changed subnets.
-func (m *Map) receive(raw []byte, now time.Time) (added int, err error) {
-	owner, leases, err := parse(raw, m.cfg.Network)
+// receive adds what is new in a message that a peer has forwarded, and returns the number of
+// changed subnets. It checks no signature of a message without news.
+func (m *Map) receive(raw []byte, from peer.ID, now time.Time) (added int, err error) {
+	owner, leases, err := parse(raw, m.cfg.Network, lease.PeekLease)
 	if err != nil || owner == m.cfg.Self { // our own message
+		return 0, err
+	}
+	news := func(l lease.Lease) bool {
+		return l.CheckTime(now) == nil && m.table.news(newEntry(l), now, m.cfg.RepeatAfter/2)
+	}
+	if !m.quota.allows(owner, now) || !slices.ContainsFunc(leases, news) ||
+		!m.verified.AllowN(verifyRate, from, 1+len(raw)>>10, now) {
+		return 0, nil
+	}
+	if _, leases, err = parse(raw, m.cfg.Network, lease.OpenLease); err != nil {
 		return 0, err
 	}
 	for _, l := range leases {
@@ -55,10 +68,14 @@ func (m *Map) receive(raw []byte, now time.Time) (added int, err error) {
 	return added, nil
 }
 
-// forwardRate limits the messages of which the signatures are checked for a peer that forwards
-// them, whoever has made them. A network of a thousand peers in which everything changes makes
-// a hundred a second, each of which comes from several peers.
+// forwardRate limits the messages that are read for a peer that forwards them, whoever has made
+// them. A network of a thousand peers in which everything changes makes a hundred a second, each
+// of which comes from several peers.
 var forwardRate = wire.Rate{PerSecond: 50, Burst: 500, TotalFactor: 4}
+
+// verifyRate limits the KiB of messages of which the signatures are checked for a peer that
+// forwards them. A KiB has at most five, and two to four in messages of honest owners.
+var verifyRate = wire.Rate{PerSecond: 64, Burst: 1024, TotalFactor: 4}
 
 // maxQuotaOwners is the number of owners of which the quota is tracked.
 const maxQuotaOwners = 4096

@@ -37,7 +37,8 @@ func TestSavedLeases(t *testing.T) {
 	a.updateOwn(now)
 	for i := range 4 {
 		l := owned(bob, subnet(i), now, somewhere(float64(i)))
-		if added, err := a.receive(message(t, seal(t, bob, l)), now); added != 1 || err != nil {
+		added, err := a.receive(message(t, seal(t, bob, l)), dave.ID, now)
+		if added != 1 || err != nil {
 			t.Fatal(added, err)
 		}
 		if i == 2 {
@@ -57,7 +58,7 @@ func TestSavedLeases(t *testing.T) {
 		t.Errorf("after a restart: %+v, want leases 1 to 3", ds)
 	}
 	if added, err := b.receive(message(t, seal(t, bob, owned(bob, subnet(2), now, somewhere(2)))),
-		now); added != 0 || err != nil {
+		dave.ID, now); added != 0 || err != nil {
 		t.Errorf("receive of a saved lease = %d, %v, want 0", added, err)
 	}
 	if b.save(); len(s) != 3 {

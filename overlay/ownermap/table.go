@@ -62,20 +62,12 @@ func (t *table) put(e *entry, own bool, now time.Time, pause time.Duration) bool
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := t.current.Load()
-	// later, any lease replaces it
-	if old, ok := all.Get(p); ok && now.Sub(old.lease.Expires) <= lease.Grace {
-		better := lease.Better(e.lease, old.lease)
-		if own && better == 0 { // ours again
-			t.own[p] = true
-			t.removeFromLRU(p)
-		}
-		if better <= 0 {
-			return false
-		}
-		heard, _ := t.others.Peek(p)
-		if !own && now.Sub(heard) < pause && same(e.lease, old.lease) {
-			return false
-		}
+	if old, ok := all.Get(p); ok && own && lease.Better(e.lease, old.lease) == 0 { // ours again
+		t.own[p] = true
+		t.removeFromLRU(p)
+	}
+	if !t.adds(e, own, now, pause) {
+		return false
 	}
 	t.current.Store(all.InsertPersist(p, e))
 	t.dirty[p.String()] = true
@@ -87,6 +79,25 @@ func (t *table) put(e *entry, own bool, now time.Time, pause time.Duration) bool
 	delete(t.own, p)
 	t.others.Add(p, now)
 	return true
+}
+
+// adds reports whether put adds a lease. The mutex is held.
+func (t *table) adds(e *entry, own bool, now time.Time, pause time.Duration) bool {
+	p := e.lease.Subnet
+	old, ok := t.get(p)
+	if !ok || now.Sub(old.lease.Expires) > lease.Grace { // any lease replaces it
+		return true
+	}
+	heard, _ := t.others.Peek(p)
+	return lease.Better(e.lease, old.lease) > 0 &&
+		(own || now.Sub(heard) >= pause || !same(e.lease, old.lease))
+}
+
+// news reports whether put would add the lease of another peer, or the subnet is of this peer.
+func (t *table) news(e *entry, now time.Time, pause time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.own[e.lease.Subnet] || t.adds(e, false, now, pause)
 }
 
 // removeFromLRU removes p from the eviction order but not from the table.

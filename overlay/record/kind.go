@@ -148,6 +148,24 @@ func (k Kind) Open(sealed []byte, v any) (peer.ID, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrEnvelope, err)
 	}
+	return k.decode(env, b.payload, v)
+}
+
+// Peek is Open without the check of the signature: anybody can have written what v and the
+// returned peer ID say.
+func (k Kind) Peek(sealed []byte, v any) (peer.ID, error) {
+	if err := checkSize(sealed, k.Max); err != nil {
+		return "", err
+	}
+	env, err := record.UnmarshalEnvelope(sealed)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrEnvelope, err)
+	}
+	return k.decode(env, env.RawPayload, v)
+}
+
+// decode reads the payload of an envelope into v, and returns the peer of the key in it.
+func (k Kind) decode(env *record.Envelope, payload []byte, v any) (peer.ID, error) {
 	if string(env.PayloadType) != k.Codec {
 		return "", fmt.Errorf("%w: codec %q", ErrEnvelope, env.PayloadType)
 	}
@@ -155,7 +173,7 @@ func (k Kind) Open(sealed []byte, v any) (peer.ID, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrEnvelope, err)
 	}
-	if err := Decode(b.payload, k.Max, v); err != nil {
+	if err := Decode(payload, k.Max, v); err != nil {
 		return "", err
 	}
 	return signer, nil

@@ -30,9 +30,13 @@ type Limiter struct {
 }
 
 // Allow reports whether p may ask now, and if so counts the request.
-func (l *Limiter) Allow(r Rate, p peer.ID, now time.Time) bool {
+func (l *Limiter) Allow(r Rate, p peer.ID, now time.Time) bool { return l.AllowN(r, p, 1, now) }
+
+// AllowN is Allow for a request that counts as n.
+func (l *Limiter) AllowN(r Rate, p peer.ID, n int, now time.Time) bool {
 	each := time.Second / time.Duration(r.PerSecond)
 	most := time.Duration(r.Burst) * each
+	each *= time.Duration(n)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	until, known := l.until[p]
