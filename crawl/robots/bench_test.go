@@ -50,11 +50,18 @@ func BenchmarkLibrary10kB(b *testing.B) {
 	}
 }
 
-// BenchmarkHostile measures one call with the most expensive file.
+// BenchmarkHostile measures one call with the most expensive files.
 func BenchmarkHostile(b *testing.B) {
-	r := ok("User-agent: *\n" + strings.Repeat("Allow:*ab*b\n", MaxBody/12-2))
-	u := store.URL("http://h/" + strings.Repeat("a", 2000))
-	for b.Loop() {
-		r.Allowed("peerd", u)
+	for _, line := range []string{
+		"Allow:*ab*b\n", "Disallow:*b\n", "Allow:*" + strings.Repeat("a", 70) + "b\n",
+		"Disallow:" + strings.Repeat("*a", 8000) + "b\n", "Disallow:/a\n",
+	} {
+		r := ok("User-agent: *\n" + strings.Repeat(line, MaxBody/len(line)-2))
+		u := store.URL("http://h/" + strings.Repeat("a", 2000))
+		b.Run(line[:min(len(line)-1, 20)], func(b *testing.B) {
+			for b.Loop() {
+				r.Allowed("peerd", u)
+			}
+		})
 	}
 }

@@ -10,6 +10,10 @@ type pattern struct {
 	length   int      // of the normalized value: the longest match wins
 }
 
+// maxWork bounds the time in which patterns with stars are matched with one path: the bytes of it
+// that they look at together, of which each part of a pattern counts as perPart.
+const maxWork, perPart = 1 << 20, 16
+
 // newPattern compiles a normalized value.
 func newPattern(value string) pattern {
 	p := pattern{length: len(value)}
@@ -38,8 +42,9 @@ func splitStars(s string) []string {
 
 // matches reports whether the pattern matches the whole path or, if it is not anchored, a prefix.
 // The first occurrence of a part is never worse than a later one, so the time is linear in the
-// length of the path for ordinary text.
-func (p *pattern) matches(path string) bool {
+// length of the path. A pattern with stars takes it from work, and if nothing is left, otherwise is
+// the result.
+func (p *pattern) matches(path string, work *int, otherwise bool) bool {
 	rest, ok := strings.CutPrefix(path, p.prefix)
 	if !ok {
 		return false
@@ -47,6 +52,10 @@ func (p *pattern) matches(path string) bool {
 	if p.parts == nil {
 		return !p.anchored || rest == ""
 	}
+	if *work <= 0 {
+		return otherwise
+	}
+	*work -= len(rest) + perPart*min(len(p.parts), len(rest)+1)
 	last := len(p.parts) - 1
 	for i, part := range p.parts {
 		if i == last && p.anchored {

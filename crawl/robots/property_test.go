@@ -22,7 +22,8 @@ func TestMatchesLikeLibrary(t *testing.T) {
 		path := "/" + word("ab/", 10).Draw(t, "path")
 		p := newPattern(normalizePattern(value))
 		want := grobotstxt.Matches(path, value)
-		if got := p.matches(normalizePath(path)); got != want {
+		work := maxWork
+		if got := p.matches(normalizePath(path), &work, !want); got != want {
 			t.Fatalf("pattern %q matches %q: %v, want %v as in the library", value, path, got, want)
 		}
 	})

@@ -48,7 +48,9 @@ func (r *Rules) Allowed(agent string, u store.URL) bool {
 // at 1; 0 if no line does. The agent is a product token, such as "peerd", or a User-Agent field
 // that begins with one. In RFC 9309 a token consists of letters, "-" and "_"; a token with other
 // characters has no group of its own. The rule with the longest pattern decides; of several, an
-// Allow rule; of several of those, the first (RFC 9309, section 2.2.2).
+// Allow rule; of several of those, the first (RFC 9309, section 2.2.2). If there are so many rules
+// with stars that maxWork is used up, a further one counts as matching from its first star on if it
+// is a Disallow rule, and not at all otherwise.
 func (r *Rules) Match(agent string, u store.URL) (allowed bool, line int) {
 	target := string(u[len(u.Origin()):])
 	if target == path {
@@ -61,6 +63,7 @@ func (r *Rules) Match(agent string, u store.URL) (allowed bool, line int) {
 		target = "/" + target
 	}
 	target = normalizePath(target)
+	work := maxWork
 	longest, allowed, line := 0, true, 0
 	for _, g := range r.forAgent(agent) {
 		for i := range r.groups[g].rules {
@@ -68,7 +71,7 @@ func (r *Rules) Match(agent string, u store.URL) (allowed bool, line int) {
 			if rule.length < longest || rule.length == longest && (allowed || !rule.allow) {
 				continue
 			}
-			if rule.matches(target) {
+			if rule.matches(target, &work, !rule.allow) {
 				longest, allowed, line = rule.length, rule.allow, rule.line
 			}
 		}

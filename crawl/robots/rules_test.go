@@ -181,6 +181,33 @@ func TestTruncatedLine(t *testing.T) {
 	}
 }
 
+// The work for one URL is bounded, and what is beyond the bound allows nothing.
+func TestManyStars(t *testing.T) {
+	const n = 5_000
+	stars := "user-agent: *\n" + strings.Repeat("disallow:*ab*b\n", n)
+	short, long := store.URL("http://h/"+strings.Repeat("a", 80)),
+		store.URL("http://h/"+strings.Repeat("a", 2000))
+	for _, c := range []struct {
+		name, more  string
+		u           store.URL
+		want        bool
+		line, lines int
+	}{
+		{"few bytes", "", short, true, 0, 0},
+		{"a rule decides", "disallow: /\nallow: *a", short, true, n + 3, 0},
+		{"many bytes", "", long, false, 0, n + 1},
+		{"allowed beyond the bound", "disallow: /\nallow: /*a", long, false, 0, n + 1},
+		{"allowed without stars", "allow: /aaaaaaa", long, true, n + 2, 0},
+		{"another prefix", "disallow: /b*" + strings.Repeat("b", 20), short, true, 0, 0},
+	} {
+		allowed, line := ok(stars+c.more).Match("peerd", c.u)
+		if allowed != c.want || c.lines == 0 && line != c.line ||
+			c.lines > 0 && (line < 500 || line > c.lines) {
+			t.Errorf("%s: Match() = %v by line %d", c.name, allowed, line)
+		}
+	}
+}
+
 func TestConcurrentUse(t *testing.T) {
 	r := ok("user-agent: *\ndisallow: /*b$\ncrawl-delay: 1\nuser-agent: x\ndisallow: /")
 	var wg sync.WaitGroup
