@@ -1,6 +1,9 @@
 package search
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +13,8 @@ import (
 
 	"peerd/overlay/mirror"
 	"peerd/overlay/overlaytest"
+	"peerd/overlay/wire"
+	"peerd/store"
 	"peerd/store/index"
 )
 
@@ -160,6 +165,61 @@ func TestCopiesThatAreNotSearched(t *testing.T) {
 		if r.Copied != 0 || r.Failed != test.failed || r.NoIndex != 1 || r.Answered != 3 {
 			t.Errorf("%s: %+v", name, r)
 		}
+	}
+}
+
+// A reply with more hits than fit into a message has the best of them.
+func TestManyLongHits(t *testing.T) {
+	t.Parallel()
+	holder, service := serve(t, local(t, nil))
+	long := func(from, n int) (docs []index.Document) {
+		for i := range n {
+			u := fmt.Sprintf("%s%0*d", urlOf(i), 1900, from+i)
+			docs = append(docs, index.Document{URL: store.URL(u), Type: "html", FetchedAt: day,
+				Title: strings.Repeat("a", 1000), Text: "apple" + strings.Repeat(" pear", from+i)})
+		}
+		return docs
+	}
+	h := &held{}
+	for i, owner := range overlaytest.Peers(5, 4) {
+		h.all = append(h.all, Copy{owner.ID, naming(t, owner, holder.ID()),
+			local(t, long(200*i, 160)), true})
+	}
+	service.Network, service.Local.Copies = testNetwork, h
+	s := asking(t, nil, holder)
+	s.Network = testNetwork
+	if r := search(t, s, "apple", 0, MaxResults); len(r.Hits) != MaxResults || r.Failed != 0 ||
+		r.Partial || r.Total != 640 {
+		t.Errorf("%d hits of %d, %d peers failed, partial: %v, want %d of 640", len(r.Hits),
+			r.Total, r.Failed, r.Partial, MaxResults)
+	}
+}
+
+// What does not fit into a reply is left out, what can be asked for later first.
+func TestFit(t *testing.T) {
+	long := strings.Repeat("a", 900)
+	hits := slices.Repeat([]index.Hit{{Meta: index.Meta{Title: long}}}, 1500)
+	var a reply
+	a.Ranked.Snippets = slices.Repeat([]index.Snippet{{Text: long}}, 1000)
+	a.Ranked.Hits = hits[:600]
+	a.fit(600)
+	if s := len(a.Ranked.Snippets); len(a.Ranked.Hits) != 600 || s < 200 || s > 500 ||
+		a.Ranked.Partial {
+		t.Errorf("%d hits and %d snippets, want all hits", len(a.Ranked.Hits), s)
+	}
+	a.Ranked.Hits = hits
+	a.fit(600)
+	if n := len(a.Ranked.Hits); n < 1000 || n > 1150 || a.Ranked.Partial {
+		t.Errorf("%d hits, partial: %v", n, a.Ranked.Partial)
+	}
+	a.Ranked.Hits = hits
+	if a.fit(1400); !a.Ranked.Partial {
+		t.Error("hits that were asked for are left out, and the reply is not partial")
+	}
+	a = reply{Counts: counts{Copies: slices.Repeat([]copyCounts{{Naming: []byte(long)}}, 2000)}}
+	a.fit(0)
+	if raw, err := wire.Marshal(a); len(raw) > maxReply || len(a.Counts.Copies) < 1000 {
+		t.Errorf("%d copies in %d bytes: %v", len(a.Counts.Copies), len(raw), err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/overlay/wire"
 	"peerd/store"
 	"peerd/store/index"
 )
@@ -91,6 +92,31 @@ type ranked struct {
 	// Snippets are those of the first hits, also of those that lack a phrase.
 	Snippets []index.Snippet  `cbor:"2,keyasint,omitempty"`
 	Linking  [][]index.Linker `cbor:"3,keyasint,omitempty"` // of each of the hosts
+}
+
+// fit leaves out what makes a reply larger than maxReply: snippets, which can be asked for later,
+// then the last hits, or copies of archives. wanted is the number of hits that the other peer may
+// need of this one.
+func (a *reply) fit(wanted int) {
+	for {
+		raw, err := wire.Marshal(a)
+		if err != nil || len(raw) <= maxReply {
+			return // an error is that of sending it
+		}
+		r, c := &a.Ranked, &a.Counts
+		cut := func(n int) int { return n * maxReply / len(raw) }
+		switch {
+		case len(r.Snippets) > 0:
+			r.Snippets = r.Snippets[:len(r.Snippets)/2]
+		case len(r.Hits) > 0:
+			r.Hits = r.Hits[:cut(len(r.Hits))]
+			r.Partial = r.Partial || len(r.Hits) < wanted
+		case len(c.Copies) > 0:
+			c.Copies = c.Copies[:cut(len(c.Copies))]
+		default:
+			return
+		}
+	}
 }
 
 // check checks the second request for a query of some words.

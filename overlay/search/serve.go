@@ -117,6 +117,7 @@ func (s *Service) inTurn(
 func countStep(ctx context.Context, _ request, l *localSearch) (a reply, err error) {
 	a.Counts, err = l.count(ctx)
 	a.Counts.Copies = a.Counts.Copies[:min(len(a.Counts.Copies), MaxCopies)]
+	a.fit(0)
 	return a, err
 }
 
@@ -128,6 +129,7 @@ func rankStep(ctx context.Context, r request, l *localSearch) (a reply, err erro
 	for i := range a.Ranked.Hits {
 		a.Ranked.Hits[i].Archive = store.Location{}
 	}
+	a.fit(r.Rank.Limit)
 	return a, err
 }
 
