@@ -5,8 +5,8 @@
 // All reads and writes happen in transactions (Tx). View runs a function in a read-only
 // transaction, Update in a writing one; Batch combines the functions of concurrent callers
 // into one transaction and one commit. A transaction is atomic: after a crash of the
-// process, all of its changes are stored or none. A power failure may lose what was
-// committed after the last Sync, so a caller that acknowledges data to another peer must
+// process, all of its changes are stored or none. A power failure may lose the last of what
+// was committed after the last Sync, so a caller that acknowledges data to another peer must
 // call Sync first. Methods that need several transactions, such as DropHost, say so; if
 // they are interrupted, calling them again completes them.
 //

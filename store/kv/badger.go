@@ -8,9 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -27,11 +26,18 @@ func Exists(dir string) bool {
 
 // Open opens the badger database in dir and creates it if it does not exist. The error
 // wraps ErrLocked or ErrNoSpace, or comes from badger.
+//
+// Badger begins a new log when it replaces a memtable. The one before is synced first, so that a
+// power failure loses no commit of it and keeps later ones.
 func Open(dir string, o Options) (Engine, error) {
 	space := newFreeSpace(dir)
 	if err := space.checkOpen(); err != nil {
 		return nil, err
 	}
+	if err := syncLogs(dir, true); err != nil { // of a process that was killed
+		return nil, err
+	}
+	e := &badgerEngine{space: space}
 	// Tables are not compressed: building one would take twice the memory, and blocks would be
 	// cached beside the kernel's cache. Keys share their prefixes, and page records are compressed.
 	opts := badger.DefaultOptions(dir).
@@ -40,24 +46,26 @@ func Open(dir string, o Options) (Engine, error) {
 		WithBlockCacheSize(0).WithIndexCacheSize(o.IndexCache).
 		WithBaseTableSize(tableSize).WithCompression(options.None).WithNumCompactors(2).
 		WithDetectConflicts(false).WithMetricsEnabled(false).
-		WithLogger(badgerLog{o.Logger})
+		WithLogger(engineLog{badgerLog{o.Logger}, e})
 	opts.TableSizeMultiplier = 1
-	b, err := badger.Open(opts)
+	var err error
+	e.b, err = badger.Open(opts)
 	if err != nil {
 		if strings.Contains(err.Error(), "Cannot acquire directory lock") {
 			return nil, fmt.Errorf("%w: %s", ErrLocked, dir)
 		}
 		return nil, err
 	}
-	return &badgerEngine{b: b, space: space}, nil
+	return e, nil
 }
 
 // badgerEngine is the engine of real peers.
 type badgerEngine struct {
 	b     *badger.DB
 	space *freeSpace
-	// newest is the number of the newest log of a memtable when all logs were on the disk last.
-	newest atomic.Int64
+
+	replaced sync.Mutex
+	failed   error // of the sync of a log that was replaced
 }
 
 func (e *badgerEngine) Begin(update bool) (Txn, error) {
@@ -71,37 +79,45 @@ func (e *badgerEngine) Limits() Limits {
 	return Limits{Count: e.b.MaxBatchCount(), Bytes: e.b.MaxBatchSize()}
 }
 
-// Sync also syncs the logs of memtables that badger has replaced and not yet written to tables.
-// Badger itself syncs only that of the current memtable.
+// Sync syncs values before the logs that refer to them.
 func (e *badgerEngine) Sync() error {
-	if err := e.b.Sync(); err != nil {
-		return err
-	}
-	if n := e.newest.Load(); exists(e.log(n)) && !exists(e.log(n+1)) {
-		return nil // none was replaced since
-	}
-	logs, err := filepath.Glob(filepath.Join(e.space.dir, "*"+extLog))
+	e.replaced.Lock()
+	err := e.failed
+	e.replaced.Unlock()
 	if err != nil {
 		return err
 	}
-	var newest int64
-	for _, name := range logs {
+	if err := syncLogs(e.space.dir, false); err != nil {
+		return err
+	}
+	return e.b.Sync()
+}
+
+// Extensions of the logs of memtables and of values. Badger numbers these files. It deletes the
+// log of a memtable after it has written the memtable to a table and synced that.
+const extLog, extValues = ".mem", ".vlog"
+
+// syncLogs syncs the newest log of values, and with memtables the logs of all memtables, of which a
+// few exist. Badger itself syncs a log of values when it replaces it, but not that of a memtable.
+func syncLogs(dir string, memtables bool) error {
+	names, err := filepath.Glob(filepath.Join(dir, "*"+extValues))
+	if err != nil {
+		return err
+	}
+	names = names[max(0, len(names)-1):]
+	if memtables {
+		logs, err := filepath.Glob(filepath.Join(dir, "*"+extLog))
+		if err != nil {
+			return err
+		}
+		names = append(names, logs...)
+	}
+	for _, name := range names {
 		if err := syncFile(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("sync %s: %w", name, err)
 		}
-		n, _ := strconv.ParseInt(strings.TrimSuffix(filepath.Base(name), extLog), 10, 64)
-		newest = max(newest, n)
 	}
-	e.newest.Store(newest)
 	return nil
-}
-
-// extLog is the extension of the logs of memtables, which badger numbers. It deletes one after it
-// has written the memtable to a table and synced that.
-const extLog = ".mem"
-
-func (e *badgerEngine) log(n int64) string {
-	return filepath.Join(e.space.dir, fmt.Sprintf("%05d", n)+extLog)
 }
 
 func exists(name string) bool {
@@ -183,6 +199,14 @@ func (x *badgerTxn) Commit() error {
 
 func (x *badgerTxn) Discard() { x.t.Discard() }
 
+// logReplaced is called before the first write to the log of a new memtable.
+func (e *badgerEngine) logReplaced() {
+	err := syncLogs(e.space.dir, true)
+	e.replaced.Lock()
+	defer e.replaced.Unlock()
+	e.failed = errors.Join(e.failed, err)
+}
+
 // badgerLog forwards badger's warnings and errors to a slog.Logger.
 type badgerLog struct{ l *slog.Logger }
 
@@ -196,3 +220,17 @@ func (b badgerLog) Errorf(f string, a ...any)   { b.log(slog.LevelError, f, a...
 func (b badgerLog) Warningf(f string, a ...any) { b.log(slog.LevelWarn, f, a...) }
 func (b badgerLog) Infof(string, ...any)        {}
 func (b badgerLog) Debugf(string, ...any)       {}
+
+// engineLog is the log of an engine.
+type engineLog struct {
+	badgerLog
+	e *badgerEngine
+}
+
+// Debugf finds in a message when badger replaces a memtable, while nothing else can be written.
+// There is no other way to learn it in time. TestReplacedMemtables notices if the message changes.
+func (b engineLog) Debugf(f string, _ ...any) {
+	if strings.HasPrefix(f, "Flushing memtable") {
+		b.e.logReplaced()
+	}
+}

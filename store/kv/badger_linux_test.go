@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// After Sync no log of a memtable has a page that is only in memory, also not that of a memtable
-// which badger has replaced and not written to a table yet.
-func TestSyncReplacedMemtables(t *testing.T) {
+// The log of a memtable that badger has replaced, and not written to a table yet, has no page that
+// is only in memory, and after Sync no log has one.
+func TestReplacedMemtables(t *testing.T) {
 	dir := t.TempDir()
 	e, err := Open(dir, small)
 	must(t, err)
@@ -38,6 +38,13 @@ func TestSyncReplacedMemtables(t *testing.T) {
 		logs, err := filepath.Glob(filepath.Join(dir, "*"+extLog))
 		if must(t, err); len(logs) > 1 {
 			break
+		}
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "*"+extLog))
+	must(t, err)
+	for _, name := range logs[:len(logs)-1] {
+		if kb := mapped(t, name, "Private_Dirty:", extLog); kb > 0 {
+			t.Errorf("%d kB of a log that was replaced are unsynced", kb)
 		}
 	}
 	must(t, e.Sync())

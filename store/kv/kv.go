@@ -84,7 +84,9 @@ type Txn interface {
 	// does not see writes of fn.
 	Each(prefix, start []byte, values bool, fn func(key []byte, it Item) (bool, error)) error
 	// Commit makes all writes visible, or none of them, and ends the transaction. The
-	// writes survive the process at once, and a power failure after Sync.
+	// writes survive the process at once, and a power failure after Sync. Of what was committed
+	// since, a power failure keeps the first transactions and loses the others, but a value
+	// above Options.Threshold of one of the first may be unreadable.
 	Commit() error
 	// Discard ends the transaction without writing. After Commit or Discard it does
 	// nothing.
