@@ -20,7 +20,6 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -70,7 +69,7 @@ const (
 	readsPerSecond, readBurst     = 0.5, 10
 	timeout                       = 40 * time.Second
 	maxForm                       = 4 << 10
-	maxConns                      = 64
+	maxConns, maxConnsOfSender    = 64, 16 // of those of one IPv4 /24 or IPv6 /48
 	// Pings, which need a look-up each.
 	pingsPerSecond, pingBurst = 10, 100
 	// Pages that pings name: of all senders, and of those of one IPv4 /24 or IPv6 /48.
@@ -129,42 +128,11 @@ func (s *Server) Close() error { return s.ln.Close() }
 
 // Run serves until ctx ends. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
-	if err := httpserver.Run(ctx, limited{s.ln, make(chan struct{}, maxConns)}, s.handler,
+	if err := httpserver.Run(ctx, &limited{Listener: s.ln}, s.handler,
 		s.log); err != nil {
 		return fmt.Errorf("sitepage: %w", err)
 	}
 	return nil
-}
-
-// limited closes connections beyond a number at once.
-type limited struct {
-	net.Listener
-	places chan struct{}
-}
-
-type limitedConn struct {
-	net.Conn
-	leave func()
-}
-
-func (l limited) Accept() (net.Conn, error) {
-	for {
-		c, err := l.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case l.places <- struct{}{}:
-			return &limitedConn{c, sync.OnceFunc(func() { <-l.places })}, nil
-		default:
-			c.Close()
-		}
-	}
-}
-
-func (c *limitedConn) Close() error {
-	defer c.leave()
-	return c.Conn.Close()
 }
 
 // view is what the page shows apart from what it says of the peer.
