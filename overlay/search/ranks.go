@@ -24,13 +24,13 @@ const (
 // ranker keeps the ranks of this peer. It meets one other peer after another, asks it for the
 // links of its sources to the hosts here, and computes the ranks again.
 type ranker struct {
-	s     *Service
-	met   map[peer.ID]time.Time
-	last  peer.ID
-	first map[peer.ID]string // that the peer is asked for next, of more than maxMeet
-	pages uint64             // when the links were read, with those of copies
-	read  time.Time
-	wait  time.Duration
+	s        *Service
+	met      map[peer.ID]time.Time
+	last     peer.ID
+	first    map[peer.ID]string // that the peer is asked for next, of more than maxMeet
+	versions []uint64           // of the indexes when the links were read, with those of copies
+	read     time.Time
+	wait     time.Duration
 }
 
 func newRanker(s *Service) *ranker {
@@ -80,7 +80,7 @@ func (r *ranker) turn(ctx context.Context) (change float64, err error) {
 	return r.s.Local.Ranks.Compute(), err
 }
 
-// readLinks reads the links in the index and in those of copies, if there are other pages.
+// readLinks reads the links in the index and in those of copies, if a page has changed.
 func (r *ranker) readLinks() error {
 	l, err := r.s.Local.begin(index.Query{}, nil)
 	if err != nil {
@@ -90,20 +90,19 @@ func (r *ranker) readLinks() error {
 	if _, err := l.join(); err != nil {
 		return err
 	}
-	var pages uint64
-	readers := make([]*index.Reader, len(l.parts))
-	for i, p := range l.parts {
-		n, err := p.reader.Pages()
-		if err != nil {
-			return err
-		}
-		readers[i], pages = p.reader, pages+n
+	var readers []*index.Reader
+	var versions []uint64
+	for _, p := range l.parts {
+		readers, versions = append(readers, p.reader), append(versions, p.reader.Version())
 	}
-	if pages == r.pages {
+	if slices.Equal(versions, r.versions) {
 		return nil
 	}
-	r.pages = pages
-	return r.s.Local.Ranks.Read(readers...)
+	err = r.s.Local.Ranks.Read(readers...)
+	if err == nil {
+		r.versions = versions
+	}
+	return err
 }
 
 // next returns the peer that is met next: each in turn. What silent ones said is forgotten.

@@ -405,6 +405,45 @@ func TestRarePhrase(t *testing.T) {
 	}
 }
 
+// The links are read again when those of a page have changed, and only then.
+func TestRanksOfChangedPages(t *testing.T) {
+	t.Parallel()
+	docs := pages(1, 40)
+	l := local(t, docs)
+	l.Ranks = &index.Ranks{}
+	_, s := serve(t, l)
+	r := newRanker(s)
+	turn := func() float64 {
+		t.Helper()
+		r.read = time.Time{}
+		change, err := r.turn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return change
+	}
+	for turn() > 0 {
+	}
+	if err := l.Index.Apply(index.Batch{Position: index.Position{"a": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	read := r.versions
+	if turn(); &read[0] != &r.versions[0] {
+		t.Error("the links were read again, though no page has changed")
+	}
+	changed := docs[0]
+	changed.Links = nil
+	for i := range 7 {
+		changed.Links = append(changed.Links, index.Link{URL: urlOf(i), Text: "new"})
+	}
+	if err := l.Index.Apply(index.Batch{Pages: []index.Document{changed}}); err != nil {
+		t.Fatal(err)
+	}
+	if turn() == 0 {
+		t.Error("the ranks are those before a page got other links")
+	}
+}
+
 // Four peers that exchange ranks find pages in the order, and with the scores, of one index of all
 // pages by its own ranks. Without an exchange they would not.
 func TestRanksEqualThoseOfOneIndex(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	bleve "github.com/blevesearch/bleve_index_api"
@@ -54,8 +55,12 @@ type Index struct {
 	scorch   bleve.Index // nil after Close, and after a failure until the next Apply
 	queue    *bleve.AnalysisQueue
 	position Position
+	version  uint64 // see Reader.Version
 	closed   bool
 }
+
+// versions counts the changes of all indexes.
+var versions atomic.Uint64
 
 // Open opens the index in dir and creates it if there is none, or one of another version. The
 // caller must call Close.
@@ -109,7 +114,7 @@ func (x *Index) open() error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.scorch, x.queue, x.position = s, queue, position
+	x.scorch, x.queue, x.position, x.version = s, queue, position, versions.Add(1)
 	return nil
 }
 
@@ -206,6 +211,9 @@ func (x *Index) Apply(b Batch) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.position = b.Position
+	if len(b.Pages)+len(b.Removed) > 0 {
+		x.version = versions.Add(1)
+	}
 	return nil
 }
 
@@ -241,5 +249,5 @@ func (x *Index) Reader() (*Reader, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("read index %s: a view is a %T", x.dir, r), r.Close())
 	}
-	return &Reader{r: r, segments: snapshot.Segments(), stems: &x.stems}, nil
+	return &Reader{r: r, segments: snapshot.Segments(), stems: &x.stems, version: x.version}, nil
 }

@@ -92,10 +92,15 @@ type Reader struct {
 	r        bleve.IndexReader
 	segments []*scorch.SegmentSnapshot // in the order of the numbers of their pages
 	stems    *stemmer
+	version  uint64
 }
 
 // Close ends the use of the view.
 func (r *Reader) Close() error { return r.r.Close() }
+
+// Version returns a number that no other index has, and that changes when pages do. It is of this
+// process.
+func (r *Reader) Version() uint64 { return r.version }
 
 // Pages returns the number of pages.
 func (r *Reader) Pages() (uint64, error) { return r.r.DocCount() }
