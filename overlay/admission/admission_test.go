@@ -211,6 +211,33 @@ func TestRedeem(t *testing.T) {
 	}
 }
 
+// A clock that is set back makes an expired invitation valid, but those who have used it count.
+func TestClockSetBack(t *testing.T) {
+	_, all := family(t, admission.Invite)
+	founder, a, b := all[0], all[1], all[2]
+	now := start
+	founder.issuer.Clock = clock.Of(func() time.Time { return now })
+	one := founder.invite(t, nil)
+	for _, step := range []struct {
+		after  time.Duration
+		by     *member
+		sealed []byte
+		want   error
+	}{
+		{0, a, one, nil},
+		{25 * time.Hour, b, one, admission.ErrExpired},
+		{25 * time.Hour, b, founder.invite(t, func(v *admission.Invitation) {
+			v.Expires = start.Add(100 * time.Hour)
+		}), nil},
+		{0, b, one, admission.ErrUsedUp},
+	} {
+		now = start.Add(step.after)
+		if _, err := founder.issuer.Redeem(step.by.ID, step.sealed); !errors.Is(err, step.want) {
+			t.Errorf("Redeem() after %v = %v, want %v", step.after, err, step.want)
+		}
+	}
+}
+
 func TestClosed(t *testing.T) {
 	rules, all := family(t, admission.Closed)
 	founder, a, b := all[0], all[1], all[2]

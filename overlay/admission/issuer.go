@@ -91,7 +91,7 @@ func (s *Issuer) count(v Invitation, p peer.ID, now time.Time) error {
 	}
 	uses[id] = use{Expires: v.Expires, Peers: append(u.Peers, p.String())}
 	for id, u := range uses {
-		if now.After(u.Expires) {
+		if now.After(u.Expires.Add(keepUses)) {
 			delete(uses, id)
 		}
 	}
@@ -104,6 +104,10 @@ func (s *Issuer) count(v Invitation, p peer.ID, now time.Time) error {
 	}
 	return nil
 }
+
+// keepUses is for how long the uses of an expired invitation are remembered, so that it cannot be
+// used up again if the clock is set back.
+const keepUses = 30 * 24 * time.Hour
 
 // maxUsesFile bounds the file of uses: some thousand invitations. Bytes.
 const maxUsesFile = 64 << 20
