@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"peerd/crawl/fetch"
@@ -221,10 +220,8 @@ func (f *robotsFetcher) send(
 			"url", u, "outcome", res.Outcome.String(), "err", res.Err)
 		return got, other, res.Err
 	}
-	return robots.Response{
-		Status: res.Status, Location: res.Location, Body: bytes.Clone(res.Body),
-		CacheControl: strings.Join(res.Header.Values("Cache-Control"), ","),
-	}, other, nil
+	return robots.Response{Status: res.Status, Location: res.Location, Header: res.Header,
+		Body: bytes.Clone(res.Body)}, other, nil
 }
 
 // observe records the result of a request, and reports it if it concerns the job's host.

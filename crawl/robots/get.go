@@ -17,10 +17,10 @@ const maxRedirects = 5
 
 // A Response is a complete response to a request for a robots.txt, or for where it redirects.
 type Response struct {
-	Status       int
-	Location     string // the field of that name
-	CacheControl string // the field of that name; several are joined with commas
-	Body         []byte
+	Status   int
+	Location string // the field of that name
+	Header   http.Header
+	Body     []byte
 }
 
 // Fetcher sends requests. An error of Fetch means that there was no complete response.
@@ -58,7 +58,7 @@ func Get(ctx context.Context, f Fetcher, origin string) (r Result, from string) 
 		}
 		r.Status = got.Status
 		if got.Status < 300 || got.Status > 399 {
-			lifetime = lifetimeOf(got.CacheControl)
+			lifetime = lifetimeOf(got.Header, time.Now())
 			r.Unreachable = unreachable(got.Status)
 			if got.Status >= 200 && got.Status <= 299 {
 				r.Body = got.Body[:min(len(got.Body), MaxBody)]
@@ -84,32 +84,71 @@ func Get(ctx context.Context, f Fetcher, origin string) (r Result, from string) 
 // path is where a robots.txt is (RFC 9309, section 2.3).
 const path = "/robots.txt"
 
-// lifetimeOf returns how long a response is valid that has a Cache-Control field (RFC 9111,
-// section 5.2.2): max-age, or the shortest time if it must not be stored or used again. Of several
-// ages, the shortest holds; one that is not a number says nothing (section 1.2.2).
-func lifetimeOf(cacheControl string) time.Duration {
-	lifetime := MaxLifetime + 1
+// lifetimeOf returns how long a response is valid that came now and has some fields (RFC 9111,
+// section 4.2): until the age that it states, from which the time is taken that it was in other
+// caches. Without a statement, it is Lifetime.
+func lifetimeOf(h http.Header, now time.Time) time.Duration {
+	lifetime, ok := maxAge(strings.Join(h.Values("Cache-Control"), ","))
+	if !ok {
+		lifetime, ok = untilExpires(h, now)
+	}
+	if !ok {
+		return Lifetime
+	}
+	age, _, _ := strings.Cut(h.Get("Age"), ",")
+	if d, ok := deltaSeconds(strings.TrimSpace(age)); ok {
+		lifetime = max(0, lifetime) - d
+	}
+	return max(MinLifetime, min(lifetime, MaxLifetime))
+}
+
+// maxAge returns the age that a Cache-Control field states (RFC 9111, section 5.2.2), if any:
+// max-age, or 0 if the response must not be stored or used again. Of several ages, the shortest
+// holds; one that is not a number says nothing (section 1.2.2).
+func maxAge(cacheControl string) (age time.Duration, ok bool) {
 	for directive := range strings.SplitSeq(cacheControl, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
 		switch strings.ToLower(name) {
 		case "no-store", "no-cache":
-			lifetime = 0
+			return 0, true
 		case "max-age":
-			value = strings.Trim(value, `"`)
-			if value == "" || strings.Trim(value, "0123456789") != "" {
-				continue
+			if d, valid := deltaSeconds(strings.Trim(value, `"`)); valid && (!ok || d < age) {
+				age, ok = d, true
 			}
-			seconds, err := strconv.Atoi(value)
-			if err != nil || seconds > int(MaxLifetime/time.Second) { // more digits than fit
-				seconds = int(MaxLifetime / time.Second)
-			}
-			lifetime = min(lifetime, time.Duration(seconds)*time.Second)
 		}
 	}
-	if lifetime > MaxLifetime {
-		return Lifetime
+	return age, ok
+}
+
+// deltaSeconds parses a number of seconds (RFC 9111, section 1.2.2); a larger one than matters is
+// cut.
+func deltaSeconds(s string) (time.Duration, bool) {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return 0, false
 	}
-	return max(lifetime, MinLifetime)
+	const most = int(366 * 24 * time.Hour / time.Second)
+	n, err := strconv.Atoi(s)
+	if err != nil || n > most { // more digits than fit
+		n = most
+	}
+	return time.Duration(n) * time.Second, true
+}
+
+// untilExpires returns the time from the Date of a response to its Expires, if it has that (RFC
+// 9111, section 4.2.1). One that is no date is in the past (section 5.3).
+func untilExpires(h http.Header, now time.Time) (time.Duration, bool) {
+	expires := h.Get("Expires")
+	if expires == "" {
+		return 0, false
+	}
+	at, err := http.ParseTime(expires)
+	if err != nil {
+		return 0, true
+	}
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return at.Sub(now), true
 }
 
 // unreachable reports whether the rules of the site are unknown after a final status: server

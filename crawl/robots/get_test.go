@@ -3,6 +3,7 @@ package robots
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,7 +32,8 @@ func (s *script) Fetch(_ context.Context, u store.URL, maxBody int64) (Response,
 		return Response{Status: 404}, nil
 	}
 	return Response{
-		Status: r.status, Location: r.location, CacheControl: r.cacheControl,
+		Status: r.status, Location: r.location,
+		Header: http.Header{"Cache-Control": {r.cacheControl}},
 		Body: []byte(r.body[:min(len(r.body), int(maxBody))]),
 	}, r.err
 }
@@ -191,7 +193,8 @@ var lifetimes = map[string]time.Duration{
 
 func TestLifetimeOf(t *testing.T) {
 	for field, want := range lifetimes {
-		if got := lifetimeOf(field); got != want {
+		got := lifetimeOf(http.Header{"Cache-Control": {field}}, time.Now())
+		if got != want {
 			t.Errorf("lifetimeOf(%q) = %v, want %v", field, got, want)
 		}
 	}
@@ -205,13 +208,51 @@ func TestLifetimeOf(t *testing.T) {
 	}
 }
 
+// Expires counts if there is no max-age, and the age of a response in other caches is over.
+func TestExpiresAndAge(t *testing.T) {
+	now := time.Date(2031, 5, 6, 12, 0, 0, 0, time.UTC)
+	at := func(d time.Duration) string { return now.Add(d).Format(http.TimeFormat) }
+	for _, c := range []struct {
+		name                       string
+		control, age, date, expire string
+		want                       time.Duration
+	}{
+		{"expires", "", "", at(0), at(2 * time.Hour), 2 * time.Hour},
+		{"another clock", "public", "", at(-9 * time.Hour), at(-7 * time.Hour), 2 * time.Hour},
+		{"no date", "", "", "", at(2 * time.Hour), 2 * time.Hour},
+		{"no time", "", "", at(0), "0", time.Minute},
+		{"over", "", "", at(0), at(-time.Hour), time.Minute},
+		{"far", "", "", at(0), at(99999 * time.Hour), 24 * time.Hour},
+		{"max-age first", "max-age=600", "", at(0), at(2 * time.Hour), 10 * time.Minute},
+		{"age", "max-age=7200", "3600", "", "", time.Hour},
+		{"age of expires", "", "3600", at(0), at(2 * time.Hour), time.Hour},
+		{"older", "max-age=600", "601", "", "", time.Minute},
+		{"a long time", "max-age=172800", "3600", "", "", 24 * time.Hour},
+		{"several ages", "max-age=7200", "3600, 7200", "", "", time.Hour},
+		{"no age", "max-age=7200", "old", "", "", 2 * time.Hour},
+		{"age without more", "", "3600", at(0), "", time.Hour},
+	} {
+		h := http.Header{}
+		for field, value := range map[string]string{"Cache-Control": c.control, "Age": c.age,
+			"Date": c.date, "Expires": c.expire} {
+			if value != "" {
+				h.Set(field, value)
+			}
+		}
+		if got := lifetimeOf(h, now); got != c.want {
+			t.Errorf("%s: valid for %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func FuzzLifetimeOf(f *testing.F) {
 	for field := range lifetimes {
-		f.Add(field)
+		f.Add(field, "Tue, 06 May 2031 12:00:00 GMT", "60")
 	}
-	f.Fuzz(func(t *testing.T, field string) {
-		if d := lifetimeOf(field); d < MinLifetime || d > MaxLifetime {
-			t.Fatalf("lifetimeOf(%q) = %v, want %v to %v", field, d, MinLifetime, MaxLifetime)
+	f.Fuzz(func(t *testing.T, field, expires, age string) {
+		h := http.Header{"Cache-Control": {field}, "Expires": {expires}, "Age": {age}}
+		if d := lifetimeOf(h, time.Now()); d < MinLifetime || d > MaxLifetime {
+			t.Fatalf("lifetimeOf(%q) = %v, want %v to %v", h, d, MinLifetime, MaxLifetime)
 		}
 	})
 }
