@@ -71,7 +71,7 @@ func (e *Exporter) Add(s Span) {
 	}
 }
 
-// Run sends spans until ctx ends, and then those that wait.
+// Run sends spans until ctx ends, and then those that wait, for at most ten seconds.
 func (e *Exporter) Run(ctx context.Context) error {
 	if e == nil {
 		return nil
@@ -87,11 +87,26 @@ func (e *Exporter) Run(ctx context.Context) error {
 			}
 		case <-tick.C:
 		case <-ctx.Done():
-			for len(e.waiting) > 0 && len(batch) < maxBatch {
-				batch = append(batch, <-e.waiting)
-			}
-			e.send(context.WithoutCancel(ctx), batch)
+		}
+		if ctx.Err() != nil {
+			e.flush(context.WithoutCancel(ctx), batch)
 			return nil
+		}
+		e.send(ctx, batch)
+		batch = batch[:0]
+	}
+}
+
+// flush sends a batch and the spans that wait, within timeout.
+func (e *Exporter) flush(ctx context.Context, batch []Span) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for ctx.Err() == nil {
+		for len(e.waiting) > 0 && len(batch) < maxBatch {
+			batch = append(batch, <-e.waiting)
+		}
+		if len(batch) == 0 {
+			return
 		}
 		e.send(ctx, batch)
 		batch = batch[:0]

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -78,6 +79,42 @@ func TestExporter(t *testing.T) {
 		s.Status.Message != "reset" || part.Status.Code != 0 ||
 		s.Attributes[1].Value["intValue"] != "1152921504606846976" {
 		t.Errorf("span = %+v", s)
+	}
+}
+
+// All spans that wait at the end are sent, unless the collector is too slow.
+func TestFlush(t *testing.T) {
+	for delay, want := range map[time.Duration]int{0: maxWaiting, 4 * time.Second: 2 * maxBatch} {
+		synctest.Test(t, func(t *testing.T) {
+			got := 0
+			e := New(Config{Endpoint: "http://collector/", Logger: slog.New(slog.DiscardHandler),
+				Client: &http.Client{Transport: transport(func(r *http.Request) error {
+					select {
+					case <-time.After(delay):
+					case <-r.Context().Done():
+						return r.Context().Err()
+					}
+					var s sent
+					if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
+						t.Error(err)
+					}
+					got += len(s.ResourceSpans[0].ScopeSpans[0].Spans)
+					return io.EOF // no answer is read
+				})}})
+			for range maxWaiting {
+				e.Add(Span{Name: "x"})
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			began := time.Now()
+			if err := e.Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); got != want || took > timeout {
+				t.Errorf("%d spans were sent in %v, each request took %v; want %d", got, took,
+					delay, want)
+			}
+		})
 	}
 }
 
