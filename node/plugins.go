@@ -41,13 +41,38 @@ func (n *Node) openPlugins() error {
 		Folder: pluginFolder(n.opts.Home, n.opts.Config.Plugins),
 		Every:  n.opts.scaled(pluginRound), Timeout: time.Minute, Logger: n.log,
 	}
+	n.plugins.note = n.plugins.service.Folder.SwitchOff
 	return nil
 }
 
 // plugins are those that run. process may be called concurrently with run.
 type plugins struct {
 	service *plugin.Service
+	note    func(plugin.Signed, error) error // Folder.SwitchOff
 	running atomic.Pointer[[]*runningPlugin]
+
+	mu     sync.Mutex
+	failed map[string]error // of which that is not noted yet, by publisher and digest
+}
+
+// key returns the key of a plug-in in failed.
+func (*plugins) key(e plugin.Entry) string { return string(e.Publisher) + string(e.Digest) }
+
+// isOff reports whether a plug-in has failed. If that could not be noted, as on a full disk, it is
+// tried again.
+func (p *plugins) isOff(e plugin.Entry) bool {
+	p.mu.Lock()
+	why := p.failed[p.key(e)]
+	p.mu.Unlock()
+	if why == nil {
+		return e.Off != ""
+	}
+	if p.note(e.Signed, why) == nil {
+		p.mu.Lock()
+		delete(p.failed, p.key(e))
+		p.mu.Unlock()
+	}
+	return true
 }
 
 // runningPlugin is a plug-in that has a module and has not failed.
@@ -104,7 +129,7 @@ func (n *Node) followPlugins(ctx context.Context, g *sync.WaitGroup) {
 		old = *list
 	}
 	for _, e := range all {
-		if !e.Trusted || e.Off != "" {
+		if !e.Trusted || p.isOff(e) {
 			continue
 		}
 		same := func(r *runningPlugin) bool {
@@ -161,8 +186,15 @@ func (n *Node) switchOff(ctx context.Context, e plugin.Entry, why error) {
 		return // the peer ends
 	}
 	n.log.Warn("switched off plug-in", "plugin", e.Name, "version", e.Version, "err", why)
-	if err := n.plugins.service.Folder.SwitchOff(e.Signed, why); err != nil {
+	p := &n.plugins
+	if err := p.note(e.Signed, why); err != nil {
 		n.log.Error("failed to note that plug-in is off", "plugin", e.Name, "err", err)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.failed == nil {
+			p.failed = map[string]error{}
+		}
+		p.failed[p.key(e)] = why
 	}
 }
 
