@@ -51,7 +51,7 @@ type restoring struct {
 	sealed []byte
 	since  time.Time
 	over   bool             // there is no copy: it may be recreated
-	not    map[peer.ID]bool // who refused
+	not    map[peer.ID]bool // who has refused, until all holders have
 }
 
 // ownedBefore prevents claiming a subnet that is ours by the DHT, and not by a claim of
@@ -188,6 +188,9 @@ func (c *claimer) entrust(ctx context.Context, r *restoring, h holding) error {
 		}
 	}
 	to, ok := best(offered)
+	if !ok { // the reasons may pass: a holder may still be waiting for an offer that broke off
+		clear(r.not)
+	}
 	switch {
 	case g.Epoch == r.lease.Epoch+1: // to the same peer, whatever others say
 		if quiet > long && c.silence(g.To, time.Now()) > long {
@@ -201,7 +204,8 @@ func (c *claimer) entrust(ctx context.Context, r *restoring, h holding) error {
 		}
 	case ok:
 		g = grantRecord{}
-	case quiet > long, quiet > short && h.asked[p] > 0 && h.silent[p] == 0:
+	case quiet > long,
+		quiet > short && h.asked[p] > 0 && h.silent[p] == 0 && len(h.copies[p]) == 0:
 		return errNothing
 	default:
 		return errUnanswered

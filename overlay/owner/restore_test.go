@@ -77,6 +77,37 @@ func TestRestoreWithoutCopies(t *testing.T) {
 	}
 }
 
+// A holder that refuses, because it still waits for an offer that was broken off, is asked again.
+func TestRestoreAsksAgain(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	m, r, _ := wiped(t, func(c *Config) {
+		c.Sender = sendFunc(func(context.Context, peer.ID, handover.Offer,
+			func() ([]byte, error)) ([]byte, error) {
+			asked++
+			return nil, handover.ErrRefused
+		})
+	})
+	r.others = map[peer.ID][]replica.RemoteCopy{carol.id: nil, bob.id: {{Subnet: subnetA,
+		Owner: alice.id, Epoch: 1, Complete: true, Pos: store.LogPos{Log: 9}}}}
+	for range 5 {
+		if err := m.seekLost(); !errors.Is(err, errRestoring) {
+			t.Fatalf("%v, want that the copy is waited for", err)
+		}
+	}
+	if asked < 2 {
+		t.Errorf("the only holder of a copy was asked %d times, want again", asked)
+	}
+	old := m.claimer.restores.entries[subnetA].about
+	old.since = time.Now().Add(-m.Manager.cfg.Times.Recreate - time.Second)
+	for range 3 {
+		_ = m.seekLost()
+	}
+	if !m.Live(subnetA) {
+		t.Error("the subnet is not recreated though nobody takes it")
+	}
+}
+
 // A subnet that was ours for long had replicas: they are waited for.
 func TestRestoreWaitsForReplicas(t *testing.T) {
 	t.Parallel()
