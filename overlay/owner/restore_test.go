@@ -104,7 +104,7 @@ func TestRestoreAsksAgain(t *testing.T) {
 		_ = m.seekLost()
 	}
 	if !m.Live(subnetA) {
-		t.Error("the subnet is not recreated though nobody takes it")
+		t.Error("the subnet is not recreated though no peer takes it")
 	}
 }
 
