@@ -143,7 +143,7 @@ func (c *Crawler) drop(job frontier.Job, rep store.FetchReport) error {
 // before keeps its record and is visited again.
 func (c *Crawler) giveUp(tx *store.Tx, e store.Entry, rep store.FetchReport) error {
 	c.log.Debug("gave up url", "url", e.URL, "outcome", rep.Outcome.String(), "err", rep.Error)
-	countGivenUp(tx, rep.Outcome, 1)
+	tx.CountGivenUp(rep.Outcome, 1)
 	if err := tx.Remove(e.URL.Host(), e); err != nil {
 		return err
 	}
@@ -152,15 +152,6 @@ func (c *Crawler) giveUp(tx *store.Tx, e store.Entry, rep store.FetchReport) err
 		return err
 	}
 	return c.recordFailure(tx, e, rep)
-}
-
-// countGivenUp adds n to the number of URLs that were given up with an outcome.
-func countGivenUp(tx *store.Tx, o store.Outcome, n int64) {
-	if o == store.OutcomeRobotsDenied {
-		tx.Count(store.Counters{RobotsDenied: n})
-	} else {
-		tx.Count(store.Counters{Failed: n})
-	}
 }
 
 // recordFailure records that a URL was not fetched. A page that was fetched before keeps its
@@ -269,7 +260,7 @@ func (c *Crawler) retry(host string, all []store.GivenUp) (n int, err error) {
 					continue
 				}
 				n++
-				countGivenUp(tx, g.Outcome, -1)
+				tx.CountGivenUp(g.Outcome, -1)
 				fresh, err := tx.AddPending(store.Pending{
 					URL: g.URL, Depth: g.Depth, Found: time.Now(), Kind: g.Kind, Hops: g.Hops,
 					From: host,
@@ -305,7 +296,7 @@ func (c *Crawler) retry(host string, all []store.GivenUp) (n int, err error) {
 				return err
 			}
 			n++
-			countGivenUp(tx, g.Outcome, -1)
+			tx.CountGivenUp(g.Outcome, -1)
 		}
 		return nil
 	})

@@ -134,7 +134,7 @@ func (tx *Tx) Push(host string, e Entry, limit int64) (bool, error) {
 	if err := tx.write(seen, nil); err != nil {
 		return false, err
 	}
-	if _, err := tx.DeleteGivenUp(e.URL); err != nil { // given up while it was pending
+	if err := tx.retryGivenUp(e.URL); err != nil { // given up while it was pending
 		return false, err
 	}
 	tx.seenURLs = append(tx.seenURLs, hash)

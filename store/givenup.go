@@ -150,8 +150,28 @@ func (tx *Tx) forgetGivenUp(u URL) error {
 	if seen, err := tx.Seen(u); err != nil || seen { // its host is ours and about to leave
 		return err
 	}
+	return tx.retryGivenUp(u)
+}
+
+// retryGivenUp deletes the record of a URL that was given up, if there is one, and counts the URL
+// as given up no more.
+func (tx *Tx) retryGivenUp(u URL) error {
+	g, err := tx.GivenUp(u)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	tx.CountGivenUp(g.Outcome, -1)
 	_, err = tx.DeleteGivenUp(u)
 	return err
+}
+
+// CountGivenUp adds n to the number of URLs that were given up with an outcome.
+func (tx *Tx) CountGivenUp(o Outcome, n int64) {
+	if o == OutcomeRobotsDenied {
+		tx.Count(Counters{RobotsDenied: n})
+	} else {
+		tx.Count(Counters{Failed: n})
+	}
 }
 
 // ownHosts says which hosts are not copies of other peers' hosts. It remembers the last one.

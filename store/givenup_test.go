@@ -117,6 +117,7 @@ func TestGiveUpPending(t *testing.T) {
 		t.Helper()
 		update(t, d, func(tx *Tx) error {
 			_, err := tx.AddPending(p)
+			tx.CountGivenUp(OutcomeDNS, 1)
 			return errors.Join(err, tx.GiveUpPending(p, GivenUp{Outcome: OutcomeDNS, At: when}))
 		})
 	}
@@ -130,6 +131,9 @@ func TestGiveUpPending(t *testing.T) {
 			pending, err := tx.HasPending(p.URL)
 			if pending && want {
 				t.Error("the URL is pending, want only its record")
+			}
+			if n := d.Counters().Failed; (n == 1) != want || n > 1 {
+				t.Errorf("%d URLs count as given up, want a record: %v", n, want)
 			}
 			return err
 		})

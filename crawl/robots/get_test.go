@@ -34,7 +34,7 @@ func (s *script) Fetch(_ context.Context, u store.URL, maxBody int64) (Response,
 	return Response{
 		Status: r.status, Location: r.location,
 		Header: http.Header{"Cache-Control": {r.cacheControl}},
-		Body: []byte(r.body[:min(len(r.body), int(maxBody))]),
+		Body:   []byte(r.body[:min(len(r.body), int(maxBody))]),
 	}, r.err
 }
 

@@ -145,6 +145,9 @@ func (f *Forwarder) giveUpPart(part []store.Pending, g store.GivenUp) (n int, er
 	if g.First.IsZero() {
 		g.First = g.At
 	}
+	for _, p := range part { // before, or they are taken for new when they are sent again meanwhile
+		f.dropped.Add(p.URL.Digest(), time.Now())
+	}
 	err = f.cfg.DB.Update(func(tx *store.Tx) error {
 		n = 0
 		for _, p := range part {
@@ -160,14 +163,11 @@ func (f *Forwarder) giveUpPart(part []store.Pending, g store.GivenUp) (n int, er
 			}
 			n++
 		}
-		tx.Count(store.Counters{Failed: int64(n)})
+		tx.CountGivenUp(g.Outcome, int64(n))
 		return nil
 	})
 	if err != nil {
 		return 0, err
-	}
-	for _, p := range part {
-		f.dropped.Add(p.URL.Digest(), time.Now())
 	}
 	return n, nil
 }
