@@ -2,6 +2,7 @@ package warc
 
 import (
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -16,8 +17,17 @@ func FreeDisk(dir string) (int64, error) {
 	return int64(min(s.Bavail, 1<<40)) * s.Bsize, nil
 }
 
-// lock locks a directory for writing by this process until the returned file is closed.
-func lock(dir string) (*os.File, error) {
+// dirLock is the locked file of a directory.
+type dirLock struct{ *os.File }
+
+// Close ends the lock. Closing the file is not enough: a process that another goroutine is just
+// starting has the file open, too, until it runs its program.
+func (l dirLock) Close() error {
+	return errors.Join(syscall.Flock(int(l.Fd()), syscall.LOCK_UN), l.File.Close())
+}
+
+// lock locks a directory for writing by this process until the lock is closed.
+func lock(dir string) (io.Closer, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
@@ -29,7 +39,7 @@ func lock(dir string) (*os.File, error) {
 		}
 		return nil, &os.PathError{Op: "flock", Path: f.Name(), Err: err}
 	}
-	return f, nil
+	return dirLock{f}, nil
 }
 
 // syncDir makes the names in a directory durable.

@@ -3,6 +3,7 @@
 package warc
 
 import (
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,7 +13,7 @@ import (
 func FreeDisk(string) (int64, error) { return math.MaxInt64 / 2, nil }
 
 // lock does not exclude other processes on this platform.
-func lock(dir string) (*os.File, error) {
+func lock(dir string) (io.Closer, error) {
 	return os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 }
 
