@@ -115,7 +115,7 @@ func idleTimeout(gap time.Duration) time.Duration {
 // most hosts have fewer, so they need one connection.
 const visitLength = 64
 
-// maxVisits returns how many servers are visited at once if maxIdle idle connections are kept: some
+// maxVisits returns how many hosts are visited at once if maxIdle idle connections are kept: some
 // of these have a second one, and fetches for other peers need some, too.
 func maxVisits(maxIdle int) int { return max(maxIdle*7/8, 1) }
 

@@ -61,12 +61,13 @@ type Config struct {
 	AddrRequests int
 	// HostLimit is the maximum number of URLs that a host may ever have; 0 means no limit.
 	HostLimit int64
-	// At most MaxVisits servers are visited at once, and no other server is asked: a connection
-	// to each of them can be kept open, although there is not enough memory for connections to
-	// all hosts that have work. A visit goes on with one host of the server, or one for each of its
-	// slots, until that has nothing to ask for, or has had VisitLength jobs and another host of the
-	// server may be asked. It ends when the server has no work or pauses for more than
-	// MaxVisitPause, and after VisitLength jobs if another server waits. 0: there are no visits.
+	// At most MaxVisits hosts are visited at once, one for each slot of a server, and no other
+	// server is asked: a connection to each of them can be kept open, although there is not enough
+	// memory for connections to all hosts that have work. A server gets no further slot beyond
+	// that. A visit goes on with one host for each slot of the server, until that has nothing to
+	// ask for, or has had VisitLength jobs and another host of the server may be asked. It ends
+	// when the server has no work or pauses for more than MaxVisitPause, and after VisitLength jobs
+	// if another server waits. 0: there are no visits.
 	MaxVisits, VisitLength int
 	// Shares defaults to DefaultShares.
 	Shares Shares
@@ -102,7 +103,7 @@ type Frontier struct {
 	pending     int64
 	inFlight    int
 	epochs      uint64  // number of hosts ever added
-	visits      int     // servers with a host that is being visited
+	visits      int     // slots of servers with a host that is being visited
 	workerWait  float64 // average in nanoseconds; see WorkerWait
 	pauses      Pauses
 	closedUntil time.Time // end of the last FetchWait

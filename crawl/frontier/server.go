@@ -236,7 +236,7 @@ func (r *readyServers) first(now time.Time, visitsOnly bool) (*server, time.Dura
 	return best, 0
 }
 
-// fullLocked reports whether no other server may be visited now.
+// fullLocked reports whether no other host may be visited now.
 func (f *Frontier) fullLocked() bool { return f.cfg.MaxVisits > 0 && f.visits >= f.cfg.MaxVisits }
 
 // crowdedLocked reports whether a server waits for the end of a visit.
@@ -256,6 +256,10 @@ func (f *Frontier) take(now time.Time) (Job, time.Duration) {
 	s, wait := f.firstLocked(now)
 	if s == nil {
 		return Job{}, wait
+	}
+	if f.cfg.MaxVisits > 0 && !s.visited() && f.wantedLocked(s) < len(s.slots) {
+		f.reheapLocked(s) // it may have lost the slot that is free
+		return Job{}, 0
 	}
 	sl, h := f.pickLocked(s, now)
 	if h == nil { // impossible, but must not cause a busy loop

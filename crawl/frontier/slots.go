@@ -118,7 +118,7 @@ func (f *Frontier) Observe(j Job, l Load) {
 		f.recountLocked(h)
 		if s := h.srv; !time.Now().Before(s.calmAt) {
 			s.width = min(s.width+1/s.width, f.boundLocked(s))
-			if int(s.width) != len(s.slots) {
+			if f.wantedLocked(s) != len(s.slots) {
 				f.changedLocked(s)
 			}
 		}
@@ -253,10 +253,14 @@ func (f *Frontier) resizeLocked(s *server) {
 	if s.width > 1 {
 		s.width = min(s.width, f.boundLocked(s))
 	}
-	for len(s.slots) < int(s.width) {
+	want := f.wantedLocked(s)
+	for len(s.slots) < want {
 		s.slots = append(s.slots, &slot{nextAt: time.Now().Add(f.cfg.Gap)})
+		if s.visited() {
+			f.visits++
+		}
 	}
-	for len(s.slots) > int(s.width) {
+	for len(s.slots) > want {
 		first := -1
 		for i, sl := range s.slots {
 			if sl.active == nil && (first < 0 || sl.nextAt.Before(s.slots[first].nextAt)) {
@@ -268,7 +272,25 @@ func (f *Frontier) resizeLocked(s *server) {
 		}
 		f.endVisitLocked(s, s.slots[first])
 		s.slots = slices.Delete(s.slots, first, first+1)
+		if s.visited() {
+			f.visits--
+			f.wake.Signal()
+		}
 	}
+}
+
+// wantedLocked returns how many slots a server is to have: as many as its width, and as can be
+// visited.
+func (f *Frontier) wantedLocked(s *server) int {
+	n := int(s.width)
+	if f.cfg.MaxVisits > 0 {
+		free := f.cfg.MaxVisits - f.visits
+		if s.visited() {
+			free += len(s.slots)
+		}
+		n = min(n, free)
+	}
+	return max(n, 1)
 }
 
 // pickLocked returns the slot and the host of s to ask now: a host that is being visited, or else
@@ -292,7 +314,7 @@ func (f *Frontier) pickLocked(s *server, now time.Time) (*slot, *host) {
 		}
 	}
 	if !s.visited() {
-		f.visits++
+		f.visits += len(s.slots)
 	}
 	if sl.visited != h {
 		f.leftLocked(sl)
@@ -356,7 +378,7 @@ func (f *Frontier) endVisitLocked(s *server, sl *slot) {
 	f.leftLocked(sl)
 	if sl.visited, sl.jobs = nil, 0; !s.visited() {
 		s.jobs = 0
-		f.visits--
+		f.visits -= len(s.slots)
 		f.wake.Signal()
 	}
 }

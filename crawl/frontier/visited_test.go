@@ -97,8 +97,8 @@ func TestSerialVisits(t *testing.T) {
 	})
 }
 
-// Whatever happens, at most MaxVisits servers have hosts that were begun and not left, one each,
-// and in the end all URLs are fetched and all hosts are left.
+// Whatever happens, at most MaxVisits hosts were begun and not left, and in the end all URLs are
+// fetched and all hosts are left.
 func TestVisitsRandom(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -111,17 +111,22 @@ func visitRandomly(t *testing.T, w world, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	most := 1 + r.IntN(5)
 	begun := map[string]bool{}
-	w = newWorld(t, w.db, frontier.Config{Gap: gap, VisitLength: 1 + r.IntN(5), MaxVisits: most,
+	c := frontier.Config{Gap: gap, VisitLength: 1 + r.IntN(5), MaxVisits: most,
 		Node: node{left: func(host string) {
 			if !begun[host] {
 				t.Errorf("left %s, which was not being visited", host)
 			}
 			delete(begun, host)
-		}}})
+		}}}
+	servers := 12
+	if seed%2 == 1 { // with several slots each
+		c.AddrRequests, servers = 3, 2
+	}
+	w = newWorld(t, w.db, c)
 	urls := 0
 	for i := range 30 {
 		n := r.IntN(9)
-		w.add(fmt.Sprint("h", i), addr(byte(r.IntN(12)), byte(r.IntN(2))), n)
+		w.add(domain(i), addr(byte(r.IntN(servers)), byte(r.IntN(2))), n)
 		urls += n
 	}
 	serial := subnet(byte(r.IntN(12)))
@@ -134,6 +139,7 @@ func visitRandomly(t *testing.T, w world, seed uint64) {
 		if err != nil {
 			return false
 		}
+		w.Observe(j, frontier.LoadSteady)
 		begun[j.Host] = true
 		if jobs = append(jobs, j); len(begun) > most {
 			t.Fatalf("%d hosts in work, want at most %d", len(begun), most)
