@@ -112,3 +112,41 @@ func BenchmarkObserve(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkManyHosts measures one Next and one Release at an address with many hosts, of which a
+// thousand have work.
+func BenchmarkManyHosts(b *testing.B) {
+	for _, hosts := range []int{100, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			db, err := store.Open("", store.Options{InMemory: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer db.Close()
+			f, err := frontier.New(frontier.Config{DB: db},
+				func(netip.Prefix) bool { return true })
+			if err != nil {
+				b.Fatal(err)
+			}
+			addr := netip.MustParseAddr("203.0.113.1")
+			for i := range hosts {
+				name := fmt.Sprintf("h%d.example", i)
+				if err := f.AddHost(name, store.SubnetOf(addr), addr, time.Time{}); err != nil {
+					b.Fatal(err)
+				}
+				if i >= 1000 {
+					continue
+				}
+				err = f.Update([]string{name}, func(_ *store.Tx, push frontier.Push) error {
+					_, err := push(name, store.Entry{URL: store.URL("http://" + name + "/")})
+					return err
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ResetTimer()
+			trips(b, f, 1, b.N)
+		})
+	}
+}

@@ -225,6 +225,7 @@ func (f *Frontier) tryReserve(
 func (f *Frontier) reserveLocked(host string, n int) {
 	if h := f.hosts[host]; h != nil {
 		h.reserved += n
+		h.orderLocked()
 		f.reheapLocked(h.srv)
 	}
 }

@@ -18,6 +18,7 @@
 //
 //	frontier.go  Frontier: adding hosts and URLs, taking and ending jobs
 //	server.go    hosts, addresses and the heaps
+//	asks.go      the order of hosts at an address with many
 //	slots.go     how many requests at a time an address gets
 //	clock.go     networks, and requests outside the queues
 //	subnet.go    pausing, serializing, adopting and dropping whole subnets

@@ -28,6 +28,34 @@ func (f *Frontier) Clocks() int {
 	return len(f.networks.by) + len(f.addrs.by) + len(f.names.by)
 }
 
+// WrongOrder returns what is wrong in the order of hosts at an address; "" if nothing is.
+func (f *Frontier) WrongOrder(addr netip.Addr) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.servers[addr]
+	if s == nil || s.asks == nil {
+		return ""
+	}
+	in := 0
+	for _, h := range s.hosts {
+		if h.hasWork() {
+			in++
+		}
+		if at := h.place - 1; h.hasWork() != (at >= 0) || at >= 0 && (*s.asks)[at] != h {
+			return fmt.Sprintf("%s has work: %v, at place %d", h.name, h.hasWork(), h.place)
+		}
+	}
+	for i := range *s.asks {
+		if i > 0 && s.asks.Less(i, (i-1)/2) {
+			return fmt.Sprintf("places %d and %d are in the wrong order", i, (i-1)/2)
+		}
+	}
+	if in != len(*s.asks) {
+		return fmt.Sprintf("%d hosts are in order, want %d", len(*s.asks), in)
+	}
+	return ""
+}
+
 // WrongDomains returns what is counted wrongly of the domains at an address; "" if nothing is.
 func (f *Frontier) WrongDomains(addr netip.Addr) string {
 	f.mu.Lock()

@@ -233,6 +233,7 @@ func (f *Frontier) AddHost(
 		added := f.hosts[name]
 		added.checked = time.Now().Unix() // its name has just been looked up
 		added.nextAt = later(added.nextAt, at)
+		added.orderLocked()
 		if len(srv.hosts) == 1 {
 			srv.delay(at)
 		}

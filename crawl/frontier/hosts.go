@@ -69,6 +69,7 @@ func (f *Frontier) DelayHost(name string, until time.Time) {
 	defer f.mu.Unlock()
 	if h := f.hosts[name]; h != nil {
 		h.nextAt = later(h.nextAt, until)
+		h.orderLocked()
 		f.reheapLocked(h.srv)
 		return
 	}
@@ -82,6 +83,7 @@ func (f *Frontier) SetRetryAt(name string, at time.Time) {
 	defer f.mu.Unlock()
 	if h := f.hosts[name]; h != nil {
 		h.retryAt = at
+		h.orderLocked()
 		f.changedLocked(h.srv)
 	}
 }
@@ -188,6 +190,7 @@ func (f *Frontier) moveHostLocked(name string, addr netip.Addr) (bool, error) {
 func (f *Frontier) detachLocked(h *host) {
 	s := h.srv
 	h.countAs([kinds]bool{})
+	h.leaveOrderLocked()
 	s.hosts = slices.DeleteFunc(s.hosts, func(x *host) bool { return x == h })
 	s.turn = 0
 	for _, sl := range s.slots {
@@ -275,5 +278,6 @@ func (f *Frontier) AdoptHost(rec store.Host, at time.Time) {
 	}
 	h := f.hosts[rec.Name]
 	h.nextAt = later(h.nextAt, at)
+	h.orderLocked()
 	f.reheapLocked(srv)
 }

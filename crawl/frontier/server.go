@@ -29,6 +29,8 @@ type host struct {
 	closed   bool          // being evicted: no new job, no new URL
 	leaving  chan struct{} // if not nil: closed when the host is
 	checked  int64         // when StaleHosts last returned it, in Unix seconds
+	place    int           // in srv.asks, from 1; 0: in none
+	picked   int           // number of its last pick among those of srv.picks
 }
 
 // accepts reports whether the host, which may be nil, accepts new URLs.
@@ -60,6 +62,8 @@ type server struct {
 	addr     netip.Addr
 	sub      *subnet
 	hosts    []*host
+	asks     *asks    // order of hosts; nil: they are few
+	picks    int      // hosts picked by it
 	domains  *domains // of hosts; nil: not counted yet
 	turn     int
 	class    class
@@ -196,22 +200,6 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// next returns when a host of s may be asked for the next page, if its slots allow and nothing else
-// is asked in its subnet. ok is false if s has no work.
-func (s *server) next() (time.Time, bool) {
-	if s.sub == nil || s.sub.paused {
-		return time.Time{}, false
-	}
-	var first time.Time
-	found := false
-	for _, h := range s.hosts {
-		if h.hasWork() && (!found || h.askAt().Before(first)) {
-			first, found = h.askAt(), true
-		}
-	}
-	return first, found
-}
-
 // readyServers are the servers of a class with work.
 type readyServers struct{ visited, others readyHeap }
 
@@ -269,6 +257,7 @@ func (f *Frontier) take(now time.Time) (Job, time.Duration) {
 	}
 	f.recordWaitLocked(now.Sub(later(f.closedUntil, s.readyAt)))
 	sl.active, h.slot = h, sl
+	h.orderLocked()
 	f.enterLocked(s.sub.prefix, now)
 	s.sub.inFlight++
 	f.inFlight++
@@ -345,12 +334,16 @@ func (f *Frontier) releaseLocked(j Job, o outcome) {
 			f.recountLocked(h)
 		}
 	}
+	if f.hosts[h.name] == h {
+		h.orderLocked()
+	}
 	if f.hosts[h.name] != h { // dropped, and perhaps added again
 		t := f.names.by[h.name]
 		t.active--
 		t.nextAt = later(t.nextAt, h.nextAt)
 		if again := f.hosts[h.name]; again != nil {
 			again.nextAt = later(again.nextAt, h.nextAt)
+			again.orderLocked()
 		}
 		f.reserveLocked(h.name, -1)
 	}

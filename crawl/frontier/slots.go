@@ -207,6 +207,7 @@ func (d *domains) add(domain string, kind, n int) {
 // recountLocked counts a host as what it is now. It is called after each change.
 func (f *Frontier) recountLocked(h *host) {
 	if f.hosts[h.name] == h {
+		h.orderLocked()
 		h.countAs([kinds]bool{servedHosts: h.evidence == served,
 			waitingHosts: h.pending > 0 && !h.closed})
 	}
@@ -303,13 +304,14 @@ func (f *Frontier) pickLocked(s *server, now time.Time) (*slot, *host) {
 	h := sl.visited
 	switch goesOn := h != nil && h.mayAsk(now); {
 	case goesOn && f.testsLocked(s, h):
-		if other := s.pickNext(now, true); other != nil {
+		unasked := func(h *host) bool { return h.evidence == unasked && h.mayAsk(now) }
+		if other := s.inTurn(unasked); other != nil {
 			h = other
 			s.tested++
 		}
 	case goesOn && sl.jobs%f.cfg.VisitLength != 0:
 	default:
-		if h = s.pickNext(now, false); h == nil || f.cfg.MaxVisits == 0 {
+		if h = s.pickNext(now); h == nil || f.cfg.MaxVisits == 0 {
 			return sl, h
 		}
 	}
@@ -347,18 +349,6 @@ func (f *Frontier) testsLocked(s *server, h *host) bool {
 	most := f.cfg.AddrRequests
 	return most > 1 && len(s.hosts) >= minManyHosts && s.tested < 2*most*most &&
 		h.evidence != unasked
-}
-
-// pickNext returns the next host in turn that may be asked now, or only of those that are unasked.
-func (s *server) pickNext(now time.Time, onlyUnasked bool) *host {
-	for i := range s.hosts {
-		h := s.hosts[(s.turn+i)%len(s.hosts)]
-		if h.mayAsk(now) && (!onlyUnasked || h.evidence == unasked) {
-			s.turn = (s.turn + i + 1) % len(s.hosts)
-			return h
-		}
-	}
-	return nil
 }
 
 // endVisitsLocked ends the visits of hosts of s without a job in progress.

@@ -364,7 +364,7 @@ func slotsRandomly(t *rapid.T, outer *testing.T) {
 	w := newWorld(outer, db, frontier.Config{Gap: gap, AddrRequests: v.most, VisitLength: 3,
 		MaxVisits: rapid.IntRange(0, 2).Draw(t, "visits")})
 	pass(gap)
-	hosts := rapid.SampledFrom([]int{20, 40, 5}).Draw(t, "hosts")
+	hosts := rapid.SampledFrom([]int{20, 40, 5, 100}).Draw(t, "hosts")
 	domains := rapid.SampledFrom([]int{hosts, 8, 1}).Draw(t, "domains")
 	name := func(i int) string { return fmt.Sprintf("n%d.site%d.example", i, i%domains) }
 	home := func(i int) netip.Addr { return addr(1, byte(i%2)) }
@@ -407,6 +407,11 @@ func slotsRandomly(t *rapid.T, outer *testing.T) {
 			if r, err := w.Reserve(ctx, name(i), at, time.Now().Add(gap)); err == nil {
 				begin(request{r: r, host: name(i), addr: at})
 			}
+		case what == 94:
+			w.DelayHost(name(i), time.Now().Add(gap/2))
+		case what == 93:
+			w.SetRetryAt(name(i), time.Now().Add(rapid.SampledFrom([]time.Duration{0, gap}).
+				Draw(t, "retry")))
 		case what == 95 || what > 85 && few:
 			urls++
 			_ = w.tryPush(name(i), urls, 1) // not while it is being evicted
@@ -448,7 +453,7 @@ func slotsRandomly(t *rapid.T, outer *testing.T) {
 		}
 		cancel()
 		for i := range 2 {
-			if wrong := w.WrongDomains(home(i)); wrong != "" {
+			if wrong := w.WrongDomains(home(i)) + w.WrongOrder(home(i)); wrong != "" {
 				t.Fatal(wrong)
 			}
 		}

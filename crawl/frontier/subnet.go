@@ -234,7 +234,7 @@ func (f *Frontier) dropLocked(p netip.Prefix) {
 				f.names.at(h.name, time.Now()).active++ // until the job ends
 			}
 		}
-		srv.sub, srv.hosts, srv.domains, srv.turn = nil, nil, nil, 0
+		srv.sub, srv.hosts, srv.asks, srv.domains, srv.turn = nil, nil, nil, nil, 0
 		for _, sl := range srv.slots {
 			f.endVisitLocked(srv, sl)
 		}
