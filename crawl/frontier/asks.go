@@ -10,8 +10,8 @@ import (
 const manyHosts = 32
 
 // asks are the hosts of a server with work, ordered by the time at which they may be asked, and of
-// several with the same time by that at which they were picked last. A server has none before it has
-// many hosts: an address may have a hundred thousand.
+// several with the same time by their last pick. A server has none before it has many hosts: an
+// address may have a hundred thousand.
 type asks []*host
 
 func (a asks) Len() int { return len(a) }
