@@ -18,7 +18,7 @@ import (
 // ErrStrategy means that the data that the strategy needs is missing.
 var ErrStrategy = errors.New("node: the data of the strategy is missing")
 
-// openData opens the data that the strategy needs and lists the other data in the home.
+// openData opens the data that the strategy needs.
 func (n *Node) openData() (err error) {
 	dir, name := n.opts.Home.RegistryDir(), n.opts.Config.Strategy
 	if file := n.opts.Config.GeoDB; file != "" {
@@ -33,15 +33,13 @@ func (n *Node) openData() (err error) {
 		if n.registryTable == nil {
 			return fmt.Errorf("%w: strategy is %q, and there is %w", ErrStrategy, name, err)
 		}
-	} else {
-		n.registries, err = registry.List(dir) // the strategy does not need the content
 	}
 	if err != nil {
 		n.log.Warn("failed to read data of Internet registries", "err", err)
 	}
 	for _, i := range n.registries {
-		n.log.Info("found data of an Internet registry", "registry", i.Registry, "day", i.Day,
-			"blocks", i.Entries, "faults", i.Faulty, "read", n.registryTable != nil)
+		n.log.Info("read data of an Internet registry", "registry", i.Registry, "day", i.Day,
+			"blocks", i.Entries, "faults", i.Faulty)
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func formatBootstrap(b admin.BootstrapAddr, now time.Time) string {
 func formatRegistries(all []admin.RegistryFile) string {
 	texts := make([]string, len(all))
 	for i, r := range all {
-		texts[i] = fmt.Sprintf("%s of %s (%d blocks)", r.Registry, day(r.Day), r.Blocks)
+		texts[i] = fmt.Sprintf("%s of %s (%d blocks)", r.Registry, r.Day, r.Blocks)
 	}
 	return strings.Join(texts, ", ")
 }

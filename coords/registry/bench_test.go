@@ -60,24 +60,13 @@ func BenchmarkRegistries(b *testing.B) {
 	if file == nil {
 		return
 	}
-	var stored []byte
-	b.Run("encode", func(b *testing.B) {
-		for b.Loop() {
-			stored, _ = Encode(file.Entries)
-		}
-		b.ReportMetric(float64(len(stored))/float64(len(file.Entries)), "B/entry")
-	})
-	file = nil
 	var table *Table
-	b.Run("load", func(b *testing.B) {
+	b.Run("build", func(b *testing.B) {
 		table = nil
 		before := heap()
 		for b.Loop() {
-			entries, err := Decode(stored)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if table, err = Build(WithRoots(entries)); err != nil {
+			var err error
+			if table, err = Build(WithRoots(file.Entries)); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -407,3 +407,22 @@ func b2i(b bool) int {
 	}
 	return 0
 }
+
+// countries contains every pair of capital letters once, so that entries share them.
+var countries = func() (out [26 * 26]string) {
+	for i := range out {
+		out[i] = string([]byte{'A' + byte(i/26), 'A' + byte(i%26)})
+	}
+	return out
+}()
+
+// countryOf returns a country as text; validate rejects invalid ones.
+func countryOf(c [2]byte) string {
+	switch {
+	case c == [2]byte{}:
+		return ""
+	case c[0] >= 'A' && c[0] <= 'Z' && c[1] >= 'A' && c[1] <= 'Z':
+		return countries[int(c[0]-'A')*26+int(c[1]-'A')]
+	}
+	return string(c[:])
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	rir "peerd/coords/registry"
 	"peerd/lab/emulate"
@@ -40,9 +41,19 @@ func (d data) into(h config.Home) error {
 	if d.entries == nil {
 		return nil
 	}
-	info := registry.Info{Registry: d.entries[0].Registry, Source: "testnet", Faults: []string{}}
-	if err := registry.Save(h.RegistryDir(), info, d.entries); err != nil {
+	if _, err := registry.Store(h.RegistryDir(), delegated(d.entries)); err != nil {
 		return fmt.Errorf("testnet: %w", err)
 	}
 	return nil
+}
+
+// delegated returns IPv4 entries as a delegated-extended file.
+func delegated(entries []rir.Entry) []byte {
+	out := fmt.Appendf(nil, "2|%s|1|%d||20260928|+0000\n", entries[0].Registry, len(entries))
+	for _, e := range entries {
+		_, id, _ := strings.Cut(e.Holder, ":")
+		out = fmt.Appendf(out, "%s|%s|ipv4|%s|%d||allocated|%s\n", e.Registry, e.Country,
+			e.Prefix.Addr(), 1<<(32-e.Prefix.Bits()), id)
+	}
+	return out
 }

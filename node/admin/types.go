@@ -41,8 +41,7 @@ type Status struct {
 	Archive  *Archive         `json:"archive"` // null: the peer keeps no archive
 	// Replay is the URL at which browsers of the peer's machine see its archived pages; "": none.
 	Replay string `json:"replay"`
-	// Registries describes the Internet registries' files in the home at the start of the
-	// peer, by name.
+	// Registries describes the Internet registries' files, by name, if the strategy needs them.
 	Registries []RegistryFile `json:"registries"`
 	// GeoDB is the name that the geolocation database gives itself; "": there is none.
 	GeoDB string `json:"geo_db"`
