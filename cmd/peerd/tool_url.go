@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -13,9 +12,8 @@ import (
 
 type toolURLOptions struct {
 	tool.URLOptions
-	base      string
-	jsonInput bool
-	json      bool
+	base string
+	json bool
 }
 
 func newToolURLCommand() *cobra.Command {
@@ -30,8 +28,7 @@ serialization of the WHATWG URL Standard instead, which browsers use.
 The URLs are those of the command line; after --, a URL may start with a dash. A single -
 reads stdin, of which each line is a URL, including empty lines. After its last tab, a
 line may have a base of its own for relative URLs; end a line with a tab if its URL
-contains tabs. With --json-input, each line is a JSON object with the keys input and
-base, so that URLs may contain line ends; base may be missing or null.
+contains tabs.
 
 An invalid URL is reported on stderr, and the exit status is 1. With --json, each URL
 gives an object with the keys input, href and error, of which either href or error is
@@ -43,7 +40,6 @@ UTF-8, and each surrogate, is replaced by U+FFFD.`,
 	cmd.Flags().BoolVar(&o.Raw, "raw", false,
 		"print the form of the WHATWG URL Standard, as browsers use it")
 	cmd.Flags().BoolVar(&o.Parts, "parts", false, "also print the parts of each URL")
-	cmd.Flags().BoolVar(&o.jsonInput, "json-input", false, "the lines of stdin are JSON objects")
 	cli.JSONFlag(cmd, &o.json)
 	return cmd
 }
@@ -58,17 +54,11 @@ func runToolURL(cmd *cobra.Command, o *toolURLOptions, list []string) error {
 		}
 	}
 	lines := fromStdin(list)
-	if o.jsonInput && !lines {
-		return cli.Usagef(cmd, "--json-input needs - in place of URLs")
-	}
-	failed, n := false, 0
+	failed := false
 	err := eachInput(cmd, list, func(text string) error {
 		q := tool.Query{Input: text}
-		if n++; lines {
-			var err error
-			if q, err = o.question(text); err != nil {
-				return fmt.Errorf("stdin, line %d: %w", n, err)
-			}
+		if lines {
+			q = tool.ParseQuery(text)
 		}
 		res := o.URL(cmp.Or(q.Base, o.base), q.Input)
 		switch {
@@ -85,14 +75,6 @@ func runToolURL(cmd *cobra.Command, o *toolURLOptions, list []string) error {
 		err = cli.ErrReported
 	}
 	return err
-}
-
-// question parses a line of stdin.
-func (o *toolURLOptions) question(line string) (tool.Query, error) {
-	if o.jsonInput {
-		return tool.ParseQueryJSON(line)
-	}
-	return tool.ParseQuery(line), nil
 }
 
 // printURL prints a URL, followed by its parts.

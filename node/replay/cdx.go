@@ -20,35 +20,27 @@ const (
 	maxCDX      = 10_000  // lines of a response
 	maxSorted   = 1000    // lines of a response that is sorted
 	maxCDXBytes = 4 << 20 // of a response, with one line more
-	defaultPage = 1000    // lines of a page
 	maxScanned  = 200_000 // index lines that are read for a response
 )
 
-// cdxFields are the fields of a line in pywb's order, and cdxAliases what the Wayback Machine calls
-// them.
-var (
-	cdxFields = []string{"urlkey", "timestamp", "url", "mime", "status", "digest", "length",
-		"offset", "filename"}
-	cdxAliases = map[string]string{"original": "url", "mimetype": "mime", "statuscode": "status"}
-)
+// cdxFields are the fields of a line in pywb's order.
+var cdxFields = []string{"urlkey", "timestamp", "url", "mime", "status", "digest", "length",
+	"offset", "filename"}
 
 // cdxParams are the parameters of a request.
 var cdxParams = []string{"url", "matchType", "from", "to", "limit", "sort", "closest", "filter",
-	"collapse", "output", "fl", "fields", "page", "pageSize", "resumeKey", "showResumeKey"}
+	"output", "fl", "resumeKey"}
 
 // cdxQuery is a request to the CDX server API.
 type cdxQuery struct {
-	span        warc.Span
-	from, to    time.Time
-	skip, limit int
-	sort        string    // "", "reverse" or "closest"
-	closest     time.Time // of the sort "closest"
-	filters     []filter
-	collapse    collapse
-	resume      position
-	showResume  bool
-	json        bool
-	fields      []string // nil: all, in the form of CDXJ
+	span     warc.Span
+	from, to time.Time
+	limit    int
+	closest  time.Time // sort by the distance to it, unless zero
+	filters  []filter
+	resume   position
+	json     bool
+	fields   []string // nil: all, in the form of CDXJ
 }
 
 // parseCDX reads the parameters of a request. It refuses those that it does not know, because to
@@ -75,7 +67,7 @@ func parseCDX(v url.Values) (q cdxQuery, err error) {
 		}
 	}
 	for _, parse := range []func(url.Values) error{
-		q.parsePages, q.parseSort, q.parseFilters, q.parseResume, q.parseOutput,
+		q.parseLimit, q.parseSort, q.parseFilters, q.parseResume, q.parseOutput,
 	} {
 		if err := parse(v); err != nil {
 			return q, err
@@ -92,23 +84,20 @@ func (q *cdxQuery) parseOutput(v url.Values) error {
 	default:
 		return errors.New("output is neither json nor text")
 	}
-	return q.parseFields(v.Get("fl") + v.Get("fields"))
+	return q.parseFields(v.Get("fl"))
 }
 
 // parseSort reads in which order the captures are sent. Clients send closest also without a sort.
 func (q *cdxQuery) parseSort(v url.Values) (err error) {
-	switch q.sort = v.Get("sort"); q.sort {
+	switch v.Get("sort") {
 	case "", "default":
-		q.sort = ""
 		return nil
-	case "reverse", "closest":
+	case "closest":
 	default:
-		return errors.New("sort is not default, reverse or closest")
+		return errors.New("sort is not default or closest")
 	}
-	for _, name := range []string{"page", "pageSize", "resumeKey", "collapse"} {
-		if v.Has(name) {
-			return fmt.Errorf("sort and %s cannot be combined", name)
-		}
+	if v.Has("resumeKey") {
+		return errors.New("sort and resumeKey cannot be combined")
 	}
 	q.limit = min(q.limit, maxSorted)
 	q.closest = time.Now()
@@ -118,26 +107,15 @@ func (q *cdxQuery) parseSort(v url.Values) (err error) {
 	return err
 }
 
-func (q *cdxQuery) parsePages(v url.Values) error {
-	number := func(name string, def, most int) int {
-		n, err := def, error(nil)
-		if s := v.Get(name); s != "" {
-			n, err = strconv.Atoi(s)
-		}
-		if err != nil || n < 0 || n > most {
-			return -1
-		}
-		return n
+func (q *cdxQuery) parseLimit(v url.Values) (err error) {
+	q.limit = maxCDX
+	if s := v.Get("limit"); s != "" {
+		q.limit, err = strconv.Atoi(s)
 	}
-	limit, size := number("limit", maxCDX, 1<<30), number("pageSize", defaultPage, maxCDX)
-	page := number("page", 0, maxScanned)
-	if limit < 0 || size < 0 || page < 0 || page*size > maxScanned {
-		return fmt.Errorf("limit, page or pageSize is not a number from 0 to %d", maxCDX)
+	if err != nil || q.limit < 0 {
+		return errors.New("limit is not a number")
 	}
-	q.limit = min(limit, maxCDX)
-	if v.Has("page") || v.Has("pageSize") {
-		q.skip, q.limit = page*size, min(q.limit, size)
-	}
+	q.limit = min(q.limit, maxCDX)
 	return nil
 }
 
@@ -146,8 +124,7 @@ func (q *cdxQuery) parseFields(list string) error {
 		return nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
-		name, err := fieldOf(name)
-		if err != nil {
+		if err := checkField(name); err != nil {
 			return err
 		}
 		q.fields = append(q.fields, name)
@@ -155,16 +132,12 @@ func (q *cdxQuery) parseFields(list string) error {
 	return nil
 }
 
-// fieldOf returns the name of a field in cdxFields.
-func fieldOf(name string) (string, error) {
-	if a, ok := cdxAliases[name]; ok {
-		name = a
-	}
+func checkField(name string) error {
 	if !slices.Contains(cdxFields, name) {
-		return "", fmt.Errorf("%.40q is not a field, want some of %s", name,
+		return fmt.Errorf("%.40q is not a field, want some of %s", name,
 			strings.Join(cdxFields, ","))
 	}
-	return name, nil
+	return nil
 }
 
 var cdxMatches = map[string]warc.Match{"": warc.MatchExact, "exact": warc.MatchExact,
@@ -230,12 +203,8 @@ func (h *Handler) cdx(w http.ResponseWriter, r *http.Request) {
 		head.Set("Content-Type", "text/x-ndjson; charset=utf-8")
 	}
 	if next != "" {
-		v.Del("page")
 		v.Set("resumeKey", next)
 		head.Set("Link", `</cdx?`+v.Encode()+`>; rel="next"`)
-		if q.showResume {
-			fmt.Fprintf(&out, "\n%s\n", url.QueryEscape(next))
-		}
 	}
 	_, _ = w.Write(out.Bytes()) // the client may have gone
 }
@@ -251,8 +220,8 @@ func (q *cdxQuery) answer(
 ) (next string, err error) {
 	span := q.span
 	span.From = max(span.From, q.resume.line)
-	sorted := sorter{q: q}
-	left, skip := q.limit, q.skip
+	sorted := nearestFirst{at: q.closest, limit: q.limit}
+	sorts, left := !q.closest.IsZero(), q.limit
 	var at position // of the capture before
 	more, err := entries(ctx, r, span, maxScanned, func(e warc.Entry) error {
 		now := at.next(e)
@@ -260,17 +229,15 @@ func (q *cdxQuery) answer(
 		case now.line == q.resume.line && now.n < q.resume.n: // it was sent before
 			at = now
 			return nil
-		case q.sort == "" && (left == 0 || out.Len() > maxCDXBytes):
+		case !sorts && (left == 0 || out.Len() > maxCDXBytes):
 			next = now.String()
 			return errStop
 		}
 		at = now
 		switch {
-		case !q.matches(e) || q.collapse.drops(e):
-		case q.sort != "":
+		case !q.matches(e):
+		case sorts:
 			sorted.add(e)
-		case skip > 0:
-			skip--
 		default:
 			left--
 			out.Write(append(q.line(e), '\n'))
@@ -280,13 +247,14 @@ func (q *cdxQuery) answer(
 	switch {
 	case err != nil:
 		return "", err
-	case more && q.sort != "":
+	case more && sorts:
 		return "", errTooMany
 	case more && next == "":
 		at.n++
 		next = at.String()
 	}
-	for _, e := range sorted.result() {
+	sorted.order()
+	for _, e := range sorted.all {
 		out.Write(append(q.line(e), '\n'))
 	}
 	return next, nil

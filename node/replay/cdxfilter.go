@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,9 +48,6 @@ func (q *cdxQuery) parseFilters(v url.Values) error {
 		}
 		q.filters = append(q.filters, f)
 	}
-	if s := v.Get("collapse"); s != "" {
-		return q.collapse.parse(s)
-	}
 	return nil
 }
 
@@ -66,9 +62,10 @@ func parseFilter(s string) (f filter, err error) {
 	if !ok {
 		return f, errors.New("a filter is not [!][=~]field:pattern")
 	}
-	if f.field, err = fieldOf(name); err != nil {
+	if err := checkField(name); err != nil {
 		return f, err
 	}
+	f.field = name
 	if exact {
 		f.exact = pattern
 		return f, nil
@@ -80,38 +77,6 @@ func parseFilter(s string) (f filter, err error) {
 		return f, fmt.Errorf("a filter is no regular expression of RE2: %w", err)
 	}
 	return f, nil
-}
-
-// collapse drops captures that have the same beginning of a field as the one before.
-type collapse struct {
-	field string // "": nothing is dropped
-	n     int    // compared bytes; 0: all
-	last  string
-	begun bool
-}
-
-func (c *collapse) parse(s string) (err error) {
-	name, n, ok := strings.Cut(s, ":")
-	if c.field, err = fieldOf(name); err != nil || !ok {
-		return err
-	}
-	if c.n, err = strconv.Atoi(n); err != nil || c.n < 1 {
-		return errors.New("collapse is not field or field:N")
-	}
-	return nil
-}
-
-func (c *collapse) drops(e warc.Entry) bool {
-	if c.field == "" {
-		return false
-	}
-	v := fieldValue(e, c.field)
-	if c.n > 0 {
-		v = v[:min(len(v), c.n)]
-	}
-	same := c.begun && v == c.last
-	c.last, c.begun = v, true
-	return same
 }
 
 // position is a place in the index: in front of the capture with the number n of those that have
@@ -134,7 +99,6 @@ func (p position) next(e warc.Entry) position {
 func (p position) String() string { return p.line + " " + strconv.Itoa(p.n) }
 
 func (q *cdxQuery) parseResume(v url.Values) error {
-	q.showResume = v.Get("showResumeKey") == "true"
 	s := v.Get("resumeKey")
 	if s == "" {
 		return nil
@@ -148,41 +112,25 @@ func (q *cdxQuery) parseResume(v url.Values) error {
 	return nil
 }
 
-// sorter keeps the first captures in the order of a query.
-type sorter struct {
-	q   *cdxQuery
-	all []warc.Entry
+// nearestFirst keeps the captures that are nearest to a time.
+type nearestFirst struct {
+	at    time.Time
+	limit int
+	all   []warc.Entry
 }
 
-// add adds a capture. The latest ones are dropped in between, so that at most twice the limit of
-// the query are kept.
-func (s *sorter) add(e warc.Entry) {
-	s.all = append(s.all, e)
-	if s.q.sort == "reverse" && len(s.all) > 2*s.q.limit {
-		s.all = slices.Delete(s.all, 0, len(s.all)-s.q.limit)
-	}
-	if s.q.sort == "closest" && len(s.all) > 2*s.q.limit {
+// add adds a capture. The others are dropped in between, so that at most twice the limit are kept.
+func (s *nearestFirst) add(e warc.Entry) {
+	if s.all = append(s.all, e); len(s.all) > 2*s.limit {
 		s.order()
 	}
 }
 
 // order sorts by the distance in time, and drops what exceeds the limit.
-func (s *sorter) order() {
-	distance := func(e warc.Entry) time.Duration { return e.Time.Sub(s.q.closest).Abs() }
+func (s *nearestFirst) order() {
+	distance := func(e warc.Entry) time.Duration { return e.Time.Sub(s.at).Abs() }
 	order.SortStableFunc(s.all, func(a, b warc.Entry) int {
 		return cmp.Compare(distance(a), distance(b))
 	})
-	s.all = s.all[:min(len(s.all), s.q.limit)]
-}
-
-// result returns the captures in order.
-func (s *sorter) result() []warc.Entry {
-	switch s.q.sort {
-	case "reverse":
-		slices.Reverse(s.all)
-		s.all = s.all[:min(len(s.all), s.q.limit)]
-	case "closest":
-		s.order()
-	}
-	return s.all
+	s.all = s.all[:min(len(s.all), s.limit)]
 }

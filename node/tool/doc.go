@@ -5,6 +5,6 @@
 //
 //	url.go      URLs: canonical form, or that of the WHATWG URL Standard
 //	robots.go   Robots: whether a URL may be fetched, and which line decides it
-//	extract.go  Page: the links of a page
+//	extract.go  Links: the links of a page
 //	input.go    Query: lines of input; reading with limits
 package tool

@@ -2,7 +2,6 @@ package tool
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"io"
 	"strings"
@@ -21,22 +20,6 @@ func ParseQuery(line string) Query {
 		return Query{line[:i], line[i+1:]}
 	}
 	return Query{Input: line}
-}
-
-// ErrQuery is returned for JSON that is not a query.
-var ErrQuery = errors.New(`not a JSON object with a string "input" and perhaps a string "base"`)
-
-// ParseQueryJSON parses a JSON object with the keys input and base, so that a URL may contain
-// tabs and line ends. It ignores other keys. The base may be missing or null.
-func ParseQueryJSON(line string) (Query, error) {
-	var q struct{ Input, Base *string }
-	if len(line) >= maxLine || json.Unmarshal([]byte(line), &q) != nil || q.Input == nil {
-		return Query{}, ErrQuery
-	}
-	if q.Base == nil {
-		q.Base = new(string)
-	}
-	return Query{*q.Input, *q.Base}, nil
 }
 
 // scalarValues replaces each surrogate, as written by programs that keep text in UTF-16, by
