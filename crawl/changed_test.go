@@ -17,7 +17,7 @@ import (
 
 // yearly plans no visit within a test.
 var yearly = revisit.Policy{Min: time.Hour, Max: 9000 * time.Hour, Initial: 9000 * time.Hour,
-	Price: time.Hour, Confirm: 1}
+	Confirm: 1}
 
 func (r *rig) changed(urls ...store.URL) {
 	r.t.Helper()

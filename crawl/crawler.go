@@ -16,9 +16,7 @@ import (
 	"peerd/crawl/hsts"
 	"peerd/crawl/pace"
 	"peerd/crawl/ping"
-	"peerd/crawl/revisit"
 	"peerd/internal/backoff"
-	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -48,7 +46,6 @@ type Crawler struct {
 
 	crawllets *crawlletSites
 
-	hints siteHints   // of sitemaps
 	pings *ping.Sites // keys of sites that say what has changed
 
 	loggedNoSpace atomic.Pointer[time.Time] // when lack of space was last logged
@@ -75,7 +72,6 @@ func New(cfg Config) (*Crawler, error) {
 		spaceWait: spaceWait, checkInterval: checkInterval,
 		checks: newChecker(cfg.CheckReports), sites: newSiteReports(),
 		crawllets: newCrawlletSites(), pings: ping.NewSites(),
-		hints: siteHints{lru.New[string, revisit.Score](hintedHosts)},
 	}, nil
 }
 

@@ -322,8 +322,7 @@ func (c *Crawler) readSitemap(got *fetched, body []byte) {
 	}
 	for _, e := range doc.Pages {
 		links = append(links, store.Pending{URL: e.URL, Depth: 1})
-		if sitemap.Allowed(page.URL, e.URL) &&
-			(!e.LastMod.IsZero() || e.ChangeFreq != sitemap.Unspecified) {
+		if sitemap.Allowed(page.URL, e.URL) && !e.LastMod.IsZero() {
 			got.hints = append(got.hints, e)
 		}
 	}

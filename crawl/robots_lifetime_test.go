@@ -19,7 +19,7 @@ import (
 
 // everyTenSeconds visits each page every ten seconds.
 var everyTenSeconds = revisit.Policy{Min: 10 * time.Second, Max: 10 * time.Second,
-	Initial: 10 * time.Second, Price: 10 * time.Second, Confirm: 2}
+	Initial: 10 * time.Second, Confirm: 2}
 
 // requestsAfter returns the number of requests for pages of a host after a time, and the time of
 // the last one after it.

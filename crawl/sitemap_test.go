@@ -156,57 +156,6 @@ func TestSitemapHint(t *testing.T) {
 	}
 }
 
-// How soon a page is visited that a sitemap says has changed depends on whether it was right about
-// other pages of the site.
-func TestSitemapTrust(t *testing.T) {
-	t.Parallel()
-	const n = 9
-	due := map[bool]time.Duration{}
-	for _, right := range []bool{false, true} {
-		r := newRig(t, "", 0, visiting(yearly))
-		s := newSite(t, 60, 1+byte(len(due)))
-		r.own("a.test", s)
-		var pages []store.URL
-		changed := new(atomic.Bool)
-		for i := range n {
-			path := fmt.Sprintf("/%d", i)
-			pages = append(pages, s.url("a.test", path))
-			s.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "text/html")
-				fmt.Fprintf(w, "<title>%v</title>", right && changed.Load())
-			})
-		}
-		r.seed(pages...)
-		r.crawl()
-		changed.Store(true)
-		fetched := time.Now().Unix()
-		r.until("the second has passed", func() bool { return time.Now().Unix() > fetched })
-		modified := time.Now().UTC().Format("2006-01-02T15:04:05Z")
-		sitemap := func(path string, pages ...store.URL) {
-			text := "<urlset>"
-			for _, u := range pages {
-				text += fmt.Sprintf("<url><loc>%s</loc><lastmod>%s</lastmod></url>", u, modified)
-			}
-			s.text(path, text+"</urlset>")
-			r.fatal(r.c.Route([]store.Pending{{URL: s.url("a.test", path),
-				Kind: store.KindSitemap}}))
-			r.crawl()
-		}
-		sitemap("/1.xml", pages[1:]...)
-		stop := r.start()
-		r.changed(pages[1:]...) // instead of a year
-		r.until("the pages are visited", func() bool { return r.db.Counters().Revisits == n-1 })
-		stop()
-		sitemap("/2.xml", pages[0])
-		v, _ := r.visit(pages[0])
-		due[right] = time.Until(v.Due)
-	}
-	if due[true] > due[false]/3 {
-		t.Errorf("due in %v by the sitemap of a site that was right, in %v of one that was wrong",
-			due[true], due[false])
-	}
-}
-
 // A sitemap with hints for tens of thousands of pages does not exceed a transaction.
 func TestSitemapManyHints(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -13,7 +12,6 @@ import (
 	"peerd/crawl/revisit"
 	"peerd/crawl/sitemap"
 	"peerd/internal/backoff"
-	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -100,7 +98,7 @@ func outcomeOf(rep store.FetchReport) fetchOutcome {
 func (s fetchOutcome) observation(revisited bool) (o revisit.Observation, ok bool) {
 	o = revisit.Observation{
 		ETag: s.content.ETag, LastModified: s.content.LastModified,
-		Digest: s.content.Digest, Fingerprint: s.content.Fingerprint,
+		Digest: s.content.Digest,
 	}
 	switch {
 	case isPage(s.outcome):
@@ -133,11 +131,7 @@ func (c *Crawler) updateVisit(
 	again := v.Kind.Changed() && o.Outcome != revisit.Failed
 	v.URL, v.Depth, v.Kind = e.URL, e.Depth, e.Kind&^store.KindRevisit
 	v.Ahead = false
-	answered := o.Outcome == revisit.Fetched || o.Outcome == revisit.NotModified
-	hinted := answered && h.ClaimsChange()
-	if changed = h.Observe(time.Now(), o); hinted {
-		c.hints.add(e.URL.Host(), changed)
-	}
+	changed = h.Observe(time.Now(), o)
 	if err := c.planVisit(tx, v, h); err != nil || !again {
 		return changed, err
 	}
@@ -230,24 +224,6 @@ func (c *Crawler) prepareRevisit(r *store.FetchRequest) (ok bool, err error) {
 	return ok, err
 }
 
-// siteHints counts how often the sitemaps of hosts were right about changes. It is bounded, and
-// only in memory: after a restart, each page begins with its own hints.
-type siteHints struct {
-	*lru.Cache[string, revisit.Score]
-}
-
-const hintedHosts = 4096
-
-func (s siteHints) of(host string) revisit.Score {
-	score, _ := s.Get(host)
-	return score
-}
-
-// add counts a hint of a change. Calls do not overlap: they are in write transactions.
-func (s siteHints) add(host string, right bool) {
-	s.Add(strings.Clone(host), s.of(host).Add(right, revisit.MaxSiteHints))
-}
-
 // applyHints applies what a sitemap says about pages that are known to this peer.
 func (c *Crawler) applyHints(entries []sitemap.Entry) error {
 	if c.cfg.Revisit == nil {
@@ -276,10 +252,8 @@ func (c *Crawler) applyHint(tx *store.Tx, e sitemap.Entry) error {
 	if err != nil || v.URL == "" || isDue(v) || !v.First.IsZero() {
 		return err
 	}
-	hinted, period := h.Hinted, h.Period
-	h.AddHint(time.Now(), revisit.Hint{LastMod: e.LastMod, Period: e.ChangeFreq.Period(),
-		Site: c.hints.of(e.URL.Host())})
-	if h.Hinted == hinted && h.Period == period {
+	before := h.Hinted
+	if h.AddHint(time.Now(), e.LastMod); h.Hinted == before {
 		return nil
 	}
 	return c.planVisit(tx, v, h)

@@ -16,11 +16,11 @@ import (
 
 // eager visits each page every second: a History counts in seconds.
 var eager = revisit.Policy{Min: time.Second, Max: time.Second, Initial: time.Second,
-	Price: time.Second, Confirm: 2}
+	Confirm: 2}
 
 // hourly never revisits within a test.
 var hourly = revisit.Policy{Min: time.Second, Max: time.Hour, Initial: time.Hour,
-	Price: 30 * time.Minute, Confirm: 2}
+	Confirm: 2}
 
 func visiting(p revisit.Policy) func(*crawl.Config) {
 	return func(c *crawl.Config) { c.Revisit = &p }
@@ -293,7 +293,8 @@ func TestHintOfDuePage(t *testing.T) {
 	// without telling the frontier
 	r.fatal(r.db.Update(func(tx *store.Tx) error { return tx.PutVisit(v) }))
 	s.text("/map.xml", fmt.Sprintf(
-		"<urlset><url><loc>%s</loc><changefreq>daily</changefreq></url></urlset>", u))
+		"<urlset><url><loc>%s</loc><lastmod>%s</lastmod></url></urlset>", u,
+		time.Now().UTC().Format(time.RFC3339)))
 	r.fatal(r.c.Route([]store.Pending{{URL: s.url("a.test", "/map.xml"), Kind: store.KindSitemap}}))
 	r.crawl()
 	if after, _ := r.visit(u); !after.Due.Before(time.Now()) || s.count()["/map.xml"] != 1 {
@@ -322,5 +323,5 @@ func TestFailingRevisit(t *testing.T) {
 			t.Errorf("%d visits, the last %v ago; want one in each minute", len(times), since)
 		}
 	}, longRun, visiting(revisit.Policy{Min: time.Minute, Max: time.Minute,
-		Initial: time.Minute, Price: time.Minute, Confirm: 2}))
+		Initial: time.Minute, Confirm: 2}))
 }

@@ -480,8 +480,7 @@ func (n *Node) crawlConfig(gate *crawl.Gate, paces *pace.Pacer) (crawl.Config, e
 	}
 	if r := rules.Revisit; r.Enabled && !n.opts.Alone {
 		p := revisit.DefaultPolicy()
-		p.Min, p.Max = r.Min.Duration, r.Max.Duration
-		p.Initial, p.Price = r.Initial.Duration, r.Price.Duration
+		p.Min, p.Max, p.Initial = r.Min.Duration, r.Max.Duration, r.Initial.Duration
 		if err := p.Validate(); err != nil {
 			return cc, err
 		}

@@ -118,7 +118,7 @@ func TestRevisits(t *testing.T) {
 	profile := filepath.Join(t.TempDir(), "fresh.toml")
 	rules := "name = 'fresh'\nseeds = ['" + site.URL + "/']\n[scope]\nmode = 'hosts'\n" +
 		"[revisit]\nenabled = true\nmin_interval = '1s'\ninitial_interval = '1s'\n" +
-		"max_interval = '2s'\nprice = '1ms'\n"
+		"max_interval = '2s'\n"
 	if err := os.WriteFile(profile, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -6,47 +6,38 @@ import (
 )
 
 const (
-	// maxEvidence is the number of visits after which all evidence is halved, because pages
+	// maxIntervals is the number of intervals after which all of them count half, because pages
 	// change their behaviour and old visits must not outweigh new ones.
-	maxEvidence = 64
-	// answerMargin is the time in seconds before a visit within which a Last-Modified
-	// counts as the time of the answer rather than of a change.
-	answerMargin = 5
-	// maxClockSkew is how many seconds a server's clock may be ahead before its change
-	// dates count as wrong.
-	maxClockSkew = 600
+	maxIntervals = 64
 	// maxFailureCount is the maximum of the counters of failed visits.
 	maxFailureCount = 1 << 10
+	// maxHints is the same as maxIntervals for hints.
+	maxHints = 16
 )
 
-// History summarises the visits to one page in about 60 to 130 bytes of CBOR. The zero
-// value is a page that was never visited. Times are Unix seconds, or 0 for never. It may be
-// copied, but is not safe for concurrent writes.
+// History summarises the visits to one page in about 100 bytes of CBOR. The zero value is a page
+// that was never visited. Times are Unix seconds, or 0 for never. It may be copied, but is not
+// safe for concurrent writes.
 type History struct {
 	Visits   uint32 `cbor:"1,keyasint,omitempty"` // visits that saw the page: 2xx or 304
-	Changes  uint32 `cbor:"2,keyasint,omitempty"` // visits that found it changed
-	Fetched  int64  `cbor:"3,keyasint,omitempty"` // last visit that saw the page
-	Changed  int64  `cbor:"4,keyasint,omitempty"` // upper bound of the last known change
-	Tried    int64  `cbor:"5,keyasint,omitempty"` // last visit, if it failed to see the page
-	Failures uint16 `cbor:"6,keyasint,omitempty"` // consecutive failures
-	Gone     uint16 `cbor:"7,keyasint,omitempty"` // answers 404 or 410 since the page was last seen
+	Fetched  int64  `cbor:"2,keyasint,omitempty"` // last visit that saw the page
+	Tried    int64  `cbor:"3,keyasint,omitempty"` // last visit, if it failed to see the page
+	Failures uint16 `cbor:"4,keyasint,omitempty"` // consecutive failures
+	Gone     uint16 `cbor:"5,keyasint,omitempty"` // answers 404 or 410 since the page was last seen
 
-	ETag     string `cbor:"8,keyasint,omitempty"` // as sent, validated
-	Modified int64  `cbor:"9,keyasint,omitempty"` // Last-Modified
-	// Misdated is set once Last-Modified named a change that did not happen.
-	Misdated bool `cbor:"10,keyasint,omitempty"`
+	ETag     string   `cbor:"6,keyasint,omitempty"` // as sent, validated
+	Modified int64    `cbor:"7,keyasint,omitempty"` // Last-Modified
+	Digest   [16]byte `cbor:"8,keyasint,omitzero"`  // of the content last seen
 
-	Digest [16]byte `cbor:"11,keyasint,omitzero"` // of the content last seen
-	// Fingerprint is stored but not used here.
-	Fingerprint uint64 `cbor:"12,keyasint,omitempty"`
+	// Of the intervals between visits that saw the page: their number, how many ended with a
+	// change, and the sum of their lengths in seconds. They are fractions because they are halved.
+	Intervals float32 `cbor:"9,keyasint,omitempty"`
+	Changes   float32 `cbor:"10,keyasint,omitempty"`
+	Observed  float32 `cbor:"11,keyasint,omitempty"`
 
-	Evidence Evidence `cbor:"13,keyasint,omitzero"`
-
-	Hinted int64  `cbor:"14,keyasint,omitempty"` // last change according to a sitemap
-	Period uint32 `cbor:"15,keyasint,omitempty"` // seconds between changes according to a sitemap
-	Right  uint8  `cbor:"16,keyasint,omitempty"` // right hints of a change
-	Wrong  uint8  `cbor:"17,keyasint,omitempty"` // wrong hints of a change
-	Site   Score  `cbor:"18,keyasint,omitzero"`  // of the site, as of the last hint
+	Hinted int64 `cbor:"12,keyasint,omitempty"` // last change according to a sitemap
+	Right  uint8 `cbor:"13,keyasint,omitempty"` // right hints of a change
+	Wrong  uint8 `cbor:"14,keyasint,omitempty"` // wrong hints of a change
 }
 
 // Outcome is how a visit ended.
@@ -66,7 +57,6 @@ type Observation struct {
 	ETag         string // header fields as received; invalid ones are dropped
 	LastModified string
 	Digest       [16]byte // of the content; set for Fetched, and for NotModified with content
-	Fingerprint  uint64
 }
 
 // Observe adds a visit and reports whether it found the page changed. The first content is
@@ -86,18 +76,14 @@ func (h *History) Observe(at time.Time, o Observation) (changed bool) {
 	}
 	first := h.Fetched == 0
 	changed = !first && o.Outcome == Fetched && o.Digest != h.Digest
-	modified := parseModified(o.LastModified, now)
-	h.addEvidence(now, modified, changed)
 	if !first {
+		h.addInterval(now-h.Fetched, changed)
 		h.scoreHint(changed)
 	}
 	if o.Outcome == Fetched || o.Digest != [16]byte{} {
-		h.Digest, h.Fingerprint = o.Digest, o.Fingerprint
+		h.Digest = o.Digest
 	}
-	h.keepValidators(o, modified)
-	if changed {
-		h.Changes++
-	}
+	h.keepValidators(o, parseModified(o.LastModified, now))
 	if h.Visits < math.MaxUint32 {
 		h.Visits++
 	}
@@ -105,37 +91,45 @@ func (h *History) Observe(at time.Time, o Observation) (changed bool) {
 	return changed
 }
 
-// addEvidence adds what a visit says about the rate of change.
-func (h *History) addEvidence(now, modified int64, changed bool) {
-	if h.Fetched == 0 {
-		h.Changed = modified
-		if modified != 0 && modified <= now-answerMargin {
-			h.Evidence.dated(0, float64(now-modified)) // unchanged since
-		}
+// addInterval adds the interval between two visits.
+func (h *History) addInterval(seconds int64, changed bool) {
+	if seconds <= 0 {
 		return
 	}
-	interval := now - h.Fetched
-	if interval <= 0 {
-		return
+	h.Intervals++
+	h.Observed += float32(seconds)
+	if changed {
+		h.Changes++
 	}
-	e := &h.Evidence
+	if h.Intervals > maxIntervals {
+		h.Intervals, h.Changes, h.Observed = h.Intervals/2, h.Changes/2, h.Observed/2
+	}
+}
+
+// AddHint records the time of a change according to a sitemap; the newest counts. One in the
+// future is ignored. Call Policy.Next afterwards.
+func (h *History) AddHint(now, changed time.Time) {
+	if !changed.IsZero() && !changed.After(now) {
+		h.Hinted = max(0, changed.Unix())
+	}
+}
+
+// hintsChange reports whether a hint names a change after the last visit.
+func (h *History) hintsChange() bool { return h.Fetched != 0 && h.Hinted > h.Fetched }
+
+// scoreHint records whether a hint of a change was right. It must be called before the
+// visit is recorded.
+func (h *History) scoreHint(changed bool) {
 	switch {
-	case !changed && modified > h.Fetched+maxClockSkew && !h.Misdated:
-		// This date is not the time of a change, so the earlier ones are not reliable
-		// either.
-		h.Misdated, *e = true, Evidence{}
-		e.same(float64(interval))
-	case !changed:
-		e.same(float64(interval))
-	case !h.Misdated && modified > h.Fetched && modified <= now-answerMargin:
-		h.Changed = modified
-		e.dated(float64(interval), float64(now-modified))
+	case !h.hintsChange():
+		return
+	case changed:
+		h.Right++
 	default:
-		h.Changed = now
-		e.undated(float64(interval))
+		h.Wrong++
 	}
-	if e.visits() > maxEvidence {
-		e.halve()
+	if h.Right+h.Wrong > maxHints {
+		h.Right, h.Wrong = h.Right/2, h.Wrong/2
 	}
 }
 

@@ -18,20 +18,15 @@ type Policy struct {
 	Min     time.Duration // minimum interval, whatever hints say
 	Max     time.Duration // maximum interval
 	Initial time.Duration // interval after the first visit, without other knowledge
-	// Price is the fresh time that one more visit to a page must gain. A higher price means
-	// fewer visits; no optimal interval is below 3.35 prices. A page with one change in
-	// time T is visited about every sqrt(2 T Price) if that is well below T.
-	Price time.Duration
 	// Confirm is how many times in a row, Initial apart, a page must answer 404 or 410
 	// before it is dropped.
 	Confirm int
 }
 
 // DefaultPolicy returns a policy for a crawl of weeks. A page that changes once a day is
-// visited every 11 hours, once a week every 27 hours, once a year every 8 days.
+// visited every day, once a week every five days, once a year every month.
 func DefaultPolicy() Policy {
-	return Policy{Min: time.Hour, Max: 60 * 24 * time.Hour, Initial: 3 * 24 * time.Hour,
-		Price: 2 * time.Hour, Confirm: 3}
+	return Policy{Min: time.Hour, Max: 60 * 24 * time.Hour, Initial: 3 * 24 * time.Hour, Confirm: 3}
 }
 
 // Validate returns an error if p is invalid.
@@ -43,25 +38,24 @@ func (p Policy) Validate() error {
 		return errors.New("revisit: want Min <= Initial <= Max")
 	case p.Max > 100*365*24*time.Hour:
 		return errors.New("revisit: Max is more than 100 years")
-	case p.Price <= 0:
-		return errors.New("revisit: Price is not positive")
 	case p.Confirm < 1:
 		return errors.New("revisit: Confirm is less than 1")
 	}
 	return nil
 }
 
-// interval is Interval in seconds, for a rate per second.
-func (p Policy) interval(rate float64) float64 {
-	if rate <= 0 {
-		return p.Max.Seconds()
+// priorChanges is how many changes the interval that a new page is thought to have had ended with:
+// so many that rate is one change in Initial.
+const priorChanges = 0.948
+
+// rate returns the changes per second, estimated as for visits at regular intervals.
+func (p Policy) rate(h History) float64 {
+	n, x := float64(h.Intervals)+1, float64(h.Changes)+priorChanges
+	if !(h.Intervals >= 0 && h.Changes >= 0 && h.Changes <= h.Intervals && h.Observed >= 0) {
+		return 1 / p.Initial.Seconds() // it came from another peer
 	}
-	price := p.Price.Seconds()
-	best := optimum(rate, price)
-	if rate*price > gain(peak) { // too fast to be kept fresh, but its links are new
-		best = min(best, p.Initial.Seconds())
-	}
-	return best
+	interval := (float64(h.Observed) + p.Initial.Seconds()) / n
+	return -math.Log((n-x+0.5)/(n+0.5)) / interval
 }
 
 // Next returns when to visit a page again; ok is false if it should be dropped. A page that
@@ -82,8 +76,10 @@ func (p Policy) Next(h History, page store.Digest) (at time.Time, ok bool) {
 	case h.Gone > 0:
 		wait = p.Initial.Seconds()
 	default:
-		wait = p.interval(h.Evidence.rateWith(p.prior(h)))
-		wait = p.advance(h, min(wait, p.Max.Seconds()))
+		wait = math.Sqrt(p.Initial.Seconds() / p.rate(h))
+		if h.hintsChange() && h.Right >= h.Wrong {
+			wait = min(wait, float64(h.Hinted-h.Fetched))
+		}
 	}
 	return time.Unix(last, 0).Add(p.jitter(p.clamp(wait), page, last)), true
 }

@@ -14,7 +14,7 @@ import (
 // Callers decide whether to apply it. By the same document ("Cross submits"), a sitemap named in
 // the robots.txt of a host may list any page of that host. A crawler that only uses sitemaps as a
 // source of links need not apply the rule, because every URL must pass the scope and the
-// robots.txt of its own host anyway. Hints about changes (LastMod, ChangeFreq) should be used only
+// robots.txt of its own host anyway. Hints about changes (LastMod) should be used only
 // if the page is allowed.
 func Allowed(at, page store.URL) bool {
 	dir, _, _ := strings.Cut(string(at), "?")

@@ -2,7 +2,6 @@ package sitemap
 
 import (
 	"encoding/xml"
-	"strconv"
 	"strings"
 
 	"peerd/crawl/canon"
@@ -17,16 +16,14 @@ const (
 	guidField
 	modField  // last modified
 	dateField // published, used if modField is missing
-	freqField
-	priorityField
 )
 
 // rawEntry holds the texts of an entry as they stand.
 type rawEntry struct {
-	prefix                    string // of the name of the element
-	base                      canon.Base
-	loc, guid                 string
-	mod, date, freq, priority string
+	prefix    string // of the name of the element
+	base      canon.Base
+	loc, guid string
+	mod, date string
 }
 
 func newRawEntry(t xml.StartElement, base canon.Base) rawEntry {
@@ -73,9 +70,7 @@ func (e *rawEntry) fieldOf(k Kind, t xml.StartElement, name string) field {
 	}
 }
 
-var sitemapFields = map[string]field{
-	"loc": locField, "lastmod": modField, "changefreq": freqField, "priority": priorityField,
-}
+var sitemapFields = map[string]field{"loc": locField, "lastmod": modField}
 
 // atomFields are those of RFC 4287 and, for 0.3, modified and issued.
 var atomFields = map[string]field{
@@ -115,12 +110,8 @@ func (e *rawEntry) set(f field, s string) {
 		into = &e.guid
 	case modField:
 		into = &e.mod
-	case dateField:
-		into = &e.date
-	case freqField:
-		into = &e.freq
 	default:
-		into = &e.priority
+		into = &e.date
 	}
 	if *into == "" {
 		*into = s
@@ -152,7 +143,7 @@ func (p *parser) add(e rawEntry, toMap bool) {
 		return
 	}
 	p.urlBytes += len(u)
-	entry := Entry{URL: u, ChangeFreq: parseFreq(e.freq), Priority: parsePriority(e.priority)}
+	entry := Entry{URL: u}
 	entry.LastMod, _ = parseDate(e.mod)
 	if entry.LastMod.IsZero() {
 		entry.LastMod, _ = parseDate(e.date)
@@ -162,23 +153,4 @@ func (p *parser) add(e rawEntry, toMap bool) {
 	} else {
 		p.doc.Pages = append(p.doc.Pages, entry)
 	}
-}
-
-func parseFreq(s string) ChangeFreq {
-	for i, name := range []string{
-		"always", "hourly", "daily", "weekly", "monthly", "yearly", "never",
-	} {
-		if strings.EqualFold(s, name) {
-			return Always + ChangeFreq(i)
-		}
-	}
-	return Unspecified
-}
-
-func parsePriority(s string) float64 {
-	f, err := strconv.ParseFloat(strings.Replace(s, ",", ".", 1), 64)
-	if err != nil || !(f >= 0 && f <= 1) {
-		return 0.5
-	}
-	return f
 }

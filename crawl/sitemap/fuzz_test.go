@@ -44,8 +44,7 @@ func FuzzParse(f *testing.F) {
 			if u, err := canon.Parse(string(e.URL)); err != nil || u != e.URL {
 				t.Fatalf("%q is not canonical", e.URL)
 			}
-			if !(e.Priority >= 0 && e.Priority <= 1) || e.ChangeFreq > Never ||
-				e.LastMod.Location() != time.UTC {
+			if e.LastMod.Location() != time.UTC {
 				t.Fatalf("%+v", e)
 			}
 		}
@@ -69,10 +68,8 @@ var entries = rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Entry {
 		t.Fatal(err)
 	}
 	return Entry{
-		URL:        u,
-		LastMod:    time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "lastmod"), 0).UTC(),
-		ChangeFreq: Always + ChangeFreq(rapid.IntRange(0, 6).Draw(t, "freq")),
-		Priority:   float64(rapid.IntRange(0, 10).Draw(t, "priority")) / 10,
+		URL:     u,
+		LastMod: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "lastmod"), 0).UTC(),
 	}
 }), 0, 20)
 
@@ -80,13 +77,12 @@ func write(es []Entry) []byte {
 	var b bytes.Buffer
 	b.WriteString(
 		`<?xml version="1.0" encoding="UTF-8"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
-	names := []string{"", "always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
 	for _, e := range es {
 		b.WriteString("<url><loc>")
 		xml.EscapeText(&b, []byte(e.URL))
 		fmt.Fprintf(&b,
-			"</loc><lastmod>%s</lastmod><changefreq>%s</changefreq><priority>%g</priority></url>\n",
-			e.LastMod.Format(time.RFC3339), names[e.ChangeFreq], e.Priority)
+			"</loc><lastmod>%s</lastmod><changefreq>daily</changefreq></url>\n",
+			e.LastMod.Format(time.RFC3339))
 	}
 	b.WriteString("</urlset>")
 	return b.Bytes()
@@ -145,7 +141,7 @@ func BenchmarkParse(b *testing.B) {
 	for i := range 10000 {
 		es = append(es, Entry{URL: store.URL(
 			fmt.Sprintf("http://example.org/category-%d/article/%d.html", i%17, i)),
-			LastMod: time.Unix(int64(i)*1e5, 0).UTC(), ChangeFreq: Daily, Priority: 0.7})
+			LastMod: time.Unix(int64(i)*1e5, 0).UTC()})
 	}
 	body := write(es)
 	var list strings.Builder

@@ -21,35 +21,10 @@ const (
 	Atom        // 0.3 or 1.0
 )
 
-// ChangeFreq is how often a page changes, according to its site.
-type ChangeFreq uint8
-
-// The values of <changefreq>.
-const (
-	Unspecified ChangeFreq = iota
-	Always
-	Hourly
-	Daily
-	Weekly
-	Monthly
-	Yearly
-	Never
-)
-
-// Period returns the time between two changes: a minute for Always, 0 for Unspecified and Never.
-func (f ChangeFreq) Period() time.Duration {
-	const day = 24 * time.Hour
-	return [...]time.Duration{
-		0, time.Minute, time.Hour, day, 7 * day, 30 * day, 365 * day, 0,
-	}[min(f, Never)]
-}
-
 // Entry is one URL of a document.
 type Entry struct {
-	URL        store.URL
-	LastMod    time.Time // UTC; zero if unspecified. A date without a time means midnight.
-	ChangeFreq ChangeFreq
-	Priority   float64 // 0 to 1, relative to other pages of the site; 0.5 if unspecified
+	URL     store.URL
+	LastMod time.Time // UTC; zero if unspecified. A date without a time means midnight.
 }
 
 // Doc is the content of a document. Entries are in the order of the document, and a URL can occur

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -24,9 +23,6 @@ func short(d Doc) (s []string) {
 		text := mark + string(e.URL)
 		if !e.LastMod.IsZero() {
 			text += " " + e.LastMod.Format(time.RFC3339)
-		}
-		if e.ChangeFreq != Unspecified || e.Priority != 0.5 {
-			text += fmt.Sprintf(" %v %g", e.ChangeFreq.Period(), e.Priority)
 		}
 		s = append(s, text)
 	}
@@ -51,7 +47,7 @@ func TestParse(t *testing.T) {
 		{"full", `<?xml version="1.0" encoding="UTF-8"?><urlset` + ns + `><url><loc>http://example.org/a?b=1&amp;c=2</loc>
 			<lastmod>2024-05-06</lastmod><changefreq>daily</changefreq><priority>0.8</priority>` +
 			`</url></urlset>`,
-			URLSet, []string{"http://example.org/a?b=1&c=2 2024-05-06T00:00:00Z 24h0m0s 0.8"}, 0,
+			URLSet, []string{"http://example.org/a?b=1&c=2 2024-05-06T00:00:00Z"}, 0,
 			false},
 		{"index", `<sitemapindex` + ns +
 			`><sitemap><loc>b.xml.gz</loc><lastmod>2024</lastmod></sitemap><sitemap><loc>` +

@@ -92,7 +92,6 @@ func (p Profile) canonical() string {
 		number("revisit.min_ns", int64(p.Revisit.Min.Duration))
 		number("revisit.max_ns", int64(p.Revisit.Max.Duration))
 		number("revisit.initial_ns", int64(p.Revisit.Initial.Duration))
-		number("revisit.price_ns", int64(p.Revisit.Price.Duration))
 	}
 	if !p.AdmissionOpen() { // open networks keep the digest that they had before there were others
 		list("admission", []string{p.Admission})

@@ -99,7 +99,7 @@ func defaultRules() Profile {
 		Duplicates: Duplicates{Exact: true, MaxCopies: 1000},
 		Revisit: Revisit{
 			Min: Duration{time.Hour}, Max: Duration{90 * 24 * time.Hour},
-			Initial: Duration{24 * time.Hour}, Price: Duration{time.Hour},
+			Initial: Duration{24 * time.Hour},
 		},
 	}
 }

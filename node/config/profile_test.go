@@ -132,8 +132,8 @@ func TestParseProfileRefuses(t *testing.T) {
 			`p.toml:5:1: duplicates.max_copies is -1, want 0 to`},
 		{"interval", "name = 'x'" + scope + "[revisit]\nmin_interval = '10ms'",
 			`p.toml:5:1: revisit.min_interval is 10ms, want 1s to 8760h0m0s`},
-		{"bare interval", "name = 'x'" + scope + "[revisit]\nprice = 3",
-			`p.toml:5:1: revisit.price: "3" is not a duration`},
+		{"bare interval", "name = 'x'" + scope + "[revisit]\nmin_interval = 3",
+			`p.toml:5:1: revisit.min_interval: "3" is not a duration`},
 		{"intervals", "name = 'x'" + scope +
 			"[revisit]\nmax_interval = '2h'\ninitial_interval = '3h'",
 			`p.toml:6:1: revisit.initial_interval is 3h0m0s, want 1h0m0s to 2h0m0s`},

@@ -68,9 +68,6 @@ type Revisit struct {
 	Min     Duration `toml:"min_interval"`
 	Max     Duration `toml:"max_interval"`
 	Initial Duration `toml:"initial_interval"`
-	// Price is the gain in freshness that a request must bring: a lower price leads to more
-	// requests.
-	Price Duration `toml:"price"`
 }
 
 // Archive is the section [archive] of config.toml.
@@ -257,7 +254,6 @@ func (r Revisit) check(f *faults) {
 	f.durationBetween("revisit.min_interval", r.Min, time.Second, 365*24*time.Hour)
 	f.durationBetween("revisit.max_interval", r.Max, r.Min.Duration, 10*365*24*time.Hour)
 	f.durationBetween("revisit.initial_interval", r.Initial, r.Min.Duration, r.Max.Duration)
-	f.durationBetween("revisit.price", r.Price, time.Millisecond, 365*24*time.Hour)
 }
 
 // mediaType matches a media type (RFC 9110, section 8.3.1), or a range of them.
