@@ -96,9 +96,6 @@ func (c *Client) Lookup(ctx context.Context, host string) (Answer, error) {
 	if addrs := c.hosts.get()[host]; len(addrs) > 0 {
 		return Answer{Addrs: addrs, TTL: hostsTTL}, nil
 	}
-	if c.servers()[0].Scheme == SchemeSystem {
-		return c.system().lookup(ctx, host)
-	}
 	a, err := c.lookupName(ctx, host)
 	if err == nil || c.conf == nil || strings.Contains(host, ".") {
 		return a, err
@@ -133,11 +130,6 @@ func (c *Client) upstreamOf(s Server) *upstream {
 		c.upstreams[s] = u
 	}
 	return u
-}
-
-func (c *Client) system() *systemLookup {
-	u := c.upstreamOf(Server{Scheme: SchemeSystem})
-	return &systemLookup{hosts: c.hosts, limits: c.limits, rate: u.rate}
 }
 
 // family is the result of the queries for one type of address.

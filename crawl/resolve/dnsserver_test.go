@@ -21,8 +21,6 @@ type dnsReply struct {
 	SOA uint32
 	// Truncate truncates the response to a query by UDP. Drop drops the query.
 	Truncate, Drop bool
-	// NoEDNS responds to queries with EDNS0 with FORMERR.
-	NoEDNS bool
 }
 
 // A dnsHandler returns the reply to a query for a name, in lower case and without a trailing dot.
@@ -109,10 +107,6 @@ func (s *dnsServer) answer(w dns.ResponseWriter, m *dns.Msg, handle dnsHandler) 
 func (r dnsReply) message(query *dns.Msg, network string) *dns.Msg {
 	resp := new(dns.Msg).SetReply(query)
 	resp.RecursionAvailable = true
-	if r.NoEDNS && query.IsEdns0() != nil {
-		resp.Rcode = dns.RcodeFormatError
-		return resp
-	}
 	resp.Rcode = r.Rcode
 	if r.Truncate && network == "udp" {
 		resp.Truncated = true

@@ -17,15 +17,14 @@
 //
 // The hosts file has precedence. Search domains apply only to names with a single label, after the
 // name itself: a link to http://www.example/ must not cause a query for www.example.corp.example.
-// nsswitch.conf and the options of resolv.conf are ignored; with the server "system", package net
-// or the C library decides. DNSSEC is not verified.
+// nsswitch.conf and the options of resolv.conf are ignored; DNSSEC is not verified.
 //
 // # Files
 //
 //	config.go     Config, defaults and validation
 //	cache.go      Cache: overrides, literals, cached answers, lookups
 //	call.go       a lookup shared by all callers that wait for it
-//	lookup.go     Lookup, and the system's resolver
+//	lookup.go     Lookup
 //	client.go     Client: both families of addresses, one server after another
 //	message.go    queries and the meaning of responses
 //	upstream.go   one name server; transport.go: UDP, TCP, TLS and HTTPS

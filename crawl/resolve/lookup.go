@@ -2,7 +2,6 @@ package resolve
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"strings"
 	"time"
@@ -31,36 +30,6 @@ func WithoutTTL(look func(ctx context.Context, host string) ([]netip.Addr, error
 		addrs, err := look(ctx, host)
 		return Answer{Addrs: addrs}, err
 	}
-}
-
-// systemLookup asks the resolver of the system: that of package net, or that of the C library if
-// the program is linked with it and the configuration of the system requires it.
-type systemLookup struct {
-	hosts  *watched[hostTable]
-	limits *limits
-	rate   bucket
-}
-
-// lookup looks a host up in the hosts file, then with the system's resolver. The trailing dot
-// prevents that search domains are applied to a name with several labels.
-func (s *systemLookup) lookup(ctx context.Context, host string) (Answer, error) {
-	if addrs := s.hosts.get()[host]; len(addrs) > 0 {
-		return Answer{Addrs: addrs, TTL: hostsTTL}, nil
-	}
-	for range 2 { // an A and an AAAA query
-		if err := s.limits.wait(ctx, host); err != nil {
-			return Answer{}, err
-		}
-		if err := s.rate.wait(ctx); err != nil {
-			return Answer{}, err
-		}
-	}
-	if strings.Contains(host, ".") {
-		host += "."
-	}
-	return WithoutTTL(func(ctx context.Context, host string) ([]netip.Addr, error) {
-		return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	})(ctx, host)
 }
 
 // isValidName reports whether host can be a name in the DNS (RFC 1035, section 2.3.4).

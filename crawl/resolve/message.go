@@ -21,13 +21,11 @@ const (
 
 var errAliasLoop = errors.New("too many aliases, or a loop")
 
-// newQuery returns a query with EDNS0 (RFC 6891), or without for servers that do not know it.
-func newQuery(name string, qtype uint16, edns bool) *dns.Msg {
+// newQuery returns a query with EDNS0 (RFC 6891).
+func newQuery(name string, qtype uint16) *dns.Msg {
 	m := new(dns.Msg)
 	m.SetQuestion(dns.Fqdn(name), qtype)
-	if edns {
-		m.SetEdns0(udpSize, false)
-	}
+	m.SetEdns0(udpSize, false)
 	return m
 }
 

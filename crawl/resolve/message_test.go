@@ -10,7 +10,7 @@ import (
 // A message is the response to a query only if all of it says so: that is what protects against
 // those who cannot see the query.
 func TestAnswers(t *testing.T) {
-	query := newQuery("a.example", dns.TypeA, false)
+	query := newQuery("a.example", dns.TypeA)
 	for name, c := range map[string]struct {
 		spoil func(*dns.Msg)
 		want  bool

@@ -14,26 +14,21 @@ type Scheme string
 
 // The schemes.
 const (
-	SchemeDNS    Scheme = "dns"    // UDP, and TCP for answers that do not fit (RFC 1035, 7766)
-	SchemeTLS    Scheme = "tls"    // DNS over TLS (RFC 7858)
-	SchemeHTTPS  Scheme = "https"  // DNS over HTTPS (RFC 8484)
-	SchemeSystem Scheme = "system" // the resolver of the system
+	SchemeDNS   Scheme = "dns"   // UDP, and TCP for answers that do not fit (RFC 1035, 7766)
+	SchemeTLS   Scheme = "tls"   // DNS over TLS (RFC 7858)
+	SchemeHTTPS Scheme = "https" // DNS over HTTPS (RFC 8484)
 )
 
 // Server is a name server: one that resolves names completely.
 type Server struct {
 	Scheme Scheme
-	// Address is IP:PORT for SchemeDNS, HOST:PORT for SchemeTLS, the URL for SchemeHTTPS, and ""
-	// for SchemeSystem.
+	// Address is IP:PORT for SchemeDNS, HOST:PORT for SchemeTLS, and the URL for SchemeHTTPS.
 	Address string
 }
 
 // ParseServer parses the text of a name server: "1.1.1.1", "1.1.1.1:5353", "[2606:4700::1]:53",
-// "tls://dns.example", "https://dns.example/dns-query" or "system".
+// "tls://dns.example", or "https://dns.example/dns-query".
 func ParseServer(s string) (Server, error) {
-	if s == string(SchemeSystem) {
-		return Server{Scheme: SchemeSystem}, nil
-	}
 	scheme, rest, ok := strings.Cut(s, "://")
 	switch {
 	case !ok:
@@ -54,7 +49,7 @@ func ParseServer(s string) (Server, error) {
 		}
 	}
 	return Server{}, errors.New(`want an address such as "192.0.2.1" or "[2001:db8::1]:53", ` +
-		`"tls://HOST", "https://HOST/PATH", or "system"`)
+		`"tls://HOST", or "https://HOST/PATH"`)
 }
 
 // hostPort adds a port to a host, which is a name or an address, unless it has one.
@@ -75,26 +70,20 @@ func hostPort(s, port string) (string, bool) {
 
 // String returns the text that ParseServer accepts.
 func (s Server) String() string {
-	switch s.Scheme {
-	case SchemeTLS:
+	if s.Scheme == SchemeTLS {
 		return "tls://" + s.Address
-	case SchemeSystem:
-		return string(SchemeSystem)
 	}
 	return s.Address
 }
 
-// ParseServers parses the name servers of a setting. "system" must be the only one. No server
-// means those of the system's resolv.conf.
+// ParseServers parses the name servers of a setting. No server means those of the system's
+// resolv.conf.
 func ParseServers(texts []string) ([]Server, error) {
 	var all []Server
 	for _, s := range texts {
 		server, err := ParseServer(s)
 		if err != nil {
 			return nil, err
-		}
-		if server.Scheme == SchemeSystem && len(texts) > 1 {
-			return nil, errors.New(`"system" must be the only entry`)
 		}
 		all = append(all, server)
 	}

@@ -20,9 +20,8 @@ type upstream struct {
 	rate      bucket
 	transport transport
 
-	mu        sync.Mutex
-	failedAt  time.Time // of the last time-out or broken connection; zero after an answer
-	plainOnly bool      // it does not know EDNS0
+	mu       sync.Mutex
+	failedAt time.Time // of the last time-out or broken connection; zero after an answer
 }
 
 // A transport exchanges messages with a name server. Methods are safe for concurrent use.
@@ -57,17 +56,7 @@ func (u *upstream) isFailing(now time.Time) bool {
 func (u *upstream) query(
 	ctx context.Context, name string, qtype uint16, timeout time.Duration,
 ) (*dns.Msg, *Error) {
-	edns := !u.isPlain()
-	resp, err := u.exchange(ctx, newQuery(name, qtype, edns), timeout)
-	if err == nil && resp.Rcode == dns.RcodeFormatError && edns {
-		// The server may not know EDNS0 (RFC 6891, section 7).
-		resp, err = u.exchange(ctx, newQuery(name, qtype, false), timeout)
-		if err == nil && resp.Rcode != dns.RcodeFormatError {
-			u.mu.Lock()
-			u.plainOnly = true
-			u.mu.Unlock()
-		}
-	}
+	resp, err := u.exchange(ctx, newQuery(name, qtype), timeout)
 	if err != nil {
 		reason := transportReason(err)
 		reason = cmp.Or(reason, ReasonMalformed)
@@ -103,10 +92,4 @@ func (u *upstream) exchange(
 		u.failedAt = time.Now()
 	}
 	return resp, err
-}
-
-func (u *upstream) isPlain() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.plainOnly
 }
