@@ -44,9 +44,6 @@ type changeLogs struct {
 	active  int // logs that are not broken
 	changed chan struct{}
 	max     int64
-
-	// indexed is the progress of the out-link index. It is guarded by DB.mu.
-	indexed indexState
 }
 
 func (c *changeLogs) get(p netip.Prefix) (logState, bool) {
@@ -98,9 +95,6 @@ func (c *changeLogs) signal() {
 func (d *DB) loadLogs() error {
 	states := map[netip.Prefix]*logState{}
 	err := d.View(func(tx *Tx) error {
-		if err := tx.Meta(indexMeta, &d.logs.indexed); ignoreNotFound(err) != nil {
-			return err
-		}
 		return tx.each([]byte{spaceLogState}, nil, true,
 			func(key []byte, it kv.Item) (bool, error) {
 				p, err := netip.ParsePrefix(string(key[1:]))
@@ -132,9 +126,6 @@ func (d *DB) StartLog(p netip.Prefix, log uint64, base LogPos) error {
 			ErrNotInLog, log, p)
 	}
 	if err := d.deleteLog(p); err != nil {
-		return err
-	}
-	if err := d.indexOutlinks(); err != nil {
 		return err
 	}
 	return d.putLogState(p, &logState{Head: LogPos{Log: log}, Base: base})

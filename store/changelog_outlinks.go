@@ -6,20 +6,8 @@ import (
 )
 
 // An out-link of a subnet is a pending URL that was found on a page of the subnet
-// (Pending.FromSubnet). From the first StartLog on, an owner has an index of them by
-// subnet. A replica stores the out-links in a key space of their own until they are
-// promoted.
-
-// indexState is the progress of the out-link index.
-type indexState uint8
-
-const (
-	indexNone     indexState = iota
-	indexStarted             // new pending URLs are indexed
-	indexComplete            // all pending URLs are indexed
-)
-
-const indexMeta = "outlinks"
+// (Pending.FromSubnet). An index has them by subnet. A replica stores the out-links in a key space
+// of their own until they are promoted.
 
 func outlinkPrefix(space byte, p netip.Prefix) []byte { return hostPrefix(space, p.String()) }
 
@@ -27,87 +15,10 @@ func outlinkKey(space byte, p netip.Prefix, d Digest) []byte {
 	return digestKey(space, p.String(), d)
 }
 
-// indexOutlinks completes the index. Once in the life of a store, this takes as long as
-// reading all pending URLs.
-func (d *DB) indexOutlinks() error {
-	for _, step := range []indexState{indexStarted, indexComplete} {
-		if step == indexComplete {
-			if err := d.indexExisting(); err != nil {
-				return err
-			}
-		}
-		done := false
-		err := d.Update(func(tx *Tx) error {
-			if done = d.logs.indexed >= step; done {
-				return nil
-			}
-			return tx.PutMeta(indexMeta, step)
-		})
-		if err != nil {
-			return err
-		}
-		if !done {
-			d.mu.Lock()
-			d.logs.indexed = step
-			d.mu.Unlock()
-		}
-	}
-	return nil
-}
-
-// indexExisting indexes the URLs that were pending before the index was started.
-func (d *DB) indexExisting() error {
-	d.mu.Lock()
-	complete := d.logs.indexed == indexComplete
-	d.mu.Unlock()
-	if complete {
-		return nil
-	}
-	var last []byte
-	for more := true; more; {
-		err := d.Update(func(tx *Tx) (err error) {
-			last, more, err = tx.indexBatch(last)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (tx *Tx) indexBatch(last []byte) (next []byte, more bool, err error) {
-	var found []Pending
-	n := 0
-	err = eachValue(tx, []byte{spacePending}, last, func(key []byte, p Pending) (bool, error) {
-		last = key
-		if n++; p.From != "" && !p.FromSubnet.IsValid() {
-			found = append(found, p)
-		}
-		more = n == 500
-		return !more, nil
-	})
-	if err != nil {
-		return nil, false, err
-	}
-	for _, p := range found {
-		if err := tx.setFromSubnet(&p); err != nil {
-			return nil, false, err
-		}
-		if !p.FromSubnet.IsValid() {
-			continue
-		}
-		if err := tx.putPending(p); err != nil {
-			return nil, false, err
-		}
-	}
-	return last, more, nil
-}
-
 // setFromSubnet sets p.FromSubnet to the home subnet of p.From.
 func (tx *Tx) setFromSubnet(p *Pending) error {
 	p.FromSubnet = netip.Prefix{}
-	if p.From == "" || tx.d.logs.indexed == indexNone {
+	if p.From == "" {
 		return nil
 	}
 	h, err := tx.Host(p.From)
@@ -166,9 +77,6 @@ func (tx *Tx) reassignOutlink(key []byte, p Pending) error {
 
 // unindexPending removes a URL that is no longer pending from the index.
 func (tx *Tx) unindexPending(key []byte, d Digest) error {
-	if tx.d.logs.indexed == indexNone {
-		return nil
-	}
 	var old Pending
 	if err := tx.get(key, &old); err != nil || !old.FromSubnet.IsValid() {
 		return ignoreNotFound(err)
@@ -221,9 +129,6 @@ const promoteBatchSize = 300
 // transactions of limited size. If it is interrupted, calling it again completes it, but
 // does not count again what was done before.
 func (d *DB) PromoteOutlinks(p netip.Prefix) (byHost map[string]int, err error) {
-	if err := d.indexOutlinks(); err != nil {
-		return nil, err
-	}
 	byHost = map[string]int{}
 	for more := true; more; {
 		var fresh []Pending

@@ -17,7 +17,7 @@ import (
 
 // Version is the version of the layout on disk. Open refuses a store of any other
 // version; it never converts one.
-const Version = "peerd-store-5"
+const Version = "peerd-store-6"
 
 var (
 	// ErrNotFound is returned if there is no such record.

@@ -62,7 +62,7 @@ func TestVersion(t *testing.T) {
 			t.Errorf("second Open() = %q, want %q", again, err)
 		}
 	}
-	for _, version := range []string{"peerd-store-0", "peerd-store-3", "peerd-store-6", ""} {
+	for _, version := range []string{"peerd-store-0", "peerd-store-3", "peerd-store-7", ""} {
 		t.Run("version "+version, func(t *testing.T) {
 			dir := t.TempDir()
 			write(t, dir, "VERSION", version+"\n")

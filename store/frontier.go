@@ -65,7 +65,7 @@ func (tx *Tx) flushHost(name string, s *hostSlot) error {
 		}
 	}
 	switch {
-	case s.verbatim || tx.d.logs.indexed == indexNone:
+	case s.verbatim:
 	case s.old == nil || s.old.Subnet != s.rec.Subnet:
 		tx.seq++
 		s.rec.SubnetSeq = tx.seq
