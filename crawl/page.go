@@ -244,12 +244,19 @@ func headerValue(v string) string {
 	return v
 }
 
+// maxCompared is how many bytes of the text of a page are compared with those of others.
+const maxCompared = 1 << 20
+
 // readPage reads an HTML page.
 func (c *Crawler) readPage(
 	got *fetched, r store.FetchRequest, res *fetch.Result, remote bool,
 ) {
 	o := extract.Options{MaxLinks: maxLinks, Kinds: c.cfg.Rules.Kinds, Agent: c.cfg.Agent,
 		Text: c.cfg.MaxText}
+	compares := r.CompareText || r.File || remote && c.cfg.Gate != nil
+	if compares {
+		o.Text = max(o.Text, maxCompared)
+	}
 	page := &got.page
 	doc, err := extract.Page(res.Body, res.Header, page.URL, o)
 	if err != nil {
@@ -258,8 +265,9 @@ func (c *Crawler) readPage(
 	}
 	page.Title, got.doc = doc.Title, &doc
 	content := &got.report.Content
-	if r.CompareText || r.File || remote && c.cfg.Gate != nil {
-		content.Fingerprint = uint64(similar.TextHash(res.Body, page.URL))
+	if compares {
+		text := doc.Text[:min(len(doc.Text), maxCompared)]
+		content.Fingerprint = uint64(similar.TextHash(text, page.URL))
 	}
 	flag := func(on bool, f store.PageFlags) {
 		if on {

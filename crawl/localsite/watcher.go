@@ -267,7 +267,7 @@ func (w *Watcher) read(name string, v Version) Version {
 		return v
 	}
 	h := http.Header{"Content-Type": {Type(name)}}
-	doc, err := extract.Page(text, h, all[0], extract.Options{})
+	doc, err := extract.Page(text, h, all[0], extract.Options{Text: maxRead})
 	if err != nil {
 		return v
 	}
@@ -276,7 +276,7 @@ func (w *Watcher) read(name string, v Version) Version {
 	for _, l := range doc.Links {
 		fmt.Fprintln(links, l.URL)
 	}
-	v.Gist, v.Links = uint64(similar.Gist(text)), links.Sum64()
+	v.Gist, v.Links = uint64(similar.Gist(doc.Text)), links.Sum64()
 	return v
 }
 

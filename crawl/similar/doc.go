@@ -12,6 +12,6 @@
 //	digest.go       Digest of a body
 //	fingerprint.go  Simhash: Fingerprint, Distance
 //	short.go        TextHash: also for short texts; Gist: without numbers
-//	words.go        the words of a page, without markup
+//	words.go        the words of a text
 //	clusters.go     Clusters: how many pages share a digest
 package similar

@@ -17,11 +17,11 @@ type Simhash uint64
 // Distance returns the number of bits in which a and b differ.
 func (a Simhash) Distance(b Simhash) int { return bits.OnesCount64(uint64(a ^ b)) }
 
-// Fingerprint returns the Simhash of the words of an HTML page or a plain text in UTF-8,
-// without markup; see words.go for the definition of a word. It returns false for texts of
-// fewer than MinWords words; their Simhashes must not be compared. The text may be
-// truncated or invalid. Fingerprint takes linear time and allocates nothing.
-func Fingerprint(text []byte) (Simhash, bool) {
+// Fingerprint returns the Simhash of the words of a text in UTF-8, without markup; see words.go
+// for the definition of a word. It returns false for texts of fewer than MinWords words; their
+// Simhashes must not be compared. The text may be truncated or invalid. Fingerprint takes
+// linear time and allocates nothing.
+func Fingerprint(text string) (Simhash, bool) {
 	var s hasher
 	words(text, s.word)
 	return s.sum(), s.words >= MinWords

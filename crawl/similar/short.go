@@ -1,7 +1,6 @@
 package similar
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"unicode"
@@ -9,22 +8,18 @@ import (
 	"peerd/store"
 )
 
-// maxShort is the length of the text, without markup, that TextHash reads of a short text.
-// Fewer than MinWords words are rarely longer.
-const maxShort = 4096
-
-// TextHash returns a Simhash for comparing the page of u with others: its Fingerprint, or for
-// a text of fewer than MinWords words a hash of these words, which is near only to that of
-// an equal text. Words with digits and words of the URL do not count in a short text:
-// calendars and "not found" pages differ in nothing else.
-func TextHash(text []byte, u store.URL) Simhash {
+// TextHash returns a Simhash for comparing the text of the page of u with others: its
+// Fingerprint, or for a text of fewer than MinWords words a hash of these words, which is near
+// only to that of an equal text. Words with digits and words of the URL do not count in a short
+// text: calendars and "not found" pages differ in nothing else.
+func TextHash(text string, u store.URL) Simhash {
 	if p, ok := Fingerprint(text); ok {
 		return p
 	}
-	h, url := uint64(fnvOffset), bytes.FieldsFunc([]byte(u), isBetweenWords)
-	for word := range bytes.FieldsFuncSeq(visible(text, maxShort), isBetweenWords) {
-		if bytes.ContainsAny(word, "0123456789") || slices.ContainsFunc(url, func(w []byte) bool {
-			return bytes.EqualFold(w, word)
+	h, url := uint64(fnvOffset), strings.FieldsFunc(string(u), isBetweenWords)
+	for word := range strings.FieldsFuncSeq(text, isBetweenWords) {
+		if strings.ContainsAny(word, "0123456789") || slices.ContainsFunc(url, func(w string) bool {
+			return strings.EqualFold(w, word)
 		}) {
 			continue
 		}
@@ -33,8 +28,8 @@ func TextHash(text []byte, u store.URL) Simhash {
 	return Simhash(mix(h))
 }
 
-func addWord(h uint64, word []byte) uint64 {
-	for _, c := range bytes.ToLower(word) {
+func addWord(h uint64, word string) uint64 {
+	for _, c := range []byte(strings.ToLower(word)) {
 		h = (h ^ uint64(c)) * fnvPrime
 	}
 	return (h ^ ' ') * fnvPrime
@@ -43,24 +38,22 @@ func addWord(h uint64, word []byte) uint64 {
 // Gist returns a Simhash for comparing versions of a page: that of its text without numbers and
 // dates. Of fewer than MinWords words it is near only to that of the same words. Counters, dates
 // and single words of a long text make versions that differ in Near bits at most.
-func Gist(text []byte) Simhash {
-	h, rest := uint64(fnvOffset), []byte(nil)
-	for word := range bytes.FieldsFuncSeq(visible(text, len(text)), isBetweenWords) {
-		if !bytes.ContainsAny(word, "0123456789") && !isDate(word) {
-			h, rest = addWord(h, word), append(append(rest, word...), ' ')
+func Gist(text string) Simhash {
+	h, rest := uint64(fnvOffset), []string(nil)
+	for word := range strings.FieldsFuncSeq(text, isBetweenWords) {
+		if !strings.ContainsAny(word, "0123456789") && !isDate(word) {
+			h, rest = addWord(h, word), append(rest, word)
 		}
 	}
-	if p, ok := Fingerprint(rest); ok {
+	if p, ok := Fingerprint(strings.Join(rest, " ")); ok {
 		return p
 	}
 	return Simhash(mix(h))
 }
 
 // isDate reports whether a word is the English name of a month or a day, or a part of a time.
-func isDate(word []byte) bool {
-	return slices.ContainsFunc(dates, func(d string) bool {
-		return len(d) == len(word) && foldEqual(word, d)
-	})
+func isDate(word string) bool {
+	return slices.ContainsFunc(dates, func(d string) bool { return strings.EqualFold(word, d) })
 }
 
 var dates = strings.Fields("january february march april may june july august september october " +

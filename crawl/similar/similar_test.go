@@ -21,26 +21,15 @@ func TestDigest(t *testing.T) {
 
 // wordsOf returns the hashes of the words of s.
 func wordsOf(s string) (hs []uint64) {
-	words([]byte(s), func(h uint64) { hs = append(hs, h) })
+	words(s, func(h uint64) { hs = append(hs, h) })
 	return hs
 }
 
 func TestWords(t *testing.T) {
 	for _, c := range []struct{ a, b string }{
-		{"one two", "<p>One<br/>TWO</p>"},
-		{"one two", "one<script>var a = '</p> three';</script>two"},
-		{"one two", "one<SCRIPT src=x>a</Script >two"},
-		{"one two", "<style>p{}</style>one <!-- three > four --> two"},
-		{"one two", `one <a href="x>y" title='three'>two</a>`},
-		{"one two", "one <a title=it's>two</a>"},
-		{"one two", "one&nbsp;two&#160;"},
+		{"one two", "One\nTWO"},
 		{"one 2 two", "one < 2 & two"},
-		{"one two", "one two<template><p>three</p></template>"},
-		{"scripted", "<scripted>scripted"},
 		{"çà et là", "ÇÀ ET LÀ"},
-		{"one two", "one two<script>three"},
-		{"one two", "one two<!-- three"},
-		{"one two", "one two<a href='three"},
 		{"日 本 語", "日本語"},
 		{"日本 go", "日本go"},
 		{"ภ า", "ภา"},
@@ -50,8 +39,8 @@ func TestWords(t *testing.T) {
 				len(wordsOf(c.b)))
 		}
 	}
-	for s, n := range map[string]int{"": 0, "<": 0, "<a": 0, "a<": 1, "a\xffb": 1, "\xe4\xf6": 1,
-		"a&b;c": 2, "&;": 0, "<!": 0, "</": 0, "a1 b2": 2, "a\u0301b": 1, "a\u2014b": 2} {
+	for s, n := range map[string]int{"": 0, "<": 0, "a<": 1, "a\xffb": 1, "\xe4\xf6": 1, "&;": 0,
+		"a1 b2": 2, "a\u0301b": 1, "a\u2014b": 2} {
 		if got := len(wordsOf(s)); got != n {
 			t.Errorf("%q: %d words, want %d", s, got, n)
 		}
@@ -60,13 +49,13 @@ func TestWords(t *testing.T) {
 
 func TestFingerprintShort(t *testing.T) {
 	for n, want := range map[int]bool{0: false, MinWords - 1: false, MinWords: true, 1000: true} {
-		if _, ok := Fingerprint([]byte(strings.Join(newAuthor(1).text(n), " "))); ok != want {
+		if _, ok := Fingerprint(strings.Join(newAuthor(1).text(n), " ")); ok != want {
 			t.Errorf("Fingerprint() of %d words: ok = %v", n, ok)
 		}
 	}
 }
 
-func print(t interface{ Fatalf(string, ...any) }, b []byte) Simhash {
+func print(t interface{ Fatalf(string, ...any) }, b string) Simhash {
 	p, ok := Fingerprint(b)
 	if !ok {
 		t.Fatalf("no Fingerprint of %d bytes", len(b))
@@ -76,9 +65,9 @@ func print(t interface{ Fatalf(string, ...any) }, b []byte) Simhash {
 
 // naive is the definition of a simhash, shingle by shingle and bit by bit, for shingles
 // that are new according to a memory of the same size.
-func naive(text []byte) (p Simhash) {
+func naive(text string) (p Simhash) {
 	var votes [64]int
-	hs := wordsOf(string(text))
+	hs := wordsOf(text)
 	seen := map[int]uint64{}
 	for i := shingle; i <= len(hs); i++ {
 		h := uint64(0)
@@ -106,14 +95,14 @@ func TestFingerprintProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newAuthor(rapid.Uint64().Draw(t, "author"))
 		text := a.text(rapid.IntRange(MinWords, 400).Draw(t, "words"))
-		plain := []byte(strings.Join(text, " "))
+		plain := strings.Join(text, " ")
 		p := print(t, plain)
 		if d := p.Distance(naive(plain)); d > 0 {
 			t.Fatalf("Fingerprint() differs from the definition in %d bits", d)
 		}
-		loud := []byte("<ul><li>" + strings.ToUpper(strings.Join(text, "</li>\n<li>")) + "</ul>")
+		loud := strings.ToUpper(strings.Join(text, ",\n"))
 		if q := print(t, loud); q != p {
-			t.Fatalf("markup and letter case change %d bits", p.Distance(q))
+			t.Fatalf("letter case and punctuation change %d bits", p.Distance(q))
 		}
 	})
 }
@@ -140,8 +129,8 @@ func found(share float64, n, pages int) int {
 	for i := range pages {
 		a := newAuthor(uint64(i))
 		text := a.text(n)
-		p, _ := Fingerprint(page(text))
-		q, _ := Fingerprint(page(a.edit(text, share)))
+		p, _ := Fingerprint(strings.Join(text, " "))
+		q, _ := Fingerprint(strings.Join(a.edit(text, share), " "))
 		if p.Distance(q) <= Near {
 			count++
 		}
@@ -150,17 +139,15 @@ func found(share float64, n, pages int) int {
 }
 
 func FuzzFingerprint(f *testing.F) {
-	f.Add(page(newAuthor(1).text(100)))
-	for _, s := range []string{"<", "<a", "<!--", "<script>", "</", "&", "&#", "<a b='", "日本",
-		"\xff"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Add(strings.Join(newAuthor(1).text(100), " "))
+	f.Add("日本")
+	f.Add("\xff")
+	f.Fuzz(func(t *testing.T, b string) {
 		p, ok := Fingerprint(b)
 		if q, again := Fingerprint(b); p != q || ok != again {
 			t.Fatal("Fingerprint() is not deterministic")
 		}
-		if n := len(wordsOf(string(b))); ok != (n >= MinWords) || n > len(b) {
+		if n := len(wordsOf(b)); ok != (n >= MinWords) || n > len(b) {
 			t.Fatalf("%d words", n)
 		}
 	})

@@ -81,20 +81,3 @@ func (a author) edit(t []string, share float64) []string {
 	}
 	return t
 }
-
-// page embeds a text in the frame of a site.
-func page(t []string) []byte {
-	var b strings.Builder
-	b.WriteString("<!DOCTYPE html><html><head><title>" + strings.Join(t[:min(5, len(t))], " ") +
-		"</title><style>p{color:red}</style><script>var a = '<p>';</script></head>" +
-		"\n<body><p class=\"a>b\">")
-	for i, w := range t {
-		if i%60 == 59 {
-			b.WriteString("</p>\n<p>")
-		}
-		b.WriteString(w)
-		b.WriteByte(' ')
-	}
-	b.WriteString("</p><!-- 2026 --></body></html>")
-	return []byte(b.String())
-}
