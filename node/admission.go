@@ -46,7 +46,7 @@ func (n *Node) newDoor(c overlay.Config) (*admission.Door, error) {
 	}
 	return &admission.Door{
 		Host: n.net.Strangers, Protocol: n.net.Names.Join(), Rules: c.Admission, Profile: text,
-		Issuer: &admission.Issuer{Rules: c.Admission, Key: c.Key, Membership: c.Membership,
+		Issuer: &admission.Issuer{Rules: c.Admission, Key: c.Key,
 			File: n.opts.Home.InvitationsFile(), Clock: n.opts.clock()},
 		Peers: n.net, Logger: n.log,
 	}, nil

@@ -29,7 +29,7 @@ func membershipOf(t *testing.T, seed int64) admission.Membership {
 	key, _ := overlaytest.Identity(1)
 	_, p := overlaytest.Identity(seed)
 	sealed, err := admission.NewInvitation(key, admission.Invitation{Network: invited, Uses: 1,
-		Expires: time.Now().Add(time.Hour), Depth: 1})
+		Expires: time.Now().Add(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}

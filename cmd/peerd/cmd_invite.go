@@ -15,10 +15,10 @@ import (
 
 // inviteOptions are the options of invite.
 type inviteOptions struct {
-	peer        string
-	addrs       []string
-	valid       time.Duration
-	uses, depth int
+	peer  string
+	addrs []string
+	valid time.Duration
+	uses  int
 }
 
 func newInviteCommand() *cobra.Command {
@@ -27,7 +27,8 @@ func newInviteCommand() *cobra.Command {
 		Use:   "invite [--home DIR]",
 		Short: "Print one line with which another peer joins the network",
 		Long: `Prints one line for "peerd join": the network, the digest of its rules, this peer's
-addresses and, unless the network is open, a permission to join that this peer has signed.
+addresses and, unless the network is open, a permission to join that this peer, a founder of
+the network, has signed.
 Whoever has the line can use it, unless it is for one --peer; send it over a channel that
 you trust. This peer must run when the line is used: it counts the uses.
 
@@ -42,8 +43,6 @@ it by another address, such as that of a router or a DNS name, give that with --
 	f.IntVar(&o.uses, "uses", 1, "`number` of peers that may join with it")
 	f.StringVar(&o.peer, "peer", "",
 		"`ID` of the only peer that may use it; required in a closed network")
-	f.IntVar(&o.depth, "depth", 0,
-		"`number` of generations that the new peers may invite in turn; 0: they may not")
 	f.StringArrayVar(&o.addrs, "addr", nil,
 		"`address` of this peer, HOST:PORT or a multiaddr, instead of its own; repeatable")
 	return cmd
@@ -54,7 +53,7 @@ func runInvite(cmd *cobra.Command, home config.Home, o *inviteOptions) (err erro
 		return cli.Usagef(cmd, "--valid %s: want more than 0 and at most %s", o.valid,
 			join.MaxValid)
 	}
-	t := join.Terms{Expires: time.Now().Add(o.valid), Uses: o.uses, Depth: o.depth}
+	t := join.Terms{Expires: time.Now().Add(o.valid), Uses: o.uses}
 	if o.peer != "" {
 		if t.Peer, err = peer.Decode(o.peer); err != nil {
 			return cli.Usagef(cmd, "--peer %q: not a peer ID", cli.Clip(o.peer))

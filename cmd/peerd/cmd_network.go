@@ -52,7 +52,7 @@ lists all. Then start the peer with "peerd run", and invite others with "peerd i
 	f.DurationVar(&o.minDelay, "min-delay", time.Second,
 		"minimum `time` between two requests to a host, for all peers")
 	f.StringVar(&o.admission, "admission", "invite",
-		"who may join: open (everyone), invite (peers with an invitation of a member), "+
+		"who may join: open (everyone), invite (peers with an invitation of a founder), "+
 			"closed (peers that a founder has named)")
 	cli.Complete(cmd, "admission", "open", "invite", "closed")
 	cli.Complete(cmd, "scope", config.Modes...)

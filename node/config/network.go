@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,11 +46,7 @@ func (h Home) SaveNetwork(p Profile, m admission.Membership) error {
 		return fmt.Errorf("save profile: %w", err)
 	}
 	if len(m) > 0 { // first: a profile without its membership is of no use
-		data, err := json.Marshal(m)
-		if err != nil {
-			return fmt.Errorf("save membership: %w", err)
-		}
-		if err := renameio.WriteFile(h.MembershipFile(), append(data, '\n'), 0o600); err != nil {
+		if err := renameio.WriteFile(h.MembershipFile(), m, 0o600); err != nil {
 			return fmt.Errorf("save membership: %w", err)
 		}
 	}
@@ -64,16 +59,9 @@ func (h Home) SaveNetwork(p Profile, m admission.Membership) error {
 // Membership reads this peer's membership; nil if there is none. The caller checks it against the
 // network's rules.
 func (h Home) Membership() (admission.Membership, error) {
-	text, err := readFile(h.MembershipFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	m, err := readFile(h.MembershipFile())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read membership: %w", err)
-	}
-	var m admission.Membership
-	if err := json.Unmarshal(text, &m); err != nil {
-		return nil, asInvalid(fmt.Errorf("%s: not a membership: %w", h.MembershipFile(), err))
 	}
 	return m, nil
 }

@@ -64,7 +64,7 @@ func TestSaveNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := admission.Membership{[]byte("a"), []byte("b")}
+	want := admission.Membership("a\nb")
 	for range 2 { // to write the same network again is no error
 		if err := h.SaveNetwork(p, want); err != nil {
 			t.Fatal(err)

@@ -38,8 +38,7 @@ func Explain(p config.Profile) []string {
 		lines = append(lines, line("asks", "a host at most %d times a day", day))
 	}
 	who := map[admission.Mode]string{
-		admission.Invite: "invite: founders, peers with an invitation of a founder, and of peers " +
-			"that a founder has permitted to invite",
+		admission.Invite: "invite: founders, and peers with an invitation of a founder",
 		admission.Closed: "closed: founders, and peers that a founder has named by their ID",
 	}[admission.Mode(p.Admission)]
 	if p.AdmissionOpen() {

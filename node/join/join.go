@@ -87,11 +87,7 @@ func Invite(home config.Home, p config.Profile, addrs []string, t Terms) (Line, 
 	if rules.Open() {
 		return l, nil
 	}
-	m, err := home.Membership()
-	if err != nil {
-		return l, err
-	}
-	if err := rules.MayInvite(self, m, t.Peer != "", t.Depth); err != nil {
+	if err := rules.MayInvite(self, t.Peer != ""); err != nil {
 		return l, err
 	}
 	t.Network = rules.Network

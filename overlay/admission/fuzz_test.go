@@ -16,7 +16,7 @@ func FuzzMessages(f *testing.F) {
 	_, p := overlaytest.Identity(2)
 	_, stranger := overlaytest.Identity(3)
 	rules := Rules{Network: "n", Mode: Invite, Founders: []peer.ID{founder}}
-	m, err := rules.extend(key, nil, p, 1, time.Unix(1_800_000_000, 0))
+	m, err := rules.admit(key, p, time.Unix(1_800_000_000, 0))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -25,7 +25,7 @@ const (
 	showTimeout = 5 * time.Second
 	showTotal   = 10 * time.Second
 	// maxShown bounds a message: a membership, or a reason. Bytes.
-	maxShown = MaxChain*(maxCertificate+16) + 1024
+	maxShown = maxCertificate + 16 + 1024
 	// maxAdmitted is how many peers are remembered as members, connected or not.
 	maxAdmitted = 8192
 )

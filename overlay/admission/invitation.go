@@ -43,8 +43,6 @@ type Invitation struct {
 	Uses int
 	// Peer is the only peer that may use it; "": any.
 	Peer peer.ID
-	// Depth is that of the certificates: how many generations of peers the new members may admit.
-	Depth int
 }
 
 // invitationBody is the CBOR form of an Invitation. The issuer is the envelope's signer.
@@ -54,7 +52,6 @@ type invitationBody struct {
 	Expires int64  `cbor:"3,keyasint"`
 	Uses    int    `cbor:"4,keyasint"`
 	Peer    string `cbor:"5,keyasint,omitempty"` // as text
-	Depth   int    `cbor:"6,keyasint,omitempty"`
 }
 
 var invitations = record.Form[Invitation, invitationBody]{
@@ -65,7 +62,7 @@ var invitations = record.Form[Invitation, invitationBody]{
 // Body implements record.Signed.
 func (v Invitation) Body() (invitationBody, peer.ID) {
 	b := invitationBody{ID: v.ID[:], Network: v.Network, Expires: v.Expires.UnixMilli(),
-		Uses: v.Uses, Depth: v.Depth}
+		Uses: v.Uses}
 	if v.Peer != "" {
 		b.Peer = v.Peer.String()
 	}
@@ -75,7 +72,7 @@ func (v Invitation) Body() (invitationBody, peer.ID) {
 // Record implements record.Body.
 func (b invitationBody) Record(by peer.ID) (Invitation, error) {
 	v := Invitation{Network: b.Network, Issuer: by, Expires: record.Millis(b.Expires),
-		Uses: b.Uses, Depth: b.Depth}
+		Uses: b.Uses}
 	if len(b.ID) != len(v.ID) {
 		return v, fmt.Errorf("%w: ID of %d bytes", ErrInvitation, len(b.ID))
 	}
@@ -92,11 +89,8 @@ func (b invitationBody) Record(by peer.ID) (Invitation, error) {
 
 // Check implements record.Signed.
 func (v Invitation) Check() error {
-	switch {
-	case v.Uses < 1 || v.Uses > MaxUses:
+	if v.Uses < 1 || v.Uses > MaxUses {
 		return fmt.Errorf("%w: %d uses, want 1 to %d", ErrInvitation, v.Uses, MaxUses)
-	case v.Depth < 0 || v.Depth >= MaxChain:
-		return fmt.Errorf("%w: depth %d", ErrInvitation, v.Depth)
 	}
 	return record.CheckMillis(v.Expires)
 }

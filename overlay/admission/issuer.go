@@ -23,8 +23,6 @@ import (
 type Issuer struct {
 	Rules Rules
 	Key   crypto.PrivKey
-	// Membership is that of this peer; nil: it is a founder.
-	Membership Membership
 	// File keeps which peers have used which invitation. It is written before a certificate
 	// leaves this peer.
 	File string
@@ -63,10 +61,10 @@ func (s *Issuer) Redeem(p peer.ID, sealed []byte) (Membership, error) {
 	case !now.Before(v.Expires):
 		return nil, fmt.Errorf("%w, on %s", ErrExpired, v.Expires.Format(time.DateTime))
 	}
-	if err := s.Rules.MayInvite(self, s.Membership, v.Peer != "", v.Depth); err != nil {
+	if err := s.Rules.MayInvite(self, v.Peer != ""); err != nil {
 		return nil, err
 	}
-	m, err := s.Rules.extend(s.Key, s.Membership, p, v.Depth, now)
+	m, err := s.Rules.admit(s.Key, p, now)
 	if err != nil {
 		return nil, err
 	}

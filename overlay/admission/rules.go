@@ -27,15 +27,12 @@ type Mode string
 // The modes.
 const (
 	Open   Mode = "open"   // every peer
-	Invite Mode = "invite" // founders, and peers that a member has invited
+	Invite Mode = "invite" // founders, and peers that a founder has invited
 	Closed Mode = "closed" // founders, and peers that a founder has named
 )
 
 // Modes are the valid modes, the default first.
 var Modes = []string{string(Open), string(Invite), string(Closed)}
-
-// MaxChain is the largest number of certificates in a membership.
-const MaxChain = 4
 
 // Rules say which peers belong to a network. The zero value is an open network.
 type Rules struct {
@@ -49,19 +46,17 @@ type Rules struct {
 // Open reports whether every peer belongs to the network.
 func (r Rules) Open() bool { return r.Mode == Open || r.Mode == "" }
 
-// Membership is a chain of sealed certificates, the founder's first. It is no secret: it is of no
-// use to another peer. Nil is the membership of founders.
-type Membership [][]byte
+// Membership is a sealed certificate. It is no secret: it is of no use to another peer. Nil is the
+// membership of founders.
+type Membership []byte
 
-// certificate is a member's statement that another peer belongs to the network.
+// certificate is a founder's statement that another peer belongs to the network.
 type certificate struct {
 	Network string
-	// Issuer is the member that signs.
+	// Issuer is the founder that signs.
 	Issuer peer.ID
 	// Subject is the peer that is admitted.
 	Subject peer.ID
-	// Depth is how many generations of peers the subject may admit in turn; 0: none.
-	Depth int
 	// Issued is informative: certificates do not expire.
 	Issued time.Time
 }
@@ -70,8 +65,7 @@ type certificate struct {
 type certificateBody struct {
 	Network string  `cbor:"1,keyasint"`
 	Subject peer.ID `cbor:"2,keyasint"`
-	Depth   int     `cbor:"3,keyasint"`
-	Issued  int64   `cbor:"4,keyasint"`
+	Issued  int64   `cbor:"3,keyasint"`
 }
 
 // maxCertificate bounds a sealed certificate; it has about 300 bytes. Bytes.
@@ -83,19 +77,16 @@ var certificates = record.Form[certificate, certificateBody]{
 
 // Body implements record.Signed.
 func (c certificate) Body() (certificateBody, peer.ID) {
-	return certificateBody{c.Network, c.Subject, c.Depth, c.Issued.UnixMilli()}, c.Issuer
+	return certificateBody{c.Network, c.Subject, c.Issued.UnixMilli()}, c.Issuer
 }
 
 // Record implements record.Body.
 func (b certificateBody) Record(by peer.ID) (certificate, error) {
-	return certificate{b.Network, by, b.Subject, b.Depth, record.Millis(b.Issued)}, nil
+	return certificate{b.Network, by, b.Subject, record.Millis(b.Issued)}, nil
 }
 
 // Check implements record.Signed.
 func (c certificate) Check() error {
-	if c.Depth < 0 || c.Depth >= MaxChain {
-		return fmt.Errorf("%w: depth %d", ErrMembership, c.Depth)
-	}
 	if err := c.Subject.Validate(); err != nil {
 		return fmt.Errorf("%w: subject: %w", ErrMembership, err)
 	}
@@ -103,81 +94,54 @@ func (c certificate) Check() error {
 }
 
 // Check returns nil if a peer with membership m belongs to the network; else ErrNoMember or
-// ErrMembership. It verifies at most MaxChain signatures.
+// ErrMembership.
 func (r Rules) Check(p peer.ID, m Membership) error {
-	_, err := r.depth(p, m)
-	return err
-}
-
-// depth returns how many generations of peers p may admit.
-func (r Rules) depth(p peer.ID, m Membership) (int, error) {
-	longest := MaxChain
-	if r.Mode == Closed {
-		longest = 1
-	}
 	switch {
-	case r.Open():
-		return 0, nil
-	case slices.Contains(r.Founders, p):
-		return longest, nil
-	case len(m) == 0:
-		return 0, ErrNoMember
-	case len(m) > longest:
-		return 0, fmt.Errorf("%w: %d certificates, at most %d", ErrMembership, len(m), longest)
-	}
-	var last certificate
-	for i, sealed := range m {
-		c, err := certificates.Open(sealed)
-		switch {
-		case err != nil:
-			return 0, fmt.Errorf("%w: %w", ErrMembership, err)
-		case c.Network != r.Network:
-			return 0, fmt.Errorf("%w: of another network", ErrMembership)
-		case i == 0 && !slices.Contains(r.Founders, c.Issuer):
-			return 0, fmt.Errorf("%w: %s is not a founder", ErrMembership, c.Issuer)
-		case i > 0 && (c.Issuer != last.Subject || c.Depth >= last.Depth):
-			return 0, fmt.Errorf("%w: %s may not admit peers", ErrMembership, c.Issuer)
-		}
-		last = c
-	}
-	if last.Subject != p {
-		return 0, fmt.Errorf("%w: it is that of %s", ErrMembership, last.Subject)
-	}
-	return last.Depth, nil
-}
-
-// MayInvite returns nil if the peer may issue an invitation of that depth, bound to one peer or
-// not; else an error that matches ErrMayNotInvite, or that of Check.
-func (r Rules) MayInvite(p peer.ID, m Membership, bound bool, depth int) error {
-	if r.Open() {
+	case r.Open() || r.isFounder(p):
 		return nil
+	case len(m) == 0:
+		return ErrNoMember
 	}
-	own, err := r.depth(p, m)
+	c, err := certificates.Open(m)
 	switch {
 	case err != nil:
-		return err
-	case own == 0:
-		return fmt.Errorf("%w: its own invitation does not permit it", ErrMayNotInvite)
-	case depth >= own:
-		return fmt.Errorf("%w for %d generations, at most %d", ErrMayNotInvite, depth, own-1)
+		return fmt.Errorf("%w: %w", ErrMembership, err)
+	case c.Network != r.Network:
+		return fmt.Errorf("%w: of another network", ErrMembership)
+	case !r.isFounder(c.Issuer):
+		return fmt.Errorf("%w: %s is not a founder", ErrMembership, c.Issuer)
+	case c.Subject != p:
+		return fmt.Errorf("%w: it is that of %s", ErrMembership, c.Subject)
+	}
+	return nil
+}
+
+func (r Rules) isFounder(p peer.ID) bool { return slices.Contains(r.Founders, p) }
+
+// MayInvite returns nil if the peer may issue an invitation, bound to one peer or not; else an
+// error that matches ErrMayNotInvite.
+func (r Rules) MayInvite(p peer.ID, bound bool) error {
+	switch {
+	case r.Open():
+		return nil
+	case !r.isFounder(p):
+		return fmt.Errorf("%w: it is not a founder of the network", ErrMayNotInvite)
 	case r.Mode == Closed && !bound:
 		return fmt.Errorf("%w without naming them: the network is closed", ErrMayNotInvite)
 	}
 	return nil
 }
 
-// extend returns the membership of a peer that the holder of m admits.
-func (r Rules) extend(
-	key crypto.PrivKey, m Membership, subject peer.ID, depth int, now time.Time,
-) (Membership, error) {
+// admit returns the membership of a peer that the founder with the key admits.
+func (r Rules) admit(key crypto.PrivKey, subject peer.ID, now time.Time) (Membership, error) {
 	issuer, err := peer.IDFromPrivateKey(key)
 	if err != nil {
 		return nil, err
 	}
 	sealed, err := certificates.Seal(certificate{Network: r.Network, Issuer: issuer,
-		Subject: subject, Depth: depth, Issued: now}, key)
+		Subject: subject, Issued: now}, key)
 	if err != nil {
 		return nil, fmt.Errorf("sign certificate: %w", err)
 	}
-	return append(slices.Clone(m), sealed), nil
+	return sealed, nil
 }
