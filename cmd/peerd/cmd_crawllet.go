@@ -94,14 +94,12 @@ type crawlletFetchOptions struct {
 func newCrawlletFetchCommand() *cobra.Command {
 	var o crawlletFetchOptions
 	cmd := &cobra.Command{
-		Use:   "fetch URL [--to DIR|FILE] [--summaries]",
+		Use:   "fetch URL [--to FILE] [--summaries]",
 		Short: "Fetch the pages of a site with a crawllet",
 		Long: `Has a crawllet crawl the site of the URL, from there, and writes what it reports.
 
-If --to is a directory, or ends with a slash, pages become files in it, and the file
--index.jsonl has a line for each. Otherwise the records are written as JSON lines, with
-the bodies in base64. If the run ends early, what has arrived is kept, and the exit
-status is 1.`,
+The records are written as JSON lines, with the bodies in base64. If the run ends early,
+what has arrived is kept, and the exit status is 1.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.Usagef(cmd, "got %d URLs, want one", len(args))
@@ -111,7 +109,7 @@ status is 1.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.to, "to", "-", "`DIR` or file to write; - is standard output")
+	f.StringVar(&o.to, "to", "-", "`file` to write; - is standard output")
 	f.BoolVar(&o.Summaries, "summaries", false,
 		"titles, beginnings of texts, and links, without bodies")
 	f.StringVar(&o.since, "since", "",
@@ -161,26 +159,9 @@ func runCrawlletFetch(cmd *cobra.Command, o *crawlletFetchOptions) error {
 func (o *crawlletFetchOptions) fetch(ctx context.Context, stdout io.Writer) (
 	res crawllet.FetchResult, err error,
 ) {
-	info, statErr := os.Stat(o.to)
-	switch {
-	case o.to == "-":
+	if o.to == "-" {
 		o.To = crawllet.NewLines(stdout)
 		return crawllet.Fetch(ctx, o.FetchOptions)
-	case strings.HasSuffix(o.to, "/") || statErr == nil && info.IsDir():
-		dir, err := crawllet.OpenDir(o.to)
-		if err != nil {
-			return res, err
-		}
-		o.To = dir
-		res, err = crawllet.Fetch(ctx, o.FetchOptions)
-		if e := dir.Close(); err == nil {
-			err = e
-		}
-		if err == nil && dir.Unnamed > 0 {
-			err = fmt.Errorf("%s could not be written under their names",
-				cli.Count(dir.Unnamed, "page"))
-		}
-		return res, err
 	}
 	f, err := os.Create(o.to)
 	if err != nil {

@@ -1,60 +1,11 @@
 package crawllet
 
 import (
-	"bytes"
-	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"peerd/crawl/crawllet/record"
 )
-
-// Pages become files below the directory, whatever the site names them.
-func TestDir(t *testing.T) {
-	parent := t.TempDir()
-	d, err := OpenDir(filepath.Join(parent, "to"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	outside := filepath.Join(parent, "outside.html")
-	if err := os.Symlink(parent, filepath.Join(parent, "to", "link")); err != nil {
-		t.Fatal(err)
-	}
-	for _, u := range []string{
-		"http://a.example/", "http://a.example/a.html", "http://a.example/b/c.html",
-		"http://a.example/%2e%2e/outside.html", "http://a.example/link/outside.html",
-		"http://a.example/-index.jsonl", "http://a.example/%00", "http://a.example/b",
-		"http://a.example/" + strings.Repeat("x", 300),
-	} {
-		if err := d.Write(record.Record{URL: u, Status: 200, Body: []byte(u)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(outside); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file outside was written: %v", err)
-	}
-	if d.Unnamed != 5 {
-		t.Errorf("%d pages without a file, want 5", d.Unnamed)
-	}
-	for name, want := range map[string]string{
-		"index.html": "http://a.example/", "a.html": "http://a.example/a.html",
-		"b/c.html":     "http://a.example/b/c.html",
-		"outside.html": "http://a.example/%2e%2e/outside.html",
-	} {
-		if b, err := os.ReadFile(filepath.Join(parent, "to", name)); string(b) != want {
-			t.Errorf("%s = %q, %v, want %q", name, b, err, want)
-		}
-	}
-	b, err := os.ReadFile(filepath.Join(parent, "to", indexName))
-	if err != nil || bytes.Count(b, []byte("\n")) != 9 || bytes.Contains(b, []byte("body")) {
-		t.Errorf("%s = %q, %v", indexName, b, err)
-	}
-}
 
 func TestLines(t *testing.T) {
 	var b strings.Builder

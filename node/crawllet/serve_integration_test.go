@@ -100,20 +100,6 @@ func TestServeAndFetch(t *testing.T) {
 	if err != nil || n != 2 || res.Pages != 2 || res.Checked.Same != 2 || res.Usage.Pages != 2 {
 		t.Errorf("%d pages, %+v, %v", n, res, err)
 	}
-	to, err := OpenDir(filepath.Join(dir, "to"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.To = to
-	if _, err := Fetch(t.Context(), o); err != nil {
-		t.Error(err)
-	}
-	if err := to.Close(); err != nil {
-		t.Error(err)
-	}
-	if b, err := os.ReadFile(filepath.Join(dir, "to", "sub", "b.html")); string(b) != "<p>b" {
-		t.Errorf("sub/b.html = %q, %v", b, err)
-	}
 	stop()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("Serve() = %v, want %v", err, context.Canceled)
