@@ -50,7 +50,6 @@ type exportJob struct {
 	w    io.Writer
 	at   exportPosition // where it begins, and up to where it has come
 	mark func() error   // called when w has exactly what is before at
-	raw  bool           // everything is exported, and from the beginning
 }
 
 // exportFilter selects the part that is exported. The zero value selects everything.
@@ -110,8 +109,7 @@ What was fetched since an earlier export, or is of one host, can be exported alo
 --resume, an export that was interrupted continues where it was.
 
 Records of the archive that are damaged are left out. The export is complete otherwise; the
-command says how many there are and exits with status 1. Only "warc" without --host, --since
-and --resume copies them as they are.`,
+command says how many there are and exits with status 1.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -146,7 +144,6 @@ and --resume copies them as they are.`,
 				if resume {
 					return j.resume(cmd.Context(), out, e.write)
 				}
-				j.raw = only == exportFilter{}
 				if err := toFile(cmd, out, func(w io.Writer) error {
 					j.w = w
 					return e.write(cmd.Context(), j)
@@ -199,9 +196,6 @@ func exportWARC(ctx context.Context, j *exportJob) error {
 		return err
 	}
 	r.Damaged = j.at.addDamage
-	if j.raw { // the fastest way
-		return r.Copy(ctx, j.w)
-	}
 	return r.Extract(ctx, j.w, j.only.want(), j.at.Archive, j.mark)
 }
 

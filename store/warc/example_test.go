@@ -194,8 +194,8 @@ func ExampleReader_Index() {
 	// com,example)/b "mime": "text/html"
 }
 
-// Copy writes the whole archive as one WARC file.
-func ExampleReader_Copy() {
+// Extract writes the whole archive as one WARC file.
+func ExampleReader_Extract() {
 	dir, remove := archiveOf()
 	defer remove()
 	r, err := warc.OpenReader(dir)
@@ -203,7 +203,7 @@ func ExampleReader_Copy() {
 		log.Fatal(err)
 	}
 	var file bytes.Buffer
-	if err := r.Copy(context.Background(), &file); err != nil {
+	if err := r.Extract(context.Background(), &file, nil, map[string]int64{}, nil); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Printf("%x\n", file.Bytes()[:2]) // the magic number of gzip

@@ -136,11 +136,11 @@ func text(seed uint64, size int) []byte {
 	return b.Bytes()[:size]
 }
 
-// copyAll returns what Copy writes.
+// copyAll returns what Extract writes.
 func copyAll(t testing.TB, r *Reader) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Copy(t.Context(), &b); err != nil {
+	if err := r.Extract(t.Context(), &b, nil, map[string]int64{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

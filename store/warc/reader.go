@@ -125,28 +125,6 @@ func (r *Reader) files(ctx context.Context, fn func(name string, x extent) error
 	return nil
 }
 
-// Copy writes all records of all files, as one valid WARC file. Files that are being
-// written are copied up to the last complete exchange.
-func (r *Reader) Copy(ctx context.Context, w io.Writer) error {
-	return r.files(ctx, func(name string, x extent) error {
-		f, err := openWARC(r.dir, name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		for at := int64(0); at < x.end; {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			n, err := io.CopyN(w, f, min(4<<20, x.end-at))
-			if at += n; err != nil {
-				return fmt.Errorf("warc: copy %s: %w", name, err)
-			}
-		}
-		return nil
-	})
-}
-
 // Index writes the CDXJ index of the whole archive, sorted by bytes (as LC_ALL=C sort
 // does). Memory use is limited; a large index log needs a temporary file.
 func (r *Reader) Index(ctx context.Context, w io.Writer) error {
