@@ -253,8 +253,17 @@ type observedReviewer struct {
 func (o observedReviewer) Review(e assign.Evidence) (assign.Review, error) {
 	r, err := o.reviewer.Review(e)
 	if err == nil && r.Better != "" {
-		o.log.Add(&events.Review{Subnet: e.Subnet.String(), Better: r.Better, Gain: r.Gain,
-			Worse: r.Worse, WaitSelf: millis(r.WaitSelf), WaitBetter: millis(r.WaitBetter)})
+		review := &events.Review{Subnet: e.Subnet.String(), Better: r.Better, Gain: r.Gain,
+			Doubt: r.Doubt}
+		for _, c := range e.Candidates {
+			switch c.ID {
+			case e.Self:
+				review.WaitSelf = millis(c.Wait)
+			case r.Better:
+				review.WaitBetter = millis(c.Wait)
+			}
+		}
+		o.log.Add(review)
 	}
 	return r, err
 }

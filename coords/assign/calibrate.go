@@ -16,17 +16,17 @@ import (
 type CalibrationConfig struct {
 	// Factor is the ratio to the earlier time that is "sufficiently larger". > 1.
 	Factor float64
-	// Least is the minimum difference to the earlier time, because small times vary. >= 0.
+	// Least is the time up to which no download is slow. >= 0.
 	Least time.Duration
 	// Times is the number of consecutive downloads that must be this slow: "if this repeats
 	// for more than one time continuously". >= 2.
 	Times int
 }
 
-// DefaultCalibrationConfig returns twice the time and at least 20 ms more, three times
-// in a row.
+// DefaultCalibrationConfig returns twice the time, at least the threshold at which a crawler is
+// near enough, and two times in a row.
 func DefaultCalibrationConfig() CalibrationConfig {
-	return CalibrationConfig{Factor: 2, Least: 20 * time.Millisecond, Times: changeSlow}
+	return CalibrationConfig{Factor: 2, Least: DefaultThresholdConfig().Threshold, Times: 2}
 }
 
 // Validate returns an error that names every field that is out of range.
@@ -68,7 +68,7 @@ func (c CalibrationConfig) Slow(samples []coords.Sample, owner string) (since in
 	}
 	slices.Sort(before)
 	usual := before[len(before)/2]
-	bound := max(usual*c.Factor, usual+float64(c.Least)/float64(time.Millisecond))
+	bound := max(usual*c.Factor, ms(c.Least))
 	for _, i := range at[len(at)-c.Times:] {
 		if ProbeTime(samples[i]) <= bound {
 			return 0, false
@@ -103,6 +103,7 @@ func (c CalibrationConfig) review(s Strategy, e Evidence) (Review, error) {
 	if !slow {
 		return Review{}, nil
 	}
+	all := e
 	e.Samples = e.Samples[since:]
 	if e.Delegations != nil {
 		e.Delegations = excluding{e.Delegations, e.Subnet.Masked()}
@@ -112,7 +113,7 @@ func (c CalibrationConfig) review(s Strategy, e Evidence) (Review, error) {
 	case err != nil:
 		return Review{}, err
 	case step.Probe != "":
-		return Review{Scout: step.Probe}, nil
+		return Review{Scout: step.Probe, Hope: 1}, nil
 	case step.Choice == e.Self:
 		return Review{}, nil
 	}
@@ -124,7 +125,14 @@ func (c CalibrationConfig) review(s Strategy, e Evidence) (Review, error) {
 	if !math.IsInf(owner, 1) {
 		gain = 1 - other/owner
 	}
-	return Review{Better: step.Choice, Gain: gain}, nil
+	r := Review{Scout: step.Choice, Hope: 1, Better: step.Choice, Gain: gain, Doubt: 1}
+	if cmp, ok := DefaultProxyConfig().compare(all); ok {
+		i := slices.IndexFunc(e.Candidates, func(x Candidate) bool { return x.ID == r.Better })
+		if d, ok := cmp.lead(e.Candidates[i]); ok {
+			r.Doubt = d.doubt(cmp.bar)
+		}
+	}
+	return r, nil
 }
 
 // cost returns the least probe time of a candidate plus its waiting time, in ms; +Inf

@@ -1,10 +1,7 @@
 package assign
 
 import (
-	"cmp"
 	"math"
-	"slices"
-	"time"
 
 	"peerd/coords"
 )
@@ -13,24 +10,18 @@ var _ Reviewer = (*ProxyStrategy)(nil)
 
 // Review is the result of reviewing an owned subnet.
 type Review struct {
-	// Scout is the peer that should fetch one of the next pages to keep the samples recent;
-	// "" if none is needed or no page can be spared (Evidence.CanProbe).
+	// Scout is the peer that is asked next, as it may save most; one that has never downloaded
+	// from the subnet only if Evidence.CanProbe. Hope is what is expected to be saved: the mean of
+	// the logarithm of the ratio of the owner's time to its own beyond what a move must save. >= 0.
 	Scout string
-	// Better is the candidate that is nearer than the owner, waiting time included, by all
-	// that is known; "" if none is. It has downloaded from the subnet before, but not
-	// necessarily recently: MoveState requires that.
+	Hope  float64
+	// Better is the candidate that saves most of the owner's time, waiting time included, at the
+	// lower end of the 80 % interval; "" if none saves there what a move must save.
 	Better string
-	// Gain is the share of the owner's expected time that Better would save, reduced by the
-	// uncertainty of the estimates. In [0, 1].
+	// Gain is the share of the owner's time that it saves there. In [0, 1].
 	Gain float64
-	// Maybe is the candidate that appears nearest, and nearer than the owner; "" if there is
-	// none. It may be Better, or a peer with too few samples for that.
-	Maybe string
-	// Worse reports that the owner recently became slower or failed, so that asking other
-	// peers is urgent.
-	Worse bool
-	// WaitSelf and WaitBetter are the waiting times of a page at the owner and at Better.
-	WaitSelf, WaitBetter time.Duration
+	// Doubt is the probability that Better saves less than a move must save.
+	Doubt float64
 }
 
 // Reviewer is a Strategy that can also decide whether a subnet with an owner should
@@ -40,161 +31,103 @@ type Reviewer interface {
 	Review(Evidence) (Review, error)
 }
 
-const (
-	// reviewEqual is the relative difference up to which candidates are equal, and which a move
-	// has to save.
-	reviewEqual = 0.10
-	// failedWorse is the recent failure rate that makes a review urgent.
-	failedWorse = 0.5
-	// longAgo is the time in which conditions change: the age of a download without a time, and
-	// beyond which repeating one becomes no more urgent. For so long after a move scouts go twice
-	// as often.
-	longAgo = 10 * time.Minute
-)
+// reviewEqual is the relative difference up to which candidates are equal, and which a move
+// has to save.
+const reviewEqual = 0.10
 
 // bound is the number of standard deviations from the median to the end of an 80 % interval.
 var bound = math.Sqrt2 * math.Erfcinv(2*coords.Tail)
 
-// Review compares the owner with the others by their latest downloads (see track),
-// waiting time included as in Next. A peer that has never downloaded from the subnet is
-// only named as a scout: nothing moves because of a prediction alone.
+// Review compares the owner with the others by all downloads (see levels), waiting time included
+// as in Next. A failure is a page that takes FailureCost longer. A peer that has never downloaded
+// from the subnet is only named as a scout: nothing moves because of a prediction alone.
 //
-// The scout is the peer with the most informative answer: one that is promising by the
-// best known or predicted time and was not asked for long. A peer that was fast before
-// and slow recently is first treated as slow, and increasingly as fast as that slowness
-// ages, so that the former owner is asked again soon.
+// The scout is the peer with the greatest expected improvement over the owner. That of a
+// peer that was not asked for long grows, as its level may have changed, and that of one that
+// became slow, as it may be as fast as before.
 func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 	open, err := e.openCandidates()
 	if err != nil {
 		return Review{}, err
 	}
-	tracks := tracksOf(e)
-	self := tracks.peers[e.Self]
-	if self == nil || self.age > trackHalf || math.IsNaN(self.time) {
+	c, ok := s.cfg.compare(e)
+	if !ok {
 		return Review{}, nil
 	}
 	var r Review
-	mine := math.Inf(1)
-	waits := make(map[string]time.Duration, len(open))
-	for _, c := range open {
-		waits[c.ID] = c.Wait
-		if c.ID == e.Self {
-			mine = s.cost(c, self, tracks)
-		}
-	}
-	if math.IsInf(mine, 1) { // the owner itself is excluded
-		return Review{}, nil
-	}
-	least := max(reviewEqual*mine, ms(s.cfg.Tie))
-	sure, maybe := make(map[string]float64, len(open)), make(map[string]float64, len(open))
-	for _, c := range open {
-		t := tracks.peers[c.ID]
-		if c.ID == e.Self || t == nil || math.IsNaN(t.time) {
+	most := c.bar
+	var predicted map[string]float64
+	for _, x := range open {
+		if x.ID == e.Self {
 			continue
 		}
-		cost := s.cost(c, t, tracks)
-		if !math.IsNaN(t.last) {
-			if news := cost - t.time + min(t.last, t.time); mine-news >= least {
-				maybe[c.ID] = news
+		d, ok := c.lead(x)
+		switch {
+		case ok:
+			if sure := d.mean - bound*math.Sqrt(d.variance); sure >= most {
+				most = sure
+				r.Better, r.Gain, r.Doubt = x.ID, -math.Expm1(-sure), d.doubt(c.bar)
 			}
-		}
-		if mine-cost < least {
+		case e.CanProbe:
+			if predicted == nil {
+				predicted = s.forecast(e, open)
+			}
+			d = c.foresee(x, predicted)
+		default:
 			continue
 		}
-		maybe[c.ID] = min(cost, cmp.Or(maybe[c.ID], cost))
-		// The uncertainty of the two times is no gain: the end of the 80 % interval counts.
-		if cost *= math.Exp(bound * math.Hypot(self.err, t.err)); cost < mine {
-			sure[c.ID] = cost
+		if hope := d.promise(c.bar); hope > r.Hope {
+			r.Scout, r.Hope = x.ID, hope
 		}
-	}
-	if r.Better = e.cheapest(sure, tracks); r.Better != "" {
-		r.Gain = 1 - sure[r.Better]/mine
-		r.WaitSelf, r.WaitBetter = waits[e.Self], waits[r.Better]
-	}
-	if r.Maybe = e.cheapest(maybe, tracks); r.Maybe != "" {
-		r.Worse = self.worse || self.failed > failedWorse
-	}
-	if e.CanProbe {
-		r.Scout = s.scout(e, open, mine, tracks)
 	}
 	return r, nil
 }
 
-// cheapest chooses among the peers with about the least cost, so that the subnets of one
-// slow peer are shared by its successors. Of those it prefers the one with the most
-// recent samples: few samples of each would prove nothing about any.
-func (e Evidence) cheapest(costs map[string]float64, tracks tracks) string {
-	least := math.Inf(1)
-	for _, c := range costs {
-		least = min(least, c)
-	}
-	var names []string
-	most := 0
-	for id, c := range costs {
-		if c > least*(1+reviewEqual) {
-			continue
-		}
-		switch n := min(tracks.peers[id].fresh, changeSlow); {
-		case n > most:
-			names, most = []string{id}, n
-		case n == most:
-			names = append(names, id)
-		}
-	}
-	slices.Sort(names)
-	return e.byScore(names)
+// comparison compares other peers with the owner of a subnet.
+type comparison struct {
+	*levels
+	owner int
+	wait  float64 // of a page at the owner, ms
+	bar   float64 // the lead that a move must exceed
 }
 
-// cost returns the expected time of a page at a candidate in ms, failures and waiting
-// time included.
-func (s *ProxyStrategy) cost(c Candidate, t *track, all tracks) float64 {
-	return t.time + s.toll(t, all) + float64(c.Wait)/float64(time.Millisecond)
-}
-
-// toll returns the time in ms that a peer's failures beyond the rate of the others add
-// to a page, as in penalty.
-func (s *ProxyStrategy) toll(t *track, all tracks) float64 {
-	rest := all.failedBut(t)
-	excess := t.failed - rest
-	if excess <= 0 {
-		return 0
+// compare returns the comparison for a subnet; false if its owner is excluded or has no page.
+func (c ProxyConfig) compare(e Evidence) (comparison, bool) {
+	pages, sigmas := pagesOf(e.samples(), e.Now)
+	l := levelsOf(pages, sigmas, c.FailureCost)
+	out := comparison{levels: l, owner: l.index[e.Self]}
+	if out.owner == 0 || e.Exclude[e.Self] {
+		return out, false
 	}
-	return float64(s.cfg.FailureCost) / float64(time.Millisecond) * excess / (1 - min(excess, 0.99))
-}
-
-// scout returns the most informative candidate to ask, or "".
-func (s *ProxyStrategy) scout(e Evidence, open []Candidate, mine float64, tracks tracks) string {
-	best, most := "", 0.0
-	var predicted map[string]float64
-	for _, c := range open {
-		if c.ID == e.Self {
-			continue
-		}
-		t := tracks.peers[c.ID]
-		age, expected := longAgo, math.NaN()
-		switch {
-		case t != nil:
-			age = min(t.age, longAgo)
-			expected = t.expected() + s.toll(t, tracks)*math.Exp2(-float64(age)/float64(spell))
-		default:
-			if predicted == nil {
-				predicted = s.forecast(e, open)
-			}
-			if x, ok := predicted[c.ID]; ok {
-				expected = x
-			}
-		}
-		if math.IsNaN(expected) {
-			expected = mine // nothing is known: treated as equal
-		}
-		expected += float64(c.Wait) / float64(time.Millisecond)
-		worth := mine / max(expected, 0.1)
-		// Candidates that promise less than the owner are asked rarely.
-		if score := worth * worth * worth * age.Seconds(); score > most {
-			best, most = c.ID, score
+	for _, x := range e.Candidates {
+		if x.ID == e.Self {
+			out.wait = ms(x.Wait)
 		}
 	}
-	return best
+	saved := ms(c.Tie) / (l.time(out.owner) + out.wait)
+	out.bar = -math.Log1p(-min(max(reviewEqual, saved), 1-reviewEqual))
+	return out, true
+}
+
+// lead returns the lead of a candidate; false if it has no page.
+func (c comparison) lead(x Candidate) (lead, bool) {
+	i := c.index[x.ID]
+	if i == 0 {
+		return lead{}, false
+	}
+	return c.levels.lead(c.owner, i, c.wait, ms(x.Wait)), true
+}
+
+// foresee returns the lead of a candidate without a page by the predicted times. One of which
+// nothing is known is taken to be equal.
+func (c comparison) foresee(x Candidate, predicted map[string]float64) lead {
+	mine := c.time(c.owner)
+	theirs, ok := predicted[x.ID]
+	if !ok {
+		theirs = mine
+	}
+	return lead{mean: math.Log((mine + c.wait) / (theirs + ms(x.Wait))),
+		variance: levelSigma * levelSigma}
 }
 
 // forecast predicts times in ms from the model of Next for candidates about which it has

@@ -189,7 +189,7 @@ func (c *colony) fetch(h *holding, peer int) {
 	c.age(h, took)
 	s.Taken = h.at.Add(-c.nature.gap)
 	if h.samples = append(h.samples, s); len(h.samples) > 120 {
-		h.samples = assign.History(h.samples, coordstest.Name(h.owner), 96)
+		h.samples = assign.History(h.samples, 96)
 	}
 	h.pages++
 }
@@ -220,7 +220,7 @@ func (c *colony) run(d time.Duration) {
 
 func (c *colony) step(h *holding) {
 	who := h.owner
-	if id := h.watch.Scout(h.at); id != "" {
+	if id := h.watch.Scout(); id != "" {
 		who = c.index(id)
 		h.scouts++
 	}
@@ -230,12 +230,12 @@ func (c *colony) step(h *holding) {
 		return
 	}
 	e := c.evidence(h)
-	e.CanProbe = h.watch.CanScout(c.cfg, h.at)
+	e.CanProbe = h.watch.CanScout(c.cfg)
 	r, err := c.strategy.Review(e)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if to := h.watch.Reviewed(c.cfg, e.Self, r, h.samples, h.at, c.rng.Float64()); to != "" {
+	if to := h.watch.Reviewed(c.cfg, r, h.at, c.rng.Float64()); to != "" {
 		next := c.index(to)
 		h.moves = append(h.moves, assignedMove{h.at, h.owner, next,
 			c.truth(h, next) > 0.9*c.truth(h, h.owner)})

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -59,11 +58,11 @@ func TestReviewNamesWhoIsNearer(t *testing.T) {
 	t.Parallel()
 	e := pages(pages(owned("abcd"), "b", 6, 80*msec, 5*time.Second), "a", 12, 200*msec, 0)
 	e = pages(e, "c", 3, 190*msec, time.Minute)
-	if r := review(t, e); r.Better != "b" || r.Maybe != "b" || r.Gain < 0.3 || r.Gain > 0.6 {
+	if r := review(t, e); r.Better != "b" || r.Gain < 0.3 || r.Gain > 0.65 || r.Doubt > 0.01 {
 		t.Errorf("%+v, want b, which takes 40 %% of a's time", r)
 	}
 	e.Exclude = map[string]bool{"b": true}
-	if r := review(t, e); r.Better != "" || r.Maybe != "" {
+	if r := review(t, e); r.Better != "" || r.Scout == "b" {
 		t.Errorf("Review(b excluded) = %+v, want no better peer", r)
 	}
 	e.Exclude = nil
@@ -77,18 +76,26 @@ func TestReviewNamesWhoIsNearer(t *testing.T) {
 	}
 }
 
-// A single late page is chance, several are not.
+// A single late page is chance, several are not: then another peer's pages show whether the
+// owner or the server became slow.
 func TestReviewSeesAChange(t *testing.T) {
 	t.Parallel()
-	for slow, want := range map[int]string{0: "", 1: "", 4: "b"} {
+	for _, c := range []struct {
+		slow, asked int           // pages of the owner, and then of b
+		took        time.Duration // by b
+		hope        bool
+		want        string
+	}{
+		{0, 0, 0, false, ""}, {1, 0, 0, false, ""}, {4, 0, 0, true, ""},
+		{4, 3, 100 * msec, true, "b"}, {4, 3, 600 * msec, false, ""},
+	} {
 		e := pages(owned("ab"), "b", 6, 100*msec, 2*time.Minute)
 		e = pages(e, "a", 12, 80*msec, 30*time.Second)
-		e = pages(e, "a", slow, 500*msec, 0)
-		if slow == 0 {
-			e = pages(e, "a", 1, 80*msec, 0)
-		}
-		if r := review(t, e); r.Better != want {
-			t.Errorf("%d slow pages: %+v, want %q", slow, r, want)
+		e = pages(e, "a", max(c.slow, 1), map[bool]time.Duration{true: 500 * msec,
+			false: 80 * msec}[c.slow > 0], 5*time.Second)
+		e = pages(e, "b", c.asked, c.took, 0)
+		if r := review(t, e); r.Better != c.want || r.Hope > 0.3 != c.hope {
+			t.Errorf("%+v: %+v", c, r)
 		}
 	}
 }
@@ -106,9 +113,10 @@ func TestReviewSeesARecovery(t *testing.T) {
 	if r := review(t, e); r.Scout != "b" {
 		t.Errorf("%+v, want b asked again", r)
 	}
+	calm := review(t, e).Hope
 	e.Samples = append(e.Samples, ago(e, "b", 50*msec, 0))
-	if r := review(t, e); r.Maybe != "b" {
-		t.Errorf("one quick page of b: %+v, want it looked at", r)
+	if r := review(t, e); r.Scout != "b" || r.Hope < 1.5*calm {
+		t.Errorf("one quick page of b: %+v, want it asked with more hope than %v", r, calm)
 	}
 	e = pages(e, "b", 3, 50*msec, 0)
 	if r := review(t, e); r.Better != "b" {
@@ -116,12 +124,23 @@ func TestReviewSeesARecovery(t *testing.T) {
 	}
 }
 
-func TestReviewSaysNothingOfOldNews(t *testing.T) {
+// What was seen long ago is doubted.
+func TestReviewDoubtsOldNews(t *testing.T) {
 	t.Parallel()
-	e := pages(pages(owned("ab"), "b", 6, 80*msec, time.Minute), "a", 12, 300*msec, 5*time.Minute)
-	e.CanProbe = true
-	if r := review(t, e); r != (assign.Review{}) {
-		t.Errorf("Review(no recent page of the owner) = %+v, want nothing", r)
+	last := 0.0
+	for _, age := range []time.Duration{0, time.Minute, 10 * time.Minute, time.Hour} {
+		e := pages(pages(owned("ab"), "b", 6, 80*msec, age), "a", 12, 300*msec, 0)
+		r := review(t, e)
+		if r.Better == "" {
+			r.Doubt = coords.Tail
+		}
+		if r.Doubt <= last {
+			t.Errorf("%v ago: %+v, want more doubt than %v", age, r, last)
+		}
+		last = r.Doubt
+	}
+	if last < coords.Tail {
+		t.Errorf("doubt %v of what was seen an hour ago", last)
 	}
 }
 
@@ -179,13 +198,15 @@ func TestReviewKeepsTheRules(t *testing.T) {
 		if fmt.Sprintf("%+v", e) != before {
 			t.Fatal("Review changed the evidence")
 		}
-		for _, id := range []string{r.Better, r.Maybe, r.Scout} {
+		for _, id := range []string{r.Better, r.Scout} {
 			if id != "" && (id == "a" || e.Exclude[id] || !strings.Contains(names, id)) {
 				t.Fatalf("Review() = %+v names %q, which may not be chosen", r, id)
 			}
 		}
-		if !(r.Gain >= 0 && r.Gain <= 1) || (r.Better == "") != (r.Gain == 0) || !e.CanProbe &&
-			r.Scout != "" {
+		asked := func(x coords.Sample) bool { return x.Peer == r.Scout }
+		if !(r.Gain >= 0 && r.Gain <= 1) || (r.Better == "") != (r.Gain == 0) ||
+			!(r.Doubt >= 0 && r.Doubt <= 1) || !(r.Hope >= 0) || (r.Scout == "") != (r.Hope == 0) ||
+			!e.CanProbe && r.Scout != "" && !slices.ContainsFunc(e.Samples, asked) {
 			t.Fatalf("Review() = %+v", r)
 		}
 		slices.Reverse(e.Candidates)
@@ -198,193 +219,85 @@ func TestReviewKeepsTheRules(t *testing.T) {
 	}
 }
 
-// fetched are the pages up to a second after noon: of a each second, since a
-// minute before noon, and of b each third. A time of 0 is a failure, a negative
-// one no page.
-func fetched(until int, a, b time.Duration) (all []coords.Sample) {
-	for i := -60; i <= until; i++ {
-		at := noon.Add(time.Duration(i) * time.Second)
-		for _, x := range []struct {
-			who  string
-			took time.Duration
-			each int
-		}{{"a", a, 1}, {"b", b, 3}} {
-			if x.took >= 0 && i%x.each == 0 {
-				jitter := x.took / 20 * time.Duration((i+60)*7%5)
-				all = append(all, coords.Sample{Peer: x.who, Taken: at, FirstByte: x.took + jitter,
-					Failed: x.took == 0})
-			}
+// reviewed passes reviews that are a second apart, with these doubts, to a ReviewState; a doubt of
+// 1 names no better peer. It returns after how many seconds the subnet moves, or -1.
+func reviewed(c assign.ReviewConfig, doubts []float64, moves []time.Time) int {
+	w := assign.ReviewState{Moves: moves}
+	for i, x := range doubts {
+		r := assign.Review{Better: "b", Gain: 0.5, Doubt: x}
+		if x == 1 {
+			r = assign.Review{}
+		}
+		if to := w.Reviewed(c, r, noon.Add(time.Duration(i)*time.Second), 0); to != "" {
+			return i
 		}
 	}
-	return all
+	return -1
 }
 
-// consider passes reviews that are a second apart to a MoveState.
-func consider(
-	c assign.MoveConfig, gains []float64, moves []time.Time,
-	samples func(second int) []coords.Sample,
-) (after int, to string) {
-	var p assign.MoveState
-	for i, g := range gains {
-		r := assign.Review{Better: "b", Gain: g}
-		if g == 0 {
-			r.Better = ""
-		}
-		if p, to = p.Consider(c, "a", r, samples(i), moves,
-			noon.Add(time.Duration(i)*time.Second)); to != "" {
-			return i, to
-		}
-	}
-	return len(gains), ""
-}
-
-func persistentShare(gain float64, n int) []float64 { return slices.Repeat([]float64{gain}, n) }
-
-func TestMoveState(t *testing.T) {
+func TestReviewStateMoves(t *testing.T) {
 	t.Parallel()
-	c := assign.DefaultMoveConfig()
-	c.Margin, c.Clear = 0.15, 0.30
-	both := func(a, b time.Duration) func(int) []coords.Sample {
-		return func(i int) []coords.Sample { return fetched(i, a, b) }
+	c := assign.DefaultReviewConfig()
+	certain := slices.Repeat([]float64{1e-6}, 400)
+	hold := int(c.Move.Hold.Seconds())
+	moved := func(ages ...time.Duration) (at []time.Time) {
+		for _, age := range ages {
+			at = append(at, noon.Add(-age))
+		}
+		return at
 	}
-	fresh := both(100*msec, 50*msec)
 	for _, tc := range []struct {
-		name    string
-		gains   []float64
-		samples func(int) []coords.Sample
-		moves   []time.Time
-		after   int // seconds; -1: stays
+		name   string
+		doubts []float64
+		moves  []time.Time
+		after  int // seconds; -1: stays
 	}{
-		{"clear", persistentShare(0.30, 100), fresh, nil, 30},
-		{"very clear", persistentShare(0.9, 100), fresh, nil, 30},
-		{"little", persistentShare(0.15, 200), fresh, nil, 120},
-		{"too little", persistentShare(0.14, 200), fresh, nil, -1},
-		{"every other time", slices.Repeat([]float64{0.3, 0}, 100), fresh, nil, -1},
-		{"a gap in it", append(append(persistentShare(0.3, 10), 0, 0), persistentShare(0.3, 30)...),
-			fresh, nil, 36},
-		{"never asked", persistentShare(0.5, 200), both(100*msec, -1), nil, -1},
-		{"asked long ago", persistentShare(0.5, 200), func(i int) []coords.Sample {
-			return fetched(-55, 100*msec, 50*msec)
-		}, nil, -1},
-		{"fails itself", persistentShare(0.5, 200), both(100*msec, 0), nil, -1},
-		{"within the margin", persistentShare(0.5, 200), both(100*msec, 93*msec), nil, -1},
-		{"the owner fails", persistentShare(0.3, 200), both(0, 50*msec), nil, 30},
-		{"both fail", persistentShare(0.3, 200), both(0, 0), nil, -1},
-		{"just moved", persistentShare(0.3, 200), fresh, []time.Time{noon}, 30},
-		{"moved to and fro", persistentShare(0.3, 200), fresh,
-			[]time.Time{noon.Add(-2), noon.Add(-1), noon}, 120},
-		{"moved long ago", persistentShare(0.3, 200), fresh, []time.Time{noon.Add(-2 * time.Hour),
-			noon.Add(-2 * time.Hour)}, 30},
+		{"certain", certain, nil, hold},
+		{"as certain as is needed", slices.Repeat([]float64{c.Move.Spend}, 400), nil, hold},
+		{"less so", slices.Repeat([]float64{c.Move.Spend * 1.01}, 400), nil, -1},
+		{"certain in the end", append(slices.Repeat([]float64{0.09}, 100), 1e-6), nil, 100},
+		{"better in the end", append(slices.Repeat([]float64{1}, 100), certain...), nil,
+			100 + hold},
+		{"at times", slices.Repeat([]float64{1e-6, 1e-6, 1}, 100), nil, -1},
+		{"moved once", slices.Repeat([]float64{c.Move.Spend * 0.51}, 400), moved(time.Minute), -1},
+		{"moved once, certain", certain, moved(time.Minute), hold},
+		{"moved to and fro", certain, moved(3*time.Minute, 2*time.Minute, time.Minute), 4 * hold},
+		{"moved long ago", certain, moved(3*time.Hour, 2*time.Hour, 2*time.Hour), hold},
 	} {
-		after, to := consider(c, tc.gains, tc.moves, tc.samples)
-		if tc.after < 0 && to != "" || tc.after >= 0 && (to != "b" || after != tc.after) {
-			t.Errorf("%s: %q after %d s, want after %d s", tc.name, to, after, tc.after)
-		}
-	}
-	waits := assign.Review{Better: "b", Gain: 0.5, WaitBetter: time.Second}
-	p, _ := assign.MoveState{}.Consider(c, "a", waits, fresh(0), nil, noon)
-	for i := range 100 {
-		var to string
-		if p, to = p.Consider(c, "a", waits, fresh(i), nil,
-			noon.Add(time.Duration(i)*time.Second)); to != "" {
-			t.Fatal("moved to a peer with a wait of a second")
+		if got := reviewed(c, tc.doubts, tc.moves); got != tc.after {
+			t.Errorf("%s: moves after %d s, want %d", tc.name, got, tc.after)
 		}
 	}
 }
 
-// The former owner needs less evidence than any other peer, and an owner that
-// became slow loses the subnet with less evidence than one that did not.
-func TestMoveStatePriors(t *testing.T) {
-	t.Parallel()
-	c := assign.DefaultMoveConfig()
-	rng := rand.New(rand.NewPCG(3, 9))
-	moved := []time.Time{noon.Add(-2 * time.Minute)}
-	var with, urgent, without int
-	const worlds = 60
-	for range worlds {
-		var all []coords.Sample
-		page := func(who string, second int, took float64) {
-			d := time.Duration(took * math.Exp(0.35*rng.NormFloat64()) * float64(time.Millisecond))
-			all = append(all, coords.Sample{Peer: who,
-				Taken: noon.Add(time.Duration(second) * time.Second), FirstByte: d})
-		}
-		for i := -180; i < -120; i += 3 {
-			page("b", i, 1000)
-		}
-		for i := -60; i <= 0; i++ {
-			if i%10 == 0 {
-				page("b", i, 600)
-			} else {
-				page("a", i, 1000)
-			}
-		}
-		decide := func(r assign.Review, moves []time.Time) int {
-			p := assign.MoveState{Credit: time.Minute, Since: noon.Add(-time.Minute),
-				Last: noon.Add(-time.Second)}
-			if _, to := p.Consider(c, "a", r, all, moves, noon); to != "" {
-				return 1
-			}
-			return 0
-		}
-		r := assign.Review{Better: "b", Gain: 0.4}
-		with += decide(r, moved)
-		without += decide(r, nil)
-		r.Worse = true
-		urgent += decide(r, nil)
-	}
-	t.Logf("of %d: %d returned to the former owner, %d moved when slow, %d otherwise", worlds,
-		with, urgent, without)
-	if with <= urgent || urgent <= without || without > worlds/10 {
-		t.Errorf("%d returned, %d moved when slow, %d otherwise; want fewer each, the last <= %d",
-			with, urgent, without, worlds/10)
-	}
-}
-
-// The time between rare reviews is not credited.
-func TestMoveStateWithRareReviews(t *testing.T) {
-	t.Parallel()
-	c := assign.DefaultMoveConfig()
-	p, _ := assign.MoveState{}.Consider(c, "a", assign.Review{Better: "b", Gain: 0.3}, nil, nil,
-		noon)
-	p, _ = p.Consider(c, "a", assign.Review{Better: "b", Gain: 0.3}, nil, nil, noon.Add(time.Hour))
-	if p.Credit >= c.Hold {
-		t.Errorf("credit %v for two reviews an hour apart", p.Credit)
-	}
-}
-
-// Scouts are few: one page in fifty, three in a hundred while a peer always
-// appears better, and one in three at most while a move is being confirmed.
+// Scouts are few: three pages in a hundred in the long run, and more at first where they
+// promise more.
 func TestReviewStateScouts(t *testing.T) {
 	t.Parallel()
 	c := assign.DefaultReviewConfig()
 	for _, tc := range []struct {
 		name        string
-		r           assign.Review
+		hope        float64
 		pages       int
 		least, most int
 	}{
-		{"calm", assign.Review{}, 4000, 70, 81},
-		{"a peer may be better", assign.Review{Maybe: "c"}, 4000, 82, 121},
-		{"a peer is better for hours", assign.Review{Better: "c", Maybe: "c", Gain: 0.4}, 4000, 82,
-			121},
-		{"a peer is better", assign.Review{Better: "c", Maybe: "c", Gain: 0.4}, 60, 12, 20},
-		{"the owner is slow", assign.Review{Maybe: "c", Worse: true}, 60, 12, 20},
+		{"nothing to gain", 0, 4000, 105, 122},
+		{"little to gain", 0.1, 4000, 124, 130},
+		{"much to gain", 0.5, 4000, 133, 139},
+		{"much to gain, at first", 0.5, 60, 9, 15},
+		{"more to gain, at first", 1, 60, 14, 20},
 	} {
 		var w assign.ReviewState
 		now := noon
 		scouts := 0
 		for range tc.pages { // a page a second
 			now = now.Add(time.Second)
-			if w.Scout(now) != "" {
+			if w.Scout() != "" {
 				scouts++
 			}
 			w.Page()
 			if w.Due(now) {
-				r := tc.r
-				if w.CanScout(c, now) {
-					r.Scout = "b"
-				}
-				w.Reviewed(c, "a", r, nil, now, 0)
+				w.Reviewed(c, assign.Review{Scout: "b", Hope: tc.hope}, now, 0)
 			}
 		}
 		if scouts < tc.least || scouts > tc.most {
@@ -408,7 +321,7 @@ func TestHistory(t *testing.T) {
 				Taken: now, Bytes: int64(i)})
 		}
 		before := slices.Clone(all)
-		kept := assign.History(all, "0", n)
+		kept := assign.History(all, n)
 		if !reflect.DeepEqual(all, before) {
 			t.Fatal("History changed its argument")
 		}
@@ -422,7 +335,7 @@ func TestHistory(t *testing.T) {
 			}
 			last = x.Bytes
 		}
-		if again := assign.History(all, "0", n); !reflect.DeepEqual(again, kept) {
+		if again := assign.History(all, n); !reflect.DeepEqual(again, kept) {
 			t.Fatal("History of equal samples differs")
 		}
 		seen := map[string]bool{}
@@ -447,22 +360,62 @@ func TestHistoryRemembers(t *testing.T) {
 	for i := range 600 {
 		all = append(all, coords.Sample{Peer: "a", Taken: noon.Add(time.Duration(i) * time.Second)})
 		if len(all) > 120 {
-			all = assign.History(all, "a", 96)
+			all = assign.History(all, 96)
 		}
 	}
-	all = assign.History(all, "a", 10)
+	all = assign.History(all, 10)
 	if age := all[len(all)-1].Taken.Sub(all[0].Taken); age < 2*time.Minute {
 		t.Errorf("the oldest of %d is %v older than the newest", len(all), age)
 	}
 }
 
+// A former owner leaves what it was before it became slow, the present one more of the
+// newest pages, and peers that are rarely asked all of theirs.
+func TestHistoryOfSeveralPeers(t *testing.T) {
+	t.Parallel()
+	var all []coords.Sample
+	asked := map[string]int{}
+	for i := range 900 {
+		who := "former"
+		switch {
+		case i%30 == 29:
+			who = fmt.Sprint(i / 30 % 6)
+		case i > 420:
+			who = "owner"
+		}
+		asked[who]++
+		all = append(all, coords.Sample{Peer: who, Taken: noon.Add(time.Duration(i) * time.Second)})
+		if len(all) > 120 {
+			all = assign.History(all, 96)
+		}
+	}
+	kept := map[string]int{}
+	early, newest := 0, 0
+	for _, x := range all {
+		kept[x.Peer]++
+		switch age := noon.Add(900 * time.Second).Sub(x.Taken); {
+		case x.Peer == "former" && age > 10*time.Minute:
+			early++
+		case x.Peer == "owner" && age <= 20*time.Second:
+			newest++
+		}
+	}
+	if early < 8 || newest < 15 || kept["owner"] < 2*kept["former"] {
+		t.Errorf("%v kept, %d of the former owner's first pages, %d of the newest", kept, early,
+			newest)
+	}
+	for who, n := range asked {
+		if n < 10 && kept[who] < n {
+			t.Errorf("%d of %d pages of peer %s kept", kept[who], n, who)
+		}
+	}
+}
+
 func TestReviewConfigValidate(t *testing.T) {
 	t.Parallel()
-	err := assign.ReviewConfig{Move: assign.MoveConfig{Clear: -2, Margin: -1, Cooldown: -1,
-		Memory: -1}}.Validate()
-	for _, f := range []string{"Every", "ScoutEvery", "ScoutPages", "UrgentPages",
-		"UrgentShare", "UrgentMost", "Clear", "Hold",
-		"Confirm", "Margin", "Spend", "AlarmLasts", "Cooldown", "Memory"} {
+	err := assign.ReviewConfig{}.Validate()
+	for _, f := range []string{"Every", "ScoutShare", "ScoutMost", "Hold", "Spend",
+		"Memory"} {
 		if err == nil || !strings.Contains(err.Error(), " "+f+" is") {
 			t.Errorf("%s not named in %v", f, err)
 		}

@@ -215,8 +215,8 @@ type Review struct {
 	Header
 	Subnet     string  `json:"subnet"`
 	Better     string  `json:"better"`
-	Gain       float64 `json:"gain"` // share of the owner's time
-	Worse      bool    `json:"worse,omitempty"`
+	Gain       float64 `json:"gain"`  // share of the owner's time
+	Doubt      float64 `json:"doubt"` // probability that a move would be needless
 	WaitSelf   float64 `json:"wait_self_ms,omitempty"`
 	WaitBetter float64 `json:"wait_better_ms,omitempty"`
 }

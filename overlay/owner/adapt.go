@@ -42,7 +42,7 @@ func (c *Placement) review(now time.Time) {
 		for who := range s.avoid {
 			e.Exclude[who] = true
 		}
-		e.CanProbe = s.watch.CanScout(*c.cfg.Adapt, now)
+		e.CanProbe = s.watch.CanScout(*c.cfg.Adapt)
 		c.mu.Unlock()
 		e.Exclude = c.balance.closedTo(e.Exclude, all, false)
 		r, err := reviewer.Review(e)
@@ -107,7 +107,7 @@ func (c *Placement) reviewed(s *subnet, r assign.Review, e assign.Evidence, now 
 	if s.unit.State != ownership.Owned || c.subnets[s.prefix] != s {
 		return
 	}
-	to := s.watch.Reviewed(*c.cfg.Adapt, e.Self, r, e.Samples, now, rand.Float64())
+	to := s.watch.Reviewed(*c.cfg.Adapt, r, now, rand.Float64())
 	if to == "" || now.Sub(c.outgoing[to]) < leaveGap { // its patience does not end with that
 		return
 	}

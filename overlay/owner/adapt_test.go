@@ -32,12 +32,14 @@ func (r reviewer) Review(e assign.Evidence) (assign.Review, error) {
 	return r.review(e), nil
 }
 
+// doubt is that of all moves of a test; hasty allows it once.
+const doubt = 0.01
+
 // hasty watches without patience.
 func hasty() *assign.ReviewConfig {
 	c := assign.DefaultReviewConfig()
-	c.Every, c.UrgentPages = time.Millisecond, 1
-	c.Move.Hold, c.Move.Confirm, c.Move.Cooldown = time.Millisecond, 1, time.Hour
-	c.Move.Spend = 1e9
+	c.Every = time.Millisecond
+	c.Move.Hold, c.Move.Spend = time.Millisecond, 3*doubt
 	return &c
 }
 
@@ -48,7 +50,7 @@ func prefer(who someone) func(assign.Evidence) assign.Review {
 		if e.Self == id || e.Exclude[id] {
 			return assign.Review{}
 		}
-		return assign.Review{Better: id, Maybe: id, Gain: 0.5}
+		return assign.Review{Scout: id, Hope: 1, Better: id, Gain: 0.5, Doubt: doubt}
 	}
 }
 
@@ -295,7 +297,7 @@ func adaptivePair(t *testing.T, n int) *pair {
 		restart()
 		m := p.owner
 		c := hasty()
-		c.Move.Cooldown = 0
+		c.Move.Spend = 1e9
 		m.cfg.Adapt, m.cfg.Strategy = c, reviewer{&script{next: choose(alice)}, prefer(bob)}
 		m.Manager.cfg.Adapt, m.Manager.cfg.Strategy = m.cfg.Adapt, m.cfg.Strategy
 	}

@@ -109,7 +109,7 @@ func (a *arrivals) taken(rec store.Subnet, l lease.Lease, sealed []byte) (*subne
 // of what new ones would need.
 func (s *subnet) inherit(e evidence) {
 	s.history, s.watch.Moves = historyOf(e.Samples), e.Moves
-	s.history.trim(s.lease.Owner.String())
+	s.history.trim()
 	s.prefer = append(s.prefer, e.Replicas...)
 	s.lenders = lendersOf(e.Lenders, s.lease.Owner.String())
 }

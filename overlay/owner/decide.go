@@ -47,7 +47,7 @@ func (c *Placement) Where(p netip.Prefix) (who string, hold bool) {
 	deciding, asked := s.unit.Searches(), s.asked
 	if !deciding && !s.again {
 		if asked == "" { // one scout at a time
-			who = s.watch.Scout(time.Now())
+			who = s.watch.Scout()
 		}
 		c.mu.Unlock()
 		return who, false

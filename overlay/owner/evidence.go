@@ -64,7 +64,7 @@ func fromRecord(r store.Subnet) (*subnet, error) {
 		s.copied = time.Now()
 	}
 	s.lenders = lendersOf(e.Lenders, l.Owner.String())
-	s.history.trim(l.Owner.String())
+	s.history.trim()
 	return s, nil
 }
 

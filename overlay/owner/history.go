@@ -54,10 +54,10 @@ func same(a, b coords.Coordinate) bool {
 	return a.Height == b.Height && a.Error == b.Error && slices.Equal(a.Vec, b.Vec)
 }
 
-// trim bounds the history: of each peer it keeps the newest downloads, and some older ones.
-func (h *history) trim(owner string) {
+// trim bounds the history: see assign.History.
+func (h *history) trim() {
 	if len(*h) > maxSamples+maxSamples/4 {
-		*h = historyOf(assign.History(h.samples(), owner, maxSamples))
+		*h = historyOf(assign.History(h.samples(), maxSamples))
 	}
 }
 

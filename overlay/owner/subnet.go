@@ -105,6 +105,6 @@ func (s *subnet) phase() store.Phase {
 // observe keeps a sample.
 func (s *subnet) observe(x coords.Sample) {
 	s.history.add(x)
-	s.history.trim(s.lease.Owner.String())
+	s.history.trim()
 	s.news = true
 }

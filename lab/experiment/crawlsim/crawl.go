@@ -114,7 +114,7 @@ func (s *Sim) step(n *Subnet) {
 	case s.cfg.Fetcher != nil:
 		who = s.cfg.Fetcher(n)
 	default:
-		if id := n.watch.Scout(base.Add(s.clock.now)); id != "" {
+		if id := n.watch.Scout(); id != "" {
 			who, scout = s.byName[id], true
 		}
 	}
@@ -180,7 +180,7 @@ func (s *Sim) hand(n *Subnet, to int, gap time.Duration) {
 func (s *Sim) observe(n *Subnet, x coords.Sample) {
 	n.samples = append(n.samples, x)
 	if most := s.cfg.Samples; len(n.samples) > most+most/4 {
-		n.samples = assign.History(n.samples, s.peers[n.Owner].Name, most)
+		n.samples = assign.History(n.samples, most)
 	}
 }
 
@@ -239,13 +239,13 @@ func (s *Sim) review(n *Subnet) (to int, ok bool) {
 	}
 	s.counts.Reviews++
 	e := s.evidence(n)
-	e.Exclude, e.CanProbe = nil, s.left(n) && n.watch.CanScout(*s.cfg.Watch, now)
+	e.Exclude, e.CanProbe = nil, s.left(n) && n.watch.CanScout(*s.cfg.Watch)
 	r, err := reviewer.Review(e)
 	if err != nil {
 		s.err = fmt.Errorf("sim: review of %v: %w", e.Subnet, err)
 		return 0, false
 	}
-	id := n.watch.Reviewed(*s.cfg.Watch, e.Self, r, n.samples, now, s.rng.Float64())
+	id := n.watch.Reviewed(*s.cfg.Watch, r, now, s.rng.Float64())
 	out := s.peers[n.Owner].outgoing
 	if id == "" || !s.left(n) || s.clock.now-out[id] < leaveGap && out[id] > 0 {
 		return 0, false
