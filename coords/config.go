@@ -19,13 +19,11 @@ type Config struct {
 	// OutlierFactor cuts the springs of neighbours with a logarithmic residual above the
 	// median of all of them by more than this many median absolute deviations ([3]). > 0.
 	OutlierFactor float64
-	// WarmUp is the number of samples during which moves are not limited. >= 0.
-	WarmUp int
-	// MoveMax limits the move of one sample after the warm-up. Milliseconds, > 0.
+	// MoveMax limits the move of one sample after the first MaxNeighbours ones. Milliseconds, > 0.
 	MoveMax float64
 	// GravityRho is the distance from the origin, in milliseconds, at which the pull towards
-	// it is one millisecond per sample; the pull grows with the square of the distance ([2]
-	// gravity). It keeps the space from drifting. > 0.
+	// it is one millisecond per sample; the pull grows with the square of the distance ([2] 7.2:
+	// the strongest of those that cost no accuracy). It keeps the space from drifting. > 0.
 	GravityRho float64
 	// Rand breaks ties between coincident points. Required, so that every caller
 	// chooses between a seeded and a real source. The Estimator uses it without a lock.
@@ -35,8 +33,8 @@ type Config struct {
 // DefaultConfig returns the parameters of the network without Rand.
 // docs/protocol/coordinates.md gives the reasons.
 func DefaultConfig() Config {
-	return Config{Dimensions: 4, Passes: 8, MaxNeighbours: 128, OutlierFactor: 6, WarmUp: 64,
-		MoveMax: shortTrip, GravityRho: 500}
+	return Config{Dimensions: 4, Passes: 8, MaxNeighbours: 128, OutlierFactor: 6,
+		MoveMax: shortTrip, GravityRho: 1024}
 }
 
 const (
@@ -47,9 +45,6 @@ const (
 	heightMin = 0.1
 	// rttMax is the longest round trip that is accepted.
 	rttMax = 20 * time.Second
-	// rttFloor is the least round trip, in milliseconds, with which relative errors are computed,
-	// so that peers on one local network do not have large errors because of microseconds.
-	rttFloor = 1.0
 	// window is the number of latest round trips per neighbour of which the median is used ([2]
 	// moving-percentile filter).
 	window = 5

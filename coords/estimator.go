@@ -81,7 +81,7 @@ func (e *Estimator) Observe(peer string, remote Coordinate, rtt time.Duration) e
 
 // updateError updates the local error by the deviation from one neighbour ([1] 3.4).
 func (e *Estimator) updateError(n *neighbour) {
-	relative := min(1, math.Abs(e.at.Distance(n.at)-n.rtt)/max(n.rtt, rttFloor))
+	relative := min(1, math.Abs(e.at.Distance(n.at)-n.rtt)/max(n.rtt, shortTrip))
 	alpha := errorGain * e.sampleWeight(n)
 	e.at.Error = clamp(relative*alpha+e.at.Error*(1-alpha), 0.001, 1)
 }
@@ -113,7 +113,7 @@ func (e *Estimator) move() {
 		e.at.Vec[i] = x + (e.at.Vec[i]-x)*share
 	}
 	e.at.Height = height + (e.at.Height-height)*share
-	if e.samples > uint64(e.cfg.WarmUp) {
+	if e.samples > uint64(e.cfg.MaxNeighbours) {
 		e.limit(height)
 	}
 	e.gravitate()

@@ -6,14 +6,12 @@ import (
 	"slices"
 )
 
-// bodyPrior is the weight, in downloads, of an artificial row without round trips.
-const bodyPrior = 0.1
-
 // bodyRow is the transfer of one body: round trip, size and time.
 type bodyRow struct{ rtt, kb, took float64 }
 
 // fitBodies fits took = trips·rtt + perKB·kb, both >= 0, by least squares with Huber
-// weights. The artificial row keeps a few rows from mistaking chance for slow start.
+// weights. An artificial row keeps a few rows from mistaking chance for slow start: a body is
+// expected to cost no round trip, with a deviation of one, and its time varies by noisePrior.
 func fitBodies(rows []bodyRow) (trips, perKB float64) {
 	if len(rows) == 0 {
 		return 0, 0
@@ -48,7 +46,7 @@ func weightedBodies(rows []bodyRow, weights []float64) (trips, perKB float64) {
 		kt += w * r.kb * r.took
 		far = max(far, r.rtt)
 	}
-	rr += bodyPrior * far * far
+	rr += noisePrior * far * far
 	if det := rr*kk - rk*rk; det > 1e-9*rr*kk {
 		trips = (rt*kk - kt*rk) / det
 		perKB = (kt*rr - rt*rk) / det
@@ -101,7 +99,7 @@ func newPlacement(anchors []anchor, heights float64) placement {
 	// The width is the second least round trip, so that a single liar that claims to be next
 	// to the server cannot fix its position.
 	second := sorted[min(1, len(sorted)-1)]
-	return placement{anchors: anchors, centre: sorted[0].at.Vec, width: second.rtt + rttFloor,
+	return placement{anchors: anchors, centre: sorted[0].at.Vec, width: second.rtt + shortTrip,
 		heightWidth: heights}
 }
 
@@ -113,7 +111,7 @@ func (p placement) startPoints() [][]float64 {
 	total := 0.0
 	var out [][]float64
 	for i, a := range slices.SortedStableFunc(slices.Values(p.anchors), byRTT) {
-		w := 1 / ((a.rtt + rttFloor) * (a.rtt + rttFloor))
+		w := 1 / ((a.rtt + shortTrip) * (a.rtt + shortTrip))
 		total += w
 		for j, x := range a.at.Vec {
 			centre[j] += w * x
@@ -152,7 +150,7 @@ func (p placement) residual(a anchor, x, row []float64) float64 {
 		flat += d * d
 	}
 	flat = math.Sqrt(flat)
-	predicted := flat + a.at.Height + x[dims] + rttFloor
+	predicted := flat + a.at.Height + x[dims] + shortTrip
 	scale := 1 / (predicted * a.sigma)
 	if row != nil {
 		for i := range dims {
@@ -160,7 +158,7 @@ func (p placement) residual(a anchor, x, row []float64) float64 {
 		}
 		row[dims] = scale
 	}
-	return math.Log(predicted/(a.rtt+rttFloor)) / a.sigma
+	return math.Log(predicted/(a.rtt+shortTrip)) / a.sigma
 }
 
 // loss is the negative log posterior up to constants.
@@ -180,7 +178,7 @@ func (p placement) usualError(x []float64) float64 {
 	at := Coordinate{Vec: x[:dims], Height: x[dims]}
 	off := make([]float64, len(p.anchors))
 	for i, a := range p.anchors {
-		off[i] = math.Abs(at.Distance(a.at)-a.rtt) / (a.rtt + rttFloor)
+		off[i] = math.Abs(at.Distance(a.at)-a.rtt) / (a.rtt + shortTrip)
 	}
 	return min(lowerMedian(off), 1)
 }

@@ -44,7 +44,7 @@ type Observation struct {
 // With fewer observations than determine a place the claim stands.
 func Place(claim Coordinate, observed []Observation) (Coordinate, bool) {
 	dims := len(claim.Vec)
-	if len(observed) < dims+2 {
+	if len(observed) < enough(dims) {
 		return claim, false
 	}
 	fit := placementOf(observed, dims)
@@ -71,7 +71,7 @@ func Place(claim Coordinate, observed []Observation) (Coordinate, bool) {
 // contradicted reports whether more than half of the observations are wrong about a claim.
 func contradicted(claim Coordinate, observed []Observation) bool {
 	dims := len(claim.Vec)
-	if len(observed) < dims+2 {
+	if len(observed) < enough(dims) {
 		return false
 	}
 	wrong := studentLoss(DefaultConfig().OutlierFactor)
@@ -109,7 +109,7 @@ func placementOf(observed []Observation, dims int) placement {
 		trips[i] = millis(r.RTT)
 		fit.anchors = append(fit.anchors, anchorAt(r.From, trips[i]))
 	}
-	fit.width = lowerMedian(trips) + rttFloor
+	fit.width = lowerMedian(trips) + shortTrip
 	for k := range fit.centre {
 		along := make([]float64, len(observed))
 		for i, r := range observed {

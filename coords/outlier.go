@@ -6,11 +6,8 @@ import (
 )
 
 const (
-	// outlierWarmUp is the number of neighbours from which on outliers are cut: among fewer,
-	// a few liars can be the majority.
-	outlierWarmUp = 8
-	// shortTrip is the round trip, in ms, below which shorter ones do not weigh more,
-	// because they measure jitter. It and, of logarithmic residuals, placeError are lower bounds of
+	// shortTrip is the round trip, in ms, below which shorter ones do not weigh more, and to which
+	// errors are relative, because they measure jitter. It and, of logarithmic residuals, placeError are lower bounds of
 	// the median absolute deviation. Without them small fluctuations would be outliers in a network
 	// without noise. It is also the typical height of a server.
 	shortTrip = 5.0
@@ -20,13 +17,11 @@ const (
 	// assumed to have, whatever it claims: while a space unfolds honest errors are large, and liars
 	// that claim small ones would outweigh twice as many honest peers.
 	tolerance = 0.5
-	// ageMin and ageShare determine the age at which an announced coordinate has half its
-	// weight, counted in samples: ageMin, or that share of all samples so far. In the
-	// beginning the whole space rotates and unfolds, and coordinates soon become wrong;
-	// later they remain valid. ageMax is the upper bound, so that coordinates that have
-	// changed since are forgotten.
-	ageMin, ageShare, ageMax = 5.0, 0.15, 1000.0
 )
+
+// enough is the number of round trips that determine a place, its height included, and one to spare.
+// Among fewer, a few liars can be the majority.
+func enough(dims int) int { return dims + 2 }
 
 // logResidual is how far a distance and a round trip, in ms, are apart: their difference relative
 // to either while that is small. A peer that claims to be ten times nearer than it is has as large
@@ -44,7 +39,7 @@ func logResidual(distance, rtt float64) float64 {
 // often it is observed, and outliers keep their vote: when more than half of the network has
 // changed, the network is right.
 func (e *Estimator) weigh() {
-	many := len(e.order) >= outlierWarmUp
+	many := len(e.order) >= enough(e.cfg.Dimensions)
 	e.logs, e.absolute = e.logs[:0], e.absolute[:0]
 	for _, n := range e.order {
 		distance := e.at.Distance(n.at)
@@ -65,7 +60,9 @@ func (e *Estimator) weigh() {
 		mostMS = e.usualMS.above(e.cfg.OutlierFactor)
 		slack = max(slack, e.usualLog.median)
 	}
-	half := min(max(ageMin, ageShare*float64(e.samples)), ageMax)
+	// The space moves as a whole, and coordinates become wrong: one has half its weight after as
+	// many samples as there are neighbours, in which each is observed once.
+	half := float64(len(e.order))
 	for i, n := range e.order {
 		r := e.logs[i]
 		if r > mostLog || e.absolute[i] > mostMS {

@@ -152,8 +152,8 @@ func (d Digest) leftOut(
 		p := d.proxyAt(fit.solve([][]float64{full, start}))
 		far := p.At.Distance(anchors[i].at)
 		predicted := p.Delay + p.Scale*far + p.PerKB*d.MeanKB
-		distances = append(distances, math.Abs(far-anchors[i].rtt)/(anchors[i].rtt+rttFloor))
-		errs = append(errs, math.Abs(predicted-times[i])/(times[i]+rttFloor))
+		distances = append(distances, math.Abs(far-anchors[i].rtt)/(anchors[i].rtt+shortTrip))
+		errs = append(errs, math.Abs(predicted-times[i])/(times[i]+shortTrip))
 	}
 	slices.Sort(distances)
 	slices.Sort(errs)

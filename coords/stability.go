@@ -2,11 +2,6 @@ package coords
 
 import "math"
 
-// announceRelative is the change of the height or of the error, relative to the last announced one,
-// that is announced. Load can make heights of seconds, for which shortTrip, the move that is
-// announced, would be too sensitive. Smaller changes do not alter any choice.
-const announceRelative = 0.25
-
 // Announcer decides when a coordinate has changed enough to be announced, so that small
 // fluctuations cause no traffic. The zero value has announced nothing. It is not safe for
 // concurrent use.
@@ -26,12 +21,14 @@ func (a *Announcer) Consider(c Coordinate) bool {
 	return true
 }
 
-// differs reports whether c differs enough from the last announced coordinate.
+// differs reports whether c differs enough from the last announced coordinate: by shortTrip, or as
+// much as any place may be wrong. Load can make heights of seconds, for which shortTrip would be
+// too sensitive.
 func (a *Announcer) differs(c Coordinate) bool {
 	height := math.Abs(c.Height - a.last.Height)
 	// No receiver believes smaller errors.
 	was, is := max(a.last.Error, placeError), max(c.Error, placeError)
 	return c.spread(a.last) > shortTrip ||
-		height > max(shortTrip, announceRelative*a.last.Height) ||
-		math.Abs(is-was) > announceRelative*was
+		height > max(shortTrip, placeError*a.last.Height) ||
+		is-was > placeError || was-is > placeError
 }

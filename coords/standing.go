@@ -26,18 +26,8 @@ func (s Standing) String() string {
 	return "invalid"
 }
 
-const (
-	// judgeFactor is the number of median absolute deviations above the median residual that a
-	// measured place may have. It is less than Config.OutlierFactor: a neighbour that is cut is
-	// lost to the fit, but a place that is refuted costs little, as there are others.
-	judgeFactor = 2
-	// jumpSlack is a move of a claimed place, in ms, that refutes nothing.
-	jumpSlack = 25.0
-)
-
 // Judge compares the place that a peer claims now, without load, with the last exchange with that
-// peer. It is refuted if the distance is off by more than judgeFactor deviations, in ms or
-// in the logarithm, or if it has moved by more than jumpSlack and the path of this peer since:
+// peer. It is refuted if the distance is off by so many deviations that its spring is cut, or if it has moved by more than that and the path of this peer since:
 // whoever computes a place from measurements in the same space moves about as much as others, and a
 // lie that agrees with each single round trip jumps. An earlier place with a large error was not
 // certain, and may have moved by that share of the round trip more. Among fewer neighbours than
@@ -57,14 +47,14 @@ func (e *Estimator) Judge(
 // compare is Judge by the own measurements.
 func (e *Estimator) compare(peer string, at Coordinate) Standing {
 	n := e.neighbours[peer]
-	if n == nil || len(e.order) < outlierWarmUp {
+	if n == nil || len(e.order) < enough(e.cfg.Dimensions) {
 		return Claimed
 	}
 	distance := e.at.Distance(at)
 	moved := math.Hypot(at.spread(n.at), at.Height-n.at.Height)
-	allowed := jumpSlack + (e.moved - n.path) + n.at.Error*n.rtt
-	if math.Abs(n.rtt-distance) > e.usualMS.above(judgeFactor) ||
-		logResidual(distance, n.rtt) > e.usualLog.above(judgeFactor) || moved > allowed {
+	off := e.usualMS.above(e.cfg.OutlierFactor)
+	if math.Abs(n.rtt-distance) > off || moved > off+(e.moved-n.path)+n.at.Error*n.rtt ||
+		logResidual(distance, n.rtt) > e.usualLog.above(e.cfg.OutlierFactor) {
 		return Refuted
 	}
 	return Measured

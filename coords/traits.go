@@ -19,9 +19,6 @@ const (
 	// claimMost is how many times the median of all published estimates one of them counts as at
 	// most, and how many deviations of the population a peer can claim to be faster than others.
 	claimMost = 3.0
-	// claimShare is the least variance that is believed of a published estimate, as a share of
-	// the population's: a peer gains little influence by claiming to be certain.
-	claimShare = 0.1
 	// traitMax bounds the means of published Traits and the deviations of all: the longest phase
 	// of a download, in ms.
 	traitMax = 3.6e6
@@ -176,6 +173,7 @@ func spreadOf(estimates []Normal, prior float64) float64 {
 func shrink(e Normal, spread float64) Normal {
 	e.Mean = max(e.Mean, -claimMost*math.Sqrt(spread))
 	spread /= min(1, studentWeight(e.off(Normal{Variance: spread})))
-	e.Variance = max(e.Variance, claimShare*spread)
+	// A peer gains little influence by claiming to be more certain than one download can be.
+	e.Variance = max(e.Variance, noisePrior*spread)
 	return Normal{Variance: spread}.update(e)
 }

@@ -20,10 +20,6 @@ type neighbourEstimate struct {
 	logs, sigmas []float64
 }
 
-// ownerSigma is the standard deviation where only the owner is known: it was near enough
-// there.
-const ownerSigma = 0.5
-
 // maxDelegations is the number of delegations read per level: a peer may know a hundred
 // thousand, and every probe takes a decision.
 const maxDelegations = 2048
@@ -112,11 +108,11 @@ func (s *IPMicraProxyStrategy) estimate(run *search, d Delegation) (neighbourEst
 		}
 		if took, ok := d.Probes[c.ID]; ok {
 			v.logs[i] = logMillis(ms(took))
-			v.sigmas[i] = s.cfg.PredictSigma
+			v.sigmas[i] = s.cfg.Sigma
 		} else if d.Proxy != nil {
 			if ms, rel, ok := predictPage(*d.Proxy, c); ok {
 				v.logs[i] = logMillis(ms)
-				v.sigmas[i] = math.Hypot(s.cfg.PredictSigma, min(max(rel, 0), 1))
+				v.sigmas[i] = math.Hypot(s.cfg.Sigma, min(max(rel, 0), 1))
 			}
 		}
 		if !math.IsNaN(v.logs[i]) {
@@ -130,9 +126,8 @@ func (s *IPMicraProxyStrategy) estimate(run *search, d Delegation) (neighbourEst
 				v.logs[owner] = least
 			default:
 				v.logs[owner] = logMillis(ms(s.cfg.Threshold) / 2)
-				v.sigmas[owner] = ownerSigma
 			}
-			v.sigmas[owner] = max(v.sigmas[owner], s.cfg.PredictSigma)
+			v.sigmas[owner] = max(v.sigmas[owner], s.cfg.Sigma)
 			known = true
 		}
 	}
@@ -161,8 +156,7 @@ func (s *IPMicraProxyStrategy) weigh(run *search, estimates []neighbourEstimate)
 				weights[k] -= silence
 				continue
 			}
-			width := s.cfg.CompareSigma + v.sigmas[i] - s.cfg.PredictSigma
-			weights[k] -= min(math.Abs(v.logs[i]-logMillis(t))/width, strayMax)
+			weights[k] -= min(math.Abs(v.logs[i]-logMillis(t))/v.sigmas[i], strayMax)
 		}
 		most = max(most, weights[k])
 	}

@@ -26,11 +26,9 @@ type IPMicraProxyConfig struct {
 	// LevelWeight is the factor by which a neighbouring subnet weighs more for each level of
 	// the hierarchy that it is nearer. >= 1.
 	LevelWeight float64
-	// CompareSigma is the standard deviation of the logarithm of a peer's times among
-	// neighbouring subnets, used when estimates are compared with probes. In (0, 3].
-	CompareSigma float64
-	// PredictSigma is the same for estimates that predict. In (0, 3].
-	PredictSigma float64
+	// Sigma is the standard deviation of the logarithm of a peer's times among neighbouring
+	// subnets. In (0, 3].
+	Sigma float64
 }
 
 // DefaultIPMicraProxyConfig returns the best measured parameters; see
@@ -38,7 +36,7 @@ type IPMicraProxyConfig struct {
 func DefaultIPMicraProxyConfig() IPMicraProxyConfig {
 	return IPMicraProxyConfig{
 		IPMicraConfig: DefaultIPMicraConfig(),
-		Neighbours:    256, LevelWeight: 5, CompareSigma: 0.3, PredictSigma: 0.25,
+		Neighbours:    256, LevelWeight: 5, Sigma: 0.3,
 	}
 }
 
@@ -53,8 +51,7 @@ func (c IPMicraProxyConfig) Validate() error {
 	check(c.Chance >= 0 && c.Chance <= 1, "Chance", c.Chance, "in [0, 1]")
 	check(c.Neighbours >= 1 && c.Neighbours <= 4096, "Neighbours", c.Neighbours, "1 to 4096")
 	check(c.LevelWeight >= 1 && c.LevelWeight <= 1000, "LevelWeight", c.LevelWeight, "1 to 1000")
-	check(c.CompareSigma > 0 && c.CompareSigma <= 3, "CompareSigma", c.CompareSigma, "in (0, 3]")
-	check(c.PredictSigma > 0 && c.PredictSigma <= 3, "PredictSigma", c.PredictSigma, "in (0, 3]")
+	check(c.Sigma > 0 && c.Sigma <= 3, "Sigma", c.Sigma, "in (0, 3]")
 	return errors.Join(errs...)
 }
 

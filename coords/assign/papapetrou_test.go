@@ -282,9 +282,9 @@ func TestThresholdConfigs(t *testing.T) {
 		t.Error("NewGeo accepted a nil Locator")
 	}
 	proxy := assign.DefaultIPMicraProxyConfig()
-	proxy.Neighbours, proxy.PredictSigma = 0, 0
+	proxy.Neighbours, proxy.Sigma = 0, 0
 	if _, err := assign.NewIPMicraProxy(proxy, nil); err == nil {
-		t.Error("NewIPMicraProxy accepted Neighbours and PredictSigma of 0")
+		t.Error("NewIPMicraProxy accepted Neighbours and Sigma of 0")
 	}
 	ip := assign.DefaultIPMicraConfig()
 	ip.Company, ip.Calibration.Times = 9, 1

@@ -16,9 +16,9 @@ var _ Strategy = (*ProxyStrategy)(nil)
 type ProxyConfig struct {
 	// Budget is the maximum number of probes, including failed ones. >= 4.
 	Budget int
-	// GainMin is the least expected saving for which another candidate is measured, as a share
-	// of the best time so far: a measurement must pay within 1/GainMin pages. In [0, 1).
-	GainMin float64
+	// Pages is the number of pages in which a measurement must pay: for so many a better peer
+	// saves its time, and for one a worse peer costs it. > 0.
+	Pages int
 	// FailureCost is the time that a failed download wastes. >= 0.
 	FailureCost time.Duration
 	// Tie is the difference of times up to which candidates are treated as equally near and
@@ -31,8 +31,8 @@ type ProxyConfig struct {
 func DefaultProxyConfig() ProxyConfig {
 	return ProxyConfig{
 		Budget:      8,
-		GainMin:     0.005,
-		FailureCost: time.Second,
+		Pages:       100,
+		FailureCost: time.Second,          // RFC 6298: before a packet that was not answered is repeated
 		Tie:         2 * time.Millisecond, // scheduling noise of a busy machine
 	}
 }
@@ -46,7 +46,7 @@ func (c ProxyConfig) Validate() error {
 		}
 	}
 	check(c.Budget > coords.PlacedBy, "Budget", c.Budget, fmt.Sprint("> ", coords.PlacedBy))
-	check(c.GainMin >= 0 && c.GainMin < 1, "GainMin", c.GainMin, "in [0, 1)")
+	check(c.Pages > 0, "Pages", c.Pages, "> 0")
 	check(c.FailureCost >= 0, "FailureCost", c.FailureCost, ">= 0")
 	check(c.Tie >= 0, "Tie", c.Tie, ">= 0")
 	return errors.Join(errs...)
@@ -57,8 +57,8 @@ func (c ProxyConfig) Validate() error {
 // waiting time included.
 //
 // It selects measurements actively: first the deciding peer itself, which has already
-// requested robots.txt, then those with the greatest expected improvement (Jones et al. 1998), at
-// least until the server can be placed, and then while that is worth a measurement.
+// requested robots.txt, then those that save most, at least until the server can be placed, and
+// then while any saves more than it costs.
 type ProxyStrategy struct {
 	cfg ProxyConfig
 }
@@ -160,18 +160,15 @@ func (s *ProxyStrategy) probe(v assessment) string {
 		}
 		return ""
 	}
-	least := s.cfg.GainMin * v.bestMeasured()
-	if id := s.mostSaving(v, least, coords.Measured, coords.Claimed); id != "" {
-		return id
-	}
-	return s.mostSaving(v, least, coords.Refuted)
+	return s.mostSaving(v, 0, coords.Measured, coords.Claimed, coords.Refuted)
 }
 
-// mostSaving returns the candidate, among those with a place of the given standings, with the
-// greatest expected improvement over the best measured one: the mean of what it saves beyond Tie,
-// by the distribution of its time. It returns "" if all save at most least. If no candidate was
-// measured, it returns the one with the least expected time, and if nothing is known of any, one
-// by hashing.
+// mostSaving returns the candidate, among those with a place of the given standings, of which a
+// measurement saves most time. It saves the expected improvement (Jones et al. 1998) of Pages
+// pages: the mean of what the candidate is better by than the best measured one, beyond Tie, by the
+// distribution of its time. It costs what one page is expected to take longer there. mostSaving
+// returns "" if all save at most least. If no candidate was measured, it returns the one with the
+// least expected time, and if nothing is known of any, one by hashing.
 func (s *ProxyStrategy) mostSaving(
 	v assessment, least float64, places ...coords.Standing,
 ) string {
@@ -189,7 +186,8 @@ func (s *ProxyStrategy) mostSaving(
 			unknown = append(unknown, o.ID)
 			continue
 		case !math.IsInf(best, 1):
-			gain = o.dist.Saving(best - o.wait() - tie)
+			gain = float64(s.cfg.Pages)*o.dist.Saving(best-o.wait()-tie) -
+				max(0, o.time+o.retry+o.wait()-best)
 		}
 		if gain > most {
 			id, most = o.ID, gain

@@ -16,9 +16,10 @@ type option struct {
 	// known. For measured candidates it is the denoised measurement, for others a
 	// prediction.
 	time float64
-	// dist is the distribution of a predicted time without penalty, which is what failures add.
-	dist    coords.Mixture
-	penalty float64
+	// dist is the distribution of a predicted time without penalty, which is what failures add;
+	// retry is what they add to a second try.
+	dist           coords.Mixture
+	penalty, retry float64
 }
 
 // high returns the time that a candidate competes with: of a candidate that was not measured, the
@@ -114,9 +115,11 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 			continue
 		}
 		o.time = t.Mean
-		if o.done() { // one failure may be chance: a second try as if there had been none
-			o.penalty = s.penalty(m, digest)
+		if penalty := s.penalty(m, digest); o.done() {
+			o.penalty = penalty
 			o.time += o.penalty
+		} else { // one failure may be chance
+			o.retry = penalty
 		}
 		v.options = append(v.options, o)
 	}
@@ -125,8 +128,8 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 
 // penalty returns the time in ms that a peer's failures add to the expected time of a
 // page. Only failures beyond the rate of all other peers count: the rest is caused by
-// the server and does not distinguish peers. That rate is expected of the peer, too, as if Budget
-// downloads had shown it: a single failure is mostly chance.
+// the server and does not distinguish peers. That rate is expected of the peer, too, as if
+// Budget downloads had shown it: a single failure is mostly chance.
 func (s *ProxyStrategy) penalty(m coords.Measurement, d coords.Digest) float64 {
 	others := float64(d.Failed-m.Failed) / float64(d.Failed-m.Failed+d.OK-m.OK+1)
 	weight := float64(s.cfg.Budget)

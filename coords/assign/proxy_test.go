@@ -325,8 +325,8 @@ func TestProxyExplainsItself(t *testing.T) {
 
 func TestProxyConfigNamesEveryWrongField(t *testing.T) {
 	t.Parallel()
-	err := assign.ProxyConfig{Budget: -1, GainMin: math.NaN(), FailureCost: -1, Tie: -1}.Validate()
-	for _, field := range []string{"Budget", "GainMin", "FailureCost", "Tie"} {
+	err := assign.ProxyConfig{Budget: -1, FailureCost: -1, Tie: -1}.Validate()
+	for _, field := range []string{"Budget", "Pages", "FailureCost", "Tie"} {
 		if err == nil || !strings.Contains(err.Error(), field+" is") {
 			t.Errorf("%s not named in %v", field, err)
 		}

@@ -175,7 +175,7 @@ func (w *chooseWorld) bestOf(k int) []int {
 func (w *chooseWorld) peerd(ctx context.Context, k int) ([]int, error) {
 	cfg := assign.DefaultProxyConfig()
 	cfg.Budget = max(k, 4)
-	cfg.GainMin, cfg.Tie = 0, 0
+	cfg.Pages, cfg.Tie = math.MaxInt, 0
 	strategy, err := assign.NewProxy(cfg)
 	if err != nil {
 		return nil, err

@@ -231,7 +231,7 @@ func (s *scaleRun) run(ctx context.Context, progress func(float64, string)) erro
 		return err
 	}
 	s.strategy = strategy
-	pcfg.Budget, pcfg.GainMin = 16, 0 // do not stop earlier
+	pcfg.Budget, pcfg.Pages = 16, math.MaxInt // do not stop earlier
 	if s.sixteen, err = assign.NewProxy(pcfg); err != nil {
 		return err
 	}
