@@ -73,14 +73,17 @@ func NewRegistry(cfg Config) (*Registry, error) {
 }
 
 // Replaces reports whether a lease takes the place of the known one, which came to be known at
-// that time at the latest.
+// that time of time.Now at the latest.
 func (r *Registry) Replaces(known, l Lease, since time.Time) bool {
-	r.cfg.Judge.See(known, since)
+	r.cfg.Judge.See(known, r.byClock(since))
 	return r.cfg.Judge.Replaces(known, l)
 }
 
-// Hold remembers a sealed lease of this peer that stands, since that time. It fails with the
-// reason for which sealed is refused.
+// byClock returns by this peer's clock what was a time of time.Now.
+func (r *Registry) byClock(t time.Time) time.Time { return r.Now().Add(-time.Since(t)) }
+
+// Hold remembers a sealed lease of this peer that stands, since that time of time.Now. It fails
+// with the reason for which sealed is refused.
 func (r *Registry) Hold(sealed []byte, since time.Time) (Lease, error) {
 	l, err := OpenLease(sealed)
 	if err != nil {
@@ -89,7 +92,7 @@ func (r *Registry) Hold(sealed []byte, since time.Time) (Lease, error) {
 	if l.Owner != r.cfg.Self {
 		return l, fmt.Errorf("%w: %v belongs to %v", ErrNotOwner, l.Subnet, l.Owner)
 	}
-	r.cfg.Judge.See(l, since)
+	r.cfg.Judge.See(l, r.byClock(since))
 	return r.LearnOwn(sealed)
 }
 

@@ -106,3 +106,27 @@ func agree(t *testing.T, off [3]time.Duration) {
 	all("taken over", carol, 3)
 	beaten("taken over", b, second, carol)
 }
+
+// A peer with a wrong clock takes its claim for as young as others do, whose claims may beat it.
+func TestSkewedClaimIsYoung(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		worse, better := alice, bob
+		if Better(nowLease(alice), nowLease(bob)) > 0 {
+			worse, better = bob, alice
+		}
+		r, _ := skewed(t, worse, recordtest.New(Validator{}, 5).Peer(), 2*time.Minute)
+		own, _, err := r.Claim(t.Context(), subnet4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rival := nowLease(better)
+		if !r.Replaces(own, rival, time.Now()) {
+			t.Error("a claim made at the same time does not replace its own, want the better one")
+		}
+		time.Sleep(young + time.Second)
+		if r.Replaces(own, rival, time.Now()) {
+			t.Error("a claim made at the same time replaces its own when that is old")
+		}
+	})
+}
