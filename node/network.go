@@ -50,8 +50,9 @@ func (n *Node) openNetwork() (err error) {
 // networkNode is the network.Node of a Node.
 type networkNode struct{ *Node }
 
+// Waiting leaves out pages that other peers fetch for this one: their answers do not come here.
 func (n networkNode) Waiting() bool {
-	return n.opts.Emulation == nil && n.frontier.Stats().InFlight > 0
+	return n.opts.Emulation == nil && n.fetcher.Active() > 0
 }
 
 // Changed continues at once what waited for the network.

@@ -115,6 +115,7 @@ type Fetcher struct {
 	tls       *tls.Config // base configuration
 	header    http.Header // shared by all requests, never changed
 	rates     atomic.Pointer[rates]
+	active    atomic.Int64 // calls of Do in progress
 }
 
 // New returns a Fetcher, or all errors in cfg.
@@ -196,6 +197,9 @@ func (f *Fetcher) newTransport() *http.Transport {
 // later requests use a new connection each.
 func (f *Fetcher) Close() { f.pool.close() }
 
+// Active returns the number of calls of Do in progress.
+func (f *Fetcher) Active() int { return int(f.active.Load()) }
+
 // MaxIdle returns how many idle connections are kept.
 func (f *Fetcher) MaxIdle() int { return f.cfg.MaxIdle }
 
@@ -230,6 +234,8 @@ type exchange struct {
 // call for the URL without KeepRaw and validators asks for the rest (RFC 9110, section 14). Its
 // Result is that of a response with the whole body; only Bytes counts the rest.
 func (f *Fetcher) Do(ctx context.Context, req Request) Result {
+	f.active.Add(1)
+	defer f.active.Add(-1)
 	res := Result{Started: time.Now(), Addr: req.Addr.Unmap()}
 	t, err := parseTarget(req.URL)
 	if err == nil {

@@ -260,6 +260,17 @@ func TestCallerGivesUp(t *testing.T) {
 	}
 }
 
+func TestActive(t *testing.T) {
+	f := newFetcher(t, nil)
+	during := 0
+	s := newSite(t, "127.7.1.13", "http", func(http.ResponseWriter, *http.Request) {
+		during = f.Active()
+	})
+	if s.get(f, "/"); during != 1 || f.Active() != 0 {
+		t.Errorf("%d requests in progress during one, %d after it, want 1 and 0", during, f.Active())
+	}
+}
+
 func TestCallersDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
