@@ -107,7 +107,7 @@ func agree(t *testing.T, off [3]time.Duration) {
 	beaten("taken over", b, second, carol)
 }
 
-// A peer with a wrong clock takes its claim for as young as others do, whose claims may beat it.
+// A peer with a wrong clock takes its claim for as young as others do: their claims may beat it.
 func TestSkewedClaimIsYoung(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
