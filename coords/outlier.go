@@ -7,9 +7,9 @@ import (
 
 const (
 	// shortTrip is the round trip, in ms, below which shorter ones do not weigh more, and to which
-	// errors are relative, because they measure jitter. It and, of logarithmic residuals, placeError are lower bounds of
-	// the median absolute deviation. Without them small fluctuations would be outliers in a network
-	// without noise. It is also the typical height of a server.
+	// errors are relative, because they measure jitter. It and, of logarithmic residuals,
+	// placeError are lower bounds of the median absolute deviation. Without them small fluctuations
+	// would be outliers in a network without noise. It is also the typical height of a server.
 	shortTrip = 5.0
 	// tolerance is the logarithmic residual at which a spring has half its strength, unless the
 	// median residual or the peer's own error is larger: before a peer knows where it is, a large
@@ -19,8 +19,8 @@ const (
 	tolerance = 0.5
 )
 
-// enough is the number of round trips that determine a place, its height included, and one to spare.
-// Among fewer, a few liars can be the majority.
+// enough is the number of round trips that determine a place, its height included, and one to
+// spare. Among fewer, a few liars can be the majority.
 func enough(dims int) int { return dims + 2 }
 
 // logResidual is how far a distance and a round trip, in ms, are apart: their difference relative

@@ -27,11 +27,12 @@ func (s Standing) String() string {
 }
 
 // Judge compares the place that a peer claims now, without load, with the last exchange with that
-// peer. It is refuted if the distance is off by so many deviations that its spring is cut, or if it has moved by more than that and the path of this peer since:
-// whoever computes a place from measurements in the same space moves about as much as others, and a
-// lie that agrees with each single round trip jumps. An earlier place with a large error was not
-// certain, and may have moved by that share of the round trip more. Among fewer neighbours than
-// liars could be the majority of, no place is judged.
+// peer. It is refuted if the distance is off by so many deviations that its spring is cut, or if it
+// has moved by more than that and the path of this peer since: whoever computes a place from
+// measurements in the same space moves about as much as others, and a lie that agrees with each
+// single round trip jumps. An earlier place with a large error was not certain, and may have moved
+// by that share of the round trip more. Among fewer neighbours than liars could be the majority of,
+// no place is judged.
 //
 // If the observations of others disagree with the claim, Judge returns the place that agrees with
 // them (see Place), which is Claimed: the peer itself did not say it.

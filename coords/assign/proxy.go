@@ -32,7 +32,7 @@ func DefaultProxyConfig() ProxyConfig {
 	return ProxyConfig{
 		Budget:      8,
 		Pages:       100,
-		FailureCost: time.Second,          // RFC 6298: before a packet that was not answered is repeated
+		FailureCost: time.Second,          // RFC 6298: until a lost packet is sent again
 		Tie:         2 * time.Millisecond, // scheduling noise of a busy machine
 	}
 }
