@@ -267,7 +267,7 @@ func TestActive(t *testing.T) {
 		during = f.Active()
 	})
 	if s.get(f, "/"); during != 1 || f.Active() != 0 {
-		t.Errorf("%d requests in progress during one, %d after it, want 1 and 0", during, f.Active())
+		t.Errorf("%d requests in progress during one, %d later, want 1 and 0", during, f.Active())
 	}
 }
 
