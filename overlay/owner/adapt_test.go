@@ -39,7 +39,7 @@ const doubt = 0.01
 func hasty() *assign.ReviewConfig {
 	c := assign.DefaultReviewConfig()
 	c.Every = time.Millisecond
-	c.Move.Hold, c.Move.Spend = time.Millisecond, 3*doubt
+	c.Move.Hold, c.Move.Spend = time.Millisecond, 1.5*doubt // half of it after a move
 	return &c
 }
 
