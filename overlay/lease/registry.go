@@ -75,12 +75,12 @@ func NewRegistry(cfg Config) (*Registry, error) {
 // Replaces reports whether a lease takes the place of the known one, which came to be known at
 // that time of time.Now at the latest.
 func (r *Registry) Replaces(known, l Lease, since time.Time) bool {
-	r.cfg.Judge.See(known, r.byClock(since))
+	r.cfg.Judge.See(known, r.ByClock(since))
 	return r.cfg.Judge.Replaces(known, l)
 }
 
-// byClock returns by this peer's clock what was a time of time.Now.
-func (r *Registry) byClock(t time.Time) time.Time { return r.Now().Add(-time.Since(t)) }
+// ByClock returns by the clock that dates leases what was a time of time.Now.
+func (r *Registry) ByClock(t time.Time) time.Time { return r.Now().Add(-time.Since(t)) }
 
 // Hold remembers a sealed lease of this peer that stands, since that time of time.Now. It fails
 // with the reason for which sealed is refused.
@@ -92,7 +92,7 @@ func (r *Registry) Hold(sealed []byte, since time.Time) (Lease, error) {
 	if l.Owner != r.cfg.Self {
 		return l, fmt.Errorf("%w: %v belongs to %v", ErrNotOwner, l.Subnet, l.Owner)
 	}
-	r.cfg.Judge.See(l, r.byClock(since))
+	r.cfg.Judge.See(l, r.ByClock(since))
 	return r.LearnOwn(sealed)
 }
 

@@ -116,7 +116,8 @@ func (e *env) ours(p netip.Prefix) (ours, unknown bool) {
 // beats says whether the lease `by` of another peer ends what ours allows. One
 // of ours that is past its grace has lost its rank.
 func (e *env) beats(by, ours lease.Lease) bool {
-	return time.Since(ours.Expires) > lease.Grace || e.cfg.Leases.Replaces(ours, by, time.Now())
+	return e.cfg.Leases.Now().Sub(ours.Expires) > lease.Grace ||
+		e.cfg.Leases.Replaces(ours, by, time.Now())
 }
 
 func newEnv(cfg Config) *env {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/overlay/handover"
 	"peerd/overlay/lease"
 	"peerd/overlay/ownership"
@@ -222,9 +223,7 @@ func (d *departures) offer(s *subnet, to peer.ID) (handover.Offer, error) {
 	if err != nil {
 		return handover.Offer{}, err
 	}
-	if l.Issued = l.Issued.Add(time.Millisecond); time.Now().After(l.Issued) {
-		l.Issued = time.Now()
-	}
+	l.Issued = clock.Later(l.Issued.Add(time.Millisecond), d.cfg.Leases.Now())
 	l.Expires = l.Issued.Add(d.cfg.LeaseTTL)
 	sealed, err := lease.SealLease(l, d.cfg.Key)
 	if err != nil {
@@ -259,7 +258,7 @@ func (d *departures) commit(s *subnet, to peer.ID) ([]byte, error) {
 	first := grant == nil
 	if first {
 		var err error
-		if grant, err = l.GrantTo(to, time.Now(), d.cfg.Key); err != nil {
+		if grant, err = l.GrantTo(to, d.cfg.Leases.Now(), d.cfg.Key); err != nil {
 			return nil, err
 		}
 	}

@@ -131,7 +131,7 @@ func (f *failover) stillOrphan(ctx context.Context, old lease.Lease) error {
 // replica at once.
 func (f *failover) silenceLimit(l lease.Lease) time.Duration {
 	if undecided(l) && l.Issued.Add(f.cfg.Times.First+f.cfg.Times.Lost).After(
-		f.lastHeard(l.Owner)) {
+		f.cfg.Leases.ByClock(f.lastHeard(l.Owner))) {
 		return f.cfg.Times.Orphan
 	}
 	return f.cfg.Times.Recreate

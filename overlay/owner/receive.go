@@ -173,13 +173,13 @@ func (a *arrivals) TakeOwnership(
 func (a *arrivals) selfMade(
 	o handover.Offer, old lease.Lease, grant []byte,
 ) (l lease.Lease, sealed []byte, err error) {
-	now := time.Now()
+	now := a.cfg.Leases.Now()
 	l = old.Next(a.cfg.Self)
 	l.Issued, l.Expires, l.Grant = now, now.Add(a.cfg.LeaseTTL), grant
 	if sealed, err = lease.SealLease(l, a.cfg.Key); err != nil {
 		return l, nil, err
 	}
-	best, err := a.cfg.Leases.Hold(sealed, now)
+	best, err := a.cfg.Leases.Hold(sealed, time.Now())
 	switch {
 	case err != nil:
 		return l, nil, err

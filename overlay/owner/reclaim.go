@@ -79,7 +79,7 @@ func (d *departures) outvote(
 
 // regrant replaces the grant that the successor did not use by one to this peer.
 func (d *departures) regrant(ctx context.Context, l lease.Lease) (lease.Lease, []byte, error) {
-	grant, err := l.GrantTo(d.cfg.Self, time.Now(), d.cfg.Key)
+	grant, err := l.GrantTo(d.cfg.Self, d.cfg.Leases.Now(), d.cfg.Key)
 	if err != nil {
 		return l, nil, err
 	}

@@ -237,7 +237,7 @@ func (w *resolver) resolveIn(
 		return r, true, nil
 	}
 	if _, ok := w.cfg.Homes.Known(host); ok && !r.Addr.IsValid() &&
-		time.Since(l.Expires) > home.Silence && w.Live(store.SubnetOf(addrs[0])) {
+		w.cfg.Leases.Now().Sub(l.Expires) > home.Silence && w.Live(store.SubnetOf(addrs[0])) {
 		w.hosts.hostMoves.Lost(host, p, sealed)
 	}
 	r.Kind, r.Owner = outbox.Foreign, l.Owner

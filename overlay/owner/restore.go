@@ -167,7 +167,8 @@ func (c *claimer) stillMine(ctx context.Context, r *restoring) error {
 // answer, and at most.
 func (c *claimer) search(l lease.Lease) (short, long time.Duration) {
 	// a claim that a crash broke off
-	if undecided(l) && l.Issued.Add(c.cfg.Times.First+c.cfg.Times.Lost).After(c.started) {
+	if undecided(l) && l.Issued.Add(c.cfg.Times.First+c.cfg.Times.Lost).After(
+		c.cfg.Leases.ByClock(c.started)) {
 		return c.cfg.Times.Silence, c.cfg.Times.Orphan
 	}
 	return c.cfg.Times.Recreate, c.cfg.Times.Recreate
@@ -266,7 +267,7 @@ func (c *claimer) signGrant(r *restoring, to peer.ID, g grantRecord) ([]byte, er
 	case c.Live(p):
 		return nil, errors.New("owner: the subnet was recreated")
 	}
-	grant, err := r.lease.GrantTo(to, time.Now(), c.cfg.Key)
+	grant, err := r.lease.GrantTo(to, c.cfg.Leases.Now(), c.cfg.Key)
 	if err != nil {
 		return nil, err
 	}
