@@ -22,8 +22,8 @@ type Config struct {
 	// MoveMax limits the move of one sample after the first MaxNeighbours ones. Milliseconds, > 0.
 	MoveMax float64
 	// GravityRho is the distance from the origin, in milliseconds, at which the pull towards
-	// it is one millisecond per sample; the pull grows with the square of the distance ([2] 7.2:
-	// the strongest of those that cost no accuracy). It keeps the space from drifting. > 0.
+	// it is one millisecond per sample; the pull grows with the square of the distance ([2] 7.2,
+	// where it costs no accuracy from 256 on). It keeps the space from drifting. > 0.
 	GravityRho float64
 	// Rand breaks ties between coincident points. Required, so that every caller
 	// chooses between a seeded and a real source. The Estimator uses it without a lock.

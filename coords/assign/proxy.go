@@ -32,7 +32,7 @@ func DefaultProxyConfig() ProxyConfig {
 	return ProxyConfig{
 		Budget:      8,
 		Pages:       100,
-		FailureCost: time.Second,          // RFC 6298: until a lost packet is sent again
+		FailureCost: time.Second,          // until a lost packet is sent again (RFC 6298)
 		Tie:         2 * time.Millisecond, // scheduling noise of a busy machine
 	}
 }
