@@ -55,6 +55,21 @@ func (n networkNode) Waiting() bool {
 	return n.opts.Emulation == nil && n.fetcher.Active() > 0
 }
 
+// Reserve takes the clocks of the frontier, so that a check is as polite as a request.
+func (n networkNode) Reserve(addr netip.Addr) (end func(sent bool), ok bool) {
+	r, err := n.frontier.Reserve(context.Background(), addr.String(), addr, time.Now())
+	if err != nil {
+		return nil, false
+	}
+	return func(sent bool) {
+		if sent {
+			r.Release(0, 0)
+		} else {
+			r.Cancel()
+		}
+	}, true
+}
+
 // Changed continues at once what waited for the network.
 func (n networkNode) Changed(now, before network.State) {
 	if now.Status == network.Offline {

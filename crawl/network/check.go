@@ -45,18 +45,24 @@ const (
 	checkFailed   = 2
 )
 
+// maxRefused is the number of checks in a row that may ask no server at all because politeness
+// forbids it, before one asks leastDestinations servers in spite of that.
+const maxRefused = 2
+
 // findings are the results of one check.
 type findings struct {
-	best   Evidence
-	silent map[netip.Addr]struct{} // servers that did not answer
-	probes int                     // probes without an answer, or with less than usual
-	less   bool                    // a probe shows less than usual
+	best    Evidence
+	refused bool                    // there are servers, but none of them could be asked
+	silent  map[netip.Addr]struct{} // servers that did not answer
+	probes  int                     // probes without an answer, or with less than usual
+	less    bool                    // a probe shows less than usual
 }
 
 // ask runs all probes, and one for the servers, at the same time. It returns when the network
-// is shown to be up, when all have ended, or after Config.Timeout.
+// is shown to be up, when all have ended, or after Config.Timeout. Servers that politeness forbids
+// to ask are asked only if always is set.
 func (m *Monitor) ask(
-	ctx context.Context, servers map[netip.Addr][]netip.AddrPort,
+	ctx context.Context, servers map[netip.Addr][]netip.AddrPort, always bool,
 ) (f findings) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
@@ -68,17 +74,18 @@ func (m *Monitor) ask(
 	results := make(chan result)
 	for addr, at := range servers {
 		go func() {
-			results <- result{server: addr,
-				evidence: connectAny(ctx, m.cfg.Connect, at, RemoteAnswer)}
+			results <- result{server: addr, evidence: m.askServer(ctx, addr, at, always)}
 		}()
 	}
 	for i, p := range m.cfg.Probes {
 		go func() { results <- result{probe: i, evidence: p(ctx)} }()
 	}
 	f.silent = map[netip.Addr]struct{}{}
+	f.refused = len(servers) > 0
 	for range len(servers) + len(m.cfg.Probes) {
 		r := <-results
 		f.best = max(f.best, r.evidence)
+		f.refused = f.refused && (!r.server.IsValid() || r.evidence == NotAsked)
 		less := !r.server.IsValid() && r.evidence != NotAsked && r.evidence < m.usual[r.probe]
 		switch {
 		case r.evidence == RemoteAnswer:
@@ -94,6 +101,22 @@ func (m *Monitor) ask(
 		}
 	}
 	return f
+}
+
+// askServer connects to a server if politeness allows it, or always. A connection counts as a
+// request unless nothing shows that it has reached the server.
+func (m *Monitor) askServer(
+	ctx context.Context, addr netip.Addr, at []netip.AddrPort, always bool,
+) Evidence {
+	end, ok := m.cfg.Node.Reserve(addr)
+	if !ok && !always {
+		return NotAsked
+	}
+	e := connectAny(ctx, m.cfg.Connect, at, RemoteAnswer)
+	if ok {
+		end(e == RemoteAnswer || errors.Is(ctx.Err(), context.Canceled))
+	}
+	return e
 }
 
 // maxLessons is how often the probes are asked what they show while the network is up.
@@ -167,6 +190,9 @@ func (m *Monitor) chooseServers() map[netip.Addr][]netip.AddrPort {
 	answered := m.servers.Keys()
 	slices.Reverse(answered) // the most recent first
 	some := append(rotate(answered, checkAnswered, m.turn), rotate(failed, checkFailed, m.turn)...)
+	if m.refused == maxRefused {
+		some = some[:min(len(some), leastDestinations)]
+	}
 	at := map[netip.Addr][]netip.AddrPort{}
 	for _, a := range some {
 		if port, _ := m.servers.Peek(a); port != 0 {

@@ -60,6 +60,9 @@ type Node interface {
 	// Waiting reports whether requests to web servers are in progress: if nothing answers for
 	// Config.Silence, that is evidence, too.
 	Waiting() bool
+	// Reserve takes the clocks of a web server for a connection, if politeness allows one now.
+	// The caller then calls end, with whether the server may have noticed the connection.
+	Reserve(addr netip.Addr) (end func(sent bool), ok bool)
 	// Heard returns when another peer was last heard; the zero time: never.
 	Heard() time.Time
 	// Changed is called by Run after each change between online and offline. The next check waits
@@ -105,6 +108,7 @@ type Monitor struct {
 	quiet    int                             // checks because of silence since the last answer
 	servers  *lru.Simple[netip.Addr, uint16] // those that answered, with a port if known
 	turn     int                             // rotates the servers that are asked
+	refused  int                             // checks in a row that could ask no server
 	lessons  int                             // how often learn has asked, and
 	learned  time.Time                       // when it last did
 
@@ -266,14 +270,14 @@ func (m *Monitor) untilCheck(now time.Time) (wait time.Duration, due bool) {
 // check asks several destinations and changes the state accordingly.
 func (m *Monitor) check(ctx context.Context) {
 	m.mu.Lock()
-	last, servers := m.checked, m.chooseServers()
+	last, servers, always := m.checked, m.chooseServers(), m.refused == maxRefused
 	m.checked, m.early = time.Now(), false
 	if m.state.Status == Suspected {
 		last = m.first
 	}
 	m.mu.Unlock()
 
-	found := m.ask(ctx, servers)
+	found := m.ask(ctx, servers, always)
 	if m.cfg.Node.Heard().After(last) {
 		found.best = RemoteAnswer
 	}
@@ -300,6 +304,11 @@ func (m *Monitor) conclude(found findings) (now, before State, changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before = m.state
+	if found.refused {
+		m.refused++
+	} else {
+		m.refused = 0
+	}
 	up := found.best == RemoteAnswer || found.best == LocalAnswer && !found.less &&
 		m.silentServers(found) < uplinkDestinations
 	switch {
@@ -311,6 +320,7 @@ func (m *Monitor) conclude(found findings) (now, before State, changed bool) {
 	case up && found.best == RemoteAnswer:
 		m.state.Status = Online
 		m.forget()
+	case before.Status == Suspected && found.refused && !up: // asked again soon
 	case up, !m.machine && m.destinations(found) < leastDestinations:
 		m.state.Status = Online // what has failed still counts
 	case before.Status == Suspected:

@@ -48,6 +48,9 @@ type world struct {
 	dials   int
 	ports   map[uint16]int
 	waiting bool
+	resting bool // politeness forbids to ask any server
+	taken   int  // reservations that have not ended
+	sent    int  // reservations that ended with a connection that may have been noticed
 	changes []string
 }
 
@@ -92,6 +95,29 @@ func newWorld(t *testing.T) *world {
 func (w *world) Heard() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return w.heard }
 
 func (w *world) Waiting() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.waiting }
+
+func (w *world) Reserve(netip.Addr) (end func(sent bool), ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.resting {
+		return nil, false
+	}
+	w.taken++
+	return func(sent bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.taken--; sent {
+			w.sent++
+		}
+	}, true
+}
+
+// rest changes whether politeness forbids to ask servers.
+func (w *world) rest(resting bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.resting = resting
+}
 
 func (w *world) Changed(now, before network.State) {
 	w.changes = append(w.changes, fmt.Sprint(before.Status, " to ", now.Status))
@@ -209,6 +235,58 @@ func TestOutage(t *testing.T) {
 			strings.Count(log, "\n") != 2 {
 			t.Errorf("log = %s, want one line at the beginning and one at the end", log)
 		}
+	})
+}
+
+// A check asks no server that politeness forbids to ask, and waits some seconds for one that it
+// allows before it takes the peer for offline.
+func TestChecksArePolite(t *testing.T) {
+	start := func(t *testing.T) (w *world, sites []netip.Addr) {
+		w, sites = newWorld(t), addrs(6)
+		w.others(network.NotAsked, network.NotAsked)
+		w.set(accepts, sites[2:]...)
+		w.fetch(sites[2:]...)
+		w.rest(true)
+		w.fetch(sites[:2]...)
+		w.dials = 0
+		return w, sites
+	}
+	t.Run("a server may be asked again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := start(t)
+			w.want(time.Second, network.Suspected)
+			if w.dials != 0 {
+				t.Errorf("%d connections, want none", w.dials)
+			}
+			w.rest(false)
+			w.want(3*time.Second, network.Online)
+			if w.dials == 0 || w.sent == 0 || w.taken != 0 {
+				t.Errorf("%d connections, clocks of %d moved and of %d still taken, "+
+					"want some, some, 0", w.dials, w.sent, w.taken)
+			}
+		})
+	})
+	t.Run("no server may be asked", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := start(t)
+			w.want(10*time.Second, network.Online)
+			if w.dials == 0 || w.dials > 2*2 {
+				t.Errorf("%d connections, want some at two ports of two servers", w.dials)
+			}
+		})
+	})
+	t.Run("the network is down", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w, sites := start(t)
+			w.set(drops, sites...)
+			w.want(10*time.Second, network.Offline)
+			w.rest(false)
+			w.want(time.Minute, network.Offline)
+			if w.sent != 0 || w.taken > 6 {
+				t.Errorf("clocks of %d servers moved that noticed nothing, %d still taken",
+					w.sent, w.taken)
+			}
+		})
 	})
 }
 
