@@ -10,9 +10,10 @@
 // Failures come from the crawler and from lookups of names. Two of them without an answer in
 // between, or an error of this machine such as "network is unreachable", cause a check: servers
 // that answered recently, the name servers, the gateway and other peers are asked at the same
-// time. A server also answers by refusing a connection. While offline the check is repeated. A check
-// is as polite as the crawl: it leaves out servers that may not be asked now, and while it could ask
-// none of those it knows, the peer stays suspected for up to three checks.
+// time. A server also answers by refusing a connection. While offline the check is repeated.
+//
+// A check is as polite as the crawl: it leaves out servers that may not be asked now. As long as it
+// could ask none of those that it knows, the peer stays suspected, for up to three checks.
 //
 // Not every answer shows that web servers can be reached: a gateway also answers if its own
 // connection is down, and a name server that then reports failures. Such answers count only while

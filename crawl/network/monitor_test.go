@@ -262,7 +262,7 @@ func TestChecksArePolite(t *testing.T) {
 			w.want(3*time.Second, network.Online)
 			if w.dials == 0 || w.sent == 0 || w.taken != 0 {
 				t.Errorf("%d connections, clocks of %d moved and of %d still taken, "+
-					"want some, some, 0", w.dials, w.sent, w.taken)
+					"want both above 0, and 0", w.dials, w.sent, w.taken)
 			}
 		})
 	})
