@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -77,9 +78,7 @@ func (r *ring[T]) list() []T {
 // reversed returns a copy, the latest first.
 func (r *ring[T]) reversed() []T {
 	all := r.list()
-	for i, j := 0, len(all)-1; i < j; i, j = i+1, j-1 {
-		all[i], all[j] = all[j], all[i]
-	}
+	slices.Reverse(all)
 	return all
 }
 

@@ -3,10 +3,7 @@ package node
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/pelletier/go-toml/v2"
 
 	"peerd/node/admin"
 	"peerd/node/config"
@@ -40,24 +37,20 @@ func (n *Node) Reload() (admin.Reloaded, error) {
 	if err != nil {
 		return admin.Reloaded{}, fmt.Errorf("reload: %w", err)
 	}
-	was, err := flatten(n.fileConf)
-	if err != nil {
-		return admin.Reloaded{}, err
-	}
-	is, err := flatten(file)
-	if err != nil {
-		return admin.Reloaded{}, err
-	}
-	r := admin.Reloaded{}
-	for _, key := range config.Keys() { // a table that was removed is in was only
+	var r admin.Reloaded
+	was := n.fileConf.Settings()
+	for i, s := range file.Settings() {
+		text := fmt.Sprint(s.Value)
 		switch {
-		case is[key] == was[key]:
-		case slices.Contains(liveKeys, key):
-			r.Applied = append(r.Applied, key+" = "+is[key])
+		case text == fmt.Sprint(was[i].Value):
+		case slices.Contains(liveKeys, s.Key):
+			r.Applied = append(r.Applied, s.Key+" = "+text)
 		default:
-			r.Restart = append(r.Restart, key)
+			r.Restart = append(r.Restart, s.Key)
 		}
 	}
+	slices.Sort(r.Applied)
+	slices.Sort(r.Restart)
 	c := n.crawlSettings()
 	c.Hours, c.PagesPerDay, c.Bandwidth = file.Crawl.Hours, file.Crawl.PagesPerDay,
 		file.Crawl.Bandwidth
@@ -76,30 +69,4 @@ func (n *Node) Reload() (admin.Reloaded, error) {
 	n.fileConf = f
 	n.log.Info("reloaded config.toml", "applied", r.Applied, "needs_restart", r.Restart)
 	return r, nil
-}
-
-// flatten returns the settings by their keys of config.Keys, as text. Tables that are not set are
-// missing.
-func flatten(c config.Config) (map[string]string, error) {
-	text, err := toml.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
-	var tree map[string]any
-	if err := toml.Unmarshal(text, &tree); err != nil {
-		return nil, err
-	}
-	all, keys := map[string]string{}, config.Keys()
-	var walk func(prefix string, t map[string]any)
-	walk = func(prefix string, t map[string]any) {
-		for k, v := range t {
-			if sub, ok := v.(map[string]any); ok && !slices.Contains(keys, prefix+k) {
-				walk(prefix+k+".", sub)
-				continue
-			}
-			all[prefix+k] = strings.TrimSpace(fmt.Sprint(v))
-		}
-	}
-	walk("", tree)
-	return all, nil
 }

@@ -17,30 +17,22 @@ import (
 
 // Events returns the events that are kept, the oldest first.
 func (n *Node) Events() []admin.Event {
-	return fromJournal(n, func(j *journal) []admin.Event {
-		return j.events.list()
-	})
+	return fromJournal(n, func(j *journal) []admin.Event { return j.events.list() })
 }
 
 // NewPages returns the last pages that this peer fetched, the oldest first.
 func (n *Node) NewPages() []admin.Page {
-	return fromJournal(n, func(j *journal) []admin.Page {
-		return j.pages.list()
-	})
+	return fromJournal(n, func(j *journal) []admin.Page { return j.pages.list() })
 }
 
 // RecentPages returns the pages that this peer fetched last, the latest first.
 func (n *Node) RecentPages() []admin.Page {
-	return fromJournal(n, func(j *journal) []admin.Page {
-		return j.pages.reversed()
-	})
+	return fromJournal(n, func(j *journal) []admin.Page { return j.pages.reversed() })
 }
 
 // History returns the counters of the last day, the oldest first.
 func (n *Node) History() []admin.Sample {
-	return fromJournal(n, func(j *journal) []admin.Sample {
-		return j.samples.list()
-	})
+	return fromJournal(n, func(j *journal) []admin.Sample { return j.samples.list() })
 }
 
 // fromJournal reads the journal; nil without one.
@@ -202,40 +194,28 @@ func (n *Node) politenessLimit() admin.Limit {
 }
 
 // Settings returns the settings in effect, in the order of the sections, without passwords.
-func (n *Node) Settings() []admin.Setting {
-	c := n.opts.Config
+func (n *Node) Settings() (all []admin.Setting) {
+	c, usual := n.opts.Config, config.Default().Settings()
 	c.Crawl, c.Traffic = n.crawlSettings(), *n.trafficConf.Load()
-	return settingsOf("", reflect.ValueOf(c), reflect.ValueOf(config.Default()))
-}
-
-func settingsOf(section string, now, def reflect.Value) (all []admin.Setting) {
-	var sections []admin.Setting
-	for i := range now.NumField() {
-		key := now.Type().Field(i).Tag.Get("toml")
-		key, _, _ = strings.Cut(section+key, ",")
-		_, isText := now.Field(i).Interface().(interface{ MarshalText() ([]byte, error) })
-		if now.Field(i).Kind() == reflect.Struct && !isText {
-			sections = append(sections, settingsOf(key+".", now.Field(i), def.Field(i))...)
-			continue
-		}
-		s := admin.Setting{Key: key, Value: settingText(now.Field(i)),
-			Default: settingText(def.Field(i))}
-		s.Changed = s.Value != s.Default
-		all = append(all, s)
+	for i, s := range c.Settings() {
+		row := admin.Setting{Key: s.Key, Value: settingText(s.Value),
+			Default: settingText(usual[i].Value)}
+		row.Changed = row.Value != row.Default
+		all = append(all, row)
 	}
-	return append(all, sections...)
+	return all
 }
 
 // settingText formats a value. It hides the passwords of URLs.
-func settingText(v reflect.Value) string {
-	if v.Kind() == reflect.Slice {
+func settingText(value any) string {
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Slice {
 		texts := make([]string, v.Len())
 		for i := range texts {
-			texts[i] = settingText(v.Index(i))
+			texts[i] = settingText(v.Index(i).Interface())
 		}
 		return strings.Join(texts, " ")
 	}
-	text := fmt.Sprint(v.Interface())
+	text := fmt.Sprint(value)
 	if u, err := url.Parse(text); err == nil && u.User != nil {
 		return u.Redacted()
 	}

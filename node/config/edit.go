@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,59 +14,57 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Keys returns the keys of all settings in config.toml, with dots, sorted.
-func Keys() []string {
-	all := settingKeys(reflect.TypeFor[Config](), "")
-	slices.Sort(all)
-	return all
+// A Setting is a setting with its key, with dots.
+type Setting struct {
+	Key   string
+	Value any
 }
 
-// settingKeys returns the keys of a table. A struct that is written as text is a value.
-func settingKeys(t reflect.Type, prefix string) (all []string) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name := f.Tag.Get("toml")
-		if name == "" {
-			continue
+// Settings returns all settings, those of a table before those of the tables in it.
+func (c Config) Settings() []Setting { return settings(reflect.ValueOf(c), "") }
+
+// settings returns those of a table. A struct that is written as text is a value.
+func settings(table reflect.Value, prefix string) (all []Setting) {
+	var nested []Setting
+	for i := range table.NumField() {
+		key, v := prefix+table.Type().Field(i).Tag.Get("toml"), table.Field(i)
+		_, isText := v.Interface().(encoding.TextMarshaler)
+		if v.Kind() == reflect.Struct && !isText {
+			nested = append(nested, settings(v, key+".")...)
+		} else {
+			all = append(all, Setting{key, v.Interface()})
 		}
-		if f.Type.Kind() == reflect.Struct && f.Type != reflect.TypeFor[Duration]() {
-			all = append(all, settingKeys(f.Type, prefix+name+".")...)
-			continue
-		}
-		all = append(all, prefix+name)
 	}
+	return append(all, nested...)
+}
+
+// Keys returns the keys of all settings in config.toml, with dots, sorted.
+func Keys() (all []string) {
+	for _, s := range (Config{}).Settings() {
+		all = append(all, s.Key)
+	}
+	slices.Sort(all)
 	return all
 }
 
 // Text returns the setting with that key, or all if it is "", as TOML; of a table its rows. The
 // error for a key that does not exist matches ErrInvalid.
 func (c Config) Text(key string) (string, error) {
-	if key != "" && !slices.Contains(Keys(), key) {
-		return "", unknownKey(key)
-	}
-	text, err := toml.Marshal(c)
-	if err != nil {
-		return "", err
-	}
 	if key == "" {
-		return string(text), nil
-	}
-	var tree map[string]any
-	if err := toml.Unmarshal(text, &tree); err != nil {
-		return "", err
-	}
-	parts := strings.Split(key, ".")
-	for _, p := range parts[:len(parts)-1] {
-		tree, _ = tree[p].(map[string]any)
-	}
-	name := parts[len(parts)-1]
-	if rows, ok := tree[name].(map[string]any); ok {
-		text, err := toml.Marshal(rows)
+		text, err := toml.Marshal(c)
 		return string(text), err
 	}
-	line, err := toml.Marshal(map[string]any{name: tree[name]})
-	_, value, _ := strings.Cut(string(line), " = ")
-	return value, err
+	all := c.Settings()
+	i := slices.IndexFunc(all, func(s Setting) bool { return s.Key == key })
+	if i < 0 {
+		return "", unknownKey(key)
+	}
+	if v := all[i].Value; reflect.TypeOf(v).Kind() == reflect.Map {
+		rows, err := toml.Marshal(v)
+		return string(rows), err
+	}
+	line, err := toml.Marshal(map[string]any{"v": all[i].Value})
+	return strings.TrimPrefix(string(line), "v = "), err
 }
 
 func unknownKey(key string) error {

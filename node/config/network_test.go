@@ -60,7 +60,7 @@ func TestSaveNetwork(t *testing.T) {
 	if got, err := h.NetworkProfile(Default(), ""); err != nil || got.Name != "peerd" {
 		t.Errorf("without profile.toml: %s, %v, want the default", got.Name, err)
 	}
-	p, err := parseProfile("p.toml", []byte(ProfileTemplate))
+	p, err := ParseProfile("p.toml", []byte(ProfileTemplate))
 	if err != nil {
 		t.Fatal(err)
 	}

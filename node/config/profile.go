@@ -79,17 +79,14 @@ type Politeness struct {
 // DefaultProfile returns the network "peerd", which crawls every page and leaves the minimum
 // delay to crawl.min_delay of each peer.
 func DefaultProfile() Profile {
-	p := defaultRules()
+	p := NewProfile()
 	p.Name, p.Scope.Mode = "peerd", "any"
 	return p
 }
 
 // NewProfile returns a profile with the default of every rule that has one. It lacks Name and
 // Scope.Mode.
-func NewProfile() Profile { return defaultRules() }
-
-// defaultRules returns the default of every rule that has one.
-func defaultRules() Profile {
+func NewProfile() Profile {
 	return Profile{
 		Admission:  string(admission.Open),
 		Limits:     Limits{MaxURLLength: 2048, MaxBodyBytes: 8 << 20},
@@ -111,19 +108,14 @@ func LoadProfile(file string) (Profile, error) {
 	if err != nil {
 		return Profile{}, fmt.Errorf("read profile: %w", err)
 	}
-	return parseProfile(file, text)
+	return ParseProfile(file, text)
 }
 
 // ParseProfile is LoadProfile for a text that did not come from a file, and is called name.
-func ParseProfile(name string, text []byte) (Profile, error) { return parseProfile(name, text) }
-
-func parseProfile(name string, text []byte) (Profile, error) {
-	p := defaultRules()
-	if err := decode(name, text, &p); err != nil {
+func ParseProfile(name string, text []byte) (Profile, error) {
+	p := NewProfile()
+	if err := Parse(name, text, &p); err != nil {
 		return Profile{}, err
-	}
-	if err := p.Validate(); err != nil {
-		return Profile{}, inFile(name, text, err)
 	}
 	return p, nil
 }

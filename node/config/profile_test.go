@@ -54,11 +54,11 @@ func TestLoadProfile(t *testing.T) {
 
 // The template must have all keys and the default values.
 func TestProfileTemplateHoldsTheDefaults(t *testing.T) {
-	got, err := parseProfile("p.toml", []byte(ProfileTemplate))
+	got, err := ParseProfile("p.toml", []byte(ProfileTemplate))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := defaultRules()
+	want := NewProfile()
 	want.Name, want.Seeds, want.Bootstrap, want.Scope = got.Name, got.Seeds, got.Bootstrap,
 		got.Scope
 	got.Traps.Heuristics, got.Traps.Limits = nil, nil // empty is as good as none
@@ -142,7 +142,7 @@ func TestParseProfileRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := parseProfile("p.toml", []byte(tt.text))
+			_, err := ParseProfile("p.toml", []byte(tt.text))
 			if err == nil || !strings.Contains(err.Error(), tt.want) ||
 				!errors.Is(err, ErrInvalid) {
 				t.Errorf("error = %q, want %q in it", err, tt.want)
@@ -256,7 +256,7 @@ func TestNetworkIgnoresOrder(t *testing.T) {
 func FuzzParseProfile(f *testing.F) {
 	f.Add([]byte(docs))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		p, err := parseProfile("f", text)
+		p, err := ParseProfile("f", text)
 		if err != nil {
 			checkFault(t, err)
 			return
