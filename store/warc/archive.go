@@ -1,24 +1,20 @@
 package warc
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
-	"regexp"
 	"sync"
 	"sync/atomic"
 )
 
 // Options configures an archive. The zero value is usable.
 type Options struct {
-	Prefix  string // of file names: letters, digits, "_" and "."; "peerd" if empty
-	MaxFile int64  // size in bytes after which a new file is started; 1 GiB if 0
-	Quota   int64  // maximum size of all files in bytes; no limit if 0
-	MinFree int64  // bytes of the disk to keep free; 1 GiB if 0, no limit if negative
-	Level   int    // gzip level, 1 to 9; 1 if 0
+	MaxFile int64 // size in bytes after which a new file is started; 1 GiB if 0
+	Quota   int64 // maximum size of all files in bytes; no limit if 0
+	MinFree int64 // bytes of the disk to keep free; 1 GiB if 0, no limit if negative
 	// Info are the fields of the warcinfo record of each file, such as software, robots,
 	// http-header-user-agent and operator.
 	Info   []Field
@@ -62,26 +58,10 @@ type Archive struct {
 	stats Stats
 }
 
-var prefixForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.]{0,63}$`)
-
 func (o Options) withDefaults() (Options, error) {
-	def := func(v *int64, d int64) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def(&o.MaxFile, 1<<30)
-	def(&o.MinFree, 1<<30)
-	o.MinFree = max(o.MinFree, 0)
-	if o.Prefix == "" {
-		o.Prefix = "peerd"
-	}
-	if o.Level == 0 {
-		o.Level = 1
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.MaxFile = cmp.Or(o.MaxFile, 1<<30)
+	o.MinFree = max(cmp.Or(o.MinFree, 1<<30), 0)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.disk.create == nil {
 		o.disk.create = func(path string) (file, error) {
 			return os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -90,10 +70,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.disk.free == nil {
 		o.disk.free = FreeDisk
 	}
-	if !prefixForm.MatchString(o.Prefix) || o.MaxFile < 0 || o.Quota < 0 || o.Level < 1 ||
-		o.Level > 9 {
-		return o, fmt.Errorf("warc: options out of range: prefix %q, file %d, quota %d, level %d",
-			o.Prefix, o.MaxFile, o.Quota, o.Level)
+	if o.MaxFile < 0 || o.Quota < 0 {
+		return o, fmt.Errorf("warc: options out of range: file %d, quota %d", o.MaxFile, o.Quota)
 	}
 	for _, f := range o.Info {
 		if !isToken(f.Name) {
@@ -132,18 +110,8 @@ func Open(dir string, o Options) (*Archive, error) {
 	a.Reader = Reader{dir: dir, archive: a}
 	a.stats.Files, a.stats.Bytes = held.files, held.bytes
 	a.setInfo("")
-	a.w = &writer{a: a, total: held.bytes, serial: held.serial}
-	if a.w.enc, err = newEncoder(o.Level); err != nil {
-		lockFile.Close()
-		return nil, err
-	}
-	a.encoders.New = func() any {
-		e, err := newEncoder(o.Level)
-		if err != nil {
-			panic(err) // newEncoder accepted the same level before
-		}
-		return e
-	}
+	a.w = &writer{a: a, total: held.bytes, serial: held.serial, enc: newEncoder()}
+	a.encoders.New = func() any { return newEncoder() }
 	a.close = sync.OnceValue(func() error {
 		return errors.Join(a.w.close(), lockFile.Close())
 	})
@@ -282,13 +250,4 @@ func (a *Archive) removeLive(f *openFile) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.live, f.name)
-}
-
-// Index writes the index of the whole archive; see Reader.Index.
-func (a *Archive) Index(ctx context.Context, w io.Writer) error {
-	// Write pending lines to the log, which is read next. A closed archive has none.
-	if err := a.do((*writer).flush); err != nil && !errors.Is(err, ErrClosed) {
-		return err
-	}
-	return a.Reader.Index(ctx, w)
 }

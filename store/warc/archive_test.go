@@ -113,7 +113,7 @@ func TestInvalid(t *testing.T) {
 			t.Errorf("%s: Append() = %v, want ErrInvalid", name, err)
 		}
 	}
-	for _, o := range []Options{{Prefix: "../x"}, {Level: 10}, {Quota: -1},
+	for _, o := range []Options{{MaxFile: -1}, {Quota: -1},
 		{Info: []Field{{"a b", "c"}}}} {
 		if _, err := Open(t.TempDir(), o); err == nil {
 			t.Errorf("Open(%+v) succeeded, want an error", o)

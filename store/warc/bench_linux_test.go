@@ -71,10 +71,7 @@ func cpuTime(tb testing.TB) float64 {
 // bareGzip returns the wall time and CPU time to compress the parts of an exchange, in
 // nanoseconds.
 func bareGzip(tb testing.TB, pages []Exchange) (wall, cpu float64) {
-	e, err := newEncoder(1)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	e := newEncoder()
 	var raw [][]byte
 	for i := range pages {
 		e.prepare(&pages[i])
@@ -111,10 +108,7 @@ func bareGzip(tb testing.TB, pages []Exchange) (wall, cpu float64) {
 // for comparison, the record builder of gowarc for the response record.
 func BenchmarkEncode(b *testing.B) {
 	x := page(1, 30<<10)
-	e, err := newEncoder(1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := newEncoder()
 	b.Run("digests", func(b *testing.B) {
 		for b.Loop() {
 			e.prepare(&x)
@@ -150,10 +144,7 @@ func BenchmarkEncode(b *testing.B) {
 
 // BenchmarkRepair repairs an unfinished file, as Open does after kill -9.
 func BenchmarkRepair(b *testing.B) {
-	e, err := newEncoder(1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	e := newEncoder()
 	var data bytes.Buffer
 	for i := range 200 {
 		x := page(i, 30<<10)

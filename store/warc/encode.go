@@ -80,12 +80,9 @@ type digest [sha1.Size]byte
 
 func (d digest) String() string { return "sha1:" + base32.StdEncoding.EncodeToString(d[:]) }
 
-func newEncoder(level int) (*encoder, error) {
-	gz, err := gzip.NewWriterLevel(nil, level)
-	if err != nil {
-		return nil, fmt.Errorf("warc: %w", err)
-	}
-	return &encoder{gz: gz, marshal: gowarc.NewMarshaler()}, nil
+func newEncoder() *encoder {
+	gz, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is valid
+	return &encoder{gz: gz, marshal: gowarc.NewMarshaler()}
 }
 
 // prepare computes what is the same for every file.

@@ -99,7 +99,7 @@ func (a *Archive) complete(f *openFile) (int64, error) {
 	s := newSorter()
 	defer s.close()
 	if f.logFailed {
-		if _, _, err := scanFile(a.dir, f.name, 0, f.end, s.add); err != nil {
+		if _, _, err := scanFile(a.dir, f.name, f.end, s.add); err != nil {
 			return 0, err
 		}
 	} else if err := withLog(a.dir, f.name, f.logEnd, func(r *bufio.Reader) error {

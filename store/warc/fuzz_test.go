@@ -28,10 +28,7 @@ func FuzzScan(f *testing.F) {
 		"Content-Length: 19\r\n\r\nHTTP/1.1 200 OK\r\n\r\n\r\n\r\n"))
 	f.Add([]byte("WARC/\n"))
 	f.Add([]byte("WARC/1.0\r\n folded\r\n\r\n"))
-	e, err := newEncoder(1)
-	if err != nil {
-		f.Fatal(err)
-	}
+	e := newEncoder()
 	x := page(1, 200)
 	e.prepare(&x)
 	if err := e.encode(&x, ""); err != nil {

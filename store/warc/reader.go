@@ -97,7 +97,7 @@ func (r *Reader) openExtent(name string, size int64) (extent, error) {
 		return x, err
 	}
 	x.logFailed = true
-	x.end, _, err = scanFile(r.dir, name, 0, size, func([]byte) error { return nil })
+	x.end, _, err = scanFile(r.dir, name, size, func([]byte) error { return nil })
 	if errors.Is(err, ErrCorrupt) {
 		err = nil
 	}

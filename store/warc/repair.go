@@ -209,7 +209,7 @@ func withLog(dir, name string, n int64, fn func(*bufio.Reader) error) error {
 func reindex(dir, name string, log *slog.Logger) error {
 	s := newSorter()
 	defer s.close()
-	_, _, err := scanFile(dir, name, 0, -1, s.add)
+	_, _, err := scanFile(dir, name, -1, s.add)
 	if errors.Is(err, ErrCorrupt) {
 		log.Warn("indexed WARC file up to a damaged record", "file", name, "err", err)
 	} else if err != nil {
@@ -219,9 +219,9 @@ func reindex(dir, name string, log *slog.Logger) error {
 	return err
 }
 
-// scanFile reads a file from one offset to another, or to its end if that is negative,
-// and calls fn with its index lines.
-func scanFile(dir, name string, from, to int64, fn func([]byte) error) (int64, int, error) {
+// scanFile reads a file up to an offset, or to its end if that is negative, and calls fn with its
+// index lines.
+func scanFile(dir, name string, to int64, fn func([]byte) error) (int64, int, error) {
 	f, err := openWARC(dir, name)
 	if err != nil {
 		return 0, 0, err
@@ -234,7 +234,7 @@ func scanFile(dir, name string, from, to int64, fn func([]byte) error) (int64, i
 		}
 		to = info.Size()
 	}
-	return newScanner(io.NewSectionReader(f, from, to-from), name, from).index(fn)
+	return newScanner(io.NewSectionReader(f, 0, to), name, 0).index(fn)
 }
 
 // openWARC opens a file under its final or its temporary name. It may be renamed

@@ -96,7 +96,7 @@ func (r *Reader) lines(ctx context.Context, span Span, w io.Writer) error {
 				return err
 			}
 		}
-		_, _, err := scanFile(r.dir, name, 0, x.end, add)
+		_, _, err := scanFile(r.dir, name, x.end, add)
 		if errors.Is(err, ErrCorrupt) {
 			return nil
 		}

@@ -200,7 +200,7 @@ func (w *writer) abandon(f *openFile, err error) {
 func (w *writer) create() error {
 	w.serial++
 	now := time.Now().UTC()
-	name := fmt.Sprintf("%s-%s-%05d.warc.gz", w.a.o.Prefix, now.Format("20060102150405"), w.serial)
+	name := fmt.Sprintf("peerd-%s-%05d.warc.gz", now.Format("20060102150405"), w.serial)
 	id, err := w.enc.encodeInfo(name, now, w.a.o.Info)
 	if err != nil {
 		return err
