@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 )
@@ -44,7 +43,10 @@ func (l Linker) flow() float64 {
 // LeastLinkers sorts what one or several peers said of links to a host, and returns the first n
 // sources without repetitions. Of a source, it believes who knows the most links of it.
 func LeastLinkers(all []Linker, n int) []Linker {
-	sort.Sort(byKnowledge(all))
+	slices.SortFunc(all, func(a, b Linker) int { // of a source, the one of which the most is known
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(b.Out, a.Out),
+			cmp.Compare(b.Rank, a.Rank))
+	})
 	kept := all[:0]
 	for _, l := range all {
 		if len(kept) < n && (len(kept) == 0 || kept[len(kept)-1].Source != l.Source) {
@@ -52,16 +54,6 @@ func LeastLinkers(all []Linker, n int) []Linker {
 		}
 	}
 	return kept
-}
-
-// byKnowledge sorts by source, and of each the one of which the most is known first.
-type byKnowledge []Linker
-
-func (l byKnowledge) Len() int      { return len(l) }
-func (l byKnowledge) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
-func (l byKnowledge) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(l[i].Source, l[j].Source), cmp.Compare(l[j].Out, l[i].Out),
-		cmp.Compare(l[j].Rank, l[i].Rank)) < 0
 }
 
 // Ranks are the ranks of the sources of which this peer has pages, a decentralised PageRank in the
