@@ -149,6 +149,20 @@ func (d *DB) Update(fn func(*Tx) error) error {
 	return d.updateLocked(fn)
 }
 
+// updateWhile runs fn in transactions, of which each does a part, until fn returns false.
+func (d *DB) updateWhile(fn func(*Tx) (more bool, err error)) error {
+	for more := true; more; {
+		err := d.Update(func(tx *Tx) (err error) {
+			more, err = fn(tx)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Probe commits a transaction that changes nothing. Only the engine knows how much space a write
 // needs, so this shows whether there is some again.
 func (d *DB) Probe() error {

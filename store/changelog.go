@@ -95,15 +95,14 @@ func (c *changeLogs) signal() {
 func (d *DB) loadLogs() error {
 	states := map[netip.Prefix]*logState{}
 	err := d.View(func(tx *Tx) error {
-		return tx.each([]byte{spaceLogState}, nil, true,
-			func(key []byte, it kv.Item) (bool, error) {
+		return eachValue(tx, []byte{spaceLogState}, nil,
+			func(key []byte, s logState) (bool, error) {
 				p, err := netip.ParsePrefix(string(key[1:]))
 				if err != nil {
 					return false, fmt.Errorf("%w: key %q: %w", ErrCorrupt, key, err)
 				}
-				s := &logState{}
-				states[p] = s
-				return true, it.Value(func(b []byte) error { return decode(key, b, s) })
+				states[p] = &s
+				return true, nil
 			})
 	})
 	d.logs.put(states)
@@ -136,16 +135,9 @@ func (d *DB) StopLog(p netip.Prefix) error {
 	if err := d.deleteLog(p); err != nil {
 		return err
 	}
-	for more := true; more; {
-		err := d.Update(func(tx *Tx) (err error) {
-			more, err = tx.releaseCrossLinks(p, LogPos{Seq: math.MaxUint64})
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.updateWhile(func(tx *Tx) (bool, error) {
+		return tx.releaseCrossLinks(p, LogPos{Seq: math.MaxUint64})
+	})
 }
 
 // deleteLog deletes the state and the records of the change log of p.
@@ -233,16 +225,7 @@ func (tx *Tx) LogRecords(
 // TrimLog deletes the records of the change log of p up to through, inclusive. The caller
 // knows that every replica has them on disk. TrimLog uses transactions of limited size.
 func (d *DB) TrimLog(p netip.Prefix, through uint64) error {
-	for more := true; more; {
-		err := d.Update(func(tx *Tx) (err error) {
-			more, err = tx.trimLog(p, through)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return d.updateWhile(func(tx *Tx) (bool, error) { return tx.trimLog(p, through) })
 }
 
 func (tx *Tx) trimLog(p netip.Prefix, through uint64) (more bool, err error) {

@@ -357,26 +357,19 @@ func (d *DB) deleteImplicit(p netip.Prefix, ops []Op) error {
 }
 
 func (d *DB) deleteRange(p netip.Prefix, prefix []byte, o *Op, keep map[string]bool) error {
-	for n := deleteBatchSize; n == deleteBatchSize; {
-		err := d.Update(func(tx *Tx) error {
-			if o.Name != "" {
-				ok, err := (&applier{tx: tx, p: p}).hasHost(o.Name)
-				if err != nil || !ok {
-					n = 0
-					return err
-				}
+	return d.updateWhile(func(tx *Tx) (more bool, err error) {
+		if o.Name != "" {
+			ok, err := (&applier{tx: tx, p: p}).hasHost(o.Name)
+			if err != nil || !ok {
+				return false, err
 			}
-			keys, err := tx.keysToClear(prefix, o.Lo, o.Hi, keep, deleteBatchSize)
-			if n = len(keys); err != nil {
-				return err
-			}
-			return tx.del(keys...)
-		})
-		if err != nil {
-			return err
 		}
-	}
-	return nil
+		keys, err := tx.keysToClear(prefix, o.Lo, o.Hi, keep, deleteBatchSize)
+		if err != nil {
+			return false, err
+		}
+		return len(keys) == deleteBatchSize, tx.del(keys...)
+	})
 }
 
 func (d *DB) dropHostsBetween(p netip.Prefix, lo, hi string) error {

@@ -226,7 +226,7 @@ func (tx *Tx) addHostOps(lists map[netip.Prefix]*opList, name string, h *hostCha
 		}
 		l := opListOf(lists, subnet)
 		l.add(w.ops...)
-		l.broken = l.broken || w.isFull()
+		l.broken = l.broken || w.full
 	default:
 		if h.changed {
 			val, err := encMode.Marshal(tx.hosts[name].rec)

@@ -31,12 +31,13 @@ const (
 	OpRobots                          // Raw is the robots.txt of Origin
 	OpOutlink                         // Pending is an out-link, found on a page of the host
 	OpDeleteOutlink                   // Digest is no longer an out-link
-	OpClear                           // delete the range (Lo, Hi] of Space of the host ...
-	OpClearHosts                      // delete the hosts of the range (Lo, Hi) ...
-	OpClearOutlinks                   // delete the out-links of the range (Lo, Hi] ...
-	OpGivenUp                         // GivenUp records a URL that is no longer tried
-	OpDeleteGivenUp                   // the URL of Digest is tried again or was fetched
-	opKindCount                       // ... except what operations of the same list set
+	// These delete a range, except what operations of the same list set:
+	OpClear         // the range (Lo, Hi] of Space of the host
+	OpClearHosts    // the hosts of the range (Lo, Hi)
+	OpClearOutlinks // the out-links of the range (Lo, Hi]
+
+	OpGivenUp       // GivenUp records a URL that is no longer tried
+	OpDeleteGivenUp // the URL of Digest is tried again or was fetched
 )
 
 // MaxSeq is the maximum Seq of an Op. Operations of other peers raise the store's own

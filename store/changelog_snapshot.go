@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"peerd/store/kv"
 )
@@ -68,7 +69,7 @@ func (tx *Tx) Snapshot(p netip.Prefix, cursor []byte, budget int) (raw, next []b
 	if err := w.subnet(p, c); err != nil {
 		return nil, nil, err
 	}
-	if raw, err = encodeOps(w.ops); err != nil || !w.isFull() {
+	if raw, err = encodeOps(w.ops); err != nil || !w.full {
 		return raw, nil, err
 	}
 	next, err = encMode.Marshal(w.at)
@@ -92,8 +93,6 @@ const (
 	maxRobotsBytes = 1 << 20
 	reservedOps    = 2 * maxRobotsFiles // operations reserved for them in a piece
 )
-
-func (w *snapshotter) isFull() bool { return w.full }
 
 // add adds an operation. It returns false if no other should follow.
 func (w *snapshotter) add(op wireOp) bool {
@@ -141,17 +140,10 @@ func (w *snapshotter) hosts(p netip.Prefix, last string) error {
 	}
 }
 
-func (w *snapshotter) nextHost(p netip.Prefix, last string) (name string, err error) {
-	prefix := subnetHostPrefix(p)
-	var after []byte
-	if last != "" {
-		after = subnetHostKey(p, last)
-	}
-	err = w.tx.each(prefix, after, false, func(key []byte, _ kv.Item) (bool, error) {
-		name = string(key[len(prefix):])
-		return false, nil
-	})
-	return name, err
+// nextHost returns the name of the host behind last; "" if there is none.
+func (w *snapshotter) nextHost(p netip.Prefix, last string) (string, error) {
+	names, err := w.tx.hostsBetween(p, last, "", 1)
+	return strings.Join(names, ""), err
 }
 
 // host adds one host from a stage on.

@@ -93,7 +93,8 @@ func Open(dir string, o Options) (*DB, error) {
 		return nil, err
 	}
 	d := &DB{kv: e, limits: e.Limits(), threshold: threshold, mu: make(chanMutex, 1),
-		seen: newSeenCache(slots)}
+		syncs: groupSync{turn: make(chanMutex, 1)},
+		seen:  newSeenCache(slots)}
 	d.logs = changeLogs{all: map[netip.Prefix]logState{}, changed: make(chan struct{}, 1),
 		max: o.MaxChangeLog}
 	if err := errors.Join(d.loadCounterState(), d.loadLogs()); err != nil {
@@ -203,19 +204,8 @@ func (tx *Tx) wrote(key, val int) {
 	tx.writes++
 }
 
-func (tx *Tx) get(key []byte, v any) error {
-	it, err := tx.t.Get(key)
-	if errors.Is(err, kv.ErrNotFound) {
-		return ErrNotFound
-	}
-	if err != nil {
-		return fmt.Errorf("store: read: %w", err)
-	}
-	return it.Value(func(b []byte) error { return decode(key, b, v) })
-}
-
-// bytes returns a copy of the value of key, or ErrNotFound.
-func (tx *Tx) bytes(key []byte) ([]byte, error) {
+// item returns the item of key, or ErrNotFound.
+func (tx *Tx) item(key []byte) (kv.Item, error) {
 	it, err := tx.t.Get(key)
 	if errors.Is(err, kv.ErrNotFound) {
 		return nil, ErrNotFound
@@ -223,18 +213,29 @@ func (tx *Tx) bytes(key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store: read: %w", err)
 	}
+	return it, nil
+}
+
+func (tx *Tx) get(key []byte, v any) error {
+	it, err := tx.item(key)
+	if err != nil {
+		return err
+	}
+	return it.Value(func(b []byte) error { return decode(key, b, v) })
+}
+
+// bytes returns a copy of the value of key, or ErrNotFound.
+func (tx *Tx) bytes(key []byte) ([]byte, error) {
+	it, err := tx.item(key)
+	if err != nil {
+		return nil, err
+	}
 	return it.ValueCopy(nil)
 }
 
 func (tx *Tx) has(key []byte) (bool, error) {
-	_, err := tx.t.Get(key)
-	if errors.Is(err, kv.ErrNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("store: read: %w", err)
-	}
-	return true, nil
+	_, err := tx.item(key)
+	return err == nil, ignoreNotFound(err)
 }
 
 // del deletes keys.

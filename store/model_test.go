@@ -328,7 +328,7 @@ func (x *machine) checkHost(t *rapid.T, tx *Tx, name string, m *modelHost) error
 		t.Fatalf("queue of %s is %v, want %v", name, got, m.queue)
 	}
 	seen := 0
-	err = errors.Join(err, tx.SeenDigests(name, nil, func(Digest) (bool, error) {
+	err = errors.Join(err, tx.SeenDigests(name, func(Digest) (bool, error) {
 		seen++
 		return true, nil
 	}))

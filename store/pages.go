@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/klauspost/compress/s2"
@@ -47,12 +46,9 @@ func (tx *Tx) PutPage(p Page) error {
 // Page returns the record of the last fetch of u, or ErrNotFound.
 func (tx *Tx) Page(u URL) (Page, error) {
 	key := digestKey(spacePage, u.Host(), u.Digest())
-	it, err := tx.t.Get(key)
-	if errors.Is(err, kv.ErrNotFound) {
-		return Page{}, ErrNotFound
-	}
+	it, err := tx.item(key)
 	if err != nil {
-		return Page{}, fmt.Errorf("store: read: %w", err)
+		return Page{}, err
 	}
 	return pageOf(key, it)
 }

@@ -2,8 +2,6 @@ package store
 
 import (
 	"time"
-
-	"peerd/store/kv"
 )
 
 // AddPending stores a pending URL until its owner has acknowledged it. It reports whether
@@ -85,13 +83,9 @@ type PendingHost struct {
 // meant to be called once, at startup.
 func (tx *Tx) PendingHosts() ([]PendingHost, error) {
 	var all []PendingHost
-	err := tx.each([]byte{spacePending}, nil, true, func(key []byte, it kv.Item) (bool, error) {
+	err := eachValue(tx, []byte{spacePending}, nil, func(key []byte, p Pending) (bool, error) {
 		host, _, err := splitHost(key)
 		if err != nil {
-			return false, err
-		}
-		var p Pending
-		if err := it.Value(func(b []byte) error { return decode(key, b, &p) }); err != nil {
 			return false, err
 		}
 		if n := len(all); n == 0 || all[n-1].Host != host {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 
@@ -29,22 +30,15 @@ func (tx *Tx) Subnets(fn func(Subnet) error) error {
 }
 
 // HostsOf returns the hosts with home subnet p, by name.
-func (tx *Tx) HostsOf(p netip.Prefix) ([]Host, error) {
-	if tx.update {
-		if err := tx.flushHosts(); err != nil {
-			return nil, err
-		}
-	}
-	var hs []Host
-	prefix := subnetHostPrefix(p)
-	err := tx.each(prefix, nil, false, func(key []byte, _ kv.Item) (bool, error) {
+func (tx *Tx) HostsOf(p netip.Prefix) (hs []Host, err error) {
+	names, err := tx.hostsBetween(p, "", "", math.MaxInt)
+	for _, name := range names {
 		var h Host
-		if err := tx.get(spaceKey(spaceHost, string(key[len(prefix):])), &h); err != nil {
-			return false, fmt.Errorf("host of %v: %w", p, err)
+		if err := tx.get(spaceKey(spaceHost, name), &h); err != nil {
+			return nil, fmt.Errorf("host of %v: %w", p, err)
 		}
 		hs = append(hs, h)
-		return true, nil
-	})
+	}
 	return hs, err
 }
 
@@ -57,15 +51,11 @@ func (d *DB) HostsOf(p netip.Prefix) (hosts []Host, err error) {
 	return hosts, err
 }
 
-// SeenDigests calls fn for the digests of the URLs ever accepted at host, in order,
-// starting behind after if it is not nil. fn returns false to stop.
-func (tx *Tx) SeenDigests(host string, after *Digest, fn func(Digest) (bool, error)) error {
-	var from []byte
-	if after != nil {
-		from = digestKey(spaceSeen, host, *after)
-	}
+// SeenDigests calls fn for the digests of the URLs ever accepted at host, in order. fn returns
+// false to stop.
+func (tx *Tx) SeenDigests(host string, fn func(Digest) (bool, error)) error {
 	prefix := hostPrefix(spaceSeen, host)
-	return tx.each(prefix, from, false, func(key []byte, _ kv.Item) (bool, error) {
+	return tx.each(prefix, nil, false, func(key []byte, _ kv.Item) (bool, error) {
 		if len(key) != len(prefix)+len(Digest{}) {
 			return false, ErrCorrupt
 		}
@@ -172,28 +162,21 @@ const deleteBatchSize = 2048
 // behind the last key of the previous one, because iterating over deleted keys takes time.
 func (d *DB) deleteAll(prefix []byte, may func(*Tx) (bool, error)) error {
 	var last []byte
-	for n := deleteBatchSize; n == deleteBatchSize; {
-		err := d.Update(func(tx *Tx) error {
-			if ok, err := may(tx); err != nil || !ok {
-				n = 0
-				return err
-			}
-			var keys [][]byte
-			err := tx.each(prefix, last, false, func(key []byte, _ kv.Item) (bool, error) {
-				keys = append(keys, key)
-				return len(keys) < deleteBatchSize, nil
-			})
-			if n = len(keys); err != nil || n == 0 {
-				return err
-			}
-			last = keys[n-1]
-			return tx.del(keys...)
-		})
-		if err != nil {
-			return err
+	return d.updateWhile(func(tx *Tx) (more bool, err error) {
+		if ok, err := may(tx); err != nil || !ok {
+			return false, err
 		}
-	}
-	return nil
+		var keys [][]byte
+		err = tx.each(prefix, last, false, func(key []byte, _ kv.Item) (bool, error) {
+			keys = append(keys, key)
+			return len(keys) < deleteBatchSize, nil
+		})
+		if err != nil || len(keys) == 0 {
+			return false, err
+		}
+		last = keys[len(keys)-1]
+		return len(keys) == deleteBatchSize, tx.del(keys...)
+	})
 }
 
 // RobotsOf calls fn for the stored robots.txt of each origin of a host.

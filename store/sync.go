@@ -2,12 +2,12 @@ package store
 
 import "sync"
 
-// groupSync lets callers that arrive while a sync is running share the next one. The zero value is
-// ready.
+// groupSync lets callers that arrive while a sync is running share the next one.
 type groupSync struct {
-	mu      sync.Mutex
-	running *syncRun
-	next    *syncRun
+	turn chanMutex // held while a sync is running
+
+	mu   sync.Mutex
+	next *syncRun // the one that waits for its turn, if one does
 }
 
 type syncRun struct {
@@ -18,33 +18,21 @@ type syncRun struct {
 // do returns when a sync that began after the call has ended.
 func (g *groupSync) do(sync func() error) error {
 	g.mu.Lock()
-	if g.running == nil {
-		run := &syncRun{done: make(chan struct{})}
-		g.running = run
-		g.mu.Unlock()
-		g.lead(run, sync)
-		return run.err
-	}
-	lead, before := g.next == nil, g.running
-	if lead {
-		g.next = &syncRun{done: make(chan struct{})}
-	}
 	run := g.next
-	g.mu.Unlock()
-	if !lead {
+	if run != nil {
+		g.mu.Unlock()
 		<-run.done
 		return run.err
 	}
-	<-before.done
-	g.lead(run, sync)
-	return run.err
-}
-
-// lead runs a sync and makes the next one current.
-func (g *groupSync) lead(run *syncRun, sync func() error) {
-	run.err = sync()
-	g.mu.Lock()
-	g.running, g.next = g.next, nil
+	run = &syncRun{done: make(chan struct{})}
+	g.next = run
 	g.mu.Unlock()
+	g.turn.Lock()
+	defer g.turn.Unlock()
+	g.mu.Lock()
+	g.next = nil
+	g.mu.Unlock()
+	run.err = sync()
 	close(run.done)
+	return run.err
 }

@@ -58,10 +58,7 @@ func (tx *Tx) Visit(u URL) (Visit, error) {
 func (tx *Tx) DeleteVisit(u URL) error {
 	v, err := tx.Visit(u)
 	if err != nil {
-		if errors.Is(err, ErrNotFound) {
-			return nil
-		}
-		return err
+		return ignoreNotFound(err)
 	}
 	name, digest := u.Host(), u.Digest()
 	if err := tx.del(dueKey(name, v.Due, digest)); err != nil {
@@ -121,7 +118,5 @@ func (tx *Tx) TakeDue(host string, now time.Time, n int) ([]Visit, error) {
 
 // dueKey returns the key of a visit in the due order of its host.
 func dueKey(host string, due time.Time, d Digest) []byte {
-	k := hostPrefix(spaceDue, host)
-	k = binary.BigEndian.AppendUint64(k, uint64(dueMillis(due)))
-	return append(k, d[:]...)
+	return dueMillisKey(host, dueMillis(due), d)
 }

@@ -181,7 +181,7 @@ func tally(t *testing.T, db *store.DB, names []string) (n [3]int) {
 		for _, name := range names {
 			err := errors.Join(
 				tx.Queue(name, nil, func(store.Entry) (bool, error) { n[0]++; return true, nil }),
-				tx.SeenDigests(name, nil, func(store.Digest) (bool, error) {
+				tx.SeenDigests(name, func(store.Digest) (bool, error) {
 					n[1]++
 					return true, nil
 				}),

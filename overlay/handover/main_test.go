@@ -248,7 +248,7 @@ func contents(t testing.TB, db *store.DB) map[string]state {
 				s.queue = append(s.queue, e)
 				return true, nil
 			})
-			err = errors.Join(err, tx.SeenDigests(name, nil, func(d store.Digest) (bool, error) {
+			err = errors.Join(err, tx.SeenDigests(name, func(d store.Digest) (bool, error) {
 				s.seen = append(s.seen, d)
 				return true, nil
 			}))

@@ -176,7 +176,7 @@ func (s *side) holds() (h holds) {
 				}
 				return true, nil
 			}),
-			tx.SeenDigests(name, nil, func(store.Digest) (bool, error) {
+			tx.SeenDigests(name, func(store.Digest) (bool, error) {
 				h.seen++
 				return true, nil
 			}),

@@ -89,7 +89,7 @@ func (s *Service) stream(conn *wire.Conn, host string) error {
 			})
 		}
 		if err == nil {
-			err = tx.SeenDigests(host, nil, func(d store.Digest) (bool, error) {
+			err = tx.SeenDigests(host, func(d store.Digest) (bool, error) {
 				c.Seen = append(c.Seen, d)
 				return true, flush(maxSeen)
 			})
