@@ -29,8 +29,6 @@ import (
 	"peerd/store"
 )
 
-type prefix = netip.Prefix
-
 // delegate adapts owner.Placement to crawl.Delegate.
 type delegate struct {
 	n *Node

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,7 +161,7 @@ func (n *Node) drainProgress(done bool) admin.Drain {
 
 // firstLeaving returns the lowest of the subnets that are being handed over; "" if none is.
 func firstLeaving(subnets []owner.Info) string {
-	first := prefix{}
+	first := netip.Prefix{}
 	for _, s := range subnets {
 		if s.Phase == store.PhaseCommitting && (!first.IsValid() || s.Prefix.Compare(first) < 0) {
 			first = s.Prefix

@@ -31,12 +31,8 @@ func (n *Node) openFailover() (err error) {
 	if err != nil || n.opts.Alone {
 		return err
 	}
-	key, err := n.opts.Home.Key()
-	if err != nil {
-		return err
-	}
 	wc := witness.DefaultConfig()
-	wc.Host, wc.Key, wc.Protocol = n.monitoredHost(), key, n.net.Names.Witness()
+	wc.Host, wc.Key, wc.Protocol = n.monitoredHost(), n.key, n.net.Names.Witness()
 	wc.Network = n.net.Names.Network()
 	wc.Node, wc.Store, wc.Logger = witnessed{n}, witness.OnDB(n.db), n.log
 	n.witness, err = witness.New(wc)

@@ -20,7 +20,6 @@ var ErrNotArchived = errors.New("not in the archive")
 
 // An Archived is the newest response for a URL, as it was received.
 type Archived struct {
-	URL  string
 	Head []byte // status line and header, with the empty line at the end
 	Body []byte // without content and transfer coding
 }
@@ -45,7 +44,7 @@ func Get(ctx context.Context, home config.Home, url string) (a Archived, err err
 	if err != nil {
 		return a, fmt.Errorf("%s: %w", u, err)
 	}
-	a = Archived{URL: c.URL, Head: c.Head}
+	a.Head = c.Head
 	resp, err := http.ReadResponse(bufio.NewReader(io.MultiReader(bytes.NewReader(c.Head),
 		bytes.NewReader(c.Body))), nil)
 	if err != nil {

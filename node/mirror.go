@@ -39,12 +39,8 @@ func (n *Node) openMirrors() error {
 	if c.Mirrors == 0 || c.MirrorUpload == 0 || n.opts.Config.Collect.Enabled {
 		return nil // what was collected is at others already
 	}
-	key, err := n.opts.Home.Key()
-	if err != nil {
-		return err
-	}
 	n.mirrors = &mirror.Sender{Host: n.monitoredHost(), Protocol: n.net.Names.Mirror(),
-		Network: n.net.Names.Network(), Key: key, Archive: n.archive, Peers: n.peers.Directory(),
+		Network: n.net.Names.Network(), Key: n.key, Archive: n.archive, Peers: n.peers.Directory(),
 		Mirrors: c.Mirrors, Upload: int64(c.MirrorUpload), Choice: mirrorChoice{n.db},
 		Look: n.opts.scaled(mirrorLook), Settle: n.opts.scaled(mirrorSettle),
 		Retry: n.opts.scaled(mirrorRetry), Patience: n.opts.scaled(mirrorPatience), Logger: n.log}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/sync/errgroup"
 
@@ -65,6 +66,7 @@ type Node struct {
 	started time.Time
 
 	db            *store.DB
+	key           crypto.PrivKey // the identity
 	net           *overlay.Net
 	door          *admission.Door
 	judge         *lease.Judge

@@ -77,9 +77,8 @@ func (n *Node) openArchive() (err error) {
 	return err
 }
 
-func (n *Node) openNet() error {
-	key, err := n.opts.Home.Key()
-	if err != nil {
+func (n *Node) openNet() (err error) {
+	if n.key, err = n.opts.Home.Key(); err != nil {
 		return err
 	}
 	boot, err := config.BootstrapPeers(n.opts.Config, n.opts.Profile)
@@ -96,7 +95,7 @@ func (n *Node) openNet() error {
 	}
 	n.judge = n.newJudge()
 	c := overlay.DefaultConfig()
-	c.Key, c.Network, c.Listen = key, n.opts.Profile.NetworkID(), n.opts.Config.Listen
+	c.Key, c.Network, c.Listen = n.key, n.opts.Profile.NetworkID(), n.opts.Config.Listen
 	c.Announce = n.opts.Config.Announce
 	c.Bootstrap, c.Known, c.MDNS = boot, known, n.opts.Config.MDNS
 	c.NAT = n.opts.Config.NAT && n.usesInternet()
@@ -133,20 +132,16 @@ func (n *Node) openNet() error {
 	return err
 }
 
-func (n *Node) openRegistries() error {
-	key, err := n.opts.Home.Key()
-	if err != nil {
-		return err
-	}
+func (n *Node) openRegistries() (err error) {
 	oc := n.opts.Config.Overlay
 	lc := lease.DefaultConfig()
 	lc.Network, lc.Judge = n.net.Names.Network(), n.judge
-	lc.Self, lc.Key, lc.Values, lc.Logger = n.net.Self(), key, n.net.Values(), n.log
+	lc.Self, lc.Key, lc.Values, lc.Logger = n.net.Self(), n.key, n.net.Values(), n.log
 	lc.Clock, lc.Holders = n.opts.clock(), n.net.Values()
 	lc.TTL, lc.Settle = oc.LeaseTTL.Duration, oc.Settle.Duration
 	hc := home.DefaultConfig()
 	hc.Network = n.net.Names.Network()
-	hc.Self, hc.Key, hc.Values, hc.Logger = n.net.Self(), key, n.net.Values(), n.log
+	hc.Self, hc.Key, hc.Values, hc.Logger = n.net.Self(), n.key, n.net.Values(), n.log
 	hc.Clock = n.opts.clock()
 	hc.Settle = oc.Settle.Duration
 	if n.opts.Alone {
@@ -240,10 +235,6 @@ func (n *Node) openOwnership() error {
 }
 
 func (n *Node) ownerConfig() (owner.Config, error) {
-	key, err := n.opts.Home.Key()
-	if err != nil {
-		return owner.Config{}, err
-	}
 	strategy, err := n.newStrategy()
 	if err != nil {
 		return owner.Config{}, err
@@ -254,7 +245,7 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 	overlayConf := n.opts.Config.Overlay
 	strategy = n.observeStrategy(strategy)
 	oc := owner.Config{
-		Self: n.net.Self(), Key: key, DB: n.db, Leases: n.leases, Homes: n.homes,
+		Self: n.net.Self(), Key: n.key, DB: n.db, Leases: n.leases, Homes: n.homes,
 		Sender: &handover.Sender{
 			Host: n.monitoredHost(), Protocol: n.net.Names.Handover(),
 			DB: n.db, Followers: n.replicas,
@@ -322,16 +313,12 @@ func (n *Node) reviewConfig() *assign.ReviewConfig {
 	return &c
 }
 
-func (n *Node) openPeers() error {
-	key, err := n.opts.Home.Key()
-	if err != nil {
-		return err
-	}
+func (n *Node) openPeers() (err error) {
 	ec := coords.DefaultConfig()
 	ec.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	estimator := coords.NewEstimator(ec)
 	pc := peers.DefaultConfig()
-	pc.Host, pc.Key = n.net.Host, key
+	pc.Host, pc.Key = n.net.Host, n.key
 	pc.Topic, pc.Protocol = n.net.Names.Beacons(), n.net.Names.Coords()
 	pc.HeartbeatProtocol = n.net.Names.Heartbeat()
 	if n.witness != nil {
@@ -502,11 +489,7 @@ func (n *Node) crawllet() (*crawl.Crawllet, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read crawl.crawllet: %w", err)
 	}
-	key, err := n.opts.Home.Key()
-	if err != nil {
-		return nil, err
-	}
-	raw, err := key.Raw()
+	raw, err := n.key.Raw()
 	return &crawl.Crawllet{Module: module, Key: raw, Agent: n.opts.UserAgent}, err
 }
 
