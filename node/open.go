@@ -20,6 +20,7 @@ import (
 	"peerd/crawl/resolve"
 	"peerd/crawl/revisit"
 	"peerd/crawl/trap"
+	"peerd/internal/bounded"
 	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/node/dashboard"
@@ -485,7 +486,7 @@ func (n *Node) crawllet() (*crawl.Crawllet, error) {
 	if name == "" {
 		return nil, nil
 	}
-	module, err := readLimited(n.opts.Home.Path(name), maxCrawllet)
+	module, err := bounded.ReadFile(n.opts.Home.Path(name), maxCrawllet)
 	if err != nil {
 		return nil, fmt.Errorf("read crawl.crawllet: %w", err)
 	}

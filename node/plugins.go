@@ -15,6 +15,7 @@ import (
 	"peerd/crawl"
 	"peerd/crawl/crawllet"
 	pages "peerd/crawl/crawllet/page"
+	"peerd/internal/bounded"
 	"peerd/node/config"
 	"peerd/overlay/plugin"
 )
@@ -227,7 +228,7 @@ func PublishPlugin(home config.Home, name string) (Plugin, error) {
 	if err != nil {
 		return Plugin{}, err
 	}
-	pkg, err := readLimited(name, 2*plugin.MaxModule)
+	pkg, err := bounded.ReadFile(name, 2*plugin.MaxModule)
 	if err != nil {
 		return Plugin{}, err
 	}

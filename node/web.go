@@ -5,12 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"peerd/crawl/deny"
 	"peerd/crawl/fetch"
+	"peerd/internal/bounded"
 	"peerd/node/config"
 )
 
@@ -140,22 +139,8 @@ func rootCAs(home config.Home, files []string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// readLimited reads a file of at most limit bytes.
-func readLimited(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("%s: larger than %d bytes", path, limit)
-	}
-	return b, err
-}
-
 func addCAs(pool *x509.CertPool, path string) error {
-	text, err := readLimited(path, maxCAFile)
+	text, err := bounded.ReadFile(path, maxCAFile)
 	if err != nil {
 		return err
 	}

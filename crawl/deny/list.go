@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/netip"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"peerd/internal/bounded"
 	"peerd/store"
 )
 
@@ -129,20 +129,12 @@ func stat(file string) (fileID, error) {
 
 // Read returns the rules of a file in its order. The error names the file and the line.
 func Read(file string) ([]Rule, error) {
-	f, err := os.Open(file)
+	text, err := bounded.ReadFile(file, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(text) > maxFile {
-		err = fmt.Errorf("larger than %d bytes", maxFile)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	var rules []Rule
 	lines := bufio.NewScanner(bytes.NewReader(text))

@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
+
+	"peerd/internal/bounded"
 
 	"github.com/google/renameio/v2"
 )
@@ -34,15 +35,10 @@ func writeAPIFile(path string, f apiFile) error {
 
 // readAPIFile is the inverse of writeAPIFile. The error for a missing file is ErrNotRunning.
 func readAPIFile(path string) (apiFile, error) {
-	file, err := os.Open(path)
+	data, err := bounded.ReadFile(path, maxAPIFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return apiFile{}, ErrNotRunning
 	}
-	if err != nil {
-		return apiFile{}, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxAPIFileBytes))
 	if err != nil {
 		return apiFile{}, err
 	}

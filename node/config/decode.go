@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
+
+	"peerd/internal/bounded"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -16,19 +16,11 @@ const maxFileBytes = 1 << 20
 
 // readFile returns the content of a file of at most maxFileBytes.
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
+	b, err := bounded.ReadFile(path, maxFileBytes)
+	if errors.Is(err, bounded.ErrTooLarge) {
+		err = asInvalid(err)
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(b) > maxFileBytes {
-		return nil, asInvalid(fmt.Errorf("%s: larger than %d bytes", path, maxFileBytes))
-	}
-	return b, nil
+	return b, err
 }
 
 // Load reads a file of at most 1 MiB into v, which holds the defaults, as strictly as config.toml,

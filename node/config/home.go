@@ -4,10 +4,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"peerd/internal/bounded"
 
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -173,12 +174,7 @@ func Open(dir string) (Home, error) {
 
 // Key reads the identity. Its errors match ErrKey.
 func (h Home) Key() (crypto.PrivKey, error) {
-	f, err := os.Open(h.KeyFile())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrKey, err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxKeyBytes))
+	data, err := bounded.ReadFile(h.KeyFile(), maxKeyBytes)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"peerd/crawl/crawllet"
 	"peerd/crawl/crawllet/record"
+	"peerd/internal/bounded"
 	"peerd/node/config"
 )
 
@@ -155,17 +156,9 @@ func readModule(name string) ([]byte, error) {
 		}
 		name = filepath.Join(filepath.Dir(program), "crawllet.wasm")
 	}
-	f, err := os.Open(name)
+	b, err := bounded.ReadFile(name, maxModule)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w; build it with: make crawllet", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxModule+1))
-	if len(b) > maxModule {
-		err = fmt.Errorf("%s: larger than %d bytes", name, maxModule)
+		err = fmt.Errorf("%w; build it with: make crawllet", err)
 	}
 	return b, err
 }
