@@ -367,38 +367,32 @@ func (h Hours) Wait(now time.Time) time.Duration {
 }
 
 func (t Traps) check(f *faults) {
-	c := trap.DefaultConfig()
+	if _, err := t.Config(); err != nil {
+		f.addf("%w", err)
+	}
+}
+
+// Config returns the default configuration with the changes of the section. Its error has one line
+// for each fault.
+func (t Traps) Config() (trap.Config, error) {
+	var f faults
 	report := func(key string, err error) {
+		if err == nil {
+			return
+		}
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			f.addf("%s: %s", key, strings.TrimPrefix(line, "trap: "))
 		}
 	}
-	if _, err := trap.Parse(t.Heuristics); err != nil {
-		report("traps.heuristics", err)
-	}
-	for _, name := range slices.Sorted(maps.Keys(t.Limits)) {
-		if err := c.SetLimit(name, t.Limits[name]); err != nil {
-			report("traps.limits", err)
-		}
-	}
-	if err := c.Validate(); err != nil {
-		report("traps.limits", err)
-	}
-}
-
-// Config returns the default configuration with the changes of the section.
-func (t Traps) Config() (trap.Config, error) {
 	c := trap.DefaultConfig()
-	var err error
-	if c.On, err = trap.Parse(t.Heuristics); err != nil {
-		return c, err
-	}
+	on, err := trap.Parse(t.Heuristics)
+	report("traps.heuristics", err)
 	for _, name := range slices.Sorted(maps.Keys(t.Limits)) {
-		if err := c.SetLimit(name, t.Limits[name]); err != nil {
-			return c, err
-		}
+		report("traps.limits", c.SetLimit(name, t.Limits[name]))
 	}
-	return c, c.Validate()
+	report("traps.limits", c.Validate())
+	c.On = on
+	return c, f.err()
 }
 
 func (d Duplicates) check(f *faults) {
