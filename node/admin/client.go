@@ -3,6 +3,7 @@ package admin
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -201,26 +202,15 @@ func (c *Client) Reload(ctx context.Context) (r Reloaded, err error) {
 // Wait does. The error is io.ErrUnexpectedEOF if the peer ended before it reported the end of
 // the handover.
 func (c *Client) Leave(ctx context.Context, limit time.Duration, report func(Drain)) error {
-	resp, err := c.send(ctx, http.MethodPost, pathLeave, LeaveRequest{LimitS: limit.Seconds()})
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
+	in := LeaveRequest{LimitS: limit.Seconds()}
+	return c.lines(ctx, http.MethodPost, pathLeave, in, func(line []byte) (done bool, err error) {
 		var d Drain
-		if err := json.Unmarshal(lines.Bytes(), &d); err != nil {
-			return fmt.Errorf("read progress: %w", err)
+		if err := json.Unmarshal(line, &d); err != nil {
+			return false, unreadable(err)
 		}
 		report(d)
-		if d.Done {
-			return nil
-		}
-	}
-	if err := lines.Err(); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("read progress: %w", io.ErrUnexpectedEOF)
-	}
-	return errors.Join(ctx.Err(), fmt.Errorf("read progress: %w", io.ErrUnexpectedEOF))
+		return d.Done, nil
+	})
 }
 
 // Wait returns nil when the peer has ended or was replaced by another one, or the error of ctx.
@@ -266,32 +256,44 @@ func (c *Client) Retry(ctx context.Context, r RetryRequest) (res RetryResult, er
 	return res, c.call(ctx, http.MethodPost, pathRetry, r, &res)
 }
 
-// stream calls yield for every line of a response.
+// stream calls yield for every line of a response. An empty line ends it.
 func stream[T any](ctx context.Context, c *Client, path string, yield func(T) error) error {
-	resp, err := c.send(ctx, http.MethodGet, path, nil)
+	return c.lines(ctx, http.MethodGet, path, nil, func(line []byte) (done bool, err error) {
+		if len(line) == 0 {
+			return true, nil
+		}
+		var v T
+		if err := json.Unmarshal(line, &v); err != nil {
+			return false, unreadable(err)
+		}
+		return false, yield(v)
+	})
+}
+
+// lines calls fn for every line of a response until it returns true or an error. The error is
+// io.ErrUnexpectedEOF if the response ends before.
+func (c *Client) lines(
+	ctx context.Context, method, path string, in any, fn func(line []byte) (done bool, err error),
+) error {
+	resp, err := c.send(ctx, method, path, in)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(make([]byte, 0, 64<<10), maxLineBytes)
-	for lines.Scan() {
-		if len(lines.Bytes()) == 0 {
-			return nil
-		}
-		var v T
-		if err := json.Unmarshal(lines.Bytes(), &v); err != nil {
-			return fmt.Errorf("read response of the peer: %w", err)
-		}
-		if err := yield(v); err != nil {
+	all := bufio.NewScanner(resp.Body)
+	all.Buffer(make([]byte, 0, 64<<10), maxLineBytes)
+	for all.Scan() {
+		if done, err := fn(all.Bytes()); done || err != nil {
 			return err
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read response of the peer: %w", err)
+	if err := cmp.Or(ctx.Err(), all.Err()); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return unreadable(fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err))
 	}
-	return fmt.Errorf("read response of the peer: %w", io.ErrUnexpectedEOF)
+	return unreadable(io.ErrUnexpectedEOF)
 }
+
+func unreadable(err error) error { return fmt.Errorf("read response of the peer: %w", err) }
 
 // call sends in, unless it is nil, and decodes the response into out.
 func (c *Client) call(ctx context.Context, method, path string, in, out any) error {
@@ -311,7 +313,7 @@ func (c *Client) exchange(
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxReplyBytes)).Decode(out); err != nil {
-		return nil, fmt.Errorf("read response of the peer: %w", err)
+		return nil, unreadable(err)
 	}
 	return resp.Header, nil
 }

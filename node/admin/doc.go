@@ -2,8 +2,8 @@
 // HTTP with JSON bodies on a loopback address, and the client for it. Both ends use the types
 // of this package, and the command line prints exactly these with --json.
 //
-// The package declares the interface Node of the peer that it serves. It imports no other
-// package of this module.
+// The package declares the interface Node of the peer that it serves. Of this
+// module it imports only node/httpserver and what is internal.
 //
 // # Access
 //
@@ -11,8 +11,7 @@
 // read, and every request carries the token. A second token, in a file of its own, permits only to
 // read: it is for monitoring. A browser gets a session, which permits the same, for a code that can
 // be used once. The server refuses requests with the name of a foreign host, so that no web page
-// can
-// reach it through a name that it directs there, and requests of pages of other origins.
+// can reach it through a name that it directs there, and requests of pages of other origins.
 //
 // # Lists
 //

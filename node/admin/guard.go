@@ -5,12 +5,12 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"fmt"
-	"net"
 	"net/http"
-	"net/netip"
 	"regexp"
 	"runtime/debug"
 	"strings"
+
+	"peerd/node/httpserver"
 )
 
 // tokenPattern matches a token: 32 random bytes in hexadecimal.
@@ -49,7 +49,7 @@ func (s *Server) protect(rs *routes) http.Handler {
 
 // check returns why r may not use the server.
 func (s *Server) check(r *http.Request, rs *routes) error {
-	if !allowedHost(r.Host) {
+	if !httpserver.AllowedHost(r.Host) {
 		return fmt.Errorf("%w: %q", ErrForbidden, r.Host)
 	}
 	if err := checkOrigin(r); err != nil {
@@ -88,17 +88,6 @@ func checkOrigin(r *http.Request) error {
 // sameToken compares in constant time.
 func sameToken(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// allowedHost reports whether a Host header is an IP address or localhost. The browser of a
-// page that directed its own name to this machine sends that name.
-func allowedHost(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = strings.Trim(hostport, "[]")
-	}
-	_, err = netip.ParseAddr(host)
-	return err == nil || strings.EqualFold(host, "localhost")
-}
-
 // recoverPanic ends a request after a panic of its handler. If part of the response was sent,
 // it closes the connection, so that the client does not take the part for the whole.
 func (s *Server) recoverPanic(w http.ResponseWriter, r *http.Request) {
@@ -109,8 +98,8 @@ func (s *Server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p == http.ErrAbortHandler { //nolint:errorlint // the very value, as net/http compares it
 		panic(p)
 	}
-	s.log.Error("admin request panicked", "path", r.URL.Path, "panic", fmt.Sprint(p), "stack",
-		string(debug.Stack()))
+	s.cfg.Logger.Error("admin request panicked", "path", r.URL.Path, "panic", fmt.Sprint(p),
+		"stack", string(debug.Stack()))
 	if a, ok := w.(*responseWriter); ok && a.started {
 		panic(http.ErrAbortHandler)
 	}

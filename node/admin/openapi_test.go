@@ -22,8 +22,8 @@ var update = flag.Bool("update", false, "write openapi.json")
 // TestOpenAPI checks that openapi.json is what the table of routes and the types give. With
 // -update, it writes the file.
 func TestOpenAPI(t *testing.T) {
-	s := &Server{node: newFake(), metrics: http.NotFoundHandler(),
-		dashboard: http.NotFoundHandler()}
+	s := &Server{cfg: Config{Node: newFake(), Metrics: http.NotFoundHandler(),
+		Dashboard: http.NotFoundHandler()}}
 	d := describer{comments: comments(t), schemas: map[string]any{}}
 	want, err := json.MarshalIndent(d.document(t, s.table()), "", " ")
 	if err != nil {

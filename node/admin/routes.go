@@ -99,16 +99,16 @@ func (s *Server) handler() http.Handler {
 // table returns all routes.
 func (s *Server) table() []route {
 	all := slices.Concat(s.views(), s.lists(), s.streams(), s.actions())
-	if s.metrics != nil {
+	if s.cfg.Metrics != nil {
 		all = append(all, route{pattern: "GET " + pathMetrics, summary: "Metrics for Prometheus",
-			media: mediaText, handler: s.metrics.ServeHTTP})
+			media: mediaText, handler: s.cfg.Metrics.ServeHTTP})
 	}
-	if s.dashboard != nil {
+	if s.cfg.Dashboard != nil {
 		all = append(all, route{pattern: "GET " + pathDashboard, access: publicAccess,
 			summary: "The files of the dashboard", media: mediaHTML,
-			handler: s.dashboard.ServeHTTP})
+			handler: s.cfg.Dashboard.ServeHTTP})
 	}
-	if s.pprof {
+	if s.cfg.Pprof {
 		all = append(all, profiles()...)
 	}
 	return all
@@ -131,7 +131,7 @@ func answering[T any](s *Server, r route, view func(*http.Request) (T, error)) r
 
 // views are the routes that answer with one value.
 func (s *Server) views() []route {
-	n := s.node
+	n := s.cfg.Node
 	return []route{
 		answering(s, route{pattern: "GET " + pathAlive, summary: "Whether the peer runs"},
 			func(*http.Request) (struct{}, error) { return struct{}{}, nil }), // without the node
@@ -164,7 +164,7 @@ func (s *Server) views() []route {
 
 // lists are the routes that answer with a part of a list.
 func (s *Server) lists() []route {
-	n := s.node
+	n := s.cfg.Node
 	return []route{
 		listRoute(s, pathPeers, "The other peers", noError(n.Peers)),
 		listRoute(s, pathSubnets, "The subnets that the peer owns", noError(n.Subnets)),
@@ -191,7 +191,7 @@ func noError[T any](rows func() []T) func() ([]T, error) {
 
 // journal returns the events, the latest first.
 func (s *Server) journal() ([]Event, error) {
-	all := slices.Clone(s.node.Events())
+	all := slices.Clone(s.cfg.Node.Events())
 	slices.Reverse(all)
 	return all, nil
 }
@@ -242,7 +242,7 @@ func action[Q checked, T any](
 
 // actions are the routes that change something.
 func (s *Server) actions() []route {
-	n := s.node
+	n := s.cfg.Node
 	post := func(path, summary string) route {
 		return route{pattern: "POST " + path, access: fullAccess, summary: summary}
 	}
@@ -306,7 +306,7 @@ func (s *Server) placement(r *http.Request) (Placement, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), placementTimeout)
 	defer cancel()
-	return s.node.Placement(ctx, strings.ToLower(of))
+	return s.cfg.Node.Placement(ctx, strings.ToLower(of))
 }
 
 // checked is the body of a request, of which check returns what is wrong with it.
@@ -401,11 +401,11 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", mediaLines)
 	ctl := http.NewResponseController(w)
 	enc := json.NewEncoder(&deadlineWriter{w: w, ctl: ctl})
-	err = s.node.Leave(r.Context(), q.limit(), func(d Drain) error {
+	err = s.cfg.Node.Leave(r.Context(), q.limit(), func(d Drain) error {
 		return errors.Join(enc.Encode(d), ctl.Flush())
 	})
 	if err != nil { // the client has gone, or sees an incomplete stream
-		s.log.Debug("leave stream cut", "err", err)
+		s.cfg.Logger.Debug("leave stream cut", "err", err)
 	}
 }
 
@@ -413,7 +413,7 @@ func (s *Server) leave(w http.ResponseWriter, r *http.Request) {
 func (s *Server) links(w http.ResponseWriter, r *http.Request) {
 	after := r.URL.Query().Get("after")
 	s.stream(w, r, func(encode func(any) error) error {
-		return s.node.Links(r.Context(), after, func(l Link) error { return encode(l) })
+		return s.cfg.Node.Links(r.Context(), after, func(l Link) error { return encode(l) })
 	})
 }
 
@@ -421,7 +421,7 @@ func (s *Server) links(w http.ResponseWriter, r *http.Request) {
 func (s *Server) givenUp(w http.ResponseWriter, r *http.Request) {
 	host := r.URL.Query().Get("host")
 	s.stream(w, r, func(encode func(any) error) error {
-		return s.node.GivenUp(r.Context(), host, func(g GivenUp) error { return encode(g) })
+		return s.cfg.Node.GivenUp(r.Context(), host, func(g GivenUp) error { return encode(g) })
 	})
 }
 
@@ -448,7 +448,7 @@ func (s *Server) stream(
 			s.fail(w, r, err)
 			return
 		}
-		s.log.Debug("admin stream cut", "path", r.URL.Path, "lines", lines, "err", err)
+		s.cfg.Logger.Debug("admin stream cut", "path", r.URL.Path, "lines", lines, "err", err)
 		panic(http.ErrAbortHandler) // the only way to end a body as incomplete
 	}
 	out.WriteByte('\n')
@@ -479,7 +479,7 @@ func (p *deadlineWriter) Write(b []byte) (int, error) {
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, v any) {
 	data, err := json.Marshal(filled(v))
 	if err != nil { // a NaN among the numbers
-		s.log.Error("admin answer not encodable", "path", r.URL.Path, "err", err)
+		s.cfg.Logger.Error("admin answer not encodable", "path", r.URL.Path, "err", err)
 		s.fail(w, r, ErrInternal)
 		return
 	}
@@ -490,7 +490,7 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, v any) {
 // fail answers with err and its status.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	code := statusOf(err)
-	s.log.Debug("admin request failed", "path", r.URL.Path, "status", code, "err", err)
+	s.cfg.Logger.Debug("admin request failed", "path", r.URL.Path, "status", code, "err", err)
 	data, _ := json.Marshal(errorBody{Error: err.Error()}) // strings always encode
 	w.Header().Set("Content-Type", mediaJSON)
 	w.WriteHeader(code)

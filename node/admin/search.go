@@ -52,7 +52,7 @@ func (s *Server) search(r *http.Request) (res SearchResult, err error) {
 	if err != nil {
 		return res, err
 	}
-	return s.node.Search(r.Context(), q.Get("q"), offset, limit)
+	return s.cfg.Node.Search(r.Context(), q.Get("q"), offset, limit)
 }
 
 // Search searches the indexes of all peers.

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"peerd/node/httpserver"
 )
 
 // serverName is the Server header, by which the client recognizes a peer.
@@ -37,14 +40,8 @@ type Config struct {
 
 // Server serves the admin API of one peer.
 type Server struct {
-	ln            net.Listener
-	file          string
-	readTokenFile string
-	node          Node
-	metrics       http.Handler
-	dashboard     http.Handler
-	pprof         bool
-	log           *slog.Logger
+	cfg Config // with a Logger
+	ln  net.Listener
 
 	token, readToken string
 	sessions         *sessions
@@ -75,7 +72,7 @@ func Listen(cfg Config) (*Server, error) {
 			return nil, errors.Join(fmt.Errorf("admin API: %w", err), ln.Close())
 		}
 		if stale {
-			s.log.Info("removed the API file of a peer that was killed", "file", file)
+			s.cfg.Logger.Info("removed the API file of a peer that was killed", "file", file)
 		}
 	}
 	return s, nil
@@ -83,13 +80,9 @@ func Listen(cfg Config) (*Server, error) {
 
 // newServer returns a server without a socket.
 func newServer(cfg Config) *Server {
-	log := cfg.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Server{
-		file: cfg.File, readTokenFile: cfg.ReadTokenFile, node: cfg.Node,
-		metrics: cfg.Metrics, dashboard: cfg.Dashboard, pprof: cfg.Pprof, log: log,
+		cfg:   cfg,
 		token: newToken(), readToken: newToken(), sessions: newSessions(),
 		requests: newRequests(), places: make(chan struct{}, maxStreams),
 	}
@@ -109,44 +102,25 @@ func (s *Server) Drain() { s.requests.drain() }
 // reading, and serves until ctx ends. The files are gone when Run returns. Run may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.ln.Close()
-	if s.readTokenFile != "" {
-		if err := writeTokenFile(s.readTokenFile, s.readToken); err != nil {
+	if s.cfg.ReadTokenFile != "" {
+		if err := writeTokenFile(s.cfg.ReadTokenFile, s.readToken); err != nil {
 			return fmt.Errorf("admin API: %w", err)
 		}
-		defer os.Remove(s.readTokenFile)
+		defer os.Remove(s.cfg.ReadTokenFile)
 	}
-	if err := writeAPIFile(s.file, apiFile{Addr: s.Addr(), Token: s.token}); err != nil {
+	if err := writeAPIFile(s.cfg.File, apiFile{Addr: s.Addr(), Token: s.token}); err != nil {
 		return fmt.Errorf("admin API: %w", err)
 	}
-	defer os.Remove(s.file)
+	defer os.Remove(s.cfg.File)
 
 	srv := &http.Server{
-		Handler:           s.handler(),
-		BaseContext:       func(net.Listener) context.Context { return s.requests.ctx },
-		ConnContext:       withConn,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      60 * time.Second, // streams extend it with every write
-		IdleTimeout:       30 * time.Second,
-		MaxHeaderBytes:    16 << 10,
+		Handler:      s.handler(),
+		BaseContext:  func(net.Listener) context.Context { return s.requests.ctx },
+		ConnContext:  withConn,
+		WriteTimeout: 60 * time.Second, // streams extend it with every write
 	}
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(s.ln) }()
-	var failed error
-	select {
-	case failed = <-served:
-		failed = fmt.Errorf("admin API: %w", failed)
-	case <-ctx.Done():
+	if err := httpserver.Serve(ctx, s.ln, srv, s.Drain, s.cfg.Logger); err != nil {
+		return fmt.Errorf("admin API: %w", err)
 	}
-	s.Drain()
-	closing, done := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
-	defer done()
-	if err := srv.Shutdown(closing); err != nil {
-		srv.Close()
-	}
-	if failed == nil {
-		<-served
-	}
-	return failed
+	return nil
 }

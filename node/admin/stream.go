@@ -1,13 +1,10 @@
 package admin
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
@@ -27,12 +24,12 @@ const (
 // events streams the state every two seconds, and what happens at the peer.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	s.follow(w, r, statusEvery, func(out *deadlineWriter, last uint64) (uint64, error) {
-		last, err := sendNew(out, "event", s.node.Events(), func(e Event) uint64 { return e.Seq },
-			last)
+		last, err := sendNew(out, "event", s.cfg.Node.Events(),
+			func(e Event) uint64 { return e.Seq }, last)
 		if err != nil {
 			return last, err
 		}
-		return last, sendEvent(out, "status", 0, filled(s.node.Status()))
+		return last, sendEvent(out, "status", 0, filled(s.cfg.Node.Status()))
 	})
 }
 
@@ -40,7 +37,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 func (s *Server) feed(w http.ResponseWriter, r *http.Request) {
 	fresh := r.Header.Get("Last-Event-ID") == "" && r.URL.Query().Get("after") == ""
 	s.follow(w, r, feedEvery, func(out *deadlineWriter, last uint64) (uint64, error) {
-		all := s.node.NewPages()
+		all := s.cfg.Node.NewPages()
 		if fresh && len(all) > 0 {
 			last = all[len(all)-1].Seq
 		}
@@ -79,7 +76,7 @@ func (s *Server) follow(
 			err = ctl.Flush()
 		}
 		if err != nil {
-			s.log.Debug("event stream ended", "err", err)
+			s.cfg.Logger.Debug("event stream ended", "err", err)
 			return
 		}
 		select {
@@ -162,31 +159,21 @@ type Happening struct {
 // io.ErrUnexpectedEOF if the peer has ended it.
 func (c *Client) Follow(ctx context.Context, after uint64, fn func(Happening)) error {
 	path := pathEvents + "?after=" + strconv.FormatUint(after, 10)
-	resp, err := c.send(ctx, http.MethodGet, path, nil)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, 1<<20)
 	name := ""
-	for lines.Scan() {
-		field, value, _ := bytes.Cut(lines.Bytes(), []byte(": "))
+	return c.lines(ctx, http.MethodGet, path, nil, func(line []byte) (done bool, err error) {
+		field, value, _ := bytes.Cut(line, []byte(": "))
 		switch string(field) {
 		case "event":
 			name = string(value)
 		case "data":
 			h, err := happening(name, value)
 			if err != nil {
-				return fmt.Errorf("read response of the peer: %w", err)
+				return false, unreadable(err)
 			}
 			fn(h)
 		}
-	}
-	if err := errors.Join(ctx.Err(), lines.Err()); err != nil {
-		return fmt.Errorf("read response of the peer: %w", err)
-	}
-	return fmt.Errorf("read response of the peer: %w", io.ErrUnexpectedEOF)
+		return false, nil
+	})
 }
 
 // happening decodes a message. That of an unknown name is empty.

@@ -79,7 +79,7 @@ func (s *Server) trace(r *http.Request) (Trace, error) {
 		return Trace{}, fmt.Errorf("%w: the parameter url needs a URL of at most %d bytes",
 			ErrBadRequest, MaxURLBytes)
 	}
-	return s.node.Trace(r.Context(), raw)
+	return s.cfg.Node.Trace(r.Context(), raw)
 }
 
 // Trace returns what the peer, and the owner, know of a URL.

@@ -1,5 +1,4 @@
-// Package httpserver runs the HTTP servers of a peer that have no admin rights. It imports only the
-// standard library.
+// Package httpserver runs the HTTP servers of a peer. It imports only the standard library.
 package httpserver
 
 import (
@@ -7,6 +6,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -15,21 +16,26 @@ import (
 func Run(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
-	srv := &http.Server{
-		Handler:           h,
-		BaseContext:       func(net.Listener) context.Context { return requests },
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      5 * time.Minute,
-		IdleTimeout:       30 * time.Second,
-		MaxHeaderBytes:    16 << 10,
-	}
+	return Serve(ctx, ln, &http.Server{
+		Handler:      h,
+		BaseContext:  func(net.Listener) context.Context { return requests },
+		WriteTimeout: 5 * time.Minute,
+	}, cut, log)
+}
+
+// Serve is Run for a server, of which it sets the limits on requests. It calls cut at the end: the
+// requests must end soon after that.
+func Serve(
+	ctx context.Context, ln net.Listener, srv *http.Server, cut func(), log *slog.Logger,
+) error {
+	srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	srv.ReadHeaderTimeout, srv.ReadTimeout = 5*time.Second, 30*time.Second
+	srv.IdleTimeout, srv.MaxHeaderBytes = 30*time.Second, 16<<10
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln) }()
+	var failed error
 	select {
-	case err := <-served:
-		return err
+	case failed = <-served:
 	case <-ctx.Done():
 	}
 	cut()
@@ -38,6 +44,19 @@ func Run(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger)
 	if srv.Shutdown(closing) != nil {
 		srv.Close()
 	}
-	<-served
-	return nil
+	if failed == nil {
+		<-served
+	}
+	return failed
+}
+
+// AllowedHost reports whether a Host header is an IP address or localhost. The browser of a page
+// that directed its own name to this machine sends that name.
+func AllowedHost(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.Trim(hostport, "[]")
+	}
+	_, err = netip.ParseAddr(host)
+	return err == nil || strings.EqualFold(host, "localhost")
 }

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 	"time"
 
 	"peerd/crawl/canon"
+	"peerd/node/httpserver"
 	"peerd/store"
 	"peerd/store/warc"
 )
@@ -79,7 +78,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Cache-Control", "no-store")
 	head.Set("Content-Security-Policy", ownPolicy)
 	switch {
-	case !allowedHost(r.Host):
+	case !httpserver.AllowedHost(r.Host):
 		http.Error(w, "the Host header is neither an IP address nor localhost",
 			http.StatusForbidden)
 		return
@@ -107,15 +106,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func redirect(w http.ResponseWriter, path string) {
 	w.Header().Set("Location", path)
 	w.WriteHeader(http.StatusFound)
-}
-
-func allowedHost(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = strings.Trim(hostport, "[]")
-	}
-	_, err = netip.ParseAddr(host)
-	return err == nil || strings.EqualFold(host, "localhost")
 }
 
 // target is what a path below /web/ asks for.
