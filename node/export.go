@@ -20,8 +20,11 @@ var ErrNoArchive = errors.New(
 // Want says which records of an archive are exported.
 type Want = warc.Want
 
+// ArchiveReader reads an archive.
+type ArchiveReader = warc.Reader
+
 // Archive opens the archive of a home for reading. A peer may be writing it.
-func Archive(home config.Home) (*warc.Reader, error) {
+func Archive(home config.Home) (*ArchiveReader, error) {
 	r, err := warc.OpenReader(home.ArchiveDir())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", home.Dir, ErrNoArchive)

@@ -20,13 +20,7 @@ the other, and prints what each has achieved beside its limit; docs/threats.md
 describes them. Verdicts: held; open, for an attack that is known to have an effect;
 broken; unknown, if the attack could not be carried out. The exit status is 1 if one
 is broken or unknown.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usagef(cmd, "got %d arguments, want the name of an attack, or all",
-					len(args))
-			}
-			return nil
-		},
+		Args: cli.Args(1, "want the name of an attack, or all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := attack.Find(args[0])
 			if err != nil {

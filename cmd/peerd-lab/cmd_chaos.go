@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,13 +61,8 @@ func runChaos(cmd *cobra.Command, o chaos.Options) (err error) {
 		return err
 	}
 	err = chaos.Run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	switch {
-	case errors.Is(err, chaos.ErrInside):
+	if errors.Is(err, chaos.ErrInside) {
 		return cli.ErrReported
-	case cli.Interrupted(cmd.Context(), err):
-		return errors.New("chaos: interrupted before the end")
-	case err != nil:
-		return fmt.Errorf("chaos: %w", err)
 	}
-	return nil
+	return ended(cmd, err)
 }

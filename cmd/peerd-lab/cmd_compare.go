@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,12 +62,5 @@ func runCompare(cmd *cobra.Command, o compare.Options) (err error) {
 	if o.Self, err = self("compare-child"); err != nil {
 		return err
 	}
-	err = compare.Run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	switch {
-	case cli.Interrupted(cmd.Context(), err):
-		return errors.New("compare: interrupted before the end")
-	case err != nil:
-		return fmt.Errorf("compare: %w", err)
-	}
-	return nil
+	return ended(cmd, compare.Run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr()))
 }

@@ -18,24 +18,14 @@ import (
 )
 
 func newEventsCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "events",
-		Short: "Evaluate the event logs of peers",
-		Long: `Evaluates the event logs that peers write with events.enabled; docs/events.md
+	return cli.NewGroup("events", "Evaluate the event logs of peers",
+		`Evaluates the event logs that peers write with events.enabled; docs/events.md
 describes them. Files with names that end in .gz are compressed.`,
-		Args: cli.NoArgs,
-	}
-	cmd.AddCommand(newEventsMergeCommand(), newEventsFiguresCommand(), newEventsExportCommand())
-	return cmd
+		newEventsMergeCommand(), newEventsFiguresCommand(), newEventsExportCommand())
 }
 
 // logArgs wants one log or more.
-func logArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return cli.Usagef(cmd, "want the names of event logs")
-	}
-	return nil
-}
+var logArgs = cli.SomeArgs("want the names of event logs")
 
 func newEventsMergeCommand() *cobra.Command {
 	var out string

@@ -14,17 +14,11 @@ import (
 )
 
 func newExperimentCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "experiment",
-		Short: "Run a crawl of many peers on a list of machines",
-		Long: `Runs a crawl of many peers on machines that are reached by ssh, in containers, or
+	return cli.NewGroup("experiment", "Run a crawl of many peers on a list of machines",
+		`Runs a crawl of many peers on machines that are reached by ssh, in containers, or
 as processes of this machine. A TOML file describes the machines, the network, the seeds and what
 happens to the peers; docs/experiments.md explains it.`,
-		Args: cobra.ArbitraryArgs,
-		RunE: cli.Group,
-	}
-	cmd.AddCommand(newExperimentRunCommand(), newExperimentCheckCommand())
-	return cmd
+		newExperimentRunCommand(), newExperimentCheckCommand())
 }
 
 // readExperiment reads the file of an experiment; nothing was tried if it fails.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -59,19 +57,12 @@ with --crawl, crawls pages once without politeness, for profiles.`,
 	return cmd
 }
 
-func runSoak(cmd *cobra.Command, o *soakOptions) (err error) {
+func runSoak(cmd *cobra.Command, o *soakOptions) error {
 	run, err := o.prepare(cmd)
 	if err != nil {
 		return err
 	}
-	err = run()
-	switch {
-	case cli.Interrupted(cmd.Context(), err):
-		return errors.New("soak: interrupted before the end")
-	case err != nil:
-		return fmt.Errorf("soak: %w", err)
-	}
-	return nil
+	return ended(cmd, run())
 }
 
 // prepare checks the options and returns the function that runs them.

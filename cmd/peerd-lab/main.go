@@ -11,6 +11,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"peerd/cmd/internal/cli"
@@ -58,4 +60,16 @@ func newRootCommand() *cobra.Command {
 		newEventsCommand(), newExperimentCommand(), newResultsCommand())
 	root.AddCommand(newChildCommands()...)
 	return root
+}
+
+// ended returns the error with which a command ends: err with the name of the command, or that it
+// was interrupted.
+func ended(cmd *cobra.Command, err error) error {
+	switch {
+	case cli.Interrupted(cmd.Context(), err):
+		return fmt.Errorf("%s: interrupted before the end", cmd.Name())
+	case err != nil:
+		return fmt.Errorf("%s: %w", cmd.Name(), err)
+	}
+	return nil
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func newConfigCommand() *cobra.Command {
-	return newGroup("config", "Show, check and change the settings in config.toml", "",
+	return cli.NewGroup("config", "Show, check and change the settings in config.toml", "",
 		newConfigShowCommand(), newConfigCheckCommand(), newConfigSetCommand())
 }
 

@@ -177,11 +177,11 @@ func (o *crawlOptions) check(cmd *cobra.Command, urls []string) error {
 func (o *crawlOptions) config(cmd *cobra.Command) (config.Config, error) {
 	cfg := config.Default()
 	if o.home != "" {
-		if _, err := config.Init(o.home); err != nil && !errors.Is(err, config.ErrExists) {
+		home, err := initHome(o.home)
+		if err != nil {
 			return cfg, err
 		}
-		var err error
-		if cfg, err = (config.Home{Dir: o.home}).Load(); err != nil {
+		if cfg, err = home.Load(); err != nil {
 			return cfg, err
 		}
 	}
@@ -206,7 +206,7 @@ func (o *crawlOptions) print(w io.Writer, s node.Summary) error {
 	}
 	t := cli.NewTable(w)
 	t.Row("pages", s.Pages)
-	t.Row("bytes", size(s.Bytes))
+	t.Row("bytes", cli.Size(s.Bytes))
 	t.Row("hosts", s.Hosts)
 	t.Counts("answered", "URL", s.Answered())
 	t.Counts("dropped", "URL", s.DroppedBy)

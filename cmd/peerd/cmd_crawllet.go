@@ -17,7 +17,7 @@ import (
 )
 
 func newCrawlletCommand() *cobra.Command {
-	return newGroup("crawllet", "Run crawlers beside the files of a web site",
+	return cli.NewGroup("crawllet", "Run crawlers beside the files of a web site",
 		`A crawllet is a small program of a crawler that a web site runs beside its files. The
 crawler receives all pages, or summaries of them, in one exchange.
 
@@ -100,10 +100,8 @@ func newCrawlletFetchCommand() *cobra.Command {
 
 The records are written as JSON lines, with the bodies in base64. If the run ends early,
 what has arrived is kept, and the exit status is 1.`,
+		Args: cli.Args(1, "want one URL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return cli.Usagef(cmd, "got %d URLs, want one", len(args))
-			}
 			o.URL = args[0]
 			return runCrawlletFetch(cmd, &o)
 		},
@@ -179,7 +177,7 @@ func (o *crawlletFetchOptions) fetch(ctx context.Context, stdout io.Writer) (
 func printFetched(w io.Writer, r crawllet.FetchResult) {
 	fmt.Fprintf(w, "%s of %s received as %s in %s, the first after %s; "+
 		"the site used %s of processor time\n",
-		cli.Count(r.Pages, "page"), size(r.Bytes), size(r.Received),
+		cli.Count(r.Pages, "page"), cli.Size(r.Bytes), cli.Size(r.Received),
 		r.Time.Round(time.Millisecond), r.First.Round(time.Millisecond),
 		time.Duration(r.Usage.CPU)*time.Millisecond)
 	if c := r.Checked; c.Same+len(c.Different)+len(c.Unknown) > 0 {

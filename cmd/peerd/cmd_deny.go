@@ -11,7 +11,7 @@ import (
 )
 
 func newDenyCommand() *cobra.Command {
-	return newGroup("deny", "Choose hosts and networks that the peer does not request",
+	return cli.NewGroup("deny", "Choose hosts and networks that the peer does not request",
 		`Edits the deny list of a peer, the file "deny" in its home. A rule is one of:
 
   example.org      a host

@@ -28,10 +28,10 @@ var exports = []struct {
 	write       func(ctx context.Context, j *exportJob) error
 }{
 	{"warc", "The responses, as one WARC file (gzip, one member for each record)", true,
-		exportWARC},
+		fromArchive(exportWARC)},
 	{"wacz", "The responses, with an index and a list of pages, as one WACZ file", false,
-		exportWACZ},
-	{"cdx", "The index of the archive, in CDXJ, sorted", false, exportCDX},
+		fromArchive(exportWACZ)},
+	{"cdx", "The index of the archive, in CDXJ, sorted", false, fromArchive(exportCDX)},
 	{"links", "The fetched pages with their links, as JSON lines", true, exportLinks},
 	{"graph", "The links between pages, as CSV: source, target", true, exportGraph},
 	{"arcs", "The links between pages, as URLs with a tab between them, for WebGraph", true,
@@ -40,7 +40,7 @@ var exports = []struct {
 		exportGivenUp},
 	{"text",
 		"The texts of the archived pages, as JSON lines: url, fetched_at, title, charset, text",
-		true, exportText},
+		true, fromArchive(exportText)},
 }
 
 // An exportJob is one export.
@@ -190,29 +190,29 @@ func toFile(cmd *cobra.Command, name string, write func(io.Writer) error) error 
 	return commit()
 }
 
-func exportWARC(ctx context.Context, j *exportJob) error {
-	r, err := node.Archive(j.home)
-	if err != nil {
-		return err
+// fromArchive returns an export of what is archived.
+func fromArchive(
+	write func(ctx context.Context, j *exportJob, r *node.ArchiveReader) error,
+) func(context.Context, *exportJob) error {
+	return func(ctx context.Context, j *exportJob) error {
+		r, err := node.Archive(j.home)
+		if err != nil {
+			return err
+		}
+		r.Damaged = j.at.addDamage
+		return write(ctx, j, r)
 	}
-	r.Damaged = j.at.addDamage
+}
+
+func exportWARC(ctx context.Context, j *exportJob, r *node.ArchiveReader) error {
 	return r.Extract(ctx, j.w, j.only.want(), j.at.Archive, j.mark)
 }
 
-func exportWACZ(ctx context.Context, j *exportJob) error {
-	r, err := node.Archive(j.home)
-	if err != nil {
-		return err
-	}
-	r.Damaged = j.at.addDamage
+func exportWACZ(ctx context.Context, j *exportJob, r *node.ArchiveReader) error {
 	return r.WACZ(ctx, j.w, j.only.want(), "peerd/"+config.Version)
 }
 
-func exportCDX(ctx context.Context, j *exportJob) error {
-	r, err := node.Archive(j.home)
-	if err != nil {
-		return err
-	}
+func exportCDX(ctx context.Context, j *exportJob, r *node.ArchiveReader) error {
 	return r.IndexOf(ctx, j.w, j.only.want())
 }
 
@@ -274,12 +274,7 @@ func exportGivenUp(ctx context.Context, j *exportJob) error {
 	})
 }
 
-func exportText(ctx context.Context, j *exportJob) error {
-	r, err := node.Archive(j.home)
-	if err != nil {
-		return err
-	}
-	r.Damaged = j.at.addDamage
+func exportText(ctx context.Context, j *exportJob, r *node.ArchiveReader) error {
 	return node.Texts(ctx, r, j.at.Archive, func(t node.Text) error {
 		if err := j.mark(); err != nil { // this text is not written yet
 			return err

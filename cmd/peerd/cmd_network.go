@@ -14,7 +14,7 @@ import (
 )
 
 func newNetworkCommand() *cobra.Command {
-	return newGroup("network", "Found a network, or explain the rules of this peer's", "",
+	return cli.NewGroup("network", "Found a network, or explain the rules of this peer's", "",
 		newNetworkNewCommand(), newNetworkShowCommand())
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func newPluginCommand() *cobra.Command {
-	return newGroup("plugin", "Sign, publish and list plug-ins",
+	return cli.NewGroup("plugin", "Sign, publish and list plug-ins",
 		`A plug-in is a small program, in WebAssembly, that reads each page that a peer
 fetches, and finds links or notes something for the archive. Peers receive plug-ins from each other,
 and run those of the publishers that plugins.publishers in config.toml names.

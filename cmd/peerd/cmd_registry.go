@@ -11,7 +11,7 @@ import (
 )
 
 func newRegistryCommand() *cobra.Command {
-	return newGroup("registry", "Load the address data of the Internet registries",
+	return cli.NewGroup("registry", "Load the address data of the Internet registries",
 		`Loads delegated-extended files, in which the five regional Internet
 registries publish every day which organisation holds which addresses. NRO's combined
 file works as well. The strategies ipmicra and ipmicra-proxy need this data. A peer

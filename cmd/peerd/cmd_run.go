@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -90,7 +89,7 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 	signal.Notify(hup, syscall.SIGHUP) // the end of a terminal session must not end the peer
 	defer signal.Stop(hup)
 	if dir := homeDir(o.home); o.init && dir != "" {
-		if _, err := config.Init(dir); err != nil && !errors.Is(err, config.ErrExists) {
+		if _, err := initHome(dir); err != nil {
 			return err
 		}
 	}
@@ -213,31 +212,18 @@ func (o *runOptions) config(cmd *cobra.Command, home config.Home) (config.Config
 	if err != nil {
 		return cfg, err
 	}
-	for _, s := range []struct {
-		flag, value string
-		to          *string
-	}{
-		{"api", o.api, &cfg.API},
-		{"strategy", o.strategy, &cfg.Strategy},
+	for flag, set := range map[string]func(){
+		"api":           func() { cfg.API = o.api },
+		"strategy":      func() { cfg.Strategy = o.strategy },
+		"listen":        func() { cfg.Listen = o.listen },
+		"bootstrap":     func() { cfg.Bootstrap = o.bootstrap },
+		"drain":         func() { cfg.Drain = o.drain },
+		"drain-timeout": func() { cfg.DrainTimeout = config.Duration{Duration: o.drainTimeout} },
+		"mdns":          func() { cfg.MDNS = o.mdns },
 	} {
-		if cmd.Flags().Changed(s.flag) {
-			*s.to = s.value
+		if cmd.Flags().Changed(flag) {
+			set()
 		}
-	}
-	if cmd.Flags().Changed("listen") {
-		cfg.Listen = o.listen
-	}
-	if cmd.Flags().Changed("bootstrap") {
-		cfg.Bootstrap = o.bootstrap
-	}
-	if cmd.Flags().Changed("drain") {
-		cfg.Drain = o.drain
-	}
-	if cmd.Flags().Changed("drain-timeout") {
-		cfg.DrainTimeout = config.Duration{Duration: o.drainTimeout}
-	}
-	if cmd.Flags().Changed("mdns") {
-		cfg.MDNS = o.mdns
 	}
 	if err := o.crawl.apply(cmd, &cfg); err != nil {
 		return cfg, err

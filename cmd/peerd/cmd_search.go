@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
 	"peerd/cmd/internal/cli"
@@ -75,7 +76,7 @@ func showHits(w io.Writer, r admin.SearchResult) error {
 		}
 	}
 	on, off := "*", "*"
-	if f, ok := w.(*os.File); ok && isTerminal(f) {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(f.Fd()) {
 		on, off = "\x1b[1m", "\x1b[0m"
 	}
 	for i, h := range r.Hits {
@@ -101,12 +102,6 @@ func showHits(w io.Writer, r admin.SearchResult) error {
 	}
 	printf("\n")
 	return err
-}
-
-// isTerminal reports whether a file is a terminal.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // highlight returns a snippet with its marks.

@@ -87,7 +87,7 @@ func showStatus(w io.Writer, s admin.Status) error {
 	}
 	t.Row("waiting", fmt.Sprintf("%d queued, %d in flight, %d unclaimed, %d in the outbox",
 		s.Frontier.Pending, s.Frontier.InFlight, s.Frontier.Unclaimed, s.OutboxURLs))
-	t.Row("fetched", cli.Count(s.PagesFetched, "page")+", "+size(s.BytesFetched))
+	t.Row("fetched", cli.Count(s.PagesFetched, "page")+", "+cli.Size(s.BytesFetched))
 	t.Row("given up", fmt.Sprintf("%s, %d more denied by robots.txt",
 		cli.Count(s.Failed, "URL"), s.RobotsDenied))
 	if s.Archive != nil {
@@ -117,7 +117,7 @@ func showStatus(w io.Writer, s admin.Status) error {
 	t.Row("handovers", fmt.Sprintf("%d out (%d moves), %d in",
 		s.Handovers.Out, s.Handovers.Moves, s.Handovers.In))
 	t.Row("control traffic", fmt.Sprintf("%s sent, %s received",
-		size(s.ControlBytes.Sent), size(s.ControlBytes.Received)))
+		cli.Size(s.ControlBytes.Sent), cli.Size(s.ControlBytes.Received)))
 	return t.Flush()
 }
 
@@ -167,13 +167,13 @@ func formatRegistries(all []admin.RegistryFile) string {
 }
 
 func formatArchive(a admin.Archive) string {
-	text := cli.Count(a.Files, "file") + ", " + size(a.Bytes)
+	text := cli.Count(a.Files, "file") + ", " + cli.Size(a.Bytes)
 	if a.Quota > 0 {
-		text += " of " + size(a.Quota)
+		text += " of " + cli.Size(a.Quota)
 	}
 	if a.Refused > 0 {
 		text += fmt.Sprintf("; no space for %s, %s", cli.Count(a.Refused, "response"),
-			size(a.RefusedBytes))
+			cli.Size(a.RefusedBytes))
 	}
 	return text
 }
@@ -181,10 +181,11 @@ func formatArchive(a admin.Archive) string {
 func formatMirrors(a admin.Archive) string {
 	text := fmt.Sprintf("%d of %d follow the archive", a.Mirrors, a.MirrorsWanted)
 	if a.MirrorLag > 0 {
-		text += ", " + size(a.MirrorLag) + " behind"
+		text += ", " + cli.Size(a.MirrorLag) + " behind"
 	}
 	if a.Copies > 0 {
-		text += "; here: " + cli.Count(a.Copies, "archive") + " of others, " + size(a.CopiedSize)
+		text += fmt.Sprintf("; here: %s of others, %s", cli.Count(a.Copies, "archive"),
+			cli.Size(a.CopiedSize))
 	}
 	return text
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,10 +14,8 @@ import (
 )
 
 func newTestnetCtlCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "ctl",
-		Short: "Change the distances in a testnet of containers while it runs",
-		Long: `Changes the emulated distances between the containers of docker-compose.yml while
+	cmd := cli.NewGroup("ctl", "Change the distances in a testnet of containers while it runs",
+		`Changes the emulated distances between the containers of docker-compose.yml while
 they run. A container is named by its service and its number, such as peer-3 or
 site-7, or by its address. Changes take effect within a second, and also at peers
 that start later. It runs in a container:
@@ -27,10 +24,7 @@ that start later. It runs in a container:
   docker-compose exec site /peerd testnet ctl slow peer-3 10
   docker-compose exec site /peerd testnet ctl load site-7 500ms
   docker-compose exec site /peerd testnet ctl cut peer-1 peer-2
-  docker-compose exec site /peerd testnet ctl heal`,
-		Args: cobra.ArbitraryArgs,
-		RunE: cli.Group,
-	}
+  docker-compose exec site /peerd testnet ctl heal`)
 	order := func(verb string, names []string, o testnet.Order) func(*cobra.Command) error {
 		return func(cmd *cobra.Command) error {
 			c, err := testnet.NewControl(cmd.Context())
@@ -95,8 +89,7 @@ func showContainers(cmd *cobra.Command, _ []string) error {
 }
 
 func printContainers(out io.Writer, all []testnet.Container) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "CONTAINER\tADDRESS\tCITY\tCHANGES")
+	t := cli.NewTable(out, "CONTAINER", "ADDRESS", "CITY", "CHANGES")
 	for _, c := range all {
 		var changes []string
 		if c.Divisor > 1 {
@@ -111,7 +104,7 @@ func printContainers(out io.Writer, all []testnet.Container) error {
 		if c.Restarts > 0 {
 			changes = append(changes, fmt.Sprintf("restarted %d times", c.Restarts))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", c.Name, c.Addr, c.City, strings.Join(changes, ", "))
+		t.Row(c.Name, c.Addr, c.City, strings.Join(changes, ", "))
 	}
 	return t.Flush()
 }

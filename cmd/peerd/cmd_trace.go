@@ -72,7 +72,7 @@ func showURLState(t *cli.Table, where string, s admin.URLState) {
 	}
 	if p := s.Page; p != nil {
 		t.Row("  fetched", fmt.Sprintf("%s: %s, status %d, %s in %s", when(p.FetchedAt), p.Outcome,
-			p.Status, size(p.Bytes), ms(p.TookMs)))
+			p.Status, cli.Size(p.Bytes), ms(p.TookMs)))
 	}
 	if g := s.GivenUp; g != nil {
 		text := fmt.Sprintf("%s: %s, tries %d", when(g.At), g.Outcome, g.Tries)

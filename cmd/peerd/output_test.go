@@ -13,8 +13,8 @@ import (
 func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB",
 		999_949: "999.9 kB", 999_950: "1.0 MB", 1 << 62: "4.6 EB"} {
-		if got := size(n); got != want {
-			t.Errorf("size(%d) = %q, want %q", n, got, want)
+		if got := cli.Size(n); got != want {
+			t.Errorf("cli.Size(%d) = %q, want %q", n, got, want)
 		}
 	}
 }

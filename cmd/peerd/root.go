@@ -54,15 +54,6 @@ func newRootCommand() *cobra.Command {
 	return root
 }
 
-// newGroup returns a command that only holds others.
-func newGroup(name, short, long string, commands ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: name, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: cli.Group,
-	}
-	cmd.AddCommand(commands...)
-	return cmd
-}
-
 // homeFlag adds --home. Its value may be "", which homeDir replaces.
 func homeFlag(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "home", "",

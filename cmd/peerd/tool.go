@@ -13,7 +13,7 @@ import (
 )
 
 func newToolCommand() *cobra.Command {
-	return newGroup("tool", "Show how the crawler reads a URL, a robots.txt or a page",
+	return cli.NewGroup("tool", "Show how the crawler reads a URL, a robots.txt or a page",
 		`Answers questions of webmasters with the crawler's own code. The tools read only
 their arguments, stdin and the files that they are given. They contact no peer and fetch
 nothing.`,
@@ -64,7 +64,7 @@ func readInput(cmd *cobra.Command, name string, limit int64) ([]byte, error) {
 	if more {
 		fmt.Fprintf(cmd.ErrOrStderr(),
 			"%s: %s is longer than %s; the crawler ignores the rest\n",
-			toolName(cmd), cli.Printable(from), size(limit))
+			toolName(cmd), cli.Printable(from), cli.Size(limit))
 	}
 	return data, nil
 }

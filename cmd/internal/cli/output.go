@@ -87,6 +87,20 @@ func Count[N int | int64](n N, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
+// Size formats a number of bytes in a short unit: "999 B", "1.5 kB".
+func Size[N int64 | float64](n N) string {
+	v := float64(n)
+	if v < 1000 {
+		return fmt.Sprintf("%.0f B", v)
+	}
+	const units = "kMGTPE"
+	i := -1
+	for ; v >= 999.95 && i < len(units)-1; i++ {
+		v /= 1000
+	}
+	return fmt.Sprintf("%.1f %cB", v, units[i])
+}
+
 // Counts adds a row with the sum of the counters and one row for each counter, sorted by name.
 // It adds none if the sum is zero.
 func (t *Table) Counts(name, thing string, by map[string]int64) {

@@ -52,6 +52,15 @@ func Complete(cmd *cobra.Command, flag string, values ...string) {
 		cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// NewGroup returns a command that only holds others.
+func NewGroup(name, short, long string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: name, Short: short, Long: long, Args: cobra.ArbitraryArgs, RunE: Group,
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
 // Group is the RunE of a command that only has subcommands: it prints the help, or returns an
 // error if its first argument is not a subcommand.
 func Group(cmd *cobra.Command, args []string) error {

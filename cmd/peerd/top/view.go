@@ -145,20 +145,7 @@ func (m model) byteRate() string {
 	if !m.rates.known {
 		return "-"
 	}
-	return bytes(m.rates.bytes)
-}
-
-// bytes formats a number of bytes in a short unit.
-func bytes(n float64) string {
-	const units = "kMGTPE"
-	if n < 1000 {
-		return fmt.Sprintf("%.0f B", n)
-	}
-	i := -1
-	for ; n >= 999.95 && i < len(units)-1; i++ {
-		n /= 1000
-	}
-	return fmt.Sprintf("%.1f %cB", n, units[i])
+	return cli.Size(m.rates.bytes)
 }
 
 // help returns the keys.
@@ -196,7 +183,7 @@ func (m model) overview() []string {
 	for _, why := range s.Blocked {
 		all = append(all, m.paint(red, "blocked      "+cli.Printable(why)))
 	}
-	row("fetched", "%d pages, %s", s.PagesFetched, bytes(float64(s.BytesFetched)))
+	row("fetched", "%d pages, %s", s.PagesFetched, cli.Size(s.BytesFetched))
 	row("given up", "%d URLs, %d denied by robots.txt", s.Failed, s.RobotsDenied)
 	row("waiting", "%d unclaimed, %d in the outbox", s.Frontier.Unclaimed, s.OutboxURLs)
 	row("owned", "%d subnets, %d hosts", s.SubnetsOwned, s.Hosts)
@@ -204,8 +191,8 @@ func (m model) overview() []string {
 	row("handovers", "%d out, %d in, %d takeovers", s.Handovers.Out, s.Handovers.In,
 		s.Handovers.Takeovers)
 	row("revisited", "%d pages, %d changed", s.Revisits.Done, s.Revisits.Changed)
-	row("control", "%s sent, %s received", bytes(float64(s.ControlBytes.Sent)),
-		bytes(float64(s.ControlBytes.Received)))
+	row("control", "%s sent, %s received", cli.Size(s.ControlBytes.Sent),
+		cli.Size(s.ControlBytes.Received))
 	return all[:min(len(all), m.bodyHeight())]
 }
 
