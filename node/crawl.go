@@ -131,7 +131,6 @@ func Crawl(ctx context.Context, o CrawlOptions) (Summary, error) {
 	return n.crawlAll(ctx, o.Progress)
 }
 
-// oneShotProfile returns the profile of a one-shot crawl.
 func oneShotProfile(o CrawlOptions) config.Profile {
 	p := o.Rules
 	p.Name, p.Seeds, p.Bootstrap, p.Scope = "one-shot", o.Seeds, nil, config.Scope{Mode: "any"}

@@ -141,7 +141,6 @@ func (n *Node) Leave(
 	}
 }
 
-// drainProgress returns the progress of the drain.
 func (n *Node) drainProgress(done bool) admin.Drain {
 	pending := n.outbox.Stats()
 	subnets := n.manager.List()

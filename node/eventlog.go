@@ -186,7 +186,6 @@ func (n *Node) addSample(p netip.Prefix, who string, r store.FetchReport, err er
 	n.events.Add(&s)
 }
 
-// addBatch adds a batch of URLs.
 func (n *Node) addBatch(b outbox.Batch) {
 	if n.events == nil {
 		return
@@ -199,7 +198,6 @@ func (n *Node) addBatch(b outbox.Batch) {
 	n.events.Add(&e)
 }
 
-// addExchange adds an exchange of coordinates.
 func (n *Node) addExchange(x peers.Exchange) {
 	e := events.Exchange{Peer: x.Peer.String(), ID: x.ID, Asked: x.Asked,
 		RTT: millis(x.RTT), At: events.Coordinate(x.At)}
@@ -210,7 +208,6 @@ func (n *Node) addExchange(x peers.Exchange) {
 	n.events.Add(&e)
 }
 
-// messageOf returns a message of the log as an event.
 func messageOf(r slog.Record, attrs []slog.Attr) *events.Message {
 	m := events.Message{Level: r.Level.String(), Text: clipText(r.Message, maxEventText),
 		Details: map[string]string{}}
@@ -268,7 +265,6 @@ func (o observedReviewer) Review(e assign.Evidence) (assign.Review, error) {
 	return r, err
 }
 
-// decisionOf returns a choice with its evidence.
 func decisionOf(e assign.Evidence, step assign.Step) *events.Decision {
 	d := events.Decision{Subnet: e.Subnet.String(), Choice: step.Choice, Forced: !e.CanProbe,
 		Candidates: []events.Candidate{}, Evidence: []events.Evidence{}}

@@ -46,7 +46,6 @@ func (j *journal) load(file string, now time.Time) error {
 	return nil
 }
 
-// save writes the file.
 func (j *journal) save(file string) error {
 	j.mu.Lock()
 	k := kept{Moves: j.moves.list(), Samples: j.samples.list()}

@@ -345,7 +345,6 @@ func (n *Node) openPeers() (err error) {
 	return nil
 }
 
-// remoteFetchTimeout bounds a remote fetch.
 const remoteFetchTimeout = 20 * time.Second
 
 // How long a host is left alone after a failure at most. A one-shot crawl ends soon after the last

@@ -176,7 +176,6 @@ func (n *Node) archiveStatus() *admin.Archive {
 	return a
 }
 
-// obstacleNames are the names of obstacles.
 var obstacleNames = []string{
 	"offline", "paused", "volume", "space", "hours", "quota", "witnesses",
 }

@@ -44,7 +44,6 @@ func (n *Node) openData() (err error) {
 	return nil
 }
 
-// newStrategy returns the configured strategy.
 func (n *Node) newStrategy() (assign.Strategy, error) {
 	c := n.opts.Config
 	m := strategy.Config{

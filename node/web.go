@@ -91,7 +91,6 @@ func (n *Node) fetchConfig() (_ fetch.Config, err error) {
 	return fc, err
 }
 
-// openDeny opens the deny list.
 func (n *Node) openDeny() (_ *deny.List, err error) {
 	file := ""
 	if n.opts.Home.Dir != "" {

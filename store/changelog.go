@@ -53,7 +53,6 @@ func (c *changeLogs) get(p netip.Prefix) (logState, bool) {
 	return s, ok
 }
 
-// logged reports whether changes of p are logged.
 func (c *changeLogs) logged(p netip.Prefix) bool {
 	s, ok := c.get(p)
 	return ok && !s.Broken

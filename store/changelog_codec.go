@@ -54,7 +54,6 @@ const (
 	flagRevisit = 2
 )
 
-// encodeOps encodes ops as one record.
 func encodeOps(ops []wireOp) ([]byte, error) {
 	last := ""
 	for i := range ops {
@@ -112,7 +111,6 @@ func DecodeOps(raw []byte) ([]Op, error) {
 	return ops, nil
 }
 
-// decode decodes w into o.
 func (w *wireOp) decode(o *Op) (err error) {
 	o.Kind, o.Name = w.Kind, w.Name
 	n := w.keyLen()

@@ -238,7 +238,6 @@ func (tx *Tx) has(key []byte) (bool, error) {
 	return err == nil, ignoreNotFound(err)
 }
 
-// del deletes keys.
 func (tx *Tx) del(keys ...[]byte) error {
 	for _, key := range keys {
 		if tx.log != nil {

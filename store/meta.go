@@ -7,7 +7,6 @@ import (
 	"peerd/store/kv"
 )
 
-// all returns the counters.
 func (c *Counters) all() [20]*int64 {
 	return [...]*int64{
 		&c.Pages, &c.Bytes, &c.Failed, &c.RobotsDenied, &c.Seen, &c.Fetches, &c.Dropped,

@@ -16,7 +16,6 @@ import (
 	"peerd/node/config"
 )
 
-// scopes are the values of --scope.
 var scopes = []string{"host", "domain", "any"}
 
 type crawlOptions struct {

@@ -13,7 +13,6 @@ import (
 	"peerd/node/join"
 )
 
-// inviteOptions are the options of invite.
 type inviteOptions struct {
 	peer  string
 	addrs []string

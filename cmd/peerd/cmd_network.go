@@ -18,7 +18,6 @@ func newNetworkCommand() *cobra.Command {
 		newNetworkNewCommand(), newNetworkShowCommand())
 }
 
-// networkOptions are the options of network new.
 type networkOptions struct {
 	home, scope, admission string
 	seeds, domains, hosts  []string

@@ -75,7 +75,6 @@ func runSeed(cmd *cobra.Command, o *seedOptions, urls []string) error {
 	return nil
 }
 
-// source returns the lines with the URLs.
 func (o *seedOptions) source(cmd *cobra.Command, urls []string) (io.ReadCloser, error) {
 	if len(urls) == 1 && urls[0] == "-" && o.file == "" {
 		o.file, urls = "-", nil

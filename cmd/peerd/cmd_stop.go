@@ -14,7 +14,6 @@ import (
 	"peerd/node/admin"
 )
 
-// stopOptions are the options of peerd stop.
 type stopOptions struct {
 	home           string
 	now            bool

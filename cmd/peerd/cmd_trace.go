@@ -93,5 +93,4 @@ func showURLState(t *cli.Table, where string, s admin.URLState) {
 	}
 }
 
-// when formats a time.
 func when(t time.Time) string { return t.Local().Format(time.DateTime) }

@@ -111,7 +111,6 @@ func some[T any](
 	return rows, total, err
 }
 
-// list returns all rows of a list.
 func list[T any](ctx context.Context, c *Client, path string) ([]T, error) {
 	all := []T{}
 	for {

@@ -48,7 +48,6 @@ var statusCodes = []struct {
 	{context.Canceled, http.StatusServiceUnavailable},
 }
 
-// statusOf returns the HTTP status for err.
 func statusOf(err error) int {
 	for _, s := range statusCodes {
 		if errors.Is(err, s.err) {

@@ -88,7 +88,6 @@ const (
 	mediaHTML   = "text/html"
 )
 
-// handler returns the handler of all paths.
 func (s *Server) handler() http.Handler {
 	guarded := s.protect(newRoutes(s.table()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +95,6 @@ func (s *Server) handler() http.Handler {
 	})
 }
 
-// table returns all routes.
 func (s *Server) table() []route {
 	all := slices.Concat(s.views(), s.lists(), s.streams(), s.actions())
 	if s.cfg.Metrics != nil {

@@ -41,7 +41,6 @@ type SearchHit struct {
 	Marks [][2]int `json:"marks"`
 }
 
-// search returns a SearchResult.
 func (s *Server) search(r *http.Request) (res SearchResult, err error) {
 	q := r.URL.Query()
 	offset, err := number(q, "offset", 0, 1<<40, 0)

@@ -72,7 +72,6 @@ type Capture struct {
 	File   string    `json:"file"`
 }
 
-// trace returns the Trace of a URL.
 func (s *Server) trace(r *http.Request) (Trace, error) {
 	raw := r.URL.Query().Get("url")
 	if raw == "" || len(raw) > MaxURLBytes {

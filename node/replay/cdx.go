@@ -296,7 +296,6 @@ func fieldValue(e warc.Entry, name string) string {
 	return e.Location.File
 }
 
-// line formats an entry.
 func (q *cdxQuery) line(e warc.Entry) []byte {
 	fields := q.fields
 	if fields == nil {

@@ -25,7 +25,6 @@ var safeHeaders = []string{"Content-Type", "Content-Language", "Content-Disposit
 
 func stamp(t time.Time) string { return t.UTC().Format(stampLayout) }
 
-// mementoPath returns the path of a capture.
 func mementoPath(at time.Time, modifier string, url string) string {
 	return "/web/" + stamp(at) + modifier + "/" + safe.Replace(url)
 }

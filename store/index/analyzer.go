@@ -31,7 +31,6 @@ type counted struct {
 // of all words, for which they are.
 const maxKeptWords = 1 << 16
 
-// count counts an occurrence of a word.
 func (a *analyzer) count(word []byte, paired bool) {
 	h := hashWord(word)
 	a.hashes = append(a.hashes, h)

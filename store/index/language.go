@@ -182,7 +182,6 @@ func (s *stemmer) term(mark byte, word string) string {
 	return s.known.term(mark, []byte(word))
 }
 
-// makeTerm returns the term of a word.
 func makeTerm(mark byte, word string) string {
 	for _, l := range languages {
 		if l.mark == mark {

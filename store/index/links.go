@@ -87,7 +87,6 @@ func idOf(u store.URL) string {
 //	fieldLinked  00 host 00 source(4): the page is of this host
 //	fieldAnchor  term of a word 00 target(16) source(4)
 
-// links returns the fields with the links of a page in a language.
 func (a *analyzer) links(d Document, language byte) (linked, anchors *field) {
 	linked, anchors = newTerms(fieldLinked), newTerms(fieldAnchor)
 	source := string(binary.BigEndian.AppendUint32(nil, uint32(sourceOf(d.URL.Host(), d.Addr))))

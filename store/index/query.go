@@ -142,7 +142,6 @@ func (q *Query) addPhrase(text string, negated bool) error {
 	return nil
 }
 
-// wordsOf returns the words of a text.
 func wordsOf(text string) (all []Word) {
 	words(text, func(word []byte, _, _ int, paired bool) bool {
 		all = append(all, Word{Text: string(word), Paired: paired})

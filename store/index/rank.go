@@ -141,7 +141,6 @@ func (g *graph) read(x *Reader) error {
 	}
 }
 
-// add adds a link.
 func (g *graph) add(s Source, host string) {
 	at, known := slices.BinarySearch(g.into[host], s)
 	if own, ok := g.hosts[host]; ok && own == s || known || g.links == maxRead {

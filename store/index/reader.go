@@ -105,7 +105,6 @@ func (r *Reader) Version() uint64 { return r.version }
 // Pages returns the number of pages.
 func (r *Reader) Pages() (uint64, error) { return r.r.DocCount() }
 
-// terms returns the terms of a word.
 func (r *Reader) terms(q *Query, w Word) []string {
 	var all []string
 	for _, m := range q.marks(w) {
@@ -257,7 +256,6 @@ func (s *search) open(q *Query, counts Counts) error {
 	return s.openFilters(q)
 }
 
-// openFilters opens the unions of the filters.
 func (s *search) openFilters(q *Query) error {
 	var filters [][]string
 	texts := [][2]string{{filterSite, q.Site}, {filterType, q.Type}, {filterLang, q.Lang}}

@@ -31,7 +31,6 @@ func (w *writer) checkpoint(f *openFile) {
 	})
 }
 
-// sync syncs the WARC and the log.
 func (f *openFile) sync() error { return errors.Join(f.warc.Sync(), f.log.Sync()) }
 
 // logCheckpoint writes a checkpoint to the log if the file is still the current one.

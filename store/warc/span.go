@@ -242,7 +242,6 @@ func (w *entryWriter) Write(b []byte) (int, error) {
 	}
 }
 
-// parseEntry parses an index line.
 func parseEntry(line []byte) (e Entry, ok bool) {
 	key, rest, _ := bytes.Cut(line, []byte(" "))
 	stamp, object, _ := bytes.Cut(rest, []byte(" "))

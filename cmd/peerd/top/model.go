@@ -118,7 +118,6 @@ func (m *model) addEvent(e admin.Event) {
 	}
 }
 
-// key applies a key.
 func (m model) key(k string) (tea.Model, tea.Cmd) {
 	page := max(m.bodyHeight()-2, 1)
 	switch k {

@@ -67,7 +67,6 @@ func follow(ctx context.Context, c *admin.Client, send func(tea.Msg)) {
 	}
 }
 
-// readRows reads the rows of a table.
 func readRows(ctx context.Context, c *admin.Client, v view, s admin.Selection) rowsMsg {
 	msg := rowsMsg{view: v, offset: s.Offset}
 	switch v {

@@ -123,7 +123,6 @@ func colon(text string) string {
 	return ": " + text
 }
 
-// healthStyle returns the color of a state.
 func healthStyle(s admin.HealthState) string {
 	switch s {
 	case admin.HealthOffline, admin.HealthHeldBack:
@@ -148,7 +147,6 @@ func (m model) byteRate() string {
 	return cli.Size(m.rates.bytes)
 }
 
-// help returns the keys.
 func (m model) help() string {
 	text := "q quit  1-5 tab view"
 	if m.view != viewOverview {
@@ -266,7 +264,6 @@ func (m model) widths(cols []column) []int {
 	return widths
 }
 
-// tableLine aligns cells in columns.
 func tableLine(cols []column, widths []int, cells []string) string {
 	parts := make([]string, len(cols))
 	for i, text := range cells {
