@@ -32,14 +32,14 @@ func (n *Node) openFeed() error {
 		Host: n.monitoredHost(), Protocol: n.net.Names.Feed(), Archive: n.archive,
 		Upload: int64(n.opts.Config.Collect.Upload), Read: readExchange, Logger: n.log,
 	}
+	if n.opts.Config.Collect.Enabled && n.archive != nil {
+		n.parts = append(n.parts, n.runCollector)
+	}
 	return nil
 }
 
-// runCollector archives what the other peers archive, if the settings say so.
+// runCollector archives what the other peers archive.
 func (n *Node) runCollector(ctx context.Context) error {
-	if !n.opts.Config.Collect.Enabled || n.archive == nil {
-		return nil
-	}
 	sink := newCollected(n)
 	if err := sink.load(ctx); err != nil {
 		return fmt.Errorf("collect: %w", err)

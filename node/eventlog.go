@@ -44,15 +44,13 @@ func (n *Node) openEvents() error {
 	}, n.log)
 	if err == nil {
 		n.log = slog.New(observingHandler{log: n.events, next: n.log.Handler()})
+		n.parts = append(n.parts, n.runEvents)
 	}
 	return err
 }
 
 // runEvents writes the event log, and adds a state every ten seconds.
 func (n *Node) runEvents(ctx context.Context) error {
-	if n.events == nil {
-		return nil
-	}
 	ended := make(chan error, 1)
 	go func() { ended <- n.events.Run(ctx) }()
 	tick := time.NewTicker(stateEvery)

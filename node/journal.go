@@ -276,9 +276,6 @@ func clipText(s string, n int) string {
 // runJournal records the counters every five minutes, and which peers appear and disappear, until
 // ctx ends.
 func (n *Node) runJournal(ctx context.Context) error {
-	if n.journal == nil {
-		return nil
-	}
 	known := map[string]bool{}
 	next := time.Now()
 	for {

@@ -36,6 +36,7 @@ func (n *Node) openMirrors() error {
 	n.copies = &local.Copies{Keeper: n.keeper, Agent: robotsAgent, Space: n.diskSpace(),
 		Logger: n.log}
 	n.search.Local.Copies = n.copies
+	n.parts = append(n.parts, n.copies.Run)
 	if c.Mirrors == 0 || c.MirrorUpload == 0 || n.opts.Config.Collect.Enabled {
 		return nil // what was collected is at others already
 	}
@@ -44,23 +45,10 @@ func (n *Node) openMirrors() error {
 		Mirrors: c.Mirrors, Upload: int64(c.MirrorUpload), Choice: mirrorChoice{n.db},
 		Look: n.opts.scaled(mirrorLook), Settle: n.opts.scaled(mirrorSettle),
 		Retry: n.opts.scaled(mirrorRetry), Patience: n.opts.scaled(mirrorPatience), Logger: n.log}
+	n.parts = append(n.parts, func(ctx context.Context) error {
+		return n.whileVolume(ctx, n.mirrors.Run)
+	})
 	return nil
-}
-
-// runMirrors sends the archive to its mirrors, and keeps copies of others, if the settings say so.
-func (n *Node) runMirrors(ctx context.Context) error {
-	if n.mirrors == nil {
-		return nil
-	}
-	return n.whileVolume(ctx, n.mirrors.Run)
-}
-
-// runCopies keeps the copies of other peers, and indexes those of absent ones.
-func (n *Node) runCopies(ctx context.Context) error {
-	if n.copies == nil {
-		return nil
-	}
-	return n.copies.Run(ctx)
 }
 
 // metaMirrors names the peers that keep a copy of this peer's archive.

@@ -130,7 +130,8 @@ type Node struct {
 	reloading   sync.Mutex    // held by Reload
 	fileConf    config.Config // config.toml at the start, with what was reloaded
 
-	onClose  func() error // called when all work has ended, before the store closes
+	parts    []func(context.Context) error // what the settings add to what Run runs
+	onClose  func() error                  // called when all work has ended, before the store closes
 	stopOnce sync.Once
 	stop     chan struct{}
 	leaving  *leaveState // see drain.go
@@ -143,6 +144,7 @@ func New(o Options) (n *Node, err error) {
 		leaving: newLeaveState(), registry: metrics.NewRegistry()}
 	if o.hasAPI() {
 		n.journal = newJournal()
+		n.parts = append(n.parts, n.runJournal)
 		if !o.sharesMachine() {
 			n.journal.file = o.Home.JournalFile()
 			if err := n.journal.load(n.journal.file, n.started); err != nil {
@@ -207,10 +209,9 @@ func (n *Node) Run(ctx context.Context) error {
 	runs := []func(context.Context) error{
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
-		n.runJournal, n.runEvents, n.runIndexer, n.runRanks, n.runLocalSites, n.runReplay,
-		n.runCollector, n.runTraffic, n.optOuts.Run, n.runPage, n.runSpans, n.runMirrors,
-		n.runCopies, n.keeper.Run, n.runPlugins, n.replicas.Run,
+		n.runRanks, n.runLocalSites, n.runTraffic, n.optOuts.Run, n.keeper.Run, n.replicas.Run,
 	}
+	runs = append(runs, n.parts...)
 	if !n.opts.Alone {
 		runs = append(runs, n.witness.Run, n.refetchLost)
 	}

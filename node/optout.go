@@ -61,7 +61,10 @@ func (n *Node) openOptOutGossip() (err error) {
 		Every: n.opts.scaled(repeatOptOuts), Logger: n.log,
 	})
 	if addr := n.opts.Config.Page.Listen; err == nil && addr != "" {
-		n.sitePage, err = sitepage.Listen(addr, visited{n}, n.log)
+		if n.sitePage, err = sitepage.Listen(addr, visited{n}, n.log); err == nil {
+			n.log.Info("opened page for owners of web sites", "url", n.sitePage.URL())
+			n.parts = append(n.parts, n.sitePage.Run)
+		}
 	}
 	return err
 }
@@ -84,14 +87,6 @@ func (s optOutSites) Obeyed() (all []string) {
 		all = append(all, o.Origin)
 	}
 	return all
-}
-
-func (n *Node) runPage(ctx context.Context) error {
-	if n.sitePage == nil {
-		return nil
-	}
-	n.log.Info("started page for owners of web sites", "url", n.sitePage.URL())
-	return n.sitePage.Run(ctx)
 }
 
 // OptOut reads the file of the opt-out of an origin, obeys it, and tells the other peers.

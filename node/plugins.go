@@ -43,6 +43,9 @@ func (n *Node) openPlugins() error {
 		Every:  n.opts.scaled(pluginRound), Timeout: time.Minute, Logger: n.log,
 	}
 	n.plugins.note = n.plugins.service.Folder.SwitchOff
+	if len(n.plugins.service.Folder.Publishers) > 0 {
+		n.parts = append(n.parts, n.runPlugins)
+	}
 	return nil
 }
 
@@ -100,11 +103,8 @@ func (p *plugins) process(pg pages.Page) (all []crawl.PluginResult) {
 }
 
 // runPlugins receives plug-ins from other peers, and runs those in the folder that the operator
-// trusts. It does nothing without publishers.
+// trusts.
 func (n *Node) runPlugins(ctx context.Context) error {
-	if len(n.plugins.service.Folder.Publishers) == 0 {
-		return nil
-	}
 	var g sync.WaitGroup
 	defer g.Wait()
 	g.Go(func() { _ = n.plugins.service.Run(ctx) }) // it returns nil

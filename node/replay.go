@@ -17,6 +17,10 @@ func (n *Node) openReplay() (err error) {
 	}
 	n.replay, err = replay.Listen(addr, replay.Config{Archive: &n.archive.Reader,
 		Source: "peer " + n.net.Self().String(), Logger: n.log})
+	if err == nil {
+		n.log.Info("opened replay of archived pages", "url", n.replay.URL())
+		n.parts = append(n.parts, n.replay.Run)
+	}
 	return err
 }
 
@@ -26,14 +30,6 @@ func (n *Node) replayURL() string {
 		return ""
 	}
 	return n.replay.URL()
-}
-
-func (n *Node) runReplay(ctx context.Context) error {
-	if n.replay == nil {
-		return nil
-	}
-	n.log.Info("started replay of archived pages", "url", n.replay.URL())
-	return n.replay.Run(ctx)
 }
 
 // Replay shows the archived pages of a home at a loopback address until ctx ends. It calls ready

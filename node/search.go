@@ -42,6 +42,7 @@ func (n *Node) openSearch() (err error) {
 	if n.opts.Config.Search.Ranks {
 		n.search.Local.Ranks = &index.Ranks{}
 	}
+	n.parts = append(n.parts, n.indexer().Run)
 	return nil
 }
 
@@ -50,14 +51,7 @@ func (n *Node) runRanks(ctx context.Context) error {
 	return n.search.RunRanks(ctx, n.opts.scaled(rankEvery))
 }
 
-// runIndexer adds what is archived to the index.
-func (n *Node) runIndexer(ctx context.Context) error {
-	if n.index == nil {
-		return nil
-	}
-	return n.indexer().Run(ctx)
-}
-
+// indexer returns what adds the archived pages to the index.
 func (n *Node) indexer() *local.Indexer {
 	return &local.Indexer{Index: n.index, Archive: &n.archive.Reader, Agent: robotsAgent,
 		Recent: n.recent, CheckSpace: n.checkSpace, Logger: n.log}

@@ -32,10 +32,9 @@ func (n *Node) openSpans() error {
 			{Key: "service.instance.id", Value: n.net.Self().String()},
 			{Key: "peerd.network", Value: n.opts.Profile.NetworkID()}},
 	})
+	n.parts = append(n.parts, n.spans.Run)
 	return nil
 }
-
-func (n *Node) runSpans(ctx context.Context) error { return n.spans.Run(ctx) }
 
 // addSpan adds a span that ends now.
 func (n *Node) addSpan(name string, start time.Time, err error, attrs ...otlp.Attr) {
