@@ -223,7 +223,7 @@ func (c Config) Validate() error {
 	if !slices.Contains(Strategies, c.Strategy) {
 		f.addf("strategy is %q, want one of %s", clip(c.Strategy), strings.Join(Strategies, ", "))
 	}
-	f.durationBetween("threshold", c.Threshold, 0, time.Minute)
+	between(&f, "threshold", c.Threshold.Duration, 0, time.Minute)
 	if c.Strategy == "geo" && c.GeoDB == "" {
 		f.addf(
 			`strategy is "geo", which needs geo_db: set it to a database of cities ` +
@@ -235,7 +235,7 @@ func (c Config) Validate() error {
 	if c.Memory != 0 {
 		between(&f, "memory", int64(c.Memory), 64<<20, 1<<50)
 	}
-	f.durationBetween("drain_timeout", c.DrainTimeout, time.Second, 24*time.Hour)
+	between(&f, "drain_timeout", c.DrainTimeout.Duration, time.Second, 24*time.Hour)
 	if c.LogFormat != "text" && c.LogFormat != "json" {
 		f.addf("log_format is %q, want text or json", clip(c.LogFormat))
 	}

@@ -155,7 +155,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"network requests", "[crawl]\nnetwork_requests = -1",
 			`config.toml:2:1: crawl.network_requests is -1, want 0 to 4096`},
 		{"network rate", "[crawl]\nnetwork_rate = nan",
-			`config.toml:2:1: crawl.network_rate is NaN, want 0 to 1e6`},
+			`config.toml:2:1: crawl.network_rate is NaN, want 0 to 1e+06`},
 		{"workers", "[crawl]\nfetch_workers = 0",
 			`config.toml:2:1: crawl.fetch_workers is 0, want 1 to 4096`},
 		{"memory", "memory = '1MiB'",

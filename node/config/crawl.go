@@ -110,22 +110,18 @@ type Overlay struct {
 }
 
 func (c Crawl) check(f *faults) {
-	f.durationBetween("crawl.min_delay", c.MinDelay, 0, time.Hour)
+	between(f, "crawl.min_delay", c.MinDelay.Duration, 0, time.Hour)
 	between(f, "crawl.address_requests", c.AddressRequests, 1, 64)
 	between(f, "crawl.network_requests", c.NetworkRequests, 0, MaxFetchWorkers)
-	if !(c.NetworkRate >= 0 && c.NetworkRate <= 1e6) {
-		f.addf("crawl.network_rate is %v, want 0 to 1e6", c.NetworkRate)
-	}
+	between(f, "crawl.network_rate", c.NetworkRate, 0, 1e6)
 	between(f, "crawl.dns_rate", c.DNSRate, 1, 100_000)
 	if _, err := resolve.ParseServers(c.Resolver); err != nil {
 		f.addf("crawl.resolver: %w", err)
 	}
 	between(f, "crawl.fetch_workers", c.FetchWorkers, 1, MaxFetchWorkers)
-	f.durationBetween("crawl.timeout", c.Timeout, 10*time.Millisecond, time.Hour)
-	if !(c.CheckReports >= 0 && c.CheckReports <= 1) {
-		f.addf("crawl.check_reports is %v, want 0 to 1", c.CheckReports)
-	}
-	f.durationBetween("crawl.patience", c.Patience, time.Second, 365*24*time.Hour)
+	between(f, "crawl.timeout", c.Timeout.Duration, 10*time.Millisecond, time.Hour)
+	between(f, "crawl.check_reports", c.CheckReports, 0, 1)
+	between(f, "crawl.patience", c.Patience.Duration, time.Second, 365*24*time.Hour)
 	between(f, "crawl.min_free", int64(c.MinFree), 0, 1<<60)
 	between(f, "crawl.pages_per_day", c.PagesPerDay, 0, 1e12)
 	between(f, "crawl.bandwidth", int64(c.Bandwidth), 0, 1e12)
@@ -173,10 +169,10 @@ func checkProxy(s string) error {
 
 func (o Overlay) check(f *faults) {
 	between(f, "overlay.batch_max_urls", o.BatchMaxURLs, 1, 10_000)
-	f.durationBetween("overlay.batch_max_age", o.BatchMaxAge, time.Millisecond, 10*time.Minute)
+	between(f, "overlay.batch_max_age", o.BatchMaxAge.Duration, time.Millisecond, 10*time.Minute)
 	between(f, "overlay.unclaimed_urls", o.UnclaimedURLs, 1, 10_000)
-	f.durationBetween("overlay.unclaimed_age", o.UnclaimedAge, 0, time.Hour)
-	f.durationBetween("overlay.lease_ttl", o.LeaseTTL, 10*time.Second, 24*time.Hour)
-	f.durationBetween("overlay.settle", o.Settle, 0, time.Minute)
+	between(f, "overlay.unclaimed_age", o.UnclaimedAge.Duration, 0, time.Hour)
+	between(f, "overlay.lease_ttl", o.LeaseTTL.Duration, 10*time.Second, 24*time.Hour)
+	between(f, "overlay.settle", o.Settle.Duration, 0, time.Minute)
 	between(f, "overlay.replicas", o.Replicas, 0, 4)
 }

@@ -138,10 +138,8 @@ func (p Profile) Validate() error {
 	between(&f, "limits.max_url_length", p.Limits.MaxURLLength, 16, 2048)
 	between(&f, "limits.max_pages_per_host", p.Limits.MaxPagesPerHost, 0, 1<<40)
 	between(&f, "limits.max_body_bytes", p.Limits.MaxBodyBytes, 1024, 256<<20)
-	f.durationBetween("politeness.min_delay", p.Politeness.MinDelay, 0, time.Hour)
-	if d := p.Politeness.DelayFactor; !(d >= 0 && d <= 1000) {
-		f.addf("politeness.delay_factor is %v, want 0 to 1000", d)
-	}
+	between(&f, "politeness.min_delay", p.Politeness.MinDelay.Duration, 0, time.Hour)
+	between(&f, "politeness.delay_factor", p.Politeness.DelayFactor, 0, 1000)
 	between(&f, "politeness.max_requests_per_host_day", p.Politeness.HostDay, 0, 1<<40)
 	p.Traps.check(&f)
 	p.Duplicates.check(&f)

@@ -251,9 +251,9 @@ func (c Collect) check(f *faults, archive bool) {
 const DefaultArchiveBody = 8 << 20
 
 func (r Revisit) check(f *faults) {
-	f.durationBetween("revisit.min_interval", r.Min, time.Second, 365*24*time.Hour)
-	f.durationBetween("revisit.max_interval", r.Max, r.Min.Duration, 10*365*24*time.Hour)
-	f.durationBetween("revisit.initial_interval", r.Initial, r.Min.Duration, r.Max.Duration)
+	between(f, "revisit.min_interval", r.Min.Duration, time.Second, 365*24*time.Hour)
+	between(f, "revisit.max_interval", r.Max.Duration, r.Min.Duration, 10*365*24*time.Hour)
+	between(f, "revisit.initial_interval", r.Initial.Duration, r.Min.Duration, r.Max.Duration)
 }
 
 // mediaType matches a media type (RFC 9110, section 8.3.1), or a range of them.

@@ -54,16 +54,9 @@ func (f *faults) addf(format string, args ...any) {
 }
 
 // between records a fault unless low <= v <= high.
-func between[T int | int64](f *faults, key string, v, low, high T) {
-	if v < low || v > high {
-		f.addf("%s is %d, want %d to %d", key, v, low, high)
-	}
-}
-
-// durationBetween records a fault unless low <= d <= high.
-func (f *faults) durationBetween(key string, d Duration, low, high time.Duration) {
-	if d.Duration < low || d.Duration > high {
-		f.addf("%s is %s, want %s to %s", key, d, low, high)
+func between[T int | int64 | float64 | time.Duration](f *faults, key string, v, low, high T) {
+	if !(v >= low && v <= high) { // also for NaN
+		f.addf("%s is %v, want %v to %v", key, v, low, high)
 	}
 }
 
