@@ -79,11 +79,7 @@ func runCrawlletServe(cmd *cobra.Command, o crawllet.ServeOptions) error {
 	}
 	o.Logger = log
 	o.Ready = func(policy string) { log.Info("serving crawllets", "policy", policy) }
-	err = crawllet.Serve(cmd.Context(), o)
-	if cli.Interrupted(cmd.Context(), err) {
-		return nil
-	}
-	return err
+	return cli.UnlessInterrupted(cmd.Context(), crawllet.Serve(cmd.Context(), o))
 }
 
 type crawlletFetchOptions struct {

@@ -140,11 +140,7 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 			n.StopDrained(cfg.DrainTimeout.Duration)
 		})()
 	}
-	err = n.Run(ctx)
-	if cli.Interrupted(cmd.Context(), err) {
-		return nil
-	}
-	return err
+	return cli.UnlessInterrupted(cmd.Context(), n.Run(ctx))
 }
 
 // emulation returns the emulated network that s describes. In a container, its distances change

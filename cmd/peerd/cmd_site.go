@@ -55,11 +55,7 @@ func runSite(cmd *cobra.Command, o testnet.SiteOptions) error {
 	if o.Logger, err = cli.NewLogger(cmd, slog.LevelInfo); err != nil {
 		return err
 	}
-	err = testnet.ServeSite(cmd.Context(), o)
-	if cli.Interrupted(cmd.Context(), err) {
-		return nil
-	}
-	return err
+	return cli.UnlessInterrupted(cmd.Context(), testnet.ServeSite(cmd.Context(), o))
 }
 
 func checkSite(cmd *cobra.Command, o testnet.SiteOptions) error {

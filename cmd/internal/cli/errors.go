@@ -127,6 +127,15 @@ func Clip(s string) string {
 	return Printable(s)
 }
 
+// UnlessInterrupted returns err, or nil if it is the result of a signal that ended ctx: that is the
+// usual end of a server.
+func UnlessInterrupted(ctx context.Context, err error) error {
+	if Interrupted(ctx, err) {
+		return nil
+	}
+	return err
+}
+
 // Interrupted reports whether err is the result of a signal that ended ctx.
 func Interrupted(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && errors.Is(err, context.Canceled)
