@@ -17,6 +17,7 @@ import (
 	"peerd/crawl/network"
 	"peerd/crawl/resolve"
 	"peerd/overlay/peers"
+	nets "peerd/overlay/prefix"
 	"peerd/store"
 )
 
@@ -191,11 +192,7 @@ func runsHere(b peers.Beacon, here map[netip.Addr]bool) bool {
 		if err != nil {
 			continue
 		}
-		ip, err := manet.ToIP(a)
-		if err != nil {
-			continue
-		}
-		if addr, ok := netip.AddrFromSlice(ip); ok && !isHere(addr.Unmap(), here) {
+		if addr, ok := nets.Of(a); ok && !isHere(addr, here) {
 			return false
 		}
 	}

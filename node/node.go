@@ -130,7 +130,7 @@ type Node struct {
 	reloading   sync.Mutex    // held by Reload
 	fileConf    config.Config // config.toml at the start, with what was reloaded
 
-	parts    []func(context.Context) error // what the settings add to what Run runs
+	parts    []func(context.Context) error // what the settings have Run run
 	onClose  func() error                  // called when all work has ended, before the store closes
 	stopOnce sync.Once
 	stop     chan struct{}

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	ma "github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
 
 	"peerd/crawl/fetch"
 	"peerd/crawl/network"
 	"peerd/internal/backoff"
+	nets "peerd/overlay/prefix"
 )
 
 // openGuard builds the guard of this peer's own networks. On a machine that
@@ -29,10 +29,8 @@ func (n *Node) ownAddrs() []netip.Addr {
 		if _, err := m.ValueForProtocol(ma.P_CIRCUIT); err == nil {
 			continue // the address of a relay
 		}
-		if ip, err := manet.ToIP(m); err == nil {
-			if a, ok := netip.AddrFromSlice(ip); ok {
-				all = append(all, a)
-			}
+		if a, ok := nets.Of(m); ok {
+			all = append(all, a)
 		}
 	}
 	return all

@@ -6,13 +6,13 @@ import (
 	"net/netip"
 
 	ma "github.com/multiformats/go-multiaddr"
-	manet "github.com/multiformats/go-multiaddr/net"
 
 	"peerd/coords/assign"
 	"peerd/node/config"
 	"peerd/node/geo"
 	"peerd/node/registry"
 	"peerd/node/strategy"
+	nets "peerd/overlay/prefix"
 )
 
 // ErrStrategy means that the data that the strategy needs is missing.
@@ -65,12 +65,8 @@ func addrOf(multiaddrs []string) netip.Addr {
 		if err != nil {
 			continue
 		}
-		ip, err := manet.ToIP(m)
-		if err != nil {
-			continue // a host name or a relay
-		}
-		a, ok := netip.AddrFromSlice(ip)
-		if a = a.Unmap(); !ok || a.IsUnspecified() || a.IsMulticast() {
+		a, ok := nets.Of(m)
+		if !ok || a.IsUnspecified() || a.IsMulticast() { // not ok: a host name
 			continue
 		}
 		worse := 0

@@ -146,11 +146,8 @@ func Texter(archive *warc.Reader, agent string) index.Texter {
 			return "", err
 		}
 		if c.URL != string(m.URL) {
-			return "", fmt.Errorf(
-				"%w: the archive has another page in place of %s",
-				ErrNoPage,
-				m.URL,
-			)
+			return "", fmt.Errorf("%w: the archive has another page in place of %s", ErrNoPage,
+				m.URL)
 		}
 		p, err := readPage(io.MultiReader(bytes.NewReader(c.Head), bytes.NewReader(c.Body)), m.URL,
 			extract.Options{Text: MaxText, MaxLinks: 1, Agent: agent})
