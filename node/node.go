@@ -131,7 +131,7 @@ type Node struct {
 	fileConf    config.Config // config.toml at the start, with what was reloaded
 
 	parts    []func(context.Context) error // what the settings have Run run
-	onClose  func() error                  // called when all work has ended, before the store closes
+	onClose  func() error                  // called after all work, before the store closes
 	stopOnce sync.Once
 	stop     chan struct{}
 	leaving  *leaveState // see drain.go
