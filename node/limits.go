@@ -63,19 +63,14 @@ func (o ownerNode) AtCapacity(who string) bool {
 	return ok && b.Capacity <= 0
 }
 
-// quotaConfig returns the limits on requests to web servers by a configuration, with the hours and
-// pauses as they are at the time.
-func (n *Node) quotaConfig(c config.Crawl) quota.Config {
-	qc := quotaConfig(c, n.db)
-	qc.UntilOpen = n.untilOpen
-	return qc
-}
-
-// quotaConfig returns the limits on requests to web servers by a configuration.
-func quotaConfig(c config.Crawl, db *store.DB) quota.Config {
+// quotaConfig returns the limits on requests to web servers by a configuration, beside the times at
+// which there are none at all.
+func quotaConfig(
+	c config.Crawl, untilOpen func(time.Time) time.Duration, db *store.DB,
+) quota.Config {
 	return quota.Config{
 		Requests: c.PagesPerDay, Bytes: float64(c.Bandwidth), OpenPerDay: c.Hours.Length(),
-		UntilOpen: c.Hours.Wait, Store: quotaStore{db},
+		UntilOpen: untilOpen, Store: quotaStore{db},
 	}
 }
 

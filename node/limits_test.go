@@ -78,7 +78,7 @@ func TestQuotaConfig(t *testing.T) {
 	defer db.Close()
 	c := config.Crawl{PagesPerDay: 480, Bandwidth: 1000, Hours: "22:00-06:00"}
 	at := func(h int) time.Time { return time.Date(2026, 3, 4, h, 0, 0, 0, time.UTC) }
-	q, err := quota.New(quotaConfig(c, db), at(21))
+	q, err := quota.New(quotaConfig(c, c.Hours.Wait, db), at(21))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -393,7 +393,7 @@ func (n *Node) openCrawler() (err error) {
 		return err
 	}
 	gate := crawl.NewGate(guard)
-	if n.quota, err = quota.New(n.quotaConfig(conf), time.Now()); err != nil {
+	if n.quota, err = quota.New(quotaConfig(conf, n.untilOpen, n.db), time.Now()); err != nil {
 		return err
 	}
 	shares := conf.Shares
