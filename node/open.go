@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -62,10 +63,8 @@ func (n *Node) openArchive() (err error) {
 	if !n.opts.Config.Archive.Enabled {
 		return nil
 	}
-	a, free := n.opts.Config.Archive, int64(n.opts.Config.Crawl.MinFree)
-	if free == 0 {
-		free = -1 // warc: no bound
-	}
+	a := n.opts.Config.Archive
+	free := cmp.Or(int64(n.opts.Config.Crawl.MinFree), -1) // -1: no bound
 	n.archive, err = warc.Open(n.opts.Home.ArchiveDir(), warc.Options{
 		MaxFile: int64(a.MaxFile), Quota: int64(a.Quota), MinFree: free,
 		Info: []warc.Field{

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -89,10 +90,7 @@ func (s *Server) follow(
 
 // lastEvent returns the number of the last event that the client has; 0: none.
 func lastEvent(r *http.Request) (uint64, error) {
-	text := r.Header.Get("Last-Event-ID")
-	if text == "" {
-		text = r.URL.Query().Get("after")
-	}
+	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	if text == "" {
 		return 0, nil
 	}
