@@ -46,10 +46,11 @@ var errNoPeers = errors.New("no other peer can be reached")
 // StopDrained starts it and Run carries it out.
 type leaveState struct {
 	once          sync.Once
-	start         chan struct{} // closed by the first StopDrained
-	done          chan struct{} // closed when nothing more is handed over
-	doneOnce      sync.Once     // closes done
-	limit         time.Duration // set before start is closed
+	starting      context.Context // ends with the first StopDrained, which calls start
+	start         context.CancelFunc
+	ended         context.Context // ends when nothing more is handed over, by finish
+	finish        context.CancelFunc
+	limit         time.Duration // set before start is called
 	drainer       drainer       // nil: the Manager
 	total         atomic.Int64  // subnets owned at the start
 	remoteFetches atomic.Int64  // under way for other peers
@@ -59,21 +60,14 @@ type leaveState struct {
 }
 
 func newLeaveState() *leaveState {
-	return &leaveState{start: make(chan struct{}), done: make(chan struct{})}
+	l := &leaveState{}
+	l.starting, l.start = context.WithCancel(context.Background())
+	l.ended, l.finish = context.WithCancel(context.Background())
+	return l
 }
 
 // started reports whether the stop has started: this peer takes no more work then.
-func (l *leaveState) started() bool {
-	select {
-	case <-l.start:
-		return true
-	default:
-		return false
-	}
-}
-
-// finish records that nothing more is handed over.
-func (l *leaveState) finish() { l.doneOnce.Do(func() { close(l.done) }) }
+func (l *leaveState) started() bool { return l.starting.Err() != nil }
 
 // startRemoteFetch counts a remote fetch until done is called, so that the stop waits
 // for it. It returns false after the start of the stop: the fetch must be refused.
@@ -98,7 +92,7 @@ func (l *leaveState) setReason(err error) {
 func (n *Node) StopDrained(limit time.Duration) {
 	n.leaving.once.Do(func() {
 		n.leaving.limit = limit
-		close(n.leaving.start)
+		n.leaving.start()
 	})
 }
 
@@ -114,14 +108,9 @@ func (n *Node) Leave(
 	var lastAt time.Time
 	for {
 		cut := ctx.Err() // read first: the end of the peer ends ctx, after done
-		done := false
-		select {
-		case <-n.leaving.done:
-			done = true
-		default:
-			if cut != nil {
-				return cut
-			}
+		done := n.leaving.ended.Err() != nil
+		if cut != nil && !done {
+			return cut
 		}
 		d := n.drainProgress(done)
 		if d != last || time.Since(lastAt) >= drainReport {
@@ -134,7 +123,7 @@ func (n *Node) Leave(
 			return nil
 		}
 		select {
-		case <-n.leaving.done:
+		case <-n.leaving.ended.Done():
 		case <-t.C:
 		case <-ctx.Done():
 		}

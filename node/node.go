@@ -199,7 +199,7 @@ func (n *Node) Run(ctx context.Context) error {
 		case <-gctx.Done():
 		case <-n.stop:
 		case <-n.crawler.LimitReached():
-		case <-n.leaving.start:
+		case <-n.leaving.starting.Done():
 			n.runDrain(gctx)
 		}
 		n.leaving.finish()
