@@ -6,10 +6,7 @@ import (
 	"maps"
 	"math"
 	"net/netip"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"peerd/coords"
@@ -89,12 +86,7 @@ func (n *Node) addState() {
 
 // load1 returns the load of this machine over a minute; 0: not known.
 func load1() float64 {
-	text, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return 0
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	v, _ := strconv.ParseFloat(first, 64)
+	v, _ := firstNumber("/proc/loadavg")
 	return v
 }
 

@@ -18,17 +18,19 @@ const (
 // system does not provide them.
 func uptime() (boot string, up time.Duration, ok bool) {
 	id, err := os.ReadFile(bootFile)
-	if err != nil {
-		return "", 0, false
-	}
-	text, err := os.ReadFile(uptimeFile)
-	if err != nil {
-		return "", 0, false
-	}
-	first, _, _ := strings.Cut(string(text), " ")
-	seconds, err := strconv.ParseFloat(first, 64)
-	if err != nil {
+	seconds, err2 := firstNumber(uptimeFile)
+	if err != nil || err2 != nil {
 		return "", 0, false
 	}
 	return strings.TrimSpace(string(id)), time.Duration(seconds * float64(time.Second)), true
+}
+
+// firstNumber returns the number with which a file of the kernel begins.
+func firstNumber(file string) (float64, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return 0, err
+	}
+	first, _, _ := strings.Cut(string(text), " ")
+	return strconv.ParseFloat(first, 64)
 }
