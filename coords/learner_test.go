@@ -99,7 +99,7 @@ func TestPopulationLearnsTheSpread(t *testing.T) {
 				PerKB: Normal{Variance: 1},
 			}
 		}
-		p := NewPopulation(published)
+		p := NewPopulation(published, nil)
 		if got := math.Sqrt(p.Of("none").Lag.Variance); got < 0.7*spread || got > 1.4*spread {
 			t.Errorf("spread %.1f of peers, want about %v", got, spread)
 		}
@@ -127,7 +127,7 @@ func TestPopulationBoundsClaims(t *testing.T) {
 		published[fmt.Sprint(i)] = &Traits{Lag: Normal{Mean: float64(i-10) * 3, Variance: 25},
 			PerKB: Normal{Mean: 0.1, Variance: 0.01}}
 	}
-	p := NewPopulation(published)
+	p := NewPopulation(published, nil)
 	lag := p.Of("liar").Lag
 	spread := math.Sqrt(p.Of("unknown").Lag.Variance)
 	if lag.Mean < -3*spread || spread > 40 || lag.Variance < spread*spread/12 {
@@ -162,13 +162,13 @@ func TestTraitsStayInBounds(t *testing.T) {
 		for i := range rapid.IntRange(0, 12).Draw(rt, "peers") {
 			published[fmt.Sprint(i)] = &Traits{Lag: normal(rt, "lag"), PerKB: normal(rt, "rate")}
 		}
-		p := NewPopulation(published)
+		p := NewPopulation(published, nil)
 		for name, claim := range published {
 			got := p.Of(name)
 			if err := got.Validate(); err != nil {
 				rt.Fatalf("%+v is believed as %+v: %v", claim, got, err)
 			}
-			if again := NewPopulation(published).Of(name); again != got {
+			if again := NewPopulation(published, nil).Of(name); again != got {
 				rt.Fatalf("%+v, then %+v", got, again)
 			}
 		}

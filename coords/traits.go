@@ -81,13 +81,14 @@ func (t Traits) time(kb float64) Normal {
 // zero Population knows nothing. A Population is safe for concurrent use.
 type Population struct {
 	typical Traits
+	height  Normal // of the places of peers
 	peers   map[string]Traits
 	anyone  []Traits // typical, as often as priorCount says, and all of peers
 }
 
-// NewPopulation returns the Population of the peers with the given names. Malformed and nil
-// Traits are ignored.
-func NewPopulation(published map[string]*Traits) Population {
+// NewPopulation returns the Population of the peers with the given names, of which some places have
+// the given heights. Malformed and nil Traits are ignored.
+func NewPopulation(published map[string]*Traits, heights []float64) Population {
 	var names []string
 	var lags, rates []Normal
 	for _, name := range slices.Sorted(maps.Keys(published)) { // sums depend on the order
@@ -99,6 +100,7 @@ func NewPopulation(published map[string]*Traits) Population {
 	p := Population{peers: make(map[string]Traits, len(names))}
 	p.typical.Lag.Variance = spreadOf(lags, lagPrior)
 	p.typical.PerKB.Variance = spreadOf(rates, ratePrior)
+	p.height = heightOf(heights)
 	p.anyone = slices.Repeat([]Traits{p.typical}, priorCount)
 	for i, name := range names {
 		p.peers[name] = Traits{Lag: shrink(lags[i], p.typical.Lag.Variance),
@@ -114,7 +116,7 @@ func (p Population) Of(peer string) Traits {
 		return t
 	}
 	if p.peers == nil {
-		p = NewPopulation(nil)
+		p = NewPopulation(nil, nil)
 	}
 	return p.typical
 }
@@ -128,21 +130,28 @@ func (p Population) Like(peer string) []Traits {
 	return p.anyone
 }
 
-// Lasting returns equally likely Traits of a peer over a longer time, of which now are those that
-// its downloads show. A peer like others stays as it is. The more it is unlike them (Student's t),
-// the more likely a passing cause is, such as other work on its machine, and then it will be like
-// any peer; at most, that is as likely as not.
-func (p Population) Lasting(now Traits) []Traits {
+// Lasting returns equally likely Traits and places of a peer over a longer time, of which now and at
+// are those of the present. A peer like others stays as it is. The more it is unlike them (Student's
+// t), in its Traits or the height of its place, the more likely a passing cause is, such as other
+// work on its machine, and then it will be like any peer, with a typical height; at most, that is as
+// likely as not.
+func (p Population) Lasting(now []Traits, at Coordinate) ([]Traits, []Coordinate) {
 	if len(p.anyone) == 0 {
-		return []Traits{now}
+		return now, []Coordinate{at}
 	}
-	like := min(1, studentWeight(now.Lag.off(p.typical.Lag))) *
-		min(1, studentWeight(now.PerKB.off(p.typical.PerKB)))
-	all := slices.Repeat([]Traits{now}, placesKept)
-	for i := int((1 + like) / 2 * placesKept); i < placesKept; i++ {
-		all[i] = p.anyone[i%len(p.anyone)]
+	like := min(1, studentWeight(Normal{Mean: at.Height}.off(p.height)))
+	if len(now) == 1 {
+		like *= min(1, studentWeight(now[0].Lag.off(p.typical.Lag))) *
+			min(1, studentWeight(now[0].PerKB.off(p.typical.PerKB)))
 	}
-	return all
+	all, places := make([]Traits, placesKept), slices.Repeat([]Coordinate{at}, placesKept)
+	for i := range all {
+		all[i] = now[i%len(now)]
+		if i >= int((1+like)/2*placesKept) {
+			all[i], places[i].Height = p.anyone[i%len(p.anyone)], p.height.Mean
+		}
+	}
+	return all, places
 }
 
 // spreadOf returns the variance of a trait between peers, of which some estimates are known: what
@@ -166,6 +175,20 @@ func spreadOf(estimates []Normal, prior float64) float64 {
 		weight += w * w
 	}
 	return max(sum, priorCount*v) / weight
+}
+
+// heightOf returns the typical height of peers, and the variance between them.
+func heightOf(heights []float64) Normal {
+	if len(heights) == 0 {
+		heights = []float64{heightMin}
+	}
+	n := Normal{Mean: lowerMedian(heights)}
+	off := make([]Normal, len(heights))
+	for i, h := range heights {
+		off[i].Mean = h - n.Mean
+	}
+	n.Variance = spreadOf(off, shortTrip)
+	return n
 }
 
 // shrink returns the posterior of a published estimate in a population with the given variance.

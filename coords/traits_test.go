@@ -13,24 +13,33 @@ func TestPopulationLasting(t *testing.T) {
 		published[fmt.Sprint(i)] = &Traits{Lag: Normal{Mean: float64(i - 6), Variance: 25},
 			PerKB: Normal{Variance: 0.01}}
 	}
-	p := NewPopulation(published)
-	same := func(lag float64) (share float64) {
+	p := NewPopulation(published, []float64{1, 2, 3, 2, 400})
+	same := func(lag, height float64) (share float64) {
 		now := Traits{Lag: Normal{Mean: lag, Variance: 25}, PerKB: Normal{Variance: 0.01}}
-		all := p.Lasting(now)
-		for _, x := range all {
-			if x == now {
+		all, places := p.Lasting([]Traits{now}, Coordinate{Height: height})
+		for i, x := range all {
+			switch {
+			case x == now && places[i].Height == height:
 				share += 1 / float64(len(all))
+			case places[i].Height != 2:
+				t.Errorf("height of any peer = %v, want the typical one", places[i].Height)
 			}
 		}
 		return share
 	}
-	if got := same(5); got < 0.99 {
-		t.Errorf("a peer like others stays so with %.2f, want 1", got)
+	for _, c := range []struct{ lag, height float64 }{{5, 3}, {5, 2}} {
+		if got := same(c.lag, c.height); got < 0.99 {
+			t.Errorf("a peer like others, %+v, stays so with %.2f, want 1", c, got)
+		}
 	}
-	if got := same(6000); got < 0.5 || got > 0.51 {
-		t.Errorf("a peer unlike all others stays so with %.2f, want one half", got)
+	for _, c := range []struct{ lag, height float64 }{{6000, 2}, {5, 400}, {6000, 400}} {
+		if got := same(c.lag, c.height); got < 0.5 || got > 0.52 {
+			t.Errorf("a peer unlike all others, %+v, stays so with %.2f, want one half", c, got)
+		}
 	}
-	if got := (Population{}).Lasting(Traits{}); len(got) != 1 {
-		t.Errorf("%d Traits without a population, want those of the peer", len(got))
+	all, places := (Population{}).Lasting([]Traits{{}}, Coordinate{})
+	if len(all) != 1 || len(places) != 1 {
+		t.Errorf("%d Traits and %d places without a population, want those of the peer", len(all),
+			len(places))
 	}
 }

@@ -68,10 +68,11 @@ type assessment struct {
 func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 	published := make(map[string]*coords.Traits, len(e.Candidates))
 	standing := make(map[string]coords.Standing, len(e.Candidates))
-	for _, c := range e.Candidates {
-		published[c.ID], standing[c.ID] = c.Traits, c.Place
+	heights := make([]float64, len(e.Candidates))
+	for i, c := range e.Candidates {
+		published[c.ID], standing[c.ID], heights[i] = c.Traits, c.Place, c.At.Height
 	}
-	peers := coords.NewPopulation(published)
+	peers := coords.NewPopulation(published, heights)
 	digest := coords.DigestOf(e.samples(), peers)
 	v := assessment{self: e.Self, ok: digest.OK, e: e, peers: peers, digest: digest}
 	use := func(peer string) bool { return standing[peer] != coords.Refuted }
@@ -169,14 +170,12 @@ func (v assessment) ranges() map[string][2]time.Duration {
 // lasting returns the distribution of the candidate's time over a longer time, without penalty.
 func (o option) lasting(v assessment) coords.Mixture {
 	if o.ok == 0 {
-		traits := v.peers.Like(o.ID)
-		if len(traits) == 1 {
-			traits = v.peers.Lasting(traits[0])
-		}
-		return v.digest.Predict(v.places, []coords.Coordinate{o.At}, traits)
+		traits, at := v.peers.Lasting(v.peers.Like(o.ID), o.At)
+		return v.digest.Predict(v.places, at, traits)
 	}
 	var all coords.Mixture
-	for _, t := range v.peers.Lasting(o.measured.Traits) {
+	traits, _ := v.peers.Lasting([]coords.Traits{o.measured.Traits}, o.At)
+	for _, t := range traits {
 		m := o.measured
 		m.Traits = t
 		all = append(all, v.digest.Time(m))
