@@ -120,8 +120,8 @@ func (w *world) judgeFetches(r *Result, bad func(string, ...any)) {
 			why = "no excuse"
 			bad("%s: %v", kind, x)
 		}
-		w.noteAt(second.Start.Sub(w.begin), "%s: %v from %.3fs to %.3fs (%s)", kind, x,
-			first.Start.Sub(w.begin).Seconds(), first.End.Sub(w.begin).Seconds(), why)
+		w.noteAt(second.Start.Sub(w.begin), "%s: %v at %v from %.3fs to %.3fs (%s)", kind, x,
+			first.Addr, first.Start.Sub(w.begin).Seconds(), first.End.Sub(w.begin).Seconds(), why)
 		return x
 	}
 	first := map[string]web.Hit{}

@@ -221,6 +221,8 @@ func (f *fakeWitness) QuorumLeaseWithout(voters []peer.ID) (bool, time.Time) {
 	return f.right && len(voters) <= f.spare, time.Now().Add(time.Minute)
 }
 
+func (f *fakeWitness) Retired() time.Time { return time.Time{} }
+
 func (f *fakeWitness) Strike(id peer.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -83,6 +83,8 @@ type Witness interface {
 	QuorumLease() (ok bool, until time.Time)
 	// QuorumLeaseWithout is QuorumLease if some witnesses do not count. From memory.
 	QuorumLeaseWithout(voters []peer.ID) (ok bool, until time.Time)
+	// Retired returns when a witness set of this peer last ceased to be in force.
+	Retired() time.Time
 	// Strike has a witness replaced.
 	Strike(peer.ID)
 	// WitnessSet returns this peer's witness set, sealed; nil if there is none. From memory.

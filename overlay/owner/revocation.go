@@ -60,10 +60,14 @@ func (k *leases) tooFew(now time.Time) func(ownership.Votes) bool {
 // have been. The error comes from the store.
 func (k *leases) recount(now time.Time) error {
 	var stopped []*subnet
+	var retired time.Time
+	if k.cfg.Witness != nil {
+		retired = k.cfg.Witness.Retired()
+	}
 	k.mu.Lock()
 	for _, s := range k.subnets {
 		votes, what := s.votes.Recounted(s.unit, now, witness.VoteLife, k.cfg.Times.Revive,
-			k.tooFew(now))
+			k.tooFew(now), retired)
 		s.votes = votes
 		if what != 0 && k.step(s, ownership.Event{Kind: what, At: now}) {
 			stopped = append(stopped, s)

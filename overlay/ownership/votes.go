@@ -56,6 +56,11 @@ func (vs Votes) Since(at time.Time) Votes {
 	return slices.DeleteFunc(slices.Clone(vs), old)
 }
 
+// toldUntil reports whether one of the witnesses told of a vote at a time or before.
+func (vs Votes) toldUntil(at time.Time) bool {
+	return slices.ContainsFunc(vs, func(v Vote) bool { return !v.First.After(at) })
+}
+
 // By returns the witnesses that voted.
 func (vs Votes) By() (ids []peer.ID) {
 	for _, v := range vs {
@@ -105,9 +110,10 @@ func (vs Votes) Told(
 // Recounted returns the votes that count at now, and the event that follows from the number of
 // the other witnesses: Outvoted, if they may be too few by now and a vote may still be used;
 // Upheld, if they are enough again; or none. A witness votes for no other candidate for life; a
-// candidate may use a vote for revive.
+// candidate may use a vote for revive. A witness set was last given up at retired: votes that were
+// told before may have been enough under that set, whatever the other witnesses say now.
 func (vs Votes) Recounted(
-	u Unit, now time.Time, life, revive time.Duration, tooFew func(Votes) bool,
+	u Unit, now time.Time, life, revive time.Duration, tooFew func(Votes) bool, retired time.Time,
 ) (Votes, EventKind) {
 	doubted := u.Doubt&VotedAway != 0
 	if !doubted { // else a renewal shows what became of them
@@ -119,7 +125,7 @@ func (vs Votes) Recounted(
 	switch few := tooFew(vs); {
 	case few && !doubted && len(vs.Since(now.Add(-revive))) > 0:
 		return vs, Outvoted
-	case !few && doubted:
+	case !few && doubted && !vs.toldUntil(retired):
 		return vs, Upheld
 	}
 	return vs, 0

@@ -300,7 +300,8 @@ func (m *exModel) tickPeer(w *exWorld, p int) {
 	if !m.on(exVotesKept) {
 		x.votes = x.votes.Since(now.Add(-VoteLife))
 	}
-	votes, what := x.votes.Recounted(x.unit, now, VoteLife, ReviveAfter, m.tooFew(w, p))
+	votes, what := x.votes.Recounted(x.unit, now, VoteLife, ReviveAfter, m.tooFew(w, p),
+		x.owner.retired)
 	x.votes = votes
 	if what != 0 {
 		m.step(w, p, ownership.Event{Kind: what, At: now}, false)

@@ -227,17 +227,18 @@ func TestRequestVotesFollowsNewerSet(t *testing.T) {
 }
 
 // A witness set is in force until its members have told of all their votes: one that knows the
-// newer set may have voted before, and its acknowledgement may have room for a part only.
+// newer set may have voted before, and its acknowledgement may have room for a part only. It also
+// is as long as such a vote may be used with those of others.
 func TestSetRetiredAfterLastNotice(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	p, first := newSealedSet(t, 1, testPeers[1:5]...)
 	q, second := newSealedSet(t, 2, testPeers[3:7]...)
 	h := newOwnerState(testPeers[0].id, DefaultConfig(), now, []sealedSet{{p, first}, {q, second}})
+	votes := []notice{{Num: 1, Subnet: subnet, Epoch: 2, To: testPeers[1].id}}
 	answer := func(more bool, by ...testPeer) (held bool) {
 		for _, w := range by {
-			h.onAck(now, w.id, now, ack{Known: 2, Incarnation: 7, More: more,
-				Notices: []notice{{Num: 1, Subnet: subnet, Epoch: 2, To: testPeers[1].id}}})
+			h.onAck(now, w.id, now, ack{Known: 2, Incarnation: 7, More: more, Notices: votes})
 		}
 		h.retireSets(now)
 		held, _ = h.quorumLease(now)
@@ -246,8 +247,14 @@ func TestSetRetiredAfterLastNotice(t *testing.T) {
 	if answer(true, testPeers[3:5]...) || answer(false, testPeers[5:7]...) || len(h.sets) != 2 {
 		t.Errorf("%d sets in force and a quorum lease before the last notice", len(h.sets))
 	}
-	if !answer(false, testPeers[3:5]...) || len(h.sets) != 1 {
-		t.Errorf("%d sets in force after the last notice, want 1 and a quorum lease", len(h.sets))
+	if !answer(false, testPeers[3:5]...) || len(h.sets) != 2 || !h.retired.IsZero() {
+		t.Errorf("%d sets in force just after the last notice, want 2 and a quorum lease",
+			len(h.sets))
+	}
+	votes, now = nil, now.Add(ReviveAfter)
+	if !answer(false, testPeers[3:7]...) || len(h.sets) != 1 || !h.retired.Equal(now) {
+		t.Errorf("%d sets in force when no vote can be used any more, want 1 and a quorum lease",
+			len(h.sets))
 	}
 }
 

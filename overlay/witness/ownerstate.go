@@ -25,6 +25,7 @@ type ownerState struct {
 	sets    []sealedSet // in force, oldest first; the last one is published
 	members map[peer.ID]*member
 	lostAt  time.Time // when the quorum lease was lost; zero while it holds
+	retired time.Time // when a set last ceased to be in force; zero: never
 	node    Node      // nil: nothing is known of other peers
 }
 
@@ -47,6 +48,7 @@ type member struct {
 	struck      time.Time // when it was to be replaced; zero: not
 	lastNotice  uint64    // last notice handled, in that incarnation
 	voted       bool      // it has told of a vote since the leases were last read again
+	told        time.Time // when it last told of a vote
 }
 
 func newOwnerState(self peer.ID, cfg Config, now time.Time, sets []sealedSet) *ownerState {
@@ -112,7 +114,7 @@ func (h *ownerState) onAck(now time.Time, id peer.ID, sent time.Time, a ack) {
 		m.incarnation, m.lastNotice = a.Incarnation, 0
 	}
 	if n := len(a.Notices); n > 0 {
-		m.lastNotice, m.voted = max(m.lastNotice, a.Notices[n-1].Num), true
+		m.lastNotice, m.voted, m.told = max(m.lastNotice, a.Notices[n-1].Num), true, now
 	}
 	m.heard = now
 	if a.Known < m.expected { // it has lost its disk, and with it what it voted
@@ -209,8 +211,8 @@ func (h *ownerState) mayBeAlone(now time.Time, id peer.ID) bool {
 }
 
 // retireSets removes sets that can no longer produce a takeover, because so many of
-// their members know a newer set that the others are too few. It
-// reports whether members counted only because they were silent for lease.LongSilence.
+// their members know a newer set that the others are too few. A member that has told of a vote
+// is no such one as long as its vote may be used with those of the others. It reports whether members counted only because they were silent for lease.LongSilence.
 func (h *ownerState) retireSets(now time.Time) (unsure bool) {
 	if ok, _ := h.quorumLease(now); ok {
 		h.lostAt = time.Time{}
@@ -226,7 +228,7 @@ func (h *ownerState) retireSets(now time.Time) (unsure bool) {
 		know, lapsed := 0, 0
 		for _, id := range p.Members {
 			switch m := h.addMember(now, id); {
-			case m.known > p.Seq:
+			case m.known > p.Seq && (m.told.IsZero() || clock.Elapsed(now, m.told) >= ReviveAfter):
 				know++
 			case clock.Elapsed(now, m.last()) > lease.LongSilence:
 				lapsed++
@@ -241,6 +243,9 @@ func (h *ownerState) retireSets(now time.Time) (unsure bool) {
 			left = append(left, p)
 			continue
 		}
+	}
+	if len(left) < len(h.sets) {
+		h.retired = now
 	}
 	h.sets = left
 	return unsure

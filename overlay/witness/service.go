@@ -117,6 +117,14 @@ func (s *Service) QuorumLeaseWithout(voters []peer.ID) (ok bool, until time.Time
 	return s.owner.quorumLease(now, voters...)
 }
 
+// Retired returns when a witness set last ceased to be in force since the start; the zero time:
+// never.
+func (s *Service) Retired() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owner.retired
+}
+
 // Strike has a witness replaced if another peer can take its place: its votes led to no lease.
 func (s *Service) Strike(id peer.ID) {
 	s.mu.Lock()
