@@ -247,7 +247,7 @@ func TestSweep(t *testing.T) {
 	b.policy.mu.Lock() // of another owner now
 	b.policy.current = func(p netip.Prefix) (peer.ID, uint64, bool) {
 		if p == former {
-			return hb.ID(), 2, true
+			return "another", 2, true
 		}
 		return ha.ID(), 1, true
 	}

@@ -52,7 +52,11 @@ func (cs *copies) handleClose(in *replicaLink, c closeRequest) error {
 	if !theirs || !c.Drop {
 		return nil
 	}
+	epoch := r.epoch
 	end := func() error {
+		if cs.takenOver(c.Subnet, epoch) {
+			return nil
+		}
 		return cs.dropIf(c.Subnet, func(r *heldCopy) bool {
 			return r.owner == in.owner && r.link == nil
 		})

@@ -25,6 +25,13 @@ func (cs *copies) Pin(p netip.Prefix, epoch uint64) (unpin func(), ok bool) {
 	return func() { cs.unpin(p) }, true
 }
 
+// takenOver reports whether this peer owns the subnet of a copy of that epoch by a later lease: the
+// copy is to be promoted, which a full disk may delay.
+func (cs *copies) takenOver(p netip.Prefix, epoch uint64) bool {
+	by, best, known := cs.cfg.Policy.CurrentLease(p)
+	return known && best > epoch && by == cs.cfg.Host.ID()
+}
+
 func (cs *copies) unpin(p netip.Prefix) {
 	cs.mu.Lock()
 	end := cs.pinned[p]

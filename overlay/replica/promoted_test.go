@@ -2,8 +2,11 @@ package replica
 
 import (
 	"errors"
+	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/store"
 )
@@ -46,6 +49,39 @@ func TestPin(t *testing.T) {
 	eventually(t, "the copy is dropped", func() bool { _, held := b.Copy(subnet); return !held })
 	if _, ok := b.Pin(subnet, was.Epoch); ok {
 		t.Error("Pin() = true without a copy, want false")
+	}
+}
+
+// A copy of a subnet that this peer has taken over is kept until it is promoted, whatever its former
+// owner asks for.
+func TestTakenOverCopyIsKept(t *testing.T) {
+	t.Parallel()
+	ha, hb := hostPair(t)
+	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
+	addOwned(t, a.db, subnet)
+	follow(t, a, subnet, b)
+	flush(t, a, subnet)
+	owner := hb.ID()
+	b.policy.mu.Lock()
+	b.policy.current = func(netip.Prefix) (peer.ID, uint64, bool) { return owner, 2, true }
+	b.policy.mu.Unlock()
+	a.Unfollow(subnet, hb.ID(), true)
+	eventually(t, "the owner has closed the copy", func() bool {
+		b.copies.mu.Lock()
+		defer b.copies.mu.Unlock()
+		r := b.copies.held[subnet]
+		return r == nil || r.link == nil
+	})
+	b.copies.sweep(time.Now().Add(48 * time.Hour))
+	if _, held := b.Copy(subnet); !held {
+		t.Error("Copy() = false before the promotion, want true")
+	}
+	b.policy.mu.Lock()
+	owner = "another"
+	b.policy.mu.Unlock()
+	b.copies.sweep(time.Now().Add(48 * time.Hour))
+	if _, held := b.Copy(subnet); held {
+		t.Error("Copy() = true after another peer has taken over, want false")
 	}
 }
 

@@ -130,7 +130,7 @@ func (cs *copies) sweep(now time.Time) {
 		_, pinned := cs.pinned[p]
 		cs.mu.Unlock()
 		by, best, known := cs.cfg.Policy.CurrentLease(p)
-		lost := known && best > epoch && by != owner
+		lost := known && best > epoch && by != owner && !cs.takenOver(p, epoch)
 		due := lost && idle > cs.cfg.SweepAfter/24 || !complete && idle > cs.cfg.SweepAfter
 		if !due || pinned {
 			continue
