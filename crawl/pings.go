@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -62,11 +61,9 @@ func (c *Crawler) CheckNotice(notice store.URL) (page store.URL, err error) {
 // loadPings routes the notices that waited when the process ended.
 func (c *Crawler) loadPings() error {
 	var all []store.URL
-	err := c.cfg.DB.View(func(tx *store.Tx) error {
-		return tx.EachData(pingPrefix, func(key string, _ []byte) (bool, error) {
-			all = append(all, store.URL(strings.TrimPrefix(key, pingPrefix)))
-			return true, nil
-		})
+	err := c.cfg.DB.EachData(pingPrefix, func(url string, _ []byte) error {
+		all = append(all, store.URL(url))
+		return nil
 	})
 	if err == nil {
 		err = c.routeNotices(all)

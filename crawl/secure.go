@@ -24,22 +24,19 @@ const (
 func loadHSTS(db *store.DB) (*hsts.Set, error) {
 	set := hsts.New(hstsHosts)
 	var old []hsts.Change
-	err := db.View(func(tx *store.Tx) error {
-		return tx.EachData(hstsSpace, func(key string, val []byte) (bool, error) {
-			var p hsts.Policy
-			host := strings.TrimPrefix(key, hstsSpace)
-			ok, forgotten := false, ""
-			if cbor.Unmarshal(val, &p) == nil {
-				ok, forgotten = set.Load(host, p, time.Now())
-			}
-			if !ok {
-				forgotten = host
-			}
-			if forgotten != "" {
-				old = append(old, hsts.Change{Host: forgotten, Delete: true})
-			}
-			return true, nil
-		})
+	err := db.EachData(hstsSpace, func(host string, val []byte) error {
+		var p hsts.Policy
+		ok, forgotten := false, ""
+		if cbor.Unmarshal(val, &p) == nil {
+			ok, forgotten = set.Load(host, p, time.Now())
+		}
+		if !ok {
+			forgotten = host
+		}
+		if forgotten != "" {
+			old = append(old, hsts.Change{Host: forgotten, Delete: true})
+		}
+		return nil
 	})
 	for part := range slices.Chunk(old, maxPushes) {
 		if err == nil {

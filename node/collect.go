@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -153,16 +152,14 @@ func feedKey(p peer.ID, file string) string { return "feed/" + p.String() + "/" 
 
 // Position implements feed.Sink.
 func (c *collected) Position(p peer.ID) (map[string]int64, error) {
-	prefix, at := feedKey(p, ""), map[string]int64{}
-	err := c.n.db.View(func(tx *store.Tx) error {
-		return tx.EachData(prefix, func(key string, val []byte) (bool, error) {
-			offset, n := binary.Uvarint(val)
-			if n <= 0 || offset > math.MaxInt64 {
-				return false, fmt.Errorf("%w: position in %q", store.ErrCorrupt, key)
-			}
-			at[strings.TrimPrefix(key, prefix)] = int64(offset)
-			return true, nil
-		})
+	at := map[string]int64{}
+	err := c.n.db.EachData(feedKey(p, ""), func(file string, val []byte) error {
+		offset, n := binary.Uvarint(val)
+		if n <= 0 || offset > math.MaxInt64 {
+			return fmt.Errorf("%w: position in %q of %s", store.ErrCorrupt, file, p)
+		}
+		at[file] = int64(offset)
+		return nil
 	})
 	return at, err
 }

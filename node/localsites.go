@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -102,17 +101,14 @@ func localSiteKey(site store.URL, path string) string {
 }
 
 func (a announcer) Versions(site store.URL) (map[string]localsite.Version, error) {
-	prefix := localSiteKey(site, "")
 	all := map[string]localsite.Version{}
-	err := a.n.db.View(func(tx *store.Tx) error {
-		return tx.EachData(prefix, func(key string, val []byte) (bool, error) {
-			var v localsite.Version
-			if err := cbor.Unmarshal(val, &v); err != nil {
-				return false, fmt.Errorf("version of %q: %w", key, err)
-			}
-			all[strings.TrimPrefix(key, prefix)] = v
-			return true, nil
-		})
+	err := a.n.db.EachData(localSiteKey(site, ""), func(path string, val []byte) error {
+		var v localsite.Version
+		if err := cbor.Unmarshal(val, &v); err != nil {
+			return fmt.Errorf("version of %q of %s: %w", path, site, err)
+		}
+		all[path] = v
+		return nil
 	})
 	return all, err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -28,12 +27,9 @@ const optOutPrefix = "optout "
 // openOptOuts reads the opt-outs that this peer obeys.
 func (n *Node) openOptOuts() (*deny.OptOuts, error) {
 	var saved []deny.OptOut
-	err := n.db.View(func(tx *store.Tx) error {
-		return tx.EachData(optOutPrefix, func(key string, val []byte) (bool, error) {
-			o := deny.OptOut{Origin: strings.TrimPrefix(key, optOutPrefix)}
-			saved = append(saved, o)
-			return true, saved[len(saved)-1].Until.UnmarshalBinary(val)
-		})
+	err := n.db.EachData(optOutPrefix, func(origin string, val []byte) error {
+		saved = append(saved, deny.OptOut{Origin: origin})
+		return saved[len(saved)-1].Until.UnmarshalBinary(val)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read opt-outs: %w", err)

@@ -3,7 +3,6 @@ package node
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"peerd/node/admin"
@@ -85,9 +84,5 @@ func (k ownerMapStore) Save(changes map[string][]byte) error {
 }
 
 func (k ownerMapStore) Each(fn func(key string, val []byte) error) error {
-	return k.db.View(func(tx *store.Tx) error {
-		return tx.EachData(ownerMapPrefix, func(key string, val []byte) (bool, error) {
-			return true, fn(strings.TrimPrefix(key, ownerMapPrefix), val)
-		})
-	})
+	return k.db.EachData(ownerMapPrefix, fn)
 }

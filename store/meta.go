@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"maps"
+	"strings"
 
 	"peerd/store/kv"
 )
@@ -134,4 +135,14 @@ func (tx *Tx) EachData(prefix string, fn func(key string, val []byte) (bool, err
 			}
 			return fn(string(key[1:]), val)
 		})
+}
+
+// EachData is Tx.EachData in a transaction of its own, with what follows the prefix of each key. The
+// first error of fn ends it.
+func (d *DB) EachData(prefix string, fn func(rest string, val []byte) error) error {
+	return d.View(func(tx *Tx) error {
+		return tx.EachData(prefix, func(key string, val []byte) (bool, error) {
+			return true, fn(strings.TrimPrefix(key, prefix), val)
+		})
+	})
 }

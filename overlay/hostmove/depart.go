@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -61,15 +60,13 @@ func (w *Monitor) relocate(host string, mv *move) {
 // loadMoves takes up the moves that a restart has cut short: their hosts leave the
 // frontier before anything is fetched.
 func (w *Monitor) loadMoves() error {
-	err := w.cfg.DB.View(func(tx *store.Tx) error {
-		return tx.EachData(moveSpace, func(key string, val []byte) (bool, error) {
-			mv := &move{}
-			if err := cbor.Unmarshal(val, mv); err != nil {
-				return false, fmt.Errorf("hostmove: %s: %w", key, err)
-			}
-			w.moves[strings.TrimPrefix(key, moveSpace)] = mv
-			return true, nil
-		})
+	err := w.cfg.DB.EachData(moveSpace, func(host string, val []byte) error {
+		mv := &move{}
+		if err := cbor.Unmarshal(val, mv); err != nil {
+			return fmt.Errorf("hostmove: %s: %w", host, err)
+		}
+		w.moves[host] = mv
+		return nil
 	})
 	for host, mv := range w.moves {
 		if err == nil {

@@ -105,22 +105,20 @@ func (in *intake) replay() error {
 // sweepKept ends the conversations of which chunks are kept.
 func (s *Service) sweepKept() error {
 	hosts, complete := map[string]bool{}, []*intake{}
-	err := s.DB.View(func(tx *store.Tx) error {
-		return tx.EachData(keptSpace, func(key string, raw []byte) (bool, error) {
-			host, name, _ := strings.Cut(strings.TrimPrefix(key, keptSpace), "/")
-			hosts[host] = true
-			if name != offerName {
-				return true, nil
-			}
-			var k keptOffer
-			if err := wire.Unmarshal(raw, &k); err != nil {
-				return false, err
-			}
-			from, err := peer.Decode(k.From)
-			complete = append(complete, &intake{s: s, o: k.Offer, from: from,
-				subnet: store.SubnetOf(k.Offer.Addr), copied: true, complete: true})
-			return true, err
-		})
+	err := s.DB.EachData(keptSpace, func(key string, raw []byte) error {
+		host, name, _ := strings.Cut(key, "/")
+		hosts[host] = true
+		if name != offerName {
+			return nil
+		}
+		var k keptOffer
+		if err := wire.Unmarshal(raw, &k); err != nil {
+			return err
+		}
+		from, err := peer.Decode(k.From)
+		complete = append(complete, &intake{s: s, o: k.Offer, from: from,
+			subnet: store.SubnetOf(k.Offer.Addr), copied: true, complete: true})
+		return err
 	})
 	for _, in := range complete {
 		if err == nil {

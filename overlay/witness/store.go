@@ -1,8 +1,6 @@
 package witness
 
 import (
-	"strings"
-
 	"peerd/store"
 )
 
@@ -15,17 +13,7 @@ func OnDB(db *store.DB) Store { return onDB{db} }
 type onDB struct{ db *store.DB }
 
 func (d onDB) Each(fn func(key string, val []byte) error) error {
-	return d.db.View(func(tx *store.Tx) error {
-		var failed error
-		err := tx.EachData(dataPrefix, func(key string, val []byte) (bool, error) {
-			failed = fn(strings.TrimPrefix(key, dataPrefix), val)
-			return failed == nil, failed
-		})
-		if failed != nil {
-			return failed
-		}
-		return err
-	})
+	return d.db.EachData(dataPrefix, fn)
 }
 
 func (d onDB) Write(vals map[string][]byte) error {
