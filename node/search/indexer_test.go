@@ -191,8 +191,8 @@ func TestCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if n, err := r.Pages(); n != pages || err != nil {
-		t.Errorf("%d pages, %v, want %d", n, err, pages)
+	if c, err := r.Count(index.Query{}); c.Pages != pages || err != nil {
+		t.Errorf("%d pages, %v, want %d", c.Pages, err, pages)
 	}
 	for _, i := range []int{0, 1, pages / 2, pages - 1} {
 		want := []string{fmt.Sprintf("http://a.example/%d", i)}

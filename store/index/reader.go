@@ -102,9 +102,6 @@ func (r *Reader) Close() error { return r.r.Close() }
 // process.
 func (r *Reader) Version() uint64 { return r.version }
 
-// Pages returns the number of pages.
-func (r *Reader) Pages() (uint64, error) { return r.r.DocCount() }
-
 func (r *Reader) terms(q *Query, w Word) []string {
 	var all []string
 	for _, m := range q.marks(w) {
