@@ -33,6 +33,7 @@ type arena struct {
 	names   overlay.Names
 	gap     time.Duration // of the honest peers, between two requests to a site
 	keep    bool          // subnets stay with who claims them
+	alone   bool          // a peer uses memory as if it had the machine for itself
 	ahead   atomic.Int64  // by how much the clock of all peers is ahead
 	closers []func() error
 	running sync.WaitGroup
@@ -165,7 +166,8 @@ func (e *arena) peer(
 	}
 	n, err := node.New(node.Options{
 		Home: home, Config: c, Profile: e.profile, UserAgent: "peerd-attack",
-		Emulation: &node.Emulation{Lookup: e.lookup, DialWeb: dial, Now: e.now, TimeScale: 0.2},
+		Emulation: &node.Emulation{Lookup: e.lookup, DialWeb: dial, Now: e.now, TimeScale: 0.2,
+			OwnMachine: e.alone},
 	})
 	if err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ type site struct {
 // hit is one request.
 type hit struct {
 	at   time.Time
+	host string // as requested, without the port
 	path string
 	addr netip.Addr // of the server
 }
@@ -69,8 +70,12 @@ func (s *site) close() error {
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	at, _ := netip.ParseAddrPort(local.String())
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
 	s.mu.Lock()
-	s.hits = append(s.hits, hit{time.Now(), r.URL.RequestURI(), at.Addr().Unmap()})
+	s.hits = append(s.hits, hit{time.Now(), host, r.URL.RequestURI(), at.Addr().Unmap()})
 	text, ok := s.pages[r.URL.Path]
 	s.mu.Unlock()
 	switch {
