@@ -17,11 +17,11 @@ import (
 func fetchAttacks() []Attack {
 	return []Attack{
 		{
-			Name: "fetch-orders", Unit: "requests/s at a site", Limit: 3.5,
+			Name: "fetch-orders", Unit: "requests/s at a site", Limit: 2.5,
 			Does: "claims the subnet of a third party and orders fetches there from three peers, " +
 				"20 at once each, also of URLs that robots.txt forbids",
 			By: "every peer keeps the clocks of hosts, addresses and networks, and robots.txt, " +
-				"for orders as for itself: one request a second each here",
+				"for orders as for itself; orders in a subnet are 4 s apart, and eight at first",
 			run: orderFetches,
 		},
 		{

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"peerd/store"
@@ -25,9 +29,9 @@ func TestAllowance(t *testing.T) {
 		peers       int
 		want, later int // later: of one subnet
 	}{
-		{"one subnet, small network", true, one, 3, atOnce, 90},
-		{"one subnet, large network", true, one, 320, atOnce, 9},
-		{"one subnet, huge network", true, one, 1 << 20, atOnce, 3},
+		{"one subnet, small network", true, one, 3, 2, 96},
+		{"one subnet, large network", true, one, 320, 2, 15},
+		{"one subnet, huge network", true, one, 1 << 20, 2, 9},
 		{"many subnets", true, many, 3, 3000, 97},
 		{"a new peer, many subnets", false, many, 3, newcomerRate.Burst, 97},
 	} {
@@ -35,20 +39,20 @@ func TestAllowance(t *testing.T) {
 		now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 		got := 0
 		for i := range 3000 {
-			if a.take(test.old, test.subnet(i), test.peers, now) == nil {
+			if _, err := a.take(test.old, test.subnet(i), test.peers, now); err == nil {
 				got++
 			}
 		}
 		if got != test.want {
 			t.Errorf("%s: %d requests accepted, want %d", test.name, got, test.want)
 		}
-		if !test.old && a.take(true, subnet, test.peers, now) != nil {
-			t.Errorf("%s: an old peer was refused", test.name)
+		if _, err := a.take(true, subnet, test.peers, now); !test.old && err != nil {
+			t.Errorf("%s: an old peer was refused: %v", test.name, err)
 		}
 		later := 0
 		for range 3600 {
 			now = now.Add(time.Second)
-			if a.take(true, test.subnet(0), test.peers, now) == nil {
+			if _, err := a.take(true, test.subnet(0), test.peers, now); err == nil {
 				later++
 			}
 		}
@@ -67,7 +71,7 @@ func TestAllowanceOfAllPeers(t *testing.T) {
 		now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 		n, d := 0, 3*time.Hour
 		for end := now.Add(d); now.Before(end); now = now.Add(time.Second) {
-			if a.take(true, subnet, peers, now) == nil {
+			if _, err := a.take(true, subnet, peers, now); err == nil {
 				n++
 			}
 		}
@@ -77,13 +81,55 @@ func TestAllowanceOfAllPeers(t *testing.T) {
 	}
 }
 
+// TestRequestsAreApart verifies that the requests of many peers for one subnet are carried out at
+// least 4 s apart, and that one that is as late as an owner's next scout does not wait.
+func TestRequestsAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var at []time.Duration
+		begin := time.Now()
+		s := &Service{Leases: &leases{}, Timeout: time.Minute, Peers: peers(2),
+			Fetcher: fetcher(func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				at = append(at, time.Since(begin))
+				return store.FetchReport{Outcome: store.OutcomeOK}, nil
+			})}
+		ask := func() (refused bool) {
+			a, err := s.answer(t.Context(), "me", true, request{Lease: []byte("me"), Request: good})
+			if err != nil {
+				t.Error(err)
+			}
+			return a.Refused != ""
+		}
+		var refusals atomic.Int64
+		var g sync.WaitGroup
+		for range 5 {
+			g.Go(func() {
+				if ask() {
+					refusals.Add(1)
+				}
+			})
+		}
+		g.Wait()
+		time.Sleep(apart)
+		if ask() {
+			t.Error("the request of the next scout was refused")
+		}
+		want := []time.Duration{0, apart, 2 * apart}
+		if !slices.Equal(at, want) || refusals.Load() != 3 {
+			t.Errorf("requests after %v, and %d refusals, want %v, and 3", at, refusals.Load(), want)
+		}
+	})
+}
+
 // TestAllowanceIsBounded verifies that subnets that are no longer requested take no memory.
 func TestAllowanceIsBounded(t *testing.T) {
 	var a allowance
 	now := time.Now()
 	for i := range 2 * subnetsCounted {
 		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(i >> 16), byte(i >> 8), byte(i), 0}), 24)
-		if err := a.take(true, p, 3, now); err != nil {
+		if _, err := a.take(true, p, 3, now); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"peerd/internal/backoff"
 	"peerd/overlay/lease"
 	"peerd/overlay/wire"
 	"peerd/store"
@@ -139,35 +140,51 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if err := c.Recv(&q); err != nil {
 		return err
 	}
-	if err := s.check(ctx, c.Peer(), c.Old(), q); err != nil {
-		return c.SendZ(response{Refused: err.Error()})
+	a, err := s.answer(ctx, c.Peer(), c.Old(), q)
+	if err != nil {
+		return err
+	}
+	return c.SendZ(a)
+}
+
+// answer carries out a request. old says whether from has been known for long. The error says that
+// a request may have been sent, so that the response must not be a refusal, or is that of ctx.
+func (s *Service) answer(
+	ctx context.Context, from peer.ID, old bool, q request,
+) (response, error) {
+	wait, err := s.check(ctx, from, old, q)
+	if err != nil {
+		return response{Refused: err.Error()}, nil
 	}
 	// A fetch ends with a report after Timeout. This context stops one that does not, because
 	// the owner no longer waits for it.
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout+slack)
 	defer cancel()
+	if err := backoff.Sleep(ctx, wait); err != nil {
+		return response{}, err
+	}
 	do := s.Fetcher.RemoteFetch
 	if q.Connect {
 		do = s.Fetcher.Connect
 	}
 	rep, err := do(ctx, q.Request)
-	switch {
-	case errors.Is(err, ErrNotSent):
-		return c.SendZ(response{Refused: err.Error()})
-	case err != nil: // a request may have been sent, so the response must not be a refusal
-		return err
+	if errors.Is(err, ErrNotSent) {
+		return response{Refused: err.Error()}, nil
 	}
-	return c.SendZ(response{Report: rep})
+	return response{Report: rep}, err
 }
 
-// check returns an error if the request is invalid, if from does not, as far as we know, own the
-// subnet, or if it requests too much. old says whether from has been known for long.
-func (s *Service) check(ctx context.Context, from peer.ID, old bool, q request) error {
+// check returns how long a request waits. It returns an error if the request is invalid, if from
+// does not, as far as we know, own the subnet, or if it requests too much. old says whether from
+// has been known for long.
+func (s *Service) check(
+	ctx context.Context, from peer.ID, old bool, q request,
+) (wait time.Duration, err error) {
 	if len(q.Request.URL) > maxURL || q.Request.Depth < 0 || q.Request.Depth > maxDepth {
-		return errors.New("request out of range")
+		return 0, errors.New("request out of range")
 	}
 	if err := s.Fetcher.Check(q.Request.URL); err != nil {
-		return err
+		return 0, err
 	}
 	now := time.Now()
 	who := from
@@ -175,28 +192,28 @@ func (s *Service) check(ctx context.Context, from peer.ID, old bool, q request) 
 		who = "" // all new ones together
 	}
 	if !s.lookups.Allow(lookupRate, who, now) {
-		return errors.New("too many leases to look up")
+		return 0, errors.New("too many leases to look up")
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
 	best, err := s.Leases.Confirm(ctx, q.Lease)
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case best.Owner != from:
-		return fmt.Errorf("subnet %v is owned by %s since epoch %d", best.Subnet, best.Owner,
+		return 0, fmt.Errorf("subnet %v is owned by %s since epoch %d", best.Subnet, best.Owner,
 			best.Epoch)
 	case store.SubnetOf(q.Request.Addr) != best.Subnet:
-		return fmt.Errorf("address is not in subnet %v", best.Subnet)
+		return 0, fmt.Errorf("address is not in subnet %v", best.Subnet)
 	}
 	if q.Connect && !s.connects.Allow(connectRate, from, now) {
-		return errors.New("too many connections requested")
+		return 0, errors.New("too many connections requested")
 	}
 	if q.Request.File && !q.Connect {
 		if !s.files.Allow(fileRate, from, now) {
-			return errors.New("too many files requested")
+			return 0, errors.New("too many files requested")
 		}
-		return nil
+		return 0, nil
 	}
 	return s.allowance.take(old, best.Subnet, s.Peers.Len(), now)
 }

@@ -194,18 +194,19 @@ func TestLookupsAreLimited(t *testing.T) {
 	q := request{Lease: []byte("another"), Request: good}
 	bad := q
 	bad.Request.URL = "http://a.test/bad"
-	if s.check(t.Context(), "me", true, bad) == nil || l.asked > 0 {
+	if _, err := s.check(t.Context(), "me", true, bad); err == nil || l.asked > 0 {
 		t.Errorf("%d leases looked up for a URL that is refused", l.asked)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := s.check(ended, "me", true, q); !errors.Is(err, context.Canceled) {
+	if _, err := s.check(ended, "me", true, q); !errors.Is(err, context.Canceled) {
 		t.Errorf("a request that has ended: %v", err)
 	}
 	most := lookupRate.Burst + 100 // some become free meanwhile
 	l.asked = 0
 	for i := range 2 * most {
-		if s.check(t.Context(), peer.ID(fmt.Sprint("new", i)), false, q) == nil {
+		_, err := s.check(t.Context(), peer.ID(fmt.Sprint("new", i)), false, q)
+		if err == nil {
 			t.Fatal("accepted the lease of another peer")
 		}
 	}
@@ -214,7 +215,7 @@ func TestLookupsAreLimited(t *testing.T) {
 	}
 	l.asked = 0
 	for range 2 * most {
-		_ = s.check(t.Context(), "old", true, q) // of another owner
+		_, _ = s.check(t.Context(), "old", true, q) // of another owner
 	}
 	if l.asked < lookupRate.Burst || l.asked > most {
 		t.Errorf("%d leases looked up for an old peer, want %d to %d", l.asked, lookupRate.Burst,
@@ -284,7 +285,7 @@ func TestEnds(t *testing.T) {
 	}
 	s := est.Serve()
 	go func() { <-began; s.Close() }()
-	_, err = owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good)
+	_, err = fetchOf(t, owner, est, 1, good)
 	if !errors.Is(err, ErrNoReply) {
 		t.Errorf("Fetch from a stopped estimator: %v, want ErrNoReply", err)
 	}
@@ -380,7 +381,10 @@ func FuzzAsk(f *testing.F) {
 		Peers: peers(2)}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var q request
-		if wire.Unmarshal(raw, &q) != nil || s.check(context.Background(), "me", true, q) != nil {
+		if wire.Unmarshal(raw, &q) != nil {
+			return
+		}
+		if _, err := s.check(context.Background(), "me", true, q); err != nil {
 			return
 		}
 		if string(q.Lease) != "me" || !subnet.Contains(q.Request.Addr.Unmap()) ||
