@@ -302,13 +302,15 @@ func (f *Frontier) pickLocked(s *server, now time.Time) (*slot, *host) {
 		return nil, nil
 	}
 	h := sl.visited
-	switch goesOn := h != nil && h.mayAsk(now); {
-	case goesOn && f.testsLocked(s, h):
-		unasked := func(h *host) bool { return h.evidence == unasked && h.mayAsk(now) }
-		if other := s.inTurn(unasked); other != nil {
-			h = other
-			s.tested++
-		}
+	goesOn := h != nil && h.mayAsk(now)
+	var untested *host
+	if goesOn && f.testsLocked(s, h) {
+		untested = s.inTurn(func(h *host) bool { return h.evidence == unasked && h.mayAsk(now) })
+	}
+	switch {
+	case untested != nil:
+		h = untested
+		s.tested++
 	case goesOn && sl.jobs%f.cfg.VisitLength != 0:
 	default:
 		if h = s.pickNext(now); h == nil || f.cfg.MaxVisits == 0 {
@@ -320,6 +322,11 @@ func (f *Frontier) pickLocked(s *server, now time.Time) (*slot, *host) {
 	}
 	if sl.visited != h {
 		f.leftLocked(sl)
+		for _, other := range s.slots {
+			if other.visited == h { // the visit goes on here
+				other.visited, other.jobs = nil, 0
+			}
+		}
 		sl.visited, sl.jobs = h, 0
 	}
 	sl.jobs++

@@ -277,6 +277,32 @@ func TestVisitsOfSlots(t *testing.T) {
 	})
 }
 
+// TestVisitsOfTestedHosts verifies that visits end at an address with many hosts, too, of all of
+// which a page was requested.
+func TestVisitsOfTestedHosts(t *testing.T) {
+	bubble(t, func(t *testing.T, w world) {
+		const length = 3
+		w = newWorld(t, w.db, frontier.Config{Gap: gap, AddrRequests: 8, VisitLength: length,
+			MaxVisits: 9})
+		for i := range 5 {
+			w.add(domain(i), addr(1, 1), 20)
+		}
+		asked := map[string]int{}
+		for range 60 {
+			j, _ := w.next()
+			asked[j.Host]++
+			w.Observe(j, frontier.LoadSteady)
+			w.finish(j)
+			time.Sleep(gap)
+		}
+		for i := range 5 {
+			if n := asked[domain(i)]; n < 12-length || n > 12+length {
+				t.Errorf("%s was asked %d times of 60, want about 12", domain(i), n)
+			}
+		}
+	})
+}
+
 // crawl fetches everything with some workers. Each request takes some time.
 func (w world) crawl(workers int, took time.Duration, answer func(frontier.Job) frontier.Load) {
 	w.t.Helper()
