@@ -168,6 +168,14 @@ func NewWorldAt(
 	return w
 }
 
+// Number gives the servers subnets. There must be as many, and all different.
+func (w *World) Number(subnets []netip.Prefix) {
+	for i, p := range subnets {
+		w.Servers[i].Subnet = p
+	}
+	w.sort()
+}
+
 // sort sorts the servers by address.
 func (w *World) sort() {
 	w.order = make([]int, len(w.Servers))
