@@ -89,10 +89,11 @@ type Places []Coordinate
 // Believe returns the places where the server may be, by the peers for which use returns true.
 // Before any measurement a server is expected near one of the peers, of which near holds the
 // coordinates, about as far from it as the nearest of the others is (a distribution with heavy
-// tails), and distances are expected to be wrong by placePrior. The drawn places count by how
-// well they agree with the round trips (importance sampling). The result depends on the order of
-// near. It is nil if there is no measurement.
-func (d Digest) Believe(near []Coordinate, use func(peer string) bool) Places {
+// tails), or near one of the hints, and distances are expected to be wrong by placePrior. The drawn
+// places count by how well they agree with the round trips (importance sampling). Half of them are
+// near hints if there are any, so that wrong hints cost little precision. The result depends on the
+// order of near. It is nil if there is no measurement.
+func (d Digest) Believe(near []Coordinate, hints Hints, use func(peer string) bool) Places {
 	anchors, _ := d.anchors(use)
 	if len(anchors) == 0 || len(near) == 0 {
 		return nil
@@ -103,8 +104,16 @@ func (d Digest) Believe(near []Coordinate, use func(peer string) bool) Places {
 	points, logs := make([][]float64, placesDrawn), make([]float64, placesDrawn)
 	misplaced := make([]float64, placesDrawn)
 	for k := range points {
-		of := k % len(near)
-		points[k] = drawNear(near[of], widths[of], rng)
+		switch n := len(hints.at); {
+		case n == 0:
+			points[k] = drawNear(near[k%len(near)], widths[k%len(near)], rng)
+		case k%2 == 0:
+			of := k / 2 % len(near)
+			points[k], logs[k] = drawNear(near[of], widths[of], rng), math.Log(1-hints.share)
+		default:
+			points[k] = drawNear(hints.at[k/2%n], hints.width, rng)
+			logs[k] = math.Log(hints.share)
+		}
 		misplaced[k] = placePrior * math.Abs(rng.NormFloat64())
 		for _, a := range anchors {
 			a.sigma = math.Hypot(a.sigma, misplaced[k])

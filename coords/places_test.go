@@ -128,11 +128,11 @@ func TestBelieve(t *testing.T) {
 				FirstByte: rtt + 30*time.Millisecond, Body: 10 * time.Millisecond, Bytes: 20_000})
 		}
 		d := DigestOf(samples, Population{})
-		all := d.Believe(peers, func(string) bool { return true })
+		all := d.Believe(peers, Hints{}, func(string) bool { return true })
 		if len(all) != placesKept {
 			t.Fatalf("%d places with %d measurements, want %d", len(all), measured, placesKept)
 		}
-		again := d.Believe(peers, func(string) bool { return true })
+		again := d.Believe(peers, Hints{}, func(string) bool { return true })
 		sum := 0.0
 		for i, p := range all {
 			if p.Validate(2) != nil || !slices.Equal(p.Vec, again[i].Vec) {
@@ -146,7 +146,7 @@ func TestBelieve(t *testing.T) {
 		t.Errorf("places are %.1f ms off with one measurement and %.1f with six, want at most "+
 			"half and 30", one, six)
 	}
-	if got := (Digest{}).Believe(peers, func(string) bool { return true }); got != nil {
+	if got := (Digest{}).Believe(peers, Hints{}, func(string) bool { return true }); got != nil {
 		t.Errorf("Believe() without a measurement = %v, want nil", got)
 	}
 }

@@ -58,7 +58,8 @@ func (c ProxyConfig) Validate() error {
 //
 // It selects measurements actively: first the deciding peer itself, which has already
 // requested robots.txt, then those that save most, at least until the server can be placed, and
-// then while any saves more than it costs.
+// then while any saves more than it costs. Decided subnets of the same block tell where the server
+// probably is (Evidence.Delegations).
 type ProxyStrategy struct {
 	cfg ProxyConfig
 }

@@ -85,7 +85,7 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 			prior = append(prior, c.At)
 		}
 	}
-	v.places = digest.Believe(prior, use)
+	v.places = digest.Believe(prior, e.hints(prior), use)
 	known := make(map[string]coords.Measurement, len(digest.Peers))
 	for _, m := range digest.Peers {
 		known[m.Peer] = m

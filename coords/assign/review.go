@@ -133,6 +133,7 @@ func (c comparison) foresee(x Candidate, predicted map[string]float64) lead {
 // forecast predicts times in ms from the model of Next for candidates about which it has
 // information.
 func (s *ProxyStrategy) forecast(e Evidence, open []Candidate) map[string]float64 {
+	e.Delegations = nil // after a decision pages say more
 	v := s.assess(e, open)
 	out := make(map[string]float64, len(v.options))
 	for _, o := range v.options {
