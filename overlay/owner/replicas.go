@@ -95,11 +95,13 @@ func (rs *replicas) answering(ks []replicaPeer, now time.Time, fit func(replicaP
 }
 
 // looked returns the replicas of a subnet without those that are lost, and reports
-// whether any was.
+// whether any was. A peer that may have lost the subnet has no copy deleted: one of those with
+// copies may be taking over.
 func (rs *replicas) looked(s *subnet, now time.Time) (ks []replicaPeer, changed bool) {
 	rs.mu.Lock()
-	have := slices.Clone(s.replicas)
+	have, mayDrop := slices.Clone(s.replicas), s.unit.Works()
 	rs.mu.Unlock()
+	mayDrop = mayDrop && rs.HasQuorumLease()
 	for _, k := range have {
 		if !k.told {
 			ks = append(ks, k)
@@ -116,12 +118,15 @@ func (rs *replicas) looked(s *subnet, now time.Time) (ks []replicaPeer, changed 
 		default:
 			refused = errors.Is(st.Err, replica.ErrRefused)
 		}
-		if refused || now.Sub(k.well) > rs.cfg.Times.Lost {
+		if refused || mayDrop && now.Sub(k.well) > rs.cfg.Times.Lost {
 			rs.dropReplica(s, k, now, st.Err)
 			changed = true
 			continue
 		}
 		ks = append(ks, k)
+	}
+	if !mayDrop {
+		return ks, changed
 	}
 	enough := rs.answering(ks, now, isSynced) >= rs.cfg.ReplicaCount
 	ks = slices.DeleteFunc(ks, func(k replicaPeer) bool {

@@ -67,6 +67,45 @@ func TestReplicaReplaced(t *testing.T) {
 	}
 }
 
+// An owner without the quorum lease, or with a doubt, has no copy deleted: one of the peers with
+// copies may be taking over.
+func TestReplicaKeptWithoutQuorumLease(t *testing.T) {
+	t.Parallel()
+	m, r, w := sheltered(t, bob, carol)
+	m.rounds(2)
+	first := r.followers(subnetA)
+	r.set(first[0], replica.Follower{Synced: true})
+	m.rounds(2)
+	r.set(first[0], replica.Follower{Synced: true, Err: replica.ErrLink}) // silent
+	late := time.Now().Add(2 * m.Manager.cfg.Times.Lost)
+	hold := func(right bool) {
+		w.mu.Lock()
+		w.right = right
+		w.mu.Unlock()
+	}
+	doubt := func(d ownership.Doubt) {
+		m.table.mu.Lock()
+		m.table.subnets[subnetA].unit.Doubt = d
+		m.table.mu.Unlock()
+	}
+	kept := func(want bool, when string) {
+		t.Helper()
+		if err := m.replicas.maintainReplicas(late); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Contains(r.followers(subnetA), first[0]); got != want {
+			t.Errorf("silent replica kept = %v %s, want %v", got, when, want)
+		}
+	}
+	hold(false)
+	kept(true, "without the quorum lease")
+	hold(true)
+	doubt(ownership.VotedAway)
+	kept(true, "in doubt")
+	doubt(0)
+	kept(false, "with the quorum lease")
+}
+
 // A link that hangs is lost, whatever its socket says.
 func TestReplicaHangs(t *testing.T) {
 	t.Parallel()
