@@ -130,11 +130,11 @@ func (p Population) Like(peer string) []Traits {
 	return p.anyone
 }
 
-// Lasting returns equally likely Traits and places of a peer over a longer time, of which now and at
-// are those of the present. A peer like others stays as it is. The more it is unlike them (Student's
-// t), in its Traits or the height of its place, the more likely a passing cause is, such as other
-// work on its machine, and then it will be like any peer, with a typical height; at most, that is as
-// likely as not.
+// Lasting returns equally likely Traits and places of a peer over a longer time, of which now and
+// at are those of the present. A peer like others stays as it is. The more it is unlike them
+// (Student's t), in its Traits or the height of its place, the more likely a passing cause is, such
+// as other work on its machine. Then it will be like any peer, with a typical height; at most, that
+// is as likely as not.
 func (p Population) Lasting(now []Traits, at Coordinate) ([]Traits, []Coordinate) {
 	if len(p.anyone) == 0 {
 		return now, []Coordinate{at}

@@ -26,8 +26,8 @@ func decidedBlocks(together bool, here float64) assigntest.Delegations {
 			if !together {
 				x = rng.Float64() * 280
 			}
-			all = append(all, assign.Delegation{Owner: "a",
-				Subnet: netip.PrefixFrom(netip.AddrFrom4([4]byte{198, byte(block), byte(4 * i)}), 24),
+			addr := netip.AddrFrom4([4]byte{198, byte(block), byte(4 * i)})
+			all = append(all, assign.Delegation{Owner: "a", Subnet: netip.PrefixFrom(addr, 24),
 				Proxy: &coords.Proxy{Scale: 1, At: coords.Coordinate{
 					Vec: []float64{x + rng.NormFloat64(), rng.NormFloat64()}}}})
 		}
@@ -65,8 +65,8 @@ func TestNeighboursSaveProbes(t *testing.T) {
 		return decidedBlocks(true, x)
 	})
 	if near >= none-7 || wrongNear > wrong {
-		t.Errorf("%d probes and %d wrong choices with near neighbours, %d and %d without: want half "+
-			"a probe less a decision", near, wrongNear, none, wrong)
+		t.Errorf("%d probes and %d wrong choices with near neighbours, %d and %d without: "+
+			"want half a probe less a decision", near, wrongNear, none, wrong)
 	}
 	mislead, wrongMisled := count(inside, func(x float64) assigntest.Delegations {
 		return decidedBlocks(false, x)

@@ -57,7 +57,8 @@ type Result struct {
 // All returns all attacks.
 func All() []Attack {
 	return slices.Concat(subnetAttacks(), fetchAttacks(), peerAttacks(), resourceAttacks(),
-		recordAttacks(), crawlAttacks(), witnessAttacks(), optOutAttacks(), pingAttacks(), victimAttacks())
+		recordAttacks(), crawlAttacks(), witnessAttacks(), optOutAttacks(), pingAttacks(),
+		victimAttacks())
 }
 
 // Find returns the attacks with a name; "all" is all of them.

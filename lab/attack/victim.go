@@ -27,7 +27,6 @@ import (
 func victimAttacks() []Attack {
 	return []Attack{{
 		Name: "one-victim", Unit: "requests beyond a limit, and honest pages missing", Slow: true,
-		Open: true,
 		Does: "20 peers send 1,000,000 URLs of 24 sites and of made-up hosts to one peer, and " +
 			"order fetches of the same sites",
 		By: "the clocks of hosts, addresses and networks, robots.txt, and the limits on orders; " +
@@ -337,8 +336,8 @@ func (f *victimSites) order(
 	return done.Load()
 }
 
-// watchMemory samples the resident memory of this process until the attack ends. The function that
-// it returns returns the largest.
+// watchMemory samples the resident memory of this process until the attack ends. The result
+// is a function that returns the largest.
 func (f *victimSites) watchMemory(ended *atomic.Bool) func() int64 {
 	var most atomic.Int64
 	f.e.running.Go(func() {
