@@ -112,6 +112,14 @@ func (w *world) Reserve(netip.Addr) (end func(sent bool), ok bool) {
 	}, true
 }
 
+// counts returns the connections, and the reservations that ended with one that may have been
+// noticed and that have not ended.
+func (w *world) counts() (dials, sent, taken int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.dials, w.sent, w.taken
+}
+
 // rest changes whether politeness forbids to ask servers.
 func (w *world) rest(resting bool) {
 	w.mu.Lock()
@@ -248,6 +256,8 @@ func TestChecksArePolite(t *testing.T) {
 		w.fetch(sites[2:]...)
 		w.rest(true)
 		w.fetch(sites[:2]...)
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.dials = 0
 		return w, sites
 	}
@@ -255,14 +265,14 @@ func TestChecksArePolite(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, _ := start(t)
 			w.want(time.Second, network.Suspected)
-			if w.dials != 0 {
-				t.Errorf("%d connections, want none", w.dials)
+			if dials, _, _ := w.counts(); dials != 0 {
+				t.Errorf("%d connections, want none", dials)
 			}
 			w.rest(false)
 			w.want(3*time.Second, network.Online)
-			if w.dials == 0 || w.sent == 0 || w.taken != 0 {
+			if dials, sent, taken := w.counts(); dials == 0 || sent == 0 || taken != 0 {
 				t.Errorf("%d connections, clocks of %d moved and of %d still taken, "+
-					"want both above 0, and 0", w.dials, w.sent, w.taken)
+					"want both above 0, and 0", dials, sent, taken)
 			}
 		})
 	})
@@ -270,8 +280,8 @@ func TestChecksArePolite(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, _ := start(t)
 			w.want(10*time.Second, network.Online)
-			if w.dials == 0 || w.dials > 2*2 {
-				t.Errorf("%d connections, want some at two ports of two servers", w.dials)
+			if dials, _, _ := w.counts(); dials == 0 || dials > 2*2 {
+				t.Errorf("%d connections, want some at two ports of two servers", dials)
 			}
 		})
 	})
@@ -282,9 +292,9 @@ func TestChecksArePolite(t *testing.T) {
 			w.want(10*time.Second, network.Offline)
 			w.rest(false)
 			w.want(time.Minute, network.Offline)
-			if w.sent != 0 || w.taken > 6 {
+			if _, sent, taken := w.counts(); sent != 0 || taken > 6 {
 				t.Errorf("clocks of %d servers moved that noticed nothing, %d still taken",
-					w.sent, w.taken)
+					sent, taken)
 			}
 		})
 	})
