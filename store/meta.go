@@ -137,8 +137,8 @@ func (tx *Tx) EachData(prefix string, fn func(key string, val []byte) (bool, err
 		})
 }
 
-// EachData is Tx.EachData in a transaction of its own, with what follows the prefix of each key. The
-// first error of fn ends it.
+// EachData is Tx.EachData in a transaction of its own, with what follows the prefix of each key.
+// The first error of fn ends it.
 func (d *DB) EachData(prefix string, fn func(rest string, val []byte) error) error {
 	return d.View(func(tx *Tx) error {
 		return tx.EachData(prefix, func(key string, val []byte) (bool, error) {

@@ -58,8 +58,8 @@ type victimSites struct {
 	config config.Config
 }
 
-// newVictimSites starts six hosts at one address, six addresses in one /24, four in a /64 and two in
-// another one of the same /48; and three addresses in a /24 and three in a /64 of third parties.
+// newVictimSites starts six hosts at one address, six addresses in one /24, four in a /64 and two
+// in another one of the same /48; and three addresses in a /24 and three in a /64 of third parties.
 func newVictimSites(e *arena) (*victimSites, error) {
 	f := &victimSites{e: e, at: map[*site]netip.Addr{}, real: map[netip.Addr]string{}}
 	var errs error
@@ -72,7 +72,9 @@ func newVictimSites(e *arena) (*victimSites, error) {
 		}
 	}
 	v4 := func(net byte) func(i int) netip.Addr {
-		return func(i int) netip.Addr { return netip.AddrFrom4([4]byte{127, 60, net, byte(10 + i)}) }
+		return func(i int) netip.Addr {
+			return netip.AddrFrom4([4]byte{127, 60, net, byte(10 + i)})
+		}
 	}
 	v6 := func(net string) func(i int) netip.Addr {
 		return func(i int) netip.Addr {

@@ -55,7 +55,7 @@ func (f *faults) addf(format string, args ...any) {
 
 // between records a fault unless low <= v <= high.
 func between[T int | int64 | float64 | time.Duration](f *faults, key string, v, low, high T) {
-	if !(v >= low && v <= high) { // also for NaN
+	if v < low || v > high || v != v { // v != v: NaN
 		f.addf("%s is %v, want %v to %v", key, v, low, high)
 	}
 }

@@ -118,7 +118,7 @@ func TestRequestsAreApart(t *testing.T) {
 		}
 		want := []time.Duration{0, apart, 2 * apart}
 		if !slices.Equal(at, want) || refusals.Load() != 3 {
-			t.Errorf("requests after %v, and %d refusals, want %v, and 3", at, refusals.Load(), want)
+			t.Errorf("requests after %v, %d refusals, want %v, 3", at, refusals.Load(), want)
 		}
 	})
 }

@@ -52,8 +52,8 @@ func TestPin(t *testing.T) {
 	}
 }
 
-// A copy of a subnet that this peer has taken over is kept until it is promoted, whatever its former
-// owner asks for.
+// A copy of a subnet that this peer has taken over is kept until it is promoted, whatever its
+// former owner asks for.
 func TestTakenOverCopyIsKept(t *testing.T) {
 	t.Parallel()
 	ha, hb := hostPair(t)

@@ -212,7 +212,8 @@ func (h *ownerState) mayBeAlone(now time.Time, id peer.ID) bool {
 
 // retireSets removes sets that can no longer produce a takeover, because so many of
 // their members know a newer set that the others are too few. A member that has told of a vote
-// is no such one as long as its vote may be used with those of the others. It reports whether members counted only because they were silent for lease.LongSilence.
+// is no such one as long as its vote may be used with those of the others. It reports whether
+// members counted only because they were silent for lease.LongSilence.
 func (h *ownerState) retireSets(now time.Time) (unsure bool) {
 	if ok, _ := h.quorumLease(now); ok {
 		h.lostAt = time.Time{}

@@ -97,9 +97,9 @@ func runNeighbours(ctx context.Context, p experiment.Params, out experiment.Out)
 			out.Row("neighbours", r)
 		}
 	}
-	out.Note("Means over seeds; _ci is half of the width of the 95 %% interval (Student's t). more_ " +
-		"is the difference, seed by seed, between peers that use what they know of decided subnets " +
-		"and peers that do not.")
+	out.Note("Means over seeds; _ci is half of the width of the 95 %% interval (Student's t). " +
+		"more_ is the difference, seed by seed, between peers that use what they know of decided " +
+		"subnets and peers that do not.")
 	out.Note(simulated)
 	return nil
 }
