@@ -103,8 +103,8 @@ func (m *Monitor) ask(
 	return f
 }
 
-// askServer connects to a server if politeness allows it, or always. A connection counts as a
-// request unless nothing shows that it has reached the server.
+// askServer connects to a server if politeness allows it, or always. A connection that may have
+// reached the server counts as a request.
 func (m *Monitor) askServer(
 	ctx context.Context, addr netip.Addr, at []netip.AddrPort, always bool,
 ) Evidence {

@@ -95,8 +95,8 @@ func (rs *replicas) answering(ks []replicaPeer, now time.Time, fit func(replicaP
 }
 
 // looked returns the replicas of a subnet without those that are lost, and reports
-// whether any was. A peer that may have lost the subnet has no copy deleted: one of those with
-// copies may be taking over.
+// whether any was. While this peer may have lost the subnet it drops no silent or slow replica,
+// because that deletes the copy: the replica may be taking over.
 func (rs *replicas) looked(s *subnet, now time.Time) (ks []replicaPeer, changed bool) {
 	rs.mu.Lock()
 	have, mayDrop := slices.Clone(s.replicas), s.unit.Works()
