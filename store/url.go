@@ -26,8 +26,10 @@ func (u URL) authority() (auth, rest string) {
 		return "", ""
 	}
 	s = s[i+3:]
-	if j := strings.IndexAny(s, "/?#"); j >= 0 {
-		return s[:j], s[j:]
+	for j := range len(s) {
+		if s[j] == '/' || s[j] == '?' || s[j] == '#' {
+			return s[:j], s[j:]
+		}
 	}
 	return s, ""
 }

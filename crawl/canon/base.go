@@ -9,13 +9,17 @@ import (
 // Base is the URL that references of a document are resolved against: the URL of the document,
 // or that of its <base href>. It is immutable and safe for concurrent use.
 type Base struct {
-	text  string
-	clean bool // isClean(text)
+	text string
+	path int // where the path begins, if isClean(text); 0: it is not
 }
 
 // BaseOf returns the base of a document that has no <base href>.
 func BaseOf(page store.URL) Base {
-	return Base{text: string(page), clean: isClean(string(page))}
+	b := Base{text: string(page)}
+	if isClean(b.text) {
+		b.path = cleanOrigin(b.text)
+	}
+	return b
 }
 
 // Rebase returns the base after <base href="href">. It returns b if the reference is invalid,
@@ -57,20 +61,21 @@ func (b Base) join(ref string) (store.URL, error) {
 // joinClean resolves the forms of references that nearly all links have by concatenating
 // strings. It returns false for all others.
 func (b Base) joinClean(ref string) (string, bool) {
-	if !b.clean {
+	if b.path == 0 {
 		return "", false
 	}
 	ref, _, _ = strings.Cut(ref, "#")
 	var s string
 	switch {
 	case ref == "":
-		s = b.text
+		return b.text, true
 	case strings.HasPrefix(ref, "http://"), strings.HasPrefix(ref, "https://"):
-		s = ref
+		return ref, isClean(ref)
 	case strings.HasPrefix(ref, "//"):
 		s = b.text[:strings.IndexByte(b.text, ':')+1] + ref
+		return s, isClean(s)
 	case ref[0] == '/':
-		s = b.text[:b.pathStart()] + ref
+		s = b.text[:b.path] + ref
 	case ref[0] == '?':
 		path, _, _ := strings.Cut(b.text, "?")
 		s = path + ref
@@ -79,31 +84,24 @@ func (b Base) joinClean(ref string) (string, bool) {
 	default:
 		s = b.joinRelative(ref)
 	}
-	return s, isClean(s)
+	return s, len(s) <= MaxLength && isCleanPath(s[b.path:])
 }
 
 // joinRelative resolves a reference relative to the directory of the base, with any leading "./"
 // and "../".
 func (b Base) joinRelative(ref string) string {
 	dir, _, _ := strings.Cut(b.text, "?")
-	root := b.pathStart()
 	dir = dir[:strings.LastIndexByte(dir, '/')+1]
 	for {
 		if rest, ok := strings.CutPrefix(ref, "./"); ok {
 			ref = rest
 		} else if rest, ok := strings.CutPrefix(ref, "../"); ok {
 			ref = rest
-			if len(dir) > root+1 {
+			if len(dir) > b.path+1 {
 				dir = dir[:strings.LastIndexByte(dir[:len(dir)-1], '/')+1]
 			}
 		} else {
 			return dir + ref
 		}
 	}
-}
-
-// pathStart returns the index of the "/" at which the path of a clean base begins.
-func (b Base) pathStart() int {
-	i := strings.Index(b.text, "://") + len("://")
-	return i + strings.IndexByte(b.text[i:], '/')
 }

@@ -29,27 +29,36 @@ var classes = func() (t [256]byte) {
 // isClean reports whether s is canonical, without the cost of parsing. It may return false for a
 // canonical URL, but never true for any other text.
 func isClean(s string) bool {
-	if len(s) > MaxLength {
-		return false
-	}
+	n := cleanOrigin(s)
+	return n > 0 && len(s) <= MaxLength && isCleanPath(s[n:])
+}
+
+// cleanOrigin returns the length of the scheme and authority that s begins with; 0 unless they are
+// canonical and a path follows.
+func cleanOrigin(s string) int {
 	rest, ok := strings.CutPrefix(s, "https://")
 	defaultPort := "443"
 	if !ok {
 		if rest, ok = strings.CutPrefix(s, "http://"); !ok {
-			return false
+			return 0
 		}
 		defaultPort = "80"
 	}
 	slash := strings.IndexByte(rest, '/')
 	if slash <= 0 {
-		return false
+		return 0
 	}
 	host, port, hasPort := strings.Cut(rest[:slash], ":")
-	if hasPort && (port == defaultPort || !isCleanPort(port)) {
-		return false
+	if hasPort && (port == defaultPort || !isCleanPort(port)) || !isCleanHost(host) {
+		return 0
 	}
-	path, query, hasQuery := strings.Cut(rest[slash:], "?")
-	return isCleanHost(host) && areCleanBytes(path, inPath) && !hasDotSegment(path) &&
+	return len(s) - len(rest) + slash
+}
+
+// isCleanPath reports whether s is a canonical path with or without a query.
+func isCleanPath(s string) bool {
+	path, query, hasQuery := strings.Cut(s, "?")
+	return areCleanBytes(path, inPath) && !hasDotSegment(path) &&
 		(!hasQuery || query != "" && areCleanBytes(query, inQuery))
 }
 
