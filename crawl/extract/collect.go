@@ -117,7 +117,7 @@ func (c *collector) handleElement(e element, elementName string, a *attributes) 
 		}
 	case form:
 		c.handleForm(a, elementName)
-	case graphic:
+	case image, graphic:
 		c.handleGraphic(a, elementName)
 	}
 	if css := a.get(styleAttr); css != nil {

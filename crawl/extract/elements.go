@@ -23,13 +23,21 @@ const (
 	input
 	form
 	style
-	graphic // image, use and feImage of SVG
+	image   // of SVG; browsers take one of HTML for img
+	graphic // use and feImage of SVG
 
 	// The following only affect how the text is read.
 	noscript
 	template
 	svg
 	math
+	heading
+	block   // other elements that begin and end a line
+	cell    // elements next to which words are separate
+	rawText // xmp and the like: tags in it are text
+	ignored // script and the like: nothing in it is read
+
+	numElements
 )
 
 // elementOf returns the element with a name in lower case.
@@ -77,14 +85,45 @@ func elementOf(name []byte) element {
 		return noscript
 	case "template":
 		return template
-	case "image", "use", "feimage":
+	case "image":
+		return image
+	case "use", "feimage":
 		return graphic
 	case "svg":
 		return svg
 	case "math":
 		return math
+	case "h1", "h2", "h3", "h4", "h5", "h6":
+		return heading
+	case "address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd",
+		"details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer",
+		"head", "header", "hgroup", "hr", "html", "legend", "li", "listing", "main", "menu", "nav",
+		"ol", "optgroup", "option", "p", "pre", "search", "section", "select", "summary", "table",
+		"tbody", "tfoot", "thead", "tr", "ul":
+		return block
+	case "button", "td", "th":
+		return cell
+	case "plaintext", "textarea", "xmp":
+		return rawText
+	case "script", "noembed", "noframes":
+		return ignored
 	}
 	return other
+}
+
+// textRules are the effects of an element on the text of the page.
+type textRules struct {
+	gap    byte // the separator before and after it; 0: none
+	raw    bool // the tokenizer treats what is in it as text
+	hidden bool // its text is not visible
+}
+
+var rulesOf = [numElements]textRules{
+	iframe: {raw: true, hidden: true}, style: {raw: true, hidden: true},
+	ignored: {raw: true, hidden: true}, noscript: {raw: true},
+	title: {gap: '\n', raw: true}, rawText: {gap: '\n', raw: true},
+	form: {gap: '\n'}, heading: {gap: '\n'}, block: {gap: '\n'},
+	img: {gap: ' '}, image: {gap: ' '}, input: {gap: ' '}, cell: {gap: ' '},
 }
 
 // elementNames are the names of the elements in links.
@@ -200,7 +239,7 @@ func wantedAttributes(e element, k Kinds) uint16 {
 		w = attributeMask(k, Media, src, typ)
 	case form:
 		w = attributeMask(k, Forms, action, method)
-	case graphic:
+	case image, graphic:
 		w = attributeMask(k, Media, src, href, xlinkHref)
 	}
 	return w | attributeMask(k, Styles, styleAttr)
@@ -217,7 +256,7 @@ func attributeMask(have, need Kinds, attrs ...attribute) (w uint16) {
 }
 
 // wantedTable is the result of wantedAttributes for every element and one set of kinds.
-type wantedTable [math + 1]uint16
+type wantedTable [numElements]uint16
 
 // wantedTables has a wantedTable for every set of kinds.
 var wantedTables = func() (t [16]wantedTable) {

@@ -61,7 +61,7 @@ func (s *scanner) readPlain() {
 		case isEnd:
 			if len(rest) > 0 && rest[0] == '>' {
 				size = 1
-				s.leave(name)
+				s.leave(elementOf(name))
 			}
 		default:
 			size = s.startPlain(name, rest)
@@ -89,7 +89,7 @@ func (s *scanner) addPlain(text []byte) {
 // or 0.
 func (s *scanner) startPlain(name, rest []byte) (size int) {
 	e := elementOf(name)
-	if isRaw(name) || e == svg || e == math { // the tokenizer knows whether they end at once
+	if rulesOf[e].raw || e == svg || e == math { // the tokenizer knows whether they end at once
 		return 0
 	}
 	want := (*s.wanted)[e]
@@ -98,7 +98,7 @@ func (s *scanner) startPlain(name, rest []byte) (size int) {
 	}
 	s.textOf, s.hidden = other, false
 	if s.c.builder != nil {
-		s.c.builder.begin(name)
+		s.c.builder.begin(e)
 	}
 	s.enter(e, false)
 	if want != 0 {
@@ -165,8 +165,10 @@ func (a *attributes) addPlain(key, val []byte, want uint16) bool {
 	if want&(1<<k)&^a.has == 0 {
 		return true
 	}
-	if bytes.ContainsAny(val, "&\r\x00") {
-		return false
+	for _, b := range val {
+		if b == '&' || b == '\r' || b == 0 {
+			return false
+		}
 	}
 	a.set(k, val)
 	return true

@@ -92,13 +92,13 @@ func (s *scanner) start(selfClosing bool) {
 	size := len(s.z.Raw())
 	name, more := s.z.TagName()
 	e := elementOf(name)
-	s.raw = isRaw(name) && e != noscript && (!selfClosing || !s.xml && s.foreign == 0)
+	s.raw = rulesOf[e].raw && e != noscript && (!selfClosing || !s.xml && s.foreign == 0)
 	if !s.raw {
 		s.z.NextIsNotRawText()
 	}
-	s.textOf, s.hidden = other, s.raw && isHidden(name)
+	s.textOf, s.hidden = other, s.raw && rulesOf[e].hidden
 	if s.c.builder != nil {
-		s.c.builder.begin(name)
+		s.c.builder.begin(e)
 	}
 	s.enter(e, selfClosing)
 	if !s.raw { // an empty title or style
@@ -174,21 +174,21 @@ func (s *scanner) end() {
 	}
 	s.textOf, s.hidden = other, false
 	name, _ := s.z.TagName()
-	s.leave(name)
+	s.leave(elementOf(name))
 }
 
 // leave records that an element has ended.
-func (s *scanner) leave(name []byte) {
-	switch string(name) {
-	case "form":
+func (s *scanner) leave(e element) {
+	switch e {
+	case form:
 		s.formOpen = false
-	case "template":
+	case template:
 		s.templateDepth = max(0, s.templateDepth-1)
-	case "svg", "math":
+	case svg, math:
 		s.setForeign(s.foreign - 1)
 	}
 	if s.c.builder != nil {
-		s.c.builder.end(name)
+		s.c.builder.end(e)
 	}
 }
 
@@ -216,16 +216,6 @@ func (s *scanner) replaceTokenizer(name string) {
 		s.z.Next()
 	}
 	s.setForeign(s.foreign)
-}
-
-// isRaw reports whether the tokenizer treats the content of an element as text.
-func isRaw(name []byte) bool {
-	switch string(name) {
-	case "iframe", "noembed", "noframes", "noscript", "plaintext", "script", "style", "textarea",
-		"title", "xmp":
-		return true
-	}
-	return false
 }
 
 // elementName returns the name of an element in links.

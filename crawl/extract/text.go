@@ -39,21 +39,21 @@ func (v *textBuilder) reset(limit int) {
 }
 
 // begin handles the start of an element.
-func (v *textBuilder) begin(element []byte) {
-	v.separate(separatorOf(element))
-	if isHeading(element) {
+func (v *textBuilder) begin(e element) {
+	v.separate(rulesOf[e].gap)
+	if e == heading {
 		v.endHeading()
 		v.heading = len(v.buf)
 	}
 }
 
 // end handles the end of an element.
-func (v *textBuilder) end(element []byte) {
-	v.separate(separatorOf(element))
-	if len(element) == 1 && element[0] == 'a' {
+func (v *textBuilder) end(e element) {
+	v.separate(rulesOf[e].gap)
+	switch e {
+	case anchor:
 		v.endAnchor()
-	}
-	if isHeading(element) {
+	case heading:
 		v.endHeading()
 	}
 }
@@ -78,11 +78,6 @@ func (v *textBuilder) endHeading() {
 		v.headings = append(v.headings, [2]int{v.heading, len(v.buf)})
 	}
 	v.heading = -1
-}
-
-// isHeading reports whether an element is a heading, by its name.
-func isHeading(name []byte) bool {
-	return len(name) == 2 && name[0] == 'h' && '1' <= name[1] && name[1] <= '6'
 }
 
 // Headings returns the headings, one a line, in at most maxHeadingBytes.
@@ -130,12 +125,13 @@ func (v *textBuilder) addWords(text []byte, newline byte) {
 
 // plainWords returns the length of the words that text begins with and that have single spaces
 // between them.
-func plainWords(text []byte) (n int) {
-	for n < len(text) && (!isSpace(text[n]) ||
-		text[n] == ' ' && n+1 < len(text) && !isSpace(text[n+1])) {
-		n++
+func plainWords(text []byte) int {
+	for n, b := range text {
+		if isSpace(b) && (b != ' ' || n+1 == len(text) || isSpace(text[n+1])) {
+			return n
+		}
 	}
-	return n
+	return len(text)
 }
 
 // separate adds a separator before the next word; a newline has precedence over a space.
@@ -185,30 +181,4 @@ func Text(body []byte, contentType string, limit int) (text, charset string) {
 	v := newTextBuilder(limit)
 	v.addWords(decoded, '\n')
 	return v.String(), charset
-}
-
-// separatorOf returns the separator before and after an element, 0 if there is none.
-func separatorOf(element []byte) byte {
-	switch string(element) {
-	case "address", "article", "aside", "blockquote", "body", "br", "caption", "center", "dd",
-		"details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure", "footer",
-		"form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html",
-		"legend", "li", "listing", "main", "menu", "nav", "ol", "optgroup", "option", "p",
-		"plaintext", "pre", "search", "section", "select", "summary", "table", "tbody", "textarea",
-		"tfoot", "thead", "title", "tr", "ul",
-		"xmp":
-		return '\n'
-	case "button", "img", "image", "input", "td", "th":
-		return ' '
-	}
-	return 0
-}
-
-// isHidden reports whether the text of an element is not visible.
-func isHidden(element []byte) bool {
-	switch string(element) {
-	case "script", "style", "template", "iframe", "noembed", "noframes":
-		return true
-	}
-	return false
 }
