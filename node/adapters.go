@@ -163,7 +163,12 @@ func (e remoteFetches) do(
 }
 
 // directory adapts the peer directory to owner.Directory.
-type directory struct{ n *Node }
+type directory struct {
+	n    *Node
+	self string
+}
+
+func (n *Node) directory() directory { return directory{n, n.net.Self().String()} }
 
 func (d directory) Candidates() []assign.Candidate {
 	all := []assign.Candidate{candidate(d.n.net.Self(), d.n.peers.Self())}
@@ -186,7 +191,7 @@ func candidate(id peer.ID, b peers.Beacon) assign.Candidate {
 }
 
 func (d directory) At(who string) (coords.Coordinate, bool) {
-	if who == d.n.net.Self().String() {
+	if who == d.self {
 		b := d.n.peers.Self()
 		return b.At.Unloaded(b.Wait), true
 	}

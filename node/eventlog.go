@@ -165,7 +165,7 @@ func (n *Node) addSample(p netip.Prefix, who string, r store.FetchReport, err er
 	if n.events == nil {
 		return
 	}
-	at, _ := directory{n}.At(who)
+	at, _ := n.directory().At(who)
 	s := events.Sample{
 		Subnet: p.String(), Peer: who, At: events.Coordinate(at), Outcome: r.Outcome.String(),
 		Bytes: r.Bytes, Times: timesOf(r.Timing),

@@ -208,7 +208,7 @@ func (n *Node) openOwnership() error {
 	n.estimate = &estimate.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.Estimate(), Leases: n.leases,
 		Fetcher: remoteFetches{urlChecker{n}}, Timeout: remoteFetchTimeout, Logger: n.log,
-		Peers: directory{n},
+		Peers: n.directory(),
 	}
 	n.hostTransfer = &hosttransfer.Service{
 		Host: n.monitoredHost(), Protocol: n.net.Names.HostTransfer(),
@@ -252,7 +252,7 @@ func (n *Node) ownerConfig() (owner.Config, error) {
 		},
 		Outbox: ownerNode{n},
 		PlacementConfig: owner.PlacementConfig{
-			Directory: directory{n}, Strategy: strategy,
+			Directory: n.directory(), Strategy: strategy,
 			OwnerMap: ownerNode{n}, Estimate: n.estimate,
 			Seek: n.findNearest, Adapt: n.reviewConfig(),
 			DecideIdle: max(2*overlayConf.BatchMaxAge.Duration, n.opts.scaled(5*time.Second)),

@@ -48,7 +48,7 @@ func (n *Node) locate(p netip.Prefix) (l location) {
 func (n *Node) fastest(p coords.Proxy, owner string) []admin.Candidate {
 	self := n.net.Self().String()
 	var all []admin.Candidate
-	for _, c := range (directory{n}).Candidates() {
+	for _, c := range n.directory().Candidates() {
 		all = append(all, admin.Candidate{
 			PeerID: c.ID, Self: c.ID == self, Owner: c.ID == owner,
 			PredictedMs: ms(p.Predict(c.At, typicalPage)), DistanceMs: p.At.Distance(c.At),
