@@ -61,18 +61,53 @@ func (c *Crawler) countConnects(n int) error {
 	})
 }
 
-// Reach is fetch.Fetcher.Reach; it counts the connections, and returns false if no address accepts
-// one.
+// reachWait bounds the wait for the clocks of an address, and then that for its answer.
+const reachWait = time.Second
+
+// Reach returns the first of addrs at which the server of u accepts a connection, tried one after
+// the other. An address that has answered within the time recent is not connected to again. Each
+// connection takes the clocks of its address, because for politeness it counts as a request. Reach
+// returns false if no address answers, or if the clocks do not allow a connection soon: an address
+// in use is not taken for a silent one.
 func (c *Crawler) Reach(
 	ctx context.Context, u store.URL, addrs []netip.Addr, recent time.Duration,
 ) (netip.Addr, bool) {
-	a, opened := c.cfg.Fetcher.Reach(ctx, u, addrs, recent)
-	if opened > 0 {
-		if err := c.countConnects(opened); err != nil {
-			c.log.Error("failed to count connections", "err", err)
+	for _, a := range c.cfg.Fetcher.Rank(u, addrs) {
+		switch ok, err := c.answers(ctx, u, a, recent); {
+		case ok:
+			return a, true
+		case err != nil:
+			c.log.Debug("did not connect to address", "url", u, "addr", a, "err", err)
+			return netip.Addr{}, false
 		}
 	}
-	return a, a.IsValid()
+	return netip.Addr{}, false
+}
+
+// answers reports whether an address accepts a connection. The error is that of the clocks or of
+// the store.
+func (c *Crawler) answers(
+	ctx context.Context, u store.URL, a netip.Addr, recent time.Duration,
+) (bool, error) {
+	if c.cfg.Fetcher.Answered(u, a, recent) {
+		return true, nil
+	}
+	clocks, err := c.cfg.Frontier.ReserveAddr(ctx, a, time.Now().Add(reachWait))
+	known := c.cfg.Fetcher.Answered(u, a, recent) // by now, because of another host
+	switch {
+	case err != nil && known:
+		return true, nil
+	case err != nil:
+		return false, err
+	case known:
+		clocks.Cancel()
+		return true, nil
+	}
+	defer clocks.Release(0, 0)
+	timed, cancel := context.WithTimeout(ctx, reachWait)
+	defer cancel()
+	rep, err := c.connect(timed, store.FetchRequest{URL: u, Addr: a})
+	return rep.Outcome == store.OutcomeOK, err
 }
 
 // Connect opens a connection to the URL's server for another owner and closes it, as soon as the

@@ -139,3 +139,41 @@ func TestReachIsCounted(t *testing.T) {
 		t.Errorf("%d connections counted, want 1", n)
 	}
 }
+
+// TestReachIsPolite verifies that hosts that share an address cause one connection to it, and that
+// a connection waits for the clocks of its address or is not opened.
+func TestReachIsPolite(t *testing.T) {
+	const gap = 300 * time.Millisecond
+	r := newRig(t, "", gap, nil)
+	s := newSite(t, 44, 1)
+	addrs := []netip.Addr{s.addr.Addr()}
+	var wg sync.WaitGroup
+	for _, host := range []string{"a.test", "b.test", "c.test"} {
+		wg.Go(func() {
+			if _, ok := r.c.Reach(t.Context(), s.url(host, "/"), addrs, time.Minute); !ok {
+				t.Errorf("Reach() of %s = false, want true", host)
+			}
+		})
+	}
+	wg.Wait()
+	if n := r.db.Counters().Connects; n != 1 {
+		t.Errorf("%d connections counted, want 1", n)
+	}
+	began := time.Now()
+	for range 2 {
+		if _, ok := r.c.Reach(t.Context(), s.url("a.test", "/"), addrs, 0); !ok {
+			t.Error("Reach() = false, want true")
+		}
+	}
+	if took := time.Since(began); took < gap {
+		t.Errorf("two connections to an address took %v, want at least %v", took, gap)
+	}
+	clocks, err := r.fr.ReserveAddr(t.Context(), addrs[0], time.Now().Add(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer clocks.Cancel()
+	if _, ok := r.c.Reach(t.Context(), s.url("a.test", "/"), addrs, 0); ok {
+		t.Error("Reach() beside a request = true, want false")
+	}
+}

@@ -58,7 +58,7 @@ func (n networkNode) Waiting() bool {
 
 // Reserve takes the clocks of the frontier, so that a check is as polite as a request.
 func (n networkNode) Reserve(addr netip.Addr) (end func(sent bool), ok bool) {
-	r, err := n.frontier.Reserve(context.Background(), addr.String(), addr, time.Now())
+	r, err := n.frontier.ReserveAddr(context.Background(), addr, time.Now())
 	if err != nil {
 		return nil, false
 	}

@@ -48,3 +48,35 @@ func (f *Fetcher) Connect(
 	f.addrs.failed(at)
 	return classify(err, stageDial, false), took, err
 }
+
+// Rank returns those of addrs at which the guard permits connections to the server of u, with those
+// that did not answer when they were last asked at the end.
+func (f *Fetcher) Rank(u store.URL, addrs []netip.Addr) []netip.Addr {
+	t, err := parseTarget(u)
+	if err != nil || checkPort(t.port) != nil {
+		return nil
+	}
+	var ranked []netip.AddrPort
+	for _, a := range addrs {
+		if f.mayDial(u, a) == nil {
+			ranked = append(ranked, netip.AddrPortFrom(a.Unmap(), t.port))
+		}
+	}
+	f.addrs.rank(ranked)
+	out := make([]netip.Addr, len(ranked))
+	for i, a := range ranked {
+		out[i] = a.Addr()
+	}
+	return out
+}
+
+// Answered reports whether the server of u accepted a connection at addr within the last d, and
+// none has failed there since.
+func (f *Fetcher) Answered(u store.URL, addr netip.Addr, d time.Duration) bool {
+	t, err := parseTarget(u)
+	if err != nil {
+		return false
+	}
+	state, ago := f.addrs.state(netip.AddrPortFrom(addr.Unmap(), t.port))
+	return state == addrAnswering && ago < d
+}

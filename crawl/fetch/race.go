@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"time"
-
-	"peerd/store"
 )
 
 // attemptDelay is how long an attempt to connect is waited for before the next one begins (RFC
@@ -174,41 +172,4 @@ func (r *race) end(ctx context.Context, a attempt) (won bool) {
 	r.f.addrs.failed(a.addr)
 	r.errs = append(r.errs, a.err)
 	return false
-}
-
-// Reach returns the first of addrs at which the server of u accepts connections, in the manner of
-// RFC 8305, and the number of connections that it opened for that, without a request. The address
-// is invalid if none does within Config.ConnectTimeout. An address that has answered within the
-// time recent is not connected to again. Addresses that the guard rejects are left out.
-func (f *Fetcher) Reach(
-	ctx context.Context, u store.URL, addrs []netip.Addr, recent time.Duration,
-) (reached netip.Addr, opened int) {
-	t, err := parseTarget(u)
-	if err != nil || checkPort(t.port) != nil {
-		return netip.Addr{}, 0
-	}
-	addrs = slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool {
-		return f.mayDial(u, a) != nil
-	})
-	if len(addrs) == 0 {
-		return netip.Addr{}, 0
-	}
-	at := func(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a.Unmap(), t.port) }
-	alive := func(a netip.Addr) bool { return !f.addrs.dead(at(a)) }
-	first := max(0, slices.IndexFunc(addrs, alive))
-	if s, ago := f.addrs.state(at(addrs[first])); s == addrAnswering && ago < recent {
-		return addrs[first].Unmap(), 0
-	}
-	won, err := f.dialFirst(ctx, "tcp", t.port, addrs, nil)
-	if err != nil {
-		return netip.Addr{}, 0
-	}
-	defer won.conn.Close()
-	if f.cfg.Proxy == "" {
-		if _, err := f.checkRemote(won.conn); err != nil {
-			return netip.Addr{}, 1
-		}
-	}
-	f.addrs.answered(won.addr)
-	return won.addr.Addr(), 1
 }

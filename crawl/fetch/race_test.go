@@ -289,32 +289,33 @@ func TestLookupThatHangs(t *testing.T) {
 	})
 }
 
-func TestReach(t *testing.T) {
-	const recent = 20 * time.Second
+func TestRank(t *testing.T) {
+	const u, recent = store.URL("http://a.test/"), 20 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		h := &hosts{of: map[netip.Addr]behaviour{
-			firstAddr: drops, secondAddr: refuses, thirdAddr: alive,
-		}}
+		h := &hosts{of: map[netip.Addr]behaviour{firstAddr: refuses, secondAddr: alive}}
 		f := h.fetcher(t)
 		defer f.Close()
-		all := []netip.Addr{netip.MustParseAddr("10.0.0.1"), firstAddr, secondAddr, thirdAddr}
-		reach := func(want netip.Addr, opened int, dialed ...netip.Addr) {
+		all := []netip.Addr{netip.MustParseAddr("10.0.0.1"), firstAddr, secondAddr}
+		check := func(answered bool, want ...netip.Addr) {
 			t.Helper()
-			a, got := f.Reach(t.Context(), "http://a.test/", all, recent)
-			if d := h.take(); a != want || got != opened || !slices.Equal(d, dialed) {
-				t.Errorf("Reach() = %v, %v after dialling %v, want %v, %v after %v",
-					a, got, d, want, opened, dialed)
+			if got := f.Rank(u, all); !slices.Equal(got, want) {
+				t.Errorf("Rank() = %v, want %v", got, want)
+			}
+			if got := f.Answered(u, secondAddr, recent); got != answered {
+				t.Errorf("Answered() = %v, want %v", got, answered)
+			}
+			if f.Answered(u, firstAddr, recent) {
+				t.Errorf("Answered() at %v = true", firstAddr)
 			}
 		}
-		reach(thirdAddr, 1, firstAddr, secondAddr, thirdAddr)
-		reach(thirdAddr, 0) // known
+		check(false, firstAddr, secondAddr)
+		f.Connect(t.Context(), u, firstAddr)
+		f.Connect(t.Context(), u, secondAddr)
+		check(true, secondAddr, firstAddr)
 		time.Sleep(recent)
-		reach(thirdAddr, 1, thirdAddr) // the others are tried last
+		check(false, secondAddr, firstAddr)
 		time.Sleep(maxDeadTime)
-		h.set(thirdAddr, refuses)
-		reach(netip.Addr{}, 0, firstAddr, secondAddr, thirdAddr)
-		all = all[:1]
-		reach(netip.Addr{}, 0)
+		check(false, firstAddr, secondAddr)
 	})
 }
 

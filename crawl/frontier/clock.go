@@ -149,6 +149,14 @@ func (f *Frontier) Reserve(
 	return f.ReserveBeside(ctx, Job{}, host, addr, until)
 }
 
+// ReserveAddr is Reserve for a connection without a request, which concerns no particular host: not
+// the clocks of hosts, but those of the address and its network must allow it.
+func (f *Frontier) ReserveAddr(
+	ctx context.Context, addr netip.Addr, until time.Time,
+) (*Reservation, error) {
+	return f.Reserve(ctx, addr.String(), addr, until)
+}
+
 // ReserveBeside is Reserve for a request to another host than that of a job, which goes on. The
 // reservation does not wait for the end of the job if the address or the network is the same: the
 // caller sends one request at a time for both, and observes the gap between them. A Job that was
