@@ -74,7 +74,11 @@ func (f Fault) explains(x Repeat, one, two []int, begin, end, next time.Duration
 		if hit && sent <= f.At && f.At <= end+inFlightTime {
 			why = "in flight"
 		}
-	case Leave, Move:
+	case Move: // the old server went silent while it answered
+		if gone := f.At + f.For; x.First.Site == f.Sites[0] && begin <= gone && gone <= end {
+			why = "in flight"
+		}
+	case Leave:
 	default: // the fault separated peers for a time
 		if f.separates(one, two) && f.At <= end+remoteFetchTime &&
 			next <= f.At+f.For+settleTime {

@@ -109,6 +109,12 @@ func TestExcuses(t *testing.T) {
 			[]Fault{fault(Split, 20, 22, 1, 2)}},
 		{"healed long before", alone(), [5]float64{200, 201, 202, 1, 2}, "",
 			[]Fault{fault(Split, 20, 22, 1)}},
+		{"the server went silent", alone(), [5]float64{9.9, 10.1, 13, 1, 1}, "in flight, move",
+			[]Fault{{Kind: Move, At: sec(4), For: sec(6)}}},
+		{"another server went silent", alone(), [5]float64{9.9, 10.1, 13, 1, 1}, "",
+			[]Fault{{Kind: Move, At: sec(4), For: sec(6), Sites: [2]int{1, 0}}}},
+		{"the server went silent later", alone(), [5]float64{9.9, 10.1, 13, 1, 1}, "",
+			[]Fault{{Kind: Move, At: sec(4), For: sec(7)}}},
 		{"a clean leave", taken(30, 31, 2), [5]float64{29, 29.1, 40, 1, 2}, "",
 			[]Fault{fault(Leave, 29, 60, 1)}},
 	} {
