@@ -15,7 +15,7 @@ const (
 	// unsyncedTime is how long a stored page may be unsynced, or be missing at a
 	// replica.
 	unsyncedTime = 30 * time.Second
-	// sendTime is the longest time between sending and arrival of a request.
+	// sendTime is the longest time between sending and arrival of a request or an answer.
 	sendTime = 5 * time.Second
 	// remoteFetchTime is how long an owner waits for the answer to a remote fetch
 	// before it asks another peer.
@@ -27,8 +27,9 @@ const (
 
 // excuse names the fault that explains a pair of requests, or returns "". A fault
 // explains them if the owner did not learn of the first request or lost it within the
-// time limits, if no peer that could take over knew of it (see knowledge), or if the
-// two requesting peers could not reach each other.
+// time limits, if no peer that could take over knew of it (see knowledge), if the two
+// requesting peers could not reach each other, or if both owners claimed the subnet
+// while record holders were cut off: what the loser has fetched is not believed.
 func (w *world) excuse(s Schedule, x Repeat) string {
 	begin, end := x.First.Start.Sub(w.seeded), x.First.End.Sub(w.seeded)
 	next := x.Second.Start.Sub(w.seeded)
@@ -52,10 +53,29 @@ func (w *world) excuse(s Schedule, x Repeat) string {
 			after = why + ", " + f.Kind.String()
 		}
 	}
-	if why := w.knowledgeLost(s, there, end, next+2*pollInterval); why != "" {
+	moved := store.SubnetOf(x.Second.Addr) != store.SubnetOf(x.First.Addr)
+	if why := w.knowledgeLost(s, there, end, next+2*pollInterval, moved); why != "" {
+		return why
+	}
+	if why := w.claimedTwice(s, there, begin); why != "" {
 		return why
 	}
 	return after
+}
+
+// claimedTwice names the fault that let another peer claim a subnet of which the owner at time at
+// had a lease with the same epoch, or returns "".
+func (w *world) claimedTwice(s Schedule, subnet string, at time.Duration) string {
+	first := w.termAt(subnet, at)
+	for _, t := range w.terms[subnet] {
+		if first == nil || t.peer == first.peer || t.epoch != first.epoch {
+			continue
+		}
+		if f, cut := s.partitioned(first.from-time.Minute, first.from); cut {
+			return "claimed twice, " + f.Kind.String()
+		}
+	}
+	return ""
 }
 
 // explains returns how f explains x, or "". The first request lasts from begin to end, the
@@ -75,7 +95,8 @@ func (f Fault) explains(x Repeat, one, two []int, begin, end, next time.Duration
 			why = "in flight"
 		}
 	case Move: // the old server went silent while it answered
-		if gone := f.At + f.For; x.First.Site == f.Sites[0] && begin <= gone && gone <= end {
+		gone := f.At + f.For
+		if x.First.Site == f.Sites[0] && begin <= gone && gone <= end+sendTime {
 			why = "in flight"
 		}
 	case Leave:

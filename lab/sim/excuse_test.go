@@ -109,12 +109,17 @@ func TestExcuses(t *testing.T) {
 			[]Fault{fault(Split, 20, 22, 1, 2)}},
 		{"healed long before", alone(), [5]float64{200, 201, 202, 1, 2}, "",
 			[]Fault{fault(Split, 20, 22, 1)}},
+		{"claimed twice while a part was cut off", newPast().held(1, 1, 18, 25).held(2, 1, 30, 300),
+			[5]float64{24, 24.1, 40, 5, 2}, "claimed twice, split",
+			[]Fault{fault(Split, 5, 200, 6)}},
+		{"claimed twice without a fault", newPast().held(1, 1, 18, 25).held(2, 1, 30, 300),
+			[5]float64{24, 24.1, 40, 5, 2}, "", nil},
 		{"the server went silent", alone(), [5]float64{9.9, 10.1, 13, 1, 1}, "in flight, move",
 			[]Fault{{Kind: Move, At: sec(4), For: sec(6)}}},
 		{"another server went silent", alone(), [5]float64{9.9, 10.1, 13, 1, 1}, "",
 			[]Fault{{Kind: Move, At: sec(4), For: sec(6), Sites: [2]int{1, 0}}}},
 		{"the server went silent later", alone(), [5]float64{9.9, 10.1, 13, 1, 1}, "",
-			[]Fault{{Kind: Move, At: sec(4), For: sec(7)}}},
+			[]Fault{{Kind: Move, At: sec(4), For: sec(12)}}},
 		{"a clean leave", taken(30, 31, 2), [5]float64{29, 29.1, 40, 1, 2}, "",
 			[]Fault{fault(Leave, 29, 60, 1)}},
 	} {
@@ -122,6 +127,27 @@ func TestExcuses(t *testing.T) {
 			int(c.x[4])))
 		if got != c.want {
 			t.Errorf("%s: excuse = %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestKnowledgeOfMovedHosts checks whether the dead owner of a host that has moved could have
+// passed on what it knew.
+func TestKnowledgeOfMovedHosts(t *testing.T) {
+	lost := Schedule{Faults: []Fault{fault(Loss, 60, 60, 1)}}
+	for _, c := range []struct {
+		what  string
+		p     past
+		moved bool
+		want  string
+	}{
+		{"moved", newPast().held(1, 1, 0, 60), true, "at no reachable replica, loss"},
+		{"not moved", newPast().held(1, 1, 0, 60), false, ""},
+		{"a replica knows", newPast().held(1, 1, 0, 60, 2), true, ""},
+	} {
+		got := c.p.knowledgeLost(lost, "127.80.3.0/24", sec(9), sec(400), c.moved)
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
 	}
 }

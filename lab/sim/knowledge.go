@@ -24,8 +24,11 @@ func (k *knowledge) replicaKnows(n int) bool { return k.reachable[n] >= unsynced
 
 // knowledgeLost names the fault by which all possible owners of a subnet lost the
 // knowledge of a page that was fetched at time at, up to time until; "" if a peer kept
-// it. Times count from the seeding of the crawl.
-func (w *world) knowledgeLost(s Schedule, subnet string, at, until time.Duration) string {
+// it. If the host has moved to another subnet by then, an owner who is dead cannot have passed
+// its knowledge on. Times count from the seeding of the crawl.
+func (w *world) knowledgeLost(
+	s Schedule, subnet string, at, until time.Duration, moved bool,
+) string {
 	k := knowledge{w: w, s: s, subnet: subnet, since: at, owner: true,
 		reachable: map[int]time.Duration{}}
 	k.current = w.termAt(subnet, at+inFlightTime)
@@ -34,6 +37,9 @@ func (w *world) knowledgeLost(s Schedule, subnet string, at, until time.Duration
 	}
 	for t := at + pollInterval; t <= until; t += pollInterval {
 		k.step(t)
+	}
+	if moved && k.why == "" && k.diskLost && !k.takeoverPossible(until) {
+		return "at no reachable replica, " + Loss.String()
 	}
 	return k.why
 }
