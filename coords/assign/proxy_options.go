@@ -62,6 +62,7 @@ type assessment struct {
 	peers   coords.Population
 	digest  coords.Digest
 	places  coords.Places // of the server
+	anycast bool          // it has no place
 }
 
 // assess evaluates the evidence for the open candidates.
@@ -76,8 +77,10 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 	digest := coords.DigestOf(e.samples(), peers)
 	v := assessment{self: e.Self, ok: digest.OK, e: e, peers: peers, digest: digest}
 	use := func(peer string) bool { return standing[peer] != coords.Refuted }
-	if p, err := digest.LocateBy(use); err == nil {
-		v.proxy = &p
+	if v.anycast = digest.Anycast(use); !v.anycast {
+		if p, err := digest.LocateBy(use); err == nil {
+			v.proxy = &p
+		}
 	}
 	var prior []coords.Coordinate
 	for _, c := range open { // sorted: the places depend on the order
@@ -85,7 +88,9 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 			prior = append(prior, c.At)
 		}
 	}
-	v.places = digest.Believe(prior, e.hints(prior), use)
+	if !v.anycast {
+		v.places = digest.Believe(prior, e.hints(prior), use)
+	}
 	known := make(map[string]coords.Measurement, len(digest.Peers))
 	for _, m := range digest.Peers {
 		known[m.Peer] = m
@@ -102,14 +107,14 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 		switch {
 		case m.OK > 0:
 			t = digest.Time(m)
-		case len(v.places) > 0:
+		case v.anycast || len(v.places) > 0:
 			at := []coords.Coordinate{c.At}
 			if !placed(c) { // as likely there as at the place of any other
 				for _, x := range prior {
 					at = append(at, x, c.At)
 				}
 			}
-			o.dist = digest.Predict(v.places, at, peers.Like(c.ID))
+			o.dist = v.predict(at, peers.Like(c.ID))
 			t = o.dist.Moments()
 		default:
 			v.options = append(v.options, o)
@@ -125,6 +130,15 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 		v.options = append(v.options, o)
 	}
 	return v
+}
+
+// predict returns the distribution of the time of a page at a peer that did not measure the server,
+// from equally likely places and Traits of that peer.
+func (v assessment) predict(at []coords.Coordinate, traits []coords.Traits) coords.Mixture {
+	if v.anycast {
+		return v.digest.PredictAnycast(traits)
+	}
+	return v.digest.Predict(v.places, at, traits)
 }
 
 // penalty returns the time in ms that a peer's failures add to the expected time of a
@@ -161,8 +175,9 @@ func (v assessment) ranges() map[string][2]time.Duration {
 			continue
 		}
 		m := o.lasting(v)
-		ranges[o.ID] = [2]time.Duration{fromMillis(m.Quantile(coords.Tail, v.digest.Shared)),
-			fromMillis(m.Quantile(1-coords.Tail, v.digest.Shared))}
+		low := max(0, m.Quantile(coords.Tail, v.digest.Shared))
+		high := max(low, m.Quantile(1-coords.Tail, v.digest.Shared))
+		ranges[o.ID] = [2]time.Duration{fromMillis(low), fromMillis(high)}
 	}
 	return ranges
 }
@@ -171,7 +186,7 @@ func (v assessment) ranges() map[string][2]time.Duration {
 func (o option) lasting(v assessment) coords.Mixture {
 	if o.ok == 0 {
 		traits, at := v.peers.Lasting(v.peers.Like(o.ID), o.At)
-		return v.digest.Predict(v.places, at, traits)
+		return v.predict(at, traits)
 	}
 	var all coords.Mixture
 	traits, _ := v.peers.Lasting([]coords.Traits{o.measured.Traits}, o.At)

@@ -79,6 +79,35 @@ func TestProxyMeasuresSelfThenWhatSavesMost(t *testing.T) {
 	}
 }
 
+// An anycast server has no place: peers that did not measure it are expected to be as far from it as
+// those that did.
+func TestProxyRecognisesAnycast(t *testing.T) {
+	t.Parallel()
+	e := scene("abcdefghijklmnop", "d")
+	near := func(e assign.Evidence, id string, n int) coords.Sample {
+		x := at(e, id, 0, 50)
+		x.Connect = time.Duration(5+n%2) * time.Millisecond
+		x.FirstByte = x.Connect + 50*time.Millisecond
+		return x
+	}
+	probes, choice := play(t, e, near)
+	if !strings.Contains(probes, choice) {
+		t.Errorf("chose %s after %s, want one of these", choice, probes)
+	}
+	for n, id := range strings.Split(probes, "") {
+		e.Samples = append(e.Samples, near(e, id, n))
+	}
+	step, err := newProxy(t).Next(e)
+	if err != nil || step.Choice == "" || step.Proxy != nil {
+		t.Fatalf("Next() = %+v, %v, want a choice and no proxy", step, err)
+	}
+	for id, took := range step.Predicted {
+		if took > 100*time.Millisecond {
+			t.Errorf("%v is expected of %s, want about 60 ms", took, id)
+		}
+	}
+}
+
 // Peers that claim to be seconds away are not the first ones measured: their places say nothing.
 func TestProxyPassesOverImplausiblePlaces(t *testing.T) {
 	t.Parallel()
