@@ -47,7 +47,7 @@ func (w *world) knowledgeLost(
 // step processes the state at time t, one poll interval after the last.
 func (k *knowledge) step(t time.Duration) {
 	if next := k.w.termAt(k.subnet, t); next.epoch != k.current.epoch ||
-		next.peer != k.current.peer {
+		next.peer != k.current.peer || next != k.current && k.diskLost { // recreated
 		k.changeOwner(next)
 	} else {
 		k.current = next
@@ -84,11 +84,14 @@ func (k *knowledge) changeOwner(next *term) {
 	}
 	knew := k.replicaKnows(next.peer)
 	if k.owner && !knew && !k.takeoverPossible(next.from) {
-		k.why = "at no reachable replica"
-		if f, ok := k.s.separated(k.current.peer, next.peer, next.from-2*time.Minute,
-			next.from); ok {
-			k.why += ", " + f.Kind.String()
-		} else {
+		k.why = "at no reachable replica, "
+		f, ok := k.s.separated(k.current.peer, next.peer, next.from-2*time.Minute, next.from)
+		switch {
+		case ok:
+			k.why += f.Kind.String()
+		case k.diskLost:
+			k.why += Wiped.String()
+		default:
 			k.why = "" // no fault kept the owner from continuing
 		}
 	}
