@@ -9,17 +9,18 @@ import "math"
 // Most are two thirds: among peers of which three in ten lie about their place, half are wrong.
 func (d Digest) Anycast(use func(peer string) bool) bool {
 	anchors, _ := d.anchors(use)
-	impossible, pairs := 0, 0
+	impossible, possible := 0, 0
 	for i, a := range anchors {
 		for _, b := range anchors[:i] {
 			sigma := max(placePrior, a.sigma, b.sigma)
 			if a.rtt+b.rtt < (1-2*sigma)*a.at.spread(b.at) {
 				impossible++
+			} else {
+				possible++
 			}
-			pairs++
 		}
 	}
-	return len(anchors) >= PlacedBy && 3*impossible > 2*pairs
+	return len(anchors) >= PlacedBy && impossible > 2*possible
 }
 
 // PredictAnycast is Predict for an anycast server: it is as far from a peer as from any that has
