@@ -79,8 +79,8 @@ func TestProxyMeasuresSelfThenWhatSavesMost(t *testing.T) {
 	}
 }
 
-// An anycast server has no place: peers that did not measure it are expected to be as far from it as
-// those that did.
+// An anycast server has no place: peers that did not measure it are expected to be as far from it
+// as those that did.
 func TestProxyRecognisesAnycast(t *testing.T) {
 	t.Parallel()
 	e := scene("abcdefghijklmnop", "d")

@@ -22,7 +22,6 @@ import (
 var (
 	firstAddr  = netip.MustParseAddr("127.8.0.1")
 	secondAddr = netip.MustParseAddr("127.8.0.2")
-	thirdAddr  = netip.MustParseAddr("127.8.0.3")
 )
 
 // behaviour is how an address reacts to an attempt to connect.
@@ -48,9 +47,8 @@ func (c addrConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.to) }
 
 // hosts are the servers of a synctest bubble, by address.
 type hosts struct {
-	mu     sync.Mutex
-	of     map[netip.Addr]behaviour
-	dialed []netip.Addr
+	mu sync.Mutex
+	of map[netip.Addr]behaviour
 }
 
 func (h *hosts) set(a netip.Addr, b behaviour) {
@@ -59,20 +57,10 @@ func (h *hosts) set(a netip.Addr, b behaviour) {
 	h.of[a] = b
 }
 
-// take returns the addresses that were dialled since the last call.
-func (h *hosts) take() []netip.Addr {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	d := h.dialed
-	h.dialed = nil
-	return d
-}
-
 func (h *hosts) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	to := netip.MustParseAddrPort(addr)
 	h.mu.Lock()
 	b := h.of[to.Addr()]
-	h.dialed = append(h.dialed, to.Addr())
 	h.mu.Unlock()
 	select {
 	case <-time.After(b.after):

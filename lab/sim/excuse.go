@@ -94,9 +94,8 @@ func (f Fault) explains(x Repeat, one, two []int, begin, end, next time.Duration
 		if hit && sent <= f.At && f.At <= end+inFlightTime {
 			why = "in flight"
 		}
-	case Move: // the old server went silent while it answered
-		gone := f.At + f.For
-		if x.First.Site == f.Sites[0] && begin <= gone && gone <= end+sendTime {
+	case Move:
+		if f.silences(x.First.Site, begin, end) {
 			why = "in flight"
 		}
 	case Leave:
@@ -111,6 +110,13 @@ func (f Fault) explains(x Repeat, one, two []int, begin, end, next time.Duration
 		why = "not stored" // it is queued again
 	}
 	return why
+}
+
+// silences reports whether a move made the old server of a site silent while an answer was under
+// way.
+func (f Fault) silences(site int, begin, end time.Duration) bool {
+	gone := f.At + f.For
+	return site == f.Sites[0] && begin <= gone && gone <= end+sendTime
 }
 
 // separates reports whether f separated a peer of one from a peer of two, or peers of

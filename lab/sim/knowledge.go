@@ -46,8 +46,7 @@ func (w *world) knowledgeLost(
 
 // step processes the state at time t, one poll interval after the last.
 func (k *knowledge) step(t time.Duration) {
-	if next := k.w.termAt(k.subnet, t); next.epoch != k.current.epoch ||
-		next.peer != k.current.peer || next != k.current && k.diskLost { // recreated
+	if next := k.w.termAt(k.subnet, t); k.begins(next) {
 		k.changeOwner(next)
 	} else {
 		k.current = next
@@ -73,6 +72,12 @@ func (k *knowledge) step(t time.Duration) {
 		}
 	}
 	k.reachable = had
+}
+
+// begins reports whether t is another term than the current one: of another peer, another epoch, or
+// recreated by the same peer, which had lost its disk.
+func (k *knowledge) begins(t *term) bool {
+	return t.epoch != k.current.epoch || t.peer != k.current.peer || t != k.current && k.diskLost
 }
 
 // changeOwner processes the start of the next term, of another or the same owner.
