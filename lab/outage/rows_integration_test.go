@@ -100,7 +100,7 @@ func networkRows() []row {
 			gap: 100 * time.Millisecond, after: 40, fail: cut, lasts: 30 * time.Second,
 			full:   10 * time.Minute,
 			config: "timeout = '4s'\npatience = '12s'\n", // peer 0 may have one host only
-			want:   want{repeats: 4}, // one in flight in each subnet of peer 0
+			want:   want{repeats: 4},                     // one in flight in each subnet of peer 0
 		},
 		{
 			name: "crawl-dropped-100-hosts", command: crawl, sites: sites(100, 3, 1), after: 60,
