@@ -3,6 +3,7 @@ package estimate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -95,8 +96,10 @@ func TestRequestsAreApart(t *testing.T) {
 				at = append(at, time.Since(begin))
 				return store.FetchReport{Outcome: store.OutcomeOK}, nil
 			})}
-		ask := func() (refused bool) {
-			a, err := s.answer(t.Context(), "me", true, request{Lease: []byte("me"), Request: good})
+		ask := func(page int) (refused bool) {
+			r := good
+			r.URL += store.URL(fmt.Sprint(page))
+			a, err := s.answer(t.Context(), "me", true, request{Lease: []byte("me"), Request: r})
 			if err != nil {
 				t.Error(err)
 			}
@@ -104,21 +107,57 @@ func TestRequestsAreApart(t *testing.T) {
 		}
 		var refusals atomic.Int64
 		var g sync.WaitGroup
-		for range 5 {
+		for page := range 5 {
 			g.Go(func() {
-				if ask() {
+				if ask(page) {
 					refusals.Add(1)
 				}
 			})
 		}
 		g.Wait()
 		time.Sleep(apart)
-		if ask() {
+		if ask(5) {
 			t.Error("the request of the next scout was refused")
 		}
 		want := []time.Duration{0, apart, 2 * apart}
 		if !slices.Equal(at, want) || refusals.Load() != 3 {
 			t.Errorf("requests after %v, %d refusals, want %v, 3", at, refusals.Load(), want)
+		}
+	})
+}
+
+// TestRepeatedRequestIsNotRefused verifies that an owner that asks again, because it was restarted,
+// gets the answer to its request while that waits and while it is carried out, and is never told
+// that none is sent.
+func TestRepeatedRequestIsNotRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int64
+		s := &Service{Leases: &leases{}, Timeout: time.Minute, Peers: peers(2),
+			Fetcher: fetcher(func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+				time.Sleep(5 * time.Second)
+				sent.Add(1)
+				return store.FetchReport{Outcome: store.OutcomeOK}, nil
+			})}
+		other := good
+		other.URL += "-other"
+		var g sync.WaitGroup
+		ask := func(r store.FetchRequest) {
+			g.Go(func() {
+				a, err := s.answer(t.Context(), "me", true,
+					request{Lease: []byte("me"), Request: r})
+				if err != nil || a.Refused != "" || a.Report.Outcome != store.OutcomeOK {
+					t.Errorf("answer() = %+v, %v, want a report", a, err)
+				}
+			})
+		}
+		ask(other)
+		for range 5 { // waits for 4 s and takes 5 s
+			time.Sleep(time.Second)
+			ask(good)
+		}
+		g.Wait()
+		if n := sent.Load(); n != 2 {
+			t.Errorf("%d requests were sent, want 2", n)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"golang.org/x/sync/singleflight"
 
 	"peerd/internal/backoff"
 	"peerd/overlay/lease"
@@ -63,6 +65,7 @@ type Service struct {
 	connects  wire.Limiter
 	files     wire.Limiter
 	allowance allowance
+	underWay  singleflight.Group // requests that wait or are carried out
 }
 
 // Serve answers requests until the returned Server is closed.
@@ -147,25 +150,42 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	return c.SendZ(a)
 }
 
-// answer carries out a request. old says whether from has been known for long. The error says that
-// a request may have been sent, so that the response must not be a refusal, or is that of ctx.
+// answer carries out a request, or joins the same one while that waits or is carried out: its owner,
+// which may have been restarted, must not take a refusal for a sign that nothing is sent. old says
+// whether from has been known for long. The error says that a request may have been sent, so that
+// the response must not be a refusal, or is that of ctx.
 func (s *Service) answer(
 	ctx context.Context, from peer.ID, old bool, q request,
 ) (response, error) {
-	wait, err := s.check(ctx, from, old, q)
+	subnet, err := s.check(ctx, from, old, q)
 	if err != nil {
 		return response{Refused: err.Error()}, nil
 	}
+	key := fmt.Sprint(q.Connect, q.Request.File, q.Request.Addr, q.Request.URL)
+	a, err, _ := s.underWay.Do(key, func() (any, error) { return s.carryOut(ctx, old, subnet, q) })
+	return a.(response), err
+}
+
+// carryOut carries out a valid request when its turn comes.
+func (s *Service) carryOut(
+	ctx context.Context, old bool, subnet netip.Prefix, q request,
+) (response, error) {
 	// A fetch ends with a report after Timeout. This context stops one that does not, because
 	// the owner no longer waits for it.
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout+slack)
 	defer cancel()
-	if err := backoff.Sleep(ctx, wait); err != nil {
-		return response{}, err
-	}
 	do := s.Fetcher.RemoteFetch
 	if q.Connect {
 		do = s.Fetcher.Connect
+	}
+	if q.Connect || !q.Request.File {
+		wait, err := s.allowance.take(old, subnet, s.Peers.Len(), time.Now())
+		if err != nil {
+			return response{Refused: err.Error()}, nil
+		}
+		if err := backoff.Sleep(ctx, wait); err != nil {
+			return response{}, err
+		}
 	}
 	rep, err := do(ctx, q.Request)
 	if errors.Is(err, ErrNotSent) {
@@ -174,17 +194,17 @@ func (s *Service) answer(
 	return response{Report: rep}, err
 }
 
-// check returns how long a request waits. It returns an error if the request is invalid, if from
+// check returns the subnet of a request. It returns an error if the request is invalid, if from
 // does not, as far as we know, own the subnet, or if it requests too much. old says whether from
 // has been known for long.
 func (s *Service) check(
 	ctx context.Context, from peer.ID, old bool, q request,
-) (wait time.Duration, err error) {
+) (subnet netip.Prefix, err error) {
 	if len(q.Request.URL) > maxURL || q.Request.Depth < 0 || q.Request.Depth > maxDepth {
-		return 0, errors.New("request out of range")
+		return subnet, errors.New("request out of range")
 	}
 	if err := s.Fetcher.Check(q.Request.URL); err != nil {
-		return 0, err
+		return subnet, err
 	}
 	now := time.Now()
 	who := from
@@ -192,28 +212,25 @@ func (s *Service) check(
 		who = "" // all new ones together
 	}
 	if !s.lookups.Allow(lookupRate, who, now) {
-		return 0, errors.New("too many leases to look up")
+		return subnet, errors.New("too many leases to look up")
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
 	best, err := s.Leases.Confirm(ctx, q.Lease)
 	switch {
 	case err != nil:
-		return 0, err
+		return subnet, err
 	case best.Owner != from:
-		return 0, fmt.Errorf("subnet %v is owned by %s since epoch %d", best.Subnet, best.Owner,
+		return subnet, fmt.Errorf("subnet %v is owned by %s since epoch %d", best.Subnet, best.Owner,
 			best.Epoch)
 	case store.SubnetOf(q.Request.Addr) != best.Subnet:
-		return 0, fmt.Errorf("address is not in subnet %v", best.Subnet)
+		return subnet, fmt.Errorf("address is not in subnet %v", best.Subnet)
 	}
 	if q.Connect && !s.connects.Allow(connectRate, from, now) {
-		return 0, errors.New("too many connections requested")
+		return subnet, errors.New("too many connections requested")
 	}
-	if q.Request.File && !q.Connect {
-		if !s.files.Allow(fileRate, from, now) {
-			return 0, errors.New("too many files requested")
-		}
-		return 0, nil
+	if q.Request.File && !q.Connect && !s.files.Allow(fileRate, from, now) {
+		return subnet, errors.New("too many files requested")
 	}
-	return s.allowance.take(old, best.Subnet, s.Peers.Len(), now)
+	return best.Subnet, nil
 }
