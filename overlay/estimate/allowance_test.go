@@ -99,7 +99,8 @@ func TestRequestsAreApart(t *testing.T) {
 		ask := func(page int) (refused bool) {
 			r := good
 			r.URL += store.URL(fmt.Sprint(page))
-			a, err := s.answer(t.Context(), "me", true, request{Lease: []byte("me"), Request: r})
+			a, err := s.answer(t.Context(), "me", true,
+				request{Lease: []byte("me"), Request: r}, func() bool { return false })
 			if err != nil {
 				t.Error(err)
 			}
@@ -144,7 +145,7 @@ func TestRepeatedRequestIsNotRefused(t *testing.T) {
 		ask := func(r store.FetchRequest) {
 			g.Go(func() {
 				a, err := s.answer(t.Context(), "me", true,
-					request{Lease: []byte("me"), Request: r})
+					request{Lease: []byte("me"), Request: r}, func() bool { return false })
 				if err != nil || a.Refused != "" || a.Report.Outcome != store.OutcomeOK {
 					t.Errorf("answer() = %+v, %v, want a report", a, err)
 				}
@@ -158,6 +159,28 @@ func TestRepeatedRequestIsNotRefused(t *testing.T) {
 		g.Wait()
 		if n := sent.Load(); n != 2 {
 			t.Errorf("%d requests were sent, want 2", n)
+		}
+	})
+}
+
+// TestRequestOfLostOwner verifies that a request that waits is dropped if its owner is lost.
+func TestRequestOfLostOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int64
+		s := &Service{Leases: &leases{}, Timeout: time.Minute, Peers: peers(2),
+			Fetcher: fetcher(func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+				sent.Add(1)
+				return store.FetchReport{Outcome: store.OutcomeOK}, nil
+			})}
+		for i, want := range []error{nil, errLost} {
+			_, err := s.answer(t.Context(), "me", true,
+				request{Lease: []byte("me"), Request: good}, func() bool { return i > 0 })
+			if !errors.Is(err, want) {
+				t.Errorf("answer() of request %d = %v, want %v", i, err, want)
+			}
+		}
+		if n := sent.Load(); n != 1 {
+			t.Errorf("%d requests were sent, want 1", n)
 		}
 	})
 }

@@ -143,7 +143,7 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if err := c.Recv(&q); err != nil {
 		return err
 	}
-	a, err := s.answer(ctx, c.Peer(), c.Old(), q)
+	a, err := s.answer(ctx, c.Peer(), c.Old(), q, c.Lost)
 	if err != nil {
 		return err
 	}
@@ -155,20 +155,26 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 // whether from has been known for long. The error says that a request may have been sent, so that
 // the response must not be a refusal, or is that of ctx.
 func (s *Service) answer(
-	ctx context.Context, from peer.ID, old bool, q request,
+	ctx context.Context, from peer.ID, old bool, q request, lost func() bool,
 ) (response, error) {
 	subnet, err := s.check(ctx, from, old, q)
 	if err != nil {
 		return response{Refused: err.Error()}, nil
 	}
 	key := fmt.Sprint(q.Connect, q.Request.File, q.Request.Addr, q.Request.URL)
-	a, err, _ := s.underWay.Do(key, func() (any, error) { return s.carryOut(ctx, old, subnet, q) })
+	a, err, _ := s.underWay.Do(key, func() (any, error) {
+		return s.carryOut(ctx, old, subnet, q, lost)
+	})
 	return a.(response), err
 }
 
-// carryOut carries out a valid request when its turn comes.
+// errLost drops a request whose owner was lost while it waited: one that was restarted does not know
+// of it, and may ask the site itself.
+var errLost = errors.New("estimate: lost the owner of a request that waited")
+
+// carryOut carries out a valid request when its turn comes, unless its owner is lost by then.
 func (s *Service) carryOut(
-	ctx context.Context, old bool, subnet netip.Prefix, q request,
+	ctx context.Context, old bool, subnet netip.Prefix, q request, lost func() bool,
 ) (response, error) {
 	// A fetch ends with a report after Timeout. This context stops one that does not, because
 	// the owner no longer waits for it.
@@ -185,6 +191,9 @@ func (s *Service) carryOut(
 		}
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return response{}, err
+		}
+		if wait > 0 && lost() {
+			return response{}, errLost
 		}
 	}
 	rep, err := do(ctx, q.Request)
