@@ -150,10 +150,11 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	return c.SendZ(a)
 }
 
-// answer carries out a request, or joins the same one while that waits or is carried out: its owner,
-// which may have been restarted, must not take a refusal for a sign that nothing is sent. old says
-// whether from has been known for long. The error says that a request may have been sent, so that
-// the response must not be a refusal, or is that of ctx.
+// answer carries out a request, or joins the same one while that waits or is carried out: the
+// owner, which may have been restarted, must not take a refusal for a sign that nothing is sent.
+// old says whether from has been known for long, and lost whether the connection to it is closed.
+// The error says that a request may have been sent, so that the response must not be a refusal, or
+// is errLost or that of ctx.
 func (s *Service) answer(
 	ctx context.Context, from peer.ID, old bool, q request, lost func() bool,
 ) (response, error) {
@@ -168,8 +169,8 @@ func (s *Service) answer(
 	return a.(response), err
 }
 
-// errLost drops a request whose owner was lost while it waited: one that was restarted does not know
-// of it, and may ask the site itself.
+// errLost says that the owner was lost while its request waited. An owner that was restarted may
+// not know of the request, and ask the site itself.
 var errLost = errors.New("estimate: lost the owner of a request that waited")
 
 // carryOut carries out a valid request when its turn comes, unless its owner is lost by then.
@@ -230,8 +231,8 @@ func (s *Service) check(
 	case err != nil:
 		return subnet, err
 	case best.Owner != from:
-		return subnet, fmt.Errorf("subnet %v is owned by %s since epoch %d", best.Subnet, best.Owner,
-			best.Epoch)
+		return subnet, fmt.Errorf("subnet %v is owned by %s since epoch %d",
+			best.Subnet, best.Owner, best.Epoch)
 	case store.SubnetOf(q.Request.Addr) != best.Subnet:
 		return subnet, fmt.Errorf("address is not in subnet %v", best.Subnet)
 	}
