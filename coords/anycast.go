@@ -1,7 +1,5 @@
 package coords
 
-import "math"
-
 // Anycast reports whether a server answers at several places, as at an anycast address (RFC 4786).
 // For most pairs of the peers for which use returns true, of which at least PlacedBy have measured
 // a round trip, these are then shorter than one place allows: together less than the distance
@@ -36,7 +34,7 @@ func (d Digest) PredictAnycast(traits []Traits) Mixture {
 	for i := range all {
 		rtt, own := far[i%len(far)], traits[i/len(far)].time(d.MeanKB)
 		off := placePrior * (1 + d.BodyTrips) * rtt
-		all[i] = Normal{Mean: rtt + math.Max(0, d.Delay+d.bodyTime(rtt, d.MeanKB)+own.Mean),
+		all[i] = Normal{Mean: rtt + max(0, d.Delay+d.bodyTime(rtt, d.MeanKB)+own.Mean),
 			Variance: own.Variance + off*off}
 	}
 	return all

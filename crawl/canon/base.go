@@ -10,16 +10,12 @@ import (
 // or that of its <base href>. It is immutable and safe for concurrent use.
 type Base struct {
 	text string
-	path int // where the path begins, if isClean(text); 0: it is not
+	path int // cleanPath(text)
 }
 
 // BaseOf returns the base of a document that has no <base href>.
 func BaseOf(page store.URL) Base {
-	b := Base{text: string(page)}
-	if isClean(b.text) {
-		b.path = cleanOrigin(b.text)
-	}
-	return b
+	return Base{text: string(page), path: cleanPath(string(page))}
 }
 
 // Rebase returns the base after <base href="href">. It returns b if the reference is invalid,

@@ -28,9 +28,15 @@ var classes = func() (t [256]byte) {
 
 // isClean reports whether s is canonical, without the cost of parsing. It may return false for a
 // canonical URL, but never true for any other text.
-func isClean(s string) bool {
+func isClean(s string) bool { return cleanPath(s) > 0 }
+
+// cleanPath returns where the path of s begins, 0 unless isClean(s).
+func cleanPath(s string) int {
 	n := cleanOrigin(s)
-	return n > 0 && len(s) <= MaxLength && isCleanPath(s[n:])
+	if n == 0 || len(s) > MaxLength || !isCleanPath(s[n:]) {
+		return 0
+	}
+	return n
 }
 
 // cleanOrigin returns the length of the scheme and authority that s begins with; 0 unless they are

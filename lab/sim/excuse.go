@@ -67,13 +67,13 @@ func (w *world) excuse(s Schedule, x Repeat) string {
 // had a lease with the same epoch, or returns "".
 func (w *world) claimedTwice(s Schedule, subnet string, at time.Duration) string {
 	first := w.termAt(subnet, at)
-	for _, t := range w.terms[subnet] {
-		if first == nil || t.peer == first.peer || t.epoch != first.epoch {
-			continue
-		}
-		if f, cut := s.partitioned(first.from-time.Minute, first.from); cut {
-			return "claimed twice, " + f.Kind.String()
-		}
+	if first == nil {
+		return ""
+	}
+	f, cut := s.partitioned(first.from-time.Minute, first.from)
+	rival := func(t *term) bool { return t.peer != first.peer && t.epoch == first.epoch }
+	if cut && slices.ContainsFunc(w.terms[subnet], rival) {
+		return "claimed twice, " + f.Kind.String()
 	}
 	return ""
 }
