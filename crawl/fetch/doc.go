@@ -18,7 +18,7 @@
 //
 //	config.go                    Config, defaults and validation
 //	fetcher.go                   Fetcher, Request, Result, Do
-//	connect.go                   Connect: open a connection without sending a request
+//	connect.go                   Connect: open a connection without a request; Rank, Answered
 //	race.go, addrs.go            the first of several addresses that answers
 //	guard.go, prefixes.go        which addresses and ports may be dialled
 //	target.go                    store.URL to the request target, byte for byte
