@@ -160,7 +160,7 @@ func (s *Service) answer(
 ) (response, error) {
 	subnet, err := s.check(ctx, from, old, q)
 	if err != nil {
-		return response{Refused: err.Error()}, nil
+		return refusal(err), nil
 	}
 	key := fmt.Sprint(q.Connect, q.Request.File, q.Request.Addr, q.Request.URL)
 	a, err, _ := s.underWay.Do(key, func() (any, error) {
@@ -168,6 +168,9 @@ func (s *Service) answer(
 	})
 	return a.(response), err
 }
+
+// refusal is the response to a request for which nothing was sent, with the reason.
+func refusal(err error) response { return response{Refused: err.Error()} }
 
 // errLost says that the owner was lost while its request waited. An owner that was restarted may
 // not know of the request, and ask the site itself.
@@ -188,7 +191,7 @@ func (s *Service) carryOut(
 	if q.Connect || !q.Request.File {
 		wait, err := s.allowance.take(old, subnet, s.Peers.Len(), time.Now())
 		if err != nil {
-			return response{Refused: err.Error()}, nil
+			return refusal(err), nil
 		}
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return response{}, err
@@ -199,7 +202,7 @@ func (s *Service) carryOut(
 	}
 	rep, err := do(ctx, q.Request)
 	if errors.Is(err, ErrNotSent) {
-		return response{Refused: err.Error()}, nil
+		return refusal(err), nil
 	}
 	return response{Report: rep}, err
 }
