@@ -8,7 +8,7 @@ import (
 	"peerd/store"
 )
 
-// While its witnesses are silent a peer fetches no page that its replicas would not know of.
+// While its witnesses may be silent a peer fetches no page that its replicas would not know of.
 func TestNotAheadOfReplicas(t *testing.T) {
 	t.Parallel()
 	m, r, w := sheltered(t, bob)
@@ -27,7 +27,7 @@ func TestNotAheadOfReplicas(t *testing.T) {
 		return hold
 	}
 	behind := store.LogPos{Log: head.Log, Seq: head.Seq - 1}
-	const brink = 8500 * time.Millisecond
+	const brink, hold15 = 8500 * time.Millisecond, 15 * time.Second
 	for name, c := range map[string]struct {
 		left time.Duration
 		f    replica.Follower
@@ -35,6 +35,12 @@ func TestNotAheadOfReplicas(t *testing.T) {
 	}{
 		"heard, replica behind": {brink + time.Minute, replica.Follower{Synced: true,
 			Pos: behind}, false},
+		"heard, replica late": {hold15 - 2*time.Second, replica.Follower{Synced: true, Pos: behind,
+			Owes: time.Now().Add(-1900 * time.Millisecond)}, true},
+		"heard, replica late for longer": {hold15 - 2*time.Second, replica.Follower{Synced: true,
+			Pos: behind, Owes: time.Now().Add(-2100 * time.Millisecond)}, false},
+		"heard, replica not late": {hold15 - 2*time.Second, replica.Follower{Synced: true,
+			Pos: behind, Owes: time.Now().Add(-500 * time.Millisecond)}, false},
 		"heard, replica gone": {brink + time.Minute, replica.Follower{Err: replica.ErrLink},
 			false},
 		"on the brink, replica knows": {brink / 2, replica.Follower{Synced: true, Pos: head},

@@ -587,6 +587,7 @@ func (t *Times) all() map[string]*time.Duration {
 	return map[string]*time.Duration{
 		"Silence": &t.Silence, "Spread": &t.Spread, "Orphan": &t.Orphan,
 		"Recreate": &t.Recreate, "Lost": &t.Lost, "First": &t.First, "Flush": &t.Flush,
-		"QuorumMargin": &t.QuorumMargin, "Revive": &t.Revive, "Unreachable": &t.Unreachable,
+		"Hold": &t.Hold, "QuorumMargin": &t.QuorumMargin, "Revive": &t.Revive,
+		"Unreachable": &t.Unreachable,
 	}
 }

@@ -76,16 +76,21 @@ func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool
 }
 
 // ahead reports that a page fetched now would be known only to this peer, while the
-// witnesses may soon declare it dead: the peer that takes over would fetch it again. It
-// lasts for Times.QuorumMargin at most, because by then the witnesses are heard again or
-// the quorum lease is lost.
+// witnesses may soon declare it dead: the peer that takes over would fetch it again. So it is
+// while a replica lacks a page and the witnesses were not heard for long, or not since it was sent
+// the page half of Times.Flush ago or earlier. It ends when either is heard again or the quorum
+// lease is lost.
 func (rs *replicas) ahead(p netip.Prefix, now time.Time) bool {
 	if rs.cfg.Witness == nil {
 		return false
 	}
-	if ok, until := rs.cfg.Witness.QuorumLease(); !ok || until.IsZero() ||
-		until.Sub(now) >= rs.cfg.Times.QuorumMargin {
-		return false // or others see to that
+	ok, until := rs.cfg.Witness.QuorumLease()
+	if !ok || until.IsZero() {
+		return false // others see to that
+	}
+	heard, silent := until.Add(-rs.cfg.Times.Hold), until.Sub(now) < rs.cfg.Times.QuorumMargin
+	if !silent && now.Sub(heard) <= rs.cfg.Times.Flush/2 {
+		return false
 	}
 	rs.mu.Lock()
 	var to []peer.ID
@@ -96,11 +101,11 @@ func (rs *replicas) ahead(p netip.Prefix, now time.Time) bool {
 	}
 	rs.mu.Unlock()
 	head, _, logged := rs.cfg.DB.LogHead(p)
-	for _, id := range to {
-		if st := rs.cfg.Replicas.State(p, id); !logged || !st.Synced || st.Pos.Log != head.Log ||
-			st.Pos.Seq < head.Seq {
-			return true
+	return slices.ContainsFunc(to, func(id peer.ID) bool {
+		st := rs.cfg.Replicas.State(p, id)
+		if silent {
+			return !logged || !st.Synced || st.Pos.Log != head.Log || st.Pos.Seq < head.Seq
 		}
-	}
-	return false
+		return heard.Before(st.Owes) && now.Sub(st.Owes) > rs.cfg.Times.Flush/2
+	})
 }

@@ -33,9 +33,12 @@ type Times struct {
 	First time.Duration
 	// Flush is the time for which Safe waits for the replicas. 2 s.
 	Flush time.Duration
+	// Hold is how long a heartbeat that the witnesses have acknowledged counts, from when it was
+	// sent: witness.Config.Hold, 15 s.
+	Hold time.Duration
 	// QuorumMargin is the remaining time of the quorum lease at which the witnesses have not
 	// been heard for longer than their heartbeats take: from then on a page is fetched only
-	// if the replicas have the pages before it. 8.5 s of the 15 s that witness.Config.Hold
+	// if the replicas have the pages before it. 8.5 s of the 15 s that Hold
 	// gives every 5 s; it must be well below what Hold leaves between two heartbeats.
 	QuorumMargin time.Duration
 	// Unreachable is the time without an answer of any server of a subnet after which other
@@ -52,7 +55,7 @@ func DefaultTimes() Times {
 	return Times{
 		Silence: 20 * time.Second, Spread: 4 * time.Second, Orphan: 2 * time.Minute,
 		Recreate: 15 * time.Minute, Lost: 25 * time.Second, First: time.Minute,
-		Flush: 2 * time.Second, QuorumMargin: 8500 * time.Millisecond, Revive: witness.ReviveAfter,
-		Unreachable: 3 * time.Minute,
+		Flush: 2 * time.Second, Hold: 15 * time.Second, QuorumMargin: 8500 * time.Millisecond,
+		Revive: witness.ReviveAfter, Unreachable: 3 * time.Minute,
 	}
 }
