@@ -29,8 +29,9 @@ type Measurement struct {
 	Direct bool
 	// Traits are those that the peer has published, updated by its downloads here.
 	Traits Traits
-	// OK and Failed are the numbers of its samples.
-	OK, Failed int
+	// OK and Failed are the numbers of its samples, and Pages that of the ones in OK that are more
+	// than a handshake.
+	OK, Failed, Pages int
 }
 
 // Digest summarises all samples of one server with reduced noise. The server's own delay
@@ -109,6 +110,9 @@ func measure(group []Sample) Measurement {
 			continue
 		}
 		m.OK++
+		if !s.handshakeOnly() {
+			m.Pages++
+		}
 		quickest = min(quickest, millis(s.FirstByte))
 		if !s.Reused && s.Connect > 0 {
 			connects = append(connects, millis(s.Connect))

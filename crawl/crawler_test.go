@@ -242,8 +242,8 @@ func TestCancelAndRestart(t *testing.T) {
 	if st := r.fr.Stats(); st.InFlight != 0 || st.Pending != 2 {
 		t.Errorf("frontier after the stop: %+v", st)
 	}
-	for _, o := range r.observed() {
-		if o.rep.Outcome != store.OutcomeOK {
+	for i, o := range r.observed() {
+		if o.rep.Outcome != store.OutcomeOK || o.rep.File != (i == 0) {
 			t.Errorf("observed %+v", o)
 		}
 	}

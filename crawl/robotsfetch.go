@@ -229,7 +229,7 @@ func (f *robotsFetcher) observe(res *fetch.Result, host bool) {
 	f.status, f.retryAfter = res.Status, res.RetryAfter
 	f.report = store.FetchReport{
 		Outcome: res.Outcome, Status: res.Status, Bytes: res.Bytes, Timing: res.Timing,
-		RetryAfter: res.RetryAfter, Error: store.ErrorText(res.Err),
+		RetryAfter: res.RetryAfter, Error: store.ErrorText(res.Err), File: true,
 	}
 	if !host {
 		return

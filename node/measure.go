@@ -132,7 +132,7 @@ func (n *Node) countFetch(p netip.Prefix, r store.FetchReport) {
 	predicted, _ := n.manager.Placement().Predict(p, r.Bytes)
 	n.addFetch(p, r, predicted, false)
 	n.metrics.ObserveFetch(r, predicted)
-	if n.journal != nil && r.Outcome == store.OutcomeOK {
+	if n.journal != nil && r.Outcome == store.OutcomeOK && !r.File {
 		n.journal.observe(p, predicted, r.Timing.FirstByte+r.Timing.Body)
 	}
 }

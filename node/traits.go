@@ -39,7 +39,7 @@ func newTraits(
 
 // observe adds a download in a subnet that this peer made or failed to make.
 func (t *traits) observe(p netip.Prefix, r store.FetchReport, err error) {
-	if err != nil || !r.Outcome.Answered() {
+	if err != nil || !r.Outcome.Answered() || r.File {
 		return
 	}
 	t.mu.Lock()

@@ -337,6 +337,25 @@ type FetchReport struct {
 	Content Content `cbor:"7,keyasint,omitempty"`
 	// Error is the error of a fetch without a complete answer, in words; see ErrorText.
 	Error string `cbor:"8,keyasint,omitempty"`
+	// File says that a file such as robots.txt was fetched, and no page.
+	File bool `cbor:"-"`
+}
+
+// Measured returns what the report shows of the way to the server. Servers often send a file or a
+// redirect sooner than a page, so that of such an answer only the connection can be compared with
+// pages: if it was new the other times and the size are zero. All times of a file over an old
+// connection are zero.
+func (r FetchReport) Measured() FetchReport {
+	switch r.Outcome {
+	case OutcomeOK, OutcomeTooLarge, OutcomeNotHTML, OutcomeNotModified:
+		if !r.File {
+			return r
+		}
+	}
+	if r.Outcome.Answered() && (r.File || r.Timing.Connect > 0) {
+		r.Timing.FirstByte, r.Timing.Body, r.Bytes = 0, 0, 0
+	}
+	return r
 }
 
 // Content describes the body of a response.

@@ -56,10 +56,10 @@ func (c ProxyConfig) Validate() error {
 // them, and chooses the candidate with the least expected time of a typical page,
 // waiting time included.
 //
-// It selects measurements actively: first the deciding peer itself, which has already
-// requested robots.txt, then those that save most, at least until the server can be placed, and
-// then while any saves more than it costs. Decided subnets of the same block tell where the server
-// probably is (Evidence.Delegations).
+// It selects measurements actively: first the deciding peer itself, of which its request for
+// robots.txt shows the round trip, then those that save most, at least until the server can be
+// placed, and then while any saves more than it costs. Decided subnets of the same block tell where
+// the server probably is (Evidence.Delegations).
 type ProxyStrategy struct {
 	cfg ProxyConfig
 }
@@ -142,7 +142,7 @@ func (s *ProxyStrategy) probe(v assessment) string {
 		if o.ok > 0 {
 			measured++
 		}
-		if o.ID == v.self && !o.tried() {
+		if o.ID == v.self && o.ok+o.failed == 0 {
 			return o.ID
 		}
 	}
@@ -159,13 +159,13 @@ func (s *ProxyStrategy) probe(v assessment) string {
 				return id
 			}
 		}
-		return ""
 	}
 	return s.mostSaving(v, 0, coords.Measured, coords.Claimed, coords.Refuted)
 }
 
 // mostSaving returns the candidate, among those with a place of the given standings, of which a
-// measurement saves most time. It saves the expected improvement (Jones et al. 1998) of Pages
+// measurement saves most time; with a least of -Inf it is one that is to place the server, as no
+// peer with a handshake has to. It saves the expected improvement (Jones et al. 1998) of Pages
 // pages: the mean of what the candidate is better by than the best measured one, beyond Tie, by the
 // distribution of its time. It costs what one page is expected to take longer there. mostSaving
 // returns "" if all save at most least. If no candidate was measured, it returns the one with the
@@ -173,12 +173,12 @@ func (s *ProxyStrategy) probe(v assessment) string {
 func (s *ProxyStrategy) mostSaving(
 	v assessment, least float64, places ...coords.Standing,
 ) string {
-	best := v.bestMeasured()
+	best, placing := v.bestMeasured(), math.IsInf(least, -1)
 	tie := float64(s.cfg.Tie) / float64(time.Millisecond)
 	id, most := "", least
 	var unknown []string
 	for _, o := range v.options {
-		if o.done() || !slices.Contains(places, o.Place) {
+		if o.done() || placing && o.ok > 0 || !slices.Contains(places, o.Place) {
 			continue
 		}
 		gain := -o.time - o.wait()

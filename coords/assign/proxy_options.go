@@ -13,8 +13,8 @@ type option struct {
 	measured   coords.Measurement
 	ok, failed int
 	// time is the expected time of a typical page, including failures; NaN if nothing is
-	// known. For measured candidates it is the denoised measurement, for others a
-	// prediction.
+	// known. For candidates with a page it is the denoised measurement, for others a
+	// prediction, which contains the round trip if there was a handshake.
 	time float64
 	// dist is the distribution of a predicted time without penalty, which is what failures add;
 	// retry is what they add to a second try.
@@ -22,11 +22,11 @@ type option struct {
 	penalty, retry float64
 }
 
-// high returns the time that a candidate competes with: of a candidate that was not measured, the
+// high returns the time that a candidate competes with: of a candidate without a page, the
 // upper end of the 80 % interval.
 func (o option) high() float64 {
 	switch {
-	case o.ok > 0:
+	case o.paged():
 		return o.time
 	case !o.known():
 		return math.Inf(1)
@@ -41,12 +41,12 @@ func placed(c Candidate) bool { return c.Place != coords.Refuted && c.At.Error <
 // anywhere, a prediction only says what a measurement is worth.
 func (o option) known() bool { return o.ok > 0 || o.dist != nil && placed(o.Candidate) }
 
-// tried reports whether the candidate downloaded or failed to.
-func (o option) tried() bool { return o.ok+o.failed > 0 }
+// paged reports whether the candidate has downloaded a page.
+func (o option) paged() bool { return o.measured.Pages > 0 }
 
 // done reports whether no further probe is worthwhile. One failure may be chance, two
-// are a result.
-func (o option) done() bool { return o.ok > 0 || o.failed >= 2 }
+// are a result, and two answers without a page may be all that there is.
+func (o option) done() bool { return o.paged() || o.ok >= 2 || o.failed >= 2 }
 
 // wait returns the candidate's waiting time in ms.
 func (o option) wait() float64 { return float64(o.Wait) / float64(time.Millisecond) }
@@ -107,6 +107,7 @@ func (s *ProxyStrategy) assess(e Evidence, open []Candidate) assessment {
 		switch {
 		case m.OK > 0:
 			t = digest.Time(m)
+			o.dist = coords.Mixture{t}
 		case v.anycast || len(v.places) > 0:
 			at := []coords.Coordinate{c.At}
 			if !placed(c) { // as likely there as at the place of any other
@@ -203,12 +204,12 @@ func fromMillis(ms float64) time.Duration {
 	return time.Duration(min(ms, predictedMax) * float64(time.Millisecond))
 }
 
-// bestMeasured returns the least time of a measured candidate, waiting included, or
+// bestMeasured returns the least time of a candidate with a page, waiting included, or
 // +Inf.
 func (v assessment) bestMeasured() float64 {
 	best := math.Inf(1)
 	for _, o := range v.options {
-		if o.ok > 0 {
+		if o.paged() {
 			best = min(best, o.time+o.wait())
 		}
 	}

@@ -62,6 +62,45 @@ func play(
 	return "", ""
 }
 
+// A handshake, as that of the deciding peer's request for robots.txt, spares a candidate no page if
+// it may be the nearest, and is enough if it is not. One that answers without a page is asked once
+// more.
+func TestProxyAfterHandshake(t *testing.T) {
+	t.Parallel()
+	handshake := func(e assign.Evidence, x float64) coords.Sample {
+		s := at(e, "d", x, 0)
+		s.FirstByte, s.Body, s.Bytes = 0, 0, 0
+		return s
+	}
+	for _, c := range []struct {
+		name   string
+		x      float64 // d is at 120
+		page   bool
+		asked  int
+		choice string
+	}{
+		{"near", 120, true, 1, "d"},
+		{"near, without a page", 120, false, 1, "d"},
+		{"far", 280, true, 0, "h"},
+		{"one other peer", 120, true, 1, "d"},
+	} {
+		e := scene("abcdefgh", "d")
+		if c.name == "one other peer" {
+			e.Candidates = e.Candidates[2:4]
+		}
+		e.Samples = []coords.Sample{handshake(e, c.x)}
+		probes, choice := play(t, e, func(e assign.Evidence, id string, _ int) coords.Sample {
+			if id == "d" && !c.page {
+				return handshake(e, c.x)
+			}
+			return at(e, id, c.x, 50)
+		})
+		if strings.Count(probes, "d") != c.asked || choice != c.choice {
+			t.Errorf("%s: probes %s, chose %s", c.name, probes, choice)
+		}
+	}
+}
+
 func TestProxyMeasuresSelfThenWhatSavesMost(t *testing.T) {
 	t.Parallel()
 	probes, choice := play(t, scene("abcdefgh", "d"), func(e assign.Evidence, id string,

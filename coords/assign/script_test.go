@@ -294,6 +294,9 @@ func (s *script) run(t *testing.T) {
 			sample.Failed = true
 		default:
 			sample.Connect, sample.FirstByte = millis(takes), millis(takes)
+			if step.Via == assign.ViaPage {
+				sample.Bytes = 1
+			}
 		}
 		s.e.Samples = append(s.e.Samples, sample)
 	}

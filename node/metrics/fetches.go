@@ -95,7 +95,7 @@ func (f *fetches) observe(r store.FetchReport, predicted time.Duration) {
 		}
 	}
 	took := t.FirstByte + t.Body
-	if r.Outcome == store.OutcomeOK && predicted > 0 && took > 0 {
+	if r.Outcome == store.OutcomeOK && !r.File && predicted > 0 && took > 0 {
 		f.prediction.Observe(float64(predicted) / float64(took))
 	}
 }

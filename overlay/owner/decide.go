@@ -206,6 +206,7 @@ func (c *Placement) Observe(p netip.Prefix, who string, r store.FetchReport, err
 		s.exclude[who] = true
 	case errors.Is(err, estimate.ErrNotSent):
 		s.shun(who, time.Now())
+	case showsNothing(r):
 	default:
 		probes = s.probed(who)
 		s.observe(x)
@@ -226,6 +227,11 @@ func (c *Placement) Observe(p netip.Prefix, who string, r store.FetchReport, err
 	if err := c.saveCounting(s, store.Counters{Probes: probes}); err != nil {
 		c.log.Error("failed to save subnet state", "subnet", p, "err", err)
 	}
+}
+
+// showsNothing reports whether r is that of a file over an old connection (Measured).
+func showsNothing(r store.FetchReport) bool {
+	return r.File && r.Outcome.Answered() && r.Timing.Connect == 0
 }
 
 // sampleOf returns what a fetch that just ended says about the peer that made it.

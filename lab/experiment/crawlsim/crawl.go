@@ -23,6 +23,7 @@ type Subnet struct {
 	// Decided reports whether the strategy has chosen an owner. The times are those at which
 	// the subnet was found and decided on.
 	Decided          bool
+	Finder           int
 	FoundAt, DoneAt  time.Duration
 	Estimations      int // pages fetched by other peers before the decision
 	Probes           int // all measurements before the decision, connects included
@@ -63,8 +64,18 @@ func (s *Sim) find(server int) {
 	}
 	at := s.cfg.WarmUp + time.Duration(s.rng.Float64()*float64(s.cfg.FoundWithin))
 	s.clock.at(at, func() {
-		n.Owner, n.FoundAt = owner, s.clock.now
-		s.step(n)
+		n.Owner, n.Finder, n.FoundAt = owner, owner, s.clock.now
+		s.robots(n)
+	})
+}
+
+// robots lets the finder request the robots.txt of a server, of which a peer keeps the round trip
+// (store.FetchReport.Measured).
+func (s *Sim) robots(n *Subnet) {
+	s.connect(n.Owner, n, func(x coords.Sample) {
+		n.Probes++
+		s.observe(n, x)
+		s.clock.after(s.cfg.Gap, func() { s.step(n) })
 	})
 }
 

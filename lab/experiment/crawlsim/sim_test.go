@@ -184,7 +184,10 @@ func TestSamplesAddUp(t *testing.T) {
 	t.Parallel()
 	s := run(t, testConfig(testWorld(6, 12, 2), 2))
 	for _, n := range s.Subnets() {
-		for _, x := range n.samples {
+		if first := n.samples[0]; first.Connect <= 0 || first.FirstByte != 0 {
+			t.Errorf("the robots.txt of a server shows %+v, want a round trip", first)
+		}
+		for _, x := range n.samples[1:] {
 			if err := x.Validate(len(x.At.Vec)); err != nil || !x.Failed &&
 				(x.FirstByte <= 0 || x.Body <= 0 || x.Reused != (x.Connect == 0)) {
 				t.Fatalf("%+v: %v", x, err)

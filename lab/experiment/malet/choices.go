@@ -30,6 +30,8 @@ type choiceRow struct {
 	// Probes is the number of measurements of a server before the decision, the finder's included.
 	Probes   float64 `json:"probes"`
 	ProbesCI float64 `json:"probes_ci"`
+	// Estimations is how many of these were pages that other peers fetched.
+	Estimations float64 `json:"estimations"`
 	// Inside80 is the share of the candidates without a measurement that have their true time in
 	// the interval of its prediction.
 	Inside80   float64 `json:"inside80"`
@@ -42,6 +44,7 @@ func runChoices(ctx context.Context, p experiment.Params, out experiment.Out) er
 	g := newStage(ctx, out, seeds*len(natureNames))
 	for _, nature := range natureNames {
 		var within, probes, inside []float64
+		estimations := 0
 		for i := range seeds {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -62,8 +65,10 @@ func runChoices(ctx context.Context, p experiment.Params, out experiment.Out) er
 			near, asked, covered := judgeChoices(s, world)
 			within, probes = append(within, near), append(probes, asked)
 			inside = append(inside, covered)
+			estimations += s.Counts().Estimations
 		}
-		r := choiceRow{Nature: nature, Peers: peers, Seeds: seeds}
+		r := choiceRow{Nature: nature, Peers: peers, Seeds: seeds,
+			Estimations: float64(estimations) / float64(seeds*sites)}
 		r.Within20, r.Within20CI = interval.OfMean(within)
 		r.Probes, r.ProbesCI = interval.OfMean(probes)
 		r.Inside80, r.Inside80CI = interval.OfMean(inside)
@@ -92,7 +97,7 @@ func judgeChoices(s *crawlsim.Sim, w *crawlsim.World) (within, probes, inside fl
 		probes += float64(n.Probes)
 		for p, peer := range w.Peers {
 			interval, ok := n.Range[peer.Name]
-			if !ok || measured[[2]int{i, p}] {
+			if !ok || p == n.Finder || measured[[2]int{i, p}] {
 				continue
 			}
 			predicted++
