@@ -60,6 +60,10 @@ type Digest struct {
 	Peers []Measurement
 	// OK and Failed are the numbers of all samples.
 	OK, Failed int
+
+	// tripsVariance is that of BodyTrips, and near the mean round trip of the downloads, at which
+	// it makes no difference: peers near a server say little of what slow start costs farther away.
+	tripsVariance, near float64
 }
 
 // DigestOf returns the Digest of samples, which must be valid (Sample.Validate), by peers of the
@@ -214,6 +218,7 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 		}
 	}
 	d.BodyTrips, d.PerKB = fitBodies(rows)
+	d.tripsVariance, d.near = tripsVariance(rows)
 	if len(rows) > 0 {
 		all := known + noisePrior*d.PerKB*d.PerKB
 		d.Shared += all / float64(len(rows)) * d.MeanKB * d.MeanKB
@@ -276,7 +281,8 @@ func (d Digest) Predict(places Places, peer []Coordinate, traits []Traits) Mixtu
 		trips := (1 + d.BodyTrips) * far
 		misplaced := math.Hypot(off, p.Error) * trips
 		m[i] = Normal{Mean: max(far, d.Delay+trips+d.PerKB*d.MeanKB+own.Mean),
-			Variance: own.Variance + misplaced*misplaced}
+			Variance: own.Variance + misplaced*misplaced +
+				d.tripsVariance*(far-d.near)*(far-d.near)}
 	}
 	return m
 }

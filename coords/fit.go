@@ -63,6 +63,29 @@ func weightedBodies(rows []bodyRow, weights []float64) (trips, perKB float64) {
 	return 0, 0
 }
 
+// tripsVariance returns the variance of the trips that fitBodies fits to rows, at most that of the
+// artificial row, and the mean round trip of rows.
+func tripsVariance(rows []bodyRow) (variance, near float64) {
+	var rr, rk, kk, took, far float64
+	n := float64(len(rows))
+	for _, r := range rows {
+		rr += r.rtt * r.rtt
+		rk += r.rtt * r.kb
+		kk += r.kb * r.kb
+		far = max(far, r.rtt)
+		near += r.rtt / n
+		took += r.took / n
+	}
+	rr += noisePrior * far * far
+	if kk > 0 {
+		rr -= rk * rk / kk // what the sizes explain as well
+	}
+	if rr <= 0 {
+		return 1, near
+	}
+	return min(1, noisePrior*took*took/rr), near
+}
+
 // anchor is a peer with a known coordinate and a known round trip to the server.
 type anchor struct {
 	at    Coordinate
