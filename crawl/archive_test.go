@@ -324,7 +324,7 @@ func TestNoSpace(t *testing.T) {
 		r.seed(s.url("a.test", "/"))
 		full.Store(true)
 		if _, err := r.c.RemoteFetch(t.Context(), store.FetchRequest{URL: s.url("b.test", "/"),
-			Addr: s.addr.Addr()}); !errors.Is(err, crawl.ErrBusy) {
+			Addr: s.addr.Addr()}, nil); !errors.Is(err, crawl.ErrBusy) {
 			t.Errorf("RemoteFetch() without space: %v, want ErrBusy", err)
 		}
 		long := testTimeout

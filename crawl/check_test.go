@@ -101,7 +101,7 @@ func TestReportsOfHonestPeer(t *testing.T) {
 	e := newRig(t, "", 0, nil)
 	e.resolves("a.test", s.addr.Addr())
 	o, asked := checking(t, s, 1e-9, func(q store.FetchRequest) (store.FetchReport, error) {
-		return e.c.RemoteFetch(t.Context(), q)
+		return e.c.RemoteFetch(t.Context(), q, nil)
 	})
 	o.seed(s.url("a.test", "/"))
 	o.crawl()
@@ -143,7 +143,7 @@ func TestReportsAreTakenBack(t *testing.T) {
 	o, _ := checking(t, s, 1e-9, func(q store.FetchRequest) (store.FetchReport, error) {
 		if first {
 			first = false
-			return e.c.RemoteFetch(t.Context(), q)
+			return e.c.RemoteFetch(t.Context(), q, nil)
 		}
 		return store.FetchReport{Outcome: store.OutcomeHTTPError, Status: 404}, nil
 	})

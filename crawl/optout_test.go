@@ -111,7 +111,7 @@ func TestOptOutAtEstimator(t *testing.T) {
 	out.Store(true)
 	u := s.url("a.test", "/p/1")
 	r.optOuts.Claim(u.Origin())
-	rep, err := r.c.RemoteFetch(t.Context(), store.FetchRequest{URL: u, Addr: s.addr.Addr()})
+	rep, err := r.c.RemoteFetch(t.Context(), store.FetchRequest{URL: u, Addr: s.addr.Addr()}, nil)
 	if err != nil || rep.Outcome != store.OutcomeDenied {
 		t.Errorf("RemoteFetch() = %+v, %v, want Denied", rep, err)
 	}
@@ -147,7 +147,7 @@ func TestStoppedAddressWaits(t *testing.T) {
 	})
 	stop()
 	_, err := r.c.RemoteFetch(t.Context(),
-		store.FetchRequest{URL: s.url("a.test", "/p/1"), Addr: s.addr.Addr()})
+		store.FetchRequest{URL: s.url("a.test", "/p/1"), Addr: s.addr.Addr()}, nil)
 	if !errors.Is(err, crawl.ErrBusy) {
 		t.Errorf("RemoteFetch() = %v, want ErrBusy", err)
 	}

@@ -71,7 +71,7 @@ func TestPluginLimits(t *testing.T) {
 	r.resolves("b.test", b.addr.Addr())
 	b.html("/{$}", "/linked")
 	rep, err := r.c.RemoteFetch(t.Context(), store.FetchRequest{URL: b.url("b.test", "/"),
-		Addr: b.addr.Addr()})
+		Addr: b.addr.Addr()}, nil)
 	if err != nil || len(rep.Links) != 1 || calls.Load() != 1 {
 		t.Errorf("a page for another peer: %+v, %v, %d calls", rep, err, calls.Load())
 	}

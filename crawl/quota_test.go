@@ -142,7 +142,7 @@ func TestCrawlerKeepsOperatorLimits(t *testing.T) {
 				_, err := c.RemoteFetch(t.Context(), store.FetchRequest{
 					URL:  store.URL(fmt.Sprintf("http://others.test/%d-%d", round, n)),
 					Addr: netip.MustParseAddr("203.0.200.1"),
-				})
+				}, nil)
 				switch {
 				case errors.Is(err, crawl.ErrBusy):
 					refused++
@@ -248,7 +248,7 @@ func TestEveryRequestCounts(t *testing.T) {
 	r.resolves("b.test", other.addr.Addr())
 	remoteFetch := func(path string) error {
 		_, err := r.c.RemoteFetch(t.Context(), store.FetchRequest{URL: other.url("b.test", path),
-			Addr: other.addr.Addr()})
+			Addr: other.addr.Addr()}, nil)
 		return err
 	}
 	fatal(t, remoteFetch("/one"))

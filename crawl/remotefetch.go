@@ -84,10 +84,11 @@ func (s remoteFetches) end(u store.URL, e *remoteFetch) {
 // repeated request during the fetch, or within ten minutes after it, gets the same answer,
 // so a lost answer costs no second request. The request obeys the same clocks, look-up of the
 // host and robots.txt as those of this peer for itself; it waits for the clocks for at most
-// half of Config.RemoteTimeout. Nothing was sent if the error wraps ErrBusy or
+// half of Config.RemoteTimeout. When its turn has come, waits is called, unless it is nil; if it
+// returns false the URL is not requested. Nothing was sent if the error wraps ErrBusy or
 // ErrInvalidRequest. After any other error a request may have been sent.
 func (c *Crawler) RemoteFetch(
-	ctx context.Context, r store.FetchRequest,
+	ctx context.Context, r store.FetchRequest, waits func() bool,
 ) (store.FetchReport, error) {
 	if r.Depth < 0 || r.Hops < 0 || r.Kind&^store.KindRevisit != 0 {
 		return store.FetchReport{}, fmt.Errorf("%w: depth %d, hops %d, kind %d",
@@ -99,7 +100,7 @@ func (c *Crawler) RemoteFetch(
 	e, first := c.remoteFetches.join(r.URL)
 	if first {
 		defer c.remoteFetches.end(r.URL, e)
-		e.rep, e.err = c.runRemoteFetch(ctx, r)
+		e.rep, e.err = c.runRemoteFetch(ctx, r, waits)
 		return e.rep, e.err
 	}
 	select {
@@ -112,7 +113,7 @@ func (c *Crawler) RemoteFetch(
 
 // runRemoteFetch is RemoteFetch for the caller that runs the fetch.
 func (c *Crawler) runRemoteFetch(
-	ctx context.Context, r store.FetchRequest,
+	ctx context.Context, r store.FetchRequest, waits func() bool,
 ) (store.FetchReport, error) {
 	if rep, ok, err := c.recentReport(r); !r.File && (err != nil || ok) {
 		return rep, err
@@ -128,7 +129,7 @@ func (c *Crawler) runRemoteFetch(
 	}
 	timed, cancel := context.WithTimeout(ctx, c.cfg.RemoteTimeout)
 	defer cancel()
-	got, err := c.fetchReserved(timed, r)
+	got, err := c.fetchReserved(timed, r, waits)
 	if err != nil {
 		return store.FetchReport{}, err
 	}

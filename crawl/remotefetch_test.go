@@ -36,7 +36,7 @@ func TestRemoteFetchOnce(t *testing.T) {
 	for i := range n {
 		wg.Go(func() {
 			var err error
-			if reps[i], err = r.c.RemoteFetch(t.Context(), q); err != nil {
+			if reps[i], err = r.c.RemoteFetch(t.Context(), q, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -50,7 +50,7 @@ func TestRemoteFetchOnce(t *testing.T) {
 			t.Errorf("report %d = %+v", i, rep)
 		}
 	}
-	again, err := r.c.RemoteFetch(t.Context(), q)
+	again, err := r.c.RemoteFetch(t.Context(), q, nil)
 	if err != nil || again.Outcome != store.OutcomeOK || !slices.Equal(again.Links, want) ||
 		!reflect.DeepEqual(again.Bytes, reps[0].Bytes) {
 		t.Errorf("repeated request: %+v, %v", again, err)
@@ -81,24 +81,24 @@ func TestRemoteFetchRefused(t *testing.T) {
 	})
 	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
 	if _, err := r.c.RemoteFetch(t.Context(), store.FetchRequest{URL: q.URL, Addr: q.Addr,
-		Depth: -1}); !errors.Is(err, crawl.ErrInvalidRequest) {
+		Depth: -1}, nil); !errors.Is(err, crawl.ErrInvalidRequest) {
 		t.Errorf("RemoteFetch() with negative depth: %v, want ErrInvalidRequest", err)
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if _, err := r.c.RemoteFetch(t.Context(), q); err != nil {
+		if _, err := r.c.RemoteFetch(t.Context(), q, nil); err != nil {
 			t.Error(err)
 		}
 	})
 	<-entered
 	other := q
 	other.URL = s.url("a.test", "/other")
-	if _, err := r.c.RemoteFetch(t.Context(), other); !errors.Is(err, crawl.ErrBusy) {
+	if _, err := r.c.RemoteFetch(t.Context(), other, nil); !errors.Is(err, crawl.ErrBusy) {
 		t.Errorf("RemoteFetch() beyond RemoteWorkers: %v, want ErrBusy", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.c.RemoteFetch(gone, q); !errors.Is(err, context.Canceled) {
+	if _, err := r.c.RemoteFetch(gone, q, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("RemoteFetch() with a canceled context: %v, want Canceled", err)
 	}
 	close(release)
@@ -125,7 +125,7 @@ func TestRemoteFetchFails(t *testing.T) {
 		"/reset": store.OutcomeReset} {
 		for range 2 {
 			rep, err := r.c.RemoteFetch(t.Context(), store.FetchRequest{URL: s.url("a.test", path),
-				Addr: s.addr.Addr()})
+				Addr: s.addr.Addr()}, nil)
 			if err != nil || rep.Outcome != want || path == "/later" &&
 				rep.RetryAfter != time.Second {
 				t.Errorf("%s: %+v, %v", path, rep, err)
@@ -155,7 +155,7 @@ func TestRemoteFetchManyLinks(t *testing.T) {
 		}
 	})
 	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
-	first, err := r.c.RemoteFetch(t.Context(), q)
+	first, err := r.c.RemoteFetch(t.Context(), q, nil)
 	r.fatal(err)
 	size := 0
 	for _, u := range first.Links {
@@ -166,7 +166,7 @@ func TestRemoteFetchManyLinks(t *testing.T) {
 		t.Errorf("the report has %d bytes of links, pending %v, counted %v", size, r.pending(),
 			r.db.NamedCounters())
 	}
-	again, err := r.c.RemoteFetch(t.Context(), q)
+	again, err := r.c.RemoteFetch(t.Context(), q, nil)
 	if err != nil || !slices.Equal(again.Links, first.Links) {
 		t.Errorf("repeated request: %d links, %v", len(again.Links), err)
 	}
@@ -216,7 +216,7 @@ func TestRemoteFetchRevisit(t *testing.T) {
 		r.c.ForgetRevisitReports()
 		q.Kind, q.IfNoneMatch = tc.kind, tc.tag
 		for k := range 3 {
-			rep, err := r.c.RemoteFetch(t.Context(), q)
+			rep, err := r.c.RemoteFetch(t.Context(), q, nil)
 			if err != nil || rep.Outcome != tc.outcome || !slices.Equal(rep.Links, tc.links) {
 				t.Errorf("visit %d, request %d: %+v, %v", i, k, rep, err)
 			}
@@ -239,7 +239,8 @@ func TestRemoteFetchForeign(t *testing.T) {
 		"hops": {Hops: -1}, "sitemap": {Kind: store.KindSitemap}, "unknown kind": {Kind: 64},
 	} {
 		q.URL, q.Addr = s.url("a.test", "/"), s.addr.Addr()
-		if _, err := r.c.RemoteFetch(t.Context(), q); !errors.Is(err, crawl.ErrInvalidRequest) {
+		_, err := r.c.RemoteFetch(t.Context(), q, nil)
+		if !errors.Is(err, crawl.ErrInvalidRequest) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -258,7 +259,7 @@ func TestRemoteFetchArchiveFull(t *testing.T) {
 	s.html("/", "/next")
 	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
 	for range 2 {
-		if rep, err := r.c.RemoteFetch(t.Context(), q); err != nil ||
+		if rep, err := r.c.RemoteFetch(t.Context(), q, nil); err != nil ||
 			rep.Outcome != store.OutcomeOK || len(rep.Links) != 1 {
 			t.Errorf("RemoteFetch() = %+v, %v", rep, err)
 		}

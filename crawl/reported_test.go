@@ -32,7 +32,7 @@ func TestEstimatorLost(t *testing.T) {
 	var asked atomic.Int64
 	o.remote = func(ctx context.Context, _ string, q store.FetchRequest) (store.FetchReport,
 		error) {
-		rep, err := e.c.RemoteFetch(ctx, q)
+		rep, err := e.c.RemoteFetch(ctx, q, nil)
 		if asked.Add(1) == 1 {
 			return store.FetchReport{}, errors.New("the answer was lost")
 		}

@@ -61,7 +61,9 @@ func (c *Crawler) releaseClocks(
 // fetchReserved fetches a URL for another peer if its robots.txt allows that, which is requested
 // first if this peer does not know it. If no request was sent, the error wraps ErrBusy or
 // ErrInvalidRequest.
-func (c *Crawler) fetchReserved(ctx context.Context, r store.FetchRequest) (fetched, error) {
+func (c *Crawler) fetchReserved(
+	ctx context.Context, r store.FetchRequest, waits func() bool,
+) (fetched, error) {
 	if err := c.checkForPeer(ctx, r); err != nil {
 		return fetched{}, err
 	}
@@ -82,6 +84,10 @@ func (c *Crawler) fetchReserved(ctx context.Context, r store.FetchRequest) (fetc
 	if err != nil {
 		return fetched{}, f.refusal(err)
 	}
+	if waits != nil && !waits() {
+		clocks.Cancel()
+		return fetched{}, errNotWaiting
+	}
 	if err := f.takeTicket(); err != nil {
 		clocks.Cancel()
 		return fetched{}, f.refusal(err)
@@ -92,6 +98,10 @@ func (c *Crawler) fetchReserved(ctx context.Context, r store.FetchRequest) (fetc
 	f.completeTiming(&got)
 	return got, nil
 }
+
+// errNotWaiting is returned if the peer that asked for a URL does not wait any more when its turn
+// has come: after a cut or a restart that peer or its successor fetches it.
+var errNotWaiting = errors.New("crawl: the owner does not wait any more")
 
 // errQuota is returned if the quota of this peer allows no request for another one.
 var errQuota = fmt.Errorf("%w: request quota used up", ErrBusy)

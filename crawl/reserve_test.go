@@ -25,7 +25,7 @@ func (r *rig) order(qs []store.FetchRequest) []store.Outcome {
 	var wg sync.WaitGroup
 	for i, q := range qs {
 		wg.Go(func() {
-			rep, err := r.c.RemoteFetch(r.t.Context(), q)
+			rep, err := r.c.RemoteFetch(r.t.Context(), q, nil)
 			if err != nil {
 				r.t.Errorf("%s: %v", q.URL, err)
 			}
@@ -165,7 +165,8 @@ func TestOrdersAreRefused(t *testing.T) {
 	r.resolves("elsewhere.test", netip.MustParseAddr("127.50.9.9"))
 	q := store.FetchRequest{URL: s.url("elsewhere.test", "/"), Addr: s.addr.Addr()}
 	for range 3 {
-		if _, err := r.c.RemoteFetch(t.Context(), q); !errors.Is(err, crawl.ErrInvalidRequest) {
+		_, err := r.c.RemoteFetch(t.Context(), q, nil)
+		if !errors.Is(err, crawl.ErrInvalidRequest) {
 			t.Errorf("order with an address of another host: %v, want ErrInvalidRequest", err)
 		}
 	}
@@ -174,10 +175,10 @@ func TestOrdersAreRefused(t *testing.T) {
 	}
 	q.URL = s.url("a.test", "/")
 	// The robots.txt is requested, and the page is not, because the gap is longer than the wait.
-	if _, err := r.c.RemoteFetch(t.Context(), q); err == nil || errors.Is(err, crawl.ErrBusy) {
+	if _, err := r.c.RemoteFetch(t.Context(), q, nil); err == nil || errors.Is(err, crawl.ErrBusy) {
 		t.Errorf("order after robots.txt: %v, want an error other than ErrBusy", err)
 	}
-	if _, err := r.c.RemoteFetch(t.Context(), q); !errors.Is(err, crawl.ErrBusy) {
+	if _, err := r.c.RemoteFetch(t.Context(), q, nil); !errors.Is(err, crawl.ErrBusy) {
 		t.Errorf("order within the gap: %v, want ErrBusy", err)
 	}
 	if got := s.count(); len(got) != 1 || got["/robots.txt"] != 1 {
@@ -215,7 +216,8 @@ func TestOrdersObeyRobots(t *testing.T) {
 		{broken, "b.test", "/", store.OutcomeRobotsUnreachable},
 	} {
 		q := store.FetchRequest{URL: test.s.url(test.host, test.path), Addr: test.s.addr.Addr()}
-		if rep, err := r.c.RemoteFetch(t.Context(), q); err != nil || rep.Outcome != test.want {
+		rep, err := r.c.RemoteFetch(t.Context(), q, nil)
+		if err != nil || rep.Outcome != test.want {
 			t.Errorf("%s: %v, %v, want %v", q.URL, rep.Outcome, err, test.want)
 		}
 	}
@@ -240,13 +242,38 @@ func TestOrderHasConnectTime(t *testing.T) {
 	s.html("/")
 	r.resolves("a.test", s.addr.Addr())
 	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
-	rep, err := r.c.RemoteFetch(t.Context(), q)
+	rep, err := r.c.RemoteFetch(t.Context(), q, nil)
 	if err != nil || rep.Timing.Reused || rep.Timing.Connect <= 0 {
 		t.Errorf("first order: timing %+v, %v, want a connection", rep.Timing, err)
 	}
 	q.URL = s.url("a.test", "/2")
-	if rep, err = r.c.RemoteFetch(t.Context(), q); err != nil || !rep.Timing.Reused {
+	if rep, err = r.c.RemoteFetch(t.Context(), q, nil); err != nil || !rep.Timing.Reused {
 		t.Errorf("second order: timing %+v, %v, want a reused connection", rep.Timing, err)
+	}
+}
+
+// TestOrderOfLostOwner verifies that no page is requested for an owner that does not wait any more
+// when the clocks allow the request, and that it keeps no clock.
+func TestOrderOfLostOwner(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "", 0, nil)
+	s := newSite(t, 53, 1)
+	s.html("/")
+	r.resolves("a.test", s.addr.Addr())
+	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
+	asked := 0
+	waits := func() bool {
+		if asked++; s.count()["/robots.txt"] != 1 {
+			t.Error("the owner was asked before robots.txt was read")
+		}
+		return asked > 1
+	}
+	if _, err := r.c.RemoteFetch(t.Context(), q, waits); err == nil ||
+		errors.Is(err, crawl.ErrBusy) || s.count()["/"] != 0 {
+		t.Errorf("RemoteFetch() = %v; requests %v", err, s.count())
+	}
+	if _, err := r.c.RemoteFetch(t.Context(), q, waits); err != nil || s.count()["/"] != 1 {
+		t.Errorf("RemoteFetch() = %v; requests %v", err, s.count())
 	}
 }
 

@@ -56,7 +56,7 @@ func TestRobotsOfCopy(t *testing.T) {
 		return tx.PutRobots(s.url("a.test", "/").Origin(), raw)
 	}))
 	rep, err := e.c.RemoteFetch(t.Context(), store.FetchRequest{URL: s.url("a.test", "/secret"),
-		Addr: s.addr.Addr()})
+		Addr: s.addr.Addr()}, nil)
 	if err != nil || rep.Outcome != store.OutcomeRobotsDenied {
 		t.Errorf("RemoteFetch() = %v, %v, want that it is forbidden", rep.Outcome, err)
 	}

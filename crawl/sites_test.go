@@ -67,7 +67,7 @@ func filesRig(t *testing.T, s *site, n int, file func(i int, page string) string
 		if peer != "local" || !q.File {
 			t.Errorf("%s was asked for %+v", peer, q)
 		}
-		rep, err := e.c.RemoteFetch(t.Context(), q)
+		rep, err := e.c.RemoteFetch(t.Context(), q, nil)
 		if err != nil {
 			err = fmt.Errorf("%w: %w", crawl.ErrNotSent, err)
 		}

@@ -100,7 +100,7 @@ func TestStoreFull(t *testing.T) {
 				r.where = func(netip.Prefix) crawl.Dispatch { return crawl.Dispatch{Peer: "other"} }
 				r.remote = func(ctx context.Context, _ string, q store.FetchRequest) (
 					store.FetchReport, error) {
-					return e.c.RemoteFetch(ctx, q)
+					return e.c.RemoteFetch(ctx, q, nil)
 				}
 			}
 			r.seed(s.url("a.test", "/"))
@@ -162,17 +162,17 @@ func TestStoreFullRemoteFetch(t *testing.T) {
 	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr(), Kind: store.KindRevisit}
 	r.resolves("a.test", s.addr.Addr())
 	disk.SetFull(true)
-	if _, err := r.c.RemoteFetch(t.Context(), q); !errors.Is(err, store.ErrNoSpace) ||
+	if _, err := r.c.RemoteFetch(t.Context(), q, nil); !errors.Is(err, store.ErrNoSpace) ||
 		errors.Is(err, crawl.ErrBusy) {
 		t.Errorf("first RemoteFetch(): %v, want store.ErrNoSpace", err)
 	}
-	if _, err := r.c.RemoteFetch(t.Context(), q); !errors.Is(err, crawl.ErrBusy) ||
+	if _, err := r.c.RemoteFetch(t.Context(), q, nil); !errors.Is(err, crawl.ErrBusy) ||
 		len(s.log()) != 2 { // robots.txt and the page
 		t.Errorf("second RemoteFetch(): %v, want ErrBusy; requests %v", err, s.count())
 	}
 	disk.SetFull(false)
 	for range 2 {
-		if rep, err := r.c.RemoteFetch(t.Context(), q); err != nil || len(rep.Links) != 1 ||
+		if rep, err := r.c.RemoteFetch(t.Context(), q, nil); err != nil || len(rep.Links) != 1 ||
 			len(s.log()) != 3 {
 			t.Errorf("RemoteFetch() with space: %+v, %v, requests %v", rep, err, s.count())
 		}

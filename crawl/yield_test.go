@@ -105,7 +105,7 @@ func TestYieldOfReports(t *testing.T) {
 	r.remote = func(
 		ctx context.Context, _ string, q store.FetchRequest,
 	) (store.FetchReport, error) {
-		return other.c.RemoteFetch(ctx, q)
+		return other.c.RemoteFetch(ctx, q, nil)
 	}
 	r.seed(s.url("a.test", "/trap/1"))
 	r.crawl()

@@ -128,9 +128,11 @@ func (f frontierNode) Left(host string)                      { f.n.fetcher.Leave
 type remoteFetches struct{ urlChecker }
 
 func (e remoteFetches) RemoteFetch(
-	ctx context.Context, r store.FetchRequest,
+	ctx context.Context, r store.FetchRequest, waits func() bool,
 ) (store.FetchReport, error) {
-	rep, err := e.do(ctx, r, e.n.crawler.RemoteFetch)
+	rep, err := e.do(func() (store.FetchReport, error) {
+		return e.n.crawler.RemoteFetch(ctx, r, waits)
+	})
 	if err == nil && !r.File {
 		e.n.metrics.ObserveFetch(rep, 0)
 		e.n.addFetch(store.SubnetOf(r.Addr), rep, 0, true)
@@ -142,20 +144,17 @@ func (e remoteFetches) RemoteFetch(
 func (e remoteFetches) Connect(
 	ctx context.Context, r store.FetchRequest,
 ) (store.FetchReport, error) {
-	return e.do(ctx, r, e.n.crawler.Connect)
+	return e.do(func() (store.FetchReport, error) { return e.n.crawler.Connect(ctx, r) })
 }
 
 // do calls one of the crawler's methods, unless this peer is about to stop.
-func (e remoteFetches) do(
-	ctx context.Context, r store.FetchRequest,
-	fetch func(context.Context, store.FetchRequest) (store.FetchReport, error),
-) (store.FetchReport, error) {
+func (e remoteFetches) do(fetch func() (store.FetchReport, error)) (store.FetchReport, error) {
 	done, ok := e.n.leaving.startRemoteFetch()
 	if !ok {
 		return store.FetchReport{}, fmt.Errorf("%w: %w", estimate.ErrNotSent, admin.ErrStopping)
 	}
 	defer done()
-	rep, err := fetch(ctx, r)
+	rep, err := fetch()
 	if errors.Is(err, crawl.ErrBusy) || errors.Is(err, crawl.ErrInvalidRequest) {
 		err = fmt.Errorf("%w: %w", estimate.ErrNotSent, err)
 	}

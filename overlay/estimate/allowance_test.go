@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"peerd/overlay/wire"
 	"peerd/store"
 )
 
@@ -100,7 +101,7 @@ func TestRequestsAreApart(t *testing.T) {
 			r := good
 			r.URL += store.URL(fmt.Sprint(page))
 			a, err := s.answer(t.Context(), "me", true,
-				request{Lease: []byte("me"), Request: r}, func() bool { return false })
+				request{Lease: []byte("me"), Request: r}, func() bool { return true })
 			if err != nil {
 				t.Error(err)
 			}
@@ -145,7 +146,7 @@ func TestRepeatedRequestIsNotRefused(t *testing.T) {
 		ask := func(r store.FetchRequest) {
 			g.Go(func() {
 				a, err := s.answer(t.Context(), "me", true,
-					request{Lease: []byte("me"), Request: r}, func() bool { return false })
+					request{Lease: []byte("me"), Request: r}, func() bool { return true })
 				if err != nil || a.Refused != "" || a.Report.Outcome != store.OutcomeOK {
 					t.Errorf("answer() = %+v, %v, want a report", a, err)
 				}
@@ -174,7 +175,7 @@ func TestRequestOfLostOwner(t *testing.T) {
 			})}
 		for i, want := range []error{nil, errLost} {
 			_, err := s.answer(t.Context(), "me", true,
-				request{Lease: []byte("me"), Request: good}, func() bool { return i > 0 })
+				request{Lease: []byte("me"), Request: good}, func() bool { return i == 0 })
 			if !errors.Is(err, want) {
 				t.Errorf("answer() of request %d = %v, want %v", i, err, want)
 			}
@@ -183,6 +184,47 @@ func TestRequestOfLostOwner(t *testing.T) {
 			t.Errorf("%d requests were sent, want 1", n)
 		}
 	})
+}
+
+// TestTurn verifies that an owner is asked whether it still waits when the turn of a request that
+// waited has come, and that nothing is sent if it does not answer.
+func TestTurn(t *testing.T) {
+	var sent atomic.Int64
+	owner, est := two(t, func(context.Context, store.FetchRequest) (store.FetchReport, error) {
+		sent.Add(1)
+		return store.FetchReport{Outcome: store.OutcomeOK}, nil
+	})
+	before := func(p netip.Prefix) { // another request, so that the next one waits for a moment
+		_, err := est.allowance.take(true, p, 2, time.Now().Add(50*time.Millisecond-apart))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	before(subnet)
+	if _, err := owner.Fetch(t.Context(), est.Host.ID(), sealedBy(owner), good); err != nil {
+		t.Errorf("Fetch() = %v", err)
+	}
+	before(another(1))
+	q := request{Lease: append(sealedBy(owner), " of \x01"...), Request: good}
+	q.Request.Addr = another(1).Addr().Next()
+	c, err := wire.Dial(t.Context(), owner.Host, est.Host.ID(), owner.limits(maxResponse), proto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a response
+	if err := errors.Join(c.Send(q), c.RecvZ(&a)); err != nil || !a.Turn {
+		t.Fatalf("got %+v, %v, want to be asked", a, err)
+	}
+	if err := c.Close(); err != nil { // it waits no longer
+		t.Fatal(err)
+	}
+	before(another(2))
+	if _, err := fetchOf(t, owner, est, 2, good); err != nil {
+		t.Errorf("Fetch() after an owner that was lost = %v", err)
+	}
+	if n := sent.Load(); n != 2 {
+		t.Errorf("%d requests were sent, want 2", n)
+	}
 }
 
 // TestAllowanceIsBounded verifies that subnets that are no longer requested take no memory.

@@ -31,9 +31,11 @@ var (
 
 // Fetcher fetches URLs for other owners. Package crawl provides it.
 type Fetcher interface {
-	// RemoteFetch fetches a URL. Its error wraps ErrNotSent if no request was sent to the
-	// server.
-	RemoteFetch(ctx context.Context, r store.FetchRequest) (store.FetchReport, error)
+	// RemoteFetch fetches a URL. When the turn of its request has come it calls waits once, and
+	// requests nothing if that returns false. Its error wraps ErrNotSent if no request was sent to
+	// the server.
+	RemoteFetch(ctx context.Context, r store.FetchRequest, waits func() bool) (
+		store.FetchReport, error)
 	// Connect opens a connection to the URL's server at the given address and closes it. The
 	// report has an outcome and Timing.Connect. Its error wraps ErrNotSent if no connection was
 	// attempted.
@@ -106,14 +108,29 @@ func (s *Service) do(
 	if err := c.Send(q); err != nil {
 		return rep, noReply(err) // what was written may arrive
 	}
-	var a response
-	if err := c.RecvZ(&a); err != nil {
+	a, err := receive(c)
+	if err != nil {
 		return rep, noReply(err)
 	}
 	if a.Refused != "" {
 		return rep, fmt.Errorf("%w: refused: %.*q", ErrNotSent, maxReason, a.Refused)
 	}
 	return s.accept(a.Report)
+}
+
+// receive receives the response to a request, and before it says that it waits if it is asked.
+func receive(c *wire.Conn) (response, error) {
+	var a response
+	err := c.RecvZ(&a)
+	if err != nil || !a.Turn {
+		return a, err
+	}
+	if err := c.Send(stillWaiting{}); err != nil {
+		return response{}, err
+	}
+	a = response{}
+	err = c.RecvZ(&a)
+	return a, err
 }
 
 // accept validates a report and removes or limits what an honest peer would not report.
@@ -143,20 +160,29 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if err := c.Recv(&q); err != nil {
 		return err
 	}
-	a, err := s.answer(ctx, c.Peer(), c.Old(), q, c.Lost)
+	a, err := s.answer(ctx, c.Peer(), c.Old(), q, func() bool { return waits(c) })
 	if err != nil {
 		return err
 	}
 	return c.SendZ(a)
 }
 
+// waits reports whether the owner at the other end still waits for a response. After turnTime it
+// resets the stream.
+func waits(c *wire.Conn) bool {
+	late := time.AfterFunc(turnTime, c.Reset)
+	defer late.Stop()
+	var yes stillWaiting
+	return c.SendZ(response{Turn: true}) == nil && c.Recv(&yes) == nil
+}
+
 // answer carries out a request, or joins the same one while that waits or is carried out: the
 // owner, which may have been restarted, must not take a refusal for a sign that nothing is sent.
-// old says whether from has been known for long, and lost whether the connection to it is closed.
+// old says whether from has been known for long, and waits whether it still waits for a response.
 // The error says that a request may have been sent, so that the response must not be a refusal, or
 // is errLost or that of ctx.
 func (s *Service) answer(
-	ctx context.Context, from peer.ID, old bool, q request, lost func() bool,
+	ctx context.Context, from peer.ID, old bool, q request, waits func() bool,
 ) (response, error) {
 	subnet, err := s.check(ctx, from, old, q)
 	if err != nil {
@@ -164,7 +190,7 @@ func (s *Service) answer(
 	}
 	key := fmt.Sprint(q.Connect, q.Request.File, q.Request.Addr, q.Request.URL)
 	a, err, _ := s.underWay.Do(key, func() (any, error) {
-		return s.carryOut(ctx, old, subnet, q, lost)
+		return s.carryOut(ctx, old, subnet, q, waits)
 	})
 	return a.(response), err
 }
@@ -173,21 +199,18 @@ func (s *Service) answer(
 func refusal(err error) response { return response{Refused: err.Error()} }
 
 // errLost says that the owner was lost while its request waited. An owner that was restarted may
-// not know of the request, and ask the site itself.
+// not know of the request, and ask the site itself; of one that cannot be reached another peer may
+// be the successor.
 var errLost = errors.New("estimate: lost the owner of a request that waited")
 
 // carryOut carries out a valid request when its turn comes, unless its owner is lost by then.
 func (s *Service) carryOut(
-	ctx context.Context, old bool, subnet netip.Prefix, q request, lost func() bool,
+	ctx context.Context, old bool, subnet netip.Prefix, q request, waits func() bool,
 ) (response, error) {
 	// A fetch ends with a report after Timeout. This context stops one that does not, because
 	// the owner no longer waits for it.
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout+slack)
 	defer cancel()
-	do := s.Fetcher.RemoteFetch
-	if q.Connect {
-		do = s.Fetcher.Connect
-	}
 	if q.Connect || !q.Request.File {
 		wait, err := s.allowance.take(old, subnet, s.Peers.Len(), time.Now())
 		if err != nil {
@@ -196,11 +219,17 @@ func (s *Service) carryOut(
 		if err := backoff.Sleep(ctx, wait); err != nil {
 			return response{}, err
 		}
-		if wait > 0 && lost() {
-			return response{}, errLost
-		}
 	}
-	rep, err := do(ctx, q.Request)
+	var rep store.FetchReport
+	var err error
+	switch {
+	case !q.Connect:
+		rep, err = s.Fetcher.RemoteFetch(ctx, q.Request, waits)
+	case !waits():
+		return response{}, errLost
+	default:
+		rep, err = s.Fetcher.Connect(ctx, q.Request)
+	}
 	if errors.Is(err, ErrNotSent) {
 		return refusal(err), nil
 	}

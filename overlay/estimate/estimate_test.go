@@ -33,7 +33,12 @@ var (
 // fetcher implements Fetcher.
 type fetcher func(context.Context, store.FetchRequest) (store.FetchReport, error)
 
-func (f fetcher) RemoteFetch(ctx context.Context, r store.FetchRequest) (store.FetchReport, error) {
+func (f fetcher) RemoteFetch(
+	ctx context.Context, r store.FetchRequest, waits func() bool,
+) (store.FetchReport, error) {
+	if !waits() {
+		return store.FetchReport{}, errLost
+	}
 	return f(ctx, r)
 }
 

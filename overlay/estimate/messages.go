@@ -19,7 +19,16 @@ type request struct {
 type response struct {
 	Refused string            `cbor:"1,keyasint,omitempty"` // why nothing was fetched
 	Report  store.FetchReport `cbor:"2,keyasint"`
+	// Turn says that the turn of a request has come, and asks whether its owner still waits. The
+	// owner answers with a stillWaiting, and another response follows.
+	Turn bool `cbor:"3,keyasint,omitempty"`
 }
+
+// stillWaiting is the answer to a Turn.
+type stillWaiting struct{}
+
+// turnTime bounds the time for it.
+const turnTime = 2 * time.Second
 
 // lookupRate limits the leases that are checked: of which nothing is known yet, the DHT is asked.
 // The peers met less than ten minutes ago count as one.
