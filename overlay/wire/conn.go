@@ -88,9 +88,6 @@ func Ask(
 // Peer returns the other peer, as proven by the connection's handshake.
 func (c *Conn) Peer() peer.ID { return c.stream.Conn().RemotePeer() }
 
-// Lost reports whether the connection of the stream is closed: no answer arrives any more.
-func (c *Conn) Lost() bool { return c.stream.Conn().IsClosed() }
-
 // Send writes one message.
 func (c *Conn) Send(v any) error { return c.send(v, false) }
 
