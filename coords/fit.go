@@ -34,31 +34,41 @@ func fitBodies(rows []bodyRow) (trips, perKB float64) {
 	return trips, perKB
 }
 
-// weightedBodies returns one least squares solution for fitBodies.
-func weightedBodies(rows []bodyRow, weights []float64) (trips, perKB float64) {
-	var rr, rk, kk, rt, kt, far float64
+// bodySums are the sums of weighted rows and of the artificial row, of the products of round trip
+// (r), size (k) and time (t).
+type bodySums struct{ rr, rk, kk, rt, kt float64 }
+
+func sumsOf(rows []bodyRow, weight func(row int) float64) bodySums {
+	var s bodySums
+	far := 0.0
 	for i, r := range rows {
-		w := weights[i]
-		rr += w * r.rtt * r.rtt
-		rk += w * r.rtt * r.kb
-		kk += w * r.kb * r.kb
-		rt += w * r.rtt * r.took
-		kt += w * r.kb * r.took
+		w := weight(i)
+		s.rr += w * r.rtt * r.rtt
+		s.rk += w * r.rtt * r.kb
+		s.kk += w * r.kb * r.kb
+		s.rt += w * r.rtt * r.took
+		s.kt += w * r.kb * r.took
 		far = max(far, r.rtt)
 	}
-	rr += noisePrior * far * far
-	if det := rr*kk - rk*rk; det > 1e-9*rr*kk {
-		trips = (rt*kk - kt*rk) / det
-		perKB = (kt*rr - rt*rk) / det
+	s.rr += noisePrior * far * far
+	return s
+}
+
+// weightedBodies returns one least squares solution for fitBodies.
+func weightedBodies(rows []bodyRow, weights []float64) (trips, perKB float64) {
+	s := sumsOf(rows, func(i int) float64 { return weights[i] })
+	if det := s.rr*s.kk - s.rk*s.rk; det > 1e-9*s.rr*s.kk {
+		trips = (s.rt*s.kk - s.kt*s.rk) / det
+		perKB = (s.kt*s.rr - s.rt*s.rk) / det
 		if trips >= 0 && perKB >= 0 {
 			return trips, perKB
 		}
 	}
-	if kk > 0 && trips <= 0 {
-		return 0, kt / kk
+	if s.kk > 0 && trips <= 0 {
+		return 0, s.kt / s.kk
 	}
-	if rr > 0 {
-		return rt / rr, 0
+	if s.rr > 0 {
+		return s.rt / s.rr, 0
 	}
 	return 0, 0
 }
@@ -66,24 +76,19 @@ func weightedBodies(rows []bodyRow, weights []float64) (trips, perKB float64) {
 // tripsVariance returns the variance of the trips that fitBodies fits to rows, at most that of the
 // artificial row, and the mean round trip of rows.
 func tripsVariance(rows []bodyRow) (variance, near float64) {
-	var rr, rk, kk, took, far float64
-	n := float64(len(rows))
+	took, n := 0.0, float64(len(rows))
 	for _, r := range rows {
-		rr += r.rtt * r.rtt
-		rk += r.rtt * r.kb
-		kk += r.kb * r.kb
-		far = max(far, r.rtt)
 		near += r.rtt / n
 		took += r.took / n
 	}
-	rr += noisePrior * far * far
-	if kk > 0 {
-		rr -= rk * rk / kk // what the sizes explain as well
+	s := sumsOf(rows, func(int) float64 { return 1 })
+	if s.kk > 0 {
+		s.rr -= s.rk * s.rk / s.kk // what the sizes explain as well
 	}
-	if rr <= 0 {
+	if s.rr <= 0 {
 		return 1, near
 	}
-	return min(1, noisePrior*took*took/rr), near
+	return min(1, noisePrior*took*took/s.rr), near
 }
 
 // anchor is a peer with a known coordinate and a known round trip to the server.
