@@ -155,27 +155,31 @@ func (s *ProxyStrategy) probe(v assessment) string {
 	if measured < coords.PlacedBy {
 		// The server is placed by these peers, so that those at measured places come first.
 		for _, place := range []coords.Standing{coords.Measured, coords.Claimed, coords.Refuted} {
-			if id := s.mostSaving(v, math.Inf(-1), place); id != "" {
+			if id := s.mostSaving(v, true, place); id != "" {
 				return id
 			}
 		}
 	}
-	return s.mostSaving(v, 0, coords.Measured, coords.Claimed, coords.Refuted)
+	return s.mostSaving(v, false, coords.Measured, coords.Claimed, coords.Refuted)
 }
 
 // mostSaving returns the candidate, among those with a place of the given standings, of which a
-// measurement saves most time; with a least of -Inf it is one that is to place the server, as no
-// peer with a handshake has to. It saves the expected improvement (Jones et al. 1998) of Pages
-// pages: the mean of what the candidate is better by than the best measured one, beyond Tie, by the
-// distribution of its time. It costs what one page is expected to take longer there. mostSaving
-// returns "" if all save at most least. If no candidate was measured, it returns the one with the
-// least expected time, and if nothing is known of any, one by hashing.
+// measurement saves most time: the expected improvement (Jones et al. 1998) of Pages pages, the mean
+// of what the candidate is better by than the best measured one, beyond Tie, by the distribution of
+// its time. It costs what one page is expected to take longer there. mostSaving returns "" if none
+// saves more than it costs.
+//
+// If placing is true the measurement is to place the server, whatever it saves. A candidate with a
+// handshake has placed it already. If no candidate has a page mostSaving then returns the one with
+// the least expected time, and if nothing is known of any, one by hashing.
 func (s *ProxyStrategy) mostSaving(
-	v assessment, least float64, places ...coords.Standing,
+	v assessment, placing bool, places ...coords.Standing,
 ) string {
-	best, placing := v.bestMeasured(), math.IsInf(least, -1)
-	tie := float64(s.cfg.Tie) / float64(time.Millisecond)
-	id, most := "", least
+	best, tie := v.bestMeasured(), float64(s.cfg.Tie)/float64(time.Millisecond)
+	id, most := "", 0.0
+	if placing {
+		most = math.Inf(-1)
+	}
 	var unknown []string
 	for _, o := range v.options {
 		if o.done() || placing && o.ok > 0 || !slices.Contains(places, o.Place) {

@@ -101,6 +101,22 @@ func TestProxyAfterHandshake(t *testing.T) {
 	}
 }
 
+// A candidate with a handshake only has to be the nearest even if a page takes long there.
+func TestProxyHandshakeIsNoPage(t *testing.T) {
+	t.Parallel()
+	e := scene("cd", "c")
+	e.CanProbe = false
+	e.Samples = []coords.Sample{at(e, "c", 23, 50), at(e, "d", 23, 50)} // d takes 6 ms less
+	if step, err := newProxy(t).Next(e); err != nil || step.Choice != "d" {
+		t.Errorf("with two pages: chose %s, %v, want d", step.Choice, err)
+	}
+	s := &e.Samples[1]
+	s.FirstByte, s.Body, s.Bytes = 0, 0, 0
+	if step, err := newProxy(t).Next(e); err != nil || step.Choice != "c" {
+		t.Errorf("with a handshake of d: chose %s, %v, want c", step.Choice, err)
+	}
+}
+
 func TestProxyMeasuresSelfThenWhatSavesMost(t *testing.T) {
 	t.Parallel()
 	probes, choice := play(t, scene("abcdefgh", "d"), func(e assign.Evidence, id string,
