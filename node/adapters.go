@@ -67,14 +67,14 @@ func (d delegate) Observe(p netip.Prefix, who string, r store.FetchReport, err e
 		if err == nil {
 			d.n.countFetch(p, r)
 		}
-		d.n.traits.observe(p, r.Measured(), err)
+		d.n.traits.observe(p, r, err)
 	} else {
 		d.n.addSample(p, who, r, err)
 	}
 	if errors.Is(err, crawl.ErrNotSent) && !errors.Is(err, estimate.ErrNotSent) {
 		err = fmt.Errorf("%w: %w", estimate.ErrNotSent, err) // it is no estimator for this subnet
 	}
-	d.p.Observe(p, who, r.Measured(), err)
+	d.p.Observe(p, who, r, err)
 }
 
 func (d delegate) PendingAdded(byHost map[string]int) { d.n.outbox.PendingAdded(byHost) }
@@ -136,7 +136,7 @@ func (e remoteFetches) RemoteFetch(
 	if err == nil && !r.File {
 		e.n.metrics.ObserveFetch(rep, 0)
 		e.n.addFetch(store.SubnetOf(r.Addr), rep, 0, true)
-		e.n.traits.observe(store.SubnetOf(r.Addr), rep.Measured(), nil)
+		e.n.traits.observe(store.SubnetOf(r.Addr), rep, nil)
 	}
 	return rep, err
 }

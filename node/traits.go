@@ -42,6 +42,7 @@ func (t *traits) observe(p netip.Prefix, r store.FetchReport, err error) {
 	if err != nil || !r.Outcome.Answered() || r.File {
 		return
 	}
+	r = r.Measured()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.learner.Observe(p.String(), coords.Sample{

@@ -78,8 +78,19 @@ func TestTraits(t *testing.T) {
 			rate > 2.1 {
 			t.Errorf("published %+v, want about 200 ms, and 2 ms per kB", set[0])
 		}
-		l.observe(subnetNo(99), store.FetchReport{Outcome: store.OutcomeOK,
-			Timing: store.Timing{Connect: time.Second}}, nil)
+		for _, r := range []store.FetchReport{ // what servers send sooner than pages
+			{Outcome: store.OutcomeOK},
+			{Outcome: store.OutcomeOK, File: true},
+			{Outcome: store.OutcomeRedirect, Bytes: 50},
+		} {
+			r.Timing.Connect = time.Second
+			if r.File || r.Bytes > 0 {
+				r.Timing.FirstByte = time.Second
+			}
+			l.observe(subnetNo(99), r, nil)
+		}
+		l.observe(subnetNo(99), store.FetchReport{Outcome: store.OutcomeOK, File: true,
+			Timing: store.Timing{FirstByte: time.Second}}, nil)
 		if ns := l.learner.Subnets(); len(ns) != 40 {
 			t.Errorf("the learner has %d subnets, want 40", len(ns))
 		}

@@ -341,10 +341,10 @@ type FetchReport struct {
 	File bool `cbor:"-"`
 }
 
-// Measured returns what the report shows of the way to the server. Servers often send a file or a
-// redirect sooner than a page, so that of such an answer only the connection can be compared with
-// pages: if it was new the other times and the size are zero. All times of a file over an old
-// connection are zero.
+// Measured returns what the report shows of the way to the server. Servers often send a file, a
+// redirect or an error sooner than a page. So of these only the time of a new connection can be
+// compared with pages: the other times and the size are zero. Over an old connection, those of a
+// file are zero, too, and a redirect or an error is returned as it is.
 func (r FetchReport) Measured() FetchReport {
 	switch r.Outcome {
 	case OutcomeOK, OutcomeTooLarge, OutcomeNotHTML, OutcomeNotModified:

@@ -236,6 +236,7 @@ func showsNothing(r store.FetchReport) bool {
 
 // sampleOf returns what a fetch that just ended says about the peer that made it.
 func sampleOf(who string, at coords.Coordinate, r store.FetchReport, err error) coords.Sample {
+	r = r.Measured()
 	return coords.Sample{
 		Peer: who, At: at, Connect: r.Timing.Connect, FirstByte: r.Timing.FirstByte,
 		Body: r.Timing.Body, Reused: r.Timing.Reused, Bytes: r.Bytes,

@@ -33,6 +33,26 @@ func in(steps ...assign.Step) func(assign.Evidence) (assign.Step, error) {
 
 // Probes are counted one by one, whoever makes them and however; of what was
 // fetched besides, the first of each peer.
+// A file over an old connection shows nothing of the server, and a failed one that it failed.
+func TestFileOverOldConnection(t *testing.T) {
+	t.Parallel()
+	m := join(t, alice, newDHT(), nil, func(c *Config) { c.Directory = directory{alice, bob} })
+	m.claim(subnetA)
+	old := store.Timing{FirstByte: time.Millisecond}
+	for i, r := range []store.FetchReport{
+		{Outcome: store.OutcomeOK, File: true, Timing: old},
+		{Outcome: store.OutcomeOK, File: true, Timing: store.Timing{Connect: time.Millisecond,
+			FirstByte: time.Millisecond}},
+		{Outcome: store.OutcomeTimeout, File: true},
+	} {
+		m.placement.Observe(subnetA, "", r, nil)
+		h := m.table.subnets[subnetA].history
+		if len(h) != i || i > 0 && h[i-1].firstByte != 0 {
+			t.Errorf("samples %+v after %d files, want %d, without a page", h, i+1, i)
+		}
+	}
+}
+
 func TestProbesAreCounted(t *testing.T) {
 	t.Parallel()
 	m := join(t, alice, newDHT(), nil, func(c *Config) {
