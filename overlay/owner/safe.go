@@ -76,9 +76,10 @@ func (rs *replicas) guards(p netip.Prefix, now time.Time) (to []peer.ID, ok bool
 }
 
 // ahead reports that a page fetched now would be known only to this peer, while the
-// witnesses may soon declare it dead: the peer that takes over would fetch it again. So it is
-// while a replica lacks a page and the witnesses were not heard for long, or not since it was sent
-// the page half of Times.Flush ago or earlier. It ends when either is heard again or the quorum
+// witnesses may soon declare it dead: the peer that takes over would fetch it again. A replica
+// lacks a page, and either the witnesses were not heard until Times.QuorumMargin, or the replica
+// was sent the page longer than half of Times.Flush ago and the witnesses have acknowledged no
+// heartbeat that was sent later. It ends when the replica or the witnesses are heard, or the quorum
 // lease is lost.
 func (rs *replicas) ahead(p netip.Prefix, now time.Time) bool {
 	if rs.cfg.Witness == nil {
