@@ -99,7 +99,7 @@ func (n Names) Nearest() protocol.ID { return n.Prefix() + "/nearest/1.0.0" }
 func (n Names) Batch() protocol.ID { return n.Prefix() + "/batch/1.0.0" }
 
 // Estimate returns the protocol that asks a peer to fetch one URL now (package estimate).
-func (n Names) Estimate() protocol.ID { return n.Prefix() + "/estimate/2.0.0" }
+func (n Names) Estimate() protocol.ID { return n.Prefix() + "/estimate/3.0.0" }
 
 // Handover returns the protocol that moves a subnet to its new owner (package handover).
 func (n Names) Handover() protocol.ID { return n.Prefix() + "/handover/2.0.0" }

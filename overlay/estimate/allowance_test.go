@@ -164,7 +164,8 @@ func TestRepeatedRequestIsNotRefused(t *testing.T) {
 	})
 }
 
-// TestRequestOfLostOwner verifies that a request that waits is dropped if its owner is lost.
+// TestRequestOfLostOwner verifies that nothing is sent, and no connection made, for an owner that
+// does not wait any more.
 func TestRequestOfLostOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int64
@@ -173,9 +174,10 @@ func TestRequestOfLostOwner(t *testing.T) {
 				sent.Add(1)
 				return store.FetchReport{Outcome: store.OutcomeOK}, nil
 			})}
-		for i, want := range []error{nil, errLost} {
+		for i, want := range []error{nil, errLost, errLost} {
 			_, err := s.answer(t.Context(), "me", true,
-				request{Lease: []byte("me"), Request: good}, func() bool { return i == 0 })
+				request{Lease: []byte("me"), Request: good, Connect: i == 2},
+				func() bool { return i == 0 })
 			if !errors.Is(err, want) {
 				t.Errorf("answer() of request %d = %v, want %v", i, err, want)
 			}
