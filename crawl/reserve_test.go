@@ -233,15 +233,21 @@ func TestOrdersObeyRobots(t *testing.T) {
 	}
 }
 
-// TestOrderHasConnectTime verifies that the time of the connection is in the report although the
-// request for the robots.txt has opened it.
-func TestOrderHasConnectTime(t *testing.T) {
-	t.Parallel()
+// order returns a peer, a site that it does not own, and an order for the home page of it.
+func order(t *testing.T) (*rig, *site, store.FetchRequest) {
+	t.Helper()
 	r := newRig(t, "", 0, nil)
 	s := newSite(t, 53, 1)
 	s.html("/")
 	r.resolves("a.test", s.addr.Addr())
-	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
+	return r, s, store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
+}
+
+// TestOrderHasConnectTime verifies that the time of the connection is in the report although the
+// request for the robots.txt has opened it.
+func TestOrderHasConnectTime(t *testing.T) {
+	t.Parallel()
+	r, s, q := order(t)
 	rep, err := r.c.RemoteFetch(t.Context(), q, nil)
 	if err != nil || rep.Timing.Reused || rep.Timing.Connect <= 0 {
 		t.Errorf("first order: timing %+v, %v, want a connection", rep.Timing, err)
@@ -256,11 +262,7 @@ func TestOrderHasConnectTime(t *testing.T) {
 // when the clocks allow the request, and that it keeps no clock.
 func TestOrderOfLostOwner(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, "", 0, nil)
-	s := newSite(t, 53, 1)
-	s.html("/")
-	r.resolves("a.test", s.addr.Addr())
-	q := store.FetchRequest{URL: s.url("a.test", "/"), Addr: s.addr.Addr()}
+	r, s, q := order(t)
 	asked := 0
 	waits := func() bool {
 		if asked++; s.count()["/robots.txt"] != 1 {
