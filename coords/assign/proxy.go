@@ -164,10 +164,10 @@ func (s *ProxyStrategy) probe(v assessment) string {
 }
 
 // mostSaving returns the candidate, among those with a place of the given standings, of which a
-// measurement saves most time: the expected improvement (Jones et al. 1998) of Pages pages, the mean
-// of what the candidate is better by than the best measured one, beyond Tie, by the distribution of
-// its time. It costs what one page is expected to take longer there. mostSaving returns "" if none
-// saves more than it costs.
+// measurement saves most time: the expected improvement (Jones et al. 1998) of Pages pages, the
+// mean of what the candidate is better by than the best measured one, beyond Tie, by the
+// distribution of its time. It costs what one page is expected to take longer there. mostSaving
+// returns "" if none saves more than it costs.
 //
 // If placing is true the measurement is to place the server, whatever it saves. A candidate with a
 // handshake has placed it already. If no candidate has a page mostSaving then returns the one with
