@@ -125,7 +125,9 @@ func TestSitemapHint(t *testing.T) {
 	for path, want := range map[string]bool{"/map.xml": true, "/elsewhere/map.xml": false} {
 		t.Run(path[1:], func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, "", 0, visiting(hourly))
+			soon := hourly
+			soon.Min = 5 * time.Minute // so that the page is due early, but not within the test
+			r := newRig(t, "", 0, visiting(soon))
 			s := newSite(t, 58, byte(len(path)))
 			r.own("a.test", s)
 			s.html("/{$}")
@@ -143,17 +145,13 @@ func TestSitemapHint(t *testing.T) {
 				Kind: store.KindSitemap}}))
 			r.crawl()
 			after, _ := r.visit(u)
-			visits := s.count()["/page"]
-			if want && visits == 2 {
-				return // it was due so early that the crawl had not ended
-			}
 			if early := after.Due.Before(before.Due.Add(-10 * time.Minute)); early != want {
 				t.Errorf("due %v before the hint, %v after it", before.Due, after.Due)
 			}
 			if h := r.host("a.test"); want && h.DueAt.Sub(after.Due).Abs() > time.Second {
 				t.Errorf("host is due %v, page %v", h.DueAt, after.Due)
 			}
-			if visits != 1 {
+			if s.count()["/page"] != 1 {
 				t.Errorf("requests %v", s.count())
 			}
 		})
