@@ -33,7 +33,7 @@ import (
 //
 // The property holds if every operation reaches a majority of the replicas and messages
 // take less than a sixth of Settle. Otherwise, as in a partition, two peers may each hold a
-// claim until they learn of each other.
+// claim until they learn of each other; if messages are only slow, the later one begins after that.
 
 type operation int
 

@@ -14,8 +14,9 @@ import (
 // faster than the wait in Settle. A writer that waits to read back has no place. A nil Turn is
 // of a writer that is not bounded. It is not safe for concurrent use.
 type Turn struct {
-	gate   *semaphore.Weighted
-	inside bool
+	gate    *semaphore.Weighted
+	inside  bool
+	entered time.Time
 }
 
 // enter waits for a place. The error is the cause of the end of ctx.
@@ -23,9 +24,12 @@ func (t *Turn) enter(ctx context.Context) error {
 	if t.gate.Acquire(ctx, 1) != nil {
 		return context.Cause(ctx)
 	}
-	t.inside = true
+	t.inside, t.entered = true, time.Now()
 	return nil
 }
+
+// late reports whether more than d has passed since the writer entered. A nil Turn is never late.
+func (t *Turn) late(d time.Duration) bool { return t != nil && time.Since(t.entered) > d }
 
 // Leave gives the place to another writer. A second call does nothing.
 func (t *Turn) Leave() {

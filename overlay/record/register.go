@@ -111,7 +111,7 @@ type Config struct {
 	// Values is the DHT. Required.
 	Values Values
 	// Settle is the wait between writing a record and reading it back. It has to outlast a
-	// lookup and a write of a rival: 0.5 s each where round trips are up to 240 ms.
+	// lookup and a write of a rival: 0.5 s each where round trips are up to 240 ms. 0: no wait.
 	Settle time.Duration
 	// CacheSize bounds the records in memory.
 	CacheSize int

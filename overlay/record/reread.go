@@ -16,10 +16,11 @@ import (
 //	a peer is heard again  --+-> armed --4 s--> read --30 s--> read --90 s--> read --5 min--> read
 //
 // The times are counted from when it was armed. After the last read nothing is planned.
-var readAfter = [...]time.Duration{4 * time.Second, 30 * time.Second, 90 * time.Second,
+var readAfter = [...]time.Duration{firstReread, 30 * time.Second, 90 * time.Second,
 	5 * time.Minute}
 
 const (
+	firstReread = 4 * time.Second
 	// RearmAfter is how long Rereads are left as they are: peers come back one after another.
 	RearmAfter = 15 * time.Second
 	// ReadsPerTick bounds the records that are read again in one round of the caller.

@@ -17,6 +17,10 @@ var ErrContested = errors.New("record: refused by replicas, and no better record
 // the read of the first has carried the better record to all of them.
 const rounds = 2
 
+// lateWait is the wait of a writer that was late: a winner begins to read again after firstReread
+// and a quarter at most, and needs time to read and to stop.
+const lateWait = 2 * firstReread
+
 // Values is the DHT as this package sees it. Implementations are safe for
 // concurrent use and bound the time of every call, also without a deadline in
 // ctx.
@@ -76,8 +80,12 @@ func publish(
 // single refusal suffices for ErrContested. After an error val may or may not have been
 // written.
 //
-// With delays well below wait exactly one of several writers is told that its value
-// stands. It is not consensus: in a partition each side has a winner.
+// A writer that has read and written within wait meets all others of that kind. One that was
+// later, because a replica was silent, may come after another has read back: it waits for
+// lateWait more, in which the other reads again and gives way, if it has to.
+//
+// So exactly one of several writers is told that its value stands. It is not consensus: in a
+// partition each side has a winner.
 func settle(
 	ctx context.Context, turn *Turn, v Values, key string, val []byte, wait time.Duration,
 	beats func(found []byte) bool,
@@ -85,7 +93,11 @@ func settle(
 	for range rounds {
 		_, rejects, perr := v.Put(ctx, key, val)
 		if perr == nil {
-			if err := turn.pause(ctx, wait); err != nil {
+			pause := wait
+			if wait > 0 && turn.late(wait) {
+				pause += lateWait
+			}
+			if err := turn.pause(ctx, pause); err != nil {
 				return nil, err
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/routing"
+	"golang.org/x/sync/semaphore"
 )
 
 // script is a DHT that answers one put and one get after the other.
@@ -145,6 +146,41 @@ func TestSettle(t *testing.T) {
 			if d := time.Since(begin); d != time.Duration(puts)*time.Second {
 				t.Errorf("%s: took %v", name, d)
 			}
+		}
+	})
+}
+
+// slow is a script with writes that take a time.
+type slow struct {
+	*script
+	writes time.Duration
+}
+
+func (v slow) Put(ctx context.Context, key string, val []byte) (acks, rejects int, err error) {
+	time.Sleep(v.writes)
+	return v.script.Put(ctx, key, val)
+}
+
+// Who reads and writes for longer than the wait reads back only after another, who has not met
+// the record, has read again.
+func TestSettleLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := semaphore.NewWeighted(1)
+		for writes, want := range map[time.Duration]time.Duration{
+			time.Second:     time.Second,
+			3 * time.Second: time.Second + lateWait,
+		} {
+			turn, err := enterGate(t.Context(), g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := slow{&script{puts: []answer{{acks: 3}}, gets: []answer{{val: "mine"}}}, writes}
+			begin := time.Now()
+			_, err = settle(t.Context(), turn, v, "/k/x", []byte("mine"), time.Second, beats)
+			if d := time.Since(begin) - writes; err != nil || d != want {
+				t.Errorf("a write of %v: read back after %v, %v, want %v", writes, d, err, want)
+			}
+			turn.Leave()
 		}
 	})
 }
