@@ -149,7 +149,6 @@ func peerConfig(o Options, addr netip.Addr, boot []string) config.Config {
 	c.Overlay.BatchMaxAge = config.Duration{Duration: 500 * time.Millisecond}
 	c.Overlay.UnclaimedAge = config.Duration{Duration: 500 * time.Millisecond}
 	c.Overlay.UnclaimedURLs = 8
-	c.Overlay.Settle = config.Duration{Duration: time.Second}
 	return c
 }
 
