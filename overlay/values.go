@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,7 +96,8 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 // Get returns the best value under key among this peer's own record and the first
 // few answers, or ErrNotFound. A peer that is alone has its own records. On a timeout
 // without a value, also of one of the members that a lookup has found, the error is the
-// timeout, because it is not known then that no peer holds one.
+// timeout, because it is not known then that no peer holds one. That there is none was so at most
+// nearTimeout ago.
 func (v *Values) Get(ctx context.Context, key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -135,8 +138,10 @@ type getOperation struct {
 }
 
 // run asks other peers until enoughAnswers have sent a record: first the nearest members that are
-// known, then those that a lookup finds.
+// known, then those that a lookup finds. That none had one may have changed while a silent peer was
+// waited for, so that all who answered are asked again then.
 func (g *getOperation) run(ctx context.Context) {
+	begin := time.Now()
 	known := g.v.holders.known(g.key)
 	near, cancel := context.WithTimeout(ctx, nearTimeout)
 	g.ask(near, known, enoughAnswers)
@@ -146,9 +151,22 @@ func (g *getOperation) run(ctx context.Context) {
 	}
 	found := g.v.holders.lookup(ctx, g.key)
 	g.ask(ctx, found, numHolders)
+	if g.best == nil && time.Since(begin) >= nearTimeout {
+		g.askAgain(ctx)
+	}
 	if g.records < enoughAnswers {
 		g.mend(ctx, found)
 	}
+}
+
+// askAgain asks all who have answered.
+func (g *getOperation) askAgain(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, nearTimeout)
+	defer cancel()
+	silent, who := g.silent, slices.Collect(maps.Keys(g.answers))
+	clear(g.answers)
+	g.ask(ctx, who, len(who))
+	g.silent += silent
 }
 
 // ask asks those of peers that have not answered yet for their records, until enoughAnswers have

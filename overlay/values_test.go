@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/routing"
 )
@@ -285,6 +286,32 @@ func TestValuesDeadReplicas(t *testing.T) {
 		t.Errorf("Put(6) = %d, %d, %v, want 1, 0, nil: one holder is left", acks, rejects, err)
 	}
 	mustGet(t, nets[1], key, "6")
+}
+
+// While a silent member is waited for, another one gets a record.
+func TestValuesAskAgain(t *testing.T) {
+	nets := mesh(t, 3)
+	const key = "/test/again"
+	asked, end := make(chan struct{}), make(chan struct{})
+	nets[1].Host.SetStreamHandler(nets[1].Names.Record(), func(s network.Stream) {
+		asked <- struct{}{}
+		<-end
+		_ = s.Reset()
+	})
+	defer close(end)
+	got := make(chan string)
+	go func() {
+		val, err := nets[0].Values().Get(t.Context(), key)
+		got <- fmt.Sprintf("%s, %v", val, err)
+	}()
+	<-asked // by the first round
+	<-asked // by the second, so that the first is over
+	if _, err := nets[2].values.local.put(t.Context(), key, []byte("5")); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-got; s != "5, <nil>" {
+		t.Errorf("Get() = %s, want 5", s)
+	}
 }
 
 func TestLocalSweep(t *testing.T) {
