@@ -63,17 +63,15 @@ func (w *world) excuse(s Schedule, x Repeat) string {
 	return after
 }
 
-// claimedTwice names the fault that let another peer claim a subnet of which the owner at time at
-// had a lease with the same epoch, or returns "".
+// claimedTwice names the fault that let another peer claim a subnet of which an owner at time at
+// had a lease with the same epoch, or returns "". The other peer may have given it on before.
 func (w *world) claimedTwice(s Schedule, subnet string, at time.Duration) string {
-	first := w.termAt(subnet, at)
-	if first == nil {
-		return ""
-	}
-	f, cut := s.partitioned(first.from-time.Minute, first.from)
-	rival := func(t *term) bool { return t.peer != first.peer && t.epoch == first.epoch }
-	if cut && slices.ContainsFunc(w.terms[subnet], rival) {
-		return "claimed twice, " + f.Kind.String()
+	for _, first := range w.termsAt(subnet, at) {
+		f, cut := s.partitioned(first.from-time.Minute, first.from)
+		rival := func(t *term) bool { return t.peer != first.peer && t.epoch == first.epoch }
+		if cut && slices.ContainsFunc(w.terms[subnet], rival) {
+			return "claimed twice, " + f.Kind.String()
+		}
 	}
 	return ""
 }

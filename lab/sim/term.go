@@ -68,14 +68,24 @@ func (w *world) termAt(subnet string, at time.Duration) (best *term) {
 	return best
 }
 
+// termsAt returns the terms of a subnet at a time, first that of termAt.
+func (w *world) termsAt(subnet string, at time.Duration) (all []*term) {
+	if t := w.termAt(subnet, at); t != nil {
+		all = append(all, t)
+	}
+	for _, t := range w.terms[subnet] {
+		if t.from <= at+pollInterval && t.to >= at-2*pollInterval && !slices.Contains(all, t) {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
 // holders returns the peers that acted as owner of a subnet at a time, including a dead
 // one as in termAt.
 func (w *world) holders(subnet string, at time.Duration) (all []int) {
-	if t := w.termAt(subnet, at); t != nil {
-		all = append(all, t.peer)
-	}
-	for _, t := range w.terms[subnet] {
-		if t.from <= at+pollInterval && t.to >= at-2*pollInterval && !slices.Contains(all, t.peer) {
+	for _, t := range w.termsAt(subnet, at) {
+		if !slices.Contains(all, t.peer) {
 			all = append(all, t.peer)
 		}
 	}
