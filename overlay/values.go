@@ -96,8 +96,8 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 // Get returns the best value under key among this peer's own record and the first
 // few answers, or ErrNotFound. A peer that is alone has its own records. On a timeout
 // without a value, also of one of the members that a lookup has found, the error is the
-// timeout, because it is not known then that no peer holds one. That there is none was so at most
-// nearTimeout ago.
+// timeout, because it is not known then that no peer holds one. The answers behind ErrNotFound
+// are at most about nearTimeout old.
 func (v *Values) Get(ctx context.Context, key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -138,8 +138,8 @@ type getOperation struct {
 }
 
 // run asks other peers until enoughAnswers have sent a record: first the nearest members that are
-// known, then those that a lookup finds. That none had one may have changed while a silent peer was
-// waited for, so that all who answered are asked again then.
+// known, then those that a lookup finds. If none had one and a silent peer was waited for, a record
+// may have been written meanwhile, so that all who answered are asked again.
 func (g *getOperation) run(ctx context.Context) {
 	begin := time.Now()
 	known := g.v.holders.known(g.key)

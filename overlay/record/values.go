@@ -84,8 +84,8 @@ func publish(
 // later, because a replica was silent, may come after another has read back: it waits for
 // lateWait more, in which the other reads again and gives way, if it has to.
 //
-// So exactly one of several writers is told that its value stands. It is not consensus: in a
-// partition each side has a winner.
+// If messages are faster than that, at most one of several writers uses its value at a time. It is
+// not consensus: in a partition each side has a winner.
 func settle(
 	ctx context.Context, turn *Turn, v Values, key string, val []byte, wait time.Duration,
 	beats func(found []byte) bool,
