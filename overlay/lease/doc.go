@@ -13,10 +13,10 @@
 // A [Registry] is one peer's view of the leases. It guarantees that a claim is settled
 // before Claim returns: of several claimants that reach a majority of the DHT replicas
 // exactly one wins. A claimant that takes longer than Config.Settle to read and write waits for
-// the time in which an owner reads again and yields. It is not consensus; in a partition each side may have an owner. Callers
-// must therefore use the epoch as a fencing token, stop at once when their lease is replaced
-// ([BeatenError]), and renew a lease at a third of its TTL. An expired lease names its owner for
-// [Grace]; then the subnet is free.
+// the time in which an owner reads again and yields. It is not consensus; in a partition each side
+// may have an owner. Callers must therefore use the epoch as a fencing token, stop at once when
+// their lease is replaced ([BeatenError]), and renew a lease at a third of its TTL. An expired
+// lease names its owner for [Grace]; then the subnet is free.
 //
 // Records are checked by pure functions. A record above epoch 1 without matching
 // evidence is refused everywhere.
