@@ -74,7 +74,7 @@ func DigestOf(samples []Sample, peers Population) Digest {
 	groups := make(map[string][]Sample)
 	kb, pages := 0.0, 0
 	for _, s := range samples {
-		if s.handshakeOnly() { // a round trip to a server without delay
+		if s.HandshakeOnly() { // a round trip to a server without delay
 			s.FirstByte = s.Connect
 		} else if !s.Failed {
 			pages++
@@ -114,7 +114,7 @@ func measure(group []Sample) Measurement {
 			continue
 		}
 		m.OK++
-		if !s.handshakeOnly() {
+		if !s.HandshakeOnly() {
 			m.Pages++
 		}
 		quickest = min(quickest, millis(s.FirstByte))
@@ -137,7 +137,7 @@ func (d *Digest) fitDelay(groups map[string][]Sample, pages int) {
 	for _, m := range d.Peers {
 		for _, s := range groups[m.Peer] {
 			switch {
-			case s.Failed, pages > 0 && s.handshakeOnly():
+			case s.Failed, pages > 0 && s.HandshakeOnly():
 				// Failures and bare handshakes do not show the delay.
 			case m.Direct:
 				rests = append(rests, millis(s.FirstByte)-m.RTT-m.Traits.Lag.Mean)
@@ -190,7 +190,7 @@ func (d *Digest) fitLags(groups map[string][]Sample, rests []float64, pages int)
 	for i, m := range d.Peers {
 		var own []float64
 		for _, s := range groups[m.Peer] {
-			if m.Direct && !s.Failed && (pages == 0 || !s.handshakeOnly()) {
+			if m.Direct && !s.Failed && (pages == 0 || !s.HandshakeOnly()) {
 				own = append(own, millis(s.FirstByte)-m.RTT-d.Delay)
 			}
 		}
@@ -210,7 +210,7 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 	for _, m := range d.Peers {
 		known += m.Traits.PerKB.Variance / float64(len(d.Peers))
 		for _, s := range groups[m.Peer] {
-			if !s.Failed && !s.handshakeOnly() {
+			if !s.Failed && !s.HandshakeOnly() {
 				kb := s.kb()
 				rows = append(rows, bodyRow{rtt: m.RTT, kb: kb,
 					took: max(0, millis(s.Body)-m.Traits.PerKB.Mean*kb)})
@@ -226,7 +226,7 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 	for i, m := range d.Peers {
 		took, usual, kb, n := 0.0, 0.0, 0.0, 0.0
 		for _, s := range groups[m.Peer] {
-			if !s.Failed && !s.handshakeOnly() {
+			if !s.Failed && !s.HandshakeOnly() {
 				took += millis(s.Body)
 				usual += d.bodyTime(m.RTT, s.kb())
 				kb += s.kb()
@@ -246,7 +246,7 @@ func (d *Digest) fitTransfer(groups map[string][]Sample) {
 func (d *Digest) fitSize(samples []Sample, pages int) {
 	squares := priorCount * noisePrior * d.MeanKB * d.MeanKB
 	for _, s := range samples {
-		if off := s.kb() - d.MeanKB; !s.Failed && !s.handshakeOnly() {
+		if off := s.kb() - d.MeanKB; !s.Failed && !s.HandshakeOnly() {
 			squares += off * off
 		}
 	}

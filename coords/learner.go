@@ -42,7 +42,7 @@ func NewLearner(subnets int) *Learner {
 // Observe processes a download that the peer itself made from a server of the subnet. Failures,
 // connections without a download and malformed samples are ignored.
 func (l *Learner) Observe(subnet string, s Sample) {
-	if s.Failed || s.handshakeOnly() || !inBounds(s) {
+	if s.Failed || s.HandshakeOnly() || !inBounds(s) {
 		return
 	}
 	m := l.memoryOf(subnet)

@@ -31,8 +31,8 @@ type Sample struct {
 	Taken time.Time `cbor:"9,keyasint,omitzero" json:"taken,omitzero"`
 }
 
-// handshakeOnly reports whether s is a handshake without a request.
-func (s Sample) handshakeOnly() bool {
+// HandshakeOnly reports whether s is a handshake without a request.
+func (s Sample) HandshakeOnly() bool {
 	return !s.Failed && !s.Reused && s.Connect > 0 &&
 		(s.FirstByte == 0 || s.FirstByte == s.Connect) && s.Body == 0 && s.Bytes == 0
 }

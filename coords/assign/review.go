@@ -11,8 +11,9 @@ var _ Reviewer = (*ProxyStrategy)(nil)
 // Review is the result of reviewing an owned subnet.
 type Review struct {
 	// Scout is the peer that is asked next, as it may save most; one that has never downloaded
-	// from the subnet only if Evidence.CanProbe. Hope is what is expected to be saved: the mean of
-	// the logarithm of the ratio of the owner's time to its own beyond what a move must save. >= 0.
+	// from the subnet only if Evidence.CanProbe. Hope is what is expected to be saved beyond what a
+	// move must save: the mean of the logarithm of the ratio of the owner's time to its own, or, of
+	// one without a page, a share of the owner's time. >= 0.
 	Scout string
 	Hope  float64
 	// Better is the candidate that saves most of the owner's time, waiting time included, at the
@@ -56,14 +57,15 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 	}
 	var r Review
 	most := c.bar
-	var predicted map[string]float64
+	var predicted map[string]option
 	for _, x := range open {
 		if x.ID == e.Self {
 			continue
 		}
-		d, ok := c.lead(x)
-		switch {
+		var hope float64
+		switch d, ok := c.lead(x); {
 		case ok:
+			hope = d.promise(c.bar)
 			if sure := d.mean - bound*math.Sqrt(d.variance); sure >= most {
 				most = sure
 				r.Better, r.Gain, r.Doubt = x.ID, -math.Expm1(-sure), d.doubt(c.bar)
@@ -72,11 +74,11 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 			if predicted == nil {
 				predicted = s.forecast(e, open)
 			}
-			d = c.foresee(x, predicted)
+			hope = c.foresee(x, predicted)
 		default:
 			continue
 		}
-		if hope := d.promise(c.bar); hope > r.Hope {
+		if hope > r.Hope {
 			r.Scout, r.Hope = x.ID, hope
 		}
 	}
@@ -118,27 +120,24 @@ func (c comparison) lead(x Candidate) (lead, bool) {
 	return c.levels.lead(c.owner, i, c.wait, ms(x.Wait)), true
 }
 
-// foresee returns the lead of a candidate without a page by the predicted times. One of which
+// foresee returns the hope of a candidate without a page, by the model of Next. One of which
 // nothing is known is taken to be equal.
-func (c comparison) foresee(x Candidate, predicted map[string]float64) lead {
-	mine := c.time(c.owner)
-	theirs, ok := predicted[x.ID]
+func (c comparison) foresee(x Candidate, predicted map[string]option) float64 {
+	o, ok := predicted[x.ID]
 	if !ok {
-		theirs = mine
+		return lead{variance: levelSigma * levelSigma}.promise(c.bar)
 	}
-	return lead{mean: math.Log((mine + c.wait) / (theirs + ms(x.Wait))),
-		variance: levelSigma * levelSigma}
+	all := c.time(c.owner) + c.wait
+	return o.dist.Saving(all*math.Exp(-c.bar)-o.wait()-o.penalty) / all
 }
 
-// forecast predicts times in ms from the model of Next for candidates about which it has
-// information.
-func (s *ProxyStrategy) forecast(e Evidence, open []Candidate) map[string]float64 {
+// forecast returns what the model of Next predicts of candidates, by name, if it knows anything.
+func (s *ProxyStrategy) forecast(e Evidence, open []Candidate) map[string]option {
 	e.Delegations = nil // after a decision pages say more
-	v := s.assess(e, open)
-	out := make(map[string]float64, len(v.options))
-	for _, o := range v.options {
+	out := make(map[string]option, len(open))
+	for _, o := range s.assess(e, open).options {
 		if !math.IsNaN(o.time) {
-			out[o.ID] = o.time
+			out[o.ID] = o
 		}
 	}
 	return out

@@ -93,11 +93,14 @@ func (s sizes) usual(samples []coords.Sample) float64 {
 	return quantile(bodies, 0.5)
 }
 
-// pages returns the pages in the order of the samples.
+// pages returns the pages in the order of the samples. A handshake is none.
 func (s sizes) pages(now time.Time, samples []coords.Sample) []page {
 	out := make([]page, 0, len(samples))
 	usual := s.usual(samples)
 	for _, x := range samples {
+		if x.HandshakeOnly() {
+			continue
+		}
 		p := page{peer: x.Peer, age: longAgo, failed: x.Failed}
 		switch {
 		case now.IsZero():

@@ -3,7 +3,6 @@ package assign
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 )
@@ -16,8 +15,10 @@ type ReviewConfig struct {
 	Every time.Duration
 	// ScoutShare bounds the scouts in the long run, as a share of the pages. > 0.
 	ScoutShare float64
-	// ScoutMost is the number of scouts that can be saved up for. A scout's hope must be at
-	// least the square of the share of them that is spent. > 0.
+	// ScoutHope is the hope that a scout must have while none is saved up for. It falls to 0 when
+	// ScoutMost are, and grows with the square of those that are owed. > 0.
+	ScoutHope float64
+	// ScoutMost is the number of scouts that can be saved up for. > 0.
 	ScoutMost int
 }
 
@@ -25,7 +26,7 @@ type ReviewConfig struct {
 // scouts, and more while a peer may save much.
 func DefaultReviewConfig() ReviewConfig {
 	return ReviewConfig{Move: DefaultMoveConfig(), Every: 4 * time.Second,
-		ScoutShare: 0.03, ScoutMost: 24}
+		ScoutShare: 0.03, ScoutHope: 1. / 16, ScoutMost: 6}
 }
 
 // Validate returns an error that names every field that is out of range.
@@ -38,6 +39,7 @@ func (c ReviewConfig) Validate() error {
 	}
 	positive(c.Every > 0, "Every", c.Every)
 	positive(c.ScoutShare > 0, "ScoutShare", c.ScoutShare)
+	positive(c.ScoutHope > 0, "ScoutHope", c.ScoutHope)
 	positive(c.ScoutMost > 0, "ScoutMost", c.ScoutMost)
 	return errors.Join(append(errs, c.Move.Validate())...)
 }
@@ -58,7 +60,7 @@ type ReviewState struct {
 	fetched  int       // pages since the last review
 	scout    string    // the peer that should fetch the next page
 	hope     float64   // of the last review
-	spent    float64   // scouts that are not yet balanced by pages
+	saved    float64   // scouts that pages have paid for; negative if they are yet to
 }
 
 // Page records that a page was fetched by any peer.
@@ -73,14 +75,13 @@ func (w *ReviewState) Due(now time.Time) bool { return w.news && !now.Before(w.r
 
 // CanScout reports whether a page can be spared for a scout with the hope of the last review.
 func (w *ReviewState) CanScout(c ReviewConfig) bool {
-	left := w.left(c)
-	return left > 0 && math.Sqrt(w.hope) >= 1-left
+	short := 1 - w.savings(c)/float64(c.ScoutMost)
+	return w.hope >= c.ScoutHope*short*short
 }
 
-// left returns the share of ScoutMost that is not spent.
-func (w *ReviewState) left(c ReviewConfig) float64 {
-	spent := max(0, w.spent-c.ScoutShare*float64(w.fetched))
-	return 1 - spent/float64(c.ScoutMost)
+// savings returns the number of scouts that are saved up for.
+func (w *ReviewState) savings(c ReviewConfig) float64 {
+	return min(w.saved+c.ScoutShare*float64(w.fetched), float64(c.ScoutMost))
 }
 
 // Reviewed processes a review, made at now. It returns the peer to move to, or ""; the caller calls
@@ -91,7 +92,7 @@ func (w *ReviewState) Reviewed(
 ) (move string) {
 	w.reviewAt = now.Add(time.Duration(float64(c.Every) * (1 + spread/4)))
 	move, w.better = c.Move.decide(r, w.better, w.Moves, now)
-	w.spent, w.fetched = max(0, w.spent-c.ScoutShare*float64(w.fetched)), 0
+	w.saved, w.fetched = w.savings(c), 0
 	w.scout, w.hope = "", r.Hope
 	if move == "" && w.CanScout(c) {
 		w.scout = r.Scout
@@ -105,7 +106,7 @@ func (w *ReviewState) Scout() string {
 	who := w.scout
 	if who != "" {
 		w.scout, w.news = "", false
-		w.spent++
+		w.saved--
 	}
 	return who
 }

@@ -76,6 +76,24 @@ func TestReviewNamesWhoIsNearer(t *testing.T) {
 	}
 }
 
+// A handshake without a request, of the deciding peer or of one that was only asked for it, is no
+// page: it has no server's delay and no body.
+func TestReviewTakesNoHandshakeForAPage(t *testing.T) {
+	t.Parallel()
+	e := pages(owned("abcd"), "a", 12, 200*msec, 0)
+	e = pages(e, "b", 6, 400*msec, 5*time.Second)
+	before := review(t, e)
+	for i := range 6 {
+		s := at(e, "b", 0, 0)
+		s.FirstByte, s.Body, s.Bytes = 0, 0, 0
+		s.Connect, s.Taken = 100*msec, e.Now.Add(-time.Duration(i)*time.Second)
+		e.Samples = append(e.Samples, s)
+	}
+	if r := review(t, e); r.Better != "" || r.Hope > before.Hope+0.01 {
+		t.Errorf("with handshakes of b %+v, without %+v", r, before)
+	}
+}
+
 // A single late page is chance, several are not: then another peer's pages show whether the
 // owner or the server became slow.
 func TestReviewSeesAChange(t *testing.T) {
@@ -282,8 +300,8 @@ func TestReviewStateScouts(t *testing.T) {
 		least, most int
 	}{
 		{"nothing to gain", 0, 4000, 105, 122},
-		{"little to gain", 0.1, 4000, 124, 130},
-		{"much to gain", 0.5, 4000, 133, 139},
+		{"little to gain", 0.1, 4000, 119, 125},
+		{"much to gain", 0.5, 4000, 128, 134},
 		{"much to gain, at first", 0.5, 60, 9, 15},
 		{"more to gain, at first", 1, 60, 14, 20},
 	} {
@@ -414,7 +432,7 @@ func TestHistoryOfSeveralPeers(t *testing.T) {
 func TestReviewConfigValidate(t *testing.T) {
 	t.Parallel()
 	err := assign.ReviewConfig{}.Validate()
-	for _, f := range []string{"Every", "ScoutShare", "ScoutMost", "Hold", "Spend",
+	for _, f := range []string{"Every", "ScoutShare", "ScoutHope", "ScoutMost", "Hold", "Spend",
 		"Memory"} {
 		if err == nil || !strings.Contains(err.Error(), " "+f+" is") {
 			t.Errorf("%s not named in %v", f, err)

@@ -179,6 +179,17 @@ func TestEveryPageOnce(t *testing.T) {
 	}
 }
 
+// Where nothing changes, the decision has measured what is worth it: few pages go to scouts.
+func TestScoutsOfNewSubnetsAreFew(t *testing.T) {
+	t.Parallel()
+	places := wan.Cities()
+	c := testConfig(NewWorld(wan.NewWorld(places, 4), places, 10, 40, Plain(), 4), 4)
+	c.Pages = 30
+	if n := run(t, c).Counts(); n.Scouts > n.Pages/12 {
+		t.Errorf("%d of %d pages by scouts, want one in twelve at most", n.Scouts, n.Pages)
+	}
+}
+
 // No phase of a sample is negative, and their sum is the measured time.
 func TestSamplesAddUp(t *testing.T) {
 	t.Parallel()
