@@ -26,7 +26,9 @@ type Liveness struct {
 	Heard time.Time // when the peer was last heard, by this peer or by one that told of it
 }
 
-// An Absence is a time in which a peer was not heard, longer than beacons may take.
+// An Absence is a time in which a peer was not heard, and that was longer than beacons may take or
+// in which it was Suspect. If messages are lost in one direction only, the end that receives still
+// hears the other one for as long as connections last, so that its silence may be short.
 type Absence struct {
 	Peer peer.ID
 	From time.Time // when it was last heard before; zero: never
@@ -131,7 +133,8 @@ func (d *Directory) hear(p peer.ID, at, now time.Time) *life {
 		d.lives[p] = l
 	case !at.After(l.heard):
 		return l
-	case at.Sub(l.heard) > awayFor+2*time.Duration(len(d.entries))*d.cfg.Spacing:
+	case l.suspect() && at.After(l.suspected),
+		at.Sub(l.heard) > awayFor+2*time.Duration(len(d.entries))*d.cfg.Spacing:
 		l.left, l.came, l.noted = l.heard, at, now
 	}
 	l.heard = at

@@ -2,6 +2,7 @@ package peers
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -77,6 +78,34 @@ func TestAbsences(t *testing.T) {
 	check(came, Absence{id, left, came})
 	if l := d.Liveness(id); l != (Liveness{Alive, came, d.now}) {
 		t.Errorf("Liveness = %+v, want alive since the absence", l)
+	}
+}
+
+// A peer that no peer reached was absent, however short its silence was.
+func TestAbsenceOfSuspect(t *testing.T) {
+	const id = peer.ID("p")
+	d := testDirectory("", 10)
+	begin := d.now
+	d.Touch(id)
+	left := d.now
+	d.now = d.now.Add(time.Second)
+	checked := d.now
+	d.now = d.now.Add(time.Second)
+	if !d.Suspect(id, checked) {
+		t.Fatal("not suspected")
+	}
+	if got := d.Absences(begin.Add(1)); len(got) > 0 {
+		t.Errorf("Absences = %v before it was heard, want none", got)
+	}
+	d.now = d.now.Add(time.Second)
+	came := d.now
+	for range 2 {
+		d.Touch(id)
+		want := []Absence{{id, left, came}}
+		if got := d.Absences(begin.Add(1)); !slices.Equal(got, want) {
+			t.Errorf("Absences = %v, want %v", got, want)
+		}
+		d.now = d.now.Add(time.Second)
 	}
 }
 
