@@ -54,7 +54,7 @@ func (w *world) excuse(s Schedule, x Repeat) string {
 		}
 	}
 	moved := store.SubnetOf(x.Second.Addr) != store.SubnetOf(x.First.Addr)
-	if why := w.knowledgeLost(s, there, end, next+2*pollInterval, moved); why != "" {
+	if why := w.knowledgeLost(s, there, end, next+2*pollInterval, x.B, moved); why != "" {
 		return why
 	}
 	if why := w.claimedTwice(s, there, begin); why != "" {

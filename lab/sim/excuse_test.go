@@ -125,6 +125,14 @@ func TestExcuses(t *testing.T) {
 			[]Fault{fault(Split, 5, 200, 1)}},
 		{"claimed twice without a fault", newPast().held(1, 1, 18, 25).held(2, 1, 30, 300),
 			[5]float64{24, 24.1, 40, 5, 2}, "", nil},
+		{"handed over at one side and recreated at the other",
+			newPast().held(1, 1, 0, 72).held(4, 2, 72, 400).held(2, 2, 250, 270),
+			[5]float64{35, 35.1, 260, 1, 3}, "at no reachable replica, long-split",
+			[]Fault{fault(LongSplit, 70, 350, 1, 4)}},
+		{"handed over at one side and taken over by a replica that must know",
+			newPast().held(1, 1, 0, 72, 2).held(4, 2, 72, 400).held(2, 2, 95, 270),
+			[5]float64{35, 35.1, 110, 1, 3}, "",
+			[]Fault{fault(LongSplit, 70, 350, 1, 4)}},
 		{"the server went silent", alone(), [5]float64{9.9, 10.1, 13, 1, 1}, "in flight, move",
 			[]Fault{{Kind: Move, At: sec(4), For: sec(6)}}},
 		{"another server went silent", alone(), [5]float64{9.9, 10.1, 13, 1, 1}, "",
@@ -156,7 +164,7 @@ func TestKnowledgeOfMovedHosts(t *testing.T) {
 		{"not moved", newPast().held(1, 1, 0, 60), false, ""},
 		{"a replica knows", newPast().held(1, 1, 0, 60, 2), true, ""},
 	} {
-		got := c.p.knowledgeLost(lost, "127.80.3.0/24", sec(9), sec(400), c.moved)
+		got := c.p.knowledgeLost(lost, "127.80.3.0/24", sec(9), sec(400), 1, c.moved)
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}

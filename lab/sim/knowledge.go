@@ -1,14 +1,16 @@
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // knowledge tracks which peers must have known that a page was fetched: the owner, and
 // each of its replicas that had a complete copy and was reachable for unsyncedTime
 // after the fetch. It is a lower bound: other peers may have known too.
 type knowledge struct {
-	w      *world
-	s      Schedule
-	subnet string
+	s     Schedule
+	terms []*term // of the subnet
 
 	since     time.Duration         // when the owner learned of the page
 	current   *term                 // the term of the current owner
@@ -26,12 +28,21 @@ func (k *knowledge) replicaKnows(n int) bool { return k.reachable[n] >= unsynced
 // knowledge of a page that was fetched at time at, up to time until; "" if a peer kept
 // it. If the host has moved to another subnet by then, an owner who is dead cannot have passed
 // its knowledge on. Times count from the seeding of the crawl.
+//
+// Owners are left out that began at one side of a partition while peer by was at the other, if it
+// was until then: it may have acted for another successor of the same owner.
 func (w *world) knowledgeLost(
-	s Schedule, subnet string, at, until time.Duration, moved bool,
+	s Schedule, subnet string, at, until time.Duration, by int, moved bool,
 ) string {
-	k := knowledge{w: w, s: s, subnet: subnet, since: at, owner: true,
-		reachable: map[int]time.Duration{}}
-	k.current = w.termAt(subnet, at+inFlightTime)
+	k := knowledge{s: s, since: at, owner: true, reachable: map[int]time.Duration{}}
+	for _, t := range w.terms[subnet] {
+		if !slices.ContainsFunc(s.Faults, func(f Fault) bool {
+			return f.splits(t.peer, by) && f.At <= t.from && until <= f.At+f.For
+		}) {
+			k.terms = append(k.terms, t)
+		}
+	}
+	k.current = latest(k.terms, at+inFlightTime)
 	if k.current == nil {
 		return ""
 	}
@@ -46,7 +57,7 @@ func (w *world) knowledgeLost(
 
 // step processes the state at time t, one poll interval after the last.
 func (k *knowledge) step(t time.Duration) {
-	if next := k.w.termAt(k.subnet, t); k.begins(next) {
+	if next := latest(k.terms, t); k.begins(next) {
 		k.changeOwner(next)
 	} else {
 		k.current = next
@@ -125,7 +136,7 @@ func (k *knowledge) handedOver(next *term) bool {
 		return false
 	}
 	var last time.Duration
-	for _, t := range k.w.terms[k.subnet] {
+	for _, t := range k.terms {
 		if t.peer == k.current.peer && t.epoch == k.current.epoch {
 			last = max(last, t.to)
 		}

@@ -34,8 +34,7 @@ func (s Schedule) separated(a, b int, from, to time.Duration) (Fault, bool) {
 		}
 	}
 	for _, f := range s.Faults {
-		if f.partitions() && f.active(from, to) &&
-			slices.Contains(f.Peers, a) != slices.Contains(f.Peers, b) {
+		if f.active(from, to) && f.splits(a, b) {
 			return f, true
 		}
 	}
@@ -50,4 +49,9 @@ func (s Schedule) partitioned(from, to time.Duration) (Fault, bool) {
 		}
 	}
 	return Fault{}, false
+}
+
+// splits reports whether f is a partition with peers a and b on different sides.
+func (f Fault) splits(a, b int) bool {
+	return f.partitions() && slices.Contains(f.Peers, a) != slices.Contains(f.Peers, b)
 }
