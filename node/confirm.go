@@ -60,9 +60,10 @@ func (c *confirmer) Confirm(ctx context.Context, who peer.ID, u store.URL) owner
 }
 
 // knows reports whether a peer has been known for long, and whether it has answered once. It is
-// forgotten as met some time after it has disconnected, as most peers of a large network are.
+// forgotten as met some time after it has disconnected, as most peers of a large network are. One
+// that was met in an earlier run need not be met again first: hosts are resolved from the start on.
 func (c *confirmer) knows(who peer.ID, now time.Time) (old, answers bool) {
-	if c.n.knownForLong(who, now) {
+	if c.n.knownForLong(who, now) || c.n.acquainted[who] {
 		return true, true
 	}
 	c.mu.Lock()

@@ -11,7 +11,7 @@ import (
 )
 
 // TestConfirmStrangers verifies that a peer is asked about a host only if this one met it long ago,
-// or soon after its start.
+// soon after its start, or in an earlier run.
 func TestConfirmStrangers(t *testing.T) {
 	n := newNode(t, options(t))
 	c := newConfirmer(n)
@@ -36,5 +36,13 @@ func TestConfirmStrangers(t *testing.T) {
 		if got := c.Confirm(t.Context(), who, "http://a.test/"); got != s.want {
 			t.Errorf("%s: Confirm() = %v, want %v", s.name, got, s.want)
 		}
+	}
+	before, err := test.RandPeerID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.acquainted[before] = true
+	if got := c.Confirm(t.Context(), before, "http://a.test/"); got != owner.Silent {
+		t.Errorf("met in an earlier run: Confirm() = %v, want %v", got, owner.Silent)
 	}
 }
