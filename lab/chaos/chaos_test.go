@@ -257,13 +257,43 @@ func TestHealing(t *testing.T) {
 	p.fetch(2, 1, 0, 30, 30.1)
 	p.fetch(3, 1, 1, 40, 40.1)
 	r := judge(&p.history)
-	want := Cut{At: 10, Lasted: 90, Pairs: 8, Doubled: 1, OneOwnerSeconds: 6, PagesA: 1, PagesB: 2,
+	want := Cut{At: 10, Lasted: 90, Pairs: 8, Doubled: 1, OneOwnerSeconds: 7, PagesA: 1, PagesB: 2,
 		Busy: 2, Served: 2}
 	if len(r.Cuts) != 1 || r.Cuts[0] != want {
 		t.Errorf("%+v, want %+v", r.Cuts, want)
 	}
 	if len(r.Doubles) != 0 {
 		t.Errorf("Doubles = %v, want none", r.Doubles)
+	}
+}
+
+// A subnet that has two owners is charged to the cut that was healed last of those before it, and
+// for all of the time since then.
+func TestDoublingIsOfOneCut(t *testing.T) {
+	p := newPast()
+	for i, c := range [][2]float64{{10, 20}, {30, 60}, {35, 40}, {80, 90}} {
+		e := event{step: step{Kind: cut, Peer: -1, Cut: i, Pairs: []pair{{0, 1}}},
+			Begin: at(c[0]), End: at(c[0])}
+		p.events = append(p.events, e)
+		e.Kind, e.Begin, e.End = heal, at(c[1]), at(c[1])
+		p.events = append(p.events, e)
+	}
+	for s := range 120 {
+		owns := map[int][]int{0: {0, 1}}
+		if s >= 50 && s <= 95 {
+			owns[1] = []int{0}
+		}
+		if s >= 82 && s <= 86 {
+			owns[2] = []int{1}
+		}
+		p.says(float64(s), owns)
+	}
+	var got [][2]float64
+	for _, c := range judge(&p.history).Cuts {
+		got = append(got, [2]float64{float64(c.Doubled), c.OneOwnerSeconds})
+	}
+	if want := [][2]float64{{0, 0}, {1, 35}, {0, 0}, {1, 0}}; !slices.Equal(got, want) {
+		t.Errorf("subnets and seconds = %v, want %v", got, want)
 	}
 }
 

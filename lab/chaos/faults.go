@@ -91,8 +91,8 @@ type Cut struct {
 	At      float64 `json:"at"`
 	Lasted  float64 `json:"lasted"`
 	Pairs   int     `json:"pairs"`
-	Doubled int     `json:"doubled"` // subnets with two owners, during it or after
-	// OneOwnerSeconds is the time from the healing until no subnet had two owners; 0 if none
+	Doubled int     `json:"doubled"` // subnets with two owners because of it: see history.cause
+	// OneOwnerSeconds is the time from the healing until none of these had two owners; 0 if none
 	// had. It ends with the run at the latest.
 	OneOwnerSeconds float64 `json:"one_owner_seconds"`
 	// PagesA and PagesB are the pages fetched during the cut by the side of the first peer and
@@ -114,12 +114,14 @@ func (h *history) cut(e event) Cut {
 			other[p.To] = true
 		}
 	}
-	c.Doubled = h.twice(e.Begin, h.end)
-	for _, l := range h.looks {
-		if l.at.After(healed) && h.twice(l.at, l.at.Add(2*lookInterval)) > 0 {
-			c.OneOwnerSeconds = seconds(l.at.Sub(healed))
+	doubled := map[netip.Prefix]bool{}
+	for _, d := range h.doublings() {
+		if cause, ok := h.cause(d); ok && cause.Cut == e.Cut {
+			doubled[d.subnet] = true
+			c.OneOwnerSeconds = max(c.OneOwnerSeconds, seconds(d.to.Sub(healed)))
 		}
 	}
+	c.Doubled = len(doubled)
 	pages := h.pages()
 	for p, hits := range h.bySubnet() {
 		busy, served := fetchedBefore(hits, healed) < pages[p], false
@@ -144,15 +146,16 @@ func (h *history) cut(e event) Cut {
 	return c
 }
 
-// twice returns the number of subnets that two peers reported as their own in two successive
-// looks.
-func (h *history) twice(from, to time.Time) (n int) {
-	for _, looks := range h.doubles(from, to) {
-		if looks > 1 {
-			n++
+// cause returns the cut to which a doubling is charged: the one that was healed last of those that
+// had begun before. It returns false if there is none. Cuts that come later do not excuse it.
+func (h *history) cause(d doubling) (last event, ok bool) {
+	for _, e := range h.events {
+		if e.Kind == cut && !e.Begin.After(d.from) &&
+			(!ok || h.next(e, heal).After(h.next(last, heal))) {
+			last, ok = e, true
 		}
 	}
-	return n
+	return last, ok
 }
 
 // Leave describes the effects of a peer's leaving.

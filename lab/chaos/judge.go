@@ -3,7 +3,6 @@ package chaos
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -119,9 +118,9 @@ func judge(h *history) Report {
 	}
 	r.Repeats = h.repeats()
 	r.Early = h.early()
-	for p, n := range h.doubles(h.end.Add(-3*lookInterval), h.end) {
-		if n > 1 {
-			r.Doubles = append(r.Doubles, p.String())
+	for _, d := range h.doublings() {
+		if d.to.Equal(h.looks[len(h.looks)-1].at) {
+			r.Doubles = append(r.Doubles, d.subnet.String())
 		}
 	}
 	slices.Sort(r.Doubles)
@@ -190,32 +189,45 @@ func (h *history) early() []string {
 	return all
 }
 
-// doubles returns, for each subnet that two peers reported as their own, the largest number of
-// successive looks with both reports. The peers of one look are not asked at the same instant,
-// so that a count of 1 is no evidence of two owners.
-func (h *history) doubles(from, to time.Time) map[netip.Prefix]int {
-	most, row := map[netip.Prefix]int{}, map[netip.Prefix]int{}
-	for _, l := range h.looks {
-		if l.at.Before(from) || l.at.After(to) {
-			continue
-		}
+// A doubling is a time in which two peers reported a subnet as their own, in at least two
+// successive looks. The peers of one look are not asked at the same instant, so that one look is
+// no evidence of two owners.
+type doubling struct {
+	subnet   netip.Prefix
+	from, to time.Time // the first and the last such look
+}
+
+// doublings returns the doublings of all subnets.
+func (h *history) doublings() (all []doubling) {
+	open := map[netip.Prefix]doubling{}
+	for _, l := range append(slices.Clone(h.looks), look{}) { // in the last one none has two owners
 		count := map[netip.Prefix]int{}
 		for _, list := range l.owns {
 			for _, p := range list {
 				count[p]++
 			}
 		}
-		for p, n := range count {
-			if n > 1 {
-				row[p]++
-			} else {
-				row[p] = 0
+		for p, d := range open {
+			if count[p] < 2 {
+				delete(open, p)
+				if d.to.After(d.from) {
+					all = append(all, d)
+				}
 			}
-			most[p] = max(most[p], row[p])
+		}
+		for p, n := range count {
+			if n < 2 {
+				continue
+			}
+			d, begun := open[p]
+			if !begun {
+				d = doubling{subnet: p, from: l.at}
+			}
+			d.to = l.at
+			open[p] = d
 		}
 	}
-	maps.DeleteFunc(most, func(_ netip.Prefix, n int) bool { return n == 0 })
-	return most
+	return all
 }
 
 // median returns the median of some times in seconds, 0 if there are none.
