@@ -234,6 +234,13 @@ func TestIdleTimeOfLeave(t *testing.T) {
 	if r.Scenario = "leave"; !failed(&r, "idle") || !failed(&r, "without a request") {
 		t.Errorf("%+v", r.Checks)
 	}
+	// Where the peer is soon started again, and others are cut off, subnets may wait.
+	p.happens(15.5, 15.5, start, 0)
+	p.fetch(1, 2, 1, 40, 40.1)
+	r = judge(&p.history)
+	if r.Scenario = "mixed"; failed(&r, "idle") || failed(&r, "without a request") {
+		t.Errorf("%+v", r.Checks)
+	}
 }
 
 func TestHealing(t *testing.T) {

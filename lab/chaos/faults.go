@@ -164,7 +164,7 @@ type Leave struct {
 	At   float64 `json:"at"`
 	Took float64 `json:"took"`
 	// Subnets is the number of subnets that it owned and that had pages left after the
-	// leave. Orphaned of them got no request from another peer afterwards.
+	// leave. Orphaned of them got no request until the end.
 	Subnets  int `json:"subnets"`
 	Orphaned int `json:"orphans"`
 	// MedianIdleSeconds and MaxIdleSeconds describe the longest pause at each of the other
@@ -176,7 +176,6 @@ type Leave struct {
 // leave returns the effects of the leave e.
 func (h *history) leave(e event) Leave {
 	l := Leave{Peer: e.Peer, At: h.since(e.Begin), Took: seconds(e.End.Sub(e.Begin))}
-	until := h.next(e, start)
 	all, pages := h.bySubnet(), h.pages()
 	var idle []float64
 	for _, p := range h.ownedBy(e.Peer, e.Begin) {
@@ -185,7 +184,7 @@ func (h *history) leave(e event) Leave {
 			continue
 		}
 		l.Subnets++
-		longest, asked := pauses(hits, e.Begin, e.End, until)
+		longest, asked := pauses(hits, e.Begin, e.End)
 		if !asked {
 			l.Orphaned++
 			continue
@@ -197,8 +196,8 @@ func (h *history) leave(e event) Leave {
 }
 
 // pauses returns the longest time without a request that overlaps the leave from begin to end,
-// and whether a request started between end and until.
-func pauses(hits []web.Hit, begin, end, until time.Time) (longest time.Duration, asked bool) {
+// and whether a request started after it.
+func pauses(hits []web.Hit, begin, end time.Time) (longest time.Duration, asked bool) {
 	free := time.Time{} // since when no request is in progress
 	for _, h := range hits {
 		if !free.IsZero() && !free.After(end) && h.Start.After(begin) {
@@ -207,7 +206,7 @@ func pauses(hits []web.Hit, begin, end, until time.Time) (longest time.Duration,
 		if h.End.After(free) {
 			free = h.End
 		}
-		asked = asked || h.Start.After(end) && h.Start.Before(until)
+		asked = asked || h.Start.After(end)
 	}
 	return longest, asked
 }
