@@ -213,6 +213,25 @@ func TestRestartIsReturn(t *testing.T) {
 	}
 }
 
+// A subnet whose next page is found only after the second fault of its owner was taken over because
+// of that one.
+func TestTakeoverIsOfLastFault(t *testing.T) {
+	p := newPast()
+	p.says(9, map[int][]int{0: {0}})
+	p.happens(10, 10, kill, 0)
+	p.happens(15, 15, start, 0)
+	p.says(49, map[int][]int{0: {0}})
+	p.happens(50, 50, kill, 0)
+	p.says(80, map[int][]int{1: {0}})
+	p.fetch(1, 0, 1, 81, 81.1)
+	r := judge(&p.history)
+	want := []Takeover{{Kind: kill, At: 10, Down: 5},
+		{Kind: kill, At: 50, Down: 250, Subnets: 1, Taken: 1, MedianSeconds: 31, MaxSeconds: 31}}
+	if !slices.Equal(r.Takeovers, want) {
+		t.Errorf("%+v, want %+v", r.Takeovers, want)
+	}
+}
+
 func TestIdleTimeOfLeave(t *testing.T) {
 	p := newPast()
 	p.says(9, map[int][]int{0: {0, 1, 2}})

@@ -13,9 +13,9 @@ type Takeover struct {
 	Peer int     `json:"peer"`
 	At   float64 `json:"at"`
 	Down float64 `json:"down"` // seconds until it was started again or the run ended
-	// Subnets is the number of subnets that it owned and that had pages left. Returned of
-	// them were continued by the same peer, Taken of them by a new owner; the others got no
-	// request until the end.
+	// Subnets is the number of subnets that it owned and that had pages left, without those that
+	// were continued only after its next fault. Returned of them were continued by the same peer,
+	// Taken of them by a new owner; the others got no request until the end.
 	Subnets  int `json:"subnets"`
 	Returned int `json:"returned"`
 	Taken    int `json:"taken"`
@@ -32,6 +32,9 @@ type Takeover struct {
 func (h *history) takeover(e event) Takeover {
 	back := h.next(e, start, resume)
 	t := Takeover{Kind: e.Kind, Peer: e.Peer, At: h.since(e.Begin), Down: seconds(back.Sub(e.End))}
+	up := e
+	up.End = back
+	again := h.next(up, kill, lose, pause, leave)
 	all, pages := h.bySubnet(), h.pages()
 	var times, returns []float64
 	for _, p := range h.ownedBy(e.Peer, e.Begin) {
@@ -39,8 +42,11 @@ func (h *history) takeover(e event) Takeover {
 		if fetchedBefore(hits, e.Begin) >= pages[p] {
 			continue
 		}
-		t.Subnets++
 		by, at := h.successor(p, hits, e)
+		if at.After(again) {
+			continue
+		}
+		t.Subnets++
 		switch {
 		case at.IsZero():
 		case by == e.Peer:
