@@ -21,8 +21,8 @@ type ProxyConfig struct {
 	Pages int
 	// FailureCost is the time that a failed download wastes. >= 0.
 	FailureCost time.Duration
-	// Tie is the difference of times up to which candidates are treated as equally near and
-	// share the subnets by hashing. >= 0.
+	// Tie is the difference of times up to which candidates are treated as equally near: the one
+	// that owns the fewest subnets is chosen, and of several, one by hashing. >= 0.
 	Tie time.Duration
 }
 
@@ -221,7 +221,7 @@ func (s *ProxyStrategy) choose(e Evidence, v assessment) string {
 			names = append(names, o.ID)
 		}
 	}
-	return e.byScore(names)
+	return e.byScore(e.leastOwning(names))
 }
 
 // chooseBlind chooses when nothing is known: the subnet stays where it is if it can.

@@ -1,6 +1,7 @@
 package assign_test
 
 import (
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"peerd/coords"
 	"peerd/coords/assign"
+	"peerd/coords/assign/assigntest"
 )
 
 // scene is a decision among peers on a line, 40 ms apart: a at 0, b at 40, ...
@@ -386,6 +388,42 @@ func TestProxyPassesOverMalformedSamples(t *testing.T) {
 	})
 	if choice != "d" {
 		t.Errorf("chose %s, want d", choice)
+	}
+}
+
+// Of candidates that are equally near, the one that owns the fewest subnets is chosen, and no other.
+func TestProxyBalancesEqualCandidates(t *testing.T) {
+	t.Parallel()
+	e := scene("abcd", "a")
+	e.CanProbe = false
+	for _, id := range []string{"a", "b", "c", "d"} { // the server is between b and c
+		e.Samples = append(e.Samples, at(e, id, 60, 20))
+	}
+	for _, tc := range []struct {
+		owned string // the owners of other subnets
+		want  []string
+	}{
+		{"", []string{"b", "c"}}, {"b", []string{"c"}}, {"cbc", []string{"b"}},
+		{"aabcd", []string{"b", "c"}}, {"bc", []string{"b", "c"}},
+	} {
+		var others assigntest.Delegations
+		for i, r := range tc.owned {
+			others = append(others, assign.Delegation{Owner: string(r),
+				Subnet: netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 51, byte(i), 0}), 24)})
+		}
+		e.Delegations = others
+		chosen := map[string]bool{}
+		for i := range 32 {
+			e.Subnet = netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 0, byte(i), 0}), 24)
+			step, err := newProxy(t).Next(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			chosen[step.Choice] = true
+		}
+		if got := slices.Sorted(maps.Keys(chosen)); !slices.Equal(got, tc.want) {
+			t.Errorf("with subnets of %q chose %v, want %v", tc.owned, got, tc.want)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package assign
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"net/netip"
+	"slices"
 )
 
 // score hashes a key and a name to 64 uniform bits. It truncates a cryptographic hash,
@@ -33,3 +35,25 @@ func (e Evidence) byScore(names []string) string {
 	}
 	return best
 }
+
+// leastOwning returns those of names that own the fewest subnets, as far as is known; all of them
+// if more than maxDelegations are known, as hashing gives equal shares of many.
+func (e Evidence) leastOwning(names []string) []string {
+	if len(names) < 2 || e.Delegations == nil {
+		return names
+	}
+	owned, n := make(map[string]int, len(names)), 0
+	for _, all := range everywhere {
+		for d := range e.Delegations.Within(all) {
+			if n++; n > maxDelegations {
+				return names
+			}
+			owned[d.Owner]++
+		}
+	}
+	fewest := owned[slices.MinFunc(names, func(a, b string) int { return owned[a] - owned[b] })]
+	return slices.DeleteFunc(names, func(n string) bool { return owned[n] > fewest })
+}
+
+// everywhere are the prefixes that contain all addresses.
+var everywhere = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}

@@ -213,8 +213,8 @@ func TestRestartIsReturn(t *testing.T) {
 	}
 }
 
-// A subnet whose next page is found only after the second fault of its owner was taken over because
-// of that one.
+// A subnet of which the next page is found only after the second fault of its owner was taken over
+// because of that one.
 func TestTakeoverIsOfLastFault(t *testing.T) {
 	p := newPast()
 	p.says(9, map[int][]int{0: {0}})
