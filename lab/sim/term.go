@@ -60,7 +60,8 @@ func (w *world) peerNumbers(ids []peer.ID) (all []int) {
 func (w *world) termAt(subnet string, at time.Duration) *term { return latest(w.terms[subnet], at) }
 
 // latest returns the one of some terms of a subnet that it is in at a time: of two, that of the
-// higher epoch. The term of a dead peer extends until the next one. It is nil before the first term.
+// higher epoch. The term of a dead peer extends until the next one. It is nil before the first
+// term.
 func latest(terms []*term, at time.Duration) (best *term) {
 	for _, t := range terms {
 		if t.from <= at && (best == nil || t.epoch > best.epoch || t.epoch == best.epoch &&
