@@ -391,7 +391,7 @@ func TestProxyPassesOverMalformedSamples(t *testing.T) {
 	}
 }
 
-// Of candidates that are equally near, the one that owns the fewest subnets is chosen, and no other.
+// Of candidates that are equally near, the one that owns the fewest subnets is chosen.
 func TestProxyBalancesEqualCandidates(t *testing.T) {
 	t.Parallel()
 	e := scene("abcd", "a")
