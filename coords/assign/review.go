@@ -125,7 +125,7 @@ func (c comparison) lead(x Candidate) (lead, bool) {
 func (c comparison) foresee(x Candidate, predicted map[string]option) float64 {
 	o, ok := predicted[x.ID]
 	if !ok {
-		return lead{variance: levelSigma * levelSigma}.promise(c.bar)
+		return lead{learnt: levelSigma * levelSigma}.promise(c.bar)
 	}
 	all := c.time(c.owner) + c.wait
 	return o.dist.Saving(all*math.Exp(-c.bar)-o.wait()-o.penalty) / all

@@ -34,6 +34,7 @@ type levels struct {
 	age    []time.Duration // of the newest page; negative without
 	now    time.Duration   // age of the newest page of all
 	failed float64         // time that a failure costs, ms
+	sigma  []float64       // scatter of the pages of each peer
 }
 
 // levelsOf filters the pages of a subnet.
@@ -45,6 +46,10 @@ func levelsOf(pages []page, sigmas map[string]float64, failure time.Duration) *l
 	n := len(l.index) + 1
 	l.mean, l.cov, l.usual = make([]float64, n), make([][]float64, n), make([]float64, n)
 	l.age = slices.Repeat([]time.Duration{-1}, n)
+	l.sigma = make([]float64, n)
+	for id, i := range l.index {
+		l.sigma[i] = sigmas[id]
+	}
 	for i := range n {
 		l.cov[i] = make([]float64, n)
 		l.cov[i][i] = levelSigma * levelSigma
@@ -159,9 +164,10 @@ func (l *levels) mix(i int, off float64, guesses []guess) {
 }
 
 // lead is the distribution of the logarithm of the ratio of the owner's time to another peer's,
-// waiting times included: normal with mean and variance. With the probability back, a peer that
-// became slow is as fast as usual again, and the mean is usual.
-type lead struct{ mean, variance, back, usual float64 }
+// waiting times included: normal with mean and variance. After one more page of the other peer the
+// mean is another one, with the variance learnt. With the probability back, a peer that became slow
+// is as fast as usual again, and the mean is usual.
+type lead struct{ mean, variance, learnt, back, usual float64 }
 
 // lead returns that of peer b over peer a, with these waiting times in ms. Both have pages.
 func (l *levels) lead(a, b int, waitA, waitB float64) lead {
@@ -170,14 +176,21 @@ func (l *levels) lead(a, b int, waitA, waitB float64) lead {
 	d := lead{mean: math.Log((ta + waitA) / (tb + waitB)),
 		usual: math.Log((ta + waitA) / (math.Exp(l.mean[0]+l.usual[b]) + waitB)),
 		back:  1 - math.Exp2(-l.age[b].Seconds()/spell.Seconds())}
-	x, at := []float64{fa - fb, fa, -fb}, []int{0, a, b}
+	x, at, in := []float64{fa - fb, fa, -fb}, []int{0, a, b}, []float64{1, 0, 1}
+	shared, page := 0.0, l.sigma[b]*l.sigma[b] // covariance with a page of b, and its variance
 	for i := range x {
 		for j := range x {
 			d.variance += x[i] * x[j] * l.cov[at[i]][at[j]]
+			shared += x[i] * in[j] * l.cov[at[i]][at[j]]
+			page += in[i] * in[j] * l.cov[at[i]][at[j]]
 		}
-		d.variance += x[i] * x[i] * (levelDrift*levelDrift*l.now.Minutes() +
-			levelSigma*levelSigma*changed(l.age[at[i]]))
+		since := levelDrift*levelDrift*l.now.Minutes() +
+			levelSigma*levelSigma*changed(l.age[at[i]])
+		d.variance += x[i] * x[i] * since
+		shared += x[i] * in[i] * since
+		page += in[i] * since
 	}
+	d.learnt = shared * shared / page
 	return d
 }
 
@@ -186,10 +199,12 @@ func (d lead) doubt(bar float64) float64 {
 	return math.Erfc((d.mean-bar)/math.Sqrt(2*d.variance)) / 2
 }
 
-// promise returns the expectation of what the lead will exceed bar by, or 0.
+// promise returns the expectation of what the lead will exceed bar by, or 0, after one more page of
+// the other peer: the knowledge gradient (Frazier et al. 2008). That the owner's level is uncertain
+// does not count: its own next page shows it.
 func (d lead) promise(bar float64) float64 {
 	p := func(mean float64) float64 {
-		sd := math.Sqrt(d.variance)
+		sd := math.Sqrt(d.learnt)
 		z := (mean - bar) / sd
 		return sd*math.Exp(-z*z/2)/math.Sqrt(2*math.Pi) + (mean-bar)*math.Erfc(-z/math.Sqrt2)/2
 	}

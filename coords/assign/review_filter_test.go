@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -114,6 +115,29 @@ func TestLevelsTellServerAndPeer(t *testing.T) {
 		if d := l.lead(1, 2, 0, 1000); d.mean > -0.5 {
 			t.Errorf("%s: lead %v of a peer at which pages wait for a second", c.name, d.mean)
 		}
+	}
+}
+
+// That the owner may have become slow is no reason to ask another peer, whose page would not tell;
+// that the other peer was not asked for long is one.
+func TestPromiseIsWhatAPageTeaches(t *testing.T) {
+	t.Parallel()
+	var pages []page
+	for s := range 60 {
+		pages = append(pages, visit("a", float64(601-2*s), 5), visit("b", float64(600-2*s), 5))
+	}
+	promise := func(more ...page) float64 {
+		return filtered(append(slices.Clone(pages), more...)).lead(1, 2, 0, 0).promise(0.1)
+	}
+	var owner, other []page // after nine minutes without one
+	for s := range 9 {
+		owner = append(owner, visit("a", float64(9-s), 5))
+		other = append(other, visit("b", float64(9-s), 5))
+	}
+	both, alone := promise(append(other, owner...)...), promise(owner...)
+	if unsure := promise(other...); unsure > both+0.01 || alone < 2*unsure {
+		t.Errorf("promises %.4f with new pages of both, %.4f of the other peer, %.4f of the owner; "+
+			"want the second to be as the first, and the third more", both, unsure, alone)
 	}
 }
 

@@ -26,7 +26,7 @@ type ReviewConfig struct {
 // scouts, and more while a peer may save much.
 func DefaultReviewConfig() ReviewConfig {
 	return ReviewConfig{Move: DefaultMoveConfig(), Every: 4 * time.Second,
-		ScoutShare: 0.03, ScoutHope: 1. / 16, ScoutMost: 6}
+		ScoutShare: 0.03, ScoutHope: 1. / 32, ScoutMost: 6}
 }
 
 // Validate returns an error that names every field that is out of range.

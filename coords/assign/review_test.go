@@ -301,7 +301,7 @@ func TestReviewStateScouts(t *testing.T) {
 	}{
 		{"nothing to gain", 0, 4000, 105, 122},
 		{"little to gain", 0.1, 4000, 119, 125},
-		{"much to gain", 0.5, 4000, 128, 134},
+		{"much to gain", 0.5, 4000, 134, 142},
 		{"much to gain, at first", 0.5, 60, 9, 15},
 		{"more to gain, at first", 1, 60, 14, 20},
 	} {
