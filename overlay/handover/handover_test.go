@@ -143,6 +143,43 @@ func TestOldOwnerStaysReplica(t *testing.T) {
 	}
 }
 
+// A copy that the old owner has kept of what was taken over is complete, and replaced by what the new
+// owner has.
+func TestKeptCopyIsReplaced(t *testing.T) {
+	t.Parallel()
+	a, b := pair(t)
+	o, he := newOwner(t, open(t, ""), a), &fakeSuccessor{db: open(t, "")}
+	b.Peerstore().AddAddrs(a.ID(), a.Addrs(), time.Hour)
+	c, _ := serve(t, b, he)
+	fill(t, o.db)
+	if _, err := o.s.Send(t.Context(), b.ID(), Offer{Subnet: subnet, Epoch: 2},
+		func() ([]byte, error) { return []byte("grant"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := o.db.LogHead(subnet)
+	if err := o.svc.Keep(subnet, b.ID(), 2, []byte("lease")); err != nil {
+		t.Fatal(err)
+	}
+	h, ok := o.svc.Copy(subnet)
+	if !ok || !h.Complete || h.Pos.Log == head.Log || h.Owner != b.ID() || !h.Confirmed.IsZero() {
+		t.Fatalf("Copy() = %+v, %v at the old owner, want a complete one in another log", h, ok)
+	}
+	update(t, o.db, func(tx *store.Tx) error { // what a snapshot deletes
+		_, err := tx.Push("a.test", store.Entry{URL: "http://a.test/more"}, 0)
+		return err
+	})
+	if err := c.Follow(subnet, a.ID(), 2); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Flush succeeds", func() bool {
+		return c.Flush(t.Context(), subnet, a.ID()) == nil
+	})
+	got, want := contents(t, o.db)["a.test"], contents(t, he.db)["a.test"]
+	if len(got.queue) != len(want.queue) {
+		t.Errorf("the copy of a.test has %d entries, want %d", len(got.queue), len(want.queue))
+	}
+}
+
 // deliverOutlink removes the first URL that waits for else.test.
 func deliverOutlink(tx *store.Tx) error {
 	var u store.URL

@@ -185,8 +185,22 @@ func (f *fakeReplicas) Demote(
 ) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.demoted = append(f.demoted, p)
 	head, _, _ := f.db.LogHead(p)
+	return f.demote(p, to, epoch, lease, confirmed, head)
+}
+
+func (f *fakeReplicas) Keep(p netip.Prefix, to peer.ID, epoch uint64, lease []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	head, _, _ := f.db.LogHead(p)
+	head.Log++
+	return f.demote(p, to, epoch, lease, time.Time{}, head)
+}
+
+func (f *fakeReplicas) demote(
+	p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time, head store.LogPos,
+) error {
+	f.demoted = append(f.demoted, p)
 	f.held[p] = replica.LocalCopy{Subnet: p, Owner: to, Epoch: epoch, Lease: lease,
 		Complete: true, Pos: head, Confirmed: confirmed}
 	return f.db.Update(func(tx *store.Tx) error {

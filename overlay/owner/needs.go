@@ -124,10 +124,12 @@ type Replicas interface {
 	// Pin keeps a complete copy of that epoch what it is until unpin.
 	Pin(p netip.Prefix, epoch uint64) (unpin func(), ok bool)
 	// Promote has fn make a copy ours, and ends it if that went well; Drop
-	// deletes one, Demote makes one of what was ours.
+	// deletes one, Demote makes one of what was ours, and Keep one of what another peer has
+	// taken over.
 	Promote(p netip.Prefix, fn func(pos store.LogPos) error) error
 	Drop(p netip.Prefix) error
 	Demote(p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time) error
+	Keep(p netip.Prefix, to peer.ID, epoch uint64, lease []byte) error
 }
 
 var (

@@ -126,6 +126,31 @@ func TestYieldsTheRest(t *testing.T) {
 	}
 }
 
+// A winner that has not been heard since it took over may be lost with its disk: the former owner,
+// who had everything, keeps a copy of the winner's subnet.
+func TestYieldsToSilentWinner(t *testing.T) {
+	t.Parallel()
+	m, r, _ := sheltered(t, bob)
+	m.rounds(2)
+	head, _, _ := m.cfg.DB.LogHead(subnetA)
+	takenBy(t, bob, m.dht)
+	m.departures.started = time.Now().Add(-m.Manager.cfg.Times.Silence - time.Second)
+	if err := m.Revoked(t.Context(), revocation(2)); err != nil {
+		t.Fatal(err)
+	}
+	m.run()
+	until(t, "it has yielded", func() bool { return !m.Live(subnetA) })
+	h, ok := r.Copy(subnetA)
+	if !ok || h.Owner != bob.id || h.Epoch != 2 || h.Pos.Log == head.Log ||
+		m.queued("a.test") != 3 {
+		t.Errorf("copy %+v, %v, with %d URLs; want bob's of epoch 2 in another log, with 3", h, ok,
+			m.queued("a.test"))
+	}
+	if len(m.routed) != 3 {
+		t.Errorf("routed %v", m.routed)
+	}
+}
+
 // Where it is not known what the winner has, it is told all.
 func TestYieldsAll(t *testing.T) {
 	t.Parallel()

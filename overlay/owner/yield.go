@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"peerd/overlay/lease"
 	"peerd/store"
@@ -44,7 +45,7 @@ func (d *departures) yield(ctx context.Context, s *subnet) error {
 	if known {
 		err := d.rerouteAfter(s.prefix, after)
 		if err == nil {
-			return d.forget(s, store.Counters{})
+			return d.release(s, by)
 		}
 		if !errors.Is(err, store.ErrNotInLog) {
 			return err
@@ -53,7 +54,23 @@ func (d *departures) yield(ctx context.Context, s *subnet) error {
 	if err := d.rerouteAll(s.prefix); err != nil {
 		return err
 	}
-	return d.forget(s, store.Counters{})
+	return d.release(s, by)
+}
+
+// release deletes a subnet that another peer owns by a better lease. If that peer has taken it over
+// and been silent since, it may be lost with what it had: this peer then keeps a copy.
+func (d *departures) release(s *subnet, by lease.Lease) error {
+	best, ok := d.cfg.Leases.Cached(s.prefix)
+	sealed, known := d.cfg.Leases.Sealed(s.prefix)
+	if by.Takeover == nil || !ok || !known || best.Owner != by.Owner || best.Epoch != by.Epoch ||
+		d.silence(by.Owner, time.Now()) <= d.cfg.Times.Silence {
+		return d.forget(s, store.Counters{})
+	}
+	err := d.remove(s, func() error {
+		return d.cfg.Replicas.Keep(s.prefix, best.Owner, best.Epoch, sealed)
+	})
+	d.cfg.Outbox.ResolveAgain(s.prefix)
+	return err
 }
 
 // forget removes a subnet's state and hosts.

@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"sync"
 	"time"
@@ -263,6 +264,25 @@ func (cs *copies) Demote(
 ) error {
 	defer cs.locks.lock(p)()
 	head, _, ok := cs.cfg.DB.LogHead(p)
+	return cs.demote(p, to, epoch, lease, confirmed, head, ok)
+}
+
+// Keep turns a subnet that another peer has taken over, by the given lease, into a copy of that
+// peer's subnet. What is in it is not what the other peer continues, so that its position is that
+// of a log of its own. Keep is for an owner that may have been lost with what it took over.
+func (cs *copies) Keep(p netip.Prefix, to peer.ID, epoch uint64, lease []byte) error {
+	defer cs.locks.lock(p)()
+	head, _, ok := cs.cfg.DB.LogHead(p)
+	head.Log = rand.Uint64() | 1
+	return cs.demote(p, to, epoch, lease, time.Time{}, head, ok)
+}
+
+// demote makes a copy of what was this peer's, at a position; if there is no log it deletes it. The
+// caller holds the lock of p.
+func (cs *copies) demote(
+	p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time, head LogPos,
+	ok bool,
+) error {
 	now := time.Now()
 	rec := store.Subnet{
 		Prefix: p, Phase: store.PhaseReplica, Lease: lease, Epoch: epoch, Since: now,
